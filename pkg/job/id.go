@@ -1,0 +1,104 @@
+package job
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// ID names a job, a batch or a session: a UUID version 7 in its canonical
+// text form (RFC 9562), so that IDs sort by the time of their creation and
+// tables can be partitioned by them.
+type ID string
+
+// Lease fences one attempt: it is drawn from a sequence, only grows, and every
+// write that an attempt makes is guarded by it. Zero means no lease.
+type Lease int64
+
+// Generation counts how often a job was handed to the queue. It is part of the
+// queue subject, so that a retry never collides with its own past.
+type Generation int32
+
+var idState struct {
+	sync.Mutex
+	last uint64 // milliseconds<<12 | counter, strictly increasing
+}
+
+// NewID returns a new ID. IDs made by one process are strictly increasing.
+func NewID() ID {
+	idState.Lock()
+	now := uint64(time.Now().UnixMilli()) << 12
+	if now <= idState.last {
+		now = idState.last + 1
+	}
+	idState.last = now
+	idState.Unlock()
+
+	var b [16]byte
+	binary.BigEndian.PutUint64(b[:8], now>>12<<16|0x7000|now&0xfff)
+	if _, err := rand.Read(b[8:]); err != nil {
+		panic(fmt.Sprintf("job: no randomness: %v", err)) // crypto/rand never fails on Linux
+	}
+	b[8] = b[8]&0x3f | 0x80
+	return formatID(b)
+}
+
+// FirstIDAt returns the smallest ID that NewID could return at t: the bound of
+// a time partition.
+func FirstIDAt(t time.Time) ID {
+	var b [16]byte
+	binary.BigEndian.PutUint64(b[:8], uint64(t.UnixMilli())<<16)
+	return formatID(b)
+}
+
+// Time returns when id was made, to the millisecond; the zero time if id is
+// not a valid ID.
+func (id ID) Time() time.Time {
+	raw, err := parseID(string(id))
+	if err != nil {
+		return time.Time{}
+	}
+	return time.UnixMilli(int64(binary.BigEndian.Uint64(raw[:8]) >> 16))
+}
+
+// ParseID checks that s is a UUID in canonical text form.
+// The error wraps ErrInvalid.
+func ParseID(s string) (ID, error) {
+	if _, err := parseID(s); err != nil {
+		return "", err
+	}
+	return ID(s), nil
+}
+
+func (id ID) String() string { return string(id) }
+
+func formatID(b [16]byte) ID {
+	var out [36]byte
+	hex.Encode(out[:8], b[:4])
+	hex.Encode(out[9:13], b[4:6])
+	hex.Encode(out[14:18], b[6:8])
+	hex.Encode(out[19:23], b[8:10])
+	hex.Encode(out[24:], b[10:])
+	out[8], out[13], out[18], out[23] = '-', '-', '-', '-'
+	return ID(out[:])
+}
+
+func parseID(s string) (b [16]byte, err error) {
+	bad := Invalid("id", "must be a UUID such as 01932c07-8f6a-7c3e-9d2b-5a1f0e4c7b88")
+	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
+		return b, bad
+	}
+	flat := s[:8] + s[9:13] + s[14:18] + s[19:23] + s[24:]
+	for _, c := range flat {
+		if c >= 'A' && c <= 'F' {
+			return b, bad // one spelling per job
+		}
+	}
+	if _, err := hex.Decode(b[:], []byte(flat)); err != nil {
+		return b, bad
+	}
+	return b, nil
+}

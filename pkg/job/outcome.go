@@ -1,0 +1,54 @@
+package job
+
+import "slices"
+
+// Outcome is how a program ended, as data.
+type Outcome string
+
+// The outcomes. Lost and Expired are never the program's doing.
+const (
+	Succeeded       Outcome = "succeeded"        // exit code 0, or every test passed
+	Failed          Outcome = "failed"           // non-zero exit, or a test did not pass
+	Exception       Outcome = "exception"        // a python program ended with an uncaught exception
+	TimedOut        Outcome = "timed_out"        // wall clock or CPU time ran out
+	OutOfMemory     Outcome = "out_of_memory"    // the kernel killed it at its memory limit
+	OutputLimit     Outcome = "output_limit"     // stdout or stderr passed a limit with on_exceed: kill
+	DiskLimit       Outcome = "disk_limit"       // it failed with its writable space or inodes full
+	ProcessLimit    Outcome = "process_limit"    // it failed after the kernel refused it a process
+	Signaled        Outcome = "signaled"         // ended by a signal of its own making
+	PolicyViolation Outcome = "policy_violation" // stopped for what its policy forbids, or refused by the worker
+	OutcomeCanceled Outcome = "canceled"         // a client canceled it
+	Expired         Outcome = "expired"          // it waited longer than expires_in
+	Lost            Outcome = "lost"             // our failure: infrastructure attempts ran out
+)
+
+// Outcomes lists every outcome.
+var Outcomes = []Outcome{
+	Succeeded, Failed, Exception, TimedOut, OutOfMemory, OutputLimit, DiskLimit,
+	ProcessLimit, Signaled, PolicyViolation, OutcomeCanceled, Expired, Lost,
+}
+
+// Valid reports whether o is one of Outcomes.
+func (o Outcome) Valid() bool { return slices.Contains(Outcomes, o) }
+
+// State returns the terminal state that an outcome belongs to.
+func (o Outcome) State() State {
+	if o == OutcomeCanceled {
+		return Canceled
+	}
+	return Finished
+}
+
+// Reason says why an attempt ended without a result of the program's own: the
+// class that picks the retry budget.
+type Reason string
+
+// The reasons. All but ReasonNone are charged to infrastructure, never to the
+// user's attempts.
+const (
+	ReasonNone      Reason = ""
+	ReasonLost      Reason = "lost"      // the lease ran out: worker dead, cut off or paused
+	ReasonDrained   Reason = "drained"   // the worker was told to stop
+	ReasonPreempted Reason = "preempted" // a higher priority took its place
+	ReasonInfra     Reason = "infra"     // containerd, image, object store: anything of ours
+)

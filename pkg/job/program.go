@@ -1,0 +1,86 @@
+package job
+
+import "encoding/json"
+
+// Program is what to run: exactly one field is set.
+type Program struct {
+	Python  *Python  `json:"python,omitempty"`
+	Command *Command `json:"command,omitempty"`
+	Tests   *Tests   `json:"tests,omitempty"`
+}
+
+// Kind returns "python", "command" or "tests"; "" if none is set.
+func (p Program) Kind() string {
+	switch {
+	case p.Python != nil:
+		return "python"
+	case p.Command != nil:
+		return "command"
+	case p.Tests != nil:
+		return "tests"
+	}
+	return ""
+}
+
+// Python is a snippet, run as __main__ by the image's python3.
+type Python struct {
+	Code      string                     `json:"code"`
+	Variables map[string]json.RawMessage `json:"variables,omitempty"` // set in the namespace before the code runs
+	Context   json.RawMessage            `json:"context,omitempty"`   // the variable "context"
+}
+
+// Command runs argv in the image, or several steps in order.
+type Command struct {
+	Argv  []string `json:"argv,omitempty"`
+	Stdin string   `json:"stdin,omitempty"`
+	Dir   string   `json:"dir,omitempty"` // working directory, default /workspace
+	Steps []Step   `json:"steps,omitempty"`
+}
+
+// Step is one part of a command, such as compile or run. A failing step ends
+// the command.
+type Step struct {
+	Name   string          `json:"name"`
+	Argv   []string        `json:"argv"`
+	Stdin  string          `json:"stdin,omitempty"`
+	Dir    string          `json:"dir,omitempty"`
+	Policy json.RawMessage `json:"policy,omitempty"` // limits of this step, never above the job's
+}
+
+// Tests grades a solution that is never trusted.
+type Tests struct {
+	Code          string  `json:"code"`
+	Setup         string  `json:"setup,omitempty"`
+	Function      string  `json:"function,omitempty"`
+	Cases         []Case  `json:"cases,omitempty"`
+	Check         string  `json:"check,omitempty"`
+	Stdio         []Stdio `json:"stdio,omitempty"`
+	StopOnFailure bool    `json:"stop_on_failure,omitempty"`
+}
+
+// Case is one call of the function under test.
+type Case struct {
+	Name              string                     `json:"name,omitempty"`
+	Args              []json.RawMessage          `json:"args,omitempty"`
+	Kwargs            map[string]json.RawMessage `json:"kwargs,omitempty"`
+	Expected          json.RawMessage            `json:"expected,omitempty"`
+	ExpectedType      string                     `json:"expected_type,omitempty"`
+	ExpectedException string                     `json:"expected_exception,omitempty"`
+	Weight            *float64                   `json:"weight,omitempty"` // default 1
+	Wall              Duration                   `json:"wall,omitempty"`
+}
+
+// Stdio is one run of the program with an input and an expected output.
+type Stdio struct {
+	Name   string   `json:"name,omitempty"`
+	Stdin  string   `json:"stdin"`
+	Stdout string   `json:"stdout"`
+	Weight *float64 `json:"weight,omitempty"`
+}
+
+// File is one input file: exactly one field is set.
+type File struct {
+	Text   *string `json:"text,omitempty"`
+	Base64 *string `json:"base64,omitempty"`
+	Blob   string  `json:"blob,omitempty"` // "sha256:…" of a blob uploaded before
+}

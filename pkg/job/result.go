@@ -1,0 +1,148 @@
+package job
+
+import "encoding/json"
+
+// Result is the one durable record of how a job ended.
+type Result struct {
+	ID          ID                  `json:"id"`
+	BatchID     ID                  `json:"batch_id,omitempty"`
+	Name        string              `json:"name,omitempty"`
+	Labels      map[string]string   `json:"labels,omitempty"`
+	State       State               `json:"state"`
+	Outcome     Outcome             `json:"outcome"`
+	Message     string              `json:"message,omitempty"` // one sentence for a person
+	ExitCode    *int                `json:"exit_code,omitempty"`
+	Signal      string              `json:"signal,omitempty"` // such as SIGSEGV
+	Stdout      Output              `json:"stdout"`
+	Stderr      Output              `json:"stderr"`
+	Value       *Value              `json:"value"` // of the last expression
+	Exception   *ExceptionInfo      `json:"exception,omitempty"`
+	Variables   map[string]Variable `json:"variables,omitempty"`
+	Steps       []StepResult        `json:"steps,omitempty"`
+	Tests       *TestsResult        `json:"tests,omitempty"`
+	Feedback    []string            `json:"feedback,omitempty"`
+	Artifacts   []Artifact          `json:"artifacts,omitempty"`
+	Usage       Usage               `json:"usage"`
+	Timings     Timings             `json:"timings"`
+	Enforcement []Enforcement       `json:"enforcement,omitempty"`
+	Attempts    []Attempt           `json:"attempts,omitempty"`
+	ImageDigest string              `json:"image_digest,omitempty"`
+	TraceID     string              `json:"trace_id,omitempty"`
+	Cached      bool                `json:"cached,omitempty"`
+}
+
+// Output is one captured stream. Text is valid UTF-8: other bytes are replaced.
+// When it was cut, Text holds the head and the tail with a marker line between.
+type Output struct {
+	Text      string `json:"text"`
+	Bytes     int64  `json:"bytes"` // written by the program, kept or not
+	Truncated bool   `json:"truncated"`
+}
+
+// Value is a python value as the program itself reported it.
+type Value struct {
+	Type string          `json:"type"`
+	Repr string          `json:"repr"`           // capped
+	JSON json.RawMessage `json:"json,omitempty"` // where it has a faithful JSON form
+}
+
+// Variable is a name that a snippet created or changed.
+type Variable struct {
+	Type string `json:"type"`
+	Repr string `json:"repr"` // capped
+}
+
+// ExceptionInfo is an uncaught exception. Line numbers are the user's own.
+type ExceptionInfo struct {
+	Type      string `json:"type"`
+	Message   string `json:"message"`
+	Line      int    `json:"line,omitempty"`
+	Traceback string `json:"traceback"`
+}
+
+// StepResult is how one step of a command ended.
+type StepResult struct {
+	Name     string  `json:"name"`
+	Outcome  Outcome `json:"outcome"`
+	ExitCode *int    `json:"exit_code,omitempty"`
+	Signal   string  `json:"signal,omitempty"`
+	Stdout   Output  `json:"stdout"`
+	Stderr   Output  `json:"stderr"`
+	Usage    Usage   `json:"usage"`
+}
+
+// TestsResult is the verdict on a graded solution.
+type TestsResult struct {
+	Passed int          `json:"passed"`
+	Failed int          `json:"failed"`
+	Total  int          `json:"total"`
+	Score  float64      `json:"score"` // weighted share of passed cases, 0 to 1
+	Cases  []CaseResult `json:"cases"`
+}
+
+// CaseResult is the verdict on one case.
+type CaseResult struct {
+	Name     string  `json:"name"`
+	Passed   bool    `json:"passed"`
+	Outcome  Outcome `json:"outcome"`
+	Got      string  `json:"got,omitempty"`
+	Expected string  `json:"expected,omitempty"`
+	WallMS   float64 `json:"wall_ms"`
+}
+
+// Artifact is a file that a job left behind.
+type Artifact struct {
+	Path      string `json:"path"` // inside the sandbox
+	Bytes     int64  `json:"bytes"`
+	SHA256    string `json:"sha256"`
+	MediaType string `json:"media_type"`
+	Object    string `json:"object,omitempty"` // object path: <tenant>/<job>/<lease>/…
+	URL       string `json:"url,omitempty"`    // where the API serves it
+}
+
+// Usage is what an attempt consumed, as the kernel counted it.
+type Usage struct {
+	WallMS          float64 `json:"wall_ms"`
+	CPUMS           float64 `json:"cpu_ms"`
+	MemoryPeakBytes int64   `json:"memory_peak_bytes"`
+	ProcessesPeak   int64   `json:"processes_peak"`
+	NetworkBytes    int64   `json:"network_bytes"`
+}
+
+// Timings is where the time of a job went, in milliseconds.
+type Timings struct {
+	QueuedMS  float64 `json:"queued_ms"`  // accepted → claimed
+	SlotMS    float64 `json:"slot_ms"`    // waiting for a slot
+	FetchMS   float64 `json:"fetch_ms"`   // inputs from the object store
+	RunMS     float64 `json:"run_ms"`     // user code
+	CollectMS float64 `json:"collect_ms"` // artifacts to the object store
+	RecordMS  float64 `json:"record_ms"`  // end of collection → recorded
+}
+
+// Attempt is one try, as the record remembers it.
+type Attempt struct {
+	Lease   Lease   `json:"lease"`
+	Worker  string  `json:"worker"`
+	Outcome Outcome `json:"outcome"`
+	Reason  Reason  `json:"reason"`
+}
+
+// Level is how strong the wall behind a capability is.
+type Level string
+
+// The levels, strongest first.
+const (
+	LevelKernel  Level = "kernel"  // the kernel refuses
+	LevelRuntime Level = "runtime" // the worker watches and kills, or never passes it in
+	LevelHarness Level = "harness" // advisory: code inside the sandbox could get around it
+	LevelNone    Level = "none"    // not enforced
+)
+
+// Enforcement is the truth about one capability of a policy.
+type Enforcement struct {
+	Capability string `json:"capability"`
+	Requested  string `json:"requested"`
+	Applied    string `json:"applied"`
+	Mechanism  string `json:"mechanism"`
+	Level      Level  `json:"level"`
+}

@@ -1,0 +1,125 @@
+package job
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/big"
+	"strings"
+	"time"
+)
+
+// Size is a number of bytes. In JSON it is a Kubernetes quantity ("256Mi",
+// "1.5G", "4096") or a plain whole number.
+type Size int64
+
+// Common sizes.
+const (
+	Byte Size = 1
+	KiB       = 1024 * Byte
+	MiB       = 1024 * KiB
+	GiB       = 1024 * MiB
+)
+
+var sizeUnits = []struct {
+	suffix string
+	factor int64
+}{
+	{"Ki", 1 << 10}, {"Mi", 1 << 20}, {"Gi", 1 << 30}, {"Ti", 1 << 40}, {"Pi", 1 << 50},
+	{"k", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"P", 1e15}, {"", 1},
+}
+
+// ParseSize reads a Kubernetes quantity of whole, non-negative bytes.
+// The error wraps ErrInvalid.
+func ParseSize(s string) (Size, error) {
+	bad := fmt.Errorf("%w: size %q is not a quantity such as 256Mi, 1.5G or 4096", ErrInvalid, clip(s, 40))
+	for _, u := range sizeUnits {
+		num, ok := strings.CutSuffix(s, u.suffix)
+		if !ok {
+			continue
+		}
+		if num == "" || len(num) > 24 || strings.Trim(num, "0123456789.") != "" {
+			return 0, bad
+		}
+		r, ok := new(big.Rat).SetString(num)
+		if !ok {
+			return 0, bad
+		}
+		r.Mul(r, new(big.Rat).SetInt64(u.factor))
+		n := new(big.Int).Quo(r.Num(), r.Denom())
+		if !n.IsInt64() {
+			return 0, fmt.Errorf("%w: size %q is too large", ErrInvalid, clip(s, 40))
+		}
+		return Size(n.Int64()), nil
+	}
+	return 0, bad
+}
+
+// String returns the shortest exact quantity with a binary suffix.
+func (s Size) String() string {
+	for i := 4; i >= 0; i-- {
+		if f := Size(sizeUnits[i].factor); s != 0 && s%f == 0 {
+			return fmt.Sprintf("%d%s", s/f, sizeUnits[i].suffix)
+		}
+	}
+	return fmt.Sprintf("%d", int64(s))
+}
+
+// MarshalJSON writes the quantity as a string.
+func (s Size) MarshalJSON() ([]byte, error) { return json.Marshal(s.String()) }
+
+// UnmarshalJSON reads a quantity or a whole number.
+func (s *Size) UnmarshalJSON(b []byte) error {
+	var text string
+	if len(b) > 0 && b[0] == '"' {
+		if err := json.Unmarshal(b, &text); err != nil {
+			return err
+		}
+	} else {
+		text = string(b)
+	}
+	n, err := ParseSize(text)
+	if err != nil {
+		return err
+	}
+	*s = n
+	return nil
+}
+
+// Duration is a time.Duration that is a Go duration string ("1.5s") in JSON.
+type Duration time.Duration
+
+// D returns d as a time.Duration.
+func (d Duration) D() time.Duration { return time.Duration(d) }
+
+func (d Duration) String() string { return time.Duration(d).String() }
+
+// MarshalJSON writes a Go duration string.
+func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(d.String()) }
+
+// UnmarshalJSON reads a Go duration string. Bare numbers are refused, because
+// nobody can tell their unit.
+func (d *Duration) UnmarshalJSON(b []byte) error {
+	var text string
+	if err := json.Unmarshal(b, &text); err != nil {
+		return fmt.Errorf("%w: duration %s must be a string with a unit such as \"1.5s\"", ErrInvalid, clip(string(b), 40))
+	}
+	v, err := time.ParseDuration(text)
+	if err != nil {
+		return fmt.Errorf("%w: duration %q must have a unit such as \"1.5s\"", ErrInvalid, clip(text, 40))
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// Milliseconds returns d in milliseconds, for reporting.
+func Milliseconds(d time.Duration) float64 {
+	return math.Round(float64(d)/float64(time.Microsecond)) / 1000
+}
+
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return s[:n] + "…"
+}

@@ -1,0 +1,64 @@
+package job
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Spec is what a client submits: one program to run once.
+type Spec struct {
+	Name     string            `json:"name,omitempty"`
+	Labels   map[string]string `json:"labels,omitempty"`
+	Image    string            `json:"image,omitempty"` // default "python"
+	Priority int               `json:"priority,omitempty"`
+	Program  Program           `json:"program"`
+	Files    map[string]File   `json:"files,omitempty"` // absolute path → contents
+
+	// Policy is an inline policy object or the name of a stored one, exactly as
+	// the client sent it; package policy gives it meaning. After admission it
+	// is the whole, defaulted object.
+	Policy json.RawMessage `json:"policy,omitempty"`
+
+	Retry     Retry    `json:"retry,omitzero"`
+	ExpiresIn Duration `json:"expires_in,omitempty"` // longest wait from acceptance to start, default none
+	Cache     bool     `json:"cache,omitempty"`
+}
+
+// Retry is the user's own retry budget. Infrastructure failures are never
+// charged to it.
+type Retry struct {
+	MaxAttempts int       `json:"max_attempts,omitempty"` // default 1
+	On          []Outcome `json:"on,omitempty"`           // outcomes worth another attempt
+}
+
+// Job is an accepted Spec and where it stands.
+type Job struct {
+	ID        ID        `json:"id"`
+	BatchID   ID        `json:"batch_id,omitempty"`
+	Tenant    string    `json:"tenant,omitempty"`
+	Spec      Spec      `json:"spec"`
+	State     State     `json:"state"`
+	Lease     Lease     `json:"lease,omitempty"`
+	Worker    string    `json:"worker,omitempty"`
+	CreatedAt time.Time `json:"created_at"`
+	StartedAt time.Time `json:"started_at,omitzero"`
+	EndedAt   time.Time `json:"ended_at,omitzero"`
+	Result    *Result   `json:"result,omitempty"`
+	TraceID   string    `json:"trace_id,omitempty"`
+}
+
+// Batch is a set of jobs submitted together, and how far it has come.
+type Batch struct {
+	ID        ID                `json:"id"`
+	Name      string            `json:"name,omitempty"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	Tenant    string            `json:"tenant,omitempty"`
+	Total     int64             `json:"total"`
+	Counts    map[State]int64   `json:"counts"`
+	Outcomes  map[Outcome]int64 `json:"outcomes"`
+	CreatedAt time.Time         `json:"created_at"`
+	EndedAt   time.Time         `json:"ended_at,omitzero"` // when its last job reached a terminal state
+}
+
+// Done reports whether every job of b is in a terminal state.
+func (b Batch) Done() bool { return b.Counts[Finished]+b.Counts[Canceled] >= b.Total }

@@ -1,0 +1,51 @@
+package job
+
+import "slices"
+
+// State is where a job is in its lifecycle. How its program ended is its
+// Outcome.
+type State string
+
+// The states. Finished and Canceled are terminal.
+const (
+	Queued     State = "queued"     // accepted, waiting for the scheduler
+	Dispatched State = "dispatched" // handed to the queue, waiting for a worker
+	Running    State = "running"    // claimed by a worker under a lease
+	Finished   State = "finished"   // recorded, with an outcome
+	Canceled   State = "canceled"   // recorded, never to run (again)
+)
+
+// Move is one allowed change of state.
+type Move struct {
+	From, To State
+	Why      string // the event that causes it
+}
+
+// Moves is the lifecycle: every change of state that exists. The schema's
+// guards, docs/states.md and the state-machine tests are all derived from it.
+var Moves = []Move{
+	{Queued, Dispatched, "scheduled: picked, generation + 1"},
+	{Queued, Finished, "expired before it was scheduled, or answered from the cache"},
+	{Queued, Canceled, "canceled"},
+	{Dispatched, Running, "claimed: a worker got a lease"},
+	{Dispatched, Queued, "taken back: nobody claimed it in time"},
+	{Dispatched, Finished, "expired before it was claimed"},
+	{Dispatched, Canceled, "canceled"},
+	{Running, Finished, "recorded under its lease, or given up on after its last attempt"},
+	{Running, Queued, "lease lost, handed back, or retried"},
+	{Running, Canceled, "canceled, recorded under its lease"},
+}
+
+// States lists every state in lifecycle order.
+var States = []State{Queued, Dispatched, Running, Finished, Canceled}
+
+// Valid reports whether s is one of States.
+func (s State) Valid() bool { return slices.Contains(States, s) }
+
+// Terminal reports whether a job in s will never change again.
+func (s State) Terminal() bool { return s == Finished || s == Canceled }
+
+// CanMove reports whether the lifecycle allows from → to.
+func CanMove(from, to State) bool {
+	return slices.ContainsFunc(Moves, func(m Move) bool { return m.From == from && m.To == to })
+}

@@ -1,0 +1,112 @@
+// Package policy is the capability policy of a job: what its program may do.
+//
+// It is pure. Parse reads a policy, Validate judges it, Ceiling says what a
+// tenant may ask for at most, and Plan decides which mechanism enforces each
+// capability on a given host and yields the enforcement report. Nothing here
+// touches the system; the mechanisms live in pkg/runtime.
+package policy
+
+import "github.com/assay-run/assay/pkg/job"
+
+// Isolation is the kind of wall a job runs behind.
+type Isolation string
+
+// The isolation levels, weakest first.
+const (
+	Cell   Isolation = "cell"   // namespaces of its own inside the tenant's containerd task
+	Task   Isolation = "task"   // a containerd task of its own, under runc
+	GVisor Isolation = "gvisor" // the same under runsc
+	VM     Isolation = "vm"     // another containerd runtime handler
+)
+
+// Enforce says what happens to a capability that cannot be enforced.
+type Enforce string
+
+// The modes.
+const (
+	Strict Enforce = "strict" // refuse the job, naming the field
+	Report Enforce = "report" // run it, and say so in the enforcement report
+)
+
+// NetworkMode is none, allow or open.
+type NetworkMode string
+
+// The network modes.
+const (
+	NetworkNone  NetworkMode = "none"
+	NetworkAllow NetworkMode = "allow"
+	NetworkOpen  NetworkMode = "open"
+)
+
+// OnExceed says what happens when a stream passes its limit.
+type OnExceed string
+
+// The choices.
+const (
+	Truncate OnExceed = "truncate" // keep head and tail, keep draining
+	Kill     OnExceed = "kill"     // outcome output_limit
+)
+
+// Policy is what a program may do. Default returns the documented defaults;
+// Parse overlays a client's object on them.
+type Policy struct {
+	Isolation    Isolation    `json:"isolation"`
+	Enforce      Enforce      `json:"enforce"`
+	Wall         job.Duration `json:"wall"`
+	CPU          float64      `json:"cpu"` // cores
+	CPUTime      job.Duration `json:"cpu_time"`
+	Memory       job.Size     `json:"memory"` // swap is always off
+	Processes    int          `json:"processes"`
+	Subprocesses bool         `json:"subprocesses"`
+	Disk         job.Size     `json:"disk"`  // per writable path, and in all
+	Files        int          `json:"files"` // inodes on writable paths
+	OpenFiles    int          `json:"open_files"`
+	Stdout       Stream       `json:"stdout"`
+	Stderr       Stream       `json:"stderr"`
+	Read         []string     `json:"read"`
+	Write        []string     `json:"write"`
+	Network      Network      `json:"network"`
+	Env          Env          `json:"env"`
+	Imports      Imports      `json:"imports"`
+	Packages     []string     `json:"packages"`
+	Syscalls     string       `json:"syscalls"` // "default" or "strict"
+	Callbacks    Callbacks    `json:"callbacks"`
+	Artifacts    Artifacts    `json:"artifacts"`
+}
+
+// Stream limits one output stream.
+type Stream struct {
+	Limit    job.Size `json:"limit"`
+	OnExceed OnExceed `json:"on_exceed"`
+}
+
+// Network says whom a job may talk to.
+type Network struct {
+	Mode  NetworkMode `json:"mode"`
+	Allow []string    `json:"allow,omitempty"` // host:port, *.host:port, address:port, CIDR:port
+}
+
+// Env is the whole environment of a job: nothing is inherited.
+type Env struct {
+	Set     map[string]string `json:"set"`
+	Secrets map[string]string `json:"secrets"` // variable → name of a secret
+}
+
+// Imports restricts python imports. It is advice, not a wall.
+type Imports struct {
+	Allow []string `json:"allow"`
+	Deny  []string `json:"deny"`
+}
+
+// Callbacks lists the host functions that a job may call.
+type Callbacks struct {
+	Allow    []string `json:"allow"`
+	MaxCalls int      `json:"max_calls"`
+}
+
+// Artifacts says which files are kept.
+type Artifacts struct {
+	Paths    []string `json:"paths"` // globs of absolute paths; ** crosses directories
+	MaxBytes job.Size `json:"max_bytes"`
+	MaxFiles int      `json:"max_files"`
+}

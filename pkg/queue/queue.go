@@ -1,0 +1,134 @@
+// Package queue is delivery: it carries references to dispatched jobs to the
+// workers, and the control messages between workers and dispatchers.
+//
+// A queue may lose, double and reorder; nothing here is the truth (package
+// store is). queue/jetstream implements it over NATS JetStream;
+// queue/queuetest is its specification.
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// Publisher is the dispatcher's end of delivery.
+type Publisher interface {
+	// Publish makes every message durable or returns an error, in which case
+	// any of them may have been published: publishing again is always safe,
+	// a message that is already queued counts as published.
+	Publish(ctx context.Context, ds []store.Dispatch) error
+}
+
+// Consumer is the worker's end of delivery.
+type Consumer interface {
+	// Fetch asks for up to n messages and sends each to out as it arrives. It
+	// returns when n have come, wait has passed or ctx ends.
+	Fetch(ctx context.Context, n int, wait time.Duration, out chan<- Message) error
+}
+
+// Message is one delivery. Exactly one of its methods ends it; none: it is
+// delivered again after the queue's ack wait.
+type Message interface {
+	Ref() store.Ref
+	TraceParent() string
+	Ack() error                    // done: after the record is committed, or if the claim was refused
+	Nak(delay time.Duration) error // give back
+	InProgress() error             // still at it
+}
+
+// Control is a worker's line to the dispatchers: request and reply, in bulk.
+// A timeout means unknown; saying the same again is safe.
+type Control interface {
+	Claim(ctx context.Context, r ClaimRequest) (ClaimReply, error)
+	Heartbeat(ctx context.Context, r HeartbeatRequest) (HeartbeatReply, error)
+	Finish(ctx context.Context, r FinishRequest) (FinishReply, error)
+	Release(ctx context.Context, r ReleaseRequest) (ReleaseReply, error)
+	// OnCancel calls f for each lease of this worker that is to be canceled,
+	// until ctx ends.
+	OnCancel(ctx context.Context, worker string, f func(store.LeaseRef)) error
+}
+
+// Handler answers the workers' control messages; the dispatcher implements it.
+type Handler interface {
+	HandleClaim(ctx context.Context, r ClaimRequest) (ClaimReply, error)
+	HandleHeartbeat(ctx context.Context, r HeartbeatRequest) (HeartbeatReply, error)
+	HandleFinish(ctx context.Context, r FinishRequest) (FinishReply, error)
+	HandleRelease(ctx context.Context, r ReleaseRequest) (ReleaseReply, error)
+}
+
+// Bus is the dispatchers' own line: cancels to workers, wake-ups among
+// dispatchers. Messages are hints; losing one costs time, never a job.
+type Bus interface {
+	SendCancel(worker string, l store.LeaseRef) error
+	Wake(topic string, payload []byte) error // such as "schedule" or "batch.<id>"
+	OnWake(ctx context.Context, topic string, f func(payload []byte)) error
+}
+
+// ClaimRequest asks for leases on deliveries.
+type ClaimRequest struct {
+	Worker string      `json:"worker"`
+	Refs   []store.Ref `json:"refs"`
+}
+
+// ClaimReply has one entry for each ref, in order.
+type ClaimReply struct {
+	Claimed []store.Claimed `json:"claimed"`
+	TTL     job.Duration    `json:"ttl"` // of the leases, counted from before the request was sent
+}
+
+// HeartbeatRequest says that a worker lives, what it can do and what it holds.
+type HeartbeatRequest struct {
+	Worker WorkerInfo       `json:"worker"`
+	Leases []store.LeaseRef `json:"leases"`
+}
+
+// HeartbeatReply names leases to drop and jobs to cancel.
+type HeartbeatReply struct {
+	Lost     []job.ID     `json:"lost,omitempty"`
+	Canceled []job.ID     `json:"canceled,omitempty"`
+	TTL      job.Duration `json:"ttl"`
+}
+
+// WorkerInfo describes a worker to the fleet.
+type WorkerInfo struct {
+	ID        string      `json:"id"`
+	Pool      string      `json:"pool"`
+	Version   string      `json:"version"`
+	Slots     int         `json:"slots"` // most jobs at once
+	Busy      int         `json:"busy"`
+	Draining  bool        `json:"draining"`
+	StartedAt time.Time   `json:"started_at"`
+	Host      policy.Host `json:"host"`
+}
+
+// FinishRequest records results.
+type FinishRequest struct {
+	Worker   string         `json:"worker"`
+	Finishes []store.Finish `json:"finishes"`
+}
+
+// FinishReply has one status for each finish, in order. It is sent after the
+// commit.
+type FinishReply struct {
+	Statuses []store.FinishStatus `json:"statuses"`
+}
+
+// ReleaseRequest hands attempts back.
+type ReleaseRequest struct {
+	Worker   string          `json:"worker"`
+	Releases []store.Release `json:"releases"`
+}
+
+// ReleaseReply is empty: it says that the release is committed.
+type ReleaseReply struct{}
+
+// Encode and Decode are the one wire encoding of control messages.
+func Encode(v any) ([]byte, error) { return json.Marshal(v) }
+
+// Decode reads what Encode wrote.
+func Decode(b []byte, v any) error { return json.Unmarshal(b, v) }

@@ -1,0 +1,84 @@
+// Package runtime runs one attempt of a job behind walls.
+//
+// Everything an attempt needs is prepared ahead of time in a Slot: a place for
+// exactly one attempt, taken once, destroyed afterwards. Implementations are
+// runtime/containerd (the real one) and runtime/fake (for control-plane tests);
+// runtime/runtimetest is the specification that both pass.
+package runtime
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+)
+
+// Runtime makes slots. All methods are safe for concurrent use.
+type Runtime interface {
+	// Host says what this machine can enforce. It does not change while the
+	// process lives.
+	Host() policy.Host
+
+	// Acquire returns a slot for key, warm if there is one. The error wraps
+	// job.ErrInvalid if the image does not exist (the user's mistake) and
+	// anything else is ours.
+	Acquire(ctx context.Context, key Key) (Slot, error)
+
+	// Close destroys every slot and everything else the runtime made on this
+	// host.
+	Close(ctx context.Context) error
+}
+
+// Key says which slots are interchangeable.
+type Key struct {
+	Tenant    string
+	Image     string // reference as the job names it
+	Isolation policy.Isolation
+	Kind      string // job.Program.Kind of what will run: selects warm interpreters
+}
+
+// Slot is a place for exactly one attempt.
+type Slot interface {
+	// Run runs the attempt and returns how its program ended. A non-nil error
+	// means that we failed, not the program; the outcome is then meaningless.
+	// When ctx ends the program is killed, with everything it started, and Run
+	// returns within a second; context.Cause(ctx) ErrCanceled yields
+	// OutcomeCanceled, any other cause is an error.
+	Run(ctx context.Context, a Attempt) (*Report, error)
+
+	// Close destroys the slot, used or not. It is idempotent and does not wait
+	// for cleaning that can go on in the background.
+	Close()
+}
+
+// Attempt is what a slot needs to run one attempt.
+type Attempt struct {
+	Job      job.ID
+	Lease    job.Lease
+	Program  job.Program
+	Files    []File // inputs, in the order of their paths
+	Plan     *policy.Plan
+	Deadline time.Time // of the lease, for labels; Run enforces the policy's own limits
+	Collect  Collector // nil: artifacts are not collected
+}
+
+// File is one input. The bytes are in memory or behind Open.
+type File struct {
+	Path string
+	Data []byte
+	Open func(context.Context) (io.ReadCloser, error) // used if Data is nil
+}
+
+// Collector takes one artifact while the sandbox still exists. The runtime has
+// opened the file beneath the sandbox root without following links; r yields at
+// most size bytes.
+type Collector func(ctx context.Context, path string, size int64, r io.Reader) error
+
+// Report is how an attempt ended. ID, names, attempts and timings of the
+// control plane are filled in by the worker and the dispatcher.
+type Report struct {
+	job.Result
+	StartedAt time.Time // when user code started
+}

@@ -1,0 +1,212 @@
+// Package ociimage writes a root file system as an OCI image layout inside a tar archive.
+//
+// It covers exactly what this repository's own images need: one layer, one platform, a name for the importer. The format
+// is the OCI image layout 1.0 that `ctr images import`, containerd's client and skopeo's oci-archive read.
+package ociimage
+
+import (
+	"archive/tar"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// Media types of the OCI image specification 1.0.
+const (
+	mediaIndex    = "application/vnd.oci.image.index.v1+json"
+	mediaManifest = "application/vnd.oci.image.manifest.v1+json"
+	mediaConfig   = "application/vnd.oci.image.config.v1+json"
+	mediaLayer    = "application/vnd.oci.image.layer.v1.tar+zstd"
+)
+
+// Config is the part of an image's configuration that a container starts with; the JSON names are the specification's.
+type Config struct {
+	User       string            `json:"User,omitempty"`
+	Env        []string          `json:"Env,omitempty"`
+	Entrypoint []string          `json:"Entrypoint,omitempty"`
+	Cmd        []string          `json:"Cmd,omitempty"`
+	WorkingDir string            `json:"WorkingDir,omitempty"`
+	Labels     map[string]string `json:"Labels,omitempty"`
+}
+
+// Image says what to write besides the layer.
+type Image struct {
+	// Name is the full reference, tag included, under which an importer stores the image.
+	Name string
+	// Config is what containers of the image start with.
+	Config Config
+	// Created is recorded in the image; equal inputs and times give equal bytes.
+	Created time.Time
+	// Architecture is in Go's naming; empty means the running program's own.
+	Architecture string
+}
+
+type descriptor struct {
+	MediaType   string            `json:"mediaType"`
+	Digest      string            `json:"digest"`
+	Size        int64             `json:"size"`
+	Platform    *platform         `json:"platform,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+type platform struct {
+	Architecture string `json:"architecture"`
+	OS           string `json:"os"`
+}
+
+type rootFS struct {
+	Type    string   `json:"type"`
+	DiffIDs []string `json:"diff_ids"`
+}
+
+type imageConfig struct {
+	platform
+	Created time.Time `json:"created"`
+	Config  Config    `json:"config"`
+	RootFS  rootFS    `json:"rootfs"`
+}
+
+type manifest struct {
+	SchemaVersion int          `json:"schemaVersion"`
+	MediaType     string       `json:"mediaType"`
+	Config        descriptor   `json:"config"`
+	Layers        []descriptor `json:"layers"`
+}
+
+type index struct {
+	SchemaVersion int          `json:"schemaVersion"`
+	MediaType     string       `json:"mediaType"`
+	Manifests     []descriptor `json:"manifests"`
+}
+
+// Write compresses the uncompressed tar stream rootfs into the image's only layer and writes the archive to w. The layer
+// is spooled to a temporary file in dir (default: the system's) because its digest comes before it in the archive.
+// It returns the digest of the manifest, which is the image's identity.
+func Write(w io.Writer, img Image, rootfs io.Reader, dir string) (digest string, err error) {
+	spool, err := os.CreateTemp(dir, "layer-")
+	if err != nil {
+		return "", fmt.Errorf("spool the layer: %w", err)
+	}
+	defer func() {
+		_ = spool.Close()
+		_ = os.Remove(spool.Name())
+	}()
+	layer, diffID, err := compress(spool, rootfs)
+	if err != nil {
+		return "", fmt.Errorf("compress the layer: %w", err)
+	}
+
+	if img.Architecture == "" {
+		img.Architecture = runtime.GOARCH
+	}
+	p := platform{Architecture: img.Architecture, OS: "linux"}
+	config, configBytes := blob(mediaConfig, imageConfig{
+		platform: p, Created: img.Created.UTC(), Config: img.Config,
+		RootFS: rootFS{Type: "layers", DiffIDs: []string{diffID}},
+	})
+	man, manBytes := blob(mediaManifest, manifest{
+		SchemaVersion: 2, MediaType: mediaManifest, Config: config, Layers: []descriptor{layer},
+	})
+	man.Platform = &p
+	// The first annotation is containerd's own and holds a full name; the second is the specification's.
+	man.Annotations = map[string]string{
+		"io.containerd.image.name":          img.Name,
+		"org.opencontainers.image.ref.name": img.Name,
+	}
+	_, indexBytes := blob(mediaIndex, index{SchemaVersion: 2, MediaType: mediaIndex, Manifests: []descriptor{man}})
+
+	if _, err := spool.Seek(0, io.SeekStart); err != nil {
+		return "", fmt.Errorf("rewind the layer: %w", err)
+	}
+	a := &archive{tw: tar.NewWriter(w), modTime: img.Created}
+	a.bytes("oci-layout", []byte(`{"imageLayoutVersion":"1.0.0"}`))
+	a.bytes("index.json", indexBytes)
+	a.bytes(blobPath(man), manBytes)
+	a.bytes(blobPath(config), configBytes)
+	a.file(blobPath(layer), layer.Size, spool)
+	if err := a.close(); err != nil {
+		return "", fmt.Errorf("write the archive: %w", err)
+	}
+	return man.Digest, nil
+}
+
+// compress writes r to w as zstd and returns the compressed blob's descriptor and the digest of what went in.
+func compress(w io.Writer, r io.Reader) (layer descriptor, diffID string, err error) {
+	plain, packed := sha256.New(), sha256.New()
+	size := &counter{}
+	zw, err := zstd.NewWriter(io.MultiWriter(w, packed, size), zstd.WithEncoderLevel(zstd.SpeedDefault))
+	if err != nil {
+		return descriptor{}, "", err
+	}
+	if _, err := io.Copy(io.MultiWriter(zw, plain), r); err != nil {
+		return descriptor{}, "", err
+	}
+	if err := zw.Close(); err != nil {
+		return descriptor{}, "", err
+	}
+	return descriptor{MediaType: mediaLayer, Digest: digestOf(packed), Size: size.n}, digestOf(plain), nil
+}
+
+type counter struct{ n int64 }
+
+func (c *counter) Write(p []byte) (int, error) {
+	c.n += int64(len(p))
+	return len(p), nil
+}
+
+func digestOf(h hash.Hash) string { return "sha256:" + hex.EncodeToString(h.Sum(nil)) }
+
+// blob encodes v; the types of this file always encode.
+func blob(mediaType string, v any) (descriptor, []byte) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("ociimage: encode %T: %v", v, err))
+	}
+	h := sha256.New()
+	h.Write(data)
+	return descriptor{MediaType: mediaType, Digest: digestOf(h), Size: int64(len(data))}, data
+}
+
+func blobPath(d descriptor) string { return "blobs/sha256/" + d.Digest[len("sha256:"):] }
+
+// archive keeps the first error, so that a list of entries reads as a list.
+type archive struct {
+	tw      *tar.Writer
+	modTime time.Time
+	err     error
+}
+
+func (a *archive) bytes(name string, data []byte) {
+	a.file(name, int64(len(data)), nil)
+	if a.err == nil {
+		_, a.err = a.tw.Write(data)
+	}
+}
+
+// file writes a header and, when r is given, exactly size bytes from it.
+func (a *archive) file(name string, size int64, r io.Reader) {
+	if a.err != nil {
+		return
+	}
+	a.err = a.tw.WriteHeader(&tar.Header{
+		Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: size, ModTime: a.modTime, Format: tar.FormatUSTAR,
+	})
+	if a.err == nil && r != nil {
+		_, a.err = io.CopyN(a.tw, r, size)
+	}
+}
+
+func (a *archive) close() error {
+	if a.err != nil {
+		return a.err
+	}
+	return a.tw.Close()
+}

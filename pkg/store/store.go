@@ -25,7 +25,9 @@ type Store interface {
 
 	// OpenBatch, AppendJobs and SealBatch accept a batch too large for one
 	// statement. Jobs of an open batch are invisible to the scheduler until it
-	// is sealed; an open batch that is never sealed is dropped by Reap.
+	// is sealed; an open batch that is never sealed is dropped by Reap. A key
+	// that names a sealed batch yields its id and existed; one that names a
+	// batch still open (its submitter died or is being retried) replaces it.
 	OpenBatch(ctx context.Context, b NewBatch) (id job.ID, existed bool, err error)
 	AppendJobs(ctx context.Context, batch job.ID, jobs []NewJob) error
 	SealBatch(ctx context.Context, batch job.ID, total int64) error
@@ -68,8 +70,9 @@ type Store interface {
 	// CancelBatch does the same to every job of a batch.
 	CancelBatch(ctx context.Context, batch job.ID) ([]Canceling, error)
 
-	// RetryBatch submits the failed jobs of a batch again as a new batch.
-	RetryBatch(ctx context.Context, batch job.ID) (job.ID, error)
+	// RetryBatch submits the jobs of a batch that did not succeed again, as the
+	// new batch as: its id, tenant and idempotency count, the rest is copied.
+	RetryBatch(ctx context.Context, batch job.ID, as NewBatch) (job.ID, error)
 
 	// Reap takes back expired leases, expires overdue jobs and drops abandoned
 	// open batches. It returns how many rows it changed.

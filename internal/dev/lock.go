@@ -1,0 +1,63 @@
+package dev
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrLocked is wrapped by the error of Acquire when another process holds the directory.
+var ErrLocked = errors.New("data directory is in use")
+
+// Lock is the exclusive hold of one process on a data directory. The kernel lets go of it when the process ends, however
+// it ends.
+type Lock struct{ file *os.File }
+
+// Acquire takes the directory dir, creating it if need be, without waiting. If another process has it, the error wraps
+// ErrLocked and names that process.
+func Acquire(dir string) (*Lock, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("create the data directory: %w", err)
+	}
+	path := filepath.Join(dir, "lock")
+	// Go opens files close-on-exec, so no child inherits the lock and outlives us with it.
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("open the lock file: %w", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		defer f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, fmt.Errorf("%w: %s is held by %s; stop it or choose another directory", ErrLocked, dir, holder(f))
+		}
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	// The pid is information for people; what holds is the lock.
+	if err := f.Truncate(0); err == nil {
+		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	}
+	return &Lock{file: f}, nil
+}
+
+// holder describes the process that wrote its pid into f.
+func holder(f *os.File) string {
+	data, err := io.ReadAll(io.NewSectionReader(f, 0, 32))
+	pid := strings.TrimSpace(string(data))
+	if err != nil || pid == "" {
+		return "another process"
+	}
+	name, err := os.ReadFile(filepath.Join("/proc", pid, "comm"))
+	if err != nil {
+		return "process " + pid
+	}
+	return fmt.Sprintf("process %s (%s)", pid, strings.TrimSpace(string(name)))
+}
+
+// Release lets go of the directory. The lock file stays: removing it would let two processes lock two different files.
+func (l *Lock) Release() error { return l.file.Close() }

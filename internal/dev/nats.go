@@ -1,0 +1,129 @@
+package dev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// maxPayload bounds a message. Specs and results above the inline limits travel by object path, so this is generous.
+const maxPayload = 8 << 20
+
+// NATSConfig says where to keep the server's data and where to listen. Only Dir is required.
+type NATSConfig struct {
+	// Dir holds JetStream's files.
+	Dir string
+	// Port on 127.0.0.1; 0 takes a free one.
+	Port int
+	// Logger receives the server's log; default slog.Default.
+	Logger *slog.Logger
+}
+
+// NATS is a nats-server inside this process.
+type NATS struct{ server *server.Server }
+
+// StartNATS runs a server with JetStream on 127.0.0.1.
+func StartNATS(ctx context.Context, cfg NATSConfig) (*NATS, error) {
+	if cfg.Dir == "" {
+		return nil, errors.New("start nats: no directory")
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("start nats: %w", err)
+	}
+	opts := &server.Options{
+		ServerName: "assay-dev",
+		Host:       "127.0.0.1",
+		Port:       cfg.Port,
+		MaxPayload: maxPayload,
+		JetStream:  true,
+		StoreDir:   cfg.Dir,
+		NoSigs:     true, // signals are ours
+	}
+	if cfg.Port == 0 {
+		opts.Port = server.RANDOM_PORT
+	}
+	s, err := server.NewServer(opts)
+	if err != nil {
+		return nil, fmt.Errorf("start nats: %w", err)
+	}
+	log := natsLog{log: cfg.Logger.With("component", "nats"), fatal: make(chan string, 1)}
+	s.SetLoggerV2(log, false, false, false)
+	n := &NATS{server: s}
+	s.Start() // starts its own goroutines and returns
+	if err := n.waitReady(ctx, log.fatal); err != nil {
+		n.Stop()
+		return nil, fmt.Errorf("start nats on 127.0.0.1:%d in %s: %w", cfg.Port, cfg.Dir, err)
+	}
+	return n, nil
+}
+
+// waitReady returns when clients can connect. The server reports some failures (a taken port, a damaged store) only as a
+// fatal log line.
+func (n *NATS) waitReady(ctx context.Context, fatal <-chan string) error {
+	for {
+		if n.server.ReadyForConnections(10*time.Millisecond) && n.server.JetStreamEnabled() {
+			return nil
+		}
+		select {
+		case reason := <-fatal:
+			return errors.New(reason)
+		case <-ctx.Done():
+			return ctx.Err()
+		default:
+		}
+	}
+}
+
+// ClientURL is where clients connect.
+func (n *NATS) ClientURL() string {
+	addr, ok := n.server.Addr().(*net.TCPAddr)
+	if !ok {
+		return n.server.ClientURL()
+	}
+	return "nats://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(addr.Port))
+}
+
+// Stop disconnects all clients and closes the store. Stopping twice does nothing.
+func (n *NATS) Stop() {
+	n.server.Shutdown()
+	n.server.WaitForShutdown()
+}
+
+// natsLog writes the server's log lines to slog. Its notices are about itself starting and stopping, hence debug here.
+type natsLog struct {
+	log   *slog.Logger
+	fatal chan string
+}
+
+var _ server.Logger = natsLog{}
+
+func (l natsLog) Noticef(format string, v ...any) { l.write(slog.LevelDebug, format, v) }
+func (l natsLog) Warnf(format string, v ...any)   { l.write(slog.LevelWarn, format, v) }
+func (l natsLog) Errorf(format string, v ...any)  { l.write(slog.LevelError, format, v) }
+func (l natsLog) Debugf(format string, v ...any)  { l.write(slog.LevelDebug, format, v) }
+func (l natsLog) Tracef(format string, v ...any)  { l.write(slog.LevelDebug, format, v) }
+
+// Fatalf does not end the process: StartNATS returns the message, or it is logged.
+func (l natsLog) Fatalf(format string, v ...any) {
+	select {
+	case l.fatal <- fmt.Sprintf(format, v...):
+	default:
+		l.write(slog.LevelError, format, v)
+	}
+}
+
+func (l natsLog) write(level slog.Level, format string, v []any) {
+	if l.log.Enabled(context.Background(), level) {
+		l.log.Log(context.Background(), level, "nats-server", "line", fmt.Sprintf(format, v...))
+	}
+}

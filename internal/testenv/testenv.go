@@ -1,0 +1,148 @@
+// Package testenv gives tests the real components: Postgres, NATS with JetStream, containerd with the default image.
+//
+// A package that uses it hands its TestMain over, so that everything that the tests started is stopped at the end and
+// goroutines that are left over fail the run:
+//
+//	func TestMain(m *testing.M) { testenv.Main(m) }
+//
+//	func TestStore(t *testing.T) {
+//		dsn := testenv.Postgres(t) // an empty database of this test's own
+//		…
+//	}
+//
+// Postgres and containerd start once per test binary, on first use. Their directories are kept under .cache/testenv in
+// the repository, so that making a cluster and unpacking an image is paid for once. Test binaries that run at the same
+// time each take a directory of their own. Missing set-up fails the test with the command to run; nothing is skipped.
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/assay-run/assay/internal/dev"
+)
+
+const (
+	startTimeout = 2 * time.Minute // the first use makes a cluster or unpacks an image, maybe on a busy machine
+	stopTimeout  = time.Minute
+	maxSlots     = 64
+)
+
+// Main runs the tests of a package, stops what they started, fails if goroutines are left, and exits.
+func Main(m *testing.M, leaks ...goleak.Option) {
+	env.mu.Lock()
+	env.managed = true
+	env.mu.Unlock()
+	code := m.Run()
+	if err := env.stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "testenv:", err)
+		code = max(code, 1)
+	}
+	// After a failed test, leftovers are a consequence and only hide the reason.
+	if code == 0 {
+		if err := goleak.Find(leaks...); err != nil {
+			fmt.Fprintln(os.Stderr, "testenv: goroutines are left after the tests:", err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// env is what this test binary has started.
+var env environment
+
+type environment struct {
+	mu         sync.Mutex
+	managed    bool // TestMain will stop it
+	postgres   *dev.Postgres
+	databases  int
+	containerd *Env
+	stops      []func(context.Context) error // run in reverse
+}
+
+func (e *environment) stop() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	var errs []error
+	for i := len(e.stops) - 1; i >= 0; i-- {
+		errs = append(errs, e.stops[i](ctx))
+	}
+	e.stops, e.postgres, e.containerd = nil, nil, nil
+	return errors.Join(errs...)
+}
+
+// use locks the environment for a test that needs a shared component.
+func (e *environment) use(t testing.TB) (unlock func()) {
+	t.Helper()
+	e.mu.Lock()
+	if !e.managed {
+		e.mu.Unlock()
+		t.Fatal("testenv: nothing would stop the components; add: func TestMain(m *testing.M) { testenv.Main(m) }")
+	}
+	return e.mu.Unlock
+}
+
+// slot takes a directory of the kind that no other test binary uses now, and keeps it until the environment stops.
+func (e *environment) slot(kind string) (string, error) {
+	root, err := repoRoot()
+	if err != nil {
+		return "", err
+	}
+	for i := range maxSlots {
+		dir := filepath.Join(root, ".cache", "testenv", kind, strconv.Itoa(i))
+		lock, err := dev.Acquire(dir)
+		if errors.Is(err, dev.ErrLocked) {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		e.stops = append(e.stops, func(context.Context) error { return lock.Release() })
+		return dir, nil
+	}
+	return "", fmt.Errorf("all %d directories for %s are in use", maxSlots, kind)
+}
+
+// startContext bounds a start. It is not the test's context: the component outlives the test that happened to be first.
+func startContext() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), startTimeout)
+}
+
+// RepoRoot returns the top directory of this repository.
+func RepoRoot(t testing.TB) string {
+	t.Helper()
+	root, err := repoRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+// repoRoot looks upwards from the working directory, which `go test` sets to the package's own.
+func repoRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("testenv: the tests must run inside the repository")
+		}
+		dir = parent
+	}
+}

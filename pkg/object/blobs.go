@@ -1,0 +1,144 @@
+package object
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// spoolMemory is how much of a blob is held in memory, in bytes, before its
+// digest (and so its key) is known; more goes to a temporary file.
+const spoolMemory = 1 << 20
+
+// BlobKey returns the object path of the content-addressed blob that a job
+// names as "sha256:<64 hex digits>". The error wraps job.ErrInvalid.
+func BlobKey(ref string) (string, error) {
+	sum, ok := strings.CutPrefix(ref, "sha256:")
+	if !ok || len(sum) != 2*sha256.Size || strings.Trim(sum, "0123456789abcdef") != "" {
+		return "", job.Invalid("blob", "%.80q must be sha256: and 64 lower-case hex digits", ref)
+	}
+	return "blobs/sha256/" + sum[:2] + "/" + sum, nil
+}
+
+// PutBlob stores what r yields under its own digest and returns the reference
+// ("sha256:…") and the size in bytes. A blob that is already there is not
+// written again. More than limit bytes is an error that wraps job.ErrTooLarge
+// and stores nothing.
+func (s *Store) PutBlob(ctx context.Context, r io.Reader, limit int64) (ref string, n int64, err error) {
+	sum := sha256.New()
+	sp := &spool{}
+	defer sp.close()
+	n, err = io.Copy(io.MultiWriter(sum, sp), io.LimitReader(r, limit+1))
+	if err != nil {
+		return "", 0, fmt.Errorf("read blob: %w", err)
+	}
+	if n > limit {
+		return "", 0, fmt.Errorf("%w: blob has more than %d bytes", job.ErrTooLarge, limit)
+	}
+	ref = "sha256:" + hex.EncodeToString(sum.Sum(nil))
+	key, err := BlobKey(ref)
+	if err != nil {
+		return "", 0, err
+	}
+	if have, err := s.Stat(ctx, key); err == nil && have.Bytes == n {
+		return ref, n, nil
+	}
+	body, err := sp.rewind()
+	if err != nil {
+		return "", 0, fmt.Errorf("spool blob: %w", err)
+	}
+	if _, err := s.Put(ctx, key, body); err != nil {
+		return "", 0, err
+	}
+	return ref, n, nil
+}
+
+// StatBlob returns the size of a blob; the error wraps job.ErrNotFound if it is
+// not there.
+func (s *Store) StatBlob(ctx context.Context, ref string) (Info, error) {
+	key, err := BlobKey(ref)
+	if err != nil {
+		return Info{}, err
+	}
+	return s.Stat(ctx, key)
+}
+
+// errCorrupt is what a verified read returns for other bytes than promised.
+var errCorrupt = errors.New("content does not match its digest")
+
+// GetBlob opens a blob. The reader verifies as it goes: instead of io.EOF it
+// returns an error that wraps job.ErrUnavailable if the bytes are not the ones
+// that the reference names, so whoever reads to the end has the right ones.
+func (s *Store) GetBlob(ctx context.Context, ref string) (io.ReadCloser, int64, error) {
+	key, err := BlobKey(ref)
+	if err != nil {
+		return nil, 0, err
+	}
+	r, info, err := s.Get(ctx, key)
+	if err != nil {
+		return nil, 0, err
+	}
+	return &verifier{ReadCloser: r, sum: sha256.New(), want: ref}, info.Bytes, nil
+}
+
+type verifier struct {
+	io.ReadCloser
+	sum  hash.Hash
+	want string
+}
+
+func (v *verifier) Read(p []byte) (int, error) {
+	n, err := v.ReadCloser.Read(p)
+	v.sum.Write(p[:n])
+	if err == io.EOF && "sha256:"+hex.EncodeToString(v.sum.Sum(nil)) != v.want {
+		return n, fmt.Errorf("blob %s: %w: %w", v.want, job.ErrUnavailable, errCorrupt)
+	}
+	return n, err
+}
+
+// spool holds bytes until they are read back: in memory while few, then in a
+// temporary file without a name.
+type spool struct {
+	mem  bytes.Buffer
+	file *os.File
+}
+
+func (s *spool) Write(p []byte) (int, error) {
+	if s.file == nil && s.mem.Len()+len(p) <= spoolMemory {
+		return s.mem.Write(p)
+	}
+	if s.file == nil {
+		f, err := os.CreateTemp("", "assay-blob-")
+		if err != nil {
+			return 0, err
+		}
+		_ = os.Remove(f.Name()) // the open descriptor keeps it; nothing to clean after a crash
+		s.file = f
+	}
+	return s.file.Write(p)
+}
+
+func (s *spool) rewind() (io.Reader, error) {
+	if s.file == nil {
+		return &s.mem, nil
+	}
+	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
+	return io.MultiReader(&s.mem, s.file), nil
+}
+
+func (s *spool) close() {
+	if s.file != nil {
+		_ = s.file.Close()
+	}
+}

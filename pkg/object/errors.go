@@ -1,0 +1,39 @@
+package object
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"gocloud.dev/gcerrors"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// translate turns an error of the blob library into one of package job's, once,
+// here at the edge. Ends of contexts stay what they are.
+func translate(err error, what, key string) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%s object %s: %w", what, key, err)
+	}
+	kind := job.ErrUnavailable
+	switch gcerrors.Code(err) {
+	case gcerrors.NotFound:
+		if what != "put" { // what is missing there is the bucket or the directory, not an object
+			kind = job.ErrNotFound
+		}
+	case gcerrors.InvalidArgument:
+		kind = job.ErrInvalid
+	}
+	return fmt.Errorf("%s object %s: %w: %w", what, key, kind, err)
+}
+
+// rootCause digs the file system's error out of the library's.
+func rootCause(err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path
+	}
+	return err
+}

@@ -1,0 +1,114 @@
+package object
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// Limits of a key. A file name holds 255 bytes, of which a write's temporary
+// suffix takes some; an S3 key holds 1024.
+const (
+	maxSegment = 200
+	maxKey     = 900
+)
+
+// ArtifactKey returns the object path of a file that one attempt left behind:
+// <tenant>/<job>/<lease>/<path>. name is the absolute path inside the sandbox;
+// it may hold any byte but NUL. Different names have different keys, and no
+// name leads out of the attempt's prefix. The error wraps job.ErrInvalid.
+func ArtifactKey(tenant string, id job.ID, lease job.Lease, name string) (string, error) {
+	if !strings.HasPrefix(name, "/") || path.Clean(name) != name || name == "/" {
+		return "", job.Invalid("artifact", "%q must be a clean absolute path", name)
+	}
+	if strings.ContainsRune(name, 0) {
+		return "", job.Invalid("artifact", "%q has a NUL byte", name)
+	}
+	prefix, err := AttemptPrefix(tenant, id, lease)
+	if err != nil {
+		return "", err
+	}
+	segments := strings.Split(name[1:], "/")
+	for i, s := range segments {
+		segments[i] = escape(s)
+	}
+	rel := strings.Join(segments, "/")
+	if len(prefix)+len(rel) > maxKey {
+		rel = "~" + digest(name)
+	}
+	return prefix + rel, nil
+}
+
+// AttemptPrefix returns the prefix, ending in a slash, of everything that one
+// attempt stores.
+func AttemptPrefix(tenant string, id job.ID, lease job.Lease) (string, error) {
+	if tenant == "" {
+		return "", job.Invalid("tenant", "must not be empty")
+	}
+	if _, err := job.ParseID(string(id)); err != nil {
+		return "", err
+	}
+	if lease <= 0 {
+		return "", job.Invalid("lease", "%d is not a lease", lease)
+	}
+	return escape(tenant) + "/" + string(id) + "/" + strconv.FormatInt(int64(lease), 10) + "/", nil
+}
+
+// escape makes one path segment safe on every store: plain ASCII, percent-encoded
+// elsewhere, short, and never a name that a store gives a meaning of its own.
+func escape(s string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		if c := s[i]; plain(c) {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	out := b.String()
+	switch {
+	case strings.Trim(out, ".") == "": // "." and ".." are directories
+		out = strings.ReplaceAll(out, ".", "%2E")
+	case strings.HasSuffix(out, ".attrs"), strings.HasSuffix(out, tempSuffix): // the file store's own
+		dot := strings.LastIndexByte(out, '.')
+		out = out[:dot] + "%2E" + out[dot+1:]
+	}
+	if len(out) > maxSegment {
+		return out[:maxSegment/2] + "~" + digest(s) // '~' is never plain: no clash
+	}
+	return out
+}
+
+func plain(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
+		c == '.' || c == '_' || c == '-' || c == '+' || c == '='
+}
+
+func digest(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:])
+}
+
+// checkKey refuses keys that were not built here: the last line of defence
+// against a path that walks out of the store.
+func checkKey(key string) error {
+	if key == "" || len(key) > maxKey+maxSegment {
+		return job.Invalid("object", "key of %d bytes", len(key))
+	}
+	for s := range strings.SplitSeq(key, "/") {
+		if s == "" || strings.Trim(s, ".") == "" {
+			return job.Invalid("object", "key %q is not clean", key)
+		}
+	}
+	for i := range len(key) {
+		if c := key[i]; !plain(c) && c != '/' && c != '%' && c != '~' {
+			return job.Invalid("object", "key %q has the byte %#02x", key, c)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,207 @@
+// Package object keeps bytes too large for a row under object paths: the
+// artifacts that jobs leave behind and the inputs that they share.
+//
+// It is the only home of the blob library. A store is a directory
+// (file:///dir) or a bucket (s3://bucket?region=…&endpoint=…); both behave the
+// same: an object appears whole or not at all, and overwriting replaces it
+// whole. Keys are built by ArtifactKey and BlobKey, never by hand, so that no
+// path chosen by a user can leave its attempt's prefix.
+//
+// Errors wrap job.ErrNotFound, job.ErrInvalid (a key or a digest that is not
+// one) or job.ErrUnavailable (the store failed; saying it again may help).
+// Errors of the caller's own reader come back as they are.
+package object
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"gocloud.dev/blob"
+	"gocloud.dev/blob/fileblob"
+	_ "gocloud.dev/blob/s3blob" // the s3:// scheme
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// Store is one place that objects are kept. It is safe for concurrent use.
+type Store struct {
+	bucket *blob.Bucket
+	dir    string // root of a file:// store, else empty
+}
+
+// Info describes one object.
+type Info struct {
+	Key      string
+	Bytes    int64
+	SHA256   string // hex; known after Put only
+	Modified time.Time
+}
+
+// Open opens the store at rawURL: file:///dir, created if it is not there, or
+// s3://bucket with the query parameters of gocloud.dev/blob/s3blob (region,
+// endpoint, use_path_style, prefix, …) and the usual AWS_* credentials.
+// The error wraps job.ErrInvalid if the URL is at fault.
+func Open(ctx context.Context, rawURL string) (*Store, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return nil, job.Invalid("objects", "%q is not a URL such as file:///var/lib/assay/objects or s3://bucket", rawURL)
+	}
+	switch u.Scheme {
+	case "file":
+		return openDir(u)
+	case "s3":
+		b, err := blob.OpenBucket(ctx, rawURL)
+		if err != nil {
+			return nil, fmt.Errorf("%w: open objects at s3://%s: %w", job.ErrInvalid, u.Host, err)
+		}
+		return &Store{bucket: b}, nil
+	}
+	return nil, job.Invalid("objects", "%q must start with file:/// or s3://", rawURL)
+}
+
+func openDir(u *url.URL) (*Store, error) {
+	if u.Host != "" || !filepath.IsAbs(u.Path) || u.RawQuery != "" {
+		return nil, job.Invalid("objects", "%q must be file:/// and an absolute path", u.String())
+	}
+	dir := filepath.Clean(u.Path)
+	b, err := fileblob.OpenBucket(dir, &fileblob.Options{
+		CreateDir:   true,
+		DirFileMode: 0o700,                      // tenants' files, on a machine that runs strangers' code
+		NoTempDir:   true,                       // rename must not cross file systems
+		Metadata:    fileblob.MetadataDontWrite, // no sidecar file beside each object
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w: open objects at %s: %w", job.ErrUnavailable, dir, err)
+	}
+	return &Store{bucket: b, dir: dir}, nil
+}
+
+// Close releases the store's connections.
+func (s *Store) Close() error { return s.bucket.Close() }
+
+// Put stores what r yields under key and returns its size and sha256. The
+// object becomes visible only once all of r was read without error.
+func (s *Store) Put(ctx context.Context, key string, r io.Reader) (Info, error) {
+	if err := checkKey(key); err != nil {
+		return Info{}, err
+	}
+	ctx, abort := context.WithCancel(ctx)
+	defer abort()
+	w, err := s.newWriter(ctx, key)
+	if err != nil {
+		return Info{}, translate(err, "put", key)
+	}
+	sum := sha256.New()
+	src := &source{r: io.TeeReader(r, sum)}
+	n, err := io.Copy(w, src)
+	if err != nil {
+		abort() // Close would otherwise publish the half that was written
+		_ = w.Close()
+		if src.err != nil {
+			return Info{}, fmt.Errorf("put %s: read: %w", key, src.err)
+		}
+		return Info{}, translate(err, "put", key)
+	}
+	if err := w.Close(); err != nil {
+		return Info{}, translate(err, "put", key)
+	}
+	return Info{Key: key, Bytes: n, SHA256: hex.EncodeToString(sum.Sum(nil)), Modified: time.Now()}, nil
+}
+
+// newWriter opens key for writing. In a directory it tries again when pruning
+// removed a parent between its making and its use.
+func (s *Store) newWriter(ctx context.Context, key string) (w *blob.Writer, err error) {
+	for range 5 {
+		w, err = s.bucket.NewWriter(ctx, key, &blob.WriterOptions{ContentType: "application/octet-stream"})
+		if err == nil || s.dir == "" || !os.IsNotExist(rootCause(err)) {
+			return w, err
+		}
+	}
+	return w, err
+}
+
+// source remembers an error of the reader behind it, to tell the caller's
+// failures from the store's.
+type source struct {
+	r   io.Reader
+	err error
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	if err != nil && err != io.EOF {
+		s.err = err
+	}
+	return n, err
+}
+
+// Get opens the object under key. The caller closes it.
+func (s *Store) Get(ctx context.Context, key string) (io.ReadCloser, Info, error) {
+	if err := checkKey(key); err != nil {
+		return nil, Info{}, err
+	}
+	r, err := s.bucket.NewReader(ctx, key, nil)
+	if err != nil {
+		return nil, Info{}, translate(err, "get", key)
+	}
+	return &reader{r, key}, Info{Key: key, Bytes: r.Size(), Modified: r.ModTime()}, nil
+}
+
+// reader translates the errors of a read that fails half-way.
+type reader struct {
+	*blob.Reader
+	key string
+}
+
+func (r *reader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	if err != nil && err != io.EOF {
+		err = translate(err, "read", r.key)
+	}
+	return n, err
+}
+
+// Stat describes the object under key without reading it.
+func (s *Store) Stat(ctx context.Context, key string) (Info, error) {
+	if err := checkKey(key); err != nil {
+		return Info{}, err
+	}
+	a, err := s.bucket.Attributes(ctx, key)
+	if err != nil {
+		return Info{}, translate(err, "stat", key)
+	}
+	return Info{Key: key, Bytes: a.Size, Modified: a.ModTime}, nil
+}
+
+// Delete removes the object under key; the error wraps job.ErrNotFound if it
+// is not there.
+func (s *Store) Delete(ctx context.Context, key string) error {
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	if err := s.bucket.Delete(ctx, key); err != nil {
+		return translate(err, "delete", key)
+	}
+	s.prune(key)
+	return nil
+}
+
+// prune removes the directories that the deletion of key left empty, so that a
+// store at rest holds nothing but objects. Buckets have no directories.
+func (s *Store) prune(key string) {
+	if s.dir == "" {
+		return
+	}
+	for dir := filepath.Dir(filepath.Join(s.dir, key)); len(dir) > len(s.dir); dir = filepath.Dir(dir) {
+		if os.Remove(dir) != nil {
+			return // not empty, or a writer's
+		}
+	}
+}

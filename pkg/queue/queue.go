@@ -27,7 +27,11 @@ type Publisher interface {
 // Consumer is the worker's end of delivery.
 type Consumer interface {
 	// Fetch asks for up to n messages and sends each to out as it arrives. It
-	// returns when n have come, wait has passed or ctx ends.
+	// returns nil when n have come, wait has passed, ctx has ended or the
+	// connection was made anew: fetch again. Messages that arrive while ctx
+	// ends are given back. out must have room or a reader. An error wraps
+	// job.ErrUnavailable: fetch again after a pause. Several fetches may be
+	// under way at once.
 	Fetch(ctx context.Context, n int, wait time.Duration, out chan<- Message) error
 }
 
@@ -41,15 +45,17 @@ type Message interface {
 	InProgress() error             // still at it
 }
 
-// Control is a worker's line to the dispatchers: request and reply, in bulk.
-// A timeout means unknown; saying the same again is safe.
+// Control is a worker's line to the dispatchers: request and reply, in bulk, of
+// any size. Any dispatcher answers. An error wraps job.ErrUnavailable unless it
+// says otherwise and means unknown; saying the same again is safe. Without a
+// deadline of ctx's own a request is given up after a default timeout.
 type Control interface {
 	Claim(ctx context.Context, r ClaimRequest) (ClaimReply, error)
 	Heartbeat(ctx context.Context, r HeartbeatRequest) (HeartbeatReply, error)
 	Finish(ctx context.Context, r FinishRequest) (FinishReply, error)
 	Release(ctx context.Context, r ReleaseRequest) (ReleaseReply, error)
-	// OnCancel calls f for each lease of this worker that is to be canceled,
-	// until ctx ends.
+	// OnCancel calls f for each lease of this worker that is to be canceled. It
+	// returns once that is in force; f is called, one at a time, until ctx ends.
 	OnCancel(ctx context.Context, worker string, f func(store.LeaseRef)) error
 }
 
@@ -61,11 +67,23 @@ type Handler interface {
 	HandleRelease(ctx context.Context, r ReleaseRequest) (ReleaseReply, error)
 }
 
+// Server is where the dispatchers answer: each request reaches one of them.
+type Server interface {
+	// Serve calls h for every request, each in a goroutine of its own, until
+	// ctx ends; it then takes no more and returns when all are answered. The
+	// contexts that h sees do not end with ctx.
+	Serve(ctx context.Context, h Handler) error
+}
+
 // Bus is the dispatchers' own line: cancels to workers, wake-ups among
 // dispatchers. Messages are hints; losing one costs time, never a job.
 type Bus interface {
 	SendCancel(worker string, l store.LeaseRef) error
-	Wake(topic string, payload []byte) error // such as "schedule" or "batch.<id>"
+	// Wake tells every dispatcher that listens on the topic, the sender too.
+	// A topic is one word.
+	Wake(topic string, payload []byte) error
+	// OnWake returns once it listens; f is called, one at a time, until ctx
+	// ends.
 	OnWake(ctx context.Context, topic string, f func(payload []byte)) error
 }
 
@@ -89,9 +107,9 @@ type HeartbeatRequest struct {
 
 // HeartbeatReply names leases to drop and jobs to cancel.
 type HeartbeatReply struct {
-	Lost     []job.ID     `json:"lost,omitempty"`
-	Canceled []job.ID     `json:"canceled,omitempty"`
-	TTL      job.Duration `json:"ttl"`
+	Lost     []store.LeaseRef `json:"lost,omitempty"`
+	Canceled []store.LeaseRef `json:"canceled,omitempty"`
+	TTL      job.Duration     `json:"ttl"` // of the leases that are not lost, counted from before the request was sent
 }
 
 // WorkerInfo describes a worker to the fleet.

@@ -48,21 +48,23 @@ type Store interface {
 
 	// Claim moves dispatched jobs of exactly the named generations to running,
 	// each under a new lease that ends ttl from now by the store's clock. The
-	// answer has one entry for each request, in order.
-	Claim(ctx context.Context, worker string, ttl time.Duration, refs []Ref) ([]Claimed, error)
+	// answer has one entry for each request, in order. A claim by the worker
+	// that already runs this very generation yields the same lease again:
+	// unknown commits are retried by saying the same.
+	Claim(ctx context.Context, ttl time.Duration, claims []Claim) ([]Claimed, error)
 
 	// Heartbeat prolongs leases that are still current. It returns those that
 	// are not, and those whose cancel was requested.
-	Heartbeat(ctx context.Context, worker string, ttl time.Duration, leases []LeaseRef) (lost, canceled []job.ID, err error)
+	Heartbeat(ctx context.Context, ttl time.Duration, leases []LeaseRef) (lost, canceled []LeaseRef, err error)
 
 	// Finish records results under their leases. The answer has one entry for
 	// each finish, in order. A result that is already recorded under the same
 	// lease is Recorded again: unknown commits are retried by saying the same.
-	Finish(ctx context.Context, worker string, fs []Finish) ([]FinishStatus, error)
+	Finish(ctx context.Context, fs []Finish) ([]FinishStatus, error)
 
 	// Release hands running jobs back (drain, our failures), charged to the
-	// infrastructure budget.
-	Release(ctx context.Context, worker string, rs []Release) error
+	// infrastructure budget. Leases that are no longer current are skipped.
+	Release(ctx context.Context, rs []Release) error
 
 	// Cancel requests the end of a job. Queued and dispatched jobs are terminal
 	// at once; for a running one the worker and lease are returned.
@@ -132,6 +134,13 @@ type Ref struct {
 	Generation job.Generation `json:"gen"`
 }
 
+// Claim asks for the lease of one delivery. Claims of many workers share one
+// call, so each names its own.
+type Claim struct {
+	Ref
+	Worker string
+}
+
 // Dispatch is a job to publish.
 type Dispatch struct {
 	Ref
@@ -160,6 +169,7 @@ type LeaseRef struct {
 // Finish is the end of one attempt.
 type Finish struct {
 	LeaseRef
+	BatchID job.ID          `json:"batch_id,omitempty"` // as claimed: a hint for those who wait for the batch
 	Outcome job.Outcome     `json:"outcome"`
 	Result  json.RawMessage `json:"result"` // JSON of job.Result
 }

@@ -1,0 +1,57 @@
+# Everything a person or a machine does here, by name. `make` alone lists it.
+#
+# Nothing is needed but make and Go: `setup` installs the rest from the system's packages. What needs root (containers,
+# building the image) asks sudo for it when you are not root.
+
+# Pure Go everywhere: the programs run in any image and on any host of their architecture.
+export CGO_ENABLED = 0
+
+GO   ?= go
+ROOT := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env)
+# Test binaries run as root, compiling does not.
+TEST  = $(GO) test $(if $(ROOT),-exec '$(ROOT)')
+
+# Packages whose tests need neither root nor a real component: those that do not ask testenv or dev for one.
+UNIT = $(shell $(GO) list -e -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{.TestImports}} {{.XTestImports}}{{end}}' ./... | \
+	grep -vE '/internal/(testenv|dev)\b' | cut -d' ' -f1)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build image dev demo test test-unit check lint race
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## Install what is missing from the system's packages
+	@scripts/setup
+
+build: ## Build every program into bin/
+	@mkdir -p bin
+	@$(GO) build -trimpath -o bin/ ./cmd/...
+	@if [ -d test/bench ]; then $(GO) build -trimpath -o bin/bench ./test/bench; fi
+
+image: setup ## Build the default image from the system's packages
+	@images/build python
+
+dev: setup build image ## Run a whole fleet here: Postgres, NATS, containerd, dispatcher, worker
+	@$(ROOT) bin/assay dev
+
+demo: setup build image ## Run 328 real programs through a fleet of its own and check every verdict
+	@$(ROOT) bin/assay demo
+
+test: setup build image ## Run every test, with the real components
+	$(TEST) -count=1 -timeout=20m ./...
+
+test-unit: ## Run the tests that need neither root nor any component
+	$(GO) test $(UNIT)
+
+check: lint race ## What a change must pass: format, vet, lint, every test with the race detector
+
+lint: ## Check format, vet and staticcheck
+	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
+	if [ -n "$$unformatted" ]; then echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+
+race: build image
+	@scripts/setup cc
+	CGO_ENABLED=1 $(TEST) -race -count=1 -timeout=30m ./...

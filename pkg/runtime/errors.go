@@ -1,0 +1,8 @@
+package runtime
+
+import "errors"
+
+// ErrCanceled is the cause to end an attempt's context with when a client
+// canceled its job: the program is killed and its outcome is
+// job.OutcomeCanceled. Any other cause is a failure of ours.
+var ErrCanceled = errors.New("canceled by a client")

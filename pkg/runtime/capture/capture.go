@@ -1,0 +1,131 @@
+// Package capture keeps the head and the tail of an output stream while it
+// drains all of it, so that a program can write without end and neither it nor
+// the worker is slowed down or grows.
+package capture
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// Buffer collects one stream. It holds at most its limit, in two halves.
+// Write and Output may be called from different goroutines.
+type Buffer struct {
+	mu     sync.Mutex
+	limit  int
+	head   []byte
+	tail   []byte // a ring once it is full; next is its oldest byte
+	next   int
+	total  int64
+	exceed func()
+}
+
+// New returns a Buffer that keeps limit bytes. exceed, if not nil, is called
+// once, when the stream passes the limit; it must not block.
+func New(limit job.Size, exceed func()) *Buffer {
+	return &Buffer{limit: int(max(limit, 0)), exceed: exceed}
+}
+
+// Write takes all of p; it never fails.
+func (b *Buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	before := b.total
+	b.total += int64(len(p))
+	passed := before <= int64(b.limit) && b.total > int64(b.limit)
+	b.keep(p)
+	b.mu.Unlock()
+	if passed && b.exceed != nil {
+		b.exceed()
+	}
+	return len(p), nil
+}
+
+// keep fills the head first and then overwrites the tail from its oldest byte.
+func (b *Buffer) keep(p []byte) {
+	headMax := b.limit - b.limit/2
+	n := min(headMax-len(b.head), len(p))
+	b.head = append(b.head, p[:n]...)
+	p = p[n:]
+
+	tailMax := b.limit / 2
+	if len(p) > tailMax {
+		p = p[len(p)-tailMax:]
+	}
+	n = min(tailMax-len(b.tail), len(p))
+	b.tail = append(b.tail, p[:n]...)
+	for p = p[n:]; len(p) > 0; p = p[n:] {
+		n = copy(b.tail[b.next:], p)
+		b.next = (b.next + n) % tailMax
+	}
+}
+
+// Output returns what was kept. A cut stream has a marker line between head and
+// tail; bytes that are not UTF-8 are replaced.
+func (b *Buffer) Output() job.Output {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	out := job.Output{Bytes: b.total}
+	tail := append(append([]byte(nil), b.tail[b.next:]...), b.tail[:b.next]...)
+	if b.total <= int64(b.limit) {
+		out.Text = valid(append(append([]byte(nil), b.head...), tail...))
+		return out
+	}
+	out.Truncated = true
+	head := trimEnd(b.head)
+	tail = trimStart(tail)
+	cut := b.total - int64(len(head)) - int64(len(tail))
+	out.Text = valid(head) + fmt.Sprintf("\n… %d bytes cut …\n", cut) + valid(tail)
+	return out
+}
+
+func valid(b []byte) string { return strings.ToValidUTF8(string(b), string(utf8.RuneError)) }
+
+// trimEnd drops a rune that the cut went through.
+func trimEnd(b []byte) []byte {
+	for i := len(b) - 1; i >= 0 && i >= len(b)-utf8.UTFMax; i-- {
+		if utf8.RuneStart(b[i]) {
+			if !utf8.FullRune(b[i:]) {
+				return b[:i]
+			}
+			break
+		}
+	}
+	return b
+}
+
+// trimStart drops the rest of a rune that the cut went through.
+func trimStart(b []byte) []byte {
+	for i := 0; i < len(b) && i < utf8.UTFMax; i++ {
+		if utf8.RuneStart(b[i]) {
+			return b[i:]
+		}
+	}
+	return b
+}
+
+// chunks are read buffers, as large as a pipe.
+var chunks = sync.Pool{New: func() any { return new([64 << 10]byte) }}
+
+// Drain copies r into b until r ends or fails. It returns nil at the end of the
+// stream.
+func Drain(b *Buffer, r io.Reader) error {
+	buf := chunks.Get().(*[64 << 10]byte)
+	defer chunks.Put(buf)
+	for {
+		n, err := r.Read(buf[:])
+		if n > 0 {
+			_, _ = b.Write(buf[:n])
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// period is over which the CPU quota is counted: the kernel's default. A job
+// that has used up its share waits at most this long.
+const period = 100 * time.Millisecond
+
+func write(file, value string) error {
+	fd, err := unix.Open(file, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err == nil {
+		_, err = unix.Write(fd, []byte(value))
+		_ = unix.Close(fd)
+	}
+	if err != nil {
+		return &os.PathError{Op: "write " + value + " to", Path: file, Err: err}
+	}
+	return nil
+}
+
+func writeInt(file string, n int64) error { return write(file, strconv.FormatInt(n, 10)) }
+
+// read returns the contents of a control file, which are below a page.
+func read(file string) (string, error) {
+	fd, err := unix.Open(file, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", &os.PathError{Op: "open", Path: file, Err: err}
+	}
+	defer unix.Close(fd)
+	var buf [4096]byte
+	n, err := unix.Read(fd, buf[:])
+	if err != nil {
+		return "", &os.PathError{Op: "read", Path: file, Err: err}
+	}
+	return string(buf[:n]), nil
+}
+
+func readInt(file string) (int64, error) {
+	text, err := read(file)
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", file, err)
+	}
+	return n, nil
+}
+
+// readOptional is readInt for a file that older kernels do not have.
+func readOptional(file string) (n int64, ok bool, err error) {
+	n, err = readInt(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, false, nil
+	}
+	return n, err == nil, err
+}
+
+// readKey returns the number after key in a file of "key number" lines.
+func readKey(file, key string) (int64, error) {
+	text, err := read(file)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), key+" "); ok {
+			n, err := strconv.ParseInt(value, 10, 64)
+			if err != nil {
+				return 0, fmt.Errorf("%s: %s: %w", file, key, err)
+			}
+			return n, nil
+		}
+	}
+	return 0, fmt.Errorf("%s: no %s", file, key)
+}
+
+// quota returns the CPU time per period for cores, at least the millisecond
+// that the kernel insists on.
+func quota(cores float64) int64 {
+	return max(int64(cores*float64(period.Microseconds())), 1000)
+}

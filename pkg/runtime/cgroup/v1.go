@@ -1,0 +1,123 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// v1Controllers are the ones that a job needs; each has a tree of its own.
+var v1Controllers = []string{"memory", "cpu", "cpuacct", "pids"}
+
+type v1Group struct {
+	root, path string
+	peak       int64 // of processes, where the kernel does not keep it
+}
+
+var _ Group = (*v1Group)(nil)
+
+func (g *v1Group) Path() string { return g.path }
+
+func (g *v1Group) file(controller, name string) string {
+	return filepath.Join(g.root, controller, g.path, name)
+}
+
+func (g *v1Group) Limit(l Limits) error {
+	if err := g.limitMemory(l.Memory); err != nil {
+		return err
+	}
+	if err := writeInt(g.file("cpu", "cpu.cfs_quota_us"), quota(l.CPU)); err != nil {
+		return err
+	}
+	return writeInt(g.file("pids", "pids.max"), l.Processes)
+}
+
+// limitMemory sets memory and memory+swap to the same number. The kernel wants
+// the first never above the second, so the order depends on the direction.
+func (g *v1Group) limitMemory(n int64) error {
+	mem, swap := g.file("memory", "memory.limit_in_bytes"), g.file("memory", "memory.memsw.limit_in_bytes")
+	if _, err := os.Stat(swap); errors.Is(err, os.ErrNotExist) {
+		// No swap accounting: keep the group's pages out of swap instead.
+		if err := writeInt(g.file("memory", "memory.swappiness"), 0); err != nil {
+			return err
+		}
+		return writeInt(mem, n)
+	}
+	if err := writeInt(mem, n); err == nil {
+		return writeInt(swap, n)
+	} else if !errors.Is(err, unix.EINVAL) {
+		return err
+	}
+	if err := writeInt(swap, n); err != nil {
+		return err
+	}
+	return writeInt(mem, n)
+}
+
+func (g *v1Group) Add(pid int) error {
+	for _, c := range v1Controllers {
+		if err := writeInt(g.file(c, "cgroup.procs"), int64(pid)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *v1Group) Pids() ([]int, error) { return readPids(g.file("pids", "cgroup.procs")) }
+
+func (g *v1Group) Usage() (u Usage, err error) {
+	cpu, err := readInt(g.file("cpuacct", "cpuacct.usage"))
+	if err != nil {
+		return u, err
+	}
+	u.CPU = time.Duration(cpu)
+	if u.MemoryPeak, err = readInt(g.file("memory", "memory.max_usage_in_bytes")); err != nil {
+		return u, err
+	}
+	if u.OOMKills, err = readKey(g.file("memory", "memory.oom_control"), "oom_kill"); err != nil {
+		return u, err
+	}
+	if u.ForksRefused, err = readKey(g.file("pids", "pids.events"), "max"); err != nil {
+		return u, err
+	}
+	u.ProcessesPeak, err = processesPeak(filepath.Join(g.root, "pids", g.path), &g.peak)
+	return u, err
+}
+
+// Kill first forbids new processes, so that a fork bomb cannot outrun it.
+func (g *v1Group) Kill() error {
+	if err := writeInt(g.file("pids", "pids.max"), 0); err != nil {
+		return ignoreGone(err)
+	}
+	return killDir(filepath.Join(g.root, "pids", g.path))
+}
+
+func (g *v1Group) Remove(ctx context.Context) error {
+	if err := g.Kill(); err != nil {
+		return err
+	}
+	var errs []error
+	for _, c := range v1Controllers {
+		errs = append(errs, removeDir(ctx, filepath.Join(g.root, c, g.path)))
+	}
+	return errors.Join(errs...)
+}
+
+// processesPeak reads pids.peak, which the kernel has since 6.6; before that it
+// remembers the highest pids.current that it has seen.
+func processesPeak(dir string, seen *int64) (int64, error) {
+	n, ok, err := readOptional(filepath.Join(dir, "pids.peak"))
+	if ok || err != nil {
+		return n, err
+	}
+	if n, err = readInt(filepath.Join(dir, "pids.current")); err != nil {
+		return 0, err
+	}
+	*seen = max(*seen, n)
+	return *seen, nil
+}
+

@@ -1,0 +1,182 @@
+// Package fake is a runtime without walls, for tests and measurements of the
+// control plane. It never runs a program.
+//
+// New makes one that follows a script inside the job (see script.go), so that a
+// test decides per job what happens: how long it takes, how it ends, what it
+// leaves behind, which failure of ours hits it. Noop makes one that does
+// nothing at all, as fast as it can, and says so in the enforcement report.
+package fake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+	rt "github.com/assay-run/assay/pkg/runtime"
+)
+
+// MissingImage is a part of the names of images that do not exist here.
+const MissingImage = "no-such-image"
+
+// Func decides how one attempt ends, in place of its script.
+type Func func(ctx context.Context, key rt.Key, a rt.Attempt) (*rt.Report, error)
+
+// Runtime is a fake rt.Runtime.
+type Runtime struct {
+	run  Func
+	host policy.Host
+
+	// FailAcquire, if set, is asked before each slot is made. Set it before
+	// the runtime is used.
+	FailAcquire func(rt.Key) error
+
+	live    atomic.Int64
+	started atomic.Int64
+	mu      sync.Mutex
+	closed  bool
+}
+
+var (
+	_ rt.Runtime = (*Runtime)(nil)
+	_ rt.Slot    = (*slot)(nil)
+)
+
+// New returns a runtime that runs f, or each job's own script if f is nil.
+func New(f Func) *Runtime {
+	if f == nil {
+		f = runScript
+	}
+	return &Runtime{run: f, host: host()}
+}
+
+// Noop returns a runtime whose every attempt succeeds at once, having done
+// nothing.
+func Noop() *Runtime { return New(noop) }
+
+// host claims every isolation, so that any job can be planned here; the report
+// of each attempt then says that nothing was enforced.
+func host() policy.Host {
+	return policy.Host{
+		Isolations: []policy.Isolation{policy.Cell, policy.Task, policy.GVisor, policy.VM},
+		Cores:      runtime.NumCPU(),
+		Memory:     1 << 50,
+	}
+}
+
+// Live returns how many slots are open.
+func (r *Runtime) Live() int { return int(r.live.Load()) }
+
+// Started returns how many attempts were ever run.
+func (r *Runtime) Started() int { return int(r.started.Load()) }
+
+// Host implements rt.Runtime.
+func (r *Runtime) Host() policy.Host { return r.host }
+
+// Acquire implements rt.Runtime.
+func (r *Runtime) Acquire(ctx context.Context, key rt.Key) (rt.Slot, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	if strings.Contains(key.Image, MissingImage) {
+		return nil, fmt.Errorf("image %q: %w", key.Image, job.ErrInvalid)
+	}
+	if r.FailAcquire != nil {
+		if err := r.FailAcquire(key); err != nil {
+			return nil, err
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil, errors.New("runtime is closed")
+	}
+	r.live.Add(1)
+	return &slot{rt: r, key: key}, nil
+}
+
+// Close implements rt.Runtime.
+func (r *Runtime) Close(context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	return nil
+}
+
+type slot struct {
+	rt     *Runtime
+	key    rt.Key
+	used   atomic.Bool
+	closed atomic.Bool
+}
+
+// Run implements rt.Slot.
+func (s *slot) Run(ctx context.Context, a rt.Attempt) (*rt.Report, error) {
+	if s.used.Swap(true) || s.closed.Load() {
+		return nil, errors.New("slot was used before")
+	}
+	s.rt.started.Add(1)
+	return s.rt.run(ctx, s.key, a)
+}
+
+// Close implements rt.Slot.
+func (s *slot) Close() {
+	if !s.closed.Swap(true) {
+		s.rt.live.Add(-1)
+	}
+}
+
+var exitZero = 0
+
+func noop(ctx context.Context, _ rt.Key, a rt.Attempt) (*rt.Report, error) {
+	if ctx.Err() != nil {
+		return ended(ctx, time.Now())
+	}
+	rep := &rt.Report{StartedAt: time.Now()}
+	rep.Outcome = job.Succeeded
+	rep.ExitCode = &exitZero
+	rep.Enforcement = unenforced(a.Plan)
+	return rep, nil
+}
+
+// unenforced is the plan's report with the truth about this runtime. Reports
+// are shared between attempts of one plan and never written to.
+func unenforced(p *policy.Plan) []job.Enforcement {
+	if p == nil {
+		return nil
+	}
+	if known, ok := reports.Load(p); ok {
+		return known.([]job.Enforcement)
+	}
+	out := make([]job.Enforcement, len(p.Enforcement))
+	for i, e := range p.Enforcement {
+		e.Applied, e.Mechanism, e.Level = "", "fake runtime: nothing is run", job.LevelNone
+		out[i] = e
+	}
+	if reportCount.Add(1) <= 1024 { // plans are few; a caller that makes one per job must not fill memory
+		reports.Store(p, out)
+	}
+	return out
+}
+
+var (
+	reports     sync.Map // *policy.Plan → []job.Enforcement
+	reportCount atomic.Int64
+)
+
+// ended is how an attempt ends when its context did.
+func ended(ctx context.Context, started time.Time) (*rt.Report, error) {
+	if cause := context.Cause(ctx); !errors.Is(cause, rt.ErrCanceled) {
+		return nil, fmt.Errorf("killed: %w", cause)
+	}
+	rep := &rt.Report{StartedAt: started}
+	rep.Outcome = job.OutcomeCanceled
+	rep.Usage.WallMS = job.Milliseconds(time.Since(started))
+	return rep, nil
+}

@@ -3,18 +3,30 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"time"
 )
 
 // Policies keeps named policies, each tenant's own, and each tenant's ceiling.
 // Admission copies the resolved policy into every job, so changing a stored one
 // never changes a job that was accepted before.
 type Policies interface {
-	// Policy returns a stored policy as it was put; job.ErrNotFound if there is
-	// none of that name.
+	// Policy returns the newest version of a stored policy as it was put;
+	// job.ErrNotFound if there is none of that name.
 	Policy(ctx context.Context, tenant, name string) (json.RawMessage, error)
-	// PutPolicy stores or replaces a policy.
+	// PutPolicy stores a policy as the next version of its name. Putting what is
+	// the newest version already changes nothing.
 	PutPolicy(ctx context.Context, tenant, name string, p json.RawMessage) error
+	// Policies lists the newest version of each of the tenant's policies.
+	Policies(ctx context.Context, tenant string) ([]StoredPolicy, error)
 	// Ceiling returns the most that the tenant may ask for; nil if there is no
 	// limit.
 	Ceiling(ctx context.Context, tenant string) (json.RawMessage, error)
+}
+
+// StoredPolicy is one version of a named policy.
+type StoredPolicy struct {
+	Name      string          `json:"name"`
+	Version   int             `json:"version"`
+	Policy    json.RawMessage `json:"policy"`
+	CreatedAt time.Time       `json:"created_at"`
 }

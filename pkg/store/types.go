@@ -1,0 +1,159 @@
+package store
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// Cursor is a position in a batch's results; zero is the beginning.
+type Cursor int64
+
+// Idempotency names a request so that it can be said twice.
+type Idempotency struct {
+	Key  string // empty: none
+	Hash string // sha256 of the body
+}
+
+// NewBatch is a batch to accept.
+type NewBatch struct {
+	ID          job.ID
+	Tenant      string
+	Name        string
+	Labels      map[string]string
+	Idempotency Idempotency
+	TraceParent string // W3C trace context of the submit
+	Total       int64  // unused by OpenBatch
+}
+
+// NewJob is a job to accept. Spec has been validated and its policy resolved.
+type NewJob struct {
+	ID          job.ID
+	Tenant      string
+	Pool        string // which workers may run it
+	Priority    int
+	MaxAttempts int           // the user's own budget; 0 counts as 1
+	RetryOn     []job.Outcome // outcomes worth another of MaxAttempts
+	ExpiresIn   time.Duration // 0: never
+	Spec        []byte        // JSON of job.Spec
+	TraceParent string
+}
+
+// Ref names one delivery: a job and the generation it was published under.
+type Ref struct {
+	Job        job.ID         `json:"job"`
+	Generation job.Generation `json:"gen"`
+}
+
+// Claim asks for the lease of one delivery. Claims of many workers share one
+// call, so each names its own.
+type Claim struct {
+	Ref
+	Worker string
+}
+
+// Dispatch is a job to publish.
+type Dispatch struct {
+	Ref
+	Pool        string
+	TraceParent string
+}
+
+// Claimed answers one claim. Lease is zero if the claim was refused: the
+// delivery is stale and must be dropped.
+type Claimed struct {
+	Ref
+	Lease       job.Lease       `json:"lease,omitempty"`
+	Tenant      string          `json:"tenant,omitempty"`
+	BatchID     job.ID          `json:"batch_id,omitempty"`
+	Spec        json.RawMessage `json:"spec,omitempty"`
+	TraceParent string          `json:"traceparent,omitempty"`
+	QueuedMS    float64         `json:"queued_ms,omitempty"`
+}
+
+// LeaseRef names a lease that a worker believes it holds.
+type LeaseRef struct {
+	Job   job.ID    `json:"job"`
+	Lease job.Lease `json:"lease"`
+}
+
+// Finish is the end of one attempt.
+type Finish struct {
+	LeaseRef
+	BatchID job.ID          `json:"batch_id,omitempty"` // as claimed: a hint for those who wait for the batch
+	Outcome job.Outcome     `json:"outcome"`
+	Result  json.RawMessage `json:"result"` // JSON of job.Result; what identifies the job in it is overwritten
+}
+
+// FinishStatus is what became of a Finish.
+type FinishStatus string
+
+// The statuses. After any of them the delivery can be acknowledged.
+const (
+	Recorded FinishStatus = "recorded" // this result is the record
+	Retried  FinishStatus = "retried"  // kept as an attempt, the job runs again
+	Fenced   FinishStatus = "fenced"   // the lease was lost: discard, collect its artifacts
+)
+
+// Release hands one attempt back.
+type Release struct {
+	LeaseRef
+	Reason  job.Reason `json:"reason"`
+	Message string     `json:"message,omitempty"`
+}
+
+// Canceling is what became of a cancel request.
+type Canceling struct {
+	LeaseRef
+	Worker string    // who runs it, if State is running
+	State  job.State // after the request
+}
+
+// ReapStats counts what a reap changed.
+type ReapStats struct {
+	LeasesExpired  int64 // attempts taken back because their lease ended
+	JobsLost       int64 // of those, jobs whose infrastructure budget was used up
+	JobsTakenBack  int64 // dispatched, but nobody claimed them
+	JobsExpired    int64 // waited longer than their expires_in
+	JobsCanceled   int64 // left over from an interrupted CancelBatch
+	BatchesDropped int64 // open for too long, never sealed
+}
+
+// Stats is a summary of the live rows. Queued numbers above StatsCap are at
+// least that; the others are exact.
+type Stats struct {
+	Queued, Dispatched, Running int64
+	OldestQueued                time.Duration
+	Pools                       map[string]PoolStats // pools with live rows
+}
+
+// StatsCap is how far Stats counts queued rows one by one.
+const StatsCap = 10_000
+
+// PoolStats is the same for one pool.
+type PoolStats struct {
+	Queued, Dispatched, Running int64
+	OldestQueued                time.Duration
+}
+
+// Tenant is who pays.
+type Tenant struct {
+	Name       string          `json:"name"`
+	Weight     float64         `json:"weight"`                // share of the fleet when it is contended, default 1
+	MaxRunning int             `json:"max_running,omitempty"` // most jobs dispatched or running at once, 0: no limit
+	Ceiling    json.RawMessage `json:"ceiling,omitempty"`     // the most that its policies may ask for, nil: no limit
+}
+
+// Worker is a worker as it last described itself.
+type Worker struct {
+	ID        string          `json:"id"`
+	Pool      string          `json:"pool"`
+	Version   string          `json:"version"`
+	Slots     int             `json:"slots"`
+	Busy      int             `json:"busy"`
+	Draining  bool            `json:"draining"`
+	StartedAt time.Time       `json:"started_at"`
+	Host      json.RawMessage `json:"host,omitempty"` // JSON of policy.Host
+	SeenAt    time.Time       `json:"seen_at"`        // by the store's clock
+}

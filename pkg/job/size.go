@@ -68,8 +68,11 @@ func (s Size) String() string {
 // MarshalJSON writes the quantity as a string.
 func (s Size) MarshalJSON() ([]byte, error) { return json.Marshal(s.String()) }
 
-// UnmarshalJSON reads a quantity or a whole number.
+// UnmarshalJSON reads a quantity or a whole number; null changes nothing.
 func (s *Size) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		return nil
+	}
 	var text string
 	if len(b) > 0 && b[0] == '"' {
 		if err := json.Unmarshal(b, &text); err != nil {
@@ -98,8 +101,11 @@ func (d Duration) String() string { return time.Duration(d).String() }
 func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(d.String()) }
 
 // UnmarshalJSON reads a Go duration string. Bare numbers are refused, because
-// nobody can tell their unit.
+// nobody can tell their unit; null changes nothing.
 func (d *Duration) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		return nil
+	}
 	var text string
 	if err := json.Unmarshal(b, &text); err != nil {
 		return fmt.Errorf("%w: duration %s must be a string with a unit such as \"1.5s\"", ErrInvalid, clip(string(b), 40))

@@ -1,0 +1,355 @@
+package job
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// maxDepth bounds the nesting of values that are passed on to the program: its
+// own JSON reader must be able to take them.
+const maxDepth = 200
+
+// Decode reads the JSON in raw into the value that into points to, as the
+// contract wants it: an unknown or repeated field, another spelling of a field,
+// a wrong type, text that is not Unicode or nesting beyond 200 levels is a
+// *FieldError with the path of the field, beneath at. A null is the same as an
+// absent field. What into held before stays where raw says nothing.
+func Decode(raw []byte, at string, into any) error {
+	if !utf8.Valid(raw) {
+		return Invalid(at, "is not valid UTF-8 (byte %d)", invalidUTF8(raw))
+	}
+	// encoding/json alone names no paths, takes any case, lets a repeated field
+	// overwrite the first and replaces half a surrogate pair in silence.
+	w := walker{raw: raw}
+	if w.value(shapeOf(reflect.TypeOf(into).Elem())); w.bad != nil && json.Valid(raw) {
+		w.bad.Field = join(at, w.bad.Field)
+		return w.bad
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return Invalid(at, "%s", syntaxProblem(err))
+	}
+	return nil
+}
+
+func syntaxProblem(err error) string {
+	if s := new(json.SyntaxError); errors.As(err, &s) {
+		return "is not valid JSON: " + s.Error() + " (byte " + strconv.FormatInt(s.Offset, 10) + ")"
+	}
+	return "cannot be read: " + err.Error()
+}
+
+func invalidUTF8(b []byte) int {
+	for i := 0; ; {
+		r, n := utf8.DecodeRune(b[i:])
+		if r == utf8.RuneError && n <= 1 {
+			return i
+		}
+		i += n
+	}
+}
+
+// join puts a path beneath another: a.b, or a["x y"].
+func join(at, path string) string {
+	if at == "" || path == "" || path[0] == '[' {
+		return at + path
+	}
+	return at + "." + path
+}
+
+// key is the path of one key of a table.
+func key(k string) string {
+	if k == "" {
+		return `[""]`
+	}
+	for _, c := range k {
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_') {
+			return "[" + strconv.Quote(clip(k, 80)) + "]"
+		}
+	}
+	return clip(k, 80)
+}
+
+// walker compares JSON with a shape. It trusts the syntax: what it finds in
+// malformed input is dropped in favor of the syntax error.
+type walker struct {
+	raw []byte
+	pos int
+	bad *FieldError // the first problem; ends the walk
+}
+
+func (w *walker) fail(problem string) {
+	if w.bad == nil {
+		w.bad = &FieldError{Problem: problem}
+	}
+	w.pos = len(w.raw)
+}
+
+// inside names where the problem found in the meantime was.
+func (w *walker) inside(name string) {
+	if w.bad != nil {
+		w.bad.Field = join(name, w.bad.Field)
+	}
+}
+
+// peek skips white space and returns the next byte; 0 at the end.
+func (w *walker) peek() byte {
+	for ; w.pos < len(w.raw); w.pos++ {
+		switch c := w.raw[w.pos]; c {
+		case ' ', '\t', '\r', '\n':
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+func (w *walker) value(s *shape) {
+	c := w.peek()
+	switch {
+	case s.kind == anything:
+		w.skip()
+	case s.kind == object && c == '{':
+		w.object(s)
+	case s.kind == table && c == '{':
+		w.table(s)
+	case s.kind == list && c == '[':
+		w.list(s)
+	case s.kind == text && c == '"':
+		w.text()
+	default:
+		w.literal(s, c)
+	}
+}
+
+func (w *walker) object(s *shape) {
+	var seen uint64
+	for w.pos++; w.peek() == '"'; w.comma() {
+		name := w.name()
+		f, ok := s.fields[string(name)] // no copy
+		switch {
+		case !ok:
+			w.fail(s.unknown(string(name)))
+		case seen&f.bit != 0:
+			w.fail("is given twice")
+		default:
+			seen |= f.bit
+			w.colon()
+			if w.peek() == 'n' {
+				w.skip() // null: as if it were absent
+			} else {
+				w.value(f.shape)
+			}
+		}
+		if w.bad != nil {
+			w.inside(key(string(name)))
+			return
+		}
+	}
+	w.pos++
+}
+
+func (s *shape) unknown(name string) string {
+	if n := s.nearest(name); n != "" {
+		return "unknown field; did you mean " + n + "?"
+	}
+	return "unknown field; there are " + strings.Join(s.names, ", ")
+}
+
+func (w *walker) table(s *shape) {
+	for w.pos++; w.peek() == '"'; w.comma() {
+		name := w.name()
+		w.colon()
+		if w.value(s.elem); w.bad != nil {
+			w.inside(key(string(name)))
+			return
+		}
+	}
+	w.pos++
+}
+
+func (w *walker) list(s *shape) {
+	i := 0
+	for w.pos++; w.peek() != ']' && w.pos < len(w.raw); w.comma() {
+		if w.value(s.elem); w.bad != nil {
+			w.inside("[" + strconv.Itoa(i) + "]")
+			return
+		}
+		i++
+	}
+	w.pos++
+}
+
+func (w *walker) colon() {
+	if w.peek() == ':' {
+		w.pos++
+	}
+}
+
+func (w *walker) comma() {
+	if w.peek() == ',' {
+		w.pos++
+	}
+}
+
+// name passes over the name of a field and returns it.
+func (w *walker) name() []byte {
+	start := w.pos
+	escaped := w.text()
+	if w.bad != nil {
+		return nil
+	}
+	token := w.raw[start:w.pos]
+	if escaped {
+		var s string
+		_ = json.Unmarshal(token, &s) // malformed: the syntax error will say so
+		return []byte(s)
+	}
+	return token[1:max(1, len(token)-1)]
+}
+
+// text passes over a string and reports whether it has \u escapes.
+func (w *walker) text() (escaped bool) {
+	start := w.pos
+	escaped = w.quoted()
+	if escaped && halfPair(w.raw[start:w.pos]) {
+		w.fail("has half of a surrogate pair (\\ud800 to \\udfff); text must be Unicode")
+	}
+	return escaped
+}
+
+// halfPair reports whether a string token has a \u escape that is one half of a
+// surrogate pair without the other.
+func halfPair(token []byte) bool {
+	for i := 0; i < len(token); i++ {
+		if token[i] != '\\' {
+			continue
+		}
+		if i++; i >= len(token) || token[i] != 'u' {
+			continue
+		}
+		switch r := utf16At(token[i-1:]); {
+		case !utf16.IsSurrogate(r):
+		case utf16.DecodeRune(r, utf16At(token[i+5:])) == utf8.RuneError:
+			return true
+		default:
+			i += 6
+		}
+	}
+	return false
+}
+
+// utf16At returns the code unit of the \u escape that b starts with, or -1.
+func utf16At(b []byte) rune {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+		return -1
+	}
+	n, err := strconv.ParseUint(string(b[2:6]), 16, 16)
+	if err != nil {
+		return -1
+	}
+	return rune(n)
+}
+
+// quoted passes over a string and reports whether it has \u escapes.
+func (w *walker) quoted() (unicode bool) {
+	for w.pos++; w.pos < len(w.raw); w.pos++ {
+		switch w.raw[w.pos] {
+		case '"':
+			w.pos++
+			return unicode
+		case '\\':
+			w.pos++
+			unicode = unicode || w.pos < len(w.raw) && w.raw[w.pos] == 'u'
+		}
+	}
+	return unicode
+}
+
+// skip passes over any value.
+func (w *walker) skip() {
+	depth := 0
+	for w.pos < len(w.raw) {
+		switch w.peek() {
+		case '"':
+			w.quoted()
+		case '{', '[':
+			if depth++; depth > maxDepth {
+				w.fail("is nested deeper than " + strconv.Itoa(maxDepth) + " levels")
+			}
+			w.pos++
+		case '}', ']':
+			depth--
+			w.pos++
+		case ',', ':':
+			w.pos++
+		default:
+			w.word()
+		}
+		if depth <= 0 {
+			return
+		}
+	}
+}
+
+// word passes over a number, true, false or null.
+func (w *walker) word() []byte {
+	start := w.pos
+	for ; w.pos < len(w.raw); w.pos++ {
+		switch w.raw[w.pos] {
+		case ',', ':', '}', ']', '{', '[', '"', ' ', '\t', '\r', '\n':
+			return w.raw[start:w.pos]
+		}
+	}
+	return w.raw[start:]
+}
+
+// literal judges everything that is not a container or a plain string.
+func (w *walker) literal(s *shape, c byte) {
+	start := w.pos
+	w.skip()
+	b := w.raw[start:min(w.pos, len(w.raw))]
+	if len(b) == 0 || w.bad != nil {
+		return
+	}
+	var err error
+	switch isNumber := c == '-' || '0' <= c && c <= '9'; {
+	case s.kind == literal && c != '{' && c != '[' && c != 'n':
+		if err = s.parse(b); err != nil {
+			w.fail(strings.TrimPrefix(err.Error(), ErrInvalid.Error()+": "))
+		}
+		return
+	case s.kind == truth && (c == 't' || c == 'f'):
+		return
+	case s.kind == whole && isNumber:
+		_, err = strconv.ParseInt(string(b), 10, 64)
+	case s.kind == number && isNumber:
+		_, err = strconv.ParseFloat(string(b), 64)
+	default:
+		w.fail("must be " + s.want + ", not " + describe(c))
+		return
+	}
+	if err != nil {
+		w.fail("must be " + s.want + " of 64 bits, not " + clip(string(b), 40))
+	}
+}
+
+func describe(c byte) string {
+	switch c {
+	case '"':
+		return "a string"
+	case '{':
+		return "an object"
+	case '[':
+		return "a list"
+	case 't', 'f':
+		return "true or false"
+	case 'n':
+		return "null"
+	}
+	return "a number"
+}

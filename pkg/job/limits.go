@@ -1,0 +1,26 @@
+package job
+
+import "time"
+
+// What one job may be at most. Larger inputs are uploaded as blobs.
+const (
+	MaxSpec      = 8 * MiB     // the whole JSON of a Spec
+	MaxCode      = 1 * MiB     // each piece of code
+	MaxArg       = 128*KiB - 1 // one argument: the kernel's MAX_ARG_STRLEN less its NUL
+	MaxArgs      = 4096
+	MaxSteps     = 32
+	MaxFiles     = 1024
+	MaxCases     = 10_000
+	MaxLabels    = 64
+	MaxName      = 256 // bytes of a name, a label's key or a label's value
+	MaxImage     = 512
+	MaxPath      = 1024
+	MaxPriority  = 1000 // and not below its negative
+	MaxAttempts  = 100
+	MaxExpiresIn = Duration(30 * 24 * time.Hour)
+	MaxWall      = Duration(24 * time.Hour) // of a policy, and of one test case
+	MaxWeight    = 1e6
+)
+
+// DefaultImage is the image of a job that names none.
+const DefaultImage = "python"

@@ -1,0 +1,139 @@
+package job
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"sync"
+)
+
+// shape is what the JSON of a Go type looks like, as far as Decode judges it.
+type shape struct {
+	kind   kind
+	want   string                     // "a string", for messages
+	elem   *shape                     // of a list or a table
+	fields map[string]field           // of an object
+	names  []string                   // of fields, in the order of the type
+	parse  func(literal []byte) error // of a literal with a syntax of its own
+}
+
+type field struct {
+	*shape
+	bit uint64 // its place in the set of fields already seen
+}
+
+type kind uint8
+
+const (
+	anything kind = iota // passed on as it is
+	object               // a fixed set of fields
+	table                // any keys, values of one shape
+	list
+	text
+	truth
+	whole
+	number
+	literal // judged by parse
+)
+
+var shapes sync.Map // reflect.Type → *shape
+
+// shapeOf returns the shape of t. Types that contain themselves, or more than
+// 64 fields, do not occur in the contract.
+func shapeOf(t reflect.Type) *shape {
+	if s, ok := shapes.Load(t); ok {
+		return s.(*shape)
+	}
+	s, _ := shapes.LoadOrStore(t, newShape(t))
+	return s.(*shape)
+}
+
+var (
+	rawMessage  = reflect.TypeFor[json.RawMessage]()
+	unmarshaler = reflect.TypeFor[json.Unmarshaler]()
+)
+
+func newShape(t reflect.Type) *shape {
+	switch {
+	case t == rawMessage:
+		return &shape{kind: anything, want: "a value"}
+	case reflect.PointerTo(t).Implements(unmarshaler):
+		return &shape{kind: literal, want: wantLiteral(t), parse: func(b []byte) error {
+			return reflect.New(t).Interface().(json.Unmarshaler).UnmarshalJSON(b)
+		}}
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return shapeOf(t.Elem())
+	case reflect.Struct:
+		return objectShape(t)
+	case reflect.Map:
+		return &shape{kind: table, want: "an object", elem: shapeOf(t.Elem())}
+	case reflect.Slice, reflect.Array:
+		return &shape{kind: list, want: "a list", elem: shapeOf(t.Elem())}
+	case reflect.String:
+		return &shape{kind: text, want: "a string"}
+	case reflect.Bool:
+		return &shape{kind: truth, want: "true or false"}
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return &shape{kind: whole, want: "a whole number"}
+	case reflect.Float32, reflect.Float64:
+		return &shape{kind: number, want: "a number"}
+	}
+	return &shape{kind: anything, want: "a value"}
+}
+
+func wantLiteral(t reflect.Type) string {
+	switch t {
+	case reflect.TypeFor[Size]():
+		return `a size such as "256Mi"`
+	case reflect.TypeFor[Duration]():
+		return `a duration such as "1.5s"`
+	}
+	return "a " + t.Name()
+}
+
+func objectShape(t reflect.Type) *shape {
+	s := &shape{kind: object, want: "an object", fields: map[string]field{}}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "" || name == "-" || !f.IsExported() {
+			continue
+		}
+		s.fields[name] = field{shapeOf(f.Type), 1 << len(s.names)}
+		s.names = append(s.names, name)
+	}
+	return s
+}
+
+// nearest returns the field of s that name was probably meant to be, or "".
+func (s *shape) nearest(name string) string {
+	best, least := "", 1+len(name)/3
+	for _, n := range s.names {
+		if d := distance(strings.ToLower(name), n); d <= least {
+			best, least = n, d-1
+		}
+	}
+	return best
+}
+
+// distance is the number of edits (insert, drop, replace) between a and b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost = 1 + min(diagonal, row[j], row[j+1])
+			}
+			diagonal, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}

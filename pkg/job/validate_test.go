@@ -1,0 +1,201 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const small = `{"name":"two-sum/3","labels":{"problem":"two-sum","sample":"3"},"image":"python","priority":0,
+"program":{"python":{"code":"print(x + 1)","variables":{"x":1}}},
+"files":{"/workspace/in.txt":{"text":"hello"},"/workspace/in.bin":{"base64":"AAE="}},
+"policy":{"wall":"10s","memory":"256Mi"},"retry":{"max_attempts":1,"on":[]},"expires_in":"1h","cache":false}`
+
+func python(rest string) string { return `{"program":{"python":{"code":"1"}},` + rest + `}` }
+
+func TestDecodeSpecFillsInDefaults(t *testing.T) {
+	t.Parallel()
+	got, err := DecodeSpec([]byte(`{"program":{"command":{"argv":["/bin/true"]}},"name":null,"policy":null,"retry":null}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Spec{
+		Image:   "python",
+		Program: Program{Command: &Command{Argv: []string{"/bin/true"}}},
+		Retry:   Retry{MaxAttempts: 1},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("spec (-want +got):\n%s", diff)
+	}
+}
+
+func TestDecodeSpecAccepts(t *testing.T) {
+	t.Parallel()
+	for _, in := range []string{
+		small,
+		`{"program":{"command":{"steps":[{"name":"compile","argv":["gcc","a.c"]},{"name":"run","argv":["./a.out"],"stdin":"1","policy":{"wall":"1s"}}]}}}`,
+		`{"program":{"tests":{"code":"def f(): ...","function":"f","cases":[{"args":[1],"expected":null}]}}}`,
+		`{"program":{"tests":{"code":"def f(): ...","function":"Solution.f","check":"def check(c): ..."}}}`,
+		`{"program":{"tests":{"code":"print(input())","stdio":[{"stdin":"1\n","stdout":"1\n","weight":0.5}]}}}`,
+		`{"\u0070rogram":{"python":{"code":"print('\ud83d\ude00 \\ud800 \ufffd')","context":{"a":[null]}}}}`,
+		python(`"policy":"offline"`), python(`"policy":{}`),
+		python(`"files":{"/workspace/a":{"blob":"sha256:` + strings.Repeat("0a", 32) + `"}}`),
+		python(`"image":"registry.example.org:5000/team/image@sha256:` + strings.Repeat("0a", 32) + `"`),
+		python(`"retry":{"max_attempts":3,"on":["timed_out","failed"]}`),
+	} {
+		if _, err := DecodeSpec([]byte(in)); err != nil {
+			t.Errorf("%s: %v", clip(in, 80), err)
+		}
+	}
+}
+
+// badSpecs maps an input to the start of its error.
+var badSpecs = []struct{ in, want string }{
+	// Syntax.
+	{``, "is not valid JSON: unexpected end"},
+	{`{"program":{"python":{"code":"1"}}`, "is not valid JSON: unexpected end"},
+	{`{"program":{"python":{"code":"1"}}} {}`, "is not valid JSON: invalid character '{'"},
+	{`{"nmae":1,}`, "is not valid JSON"},
+	{"{\"name\":\"\xff\"}", "is not valid UTF-8 (byte 9)"},
+	{`{"name":"\ud800x"}`, "name: has half of a surrogate pair"},
+	{`{"name":"\ude00\ud83d"}`, "name: has half of a surrogate pair"},
+	// Shape.
+	{`[]`, "must be an object, not a list"},
+	{`null`, "must be an object, not null"},
+	{python(`"nmae":"x"`), "nmae: unknown field; did you mean name?"},
+	{python(`"Name":"x"`), "Name: unknown field; did you mean name?"},
+	{python(`"frobnicate":"x"`), "frobnicate: unknown field; there are name, labels, image"},
+	{`{"program":{"python":{"cod":"1"}}}`, "program.python.cod: unknown field; did you mean code?"},
+	{`{"program":{"pyhton":{"code":"1"}}}`, "program.pyhton: unknown field; did you mean python?"},
+	{python(`"program":{"command":{"argv":["x"]}}`), "program: is given twice"},
+	{python(`"name":7`), "name: must be a string, not a number"},
+	{python(`"labels":[]`), "labels: must be an object, not a list"},
+	{python(`"labels":{"a b":1}`), `labels["a b"]: must be a string, not a number`},
+	{python(`"labels":{"a":null}`), "labels.a: must be a string, not null"},
+	{python(`"priority":1.5`), "priority: must be a whole number of 64 bits, not 1.5"},
+	{python(`"priority":"1"`), "priority: must be a whole number, not a string"},
+	{python(`"cache":1`), "cache: must be true or false, not a number"},
+	{python(`"expires_in":60`), `expires_in: duration 60 must be a string with a unit such as "1.5s"`},
+	{python(`"expires_in":"60"`), `expires_in: duration "60" must have a unit such as "1.5s"`},
+	{python(`"expires_in":{}`), "expires_in: must be a duration such as \"1.5s\", not an object"},
+	{python(`"files":{"/a":{"txt":"x"}}`), `files["/a"].txt: unknown field; did you mean text?`},
+	{`{"program":{"command":{"argv":["a",{}]}}}`, "program.command.argv[1]: must be a string, not an object"},
+	{`{"program":{"command":{"argv":"ls -l"}}}`, "program.command.argv: must be a list, not a string"},
+	{`{"program":{"command":{"steps":[{"name":"a","argv":["a"],"polcy":{}}]}}}`, "program.command.steps[0].polcy: unknown field; did you mean policy?"},
+	{`{"program":{"tests":{"code":"1","cases":[{"weight":"1"}]}}}`, "program.tests.cases[0].weight: must be a number, not a string"},
+	{`{"program":{"python":{"code":"1","variables":{"x":` + strings.Repeat("[", 300) + strings.Repeat("]", 300) + `}}}}`, "program.python.variables.x: is nested deeper than 200 levels"},
+	// Program.
+	{`{}`, "program: must be exactly one of python, command, tests; it has 0"},
+	{`{"program":{"python":{"code":"1"},"command":{"argv":["x"]}}}`, "program: must be exactly one of python, command, tests; it has 2"},
+	{`{"program":{"python":{}}}`, "program.python.code: must not be empty"},
+	{`{"program":{"python":{"code":"a\u0000b"}}}`, "program.python.code: must not contain NUL bytes"},
+	{`{"program":{"python":{"code":"` + strings.Repeat("a", 1<<20+1) + `"}}}`, "program.python.code: is 1048577 bytes; at most 1Mi"},
+	{`{"program":{"python":{"code":"` + strings.Repeat("a", 10_000_000) + `"}}}`, "is 10000034 bytes; a job has at most 8388608"},
+	{`{"program":{"python":{"code":"1","variables":{"a-b":1}}}}`, `program.python.variables["a-b"]: must be a python name`},
+	{`{"program":{"command":{}}}`, "program.command: must have argv or steps"},
+	{`{"program":{"command":{"argv":["a"],"steps":[{"name":"a","argv":["a"]}]}}}`, "program.command: must have argv or steps"},
+	{`{"program":{"command":{"argv":[""]}}}`, "program.command.argv: must name a program"},
+	{`{"program":{"command":{"argv":["a","b\u0000"]}}}`, "program.command.argv[1]: must not contain NUL bytes"},
+	{`{"program":{"command":{"argv":["a","` + strings.Repeat("b", 128<<10) + `"]}}}`, "program.command.argv[1]: is 128Ki bytes; at most 131071"},
+	{`{"program":{"command":{"argv":["a"],"dir":"tmp"}}}`, "program.command.dir: must be absolute, such as /workspace/tmp"},
+	{`{"program":{"command":{"argv":["a"],"stdin":"\u0000"}}}`, "program.command.stdin: must not contain NUL bytes"},
+	{`{"program":{"command":{"dir":"/tmp","steps":[{"name":"a","argv":["a"]}]}}}`, "program.command: has steps: give stdin and dir"},
+	{`{"program":{"command":{"steps":[{"argv":["a"]}]}}}`, "program.command.steps[0].name: must not be empty"},
+	{`{"program":{"command":{"steps":[{"name":"a","argv":["a"]},{"name":"a","argv":["b"]}]}}}`, `program.command.steps[1].name: "a" is the name of step 0 too`},
+	{`{"program":{"command":{"steps":[{"name":"a","argv":[]}]}}}`, "program.command.steps[0].argv: must name a program"},
+	{`{"program":{"command":{"steps":[{"name":"a","argv":["a"],"policy":"x"}]}}}`, "program.command.steps[0].policy: must be an object"},
+	{`{"program":{"tests":{"code":"1"}}}`, "program.tests: must have cases, check or stdio"},
+	{`{"program":{"tests":{"check":"1"}}}`, "program.tests.code: must not be empty"},
+	{`{"program":{"tests":{"code":"1","check":"x"}}}`, "program.tests.function: must name the function under test"},
+	{`{"program":{"tests":{"code":"1","check":"x","function":"a b"}}}`, "program.tests.function: must be a python name"},
+	{`{"program":{"tests":{"code":"1","function":"f","cases":[{"args":[1]}]}}}`, "program.tests.cases[0]: must expect something"},
+	{`{"program":{"tests":{"code":"1","function":"f","cases":[{"expected":1,"expected_exception":"E"}]}}}`, "program.tests.cases[0].expected_exception: excludes"},
+	{`{"program":{"tests":{"code":"1","function":"f","cases":[{"expected":1,"weight":-1}]}}}`, "program.tests.cases[0].weight: must be 0 to 1000000"},
+	{`{"program":{"tests":{"code":"1","function":"f","cases":[{"expected":1,"wall":"-1s"}]}}}`, "program.tests.cases[0].wall: must be 0s to 24h"},
+	{`{"program":{"tests":{"code":"1","function":"f","cases":[{"expected":1,"kwargs":{"1":1}}]}}}`, "program.tests.cases[0].kwargs.1: must be a python name"},
+	{`{"program":{"tests":{"code":"1","stdio":[{"stdin":"\u0000"}]}}}`, "program.tests.stdio[0].stdin: must not contain NUL"},
+	// Files.
+	{python(`"files":{"a.txt":{"text":""}}`), `files["a.txt"]: the path must be absolute, such as /workspace/a.txt`},
+	{python(`"files":{"/workspace/../etc/passwd":{"text":""}}`), `files["/workspace/../etc/passwd"]: the path must be plain`},
+	{python(`"files":{"/":{"text":""}}`), `files["/"]: the path must not be the root directory`},
+	{python(`"files":{"":{"text":""}}`), `files[""]: the path must not be empty`},
+	{python(`"files":{"/a\u0000b":{"text":""}}`), `files["/a\x00b"]: the path must not contain NUL bytes`},
+	{python(`"files":{"/a":{"text":""},"/a/b/c":{"text":""}}`), `files["/a/b/c"]: lies beneath /a, which is a file too`},
+	{python(`"files":{"/b":{"text":"","blob":"x"},"/a":{}}`), `files["/a"]: must have exactly one of text, base64, blob; it has 0`},
+	{python(`"files":{"/a":{"text":"","base64":""}}`), `files["/a"]: must have exactly one of text, base64, blob; it has 2`},
+	{python(`"files":{"/a":{"text":"\u0000"}}`), `files["/a"]: text must not contain NUL bytes; send other bytes as base64`},
+	{python(`"files":{"/a":{"base64":"A"}}`), `files["/a"]: base64 is not valid`},
+	{python(`"files":{"/a":{"blob":"sha256:12"}}`), `files["/a"]: blob must be sha256: and 64 lower-case hex digits`},
+	{python(`"files":{"/` + strings.Repeat("x", 300) + `":{"text":""}}`), `files["/xxx`},
+	// The rest.
+	{python(`"name":"` + strings.Repeat("x", 257) + `"`), "name: is 257 bytes; at most 256"},
+	{python(`"name":"\u001b[2J"`), "name: must not contain control characters"},
+	{python(`"labels":{"":"x"}`), `labels[""]: the key must not be empty`},
+	{python(`"labels":{"a":"x\u0000"}`), `labels.a: must not contain NUL bytes`},
+	{python(`"labels":{` + manyLabels(65) + `}`), "labels: has 65 labels; at most 64"},
+	{python(`"image":"py thon"`), "image: must be an image reference"},
+	{python(`"image":"/python"`), "image: must be an image reference"},
+	{python(`"priority":100000`), "priority: must be -1000 to 1000, not 100000"},
+	{python(`"policy":7`), "policy: must be an object or the name of a stored policy"},
+	{python(`"retry":{"max_attempts":-1}`), "retry.max_attempts: must be 1 to 100, not -1"},
+	{python(`"retry":{"max_attempts":1000000}`), "retry.max_attempts: must be 1 to 100"},
+	{python(`"retry":{"on":["oops"]}`), `retry.on: there is no outcome "oops"`},
+	{python(`"retry":{"on":["lost"]}`), "retry.on: lost is never tried again"},
+	{python(`"expires_in":"-1s"`), "expires_in: must be 0s to 720h0m0s, not -1s"},
+	{python(`"expires_in":"9000h"`), "expires_in: must be 0s to 720h0m0s"},
+}
+
+func manyLabels(n int) string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = fmt.Sprintf(`"l%d":"x"`, i)
+	}
+	return strings.Join(out, ",")
+}
+
+func TestDecodeSpecNamesWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	for _, c := range badSpecs {
+		_, err := DecodeSpec([]byte(c.in))
+		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%s\n got: %v\nwant: %s…", clip(c.in, 100), err, c.want)
+		}
+		if f := new(FieldError); err != nil && (!errors.As(err, &f) || !errors.Is(err, ErrInvalid)) {
+			t.Errorf("%s: %T is not a FieldError", clip(c.in, 100), err)
+		}
+	}
+}
+
+func TestValidateJudgesSpecsMadeInGo(t *testing.T) {
+	t.Parallel()
+	s := Spec{Program: Program{Python: &Python{Code: "\xff"}}}
+	if err := s.Validate(); err == nil || err.Error() != "program.python.code: is not valid UTF-8" {
+		t.Errorf("invalid UTF-8: %v", err)
+	}
+	s.Program.Python.Code = "1"
+	if err := s.Validate(); err != nil {
+		t.Errorf("zero image and attempts: %v", err)
+	}
+}
+
+func BenchmarkDecodeSpec(b *testing.B) {
+	b.SetBytes(int64(len(small)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := DecodeSpec([]byte(small)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkDecodeSpecMinimal(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := DecodeSpec([]byte(`{"program":{"python":{"code":"print(1+1)"}}}`)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -43,7 +44,9 @@ func run(args []string) (err error) {
 		if err != nil {
 			return err
 		}
-		if err := json.Unmarshal(data, &img.Config); err != nil {
+		d := json.NewDecoder(bytes.NewReader(data))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&img.Config); err != nil {
 			return fmt.Errorf("%s: %w", *config, err)
 		}
 	}

@@ -45,6 +45,7 @@ disabled_plugins = [
   "io.containerd.internal.v1.tracing",
   "io.containerd.tracing.processor.v1.otlp",
   "io.containerd.nri.v1.nri",
+  "io.containerd.podsandbox.controller.v1.podsandbox",
   "io.containerd.snapshotter.v1.aufs",
   "io.containerd.snapshotter.v1.blockfile",
   "io.containerd.snapshotter.v1.btrfs",

@@ -52,11 +52,9 @@ func StartPostgres(ctx context.Context, cfg PostgresConfig) (_ *Postgres, err er
 	if err != nil || cfg.Dir == "" {
 		return nil, fmt.Errorf("start postgres: bad directory %q", cfg.Dir)
 	}
-	p := &Postgres{binDir: cfg.BinDir, dataDir: filepath.Join(dir, "data"), logFile: filepath.Join(dir, "postgres.log")}
-	if p.binDir == "" {
-		if p.binDir, err = findPostgres(); err != nil {
-			return nil, err
-		}
+	p := &Postgres{dataDir: filepath.Join(dir, "data"), logFile: filepath.Join(dir, "postgres.log")}
+	if p.binDir, err = findPostgres(cfg.BinDir); err != nil {
+		return nil, err
 	}
 	if p.account, err = serverAccount(); err != nil {
 		return nil, fmt.Errorf("start postgres: %w", err)
@@ -284,8 +282,14 @@ func (p *Postgres) command(ctx context.Context, name string, args ...string) *ex
 	return cmd
 }
 
-// findPostgres looks for the server's programs where they usually are.
-func findPostgres() (string, error) {
+// findPostgres returns the directory of the server's programs: dir if given, else where they usually are.
+func findPostgres(dir string) (string, error) {
+	if dir != "" {
+		if _, err := os.Stat(filepath.Join(dir, "initdb")); err != nil {
+			return "", fmt.Errorf("start postgres: no server in %s; leave the directory out to have it found, or run: make setup", dir)
+		}
+		return dir, nil
+	}
 	if path, err := exec.LookPath("postgres"); err == nil {
 		if path, err = filepath.EvalSymlinks(path); err == nil {
 			return filepath.Dir(path), nil

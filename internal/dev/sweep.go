@@ -197,6 +197,10 @@ func removeCgroups(bundle string) {
 		roots, _ := filepath.Glob(pattern)
 		for _, root := range roots {
 			removeCgroup(filepath.Join(root, path))
+			// The group that held it, made for it; rmdir refuses if it holds others.
+			if parent := filepath.Dir(path); parent != "/" {
+				_ = unix.Rmdir(filepath.Join(root, parent))
+			}
 		}
 	}
 }

@@ -1,0 +1,137 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// ProblemDetails is an RFC 9457 problem document.
+type ProblemDetails struct {
+	Type     string         `json:"type"`
+	Title    string         `json:"title"`
+	Status   int            `json:"status"`
+	Detail   string         `json:"detail,omitempty"`
+	Instance string         `json:"instance,omitempty"` // trace id of the request
+	Errors   []FieldProblem `json:"errors,omitempty"`
+}
+
+// FieldProblem pins a problem to one field, and in a batch to one line.
+type FieldProblem struct {
+	Field   string `json:"field,omitempty"`
+	Line    int    `json:"line,omitempty"`
+	Problem string `json:"problem"`
+}
+
+// ErrUnauthorized is a request without a token, or with one that is unknown.
+var ErrUnauthorized = errors.New("unauthorized")
+
+// ErrMismatch is a body that is not what its digest says.
+var ErrMismatch = errors.New("digest mismatch")
+
+// problems is the one table between errors and HTTP. The first match from the
+// top wins in both directions; the last entry is the answer to everything else.
+var problems = []struct {
+	err    error
+	kind   string // last part of the problem's type
+	status int
+	title  string
+}{
+	{job.ErrTooLarge, "too-large", http.StatusRequestEntityTooLarge, "Too large"},
+	{job.ErrConflict, "conflict", http.StatusUnprocessableEntity, "Idempotency key used for another request"},
+	{job.ErrRefused, "refused", http.StatusForbidden, "Refused"},
+	{ErrMismatch, "digest-mismatch", http.StatusUnprocessableEntity, "Body does not match its digest"},
+	{job.ErrInvalid, "invalid", http.StatusUnprocessableEntity, "Invalid request"},
+	{ErrUnauthorized, "unauthorized", http.StatusUnauthorized, "Unauthorized"},
+	{job.ErrNotFound, "not-found", http.StatusNotFound, "Not found"},
+	{job.ErrLost, "lost", http.StatusConflict, "Lost"},
+	{job.ErrUnavailable, "unavailable", http.StatusServiceUnavailable, "Temporarily unavailable"},
+	{context.DeadlineExceeded, "timeout", http.StatusServiceUnavailable, "Timed out"},
+	{errInternal, "internal", http.StatusInternalServerError, "Internal error"},
+}
+
+var errInternal = errors.New("internal error")
+
+const problemBase = "https://assay.run/problems/"
+
+// NewProblem describes err as a problem document. An error that is not in the
+// table is ours, and its text stays in the log.
+func NewProblem(err error) ProblemDetails {
+	row := problems[len(problems)-1]
+	for _, p := range problems {
+		if errors.Is(err, p.err) {
+			row = p
+			break
+		}
+	}
+	out := ProblemDetails{Type: problemBase + row.kind, Title: row.title, Status: row.status}
+	if row.err == errInternal {
+		out.Detail = "something failed on our side; the trace id names the request in the logs"
+		return out
+	}
+	out.Detail = err.Error()
+	for _, f := range FieldErrors(err) {
+		out.Errors = append(out.Errors, FieldProblem{Field: f.Field, Line: f.Line, Problem: f.Problem})
+	}
+	return out
+}
+
+// FieldErrors returns every FieldError in the tree of err, depth first.
+func FieldErrors(err error) []*job.FieldError {
+	if f, ok := err.(*job.FieldError); ok {
+		return []*job.FieldError{f}
+	}
+	switch u := err.(type) {
+	case interface{ Unwrap() error }:
+		return FieldErrors(u.Unwrap())
+	case interface{ Unwrap() []error }:
+		var out []*job.FieldError
+		for _, e := range u.Unwrap() {
+			out = append(out, FieldErrors(e)...)
+		}
+		return out
+	}
+	return nil
+}
+
+// Err is NewProblem walked backwards: an error that errors.Is the sentinel the
+// server meant, and errors.As a *job.FieldError if it named a field.
+func (p ProblemDetails) Err() error {
+	sentinel := errInternal
+	for _, row := range problems {
+		if kind, ok := strings.CutPrefix(p.Type, problemBase); ok && kind == row.kind || !ok && p.Status == row.status {
+			sentinel = row.err
+			break
+		}
+	}
+	return &remoteError{sentinel: sentinel, problem: p}
+}
+
+// remoteError is an error that a server reported.
+type remoteError struct {
+	sentinel error
+	problem  ProblemDetails
+}
+
+func (e *remoteError) Error() string {
+	text := e.problem.Detail
+	if text == "" {
+		text = strings.ToLower(e.problem.Title)
+	}
+	if e.sentinel == errInternal && e.problem.Instance != "" {
+		return fmt.Sprintf("server error %d: %s (trace %s)", e.problem.Status, text, e.problem.Instance)
+	}
+	return text
+}
+
+func (e *remoteError) Unwrap() []error {
+	out := []error{e.sentinel}
+	for _, f := range e.problem.Errors {
+		out = append(out, &job.FieldError{Line: f.Line, Field: f.Field, Problem: f.Problem})
+	}
+	return out
+}

@@ -1,0 +1,77 @@
+package api
+
+import (
+	"encoding/json"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// Header names of the contract.
+const (
+	// HeaderIdempotencyKey names a POST, so that it can be said twice.
+	HeaderIdempotencyKey = "Idempotency-Key"
+	// HeaderReplayed is "true" on an answer that an earlier request with the
+	// same key already got.
+	HeaderReplayed = "Idempotency-Replayed"
+	// HeaderContentDigest (RFC 9530) carries the sha256 of a streamed batch, so
+	// that it need not be read to its end before it is accepted under a key.
+	HeaderContentDigest = "Content-Digest"
+	// HeaderCursor is where the next page of results starts.
+	HeaderCursor = "Assay-Cursor"
+	// HeaderComplete is "true" on the page after which no results will follow.
+	HeaderComplete = "Assay-Complete"
+)
+
+// Media types of the contract.
+const (
+	JSON    = "application/json"
+	NDJSON  = "application/x-ndjson"
+	Problem = "application/problem+json"
+)
+
+// Accepted answers a submit, a run that outlasted its wait, and a cancel: State
+// is where the job was a moment ago.
+type Accepted struct {
+	ID    job.ID    `json:"id"`
+	State job.State `json:"state"`
+	URL   string    `json:"url"` // where to look, relative to the server
+}
+
+// BatchRequest is a batch as one JSON object. Every job is laid over Defaults:
+// objects are merged field by field, everything else is replaced.
+type BatchRequest struct {
+	Name     string            `json:"name,omitempty"`
+	Labels   map[string]string `json:"labels,omitempty"`
+	Defaults json.RawMessage   `json:"defaults,omitempty"`
+	Jobs     []json.RawMessage `json:"jobs"`
+}
+
+// BatchList is a page of batches, newest first.
+type BatchList struct {
+	Batches []job.Batch `json:"batches"`
+	Next    job.ID      `json:"next,omitempty"` // give it as before= for the next page
+}
+
+// PolicyList is the tenant's stored policies, the newest version of each.
+type PolicyList struct {
+	Policies []store.StoredPolicy `json:"policies"`
+}
+
+// ArtifactList is what a job left behind.
+type ArtifactList struct {
+	Artifacts []job.Artifact `json:"artifacts"`
+}
+
+// WorkerList is the fleet.
+type WorkerList struct {
+	Workers []store.Worker `json:"workers"`
+}
+
+// Explanation is what would enforce a policy, before anything runs.
+type Explanation struct {
+	Policy      json.RawMessage   `json:"policy"`         // with every default filled in
+	Enforcement []job.Enforcement `json:"enforcement"`    // the same table as in a result
+	Host        string            `json:"host,omitempty"` // worker it was planned for; empty: none is connected
+	Refused     string            `json:"refused,omitempty"`
+}

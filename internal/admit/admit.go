@@ -1,0 +1,149 @@
+package admit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/object"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// Blobs keeps large inputs; *object.Store does.
+type Blobs interface {
+	PutBlob(ctx context.Context, r io.Reader, limit int64) (ref string, n int64, err error)
+	StatBlob(ctx context.Context, ref string) (object.Info, error)
+}
+
+// Admitter judges what clients submit. Its fields do not change while it is in
+// use, and it is safe for concurrent use.
+type Admitter struct {
+	Policies store.Policies
+	Blobs    Blobs
+	// Pool names the workers that may run a job under p.
+	Pool func(p policy.Policy) string
+	// Hosts returns what the connected workers of a pool can enforce. With none
+	// connected, the worker that runs the job judges.
+	Hosts func(pool string) []policy.Host
+}
+
+// Job admits one job for a tenant.
+func (a *Admitter) Job(ctx context.Context, tenant, traceParent string, raw []byte) (store.NewJob, error) {
+	in, err := a.Open(ctx, tenant, traceParent, nil)
+	if err != nil {
+		return store.NewJob{}, err
+	}
+	return in.Job(ctx, raw)
+}
+
+// Intake admits the jobs of one request: what they have in common is resolved
+// once. It is safe for concurrent use.
+type Intake struct {
+	admitter    *Admitter
+	tenant      string
+	traceParent string
+	defaults    *layer
+	policies    policies
+	blobs       seen
+}
+
+// Open begins the intake of a request. Every job is laid over defaults, which
+// may be empty.
+func (a *Admitter) Open(ctx context.Context, tenant, traceParent string, defaults json.RawMessage) (*Intake, error) {
+	in := &Intake{admitter: a, tenant: tenant, traceParent: traceParent}
+	if len(defaults) > 0 && string(defaults) != "null" {
+		if err := job.Decode(defaults, "defaults", new(job.Spec)); err != nil {
+			return nil, err
+		}
+		in.defaults = newLayer(defaults)
+	}
+	in.policies.source, in.policies.tenant = a.Policies, tenant
+	raw, err := a.Policies.Ceiling(ctx, tenant)
+	if err != nil {
+		return nil, fmt.Errorf("read the ceiling of %s: %w", tenant, err)
+	}
+	return in, in.policies.setCeiling(raw)
+}
+
+// Job admits one job.
+func (in *Intake) Job(ctx context.Context, raw []byte) (store.NewJob, error) {
+	if in.defaults != nil {
+		raw = in.defaults.under(raw)
+	}
+	if len(raw) > int(job.MaxSpec) {
+		return store.NewJob{}, tooLarge(raw)
+	}
+	spec, err := job.DecodeSpec(raw)
+	if err != nil {
+		return store.NewJob{}, err
+	}
+	resolved, err := in.policies.resolve(ctx, spec.Policy, in.admitter)
+	if err != nil {
+		return store.NewJob{}, err
+	}
+	spec.Policy = resolved.raw
+	if err := in.inputs(ctx, &spec); err != nil {
+		return store.NewJob{}, err
+	}
+	body, err := json.Marshal(&spec)
+	if err != nil {
+		return store.NewJob{}, fmt.Errorf("encode spec: %w", err)
+	}
+	return store.NewJob{
+		ID: job.NewID(), Tenant: in.tenant, Pool: resolved.pool,
+		Priority: spec.Priority, MaxAttempts: spec.Retry.MaxAttempts, RetryOn: spec.Retry.On, ExpiresIn: spec.ExpiresIn.D(),
+		Spec: body, TraceParent: in.traceParent,
+	}, nil
+}
+
+// tooLarge says which field made a job too large.
+func tooLarge(raw []byte) error {
+	var spec job.Spec
+	if err := job.Decode(raw, "", &spec); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %w", job.ErrTooLarge, job.Invalid(largest(&spec),
+		"makes the job larger than %s; upload large inputs with PUT /v1/blobs and name them in files", job.MaxSpec))
+}
+
+// largest returns the path of the field that takes most of a spec.
+func largest(s *job.Spec) string {
+	best, most := "", 0
+	weigh := func(field string, n int) {
+		if n > most {
+			best, most = field, n
+		}
+	}
+	if p := s.Program.Python; p != nil {
+		weigh("program.python.code", len(p.Code))
+		weigh("program.python.context", len(p.Context))
+		for name, v := range p.Variables {
+			weigh("program.python.variables."+name, len(v))
+		}
+	}
+	if c := s.Program.Command; c != nil {
+		weigh("program.command.stdin", len(c.Stdin))
+	}
+	if t := s.Program.Tests; t != nil {
+		weigh("program.tests.code", len(t.Code))
+		weigh("program.tests.setup", len(t.Setup))
+		weigh("program.tests.check", len(t.Check))
+	}
+	for path, f := range s.Files {
+		if f.Text != nil {
+			weigh(fileField(path)+".text", len(*f.Text))
+		}
+		if f.Base64 != nil {
+			weigh(fileField(path)+".base64", len(*f.Base64))
+		}
+	}
+	return best
+}
+
+// CheckBatch judges a batch's own name and labels, by the rules for a job's.
+func CheckBatch(name string, labels map[string]string) error {
+	return job.Spec{Name: name, Labels: labels, Program: job.Program{Python: &job.Python{Code: "0"}}}.Validate()
+}

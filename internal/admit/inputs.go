@@ -1,0 +1,92 @@
+package admit
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// inlineLimit is the largest input, in bytes, that stays in the job's row.
+// Above it, jobs that share an input share one object.
+const inlineLimit = 64 << 10
+
+// seen remembers which blobs are there.
+type seen struct {
+	mu   sync.Mutex
+	refs map[string]bool
+}
+
+func (s *seen) has(ref string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.refs[ref]
+}
+
+func (s *seen) add(ref string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refs == nil {
+		s.refs = map[string]bool{}
+	}
+	s.refs[ref] = true
+}
+
+// inputs moves large files out of the spec and checks that named blobs exist.
+func (in *Intake) inputs(ctx context.Context, spec *job.Spec) error {
+	for path, f := range spec.Files {
+		if f.Blob != "" {
+			if err := in.checkBlob(ctx, path, f.Blob); err != nil {
+				return err
+			}
+			continue
+		}
+		content := largeContent(f)
+		if content == nil {
+			continue
+		}
+		ref, _, err := in.admitter.Blobs.PutBlob(ctx, content, int64(job.MaxSpec))
+		if err != nil {
+			return fmt.Errorf("store input %s: %w", path, err)
+		}
+		in.blobs.add(ref)
+		spec.Files[path] = job.File{Blob: ref}
+	}
+	return nil
+}
+
+// largeContent returns the decoded content of f if it is too large for a row.
+func largeContent(f job.File) io.Reader {
+	switch {
+	case f.Text != nil && len(*f.Text) > inlineLimit:
+		return strings.NewReader(*f.Text)
+	case f.Base64 != nil && base64.StdEncoding.DecodedLen(len(*f.Base64)) > inlineLimit:
+		return base64.NewDecoder(base64.StdEncoding, strings.NewReader(*f.Base64))
+	}
+	return nil
+}
+
+func (in *Intake) checkBlob(ctx context.Context, path, ref string) error {
+	if in.blobs.has(ref) {
+		return nil
+	}
+	_, err := in.admitter.Blobs.StatBlob(ctx, ref)
+	switch {
+	case errors.Is(err, job.ErrNotFound):
+		return job.Invalid(fileField(path)+".blob", "%s is not here; upload it with PUT /v1/blobs/%s first", ref, ref)
+	case errors.Is(err, job.ErrInvalid):
+		return job.Invalid(fileField(path)+".blob", "%.80q must be sha256: and 64 lower-case hex digits", ref)
+	case err != nil:
+		return fmt.Errorf("look for blob %s: %w", ref, err)
+	}
+	in.blobs.add(ref)
+	return nil
+}
+
+func fileField(path string) string { return "files[" + strconv.Quote(path) + "]" }

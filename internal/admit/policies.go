@@ -1,0 +1,130 @@
+package admit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// resolved is a policy with every default filled in, within the ceiling.
+type resolved struct {
+	policy policy.Policy
+	raw    json.RawMessage
+	pool   string
+}
+
+// policies resolves each distinct policy of a request once. Most batches have
+// one.
+type policies struct {
+	source  store.Policies
+	tenant  string
+
+	mu    sync.Mutex
+	known map[string]*resolved
+}
+
+// maxKnown bounds the memory of a request in which every job brings a policy
+// of its own.
+const maxKnown = 1024
+
+func (p *policies) setCeiling(raw json.RawMessage) error {
+	if len(raw) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the stored ceiling of %s: %w", p.tenant, job.ErrUnavailable)
+}
+
+// resolve returns what a job's policy field means.
+func (p *policies) resolve(ctx context.Context, raw json.RawMessage, a *Admitter) (*resolved, error) {
+	p.mu.Lock()
+	r := p.known[string(raw)]
+	p.mu.Unlock()
+	if r != nil {
+		return r, nil
+	}
+	r, err := p.make(ctx, raw, a)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.known == nil {
+		p.known = map[string]*resolved{}
+	}
+	if len(p.known) < maxKnown {
+		p.known[string(raw)] = r
+	}
+	return r, nil
+}
+
+func (p *policies) make(ctx context.Context, raw json.RawMessage, a *Admitter) (*resolved, error) {
+	inline, err := p.inline(ctx, raw)
+	if err != nil {
+		return nil, err
+	}
+	pol, err := policy.Parse(inline)
+	if err != nil {
+		return nil, err
+	}
+	r := &resolved{policy: pol, pool: a.Pool(pol)}
+	if err := enforceable(pol, a.Hosts(r.pool)); err != nil {
+		return nil, err
+	}
+	if r.raw, err = json.Marshal(pol); err != nil {
+		return nil, fmt.Errorf("encode policy: %w", err)
+	}
+	return r, nil
+}
+
+// inline returns the policy object that the field raw stands for: itself, or
+// the stored one that it names.
+func (p *policies) inline(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
+	name, ok := policy.Name(raw)
+	if !ok {
+		return raw, nil
+	}
+	stored, err := p.source.Policy(ctx, p.tenant, name)
+	if errors.Is(err, job.ErrNotFound) {
+		return nil, job.Invalid("policy", "there is no stored policy %.80q; put one at /v1/policies/NAME", name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read policy %q: %w", name, err)
+	}
+	return stored, nil
+}
+
+// enforceable refuses a policy that no connected worker could enforce: better
+// now, with the field's name, than after a wait in the queue.
+func enforceable(pol policy.Policy, hosts []policy.Host) error {
+	var refusal error
+	for _, h := range hosts {
+		if _, err := pol.Plan(h); err != nil {
+			refusal = err
+			continue
+		}
+		return nil
+	}
+	return refusal
+}
+
+// Resolve returns what a policy field would mean for a job of tenant, whether
+// or not a connected worker could enforce it.
+func (a *Admitter) Resolve(ctx context.Context, tenant string, raw json.RawMessage) (policy.Policy, error) {
+	judge := *a
+	judge.Hosts = func(string) []policy.Host { return nil }
+	in, err := judge.Open(ctx, tenant, "", nil)
+	if err != nil {
+		return policy.Policy{}, err
+	}
+	r, err := in.policies.resolve(ctx, raw, &judge)
+	if err != nil {
+		return policy.Policy{}, err
+	}
+	return r.policy, nil
+}

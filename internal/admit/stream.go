@@ -1,0 +1,266 @@
+package admit
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// Sink takes one chunk of admitted jobs, in the order of the request.
+type Sink func(jobs []store.NewJob) error
+
+// A chunk ends at chunkJobs jobs or chunkBytes bytes, whichever comes first: one
+// statement of the store each, and a bound on what a request holds in memory.
+const (
+	chunkJobs  = 1000
+	chunkBytes = 4 << 20
+	// maxLine is the longest line that is read at all: above the largest job, so
+	// that one somewhat too large is told which of its fields is.
+	maxLine = 4 * int(job.MaxSpec)
+)
+
+// DecodeBatch reads a batch that is one JSON object; its jobs stay encoded.
+func DecodeBatch(raw []byte) (api.BatchRequest, error) {
+	var req api.BatchRequest
+	err := job.Decode(raw, "", &req)
+	return req, err
+}
+
+// Objects admits jobs that are already in memory. The errors name a job by its
+// place in the list.
+func (in *Intake) Objects(ctx context.Context, jobs []json.RawMessage, sink Sink) (int64, error) {
+	place := func(err error, n int) error {
+		return reposition(err, func(f *job.FieldError) { f.Field = join(fmt.Sprintf("jobs[%d]", n-1), f.Field) })
+	}
+	return in.pipe(ctx, place, sink, func(emit func(*chunk) error) error {
+		c := &chunk{first: 1}
+		for i, raw := range jobs {
+			c.add(raw)
+			if c.full() {
+				if err := emit(c); err != nil {
+					return err
+				}
+				c = &chunk{first: i + 2}
+			}
+		}
+		return emit(c)
+	})
+}
+
+// Lines admits NDJSON: one job a line; empty lines are skipped. The errors name
+// the first bad line. Whatever happens, no more than a few chunks of r are held
+// at a time.
+func (in *Intake) Lines(ctx context.Context, r io.Reader, sink Sink) (int64, error) {
+	place := func(err error, n int) error {
+		return reposition(err, func(f *job.FieldError) { f.Line = n })
+	}
+	return in.pipe(ctx, place, sink, func(emit func(*chunk) error) error { return split(r, emit) })
+}
+
+// chunk is a run of encoded jobs, one behind the other.
+type chunk struct {
+	first int // number of its first line
+	data  []byte
+	ends  []int
+	jobs  []store.NewJob
+	err   error
+	done  chan struct{}
+}
+
+func (c *chunk) add(raw []byte) {
+	c.data = append(c.data, raw...)
+	c.ends = append(c.ends, len(c.data))
+}
+
+func (c *chunk) full() bool { return len(c.ends) >= chunkJobs || len(c.data) >= chunkBytes }
+
+// split cuts r into chunks of lines.
+func split(r io.Reader, emit func(*chunk) error) error {
+	lines := bufio.NewReaderSize(r, 256<<10)
+	c := &chunk{first: 1}
+	for n := 1; ; n++ {
+		err := c.readLine(lines)
+		if errors.Is(err, bufio.ErrTooLong) {
+			return fmt.Errorf("%w: %w", job.ErrTooLarge,
+				&job.FieldError{Line: n, Problem: fmt.Sprintf("the job is larger than %s; upload inputs with PUT /v1/blobs", job.MaxSpec)})
+		}
+		if err != nil && err != io.EOF {
+			return fmt.Errorf("%w: after line %d: %w", job.ErrInvalid, n-1, err)
+		}
+		if err == io.EOF || c.full() {
+			if err := emit(c); err != nil {
+				return err
+			}
+			c = &chunk{first: n + 1}
+		}
+		if err == io.EOF {
+			return nil
+		}
+	}
+}
+
+// readLine appends one line to c. A line too long to be any job is
+// bufio.ErrTooLong; the last line may come without its end.
+func (c *chunk) readLine(lines *bufio.Reader) error {
+	start := len(c.data)
+	for {
+		part, err := lines.ReadSlice('\n')
+		c.data = append(c.data, part...)
+		if len(c.data)-start > maxLine {
+			return bufio.ErrTooLong
+		}
+		if err == bufio.ErrBufferFull {
+			continue
+		}
+		if err == nil || len(c.data) > start {
+			c.ends = append(c.ends, len(c.data))
+		}
+		return err
+	}
+}
+
+// pipe runs the stages: one goroutine reads chunks, several decode them, and
+// the caller's hands them to sink in order. The first error in that order ends
+// everything, and is returned.
+func (in *Intake) pipe(ctx context.Context, place func(error, int) error, sink Sink, source func(emit func(*chunk) error) error) (int64, error) {
+	g, ctx := errgroup.WithContext(ctx)
+	work, ordered := make(chan *chunk), make(chan *chunk, runtime.GOMAXPROCS(0))
+	g.Go(func() error {
+		defer close(work)
+		defer close(ordered)
+		err := source(func(c *chunk) error {
+			c.done = make(chan struct{})
+			return errors.Join(send(ctx, ordered, c), send(ctx, work, c))
+		})
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		// What was wrong further up comes first.
+		end := &chunk{err: err, done: make(chan struct{})}
+		close(end.done)
+		return send(ctx, ordered, end)
+	})
+	for range runtime.GOMAXPROCS(0) {
+		g.Go(func() error {
+			for c := range work {
+				in.decode(ctx, c, place)
+			}
+			return nil
+		})
+	}
+	var total int64
+	g.Go(func() error {
+		for c := range ordered {
+			select {
+			case <-c.done:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			if c.err != nil {
+				return c.err
+			}
+			if len(c.jobs) == 0 {
+				continue
+			}
+			if err := sink(c.jobs); err != nil {
+				return err
+			}
+			total += int64(len(c.jobs))
+		}
+		return nil
+	})
+	err := g.Wait()
+	return total, err
+}
+
+func send(ctx context.Context, to chan<- *chunk, c *chunk) error {
+	select {
+	case to <- c:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// decode admits the jobs of one chunk, up to the first bad one.
+func (in *Intake) decode(ctx context.Context, c *chunk, place func(error, int) error) {
+	defer close(c.done)
+	c.jobs = make([]store.NewJob, 0, len(c.ends))
+	start := 0
+	for i, end := range c.ends {
+		line := bytes.TrimSpace(c.data[start:end])
+		start = end
+		if len(line) == 0 {
+			continue
+		}
+		j, err := in.Job(ctx, line)
+		if err != nil {
+			c.err = place(err, c.first+i)
+			return
+		}
+		c.jobs = append(c.jobs, j)
+	}
+	c.data = nil // the jobs do not share it
+}
+
+// reposition returns err with every FieldError in it moved, and everything else
+// as it was.
+func reposition(err error, move func(*job.FieldError)) error {
+	fields := api.FieldErrors(err)
+	if len(fields) == 0 {
+		return err
+	}
+	out := &located{kind: job.ErrInvalid}
+	for _, kind := range []error{job.ErrTooLarge, job.ErrRefused} {
+		if errors.Is(err, kind) {
+			out.kind = kind
+		}
+	}
+	for _, f := range fields {
+		moved := *f
+		move(&moved)
+		out.fields = append(out.fields, &moved)
+	}
+	return out
+}
+
+// located is what is wrong with one job of a batch.
+type located struct {
+	kind   error
+	fields []*job.FieldError
+}
+
+func (e *located) Error() string {
+	text := make([]string, len(e.fields))
+	for i, f := range e.fields {
+		text[i] = f.Error()
+	}
+	return strings.Join(text, "; ")
+}
+
+func (e *located) Unwrap() []error {
+	out := []error{e.kind}
+	for _, f := range e.fields {
+		out = append(out, f)
+	}
+	return out
+}
+
+func join(at, field string) string {
+	if field == "" || field[0] == '[' {
+		return at + field
+	}
+	return at + "." + field
+}

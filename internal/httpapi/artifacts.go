@@ -1,0 +1,110 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// artifacts returns what a finished job left behind; none while it runs.
+func (s *Server) artifacts(r *http.Request) (job.ID, []job.Artifact, error) {
+	id, err := idParam(r)
+	if err != nil {
+		return "", nil, err
+	}
+	raw, err := s.Store.Result(r.Context(), tenantOf(r), id)
+	if errors.Is(err, job.ErrNotFound) {
+		// Either there is no such job, or it has not ended.
+		if _, err := s.Store.Job(r.Context(), tenantOf(r), id); err != nil {
+			return "", nil, fmt.Errorf("read job %s: %w", id, err)
+		}
+		return id, nil, nil
+	}
+	if err != nil {
+		return "", nil, fmt.Errorf("read result: %w", err)
+	}
+	var res struct {
+		Artifacts []job.Artifact `json:"artifacts"`
+	}
+	if err := json.Unmarshal(raw, &res); err != nil {
+		return "", nil, fmt.Errorf("decode the recorded result of job %s: %w", id, err)
+	}
+	return id, res.Artifacts, nil
+}
+
+func (s *Server) listArtifacts(w http.ResponseWriter, r *http.Request) error {
+	id, found, err := s.artifacts(r)
+	if err != nil {
+		return err
+	}
+	out := api.ArtifactList{Artifacts: []job.Artifact{}}
+	for _, a := range found {
+		a.URL = artifactURL(id, a.Path)
+		a.Object = "" // where we keep it is ours
+		out.Artifacts = append(out.Artifacts, a)
+	}
+	return writeJSON(w, http.StatusOK, out)
+}
+
+// artifactURL is where the API serves an artifact.
+func artifactURL(id job.ID, name string) string {
+	u := url.URL{Path: "/v1/jobs/" + string(id) + "/artifacts/" + strings.TrimPrefix(name, "/")}
+	return u.EscapedPath()
+}
+
+// getArtifact streams one file. It is whatever a job wrote, so a browser must
+// neither guess its type nor render it in our origin.
+func (s *Server) getArtifact(w http.ResponseWriter, r *http.Request) error {
+	id, found, err := s.artifacts(r)
+	if err != nil {
+		return err
+	}
+	name := "/" + r.PathValue("path")
+	var a *job.Artifact
+	for i := range found {
+		if found[i].Path == name {
+			a = &found[i]
+		}
+	}
+	if a == nil {
+		return notFound("job %s has no artifact %q", id, name)
+	}
+	h := w.Header()
+	h.Set("ETag", `"sha256:`+a.SHA256+`"`)
+	h.Set("Cache-Control", "private, max-age=31536000, immutable")
+	if r.Header.Get("If-None-Match") == h.Get("ETag") {
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	body, info, err := s.Objects.Get(r.Context(), a.Object)
+	if err != nil {
+		h.Del("ETag")
+		h.Del("Cache-Control")
+		return fmt.Errorf("open artifact %q: %w", name, err)
+	}
+	defer body.Close()
+	h.Set("Content-Type", safeMediaType(a.MediaType))
+	h.Set("Content-Length", strconv.FormatInt(info.Bytes, 10))
+	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(name)}))
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
+	w.WriteHeader(http.StatusOK)
+	return streamTo(w, body)
+}
+
+// safeMediaType passes a well-formed media type on.
+func safeMediaType(t string) string {
+	if _, _, err := mime.ParseMediaType(t); err != nil {
+		return "application/octet-stream"
+	}
+	return t
+}

@@ -1,0 +1,116 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// Authenticator says whose request it is.
+type Authenticator interface {
+	// Tenant returns the tenant of r; the error wraps api.ErrUnauthorized if
+	// there is none.
+	Tenant(r *http.Request) (string, error)
+}
+
+// DefaultTenant owns everything on a fleet without tokens.
+const DefaultTenant = "default"
+
+// Open lets everybody in as DefaultTenant.
+type Open struct{}
+
+// Tenant returns DefaultTenant.
+func (Open) Tenant(*http.Request) (string, error) { return DefaultTenant, nil }
+
+// Tokens maps bearer tokens to tenants. Tokens are kept as hashes, so that
+// neither the time of a look-up nor a dump of it tells anything about them.
+type Tokens map[[sha256.Size]byte]string
+
+// Tenant returns the tenant of the request's bearer token.
+func (t Tokens) Tenant(r *http.Request) (string, error) {
+	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !ok {
+		return "", fmt.Errorf("%w: send Authorization: Bearer TOKEN (the CLI reads ASSAY_TOKEN)", api.ErrUnauthorized)
+	}
+	tenant, ok := t[sha256.Sum256([]byte(token))]
+	if !ok {
+		return "", fmt.Errorf("%w: the token is unknown here", api.ErrUnauthorized)
+	}
+	return tenant, nil
+}
+
+// Secret is text that no log and no dump shows.
+type Secret string
+
+const redacted = "REDACTED"
+
+// String hides the text.
+func (Secret) String() string { return redacted }
+
+// GoString hides the text from %#v.
+func (Secret) GoString() string { return redacted }
+
+// LogValue hides the text from slog.
+func (Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
+
+// MarshalText hides the text from encoders.
+func (Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
+
+// NewAuthenticator reads "token=tenant" pairs, separated by commas or lines.
+// "@FILE" reads them from a file, in which lines that start with # are
+// comments. Empty text lets everybody in. The error wraps job.ErrInvalid and
+// never shows a token.
+func NewAuthenticator(pairs Secret) (Authenticator, error) {
+	text := string(pairs)
+	if path, ok := strings.CutPrefix(text, "@"); ok {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return nil, job.Invalid("tokens", "cannot be read: %v", err)
+		}
+		text = string(b)
+		if strings.TrimSpace(text) == "" {
+			return nil, job.Invalid("tokens", "%s is empty: that would let everybody in", path)
+		}
+	}
+	if strings.TrimSpace(text) == "" {
+		return Open{}, nil
+	}
+	out := Tokens{}
+	for i, pair := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == '\n' || r == '\r' }) {
+		if pair = strings.TrimSpace(pair); pair == "" || pair[0] == '#' {
+			continue
+		}
+		token, tenant, ok := strings.Cut(pair, "=")
+		if !ok || token == "" || !validName(tenant) {
+			return nil, job.Invalid("tokens", "entry %d must be TOKEN=TENANT, the tenant of letters, digits, - and _", i+1)
+		}
+		out[sha256.Sum256([]byte(token))] = tenant
+	}
+	return out, nil
+}
+
+// validName reports whether s can name a tenant or a policy.
+func validName(s string) bool {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
+	return s != "" && len(s) <= 63 && strings.Trim(s, letters) == ""
+}
+
+type tenantKey struct{}
+
+func withTenant(ctx context.Context, tenant string) context.Context {
+	return context.WithValue(ctx, tenantKey{}, tenant)
+}
+
+// tenantOf returns the tenant that wrap found; every handler behind a token has
+// one.
+func tenantOf(r *http.Request) string {
+	tenant, _ := r.Context().Value(tenantKey{}).(string)
+	return tenant
+}

@@ -1,0 +1,128 @@
+package httpapi
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+const maxPage = 1000
+
+func (s *Server) listBatches(w http.ResponseWriter, r *http.Request) error {
+	limit, err := intParam(r, "limit", 50, 1, maxPage)
+	if err != nil {
+		return err
+	}
+	var before job.ID
+	if text := r.URL.Query().Get("before"); text != "" {
+		if before, err = job.ParseID(text); err != nil {
+			return job.Invalid("before", "%.40q is not the id of a batch", text)
+		}
+	}
+	found, err := s.Store.Batches(r.Context(), tenantOf(r), before, int(limit))
+	if err != nil {
+		return fmt.Errorf("list batches: %w", err)
+	}
+	out := api.BatchList{Batches: found}
+	if out.Batches == nil {
+		out.Batches = []job.Batch{}
+	}
+	if len(found) == int(limit) {
+		out.Next = found[len(found)-1].ID
+	}
+	return writeJSON(w, http.StatusOK, out)
+}
+
+func (s *Server) getBatch(w http.ResponseWriter, r *http.Request) error {
+	id, err := idParam(r)
+	if err != nil {
+		return err
+	}
+	wait, err := waitParam(r, 0)
+	if err != nil {
+		return err
+	}
+	var changed <-chan struct{}
+	if wait > 0 {
+		c, stop := s.Dispatcher.WatchBatch(id)
+		defer stop()
+		changed = c
+	}
+	var b *job.Batch
+	_, err = poll(r.Context(), wait, calm(r.Context(), changed), func() (done bool, err error) {
+		b, err = s.Store.Batch(r.Context(), tenantOf(r), id)
+		return err == nil && b.Done(), err
+	})
+	if err != nil {
+		return fmt.Errorf("read batch %s: %w", id, err)
+	}
+	return writeJSON(w, http.StatusOK, b)
+}
+
+func (s *Server) cancelBatch(w http.ResponseWriter, r *http.Request) error {
+	id, err := s.ownBatch(r)
+	if err != nil {
+		return err
+	}
+	cs, err := s.Store.CancelBatch(r.Context(), id)
+	if err != nil {
+		return fmt.Errorf("cancel batch %s: %w", id, err)
+	}
+	s.stop(r, cs...)
+	b, err := s.Store.Batch(r.Context(), tenantOf(r), id)
+	if err != nil {
+		return fmt.Errorf("read batch %s: %w", id, err)
+	}
+	return writeJSON(w, http.StatusOK, b)
+}
+
+// retryBatch submits what did not succeed again, as a batch of its own.
+func (s *Server) retryBatch(w http.ResponseWriter, r *http.Request) error {
+	id, err := s.ownBatch(r)
+	if err != nil {
+		return err
+	}
+	key, err := idempotencyKey(r)
+	if err != nil {
+		return err
+	}
+	as := store.NewBatch{ID: job.NewID(), Tenant: tenantOf(r), TraceParent: traceParent(r.Context())}
+	if key != "" {
+		as.Idempotency = store.Idempotency{Key: key, Hash: requestHash(r, sha256.Sum256(nil))}
+	}
+	made, err := s.Store.RetryBatch(r.Context(), id, as)
+	if err != nil {
+		return fmt.Errorf("retry batch %s: %w", id, err)
+	}
+	s.Dispatcher.Wake()
+	return s.answerBatch(w, r, made, made != as.ID)
+}
+
+// ownBatch returns the {id} of the path if that batch is the tenant's.
+func (s *Server) ownBatch(r *http.Request) (job.ID, error) {
+	id, err := idParam(r)
+	if err != nil {
+		return "", err
+	}
+	if _, err := s.Store.Batch(r.Context(), tenantOf(r), id); err != nil {
+		return "", fmt.Errorf("read batch %s: %w", id, err) // another tenant's is not there
+	}
+	return id, nil
+}
+
+// answerBatch answers a submit with the batch as it stands.
+func (s *Server) answerBatch(w http.ResponseWriter, r *http.Request, id job.ID, replayed bool) error {
+	b, err := s.Store.Batch(r.Context(), tenantOf(r), id)
+	if err != nil {
+		return fmt.Errorf("read batch %s: %w", id, err)
+	}
+	w.Header().Set("Location", "/v1/batches/"+string(id))
+	if replayed {
+		w.Header().Set(api.HeaderReplayed, "true")
+	}
+	return writeJSON(w, http.StatusCreated, b)
+}

@@ -1,0 +1,200 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// maxRun is how long POST /v1/run waits if the client does not say.
+const maxRun = maxWait
+
+// accept reads, admits and stores one job, and hands it on.
+func (s *Server) accept(w http.ResponseWriter, r *http.Request, watch func(job.ID)) (api.Accepted, error) {
+	if err := wantJSON(r); err != nil {
+		return api.Accepted{}, err
+	}
+	body, err := readBody(w, r, maxBody)
+	if err != nil {
+		return api.Accepted{}, err
+	}
+	key, err := idempotency(r, body)
+	if err != nil {
+		return api.Accepted{}, err
+	}
+	ctx := r.Context()
+	j, err := s.admit.Job(ctx, tenantOf(r), traceParent(ctx), body)
+	if err != nil {
+		return api.Accepted{}, err
+	}
+	watch(j.ID) // before it can end
+	id, d, err := s.Store.SubmitJob(ctx, j, key, true)
+	if err != nil {
+		return api.Accepted{}, fmt.Errorf("submit job: %w", err)
+	}
+	state := job.Queued
+	switch {
+	case d != nil:
+		state = job.Dispatched
+		if err := s.Dispatcher.Dispatch(ctx, []store.Dispatch{*d}); err != nil {
+			s.Log.WarnContext(ctx, "job accepted, publishing put off", "job", id, "error", err)
+		}
+	case id != j.ID: // said before; who knows how far it is
+		w.Header().Set(api.HeaderReplayed, "true")
+		watch(id)
+	default:
+		s.Dispatcher.Wake()
+	}
+	url := "/v1/jobs/" + string(id)
+	w.Header().Set("Location", url)
+	return api.Accepted{ID: id, State: state, URL: url}, nil
+}
+
+func (s *Server) submitJob(w http.ResponseWriter, r *http.Request) error {
+	a, err := s.accept(w, r, func(job.ID) {})
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusCreated, a)
+}
+
+// run submits and waits: 200 with the result, or 202 with the job if it takes
+// longer than ?wait=.
+func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
+	wait, err := waitParam(r, maxRun)
+	if err != nil {
+		return err
+	}
+	var changed <-chan struct{}
+	stop := func() {}
+	defer func() { stop() }()
+	a, err := s.accept(w, r, func(id job.ID) {
+		stop()
+		changed, stop = s.Dispatcher.WatchJob(id)
+	})
+	if err != nil {
+		return err
+	}
+	raw, err := s.awaitResult(r, a.ID, wait, changed)
+	if err != nil {
+		return err
+	}
+	if raw == nil {
+		return writeJSON(w, http.StatusAccepted, a)
+	}
+	return writeRaw(w, http.StatusOK, raw)
+}
+
+// awaitResult returns the result of a job that exists; nil if there is none
+// within wait.
+func (s *Server) awaitResult(r *http.Request, id job.ID, wait time.Duration, changed <-chan struct{}) (json.RawMessage, error) {
+	var raw json.RawMessage
+	_, err := poll(r.Context(), wait, changed, func() (bool, error) {
+		got, err := s.Store.Result(r.Context(), tenantOf(r), id)
+		if errors.Is(err, job.ErrNotFound) {
+			return false, nil
+		}
+		raw = got
+		return err == nil, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read result: %w", err)
+	}
+	return raw, nil
+}
+
+func (s *Server) getJob(w http.ResponseWriter, r *http.Request) error {
+	id, err := idParam(r)
+	if err != nil {
+		return err
+	}
+	wait, err := waitParam(r, 0)
+	if err != nil {
+		return err
+	}
+	j, err := s.awaitJob(r, id, wait)
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, j)
+}
+
+// awaitJob returns the job once it is in a terminal state or wait has passed.
+func (s *Server) awaitJob(r *http.Request, id job.ID, wait time.Duration) (*job.Job, error) {
+	var changed <-chan struct{}
+	if wait > 0 {
+		c, stop := s.Dispatcher.WatchJob(id)
+		defer stop()
+		changed = c
+	}
+	var j *job.Job
+	_, err := poll(r.Context(), wait, changed, func() (done bool, err error) {
+		j, err = s.Store.Job(r.Context(), tenantOf(r), id)
+		return err == nil && j.State.Terminal(), err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read job %s: %w", id, err)
+	}
+	return j, nil
+}
+
+func (s *Server) getResult(w http.ResponseWriter, r *http.Request) error {
+	id, err := idParam(r)
+	if err != nil {
+		return err
+	}
+	wait, err := waitParam(r, 0)
+	if err != nil {
+		return err
+	}
+	// Unknown jobs are told apart first: they are not worth waiting for.
+	j, err := s.Store.Job(r.Context(), tenantOf(r), id)
+	if err != nil {
+		return fmt.Errorf("read job %s: %w", id, err)
+	}
+	changed, stop := s.Dispatcher.WatchJob(id)
+	defer stop()
+	raw, err := s.awaitResult(r, id, wait, changed)
+	if err != nil {
+		return err
+	}
+	if raw == nil {
+		return notFound("job %s is %s: it has no result yet; wait for it with ?wait=30s", id, j.State)
+	}
+	return writeRaw(w, http.StatusOK, raw)
+}
+
+func (s *Server) cancelJob(w http.ResponseWriter, r *http.Request) error {
+	id, err := idParam(r)
+	if err != nil {
+		return err
+	}
+	if _, err := s.Store.Job(r.Context(), tenantOf(r), id); err != nil {
+		return fmt.Errorf("read job %s: %w", id, err) // another tenant's is not there
+	}
+	c, err := s.Store.Cancel(r.Context(), id)
+	if err != nil {
+		return fmt.Errorf("cancel job %s: %w", id, err)
+	}
+	s.stop(r, c)
+	return writeJSON(w, http.StatusOK, api.Accepted{ID: id, State: c.State, URL: "/v1/jobs/" + string(id)})
+}
+
+// stop tells the workers of what is running. A message that gets lost costs a
+// heartbeat: the answer to the next one says the same.
+func (s *Server) stop(r *http.Request, cs ...store.Canceling) {
+	for _, c := range cs {
+		if c.State != job.Running {
+			continue
+		}
+		if err := s.Canceler.SendCancel(c.Worker, c.LeaseRef); err != nil {
+			s.Log.WarnContext(r.Context(), "cancel left to the heartbeat", "job", c.Job, "worker", c.Worker, "error", err)
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+)
+
+const scope = "github.com/assay-run/assay/internal/httpapi"
+
+// The client's trace goes on through us, whatever propagator the process has.
+var traceContext = propagation.TraceContext{}
+
+// traceParent returns the W3C trace context of ctx for a row or a message;
+// empty if there is none.
+func traceParent(ctx context.Context) string {
+	carrier := propagation.MapCarrier{}
+	traceContext.Inject(ctx, carrier)
+	return carrier["traceparent"]
+}
+
+// wrap surrounds one route: trace, tenant, problem documents, access log,
+// latency. The pattern is the route's name everywhere: user-chosen paths never
+// become metric labels.
+func (s *Server) wrap(rt route) http.Handler {
+	tracer := otel.Tracer(scope)
+	latency, err := otel.Meter(scope).Float64Histogram("http.server.request.duration", metric.WithUnit("s"))
+	if err != nil {
+		otel.Handle(err)
+	}
+	_, path, _ := strings.Cut(rt.pattern, " ")
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		start := time.Now()
+		ctx := traceContext.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
+		ctx, span := tracer.Start(ctx, rt.pattern, trace.WithSpanKind(trace.SpanKindServer),
+			trace.WithAttributes(attribute.String("http.request.method", r.Method), attribute.String("http.route", path)))
+		defer span.End()
+		rec := &recorder{ResponseWriter: w, status: http.StatusOK}
+		r = r.WithContext(ctx)
+		s.guarded(rec, r, rt)
+
+		elapsed := time.Since(start)
+		span.SetAttributes(attribute.Int("http.response.status_code", rec.status))
+		if rec.status >= http.StatusInternalServerError {
+			span.SetStatus(codes.Error, http.StatusText(rec.status))
+		}
+		latency.Record(ctx, elapsed.Seconds(), metric.WithAttributes(attribute.String("http.route", path),
+			attribute.String("http.request.method", methodLabel(rt)), attribute.Int("http.response.status_code", rec.status)))
+		if s.Log.Enabled(ctx, slog.LevelDebug) {
+			s.Log.DebugContext(ctx, "request", "method", r.Method, "path", r.URL.Path, "status", rec.status,
+				"bytes", rec.bytes, "ms", float64(elapsed.Microseconds())/1000, "remote", r.RemoteAddr)
+		}
+	})
+}
+
+// methodLabel keeps the label set small: methods of unknown routes are free text.
+func methodLabel(rt route) string {
+	method, _, ok := strings.Cut(rt.pattern, " ")
+	if !ok {
+		return "_OTHER"
+	}
+	return method
+}
+
+// guarded finds the tenant and serves; a panic becomes a 500 with its stack in
+// the log.
+func (s *Server) guarded(w *recorder, r *http.Request, rt route) {
+	defer func() {
+		v := recover()
+		if v == nil {
+			return
+		}
+		if v == http.ErrAbortHandler {
+			panic(v)
+		}
+		s.Log.ErrorContext(r.Context(), "handler panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+		if !w.wrote {
+			s.fail(w, r, fmt.Errorf("panic: %v", v))
+		}
+	}()
+	if !rt.open {
+		tenant, err := s.Auth.Tenant(r)
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		r = r.WithContext(withTenant(r.Context(), tenant))
+	}
+	r.Body = &patientBody{ReadCloser: r.Body, control: http.NewResponseController(w)}
+	if err := rt.serve(s, w, r); err != nil {
+		if w.wrote { // half an answer is out: only a broken connection can say so
+			s.Log.WarnContext(r.Context(), "answer cut short", "path", r.URL.Path, "error", err)
+			panic(http.ErrAbortHandler)
+		}
+		s.fail(w, r, err)
+	}
+}
+
+// recorder remembers what was answered.
+type recorder struct {
+	http.ResponseWriter
+	status int
+	bytes  int64
+	wrote  bool
+}
+
+func (w *recorder) WriteHeader(status int) {
+	if !w.wrote {
+		w.status, w.wrote = status, true
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *recorder) Write(p []byte) (int, error) {
+	w.wrote = true
+	n, err := w.ResponseWriter.Write(p)
+	w.bytes += int64(n)
+	return n, err
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -1,0 +1,115 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// maxPolicyBody is the largest policy, in bytes.
+const maxPolicyBody = 1 << 20
+
+func (s *Server) listPolicies(w http.ResponseWriter, r *http.Request) error {
+	found, err := s.Store.Policies(r.Context(), tenantOf(r))
+	if err != nil {
+		return fmt.Errorf("list policies: %w", err)
+	}
+	if found == nil {
+		found = []store.StoredPolicy{}
+	}
+	return writeJSON(w, http.StatusOK, api.PolicyList{Policies: found})
+}
+
+func (s *Server) getPolicy(w http.ResponseWriter, r *http.Request) error {
+	raw, err := s.Store.Policy(r.Context(), tenantOf(r), r.PathValue("name"))
+	if err != nil {
+		return fmt.Errorf("read policy: %w", err)
+	}
+	return writeRaw(w, http.StatusOK, raw)
+}
+
+// putPolicy stores a policy. It is judged now, so that no job is refused later
+// for what a stored policy says.
+func (s *Server) putPolicy(w http.ResponseWriter, r *http.Request) error {
+	name := r.PathValue("name")
+	if !validName(name) {
+		return job.Invalid("name", "%.80q must be 1 to 63 letters, digits, - and _", name)
+	}
+	raw, err := s.readPolicy(w, r)
+	if err != nil {
+		return err
+	}
+	if raw[0] != '{' {
+		return job.Invalid("policy", "must be an object")
+	}
+	if _, err := s.admit.Resolve(r.Context(), tenantOf(r), raw); err != nil {
+		return err
+	}
+	if err := s.Store.PutPolicy(r.Context(), tenantOf(r), name, raw); err != nil {
+		return fmt.Errorf("store policy: %w", err)
+	}
+	return writeRaw(w, http.StatusOK, raw)
+}
+
+// explainPolicy says what would enforce a policy on a connected worker, before
+// anything runs.
+func (s *Server) explainPolicy(w http.ResponseWriter, r *http.Request) error {
+	raw, err := s.readPolicy(w, r)
+	if err != nil {
+		return err
+	}
+	p, err := s.admit.Resolve(r.Context(), tenantOf(r), raw)
+	if err != nil {
+		return err
+	}
+	out, err := explain(p, s.fleet.list())
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, out)
+}
+
+// readPolicy reads a policy object, or a JSON string that names a stored one.
+func (s *Server) readPolicy(w http.ResponseWriter, r *http.Request) (json.RawMessage, error) {
+	if err := wantJSON(r); err != nil {
+		return nil, err
+	}
+	raw, err := readBody(w, r, maxPolicyBody)
+	if err != nil {
+		return nil, err
+	}
+	if raw = bytes.TrimSpace(raw); len(raw) == 0 {
+		return nil, job.Invalid("policy", "is empty")
+	}
+	return raw, nil
+}
+
+// explain plans p for the first worker that can enforce it. If none can, it
+// shows what the first one would object to.
+func explain(p policy.Policy, hosts []host) (api.Explanation, error) {
+	raw, err := json.Marshal(p)
+	if err != nil {
+		return api.Explanation{}, fmt.Errorf("encode policy: %w", err)
+	}
+	out := api.Explanation{Policy: raw, Enforcement: []job.Enforcement{}}
+	if len(hosts) == 0 {
+		return out, nil // the policy is all there is to show
+	}
+	var refusal error
+	for _, h := range hosts {
+		plan, err := p.Plan(h.can)
+		if err == nil {
+			out.Host, out.Enforcement = h.worker, plan.Enforcement
+			return out, nil
+		}
+		refusal = err
+	}
+	out.Host, out.Enforcement, out.Refused = hosts[0].worker, policy.Explain(p, hosts[0].can), refusal.Error()
+	return out, nil
+}

@@ -1,0 +1,119 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// listResults answers one page of a batch's results as NDJSON, one plain result
+// a line, in the order they became visible. The cursor of the next page is in a
+// header, known before the first line is sent: a page whose body breaks off is
+// asked for again, and nothing is lost or seen twice.
+func (s *Server) listResults(w http.ResponseWriter, r *http.Request) error {
+	id, err := idParam(r)
+	if err != nil {
+		return err
+	}
+	after, err := intParam(r, "after", 0, 0, 1<<62)
+	if err != nil {
+		return err
+	}
+	limit, err := intParam(r, "limit", 500, 1, maxPage)
+	if err != nil {
+		return err
+	}
+	wait, err := waitParam(r, 0)
+	if err != nil {
+		return err
+	}
+	p, err := s.awaitPage(r, id, page{cursor: store.Cursor(after), limit: int(limit)}, wait)
+	if err != nil {
+		return fmt.Errorf("read results of batch %s: %w", id, err)
+	}
+	h := w.Header()
+	h.Set("Content-Type", api.NDJSON)
+	h.Set("Cache-Control", "no-store")
+	h.Set(api.HeaderCursor, strconv.FormatInt(int64(p.cursor), 10))
+	h.Set(api.HeaderComplete, strconv.FormatBool(p.complete))
+	w.WriteHeader(http.StatusOK)
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(stallLimit))
+	for _, raw := range p.results {
+		if _, err := w.Write(append(raw, '\n')); err != nil {
+			return nil // the client is gone; it will ask for the page again
+		}
+	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
+	return nil
+}
+
+type page struct {
+	cursor   store.Cursor
+	limit    int
+	results  []json.RawMessage
+	complete bool
+}
+
+// awaitPage reads the page after p.cursor; while it is empty and more will
+// come, it waits.
+func (s *Server) awaitPage(r *http.Request, id job.ID, p page, wait time.Duration) (page, error) {
+	var changed <-chan struct{}
+	if wait > 0 {
+		c, stop := s.Dispatcher.WatchBatch(id)
+		defer stop()
+		changed = calm(r.Context(), c)
+	}
+	tenant := tenantOf(r)
+	_, err := poll(r.Context(), wait, changed, func() (bool, error) {
+		// The batch first: if it is done before the page is read, a page that
+		// is not full is the last.
+		b, err := s.Store.Batch(r.Context(), tenant, id)
+		if err != nil {
+			return false, err
+		}
+		p.results, p.cursor, err = s.Store.Results(r.Context(), tenant, id, p.cursor, p.limit)
+		p.complete = b.Done() && len(p.results) < p.limit
+		return len(p.results) > 0 || p.complete, err
+	})
+	return p, err
+}
+
+// calmPeriod is how often a waiting reader of a busy batch looks again. A
+// wake-up for each result would be a query for each result.
+const calmPeriod = 50 * time.Millisecond
+
+// calm thins changes out: at most one in each calmPeriod, the last one never
+// lost. It ends with ctx.
+func calm(ctx context.Context, changed <-chan struct{}) <-chan struct{} {
+	if changed == nil {
+		return nil
+	}
+	out := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return
+			}
+			select {
+			case out <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+			select {
+			case <-time.After(calmPeriod):
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return out
+}

@@ -1,0 +1,138 @@
+package httpapi
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/assay-run/assay/internal/admit"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/object"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// Dispatcher is what the handlers need of the dispatcher beside them.
+type Dispatcher interface {
+	// Dispatch publishes jobs that the store has just dispatched. An error
+	// costs time, never the job: unclaimed jobs are published again.
+	Dispatch(ctx context.Context, ds []store.Dispatch) error
+	// Wake tells the scheduler that there is something to do.
+	Wake()
+	// WatchJob and WatchBatch return a channel that yields when something about
+	// the job or batch may have changed. Hints may be missing and there may be
+	// too many; stop must be called.
+	WatchJob(id job.ID) (changed <-chan struct{}, stop func())
+	WatchBatch(id job.ID) (changed <-chan struct{}, stop func())
+}
+
+// Canceler tells a worker to stop a job; queue.Bus is one.
+type Canceler interface {
+	SendCancel(worker string, l store.LeaseRef) error
+}
+
+// Objects is where blobs and artifacts are; *object.Store is one.
+type Objects interface {
+	Get(ctx context.Context, key string) (io.ReadCloser, object.Info, error)
+	PutBlob(ctx context.Context, r io.Reader, limit int64) (ref string, n int64, err error)
+	StatBlob(ctx context.Context, ref string) (object.Info, error)
+}
+
+// Config is what a Server stands on. Every field is needed unless it says
+// otherwise.
+type Config struct {
+	Store      store.Store
+	Objects    Objects
+	Dispatcher Dispatcher
+	Canceler   Canceler
+	Auth       Authenticator
+	Pool       string       // of every job
+	Metrics    http.Handler // served at /metrics; optional
+	Log        *slog.Logger // optional
+}
+
+// Server answers the API.
+type Server struct {
+	Config
+	mux   *http.ServeMux
+	admit *admit.Admitter
+	fleet *fleet
+}
+
+// New returns a Server.
+func New(c Config) *Server {
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	s := &Server{Config: c, mux: http.NewServeMux(), fleet: &fleet{registry: c.Store}}
+	s.admit = &admit.Admitter{
+		Policies: c.Store,
+		Blobs:    c.Objects,
+		Pool:     func(policy.Policy) string { return c.Pool },
+		Hosts:    s.fleet.hosts,
+	}
+	for _, r := range s.routes() {
+		s.mux.Handle(r.pattern, s.wrap(r))
+	}
+	if c.Metrics != nil {
+		s.mux.Handle("GET /metrics", c.Metrics)
+	}
+	s.mux.Handle("/", s.wrap(route{pattern: "/", open: true, serve: noRoute}))
+	return s
+}
+
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+
+// NewHTTPServer returns a server for h whose timeouts leave streams alone:
+// bodies and answers have rolling deadlines of their own (see stall.go).
+func NewHTTPServer(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+	}
+}
+
+// route is one line of the API. open routes need no token.
+type route struct {
+	pattern string
+	open    bool
+	serve   func(s *Server, w http.ResponseWriter, r *http.Request) error
+}
+
+// routes is the whole API, in the order of the OpenAPI document. A test holds
+// the two together.
+func (s *Server) routes() []route {
+	return []route{
+		{"POST /v1/run", false, (*Server).run},
+		{"POST /v1/jobs", false, (*Server).submitJob},
+		{"GET /v1/jobs/{id}", false, (*Server).getJob},
+		{"GET /v1/jobs/{id}/result", false, (*Server).getResult},
+		{"POST /v1/jobs/{id}/cancel", false, (*Server).cancelJob},
+		{"GET /v1/jobs/{id}/artifacts", false, (*Server).listArtifacts},
+		{"GET /v1/jobs/{id}/artifacts/{path...}", false, (*Server).getArtifact},
+		{"POST /v1/batches", false, (*Server).submitBatch},
+		{"GET /v1/batches", false, (*Server).listBatches},
+		{"GET /v1/batches/{id}", false, (*Server).getBatch},
+		{"GET /v1/batches/{id}/results", false, (*Server).listResults},
+		{"GET /v1/batches/{id}/events", false, (*Server).batchEvents},
+		{"POST /v1/batches/{id}/cancel", false, (*Server).cancelBatch},
+		{"POST /v1/batches/{id}/retry", false, (*Server).retryBatch},
+		{"PUT /v1/blobs/{digest}", false, (*Server).putBlob},
+		{"HEAD /v1/blobs/{digest}", false, (*Server).headBlob},
+		{"GET /v1/policies", false, (*Server).listPolicies},
+		{"GET /v1/policies/{name}", false, (*Server).getPolicy},
+		{"PUT /v1/policies/{name}", false, (*Server).putPolicy},
+		{"POST /v1/policies/explain", false, (*Server).explainPolicy},
+		{"GET /v1/workers", false, (*Server).listWorkers},
+		{"GET /healthz", true, (*Server).healthz},
+		{"GET /readyz", true, (*Server).readyz},
+		{"GET /openapi.json", true, (*Server).openapi},
+	}
+}
+
+func noRoute(_ *Server, _ http.ResponseWriter, r *http.Request) error {
+	return notFound("%s %s: there is no such address; see /openapi.json", r.Method, r.URL.Path)
+}

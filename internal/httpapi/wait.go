@@ -1,0 +1,72 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+const (
+	// maxWait is the longest long poll; a longer ?wait= is cut to it, and the
+	// client asks again.
+	maxWait = 10 * time.Minute
+	// A waiting request looks for itself, because wake-ups are hints and those of
+	// another dispatcher may get lost: after recheck, then less and less often.
+	recheck    = time.Second
+	maxRecheck = 5 * time.Second
+)
+
+// waitParam reads ?wait=, a Go duration; none is def.
+func waitParam(r *http.Request, def time.Duration) (time.Duration, error) {
+	text := r.URL.Query().Get("wait")
+	if text == "" {
+		return def, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return 0, job.Invalid("wait", "%.40q must be a duration such as 10s", text)
+	}
+	return min(d, maxWait), nil
+}
+
+// intParam reads a whole number from the query, within [lo, hi].
+func intParam(r *http.Request, name string, def, lo, hi int64) (int64, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return def, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < lo || n > hi {
+		return 0, job.Invalid(name, "%.40q must be a whole number from %d to %d", text, lo, hi)
+	}
+	return n, nil
+}
+
+// poll calls look until it is done, wait has passed or ctx ends; it looks at
+// least once, and again whenever changed yields. It returns look's last answer.
+func poll(ctx context.Context, wait time.Duration, changed <-chan struct{}, look func() (done bool, err error)) (bool, error) {
+	deadline := time.Now().Add(wait)
+	for pause := recheck; ; pause = min(pause*3/2, maxRecheck) {
+		done, err := look()
+		left := time.Until(deadline)
+		if done || err != nil || left <= 0 {
+			return done, err
+		}
+		timer := time.NewTimer(min(left, pause))
+		select {
+		case <-changed:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return false, ctx.Err()
+		}
+	}
+}
+
+// idParam reads the {id} of the path.
+func idParam(r *http.Request) (job.ID, error) { return job.ParseID(r.PathValue("id")) }

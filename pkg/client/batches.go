@@ -1,0 +1,195 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// BatchOptions is what the jobs of a batch have in common.
+type BatchOptions struct {
+	Name     string
+	Labels   map[string]string
+	Defaults json.RawMessage // a partial job that every job is laid over
+	// Key makes the submit repeatable by the caller's own means, across
+	// processes; empty: a new one for each call.
+	Key string
+}
+
+// SubmitBatch submits one job for each line of r (JSON Lines), all of them or
+// none. A bad line is a *job.FieldError with its number. If r can seek, it is
+// read twice, and an unknown outcome is resolved by saying it again; otherwise
+// it is streamed once.
+func (c *Client) SubmitBatch(ctx context.Context, o BatchOptions, r io.Reader) (*job.Batch, error) {
+	rq := call{method: http.MethodPost, path: "/v1/batches", query: url.Values{}, header: http.Header{}}
+	rq.header.Set("Content-Type", api.NDJSON)
+	if err := o.into(&rq); err != nil {
+		return nil, err
+	}
+	if s, ok := r.(io.ReadSeeker); ok && seekable(s) {
+		sum, err := sumOf(s)
+		if err != nil {
+			return nil, err
+		}
+		if o.Key == "" {
+			rq.header.Set(api.HeaderIdempotencyKey, string(job.NewID()))
+		}
+		rq.header.Set(api.HeaderContentDigest, "sha-256=:"+base64.StdEncoding.EncodeToString(sum)+":")
+		rq.body = rewinding(s)
+	} else {
+		rq.once, rq.body = true, func() (io.Reader, error) { return r, nil }
+	}
+	var b job.Batch
+	_, err := c.json(ctx, rq, &b)
+	return &b, err
+}
+
+func (o BatchOptions) into(rq *call) error {
+	if o.Name != "" {
+		rq.query.Set("name", o.Name)
+	}
+	if len(o.Labels) > 0 {
+		raw, err := json.Marshal(o.Labels)
+		if err != nil {
+			return fmt.Errorf("encode labels: %w", err)
+		}
+		rq.query.Set("labels", string(raw))
+	}
+	if len(o.Defaults) > 0 {
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, o.Defaults); err != nil {
+			return job.Invalid("defaults", "is not JSON: %v", err)
+		}
+		rq.query.Set("defaults", compact.String())
+	}
+	if o.Key != "" {
+		rq.header.Set(api.HeaderIdempotencyKey, o.Key)
+	}
+	return nil
+}
+
+// SubmitSpecs submits the jobs that specs yields as one batch, streaming them.
+func (c *Client) SubmitSpecs(ctx context.Context, o BatchOptions, specs iter.Seq[job.Spec]) (*job.Batch, error) {
+	r, w := io.Pipe()
+	defer r.Close() // ends the writer if the request ends first
+	go func() {
+		enc := json.NewEncoder(w)
+		for s := range specs {
+			if err := enc.Encode(s); err != nil {
+				_ = w.CloseWithError(err)
+				return
+			}
+		}
+		_ = w.Close()
+	}()
+	return c.SubmitBatch(ctx, o, r)
+}
+
+// seekable tells files from pipes: both have a Seek.
+func seekable(s io.Seeker) bool {
+	_, err := s.Seek(0, io.SeekCurrent)
+	return err == nil
+}
+
+// sumOf returns the sha256 of r from here on, and puts it back.
+func sumOf(r io.ReadSeeker) ([]byte, error) {
+	start, err := r.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return nil, fmt.Errorf("read input: %w", err)
+	}
+	h := sha256.New()
+	if _, err := io.Copy(h, r); err != nil {
+		return nil, fmt.Errorf("read input: %w", err)
+	}
+	if _, err := r.Seek(start, io.SeekStart); err != nil {
+		return nil, fmt.Errorf("read input: %w", err)
+	}
+	return h.Sum(nil), nil
+}
+
+// rewinding returns a body that starts over where r stands now. The reader is
+// wrapped: the transport would close it.
+func rewinding(r io.ReadSeeker) func() (io.Reader, error) {
+	start, err := r.Seek(0, io.SeekCurrent)
+	return func() (io.Reader, error) {
+		if err != nil {
+			return nil, err
+		}
+		if _, err := r.Seek(start, io.SeekStart); err != nil {
+			return nil, err
+		}
+		return io.NopCloser(r), nil
+	}
+}
+
+// Batch returns a batch as it stands; with a wait, once it is done or the wait
+// is over.
+func (c *Client) Batch(ctx context.Context, id job.ID, wait time.Duration) (*job.Batch, error) {
+	deadline := time.Now().Add(wait)
+	for {
+		var b job.Batch
+		if _, err := c.json(ctx, get(batchPath(id), waiting(time.Until(deadline))), &b); err != nil {
+			return nil, err
+		}
+		if b.Done() || time.Until(deadline) <= 0 {
+			return &b, nil
+		}
+	}
+}
+
+// Batches lists batches, newest first.
+func (c *Client) Batches(ctx context.Context) iter.Seq2[job.Batch, error] {
+	return func(yield func(job.Batch, error) bool) {
+		q := url.Values{"limit": {"100"}}
+		for {
+			var page api.BatchList
+			if _, err := c.json(ctx, get("/v1/batches", q), &page); err != nil {
+				yield(job.Batch{}, err)
+				return
+			}
+			for _, b := range page.Batches {
+				if !yield(b, nil) {
+					return
+				}
+			}
+			if page.Next == "" {
+				return
+			}
+			q.Set("before", string(page.Next))
+		}
+	}
+}
+
+// CancelBatch asks for the end of every job of a batch.
+func (c *Client) CancelBatch(ctx context.Context, id job.ID) (*job.Batch, error) {
+	return c.postBatch(ctx, batchPath(id)+"/cancel")
+}
+
+// RetryBatch submits the jobs of a batch that did not succeed again, as a new
+// batch, and returns that.
+func (c *Client) RetryBatch(ctx context.Context, id job.ID) (*job.Batch, error) {
+	return c.postBatch(ctx, batchPath(id)+"/retry")
+}
+
+func (c *Client) postBatch(ctx context.Context, path string) (*job.Batch, error) {
+	rq, err := post(path, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	var b job.Batch
+	_, err = c.json(ctx, rq, &b)
+	return &b, err
+}
+
+func batchPath(id job.ID) string { return "/v1/batches/" + string(id) }

@@ -1,0 +1,59 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// Workers lists the connected workers.
+func (c *Client) Workers(ctx context.Context) ([]store.Worker, error) {
+	var out api.WorkerList
+	_, err := c.json(ctx, get("/v1/workers", nil), &out)
+	return out.Workers, err
+}
+
+// Policies lists the stored policies.
+func (c *Client) Policies(ctx context.Context) ([]store.StoredPolicy, error) {
+	var out api.PolicyList
+	_, err := c.json(ctx, get("/v1/policies", nil), &out)
+	return out.Policies, err
+}
+
+// Policy returns a stored policy as it was put.
+func (c *Client) Policy(ctx context.Context, name string) (json.RawMessage, error) {
+	var raw json.RawMessage
+	_, err := c.json(ctx, get("/v1/policies/"+name, nil), &raw)
+	return raw, err
+}
+
+// PutPolicy stores or replaces a policy. Jobs accepted before keep theirs.
+func (c *Client) PutPolicy(ctx context.Context, name string, policy json.RawMessage) error {
+	rq := call{method: http.MethodPut, path: "/v1/policies/" + name}
+	if err := rq.json(policy); err != nil {
+		return err
+	}
+	_, err := c.json(ctx, rq, nil)
+	return err
+}
+
+// Explain says what would enforce a policy, before anything runs. policy is an
+// object or a JSON string that names a stored one.
+func (c *Client) Explain(ctx context.Context, policy json.RawMessage) (*api.Explanation, error) {
+	rq, err := post("/v1/policies/explain", nil, policy)
+	if err != nil {
+		return nil, err
+	}
+	var out api.Explanation
+	_, err = c.json(ctx, rq, &out)
+	return &out, err
+}
+
+// Ready reports whether the fleet can accept a job now.
+func (c *Client) Ready(ctx context.Context) error {
+	_, err := c.json(ctx, get("/readyz", nil), nil)
+	return err
+}

@@ -1,0 +1,143 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// Run submits a job and waits for its result, as long as ctx allows.
+func (c *Client) Run(ctx context.Context, spec job.Spec) (*job.Result, error) {
+	rq, err := post("/v1/run", waiting(turn), spec)
+	if err != nil {
+		return nil, err
+	}
+	var raw json.RawMessage
+	resp, err := c.json(ctx, rq, &raw)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode == http.StatusOK {
+		return decodeResult(raw)
+	}
+	var a api.Accepted
+	if err := json.Unmarshal(raw, &a); err != nil {
+		return nil, fmt.Errorf("run: read the answer: %w", err)
+	}
+	return c.Result(ctx, a.ID)
+}
+
+func decodeResult(raw []byte) (*job.Result, error) {
+	var r job.Result
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return nil, fmt.Errorf("read result: %w", err)
+	}
+	return &r, nil
+}
+
+// Submit submits a job.
+func (c *Client) Submit(ctx context.Context, spec job.Spec) (api.Accepted, error) {
+	var a api.Accepted
+	rq, err := post("/v1/jobs", nil, spec)
+	if err != nil {
+		return a, err
+	}
+	_, err = c.json(ctx, rq, &a)
+	return a, err
+}
+
+// Job returns a job as it stands; with a wait, once it is in a terminal state
+// or the wait is over.
+func (c *Client) Job(ctx context.Context, id job.ID, wait time.Duration) (*job.Job, error) {
+	deadline := time.Now().Add(wait)
+	for {
+		var j job.Job
+		if _, err := c.json(ctx, get(jobPath(id), waiting(time.Until(deadline))), &j); err != nil {
+			return nil, err
+		}
+		if j.State.Terminal() || time.Until(deadline) <= 0 {
+			return &j, nil
+		}
+	}
+}
+
+// Result waits for the result of a job, as long as ctx allows.
+func (c *Client) Result(ctx context.Context, id job.ID) (*job.Result, error) {
+	for {
+		var raw json.RawMessage
+		_, err := c.json(ctx, get(jobPath(id)+"/result", waiting(turn)), &raw)
+		if err == nil {
+			return decodeResult(raw)
+		}
+		if !errors.Is(err, job.ErrNotFound) {
+			return nil, err
+		}
+		// Not recorded yet, or no such job: the second is not worth waiting for.
+		if _, err := c.Job(ctx, id, 0); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// Cancel asks for the end of a job and returns where it was a moment ago.
+func (c *Client) Cancel(ctx context.Context, id job.ID) (api.Accepted, error) {
+	var a api.Accepted
+	rq, err := post(jobPath(id)+"/cancel", nil, nil)
+	if err != nil {
+		return a, err
+	}
+	_, err = c.json(ctx, rq, &a)
+	return a, err
+}
+
+// Artifacts lists what a job left behind.
+func (c *Client) Artifacts(ctx context.Context, id job.ID) ([]job.Artifact, error) {
+	var out api.ArtifactList
+	_, err := c.json(ctx, get(jobPath(id)+"/artifacts", nil), &out)
+	return out.Artifacts, err
+}
+
+// Artifact opens one file by its path inside the sandbox. The caller closes it.
+func (c *Client) Artifact(ctx context.Context, id job.ID, path string) (io.ReadCloser, error) {
+	resp, err := c.do(ctx, get(jobPath(id)+"/artifacts/"+strings.TrimPrefix(path, "/"), nil))
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}
+
+// HasBlob reports whether an input is already there.
+func (c *Client) HasBlob(ctx context.Context, digest string) (bool, error) {
+	_, err := c.json(ctx, call{method: http.MethodHead, path: "/v1/blobs/" + digest}, nil)
+	if errors.Is(err, job.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// PutBlob uploads an input and returns the digest that job.File.Blob names it
+// by. It reads r twice, unless the input is already there.
+func (c *Client) PutBlob(ctx context.Context, r io.ReadSeeker) (digest string, err error) {
+	sum, err := sumOf(r)
+	if err != nil {
+		return "", err
+	}
+	digest = fmt.Sprintf("sha256:%x", sum)
+	if have, err := c.HasBlob(ctx, digest); have || err != nil {
+		return digest, err
+	}
+	rq := call{method: http.MethodPut, path: "/v1/blobs/" + digest, header: http.Header{}, body: rewinding(r)}
+	rq.header.Set("Content-Type", "application/octet-stream")
+	_, err = c.json(ctx, rq, nil)
+	return digest, err
+}
+
+func jobPath(id job.ID) string { return "/v1/jobs/" + string(id) }

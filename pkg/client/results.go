@@ -1,0 +1,147 @@
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/url"
+	"strings"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// Results yields the results of a batch in the order they became visible, each
+// exactly once, as the JSON of a job.Result. With follow it waits for those
+// that are still to come, until the batch is done or ctx ends; without, it ends
+// at the last one that is there. It ends after the first error.
+func (c *Client) Results(ctx context.Context, batch job.ID, follow bool) iter.Seq2[json.RawMessage, error] {
+	return func(yield func(json.RawMessage, error) bool) {
+		cursor := "0"
+		for {
+			p, err := c.page(ctx, batch, cursor, follow)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, raw := range p.results {
+				if !yield(raw, nil) {
+					return
+				}
+			}
+			if p.complete || !follow && len(p.results) == 0 {
+				return
+			}
+			cursor = p.cursor
+		}
+	}
+}
+
+type page struct {
+	results  []json.RawMessage
+	cursor   string
+	complete bool
+}
+
+// page reads one page whole before any of it is used: if the connection breaks
+// in the middle, the page is asked for again.
+func (c *Client) page(ctx context.Context, batch job.ID, after string, follow bool) (p page, err error) {
+	q := url.Values{}
+	if follow {
+		q = waiting(turn)
+	}
+	q.Set("after", after)
+	q.Set("limit", "500")
+	for try := 0; ; try++ {
+		resp, err := c.do(ctx, get(batchPath(batch)+"/results", q))
+		if err != nil {
+			return page{}, err
+		}
+		p.cursor = resp.Header.Get(api.HeaderCursor)
+		p.complete = resp.Header.Get(api.HeaderComplete) == "true"
+		p.results, err = readLines(resp.Body)
+		_ = resp.Body.Close()
+		if err == nil {
+			return p, nil
+		}
+		if ctx.Err() != nil {
+			return page{}, ctx.Err()
+		}
+		if try == 3 {
+			return page{}, fmt.Errorf("results of batch %s: %w: %w", batch, job.ErrUnavailable, err)
+		}
+	}
+}
+
+func readLines(r io.Reader) ([]json.RawMessage, error) {
+	body, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	var out []json.RawMessage
+	for line := range bytes.Lines(body) {
+		if !bytes.HasSuffix(line, []byte("\n")) {
+			return nil, io.ErrUnexpectedEOF
+		}
+		out = append(out, bytes.TrimSpace(line))
+	}
+	return out, nil
+}
+
+// Progress yields a batch each time it changed, and at last when it is done. A
+// connection that breaks is made anew.
+func (c *Client) Progress(ctx context.Context, id job.ID) iter.Seq2[*job.Batch, error] {
+	return func(yield func(*job.Batch, error) bool) {
+		for {
+			resp, err := c.do(ctx, get(batchPath(id)+"/events", nil))
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			over := readEvents(resp.Body, yield)
+			_ = resp.Body.Close()
+			if over {
+				return
+			}
+			if ctx.Err() != nil {
+				yield(nil, ctx.Err())
+				return
+			}
+		}
+	}
+}
+
+// readEvents yields what a stream says; over is true when nothing is left to
+// say, or nobody listens.
+func readEvents(r io.Reader, yield func(*job.Batch, error) bool) (over bool) {
+	lines := bufio.NewReader(r)
+	kind := ""
+	for {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			return false
+		}
+		line = strings.TrimRight(line, "\r\n")
+		if k, ok := strings.CutPrefix(line, "event: "); ok {
+			kind = k
+			continue
+		}
+		data, ok := strings.CutPrefix(line, "data: ")
+		if !ok {
+			continue
+		}
+		var b job.Batch
+		if err := json.Unmarshal([]byte(data), &b); err != nil {
+			yield(nil, errors.Join(errors.New("read event"), err))
+			return true
+		}
+		if !yield(&b, nil) || kind == "done" {
+			return true
+		}
+	}
+}

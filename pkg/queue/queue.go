@@ -16,6 +16,20 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
+// Queue is all of it: one connection of one process.
+type Queue interface {
+	Publisher
+	Control
+	Server
+	Bus
+	// Consumer is where a worker of the pool takes its deliveries from.
+	Consumer(ctx context.Context, pool string) (Consumer, error)
+	// Ping says whether deliveries can be published and taken now.
+	Ping(ctx context.Context) error
+	// Close sends what is on its way and disconnects. Close last.
+	Close()
+}
+
 // Publisher is the dispatcher's end of delivery.
 type Publisher interface {
 	// Publish makes every message durable or returns an error, in which case

@@ -1,0 +1,65 @@
+package jetstream
+
+import (
+	"context"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/assay-run/assay/pkg/queue"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// SendCancel tells a worker to stop a job. Nobody answers: the next heartbeat
+// says it again.
+func (q *Queue) SendCancel(worker string, l store.LeaseRef) error {
+	body, err := queue.Encode(l)
+	if err != nil {
+		return err
+	}
+	return q.send(cancelPrefix+token(worker), body)
+}
+
+// OnCancel listens for SendCancel.
+func (q *Queue) OnCancel(ctx context.Context, worker string, f func(store.LeaseRef)) error {
+	return q.listen(ctx, cancelPrefix+token(worker), func(body []byte) {
+		var l store.LeaseRef
+		if err := queue.Decode(body, &l); err != nil {
+			q.log.WarnContext(ctx, "cancel message dropped", "error", err)
+			return
+		}
+		f(l)
+	})
+}
+
+// Wake tells every listening dispatcher.
+func (q *Queue) Wake(topic string, payload []byte) error {
+	return q.send(wakePrefix+token(topic), payload)
+}
+
+// OnWake listens for Wake.
+func (q *Queue) OnWake(ctx context.Context, topic string, f func([]byte)) error {
+	return q.listen(ctx, wakePrefix+token(topic), f)
+}
+
+func (q *Queue) send(subject string, body []byte) error {
+	if err := q.nc.Publish(subject, body); err != nil {
+		return unavailable("send to "+subject, err)
+	}
+	return nil
+}
+
+// listen returns when the server knows of the subscription, which ends with ctx.
+func (q *Queue) listen(ctx context.Context, subject string, f func([]byte)) error {
+	sub, err := q.nc.Subscribe(subject, func(m *nats.Msg) { f(m.Data) })
+	if err != nil {
+		return unavailable("listen on "+subject, err)
+	}
+	flushCtx, cancel := q.deadline(ctx)
+	defer cancel()
+	if err := q.nc.FlushWithContext(flushCtx); err != nil {
+		_ = sub.Unsubscribe()
+		return unavailable("listen on "+subject, err)
+	}
+	context.AfterFunc(ctx, func() { _ = sub.Unsubscribe() })
+	return nil
+}

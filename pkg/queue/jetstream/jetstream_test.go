@@ -1,0 +1,113 @@
+package jetstream_test
+
+import (
+	"context"
+	"log/slog"
+	"net/url"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/goleak"
+
+	"github.com/assay-run/assay/internal/dev"
+	"github.com/assay-run/assay/pkg/queue"
+	"github.com/assay-run/assay/pkg/queue/jetstream"
+	"github.com/assay-run/assay/pkg/queue/queuetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestQueue(t *testing.T) {
+	t.Parallel()
+	queuetest.Run(t, func(t *testing.T, ackWait time.Duration) queuetest.Backend {
+		s := startServer(t)
+		return queuetest.Backend{
+			Connect: func(t *testing.T) queue.Queue {
+				return connect(t, jetstream.Config{URL: s.url, AckWait: ackWait})
+			},
+			LoseAll: func(t *testing.T) {
+				if err := s.admin(t).DeleteStream(t.Context(), "JOBS"); err != nil {
+					t.Fatal(err)
+				}
+			},
+			LoseConsumer: func(t *testing.T, pool string) {
+				if err := s.admin(t).DeleteConsumer(t.Context(), "JOBS", "pool-"+pool); err != nil {
+					t.Fatal(err)
+				}
+			},
+			Restart: s.restart,
+		}
+	})
+}
+
+// server is a real nats-server that can be restarted on its port and data.
+type server struct {
+	url  string
+	dir  string
+	nats *dev.NATS
+}
+
+func startServer(t *testing.T) *server {
+	t.Helper()
+	s := &server{dir: t.TempDir()}
+	s.start(t, 0)
+	s.url = s.nats.ClientURL()
+	t.Cleanup(func() { s.nats.Stop() })
+	return s
+}
+
+func (s *server) start(t *testing.T, port int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	n, err := dev.StartNATS(ctx, dev.NATSConfig{Dir: s.dir, Port: port, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.nats = n
+}
+
+func (s *server) restart(t *testing.T) {
+	t.Helper()
+	u, err := url.Parse(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := strconv.Atoi(u.Port())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.nats.Stop()
+	s.start(t, port)
+}
+
+// admin is a connection of somebody else's.
+func (s *server) admin(t *testing.T) natsjs.JetStream {
+	t.Helper()
+	nc, err := nats.Connect(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	js, err := natsjs.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return js
+}
+
+func connect(t *testing.T, cfg jetstream.Config) *jetstream.Queue {
+	t.Helper()
+	cfg.Log = slog.New(slog.DiscardHandler)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	q, err := jetstream.Connect(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(q.Close)
+	return q
+}

@@ -1,0 +1,173 @@
+package jetstream
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/queue"
+)
+
+// Config says where the server is and how patient to be. Only URL is required.
+type Config struct {
+	URL      string
+	Name     string        // of this process, for people who look at the server
+	AckWait  time.Duration // silence after which a delivery is made again; default 30s
+	Replicas int           // of the stream; default 1
+	Timeout  time.Duration // of one request, if the caller sets none; default 10s
+	Log      *slog.Logger  // default slog.Default()
+}
+
+const (
+	defaultAckWait = 30 * time.Second
+	defaultTimeout = 10 * time.Second
+	reconnectWait  = 200 * time.Millisecond
+	// reconnectJitter spreads the reconnects of a fleet whose server restarted.
+	reconnectJitter = 800 * time.Millisecond
+	pingInterval    = 10 * time.Second // two unanswered: the connection is dead
+	closeTimeout    = 2 * time.Second
+)
+
+// Queue is one connection to NATS. All methods are safe for concurrent use.
+type Queue struct {
+	cfg Config
+	nc  *nats.Conn
+	js  jetstream.JetStream
+	log *slog.Logger
+
+	ensureMu sync.Mutex // one stream or consumer is made at a time
+
+	epochMu sync.Mutex
+	epoch   chan struct{} // closed when the connection is lost or made anew
+}
+
+var _ queue.Queue = (*Queue)(nil)
+
+// Connect returns a Queue once it is connected and the stream exists. It tries
+// until ctx ends; the error wraps job.ErrUnavailable. Later disconnects heal by
+// themselves.
+func Connect(ctx context.Context, cfg Config) (*Queue, error) {
+	if cfg.AckWait == 0 {
+		cfg.AckWait = defaultAckWait
+	}
+	if cfg.Replicas == 0 {
+		cfg.Replicas = 1
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = defaultTimeout
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	q := &Queue{cfg: cfg, log: cfg.Log, epoch: make(chan struct{})}
+	for try := 0; ; try++ {
+		err := q.connect(ctx)
+		if err == nil {
+			return q, nil
+		}
+		if try == 0 {
+			q.log.WarnContext(ctx, "waiting for nats", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("connect to nats: %w: %w", job.ErrUnavailable, err)
+		case <-time.After(reconnectWait):
+		}
+	}
+}
+
+// connect tries once.
+func (q *Queue) connect(ctx context.Context) error {
+	nc, err := nats.Connect(q.cfg.URL,
+		nats.Name(q.cfg.Name),
+		nats.MaxReconnects(-1),
+		nats.ReconnectWait(reconnectWait),
+		nats.ReconnectJitter(reconnectJitter, reconnectJitter),
+		// While disconnected a publish fails at once. Buffered, it would arrive
+		// after its sender has given up and said it again.
+		nats.ReconnectBufSize(-1),
+		nats.PingInterval(pingInterval),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			q.nextEpoch()
+			if err != nil {
+				q.log.Warn("nats disconnected", "error", err)
+			}
+		}),
+		nats.ReconnectHandler(func(nc *nats.Conn) {
+			q.nextEpoch()
+			q.log.Info("nats reconnected", "server", nc.ConnectedUrlRedacted())
+		}),
+		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) {
+			subject := ""
+			if s != nil {
+				subject = s.Subject
+			}
+			q.log.Warn("nats error", "subject", subject, "error", err)
+		}),
+	)
+	if err != nil {
+		return err
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		nc.Close()
+		return err
+	}
+	q.nc, q.js = nc, js
+	if err := q.ensureStream(ctx); err != nil {
+		nc.Close()
+		return err
+	}
+	return nil
+}
+
+func (q *Queue) nextEpoch() {
+	q.epochMu.Lock()
+	defer q.epochMu.Unlock()
+	close(q.epoch)
+	q.epoch = make(chan struct{})
+}
+
+// connectionChange returns a channel that is closed at the next disconnect or
+// reconnect.
+func (q *Queue) connectionChange() <-chan struct{} {
+	q.epochMu.Lock()
+	defer q.epochMu.Unlock()
+	return q.epoch
+}
+
+// Ping says whether the stream answers.
+func (q *Queue) Ping(ctx context.Context) error {
+	ctx, cancel := q.deadline(ctx)
+	defer cancel()
+	if _, err := q.js.Stream(ctx, streamName); err != nil {
+		return unavailable("ping stream", err)
+	}
+	return nil
+}
+
+// Close sends what is buffered and disconnects.
+func (q *Queue) Close() {
+	if err := q.nc.FlushTimeout(closeTimeout); err != nil && !q.nc.IsClosed() {
+		q.log.Warn("nats flush at close", "error", err)
+	}
+	q.nc.Close()
+}
+
+// deadline gives ctx the default timeout unless it has a deadline of its own.
+func (q *Queue) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, q.cfg.Timeout)
+}
+
+func unavailable(what string, err error) error {
+	return fmt.Errorf("%s: %w: %w", what, job.ErrUnavailable, err)
+}

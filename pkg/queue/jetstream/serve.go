@@ -1,0 +1,127 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/queue"
+)
+
+// Serve answers control requests until ctx ends, and then those it has taken.
+func (q *Queue) Serve(ctx context.Context, h queue.Handler) error {
+	s := &server{q: q, base: context.WithoutCancel(ctx)}
+	kinds := map[string]nats.MsgHandler{
+		kindClaim:     serve(s, h.HandleClaim),
+		kindHeartbeat: serve(s, h.HandleHeartbeat),
+		kindFinish:    serve(s, h.HandleFinish),
+		kindRelease:   serve(s, h.HandleRelease),
+	}
+	for kind, handle := range kinds {
+		if err := s.subscribe(controlPrefix+kind, handle); err != nil {
+			s.stop()
+			return unavailable("serve "+kind, err)
+		}
+	}
+	<-ctx.Done()
+	s.stop()
+	return nil
+}
+
+type server struct {
+	q       *Queue
+	base    context.Context
+	subs    []subscription
+	drained sync.WaitGroup // of the subscriptions
+	running sync.WaitGroup // of the requests
+}
+
+type subscription struct {
+	*nats.Subscription
+	drained func() // may be called twice
+}
+
+func (s *server) subscribe(subject string, handle nats.MsgHandler) error {
+	sub, err := s.q.nc.QueueSubscribe(subject, serverGroup, handle)
+	if err != nil {
+		return err
+	}
+	s.drained.Add(1)
+	done := sync.OnceFunc(s.drained.Done)
+	sub.SetClosedHandler(func(string) { done() })
+	s.subs = append(s.subs, subscription{sub, done})
+	return nil
+}
+
+// stop takes no more requests, and waits for those that were taken.
+func (s *server) stop() {
+	for _, sub := range s.subs {
+		if err := sub.Drain(); err != nil {
+			sub.drained() // the connection is closed
+		}
+	}
+	s.drained.Wait()
+	s.running.Wait()
+}
+
+// serve turns one of the handler's methods into a NATS callback. Callbacks must
+// not block, so each request has a goroutine.
+func serve[Request, Reply any](s *server, f func(context.Context, Request) (Reply, error)) nats.MsgHandler {
+	return func(m *nats.Msg) {
+		s.running.Go(func() {
+			// The requester waits no longer than this either.
+			ctx, cancel := context.WithTimeout(s.base, s.q.cfg.Timeout)
+			defer cancel()
+			reply, err := answer(ctx, s.q.nc, m, f)
+			if err == nil {
+				err = s.respond(m, reply)
+			}
+			if err != nil {
+				s.respondError(ctx, m, err)
+			}
+		})
+	}
+}
+
+func answer[Request, Reply any](ctx context.Context, nc *nats.Conn, m *nats.Msg, f func(context.Context, Request) (Reply, error)) ([]byte, error) {
+	body, err := readFrame(ctx, nc, m)
+	if err != nil {
+		return nil, err
+	}
+	var req Request
+	if err := queue.Decode(body, &req); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", job.ErrInvalid, m.Subject, err)
+	}
+	reply, err := f(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return queue.Encode(reply)
+}
+
+func (s *server) respond(m *nats.Msg, body []byte) error {
+	reply := &nats.Msg{}
+	f, err := newFrame(s.q.nc, reply, body)
+	if err != nil {
+		return err
+	}
+	if err := m.RespondMsg(reply); err != nil {
+		f.close()
+		return err
+	}
+	return nil // the frame closes itself when it has been read
+}
+
+func (s *server) respondError(ctx context.Context, m *nats.Msg, err error) {
+	if !errors.Is(err, context.DeadlineExceeded) {
+		s.q.log.WarnContext(ctx, "control request failed", "subject", m.Subject, "error", err)
+	}
+	reply := &nats.Msg{Data: []byte(err.Error()), Header: nats.Header{errorHeader: {errorCode(err)}}}
+	if err := m.RespondMsg(reply); err != nil {
+		s.q.log.WarnContext(ctx, "control request not answered", "subject", m.Subject, "error", err)
+	}
+}

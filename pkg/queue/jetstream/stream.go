@@ -1,0 +1,72 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// maxWaiting is how many pull requests may wait at one consumer: several from
+// each worker of a large fleet. It cannot be changed once the consumer exists.
+const maxWaiting = 1 << 16
+
+// ensureStream makes the stream, or makes it what it should be.
+func (q *Queue) ensureStream(ctx context.Context) error {
+	q.ensureMu.Lock()
+	defer q.ensureMu.Unlock()
+	ctx, cancel := q.deadline(ctx)
+	defer cancel()
+	_, err := q.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+		Name:        streamName,
+		Description: "dispatched jobs; rebuilt from the database if lost",
+		Subjects:    []string{streamSubject},
+		Retention:   jetstream.WorkQueuePolicy,
+		Storage:     jetstream.FileStorage,
+		Replicas:    q.cfg.Replicas,
+		// One message per subject, the second one refused: publishing is
+		// idempotent while the message is queued.
+		MaxMsgsPerSubject:    1,
+		Discard:              jetstream.DiscardNew,
+		DiscardNewPerSubject: true,
+		AllowAtomicPublish:   true,
+	})
+	if err != nil {
+		return unavailable("make stream "+streamName, err)
+	}
+	return nil
+}
+
+// ensureConsumer makes the consumer of a pool, and the stream if need be.
+func (q *Queue) ensureConsumer(ctx context.Context, pool string) error {
+	err := q.makeConsumer(ctx, pool)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		if err := q.ensureStream(ctx); err != nil {
+			return err
+		}
+		err = q.makeConsumer(ctx, pool)
+	}
+	if err != nil {
+		return unavailable("make consumer of pool "+pool, err)
+	}
+	return nil
+}
+
+func (q *Queue) makeConsumer(ctx context.Context, pool string) error {
+	q.ensureMu.Lock()
+	defer q.ensureMu.Unlock()
+	ctx, cancel := q.deadline(ctx)
+	defer cancel()
+	_, err := q.js.CreateOrUpdateConsumer(ctx, streamName, jetstream.ConsumerConfig{
+		Durable:       consumerName(pool),
+		FilterSubject: poolSubjects(pool),
+		AckPolicy:     jetstream.AckExplicitPolicy,
+		AckWait:       q.cfg.AckWait,
+		// Attempts are counted in the store. A work-queue message that reached
+		// MaxDeliver would stay in the stream, invisible.
+		MaxDeliver:    -1,
+		MaxAckPending: -1, // the scheduler's window bounds what is under way
+		MaxWaiting:    maxWaiting,
+	})
+	return err
+}

@@ -1,0 +1,55 @@
+package jetstream
+
+import (
+	"errors"
+	"regexp"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+func TestSubjectRoundTrip(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		d := store.Dispatch{
+			Ref:  store.Ref{Job: job.NewID(), Generation: job.Generation(rapid.Int32Range(1, 1<<31-1).Draw(t, "generation"))},
+			Pool: rapid.String().Draw(t, "pool"),
+		}
+		ref, err := parseRef(subject(d))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ref != d.Ref {
+			t.Fatalf("got %v, want %v", ref, d.Ref)
+		}
+	})
+}
+
+func TestTokenIsOneWordAndUnique(t *testing.T) {
+	t.Parallel()
+	word := regexp.MustCompile(`^[A-Za-z0-9_=-]+$`)
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := rapid.String().Draw(t, "a"), rapid.String().Draw(t, "b")
+		if !word.MatchString(token(a)) {
+			t.Fatalf("token(%q) = %q", a, token(a))
+		}
+		if a != b && token(a) == token(b) {
+			t.Fatalf("%q and %q share the token %q", a, b, token(a))
+		}
+	})
+}
+
+func TestParseRefRefuses(t *testing.T) {
+	t.Parallel()
+	for _, s := range []string{
+		"", "jobs", "jobs.p.l.x.1", "jobs.p.l.01932c07-8f6a-7c3e-9d2b-5a1f0e4c7b88",
+		"jobs.p.l.01932c07-8f6a-7c3e-9d2b-5a1f0e4c7b88.x", "jobs.p.l.01932c07-8f6a-7c3e-9d2b-5a1f0e4c7b88.99999999999",
+	} {
+		if ref, err := parseRef(s); !errors.Is(err, job.ErrInvalid) {
+			t.Errorf("parseRef(%q) = %v, %v; want an invalid error", s, ref, err)
+		}
+	}
+}

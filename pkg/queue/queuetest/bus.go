@@ -1,0 +1,88 @@
+package queuetest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// testCancel: a cancel reaches the worker it names, and no other.
+func testCancel(t *testing.T, start starter) {
+	b := start(t, longAck)
+	dispatcher := b.Connect(t)
+	got := map[string]chan store.LeaseRef{}
+	for _, worker := range []string{"host.example-1", "host", "host.*"} {
+		c := make(chan store.LeaseRef, 10)
+		got[worker] = c
+		if err := b.Connect(t).OnCancel(t.Context(), worker, func(l store.LeaseRef) { c <- l }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	leases := map[string]store.LeaseRef{}
+	for worker := range got {
+		leases[worker] = store.LeaseRef{Job: job.NewID(), Lease: 5}
+		if err := dispatcher.SendCancel(worker, leases[worker]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for worker, c := range got {
+		if l := eventually(t, "the cancel for "+worker, c); l != leases[worker] {
+			t.Errorf("%s was told to cancel %v, want %v", worker, l, leases[worker])
+		}
+	}
+	for worker, c := range got {
+		select {
+		case l := <-c:
+			t.Errorf("%s was told to cancel %v too", worker, l)
+		case <-time.After(moment):
+		}
+	}
+}
+
+// testWake: every listener of a topic hears it until its context ends, the
+// sender too.
+func testWake(t *testing.T, start starter) {
+	b := start(t, longAck)
+	q1, q2 := b.Connect(t), b.Connect(t)
+	heard1, heard2, other := make(chan string, 10), make(chan string, 10), make(chan string, 10)
+	ctx2, stop2 := context.WithCancel(t.Context())
+	defer stop2()
+	listen := func(ctx context.Context, topic string, c chan string) {
+		t.Helper()
+		q := q1
+		if c == heard2 {
+			q = q2
+		}
+		if err := q.OnWake(ctx, topic, func(p []byte) { c <- string(p) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	listen(t.Context(), "events", heard1)
+	listen(ctx2, "events", heard2)
+	listen(t.Context(), "other", other)
+	wake := func(payload string) {
+		t.Helper()
+		if err := q1.Wake("events", []byte(payload)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wake("one")
+	for _, c := range []chan string{heard1, heard2} {
+		if p := eventually(t, "the wake-up", c); p != "one" {
+			t.Errorf("heard %q", p)
+		}
+	}
+	stop2()
+	wake("two")
+	if p := eventually(t, "the wake-up", heard1); p != "two" {
+		t.Errorf("heard %q", p)
+	}
+	select {
+	case p := <-other:
+		t.Errorf("another topic heard %q", p)
+	case <-time.After(moment):
+	}
+}

@@ -1,0 +1,246 @@
+package queuetest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/queue"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+type starter = func(*testing.T, time.Duration) Backend
+
+func testDelivery(t *testing.T, start starter) {
+	b := start(t, longAck)
+	q := b.Connect(t)
+	d := dispatches(1)[0]
+	d.Generation = 7
+	d.TraceParent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	publish(t, q, d)
+
+	c := consume(t, b.Connect(t), pool) // another process
+	m := take(t, c, 1)[0]
+	if m.Ref() != d.Ref {
+		t.Errorf("got %v, want %v", m.Ref(), d.Ref)
+	}
+	if m.TraceParent() != d.TraceParent {
+		t.Errorf("trace context %q, want %q", m.TraceParent(), d.TraceParent)
+	}
+	ack(t, m)
+	none(t, c, moment)
+}
+
+// testPools: a pool sees its own deliveries only, whatever its name; a message
+// waits for a pool that nobody has served yet.
+func testPools(t *testing.T, start starter) {
+	b := start(t, longAck)
+	q := b.Connect(t)
+	pools := []string{"default", "gpu.large", "gpu", "a*b>c d", "größe", ""}
+	ds := dispatches(len(pools))
+	for i := range ds {
+		ds[i].Pool = pools[i]
+	}
+	publish(t, q, ds...)
+	for i, name := range pools {
+		ms := take(t, consume(t, q, name), 1)
+		wantEach(t, ms, ds[i:i+1])
+		ack(t, ms...)
+	}
+}
+
+func testDuplicate(t *testing.T, start starter) {
+	q := start(t, longAck).Connect(t)
+	c := consume(t, q, pool)
+	d := dispatches(1)[0]
+	publish(t, q, d)
+	publish(t, q, d, d)
+	m := take(t, c, 1)[0]
+	publish(t, q, d) // delivered and not acknowledged is still queued
+	none(t, c, moment)
+	ack(t, m)
+}
+
+func testBigBatch(t *testing.T, start starter) {
+	q := start(t, longAck).Connect(t)
+	c := consume(t, q, pool)
+	ds := dispatches(2500)
+	publish(t, q, ds...)
+	ms := take(t, c, len(ds))
+	wantEach(t, ms, ds)
+	ack(t, ms...)
+	none(t, c, moment)
+}
+
+// testMixedBatch: a batch of which some messages are queued already loses none.
+func testMixedBatch(t *testing.T, start starter) {
+	q := start(t, longAck).Connect(t)
+	c := consume(t, q, pool)
+	ds := dispatches(300)
+	publish(t, q, ds[17], ds[299])
+	publish(t, q, ds...)
+	publish(t, q, append(ds, ds...)...)
+	ms := take(t, c, len(ds))
+	wantEach(t, ms, ds)
+	ack(t, ms...)
+	none(t, c, moment)
+}
+
+// testGenerations: a retry is queued while the message of the attempt before it
+// is unacknowledged, and outlives its acknowledgement.
+func testGenerations(t *testing.T, start starter) {
+	q := start(t, longAck).Connect(t)
+	c := consume(t, q, pool)
+	d1 := dispatches(1)[0]
+	publish(t, q, d1)
+	old := take(t, c, 1)[0]
+
+	d2 := d1
+	d2.Generation++
+	publish(t, q, d2)
+	ack(t, old)
+	ms := take(t, c, 1)
+	wantEach(t, ms, []store.Dispatch{d2})
+	ack(t, ms...)
+	none(t, c, moment)
+}
+
+func testRedelivery(t *testing.T, start starter) {
+	const ackWait = time.Second
+	q := start(t, ackWait).Connect(t)
+	c := consume(t, q, pool)
+	ds := dispatches(3)
+	publish(t, q, ds...)
+	first := take(t, c, 3)
+	ack(t, first[0])
+	again := take(t, c, 2)
+	want := refs(first[1:])
+	for _, m := range again {
+		if want[m.Ref()] != 1 {
+			t.Errorf("%v came again", m.Ref())
+		}
+	}
+	ack(t, again...)
+	none(t, c, 2*ackWait)
+}
+
+func testInProgress(t *testing.T, start starter) {
+	const ackWait = 2 * time.Second
+	q := start(t, ackWait).Connect(t)
+	c := consume(t, q, pool)
+	publish(t, q, dispatches(1)...)
+	m := take(t, c, 1)[0]
+	for end := time.Now().Add(2 * ackWait); time.Now().Before(end); {
+		if err := m.InProgress(); err != nil {
+			t.Fatal(err)
+		}
+		none(t, c, ackWait/5)
+	}
+	take(t, c, 1) // silence: it comes again
+}
+
+func testNak(t *testing.T, start starter) {
+	q := start(t, longAck).Connect(t)
+	c := consume(t, q, pool)
+	publish(t, q, dispatches(1)...)
+	m := take(t, c, 1)[0]
+	if err := m.Nak(0); err != nil {
+		t.Fatal(err)
+	}
+	m = take(t, c, 1)[0]
+	const delay = time.Second
+	given := time.Now()
+	if err := m.Nak(delay); err != nil {
+		t.Fatal(err)
+	}
+	m = take(t, c, 1)[0]
+	if waited := time.Since(given); waited < delay {
+		t.Errorf("came back after %v, want at least %v", waited, delay)
+	}
+	ack(t, m)
+}
+
+// testBounded: a fetch takes what it asked for and nothing more, so the rest is
+// there for others at once.
+func testBounded(t *testing.T, start starter) {
+	b := start(t, longAck)
+	q := b.Connect(t)
+	ds := dispatches(10)
+	publish(t, q, ds...)
+	mine := take(t, consume(t, q, pool), 3)
+	others := take(t, consume(t, b.Connect(t), pool), 7)
+	wantEach(t, append(mine, others...), ds)
+}
+
+// testFetchWaits: a fetch is under way when the message is published.
+func testFetchWaits(t *testing.T, start starter) {
+	q := start(t, longAck).Connect(t)
+	c := consume(t, q, pool)
+	out := make(chan queue.Message, 5)
+	done := make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() { done <- c.Fetch(ctx, 5, time.Minute, out) }()
+	ds := dispatches(2)
+	publish(t, q, ds[0])
+	first := eventually(t, "the first message, while the fetch goes on", out)
+	publish(t, q, ds[1])
+	second := eventually(t, "the second message", out)
+	wantEach(t, []queue.Message{first, second}, ds)
+	cancel()
+	if err := eventually(t, "the end of the fetch", done); err != nil {
+		t.Error(err)
+	}
+	if err := c.Fetch(t.Context(), 1, time.Millisecond, out); err != nil {
+		t.Errorf("a fetch whose time is over: %v", err)
+	}
+}
+
+// testFetchCanceled: whatever a fetch had under way when it was canceled is
+// given back at once, not after the ack wait.
+func testFetchCanceled(t *testing.T, start starter) {
+	q := start(t, longAck).Connect(t)
+	c := consume(t, q, pool)
+	for range 20 {
+		ds := dispatches(50)
+		ctx, cancel := context.WithCancel(t.Context())
+		out := make(chan queue.Message, len(ds))
+		done := make(chan error, 1)
+		go func() { done <- c.Fetch(ctx, len(ds), time.Minute, out) }()
+		published := make(chan error, 1)
+		go func() { published <- q.Publish(t.Context(), ds) }()
+		first := eventually(t, "a message", out)
+		cancel()
+		if err := errors.Join(eventually(t, "the fetch", done), eventually(t, "the publish", published)); err != nil {
+			t.Fatal(err)
+		}
+		close(out)
+		ms := []queue.Message{first}
+		for m := range out {
+			ms = append(ms, m)
+		}
+		ms = append(ms, take(t, c, len(ds)-len(ms))...)
+		wantEach(t, ms, ds)
+		ack(t, ms...)
+	}
+}
+
+// recover fetches one message although the backend may be away for a moment.
+func takeSoon(t *testing.T, c queue.Consumer) queue.Message {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patient)
+	defer cancel()
+	for ctx.Err() == nil {
+		ms, err := fetch(ctx, c, 1, patient)
+		if err != nil && !errors.Is(err, job.ErrUnavailable) {
+			t.Fatal(err)
+		}
+		if len(ms) == 1 {
+			return ms[0]
+		}
+	}
+	t.Fatal("nothing was delivered")
+	return nil
+}

@@ -1,6 +1,12 @@
 package policy
 
-import "github.com/assay-run/assay/pkg/job"
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/assay-run/assay/pkg/job"
+)
 
 // Host is what one machine can enforce, as its self-check found it.
 type Host struct {
@@ -9,10 +15,121 @@ type Host struct {
 	Cores      int         `json:"cores"`
 	Memory     job.Size    `json:"memory"`
 	Missing    []string    `json:"missing,omitempty"` // what is not there, and what to do about it
+
+	// Unenforced names capabilities, as in the enforcement report, that this
+	// machine cannot enforce although its isolation could, each with the reason.
+	Unenforced map[string]string `json:"unenforced,omitempty"`
 }
 
 // Plan is a policy made concrete for one host: what the runtime has to set up.
+// Plans are shared between attempts: nobody writes to them.
 type Plan struct {
-	Policy      Policy
+	Policy      Policy            // its Isolation is the one to use
 	Enforcement []job.Enforcement // the report, in the order of the policy's fields
+}
+
+// Refusal says which fields of a policy are too much: above a ceiling, or
+// beyond what can be enforced. It is a job.ErrRefused.
+type Refusal struct{ Fields []*job.FieldError }
+
+func (r *Refusal) Error() string {
+	out := make([]string, len(r.Fields))
+	for i, f := range r.Fields {
+		out[i] = f.Error()
+	}
+	return strings.Join(out, "; ")
+}
+
+// Unwrap yields job.ErrRefused, and then the fields.
+func (r *Refusal) Unwrap() []error {
+	out := []error{job.ErrRefused}
+	for _, f := range r.Fields {
+		out = append(out, f)
+	}
+	return out
+}
+
+// Plan decides which mechanism enforces each capability of a valid policy on h.
+// Under strict enforcement it returns a *Refusal that names every field that
+// asks for what nothing here enforces. An isolation that h lacks is always
+// refused, with one exception: a cell may be a task, which is the same walls
+// and more.
+func (p Policy) Plan(h Host) (*Plan, error) {
+	isolation, ok := h.serve(p.Isolation)
+	if !ok {
+		return nil, &Refusal{[]*job.FieldError{{
+			Field:   "policy.isolation",
+			Problem: fmt.Sprintf("%s is not available here; there is %v", p.Isolation, h.Isolations),
+		}}}
+	}
+	report, missing := p.enforcement(h, isolation)
+	if len(missing) > 0 && p.Enforce == Strict {
+		return nil, &Refusal{missing}
+	}
+	p.Isolation = isolation
+	return &Plan{Policy: p, Enforcement: report}, nil
+}
+
+// Explain returns the enforcement report that Plan would, but never refuses.
+func Explain(p Policy, h Host) []job.Enforcement {
+	isolation, _ := h.serve(p.Isolation)
+	report, _ := p.enforcement(h, isolation)
+	return report
+}
+
+// serve returns the isolation that a job asking for want gets on h.
+func (h Host) serve(want Isolation) (Isolation, bool) {
+	if slices.Contains(h.Isolations, want) {
+		return want, true
+	}
+	if want == Cell && slices.Contains(h.Isolations, Task) {
+		return Task, true
+	}
+	return "", false
+}
+
+// enforcement walks the table: the report, and the fields that ask for what
+// nothing enforces.
+func (p *Policy) enforcement(h Host, isolation Isolation) (report []job.Enforcement, missing []*job.FieldError) {
+	report = make([]job.Enforcement, 0, len(capabilities))
+	last := ""
+	for i := range capabilities {
+		c := &capabilities[i]
+		if c.name == last || c.when != nil && !c.when(p) {
+			continue
+		}
+		last = c.name
+		row := c.enforce(p, h, isolation)
+		report = append(report, row)
+		if row.Level == job.LevelNone && !c.free {
+			missing = append(missing, &job.FieldError{
+				Field:   "policy." + c.name,
+				Problem: fmt.Sprintf(`%s: %s; "enforce": "report" runs the job without it`, row.Requested, row.Mechanism),
+			})
+		}
+	}
+	return report, missing
+}
+
+func (c *capability) enforce(p *Policy, h Host, isolation Isolation) job.Enforcement {
+	asked := c.asked(p)
+	row := job.Enforcement{Capability: c.name, Requested: asked, Applied: asked, Level: job.LevelNone}
+	if c.free {
+		row.Mechanism = "nothing to enforce"
+		return row
+	}
+	w, ok := c.by[isolation]
+	reason, lacking := h.Unenforced[c.name]
+	switch {
+	case lacking:
+		row.Applied, row.Mechanism = c.without, "not enforced on this host: "+reason
+	case !ok:
+		row.Applied, row.Mechanism = c.without, "not enforced yet"
+	default:
+		row.Mechanism, row.Level = w.mechanism, w.level
+	}
+	if c.name == "isolation" {
+		row.Applied = string(isolation)
+	}
+	return row
 }

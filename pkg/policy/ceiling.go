@@ -1,0 +1,160 @@
+package policy
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// Ceiling is the most that a tenant may ask for. A zero field sets no limit.
+type Ceiling struct {
+	Isolation     Isolation    `json:"isolation,omitempty"` // the floor: the weakest allowed
+	Enforce       Enforce      `json:"enforce,omitempty"`   // strict: report is not allowed
+	Wall          job.Duration `json:"wall,omitempty"`
+	CPU           float64      `json:"cpu,omitempty"`
+	CPUTime       job.Duration `json:"cpu_time,omitempty"`
+	Memory        job.Size     `json:"memory,omitempty"`
+	Processes     int          `json:"processes,omitempty"`
+	Disk          job.Size     `json:"disk,omitempty"`
+	Files         int          `json:"files,omitempty"`
+	OpenFiles     int          `json:"open_files,omitempty"`
+	Stdout        job.Size     `json:"stdout,omitempty"`
+	Stderr        job.Size     `json:"stderr,omitempty"`
+	Network       NetworkMode  `json:"network,omitempty"` // the most open allowed
+	MaxCalls      int          `json:"max_calls,omitempty"`
+	ArtifactBytes job.Size     `json:"artifact_bytes,omitempty"`
+	ArtifactFiles int          `json:"artifact_files,omitempty"`
+}
+
+// ParseCeiling reads a ceiling; none and null set no limit. Errors are
+// *job.FieldError with paths such as ceiling.memory.
+func ParseCeiling(raw json.RawMessage) (Ceiling, error) {
+	var c Ceiling
+	if len(raw) == 0 || string(raw) == "null" {
+		return c, nil
+	}
+	if err := job.Decode(raw, "ceiling", &c); err != nil {
+		return Ceiling{}, err
+	}
+	switch {
+	case c.Isolation != "" && !slices.Contains(Isolations, c.Isolation):
+		return Ceiling{}, job.Invalid("ceiling.isolation", "must be one of %v", Isolations)
+	case c.Enforce != "" && c.Enforce != Strict && c.Enforce != Report:
+		return Ceiling{}, job.Invalid("ceiling.enforce", "must be strict or report")
+	case c.Network != "" && !slices.Contains(networkModes, c.Network):
+		return Ceiling{}, job.Invalid("ceiling.network", "must be one of %v", networkModes)
+	}
+	// A ceiling below what any policy needs would refuse everything.
+	if err := c.Clamp(Default()).validateAt("ceiling"); err != nil {
+		return Ceiling{}, err
+	}
+	return c, nil
+}
+
+// Check returns nil if c allows p, or a *Refusal that names every field of p
+// that is too much.
+func (c Ceiling) Check(p Policy) error {
+	var over []*job.FieldError
+	for _, b := range bounds {
+		if most := b.exceeded(&c, &p); most != "" {
+			over = append(over, &job.FieldError{Field: "policy." + b.field, Problem: most})
+		}
+	}
+	if len(over) > 0 {
+		return &Refusal{over}
+	}
+	return nil
+}
+
+// Clamp returns p, lowered (or for isolation, raised) to what c allows.
+func (c Ceiling) Clamp(p Policy) Policy {
+	for _, b := range bounds {
+		if b.exceeded(&c, &p) != "" {
+			b.lower(&c, &p)
+		}
+	}
+	if p.Network.Mode == NetworkAllow && len(p.Network.Allow) == 0 {
+		p.Network.Mode = NetworkNone // it was open: there is no list to allow
+	}
+	if p.Network.Mode != NetworkAllow {
+		p.Network.Allow = nil
+	}
+	return p
+}
+
+// bound ties a field of a policy to its ceiling.
+type bound struct {
+	field    string
+	exceeded func(*Ceiling, *Policy) string // what is wrong, "" if nothing is
+	lower    func(*Ceiling, *Policy)
+}
+
+var bounds = []bound{
+	floor("isolation", Isolations, func(c *Ceiling, p *Policy) (*Isolation, *Isolation) { return &c.Isolation, &p.Isolation }),
+	{
+		"enforce",
+		func(c *Ceiling, p *Policy) string {
+			if c.Enforce == Strict && p.Enforce != Strict {
+				return "must be strict"
+			}
+			return ""
+		},
+		func(c *Ceiling, p *Policy) { p.Enforce = Strict },
+	},
+	most("wall", func(c *Ceiling, p *Policy) (*job.Duration, *job.Duration) { return &c.Wall, &p.Wall }),
+	most("cpu", func(c *Ceiling, p *Policy) (*float64, *float64) { return &c.CPU, &p.CPU }),
+	most("cpu_time", func(c *Ceiling, p *Policy) (*job.Duration, *job.Duration) { return &c.CPUTime, &p.CPUTime }),
+	most("memory", func(c *Ceiling, p *Policy) (*job.Size, *job.Size) { return &c.Memory, &p.Memory }),
+	most("processes", func(c *Ceiling, p *Policy) (*int, *int) { return &c.Processes, &p.Processes }),
+	most("disk", func(c *Ceiling, p *Policy) (*job.Size, *job.Size) { return &c.Disk, &p.Disk }),
+	most("files", func(c *Ceiling, p *Policy) (*int, *int) { return &c.Files, &p.Files }),
+	most("open_files", func(c *Ceiling, p *Policy) (*int, *int) { return &c.OpenFiles, &p.OpenFiles }),
+	most("stdout.limit", func(c *Ceiling, p *Policy) (*job.Size, *job.Size) { return &c.Stdout, &p.Stdout.Limit }),
+	most("stderr.limit", func(c *Ceiling, p *Policy) (*job.Size, *job.Size) { return &c.Stderr, &p.Stderr.Limit }),
+	ladder("network.mode", networkModes, func(c *Ceiling, p *Policy) (*NetworkMode, *NetworkMode) { return &c.Network, &p.Network.Mode }),
+	most("callbacks.max_calls", func(c *Ceiling, p *Policy) (*int, *int) { return &c.MaxCalls, &p.Callbacks.MaxCalls }),
+	most("artifacts.max_bytes", func(c *Ceiling, p *Policy) (*job.Size, *job.Size) { return &c.ArtifactBytes, &p.Artifacts.MaxBytes }),
+	most("artifacts.max_files", func(c *Ceiling, p *Policy) (*int, *int) { return &c.ArtifactFiles, &p.Artifacts.MaxFiles }),
+}
+
+func most[T cmp.Ordered](field string, of func(*Ceiling, *Policy) (limit, value *T)) bound {
+	var none T
+	return bound{field,
+		func(c *Ceiling, p *Policy) string {
+			if limit, value := of(c, p); *limit != none && *value > *limit {
+				return fmt.Sprintf("%v is above the ceiling of %v", *value, *limit)
+			}
+			return ""
+		},
+		func(c *Ceiling, p *Policy) { limit, value := of(c, p); *value = *limit },
+	}
+}
+
+// ladder bounds a choice from above; steps go from the least to the most.
+func ladder[T ~string](field string, steps []T, of func(*Ceiling, *Policy) (limit, value *T)) bound {
+	return bound{field,
+		func(c *Ceiling, p *Policy) string {
+			if limit, value := of(c, p); *limit != "" && slices.Index(steps, *value) > slices.Index(steps, *limit) {
+				return fmt.Sprintf("%v is above the ceiling of %v", *value, *limit)
+			}
+			return ""
+		},
+		func(c *Ceiling, p *Policy) { limit, value := of(c, p); *value = *limit },
+	}
+}
+
+// floor bounds a choice from below.
+func floor[T ~string](field string, steps []T, of func(*Ceiling, *Policy) (limit, value *T)) bound {
+	return bound{field,
+		func(c *Ceiling, p *Policy) string {
+			if limit, value := of(c, p); *limit != "" && slices.Index(steps, *value) < slices.Index(steps, *limit) {
+				return fmt.Sprintf("%v is weaker than the required %v", *value, *limit)
+			}
+			return ""
+		},
+		func(c *Ceiling, p *Policy) { limit, value := of(c, p); *value = *limit },
+	}
+}

@@ -1,0 +1,118 @@
+package policy
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// DefaultIsolation is the isolation of a policy that names none.
+const DefaultIsolation = Task
+
+// Default returns the documented defaults, in memory of their own.
+func Default() Policy {
+	return Policy{
+		Isolation:    DefaultIsolation,
+		Enforce:      Strict,
+		Wall:         job.Duration(30 * time.Second),
+		CPU:          1,
+		CPUTime:      job.Duration(30 * time.Second),
+		Memory:       256 * job.MiB,
+		Processes:    64,
+		Subprocesses: true,
+		Disk:         64 * job.MiB,
+		Files:        4096,
+		OpenFiles:    256,
+		Stdout:       Stream{Limit: 64 * job.KiB, OnExceed: Truncate},
+		Stderr:       Stream{Limit: 64 * job.KiB, OnExceed: Truncate},
+		Read:         []string{},
+		Write:        []string{"/workspace", "/tmp"},
+		Network:      Network{Mode: NetworkNone},
+		Env:          Env{Set: map[string]string{}, Secrets: map[string]string{}},
+		Imports:      Imports{Allow: []string{}, Deny: []string{}},
+		Packages:     []string{},
+		Syscalls:     "default",
+		Callbacks:    Callbacks{Allow: []string{}},
+		Artifacts:    Artifacts{Paths: []string{}, MaxBytes: 16 * job.MiB, MaxFiles: 100},
+	}
+}
+
+// Parse overlays a client's policy on the defaults and validates the outcome;
+// no policy and null are the defaults. Errors are *job.FieldError with paths
+// such as policy.memory. The name of a stored policy must have been replaced
+// by the policy before (see Name).
+func Parse(raw json.RawMessage) (Policy, error) { return ParseOver(Default(), raw) }
+
+// ParseOver is Parse with other defaults. It leaves base alone.
+func ParseOver(base Policy, raw json.RawMessage) (Policy, error) {
+	p := base.clone()
+	if len(raw) > 0 && string(raw) != "null" {
+		if err := job.Decode(raw, "policy", &p); err != nil {
+			return Policy{}, err
+		}
+		p.fill(base.clone())
+	}
+	return p, p.Validate()
+}
+
+// Name returns the name of the stored policy that raw stands for, if it is a
+// name rather than a policy.
+func Name(raw json.RawMessage) (name string, ok bool) {
+	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &name) != nil {
+		return "", false
+	}
+	return name, true
+}
+
+// MarshalJSON writes the whole policy, so that Parse reads it back unchanged
+// whatever the defaults are by then.
+func (p Policy) MarshalJSON() ([]byte, error) {
+	type plain Policy // without this method
+	p.fill(Policy{})
+	return json.Marshal(plain(p))
+}
+
+// fill puts the values of from, or else empty ones, where p has nil: the JSON
+// null, which stands for the default.
+func (p *Policy) fill(from Policy) {
+	for _, l := range []struct{ to, from *[]string }{
+		{&p.Read, &from.Read},
+		{&p.Write, &from.Write},
+		{&p.Imports.Allow, &from.Imports.Allow},
+		{&p.Imports.Deny, &from.Imports.Deny},
+		{&p.Packages, &from.Packages},
+		{&p.Callbacks.Allow, &from.Callbacks.Allow},
+		{&p.Artifacts.Paths, &from.Artifacts.Paths},
+	} {
+		if *l.to == nil {
+			*l.to = append([]string{}, *l.from...)
+		}
+	}
+	if p.Env.Set == nil {
+		p.Env.Set = copied(from.Env.Set)
+	}
+	if p.Env.Secrets == nil {
+		p.Env.Secrets = copied(from.Env.Secrets)
+	}
+}
+
+func copied(m map[string]string) map[string]string {
+	out := make(map[string]string, len(m))
+	maps.Copy(out, m)
+	return out
+}
+
+// clone returns p without shared memory: decoding writes into what it finds.
+func (p Policy) clone() Policy {
+	for _, l := range []*[]string{
+		&p.Read, &p.Write, &p.Network.Allow, &p.Imports.Allow, &p.Imports.Deny,
+		&p.Packages, &p.Callbacks.Allow, &p.Artifacts.Paths,
+	} {
+		*l = slices.Clone(*l)
+	}
+	p.Env.Set, p.Env.Secrets = maps.Clone(p.Env.Set), maps.Clone(p.Env.Secrets)
+	return p
+}

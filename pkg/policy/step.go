@@ -1,0 +1,102 @@
+package policy
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// stepLimits is what the policy of a step can say.
+type stepLimits struct {
+	Wall    job.Duration `json:"wall"`
+	CPUTime job.Duration `json:"cpu_time"`
+	Stdout  Stream       `json:"stdout"`
+	Stderr  Stream       `json:"stderr"`
+}
+
+// ParseStep returns the policy of one step of a command: the job's, with the
+// limits on wall, cpu_time, stdout and stderr that raw lowers for this step.
+// The job's own limits hold for all steps together besides. Errors are
+// *job.FieldError.
+func ParseStep(raw json.RawMessage, parent Policy) (Policy, error) {
+	return parseStep(raw, "policy", parent)
+}
+
+func parseStep(raw json.RawMessage, at string, parent Policy) (Policy, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return parent, nil
+	}
+	l := stepLimits{parent.Wall, parent.CPUTime, parent.Stdout, parent.Stderr}
+	if err := job.Decode(raw, at, &l); err != nil {
+		return Policy{}, err
+	}
+	for _, c := range []struct {
+		field string
+		above bool
+		most  fmt.Stringer
+	}{
+		{"wall", l.Wall > parent.Wall, parent.Wall},
+		{"cpu_time", l.CPUTime > parent.CPUTime, parent.CPUTime},
+		{"stdout.limit", l.Stdout.Limit > parent.Stdout.Limit, parent.Stdout.Limit},
+		{"stderr.limit", l.Stderr.Limit > parent.Stderr.Limit, parent.Stderr.Limit},
+	} {
+		if c.above {
+			return Policy{}, job.Invalid(at+"."+c.field, "must not be above the job's own limit, %s", c.most)
+		}
+	}
+	p := parent
+	p.Wall, p.CPUTime, p.Stdout, p.Stderr = l.Wall, l.CPUTime, l.Stdout, l.Stderr
+	return p, p.validateAt(at)
+}
+
+// CheckSpec judges what a job and its policy must agree on: its input files lie
+// on writable paths and fit there, and its steps stay below its limits. Errors
+// are *job.FieldError.
+func (p Policy) CheckSpec(s job.Spec) error {
+	if err := p.checkFiles(s.Files); err != nil {
+		return err
+	}
+	if s.Program.Command == nil {
+		return nil
+	}
+	for i, step := range s.Program.Command.Steps {
+		if _, err := parseStep(step.Policy, fmt.Sprintf("program.command.steps[%d].policy", i), p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p Policy) checkFiles(files map[string]job.File) error {
+	if len(files) == 0 {
+		return nil
+	}
+	outside, total := "", job.Size(0)
+	for f, content := range files {
+		writable := slices.ContainsFunc(p.Write, func(w string) bool { return beneath(f, w) && f != w })
+		if !writable && (outside == "" || f < outside) {
+			outside = f
+		}
+		total += inlineSize(content)
+	}
+	if outside != "" {
+		return job.Invalid(fmt.Sprintf("files[%q]", outside), "lies outside the writable paths of the policy: %s", names(p.Write))
+	}
+	if total > p.Disk || len(files) > p.Files {
+		return job.Invalid("files", "%d files of %s do not fit into policy.disk %s and policy.files %d", len(files), total, p.Disk, p.Files)
+	}
+	return nil
+}
+
+func inlineSize(f job.File) job.Size {
+	switch {
+	case f.Text != nil:
+		return job.Size(len(*f.Text))
+	case f.Base64 != nil:
+		return job.Size(base64.StdEncoding.DecodedLen(len(*f.Base64)))
+	}
+	return 0 // a blob: its size is known when it is fetched
+}

@@ -1,0 +1,124 @@
+package policy
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// wall is what enforces a capability behind one kind of isolation. The zero
+// wall is none.
+type wall struct {
+	mechanism string
+	level     job.Level
+}
+
+func kernel(mechanism string) wall { return wall{mechanism, job.LevelKernel} }
+func worker(mechanism string) wall { return wall{mechanism, job.LevelRuntime} }
+
+// walls says what enforces a capability, by isolation. Where an isolation has
+// no entry nothing does: a strict policy that asks for it is refused.
+type walls map[Isolation]wall
+
+// capability is one row of the table: one capability, or one way to ask for it.
+type capability struct {
+	name    string               // as in the policy, and in the report
+	when    func(*Policy) bool   // whether this way of asking is meant; nil: the only one
+	asked   func(*Policy) string // how the report renders what was asked
+	free    bool                 // asks for nothing: there is nothing to enforce
+	without string               // what applies where nothing enforces it
+	by      walls
+}
+
+// capabilities is the whole truth about what is enforced, and by what, in the
+// order of the policy's fields. To implement a mechanism is to add its entry
+// here, together with the test that tries to get past it.
+var capabilities = []capability{
+	{name: "isolation", asked: func(p *Policy) string { return string(p.Isolation) },
+		by: walls{Task: kernel("containerd task, runc, user namespace")}},
+	{name: "wall", asked: func(p *Policy) string { return p.Wall.String() }, without: "unlimited",
+		by: walls{Task: worker("timer, kill of the pid namespace")}},
+	{name: "cpu", asked: func(p *Policy) string { return fmt.Sprint(p.CPU) }, without: "unlimited",
+		by: walls{Task: kernel("cgroup cpu quota")}},
+	{name: "cpu_time", asked: func(p *Policy) string { return p.CPUTime.String() }, without: "unlimited",
+		by: walls{Task: worker("cgroup cpu meter, kill")}},
+	{name: "memory", asked: func(p *Policy) string { return p.Memory.String() }, without: "unlimited",
+		by: walls{Task: kernel("cgroup memory")}},
+	{name: "processes", asked: func(p *Policy) string { return fmt.Sprint(p.Processes) }, without: "unlimited",
+		by: walls{Task: kernel("cgroup pids")}},
+	{name: "subprocesses", when: func(p *Policy) bool { return p.Subprocesses }, asked: is("allowed"), free: true},
+	{name: "subprocesses", asked: is("forbidden"), without: "allowed"},
+	{name: "disk", asked: func(p *Policy) string { return p.Disk.String() }, without: "unlimited",
+		by: walls{Task: kernel("tmpfs size")}},
+	{name: "files", asked: func(p *Policy) string { return fmt.Sprint(p.Files) }, without: "unlimited",
+		by: walls{Task: kernel("tmpfs inodes")}},
+	{name: "open_files", asked: func(p *Policy) string { return fmt.Sprint(p.OpenFiles) }, without: "unlimited",
+		by: walls{Task: kernel("rlimit nofile")}},
+	{name: "stdout", asked: func(p *Policy) string { return p.Stdout.String() }, without: "unlimited",
+		by: walls{Task: worker("collector that keeps draining")}},
+	{name: "stderr", asked: func(p *Policy) string { return p.Stderr.String() }, without: "unlimited",
+		by: walls{Task: worker("collector that keeps draining")}},
+	{name: "read", when: func(p *Policy) bool { return len(p.Read) == 0 }, asked: is("image and inputs"), without: "unrestricted",
+		by: walls{Task: kernel("mount namespace")}},
+	{name: "read", asked: func(p *Policy) string { return names(p.Read) }, without: "image and inputs"},
+	{name: "write", asked: func(p *Policy) string { return names(p.Write) }, without: "unrestricted",
+		by: walls{Task: kernel("mount namespace, read-only root")}},
+	{name: "network", when: func(p *Policy) bool { return p.Network.Mode == NetworkNone }, asked: is("none"), without: "open",
+		by: walls{Task: kernel("network namespace, loopback only")}},
+	{name: "network", when: func(p *Policy) bool { return p.Network.Mode == NetworkAllow }, without: "none",
+		asked: func(p *Policy) string { return "allow " + names(p.Network.Allow) }},
+	{name: "network", asked: is("open"), without: "none"},
+	{name: "env.set", asked: func(p *Policy) string { return names(sorted(p.Env.Set)) }, without: "inherited",
+		by: walls{Task: worker("environment built from scratch")}},
+	{name: "env.secrets", when: func(p *Policy) bool { return len(p.Env.Secrets) == 0 }, asked: is("none"), free: true},
+	{name: "env.secrets", asked: func(p *Policy) string { return names(sorted(p.Env.Secrets)) }, without: "none"},
+	{name: "imports", asked: is("unrestricted"), free: true,
+		when: func(p *Policy) bool { return len(p.Imports.Allow)+len(p.Imports.Deny) == 0 }},
+	{name: "imports", asked: importsAsked, without: "unrestricted"},
+	{name: "packages", when: func(p *Policy) bool { return len(p.Packages) == 0 }, asked: is("none"), free: true},
+	{name: "packages", asked: func(p *Policy) string { return names(p.Packages) }, without: "none"},
+	{name: "syscalls", when: func(p *Policy) bool { return p.Syscalls == "default" }, asked: is("default"), without: "unrestricted",
+		by: walls{Task: kernel("seccomp, the engine's default profile")}},
+	{name: "syscalls", asked: is("strict"), without: "default"},
+	{name: "callbacks", asked: is("none"), free: true,
+		when: func(p *Policy) bool { return len(p.Callbacks.Allow) == 0 }},
+	{name: "callbacks", asked: callbacksAsked, without: "none"},
+	{name: "artifacts", when: func(p *Policy) bool { return len(p.Artifacts.Paths) == 0 }, asked: is("none"), free: true},
+	{name: "artifacts", asked: artifactsAsked, without: "none",
+		by: walls{Task: worker("opened beneath the sandbox root, links not followed")}},
+}
+
+func is(s string) func(*Policy) string { return func(*Policy) string { return s } }
+
+func (s Stream) String() string { return s.Limit.String() + ", " + string(s.OnExceed) }
+
+func importsAsked(p *Policy) string {
+	return "allow " + names(p.Imports.Allow) + "; deny " + names(p.Imports.Deny)
+}
+
+func callbacksAsked(p *Policy) string {
+	return fmt.Sprintf("%s; %d calls", names(p.Callbacks.Allow), p.Callbacks.MaxCalls)
+}
+
+func artifactsAsked(p *Policy) string {
+	a := p.Artifacts
+	return fmt.Sprintf("%s; %s, %d files", names(a.Paths), a.MaxBytes, a.MaxFiles)
+}
+
+// names renders a list for the report, which travels with every result: the
+// first few entries and how many more there are.
+func names(list []string) string {
+	const few = 8
+	switch {
+	case len(list) == 0:
+		return "none"
+	case len(list) > few:
+		return fmt.Sprintf("%s and %d more", strings.Join(list[:few], ", "), len(list)-few)
+	}
+	return strings.Join(list, ", ")
+}
+
+func sorted(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

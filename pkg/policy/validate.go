@@ -1,0 +1,285 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"net/netip"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+const (
+	maxEntries  = 256           // of any list
+	maxWrite    = 16            // writable paths: each is a mount
+	maxEnvBytes = 128 * job.KiB // of names and values
+	maxOutput   = 16 * job.MiB  // per stream: it is stored with the result
+	tebibyte    = 1024 * job.GiB
+)
+
+// ranges are the limits that no policy can pass, whoever asks.
+var ranges = []func(*Policy) *job.FieldError{
+	between("wall", job.Duration(time.Millisecond), job.MaxWall, func(p *Policy) job.Duration { return p.Wall }),
+	between("cpu", 0.05, 256, func(p *Policy) float64 { return p.CPU }),
+	between("cpu_time", job.Duration(time.Millisecond), 256*job.MaxWall, func(p *Policy) job.Duration { return p.CPUTime }),
+	between("memory", 16*job.MiB, tebibyte, func(p *Policy) job.Size { return p.Memory }),
+	between("processes", 1, 32768, func(p *Policy) int { return p.Processes }),
+	between("disk", 64*job.KiB, tebibyte, func(p *Policy) job.Size { return p.Disk }),
+	between("files", 16, 100_000_000, func(p *Policy) int { return p.Files }),
+	between("open_files", 16, 1<<20, func(p *Policy) int { return p.OpenFiles }),
+	between("stdout.limit", 0, maxOutput, func(p *Policy) job.Size { return p.Stdout.Limit }),
+	between("stderr.limit", 0, maxOutput, func(p *Policy) job.Size { return p.Stderr.Limit }),
+	between("callbacks.max_calls", 0, 1_000_000_000, func(p *Policy) int { return p.Callbacks.MaxCalls }),
+	between("artifacts.max_bytes", 0, tebibyte, func(p *Policy) job.Size { return p.Artifacts.MaxBytes }),
+	between("artifacts.max_files", 0, 100_000, func(p *Policy) int { return p.Artifacts.MaxFiles }),
+	oneOf("isolation", Isolations, func(p *Policy) Isolation { return p.Isolation }),
+	oneOf("enforce", []Enforce{Strict, Report}, func(p *Policy) Enforce { return p.Enforce }),
+	oneOf("stdout.on_exceed", []OnExceed{Truncate, Kill}, func(p *Policy) OnExceed { return p.Stdout.OnExceed }),
+	oneOf("stderr.on_exceed", []OnExceed{Truncate, Kill}, func(p *Policy) OnExceed { return p.Stderr.OnExceed }),
+	oneOf("network.mode", networkModes, func(p *Policy) NetworkMode { return p.Network.Mode }),
+	oneOf("syscalls", []string{"default", "strict"}, func(p *Policy) string { return p.Syscalls }),
+}
+
+// Isolations lists every isolation, weakest first.
+var Isolations = []Isolation{Cell, Task, GVisor, VM}
+
+var networkModes = []NetworkMode{NetworkNone, NetworkAllow, NetworkOpen} // strictest first
+
+// between returns a check that answers nil in the range.
+func between[T cmp.Ordered](field string, low, high T, get func(*Policy) T) func(*Policy) *job.FieldError {
+	return func(p *Policy) *job.FieldError {
+		if v := get(p); !(v >= low && v <= high) { // false for NaN
+			return &job.FieldError{Field: field, Problem: fmt.Sprintf("must be %v to %v, not %v", low, high, v)}
+		}
+		return nil
+	}
+}
+
+func oneOf[T ~string](field string, choices []T, get func(*Policy) T) func(*Policy) *job.FieldError {
+	return func(p *Policy) *job.FieldError {
+		if v := get(p); !slices.Contains(choices, v) {
+			return &job.FieldError{Field: field, Problem: fmt.Sprintf("must be one of %v, not %.40q", choices, string(v))}
+		}
+		return nil
+	}
+}
+
+// Validate judges a policy, however it was made. Its errors are
+// *job.FieldError with paths such as policy.memory.
+func (p Policy) Validate() error {
+	if err := p.validateAt("policy"); err != nil {
+		return err
+	}
+	if err := p.validateWrite(); err != nil {
+		return err
+	}
+	if err := p.validateNetwork(); err != nil {
+		return err
+	}
+	if err := p.validateEnv(); err != nil {
+		return err
+	}
+	return p.validateLists()
+}
+
+// validateAt judges the numbers and choices of p, with field paths beneath at.
+func (p Policy) validateAt(at string) error {
+	for _, check := range ranges {
+		if bad := check(&p); bad != nil {
+			bad.Field = at + "." + bad.Field
+			return bad
+		}
+	}
+	return nil
+}
+
+func (p *Policy) validateLists() error {
+	for _, l := range []struct {
+		field   string
+		entries []string
+		problem func(string) string
+	}{
+		{"read", p.Read, badPath},
+		{"imports.allow", p.Imports.Allow, badModule},
+		{"imports.deny", p.Imports.Deny, badModule},
+		{"packages", p.Packages, badWord},
+		{"callbacks.allow", p.Callbacks.Allow, badVariable},
+		{"artifacts.paths", p.Artifacts.Paths, badGlob},
+	} {
+		if len(l.entries) > maxEntries {
+			return job.Invalid("policy."+l.field, "has %d entries; at most %d", len(l.entries), maxEntries)
+		}
+		for i, e := range l.entries {
+			if bad := l.problem(e); bad != "" {
+				return job.Invalid(fmt.Sprintf("policy.%s[%d]", l.field, i), "%.80q %s", e, bad)
+			}
+		}
+	}
+	return nil
+}
+
+// validateWrite judges the places where the job gets an empty, sized
+// filesystem of its own.
+func (p *Policy) validateWrite() error {
+	if len(p.Write) > maxWrite {
+		return job.Invalid("policy.write", "has %d paths; at most %d", len(p.Write), maxWrite)
+	}
+	for i, w := range p.Write {
+		bad := badPath(w)
+		for _, kernel := range []string{"/proc", "/sys", "/dev"} {
+			if beneath(w, kernel) {
+				bad = "belongs to the kernel; choose another directory"
+			}
+		}
+		for j, other := range p.Write {
+			if i != j && beneath(w, other) {
+				bad = "lies beneath " + other + ", which is writable already"
+			}
+		}
+		if bad != "" {
+			return job.Invalid(fmt.Sprintf("policy.write[%d]", i), "%.80q %s", w, bad)
+		}
+	}
+	return nil
+}
+
+func (p *Policy) validateNetwork() error {
+	if p.Network.Mode != NetworkAllow && len(p.Network.Allow) > 0 {
+		return job.Invalid("policy.network.allow", `needs "mode": "allow"; the mode is %q`, p.Network.Mode)
+	}
+	if p.Network.Mode == NetworkAllow && len(p.Network.Allow) == 0 {
+		return job.Invalid("policy.network.allow", `must list at least one host:port when the mode is "allow"`)
+	}
+	if len(p.Network.Allow) > maxEntries {
+		return job.Invalid("policy.network.allow", "has %d entries; at most %d", len(p.Network.Allow), maxEntries)
+	}
+	for i, a := range p.Network.Allow {
+		if bad := badEndpoint(a); bad != "" {
+			return job.Invalid(fmt.Sprintf("policy.network.allow[%d]", i), "%.80q %s", a, bad)
+		}
+	}
+	return nil
+}
+
+func (p *Policy) validateEnv() error {
+	total := 0
+	for _, k := range sorted(p.Env.Set) {
+		v := p.Env.Set[k]
+		total += len(k) + len(v) + 2
+		switch {
+		case badVariable(k) != "":
+			return job.Invalid("policy.env.set", "%.80q %s", k, badVariable(k))
+		case strings.IndexByte(v, 0) >= 0 || !utf8.ValidString(v):
+			return job.Invalid("policy.env.set."+k, "must be UTF-8 without NUL bytes")
+		}
+	}
+	if total > int(maxEnvBytes) {
+		return job.Invalid("policy.env.set", "is %d bytes; at most %s", total, maxEnvBytes)
+	}
+	for _, k := range sorted(p.Env.Secrets) {
+		if bad := badVariable(k); bad != "" {
+			return job.Invalid("policy.env.secrets", "%.80q %s", k, bad)
+		}
+		if bad := badWord(p.Env.Secrets[k]); bad != "" {
+			return job.Invalid("policy.env.secrets."+k, "the name of the secret %s", bad)
+		}
+		if _, both := p.Env.Set[k]; both {
+			return job.Invalid("policy.env.secrets."+k, "is in policy.env.set too")
+		}
+	}
+	return nil
+}
+
+// beneath reports whether p is dir or lies in it; both are clean.
+func beneath(p, dir string) bool {
+	rest, ok := strings.CutPrefix(p, dir)
+	return ok && (rest == "" || rest[0] == '/')
+}
+
+// The functions below say what is wrong with an entry, "" if nothing is.
+
+func badPath(p string) string {
+	switch {
+	case badWord(p) != "":
+		return badWord(p)
+	case p[0] != '/':
+		return "must be absolute"
+	case path.Clean(p) != p:
+		return "must be plain: no //, no . or .., no / at the end"
+	case p == "/":
+		return "must not be the root directory"
+	case len(p) > job.MaxPath:
+		return "is longer than " + strconv.Itoa(job.MaxPath) + " bytes"
+	}
+	return ""
+}
+
+func badGlob(p string) string {
+	if bad := badPath(p); bad != "" {
+		return bad
+	}
+	if _, err := path.Match(p, ""); err != nil {
+		return "is not a glob such as /workspace/out/**/*.png"
+	}
+	return ""
+}
+
+// badWord judges text that is a name to us: visible and of one piece.
+func badWord(s string) string {
+	if s == "" {
+		return "must not be empty"
+	}
+	if !utf8.ValidString(s) || strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c == 0x7f }) {
+		return "must be UTF-8 without control characters"
+	}
+	return ""
+}
+
+// badVariable judges the name of an environment variable or of a callback.
+func badVariable(s string) string {
+	const first = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"
+	if s == "" || len(s) > job.MaxName || strings.Trim(s, first+"0123456789") != "" || !strings.Contains(first, s[:1]) {
+		return "must be a name: letters, digits and _, not starting with a digit"
+	}
+	return ""
+}
+
+func badModule(s string) string {
+	for part := range strings.SplitSeq(s, ".") {
+		if badVariable(part) != "" {
+			return "must be a python module such as os.path"
+		}
+	}
+	return ""
+}
+
+// badEndpoint judges host:port, *.host:port, address:port or CIDR:port.
+func badEndpoint(s string) string {
+	const want = "must be host:port, *.host:port, address:port or CIDR:port"
+	host, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return want
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+		return want + "; the port is 1 to 65535"
+	}
+	if _, err := netip.ParseAddr(host); err == nil {
+		return ""
+	}
+	if _, err := netip.ParsePrefix(host); err == nil {
+		return ""
+	}
+	host = strings.TrimPrefix(host, "*.")
+	for label := range strings.SplitSeq(host, ".") {
+		if label == "" || len(label) > 63 || strings.Trim(strings.ToLower(label), "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
+			return want
+		}
+	}
+	return ""
+}

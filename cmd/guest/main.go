@@ -1,0 +1,25 @@
+// Command guest is process 1 of a sandbox: see package internal/guest. The
+// worker binds it into every sandbox; nobody starts it by hand.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/assay-run/assay/internal/guest"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "guest:", err)
+		os.Exit(1)
+	}
+}
+
+// run serves the worker that listens on the socket args[1].
+func run(args []string) error {
+	if len(args) == 2 && args[0] == "task" {
+		return guest.Task(args[1])
+	}
+	return fmt.Errorf("unknown arguments %q; the worker starts it as: guest task SOCKET", args)
+}

@@ -1,0 +1,244 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// attempt is one try at a job.
+type attempt struct {
+	*Worker
+	lease   *lease
+	claimed store.Claimed
+
+	spec    job.Spec
+	plan    *policy.Plan
+	kept    *artifacts
+	timings job.Timings
+}
+
+// attempt runs one claimed job and sees to it that its end is reported. It
+// gives the job's slot back.
+func (w *Worker) attempt(l *lease, c store.Claimed) {
+	defer w.capacity.free(1)
+	a := &attempt{Worker: w, lease: l, claimed: c}
+	a.timings.QueuedMS = c.QueuedMS
+	ctx, end := a.trace(l.ctx)
+	res, err := a.guarded(ctx)
+	w.leases.enter(l, reporting)
+	end(a.report(ctx, res, err))
+}
+
+// guarded turns a panic into a failure of ours: one bad job must not take the
+// others on this worker with it.
+func (a *attempt) guarded(ctx context.Context) (res *job.Result, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			slog.ErrorContext(ctx, "attempt panicked", "job", a.lease.Job, "panic", p, "stack", string(debug.Stack()))
+			res, err = nil, fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return a.run(ctx)
+}
+
+// run returns how the job's program ended. The error is a *verdict if the job
+// is at fault, else ours.
+func (a *attempt) run(ctx context.Context) (*job.Result, error) {
+	if err := a.read(); err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	files, release, err := a.inputs.fetch(ctx, a.spec.Files)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	a.timings.FetchMS = since(began)
+
+	n, began := needOf(a.plan.Policy), time.Now()
+	if err := a.capacity.enter(ctx, n); err != nil {
+		return nil, err
+	}
+	entered := time.Now()
+	defer func() { a.capacity.leave(n, time.Since(entered)) }()
+	a.leases.enter(a.lease, running)
+	slot, err := a.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer slot.Close()
+	a.timings.SlotMS = since(began)
+	a.metrics.waited(ctx, a.timings.SlotMS)
+	return a.runIn(ctx, slot, files)
+}
+
+// read makes sense of what the claim brought.
+func (a *attempt) read() (err error) {
+	if err := json.Unmarshal(a.claimed.Spec, &a.spec); err != nil {
+		return refuse("this worker (version %s) cannot read the job: %v", a.cfg.Version, err)
+	}
+	switch kind := a.spec.Program.Kind(); kind {
+	case "python", "command":
+	case "":
+		return refuse("program: this worker (version %s) knows none of its kinds", a.cfg.Version)
+	default:
+		return refuse("program.%s: not supported by this version of the worker (%s)", kind, a.cfg.Version)
+	}
+	if a.plan, err = a.planFor(a.spec.Policy); err != nil {
+		return err
+	}
+	if n := needOf(a.plan.Policy); a.capacity.tooLarge(n) {
+		return refuse("policy.memory: %s is more than the %s of this worker", a.plan.Policy.Memory, a.cfg.Memory)
+	}
+	return nil
+}
+
+func (a *attempt) acquire(ctx context.Context) (runtime.Slot, error) {
+	slot, err := a.Runtime.Acquire(ctx, runtime.Key{
+		Tenant: a.claimed.Tenant, Image: a.spec.Image,
+		Isolation: a.plan.Policy.Isolation, Kind: a.spec.Program.Kind(),
+	})
+	switch {
+	case errors.Is(err, job.ErrInvalid):
+		return nil, &verdict{job.Failed, fmt.Sprintf("image: %v", err)}
+	case err != nil:
+		return nil, fmt.Errorf("acquire a slot: %w", err)
+	}
+	return slot, nil
+}
+
+func (a *attempt) runIn(ctx context.Context, slot runtime.Slot, files []runtime.File) (*job.Result, error) {
+	in := runtime.Attempt{
+		Job: a.lease.Job, Lease: a.lease.Lease, Program: a.spec.Program, Files: files, Plan: a.plan,
+		Deadline: a.leases.deadline(a.lease),
+	}
+	if len(a.plan.Policy.Artifacts.Paths) > 0 {
+		a.kept = &artifacts{objects: a.Objects, tenant: a.claimed.Tenant, lease: a.lease, limits: a.plan.Policy.Artifacts}
+		in.Collect = a.kept.collect
+	}
+	rep, err := slot.Run(ctx, in)
+	if err != nil {
+		return nil, fmt.Errorf("run: %w", err)
+	}
+	if !rep.Outcome.Valid() {
+		return nil, fmt.Errorf("run: the runtime reported the outcome %q", rep.Outcome)
+	}
+	if a.kept != nil {
+		rep.Artifacts = a.kept.list
+		a.timings.CollectMS = job.Milliseconds(a.kept.took)
+	}
+	a.timings.RunMS = rep.Usage.WallMS
+	if a.timings.RunMS == 0 && !rep.StartedAt.IsZero() {
+		a.timings.RunMS = max(since(rep.StartedAt)-a.timings.CollectMS, 0)
+	}
+	return &rep.Result, nil
+}
+
+// report sends the end of the attempt on its way and returns its outcome, for
+// the trace: empty if there is none.
+func (a *attempt) report(ctx context.Context, res *job.Result, err error) job.Outcome {
+	var v *verdict
+	cause := context.Cause(a.lease.ctx)
+	switch {
+	case errors.Is(cause, errLost), errors.Is(cause, errFenced):
+		a.abandon(ctx, cause)
+		return ""
+	case err == nil:
+	case errors.As(err, &v):
+		res = &job.Result{Outcome: v.outcome, Message: v.message}
+	case errors.Is(cause, runtime.ErrCanceled):
+		res = &job.Result{Outcome: job.OutcomeCanceled}
+	case errors.Is(cause, errDrained):
+		a.handBack(ctx, job.ReasonDrained, cause)
+		return ""
+	default:
+		a.handBack(ctx, job.ReasonInfra, err)
+		return ""
+	}
+	if v == nil {
+		a.breaker.ok()
+	}
+	return a.conclude(ctx, res)
+}
+
+// conclude completes the result and sends it.
+func (a *attempt) conclude(ctx context.Context, res *job.Result) job.Outcome {
+	res.ID, res.BatchID = a.lease.Job, a.claimed.BatchID
+	res.Name, res.Labels = a.spec.Name, a.spec.Labels
+	res.State = res.Outcome.State()
+	res.Timings = a.timings
+	res.TraceID = traceID(a.claimed.TraceParent)
+	if res.Enforcement == nil && a.plan != nil {
+		res.Enforcement = a.plan.Enforcement
+	}
+	raw, err := json.Marshal(res)
+	if err != nil {
+		a.handBack(ctx, job.ReasonInfra, fmt.Errorf("encode result: %w", err))
+		return ""
+	}
+	a.metrics.ran(ctx, res.Outcome, a.isolation(), a.timings.RunMS)
+	a.finishes.add(finishing{
+		lease: a.lease, tenant: a.claimed.Tenant, stored: a.kept != nil,
+		finish: store.Finish{LeaseRef: a.lease.LeaseRef, BatchID: a.claimed.BatchID, Outcome: res.Outcome, Result: raw},
+	})
+	return res.Outcome
+}
+
+// handBack returns the job to the dispatchers; the user is not charged.
+func (a *attempt) handBack(ctx context.Context, reason job.Reason, err error) {
+	slog.WarnContext(ctx, "attempt handed back", "job", a.lease.Job, "lease", a.lease.Lease, "reason", reason, "error", err)
+	if reason == job.ReasonInfra {
+		if d := a.breaker.fail(); d > 0 {
+			slog.ErrorContext(ctx, "nothing works here, taking no jobs for a while", "pause", d)
+		}
+	}
+	a.metrics.handedBack(ctx, reason)
+	a.releases.add(releasing{
+		lease: a.lease, tenant: a.claimed.Tenant, stored: a.kept != nil,
+		release: store.Release{LeaseRef: a.lease.LeaseRef, Reason: reason, Message: clip(err.Error())},
+	})
+}
+
+// abandon drops an attempt that is no longer ours. Nothing was said under its
+// lease, so nothing that it stored can be part of a record. The lease is held
+// until that is gone: if the job comes back under the same lease (we were only
+// cut off), it must not find its new artifacts deleted.
+func (a *attempt) abandon(ctx context.Context, cause error) {
+	slog.WarnContext(ctx, "attempt abandoned", "job", a.lease.Job, "lease", a.lease.Lease, "cause", cause)
+	if a.kept != nil {
+		a.discard(ctx, a.claimed.Tenant, a.lease)
+	}
+	if errors.Is(cause, errLost) { // if nobody told us, the queue delivers again and the claim decides
+		_ = a.lease.msg.Ack()
+	}
+	a.leases.remove(a.lease)
+}
+
+func (a *attempt) isolation() policy.Isolation {
+	if a.plan == nil {
+		return ""
+	}
+	return a.plan.Policy.Isolation
+}
+
+func since(t time.Time) float64 { return job.Milliseconds(time.Since(t)) }
+
+// clip bounds a message that goes into a row.
+func clip(s string) string {
+	const most = 1000
+	if len(s) > most {
+		s = s[:most] + "…"
+	}
+	return strings.ToValidUTF8(s, "�")
+}

@@ -1,0 +1,189 @@
+package worker
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+)
+
+// need is what one job is promised.
+type need struct {
+	milli int64 // thousandths of a core
+	mem   int64 // bytes
+}
+
+func needOf(p policy.Policy) need {
+	return need{milli: int64(p.CPU * 1000), mem: int64(p.Memory)}
+}
+
+// capacity admits jobs by the CPU and memory that their policies allow, first
+// come first served, and says how many more deliveries are worth asking for.
+type capacity struct {
+	mu      sync.Mutex
+	total   need // zero: no bound
+	used    need
+	slots   int // most jobs held at once
+	held    int // slots given to fetches, and to attempts until they end
+	waiting []*waiter
+	changed chan struct{} // closed when held shrinks or the estimate changes
+
+	// The typical job of late, to size fetches before any policy is known.
+	typical need
+	ran     time.Duration
+}
+
+type waiter struct {
+	need  need
+	ready chan struct{}
+}
+
+func newCapacity(slots int, cpu float64, memory job.Size) *capacity {
+	return &capacity{
+		slots: slots, total: need{int64(cpu * 1000), int64(memory)},
+		changed: make(chan struct{}),
+		typical: need{1000, int64(256 * job.MiB)}, // the documented defaults of a policy
+	}
+}
+
+// reserve waits for room and returns how many deliveries to ask for; each comes
+// with one slot, to be given back by free.
+func (c *capacity) reserve(ctx context.Context) (int, error) {
+	for {
+		c.mu.Lock()
+		n, changed := c.room(), c.changed
+		if n > 0 {
+			c.held += n
+		}
+		c.mu.Unlock()
+		if n > 0 {
+			return n, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+}
+
+// shortRun is how long a job may typically take for the worker to hold as many
+// again as it can run: they then start here sooner than they would after a
+// round trip. Longer ones are left to workers that have room now.
+const shortRun = time.Second
+
+// room is how many more jobs like the recent ones are worth holding. c.mu is held.
+func (c *capacity) room() int {
+	most := int64(c.slots)
+	fit := func(total, each int64) {
+		if total > 0 && each > 0 {
+			n := max(total/each, 1)
+			if c.ran < shortRun {
+				n *= 2
+			}
+			most = min(most, n)
+		}
+	}
+	fit(c.total.milli, c.typical.milli)
+	fit(c.total.mem, c.typical.mem)
+	return int(most) - c.held
+}
+
+// free gives n slots back.
+func (c *capacity) free(n int) {
+	if n == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held -= n
+	c.signal()
+}
+
+func (c *capacity) signal() {
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// enter waits until what a job needs is free, and takes it. A job may ask for
+// more cores than there are, because its limit then never binds; more memory
+// than the worker has is the caller's to refuse (see tooLarge).
+func (c *capacity) enter(ctx context.Context, n need) error {
+	c.mu.Lock()
+	n = c.clamp(n)
+	if len(c.waiting) == 0 && c.fits(n) {
+		c.take(n)
+		c.mu.Unlock()
+		return nil
+	}
+	w := &waiter{n, make(chan struct{})}
+	c.waiting = append(c.waiting, w)
+	c.mu.Unlock()
+	select {
+	case <-w.ready:
+		return nil
+	case <-ctx.Done():
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, other := range c.waiting {
+		if other == w {
+			c.waiting = append(c.waiting[:i], c.waiting[i+1:]...)
+			c.admit() // the next in line may be smaller
+			return context.Cause(ctx)
+		}
+	}
+	c.used = need{c.used.milli - n.milli, c.used.mem - n.mem} // admitted at the last moment
+	c.admit()
+	return context.Cause(ctx)
+}
+
+// leave gives back what enter took for a job that ran for so long.
+func (c *capacity) leave(n need, ran time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n = c.clamp(n)
+	c.used = need{c.used.milli - n.milli, c.used.mem - n.mem}
+	c.typical.milli += (n.milli - c.typical.milli) / 8
+	c.typical.mem += (n.mem - c.typical.mem) / 8
+	c.ran += (ran - c.ran) / 8
+	c.admit()
+}
+
+// tooLarge reports whether a job could never run here.
+func (c *capacity) tooLarge(n need) bool { return c.total.mem > 0 && n.mem > c.total.mem }
+
+func (c *capacity) clamp(n need) need {
+	if c.total.milli > 0 {
+		n.milli = min(n.milli, c.total.milli)
+	}
+	return n
+}
+
+func (c *capacity) fits(n need) bool {
+	return (c.total.milli == 0 || c.used.milli+n.milli <= c.total.milli) &&
+		(c.total.mem == 0 || c.used.mem+n.mem <= c.total.mem)
+}
+
+func (c *capacity) take(n need) {
+	c.used = need{c.used.milli + n.milli, c.used.mem + n.mem}
+}
+
+// admit lets in whoever is first in line, as long as they fit. Nobody overtakes:
+// a large job would otherwise wait for ever. c.mu is held.
+func (c *capacity) admit() {
+	for len(c.waiting) > 0 && c.fits(c.waiting[0].need) {
+		c.take(c.waiting[0].need)
+		close(c.waiting[0].ready)
+		c.waiting = c.waiting[1:]
+	}
+}
+
+// busy returns how many slots are held.
+func (c *capacity) busy() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.held
+}

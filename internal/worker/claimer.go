@@ -1,0 +1,93 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/queue"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+const (
+	// claimLanes is how many claims may be under way at once.
+	claimLanes = 2
+	// claimFor is how long a claim is repeated before its deliveries are given
+	// back: less than the queue's ack wait, after which they are doubled anyway.
+	claimFor = 20 * time.Second
+	// requestTimeout is how long one answer is waited for.
+	requestTimeout = 5 * time.Second
+)
+
+// claim turns deliveries into attempts. Each delivery's slot goes with it.
+func (w *Worker) claim(ctx context.Context, ds []delivery) {
+	if w.draining.Load() {
+		w.giveBack(ds, 0)
+		return
+	}
+	asked := time.Now() // leases count from before the first request: a repeat may return an older one
+	reply, err := w.askClaim(ctx, ds)
+	if err != nil {
+		slog.WarnContext(ctx, "claim failed, giving deliveries back", "error", err, "deliveries", len(ds))
+		w.giveBack(ds, time.Second)
+		return
+	}
+	until := asked.Add(reply.TTL.D())
+	refused := 0
+	for i, c := range reply.Claimed {
+		if c.Lease == 0 {
+			_ = ds[i].msg.Ack() // stale: finished, canceled, or another delivery won
+			refused++
+			continue
+		}
+		ref := store.LeaseRef{Job: c.Job, Lease: c.Lease}
+		l := w.leases.add(ctx, ref, ds[i].msg, until)
+		if l == nil { // runs here already; its own message is acknowledged in time
+			refused++
+			continue
+		}
+		w.attempts.Go(func() { w.attempt(l, c) })
+	}
+	w.capacity.free(refused)
+	w.metrics.claimed(ctx, len(ds)-refused, refused)
+}
+
+// askClaim asks until there is an answer. A claim without one is unknown, and
+// said again.
+func (w *Worker) askClaim(ctx context.Context, ds []delivery) (queue.ClaimReply, error) {
+	req := queue.ClaimRequest{Worker: w.cfg.ID, Refs: make([]store.Ref, len(ds))}
+	for i, d := range ds {
+		req.Refs[i] = d.msg.Ref()
+	}
+	giveUp := time.Now().Add(claimFor)
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+		reply, err := ask(ctx, w.Control.Claim, req)
+		if err == nil && len(reply.Claimed) != len(ds) {
+			err = errors.New("claim answer is of another length")
+		}
+		switch {
+		case err == nil:
+			return reply, nil
+		case errors.Is(err, job.ErrInvalid), time.Now().After(giveUp), w.draining.Load():
+			return queue.ClaimReply{}, err
+		}
+		pause(ctx, wait)
+	}
+}
+
+// ask makes one request with a deadline.
+func ask[Q, R any](ctx context.Context, request func(context.Context, Q) (R, error), q Q) (R, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return request(ctx, q)
+}
+
+// giveBack returns deliveries that no lease was taken on.
+func (w *Worker) giveBack(ds []delivery, delay time.Duration) {
+	for _, d := range ds {
+		_ = d.msg.Nak(delay) // else the queue delivers it again by itself
+	}
+	w.capacity.free(len(ds))
+}

@@ -1,0 +1,95 @@
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/assay-run/assay/pkg/queue"
+	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// heartbeats says every few seconds that the worker lives and what it holds,
+// until ctx ends.
+func (w *Worker) heartbeats(ctx context.Context) {
+	tick := time.NewTicker(w.cfg.Heartbeat)
+	defer tick.Stop()
+	for {
+		w.heartbeat(ctx)
+		select {
+		case <-tick.C:
+		case <-w.beat:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// beatNow asks for a heartbeat without waiting for it.
+func (w *Worker) beatNow() {
+	select {
+	case w.beat <- struct{}{}:
+	default: // one is due already
+	}
+}
+
+// heartbeat sends one message for all leases and acts on the answer. Without an
+// answer nothing changes: the fence decides.
+func (w *Worker) heartbeat(ctx context.Context) {
+	held := w.leases.all()
+	refs := make([]store.LeaseRef, len(held))
+	for i, l := range held {
+		refs[i] = l.LeaseRef
+		_ = l.msg.InProgress() // at worst the delivery is doubled, and the claim refused
+	}
+	sent := time.Now() // leases count from before the request
+	ctx, cancel := context.WithTimeout(ctx, w.cfg.Heartbeat)
+	defer cancel()
+	reply, err := w.Control.Heartbeat(ctx, queue.HeartbeatRequest{Worker: w.info(), Leases: refs})
+	if err != nil {
+		if ctx.Err() != context.Canceled {
+			slog.WarnContext(ctx, "heartbeat was not answered", "error", err, "leases", len(refs))
+		}
+		return
+	}
+	w.answered.Store(int64(sent.Sub(w.started)))
+	lost := make(map[store.LeaseRef]bool, len(reply.Lost))
+	for _, ref := range reply.Lost {
+		lost[ref] = true
+	}
+	w.leases.renew(held, lost, sent.Add(reply.TTL.D()))
+	w.leases.endEach(reply.Lost, errLost) // without effect on an attempt that is being reported
+	w.leases.endEach(reply.Canceled, runtime.ErrCanceled)
+}
+
+// cancels has attempts ended as soon as a cancel arrives, until ctx ends.
+// Heartbeats carry the same news to those that miss it.
+func (w *Worker) cancels(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := w.Control.OnCancel(ctx, w.cfg.ID, func(ref store.LeaseRef) { w.leases.cancel(ref, time.Now()) })
+		if err == nil {
+			return // listening
+		}
+		slog.WarnContext(ctx, "not listening for cancels, trying again", "error", err)
+		pause(ctx, time.Second)
+	}
+}
+
+func (w *Worker) info() queue.WorkerInfo {
+	return queue.WorkerInfo{
+		ID: w.cfg.ID, Pool: w.cfg.Pool, Version: w.cfg.Version,
+		Slots: w.cfg.Slots, Busy: len(w.leases.all()), Draining: w.draining.Load(),
+		StartedAt: w.started, Host: w.host,
+	}
+}
+
+// pause waits for d or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,210 @@
+package worker
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/runtime"
+)
+
+// blobInMemory is the largest blob, in bytes, that is held in memory rather
+// than in the cache directory.
+const blobInMemory = 256 << 10
+
+// inputs fetches what programs are to read, before they get a slot. Blobs are
+// shared by many jobs, so they are fetched once and kept in a directory, least
+// recently used out first.
+type inputs struct {
+	objects Objects
+	dir     string // empty: no cache, every blob in memory
+	limit   int64
+
+	flight singleflight.Group
+	mu     sync.Mutex
+	sizes  map[string]int64 // by file name
+	order  []string         // least recently used first
+	total  int64
+}
+
+// newInputs begins with an empty cache: what another process left may be half
+// a file.
+func newInputs(objects Objects, dir string, limit int64) (*inputs, error) {
+	if dir != "" {
+		if err := os.RemoveAll(dir); err != nil {
+			return nil, fmt.Errorf("clear input cache: %w", err)
+		}
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("make input cache: %w", err)
+		}
+	}
+	return &inputs{objects: objects, dir: dir, limit: limit, sizes: map[string]int64{}}, nil
+}
+
+func (in *inputs) close() {
+	if in.dir != "" {
+		_ = os.RemoveAll(in.dir)
+	}
+}
+
+// fetch returns the inputs of a job, in the order of their paths, and a
+// function to call when they are no longer needed. The error is a *verdict if
+// the job is at fault.
+func (in *inputs) fetch(ctx context.Context, files map[string]job.File) (out []runtime.File, release func(), err error) {
+	if len(files) == 0 {
+		return nil, func() {}, nil
+	}
+	var open []io.Closer
+	release = func() {
+		for _, c := range open {
+			_ = c.Close()
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(files)) {
+		f, c, err := in.one(ctx, path, files[path])
+		if err != nil {
+			release()
+			return nil, nil, err
+		}
+		if c != nil {
+			open = append(open, c)
+		}
+		out = append(out, f)
+	}
+	return out, release, nil
+}
+
+func (in *inputs) one(ctx context.Context, path string, f job.File) (runtime.File, io.Closer, error) {
+	switch {
+	case f.Text != nil:
+		return runtime.File{Path: path, Data: []byte(*f.Text)}, nil, nil
+	case f.Base64 != nil:
+		data, err := base64.StdEncoding.DecodeString(*f.Base64)
+		if err != nil {
+			return runtime.File{}, nil, refuse("files: %s: not base64: %v", path, err)
+		}
+		return runtime.File{Path: path, Data: data}, nil, nil
+	}
+	file, c, err := in.blob(ctx, f.Blob)
+	switch {
+	case errors.Is(err, job.ErrNotFound):
+		return file, nil, &verdict{job.Failed, fmt.Sprintf("files: %s: blob %s does not exist; upload it first", path, f.Blob)}
+	case errors.Is(err, job.ErrInvalid):
+		return file, nil, refuse("files: %s: %v", path, err)
+	case err != nil:
+		return file, nil, fmt.Errorf("input %s: %w", path, err)
+	}
+	file.Path = path
+	return file, c, nil
+}
+
+// blob returns a file without its path, and what to close after use.
+func (in *inputs) blob(ctx context.Context, ref string) (runtime.File, io.Closer, error) {
+	name := strings.TrimPrefix(ref, "sha256:")
+	if f := in.cached(name); f != nil {
+		return fromDisk(f), f, nil
+	}
+	// One download for all who want it. It must not end with the first of them.
+	v, err, _ := in.flight.Do(name, func() (any, error) { return in.download(context.WithoutCancel(ctx), ref, name) })
+	if err != nil {
+		return runtime.File{}, nil, err
+	}
+	if data, ok := v.([]byte); ok {
+		return runtime.File{Data: data}, nil, nil
+	}
+	if f := in.cached(name); f != nil {
+		return fromDisk(f), f, nil
+	}
+	return runtime.File{}, nil, fmt.Errorf("blob %s left the cache at once: the input cache is too small", ref)
+}
+
+// fromDisk reads an open file of the cache: it stays readable when the cache
+// drops it meanwhile.
+func fromDisk(f *os.File) runtime.File {
+	return runtime.File{Open: func(context.Context) (io.ReadCloser, error) {
+		st, err := f.Stat()
+		if err != nil {
+			return nil, err
+		}
+		return io.NopCloser(io.NewSectionReader(f, 0, st.Size())), nil
+	}}
+}
+
+// download returns the bytes of a small blob, or nil after it put a large one
+// into the cache.
+func (in *inputs) download(ctx context.Context, ref, name string) (any, error) {
+	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
+	defer cancel()
+	r, size, err := in.objects.GetBlob(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	if size <= blobInMemory || in.dir == "" {
+		return io.ReadAll(r) // verified at its end; never nil
+	}
+	tmp, err := os.CreateTemp(in.dir, "download-")
+	if err != nil {
+		return nil, err
+	}
+	defer tmp.Close()
+	if _, err = io.Copy(tmp, r); err == nil {
+		err = os.Rename(tmp.Name(), filepath.Join(in.dir, name))
+	}
+	if err != nil {
+		_ = os.Remove(tmp.Name())
+		return nil, err
+	}
+	in.keep(name, size)
+	return nil, nil
+}
+
+// cached opens a blob of the cache; nil if it is not there.
+func (in *inputs) cached(name string) *os.File {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if _, ok := in.sizes[name]; !ok {
+		return nil
+	}
+	f, err := os.Open(filepath.Join(in.dir, name))
+	if err != nil {
+		return nil
+	}
+	in.touch(name)
+	return f
+}
+
+func (in *inputs) keep(name string, size int64) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if _, ok := in.sizes[name]; !ok {
+		in.sizes[name] = size
+		in.total += size
+	}
+	in.touch(name)
+	for in.total > in.limit && len(in.order) > 1 { // never the one just fetched
+		oldest := in.order[0]
+		in.order = in.order[1:]
+		in.total -= in.sizes[oldest]
+		delete(in.sizes, oldest)
+		_ = os.Remove(filepath.Join(in.dir, oldest))
+	}
+}
+
+func (in *inputs) touch(name string) {
+	if i := slices.Index(in.order, name); i >= 0 {
+		in.order = slices.Delete(in.order, i, i+1)
+	}
+	in.order = append(in.order, name)
+}

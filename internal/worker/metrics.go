@@ -1,0 +1,127 @@
+package worker
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+)
+
+// metrics are the worker's instruments. Labels come from small fixed sets:
+// outcome, isolation, reason.
+type metrics struct {
+	run      metric.Float64Histogram
+	slotWait metric.Float64Histogram
+	claims   metric.Int64Counter
+	fences   metric.Int64Counter
+	back     metric.Int64Counter
+	observer metric.Registration
+
+	labels sync.Map // label values → metric.MeasurementOption, made once
+}
+
+// milliseconds are the buckets of durations: from a cell job to a long run.
+var milliseconds = metric.WithExplicitBucketBoundaries(1, 2, 5, 10, 25, 50, 100, 250, 500, 1e3, 2.5e3, 5e3, 1e4, 3e4, 6e4, 3e5, 18e5)
+
+func newMetrics(w *Worker) (*metrics, error) {
+	meter, b := otel.Meter(scope), &builder{}
+	m := &metrics{
+		run: keep(b)(meter.Float64Histogram("assay_worker_run_milliseconds", milliseconds,
+			metric.WithDescription("Time that user code ran, by outcome and isolation."))),
+		slotWait: keep(b)(meter.Float64Histogram("assay_worker_slot_wait_milliseconds", milliseconds,
+			metric.WithDescription("Time from a job's inputs being ready to its slot being ready."))),
+		claims: keepCounter(b)(meter.Int64Counter("assay_worker_claims",
+			metric.WithDescription("Deliveries that were claimed or refused."))),
+		fences: keepCounter(b)(meter.Int64Counter("assay_worker_fences",
+			metric.WithDescription("Attempts killed because no dispatcher answered, or reported too late."))),
+		back: keepCounter(b)(meter.Int64Counter("assay_worker_handed_back",
+			metric.WithDescription("Attempts handed back, by reason."))),
+	}
+	slots, err := meter.Int64ObservableGauge("assay_worker_slots", metric.WithDescription("Most jobs at once."))
+	b.note(err)
+	busy, err := meter.Int64ObservableGauge("assay_worker_slots_busy", metric.WithDescription("Jobs held, or asked for."))
+	b.note(err)
+	age, err := meter.Float64ObservableGauge("assay_worker_heartbeat_age_seconds",
+		metric.WithDescription("Time since the last heartbeat that was answered."))
+	b.note(err)
+	if b.err != nil {
+		return nil, b.err
+	}
+	m.observer, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		o.ObserveInt64(slots, int64(w.cfg.Slots))
+		o.ObserveInt64(busy, int64(w.capacity.busy()))
+		o.ObserveFloat64(age, w.HeartbeatAge().Seconds())
+		return nil
+	}, slots, busy, age)
+	return m, err
+}
+
+// builder remembers the first error of several constructors.
+type builder struct{ err error }
+
+func (b *builder) note(err error) {
+	if b.err == nil {
+		b.err = err
+	}
+}
+
+func keep(b *builder) func(metric.Float64Histogram, error) metric.Float64Histogram {
+	return func(h metric.Float64Histogram, err error) metric.Float64Histogram { b.note(err); return h }
+}
+
+func keepCounter(b *builder) func(metric.Int64Counter, error) metric.Int64Counter {
+	return func(c metric.Int64Counter, err error) metric.Int64Counter { b.note(err); return c }
+}
+
+func (m *metrics) close() { _ = m.observer.Unregister() }
+
+// with returns the option for label values, without making it anew each time.
+func (m *metrics) with(key [2]string, attrs func() []attribute.KeyValue) metric.MeasurementOption {
+	if o, ok := m.labels.Load(key); ok {
+		return o.(metric.MeasurementOption)
+	}
+	o := metric.WithAttributeSet(attribute.NewSet(attrs()...))
+	m.labels.Store(key, o)
+	return o
+}
+
+func (m *metrics) ran(ctx context.Context, o job.Outcome, i policy.Isolation, ms float64) {
+	m.run.Record(ctx, ms, m.with([2]string{string(o), string(i)}, func() []attribute.KeyValue {
+		return []attribute.KeyValue{attribute.String("outcome", string(o)), attribute.String("isolation", string(i))}
+	}))
+}
+
+func (m *metrics) waited(ctx context.Context, ms float64) { m.slotWait.Record(ctx, ms) }
+
+func (m *metrics) claimed(ctx context.Context, granted, refused int) {
+	m.claims.Add(ctx, int64(granted), m.one("result", "granted"))
+	m.claims.Add(ctx, int64(refused), m.one("result", "refused"))
+}
+
+func (m *metrics) fenced(ctx context.Context, n int) {
+	m.fences.Add(ctx, int64(n), m.one("when", "running"))
+}
+
+func (m *metrics) fencedLate(ctx context.Context) { m.fences.Add(ctx, 1, m.one("when", "reporting")) }
+
+func (m *metrics) handedBack(ctx context.Context, r job.Reason) {
+	m.back.Add(ctx, 1, m.one("reason", string(r)))
+}
+
+func (m *metrics) one(label, value string) metric.MeasurementOption {
+	return m.with([2]string{label, value}, func() []attribute.KeyValue {
+		return []attribute.KeyValue{attribute.String(label, value)}
+	})
+}
+
+// HeartbeatAge is how long ago the last heartbeat was sent that was answered;
+// before the first one, how long ago the worker started.
+func (w *Worker) HeartbeatAge() time.Duration {
+	return time.Since(w.started) - time.Duration(w.answered.Load())
+}

@@ -1,0 +1,34 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+)
+
+// A verdict ends an attempt before its program ran: the job is at fault, which
+// is data, not a failure.
+type verdict struct {
+	outcome job.Outcome
+	message string
+}
+
+func (v *verdict) Error() string { return string(v.outcome) + ": " + v.message }
+
+func refuse(format string, args ...any) error {
+	return &verdict{job.PolicyViolation, fmt.Sprintf(format, args...)}
+}
+
+// planFor makes a job's policy concrete. The plan is shared: nobody writes to it.
+func (w *Worker) planFor(raw []byte) (*policy.Plan, error) {
+	plan, err := w.planner.Plan(raw)
+	switch {
+	case errors.Is(err, job.ErrInvalid), errors.Is(err, job.ErrRefused):
+		return nil, refuse("%v", err) // names the field
+	case err != nil:
+		return nil, fmt.Errorf("plan: %w", err)
+	}
+	return plan, nil
+}

@@ -1,0 +1,181 @@
+// Package worker runs jobs: it takes deliveries from the queue, claims them,
+// plans, runs and reports, and proves by heartbeat that it lives.
+//
+// The path of one job, a file each:
+//
+//	puller     asks the queue for as many deliveries as there is room for
+//	claimer    turns deliveries into leases, in bulk
+//	attempt    plan → inputs → capacity → slot → run → result
+//	inputs     what the program is to read
+//	artifacts  what it leaves behind
+//	sender     results and hand-backs, in bulk; acknowledges after the commit
+//
+// and around it
+//
+//	capacity   how much CPU and memory is promised, and to how many jobs
+//	leases     what is held, and until when
+//	heartbeat  prolongs the leases, hears of cancels and losses
+//	fence      kills what outlives its lease
+//	breaker    stops taking jobs while nothing works here
+//	drain      stops without costing anybody an attempt
+//
+// A worker holds no database credentials: it speaks to the queue, to the
+// dispatchers through it, and to the object store.
+package worker
+
+import (
+	"context"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/object"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/queue"
+	"github.com/assay-run/assay/pkg/runtime"
+)
+
+// Config is how a worker behaves. Defaults fills in what is zero.
+type Config struct {
+	ID      string
+	Pool    string
+	Version string
+
+	Slots  int      // most jobs held at once
+	CPU    float64  // cores to promise; 0: no bound
+	Memory job.Size // memory to promise; 0: no bound
+
+	Heartbeat time.Duration // between heartbeats
+	Margin    time.Duration // a sandbox is killed this long before its lease is over
+	Grace     time.Duration // how long running jobs may go on while draining
+	FetchWait time.Duration // longest single wait for deliveries
+
+	InputCache     string // directory of input blobs that jobs share; empty: none is kept
+	InputCacheSize job.Size
+}
+
+// Defaults returns c with every zero that needs a value filled in.
+func (c Config) Defaults() Config {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	def(&c.Heartbeat, 5*time.Second)
+	def(&c.Margin, 3*time.Second)
+	def(&c.Grace, 30*time.Second)
+	def(&c.FetchWait, 10*time.Second)
+	if c.Pool == "" {
+		c.Pool = "default"
+	}
+	if c.Slots == 0 {
+		c.Slots = 16
+	}
+	if c.InputCacheSize == 0 {
+		c.InputCacheSize = 2 * job.GiB
+	}
+	return c
+}
+
+// Objects is what a worker needs of the object store.
+type Objects interface {
+	Put(ctx context.Context, key string, r io.Reader) (object.Info, error)
+	GetBlob(ctx context.Context, ref string) (io.ReadCloser, int64, error)
+	DeletePrefix(ctx context.Context, prefix string) (int, error)
+}
+
+var _ Objects = (*object.Store)(nil)
+
+// Parts are what a worker works with.
+type Parts struct {
+	Queue   queue.Consumer
+	Control queue.Control
+	Runtime runtime.Runtime
+	Objects Objects
+}
+
+// Worker is one worker process. It is run once.
+type Worker struct {
+	cfg Config
+	Parts
+	host policy.Host
+
+	capacity *capacity
+	leases   *leases
+	planner  *policy.Planner
+	inputs   *inputs
+	breaker  *breaker
+	metrics  *metrics
+
+	claims   *batcher[delivery]
+	finishes *batcher[finishing]
+	releases *batcher[releasing]
+
+	attempts   sync.WaitGroup // attempts under way
+	background sync.WaitGroup // deletions nobody waits for but the drain
+	started    time.Time
+	draining   atomic.Bool
+	beat       chan struct{} // asks for a heartbeat now
+	answered   atomic.Int64  // when the last heartbeat that was answered was sent, after started
+}
+
+// New returns a worker that Run starts.
+func New(cfg Config, parts Parts) (*Worker, error) {
+	cfg = cfg.Defaults()
+	if cfg.ID == "" {
+		return nil, job.Invalid("worker-id", "must not be empty")
+	}
+	w := &Worker{
+		cfg: cfg, Parts: parts, host: parts.Runtime.Host(),
+		capacity: newCapacity(cfg.Slots, cfg.CPU, cfg.Memory),
+		leases:   newLeases(),
+		breaker:  &breaker{},
+		started:  time.Now(),
+		beat:     make(chan struct{}, 1),
+	}
+	w.planner = policy.NewPlanner(w.host)
+	var err error
+	if w.inputs, err = newInputs(parts.Objects, cfg.InputCache, int64(cfg.InputCacheSize)); err != nil {
+		return nil, err
+	}
+	if w.metrics, err = newMetrics(w); err != nil {
+		return nil, err
+	}
+	w.claims = newBatcher(w.claim, maxBatch, 0, nil)
+	w.finishes = newBatcher(w.finish, maxBatch, maxBatchBytes, finishing.bytes)
+	w.releases = newBatcher(w.release, maxBatch, 0, nil)
+	return w, nil
+}
+
+// Run works until ctx ends, then drains: it takes no more jobs, lets running
+// ones finish for the grace period, hands the rest back and returns. What is
+// not the worker's own fault (a queue or a dispatcher that is away) is retried
+// for ever.
+func (w *Worker) Run(ctx context.Context) error {
+	defer w.metrics.close()
+	base, stop := context.WithCancel(context.WithoutCancel(ctx)) // outlives ctx by the drain
+	defer stop()
+
+	var service, senders, takers sync.WaitGroup
+	service.Go(func() { w.heartbeats(base) })
+	service.Go(func() { w.fences(base) })
+	service.Go(func() { w.cancels(base) })
+	senders.Go(func() { w.finishes.run(base) })
+	senders.Go(func() { w.releases.run(base) })
+	for range claimLanes {
+		takers.Go(func() { w.claims.run(base) })
+	}
+	w.pullAll(ctx) // returns when ctx has ended
+
+	w.drain(base, &takers)
+	w.finishes.close()
+	w.releases.close()
+	senders.Wait()
+	w.background.Wait()
+	stop()
+	service.Wait()
+	w.inputs.close()
+	return nil
+}

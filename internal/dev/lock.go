@@ -60,4 +60,7 @@ func holder(f *os.File) string {
 }
 
 // Release lets go of the directory. The lock file stays: removing it would let two processes lock two different files.
-func (l *Lock) Release() error { return l.file.Close() }
+func (l *Lock) Release() error {
+	// Closing alone is not enough: a child that is between fork and exec right now still shares the open file.
+	return errors.Join(unix.Flock(int(l.file.Fd()), unix.LOCK_UN), l.file.Close())
+}

@@ -1,0 +1,66 @@
+package policy
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+func TestStepsLowerTheJobsLimits(t *testing.T) {
+	t.Parallel()
+	parent := Default()
+	for _, none := range []string{"", "null", "{}"} {
+		if p, err := ParseStep(json.RawMessage(none), parent); err != nil || p.Wall != parent.Wall {
+			t.Errorf("%q: %v, %v", none, p.Wall, err)
+		}
+	}
+	p, err := ParseStep(json.RawMessage(`{"wall":"1s","stdout":{"limit":"1Ki","on_exceed":"kill"}}`), parent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Wall.D() != time.Second || p.Stdout != (Stream{job.KiB, Kill}) || p.CPUTime != parent.CPUTime || p.Memory != parent.Memory {
+		t.Errorf("step policy %+v", p)
+	}
+	for in, want := range map[string]string{
+		`{"wall":"31s"}`:                "policy.wall: must not be above the job's own limit, 30s",
+		`{"wall":"0s"}`:                 "policy.wall: must be 1ms",
+		`{"cpu_time":"31s"}`:            "policy.cpu_time: must not be above",
+		`{"stderr":{"limit":"65Ki"}}`:   "policy.stderr.limit: must not be above the job's own limit, 64Ki",
+		`{"stdout":{"on_exceed":"no"}}`: "policy.stdout.on_exceed: must be one of",
+		`{"memory":"16Mi"}`:             "policy.memory: unknown field; there are wall, cpu_time, stdout, stderr",
+	} {
+		if _, err := ParseStep(json.RawMessage(in), parent); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s…", in, err, want)
+		}
+	}
+}
+
+func TestCheckSpec(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ policy, spec, want string }{
+		{`{}`, `"files":{"/workspace/a/b":{"text":""},"/tmp/x":{"base64":""}}`, ""},
+		{`{}`, `"files":{"/workspace":{"text":""}}`, `files["/workspace"]: lies outside the writable paths of the policy: /workspace, /tmp`},
+		{`{}`, `"files":{"/workspaces/a":{"text":""}}`, `files["/workspaces/a"]: lies outside`},
+		{`{}`, `"files":{"/etc/passwd":{"text":""},"/etc/group":{"text":""}}`, `files["/etc/group"]: lies outside`},
+		{`{"write":[]}`, `"files":{"/tmp/a":{"text":""}}`, `files["/tmp/a"]: lies outside the writable paths of the policy: none`},
+		{`{"disk":"64Ki"}`, `"files":{"/tmp/a":{"text":"` + strings.Repeat("x", 65<<10) + `"}}`, "files: 1 files of 65Ki do not fit into policy.disk 64Ki"},
+		{`{"wall":"2s"}`, `"program":{"command":{"steps":[{"name":"a","argv":["a"],"policy":{"wall":"1s"}},{"name":"b","argv":["b"],"policy":{"wall":"3s"}}]}}`,
+			"program.command.steps[1].policy.wall: must not be above the job's own limit, 2s"},
+	} {
+		if !strings.Contains(c.spec, `"program"`) {
+			c.spec += `,"program":{"python":{"code":"1"}}`
+		}
+		spec, err := job.DecodeSpec([]byte("{" + c.spec + "}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = parse(t, c.policy).CheckSpec(spec)
+		if got := fmt.Sprint(err); c.want == "" && err != nil || !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: got %v, want %s…", c.spec[:min(len(c.spec), 80)], err, c.want)
+		}
+	}
+}

@@ -7,44 +7,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Resolver makes the policies of clients whole: parsed over the defaults as the
-// ceiling lowers them, checked against the ceiling, written out with nothing
-// left to default. It remembers the latest, because the jobs of a batch tend to
-// share a few. It is safe for concurrent use.
-type Resolver struct {
-	ceiling Ceiling
-	base    Policy
-	memo    memo[Resolved]
-}
-
-// Resolved is a policy together with its JSON, to be stored with the job. Both
-// are shared between jobs: nobody writes to them.
-type Resolved struct {
-	Policy Policy
-	JSON   json.RawMessage
-}
-
-// NewResolver returns a Resolver for the tenants that have this ceiling.
-func NewResolver(c Ceiling) *Resolver { return &Resolver{ceiling: c, base: c.Clamp(Default())} }
-
-// Resolve returns the whole of raw. Errors are *job.FieldError for a policy
-// that is wrong and *Refusal for one that is above the ceiling.
-func (r *Resolver) Resolve(raw json.RawMessage) (Resolved, error) {
-	return r.memo.get(raw, func() (Resolved, error) {
-		p, err := ParseOver(r.base, raw)
-		if err != nil {
-			return Resolved{}, err
-		}
-		if err := r.ceiling.Check(p); err != nil {
-			return Resolved{}, err
-		}
-		whole, err := json.Marshal(p)
-		return Resolved{p, whole}, err
-	})
-}
-
-// Planner plans policies for one host, and remembers the latest. It is safe for
-// concurrent use.
+// Planner plans policies for one host, and remembers the latest, because the
+// jobs of a batch tend to share a few. It is safe for concurrent use.
 type Planner struct {
 	host Host
 	memo memo[*Plan]

@@ -8,31 +8,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/assay-run/assay/pkg/job"
 )
-
-func TestResolverWritesTheWholePolicy(t *testing.T) {
-	t.Parallel()
-	r := NewResolver(Ceiling{Memory: 128 * job.MiB})
-	got, err := r.Resolve(json.RawMessage(`{"wall":"1s"}`))
-	if err != nil {
-		t.Fatal(err) // the default of 256Mi must have been lowered, not refused
-	}
-	if got.Policy.Memory != 128*job.MiB {
-		t.Errorf("memory %s, want the ceiling", got.Policy.Memory)
-	}
-	if diff := cmp.Diff(got.Policy, parse(t, string(got.JSON))); diff != "" {
-		t.Errorf("JSON differs from the policy:\n%s", diff)
-	}
-	if _, err := r.Resolve(json.RawMessage(`{"memory":"256Mi"}`)); !errors.Is(err, job.ErrRefused) {
-		t.Errorf("above the ceiling: %v", err)
-	}
-	if _, err := r.Resolve(json.RawMessage(`{"memory":"x"}`)); !errors.Is(err, job.ErrInvalid) {
-		t.Errorf("invalid: %v", err)
-	}
-}
 
 func TestPlannerRemembers(t *testing.T) {
 	t.Parallel()
@@ -122,16 +99,6 @@ func BenchmarkParseAndPlan(b *testing.B) {
 			b.Fatal(err)
 		}
 		if _, err := p.Plan(taskHost); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkResolve(b *testing.B) {
-	r := NewResolver(Ceiling{})
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := r.Resolve(json.RawMessage(`{"wall":"10s","memory":"256Mi"}`)); err != nil {
 			b.Fatal(err)
 		}
 	}

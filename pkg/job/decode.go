@@ -108,6 +108,9 @@ func (w *walker) peek() byte {
 	return 0
 }
 
+// step passes over one byte, but never over the end.
+func (w *walker) step() { w.pos = min(w.pos+1, len(w.raw)) }
+
 func (w *walker) value(s *shape) {
 	c := w.peek()
 	switch {
@@ -150,7 +153,7 @@ func (w *walker) object(s *shape) {
 			return
 		}
 	}
-	w.pos++
+	w.step()
 }
 
 func (s *shape) unknown(name string) string {
@@ -169,7 +172,7 @@ func (w *walker) table(s *shape) {
 			return
 		}
 	}
-	w.pos++
+	w.step()
 }
 
 func (w *walker) list(s *shape) {
@@ -181,7 +184,7 @@ func (w *walker) list(s *shape) {
 		}
 		i++
 	}
-	w.pos++
+	w.step()
 }
 
 func (w *walker) colon() {
@@ -267,6 +270,7 @@ func (w *walker) quoted() (unicode bool) {
 			unicode = unicode || w.pos < len(w.raw) && w.raw[w.pos] == 'u'
 		}
 	}
+	w.pos = len(w.raw) // it has no end
 	return unicode
 }
 

@@ -109,6 +109,9 @@ func objectShape(t reflect.Type) *shape {
 
 // nearest returns the field of s that name was probably meant to be, or "".
 func (s *shape) nearest(name string) string {
+	if len(name) > 40 {
+		return "" // no slip of the finger, and the search would take its time
+	}
 	best, least := "", 1+len(name)/3
 	for _, n := range s.names {
 		if d := distance(strings.ToLower(name), n); d <= least {

@@ -1,0 +1,68 @@
+package worker
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"pgregory.net/rapid"
+)
+
+func TestBatcherTakesWhatCameMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		var batches [][]int
+		b := newBatcher(func(_ context.Context, items []int) {
+			batches = append(batches, slices.Clone(items))
+			<-gate
+		}, 4, 0, nil)
+		go b.run(t.Context())
+		b.add(1) // alone: handed over at once
+		synctest.Wait()
+		for i := 2; i <= 5; i++ {
+			b.add(i)
+		}
+		synctest.Wait()
+		gate <- struct{}{}
+		synctest.Wait()
+		b.add(6)
+		b.close()
+		close(gate)
+		synctest.Wait()
+		want := [][]int{{1}, {2, 3, 4, 5}, {6}}
+		if !slices.EqualFunc(batches, want, slices.Equal[[]int]) {
+			t.Errorf("batches = %v, want %v", batches, want)
+		}
+	})
+}
+
+// Whatever the items weigh: each is handed over once and in order, and no batch
+// is above a limit unless it is a single item.
+func TestBatcherLimits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		items := rapid.SliceOf(rapid.IntRange(0, 30)).Draw(t, "sizes")
+		limit, maxBytes := rapid.IntRange(1, 5).Draw(t, "limit"), rapid.IntRange(0, 40).Draw(t, "bytes")
+		var got []int
+		b := newBatcher(func(_ context.Context, batch []int) {
+			sum := 0
+			for _, n := range batch {
+				sum += n
+			}
+			if len(batch) > limit || maxBytes > 0 && sum > maxBytes && len(batch) > 1 {
+				t.Errorf("batch %v above %d items or %d bytes", batch, limit, maxBytes)
+			}
+			got = append(got, batch...)
+		}, limit, maxBytes, func(n int) int { return n })
+		done := make(chan struct{})
+		go func() { defer close(done); b.run(context.Background()) }()
+		for _, n := range items {
+			b.add(n)
+		}
+		b.close()
+		<-done
+		if !slices.Equal(got, items) {
+			t.Errorf("handed over %v, want %v", got, items)
+		}
+	})
+}

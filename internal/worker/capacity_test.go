@@ -1,0 +1,141 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+func TestCapacityBoundsWhatRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCapacity(100, 2, job.GiB)
+		ctx := t.Context()
+		half := need{1000, int64(256 * job.MiB)}
+		for range 2 {
+			if err := c.enter(ctx, half); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := make(chan string, 3)
+		go func() { _ = c.enter(ctx, need{2000, 1}); got <- "large" }()
+		synctest.Wait()
+		go func() { _ = c.enter(ctx, need{1, 1}); got <- "small" }()
+		synctest.Wait()
+		c.leave(half, time.Second)
+		synctest.Wait()
+		select {
+		case who := <-got:
+			t.Fatalf("%s was let in: nobody may overtake, and the large one does not fit yet", who)
+		default:
+		}
+		c.leave(half, time.Second)
+		if who := <-got; who != "large" {
+			t.Fatalf("%s came first", who)
+		}
+		c.leave(need{2000, 1}, time.Second)
+		if who := <-got; who != "small" {
+			t.Fatalf("got %s", who)
+		}
+	})
+}
+
+func TestCapacityWaitEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCapacity(10, 1, 0)
+		if err := c.enter(t.Context(), need{1000, 0}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, end := context.WithCancelCause(t.Context())
+		var errs [2]error
+		var wg sync.WaitGroup
+		wg.Go(func() { errs[0] = c.enter(ctx, need{1000, 0}) })
+		synctest.Wait()
+		wg.Go(func() { errs[1] = c.enter(t.Context(), need{500, 0}) })
+		synctest.Wait()
+		end(errDrained)
+		synctest.Wait()
+		c.leave(need{1000, 0}, 0)
+		wg.Wait()
+		if !errors.Is(errs[0], errDrained) || errs[1] != nil {
+			t.Errorf("enter = %v and %v", errs[0], errs[1])
+		}
+	})
+}
+
+func TestCapacityTakesJobsLargerThanItsCores(t *testing.T) {
+	c := newCapacity(10, 2, job.GiB)
+	if err := c.enter(t.Context(), need{64000, 1}); err != nil {
+		t.Fatal(err)
+	}
+	c.leave(need{64000, 1}, 0)
+	if c.used != (need{}) {
+		t.Errorf("used = %+v after everybody left", c.used)
+	}
+	if !c.tooLarge(need{1, int64(2 * job.GiB)}) || c.tooLarge(need{64000, 1}) {
+		t.Error("only memory makes a job too large")
+	}
+}
+
+func TestFetchesAreSizedByTheJobsOfLate(t *testing.T) {
+	c := newCapacity(100, 8, 0)
+	n, err := c.reserve(t.Context())
+	if err != nil || n != 16 { // default jobs of one core, as many again ahead
+		t.Fatalf("reserve = %d, %v, want 16", n, err)
+	}
+	c.free(n)
+	for range 100 {
+		c.leave(need{4000, 0}, time.Hour)
+		c.used = need{}
+	}
+	if n, _ = c.reserve(t.Context()); n != 2 { // four cores each, long: no more than can run
+		t.Errorf("reserve = %d, want 2", n)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if n, err := c.reserve(ctx); err == nil {
+		t.Errorf("reserve = %d without room", n)
+	}
+	if unbounded := newCapacity(512, 0, 0); unbounded.room() != 512 {
+		t.Errorf("without bounds there is room for %d, want every slot", unbounded.room())
+	}
+}
+
+// However jobs come, wait, give up and leave: what is used never exceeds the
+// total, and all of it is free at the end.
+func TestCapacityNeverOvercommits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := newCapacity(8, 4, 1000)
+		var wg sync.WaitGroup
+		for range rapid.IntRange(1, 30).Draw(t, "jobs") {
+			n := need{rapid.Int64Range(0, 9000).Draw(t, "milli"), rapid.Int64Range(0, 1000).Draw(t, "mem")}
+			impatient := rapid.Bool().Draw(t, "impatient")
+			wg.Go(func() {
+				ctx, cancel := context.WithCancel(context.Background())
+				defer cancel()
+				if impatient {
+					go cancel()
+				}
+				if c.enter(ctx, n) != nil {
+					return
+				}
+				c.mu.Lock()
+				if c.used.milli > c.total.milli || c.used.mem > c.total.mem {
+					t.Errorf("used %+v of %+v", c.used, c.total)
+				}
+				c.mu.Unlock()
+				c.leave(n, time.Millisecond)
+			})
+		}
+		wg.Wait()
+		if c.used != (need{}) || len(c.waiting) != 0 {
+			t.Fatalf("at the end: used %+v, %d waiting", c.used, len(c.waiting))
+		}
+	})
+}

@@ -84,6 +84,9 @@ func (in *Intake) Job(ctx context.Context, raw []byte) (store.NewJob, error) {
 	if err != nil {
 		return store.NewJob{}, err
 	}
+	if err := resolved.policy.CheckSpec(spec); err != nil {
+		return store.NewJob{}, err
+	}
 	spec.Policy = resolved.raw
 	if err := in.inputs(ctx, &spec); err != nil {
 		return store.NewJob{}, err

@@ -24,6 +24,7 @@ type resolved struct {
 type policies struct {
 	source  store.Policies
 	tenant  string
+	ceiling policy.Ceiling
 
 	mu    sync.Mutex
 	known map[string]*resolved
@@ -34,10 +35,13 @@ type policies struct {
 const maxKnown = 1024
 
 func (p *policies) setCeiling(raw json.RawMessage) error {
-	if len(raw) == 0 {
-		return nil
+	c, err := policy.ParseCeiling(raw)
+	if err != nil {
+		// What an operator stored is not the client's mistake.
+		return fmt.Errorf("the stored ceiling of %s is unusable: %v", p.tenant, err)
 	}
-	return fmt.Errorf("the stored ceiling of %s: %w", p.tenant, job.ErrUnavailable)
+	p.ceiling = c
+	return nil
 }
 
 // resolve returns what a job's policy field means.
@@ -68,8 +72,12 @@ func (p *policies) make(ctx context.Context, raw json.RawMessage, a *Admitter) (
 	if err != nil {
 		return nil, err
 	}
-	pol, err := policy.Parse(inline)
+	// A default above the ceiling gives way; what was asked for is refused.
+	pol, err := policy.ParseOver(p.ceiling.Clamp(policy.Default()), inline)
 	if err != nil {
+		return nil, err
+	}
+	if err := p.ceiling.Check(pol); err != nil {
 		return nil, err
 	}
 	r := &resolved{policy: pol, pool: a.Pool(pol)}

@@ -1,0 +1,265 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/assay-run/assay/pkg/client"
+	"github.com/assay-run/assay/pkg/job"
+)
+
+type batchCmd struct {
+	Submit  batchSubmitCmd  `cmd:"" help:"Submit a JSON Lines file, one job a line: all of it, or nothing."`
+	Get     batchGetCmd     `cmd:"" help:"Show how far a batch is."`
+	List    batchListCmd    `cmd:"" help:"List batches, newest first."`
+	Results batchResultsCmd `cmd:"" help:"Print the results that are there, in the order they were recorded."`
+	Cancel  batchCancelCmd  `cmd:"" help:"End every job of a batch."`
+	Retry   batchRetryCmd   `cmd:"" help:"Submit the jobs that did not succeed again, as a new batch."`
+}
+
+type batchSubmitCmd struct {
+	File   string            `arg:"" help:"JSON Lines file; - is standard input."`
+	Policy string            `placeholder:"FILE" help:"Policy of every job that has none of its own: a JSON file, or the name of a stored one."`
+	Image  string            `placeholder:"IMAGE" help:"Image of every job that names none."`
+	Name   string            `help:"Name of the batch."`
+	Label  map[string]string `placeholder:"KEY=VALUE" help:"Labels of the batch."`
+	Key    string            `placeholder:"KEY" help:"Idempotency key: submitting the same file again under it returns the same batch."`
+	Wait   bool              `help:"Wait for the end."`
+}
+
+// Run submits a batch.
+func (c *batchSubmitCmd) Run(a *app) error {
+	defaults, err := c.defaults()
+	if err != nil {
+		return err
+	}
+	in := a.stdin
+	if c.File != "-" {
+		f, err := os.Open(c.File)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		in = f
+	}
+	api, err := a.client()
+	if err != nil {
+		return err
+	}
+	o := client.BatchOptions{Name: c.Name, Labels: c.Label, Defaults: defaults, Key: c.Key}
+	b, err := api.SubmitBatch(a.ctx, o, in)
+	if err != nil {
+		return err
+	}
+	return a.showBatch(api, b, c.Wait)
+}
+
+// showBatch prints a batch that was just submitted; with wait, when it is done.
+func (a *app) showBatch(api *client.Client, b *job.Batch, wait bool) error {
+	if wait {
+		if !a.JSON {
+			a.printf("batch %s: %d jobs\n", b.ID, b.Total)
+		}
+		var err error
+		if b, err = follow(a.ctx, a.stderr, api, b.ID); err != nil {
+			return fmt.Errorf("batch %s goes on without us: %w", b.ID, err)
+		}
+	}
+	if a.JSON {
+		return a.printJSON(b)
+	}
+	a.printBatch(b)
+	return nil
+}
+
+func (c *batchSubmitCmd) defaults() (json.RawMessage, error) {
+	d := map[string]any{}
+	if c.Image != "" {
+		d["image"] = c.Image
+	}
+	policy, err := readPolicy(c.Policy)
+	if err != nil {
+		return nil, err
+	}
+	if policy != nil {
+		d["policy"] = policy
+	}
+	if len(d) == 0 {
+		return nil, nil
+	}
+	return json.Marshal(d)
+}
+
+// follow shows a batch's progress until it is done.
+func follow(ctx context.Context, w io.Writer, api *client.Client, id job.ID) (*job.Batch, error) {
+	bar := newProgress(w)
+	last := &job.Batch{ID: id}
+	for b, err := range api.Progress(ctx, id) {
+		if err != nil {
+			bar.end()
+			return last, err
+		}
+		last = b
+		bar.show(b)
+	}
+	bar.end()
+	return last, nil
+}
+
+func (a *app) printBatch(b *job.Batch) {
+	a.printf("batch %s", b.ID)
+	if b.Name != "" {
+		a.printf(" (%s)", b.Name)
+	}
+	done := b.Counts[job.Finished] + b.Counts[job.Canceled]
+	a.printf(": %d of %d done", done, b.Total)
+	if !b.EndedAt.IsZero() {
+		a.printf(" in %s", b.EndedAt.Sub(b.CreatedAt).Round(time.Millisecond))
+	}
+	a.printf("%s\n", outcomes(b))
+}
+
+// outcomes lists a batch's outcomes, the most frequent first.
+func outcomes(b *job.Batch) string {
+	var parts []string
+	for _, o := range slices.Clone(job.Outcomes) {
+		if n := b.Outcomes[o]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, strings.ReplaceAll(string(o), "_", " ")))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(parts, ", ")
+}
+
+type batchGetCmd struct {
+	ID   string        `arg:"" help:"The batch."`
+	Wait time.Duration `help:"Wait at most this long for the end."`
+}
+
+// Run shows a batch.
+func (c *batchGetCmd) Run(a *app) error {
+	api, err := a.client()
+	if err != nil {
+		return err
+	}
+	b, err := api.Batch(a.ctx, job.ID(c.ID), c.Wait)
+	if err != nil {
+		return err
+	}
+	return a.showBatch(api, b, false)
+}
+
+type batchListCmd struct {
+	Limit int `default:"20" help:"How many."`
+}
+
+// Run lists batches.
+func (c *batchListCmd) Run(a *app) error {
+	api, err := a.client()
+	if err != nil {
+		return err
+	}
+	n := 0
+	for b, err := range api.Batches(a.ctx) {
+		if err != nil {
+			return err
+		}
+		if n++; n > c.Limit {
+			return nil
+		}
+		if err := a.showBatch(api, &b, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type batchResultsCmd struct {
+	ID     string `arg:"" help:"The batch."`
+	Follow bool   `short:"f" help:"Wait for those that are still to come."`
+}
+
+// Run prints results: with --json one result a line, otherwise a line for a
+// person.
+func (c *batchResultsCmd) Run(a *app) error {
+	api, err := a.client()
+	if err != nil {
+		return err
+	}
+	for raw, err := range api.Results(a.ctx, job.ID(c.ID), c.Follow) {
+		if err != nil {
+			return err
+		}
+		if a.JSON {
+			a.printf("%s\n", raw)
+			continue
+		}
+		var r job.Result
+		if err := json.Unmarshal(raw, &r); err != nil {
+			return fmt.Errorf("read result: %w", err)
+		}
+		a.printf("%s  %-16s %8.1f ms  %s  %s\n", r.ID, r.Outcome, r.Usage.WallMS, r.Name, gist(&r))
+	}
+	return nil
+}
+
+// gist is the one line of a result that says most.
+func gist(r *job.Result) string {
+	text := r.Stdout.Text
+	switch {
+	case r.Exception != nil:
+		text = r.Exception.Type + ": " + r.Exception.Message
+	case r.Message != "":
+		text = r.Message
+	case r.Tests != nil:
+		text = fmt.Sprintf("%d of %d tests passed", r.Tests.Passed, r.Tests.Total)
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	if len(line) > 80 {
+		line = strings.ToValidUTF8(line[:80], "") + "…"
+	}
+	return line
+}
+
+type batchCancelCmd struct {
+	ID string `arg:"" help:"The batch."`
+}
+
+// Run cancels a batch.
+func (c *batchCancelCmd) Run(a *app) error {
+	api, err := a.client()
+	if err != nil {
+		return err
+	}
+	b, err := api.CancelBatch(a.ctx, job.ID(c.ID))
+	if err != nil {
+		return err
+	}
+	return a.showBatch(api, b, false)
+}
+
+type batchRetryCmd struct {
+	ID   string `arg:"" help:"The batch."`
+	Wait bool   `help:"Wait for the end."`
+}
+
+// Run retries a batch.
+func (c *batchRetryCmd) Run(a *app) error {
+	api, err := a.client()
+	if err != nil {
+		return err
+	}
+	b, err := api.RetryBatch(a.ctx, job.ID(c.ID))
+	if err != nil {
+		return err
+	}
+	return a.showBatch(api, b, c.Wait)
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"golang.org/x/term"
+
+	"github.com/assay-run/assay/pkg/client"
+)
+
+// Exit codes that are not a program's own.
+const (
+	exitTimedOut = 124 // as timeout(1)
+	exitOurs     = 125 // the request was refused, or something of ours failed; as docker run
+	exitMemory   = 137 // 128 + SIGKILL, which is what the kernel does about memory
+)
+
+// cli is every command, flag and environment variable.
+type cli struct {
+	globals
+
+	Run     runCmd     `cmd:"" help:"Run a program and be it: its output, its exit code."`
+	Batch   batchCmd   `cmd:"" help:"Many jobs together."`
+	Job     jobCmd     `cmd:"" help:"One job."`
+	Policy  policyCmd  `cmd:"" help:"What programs may do."`
+	Worker  workerCmd  `cmd:"" help:"The machines that run jobs."`
+	Doctor  doctorCmd  `cmd:"" help:"Check what this host can run and enforce, and say what to do about the rest."`
+	Dev     devCmd     `cmd:"" help:"Run a whole fleet on this machine."`
+	//Demo    demoCmd    `cmd:"" help:"Run 328 real programs through a fleet of its own and check every verdict."`
+	Version versionCmd `cmd:"" help:"Print the version."`
+}
+
+// globals are the flags of every command.
+type globals struct {
+	URL      string        `name:"url" env:"ASSAY_URL" default:"http://127.0.0.1:8080" placeholder:"URL" help:"The fleet to talk to (${env})."`
+	Token    string        `name:"token" env:"ASSAY_TOKEN" placeholder:"TOKEN" help:"Token for that fleet (${env})."`
+	Patience time.Duration `name:"patience" env:"ASSAY_PATIENCE" default:"10s" help:"How long to try while the fleet does not answer."`
+	JSON     bool          `name:"json" help:"Print JSON."`
+}
+
+// app is what commands work with.
+type app struct {
+	globals
+	ctx            context.Context
+	stdin          io.Reader
+	stdout, stderr io.Writer
+}
+
+// exitCode is an error that is only an exit code: everything was said already.
+type exitCode int
+
+func (c exitCode) Error() string { return fmt.Sprintf("exit %d", int(c)) }
+
+// exited carries kong's wish to exit (after --help) out of its depths.
+type exited int
+
+// run is the whole program. It returns the exit code.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
+	defer func() {
+		if e, ok := recover().(exited); ok {
+			code = int(e)
+		}
+	}()
+	var c cli
+	parser, err := kong.New(&c,
+		kong.Name("assay"),
+		kong.Description("Run untrusted programs under capability policies: one, or a million."),
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(code int) { panic(exited(code)) }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.UsageOnError(),
+	)
+	if err != nil {
+		fmt.Fprintln(stderr, "assay:", err)
+		return exitOurs
+	}
+	parsed, err := parser.Parse(args)
+	if err != nil {
+		fmt.Fprintf(stderr, "assay: %v; see assay --help\n", err)
+		return exitOurs
+	}
+	a := &app{globals: c.globals, ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr}
+	return a.report(parsed.Run(a))
+}
+
+// report says what went wrong and returns the exit code for it.
+func (a *app) report(err error) int {
+	var code exitCode
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &code):
+		return int(code)
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintln(a.stderr, "assay: interrupted")
+	default:
+		fmt.Fprintln(a.stderr, "assay:", err)
+	}
+	return exitOurs
+}
+
+// client returns a client of the chosen fleet.
+func (a *app) client() (*client.Client, error) {
+	c, err := client.New(a.URL, client.WithToken(a.Token), client.WithPatience(a.Patience))
+	if err != nil {
+		return nil, fmt.Errorf("--url or ASSAY_URL: %w", err)
+	}
+	return c, nil
+}
+
+// printJSON prints v as one line of JSON.
+func (a *app) printJSON(v any) error {
+	enc := json.NewEncoder(a.stdout)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// printf prints a line for a person.
+func (a *app) printf(format string, args ...any) { fmt.Fprintf(a.stdout, format, args...) }
+
+// isTerminal reports whether w is a terminal.
+func isTerminal(w any) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/assay-run/assay/internal/dev"
+)
+
+type devCmd struct {
+	Data    string   `env:"ASSAY_DATA" placeholder:"DIR" help:"Data directory (default: assay in $$XDG_DATA_HOME or ~/.local/share)."`
+	Listen  string   `env:"ASSAY_LISTEN" default:"127.0.0.1:8080" help:"Address of the API; port 0 takes a free one."`
+	Archive []string `name:"image-archive" env:"ASSAY_IMAGE_ARCHIVES" placeholder:"FILE" help:"OCI archives to import (default: .cache/images/*.tar beside bin)."`
+	Runtime string   `env:"ASSAY_RUNTIME" enum:"containerd,noop" default:"containerd" help:"containerd, or noop: run nothing, to measure the rest."`
+	Verbose bool     `short:"v" help:"Copy every process's log to stderr."`
+}
+
+// Run runs a fleet until a signal comes.
+func (c *devCmd) Run(a *app) error {
+	cfg, err := c.config(a)
+	if err != nil {
+		return err
+	}
+	f, err := dev.StartFleet(a.ctx, cfg)
+	if err != nil {
+		return err
+	}
+	a.printf("assay: ready on %s\n", f.URL())
+	select {
+	case <-a.ctx.Done():
+		err = nil
+	case err = <-f.Failed():
+	}
+	return errors.Join(err, stopFleet(f))
+}
+
+// stopFleet stops a fleet, however the command's own context ended.
+func stopFleet(f *dev.Fleet) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	return f.Stop(ctx)
+}
+
+func (c *devCmd) config(a *app) (dev.FleetConfig, error) {
+	bin, err := binDir()
+	if err != nil {
+		return dev.FleetConfig{}, err
+	}
+	cfg := dev.FleetConfig{
+		Dir: c.Data, Listen: c.Listen, BinDir: bin, Runtime: c.Runtime,
+		ImageArchives: c.Archive, Verbose: c.Verbose, Stderr: a.stderr, Log: devLog(a.stderr, c.Verbose),
+	}
+	if cfg.Dir == "" {
+		if cfg.Dir, err = dataDir(); err != nil {
+			return cfg, err
+		}
+	}
+	if len(cfg.ImageArchives) == 0 {
+		cfg.ImageArchives = defaultArchives(bin)
+	}
+	for i, file := range cfg.ImageArchives {
+		if cfg.ImageArchives[i], err = filepath.Abs(file); err != nil {
+			return cfg, err
+		}
+		if _, err := os.Stat(file); err != nil {
+			return cfg, fmt.Errorf("--image-archive: %w", err)
+		}
+	}
+	if len(cfg.ImageArchives) == 0 && c.Runtime == "containerd" {
+		return cfg, fmt.Errorf("there is no image in %s: run make image, or name one with --image-archive", filepath.Join(bin, "..", ".cache", "images"))
+	}
+	return cfg, nil
+}
+
+// binDir is where this program is, and its siblings with it.
+func binDir() (string, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find the other programs: %w", err)
+	}
+	if exe, err = filepath.EvalSymlinks(exe); err != nil {
+		return "", fmt.Errorf("find the other programs: %w", err)
+	}
+	return filepath.Dir(exe), nil
+}
+
+// dataDir is the default data directory.
+func dataDir() (string, error) {
+	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "assay"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("no home directory for the data: name one with --data: %w", err)
+	}
+	return filepath.Join(home, ".local", "share", "assay"), nil
+}
+
+// defaultArchives are the images that `make image` has built.
+func defaultArchives(bin string) []string {
+	found, err := filepath.Glob(filepath.Join(bin, "..", ".cache", "images", "*.tar"))
+	if err != nil {
+		return nil // only for a bad pattern
+	}
+	return found
+}
+
+func devLog(w io.Writer, verbose bool) *slog.Logger {
+	level := slog.LevelWarn
+	if verbose {
+		level = slog.LevelInfo
+	}
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
+}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"text/tabwriter"
+
+	"github.com/assay-run/assay/internal/doctor"
+)
+
+type doctorCmd struct {
+	Data string `env:"ASSAY_DATA" placeholder:"DIR" help:"Data directory to judge."`
+}
+
+// Run examines this host. The exit code says whether jobs can run here.
+func (c *doctorCmd) Run(a *app) error {
+	bin, err := binDir()
+	if err != nil {
+		return err
+	}
+	if c.Data == "" {
+		if c.Data, err = dataDir(); err != nil {
+			return err
+		}
+	}
+	archives := defaultArchives(bin)
+	for i := range archives {
+		archives[i] = filepath.Clean(archives[i])
+	}
+	found := doctor.Host{Bin: bin, Data: c.Data, Images: archives}.Examine(a.ctx)
+	if a.JSON {
+		if err := a.printJSON(found); err != nil {
+			return err
+		}
+	} else {
+		t := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
+		for _, f := range found {
+			fmt.Fprintf(t, "%s\t%s\t%s\n", f.Level, f.Check, f.Found)
+			if f.Advice != "" {
+				fmt.Fprintf(t, "\t\t→ %s\n", f.Advice)
+			}
+		}
+		if err := t.Flush(); err != nil {
+			return err
+		}
+	}
+	if !doctor.Healthy(found) {
+		return exitCode(exitOurs)
+	}
+	return nil
+}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/assay-run/assay/pkg/client"
+	"github.com/assay-run/assay/pkg/job"
+)
+
+type jobCmd struct {
+	Get       jobGetCmd       `cmd:"" help:"Show a job."`
+	Logs      jobLogsCmd      `cmd:"" help:"Print what a finished job wrote."`
+	Artifacts jobArtifactsCmd `cmd:"" help:"List the files that a job left behind, or fetch them."`
+	Cancel    jobCancelCmd    `cmd:"" help:"End a job."`
+}
+
+type jobGetCmd struct {
+	ID   string        `arg:"" help:"The job."`
+	Wait time.Duration `help:"Wait at most this long for the end."`
+}
+
+// Run shows a job.
+func (c *jobGetCmd) Run(a *app) error {
+	api, err := a.client()
+	if err != nil {
+		return err
+	}
+	j, err := api.Job(a.ctx, job.ID(c.ID), c.Wait)
+	if err != nil {
+		return err
+	}
+	if a.JSON {
+		return a.printJSON(j)
+	}
+	a.printf("job %s", j.ID)
+	if j.Spec.Name != "" {
+		a.printf(" (%s)", j.Spec.Name)
+	}
+	a.printf(": %s", j.State)
+	if j.Worker != "" {
+		a.printf(" on %s", j.Worker)
+	}
+	if r := j.Result; r != nil {
+		a.printf(", %s: %s", r.Outcome, gist(r))
+	}
+	a.printf("\n")
+	return nil
+}
+
+type jobLogsCmd struct {
+	ID string `arg:"" help:"The job."`
+}
+
+// Run prints a job's streams where they belong.
+func (c *jobLogsCmd) Run(a *app) error {
+	api, err := a.client()
+	if err != nil {
+		return err
+	}
+	j, err := api.Job(a.ctx, job.ID(c.ID), 0)
+	if err != nil {
+		return err
+	}
+	r := j.Result
+	if r == nil {
+		return fmt.Errorf("job %s is %s: it has written nothing that is recorded", j.ID, j.State)
+	}
+	if a.JSON {
+		return a.printJSON(map[string]job.Output{"stdout": r.Stdout, "stderr": r.Stderr})
+	}
+	fmt.Fprint(a.stdout, r.Stdout.Text)
+	fmt.Fprint(a.stderr, r.Stderr.Text)
+	for _, s := range r.Steps {
+		fmt.Fprint(a.stdout, s.Stdout.Text)
+		fmt.Fprint(a.stderr, s.Stderr.Text)
+	}
+	return nil
+}
+
+type jobCancelCmd struct {
+	ID string `arg:"" help:"The job."`
+}
+
+// Run cancels a job.
+func (c *jobCancelCmd) Run(a *app) error {
+	api, err := a.client()
+	if err != nil {
+		return err
+	}
+	got, err := api.Cancel(a.ctx, job.ID(c.ID))
+	if err != nil {
+		return err
+	}
+	if a.JSON {
+		return a.printJSON(got)
+	}
+	switch got.State {
+	case job.Running:
+		a.printf("job %s is being stopped\n", got.ID)
+	case job.Finished:
+		a.printf("job %s had finished before\n", got.ID)
+	default:
+		a.printf("job %s is %s\n", got.ID, got.State)
+	}
+	return nil
+}
+
+type jobArtifactsCmd struct {
+	ID  string `arg:"" help:"The job."`
+	Out string `placeholder:"DIR" help:"Fetch them into this directory."`
+}
+
+// Run lists or fetches artifacts.
+func (c *jobArtifactsCmd) Run(a *app) error {
+	api, err := a.client()
+	if err != nil {
+		return err
+	}
+	found, err := api.Artifacts(a.ctx, job.ID(c.ID))
+	if err != nil {
+		return err
+	}
+	if c.Out != "" {
+		if err := c.fetch(a, api, found); err != nil {
+			return err
+		}
+	}
+	if a.JSON {
+		return a.printJSON(found)
+	}
+	for _, f := range found {
+		where := f.Path
+		if c.Out != "" {
+			where = filepath.Join(c.Out, f.Path)
+		}
+		a.printf("%10d  %s  %s\n", f.Bytes, f.SHA256[:min(12, len(f.SHA256))], where)
+	}
+	return nil
+}
+
+// fetch writes artifacts below the directory. Their paths are whatever a job
+// chose: the root keeps them in, links that are already there included.
+func (c *jobArtifactsCmd) fetch(a *app, api *client.Client, found []job.Artifact) error {
+	if err := os.MkdirAll(c.Out, 0o755); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(c.Out)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for _, f := range found {
+		if err := c.fetchOne(a, api, root, f); err != nil {
+			return fmt.Errorf("artifact %q: %w", f.Path, err)
+		}
+	}
+	return nil
+}
+
+func (c *jobArtifactsCmd) fetchOne(a *app, api *client.Client, root *os.Root, f job.Artifact) (err error) {
+	name := strings.TrimPrefix(path.Clean("/"+f.Path), "/")
+	if name == "" || !filepath.IsLocal(name) {
+		return fmt.Errorf("is not a path of a file")
+	}
+	body, err := api.Artifact(a.ctx, job.ID(c.ID), f.Path)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
+		return err
+	}
+	_ = root.Remove(name) // a link that is already there is replaced, not written through
+	out, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	sum := sha256.New()
+	_, err = io.Copy(io.MultiWriter(out, sum), body)
+	if cerr := out.Close(); err == nil {
+		err = cerr
+	}
+	if got := hex.EncodeToString(sum.Sum(nil)); err == nil && got != f.SHA256 {
+		err = fmt.Errorf("arrived as sha256 %s, recorded as %s", got, f.SHA256)
+	}
+	return err
+}

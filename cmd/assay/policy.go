@@ -1,0 +1,170 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+)
+
+type policyCmd struct {
+	Explain policyExplainCmd `cmd:"" help:"Print what would enforce each capability of a policy, before anything runs."`
+	Put     policyPutCmd     `cmd:"" help:"Store a policy under a name."`
+	Get     policyGetCmd     `cmd:"" help:"Print a stored policy."`
+	List    policyListCmd    `cmd:"" help:"List the stored policies."`
+}
+
+type policyExplainCmd struct {
+	File string `arg:"" help:"Policy: a JSON file, or the name of a stored one."`
+}
+
+// Run explains a policy for a connected worker.
+func (c *policyExplainCmd) Run(a *app) error {
+	raw, err := readPolicy(c.File)
+	if err != nil {
+		return err
+	}
+	fleet, err := a.client()
+	if err != nil {
+		return err
+	}
+	e, err := fleet.Explain(a.ctx, raw)
+	if err != nil {
+		return err
+	}
+	if a.JSON {
+		if err := a.printJSON(e); err != nil {
+			return err
+		}
+	} else {
+		a.printExplanation(e)
+	}
+	if e.Refused != "" {
+		return fmt.Errorf("a job with this policy would be refused: %s", e.Refused)
+	}
+	return nil
+}
+
+func (a *app) printExplanation(e *api.Explanation) {
+	if e.Host == "" {
+		a.printf("no worker is connected: this is the whole policy, but nobody knows what would enforce it\n%s\n", e.Policy)
+		return
+	}
+	t := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "CAPABILITY\tREQUESTED\tAPPLIED\tLEVEL\tMECHANISM")
+	for _, r := range e.Enforcement {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", r.Capability, r.Requested, r.Applied, r.Level, r.Mechanism)
+	}
+	_ = t.Flush()
+	a.printf("(as worker %s would enforce it)\n", e.Host)
+}
+
+type policyPutCmd struct {
+	Name string `arg:"" help:"The name."`
+	File string `arg:"" help:"JSON file." type:"existingfile"`
+}
+
+// Run stores a policy.
+func (c *policyPutCmd) Run(a *app) error {
+	raw, err := os.ReadFile(c.File)
+	if err != nil {
+		return err
+	}
+	if !json.Valid(raw) {
+		return job.Invalid(c.File, "is not JSON")
+	}
+	fleet, err := a.client()
+	if err != nil {
+		return err
+	}
+	if err := fleet.PutPolicy(a.ctx, c.Name, raw); err != nil {
+		return err
+	}
+	if !a.JSON {
+		a.printf("stored; jobs use it with \"policy\": %q\n", c.Name)
+	}
+	return nil
+}
+
+type policyGetCmd struct {
+	Name string `arg:"" help:"The name."`
+}
+
+// Run prints a stored policy.
+func (c *policyGetCmd) Run(a *app) error {
+	fleet, err := a.client()
+	if err != nil {
+		return err
+	}
+	raw, err := fleet.Policy(a.ctx, c.Name)
+	if err != nil {
+		return err
+	}
+	a.printf("%s\n", raw)
+	return nil
+}
+
+type policyListCmd struct{}
+
+// Run lists stored policies.
+func (c *policyListCmd) Run(a *app) error {
+	fleet, err := a.client()
+	if err != nil {
+		return err
+	}
+	found, err := fleet.Policies(a.ctx)
+	if err != nil {
+		return err
+	}
+	if a.JSON {
+		return a.printJSON(found)
+	}
+	for _, p := range found {
+		a.printf("%s  version %d  %s\n", p.Name, p.Version, p.CreatedAt.Format(time.DateTime))
+	}
+	return nil
+}
+
+type workerCmd struct {
+	List workerListCmd `cmd:"" help:"List the connected workers."`
+}
+
+type workerListCmd struct{}
+
+// Run lists workers.
+func (c *workerListCmd) Run(a *app) error {
+	fleet, err := a.client()
+	if err != nil {
+		return err
+	}
+	found, err := fleet.Workers(a.ctx)
+	if err != nil {
+		return err
+	}
+	if a.JSON {
+		return a.printJSON(found)
+	}
+	t := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "WORKER\tPOOL\tBUSY\tSLOTS\tISOLATION\tUP\tVERSION")
+	for _, w := range found {
+		var h policy.Host
+		_ = json.Unmarshal(w.Host, &h) // a worker of another version: shown without
+		levels := make([]string, len(h.Isolations))
+		for i, l := range h.Isolations {
+			levels[i] = string(l)
+		}
+		state := ""
+		if w.Draining {
+			state = " (draining)"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s%s\t%s\n", w.ID, w.Pool, w.Busy, w.Slots, strings.Join(levels, ","),
+			time.Since(w.StartedAt).Round(time.Second), state, w.Version)
+	}
+	return t.Flush()
+}

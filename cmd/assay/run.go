@@ -1,0 +1,266 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/pkg/client"
+	"github.com/assay-run/assay/pkg/job"
+)
+
+type runCmd struct {
+	File      string   `arg:"" help:"A .py file or - (python on stdin) is a python program; another file runs by its #! line; anything else is a command of the image."`
+	Args      []string `arg:"" optional:"" help:"Arguments of the program, after --."`
+	Policy    string   `placeholder:"FILE" help:"Policy: a JSON file, or the name of a stored one."`
+	Image     string   `placeholder:"IMAGE" help:"Image to run in (default: python)."`
+	Isolation string   `placeholder:"LEVEL" enum:",cell,task,gvisor,vm" default:"" help:"Wall around the program: cell, task, gvisor or vm."`
+	Tests     string   `placeholder:"FILE" help:"Grade the file as a solution against the tests in this JSON file."`
+	Stdin     string   `placeholder:"FILE" help:"Standard input of a command; - is this one."`
+	Name      string   `help:"Name of the job."`
+}
+
+// Run runs one program as if it were this process.
+func (c *runCmd) Run(a *app) error {
+	spec, err := c.spec(a)
+	if err != nil {
+		return err
+	}
+	api, err := a.client()
+	if err != nil {
+		return err
+	}
+	if err := policyFlags(a, api, &spec, c.Policy, c.Isolation); err != nil {
+		return err
+	}
+	res, err := runJob(a.ctx, api, spec)
+	if err != nil {
+		return err
+	}
+	if a.JSON {
+		return a.printJSON(res)
+	}
+	fmt.Fprint(a.stdout, res.Stdout.Text)
+	fmt.Fprint(a.stderr, res.Stderr.Text)
+	a.explainEnd(res)
+	if code := exitCodeOf(res); code != 0 {
+		return exitCode(code)
+	}
+	return nil
+}
+
+// runJob submits a job and waits. If we are interrupted, so is the job.
+func runJob(ctx context.Context, api *client.Client, spec job.Spec) (*job.Result, error) {
+	accepted, err := api.Submit(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	res, err := api.Result(ctx, accepted.ID)
+	if ctx.Err() != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		if _, err := api.Cancel(ctx, accepted.ID); err != nil {
+			return nil, fmt.Errorf("interrupted, and job %s may still run: %w", accepted.ID, err)
+		}
+	}
+	return res, err
+}
+
+// spec makes the job that the arguments describe.
+func (c *runCmd) spec(a *app) (job.Spec, error) {
+	s := job.Spec{Name: c.Name, Image: c.Image}
+	content, err := c.content(a.stdin)
+	if err != nil {
+		return s, err
+	}
+	python := c.File == "-" || strings.HasSuffix(c.File, ".py")
+	switch {
+	case c.Tests != "":
+		raw, err := os.ReadFile(c.Tests)
+		if err != nil {
+			return s, fmt.Errorf("--tests: %w", err)
+		}
+		s.Program.Tests = &job.Tests{}
+		if err := job.Decode(raw, "tests", s.Program.Tests); err != nil {
+			return s, fmt.Errorf("--tests %s: %w", c.Tests, err)
+		}
+		s.Program.Tests.Code = string(content)
+		return s, nil
+	case python && len(c.Args) == 0 && c.Stdin == "":
+		s.Program.Python = &job.Python{Code: string(content)}
+		return s, nil
+	case content == nil:
+		s.Program.Command = &job.Command{Argv: append([]string{c.File}, c.Args...)}
+	default:
+		name := "/workspace/" + filepath.Base(c.File)
+		if c.File == "-" {
+			name = "/workspace/stdin.py"
+		}
+		s.Files = map[string]job.File{name: inlineFile(content)}
+		s.Program.Command = &job.Command{Argv: append(append(interpreter(content, python), name), c.Args...)}
+	}
+	s.Program.Command.Stdin, err = c.input(a.stdin)
+	return s, err
+}
+
+// content reads the program; nil if it is a command of the image.
+func (c *runCmd) content(stdin io.Reader) ([]byte, error) {
+	if c.File == "-" {
+		return io.ReadAll(stdin)
+	}
+	b, err := os.ReadFile(c.File)
+	if err == nil && !bytes.HasPrefix(b, []byte("\x7fELF")) {
+		return b, nil
+	}
+	if err != nil && (strings.HasSuffix(c.File, ".py") || c.Tests != "") {
+		return nil, err
+	}
+	return nil, nil // a binary of this host says nothing about the image's
+}
+
+// input reads what the program gets as its standard input.
+func (c *runCmd) input(stdin io.Reader) (string, error) {
+	switch c.Stdin {
+	case "":
+		return "", nil
+	case "-":
+		b, err := io.ReadAll(stdin)
+		return string(b), err
+	}
+	b, err := os.ReadFile(c.Stdin)
+	return string(b), err
+}
+
+// interpreter returns the words of a script's #! line.
+func interpreter(script []byte, python bool) []string {
+	line, _, _ := bytes.Cut(script, []byte("\n"))
+	if words, ok := bytes.CutPrefix(line, []byte("#!")); ok && len(bytes.Fields(words)) > 0 {
+		return strings.Fields(string(words))
+	}
+	if python {
+		return []string{"python3"}
+	}
+	return []string{"/bin/sh"}
+}
+
+func inlineFile(content []byte) job.File {
+	text := string(content)
+	if utf8.Valid(content) {
+		return job.File{Text: &text}
+	}
+	text = base64.StdEncoding.EncodeToString(content)
+	return job.File{Base64: &text}
+}
+
+// policyFlags puts --policy and --isolation into a job.
+func policyFlags(a *app, api *client.Client, s *job.Spec, policy, isolation string) error {
+	raw, err := readPolicy(policy)
+	if err != nil {
+		return err
+	}
+	if isolation != "" {
+		if raw, err = withIsolation(a.ctx, api, raw, isolation); err != nil {
+			return err
+		}
+	}
+	s.Policy = raw
+	return nil
+}
+
+// readPolicy returns what --policy means: a file's content, or a name.
+func readPolicy(policy string) (json.RawMessage, error) {
+	if policy == "" {
+		return nil, nil
+	}
+	raw, err := os.ReadFile(policy)
+	switch {
+	case err == nil && json.Valid(raw):
+		return raw, nil
+	case err == nil:
+		return nil, fmt.Errorf("--policy %s: the file is not JSON", policy)
+	case os.IsNotExist(err) && !strings.ContainsAny(policy, "./"):
+		return json.Marshal(policy)
+	}
+	return nil, fmt.Errorf("--policy: %w", err)
+}
+
+// withIsolation lays an isolation over a policy, which may be a stored one.
+func withIsolation(ctx context.Context, api *client.Client, raw json.RawMessage, isolation string) (json.RawMessage, error) {
+	var name string
+	if json.Unmarshal(raw, &name) == nil && name != "" {
+		stored, err := api.Policy(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		raw = stored
+	}
+	fields := map[string]json.RawMessage{}
+	if len(raw) > 0 {
+		if err := json.Unmarshal(raw, &fields); err != nil {
+			return nil, fmt.Errorf("--policy: must be an object: %w", err)
+		}
+	}
+	level, err := json.Marshal(isolation)
+	if err != nil {
+		return nil, err
+	}
+	fields["isolation"] = level
+	return json.Marshal(fields)
+}
+
+// explainEnd says on stderr how a program ended that did not simply exit.
+func (a *app) explainEnd(r *job.Result) {
+	if t := r.Tests; t != nil {
+		a.printf("%d of %d tests passed, score %.3g\n", t.Passed, t.Total, t.Score)
+		for _, f := range r.Feedback {
+			a.printf("%s\n", f)
+		}
+	}
+	switch r.Outcome {
+	case job.Succeeded, job.Failed:
+		return
+	case job.Exception:
+		if e := r.Exception; e != nil && !strings.Contains(r.Stderr.Text, e.Traceback) {
+			fmt.Fprintln(a.stderr, strings.TrimRight(e.Traceback, "\n"))
+		}
+		return
+	}
+	text := strings.ReplaceAll(string(r.Outcome), "_", " ")
+	if r.Message != "" {
+		text += ": " + r.Message
+	}
+	fmt.Fprintln(a.stderr, "assay:", text)
+}
+
+// exitCodeOf returns the exit code that stands for how a program ended.
+func exitCodeOf(r *job.Result) int {
+	own := 0
+	if r.ExitCode != nil {
+		own = *r.ExitCode
+	}
+	switch r.Outcome {
+	case job.Succeeded:
+		return own
+	case job.TimedOut:
+		return exitTimedOut
+	case job.OutOfMemory:
+		return exitMemory
+	case job.Signaled:
+		if n := unix.SignalNum(r.Signal); n != 0 {
+			return 128 + int(n)
+		}
+	case job.PolicyViolation, job.OutcomeCanceled, job.Expired, job.Lost:
+		return exitOurs
+	}
+	return max(own, 1)
+}

@@ -1,0 +1,162 @@
+package dev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// child is one of our own programs: started again when it dies, because a fleet heals, but given up on when it cannot
+// even start.
+type child struct {
+	name, path, logFile string
+	env                 []string
+	patience            time.Duration // from SIGTERM to SIGKILL
+	copyTo              io.Writer     // its log goes there too; nil: only to the file
+	log                 *slog.Logger
+
+	mu       sync.Mutex
+	current  *process
+	stopping bool
+	gaveUp   error
+	quit     chan struct{}
+	done     chan struct{} // closed when no process is left and none will be started
+}
+
+const (
+	firstPause = 100 * time.Millisecond
+	maxPause   = 5 * time.Second
+	// A child that lived this long was healthy: the next pause is the first again.
+	healthyAfter = 5 * time.Second
+	// A child that ends by itself this often in a row, each time young, will not get better.
+	maxDeaths = 8
+)
+
+// start starts the program and keeps it running until stop.
+func (c *child) start() error {
+	if _, err := os.Stat(c.path); err != nil {
+		return fmt.Errorf("the program %s is missing: run make build", c.path)
+	}
+	c.quit, c.done = make(chan struct{}), make(chan struct{})
+	p, log, err := c.launch()
+	if err != nil {
+		close(c.done)
+		return err
+	}
+	go func() {
+		defer close(c.done)
+		c.keep(p, log)
+	}()
+	return nil
+}
+
+// launch starts one process. Its log is appended to, so that the reason of a crash is still there after the restart.
+func (c *child) launch() (*process, *os.File, error) {
+	log, err := os.OpenFile(c.logFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open the log of %s: %w", c.name, err)
+	}
+	cmd := exec.Command(c.path)
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), isCredential), c.env...)
+	cmd.Stdout, cmd.Stderr = log, log
+	if c.copyTo != nil {
+		both := io.MultiWriter(log, c.copyTo)
+		cmd.Stdout, cmd.Stderr = both, both
+		// A grandchild that keeps the pipe open must not keep us waiting.
+		cmd.WaitDelay = time.Second
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopping {
+		log.Close()
+		return nil, nil, errStopping
+	}
+	p, err := startProcess(cmd, syscall.SIGKILL)
+	if err != nil {
+		log.Close()
+		return nil, nil, fmt.Errorf("start %s: %w", c.path, err)
+	}
+	c.current = p
+	return p, log, nil
+}
+
+// isCredential picks out what a worker must not inherit: it sits beside untrusted code.
+func isCredential(env string) bool { return strings.HasPrefix(env, "ASSAY_DATABASE_URL=") }
+
+// killed reports whether a signal ended the process.
+func (p *process) killed() bool {
+	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled()
+}
+
+var errStopping = errors.New("stopping")
+
+// keep waits for the process to die, and starts it again after a pause that grows.
+func (c *child) keep(p *process, log *os.File) {
+	pause, deaths := firstPause, 0
+	for {
+		born := time.Now()
+		<-p.done
+		log.Close()
+		// Whoever kills it wants to see it come back.
+		if time.Since(born) > healthyAfter || p.killed() {
+			pause, deaths = firstPause, 0
+		}
+		if deaths++; deaths == maxDeaths {
+			c.giveUp(fmt.Errorf("%s keeps ending: %w\n%s", c.name, orUnknown(p.err), tail(c.logFile)))
+			return
+		}
+		select {
+		case <-c.quit:
+			return
+		case <-time.After(pause):
+		}
+		c.log.Warn("program ended; starting it again", "program", c.name, "error", orUnknown(p.err), "log", c.logFile)
+		pause = min(2*pause, maxPause)
+		var err error
+		if p, log, err = c.launch(); err != nil {
+			if !errors.Is(err, errStopping) {
+				c.giveUp(err)
+			}
+			return
+		}
+	}
+}
+
+func (c *child) giveUp(why error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.gaveUp = why
+	c.log.Error("program given up on", "program", c.name, "error", why)
+}
+
+// givenUp returns why the program is no longer started; nil while it is.
+func (c *child) givenUp() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.gaveUp
+}
+
+// stop ends the program for good: SIGTERM, then, when it runs out of patience, SIGKILL.
+func (c *child) stop(ctx context.Context) error {
+	c.mu.Lock()
+	already := c.stopping
+	c.stopping = true
+	p := c.current
+	c.mu.Unlock()
+	if !already {
+		close(c.quit)
+	}
+	p.stop(ctx, c.patience, syscall.SIGTERM)
+	<-c.done
+	return nil
+}

@@ -1,0 +1,274 @@
+package dev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/assay-run/assay/pkg/client"
+)
+
+// FleetConfig describes a whole fleet on this machine. Dir and BinDir are required.
+type FleetConfig struct {
+	// Dir is the data directory: everything that the fleet keeps is below it.
+	Dir string
+	// Listen is the API's address; port 0 takes a free one.
+	Listen string
+	// BinDir holds dispatcher, worker and guest.
+	BinDir string
+	// ImageArchives are OCI archives that the worker imports.
+	ImageArchives []string
+	// Runtime is containerd (default), or noop: no isolation and no containerd.
+	Runtime string
+	// Env is added to the environment of dispatcher and worker, as NAME=value; it wins.
+	Env []string
+	// Verbose copies the log of every process to Stderr.
+	Verbose bool
+	Stderr  io.Writer
+	Log     *slog.Logger
+}
+
+// Fleet is a running fleet.
+type Fleet struct {
+	cfg    FleetConfig
+	url    string
+	lock   *Lock
+	stops  []func(context.Context) error // in the order of starting
+	failed chan error                    // a component that is not restarted has ended
+	wg     sync.WaitGroup                // watchers of components
+	quit   chan struct{}                 // closed when stopping begins
+	once   sync.Once
+	err    error
+}
+
+// Times that a fleet is given.
+const (
+	startPatience  = 2 * time.Minute  // from the first component to the first registered worker
+	workerPatience = 30 * time.Second // to finish or hand back what it runs
+	childPatience  = 15 * time.Second
+)
+
+// StartFleet starts Postgres, NATS, containerd, a dispatcher and a worker, and returns when a job can be submitted and a
+// worker is there to run it. What was started is stopped again if anything fails. The context bounds the starting only.
+func StartFleet(ctx context.Context, cfg FleetConfig) (_ *Fleet, err error) {
+	ctx, cancel := context.WithTimeout(ctx, startPatience)
+	defer cancel()
+	f := &Fleet{cfg: cfg, failed: make(chan error, 4), quit: make(chan struct{})}
+	if f.cfg.Log == nil {
+		f.cfg.Log = slog.Default()
+	}
+	if f.cfg.Stderr == nil {
+		f.cfg.Stderr = os.Stderr
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Stop(context.WithoutCancel(ctx)))
+		}
+	}()
+	if f.cfg.Dir, err = filepath.Abs(cfg.Dir); err != nil {
+		return f, fmt.Errorf("data directory: %w", err)
+	}
+	if f.lock, err = Acquire(f.cfg.Dir); err != nil {
+		return f, err
+	}
+	env, err := f.components(ctx)
+	if err != nil {
+		return f, err
+	}
+	return f, f.programs(ctx, env)
+}
+
+// URL is where the API answers.
+func (f *Fleet) URL() string { return f.url }
+
+// Dir is the data directory.
+func (f *Fleet) Dir() string { return f.cfg.Dir }
+
+// Failed yields the reason if something ended that cannot be restarted; the fleet is to be stopped then.
+func (f *Fleet) Failed() <-chan error { return f.failed }
+
+// Stop stops everything in the order that loses nothing: the worker finishes or hands back its jobs, then the dispatcher,
+// then what they stand on. Stopping twice does nothing.
+func (f *Fleet) Stop(ctx context.Context) error {
+	f.once.Do(func() {
+		close(f.quit)
+		var errs []error
+		for i := len(f.stops) - 1; i >= 0; i-- {
+			errs = append(errs, f.stops[i](ctx))
+		}
+		f.wg.Wait()
+		if f.lock != nil {
+			errs = append(errs, f.lock.Release())
+		}
+		f.err = errors.Join(errs...)
+	})
+	return f.err
+}
+
+func (f *Fleet) onStop(stop func(context.Context) error) { f.stops = append(f.stops, stop) }
+
+// components starts what the programs stand on, and returns the environment that tells them where it is.
+func (f *Fleet) components(ctx context.Context) ([]string, error) {
+	pg, err := StartPostgres(ctx, PostgresConfig{Dir: f.path("postgres")})
+	if err != nil {
+		return nil, err
+	}
+	f.watch("postgres", pg.proc, nil)
+	f.onStop(pg.Stop)
+	nats, err := StartNATS(ctx, NATSConfig{Dir: f.path("nats"), Logger: f.cfg.Log})
+	if err != nil {
+		return nil, err
+	}
+	f.onStop(func(context.Context) error { nats.Stop(); return nil })
+	objects := f.path("objects")
+	if err := os.MkdirAll(objects, 0o755); err != nil {
+		return nil, fmt.Errorf("create the object directory: %w", err)
+	}
+	env := []string{
+		"ASSAY_DATABASE_URL=" + pg.DSN(),
+		"ASSAY_NATS_URL=" + nats.ClientURL(),
+		"ASSAY_OBJECTS_URL=file://" + objects,
+	}
+	if f.cfg.Runtime == "noop" {
+		return append(env, "ASSAY_RUNTIME=noop"), nil
+	}
+	c, err := StartContainerd(ctx, ContainerdConfig{Dir: f.path("containerd")})
+	if err != nil {
+		return nil, err
+	}
+	f.watchContainerd(c)
+	f.onStop(c.Stop)
+	return append(env, "ASSAY_RUNTIME=containerd", "ASSAY_CONTAINERD_ADDRESS="+c.Address()), nil
+}
+
+// programs starts the dispatcher and the worker.
+func (f *Fleet) programs(ctx context.Context, env []string) error {
+	listen, err := freeAddress(f.cfg.Listen)
+	if err != nil {
+		return err
+	}
+	f.url = "http://" + listen
+	state := f.path("worker")
+	if err := os.MkdirAll(state, 0o755); err != nil {
+		return fmt.Errorf("create the worker's directory: %w", err)
+	}
+	database, others := env[0], env[1:] // workers hold no database credentials
+	children := []*child{
+		{name: "dispatcher", patience: childPatience, env: append([]string{database, "ASSAY_LISTEN=" + listen}, others...)},
+		{name: "worker", patience: workerPatience, env: append([]string{
+			"ASSAY_STATE_DIR=" + state,
+			"ASSAY_WORKER_ID=dev",
+			"ASSAY_GUEST=" + filepath.Join(f.cfg.BinDir, "guest"),
+			"ASSAY_IMAGE_ARCHIVES=" + strings.Join(f.cfg.ImageArchives, ","),
+		}, others...)},
+	}
+	for _, c := range children {
+		c.path = filepath.Join(f.cfg.BinDir, c.name)
+		c.env = append(append(c.env, "ASSAY_METRICS_LISTEN=127.0.0.1:0"), f.cfg.Env...)
+		c.logFile = f.path(c.name + ".log")
+		c.log = f.cfg.Log
+		if f.cfg.Verbose {
+			c.copyTo = f.cfg.Stderr
+		}
+		if err := c.start(); err != nil {
+			return err
+		}
+		f.onStop(c.stop)
+	}
+	return f.answers(ctx, children)
+}
+
+// answers waits until the dispatcher accepts jobs and a worker has registered.
+func (f *Fleet) answers(ctx context.Context, children []*child) error {
+	api, err := client.New(f.url, client.WithPatience(0))
+	if err != nil {
+		return err
+	}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := api.Ready(ctx)
+		if err == nil {
+			ws, lerr := api.Workers(ctx)
+			if err = lerr; err == nil && len(ws) > 0 {
+				return nil
+			}
+		}
+		for _, c := range children {
+			if why := c.givenUp(); why != nil {
+				return why
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("the fleet did not get ready: %w: %w\n%s\n%s", ctx.Err(), orUnknown(err),
+				tail(children[0].logFile), tail(children[1].logFile))
+		}
+	}
+}
+
+// watch reports an end that nobody asked for. revive brings the component back; without, the fleet has failed.
+func (f *Fleet) watch(name string, p *process, revive func() (*process, error)) {
+	f.wg.Go(func() {
+		for {
+			select {
+			case <-f.quit:
+				return
+			case <-p.done:
+			}
+			select {
+			case <-f.quit: // both at once: it was asked for
+				return
+			default:
+			}
+			if revive == nil {
+				f.failed <- fmt.Errorf("%s ended: %w", name, orUnknown(p.err))
+				return
+			}
+			f.cfg.Log.Warn("component ended; starting it again", "component", name, "error", orUnknown(p.err))
+			next, err := revive()
+			if err != nil {
+				f.failed <- err
+				return
+			}
+			p = next
+		}
+	})
+}
+
+func (f *Fleet) watchContainerd(c *Containerd) {
+	f.watch("containerd", c.proc, func() (*process, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), startPatience)
+		defer cancel()
+		if err := c.Restart(ctx); err != nil {
+			return nil, err
+		}
+		return c.proc, nil
+	})
+}
+
+func (f *Fleet) path(name string) string { return filepath.Join(f.cfg.Dir, name) }
+
+// freeAddress turns port 0 into a free port. The dispatcher needs the same one again if it is restarted.
+func freeAddress(listen string) (string, error) {
+	l, err := net.Listen("tcp", listen)
+	if err != nil {
+		var errno syscall.Errno
+		if errors.As(err, &errno) && errno == syscall.EADDRINUSE {
+			return "", fmt.Errorf("%s is taken: choose another with --listen, such as --listen 127.0.0.1:0 for any free one", listen)
+		}
+		return "", fmt.Errorf("listen on %s: %w", listen, err)
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}

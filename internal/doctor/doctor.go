@@ -1,0 +1,213 @@
+// Package doctor looks at a host and says what it can run and enforce, and what
+// to do about the rest.
+//
+// It only reads: /proc, /sys, and the versions that programs print. What a
+// worker advertises is its runtime's own finding; this is for the person who
+// wonders why.
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// Level says how bad a finding is.
+type Level string
+
+// The levels.
+const (
+	OK      Level = "ok"
+	Limited Level = "limited" // works, but less is enforced or available
+	Missing Level = "missing" // jobs cannot run here
+)
+
+// Finding is the answer to one question.
+type Finding struct {
+	Check  string `json:"check"`
+	Level  Level  `json:"level"`
+	Found  string `json:"found"`
+	Advice string `json:"advice,omitempty"` // what to do, unless Level is OK
+}
+
+// Host is where to look; the zero value is this host.
+type Host struct {
+	Root   string // prefix of /proc, /sys and the like, for tests
+	Bin    string // directory of our own programs
+	Data   string // directory whose file system the fleet would fill
+	Images []string
+}
+
+// Examine asks every question.
+func (h Host) Examine(ctx context.Context) []Finding {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	out := []Finding{h.kernel(), h.root(), h.cgroup(), h.userNamespaces(), h.overlay(), h.seccomp()}
+	for _, p := range programs {
+		out = append(out, p.find(ctx))
+	}
+	return append(out, h.guest(), h.images(), h.disk(), h.memory())
+}
+
+// Healthy reports whether jobs can run here.
+func Healthy(fs []Finding) bool {
+	return !slices.ContainsFunc(fs, func(f Finding) bool { return f.Level == Missing })
+}
+
+func (h Host) path(p string) string { return filepath.Join(h.Root, p) }
+
+// read returns a small file's text, "" if it cannot be read.
+func (h Host) read(p string) string {
+	b, err := os.ReadFile(h.path(p))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+func ok(check, found string) Finding { return Finding{Check: check, Level: OK, Found: found} }
+
+func (h Host) kernel() Finding {
+	release := h.read("/proc/sys/kernel/osrelease")
+	var major, minor int
+	if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err != nil {
+		return Finding{"kernel", Limited, "unknown", "Assay is for Linux 5.10 and newer; /proc does not say what this is"}
+	}
+	if major < 5 || major == 5 && minor < 10 {
+		return Finding{"kernel", Missing, release, "use a distribution with Linux 5.10 or newer, such as Debian 12"}
+	}
+	return ok("kernel", release)
+}
+
+func (h Host) root() Finding {
+	if os.Geteuid() != 0 {
+		return Finding{"root", Missing, fmt.Sprintf("uid %d", os.Geteuid()), "containerd needs root: run the worker (or assay dev) with sudo"}
+	}
+	return ok("root", "uid 0")
+}
+
+// needed are the cgroup controllers without which a limit is not enforced.
+var needed = []string{"cpu", "memory", "pids"}
+
+func (h Host) cgroup() Finding {
+	if list := h.read("/sys/fs/cgroup/cgroup.controllers"); list != "" {
+		return judgeControllers("cgroup v2", strings.Fields(list))
+	}
+	var have []string
+	for _, line := range strings.Split(h.read("/proc/self/cgroup"), "\n") {
+		if parts := strings.SplitN(line, ":", 3); len(parts) == 3 {
+			have = append(have, strings.Split(parts[1], ",")...)
+		}
+	}
+	return judgeControllers("cgroup v1", have)
+}
+
+func judgeControllers(version string, have []string) Finding {
+	var lacking []string
+	for _, c := range needed {
+		if !slices.Contains(have, c) {
+			lacking = append(lacking, c)
+		}
+	}
+	if len(lacking) == 0 {
+		return ok("cgroup", version+" with "+strings.Join(needed, ", "))
+	}
+	return Finding{"cgroup", Missing, version + " without " + strings.Join(lacking, ", "),
+		"limits need these controllers: mount cgroup v2 at /sys/fs/cgroup, or boot with cgroup_enable=memory"}
+}
+
+func (h Host) userNamespaces() Finding {
+	const check = "user namespaces"
+	most := h.read("/proc/sys/user/max_user_namespaces")
+	switch {
+	case most == "":
+		return Finding{check, Missing, "not in this kernel", "use a kernel with CONFIG_USER_NS"}
+	case most == "0":
+		return Finding{check, Missing, "switched off", "sysctl -w user.max_user_namespaces=15000"}
+	case h.read("/proc/sys/kernel/unprivileged_userns_clone") == "0":
+		return Finding{check, Limited, "for root only", "cells need them without root: sysctl -w kernel.unprivileged_userns_clone=1"}
+	case h.read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1":
+		return Finding{check, Limited, "restricted by AppArmor", "cells need them: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"}
+	}
+	return ok(check, "at most "+most)
+}
+
+func (h Host) overlay() Finding {
+	for _, line := range strings.Split(h.read("/proc/filesystems"), "\n") {
+		if strings.TrimSpace(strings.TrimPrefix(line, "nodev")) == "overlay" {
+			return ok("overlayfs", "available")
+		}
+	}
+	return Finding{"overlayfs", Limited, "not loaded", "modprobe overlay; without it containerd copies images, which is slow"}
+}
+
+func (h Host) seccomp() Finding {
+	if h.read("/proc/sys/kernel/seccomp/actions_avail") == "" {
+		return Finding{"seccomp", Missing, "not in this kernel", "use a kernel with CONFIG_SECCOMP_FILTER"}
+	}
+	return ok("seccomp", "filters available")
+}
+
+func (h Host) guest() Finding {
+	file := filepath.Join(h.Bin, "guest")
+	if info, err := os.Stat(file); err != nil || info.Mode()&0o111 == 0 {
+		return Finding{"guest", Missing, file + " is not there", "run make build, or point ASSAY_GUEST at it"}
+	}
+	return ok("guest", file)
+}
+
+func (h Host) images() Finding {
+	if len(h.Images) == 0 {
+		return Finding{"images", Limited, "no archive", "run make image, or use images of a registry that this host can reach"}
+	}
+	return ok("images", strings.Join(h.Images, ", "))
+}
+
+// Below these, a fleet soon stops.
+const (
+	littleDisk   = 4 * job.GiB
+	littleMemory = 2 * job.GiB
+)
+
+func (h Host) disk() Finding {
+	dir := h.Data
+	for dir != "/" && dir != "." && dir != "" {
+		if _, err := os.Stat(dir); err == nil {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return Finding{"disk", Limited, err.Error(), "name another data directory"}
+	}
+	free := job.Size(st.Bavail) * job.Size(st.Bsize)
+	found := fmt.Sprintf("%.1f GiB free in %s", float64(free)/float64(job.GiB), dir)
+	if free < littleDisk {
+		return Finding{"disk", Limited, found, fmt.Sprintf("have at least %s free: images, results and artifacts are kept there", littleDisk)}
+	}
+	return ok("disk", found)
+}
+
+func (h Host) memory() Finding {
+	var kb int64
+	for _, line := range strings.Split(h.read("/proc/meminfo"), "\n") {
+		if _, err := fmt.Sscanf(line, "MemAvailable: %d kB", &kb); err == nil {
+			break
+		}
+	}
+	free := job.Size(kb) * job.KiB
+	found := fmt.Sprintf("%.1f GiB available", float64(free)/float64(job.GiB))
+	if free < littleMemory {
+		return Finding{"memory", Limited, found, fmt.Sprintf("have at least %s: a job's default limit is 256Mi, and the fleet itself needs 1Gi", littleMemory)}
+	}
+	return ok("memory", found)
+}

@@ -1,0 +1,99 @@
+package doctor
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// host makes a file system that says what files says.
+func host(t *testing.T, files map[string]string) Host {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range files {
+		p := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p, []byte(text+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return Host{Root: root, Bin: root, Data: root}
+}
+
+func TestFindings(t *testing.T) {
+	t.Parallel()
+	const v1 = "12:pids:/\n11:memory:/\n5:cpu,cpuacct:/\n0::/"
+	for name, c := range map[string]struct {
+		files map[string]string
+		look  func(Host) Finding
+		level Level
+		found string
+	}{
+		"new kernel":         {map[string]string{"proc/sys/kernel/osrelease": "6.18.5"}, Host.kernel, OK, "6.18.5"},
+		"oldest kernel":      {map[string]string{"proc/sys/kernel/osrelease": "5.10.0-28-amd64"}, Host.kernel, OK, "5.10.0"},
+		"old kernel":         {map[string]string{"proc/sys/kernel/osrelease": "4.19.0"}, Host.kernel, Missing, "4.19.0"},
+		"no kernel release":  {nil, Host.kernel, Limited, "unknown"},
+		"cgroup v2":          {map[string]string{"sys/fs/cgroup/cgroup.controllers": "cpuset cpu io memory pids"}, Host.cgroup, OK, "v2"},
+		"cgroup v2 lacking":  {map[string]string{"sys/fs/cgroup/cgroup.controllers": "cpu pids"}, Host.cgroup, Missing, "without memory"},
+		"cgroup v1":          {map[string]string{"proc/self/cgroup": v1}, Host.cgroup, OK, "v1"},
+		"cgroup v1 lacking":  {map[string]string{"proc/self/cgroup": "11:memory:/"}, Host.cgroup, Missing, "without cpu, pids"},
+		"user namespaces":    {map[string]string{"proc/sys/user/max_user_namespaces": "95000"}, Host.userNamespaces, OK, "95000"},
+		"no user namespaces": {map[string]string{"proc/sys/user/max_user_namespaces": "0"}, Host.userNamespaces, Missing, "switched off"},
+		"AppArmor": {map[string]string{"proc/sys/user/max_user_namespaces": "9",
+			"proc/sys/kernel/apparmor_restrict_unprivileged_userns": "1"}, Host.userNamespaces, Limited, "AppArmor"},
+		"overlay":       {map[string]string{"proc/filesystems": "nodev\tproc\nnodev\toverlay\n\text4"}, Host.overlay, OK, "available"},
+		"no overlay":    {map[string]string{"proc/filesystems": "nodev\tproc\n\text4"}, Host.overlay, Limited, "not loaded"},
+		"seccomp":       {map[string]string{"proc/sys/kernel/seccomp/actions_avail": "kill_process allow"}, Host.seccomp, OK, "available"},
+		"no seccomp":    {nil, Host.seccomp, Missing, "not in this kernel"},
+		"memory":        {map[string]string{"proc/meminfo": "MemTotal: 9 kB\nMemAvailable: 25000000 kB"}, Host.memory, OK, "23.8 GiB"},
+		"little memory": {map[string]string{"proc/meminfo": "MemAvailable: 250000 kB"}, Host.memory, Limited, "0.2 GiB"},
+		"no guest":      {nil, Host.guest, Missing, "is not there"},
+		"no image":      {nil, Host.images, Limited, "no archive"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := c.look(host(t, c.files))
+			if got.Level != c.level || !strings.Contains(got.Found, c.found) {
+				t.Errorf("got %+v, want level %s and %q", got, c.level, c.found)
+			}
+			if (got.Advice == "") != (got.Level == OK) {
+				t.Errorf("advice %q at level %s", got.Advice, got.Level)
+			}
+		})
+	}
+}
+
+func TestProgramsAreFoundOutsideThePath(t *testing.T) {
+	dir := t.TempDir()
+	for _, v := range []string{"15", "16"} {
+		if err := os.MkdirAll(filepath.Join(dir, v), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		script := "#!/bin/sh\necho prog '(Some) " + v + ".2'\n"
+		if err := os.WriteFile(filepath.Join(dir, v, "assay-no-such"), []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := program{name: "assay-no-such", dirs: []string{filepath.Join(dir, "*")}}
+	if got := p.find(t.Context()); got.Level != OK || !strings.HasPrefix(got.Found, "16.2 at ") {
+		t.Errorf("got %+v, want the newest", got)
+	}
+	if got := (program{name: "assay-no-such"}).find(t.Context()); got.Level != Missing {
+		t.Errorf("got %+v, want missing", got)
+	}
+}
+
+func TestThisHostIsExaminedWhole(t *testing.T) {
+	t.Parallel()
+	got := Host{Bin: t.TempDir(), Data: t.TempDir()}.Examine(context.Background())
+	if len(got) < 15 {
+		t.Errorf("only %d findings", len(got))
+	}
+	if Healthy(got) {
+		t.Error("healthy without a guest")
+	}
+}

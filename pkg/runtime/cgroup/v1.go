@@ -120,4 +120,3 @@ func processesPeak(dir string, seen *int64) (int64, error) {
 	*seen = max(*seen, n)
 	return *seen, nil
 }
-

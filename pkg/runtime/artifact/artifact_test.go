@@ -1,0 +1,170 @@
+package artifact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+)
+
+// tree makes a writable directory; a name that ends in / is a directory, and
+// "a -> b" a symbolic link.
+func tree(t *testing.T, names ...string) *os.File {
+	t.Helper()
+	root := t.TempDir()
+	for _, n := range names {
+		link, target, isLink := strings.Cut(n, " -> ")
+		file := filepath.Join(root, link)
+		err := os.MkdirAll(filepath.Dir(file), 0o755)
+		switch {
+		case err != nil:
+		case isLink:
+			err = os.Symlink(target, file)
+		case strings.HasSuffix(n, "/"):
+			err = os.MkdirAll(file, 0o755)
+		default:
+			err = os.WriteFile(file, []byte(n), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	d, err := os.Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	return d
+}
+
+// collect returns what Collect took and refused.
+func collect(t *testing.T, l Limits, roots ...Root) (taken, refused []string) {
+	t.Helper()
+	refused, err := Collect(t.Context(), roots, l, func(path string, size int64, r io.Reader) error {
+		b, err := io.ReadAll(r)
+		if int64(len(b)) != size {
+			t.Errorf("%s: %d bytes, want %d", path, len(b), size)
+		}
+		taken = append(taken, path)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return taken, refused
+}
+
+func paths(p ...string) Limits { return Limits{Paths: p, MaxBytes: 1 << 20, MaxFiles: 100} }
+
+func TestGlobs(t *testing.T) {
+	t.Parallel()
+	dir := tree(t, "a.txt", "b.bin", "out/c.txt", "out/deep/er/d.txt", "out/deep/e.bin", "empty/")
+	for _, tc := range []struct {
+		glob string
+		want []string
+	}{
+		{"/workspace/a.txt", []string{"a.txt"}},
+		{"/workspace/*.txt", []string{"a.txt"}},
+		{"/workspace/**", []string{"a.txt", "b.bin", "out/c.txt", "out/deep/e.bin", "out/deep/er/d.txt"}},
+		{"/workspace/**/*.txt", []string{"a.txt", "out/c.txt", "out/deep/er/d.txt"}},
+		{"/workspace/**/deep/**", []string{"out/deep/e.bin", "out/deep/er/d.txt"}},
+		{"/workspace/**/**/**/d.txt", []string{"out/deep/er/d.txt"}},
+		{"/**/e.bin", []string{"out/deep/e.bin"}},
+		{"/work*/out/c.???", []string{"out/c.txt"}},
+		{"/workspace", nil},
+		{"/workspace/out", nil},
+		{"/tmp/**", nil},
+		{"/workspace/[", nil},
+	} {
+		got, refused := collect(t, paths(tc.glob), Root{"/workspace", dir})
+		var want []string
+		for _, w := range tc.want {
+			want = append(want, "/workspace/"+w)
+		}
+		if d := cmp.Diff(want, got); d != "" || len(refused) > 0 {
+			t.Errorf("%s: refused %v (-want +got):\n%s", tc.glob, refused, d)
+		}
+	}
+}
+
+// What a hostile program may leave: none of it is opened, each is named.
+func TestHostileTree(t *testing.T) {
+	t.Parallel()
+	dir := tree(t, "good", "shadow -> /etc/shadow", "etc -> /etc", "up -> ../../../../etc", "self -> /proc/self",
+		"inner -> good", "d/also -> ../good")
+	if err := unix.Mkfifo(filepath.Join(dir.Name(), "fifo"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mknod(filepath.Join(dir.Name(), "null"), unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))); err != nil {
+		t.Fatal(err)
+	}
+	l := paths("/workspace/**", "/workspace/etc/shadow", "/workspace/self/environ")
+	got, refused := collect(t, l, Root{"/workspace", dir})
+	if d := cmp.Diff([]string{"/workspace/good"}, got); d != "" {
+		t.Errorf("taken (-want +got):\n%s", d)
+	}
+	for _, name := range []string{"shadow", "etc", "up", "self", "inner", "d/also", "fifo", "null"} {
+		if !strings.Contains(strings.Join(refused, "\n"), `"/workspace/`+name+`"`) {
+			t.Errorf("%s is not named as refused in %q", name, refused)
+		}
+	}
+}
+
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	dir := tree(t, "a", "bb", "ccc", "d")
+	if err := os.Truncate(filepath.Join(dir.Name(), "bb"), 1<<24); err != nil { // sparse
+		t.Fatal(err)
+	}
+	got, refused := collect(t, Limits{Paths: []string{"/w/*"}, MaxBytes: 4, MaxFiles: 100}, Root{"/w", dir})
+	if d := cmp.Diff([]string{"/w/a", "/w/ccc"}, got); d != "" || len(refused) != 2 {
+		t.Errorf("bytes: refused %q (-want +got):\n%s", refused, d)
+	}
+	got, refused = collect(t, Limits{Paths: []string{"/w/*"}, MaxBytes: 1 << 50, MaxFiles: 2}, Root{"/w", dir})
+	if d := cmp.Diff([]string{"/w/a", "/w/bb"}, got[:min(2, len(got))]); d != "" || len(got) != 2 || len(refused) != 2 {
+		t.Errorf("files: took %q, refused %q", got, refused)
+	}
+}
+
+func TestRefusalsAreBounded(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for i := range 100 {
+		names = append(names, fmt.Sprintf("l%d -> /etc/shadow", i))
+	}
+	deep := strings.Repeat("d/", maxDepth+5) + "f"
+	_, refused := collect(t, paths("/w/**"), Root{"/w", tree(t, append(names, deep)...)})
+	if len(refused) != maxRefused+1 || !strings.Contains(refused[maxRefused], "81 more") {
+		t.Errorf("%d refusals, the last: %q", len(refused), refused[len(refused)-1])
+	}
+}
+
+func TestSeveralRootsInOrder(t *testing.T) {
+	t.Parallel()
+	got, _ := collect(t, paths("/**/x"), Root{"/workspace", tree(t, "x")}, Root{"/tmp", tree(t, "x")})
+	if d := cmp.Diff([]string{"/tmp/x", "/workspace/x"}, got); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestFailuresAreReported(t *testing.T) {
+	t.Parallel()
+	roots := []Root{{"/w", tree(t, "a", "b")}}
+	broken := errors.New("the store is down")
+	_, err := Collect(t.Context(), roots, paths("/w/*"), func(string, int64, io.Reader) error { return broken })
+	if !errors.Is(err, broken) {
+		t.Errorf("Collect = %v, want take's error", err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(broken)
+	if _, err := Collect(ctx, roots, paths("/w/*"), nil); !errors.Is(err, broken) {
+		t.Errorf("Collect = %v, want the context's cause", err)
+	}
+}

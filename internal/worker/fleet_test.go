@@ -4,13 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"path/filepath"
 	"sync"
 	"testing"
 	"time"
-
-	"go.uber.org/goleak"
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
@@ -19,16 +16,11 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-func TestMain(m *testing.M) {
-	slog.SetDefault(slog.New(slog.DiscardHandler)) // the tests cause what the worker warns of
-	goleak.VerifyTestMain(m)
-}
-
 const ttl = 30 * time.Second
 
 // fleet is everything a worker talks to, in memory and with the guards that the
 // real store has, so that faults can be put between any two steps. The same
-// worker runs against the real queue and store in integration_test.go.
+// worker runs against the real queue and store in real_test.go.
 type fleet struct {
 	mu       sync.Mutex
 	ready    chan *message

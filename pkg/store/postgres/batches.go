@@ -1,0 +1,163 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// batchColumns takes what is over from the counters and what is under way from
+// the indexes on live rows, which hold no more than the windows and the fleet:
+// the size of the batch does not matter. A batch that has ended has nothing
+// under way.
+var batchColumns = `b.id, b.name, b.labels, t.name, b.created_at, c.total, c.ended_at,
+	CASE WHEN c.ended_at IS NULL THEN (SELECT count(*) FROM jobs j
+		WHERE j.state = 'dispatched' AND j.tenant_id = b.tenant_id AND j.batch_id = b.id) ELSE 0 END,
+	CASE WHEN c.ended_at IS NULL THEN (SELECT count(*) FROM jobs j
+		WHERE j.state = 'running' AND j.tenant_id = b.tenant_id AND j.batch_id = b.id) ELSE 0 END,
+	c.recorded, ARRAY[` + perOutcome(`c.%s`) + `]`
+
+const batchTables = ` FROM batches b JOIN tenants t ON t.id = b.tenant_id JOIN batch_counts c ON c.batch_id = b.id `
+
+func scanBatch(row pgx.CollectableRow) (job.Batch, error) {
+	var id pgtype.UUID
+	var labels *string
+	var ended *time.Time
+	var dispatched, running, recorded int64
+	var outcomes []int64
+	b := job.Batch{Outcomes: map[job.Outcome]int64{}}
+	err := row.Scan(&id, &b.Name, &labels, &b.Tenant, &b.CreatedAt, &b.Total, &ended, &dispatched, &running, &recorded, &outcomes)
+	if err != nil {
+		return b, err
+	}
+	b.ID, b.EndedAt = jobID(id), orZero(ended)
+	for i, o := range job.Outcomes {
+		if outcomes[i] > 0 {
+			b.Outcomes[o] = outcomes[i]
+		}
+	}
+	canceled := b.Outcomes[job.OutcomeCanceled]
+	b.Counts = map[job.State]int64{
+		job.Queued: b.Total - recorded - dispatched - running, job.Dispatched: dispatched, job.Running: running,
+		job.Finished: recorded - canceled, job.Canceled: canceled,
+	}
+	if labels != nil {
+		err = json.Unmarshal([]byte(*labels), &b.Labels)
+	}
+	return b, err
+}
+
+// Batch implements store.Reader.
+func (s *Store) Batch(ctx context.Context, tenant string, id job.ID) (*job.Batch, error) {
+	found, err := s.selectBatches(ctx, tenant, `b.id = $2`, uuid(id))
+	if err != nil {
+		return nil, err
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("postgres: %w: batch %s", job.ErrNotFound, id)
+	}
+	return &found[0], nil
+}
+
+// Batches implements store.Reader.
+func (s *Store) Batches(ctx context.Context, tenant string, before job.ID, limit int) ([]job.Batch, error) {
+	if before == "" {
+		before = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+	}
+	return s.selectBatches(ctx, tenant, `b.id < $2 ORDER BY b.id DESC LIMIT $3`, uuid(before), limit)
+}
+
+func (s *Store) selectBatches(ctx context.Context, tenant, where string, args ...any) (found []job.Batch, err error) {
+	err = s.do(ctx, "batch", func(ctx context.Context) error {
+		t, err := s.knownTenant(ctx, tenant)
+		if err != nil {
+			return err
+		}
+		// Two texts rather than "$1 = 0 OR …": with the equality, a tenant's list is
+		// a walk along its own index.
+		whose := `b.tenant_id = $1`
+		if t == 0 {
+			whose = `$1::integer = 0`
+		}
+		rows, err := s.pool.Query(ctx, `SELECT `+batchColumns+batchTables+`WHERE b.sealed_at IS NOT NULL AND `+whose+` AND `+where,
+			append([]any{t}, args...)...)
+		if err != nil {
+			return err
+		}
+		found, err = pgx.CollectRows(rows, scanBatch)
+		return err
+	})
+	return found, err
+}
+
+// retryBatch copies the jobs without success into a new batch, in one statement.
+// Their new ids are $8, as many as there are; the pairing does not matter.
+const retryBatch = keyGuard + `,
+old AS (
+	SELECT b.* FROM go, batches b WHERE b.id = $5 AND b.tenant_id = $1),
+failed AS MATERIALIZED (
+	SELECT r.id, row_number() OVER (ORDER BY r.seq) AS n FROM old, results r
+	WHERE r.batch_id = old.id AND r.seq > 0 AND r.outcome <> 'succeeded'),
+batch AS (
+	INSERT INTO batches (id, tenant_id, name, labels, traceparent, appended, sealed_at)
+	SELECT $4, $1, coalesce(nullif($6, ''), old.name), old.labels, $7, (SELECT count(*) FROM failed), now() FROM old
+	RETURNING id, appended),
+counts AS (INSERT INTO batch_counts (batch_id, total) SELECT id, appended FROM batch),
+fresh AS MATERIALIZED (SELECT u.id, u.n FROM unnest($8::uuid[]) WITH ORDINALITY AS u (id, n)),
+filled AS (
+	INSERT INTO jobs (batch_id, tenant_id, id, pool, priority, max_attempts, retry_on, expires_at, traceparent, identity, spec)
+	SELECT batch.id, $1, fresh.id, j.pool, j.priority, j.max_attempts, j.retry_on, now() + (j.expires_at - j.created_at),
+		nullif($7, ''), regexp_replace(j.identity, '"trace_id":"[0-9a-f]*",$', '') || $9, j.spec
+	FROM batch, failed JOIN jobs j ON j.id = failed.id JOIN fresh ON fresh.n = failed.n)
+SELECT EXISTS (SELECT FROM batch)`
+
+// RetryBatch implements store.Submitter.
+func (s *Store) RetryBatch(ctx context.Context, batch job.ID, as store.NewBatch) (made job.ID, err error) {
+	old, err := s.Batch(ctx, as.Tenant, batch)
+	if err != nil {
+		return "", err
+	}
+	if !old.Done() || old.Outcomes[job.Succeeded] == old.Total { // what is done stays so
+		return "", fmt.Errorf("postgres: %w: batch %s is not done or has nothing to retry", job.ErrConflict, batch)
+	}
+	ids := make([]pgtype.UUID, old.Total-old.Outcomes[job.Succeeded])
+	for i := range ids {
+		ids[i] = uuid(job.NewID())
+	}
+	identity, err := identityOf([]byte("{}"), as.TraceParent)
+	if err != nil {
+		return "", err
+	}
+	made = as.ID
+	err = s.do(ctx, "retry batch", func(ctx context.Context) error {
+		tenant, err := s.tenantID(ctx, old.Tenant)
+		if err != nil {
+			return err
+		}
+		for {
+			var written bool
+			err := s.pool.QueryRow(ctx, retryBatch, tenant, as.Idempotency.Key, as.Idempotency.Hash, uuid(as.ID), uuid(batch),
+				as.Name, as.TraceParent, ids, identity).Scan(&written)
+			if isUniqueViolation(err) {
+				return s.saidBefore(ctx, tenant, as.ID, err)
+			}
+			if err != nil || written {
+				return err
+			}
+			if made, err = s.madeByKey(ctx, tenant, as.Idempotency); err != nil || made != "" {
+				return err
+			}
+		}
+	})
+	if err != nil {
+		return "", err
+	}
+	return made, nil
+}

@@ -1,0 +1,136 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// cancel ends what no worker has and flags what one has. Where the rows come from
+// is put in front; the guard is judged again on the newest version of a row that a
+// claim or a finish is changing at this moment, so exactly one of them wins.
+func cancel(from string) string {
+	return `
+WITH moved AS (
+	UPDATE jobs j SET cancel_requested = true,
+		state = CASE j.state WHEN 'running' THEN 'running' ELSE 'canceled' END,
+		outcome = CASE j.state WHEN 'running' THEN NULL ELSE 'canceled' END,
+		ended_at = CASE j.state WHEN 'running' THEN NULL ELSE now() END
+	FROM (` + from + `) i
+	WHERE j.id = i.id AND j.state IN ('queued', 'dispatched', 'running')
+	RETURNING j.id, j.batch_id, j.tenant_id, j.state, j.outcome, CASE j.state WHEN 'running' THEN j.lease ELSE 0 END AS lease,
+		'' AS reason, j.worker, j.identity, j.earlier, ` + bodyWith(`'canceled before it ran'::text`) + ` AS body,
+		NULL::text AS attempt_outcome, '' AS message, j.started_at)` + recordTail
+}
+
+var cancelOne = cancel(`SELECT $1::uuid AS id`)
+
+// Cancel implements store.Scheduler. For a job that is terminal already the
+// answer is its state; job.ErrNotFound if there is no such job.
+func (s *Store) Cancel(ctx context.Context, id job.ID) (c store.Canceling, err error) {
+	c.Job = id
+	err = s.do(ctx, "cancel", func(ctx context.Context) error {
+		rows, err := s.record(ctx, cancelOne, uuid(id))
+		if err != nil {
+			return err
+		}
+		if len(rows) == 1 {
+			c = canceling(rows[0])
+			return nil
+		}
+		err = s.pool.QueryRow(ctx, `SELECT state FROM jobs WHERE id = $1`, uuid(id)).Scan(&c.State)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return fmt.Errorf("%w: job %s", job.ErrNotFound, id)
+		}
+		return err
+	})
+	return c, err
+}
+
+func canceling(e ended) store.Canceling {
+	c := store.Canceling{LeaseRef: store.LeaseRef{Job: e.id}, State: e.state}
+	if e.state == job.Running {
+		c.Lease, c.Worker = e.lease, e.worker
+	}
+	return c
+}
+
+// cancelChunk bounds how long one statement of a large cancel holds the counters.
+const cancelChunk = 2000
+
+// The rows of a batch, a chunk at a time, through the index of each state. Once
+// the batch is flagged none is scheduled any more, so the chunks come to an end.
+var (
+	cancelQueued = cancel(fmt.Sprintf(`
+		SELECT q.id FROM batches b, unnest($2::text[]) AS p (pool), LATERAL (
+			SELECT id FROM jobs WHERE state = 'queued' AND pool = p.pool AND tenant_id = b.tenant_id AND batch_id = b.id
+			ORDER BY id LIMIT %d FOR NO KEY UPDATE) q
+		WHERE b.id = $1`, cancelChunk))
+	cancelDispatched = cancel(fmt.Sprintf(`
+		SELECT q.id FROM batches b, LATERAL (
+			SELECT id FROM jobs WHERE state = 'dispatched' AND tenant_id = b.tenant_id AND batch_id = b.id
+			ORDER BY id LIMIT %d FOR NO KEY UPDATE) q
+		WHERE b.id = $1`, cancelChunk))
+	cancelRunning = cancel(`
+		SELECT q.id FROM batches b, LATERAL (
+			SELECT id FROM jobs WHERE state = 'running' AND tenant_id = b.tenant_id AND batch_id = b.id
+			ORDER BY id FOR NO KEY UPDATE) q
+		WHERE b.id = $1`)
+)
+
+// CancelBatch implements store.Scheduler. It takes as long as the batch has
+// queued jobs; each chunk has a deadline of its own.
+func (s *Store) CancelBatch(ctx context.Context, batch job.ID) (running []store.Canceling, err error) {
+	err = s.do(ctx, "cancel batch", func(ctx context.Context) error {
+		tag, err := s.pool.Exec(ctx, `UPDATE batches SET cancel_requested = true WHERE id = $1 AND sealed_at IS NOT NULL`, uuid(batch))
+		if err == nil && tag.RowsAffected() == 0 {
+			return fmt.Errorf("%w: batch %s", job.ErrNotFound, batch)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	running, _, err = s.cancelRows(ctx, batch)
+	return running, err
+}
+
+// cancelRows cancels the jobs of a batch that is flagged. It goes through the
+// states in lifecycle order, so that no job slips past it, and counts those that
+// it ended.
+func (s *Store) cancelRows(ctx context.Context, batch job.ID) (running []store.Canceling, n int64, err error) {
+	for _, sql := range []string{cancelQueued, cancelDispatched, cancelRunning} {
+		for more := true; more; {
+			var rows []ended
+			err := s.do(ctx, "cancel batch", func(ctx context.Context) error {
+				args := []any{uuid(batch)}
+				if sql == cancelQueued {
+					pools, err := s.queuedPools(ctx)
+					if err != nil {
+						return err
+					}
+					args = append(args, pools)
+				}
+				rows, err = s.record(ctx, sql, args...)
+				return err
+			})
+			if err != nil {
+				return nil, n, err
+			}
+			for _, e := range rows {
+				if e.state == job.Running {
+					running = append(running, canceling(e))
+				} else {
+					n++
+				}
+			}
+			more = sql != cancelRunning && len(rows) > 0
+		}
+	}
+	return running, n, nil
+}

@@ -1,0 +1,159 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// span is the smallest and the largest of some ids. Statements carry it beside
+// the ids themselves: it lets the server skip the partitions of other days before
+// it touches them, which it cannot see from a join.
+type span struct{ lo, hi pgtype.UUID }
+
+// byID returns the indices of n items in the order of their ids, the one order in
+// which rows are locked, and the span of the ids.
+func byID(n int, id func(int) job.ID) ([]int, span) {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(id(a), id(b)) })
+	return order, span{uuid(id(order[0])), uuid(id(order[n-1]))}
+}
+
+// claim is the only way to running.
+const claim = `
+WITH moved AS (
+	UPDATE jobs j SET state = 'running', lease = nextval('leases'), worker = i.worker,
+		started_at = now(), lease_until = now() + $1 * interval '1 millisecond'
+	FROM unnest($4::uuid[], $5::integer[], $6::text[]) AS i (id, gen, worker)
+	WHERE j.id = i.id AND j.id BETWEEN $2 AND $3 AND j.state = 'dispatched' AND j.dispatch_gen = i.gen
+		AND NOT j.cancel_requested AND (j.expires_at IS NULL OR j.expires_at > now())
+	RETURNING j.*)
+SELECT ` + claimedColumns + ` FROM moved j JOIN tenants t ON t.id = j.tenant_id`
+
+// reclaim answers a claim that was committed before, to the worker that made it.
+const reclaim = `
+SELECT ` + claimedColumns + `
+FROM unnest($3::uuid[], $4::integer[], $5::text[]) AS i (id, gen, worker)
+JOIN jobs j ON j.id = i.id AND j.id BETWEEN $1 AND $2 AND j.state = 'running' AND j.dispatch_gen = i.gen AND j.worker = i.worker
+JOIN tenants t ON t.id = j.tenant_id`
+
+const claimedColumns = `j.id, j.dispatch_gen, j.worker, j.lease, t.name, j.batch_id, j.spec, coalesce(j.traceparent, ''),
+	1000 * extract(epoch FROM j.started_at - j.created_at)::float8`
+
+// Claim implements store.Recorder.
+func (s *Store) Claim(ctx context.Context, ttl time.Duration, claims []store.Claim) ([]store.Claimed, error) {
+	if len(claims) == 0 {
+		return nil, nil
+	}
+	won := make(map[store.Claim]store.Claimed, len(claims))
+	err := s.do(ctx, "claim", func(ctx context.Context) error {
+		ids, gens, workers, sp := claimArrays(claims)
+		if err := s.claimRows(ctx, won, claim, ttl.Milliseconds(), sp.lo, sp.hi, ids, gens, workers); err != nil {
+			return err
+		}
+		missing := slices.DeleteFunc(slices.Clone(claims), func(c store.Claim) bool { return won[c].Lease != 0 })
+		if len(missing) == 0 {
+			return nil
+		}
+		ids, gens, workers, sp = claimArrays(missing)
+		return s.claimRows(ctx, won, reclaim, sp.lo, sp.hi, ids, gens, workers)
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]store.Claimed, len(claims))
+	for i, c := range claims {
+		out[i] = won[c]
+		out[i].Ref = c.Ref
+	}
+	return out, nil
+}
+
+func claimArrays(claims []store.Claim) (ids []pgtype.UUID, gens []int32, workers []string, sp span) {
+	order, sp := byID(len(claims), func(i int) job.ID { return claims[i].Job })
+	for _, i := range order {
+		ids = append(ids, uuid(claims[i].Job))
+		gens = append(gens, int32(claims[i].Generation))
+		workers = append(workers, claims[i].Worker)
+	}
+	return ids, gens, workers, sp
+}
+
+func (s *Store) claimRows(ctx context.Context, won map[store.Claim]store.Claimed, sql string, args ...any) error {
+	rows, err := s.pool.Query(ctx, sql, args...)
+	if err != nil {
+		return err
+	}
+	var id, batch pgtype.UUID
+	var worker string
+	var c store.Claimed
+	_, err = pgx.ForEachRow(rows, []any{&id, &c.Generation, &worker, &c.Lease, &c.Tenant, &batch, &c.Spec, &c.TraceParent, &c.QueuedMS},
+		func() error {
+			c.Job, c.BatchID = jobID(id), batchID(batch)
+			won[store.Claim{Ref: c.Ref, Worker: worker}] = c
+			c.Spec = nil // the next row gets its own memory
+			return nil
+		})
+	return err
+}
+
+// heartbeat changes no indexed column: a HOT update.
+const heartbeat = `
+UPDATE jobs j SET lease_until = now() + $1 * interval '1 millisecond'
+FROM unnest($4::uuid[], $5::bigint[]) AS i (id, lease)
+WHERE j.id = i.id AND j.id BETWEEN $2 AND $3 AND j.lease = i.lease AND j.state = 'running'
+RETURNING j.id, j.lease, j.cancel_requested`
+
+// Heartbeat implements store.Recorder.
+func (s *Store) Heartbeat(ctx context.Context, ttl time.Duration, leases []store.LeaseRef) (lost, canceled []store.LeaseRef, err error) {
+	if len(leases) == 0 {
+		return nil, nil, nil
+	}
+	ids, numbers, sp := leaseArrays(leases)
+	current := make(map[store.LeaseRef]bool, len(leases)) // → cancel requested
+	err = s.do(ctx, "heartbeat", func(ctx context.Context) error {
+		rows, err := s.pool.Query(ctx, heartbeat, ttl.Milliseconds(), sp.lo, sp.hi, ids, numbers)
+		if err != nil {
+			return err
+		}
+		var id pgtype.UUID
+		var lease job.Lease
+		var cancel bool
+		_, err = pgx.ForEachRow(rows, []any{&id, &lease, &cancel}, func() error {
+			current[store.LeaseRef{Job: jobID(id), Lease: lease}] = cancel
+			return nil
+		})
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, l := range leases {
+		switch cancel, ok := current[l]; {
+		case !ok:
+			lost = append(lost, l)
+		case cancel:
+			canceled = append(canceled, l)
+		}
+	}
+	return lost, canceled, nil
+}
+
+func leaseArrays(leases []store.LeaseRef) (ids []pgtype.UUID, numbers []int64, sp span) {
+	order, sp := byID(len(leases), func(i int) job.ID { return leases[i].Job })
+	for _, i := range order {
+		ids = append(ids, uuid(leases[i].Job))
+		numbers = append(numbers, int64(leases[i].Lease))
+	}
+	return ids, numbers, sp
+}

@@ -1,0 +1,33 @@
+// Package postgres is the system of record on PostgreSQL (15 or newer). It is
+// the only home of pgx.
+//
+// # Statements
+//
+// Each transition of the lifecycle is one guarded statement that stands next to
+// its one caller: the guard (state, generation, lease) is in its WHERE, so that a
+// late or doubled call changes nothing, and everything that follows from the
+// transition (counters, the result, an attempt) is in the same statement, so
+// that there is nothing to roll back by hand. Those that end a job or an attempt
+// share their second half, recordTail in record.go.
+//
+// Bulk is the normal case: arguments are arrays, unnested in the order of job
+// ids. Rows are therefore locked in one order everywhere (jobs by id, then batch
+// counters by id), which is what keeps two bulk statements from deadlocking.
+//
+// # Durability
+//
+// synchronous_commit is on for all but the worker registry. A submit and a
+// result are promises. A claim issues a lease from a sequence and a schedule a
+// generation: were those commits asynchronous, a crash could take back numbers
+// that a worker or the queue has already seen and issue them again, to another
+// attempt; the fence would have a hole. A heartbeat lost in a crash would let a
+// lease end earlier than its worker was told. Commits of one moment share a
+// flush, and bulk statements share a commit, so all of this costs little.
+//
+// # Plans
+//
+// Every statement is a handful of index lookups per row, whatever the statistics
+// say at the moment it is first planned; a table that has just been made, or has
+// just grown a million rows, says anything. Connections therefore pin the shape:
+// generic plans, no sequential or bitmap scans, nested loops only.
+package postgres

@@ -1,0 +1,125 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// again decides the user's retry: the outcome is one of retry_on, and an attempt
+// is left. A job whose cancel was requested, or whose time to start is over, is
+// not repeated.
+const again = `(j.tries + 1 < j.max_attempts AND i.outcome = ANY (string_to_array(j.retry_on, ','))
+	AND NOT j.cancel_requested AND (j.expires_at IS NULL OR j.expires_at > now())) IS TRUE`
+
+// finish records results under their leases: the fence is lease and state.
+var finish = `
+WITH moved AS (
+	UPDATE jobs j SET
+		state = CASE WHEN ` + again + ` THEN 'queued' WHEN i.outcome = 'canceled' THEN 'canceled' ELSE 'finished' END,
+		outcome = CASE WHEN ` + again + ` THEN NULL ELSE i.outcome END,
+		ended_at = CASE WHEN ` + again + ` THEN NULL ELSE now() END,
+		earlier = j.earlier + (` + again + `)::integer,
+		tries = j.tries + 1, lease_until = NULL
+	FROM unnest($3::uuid[], $4::bigint[], $5::text[], $6::text[]) AS i (id, lease, outcome, body)
+	WHERE j.id = i.id AND j.id BETWEEN $1 AND $2 AND j.lease = i.lease AND j.state = 'running'
+	RETURNING j.id, j.batch_id, j.tenant_id, j.state, j.outcome, j.lease, '' AS reason, j.worker, j.identity, j.earlier,
+		i.body, i.outcome AS attempt_outcome, '' AS message, j.started_at)` + recordTail
+
+// finished reads back what an earlier call, whose commit its caller did not see,
+// made of these leases.
+const finished = `
+SELECT i.id, i.lease, r.id IS NOT NULL
+FROM unnest($1::uuid[], $2::bigint[]) AS i (id, lease)
+LEFT JOIN results r ON r.id = i.id AND r.lease = i.lease AND r.reason = ''
+WHERE r.id IS NOT NULL
+	OR EXISTS (SELECT FROM attempts a WHERE a.job_id = i.id AND a.lease = i.lease AND a.outcome IS NOT NULL)`
+
+// Finish implements store.Recorder.
+func (s *Store) Finish(ctx context.Context, fs []store.Finish) ([]store.FinishStatus, error) {
+	if len(fs) == 0 {
+		return nil, nil
+	}
+	in, err := finishArrays(fs)
+	if err != nil {
+		return nil, translate("finish", err)
+	}
+	status := make(map[store.LeaseRef]store.FinishStatus, len(fs))
+	err = s.do(ctx, "finish", func(ctx context.Context) error {
+		moved, err := s.record(ctx, finish, in.lo, in.hi, in.ids, in.leases, in.outcomes, in.bodies)
+		if err != nil {
+			return err
+		}
+		for _, e := range moved {
+			status[store.LeaseRef{Job: e.id, Lease: e.lease}] = statusOf(e.state != job.Queued)
+		}
+		if len(status) == len(fs) {
+			return nil
+		}
+		return s.readBack(ctx, in, status)
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]store.FinishStatus, len(fs))
+	for i, f := range fs {
+		if out[i] = status[f.LeaseRef]; out[i] == "" {
+			out[i] = store.Fenced
+		}
+	}
+	return out, nil
+}
+
+func (s *Store) readBack(ctx context.Context, in *finishColumns, status map[store.LeaseRef]store.FinishStatus) error {
+	rows, err := s.pool.Query(ctx, finished, in.ids, in.leases)
+	if err != nil {
+		return err
+	}
+	var id pgtype.UUID
+	var lease job.Lease
+	var isRecord bool
+	_, err = pgx.ForEachRow(rows, []any{&id, &lease, &isRecord}, func() error {
+		status[store.LeaseRef{Job: jobID(id), Lease: lease}] = statusOf(isRecord)
+		return nil
+	})
+	return err
+}
+
+func statusOf(isRecord bool) store.FinishStatus {
+	if isRecord {
+		return store.Recorded
+	}
+	return store.Retried
+}
+
+type finishColumns struct {
+	span
+	ids              []pgtype.UUID
+	leases           []int64
+	outcomes, bodies []string
+}
+
+func finishArrays(fs []store.Finish) (*finishColumns, error) {
+	order, sp := byID(len(fs), func(i int) job.ID { return fs[i].Job })
+	in := &finishColumns{span: sp}
+	for _, i := range order {
+		f := fs[i]
+		if !f.Outcome.Valid() {
+			return nil, fmt.Errorf("%w: job %s: outcome %q", job.ErrInvalid, f.Job, f.Outcome)
+		}
+		body, err := bodyOf(f.Result)
+		if err != nil {
+			return nil, fmt.Errorf("result of job %s: %w", f.Job, err)
+		}
+		in.ids = append(in.ids, uuid(f.Job))
+		in.leases = append(in.leases, int64(f.Lease))
+		in.outcomes = append(in.outcomes, string(f.Outcome))
+		in.bodies = append(in.bodies, body)
+	}
+	return in, nil
+}

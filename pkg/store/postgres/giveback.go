@@ -1,0 +1,65 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// giveBack ends attempts for reasons of ours. Where the rows come from is put in
+// front ("i": id, lease, reason, message); $1 is the infrastructure budget.
+//
+// The job goes back to the queue, unless its cancel was requested, or this was
+// the last loss that the budget covers. Drain and preemption are not charged.
+func giveBack(from string) string {
+	const charged = `(i.reason IN ('lost', 'infra'))::integer`
+	const over = `j.losses + ` + charged + ` >= $1 AND ` + charged + ` = 1`
+	end := func(canceled, lost, queued string) string {
+		return `CASE WHEN j.cancel_requested THEN ` + canceled + ` WHEN ` + over + ` THEN ` + lost + ` ELSE ` + queued + ` END`
+	}
+	return `
+WITH i AS MATERIALIZED (` + from + `),
+moved AS (
+	UPDATE jobs j SET
+		state = ` + end(`'canceled'`, `'finished'`, `'queued'`) + `,
+		outcome = ` + end(`'canceled'`, `'lost'`, `NULL`) + `,
+		ended_at = ` + end(`now()`, `now()`, `NULL`) + `,
+		earlier = j.earlier + ` + end(`0`, `0`, `1`) + `,
+		losses = j.losses + ` + charged + `, lease_until = NULL
+	FROM i
+	WHERE j.id = i.id AND j.lease = i.lease AND j.state = 'running'
+	RETURNING j.id, j.batch_id, j.tenant_id, j.state, j.outcome, j.lease, i.reason, j.worker, j.identity, j.earlier,
+		CASE j.outcome WHEN 'canceled' THEN ` + bodyWith(`'canceled'::text`) + `
+			WHEN 'lost' THEN ` + bodyWith(`'given up after ' || j.losses || ' attempts lost to infrastructure'
+				|| CASE WHEN i.message = '' THEN '' ELSE ': ' || i.message END`) + ` END AS body,
+		NULL::text AS attempt_outcome, i.message, j.started_at)` + recordTail
+}
+
+var release = giveBack(`SELECT * FROM unnest($2::uuid[], $3::bigint[], $4::text[], $5::text[]) AS u (id, lease, reason, message)`)
+
+// Release implements store.Recorder.
+func (s *Store) Release(ctx context.Context, rs []store.Release) error {
+	if len(rs) == 0 {
+		return nil
+	}
+	var reasons, messages []string
+	var leases []store.LeaseRef
+	order, _ := byID(len(rs), func(i int) job.ID { return rs[i].Job })
+	for _, i := range order {
+		switch rs[i].Reason {
+		case job.ReasonLost, job.ReasonDrained, job.ReasonPreempted, job.ReasonInfra:
+		default:
+			return fmt.Errorf("%w: job %s: release reason %q", job.ErrInvalid, rs[i].Job, rs[i].Reason)
+		}
+		leases = append(leases, rs[i].LeaseRef)
+		reasons = append(reasons, string(rs[i].Reason))
+		messages = append(messages, cleanText(rs[i].Message))
+	}
+	ids, numbers, _ := leaseArrays(leases)
+	return s.do(ctx, "release", func(ctx context.Context) error {
+		_, err := s.record(ctx, release, s.cfg.InfraBudget, ids, numbers, reasons, messages)
+		return err
+	})
+}

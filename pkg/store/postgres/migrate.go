@@ -1,0 +1,123 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+
+	"github.com/assay-run/assay/migrations"
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// Migrate brings the schema up to date and makes the partitions of the next
+// days. Several processes may call it at once: an advisory lock lets one work
+// and the others wait. It is safe to kill: each migration is a transaction.
+func Migrate(ctx context.Context, dsn string) error {
+	return withProvider(ctx, dsn, func(p *goose.Provider, db *sql.DB) error {
+		if _, err := backoff.Retry(ctx, func() (struct{}, error) {
+			_, err := p.Up(ctx)
+			return struct{}{}, permanentUnlessLocked(err)
+		}, backoff.WithMaxElapsedTime(2*time.Minute)); err != nil {
+			return err
+		}
+		_, err := db.ExecContext(ctx, "SELECT assay_partitions("+maintainFrom+", $1)", maintainDays)
+		return err
+	})
+}
+
+// migrateDownTo undoes migrations above version; for tests and operators.
+func migrateDownTo(ctx context.Context, dsn string, version int64) error {
+	return withProvider(ctx, dsn, func(p *goose.Provider, _ *sql.DB) error {
+		_, err := p.DownTo(ctx, version)
+		return err
+	})
+}
+
+func withProvider(ctx context.Context, dsn string, f func(*goose.Provider, *sql.DB) error) error {
+	cfg, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return fmt.Errorf("%w: database url: %w", job.ErrInvalid, err)
+	}
+	db := stdlib.OpenDB(*cfg)
+	defer db.Close()
+	ms, err := readMigrations(migrations.Files)
+	if err != nil {
+		return err
+	}
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300))
+	if err != nil {
+		return err
+	}
+	p, err := goose.NewProvider(goose.DialectPostgres, db, nil, goose.WithGoMigrations(ms...),
+		goose.WithDisableGlobalRegistry(true), goose.WithSessionLocker(locker), goose.WithTableName("schema_versions"))
+	if err != nil {
+		return err
+	}
+	return translate("migrate", f(p, db))
+}
+
+// readMigrations pairs NNNN_name.up.sql with NNNN_name.down.sql.
+func readMigrations(files fs.FS) ([]*goose.Migration, error) {
+	ups, err := fs.Glob(files, "*.up.sql")
+	if err != nil {
+		return nil, err
+	}
+	var ms []*goose.Migration
+	for _, name := range ups {
+		base := strings.TrimSuffix(name, ".up.sql")
+		number, _, _ := strings.Cut(base, "_")
+		version, err := strconv.ParseInt(number, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("migration %s: its name must begin with a number: %w", name, err)
+		}
+		up, err := migrationStep(files, name)
+		if err != nil {
+			return nil, err
+		}
+		down, err := migrationStep(files, base+".down.sql")
+		if err != nil {
+			return nil, err
+		}
+		ms = append(ms, goose.NewGoMigration(version, up, down))
+	}
+	return ms, nil
+}
+
+// migrationStep runs a file as it is. lock_timeout bounds how long a busy table
+// can make others queue up behind the migration.
+func migrationStep(files fs.FS, name string) (*goose.GoFunc, error) {
+	text, err := fs.ReadFile(files, name)
+	if err != nil {
+		return nil, fmt.Errorf("migration: %w", err)
+	}
+	if strings.HasPrefix(string(text), "-- no transaction\n") {
+		return &goose.GoFunc{RunDB: func(ctx context.Context, db *sql.DB) error {
+			_, err := db.ExecContext(ctx, string(text))
+			return err
+		}}, nil
+	}
+	return &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "SET LOCAL lock_timeout = '3s';\n"+string(text))
+		return err
+	}}, nil
+}
+
+func permanentUnlessLocked(err error) error {
+	var pg *pgconn.PgError
+	if err == nil || errors.As(err, &pg) && pg.Code == lockNotAvailable {
+		return err
+	}
+	return backoff.Permanent(err)
+}

@@ -1,0 +1,152 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// Config says which database and how to treat it. Only DSN is required.
+type Config struct {
+	DSN            string
+	MaxConns       int32           // default 16
+	MinConns       int32           // kept open while idle, default 2
+	Timeout        time.Duration   // of every call that has no earlier deadline, default 15s
+	InfraBudget    int             // attempts lost to infrastructure before a job is given up, default 20
+	OpenBatchTTL   time.Duration   // an open batch without an append for so long is dropped, default 1h
+	KeyTTL         time.Duration   // how long idempotency keys are remembered, default 24h
+	TakeBackAfter  time.Duration   // dispatched for so long without a claim: back to the queue, default 5m
+	Tracer         pgx.QueryTracer // optional
+	ApplicationTag string          // application_name, default "assay"
+}
+
+func (c Config) withDefaults() Config {
+	setDefault(&c.MaxConns, 16)
+	setDefault(&c.MinConns, 2)
+	setDefault(&c.Timeout, 15*time.Second)
+	setDefault(&c.InfraBudget, 20)
+	setDefault(&c.OpenBatchTTL, time.Hour)
+	setDefault(&c.KeyTTL, 24*time.Hour)
+	setDefault(&c.TakeBackAfter, 5*time.Minute)
+	setDefault(&c.ApplicationTag, "assay")
+	return c
+}
+
+func setDefault[T comparable](v *T, to T) {
+	var zero T
+	if *v == zero {
+		*v = to
+	}
+}
+
+// Store is a store.Store on PostgreSQL.
+type Store struct {
+	cfg     Config
+	pool    *pgxpool.Pool
+	tenants sync.Map // name → int32; ids never change
+}
+
+var _ store.Store = (*Store)(nil)
+
+// Open connects to a database whose schema is current (see Migrate). It fails
+// with job.ErrInvalid if the DSN cannot be read, and job.ErrUnavailable if the
+// server does not answer.
+func Open(ctx context.Context, cfg Config) (*Store, error) {
+	cfg = cfg.withDefaults()
+	pc, err := pgxpool.ParseConfig(cfg.DSN)
+	if err != nil {
+		return nil, fmt.Errorf("%w: database url: %w", job.ErrInvalid, err) // pgx redacts the password
+	}
+	pc.MaxConns, pc.MinConns = cfg.MaxConns, min(cfg.MinConns, cfg.MaxConns)
+	pc.MaxConnLifetime = time.Hour
+	pc.MaxConnLifetimeJitter = 10 * time.Minute
+	pc.HealthCheckPeriod = 15 * time.Second
+	pc.ConnConfig.Tracer = cfg.Tracer
+	pc.ConnConfig.ConnectTimeout = min(cfg.Timeout, 5*time.Second)
+	params := pc.ConnConfig.RuntimeParams
+	for k, v := range session {
+		params[k] = v
+	}
+	params["application_name"] = cfg.ApplicationTag
+	params["statement_timeout"] = fmt.Sprint(cfg.Timeout.Milliseconds() + 1000) // ours ends first
+	pool, err := pgxpool.NewWithConfig(ctx, pc)
+	if err != nil {
+		return nil, translate("open", err)
+	}
+	s := &Store{cfg: cfg, pool: pool}
+	if err := s.Ping(ctx); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// session is what every connection is set to; doc.go says why.
+var session = map[string]string{
+	"timezone":                            "UTC",
+	"synchronous_commit":                  "on",
+	"jit":                                 "off",
+	"plan_cache_mode":                     "force_generic_plan",
+	"enable_seqscan":                      "off",
+	"enable_bitmapscan":                   "off",
+	"enable_hashjoin":                     "off",
+	"enable_mergejoin":                    "off",
+	"idle_in_transaction_session_timeout": "30s",
+}
+
+// Ping says whether the database answers.
+func (s *Store) Ping(ctx context.Context) error {
+	return s.do(ctx, "ping", func(ctx context.Context) error { return s.pool.Ping(ctx) })
+}
+
+// Close waits for the calls under way and closes all connections.
+func (s *Store) Close() { s.pool.Close() }
+
+// do runs one call under a deadline. Deadlocks and serialization failures wrote
+// nothing and are tried again at once; what remains is translated.
+func (s *Store) do(ctx context.Context, op string, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	var err error
+	for range 4 {
+		if err = f(ctx); !wroteNothing(err) {
+			break
+		}
+	}
+	return translate(op, err)
+}
+
+// uuid converts an id that comes from inside and is therefore valid; a bad one
+// becomes NULL, which no row matches.
+func uuid(id job.ID) pgtype.UUID {
+	var u pgtype.UUID
+	_ = u.Scan(string(id))
+	return u
+}
+
+// nilID stands for "no batch" in the tables.
+const nilID job.ID = "00000000-0000-0000-0000-000000000000"
+
+func orNil(id job.ID) job.ID {
+	if id == "" {
+		return nilID
+	}
+	return id
+}
+
+func batchID(u pgtype.UUID) job.ID {
+	if u.Bytes == [16]byte{} {
+		return ""
+	}
+	return jobID(u)
+}
+
+func jobID(u pgtype.UUID) job.ID { return job.ID(u.String()) }

@@ -1,0 +1,31 @@
+package postgres
+
+import (
+	"testing"
+
+	"github.com/assay-run/assay/internal/testenv"
+	"github.com/assay-run/assay/pkg/store"
+	"github.com/assay-run/assay/pkg/store/storetest"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+func openTest(t testing.TB, cfg Config) *Store {
+	t.Helper()
+	cfg.DSN = testenv.Postgres(t)
+	if err := Migrate(t.Context(), cfg.DSN); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func TestStore(t *testing.T) {
+	storetest.Run(t, func(t testing.TB, o storetest.Options) store.Store {
+		return openTest(t, Config{InfraBudget: o.InfraBudget, OpenBatchTTL: o.OpenBatchTTL, TakeBackAfter: o.TakeBackAfter})
+	})
+}

@@ -1,0 +1,187 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// resultColumns is what scanResult reads.
+const resultColumns = `r.id, r.batch_id, r.seq, r.lease, r.outcome, r.reason, coalesce(r.worker, ''), r.identity,
+	coalesce(r.attempts, ''), r.body`
+
+// resultRow scans results into the same memory, one after the other.
+type resultRow struct {
+	id, batch                       pgtype.UUID
+	seq                             store.Cursor
+	lease                           job.Lease
+	outcome                         job.Outcome
+	reason                          job.Reason
+	worker                          string
+	identity, attempts, body, final []byte
+}
+
+func (r *resultRow) targets() []any {
+	return []any{&r.id, &r.batch, &r.seq, &r.lease, &r.outcome, &r.reason, &r.worker, &r.identity, &r.attempts, &r.body}
+}
+
+// json puts the record together: the identity as the store knows it, then the
+// members of the worker. Nothing is parsed.
+func (r *resultRow) json() json.RawMessage {
+	b := make([]byte, 0, 256+len(r.identity)+len(r.attempts)+len(r.body))
+	b = append(b, `{"id":"`...)
+	b = append(b, jobID(r.id)...)
+	if id := batchID(r.batch); id != "" {
+		b = append(b, `","batch_id":"`...)
+		b = append(b, id...)
+	}
+	b = append(b, `",`...)
+	b = append(b, r.identity...)
+	b = append(b, `"state":"`...)
+	b = append(b, r.outcome.State()...)
+	b = append(b, `","outcome":"`...)
+	b = append(b, r.outcome...)
+	b = append(b, `","attempts":[`...)
+	b = append(b, r.attempts...)
+	if r.lease > 0 {
+		if len(r.attempts) > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, `{"lease":`...)
+		b = strconv.AppendInt(b, int64(r.lease), 10)
+		b = append(b, `,"worker":`...)
+		worker, _ := json.Marshal(r.worker) // a string always marshals
+		b = append(b, worker...)
+		b = append(b, `,"outcome":"`...)
+		b = append(b, r.outcome...)
+		b = append(b, `","reason":"`...)
+		b = append(b, r.reason...)
+		b = append(b, `"}`...)
+	}
+	b = append(b, ']')
+	if len(r.body) > 0 {
+		b = append(b, ',')
+		b = append(b, r.body...)
+	}
+	return append(b, '}')
+}
+
+// Result implements store.Reader.
+func (s *Store) Result(ctx context.Context, tenant string, id job.ID) (raw json.RawMessage, err error) {
+	err = s.do(ctx, "result", func(ctx context.Context) error {
+		t, err := s.knownTenant(ctx, tenant)
+		if err != nil {
+			return err
+		}
+		var r resultRow
+		err = s.pool.QueryRow(ctx, `SELECT `+resultColumns+` FROM results r WHERE r.id = $1 AND ($2::integer = 0 OR r.tenant_id = $2)`,
+			uuid(id), t).Scan(r.targets()...)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return fmt.Errorf("%w: no result of job %s", job.ErrNotFound, id)
+		}
+		raw = r.json()
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return raw, nil
+}
+
+// Results implements store.Reader. recordTail says why no number is skipped.
+func (s *Store) Results(ctx context.Context, tenant string, batch job.ID, after store.Cursor, limit int) (out []json.RawMessage, next store.Cursor, err error) {
+	next = after
+	err = s.do(ctx, "results", func(ctx context.Context) error {
+		t, err := s.knownTenant(ctx, tenant)
+		if err != nil {
+			return err
+		}
+		rows, err := s.pool.Query(ctx, `
+			SELECT `+resultColumns+` FROM results r
+			WHERE r.batch_id = $1 AND r.seq > $2 AND r.seq > 0 AND ($3::integer = 0 OR r.tenant_id = $3)
+			ORDER BY r.seq LIMIT $4`, uuid(batch), int64(max(after, 0)), t, limit)
+		if err != nil {
+			return err
+		}
+		var r resultRow
+		_, err = pgx.ForEachRow(rows, r.targets(), func() error {
+			out = append(out, r.json())
+			next = r.seq
+			return nil
+		})
+		return err
+	})
+	if err != nil {
+		return nil, after, err
+	}
+	return out, next, nil
+}
+
+// Job implements store.Reader.
+func (s *Store) Job(ctx context.Context, tenant string, id job.ID) (*job.Job, error) {
+	j := &job.Job{ID: id}
+	err := s.do(ctx, "job", func(ctx context.Context) error {
+		t, err := s.knownTenant(ctx, tenant)
+		if err != nil {
+			return err
+		}
+		var batch pgtype.UUID
+		var spec []byte
+		var trace string
+		var started, ended *time.Time
+		err = s.pool.QueryRow(ctx, `
+			SELECT j.batch_id, t.name, j.spec, j.state, j.lease, coalesce(j.worker, ''), j.created_at, j.started_at, j.ended_at,
+				coalesce(j.traceparent, '')
+			FROM jobs j JOIN tenants t ON t.id = j.tenant_id
+			WHERE j.id = $1 AND ($2::integer = 0 OR j.tenant_id = $2)
+				AND NOT EXISTS (SELECT FROM batches b WHERE b.id = j.batch_id AND b.sealed_at IS NULL)`, uuid(id), t).
+			Scan(&batch, &j.Tenant, &spec, &j.State, &j.Lease, &j.Worker, &j.CreatedAt, &started, &ended, &trace)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return fmt.Errorf("%w: job %s", job.ErrNotFound, id)
+		}
+		if err != nil {
+			return err
+		}
+		j.BatchID, j.TraceID = batchID(batch), traceID(trace)
+		j.StartedAt, j.EndedAt = orZero(started), orZero(ended)
+		if j.State == job.Queued || j.State == job.Dispatched {
+			j.Lease, j.Worker = 0, "" // those of an attempt that is over
+		}
+		return json.Unmarshal(spec, &j.Spec)
+	})
+	if err != nil || !j.State.Terminal() {
+		return withoutResult(j, err)
+	}
+	raw, err := s.Result(ctx, tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	j.Result = new(job.Result)
+	if err := json.Unmarshal(raw, j.Result); err != nil {
+		return nil, fmt.Errorf("postgres: result of job %s: %w", id, err)
+	}
+	return j, nil
+}
+
+func withoutResult(j *job.Job, err error) (*job.Job, error) {
+	if err != nil {
+		return nil, err
+	}
+	return j, nil
+}
+
+func orZero(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return *t
+}

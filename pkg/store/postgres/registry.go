@@ -1,0 +1,143 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+const putWorkers = `
+INSERT INTO workers (id, pool, version, slots, busy, draining, started_at, host, seen_at)
+SELECT DISTINCT ON (i.id) i.*, now()
+FROM unnest($1::text[], $2::text[], $3::text[], $4::integer[], $5::integer[], $6::boolean[], $7::timestamptz[], $8::text[])
+	AS i (id, pool, version, slots, busy, draining, started_at, host)
+ORDER BY i.id
+ON CONFLICT (id) DO UPDATE SET pool = EXCLUDED.pool, version = EXCLUDED.version, slots = EXCLUDED.slots, busy = EXCLUDED.busy,
+	draining = EXCLUDED.draining, started_at = EXCLUDED.started_at, host = EXCLUDED.host, seen_at = EXCLUDED.seen_at`
+
+// PutWorkers implements store.Registry. Its commit does not wait for the disk:
+// the next heartbeat says the same.
+func (s *Store) PutWorkers(ctx context.Context, ws []store.Worker) error {
+	if len(ws) == 0 {
+		return nil
+	}
+	var ids, pools, versions []string
+	var slots, busy []int32
+	var draining []bool
+	var started []time.Time
+	var hosts []*string
+	for _, w := range ws {
+		ids, pools, versions = append(ids, w.ID), append(pools, w.Pool), append(versions, w.Version)
+		slots, busy, draining = append(slots, int32(w.Slots)), append(busy, int32(w.Busy)), append(draining, w.Draining)
+		started, hosts = append(started, w.StartedAt), append(hosts, textOrNull(w.Host))
+	}
+	return s.do(ctx, "put workers", func(ctx context.Context) error {
+		b := &pgx.Batch{}
+		b.Queue(`SET LOCAL synchronous_commit = off`)
+		b.Queue(putWorkers, ids, pools, versions, slots, busy, draining, started, hosts)
+		return s.pool.SendBatch(ctx, b).Close()
+	})
+}
+
+// Workers implements store.Registry.
+func (s *Store) Workers(ctx context.Context, seenWithin time.Duration) (ws []store.Worker, err error) {
+	err = s.do(ctx, "workers", func(ctx context.Context) error {
+		rows, err := s.pool.Query(ctx, `
+			SELECT id, pool, version, slots, busy, draining, started_at, host, seen_at FROM workers
+			WHERE $1::bigint = 0 OR seen_at > now() - $1 * interval '1 millisecond' ORDER BY id`, seenWithin.Milliseconds())
+		if err != nil {
+			return err
+		}
+		ws, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.Worker, error) {
+			var w store.Worker
+			var host *string
+			err := row.Scan(&w.ID, &w.Pool, &w.Version, &w.Slots, &w.Busy, &w.Draining, &w.StartedAt, &host, &w.SeenAt)
+			if host != nil {
+				w.Host = json.RawMessage(*host)
+			}
+			return w, err
+		})
+		return err
+	})
+	return ws, err
+}
+
+// Policy implements store.Policies.
+func (s *Store) Policy(ctx context.Context, tenant, name string) (raw json.RawMessage, err error) {
+	err = s.do(ctx, "policy", func(ctx context.Context) error {
+		t, err := s.knownTenant(ctx, tenant)
+		if err != nil {
+			return err
+		}
+		err = s.pool.QueryRow(ctx, `SELECT policy FROM policies WHERE tenant_id = $1 AND name = $2 ORDER BY version DESC LIMIT 1`,
+			t, name).Scan((*[]byte)(&raw))
+		if errors.Is(err, pgx.ErrNoRows) {
+			return fmt.Errorf("%w: policy %q", job.ErrNotFound, name)
+		}
+		return err
+	})
+	return raw, err
+}
+
+const putPolicy = `
+WITH newest AS (
+	SELECT version, policy FROM policies WHERE tenant_id = $1 AND name = $2 ORDER BY version DESC LIMIT 1)
+INSERT INTO policies (tenant_id, name, version, policy)
+SELECT $1, $2, coalesce((SELECT version FROM newest), 0) + 1, $3
+WHERE NOT EXISTS (SELECT FROM newest WHERE policy = $3)`
+
+// PutPolicy implements store.Policies.
+func (s *Store) PutPolicy(ctx context.Context, tenant, name string, p json.RawMessage) error {
+	if name == "" || !json.Valid(p) {
+		return fmt.Errorf("%w: policy %q: it has a name and is JSON", job.ErrInvalid, name)
+	}
+	return s.do(ctx, "put policy", func(ctx context.Context) error {
+		t, err := s.tenantID(ctx, tenant)
+		if err != nil {
+			return err
+		}
+		for range 10 { // two writers who drew the same version
+			if _, err = s.pool.Exec(ctx, putPolicy, t, name, string(p)); !isUniqueViolation(err) {
+				return err
+			}
+		}
+		return err
+	})
+}
+
+// Policies implements store.Policies.
+func (s *Store) Policies(ctx context.Context, tenant string) (ps []store.StoredPolicy, err error) {
+	err = s.do(ctx, "policies", func(ctx context.Context) error {
+		t, err := s.knownTenant(ctx, tenant)
+		if err != nil {
+			return err
+		}
+		rows, err := s.pool.Query(ctx, `
+			SELECT DISTINCT ON (name) name, version, policy, created_at FROM policies
+			WHERE tenant_id = $1 ORDER BY name, version DESC`, t)
+		if err != nil {
+			return err
+		}
+		ps, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.StoredPolicy, error) {
+			var p store.StoredPolicy
+			err := row.Scan(&p.Name, &p.Version, (*[]byte)(&p.Policy), &p.CreatedAt)
+			return p, err
+		})
+		return err
+	})
+	return ps, err
+}
+
+// cleanText removes what the server cannot store in a text: NUL bytes and broken
+// UTF-8. For messages, which are for people.
+func cleanText(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}

@@ -1,0 +1,97 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// Days of partitions that are kept ready, from yesterday's on: ids of a process
+// whose clock is behind belong there.
+const (
+	maintainFrom = `(now() AT TIME ZONE 'UTC' - interval '1 day')::date`
+	maintainDays = 5
+)
+
+// Maintain implements store.Scheduler.
+func (s *Store) Maintain(ctx context.Context) error {
+	return s.do(ctx, "maintain", func(ctx context.Context) error {
+		b := &pgx.Batch{}
+		// Attaching waits for readers of the default partition, and new readers wait
+		// behind it: rather try again later.
+		b.Queue(`SET LOCAL lock_timeout = '2s'`)
+		b.Queue(`SELECT pg_advisory_xact_lock(hashtextextended('assay maintain', 0))`)
+		b.Queue(`SELECT assay_partitions(`+maintainFrom+`, $1)`, maintainDays)
+		return s.pool.SendBatch(ctx, b).Close()
+	})
+}
+
+// poolStats counts the queue of each pool one by one up to a limit, and looks at
+// the head of each of its groups for the oldest.
+var poolStats = queuedPools + fmt.Sprintf(`,
+named AS (
+	SELECT pool FROM pools WHERE pool IS NOT NULL
+	UNION SELECT pool FROM jobs WHERE state = 'dispatched' UNION SELECT pool FROM jobs WHERE state = 'running')
+SELECT n.pool,
+	(SELECT count(*) FROM (SELECT FROM jobs j WHERE j.state = 'queued' AND j.pool = n.pool LIMIT %d) q),
+	(SELECT count(*) FROM jobs j WHERE j.state = 'dispatched' AND j.pool = n.pool),
+	(SELECT count(*) FROM jobs j WHERE j.state = 'running' AND j.pool = n.pool),
+	coalesce(1000 * extract(epoch FROM now() - (
+		WITH RECURSIVE heads AS (
+			(SELECT tenant_id, batch_id, priority, created_at FROM jobs
+			WHERE state = 'queued' AND pool = n.pool ORDER BY tenant_id, batch_id, priority, id LIMIT 1)
+			UNION ALL
+			SELECT next.* FROM heads h, LATERAL (
+				SELECT j.tenant_id, j.batch_id, j.priority, j.created_at FROM jobs j
+				WHERE j.state = 'queued' AND j.pool = n.pool AND (j.tenant_id, j.batch_id, j.priority) > (h.tenant_id, h.batch_id, h.priority)
+				ORDER BY j.tenant_id, j.batch_id, j.priority, j.id LIMIT 1) next)
+		SELECT min(created_at) FROM heads)), 0)::bigint
+FROM named n`, store.StatsCap)
+
+// queuedInBatches is exact for the queues that are too long to count: what the
+// live batches have not recorded, less what is under way.
+const queuedInBatches = `
+SELECT coalesce(sum(c.total - c.recorded), 0)::bigint
+	- (SELECT count(*) FROM jobs WHERE state = 'dispatched' AND batch_id <> '00000000-0000-0000-0000-000000000000')
+	- (SELECT count(*) FROM jobs WHERE state = 'running' AND batch_id <> '00000000-0000-0000-0000-000000000000')
+FROM batch_counts c WHERE c.ended_at IS NULL`
+
+// Stats implements store.Scheduler.
+func (s *Store) Stats(ctx context.Context) (st store.Stats, err error) {
+	err = s.do(ctx, "stats", func(ctx context.Context) error {
+		st = store.Stats{Pools: map[string]store.PoolStats{}}
+		b := &pgx.Batch{}
+		b.Queue(poolStats)
+		b.Queue(queuedInBatches)
+		res := s.pool.SendBatch(ctx, b)
+		defer res.Close()
+		rows, err := res.Query()
+		if err != nil {
+			return err
+		}
+		var name string
+		var p store.PoolStats
+		var oldestMS int64
+		_, err = pgx.ForEachRow(rows, []any{&name, &p.Queued, &p.Dispatched, &p.Running, &oldestMS}, func() error {
+			p.OldestQueued = time.Duration(oldestMS) * time.Millisecond
+			st.Pools[name] = p
+			st.Queued, st.Dispatched, st.Running = st.Queued+p.Queued, st.Dispatched+p.Dispatched, st.Running+p.Running
+			st.OldestQueued = max(st.OldestQueued, p.OldestQueued)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		var inBatches int64
+		if err := res.QueryRow().Scan(&inBatches); err != nil {
+			return err
+		}
+		st.Queued = max(st.Queued, inBatches)
+		return res.Close()
+	})
+	return st, err
+}

@@ -1,0 +1,258 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// keyGuard begins the statements that a key makes idempotent: $1 tenant, $2 key,
+// $3 hash, $4 what the request makes. A key that exists, or that a concurrent
+// request commits first, leaves "go" empty and thereby the whole statement.
+const keyGuard = `
+WITH claimed AS (
+	INSERT INTO idempotency_keys (tenant_id, key, hash, made)
+	SELECT $1, $2, $3, $4 WHERE $2 <> '' ON CONFLICT DO NOTHING RETURNING made),
+go AS (SELECT 1 WHERE $2 = '' OR EXISTS (SELECT FROM claimed))`
+
+// insertJobs reads its columns from arrays; %s are the batch and its tenant.
+const insertJobs = `
+	INSERT INTO jobs (batch_id, tenant_id, id, pool, priority, max_attempts, retry_on, expires_at, traceparent, identity, spec)
+	SELECT %s, %s, i.id, i.pool, i.priority, i.max_attempts, nullif(i.retry_on, ''),
+		CASE WHEN i.expires > 0 THEN now() + i.expires * interval '1 millisecond' END, nullif(i.traceparent, ''), i.identity, i.spec
+	FROM %s unnest($%d::uuid[], $%d::text[], $%d::integer[], $%d::integer[], $%d::text[], $%d::bigint[], $%d::text[], $%d::text[], $%d::text[])
+		AS i (id, pool, priority, max_attempts, retry_on, expires, traceparent, identity, spec)`
+
+// insertJobsFrom numbers the arrays from $first on.
+func insertJobsFrom(batch, tenant, from string, first int) string {
+	args := []any{batch, tenant, from}
+	for i := range 9 {
+		args = append(args, first+i)
+	}
+	return fmt.Sprintf(insertJobs, args...)
+}
+
+var submitBatch = keyGuard + `,
+batch AS (
+	INSERT INTO batches (id, tenant_id, name, labels, traceparent, appended, sealed_at)
+	SELECT $4, $1, $5, $6, $7, $8, now() FROM go RETURNING id),
+counts AS (
+	INSERT INTO batch_counts (batch_id, total, ended_at)
+	SELECT id, $8::bigint, CASE WHEN $8::bigint = 0 THEN now() END FROM batch),
+filled AS (` + insertJobsFrom("batch.id", "$1::integer", "batch,", 9) + `)
+SELECT EXISTS (SELECT FROM batch)`
+
+// SubmitBatch implements store.Submitter.
+func (s *Store) SubmitBatch(ctx context.Context, b store.NewBatch, jobs []store.NewJob) (job.ID, error) {
+	cols, err := columnsOf(jobs)
+	if err != nil {
+		return "", translate("submit batch", err)
+	}
+	made := b.ID
+	err = s.do(ctx, "submit batch", func(ctx context.Context) error {
+		tenant, err := s.tenantID(ctx, b.Tenant)
+		if err != nil {
+			return err
+		}
+		args := append([]any{tenant, b.Idempotency.Key, b.Idempotency.Hash, uuid(b.ID), b.Name, labelsText(b.Labels),
+			b.TraceParent, int64(len(jobs))}, cols.args()...)
+		for {
+			var written bool
+			err := s.pool.QueryRow(ctx, submitBatch, args...).Scan(&written)
+			if isUniqueViolation(err) {
+				return s.saidBefore(ctx, tenant, b.ID, err)
+			}
+			if err != nil || written {
+				return err
+			}
+			made, err = s.madeByKey(ctx, tenant, b.Idempotency)
+			if err != nil || made != "" {
+				return err
+			}
+		}
+	})
+	if err != nil {
+		return "", err
+	}
+	return made, nil
+}
+
+// saidBefore explains a doubled id: the caller repeats itself after an unknown
+// commit if the batch is there, else its ids are wrong.
+func (s *Store) saidBefore(ctx context.Context, tenant int32, id job.ID, cause error) error {
+	var same bool
+	err := s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM batches WHERE id = $1 AND tenant_id = $2 AND sealed_at IS NOT NULL)`,
+		uuid(id), tenant).Scan(&same)
+	if err != nil || same {
+		return err
+	}
+	return cause
+}
+
+// madeByKey returns what the first request with this key made; job.ErrConflict
+// if its body was another. A batch that is still open is given up for the new
+// request: then, as when the key has just been forgotten, the answer is empty and
+// the caller tries again.
+func (s *Store) madeByKey(ctx context.Context, tenant int32, key store.Idempotency) (job.ID, error) {
+	var made pgtype.UUID
+	var hash string
+	var open bool
+	err := s.pool.QueryRow(ctx, `
+		SELECT k.made, k.hash, EXISTS (SELECT FROM batches b WHERE b.id = k.made AND b.sealed_at IS NULL)
+		FROM idempotency_keys k WHERE k.tenant_id = $1 AND k.key = $2`, tenant, key.Key).Scan(&made, &hash, &open)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return "", nil
+	case err != nil:
+		return "", err
+	case open:
+		return "", s.abandon(ctx, jobID(made))
+	case hash != key.Hash:
+		return "", fmt.Errorf("%w: the key %q was used with another body", job.ErrConflict, key.Key)
+	}
+	return jobID(made), nil
+}
+
+// abandon marks an open batch as dropped and frees its key. Whoever seals it
+// first wins instead.
+func (s *Store) abandon(ctx context.Context, batch job.ID) error {
+	_, err := s.pool.Exec(ctx, `
+		WITH dropped AS (
+			UPDATE batches SET dropped_at = now() WHERE id = $1 AND sealed_at IS NULL AND dropped_at IS NULL RETURNING id, tenant_id)
+		DELETE FROM idempotency_keys k USING dropped d WHERE k.tenant_id = d.tenant_id AND k.made = d.id`, uuid(batch))
+	return err
+}
+
+// submitJob is SubmitJob's only round trip. The first generation is issued at
+// once if nothing is queued in the pool and the tenant is below its limit.
+const submitJob = keyGuard + `,
+now_or_later AS (
+	SELECT CASE WHEN NOT $5::boolean THEN false
+		WHEN EXISTS (SELECT FROM jobs WHERE state = 'queued' AND pool = $6) THEN false
+		WHEN t.max_running IS NULL THEN true
+		ELSE t.max_running > (SELECT count(*) FROM jobs WHERE state = 'dispatched' AND tenant_id = $1)
+			+ (SELECT count(*) FROM jobs WHERE state = 'running' AND tenant_id = $1)
+		END AS at_once
+	FROM go, tenants t WHERE t.id = $1)
+INSERT INTO jobs (id, tenant_id, pool, priority, max_attempts, retry_on, expires_at, traceparent, identity, spec,
+	state, dispatch_gen, dispatched_at, published_at)
+SELECT $4, $1, $6, $7, $8, nullif($9, ''), CASE WHEN $10 > 0 THEN now() + $10::bigint * interval '1 millisecond' END,
+	nullif($11, ''), $12, $13,
+	CASE WHEN at_once THEN 'dispatched' ELSE 'queued' END, CASE WHEN at_once THEN 1 ELSE 0 END,
+	CASE WHEN at_once THEN now() END, CASE WHEN at_once THEN now() END
+FROM now_or_later
+RETURNING dispatch_gen`
+
+// SubmitJob implements store.Submitter.
+func (s *Store) SubmitJob(ctx context.Context, j store.NewJob, key store.Idempotency, dispatch bool) (job.ID, *store.Dispatch, error) {
+	cols, err := columnsOf([]store.NewJob{j})
+	if err != nil {
+		return "", nil, translate("submit job", err)
+	}
+	made := j.ID
+	var gen job.Generation
+	err = s.do(ctx, "submit job", func(ctx context.Context) error {
+		tenant, err := s.tenantID(ctx, j.Tenant)
+		if err != nil {
+			return err
+		}
+		for {
+			err := s.pool.QueryRow(ctx, submitJob, tenant, key.Key, key.Hash, uuid(j.ID), dispatch, j.Pool, cols.priority[0],
+				cols.maxAttempts[0], cols.retryOn[0], cols.expires[0], j.TraceParent, cols.identity[0], cols.spec[0]).Scan(&gen)
+			if isUniqueViolation(err) { // an unknown commit, said again; if it was dispatched, Unclaimed publishes it
+				return s.jobExists(ctx, tenant, j.ID, err)
+			}
+			if !errors.Is(err, pgx.ErrNoRows) {
+				return err
+			}
+			made, err = s.madeByKey(ctx, tenant, key)
+			if err != nil || made != "" {
+				return err
+			}
+		}
+	})
+	switch {
+	case err != nil:
+		return "", nil, err
+	case gen == 0:
+		return made, nil, nil
+	}
+	return made, &store.Dispatch{Ref: store.Ref{Job: j.ID, Generation: gen}, Pool: j.Pool, TraceParent: j.TraceParent}, nil
+}
+
+func (s *Store) jobExists(ctx context.Context, tenant int32, id job.ID, cause error) error {
+	var same bool
+	err := s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM jobs WHERE id = $1 AND tenant_id = $2)`, uuid(id), tenant).Scan(&same)
+	if err != nil || same {
+		return err
+	}
+	return cause
+}
+
+// columns are the jobs of one statement as arrays.
+type columns struct {
+	id                             []pgtype.UUID
+	pool, retryOn, trace, identity []string
+	priority, maxAttempts          []int32
+	expires                        []int64 // ms
+	spec                           [][]byte
+}
+
+func (c *columns) args() []any {
+	return []any{c.id, c.pool, c.priority, c.maxAttempts, c.retryOn, c.expires, c.trace, c.identity, c.spec}
+}
+
+func columnsOf(jobs []store.NewJob) (*columns, error) {
+	n := len(jobs)
+	c := &columns{
+		id: make([]pgtype.UUID, n), pool: make([]string, n), retryOn: make([]string, n), trace: make([]string, n),
+		identity: make([]string, n), priority: make([]int32, n), maxAttempts: make([]int32, n), expires: make([]int64, n),
+		spec: make([][]byte, n),
+	}
+	for i, j := range jobs {
+		if err := c.id[i].Scan(string(j.ID)); err != nil {
+			return nil, fmt.Errorf("%w: job id %q", job.ErrInvalid, j.ID)
+		}
+		identity, err := identityOf(j.Spec, j.TraceParent)
+		if err != nil {
+			return nil, fmt.Errorf("spec of job %s: %w", j.ID, err)
+		}
+		c.pool[i], c.trace[i], c.identity[i], c.spec[i] = j.Pool, j.TraceParent, identity, j.Spec
+		c.priority[i], c.maxAttempts[i] = int32(j.Priority), int32(max(j.MaxAttempts, 1))
+		c.expires[i] = j.ExpiresIn.Milliseconds()
+		c.retryOn[i] = joinOutcomes(j.RetryOn)
+	}
+	return c, nil
+}
+
+func joinOutcomes(os []job.Outcome) string {
+	if len(os) == 0 {
+		return ""
+	}
+	parts := make([]string, len(os))
+	for i, o := range os {
+		parts[i] = string(o)
+	}
+	return strings.Join(parts, ",")
+}
+
+// labelsText is NULL for no labels.
+func labelsText(labels map[string]string) *string {
+	if len(labels) == 0 {
+		return nil
+	}
+	raw, err := json.Marshal(labels)
+	if err != nil {
+		panic(err) // strings always marshal
+	}
+	text := string(raw)
+	return &text
+}

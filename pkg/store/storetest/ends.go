@@ -1,0 +1,305 @@
+package storetest
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+func testCancel(t *testing.T, open Open) {
+	f := newFixture(t, open, Options{})
+	ctx := t.Context()
+	t.Run("one job in each state", func(t *testing.T) {
+		f := f.with(t)
+		running := f.running(newJob("running"))
+		f.submitJob(newJob("dispatched"))
+		dispatched := f.schedule(10)[0]
+		queued := f.submitJob(newJob("queued"))
+
+		for _, id := range []job.ID{queued, dispatched.Job} {
+			c, err := f.Cancel(ctx, id)
+			f.must(err)
+			if want := (store.Canceling{LeaseRef: store.LeaseRef{Job: id}, State: job.Canceled}); c != want {
+				t.Errorf("got %+v, want %+v", c, want)
+			}
+			if r := f.result(id); r.Outcome != job.OutcomeCanceled || r.State != job.Canceled || len(r.Attempts) != 0 {
+				t.Errorf("its record: %+v", r)
+			}
+		}
+		if c := f.claim(dispatched.Ref)[0]; c.Lease != 0 {
+			t.Error("a canceled job was claimed")
+		}
+		want := store.Canceling{LeaseRef: running, Worker: worker, State: job.Running}
+		for range 2 { // said again it is answered again
+			if c, err := f.Cancel(ctx, running.Job); err != nil || c != want {
+				t.Errorf("got %+v, %v, want %+v", c, err, want)
+			}
+		}
+		if got := f.finish(running, job.OutcomeCanceled); got != store.Recorded {
+			t.Errorf("the worker's answer is %s", got)
+		}
+		if c, err := f.Cancel(ctx, running.Job); err != nil || c.State != job.Canceled || c.Worker != "" {
+			t.Errorf("after the end: %+v, %v", c, err)
+		}
+		_, err := f.Cancel(ctx, job.NewID())
+		f.mustBe(err, job.ErrNotFound)
+	})
+	t.Run("a batch", func(t *testing.T) {
+		f := f.with(t)
+		jobs := newJobs(4)
+		other := newJobs(2)
+		jobs[3].Pool = "gpu"
+		id := f.submit(jobs...)
+		ds := f.schedule(2)
+		c := f.claim(ds[0].Ref)[0]
+		f.submit(other...)
+		running, err := f.CancelBatch(ctx, id)
+		f.must(err)
+		if want := []store.Canceling{{LeaseRef: leaseOf(c), Worker: worker, State: job.Running}}; !cmp.Equal(want, running) {
+			t.Errorf("running %+v, want %+v", running, want)
+		}
+		f.finish(leaseOf(c), job.Succeeded) // it was faster than the cancel
+		b := f.batch(id)
+		if !b.Done() || b.Counts[job.Canceled] != 3 || b.Counts[job.Finished] != 1 || b.EndedAt.IsZero() || len(f.results(id, 10)) != 4 {
+			t.Errorf("batch %+v", b)
+		}
+		f.wantState(other[0].ID, job.Queued)
+		_, err = f.CancelBatch(ctx, job.NewID())
+		f.mustBe(err, job.ErrNotFound)
+	})
+}
+
+func testReap(t *testing.T, open Open) {
+	f := newFixture(t, open, Options{InfraBudget: 2})
+	ctx := t.Context()
+	t.Run("leases", func(t *testing.T) {
+		f := f.with(t)
+		j := newJob("x")
+		batch := f.submit(j)
+		for i := range 2 {
+			d := f.schedule(10)[0]
+			if d.Generation != job.Generation(i+1) {
+				t.Fatalf("generation %d", d.Generation)
+			}
+			got, err := f.Claim(ctx, time.Millisecond, []store.Claim{{Ref: d.Ref, Worker: worker}})
+			f.must(err)
+			var st store.ReapStats
+			f.eventually("end of the lease", func() bool { st = f.reap(); return st.LeasesExpired == 1 })
+			if st.JobsLost != int64(i) {
+				t.Errorf("loss %d: %+v", i+1, st)
+			}
+			if s := f.finish(leaseOf(got[0]), job.Succeeded); s != store.Fenced {
+				t.Errorf("finish under an ended lease is %s", s)
+			}
+		}
+		if b := f.batch(batch); !b.Done() || b.Outcomes[job.Lost] != 1 {
+			t.Errorf("batch %+v", b)
+		}
+		rs := f.results(batch, 10)
+		if len(rs) != 1 || rs[0].ID != j.ID || rs[0].Labels["k"] != "v" || len(rs[0].Attempts) != 2 {
+			t.Errorf("results %+v", rs)
+		}
+	})
+	t.Run("expires_in", func(t *testing.T) {
+		f := f.with(t)
+		jobs := newJobs(3)
+		for i := range jobs {
+			jobs[i].ExpiresIn = 100 * time.Millisecond
+		}
+		batch := f.submit(jobs...)
+		ds := f.schedule(2)
+		c := f.claim(ds[0].Ref)[0] // in time: it may take as long as it likes
+		n := int64(0)
+		f.eventually("expiry", func() bool { n += f.reap().JobsExpired; return n == 2 })
+		f.finish(leaseOf(c), job.Succeeded)
+		b := f.batch(batch)
+		if want := map[job.Outcome]int64{job.Succeeded: 1, job.Expired: 2}; !cmp.Equal(want, b.Outcomes) || !b.Done() {
+			t.Errorf("batch %+v", b)
+		}
+		if f.reap().JobsExpired != 0 {
+			t.Error("expired again")
+		}
+	})
+}
+
+func testRead(t *testing.T, open Open) {
+	f := newFixture(t, open, Options{})
+	ctx := t.Context()
+	j := newJob("say \"hi\" \u2028 {")
+	batch := f.submit(j)
+	_, err := f.Result(ctx, tenant, j.ID)
+	f.mustBe(err, job.ErrNotFound)
+	c := f.run()[0]
+	code := 0
+	worker1 := job.Result{
+		ID: "wrong", Name: "wrong", Outcome: "wrong", State: "wrong", Labels: map[string]string{"wrong": "x"}, TraceID: "wrong",
+		Attempts: []job.Attempt{{Lease: 99}}, Message: `a "quoted" } message`, ExitCode: &code, Stdout: job.Output{Text: "2\n", Bytes: 2},
+		Value: &job.Value{Type: "dict", Repr: "{}", JSON: json.RawMessage(`{"id":"mine","state":[1,{"x":"]"}]}`)},
+		Usage: job.Usage{WallMS: 1.5}, Feedback: []string{"\\", "\x00"},
+	}
+	raw, err := json.Marshal(worker1)
+	f.must(err)
+	_, err = f.Finish(ctx, []store.Finish{{LeaseRef: leaseOf(c), Outcome: job.Succeeded, Result: raw}})
+	f.must(err)
+
+	want := worker1
+	want.ID, want.BatchID, want.Name, want.State, want.Outcome = j.ID, batch, "say \"hi\" \u2028 {", job.Finished, job.Succeeded
+	want.Labels, want.TraceID = map[string]string{"k": "v"}, "0af7651916cd43dd8448eb211c80319c"
+	want.Attempts = []job.Attempt{{Lease: c.Lease, Worker: worker, Outcome: job.Succeeded}}
+	if diff := cmp.Diff(want, f.result(j.ID)); diff != "" {
+		t.Errorf("result (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]job.Result{want}, f.results(batch, 10)); diff != "" {
+		t.Errorf("results (-want +got):\n%s", diff)
+	}
+	got, err := f.Job(ctx, tenant, j.ID)
+	f.must(err)
+	if got.State != job.Finished || got.EndedAt.IsZero() || got.BatchID != batch || got.TraceID != want.TraceID || got.Spec.Name != want.Name || got.Result == nil {
+		t.Errorf("job %+v", got)
+	}
+
+	t.Run("by its tenant only", func(t *testing.T) {
+		f := f.with(t)
+		for _, stranger := range []string{"stranger", "other"} {
+			f.must(f.PutTenant(ctx, store.Tenant{Name: "other"}))
+			_, err := f.Result(ctx, stranger, j.ID)
+			f.mustBe(err, job.ErrNotFound)
+			_, err = f.Job(ctx, stranger, j.ID)
+			f.mustBe(err, job.ErrNotFound)
+			_, err = f.Batch(ctx, stranger, batch)
+			f.mustBe(err, job.ErrNotFound)
+			if rs, _, err := f.Results(ctx, stranger, batch, 0, 10); err != nil || len(rs) != 0 {
+				t.Errorf("a stranger reads %d results, %v", len(rs), err)
+			}
+			if bs, err := f.Batches(ctx, stranger, "", 10); err != nil || len(bs) != 0 {
+				t.Errorf("a stranger lists %d batches, %v", len(bs), err)
+			}
+		}
+		if _, err := f.Job(ctx, "", j.ID); err != nil {
+			t.Errorf("for all tenants: %v", err)
+		}
+	})
+	t.Run("batches, newest first", func(t *testing.T) {
+		f := f.with(t)
+		ids := []job.ID{batch}
+		for range 4 {
+			ids = append(ids, f.submit(newJobs(1)...))
+		}
+		var got []job.ID
+		for before := job.ID(""); ; {
+			page, err := f.Batches(ctx, tenant, before, 2)
+			f.must(err)
+			if len(page) == 0 {
+				break
+			}
+			for _, b := range page {
+				got = append([]job.ID{b.ID}, got...)
+				before = b.ID
+			}
+		}
+		if diff := cmp.Diff(ids, got); diff != "" {
+			t.Errorf("batches (-want +got):\n%s", diff)
+		}
+	})
+	t.Run("stats", func(t *testing.T) { testStats(t, newFixture(t, open, Options{})) })
+}
+
+func testStats(t *testing.T, f *fixture) {
+	gpu := newJobs(3)
+	for i := range gpu {
+		gpu[i].Pool = "gpu"
+	}
+	f.submit(gpu...)
+	f.submit(newJobs(5)...)
+	ds := f.schedule(3)
+	f.claim(ds[0].Ref)
+	f.submitJob(newJob("single"))
+	var st store.Stats
+	f.eventually("ageing of the queue", func() bool {
+		var err error
+		st, err = f.Stats(f.Context())
+		f.must(err)
+		return st.OldestQueued > 0 && st.Pools["gpu"].OldestQueued >= st.Pools[pool].OldestQueued
+	})
+	got := map[string]string{"all": fmt.Sprint(st.Queued, st.Dispatched, st.Running)}
+	for name, p := range st.Pools {
+		got[name] = fmt.Sprint(p.Queued, p.Dispatched, p.Running)
+	}
+	if diff := cmp.Diff(map[string]string{"all": "6 2 1", pool: "3 2 1", "gpu": "3 0 0"}, got); diff != "" {
+		t.Errorf("queued, dispatched, running (-want +got):\n%s", diff)
+	}
+}
+
+func testRegistry(t *testing.T, open Open) {
+	f := newFixture(t, open, Options{})
+	ctx := t.Context()
+	t.Run("workers", func(t *testing.T) {
+		f := f.with(t)
+		start := time.Now().UTC().Truncate(time.Millisecond)
+		a := store.Worker{ID: "a", Pool: pool, Version: "1", Slots: 4, StartedAt: start, Host: json.RawMessage(`{"cores":2}`)}
+		b := store.Worker{ID: "b", Pool: "gpu", Version: "1", Slots: 8, StartedAt: start, Draining: true}
+		f.must(f.PutWorkers(ctx, []store.Worker{b, a, a}))
+		a.Busy = 3
+		f.must(f.PutWorkers(ctx, []store.Worker{a}))
+		got, err := f.Workers(ctx, time.Hour)
+		f.must(err)
+		for i := range got {
+			if got[i].SeenAt.IsZero() {
+				t.Error("never seen")
+			}
+			got[i].SeenAt, got[i].StartedAt = time.Time{}, got[i].StartedAt.UTC()
+		}
+		if diff := cmp.Diff([]store.Worker{a, b}, got); diff != "" {
+			t.Errorf("workers (-want +got):\n%s", diff)
+		}
+		f.eventually("a worker unseen", func() bool { ws, err := f.Workers(ctx, time.Millisecond); f.must(err); return len(ws) == 0 })
+	})
+	t.Run("policies", func(t *testing.T) {
+		f := f.with(t)
+		_, err := f.Policy(ctx, tenant, "strict")
+		f.mustBe(err, job.ErrNotFound)
+		for _, p := range []string{`{"wall": "1s"}`, `{"wall": "2s"}`, `{"wall": "2s"}`} {
+			f.must(f.PutPolicy(ctx, tenant, "strict", json.RawMessage(p)))
+		}
+		f.must(f.PutPolicy(ctx, tenant, "another", json.RawMessage(`{}`)))
+		if p, err := f.Policy(ctx, tenant, "strict"); err != nil || string(p) != `{"wall": "2s"}` {
+			t.Errorf("policy %s, %v", p, err)
+		}
+		_, err = f.Policy(ctx, "stranger", "strict")
+		f.mustBe(err, job.ErrNotFound)
+		ps, err := f.Policies(ctx, tenant)
+		f.must(err)
+		if len(ps) != 2 || ps[0].Name != "another" || ps[1].Version != 2 {
+			t.Errorf("policies %+v", ps)
+		}
+		f.mustBe(f.PutPolicy(ctx, tenant, "broken", json.RawMessage(`{`)), job.ErrInvalid)
+	})
+	t.Run("tenants", func(t *testing.T) {
+		f := f.with(t)
+		if got, err := f.Tenant(ctx, "new"); err != nil || got.Weight != 1 || got.MaxRunning != 0 || got.Ceiling != nil {
+			t.Errorf("a tenant that was never put: %+v, %v", got, err)
+		}
+		want := store.Tenant{Name: "new", Weight: 2.5, MaxRunning: 7, Ceiling: json.RawMessage(`{"cpu":4}`)}
+		f.must(f.PutTenant(ctx, want))
+		got, err := f.Tenant(ctx, "new")
+		f.must(err)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("tenant (-want +got):\n%s", diff)
+		}
+		if c, err := f.Ceiling(ctx, "new"); err != nil || string(c) != `{"cpu":4}` {
+			t.Errorf("ceiling %s, %v", c, err)
+		}
+		if all, err := f.Tenants(ctx); err != nil || len(all) == 0 {
+			t.Errorf("tenants %v, %v", all, err)
+		}
+		f.mustBe(f.PutTenant(ctx, store.Tenant{Name: "x", Weight: -1}), job.ErrInvalid)
+	})
+	f.must(f.Maintain(ctx))
+	f.must(f.Maintain(ctx))
+}

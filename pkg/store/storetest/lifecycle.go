@@ -1,0 +1,385 @@
+package storetest
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+func testSchedule(t *testing.T, open Open) {
+	t.Run("fills the window in order", func(t *testing.T) {
+		f := newFixture(t, open, Options{})
+		jobs := newJobs(5)
+		f.submit(jobs...)
+		ds := f.schedule(3)
+		if len(ds) != 3 {
+			t.Fatalf("released %d, want 3", len(ds))
+		}
+		for i, d := range ds {
+			want := store.Dispatch{Ref: store.Ref{Job: jobs[i].ID, Generation: 1}, Pool: pool, TraceParent: jobs[i].TraceParent}
+			if diff := cmp.Diff(want, d); diff != "" {
+				t.Errorf("dispatch %d (-want +got):\n%s", i, diff)
+			}
+		}
+		if ds := f.schedule(3); len(ds) != 0 {
+			t.Errorf("a full window released %d more", len(ds))
+		}
+		f.claim(ds[0].Ref)
+		if ds := f.schedule(3); len(ds) != 1 {
+			t.Errorf("one place was free, released %d", len(ds))
+		}
+		if other, err := f.Schedule(t.Context(), "gpu", 10); err != nil || len(other) != 0 {
+			t.Errorf("another pool released %d, %v", len(other), err)
+		}
+	})
+	t.Run("tenants take turns by weight", func(t *testing.T) {
+		f := newFixture(t, open, Options{})
+		f.must(f.PutTenant(t.Context(), store.Tenant{Name: "small", Weight: 1}))
+		f.must(f.PutTenant(t.Context(), store.Tenant{Name: "big", Weight: 3}))
+		of := map[job.ID]string{}
+		for _, name := range []string{"small", "big"} {
+			jobs := newJobs(40)
+			for i := range jobs {
+				jobs[i].Tenant = name
+				of[jobs[i].ID] = name
+			}
+			b := newBatch()
+			b.Tenant = name
+			_, err := f.SubmitBatch(t.Context(), b, jobs)
+			f.must(err)
+		}
+		counts := map[string]int{}
+		for range 2 { // in two steps: what is held counts
+			for _, d := range f.schedule(10) {
+				counts[of[d.Job]]++
+				f.claim(d.Ref)
+			}
+		}
+		if want := map[string]int{"small": 5, "big": 15}; !cmp.Equal(counts, want) {
+			t.Errorf("released %v, want %v", counts, want)
+		}
+	})
+	t.Run("batches take turns and priority goes ahead", func(t *testing.T) {
+		f := newFixture(t, open, Options{})
+		flood, late, urgent := newJobs(50), newJobs(2), newJobs(2)
+		for i := range urgent {
+			urgent[i].Priority = 10
+		}
+		f.submit(flood...)
+		f.submit(late...)
+		f.submit(urgent...)
+		var got []job.ID
+		for _, d := range f.schedule(6) {
+			got = append(got, d.Job)
+		}
+		for _, j := range slices.Concat(late, urgent) {
+			if !slices.Contains(got, j.ID) {
+				t.Errorf("%s is not among the first six", j.ID)
+			}
+		}
+		if got[0] != urgent[0].ID || got[1] != urgent[1].ID {
+			t.Error("the urgent jobs are not first")
+		}
+	})
+	t.Run("max_running is computed from rows", func(t *testing.T) {
+		f := newFixture(t, open, Options{})
+		f.must(f.PutTenant(t.Context(), store.Tenant{Name: tenant, MaxRunning: 2}))
+		f.submit(newJobs(5)...)
+		ds := f.schedule(100)
+		if len(ds) != 2 {
+			t.Fatalf("released %d, want 2", len(ds))
+		}
+		c := f.claim(ds[0].Ref)[0]
+		if n := len(f.schedule(100)); n != 0 {
+			t.Errorf("released %d above the limit", n)
+		}
+		f.finish(leaseOf(c), job.Succeeded)
+		if n := len(f.schedule(100)); n != 1 {
+			t.Errorf("released %d for the one that ended", n)
+		}
+	})
+	t.Run("unclaimed", func(t *testing.T) {
+		testUnclaimed(t, newFixture(t, open, Options{TakeBackAfter: 400 * time.Millisecond}))
+	})
+}
+
+func testUnclaimed(t *testing.T, f *fixture) {
+	ctx := t.Context()
+	f.submit(newJobs(2)...)
+	ds := f.schedule(2)
+	if got, err := f.Unclaimed(ctx, time.Hour, 10); err != nil || len(got) != 0 {
+		t.Fatalf("at once: %v, %v", got, err)
+	}
+	f.claim(ds[0].Ref)
+	got, err := f.Unclaimed(ctx, 0, 10)
+	f.must(err)
+	if diff := cmp.Diff(ds[1:], got); diff != "" {
+		t.Errorf("unclaimed (-want +got):\n%s", diff)
+	}
+	if got, err := f.Unclaimed(ctx, time.Hour, 10); err != nil || len(got) != 0 {
+		t.Errorf("right after it was published again: %v, %v", got, err)
+	}
+	f.eventually("taking back", func() bool { return f.reap().JobsTakenBack == 1 })
+	f.wantState(ds[1].Job, job.Queued)
+	if c := f.claim(ds[1].Ref)[0]; c.Lease != 0 {
+		t.Error("a message of the old generation claimed a queued job")
+	}
+	next := f.schedule(5)
+	if len(next) != 1 || next[0].Generation != 2 {
+		t.Fatalf("scheduled again: %+v", next)
+	}
+	if c := f.claim(ds[1].Ref, next[0].Ref); c[0].Lease != 0 || c[1].Lease == 0 {
+		t.Errorf("old generation %d, new one %d", c[0].Lease, c[1].Lease)
+	}
+}
+
+func testClaim(t *testing.T, open Open) {
+	f := newFixture(t, open, Options{})
+	ctx := t.Context()
+	t.Run("answers each request in order", func(t *testing.T) {
+		f := f.with(t)
+		jobs := newJobs(3)
+		batch := f.submit(jobs...)
+		ds := f.schedule(10)
+		stale, unknown := ds[1].Ref, store.Ref{Job: job.NewID(), Generation: 1}
+		stale.Generation++
+		got := f.claim(ds[2].Ref, stale, unknown, ds[0].Ref)
+		for i, want := range []store.Ref{ds[2].Ref, stale, unknown, ds[0].Ref} {
+			if got[i].Ref != want || (got[i].Lease != 0) != (i == 0 || i == 3) {
+				t.Errorf("answer %d is %+v, asked for %v", i, got[i], want)
+			}
+		}
+		c := got[0]
+		if c.Tenant != tenant || c.BatchID != batch || string(c.Spec) != string(jobs[2].Spec) || c.TraceParent != jobs[2].TraceParent || c.QueuedMS < 0 {
+			t.Errorf("claimed %+v", c)
+		}
+		if string(got[3].Spec) != string(jobs[0].Spec) {
+			t.Error("specs are mixed up")
+		}
+		j, err := f.Job(ctx, tenant, c.Job)
+		f.must(err)
+		if j.State != job.Running || j.Worker != worker || j.Lease != c.Lease || j.StartedAt.IsZero() {
+			t.Errorf("running job: %+v", j)
+		}
+	})
+	t.Run("once per generation, but again to the same worker", func(t *testing.T) {
+		f := f.with(t)
+		f.submitJob(newJob("x"))
+		ref := f.schedule(10)[0].Ref
+		claims := []store.Claim{{Ref: ref, Worker: "a"}, {Ref: ref, Worker: "b"}}
+		got, err := f.Claim(ctx, ttl, claims)
+		f.must(err)
+		if (got[0].Lease == 0) == (got[1].Lease == 0) {
+			t.Fatalf("two workers, one delivery: leases %d and %d", got[0].Lease, got[1].Lease)
+		}
+		again, err := f.Claim(ctx, ttl, claims)
+		f.must(err)
+		if diff := cmp.Diff(got, again); diff != "" {
+			t.Errorf("said again (-first +again):\n%s", diff)
+		}
+	})
+	t.Run("leases only grow", func(t *testing.T) {
+		f := f.with(t)
+		j := newJob("again and again")
+		f.submitJob(j)
+		var last job.Lease
+		for range 5 {
+			c := f.run()[0]
+			if c.Lease <= last {
+				t.Fatalf("lease %d after %d", c.Lease, last)
+			}
+			last = c.Lease
+			f.must(f.Release(ctx, []store.Release{{LeaseRef: leaseOf(c), Reason: job.ReasonDrained}}))
+		}
+	})
+	t.Run("not past expires_in", func(t *testing.T) {
+		f := f.with(t)
+		f.run()
+		j := newJob("hurry")
+		j.ExpiresIn = 250 * time.Millisecond
+		_, d, err := f.SubmitJob(ctx, j, store.Idempotency{}, true)
+		f.must(err)
+		f.eventually("expiry", func() bool { return f.reap().JobsExpired == 1 })
+		if c := f.claim(d.Ref)[0]; c.Lease != 0 {
+			t.Error("claimed an expired job")
+		}
+	})
+}
+
+func testHeartbeat(t *testing.T, open Open) {
+	f := newFixture(t, open, Options{})
+	ctx := t.Context()
+	held, canceled, done := f.running(newJob("held")), f.running(newJob("canceled")), f.running(newJob("done"))
+	f.finish(done, job.Succeeded)
+	_, err := f.Cancel(ctx, canceled.Job)
+	f.must(err)
+	stale := store.LeaseRef{Job: held.Job, Lease: held.Lease + 1000}
+	unknown := store.LeaseRef{Job: job.NewID(), Lease: 1}
+
+	lost, toCancel, err := f.Heartbeat(ctx, ttl, []store.LeaseRef{held, canceled, done, stale, unknown})
+	f.must(err)
+	if want := []store.LeaseRef{done, stale, unknown}; !cmp.Equal(want, lost) {
+		t.Errorf("lost %v, want %v", lost, want)
+	}
+	if want := []store.LeaseRef{canceled}; !cmp.Equal(want, toCancel) {
+		t.Errorf("canceled %v, want %v", toCancel, want)
+	}
+
+	// A short lease ends, a prolonged one does not.
+	short, kept := f.running(newJob("short")), f.running(newJob("kept"))
+	_, _, err = f.Heartbeat(ctx, time.Millisecond, []store.LeaseRef{short, kept})
+	f.must(err)
+	_, _, err = f.Heartbeat(ctx, ttl, []store.LeaseRef{kept})
+	f.must(err)
+	f.eventually("end of the short lease", func() bool { return f.reap().LeasesExpired == 1 })
+	f.wantState(short.Job, job.Queued)
+	f.wantState(kept.Job, job.Running)
+	if lost, _, err = f.Heartbeat(ctx, ttl, []store.LeaseRef{short}); err != nil || len(lost) != 1 {
+		t.Errorf("heartbeat of an ended lease: lost %v, %v", lost, err)
+	}
+}
+
+func testFinish(t *testing.T, open Open) {
+	f := newFixture(t, open, Options{})
+	ctx := t.Context()
+	t.Run("is the record, and says so again", func(t *testing.T) {
+		f := f.with(t)
+		l := f.running(newJob("x"))
+		for range 2 {
+			if got := f.finish(l, job.Failed); got != store.Recorded {
+				t.Fatalf("finish is %s", got)
+			}
+		}
+		if got := f.finish(l, job.Succeeded); got != store.Recorded || f.result(l.Job).Outcome != job.Failed {
+			t.Errorf("a second result under the lease is %s, outcome %s", got, f.result(l.Job).Outcome)
+		}
+		f.wantState(l.Job, job.Finished)
+	})
+	t.Run("fenced", func(t *testing.T) {
+		f := f.with(t)
+		l := f.running(newJob("x"))
+		stale := store.LeaseRef{Job: l.Job, Lease: l.Lease - 1}
+		unknown := store.LeaseRef{Job: job.NewID(), Lease: l.Lease}
+		got, err := f.Finish(ctx, []store.Finish{finishOf(stale, job.Succeeded), finishOf(l, job.Succeeded), finishOf(unknown, job.Succeeded)})
+		f.must(err)
+		if want := []store.FinishStatus{store.Fenced, store.Recorded, store.Fenced}; !cmp.Equal(want, got) {
+			t.Errorf("statuses %v, want %v", got, want)
+		}
+	})
+	t.Run("every outcome", func(t *testing.T) {
+		f := f.with(t)
+		for _, o := range job.Outcomes {
+			l := f.running(newJob(string(o)))
+			if got := f.finish(l, o); got != store.Recorded {
+				t.Errorf("%s is %s", o, got)
+			}
+			f.wantState(l.Job, o.State())
+		}
+	})
+	t.Run("bad input records nothing", func(t *testing.T) {
+		f := f.with(t)
+		l := f.running(newJob("x"))
+		for _, bad := range []store.Finish{
+			{LeaseRef: l, Outcome: job.Succeeded, Result: []byte(`"text"`)},
+			{LeaseRef: l, Outcome: job.Succeeded},
+			{LeaseRef: l, Outcome: "splendid", Result: []byte(`{}`)},
+		} {
+			_, err := f.Finish(ctx, []store.Finish{bad})
+			f.mustBe(err, job.ErrInvalid)
+		}
+		f.wantState(l.Job, job.Running)
+	})
+	t.Run("the user's budget", func(t *testing.T) { testUserBudget(t, f.with(t)) })
+}
+
+func testUserBudget(t *testing.T, f *fixture) {
+	j := newJob("flaky")
+	j.MaxAttempts, j.RetryOn = 3, []job.Outcome{job.Failed, job.TimedOut}
+	first := f.running(j)
+	if got := f.finish(first, job.TimedOut); got != store.Retried {
+		t.Fatalf("first attempt is %s", got)
+	}
+	if got := f.finish(first, job.TimedOut); got != store.Retried {
+		t.Errorf("said again it is %s", got)
+	}
+	f.wantState(j.ID, job.Queued)
+
+	second := leaseOf(f.run()[0])
+	f.must(f.Release(t.Context(), []store.Release{{LeaseRef: second, Reason: job.ReasonInfra, Message: "no disk"}}))
+	if got := f.finish(second, job.Failed); got != store.Fenced {
+		t.Errorf("a released lease is %s", got)
+	}
+	third := leaseOf(f.run()[0])
+	if got := f.finish(third, job.Failed); got != store.Retried {
+		t.Fatalf("second attempt that counts is %s", got)
+	}
+	fourth := leaseOf(f.run()[0])
+	if got := f.finish(fourth, job.Failed); got != store.Recorded {
+		t.Fatalf("last attempt is %s", got)
+	}
+	want := []job.Attempt{
+		{Lease: first.Lease, Worker: worker, Outcome: job.TimedOut},
+		{Lease: second.Lease, Worker: worker, Outcome: job.Lost, Reason: job.ReasonInfra},
+		{Lease: third.Lease, Worker: worker, Outcome: job.Failed},
+		{Lease: fourth.Lease, Worker: worker, Outcome: job.Failed},
+	}
+	if diff := cmp.Diff(want, f.result(j.ID).Attempts); diff != "" {
+		t.Errorf("attempts (-want +got):\n%s", diff)
+	}
+
+	other := newJob("fails in another way")
+	other.MaxAttempts, other.RetryOn = 3, []job.Outcome{job.Failed}
+	if got := f.finish(f.running(other), job.Exception); got != store.Recorded {
+		t.Errorf("an outcome not in retry.on is %s", got)
+	}
+	canceled := newJob("canceled")
+	canceled.MaxAttempts, canceled.RetryOn = 3, []job.Outcome{job.Failed}
+	l := f.running(canceled)
+	_, err := f.Cancel(t.Context(), l.Job)
+	f.must(err)
+	if got := f.finish(l, job.Failed); got != store.Recorded {
+		t.Errorf("a canceled job's failure is %s", got)
+	}
+}
+
+func testRelease(t *testing.T, open Open) {
+	f := newFixture(t, open, Options{InfraBudget: 3})
+	ctx := t.Context()
+	j := newJob("poison")
+	f.submitJob(j)
+	give := func(r job.Reason) job.Lease {
+		c := f.run()[0]
+		f.must(f.Release(ctx, []store.Release{
+			{LeaseRef: leaseOf(c), Reason: r, Message: "a \x00 message"},
+			{LeaseRef: store.LeaseRef{Job: c.Job, Lease: c.Lease + 1}, Reason: r}, // no longer current: skipped
+		}))
+		return c.Lease
+	}
+	for _, r := range []job.Reason{job.ReasonDrained, job.ReasonPreempted, job.ReasonDrained, job.ReasonPreempted, job.ReasonLost, job.ReasonInfra} {
+		give(r)
+		f.wantState(j.ID, job.Queued)
+	}
+	last := give(job.ReasonLost)
+	r := f.result(j.ID)
+	if r.Outcome != job.Lost || r.State != job.Finished || r.Name != "poison" || r.Message == "" || len(r.Attempts) != 7 ||
+		r.Attempts[6] != (job.Attempt{Lease: last, Worker: worker, Outcome: job.Lost, Reason: job.ReasonLost}) {
+		t.Errorf("record after the last loss: %+v", r)
+	}
+	if got := f.finish(store.LeaseRef{Job: j.ID, Lease: last}, job.Succeeded); got != store.Fenced {
+		t.Errorf("the lost attempt's finish is %s", got)
+	}
+	l := f.running(newJob("x"))
+	f.mustBe(f.Release(ctx, []store.Release{{LeaseRef: l, Reason: "boredom"}}), job.ErrInvalid)
+
+	_, err := f.Cancel(ctx, l.Job)
+	f.must(err)
+	f.must(f.Release(ctx, []store.Release{{LeaseRef: l, Reason: job.ReasonDrained}}))
+	if r := f.result(l.Job); r.Outcome != job.OutcomeCanceled || r.State != job.Canceled {
+		t.Errorf("released after a cancel: %+v", r)
+	}
+}

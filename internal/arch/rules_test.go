@@ -1,0 +1,70 @@
+package arch
+
+// home is the only place of a technology. A prefix that ends in / or in a whole
+// path names modules; tests are exempt, except from reaching a binary.
+type home struct {
+	prefix string
+	in     []string // our packages, "" for everything
+	reason string
+}
+
+const (
+	adapters = "a technology has one home, so that it can be replaced, faked and upgraded in one place"
+	testing_ = "test tools must not be linked into what we ship"
+)
+
+var homes = []home{
+	{"github.com/jackc/pgx/", []string{"pkg/store/postgres"}, adapters},
+	{"github.com/pressly/goose/", []string{"pkg/store/postgres", "migrations"}, adapters},
+	{"database/sql", []string{"pkg/store/postgres", "migrations"}, "pgx is spoken natively; database/sql would hide batches and arrays"},
+	{"github.com/nats-io/nats.go", []string{"pkg/queue/jetstream"}, adapters},
+	{"github.com/nats-io/nats-server/", []string{"internal/dev", "internal/testenv"}, "the embedded server is for one machine and for tests; a fleet runs its own"},
+	{"github.com/containerd/", []string{"pkg/runtime/containerd"}, adapters},
+	{"github.com/opencontainers/runtime-spec/", []string{"pkg/runtime/containerd"}, adapters},
+	{"gocloud.dev/", []string{"pkg/object"}, adapters},
+	{"github.com/aws/", []string{"pkg/object"}, adapters},
+	{"go.opentelemetry.io/otel/sdk", []string{"internal/telemetry", "cmd/..."}, "libraries speak to the OpenTelemetry API; one package chooses what is behind it"},
+	{"go.opentelemetry.io/otel/exporters/", []string{"internal/telemetry", "cmd/..."}, "as the SDK"},
+	{"github.com/prometheus/", []string{"internal/telemetry", "cmd/..."}, "as the SDK"},
+	{"github.com/alecthomas/kong", []string{"cmd/...", "images/...", "test/...", "examples/..."}, "flags belong to commands; libraries take structs"},
+	{"github.com/schollz/progressbar/", []string{"cmd/...", "test/..."}, "people watch commands, not libraries"},
+	{"testing", []string{"internal/testenv", "pkg/store/storetest", "pkg/queue/queuetest", "pkg/runtime/runtimetest", "test/..."}, testing_},
+	{"github.com/google/go-cmp/", []string{"internal/testenv", "pkg/store/storetest", "pkg/queue/queuetest", "pkg/runtime/runtimetest", "test/..."}, testing_},
+	{"pgregory.net/rapid", []string{"pkg/store/storetest", "pkg/queue/queuetest", "pkg/runtime/runtimetest", "test/..."}, testing_},
+	{"go.uber.org/goleak", []string{"internal/testenv", "test/..."}, testing_},
+	{"github.com/getkin/kin-openapi/", []string{"test/..."}, testing_},
+}
+
+// stdOnly may import nothing but the standard library and what the table
+// allows them of ours.
+var stdOnly = map[string]string{
+	"pkg/job":     "the domain outlives every dependency",
+	"pkg/policy":  "judging a policy must be pure, fast and easy to audit",
+	"pkg/store":   "an idea knows none of its implementations",
+	"pkg/queue":   "an idea knows none of its implementations",
+	"pkg/runtime": "an idea knows none of its implementations",
+	"migrations":  "files, embedded",
+}
+
+// reach is what must not be linked into a package, by whatever way.
+type reach struct {
+	from   string
+	never  []string // prefixes; ours are written ./internal/x
+	reason string
+}
+
+var reaches = []reach{
+	{"cmd/worker", []string{"github.com/jackc/pgx/", "database/sql", "./pkg/store/postgres", "./migrations"},
+		"a worker sits beside untrusted code: it has no database credentials, and no code that could use them"},
+	{"cmd/worker", []string{"./internal/httpapi", "./internal/admit", "./internal/dispatcher"}, "a worker speaks NATS only"},
+	{"cmd/dispatcher", []string{"github.com/containerd/containerd/", "./pkg/runtime/containerd", "./internal/guest"}, "a dispatcher runs nobody's code"},
+	{"cmd/dispatcher", []string{"github.com/nats-io/nats-server/", "./internal/dev", "./internal/testenv", "testing"}, "production binaries carry no servers of their own and no test tools"},
+	{"cmd/worker", []string{"github.com/nats-io/nats-server/", "./internal/dev", "./internal/testenv", "testing"}, "production binaries carry no servers of their own and no test tools"},
+	{"cmd/assay", []string{"github.com/jackc/pgx/", "./internal/testenv", "testing"}, "the command line is a client of the API, on one machine too"},
+	{"cmd/guest", []string{"net/http", "github.com/", "google.golang.org/", "go.opentelemetry.io/", "gocloud.dev/"},
+		"it starts once per job and shares the sandbox with the job: small, and nothing worth stealing"},
+	{"pkg/client", []string{"github.com/nats-io/", "github.com/jackc/", "github.com/containerd/", "./internal/"}, "other people's programs import it"},
+	{"internal/worker", []string{"github.com/jackc/pgx/", "github.com/containerd/containerd/", "github.com/nats-io/"}, "it is tested against fakes, and wired in cmd/worker"},
+	{"internal/dispatcher", []string{"github.com/jackc/pgx/", "github.com/nats-io/", "github.com/containerd/containerd/"}, "it is tested against fakes, and wired in cmd/dispatcher"},
+	{"internal/httpapi", []string{"github.com/jackc/pgx/", "github.com/nats-io/", "github.com/containerd/containerd/"}, "it is tested against fakes, and wired in cmd/dispatcher"},
+}

@@ -1,0 +1,85 @@
+package arch
+
+// row is one of our packages: what it is, and which of our other packages its
+// code may import. Tests of a package may import more (see testOnly).
+type row struct {
+	is      string
+	imports []string
+}
+
+// ideas are interfaces and nouns without any technology behind them.
+var ideas = []string{"pkg/job", "pkg/policy", "pkg/store", "pkg/queue", "pkg/runtime"}
+
+func with(base []string, more ...string) []string {
+	return append(append([]string{}, base...), more...)
+}
+
+var table = map[string]row{
+	"pkg/job":    {"nouns, states, errors", nil},
+	"pkg/policy": {"what a program may do", []string{"pkg/job"}},
+
+	"pkg/store":           {"system of record: the idea", []string{"pkg/job"}},
+	"pkg/store/postgres":  {"over Postgres", []string{"pkg/job", "pkg/store", "migrations"}},
+	"pkg/store/storetest": {"its specification", []string{"pkg/job", "pkg/store"}},
+	"migrations":          {"the schema, embedded", nil},
+
+	"pkg/queue":           {"delivery: the idea", []string{"pkg/job", "pkg/policy", "pkg/store"}},
+	"pkg/queue/jetstream": {"over NATS JetStream", []string{"pkg/job", "pkg/policy", "pkg/store", "pkg/queue"}},
+	"pkg/queue/queuetest": {"its specification", []string{"pkg/job", "pkg/policy", "pkg/store", "pkg/queue"}},
+
+	"pkg/runtime": {"running one attempt: the idea", []string{"pkg/job", "pkg/policy"}},
+	"pkg/runtime/containerd": {"over containerd", []string{
+		"pkg/job", "pkg/policy", "pkg/runtime", "pkg/runtime/artifact", "pkg/runtime/capture", "pkg/runtime/cgroup",
+		"internal/guest", "internal/ociimage", "guest/python"}},
+	"pkg/runtime/fake":        {"without walls, scripted", []string{"pkg/job", "pkg/policy", "pkg/runtime"}},
+	"pkg/runtime/runtimetest": {"its specification", []string{"pkg/job", "pkg/policy", "pkg/runtime"}},
+	"pkg/runtime/artifact":    {"files out of a sandbox, never through links", []string{"pkg/job"}},
+	"pkg/runtime/capture":     {"output, capped while draining", []string{"pkg/job"}},
+	"pkg/runtime/cgroup":      {"limits and meters, both cgroup versions", []string{"pkg/job"}},
+
+	"pkg/object": {"object paths and blobs", []string{"pkg/job"}},
+	"pkg/client": {"Go client of the API", []string{"api", "pkg/job", "pkg/policy", "pkg/store"}},
+	"api":        {"the contract: wire types, OpenAPI", ideas},
+
+	"internal/admit":      {"bytes in, accepted jobs out", with(ideas, "api", "pkg/object")},
+	"internal/httpapi":    {"the HTTP surface", with(ideas, "api", "pkg/object", "internal/admit", "internal/telemetry")},
+	"internal/dispatcher": {"schedule, relay, record, reap", with(ideas, "api", "pkg/object", "internal/admit", "internal/telemetry")},
+	"internal/worker":     {"take, run, report", with(ideas, "pkg/object", "internal/grade", "internal/session", "internal/telemetry")},
+	"internal/grade":      {"verdicts on solutions", with(ideas, "internal/guest")},
+	"internal/session":    {"jobs that stay", with(ideas, "internal/guest")},
+	"internal/guest":      {"the protocol with the inside of a sandbox, and its end there", []string{"pkg/job", "guest/python"}},
+	"guest/python":        {"the harness inside python, embedded", nil},
+	"internal/ociimage":   {"image archives", nil},
+	"internal/telemetry":  {"traces, metrics, logs", []string{"pkg/job"}},
+	"internal/doctor":     {"what this machine can enforce", with(ideas, "pkg/runtime/containerd", "pkg/runtime/cgroup", "internal/dev")},
+	"internal/dev":        {"a fleet on one machine, for people", []string{"api", "pkg/client", "pkg/job", "internal/telemetry"}},
+	"internal/testenv":    {"real components, for tests", []string{"internal/dev", "pkg/job", "pkg/client"}},
+	"internal/arch":       {"this table", nil},
+
+	"cmd/dispatcher": {"wiring", with(ideas, "api", "migrations", "pkg/object", "pkg/store/postgres", "pkg/queue/jetstream",
+		"internal/admit", "internal/dispatcher", "internal/httpapi", "internal/telemetry", "web")},
+	"cmd/worker": {"wiring", with(ideas, "pkg/object", "pkg/queue/jetstream", "pkg/runtime/containerd", "pkg/runtime/fake",
+		"pkg/runtime/cgroup", "internal/worker", "internal/telemetry")},
+	"cmd/assay": {"command line", with(ideas, "api", "pkg/client", "pkg/runtime/containerd", "pkg/runtime/cgroup",
+		"internal/dev", "internal/doctor", "internal/telemetry")},
+	"cmd/guest": {"the first process of a sandbox", []string{"internal/guest", "pkg/job"}},
+
+	"images/mkimage":              {"builds image archives", []string{"internal/ociimage"}},
+	"examples/humaneval":          {"164 real problems", []string{"pkg/job"}},
+	"examples/humaneval/generate": {"writes them as a batch file", []string{"pkg/job", "examples/humaneval"}},
+	"web":                         {"the UI, embedded", nil},
+
+	"test/bench":   {"benchmarks over real binaries", outside},
+	"test/chaos":   {"faults over real binaries", outside},
+	"test/e2e":     {"whole stories over real binaries", outside},
+	"test/hostile": {"attacks over real binaries", outside},
+	"test/k8s":     {"the chart on a cluster", outside},
+}
+
+// outside is what a driver of real binaries needs to know of the inside.
+var outside = with(ideas, "api", "pkg/client", "pkg/object", "pkg/runtime/containerd", "examples/humaneval",
+	"internal/dev", "internal/testenv", "internal/telemetry")
+
+// testOnly are packages for tests: code imports them only where the table above
+// says so.
+var testOnly = []string{"internal/testenv", "pkg/store/storetest", "pkg/queue/queuetest", "pkg/runtime/runtimetest"}

@@ -1,0 +1,137 @@
+package api_test
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+var update = flag.Bool("update", false, "write openapi.json anew from openapi.yaml")
+
+func document(t *testing.T) *openapi3.T {
+	t.Helper()
+	doc, err := openapi3.NewLoader().LoadFromFile("openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := doc.Validate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+// The server has no YAML reader: it serves the JSON, and this keeps the two the
+// same. Run `go test ./api -update` after a change.
+func TestJSONIsTheYAML(t *testing.T) {
+	t.Parallel()
+	want, err := json.MarshalIndent(document(t), "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile("openapi.json", append(want, '\n'), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	var got, wanted any
+	if err := json.Unmarshal(api.OpenAPI, &got); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(want, &wanted); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, wanted) {
+		t.Error("openapi.json is not what openapi.yaml says: run go test ./api -update")
+	}
+}
+
+// Every field of a wire type is in the document, and the other way round.
+func TestSchemasHaveTheFieldsOfTheTypes(t *testing.T) {
+	t.Parallel()
+	doc := document(t)
+	for name, v := range map[string]any{
+		"JobSpec": job.Spec{}, "Job": job.Job{}, "Batch": job.Batch{}, "Result": job.Result{}, "Artifact": job.Artifact{},
+		"Policy": policy.Policy{}, "Problem": api.ProblemDetails{}, "Accepted": api.Accepted{}, "Explanation": api.Explanation{},
+		"BatchRequest": api.BatchRequest{}, "BatchList": api.BatchList{}, "ArtifactList": api.ArtifactList{},
+		"PolicyList": api.PolicyList{}, "WorkerList": api.WorkerList{}, "Worker": store.Worker{}, "StoredPolicy": store.StoredPolicy{},
+		"Program": job.Program{}, "File": job.File{}, "Usage": job.Usage{}, "Output": job.Output{}, "Enforcement": job.Enforcement{},
+	} {
+		schema := doc.Components.Schemas[name]
+		if schema == nil {
+			t.Errorf("no schema %s", name)
+			continue
+		}
+		compare(t, name, reflect.TypeOf(v), schema.Value)
+	}
+}
+
+// compare walks structs and the schemas of their fields alike.
+func compare(t *testing.T, at string, typ reflect.Type, schema *openapi3.Schema) {
+	t.Helper()
+	for typ.Kind() == reflect.Pointer {
+		typ = typ.Elem()
+	}
+	if schema == nil || len(schema.Properties) == 0 {
+		return // a leaf, or passed on as it is
+	}
+	if typ.Kind() != reflect.Struct {
+		t.Errorf("%s: the document has fields, %s has none", at, typ)
+		return
+	}
+	have := map[string]bool{}
+	for i := range typ.NumField() {
+		f := typ.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "" || name == "-" {
+			continue
+		}
+		have[name] = true
+		prop := schema.Properties[name]
+		if prop == nil {
+			t.Errorf("%s.%s is not in the document", at, name)
+			continue
+		}
+		inner, ft := prop.Value, f.Type
+		for inner.Items != nil && (ft.Kind() == reflect.Slice) {
+			inner, ft = inner.Items.Value, ft.Elem()
+		}
+		if ft != reflect.TypeFor[json.RawMessage]() {
+			compare(t, at+"."+name, ft, inner)
+		}
+	}
+	for name := range schema.Properties {
+		if !have[name] {
+			t.Errorf("%s.%s is in the document only", at, name)
+		}
+	}
+}
+
+// The document's enumerations are the language's own.
+func TestEnumsAreTheLanguages(t *testing.T) {
+	t.Parallel()
+	doc := document(t)
+	var outcomes, states []any
+	for _, o := range job.Outcomes {
+		outcomes = append(outcomes, string(o))
+	}
+	for _, s := range job.States {
+		states = append(states, string(s))
+	}
+	if got := doc.Components.Schemas["Outcome"].Value.Enum; !reflect.DeepEqual(got, outcomes) {
+		t.Errorf("outcomes are %v, want %v", got, outcomes)
+	}
+	if got := doc.Components.Schemas["State"].Value.Enum; !reflect.DeepEqual(got, states) {
+		t.Errorf("states are %v, want %v", got, states)
+	}
+}

@@ -31,7 +31,7 @@
 //
 // The first descriptor of a Start is one end of a SOCK_SEQPACKET pair. It is
 // how the worker learns which process is about to become the program, in time
-// to put it into its control group before it runs a single instruction of it:
+// to put it under its limits before it runs a single instruction of it:
 //
 //	child  → worker   GateHere         forked, waiting; the kernel attaches its pid (SO_PASSCRED)
 //	worker → child    GateGo           go ahead; anything else, or the end: exit
@@ -43,7 +43,7 @@
 // # The program
 //
 // Between GateGo and execve the child leaves the guest's session, takes its
-// descriptors, limits and directory, empties its capability bounding set,
+// descriptors and directory, empties its capability bounding set,
 // becomes Start.UID and Start.GID without further groups (which empties every
 // other capability set) and installs Start.Filter if there is one. When the
 // program itself ends, the guest kills everything that it left behind, waits

@@ -11,9 +11,10 @@ import (
 )
 
 // Why not os/exec: the child has to stop between fork and execve, while the
-// worker puts it into its control group, and then has to set limits and empty
-// its bounding set. The usual way out, executing ourselves once more, starts a
-// Go runtime per program, which costs more than everything else here.
+// worker puts it into its control group, and then has to change directory as
+// somebody else and to empty its bounding set. The usual way out, executing
+// ourselves once more, starts a Go runtime per program, which costs more than
+// everything else here.
 //
 // The three functions below stop the world around fork for package syscall. The
 // runtime keeps them linkable, with this signature, for gVisor (go.dev/issue/67401).
@@ -36,13 +37,7 @@ type child struct {
 	argv, envv []*byte
 	dir        *byte
 	uid, gid   uintptr
-	limits     []rlimit
 	filter     *unix.SockFprog
-}
-
-type rlimit struct {
-	resource uintptr
-	value    unix.Rlimit
 }
 
 // prepare checks s and translates it. files[0] is the gate.
@@ -63,9 +58,6 @@ func prepare(s *Start, files []int) (*child, error) {
 	}
 	if c.paths, err = syscall.SlicePtrFromStrings(candidates(s.Argv[0], s.Env)); err != nil {
 		return nil, err
-	}
-	for _, l := range s.Limits {
-		c.limits = append(c.limits, rlimit{uintptr(l.Resource), unix.Rlimit{Cur: l.Max, Max: l.Max}})
 	}
 	if n := len(s.Filter) / 8; n > 0 {
 		c.filter = &unix.SockFprog{Len: uint16(n), Filter: (*unix.SockFilter)(unsafe.Pointer(&s.Filter[0]))}
@@ -134,14 +126,6 @@ func (c *child) fork() (pid int, err error) {
 	_, _, _ = syscall.RawSyscall(syscall.SYS_SETSID, 0, 0, 0)
 	for i = range c.files {
 		if _, _, errno = syscall.RawSyscall(syscall.SYS_DUP3, uintptr(c.files[i]), uintptr(i), 0); errno != 0 {
-			goto fail
-		}
-	}
-
-	stage = StageLimits
-	for i = range c.limits {
-		_, _, errno = syscall.RawSyscall6(syscall.SYS_PRLIMIT64, 0, c.limits[i].resource, uintptr(unsafe.Pointer(&c.limits[i].value)), 0, 0, 0)
-		if errno != 0 {
 			goto fail
 		}
 	}

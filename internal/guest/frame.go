@@ -31,14 +31,7 @@ type Start struct {
 	Dir    string   `json:"dir"`              // working directory
 	UID    int      `json:"uid"`              // in the sandbox's user namespace
 	GID    int      `json:"gid"`              //
-	Limits []Limit  `json:"limits,omitempty"` // rlimits, soft and hard
 	Filter []byte   `json:"filter,omitempty"` // a seccomp filter, as the kernel's array of sock_filter
-}
-
-// Limit is one rlimit.
-type Limit struct {
-	Resource int    `json:"resource"` // RLIMIT_…
-	Max      uint64 `json:"max"`
 }
 
 // Ended says how a program ended.
@@ -60,7 +53,6 @@ type Stage byte
 // The stages.
 const (
 	StageFiles Stage = iota + 1
-	StageLimits
 	StageIdentity
 	StageDir
 	StageFilter
@@ -68,7 +60,7 @@ const (
 )
 
 func (s Stage) String() string {
-	names := [...]string{"", "take descriptors", "set limits", "change identity", "enter directory", "install filter", "execute"}
+	names := [...]string{"", "take descriptors", "change identity", "enter directory", "install filter", "execute"}
 	if int(s) < len(names) {
 		return names[s]
 	}

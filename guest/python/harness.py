@@ -1,0 +1,413 @@
+"""Run one snippet as a script would run, and tell what came of it.
+
+As a program: descriptor 3 holds the request, a JSON object with the keys code,
+variables and context, and descriptor 4 takes the result, one JSON object with
+the keys value, exception and variables. The result is written when the snippet
+is done, before exit handlers run; a program that ends otherwise (os._exit, a
+signal) has none, and is judged by its exit code alone.
+
+As a module: run(request, result_fd) does the same in a process that was forked
+for it, and returns the exit code.
+
+Standard library only, for Python 3.8 and later. Nothing here is a wall: the
+snippet shares the process, so the reader of the result trusts none of it.
+"""
+
+import sys
+
+FILENAME = "<job>"
+MAX_VALUE = 64 << 10  # bytes of a value's repr or JSON
+MAX_REPR = 2 << 10  # bytes of a variable's repr
+MAX_MESSAGE = 8 << 10  # bytes of an exception's message
+MAX_TRACEBACK = 48 << 10
+MAX_VARIABLES = 200
+MAX_DEPTH = 40  # of containers in a repr or JSON
+
+
+def main():
+    import os
+
+    with os.fdopen(3, "rb") as f:
+        data = f.read()
+    import json
+
+    request = json.loads(data)
+    os.set_inheritable(4, False)  # what the snippet starts must not hold it open
+    sys.exit(run(request, 4))
+
+
+def run(request, result_fd):
+    """Run request["code"] as __main__ and write the result to result_fd.
+
+    Returns the exit code, as the interpreter itself would choose it.
+    """
+    module = _new_main()
+    given = dict(request.get("variables") or {})
+    if request.get("context") is not None:
+        given["context"] = request["context"]
+    before = {name: _fingerprint(value) for name, value in given.items()}
+    names = module.__dict__
+    names.update(given)
+    if hasattr(sys.stdout, "reconfigure"):
+        # What was printed before a kill must not sit in a buffer.
+        sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")
+
+    result = {}
+    code = 0
+    value = None
+    failed = None
+    try:
+        value = _execute(request.get("code") or "", names)
+    except SystemExit as e:
+        code = _exit_code(e.code)
+    except BaseException as e:
+        failed = e
+        code = 130 if isinstance(e, KeyboardInterrupt) else 1
+    if failed is not None:
+        result["exception"] = _exception(failed)
+        _print_error(result["exception"]["traceback"])
+        failed = None
+    elif value is not None:
+        result["value"] = _guard(_value, value)
+    result["variables"] = _guard(_variables, names, before) or {}
+    value = None
+    _flush()
+    _write(result_fd, result)
+    return code
+
+
+def _new_main():
+    """A fresh __main__, without this harness in sight."""
+    import builtins
+    import types
+
+    module = types.ModuleType("__main__")
+    module.__builtins__ = builtins
+    module.__file__ = FILENAME
+    sys.modules["__main__"] = module
+    sys.argv = [FILENAME]
+    # A script finds modules beside itself.
+    if sys.path and sys.path[0].startswith("/run/assay"):
+        sys.path[0] = ""
+    return module
+
+
+def _execute(code, names):
+    """Run code in names; the value of a last expression, else None."""
+    import ast
+    import linecache
+
+    lines = code.splitlines(True)
+    # Without a modification time the entry is never looked up on disk.
+    linecache.cache[FILENAME] = (len(code), None, lines, FILENAME)
+    tree = ast.parse(code, FILENAME, "exec")
+    last = None
+    if tree.body and isinstance(tree.body[-1], ast.Expr):
+        last = ast.Expression(tree.body.pop().value)
+    exec(compile(tree, FILENAME, "exec", dont_inherit=True), names)
+    if last is None:
+        return None
+    flags = _future_flags(tree, ast)
+    return eval(compile(last, FILENAME, "eval", flags=flags, dont_inherit=True), names)
+
+
+def _future_flags(tree, ast):
+    """The compiler flags of the __future__ imports in tree."""
+    import __future__
+
+    flags = 0
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module == "__future__":
+            for alias in node.names:
+                feature = getattr(__future__, alias.name, None)
+                flags |= getattr(feature, "compiler_flag", 0)
+    return flags
+
+
+def _exit_code(code):
+    """What sys.exit(code) means to the interpreter."""
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return code & 0xFF
+    _flush()
+    _print_error(_guard(str, code) or "")
+    return 1
+
+
+# Exceptions
+
+
+def _exception(e):
+    """Type, message, line and traceback of e, with the user's frames only."""
+    kind = type(e)
+    name = _guard(lambda: kind.__qualname__) or "Exception"
+    module = _guard(lambda: kind.__module__)
+    if module not in (None, "builtins", "__main__"):
+        name = "%s.%s" % (module, name)
+    message = _guard(str, e)
+    if message is None:
+        message = "<str() of the exception failed>"
+    text = _guard(_traceback, e)
+    if text is None:
+        text = "%s: %s\n" % (name, message)
+    return {
+        "type": _cut(name, 256),
+        "message": _cut(message, MAX_MESSAGE),
+        "line": _guard(_line, e) or 0,
+        "traceback": _cut_middle(text, MAX_TRACEBACK),
+    }
+
+
+def _user_frames(tb):
+    """tb without the harness's own frames at its start."""
+    while tb is not None and tb.tb_frame.f_code.co_filename == __file__:
+        tb = tb.tb_next
+    return tb
+
+
+def _line(e):
+    """The last line of the snippet that the exception passed, 0 if none."""
+    if isinstance(e, SyntaxError) and e.filename == FILENAME:
+        return e.lineno or 0
+    line = 0
+    tb = e.__traceback__
+    while tb is not None:
+        if tb.tb_frame.f_code.co_filename == FILENAME:
+            line = tb.tb_lineno
+        tb = tb.tb_next
+    return line
+
+
+def _traceback(e):
+    import traceback
+
+    seen = set()
+    stack = [e]
+    while stack:  # causes and contexts too, each once
+        x = stack.pop()
+        if x is None or id(x) in seen or len(seen) > 100:
+            continue
+        seen.add(id(x))
+        x.__traceback__ = _user_frames(x.__traceback__)
+        stack += [x.__cause__, x.__context__]
+    if isinstance(e, SyntaxError) and e.filename == FILENAME and e.__traceback__ is not None:
+        # Raised by the parser on behalf of the snippet: ast's own frame is noise.
+        if e.__traceback__.tb_frame.f_code.co_filename != FILENAME:
+            e.__traceback__ = None
+    return "".join(traceback.format_exception(type(e), e, e.__traceback__))
+
+
+# Values
+
+
+def _value(value):
+    out = {"type": _type(value), "repr": _repr(value, MAX_VALUE)}
+    text = _guard(_json, value)
+    if text is not None and len(text) <= MAX_VALUE:
+        out["json"] = _Raw(value)
+    return out
+
+
+class _Raw:
+    """Marks a value that is its own JSON."""
+
+    def __init__(self, value):
+        self.value = value
+
+
+def _json(value):
+    """value as JSON text, None if that would not say all of it."""
+    import json
+
+    if not _faithful(value, 0, [10000]):
+        return None
+    return json.dumps(value, allow_nan=False)
+
+
+def _faithful(value, depth, budget):
+    budget[0] -= 1
+    if depth > MAX_DEPTH or budget[0] < 0:
+        return False
+    kind = type(value)
+    if value is None or kind is bool:
+        return True
+    if kind is int:
+        return value.bit_length() <= 4096
+    if kind is float:
+        return value - value == 0  # neither infinite nor nan
+    if kind is str:
+        return len(value) <= MAX_VALUE and _encodable(value)
+    if kind is list:
+        return all(_faithful(v, depth + 1, budget) for v in value)
+    if kind is dict:
+        return all(
+            type(k) is str and _encodable(k) and _faithful(v, depth + 1, budget) for k, v in value.items()
+        )
+    return False
+
+
+def _encodable(text):
+    """Lone surrogates and NUL do not survive everywhere that JSON goes."""
+    if "\0" in text:
+        return False
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _variables(names, before):
+    """The names that the snippet created or changed."""
+    import types
+
+    skipped = (types.ModuleType,)
+    out = {}
+    for name, value in sorted((k, v) for k, v in list(names.items()) if isinstance(k, str) and not k.startswith("_")):
+        if isinstance(value, skipped):
+            continue
+        if name in before and before[name] == _fingerprint(value):
+            continue
+        if len(out) >= MAX_VARIABLES:
+            break
+        out[_cut(name, 200)] = {"type": _type(value), "repr": _repr(value, MAX_REPR)}
+    return out
+
+
+def _fingerprint(value):
+    """Tells a changed variable from the one that was given."""
+    return (id(value), type(value).__name__, _repr(value, 1 << 20) if type(value) in (list, dict) else None)
+
+
+def _type(value):
+    name = _guard(lambda: type(value).__qualname__)
+    return _cut(name, 256) if isinstance(name, str) else "?"
+
+
+def _repr(value, limit):
+    """repr(value) of about limit bytes; never raises for an Exception."""
+    out = []
+    try:
+        whole = _write_repr(value, out, limit, 0, set())
+        text = "".join(out)
+    except RecursionError:
+        return "<repr failed: RecursionError>"
+    except Exception as e:
+        return "<repr failed: %s>" % _type(e)
+    if not whole or len(text) > limit:
+        text = text[:limit] + "…"
+    return _cut(text, limit)
+
+
+def _write_repr(value, out, budget, depth, open_ids):
+    """Append repr(value) to out until budget is used up.
+
+    Returns whether all of it fitted. Containers are walked here, so that a list
+    of a million items costs no more than what is shown of it.
+    """
+    kind = type(value)
+    pairs = {list: "[]", tuple: "()", set: "{}", frozenset: ("frozenset({", "})"), dict: "{}"}.get(kind)
+    if pairs is None or not value or depth > MAX_DEPTH or id(value) in open_ids:
+        if kind in (str, bytes, bytearray) and len(value) > budget:
+            out.append(repr(value[:budget]))
+            return False
+        if kind is int and value.bit_length() > 4 * budget:
+            out.append("<int of %d bits>" % value.bit_length())
+            return True
+        if pairs is not None and value and depth > MAX_DEPTH:
+            out.append("…")
+            return False
+        if id(value) in open_ids:
+            out.append({list: "[...]", dict: "{...}"}.get(kind, "(...)"))
+            return True
+        text = repr(value)
+        if not isinstance(text, str):
+            raise TypeError("repr")
+        out.append(text)
+        return True
+    open_ids.add(id(value))
+    out.append(pairs[0])
+    used = 0
+    first = True
+    whole = True
+    for item in value.items() if kind is dict else value:
+        start = len(out)
+        if not first:
+            out.append(", ")
+        first = False
+        if kind is dict:
+            whole = _write_repr(item[0], out, budget - used, depth + 1, open_ids)
+            if whole:
+                out.append(": ")
+                whole = _write_repr(item[1], out, budget - used, depth + 1, open_ids)
+        else:
+            whole = _write_repr(item, out, budget - used, depth + 1, open_ids)
+        used += sum(len(x) for x in out[start:])
+        if not whole or used > budget:
+            whole = False
+            break
+    open_ids.discard(id(value))
+    if whole:
+        out.append(",)" if kind is tuple and len(value) == 1 else pairs[1])
+    return whole
+
+
+# Output
+
+
+def _guard(f, *args):
+    """f(*args), None if it raises: the snippet's own methods may do anything."""
+    try:
+        return f(*args)
+    except BaseException:
+        return None
+
+
+def _cut(text, limit):
+    """text as plain str of at most limit UTF-8 bytes."""
+    if type(text) is not str:
+        text = str.__str__(text) if isinstance(text, str) else "?"
+    data = text[: limit + 1].encode("utf-8", "backslashreplace")
+    if len(data) > limit:
+        return data[: max(limit - 3, 0)].decode("utf-8", "ignore") + "…"
+    return data.decode("utf-8")
+
+
+def _cut_middle(text, limit):
+    if len(text) <= limit // 4:
+        return _cut(text, limit)
+    half = limit // 8
+    if len(text) <= 2 * half:
+        return _cut(text, limit)
+    return _cut(text[:half], limit // 2) + "\n  … cut …\n" + _cut(text[-half:], limit // 2)
+
+
+def _flush():
+    for stream in (sys.stdout, sys.stderr):
+        _guard(lambda: stream.flush())
+
+
+def _print_error(text):
+    _flush()
+    if text and not text.endswith("\n"):
+        text += "\n"
+    _guard(lambda: sys.stderr.write(text))
+    _flush()
+
+
+def _write(fd, result):
+    import json
+    import os
+
+    data = json.dumps(result, default=lambda raw: raw.value if isinstance(raw, _Raw) else None).encode()
+    try:
+        while data:
+            data = data[os.write(fd, data) :]
+        os.close(fd)
+    except OSError:
+        pass  # closed by the snippet: then there is no result
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,10 @@
+// Package python embeds the python programs that run inside sandboxes: plain
+// standard-library Python for 3.8 and later.
+package python
+
+import _ "embed"
+
+// Harness runs one snippet.
+//
+//go:embed harness.py
+var Harness []byte

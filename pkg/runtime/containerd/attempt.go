@@ -1,0 +1,222 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/artifact"
+	"github.com/assay-run/assay/pkg/runtime/cgroup"
+)
+
+// attempt is one attempt in its slot.
+type attempt struct {
+	*slot
+	runtime.Attempt
+	policy *policy.Policy
+	env    []string
+	report *runtime.Report
+}
+
+func (a *attempt) run(ctx context.Context) (*runtime.Report, error) {
+	a.policy = &a.Plan.Policy
+	a.env = environment(a.image.env, a.policy.Env.Set)
+	a.report = &runtime.Report{}
+	a.report.ImageDigest, a.report.Enforcement = a.image.digest, a.Plan.Enforcement
+	if err := a.prepare(ctx); errors.Is(err, errInputsFull) {
+		a.conclude(verdict{outcome: job.DiskLimit, message: fmt.Sprintf("%s of %s", err, a.policy.Disk)})
+		return a.report, nil
+	} else if err != nil {
+		return nil, err
+	}
+	if err := a.runProgram(ctx); err != nil {
+		return nil, err
+	}
+	return a.report, a.collect(ctx)
+}
+
+// prepare gives the slot the job's limits and inputs.
+func (a *attempt) prepare(ctx context.Context) error {
+	p := a.policy
+	err := a.group.Limit(cgroup.Limits{Memory: int64(p.Memory), CPU: p.CPU, Processes: int64(p.Processes)})
+	if err != nil {
+		return err
+	}
+	if err := a.scratch.resize(p.Disk, p.Files); err != nil {
+		return err
+	}
+	return a.scratch.writeInputs(ctx, a.Files)
+}
+
+func (a *attempt) runProgram(ctx context.Context) error {
+	switch {
+	case a.Program.Python != nil:
+		return a.runPython(ctx, a.Program.Python)
+	case a.Program.Command != nil && len(a.Program.Command.Steps) > 0:
+		return a.runSteps(ctx, a.Program.Command.Steps)
+	case a.Program.Command != nil:
+		return a.runCommand(ctx, a.Program.Command)
+	}
+	return job.Invalid("program", "isolation %s runs python and command programs only", a.policy.Isolation)
+}
+
+func (a *attempt) runCommand(ctx context.Context, c *job.Command) error {
+	e, err := a.execute(ctx, &program{
+		argv: c.Argv, env: a.env, dir: a.dir(c.Dir), stdin: []byte(c.Stdin), limits: a.policy,
+	}, cgroup.Usage{})
+	if err != nil {
+		return err
+	}
+	a.account(e)
+	a.conclude(judge(e.ending, a.policy))
+	return nil
+}
+
+// runSteps runs steps until one fails. The result's streams, code and outcome
+// are those of the last one that ran; its usage is that of all.
+func (a *attempt) runSteps(ctx context.Context, steps []job.Step) error {
+	var used cgroup.Usage
+	for i, step := range steps {
+		p, err := policy.ParseStep(step.Policy, *a.policy)
+		if err != nil {
+			return err
+		}
+		// What is left of the job's own limits holds for all steps together.
+		p.Wall = min(p.Wall, a.policy.Wall-job.Duration(a.wall()))
+		p.CPUTime = min(p.CPUTime, a.policy.CPUTime-job.Duration(used.CPU))
+		e, err := a.execute(ctx, &program{
+			argv: step.Argv, env: a.env, dir: a.dir(step.Dir), stdin: []byte(step.Stdin), limits: &p,
+		}, used)
+		if err != nil {
+			return err
+		}
+		v := judge(e.ending, &p)
+		a.report.Steps = append(a.report.Steps, stepResult(step.Name, e, v))
+		used = total(used, e.usage)
+		e.usage.CPU = used.CPU
+		a.account(e)
+		if v.outcome != job.Succeeded {
+			v.message = fmt.Sprintf("step %d (%s): %s", i+1, step.Name, v.message)
+			a.conclude(v)
+			return nil
+		}
+		a.conclude(v)
+	}
+	return nil
+}
+
+func total(a, b cgroup.Usage) cgroup.Usage {
+	return cgroup.Usage{CPU: a.CPU + b.CPU, OOMKills: a.OOMKills + b.OOMKills, ForksRefused: a.ForksRefused + b.ForksRefused}
+}
+
+func stepResult(name string, e *ended, v verdict) job.StepResult {
+	return job.StepResult{
+		Name: name, Outcome: v.outcome, ExitCode: v.code, Signal: v.signal,
+		Stdout: e.stdout, Stderr: e.stderr, Usage: usageOf(e.usage, e.wall),
+	}
+}
+
+func usageOf(u cgroup.Usage, wall time.Duration) job.Usage {
+	return job.Usage{
+		WallMS: job.Milliseconds(wall), CPUMS: job.Milliseconds(u.CPU),
+		MemoryPeakBytes: u.MemoryPeak, ProcessesPeak: u.ProcessesPeak,
+	}
+}
+
+// runPython runs the harness, which runs the snippet.
+func (a *attempt) runPython(ctx context.Context, p *job.Python) error {
+	uid := a.scratch.uid + programUID
+	request, err := pythonRequest(p, uid)
+	if err != nil {
+		return err
+	}
+	defer request.Close()
+	result, err := newResultPipe(uid)
+	if err != nil {
+		return err
+	}
+	defer result.close()
+	e, err := a.execute(ctx, &program{
+		argv: []string{"python3", "-B", harness}, env: a.env, dir: a.dir(""), limits: a.policy,
+		files: []*os.File{request, result.theirs},
+	}, cgroup.Usage{})
+	if err != nil {
+		return err
+	}
+	_ = result.theirs.Close()
+	if r := result.read(); r != nil {
+		a.report.Value, a.report.Variables = r.Value, r.Variables
+		if e.stop == "" && e.oomKills == 0 {
+			a.report.Exception, e.exception = r.Exception, r.Exception != nil
+		}
+	}
+	a.account(e)
+	v := judge(e.ending, a.policy)
+	if e.failure != nil && *v.code == 127 {
+		v.message = "the image has no python3"
+	}
+	a.conclude(v)
+	return nil
+}
+
+func (a *attempt) dir(asked string) string {
+	if asked == "" {
+		return a.scratch.home()
+	}
+	return asked
+}
+
+func (a *attempt) wall() time.Duration {
+	return time.Duration(a.report.Usage.WallMS * float64(time.Millisecond))
+}
+
+// account adds what a program left and used.
+func (a *attempt) account(e *ended) {
+	r := a.report
+	if r.StartedAt.IsZero() {
+		r.StartedAt = e.started
+	}
+	r.Stdout, r.Stderr = e.stdout, e.stderr
+	r.Usage = usageOf(e.usage, a.wall()+e.wall)
+	r.Timings.RunMS = r.Usage.WallMS
+}
+
+func (a *attempt) conclude(v verdict) {
+	r := a.report
+	r.Outcome, r.State, r.Message, r.ExitCode, r.Signal = v.outcome, v.outcome.State(), v.message, v.code, v.signal
+	if r.StartedAt.IsZero() {
+		r.StartedAt = time.Now()
+	}
+}
+
+// collect hands out the artifacts, now that nothing in the sandbox can change
+// them any more. Those of a canceled job are nobody's.
+func (a *attempt) collect(ctx context.Context) error {
+	want := a.policy.Artifacts
+	if a.Collect == nil || len(want.Paths) == 0 || a.report.Outcome == job.OutcomeCanceled {
+		return nil
+	}
+	begin := time.Now()
+	var roots []artifact.Root
+	for _, w := range a.scratch.mounts {
+		roots = append(roots, artifact.Root{Path: w.path, Dir: w.dir})
+	}
+	limits := artifact.Limits{Paths: want.Paths, MaxBytes: int64(want.MaxBytes), MaxFiles: want.MaxFiles}
+	refused, err := artifact.Collect(ctx, roots, limits, func(path string, size int64, r io.Reader) error {
+		return a.Collect(ctx, path, size, r)
+	})
+	if err != nil {
+		return fmt.Errorf("collect artifacts: %w", err)
+	}
+	for _, r := range refused {
+		a.report.Feedback = append(a.report.Feedback, "artifact "+r)
+	}
+	a.report.Timings.CollectMS = sinceMS(begin)
+	return nil
+}

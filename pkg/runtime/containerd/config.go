@@ -1,0 +1,141 @@
+package containerd
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/pkg/runtime/cgroup"
+)
+
+// Config says which containerd to use and how. Address, StateDir and Guest are
+// required; DefaultConfig has the rest.
+type Config struct {
+	Address   string // containerd's socket
+	Namespace string // containerd namespace of our containers and images
+	StateDir  string // mounts and sockets; nothing in it outlives the runtime
+	Guest     string // path of the static guest binary
+
+	// ImageArchives are OCI archives that are imported when the runtime
+	// starts, unless they are there already.
+	ImageArchives []string
+	Snapshotter   string
+
+	Runtime string // containerd runtime handler of isolation task
+	Runc    string // path of runc; empty: found by the shim
+	// WorkerID is a label on every container, for people.
+	WorkerID string
+
+	// Warm is the most slots that are kept ready ahead of demand, all keys
+	// together; 0 means none. WarmIdle is how long a key's slots stay ready
+	// after its last use.
+	Warm     int
+	WarmIdle time.Duration
+	// Parallel is how many containers are made or destroyed at once.
+	Parallel int
+
+	CgroupRoot string // where the cgroup file system is mounted
+}
+
+// DefaultConfig returns the documented defaults.
+func DefaultConfig() Config {
+	return Config{
+		Address:     "/run/containerd/containerd.sock",
+		Namespace:   "assay",
+		StateDir:    "/run/assay/state",
+		Snapshotter: "overlayfs",
+		Runtime:     "io.containerd.runc.v2",
+		Warm:        2 * runtime.NumCPU(),
+		WarmIdle:    time.Minute,
+		Parallel:    2 * runtime.NumCPU(),
+		CgroupRoot:  cgroup.DefaultRoot,
+	}
+}
+
+// withDefaults fills in what is empty, except Warm, whose zero means something.
+func (c Config) withDefaults() Config {
+	d := DefaultConfig()
+	for _, f := range []struct{ have, def *string }{
+		{&c.Address, &d.Address}, {&c.Namespace, &d.Namespace}, {&c.StateDir, &d.StateDir},
+		{&c.Snapshotter, &d.Snapshotter}, {&c.Runtime, &d.Runtime}, {&c.CgroupRoot, &d.CgroupRoot},
+	} {
+		if *f.have == "" {
+			*f.have = *f.def
+		}
+	}
+	if c.WarmIdle == 0 {
+		c.WarmIdle = d.WarmIdle
+	}
+	if c.Parallel == 0 {
+		c.Parallel = d.Parallel
+	}
+	return c
+}
+
+// stateDir makes the state directory and returns its real path.
+//
+// Containers of a user namespace reach their root file system as a user who is
+// nobody on the host, so every directory on the way must let others pass. Where
+// one does not (a data directory below /root, say), a directory below /run that
+// is named after the asked one is used instead.
+func (c Config) stateDir() (string, error) {
+	dir, err := filepath.Abs(c.StateDir)
+	if err != nil {
+		return "", fmt.Errorf("state directory: %w", err)
+	}
+	if !passable(filepath.Dir(dir)) {
+		dir = filepath.Join("/run/assay", instance(dir))
+	}
+	if err := os.MkdirAll(dir, 0o711); err != nil {
+		return "", fmt.Errorf("state directory: %w", err)
+	}
+	if err := os.Chmod(dir, 0o711); err != nil {
+		return "", fmt.Errorf("state directory: %w", err)
+	}
+	return filepath.EvalSymlinks(dir)
+}
+
+// passable reports whether others may pass through dir and all its existing
+// parents.
+func passable(dir string) bool {
+	for ; ; dir = filepath.Dir(dir) {
+		var st unix.Stat_t
+		if err := unix.Stat(dir, &st); err == nil && st.Mode&0o001 == 0 {
+			return false
+		}
+		if dir == "/" {
+			return true
+		}
+	}
+}
+
+// instance names a state directory wherever a short name is needed: control
+// groups, labels and container names of the host.
+func instance(dir string) string {
+	sum := sha256.Sum256([]byte(dir))
+	return hex.EncodeToString(sum[:5])
+}
+
+// lock makes sure that no other runtime uses dir. It is released by closing the
+// file, and so by the end of the process.
+func lock(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, fmt.Errorf("state directory %s is in use by another worker; give each its own", dir)
+		}
+		return nil, fmt.Errorf("lock %s: %w", dir, err)
+	}
+	return f, nil
+}

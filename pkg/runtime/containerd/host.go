@@ -1,0 +1,80 @@
+package containerd
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	stdruntime "runtime"
+	"strconv"
+	"strings"
+
+	"github.com/assay-run/assay/guest/python"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+)
+
+// layGuest puts into dir what every sandbox finds at /run/assay.
+func layGuest(binary, dir string) error {
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "slot"), 0o755); err != nil {
+		return err
+	}
+	src, err := os.Open(binary)
+	if err != nil {
+		return fmt.Errorf("guest binary: %w; build it with make build, or say where it is", err)
+	}
+	defer src.Close()
+	dst, err := os.OpenFile(filepath.Join(dir, "guest"), os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(dst, src)
+	if err = errors.Join(err, dst.Close()); err != nil {
+		return fmt.Errorf("guest binary: %w", err)
+	}
+	return os.WriteFile(filepath.Join(dir, "harness.py"), python.Harness, 0o644)
+}
+
+// inspect is the self-check of this host.
+func (r *Runtime) inspect() policy.Host {
+	h := policy.Host{CgroupV2: r.cgroups.V2(), Cores: stdruntime.NumCPU(), Memory: hostMemory()}
+	if why := lacksUserNamespaces(); why != "" {
+		h.Missing = append(h.Missing, why)
+		return h
+	}
+	h.Isolations = []policy.Isolation{policy.Task}
+	return h
+}
+
+// lacksUserNamespaces says what keeps this host from making user namespaces.
+func lacksUserNamespaces() string {
+	if _, err := os.Stat("/proc/self/ns/user"); err != nil {
+		return "user namespaces: the kernel was built without them"
+	}
+	data, err := os.ReadFile("/proc/sys/user/max_user_namespaces")
+	if n, aerr := strconv.Atoi(strings.TrimSpace(string(data))); err == nil && aerr == nil && n == 0 {
+		return "user namespaces: they are switched off; set sysctl user.max_user_namespaces above 0"
+	}
+	return ""
+}
+
+// hostMemory returns the memory of this host, in bytes, 0 if it is unknown.
+func hostMemory() job.Size {
+	f, err := os.Open("/proc/meminfo")
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		var kib int64
+		if _, err := fmt.Sscanf(lines.Text(), "MemTotal: %d kB", &kib); err == nil {
+			return job.Size(kib) * job.KiB
+		}
+	}
+	return 0
+}

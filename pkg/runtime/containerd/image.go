@@ -1,0 +1,195 @@
+package containerd
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	client "github.com/containerd/containerd/v2/client"
+	"github.com/containerd/errdefs"
+	"github.com/distribution/reference"
+	"github.com/opencontainers/image-spec/identity"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// localDomain is where images live that are imported and never pulled.
+const localDomain = "assay.local"
+
+// imageTTL is how long a name keeps meaning the same image before containerd is
+// asked again: short enough to pick up a new import, long enough to cost nothing.
+const imageTTL = 5 * time.Second
+
+// image is an image that containers can be made of.
+type image struct {
+	name   string   // normalised reference
+	digest string   // of the manifest or index that the name means
+	env    []string // of its configuration
+	rootfs string   // its root file system, mounted read-only on this host
+}
+
+// images finds, pulls and prepares images.
+type images struct {
+	client      *client.Client
+	snapshotter string
+	dir         string // of root file systems
+
+	group  singleflight.Group
+	mu     sync.Mutex
+	byName map[string]imageEntry
+	roots  map[string]string // chain id → mounted root file system
+}
+
+type imageEntry struct {
+	image *image
+	until time.Time
+}
+
+// imageName normalises a job's image: a bare name is one of our own images,
+// anything else is a registry reference.
+func imageName(name string) (string, error) {
+	if !strings.Contains(name, "/") {
+		name = localDomain + "/" + name
+	}
+	ref, err := reference.ParseDockerRef(name)
+	if err != nil {
+		return "", job.Invalid("image", "%q is not an image reference such as python or docker.io/library/python:3.12", name)
+	}
+	return ref.String(), nil
+}
+
+// get returns the image that a job names, ready to be used. The error wraps
+// job.ErrInvalid if there is none.
+func (m *images) get(ctx context.Context, name string) (*image, error) {
+	ref, err := imageName(name)
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	e, ok := m.byName[ref]
+	m.mu.Unlock()
+	if ok && time.Now().Before(e.until) {
+		return e.image, nil
+	}
+	// Whoever waits shares the work, but gives up on its own terms.
+	shared := m.group.DoChan(ref, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Minute)
+		defer cancel()
+		return m.resolve(ctx, ref)
+	})
+	select {
+	case <-ctx.Done():
+		return nil, fmt.Errorf("image %s: %w", ref, context.Cause(ctx))
+	case r := <-shared:
+		if r.Err != nil {
+			return nil, r.Err
+		}
+		return r.Val.(*image), nil
+	}
+}
+
+func (m *images) resolve(ctx context.Context, ref string) (*image, error) {
+	img, err := m.client.GetImage(ctx, ref)
+	if errdefs.IsNotFound(err) {
+		img, err = m.pull(ctx, ref)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("image %s: %w", ref, err)
+	}
+	out, err := m.prepare(ctx, ref, img)
+	if err != nil {
+		return nil, fmt.Errorf("image %s: %w", ref, err)
+	}
+	m.mu.Lock()
+	m.byName[ref] = imageEntry{out, time.Now().Add(imageTTL)}
+	m.mu.Unlock()
+	return out, nil
+}
+
+func (m *images) pull(ctx context.Context, ref string) (client.Image, error) {
+	if strings.HasPrefix(ref, localDomain+"/") {
+		return nil, job.Invalid("image", "there is no image %s on this worker; import it, or name one of a registry", ref)
+	}
+	img, err := m.client.Pull(ctx, ref, client.WithPullUnpack, client.WithPullSnapshotter(m.snapshotter))
+	switch {
+	case errdefs.IsNotFound(err):
+		return nil, job.Invalid("image", "the registry has no %s", ref)
+	case errdefs.IsUnauthorized(err) || errdefs.IsPermissionDenied(err):
+		return nil, job.Invalid("image", "the registry does not let us pull %s", ref)
+	case err != nil:
+		return nil, fmt.Errorf("pull: %w: %w", job.ErrUnavailable, err)
+	}
+	return img, nil
+}
+
+// prepare unpacks img if it is not yet and mounts its root file system.
+func (m *images) prepare(ctx context.Context, ref string, img client.Image) (*image, error) {
+	unpacked, err := img.IsUnpacked(ctx, m.snapshotter)
+	if err != nil {
+		return nil, err
+	}
+	if !unpacked {
+		if err := img.Unpack(ctx, m.snapshotter); err != nil {
+			return nil, fmt.Errorf("unpack: %w", err)
+		}
+	}
+	layers, err := img.RootFS(ctx)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := img.Spec(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rootfs, err := m.mountRoot(ctx, identity.ChainID(layers).String())
+	if err != nil {
+		return nil, err
+	}
+	return &image{name: ref, digest: img.Target().Digest.String(), env: spec.Config.Env, rootfs: rootfs}, nil
+}
+
+// archiveLabel marks what was imported from an archive.
+const archiveLabel = "assay.dev/archive"
+
+// importArchive imports an OCI archive unless just this file was imported
+// before.
+func (m *images) importArchive(ctx context.Context, file string) error {
+	info, err := os.Stat(file)
+	if err != nil {
+		return fmt.Errorf("image archive: %w; build it with make image", err)
+	}
+	abs, err := filepath.Abs(file)
+	if err != nil {
+		return fmt.Errorf("image archive: %w", err)
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %d", abs, info.Size(), info.ModTime().UnixNano()))
+	mark := hex.EncodeToString(sum[:16])
+	have, err := m.client.ImageService().List(ctx, fmt.Sprintf("labels.%q==%s", archiveLabel, mark))
+	if err != nil {
+		return fmt.Errorf("import %s: %w", file, err)
+	}
+	if len(have) > 0 {
+		return nil
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return fmt.Errorf("image archive: %w", err)
+	}
+	defer f.Close()
+	imported, err := m.client.Import(ctx, f, client.WithImageLabels(map[string]string{archiveLabel: mark}))
+	if err == nil && len(imported) == 0 {
+		err = errors.New("it holds no named image")
+	}
+	if err != nil {
+		return fmt.Errorf("import %s: %w", file, err)
+	}
+	return nil
+}

@@ -1,0 +1,94 @@
+package containerd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/runtime"
+)
+
+// errInputsFull says that the inputs alone fill the job's disk.
+var errInputsFull = errors.New("the input files do not fit into the disk limit")
+
+// writeInputs puts the input files into the writable space, before the program
+// starts and from outside of the sandbox.
+func (s *scratch) writeInputs(ctx context.Context, files []runtime.File) error {
+	for _, f := range files {
+		err := s.writeInput(ctx, f)
+		if errors.Is(err, unix.ENOSPC) {
+			return errInputsFull
+		}
+		if err != nil {
+			return fmt.Errorf("input %s: %w", f.Path, err)
+		}
+	}
+	return nil
+}
+
+func (s *scratch) writeInput(ctx context.Context, in runtime.File) error {
+	w, rest, ok := s.within(in.Path)
+	if !ok {
+		return job.Invalid("files", "%q is not below a writable path of the policy", in.Path)
+	}
+	root, err := os.OpenRoot(w.host)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	uid := s.uid + programUID
+	for i, c := range rest {
+		if c != '/' {
+			continue
+		}
+		err := root.Mkdir(rest[:i], 0o755)
+		if err == nil {
+			err = root.Lchown(rest[:i], uid, uid)
+		}
+		if err != nil && !errors.Is(err, os.ErrExist) {
+			return err
+		}
+	}
+	src := io.ReadCloser(io.NopCloser(bytes.NewReader(in.Data)))
+	if in.Data == nil && in.Open != nil {
+		if src, err = in.Open(ctx); err != nil {
+			return err
+		}
+	}
+	defer src.Close()
+	dst, err := root.OpenFile(rest, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(dst, src)
+	return errors.Join(err, dst.Chown(uid, uid), dst.Chmod(inputMode(in.Data)), dst.Close())
+}
+
+// inputMode makes scripts and binaries executable: the job format has no modes.
+func inputMode(data []byte) os.FileMode {
+	if bytes.HasPrefix(data, []byte("#!")) || bytes.HasPrefix(data, []byte("\x7fELF")) {
+		return 0o755
+	}
+	return 0o644
+}
+
+// within finds the writable path that p, a path of the sandbox, lies below.
+func (s *scratch) within(p string) (w writable, rest string, ok bool) {
+	if path.Clean(p) != p {
+		return w, "", false
+	}
+	for _, w := range s.mounts {
+		if rest, ok := strings.CutPrefix(p, w.path+"/"); ok {
+			return w, rest, true
+		}
+	}
+	return w, "", false
+}

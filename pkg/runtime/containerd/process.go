@@ -1,0 +1,65 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// process is a process that is not our child, held by a descriptor so that its
+// number cannot come to mean another.
+type process struct {
+	pid int
+	fd  *os.File
+}
+
+func openProcess(pid int) (*process, error) {
+	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
+	if err != nil {
+		return nil, fmt.Errorf("open process %d: %w", pid, err)
+	}
+	return &process{pid: pid, fd: os.NewFile(uintptr(fd), "pidfd")}, nil
+}
+
+// kill sends SIGKILL. A process that is gone already is no error.
+func (p *process) kill() error {
+	rc, err := p.fd.SyscallConn()
+	if err != nil {
+		return err
+	}
+	if cerr := rc.Control(func(fd uintptr) { err = unix.PidfdSendSignal(int(fd), unix.SIGKILL, nil, 0) }); cerr != nil {
+		return cerr
+	}
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	return err
+}
+
+// wait returns when the process has exited. Of a process 1 that means that its
+// whole pid namespace is gone: the kernel empties it before it lets it exit.
+// There is one waiter at a time.
+func (p *process) wait(ctx context.Context) error {
+	rc, err := p.fd.SyscallConn()
+	if err != nil {
+		return err
+	}
+	_ = p.fd.SetReadDeadline(time.Time{})
+	stop := context.AfterFunc(ctx, func() { _ = p.fd.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	err = rc.Read(func(fd uintptr) bool {
+		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		n, err := unix.Poll(fds, 0)
+		return n > 0 || err != nil && !errors.Is(err, unix.EINTR)
+	})
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return fmt.Errorf("process %d has not exited: %w", p.pid, context.Cause(ctx))
+	}
+	return err
+}
+
+func (p *process) close() { _ = p.fd.Close() }

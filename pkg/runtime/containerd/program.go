@@ -1,0 +1,218 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/internal/guest"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/cgroup"
+)
+
+// How patient the worker is with what ought to take microseconds.
+const (
+	meterEvery = 20 * time.Millisecond // how late a CPU or memory limit may be noticed
+	gateTime   = 10 * time.Second      // for the guest to fork, on a machine without any time left
+	deathTime  = 2 * time.Second       // for the kernel to kill a sandbox
+	drainTime  = time.Second           // for output to end once nobody is left to write
+)
+
+// program is one process to run in a slot, with what it leaves in its wake.
+type program struct {
+	argv, env []string
+	dir       string
+	stdin     []byte
+	files     []*os.File     // descriptors from 3 on; the caller closes them
+	limits    *policy.Policy // wall, cpu_time, stdout, stderr; the rest is the slot's
+	filter    []byte
+}
+
+// ended is how a program ended and what it used.
+type ended struct {
+	ending
+	stdout, stderr job.Output
+	started        time.Time
+	wall           time.Duration
+	usage          cgroup.Usage
+	cause          error // of stopOurs
+}
+
+// execute runs p in the slot and returns when nothing of it is left. An error
+// means that the sandbox failed, not the program.
+func (s *slot) execute(ctx context.Context, p *program, before cgroup.Usage) (*ended, error) {
+	stop := newStopper(s.container.kill)
+	io, err := openStreams(p, s.scratch.uid+programUID, stop)
+	if err != nil {
+		return nil, err
+	}
+	defer io.close()
+	g, theirs, err := newGate()
+	if err != nil {
+		return nil, err
+	}
+	defer g.close()
+	err = s.link.start(guest.Start{
+		Argv: p.argv, Env: p.env, Dir: p.dir, UID: programUID, GID: programGID, Filter: p.filter,
+	}, append([]*os.File{theirs}, io.theirs(p.files)...))
+	_ = theirs.Close()
+	io.closeTheirs()
+	if err != nil {
+		return nil, err
+	}
+	e := &ended{}
+	if e.started, err = s.admit(ctx, g, p.limits); err != nil {
+		return nil, err
+	}
+	watching := s.watch(ctx, stop, p.limits, e.started, before)
+	err = s.await(g, e)
+	e.wall = time.Since(e.started)
+	meterErr := watching()
+	io.finish(e)
+	if e.stop = stop.reason(); e.stop == "" && err == nil {
+		err = meterErr
+	}
+	if e.stop == stopOurs {
+		return nil, fmt.Errorf("stopped: %w", context.Cause(ctx))
+	}
+	if err != nil && (e.stop == "" || errors.Is(err, errUndead)) {
+		return nil, err
+	}
+	if e.usage, err = s.group.Usage(); err != nil {
+		return nil, err
+	}
+	e.usage = e.usage.Since(before)
+	e.oomKills, e.refused = e.usage.OOMKills, e.usage.ForksRefused
+	e.noSpace, e.noInodes, err = s.scratch.full()
+	return e, err
+}
+
+// admit waits for the process at the gate, puts it under the job's limits and
+// opens the gate. It returns when user code started.
+func (s *slot) admit(ctx context.Context, g *gate, p *policy.Policy) (time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, gateTime)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { _ = g.conn.SetDeadline(time.Unix(1, 0)) })()
+	pid, err := g.wait()
+	if err == nil {
+		err = s.group.Add(pid)
+	}
+	if err == nil { // from outside, since the sandbox may not raise its own
+		n := uint64(p.OpenFiles)
+		err = unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: n}, nil)
+	}
+	if err == nil {
+		err = g.open()
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("admit the program: %w", errors.Join(err, ctx.Err()))
+	}
+	return time.Now(), nil
+}
+
+var (
+	errUndead = errors.New("the sandbox does not die")
+	errGuest  = errors.New("the guest ended while its program ran")
+)
+
+// await waits for the program to end and for everything that it left to be
+// gone.
+func (s *slot) await(g *gate, e *ended) error {
+	err := g.result()
+	if !errors.As(err, &e.failure) && err != nil {
+		return err
+	}
+	select {
+	case m := <-s.link.ended:
+		e.status = unix.WaitStatus(m.Status)
+		if m.Error != "" {
+			return fmt.Errorf("the guest cannot start a program: %.200s", m.Error)
+		}
+		return nil
+	case <-s.link.gone:
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), deathTime)
+	defer cancel()
+	if err := s.container.proc.wait(ctx); err != nil {
+		return fmt.Errorf("%w: %w", errUndead, err)
+	}
+	return errGuest
+}
+
+// watch stops the program when a limit or ctx says so. The returned function
+// ends the watch and reports whether the meter failed.
+func (s *slot) watch(ctx context.Context, stop *stopper, p *policy.Policy, started time.Time, before cgroup.Usage) func() error {
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	var meterErr error
+	wg.Go(func() {
+		wall := time.NewTimer(time.Until(started.Add(p.Wall.D())))
+		defer wall.Stop()
+		tick := time.NewTicker(meterEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-ctx.Done():
+				if errors.Is(context.Cause(ctx), runtime.ErrCanceled) {
+					stop.now(stopCanceled)
+				} else {
+					stop.now(stopOurs)
+				}
+				return
+			case <-wall.C:
+				stop.now(stopWall)
+				return
+			case <-tick.C:
+			}
+			u, err := s.group.Usage()
+			if err != nil {
+				meterErr = err // a limit that nobody watches: end it
+				stop.now(stopOurs)
+				return
+			}
+			if u = u.Since(before); u.OOMKills > 0 {
+				stop.now(stopMemory)
+			} else if u.CPU >= p.CPUTime.D() {
+				stop.now(stopCPU)
+			}
+		}
+	})
+	return func() error {
+		close(done)
+		wg.Wait()
+		return meterErr
+	}
+}
+
+// stopper kills a sandbox once, and remembers the first reason.
+type stopper struct {
+	mu   sync.Mutex
+	why  stopReason
+	kill func() error
+}
+
+func newStopper(kill func() error) *stopper { return &stopper{kill: kill} }
+
+func (s *stopper) now(why stopReason) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.why == "" {
+		s.why = why
+		_ = s.kill() // a sandbox that outlives this is reported by await
+	}
+}
+
+func (s *stopper) reason() stopReason {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.why
+}

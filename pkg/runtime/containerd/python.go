@@ -1,0 +1,103 @@
+package containerd
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// What a python program may tell about itself, at most. The harness keeps to
+// less; these bounds are for programs that write to its descriptor themselves.
+const (
+	maxPythonResult = 4 << 20
+	maxVariables    = 1000
+	maxText         = 64 << 10 // of a repr, a message or a traceback
+)
+
+// pythonResult is the one document that the harness writes.
+type pythonResult struct {
+	Value     *job.Value              `json:"value"`
+	Exception *job.ExceptionInfo      `json:"exception"`
+	Variables map[string]job.Variable `json:"variables"`
+}
+
+// pythonRequest returns the request to the harness, as a file to pass to it.
+func pythonRequest(p *job.Python, uid int) (*os.File, error) {
+	body, err := json.Marshal(p)
+	if err != nil {
+		return nil, fmt.Errorf("python request: %w", err)
+	}
+	return contentFile("request", body, uid)
+}
+
+// resultPipe collects what the harness writes, at most maxPythonResult bytes.
+type resultPipe struct {
+	ours, theirs *os.File
+	done         chan []byte
+}
+
+func newResultPipe(uid int) (*resultPipe, error) {
+	r, w, err := pipe(uid)
+	if err != nil {
+		return nil, err
+	}
+	p := &resultPipe{ours: r, theirs: w, done: make(chan []byte, 1)}
+	go func() {
+		data, _ := io.ReadAll(io.LimitReader(r, maxPythonResult+1))
+		p.done <- data
+		_, _ = io.Copy(io.Discard, r) // a program must not hang because it talks too much
+	}()
+	return p, nil
+}
+
+// read returns the document once the program is gone. A program that broke or
+// never wrote it has none: nil.
+func (p *resultPipe) read() *pythonResult {
+	_ = p.ours.SetReadDeadline(time.Now().Add(drainTime))
+	data := <-p.done
+	if len(data) == 0 || len(data) > maxPythonResult {
+		return nil
+	}
+	var r pythonResult
+	if err := json.Unmarshal(data, &r); err != nil {
+		return nil
+	}
+	r.clip()
+	return &r
+}
+
+func (p *resultPipe) close() {
+	_ = p.theirs.Close()
+	_ = p.ours.Close()
+}
+
+// clip cuts every text down to size.
+func (r *pythonResult) clip() {
+	if v := r.Value; v != nil {
+		v.Type, v.Repr = clipText(v.Type), clipText(v.Repr)
+	}
+	if e := r.Exception; e != nil {
+		e.Type, e.Message, e.Traceback = clipText(e.Type), clipText(e.Message), clipText(e.Traceback)
+	}
+	for i, name := range slices.Sorted(maps.Keys(r.Variables)) {
+		v := r.Variables[name]
+		delete(r.Variables, name)
+		if i < maxVariables && len(name) <= 256 {
+			r.Variables[name] = job.Variable{Type: clipText(v.Type), Repr: clipText(v.Repr)}
+		}
+	}
+}
+
+func clipText(s string) string {
+	if len(s) > maxText {
+		s = strings.ToValidUTF8(s[:maxText], "") + "…"
+	}
+	return s
+}

@@ -1,0 +1,141 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/containerd/containerd/v2/core/mount"
+	"github.com/containerd/containerd/v2/core/snapshots"
+	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
+)
+
+// mountpoints are the directories that every sandbox mounts something on. The
+// root file system is read-only and not the sandbox's own, so that no container
+// runtime could make them when they are needed.
+var mountpoints = []string{"workspace", "tmp", "proc", "dev", "sys", "run/assay"}
+
+// mountRoot returns where the file system of a chain of layers is mounted, once
+// for all of its containers. The two snapshots behind it stay between runs.
+func (m *images) mountRoot(ctx context.Context, chain string) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if dir, ok := m.roots[chain]; ok {
+		return dir, nil
+	}
+	base, err := m.base(ctx, chain)
+	if err != nil {
+		return "", err
+	}
+	sn := m.client.SnapshotService(m.snapshotter)
+	view := base + "/view"
+	mounts, err := sn.View(ctx, view, base, snapshots.WithLabels(keep))
+	if errdefs.IsAlreadyExists(err) {
+		mounts, err = sn.Mounts(ctx, view)
+	}
+	if err != nil {
+		return "", fmt.Errorf("view of the root file system: %w", err)
+	}
+	dir := filepath.Join(m.dir, strings.ReplaceAll(chain, ":", "-"))
+	if err := os.MkdirAll(dir, 0o711); err != nil {
+		return "", err
+	}
+	if err := mount.All(mounts, dir); err != nil {
+		return "", fmt.Errorf("mount the root file system: %w", err)
+	}
+	m.roots[chain] = dir
+	return dir, nil
+}
+
+// keep protects a snapshot from containerd's garbage collection.
+var keep = map[string]string{"containerd.io/gc.root": "assay.dev"}
+
+// base returns the snapshot that adds the mountpoints to a chain of layers.
+func (m *images) base(ctx context.Context, chain string) (string, error) {
+	name := "assay.dev/base/" + chain
+	sn := m.client.SnapshotService(m.snapshotter)
+	if _, err := sn.Stat(ctx, name); err == nil {
+		return name, nil
+	} else if !errdefs.IsNotFound(err) {
+		return "", fmt.Errorf("base snapshot: %w", err)
+	}
+	// The key is this runtime's own, so that two that start at once do not
+	// work on one snapshot; whoever commits first wins.
+	active := name + "/" + filepath.Base(m.dir) + instance(m.dir)
+	if err := sn.Remove(ctx, active); err != nil && !errdefs.IsNotFound(err) {
+		return "", fmt.Errorf("base snapshot: %w", err)
+	}
+	mounts, err := sn.Prepare(ctx, active, chain, snapshots.WithLabels(keep))
+	if err != nil {
+		return "", fmt.Errorf("base snapshot: %w", err)
+	}
+	err = mount.WithTempMount(ctx, mounts, func(root string) error { return makeDirs(root, mountpoints) })
+	if err == nil {
+		err = sn.Commit(ctx, name, active, snapshots.WithLabels(keep))
+	}
+	if err != nil {
+		_ = sn.Remove(ctx, active)
+		if errdefs.IsAlreadyExists(err) {
+			return name, nil
+		}
+		return "", fmt.Errorf("base snapshot: %w", err)
+	}
+	return name, nil
+}
+
+// makeDirs makes directories below root, whose symbolic links are the image's
+// and must not lead out of it.
+func makeDirs(root string, dirs []string) error {
+	r, err := os.OpenRoot(root)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	for _, d := range dirs {
+		if err := r.MkdirAll(d, 0o755); err != nil {
+			return fmt.Errorf("the image has no room for a mount at /%s: %w", d, err)
+		}
+	}
+	return nil
+}
+
+// extraMountpoints stacks directories for unusual writable paths over rootfs,
+// at dir/rootfs. They are gone with closeExtra.
+func extraMountpoints(dir, rootfs string, paths []string) (string, error) {
+	points, target := filepath.Join(dir, "points"), filepath.Join(dir, "rootfs")
+	if err := errors.Join(os.Mkdir(points, 0o755), os.Mkdir(target, 0o755)); err != nil {
+		return "", err
+	}
+	for i := range paths {
+		paths[i] = strings.TrimPrefix(paths[i], "/")
+	}
+	if err := makeDirs(points, paths); err != nil {
+		return "", err
+	}
+	opts := "lowerdir=" + escapeOverlay(points) + ":" + escapeOverlay(rootfs)
+	if err := unix.Mount("overlay", target, "overlay", unix.MS_RDONLY|unix.MS_NODEV, opts); err != nil {
+		return "", fmt.Errorf("add mountpoints: %w", err)
+	}
+	return target, nil
+}
+
+func escapeOverlay(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `:`, `\:`, `,`, `\,`).Replace(path)
+}
+
+// unmountRoots forgets every root file system.
+func (m *images) unmountRoots() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var errs []error
+	for chain, dir := range m.roots {
+		errs = append(errs, mount.UnmountAll(dir, unix.MNT_DETACH), os.Remove(dir))
+		delete(m.roots, chain)
+	}
+	clear(m.byName)
+	return errors.Join(errs...)
+}

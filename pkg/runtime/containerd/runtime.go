@@ -1,0 +1,309 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	client "github.com/containerd/containerd/v2/client"
+	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/cgroup"
+)
+
+// Runtime runs attempts in containers of one containerd.
+type Runtime struct {
+	cfg      Config
+	dir      string // the state directory
+	lock     *os.File
+	instance string // names the state directory
+	started  string // differs from run to run, so that names never come back
+	next     atomic.Uint64
+
+	client  *client.Client
+	engine  *engine
+	cgroups *cgroup.Hierarchy
+	images  *images
+	pool    *pool
+	seccomp *specs.LinuxSeccomp
+	host    policy.Host
+
+	ctx      context.Context // ends with Close
+	stop     context.CancelFunc
+	parallel chan struct{} // bounds making and cleaning
+	nudge    chan struct{} // the pool may want filling
+
+	mu         sync.Mutex
+	live       map[*slot]bool
+	sealed     bool           // nothing more may join background
+	background sync.WaitGroup // what Close waits for
+
+	closing  sync.Mutex
+	closed   bool
+	closeErr error
+}
+
+var _ runtime.Runtime = (*Runtime)(nil)
+
+// connectTime is how long New waits for containerd to answer.
+const connectTime = 10 * time.Second
+
+// New connects to containerd, removes what a killed predecessor left behind,
+// and imports the image archives. The state directory must not be in use.
+func New(ctx context.Context, cfg Config) (_ *Runtime, err error) {
+	cfg = cfg.withDefaults()
+	r := &Runtime{
+		cfg: cfg, seccomp: engineSeccomp(), started: strconv.FormatInt(time.Now().UnixNano(), 36),
+		parallel: make(chan struct{}, cfg.Parallel), nudge: make(chan struct{}, 1), live: map[*slot]bool{},
+	}
+	r.ctx, r.stop = context.WithCancel(context.WithoutCancel(ctx))
+	defer func() {
+		if err != nil {
+			r.release()
+		}
+	}()
+	if r.dir, err = cfg.stateDir(); err != nil {
+		return nil, err
+	}
+	if r.lock, err = lock(r.dir); err != nil {
+		return nil, err
+	}
+	r.instance = instance(r.dir)
+	if r.cgroups, err = cgroup.Detect(cfg.CgroupRoot); err != nil {
+		return nil, err
+	}
+	if err := r.connect(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.sweep(ctx); err != nil {
+		return nil, fmt.Errorf("clean up after the previous worker: %w", err)
+	}
+	if err := layGuest(cfg.Guest, filepath.Join(r.dir, "guest")); err != nil {
+		return nil, err
+	}
+	for _, a := range cfg.ImageArchives {
+		if err := r.images.importArchive(ctx, a); err != nil {
+			return nil, err
+		}
+	}
+	r.host = r.inspect()
+	r.pool = &pool{most: cfg.Warm, idle: cfg.WarmIdle, shelf: map[string]*shelf{},
+		make: func(ctx context.Context, img *image) (*slot, error) { return r.makeSlot(ctx, img, defaultWrite) }}
+	r.spawn(r.keepWarm)
+	return r, nil
+}
+
+func (r *Runtime) connect(ctx context.Context) error {
+	c, err := client.New(r.cfg.Address, client.WithDefaultNamespace(r.cfg.Namespace), client.WithTimeout(connectTime))
+	if err != nil {
+		return fmt.Errorf("connect to containerd at %s: %w", r.cfg.Address, err)
+	}
+	r.client = c
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	if _, err := c.Version(ctx); err != nil {
+		return fmt.Errorf("connect to containerd at %s: %w", r.cfg.Address, err)
+	}
+	r.images = &images{client: c, snapshotter: r.cfg.Snapshotter, dir: filepath.Join(r.dir, "images"),
+		byName: map[string]imageEntry{}, roots: map[string]string{}}
+	r.engine, err = newEngine(c, r.cfg.Runtime, r.cfg.Runc)
+	return err
+}
+
+// cgroup names a control group of this instance.
+func (r *Runtime) cgroup(name string) string { return "/assay/" + r.instance + "/" + name }
+
+// Host implements runtime.Runtime.
+func (r *Runtime) Host() policy.Host { return r.host }
+
+// Acquire implements runtime.Runtime.
+func (r *Runtime) Acquire(ctx context.Context, key runtime.Key) (runtime.Slot, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	if key.Isolation != policy.Task {
+		return nil, job.Invalid("policy.isolation", "%s is not available on this worker", key.Isolation)
+	}
+	img, err := r.images.get(ctx, key.Image)
+	if err != nil {
+		return nil, err
+	}
+	s := r.pool.take(img)
+	select {
+	case r.nudge <- struct{}{}:
+	default:
+	}
+	if s != nil {
+		return s, nil
+	}
+	s, err = r.makeSlot(ctx, img, defaultWrite)
+	if err != nil {
+		return nil, err // not s: a nil *slot is not a nil Slot
+	}
+	return s, nil
+}
+
+var errClosed = errors.New("the runtime is closed")
+
+// makeTime bounds the making of a container on a machine without any time left.
+const makeTime = time.Minute
+
+// makeSlot is newSlot with its turn.
+func (r *Runtime) makeSlot(ctx context.Context, img *image, write []string) (*slot, error) {
+	if !r.enter() {
+		return nil, errClosed
+	}
+	defer r.background.Done()
+	ctx, cancel := context.WithTimeout(ctx, makeTime)
+	defer cancel()
+	defer context.AfterFunc(r.ctx, cancel)()
+	select {
+	case r.parallel <- struct{}{}:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait to make a slot: %w", context.Cause(ctx))
+	}
+	s, err := r.newSlot(ctx, img, write)
+	<-r.parallel
+	if err != nil {
+		return nil, err
+	}
+	if !r.register(s) {
+		s.Close()
+		return nil, errClosed
+	}
+	return s, nil
+}
+
+// register notes a slot that Close must destroy. It fails once Close has begun.
+func (r *Runtime) register(s *slot) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ctx.Err() != nil {
+		return false
+	}
+	r.live[s] = true
+	return true
+}
+
+// enter joins background, unless Close waits for it already.
+func (r *Runtime) enter() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.sealed {
+		return false
+	}
+	r.background.Add(1)
+	return true
+}
+
+// spawn runs f in the background, or not at all once Close waits.
+func (r *Runtime) spawn(f func()) bool {
+	if !r.enter() {
+		return false
+	}
+	go func() {
+		defer r.background.Done()
+		f()
+	}()
+	return true
+}
+
+// keepWarm fills the pool when there was demand, and empties it when there has
+// been none.
+func (r *Runtime) keepWarm() {
+	tick := time.NewTicker(max(r.cfg.WarmIdle/4, 10*time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-r.ctx.Done():
+			return
+		case now := <-tick.C:
+			r.pool.expire(now)
+		case <-r.nudge:
+			// Half of the places are left to jobs that cannot wait.
+			for range max(cap(r.parallel)/2, 1) {
+				r.spawn(func() {
+					for r.pool.fill(r.ctx) {
+					}
+				})
+			}
+		}
+	}
+}
+
+// clean destroys a closed slot, in the background while there is one.
+func (r *Runtime) clean(s *slot) {
+	r.mu.Lock()
+	delete(r.live, s)
+	r.mu.Unlock()
+	destroy := func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), cleanTime)
+		defer cancel()
+		if err := s.destroy(ctx); err != nil {
+			slog.ErrorContext(ctx, "cannot clean a slot; the next sweep will", "slot", s.dir, "error", err)
+		}
+	}
+	inTurn := func() {
+		r.parallel <- struct{}{}
+		defer func() { <-r.parallel }()
+		destroy()
+	}
+	if !r.spawn(inTurn) {
+		destroy()
+	}
+}
+
+// Close implements runtime.Runtime. Attempts that still run are killed.
+func (r *Runtime) Close(ctx context.Context) error {
+	r.closing.Lock()
+	defer r.closing.Unlock()
+	if r.closed {
+		return r.closeErr
+	}
+	r.closed = true
+	r.stop()
+	r.pool.close()
+	for _, s := range r.seal() {
+		s.Close()
+	}
+	done := make(chan struct{})
+	go func() { r.background.Wait(); close(done) }()
+	select {
+	case <-done:
+		r.closeErr = errors.Join(r.images.unmountRoots(), r.sweep(ctx), r.removeState())
+	case <-ctx.Done():
+		r.closeErr = fmt.Errorf("close the runtime: %w", context.Cause(ctx))
+	}
+	r.release()
+	return r.closeErr
+}
+
+// seal ends joining background and returns the slots that are live.
+func (r *Runtime) seal() []*slot {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sealed = true
+	return slices.Collect(maps.Keys(r.live))
+}
+
+func (r *Runtime) release() {
+	r.stop()
+	if r.client != nil {
+		_ = r.client.Close()
+	}
+	if r.lock != nil {
+		_ = r.lock.Close()
+	}
+}

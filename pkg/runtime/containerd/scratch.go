@@ -1,0 +1,132 @@
+package containerd
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// Ids of a sandbox, inside its user namespace.
+const (
+	idCount    = 65536 // ids that a user namespace maps
+	programUID = 1000
+	programGID = 1000
+)
+
+// scratch is the writable space of one slot: one tmpfs, mounted by the worker,
+// with a directory for each writable path. One file system for all of them
+// makes the disk limit hold for their sum, and since it is the worker's own
+// mount, artifacts can be read when everything in the sandbox is dead.
+type scratch struct {
+	dir    string
+	uid    int // host uid of the sandbox's root
+	size   job.Size
+	files  int
+	own    int // inodes that are ours
+	mounts []writable
+}
+
+// writable is one writable path of a sandbox.
+type writable struct {
+	path string   // in the sandbox
+	host string   // on the host
+	dir  *os.File // of host: artifacts are opened, and inputs written, beneath it
+}
+
+// newScratch mounts the space at dir for a sandbox whose root is host user uid.
+func newScratch(dir string, uid int, size job.Size, files int, paths []string) (_ *scratch, err error) {
+	s := &scratch{dir: dir, uid: uid, own: 2 + len(paths) + 4}
+	if err := os.Mkdir(dir, 0o711); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = s.close()
+		}
+	}()
+	if err := unix.Mount("assay", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, s.options(size, files)+",mode=0711"); err != nil {
+		return nil, fmt.Errorf("mount scratch: %w", err)
+	}
+	s.size, s.files = size, files
+	for i, p := range paths {
+		w := writable{path: p, host: filepath.Join(dir, "w"+strconv.Itoa(i))}
+		if err := s.mkdir(w.host, programUID, 0o755); err != nil {
+			return nil, err
+		}
+		if p == "/tmp" || p == "/dev/shm" {
+			if err := os.Chmod(w.host, 0o777|os.ModeSticky); err != nil {
+				return nil, err
+			}
+		}
+		if w.dir, err = os.Open(w.host); err != nil {
+			return nil, err
+		}
+		s.mounts = append(s.mounts, w)
+	}
+	return s, nil
+}
+
+// mkdir makes a directory that belongs to a user of the sandbox.
+func (s *scratch) mkdir(dir string, uid int, mode os.FileMode) error {
+	if err := os.Mkdir(dir, mode); err != nil {
+		return err
+	}
+	return os.Chown(dir, s.uid+uid, s.uid+uid)
+}
+
+// options are the tmpfs's; our own directories are not the program's files.
+func (s *scratch) options(size job.Size, files int) string {
+	return fmt.Sprintf("size=%d,nr_inodes=%d", size, files+s.own)
+}
+
+// resize sets the limits of the job that takes the slot.
+func (s *scratch) resize(size job.Size, files int) error {
+	if s.size == size && s.files == files {
+		return nil
+	}
+	if err := unix.Mount("", s.dir, "", unix.MS_REMOUNT|unix.MS_NOSUID|unix.MS_NODEV, s.options(size, files)); err != nil {
+		return fmt.Errorf("resize scratch: %w", err)
+	}
+	s.size, s.files = size, files
+	return nil
+}
+
+// full reports whether the space or the inodes have run out.
+func (s *scratch) full() (space, inodes bool, err error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(s.dir, &st); err != nil {
+		return false, false, fmt.Errorf("measure scratch: %w", err)
+	}
+	return st.Bavail == 0, st.Ffree == 0, nil
+}
+
+// close unmounts the space; what was in it is gone.
+func (s *scratch) close() error {
+	for _, w := range s.mounts {
+		_ = w.dir.Close()
+	}
+	err := unix.Unmount(s.dir, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) { // not mounted
+		err = nil
+	}
+	if rerr := os.Remove(s.dir); rerr != nil && !errors.Is(rerr, os.ErrNotExist) {
+		err = errors.Join(err, rerr)
+	}
+	return err
+}
+
+// home is the directory that programs start in.
+func (s *scratch) home() string {
+	for _, w := range s.mounts {
+		if w.path == "/workspace" {
+			return w.path
+		}
+	}
+	return "/"
+}

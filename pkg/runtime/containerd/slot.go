@@ -1,0 +1,247 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/cgroup"
+)
+
+// cleanTime is how long taking a slot apart may take; it goes on in the
+// background.
+const cleanTime = 30 * time.Second
+
+// slot is a running container whose guest waits for one attempt.
+type slot struct {
+	rt        *Runtime
+	image     *image
+	write     []string // writable paths
+	dir       string   // on the host
+	scratch   *scratch
+	group     cgroup.Group // of the programs; the guest has one of its own
+	container *container
+	link      *link
+	state     atomic.Int32
+}
+
+// The states of a slot.
+const (
+	slotReady int32 = iota
+	slotTaken
+	slotClosed
+)
+
+// newSlot makes a slot. It needs no job: limits are set when one takes it.
+func (r *Runtime) newSlot(ctx context.Context, img *image, write []string) (_ *slot, err error) {
+	n := r.next.Add(1)
+	name := fmt.Sprintf("%s-%s-%d", r.instance, r.started, n)
+	s := &slot{rt: r, image: img, write: write, dir: filepath.Join(r.dir, "slots", strconv.FormatUint(n, 10))}
+	defer func() {
+		if err != nil {
+			s.Close()
+		}
+	}()
+	uid := sandboxUID(n)
+	box, err := s.lay(uid)
+	if err != nil {
+		return nil, fmt.Errorf("prepare a slot: %w", err)
+	}
+	box.cgroup = r.cgroup(name)
+	if s.group, err = r.cgroups.Create(box.cgroup + "-job"); err != nil {
+		return nil, err
+	}
+	l, err := listen(filepath.Join(s.scratch.dir, "slot"), socketName, uid)
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	s.container, err = r.engine.create(ctx, name, box, map[string]string{labelInstance: r.instance, labelWorker: r.cfg.WorkerID})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.container.start(ctx); err != nil {
+		return nil, err
+	}
+	if s.link, err = accept(ctx, l, s.container.proc); err != nil {
+		return nil, err
+	}
+	// Nobody else shall find it, and its inode is not the program's.
+	return s, os.Remove(filepath.Join(s.scratch.dir, "slot", socketName))
+}
+
+// uidBase is above what hosts give to their own users, and above the default
+// ranges of subuid(5).
+const uidBase = 1_000_000
+
+// sandboxUID gives neighbours ranges of ids of their own, so that no quota or
+// signal of one reaches another.
+func sandboxUID(n uint64) int { return uidBase + int(n%16384)*idCount }
+
+// lay makes the slot's directories and says what its container consists of.
+func (s *slot) lay(uid int) (*sandbox, error) {
+	if err := os.Mkdir(s.dir, 0o711); err != nil {
+		return nil, err
+	}
+	def := policy.Default()
+	var err error
+	s.scratch, err = newScratch(filepath.Join(s.dir, "scratch"), uid, def.Disk, def.Files, append(slices.Clone(s.write), "/dev/shm"))
+	if err != nil {
+		return nil, err
+	}
+	if err := s.scratch.mkdir(filepath.Join(s.scratch.dir, "slot"), 0, 0o700); err != nil {
+		return nil, err
+	}
+	box := &sandbox{
+		rootfs: s.image.rootfs, args: []string{guestPath, "task", slotDir + "/" + socketName},
+		uid: uid, caps: guestCaps, seccomp: s.rt.seccomp, memory: 64 << 20, pids: 64,
+	}
+	if !slices.Equal(s.write, defaultWrite) {
+		if box.rootfs, err = extraMountpoints(s.dir, s.image.rootfs, s.write); err != nil {
+			return nil, err
+		}
+	}
+	for _, w := range s.scratch.mounts {
+		box.mounts = append(box.mounts, bind(w.host, w.path))
+	}
+	box.mounts = append(box.mounts,
+		bind(filepath.Join(s.rt.dir, "guest"), guestDir, "ro"),
+		bind(filepath.Join(s.scratch.dir, "slot"), slotDir))
+	return box, nil
+}
+
+// defaultWrite are the writable paths that warm slots have.
+var defaultWrite = policy.Default().Write
+
+// checkWrite refuses writable paths that would hide the guest from its slot.
+func checkWrite(paths []string) error {
+	for _, p := range paths {
+		if p == guestDir || strings.HasPrefix(p, guestDir+"/") || strings.HasPrefix(guestDir, p+"/") {
+			return job.Invalid("policy.write", "%q belongs to the sandbox itself; choose another directory", p)
+		}
+	}
+	return nil
+}
+
+// alive reports whether the guest is still there.
+func (s *slot) alive() bool {
+	select {
+	case <-s.link.gone:
+		return false
+	default:
+		return true
+	}
+}
+
+var errUsed = errors.New("the slot has been used or closed")
+
+// Run implements runtime.Slot.
+func (s *slot) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report, error) {
+	if !s.state.CompareAndSwap(slotReady, slotTaken) {
+		return nil, errUsed
+	}
+	if err := context.Cause(ctx); errors.Is(err, runtime.ErrCanceled) {
+		return canceled(a), nil
+	} else if err != nil {
+		return nil, err
+	}
+	where := s
+	if !slices.Equal(a.Plan.Policy.Write, s.write) {
+		other, err := s.replace(ctx, a.Plan.Policy.Write)
+		if err != nil {
+			return nil, err
+		}
+		defer other.Close()
+		where = other
+	}
+	where.mark(a)
+	return (&attempt{slot: where, Attempt: a}).run(ctx)
+}
+
+// replace makes a slot with other writable paths than warm ones have.
+func (s *slot) replace(ctx context.Context, write []string) (*slot, error) {
+	if err := checkWrite(write); err != nil {
+		return nil, err
+	}
+	return s.rt.makeSlot(ctx, s.image, slices.Clone(write))
+}
+
+// mark labels the container with the attempt, in the background: labels are for
+// people, and what the sweep does with a container does not depend on them.
+func (s *slot) mark(a runtime.Attempt) {
+	labels := map[string]string{
+		labelJob: string(a.Job), labelLease: strconv.FormatInt(int64(a.Lease), 10),
+		labelDeadline: a.Deadline.UTC().Format(time.RFC3339),
+	}
+	s.rt.spawn(func() {
+		ctx, cancel := context.WithTimeout(s.rt.ctx, cleanTime)
+		defer cancel()
+		if err := s.container.label(ctx, labels); err != nil && s.state.Load() != slotClosed {
+			slog.WarnContext(ctx, "cannot label a container", "container", s.container.id, "error", err)
+		}
+	})
+}
+
+// canceled is the report of an attempt whose program never started.
+func canceled(a runtime.Attempt) *runtime.Report {
+	r := &runtime.Report{StartedAt: time.Now()}
+	r.Outcome, r.State, r.Message = job.OutcomeCanceled, job.Canceled, "canceled by a client"
+	r.Enforcement = a.Plan.Enforcement
+	return r
+}
+
+// Close implements runtime.Slot: it kills at once and cleans in the background.
+func (s *slot) Close() {
+	if s.state.Swap(slotClosed) == slotClosed {
+		return
+	}
+	if s.container != nil {
+		_ = s.container.kill() // destroy tries again, and reports
+	}
+	s.rt.clean(s)
+}
+
+// destroy removes everything that the slot consists of. It may be called again
+// after a failure.
+func (s *slot) destroy(ctx context.Context) error {
+	if s.link != nil {
+		s.link.close()
+	}
+	var errs []error
+	if s.container != nil {
+		errs = append(errs, s.container.destroy(ctx))
+	}
+	if s.group != nil {
+		errs = append(errs, s.group.Remove(ctx))
+	}
+	if s.scratch != nil {
+		errs = append(errs, s.scratch.close())
+	}
+	errs = append(errs, removeSlotDir(s.dir))
+	return errors.Join(errs...)
+}
+
+// removeSlotDir unmounts and removes what extraMountpoints made, and the
+// directory itself. It never descends into a mount.
+func removeSlotDir(dir string) error {
+	for _, m := range []string{"rootfs", "scratch"} {
+		err := unix.Unmount(filepath.Join(dir, m), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+		if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+			return fmt.Errorf("unmount %s of slot: %w", m, err)
+		}
+	}
+	return os.RemoveAll(dir)
+}

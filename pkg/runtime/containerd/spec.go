@@ -1,0 +1,131 @@
+package containerd
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/containerd/containerd/v2/contrib/seccomp"
+	"github.com/opencontainers/runtime-spec/specs-go"
+)
+
+// guestCaps are what the guest needs to start a program as somebody else, to
+// kill what it leaves behind and to bring up loopback. They are worth something
+// in the sandbox's own namespaces only.
+var guestCaps = []string{"CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP", "CAP_KILL", "CAP_NET_ADMIN"}
+
+// Where the guest and its files are in a sandbox.
+const (
+	guestDir   = "/run/assay"
+	guestPath  = guestDir + "/guest"
+	harness    = guestDir + "/harness.py"
+	slotDir    = guestDir + "/slot"
+	socketName = "socket"
+)
+
+// sandbox says what differs between the containers that we make. A zero field
+// means nothing of the kind.
+type sandbox struct {
+	rootfs  string
+	args    []string // of process 1
+	uid     int      // host uid that is its root
+	cgroup  string   // path of its control group
+	mounts  []specs.Mount
+	caps    []string
+	seccomp *specs.LinuxSeccomp
+	memory  int64 // bytes; for process 1 and what is not yet in a job's group
+	pids    int64
+}
+
+// spec returns the OCI configuration of a container.
+func (s *sandbox) spec() *specs.Spec {
+	ids := []specs.LinuxIDMapping{{ContainerID: 0, HostID: uint32(s.uid), Size: idCount}}
+	umask := uint32(0o022)
+	oom := 500 // whatever runs in a sandbox dies before anything of the host
+	noSwap := s.memory
+	return &specs.Spec{
+		Version:  "1.0.2",
+		Hostname: "assay",
+		Root:     &specs.Root{Path: s.rootfs, Readonly: true},
+		Process: &specs.Process{
+			Args: s.args,
+			Cwd:  "/",
+			// One thread is enough, and it never lives long enough to collect.
+			Env:  []string{"GOMAXPROCS=1", "GOGC=off"},
+			User: specs.User{UID: 0, GID: 0, Umask: &umask},
+			Capabilities: &specs.LinuxCapabilities{
+				Bounding: s.caps, Effective: s.caps, Permitted: s.caps,
+			},
+			Rlimits: []specs.POSIXRlimit{
+				{Type: "RLIMIT_CORE", Hard: 0, Soft: 0},
+			},
+			NoNewPrivileges: true,
+			OOMScoreAdj:     &oom,
+		},
+		Mounts: append(baseMounts(), s.mounts...),
+		Linux: &specs.Linux{
+			UIDMappings: ids,
+			GIDMappings: ids,
+			CgroupsPath: s.cgroup,
+			Resources: &specs.LinuxResources{
+				Devices: []specs.LinuxDeviceCgroup{{Allow: false, Access: "rwm"}},
+				Memory:  &specs.LinuxMemory{Limit: &s.memory, Swap: &noSwap},
+				Pids:    &specs.LinuxPids{Limit: &s.pids},
+			},
+			Namespaces: []specs.LinuxNamespace{
+				{Type: specs.UserNamespace}, {Type: specs.PIDNamespace}, {Type: specs.MountNamespace},
+				{Type: specs.NetworkNamespace}, {Type: specs.IPCNamespace}, {Type: specs.UTSNamespace},
+				{Type: specs.CgroupNamespace},
+			},
+			Seccomp: s.seccomp,
+			MaskedPaths: []string{
+				"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
+				"/proc/sched_debug", "/proc/scsi", "/proc/timer_list", "/proc/timer_stats",
+				"/sys/devices/virtual/powercap", "/sys/firmware",
+			},
+			ReadonlyPaths: []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"},
+		},
+	}
+}
+
+func baseMounts() []specs.Mount {
+	return []specs.Mount{
+		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"nosuid", "noexec", "nodev"}},
+		{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "strictatime", "mode=755", "size=64k"}},
+		{Destination: "/dev/pts", Type: "devpts", Source: "devpts",
+			Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"}},
+		{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"nosuid", "noexec", "nodev", "ro"}},
+	}
+}
+
+func bind(source, target string, options ...string) specs.Mount {
+	return specs.Mount{Destination: target, Type: "bind", Source: source,
+		Options: append([]string{"bind", "nosuid", "nodev"}, options...)}
+}
+
+// engineSeccomp is the engine's default profile for a process without
+// capabilities.
+func engineSeccomp() *specs.LinuxSeccomp {
+	return seccomp.DefaultProfile(&specs.Spec{Process: &specs.Process{Capabilities: &specs.LinuxCapabilities{}}})
+}
+
+// environment is the whole environment of a program: the image's, three
+// defaults, and what the job set; the later wins. It is sorted.
+func environment(image []string, set map[string]string) []string {
+	env := map[string]string{
+		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"HOME": "/workspace",
+		"LANG": "C.UTF-8",
+	}
+	for _, e := range image {
+		if k, v, ok := strings.Cut(e, "="); ok {
+			env[k] = v
+		}
+	}
+	maps.Copy(env, set)
+	var out []string
+	for _, k := range slices.Sorted(maps.Keys(env)) {
+		out = append(out, k+"="+env[k])
+	}
+	return out
+}

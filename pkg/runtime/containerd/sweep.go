@@ -1,0 +1,86 @@
+package containerd
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// sweep removes everything of this instance. It runs when no slot is live: at
+// the start, for what a killed worker left, and at the end.
+func (r *Runtime) sweep(ctx context.Context) error {
+	ids, err := r.engine.list(ctx, r.instance)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, id := range ids {
+		errs = append(errs, r.engine.remove(ctx, id))
+	}
+	errs = append(errs, r.cgroups.RemoveAll(ctx, "/assay/"+r.instance))
+	errs = append(errs, unmountBelow(r.dir))
+	errs = append(errs, os.RemoveAll(filepath.Join(r.dir, "slots")))
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	if r.ctx.Err() != nil {
+		return nil
+	}
+	return os.MkdirAll(filepath.Join(r.dir, "slots"), 0o711)
+}
+
+// removeState removes the state directory's contents, all of which is ours.
+func (r *Runtime) removeState() error {
+	var errs []error
+	for _, d := range []string{"slots", "images", "guest", "lock"} {
+		errs = append(errs, os.RemoveAll(filepath.Join(r.dir, d)))
+	}
+	_ = os.Remove(r.dir) // unless somebody else keeps something there
+	return errors.Join(errs...)
+}
+
+// unmountBelow unmounts everything below dir, the latest first.
+func unmountBelow(dir string) error {
+	table, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return fmt.Errorf("list mounts: %w", err)
+	}
+	points, err := mountsBelow(table, dir)
+	if err != nil {
+		return err
+	}
+	slices.Reverse(points)
+	for _, p := range points {
+		if err := unix.Unmount(p, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) {
+			return fmt.Errorf("unmount %s: %w", p, err)
+		}
+	}
+	return nil
+}
+
+// mountsBelow reads the mount points below dir from the form of proc(5)'s
+// mountinfo, in which a space is \040 and so on.
+func mountsBelow(table []byte, dir string) ([]string, error) {
+	var points []string
+	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+	lines := bufio.NewScanner(bytes.NewReader(table))
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 5 {
+			return nil, fmt.Errorf("mountinfo: unexpected line %q", lines.Text())
+		}
+		if p := unescape.Replace(fields[4]); strings.HasPrefix(p, dir+"/") {
+			points = append(points, p)
+		}
+	}
+	return points, lines.Err()
+}

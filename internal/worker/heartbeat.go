@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -10,18 +11,26 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
+// beatAgain is how soon a heartbeat that failed is repeated.
+const beatAgain = time.Second
+
 // heartbeats says every few seconds that the worker lives and what it holds,
 // until ctx ends.
 func (w *Worker) heartbeats(ctx context.Context) {
-	tick := time.NewTicker(w.cfg.Heartbeat)
-	defer tick.Stop()
+	next := time.NewTimer(0)
+	defer next.Stop()
 	for {
-		w.heartbeat(ctx)
 		select {
-		case <-tick.C:
+		case <-next.C:
 		case <-w.beat:
 		case <-ctx.Done():
 			return
+		}
+		sent := time.Now()
+		if w.heartbeat(ctx) {
+			next.Reset(w.cfg.Heartbeat - time.Since(sent))
+		} else {
+			next.Reset(min(beatAgain, w.cfg.Heartbeat))
 		}
 	}
 }
@@ -35,8 +44,8 @@ func (w *Worker) beatNow() {
 }
 
 // heartbeat sends one message for all leases and acts on the answer. Without an
-// answer nothing changes: the fence decides.
-func (w *Worker) heartbeat(ctx context.Context) {
+// answer it returns false and nothing changes: the fence decides.
+func (w *Worker) heartbeat(ctx context.Context) bool {
 	held := w.leases.all()
 	refs := make([]store.LeaseRef, len(held))
 	for i, l := range held {
@@ -51,9 +60,9 @@ func (w *Worker) heartbeat(ctx context.Context) {
 		if ctx.Err() != context.Canceled {
 			slog.WarnContext(ctx, "heartbeat was not answered", "error", err, "leases", len(refs))
 		}
-		return
+		return false
 	}
-	w.answered.Store(int64(sent.Sub(w.started)))
+	w.answered.Store(int64(sent.Sub(w.started)) + 1) // zero means never
 	lost := make(map[store.LeaseRef]bool, len(reply.Lost))
 	for _, ref := range reply.Lost {
 		lost[ref] = true
@@ -61,6 +70,7 @@ func (w *Worker) heartbeat(ctx context.Context) {
 	w.leases.renew(held, lost, sent.Add(reply.TTL.D()))
 	w.leases.endEach(reply.Lost, errLost) // without effect on an attempt that is being reported
 	w.leases.endEach(reply.Canceled, runtime.ErrCanceled)
+	return true
 }
 
 // cancels has attempts ended as soon as a cancel arrives, until ctx ends.
@@ -92,4 +102,15 @@ func pause(ctx context.Context, d time.Duration) {
 	case <-t.C:
 	case <-ctx.Done():
 	}
+}
+
+// Ready returns nil if the worker takes jobs, else why it does not.
+func (w *Worker) Ready() error {
+	if w.draining.Load() {
+		return errDrained
+	}
+	if age := w.HeartbeatAge(); w.answered.Load() == 0 || age > 3*w.cfg.Heartbeat {
+		return fmt.Errorf("no dispatcher has answered a heartbeat for %v", age.Round(time.Second))
+	}
+	return nil
 }

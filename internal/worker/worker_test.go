@@ -427,6 +427,9 @@ func TestDrain(t *testing.T) {
 		b.until("both run", func() bool { return b.rt.Started() == 2 })
 		waiting := b.submit(t, script("sleep=1s")) // claimed, but there is no capacity
 		b.until("the third is claimed", func() bool { return b.row(waiting).lease != 0 })
+		if err := b.w.Ready(); err != nil {
+			t.Errorf("not ready while working: %v", err)
+		}
 		b.stop()
 		began := time.Now()
 		if rel := b.released(waiting); rel.Reason != job.ReasonDrained || time.Since(began) > time.Second {
@@ -439,6 +442,9 @@ func TestDrain(t *testing.T) {
 			t.Errorf("what was killed: %+v", rel)
 		}
 		<-b.ended
+		if b.w.Ready() == nil {
+			t.Error("ready although drained")
+		}
 		if took := time.Since(began); took < 30*time.Second || took > 35*time.Second {
 			t.Errorf("the drain took %v, grace is 30s", took)
 		}

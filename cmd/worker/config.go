@@ -1,0 +1,111 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/assay-run/assay/internal/worker"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+)
+
+// config is everything that a worker can be told, by flag or environment.
+type config struct {
+	NATSURL       string `name:"nats-url" env:"ASSAY_NATS_URL" default:"nats://127.0.0.1:4222" help:"NATS servers, separated by commas."`
+	ObjectsURL    string `name:"objects-url" env:"ASSAY_OBJECTS_URL" default:"file:///var/lib/assay/objects" help:"Object store: file:///dir or s3://bucket?region=…"`
+	MetricsListen string `name:"metrics-listen" env:"ASSAY_METRICS_LISTEN" default:"127.0.0.1:9092" help:"Address of /metrics, /healthz and /readyz; port 0 takes a free one."`
+
+	ID   string `name:"worker-id" env:"ASSAY_WORKER_ID" help:"Name of this worker, unique in the fleet (default: the host's name)."`
+	Pool string `name:"pool" env:"ASSAY_POOL" default:"default" help:"Which jobs to take."`
+
+	Slots  int           `name:"slots" env:"ASSAY_SLOTS" help:"Most jobs held at once (default: 8 a core)."`
+	CPU    float64       `name:"cpu" env:"ASSAY_CPU" help:"Cores to promise to jobs (default: 4 times the host's, for a limit is rarely used to the full)."`
+	Memory string        `name:"memory" env:"ASSAY_MEMORY" placeholder:"SIZE" help:"Memory to promise to jobs, such as 12Gi (default: four fifths of the host's)."`
+	Grace  time.Duration `name:"grace" env:"ASSAY_GRACE" default:"30s" help:"How long running jobs may go on after SIGTERM."`
+
+	Runtime       string   `name:"runtime" env:"ASSAY_RUNTIME" enum:"containerd,noop" default:"containerd" help:"containerd, or noop: run nothing, to measure the rest."`
+	Containerd    string   `name:"containerd-address" env:"ASSAY_CONTAINERD_ADDRESS" default:"/run/containerd/containerd.sock" help:"containerd's socket."`
+	StateDir      string   `name:"state-dir" env:"ASSAY_STATE_DIR" default:"/run/assay/worker" help:"Mounts, sockets and cached inputs; nothing in it outlives the worker."`
+	Guest         string   `name:"guest" env:"ASSAY_GUEST" help:"The guest binary (default: beside this one)."`
+	ImageArchives []string `name:"image-archives" env:"ASSAY_IMAGE_ARCHIVES" help:"OCI archives to import at start, separated by commas."`
+}
+
+// errHelp says that the flags asked for help, which was printed.
+var errHelp = fmt.Errorf("help was asked for")
+
+// parse reads flags and environment.
+func parse(args []string, out io.Writer) (c config, err error) {
+	helped := false
+	p, err := kong.New(&c, kong.Name("worker"), kong.Description("Runs the jobs of a fleet."),
+		kong.Writers(out, out), kong.Exit(func(int) { helped = true }))
+	if err != nil {
+		return c, err
+	}
+	if _, err = p.Parse(args); helped {
+		return c, errHelp
+	}
+	if err != nil {
+		return c, err
+	}
+	return c, c.complete()
+}
+
+// complete fills in the defaults that depend on the machine.
+func (c *config) complete() (err error) {
+	if c.ID == "" {
+		if c.ID, err = os.Hostname(); err != nil {
+			return fmt.Errorf("--worker-id: no name was given and the host has none: %w", err)
+		}
+	}
+	if c.Guest == "" {
+		exe, err := os.Executable()
+		if err != nil {
+			return fmt.Errorf("--guest: find the guest beside this program: %w", err)
+		}
+		c.Guest = filepath.Join(filepath.Dir(exe), "guest")
+	}
+	switch {
+	case c.Slots < 0 || c.Slots > 100_000:
+		return fmt.Errorf("--slots: %d is not between 1 and 100000", c.Slots)
+	case c.CPU < 0:
+		return fmt.Errorf("--cpu: %g is negative", c.CPU)
+	case c.Grace < 0:
+		return fmt.Errorf("--grace: %v is negative", c.Grace)
+	}
+	return nil
+}
+
+// worker returns the worker's own part, for a host. A runtime that runs nothing
+// promises nothing, so nothing is bounded then but the slots.
+func (c *config) worker(host policy.Host) (worker.Config, error) {
+	out := worker.Config{
+		ID: c.ID, Pool: c.Pool, Version: version(), Slots: c.Slots, CPU: c.CPU, Grace: max(c.Grace, time.Millisecond),
+		InputCache: filepath.Join(c.StateDir, "inputs"),
+	}
+	if c.Memory != "" {
+		size, err := job.ParseSize(c.Memory)
+		if err != nil || size == 0 {
+			return out, fmt.Errorf("--memory: %q is not a size such as 12Gi", c.Memory)
+		}
+		out.Memory = size
+	}
+	real := c.Runtime != "noop"
+	if out.Slots == 0 {
+		out.Slots = 512
+		if real {
+			out.Slots = 8 * host.Cores
+		}
+	}
+	if out.CPU == 0 && real {
+		out.CPU = 4 * float64(host.Cores)
+	}
+	if out.Memory == 0 && real {
+		out.Memory = host.Memory / 5 * 4
+	}
+	return out, nil
+}

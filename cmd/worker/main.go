@@ -1,0 +1,21 @@
+// Command worker runs jobs in containerd sandboxes: it takes them from NATS,
+// reports to the dispatchers through NATS, and keeps artifacts in the object
+// store. On SIGTERM it drains; a second signal ends it at once.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // the second signal is not caught
+	if err := run(ctx, os.Args[1:], os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "worker:", err)
+		os.Exit(1)
+	}
+}

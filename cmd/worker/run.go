@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/assay-run/assay/internal/worker"
+	"github.com/assay-run/assay/pkg/object"
+	"github.com/assay-run/assay/pkg/queue/jetstream"
+	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/containerd"
+	"github.com/assay-run/assay/pkg/runtime/fake"
+)
+
+const (
+	connectTimeout = 30 * time.Second // to wait for NATS at start: components start in any order
+	closeTimeout   = 30 * time.Second // to leave nothing behind on this host
+)
+
+// run wires a worker and runs it until ctx ends. What was opened is closed in
+// the order that loses nothing: the worker drains, then the sandboxes go, the
+// connections last.
+func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
+	cfg, err := parse(args, stderr)
+	if errors.Is(err, errHelp) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	objects, err := object.Open(ctx, cfg.ObjectsURL)
+	if err != nil {
+		return err
+	}
+	defer join(&err, objects.Close)
+
+	q, err := connect(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer q.Close()
+	deliveries, err := q.Consumer(ctx, cfg.Pool)
+	if err != nil {
+		return err
+	}
+
+	rt, err := openRuntime(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer join(&err, func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		defer cancel()
+		return rt.Close(ctx)
+	})
+
+	own, err := cfg.worker(rt.Host())
+	if err != nil {
+		return err
+	}
+	w, err := worker.New(own, worker.Parts{Queue: deliveries, Control: q, Runtime: rt, Objects: objects})
+	if err != nil {
+		return err
+	}
+	stop, err := serve(ctx, cfg.MetricsListen, w)
+	if err != nil {
+		return err
+	}
+	defer join(&err, stop)
+	slog.InfoContext(ctx, "working", "worker", own.ID, "pool", own.Pool, "slots", own.Slots, "cpu", own.CPU, "memory", own.Memory)
+	return w.Run(ctx)
+}
+
+// join adds the error of closing something to the one that a function returns.
+func join(err *error, closing func() error) { *err = errors.Join(*err, closing()) }
+
+func connect(ctx context.Context, cfg config) (*jetstream.Queue, error) {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	return jetstream.Connect(ctx, jetstream.Config{URL: cfg.NATSURL, Name: "worker " + cfg.ID, Log: slog.Default()})
+}
+
+func openRuntime(ctx context.Context, cfg config) (runtime.Runtime, error) {
+	if cfg.Runtime == "noop" {
+		slog.WarnContext(ctx, "runtime noop: jobs succeed without being run")
+		return fake.Noop(), nil
+	}
+	c := containerd.DefaultConfig()
+	c.Address, c.StateDir, c.Guest, c.ImageArchives, c.WorkerID = cfg.Containerd, cfg.StateDir, cfg.Guest, cfg.ImageArchives, cfg.ID
+	return containerd.New(ctx, c)
+}
+
+// serve answers for the worker's health until stop.
+func serve(ctx context.Context, addr string, w *worker.Worker) (stop func() error, err error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("--metrics-listen: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, "ok\n") })
+	mux.HandleFunc("GET /readyz", func(rw http.ResponseWriter, _ *http.Request) {
+		if err := w.Ready(); err != nil {
+			http.Error(rw, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = io.WriteString(rw, "ok\n")
+	})
+	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(l) }()
+	slog.InfoContext(ctx, "serving metrics", "address", l.Addr().String())
+	return func() error {
+		if err := srv.Close(); err != nil {
+			return err
+		}
+		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	}, nil
+}
+
+// version is what the toolchain stamped into the binary.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "devel"
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return s.Value[:min(12, len(s.Value))]
+		}
+	}
+	return "devel"
+}

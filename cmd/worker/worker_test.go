@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/assay-run/assay/internal/testenv"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/queue"
+	"github.com/assay-run/assay/pkg/queue/jetstream"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// dispatcher answers heartbeats; nothing else is asked without jobs.
+type dispatcher struct {
+	queue.Handler
+	seen chan queue.WorkerInfo
+}
+
+func (d *dispatcher) HandleHeartbeat(_ context.Context, r queue.HeartbeatRequest) (queue.HeartbeatReply, error) {
+	select {
+	case d.seen <- r.Worker:
+	default:
+	}
+	return queue.HeartbeatReply{TTL: job.Duration(30 * time.Second)}, nil
+}
+
+func TestRunUntilToldToStop(t *testing.T) {
+	url, dir, addr := testenv.NATS(t), t.TempDir(), freeAddress(t)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- run(ctx, []string{"--runtime=noop", "--nats-url=" + url, "--objects-url=file://" + filepath.Join(dir, "objects"),
+			"--state-dir=" + filepath.Join(dir, "state"), "--metrics-listen=" + addr, "--worker-id=w7", "--pool=gpu"}, io.Discard)
+	}()
+	await(t, "healthy", func() bool { return status(addr, "/healthz") == http.StatusOK })
+	if got := status(addr, "/readyz"); got != http.StatusServiceUnavailable {
+		t.Errorf("ready without a dispatcher: %d", got)
+	}
+	q, err := jetstream.Connect(ctx, jetstream.Config{URL: url, Name: "dispatcher"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	d := &dispatcher{seen: make(chan queue.WorkerInfo, 1)}
+	served := make(chan error, 1)
+	go func() { served <- q.Serve(ctx, d) }()
+	await(t, "ready", func() bool { return status(addr, "/readyz") == http.StatusOK })
+	if info := <-d.seen; info.ID != "w7" || info.Pool != "gpu" || info.Slots != 512 {
+		t.Errorf("worker = %+v", info)
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Errorf("run: %v", err)
+	}
+	if err := <-served; err != nil {
+		t.Errorf("serve: %v", err)
+	}
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func status(addr, path string) int {
+	resp, err := http.Get("http://" + addr + path)
+	if err != nil {
+		return 0
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode
+}
+
+func await(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(30 * time.Second); !cond(); <-tick.C {
+		if time.Now().After(end) {
+			t.Fatalf("never %s", what)
+		}
+	}
+}
+
+func TestBadFlagsAreNamed(t *testing.T) {
+	for flag, says := range map[string]string{
+		"--slots=-1":             "--slots",
+		"--slots=many":           "--slots",
+		"--cpu=-2":               "--cpu",
+		"--runtime=docker":       "--runtime",
+		"--grace=-1s":            "--grace",
+		"--no-such-flag":         "no-such-flag",
+		"--objects-url=ftp://x/": "file:///",
+	} {
+		if err := run(t.Context(), []string{flag}, io.Discard); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want an error that names %s", flag, err, says)
+		}
+	}
+}
+
+func TestCapacityOfAHost(t *testing.T) {
+	host := policy.Host{Cores: 4, Memory: 10 * job.GiB}
+	c, err := parse([]string{"--worker-id=w"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w, err := c.worker(host); err != nil || w.Slots != 32 || w.CPU != 16 || w.Memory != 8*job.GiB {
+		t.Errorf("defaults = %+v, %v", w, err)
+	}
+	c.Memory, c.CPU, c.Slots = "1Gi", 2.5, 3
+	if w, err := c.worker(host); err != nil || w.Slots != 3 || w.CPU != 2.5 || w.Memory != job.GiB {
+		t.Errorf("as told = %+v, %v", w, err)
+	}
+	c.Memory = "lots"
+	if _, err := c.worker(host); err == nil || !strings.Contains(err.Error(), "--memory") {
+		t.Errorf("bad memory: %v", err)
+	}
+}

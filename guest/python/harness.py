@@ -286,14 +286,12 @@ def _type(value):
 
 
 def _repr(value, limit):
-    """repr(value) of about limit bytes; never raises for an Exception."""
+    """repr(value) of about limit bytes; it never raises."""
     out = []
     try:
         whole = _write_repr(value, out, limit, 0, set())
         text = "".join(out)
-    except RecursionError:
-        return "<repr failed: RecursionError>"
-    except Exception as e:
+    except BaseException as e:
         return "<repr failed: %s>" % _type(e)
     if not whole or len(text) > limit:
         text = text[:limit] + "…"

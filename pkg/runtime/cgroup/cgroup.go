@@ -108,7 +108,7 @@ func missing(have []string, need ...string) error {
 // V2 reports whether the controllers are on cgroup v2.
 func (h *Hierarchy) V2() bool { return h.v2 }
 
-// Create makes the group at path, such as /assay/worker-1/7, and its parents.
+// Create makes the group at path, such as /assay-worker/7, and its parents.
 // A group that is there already is used as it is.
 func (h *Hierarchy) Create(path string) (Group, error) {
 	g := h.Open(path)

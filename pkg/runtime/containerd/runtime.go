@@ -123,7 +123,7 @@ func (r *Runtime) connect(ctx context.Context) error {
 }
 
 // cgroup names a control group of this instance.
-func (r *Runtime) cgroup(name string) string { return "/assay/" + r.instance + "/" + name }
+func (r *Runtime) cgroup(name string) string { return "/assay-" + r.instance + "/" + name }
 
 // Host implements runtime.Runtime.
 func (r *Runtime) Host() policy.Host { return r.host }

@@ -41,7 +41,9 @@ type writable struct {
 
 // newScratch mounts the space at dir for a sandbox whose root is host user uid.
 func newScratch(dir string, uid int, size job.Size, files int, paths []string) (_ *scratch, err error) {
-	s := &scratch{dir: dir, uid: uid, own: 2 + len(paths) + 4}
+	// Ours besides: the root, the socket's directory, and the socket, which a
+	// connection keeps although it has no name any more.
+	s := &scratch{dir: dir, uid: uid, own: 3 + len(paths)}
 	if err := os.Mkdir(dir, 0o711); err != nil {
 		return nil, err
 	}

@@ -1,11 +1,14 @@
 package containerd
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/cgroup"
 	"github.com/assay-run/assay/pkg/runtime/runtimetest"
 )
 
@@ -23,3 +26,36 @@ func suiteConfig(isolation policy.Isolation) runtimetest.Config {
 func TestTaskLifecycle(t *testing.T) { runtimetest.Lifecycle(t, suiteConfig(policy.Task)) }
 
 func TestTaskContract(t *testing.T) { runtimetest.Contract(t, suiteConfig(policy.Task)) }
+
+func TestTaskPrograms(t *testing.T) {
+	var r *Runtime
+	cfg := runtimetest.ProgramsConfig{Config: suiteConfig(policy.Task), Leftovers: func() []string { return leftovers(t, r) }}
+	cfg.New = func(t *testing.T) runtime.Runtime {
+		r = newRuntime(t, nil)
+		return r
+	}
+	runtimetest.Programs(t, cfg)
+}
+
+// leftovers lists what slots of r there are on the host.
+func leftovers(t *testing.T, r *Runtime) []string {
+	t.Helper()
+	left, err := r.engine.list(t.Context(), r.instance)
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups, err := filepath.Glob(cgroup.DefaultRoot + "/*/assay-" + r.instance + "/*/cgroup.procs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	left = append(left, groups...)
+	table, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mounts, err := mountsBelow(table, filepath.Join(r.dir, "slots"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(left, mounts...)
+}

@@ -25,7 +25,7 @@ func (r *Runtime) sweep(ctx context.Context) error {
 	for _, id := range ids {
 		errs = append(errs, r.engine.remove(ctx, id))
 	}
-	errs = append(errs, r.cgroups.RemoveAll(ctx, "/assay/"+r.instance))
+	errs = append(errs, r.cgroups.RemoveAll(ctx, "/assay-"+r.instance))
 	errs = append(errs, unmountBelow(r.dir))
 	errs = append(errs, os.RemoveAll(filepath.Join(r.dir, "slots")))
 	if err := errors.Join(errs...); err != nil {

@@ -1,0 +1,109 @@
+// Package rawloop is the yardstick of isolation task: what a plain containerd
+// client does at best, with no queue, record, limits or walls beyond the
+// engine's defaults. One turn of it is create, start, wait and delete.
+package rawloop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	client "github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/pkg/cio"
+	"github.com/containerd/containerd/v2/pkg/oci"
+)
+
+// Loop runs one command over and over, each time in a container of its own.
+type Loop struct {
+	client *client.Client
+	image  client.Image
+	argv   []string
+	names  atomic.Int64
+	prefix string
+}
+
+// Open connects to containerd. The image must be in the namespace, and unpacked
+// for the default snapshotter.
+func Open(ctx context.Context, address, namespace, image string, argv ...string) (*Loop, error) {
+	c, err := client.New(address, client.WithDefaultNamespace(namespace))
+	if err != nil {
+		return nil, fmt.Errorf("connect to containerd at %s: %w", address, err)
+	}
+	img, err := c.GetImage(ctx, image)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("image %s in namespace %s: %w", image, namespace, err), c.Close())
+	}
+	return &Loop{client: c, image: img, argv: argv, prefix: "rawloop-" + strconv.FormatInt(time.Now().UnixNano(), 36) + "-"}, nil
+}
+
+// Close disconnects.
+func (l *Loop) Close() error { return l.client.Close() }
+
+// Run turns, several at once, until d has passed, and returns how many turns
+// were completed in which time. The first error ends it.
+func (l *Loop) Run(ctx context.Context, parallel int, d time.Duration) (turns int, took time.Duration, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	var done atomic.Int64
+	began := time.Now()
+	for range parallel {
+		wg.Go(func() {
+			for time.Since(began) < d && ctx.Err() == nil {
+				if err := l.turn(ctx); err != nil {
+					cancel(err)
+					return
+				}
+				done.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	return int(done.Load()), time.Since(began), context.Cause(ctx)
+}
+
+func (l *Loop) turn(ctx context.Context) (err error) {
+	name := l.prefix + strconv.FormatInt(l.names.Add(1), 10)
+	c, err := l.client.NewContainer(ctx, name,
+		client.WithImage(l.image), client.WithNewSnapshot(name, l.image),
+		client.WithNewSpec(oci.WithImageConfig(l.image), oci.WithProcessArgs(l.argv...)))
+	if err != nil {
+		return fmt.Errorf("create container: %w", err)
+	}
+	defer func() { // whatever happened: leave nothing
+		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		err = errors.Join(err, c.Delete(clean, client.WithSnapshotCleanup))
+	}()
+	task, err := c.NewTask(ctx, cio.NullIO)
+	if err != nil {
+		return fmt.Errorf("create task: %w", err)
+	}
+	defer func() {
+		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		_, e := task.Delete(clean, client.WithProcessKill)
+		err = errors.Join(err, e)
+	}()
+	exit, err := task.Wait(ctx) // before Start, or a fast exit is missed
+	if err != nil {
+		return fmt.Errorf("wait: %w", err)
+	}
+	if err := task.Start(ctx); err != nil {
+		return fmt.Errorf("start: %w", err)
+	}
+	select {
+	case status := <-exit:
+		code, _, err := status.Result()
+		if err == nil && code != 0 {
+			err = fmt.Errorf("the command exited with %d", code)
+		}
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

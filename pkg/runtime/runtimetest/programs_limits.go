@@ -1,0 +1,138 @@
+package runtimetest
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+)
+
+func memory(n job.Size) func(*policy.Policy) { return func(p *policy.Policy) { p.Memory = n } }
+
+// limits are programs that want more than they may have.
+func limits() []program {
+	const mark = "87414"
+	return []program{
+		{name: "memory", run: py("print('before'); x = bytearray(400 << 20); print('after')"), edit: memory(64 * job.MiB),
+			outcome: job.OutOfMemory, check: func(t *testing.T, r *ran) {
+				stdoutIs("before\n")(t, r)
+				if peak := job.Size(r.Usage.MemoryPeakBytes); peak < 60*job.MiB || peak > 65*job.MiB {
+					t.Errorf("memory peak = %v, want about 64Mi", peak)
+				}
+			}},
+		{name: "memory in a child", edit: memory(64 * job.MiB), outcome: job.OutOfMemory, atMost: 10 * time.Second, run: py(`
+import subprocess, sys, time
+subprocess.run([sys.executable, "-c", "x = bytearray(400 << 20)"])
+time.sleep(1000)`)},
+		{name: "memory in a child of a program that succeeds", edit: memory(64 * job.MiB), outcome: job.OutOfMemory,
+			run: sh(`python3 -c 'x = bytearray(400 << 20)'; exit 0`)},
+		{name: "memory in many processes", edit: memory(64 * job.MiB), outcome: job.OutOfMemory,
+			run: sh(`for i in 1 2 3 4 5 6 7 8; do python3 -c 'x = bytearray(30 << 20); import time; time.sleep(1000)' & done; wait`)},
+		{name: "within memory", run: py("x = bytearray(150 << 20); x[::4096] = b'x' * len(x[::4096]); print(len(x))"), outcome: job.Succeeded},
+		{name: "cpu time", run: sh("while :; do :; done"), outcome: job.TimedOut, atMost: 10 * time.Second,
+			edit: func(p *policy.Policy) { p.CPUTime = job.Duration(300 * time.Millisecond) },
+			check: func(t *testing.T, r *ran) {
+				if r.Usage.CPUMS < 300 || r.Usage.CPUMS > 800 || !strings.Contains(r.Message, "CPU") {
+					t.Errorf("used %v ms of CPU: %s", r.Usage.CPUMS, r.Message)
+				}
+			}},
+		{name: "cpu time is that of all processes", outcome: job.TimedOut, atMost: 10 * time.Second,
+			run:  sh("for i in 1 2 3; do (while :; do :; done) & done; wait"),
+			edit: func(p *policy.Policy) { p.CPUTime = job.Duration(300 * time.Millisecond) }},
+		{name: "cpu quota", run: sh("while :; do :; done"), outcome: job.TimedOut,
+			edit: func(p *policy.Policy) { p.CPU, p.Wall = 0.2, job.Duration(2*time.Second) },
+			check: func(t *testing.T, r *ran) {
+				if r.Usage.CPUMS > 600 { // a fifth of two seconds, and the period it starts with
+					t.Errorf("used %v ms of CPU in %v ms, want a fifth", r.Usage.CPUMS, r.Usage.WallMS)
+				}
+			}},
+		{name: "processes", outcome: job.ProcessLimit, code: 1, edit: func(p *policy.Policy) { p.Processes = 10 }, run: py(`
+import os, time
+for i in range(100):
+    if os.fork() == 0:
+        time.sleep(1000)`), check: func(t *testing.T, r *ran) {
+			if r.Usage.ProcessesPeak != 10 || r.Exception == nil {
+				t.Errorf("processes peak = %d, exception %v; want 10 and one", r.Usage.ProcessesPeak, r.Exception)
+			}
+		}},
+		{name: "threads", outcome: job.ProcessLimit, code: 1, edit: func(p *policy.Policy) { p.Processes = 10 }, run: py(`
+import threading, time
+for i in range(100):
+    threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()`)},
+		{name: "fork bomb", outcome: job.TimedOut, loosely: []job.Outcome{job.ProcessLimit}, edit: wall(time.Second), atMost: 5 * time.Second,
+			run: sh(`bomb() { bomb | bomb & bomb; }; bomb ` + mark), check: func(t *testing.T, _ *ran) { gone(t, mark) }},
+		{name: "fork bomb that leaves its session", outcome: job.TimedOut, edit: wall(time.Second), atMost: 5 * time.Second, run: py(`
+import os
+mark = "` + mark + `"
+while True:
+    try:
+        if os.fork() == 0:
+            os.setsid()
+    except OSError:
+        pass`), check: func(t *testing.T, _ *ran) { gone(t, mark) }},
+		{name: "disk", run: sh("head -c 100000000 /dev/zero >/workspace/big"), outcome: job.DiskLimit, code: 1},
+		{name: "disk of several paths together", run: sh("head -c 40000000 /dev/zero >/workspace/a && head -c 40000000 /dev/zero >/tmp/b"),
+			outcome: job.DiskLimit, code: 1},
+		{name: "disk of shared memory", run: sh("head -c 100000000 /dev/zero >/dev/shm/a"), outcome: job.DiskLimit, code: 1},
+		{name: "disk in python", run: py("open('/tmp/x', 'wb').write(bytes(100 << 20))"), outcome: job.DiskLimit, code: 1,
+			check: exceptionIs("OSError")},
+		{name: "within disk", run: sh("head -c 60000000 /dev/zero >/workspace/big && stat -c %s /workspace/big"), outcome: job.Succeeded,
+			check: stdoutIs("60000000\n")},
+		{name: "own disk limit", run: sh("head -c 2000000 /dev/zero >/workspace/big"), outcome: job.DiskLimit, code: 1,
+			edit: func(p *policy.Policy) { p.Disk = job.MiB }},
+		{name: "larger disk than usual", run: sh("head -c 100000000 /dev/zero >/workspace/big"), outcome: job.Succeeded,
+			edit: func(p *policy.Policy) { p.Disk = 128 * job.MiB }},
+		{name: "files", run: sh("for i in {1..5000}; do : >/workspace/$i || exit 1; done"), outcome: job.DiskLimit, code: 1},
+		{name: "exactly as many files", run: sh("for i in {1..20}; do : >/workspace/$i || exit 1; done"), outcome: job.Succeeded,
+			edit: func(p *policy.Policy) { p.Files = 20 }},
+		{name: "one file too many", run: sh("for i in {1..21}; do : >/tmp/$i || exit 1; done"), outcome: job.DiskLimit, code: 1,
+			edit: func(p *policy.Policy) { p.Files = 20 }},
+		{name: "open files", run: py("x = [open('/dev/null') for i in range(300)]"), outcome: job.Exception, code: 1,
+			edit: func(p *policy.Policy) { p.OpenFiles = 100 }, check: exceptionIs("OSError")},
+		{name: "many open files", run: py("import resource\nx = [open('/dev/null') for i in range(3000)]\nprint(resource.getrlimit(resource.RLIMIT_NOFILE))"),
+			outcome: job.Succeeded, edit: func(p *policy.Policy) { p.OpenFiles = 4000 }, check: stdoutIs("(4000, 4000)\n")},
+		{name: "no core files", run: sh("ulimit -Hc"), outcome: job.Succeeded, check: stdoutIs("0\n")},
+	}
+}
+
+// output are programs that say a lot, or in unusual ways.
+func output() []program {
+	kill := func(p *policy.Policy) { p.Stdout.OnExceed, p.Stderr.OnExceed = policy.Kill, policy.Kill }
+	return []program{
+		{name: "a gigabyte", run: sh("echo first; head -c 1073741824 /dev/zero | tr '\\0' x; echo last"), outcome: job.Succeeded, atMost: 30 * time.Second,
+			check: func(t *testing.T, r *ran) {
+				out := r.Stdout
+				if out.Bytes != 1<<30+11 || !out.Truncated || len(out.Text) > 66<<10 {
+					t.Errorf("stdout: %d bytes, truncated %v, kept %d", out.Bytes, out.Truncated, len(out.Text))
+				}
+				if !strings.HasPrefix(out.Text, "first\n") || !strings.HasSuffix(out.Text, "last\n") || !strings.Contains(out.Text, "bytes cut …\n") {
+					t.Errorf("kept %.40q … %q", out.Text, out.Text[len(out.Text)-40:])
+				}
+			}},
+		{name: "endless", run: command("yes"), outcome: job.TimedOut, edit: wall(500 * time.Millisecond), atMost: 3 * time.Second,
+			check: func(t *testing.T, r *ran) {
+				if !r.Stdout.Truncated {
+					t.Errorf("stdout = %+v", r.Stdout)
+				}
+			}},
+		{name: "too much to stdout", run: command("yes"), outcome: job.OutputLimit, edit: kill, atMost: 3 * time.Second},
+		{name: "too much to stderr", run: sh("yes >&2"), outcome: job.OutputLimit, edit: kill, atMost: 3 * time.Second},
+		{name: "just enough", run: sh("head -c 65536 /dev/zero | tr '\\0' x"), outcome: job.Succeeded, edit: kill},
+		{name: "closed streams", run: sh("exec <&- >&- 2>&-; sleep 0.1"), outcome: job.Succeeded, check: stdoutIs("")},
+		{name: "both streams", run: sh("echo out; echo err >&2"), outcome: job.Succeeded, check: func(t *testing.T, r *ran) {
+			stdoutIs("out\n")(t, r)
+			if r.Stderr.Text != "err\n" {
+				t.Errorf("stderr = %q", r.Stderr.Text)
+			}
+		}},
+		{name: "streams by name", run: sh("echo out >/dev/stdout; echo err >/dev/stderr; cat /dev/stdin"), outcome: job.Succeeded,
+			check: stdoutIs("out\n")},
+		{name: "a grandchild keeps stdout", run: sh("(setsid sleep 1000 &) ; echo done"), outcome: job.Succeeded, atMost: 3 * time.Second,
+			check: stdoutIs("done\n")},
+		{name: "not UTF-8", run: sh(`printf 'a\xffb'`), outcome: job.Succeeded, check: stdoutIs("a\uFFFDb")},
+		{name: "before a kill", run: py("print('seen')\nwhile True: pass"), outcome: job.TimedOut, edit: wall(time.Second),
+			check: stdoutIs("seen\n")},
+	}
+}

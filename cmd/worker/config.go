@@ -32,6 +32,7 @@ type config struct {
 	Containerd    string   `name:"containerd-address" env:"ASSAY_CONTAINERD_ADDRESS" default:"/run/containerd/containerd.sock" help:"containerd's socket."`
 	StateDir      string   `name:"state-dir" env:"ASSAY_STATE_DIR" default:"/run/assay/worker" help:"Mounts, sockets and cached inputs; nothing in it outlives the worker."`
 	Guest         string   `name:"guest" env:"ASSAY_GUEST" help:"The guest binary (default: beside this one)."`
+	Warm          int      `name:"warm" env:"ASSAY_WARM" default:"-1" help:"Most slots kept ready ahead of demand, 0 for none (default: 2 a core)."`
 	ImageArchives []string `name:"image-archives" env:"ASSAY_IMAGE_ARCHIVES" help:"OCI archives to import at start, separated by commas."`
 }
 

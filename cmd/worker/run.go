@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/internal/worker"
 	"github.com/assay-run/assay/pkg/object"
 	"github.com/assay-run/assay/pkg/queue/jetstream"
@@ -35,6 +36,11 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	tel, err := telemetry.Start(ctx, telemetry.Config{Service: "assay-worker", Version: version(), Instance: cfg.ID, Log: stderr})
+	if err != nil {
+		return err
+	}
+	defer join(&err, closing(ctx, tel.Stop))
 	objects, err := object.Open(ctx, cfg.ObjectsURL)
 	if err != nil {
 		return err
@@ -55,11 +61,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	defer join(&err, func() error {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
-		defer cancel()
-		return rt.Close(ctx)
-	})
+	defer join(&err, closing(ctx, rt.Close))
 
 	own, err := cfg.worker(rt.Host())
 	if err != nil {
@@ -69,7 +71,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	stop, err := serve(ctx, cfg.MetricsListen, w)
+	stop, err := serve(ctx, cfg.MetricsListen, w, tel.Metrics())
 	if err != nil {
 		return err
 	}
@@ -79,7 +81,16 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 }
 
 // join adds the error of closing something to the one that a function returns.
-func join(err *error, closing func() error) { *err = errors.Join(*err, closing()) }
+func join(err *error, f func() error) { *err = errors.Join(*err, f()) }
+
+// closing gives f the time to close that ctx, which has ended by then, does not.
+func closing(ctx context.Context, f func(context.Context) error) func() error {
+	return func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		defer cancel()
+		return f(ctx)
+	}
+}
 
 func connect(ctx context.Context, cfg config) (*jetstream.Queue, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
@@ -94,16 +105,20 @@ func openRuntime(ctx context.Context, cfg config) (runtime.Runtime, error) {
 	}
 	c := containerd.DefaultConfig()
 	c.Address, c.StateDir, c.Guest, c.ImageArchives, c.WorkerID = cfg.Containerd, cfg.StateDir, cfg.Guest, cfg.ImageArchives, cfg.ID
+	if cfg.Warm >= 0 {
+		c.Warm = cfg.Warm
+	}
 	return containerd.New(ctx, c)
 }
 
 // serve answers for the worker's health until stop.
-func serve(ctx context.Context, addr string, w *worker.Worker) (stop func() error, err error) {
+func serve(ctx context.Context, addr string, w *worker.Worker, metrics http.Handler) (stop func() error, err error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("--metrics-listen: %w", err)
 	}
 	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", metrics)
 	mux.HandleFunc("GET /healthz", func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, "ok\n") })
 	mux.HandleFunc("GET /readyz", func(rw http.ResponseWriter, _ *http.Request) {
 		if err := w.Ready(); err != nil {

@@ -54,6 +54,9 @@ func TestRunUntilToldToStop(t *testing.T) {
 	served := make(chan error, 1)
 	go func() { served <- q.Serve(ctx, d) }()
 	await(t, "ready", func() bool { return status(addr, "/readyz") == http.StatusOK })
+	if got := status(addr, "/metrics"); got != http.StatusOK {
+		t.Errorf("metrics: %d", got)
+	}
 	if info := <-d.seen; info.ID != "w7" || info.Pool != "gpu" || info.Slots != 512 {
 		t.Errorf("worker = %+v", info)
 	}

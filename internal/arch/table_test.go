@@ -31,11 +31,12 @@ var table = map[string]row{
 	"pkg/runtime/containerd": {"over containerd", []string{
 		"pkg/job", "pkg/policy", "pkg/runtime", "pkg/runtime/artifact", "pkg/runtime/capture", "pkg/runtime/cgroup",
 		"internal/guest", "internal/ociimage", "guest/python"}},
-	"pkg/runtime/fake":        {"without walls, scripted", []string{"pkg/job", "pkg/policy", "pkg/runtime"}},
-	"pkg/runtime/runtimetest": {"its specification", []string{"pkg/job", "pkg/policy", "pkg/runtime"}},
-	"pkg/runtime/artifact":    {"files out of a sandbox, never through links", []string{"pkg/job"}},
-	"pkg/runtime/capture":     {"output, capped while draining", []string{"pkg/job"}},
-	"pkg/runtime/cgroup":      {"limits and meters, both cgroup versions", []string{"pkg/job"}},
+	"pkg/runtime/containerd/rawloop": {"a bare client loop, to compare with", nil},
+	"pkg/runtime/fake":               {"without walls, scripted", []string{"pkg/job", "pkg/policy", "pkg/runtime"}},
+	"pkg/runtime/runtimetest":        {"its specification", []string{"pkg/job", "pkg/policy", "pkg/runtime"}},
+	"pkg/runtime/artifact":           {"files out of a sandbox, never through links", []string{"pkg/job"}},
+	"pkg/runtime/capture":            {"output, capped while draining", []string{"pkg/job"}},
+	"pkg/runtime/cgroup":             {"limits and meters, both cgroup versions", []string{"pkg/job"}},
 
 	"pkg/object": {"object paths and blobs", []string{"pkg/job"}},
 	"pkg/client": {"Go client of the API", []string{"api", "pkg/job", "pkg/policy", "pkg/store"}},
@@ -69,7 +70,8 @@ var table = map[string]row{
 	"examples/humaneval/generate": {"writes them as a batch file", []string{"pkg/job", "examples/humaneval"}},
 	"web":                         {"the UI, embedded", nil},
 
-	"test/bench":   {"benchmarks over real binaries", outside},
+	"test/bench": {"benchmarks over real binaries, and over simulated workers", with(outside,
+		"internal/worker", "pkg/queue/jetstream", "pkg/runtime/containerd/rawloop", "pkg/runtime/fake")},
 	"test/chaos":   {"faults over real binaries", outside},
 	"test/e2e":     {"whole stories over real binaries", outside},
 	"test/hostile": {"attacks over real binaries", outside},

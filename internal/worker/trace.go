@@ -7,9 +7,9 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/pkg/job"
 )
 
@@ -23,8 +23,7 @@ func (a *attempt) trace(ctx context.Context) (context.Context, func(job.Outcome)
 	if a.claimed.TraceParent == "" {
 		return ctx, func(job.Outcome) {}
 	}
-	parent := propagation.MapCarrier{"traceparent": a.claimed.TraceParent}
-	ctx, span := tracer.Start(propagation.TraceContext{}.Extract(ctx, parent), "run",
+	ctx, span := tracer.Start(telemetry.WithTraceParent(ctx, a.claimed.TraceParent), "run",
 		trace.WithSpanKind(trace.SpanKindConsumer))
 	if !span.IsRecording() {
 		return ctx, func(job.Outcome) {}

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/assay-run/assay/pkg/client"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+)
+
+func pythonJob(isolation policy.Isolation) job.Spec {
+	return job.Spec{Image: "python", Policy: policyOf(isolation), Program: job.Program{Python: &job.Python{Code: "print(1+1)"}}}
+}
+
+func trueJob(isolation policy.Isolation) job.Spec {
+	return job.Spec{Image: "python", Policy: policyOf(isolation), Program: job.Program{Command: &job.Command{Argv: []string{"/bin/true"}}}}
+}
+
+func policyOf(isolation policy.Isolation) json.RawMessage {
+	return json.RawMessage(fmt.Sprintf(`{"isolation":%q}`, isolation))
+}
+
+// lines returns n jobs alike as JSON Lines.
+func lines(spec job.Spec, n int) ([]byte, error) {
+	one, err := json.Marshal(spec)
+	return bytes.Repeat(append(one, '\n'), n), err
+}
+
+// outcome is what became of a load.
+type outcome struct {
+	jobs    int
+	errors  int // recorded with another outcome than succeeded
+	took    time.Duration
+	batches []job.ID
+}
+
+func (o *outcome) add(other outcome) {
+	o.jobs += other.jobs
+	o.errors += other.errors
+	o.took += other.took
+	o.batches = append(o.batches, other.batches...)
+}
+
+// runBatch submits n jobs alike and waits until all are recorded.
+func (t *target) runBatch(ctx context.Context, spec job.Spec, n int) (o outcome, err error) {
+	body, err := lines(spec, n)
+	if err != nil {
+		return o, err
+	}
+	began := time.Now()
+	b, err := t.SubmitBatch(ctx, client.BatchOptions{}, bytes.NewReader(body))
+	if err != nil {
+		return o, fmt.Errorf("submit %d jobs: %w", n, err)
+	}
+	for !b.Done() {
+		if b, err = t.Batch(ctx, b.ID, 20*time.Second); err != nil {
+			return o, fmt.Errorf("wait for %d jobs: %w", n, err)
+		}
+	}
+	return outcome{n, n - int(b.Outcomes[job.Succeeded]), time.Since(began), []job.ID{b.ID}}, nil
+}
+
+// batches keeps the fleet busy with jobs alike: n of them if that is not zero,
+// else for d. Two batches are always under way, so that the end of one does not
+// show; they grow until one takes about a second.
+func (t *target) batches(ctx context.Context, spec job.Spec, n int, d time.Duration, first int) (sum outcome, err error) {
+	if n > 0 {
+		return t.runBatch(ctx, spec, n)
+	}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	size, began := first, time.Now()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	for range 2 {
+		wg.Go(func() {
+			for time.Since(began) < d && ctx.Err() == nil {
+				mu.Lock()
+				mine := size
+				mu.Unlock()
+				o, err := t.runBatch(ctx, spec, mine)
+				if err != nil {
+					cancel(err)
+					return
+				}
+				mu.Lock()
+				sum.add(o)
+				if o.took < time.Second && size == mine {
+					size = min(2*size, 10_000)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	sum.took = time.Since(began)
+	return sum, context.Cause(ctx)
+}
+
+// latencies returns how long jobs of the batches took from acceptance to
+// record, in milliseconds, from a sample of at most most.
+func (t *target) latencies(ctx context.Context, batches []job.ID, most int) ([]float64, error) {
+	var out []float64
+	for _, id := range batches {
+		want := len(out) + max(most/len(batches), 1)
+		for raw, err := range t.Results(ctx, id, false) {
+			if err != nil {
+				return nil, err
+			}
+			var r job.Result
+			if err := json.Unmarshal(raw, &r); err != nil {
+				return nil, err
+			}
+			g := r.Timings
+			out = append(out, g.QueuedMS+g.SlotMS+g.FetchMS+g.RunMS+g.CollectMS+g.RecordMS)
+			if len(out) >= want {
+				break
+			}
+		}
+	}
+	return out, nil
+}
+
+// report puts the common fields together.
+func (o outcome) report(ms []float64) report {
+	return report{
+		"jobs": o.jobs, "errors": o.errors, "seconds": round(o.took.Seconds(), 3),
+		"jobs_per_s": rate(o.jobs, o.took),
+		"p50_ms":     percentile(ms, 0.50), "p99_ms": percentile(ms, 0.99),
+	}
+}
+
+// measured runs batches after a warm-up and reports them.
+func (b *bench) measured(ctx context.Context, t *target, spec job.Spec, first int) (report, error) {
+	b.logf("warming up")
+	if _, err := t.runBatch(ctx, spec, max(first/4, 10)); err != nil {
+		return nil, err
+	}
+	b.logf("measuring")
+	o, err := t.batches(ctx, spec, b.n, b.duration, first)
+	if err != nil {
+		return nil, err
+	}
+	ms, err := t.latencies(ctx, o.batches, 5000)
+	if err != nil {
+		return nil, err
+	}
+	return o.report(ms), nil
+}
+
+// stopped joins the error of stopping the target to a scenario's own.
+func (t *target) stopped(err *error) { *err = errors.Join(*err, t.stop()) }
+
+func rate(n int, d time.Duration) float64 { return round(float64(n)/max(d.Seconds(), 1e-9), 2) }
+
+func round(f float64, digits int) float64 {
+	p := math.Pow10(digits)
+	return math.Round(f*p) / p
+}
+
+// percentile returns the q-quantile of values by the nearest rank; 0 of none.
+func percentile(values []float64, q float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	rank := int(math.Ceil(q*float64(len(sorted)))) - 1
+	return round(sorted[min(max(rank, 0), len(sorted)-1)], 3)
+}

@@ -1,0 +1,99 @@
+// Command bench measures a fleet. It starts one of its own in a temporary
+// directory, by the same `assay dev` that people use, unless ASSAY_URL names
+// one; ratios are taken in the same run. Its last line is one JSON object.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// scenario measures one thing.
+type scenario struct {
+	about string
+	run   func(context.Context, *bench) (report, error)
+}
+
+var scenarios = map[string]scenario{
+	"python":  {"batches of print(1+1), isolation cell", python},
+	"command": {"batches of /bin/true, isolation cell", command},
+	"task":    {"batches of /bin/true, a containerd task each, beside a bare client loop", task},
+	"sync":    {"one client that waits for each print(1+1)", synchronous},
+	"noop":    {"the control plane alone: a runtime that does nothing", noop},
+	"submit":  {"accepting jobs in batches of 10000", submit},
+	"poll":    {"GET of a finished batch", poll},
+	"idle":    {"memory of warm slots", idle},
+	"fleet":   {"simulated workers against one control plane", simulated},
+}
+
+// bench is what a scenario works with.
+type bench struct {
+	duration time.Duration
+	n        int // 0: the scenario's own choice
+	log      io.Writer
+	verbose  bool
+}
+
+// logf tells a person what goes on.
+func (b *bench) logf(format string, args ...any) { fmt.Fprintf(b.log, "bench: "+format+"\n", args...) }
+
+// report is a scenario's JSON object.
+type report map[string]any
+
+func run(ctx context.Context, args []string, out, log io.Writer) error {
+	f := flag.NewFlagSet("bench", flag.ContinueOnError)
+	f.SetOutput(log)
+	name := f.String("scenario", "", "what to measure: "+strings.Join(slices.Sorted(maps.Keys(scenarios)), ", "))
+	duration := f.Duration("duration", 20*time.Second, "how long to measure")
+	n := f.Int("n", 0, "how many jobs, in place of a duration")
+	jsonOnly := f.Bool("json", false, "print nothing but the JSON object")
+	verbose := f.Bool("v", false, "copy the fleet's log to stderr")
+	f.Usage = func() {
+		fmt.Fprintln(log, "usage: bench -scenario NAME [-duration 20s] [-n N] [-json]")
+		for _, s := range slices.Sorted(maps.Keys(scenarios)) {
+			fmt.Fprintf(log, "  %-8s %s\n", s, scenarios[s].about)
+		}
+	}
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	s, ok := scenarios[*name]
+	switch {
+	case !ok:
+		f.Usage()
+		return fmt.Errorf("-scenario: there is no %q; there are %s", *name, strings.Join(slices.Sorted(maps.Keys(scenarios)), ", "))
+	case *n < 0 || *duration <= 0:
+		return fmt.Errorf("-n and -duration must be positive")
+	}
+	b := &bench{duration: *duration, n: *n, log: log, verbose: *verbose}
+	if *jsonOnly {
+		b.log = io.Discard
+	}
+	r, err := s.run(ctx, b)
+	if err != nil {
+		return fmt.Errorf("%s: %w", *name, err)
+	}
+	r["scenario"], r["cores"] = *name, runtime.NumCPU()
+	return json.NewEncoder(out).Encode(r)
+}

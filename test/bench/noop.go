@@ -1,0 +1,21 @@
+package main
+
+import "context"
+
+// noopEnv makes a fleet that runs nothing.
+const noopEnv = "ASSAY_RUNTIME=noop"
+
+// noop measures everything but the running: accept, schedule, deliver, claim,
+// record.
+func noop(ctx context.Context, b *bench) (r report, err error) {
+	t, err := b.target(ctx, noopEnv)
+	if err != nil {
+		return nil, err
+	}
+	defer t.stopped(&err)
+	isolation, _, err := t.isolation(ctx, "cell")
+	if err != nil {
+		return nil, err
+	}
+	return b.measured(ctx, t, pythonJob(isolation), 2000)
+}

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"context"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+)
+
+func python(ctx context.Context, b *bench) (report, error) { return b.inCells(ctx, pythonJob) }
+
+// inCells measures batches of jobs in isolation cell, or what there is of it.
+func (b *bench) inCells(ctx context.Context, spec func(policy.Isolation) job.Spec) (r report, err error) {
+	t, err := b.target(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer t.stopped(&err)
+	isolation, note, err := t.isolation(ctx, policy.Cell)
+	if err != nil {
+		return nil, err
+	}
+	if r, err = b.measured(ctx, t, spec(isolation), 50); err != nil {
+		return nil, err
+	}
+	r.noted(isolation, note)
+	return r, nil
+}
+
+func (r report) noted(isolation policy.Isolation, note string) {
+	r["isolation"] = isolation
+	if note != "" {
+		r["note"] = note
+	}
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+)
+
+// synchronous is one client that submits, waits, and only then submits again:
+// what an agent sees.
+func synchronous(ctx context.Context, b *bench) (r report, err error) {
+	t, err := b.target(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer t.stopped(&err)
+	isolation, note, err := t.isolation(ctx, policy.Cell)
+	if err != nil {
+		return nil, err
+	}
+	spec := pythonJob(isolation)
+	for range 10 { // warm up
+		if _, err := t.Run(ctx, spec); err != nil {
+			return nil, err
+		}
+	}
+	b.logf("measuring")
+	var o outcome
+	var ms []float64
+	began := time.Now()
+	for more(b, o.jobs, began) {
+		sent := time.Now()
+		res, err := t.Run(ctx, spec)
+		if err != nil {
+			return nil, fmt.Errorf("run: %w", err)
+		}
+		ms = append(ms, job.Milliseconds(time.Since(sent)))
+		o.jobs++
+		if res.Outcome != job.Succeeded {
+			o.errors++
+		}
+	}
+	o.took = time.Since(began)
+	r = o.report(ms)
+	r.noted(isolation, note)
+	return r, nil
+}
+
+// more says whether to go on: until n jobs if there is a number, else for the
+// duration.
+func more(b *bench, done int, began time.Time) bool {
+	if b.n > 0 {
+		return done < b.n
+	}
+	return time.Since(began) < b.duration
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime/containerd"
+	"github.com/assay-run/assay/pkg/runtime/containerd/rawloop"
+)
+
+// rounds is how often fleet and bare loop take turns, so that whatever else the
+// machine does meets both alike.
+const rounds = 4
+
+// task measures isolation task beside a bare containerd client loop, in turns.
+func task(ctx context.Context, b *bench) (r report, err error) {
+	t, err := b.target(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer t.stopped(&err)
+	loop, err := t.rawLoop(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer loop.Close()
+	spec, parallel := trueJob(policy.Task), 2*runtime.NumCPU()
+	b.logf("warming up")
+	if _, err := t.runBatch(ctx, spec, 20); err != nil {
+		return nil, err
+	}
+	if _, _, err := loop.Run(ctx, parallel, time.Second); err != nil {
+		return nil, err
+	}
+	each := b.duration / (2 * rounds)
+	var o outcome
+	var raw int
+	var rawTook time.Duration
+	for i := range rounds {
+		b.logf("round %d of %d", i+1, rounds)
+		n, took, err := loop.Run(ctx, parallel, each)
+		if err != nil {
+			return nil, fmt.Errorf("bare loop: %w", err)
+		}
+		raw, rawTook = raw+n, rawTook+took
+		part, err := t.batches(ctx, spec, b.n/rounds, each, 25)
+		if err != nil {
+			return nil, err
+		}
+		o.add(part)
+	}
+	ms, err := t.latencies(ctx, o.batches, 5000)
+	if err != nil {
+		return nil, err
+	}
+	r = o.report(ms)
+	r.noted(policy.Task, "")
+	r["raw_per_s"] = rate(raw, rawTook)
+	r["ratio"] = round(rate(o.jobs, o.took)/rate(raw, rawTook), 3)
+	return r, nil
+}
+
+// rawLoop opens the bare loop on the containerd that the fleet's worker uses.
+func (t *target) rawLoop(ctx context.Context) (*rawloop.Loop, error) {
+	address := os.Getenv("ASSAY_CONTAINERD_ADDRESS")
+	if t.cmd != nil {
+		w, err := t.child("worker")
+		if err != nil {
+			return nil, err
+		}
+		if address, err = w.env("ASSAY_CONTAINERD_ADDRESS"); err != nil {
+			return nil, err
+		}
+	}
+	if address == "" {
+		return nil, fmt.Errorf("ASSAY_CONTAINERD_ADDRESS must name the worker's containerd when ASSAY_URL names the fleet")
+	}
+	return rawloop.Open(ctx, address, containerd.DefaultConfig().Namespace, "assay.local/python:latest", "/bin/true")
+}

@@ -2,7 +2,7 @@
 -- holds every statement that touches these tables.
 --
 -- Rules that the shape follows:
---   * jobs, attempts and results are partitioned by the job's id, a UUIDv7, so that
+--   * jobs, specs, attempts and results are partitioned by the job's id, a UUIDv7, so that
 --     a day of history is dropped rather than deleted, and the primary key still
 --     holds in every partition.
 --   * No foreign keys on the hot tables: each would cost an index lookup and a row
@@ -116,7 +116,6 @@ CREATE TABLE jobs (
     retry_on         text, -- outcomes, separated by commas
     traceparent      text,
     identity         text NOT NULL DEFAULT '', -- JSON members that the result repeats: name, labels, trace_id
-    spec             text NOT NULL,
     PRIMARY KEY (id),
     CONSTRAINT jobs_state CHECK (state IN ('queued', 'dispatched', 'running', 'finished', 'canceled')),
     CONSTRAINT jobs_outcome CHECK (outcome IN ('succeeded', 'failed', 'exception', 'timed_out', 'out_of_memory',
@@ -135,6 +134,14 @@ CREATE INDEX jobs_dispatched ON jobs (tenant_id, batch_id) WHERE state = 'dispat
 -- Lease ends are not indexed: running rows are few, heartbeats are many.
 CREATE INDEX jobs_running ON jobs (tenant_id, batch_id) WHERE state = 'running';
 CREATE INDEX jobs_expiring ON jobs (expires_at) WHERE expires_at IS NOT NULL AND state IN ('queued', 'dispatched');
+
+-- What to run, apart from the job because it never changes: each of the three or
+-- four updates in a job's life would copy it.
+CREATE TABLE specs (
+    id   uuid NOT NULL,
+    spec text NOT NULL,
+    PRIMARY KEY (id)
+) PARTITION BY RANGE (id);
 
 -- Attempts that did not become the record; the one that did is in results.
 CREATE TABLE attempts (
@@ -189,6 +196,7 @@ CREATE TABLE workers (
 -- Rows of a day without a partition land here: nothing fails, they are only
 -- dropped with more effort.
 CREATE TABLE jobs_default PARTITION OF jobs DEFAULT;
+CREATE TABLE specs_default PARTITION OF specs DEFAULT;
 CREATE TABLE attempts_default PARTITION OF attempts DEFAULT;
 CREATE TABLE results_default PARTITION OF results DEFAULT;
 
@@ -223,7 +231,7 @@ BEGIN
         day := first + i;
         lo := (lpad(to_hex((extract(epoch FROM day::timestamp) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid;
         hi := (lpad(to_hex((extract(epoch FROM (day + 1)::timestamp) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid;
-        FOREACH parent IN ARRAY ARRAY['jobs', 'attempts', 'results'] LOOP
+        FOREACH parent IN ARRAY ARRAY['jobs', 'specs', 'attempts', 'results'] LOOP
             part := parent || to_char(day, '_YYYYMMDD');
             key := CASE parent WHEN 'attempts' THEN 'job_id' ELSE 'id' END;
             CONTINUE WHEN to_regclass(part) IS NOT NULL;

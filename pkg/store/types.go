@@ -81,9 +81,11 @@ type LeaseRef struct {
 // Finish is the end of one attempt.
 type Finish struct {
 	LeaseRef
-	BatchID job.ID          `json:"batch_id,omitempty"` // as claimed: a hint for those who wait for the batch
-	Outcome job.Outcome     `json:"outcome"`
-	Result  json.RawMessage `json:"result"` // JSON of job.Result; what identifies the job in it is overwritten
+	BatchID job.ID      `json:"batch_id,omitempty"` // as claimed: a hint for those who wait for the batch
+	Outcome job.Outcome `json:"outcome"`
+	// TraceParent is the job's, as claimed: the recording is a step of its trace.
+	TraceParent string          `json:"traceparent,omitempty"`
+	Result      json.RawMessage `json:"result"` // JSON of job.Result; what identifies the job in it is overwritten
 }
 
 // FinishStatus is what became of a Finish.

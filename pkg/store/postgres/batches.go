@@ -71,7 +71,7 @@ func (s *Store) Batches(ctx context.Context, tenant string, before job.ID, limit
 	if before == "" {
 		before = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 	}
-	return s.selectBatches(ctx, tenant, `b.id < $2 ORDER BY b.id DESC LIMIT $3`, uuid(before), limit)
+	return s.selectBatches(ctx, tenant, `b.id < $2 ORDER BY b.tenant_id DESC, b.id DESC LIMIT $3`, uuid(before), limit)
 }
 
 func (s *Store) selectBatches(ctx context.Context, tenant, where string, args ...any) (found []job.Batch, err error) {
@@ -80,13 +80,13 @@ func (s *Store) selectBatches(ctx context.Context, tenant, where string, args ..
 		if err != nil {
 			return err
 		}
-		// Two texts rather than "$1 = 0 OR …": with the equality, a tenant's list is
-		// a walk along its own index.
-		whose := `b.tenant_id = $1`
+		// Two texts rather than "$1 = 0 OR …": with the equality, a tenant's list is a
+		// walk along its own index; without, that index must not fit.
+		whose := `b.sealed_at IS NOT NULL AND b.tenant_id = $1`
 		if t == 0 {
-			whose = `$1::integer = 0`
+			whose = `coalesce(b.sealed_at, 'infinity') < 'infinity' AND $1::integer = 0`
 		}
-		rows, err := s.pool.Query(ctx, `SELECT `+batchColumns+batchTables+`WHERE b.sealed_at IS NOT NULL AND `+whose+` AND `+where,
+		rows, err := s.pool.Query(ctx, `SELECT `+batchColumns+batchTables+`WHERE `+whose+` AND `+where,
 			append([]any{t}, args...)...)
 		if err != nil {
 			return err
@@ -103,19 +103,21 @@ const retryBatch = keyGuard + `,
 old AS (
 	SELECT b.* FROM go, batches b WHERE b.id = $5 AND b.tenant_id = $1),
 failed AS MATERIALIZED (
-	SELECT r.id, row_number() OVER (ORDER BY r.seq) AS n FROM old, results r
+	SELECT r.id, ($8::uuid[])[row_number() OVER (ORDER BY r.seq)] AS fresh FROM old, results r
 	WHERE r.batch_id = old.id AND r.seq > 0 AND r.outcome <> 'succeeded'),
 batch AS (
 	INSERT INTO batches (id, tenant_id, name, labels, traceparent, appended, sealed_at)
 	SELECT $4, $1, coalesce(nullif($6, ''), old.name), old.labels, $7, (SELECT count(*) FROM failed), now() FROM old
 	RETURNING id, appended),
 counts AS (INSERT INTO batch_counts (batch_id, total) SELECT id, appended FROM batch),
-fresh AS MATERIALIZED (SELECT u.id, u.n FROM unnest($8::uuid[]) WITH ORDINALITY AS u (id, n)),
 filled AS (
-	INSERT INTO jobs (batch_id, tenant_id, id, pool, priority, max_attempts, retry_on, expires_at, traceparent, identity, spec)
-	SELECT batch.id, $1, fresh.id, j.pool, j.priority, j.max_attempts, j.retry_on, now() + (j.expires_at - j.created_at),
-		nullif($7, ''), regexp_replace(j.identity, '"trace_id":"[0-9a-f]*",$', '') || $9, j.spec
-	FROM batch, failed JOIN jobs j ON j.id = failed.id JOIN fresh ON fresh.n = failed.n)
+	INSERT INTO jobs (batch_id, tenant_id, id, pool, priority, max_attempts, retry_on, expires_at, traceparent, identity)
+	SELECT batch.id, $1, failed.fresh, j.pool, j.priority, j.max_attempts, j.retry_on, now() + (j.expires_at - j.created_at),
+		nullif($7, ''), regexp_replace(j.identity, '"trace_id":"[0-9a-f]*",$', '') || $9
+	FROM batch, failed JOIN jobs j ON j.id = failed.id),
+specified AS (
+	INSERT INTO specs (id, spec)
+	SELECT failed.fresh, s.spec FROM failed JOIN specs s ON s.id = failed.id)
 SELECT EXISTS (SELECT FROM batch)`
 
 // RetryBatch implements store.Submitter.

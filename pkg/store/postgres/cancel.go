@@ -63,25 +63,24 @@ func canceling(e ended) store.Canceling {
 // cancelChunk bounds how long one statement of a large cancel holds the counters.
 const cancelChunk = 2000
 
-// The rows of a batch, a chunk at a time, through the index of each state. Once
-// the batch is flagged none is scheduled any more, so the chunks come to an end.
+// The rows of a batch, a chunk at a time, through the index of each state; then
+// in the order of ids, like everybody. Once the batch is flagged none is scheduled
+// any more, so the chunks come to an end.
 var (
 	cancelQueued = cancel(fmt.Sprintf(`
 		SELECT q.id FROM batches b, unnest($2::text[]) AS p (pool), LATERAL (
 			SELECT id FROM jobs WHERE state = 'queued' AND pool = p.pool AND tenant_id = b.tenant_id AND batch_id = b.id
-			ORDER BY id LIMIT %d FOR NO KEY UPDATE) q
-		WHERE b.id = $1`, cancelChunk))
-	cancelDispatched = cancel(fmt.Sprintf(`
-		SELECT q.id FROM batches b, LATERAL (
-			SELECT id FROM jobs WHERE state = 'dispatched' AND tenant_id = b.tenant_id AND batch_id = b.id
-			ORDER BY id LIMIT %d FOR NO KEY UPDATE) q
-		WHERE b.id = $1`, cancelChunk))
-	cancelRunning = cancel(`
-		SELECT q.id FROM batches b, LATERAL (
-			SELECT id FROM jobs WHERE state = 'running' AND tenant_id = b.tenant_id AND batch_id = b.id
-			ORDER BY id FOR NO KEY UPDATE) q
-		WHERE b.id = $1`)
+			ORDER BY tenant_id, batch_id, priority LIMIT %d) q
+		WHERE b.id = $1 ORDER BY q.id`, cancelChunk))
+	cancelDispatched = cancel(fmt.Sprintf(cancelLive, job.Dispatched, cancelChunk))
+	cancelRunning    = cancel(fmt.Sprintf(cancelLive, job.Running, 1<<30))
 )
+
+const cancelLive = `
+		SELECT q.id FROM batches b, LATERAL (
+			SELECT id FROM jobs WHERE state = '%s' AND tenant_id = b.tenant_id AND batch_id = b.id
+			ORDER BY tenant_id, batch_id LIMIT %d) q
+		WHERE b.id = $1 ORDER BY q.id`
 
 // CancelBatch implements store.Scheduler. It takes as long as the batch has
 // queued jobs; each chunk has a deadline of its own.

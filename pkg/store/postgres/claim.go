@@ -13,20 +13,18 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// span is the smallest and the largest of some ids. Statements carry it beside
-// the ids themselves: it lets the server skip the partitions of other days before
-// it touches them, which it cannot see from a join.
-type span struct{ lo, hi pgtype.UUID }
-
 // byID returns the indices of n items in the order of their ids, the one order in
-// which rows are locked, and the span of the ids.
-func byID(n int, id func(int) job.ID) ([]int, span) {
-	order := make([]int, n)
+// which rows are locked, and the first id. Statements carry it beside the ids
+// themselves: it lets the server skip the partitions of earlier days before it
+// touches them, which it cannot see from a join. (An upper bound would make a scan
+// of the range look cheaper to the planner than lookups: see TestPlans.)
+func byID(n int, id func(int) job.ID) (order []int, first pgtype.UUID) {
+	order = make([]int, n)
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(id(a), id(b)) })
-	return order, span{uuid(id(order[0])), uuid(id(order[n-1]))}
+	return order, uuid(id(order[0]))
 }
 
 // claim is the only way to running.
@@ -34,20 +32,21 @@ const claim = `
 WITH moved AS (
 	UPDATE jobs j SET state = 'running', lease = nextval('leases'), worker = i.worker,
 		started_at = now(), lease_until = now() + $1 * interval '1 millisecond'
-	FROM unnest($4::uuid[], $5::integer[], $6::text[]) AS i (id, gen, worker)
-	WHERE j.id = i.id AND j.id BETWEEN $2 AND $3 AND j.state = 'dispatched' AND j.dispatch_gen = i.gen
+	FROM unnest($3::uuid[], $4::integer[], $5::text[]) AS i (id, gen, worker)
+	WHERE j.id = i.id AND j.id >= $2 AND j.state || '' = 'dispatched' AND j.dispatch_gen = i.gen
 		AND NOT j.cancel_requested AND (j.expires_at IS NULL OR j.expires_at > now())
 	RETURNING j.*)
-SELECT ` + claimedColumns + ` FROM moved j JOIN tenants t ON t.id = j.tenant_id`
+SELECT ` + claimedColumns + ` FROM moved j JOIN specs s ON s.id = j.id AND s.id >= $2 JOIN tenants t ON t.id = j.tenant_id`
 
 // reclaim answers a claim that was committed before, to the worker that made it.
 const reclaim = `
 SELECT ` + claimedColumns + `
-FROM unnest($3::uuid[], $4::integer[], $5::text[]) AS i (id, gen, worker)
-JOIN jobs j ON j.id = i.id AND j.id BETWEEN $1 AND $2 AND j.state = 'running' AND j.dispatch_gen = i.gen AND j.worker = i.worker
+FROM unnest($2::uuid[], $3::integer[], $4::text[]) AS i (id, gen, worker)
+JOIN jobs j ON j.id = i.id AND j.id >= $1 AND j.state || '' = 'running' AND j.dispatch_gen = i.gen AND j.worker = i.worker
+JOIN specs s ON s.id = j.id AND s.id >= $1
 JOIN tenants t ON t.id = j.tenant_id`
 
-const claimedColumns = `j.id, j.dispatch_gen, j.worker, j.lease, t.name, j.batch_id, j.spec, coalesce(j.traceparent, ''),
+const claimedColumns = `j.id, j.dispatch_gen, j.worker, j.lease, t.name, j.batch_id, s.spec, coalesce(j.traceparent, ''),
 	1000 * extract(epoch FROM j.started_at - j.created_at)::float8`
 
 // Claim implements store.Recorder.
@@ -57,16 +56,16 @@ func (s *Store) Claim(ctx context.Context, ttl time.Duration, claims []store.Cla
 	}
 	won := make(map[store.Claim]store.Claimed, len(claims))
 	err := s.do(ctx, "claim", func(ctx context.Context) error {
-		ids, gens, workers, sp := claimArrays(claims)
-		if err := s.claimRows(ctx, won, claim, ttl.Milliseconds(), sp.lo, sp.hi, ids, gens, workers); err != nil {
+		ids, gens, workers, first := claimArrays(claims)
+		if err := s.claimRows(ctx, won, claim, ttl.Milliseconds(), first, ids, gens, workers); err != nil {
 			return err
 		}
 		missing := slices.DeleteFunc(slices.Clone(claims), func(c store.Claim) bool { return won[c].Lease != 0 })
 		if len(missing) == 0 {
 			return nil
 		}
-		ids, gens, workers, sp = claimArrays(missing)
-		return s.claimRows(ctx, won, reclaim, sp.lo, sp.hi, ids, gens, workers)
+		ids, gens, workers, first = claimArrays(missing)
+		return s.claimRows(ctx, won, reclaim, first, ids, gens, workers)
 	})
 	if err != nil {
 		return nil, err
@@ -79,14 +78,14 @@ func (s *Store) Claim(ctx context.Context, ttl time.Duration, claims []store.Cla
 	return out, nil
 }
 
-func claimArrays(claims []store.Claim) (ids []pgtype.UUID, gens []int32, workers []string, sp span) {
-	order, sp := byID(len(claims), func(i int) job.ID { return claims[i].Job })
+func claimArrays(claims []store.Claim) (ids []pgtype.UUID, gens []int32, workers []string, first pgtype.UUID) {
+	order, first := byID(len(claims), func(i int) job.ID { return claims[i].Job })
 	for _, i := range order {
 		ids = append(ids, uuid(claims[i].Job))
 		gens = append(gens, int32(claims[i].Generation))
 		workers = append(workers, claims[i].Worker)
 	}
-	return ids, gens, workers, sp
+	return ids, gens, workers, first
 }
 
 func (s *Store) claimRows(ctx context.Context, won map[store.Claim]store.Claimed, sql string, args ...any) error {
@@ -110,8 +109,8 @@ func (s *Store) claimRows(ctx context.Context, won map[store.Claim]store.Claimed
 // heartbeat changes no indexed column: a HOT update.
 const heartbeat = `
 UPDATE jobs j SET lease_until = now() + $1 * interval '1 millisecond'
-FROM unnest($4::uuid[], $5::bigint[]) AS i (id, lease)
-WHERE j.id = i.id AND j.id BETWEEN $2 AND $3 AND j.lease = i.lease AND j.state = 'running'
+FROM unnest($3::uuid[], $4::bigint[]) AS i (id, lease)
+WHERE j.id = i.id AND j.id >= $2 AND j.lease = i.lease AND j.state || '' = 'running'
 RETURNING j.id, j.lease, j.cancel_requested`
 
 // Heartbeat implements store.Recorder.
@@ -119,10 +118,10 @@ func (s *Store) Heartbeat(ctx context.Context, ttl time.Duration, leases []store
 	if len(leases) == 0 {
 		return nil, nil, nil
 	}
-	ids, numbers, sp := leaseArrays(leases)
+	ids, numbers, first := leaseArrays(leases)
 	current := make(map[store.LeaseRef]bool, len(leases)) // → cancel requested
 	err = s.do(ctx, "heartbeat", func(ctx context.Context) error {
-		rows, err := s.pool.Query(ctx, heartbeat, ttl.Milliseconds(), sp.lo, sp.hi, ids, numbers)
+		rows, err := s.pool.Query(ctx, heartbeat, ttl.Milliseconds(), first, ids, numbers)
 		if err != nil {
 			return err
 		}
@@ -149,11 +148,11 @@ func (s *Store) Heartbeat(ctx context.Context, ttl time.Duration, leases []store
 	return lost, canceled, nil
 }
 
-func leaseArrays(leases []store.LeaseRef) (ids []pgtype.UUID, numbers []int64, sp span) {
-	order, sp := byID(len(leases), func(i int) job.ID { return leases[i].Job })
+func leaseArrays(leases []store.LeaseRef) (ids []pgtype.UUID, numbers []int64, first pgtype.UUID) {
+	order, first := byID(len(leases), func(i int) job.ID { return leases[i].Job })
 	for _, i := range order {
 		ids = append(ids, uuid(leases[i].Job))
 		numbers = append(numbers, int64(leases[i].Lease))
 	}
-	return ids, numbers, sp
+	return ids, numbers, first
 }

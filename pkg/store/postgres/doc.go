@@ -27,7 +27,16 @@
 // # Plans
 //
 // Every statement is a handful of index lookups per row, whatever the statistics
-// say at the moment it is first planned; a table that has just been made, or has
-// just grown a million rows, says anything. Connections therefore pin the shape:
-// generic plans, no sequential or bitmap scans, nested loops only.
+// say at the moment it is first planned; a partition that has just been made, or
+// has just grown a million rows, says anything. The shape is therefore pinned:
+//
+//   - Connections use generic plans, no sequential or bitmap scans, and nested
+//     loops only, and count touched rows as the price of a plan.
+//   - A scan of live rows is ordered by the columns of the partial index that is
+//     meant, even where the order does not matter.
+//   - A guard beside an id says state || ” = …: so no partial index fits it, and the
+//     row is found by its id. (On an empty partition they cost the same, and the
+//     plan outlives the emptiness.)
+//
+// TestPlans holds them to it.
 package postgres

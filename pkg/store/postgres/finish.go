@@ -26,8 +26,8 @@ WITH moved AS (
 		ended_at = CASE WHEN ` + again + ` THEN NULL ELSE now() END,
 		earlier = j.earlier + (` + again + `)::integer,
 		tries = j.tries + 1, lease_until = NULL
-	FROM unnest($3::uuid[], $4::bigint[], $5::text[], $6::text[]) AS i (id, lease, outcome, body)
-	WHERE j.id = i.id AND j.id BETWEEN $1 AND $2 AND j.lease = i.lease AND j.state = 'running'
+	FROM unnest($2::uuid[], $3::bigint[], $4::text[], $5::text[]) AS i (id, lease, outcome, body)
+	WHERE j.id = i.id AND j.id >= $1 AND j.lease = i.lease AND j.state || '' = 'running'
 	RETURNING j.id, j.batch_id, j.tenant_id, j.state, j.outcome, j.lease, '' AS reason, j.worker, j.identity, j.earlier,
 		i.body, i.outcome AS attempt_outcome, '' AS message, j.started_at)` + recordTail
 
@@ -51,7 +51,7 @@ func (s *Store) Finish(ctx context.Context, fs []store.Finish) ([]store.FinishSt
 	}
 	status := make(map[store.LeaseRef]store.FinishStatus, len(fs))
 	err = s.do(ctx, "finish", func(ctx context.Context) error {
-		moved, err := s.record(ctx, finish, in.lo, in.hi, in.ids, in.leases, in.outcomes, in.bodies)
+		moved, err := s.record(ctx, finish, in.first, in.ids, in.leases, in.outcomes, in.bodies)
 		if err != nil {
 			return err
 		}
@@ -98,15 +98,15 @@ func statusOf(isRecord bool) store.FinishStatus {
 }
 
 type finishColumns struct {
-	span
+	first            pgtype.UUID
 	ids              []pgtype.UUID
 	leases           []int64
 	outcomes, bodies []string
 }
 
 func finishArrays(fs []store.Finish) (*finishColumns, error) {
-	order, sp := byID(len(fs), func(i int) job.ID { return fs[i].Job })
-	in := &finishColumns{span: sp}
+	order, first := byID(len(fs), func(i int) job.ID { return fs[i].Job })
+	in := &finishColumns{first: first}
 	for _, i := range order {
 		f := fs[i]
 		if !f.Outcome.Valid() {

@@ -29,7 +29,7 @@ moved AS (
 		earlier = j.earlier + ` + end(`0`, `0`, `1`) + `,
 		losses = j.losses + ` + charged + `, lease_until = NULL
 	FROM i
-	WHERE j.id = i.id AND j.lease = i.lease AND j.state = 'running'
+	WHERE j.id = i.id AND j.lease = i.lease AND j.state || '' = 'running'
 	RETURNING j.id, j.batch_id, j.tenant_id, j.state, j.outcome, j.lease, i.reason, j.worker, j.identity, j.earlier,
 		CASE j.outcome WHEN 'canceled' THEN ` + bodyWith(`'canceled'::text`) + `
 			WHEN 'lost' THEN ` + bodyWith(`'given up after ' || j.losses || ' attempts lost to infrastructure'

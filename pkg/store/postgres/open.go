@@ -99,6 +99,10 @@ var session = map[string]string{
 	"enable_bitmapscan":                   "off",
 	"enable_hashjoin":                     "off",
 	"enable_mergejoin":                    "off",
+	"seq_page_cost":                       "0", // the price of a plan is the number of rows it touches
+	"random_page_cost":                    "0",
+	"cpu_tuple_cost":                      "1",
+	"work_mem":                            "64MB", // the arrays of a bulk insert stay in memory
 	"idle_in_transaction_session_timeout": "30s",
 }
 

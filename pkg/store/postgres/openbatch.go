@@ -48,8 +48,7 @@ func (s *Store) OpenBatch(ctx context.Context, b store.NewBatch) (id job.ID, exi
 var appendJobs = `
 WITH batch AS (
 	UPDATE batches SET appended = appended + $2, appended_at = now()
-	WHERE id = $1 AND sealed_at IS NULL AND dropped_at IS NULL RETURNING id, tenant_id),
-filled AS (` + insertJobsFrom("batch.id", "batch.tenant_id", "batch,", 3) + `)
+	WHERE id = $1 AND sealed_at IS NULL AND dropped_at IS NULL RETURNING id, tenant_id),` + insertJobs("batch", "batch.tenant_id", 3) + `
 SELECT EXISTS (SELECT FROM batch)`
 
 // AppendJobs implements store.Submitter.
@@ -119,11 +118,14 @@ func (s *Store) removeDropped(ctx context.Context, batch job.ID) error {
 	}
 	for {
 		tag, err := s.pool.Exec(ctx, `
-			DELETE FROM jobs WHERE id IN (
-				SELECT j.id FROM batches b, unnest($2::text[]) AS p (pool), LATERAL (
-					SELECT id FROM jobs WHERE state = 'queued' AND pool = p.pool AND tenant_id = b.tenant_id AND batch_id = b.id
-					LIMIT 5000) j
-				WHERE b.id = $1 AND b.dropped_at IS NOT NULL)`, uuid(batch), pools)
+			WITH gone AS (
+				DELETE FROM jobs WHERE id IN (
+					SELECT j.id FROM batches b, unnest($2::text[]) AS p (pool), LATERAL (
+						SELECT id FROM jobs WHERE state = 'queued' AND pool = p.pool AND tenant_id = b.tenant_id AND batch_id = b.id
+						ORDER BY tenant_id, batch_id, priority LIMIT 5000) j
+					WHERE b.id = $1 AND b.dropped_at IS NOT NULL)
+				RETURNING id)
+			DELETE FROM specs s USING gone WHERE s.id = gone.id`, uuid(batch), pools)
 		if err != nil {
 			return err
 		}

@@ -12,21 +12,22 @@ import (
 )
 
 // reapChunk bounds one statement of the reaper. SKIP LOCKED lets several reapers
-// share the work instead of queueing up behind each other.
+// share the work instead of queueing up behind each other, and makes the order in
+// which they lock rows irrelevant.
 const reapChunk = 500
 
 // takeBack ends leases that nobody prolonged, by the server's clock alone. There
 // is no index on lease ends; the one on running rows is small.
 var takeBack = giveBack(fmt.Sprintf(`
 	SELECT id, lease, 'lost' AS reason, 'the lease of worker ' || worker || ' ended' AS message FROM jobs
-	WHERE state = 'running' AND lease_until < now() ORDER BY id LIMIT %d FOR NO KEY UPDATE SKIP LOCKED`, reapChunk))
+	WHERE state = 'running' AND lease_until < now() ORDER BY tenant_id, batch_id LIMIT %d FOR NO KEY UPDATE SKIP LOCKED`, reapChunk))
 
 // expire ends jobs that waited for longer than they wanted to.
 var expire = fmt.Sprintf(`
 WITH moved AS (
 	UPDATE jobs j SET state = 'finished', outcome = 'expired', ended_at = now()
 	FROM (SELECT id FROM jobs WHERE expires_at <= now() AND expires_at IS NOT NULL AND state IN ('queued', 'dispatched')
-		ORDER BY id LIMIT %d FOR NO KEY UPDATE SKIP LOCKED) i
+		ORDER BY expires_at LIMIT %d FOR NO KEY UPDATE SKIP LOCKED) i
 	WHERE j.id = i.id AND j.state IN ('queued', 'dispatched')
 		AND NOT EXISTS (SELECT FROM batches b WHERE b.id = j.batch_id AND b.sealed_at IS NULL)
 	RETURNING j.id, j.batch_id, j.tenant_id, j.state, j.outcome, 0::bigint AS lease, '' AS reason, j.worker, j.identity, j.earlier,
@@ -39,8 +40,8 @@ WITH moved AS (
 const unclaimedForLong = `
 UPDATE jobs j SET state = 'queued'
 FROM (SELECT id FROM jobs WHERE state = 'dispatched' AND dispatched_at < now() - $1 * interval '1 millisecond'
-	ORDER BY id LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED) i
-WHERE j.id = i.id AND j.state = 'dispatched'`
+	ORDER BY tenant_id, batch_id LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED) i
+WHERE j.id = i.id AND j.state || '' = 'dispatched'`
 
 // Reap implements store.Scheduler.
 func (s *Store) Reap(ctx context.Context) (st store.ReapStats, err error) {

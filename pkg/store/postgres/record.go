@@ -32,7 +32,7 @@ tally AS (
 	SELECT batch_id, count(*) AS n, ` + perOutcome(`count(*) FILTER (WHERE outcome = '%[1]s') AS %[1]s`) + `
 	FROM moved WHERE outcome IS NOT NULL AND batch_id <> '` + string(nilID) + `' GROUP BY batch_id),
 held AS MATERIALIZED (
-	SELECT c.batch_id FROM batch_counts c WHERE c.batch_id IN (SELECT batch_id FROM tally) ORDER BY c.batch_id FOR NO KEY UPDATE),
+	SELECT c.batch_id FROM tally t JOIN batch_counts c ON c.batch_id = t.batch_id ORDER BY c.batch_id FOR NO KEY UPDATE OF c),
 counted AS (
 	UPDATE batch_counts c SET recorded = c.recorded + t.n, ` + perOutcome(`%[1]s = c.%[1]s + t.%[1]s`) + `,
 		ended_at = CASE WHEN c.recorded + t.n = c.total THEN now() END

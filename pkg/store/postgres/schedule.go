@@ -45,7 +45,7 @@ ready AS MATERIALIZED (
 		coalesce((SELECT sum(n) FROM held h WHERE h.tenant_id = g.tenant_id), 0) AS tenant_held
 	FROM groups g JOIN tenants t ON t.id = g.tenant_id
 	WHERE g.batch_id = '00000000-0000-0000-0000-000000000000'
-		OR EXISTS (SELECT FROM batches b WHERE b.id = g.batch_id AND b.sealed_at IS NOT NULL AND NOT b.cancel_requested)),
+		OR EXISTS (SELECT FROM batches b WHERE b.id = g.batch_id AND b.tenant_id = g.tenant_id AND b.sealed_at IS NOT NULL AND NOT b.cancel_requested)),
 candidates AS (
 	SELECT c.id, r.tenant_id, r.weight, r.max_running, r.tenant_held,
 		(r.batch_held + row_number() OVER (PARTITION BY r.tenant_id, r.batch_id, r.priority ORDER BY c.id))
@@ -53,7 +53,7 @@ candidates AS (
 	FROM ready r, LATERAL (
 		SELECT j.id FROM jobs j
 		WHERE j.state = 'queued' AND j.pool = $1 AND j.tenant_id = r.tenant_id AND j.batch_id = r.batch_id AND j.priority = r.priority
-		ORDER BY j.id LIMIT (SELECT n FROM budget)) c),
+		ORDER BY j.tenant_id, j.batch_id, j.priority, j.id LIMIT (SELECT n FROM budget)) c),
 ranked AS (
 	SELECT id, weight, max_running, tenant_held + row_number() OVER (PARTITION BY tenant_id ORDER BY turn, id) AS place
 	FROM candidates),
@@ -63,7 +63,7 @@ picked AS MATERIALIZED (
 	ORDER BY place / weight, id LIMIT (SELECT n FROM budget)),
 moved AS (
 	UPDATE jobs j SET state = 'dispatched', dispatch_gen = j.dispatch_gen + 1, dispatched_at = now(), published_at = now()
-	FROM picked p WHERE j.id = p.id AND j.state = 'queued' AND NOT j.cancel_requested
+	FROM picked p WHERE j.id = p.id AND j.state || '' = 'queued' AND NOT j.cancel_requested
 	RETURNING j.id, j.dispatch_gen, j.traceparent, p.ord)
 SELECT id, dispatch_gen, coalesce(traceparent, '') FROM moved ORDER BY ord`
 
@@ -108,7 +108,7 @@ const unclaimed = `
 UPDATE jobs j SET published_at = now()
 FROM (SELECT id FROM jobs WHERE state = 'dispatched' AND published_at < now() - $1 * interval '1 millisecond'
 	ORDER BY published_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED) p
-WHERE j.id = p.id AND j.state = 'dispatched'
+WHERE j.id = p.id AND j.state || '' = 'dispatched'
 RETURNING j.id, j.dispatch_gen, coalesce(j.traceparent, ''), j.pool`
 
 // Unclaimed implements store.Scheduler.

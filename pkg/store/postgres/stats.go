@@ -37,7 +37,8 @@ named AS (
 	SELECT pool FROM pools WHERE pool IS NOT NULL
 	UNION SELECT pool FROM jobs WHERE state = 'dispatched' UNION SELECT pool FROM jobs WHERE state = 'running')
 SELECT n.pool,
-	(SELECT count(*) FROM (SELECT FROM jobs j WHERE j.state = 'queued' AND j.pool = n.pool LIMIT %d) q),
+	(SELECT count(*) FROM (SELECT FROM jobs j WHERE j.state = 'queued' AND j.pool = n.pool
+		ORDER BY j.tenant_id, j.batch_id, j.priority LIMIT %d) q),
 	(SELECT count(*) FROM jobs j WHERE j.state = 'dispatched' AND j.pool = n.pool),
 	(SELECT count(*) FROM jobs j WHERE j.state = 'running' AND j.pool = n.pool),
 	coalesce(1000 * extract(epoch FROM now() - (

@@ -23,21 +23,21 @@ WITH claimed AS (
 	SELECT $1, $2, $3, $4 WHERE $2 <> '' ON CONFLICT DO NOTHING RETURNING made),
 go AS (SELECT 1 WHERE $2 = '' OR EXISTS (SELECT FROM claimed))`
 
-// insertJobs reads its columns from arrays; %s are the batch and its tenant.
-const insertJobs = `
-	INSERT INTO jobs (batch_id, tenant_id, id, pool, priority, max_attempts, retry_on, expires_at, traceparent, identity, spec)
-	SELECT %s, %s, i.id, i.pool, i.priority, i.max_attempts, nullif(i.retry_on, ''),
-		CASE WHEN i.expires > 0 THEN now() + i.expires * interval '1 millisecond' END, nullif(i.traceparent, ''), i.identity, i.spec
-	FROM %s unnest($%d::uuid[], $%d::text[], $%d::integer[], $%d::integer[], $%d::text[], $%d::bigint[], $%d::text[], $%d::text[], $%d::text[])
-		AS i (id, pool, priority, max_attempts, retry_on, expires, traceparent, identity, spec)`
-
-// insertJobsFrom numbers the arrays from $first on.
-func insertJobsFrom(batch, tenant, from string, first int) string {
-	args := []any{batch, tenant, from}
-	for i := range 9 {
-		args = append(args, first+i)
-	}
-	return fmt.Sprintf(insertJobs, args...)
+// insertJobs is the CTEs that fill in jobs and their specs from arrays, $first and
+// the eight after it; batch names the row that says whose they are.
+func insertJobs(batch, tenant string, first int) string {
+	p := func(i int) int { return first + i }
+	return fmt.Sprintf(`
+filled AS (
+	INSERT INTO jobs (batch_id, tenant_id, id, pool, priority, max_attempts, retry_on, expires_at, traceparent, identity)
+	SELECT %[1]s.id, %[2]s, i.id, i.pool, i.priority, i.max_attempts, nullif(i.retry_on, ''),
+		CASE WHEN i.expires > 0 THEN now() + i.expires * interval '1 millisecond' END, nullif(i.traceparent, ''), i.identity
+	FROM %[1]s, unnest($%[3]d::uuid[], $%[4]d::text[], $%[5]d::integer[], $%[6]d::integer[], $%[7]d::text[], $%[8]d::bigint[], $%[9]d::text[], $%[10]d::text[])
+		AS i (id, pool, priority, max_attempts, retry_on, expires, traceparent, identity)),
+specified AS (
+	INSERT INTO specs (id, spec)
+	SELECT i.id, i.spec FROM %[1]s, unnest($%[3]d::uuid[], $%[11]d::text[]) AS i (id, spec))`,
+		batch, tenant, p(0), p(1), p(2), p(3), p(4), p(5), p(6), p(7), p(8))
 }
 
 var submitBatch = keyGuard + `,
@@ -46,8 +46,7 @@ batch AS (
 	SELECT $4, $1, $5, $6, $7, $8, now() FROM go RETURNING id),
 counts AS (
 	INSERT INTO batch_counts (batch_id, total, ended_at)
-	SELECT id, $8::bigint, CASE WHEN $8::bigint = 0 THEN now() END FROM batch),
-filled AS (` + insertJobsFrom("batch.id", "$1::integer", "batch,", 9) + `)
+	SELECT id, $8::bigint, CASE WHEN $8::bigint = 0 THEN now() END FROM batch),` + insertJobs("batch", "$1::integer", 9) + `
 SELECT EXISTS (SELECT FROM batch)`
 
 // SubmitBatch implements store.Submitter.
@@ -136,16 +135,17 @@ func (s *Store) abandon(ctx context.Context, batch job.ID) error {
 const submitJob = keyGuard + `,
 now_or_later AS (
 	SELECT CASE WHEN NOT $5::boolean THEN false
-		WHEN EXISTS (SELECT FROM jobs WHERE state = 'queued' AND pool = $6) THEN false
+		WHEN (SELECT true FROM jobs WHERE state = 'queued' AND pool = $6 ORDER BY tenant_id, batch_id, priority LIMIT 1) THEN false
 		WHEN t.max_running IS NULL THEN true
 		ELSE t.max_running > (SELECT count(*) FROM jobs WHERE state = 'dispatched' AND tenant_id = $1)
 			+ (SELECT count(*) FROM jobs WHERE state = 'running' AND tenant_id = $1)
 		END AS at_once
-	FROM go, tenants t WHERE t.id = $1)
-INSERT INTO jobs (id, tenant_id, pool, priority, max_attempts, retry_on, expires_at, traceparent, identity, spec,
+	FROM go, tenants t WHERE t.id = $1),
+specified AS (INSERT INTO specs (id, spec) SELECT $4, $13 FROM go)
+INSERT INTO jobs (id, tenant_id, pool, priority, max_attempts, retry_on, expires_at, traceparent, identity,
 	state, dispatch_gen, dispatched_at, published_at)
 SELECT $4, $1, $6, $7, $8, nullif($9, ''), CASE WHEN $10 > 0 THEN now() + $10::bigint * interval '1 millisecond' END,
-	nullif($11, ''), $12, $13,
+	nullif($11, ''), $12,
 	CASE WHEN at_once THEN 'dispatched' ELSE 'queued' END, CASE WHEN at_once THEN 1 ELSE 0 END,
 	CASE WHEN at_once THEN now() END, CASE WHEN at_once THEN now() END
 FROM now_or_later

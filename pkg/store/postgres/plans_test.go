@@ -1,0 +1,87 @@
+package postgres
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// TestPlans plans the statements of the hot paths on empty partitions, where
+// every index looks equally good, and checks that each is used as it was meant.
+func TestPlans(t *testing.T) {
+	s := openTest(t, Config{})
+	const low = `'00000000-0000-0000-0000-000000000000'`
+	byID, queue := `Index Cond: \(\(?id = `, `_pool_tenant_id_batch_id_priority_id_idx`
+	for _, c := range []struct {
+		name, sql string
+		args      string
+		want      []string // all of these
+		pkeyOnly  bool     // every lookup by id is in a primary key
+	}{
+		{name: "claim", sql: claim, args: `1, ` + low + `, '{}', '{}', '{}'`, want: []string{byID}, pkeyOnly: true},
+		{name: "reclaim", sql: reclaim, args: low + `, '{}', '{}', '{}'`, want: []string{byID}, pkeyOnly: true},
+		{name: "heartbeat", sql: heartbeat, args: `1, ` + low + `, '{}', '{}'`, want: []string{byID}, pkeyOnly: true},
+		{name: "finish", sql: finish, args: low + `, '{}', '{}', '{}', '{}'`, want: []string{byID, `batch_counts_pkey`}, pkeyOnly: true},
+		{name: "finished", sql: finished, args: `'{}', '{}'`, want: []string{byID}, pkeyOnly: true},
+		{name: "release", sql: release, args: `1, '{}', '{}', '{}', '{}'`, want: []string{byID}, pkeyOnly: true},
+		{name: "schedule", sql: schedule, args: `'p', 10`, want: []string{byID, queue + `.*\n *Index Cond: .*priority = r.priority`}, pkeyOnly: true},
+		{name: "unclaimed", sql: unclaimed, args: `1, 10`, want: []string{byID}, pkeyOnly: true},
+		{name: "take back", sql: takeBack, args: `20`, want: []string{byID, `_tenant_id_batch_id_idx1`}, pkeyOnly: true},
+		{name: "expire", sql: expire, args: ``, want: []string{byID, `_expires_at_idx`}, pkeyOnly: true},
+		{name: "cancel queued", sql: cancelQueued, args: low + `, '{}'`, want: []string{byID, queue}, pkeyOnly: true},
+		{name: "submit job", sql: submitJob, args: `1, '', '', ` + low + `, true, 'p', 0, 1, '', 0, '', '', '{}'`, want: []string{queue}},
+		{name: "batch", sql: `SELECT ` + batchColumns + batchTables + `WHERE b.id = $1`, args: low, want: []string{`batch_counts_pkey`, `batches_pkey`}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			plan := explain(t, s, c.sql, c.args)
+			for _, want := range c.want {
+				if !regexp.MustCompile(want).MatchString(plan) {
+					t.Errorf("no %q in the plan", want)
+				}
+			}
+			for _, not := range []string{"Seq Scan", "Bitmap", "Hash Join", "Merge Join"} {
+				if strings.Contains(plan, not) {
+					t.Errorf("a %s", not)
+				}
+			}
+			lines := strings.Split(plan, "\n")
+			for i, line := range lines {
+				if c.pkeyOnly && regexp.MustCompile(byID).MatchString(line) && strings.Contains(lines[i-1], " on jobs") && !strings.Contains(lines[i-1], "_pkey") {
+					t.Errorf("looked up by id in another index: %s", lines[i-1])
+				}
+			}
+			if t.Failed() {
+				t.Log(plan)
+			}
+		})
+	}
+}
+
+func explain(t *testing.T, s *Store, sql, args string) string {
+	t.Helper()
+	conn, err := s.pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	if _, err := conn.Exec(t.Context(), `PREPARE planned AS `+sql); err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Exec(t.Context(), `DEALLOCATE planned`)
+	execute := `EXPLAIN EXECUTE planned`
+	if args != "" {
+		execute += fmt.Sprintf(`(%s)`, args)
+	}
+	rows, err := conn.Query(t.Context(), execute, pgx.QueryExecModeSimpleProtocol)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(lines, "\n")
+}

@@ -190,7 +190,7 @@ func (a *attempt) conclude(ctx context.Context, res *job.Result) job.Outcome {
 	a.metrics.ran(ctx, res.Outcome, a.isolation(), a.timings.RunMS)
 	a.finishes.add(finishing{
 		lease: a.lease, tenant: a.claimed.Tenant, stored: a.kept != nil,
-		finish: store.Finish{LeaseRef: a.lease.LeaseRef, BatchID: a.claimed.BatchID, Outcome: res.Outcome, Result: raw},
+		finish: store.Finish{LeaseRef: a.lease.LeaseRef, BatchID: a.claimed.BatchID, Outcome: res.Outcome, TraceParent: a.claimed.TraceParent, Result: raw},
 	})
 	return res.Outcome
 }

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/assay-run/assay/internal/httpapi"
+)
+
+// config is everything that a dispatcher can be told, by flag or environment.
+type config struct {
+	Listen      string         `name:"listen" env:"ASSAY_LISTEN" default:"127.0.0.1:8080" help:"Address of the API and of /metrics."`
+	DatabaseURL httpapi.Secret `name:"database-url" env:"ASSAY_DATABASE_URL" required:"" help:"PostgreSQL, as postgres://… or key=value pairs."`
+	DatabaseMax int32          `name:"database-connections" env:"ASSAY_DATABASE_CONNECTIONS" default:"16" help:"Most connections to PostgreSQL."`
+	Migrate     bool           `name:"migrate" env:"ASSAY_MIGRATE" default:"true" negatable:"" help:"Bring the schema up to date at start."`
+	NATSURL     string         `name:"nats-url" env:"ASSAY_NATS_URL" default:"nats://127.0.0.1:4222" help:"NATS servers, separated by commas."`
+	Replicas    int            `name:"stream-replicas" env:"ASSAY_STREAM_REPLICAS" default:"1" help:"Replicas of the JetStream stream."`
+	ObjectsURL  string         `name:"objects-url" env:"ASSAY_OBJECTS_URL" default:"file:///var/lib/assay/objects" help:"Object store: file:///dir or s3://bucket?region=…"`
+	Tokens      httpapi.Secret `name:"tokens" env:"ASSAY_TOKENS" help:"Who may submit, as token=tenant,token=tenant; none: everybody is the tenant \"default\"."`
+	Pool        string         `name:"pool" env:"ASSAY_POOL" default:"default" help:"The pool of workers that jobs go to."`
+	LeaseTTL    time.Duration  `name:"lease-ttl" env:"ASSAY_LEASE_TTL" default:"30s" help:"A worker silent for so long loses its jobs."`
+	Grace       time.Duration  `name:"grace" env:"ASSAY_GRACE" default:"10s" help:"How long requests under way may go on after SIGTERM."`
+	LogLevel    slog.Level     `name:"log-level" env:"ASSAY_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
+}
+
+// errHelp says that the flags asked for help, which was printed.
+var errHelp = fmt.Errorf("help was asked for")
+
+// parse reads flags and environment.
+func parse(args []string, out io.Writer) (c config, err error) {
+	helped := false
+	p, err := kong.New(&c, kong.Name("dispatcher"), kong.Description("Accepts, schedules and records the jobs of a fleet."),
+		kong.Writers(out, out), kong.Exit(func(int) { helped = true }))
+	if err != nil {
+		return c, err
+	}
+	if _, err = p.Parse(args); helped {
+		return c, errHelp
+	}
+	if err == nil && c.LeaseTTL < 2*time.Second {
+		err = fmt.Errorf("--lease-ttl: %v leaves a worker no time to answer; use 2s or more", c.LeaseTTL)
+	}
+	return c, err
+}

@@ -1,0 +1,21 @@
+// Command dispatcher accepts jobs over HTTP, hands them to the workers through
+// NATS and writes down what becomes of them in Postgres. Any number of them run
+// side by side. On SIGTERM it drains; a second signal ends it at once.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // the second signal is not caught
+	if err := run(ctx, os.Args[1:], os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "dispatcher:", err)
+		os.Exit(1)
+	}
+}

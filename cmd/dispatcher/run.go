@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/assay-run/assay/internal/dispatcher"
+	"github.com/assay-run/assay/internal/httpapi"
+	"github.com/assay-run/assay/internal/telemetry"
+	"github.com/assay-run/assay/pkg/object"
+	"github.com/assay-run/assay/pkg/queue/jetstream"
+	"github.com/assay-run/assay/pkg/store/postgres"
+)
+
+// startPatience is how long PostgreSQL and NATS may take to appear: components
+// start in any order.
+const startPatience = time.Minute
+
+// run wires a dispatcher and runs it until ctx ends. It stops in the order that
+// loses nothing: no new requests, then no new messages, the connections last.
+func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
+	cfg, err := parse(args, stderr)
+	if errors.Is(err, errHelp) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	tel, err := telemetry.Start(ctx, telemetry.Config{Service: "assay-dispatcher", Version: version(), Log: stderr, Level: cfg.LogLevel})
+	if err != nil {
+		return err
+	}
+	defer join(&err, func() error { return tel.Stop(context.WithoutCancel(ctx)) })
+	auth, err := httpapi.NewAuthenticator(cfg.Tokens)
+	if err != nil {
+		return fmt.Errorf("--tokens: %w", err)
+	}
+	objects, err := object.Open(ctx, cfg.ObjectsURL)
+	if err != nil {
+		return err
+	}
+	defer join(&err, objects.Close)
+	store, err := openStore(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	q, err := openQueue(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer q.Close()
+
+	d, err := dispatcher.New(dispatcher.Config{LeaseTTL: cfg.LeaseTTL}, store, q)
+	if err != nil {
+		return err
+	}
+	api := httpapi.New(httpapi.Config{Store: store, Objects: objects, Dispatcher: d, Canceler: q, Auth: auth, Pool: cfg.Pool, Metrics: tel.Metrics()})
+	return serve(ctx, cfg, api, d)
+}
+
+// serve answers HTTP and works until ctx ends or either fails.
+func serve(ctx context.Context, cfg config, api http.Handler, d *dispatcher.Dispatcher) error {
+	l, err := net.Listen("tcp", cfg.Listen)
+	if err != nil {
+		return fmt.Errorf("--listen: %w", err)
+	}
+	srv := httpapi.NewHTTPServer(api)
+	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopWork()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return d.Run(work) })
+	group.Go(func() error {
+		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	})
+	group.Go(func() error {
+		<-ctx.Done()
+		// Requests first: they may need the dispatcher to end.
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.Grace)
+		defer cancel()
+		if srv.Shutdown(grace) != nil {
+			_ = srv.Close() // long polls ask again elsewhere
+		}
+		stopWork()
+		return nil
+	})
+	slog.InfoContext(ctx, "serving", "address", l.Addr().String(), "version", version())
+	return group.Wait()
+}
+
+func openStore(ctx context.Context, cfg config) (*postgres.Store, error) {
+	ctx, cancel := context.WithTimeout(ctx, startPatience)
+	defer cancel()
+	if cfg.Migrate {
+		if err := postgres.Migrate(ctx, string(cfg.DatabaseURL)); err != nil {
+			return nil, fmt.Errorf("bring the schema up to date: %w", err)
+		}
+	}
+	return postgres.Open(ctx, postgres.Config{DSN: string(cfg.DatabaseURL), MaxConns: cfg.DatabaseMax, ApplicationTag: "assay-dispatcher"})
+}
+
+func openQueue(ctx context.Context, cfg config) (*jetstream.Queue, error) {
+	ctx, cancel := context.WithTimeout(ctx, startPatience)
+	defer cancel()
+	return jetstream.Connect(ctx, jetstream.Config{URL: cfg.NATSURL, Name: "dispatcher", Replicas: cfg.Replicas})
+}
+
+// join adds the error of closing something to the one that a function returns.
+func join(err *error, closing func() error) { *err = errors.Join(*err, closing()) }
+
+// version is what the toolchain stamped into the binary.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "devel"
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return s.Value[:min(12, len(s.Value))]
+		}
+	}
+	return "devel"
+}

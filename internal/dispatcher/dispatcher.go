@@ -1,0 +1,125 @@
+package dispatcher
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/queue"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// Config is how a dispatcher behaves. The zero value of a field is its default.
+type Config struct {
+	LeaseTTL       time.Duration // without a heartbeat for so long a job is taken back; default 30s
+	ScheduleEvery  time.Duration // look for queued jobs even without a wake-up; default 1s
+	ReapEvery      time.Duration // default 2s
+	RepublishAfter time.Duration // dispatched but unclaimed for so long: published again; default 15s
+	RegistryEvery  time.Duration // how often workers are written down and counted; default 3s
+	MinWindow      int           // least jobs dispatched ahead of the workers of a pool; default 16
+	Log            *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	setDefault(&c.LeaseTTL, 30*time.Second)
+	setDefault(&c.ScheduleEvery, time.Second)
+	setDefault(&c.ReapEvery, 2*time.Second)
+	setDefault(&c.RepublishAfter, 15*time.Second)
+	setDefault(&c.RegistryEvery, 3*time.Second)
+	setDefault(&c.MinWindow, 16)
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	return c
+}
+
+func setDefault[T comparable](v *T, to T) {
+	var zero T
+	if *v == zero {
+		*v = to
+	}
+}
+
+// Queue is what a dispatcher needs of the queue.
+type Queue interface {
+	queue.Publisher
+	queue.Server
+	queue.Bus
+}
+
+// Dispatcher is one replica.
+type Dispatcher struct {
+	cfg       Config
+	store     store.Store
+	queue     Queue
+	log       *slog.Logger
+	metrics   *metrics
+	events    *events
+	scheduler *scheduler
+	recorder  *recorder
+	registry  *registry
+	reaper    *reaper
+}
+
+// New returns a Dispatcher that does nothing until Run.
+func New(cfg Config, s store.Store, q Queue) (*Dispatcher, error) {
+	cfg = cfg.withDefaults()
+	m, err := newMetrics()
+	if err != nil {
+		return nil, fmt.Errorf("make metrics: %w", err)
+	}
+	d := &Dispatcher{cfg: cfg, store: s, queue: q, log: cfg.Log, metrics: m}
+	d.events = newEvents(q, d.log)
+	d.registry = newRegistry(cfg, s)
+	d.scheduler = newScheduler(d)
+	d.recorder = newRecorder(d)
+	d.reaper = &reaper{d}
+	return d, nil
+}
+
+// Run works until ctx ends: it then takes no more control messages, answers
+// those it has taken, and returns. It fails only if it cannot start.
+func (d *Dispatcher) Run(ctx context.Context) error {
+	if err := d.events.listen(ctx); err != nil {
+		return err
+	}
+	if err := d.registry.flush(ctx); err != nil {
+		d.log.WarnContext(ctx, "registry not read", "error", err)
+	}
+	var loops sync.WaitGroup
+	for _, loop := range []func(context.Context){d.scheduler.run, d.reaper.run, d.registry.run} {
+		loops.Go(func() { loop(ctx) })
+	}
+	// The bulk loops outlive ctx: requests that were taken are still answered.
+	bulk, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var writers sync.WaitGroup
+	writers.Go(func() { d.recorder.run(bulk) })
+	err := d.queue.Serve(ctx, d.recorder)
+	stop()
+	writers.Wait()
+	loops.Wait()
+	return err
+}
+
+// Dispatch publishes jobs that the store has just dispatched. An error costs
+// time, never a job: the reaper publishes again.
+func (d *Dispatcher) Dispatch(ctx context.Context, ds []store.Dispatch) error {
+	return d.scheduler.publish(ctx, ds)
+}
+
+// Wake tells the scheduler that something was queued.
+func (d *Dispatcher) Wake() { d.scheduler.wake() }
+
+// WatchJob returns a channel that yields after the job's record may have
+// changed. Hints may be missing and there may be too many; stop must be called.
+func (d *Dispatcher) WatchJob(id job.ID) (changed <-chan struct{}, stop func()) {
+	return d.events.watch(id)
+}
+
+// WatchBatch does the same for a batch.
+func (d *Dispatcher) WatchBatch(id job.ID) (changed <-chan struct{}, stop func()) {
+	return d.events.watch(id)
+}

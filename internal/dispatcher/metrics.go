@@ -1,0 +1,120 @@
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+const scope = "github.com/assay-run/assay/internal/dispatcher"
+
+// metrics are the dispatcher's instruments. Labels come from small fixed sets.
+type metrics struct {
+	dispatched, claims, outcomes, statuses, losses, reaps metric.Int64Counter
+	queueWait, publishTime, bulk                          metric.Float64Histogram
+
+	refused  metric.MeasurementOption
+	granted  metric.MeasurementOption
+	outcome  map[job.Outcome]metric.MeasurementOption
+	status   map[store.FinishStatus]metric.MeasurementOption
+	bulkKind map[string]metric.MeasurementOption
+}
+
+func newMetrics() (*metrics, error) {
+	meter := otel.Meter(scope)
+	var errs []error
+	counter := func(name, description string) metric.Int64Counter {
+		c, err := meter.Int64Counter(name, metric.WithDescription(description))
+		errs = append(errs, err)
+		return c
+	}
+	histogram := func(name, description string, bounds ...float64) metric.Float64Histogram {
+		h, err := meter.Float64Histogram(name, metric.WithDescription(description), metric.WithExplicitBucketBoundaries(bounds...))
+		errs = append(errs, err)
+		return h
+	}
+	ms := []float64{1, 2, 5, 10, 25, 50, 100, 250, 500, 1e3, 2.5e3, 5e3, 1e4, 3e4, 6e4, 3e5, 18e5}
+	m := &metrics{
+		dispatched:  counter("assay_jobs_dispatched", "Jobs handed to the queue, again included."),
+		claims:      counter("assay_claims", "Deliveries that were given a lease or refused."),
+		outcomes:    counter("assay_jobs_finished", "Jobs recorded, by outcome."),
+		statuses:    counter("assay_results", "Results that arrived, by what became of them."),
+		losses:      counter("assay_leases_lost", "Leases that a heartbeat found lost."),
+		reaps:       counter("assay_reaped", "Rows that a reaper repaired, by kind."),
+		queueWait:   histogram("assay_queue_wait_milliseconds", "Time from accepted to claimed.", ms...),
+		publishTime: histogram("assay_publish_milliseconds", "Time of one publish to the queue.", ms...),
+		bulk:        histogram("assay_bulk_size", "Rows of one bulk statement, by kind.", 1, 2, 5, 10, 20, 50, 100, 200, 500),
+		granted:     label("result", "granted"), refused: label("result", "refused"),
+		outcome: map[job.Outcome]metric.MeasurementOption{}, status: map[store.FinishStatus]metric.MeasurementOption{},
+		bulkKind: map[string]metric.MeasurementOption{"claim": label("kind", "claim"), "finish": label("kind", "finish"), "publish": label("kind", "publish")},
+	}
+	for _, o := range job.Outcomes {
+		m.outcome[o] = label("outcome", string(o))
+	}
+	for _, s := range []store.FinishStatus{store.Recorded, store.Retried, store.Fenced} {
+		m.status[s] = label("status", string(s))
+	}
+	return m, errors.Join(errs...)
+}
+
+func label(k, v string) metric.MeasurementOption {
+	return metric.WithAttributeSet(attribute.NewSet(attribute.String(k, v)))
+}
+
+func (m *metrics) published(ctx context.Context, n int, d time.Duration, err error) {
+	if err == nil {
+		m.dispatched.Add(ctx, int64(n))
+	}
+	m.publishTime.Record(ctx, job.Milliseconds(d))
+	m.bulk.Record(ctx, float64(n), m.bulkKind["publish"])
+}
+
+func (m *metrics) claimed(ctx context.Context, cs []store.Claimed) {
+	granted := 0
+	for _, c := range cs {
+		if c.Lease != 0 {
+			granted++
+			m.queueWait.Record(ctx, c.QueuedMS)
+		}
+	}
+	m.claims.Add(ctx, int64(granted), m.granted)
+	m.claims.Add(ctx, int64(len(cs)-granted), m.refused)
+	m.bulk.Record(ctx, float64(len(cs)), m.bulkKind["claim"])
+}
+
+func (m *metrics) finished(ctx context.Context, fs []store.Finish, statuses []store.FinishStatus) {
+	byOutcome, byStatus := map[job.Outcome]int64{}, map[store.FinishStatus]int64{}
+	for i, f := range fs {
+		byStatus[statuses[i]]++
+		if statuses[i] == store.Recorded {
+			byOutcome[f.Outcome]++
+		}
+	}
+	for o, n := range byOutcome {
+		if at, ok := m.outcome[o]; ok { // a worker's word, not ours
+			m.outcomes.Add(ctx, n, at)
+		}
+	}
+	for s, n := range byStatus {
+		m.statuses.Add(ctx, n, m.status[s])
+	}
+	m.bulk.Record(ctx, float64(len(fs)), m.bulkKind["finish"])
+}
+
+func (m *metrics) lost(ctx context.Context, n int) { m.losses.Add(ctx, int64(n)) }
+
+func (m *metrics) reaped(ctx context.Context, s store.ReapStats) {
+	for kind, n := range map[string]int64{"lease": s.LeasesExpired, "lost": s.JobsLost, "taken_back": s.JobsTakenBack,
+		"expired": s.JobsExpired, "canceled": s.JobsCanceled, "batch": s.BatchesDropped} {
+		if n > 0 {
+			m.reaps.Add(ctx, n, label("kind", kind))
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package dispatcher
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	maintainEvery  = time.Hour
+	republishLimit = 1000 // of one round
+)
+
+// reaper repairs: it is what makes the loss of anything but Postgres harmless.
+type reaper struct{ *Dispatcher }
+
+func (r *reaper) run(ctx context.Context) {
+	tick := time.NewTicker(r.cfg.ReapEvery)
+	defer tick.Stop()
+	var maintained time.Time
+	for {
+		if time.Since(maintained) > maintainEvery {
+			if r.maintain(ctx) {
+				maintained = time.Now()
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		r.reap(ctx)
+		r.republish(ctx)
+	}
+}
+
+func (r *reaper) maintain(ctx context.Context) bool {
+	if err := r.store.Maintain(ctx); err != nil {
+		if ctx.Err() == nil {
+			r.log.WarnContext(ctx, "maintain failed", "error", err)
+		}
+		return false
+	}
+	return true
+}
+
+func (r *reaper) reap(ctx context.Context) {
+	stats, err := r.store.Reap(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			r.log.WarnContext(ctx, "reap failed", "error", err)
+		}
+		return
+	}
+	if stats.LeasesExpired+stats.JobsTakenBack+stats.JobsExpired+stats.JobsCanceled+stats.BatchesDropped > 0 {
+		r.log.InfoContext(ctx, "reaped", "leases", stats.LeasesExpired, "lost", stats.JobsLost,
+			"taken_back", stats.JobsTakenBack, "expired", stats.JobsExpired, "canceled", stats.JobsCanceled,
+			"batches", stats.BatchesDropped)
+		r.metrics.reaped(ctx, stats)
+		r.scheduler.wake()
+	}
+}
+
+// republish says again what no worker has claimed: the message may never have
+// been sent, or JetStream may have lost it. A message that is still queued
+// counts as published, so this is safe at any time.
+func (r *reaper) republish(ctx context.Context) {
+	ds, err := r.store.Unclaimed(ctx, r.cfg.RepublishAfter, republishLimit)
+	if err == nil {
+		err = r.scheduler.publish(ctx, ds)
+	}
+	if err != nil && ctx.Err() == nil {
+		r.log.WarnContext(ctx, "republish failed", "jobs", len(ds), "error", err)
+	}
+}

@@ -1,0 +1,179 @@
+package dispatcher
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/assay-run/assay/internal/telemetry"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/queue"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+const (
+	bulkSize = 500 // rows of one statement
+	// Two statements of a kind at once: one is at the disk while the other is
+	// being planned and fed. More only fight for the same counter rows.
+	bulkLanes = 2
+)
+
+// recorder answers the workers. It is a queue.Handler.
+type recorder struct {
+	d        *Dispatcher
+	ttl      time.Duration
+	claims   *bulk[store.Claim, store.Claimed]
+	beats    *bulk[store.LeaseRef, beat]
+	finishes *bulk[store.Finish, store.FinishStatus]
+	releases *bulk[store.Release, struct{}]
+}
+
+var _ queue.Handler = (*recorder)(nil)
+
+// beat is the answer for one lease.
+type beat struct{ lost, canceled bool }
+
+func newRecorder(d *Dispatcher) *recorder {
+	r := &recorder{d: d, ttl: d.cfg.LeaseTTL}
+	r.claims = newBulk(bulkSize, bulkLanes, r.claim)
+	r.beats = newBulk(4*bulkSize, 1, r.heartbeat)
+	r.finishes = newBulk(bulkSize, bulkLanes, r.finish)
+	r.releases = newBulk(bulkSize, 1, r.release)
+	return r
+}
+
+func (r *recorder) run(ctx context.Context) {
+	var loops sync.WaitGroup
+	for _, loop := range []func(context.Context){r.claims.run, r.beats.run, r.finishes.run, r.releases.run} {
+		loops.Go(func() { loop(ctx) })
+	}
+	loops.Wait()
+}
+
+// HandleClaim issues leases.
+func (r *recorder) HandleClaim(ctx context.Context, req queue.ClaimRequest) (queue.ClaimReply, error) {
+	claims := make([]store.Claim, len(req.Refs))
+	for i, ref := range req.Refs {
+		claims[i] = store.Claim{Ref: ref, Worker: req.Worker}
+	}
+	claimed, err := r.claims.do(ctx, claims)
+	return queue.ClaimReply{Claimed: claimed, TTL: job.Duration(r.ttl)}, err
+}
+
+// HandleHeartbeat prolongs leases and notes the worker.
+func (r *recorder) HandleHeartbeat(ctx context.Context, req queue.HeartbeatRequest) (queue.HeartbeatReply, error) {
+	if r.d.registry.seen(req.Worker) {
+		// Its slots widen the window, and people want to see it at once.
+		if err := r.d.registry.flush(ctx); err != nil {
+			r.d.log.WarnContext(ctx, "new worker not written down yet", "worker", req.Worker.ID, "error", err)
+		}
+		r.d.scheduler.wake()
+	}
+	reply := queue.HeartbeatReply{TTL: job.Duration(r.ttl)}
+	beats, err := r.beats.do(ctx, req.Leases)
+	for i, b := range beats {
+		if b.lost {
+			reply.Lost = append(reply.Lost, req.Leases[i])
+		}
+		if b.canceled {
+			reply.Canceled = append(reply.Canceled, req.Leases[i])
+		}
+	}
+	return reply, err
+}
+
+// HandleFinish records results; it answers after the commit.
+func (r *recorder) HandleFinish(ctx context.Context, req queue.FinishRequest) (queue.FinishReply, error) {
+	statuses, err := r.finishes.do(ctx, req.Finishes)
+	return queue.FinishReply{Statuses: statuses}, err
+}
+
+// HandleRelease takes attempts back.
+func (r *recorder) HandleRelease(ctx context.Context, req queue.ReleaseRequest) (queue.ReleaseReply, error) {
+	_, err := r.releases.do(ctx, req.Releases)
+	return queue.ReleaseReply{}, err
+}
+
+func (r *recorder) claim(ctx context.Context, claims []store.Claim) ([]store.Claimed, error) {
+	start := time.Now()
+	claimed, err := r.d.store.Claim(ctx, r.ttl, claims)
+	if err != nil {
+		return nil, err
+	}
+	r.d.metrics.claimed(ctx, claimed)
+	for _, c := range claimed {
+		telemetry.Step(ctx, "claim", c.TraceParent, start)
+	}
+	r.d.scheduler.taken()
+	return claimed, nil
+}
+
+func (r *recorder) heartbeat(ctx context.Context, leases []store.LeaseRef) ([]beat, error) {
+	lost, canceled, err := r.d.store.Heartbeat(ctx, r.ttl, leases)
+	if err != nil {
+		return nil, err
+	}
+	at := make(map[store.LeaseRef]beat, len(lost)+len(canceled))
+	for _, l := range lost {
+		at[l] = beat{lost: true}
+	}
+	for _, l := range canceled {
+		at[l] = beat{lost: at[l].lost, canceled: true}
+	}
+	beats := make([]beat, len(leases))
+	for i, l := range leases {
+		beats[i] = at[l]
+	}
+	r.d.metrics.lost(ctx, len(lost))
+	return beats, nil
+}
+
+func (r *recorder) finish(ctx context.Context, fs []store.Finish) ([]store.FinishStatus, error) {
+	start := time.Now()
+	statuses, err := r.d.store.Finish(ctx, fs)
+	if err != nil {
+		return nil, err
+	}
+	ids, retried := make([]job.ID, 0, len(fs)), false
+	for i, f := range fs {
+		retried = retried || statuses[i] == store.Retried
+		if statuses[i] == store.Recorded {
+			ids = append(ids, f.Job)
+		}
+		telemetry.Step(ctx, "record", f.TraceParent, start)
+	}
+	r.d.metrics.finished(ctx, fs, statuses)
+	r.d.events.publish(ctx, append(ids, batchesOf(fs)...))
+	if retried {
+		r.d.scheduler.wake()
+	}
+	return statuses, nil
+}
+
+// batchesOf returns the distinct batches of results.
+func batchesOf(fs []store.Finish) (ids []job.ID) {
+	last, seen := job.ID(""), map[job.ID]bool{}
+	for _, f := range fs {
+		if f.BatchID == "" || f.BatchID == last {
+			continue
+		}
+		if last = f.BatchID; !seen[last] {
+			seen[last] = true
+			ids = append(ids, last)
+		}
+	}
+	return ids
+}
+
+func (r *recorder) release(ctx context.Context, rs []store.Release) ([]struct{}, error) {
+	if err := r.d.store.Release(ctx, rs); err != nil {
+		return nil, err
+	}
+	ids := make([]job.ID, len(rs)) // some may be over for good
+	for i, l := range rs {
+		ids[i] = l.Job
+	}
+	r.d.events.publish(ctx, ids)
+	r.d.scheduler.wake()
+	return make([]struct{}, len(rs)), nil
+}

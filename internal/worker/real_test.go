@@ -19,6 +19,7 @@ import (
 	"github.com/assay-run/assay/pkg/object"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/queue/jetstream"
+	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/fake"
 	"github.com/assay-run/assay/pkg/store"
 	"github.com/assay-run/assay/pkg/store/postgres"
@@ -30,6 +31,7 @@ import (
 const (
 	leaseTTL = 3 * time.Second
 	ackWait  = 2 * time.Second
+	window   = 1000 // jobs dispatched ahead of the workers
 )
 
 // childURL makes this test binary a worker process, for a test to kill.
@@ -48,6 +50,10 @@ func TestMain(m *testing.M) {
 }
 
 func runWorker(ctx context.Context, url, id, objectsURL string) error {
+	return runWorkerOn(ctx, fake.New(nil), 8, url, id, objectsURL)
+}
+
+func runWorkerOn(ctx context.Context, rt runtime.Runtime, slots int, url, id, objectsURL string) error {
 	q, err := jetstream.Connect(ctx, jetstream.Config{URL: url, Name: id, AckWait: ackWait, Log: slog.Default()})
 	if err != nil {
 		return err
@@ -63,8 +69,8 @@ func runWorker(ctx context.Context, url, id, objectsURL string) error {
 	}
 	defer objects.Close()
 	w, err := worker.New(
-		worker.Config{ID: id, Slots: 8, Heartbeat: 300 * time.Millisecond, Margin: 500 * time.Millisecond, Grace: time.Second},
-		worker.Parts{Queue: deliveries, Control: q, Runtime: fake.New(nil), Objects: objects})
+		worker.Config{ID: id, Slots: slots, Heartbeat: 300 * time.Millisecond, Margin: 500 * time.Millisecond, Grace: time.Second},
+		worker.Parts{Queue: deliveries, Control: q, Runtime: rt, Objects: objects})
 	if err != nil {
 		return err
 	}
@@ -73,14 +79,14 @@ func runWorker(ctx context.Context, url, id, objectsURL string) error {
 
 // fleet is a queue, a store and what moves jobs between them.
 type fleet struct {
-	t       *testing.T
+	t       testing.TB
 	url     string
 	objects string
 	store   *postgres.Store
 	queue   *jetstream.Queue
 }
 
-func newFleet(t *testing.T) *fleet {
+func newFleet(t testing.TB) *fleet {
 	t.Helper()
 	ctx := t.Context()
 	dsn, url := testenv.Postgres(t), testenv.NATS(t)
@@ -120,7 +126,7 @@ func (f *fleet) schedule(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		ds, err := f.store.Schedule(ctx, "default", 200)
+		ds, err := f.store.Schedule(ctx, "default", window)
 		if err == nil && len(ds) > 0 {
 			err = f.queue.Publish(ctx, ds)
 		}
@@ -333,5 +339,26 @@ func TestRealDrain(t *testing.T) {
 	}
 	if first := r.Attempts[0]; first.Reason != job.ReasonDrained || first.Worker != "leaving" {
 		t.Errorf("first attempt = %+v, want drained", first)
+	}
+}
+
+// BenchmarkRealNoop is one worker on the real queue and store: everything but
+// the HTTP surface and the running of programs.
+func BenchmarkRealNoop(b *testing.B) {
+	f := newFleet(b)
+	batch, _ := f.submit(slices.Repeat([]string{"exit=0"}, b.N)...)
+	ctx, stop := context.WithCancel(context.WithoutCancel(b.Context()))
+	done := make(chan error, 1)
+	b.ResetTimer()
+	go func() { done <- runWorkerOn(ctx, fake.Noop(), 512, f.url, "noop", f.objects) }()
+	f.await("batch is done", 10*time.Minute, func() bool {
+		got, err := f.store.Batch(b.Context(), "acme", batch)
+		return err == nil && got.Done()
+	})
+	b.StopTimer()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "jobs/s")
+	stop()
+	if err := <-done; err != nil {
+		b.Error(err)
 	}
 }

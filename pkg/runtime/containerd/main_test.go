@@ -15,7 +15,13 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) {
+	if config, ok := os.LookupEnv(victimEnv); ok {
+		fmt.Fprintln(os.Stderr, victim(config))
+		os.Exit(1)
+	}
+	testenv.Main(m)
+}
 
 // guestBinary builds the guest, once for this test binary, and keeps it beside
 // what else the tests cache.

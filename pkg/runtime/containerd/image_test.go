@@ -1,0 +1,84 @@
+package containerd
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/assay-run/assay/internal/testenv"
+	"github.com/assay-run/assay/pkg/job"
+)
+
+func TestImageName(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"python":                 "assay.local/python:latest",
+		"python:3.12":            "assay.local/python:3.12",
+		"assay.local/python":     "assay.local/python:latest",
+		"library/python":         "docker.io/library/python:latest",
+		"ghcr.io/some/image:v1":  "ghcr.io/some/image:v1",
+		"localhost:5000/x":       "localhost:5000/x:latest",
+		"":                       "",
+		"UPPER":                  "",
+		"a b":                    "",
+		"../../etc":              "",
+		"python@sha256:0":        "",
+		"assay.local/python\x00": "",
+	} {
+		got, err := imageName(name)
+		if got != want || (want == "") != errors.Is(err, job.ErrInvalid) {
+			t.Errorf("imageName(%q) = %q, %v, want %q", name, got, err, want)
+		}
+	}
+}
+
+// Several runtimes share a namespace: the base snapshot is made once, and each
+// has its own mount of it.
+func TestImageIsPreparedOnce(t *testing.T) {
+	a, b := newRuntime(t, nil), newRuntime(t, nil)
+	one, err := a.images.get(t.Context(), "python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := b.images.get(t.Context(), testenv.Image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if one.digest != two.digest || one.rootfs == two.rootfs {
+		t.Errorf("images %+v and %+v: want one digest, two mounts", one, two)
+	}
+	if err := os.WriteFile(filepath.Join(one.rootfs, "probe"), nil, 0o644); err == nil {
+		t.Error("the shared root file system is writable")
+	}
+	if again, err := a.images.get(t.Context(), "python"); err != nil || again.rootfs != one.rootfs {
+		t.Errorf("asked again: %+v, %v", again, err)
+	}
+}
+
+func TestArchiveIsImportedOnce(t *testing.T) {
+	archive, err := filepath.Abs("../../../.cache/images/python.tar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespace := testenv.Containerd(t).Namespace + "-import"
+	cfg := func(c *Config) { c.Namespace, c.ImageArchives = namespace, []string{archive} }
+	first := newRuntime(t, cfg)
+	if rep := runOne(t, first, "echo imported"); rep.Stdout.Text != "imported\n" {
+		t.Errorf("ran %+v", rep)
+	}
+	begin := time.Now()
+	newRuntime(t, cfg)
+	if took := time.Since(begin); took > time.Second {
+		t.Errorf("the second start took %v: it imports again", took)
+	}
+}
+
+func TestMissingArchiveIsNamed(t *testing.T) {
+	cfg := testConfig(t)
+	cfg.ImageArchives = []string{"/no/such.tar"}
+	if _, err := New(t.Context(), cfg); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("New = %v, want it to name what is missing", err)
+	}
+}

@@ -41,6 +41,9 @@ def run(request, result_fd):
 
     Returns the exit code, as the interpreter itself would choose it.
     """
+    import os
+
+    pid = os.getpid()
     module = _new_main()
     given = dict(request.get("variables") or {})
     if request.get("context") is not None:
@@ -72,7 +75,8 @@ def run(request, result_fd):
     result["variables"] = _guard(_variables, names, before) or {}
     value = None
     _flush()
-    _write(result_fd, result)
+    if os.getpid() == pid:  # a child that the snippet forked ends up here too
+        _write(result_fd, result)
     return code
 
 

@@ -1,0 +1,292 @@
+"""Tests of harness.py: python3 -m unittest harness_test (from this directory)."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import unittest
+
+HARNESS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "harness.py")
+
+
+def run(code, variables=None, context=None, timeout=20):
+    """Run a snippet as the worker does; returns (exit code, stdout, stderr, result)."""
+    request = json.dumps({"code": textwrap.dedent(code), "variables": variables or {}, "context": context}).encode()
+    request_r, request_w = os.pipe()
+    result_r, result_w = os.pipe()
+
+    def child():
+        # The numbers may overlap: move them out of the way first.
+        a, b = os.dup2(request_r, 100), os.dup2(result_w, 101)
+        os.dup2(a, 3)
+        os.dup2(b, 4)
+        os.closerange(100, 102)
+
+    p = subprocess.Popen(
+        [sys.executable, "-B", HARNESS], preexec_fn=child, pass_fds=(3, 4),
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )
+    os.close(request_r)
+    os.close(result_w)
+    with os.fdopen(request_w, "wb") as f:
+        f.write(request)
+    got = []
+
+    def collect():
+        with os.fdopen(result_r, "rb") as f:
+            got.append(f.read())
+
+    reader = threading.Thread(target=collect)
+    reader.start()
+    out, err = p.communicate(timeout=timeout)
+    reader.join(timeout)
+    data = got[0]
+    return p.returncode, out.decode(), err.decode(), json.loads(data) if data else None
+
+
+class Value(unittest.TestCase):
+    def value(self, code, **kw):
+        status, _, err, result = run(code, **kw)
+        self.assertEqual((status, err), (0, ""))
+        return result.get("value")
+
+    def test_last_expression(self):
+        self.assertEqual(self.value("x = 20\nx + 1"), {"type": "int", "repr": "21", "json": 21})
+
+    def test_no_expression(self):
+        self.assertIsNone(self.value("x = 1"))
+        self.assertIsNone(self.value("None"))
+        self.assertIsNone(self.value(""))
+        self.assertIsNone(self.value("# only a comment"))
+
+    def test_faithful(self):
+        for code, want in [
+            ("[1, 2.5, 'é', None, True, {'k': []}]", [1, 2.5, "é", None, True, {"k": []}]),
+            ("2 ** 100", 2**100), ("''", ""), ("{}", {}), ("0.1 + 0.2", 0.1 + 0.2), ("False", False),
+        ]:
+            self.assertEqual(self.value(code)["json"], want, code)
+
+    def test_not_faithful(self):
+        for code in [
+            "(1, 2)", "{1: 2}", "float('nan')", "float('inf')", "{1, 2}", "b'x'", "1j", "'\\ud800'", "'\\0'",
+            "[1, (2,)]", "type('L', (list,), {})()", "x = []; x.append(x); x".replace("; ", "\n"), "'x' * 100000",
+            "10 ** 10000",
+        ]:
+            self.assertNotIn("json", self.value(code), code)
+
+    def test_deep(self):
+        v = self.value("x = []\nfor _ in range(100000): x = [x]\nx")
+        self.assertNotIn("json", v)
+        self.assertLess(len(v["repr"]), 1000)
+
+    def test_repr_is_exact_when_it_fits(self):
+        for code in [
+            "[1, 'a', (1,), (), {'k': {1, }}, set(), frozenset([1]), [[]], {}]", "[x for x in range(100)]",
+            "x = [1]\nx.append(x)\nx", "x = {}\nx['x'] = x\nx", "'a' * 1000", "-5", "__import__('collections').OrderedDict(a=1)",
+        ]:
+            names = {}
+            *body, last = code.split("\n")
+            exec("\n".join(body), names)
+            self.assertEqual(self.value(code)["repr"], repr(eval(last, names)), code)
+
+    def test_repr_is_capped(self):
+        for code in ["'x' * 10_000_000", "list(range(5_000_000))", "{i: 'v' * 100 for i in range(100000)}", "'é' * 1_000_000", "1 << 10_000_000"]:
+            self.assertLessEqual(len(self.value(code)["repr"].encode()), 64 << 10, code)
+
+    def test_future(self):
+        self.assertEqual(self.value("from __future__ import annotations\ndef f(x: Unknown): pass\nf.__annotations__")["json"], {"x": "Unknown"})
+
+    def test_docstring_is_a_value(self):
+        self.assertEqual(self.value("'just text'")["json"], "just text")
+
+
+class Variables(unittest.TestCase):
+    def names(self, code, **kw):
+        status, _, err, result = run(code, **kw)
+        self.assertEqual((status, err), (0, ""))
+        return {k: v["repr"] for k, v in result["variables"].items()}
+
+    def test_new_and_changed(self):
+        got = self.names(
+            "import os\nnew = 1\nchanged = 2\ngrown.append(1)\n_hidden = 3\nsame",
+            variables={"changed": 1, "grown": [], "same": 5, "untouched": {"a": 1}},
+        )
+        self.assertEqual(got, {"new": "1", "changed": "2", "grown": "[1]"})
+
+    def test_context(self):
+        self.assertEqual(self.names("x = context['a']", context={"a": 1}), {"x": "1"})
+        self.assertEqual(self.names("x = 'context' in globals()"), {"x": "False"})
+
+    def test_kept_after_an_exception(self):
+        _, _, _, result = run("x = 1\n1/0\ny = 2")
+        self.assertEqual(list(result["variables"]), ["x"])
+
+    def test_bounded(self):
+        self.assertEqual(len(self.names("for i in range(1000): globals()['v%d' % i] = i")), 200)
+
+    def test_hostile(self):
+        got = self.names("""
+            class A:
+                def __repr__(self): raise SystemExit
+            class B:
+                def __repr__(self): return 5
+            class M(type):
+                def __getattribute__(cls, n): raise ValueError
+            class C(metaclass=M): pass
+            a, b, c = A(), B(), C()
+            del A, B, C, M
+            globals()[5] = 6
+        """)
+        self.assertEqual(set(got), {"a", "b", "c"})
+
+
+class Exceptions(unittest.TestCase):
+    def exception(self, code):
+        status, _, err, result = run(code)
+        self.assertNotEqual(status, 0)
+        self.assertEqual(err, result["exception"]["traceback"])
+        self.assertNotIn("harness", err)
+        return result["exception"]
+
+    def as_script(self, code):
+        """What the interpreter itself says, under the snippet's name."""
+        p = subprocess.run([sys.executable, "-c", "import linecache, sys; c = sys.stdin.read(); linecache.cache['<job>'] = (len(c), None, c.splitlines(True), '<job>'); "
+                            "import traceback\ntry: exec(compile(c, '<job>', 'exec'), {'__name__': '__main__'})\n"
+                            "except BaseException as e:\n e.__traceback__ = e.__traceback__.tb_next\n traceback.print_exception(type(e), e, e.__traceback__)"],
+                           input=code, capture_output=True, text=True)
+        return p.stderr
+
+    def test_lines(self):
+        code = "def f(n):\n    if n == 0:\n        raise ValueError('no')\n    f(n - 1)\n\nf(3)\n"
+        e = self.exception(code)
+        self.assertEqual((e["type"], e["message"], e["line"]), ("ValueError", "no", 3))
+        self.assertEqual(e["traceback"], self.as_script(code))
+
+    def test_chained(self):
+        code = "try:\n    1/0\nexcept ZeroDivisionError as e:\n    raise KeyError('k') from e\n"
+        self.assertEqual(self.exception(code)["traceback"], self.as_script(code))
+
+    def test_in_a_library(self):
+        e = self.exception("import json\n\njson.loads('{')")
+        self.assertEqual((e["type"], e["line"]), ("json.decoder.JSONDecodeError", 3))
+
+    def test_last_expression(self):
+        e = self.exception("x = 1\n\nx / 0")
+        self.assertEqual(e["line"], 3)
+        self.assertIn("x / 0", e["traceback"])
+
+    def test_syntax(self):
+        e = self.exception("x = 1\nif x\n    pass")
+        self.assertEqual((e["type"], e["line"]), ("SyntaxError", 2))
+        self.assertNotIn("ast.py", e["traceback"])
+        e = self.exception("return 5")  # found by the compiler, not the parser
+        self.assertEqual(e["type"], "SyntaxError")
+        self.assertEqual(self.exception("x = '\0'")["type"], self.exception("x = '\0'")["type"])
+
+    def test_own_class(self):
+        self.assertEqual(self.exception("class Mine(Exception): pass\nraise Mine('m')")["type"], "Mine")
+        self.assertEqual(self.exception("class Base(BaseException): pass\nraise Base")["type"], "Base")
+
+    def test_hostile_str(self):
+        e = self.exception("class E(Exception):\n    def __str__(self): raise SystemExit\nraise E")
+        self.assertEqual(e["type"], "E")
+        self.assertIn("E", e["traceback"])
+
+    def test_recursion(self):
+        e = self.exception("def f(): f()\nf()")
+        self.assertEqual((e["type"], e["line"]), ("RecursionError", 1))
+        self.assertLess(len(e["traceback"]), 10000)
+
+    def test_huge_message(self):
+        e = self.exception("raise ValueError('x' * 10_000_000)")
+        self.assertLessEqual(len(e["message"].encode()), 8 << 10)
+        self.assertLessEqual(len(e["traceback"].encode()), 60 << 10)
+
+    def test_endless_chain(self):
+        e = self.exception("a = ValueError('a')\nb = ValueError('b')\na.__cause__ = b\nb.__cause__ = a\nraise a")
+        self.assertEqual(e["message"], "a")
+
+    def test_keyboard_interrupt(self):
+        status, _, _, result = run("raise KeyboardInterrupt")
+        self.assertEqual((status, result["exception"]["type"]), (130, "KeyboardInterrupt"))
+
+
+class Exit(unittest.TestCase):
+    def test_codes(self):
+        for code, want in [
+            ("import sys; sys.exit()", 0), ("import sys; sys.exit(5)", 5), ("raise SystemExit(256 + 7)", 7), ("exit(3)", 3),
+            ("import sys; sys.exit(None)", 0), ("import sys; sys.exit(True)", 1), ("import os; os._exit(9)", 9),
+        ]:
+            status, _, err, _ = run(code)
+            self.assertEqual((status, err), (want, ""), code)
+
+    def test_message(self):
+        status, out, err, result = run("import sys\nprint('out')\nsys.exit('bad')")
+        self.assertEqual((status, out, err), (1, "out\n", "bad\n"))
+        self.assertNotIn("exception", result)
+
+    def test_handlers_and_threads(self):
+        status, out, _, _ = run("""
+            import atexit, threading, time
+            atexit.register(lambda: print("handler"))
+            def work():
+                time.sleep(0.1)
+                print("thread")
+            threading.Thread(target=work).start()
+            print("main")
+        """)
+        self.assertEqual((status, out), (0, "main\nthread\nhandler\n"))
+
+    def test_closed_streams(self):
+        status, _, _, result = run("import sys\nsys.stdout.close()\nsys.stderr.close()\n5")
+        self.assertEqual(result["value"]["repr"], "5")
+
+    def test_no_streams(self):
+        status, _, _, result = run("import sys\nsys.stdout = sys.stderr = None\n5")
+        self.assertEqual((status, result["value"]["repr"]), (0, "5"))
+
+    def test_closed_result(self):
+        status, out, _, result = run("import os\nos.close(4)\nprint('x')")
+        self.assertEqual((status, out, result), (0, "x\n", None))
+
+    def test_subprocess_does_not_hold_the_result(self):
+        status, out, _, result = run("import os\nif os.fork() == 0: os.execvp('sh', ['sh', '-c', 'ls /proc/self/fd | wc -l'])\nos.wait()\n5")
+        self.assertEqual((status, result["value"]["repr"]), (0, "5"))
+
+    def test_forked_child_that_returns(self):
+        # Both come back to the harness; one result is enough, and none is torn.
+        status, out, _, result = run("import os\npid = os.fork()\nif pid: os.waitpid(pid, 0)\nprint('x')")
+        self.assertEqual((status, out), (0, "x\nx\n"))
+        self.assertIsNotNone(result)
+
+
+class Main(unittest.TestCase):
+    def test_namespace(self):
+        status, out, _, _ = run("""
+            import sys, __main__
+            print(__name__, __file__, sys.argv, __main__.__dict__ is globals())
+            print(sorted(n for n in globals() if not n.startswith('__')))
+        """)
+        self.assertEqual(out, "__main__ <job> ['<job>'] True\n['sys']\n")
+
+    def test_pickle_and_inspect(self):
+        status, _, err, result = run("""
+            import inspect, pickle
+            class P: pass
+            assert isinstance(pickle.loads(pickle.dumps(P())), P)
+            def f(x):
+                return x + 1
+            inspect.getsource(f)
+        """)
+        self.assertEqual((status, err), (0, ""))
+        self.assertEqual(result["value"]["json"], "def f(x):\n    return x + 1\n")
+
+    def test_order_of_output(self):
+        status, out, _, _ = run("import subprocess\nprint('a')\nsubprocess.run(['echo', 'b'])\nprint('c')")
+        self.assertEqual(out, "a\nb\nc\n")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,203 @@
+package guest
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Descriptors of a supervisor.
+const (
+	slotFD    = 100 // above every descriptor that a program is given
+	scratchFD = 101
+)
+
+// Where things are in a cell. The root is the image's, bound once more, so that
+// it is a mount without children: only such a one may be bound by somebody who
+// has capabilities in a user namespace of his own alone.
+const (
+	cellRoot  = "/run/assay/root"
+	boxPoint  = "run/assay" // in every image that the worker prepared
+	cpuOnline = "/sys/devices/system/cpu/online"
+)
+
+// op is one system call of the making of a box. They are made ahead of time,
+// because the process that carries them out has no Go runtime.
+type op struct {
+	nr   uintptr
+	args [5]uintptr
+	last bool // the first argument is the result of the op before
+	may  bool // its failure is no failure
+	text []byte
+}
+
+// recipe is how a box is made.
+type recipe struct {
+	ops  []op
+	keep []any // what ops point to
+}
+
+func (r *recipe) ptr(s string) uintptr {
+	b := append([]byte(s), 0)
+	r.keep = append(r.keep, b)
+	return uintptr(unsafe.Pointer(&b[0]))
+}
+
+// do appends a call. name is for the worker's log.
+func (r *recipe) do(name string, nr uintptr, args ...uintptr) *op {
+	o := op{nr: nr, text: append([]byte{BoxFailed, 0, 0, 0, 0}, name...)}
+	copy(o.args[:], args)
+	r.ops = append(r.ops, o)
+	return &r.ops[len(r.ops)-1]
+}
+
+const atCWD = ^uintptr(99) // AT_FDCWD
+
+func (r *recipe) write(file, text string) {
+	r.do("open "+file, unix.SYS_OPENAT, atCWD, r.ptr(file), unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	r.do("write "+file, unix.SYS_WRITE, slotFD+2, r.ptr(text), uintptr(len(text)))
+	r.do("close "+file, unix.SYS_CLOSE, slotFD+2)
+}
+
+func (r *recipe) mount(source, target, fstype string, flags uintptr, data string) *op {
+	var kind, opts, src uintptr
+	if fstype != "" {
+		kind = r.ptr(fstype)
+	}
+	if data != "" {
+		opts = r.ptr(data)
+	}
+	if source != "" {
+		src = r.ptr(source)
+	}
+	return r.do("mount "+target, unix.SYS_MOUNT, src, r.ptr(target), kind, flags, opts)
+}
+
+func (r *recipe) bind(source, target string) *op { return r.mount(source, target, "", unix.MS_BIND, "") }
+
+const inert = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+
+// newRecipe says how to make b, for programs of user uid of the cell.
+func newRecipe(b *Box, uid, gid int, masked []string) *recipe {
+	r := &recipe{}
+	r.identity(uid, gid)
+	r.mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
+	if b.Extra {
+		r.extraRoot(b.Paths)
+	} else {
+		r.bind(cellRoot, cellRoot)
+	}
+	r.do("enter the root", unix.SYS_CHDIR, r.ptr(cellRoot))
+	r.bind("/dev", "dev")
+	r.mount("devpts", "dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620")
+	r.mount("proc", "proc", "proc", inert, "")
+	r.mount("sysfs", "sys", "sysfs", inert|unix.MS_RDONLY, "")
+	for _, m := range masked {
+		r.mask(m)
+	}
+	r.do("attach scratch", unix.SYS_MOVE_MOUNT, scratchFD, r.ptr(""), atCWD, r.ptr(boxPoint), unix.MOVE_MOUNT_F_EMPTY_PATH)
+	r.do("close scratch", unix.SYS_CLOSE, scratchFD)
+	for i, p := range b.Paths {
+		r.bind(path.Join(boxPoint, "w"+strconv.Itoa(i)), strings.TrimPrefix(p, "/"))
+	}
+	r.bind(path.Join(boxPoint, "cpus"), strings.TrimPrefix(cpuOnline, "/"))
+	r.do("detach scratch", unix.SYS_UMOUNT2, r.ptr(boxPoint), unix.MNT_DETACH)
+	r.do("pivot", unix.SYS_PIVOT_ROOT, r.ptr("."), r.ptr("."))
+	r.do("leave the cell", unix.SYS_UMOUNT2, r.ptr("."), unix.MNT_DETACH)
+	r.do("enter the new root", unix.SYS_CHDIR, r.ptr("/"))
+	r.do("name the host", unix.SYS_SETHOSTNAME, r.ptr("assay"), 5)
+	r.loopback()
+	for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
+		r.do("bound capabilities", unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c).may = true // an older kernel has fewer
+	}
+	return r
+}
+
+// identity makes the process its user namespace's only user, and unreachable.
+// The maps must be written first: the files of a process that is not dumpable
+// belong to root.
+func (r *recipe) identity(uid, gid int) {
+	r.write("/proc/self/setgroups", "deny")
+	r.write("/proc/self/uid_map", fmt.Sprintf("%d %d 1", boxUID, uid))
+	r.write("/proc/self/gid_map", fmt.Sprintf("%d %d 1", boxUID, gid))
+	r.do("hide", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0)
+}
+
+// boxUID is the user, and the group, of a program in its box.
+const boxUID = 1000
+
+// extraRoot stacks the directories of unusual writable paths over the image.
+func (r *recipe) extraRoot(paths []string) {
+	r.mount("tmpfs", cellRoot, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=1m,mode=0755")
+	for _, d := range append(parents(paths), "..merged") {
+		r.do("make "+d, unix.SYS_MKDIRAT, atCWD, r.ptr(path.Join(cellRoot, d)), 0o755).may = true
+	}
+	// The tmpfs hides the image's mount below it; the one at the cell's root
+	// shows the same files.
+	merged := path.Join(cellRoot, "..merged")
+	r.mount("overlay", merged, "overlay", unix.MS_RDONLY|unix.MS_NODEV|unix.MS_NOSUID, "lowerdir="+cellRoot+":/")
+	r.do("move the root", unix.SYS_MOUNT, r.ptr(merged), r.ptr(cellRoot), 0, unix.MS_MOVE, 0)
+}
+
+// parents lists the directories of paths, outer ones first.
+func parents(paths []string) []string {
+	var out []string
+	for _, p := range paths {
+		for i, c := range p {
+			if c == '/' && i > 0 {
+				out = append(out, p[:i])
+			}
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+func (r *recipe) mask(file string) {
+	target := strings.TrimPrefix(file, "/")
+	info, err := os.Stat(file)
+	switch {
+	case err != nil:
+	case info.IsDir():
+		r.bind("/dev/pts", target) // an empty directory of the cell's
+	default:
+		r.bind("/dev/null", target)
+	}
+}
+
+// loopback brings lo up, so that a program can talk to itself.
+func (r *recipe) loopback() {
+	var ifr [40]byte
+	copy(ifr[:], "lo")
+	binary.NativeEndian.PutUint16(ifr[unix.IFNAMSIZ:], unix.IFF_UP|unix.IFF_RUNNING)
+	r.keep = append(r.keep, &ifr)
+	r.do("make a socket", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	up := r.do("bring lo up", unix.SYS_IOCTL, 0, unix.SIOCSIFFLAGS, uintptr(unsafe.Pointer(&ifr)))
+	up.last = true
+	r.do("close the socket", unix.SYS_CLOSE, slotFD+2).may = true
+}
+
+// maskedFiles are what engines hide of /proc and /sys.
+var maskedFiles = []string{
+	"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
+	"/proc/sched_debug", "/proc/scsi", "/proc/timer_list", "/proc/timer_stats",
+	"/sys/devices/virtual/powercap", "/sys/firmware",
+}
+
+// visible returns those of files that somebody without privileges could read:
+// the others need no mask.
+func visible(files []string) []string {
+	var out []string
+	for _, f := range files {
+		if unix.Access(f, unix.R_OK) == nil {
+			out = append(out, f)
+		}
+	}
+	return out
+}

@@ -1,0 +1,137 @@
+package guest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestFrames(t *testing.T) {
+	t.Parallel()
+	var stream bytes.Buffer
+	want := []Start{
+		{Argv: []string{"true"}, Env: []string{"A=1"}, Dir: "/", UID: 1000, GID: 1000},
+		{Argv: []string{"x", strings.Repeat("long", 100_000)}, Filter: []byte{1, 2}},
+	}
+	for _, s := range want {
+		frame, err := Encode(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream.Write(frame)
+	}
+	for i := range want {
+		var got Start
+		if err := Decode(&stream, &got); err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want[i], got); d != "" {
+			t.Error(d)
+		}
+	}
+	if err := Decode(&stream, &Start{}); err != io.EOF {
+		t.Errorf("at the end: %v, want io.EOF", err)
+	}
+}
+
+func TestEncodeRefusesWhatDecodeWould(t *testing.T) {
+	t.Parallel()
+	if _, err := Encode(Start{Dir: strings.Repeat("x", MaxFrame)}); err == nil {
+		t.Error("encoded a frame above the limit")
+	}
+}
+
+func frame(body string) []byte {
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	t.Parallel()
+	for name, raw := range map[string][]byte{
+		"half a length":  {0, 0},
+		"half a body":    frame(`{"status": 1}`)[:10],
+		"no JSON":        frame("status"),
+		"unknown field":  frame(`{"status": 1, "more": 2}`),
+		"wrong type":     frame(`{"status": "1"}`),
+		"two values":     frame(`{"status": 1}{"status": 2}`),
+		"too long":       binary.BigEndian.AppendUint32(nil, MaxFrame+1),
+		"nothing at all": frame(""),
+	} {
+		if err := Decode(bytes.NewReader(raw), &Ended{}); err == nil || err == io.EOF {
+			t.Errorf("%s: Decode = %v, want an error of its own", name, err)
+		}
+	}
+}
+
+// The length alone costs nothing.
+func TestDecodeDoesNotTrustLengths(t *testing.T) {
+	raw := binary.BigEndian.AppendUint32(nil, MaxFrame)
+	if n := testing.AllocsPerRun(10, func() { _ = Decode(bytes.NewReader(raw), &Ended{}) }); n > 20 {
+		t.Errorf("%v allocations", n)
+	}
+	var b testing.BenchmarkResult
+	b = testing.Benchmark(func(b *testing.B) {
+		b.ReportAllocs()
+		for range b.N {
+			_ = Decode(bytes.NewReader(raw), &Ended{})
+		}
+	})
+	if b.AllocedBytesPerOp() > 64<<10 {
+		t.Errorf("%d bytes for an empty body", b.AllocedBytesPerOp())
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add(frame(`{"status": 256}`))
+	f.Add(frame(`{"status": 1, "error": "x"}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var e Ended
+		if Decode(bytes.NewReader(raw), &e) != nil {
+			return
+		}
+		again, err := Encode(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var same Ended
+		if err := Decode(bytes.NewReader(again), &same); err != nil || same != e {
+			t.Fatalf("%+v became %+v, %v", e, same, err)
+		}
+	})
+}
+
+func TestCandidates(t *testing.T) {
+	t.Parallel()
+	env := []string{"HOME=/x", "PATH=/bin:/usr/bin::rel"}
+	for name, want := range map[string][]string{
+		"ls":      {"/bin/ls", "/usr/bin/ls", "/ls", "/rel/ls"}, // never the working directory
+		"./ls":    {"./ls"},
+		"/bin/ls": {"/bin/ls"},
+		"":        nil,
+	} {
+		if d := cmp.Diff(want, candidates(name, env)); d != "" {
+			t.Errorf("%q (-want +got):\n%s", name, d)
+		}
+	}
+}
+
+func TestPrepareRefuses(t *testing.T) {
+	t.Parallel()
+	for name, s := range map[string]Start{
+		"no argv":     {},
+		"NUL in argv": {Argv: []string{"a\x00b"}},
+		"NUL in env":  {Argv: []string{"a"}, Env: []string{"A=\x00"}},
+		"NUL in dir":  {Argv: []string{"a"}, Dir: "/\x00"},
+	} {
+		if _, err := prepare(&s, []int{3}); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	if _, err := prepare(&Start{Argv: []string{"a"}}, nil); err == nil {
+		t.Error("no gate: accepted")
+	}
+}

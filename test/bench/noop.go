@@ -1,6 +1,10 @@
 package main
 
-import "context"
+import (
+	"context"
+
+	"github.com/assay-run/assay/pkg/policy"
+)
 
 // noopEnv makes a fleet that runs nothing.
 const noopEnv = "ASSAY_RUNTIME=noop"
@@ -13,9 +17,5 @@ func noop(ctx context.Context, b *bench) (r report, err error) {
 		return nil, err
 	}
 	defer t.stopped(&err)
-	isolation, _, err := t.isolation(ctx, "cell")
-	if err != nil {
-		return nil, err
-	}
-	return b.measured(ctx, t, pythonJob(isolation), 2000)
+	return b.measured(ctx, t, pythonJob(policy.Task), 2000)
 }

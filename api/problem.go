@@ -30,6 +30,9 @@ type FieldProblem struct {
 // ErrUnauthorized is a request without a token, or with one that is unknown.
 var ErrUnauthorized = errors.New("unauthorized")
 
+// ErrMethod is a request that its address does not take.
+var ErrMethod = errors.New("method not allowed")
+
 // ErrMismatch is a body that is not what its digest says.
 var ErrMismatch = errors.New("digest mismatch")
 
@@ -47,6 +50,7 @@ var problems = []struct {
 	{ErrMismatch, "digest-mismatch", http.StatusUnprocessableEntity, "Body does not match its digest"},
 	{job.ErrInvalid, "invalid", http.StatusUnprocessableEntity, "Invalid request"},
 	{ErrUnauthorized, "unauthorized", http.StatusUnauthorized, "Unauthorized"},
+	{ErrMethod, "method", http.StatusMethodNotAllowed, "Method not allowed"},
 	{job.ErrNotFound, "not-found", http.StatusNotFound, "Not found"},
 	{job.ErrLost, "lost", http.StatusConflict, "Lost"},
 	{job.ErrUnavailable, "unavailable", http.StatusServiceUnavailable, "Temporarily unavailable"},

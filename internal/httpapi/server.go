@@ -2,11 +2,14 @@ package httpapi
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
+	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/admit"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
@@ -133,6 +136,18 @@ func (s *Server) routes() []route {
 	}
 }
 
-func noRoute(_ *Server, _ http.ResponseWriter, r *http.Request) error {
+// noRoute answers for what no route matches: 405 if another method would have.
+func noRoute(s *Server, w http.ResponseWriter, r *http.Request) error {
+	var allowed []string
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut} {
+		probe := &http.Request{Method: method, URL: r.URL, Host: r.Host}
+		if _, pattern := s.mux.Handler(probe); pattern != "/" {
+			allowed = append(allowed, method)
+		}
+	}
+	if len(allowed) > 0 {
+		w.Header().Set("Allow", strings.Join(allowed, ", "))
+		return fmt.Errorf("%w: %s takes %s", api.ErrMethod, r.URL.Path, strings.Join(allowed, ", "))
+	}
 	return notFound("%s %s: there is no such address; see /openapi.json", r.Method, r.URL.Path)
 }

@@ -1,0 +1,294 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/pkg/client"
+	"github.com/assay-run/assay/pkg/job"
+)
+
+const ndjson = "application/x-ndjson"
+
+// lines makes an NDJSON batch of n jobs.
+func lines(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `{"name":"job-%d","program":{"python":{"code":"%d"}}}`+"\n", i, i)
+	}
+	return b.String()
+}
+
+func TestBatchAsOneObject(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	var b job.Batch
+	f.want(http.StatusCreated, &b, "POST", "/v1/batches", `{"name":"mine","labels":{"k":"v"},
+		"defaults":{"labels":{"from":"defaults","own":"no"},"policy":{"memory":"64Mi","network":{"mode":"none"}}},
+		"jobs":[{"labels":{"own":"yes"},"program":{"python":{"code":"a"}},"policy":{"wall":"5s"}},`+python("fail")+`]}`)
+	if b.Total != 2 || b.Name != "mine" || b.Labels["k"] != "v" {
+		t.Errorf("got %+v", b)
+	}
+	f.want(http.StatusOK, &b, "GET", "/v1/batches/"+string(b.ID)+"?wait=20s", "")
+	if b.Outcomes[job.Succeeded] != 1 || b.Outcomes[job.Failed] != 1 || !b.Done() {
+		t.Errorf("got %+v", b)
+	}
+	var results []job.Result
+	for raw, err := range f.client().Results(t.Context(), b.ID, true) {
+		var r job.Result
+		if err != nil || json.Unmarshal(raw, &r) != nil {
+			t.Fatal(err)
+		}
+		results = append(results, r)
+	}
+	i := slices.IndexFunc(results, func(r job.Result) bool { return r.Outcome == job.Succeeded })
+	if len(results) != 2 || i < 0 || results[i].Labels["from"] != "defaults" || results[i].Labels["own"] != "yes" {
+		t.Fatalf("got %+v", results)
+	}
+	var j job.Job
+	f.want(http.StatusOK, &j, "GET", "/v1/jobs/"+string(results[i].ID), "")
+	if p := string(j.Spec.Policy); !strings.Contains(p, `"memory":"64Mi"`) || !strings.Contains(p, `"wall":"5s"`) {
+		t.Errorf("policy %s", p)
+	}
+}
+
+func TestBatchAsLines(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	const n = 2500 // more than two chunks
+	b, err := f.client().SubmitBatch(t.Context(), client.BatchOptions{Name: "lines", Labels: map[string]string{"a": "b"},
+		Defaults: json.RawMessage(`{ "policy": {"memory": "64Mi"} }`)}, strings.NewReader(lines(n)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.Total != n || b.Name != "lines" || b.Labels["a"] != "b" {
+		t.Errorf("got %+v", b)
+	}
+	names := map[string]int{}
+	for raw, err := range f.client().Results(t.Context(), b.ID, true) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r job.Result
+		if err := json.Unmarshal(raw, &r); err != nil {
+			t.Fatal(err)
+		}
+		names[r.Name]++
+	}
+	if len(names) != n {
+		t.Errorf("%d results, want %d", len(names), n)
+	}
+	for name, times := range names {
+		if times != 1 {
+			t.Errorf("%s came %d times", name, times)
+		}
+	}
+}
+
+func TestBatchKeepsItsOrderAndItsLastLine(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.runner.hold()
+	var b job.Batch
+	body := "\n" + strings.TrimSuffix(lines(3), "\n") // an empty line first, no end of line at the end
+	f.want(http.StatusCreated, &b, "POST", "/v1/batches", body, "Content-Type", ndjson)
+	if b.Total != 3 || b.Counts[job.Queued] != 3 {
+		t.Errorf("got %+v", b)
+	}
+}
+
+func TestGzip(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	var z bytes.Buffer
+	w := gzip.NewWriter(&z)
+	_, _ = w.Write([]byte(lines(1500)))
+	_ = w.Close()
+	var b job.Batch
+	f.want(http.StatusCreated, &b, "POST", "/v1/batches", z.String(), "Content-Type", ndjson, "Content-Encoding", "gzip")
+	if b.Total != 1500 {
+		t.Errorf("got %d jobs", b.Total)
+	}
+	f.want(http.StatusUnprocessableEntity, nil, "POST", "/v1/batches", lines(1), "Content-Type", ndjson, "Content-Encoding", "gzip")
+	f.want(http.StatusUnprocessableEntity, nil, "POST", "/v1/jobs", python("a"), "Content-Encoding", "br")
+}
+
+// A bomb is small before it is unpacked.
+func TestGzipBomb(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	var z bytes.Buffer
+	w := gzip.NewWriter(&z)
+	zeros := make([]byte, 1<<20)
+	for range 70 {
+		_, _ = w.Write(zeros)
+	}
+	_ = w.Close()
+	f.want(http.StatusRequestEntityTooLarge, nil, "POST", "/v1/batches", z.String(), "Content-Encoding", "gzip")
+	f.empty()
+}
+
+func TestBatchIdempotency(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.runner.hold()
+	for name, n := range map[string]int{"one chunk": 10, "streamed": 2100} {
+		for _, digest := range []bool{true, false} {
+			key := fmt.Sprint(name, digest)
+			submit := func(body string) (*job.Batch, error) {
+				if digest {
+					return f.client().SubmitBatch(t.Context(), client.BatchOptions{Key: key}, strings.NewReader(body))
+				}
+				// A stream: the server keeps it until it knows what it is.
+				return f.client().SubmitBatch(t.Context(), client.BatchOptions{Key: key}, struct{ *bytes.Buffer }{bytes.NewBufferString(body)})
+			}
+			first, err := submit(lines(n))
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := submit(lines(n))
+			if err != nil || again.ID != first.ID || again.Total != int64(n) {
+				t.Errorf("%s: said twice: %+v, %v", key, again, err)
+			}
+			if _, err := submit(lines(n + 1)); !errors.Is(err, job.ErrConflict) {
+				t.Errorf("%s: another body: %v", key, err)
+			}
+		}
+	}
+	page, err := f.store.Batches(t.Context(), "", "", 100)
+	if err != nil || len(page) != 4 {
+		t.Errorf("%d batches, want 4 (%v)", len(page), err)
+	}
+}
+
+func TestContentDigestIsChecked(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	wrong := "sha-256=:" + strings.Repeat("A", 43) + "=:"
+	for _, n := range []int{10, 2100} {
+		var p api.ProblemDetails
+		f.want(http.StatusUnprocessableEntity, &p, "POST", "/v1/batches", lines(n), "Content-Type", ndjson, "Content-Digest", wrong)
+		if !strings.HasSuffix(p.Type, "/digest-mismatch") {
+			t.Errorf("got %+v", p)
+		}
+	}
+	f.want(http.StatusUnprocessableEntity, nil, "POST", "/v1/batches", lines(1), "Content-Type", ndjson, "Content-Digest", "sha-256=:x:")
+	f.empty()
+}
+
+func TestCursor(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	b, err := f.client().SubmitBatch(t.Context(), client.BatchOptions{}, strings.NewReader(lines(25)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.client().Batch(t.Context(), b.ID, 20*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	cursor, seen := "0", map[string]bool{}
+	for page := 0; ; page++ {
+		resp, body := f.do("GET", fmt.Sprintf("/v1/batches/%s/results?limit=10&wait=5s&after=%s", b.ID, cursor), "")
+		for line := range strings.Lines(body) {
+			seen[line] = true
+		}
+		cursor = resp.Header.Get(api.HeaderCursor)
+		if resp.Header.Get(api.HeaderComplete) == "true" {
+			if page != 2 {
+				t.Errorf("complete after page %d", page)
+			}
+			break
+		}
+	}
+	if len(seen) != 25 {
+		t.Errorf("%d different results", len(seen))
+	}
+	// The end can be asked for again.
+	resp, body := f.do("GET", fmt.Sprintf("/v1/batches/%s/results?after=%s", b.ID, cursor), "")
+	if body != "" || resp.Header.Get(api.HeaderComplete) != "true" || resp.Header.Get(api.HeaderCursor) != cursor {
+		t.Errorf("after the end: %q %v", body, resp.Header)
+	}
+}
+
+func TestProgressEvents(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.runner.hold()
+	b, err := f.client().SubmitBatch(t.Context(), client.BatchOptions{}, strings.NewReader(lines(50)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []*job.Batch
+	for b, err := range f.client().Progress(t.Context(), b.ID) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got = append(got, b); len(got) == 1 {
+			f.runner.release()
+		}
+	}
+	if len(got) < 2 || got[0].Done() || !got[len(got)-1].Done() {
+		t.Errorf("got %d events", len(got))
+	}
+}
+
+func TestCancelAndRetryBatch(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	b, err := f.client().SubmitBatch(t.Context(), client.BatchOptions{}, strings.NewReader(python("hang")+"\n"+python("fail")+"\n"+python("ok")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.until("two have ended and one runs", func() bool {
+		got, err := f.client().Batch(t.Context(), b.ID, 0)
+		return err == nil && got.Counts[job.Finished] == 2 && got.Counts[job.Running] == 1 && f.runner.hangs() == 1
+	})
+	if _, err := f.client().RetryBatch(t.Context(), b.ID); !errors.Is(err, job.ErrConflict) {
+		t.Errorf("retry of a batch that runs: %v", err)
+	}
+	if _, err := f.client().CancelBatch(t.Context(), b.ID); err != nil {
+		t.Fatal(err)
+	}
+	done, err := f.client().Batch(t.Context(), b.ID, 20*time.Second)
+	if err != nil || done.Counts[job.Canceled] != 1 || done.Counts[job.Finished] != 2 {
+		t.Fatalf("got %+v, %v", done, err)
+	}
+	f.runner.hold()
+	next, err := f.client().RetryBatch(t.Context(), b.ID)
+	if err != nil || next.ID == b.ID || next.Total != 2 {
+		t.Errorf("retry: %+v, %v", next, err)
+	}
+	var list api.BatchList
+	f.want(http.StatusOK, &list, "GET", "/v1/batches?limit=1", "")
+	if len(list.Batches) != 1 || list.Batches[0].ID != next.ID || list.Next != next.ID {
+		t.Errorf("got %+v", list)
+	}
+	n := 0
+	for range f.client().Batches(t.Context()) {
+		n++
+	}
+	if n != 2 {
+		t.Errorf("%d batches", n)
+	}
+}
+
+// until polls; the conditions it waits for have no event of their own.
+func (f *fleet) until(what string, ok func() bool) {
+	f.t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(20 * time.Second); !ok(); <-tick.C {
+		if time.Now().After(deadline) {
+			f.t.Fatalf("not within 20 s: %s", what)
+		}
+	}
+}

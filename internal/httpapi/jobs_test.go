@@ -1,0 +1,185 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+)
+
+func TestRunReturnsTheResult(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	for code, want := range map[string]job.Outcome{"hello": job.Succeeded, "fail": job.Failed} {
+		var r job.Result
+		f.want(http.StatusOK, &r, "POST", "/v1/run", python(code)) // a failing program is a 200
+		if r.Outcome != want || r.Stdout.Text != code || r.ID == "" {
+			t.Errorf("%s: got %+v", code, r)
+		}
+	}
+}
+
+func TestRunThatOutlastsItsWait(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	var a api.Accepted
+	resp := f.want(http.StatusAccepted, &a, "POST", "/v1/run?wait=50ms", python("hang"))
+	if resp.Header.Get("Location") != a.URL || a.URL != "/v1/jobs/"+string(a.ID) {
+		t.Errorf("got %+v at %q", a, resp.Header.Get("Location"))
+	}
+	var canceled api.Accepted
+	f.want(http.StatusOK, &canceled, "POST", a.URL+"/cancel", "")
+	if canceled.State != job.Running {
+		t.Errorf("state %s, want running: it is being stopped", canceled.State)
+	}
+	var r job.Result
+	f.want(http.StatusOK, &r, "GET", a.URL+"/result?wait=10s", "")
+	if r.Outcome != job.OutcomeCanceled || r.State != job.Canceled {
+		t.Errorf("got %+v", r)
+	}
+}
+
+func TestAcceptedJobIsComplete(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.runner.hold()
+	var a api.Accepted
+	f.want(http.StatusCreated, &a, "POST", "/v1/jobs", `{"name":"n","labels":{"a":"b"},"program":{"python":{"code":"1"}},"policy":{"memory":"64Mi"}}`)
+	var j job.Job
+	f.want(http.StatusOK, &j, "GET", a.URL+"?wait=10s", "")
+	p, err := policy.Parse(j.Spec.Policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Memory != 64*job.MiB || p.Wall.D() != 30*time.Second || !strings.Contains(string(j.Spec.Policy), `"open_files"`) {
+		t.Errorf("the policy is not the whole one: %s", j.Spec.Policy)
+	}
+	if j.Spec.Image != "python" || j.Spec.Name != "n" || j.Spec.Labels["a"] != "b" {
+		t.Errorf("got %+v", j.Spec)
+	}
+}
+
+func TestWaitEndsWithTheJob(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.runner.hold()
+	var first api.Accepted
+	f.want(http.StatusCreated, &first, "POST", "/v1/batches", `{"jobs":[`+python("late")+`]}`, "Content-Type", "application/json", "X", "y")
+	_ = first
+	bs, err := f.store.Batches(t.Context(), "", "", 1)
+	if err != nil || len(bs) != 1 {
+		t.Fatal(err, bs)
+	}
+	done := make(chan job.Batch, 1)
+	go func() {
+		var b job.Batch
+		f.want(http.StatusOK, &b, "GET", "/v1/batches/"+string(bs[0].ID)+"?wait=30s", "")
+		done <- b
+	}()
+	start := time.Now()
+	f.runner.release()
+	if b := <-done; b.Counts[job.Finished] != 1 || time.Since(start) > 15*time.Second {
+		t.Errorf("got %+v after %s", b, time.Since(start))
+	}
+}
+
+func TestIdempotencyKey(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	var first, again api.Accepted
+	f.want(http.StatusCreated, &first, "POST", "/v1/jobs", python("a"), "Idempotency-Key", "k1")
+	resp := f.want(http.StatusCreated, &again, "POST", "/v1/jobs", python("a"), "Idempotency-Key", "k1")
+	if again.ID != first.ID || resp.Header.Get(api.HeaderReplayed) != "true" {
+		t.Errorf("said twice: %s and %s, replayed %q", first.ID, again.ID, resp.Header.Get(api.HeaderReplayed))
+	}
+	var p api.ProblemDetails
+	f.want(http.StatusUnprocessableEntity, &p, "POST", "/v1/jobs", python("b"), "Idempotency-Key", "k1")
+	if !strings.HasSuffix(p.Type, "/conflict") {
+		t.Errorf("another body under the same key: %+v", p)
+	}
+	var r job.Result
+	resp = f.want(http.StatusOK, &r, "POST", "/v1/run", python("a"), "Idempotency-Key", "k2")
+	if resp.Header.Get(api.HeaderReplayed) != "" {
+		t.Error("a new run is said to be an old one")
+	}
+	var r2 job.Result
+	resp = f.want(http.StatusOK, &r2, "POST", "/v1/run", python("a"), "Idempotency-Key", "k2")
+	if r2.ID != r.ID || resp.Header.Get(api.HeaderReplayed) != "true" {
+		t.Errorf("run twice: %s and %s", r.ID, r2.ID)
+	}
+}
+
+func TestArtifacts(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	var r job.Result
+	f.want(http.StatusOK, &r, "POST", "/v1/run", python("artifact"))
+	var list api.ArtifactList
+	f.want(http.StatusOK, &list, "GET", "/v1/jobs/"+string(r.ID)+"/artifacts", "")
+	if len(list.Artifacts) != 1 || list.Artifacts[0].URL != "/v1/jobs/"+string(r.ID)+"/artifacts/workspace/out/a%20b.html" || list.Artifacts[0].Object != "" {
+		t.Fatalf("got %+v", list)
+	}
+	resp, body := f.do("GET", list.Artifacts[0].URL, "")
+	h := resp.Header
+	if body != "<script>alert(1)</script>" || resp.StatusCode != http.StatusOK {
+		t.Errorf("%d %q", resp.StatusCode, body)
+	}
+	for name, want := range map[string]string{
+		"Content-Type": "text/html", "X-Content-Type-Options": "nosniff", "Content-Disposition": `attachment; filename="a b.html"`,
+		"ETag": `"sha256:` + list.Artifacts[0].SHA256 + `"`, "Content-Security-Policy": "sandbox; default-src 'none'",
+	} {
+		if h.Get(name) != want {
+			t.Errorf("%s is %q, want %q", name, h.Get(name), want)
+		}
+	}
+	if resp, _ := f.do("GET", list.Artifacts[0].URL, "", "If-None-Match", h.Get("ETag")); resp.StatusCode != http.StatusNotModified {
+		t.Errorf("a copy that is current: %d", resp.StatusCode)
+	}
+	f.want(http.StatusNotFound, nil, "GET", "/v1/jobs/"+string(r.ID)+"/artifacts/etc/passwd", "")
+}
+
+func TestUnknownThings(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	id := string(job.NewID())
+	for _, c := range []struct {
+		method, path string
+		status       int
+	}{
+		{"GET", "/v1/jobs/" + id, 404}, {"GET", "/v1/jobs/" + id + "/result", 404}, {"POST", "/v1/jobs/" + id + "/cancel", 404},
+		{"GET", "/v1/jobs/" + id + "/artifacts", 404}, {"GET", "/v1/batches/" + id, 404}, {"GET", "/v1/batches/" + id + "/results", 404},
+		{"GET", "/v1/batches/" + id + "/events", 404}, {"POST", "/v1/batches/" + id + "/cancel", 404}, {"POST", "/v1/batches/" + id + "/retry", 404},
+		{"GET", "/v1/policies/nope", 404}, {"HEAD", "/v1/blobs/sha256:" + strings.Repeat("0", 64), 404},
+		{"GET", "/v1/jobs/nonsense", 422}, {"GET", "/v1/batches/nonsense?wait=1s", 422}, {"HEAD", "/v1/blobs/md5:00", 422},
+		{"GET", "/v1/jobs/" + id + "?wait=soon", 422}, {"GET", "/v1/batches?limit=0", 422}, {"GET", "/v1/batches?before=x", 422},
+		{"GET", "/v1/nothing", 404}, {"DELETE", "/v1/jobs/" + id, 405},
+	} {
+		resp, body := f.do(c.method, c.path, "")
+		if resp.StatusCode != c.status {
+			t.Errorf("%s %s: %d %s, want %d", c.method, c.path, resp.StatusCode, body, c.status)
+		}
+	}
+}
+
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.want(http.StatusOK, nil, "GET", "/healthz", "")
+	f.want(http.StatusOK, nil, "GET", "/readyz", "")
+	_, body := f.do("GET", "/openapi.json", "")
+	if !json.Valid([]byte(body)) || !strings.Contains(body, `"openapi": "3.`) {
+		t.Errorf("got %.80s", body)
+	}
+	f.store.Close() // the database is gone
+	f.want(http.StatusOK, nil, "GET", "/healthz", "")
+	if resp := f.want(http.StatusServiceUnavailable, nil, "GET", "/readyz", ""); resp.Header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+	var p api.ProblemDetails
+	f.want(http.StatusServiceUnavailable, &p, "POST", "/v1/jobs", python("a")) // no false success
+}

@@ -33,7 +33,7 @@ type cli struct {
 	Worker  workerCmd  `cmd:"" help:"The machines that run jobs."`
 	Doctor  doctorCmd  `cmd:"" help:"Check what this host can run and enforce, and say what to do about the rest."`
 	Dev     devCmd     `cmd:"" help:"Run a whole fleet on this machine."`
-	//Demo    demoCmd    `cmd:"" help:"Run 328 real programs through a fleet of its own and check every verdict."`
+	Demo    demoCmd    `cmd:"" help:"Run 328 real programs through a fleet of its own and check every verdict."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }
 

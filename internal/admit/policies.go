@@ -32,7 +32,10 @@ type policies struct {
 
 // maxKnown bounds the memory of a request in which every job brings a policy
 // of its own.
-const maxKnown = 1024
+const (
+	maxKnown     = 1024
+	maxKnownSize = 16 << 10
+)
 
 func (p *policies) setCeiling(raw json.RawMessage) error {
 	c, err := policy.ParseCeiling(raw)
@@ -61,7 +64,7 @@ func (p *policies) resolve(ctx context.Context, raw json.RawMessage, a *Admitter
 	if p.known == nil {
 		p.known = map[string]*resolved{}
 	}
-	if len(p.known) < maxKnown {
+	if len(p.known) < maxKnown && len(raw) <= maxKnownSize {
 		p.known[string(raw)] = r
 	}
 	return r, nil

@@ -90,18 +90,22 @@ func (e *events) send(format string, args ...any) error {
 }
 
 // pause waits for a change, at least eventPeriod and at most recheck. It
-// reports false if the client is gone.
+// reports false if the stream is to end.
 func (e *events) pause(r *http.Request, changed <-chan struct{}) bool {
-	select {
-	case <-time.After(eventPeriod):
-	case <-r.Context().Done():
-		return false
-	}
-	select {
-	case <-changed:
-	case <-time.After(recheck):
-	case <-r.Context().Done():
-		return false
+	over := closing(r.Context())
+	for i, wait := range []time.Duration{eventPeriod, recheck} {
+		hint := changed
+		if i == 0 {
+			hint = nil
+		}
+		select {
+		case <-hint:
+		case <-time.After(wait):
+		case <-over: // the client connects again, elsewhere
+			return false
+		case <-r.Context().Done():
+			return false
+		}
 	}
 	return true
 }

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/assay-run/assay/api"
@@ -89,13 +91,29 @@ func New(c Config) *Server {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
 // NewHTTPServer returns a server for h whose timeouts leave streams alone:
-// bodies and answers have rolling deadlines of their own (see stall.go).
+// bodies and answers have rolling deadlines of their own (see stall.go). When it
+// is shut down, requests that wait are answered at once with what there is.
 func NewHTTPServer(h http.Handler) *http.Server {
-	return &http.Server{
+	closing := make(chan struct{})
+	s := &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
+		BaseContext: func(net.Listener) context.Context {
+			return context.WithValue(context.Background(), closingKey{}, (<-chan struct{})(closing))
+		},
 	}
+	s.RegisterOnShutdown(sync.OnceFunc(func() { close(closing) }))
+	return s
+}
+
+type closingKey struct{}
+
+// closing returns a channel that is closed when the server is shut down; nil
+// for a server of another make.
+func closing(ctx context.Context) <-chan struct{} {
+	c, _ := ctx.Value(closingKey{}).(<-chan struct{})
+	return c
 }
 
 // route is one line of the API. open routes need no token.

@@ -59,6 +59,8 @@ func poll(ctx context.Context, wait time.Duration, changed <-chan struct{}, look
 		select {
 		case <-changed:
 		case <-timer.C:
+		case <-closing(ctx):
+			deadline = time.Now() // one last look
 		case <-ctx.Done():
 		}
 		timer.Stop()

@@ -29,9 +29,7 @@ def main():
 
     with os.fdopen(3, "rb") as f:
         data = f.read()
-    import json
-
-    request = json.loads(data)
+    request = _loads(data.decode())
     os.set_inheritable(4, False)  # what the snippet starts must not hold it open
     sys.exit(run(request, 4))
 
@@ -83,9 +81,8 @@ def run(request, result_fd):
 def _new_main():
     """A fresh __main__, without this harness in sight."""
     import builtins
-    import types
 
-    module = types.ModuleType("__main__")
+    module = type(sys)("__main__")
     module.__builtins__ = builtins
     module.__file__ = FILENAME
     sys.modules["__main__"] = module
@@ -98,30 +95,60 @@ def _new_main():
 
 def _execute(code, names):
     """Run code in names; the value of a last expression, else None."""
-    import ast
-    import linecache
+    import _ast  # the module ast is this and much that we do not need
 
-    lines = code.splitlines(True)
-    # Without a modification time the entry is never looked up on disk.
-    linecache.cache[FILENAME] = (len(code), None, lines, FILENAME)
-    tree = ast.parse(code, FILENAME, "exec")
+    _remember_lines(code)
+    tree = compile(code, FILENAME, "exec", _ast.PyCF_ONLY_AST, dont_inherit=True)
     last = None
-    if tree.body and isinstance(tree.body[-1], ast.Expr):
-        last = ast.Expression(tree.body.pop().value)
+    if tree.body and isinstance(tree.body[-1], _ast.Expr):
+        last = _ast.Expression(tree.body.pop().value)
     exec(compile(tree, FILENAME, "exec", dont_inherit=True), names)
     if last is None:
         return None
-    flags = _future_flags(tree, ast)
+    flags = _future_flags(tree, _ast)
     return eval(compile(last, FILENAME, "eval", flags=flags, dont_inherit=True), names)
+
+
+def _remember_lines(code):
+    """Let tracebacks show the snippet's lines, whoever makes them."""
+    # Without a modification time the entry is never looked up on disk.
+    entry = (len(code), None, code.splitlines(True), FILENAME)
+    if "linecache" in sys.modules:
+        sys.modules["linecache"].cache[FILENAME] = entry
+    else:
+        sys.meta_path.insert(0, _Linecache(entry))
+
+
+class _Linecache:
+    """Puts an entry into linecache when that is imported: most snippets never do."""
+
+    def __init__(self, entry):
+        self.entry = entry
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "linecache":
+            return None
+        import importlib.util
+
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        load = spec.loader.exec_module
+
+        def exec_module(module):
+            load(module)
+            module.cache[FILENAME] = self.entry
+
+        spec.loader.exec_module = exec_module
+        return spec
 
 
 def _future_flags(tree, ast):
     """The compiler flags of the __future__ imports in tree."""
-    import __future__
-
     flags = 0
     for node in tree.body:
         if isinstance(node, ast.ImportFrom) and node.module == "__future__":
+            import __future__
+
             for alias in node.names:
                 feature = getattr(__future__, alias.name, None)
                 flags |= getattr(feature, "compiler_flag", 0)
@@ -222,11 +249,9 @@ class _Raw:
 
 def _json(value):
     """value as JSON text, None if that would not say all of it."""
-    import json
-
     if not _faithful(value, 0, [10000]):
         return None
-    return json.dumps(value, allow_nan=False)
+    return _dumps(value)
 
 
 def _faithful(value, depth, budget):
@@ -264,12 +289,9 @@ def _encodable(text):
 
 def _variables(names, before):
     """The names that the snippet created or changed."""
-    import types
-
-    skipped = (types.ModuleType,)
     out = {}
     for name, value in sorted((k, v) for k, v in list(names.items()) if isinstance(k, str) and not k.startswith("_")):
-        if isinstance(value, skipped):
+        if isinstance(value, type(sys)):
             continue
         if name in before and before[name] == _fingerprint(value):
             continue
@@ -398,11 +420,46 @@ def _print_error(text):
     _flush()
 
 
+# The module json takes as long to import as the interpreter to start. What it is
+# built on is there at once, where the interpreter is CPython.
+
+
+def _loads(text):
+    try:
+        from _json import make_scanner
+    except ImportError:
+        import json
+
+        return json.loads(text)
+
+    class Context:
+        strict = True
+        object_hook = object_pairs_hook = None
+        parse_float, parse_int, parse_constant = float, int, float
+        memo = {}
+
+    return make_scanner(Context)(text, 0)[0]
+
+
+def _dumps(value):
+    try:
+        from _json import encode_basestring_ascii, make_encoder
+    except ImportError:
+        import json
+
+        return json.dumps(value, default=_raw, allow_nan=False)
+    encode = make_encoder({}, _raw, encode_basestring_ascii, None, ": ", ", ", False, False, False)
+    return "".join(encode(value, 0))
+
+
+def _raw(value):
+    return value.value if isinstance(value, _Raw) else None
+
+
 def _write(fd, result):
-    import json
     import os
 
-    data = json.dumps(result, default=lambda raw: raw.value if isinstance(raw, _Raw) else None).encode()
+    data = _dumps(result).encode()
     try:
         while data:
             data = data[os.write(fd, data) :]

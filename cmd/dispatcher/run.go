@@ -64,7 +64,11 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	api := httpapi.New(httpapi.Config{Store: store, Objects: objects, Dispatcher: d, Canceler: q, Auth: auth, Pool: cfg.Pool, Metrics: tel.Metrics()})
+	accepting, err := dispatcher.CountAccepted(store)
+	if err != nil {
+		return err
+	}
+	api := httpapi.New(httpapi.Config{Store: accepting, Objects: objects, Dispatcher: d, Canceler: q, Auth: auth, Pool: cfg.Pool, Metrics: tel.Metrics()})
 	return serve(ctx, cfg, api, d)
 }
 

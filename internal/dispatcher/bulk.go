@@ -2,7 +2,11 @@ package dispatcher
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"sync"
+
+	"github.com/assay-run/assay/pkg/job"
 )
 
 // bulk turns many small calls into few large ones without ever waiting for
@@ -16,6 +20,7 @@ type bulk[In, Out any] struct {
 }
 
 type pending[In, Out any] struct {
+	ctx  context.Context // of whoever waits
 	in   []In
 	out  []Out
 	err  error
@@ -32,7 +37,7 @@ func (b *bulk[In, Out]) do(ctx context.Context, in []In) ([]Out, error) {
 	if len(in) == 0 {
 		return nil, nil
 	}
-	p := &pending[In, Out]{in: in, done: make(chan struct{})}
+	p := &pending[In, Out]{ctx: ctx, in: in, done: make(chan struct{})}
 	select {
 	case b.queue <- p:
 	case <-ctx.Done():
@@ -81,6 +86,12 @@ func (b *bulk[In, Out]) gather(first *pending[In, Out]) []*pending[In, Out] {
 }
 
 func (b *bulk[In, Out]) flush(ctx context.Context, ps []*pending[In, Out]) {
+	// Nobody waits for these any more, and they may have been said again since:
+	// after an outage, doing them too would only prolong it.
+	ps = slices.DeleteFunc(ps, func(p *pending[In, Out]) bool { return p.ctx.Err() != nil })
+	if len(ps) == 0 {
+		return
+	}
 	all := ps[0].in
 	if len(ps) > 1 {
 		all = nil
@@ -89,7 +100,7 @@ func (b *bulk[In, Out]) flush(ctx context.Context, ps []*pending[In, Out]) {
 		}
 	}
 	out, err := b.call(ctx, all)
-	if err != nil && len(ps) > 1 {
+	if len(ps) > 1 && errors.Is(err, job.ErrInvalid) {
 		// One caller's bad input must not fail the others.
 		for _, p := range ps {
 			b.flush(ctx, []*pending[In, Out]{p})

@@ -62,6 +62,7 @@ type Dispatcher struct {
 	recorder  *recorder
 	registry  *registry
 	reaper    *reaper
+	gauges    *gauges
 }
 
 // New returns a Dispatcher that does nothing until Run.
@@ -77,6 +78,7 @@ func New(cfg Config, s store.Store, q Queue) (*Dispatcher, error) {
 	d.scheduler = newScheduler(d)
 	d.recorder = newRecorder(d)
 	d.reaper = &reaper{d}
+	d.gauges = &gauges{Dispatcher: d}
 	return d, nil
 }
 
@@ -86,11 +88,11 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	if err := d.events.listen(ctx); err != nil {
 		return err
 	}
-	if err := d.registry.flush(ctx); err != nil {
+	if err := d.registry.refresh(ctx); err != nil {
 		d.log.WarnContext(ctx, "registry not read", "error", err)
 	}
 	var loops sync.WaitGroup
-	for _, loop := range []func(context.Context){d.scheduler.run, d.reaper.run, d.registry.run} {
+	for _, loop := range []func(context.Context){d.scheduler.run, d.reaper.run, d.registry.run, d.gauges.run} {
 		loops.Go(func() { loop(ctx) })
 	}
 	// The bulk loops outlive ctx: requests that were taken are still answered.

@@ -63,11 +63,7 @@ func (r *recorder) HandleClaim(ctx context.Context, req queue.ClaimRequest) (que
 // HandleHeartbeat prolongs leases and notes the worker.
 func (r *recorder) HandleHeartbeat(ctx context.Context, req queue.HeartbeatRequest) (queue.HeartbeatReply, error) {
 	if r.d.registry.seen(req.Worker) {
-		// Its slots widen the window, and people want to see it at once.
-		if err := r.d.registry.flush(ctx); err != nil {
-			r.d.log.WarnContext(ctx, "new worker not written down yet", "worker", req.Worker.ID, "error", err)
-		}
-		r.d.scheduler.wake()
+		r.d.scheduler.wake() // its slots widen the window
 	}
 	reply := queue.HeartbeatReply{TTL: job.Duration(r.ttl)}
 	beats, err := r.beats.do(ctx, req.Leases)
@@ -104,7 +100,7 @@ func (r *recorder) claim(ctx context.Context, claims []store.Claim) ([]store.Cla
 	for _, c := range claimed {
 		telemetry.Step(ctx, "claim", c.TraceParent, start)
 	}
-	r.d.scheduler.taken()
+	r.d.scheduler.took(claims)
 	return claimed, nil
 }
 
@@ -144,7 +140,7 @@ func (r *recorder) finish(ctx context.Context, fs []store.Finish) ([]store.Finis
 	}
 	r.d.metrics.finished(ctx, fs, statuses)
 	r.d.events.publish(ctx, append(ids, batchesOf(fs)...))
-	if retried {
+	if r.d.scheduler.ended(); retried {
 		r.d.scheduler.wake()
 	}
 	return statuses, nil

@@ -21,34 +21,67 @@ type registry struct {
 	store store.Registry
 	every time.Duration
 	log   *slog.Logger
+	news  chan struct{} // holds one hint: somebody should know at once
 
 	mu    sync.Mutex
-	dirty map[string]queue.WorkerInfo // reported since the last flush
-	known map[string]int              // worker → slots it was counted with
-	slots map[string]int              // pool → slots
+	dirty map[string]queue.WorkerInfo // reported since the last refresh
+	known map[string]member
 }
+
+// member is what a worker adds to its pool.
+type member struct {
+	pool string
+	size
+}
+
+// size is how many jobs a worker, or a pool, takes at once.
+type size struct{ slots, free int }
 
 func newRegistry(cfg Config, s store.Registry) *registry {
-	return &registry{store: s, every: cfg.RegistryEvery, log: cfg.Log,
-		dirty: map[string]queue.WorkerInfo{}, known: map[string]int{}, slots: map[string]int{}}
+	return &registry{store: s, every: cfg.RegistryEvery, log: cfg.Log, news: make(chan struct{}, 1),
+		dirty: map[string]queue.WorkerInfo{}, known: map[string]member{}}
 }
 
-// seen notes a heartbeat. It reports whether the worker is new or has changed
-// its size, which somebody should know at once.
-func (r *registry) seen(w queue.WorkerInfo) (news bool) {
+// seen notes a heartbeat. It reports whether the fleet has grown by it.
+func (r *registry) seen(w queue.WorkerInfo) (grown bool) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	slots, known := r.known[w.ID]
-	r.dirty[w.ID] = w
-	r.known[w.ID] = size(w.Slots, w.Draining)
-	return !known || slots != r.known[w.ID]
+	before, known := r.known[w.ID]
+	m := memberOf(w.Pool, w.Slots, w.Busy, w.Draining)
+	r.dirty[w.ID], r.known[w.ID] = w, m
+	r.mu.Unlock()
+	if !known || before.slots != m.slots {
+		select {
+		case r.news <- struct{}{}:
+		default: // one is waiting
+		}
+	}
+	return m.slots > before.slots
 }
 
-// pools returns the slots of each pool that has a worker.
-func (r *registry) pools() map[string]int {
+func memberOf(pool string, slots, busy int, draining bool) member {
+	if draining {
+		return member{pool: pool}
+	}
+	return member{pool, size{slots, max(slots-busy, 0)}}
+}
+
+// pools returns the size of each pool that has a worker.
+func (r *registry) pools() map[string]size {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return maps.Clone(r.slots)
+	pools := map[string]size{}
+	for _, m := range r.known {
+		p := pools[m.pool]
+		pools[m.pool] = size{p.slots + m.slots, p.free + m.free}
+	}
+	return pools
+}
+
+// poolOf returns the pool of a worker that has sent a heartbeat.
+func (r *registry) poolOf(worker string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.known[worker].pool
 }
 
 func (r *registry) run(ctx context.Context) {
@@ -56,54 +89,60 @@ func (r *registry) run(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		select {
+		case <-r.news:
 		case <-tick.C:
 		case <-ctx.Done():
 			return
 		}
-		if err := r.flush(ctx); err != nil && ctx.Err() == nil {
+		if err := r.refresh(ctx); err != nil && ctx.Err() == nil {
 			r.log.WarnContext(ctx, "registry not refreshed", "error", err)
 		}
 	}
 }
 
-// flush writes down who reported here and counts the whole fleet. After an error
-// the last count stands.
-func (r *registry) flush(ctx context.Context) error {
-	r.mu.Lock()
-	dirty := r.dirty
-	r.dirty = map[string]queue.WorkerInfo{}
-	r.mu.Unlock()
-	if len(dirty) > 0 {
-		ws := make([]store.Worker, 0, len(dirty))
-		for _, w := range dirty {
-			ws = append(ws, describe(w))
-		}
-		if err := r.store.PutWorkers(ctx, ws); err != nil {
-			return err
-		}
+// refresh writes down who reported here and counts the whole fleet. After an
+// error the last count stands, and who reported is written down next time.
+func (r *registry) refresh(ctx context.Context) error {
+	if err := r.writeDown(ctx); err != nil {
+		return err
 	}
 	fleet, err := r.store.Workers(ctx, workerSilence)
 	if err != nil {
 		return err
 	}
-	slots, known := map[string]int{}, map[string]int{}
+	known := make(map[string]member, len(fleet))
 	for _, w := range fleet {
-		n := size(w.Slots, w.Draining)
-		known[w.ID] = n
-		slots[w.Pool] += n
+		known[w.ID] = memberOf(w.Pool, w.Slots, w.Busy, w.Draining)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.slots, r.known = slots, known
+	for id := range r.dirty {
+		known[id] = r.known[id] // newer than what the store has
+	}
+	r.known = known
 	return nil
 }
 
-// size is what a worker adds to the window.
-func size(slots int, draining bool) int {
-	if draining {
-		return 0
+func (r *registry) writeDown(ctx context.Context) error {
+	r.mu.Lock()
+	dirty := r.dirty
+	r.dirty = map[string]queue.WorkerInfo{}
+	r.mu.Unlock()
+	if len(dirty) == 0 {
+		return nil
 	}
-	return slots
+	ws := make([]store.Worker, 0, len(dirty))
+	for _, w := range dirty {
+		ws = append(ws, describe(w))
+	}
+	err := r.store.PutWorkers(ctx, ws)
+	if err != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		maps.Copy(dirty, r.dirty)
+		r.dirty = dirty
+	}
+	return err
 }
 
 func describe(w queue.WorkerInfo) store.Worker {

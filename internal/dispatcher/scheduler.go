@@ -10,86 +10,143 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// publishTries is how often a publish that failed is said again at once; after
-// that the reaper does it.
-const publishTries = 3
+const (
+	// publishTries is how often a publish that failed is said again at once; after
+	// that the reaper does it.
+	publishTries = 3
+	// ahead is for how long the window keeps workers busy at their present pace:
+	// longer than a look takes, even on a busy machine.
+	ahead = 250 * time.Millisecond
+)
 
 // scheduler hands queued jobs to the queue through a window: no more are
 // dispatched ahead of the workers than keep them busy, so that priority,
 // fairness and cancel are decided as late as possible.
+//
+// It looks when something was queued; when workers claimed jobs, if the window
+// had no room for all; and every second, for what others have queued.
 type scheduler struct {
 	store     store.Scheduler
 	publisher Queue
 	registry  *registry
+	pace      *pace
 	metrics   *metrics
 	log       *slog.Logger
 	every     time.Duration
 	minWindow int
 
-	work chan struct{} // holds one hint
-	more atomic.Bool   // the last look filled a window: there may be more
+	hint    chan struct{} // holds one
+	more    atomic.Bool   // jobs may be queued that a window had no room for
+	claimed atomic.Bool   // windows got room since the last look
+	capped  atomic.Bool   // jobs are queued that had room: a tenant runs all it may
 }
 
 func newScheduler(d *Dispatcher) *scheduler {
 	return &scheduler{
-		store: d.store, publisher: d.queue, registry: d.registry, metrics: d.metrics, log: d.log,
-		every: d.cfg.ScheduleEvery, minWindow: d.cfg.MinWindow, work: make(chan struct{}, 1),
+		store: d.store, publisher: d.queue, registry: d.registry, pace: newPace(), metrics: d.metrics, log: d.log,
+		every: d.cfg.ScheduleEvery, minWindow: d.cfg.MinWindow, hint: make(chan struct{}, 1),
 	}
 }
 
 // wake says that something was queued.
 func (s *scheduler) wake() {
-	select {
-	case s.work <- struct{}{}:
-	default:
+	s.more.Store(true)
+	s.look()
+}
+
+// took says that workers claimed jobs, so that windows have room again. It costs
+// nothing unless there is more to dispatch.
+func (s *scheduler) took(cs []store.Claim) {
+	s.pace.add(cs, s.registry.poolOf)
+	s.claimed.Store(true)
+	if s.more.Load() {
+		s.look()
 	}
 }
 
-// taken says that workers claimed jobs, so that a window has room again. It
-// costs nothing unless there was more to dispatch.
-func (s *scheduler) taken() {
-	if s.more.Load() {
-		s.wake()
+// ended says that jobs came to an end, so that a tenant may run more.
+func (s *scheduler) ended() {
+	if s.capped.Load() {
+		s.look()
+	}
+}
+
+func (s *scheduler) look() {
+	select {
+	case s.hint <- struct{}{}:
+	default: // one is waiting
 	}
 }
 
 func (s *scheduler) run(ctx context.Context) {
 	tick := time.NewTicker(s.every)
 	defer tick.Stop()
+	// A look that has begun is ended: what it dispatched should be published.
+	whole := context.WithoutCancel(ctx)
 	for {
 		select {
-		case <-s.work:
+		case <-s.hint:
 		case <-tick.C:
 		case <-ctx.Done():
 			return
 		}
-		s.look(ctx)
+		s.fillAll(whole)
 	}
 }
 
-// look fills the window of every pool that has workers.
-func (s *scheduler) look(ctx context.Context) {
-	more := false
-	for pool, slots := range s.registry.pools() {
-		window := max(s.minWindow, 2*slots)
-		start := time.Now()
-		ds, err := s.store.Schedule(ctx, pool, window)
+// fillAll fills the window of every pool that has workers.
+func (s *scheduler) fillAll(ctx context.Context) {
+	room := s.claimed.Swap(false)
+	n := 0
+	for pool, size := range s.registry.pools() {
+		filled, err := s.fill(ctx, pool, s.window(pool, size))
 		if err != nil {
-			if ctx.Err() == nil {
-				s.log.WarnContext(ctx, "schedule failed", "pool", pool, "error", err)
-			}
-			continue
+			s.log.WarnContext(ctx, "schedule failed", "pool", pool, "error", err)
+			return // whatever there was is still there: the next look finds it
 		}
-		// Fewer than asked for could also mean that the window was nearly full.
-		more = more || len(ds) > 0
-		if err := s.publish(ctx, ds); err != nil && ctx.Err() == nil {
-			s.log.WarnContext(ctx, "publish failed; the reaper says it again", "jobs", len(ds), "error", err)
-		}
-		for _, d := range ds {
-			telemetry.Step(ctx, "dispatch", d.TraceParent, start)
-		}
+		n += filled
 	}
-	s.more.Store(more)
+	switch {
+	case n > 0:
+		s.more.Store(true) // perhaps not, but who knows
+		s.capped.Store(false)
+	case room:
+		s.settle(ctx)
+	}
+}
+
+// window is how many jobs of a pool may be dispatched and not claimed: two for
+// each free slot, and what the workers will take in the near future. Where jobs
+// are long and all slots taken, that is next to nothing.
+func (s *scheduler) window(pool string, z size) int {
+	return max(s.minWindow, 2*z.free+int(s.pace.of(pool)*ahead.Seconds()))
+}
+
+func (s *scheduler) fill(ctx context.Context, pool string, window int) (int, error) {
+	start := time.Now()
+	ds, err := s.store.Schedule(ctx, pool, window)
+	if err != nil {
+		return 0, err
+	}
+	for _, d := range ds {
+		telemetry.Step(ctx, "dispatch", d.TraceParent, start)
+	}
+	if err := s.publish(ctx, ds); err != nil {
+		s.log.WarnContext(ctx, "publish failed; the reaper says it again", "jobs", len(ds), "error", err)
+	}
+	return len(ds), nil
+}
+
+// settle is called when there was room and nothing came of it: either the queue
+// is empty, and claims need not be followed by a look, or what is in it may not
+// run now. More is cleared first, so that a wake in between is not lost.
+func (s *scheduler) settle(ctx context.Context) {
+	s.more.Store(false)
+	stats, err := s.store.Stats(ctx)
+	if err != nil || stats.Queued > 0 {
+		s.more.Store(true)
+	}
+	s.capped.Store(err == nil && stats.Queued > 0)
 }
 
 // publish puts dispatched jobs onto the queue.

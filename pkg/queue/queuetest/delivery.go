@@ -227,7 +227,7 @@ func testFetchCanceled(t *testing.T, start starter) {
 	}
 }
 
-// recover fetches one message although the backend may be away for a moment.
+// takeSoon fetches one message although the backend may be away for a moment.
 func takeSoon(t *testing.T, c queue.Consumer) queue.Message {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patient)

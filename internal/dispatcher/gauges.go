@@ -1,0 +1,85 @@
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// gauges are what the fleet looks like now: for dashboards, and for whatever
+// decides how many workers there should be. Every dispatcher reports the same
+// numbers, so take the maximum and not the sum.
+type gauges struct {
+	*Dispatcher
+	last atomic.Pointer[store.Stats]
+}
+
+// run counts now and then until ctx ends. Counting is done here and not when
+// somebody looks, so that no number of dashboards burdens the database.
+func (g *gauges) run(ctx context.Context) {
+	unregister, err := g.register()
+	if err != nil {
+		g.log.WarnContext(ctx, "gauges not registered", "error", err)
+		return
+	}
+	defer unregister()
+	tick := time.NewTicker(g.cfg.RegistryEvery)
+	defer tick.Stop()
+	for {
+		stats, err := g.store.Stats(ctx)
+		if err == nil {
+			g.last.Store(&stats)
+		} else if ctx.Err() == nil {
+			g.log.WarnContext(ctx, "live jobs not counted", "error", err)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (g *gauges) register() (unregister func(), err error) {
+	meter := otel.Meter(scope)
+	jobs, err1 := meter.Int64ObservableGauge("assay_jobs", metric.WithDescription("Live jobs, by pool and state."))
+	oldest, err2 := meter.Float64ObservableGauge("assay_oldest_queued_seconds", metric.WithDescription("How long the oldest queued job of a pool has waited."))
+	slots, err3 := meter.Int64ObservableGauge("assay_slots", metric.WithDescription("Slots of the workers of a pool, by whether they are free."))
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return nil, err
+	}
+	r, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		g.observe(o, jobs, oldest, slots)
+		return nil
+	}, jobs, oldest, slots)
+	if err != nil {
+		return nil, err
+	}
+	return func() { _ = r.Unregister() }, nil
+}
+
+func (g *gauges) observe(o metric.Observer, jobs metric.Int64Observable, oldest metric.Float64Observable, slots metric.Int64Observable) {
+	at := func(pool string, more ...attribute.KeyValue) metric.MeasurementOption {
+		return metric.WithAttributes(append(more, attribute.String("pool", pool))...)
+	}
+	if stats := g.last.Load(); stats != nil {
+		for pool, s := range stats.Pools {
+			for state, n := range map[job.State]int64{job.Queued: s.Queued, job.Dispatched: s.Dispatched, job.Running: s.Running} {
+				o.ObserveInt64(jobs, n, at(pool, attribute.String("state", string(state))))
+			}
+			o.ObserveFloat64(oldest, s.OldestQueued.Seconds(), at(pool))
+		}
+	}
+	for pool, z := range g.registry.pools() {
+		o.ObserveInt64(slots, int64(z.free), at(pool, attribute.String("use", "free")))
+		o.ObserveInt64(slots, int64(z.slots-z.free), at(pool, attribute.String("use", "busy")))
+	}
+}

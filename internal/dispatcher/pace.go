@@ -1,0 +1,61 @@
+package dispatcher
+
+import (
+	"sync"
+	"time"
+
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// paceEvery is the time over which the pace is measured.
+const paceEvery = 500 * time.Millisecond
+
+// pace measures how many jobs a second the workers of each pool take from here.
+// With several dispatchers each sees its share, and the shares of the window add
+// up.
+type pace struct {
+	mu     sync.Mutex
+	since  time.Time
+	counts map[string]int     // since then
+	rates  map[string]float64 // before that
+}
+
+func newPace() *pace {
+	return &pace{since: time.Now(), counts: map[string]int{}, rates: map[string]float64{}}
+}
+
+// add counts claims by the pools of their workers.
+func (p *pace) add(cs []store.Claim, poolOf func(worker string) string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.roll()
+	for i := 0; i < len(cs); {
+		first := i // the claims of a worker come together
+		for i < len(cs) && cs[i].Worker == cs[first].Worker {
+			i++
+		}
+		p.counts[poolOf(cs[first].Worker)] += i - first
+	}
+}
+
+// of returns jobs a second: the higher of before and now, so that a pool that
+// wakes up is not held back.
+func (p *pace) of(pool string) float64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.roll()
+	return max(p.rates[pool], float64(p.counts[pool])/paceEvery.Seconds())
+}
+
+func (p *pace) roll() {
+	elapsed := time.Since(p.since)
+	if elapsed < paceEvery {
+		return
+	}
+	clear(p.rates)
+	for pool, n := range p.counts {
+		p.rates[pool] = float64(n) / elapsed.Seconds()
+	}
+	clear(p.counts)
+	p.since = time.Now()
+}

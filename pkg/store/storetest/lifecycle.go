@@ -271,6 +271,24 @@ func testFinish(t *testing.T, open Open) {
 			t.Errorf("statuses %v, want %v", got, want)
 		}
 	})
+	t.Run("a stale lease changes nothing of the new attempt", func(t *testing.T) {
+		f := f.with(t)
+		j := newJob("x")
+		old := f.running(j)
+		f.must(f.Release(ctx, []store.Release{{LeaseRef: old, Reason: job.ReasonLost}}))
+		l := leaseOf(f.run()[0])
+		if got := f.finish(old, job.Succeeded); got != store.Fenced {
+			t.Errorf("the old attempt's finish is %s", got)
+		}
+		f.must(f.Release(ctx, []store.Release{{LeaseRef: old, Reason: job.ReasonLost}}))
+		if lost, _, err := f.Heartbeat(ctx, ttl, []store.LeaseRef{old}); err != nil || len(lost) != 1 {
+			t.Errorf("its heartbeat: lost %v, %v", lost, err)
+		}
+		f.wantState(j.ID, job.Running)
+		if got := f.finish(l, job.Failed); got != store.Recorded || f.result(j.ID).Outcome != job.Failed {
+			t.Errorf("the new attempt's finish is %s", got)
+		}
+	})
 	t.Run("every outcome", func(t *testing.T) {
 		f := f.with(t)
 		for _, o := range job.Outcomes {

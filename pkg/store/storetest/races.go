@@ -22,10 +22,13 @@ func testCursor(t *testing.T, open Open) {
 	rand.Shuffle(len(leases), func(i, j int) { leases[i], leases[j] = leases[j], leases[i] })
 
 	var wg sync.WaitGroup
+	var writing atomic.Int64
+	writing.Store(writers)
 	per := len(leases) / writers
 	for w := range writers {
 		mine := leases[w*per : (w+1)*per]
 		wg.Go(func() {
+			defer writing.Add(-1)
 			for len(mine) > 0 {
 				k := min(1+rand.IntN(9), len(mine))
 				var fs []store.Finish
@@ -43,7 +46,8 @@ func testCursor(t *testing.T, open Open) {
 	var order [2][]job.ID
 	for r := range order {
 		wg.Go(func() {
-			for after := store.Cursor(0); len(order[r]) < n; {
+			for after := store.Cursor(0); ; {
+				last := writing.Load() == 0
 				raws, next, err := f.Results(t.Context(), tenant, batch, after, 1+rand.IntN(40))
 				if err != nil {
 					t.Error(err)
@@ -56,13 +60,16 @@ func testCursor(t *testing.T, open Open) {
 					t.Errorf("cursor went from %d to %d over %d results", after, next, len(raws))
 				}
 				after = next
-				if t.Failed() {
+				if len(raws) == 0 && last {
 					return
 				}
 			}
 		})
 	}
 	wg.Wait()
+	if len(order[0]) != n || len(order[1]) != n {
+		t.Fatalf("the readers saw %d and %d results of %d", len(order[0]), len(order[1]), n)
+	}
 	seen := map[job.ID]bool{}
 	for i, id := range order[0] {
 		if seen[id] || order[1][i] != id {

@@ -1,0 +1,390 @@
+CREATE FUNCTION public.assay_partitions(first date, days integer) RETURNS integer
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+    parent text;
+    key    text;
+    part   text;
+    day    date;
+    lo     uuid;
+    hi     uuid;
+    taken  boolean;
+    made   integer := 0;
+BEGIN
+    FOR i IN 0 .. days - 1 LOOP
+        day := first + i;
+        lo := (lpad(to_hex((extract(epoch FROM day::timestamp) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid;
+        hi := (lpad(to_hex((extract(epoch FROM (day + 1)::timestamp) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid;
+        FOREACH parent IN ARRAY ARRAY['jobs', 'specs', 'attempts', 'results'] LOOP
+            part := parent || to_char(day, '_YYYYMMDD');
+            key := CASE parent WHEN 'attempts' THEN 'job_id' ELSE 'id' END;
+            CONTINUE WHEN to_regclass(part) IS NOT NULL;
+            EXECUTE format('SELECT EXISTS (SELECT FROM %I WHERE %I >= $1 AND %2$I < $2)', parent || '_default', key)
+                INTO taken USING lo, hi;
+            CONTINUE WHEN taken;
+            EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING STORAGE)', part, parent);
+            PERFORM assay_tune(parent, part);
+            EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', parent, part, lo, hi);
+            made := made + 1;
+        END LOOP;
+    END LOOP;
+    RETURN made;
+END $_$;
+
+CREATE FUNCTION public.assay_tune(parent text, part text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF parent = 'jobs' THEN
+        EXECUTE format('ALTER TABLE %I SET (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.02,
+            autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_cost_delay = 0,
+            autovacuum_vacuum_insert_scale_factor = 0.5, autovacuum_analyze_scale_factor = 0.2)', part);
+    END IF;
+END $$;
+
+CREATE TABLE public.attempts (
+    job_id uuid NOT NULL,
+    lease bigint NOT NULL,
+    worker text NOT NULL,
+    outcome text COLLATE pg_catalog."C",
+    reason text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C",
+    message text DEFAULT ''::text NOT NULL,
+    started_at timestamp with time zone NOT NULL,
+    ended_at timestamp with time zone DEFAULT now() NOT NULL,
+    body text,
+    CONSTRAINT attempts_lease_check CHECK ((lease > 0)),
+    CONSTRAINT attempts_outcome CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'failed'::text, 'exception'::text, 'timed_out'::text, 'out_of_memory'::text, 'output_limit'::text, 'disk_limit'::text, 'process_limit'::text, 'signaled'::text, 'policy_violation'::text, 'canceled'::text, 'expired'::text, 'lost'::text]))),
+    CONSTRAINT attempts_reason CHECK ((reason = ANY (ARRAY[''::text, 'lost'::text, 'drained'::text, 'preempted'::text, 'infra'::text]))),
+    CONSTRAINT attempts_why CHECK (((outcome IS NULL) = (reason <> ''::text)))
+)
+PARTITION BY RANGE (job_id);
+
+CREATE TABLE public.attempts_default (
+    job_id uuid NOT NULL,
+    lease bigint NOT NULL,
+    worker text NOT NULL,
+    outcome text COLLATE pg_catalog."C",
+    reason text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C",
+    message text DEFAULT ''::text NOT NULL,
+    started_at timestamp with time zone NOT NULL,
+    ended_at timestamp with time zone DEFAULT now() NOT NULL,
+    body text,
+    CONSTRAINT attempts_lease_check CHECK ((lease > 0)),
+    CONSTRAINT attempts_outcome CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'failed'::text, 'exception'::text, 'timed_out'::text, 'out_of_memory'::text, 'output_limit'::text, 'disk_limit'::text, 'process_limit'::text, 'signaled'::text, 'policy_violation'::text, 'canceled'::text, 'expired'::text, 'lost'::text]))),
+    CONSTRAINT attempts_reason CHECK ((reason = ANY (ARRAY[''::text, 'lost'::text, 'drained'::text, 'preempted'::text, 'infra'::text]))),
+    CONSTRAINT attempts_why CHECK (((outcome IS NULL) = (reason <> ''::text)))
+);
+
+CREATE TABLE public.batch_counts (
+    batch_id uuid NOT NULL,
+    total bigint NOT NULL,
+    recorded bigint DEFAULT 0 NOT NULL,
+    succeeded bigint DEFAULT 0 NOT NULL,
+    failed bigint DEFAULT 0 NOT NULL,
+    exception bigint DEFAULT 0 NOT NULL,
+    timed_out bigint DEFAULT 0 NOT NULL,
+    out_of_memory bigint DEFAULT 0 NOT NULL,
+    output_limit bigint DEFAULT 0 NOT NULL,
+    disk_limit bigint DEFAULT 0 NOT NULL,
+    process_limit bigint DEFAULT 0 NOT NULL,
+    signaled bigint DEFAULT 0 NOT NULL,
+    policy_violation bigint DEFAULT 0 NOT NULL,
+    canceled bigint DEFAULT 0 NOT NULL,
+    expired bigint DEFAULT 0 NOT NULL,
+    lost bigint DEFAULT 0 NOT NULL,
+    ended_at timestamp with time zone,
+    CONSTRAINT batch_counts_bounded CHECK ((recorded <= total)),
+    CONSTRAINT batch_counts_ended CHECK (((recorded = total) = (ended_at IS NOT NULL))),
+    CONSTRAINT batch_counts_reconcile CHECK ((recorded = ((((((((((((succeeded + failed) + exception) + timed_out) + out_of_memory) + output_limit) + disk_limit) + process_limit) + signaled) + policy_violation) + canceled) + expired) + lost)))
+)
+WITH (fillfactor='40', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='2000');
+
+CREATE TABLE public.batches (
+    id uuid NOT NULL,
+    tenant_id integer NOT NULL,
+    name text DEFAULT ''::text NOT NULL,
+    labels text,
+    traceparent text DEFAULT ''::text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    appended_at timestamp with time zone DEFAULT now() NOT NULL,
+    appended bigint DEFAULT 0 NOT NULL,
+    sealed_at timestamp with time zone,
+    dropped_at timestamp with time zone,
+    cancel_requested boolean DEFAULT false NOT NULL,
+    CONSTRAINT batches_sealed_or_dropped CHECK (((sealed_at IS NULL) OR (dropped_at IS NULL)))
+);
+
+CREATE TABLE public.idempotency_keys (
+    tenant_id integer NOT NULL,
+    key text NOT NULL COLLATE pg_catalog."C",
+    hash text NOT NULL,
+    made uuid NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+CREATE TABLE public.jobs (
+    id uuid NOT NULL,
+    batch_id uuid DEFAULT '00000000-0000-0000-0000-000000000000'::uuid NOT NULL,
+    tenant_id integer NOT NULL,
+    priority integer DEFAULT 0 NOT NULL,
+    dispatch_gen integer DEFAULT 0 NOT NULL,
+    lease bigint DEFAULT 0 NOT NULL,
+    tries integer DEFAULT 0 NOT NULL,
+    max_attempts integer DEFAULT 1 NOT NULL,
+    losses integer DEFAULT 0 NOT NULL,
+    earlier integer DEFAULT 0 NOT NULL,
+    cancel_requested boolean DEFAULT false NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    expires_at timestamp with time zone,
+    dispatched_at timestamp with time zone,
+    published_at timestamp with time zone,
+    started_at timestamp with time zone,
+    lease_until timestamp with time zone,
+    ended_at timestamp with time zone,
+    pool text NOT NULL COLLATE pg_catalog."C",
+    state text DEFAULT 'queued'::text NOT NULL COLLATE pg_catalog."C",
+    outcome text COLLATE pg_catalog."C",
+    worker text,
+    retry_on text,
+    traceparent text,
+    identity text DEFAULT ''::text NOT NULL,
+    CONSTRAINT jobs_dispatched CHECK (((state <> 'dispatched'::text) OR ((dispatch_gen > 0) AND (dispatched_at IS NOT NULL) AND (published_at IS NOT NULL)))),
+    CONSTRAINT jobs_ended CHECK ((((state = ANY (ARRAY['finished'::text, 'canceled'::text])) = (ended_at IS NOT NULL)) AND ((ended_at IS NULL) = (outcome IS NULL)) AND ((state = 'canceled'::text) = (NOT (outcome IS DISTINCT FROM 'canceled'::text))))),
+    CONSTRAINT jobs_max_attempts_check CHECK ((max_attempts > 0)),
+    CONSTRAINT jobs_outcome CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'failed'::text, 'exception'::text, 'timed_out'::text, 'out_of_memory'::text, 'output_limit'::text, 'disk_limit'::text, 'process_limit'::text, 'signaled'::text, 'policy_violation'::text, 'canceled'::text, 'expired'::text, 'lost'::text]))),
+    CONSTRAINT jobs_running CHECK ((((state = 'running'::text) = (lease_until IS NOT NULL)) AND ((state <> 'running'::text) OR ((lease > 0) AND (worker IS NOT NULL) AND (started_at IS NOT NULL))))),
+    CONSTRAINT jobs_state CHECK ((state = ANY (ARRAY['queued'::text, 'dispatched'::text, 'running'::text, 'finished'::text, 'canceled'::text])))
+)
+PARTITION BY RANGE (id);
+
+CREATE TABLE public.jobs_default (
+    id uuid NOT NULL,
+    batch_id uuid DEFAULT '00000000-0000-0000-0000-000000000000'::uuid NOT NULL,
+    tenant_id integer NOT NULL,
+    priority integer DEFAULT 0 NOT NULL,
+    dispatch_gen integer DEFAULT 0 NOT NULL,
+    lease bigint DEFAULT 0 NOT NULL,
+    tries integer DEFAULT 0 NOT NULL,
+    max_attempts integer DEFAULT 1 NOT NULL,
+    losses integer DEFAULT 0 NOT NULL,
+    earlier integer DEFAULT 0 NOT NULL,
+    cancel_requested boolean DEFAULT false NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    expires_at timestamp with time zone,
+    dispatched_at timestamp with time zone,
+    published_at timestamp with time zone,
+    started_at timestamp with time zone,
+    lease_until timestamp with time zone,
+    ended_at timestamp with time zone,
+    pool text NOT NULL COLLATE pg_catalog."C",
+    state text DEFAULT 'queued'::text NOT NULL COLLATE pg_catalog."C",
+    outcome text COLLATE pg_catalog."C",
+    worker text,
+    retry_on text,
+    traceparent text,
+    identity text DEFAULT ''::text NOT NULL,
+    CONSTRAINT jobs_dispatched CHECK (((state <> 'dispatched'::text) OR ((dispatch_gen > 0) AND (dispatched_at IS NOT NULL) AND (published_at IS NOT NULL)))),
+    CONSTRAINT jobs_ended CHECK ((((state = ANY (ARRAY['finished'::text, 'canceled'::text])) = (ended_at IS NOT NULL)) AND ((ended_at IS NULL) = (outcome IS NULL)) AND ((state = 'canceled'::text) = (NOT (outcome IS DISTINCT FROM 'canceled'::text))))),
+    CONSTRAINT jobs_max_attempts_check CHECK ((max_attempts > 0)),
+    CONSTRAINT jobs_outcome CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'failed'::text, 'exception'::text, 'timed_out'::text, 'out_of_memory'::text, 'output_limit'::text, 'disk_limit'::text, 'process_limit'::text, 'signaled'::text, 'policy_violation'::text, 'canceled'::text, 'expired'::text, 'lost'::text]))),
+    CONSTRAINT jobs_running CHECK ((((state = 'running'::text) = (lease_until IS NOT NULL)) AND ((state <> 'running'::text) OR ((lease > 0) AND (worker IS NOT NULL) AND (started_at IS NOT NULL))))),
+    CONSTRAINT jobs_state CHECK ((state = ANY (ARRAY['queued'::text, 'dispatched'::text, 'running'::text, 'finished'::text, 'canceled'::text])))
+)
+WITH (fillfactor='90', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='20000', autovacuum_vacuum_cost_delay='0', autovacuum_vacuum_insert_scale_factor='0.5', autovacuum_analyze_scale_factor='0.2');
+
+CREATE SEQUENCE public.leases
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE TABLE public.policies (
+    tenant_id integer NOT NULL,
+    name text NOT NULL COLLATE pg_catalog."C",
+    version integer NOT NULL,
+    policy text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT policies_version_check CHECK ((version > 0))
+);
+
+CREATE TABLE public.results (
+    id uuid NOT NULL,
+    batch_id uuid NOT NULL,
+    seq bigint NOT NULL,
+    lease bigint NOT NULL,
+    tenant_id integer NOT NULL,
+    recorded_at timestamp with time zone DEFAULT now() NOT NULL,
+    outcome text NOT NULL COLLATE pg_catalog."C",
+    reason text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C",
+    worker text,
+    identity text NOT NULL,
+    attempts text,
+    body text NOT NULL,
+    CONSTRAINT results_outcome CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'failed'::text, 'exception'::text, 'timed_out'::text, 'out_of_memory'::text, 'output_limit'::text, 'disk_limit'::text, 'process_limit'::text, 'signaled'::text, 'policy_violation'::text, 'canceled'::text, 'expired'::text, 'lost'::text]))),
+    CONSTRAINT results_reason CHECK ((reason = ANY (ARRAY[''::text, 'lost'::text, 'drained'::text, 'preempted'::text, 'infra'::text])))
+)
+PARTITION BY RANGE (id);
+
+CREATE TABLE public.results_default (
+    id uuid NOT NULL,
+    batch_id uuid NOT NULL,
+    seq bigint NOT NULL,
+    lease bigint NOT NULL,
+    tenant_id integer NOT NULL,
+    recorded_at timestamp with time zone DEFAULT now() NOT NULL,
+    outcome text NOT NULL COLLATE pg_catalog."C",
+    reason text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C",
+    worker text,
+    identity text NOT NULL,
+    attempts text,
+    body text NOT NULL,
+    CONSTRAINT results_outcome CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'failed'::text, 'exception'::text, 'timed_out'::text, 'out_of_memory'::text, 'output_limit'::text, 'disk_limit'::text, 'process_limit'::text, 'signaled'::text, 'policy_violation'::text, 'canceled'::text, 'expired'::text, 'lost'::text]))),
+    CONSTRAINT results_reason CHECK ((reason = ANY (ARRAY[''::text, 'lost'::text, 'drained'::text, 'preempted'::text, 'infra'::text])))
+);
+
+CREATE TABLE public.specs (
+    id uuid NOT NULL,
+    spec text NOT NULL
+)
+PARTITION BY RANGE (id);
+
+CREATE TABLE public.specs_default (
+    id uuid NOT NULL,
+    spec text NOT NULL
+);
+
+CREATE TABLE public.tenants (
+    id integer NOT NULL,
+    name text NOT NULL COLLATE pg_catalog."C",
+    weight double precision DEFAULT 1 NOT NULL,
+    max_running integer,
+    ceiling text,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT tenants_max_running_check CHECK ((max_running > 0)),
+    CONSTRAINT tenants_weight_check CHECK ((weight > (0)::double precision))
+);
+
+ALTER TABLE public.tenants ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.tenants_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.workers (
+    id text NOT NULL COLLATE pg_catalog."C",
+    pool text NOT NULL COLLATE pg_catalog."C",
+    version text NOT NULL,
+    slots integer NOT NULL,
+    busy integer NOT NULL,
+    draining boolean NOT NULL,
+    started_at timestamp with time zone NOT NULL,
+    seen_at timestamp with time zone NOT NULL,
+    host text
+)
+WITH (fillfactor='50');
+
+ALTER TABLE ONLY public.attempts ATTACH PARTITION public.attempts_default DEFAULT;
+
+ALTER TABLE ONLY public.jobs ATTACH PARTITION public.jobs_default DEFAULT;
+
+ALTER TABLE ONLY public.results ATTACH PARTITION public.results_default DEFAULT;
+
+ALTER TABLE ONLY public.specs ATTACH PARTITION public.specs_default DEFAULT;
+
+ALTER TABLE ONLY public.attempts
+    ADD CONSTRAINT attempts_pkey PRIMARY KEY (job_id, lease);
+
+ALTER TABLE ONLY public.attempts_default
+    ADD CONSTRAINT attempts_default_pkey PRIMARY KEY (job_id, lease);
+
+ALTER TABLE ONLY public.batch_counts
+    ADD CONSTRAINT batch_counts_pkey PRIMARY KEY (batch_id);
+
+ALTER TABLE ONLY public.batches
+    ADD CONSTRAINT batches_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.idempotency_keys
+    ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (tenant_id, key);
+
+ALTER TABLE ONLY public.jobs
+    ADD CONSTRAINT jobs_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.jobs_default
+    ADD CONSTRAINT jobs_default_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.policies
+    ADD CONSTRAINT policies_pkey PRIMARY KEY (tenant_id, name, version);
+
+ALTER TABLE ONLY public.results
+    ADD CONSTRAINT results_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.results_default
+    ADD CONSTRAINT results_default_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.specs
+    ADD CONSTRAINT specs_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.specs_default
+    ADD CONSTRAINT specs_default_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.tenants
+    ADD CONSTRAINT tenants_name_key UNIQUE (name);
+
+ALTER TABLE ONLY public.tenants
+    ADD CONSTRAINT tenants_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.workers
+    ADD CONSTRAINT workers_pkey PRIMARY KEY (id);
+
+CREATE INDEX batch_counts_live ON public.batch_counts USING btree (batch_id) WHERE (ended_at IS NULL);
+
+CREATE INDEX batches_by_tenant ON public.batches USING btree (tenant_id, id) WHERE (sealed_at IS NOT NULL);
+
+CREATE INDEX batches_open ON public.batches USING btree (id) WHERE (sealed_at IS NULL);
+
+CREATE INDEX idempotency_keys_age ON public.idempotency_keys USING btree (created_at);
+
+CREATE INDEX jobs_expiring ON ONLY public.jobs USING btree (expires_at) WHERE ((expires_at IS NOT NULL) AND (state = ANY (ARRAY['queued'::text, 'dispatched'::text])));
+
+CREATE INDEX jobs_default_expires_at_idx ON public.jobs_default USING btree (expires_at) WHERE ((expires_at IS NOT NULL) AND (state = ANY (ARRAY['queued'::text, 'dispatched'::text])));
+
+CREATE INDEX jobs_queued ON ONLY public.jobs USING btree (pool, tenant_id, batch_id, priority, id) WHERE (state = 'queued'::text);
+
+CREATE INDEX jobs_default_pool_tenant_id_batch_id_priority_id_idx ON public.jobs_default USING btree (pool, tenant_id, batch_id, priority, id) WHERE (state = 'queued'::text);
+
+CREATE INDEX jobs_dispatched ON ONLY public.jobs USING btree (tenant_id, batch_id) WHERE (state = 'dispatched'::text);
+
+CREATE INDEX jobs_default_tenant_id_batch_id_idx ON public.jobs_default USING btree (tenant_id, batch_id) WHERE (state = 'dispatched'::text);
+
+CREATE INDEX jobs_running ON ONLY public.jobs USING btree (tenant_id, batch_id) WHERE (state = 'running'::text);
+
+CREATE INDEX jobs_default_tenant_id_batch_id_idx1 ON public.jobs_default USING btree (tenant_id, batch_id) WHERE (state = 'running'::text);
+
+CREATE INDEX results_by_batch ON ONLY public.results USING btree (batch_id, seq) WHERE (seq > 0);
+
+CREATE INDEX results_default_batch_id_seq_idx ON public.results_default USING btree (batch_id, seq) WHERE (seq > 0);
+
+ALTER INDEX public.attempts_pkey ATTACH PARTITION public.attempts_default_pkey;
+
+ALTER INDEX public.jobs_expiring ATTACH PARTITION public.jobs_default_expires_at_idx;
+
+ALTER INDEX public.jobs_pkey ATTACH PARTITION public.jobs_default_pkey;
+
+ALTER INDEX public.jobs_queued ATTACH PARTITION public.jobs_default_pool_tenant_id_batch_id_priority_id_idx;
+
+ALTER INDEX public.jobs_dispatched ATTACH PARTITION public.jobs_default_tenant_id_batch_id_idx;
+
+ALTER INDEX public.jobs_running ATTACH PARTITION public.jobs_default_tenant_id_batch_id_idx1;
+
+ALTER INDEX public.results_by_batch ATTACH PARTITION public.results_default_batch_id_seq_idx;
+
+ALTER INDEX public.results_pkey ATTACH PARTITION public.results_default_pkey;
+
+ALTER INDEX public.specs_pkey ATTACH PARTITION public.specs_default_pkey;
+
+ALTER TABLE ONLY public.policies
+    ADD CONSTRAINT policies_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES public.tenants(id);

@@ -1,0 +1,230 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"flag"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+	"github.com/pressly/goose/v3"
+
+	"github.com/assay-run/assay/internal/testenv"
+	"github.com/assay-run/assay/migrations"
+	"github.com/assay-run/assay/pkg/job"
+)
+
+var update = flag.Bool("update", false, "rewrite migrations/schema.sql")
+
+const schemaFile = "../../../migrations/schema.sql"
+
+// TestSchemaFile keeps the file that people read equal to what the migrations
+// make. Run with -update after a new migration.
+func TestSchemaFile(t *testing.T) {
+	t.Parallel()
+	dsn := testenv.Postgres(t)
+	migrateUp(t, dsn)
+	got := dumpSchema(t, dsn)
+	if *update {
+		if err := os.WriteFile(schemaFile, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(schemaFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("migrations/schema.sql is not current; run go test ./pkg/store/postgres -run SchemaFile -update\n(-file +migrations):\n%s", diff)
+	}
+}
+
+// TestMigrations goes up, all the way down, and up again.
+func TestMigrations(t *testing.T) {
+	t.Parallel()
+	dsn := testenv.Postgres(t)
+	migrateUp(t, dsn)
+	first := dumpSchema(t, dsn)
+	if err := Migrate(t.Context(), dsn); err != nil { // partitions must not be in the way
+		t.Fatal(err)
+	}
+	if err := migrateDownTo(t.Context(), dsn, 0); err != nil {
+		t.Fatal(err)
+	}
+	if left := dumpSchema(t, dsn); strings.Contains(left, "CREATE") {
+		t.Errorf("left after the way down:\n%s", left)
+	}
+	migrateUp(t, dsn)
+	if diff := cmp.Diff(first, dumpSchema(t, dsn)); diff != "" {
+		t.Errorf("up after down (-first +second):\n%s", diff)
+	}
+}
+
+func TestMigrateAtOnce(t *testing.T) {
+	t.Parallel()
+	dsn := testenv.Postgres(t)
+	errs := make(chan error, 4)
+	for range cap(errs) {
+		go func() { errs <- Migrate(t.Context(), dsn) }()
+	}
+	for range cap(errs) {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestMigrationsComeInPairs(t *testing.T) {
+	t.Parallel()
+	onDisk, err := filepath.Glob("../../../migrations/[0-9]*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ms, err := readMigrations(migrations.Files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(ms) == 0 || len(onDisk) != 2*len(ms) {
+		t.Errorf("%d files make %d migrations", len(onDisk), len(ms))
+	}
+	for i, m := range ms {
+		if m.Version != int64(i+1) {
+			t.Errorf("migration %d is number %d", i+1, m.Version)
+		}
+	}
+	if _, err := readMigrations(onlyUp{migrations.Files}); err == nil {
+		t.Error("half a pair was accepted")
+	}
+}
+
+// onlyUp hides the way down.
+type onlyUp struct{ fs.FS }
+
+func (f onlyUp) Open(name string) (fs.File, error) {
+	if strings.HasSuffix(name, ".down.sql") {
+		return nil, fs.ErrNotExist
+	}
+	return f.FS.Open(name)
+}
+
+// TestChecks compares what the schema allows with package job.
+func TestChecks(t *testing.T) {
+	t.Parallel()
+	s := openTest(t, Config{})
+	var outcomes []string
+	for _, o := range job.Outcomes {
+		outcomes = append(outcomes, string(o))
+	}
+	var states []string
+	for _, st := range job.States {
+		states = append(states, string(st))
+	}
+	reasons := []string{string(job.ReasonNone), string(job.ReasonLost), string(job.ReasonDrained), string(job.ReasonPreempted), string(job.ReasonInfra)}
+	for _, c := range []struct {
+		table, constraint string
+		want              []string
+	}{
+		{"jobs", "jobs_state", states},
+		{"jobs", "jobs_outcome", outcomes},
+		{"attempts", "attempts_outcome", outcomes},
+		{"attempts", "attempts_reason", reasons},
+		{"results", "results_outcome", outcomes},
+		{"results", "results_reason", reasons},
+	} {
+		var def string
+		err := s.pool.QueryRow(t.Context(), `SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = $1::text::regclass AND conname = $2`,
+			c.table, c.constraint).Scan(&def)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, m := range regexp.MustCompile(`'([a-z_]*)'::text`).FindAllStringSubmatch(def, -1) {
+			got = append(got, m[1])
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s (-job +schema):\n%s", c.constraint, diff)
+		}
+	}
+	for _, st := range job.States {
+		var allowed []string
+		terminal := queryStrings(t, s, `SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 'jobs'::regclass AND conname = 'jobs_ended'`)[0]
+		terminal, _, _ = strings.Cut(terminal, "IS NOT NULL")
+		for _, m := range regexp.MustCompile(`'([a-z_]*)'::text`).FindAllStringSubmatch(terminal, -1) {
+			allowed = append(allowed, m[1])
+		}
+		if slices.Contains(allowed, string(st)) != st.Terminal() {
+			t.Errorf("jobs_ended and job disagree on whether %s is terminal: %s", st, terminal)
+		}
+	}
+	counters := queryStrings(t, s, `SELECT column_name::text FROM information_schema.columns WHERE table_name = 'batch_counts'
+		AND column_name NOT IN ('batch_id', 'total', 'recorded', 'ended_at') ORDER BY ordinal_position`)
+	if diff := cmp.Diff(outcomes, counters); diff != "" {
+		t.Errorf("counters (-job +schema):\n%s", diff)
+	}
+}
+
+func queryStrings(t *testing.T, s *Store, sql string) []string {
+	t.Helper()
+	rows, err := s.pool.Query(t.Context(), sql)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// migrateUp is Migrate without the partitions of today.
+func migrateUp(t *testing.T, dsn string) {
+	t.Helper()
+	err := withProvider(t.Context(), dsn, func(p *goose.Provider, _ *sql.DB) error {
+		_, err := p.Up(t.Context())
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// dumpSchema is pg_dump without what differs from one server or run to the next.
+func dumpSchema(t *testing.T, dsn string) string {
+	t.Helper()
+	path, err := exec.LookPath("pg_dump")
+	if err != nil {
+		t.Fatalf("%v; install the package postgresql-client", err)
+	}
+	cmd := exec.CommandContext(context.Background(), path, "--schema-only", "--no-owner", "--no-privileges",
+		"--exclude-table=schema_versions*", dsn)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("pg_dump: %v", err)
+	}
+	var kept bytes.Buffer
+	blank := true
+	for line := range strings.Lines(string(out)) {
+		switch text := strings.TrimSpace(line); {
+		case strings.HasPrefix(line, "--"), strings.HasPrefix(line, "SET "), strings.HasPrefix(line, `\`),
+			strings.HasPrefix(line, "SELECT pg_catalog.set_config"):
+		case text == "":
+			if !blank {
+				kept.WriteString("\n")
+			}
+			blank = true
+		default:
+			kept.WriteString(line)
+			blank = false
+		}
+	}
+	return strings.TrimSpace(kept.String()) + "\n"
+}

@@ -32,7 +32,6 @@ type program struct {
 	stdin     []byte
 	files     []*os.File     // descriptors from 3 on; the caller closes them
 	limits    *policy.Policy // wall, cpu_time, stdout, stderr; the rest is the slot's
-	filter    []byte
 }
 
 // ended is how a program ended and what it used.
@@ -60,7 +59,7 @@ func (s *slot) execute(ctx context.Context, p *program, before cgroup.Usage) (*e
 	}
 	defer g.close()
 	err = s.link.start(guest.Start{
-		Argv: p.argv, Env: p.env, Dir: p.dir, UID: programUID, GID: programGID, Filter: p.filter,
+		Argv: p.argv, Env: p.env, Dir: p.dir, UID: programUID, GID: programGID, Filter: s.rt.filter,
 	}, append([]*os.File{theirs}, io.theirs(p.files)...))
 	_ = theirs.Close()
 	io.closeTheirs()

@@ -15,12 +15,12 @@ import (
 	"time"
 
 	client "github.com/containerd/containerd/v2/client"
-	"github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
+	"github.com/assay-run/assay/pkg/runtime/seccomp"
 )
 
 // Runtime runs attempts in containers of one containerd.
@@ -37,7 +37,7 @@ type Runtime struct {
 	cgroups *cgroup.Hierarchy
 	images  *images
 	pool    *pool
-	seccomp *specs.LinuxSeccomp
+	filter  []byte // the seccomp program of every job
 	host    policy.Host
 
 	ctx      context.Context // ends with Close
@@ -65,7 +65,7 @@ const connectTime = 10 * time.Second
 func New(ctx context.Context, cfg Config) (_ *Runtime, err error) {
 	cfg = cfg.withDefaults()
 	r := &Runtime{
-		cfg: cfg, seccomp: engineSeccomp(), started: strconv.FormatInt(time.Now().UnixNano(), 36),
+		cfg: cfg, started: strconv.FormatInt(time.Now().UnixNano(), 36),
 		parallel: make(chan struct{}, cfg.Parallel), nudge: make(chan struct{}, 1), live: map[*slot]bool{},
 	}
 	r.ctx, r.stop = context.WithCancel(context.WithoutCancel(ctx))
@@ -74,6 +74,9 @@ func New(ctx context.Context, cfg Config) (_ *Runtime, err error) {
 			r.release()
 		}
 	}()
+	if r.filter, err = seccomp.Compile(engineSeccomp()); err != nil {
+		return nil, err
+	}
 	if r.dir, err = cfg.stateDir(); err != nil {
 		return nil, err
 	}

@@ -107,7 +107,7 @@ func (s *slot) lay(uid int) (*sandbox, error) {
 	}
 	box := &sandbox{
 		rootfs: s.image.rootfs, args: []string{guestPath, "task", slotDir + "/" + socketName},
-		uid: uid, caps: guestCaps, seccomp: s.rt.seccomp, memory: 64 << 20, pids: 64,
+		uid: uid, caps: guestCaps, memory: 64 << 20, pids: 64,
 	}
 	if !slices.Equal(s.write, defaultWrite) {
 		if box.rootfs, err = extraMountpoints(s.dir, s.image.rootfs, s.write); err != nil {

@@ -103,8 +103,9 @@ func bind(source, target string, options ...string) specs.Mount {
 		Options: append([]string{"bind", "nosuid", "nodev"}, options...)}
 }
 
-// engineSeccomp is the engine's default profile for a process without
-// capabilities.
+// engineSeccomp is the engine's default seccomp profile for a process without
+// capabilities. Each program gets it from its guest, compiled once: to
+// leave it to runc costs an eighth of a container. The guest itself does without.
 func engineSeccomp() *specs.LinuxSeccomp {
 	return seccomp.DefaultProfile(&specs.Spec{Process: &specs.Process{Capabilities: &specs.LinuxCapabilities{}}})
 }

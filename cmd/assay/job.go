@@ -191,5 +191,8 @@ func (c *jobArtifactsCmd) fetchOne(a *app, api *client.Client, root *os.Root, f 
 	if got := hex.EncodeToString(sum.Sum(nil)); err == nil && got != f.SHA256 {
 		err = fmt.Errorf("arrived as sha256 %s, recorded as %s", got, f.SHA256)
 	}
+	if err != nil {
+		_ = root.Remove(name) // half a file looks like a file
+	}
 	return err
 }

@@ -22,7 +22,9 @@ type progress struct {
 
 const linePeriod = 5 * time.Second
 
-func newProgress(w io.Writer) *progress { return &progress{w: w, tty: isTerminal(w), lines: time.Now()} }
+func newProgress(w io.Writer) *progress {
+	return &progress{w: w, tty: isTerminal(w), lines: time.Now()}
+}
 
 // show shows b. It is called whenever b changed.
 func (p *progress) show(b *job.Batch) {

@@ -55,6 +55,9 @@ func TestBadJobs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, path := range []string{"/v1/jobs", "/v1/run"} {
+				if path == "/v1/run" && len(c.body) > 1<<20 {
+					continue // it is the same code, and takes its time
+				}
 				resp, body := f.do("POST", path, c.body, "Content-Type", "application/json")
 				checkProblem(t, resp, body, c.status, c.field, 0)
 			}

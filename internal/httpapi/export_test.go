@@ -10,5 +10,3 @@ func Patterns() []string {
 	return out
 }
 
-// StallLimit is the deadline that bodies and streams have.
-const StallLimit = stallLimit

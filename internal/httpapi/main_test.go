@@ -120,7 +120,7 @@ func (f *fleet) want(status int, into any, method, path, body string, header ...
 	return resp
 }
 
-// counts is how many jobs and batches the store has.
+// empty checks that nothing was accepted.
 func (f *fleet) empty() {
 	f.t.Helper()
 	bs, err := f.store.Batches(f.t.Context(), "", "", 10)
@@ -147,6 +147,8 @@ type runner struct {
 	objects *object.Store
 	wake    chan struct{}
 
+	ctx      context.Context // of the test's life
+	wg       sync.WaitGroup
 	mu       sync.Mutex
 	held     bool
 	watchers map[job.ID]map[chan struct{}]bool
@@ -156,18 +158,18 @@ type runner struct {
 func newRunner(t *testing.T, s store.Store, o *object.Store) *runner {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &runner{t: t, store: s, objects: o, wake: make(chan struct{}, 1), watchers: map[job.ID]map[chan struct{}]bool{}, cancels: map[job.ID]chan struct{}{}}
-	var wg sync.WaitGroup
-	wg.Go(func() {
+	r.ctx = ctx
+	r.wg.Go(func() {
 		for {
 			select {
 			case <-r.wake:
 			case <-ctx.Done():
 				return
 			}
-			r.drain(ctx, &wg)
+			r.drain(ctx)
 		}
 	})
-	t.Cleanup(func() { cancel(); wg.Wait() })
+	t.Cleanup(func() { cancel(); r.wg.Wait() })
 	return r
 }
 
@@ -182,13 +184,11 @@ func (r *runner) Wake() {
 	}
 }
 
-// Dispatch leaves the publishing to Unclaimed.
+// Dispatch runs at once.
 func (r *runner) Dispatch(_ context.Context, ds []store.Dispatch) error {
-	go func() {
-		for _, d := range ds {
-			r.runOne(context.Background(), d)
-		}
-	}()
+	for _, d := range ds {
+		r.wg.Go(func() { r.runOne(r.ctx, d) })
+	}
 	return nil
 }
 
@@ -233,7 +233,7 @@ func (r *runner) tell(ids ...job.ID) {
 	}
 }
 
-func (r *runner) drain(ctx context.Context, wg *sync.WaitGroup) {
+func (r *runner) drain(ctx context.Context) {
 	for {
 		r.mu.Lock()
 		held := r.held
@@ -246,7 +246,7 @@ func (r *runner) drain(ctx context.Context, wg *sync.WaitGroup) {
 			return
 		}
 		for _, d := range ds {
-			wg.Go(func() { r.runOne(ctx, d) })
+			r.wg.Go(func() { r.runOne(ctx, d) })
 		}
 	}
 }
@@ -329,4 +329,11 @@ func (r *runner) hangs() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.cancels)
+}
+
+// watching is how many requests wait for something.
+func (r *runner) watching(id job.ID) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.watchers[id])
 }

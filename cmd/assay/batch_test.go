@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+const twoJobs = `{"program":{"python":{"code":"1"}}}` + "\n" + `{"program":{"python":{"code":"2"}}}` + "\n"
+
+func TestBatchSubmit(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, job.Result{})
+	file := write(t, "b.jsonl", twoJobs)
+	code, stdout, stderr := s.assay(t.Context(), "", "batch", "submit", "--wait", "--policy", write(t, "p.json", `{"wall": "1s"}`), "--image", "i", file)
+	if code != 0 || !strings.Contains(stdout, "2 of 2 done") || !strings.Contains(stdout, "1 succeeded, 1 timed out") {
+		t.Errorf("exit %d, %q, %q", code, stdout, stderr)
+	}
+	if s.query != `{"image":"i","policy":{"wall":"1s"}}` || s.body != twoJobs {
+		t.Errorf("sent defaults %q, body %q", s.query, s.body)
+	}
+	if strings.Contains(stderr, "\r") {
+		t.Errorf("a bar where there is no terminal: %q", stderr)
+	}
+	for _, args := range [][]string{{"batch", "submit", "--json", "--wait", file}, {"batch", "submit", "--json", "-"}, {"batch", "get", "--json", string(someID)}} {
+		code, stdout, _ = s.assay(t.Context(), twoJobs, args...)
+		var b job.Batch
+		if err := json.Unmarshal([]byte(stdout), &b); err != nil || code != 0 || b.ID != someID || b.Counts[job.Finished] != 2 {
+			t.Errorf("%v: exit %d, %v, %q", args, code, err, stdout)
+		}
+	}
+}
+
+func TestBatchResults(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, job.Result{})
+	code, stdout, _ := s.assay(t.Context(), "", "batch", "results", "--json", string(someID))
+	if code != 0 || stdout != `{"id":"a","outcome":"succeeded"}`+"\n"+`{"id":"b","outcome":"failed"}`+"\n" {
+		t.Errorf("exit %d, %q", code, stdout)
+	}
+	code, stdout, _ = s.assay(t.Context(), "", "batch", "results", string(someID))
+	if lines := strings.Split(strings.TrimSpace(stdout), "\n"); code != 0 || len(lines) != 2 || !strings.Contains(lines[1], "failed") {
+		t.Errorf("exit %d, %q", code, stdout)
+	}
+}
+
+func TestJobCommands(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, job.Result{Outcome: job.Failed, Stdout: job.Output{Text: "o"}, Stderr: job.Output{Text: "e"}})
+	if code, stdout, _ := s.assay(t.Context(), "", "job", "get", string(someID)); code != 0 || !strings.Contains(stdout, "finished on w1, failed") {
+		t.Errorf("get: exit %d, %q", code, stdout)
+	}
+	if code, stdout, stderr := s.assay(t.Context(), "", "job", "logs", string(someID)); code != 0 || stdout != "o" || stderr != "e" {
+		t.Errorf("logs: exit %d, %q, %q", code, stdout, stderr)
+	}
+	if code, stdout, _ := s.assay(t.Context(), "", "job", "cancel", string(someID)); code != 0 || !strings.Contains(stdout, "being stopped") {
+		t.Errorf("cancel: exit %d, %q", code, stdout)
+	}
+	if code, stdout, _ := s.assay(t.Context(), "", "worker", "list"); code != 0 || !strings.Contains(stdout, "w1") {
+		t.Errorf("workers: exit %d, %q", code, stdout)
+	}
+	if code, stdout, _ := s.assay(t.Context(), "", "policy", "explain", write(t, "p.json", "{}")); code != 0 || !strings.Contains(stdout, "cgroup memory") {
+		t.Errorf("explain: exit %d, %q", code, stdout)
+	}
+	for _, args := range [][]string{{"job", "get", string(someID)}, {"job", "logs", string(someID)}, {"job", "cancel", string(someID)}, {"worker", "list"},
+		{"policy", "explain", write(t, "p.json", "{}")}, {"version"}, {"job", "artifacts", string(someID)}} {
+		code, stdout, stderr := s.assay(t.Context(), "", append([]string{"--json"}, args...)...)
+		if code != 0 || !json.Valid([]byte(stdout)) {
+			t.Errorf("%v --json: exit %d, %q, %q", args, code, stdout, stderr)
+		}
+	}
+}
+
+// Paths of artifacts are a job's to choose; where they land is not.
+func TestArtifactsStayInside(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, job.Result{})
+	add := func(path, text string) {
+		sum := sha256.Sum256([]byte(text))
+		s.files[path] = text
+		s.result.Artifacts = append(s.result.Artifacts, job.Artifact{Path: path, Bytes: int64(len(text)), SHA256: hex.EncodeToString(sum[:])})
+	}
+	add("/workspace/a/b.txt", "fine")
+	dir := t.TempDir()
+	out := filepath.Join(dir, "out")
+	if code, _, stderr := s.assay(t.Context(), "", "job", "artifacts", string(someID), "--out", out); code != 0 {
+		t.Fatalf("exit %d: %s", code, stderr)
+	}
+	if got, err := os.ReadFile(filepath.Join(out, "workspace/a/b.txt")); string(got) != "fine" {
+		t.Errorf("got %q, %v", got, err)
+	}
+
+	// A link that is in the way is not written through.
+	secret := filepath.Join(dir, "secret")
+	if err := os.MkdirAll(secret, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range []string{filepath.Join(out, "linked"), filepath.Join(out, "workspace/a/file")} {
+		if err := os.Symlink(secret, link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, evil := range []string{"/../../escaped", "/linked/escaped", "/workspace/../../../escaped"} {
+		s.result.Artifacts = nil
+		add(evil, "evil")
+		code, _, stderr := s.assay(t.Context(), "", "job", "artifacts", string(someID), "--out", out)
+		t.Logf("%s: exit %d %s", evil, code, strings.TrimSpace(stderr))
+	}
+	for _, p := range []string{filepath.Join(dir, "escaped"), filepath.Join(secret, "escaped"), filepath.Join(filepath.Dir(dir), "escaped")} {
+		if _, err := os.Lstat(p); err == nil {
+			t.Errorf("%s was written", p)
+		}
+	}
+	// A damaged file is an error.
+	s.result.Artifacts = nil
+	add("/x", "right")
+	s.files["/x"] = "wrong"
+	if code, _, stderr := s.assay(t.Context(), "", "job", "artifacts", string(someID), "--out", out); code != 125 || !strings.Contains(stderr, "sha256") {
+		t.Errorf("exit %d, %q", code, stderr)
+	}
+}
+
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	var out, errs bytes.Buffer
+	if code := run(t.Context(), []string{"batch", "submit", "--help"}, strings.NewReader(""), &out, &errs); code != 0 || !strings.Contains(out.String(), "--wait") {
+		t.Errorf("exit %d, %q, %q", code, out.String(), errs.String())
+	}
+}

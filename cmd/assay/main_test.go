@@ -1,0 +1,159 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+func TestMain(m *testing.M) {
+	for _, name := range []string{"ASSAY_URL", "ASSAY_TOKEN", "ASSAY_PATIENCE"} {
+		_ = os.Unsetenv(name)
+	}
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"))
+}
+
+// server is a fleet that answers as it is told. The real one is tested in
+// internal/httpapi; what matters here is what the command makes of its answers.
+type server struct {
+	*httptest.Server
+	mu       sync.Mutex
+	specs    []job.Spec
+	canceled []string
+	query    string
+	body     string
+	result   job.Result
+	hang     bool // results never come
+	files    map[string]string
+}
+
+const someID = job.ID("01932c07-8f6a-7c3e-9d2b-5a1f0e4c7b88")
+
+func newServer(t *testing.T, result job.Result) *server {
+	t.Helper()
+	s := &server{result: result, files: map[string]string{}}
+	s.result.ID = someID
+	mux := http.NewServeMux()
+	answer := func(w http.ResponseWriter, status int, v any) {
+		w.Header().Set("Content-Type", api.JSON)
+		w.WriteHeader(status)
+		_ = json.NewEncoder(w).Encode(v)
+	}
+	refuse := func(w http.ResponseWriter, err error) {
+		p := api.NewProblem(err)
+		w.Header().Set("Content-Type", api.Problem)
+		w.WriteHeader(p.Status)
+		_ = json.NewEncoder(w).Encode(p)
+	}
+	batch := job.Batch{ID: someID, Total: 2, CreatedAt: time.Unix(1, 0), Counts: map[job.State]int64{job.Finished: 2},
+		Outcomes: map[job.Outcome]int64{job.Succeeded: 1, job.TimedOut: 1}}
+	mux.HandleFunc("POST /v1/jobs", func(w http.ResponseWriter, r *http.Request) {
+		raw, _ := io.ReadAll(r.Body)
+		spec, err := job.DecodeSpec(raw)
+		if err != nil {
+			refuse(w, err)
+			return
+		}
+		s.mu.Lock()
+		s.specs = append(s.specs, spec)
+		s.mu.Unlock()
+		answer(w, http.StatusCreated, api.Accepted{ID: someID, State: job.Queued, URL: "/v1/jobs/" + string(someID)})
+	})
+	mux.HandleFunc("GET /v1/jobs/{id}/result", func(w http.ResponseWriter, r *http.Request) {
+		if s.hang {
+			<-r.Context().Done()
+			return
+		}
+		answer(w, http.StatusOK, s.result)
+	})
+	mux.HandleFunc("GET /v1/jobs/{id}", func(w http.ResponseWriter, r *http.Request) {
+		if r.PathValue("id") != string(someID) {
+			refuse(w, fmt.Errorf("read job: %w", job.ErrNotFound))
+			return
+		}
+		answer(w, http.StatusOK, job.Job{ID: someID, State: job.Finished, Worker: "w1", Result: &s.result})
+	})
+	mux.HandleFunc("POST /v1/jobs/{id}/cancel", func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		s.canceled = append(s.canceled, r.PathValue("id"))
+		s.mu.Unlock()
+		answer(w, http.StatusOK, api.Accepted{ID: someID, State: job.Running})
+	})
+	mux.HandleFunc("GET /v1/jobs/{id}/artifacts", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusOK, api.ArtifactList{Artifacts: s.result.Artifacts})
+	})
+	mux.HandleFunc("GET /v1/jobs/{id}/artifacts/{path...}", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, s.files["/"+r.PathValue("path")])
+	})
+	mux.HandleFunc("POST /v1/batches", func(w http.ResponseWriter, r *http.Request) {
+		raw, _ := io.ReadAll(r.Body)
+		s.mu.Lock()
+		s.query, s.body = r.URL.Query().Get("defaults"), string(raw)
+		s.mu.Unlock()
+		for i, line := range strings.Split(strings.TrimSpace(string(raw)), "\n") {
+			if _, err := job.DecodeSpec([]byte(line)); err != nil {
+				refuse(w, &job.FieldError{Line: i + 1, Problem: err.Error()})
+				return
+			}
+		}
+		answer(w, http.StatusCreated, batch)
+	})
+	mux.HandleFunc("GET /v1/batches/{id}", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, batch) })
+	mux.HandleFunc("GET /v1/batches/{id}/events", func(w http.ResponseWriter, _ *http.Request) {
+		raw, _ := json.Marshal(batch)
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = fmt.Fprintf(w, "event: done\ndata: %s\n\n", raw)
+	})
+	mux.HandleFunc("GET /v1/batches/{id}/results", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set(api.HeaderCursor, "2")
+		w.Header().Set(api.HeaderComplete, "true")
+		_, _ = io.WriteString(w, `{"id":"a","outcome":"succeeded"}`+"\n"+`{"id":"b","outcome":"failed"}`+"\n")
+	})
+	mux.HandleFunc("GET /v1/workers", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusOK, api.WorkerList{Workers: []store.Worker{{ID: "w1", Pool: "default", Slots: 8, StartedAt: time.Now()}}})
+	})
+	mux.HandleFunc("POST /v1/policies/explain", func(w http.ResponseWriter, r *http.Request) {
+		raw, _ := io.ReadAll(r.Body)
+		e := api.Explanation{Policy: raw, Host: "w1", Enforcement: []job.Enforcement{{Capability: "memory", Requested: "1Gi", Applied: "1Gi", Mechanism: "cgroup memory", Level: job.LevelKernel}}}
+		if strings.Contains(string(raw), "packages") {
+			e.Refused = "policy.packages: not enforced yet"
+		}
+		answer(w, http.StatusOK, e)
+	})
+	s.Server = httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// assay runs the command against s.
+func (s *server) assay(ctx context.Context, stdin string, args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	code = run(ctx, append([]string{"--url", s.URL, "--patience", "0s"}, args...), strings.NewReader(stdin), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+// write makes a file and returns its path.
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	p := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}

@@ -1,0 +1,109 @@
+package httpapi_test
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/httpapi"
+	"github.com/assay-run/assay/pkg/client"
+	"github.com/assay-run/assay/pkg/job"
+)
+
+func TestTenantsDoNotSeeEachOther(t *testing.T) {
+	t.Parallel()
+	auth, err := httpapi.NewAuthenticator("key-a=a,key-b=b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFleet(t, func(c *httpapi.Config) { c.Auth = auth })
+	a, b := f.client(client.WithToken("key-a")), f.client(client.WithToken("key-b"))
+	batch, err := a.SubmitBatch(t.Context(), client.BatchOptions{}, strings.NewReader(lines(1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := a.Run(t.Context(), job.Spec{Program: job.Program{Python: &job.Python{Code: "artifact"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.PutPolicy(t.Context(), "p", []byte(`{}`)); err != nil {
+		t.Fatal(err)
+	}
+	for what, err := range map[string]error{
+		"job": second(b.Job(t.Context(), res.ID, 0)), "result": second(b.Result(t.Context(), res.ID)), "cancel": second(b.Cancel(t.Context(), res.ID)),
+		"artifacts": second(b.Artifacts(t.Context(), res.ID)), "artifact": second(b.Artifact(t.Context(), res.ID, "/workspace/out/a b.html")),
+		"batch": second(b.Batch(t.Context(), batch.ID, 0)), "cancel batch": second(b.CancelBatch(t.Context(), batch.ID)),
+		"retry batch": second(b.RetryBatch(t.Context(), batch.ID)), "policy": second(b.Policy(t.Context(), "p")),
+	} {
+		if !errors.Is(err, job.ErrNotFound) {
+			t.Errorf("%s of another tenant: %v", what, err)
+		}
+	}
+	for range b.Batches(t.Context()) {
+		t.Error("lists another tenant's batch")
+	}
+	// The same key of another tenant is another key.
+	one := second(a.SubmitBatch(t.Context(), client.BatchOptions{Key: "k"}, strings.NewReader(lines(1))))
+	two := second(b.SubmitBatch(t.Context(), client.BatchOptions{Key: "k"}, strings.NewReader(lines(2))))
+	if one != nil || two != nil {
+		t.Error(one, two)
+	}
+	for _, c := range []*client.Client{f.client(), f.client(client.WithToken("key-c"))} {
+		if _, err := c.Workers(t.Context()); !errors.Is(err, api.ErrUnauthorized) {
+			t.Errorf("without a token that is known: %v", err)
+		}
+		if err := c.Ready(t.Context()); err != nil {
+			t.Errorf("probes need no token: %v", err)
+		}
+	}
+	resp := f.want(http.StatusUnauthorized, nil, "GET", "/v1/workers", "")
+	if resp.Header.Get("WWW-Authenticate") == "" {
+		t.Error("no WWW-Authenticate")
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "tokens")
+	if err := os.WriteFile(file, []byte("# the team\nx=team\n\ny=other\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a, err := httpapi.NewAuthenticator(httpapi.Secret("@" + file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, _ := http.NewRequest("GET", "/", nil)
+	r.Header.Set("Authorization", "Bearer y")
+	if tenant, err := a.Tenant(r); tenant != "other" || err != nil {
+		t.Errorf("got %q, %v", tenant, err)
+	}
+	empty := filepath.Join(t.TempDir(), "empty")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []httpapi.Secret{"hunter2", "=x", "hunter2=", "hunter2=a b", "@/no/such/file", httpapi.Secret("@" + empty)} {
+		if _, err := httpapi.NewAuthenticator(bad); !errors.Is(err, job.ErrInvalid) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%q: %v", string(bad), err)
+		}
+	}
+}
+
+func TestSecretsAreNotShown(t *testing.T) {
+	t.Parallel()
+	s := httpapi.Secret("hunter2")
+	var log strings.Builder
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("start", "secret", s, "config", struct{ S httpapi.Secret }{s})
+	for _, shown := range []string{fmt.Sprint(s), fmt.Sprintf("%#v %v %+v %q", s, s, s, s), fmt.Sprintf("%+v", struct{ S httpapi.Secret }{s}), log.String()} {
+		if strings.Contains(shown, "hunter2") {
+			t.Errorf("shown: %s", shown)
+		}
+	}
+}

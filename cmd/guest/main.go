@@ -21,5 +21,8 @@ func run(args []string) error {
 	if len(args) == 2 && args[0] == "task" {
 		return guest.Task(args[1])
 	}
-	return fmt.Errorf("unknown arguments %q; the worker starts it as: guest task SOCKET", args)
+	if len(args) == 2 && args[0] == "cell" {
+		return guest.Cell(args[1])
+	}
+	return fmt.Errorf("unknown arguments %q; the worker starts it as: guest task|cell SOCKET", args)
 }

@@ -88,7 +88,7 @@ def _new_main():
     sys.modules["__main__"] = module
     sys.argv = [FILENAME]
     # A script finds modules beside itself.
-    if sys.path and sys.path[0].startswith("/run/assay"):
+    if sys.path and sys.path[0].startswith(("/run/assay", "/proc/")):
         sys.path[0] = ""
     return module
 

@@ -8,3 +8,8 @@ import _ "embed"
 //
 //go:embed harness.py
 var Harness []byte
+
+// Zygote is an interpreter that is forked for each snippet.
+//
+//go:embed zygote.py
+var Zygote []byte

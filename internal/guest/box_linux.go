@@ -14,6 +14,7 @@ import (
 
 // Descriptors of a supervisor.
 const (
+	spareFD   = 3   // the lowest that is free while a box is made
 	slotFD    = 100 // above every descriptor that a program is given
 	scratchFD = 101
 )
@@ -22,9 +23,10 @@ const (
 // it is a mount without children: only such a one may be bound by somebody who
 // has capabilities in a user namespace of his own alone.
 const (
-	cellRoot  = "/run/assay/root"
-	boxPoint  = "run/assay" // in every image that the worker prepared
-	cpuOnline = "/sys/devices/system/cpu/online"
+	cellRoot   = "/run/assay/root"
+	cellPoints = "/run/assay/points" // an empty directory
+	boxPoint   = "/run/assay"        // in every image that the worker prepared
+	cpuOnline  = "/sys/devices/system/cpu/online"
 )
 
 // op is one system call of the making of a box. They are made ahead of time,
@@ -61,8 +63,8 @@ const atCWD = ^uintptr(99) // AT_FDCWD
 
 func (r *recipe) write(file, text string) {
 	r.do("open "+file, unix.SYS_OPENAT, atCWD, r.ptr(file), unix.O_WRONLY|unix.O_CLOEXEC, 0)
-	r.do("write "+file, unix.SYS_WRITE, slotFD+2, r.ptr(text), uintptr(len(text)))
-	r.do("close "+file, unix.SYS_CLOSE, slotFD+2)
+	r.do("write "+file, unix.SYS_WRITE, spareFD, r.ptr(text), uintptr(len(text)))
+	r.do("close "+file, unix.SYS_CLOSE, spareFD)
 }
 
 func (r *recipe) mount(source, target, fstype string, flags uintptr, data string) *op {
@@ -79,7 +81,9 @@ func (r *recipe) mount(source, target, fstype string, flags uintptr, data string
 	return r.do("mount "+target, unix.SYS_MOUNT, src, r.ptr(target), kind, flags, opts)
 }
 
-func (r *recipe) bind(source, target string) *op { return r.mount(source, target, "", unix.MS_BIND, "") }
+func (r *recipe) bind(source, target string) *op {
+	return r.mount(source, target, "", unix.MS_BIND, "")
+}
 
 const inert = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 
@@ -101,15 +105,15 @@ func newRecipe(b *Box, uid, gid int, masked []string) *recipe {
 	for _, m := range masked {
 		r.mask(m)
 	}
+	r.do("pivot", unix.SYS_PIVOT_ROOT, r.ptr("."), r.ptr("."))
+	r.do("leave the cell", unix.SYS_UMOUNT2, r.ptr("."), unix.MNT_DETACH)
 	r.do("attach scratch", unix.SYS_MOVE_MOUNT, scratchFD, r.ptr(""), atCWD, r.ptr(boxPoint), unix.MOVE_MOUNT_F_EMPTY_PATH)
 	r.do("close scratch", unix.SYS_CLOSE, scratchFD)
 	for i, p := range b.Paths {
-		r.bind(path.Join(boxPoint, "w"+strconv.Itoa(i)), strings.TrimPrefix(p, "/"))
+		r.bind(path.Join(boxPoint, "w"+strconv.Itoa(i)), p)
 	}
-	r.bind(path.Join(boxPoint, "cpus"), strings.TrimPrefix(cpuOnline, "/"))
+	r.bind(path.Join(boxPoint, "cpus"), cpuOnline)
 	r.do("detach scratch", unix.SYS_UMOUNT2, r.ptr(boxPoint), unix.MNT_DETACH)
-	r.do("pivot", unix.SYS_PIVOT_ROOT, r.ptr("."), r.ptr("."))
-	r.do("leave the cell", unix.SYS_UMOUNT2, r.ptr("."), unix.MNT_DETACH)
 	r.do("enter the new root", unix.SYS_CHDIR, r.ptr("/"))
 	r.do("name the host", unix.SYS_SETHOSTNAME, r.ptr("assay"), 5)
 	r.loopback()
@@ -134,15 +138,11 @@ const boxUID = 1000
 
 // extraRoot stacks the directories of unusual writable paths over the image.
 func (r *recipe) extraRoot(paths []string) {
-	r.mount("tmpfs", cellRoot, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=1m,mode=0755")
-	for _, d := range append(parents(paths), "..merged") {
-		r.do("make "+d, unix.SYS_MKDIRAT, atCWD, r.ptr(path.Join(cellRoot, d)), 0o755).may = true
+	r.mount("tmpfs", cellPoints, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=1m,mode=0755")
+	for _, d := range parents(paths) {
+		r.do("make "+d, unix.SYS_MKDIRAT, atCWD, r.ptr(path.Join(cellPoints, d)), 0o755).may = true
 	}
-	// The tmpfs hides the image's mount below it; the one at the cell's root
-	// shows the same files.
-	merged := path.Join(cellRoot, "..merged")
-	r.mount("overlay", merged, "overlay", unix.MS_RDONLY|unix.MS_NODEV|unix.MS_NOSUID, "lowerdir="+cellRoot+":/")
-	r.do("move the root", unix.SYS_MOUNT, r.ptr(merged), r.ptr(cellRoot), 0, unix.MS_MOVE, 0)
+	r.mount("overlay", cellRoot, "overlay", unix.MS_RDONLY|unix.MS_NODEV|unix.MS_NOSUID, "lowerdir="+cellPoints+":"+cellRoot)
 }
 
 // parents lists the directories of paths, outer ones first.
@@ -180,7 +180,7 @@ func (r *recipe) loopback() {
 	r.do("make a socket", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	up := r.do("bring lo up", unix.SYS_IOCTL, 0, unix.SIOCSIFFLAGS, uintptr(unsafe.Pointer(&ifr)))
 	up.last = true
-	r.do("close the socket", unix.SYS_CLOSE, slotFD+2).may = true
+	r.do("close the socket", unix.SYS_CLOSE, spareFD).may = true
 }
 
 // maskedFiles are what engines hide of /proc and /sys.

@@ -57,10 +57,11 @@ const (
 	StageDir
 	StageFilter
 	StageExec
+	StageFork
 )
 
 func (s Stage) String() string {
-	names := [...]string{"", "take descriptors", "change identity", "enter directory", "install filter", "execute"}
+	names := [...]string{"", "take descriptors", "change identity", "enter directory", "install filter", "execute", "fork"}
 	if int(s) < len(names) {
 		return names[s]
 	}

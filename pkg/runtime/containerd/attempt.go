@@ -17,7 +17,8 @@ import (
 
 // attempt is one attempt in its slot.
 type attempt struct {
-	*slot
+	*place
+	box
 	runtime.Attempt
 	policy *policy.Policy
 	env    []string
@@ -67,7 +68,7 @@ func (a *attempt) runProgram(ctx context.Context) error {
 }
 
 func (a *attempt) runCommand(ctx context.Context, c *job.Command) error {
-	e, err := a.execute(ctx, &program{
+	e, err := a.execute(ctx, a.box, &program{
 		argv: c.Argv, env: a.env, dir: a.dir(c.Dir), stdin: []byte(c.Stdin), limits: a.policy,
 	}, cgroup.Usage{})
 	if err != nil {
@@ -90,7 +91,7 @@ func (a *attempt) runSteps(ctx context.Context, steps []job.Step) error {
 		// What is left of the job's own limits holds for all steps together.
 		p.Wall = min(p.Wall, a.policy.Wall-job.Duration(a.wall()))
 		p.CPUTime = min(p.CPUTime, a.policy.CPUTime-job.Duration(used.CPU))
-		e, err := a.execute(ctx, &program{
+		e, err := a.execute(ctx, a.box, &program{
 			argv: step.Argv, env: a.env, dir: a.dir(step.Dir), stdin: []byte(step.Stdin), limits: &p,
 		}, used)
 		if err != nil {
@@ -142,9 +143,9 @@ func (a *attempt) runPython(ctx context.Context, p *job.Python) error {
 		return err
 	}
 	defer result.close()
-	e, err := a.execute(ctx, &program{
+	e, err := a.execute(ctx, a.box, &program{
 		argv: []string{"python3", "-B", harness}, env: a.env, dir: a.dir(""), limits: a.policy,
-		files: []*os.File{request, result.theirs},
+		files: []*os.File{request, result.theirs}, python: true,
 	}, cgroup.Usage{})
 	if err != nil {
 		return err

@@ -38,6 +38,13 @@ type Config struct {
 	// after its last use.
 	Warm     int
 	WarmIdle time.Duration
+	// CellWarm is Warm for the slots of cells, which cost a fortieth.
+	CellWarm int
+	// A cell is replaced by a fresh one after CellJobs slots or at CellAge.
+	CellJobs int
+	CellAge  time.Duration
+	// Zygotes is how many interpreters a cell keeps to fork from.
+	Zygotes int
 	// Parallel is how many containers are made or destroyed at once.
 	Parallel int
 
@@ -53,13 +60,17 @@ func DefaultConfig() Config {
 		Snapshotter: "overlayfs",
 		Runtime:     "io.containerd.runc.v2",
 		Warm:        2 * runtime.NumCPU(),
+		CellWarm:    16 * runtime.NumCPU(),
+		CellJobs:    100_000,
+		CellAge:     time.Hour,
+		Zygotes:     1,
 		WarmIdle:    time.Minute,
 		Parallel:    2 * runtime.NumCPU(),
 		CgroupRoot:  cgroup.DefaultRoot,
 	}
 }
 
-// withDefaults fills in what is empty, except Warm, whose zero means something.
+// withDefaults fills in what is empty, except Warm and CellWarm, whose zero means something.
 func (c Config) withDefaults() Config {
 	d := DefaultConfig()
 	for _, f := range []struct{ have, def *string }{
@@ -72,6 +83,15 @@ func (c Config) withDefaults() Config {
 	}
 	if c.WarmIdle == 0 {
 		c.WarmIdle = d.WarmIdle
+	}
+	if c.CellJobs == 0 {
+		c.CellJobs = d.CellJobs
+	}
+	if c.CellAge == 0 {
+		c.CellAge = d.CellAge
+	}
+	if c.Zygotes == 0 {
+		c.Zygotes = d.Zygotes
 	}
 	if c.Parallel == 0 {
 		c.Parallel = d.Parallel

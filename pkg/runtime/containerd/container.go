@@ -13,6 +13,7 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/containerd/errdefs/pkg/errgrpc"
 	"github.com/containerd/typeurl/v2"
+	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 )
 
@@ -55,9 +56,9 @@ type container struct {
 
 // create makes a container and its task, ready to be started. What a failure
 // leaves behind is removed by destroy.
-func (e *engine) create(ctx context.Context, id string, s *sandbox, labels map[string]string) (*container, error) {
+func (e *engine) create(ctx context.Context, id string, s *specs.Spec, labels map[string]string) (*container, error) {
 	c := &container{engine: e, id: id}
-	spec, err := typeurl.MarshalAny(s.spec())
+	spec, err := typeurl.MarshalAny(s)
 	if err != nil {
 		return c, fmt.Errorf("container %s: %w", id, err)
 	}

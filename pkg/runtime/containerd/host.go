@@ -21,8 +21,10 @@ func layGuest(binary, dir string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Join(dir, "slot"), 0o755); err != nil {
-		return err
+	for _, mountpoint := range []string{"slot", "root", "points"} {
+		if err := os.MkdirAll(filepath.Join(dir, mountpoint), 0o755); err != nil {
+			return err
+		}
 	}
 	src, err := os.Open(binary)
 	if err != nil {
@@ -37,7 +39,9 @@ func layGuest(binary, dir string) error {
 	if err = errors.Join(err, dst.Close()); err != nil {
 		return fmt.Errorf("guest binary: %w", err)
 	}
-	return os.WriteFile(filepath.Join(dir, "harness.py"), python.Harness, 0o644)
+	return errors.Join(
+		os.WriteFile(filepath.Join(dir, "harness.py"), python.Harness, 0o644),
+		os.WriteFile(filepath.Join(dir, "zygote.py"), python.Zygote, 0o644))
 }
 
 // inspect is the self-check of this host.

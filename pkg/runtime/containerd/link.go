@@ -24,7 +24,7 @@ const sendTime = 5 * time.Second
 
 // listen listens at name in dir for the guest of a sandbox whose root is host
 // user uid; nobody else can connect.
-func listen(dir, name string, uid int) (*net.UnixListener, error) {
+func listen(network, dir, name string, uid int) (*net.UnixListener, error) {
 	// The path of a socket has at most 107 bytes, that of a directory has not.
 	d, err := os.Open(dir)
 	if err != nil {
@@ -32,7 +32,7 @@ func listen(dir, name string, uid int) (*net.UnixListener, error) {
 	}
 	defer d.Close()
 	path := filepath.Join("/proc/self/fd", strconv.Itoa(int(d.Fd())), name)
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	l, err := net.ListenUnix(network, &net.UnixAddr{Name: path, Net: network})
 	if err != nil {
 		return nil, fmt.Errorf("listen for the guest: %w", err)
 	}

@@ -19,7 +19,7 @@ func meet(t *testing.T, hello any) (*link, *net.UnixConn, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	l, err := listen(dir, "socket", os.Getuid())
+	l, err := listen("unix", dir, "socket", os.Getuid())
 	if err != nil {
 		t.Fatal(err)
 	}

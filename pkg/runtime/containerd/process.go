@@ -40,6 +40,19 @@ func (p *process) kill() error {
 	return err
 }
 
+// running reports whether the process has not exited yet.
+func (p *process) running() bool {
+	running := false
+	rc, err := p.fd.SyscallConn()
+	if err == nil {
+		_ = rc.Control(func(fd uintptr) {
+			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+			running = n == 0 && err == nil
+		})
+	}
+	return running
+}
+
 // wait returns when the process has exited. Of a process 1 that means that its
 // whole pid namespace is gone: the kernel empties it before it lets it exit.
 // There is one waiter at a time.

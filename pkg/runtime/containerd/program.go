@@ -31,6 +31,7 @@ type program struct {
 	dir       string
 	stdin     []byte
 	files     []*os.File     // descriptors from 3 on; the caller closes them
+	python    bool           // argv is the harness: an interpreter that runs already will do
 	limits    *policy.Policy // wall, cpu_time, stdout, stderr; the rest is the slot's
 }
 
@@ -44,34 +45,35 @@ type ended struct {
 	cause          error // of stopOurs
 }
 
-// execute runs p in the slot and returns when nothing of it is left. An error
-// means that the sandbox failed, not the program.
-func (s *slot) execute(ctx context.Context, p *program, before cgroup.Usage) (*ended, error) {
-	stop := newStopper(s.container.kill)
+// box runs programs in a place, one after the other.
+type box interface {
+	// kill kills everything in it.
+	kill() error
+	// begin starts p, with these descriptors, under the limits of its place. It
+	// returns when user code started.
+	begin(ctx context.Context, p *program, files []*os.File) (time.Time, error)
+	// end waits for the program to end and for everything that it left to be
+	// gone. It fills in how that came about.
+	end(e *ended) error
+}
+
+// execute runs p in b and returns when nothing of it is left. An error means
+// that the sandbox failed, not the program.
+func (s *place) execute(ctx context.Context, b box, p *program, before cgroup.Usage) (*ended, error) {
+	stop := newStopper(b.kill)
 	io, err := openStreams(p, s.scratch.uid+programUID, stop)
 	if err != nil {
 		return nil, err
 	}
 	defer io.close()
-	g, theirs, err := newGate()
-	if err != nil {
-		return nil, err
-	}
-	defer g.close()
-	err = s.link.start(guest.Start{
-		Argv: p.argv, Env: p.env, Dir: p.dir, UID: programUID, GID: programGID, Filter: s.rt.filter,
-	}, append([]*os.File{theirs}, io.theirs(p.files)...))
-	_ = theirs.Close()
+	e := &ended{}
+	e.started, err = b.begin(ctx, p, io.theirs(p.files))
 	io.closeTheirs()
 	if err != nil {
 		return nil, err
 	}
-	e := &ended{}
-	if e.started, err = s.admit(ctx, g, p.limits); err != nil {
-		return nil, err
-	}
 	watching := s.watch(ctx, stop, p.limits, e.started, before)
-	err = s.await(g, e)
+	err = b.end(e)
 	e.wall = time.Since(e.started)
 	meterErr := watching()
 	io.finish(e)
@@ -91,6 +93,28 @@ func (s *slot) execute(ctx context.Context, p *program, before cgroup.Usage) (*e
 	e.oomKills, e.refused = e.usage.OOMKills, e.usage.ForksRefused
 	e.noSpace, e.noInodes, err = s.scratch.full()
 	return e, err
+}
+
+// begin implements box.
+func (s *slot) begin(ctx context.Context, p *program, files []*os.File) (time.Time, error) {
+	g, theirs, err := newGate()
+	if err != nil {
+		return time.Time{}, err
+	}
+	err = s.link.start(guest.Start{
+		Argv: p.argv, Env: p.env, Dir: p.dir, UID: programUID, GID: programGID, Filter: s.rt.filter,
+	}, append([]*os.File{theirs}, files...))
+	_ = theirs.Close()
+	var started time.Time
+	if err == nil {
+		started, err = s.admit(ctx, g, p.limits)
+	}
+	if err != nil {
+		g.close()
+		return time.Time{}, err
+	}
+	s.gate = g
+	return started, nil
 }
 
 // admit waits for the process at the gate, puts it under the job's limits and
@@ -121,10 +145,10 @@ var (
 	errGuest  = errors.New("the guest ended while its program ran")
 )
 
-// await waits for the program to end and for everything that it left to be
-// gone.
-func (s *slot) await(g *gate, e *ended) error {
-	err := g.result()
+// end implements box.
+func (s *slot) end(e *ended) error {
+	defer s.gate.close()
+	err := s.gate.result()
 	if !errors.As(err, &e.failure) && err != nil {
 		return err
 	}
@@ -147,7 +171,7 @@ func (s *slot) await(g *gate, e *ended) error {
 
 // watch stops the program when a limit or ctx says so. The returned function
 // ends the watch and reports whether the meter failed.
-func (s *slot) watch(ctx context.Context, stop *stopper, p *policy.Policy, started time.Time, before cgroup.Usage) func() error {
+func (s *place) watch(ctx context.Context, stop *stopper, p *policy.Policy, started time.Time, before cgroup.Usage) func() error {
 	done := make(chan struct{})
 	var wg sync.WaitGroup
 	var meterErr error

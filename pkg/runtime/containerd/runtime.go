@@ -37,6 +37,7 @@ type Runtime struct {
 	cgroups *cgroup.Hierarchy
 	images  *images
 	pool    *pool
+	cells   *cells
 	filter  []byte // the seccomp program of every job
 	host    policy.Host
 
@@ -104,6 +105,9 @@ func New(ctx context.Context, cfg Config) (_ *Runtime, err error) {
 	r.host = r.inspect()
 	r.pool = &pool{most: cfg.Warm, idle: cfg.WarmIdle, shelf: map[string]*shelf{},
 		make: func(ctx context.Context, img *image) (*slot, error) { return r.makeSlot(ctx, img, defaultWrite) }}
+	if r.cells, err = newCells(r); err != nil {
+		return nil, err
+	}
 	r.spawn(r.keepWarm)
 	return r, nil
 }
@@ -135,6 +139,9 @@ func (r *Runtime) Host() policy.Host { return r.host }
 func (r *Runtime) Acquire(ctx context.Context, key runtime.Key) (runtime.Slot, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
+	}
+	if key.Isolation == policy.Cell {
+		return r.cells.acquire(ctx, key)
 	}
 	if key.Isolation != policy.Task {
 		return nil, job.Invalid("policy.isolation", "%s is not available on this worker", key.Isolation)
@@ -234,6 +241,7 @@ func (r *Runtime) keepWarm() {
 			return
 		case now := <-tick.C:
 			r.pool.expire(now)
+			r.cells.expire(now)
 		case <-r.nudge:
 			// Half of the places are left to jobs that cannot wait.
 			for range max(cap(r.parallel)/2, 1) {
@@ -278,6 +286,7 @@ func (r *Runtime) Close(ctx context.Context) error {
 	r.closed = true
 	r.stop()
 	r.pool.close()
+	r.cells.close()
 	for _, s := range r.seal() {
 		s.Close()
 	}
@@ -285,6 +294,7 @@ func (r *Runtime) Close(ctx context.Context) error {
 	go func() { r.background.Wait(); close(done) }()
 	select {
 	case <-done:
+		r.cells.destroy(ctx)
 		r.closeErr = errors.Join(r.images.unmountRoots(), r.sweep(ctx), r.removeState())
 	case <-ctx.Done():
 		r.closeErr = fmt.Errorf("close the runtime: %w", context.Cause(ctx))

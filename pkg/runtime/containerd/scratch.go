@@ -25,7 +25,8 @@ const (
 // mount, artifacts can be read when everything in the sandbox is dead.
 type scratch struct {
 	dir    string
-	uid    int // host uid of the sandbox's root
+	mount  *os.File // the file system, if it is mounted nowhere on this host; dir leads through it
+	uid    int      // host uid of the sandbox's root
 	size   job.Size
 	files  int
 	own    int // inodes that are ours
@@ -43,7 +44,7 @@ type writable struct {
 func newScratch(dir string, uid int, size job.Size, files int, paths []string) (_ *scratch, err error) {
 	// Ours besides: the root, the socket's directory, and the socket, which a
 	// connection keeps although it has no name any more.
-	s := &scratch{dir: dir, uid: uid, own: 3 + len(paths)}
+	s := &scratch{dir: dir, uid: uid, size: size, files: files, own: 3 + len(paths)}
 	if err := os.Mkdir(dir, 0o711); err != nil {
 		return nil, err
 	}
@@ -55,23 +56,27 @@ func newScratch(dir string, uid int, size job.Size, files int, paths []string) (
 	if err := unix.Mount("assay", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, s.options(size, files)+",mode=0711"); err != nil {
 		return nil, fmt.Errorf("mount scratch: %w", err)
 	}
-	s.size, s.files = size, files
+	return s, s.divide(paths)
+}
+
+// divide makes a directory for each writable path.
+func (s *scratch) divide(paths []string) (err error) {
 	for i, p := range paths {
-		w := writable{path: p, host: filepath.Join(dir, "w"+strconv.Itoa(i))}
+		w := writable{path: p, host: filepath.Join(s.dir, "w"+strconv.Itoa(i))}
 		if err := s.mkdir(w.host, programUID, 0o755); err != nil {
-			return nil, err
+			return err
 		}
 		if p == "/tmp" || p == "/dev/shm" {
 			if err := os.Chmod(w.host, 0o777|os.ModeSticky); err != nil {
-				return nil, err
+				return err
 			}
 		}
 		if w.dir, err = os.Open(w.host); err != nil {
-			return nil, err
+			return err
 		}
 		s.mounts = append(s.mounts, w)
 	}
-	return s, nil
+	return nil
 }
 
 // mkdir makes a directory that belongs to a user of the sandbox.
@@ -92,7 +97,13 @@ func (s *scratch) resize(size job.Size, files int) error {
 	if s.size == size && s.files == files {
 		return nil
 	}
-	if err := unix.Mount("", s.dir, "", unix.MS_REMOUNT|unix.MS_NOSUID|unix.MS_NODEV, s.options(size, files)); err != nil {
+	var err error
+	if s.mount != nil {
+		err = s.reconfigure(size, files)
+	} else {
+		err = unix.Mount("", s.dir, "", unix.MS_REMOUNT|unix.MS_NOSUID|unix.MS_NODEV, s.options(size, files))
+	}
+	if err != nil {
 		return fmt.Errorf("resize scratch: %w", err)
 	}
 	s.size, s.files = size, files
@@ -112,6 +123,9 @@ func (s *scratch) full() (space, inodes bool, err error) {
 func (s *scratch) close() error {
 	for _, w := range s.mounts {
 		_ = w.dir.Close()
+	}
+	if s.mount != nil {
+		return s.mount.Close()
 	}
 	err := unix.Unmount(s.dir, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) { // not mounted

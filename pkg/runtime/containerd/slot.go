@@ -27,15 +27,21 @@ const cleanTime = 30 * time.Second
 
 // slot is a running container whose guest waits for one attempt.
 type slot struct {
+	place
 	rt        *Runtime
-	image     *image
-	write     []string // writable paths
-	dir       string   // on the host
-	scratch   *scratch
-	group     cgroup.Group // of the programs; the guest has one of its own
+	dir       string // on the host
 	container *container
 	link      *link
+	gate      *gate // of the program that runs
 	state     atomic.Int32
+}
+
+// place is what every kind of slot gives to its program.
+type place struct {
+	image   *image
+	write   []string // writable paths
+	scratch *scratch
+	group   cgroup.Group // of the programs; what starts them is in another
 }
 
 // The states of a slot.
@@ -49,7 +55,7 @@ const (
 func (r *Runtime) newSlot(ctx context.Context, img *image, write []string) (_ *slot, err error) {
 	n := r.next.Add(1)
 	name := fmt.Sprintf("%s-%s-%d", r.instance, r.started, n)
-	s := &slot{rt: r, image: img, write: write, dir: filepath.Join(r.dir, "slots", strconv.FormatUint(n, 10))}
+	s := &slot{rt: r, place: place{image: img, write: write}, dir: filepath.Join(r.dir, "slots", strconv.FormatUint(n, 10))}
 	defer func() {
 		if err != nil {
 			s.Close()
@@ -64,12 +70,12 @@ func (r *Runtime) newSlot(ctx context.Context, img *image, write []string) (_ *s
 	if s.group, err = r.cgroups.Create(box.cgroup + "-job"); err != nil {
 		return nil, err
 	}
-	l, err := listen(filepath.Join(s.scratch.dir, "slot"), socketName, uid)
+	l, err := listen("unix", filepath.Join(s.scratch.dir, "slot"), socketName, uid)
 	if err != nil {
 		return nil, err
 	}
 	defer l.Close()
-	s.container, err = r.engine.create(ctx, name, box, map[string]string{labelInstance: r.instance, labelWorker: r.cfg.WorkerID})
+	s.container, err = r.engine.create(ctx, name, box.spec(), map[string]string{labelInstance: r.instance, labelWorker: r.cfg.WorkerID})
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +174,7 @@ func (s *slot) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report, err
 		where = other
 	}
 	where.mark(a)
-	return (&attempt{slot: where, Attempt: a}).run(ctx)
+	return (&attempt{place: &where.place, box: where, Attempt: a}).run(ctx)
 }
 
 // replace makes a slot with other writable paths than warm ones have.
@@ -202,6 +208,9 @@ func canceled(a runtime.Attempt) *runtime.Report {
 	r.Enforcement = a.Plan.Enforcement
 	return r
 }
+
+// kill implements box.
+func (s *slot) kill() error { return s.container.kill() }
 
 // Close implements runtime.Slot: it kills at once and cleans in the background.
 func (s *slot) Close() {

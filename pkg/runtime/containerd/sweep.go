@@ -27,20 +27,20 @@ func (r *Runtime) sweep(ctx context.Context) error {
 	}
 	errs = append(errs, r.cgroups.RemoveAll(ctx, "/assay-"+r.instance))
 	errs = append(errs, unmountBelow(r.dir))
-	errs = append(errs, os.RemoveAll(filepath.Join(r.dir, "slots")))
+	errs = append(errs, os.RemoveAll(filepath.Join(r.dir, "slots")), os.RemoveAll(filepath.Join(r.dir, "cells")))
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
 	if r.ctx.Err() != nil {
 		return nil
 	}
-	return os.MkdirAll(filepath.Join(r.dir, "slots"), 0o711)
+	return errors.Join(os.MkdirAll(filepath.Join(r.dir, "slots"), 0o711), os.MkdirAll(filepath.Join(r.dir, "cells"), 0o711))
 }
 
 // removeState removes the state directory's contents, all of which is ours.
 func (r *Runtime) removeState() error {
 	var errs []error
-	for _, d := range []string{"slots", "images", "guest", "lock"} {
+	for _, d := range []string{"slots", "cells", "dev", "images", "guest", "lock"} {
 		errs = append(errs, os.RemoveAll(filepath.Join(r.dir, d)))
 	}
 	_ = os.Remove(r.dir) // unless somebody else keeps something there

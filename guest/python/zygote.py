@@ -1,0 +1,267 @@
+"""An interpreter that is ready to be forked.
+
+Started by the launcher of a cell as: zygote.py SOCKET MODULE...; it imports the
+harness and the modules, connects to the worker and then forks one process for
+each slot that it is asked for. The protocol is documented in internal/guest
+(cell.go). Each process enters the namespaces of a box that the launcher made,
+drops every privilege, waits for its job, and becomes it.
+
+The zygote itself never runs user code. It holds CAP_SYS_ADMIN and
+CAP_SYS_PTRACE in the user namespace of its cell, which is what entering a
+namespace takes, and nothing outside of it.
+
+Standard library only, for Python 3.8 and later with ctypes. Without them it
+exits with a sentence that says so, and the worker starts a fresh interpreter
+for each job instead.
+"""
+
+import sys
+
+try:
+    import ctypes
+except ImportError as e:
+    sys.exit("the image's python has no ctypes: %s" % e)
+
+import array
+import atexit
+import gc
+import importlib
+import os
+import platform
+import signal
+import socket
+import struct
+import threading
+
+import harness
+
+# What snippets import most. Each costs every fork a little, and its own import
+# is saved by every job that wants it.
+MODULES = (
+    "ast base64 bisect collections contextlib copy dataclasses datetime decimal enum fractions functools hashlib "
+    "heapq inspect io itertools json linecache math operator random re statistics string textwrap time traceback "
+    "types typing"
+).split()
+
+# Numbers of the kernel, from its headers.
+CLONE_NEWNS, CLONE_NEWCGROUP, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x02000000, 0x04000000, 0x08000000
+CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
+ENTER = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS
+PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_DROP = 4, 22, 24
+CAPABILITIES = 64  # as many as the kernel can ever have
+# Missing from ctypes.CDLL(None) where the C library has no wrapper.
+SYS_CLOSE_RANGE = 436
+
+MAX_MESSAGE = 32 << 10
+MAX_RUN = 4 << 20
+HEAD = struct.Struct("<B3xIIIIxxxxQ")
+SLOT = 100  # the slot's descriptor, above all that a program is given
+
+libc = ctypes.CDLL(None, use_errno=True)
+_empty_capabilities = (ctypes.c_uint32 * 6)()
+_capability_header = (ctypes.c_uint32 * 2)(0x20080522, 0)
+
+
+def check(result, what):
+    if result < 0:
+        e = ctypes.get_errno()
+        raise OSError(e, "%s: %s" % (what, os.strerror(e)))
+
+
+def main(path, modules):
+    for name in MODULES + modules:
+        try:
+            importlib.import_module(name)
+        except ImportError as e:
+            print("cannot preload %s: %s" % (name, e), file=sys.stderr)
+    libc.setns, libc.unshare, libc.capset, libc.prctl, libc.syscall
+    worker = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    worker.connect(path)
+    own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+    libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    names = {}  # process → the worker's name for it
+
+    def buried(*_):
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            name = names.pop(pid, None)
+            if name is not None:
+                worker.send(b"e" + struct.pack("<QI", name, status))
+
+    signal.signal(signal.SIGCHLD, buried)
+    worker.send(b"Z")
+    # What is alive now stays so: the collector shall not touch, and so copy, it.
+    gc.collect()
+    gc.disable()
+    gc.freeze()
+    mask = [signal.SIGCHLD]
+    while True:
+        message, files = receive(worker, MAX_MESSAGE)
+        if not message:
+            os._exit(0)
+        (name,) = struct.unpack("<Q", message[1:9])
+        slot, box = files
+        # A death is not told before its name is known.
+        signal.pthread_sigmask(signal.SIG_BLOCK, mask)
+        pid = -1
+        try:
+            check(libc.setns(box, CLONE_NEWPID), "enter the pid namespace")
+            pid = os.fork()
+        except OSError as e:
+            refuse(slot, e)
+        if pid == 0:
+            child(slot, box, worker, own)
+        if pid > 0:
+            names[pid] = name
+        check(libc.setns(own, CLONE_NEWPID), "leave the pid namespace")
+        os.close(slot)
+        os.close(box)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, mask)
+
+
+def receive(conn, size):
+    """One message and the descriptors that came with it."""
+    message, control, _, _ = conn.recvmsg(size, 128)
+    files = array.array("i")
+    for level, kind, data in control:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            files.frombytes(data[: len(data) - len(data) % files.itemsize])
+    return message, files
+
+
+def refuse(slot, error):
+    try:
+        os.write(slot, b"!" + struct.pack("<I", error.errno or 0) + str(error).encode())
+    except OSError:
+        pass
+
+
+def child(slot, box, worker, own):
+    """The process of one job, from its fork to its end."""
+    code = 1
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])
+        os.dup2(slot, SLOT, False)
+        conn = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, SLOT)
+        try:
+            enter(box, conn)
+            os.close(box)
+            os.close(slot)
+            os.close(own)
+            worker.close()
+            run = wait(conn)
+        except OSError as e:
+            refuse(SLOT, e)
+            os._exit(1)
+        if run is None:
+            os._exit(0)  # the worker had no job for it
+        conn.detach()
+        run()
+        code = job()
+    except SystemExit as e:
+        code = harness._exit_code(e.code)
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        try:
+            finish(code)
+        finally:
+            os._exit(code)
+
+
+def enter(box, conn):
+    """Go behind the walls of a box, and leave every privilege outside."""
+    check(libc.setns(box, ENTER), "enter the box")
+    conn.send(b"h")
+    message = conn.recv(16)
+    if message != b"g":
+        os._exit(0)
+    check(libc.unshare(CLONE_NEWCGROUP), "make a cgroup namespace")
+    for c in range(CAPABILITIES):
+        if libc.prctl(PR_CAPBSET_DROP, c, 0, 0, 0) < 0:
+            break
+    check(libc.capset(_capability_header, _empty_capabilities), "drop capabilities")
+    os.setsid()
+    numbers = sys.modules.get("numpy.random")
+    if numbers is not None:
+        numbers.seed()  # the standard library's generator does that by itself
+    conn.send(b"w")
+
+
+def wait(conn):
+    """The next program, as a function that turns this process into it."""
+    message, files = receive(conn, MAX_MESSAGE)
+    if not message:
+        return None
+    files = list(files)
+    if message[:1] == b"X":
+        with os.fdopen(files.pop(), "rb") as f:
+            message = f.read(MAX_RUN)
+    _, paths, argc, envc, size, _ = HEAD.unpack_from(message)
+    seccomp = message[HEAD.size : HEAD.size + size]
+    strings = message[HEAD.size + size :].split(b"\0")
+    directory = strings[0]
+    first = 1 + paths + argc
+    environment = strings[first : first + envc]
+
+    def become():
+        os.chdir(directory)
+        for entry in environment:
+            key, _, value = entry.partition(b"=")
+            os.environb[key] = value
+        high = [fd + SLOT for fd in range(1, 1 + len(files))]
+        for fd, target in zip(files, high):
+            os.dup2(fd, target)
+        for i, fd in enumerate(high):
+            os.dup2(fd, i, i < 3)
+        libc.syscall(SYS_CLOSE_RANGE, len(files), 0xFFFFFFFF, 0)
+        libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
+        if seccomp:
+            code = ctypes.create_string_buffer(seccomp, len(seccomp))
+            program = struct.pack("HxxxxxxP", len(seccomp) // 8, ctypes.addressof(code))
+            check(libc.prctl(PR_SET_SECCOMP, 2, program, 0, 0), "install the filter")
+
+    return become
+
+
+def job():
+    """Run the request on descriptor 3, and write the result to descriptor 4."""
+    import json
+
+    data = b""
+    while True:
+        part = os.read(3, 1 << 20)
+        if not part:
+            break
+        data += part
+    os.close(3)
+    request = json.loads(data)
+    gc.enable()
+    return harness.run(request, 4)
+
+
+def finish(code):
+    """What the interpreter does at its end that a program can notice."""
+    try:
+        threading._shutdown()
+        atexit._run_exitfuncs()
+    except BaseException:
+        pass
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BaseException:
+            pass
+
+
+if __name__ == "__main__":
+    os.environ.clear()
+    main(sys.argv[1], sys.argv[2:])

@@ -1,0 +1,264 @@
+package guest
+
+import (
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// boxFlags are the namespaces of a box. That of control groups comes later, when
+// the process is in its own group.
+const boxFlags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC |
+	unix.CLONE_NEWUTS | uintptr(syscall.SIGCHLD)
+
+// room is the memory of a supervisor. It is the launcher's, and never touched
+// there: each supervisor gets pages of its own when it writes to them.
+var room struct {
+	message [MaxMessage]byte
+	large   [MaxRun]byte
+	strings [MaxStrings]uintptr
+	control [128]byte
+	files   [MaxFiles]int32
+	iov     unix.Iovec
+	header  unix.Msghdr
+	action  [4]uint64 // struct sigaction of the kernel: all zero is the default
+	filter  struct {  // struct sock_fprog, without a pointer: a write barrier is a call
+		Len uint16
+		At  uintptr
+	}
+	limit   unix.Rlimit
+	caps    [2]unix.CapUserData
+	capHead unix.CapUserHeader
+	status  unix.WaitStatus
+	answer  [8]byte
+}
+
+func init() {
+	room.iov.Base = &room.message[0]
+	room.header.Iov, room.header.Iovlen = &room.iov, 1
+	room.header.Control = &room.control[0]
+	room.capHead.Version = unix.LINUX_CAPABILITY_VERSION_3
+}
+
+// launch starts the supervisor of a box. Its process runs nothing but system
+// calls: see fork. It is one function for the same reason.
+//
+//go:noinline
+//go:norace
+//go:nocheckptr
+func (r *recipe) launch(slot, scratch int) error {
+	var (
+		n, a0           uintptr
+		errno, denied   syscall.Errno
+		i, count, files int
+		o               *op
+		b               []byte
+		at              int
+		stage           Stage
+		paths, argv     int
+		env, filter     int
+		child, open     uintptr
+		high            uintptr
+	)
+	syscall.ForkLock.Lock()
+	beforeFork()
+	n, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE, boxFlags, 0, 0, 0, 0, 0)
+	if errno != 0 || n != 0 {
+		afterFork()
+		syscall.ForkLock.Unlock()
+		if errno != 0 {
+			return errno
+		}
+		return nil
+	}
+	afterForkInChild()
+
+	// Descriptors: the slot, the scratch mount and the three standard ones.
+	_, _, _ = syscall.RawSyscall(syscall.SYS_DUP3, uintptr(slot), slotFD, syscall.O_CLOEXEC)
+	_, _, _ = syscall.RawSyscall(syscall.SYS_DUP3, uintptr(scratch), scratchFD, syscall.O_CLOEXEC)
+	_, _, _ = syscall.RawSyscall(unix.SYS_CLOSE_RANGE, 3, slotFD-1, 0)
+	_, _, _ = syscall.RawSyscall(unix.SYS_CLOSE_RANGE, scratchFD+1, ^uintptr(0)>>32, 0)
+
+	for i = range r.ops {
+		o = &r.ops[i]
+		a0 = o.args[0]
+		if o.last {
+			a0 = n
+		}
+		n, _, errno = syscall.RawSyscall6(o.nr, a0, o.args[1], o.args[2], o.args[3], o.args[4], 0)
+		if errno != 0 && !o.may {
+			o.text[1], o.text[2] = byte(errno), byte(errno>>8)
+			_, _, _ = syscall.RawSyscall(syscall.SYS_WRITE, slotFD, uintptr(unsafe.Pointer(&o.text[0])), uintptr(len(o.text)))
+			goto exit
+		}
+	}
+	room.answer[0] = BoxReady
+	_, _, errno = syscall.RawSyscall(syscall.SYS_WRITE, slotFD, uintptr(unsafe.Pointer(&room.answer[0])), 1)
+	if errno != 0 {
+		goto exit
+	}
+
+serve:
+	room.iov.Len = MaxMessage
+	room.header.Controllen = uint64(len(room.control))
+	n, _, errno = syscall.RawSyscall(syscall.SYS_RECVMSG, slotFD, uintptr(unsafe.Pointer(&room.header)), unix.MSG_CMSG_CLOEXEC)
+	if errno == syscall.EINTR {
+		goto serve
+	}
+	if errno != 0 || n == 0 {
+		goto exit // the worker has no more use for this box
+	}
+	if room.message[0] == BoxEnter {
+		if _, _, errno = syscall.RawSyscall(syscall.SYS_UNSHARE, unix.CLONE_NEWCGROUP, 0, 0); errno != 0 {
+			goto exit
+		}
+		goto serve
+	}
+	files = 0
+	if room.header.Controllen > 16 {
+		files = int(room.header.Controllen-16) / 4
+	}
+	if files > MaxFiles || files < 3 || (room.message[0] != BoxRun && room.message[0] != BoxRunFile) {
+		goto exit
+	}
+	for i = 0; i < files; i++ {
+		room.files[i] = *(*int32)(unsafe.Pointer(&room.control[16+4*i]))
+	}
+	b = room.message[:n]
+	if room.message[0] == BoxRunFile {
+		files--
+		for count = 0; count < MaxRun; count += int(n) {
+			n, _, errno = syscall.RawSyscall(syscall.SYS_READ, uintptr(room.files[files]),
+				uintptr(unsafe.Pointer(&room.large[count])), uintptr(MaxRun-count))
+			if errno != 0 || n == 0 {
+				break
+			}
+		}
+		_, _, _ = syscall.RawSyscall(syscall.SYS_CLOSE, uintptr(room.files[files]), 0, 0)
+		b = room.large[:count]
+	}
+	// The message: see Run.Marshal.
+	if len(b) < runHead {
+		goto exit
+	}
+	paths, argv = int(*(*uint32)(unsafe.Pointer(&b[4]))), int(*(*uint32)(unsafe.Pointer(&b[8])))
+	env, filter = int(*(*uint32)(unsafe.Pointer(&b[12]))), int(*(*uint32)(unsafe.Pointer(&b[16])))
+	open = uintptr(*(*uint64)(unsafe.Pointer(&b[24])))
+	if argv < 1 || paths+argv+env+4 > MaxStrings || runHead+filter >= len(b) {
+		goto exit
+	}
+	room.filter.Len = uint16(filter / 8)
+	room.filter.At = uintptr(unsafe.Pointer(&b[runHead]))
+	at, count = runHead+filter, 0
+	for i = 0; i < 1+paths+argv+env; i++ { // dir, paths; argv, nil; env, nil
+		if i == 1+paths+argv {
+			room.strings[count] = 0
+			count++
+		}
+		if at >= len(b) {
+			goto exit
+		}
+		room.strings[count] = uintptr(unsafe.Pointer(&b[at]))
+		count++
+		for at < len(b) && b[at] != 0 {
+			at++
+		}
+		at++
+	}
+	if env == 0 {
+		room.strings[count] = 0
+		count++
+	}
+	room.strings[count] = 0
+
+	// Until now children are reaped by the kernel; this one has a status.
+	_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(syscall.SIGCHLD), uintptr(unsafe.Pointer(&room.action)), 0, 8, 0, 0)
+	child, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
+	stage = StageFork
+	if errno != 0 {
+		goto fail
+	}
+	if child == 0 {
+		goto program
+	}
+	for i = 0; i < files; i++ {
+		_, _, _ = syscall.RawSyscall(syscall.SYS_CLOSE, uintptr(room.files[i]), 0, 0)
+	}
+	for {
+		n, _, errno = syscall.RawSyscall6(syscall.SYS_WAIT4, ^uintptr(0), uintptr(unsafe.Pointer(&room.status)), 0, 0, 0, 0)
+		if errno == syscall.ECHILD {
+			break
+		}
+		if errno == 0 && n == child {
+			room.answer = [8]byte{BoxEnded, byte(room.status), byte(room.status >> 8), byte(room.status >> 16), byte(room.status >> 24)}
+			_, _, _ = syscall.RawSyscall(syscall.SYS_KILL, ^uintptr(0), uintptr(syscall.SIGKILL), 0)
+		}
+	}
+	_, _, _ = syscall.RawSyscall(syscall.SYS_WRITE, slotFD, uintptr(unsafe.Pointer(&room.answer[0])), 5)
+	goto serve
+
+program:
+	_, _, _ = syscall.RawSyscall(syscall.SYS_SETSID, 0, 0, 0)
+	stage = StageFiles
+	for i = 0; i < files; i++ { // first out of the way of their targets
+		high, _, errno = syscall.RawSyscall(syscall.SYS_FCNTL, uintptr(room.files[i]), unix.F_DUPFD_CLOEXEC, 2*MaxFiles)
+		if errno != 0 {
+			goto fail
+		}
+		room.files[i] = int32(high)
+	}
+	for i = 0; i < files; i++ {
+		if _, _, errno = syscall.RawSyscall(syscall.SYS_DUP3, uintptr(room.files[i]), uintptr(i), 0); errno != 0 {
+			goto fail
+		}
+	}
+	_, _, errno = syscall.RawSyscall(unix.SYS_CLOSE_RANGE, uintptr(files), ^uintptr(0)>>32, unix.CLOSE_RANGE_CLOEXEC)
+	if errno != 0 {
+		goto fail
+	}
+	room.limit.Cur, room.limit.Max = uint64(open), uint64(open)
+	_, _, errno = syscall.RawSyscall6(syscall.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, uintptr(unsafe.Pointer(&room.limit)), 0, 0, 0)
+	if errno != 0 {
+		goto fail
+	}
+	stage = StageIdentity
+	_, _, errno = syscall.RawSyscall(syscall.SYS_CAPSET, uintptr(unsafe.Pointer(&room.capHead)), uintptr(unsafe.Pointer(&room.caps)), 0)
+	if errno != 0 {
+		goto fail
+	}
+	stage = StageDir
+	if _, _, errno = syscall.RawSyscall(syscall.SYS_CHDIR, room.strings[0], 0, 0); errno != 0 {
+		goto fail
+	}
+	stage = StageFilter
+	if room.filter.Len > 0 {
+		_, _, errno = syscall.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&room.filter)))
+		if errno != 0 {
+			goto fail
+		}
+	}
+	stage = StageExec
+	errno = syscall.ENOENT
+	for i = 1; i <= paths; i++ {
+		_, _, errno = syscall.RawSyscall(syscall.SYS_EXECVE, room.strings[i],
+			uintptr(unsafe.Pointer(&room.strings[1+paths])), uintptr(unsafe.Pointer(&room.strings[2+paths+argv])))
+		if errno == syscall.EACCES {
+			denied = errno
+		}
+		if errno != syscall.ENOENT && errno != syscall.ENOTDIR && errno != syscall.EACCES {
+			goto fail
+		}
+	}
+	if denied != 0 {
+		errno = denied
+	}
+
+fail:
+	room.answer = [8]byte{BoxNotBegun, byte(stage), byte(errno), byte(errno >> 8), byte(errno >> 16), byte(errno >> 24)}
+	_, _, _ = syscall.RawSyscall(syscall.SYS_WRITE, slotFD, uintptr(unsafe.Pointer(&room.answer[0])), 6)
+exit:
+	for {
+		_, _, _ = syscall.RawSyscall(syscall.SYS_EXIT_GROUP, 127, 0, 0)
+	}
+}

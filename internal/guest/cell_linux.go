@@ -1,0 +1,155 @@
+package guest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Cell is the launcher of a cell: it serves the worker that listens on socket
+// until the connection ends.
+func Cell(socket string) error {
+	if os.Getpid() != 1 {
+		return errors.New("the guest must be process 1 of a sandbox")
+	}
+	conn, err := dialPacket(socket)
+	if err != nil {
+		return fmt.Errorf("connect to the worker: %w", err)
+	}
+	// Boxes are watched by the worker: here nobody waits for them.
+	signal.Ignore(unix.SIGCHLD)
+	l := &launcher{conn: conn, socket: socket, recipes: map[string]*recipe{}, masked: visible(maskedFiles)}
+	if _, err := unix.Write(conn, []byte{CellLauncher}); err != nil {
+		return err
+	}
+	for {
+		if err := l.serve(); err != nil {
+			return err
+		}
+	}
+}
+
+func dialPacket(socket string) (int, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	return fd, unix.Connect(fd, &unix.SockaddrUnix{Name: socket})
+}
+
+type launcher struct {
+	conn    int
+	socket  string
+	masked  []string
+	recipes map[string]*recipe // by the message that asks for one
+	buf     [MaxMessage]byte
+	oob     [128]byte
+}
+
+// maxRecipes bounds what is remembered; a worker asks for a handful.
+const maxRecipes = 256
+
+// serve answers one message. The end of the connection ends the cell, and with
+// it, by the kernel's doing, everything in it.
+func (l *launcher) serve() error {
+	n, oobn, _, _, err := unix.Recvmsg(l.conn, l.buf[:], l.oob[:], unix.MSG_CMSG_CLOEXEC)
+	switch {
+	case errors.Is(err, unix.EINTR):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read from the worker: %w", err)
+	case n == 0:
+		os.Exit(0)
+	}
+	files, err := rights(l.oob[:oobn])
+	defer func() {
+		for _, fd := range files {
+			_ = unix.Close(fd)
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	switch l.buf[0] {
+	case CellMake:
+		if len(files) != 2 {
+			return errors.New("make a box: needs a slot and a scratch mount")
+		}
+		l.make(l.buf[1:n], files[0], files[1])
+		return nil
+	case CellZygote:
+		go l.zygote()
+		return nil
+	}
+	return fmt.Errorf("unknown message %q", l.buf[0])
+}
+
+// rights returns the descriptors of a control message.
+func rights(oob []byte) ([]int, error) {
+	if len(oob) == 0 {
+		return nil, nil
+	}
+	messages, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return nil, err
+	}
+	var out []int
+	for _, m := range messages {
+		fds, err := unix.ParseUnixRights(&m)
+		if err != nil {
+			return out, err
+		}
+		out = append(out, fds...)
+	}
+	return out, nil
+}
+
+// make makes a box. What goes wrong is told on its slot.
+func (l *launcher) make(body []byte, slot, scratch int) {
+	r := l.recipes[string(body)]
+	if r == nil {
+		var b Box
+		if err := json.Unmarshal(body, &b); err != nil {
+			fail(slot, "read the request: "+err.Error(), unix.EINVAL)
+			return
+		}
+		if len(l.recipes) >= maxRecipes {
+			clear(l.recipes)
+		}
+		r = newRecipe(&b, os.Getuid(), os.Getgid(), l.masked)
+		l.recipes[string(body)] = r
+	}
+	if err := r.launch(slot, scratch); err != nil {
+		errno := unix.EIO
+		_ = errors.As(err, &errno)
+		fail(slot, "clone", errno)
+	}
+}
+
+func fail(slot int, what string, errno unix.Errno) {
+	_, _ = unix.Write(slot, append([]byte{BoxFailed, byte(errno), byte(errno >> 8), 0, 0}, what...))
+}
+
+// zygote runs a zygote until it ends, and says why it did.
+func (l *launcher) zygote() {
+	env := slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "GO") })
+	var said strings.Builder
+	cmd := exec.Command("python3", "-B", "/run/assay/zygote.py", l.socket)
+	cmd.Env, cmd.Dir = env, "/"
+	cmd.Stdout, cmd.Stderr = &said, &said
+	err := cmd.Run() // its status is the kernel's: SIGCHLD is ignored
+	why := strings.TrimSpace(said.String())
+	if why == "" && err != nil {
+		why = err.Error()
+	}
+	_, _ = unix.Write(l.conn, append([]byte{CellNoZygote}, tail(why, 2000)...))
+}
+
+func tail(s string, n int) string { return s[max(0, len(s)-n):] }

@@ -1,0 +1,46 @@
+package cgroup
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Reusable is a Group whose peaks can be reset, so that the next job need not
+// pay for making another: on cgroup v1 a group costs a millisecond to make and
+// to remove, in four hierarchies, and the memory controller keeps a removed one
+// as long as a page of cache is charged to it. On v2 a group is one directory,
+// and its peaks cannot be reset before kernel 6.12: groups are used once.
+type Reusable interface {
+	Group
+	// Reset forgets the peaks of memory and of processes; the latter only if it
+	// is above least, since it costs more. With it go the limit of processes and
+	// the count of refused forks: reset says so. The group must be empty.
+	Reset(least int64) (reset bool, err error)
+	// Charged returns the memory that is charged to the group now, in bytes:
+	// with no process left, cache that the next one may push out.
+	Charged() (int64, error)
+}
+
+var _ Reusable = (*v1Group)(nil)
+
+// Reset implements Reusable. There is no way to reset pids.peak but to make the
+// group anew in that one hierarchy.
+func (g *v1Group) Reset(least int64) (bool, error) {
+	if err := writeInt(g.file("memory", "memory.max_usage_in_bytes"), 0); err != nil {
+		return false, err
+	}
+	g.peak = 0
+	peak, ok, err := readOptional(g.file("pids", "pids.peak"))
+	if err != nil || !ok || peak <= least {
+		return false, err
+	}
+	dir := g.file("pids", "")
+	if err := unix.Rmdir(dir); err != nil {
+		return false, &os.PathError{Op: "rmdir", Path: dir, Err: err}
+	}
+	return true, os.Mkdir(dir, 0o755)
+}
+
+// Charged implements Reusable.
+func (g *v1Group) Charged() (int64, error) { return readInt(g.file("memory", "memory.usage_in_bytes")) }

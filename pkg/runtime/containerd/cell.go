@@ -1,0 +1,292 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/internal/guest"
+)
+
+// cell is a container in which many jobs of one tenant and image run, each in
+// namespaces of its own: see package internal/guest, cell.go.
+type cell struct {
+	rt        *Runtime
+	image     *image
+	uid       int // host uid that is its root; its guest and its jobs are uid+programUID
+	dir       string
+	container *container
+	listener  *net.UnixListener
+	born      time.Time
+	ready     chan struct{} // closed when the launcher has connected
+	gone      chan struct{} // closed when the launcher is gone
+	tasks     sync.WaitGroup
+	preloaded chan struct{} // closed when it is known whether there are zygotes
+
+	mu       sync.Mutex
+	conns    map[*packet]bool // nil: closed
+	launcher *packet
+	zygotes  []*zygote
+	asked    bool // for zygotes
+	turn     int
+	slots    int // that exist
+	made     int // that were ever made
+	used     time.Time
+	retired  bool // makes no more slots
+}
+
+// cellUID is the user of a cell's guest, in the container and on the host: its
+// ids are the host's, so that a job can see in its uid map that it is nobody.
+func (c *cell) hostUID() int { return c.uid + programUID }
+
+// newCell starts a container for img and waits for its launcher.
+func (r *Runtime) newCell(ctx context.Context, img *image) (_ *cell, err error) {
+	n := r.next.Add(1)
+	name := fmt.Sprintf("%s-%s-%d", r.instance, r.started, n)
+	c := &cell{
+		rt: r, image: img, uid: sandboxUID(n), dir: filepath.Join(r.dir, "cells", strconv.FormatUint(n, 10)), born: time.Now(),
+		ready: make(chan struct{}), gone: make(chan struct{}), preloaded: make(chan struct{}),
+		conns: map[*packet]bool{}, used: time.Now(),
+	}
+	defer func() {
+		if err != nil {
+			c.destroy(context.WithoutCancel(ctx))
+		}
+	}()
+	if err := os.Mkdir(c.dir, 0o711); err != nil {
+		return nil, err
+	}
+	sock := filepath.Join(c.dir, "slot")
+	if err := errors.Join(os.Mkdir(sock, 0o700), os.Chown(sock, c.hostUID(), c.hostUID())); err != nil {
+		return nil, err
+	}
+	if c.listener, err = listen("unixpacket", sock, socketName, c.hostUID()); err != nil {
+		return nil, err
+	}
+	c.tasks.Go(c.accept)
+	labels := map[string]string{labelInstance: r.instance, labelWorker: r.cfg.WorkerID}
+	if c.container, err = r.engine.create(ctx, name, c.spec(sock, r.cgroup(name)), labels); err != nil {
+		return nil, err
+	}
+	// What it starts inherits its limits, and may only lower them.
+	if err := raiseOpenFiles(c.container.proc.pid); err != nil {
+		return nil, err
+	}
+	if err := c.container.start(ctx); err != nil {
+		return nil, err
+	}
+	return c, c.await(ctx)
+}
+
+// raiseOpenFiles lets a process hand its children any limit of open files that
+// this host allows. A worker without CAP_SYS_RESOURCE hands out at most its own.
+func raiseOpenFiles(pid int) error {
+	data, err := os.ReadFile("/proc/sys/fs/nr_open")
+	if err != nil {
+		return fmt.Errorf("read the limit of open files: %w", err)
+	}
+	n, err := strconv.ParseUint(strings.TrimSpace(string(data)), 10, 64)
+	if err != nil {
+		return fmt.Errorf("/proc/sys/fs/nr_open: %w", err)
+	}
+	err = unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: n}, nil)
+	if err != nil && !errors.Is(err, unix.EPERM) {
+		return fmt.Errorf("raise the limit of open files: %w", err)
+	}
+	return nil
+}
+
+// await waits for the launcher, or for its container to end without it.
+func (c *cell) await(ctx context.Context) error {
+	ended := make(chan struct{})
+	watch, cancel := context.WithCancel(ctx)
+	defer cancel()
+	c.tasks.Go(func() {
+		if c.container.proc.wait(watch) == nil {
+			close(ended)
+		}
+	})
+	select {
+	case <-c.ready:
+		return nil
+	case <-ended:
+		return errors.New("the guest of a cell ended at once")
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the guest of a cell: %w", context.Cause(ctx))
+	}
+}
+
+// Memory and processes of a cell besides those of its jobs.
+const (
+	cellMemory = 1 << 30
+	cellPids   = 8192
+)
+
+// spec returns the OCI configuration of the container.
+func (c *cell) spec(sock, group string) *specs.Spec {
+	// What it takes to enter a namespace, in its own user namespace only.
+	caps := []string{"CAP_SYS_ADMIN", "CAP_SYS_PTRACE"}
+	box := &sandbox{
+		rootfs: c.image.rootfs, args: []string{guestPath, "cell", slotDir + "/" + socketName},
+		uid: c.uid, cgroup: group, caps: caps, seccomp: c.rt.cells.seccomp, memory: cellMemory, pids: cellPids,
+	}
+	s := box.spec()
+	me := uint32(c.hostUID())
+	ids := []specs.LinuxIDMapping{
+		{ContainerID: 0, HostID: uint32(c.uid), Size: 1}, // runc makes the root file system ready as this
+		{ContainerID: me, HostID: me, Size: 1},
+	}
+	s.Linux.UIDMappings, s.Linux.GIDMappings = ids, ids
+	s.Process.User.UID, s.Process.User.GID = me, me
+	s.Process.Env = append([]string{"GOMAXPROCS=1"}, c.image.env...)
+	s.Process.Capabilities.Inheritable, s.Process.Capabilities.Ambient = caps, caps
+	// A fresh /proc or /sys may only be mounted by somebody without privileges
+	// where all of the old one is in sight. Boxes have masks of their own.
+	s.Linux.MaskedPaths, s.Linux.ReadonlyPaths = nil, nil
+	s.Mounts = []specs.Mount{
+		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"nosuid", "noexec", "nodev"}},
+		{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"nosuid", "noexec", "nodev", "ro"}},
+		{Destination: "/dev", Type: "bind", Source: filepath.Join(c.rt.dir, "dev"), Options: []string{"bind", "ro", "nosuid", "noexec"}},
+		bind(filepath.Join(c.rt.dir, "guest"), guestDir, "ro"),
+		bind(c.image.rootfs, guestDir+"/root", "ro"),
+		bind(sock, slotDir),
+	}
+	return s
+}
+
+// hold notes a connection that the end of the cell closes.
+func (c *cell) hold(p *packet) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conns == nil {
+		return false
+	}
+	c.conns[p] = true
+	return true
+}
+
+// end notes that the launcher is gone.
+func (c *cell) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.retired = true
+	close(c.gone)
+	c.settle()
+}
+
+// settle says that there will be no more zygotes to wait for. The caller holds
+// the lock.
+func (c *cell) settle() {
+	select {
+	case <-c.preloaded:
+	default:
+		close(c.preloaded)
+	}
+}
+
+// alive reports whether slots of the cell may still be used.
+func (c *cell) alive() bool {
+	select {
+	case <-c.gone:
+		return false
+	default:
+		return true
+	}
+}
+
+// zygoteTime is how long an interpreter may take to start and to import.
+const zygoteTime = 20 * time.Second
+
+// interpreter returns a zygote of the cell, nil if its image cannot have one.
+func (c *cell) interpreter(ctx context.Context) (*zygote, error) {
+	c.mu.Lock()
+	if !c.asked {
+		c.asked = true
+		for range c.rt.cfg.Zygotes {
+			if err := c.launcher.send([]byte{guest.CellZygote}); err != nil {
+				c.mu.Unlock()
+				return nil, fmt.Errorf("start a zygote: %w", err)
+			}
+		}
+	}
+	c.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, zygoteTime)
+	defer cancel()
+	select {
+	case <-c.preloaded:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for a zygote: %w", context.Cause(ctx))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.zygotes) == 0 {
+		return nil, nil
+	}
+	c.turn++
+	return c.zygotes[c.turn%len(c.zygotes)], nil
+}
+
+func (c *cell) zygoteConnected(z *zygote) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.zygotes = append(c.zygotes, z)
+	if len(c.zygotes) == c.rt.cfg.Zygotes {
+		c.settle()
+	}
+}
+
+// zygoteGone retires a cell that lost what it had: the next one has a new one.
+func (c *cell) zygoteGone(z *zygote) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.retired = true
+	for i, have := range c.zygotes {
+		if have == z {
+			c.zygotes = append(c.zygotes[:i:i], c.zygotes[i+1:]...)
+		}
+	}
+}
+
+func (c *cell) noZygote(why string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.zygotes) == 0 && c.alive() && !c.retired {
+		slog.Warn("python starts afresh for every job of a cell", "image", c.image.name, "reason", why)
+	}
+	c.settle()
+}
+
+// destroy removes the cell and everything in it.
+func (c *cell) destroy(ctx context.Context) {
+	if c.listener != nil {
+		_ = c.listener.Close()
+	}
+	c.mu.Lock()
+	c.retired = true
+	conns := c.conns
+	c.conns = nil
+	c.mu.Unlock()
+	for p := range conns {
+		p.close()
+	}
+	if c.container != nil {
+		if err := c.container.destroy(ctx); err != nil {
+			slog.ErrorContext(ctx, "cannot remove a cell; the next sweep will", "cell", c.container.id, "error", err)
+		}
+	}
+	c.tasks.Wait()
+	if err := os.RemoveAll(c.dir); err != nil {
+		slog.ErrorContext(ctx, "cannot remove a cell's directory", "error", err)
+	}
+}

@@ -1,0 +1,160 @@
+package containerd
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/assay-run/assay/pkg/runtime/cgroup"
+)
+
+// groups lends control groups to the slots of cells, and takes them back where
+// the kernel lets one be used again.
+type groups struct {
+	hierarchy *cgroup.Hierarchy
+	path      string // of the groups' parent
+
+	mu   sync.Mutex
+	free [2][]*leased // by own
+	next int
+	lent int
+}
+
+// leased is a control group on loan: its meters count from zero, and what it
+// holds besides the job (the supervisor of a box) is not the job's.
+type leased struct {
+	cgroup.Group
+	from    *groups
+	own     int64 // processes that are ours
+	base    cgroup.Usage
+	charged int64 // memory that was charged when the loan began
+	limits  cgroup.Limits
+}
+
+// lend returns a group for a job beside whose processes there are own of ours,
+// 0 or 1.
+func (g *groups) lend(ctx context.Context, own int64) (*leased, error) {
+	for {
+		l := g.take(own)
+		if l == nil {
+			break
+		}
+		err := l.renew()
+		if err == nil {
+			return l, nil
+		}
+		slog.WarnContext(ctx, "cannot reuse a control group", "group", l.Path(), "error", err)
+		l.drop(ctx)
+	}
+	g.mu.Lock()
+	g.next++
+	g.lent++
+	path := fmt.Sprintf("%s/%d", g.path, g.next)
+	g.mu.Unlock()
+	group, err := g.hierarchy.Create(path)
+	l := &leased{Group: group, from: g, own: own}
+	if err != nil {
+		l.Group = g.hierarchy.Open(path)
+		l.drop(ctx)
+		return nil, err
+	}
+	return l, nil
+}
+
+// take returns a group that was given back, nil if there is none.
+func (g *groups) take(own int64) *leased {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	list := g.free[own]
+	if len(list) == 0 {
+		return nil
+	}
+	l := list[len(list)-1]
+	g.free[own] = list[:len(list)-1]
+	g.lent++
+	return l
+}
+
+// giveBack takes a group of which every process is dead.
+func (l *leased) giveBack(ctx context.Context) {
+	if _, ok := l.Group.(cgroup.Reusable); !ok {
+		l.drop(ctx)
+		return
+	}
+	g := l.from
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.lent--
+	g.free[l.own] = append(g.free[l.own], l)
+}
+
+// drop removes a group for good.
+func (l *leased) drop(ctx context.Context) {
+	if err := l.Remove(ctx); err != nil {
+		slog.ErrorContext(ctx, "cannot remove a control group; the next sweep will", "group", l.Path(), "error", err)
+	}
+	l.from.mu.Lock()
+	l.from.lent--
+	l.from.mu.Unlock()
+}
+
+// renew makes a used group as good as new.
+func (l *leased) renew() error {
+	r := l.Group.(cgroup.Reusable)
+	pids, err := r.Pids()
+	if err != nil {
+		return err
+	}
+	if len(pids) > 0 {
+		return errUndead
+	}
+	if l.base, err = r.Usage(); err != nil {
+		return err
+	}
+	reset, err := r.Reset(1 + l.own)
+	if err != nil {
+		return err
+	}
+	if reset {
+		l.base.ForksRefused, l.limits = 0, cgroup.Limits{}
+	}
+	l.charged, err = r.Charged()
+	return err
+}
+
+// Limit implements cgroup.Group. What is set already is not set again.
+func (l *leased) Limit(want cgroup.Limits) error {
+	want.Processes += l.own
+	if want == l.limits {
+		return nil
+	}
+	if err := l.Group.Limit(want); err != nil {
+		l.limits = cgroup.Limits{}
+		return err
+	}
+	l.limits = want
+	return nil
+}
+
+// Usage implements cgroup.Group. Cache that was charged before the loan is not
+// the job's, as long as the kernel was not short of memory and gave it up.
+func (l *leased) Usage() (cgroup.Usage, error) {
+	u, err := l.Group.Usage()
+	if err != nil {
+		return u, err
+	}
+	u = u.Since(l.base)
+	if u.MemoryPeak < l.limits.Memory {
+		u.MemoryPeak = max(u.MemoryPeak-l.charged, 0)
+	}
+	u.ProcessesPeak -= l.own
+	return u, nil
+}
+
+// outstanding returns how many groups are on loan.
+func (g *groups) outstanding() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.lent
+}

@@ -1,0 +1,192 @@
+package containerd
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/internal/guest"
+)
+
+// accept serves the socket of a cell: its launcher and its zygotes connect, and
+// nothing else can, because jobs do not see it.
+func (c *cell) accept() {
+	for {
+		conn, err := c.listener.AcceptUnix()
+		if err != nil {
+			return // closed
+		}
+		file, err := conn.File()
+		_ = conn.Close()
+		if err != nil {
+			continue
+		}
+		fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+		_ = file.Close()
+		if err != nil {
+			continue
+		}
+		if err := unix.SetNonblock(fd, true); err != nil {
+			_ = unix.Close(fd)
+			continue
+		}
+		p, err := newPacket(fd)
+		if err != nil {
+			continue
+		}
+		c.tasks.Go(func() { c.greet(p) })
+	}
+}
+
+// greet finds out who has connected, and listens to it until it is gone.
+func (c *cell) greet(p *packet) {
+	defer p.close()
+	if !c.hold(p) {
+		return
+	}
+	var word [1]byte
+	_ = p.file.SetReadDeadline(time.Now().Add(sendTime))
+	n, _, err := p.recv(word[:])
+	if err != nil || n != 1 {
+		return
+	}
+	_ = p.file.SetReadDeadline(time.Time{})
+	switch word[0] {
+	case guest.CellLauncher:
+		c.serveLauncher(p)
+	case guest.ZygoteHello:
+		z := &zygote{conn: p, waiting: map[uint64]chan unix.WaitStatus{}, gone: make(chan struct{})}
+		c.zygoteConnected(z)
+		z.serve()
+		c.zygoteGone(z)
+	}
+}
+
+// serveLauncher listens to the launcher. Its end is the end of the cell.
+func (c *cell) serveLauncher(p *packet) {
+	c.mu.Lock()
+	first := c.launcher == nil
+	if first {
+		c.launcher = p
+	}
+	c.mu.Unlock()
+	if !first {
+		return
+	}
+	close(c.ready)
+	defer c.end()
+	buf := make([]byte, guest.MaxMessage)
+	for {
+		n, _, err := p.recv(buf)
+		if err != nil || buf[0] != guest.CellNoZygote {
+			return
+		}
+		c.noZygote(string(buf[1:n]))
+	}
+}
+
+// zygote is the worker's side of an interpreter that is forked for jobs.
+type zygote struct {
+	conn *packet
+	gone chan struct{}
+
+	mu      sync.Mutex
+	next    uint64
+	waiting map[uint64]chan unix.WaitStatus
+}
+
+// serve passes on how forked processes ended, until the zygote is gone.
+func (z *zygote) serve() {
+	defer close(z.gone)
+	var b [32]byte
+	for {
+		n, _, err := z.conn.recv(b[:])
+		if err != nil || n != 13 || b[0] != guest.ZygoteEnded {
+			return
+		}
+		id, status := binary.LittleEndian.Uint64(b[1:]), binary.LittleEndian.Uint32(b[9:])
+		z.mu.Lock()
+		if ch := z.waiting[id]; ch != nil {
+			ch <- unix.WaitStatus(status)
+			delete(z.waiting, id)
+		}
+		z.mu.Unlock()
+	}
+}
+
+// forked is a process that a zygote forked into a box.
+type forked struct {
+	zygote *zygote
+	id     uint64
+	pid    int     // on the host
+	slot   *packet // until it becomes its job
+	ended  chan unix.WaitStatus
+}
+
+// fork forks a process into the box of which process 1 is sup, and has it wait
+// for its job in group.
+func (z *zygote) fork(ctx context.Context, sup *process, group *leased) (_ *forked, err error) {
+	ours, theirs, err := packetPair()
+	if err != nil {
+		return nil, err
+	}
+	f := &forked{zygote: z, slot: ours, ended: make(chan unix.WaitStatus, 1)}
+	z.mu.Lock()
+	z.next++
+	f.id = z.next
+	z.waiting[f.id] = f.ended
+	z.mu.Unlock()
+	defer func() {
+		if err != nil {
+			f.close()
+		}
+	}()
+	err = z.conn.send(binary.LittleEndian.AppendUint64([]byte{guest.ZygoteFork}, f.id), theirs, int(sup.fd.Fd()))
+	_ = unix.Close(theirs)
+	if err != nil {
+		return nil, fmt.Errorf("ask the zygote: %w", err)
+	}
+	defer ours.within(ctx)()
+	if f.pid, err = ours.expect(guest.BoxReady); err != nil {
+		return nil, fmt.Errorf("fork the zygote: %w", err)
+	}
+	if err := group.Add(f.pid); err != nil {
+		return nil, err
+	}
+	if err := ours.send([]byte{guest.BoxEnter}); err != nil {
+		return nil, fmt.Errorf("fork the zygote: %w", err)
+	}
+	if _, err := ours.expect(guest.BoxWaiting); err != nil {
+		return nil, fmt.Errorf("fork the zygote: %w", err)
+	}
+	return f, nil
+}
+
+// close forgets the process. It ends by itself when it waits for a job that will
+// not come.
+func (f *forked) close() {
+	f.slot.close()
+	f.zygote.mu.Lock()
+	delete(f.zygote.waiting, f.id)
+	f.zygote.mu.Unlock()
+}
+
+// expect receives the one message that may come next, and returns who sent it.
+func (p *packet) expect(kind byte) (pid int, err error) {
+	var b [512]byte
+	n, pid, err := p.recv(b[:])
+	switch {
+	case err != nil:
+		return 0, err
+	case b[0] == kind:
+		return pid, nil
+	case b[0] == guest.BoxFailed && n >= 5:
+		return 0, fmt.Errorf("%s: %w", b[5:n], unix.Errno(binary.LittleEndian.Uint32(b[1:])))
+	}
+	return 0, errors.New("the guest breaks its protocol")
+}

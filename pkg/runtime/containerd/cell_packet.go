@@ -1,0 +1,123 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// packet is one end of a connection that keeps messages apart: SOCK_SEQPACKET.
+// It is not a net.UnixConn because making one of those costs six system calls,
+// and every job has two.
+type packet struct {
+	file *os.File
+	raw  syscall.RawConn
+}
+
+func newPacket(fd int) (*packet, error) {
+	p := &packet{file: os.NewFile(uintptr(fd), "packet")}
+	var err error
+	if p.raw, err = p.file.SyscallConn(); err != nil {
+		_ = p.file.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// packetPair returns our end, which learns who sends, and a descriptor of
+// theirs, which the caller closes.
+func packetPair() (ours *packet, theirs int, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, -1, fmt.Errorf("make a socket: %w", err)
+	}
+	err = errors.Join(unix.SetsockoptInt(fds[0], unix.SOL_SOCKET, unix.SO_PASSCRED, 1), unix.SetNonblock(fds[0], true))
+	if err == nil {
+		ours, err = newPacket(fds[0])
+	} else {
+		_ = unix.Close(fds[0])
+	}
+	if err != nil {
+		_ = unix.Close(fds[1])
+		return nil, -1, fmt.Errorf("make a socket: %w", err)
+	}
+	return ours, fds[1], nil
+}
+
+// send sends one message with descriptors.
+func (p *packet) send(b []byte, fds ...int) error {
+	var oob []byte
+	if len(fds) > 0 {
+		oob = unix.UnixRights(fds...)
+	}
+	var err error
+	werr := p.raw.Write(func(fd uintptr) bool {
+		for {
+			err = unix.Sendmsg(int(fd), b, oob, nil, unix.MSG_NOSIGNAL)
+			if !errors.Is(err, unix.EINTR) {
+				return !errors.Is(err, unix.EAGAIN)
+			}
+		}
+	})
+	return errors.Join(werr, err)
+}
+
+// recv receives one message into b. pid is the sender's, if we asked to be told.
+// The end of the connection is io.EOF.
+func (p *packet) recv(b []byte) (n, pid int, err error) {
+	var oob [64]byte
+	var oobn int
+	rerr := p.raw.Read(func(fd uintptr) bool {
+		for {
+			n, oobn, _, _, err = unix.Recvmsg(int(fd), b, oob[:], unix.MSG_CMSG_CLOEXEC)
+			if !errors.Is(err, unix.EINTR) {
+				return !errors.Is(err, unix.EAGAIN)
+			}
+		}
+	})
+	switch {
+	case rerr != nil:
+		return 0, 0, rerr
+	case err != nil:
+		return 0, 0, err
+	case n == 0:
+		return 0, 0, io.EOF
+	}
+	return n, sender(oob[:oobn]), nil
+}
+
+// sender returns the process in a control message, and closes whatever else it
+// brought: nobody there has any business to send us descriptors.
+func sender(oob []byte) (pid int) {
+	if len(oob) == 0 {
+		return 0
+	}
+	messages, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return 0
+	}
+	for i := range messages {
+		if cred, err := unix.ParseUnixCredentials(&messages[i]); err == nil {
+			pid = int(cred.Pid)
+		} else if fds, err := unix.ParseUnixRights(&messages[i]); err == nil {
+			for _, fd := range fds {
+				_ = unix.Close(fd)
+			}
+		}
+	}
+	return pid
+}
+
+// within lets ctx end what p waits for. The returned function undoes that.
+func (p *packet) within(ctx context.Context) (stop func()) {
+	undo := context.AfterFunc(ctx, func() { _ = p.file.SetDeadline(time.Unix(1, 0)) })
+	return func() { undo() }
+}
+
+func (p *packet) close() { _ = p.file.Close() }

@@ -1,0 +1,90 @@
+package containerd
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// newDetachedScratch makes a scratch that is mounted nowhere on this host: the
+// supervisor of a box is handed the mount itself. So thousands of them do not
+// lengthen the host's mount table, which every new mount namespace copies, and
+// nothing is left of one when its last user has ended.
+func newDetachedScratch(uid int, size job.Size, files int, paths []string, cores int) (_ *scratch, err error) {
+	s := &scratch{uid: uid, size: size, files: files, own: 2 + len(paths)}
+	if s.mount, err = mountTmpfs("size", strconv.FormatInt(int64(size), 10), "nr_inodes", strconv.Itoa(files+s.own), "mode", "0711"); err != nil {
+		return nil, fmt.Errorf("make scratch: %w", err)
+	}
+	s.dir = "/proc/self/fd/" + strconv.Itoa(int(s.mount.Fd()))
+	if err := errors.Join(s.divide(paths), s.showCores(cores)); err != nil {
+		_ = s.close()
+		return nil, fmt.Errorf("make scratch: %w", err)
+	}
+	return s, nil
+}
+
+// mountTmpfs returns the mount of a new tmpfs with options, given as names and
+// values.
+func mountTmpfs(options ...string) (*os.File, error) {
+	fs, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("fsopen: %w", err)
+	}
+	defer unix.Close(fs)
+	if err := configure(fs, options); err != nil {
+		return nil, err
+	}
+	if err := unix.FsconfigCreate(fs); err != nil {
+		return nil, fmt.Errorf("fsconfig: %w", err)
+	}
+	fd, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+	if err != nil {
+		return nil, fmt.Errorf("fsmount: %w", err)
+	}
+	return os.NewFile(uintptr(fd), "scratch"), nil
+}
+
+func configure(fs int, options []string) error {
+	for i := 0; i < len(options); i += 2 {
+		if err := unix.FsconfigSetString(fs, options[i], options[i+1]); err != nil {
+			return fmt.Errorf("fsconfig %s: %w", options[i], err)
+		}
+	}
+	return nil
+}
+
+// reconfigure is resize for a file system that has no path.
+func (s *scratch) reconfigure(size job.Size, files int) error {
+	fs, err := unix.Fspick(int(s.mount.Fd()), "", unix.FSPICK_CLOEXEC|unix.FSPICK_EMPTY_PATH)
+	if err != nil {
+		return fmt.Errorf("fspick: %w", err)
+	}
+	defer unix.Close(fs)
+	err = configure(fs, []string{"size", strconv.FormatInt(int64(size), 10), "nr_inodes", strconv.Itoa(files + s.own)})
+	if err != nil {
+		return err
+	}
+	return unix.FsconfigReconfigure(fs)
+}
+
+// showCores writes the file that a box has for
+// /sys/devices/system/cpu/online, from which programs learn how many cores
+// there are.
+func (s *scratch) showCores(n int) error {
+	text := "0\n"
+	if n > 1 {
+		text = fmt.Sprintf("0-%d\n", n-1)
+	}
+	return os.WriteFile(filepath.Join(s.dir, "cpus"), []byte(text), 0o444)
+}
+
+// coresOf returns how many cores a program of that quota should think it has.
+func coresOf(cpu float64) int { return min(max(int(math.Ceil(cpu)), 1), runtime.NumCPU()) }

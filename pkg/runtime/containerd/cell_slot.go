@@ -1,0 +1,321 @@
+package containerd
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/guest/python"
+	"github.com/assay-run/assay/internal/guest"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime"
+)
+
+// cellSlot is a box of a cell that waits for one attempt.
+type cellSlot struct {
+	place
+	cell   *cell
+	sup    *process // process 1 of the box
+	conn   *packet  // to it
+	job    *forked  // an interpreter that waits in the box; nil for commands
+	lease  *leased
+	cores  int  // that programs are shown
+	python bool // what runs came from a zygote
+	state  atomic.Int32
+}
+
+// boxTime bounds the making of a box on a machine without any time left.
+const boxTime = 20 * time.Second
+
+// newSlot makes a slot. It needs no job: limits are set when one takes it.
+func (c *cell) newSlot(ctx context.Context, python bool, write []string) (_ *cellSlot, err error) {
+	ctx, cancel := context.WithTimeout(ctx, boxTime)
+	defer cancel()
+	var z *zygote
+	if python {
+		if z, err = c.interpreter(ctx); err != nil {
+			return nil, err
+		}
+	}
+	s := &cellSlot{place: place{image: c.image, write: write}, cell: c}
+	c.mu.Lock()
+	c.slots++ // until release
+	c.mu.Unlock()
+	defer func() {
+		if err != nil {
+			s.Close()
+			if c.rt.ctx.Err() != nil {
+				err = errClosed
+			}
+		}
+	}()
+	if err := s.makeBox(ctx); err != nil {
+		return nil, fmt.Errorf("make a box: %w", err)
+	}
+	own := int64(0) // the supervisor of an interpreter stays in the cell's group
+	if z == nil {
+		own = 1
+	}
+	if s.lease, err = c.rt.cells.groups.lend(ctx, own); err != nil {
+		return nil, err
+	}
+	s.group = s.lease
+	if z != nil {
+		s.job, err = z.fork(ctx, s.sup, s.lease)
+	} else if err = s.lease.Add(s.sup.pid); err == nil {
+		err = s.conn.send([]byte{guest.BoxEnter})
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !c.rt.cells.register(s) {
+		return nil, errClosed
+	}
+	return s, nil
+}
+
+// makeBox has the launcher make the namespaces.
+func (s *cellSlot) makeBox(ctx context.Context) (err error) {
+	def := policy.Default()
+	paths := append(slices.Clone(s.write), "/dev/shm")
+	s.cores = coresOf(def.CPU)
+	if s.scratch, err = newDetachedScratch(s.cell.uid, def.Disk, def.Files, paths, s.cores); err != nil {
+		return err
+	}
+	request, err := json.Marshal(guest.Box{Paths: paths, Extra: !slices.Equal(s.write, defaultWrite)})
+	if err != nil {
+		return err
+	}
+	var theirs int
+	if s.conn, theirs, err = packetPair(); err != nil {
+		return err
+	}
+	s.cell.mu.Lock()
+	launcher := s.cell.launcher
+	s.cell.mu.Unlock()
+	err = launcher.send(append([]byte{guest.CellMake}, request...), theirs, int(s.scratch.mount.Fd()))
+	_ = unix.Close(theirs)
+	if err != nil {
+		return err
+	}
+	defer s.conn.within(ctx)()
+	pid, err := s.conn.expect(guest.BoxReady)
+	if err != nil {
+		return err
+	}
+	s.sup, err = openProcess(pid)
+	return err
+}
+
+// alive reports whether the box is still there.
+func (s *cellSlot) alive() bool {
+	select {
+	case <-s.cell.gone:
+		return false
+	default:
+	}
+	if s.job != nil {
+		select {
+		case <-s.job.zygote.gone:
+			return false
+		default:
+		}
+	}
+	return s.sup.running()
+}
+
+// Run implements runtime.Slot.
+func (s *cellSlot) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report, error) {
+	if !s.state.CompareAndSwap(slotReady, slotTaken) {
+		return nil, errUsed
+	}
+	if err := context.Cause(ctx); errors.Is(err, runtime.ErrCanceled) {
+		return canceled(a), nil
+	} else if err != nil {
+		return nil, err
+	}
+	p := &a.Plan.Policy
+	where := s
+	afresh := s.job != nil && startsAfresh(p.Env.Set)
+	if afresh || !slices.Equal(p.Write, s.write) {
+		other, err := s.replace(ctx, s.job != nil && !afresh, p.Write)
+		if err != nil {
+			return nil, err
+		}
+		defer other.Close()
+		where = other
+	}
+	if n := coresOf(p.CPU); n != where.cores {
+		if err := where.scratch.showCores(n); err != nil {
+			return nil, fmt.Errorf("show cores: %w", err)
+		}
+	}
+	return (&attempt{place: &where.place, box: where, Attempt: a}).run(ctx)
+}
+
+// replace makes a slot that is not like the warm ones.
+func (s *cellSlot) replace(ctx context.Context, python bool, write []string) (*cellSlot, error) {
+	if err := checkWrite(write); err != nil {
+		return nil, err
+	}
+	return s.cell.newSlot(ctx, python, slices.Clone(write))
+}
+
+// startsAfresh reports whether an interpreter reads one of these variables when
+// it starts, so that one that runs already will not do.
+func startsAfresh(env map[string]string) bool {
+	for k := range env {
+		if strings.HasPrefix(k, "PYTHON") || strings.HasPrefix(k, "LD_") || strings.HasPrefix(k, "LC_") || k == "LANG" || k == "TZ" {
+			return true
+		}
+	}
+	return false
+}
+
+// kill implements box: process 1 takes its whole pid namespace along.
+func (s *cellSlot) kill() error { return s.sup.kill() }
+
+// begin implements box.
+func (s *cellSlot) begin(ctx context.Context, p *program, files []*os.File) (time.Time, error) {
+	argv := p.argv
+	to, pid := s.conn, s.sup.pid
+	s.python = p.python && s.job != nil
+	switch {
+	case s.python:
+		to, pid = s.job.slot, s.job.pid
+		n := uint64(p.limits.OpenFiles)
+		if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: n}, nil); err != nil {
+			return time.Time{}, fmt.Errorf("limit open files: %w", err)
+		}
+	case p.python:
+		f, err := contentFile("harness.py", python.Harness, s.cell.hostUID())
+		if err != nil {
+			return time.Time{}, err
+		}
+		defer f.Close()
+		argv = []string{"python3", "-B", fmt.Sprintf("/proc/self/fd/%d", len(files))}
+		files = append(files, f)
+	}
+	run := guest.Run{Argv: argv, Env: p.env, Dir: p.dir, OpenFiles: uint64(p.limits.OpenFiles), Filter: s.cell.rt.cells.filter}
+	message, err := run.Marshal()
+	if err != nil {
+		return time.Time{}, err
+	}
+	fds := make([]int, 0, len(files)+1)
+	for _, f := range files {
+		fds = append(fds, int(f.Fd()))
+	}
+	if len(message) > guest.MaxMessage {
+		f, err := contentFile("run", message, s.cell.hostUID())
+		if err != nil {
+			return time.Time{}, err
+		}
+		defer f.Close()
+		message, fds = []byte{guest.BoxRunFile}, append(fds, int(f.Fd()))
+	}
+	started := time.Now()
+	if err := to.send(message, fds...); err != nil {
+		return time.Time{}, fmt.Errorf("start the program: %w", err)
+	}
+	return started, nil
+}
+
+// end implements box.
+func (s *cellSlot) end(e *ended) error {
+	if s.python {
+		return s.endPython(e)
+	}
+	var b [16]byte
+	for {
+		n, _, err := s.conn.recv(b[:])
+		switch {
+		case err != nil: // the supervisor is dead, and everything with it
+			return errors.Join(errGuest, s.dead())
+		case n == 6 && b[0] == guest.BoxNotBegun:
+			e.failure = &failure{guest.Stage(b[1]), unix.Errno(binary.LittleEndian.Uint32(b[2:]))}
+		case n == 5 && b[0] == guest.BoxEnded:
+			e.status = unix.WaitStatus(binary.LittleEndian.Uint32(b[1:]))
+			return nil
+		default:
+			return fmt.Errorf("the supervisor of a box breaks its protocol: %q", b[:n])
+		}
+	}
+}
+
+// endPython waits for the interpreter, and then takes down the box with all that
+// it left behind.
+func (s *cellSlot) endPython(e *ended) error {
+	var lost error
+	select {
+	case e.status = <-s.job.ended:
+	case <-s.job.zygote.gone:
+		lost = errGuest
+	}
+	if err := s.sup.kill(); err != nil {
+		return err
+	}
+	return errors.Join(lost, s.dead())
+}
+
+// dead waits until nothing of the box is left.
+func (s *cellSlot) dead() error {
+	ctx, cancel := context.WithTimeout(context.Background(), deathTime)
+	defer cancel()
+	if err := s.sup.wait(ctx); err != nil {
+		return fmt.Errorf("%w: %w", errUndead, err)
+	}
+	return nil
+}
+
+// Close implements runtime.Slot: it kills at once and cleans in the background.
+func (s *cellSlot) Close() {
+	if s.state.Swap(slotClosed) == slotClosed {
+		return
+	}
+	if s.sup != nil {
+		_ = s.sup.kill()
+	}
+	if !s.cell.rt.spawn(s.release) {
+		s.release()
+	}
+}
+
+// release gives back what the slot consists of, when nothing in it runs.
+func (s *cellSlot) release() {
+	cells := s.cell.rt.cells
+	ctx := context.WithoutCancel(s.cell.rt.ctx)
+	clean := true
+	if s.sup != nil {
+		if err := s.dead(); err != nil {
+			slog.ErrorContext(ctx, "a box does not die; the next sweep will remove it", "error", err)
+			clean = false
+		}
+		s.sup.close()
+	}
+	if s.conn != nil {
+		s.conn.close()
+	}
+	if s.job != nil {
+		s.job.close()
+	}
+	if s.scratch != nil {
+		_ = s.scratch.close()
+	}
+	if s.lease != nil && clean {
+		s.lease.giveBack(ctx)
+	}
+	cells.mu.Lock()
+	delete(cells.slots, s)
+	cells.mu.Unlock()
+	cells.leave(s.cell)
+}

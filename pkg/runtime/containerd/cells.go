@@ -1,0 +1,307 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sync/singleflight"
+	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/pkg/runtime"
+	slotpool "github.com/assay-run/assay/pkg/runtime/pool"
+)
+
+// cells are the cells of this host and their slots.
+type cells struct {
+	rt      *Runtime
+	seccomp *specs.LinuxSeccomp
+	filter  []byte // of every job
+	groups  *groups
+	pool    *slotpool.Pool[cellKey, *cellSlot]
+	group   singleflight.Group
+
+	mu     sync.Mutex
+	images map[string]*image // by digest
+	live   map[cellHome]*cell
+	old    map[*cell]bool // retired, with slots that still run
+	slots  map[*cellSlot]bool
+	closed bool
+}
+
+// cellHome says whose jobs may share a cell. Tenants never do.
+type cellHome struct{ tenant, digest string }
+
+// cellKey says which slots of cells are interchangeable.
+type cellKey struct {
+	cellHome
+	python bool // an interpreter waits in it
+}
+
+func newCells(r *Runtime) (*cells, error) {
+	filter, err := jobFilter()
+	if err != nil {
+		return nil, err
+	}
+	c := &cells{
+		rt: r, seccomp: cellSeccomp(), filter: filter,
+		groups: &groups{hierarchy: r.cgroups, path: r.cgroup("jobs")},
+		images: map[string]*image{}, live: map[cellHome]*cell{}, old: map[*cell]bool{}, slots: map[*cellSlot]bool{},
+	}
+	if err := layDevices(filepath.Join(r.dir, "dev")); err != nil {
+		return nil, err
+	}
+	c.pool = slotpool.New(slotpool.Config[cellKey, *cellSlot]{
+		Name: "cell", Most: r.cfg.CellWarm, Idle: r.cfg.WarmIdle, Fill: 2,
+		Make:  c.make,
+		Drop:  func(s *cellSlot) { s.Close() },
+		Alive: func(_ cellKey, s *cellSlot) bool { return s.alive() },
+	})
+	return c, nil
+}
+
+// layDevices makes the /dev of all cells: a file system of its own, since others
+// tend to be mounted so that devices on them do not work.
+func layDevices(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if err := unix.Mount("assay", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NOEXEC, "size=64k,nr_inodes=64,mode=0755"); err != nil {
+		return fmt.Errorf("mount devices: %w", err)
+	}
+	var errs []error
+	for name, number := range map[string]uint64{
+		"null": unix.Mkdev(1, 3), "zero": unix.Mkdev(1, 5), "full": unix.Mkdev(1, 7),
+		"random": unix.Mkdev(1, 8), "urandom": unix.Mkdev(1, 9), "tty": unix.Mkdev(5, 0),
+	} {
+		file := filepath.Join(dir, name)
+		errs = append(errs, unix.Mknod(file, unix.S_IFCHR|0o666, int(number)), os.Chmod(file, 0o666))
+	}
+	for name, target := range map[string]string{
+		"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2", "ptmx": "pts/ptmx",
+	} {
+		errs = append(errs, os.Symlink(target, filepath.Join(dir, name)))
+	}
+	for _, name := range []string{"pts", "shm"} {
+		errs = append(errs, os.Mkdir(filepath.Join(dir, name), 0o755))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("make devices: %w", err)
+	}
+	return nil
+}
+
+// acquire returns a slot of the cell of key.
+func (c *cells) acquire(ctx context.Context, key runtime.Key) (runtime.Slot, error) {
+	img, err := c.rt.images.get(ctx, key.Image)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	c.images[img.digest] = img
+	c.mu.Unlock()
+	s, err := c.pool.Get(ctx, cellKey{cellHome{key.Tenant, img.digest}, key.Kind != "command"})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// make makes a slot in the cell of key, or in a new one.
+func (c *cells) make(ctx context.Context, key cellKey) (*cellSlot, error) {
+	if !c.rt.enter() {
+		return nil, errClosed
+	}
+	defer c.rt.background.Done()
+	ctx, cancel := context.WithTimeout(ctx, makeTime)
+	defer cancel()
+	defer context.AfterFunc(c.rt.ctx, cancel)()
+	home, err := c.home(ctx, key.cellHome)
+	if err != nil {
+		return nil, err
+	}
+	defer c.leave(home)
+	return home.newSlot(ctx, key.python, defaultWrite)
+}
+
+// home returns the cell of a tenant and an image, with one slot more promised.
+func (c *cells) home(ctx context.Context, key cellHome) (*cell, error) {
+	for {
+		if have := c.enter(key); have != nil {
+			return have, nil
+		}
+		if err := context.Cause(ctx); err != nil {
+			return nil, err
+		}
+		shared := c.group.DoChan(key.tenant+"\x00"+key.digest, func() (any, error) {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), makeTime)
+			defer cancel()
+			defer context.AfterFunc(c.rt.ctx, cancel)()
+			return nil, c.open(ctx, key)
+		})
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("wait for a cell: %w", context.Cause(ctx))
+		case r := <-shared:
+			if r.Err != nil {
+				return nil, r.Err
+			}
+		}
+	}
+}
+
+// enter returns the cell of key if it can take another slot, and retires it if
+// it is worn out.
+func (c *cells) enter(key cellHome) *cell {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	have := c.live[key]
+	if have == nil {
+		return nil
+	}
+	if !have.take() {
+		delete(c.live, key)
+		c.old[have] = true
+		c.bury(have)
+		return nil
+	}
+	return have
+}
+
+// take counts a slot in. It reports whether the cell may have it.
+func (c *cell) take() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	worn := c.made >= c.rt.cfg.CellJobs || time.Since(c.born) > c.rt.cfg.CellAge
+	c.retired = c.retired || worn || !c.alive()
+	if c.retired {
+		return false
+	}
+	c.slots++
+	c.made++
+	c.used = time.Now()
+	return true
+}
+
+// open starts the cell of key.
+func (c *cells) open(ctx context.Context, key cellHome) error {
+	c.mu.Lock()
+	img := c.images[key.digest]
+	closed := c.closed
+	c.mu.Unlock()
+	if closed {
+		return errClosed
+	}
+	fresh, err := c.rt.newCell(ctx, img)
+	if err != nil {
+		return fmt.Errorf("start a cell: %w", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if have := c.live[key]; have != nil {
+		c.old[have] = true
+		c.bury(have)
+	}
+	c.live[key] = fresh
+	if c.closed {
+		return errClosed // Close destroys it
+	}
+	return nil
+}
+
+// leave counts a slot out of its cell.
+func (c *cells) leave(home *cell) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	home.mu.Lock()
+	home.slots--
+	home.used = time.Now()
+	home.mu.Unlock()
+	if c.old[home] {
+		c.bury(home)
+	}
+}
+
+// bury destroys a retired cell, in the background, once it has no slots; the
+// caller holds the lock.
+func (c *cells) bury(old *cell) {
+	old.mu.Lock()
+	busy := old.slots > 0
+	old.mu.Unlock()
+	if busy || c.closed {
+		return
+	}
+	delete(c.old, old)
+	destroy := func() {
+		ctx, cancel := context.WithTimeout(context.Background(), cleanTime)
+		defer cancel()
+		old.destroy(ctx)
+	}
+	if !c.rt.spawn(destroy) {
+		c.old[old] = true
+	}
+}
+
+// expire retires cells that nobody has used for a while.
+func (c *cells) expire(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key, have := range c.live {
+		have.mu.Lock()
+		idle := have.slots == 0 && now.Sub(have.used) > 2*c.rt.cfg.WarmIdle || have.retired
+		have.retired = have.retired || idle
+		have.mu.Unlock()
+		if idle {
+			delete(c.live, key)
+			c.old[have] = true
+			c.bury(have)
+		}
+	}
+}
+
+// register notes a slot that close must destroy.
+func (c *cells) register(s *cellSlot) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return false
+	}
+	c.slots[s] = true
+	return true
+}
+
+// close kills every slot and makes no more. Their end goes on in the background.
+func (c *cells) close() {
+	c.mu.Lock()
+	c.closed = true
+	live := make([]*cellSlot, 0, len(c.slots))
+	for s := range c.slots {
+		live = append(live, s)
+	}
+	c.mu.Unlock()
+	c.pool.Close()
+	for _, s := range live {
+		s.Close()
+	}
+}
+
+// destroy removes the cells, when all slots are gone.
+func (c *cells) destroy(ctx context.Context) {
+	c.mu.Lock()
+	all := c.old
+	for _, have := range c.live {
+		all[have] = true
+	}
+	c.old, c.live = map[*cell]bool{}, map[cellHome]*cell{}
+	c.mu.Unlock()
+	var wg sync.WaitGroup
+	for have := range all {
+		wg.Go(func() { have.destroy(ctx) })
+	}
+	wg.Wait()
+}

@@ -1,0 +1,303 @@
+// Package pool keeps things that are slow to make ready ahead of demand.
+//
+// Things are interchangeable by key. A key that was asked for is kept warm until
+// nobody has asked for a while: the number that is kept grows with each demand
+// that found nothing, and shrinks while some of them are never touched. All keys
+// share one bound, and the one that was asked for last is served first; its
+// demand takes the places of keys that idle.
+package pool
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// Config says what a pool holds. Make and Drop are required.
+type Config[K comparable, V any] struct {
+	// Name is the pool's, in metrics and logs.
+	Name string
+	// Make makes a thing. It is called from several goroutines.
+	Make func(context.Context, K) (V, error)
+	// Drop destroys one that nobody takes any more. It must not block.
+	Drop func(V)
+	// Alive tells whether a thing that was ready still is; nil: always.
+	Alive func(K, V) bool
+
+	Most int           // things ready or being made, all keys together; 0: nothing is kept
+	Idle time.Duration // how long a key stays warm after its last use; default a minute
+	Fill int           // goroutines that make things ahead of demand; default 1
+}
+
+// Pool keeps things of type V. Its methods are safe for concurrent use.
+type Pool[K comparable, V any] struct {
+	Config[K, V]
+	ctx   context.Context
+	stop  context.CancelFunc
+	wake  chan struct{}
+	tasks sync.WaitGroup
+	meter *meter
+
+	mu      sync.Mutex
+	shelves map[K]*shelf[K, V]
+	count   int // of things ready or being made
+	closed  bool
+}
+
+// shelf is the things of one key.
+type shelf[K comparable, V any] struct {
+	key    K
+	ready  []V
+	making int
+	want   int
+	low    int // fewest ready since the last tick
+	used   time.Time
+}
+
+// New returns a pool that works until it is closed.
+func New[K comparable, V any](cfg Config[K, V]) *Pool[K, V] {
+	if cfg.Idle <= 0 {
+		cfg.Idle = time.Minute
+	}
+	if cfg.Alive == nil {
+		cfg.Alive = func(K, V) bool { return true }
+	}
+	cfg.Fill = max(cfg.Fill, 1)
+	p := &Pool[K, V]{Config: cfg, wake: make(chan struct{}, cfg.Fill), shelves: map[K]*shelf[K, V]{}}
+	p.ctx, p.stop = context.WithCancel(context.Background())
+	p.meter = newMeter(cfg.Name, p.levels)
+	for range cfg.Fill {
+		p.tasks.Go(p.fill)
+	}
+	p.tasks.Go(p.tend)
+	return p
+}
+
+// Get returns a ready thing, or makes one. The error is Make's, or the cause of
+// ctx.
+func (p *Pool[K, V]) Get(ctx context.Context, key K) (V, error) {
+	if err := context.Cause(ctx); err != nil {
+		var none V
+		return none, err
+	}
+	v, ok := p.take(key)
+	p.nudge()
+	p.meter.taken(ctx, ok)
+	if ok {
+		return v, nil
+	}
+	begin := time.Now()
+	v, err := p.Make(ctx, key)
+	p.meter.waited(ctx, time.Since(begin))
+	return v, err
+}
+
+// take returns a ready thing and notes the demand.
+func (p *Pool[K, V]) take(key K) (V, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var none V
+	if p.Most <= 0 || p.closed {
+		return none, false
+	}
+	s := p.shelves[key]
+	if s == nil {
+		s = &shelf[K, V]{key: key}
+		p.shelves[key] = s
+	}
+	s.used = time.Now()
+	for len(s.ready) > 0 {
+		last := len(s.ready) - 1
+		v := s.ready[last]
+		s.ready[last] = none
+		s.ready = s.ready[:last]
+		s.low = min(s.low, last)
+		p.count--
+		if p.Alive(key, v) {
+			return v, true
+		}
+		p.Drop(v)
+	}
+	s.want = min(s.want+1, p.Most)
+	return none, false
+}
+
+// Flush drops the ready things of key: they have become useless.
+func (p *Pool[K, V]) Flush(key K) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s := p.shelves[key]; s != nil {
+		p.drop(s, len(s.ready))
+	}
+}
+
+// drop drops n ready things of s, the oldest first; the caller holds the lock.
+func (p *Pool[K, V]) drop(s *shelf[K, V], n int) {
+	for _, v := range s.ready[:n] {
+		p.Drop(v)
+	}
+	s.ready = append(s.ready[:0:0], s.ready[n:]...)
+	s.low = min(s.low, len(s.ready))
+	p.count -= n
+}
+
+// nudge wakes those who fill.
+func (p *Pool[K, V]) nudge() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (p *Pool[K, V]) fill() {
+	for {
+		select {
+		case <-p.ctx.Done():
+			return
+		case <-p.wake:
+		}
+		for p.fillOne() {
+		}
+	}
+}
+
+// fillOne makes one thing for a shelf that wants one. It reports whether another
+// should be made.
+func (p *Pool[K, V]) fillOne() bool {
+	s := p.wanting()
+	if s == nil {
+		return false
+	}
+	p.nudge() // there may be work for another one who fills
+	begin := time.Now()
+	v, err := p.Make(p.ctx, s.key)
+	p.meter.made(p.ctx, time.Since(begin), err)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.making--
+	switch {
+	case err != nil:
+		p.count--
+		s.want = 0 // the next demand tries again, and hears why not
+		if p.ctx.Err() == nil {
+			slog.WarnContext(p.ctx, "cannot fill the pool", "pool", p.Name, "key", s.key, "error", err)
+		}
+	case p.closed:
+		p.count--
+		p.Drop(v)
+	default:
+		s.ready = append(s.ready, v)
+	}
+	return err == nil && !p.closed
+}
+
+// wanting returns a shelf that should be filled, and counts the thing that the
+// caller is about to make for it.
+func (p *Pool[K, V]) wanting() *shelf[K, V] {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var best, oldest *shelf[K, V]
+	for _, s := range p.shelves {
+		if len(s.ready)+s.making < s.want && (best == nil || s.used.After(best.used)) {
+			best = s
+		}
+		if len(s.ready) > 0 && (oldest == nil || s.used.Before(oldest.used)) {
+			oldest = s
+		}
+	}
+	if best == nil || p.closed {
+		return nil
+	}
+	if p.count >= p.Most {
+		if oldest == nil || oldest == best || !oldest.used.Before(best.used) {
+			return nil
+		}
+		oldest.want--
+		p.drop(oldest, 1)
+	}
+	best.making++
+	p.count++
+	return best
+}
+
+// tend forgets what nobody asks for.
+func (p *Pool[K, V]) tend() {
+	tick := time.NewTicker(max(p.Idle/4, 10*time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-p.ctx.Done():
+			return
+		case now := <-tick.C:
+			p.expire(now)
+		}
+	}
+}
+
+// expire drops the things of keys that are idle, and things that died, and
+// keeps fewer where some were never touched.
+func (p *Pool[K, V]) expire(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for key, s := range p.shelves {
+		if now.Sub(s.used) > p.Idle {
+			p.drop(s, len(s.ready))
+			s.want = 0
+			if s.making == 0 {
+				delete(p.shelves, key)
+			}
+			continue
+		}
+		if s.low > 1 { // keep one of those that were not needed
+			s.want = max(s.want-s.low/2, 1)
+			p.drop(s, max(len(s.ready)-s.want, 0))
+		}
+		live := s.ready[:0:0]
+		for _, v := range s.ready {
+			if p.Alive(key, v) {
+				live = append(live, v)
+				continue
+			}
+			p.Drop(v)
+			p.count--
+		}
+		s.ready = live
+		s.low = len(live)
+	}
+}
+
+// levels returns how many things are ready, and how many are being made.
+func (p *Pool[K, V]) levels() (ready, making int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.shelves {
+		ready += int64(len(s.ready))
+		making += int64(s.making)
+	}
+	return ready, making
+}
+
+// Ready returns how many things of key are ready.
+func (p *Pool[K, V]) Ready(key K) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s := p.shelves[key]; s != nil {
+		return len(s.ready)
+	}
+	return 0
+}
+
+// Close drops everything and waits for what is being made.
+func (p *Pool[K, V]) Close() {
+	p.mu.Lock()
+	p.closed = true
+	for _, s := range p.shelves {
+		p.drop(s, len(s.ready))
+		s.want = 0
+	}
+	p.mu.Unlock()
+	p.stop()
+	p.tasks.Wait()
+	p.meter.close()
+}

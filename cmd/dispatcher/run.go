@@ -69,6 +69,11 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 		return err
 	}
 	api := httpapi.New(httpapi.Config{Store: accepting, Objects: objects, Dispatcher: d, Canceler: q, Auth: auth, Pool: cfg.Pool, Metrics: tel.Metrics()})
+	stop, err := serveDebug(ctx, cfg.DebugListen)
+	if err != nil {
+		return err
+	}
+	defer join(&err, stop)
 	return serve(ctx, cfg, api, d)
 }
 

@@ -62,7 +62,7 @@ var table = map[string]row{
 	"cmd/worker": {"wiring", with(ideas, "pkg/object", "pkg/queue/jetstream", "pkg/runtime/containerd", "pkg/runtime/fake",
 		"pkg/runtime/cgroup", "internal/worker", "internal/telemetry")},
 	"cmd/assay": {"command line", with(ideas, "api", "pkg/client", "pkg/runtime/containerd", "pkg/runtime/cgroup",
-		"internal/dev", "internal/doctor", "internal/telemetry")},
+		"internal/dev", "internal/doctor", "internal/telemetry", "examples/humaneval")}, // which assay demo runs
 	"cmd/guest": {"the first process of a sandbox", []string{"internal/guest", "pkg/job"}},
 
 	"images/mkimage":              {"builds image archives", []string{"internal/ociimage"}},

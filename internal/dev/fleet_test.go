@@ -1,0 +1,191 @@
+package dev_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/assay-run/assay/internal/dev"
+	"github.com/assay-run/assay/pkg/client"
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// TestFleet builds the real programs once, for all that needs them.
+func TestFleet(t *testing.T) {
+	bin := t.TempDir()
+	out, err := exec.Command("go", "build", "-o", bin, "../../cmd/dispatcher", "../../cmd/worker", "../../cmd/guest", "../../cmd/assay").CombinedOutput()
+	if err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	for name, test := range map[string]func(*testing.T, dev.FleetConfig){
+		"heals": fleetHeals, "stops and comes back": fleetComesBack, "as a command": fleetCommand, "cannot start": fleetCannotStart,
+	} {
+		t.Run(name, func(t *testing.T) {
+			test(t, dev.FleetConfig{Dir: t.TempDir(), Listen: "127.0.0.1:0", BinDir: bin, Runtime: "noop",
+				Stderr: t.Output(), Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+		})
+	}
+}
+
+// childrenOf lists the live processes whose command line names path.
+func childrenOf(path string) (pids []int) {
+	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, f := range all {
+		raw, err := os.ReadFile(f)
+		if err != nil || !strings.Contains(string(raw), path) {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(f))); err == nil && pid != os.Getpid() && alive(pid) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+func submit(t *testing.T, url string, n int) (*client.Client, *job.Batch) {
+	t.Helper()
+	c, err := client.New(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := c.SubmitSpecs(t.Context(), client.BatchOptions{}, func(yield func(job.Spec) bool) {
+		for i := range n {
+			if !yield(job.Spec{Name: strconv.Itoa(i), Program: job.Program{Python: &job.Python{Code: "1"}}, Policy: []byte(`{"enforce":"report"}`)}) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, b
+}
+
+// Both programs come back after kill -9, and every job is recorded once.
+func fleetHeals(t *testing.T, cfg dev.FleetConfig) {
+	f, err := dev.StartFleet(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := f.Stop(stopContext(t)); err != nil {
+			t.Error(err)
+		}
+	}()
+	const n = 3000
+	c, b := submit(t, f.URL(), n)
+	for _, name := range []string{"worker", "dispatcher"} {
+		for _, pid := range childrenOf(filepath.Join(cfg.BinDir, name)) {
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	done, err := c.Batch(t.Context(), b.ID, 90*time.Second) // leases of the dead worker have to end first
+	if err != nil || done.Counts[job.Finished] != n || done.Outcomes[job.Succeeded] != n {
+		t.Fatalf("got %+v, %v", done, err)
+	}
+	names := map[string]bool{}
+	for raw, err := range c.Results(t.Context(), b.ID, true) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(string(raw), `"name":"`)
+		name, _, _ := strings.Cut(rest, `"`)
+		if names[name] {
+			t.Errorf("job %s has two results", name)
+		}
+		names[name] = true
+	}
+	if len(names) != n {
+		t.Errorf("%d results of %d", len(names), n)
+	}
+	if _, err := dev.StartFleet(t.Context(), cfg); !errors.Is(err, dev.ErrLocked) {
+		t.Errorf("a second fleet on the same data: %v", err)
+	}
+}
+
+// A fleet that was stopped has left nothing, and finds its data again.
+func fleetComesBack(t *testing.T, cfg dev.FleetConfig) {
+	var first job.ID
+	for round := range 2 {
+		f, err := dev.StartFleet(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, b := submit(t, f.URL(), 10)
+		if _, err := c.Batch(t.Context(), b.ID, time.Minute); err != nil {
+			t.Error(err)
+		}
+		if round == 0 {
+			first = b.ID
+		} else if got, err := c.Batch(t.Context(), first, 0); err != nil || got.Counts[job.Finished] != 10 {
+			t.Errorf("the batch of before: %+v, %v", got, err)
+		}
+		if err := f.Stop(stopContext(t)); err != nil {
+			t.Error(err)
+		}
+		if left := append(childrenOf(cfg.Dir), childrenOf(filepath.Join(cfg.BinDir, "worker"))...); len(left) > 0 {
+			t.Errorf("round %d: processes are left: %v", round, left)
+		}
+	}
+}
+
+// The command prints one line when it is ready, and ends on SIGTERM; after
+// kill -9 of it nothing goes on without it.
+func fleetCommand(t *testing.T, cfg dev.FleetConfig) {
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		cmd := exec.Command(filepath.Join(cfg.BinDir, "assay"), "dev", "--runtime", "noop", "--data", cfg.Dir, "--listen", "127.0.0.1:0")
+		cmd.Stderr = t.Output()
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(out)
+		if !lines.Scan() || !strings.HasPrefix(lines.Text(), "assay: ready on http://127.0.0.1:") {
+			t.Errorf("said %q", lines.Text())
+		}
+		if err := cmd.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		if lines.Scan() {
+			t.Errorf("said more: %q", lines.Text())
+		}
+		if err := cmd.Wait(); (err == nil) != (sig == syscall.SIGTERM) {
+			t.Errorf("%s: %v", sig, err)
+		}
+		eventually(t, "nothing goes on after "+sig.String(), func() bool {
+			return len(childrenOf(cfg.Dir)) == 0 && len(childrenOf(filepath.Join(cfg.BinDir, "dispatcher"))) == 0 && len(childrenOf(filepath.Join(cfg.BinDir, "worker"))) == 0
+		})
+	}
+}
+
+// What cannot start is said, with its log, and nothing is left running.
+func fleetCannotStart(t *testing.T, cfg dev.FleetConfig) {
+	cfg.Env = []string{"ASSAY_LEASE_TTL=soon"}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err := dev.StartFleet(ctx, cfg)
+	if err == nil || !strings.Contains(err.Error(), "dispatcher keeps ending") || !strings.Contains(err.Error(), "lease-ttl") {
+		t.Errorf("got %v", err)
+	}
+	if left := childrenOf(cfg.Dir); len(left) > 0 {
+		t.Errorf("processes are left: %v", left)
+	}
+	cfg.Env, cfg.BinDir = nil, t.TempDir()
+	if _, err := dev.StartFleet(ctx, cfg); err == nil || !strings.Contains(err.Error(), "make build") {
+		t.Errorf("without programs: %v", err)
+	}
+}

@@ -84,7 +84,7 @@ func TestTalkativeGuest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 3 {
+	for range 2 {
 		say(t, conn, guest.Ended{Status: 0})
 	}
 	select {

@@ -101,7 +101,7 @@ func TestUntilSIGTERM(t *testing.T) {
 	}()
 	await(t, "accepted", func() bool {
 		_, body := d.get(d.addr, "/metrics")
-		return strings.Contains(body, "assay_jobs_accepted_total{") // it shows with the first one
+		return strings.Contains(body, "\nassay_jobs_accepted_total 1\n")
 	})
 	if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
 		t.Fatal(err)

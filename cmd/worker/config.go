@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -19,6 +20,8 @@ type config struct {
 	NATSURL       string `name:"nats-url" env:"ASSAY_NATS_URL" default:"nats://127.0.0.1:4222" help:"NATS servers, separated by commas."`
 	ObjectsURL    string `name:"objects-url" env:"ASSAY_OBJECTS_URL" default:"file:///var/lib/assay/objects" help:"Object store: file:///dir or s3://bucket?region=…"`
 	MetricsListen string `name:"metrics-listen" env:"ASSAY_METRICS_LISTEN" default:"127.0.0.1:9092" help:"Address of /metrics, /healthz and /readyz; port 0 takes a free one."`
+
+	LogLevel slog.Level `name:"log-level" env:"ASSAY_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
 
 	ID   string `name:"worker-id" env:"ASSAY_WORKER_ID" help:"Name of this worker, unique in the fleet (default: the host's name)."`
 	Pool string `name:"pool" env:"ASSAY_POOL" default:"default" help:"Which jobs to take."`

@@ -36,7 +36,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	tel, err := telemetry.Start(ctx, telemetry.Config{Service: "assay-worker", Version: version(), Instance: cfg.ID, Log: stderr})
+	tel, err := telemetry.Start(ctx, telemetry.Config{Service: "assay-worker", Version: version(), Instance: cfg.ID, Log: stderr, Level: cfg.LogLevel})
 	if err != nil {
 		return err
 	}

@@ -108,6 +108,7 @@ func TestBadFlagsAreNamed(t *testing.T) {
 		"--runtime=docker":       "--runtime",
 		"--grace=-1s":            "--grace",
 		"--no-such-flag":         "no-such-flag",
+		"--log-level=loud":       "--log-level",
 		"--objects-url=ftp://x/": "file:///",
 	} {
 		if err := run(t.Context(), []string{flag}, io.Discard); err == nil || !strings.Contains(err.Error(), says) {

@@ -30,13 +30,16 @@ var table = map[string]row{
 	"pkg/runtime": {"running one attempt: the idea", []string{"pkg/job", "pkg/policy"}},
 	"pkg/runtime/containerd": {"over containerd", []string{
 		"pkg/job", "pkg/policy", "pkg/runtime", "pkg/runtime/artifact", "pkg/runtime/capture", "pkg/runtime/cgroup",
-		"internal/guest", "internal/ociimage", "guest/python"}},
+		"pkg/runtime/pool", "pkg/runtime/seccomp", "internal/guest", "internal/ociimage", "guest/python"}},
 	"pkg/runtime/containerd/rawloop": {"a bare client loop, to compare with", nil},
 	"pkg/runtime/fake":               {"without walls, scripted", []string{"pkg/job", "pkg/policy", "pkg/runtime"}},
 	"pkg/runtime/runtimetest":        {"its specification", []string{"pkg/job", "pkg/policy", "pkg/runtime"}},
 	"pkg/runtime/artifact":           {"files out of a sandbox, never through links", []string{"pkg/job"}},
 	"pkg/runtime/capture":            {"output, capped while draining", []string{"pkg/job"}},
 	"pkg/runtime/cgroup":             {"limits and meters, both cgroup versions", []string{"pkg/job"}},
+	"pkg/runtime/egress":             {"the one way out of a sandbox, an allow-list", []string{"pkg/job"}},
+	"pkg/runtime/pool":               {"warm things by key, made ahead of need", nil},
+	"pkg/runtime/seccomp":            {"system call filters, without cgo", nil},
 
 	"pkg/object": {"object paths and blobs", []string{"pkg/job"}},
 	"pkg/client": {"Go client of the API", []string{"api", "pkg/job", "pkg/policy", "pkg/store"}},

@@ -19,8 +19,6 @@ import (
 	"github.com/assay-run/assay/internal/testenv"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
-
 const patience = 30 * time.Second
 
 func TestBadFlagsAreNamed(t *testing.T) {

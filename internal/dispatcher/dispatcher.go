@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
@@ -109,7 +110,12 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 // Dispatch publishes jobs that the store has just dispatched. An error costs
 // time, never a job: the reaper publishes again.
 func (d *Dispatcher) Dispatch(ctx context.Context, ds []store.Dispatch) error {
-	return d.scheduler.publish(ctx, ds)
+	start := time.Now()
+	err := d.scheduler.publish(ctx, ds)
+	for _, j := range ds {
+		telemetry.Step(ctx, "dispatch", j.TraceParent, start)
+	}
+	return err
 }
 
 // Wake tells the scheduler that something was queued.

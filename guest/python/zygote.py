@@ -27,7 +27,7 @@ import atexit
 import gc
 import importlib
 import os
-import platform
+import resource
 import signal
 import socket
 import struct
@@ -205,7 +205,7 @@ def wait(conn):
     if message[:1] == b"X":
         with os.fdopen(files.pop(), "rb") as f:
             message = f.read(MAX_RUN)
-    _, paths, argc, envc, size, _ = HEAD.unpack_from(message)
+    _, paths, argc, envc, size, open_files = HEAD.unpack_from(message)
     seccomp = message[HEAD.size : HEAD.size + size]
     strings = message[HEAD.size + size :].split(b"\0")
     directory = strings[0]
@@ -223,6 +223,7 @@ def wait(conn):
         for i, fd in enumerate(high):
             os.dup2(fd, i, i < 3)
         libc.syscall(SYS_CLOSE_RANGE, len(files), 0xFFFFFFFF, 0)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, open_files))
         libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
         if seccomp:
             code = ctypes.create_string_buffer(seccomp, len(seccomp))

@@ -258,11 +258,22 @@ func (c *cell) zygoteGone(z *zygote) {
 	}
 }
 
+// noZygote hears why a zygote has ended, or why there was none.
 func (c *cell) noZygote(why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.zygotes) == 0 && c.alive() && !c.retired {
+	first := false
+	select {
+	case <-c.preloaded:
+	default:
+		first = len(c.zygotes) == 0
+	}
+	switch {
+	case c.conns == nil: // we ended it
+	case first:
 		slog.Warn("python starts afresh for every job of a cell", "image", c.image.name, "reason", why)
+	default:
+		slog.Warn("a cell lost its interpreter", "image", c.image.name, "reason", why)
 	}
 	c.settle()
 }

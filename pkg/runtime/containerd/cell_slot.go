@@ -188,15 +188,11 @@ func (s *cellSlot) kill() error { return s.sup.kill() }
 // begin implements box.
 func (s *cellSlot) begin(ctx context.Context, p *program, files []*os.File) (time.Time, error) {
 	argv := p.argv
-	to, pid := s.conn, s.sup.pid
+	to := s.conn
 	s.python = p.python && s.job != nil
 	switch {
 	case s.python:
-		to, pid = s.job.slot, s.job.pid
-		n := uint64(p.limits.OpenFiles)
-		if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: n}, nil); err != nil {
-			return time.Time{}, fmt.Errorf("limit open files: %w", err)
-		}
+		to = s.job.slot
 	case p.python:
 		f, err := contentFile("harness.py", python.Harness, s.cell.hostUID())
 		if err != nil {

@@ -8,32 +8,60 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/runtimetest"
 )
 
-func cellPlan(edit func(*policy.Policy)) *policy.Plan {
-	p := policy.Default()
-	p.Isolation = policy.Cell
-	if edit != nil {
+func cellConfig(t *testing.T) runtimetest.Config {
+	cfg := suiteConfig(policy.Cell)
+	cfg.Plan = func(t *testing.T, _ policy.Host, isolation policy.Isolation, edit func(*policy.Policy)) *policy.Plan {
+		p := policy.Default()
+		p.Isolation = isolation
 		edit(&p)
+		return &policy.Plan{Policy: p, Enforcement: []job.Enforcement{{Capability: "isolation"}}}
 	}
-	return &policy.Plan{Policy: p, Enforcement: []job.Enforcement{{Capability: "x"}}}
+	return cfg
 }
 
-func TestCellSmoke(t *testing.T) {
-	r := newRuntime(t, nil)
-	for _, prog := range []job.Program{
-		{Command: &job.Command{Argv: []string{"sh", "-c", "id; pwd; ls -la / /dev; cat /proc/self/status; mount; echo err >&2; exit 3"}}},
-		{Python: &job.Python{Code: "import os\nprint(os.getpid(), os.listdir('/proc')[:3], os.cpu_count())\n1+1"}},
-	} {
-		s, err := r.Acquire(t.Context(), runtime.Key{Tenant: "t", Image: testenv.Image, Isolation: policy.Cell, Kind: prog.Kind()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		rep, err := s.Run(t.Context(), runtime.Attempt{Job: job.NewID(), Lease: 1, Program: prog, Plan: cellPlan(nil)})
-		s.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
-		fmt.Println(rep.Outcome, rep.Message, rep.Stdout.Text, rep.Stderr.Text, rep.Value, rep.Usage)
+func TestCellLifecycle(t *testing.T) { runtimetest.Lifecycle(t, cellConfig(t)) }
+
+func TestCellContract(t *testing.T) { runtimetest.Contract(t, cellConfig(t)) }
+
+func TestCellPrograms(t *testing.T) {
+	var r *Runtime
+	cfg := runtimetest.ProgramsConfig{Config: cellConfig(t), Leftovers: func() []string { return cellLeftovers(t, r) }}
+	cfg.New = func(t *testing.T) runtime.Runtime {
+		r = newRuntime(t, nil)
+		return r
 	}
+	runtimetest.Programs(t, cfg)
+}
+
+// cellLeftovers lists what jobs of cells there still is on the host.
+func cellLeftovers(t *testing.T, r *Runtime) (left []string) {
+	t.Helper()
+	if n := r.cells.groups.outstanding(); n > 0 {
+		left = append(left, fmt.Sprintf("%d control groups on loan", n))
+	}
+	r.cells.mu.Lock()
+	defer r.cells.mu.Unlock()
+	if n := len(r.cells.slots); n > 0 {
+		left = append(left, fmt.Sprintf("%d slots", n))
+	}
+	for _, g := range r.cells.groups.free {
+		for _, l := range g {
+			pids, err := l.Pids()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(pids) > 0 {
+				left = append(left, fmt.Sprintf("processes %v in %s", pids, l.Path()))
+			}
+		}
+	}
+	return left
+}
+
+var cellKeys = map[string]runtime.Key{
+	"python":  {Tenant: "test", Image: testenv.Image, Isolation: policy.Cell, Kind: "python"},
+	"command": {Tenant: "test", Image: testenv.Image, Isolation: policy.Cell, Kind: "command"},
 }

@@ -36,8 +36,8 @@ func walls() []program {
 			}},
 		{name: "nobody on the host", outcome: job.Succeeded, run: sh("cat /proc/self/uid_map"), check: func(t *testing.T, r *ran) {
 			f := strings.Fields(r.Stdout.Text)
-			if len(f) != 3 || f[0] != "0" || len(f[1]) < 6 {
-				t.Errorf("uid_map = %q, want one range of high host ids", r.Stdout.Text)
+			if len(f) != 3 || len(f[1]) < 6 { // a range from 0 on, or the program's own id alone
+				t.Errorf("uid_map = %q, want one range of high ids outside", r.Stdout.Text)
 			}
 		}},
 		{name: "environment", outcome: job.Succeeded, run: command("env"),
@@ -86,7 +86,7 @@ for place in sorted(places):
     except OSError:
         pass`), check: stdoutIs("/dev/shm\n/tmp\n/workspace\n")},
 		{name: "processes of others", outcome: job.Succeeded, run: py(`
-import os
+import os, time
 me = os.getpid()
 for pid in sorted(int(p) for p in os.listdir("/proc") if p.isdigit()):
     if pid in (1, me):
@@ -100,7 +100,7 @@ for f in "environ", "mem", "maps", "fd/0", "root", "cwd":
         pass
 try:
     os.kill(1, 9)
-    print("kills 1")
+    time.sleep(0.1) # refused or without effect: its end would be ours
 except OSError:
     pass`), check: stdoutIs("")},
 		{name: "system calls", outcome: job.Succeeded, run: py(`

@@ -118,21 +118,6 @@ func sumOf(r io.ReadSeeker) ([]byte, error) {
 	return h.Sum(nil), nil
 }
 
-// rewinding returns a body that starts over where r stands now. The reader is
-// wrapped: the transport would close it.
-func rewinding(r io.ReadSeeker) func() (io.Reader, error) {
-	start, err := r.Seek(0, io.SeekCurrent)
-	return func() (io.Reader, error) {
-		if err != nil {
-			return nil, err
-		}
-		if _, err := r.Seek(start, io.SeekStart); err != nil {
-			return nil, err
-		}
-		return io.NopCloser(r), nil
-	}
-}
-
 // Batch returns a batch as it stands; with a wait, once it is done or the wait
 // is over.
 func (c *Client) Batch(ctx context.Context, id job.ID, wait time.Duration) (*job.Batch, error) {

@@ -18,7 +18,6 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -223,5 +222,3 @@ func waiting(wait time.Duration) url.Values {
 	}
 	return q
 }
-
-func itoa[T ~int | ~int64](n T) string { return strconv.FormatInt(int64(n), 10) }

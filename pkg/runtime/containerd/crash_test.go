@@ -9,9 +9,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
@@ -220,5 +223,26 @@ func TestCloseLeavesNothing(t *testing.T) {
 	}
 	if groups, _ := filepath.Glob("/sys/fs/cgroup/*/assay-" + r.instance); len(groups) > 0 {
 		t.Errorf("control groups are left: %q", groups)
+	}
+}
+
+// Systems mount /run, and some mount /tmp, so that nothing there can be
+// executed. The sandbox is built anyway, from mounts of our own.
+func TestStateOnNoexec(t *testing.T) {
+	dir := filepath.Join("/tmp", "assay-noexec-"+strconv.Itoa(os.Getpid()))
+	if err := os.Mkdir(dir, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("assay", dir, "tmpfs", unix.MS_NOEXEC|unix.MS_NOSUID|unix.MS_NODEV, "mode=0711"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(unix.Unmount(dir, 0), os.Remove(dir)); err != nil {
+			t.Error(err)
+		}
+	})
+	r := newRuntime(t, func(c *Config) { c.StateDir = filepath.Join(dir, "state") })
+	if rep := runOne(t, r, "cp /bin/echo /tmp/e && /tmp/e executed"); rep.Stdout.Text != "executed\n" {
+		t.Errorf("ran %+v", rep)
 	}
 }

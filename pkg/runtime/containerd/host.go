@@ -11,15 +11,24 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/assay-run/assay/guest/python"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 )
 
 // layGuest puts into dir what every sandbox finds at /run/assay.
+//
+// It is a mount of its own, because a user namespace cannot take off a flag that
+// a mount has on the host: below /run, say, which systems mount noexec, the
+// guest could not be executed.
 func layGuest(binary, dir string) error {
-	if err := os.RemoveAll(dir); err != nil {
+	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
 		return err
+	}
+	if err := unix.Mount("assay", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755,size=64m"); err != nil {
+		return fmt.Errorf("mount a place for the guest: %w", err)
 	}
 	for _, mountpoint := range []string{"slot", "root", "points"} {
 		if err := os.MkdirAll(filepath.Join(dir, mountpoint), 0o755); err != nil {

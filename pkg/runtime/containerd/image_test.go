@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -80,5 +81,8 @@ func TestMissingArchiveIsNamed(t *testing.T) {
 	cfg.ImageArchives = []string{"/no/such.tar"}
 	if _, err := New(t.Context(), cfg); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("New = %v, want it to name what is missing", err)
+	}
+	if table, err := os.ReadFile("/proc/self/mountinfo"); err != nil || strings.Contains(string(table), instance(cfg.StateDir)) {
+		t.Errorf("a runtime that did not start left a mount behind (%v)", err)
 	}
 }

@@ -72,6 +72,9 @@ func New(ctx context.Context, cfg Config) (_ *Runtime, err error) {
 	r.ctx, r.stop = context.WithCancel(context.WithoutCancel(ctx))
 	defer func() {
 		if err != nil {
+			if r.lock != nil {
+				err = errors.Join(err, unmountBelow(r.dir), r.removeState())
+			}
 			r.release()
 		}
 	}()

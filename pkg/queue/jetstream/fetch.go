@@ -54,6 +54,10 @@ func (c *consumer) Fetch(ctx context.Context, n int, wait time.Duration, out cha
 		if !errors.Is(err, errNoConsumer) {
 			return err
 		}
+		// As with a stream, what is being deleted must be gone first.
+		if pause(ctx, recreatePause) != nil {
+			return nil
+		}
 		if err := c.q.ensureConsumer(ctx, c.pool); err != nil {
 			return err
 		}

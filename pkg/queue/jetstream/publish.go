@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
@@ -23,7 +24,10 @@ const (
 	minAtomic = 8
 	// maxSingles bounds the single messages on their way at once.
 	maxSingles      = 256
-	publishAttempts = 3
+	publishAttempts = 4
+	// attemptTimeout leaves time for the other attempts: a stream that is deleted
+	// under a publish answers nothing at all.
+	attemptTimeout = 2 * time.Second
 
 	traceHeader = "traceparent" // lower case, as W3C writes it
 
@@ -69,12 +73,18 @@ func distinct(ds []store.Dispatch) []store.Dispatch {
 
 func (q *Queue) publishChunk(ctx context.Context, ds []store.Dispatch) error {
 	var err error
+	var silent silence
 	for range publishAttempts {
 		if err = q.publishOnce(ctx, ds); err == nil || ctx.Err() != nil {
 			return err
 		}
-		if errors.Is(err, nats.ErrNoResponders) {
-			if err := q.ensureStream(ctx); err != nil {
+		switch {
+		case errors.Is(err, nats.ErrNoResponders):
+			if err := q.recreate(ctx); err != nil {
+				return err
+			}
+		case errors.Is(err, context.DeadlineExceeded):
+			if err := q.judge(ctx, &silent); err != nil {
 				return err
 			}
 		}
@@ -133,6 +143,8 @@ func message(d store.Dispatch) *nats.Msg {
 // publishRequest publishes and waits for the stream's answer, whose refusal is
 // a *refusedError.
 func (q *Queue) publishRequest(ctx context.Context, m *nats.Msg) error {
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
 	reply, err := q.nc.RequestMsgWithContext(ctx, m)
 	if err != nil {
 		return err

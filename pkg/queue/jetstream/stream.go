@@ -3,6 +3,7 @@ package jetstream
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -10,6 +11,30 @@ import (
 // maxWaiting is how many pull requests may wait at one consumer: several from
 // each worker of a large fleet. It cannot be changed once the consumer exists.
 const maxWaiting = 1 << 16
+
+// recreatePause lets a deletion come to its end. The server frees the name of a
+// stream before it removes the directory: a stream that is made again in between
+// loses its files, and from then on stores and answers nothing.
+const recreatePause = 500 * time.Millisecond
+
+// recreate makes a stream that was found missing.
+func (q *Queue) recreate(ctx context.Context) error {
+	if err := pause(ctx, recreatePause); err != nil {
+		return err
+	}
+	return q.ensureStream(ctx)
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
 
 // ensureStream makes the stream, or makes it what it should be.
 func (q *Queue) ensureStream(ctx context.Context) error {
@@ -41,7 +66,7 @@ func (q *Queue) ensureStream(ctx context.Context) error {
 func (q *Queue) ensureConsumer(ctx context.Context, pool string) error {
 	err := q.makeConsumer(ctx, pool)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		if err := q.ensureStream(ctx); err != nil {
+		if err := q.recreate(ctx); err != nil {
 			return err
 		}
 		err = q.makeConsumer(ctx, pool)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -130,5 +132,39 @@ func TestPing(t *testing.T) {
 	}
 	if err := q.Ping(t.Context()); !errors.Is(err, job.ErrUnavailable) {
 		t.Errorf("without a stream: got %v, want %v", err, job.ErrUnavailable)
+	}
+}
+
+// TestDeadStream: a stream whose files are gone answers nothing any more; it is
+// made anew.
+func TestDeadStream(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	q := connect(t, jetstream.Config{URL: s.url})
+	c, err := q.Consumer(t.Context(), "p")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := s.admin(t).Stream(t.Context(), "JOBS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(s.dir, "jetstream", "$G", "streams", "JOBS")); err != nil {
+		t.Fatal(err)
+	}
+	_ = stream.Purge(t.Context()) // makes the server open its next file
+
+	d := store.Dispatch{Ref: store.Ref{Job: job.NewID(), Generation: 1}, Pool: "p"}
+	if err := q.Publish(t.Context(), []store.Dispatch{d}); err != nil {
+		t.Fatal(err)
+	}
+	out := make(chan queue.Message, 1)
+	for len(out) == 0 && t.Context().Err() == nil {
+		if err := c.Fetch(t.Context(), 1, 5*time.Second, out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if m := <-out; m.Ref() != d.Ref {
+		t.Errorf("delivered %v, want %v", m.Ref(), d.Ref)
 	}
 }

@@ -77,15 +77,14 @@ func (m *metrics) published(ctx context.Context, n int, d time.Duration, err err
 }
 
 func (m *metrics) claimed(ctx context.Context, cs []store.Claimed) {
-	granted := 0
 	for _, c := range cs {
 		if c.Lease != 0 {
-			granted++
 			m.queueWait.Record(ctx, c.QueuedMS)
 		}
 	}
-	m.claims.Add(ctx, int64(granted), m.granted)
-	m.claims.Add(ctx, int64(len(cs)-granted), m.refused)
+	n := granted(cs)
+	m.claims.Add(ctx, int64(n), m.granted)
+	m.claims.Add(ctx, int64(len(cs)-n), m.refused)
 	m.bulk.Record(ctx, float64(len(cs)), m.bulkKind["claim"])
 }
 

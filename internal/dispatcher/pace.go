@@ -3,8 +3,6 @@ package dispatcher
 import (
 	"sync"
 	"time"
-
-	"github.com/assay-run/assay/pkg/store"
 )
 
 // paceEvery is the time over which the pace is measured.
@@ -24,18 +22,12 @@ func newPace() *pace {
 	return &pace{since: time.Now(), counts: map[string]int{}, rates: map[string]float64{}}
 }
 
-// add counts claims by the pools of their workers.
-func (p *pace) add(cs []store.Claim, poolOf func(worker string) string) {
+// add counts n claims.
+func (p *pace) add(pool string, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.roll()
-	for i := 0; i < len(cs); {
-		first := i // the claims of a worker come together
-		for i < len(cs) && cs[i].Worker == cs[first].Worker {
-			i++
-		}
-		p.counts[poolOf(cs[first].Worker)] += i - first
-	}
+	p.counts[pool] += n
 }
 
 // of returns jobs a second: the higher of before and now, so that a pool that

@@ -57,7 +57,19 @@ func (r *recorder) HandleClaim(ctx context.Context, req queue.ClaimRequest) (que
 		claims[i] = store.Claim{Ref: ref, Worker: req.Worker}
 	}
 	claimed, err := r.claims.do(ctx, claims)
+	if err == nil {
+		r.d.scheduler.took(req.Worker, granted(claimed))
+	}
 	return queue.ClaimReply{Claimed: claimed, TTL: job.Duration(r.ttl)}, err
+}
+
+func granted(cs []store.Claimed) (n int) {
+	for _, c := range cs {
+		if c.Lease != 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // HandleHeartbeat prolongs leases and notes the worker.
@@ -81,12 +93,18 @@ func (r *recorder) HandleHeartbeat(ctx context.Context, req queue.HeartbeatReque
 // HandleFinish records results; it answers after the commit.
 func (r *recorder) HandleFinish(ctx context.Context, req queue.FinishRequest) (queue.FinishReply, error) {
 	statuses, err := r.finishes.do(ctx, req.Finishes)
+	if err == nil {
+		r.d.scheduler.ended(req.Worker, len(statuses))
+	}
 	return queue.FinishReply{Statuses: statuses}, err
 }
 
 // HandleRelease takes attempts back.
 func (r *recorder) HandleRelease(ctx context.Context, req queue.ReleaseRequest) (queue.ReleaseReply, error) {
 	_, err := r.releases.do(ctx, req.Releases)
+	if err == nil {
+		r.d.scheduler.ended(req.Worker, len(req.Releases))
+	}
 	return queue.ReleaseReply{}, err
 }
 
@@ -100,7 +118,6 @@ func (r *recorder) claim(ctx context.Context, claims []store.Claim) ([]store.Cla
 	for _, c := range claimed {
 		telemetry.Step(ctx, "claim", c.TraceParent, start)
 	}
-	r.d.scheduler.took(claims)
 	return claimed, nil
 }
 
@@ -140,7 +157,7 @@ func (r *recorder) finish(ctx context.Context, fs []store.Finish) ([]store.Finis
 	}
 	r.d.metrics.finished(ctx, fs, statuses)
 	r.d.events.publish(ctx, append(ids, batchesOf(fs)...))
-	if r.d.scheduler.ended(); retried {
+	if retried {
 		r.d.scheduler.wake()
 	}
 	return statuses, nil

@@ -77,11 +77,18 @@ func (r *registry) pools() map[string]size {
 	return pools
 }
 
-// poolOf returns the pool of a worker that has sent a heartbeat.
-func (r *registry) poolOf(worker string) string {
+// took counts n more jobs on a worker, fewer if n is negative, until its next
+// heartbeat says how many there are. It returns the worker's pool.
+func (r *registry) took(worker string, n int) (pool string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.known[worker].pool
+	m, known := r.known[worker]
+	if !known {
+		return ""
+	}
+	m.free = min(max(m.free-n, 0), m.slots)
+	r.known[worker] = m
+	return m.pool
 }
 
 func (r *registry) run(ctx context.Context) {

@@ -10,14 +10,9 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-const (
-	// publishTries is how often a publish that failed is said again at once; after
-	// that the reaper does it.
-	publishTries = 3
-	// ahead is for how long the window keeps workers busy at their present pace:
-	// longer than a look takes, even on a busy machine.
-	ahead = 250 * time.Millisecond
-)
+// ahead is for how long the window keeps workers busy at their present pace:
+// longer than a look takes, even on a busy machine.
+const ahead = 250 * time.Millisecond
 
 // scheduler hands queued jobs to the queue through a window: no more are
 // dispatched ahead of the workers than keep them busy, so that priority,
@@ -54,18 +49,19 @@ func (s *scheduler) wake() {
 	s.look()
 }
 
-// took says that workers claimed jobs, so that windows have room again. It costs
-// nothing unless there is more to dispatch.
-func (s *scheduler) took(cs []store.Claim) {
-	s.pace.add(cs, s.registry.poolOf)
+// took says that a worker claimed n jobs, so that its window has room again: with
+// n zero too, since what was refused is not dispatched any more. It costs nothing unless there is more to dispatch.
+func (s *scheduler) took(worker string, n int) {
+	s.pace.add(s.registry.took(worker, n), n)
 	s.claimed.Store(true)
 	if s.more.Load() {
 		s.look()
 	}
 }
 
-// ended says that jobs came to an end, so that a tenant may run more.
-func (s *scheduler) ended() {
+// ended says that n jobs left a worker, so that their tenant may run more.
+func (s *scheduler) ended(worker string, n int) {
+	s.registry.took(worker, -n)
 	if s.capped.Load() {
 		s.look()
 	}
@@ -138,28 +134,31 @@ func (s *scheduler) fill(ctx context.Context, pool string, window int) (int, err
 }
 
 // settle is called when there was room and nothing came of it: either the queue
-// is empty, and claims need not be followed by a look, or what is in it may not
-// run now. More is cleared first, so that a wake in between is not lost.
+// is empty, and claims need not be followed by a look; or what is in it may not
+// run now, and then ends must be.
 func (s *scheduler) settle(ctx context.Context) {
-	s.more.Store(false)
+	s.more.Store(false) // before counting, so that a wake in between stays
 	stats, err := s.store.Stats(ctx)
-	if err != nil || stats.Queued > 0 {
-		s.more.Store(true)
+	if err == nil && stats.Queued == 0 {
+		s.capped.Store(false)
+		return
 	}
-	s.capped.Store(err == nil && stats.Queued > 0)
+	s.more.Store(true)
+	// Neither claims since a moment ago nor ends until now have led to a look.
+	deaf := !s.capped.Swap(true)
+	if s.claimed.Load() || deaf {
+		s.claimed.Store(true)
+		s.look()
+	}
 }
 
-// publish puts dispatched jobs onto the queue.
-func (s *scheduler) publish(ctx context.Context, ds []store.Dispatch) (err error) {
+// publish puts dispatched jobs onto the queue. If it cannot, the reaper will.
+func (s *scheduler) publish(ctx context.Context, ds []store.Dispatch) error {
 	if len(ds) == 0 {
 		return nil
 	}
 	start := time.Now()
-	for range publishTries {
-		if err = s.publisher.Publish(ctx, ds); err == nil || ctx.Err() != nil {
-			break
-		}
-	}
+	err := s.publisher.Publish(ctx, ds)
 	s.metrics.published(ctx, len(ds), time.Since(start), err)
 	return err
 }

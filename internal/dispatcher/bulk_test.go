@@ -1,0 +1,149 @@
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// calls remembers what a bulk called, each call taking a second.
+type calls struct {
+	mu   sync.Mutex
+	made [][]int
+	fail func([]int) error
+}
+
+func (c *calls) call(_ context.Context, in []int) ([]int, error) {
+	time.Sleep(time.Second)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.made = append(c.made, slices.Clone(in))
+	if c.fail != nil {
+		if err := c.fail(in); err != nil {
+			return nil, err
+		}
+	}
+	out := make([]int, len(in))
+	for i, v := range in {
+		out[i] = 10 * v
+	}
+	return out, nil
+}
+
+// bulkTest runs a bulk in a bubble.
+func bulkTest(t *testing.T, limit int, c *calls, f func(*testing.T, *bulk[int, int])) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBulk(limit, 1, c.call)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { b.run(ctx); close(done) }()
+		f(t, b)
+		cancel()
+		<-done
+	})
+}
+
+func TestBulkGathers(t *testing.T) {
+	t.Parallel()
+	c := &calls{}
+	bulkTest(t, 4, c, func(t *testing.T, b *bulk[int, int]) {
+		var wg sync.WaitGroup
+		start := time.Now()
+		ask := func(in ...int) {
+			wg.Go(func() {
+				out, err := b.do(t.Context(), in)
+				if err != nil || len(out) != len(in) {
+					t.Errorf("do(%v) = %v, %v", in, out, err)
+					return
+				}
+				for i, v := range in {
+					if out[i] != 10*v {
+						t.Errorf("do(%v) = %v: somebody else's answer", in, out)
+					}
+				}
+			})
+			synctest.Wait()
+		}
+		ask(1) // alone: called at once
+		ask(2, 3)
+		ask(4)
+		ask(5, 6, 7, 8, 9) // fills the second call above its limit rather than being cut
+		ask(10)
+		wg.Wait()
+		if took := time.Since(start); took != 3*time.Second {
+			t.Errorf("took %v, want three calls of a second", took)
+		}
+		if out, err := b.do(t.Context(), nil); out != nil || err != nil {
+			t.Errorf("nothing yields %v, %v", out, err)
+		}
+	})
+	want := [][]int{{1}, {2, 3, 4, 5, 6, 7, 8, 9}, {10}}
+	if !slices.EqualFunc(c.made, want, slices.Equal) {
+		t.Errorf("calls %v, want %v", c.made, want)
+	}
+}
+
+// TestBulkErrors: bad input is its sender's alone; an outage is everybody's, and
+// not asked about once for each.
+func TestBulkErrors(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		err          error
+		calls, fails int
+	}{{job.ErrInvalid, 5, 1}, {job.ErrUnavailable, 2, 3}} {
+		c := &calls{fail: func(in []int) error {
+			if slices.Contains(in, 3) {
+				return test.err
+			}
+			return nil
+		}}
+		fails := 0
+		bulkTest(t, 10, c, func(t *testing.T, b *bulk[int, int]) {
+			var wg sync.WaitGroup
+			var mu sync.Mutex
+			for i := range 4 {
+				wg.Go(func() {
+					_, err := b.do(t.Context(), []int{i + 1})
+					mu.Lock()
+					defer mu.Unlock()
+					if errors.Is(err, test.err) {
+						fails++
+					}
+				})
+				synctest.Wait()
+			}
+			wg.Wait()
+		})
+		if len(c.made) != test.calls || fails != test.fails {
+			t.Errorf("%v: %d calls and %d failures, want %d and %d", test.err, len(c.made), fails, test.calls, test.fails)
+		}
+	}
+}
+
+// TestBulkForgets: what nobody waits for any more is not done.
+func TestBulkForgets(t *testing.T) {
+	t.Parallel()
+	c := &calls{}
+	bulkTest(t, 10, c, func(t *testing.T, b *bulk[int, int]) {
+		var wg sync.WaitGroup
+		wg.Go(func() { _, _ = b.do(t.Context(), []int{1}) })
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if _, err := b.do(ctx, []int{2}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		_, _ = b.do(t.Context(), []int{3})
+		wg.Wait()
+	})
+	if want := [][]int{{1}, {3}}; !slices.EqualFunc(c.made, want, slices.Equal) {
+		t.Errorf("calls %v, want %v", c.made, want)
+	}
+}

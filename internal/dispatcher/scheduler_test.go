@@ -1,0 +1,129 @@
+package dispatcher_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// TestWakesSuffice: no job waits for the clock. What is queued while the window
+// is full, retried, or held back by a tenant's limit is scheduled when it can be.
+func TestWakesSuffice(t *testing.T) {
+	t.Parallel()
+	cfg := quick
+	cfg.ScheduleEvery, cfg.RepublishAfter, cfg.MinWindow = never, never, 2
+
+	t.Run("window full", func(t *testing.T) {
+		t.Parallel()
+		f := newFleet(t)
+		d := f.start(cfg, nil, nil)
+		gate := make(chan struct{})
+		w := f.work("w1", 1, func(ctx context.Context, _ store.Claimed) job.Outcome {
+			select {
+			case <-gate:
+			case <-ctx.Done():
+			}
+			return job.Succeeded
+		})
+		f.submit(1)
+		d.Wake()
+		f.until("the worker is busy", func() bool { return w.total() == 1 })
+		batch1, ids1 := f.submit(20)
+		d.Wake()
+		f.until("the window is full", func() bool { return f.batch(batch1).Counts[job.Dispatched] >= 2 })
+		batch2, ids2 := f.submit(20)
+		d.Wake() // this look finds no room
+		close(gate)
+		f.recordedOnce(batch1, ids1)
+		f.recordedOnce(batch2, ids2)
+	})
+
+	t.Run("retry", func(t *testing.T) {
+		t.Parallel()
+		f := newFleet(t)
+		d := f.start(cfg, nil, nil)
+		w := f.work("w1", 2, func(context.Context, store.Claimed) job.Outcome { return job.Failed })
+		batch, ids := f.submit(3, func(j *store.NewJob) { j.MaxAttempts, j.RetryOn = 3, []job.Outcome{job.Failed} })
+		d.Wake()
+		f.recordedOnce(batch, ids)
+		if w.total() != 9 {
+			t.Errorf("%d runs, want 9", w.total())
+		}
+	})
+
+	t.Run("tenant at its limit", func(t *testing.T) {
+		t.Parallel()
+		f := newFleet(t)
+		if err := f.store.PutTenant(t.Context(), store.Tenant{Name: tenant, Weight: 1, MaxRunning: 2}); err != nil {
+			t.Fatal(err)
+		}
+		d := f.start(cfg, nil, nil)
+		f.work("w1", 8, succeed)
+		batch, ids := f.submit(15)
+		d.Wake()
+		f.recordedOnce(batch, ids)
+	})
+
+	t.Run("worker arrives", func(t *testing.T) {
+		t.Parallel()
+		f := newFleet(t)
+		d := f.start(cfg, nil, nil)
+		batch, ids := f.submit(10)
+		d.Wake()
+		f.work("w1", 8, succeed)
+		f.recordedOnce(batch, ids)
+	})
+}
+
+// TestClockSuffices: nobody wakes the scheduler, as when the dispatcher that
+// accepted the jobs has died.
+func TestClockSuffices(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.start(quick, nil, nil)
+	f.work("w1", 8, succeed)
+	batch, ids := f.submit(30)
+	f.recordedOnce(batch, ids)
+}
+
+// TestLateBinding: while all slots are taken, next to nothing is dispatched, so
+// that what is submitted later may still go first.
+func TestLateBinding(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	cfg := quick
+	cfg.MinWindow = 3
+	d := f.start(cfg, nil, nil)
+	release := make(chan struct{})
+	w := f.work("w1", 20, func(ctx context.Context, _ store.Claimed) job.Outcome {
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
+		return job.Succeeded
+	})
+	batch, ids := f.submit(200)
+	d.Wake()
+	f.until("all slots are taken", func() bool { return w.total() == 20 })
+	counts := f.batch(batch).Counts
+	if n := counts[job.Dispatched]; n > 2*20+3 {
+		t.Errorf("%d jobs are dispatched ahead of 20 taken slots", n)
+	}
+	// What was dispatched while slots were free stays so; of a batch that comes
+	// later no more follows than the least window.
+	late, lateIDs := f.submit(50, func(j *store.NewJob) { j.Priority = 10 })
+	d.Wake()
+	for range 5 { // looks
+		d.Wake()
+		time.Sleep(cfg.ScheduleEvery / 4)
+		if n := f.batch(late).Counts[job.Dispatched]; n > 3 {
+			t.Fatalf("%d later jobs are dispatched ahead of taken slots", n)
+		}
+	}
+	close(release)
+	f.recordedOnce(batch, ids)
+	f.recordedOnce(late, lateIDs)
+}

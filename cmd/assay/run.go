@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
 )
@@ -61,7 +62,7 @@ func (c *runCmd) Run(a *app) error {
 
 // runJob submits a job and waits. If we are interrupted, so is the job.
 func runJob(ctx context.Context, api *client.Client, spec job.Spec) (*job.Result, error) {
-	accepted, err := api.Submit(ctx, spec)
+	accepted, err := submitKnown(ctx, api, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -74,6 +75,25 @@ func runJob(ctx context.Context, api *client.Client, spec job.Spec) (*job.Result
 		}
 	}
 	return res, err
+}
+
+// submitGrace is how long an interrupted submit may take to become known.
+const submitGrace = 3 * time.Second
+
+// submitKnown submits a job. An interrupt does not cut it off at once: a job
+// whose id nobody has heard could not be canceled.
+func submitKnown(ctx context.Context, fleet *client.Client, spec job.Spec) (api.Accepted, error) {
+	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-time.After(submitGrace):
+			cancel()
+		case <-own.Done():
+		}
+	})
+	defer stop()
+	return fleet.Submit(own, spec)
 }
 
 // spec makes the job that the arguments describe.

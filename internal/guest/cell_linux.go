@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -23,6 +24,7 @@ func Cell(socket string) error {
 	if err != nil {
 		return fmt.Errorf("connect to the worker: %w", err)
 	}
+	debug.SetGCPercent(20) // every box copies what is dirty here
 	// Boxes are watched by the worker: here nobody waits for them.
 	signal.Ignore(unix.SIGCHLD)
 	l := &launcher{conn: conn, socket: socket, recipes: map[string]*recipe{}, masked: visible(maskedFiles)}

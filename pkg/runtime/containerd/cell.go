@@ -205,6 +205,13 @@ func (c *cell) alive() bool {
 	}
 }
 
+// fresh reports whether the cell may take more jobs.
+func (c *cell) fresh() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.retired && c.alive()
+}
+
 // zygoteTime is how long an interpreter may take to start and to import.
 const zygoteTime = 20 * time.Second
 

@@ -114,6 +114,18 @@ func sender(oob []byte) (pid int) {
 	return pid
 }
 
+// ended reports whether the other end is closed. That of a process is closed
+// before any other effect of its death.
+func (p *packet) ended() bool {
+	ended := false
+	_ = p.raw.Control(func(fd uintptr) {
+		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		n, err := unix.Poll(fds, 0)
+		ended = n > 0 && err == nil && fds[0].Revents&unix.POLLHUP != 0
+	})
+	return ended
+}
+
 // within lets ctx end what p waits for. The returned function undoes that.
 func (p *packet) within(ctx context.Context) (stop func()) {
 	undo := context.AfterFunc(ctx, func() { _ = p.file.SetDeadline(time.Unix(1, 0)) })

@@ -117,22 +117,8 @@ func (s *cellSlot) makeBox(ctx context.Context) (err error) {
 	return err
 }
 
-// alive reports whether the box is still there.
-func (s *cellSlot) alive() bool {
-	select {
-	case <-s.cell.gone:
-		return false
-	default:
-	}
-	if s.job != nil {
-		select {
-		case <-s.job.zygote.gone:
-			return false
-		default:
-		}
-	}
-	return s.sup.running()
-}
+// alive reports whether the box is still there, and its cell still in use.
+func (s *cellSlot) alive() bool { return s.cell.fresh() && s.sup.running() }
 
 // Run implements runtime.Slot.
 func (s *cellSlot) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report, error) {
@@ -254,6 +240,9 @@ func (s *cellSlot) endPython(e *ended) error {
 	var lost error
 	select {
 	case e.status = <-s.job.ended:
+		if s.conn.ended() { // the supervisor was killed, and took the interpreter along
+			lost = errGuest
+		}
 	case <-s.job.zygote.gone:
 		lost = errGuest
 	}

@@ -64,9 +64,14 @@ func TestPoolIsBounded(t *testing.T) {
 }
 
 func TestPoolExpires(t *testing.T) {
-	r := newRuntime(t, func(c *Config) { c.Warm, c.WarmIdle = 2, 300*time.Millisecond })
+	r := newRuntime(t, func(c *Config) { c.Warm, c.WarmIdle = 2, time.Minute })
 	runOne(t, r, "true")
 	eventually(t, "a slot is ready", func() bool { return len(r.pool.readySlots()) > 0 })
+	r.pool.expire(time.Now().Add(30 * time.Second))
+	if len(r.pool.readySlots()) == 0 {
+		t.Error("a slot was closed although there was demand just now")
+	}
+	r.pool.expire(time.Now().Add(2 * time.Minute))
 	eventually(t, "it is closed for want of demand", func() bool { return len(r.pool.readySlots()) == 0 })
 	eventually(t, "nothing is left", func() bool { return len(leftovers(t, r)) == 0 })
 }

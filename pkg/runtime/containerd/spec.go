@@ -7,6 +7,7 @@ import (
 
 	"github.com/containerd/containerd/v2/contrib/seccomp"
 	"github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
 )
 
 // guestCaps are what the guest needs to start a program as somebody else, to
@@ -98,7 +99,13 @@ func baseMounts() []specs.Mount {
 	}
 }
 
+// bind binds a file or directory of the host. A flag that its mount has there
+// must be asked for: a user namespace cannot take one off.
 func bind(source, target string, options ...string) specs.Mount {
+	var st unix.Statfs_t
+	if err := unix.Statfs(source, &st); err == nil && st.Flags&unix.ST_NOEXEC != 0 {
+		options = append(options, "noexec")
+	}
 	return specs.Mount{Destination: target, Type: "bind", Source: source,
 		Options: append([]string{"bind", "nosuid", "nodev"}, options...)}
 }

@@ -36,13 +36,13 @@ var quick = dispatcher.Config{
 
 // fleet is a real store and a real queue.
 type fleet struct {
-	*testing.T
+	testing.TB
 	store   store.Store
 	natsURL string
 	ackWait time.Duration
 }
 
-func newFleet(t *testing.T) *fleet {
+func newFleet(t testing.TB) *fleet {
 	t.Helper()
 	dsn := testenv.Postgres(t)
 	if err := postgres.Migrate(t.Context(), dsn); err != nil {
@@ -53,7 +53,7 @@ func newFleet(t *testing.T) *fleet {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	return &fleet{T: t, store: s, natsURL: testenv.NATS(t), ackWait: patient}
+	return &fleet{TB: t, store: s, natsURL: testenv.NATS(t), ackWait: patient}
 }
 
 func (f *fleet) connect() *jetstream.Queue {

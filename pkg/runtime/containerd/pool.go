@@ -98,6 +98,7 @@ func (p *pool) fill(ctx context.Context) bool {
 	}
 	p.mu.Unlock()
 	switch {
+	case ctx.Err() != nil && err != nil: // the runtime is being closed
 	case err != nil:
 		slog.WarnContext(ctx, "cannot fill the pool", "image", s.image.name, "error", err)
 	case !keep:

@@ -97,6 +97,14 @@ func TestKilledWorker(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { // however this test ends
+		_, _ = cmd.Process.Kill(), cmd.Wait()
+		if r, err := New(context.Background(), cfg); err != nil {
+			t.Error(err)
+		} else if err := r.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "running\n" {
 		t.Fatalf("the victim says %q, %v", line, err)
 	}

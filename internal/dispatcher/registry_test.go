@@ -1,0 +1,183 @@
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/queue"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// listing is a registry in memory.
+type listing struct {
+	ws   map[string]store.Worker
+	puts int
+	fail error
+}
+
+func (l *listing) PutWorkers(_ context.Context, ws []store.Worker) error {
+	l.puts++
+	if l.fail != nil {
+		return l.fail
+	}
+	for _, w := range ws {
+		l.ws[w.ID] = w
+	}
+	return nil
+}
+
+func (l *listing) Workers(context.Context, time.Duration) (ws []store.Worker, err error) {
+	for _, w := range l.ws {
+		ws = append(ws, w)
+	}
+	return ws, l.fail
+}
+
+func newTestRegistry() (*registry, *listing) {
+	l := &listing{ws: map[string]store.Worker{}}
+	return newRegistry(Config{RegistryEvery: time.Second, Log: slog.New(slog.DiscardHandler)}, l), l
+}
+
+func (r *registry) want(t *testing.T, pools map[string]size) {
+	t.Helper()
+	if diff := cmp.Diff(pools, r.pools(), cmp.AllowUnexported(size{})); diff != "" {
+		t.Errorf("pools (-want +got):\n%s", diff)
+	}
+}
+
+func TestRegistryCounts(t *testing.T) {
+	t.Parallel()
+	r, l := newTestRegistry()
+	w := queue.WorkerInfo{ID: "a", Pool: "p", Slots: 8, Busy: 3}
+	if !r.seen(w) || r.seen(w) {
+		t.Error("only the first heartbeat makes the fleet grow")
+	}
+	r.seen(queue.WorkerInfo{ID: "b", Pool: "p", Slots: 4})
+	r.seen(queue.WorkerInfo{ID: "c", Pool: "q", Slots: 2, Busy: 5}) // more than it should have
+	r.want(t, map[string]size{"p": {12, 9}, "q": {2, 0}})
+
+	if pool := r.took("a", 4); pool != "p" {
+		t.Errorf("pool %q", pool)
+	}
+	r.took("a", 9) // never below nothing
+	r.took("c", -9)
+	r.took("nobody", 3)
+	r.want(t, map[string]size{"p": {12, 4}, "q": {2, 2}})
+
+	w.Draining = true
+	if r.seen(w) {
+		t.Error("a worker that drains makes the fleet grow")
+	}
+	r.want(t, map[string]size{"p": {4, 4}, "q": {2, 2}})
+
+	// What others report comes through the store, which forgets the silent.
+	l.ws["d"] = store.Worker{ID: "d", Pool: "q", Slots: 7, Busy: 1}
+	if err := r.refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.want(t, map[string]size{"p": {4, 4}, "q": {9, 6}})
+	delete(l.ws, "b")
+	if err := r.refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.want(t, map[string]size{"p": {0, 0}, "q": {9, 6}})
+}
+
+func TestRegistryOutage(t *testing.T) {
+	t.Parallel()
+	r, l := newTestRegistry()
+	r.seen(queue.WorkerInfo{ID: "a", Pool: "p", Slots: 8})
+	l.fail = job.ErrUnavailable
+	if err := r.refresh(t.Context()); !errors.Is(err, job.ErrUnavailable) {
+		t.Errorf("got %v", err)
+	}
+	r.seen(queue.WorkerInfo{ID: "a", Pool: "p", Slots: 8, Busy: 2})
+	r.want(t, map[string]size{"p": {8, 6}})
+	l.fail = nil
+	if err := r.refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if w := l.ws["a"]; w.Busy != 2 {
+		t.Errorf("written down as %+v, want the latest", w)
+	}
+}
+
+// TestRegistryStampede: however many workers join at once, they are written
+// down in few statements, and without waiting for the clock.
+func TestRegistryStampede(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, l := newTestRegistry()
+		r.every = time.Hour
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { r.run(ctx); close(done) }()
+		for i := range 1000 {
+			r.seen(queue.WorkerInfo{ID: fmt.Sprint(i), Pool: "p", Slots: 1})
+		}
+		synctest.Wait()
+		cancel()
+		<-done
+		if len(l.ws) != 1000 || l.puts > 100 {
+			t.Errorf("%d workers in %d statements", len(l.ws), l.puts)
+		}
+	})
+}
+
+func TestPace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPace()
+		if got := p.of("p"); got != 0 {
+			t.Errorf("at rest: %v", got)
+		}
+		p.add("p", 100)
+		if got := p.of("p"); got != 200 {
+			t.Errorf("waking up: %v, want what this half second has at least", got)
+		}
+		time.Sleep(paceEvery)
+		if got := p.of("p"); got != 200 {
+			t.Errorf("half a second later: %v", got)
+		}
+		if got := p.of("q"); got != 0 {
+			t.Errorf("another pool: %v", got)
+		}
+		time.Sleep(paceEvery)
+		if got := p.of("p"); got != 0 {
+			t.Errorf("at rest again: %v", got)
+		}
+	})
+}
+
+func TestWatchersAreForgotten(t *testing.T) {
+	t.Parallel()
+	e := newEvents(nil, slog.New(slog.DiscardHandler))
+	a, stopA := e.watch("1")
+	b, stopB := e.watch("1")
+	c, stopC := e.watch("2")
+	e.notify("1")
+	e.notify("1") // hints do not pile up, and nobody blocks
+	if len(a) != 1 || len(b) != 1 || len(c) != 0 {
+		t.Errorf("hints: %d %d %d", len(a), len(b), len(c))
+	}
+	stopA()
+	stopA()
+	<-b
+	e.notify("1")
+	if len(b) != 1 {
+		t.Error("a watcher went with another")
+	}
+	stopB()
+	stopC()
+	if len(e.watchers) != 0 {
+		t.Errorf("%d watchers are left", len(e.watchers))
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"unsafe"
@@ -23,10 +24,10 @@ const (
 // it is a mount without children: only such a one may be bound by somebody who
 // has capabilities in a user namespace of his own alone.
 const (
-	cellRoot   = "/run/assay/root"
-	cellPoints = "/run/assay/points" // an empty directory
-	boxPoint   = "/run/assay"        // in every image that the worker prepared
-	cpuOnline  = "/sys/devices/system/cpu/online"
+	cellRoot    = "/run/assay/root"
+	cellPoints  = "/run/assay/points" // an empty directory
+	cellScratch = "/run/assay/slot"   // where the socket is otherwise
+	cpuOnline   = "/sys/devices/system/cpu/online"
 )
 
 // op is one system call of the making of a box. They are made ahead of time,
@@ -92,7 +93,7 @@ func newRecipe(b *Box, uid, gid int, masked []string) *recipe {
 	r := &recipe{}
 	r.identity(uid, gid)
 	r.mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
-	if b.Extra {
+	if !plain(b.Paths) {
 		r.extraRoot(b.Paths)
 	} else {
 		r.bind(cellRoot, cellRoot)
@@ -105,15 +106,16 @@ func newRecipe(b *Box, uid, gid int, masked []string) *recipe {
 	for _, m := range masked {
 		r.mask(m)
 	}
-	r.do("pivot", unix.SYS_PIVOT_ROOT, r.ptr("."), r.ptr("."))
-	r.do("leave the cell", unix.SYS_UMOUNT2, r.ptr("."), unix.MNT_DETACH)
-	r.do("attach scratch", unix.SYS_MOVE_MOUNT, scratchFD, r.ptr(""), atCWD, r.ptr(boxPoint), unix.MOVE_MOUNT_F_EMPTY_PATH)
+	// The scratch is attached to what the box leaves behind, so that one umount
+	// does for both: each waits for a grace period of the whole machine.
+	r.do("attach scratch", unix.SYS_MOVE_MOUNT, scratchFD, r.ptr(""), atCWD, r.ptr(cellScratch), unix.MOVE_MOUNT_F_EMPTY_PATH)
 	r.do("close scratch", unix.SYS_CLOSE, scratchFD)
 	for i, p := range b.Paths {
-		r.bind(path.Join(boxPoint, "w"+strconv.Itoa(i)), p)
+		r.bind(path.Join(cellScratch, "w"+strconv.Itoa(i)), strings.TrimPrefix(p, "/"))
 	}
-	r.bind(path.Join(boxPoint, "cpus"), cpuOnline)
-	r.do("detach scratch", unix.SYS_UMOUNT2, r.ptr(boxPoint), unix.MNT_DETACH)
+	r.bind(path.Join(cellScratch, "cpus"), strings.TrimPrefix(cpuOnline, "/"))
+	r.do("pivot", unix.SYS_PIVOT_ROOT, r.ptr("."), r.ptr("."))
+	r.do("leave the cell", unix.SYS_UMOUNT2, r.ptr("."), unix.MNT_DETACH)
 	r.do("enter the new root", unix.SYS_CHDIR, r.ptr("/"))
 	r.do("name the host", unix.SYS_SETHOSTNAME, r.ptr("assay"), 5)
 	r.loopback()
@@ -135,6 +137,18 @@ func (r *recipe) identity(uid, gid int) {
 
 // boxUID is the user, and the group, of a program in its box.
 const boxUID = 1000
+
+// plain reports whether all paths are directories of the image, reached without
+// symbolic links: in the making of a box those could lead out of it.
+func plain(paths []string) bool {
+	for _, p := range paths {
+		at := path.Join(cellRoot, p)
+		if real, err := filepath.EvalSymlinks(at); p != "/dev/shm" && (err != nil || real != at) {
+			return false
+		}
+	}
+	return true
+}
 
 // extraRoot stacks the directories of unusual writable paths over the image.
 func (r *recipe) extraRoot(paths []string) {

@@ -79,8 +79,7 @@ const (
 
 // Box says how a box differs from others of its cell.
 type Box struct {
-	Paths []string `json:"paths"` // writable paths; directory w<i> of scratch goes on the i-th
-	Extra bool     `json:"extra"` // some of Paths are not in the image: add them
+	Paths []string `json:"paths"` // writable paths, added to the image where they are not in it; directory w<i> of scratch goes on the i-th
 }
 
 // Run is a program to run in a box.

@@ -144,7 +144,8 @@ func (l *launcher) zygote() {
 	env := slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "GO") })
 	var said strings.Builder
 	cmd := exec.Command("python3", "-B", "/run/assay/zygote.py", l.socket)
-	cmd.Env, cmd.Dir = env, "/"
+	// Symbols are bound once, rather than once in each child.
+	cmd.Env, cmd.Dir = append(env, "LD_BIND_NOW=1"), "/"
 	cmd.Stdout, cmd.Stderr = &said, &said
 	err := cmd.Run() // its status is the kernel's: SIGCHLD is ignored
 	why := strings.TrimSpace(said.String())

@@ -224,8 +224,12 @@ func readPids(file string) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
+	return parsePids(file, string(data))
+}
+
+func parsePids(file, text string) ([]int, error) {
 	var pids []int
-	for _, f := range strings.Fields(string(data)) {
+	for f := range strings.FieldsSeq(text) {
 		pid, err := strconv.Atoi(f)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)

@@ -49,6 +49,10 @@ func readInt(file string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+	return parseInt(file, text)
+}
+
+func parseInt(file, text string) (int64, error) {
 	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", file, err)
@@ -71,6 +75,10 @@ func readKey(file, key string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+	return parseKey(file, key, text)
+}
+
+func parseKey(file, key, text string) (int64, error) {
 	for line := range strings.Lines(text) {
 		if value, ok := strings.CutPrefix(strings.TrimSpace(line), key+" "); ok {
 			n, err := strconv.ParseInt(value, 10, 64)

@@ -27,15 +27,20 @@ var _ Reusable = (*v1Group)(nil)
 // Reset implements Reusable. There is no way to reset pids.peak but to make the
 // group anew in that one hierarchy.
 func (g *v1Group) Reset(least int64) (bool, error) {
-	if err := writeInt(g.file("memory", "memory.max_usage_in_bytes"), 0); err != nil {
+	g.kept.keep()
+	if err := g.kept.writeInt(g.file("memory", "memory.max_usage_in_bytes"), 0); err != nil {
 		return false, err
 	}
 	g.peak = 0
-	peak, ok, err := readOptional(g.file("pids", "pids.peak"))
-	if err != nil || !ok || peak <= least {
+	if !g.kept.exists(g.file("pids", "pids.peak")) {
+		return false, nil
+	}
+	peak, err := g.kept.readInt(g.file("pids", "pids.peak"))
+	if err != nil || peak <= least {
 		return false, err
 	}
 	dir := g.file("pids", "")
+	g.kept.forget(dir)
 	if err := unix.Rmdir(dir); err != nil {
 		return false, &os.PathError{Op: "rmdir", Path: dir, Err: err}
 	}
@@ -43,4 +48,6 @@ func (g *v1Group) Reset(least int64) (bool, error) {
 }
 
 // Charged implements Reusable.
-func (g *v1Group) Charged() (int64, error) { return readInt(g.file("memory", "memory.usage_in_bytes")) }
+func (g *v1Group) Charged() (int64, error) {
+	return g.kept.readInt(g.file("memory", "memory.usage_in_bytes"))
+}

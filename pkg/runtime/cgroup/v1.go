@@ -3,7 +3,6 @@ package cgroup
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -16,6 +15,7 @@ var v1Controllers = []string{"memory", "cpu", "cpuacct", "pids"}
 type v1Group struct {
 	root, path string
 	peak       int64 // of processes, where the kernel does not keep it
+	kept       kept
 }
 
 var _ Group = (*v1Group)(nil)
@@ -30,61 +30,65 @@ func (g *v1Group) Limit(l Limits) error {
 	if err := g.limitMemory(l.Memory); err != nil {
 		return err
 	}
-	if err := writeInt(g.file("cpu", "cpu.cfs_quota_us"), quota(l.CPU)); err != nil {
+	if err := g.kept.writeInt(g.file("cpu", "cpu.cfs_quota_us"), quota(l.CPU)); err != nil {
 		return err
 	}
-	return writeInt(g.file("pids", "pids.max"), l.Processes)
+	return g.kept.writeInt(g.file("pids", "pids.max"), l.Processes)
 }
 
 // limitMemory sets memory and memory+swap to the same number. The kernel wants
 // the first never above the second, so the order depends on the direction.
 func (g *v1Group) limitMemory(n int64) error {
 	mem, swap := g.file("memory", "memory.limit_in_bytes"), g.file("memory", "memory.memsw.limit_in_bytes")
-	if _, err := os.Stat(swap); errors.Is(err, os.ErrNotExist) {
+	if !g.kept.exists(swap) {
 		// No swap accounting: keep the group's pages out of swap instead.
-		if err := writeInt(g.file("memory", "memory.swappiness"), 0); err != nil {
+		if err := g.kept.writeInt(g.file("memory", "memory.swappiness"), 0); err != nil {
 			return err
 		}
-		return writeInt(mem, n)
+		return g.kept.writeInt(mem, n)
 	}
-	if err := writeInt(mem, n); err == nil {
-		return writeInt(swap, n)
+	if err := g.kept.writeInt(mem, n); err == nil {
+		return g.kept.writeInt(swap, n)
 	} else if !errors.Is(err, unix.EINVAL) {
 		return err
 	}
-	if err := writeInt(swap, n); err != nil {
+	if err := g.kept.writeInt(swap, n); err != nil {
 		return err
 	}
-	return writeInt(mem, n)
+	return g.kept.writeInt(mem, n)
 }
 
 func (g *v1Group) Add(pid int) error {
 	for _, c := range v1Controllers {
-		if err := writeInt(g.file(c, "cgroup.procs"), int64(pid)); err != nil {
+		if err := g.kept.writeInt(g.file(c, "cgroup.procs"), int64(pid)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (g *v1Group) Pids() ([]int, error) { return readPids(g.file("pids", "cgroup.procs")) }
+func (g *v1Group) Pids() ([]int, error) { return g.kept.readPids(g.file("pids", "cgroup.procs")) }
 
 func (g *v1Group) Usage() (u Usage, err error) {
-	cpu, err := readInt(g.file("cpuacct", "cpuacct.usage"))
+	cpu, err := g.kept.readInt(g.file("cpuacct", "cpuacct.usage"))
 	if err != nil {
 		return u, err
 	}
 	u.CPU = time.Duration(cpu)
-	if u.MemoryPeak, err = readInt(g.file("memory", "memory.max_usage_in_bytes")); err != nil {
+	if u.MemoryPeak, err = g.kept.readInt(g.file("memory", "memory.max_usage_in_bytes")); err != nil {
 		return u, err
 	}
-	if u.OOMKills, err = readKey(g.file("memory", "memory.oom_control"), "oom_kill"); err != nil {
+	if u.OOMKills, err = g.kept.readKey(g.file("memory", "memory.oom_control"), "oom_kill"); err != nil {
 		return u, err
 	}
-	if u.ForksRefused, err = readKey(g.file("pids", "pids.events"), "max"); err != nil {
+	if u.ForksRefused, err = g.kept.readKey(g.file("pids", "pids.events"), "max"); err != nil {
 		return u, err
 	}
-	u.ProcessesPeak, err = processesPeak(filepath.Join(g.root, "pids", g.path), &g.peak)
+	if g.kept.exists(g.file("pids", "pids.peak")) {
+		u.ProcessesPeak, err = g.kept.readInt(g.file("pids", "pids.peak"))
+	} else {
+		u.ProcessesPeak, err = processesPeak(filepath.Join(g.root, "pids", g.path), &g.peak)
+	}
 	return u, err
 }
 
@@ -97,6 +101,7 @@ func (g *v1Group) Kill() error {
 }
 
 func (g *v1Group) Remove(ctx context.Context) error {
+	g.kept.close()
 	if err := g.Kill(); err != nil {
 		return err
 	}

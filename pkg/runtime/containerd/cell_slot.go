@@ -92,7 +92,7 @@ func (s *cellSlot) makeBox(ctx context.Context) (err error) {
 	if s.scratch, err = newDetachedScratch(s.cell.uid, def.Disk, def.Files, paths, s.cores); err != nil {
 		return err
 	}
-	request, err := json.Marshal(guest.Box{Paths: paths, Extra: !slices.Equal(s.write, defaultWrite)})
+	request, err := json.Marshal(guest.Box{Paths: paths})
 	if err != nil {
 		return err
 	}

@@ -103,7 +103,11 @@ func pipe(uid int) (r, w *os.File, err error) {
 // contentFile returns a file in memory, open for reading, that holds data.
 func contentFile(name string, data []byte, uid int) (*os.File, error) {
 	if len(data) == 0 {
-		return os.Open(os.DevNull)
+		fd, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil, fmt.Errorf("open %s: %w", os.DevNull, err)
+		}
+		return os.NewFile(uintptr(fd), os.DevNull), nil // never to be polled
 	}
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
 	if err != nil {

@@ -1,0 +1,129 @@
+package cgroup
+
+import (
+	"errors"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// kept keeps control files open from one use to the next: half of the price of
+// reading a meter is finding it. Its zero value keeps nothing. It is not safe for
+// concurrent use.
+type kept struct {
+	files map[string]int // by path; nil: keep nothing; -1: there is no such file
+}
+
+// keep begins to keep.
+func (k *kept) keep() {
+	if k.files == nil {
+		k.files = map[string]int{}
+	}
+}
+
+// open returns a descriptor of file, which is the caller's to close if nothing
+// is kept.
+func (k *kept) open(file string) (int, error) {
+	if fd, ok := k.files[file]; ok {
+		if fd < 0 {
+			return -1, unix.ENOENT
+		}
+		return fd, nil
+	}
+	fd, err := unix.Open(file, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
+		fd, err = unix.Open(file, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	}
+	switch {
+	case k.files == nil:
+	case err == nil:
+		k.files[file] = fd
+	case errors.Is(err, unix.ENOENT):
+		k.files[file] = -1
+	}
+	return fd, err
+}
+
+func (k *kept) read(file string) (string, error) {
+	if k.files == nil {
+		return read(file)
+	}
+	fd, err := k.open(file)
+	if err != nil {
+		return "", &os.PathError{Op: "open", Path: file, Err: err}
+	}
+	var buf [4096]byte
+	n, err := unix.Pread(fd, buf[:], 0)
+	if err != nil {
+		return "", &os.PathError{Op: "read", Path: file, Err: err}
+	}
+	return string(buf[:n]), nil
+}
+
+func (k *kept) writeInt(file string, n int64) error {
+	if k.files == nil {
+		return writeInt(file, n)
+	}
+	value := strconv.FormatInt(n, 10)
+	fd, err := k.open(file)
+	if err == nil {
+		_, err = unix.Write(fd, []byte(value))
+	}
+	if err != nil {
+		return &os.PathError{Op: "write " + value + " to", Path: file, Err: err}
+	}
+	return nil
+}
+
+func (k *kept) readInt(file string) (int64, error) {
+	text, err := k.read(file)
+	if err != nil {
+		return 0, err
+	}
+	return parseInt(file, text)
+}
+
+func (k *kept) readKey(file, key string) (int64, error) {
+	text, err := k.read(file)
+	if err != nil {
+		return 0, err
+	}
+	return parseKey(file, key, text)
+}
+
+// readPids reads a list of processes, which may be longer than a page.
+func (k *kept) readPids(file string) ([]int, error) {
+	text, err := k.read(file)
+	if err != nil || len(text) > 2048 {
+		return readPids(file)
+	}
+	return parsePids(file, text)
+}
+
+func (k *kept) exists(file string) bool {
+	if k.files == nil {
+		_, err := os.Stat(file)
+		return err == nil
+	}
+	_, err := k.open(file)
+	return err == nil
+}
+
+// forget closes what is kept of files below dir.
+func (k *kept) forget(dir string) {
+	for file, fd := range k.files {
+		if len(file) > len(dir) && file[:len(dir)] == dir && file[len(dir)] == '/' {
+			delete(k.files, file)
+			_ = unix.Close(fd)
+		}
+	}
+}
+
+// close closes everything, and keeps nothing from now on.
+func (k *kept) close() {
+	for _, fd := range k.files {
+		_ = unix.Close(fd)
+	}
+	k.files = nil
+}

@@ -29,6 +29,7 @@ import importlib
 import json
 import os
 import resource
+import select
 import signal
 import struct
 import threading
@@ -84,51 +85,65 @@ def main(path, modules):
     own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
     libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     names = {}  # process → the worker's name for it
-
-    def buried(*_):
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
-            name = names.pop(pid, None)
-            if name is not None:
-                worker.send(b"e" + struct.pack("<QI", name, status))
-
-    signal.signal(signal.SIGCHLD, buried)
+    # Deaths are read from a descriptor: a handler of the interpreter runs between
+    # instructions only, and so not while the next message is waited for, if the
+    # signal came just before that wait began. The launcher ignores it.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+    deaths = signalfd(signal.SIGCHLD)
+    events = select.poll()
+    events.register(worker, select.POLLIN)
+    events.register(deaths, select.POLLIN)
     worker.send(b"Z")
     # What is alive now stays so: the collector shall not touch, and so copy, it.
     gc.collect()
     gc.disable()
     gc.freeze()
-    mask = [signal.SIGCHLD]
     # os.fork() has every module get over the loss of its threads. There are none,
     # so the child does what is left of that itself: a third of the cost of a fork.
     fork = os.fork if modules else ctypes.PyDLL(None).fork
     while True:
-        message, files = receive(worker, MAX_MESSAGE)
-        if not message:
-            os._exit(0)
-        (name,) = struct.unpack("<Q", message[1:9])
-        slot, box = files
-        # A death is not told before its name is known.
-        signal.pthread_sigmask(signal.SIG_BLOCK, mask)
-        pid = -1
-        try:
-            check(libc.setns(box, CLONE_NEWPID), "enter the pid namespace")
-            pid = fork()
-        except OSError as e:
-            refuse(slot, e)
+        for source, _ in events.poll():
+            if source == deaths:
+                os.read(deaths, 4096)
+                bury(worker, names)
+                continue
+            message, files = receive(worker, MAX_MESSAGE)
+            if not message:
+                os._exit(0)
+            (name,) = struct.unpack("<Q", message[1:9])
+            slot, box = files
+            pid = -1
+            try:
+                check(libc.setns(box, CLONE_NEWPID), "enter the pid namespace")
+                pid = fork()
+            except OSError as e:
+                refuse(slot, e)
+            if pid == 0:
+                child(slot, box, worker, own)
+            if pid > 0:
+                names[pid] = name
+            check(libc.setns(own, CLONE_NEWPID), "leave the pid namespace")
+            os.close(slot)
+            os.close(box)
+
+
+def signalfd(number):
+    """A descriptor that can be read when the (blocked) signal is pending."""
+    mask = (ctypes.c_ulong * 16)()  # sigset_t
+    mask[0] = 1 << (number - 1)
+    fd = libc.signalfd(-1, mask, os.O_CLOEXEC)
+    check(fd, "signalfd")
+    return fd
+
+
+def bury(worker, names):
+    """Tell the worker how its processes ended."""
+    while names:
+        pid, status = os.waitpid(-1, os.WNOHANG)
         if pid == 0:
-            child(slot, box, worker, own)
-        if pid > 0:
-            names[pid] = name
-        check(libc.setns(own, CLONE_NEWPID), "leave the pid namespace")
-        os.close(slot)
-        os.close(box)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, mask)
+            return
+        worker.send(b"e" + struct.pack("<QI", names.pop(pid), status))
 
 
 def warm_up():
@@ -161,7 +176,6 @@ def child(slot, box, worker, own):
     """The process of one job, from its fork to its end."""
     code = 1
     try:
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.dup2(slot, worker.fileno(), False)  # the zygote's own is out of reach
         try:

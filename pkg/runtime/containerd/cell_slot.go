@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -32,6 +33,9 @@ type cellSlot struct {
 	cores  int  // that programs are shown
 	python bool // what runs came from a zygote
 	state  atomic.Int32
+
+	overdue  chan struct{} // closed when the box should be dead by now
+	deadline sync.Once
 }
 
 // boxTime bounds the making of a box on a machine without any time left.
@@ -47,7 +51,7 @@ func (c *cell) newSlot(ctx context.Context, python bool, write []string) (_ *cel
 			return nil, err
 		}
 	}
-	s := &cellSlot{place: place{image: c.image, write: write}, cell: c}
+	s := &cellSlot{place: place{image: c.image, write: write}, cell: c, overdue: make(chan struct{})}
 	c.mu.Lock()
 	c.slots++ // until release
 	c.mu.Unlock()
@@ -168,8 +172,12 @@ func startsAfresh(env map[string]string) bool {
 	return false
 }
 
-// kill implements box: process 1 takes its whole pid namespace along.
-func (s *cellSlot) kill() error { return s.sup.kill() }
+// kill implements box: process 1 takes its whole pid namespace along. Whoever
+// waits for the news of that does not wait for ever.
+func (s *cellSlot) kill() error {
+	s.deadline.Do(func() { time.AfterFunc(deathTime, func() { close(s.overdue) }) })
+	return s.sup.kill()
+}
 
 // begin implements box.
 func (s *cellSlot) begin(ctx context.Context, p *program, files []*os.File) (time.Time, error) {
@@ -245,6 +253,8 @@ func (s *cellSlot) endPython(e *ended) error {
 		}
 	case <-s.job.zygote.gone:
 		lost = errGuest
+	case <-s.overdue:
+		lost = fmt.Errorf("%w: the zygote did not say how its process ended", errGuest)
 	}
 	if err := s.sup.kill(); err != nil {
 		return err

@@ -3,6 +3,7 @@ package containerd
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
@@ -64,4 +65,17 @@ func cellLeftovers(t *testing.T, r *Runtime) (left []string) {
 var cellKeys = map[string]runtime.Key{
 	"python":  {Tenant: "test", Image: testenv.Image, Isolation: policy.Cell, Kind: "python"},
 	"command": {Tenant: "test", Image: testenv.Image, Isolation: policy.Cell, Kind: "command"},
+}
+
+// The end of one job is told though nothing happens in the cell after it. A death
+// just before the zygote began to wait for its next message went unnoticed once,
+// of a hundred or so, until there was one.
+func TestCellPythonOneAfterAnother(t *testing.T) {
+	r := newRuntime(t, func(c *Config) { c.CellWarm = 8 })
+	for range 600 {
+		rep := cellJob(t, r, pySnippet("pass"), func(p *policy.Policy) { p.Wall = job.Duration(10 * time.Second) })
+		if rep.Outcome != job.Succeeded {
+			t.Fatalf("%s: %s", rep.Outcome, rep.Message)
+		}
+	}
 }

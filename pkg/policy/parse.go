@@ -10,7 +10,7 @@ import (
 )
 
 // DefaultIsolation is the isolation of a policy that names none.
-const DefaultIsolation = Task
+const DefaultIsolation = Cell
 
 // Default returns the documented defaults, in memory of their own.
 func Default() Policy {

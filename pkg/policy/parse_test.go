@@ -13,10 +13,9 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// documented is the policy of the contract, with the isolation that holds until
-// cells exist.
+// documented is the policy of the contract.
 const documented = `{
-  "isolation": "task", "enforce": "strict",
+  "isolation": "cell", "enforce": "strict",
   "wall": "30s", "cpu": 1, "cpu_time": "30s", "memory": "256Mi", "processes": 64, "subprocesses": true,
   "disk": "64Mi", "files": 4096, "open_files": 256,
   "stdout": {"limit": "64Ki", "on_exceed": "truncate"}, "stderr": {"limit": "64Ki", "on_exceed": "truncate"},

@@ -13,7 +13,10 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-var taskHost = Host{Isolations: []Isolation{Task}, Cores: 2, Memory: 4 * job.GiB}
+var (
+	cellHost = Host{Isolations: []Isolation{Cell, Task}, Cores: 2, Memory: 4 * job.GiB}
+	taskHost = Host{Isolations: []Isolation{Task}, Cores: 2, Memory: 4 * job.GiB}
+)
 
 func parse(t testing.TB, raw string) Policy {
 	t.Helper()
@@ -58,7 +61,16 @@ func fieldsOf(t reflect.Type) func(func(string) bool) {
 
 func TestPlanOfTheDefaults(t *testing.T) {
 	t.Parallel()
-	plan, err := Default().Plan(taskHost)
+	for _, isolation := range []Isolation{Cell, Task} {
+		t.Run(string(isolation), func(t *testing.T) { planOfTheDefaults(t, isolation) })
+	}
+}
+
+func planOfTheDefaults(t *testing.T, isolation Isolation) {
+	t.Parallel()
+	p := Default()
+	p.Isolation = isolation
+	plan, err := p.Plan(cellHost)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,8 +174,15 @@ func TestHostsThatLackACapability(t *testing.T) {
 func TestIsolationIsNeverWeakerThanAsked(t *testing.T) {
 	t.Parallel()
 	for _, enforce := range []string{"strict", "report"} {
-		for asked, applied := range map[Isolation]Isolation{Cell: Task, Task: Task, GVisor: "", VM: ""} {
-			plan, err := parse(t, `{"isolation":"`+string(asked)+`","enforce":"`+enforce+`"}`).Plan(taskHost)
+		for _, c := range []struct {
+			host           Host
+			asked, applied Isolation
+		}{
+			{taskHost, Cell, Task}, {taskHost, Task, Task}, {taskHost, GVisor, ""}, {taskHost, VM, ""},
+			{cellHost, Cell, Cell}, {cellHost, Task, Task}, {cellHost, GVisor, ""},
+		} {
+			asked, applied := c.asked, c.applied
+			plan, err := parse(t, `{"isolation":"`+string(asked)+`","enforce":"`+enforce+`"}`).Plan(c.host)
 			switch {
 			case applied == "":
 				if !errors.Is(err, job.ErrRefused) || !strings.HasPrefix(err.Error(), "policy.isolation: ") {

@@ -23,6 +23,10 @@ func worker(mechanism string) wall { return wall{mechanism, job.LevelRuntime} }
 // no entry nothing does: a strict policy that asks for it is refused.
 type walls map[Isolation]wall
 
+// inCellAndTask is for what both put up alike: a cell's jobs have the same kernel
+// walls as a task's.
+func inCellAndTask(w wall) walls { return walls{Cell: w, Task: w} }
+
 // capability is one row of the table: one capability, or one way to ask for it.
 type capability struct {
 	name    string               // as in the policy, and in the report
@@ -38,41 +42,44 @@ type capability struct {
 // here, together with the test that tries to get past it.
 var capabilities = []capability{
 	{name: "isolation", asked: func(p *Policy) string { return string(p.Isolation) },
-		by: walls{Task: kernel("containerd task, runc, user namespace")}},
+		by: walls{
+			Cell: kernel("namespaces and cgroup of its own, in the tenant's containerd task"),
+			Task: kernel("containerd task, runc, user namespace"),
+		}},
 	{name: "wall", asked: func(p *Policy) string { return p.Wall.String() }, without: "unlimited",
-		by: walls{Task: worker("timer, kill of the pid namespace")}},
+		by: inCellAndTask(worker("timer, kill of the pid namespace"))},
 	{name: "cpu", asked: func(p *Policy) string { return fmt.Sprint(p.CPU) }, without: "unlimited",
-		by: walls{Task: kernel("cgroup cpu quota")}},
+		by: inCellAndTask(kernel("cgroup cpu quota"))},
 	{name: "cpu_time", asked: func(p *Policy) string { return p.CPUTime.String() }, without: "unlimited",
-		by: walls{Task: worker("cgroup cpu meter, kill")}},
+		by: inCellAndTask(worker("cgroup cpu meter, kill"))},
 	{name: "memory", asked: func(p *Policy) string { return p.Memory.String() }, without: "unlimited",
-		by: walls{Task: kernel("cgroup memory")}},
+		by: inCellAndTask(kernel("cgroup memory"))},
 	{name: "processes", asked: func(p *Policy) string { return fmt.Sprint(p.Processes) }, without: "unlimited",
-		by: walls{Task: kernel("cgroup pids")}},
+		by: inCellAndTask(kernel("cgroup pids"))},
 	{name: "subprocesses", when: func(p *Policy) bool { return p.Subprocesses }, asked: is("allowed"), free: true},
 	{name: "subprocesses", asked: is("forbidden"), without: "allowed"},
 	{name: "disk", asked: func(p *Policy) string { return p.Disk.String() }, without: "unlimited",
-		by: walls{Task: kernel("tmpfs size")}},
+		by: inCellAndTask(kernel("tmpfs size"))},
 	{name: "files", asked: func(p *Policy) string { return fmt.Sprint(p.Files) }, without: "unlimited",
-		by: walls{Task: kernel("tmpfs inodes")}},
+		by: inCellAndTask(kernel("tmpfs inodes"))},
 	{name: "open_files", asked: func(p *Policy) string { return fmt.Sprint(p.OpenFiles) }, without: "unlimited",
-		by: walls{Task: kernel("rlimit nofile")}},
+		by: inCellAndTask(kernel("rlimit nofile"))},
 	{name: "stdout", asked: func(p *Policy) string { return p.Stdout.String() }, without: "unlimited",
-		by: walls{Task: worker("collector that keeps draining")}},
+		by: inCellAndTask(worker("collector that keeps draining"))},
 	{name: "stderr", asked: func(p *Policy) string { return p.Stderr.String() }, without: "unlimited",
-		by: walls{Task: worker("collector that keeps draining")}},
+		by: inCellAndTask(worker("collector that keeps draining"))},
 	{name: "read", when: func(p *Policy) bool { return len(p.Read) == 0 }, asked: is("image and inputs"), without: "unrestricted",
-		by: walls{Task: kernel("mount namespace")}},
+		by: inCellAndTask(kernel("mount namespace"))},
 	{name: "read", asked: func(p *Policy) string { return names(p.Read) }, without: "image and inputs"},
 	{name: "write", asked: func(p *Policy) string { return names(p.Write) }, without: "unrestricted",
-		by: walls{Task: kernel("mount namespace, read-only root")}},
+		by: inCellAndTask(kernel("mount namespace, read-only root"))},
 	{name: "network", when: func(p *Policy) bool { return p.Network.Mode == NetworkNone }, asked: is("none"), without: "open",
-		by: walls{Task: kernel("network namespace, loopback only")}},
+		by: inCellAndTask(kernel("network namespace, loopback only"))},
 	{name: "network", when: func(p *Policy) bool { return p.Network.Mode == NetworkAllow }, without: "none",
 		asked: func(p *Policy) string { return "allow " + names(p.Network.Allow) }},
 	{name: "network", asked: is("open"), without: "none"},
 	{name: "env.set", asked: func(p *Policy) string { return names(sorted(p.Env.Set)) }, without: "inherited",
-		by: walls{Task: worker("environment built from scratch")}},
+		by: inCellAndTask(worker("environment built from scratch"))},
 	{name: "env.secrets", when: func(p *Policy) bool { return len(p.Env.Secrets) == 0 }, asked: is("none"), free: true},
 	{name: "env.secrets", asked: func(p *Policy) string { return names(sorted(p.Env.Secrets)) }, without: "none"},
 	{name: "imports", asked: is("unrestricted"), free: true,
@@ -81,14 +88,14 @@ var capabilities = []capability{
 	{name: "packages", when: func(p *Policy) bool { return len(p.Packages) == 0 }, asked: is("none"), free: true},
 	{name: "packages", asked: func(p *Policy) string { return names(p.Packages) }, without: "none"},
 	{name: "syscalls", when: func(p *Policy) bool { return p.Syscalls == "default" }, asked: is("default"), without: "unrestricted",
-		by: walls{Task: kernel("seccomp, the engine's default profile")}},
+		by: inCellAndTask(kernel("seccomp, the engine's default profile"))},
 	{name: "syscalls", asked: is("strict"), without: "default"},
 	{name: "callbacks", asked: is("none"), free: true,
 		when: func(p *Policy) bool { return len(p.Callbacks.Allow) == 0 }},
 	{name: "callbacks", asked: callbacksAsked, without: "none"},
 	{name: "artifacts", when: func(p *Policy) bool { return len(p.Artifacts.Paths) == 0 }, asked: is("none"), free: true},
 	{name: "artifacts", asked: artifactsAsked, without: "none",
-		by: walls{Task: worker("opened beneath the sandbox root, links not followed")}},
+		by: inCellAndTask(worker("opened beneath the sandbox root, links not followed"))},
 }
 
 func is(s string) func(*Policy) string { return func(*Policy) string { return s } }

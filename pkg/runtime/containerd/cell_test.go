@@ -12,24 +12,13 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/runtimetest"
 )
 
-func cellConfig(t *testing.T) runtimetest.Config {
-	cfg := suiteConfig(policy.Cell)
-	cfg.Plan = func(t *testing.T, _ policy.Host, isolation policy.Isolation, edit func(*policy.Policy)) *policy.Plan {
-		p := policy.Default()
-		p.Isolation = isolation
-		edit(&p)
-		return &policy.Plan{Policy: p, Enforcement: []job.Enforcement{{Capability: "isolation"}}}
-	}
-	return cfg
-}
+func TestCellLifecycle(t *testing.T) { runtimetest.Lifecycle(t, suiteConfig(policy.Cell)) }
 
-func TestCellLifecycle(t *testing.T) { runtimetest.Lifecycle(t, cellConfig(t)) }
-
-func TestCellContract(t *testing.T) { runtimetest.Contract(t, cellConfig(t)) }
+func TestCellContract(t *testing.T) { runtimetest.Contract(t, suiteConfig(policy.Cell)) }
 
 func TestCellPrograms(t *testing.T) {
 	var r *Runtime
-	cfg := runtimetest.ProgramsConfig{Config: cellConfig(t), Leftovers: func() []string { return cellLeftovers(t, r) }}
+	cfg := runtimetest.ProgramsConfig{Config: suiteConfig(policy.Cell), Leftovers: func() []string { return cellLeftovers(t, r) }}
 	cfg.New = func(t *testing.T) runtime.Runtime {
 		r = newRuntime(t, nil)
 		return r

@@ -60,7 +60,7 @@ func (r *Runtime) inspect() policy.Host {
 		h.Missing = append(h.Missing, why)
 		return h
 	}
-	h.Isolations = []policy.Isolation{policy.Task}
+	h.Isolations = []policy.Isolation{policy.Cell, policy.Task}
 	return h
 }
 

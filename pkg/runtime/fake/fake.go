@@ -60,11 +60,11 @@ func New(f Func) *Runtime {
 // nothing.
 func Noop() *Runtime { return New(noop) }
 
-// host claims isolation task, so that default jobs can be planned here; the
+// host claims cells and tasks, so that most jobs can be planned here; the
 // report of each attempt then says that nothing was enforced.
 func host() policy.Host {
 	return policy.Host{
-		Isolations: []policy.Isolation{policy.Task},
+		Isolations: []policy.Isolation{policy.Cell, policy.Task},
 		Cores:      runtime.NumCPU(),
 		Memory:     1 << 50,
 	}

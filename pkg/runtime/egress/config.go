@@ -1,0 +1,61 @@
+package egress
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/assay-run/assay/pkg/netrule"
+)
+
+// Config is what one job may reach. The zero value reaches nothing.
+type Config struct {
+	Rules    netrule.Rules
+	Never    []netip.Prefix // addresses that no rule opens: the operator's own
+	MaxBytes int64          // to and from hosts together; 0: no limit
+
+	MaxConns    int           // at once; the others wait to be accepted. 0: 64
+	MaxAttempts int           // kept in the report, of each kind. 0: 100
+	Idle        time.Duration // of a connection; 0: five minutes
+
+	// Resolve and Dial stand in for the host's resolver and network. Dial gets an
+	// address that was judged, and nothing else is ever dialled.
+	Resolve func(ctx context.Context, name string) ([]netip.Addr, error)
+	Dial    func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
+}
+
+// How patient the proxy is.
+const (
+	headTime    = 30 * time.Second // for a client to say where it wants to go
+	resolveTime = 10 * time.Second
+	dialTime    = 10 * time.Second // for each address
+	maxAddrs    = 8                // of a name that are tried
+)
+
+func (c Config) withDefaults() Config {
+	if c.MaxConns == 0 {
+		c.MaxConns = 64
+	}
+	if c.MaxAttempts == 0 {
+		c.MaxAttempts = 100
+	}
+	if c.Idle == 0 {
+		c.Idle = 5 * time.Minute
+	}
+	if c.Resolve == nil {
+		c.Resolve = resolve
+	}
+	if c.Dial == nil {
+		c.Dial = func(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", to.String())
+		}
+	}
+	return c
+}
+
+// resolve asks the host's resolver. The dot at the end keeps it from trying the
+// name below the host's own search domains, which no rule has judged.
+func resolve(ctx context.Context, name string) ([]netip.Addr, error) {
+	return net.DefaultResolver.LookupNetIP(ctx, "ip", name+".")
+}

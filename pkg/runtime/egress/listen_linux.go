@@ -1,0 +1,50 @@
+package egress
+
+import (
+	"fmt"
+	"net"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// Port is where a job finds its proxy, on its own loopback.
+const Port = 3128
+
+// Listen listens at the loopback address of the network namespace that the
+// process behind pidfd lives in. Loopback must be up there.
+func Listen(pidfd uintptr) (net.Listener, error) {
+	type made struct {
+		l   net.Listener
+		err error
+	}
+	done := make(chan made)
+	go func() {
+		// A thread that has been elsewhere ends with this goroutine.
+		runtime.LockOSThread()
+		if err := unix.Setns(int(pidfd), unix.CLONE_NEWNET); err != nil {
+			done <- made{nil, fmt.Errorf("enter the job's network namespace: %w", err)}
+			return
+		}
+		l, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", Port))
+		if err != nil {
+			err = fmt.Errorf("listen in the job's network namespace: %w", err)
+		}
+		done <- made{l, err}
+	}()
+	m := <-done
+	return m.l, m.err
+}
+
+// Variables are the environment that leads programs to the proxy. What is on the
+// job's own loopback is reached without it.
+func Variables() map[string]string {
+	at := fmt.Sprintf("http://127.0.0.1:%d", Port)
+	own := "localhost,127.0.0.1,::1"
+	return map[string]string{
+		// ALL_PROXY is not socks5h: several clients refuse to start without a
+		// module for that, and HTTP CONNECT carries everything that it would.
+		"HTTP_PROXY": at, "HTTPS_PROXY": at, "ALL_PROXY": at, "NO_PROXY": own,
+		"http_proxy": at, "https_proxy": at, "all_proxy": at, "no_proxy": own,
+	}
+}

@@ -1,0 +1,229 @@
+package egress
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Proxy is the way out of one job.
+type Proxy struct {
+	cfg     Config
+	meter   meter
+	journal journal
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	places chan struct{} // one for each connection under way
+	wg     sync.WaitGroup
+}
+
+// New returns a proxy that Start starts.
+func New(c Config) *Proxy {
+	c = c.withDefaults()
+	p := &Proxy{cfg: c, meter: meter{max: c.MaxBytes}, journal: journal{max: c.MaxAttempts}, places: make(chan struct{}, c.MaxConns)}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	return p
+}
+
+// Start answers on l, which it closes, until Close.
+func (p *Proxy) Start(l net.Listener) { p.wg.Go(func() { p.accept(l) }) }
+
+func (p *Proxy) accept(l net.Listener) {
+	stop := context.AfterFunc(p.ctx, func() { _ = l.Close() })
+	defer stop()
+	defer l.Close()
+	for {
+		select {
+		case p.places <- struct{}{}:
+		case <-p.ctx.Done():
+			return
+		}
+		conn, err := l.Accept()
+		if err != nil && p.ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
+			<-p.places
+			if !p.pause() { // a client that left before it was served, or no descriptors
+				return
+			}
+			continue
+		}
+		if err != nil {
+			return
+		}
+		p.wg.Go(func() {
+			defer func() { <-p.places }()
+			p.serve(conn)
+		})
+	}
+}
+
+// pause waits a moment; false if Close was faster.
+func (p *Proxy) pause() bool {
+	t := time.NewTimer(10 * time.Millisecond)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-p.ctx.Done():
+		return false
+	}
+}
+
+// Close ends every connection and says what went over them.
+func (p *Proxy) Close() Report {
+	p.cancel()
+	p.wg.Wait()
+	return p.Report()
+}
+
+// Report says what the job did up to now.
+func (p *Proxy) Report() Report {
+	r := p.journal.report()
+	r.Sent, r.Received = p.meter.sent.Load(), p.meter.received.Load()
+	r.Exceeded = p.meter.exceeded.Load()
+	return r
+}
+
+// serve speaks to one client: the first byte tells which protocol.
+func (p *Proxy) serve(conn net.Conn) {
+	defer conn.Close()
+	defer context.AfterFunc(p.ctx, func() { _ = conn.Close() })()
+	_ = conn.SetDeadline(time.Now().Add(headTime))
+	c := &client{proxy: p, conn: conn, r: bufio.NewReaderSize(conn, maxHead)}
+	first, err := c.r.Peek(1)
+	if err != nil {
+		return
+	}
+	if first[0] == socksVersion {
+		c.socks()
+	} else {
+		c.http()
+	}
+}
+
+// client is a connection of the job's.
+type client struct {
+	proxy *Proxy
+	conn  net.Conn
+	r     *bufio.Reader
+}
+
+// refusal is why the proxy does not try, or did not succeed.
+type refusal struct {
+	decision Decision
+	reason   string
+}
+
+func (r *refusal) Error() string { return string(r.decision) + ": " + r.reason }
+
+// refuse notes what could not even be understood, or may not be.
+func (c *client) refuse(protocol, host, reason string) *refusal {
+	c.proxy.journal.add(Attempt{Protocol: protocol, Host: written(host), Decision: Refused, Reason: reason})
+	return &refusal{Refused, reason}
+}
+
+// open connects to t and notes how that went.
+func (c *client) open(protocol string, t target) (*upstream, *refusal) {
+	p := c.proxy
+	a := Attempt{Protocol: protocol, Host: t.host(), Port: t.port}
+	conn, to, no := p.connect(t)
+	if no != nil {
+		a.Decision, a.Reason = no.decision, no.reason
+		p.journal.add(a)
+		return nil, no
+	}
+	a.Decision, a.Address = Allowed, to
+	return &upstream{Conn: conn, entry: p.journal.add(a), meter: &p.meter}, nil
+}
+
+// connect judges t, resolves it once, and dials an address that was judged.
+func (p *Proxy) connect(t target) (net.Conn, netip.Addr, *refusal) {
+	if p.meter.full() {
+		p.meter.exceeded.Store(true)
+		return nil, netip.Addr{}, &refusal{Refused, errBytes.Error()}
+	}
+	addrs, no := p.addresses(t)
+	if no != nil {
+		return nil, netip.Addr{}, no
+	}
+	for _, a := range addrs {
+		ctx, cancel := context.WithTimeout(p.ctx, dialTime)
+		conn, err := p.cfg.Dial(ctx, netip.AddrPortFrom(a, t.port))
+		cancel()
+		if err == nil {
+			return conn, a, nil
+		}
+	}
+	return nil, netip.Addr{}, &refusal{Failed, "cannot connect"}
+}
+
+// addresses returns the addresses that t stands for and that may be dialled.
+func (p *Proxy) addresses(t target) ([]netip.Addr, *refusal) {
+	if t.addr.IsValid() {
+		if why := p.cfg.judge(t.addr, t.port, true); why != "" {
+			return nil, &refusal{Refused, why}
+		}
+		return []netip.Addr{t.addr}, nil
+	}
+	if !p.cfg.Rules.AllowsName(t.name, t.port) {
+		return nil, &refusal{Refused, notListed}
+	}
+	ctx, cancel := context.WithTimeout(p.ctx, resolveTime)
+	defer cancel()
+	found, err := p.cfg.Resolve(ctx, t.name)
+	if err != nil || len(found) == 0 {
+		return nil, &refusal{Failed, "cannot resolve the name"}
+	}
+	var good []netip.Addr
+	var no *refusal
+	for _, a := range found[:min(len(found), maxAddrs)] {
+		if why := p.cfg.judge(a, t.port, false); why != "" {
+			no = &refusal{Refused, why + ", where the name leads"}
+			continue
+		}
+		good = append(good, a.Unmap())
+	}
+	if len(good) == 0 {
+		return nil, no
+	}
+	return good, nil
+}
+
+// tunnel passes bytes on in both directions until both are done, nothing comes
+// for long, or the limit of bytes is reached.
+func (c *client) tunnel(up *upstream) {
+	defer context.AfterFunc(c.proxy.ctx, func() { _ = up.Close() })()
+	_ = c.conn.SetDeadline(time.Time{})
+	last := &atomic.Int64{}
+	near := &lively{Conn: c.conn, idle: c.proxy.cfg.Idle, last: last}
+	far := &lively{Conn: up, idle: c.proxy.cfg.Idle, last: last}
+	near.touch()
+	var wg sync.WaitGroup
+	wg.Go(func() { pass(far, io.MultiReader(c.buffered(), near), near, far) })
+	pass(near, far, near, far)
+	wg.Wait()
+}
+
+// buffered is what the client sent too early.
+func (c *client) buffered() io.Reader { return io.LimitReader(c.r, int64(c.r.Buffered())) }
+
+// pass copies one direction. At its end it tells the receiver; if it failed,
+// the other direction has nothing to wait for either.
+func pass(to *lively, from io.Reader, ends ...*lively) {
+	// Without the fast paths of net: they would not count.
+	_, err := io.Copy(struct{ io.Writer }{to}, struct{ io.Reader }{from})
+	if err == nil {
+		err = to.CloseWrite()
+	}
+	if err != nil {
+		for _, e := range ends {
+			_ = e.Close()
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package egress
+
+import (
+	"net/netip"
+	"strconv"
+	"sync"
+	"sync/atomic"
+)
+
+// Decision is what became of an attempt.
+type Decision string
+
+// The decisions.
+const (
+	Allowed Decision = "allowed" // the connection was made
+	Refused Decision = "refused" // the proxy did not try
+	Failed  Decision = "failed"  // allowed, but the name or the host could not be reached
+)
+
+// Attempt is one or more tries to get out that are alike.
+type Attempt struct {
+	Protocol string     // connect, http, socks5; "" if that could not be told
+	Host     string     // as normalised; as the client wrote it, quoted, if it could not be
+	Port     uint16     // 0 if it could not be told
+	Address  netip.Addr // that was dialled; the zero Addr if none was
+	Decision Decision
+	Reason   string // "" if allowed
+	Count    int
+	Sent     int64 // bytes to the host
+	Received int64 // bytes from the host
+}
+
+// Report is what a job did with its network.
+type Report struct {
+	Attempts []Attempt // in order of their first time, at most MaxAttempts allowed and MaxAttempts others
+	Unlisted int       // attempts that found no room in the list
+	Sent     int64     // bytes to hosts
+	Received int64     // bytes from hosts
+	Exceeded bool      // the job reached MaxBytes
+}
+
+// entry is an attempt on the list. Bytes are added for as long as connections
+// live.
+type entry struct {
+	Attempt
+	sent, received atomic.Int64
+}
+
+// journal is the list of attempts. A program that tries a thousand hosts that it
+// may not reach does not push out those that it reached.
+type journal struct {
+	max int // of each kind
+
+	mu       sync.Mutex
+	list     []*entry
+	index    map[Attempt]*entry
+	allowed  int
+	unlisted int
+}
+
+// add notes an attempt and returns its entry, which is on no list if there is no
+// room.
+func (j *journal) add(a Attempt) *entry {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if e := j.index[a]; e != nil {
+		e.Count++
+		return e
+	}
+	e := &entry{Attempt: a}
+	e.Count = 1
+	others := len(j.list) - j.allowed
+	if a.Decision == Allowed && j.allowed >= j.max || a.Decision != Allowed && others >= j.max {
+		j.unlisted++
+		return e
+	}
+	if a.Decision == Allowed {
+		j.allowed++
+	}
+	if j.index == nil {
+		j.index = map[Attempt]*entry{}
+	}
+	j.list = append(j.list, e)
+	j.index[a] = e
+	return e
+}
+
+func (j *journal) report() Report {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	r := Report{Attempts: make([]Attempt, 0, len(j.list)), Unlisted: j.unlisted}
+	for _, e := range j.list {
+		a := e.Attempt
+		a.Sent, a.Received = e.sent.Load(), e.received.Load()
+		r.Attempts = append(r.Attempts, a)
+	}
+	return r
+}
+
+// written returns what a client wrote in a form that is safe to store and show.
+func written(s string) string {
+	if len(s) > 255 {
+		s = s[:255]
+	}
+	return strconv.QuoteToASCII(s)
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
@@ -36,6 +37,7 @@ type config struct {
 	StateDir      string   `name:"state-dir" env:"ASSAY_STATE_DIR" default:"/run/assay/worker" help:"Mounts, sockets and cached inputs; nothing in it outlives the worker."`
 	Guest         string   `name:"guest" env:"ASSAY_GUEST" help:"The guest binary (default: beside this one)."`
 	Warm          int      `name:"warm" env:"ASSAY_WARM" default:"-1" help:"Most slots kept ready ahead of demand, 0 for none (default: 2 a core)."`
+	EgressNever   []string `name:"egress-never" env:"ASSAY_EGRESS_NEVER" placeholder:"CIDR" help:"Addresses that no job reaches, whatever its policy allows, separated by commas: this fleet's own, say."`
 	ImageArchives []string `name:"image-archives" env:"ASSAY_IMAGE_ARCHIVES" help:"OCI archives to import at start, separated by commas."`
 }
 
@@ -81,7 +83,20 @@ func (c *config) complete() (err error) {
 	case c.Grace < 0:
 		return fmt.Errorf("--grace: %v is negative", c.Grace)
 	}
-	return nil
+	_, err = c.never()
+	return err
+}
+
+// never reads the addresses that no job reaches.
+func (c *config) never() (out []netip.Prefix, err error) {
+	for _, s := range c.EgressNever {
+		p, err := netip.ParsePrefix(s)
+		if err != nil {
+			return nil, fmt.Errorf("--egress-never: %q is not a range of addresses such as 10.0.0.0/8", s)
+		}
+		out = append(out, p.Masked())
+	}
+	return out, nil
 }
 
 // worker returns the worker's own part, for a host. A runtime that runs nothing

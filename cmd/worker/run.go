@@ -105,6 +105,10 @@ func openRuntime(ctx context.Context, cfg config) (runtime.Runtime, error) {
 	}
 	c := containerd.DefaultConfig()
 	c.Address, c.StateDir, c.Guest, c.ImageArchives, c.WorkerID = cfg.Containerd, cfg.StateDir, cfg.Guest, cfg.ImageArchives, cfg.ID
+	var err error
+	if c.EgressNever, err = cfg.never(); err != nil {
+		return nil, err
+	}
 	if cfg.Warm >= 0 {
 		c.Warm = cfg.Warm
 	}

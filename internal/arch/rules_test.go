@@ -39,6 +39,7 @@ var homes = []home{
 // allows them of ours.
 var stdOnly = map[string]string{
 	"pkg/job":     "the domain outlives every dependency",
+	"pkg/netrule": "judging a policy must be pure, fast and easy to audit",
 	"pkg/policy":  "judging a policy must be pure, fast and easy to audit",
 	"pkg/store":   "an idea knows none of its implementations",
 	"pkg/queue":   "an idea knows none of its implementations",

@@ -15,8 +15,9 @@ func with(base []string, more ...string) []string {
 }
 
 var table = map[string]row{
-	"pkg/job":    {"nouns, states, errors", nil},
-	"pkg/policy": {"what a program may do", []string{"pkg/job"}},
+	"pkg/job":     {"nouns, states, errors", nil},
+	"pkg/netrule": {"the language of network allow-lists", nil},
+	"pkg/policy":  {"what a program may do", []string{"pkg/job", "pkg/netrule"}},
 
 	"pkg/store":           {"system of record: the idea", []string{"pkg/job"}},
 	"pkg/store/postgres":  {"over Postgres", []string{"pkg/job", "pkg/store", "migrations"}},
@@ -29,7 +30,8 @@ var table = map[string]row{
 
 	"pkg/runtime": {"running one attempt: the idea", []string{"pkg/job", "pkg/policy"}},
 	"pkg/runtime/containerd": {"over containerd", []string{
-		"pkg/job", "pkg/policy", "pkg/runtime", "pkg/runtime/artifact", "pkg/runtime/capture", "pkg/runtime/cgroup",
+		"pkg/job", "pkg/netrule", "pkg/policy", "pkg/runtime", "pkg/runtime/artifact", "pkg/runtime/capture", "pkg/runtime/cgroup",
+		"pkg/runtime/egress",
 		"pkg/runtime/pool", "pkg/runtime/seccomp", "internal/guest", "internal/ociimage", "guest/python"}},
 	"pkg/runtime/containerd/rawloop": {"a bare client loop, to compare with", nil},
 	"pkg/runtime/fake":               {"without walls, scripted", []string{"pkg/job", "pkg/policy", "pkg/runtime"}},
@@ -37,7 +39,7 @@ var table = map[string]row{
 	"pkg/runtime/artifact":           {"files out of a sandbox, never through links", []string{"pkg/job"}},
 	"pkg/runtime/capture":            {"output, capped while draining", []string{"pkg/job"}},
 	"pkg/runtime/cgroup":             {"limits and meters, both cgroup versions", []string{"pkg/job"}},
-	"pkg/runtime/egress":             {"the one way out of a sandbox, an allow-list", []string{"pkg/job"}},
+	"pkg/runtime/egress":             {"the one way out of a sandbox, an allow-list", []string{"pkg/netrule"}},
 	"pkg/runtime/pool":               {"warm things by key, made ahead of need", nil},
 	"pkg/runtime/seccomp":            {"system call filters, without cgo", nil},
 

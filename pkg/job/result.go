@@ -22,6 +22,7 @@ type Result struct {
 	Tests       *TestsResult        `json:"tests,omitempty"`
 	Feedback    []string            `json:"feedback,omitempty"`
 	Artifacts   []Artifact          `json:"artifacts,omitempty"`
+	Network     *Network            `json:"network,omitempty"` // nil: there was no way out
 	Usage       Usage               `json:"usage"`
 	Timings     Timings             `json:"timings"`
 	Enforcement []Enforcement       `json:"enforcement,omitempty"`

@@ -215,4 +215,9 @@ func (r Rules) Holds(a netip.Addr, port uint16, block netip.Prefix) bool {
 	})
 }
 
+// Overlaps says whether a rule for a range has addresses in common with p.
+func (r Rules) Overlaps(p netip.Prefix) bool {
+	return slices.ContainsFunc(r.list, func(rule Rule) bool { return rule.prefix.IsValid() && rule.prefix.Overlaps(p) })
+}
+
 func (r Rule) at(port uint16) bool { return r.port == 0 || r.port == port }

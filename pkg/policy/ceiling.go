@@ -24,6 +24,7 @@ type Ceiling struct {
 	Stdout        job.Size     `json:"stdout,omitempty"`
 	Stderr        job.Size     `json:"stderr,omitempty"`
 	Network       NetworkMode  `json:"network,omitempty"` // the most open allowed
+	NetworkBytes  job.Size     `json:"network_bytes,omitempty"`
 	MaxCalls      int          `json:"max_calls,omitempty"`
 	ArtifactBytes job.Size     `json:"artifact_bytes,omitempty"`
 	ArtifactFiles int          `json:"artifact_files,omitempty"`
@@ -115,6 +116,7 @@ var bounds = []bound{
 	most("stdout.limit", func(c *Ceiling, p *Policy) (*job.Size, *job.Size) { return &c.Stdout, &p.Stdout.Limit }),
 	most("stderr.limit", func(c *Ceiling, p *Policy) (*job.Size, *job.Size) { return &c.Stderr, &p.Stderr.Limit }),
 	ladder("network.mode", networkModes, func(c *Ceiling, p *Policy) (*NetworkMode, *NetworkMode) { return &c.Network, &p.Network.Mode }),
+	most("network.max_bytes", func(c *Ceiling, p *Policy) (*job.Size, *job.Size) { return &c.NetworkBytes, &p.Network.MaxBytes }),
 	most("callbacks.max_calls", func(c *Ceiling, p *Policy) (*int, *int) { return &c.MaxCalls, &p.Callbacks.MaxCalls }),
 	most("artifacts.max_bytes", func(c *Ceiling, p *Policy) (*job.Size, *job.Size) { return &c.ArtifactBytes, &p.Artifacts.MaxBytes }),
 	most("artifacts.max_files", func(c *Ceiling, p *Policy) (*int, *int) { return &c.ArtifactFiles, &p.Artifacts.MaxFiles }),

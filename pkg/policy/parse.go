@@ -30,7 +30,7 @@ func Default() Policy {
 		Stderr:       Stream{Limit: 64 * job.KiB, OnExceed: Truncate},
 		Read:         []string{},
 		Write:        []string{"/workspace", "/tmp"},
-		Network:      Network{Mode: NetworkNone},
+		Network:      Network{Mode: NetworkNone, MaxBytes: job.GiB},
 		Env:          Env{Set: map[string]string{}, Secrets: map[string]string{}},
 		Imports:      Imports{Allow: []string{}, Deny: []string{}},
 		Packages:     []string{},

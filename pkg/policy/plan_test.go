@@ -102,8 +102,6 @@ func planOfTheDefaults(t *testing.T, isolation Isolation) {
 var unenforced = []struct{ capability, policy, asked, applied string }{
 	{"subprocesses", `"subprocesses":false`, "forbidden", "allowed"},
 	{"read", `"read":["/data"]`, "/data", "image and inputs"},
-	{"network", `"network":{"mode":"allow","allow":["pypi.org:443"]}`, "allow pypi.org:443", "none"},
-	{"network", `"network":{"mode":"open"}`, "open", "none"},
 	{"env.secrets", `"env":{"secrets":{"TOKEN":"pypi"}}`, "TOKEN", "none"},
 	{"imports", `"imports":{"deny":["os"]}`, "allow none; deny os", "unrestricted"},
 	{"packages", `"packages":["numpy"]`, "numpy", "none"},

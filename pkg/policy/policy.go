@@ -82,8 +82,9 @@ type Stream struct {
 
 // Network says whom a job may talk to.
 type Network struct {
-	Mode  NetworkMode `json:"mode"`
-	Allow []string    `json:"allow,omitempty"` // host:port, *.host:port, address:port, CIDR:port
+	Mode     NetworkMode `json:"mode"`
+	Allow    []string    `json:"allow,omitempty"` // host:port, *.host:port, address:port, CIDR:port
+	MaxBytes job.Size    `json:"max_bytes"`       // to and from hosts together
 }
 
 // Env is the whole environment of a job: nothing is inherited.

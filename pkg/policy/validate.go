@@ -3,8 +3,6 @@ package policy
 import (
 	"cmp"
 	"fmt"
-	"net"
-	"net/netip"
 	"path"
 	"slices"
 	"strconv"
@@ -13,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/netrule"
 )
 
 const (
@@ -36,6 +35,7 @@ var ranges = []func(*Policy) *job.FieldError{
 	between("stdout.limit", 0, maxOutput, func(p *Policy) job.Size { return p.Stdout.Limit }),
 	between("stderr.limit", 0, maxOutput, func(p *Policy) job.Size { return p.Stderr.Limit }),
 	between("callbacks.max_calls", 0, 1_000_000_000, func(p *Policy) int { return p.Callbacks.MaxCalls }),
+	between("network.max_bytes", 0, tebibyte, func(p *Policy) job.Size { return p.Network.MaxBytes }),
 	between("artifacts.max_bytes", 0, tebibyte, func(p *Policy) job.Size { return p.Artifacts.MaxBytes }),
 	between("artifacts.max_files", 0, 100_000, func(p *Policy) int { return p.Artifacts.MaxFiles }),
 	oneOf("isolation", Isolations, func(p *Policy) Isolation { return p.Isolation }),
@@ -160,8 +160,8 @@ func (p *Policy) validateNetwork() error {
 		return job.Invalid("policy.network.allow", "has %d entries; at most %d", len(p.Network.Allow), maxEntries)
 	}
 	for i, a := range p.Network.Allow {
-		if bad := badEndpoint(a); bad != "" {
-			return job.Invalid(fmt.Sprintf("policy.network.allow[%d]", i), "%.80q %s", a, bad)
+		if _, err := netrule.ParseRule(a); err != nil {
+			return job.Invalid(fmt.Sprintf("policy.network.allow[%d]", i), "%v", err)
 		}
 	}
 	return nil
@@ -254,31 +254,6 @@ func badModule(s string) string {
 	for part := range strings.SplitSeq(s, ".") {
 		if badVariable(part) != "" {
 			return "must be a python module such as os.path"
-		}
-	}
-	return ""
-}
-
-// badEndpoint judges host:port, *.host:port, address:port or CIDR:port.
-func badEndpoint(s string) string {
-	const want = "must be host:port, *.host:port, address:port or CIDR:port"
-	host, port, err := net.SplitHostPort(s)
-	if err != nil {
-		return want
-	}
-	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
-		return want + "; the port is 1 to 65535"
-	}
-	if _, err := netip.ParseAddr(host); err == nil {
-		return ""
-	}
-	if _, err := netip.ParsePrefix(host); err == nil {
-		return ""
-	}
-	host = strings.TrimPrefix(host, "*.")
-	for label := range strings.SplitSeq(host, ".") {
-		if label == "" || len(label) > 63 || strings.Trim(strings.ToLower(label), "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
-			return want
 		}
 	}
 	return ""

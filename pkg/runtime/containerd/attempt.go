@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"time"
 
@@ -21,13 +22,13 @@ type attempt struct {
 	box
 	runtime.Attempt
 	policy *policy.Policy
+	never  []netip.Prefix // addresses that no policy opens
 	env    []string
 	report *runtime.Report
 }
 
 func (a *attempt) run(ctx context.Context) (*runtime.Report, error) {
 	a.policy = &a.Plan.Policy
-	a.env = environment(a.image.env, a.policy.Env.Set)
 	a.report = &runtime.Report{}
 	a.report.ImageDigest, a.report.Enforcement = a.image.digest, a.Plan.Enforcement
 	if err := a.prepare(ctx); errors.Is(err, errInputsFull) {
@@ -36,7 +37,14 @@ func (a *attempt) run(ctx context.Context) (*runtime.Report, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	if err := a.runProgram(ctx); err != nil {
+	way, err := a.openWay()
+	if err != nil {
+		return nil, err
+	}
+	a.env = environment(a.image.env, way.variables(), a.policy.Env.Set)
+	err = a.runProgram(ctx)
+	way.close(a.report)
+	if err != nil {
 		return nil, err
 	}
 	return a.report, a.collect(ctx)

@@ -150,7 +150,7 @@ func (s *cellSlot) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report,
 			return nil, fmt.Errorf("show cores: %w", err)
 		}
 	}
-	return (&attempt{place: &where.place, box: where, Attempt: a}).run(ctx)
+	return (&attempt{place: &where.place, box: where, Attempt: a, never: s.cell.rt.cfg.EgressNever}).run(ctx)
 }
 
 // replace makes a slot that is not like the warm ones.
@@ -171,6 +171,9 @@ func startsAfresh(env map[string]string) bool {
 	}
 	return false
 }
+
+// init implements box.
+func (s *cellSlot) init() *process { return s.sup }
 
 // kill implements box: process 1 takes its whole pid namespace along. Whoever
 // waits for the news of that does not wait for ever.

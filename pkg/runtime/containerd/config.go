@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -47,6 +48,9 @@ type Config struct {
 	Zygotes int
 	// Parallel is how many containers are made or destroyed at once.
 	Parallel int
+
+	// EgressNever are addresses that no job reaches, whatever its policy allows.
+	EgressNever []netip.Prefix
 
 	CgroupRoot string // where the cgroup file system is mounted
 }

@@ -47,6 +47,8 @@ type ended struct {
 
 // box runs programs in a place, one after the other.
 type box interface {
+	// init is process 1 of its namespaces.
+	init() *process
 	// kill kills everything in it.
 	kill() error
 	// begin starts p, with these descriptors, under the limits of its place. It

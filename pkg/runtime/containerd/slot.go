@@ -174,7 +174,7 @@ func (s *slot) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report, err
 		where = other
 	}
 	where.mark(a)
-	return (&attempt{place: &where.place, box: where, Attempt: a}).run(ctx)
+	return (&attempt{place: &where.place, box: where, Attempt: a, never: s.rt.cfg.EgressNever}).run(ctx)
 }
 
 // replace makes a slot with other writable paths than warm ones have.
@@ -208,6 +208,9 @@ func canceled(a runtime.Attempt) *runtime.Report {
 	r.Enforcement = a.Plan.Enforcement
 	return r
 }
+
+// init implements box.
+func (s *slot) init() *process { return s.container.proc }
 
 // kill implements box.
 func (s *slot) kill() error { return s.container.kill() }

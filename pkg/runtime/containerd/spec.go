@@ -117,9 +117,9 @@ func engineSeccomp() *specs.LinuxSeccomp {
 	return seccomp.DefaultProfile(&specs.Spec{Process: &specs.Process{Capabilities: &specs.LinuxCapabilities{}}})
 }
 
-// environment is the whole environment of a program: the image's, three
-// defaults, and what the job set; the later wins. It is sorted.
-func environment(image []string, set map[string]string) []string {
+// environment is the whole environment of a program: three defaults, the
+// image's, and then more, of which the later wins. It is sorted.
+func environment(image []string, more ...map[string]string) []string {
 	env := map[string]string{
 		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"HOME": "/workspace",
@@ -130,7 +130,9 @@ func environment(image []string, set map[string]string) []string {
 			env[k] = v
 		}
 	}
-	maps.Copy(env, set)
+	for _, m := range more {
+		maps.Copy(env, m)
+	}
 	var out []string
 	for _, k := range slices.Sorted(maps.Keys(env)) {
 		out = append(out, k+"="+env[k])

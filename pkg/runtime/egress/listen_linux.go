@@ -3,9 +3,12 @@ package egress
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"runtime"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/pkg/netrule"
 )
 
 // Port is where a job finds its proxy, on its own loopback.
@@ -36,11 +39,15 @@ func Listen(pidfd uintptr) (net.Listener, error) {
 	return m.l, m.err
 }
 
-// Variables are the environment that leads programs to the proxy. What is on the
-// job's own loopback is reached without it.
-func Variables() map[string]string {
+// Variables are the environment that leads programs to the proxy of r. What is
+// on the job's own loopback is reached without it, unless r allows addresses of
+// the worker's.
+func Variables(r netrule.Rules) map[string]string {
 	at := fmt.Sprintf("http://127.0.0.1:%d", Port)
 	own := "localhost,127.0.0.1,::1"
+	if r.Overlaps(netip.MustParsePrefix("127.0.0.0/8")) || r.Overlaps(netip.MustParsePrefix("::1/128")) {
+		own = ""
+	}
 	return map[string]string{
 		// ALL_PROXY is not socks5h: several clients refuse to start without a
 		// module for that, and HTTP CONNECT carries everything that it would.

@@ -58,7 +58,7 @@ func Programs(t *testing.T, cfg ProgramsConfig) {
 		name     string
 		programs []program
 	}{
-		{"ends", endings()}, {"limits", limits()}, {"output", output()}, {"walls", walls()},
+		{"ends", endings()}, {"limits", limits()}, {"output", output()}, {"walls", walls()}, {"network", networks(t)},
 		{"files", inputsAndArtifacts()}, {"python", pythonPrograms()},
 	} {
 		t.Run(group.name, func(t *testing.T) {

@@ -64,7 +64,7 @@ func TestSchemasHaveTheFieldsOfTheTypes(t *testing.T) {
 		"JobSpec": job.Spec{}, "Job": job.Job{}, "Batch": job.Batch{}, "Result": job.Result{}, "Artifact": job.Artifact{},
 		"Policy": policy.Policy{}, "Problem": api.ProblemDetails{}, "Accepted": api.Accepted{}, "Explanation": api.Explanation{},
 		"BatchRequest": api.BatchRequest{}, "BatchList": api.BatchList{}, "ArtifactList": api.ArtifactList{},
-		"PolicyList": api.PolicyList{}, "WorkerList": api.WorkerList{}, "Worker": store.Worker{}, "StoredPolicy": store.StoredPolicy{},
+		"PolicyList": api.PolicyList{}, "SecretList": api.SecretList{}, "SecretValue": api.SecretValue{}, "StoredSecret": store.StoredSecret{}, "WorkerList": api.WorkerList{}, "Worker": store.Worker{}, "StoredPolicy": store.StoredPolicy{},
 		"Program": job.Program{}, "File": job.File{}, "Usage": job.Usage{}, "Output": job.Output{}, "Enforcement": job.Enforcement{},
 	} {
 		schema := doc.Components.Schemas[name]

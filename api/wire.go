@@ -58,6 +58,16 @@ type PolicyList struct {
 	Policies []store.StoredPolicy `json:"policies"`
 }
 
+// SecretList says which secrets a tenant has. Values are never returned.
+type SecretList struct {
+	Secrets []store.StoredSecret `json:"secrets"`
+}
+
+// SecretValue is a secret on its way in.
+type SecretValue struct {
+	Value string `json:"value"`
+}
+
 // ArtifactList is what a job left behind.
 type ArtifactList struct {
 	Artifacts []job.Artifact `json:"artifacts"`

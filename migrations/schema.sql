@@ -243,6 +243,13 @@ CREATE TABLE public.results_default (
     CONSTRAINT results_reason CHECK ((reason = ANY (ARRAY[''::text, 'lost'::text, 'drained'::text, 'preempted'::text, 'infra'::text])))
 );
 
+CREATE TABLE public.secrets (
+    tenant_id integer NOT NULL,
+    name text NOT NULL COLLATE pg_catalog."C",
+    sealed bytea NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
 CREATE TABLE public.specs (
     id uuid NOT NULL,
     spec text NOT NULL
@@ -325,6 +332,9 @@ ALTER TABLE ONLY public.results
 ALTER TABLE ONLY public.results_default
     ADD CONSTRAINT results_default_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.secrets
+    ADD CONSTRAINT secrets_pkey PRIMARY KEY (tenant_id, name);
+
 ALTER TABLE ONLY public.specs
     ADD CONSTRAINT specs_pkey PRIMARY KEY (id);
 
@@ -388,3 +398,6 @@ ALTER INDEX public.specs_pkey ATTACH PARTITION public.specs_default_pkey;
 
 ALTER TABLE ONLY public.policies
     ADD CONSTRAINT policies_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES public.tenants(id);
+
+ALTER TABLE ONLY public.secrets
+    ADD CONSTRAINT secrets_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES public.tenants(id);

@@ -30,6 +30,7 @@ type cli struct {
 	Batch   batchCmd   `cmd:"" help:"Many jobs together."`
 	Job     jobCmd     `cmd:"" help:"One job."`
 	Policy  policyCmd  `cmd:"" help:"What programs may do."`
+	Secret  secretCmd  `cmd:"" help:"What programs are told, by environment variable, and nobody else."`
 	Worker  workerCmd  `cmd:"" help:"The machines that run jobs."`
 	Doctor  doctorCmd  `cmd:"" help:"Check what this host can run and enforce, and say what to do about the rest."`
 	Dev     devCmd     `cmd:"" help:"Run a whole fleet on this machine."`

@@ -15,6 +15,7 @@ import (
 
 	"github.com/assay-run/assay/internal/dispatcher"
 	"github.com/assay-run/assay/internal/httpapi"
+	"github.com/assay-run/assay/internal/secret"
 	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/pkg/object"
 	"github.com/assay-run/assay/pkg/queue/jetstream"
@@ -60,7 +61,11 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	}
 	defer q.Close()
 
-	d, err := dispatcher.New(dispatcher.Config{LeaseTTL: cfg.LeaseTTL}, store, q)
+	secrets, err := secret.New(string(cfg.SecretsKey), store)
+	if err != nil {
+		return fmt.Errorf("--secrets-key: %w", err)
+	}
+	d, err := dispatcher.New(dispatcher.Config{LeaseTTL: cfg.LeaseTTL, Secrets: secrets}, store, q)
 	if err != nil {
 		return err
 	}
@@ -68,7 +73,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	api := httpapi.New(httpapi.Config{Store: accepting, Objects: objects, Dispatcher: d, Canceler: q, Auth: auth, Pool: cfg.Pool, Metrics: tel.Metrics()})
+	api := httpapi.New(httpapi.Config{Store: accepting, Secrets: secrets, Objects: objects, Dispatcher: d, Canceler: q, Auth: auth, Pool: cfg.Pool, Metrics: tel.Metrics()})
 	stop, err := serveDebug(ctx, cfg.DebugListen)
 	if err != nil {
 		return err

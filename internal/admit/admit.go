@@ -18,11 +18,19 @@ type Blobs interface {
 	StatBlob(ctx context.Context, ref string) (object.Info, error)
 }
 
+// Secrets knows which secrets there are; *secret.Keeper does.
+type Secrets interface {
+	// Check returns a *job.FieldError if a secret of wanted (variable → name)
+	// does not exist.
+	Check(ctx context.Context, tenant string, wanted map[string]string) error
+}
+
 // Admitter judges what clients submit. Its fields do not change while it is in
 // use, and it is safe for concurrent use.
 type Admitter struct {
 	Policies store.Policies
 	Blobs    Blobs
+	Secrets  Secrets
 	// Pool names the workers that may run a job under p.
 	Pool func(p policy.Policy) string
 	// Hosts returns what the connected workers of a pool can enforce. With none

@@ -83,6 +83,11 @@ func (p *policies) make(ctx context.Context, raw json.RawMessage, a *Admitter) (
 	if err := p.ceiling.Check(pol); err != nil {
 		return nil, err
 	}
+	if len(pol.Env.Secrets) > 0 {
+		if err := a.Secrets.Check(ctx, p.tenant, pol.Env.Secrets); err != nil {
+			return nil, err
+		}
+	}
 	r := &resolved{policy: pol, pool: a.Pool(pol)}
 	if err := enforceable(pol, a.Hosts(r.pool)); err != nil {
 		return nil, err

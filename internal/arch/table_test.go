@@ -31,7 +31,7 @@ var table = map[string]row{
 	"pkg/runtime": {"running one attempt: the idea", []string{"pkg/job", "pkg/policy"}},
 	"pkg/runtime/containerd": {"over containerd", []string{
 		"pkg/job", "pkg/netrule", "pkg/policy", "pkg/runtime", "pkg/runtime/artifact", "pkg/runtime/capture", "pkg/runtime/cgroup",
-		"pkg/runtime/egress",
+		"pkg/runtime/egress", "pkg/runtime/mask",
 		"pkg/runtime/pool", "pkg/runtime/seccomp", "internal/guest", "internal/ociimage", "guest/python"}},
 	"pkg/runtime/containerd/rawloop": {"a bare client loop, to compare with", nil},
 	"pkg/runtime/fake":               {"without walls, scripted", []string{"pkg/job", "pkg/policy", "pkg/runtime"}},
@@ -40,6 +40,7 @@ var table = map[string]row{
 	"pkg/runtime/capture":            {"output, capped while draining", []string{"pkg/job"}},
 	"pkg/runtime/cgroup":             {"limits and meters, both cgroup versions", []string{"pkg/job"}},
 	"pkg/runtime/egress":             {"the one way out of a sandbox, an allow-list", []string{"pkg/netrule"}},
+	"pkg/runtime/mask":               {"secrets out of what programs write", nil},
 	"pkg/runtime/pool":               {"warm things by key, made ahead of need", nil},
 	"pkg/runtime/seccomp":            {"system call filters, without cgo", nil},
 
@@ -50,7 +51,8 @@ var table = map[string]row{
 	"internal/admit":      {"bytes in, accepted jobs out", with(ideas, "api", "pkg/object")},
 	"internal/httpapi":    {"the HTTP surface", with(ideas, "api", "pkg/object", "internal/admit", "internal/telemetry")},
 	"internal/dispatcher": {"schedule, relay, record, reap", with(ideas, "api", "pkg/object", "internal/admit", "internal/telemetry")},
-	"internal/worker":     {"take, run, report", with(ideas, "pkg/object", "internal/grade", "internal/session", "internal/telemetry")},
+	"internal/secret":     {"what jobs are told and nobody else may read", []string{"pkg/job", "pkg/policy", "pkg/queue", "pkg/store"}},
+	"internal/worker":     {"take, run, report", with(ideas, "pkg/runtime/mask", "pkg/object", "internal/grade", "internal/session", "internal/telemetry")},
 	"internal/grade":      {"verdicts on solutions", with(ideas, "internal/guest")},
 	"internal/session":    {"jobs that stay", with(ideas, "internal/guest")},
 	"internal/guest":      {"the protocol with the inside of a sandbox, and its end there", []string{"pkg/job", "guest/python"}},
@@ -63,7 +65,7 @@ var table = map[string]row{
 	"internal/arch":       {"this table", nil},
 
 	"cmd/dispatcher": {"wiring", with(ideas, "api", "migrations", "pkg/object", "pkg/store/postgres", "pkg/queue/jetstream",
-		"internal/admit", "internal/dispatcher", "internal/httpapi", "internal/telemetry", "web")},
+		"internal/admit", "internal/dispatcher", "internal/httpapi", "internal/secret", "internal/telemetry", "web")},
 	"cmd/worker": {"wiring", with(ideas, "pkg/object", "pkg/queue/jetstream", "pkg/runtime/containerd", "pkg/runtime/fake",
 		"pkg/runtime/cgroup", "internal/worker", "internal/telemetry")},
 	"cmd/assay": {"command line", with(ideas, "api", "pkg/client", "pkg/runtime/containerd", "pkg/runtime/cgroup",

@@ -2,9 +2,12 @@ package dev
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -161,9 +164,13 @@ func (f *Fleet) programs(ctx context.Context, env []string) error {
 	if err := os.MkdirAll(state, 0o755); err != nil {
 		return fmt.Errorf("create the worker's directory: %w", err)
 	}
+	key, err := secretsKey(f.path("secrets.key"))
+	if err != nil {
+		return err
+	}
 	database, others := env[0], env[1:] // workers hold no database credentials
 	children := []*child{
-		{name: "dispatcher", patience: childPatience, env: append([]string{database, "ASSAY_LISTEN=" + listen}, others...)},
+		{name: "dispatcher", patience: childPatience, env: append([]string{database, "ASSAY_LISTEN=" + listen, "ASSAY_SECRETS_KEY=" + key}, others...)},
 		{name: "worker", patience: workerPatience, env: append([]string{
 			"ASSAY_STATE_DIR=" + state,
 			"ASSAY_WORKER_ID=dev",
@@ -255,6 +262,24 @@ func (f *Fleet) watchContainerd(c *Containerd) {
 		}
 		return c.proc, nil
 	})
+}
+
+// secretsKey returns the key in file, which is made if it is not there.
+func secretsKey(file string) (string, error) {
+	have, err := os.ReadFile(file)
+	if err == nil {
+		return string(have), nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("read the key of secrets: %w", err)
+	}
+	var raw [32]byte
+	_, _ = rand.Read(raw[:]) // never fails
+	key := base64.StdEncoding.EncodeToString(raw[:])
+	if err := os.WriteFile(file, []byte(key), 0o600); err != nil {
+		return "", fmt.Errorf("keep the key of secrets: %w", err)
+	}
+	return key, nil
 }
 
 func (f *Fleet) path(name string) string { return filepath.Join(f.cfg.Dir, name) }

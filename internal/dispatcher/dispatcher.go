@@ -21,6 +21,7 @@ type Config struct {
 	RepublishAfter time.Duration // dispatched but unclaimed for so long: published again; default 15s
 	RegistryEvery  time.Duration // how often workers are written down and counted; default 3s
 	MinWindow      int           // least jobs dispatched ahead of the workers of a pool; default 16
+	Secrets        Secrets       // default: there are none
 	Log            *slog.Logger
 }
 
@@ -34,6 +35,9 @@ func (c Config) withDefaults() Config {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
+	if c.Secrets == nil {
+		c.Secrets = noSecrets{}
+	}
 	return c
 }
 
@@ -42,6 +46,18 @@ func setDefault[T comparable](v *T, to T) {
 	if *v == zero {
 		*v = to
 	}
+}
+
+// Secrets opens what claimed jobs need to know; *secret.Keeper does.
+type Secrets interface {
+	Reveal(ctx context.Context, claimed []store.Claimed) (map[job.ID]queue.Secrets, error)
+}
+
+// noSecrets is a fleet that keeps none.
+type noSecrets struct{}
+
+func (noSecrets) Reveal(context.Context, []store.Claimed) (map[job.ID]queue.Secrets, error) {
+	return nil, nil
 }
 
 // Queue is what a dispatcher needs of the queue.

@@ -57,10 +57,13 @@ func (r *recorder) HandleClaim(ctx context.Context, req queue.ClaimRequest) (que
 		claims[i] = store.Claim{Ref: ref, Worker: req.Worker}
 	}
 	claimed, err := r.claims.do(ctx, claims)
-	if err == nil {
-		r.d.scheduler.took(req.Worker, granted(claimed))
+	if err != nil {
+		return queue.ClaimReply{}, err
 	}
-	return queue.ClaimReply{Claimed: claimed, TTL: job.Duration(r.ttl)}, err
+	r.d.scheduler.took(req.Worker, granted(claimed))
+	// A claim that fails now is said again, and yields the same leases.
+	secrets, err := r.d.cfg.Secrets.Reveal(ctx, claimed)
+	return queue.ClaimReply{Claimed: claimed, Secrets: secrets, TTL: job.Duration(r.ttl)}, err
 }
 
 func granted(cs []store.Claimed) (n int) {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/internal/httpapi"
+	"github.com/assay-run/assay/internal/secret"
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
@@ -25,6 +26,9 @@ import (
 func TestMain(m *testing.M) { testenv.Main(m) }
 
 const pool = "default"
+
+// testKey is 32 bytes in base64.
+const testKey = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 
 // fleet is the API over a real store, with a scripted worker behind it.
 type fleet struct {
@@ -54,8 +58,12 @@ func newFleet(t *testing.T, change ...func(*httpapi.Config)) *fleet {
 	}
 	t.Cleanup(func() { _ = o.Close() })
 	r := newRunner(t, s, o)
+	secrets, err := secret.New(testKey, s)
+	if err != nil {
+		t.Fatal(err)
+	}
 	cfg := httpapi.Config{
-		Store: s, Objects: o, Dispatcher: r, Canceler: r, Auth: httpapi.Open{}, Pool: pool,
+		Store: s, Secrets: secrets, Objects: o, Dispatcher: r, Canceler: r, Auth: httpapi.Open{}, Pool: pool,
 		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 	for _, f := range change {

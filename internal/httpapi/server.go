@@ -38,6 +38,14 @@ type Canceler interface {
 	SendCancel(worker string, l store.LeaseRef) error
 }
 
+// Secrets keeps what jobs are told; *secret.Keeper is one.
+type Secrets interface {
+	admit.Secrets
+	Put(ctx context.Context, tenant, name, value string) error
+	List(ctx context.Context, tenant string) ([]store.StoredSecret, error)
+	Delete(ctx context.Context, tenant, name string) error
+}
+
 // Objects is where blobs and artifacts are; *object.Store is one.
 type Objects interface {
 	Get(ctx context.Context, key string) (io.ReadCloser, object.Info, error)
@@ -49,6 +57,7 @@ type Objects interface {
 // otherwise.
 type Config struct {
 	Store      store.Store
+	Secrets    Secrets
 	Objects    Objects
 	Dispatcher Dispatcher
 	Canceler   Canceler
@@ -75,6 +84,7 @@ func New(c Config) *Server {
 	s.admit = &admit.Admitter{
 		Policies: c.Store,
 		Blobs:    c.Objects,
+		Secrets:  c.Secrets,
 		Pool:     func(policy.Policy) string { return c.Pool },
 		Hosts:    s.fleet.hosts,
 	}
@@ -147,6 +157,9 @@ func (s *Server) routes() []route {
 		{"GET /v1/policies/{name}", false, (*Server).getPolicy},
 		{"PUT /v1/policies/{name}", false, (*Server).putPolicy},
 		{"POST /v1/policies/explain", false, (*Server).explainPolicy},
+		{"GET /v1/secrets", false, (*Server).listSecrets},
+		{"PUT /v1/secrets/{name}", false, (*Server).putSecret},
+		{"DELETE /v1/secrets/{name}", false, (*Server).deleteSecret},
 		{"GET /v1/workers", false, (*Server).listWorkers},
 		{"GET /healthz", true, (*Server).healthz},
 		{"GET /readyz", true, (*Server).readyz},
@@ -157,7 +170,7 @@ func (s *Server) routes() []route {
 // noRoute answers for what no route matches: 405 if another method would have.
 func noRoute(s *Server, w http.ResponseWriter, r *http.Request) error {
 	var allowed []string
-	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut} {
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete} {
 		probe := &http.Request{Method: method, URL: r.URL, Host: r.Host}
 		if _, pattern := s.mux.Handler(probe); pattern != "/" {
 			allowed = append(allowed, method)

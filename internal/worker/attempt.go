@@ -6,13 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/mask"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -21,6 +25,7 @@ type attempt struct {
 	*Worker
 	lease   *lease
 	claimed store.Claimed
+	told    queue.Secrets
 
 	spec    job.Spec
 	plan    *policy.Plan
@@ -30,9 +35,9 @@ type attempt struct {
 
 // attempt runs one claimed job and sees to it that its end is reported. It
 // gives the job's slot back.
-func (w *Worker) attempt(l *lease, c store.Claimed) {
+func (w *Worker) attempt(l *lease, c store.Claimed, told queue.Secrets) {
 	defer w.capacity.free(1)
-	a := &attempt{Worker: w, lease: l, claimed: c}
+	a := &attempt{Worker: w, lease: l, claimed: c, told: told}
 	a.timings.QueuedMS = c.QueuedMS
 	ctx, end := a.trace(l.ctx)
 	res, err := a.guarded(ctx)
@@ -101,6 +106,11 @@ func (a *attempt) read() (err error) {
 	if n := needOf(a.plan.Policy); a.capacity.tooLarge(n) {
 		return refuse("policy.memory: %s is more than the %s of this worker", a.plan.Policy.Memory, a.cfg.Memory)
 	}
+	for variable, name := range a.plan.Policy.Env.Secrets {
+		if _, ok := a.told[variable]; !ok {
+			return refuse("policy.env.secrets.%s: there is no secret %q any more", variable, name)
+		}
+	}
 	return nil
 }
 
@@ -121,12 +131,16 @@ func (a *attempt) acquire(ctx context.Context) (runtime.Slot, error) {
 func (a *attempt) runIn(ctx context.Context, slot runtime.Slot, files []runtime.File) (*job.Result, error) {
 	in := runtime.Attempt{
 		Job: a.lease.Job, Lease: a.lease.Lease, Program: a.spec.Program, Files: files, Plan: a.plan,
-		Deadline: a.leases.deadline(a.lease),
+		Deadline: a.leases.deadline(a.lease), Secrets: make(map[string]string, len(a.told)),
+	}
+	for variable, value := range a.told {
+		in.Secrets[variable] = string(value)
 	}
 	if len(a.plan.Policy.Artifacts.Paths) > 0 {
 		a.kept = &artifacts{objects: a.Objects, tenant: a.claimed.Tenant, lease: a.lease, limits: a.plan.Policy.Artifacts}
 		in.Collect = a.kept.collect
 	}
+	hide := mask.New(slices.Collect(maps.Values(in.Secrets)))
 	rep, err := slot.Run(ctx, in)
 	if err != nil {
 		return nil, fmt.Errorf("run: %w", err)
@@ -134,6 +148,7 @@ func (a *attempt) runIn(ctx context.Context, slot runtime.Slot, files []runtime.
 	if !rep.Outcome.Valid() {
 		return nil, fmt.Errorf("run: the runtime reported the outcome %q", rep.Outcome)
 	}
+	hide.Value(&rep.Result)
 	if a.kept != nil {
 		rep.Artifacts = a.kept.list
 		a.timings.CollectMS = job.Milliseconds(a.kept.took)

@@ -48,7 +48,7 @@ func (w *Worker) claim(ctx context.Context, ds []delivery) {
 			refused++
 			continue
 		}
-		w.attempts.Go(func() { w.attempt(l, c) })
+		w.attempts.Go(func() { w.attempt(l, c, reply.Secrets[c.Job]) })
 	}
 	w.capacity.free(refused)
 	w.metrics.claimed(ctx, len(ds)-refused, refused)

@@ -22,6 +22,8 @@ const ttl = 30 * time.Second
 // real store has, so that faults can be put between any two steps. The same
 // worker runs against the real queue and store in real_test.go.
 type fleet struct {
+	secrets queue.Secrets // that every claim yields
+
 	mu       sync.Mutex
 	ready    chan *message
 	jobs     map[job.ID]*row
@@ -151,6 +153,9 @@ func (f *fleet) Claim(ctx context.Context, r queue.ClaimRequest) (reply queue.Cl
 					j.lease = f.next
 				}
 				c.Lease, c.Tenant, c.Spec, c.QueuedMS = j.lease, "acme", j.spec, 7
+				if f.secrets != nil {
+					reply.Secrets = map[job.ID]queue.Secrets{ref.Job: f.secrets}
+				}
 			}
 			reply.Claimed = append(reply.Claimed, c)
 		}

@@ -102,7 +102,6 @@ func planOfTheDefaults(t *testing.T, isolation Isolation) {
 var unenforced = []struct{ capability, policy, asked, applied string }{
 	{"subprocesses", `"subprocesses":false`, "forbidden", "allowed"},
 	{"read", `"read":["/data"]`, "/data", "image and inputs"},
-	{"env.secrets", `"env":{"secrets":{"TOKEN":"pypi"}}`, "TOKEN", "none"},
 	{"imports", `"imports":{"deny":["os"]}`, "allow none; deny os", "unrestricted"},
 	{"packages", `"packages":["numpy"]`, "numpy", "none"},
 	{"syscalls", `"syscalls":"strict"`, "strict", "default"},

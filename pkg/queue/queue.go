@@ -110,7 +110,10 @@ type ClaimRequest struct {
 // ClaimReply has one entry for each ref, in order.
 type ClaimReply struct {
 	Claimed []store.Claimed `json:"claimed"`
-	TTL     job.Duration    `json:"ttl"` // of the leases, counted from before the request was sent
+	// Secrets are those of the claimed jobs whose policies name some. One that
+	// does not exist any more is missing.
+	Secrets map[job.ID]Secrets `json:"secrets,omitempty"`
+	TTL     job.Duration       `json:"ttl"` // of the leases, counted from before the request was sent
 }
 
 // HeartbeatRequest says that a worker lives, what it can do and what it holds.

@@ -60,8 +60,9 @@ type Attempt struct {
 	Program  job.Program
 	Files    []File // inputs, in the order of their paths
 	Plan     *policy.Plan
-	Deadline time.Time // of the lease, for labels; Run enforces the policy's own limits
-	Collect  Collector // nil: artifacts are not collected
+	Secrets  map[string]string // more environment; masked in what the program writes
+	Deadline time.Time         // of the lease, for labels; Run enforces the policy's own limits
+	Collect  Collector         // nil: artifacts are not collected
 }
 
 // File is one input. The bytes are in memory or behind Open.

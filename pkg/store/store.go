@@ -25,6 +25,7 @@ type Store interface {
 	Recorder
 	Reader
 	Policies
+	Secrets
 	Tenants
 	Registry
 

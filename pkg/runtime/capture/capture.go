@@ -111,15 +111,15 @@ func trimStart(b []byte) []byte {
 // chunks are read buffers, as large as a pipe.
 var chunks = sync.Pool{New: func() any { return new([64 << 10]byte) }}
 
-// Drain copies r into b until r ends or fails. It returns nil at the end of the
-// stream.
-func Drain(b *Buffer, r io.Reader) error {
+// Drain copies r into w, which must take everything (a Buffer does), until r
+// ends or fails. It returns nil at the end of the stream.
+func Drain(w io.Writer, r io.Reader) error {
 	buf := chunks.Get().(*[64 << 10]byte)
 	defer chunks.Put(buf)
 	for {
 		n, err := r.Read(buf[:])
 		if n > 0 {
-			_, _ = b.Write(buf[:n])
+			_, _ = w.Write(buf[:n])
 		}
 		if err == io.EOF {
 			return nil

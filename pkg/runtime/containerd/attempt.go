@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/assay-run/assay/pkg/job"
@@ -14,6 +16,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/artifact"
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
+	"github.com/assay-run/assay/pkg/runtime/mask"
 )
 
 // attempt is one attempt in its slot.
@@ -41,7 +44,8 @@ func (a *attempt) run(ctx context.Context) (*runtime.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.env = environment(a.image.env, way.variables(), a.policy.Env.Set)
+	a.env = environment(a.image.env, way.variables(), a.policy.Env.Set, a.Secrets)
+	a.mask = mask.New(slices.Collect(maps.Values(a.Secrets)))
 	err = a.runProgram(ctx)
 	way.close(a.report)
 	if err != nil {

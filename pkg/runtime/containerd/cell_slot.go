@@ -136,7 +136,7 @@ func (s *cellSlot) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report,
 	}
 	p := &a.Plan.Policy
 	where := s
-	afresh := s.job != nil && startsAfresh(p.Env.Set)
+	afresh := s.job != nil && (startsAfresh(p.Env.Set) || startsAfresh(a.Secrets))
 	if afresh || !slices.Equal(p.Write, s.write) {
 		other, err := s.replace(ctx, s.job != nil && !afresh, p.Write)
 		if err != nil {

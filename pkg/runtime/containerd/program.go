@@ -63,7 +63,7 @@ type box interface {
 // that the sandbox failed, not the program.
 func (s *place) execute(ctx context.Context, b box, p *program, before cgroup.Usage) (*ended, error) {
 	stop := newStopper(b.kill)
-	io, err := openStreams(p, s.scratch.uid+programUID, stop)
+	io, err := openStreams(p, s.scratch.uid+programUID, stop, s.mask)
 	if err != nil {
 		return nil, err
 	}

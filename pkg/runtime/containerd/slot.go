@@ -19,6 +19,7 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
+	"github.com/assay-run/assay/pkg/runtime/mask"
 )
 
 // cleanTime is how long taking a slot apart may take; it goes on in the
@@ -42,6 +43,7 @@ type place struct {
 	write   []string // writable paths
 	scratch *scratch
 	group   cgroup.Group // of the programs; what starts them is in another
+	mask    *mask.Mask   // of what programs write; nil for nothing
 }
 
 // The states of a slot.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime/capture"
+	"github.com/assay-run/assay/pkg/runtime/mask"
 )
 
 // streams are the standard streams of one program.
@@ -23,7 +24,7 @@ type streams struct {
 
 // openStreams makes the standard streams. They belong to host user uid, so that
 // a program may open /dev/stdout.
-func openStreams(p *program, uid int, stop *stopper) (_ *streams, err error) {
+func openStreams(p *program, uid int, stop *stopper, m *mask.Mask) (_ *streams, err error) {
 	s := &streams{
 		out: capture.New(p.limits.Stdout.Limit, onExceed(p.limits.Stdout, stop, stopStdout)),
 		err: capture.New(p.limits.Stderr.Limit, onExceed(p.limits.Stderr, stop, stopStderr)),
@@ -43,9 +44,21 @@ func openStreams(p *program, uid int, stop *stopper) (_ *streams, err error) {
 			return nil, err
 		}
 		s.child[i+1], s.ours = w, append(s.ours, r)
-		s.draining.Go(func() { _ = capture.Drain(b, r) }) // it ends with the program or with the deadline of finish
+		s.draining.Go(func() { drain(b, r, m) })
 	}
 	return s, nil
+}
+
+// drain ends with the program, or with the deadline of finish.
+func drain(b *capture.Buffer, r *os.File, m *mask.Mask) {
+	if m == nil {
+		_ = capture.Drain(b, r)
+		return
+	}
+	// Before anything is cut: half of a value would not be known.
+	w := m.Writer(b)
+	_ = capture.Drain(w, r)
+	_ = w.Close()
 }
 
 func onExceed(limit policy.Stream, stop *stopper, why stopReason) func() {

@@ -36,6 +36,7 @@ type program struct {
 	run     job.Program
 	edit    func(*policy.Policy)
 	files   []runtime.File
+	secrets map[string]string
 	outcome job.Outcome
 	code    int           // of an outcome that has one
 	atMost  time.Duration // for Run; 0: a minute
@@ -58,7 +59,7 @@ func Programs(t *testing.T, cfg ProgramsConfig) {
 		name     string
 		programs []program
 	}{
-		{"ends", endings()}, {"limits", limits()}, {"output", output()}, {"walls", walls()}, {"network", networks(t)},
+		{"ends", endings()}, {"limits", limits()}, {"output", output()}, {"walls", walls()}, {"network", networks(t)}, {"secrets", secrets()},
 		{"files", inputsAndArtifacts()}, {"python", pythonPrograms()},
 	} {
 		t.Run(group.name, func(t *testing.T) {
@@ -79,7 +80,7 @@ func Programs(t *testing.T, cfg ProgramsConfig) {
 func (s *suite) try(t *testing.T, p program) {
 	t.Helper()
 	a := s.attempt(t, p.run, p.edit)
-	a.Files = p.files
+	a.Files, a.Secrets = p.files, p.secrets
 	got := &ran{artifacts: map[string]string{}}
 	a.Collect = func(_ context.Context, path string, _ int64, r io.Reader) error {
 		var b bytes.Buffer

@@ -280,6 +280,31 @@ func testRegistry(t *testing.T, open Open) {
 		}
 		f.mustBe(f.PutPolicy(ctx, tenant, "broken", json.RawMessage(`{`)), job.ErrInvalid)
 	})
+	t.Run("secrets", func(t *testing.T) {
+		f := f.with(t)
+		a, b := store.SecretRef{Tenant: tenant, Name: "a"}, store.SecretRef{Tenant: tenant, Name: "b"}
+		f.mustBe(f.DeleteSecret(ctx, a), job.ErrNotFound)
+		f.must(f.PutSecret(ctx, b, []byte("1")))
+		f.must(f.PutSecret(ctx, a, []byte{0, 255}))
+		f.must(f.PutSecret(ctx, b, []byte("2")))
+		list, err := f.Secrets(ctx, tenant)
+		f.must(err)
+		if len(list) != 2 || list[0].Name != "a" || list[1].Name != "b" || list[1].UpdatedAt.IsZero() {
+			t.Errorf("secrets %+v", list)
+		}
+		if list, err := f.Secrets(ctx, "stranger"); err != nil || len(list) != 0 {
+			t.Errorf("secrets of a stranger: %v, %v", list, err)
+		}
+		got, err := f.Sealed(ctx, []store.SecretRef{a, b, {Tenant: "stranger", Name: "a"}, {Tenant: tenant, Name: "c"}})
+		f.must(err)
+		if diff := cmp.Diff(map[store.SecretRef][]byte{a: {0, 255}, b: []byte("2")}, got); diff != "" {
+			t.Errorf("sealed (-want +got):\n%s", diff)
+		}
+		f.mustBe(f.DeleteSecret(ctx, store.SecretRef{Tenant: "stranger", Name: "a"}), job.ErrNotFound)
+		f.must(f.DeleteSecret(ctx, a))
+		f.mustBe(f.DeleteSecret(ctx, a), job.ErrNotFound)
+		f.mustBe(f.PutSecret(ctx, store.SecretRef{Tenant: tenant}, []byte("1")), job.ErrInvalid)
+	})
 	t.Run("tenants", func(t *testing.T) {
 		f := f.with(t)
 		if got, err := f.Tenant(ctx, "new"); err != nil || got.Weight != 1 || got.MaxRunning != 0 || got.Ceiling != nil {

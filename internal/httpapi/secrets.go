@@ -1,0 +1,57 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// maxSecretBody is the largest request to store a secret, in bytes: a value may
+// be escaped.
+const maxSecretBody = 256 << 10
+
+// listSecrets says which secrets there are. No request returns a value.
+func (s *Server) listSecrets(w http.ResponseWriter, r *http.Request) error {
+	found, err := s.Secrets.List(r.Context(), tenantOf(r))
+	if err != nil {
+		return fmt.Errorf("list secrets: %w", err)
+	}
+	if found == nil {
+		found = []store.StoredSecret{}
+	}
+	return writeJSON(w, http.StatusOK, api.SecretList{Secrets: found})
+}
+
+func (s *Server) putSecret(w http.ResponseWriter, r *http.Request) error {
+	name := r.PathValue("name")
+	if !validName(name) {
+		return job.Invalid("name", "%.80q must be 1 to 63 letters, digits, - and _", name)
+	}
+	if err := wantJSON(r); err != nil {
+		return err
+	}
+	raw, err := readBody(w, r, maxSecretBody)
+	if err != nil {
+		return err
+	}
+	var body api.SecretValue
+	if err := job.Decode(raw, "", &body); err != nil {
+		return err
+	}
+	if err := s.Secrets.Put(r.Context(), tenantOf(r), name, body.Value); err != nil {
+		return fmt.Errorf("store secret: %w", err)
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (s *Server) deleteSecret(w http.ResponseWriter, r *http.Request) error {
+	if err := s.Secrets.Delete(r.Context(), tenantOf(r), r.PathValue("name")); err != nil {
+		return fmt.Errorf("delete secret: %w", err)
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}

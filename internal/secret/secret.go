@@ -1,0 +1,183 @@
+// Package secret keeps what tenants' jobs need to know and nobody else may read.
+//
+// A value comes in once, is sealed here, and is opened only to be put into the
+// answer to a claim of a job whose policy names it. The store has sealed values,
+// the dispatcher has the key: neither alone is worth anything. A sealed value
+// is bound to its tenant and name, so that moving a row makes it worthless.
+package secret
+
+import (
+	"bytes"
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/queue"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// Sizes of a value, in bytes. A shorter one could not be masked in what a
+// program prints without masking half of that.
+const (
+	MinValue = 4
+	MaxValue = 32 << 10
+	keySize  = 32 // AES-256
+)
+
+// Keeper seals and opens.
+type Keeper struct {
+	store store.Secrets
+	keys  []cipher.AEAD // the first seals, all of them open
+}
+
+// New returns a keeper with keys, which are separated by commas, each 32 bytes
+// in base64: the first seals, the others only open what was sealed before. With
+// no keys at all the keeper refuses to seal.
+func New(keys string, s store.Secrets) (*Keeper, error) {
+	k := &Keeper{store: s}
+	for i, text := range strings.FieldsFunc(keys, func(c rune) bool { return c == ',' || c == ' ' }) {
+		raw, err := base64.StdEncoding.DecodeString(text)
+		if err != nil || len(raw) != keySize {
+			return nil, fmt.Errorf("key %d: must be %d bytes in base64; make one with: openssl rand -base64 %d", i+1, keySize, keySize)
+		}
+		block, err := aes.NewCipher(raw)
+		if err != nil {
+			return nil, err
+		}
+		aead, err := cipher.NewGCMWithRandomNonce(block)
+		if err != nil {
+			return nil, err
+		}
+		k.keys = append(k.keys, aead)
+	}
+	return k, nil
+}
+
+// bound is what a sealed value belongs to: names contain no NUL.
+func bound(ref store.SecretRef) []byte { return []byte(ref.Tenant + "\x00" + ref.Name) }
+
+func (k *Keeper) open(ref store.SecretRef, sealed []byte) (string, error) {
+	for _, key := range k.keys {
+		if value, err := key.Open(nil, nil, sealed, bound(ref)); err == nil {
+			return string(value), nil
+		}
+	}
+	return "", errors.New("no key opens it")
+}
+
+// Put seals and stores a value.
+func (k *Keeper) Put(ctx context.Context, tenant, name, value string) error {
+	switch {
+	case len(k.keys) == 0:
+		return fmt.Errorf("%w: this fleet keeps no secrets: its dispatcher was given no ASSAY_SECRETS_KEY", job.ErrRefused)
+	case len(value) < MinValue || len(value) > MaxValue:
+		return job.Invalid("value", "is %d bytes; it must be %d to %d", len(value), MinValue, MaxValue)
+	case !utf8.ValidString(value) || strings.IndexByte(value, 0) >= 0:
+		return job.Invalid("value", "must be UTF-8 without NUL bytes: it becomes an environment variable")
+	}
+	ref := store.SecretRef{Tenant: tenant, Name: name}
+	return k.store.PutSecret(ctx, ref, k.keys[0].Seal(nil, nil, []byte(value), bound(ref)))
+}
+
+// List says which secrets a tenant has.
+func (k *Keeper) List(ctx context.Context, tenant string) ([]store.StoredSecret, error) {
+	return k.store.Secrets(ctx, tenant)
+}
+
+// Delete forgets a secret.
+func (k *Keeper) Delete(ctx context.Context, tenant, name string) error {
+	return k.store.DeleteSecret(ctx, store.SecretRef{Tenant: tenant, Name: name})
+}
+
+// Check returns a *job.FieldError for the first variable of wanted (variable →
+// secret) whose secret the tenant does not have.
+func (k *Keeper) Check(ctx context.Context, tenant string, wanted map[string]string) error {
+	if len(wanted) == 0 {
+		return nil
+	}
+	found, err := k.store.Sealed(ctx, refs(tenant, wanted))
+	if err != nil {
+		return fmt.Errorf("look for secrets: %w", err)
+	}
+	for _, variable := range slices.Sorted(maps.Keys(wanted)) {
+		if _, ok := found[store.SecretRef{Tenant: tenant, Name: wanted[variable]}]; !ok {
+			return job.Invalid("policy.env.secrets."+variable, "there is no secret %.80q; put one at /v1/secrets/NAME", wanted[variable])
+		}
+	}
+	return nil
+}
+
+func refs(tenant string, wanted map[string]string) (out []store.SecretRef) {
+	for _, name := range wanted {
+		out = append(out, store.SecretRef{Tenant: tenant, Name: name})
+	}
+	return out
+}
+
+// Reveal opens what claimed jobs need, and nothing else. A secret that is gone,
+// or that no key opens, is left out: the worker fails the job and names it.
+func (k *Keeper) Reveal(ctx context.Context, claimed []store.Claimed) (map[job.ID]queue.Secrets, error) {
+	wanted := map[job.ID]map[string]string{}
+	tenants := map[job.ID]string{}
+	var all []store.SecretRef
+	for _, c := range claimed {
+		if names := named(c.Spec); c.Lease != 0 && len(names) > 0 {
+			wanted[c.Job], tenants[c.Job] = names, c.Tenant
+			all = append(all, refs(c.Tenant, names)...)
+		}
+	}
+	if len(wanted) == 0 {
+		return nil, nil
+	}
+	sealed, err := k.store.Sealed(ctx, all)
+	if err != nil {
+		return nil, fmt.Errorf("read secrets: %w", err)
+	}
+	out := make(map[job.ID]queue.Secrets, len(wanted))
+	for id, names := range wanted {
+		out[id] = queue.Secrets{}
+		for variable, name := range names {
+			ref := store.SecretRef{Tenant: tenants[id], Name: name}
+			if raw, ok := sealed[ref]; !ok {
+				continue
+			} else if value, err := k.open(ref, raw); err != nil {
+				slog.ErrorContext(ctx, "cannot open a secret", "tenant", ref.Tenant, "name", ref.Name, "error", err)
+			} else {
+				out[id][variable] = queue.Secret(value)
+			}
+		}
+	}
+	return out, nil
+}
+
+// mark is in every policy that names secrets, and in hardly anything else: specs
+// are not parsed to learn that they do not.
+var mark = []byte(`"secrets":{"`)
+
+// named returns variable → secret of a spec as it was accepted.
+func named(spec []byte) map[string]string {
+	if !bytes.Contains(spec, mark) {
+		return nil
+	}
+	var s struct {
+		Policy struct {
+			Env struct {
+				Secrets map[string]string `json:"secrets"`
+			} `json:"env"`
+		} `json:"policy"`
+	}
+	if json.Unmarshal(spec, &s) != nil {
+		return nil // the worker will say what is wrong
+	}
+	return s.Policy.Env.Secrets
+}

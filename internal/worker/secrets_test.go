@@ -1,0 +1,47 @@
+package worker
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/queue"
+)
+
+func needsSecret(s *job.Spec) {
+	s.Policy = json.RawMessage(`{"enforce":"report","env":{"secrets":{"TOKEN":"pypi"}}}`)
+}
+
+// What a program says about its secret is not on record, whatever the runtime
+// lets through.
+func TestSecretsAreMasked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet()
+		f.secrets = queue.Secrets{"TOKEN": "hunter2-and-more"}
+		b := start(t, f)
+		id := b.submit(t, with(script(`output="it is hunter2-and-more\n"`), needsSecret))
+		if res := b.recorded(id); res.Outcome != job.Succeeded || res.Stdout.Text != "it is ***\n" {
+			t.Errorf("%s: %q", res.Outcome, res.Stdout.Text)
+		}
+	})
+}
+
+// A secret that was deleted since the job was accepted is the job's end, and
+// nothing of it runs.
+func TestSecretIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet()
+		f.secrets = queue.Secrets{"OTHER": "value"}
+		b := start(t, f)
+		id := b.submit(t, with(script("exit=0"), needsSecret))
+		res := b.recorded(id)
+		if res.Outcome != job.PolicyViolation || !strings.Contains(res.Message, "policy.env.secrets.TOKEN") {
+			t.Errorf("%s: %s", res.Outcome, res.Message)
+		}
+		if b.rt.Started() != 0 {
+			t.Error("it ran")
+		}
+	})
+}

@@ -1,0 +1,9 @@
+-- What tenants keep for their jobs. sealed is encrypted by the dispatcher, bound
+-- to tenant and name: the key is not in the database.
+CREATE TABLE secrets (
+    tenant_id  integer NOT NULL REFERENCES tenants,
+    name       text COLLATE "C" NOT NULL,
+    sealed     bytea NOT NULL,
+    updated_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, name)
+);

@@ -1,0 +1,32 @@
+package client
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// Secrets lists the stored secrets; nobody gets their values back.
+func (c *Client) Secrets(ctx context.Context) ([]store.StoredSecret, error) {
+	var out api.SecretList
+	_, err := c.json(ctx, get("/v1/secrets", nil), &out)
+	return out.Secrets, err
+}
+
+// PutSecret stores or replaces a secret, for policies to name in env.secrets.
+func (c *Client) PutSecret(ctx context.Context, name, value string) error {
+	rq := call{method: http.MethodPut, path: "/v1/secrets/" + name}
+	if err := rq.json(api.SecretValue{Value: value}); err != nil {
+		return err
+	}
+	_, err := c.json(ctx, rq, nil)
+	return err
+}
+
+// DeleteSecret forgets a secret.
+func (c *Client) DeleteSecret(ctx context.Context, name string) error {
+	_, err := c.json(ctx, call{method: http.MethodDelete, path: "/v1/secrets/" + name}, nil)
+	return err
+}

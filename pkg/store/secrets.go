@@ -1,0 +1,28 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// Secrets keeps what tenants have sealed for their jobs. The store cannot read
+// it: the key is the dispatchers'.
+type Secrets interface {
+	// PutSecret stores or replaces a secret.
+	PutSecret(ctx context.Context, ref SecretRef, sealed []byte) error
+	// DeleteSecret forgets a secret; job.ErrNotFound if there is none.
+	DeleteSecret(ctx context.Context, ref SecretRef) error
+	// Secrets lists the tenant's secrets, by name.
+	Secrets(ctx context.Context, tenant string) ([]StoredSecret, error)
+	// Sealed returns those of the named secrets that exist.
+	Sealed(ctx context.Context, refs []SecretRef) (map[SecretRef][]byte, error)
+}
+
+// SecretRef names a secret.
+type SecretRef struct{ Tenant, Name string }
+
+// StoredSecret says that there is a secret, and nothing more.
+type StoredSecret struct {
+	Name      string    `json:"name"`
+	UpdatedAt time.Time `json:"updated_at"`
+}

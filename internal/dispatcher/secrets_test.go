@@ -3,9 +3,7 @@ package dispatcher_test
 import (
 	"context"
 	"testing"
-	"time"
 
-	"github.com/assay-run/assay/internal/dispatcher"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
@@ -26,26 +24,30 @@ func (known) Reveal(_ context.Context, claimed []store.Claimed) (map[job.ID]queu
 
 // Secrets are in the answer to a claim that won, and in no other.
 func TestSecretsTravelWithTheClaim(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t)
-	f.start(dispatcher.Config{Secrets: known{}}, nil, nil)
-	_, ids := f.submit(1)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	cfg := quick
+	cfg.Secrets = known{}
+	f.start(cfg, nil, nil)
+	j := newJob()
+	_, dispatched, err := f.store.SubmitJob(t.Context(), j, store.Idempotency{}, true)
+	if err != nil || dispatched == nil {
+		t.Fatalf("dispatch %v, error %v", dispatched, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patient)
 	defer cancel()
 	control := f.connect()
-	for {
-		reply, err := control.Claim(ctx, queue.ClaimRequest{Worker: "w", Refs: []store.Ref{{Job: ids[0], Generation: 1}}})
+	for _, c := range []struct {
+		generation job.Generation
+		want       string
+	}{{dispatched.Generation + 1, ""}, {dispatched.Generation, "s3cret!"}} {
+		req := queue.ClaimRequest{Worker: "w", Refs: []store.Ref{{Job: j.ID, Generation: c.generation}}}
+		reply, err := insist(ctx, func() (queue.ClaimReply, error) { return control.Claim(ctx, req) })
 		if err != nil {
 			t.Fatal(err)
 		}
-		if reply.Claimed[0].Lease == 0 { // not dispatched yet
-			if len(reply.Secrets) != 0 {
-				t.Fatalf("a claim that lost was told %d", len(reply.Secrets))
-			}
-			continue
+		if got := string(reply.Secrets[j.ID]["TOKEN"]); got != c.want || (reply.Claimed[0].Lease == 0) != (c.want == "") {
+			t.Errorf("generation %d: told %q under lease %d, want %q", c.generation, got, reply.Claimed[0].Lease, c.want)
 		}
-		if got := string(reply.Secrets[ids[0]]["TOKEN"]); got != "s3cret!" {
-			t.Errorf("told %q", got)
-		}
-		return
 	}
 }

@@ -9,4 +9,3 @@ func Patterns() []string {
 	}
 	return out
 }
-

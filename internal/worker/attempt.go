@@ -114,6 +114,10 @@ func (a *attempt) read() (err error) {
 	return nil
 }
 
+// imagePause is how long a job is kept whose image cannot be had, before it goes
+// back to be tried again, maybe elsewhere.
+const imagePause = 2 * time.Second
+
 func (a *attempt) acquire(ctx context.Context) (runtime.Slot, error) {
 	slot, err := a.Runtime.Acquire(ctx, runtime.Key{
 		Tenant: a.claimed.Tenant, Image: a.spec.Image,
@@ -122,6 +126,9 @@ func (a *attempt) acquire(ctx context.Context) (runtime.Slot, error) {
 	switch {
 	case errors.Is(err, job.ErrInvalid):
 		return nil, &verdict{job.Failed, fmt.Sprintf("image: %v", err)}
+	case errors.Is(err, runtime.ErrImage):
+		pause(ctx, imagePause) // the registry's trouble is not this worker's, and takes its time
+		fallthrough
 	case err != nil:
 		return nil, fmt.Errorf("acquire a slot: %w", err)
 	}
@@ -213,7 +220,7 @@ func (a *attempt) conclude(ctx context.Context, res *job.Result) job.Outcome {
 // handBack returns the job to the dispatchers; the user is not charged.
 func (a *attempt) handBack(ctx context.Context, reason job.Reason, err error) {
 	slog.WarnContext(ctx, "attempt handed back", "job", a.lease.Job, "lease", a.lease.Lease, "reason", reason, "error", err)
-	if reason == job.ReasonInfra {
+	if reason == job.ReasonInfra && !errors.Is(err, runtime.ErrImage) {
 		if d := a.breaker.fail(); d > 0 {
 			slog.ErrorContext(ctx, "nothing works here, taking no jobs for a while", "pause", d)
 		}

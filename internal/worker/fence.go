@@ -22,10 +22,10 @@ func (w *Worker) fences(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		limit := time.Now().Add(w.cfg.Margin)
+		limit := time.Now().Add(w.margin())
 		if n := w.leases.endIf(errFenced, func(l *lease) bool { return l.until.Before(limit) }); n > 0 {
 			w.metrics.fenced(ctx, n)
-			slog.WarnContext(ctx, "self-fenced", "attempts", n, "margin", w.cfg.Margin)
+			slog.WarnContext(ctx, "self-fenced", "attempts", n, "margin", w.margin())
 		}
 	}
 }

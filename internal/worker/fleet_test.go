@@ -30,7 +30,8 @@ type fleet struct {
 	next     job.Lease
 	onCancel func(store.LeaseRef)
 	beats    []queue.HeartbeatRequest
-	total    int // results recorded
+	total    int           // results recorded
+	ttl      time.Duration // of leases
 
 	// Faults, asked before (a request that is not executed) and after (one
 	// whose answer gets lost). nil: none.
@@ -74,7 +75,7 @@ func (m *message) acked() int { m.mu.Lock(); defer m.mu.Unlock(); return m.acks 
 func (m *message) naked() int { m.mu.Lock(); defer m.mu.Unlock(); return m.naks }
 
 func newFleet() *fleet {
-	return &fleet{ready: make(chan *message, 1<<16), jobs: map[job.ID]*row{}}
+	return &fleet{ttl: ttl, ready: make(chan *message, 1<<16), jobs: map[job.ID]*row{}}
 }
 
 // submit makes a job deliverable and returns its id.
@@ -142,7 +143,7 @@ func (f *fleet) faulty(ctx context.Context, kind string, do func()) error {
 
 func (f *fleet) Claim(ctx context.Context, r queue.ClaimRequest) (reply queue.ClaimReply, err error) {
 	err = f.faulty(ctx, "claim", func() {
-		reply.TTL = job.Duration(ttl)
+		reply.TTL = job.Duration(f.ttl)
 		for _, ref := range r.Refs {
 			j := f.jobs[ref.Job]
 			c := store.Claimed{Ref: ref}
@@ -166,7 +167,7 @@ func (f *fleet) Claim(ctx context.Context, r queue.ClaimRequest) (reply queue.Cl
 func (f *fleet) Heartbeat(ctx context.Context, r queue.HeartbeatRequest) (reply queue.HeartbeatReply, err error) {
 	err = f.faulty(ctx, "heartbeat", func() {
 		f.beats = append(f.beats, r)
-		reply.TTL = job.Duration(ttl)
+		reply.TTL = job.Duration(f.ttl)
 		for _, l := range r.Leases {
 			switch j := f.jobs[l.Job]; {
 			case j.lease != l.Lease || j.done:

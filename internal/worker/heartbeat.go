@@ -28,11 +28,30 @@ func (w *Worker) heartbeats(ctx context.Context) {
 		}
 		sent := time.Now()
 		if w.heartbeat(ctx) {
-			next.Reset(w.cfg.Heartbeat - time.Since(sent))
+			next.Reset(w.interval() - time.Since(sent))
 		} else {
-			next.Reset(min(beatAgain, w.cfg.Heartbeat))
+			next.Reset(min(beatAgain, w.interval()))
 		}
 	}
+}
+
+// A lease is prolonged several times before it could be over, and a sandbox is
+// killed well before: however short the dispatchers make their leases.
+const beatsPerLease = 4
+
+// interval is the time between heartbeats.
+func (w *Worker) interval() time.Duration { return w.ofLease(w.cfg.Heartbeat) }
+
+// margin is how long before the end of its lease a sandbox is killed.
+func (w *Worker) margin() time.Duration { return w.ofLease(w.cfg.Margin) }
+
+// ofLease bounds d by a part of the lease, as soon as a dispatcher has said how
+// long that is.
+func (w *Worker) ofLease(d time.Duration) time.Duration {
+	if ttl := time.Duration(w.ttl.Load()); ttl > 0 {
+		return min(d, ttl/beatsPerLease)
+	}
+	return d
 }
 
 // beatNow asks for a heartbeat without waiting for it.
@@ -53,7 +72,7 @@ func (w *Worker) heartbeat(ctx context.Context) bool {
 		_ = l.msg.InProgress() // at worst the delivery is doubled, and the claim refused
 	}
 	sent := time.Now() // leases count from before the request
-	ctx, cancel := context.WithTimeout(ctx, w.cfg.Heartbeat)
+	ctx, cancel := context.WithTimeout(ctx, w.interval())
 	defer cancel()
 	reply, err := w.Control.Heartbeat(ctx, queue.HeartbeatRequest{Worker: w.info(), Leases: refs})
 	if err != nil {
@@ -63,6 +82,7 @@ func (w *Worker) heartbeat(ctx context.Context) bool {
 		return false
 	}
 	w.answered.Store(int64(sent.Sub(w.started)) + 1) // zero means never
+	w.ttl.Store(int64(reply.TTL))
 	lost := make(map[store.LeaseRef]bool, len(reply.Lost))
 	for _, ref := range reply.Lost {
 		lost[ref] = true
@@ -109,7 +129,7 @@ func (w *Worker) Ready() error {
 	if w.draining.Load() {
 		return errDrained
 	}
-	if age := w.HeartbeatAge(); w.answered.Load() == 0 || age > 3*w.cfg.Heartbeat {
+	if age := w.HeartbeatAge(); w.answered.Load() == 0 || age > 3*w.interval() {
 		return fmt.Errorf("no dispatcher has answered a heartbeat for %v", age.Round(time.Second))
 	}
 	return nil

@@ -118,6 +118,7 @@ type Worker struct {
 	started    time.Time
 	draining   atomic.Bool
 	beat       chan struct{} // asks for a heartbeat now
+	ttl        atomic.Int64  // of leases, as the last answer to a heartbeat said; zero: not yet known
 	answered   atomic.Int64  // when the last heartbeat that was answered was sent, after started
 }
 

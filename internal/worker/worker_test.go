@@ -182,6 +182,7 @@ func TestCancelBeforeTheClaimIsAnswered(t *testing.T) {
 			return nil
 		}
 		b := start(t, f)
+		b.until("it listens for cancels", func() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.onCancel != nil })
 		id := b.submit(t, script("sleep=1h"))
 		if res := b.recorded(id); res.Outcome != job.OutcomeCanceled || b.rt.Started() != 0 {
 			t.Errorf("outcome %s, %d attempts ran", res.Outcome, b.rt.Started())
@@ -551,4 +552,17 @@ func TestArtifactLimitsAreCheckedAgain(t *testing.T) {
 	if err := keep("/../etc", "", 0); err == nil {
 		t.Error("a path that is not clean was kept")
 	}
+}
+
+// However short the leases are, they are prolonged in time, and fenced in time.
+func TestIntervalsFollowTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet()
+		f.ttl = 4 * time.Second // less than a heartbeat is usually apart
+		b := start(t, f)
+		id := b.submit(t, script("sleep=1m"))
+		if res := b.recorded(id); res.Outcome != job.Succeeded {
+			t.Errorf("outcome %s", res.Outcome)
+		}
+	})
 }

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/runtime"
 )
 
 // localDomain is where images live that are imported and never pulled.
@@ -125,7 +126,7 @@ func (m *images) pull(ctx context.Context, ref string) (client.Image, error) {
 	case errdefs.IsUnauthorized(err) || errdefs.IsPermissionDenied(err):
 		return nil, job.Invalid("image", "the registry does not let us pull %s", ref)
 	case err != nil:
-		return nil, fmt.Errorf("pull: %w: %w", job.ErrUnavailable, err)
+		return nil, fmt.Errorf("%w: pull: %w", runtime.ErrImage, err)
 	}
 	return img, nil
 }

@@ -38,13 +38,15 @@ WITH moved AS (
 	RETURNING j.*)
 SELECT ` + claimedColumns + ` FROM moved j JOIN specs s ON s.id = j.id AND s.id >= $2 JOIN tenants t ON t.id = j.tenant_id`
 
-// reclaim answers a claim that was committed before, to the worker that made it.
+// reclaim answers a claim that was committed before, to the worker that made it:
+// the same lease, from now on.
 const reclaim = `
-SELECT ` + claimedColumns + `
-FROM unnest($2::uuid[], $3::integer[], $4::text[]) AS i (id, gen, worker)
-JOIN jobs j ON j.id = i.id AND j.id >= $1 AND j.state || '' = 'running' AND j.dispatch_gen = i.gen AND j.worker = i.worker
-JOIN specs s ON s.id = j.id AND s.id >= $1
-JOIN tenants t ON t.id = j.tenant_id`
+WITH moved AS (
+	UPDATE jobs j SET lease_until = now() + $1 * interval '1 millisecond'
+	FROM unnest($3::uuid[], $4::integer[], $5::text[]) AS i (id, gen, worker)
+	WHERE j.id = i.id AND j.id >= $2 AND j.state || '' = 'running' AND j.dispatch_gen = i.gen AND j.worker = i.worker
+	RETURNING j.*)
+SELECT ` + claimedColumns + ` FROM moved j JOIN specs s ON s.id = j.id AND s.id >= $2 JOIN tenants t ON t.id = j.tenant_id`
 
 const claimedColumns = `j.id, j.dispatch_gen, j.worker, j.lease, t.name, j.batch_id, s.spec, coalesce(j.traceparent, ''),
 	1000 * extract(epoch FROM j.started_at - j.created_at)::float8`
@@ -65,7 +67,7 @@ func (s *Store) Claim(ctx context.Context, ttl time.Duration, claims []store.Cla
 			return nil
 		}
 		ids, gens, workers, first = claimArrays(missing)
-		return s.claimRows(ctx, won, reclaim, first, ids, gens, workers)
+		return s.claimRows(ctx, won, reclaim, ttl.Milliseconds(), first, ids, gens, workers)
 	})
 	if err != nil {
 		return nil, err

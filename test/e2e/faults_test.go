@@ -1,0 +1,120 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/pkg/client"
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// A job that names an image which does not exist is told so. One whose registry
+// cannot be reached is tried again, and is in nobody's way.
+func unknownImage(t *testing.T, f *fleet) {
+	s := spec(t, python("1"), "cell", nil, "")
+	s.Image = "no-such-image"
+	r, err := f.api.Run(t.Context(), s)
+	if err != nil || r.Outcome != job.Failed || !strings.Contains(r.Message, s.Image) {
+		t.Errorf("an image that does not exist: %+v, %v", r, err)
+	}
+	s.Image = "registry.invalid/no/such:1"
+	unreachable, err := f.api.Submit(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		if r, err := f.api.Run(t.Context(), spec(t, python("1"), "cell", nil, "")); err != nil || r.Outcome != job.Succeeded || len(r.Attempts) != 1 {
+			t.Fatalf("a job beside it: %+v, %v", r, err)
+		}
+	}
+	if got, err := f.api.Job(t.Context(), unreachable.ID, 0); err != nil || got.State.Terminal() {
+		t.Errorf("an image that cannot be reached: %+v, %v", got, err)
+	}
+	if _, err := f.api.Cancel(t.Context(), unreachable.ID); err != nil {
+		t.Error(err)
+	}
+	if r, err := f.api.Result(t.Context(), unreachable.ID); err != nil || r.Outcome != job.OutcomeCanceled {
+		t.Errorf("canceled: %+v, %v", r, err)
+	}
+}
+
+// One bad line of ten thousand is named, and nothing of the batch is accepted.
+func oneBadLine(t *testing.T, f *fleet) {
+	const n, bad = 10_000, 7_003
+	var lines strings.Builder
+	for i := 1; i <= n; i++ {
+		if i == bad {
+			fmt.Fprintln(&lines, `{"program": {"python": {"code": "1"}}, "policy": {"memory": "12 apples"}}`)
+		} else {
+			fmt.Fprintln(&lines, `{"program": {"python": {"code": "1"}}}`)
+		}
+	}
+	_, err := f.api.SubmitBatch(t.Context(), client.BatchOptions{Name: "one bad line"}, strings.NewReader(lines.String()))
+	if !errors.Is(err, job.ErrInvalid) || !strings.Contains(err.Error(), fmt.Sprint(bad)) || !strings.Contains(err.Error(), "memory") {
+		t.Errorf("got %v", err)
+	}
+	for b, err := range f.api.Batches(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b.Name == "one bad line" {
+			t.Errorf("there is a batch of it: %+v", b)
+		}
+	}
+}
+
+// kill -9 of the worker in the middle of a batch: every job is recorded exactly
+// once, and none is charged for it.
+func killWorker(t *testing.T, f *fleet) {
+	const n = 300
+	b, err := f.api.SubmitSpecs(t.Context(), client.BatchOptions{Name: "kill"}, func(yield func(job.Spec) bool) {
+		for i := range n {
+			s := spec(t, python(fmt.Sprintf("import time; time.sleep(0.2)\nprint(%d)", i)), "cell", nil, "")
+			s.Name = fmt.Sprint(i)
+			if !yield(s) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a part of the batch is recorded, and another runs", func() bool {
+		got, err := f.api.Batch(t.Context(), b.ID, 0)
+		return err == nil && got.Counts[job.Finished] > n/10 && got.Counts[job.Running] > 0
+	})
+	if kill(t, filepath.Join(f.bin, "worker"), unix.SIGKILL) != 1 {
+		t.Fatal("there is not one worker")
+	}
+	done, err := f.api.Batch(t.Context(), b.ID, 2*time.Minute)
+	if err != nil || done.Counts[job.Finished] != n || done.Outcomes[job.Succeeded] != n {
+		t.Fatalf("got %+v, %v", done, err)
+	}
+	again, seen := 0, map[string]bool{}
+	for raw, err := range f.api.Results(t.Context(), b.ID, false) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r job.Result
+		if err := json.Unmarshal(raw, &r); err != nil {
+			t.Fatal(err)
+		}
+		if seen[r.Name] || r.Stdout.Text != r.Name+"\n" {
+			t.Errorf("job %s: recorded before: %v, stdout %q", r.Name, seen[r.Name], r.Stdout.Text)
+		}
+		seen[r.Name] = true
+		if len(r.Attempts) > 1 {
+			again++
+		}
+	}
+	if len(seen) != n || again == 0 {
+		t.Errorf("%d results of %d; %d of them were interrupted", len(seen), n, again)
+	}
+}

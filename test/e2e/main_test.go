@@ -1,0 +1,89 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/assay-run/assay/internal/dev"
+	"github.com/assay-run/assay/internal/testenv"
+	"github.com/assay-run/assay/pkg/client"
+)
+
+// leaseTTL is the fleet's, short so that a dead worker is missed soon.
+const leaseTTL = 6 * time.Second
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// fleet is the one that all stories of a test are told to.
+type fleet struct {
+	*dev.Fleet
+	api *client.Client
+	bin string
+	log string // of the worker
+}
+
+// start builds the programs, starts a fleet of them and stops it when the test
+// ends; what it leaves behind fails the test.
+func start(t *testing.T) *fleet {
+	t.Helper()
+	root := testenv.RepoRoot(t)
+	archive := filepath.Join(root, ".cache", "images", "python.tar")
+	if _, err := os.Stat(archive); err != nil {
+		t.Fatalf("the default image is not built: %v; run: make image", err)
+	}
+	bin := t.TempDir()
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "./cmd/...")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	dir := t.TempDir()
+	f, err := dev.StartFleet(t.Context(), dev.FleetConfig{
+		Dir: dir, Listen: "127.0.0.1:0", BinDir: bin, ImageArchives: []string{archive},
+		Env:    []string{"ASSAY_LEASE_TTL=" + leaseTTL.String(), "ASSAY_CPU=4"},
+		Stderr: t.Output(), Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	running := &fleet{Fleet: f, bin: bin, log: filepath.Join(dir, "worker.log")}
+	t.Cleanup(func() { running.stop(t) })
+	if running.api, err = client.New(f.URL()); err != nil {
+		t.Fatal(err)
+	}
+	return running
+}
+
+// stop stops the fleet and looks for what is left of it.
+func (f *fleet) stop(t *testing.T) {
+	traces := f.traces(t)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := f.Stop(ctx); err != nil {
+		t.Error(err)
+	}
+	for _, what := range traces.left(t) {
+		t.Errorf("left behind: %s", what)
+	}
+	if t.Failed() {
+		log, err := os.ReadFile(f.log)
+		t.Logf("%s\n%s%v", f.log, log, errors.Join(err))
+	}
+}
+
+// eventually fails the test unless ok is true within a generous time.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal(fmt.Errorf("not within a minute: %s", what))
+		}
+	}
+}

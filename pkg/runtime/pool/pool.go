@@ -3,8 +3,8 @@
 // Things are interchangeable by key. A key that was asked for is kept warm until
 // nobody has asked for a while: the number that is kept grows with each demand
 // that found nothing, and shrinks while some of them are never touched. All keys
-// share one bound, and the one that was asked for last is served first; its
-// demand takes the places of keys that idle.
+// share the bounds, of count and of memory, and the one that was asked for last
+// is served first; its demand takes the places of keys that idle.
 package pool
 
 import (
@@ -24,10 +24,17 @@ type Config[K comparable, V any] struct {
 	Drop func(V)
 	// Alive tells whether a thing that was ready still is; nil: always.
 	Alive func(K, V) bool
+	// Warm does what is worth doing only for a thing that is made ahead of demand.
+	// After an error the thing is dropped; nil: nothing.
+	Warm func(context.Context, K, V) error
+	// Weigh returns the memory that a thing takes while it waits, in bytes; nil: none.
+	Weigh func(K) int64
 
-	Most int           // things ready or being made, all keys together; 0: nothing is kept
-	Idle time.Duration // how long a key stays warm after its last use; default a minute
-	Fill int           // goroutines that make things ahead of demand; default 1
+	Most   int           // things ready or being made, all keys together; 0: nothing is kept
+	Memory int64         // their memory, as weighed; 0: no bound
+	Idle   time.Duration // how long a key stays warm after its last use; default a minute
+	Age    time.Duration // when a thing that still waits is dropped; 0: never
+	Fill   int           // goroutines that make things ahead of demand; default 1
 }
 
 // Pool keeps things of type V. Its methods are safe for concurrent use.
@@ -41,18 +48,25 @@ type Pool[K comparable, V any] struct {
 
 	mu      sync.Mutex
 	shelves map[K]*shelf[K, V]
-	count   int // of things ready or being made
+	count   int   // of things ready or being made
+	weight  int64 // of them
 	closed  bool
 }
 
 // shelf is the things of one key.
 type shelf[K comparable, V any] struct {
 	key    K
-	ready  []V
+	ready  []thing[V] // the oldest first
+	weight int64      // of each
 	making int
 	want   int
 	low    int // fewest ready since the last tick
 	used   time.Time
+}
+
+type thing[V any] struct {
+	value V
+	made  time.Time
 }
 
 // New returns a pool that works until it is closed.
@@ -62,6 +76,12 @@ func New[K comparable, V any](cfg Config[K, V]) *Pool[K, V] {
 	}
 	if cfg.Alive == nil {
 		cfg.Alive = func(K, V) bool { return true }
+	}
+	if cfg.Warm == nil {
+		cfg.Warm = func(context.Context, K, V) error { return nil }
+	}
+	if cfg.Weigh == nil {
+		cfg.Weigh = func(K) int64 { return 0 }
 	}
 	cfg.Fill = max(cfg.Fill, 1)
 	p := &Pool[K, V]{Config: cfg, wake: make(chan struct{}, cfg.Fill), shelves: map[K]*shelf[K, V]{}}
@@ -103,17 +123,17 @@ func (p *Pool[K, V]) take(key K) (V, bool) {
 	}
 	s := p.shelves[key]
 	if s == nil {
-		s = &shelf[K, V]{key: key}
+		s = &shelf[K, V]{key: key, weight: p.Weigh(key)}
 		p.shelves[key] = s
 	}
 	s.used = time.Now()
 	for len(s.ready) > 0 {
 		last := len(s.ready) - 1
-		v := s.ready[last]
-		s.ready[last] = none
+		v := s.ready[last].value
+		s.ready[last] = thing[V]{}
 		s.ready = s.ready[:last]
 		s.low = min(s.low, last)
-		p.count--
+		p.discount(s, 1)
 		if p.Alive(key, v) {
 			return v, true
 		}
@@ -134,12 +154,25 @@ func (p *Pool[K, V]) Flush(key K) {
 
 // drop drops n ready things of s, the oldest first; the caller holds the lock.
 func (p *Pool[K, V]) drop(s *shelf[K, V], n int) {
-	for _, v := range s.ready[:n] {
-		p.Drop(v)
+	for _, t := range s.ready[:n] {
+		p.Drop(t.value)
 	}
 	s.ready = append(s.ready[:0:0], s.ready[n:]...)
 	s.low = min(s.low, len(s.ready))
+	p.discount(s, n)
+}
+
+// discount notes that n things of s are no longer the pool's; the caller holds
+// the lock.
+func (p *Pool[K, V]) discount(s *shelf[K, V], n int) {
 	p.count -= n
+	p.weight -= int64(n) * s.weight
+}
+
+// full reports whether another thing of s would be too much; the caller holds
+// the lock.
+func (p *Pool[K, V]) full(s *shelf[K, V]) bool {
+	return p.count >= p.Most || p.Memory > 0 && p.weight+s.weight > p.Memory
 }
 
 // nudge wakes those who fill.
@@ -171,25 +204,38 @@ func (p *Pool[K, V]) fillOne() bool {
 	}
 	p.nudge() // there may be work for another one who fills
 	begin := time.Now()
-	v, err := p.Make(p.ctx, s.key)
+	v, err := p.make(s.key)
 	p.meter.made(p.ctx, time.Since(begin), err)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s.making--
 	switch {
 	case err != nil:
-		p.count--
+		p.discount(s, 1)
 		s.want = 0 // the next demand tries again, and hears why not
 		if p.ctx.Err() == nil {
 			slog.WarnContext(p.ctx, "cannot fill the pool", "pool", p.Name, "key", s.key, "error", err)
 		}
 	case p.closed:
-		p.count--
+		p.discount(s, 1)
 		p.Drop(v)
 	default:
-		s.ready = append(s.ready, v)
+		s.ready = append(s.ready, thing[V]{v, time.Now()})
 	}
 	return err == nil && !p.closed
+}
+
+// make makes a thing ahead of demand.
+func (p *Pool[K, V]) make(key K) (V, error) {
+	v, err := p.Make(p.ctx, key)
+	if err != nil {
+		return v, err
+	}
+	if err := p.Warm(p.ctx, key, v); err != nil {
+		p.Drop(v)
+		return v, err
+	}
+	return v, nil
 }
 
 // wanting returns a shelf that should be filled, and counts the thing that the
@@ -197,7 +243,31 @@ func (p *Pool[K, V]) fillOne() bool {
 func (p *Pool[K, V]) wanting() *shelf[K, V] {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var best, oldest *shelf[K, V]
+	if p.closed {
+		return nil
+	}
+	for {
+		best, oldest := p.extremes()
+		if best == nil {
+			return nil
+		}
+		if !p.full(best) {
+			best.making++
+			p.count++
+			p.weight += best.weight
+			return best
+		}
+		if oldest == nil || oldest == best || !oldest.used.Before(best.used) {
+			return nil
+		}
+		oldest.want--
+		p.drop(oldest, 1)
+	}
+}
+
+// extremes returns the shelf to fill first, if any, and the one to take from
+// first; the caller holds the lock.
+func (p *Pool[K, V]) extremes() (best, oldest *shelf[K, V]) {
 	for _, s := range p.shelves {
 		if len(s.ready)+s.making < s.want && (best == nil || s.used.After(best.used)) {
 			best = s
@@ -206,19 +276,7 @@ func (p *Pool[K, V]) wanting() *shelf[K, V] {
 			oldest = s
 		}
 	}
-	if best == nil || p.closed {
-		return nil
-	}
-	if p.count >= p.Most {
-		if oldest == nil || oldest == best || !oldest.used.Before(best.used) {
-			return nil
-		}
-		oldest.want--
-		p.drop(oldest, 1)
-	}
-	best.making++
-	p.count++
-	return best
+	return best, oldest
 }
 
 // tend forgets what nobody asks for.
@@ -231,6 +289,7 @@ func (p *Pool[K, V]) tend() {
 			return
 		case now := <-tick.C:
 			p.expire(now)
+			p.nudge() // what died or grew old may be wanted still
 		}
 	}
 }
@@ -254,13 +313,13 @@ func (p *Pool[K, V]) expire(now time.Time) {
 			p.drop(s, max(len(s.ready)-s.want, 0))
 		}
 		live := s.ready[:0:0]
-		for _, v := range s.ready {
-			if p.Alive(key, v) {
-				live = append(live, v)
+		for _, t := range s.ready {
+			if p.Alive(key, t.value) && (p.Age == 0 || now.Sub(t.made) < p.Age) {
+				live = append(live, t)
 				continue
 			}
-			p.Drop(v)
-			p.count--
+			p.Drop(t.value)
+			p.discount(s, 1)
 		}
 		s.ready = live
 		s.low = len(live)

@@ -1,0 +1,306 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// item is what the pools of these tests hold.
+type item struct {
+	key  string
+	warm bool
+	dead bool
+}
+
+// shop makes items and remembers what became of them.
+type shop struct {
+	mu      sync.Mutex
+	takes   time.Duration
+	fail    error
+	live    map[*item]bool
+	made    int
+	dropped int
+	most    int // alive at once
+}
+
+func (s *shop) make(ctx context.Context, key string) (*item, error) {
+	select {
+	case <-time.After(s.takes):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fail != nil {
+		return nil, s.fail
+	}
+	v := &item{key: key}
+	s.live[v] = true
+	s.made++
+	s.most = max(s.most, len(s.live))
+	return v, nil
+}
+
+func (s *shop) drop(v *item) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.live, v)
+	s.dropped++
+}
+
+func open(t *testing.T, edit func(*Config[string, *item])) (*Pool[string, *item], *shop) {
+	t.Helper()
+	s := &shop{takes: 10 * time.Millisecond, live: map[*item]bool{}}
+	cfg := Config[string, *item]{
+		Name: "test", Make: s.make, Drop: s.drop, Most: 4, Idle: time.Minute, Fill: 2,
+		Alive: func(_ string, v *item) bool { return !v.dead },
+	}
+	if edit != nil {
+		edit(&cfg)
+	}
+	p := New(cfg)
+	t.Cleanup(p.Close)
+	return p, s
+}
+
+// get takes one and throws it away, as a job does with its slot.
+func get(t *testing.T, p *Pool[string, *item], s *shop, key string) *item {
+	t.Helper()
+	v, err := p.Get(t.Context(), key)
+	if err != nil {
+		t.Error(err)
+		return &item{}
+	}
+	if v.key != key {
+		t.Errorf("asked for %s, got %s", key, v.key)
+	}
+	s.drop(v)
+	return v
+}
+
+// atOnce is n that ask at the same time.
+func atOnce(t *testing.T, p *Pool[string, *item], s *shop, key string, n int) {
+	t.Helper()
+	var wg sync.WaitGroup
+	for range n {
+		wg.Go(func() { get(t, p, s, key) })
+	}
+	wg.Wait()
+}
+
+func TestDemandFills(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := open(t, nil)
+		time.Sleep(time.Second)
+		if s.made != 0 {
+			t.Errorf("%d made before any demand", s.made)
+		}
+		get(t, p, s, "a")
+		time.Sleep(time.Second)
+		if n := p.Ready("a"); n != 1 {
+			t.Fatalf("%d ready after one demand, want 1", n)
+		}
+		began := time.Now()
+		get(t, p, s, "a")
+		if took := time.Since(began); took != 0 {
+			t.Errorf("a ready one took %v", took)
+		}
+	})
+}
+
+// Four that ask at once, again and again, find four after a while.
+func TestDemandGrowsAndShrinks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := open(t, nil)
+		for range 10 {
+			atOnce(t, p, s, "a", 4)
+			time.Sleep(time.Second)
+		}
+		if n := p.Ready("a"); n != 4 {
+			t.Fatalf("%d ready, want 4", n)
+		}
+		for range 50 { // one at a time from now on
+			time.Sleep(5 * time.Second)
+			get(t, p, s, "a")
+		}
+		if n := p.Ready("a"); n > 2 || n < 1 {
+			t.Errorf("%d ready, want one or two", n)
+		}
+	})
+}
+
+func TestBounds(t *testing.T) {
+	for name, edit := range map[string]func(*Config[string, *item]){
+		"count": func(c *Config[string, *item]) { c.Most = 3 },
+		"memory": func(c *Config[string, *item]) {
+			c.Most, c.Memory, c.Weigh = 100, 35, func(string) int64 { return 10 }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, s := open(t, edit)
+				for range 20 {
+					get(t, p, s, "a")
+					get(t, p, s, "b")
+					time.Sleep(3 * time.Millisecond)
+				}
+				time.Sleep(time.Second)
+				if n := p.Ready("a") + p.Ready("b"); n != 3 || s.most > 5 { // two asked while three were there
+					t.Errorf("%d ready, at most %d alive; want 3", n, s.most)
+				}
+			})
+		})
+	}
+}
+
+// A key that is asked for takes the places of one that is not, however many of
+// those it needs.
+func TestTheLastUsedIsServedFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := open(t, func(c *Config[string, *item]) {
+			c.Most, c.Memory = 100, 40
+			c.Weigh = func(k string) int64 { return map[string]int64{"small": 10, "big": 30}[k] }
+		})
+		atOnce(t, p, s, "small", 4)
+		time.Sleep(time.Second)
+		if n := p.Ready("small"); n != 4 {
+			t.Fatalf("%d small ones ready, want 4", n)
+		}
+		get(t, p, s, "big")
+		time.Sleep(time.Second)
+		if small, big := p.Ready("small"), p.Ready("big"); small != 1 || big != 1 {
+			t.Errorf("%d small and %d big ones ready, want 1 and 1", small, big)
+		}
+	})
+}
+
+func TestNothingIsKeptForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := open(t, func(c *Config[string, *item]) { c.Age = 10 * time.Minute })
+		get(t, p, s, "a")
+		time.Sleep(30 * time.Second)
+		if p.Ready("a") != 1 {
+			t.Fatal("dropped although there was demand just now")
+		}
+		time.Sleep(time.Minute)
+		if p.Ready("a") != 0 || len(s.live) != 0 || len(p.shelves) != 0 {
+			t.Errorf("%d ready, %d alive, %d shelves without demand", p.Ready("a"), len(s.live), len(p.shelves))
+		}
+		get(t, p, s, "a")
+		time.Sleep(time.Second)
+		first := p.shelves["a"].ready[0].value
+		for range 14 {
+			time.Sleep(50 * time.Second)
+			p.shelves["a"].used = time.Now() // wanted, yet never taken
+		}
+		if n := p.Ready("a"); n != 1 || p.shelves["a"].ready[0].value == first {
+			t.Errorf("%d ready; the old one must have been replaced", n)
+		}
+	})
+}
+
+func TestTheDeadAreNotHandedOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := open(t, nil)
+		get(t, p, s, "a")
+		time.Sleep(time.Second)
+		p.shelves["a"].ready[0].value.dead = true
+		if v := get(t, p, s, "a"); v.dead {
+			t.Error("handed out a dead one")
+		}
+		time.Sleep(time.Second)
+		p.shelves["a"].ready[0].value.dead = true
+		time.Sleep(16 * time.Second) // a tick
+		if n := p.Ready("a"); n == 0 || p.shelves["a"].ready[0].value.dead {
+			t.Errorf("%d ready, want a living one in place of the dead", n)
+		}
+	})
+}
+
+func TestWarmIsForThoseMadeAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var fail error
+		p, s := open(t, func(c *Config[string, *item]) {
+			c.Warm = func(_ context.Context, _ string, v *item) error { v.warm = true; return fail }
+		})
+		if get(t, p, s, "a").warm {
+			t.Error("one that somebody waited for was warmed")
+		}
+		time.Sleep(time.Second)
+		if !get(t, p, s, "a").warm {
+			t.Error("one made ahead was not warmed")
+		}
+		time.Sleep(time.Second)
+		fail = errors.New("no")
+		get(t, p, s, "a")
+		time.Sleep(time.Second)
+		if n := p.Ready("a"); n != 0 || len(s.live) != 0 {
+			t.Errorf("%d ready, %d alive after warming failed", n, len(s.live))
+		}
+	})
+}
+
+// What cannot be made is told to who asks, and not tried again without demand.
+func TestFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := open(t, nil)
+		get(t, p, s, "a")
+		time.Sleep(time.Second)
+		s.fail = errors.New("no")
+		p.Flush("a")
+		if _, err := p.Get(t.Context(), "a"); !errors.Is(err, s.fail) {
+			t.Errorf("got %v", err)
+		}
+		time.Sleep(10 * time.Second)
+		s.fail = nil
+		get(t, p, s, "a")
+		time.Sleep(time.Second)
+		if p.Ready("a") == 0 {
+			t.Error("not filled after it works again")
+		}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		why := errors.New("changed my mind")
+		cancel(why)
+		if _, err := p.Get(ctx, "a"); !errors.Is(err, why) {
+			t.Errorf("got %v, want the cause", err)
+		}
+	})
+}
+
+func TestClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := open(t, nil)
+		for range 4 {
+			get(t, p, s, "a")
+		}
+		time.Sleep(15 * time.Millisecond) // some are being made
+		p.Close()
+		if len(s.live) != 0 {
+			t.Errorf("%d alive after Close", len(s.live))
+		}
+		get(t, p, s, "a") // made for the asking, and not kept
+		time.Sleep(time.Minute)
+		if ready, making := p.levels(); ready+making != 0 || len(s.live) != 0 {
+			t.Errorf("%d ready, %d being made, %d alive after Close", ready, making, len(s.live))
+		}
+	})
+}
+
+func TestNothingIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := open(t, func(c *Config[string, *item]) { c.Most = 0 })
+		get(t, p, s, "a")
+		time.Sleep(time.Second)
+		if s.made != 1 {
+			t.Errorf("%d made, want the one asked for", s.made)
+		}
+	})
+}

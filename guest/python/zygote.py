@@ -10,6 +10,9 @@ The zygote itself never runs user code. It holds CAP_SYS_ADMIN and
 CAP_SYS_PTRACE in the user namespace of its cell, which is what entering a
 namespace takes, and nothing outside of it.
 
+Started as zygote.py alone, it forks nothing: its descriptor 3 is the slot of
+the one job that it waits for, and it holds no privileges to begin with.
+
 Standard library only, for Python 3.8 and later with ctypes. Without them it
 exits with a sentence that says so, and the worker starts a fresh interpreter
 for each job instead.
@@ -147,6 +150,15 @@ def bury(worker, names):
         worker.send(b"e" + struct.pack("<QI", names.pop(pid), status))
 
 
+def alone():
+    """Wait for one job and become it: in a sandbox of its own."""
+    slot = _socket.socket(fileno=3)
+    warm_up()
+    gc.collect()
+    slot.send(b"w")
+    live(slot)
+
+
 def warm_up():
     """Run a job, so that the first of everything happens here and not in each child."""
     main = sys.modules["__main__"]
@@ -195,20 +207,31 @@ def refuse(slot, error):
 
 def child(slot, box, worker, own):
     """The process of one job, from its fork to its end."""
-    code = 1
     try:
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.dup2(slot, worker.fileno(), False)  # the zygote's own is out of reach
+        enter(box, slot)
+        os.close(slot)
+    except OSError as e:
+        refuse(worker.fileno(), e)
+        os._exit(1)
+    except BaseException:
+        os._exit(1)
+    live(worker)
+
+
+def live(slot):
+    """Wait for a job, become it, and end with it."""
+    code = 1
+    try:
         try:
-            enter(box, slot)
-            os.close(slot)
-            run = wait(worker)
+            run = wait(slot)
         except OSError as e:
-            refuse(worker.fileno(), e)
+            refuse(slot.fileno(), e)
             os._exit(1)
         if run is None:
             os._exit(0)  # the worker had no job for it
-        worker.detach()
+        slot.detach()
         run()
         code = job()
     except SystemExit as e:
@@ -312,4 +335,6 @@ def _quietly(f):
 
 if __name__ == "__main__":
     os.environ.clear()
+    if sys.argv[1] == "alone":
+        alone()
     main(sys.argv[1], sys.argv[2:])

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime/containerd"
 	"github.com/assay-run/assay/pkg/runtime/containerd/rawloop"
@@ -64,7 +65,7 @@ func task(ctx context.Context, b *bench) (r report, err error) {
 	}
 	r = o.report(ms)
 	r.noted(policy.Task, "")
-	r["warm_p50_ms"], r["warm_p99_ms"] = percentile(warm, 50), percentile(warm, 99)
+	r["warm_p50_ms"], r["warm_p99_ms"] = percentile(warm, 0.50), percentile(warm, 0.99)
 	r["raw_per_s"] = rate(raw, rawTook)
 	r["ratio"] = round(rate(o.jobs, o.took)/rate(raw, rawTook), 3)
 	return r, nil

@@ -25,6 +25,7 @@ type attempt struct {
 	box
 	runtime.Attempt
 	policy *policy.Policy
+	spent  cgroup.Usage   // before the job
 	never  []netip.Prefix // addresses that no policy opens
 	env    []string
 	report *runtime.Report
@@ -157,8 +158,8 @@ func (a *attempt) runPython(ctx context.Context, p *job.Python) error {
 	defer result.close()
 	e, err := a.execute(ctx, a.box, &program{
 		argv: []string{"python3", "-B", harness}, env: a.env, dir: a.dir(""), limits: a.policy,
-		files: []*os.File{request, result.theirs}, python: true,
-	}, cgroup.Usage{})
+		files: []*os.File{request, result.theirs}, python: true, asked: a.policy.Env.Set,
+	}, a.spent)
 	if err != nil {
 		return err
 	}

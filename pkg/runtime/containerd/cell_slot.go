@@ -200,27 +200,7 @@ func (s *cellSlot) begin(ctx context.Context, p *program, files []*os.File) (tim
 		files = append(files, f)
 	}
 	run := guest.Run{Argv: argv, Env: p.env, Dir: p.dir, OpenFiles: uint64(p.limits.OpenFiles), Filter: s.cell.rt.cells.filter}
-	message, err := run.Marshal()
-	if err != nil {
-		return time.Time{}, err
-	}
-	fds := make([]int, 0, len(files)+1)
-	for _, f := range files {
-		fds = append(fds, int(f.Fd()))
-	}
-	if len(message) > guest.MaxMessage {
-		f, err := contentFile("run", message, s.cell.hostUID())
-		if err != nil {
-			return time.Time{}, err
-		}
-		defer f.Close()
-		message, fds = []byte{guest.BoxRunFile}, append(fds, int(f.Fd()))
-	}
-	started := time.Now()
-	if err := to.send(message, fds...); err != nil {
-		return time.Time{}, fmt.Errorf("start the program: %w", err)
-	}
-	return started, nil
+	return to.run(&run, files, s.cell.hostUID())
 }
 
 // end implements box.

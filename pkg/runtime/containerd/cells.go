@@ -27,7 +27,6 @@ type cells struct {
 	group   singleflight.Group
 
 	mu     sync.Mutex
-	images map[string]*image // by digest
 	live   map[cellHome]*cell
 	old    map[*cell]bool // retired, with slots that still run
 	slots  map[*cellSlot]bool
@@ -51,14 +50,15 @@ func newCells(r *Runtime) (*cells, error) {
 	c := &cells{
 		rt: r, seccomp: cellSeccomp(), filter: filter,
 		groups: &groups{hierarchy: r.cgroups, path: r.cgroup("jobs")},
-		images: map[string]*image{}, live: map[cellHome]*cell{}, old: map[*cell]bool{}, slots: map[*cellSlot]bool{},
+		live:   map[cellHome]*cell{}, old: map[*cell]bool{}, slots: map[*cellSlot]bool{},
 	}
 	if err := layDevices(filepath.Join(r.dir, "dev")); err != nil {
 		return nil, err
 	}
 	c.pool = slotpool.New(slotpool.Config[cellKey, *cellSlot]{
-		Name: "cell", Most: r.cfg.CellWarm, Idle: r.cfg.WarmIdle, Fill: 2,
+		Name: "cell", Most: r.cfg.CellWarm, Memory: int64(r.cfg.WarmMemory), Idle: r.cfg.WarmIdle, Fill: 2,
 		Make:  c.make,
+		Weigh: weighBox,
 		Drop:  func(s *cellSlot) { s.Close() },
 		Alive: func(_ cellKey, s *cellSlot) bool { return s.alive() },
 	})
@@ -102,9 +102,6 @@ func (c *cells) acquire(ctx context.Context, key runtime.Key) (runtime.Slot, err
 	if err != nil {
 		return nil, err
 	}
-	c.mu.Lock()
-	c.images[img.digest] = img
-	c.mu.Unlock()
 	s, err := c.pool.Get(ctx, cellKey{cellHome{key.Tenant, img.digest}, key.Kind != "command"})
 	if err != nil {
 		return nil, err
@@ -191,13 +188,12 @@ func (c *cell) take() bool {
 // open starts the cell of key.
 func (c *cells) open(ctx context.Context, key cellHome) error {
 	c.mu.Lock()
-	img := c.images[key.digest]
 	closed := c.closed
 	c.mu.Unlock()
 	if closed {
 		return errClosed
 	}
-	fresh, err := c.rt.newCell(ctx, img)
+	fresh, err := c.rt.newCell(ctx, c.rt.images.of(key.digest))
 	if err != nil {
 		return fmt.Errorf("start a cell: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
 )
 
@@ -41,6 +42,9 @@ type Config struct {
 	WarmIdle time.Duration
 	// CellWarm is Warm for the slots of cells, which cost a fortieth.
 	CellWarm int
+	// WarmMemory bounds the memory of the ready slots of either kind, in bytes;
+	// 0: no bound.
+	WarmMemory job.Size
 	// A cell is replaced by a fresh one after CellJobs slots or at CellAge.
 	CellJobs int
 	CellAge  time.Duration
@@ -65,6 +69,7 @@ func DefaultConfig() Config {
 		Runtime:     "io.containerd.runc.v2",
 		Warm:        2 * runtime.NumCPU(),
 		CellWarm:    16 * runtime.NumCPU(),
+		WarmMemory:  hostMemory() / 8,
 		CellJobs:    100_000,
 		CellAge:     time.Hour,
 		Zygotes:     1,

@@ -46,6 +46,7 @@ type images struct {
 	group  singleflight.Group
 	mu     sync.Mutex
 	byName map[string]imageEntry
+	known  map[string]*image // by digest
 	roots  map[string]string // chain id → mounted root file system
 }
 
@@ -97,6 +98,13 @@ func (m *images) get(ctx context.Context, name string) (*image, error) {
 	}
 }
 
+// of returns an image that get has returned before.
+func (m *images) of(digest string) *image {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.known[digest]
+}
+
 func (m *images) resolve(ctx context.Context, ref string) (*image, error) {
 	img, err := m.client.GetImage(ctx, ref)
 	if errdefs.IsNotFound(err) {
@@ -111,6 +119,7 @@ func (m *images) resolve(ctx context.Context, ref string) (*image, error) {
 	}
 	m.mu.Lock()
 	m.byName[ref] = imageEntry{out, time.Now().Add(imageTTL)}
+	m.known[out.digest] = out
 	m.mu.Unlock()
 	return out, nil
 }

@@ -92,4 +92,4 @@ func plan(t testing.TB, host policy.Host, isolation policy.Isolation, edit func(
 	return plan
 }
 
-var taskKey = runtime.Key{Tenant: "test", Image: testenv.Image, Isolation: policy.Task}
+var taskKey = runtime.Key{Tenant: "test", Image: testenv.Image, Isolation: policy.Task, Kind: "command"}

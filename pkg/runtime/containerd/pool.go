@@ -2,145 +2,56 @@ package containerd
 
 import (
 	"context"
-	"log/slog"
-	"sync"
-	"time"
+
+	slotpool "github.com/assay-run/assay/pkg/runtime/pool"
 )
 
-// pool keeps slots ready ahead of demand. A kind of slot that was asked for is
-// kept warm until nobody has asked for a while; all kinds share one bound, and
-// the one that was asked for last goes first.
-type pool struct {
-	most  int
-	idle  time.Duration
-	make  func(context.Context, *image) (*slot, error)
-	mu    sync.Mutex
-	shelf map[string]*shelf // by image digest
-	count int               // of slots, those that are being made included
-	done  bool
+// taskSlotKey says which slots of isolation task are interchangeable. Tenants share
+// them: a slot has seen nobody before its only job.
+type taskSlotKey struct {
+	digest string // of the image
+	python bool   // an interpreter waits in it, if it was made ahead of demand
 }
 
-// shelf is the slots of one kind.
-type shelf struct {
-	image  *image
-	ready  []*slot
-	making int
-	want   int // grows with demand that found nothing
-	used   time.Time
-}
+// What a slot takes while it waits, in bytes: the shim and the guest of a task,
+// the guest of a box, and an interpreter in either.
+const (
+	taskWeight   = 12 << 20
+	boxWeight    = 1 << 20
+	pythonWeight = 12 << 20
+	forkWeight   = 3 << 20
+)
 
-// take returns a ready slot, nil if there is none, and notes the demand.
-func (p *pool) take(img *image) *slot {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.most == 0 || p.done {
-		return nil
-	}
-	s := p.shelf[img.digest]
-	if s == nil {
-		s = &shelf{}
-		p.shelf[img.digest] = s
-	}
-	s.image, s.used = img, time.Now()
-	for len(s.ready) > 0 {
-		last := len(s.ready) - 1
-		got := s.ready[last]
-		s.ready = s.ready[:last]
-		p.count--
-		if got.alive() && got.image.rootfs == img.rootfs {
-			return got
-		}
-		got.Close()
-	}
-	s.want = min(s.want+1, p.most)
-	return nil
-}
-
-// wanted returns a shelf that should be filled, and counts the slot that the
-// caller is about to make for it.
-func (p *pool) wanted() *shelf {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.done || p.count >= p.most {
-		return nil
-	}
-	var best *shelf
-	for _, s := range p.shelf {
-		if len(s.ready)+s.making < s.want && (best == nil || s.used.After(best.used)) {
-			best = s
-		}
-	}
-	if best != nil {
-		best.making++
-		p.count++
-	}
-	return best
-}
-
-// fill makes one slot for a shelf that wants one. It reports whether another
-// should be made.
-func (p *pool) fill(ctx context.Context) bool {
-	s := p.wanted()
-	if s == nil {
-		return false
-	}
-	got, err := p.make(ctx, s.image)
-	p.mu.Lock()
-	s.making--
-	keep := err == nil && !p.done
-	if keep {
-		s.ready = append(s.ready, got)
-	} else {
-		p.count--
-	}
-	if err != nil {
-		s.want = 0 // the next demand tries again, and its job hears why not
-	}
-	p.mu.Unlock()
-	switch {
-	case ctx.Err() != nil && err != nil: // the runtime is being closed
-	case err != nil:
-		slog.WarnContext(ctx, "cannot fill the pool", "image", s.image.name, "error", err)
-	case !keep:
-		got.Close()
-	}
-	return keep
-}
-
-// expire closes the slots of kinds that nobody has asked for in a while, and
-// slots that died.
-func (p *pool) expire(now time.Time) {
-	var old []*slot
-	p.mu.Lock()
-	for key, s := range p.shelf {
-		stale := now.Sub(s.used) > p.idle
-		var live []*slot
-		for _, got := range s.ready {
-			if stale || !got.alive() {
-				old = append(old, got)
-			} else {
-				live = append(live, got)
+// taskPool keeps slots of isolation task ready.
+func (r *Runtime) taskPool() *slotpool.Pool[taskSlotKey, *slot] {
+	return slotpool.New(slotpool.Config[taskSlotKey, *slot]{
+		Name: "task", Most: r.cfg.Warm, Memory: int64(r.cfg.WarmMemory), Idle: r.cfg.WarmIdle, Age: r.cfg.CellAge,
+		// Half of the places are left to jobs that cannot wait.
+		Fill: max(r.cfg.Parallel/2, 1),
+		Make: func(ctx context.Context, k taskSlotKey) (*slot, error) {
+			return r.makeSlot(ctx, r.images.of(k.digest), defaultWrite)
+		},
+		Warm: func(ctx context.Context, k taskSlotKey, s *slot) error {
+			if !k.python {
+				return nil
 			}
-		}
-		p.count -= len(s.ready) - len(live)
-		s.ready = live
-		if stale {
-			s.want = 0
-			if s.making == 0 {
-				delete(p.shelf, key)
+			return s.warm(ctx)
+		},
+		Drop:  func(s *slot) { s.Close() },
+		Alive: func(k taskSlotKey, s *slot) bool { return s.alive() && s.image.rootfs == r.images.of(k.digest).rootfs },
+		Weigh: func(k taskSlotKey) int64 {
+			if k.python {
+				return taskWeight + pythonWeight
 			}
-		}
-	}
-	p.mu.Unlock()
-	for _, s := range old {
-		s.Close()
-	}
+			return taskWeight
+		},
+	})
 }
 
-// close closes every slot and makes no more.
-func (p *pool) close() {
-	p.mu.Lock()
-	p.done = true
-	p.mu.Unlock()
-	p.expire(time.Now().Add(2 * p.idle))
+// weighBox is Weigh for the slots of cells.
+func weighBox(k cellKey) int64 {
+	if k.python {
+		return boxWeight + forkWeight
+	}
+	return boxWeight
 }

@@ -30,9 +30,10 @@ type program struct {
 	argv, env []string
 	dir       string
 	stdin     []byte
-	files     []*os.File     // descriptors from 3 on; the caller closes them
-	python    bool           // argv is the harness: an interpreter that runs already will do
-	limits    *policy.Policy // wall, cpu_time, stdout, stderr; the rest is the slot's
+	files     []*os.File        // descriptors from 3 on; the caller closes them
+	python    bool              // argv is the harness: an interpreter that runs already will do
+	asked     map[string]string // of env, what the job set
+	limits    *policy.Policy    // wall, cpu_time, stdout, stderr; the rest is the slot's
 }
 
 // ended is how a program ended and what it used.
@@ -99,29 +100,43 @@ func (s *place) execute(ctx context.Context, b box, p *program, before cgroup.Us
 
 // begin implements box.
 func (s *slot) begin(ctx context.Context, p *program, files []*os.File) (time.Time, error) {
-	g, theirs, err := newGate()
-	if err != nil {
+	if p.python && s.python != nil && !startsAfresh(p.asked) {
+		i := s.python
+		s.python = nil
+		defer i.conn.close()
+		return i.become(p, files, s.rt.filter, s.scratch.uid+programUID)
+	}
+	if err := s.dismiss(ctx); err != nil {
 		return time.Time{}, err
 	}
-	err = s.link.start(guest.Start{
+	_, err := s.launch(ctx, guest.Start{
 		Argv: p.argv, Env: p.env, Dir: p.dir, UID: programUID, GID: programGID, Filter: s.rt.filter,
-	}, append([]*os.File{theirs}, files...))
+	}, files, p.limits.OpenFiles)
+	return time.Now(), err
+}
+
+// launch has the guest start a program, and returns its process on the host.
+func (s *slot) launch(ctx context.Context, start guest.Start, files []*os.File, openFiles int) (pid int, err error) {
+	g, theirs, err := newGate()
+	if err != nil {
+		return 0, err
+	}
+	err = s.link.start(start, append([]*os.File{theirs}, files...))
 	_ = theirs.Close()
-	var started time.Time
 	if err == nil {
-		started, err = s.admit(ctx, g, p.limits)
+		pid, err = s.admit(ctx, g, openFiles)
 	}
 	if err != nil {
 		g.close()
-		return time.Time{}, err
+		return 0, err
 	}
 	s.gate = g
-	return started, nil
+	return pid, nil
 }
 
 // admit waits for the process at the gate, puts it under the job's limits and
-// opens the gate. It returns when user code started.
-func (s *slot) admit(ctx context.Context, g *gate, p *policy.Policy) (time.Time, error) {
+// opens the gate.
+func (s *slot) admit(ctx context.Context, g *gate, openFiles int) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, gateTime)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { _ = g.conn.SetDeadline(time.Unix(1, 0)) })()
@@ -130,16 +145,16 @@ func (s *slot) admit(ctx context.Context, g *gate, p *policy.Policy) (time.Time,
 		err = s.group.Add(pid)
 	}
 	if err == nil { // from outside, since the sandbox may not raise its own
-		n := uint64(p.OpenFiles)
+		n := uint64(openFiles)
 		err = unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: n}, nil)
 	}
 	if err == nil {
 		err = g.open()
 	}
 	if err != nil {
-		return time.Time{}, fmt.Errorf("admit the program: %w", errors.Join(err, ctx.Err()))
+		return 0, fmt.Errorf("admit the program: %w", errors.Join(err, ctx.Err()))
 	}
-	return time.Now(), nil
+	return pid, nil
 }
 
 var (
@@ -149,10 +164,12 @@ var (
 
 // end implements box.
 func (s *slot) end(e *ended) error {
-	defer s.gate.close()
-	err := s.gate.result()
-	if !errors.As(err, &e.failure) && err != nil {
-		return err
+	if s.gate != nil { // none before an interpreter that waited
+		defer s.gate.close()
+		err := s.gate.result()
+		if !errors.As(err, &e.failure) && err != nil {
+			return err
+		}
 	}
 	select {
 	case m := <-s.link.ended:

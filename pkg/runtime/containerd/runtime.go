@@ -20,6 +20,7 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
+	slotpool "github.com/assay-run/assay/pkg/runtime/pool"
 	"github.com/assay-run/assay/pkg/runtime/seccomp"
 )
 
@@ -36,7 +37,7 @@ type Runtime struct {
 	engine  *engine
 	cgroups *cgroup.Hierarchy
 	images  *images
-	pool    *pool
+	pool    *slotpool.Pool[taskSlotKey, *slot]
 	cells   *cells
 	filter  []byte // the seccomp program of every job
 	host    policy.Host
@@ -44,7 +45,6 @@ type Runtime struct {
 	ctx      context.Context // ends with Close
 	stop     context.CancelFunc
 	parallel chan struct{} // bounds making and cleaning
-	nudge    chan struct{} // the pool may want filling
 
 	mu         sync.Mutex
 	live       map[*slot]bool
@@ -67,7 +67,7 @@ func New(ctx context.Context, cfg Config) (_ *Runtime, err error) {
 	cfg = cfg.withDefaults()
 	r := &Runtime{
 		cfg: cfg, started: strconv.FormatInt(time.Now().UnixNano(), 36),
-		parallel: make(chan struct{}, cfg.Parallel), nudge: make(chan struct{}, 1), live: map[*slot]bool{},
+		parallel: make(chan struct{}, cfg.Parallel), live: map[*slot]bool{},
 	}
 	r.ctx, r.stop = context.WithCancel(context.WithoutCancel(ctx))
 	defer func() {
@@ -106,12 +106,11 @@ func New(ctx context.Context, cfg Config) (_ *Runtime, err error) {
 		}
 	}
 	r.host = r.inspect()
-	r.pool = &pool{most: cfg.Warm, idle: cfg.WarmIdle, shelf: map[string]*shelf{},
-		make: func(ctx context.Context, img *image) (*slot, error) { return r.makeSlot(ctx, img, defaultWrite) }}
+	r.pool = r.taskPool()
 	if r.cells, err = newCells(r); err != nil {
 		return nil, err
 	}
-	r.spawn(r.keepWarm)
+	r.spawn(r.expireCells)
 	return r, nil
 }
 
@@ -127,7 +126,7 @@ func (r *Runtime) connect(ctx context.Context) error {
 		return fmt.Errorf("connect to containerd at %s: %w", r.cfg.Address, err)
 	}
 	r.images = &images{client: c, snapshotter: r.cfg.Snapshotter, dir: filepath.Join(r.dir, "images"),
-		byName: map[string]imageEntry{}, roots: map[string]string{}}
+		byName: map[string]imageEntry{}, known: map[string]*image{}, roots: map[string]string{}}
 	r.engine, err = newEngine(c, r.cfg.Runtime, r.cfg.Runc)
 	return err
 }
@@ -153,15 +152,7 @@ func (r *Runtime) Acquire(ctx context.Context, key runtime.Key) (runtime.Slot, e
 	if err != nil {
 		return nil, err
 	}
-	s := r.pool.take(img)
-	select {
-	case r.nudge <- struct{}{}:
-	default:
-	}
-	if s != nil {
-		return s, nil
-	}
-	s, err = r.makeSlot(ctx, img, defaultWrite)
+	s, err := r.pool.Get(ctx, taskSlotKey{img.digest, key.Kind != "command"})
 	if err != nil {
 		return nil, err // not s: a nil *slot is not a nil Slot
 	}
@@ -233,9 +224,8 @@ func (r *Runtime) spawn(f func()) bool {
 	return true
 }
 
-// keepWarm fills the pool when there was demand, and empties it when there has
-// been none.
-func (r *Runtime) keepWarm() {
+// expireCells retires cells that nobody uses.
+func (r *Runtime) expireCells() {
 	tick := time.NewTicker(max(r.cfg.WarmIdle/4, 10*time.Millisecond))
 	defer tick.Stop()
 	for {
@@ -243,16 +233,7 @@ func (r *Runtime) keepWarm() {
 		case <-r.ctx.Done():
 			return
 		case now := <-tick.C:
-			r.pool.expire(now)
 			r.cells.expire(now)
-		case <-r.nudge:
-			// Half of the places are left to jobs that cannot wait.
-			for range max(cap(r.parallel)/2, 1) {
-				r.spawn(func() {
-					for r.pool.fill(r.ctx) {
-					}
-				})
-			}
 		}
 	}
 }
@@ -288,7 +269,7 @@ func (r *Runtime) Close(ctx context.Context) error {
 	}
 	r.closed = true
 	r.stop()
-	r.pool.close()
+	r.pool.Close()
 	r.cells.close()
 	for _, s := range r.seal() {
 		s.Close()

@@ -33,7 +33,8 @@ type slot struct {
 	dir       string // on the host
 	container *container
 	link      *link
-	gate      *gate // of the program that runs
+	gate      *gate        // of the program that runs
+	python    *interpreter // that waits for the job; nil: none
 	state     atomic.Int32
 }
 
@@ -144,13 +145,14 @@ func checkWrite(paths []string) error {
 	return nil
 }
 
-// alive reports whether the guest is still there.
+// alive reports whether the guest is still there, and the interpreter if it had
+// one.
 func (s *slot) alive() bool {
 	select {
 	case <-s.link.gone:
 		return false
 	default:
-		return true
+		return s.python == nil || !s.python.conn.ended()
 	}
 }
 
@@ -176,7 +178,11 @@ func (s *slot) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report, err
 		where = other
 	}
 	where.mark(a)
-	return (&attempt{place: &where.place, box: where, Attempt: a, never: s.rt.cfg.EgressNever}).run(ctx)
+	spent, err := where.spent()
+	if err != nil {
+		return nil, err
+	}
+	return (&attempt{spent: spent, place: &where.place, box: where, Attempt: a, never: s.rt.cfg.EgressNever}).run(ctx)
 }
 
 // replace makes a slot with other writable paths than warm ones have.
@@ -231,6 +237,9 @@ func (s *slot) Close() {
 // destroy removes everything that the slot consists of. It may be called again
 // after a failure.
 func (s *slot) destroy(ctx context.Context) error {
+	if s.python != nil {
+		s.python.conn.close()
+	}
 	if s.link != nil {
 		s.link.close()
 	}

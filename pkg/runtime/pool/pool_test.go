@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,7 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type item struct {
 	key  string
 	warm bool
-	dead bool
+	dead atomic.Bool
 }
 
 // shop makes items and remembers what became of them.
@@ -61,7 +62,7 @@ func open(t *testing.T, edit func(*Config[string, *item])) (*Pool[string, *item]
 	s := &shop{takes: 10 * time.Millisecond, live: map[*item]bool{}}
 	cfg := Config[string, *item]{
 		Name: "test", Make: s.make, Drop: s.drop, Most: 4, Idle: time.Minute, Fill: 2,
-		Alive: func(_ string, v *item) bool { return !v.dead },
+		Alive: func(_ string, v *item) bool { return !v.dead.Load() },
 	}
 	if edit != nil {
 		edit(&cfg)
@@ -99,12 +100,12 @@ func atOnce(t *testing.T, p *Pool[string, *item], s *shop, key string, n int) {
 func TestDemandFills(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, s := open(t, nil)
-		time.Sleep(time.Second)
+		pass(time.Second)
 		if s.made != 0 {
 			t.Errorf("%d made before any demand", s.made)
 		}
 		get(t, p, s, "a")
-		time.Sleep(time.Second)
+		pass(time.Second)
 		if n := p.Ready("a"); n != 1 {
 			t.Fatalf("%d ready after one demand, want 1", n)
 		}
@@ -122,13 +123,13 @@ func TestDemandGrowsAndShrinks(t *testing.T) {
 		p, s := open(t, nil)
 		for range 10 {
 			atOnce(t, p, s, "a", 4)
-			time.Sleep(time.Second)
+			pass(time.Second)
 		}
 		if n := p.Ready("a"); n != 4 {
 			t.Fatalf("%d ready, want 4", n)
 		}
 		for range 50 { // one at a time from now on
-			time.Sleep(5 * time.Second)
+			pass(5 * time.Second)
 			get(t, p, s, "a")
 		}
 		if n := p.Ready("a"); n > 2 || n < 1 {
@@ -150,9 +151,9 @@ func TestBounds(t *testing.T) {
 				for range 20 {
 					get(t, p, s, "a")
 					get(t, p, s, "b")
-					time.Sleep(3 * time.Millisecond)
+					pass(3 * time.Millisecond)
 				}
-				time.Sleep(time.Second)
+				pass(time.Second)
 				if n := p.Ready("a") + p.Ready("b"); n != 3 || s.most > 5 { // two asked while three were there
 					t.Errorf("%d ready, at most %d alive; want 3", n, s.most)
 				}
@@ -170,12 +171,12 @@ func TestTheLastUsedIsServedFirst(t *testing.T) {
 			c.Weigh = func(k string) int64 { return map[string]int64{"small": 10, "big": 30}[k] }
 		})
 		atOnce(t, p, s, "small", 4)
-		time.Sleep(time.Second)
+		pass(time.Second)
 		if n := p.Ready("small"); n != 4 {
 			t.Fatalf("%d small ones ready, want 4", n)
 		}
 		get(t, p, s, "big")
-		time.Sleep(time.Second)
+		pass(time.Second)
 		if small, big := p.Ready("small"), p.Ready("big"); small != 1 || big != 1 {
 			t.Errorf("%d small and %d big ones ready, want 1 and 1", small, big)
 		}
@@ -186,22 +187,24 @@ func TestNothingIsKeptForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, s := open(t, func(c *Config[string, *item]) { c.Age = 10 * time.Minute })
 		get(t, p, s, "a")
-		time.Sleep(30 * time.Second)
+		pass(30 * time.Second)
 		if p.Ready("a") != 1 {
 			t.Fatal("dropped although there was demand just now")
 		}
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if p.Ready("a") != 0 || len(s.live) != 0 || len(p.shelves) != 0 {
 			t.Errorf("%d ready, %d alive, %d shelves without demand", p.Ready("a"), len(s.live), len(p.shelves))
 		}
 		get(t, p, s, "a")
-		time.Sleep(time.Second)
-		first := p.shelves["a"].ready[0].value
+		pass(time.Second)
+		oldest := first(p, "a")
 		for range 14 {
-			time.Sleep(50 * time.Second)
+			pass(50 * time.Second)
+			p.mu.Lock()
 			p.shelves["a"].used = time.Now() // wanted, yet never taken
+			p.mu.Unlock()
 		}
-		if n := p.Ready("a"); n != 1 || p.shelves["a"].ready[0].value == first {
+		if n := p.Ready("a"); n != 1 || first(p, "a") == oldest {
 			t.Errorf("%d ready; the old one must have been replaced", n)
 		}
 	})
@@ -211,15 +214,15 @@ func TestTheDeadAreNotHandedOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, s := open(t, nil)
 		get(t, p, s, "a")
-		time.Sleep(time.Second)
-		p.shelves["a"].ready[0].value.dead = true
-		if v := get(t, p, s, "a"); v.dead {
+		pass(time.Second)
+		first(p, "a").dead.Store(true)
+		if v := get(t, p, s, "a"); v.dead.Load() {
 			t.Error("handed out a dead one")
 		}
-		time.Sleep(time.Second)
-		p.shelves["a"].ready[0].value.dead = true
-		time.Sleep(16 * time.Second) // a tick
-		if n := p.Ready("a"); n == 0 || p.shelves["a"].ready[0].value.dead {
+		pass(time.Second)
+		first(p, "a").dead.Store(true)
+		pass(16 * time.Second) // a tick
+		if n := p.Ready("a"); n == 0 || first(p, "a").dead.Load() {
 			t.Errorf("%d ready, want a living one in place of the dead", n)
 		}
 	})
@@ -234,14 +237,14 @@ func TestWarmIsForThoseMadeAhead(t *testing.T) {
 		if get(t, p, s, "a").warm {
 			t.Error("one that somebody waited for was warmed")
 		}
-		time.Sleep(time.Second)
+		pass(time.Second)
 		if !get(t, p, s, "a").warm {
 			t.Error("one made ahead was not warmed")
 		}
-		time.Sleep(time.Second)
+		pass(time.Second)
 		fail = errors.New("no")
 		get(t, p, s, "a")
-		time.Sleep(time.Second)
+		pass(time.Second)
 		if n := p.Ready("a"); n != 0 || len(s.live) != 0 {
 			t.Errorf("%d ready, %d alive after warming failed", n, len(s.live))
 		}
@@ -253,16 +256,16 @@ func TestFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, s := open(t, nil)
 		get(t, p, s, "a")
-		time.Sleep(time.Second)
+		pass(time.Second)
 		s.fail = errors.New("no")
 		p.Flush("a")
 		if _, err := p.Get(t.Context(), "a"); !errors.Is(err, s.fail) {
 			t.Errorf("got %v", err)
 		}
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		s.fail = nil
 		get(t, p, s, "a")
-		time.Sleep(time.Second)
+		pass(time.Second)
 		if p.Ready("a") == 0 {
 			t.Error("not filled after it works again")
 		}
@@ -281,13 +284,13 @@ func TestClose(t *testing.T) {
 		for range 4 {
 			get(t, p, s, "a")
 		}
-		time.Sleep(15 * time.Millisecond) // some are being made
+		pass(15 * time.Millisecond) // some are being made
 		p.Close()
 		if len(s.live) != 0 {
 			t.Errorf("%d alive after Close", len(s.live))
 		}
 		get(t, p, s, "a") // made for the asking, and not kept
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if ready, making := p.levels(); ready+making != 0 || len(s.live) != 0 {
 			t.Errorf("%d ready, %d being made, %d alive after Close", ready, making, len(s.live))
 		}
@@ -298,9 +301,22 @@ func TestNothingIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, s := open(t, func(c *Config[string, *item]) { c.Most = 0 })
 		get(t, p, s, "a")
-		time.Sleep(time.Second)
+		pass(time.Second)
 		if s.made != 1 {
 			t.Errorf("%d made, want the one asked for", s.made)
 		}
 	})
+}
+
+// first returns the oldest thing of key.
+func first(p *Pool[string, *item], key string) *item {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.shelves[key].ready[0].value
+}
+
+// pass lets time pass, and everybody come to rest.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
 }

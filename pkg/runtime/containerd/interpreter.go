@@ -1,0 +1,166 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/assay-run/assay/internal/guest"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime/cgroup"
+)
+
+// interpreter is a Python that waits in a slot of isolation task, so that its
+// job need not wait for one to start.
+type interpreter struct{ conn *packet }
+
+// warmTime bounds the start of an interpreter on a machine without any time left.
+const warmTime = 20 * time.Second
+
+// warm starts an interpreter in s. An image that cannot have one is no error:
+// its jobs start their own, and say what is wrong.
+func (s *slot) warm(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, warmTime)
+	defer cancel()
+	err := s.startInterpreter(ctx)
+	if err == nil || ctx.Err() != nil || !s.alive() {
+		return err
+	}
+	slog.DebugContext(ctx, "no interpreter waits in a slot", "image", s.image.name, "error", err)
+	return nil
+}
+
+func (s *slot) startInterpreter(ctx context.Context) (err error) {
+	ours, theirs, err := packetPair()
+	if err != nil {
+		return err
+	}
+	defer ours.within(ctx)()
+	files, err := interpreterFiles(theirs)
+	if err != nil {
+		ours.close()
+		return err
+	}
+	pid, err := s.launch(ctx, guest.Start{
+		Argv: []string{"python3", "-B", guestDir + "/zygote.py", "alone"}, Env: environment(s.image.env), Dir: "/", UID: programUID, GID: programGID,
+	}, files, policy.Default().OpenFiles)
+	for _, f := range files {
+		_ = f.Close()
+	}
+	if err == nil {
+		err = raiseOpenFiles(pid) // it lowers the limit to the job's
+		if rerr := s.gate.result(); err == nil {
+			err = rerr
+		}
+		if err == nil {
+			_, err = ours.expect(guest.BoxWaiting)
+		}
+		s.gate.close()
+		s.gate = nil
+	}
+	if err != nil {
+		ours.close() // it ends, if it ever began
+		return errors.Join(err, s.buried(ctx))
+	}
+	s.python = &interpreter{ours}
+	return nil
+}
+
+// interpreterFiles are the descriptors of an interpreter that waits; slot is its
+// own from now on. Its output is that of a pipe from the start, for an
+// interpreter remembers whether it can seek there. Nobody reads it.
+func interpreterFiles(slot int) (_ []*os.File, err error) {
+	out := []*os.File{os.NewFile(uintptr(slot), "slot")}
+	defer func() {
+		if err != nil {
+			for _, f := range out {
+				_ = f.Close()
+			}
+		}
+	}()
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return nil, err
+	}
+	out = append(out, null)
+	for range 2 {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return nil, err
+		}
+		_ = r.Close()
+		out = append(out, w)
+	}
+	return append(out[1:], out[0]), nil
+}
+
+// buried waits until the guest has said that its program has ended.
+func (s *slot) buried(ctx context.Context) error {
+	select {
+	case <-s.link.ended:
+		return nil
+	case <-s.link.gone:
+		return errGuest
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// dismiss ends an interpreter that has no job, so that another program can run.
+func (s *slot) dismiss(ctx context.Context) error {
+	if s.python == nil {
+		return nil
+	}
+	s.python.conn.close()
+	s.python = nil
+	ctx, cancel := context.WithTimeout(ctx, gateTime)
+	defer cancel()
+	if err := s.buried(ctx); err != nil {
+		return fmt.Errorf("dismiss an interpreter: %w", err)
+	}
+	return nil
+}
+
+// become has the interpreter run p.
+func (i *interpreter) become(p *program, files []*os.File, filter []byte, uid int) (time.Time, error) {
+	run := guest.Run{Argv: p.argv, Env: p.env, Dir: p.dir, OpenFiles: uint64(p.limits.OpenFiles), Filter: filter}
+	return i.conn.run(&run, files, uid)
+}
+
+// run sends a program to run, and returns when that was.
+func (p *packet) run(r *guest.Run, files []*os.File, uid int) (time.Time, error) {
+	message, err := r.Marshal()
+	if err != nil {
+		return time.Time{}, err
+	}
+	fds := make([]int, 0, len(files)+1)
+	for _, f := range files {
+		fds = append(fds, int(f.Fd()))
+	}
+	if len(message) > guest.MaxMessage {
+		f, err := contentFile("run", message, uid)
+		if err != nil {
+			return time.Time{}, err
+		}
+		defer f.Close()
+		message, fds = []byte{guest.BoxRunFile}, append(fds, int(f.Fd()))
+	}
+	started := time.Now()
+	if err := p.send(message, fds...); err != nil {
+		return time.Time{}, fmt.Errorf("start the program: %w", err)
+	}
+	return started, nil
+}
+
+// spent is what the slot's programs have used before its job: an interpreter
+// that waited there is not the job's expense.
+func (s *slot) spent() (cgroup.Usage, error) {
+	if s.python == nil {
+		return cgroup.Usage{}, nil
+	}
+	u, err := s.group.Usage()
+	return cgroup.Usage{CPU: u.CPU}, err
+}

@@ -36,7 +36,9 @@ type config struct {
 	Containerd    string   `name:"containerd-address" env:"ASSAY_CONTAINERD_ADDRESS" default:"/run/containerd/containerd.sock" help:"containerd's socket."`
 	StateDir      string   `name:"state-dir" env:"ASSAY_STATE_DIR" default:"/run/assay/worker" help:"Mounts, sockets and cached inputs; nothing in it outlives the worker."`
 	Guest         string   `name:"guest" env:"ASSAY_GUEST" help:"The guest binary (default: beside this one)."`
-	Warm          int      `name:"warm" env:"ASSAY_WARM" default:"-1" help:"Most slots kept ready ahead of demand, 0 for none (default: 2 a core)."`
+	Warm          int      `name:"warm" env:"ASSAY_WARM" default:"-1" help:"Most slots of isolation task kept ready ahead of demand, 0 for none (default: 2 a core)."`
+	CellWarm      int      `name:"cell-warm" env:"ASSAY_CELL_WARM" default:"-1" help:"The same of isolation cell (default: 16 a core)."`
+	WarmMemory    string   `name:"warm-memory" env:"ASSAY_WARM_MEMORY" placeholder:"SIZE" help:"Most memory of ready slots, such as 1Gi (default: an eighth of the host's)."`
 	EgressNever   []string `name:"egress-never" env:"ASSAY_EGRESS_NEVER" placeholder:"CIDR" help:"Addresses that no job reaches, whatever its policy allows, separated by commas: this fleet's own, say."`
 	ImageArchives []string `name:"image-archives" env:"ASSAY_IMAGE_ARCHIVES" help:"OCI archives to import at start, separated by commas."`
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/internal/worker"
+	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
 	"github.com/assay-run/assay/pkg/queue/jetstream"
 	"github.com/assay-run/assay/pkg/runtime"
@@ -111,6 +112,14 @@ func openRuntime(ctx context.Context, cfg config) (runtime.Runtime, error) {
 	}
 	if cfg.Warm >= 0 {
 		c.Warm = cfg.Warm
+	}
+	if cfg.CellWarm >= 0 {
+		c.CellWarm = cfg.CellWarm
+	}
+	if cfg.WarmMemory != "" {
+		if c.WarmMemory, err = job.ParseSize(cfg.WarmMemory); err != nil {
+			return nil, fmt.Errorf("--warm-memory: %w", err)
+		}
 	}
 	return containerd.New(ctx, c)
 }

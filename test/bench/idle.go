@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 )
 
@@ -17,7 +19,8 @@ func idle(ctx context.Context, b *bench) (r report, err error) {
 	if slots == 0 {
 		slots = 100
 	}
-	t, err := b.target(ctx, fmt.Sprintf("ASSAY_WARM=%d", slots))
+	t, err := b.target(ctx, fmt.Sprintf("ASSAY_WARM=%d", slots), fmt.Sprintf("ASSAY_CELL_WARM=%d", slots),
+		fmt.Sprintf("ASSAY_SLOTS=%d", slots), fmt.Sprintf("ASSAY_CPU=%d", slots), "ASSAY_WARM_MEMORY=64Gi", "ASSAY_MEMORY=64Gi")
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +38,7 @@ func idle(ctx context.Context, b *bench) (r report, err error) {
 		return nil, err
 	}
 	began := time.Now()
-	if _, err := t.runBatch(ctx, pythonJob(isolation), 2*slots); err != nil { // asks for slots
+	if _, err := t.runBatch(ctx, sleepingJob(isolation), slots); err != nil { // all at once: that many slots are wanted
 		return nil, err
 	}
 	b.logf("waiting for the slots to be made and to settle")
@@ -48,20 +51,28 @@ func idle(ctx context.Context, b *bench) (r report, err error) {
 	return r, nil
 }
 
-// settled waits until the number of shims has not changed for a while, and
-// returns it with the memory of all of them and what they hold, in KiB.
+// sleepingJob keeps its slot long enough for all of them to have one.
+func sleepingJob(isolation policy.Isolation) job.Spec {
+	return job.Spec{
+		Image: "python", Policy: json.RawMessage(fmt.Sprintf(`{"isolation":%q,"cpu":0.1,"memory":"64Mi"}`, isolation)),
+		Program: job.Program{Python: &job.Python{Code: "import time; time.sleep(3)"}},
+	}
+}
+
+// settled waits until the number of slots has not changed for a while, and
+// returns it with the memory of all of them and of what they hang on, in KiB.
 func settled(ctx context.Context, address string) (n int, kb int64, err error) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	same, last := 0, -1
 	for range 120 {
-		if n, kb, err = shims(address); err != nil {
+		if n, kb, err = standing(address); err != nil {
 			return 0, 0, err
 		}
 		if same++; n != last {
 			same, last = 0, n
 		}
-		if same >= 5 && n > 0 {
+		if same >= 4 && n > 0 {
 			return n, kb, nil
 		}
 		select {
@@ -73,21 +84,29 @@ func settled(ctx context.Context, address string) (n int, kb int64, err error) {
 	return 0, 0, errors.New("the slots did not settle within two minutes")
 }
 
-// shims returns how many shims containerd at address has, and the memory of
-// them and everything below them.
-func shims(address string) (n int, kb int64, err error) {
+// standing returns how many slots stand below the shims of containerd at
+// address, and the memory of all their processes. A slot is a process 1 in the
+// innermost pid namespaces that there are: a box of a cell, or a container.
+func standing(address string) (n int, kb int64, err error) {
 	all, err := processes()
 	if err != nil {
 		return 0, 0, err
 	}
+	depth := 0
 	for _, p := range all {
 		if i := slices.Index(p.args, "-address"); i < 0 || i+1 >= len(p.args) || p.args[i+1] != address {
 			continue
 		}
-		n++
 		for _, q := range below(all, p.pid) {
 			if size, err := q.kilobytes("smaps_rollup", "Pss"); err == nil { // else it has just ended
 				kb += size
+			}
+			switch level, first := q.namespaces(); {
+			case !first || level < depth:
+			case level > depth:
+				depth, n = level, 1
+			default:
+				n++
 			}
 		}
 	}

@@ -132,6 +132,22 @@ func (p proc) kilobytes(file, field string) (int64, error) {
 	return 0, fmt.Errorf("process %d: %s has no %s", p.pid, file, field)
 }
 
+// namespaces returns how deep below ours the pid namespace of a process is, and
+// whether it is the first one there.
+func (p proc) namespaces() (depth int, first bool) {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
+	if err != nil {
+		return 0, false
+	}
+	for line := range strings.Lines(string(raw)) {
+		if pids, ok := strings.CutPrefix(line, "NSpid:"); ok {
+			f := strings.Fields(pids)
+			return len(f) - 1, len(f) > 1 && f[len(f)-1] == "1"
+		}
+	}
+	return 0, false
+}
+
 // controlPlaneCPU is the CPU time so far of dispatcher, Postgres and NATS (which
 // runs inside `assay dev`): the whole tree without the worker and containerd.
 func (t *target) controlPlaneCPU() (time.Duration, error) {

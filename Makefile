@@ -16,7 +16,7 @@ UNIT = $(shell $(GO) list -e -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPa
 	grep -vE '/internal/(testenv|dev)\b' | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build image dev demo test test-unit check lint race
+.PHONY: help setup build image dev demo test test-unit test-cgroup2 check lint race
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,10 @@ test: setup build image ## Run every test, with the real components
 
 test-unit: ## Run the tests that need neither root nor any component
 	$(GO) test $(UNIT)
+
+test-cgroup2: setup image ## Run the suites of the runtime in a virtual machine with cgroup v2 (slow: it is emulated)
+	@$(ROOT) test/cgroup2/run ./pkg/runtime/cgroup ./pkg/runtime/containerd -- \
+		-test.timeout=50m -test.run '^(Test(Task|Cell)(Lifecycle|Contract|Programs)|Test[A-Z][a-z]*V2|TestGroup.*|TestCellJobsDoNotMeet)$$'
 
 check: lint race ## What a change must pass: format, vet, lint, every test with the race detector
 

@@ -34,6 +34,7 @@ type config struct {
 
 	Runtime       string   `name:"runtime" env:"ASSAY_RUNTIME" enum:"containerd,noop" default:"containerd" help:"containerd, or noop: run nothing, to measure the rest."`
 	Containerd    string   `name:"containerd-address" env:"ASSAY_CONTAINERD_ADDRESS" default:"/run/containerd/containerd.sock" help:"containerd's socket."`
+	Namespace     string   `name:"containerd-namespace" env:"ASSAY_CONTAINERD_NAMESPACE" default:"assay" help:"containerd's namespace for our containers and images."`
 	StateDir      string   `name:"state-dir" env:"ASSAY_STATE_DIR" default:"/run/assay/worker" help:"Mounts, sockets and cached inputs; nothing in it outlives the worker."`
 	Guest         string   `name:"guest" env:"ASSAY_GUEST" help:"The guest binary (default: beside this one)."`
 	Warm          int      `name:"warm" env:"ASSAY_WARM" default:"-1" help:"Most slots of isolation task kept ready ahead of demand, 0 for none (default: 2 a core)."`

@@ -105,7 +105,7 @@ func openRuntime(ctx context.Context, cfg config) (runtime.Runtime, error) {
 		return fake.Noop(), nil
 	}
 	c := containerd.DefaultConfig()
-	c.Address, c.StateDir, c.Guest, c.ImageArchives, c.WorkerID = cfg.Containerd, cfg.StateDir, cfg.Guest, cfg.ImageArchives, cfg.ID
+	c.Address, c.Namespace, c.StateDir, c.Guest, c.ImageArchives, c.WorkerID = cfg.Containerd, cfg.Namespace, cfg.StateDir, cfg.Guest, cfg.ImageArchives, cfg.ID
 	var err error
 	if c.EgressNever, err = cfg.never(); err != nil {
 		return nil, err

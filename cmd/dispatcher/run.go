@@ -61,6 +61,9 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	}
 	defer q.Close()
 
+	if err := putTenants(ctx, store, cfg.TenantsFile); err != nil {
+		return err
+	}
 	secrets, err := secret.New(string(cfg.SecretsKey), store)
 	if err != nil {
 		return fmt.Errorf("--secrets-key: %w", err)

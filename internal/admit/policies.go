@@ -80,7 +80,7 @@ func (p *policies) make(ctx context.Context, raw json.RawMessage, a *Admitter) (
 	if err != nil {
 		return nil, err
 	}
-	if err := p.ceiling.Check(pol); err != nil {
+	if pol, err = p.ceiling.Apply(pol); err != nil {
 		return nil, err
 	}
 	if len(pol.Env.Secrets) > 0 {
@@ -105,7 +105,14 @@ func (p *policies) inline(ctx context.Context, raw json.RawMessage) (json.RawMes
 	if !ok {
 		return raw, nil
 	}
-	stored, err := p.source.Policy(ctx, p.tenant, name)
+	name, version, err := policy.Version(name)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := p.source.Policy(ctx, p.tenant, name, version)
+	if errors.Is(err, job.ErrNotFound) && version > 0 {
+		return nil, job.Invalid("policy", "there is no version %d of a stored policy %.80q", version, name)
+	}
 	if errors.Is(err, job.ErrNotFound) {
 		return nil, job.Invalid("policy", "there is no stored policy %.80q; put one at /v1/policies/NAME", name)
 	}

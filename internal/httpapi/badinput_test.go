@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
@@ -170,6 +172,30 @@ func TestCeiling(t *testing.T) {
 	}
 }
 
+// A tenant that says so has its policies lowered, and told.
+func TestCeilingThatClamps(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	ceiling := json.RawMessage(`{"above":"clamp","memory":"128Mi","network":"none"}`)
+	if err := f.store.PutTenant(t.Context(), store.Tenant{Name: "default", Weight: 1, Ceiling: ceiling}); err != nil {
+		t.Fatal(err)
+	}
+	var a api.Accepted
+	f.want(http.StatusCreated, &a, "POST", "/v1/jobs", `{"program":{"python":{"code":"1"}},"policy":{"memory":"1Gi","network":{"mode":"open"},"asked":{"cpu":"9"}}}`)
+	var j job.Job
+	f.want(http.StatusOK, &j, "GET", a.URL, "")
+	var p policy.Policy
+	if err := json.Unmarshal(j.Spec.Policy, &p); err != nil {
+		t.Fatal(err)
+	}
+	if p.Memory != 128*job.MiB || p.Network.Mode != policy.NetworkNone {
+		t.Errorf("policy %s", j.Spec.Policy)
+	}
+	if d := cmp.Diff(map[string]string{"memory": "1Gi", "network": "open; 1Gi"}, p.Asked); d != "" {
+		t.Errorf("asked (-want +got):\n%s", d)
+	}
+}
+
 func TestStoredPolicies(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -196,6 +222,16 @@ func TestStoredPolicies(t *testing.T) {
 	if len(list.Policies) != 1 || list.Policies[0].Version != 2 {
 		t.Errorf("got %+v", list)
 	}
+	if resp, body := f.do("GET", "/v1/policies/small@1", ""); resp.StatusCode != 200 || !strings.Contains(body, "32Mi") {
+		t.Errorf("version 1: %d %s", resp.StatusCode, body)
+	}
+	f.want(http.StatusCreated, &a, "POST", "/v1/jobs", `{"program":{"python":{"code":"1"}},"policy":"small@1"}`)
+	f.want(http.StatusOK, &j, "GET", a.URL, "")
+	if !strings.Contains(string(j.Spec.Policy), `"memory":"32Mi"`) {
+		t.Errorf("small@1 is %s", j.Spec.Policy)
+	}
+	resp, body = f.do("POST", "/v1/jobs", `{"program":{"python":{"code":"1"}},"policy":"small@3"}`)
+	checkProblem(t, resp, body, 422, "policy", 0)
 }
 
 func TestLargeInputsAreShared(t *testing.T) {

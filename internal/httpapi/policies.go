@@ -27,7 +27,11 @@ func (s *Server) listPolicies(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) getPolicy(w http.ResponseWriter, r *http.Request) error {
-	raw, err := s.Store.Policy(r.Context(), tenantOf(r), r.PathValue("name"))
+	name, version, err := policy.Version(r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	raw, err := s.Store.Policy(r.Context(), tenantOf(r), name, version)
 	if err != nil {
 		return fmt.Errorf("read policy: %w", err)
 	}

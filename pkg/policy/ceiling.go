@@ -11,6 +11,7 @@ import (
 
 // Ceiling is the most that a tenant may ask for. A zero field sets no limit.
 type Ceiling struct {
+	Above         Above        `json:"above,omitempty"`     // what becomes of a policy above it
 	Isolation     Isolation    `json:"isolation,omitempty"` // the floor: the weakest allowed
 	Enforce       Enforce      `json:"enforce,omitempty"`   // strict: report is not allowed
 	Wall          job.Duration `json:"wall,omitempty"`
@@ -30,6 +31,15 @@ type Ceiling struct {
 	ArtifactFiles int          `json:"artifact_files,omitempty"`
 }
 
+// Above says what becomes of a policy that asks for more than its ceiling.
+type Above string
+
+// The choices.
+const (
+	Refuse Above = "refuse" // naming every field; the default
+	Lower  Above = "clamp"  // to what is allowed; the enforcement report says what was asked for
+)
+
 // ParseCeiling reads a ceiling; none and null set no limit. Errors are
 // *job.FieldError with paths such as ceiling.memory.
 func ParseCeiling(raw json.RawMessage) (Ceiling, error) {
@@ -45,6 +55,8 @@ func ParseCeiling(raw json.RawMessage) (Ceiling, error) {
 		return Ceiling{}, job.Invalid("ceiling.isolation", "must be one of %v", Isolations)
 	case c.Enforce != "" && c.Enforce != Strict && c.Enforce != Report:
 		return Ceiling{}, job.Invalid("ceiling.enforce", "must be strict or report")
+	case c.Above != "" && c.Above != Refuse && c.Above != Lower:
+		return Ceiling{}, job.Invalid("ceiling.above", "must be refuse or clamp")
 	case c.Network != "" && !slices.Contains(networkModes, c.Network):
 		return Ceiling{}, job.Invalid("ceiling.network", "must be one of %v", networkModes)
 	}
@@ -68,6 +80,35 @@ func (c Ceiling) Check(p Policy) error {
 		return &Refusal{over}
 	}
 	return nil
+}
+
+// Apply returns what a policy means under c: p itself, p lowered if that is what
+// c says about policies above it, or a *Refusal as Check does.
+func (c Ceiling) Apply(p Policy) (Policy, error) {
+	p.Asked = nil
+	err := c.Check(p)
+	if err == nil || c.Above != Lower {
+		return p, err
+	}
+	low := c.Clamp(p)
+	low.Asked = map[string]string{}
+	for i := range capabilities {
+		name := capabilities[i].name
+		if asked := p.asked(name); asked != low.asked(name) {
+			low.Asked[name] = asked
+		}
+	}
+	return low, nil
+}
+
+// asked renders what p asks of a capability.
+func (p *Policy) asked(name string) string {
+	for i := range capabilities {
+		if c := &capabilities[i]; c.name == name && (c.when == nil || c.when(p)) {
+			return c.asked(p)
+		}
+	}
+	return ""
 }
 
 // Clamp returns p, lowered (or for isolation, raised) to what c allows.

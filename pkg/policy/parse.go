@@ -3,7 +3,10 @@ package policy
 import (
 	"encoding/json"
 	"maps"
+	"math"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/assay-run/assay/pkg/job"
@@ -67,6 +70,20 @@ func Name(raw json.RawMessage) (name string, ok bool) {
 	return name, true
 }
 
+// Version splits the name of a stored policy such as strict, which means its
+// newest version (0), or strict@2. The error is a *job.FieldError.
+func Version(s string) (name string, version int, err error) {
+	name, number, ok := strings.Cut(s, "@")
+	if !ok {
+		return s, 0, nil
+	}
+	version, err = strconv.Atoi(number)
+	if err != nil || version < 1 || number != strconv.Itoa(version) || version > math.MaxInt32 {
+		return "", 0, job.Invalid("policy", "%.80q must be NAME or NAME@VERSION, and the version a number from 1 on", s)
+	}
+	return name, version, nil
+}
+
 // MarshalJSON writes the whole policy, so that Parse reads it back unchanged
 // whatever the defaults are by then.
 func (p Policy) MarshalJSON() ([]byte, error) {
@@ -114,5 +131,6 @@ func (p Policy) clone() Policy {
 		*l = slices.Clone(*l)
 	}
 	p.Env.Set, p.Env.Secrets = maps.Clone(p.Env.Set), maps.Clone(p.Env.Secrets)
+	p.Asked = maps.Clone(p.Asked)
 	return p
 }

@@ -116,6 +116,9 @@ func (c *capability) enforce(p *Policy, h Host, isolation Isolation) job.Enforce
 	row := job.Enforcement{Capability: c.name, Requested: asked, Applied: asked, Level: job.LevelNone}
 	if c.free {
 		row.Mechanism = "nothing to enforce"
+		if text, lowered := p.Asked[c.name]; lowered {
+			row.Requested, row.Mechanism = text, "the tenant's ceiling"
+		}
 		return row
 	}
 	w, ok := c.by[isolation]
@@ -130,6 +133,9 @@ func (c *capability) enforce(p *Policy, h Host, isolation Isolation) job.Enforce
 	}
 	if c.name == "isolation" {
 		row.Applied = string(isolation)
+	}
+	if text, lowered := p.Asked[c.name]; lowered {
+		row.Requested = text
 	}
 	return row
 }

@@ -72,6 +72,11 @@ type Policy struct {
 	Syscalls     string       `json:"syscalls"` // "default" or "strict"
 	Callbacks    Callbacks    `json:"callbacks"`
 	Artifacts    Artifacts    `json:"artifacts"`
+
+	// Asked is what was asked for where a ceiling lowered it, by capability, as
+	// the enforcement report renders it. It is for the record: what a client
+	// writes here is ignored.
+	Asked map[string]string `json:"asked,omitempty"`
 }
 
 // Stream limits one output stream.

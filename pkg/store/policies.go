@@ -10,9 +10,9 @@ import (
 // Admission copies the resolved policy into every job, so changing a stored one
 // never changes a job that was accepted before.
 type Policies interface {
-	// Policy returns the newest version of a stored policy as it was put;
-	// job.ErrNotFound if there is none of that name.
-	Policy(ctx context.Context, tenant, name string) (json.RawMessage, error)
+	// Policy returns a version of a stored policy as it was put, the newest for
+	// version 0; job.ErrNotFound if there is none.
+	Policy(ctx context.Context, tenant, name string, version int) (json.RawMessage, error)
 	// PutPolicy stores a policy as the next version of its name. Putting what is
 	// the newest version already changes nothing.
 	PutPolicy(ctx context.Context, tenant, name string, p json.RawMessage) error

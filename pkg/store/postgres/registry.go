@@ -71,14 +71,15 @@ func (s *Store) Workers(ctx context.Context, seenWithin time.Duration) (ws []sto
 }
 
 // Policy implements store.Policies.
-func (s *Store) Policy(ctx context.Context, tenant, name string) (raw json.RawMessage, err error) {
+func (s *Store) Policy(ctx context.Context, tenant, name string, version int) (raw json.RawMessage, err error) {
 	err = s.do(ctx, "policy", func(ctx context.Context) error {
 		t, err := s.knownTenant(ctx, tenant)
 		if err != nil {
 			return err
 		}
-		err = s.pool.QueryRow(ctx, `SELECT policy FROM policies WHERE tenant_id = $1 AND name = $2 ORDER BY version DESC LIMIT 1`,
-			t, name).Scan((*[]byte)(&raw))
+		err = s.pool.QueryRow(ctx, `
+			SELECT policy FROM policies WHERE tenant_id = $1 AND name = $2 AND $3 IN (0, version) ORDER BY version DESC LIMIT 1`,
+			t, name, version).Scan((*[]byte)(&raw))
 		if errors.Is(err, pgx.ErrNoRows) {
 			return fmt.Errorf("%w: policy %q", job.ErrNotFound, name)
 		}

@@ -262,16 +262,21 @@ func testRegistry(t *testing.T, open Open) {
 	})
 	t.Run("policies", func(t *testing.T) {
 		f := f.with(t)
-		_, err := f.Policy(ctx, tenant, "strict")
+		_, err := f.Policy(ctx, tenant, "strict", 0)
 		f.mustBe(err, job.ErrNotFound)
 		for _, p := range []string{`{"wall": "1s"}`, `{"wall": "2s"}`, `{"wall": "2s"}`} {
 			f.must(f.PutPolicy(ctx, tenant, "strict", json.RawMessage(p)))
 		}
 		f.must(f.PutPolicy(ctx, tenant, "another", json.RawMessage(`{}`)))
-		if p, err := f.Policy(ctx, tenant, "strict"); err != nil || string(p) != `{"wall": "2s"}` {
+		if p, err := f.Policy(ctx, tenant, "strict", 1); err != nil || string(p) != `{"wall": "1s"}` {
+			t.Errorf("version 1: %s, %v", p, err)
+		}
+		_, err = f.Policy(ctx, tenant, "strict", 3)
+		f.mustBe(err, job.ErrNotFound)
+		if p, err := f.Policy(ctx, tenant, "strict", 0); err != nil || string(p) != `{"wall": "2s"}` {
 			t.Errorf("policy %s, %v", p, err)
 		}
-		_, err = f.Policy(ctx, "stranger", "strict")
+		_, err = f.Policy(ctx, "stranger", "strict", 0)
 		f.mustBe(err, job.ErrNotFound)
 		ps, err := f.Policies(ctx, tenant)
 		f.must(err)

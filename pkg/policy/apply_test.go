@@ -1,0 +1,76 @@
+package policy
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+func TestApply(t *testing.T) {
+	t.Parallel()
+	raw := `{"memory":"512Mi","stdout":{"limit":"1Mi"},"network":{"mode":"open"},"asked":{"cpu":"forged"}}`
+	refuses, err := ParseCeiling([]byte(`{"memory":"128Mi","stdout":"1Ki","network":"none"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = refuses.Apply(parse(t, raw))
+	r := new(Refusal)
+	if !errors.As(err, &r) || len(r.Fields) != 3 {
+		t.Errorf("refused with %v, want three fields", err)
+	}
+	lowers := refuses
+	lowers.Above = Lower
+	p, err := lowers.Apply(parse(t, raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"memory": "512Mi", "stdout": "1Mi, truncate", "network": "open; 1Gi"}
+	if d := cmp.Diff(want, p.Asked); d != "" {
+		t.Errorf("asked (-want +got):\n%s", d)
+	}
+	plan, err := p.Plan(cellHost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]job.Enforcement{}
+	for _, row := range plan.Enforcement {
+		got[row.Capability] = row
+	}
+	if m := got["memory"]; m.Requested != "512Mi" || m.Applied != "128Mi" {
+		t.Errorf("memory: %+v", m)
+	}
+	if n := got["network"]; n.Requested != "open; 1Gi" || n.Applied != "none" {
+		t.Errorf("network: %+v", n)
+	}
+	if c := got["cpu"]; c.Requested != "1" {
+		t.Errorf("cpu: %+v", c)
+	}
+	again, err := Parse(must(p.MarshalJSON()))
+	if d := cmp.Diff(p, again); d != "" || err != nil {
+		t.Errorf("the worker reads %v\n%s", err, d)
+	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]int{"strict": 0, "strict@1": 1, "strict@12": 12} {
+		if name, v, err := Version(in); err != nil || name != "strict" || v != want {
+			t.Errorf("%s: %s, %d, %v", in, name, v, err)
+		}
+	}
+	for _, bad := range []string{"strict@", "strict@0", "strict@-1", "strict@01", "strict@x", "strict@1@2", "strict@99999999999"} {
+		if _, _, err := Version(bad); !errors.Is(err, job.ErrInvalid) {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}

@@ -16,7 +16,7 @@ UNIT = $(shell $(GO) list -e -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPa
 	grep -vE '/internal/(testenv|dev)\b' | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build image dev demo test test-unit test-cgroup2 check lint race
+.PHONY: help setup build image dev demo test test-unit test-cgroup2 check lint race bench
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,3 +59,8 @@ lint: ## Check format, vet and staticcheck
 race: build image
 	@scripts/setup cc
 	CGO_ENABLED=1 $(TEST) -race -count=1 -timeout=30m ./...
+
+# One after another, each over a fleet of its own; a scenario alone: make bench SCENARIO=sync
+SCENARIO = noop submit poll fleet sync python command task idle
+bench: setup image build ## Measure: every scenario of bin/bench, one line of JSON each
+	@for s in $(SCENARIO); do $(ROOT) bin/bench -scenario $$s -json || exit 1; done

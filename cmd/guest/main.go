@@ -24,5 +24,8 @@ func run(args []string) error {
 	if len(args) == 2 && args[0] == "cell" {
 		return guest.Cell(args[1])
 	}
+	if len(args) == 1 && args[0] == "probe" {
+		return guest.Probe()
+	}
 	return fmt.Errorf("unknown arguments %q; the worker starts it as: guest task|cell SOCKET", args)
 }

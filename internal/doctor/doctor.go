@@ -8,6 +8,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,6 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime/containerd"
 )
 
 // Level says how bad a finding is.
@@ -54,7 +57,35 @@ func (h Host) Examine(ctx context.Context) []Finding {
 	for _, p := range programs {
 		out = append(out, p.find(ctx))
 	}
-	return append(out, h.guest(), h.images(), h.disk(), h.memory())
+	out = append(out, h.guest(), h.images(), h.disk(), h.memory())
+	return append(out, isolation(out, h.probe(ctx)))
+}
+
+// probe says what keeps this host from running cells.
+func (h Host) probe(ctx context.Context) error {
+	if os.Geteuid() != 0 {
+		return errors.New("can only be tried as root")
+	}
+	return containerd.ProbeCell(ctx, filepath.Join(h.Bin, "guest"))
+}
+
+// isolation says which levels of isolation this host offers, from what was found
+// and from whether a cell could be made.
+func isolation(found []Finding, cell error) Finding {
+	const check = "isolation"
+	if !Healthy(found) {
+		return Finding{check, Missing, "none", "see what is missing above"}
+	}
+	levels := []string{string(policy.Task)}
+	for _, f := range found {
+		if f.Check == "runsc" && f.Level == OK {
+			levels = append(levels, string(policy.GVisor))
+		}
+	}
+	if cell != nil {
+		return Finding{check, Limited, strings.Join(levels, ", "), "no cells: " + cell.Error()}
+	}
+	return ok(check, strings.Join(append([]string{string(policy.Cell)}, levels...), ", "))
 }
 
 // Healthy reports whether jobs can run here.

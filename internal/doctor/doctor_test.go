@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -95,5 +96,24 @@ func TestThisHostIsExaminedWhole(t *testing.T) {
 	}
 	if Healthy(got) {
 		t.Error("healthy without a guest")
+	}
+}
+
+func TestIsolation(t *testing.T) {
+	t.Parallel()
+	fine := []Finding{ok("kernel", "6.1"), {"runsc", Limited, "not installed", "install it"}}
+	for name, c := range map[string]struct {
+		found []Finding
+		cell  error
+		want  Finding
+	}{
+		"all":     {append(fine, ok("runsc", "1.0")), nil, Finding{"isolation", OK, "cell, task, gvisor", ""}},
+		"cells":   {fine, nil, Finding{"isolation", OK, "cell, task", ""}},
+		"tasks":   {fine, errors.New("make namespaces: no space left"), Finding{"isolation", Limited, "task", "no cells: make namespaces: no space left"}},
+		"nothing": {append(fine, Finding{"cgroup", Missing, "cgroup v1 without memory", "mount it"}), nil, Finding{"isolation", Missing, "none", "see what is missing above"}},
+	} {
+		if got := isolation(c.found, c.cell); got != c.want {
+			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package containerd
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	stdruntime "runtime"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -53,14 +55,24 @@ func layGuest(binary, dir string) error {
 		os.WriteFile(filepath.Join(dir, "zygote.py"), python.Zygote, 0o644))
 }
 
+// probeTime bounds the self-check on a machine without any time left.
+const probeTime = 20 * time.Second
+
 // inspect is the self-check of this host.
-func (r *Runtime) inspect() policy.Host {
+func (r *Runtime) inspect(ctx context.Context) policy.Host {
 	h := policy.Host{CgroupV2: r.cgroups.V2(), Cores: stdruntime.NumCPU(), Memory: hostMemory()}
 	if why := lacksUserNamespaces(); why != "" {
 		h.Missing = append(h.Missing, why)
 		return h
 	}
-	h.Isolations = []policy.Isolation{policy.Cell, policy.Task}
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	if err := ProbeCell(ctx, r.cfg.Guest); err != nil {
+		h.Missing = append(h.Missing, "isolation cell: "+err.Error())
+	} else {
+		h.Isolations = append(h.Isolations, policy.Cell)
+	}
+	h.Isolations = append(h.Isolations, policy.Task)
 	return h
 }
 

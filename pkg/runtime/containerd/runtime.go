@@ -105,7 +105,7 @@ func New(ctx context.Context, cfg Config) (_ *Runtime, err error) {
 			return nil, err
 		}
 	}
-	r.host = r.inspect()
+	r.host = r.inspect(ctx)
 	r.pool = r.taskPool()
 	if r.cells, err = newCells(r); err != nil {
 		return nil, err

@@ -1,0 +1,42 @@
+package guest
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Probe makes a box as a cell does, with next to nothing in it, and says what
+// keeps this host from that. It is run where a cell's launcher would be: in a
+// user namespace, as one of its users who is not its root, with CAP_SYS_ADMIN.
+func Probe() error {
+	r := &recipe{}
+	r.identity(os.Getuid(), os.Getgid())
+	r.mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
+	r.mount("tmpfs", "/proc", "tmpfs", inert, "size=64k")
+	r.loopback()
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(pair[0])
+	err = r.launch(pair[1], pair[1])
+	_ = unix.Close(pair[1])
+	if err != nil {
+		return fmt.Errorf("make namespaces: %w", err)
+	}
+	var b [256]byte
+	n, err := unix.Read(pair[0], b[:])
+	switch {
+	case err != nil:
+		return err
+	case n == 1 && b[0] == BoxReady:
+		return nil
+	case n > 5 && b[0] == BoxFailed:
+		return fmt.Errorf("%s: %w", b[5:n], unix.Errno(binary.LittleEndian.Uint32(b[1:])))
+	}
+	return errors.New("a box ended while it was made")
+}

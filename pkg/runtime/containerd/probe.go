@@ -1,0 +1,66 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// ProbeCell says what keeps this host from running cells, nil if nothing does:
+// it has guest, the guest binary, make a box where a cell would. It needs root.
+func ProbeCell(ctx context.Context, guest string) error {
+	mount, err := mountTmpfs("size", "65536")
+	if err != nil {
+		return fmt.Errorf("mount by descriptor, which takes Linux 5.2: %w", err)
+	}
+	_ = mount.Close()
+	binary, err := inMemory(guest)
+	if err != nil {
+		return err
+	}
+	defer binary.Close()
+	me := sandboxUID(0) + programUID
+	ids := []syscall.SysProcIDMap{{ContainerID: me, HostID: me, Size: 1}}
+	cmd := exec.CommandContext(ctx, "/proc/self/fd/3", "probe")
+	cmd.Dir, cmd.Env, cmd.ExtraFiles = "/", []string{}, []*os.File{binary}
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID,
+		UidMappings: ids, GidMappings: ids,
+		Credential:  &syscall.Credential{Uid: uint32(me), Gid: uint32(me), NoSetGroups: true},
+		AmbientCaps: []uintptr{unix.CAP_SYS_ADMIN},
+		Pdeathsig:   syscall.SIGKILL,
+	}
+	out, err := cmd.CombinedOutput()
+	if said := strings.TrimSpace(string(out)); err != nil && said != "" {
+		return errors.New(strings.TrimPrefix(said, "guest: "))
+	}
+	return err
+}
+
+// inMemory copies a program to where anybody may execute it, whatever the
+// directories above it allow.
+func inMemory(program string) (*os.File, error) {
+	src, err := os.Open(program)
+	if err != nil {
+		return nil, fmt.Errorf("guest binary: %w", err)
+	}
+	defer src.Close()
+	fd, err := unix.MemfdCreate("guest", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("guest binary: %w", err)
+	}
+	dst := os.NewFile(uintptr(fd), "guest")
+	defer dst.Close()
+	if _, err := io.Copy(dst, src); err != nil {
+		return nil, fmt.Errorf("guest binary: %w", err)
+	}
+	// What is open for writing cannot be executed.
+	return os.Open(fmt.Sprintf("/proc/self/fd/%d", fd))
+}

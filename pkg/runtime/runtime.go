@@ -9,6 +9,7 @@ package runtime
 import (
 	"context"
 	"io"
+	"net"
 	"time"
 
 	"github.com/assay-run/assay/pkg/job"
@@ -63,6 +64,7 @@ type Attempt struct {
 	Secrets  map[string]string // more environment; masked in what the program writes
 	Deadline time.Time         // of the lease, for labels; Run enforces the policy's own limits
 	Collect  Collector         // nil: artifacts are not collected
+	Converse Converse          // nil: nobody talks with the program; else the program is python
 }
 
 // File is one input. The bytes are in memory or behind Open.
@@ -71,6 +73,14 @@ type File struct {
 	Data []byte
 	Open func(context.Context) (io.ReadCloser, error) // used if Data is nil
 }
+
+// Converse talks with a python program while it runs, over a stream whose other
+// end is the program's descriptor 5. The program is killed when Converse
+// returns, and has then succeeded unless a limit was first; it may as well end by
+// itself, and conn reads EOF once nothing of it is left. Converse returns soon
+// after that, and when ctx ends. Its error is a failure of ours: what a program
+// says, or does not, is none. Nothing that is read from conn can be trusted.
+type Converse func(ctx context.Context, conn net.Conn) error
 
 // Collector takes one artifact while the sandbox still exists. The runtime has
 // opened the file beneath the sandbox root without following links; r yields at

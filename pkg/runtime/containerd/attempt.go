@@ -156,9 +156,18 @@ func (a *attempt) runPython(ctx context.Context, p *job.Python) error {
 		return err
 	}
 	defer result.close()
+	files := []*os.File{request, result.theirs}
+	talk, err := converse(a.Converse)
+	if err != nil {
+		return err
+	}
+	defer talk.close()
+	if talk != nil {
+		files = append(files, talk.theirs)
+	}
 	e, err := a.execute(ctx, a.box, &program{
 		argv: []string{"python3", "-B", harness}, env: a.env, dir: a.dir(""), limits: a.policy,
-		files: []*os.File{request, result.theirs}, python: true, asked: a.policy.Env.Set,
+		files: files, python: true, asked: a.policy.Env.Set, talk: talk,
 	}, a.spent)
 	if err != nil {
 		return err

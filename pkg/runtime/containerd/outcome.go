@@ -22,6 +22,7 @@ const (
 	stopCPU      stopReason = "cpu_time"
 	stopStdout   stopReason = "stdout"
 	stopStderr   stopReason = "stderr"
+	stopDone     stopReason = "done"   // whoever talked with it has heard enough
 	stopMemory   stopReason = "memory" // the kernel killed a part of it; we killed the rest
 )
 
@@ -56,6 +57,10 @@ func judge(e ending, p *policy.Policy) verdict {
 		return verdict{outcome: job.OutOfMemory, message: fmt.Sprintf("it needed more memory than its limit of %s", p.Memory)}
 	}
 	switch e.stop {
+	case stopDone:
+		if e.status.Signaled() && e.status.Signal() == unix.SIGKILL {
+			return verdict{outcome: job.Succeeded}
+		} // else it was over anyway
 	case stopWall:
 		return verdict{outcome: job.TimedOut, message: fmt.Sprintf("it ran longer than its limit of %s", p.Wall)}
 	case stopCPU:

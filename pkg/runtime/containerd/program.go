@@ -33,6 +33,7 @@ type program struct {
 	files     []*os.File        // descriptors from 3 on; the caller closes them
 	python    bool              // argv is the harness: an interpreter that runs already will do
 	asked     map[string]string // of env, what the job set
+	talk      *conversation     // nil: none
 	limits    *policy.Policy    // wall, cpu_time, stdout, stderr; the rest is the slot's
 }
 
@@ -76,15 +77,20 @@ func (s *place) execute(ctx context.Context, b box, p *program, before cgroup.Us
 		return nil, err
 	}
 	watching := s.watch(ctx, stop, p.limits, e.started, before)
+	talking := p.talk.begin(ctx, stop)
 	err = b.end(e)
 	e.wall = time.Since(e.started)
 	meterErr := watching()
+	talkErr := talking()
 	io.finish(e)
 	if e.stop = stop.reason(); e.stop == "" && err == nil {
 		err = meterErr
 	}
 	if e.stop == stopOurs {
 		return nil, fmt.Errorf("stopped: %w", context.Cause(ctx))
+	}
+	if talkErr != nil {
+		return nil, fmt.Errorf("converse: %w", talkErr)
 	}
 	if err != nil && (e.stop == "" || errors.Is(err, errUndead)) {
 		return nil, err

@@ -37,6 +37,7 @@ type program struct {
 	edit    func(*policy.Policy)
 	files   []runtime.File
 	secrets map[string]string
+	talk    runtime.Converse
 	outcome job.Outcome
 	code    int           // of an outcome that has one
 	atMost  time.Duration // for Run; 0: a minute
@@ -60,7 +61,7 @@ func Programs(t *testing.T, cfg ProgramsConfig) {
 		programs []program
 	}{
 		{"ends", endings()}, {"limits", limits()}, {"output", output()}, {"walls", walls()}, {"network", networks(t)}, {"secrets", secrets()},
-		{"files", inputsAndArtifacts()}, {"python", pythonPrograms()},
+		{"files", inputsAndArtifacts()}, {"python", pythonPrograms()}, {"talk", talks()},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			for _, p := range group.programs {
@@ -71,6 +72,10 @@ func Programs(t *testing.T, cfg ProgramsConfig) {
 			}
 		})
 	}
+	t.Run("failing talk", func(t *testing.T) {
+		s.failingTalk(t)
+		clean(t, cfg.Leftovers)
+	})
 	t.Run("canceled", func(t *testing.T) {
 		s.cancelWithDaemons(t)
 		clean(t, cfg.Leftovers)
@@ -80,7 +85,7 @@ func Programs(t *testing.T, cfg ProgramsConfig) {
 func (s *suite) try(t *testing.T, p program) {
 	t.Helper()
 	a := s.attempt(t, p.run, p.edit)
-	a.Files, a.Secrets = p.files, p.secrets
+	a.Files, a.Secrets, a.Converse = p.files, p.secrets, p.talk
 	got := &ran{artifacts: map[string]string{}}
 	a.Collect = func(_ context.Context, path string, _ int64, r io.Reader) error {
 		var b bytes.Buffer

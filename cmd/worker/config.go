@@ -14,6 +14,7 @@ import (
 	"github.com/assay-run/assay/internal/worker"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime/containerd"
 )
 
 // config is everything that a worker can be told, by flag or environment.
@@ -40,6 +41,9 @@ type config struct {
 	Warm          int      `name:"warm" env:"ASSAY_WARM" default:"-1" help:"Most slots of isolation task kept ready ahead of demand, 0 for none (default: 2 a core)."`
 	CellWarm      int      `name:"cell-warm" env:"ASSAY_CELL_WARM" default:"-1" help:"The same of isolation cell (default: 16 a core)."`
 	WarmMemory    string   `name:"warm-memory" env:"ASSAY_WARM_MEMORY" placeholder:"SIZE" help:"Most memory of ready slots, such as 1Gi (default: an eighth of the host's)."`
+	PipIndex      string   `name:"pip-index" env:"ASSAY_PIP_INDEX" default:"https://pypi.org/simple" help:"Where the packages of policies come from."`
+	PipAllow      []string `name:"pip-allow" env:"ASSAY_PIP_ALLOW" default:"files.pythonhosted.org:443" help:"What builds of environments reach besides the index's host, as a network allow-list separated by commas; 10.0.0.0/8:* for an index on a private address."`
+	Environments  string   `name:"environments" env:"ASSAY_ENVIRONMENTS" default:"/var/lib/assay/environments" help:"Directory of built environments."`
 	EgressNever   []string `name:"egress-never" env:"ASSAY_EGRESS_NEVER" placeholder:"CIDR" help:"Addresses that no job reaches, whatever its policy allows, separated by commas: this fleet's own, say."`
 	ImageArchives []string `name:"image-archives" env:"ASSAY_IMAGE_ARCHIVES" help:"OCI archives to import at start, separated by commas."`
 }
@@ -86,8 +90,15 @@ func (c *config) complete() (err error) {
 	case c.Grace < 0:
 		return fmt.Errorf("--grace: %v is negative", c.Grace)
 	}
+	if err := c.index().Check(); err != nil {
+		return fmt.Errorf("--pip-index, --pip-allow: %w", err)
+	}
 	_, err = c.never()
 	return err
+}
+
+func (c *config) index() containerd.Index {
+	return containerd.Index{URL: c.PipIndex, Allow: c.PipAllow}
 }
 
 // never reads the addresses that no job reaches.

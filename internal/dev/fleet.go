@@ -174,6 +174,7 @@ func (f *Fleet) programs(ctx context.Context, env []string) error {
 		{name: "worker", patience: workerPatience, env: append([]string{
 			"ASSAY_STATE_DIR=" + state,
 			"ASSAY_WORKER_ID=dev",
+			"ASSAY_ENVIRONMENTS=" + f.path("environments"),
 			"ASSAY_GUEST=" + filepath.Join(f.cfg.BinDir, "guest"),
 			"ASSAY_IMAGE_ARCHIVES=" + strings.Join(f.cfg.ImageArchives, ","),
 		}, others...)},

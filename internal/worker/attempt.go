@@ -121,9 +121,12 @@ const imagePause = 2 * time.Second
 func (a *attempt) acquire(ctx context.Context) (runtime.Slot, error) {
 	slot, err := a.Runtime.Acquire(ctx, runtime.Key{
 		Tenant: a.claimed.Tenant, Image: a.spec.Image,
-		Isolation: a.plan.Policy.Isolation, Kind: a.spec.Program.Kind(),
+		Isolation: a.plan.Policy.Isolation, Kind: a.spec.Program.Kind(), Packages: a.plan.Policy.Requirements(),
 	})
+	failure := new(runtime.BuildError)
 	switch {
+	case errors.As(err, &failure):
+		return nil, &verdict{job.Failed, "policy.packages: " + clip(failure.Message)}
 	case errors.Is(err, job.ErrInvalid):
 		return nil, &verdict{job.Failed, fmt.Sprintf("image: %v", err)}
 	case errors.Is(err, runtime.ErrImage):

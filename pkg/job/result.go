@@ -27,7 +27,8 @@ type Result struct {
 	Timings     Timings             `json:"timings"`
 	Enforcement []Enforcement       `json:"enforcement,omitempty"`
 	Attempts    []Attempt           `json:"attempts,omitempty"`
-	ImageDigest string              `json:"image_digest,omitempty"`
+	ImageDigest string              `json:"image_digest,omitempty"` // of the environment, if the policy names packages
+	Packages    []string            `json:"packages,omitempty"`     // that the environment holds, as requirements with hashes
 	TraceID     string              `json:"trace_id,omitempty"`
 	Cached      bool                `json:"cached,omitempty"`
 }

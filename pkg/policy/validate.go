@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -108,7 +109,7 @@ func (p *Policy) validateLists() error {
 		{"read", p.Read, badPath},
 		{"imports.allow", p.Imports.Allow, badModule},
 		{"imports.deny", p.Imports.Deny, badModule},
-		{"packages", p.Packages, badWord},
+		{"packages", p.Packages, badRequirement},
 		{"callbacks.allow", p.Callbacks.Allow, badVariable},
 		{"artifacts.paths", p.Artifacts.Paths, badGlob},
 	} {
@@ -228,6 +229,29 @@ func badGlob(p string) string {
 		return "is not a glob such as /workspace/out/**/*.png"
 	}
 	return ""
+}
+
+// requirement is a name with extras and versions, as PEP 508 has them: nothing
+// that would be an option of pip's, an address or a path.
+var requirement = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?(\[[A-Za-z0-9._-]+(,[A-Za-z0-9._-]+)*\])?` +
+	`( ?(===|==|!=|~=|<=|>=|<|>) ?[A-Za-z0-9.*+!_-]+( ?, ?(===|==|!=|~=|<=|>=|<|>) ?[A-Za-z0-9.*+!_-]+)*)?$`)
+
+func badRequirement(s string) string {
+	if len(s) > job.MaxName || !requirement.MatchString(s) {
+		return "must be a package such as numpy, numpy==1.26.4 or httpx[http2]>=0.27,<1"
+	}
+	return ""
+}
+
+// Requirements is what p wants installed, in a form that is the same for all
+// policies that want the same; "" for nothing.
+func (p *Policy) Requirements() string {
+	list := slices.Clone(p.Packages)
+	for i := range list {
+		list[i] = strings.ReplaceAll(list[i], " ", "")
+	}
+	slices.Sort(list)
+	return strings.Join(slices.Compact(list), "\n")
 }
 
 // badWord judges text that is a name to us: visible and of one piece.

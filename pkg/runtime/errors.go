@@ -7,6 +7,12 @@ import "errors"
 // job.OutcomeCanceled. Any other cause is a failure of ours.
 var ErrCanceled = errors.New("canceled by a client")
 
+// BuildError says that the packages of a job cannot be had: the job's end, and
+// no failure of ours.
+type BuildError struct{ Message string }
+
+func (e *BuildError) Error() string { return e.Message }
+
 // ErrImage is wrapped by Acquire's error when the image cannot be had now: its
 // registry does not answer, say. It is no sign that this worker is broken.
 var ErrImage = errors.New("the image cannot be had now")

@@ -23,8 +23,8 @@ type Runtime interface {
 	Host() policy.Host
 
 	// Acquire returns a slot for key, warm if there is one. The error wraps
-	// job.ErrInvalid if the image does not exist (the user's mistake) and
-	// anything else is ours.
+	// job.ErrInvalid if the image does not exist (the user's mistake), is a
+	// *BuildError if its packages cannot be had, and anything else is ours.
 	Acquire(ctx context.Context, key Key) (Slot, error)
 
 	// Close destroys every slot and everything else the runtime made on this
@@ -38,6 +38,7 @@ type Key struct {
 	Image     string // reference as the job names it
 	Isolation policy.Isolation
 	Kind      string // job.Program.Kind of what will run: selects warm interpreters
+	Packages  string // policy.Requirements: what the image is to hold besides
 }
 
 // Slot is a place for exactly one attempt.

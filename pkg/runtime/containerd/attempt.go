@@ -35,6 +35,7 @@ func (a *attempt) run(ctx context.Context) (*runtime.Report, error) {
 	a.policy = &a.Plan.Policy
 	a.report = &runtime.Report{}
 	a.report.ImageDigest, a.report.Enforcement = a.image.digest, a.Plan.Enforcement
+	a.report.Packages = a.image.packages
 	if err := a.prepare(ctx); errors.Is(err, errInputsFull) {
 		a.conclude(verdict{outcome: job.DiskLimit, message: fmt.Sprintf("%s of %s", err, a.policy.Disk)})
 		return a.report, nil

@@ -98,7 +98,7 @@ func layDevices(dir string) error {
 
 // acquire returns a slot of the cell of key.
 func (c *cells) acquire(ctx context.Context, key runtime.Key) (runtime.Slot, error) {
-	img, err := c.rt.images.get(ctx, key.Image)
+	img, err := c.rt.find(ctx, key)
 	if err != nil {
 		return nil, err
 	}

@@ -53,6 +53,14 @@ type Config struct {
 	// Parallel is how many containers are made or destroyed at once.
 	Parallel int
 
+	// Environments is the directory in which environments are kept between runs;
+	// empty: below StateDir. EnvironmentSize is the largest that is built, and
+	// EnvironmentsMost bounds all of them.
+	Environments     string
+	EnvironmentSize  job.Size
+	EnvironmentsMost job.Size
+	Index            Index // where packages come from
+
 	// EgressNever are addresses that no job reaches, whatever its policy allows.
 	EgressNever []netip.Prefix
 
@@ -76,6 +84,10 @@ func DefaultConfig() Config {
 		WarmIdle:    time.Minute,
 		Parallel:    2 * runtime.NumCPU(),
 		CgroupRoot:  cgroup.DefaultRoot,
+
+		EnvironmentSize:  2 * job.GiB,
+		EnvironmentsMost: 20 * job.GiB,
+		Index:            PyPI,
 	}
 }
 
@@ -92,6 +104,15 @@ func (c Config) withDefaults() Config {
 	}
 	if c.WarmIdle == 0 {
 		c.WarmIdle = d.WarmIdle
+	}
+	if c.EnvironmentSize == 0 {
+		c.EnvironmentSize = d.EnvironmentSize
+	}
+	if c.EnvironmentsMost == 0 {
+		c.EnvironmentsMost = d.EnvironmentsMost
+	}
+	if c.Index.URL == "" {
+		c.Index = d.Index
 	}
 	if c.CellJobs == 0 {
 		c.CellJobs = d.CellJobs

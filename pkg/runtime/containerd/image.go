@@ -35,6 +35,8 @@ type image struct {
 	digest string   // of the manifest or index that the name means
 	env    []string // of its configuration
 	rootfs string   // its root file system, mounted read-only on this host
+
+	packages []string // that an environment adds, as requirements with hashes
 }
 
 // images finds, pulls and prepares images.
@@ -46,8 +48,9 @@ type images struct {
 	group  singleflight.Group
 	mu     sync.Mutex
 	byName map[string]imageEntry
-	known  map[string]*image // by digest
-	roots  map[string]string // chain id → mounted root file system
+	known  map[string]*image   // by digest
+	roots  map[string]string   // chain id → mounted root file system
+	lowers map[string][]string // mounted root file system → its layers, the top first
 }
 
 type imageEntry struct {

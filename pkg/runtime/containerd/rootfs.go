@@ -47,8 +47,35 @@ func (m *images) mountRoot(ctx context.Context, chain string) (string, error) {
 	if err := mount.All(mounts, dir); err != nil {
 		return "", fmt.Errorf("mount the root file system: %w", err)
 	}
-	m.roots[chain] = dir
+	m.roots[chain], m.lowers[dir] = dir, lowerDirs(mounts)
 	return dir, nil
+}
+
+// lowerDirs returns what a read-only mount shows, the top first, as overlay wants
+// it; nil if it is not made of directories.
+func lowerDirs(mounts []mount.Mount) []string {
+	if len(mounts) != 1 {
+		return nil
+	}
+	if mounts[0].Type == "bind" {
+		return []string{escapeOverlay(mounts[0].Source)}
+	}
+	for _, o := range mounts[0].Options {
+		if list, ok := strings.CutPrefix(o, "lowerdir="); ok {
+			return strings.Split(list, ":")
+		}
+	}
+	return nil
+}
+
+// layers returns the directories behind a mounted root file system.
+func (m *images) layers(rootfs string) ([]string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if found := m.lowers[rootfs]; found != nil {
+		return found, nil
+	}
+	return nil, fmt.Errorf("packages need the overlayfs snapshotter, not %s", m.snapshotter)
 }
 
 // keep protects a snapshot from containerd's garbage collection.

@@ -39,8 +39,11 @@ type Runtime struct {
 	images  *images
 	pool    *slotpool.Pool[taskSlotKey, *slot]
 	cells   *cells
-	filter  []byte // the seccomp program of every job
-	host    policy.Host
+
+	environments *environments
+
+	filter []byte // the seccomp program of every job
+	host   policy.Host
 
 	ctx      context.Context // ends with Close
 	stop     context.CancelFunc
@@ -107,6 +110,10 @@ func New(ctx context.Context, cfg Config) (_ *Runtime, err error) {
 	}
 	r.host = r.inspect(ctx)
 	r.pool = r.taskPool()
+	r.environments = newEnvironments(r)
+	if err := r.environments.trim(cfg.EnvironmentsMost); err != nil {
+		return nil, err
+	}
 	if r.cells, err = newCells(r); err != nil {
 		return nil, err
 	}
@@ -126,7 +133,7 @@ func (r *Runtime) connect(ctx context.Context) error {
 		return fmt.Errorf("connect to containerd at %s: %w", r.cfg.Address, err)
 	}
 	r.images = &images{client: c, snapshotter: r.cfg.Snapshotter, dir: filepath.Join(r.dir, "images"),
-		byName: map[string]imageEntry{}, known: map[string]*image{}, roots: map[string]string{}}
+		byName: map[string]imageEntry{}, known: map[string]*image{}, roots: map[string]string{}, lowers: map[string][]string{}}
 	r.engine, err = newEngine(c, r.cfg.Runtime, r.cfg.Runc)
 	return err
 }
@@ -148,7 +155,7 @@ func (r *Runtime) Acquire(ctx context.Context, key runtime.Key) (runtime.Slot, e
 	if key.Isolation != policy.Task {
 		return nil, job.Invalid("policy.isolation", "%s is not available on this worker", key.Isolation)
 	}
-	img, err := r.images.get(ctx, key.Image)
+	img, err := r.find(ctx, key)
 	if err != nil {
 		return nil, err
 	}

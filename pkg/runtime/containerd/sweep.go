@@ -43,6 +43,9 @@ func (r *Runtime) removeState() error {
 	for _, d := range []string{"slots", "cells", "dev", "images", "guest", "lock"} {
 		errs = append(errs, os.RemoveAll(filepath.Join(r.dir, d)))
 	}
+	if r.cfg.Environments == "" {
+		errs = append(errs, os.RemoveAll(filepath.Join(r.dir, "environments")))
+	}
 	_ = os.Remove(r.dir) // unless somebody else keeps something there
 	return errors.Join(errs...)
 }

@@ -1,0 +1,209 @@
+package containerd
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/assay-run/assay/internal/testenv"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime"
+)
+
+// wheel returns a wheel of one module, with a script of the same name.
+func wheel(t *testing.T, name, version, code string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	info := name + "-" + version + ".dist-info/"
+	for file, text := range map[string]string{
+		name + "/__init__.py":     code,
+		info + "METADATA":         "Metadata-Version: 2.1\nName: " + name + "\nVersion: " + version + "\n",
+		info + "WHEEL":            "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+		info + "entry_points.txt": "[console_scripts]\n" + name + " = " + name + ":main\n",
+		info + "RECORD":           "",
+	} {
+		w, err := z.Create(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprint(w, text)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// index serves wheels as a package index does, on the worker's own loopback.
+type index struct {
+	url   string
+	asked atomic.Int64 // for files
+	sums  map[string]string
+}
+
+func newIndex(t *testing.T, wheels map[string][]byte) *index {
+	t.Helper()
+	x := &index{sums: map[string]string{}}
+	mux := http.NewServeMux()
+	for file, body := range wheels {
+		name, _, _ := strings.Cut(file, "-")
+		sum := sha256.Sum256(body)
+		x.sums[name] = hex.EncodeToString(sum[:])
+		mux.HandleFunc("/simple/"+strings.ReplaceAll(name, "_", "-")+"/", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			fmt.Fprintf(w, `<a href="/files/%s#sha256=%s">%s</a>`, file, x.sums[name], file)
+		})
+		mux.HandleFunc("/files/"+file, func(w http.ResponseWriter, _ *http.Request) {
+			x.asked.Add(1)
+			_, _ = w.Write(body)
+		})
+	}
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	x.url = s.URL + "/simple"
+	return x
+}
+
+func withPackages(t *testing.T, r *Runtime, isolation policy.Isolation, p job.Program, packages ...string) (*runtime.Report, error) {
+	t.Helper()
+	made := plan(t, policy.Host{Isolations: []policy.Isolation{policy.Cell, policy.Task}}, isolation, func(p *policy.Policy) { p.Packages = packages })
+	s, err := r.Acquire(t.Context(), runtime.Key{
+		Tenant: "test", Image: testenv.Image, Isolation: isolation, Kind: p.Kind(), Packages: made.Policy.Requirements(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	return s.Run(t.Context(), runtime.Attempt{Program: p, Plan: made})
+}
+
+func TestEnvironment(t *testing.T) {
+	x := newIndex(t, map[string][]byte{
+		"assay_hello-1.0-py3-none-any.whl": wheel(t, "assay_hello", "1.0", "WHO = 'world'\ndef main(): print('script')\n"),
+	})
+	kept := t.TempDir()
+	r := newRuntime(t, func(c *Config) { c.Index, c.Environments = Index{URL: x.url}, kept })
+	uses := pySnippet(`
+import assay_hello, os, urllib.request
+print(assay_hello.WHO, assay_hello.__file__)
+try: open(assay_hello.__file__, "a"); print("writable")
+except OSError: pass
+try: urllib.request.urlopen("` + x.url + `/", timeout=2); print("online")
+except OSError: pass`)
+
+	// Many at once, at both isolations: it is built once.
+	var wg sync.WaitGroup
+	for i := range 6 {
+		isolation := []policy.Isolation{policy.Cell, policy.Task}[i%2]
+		wg.Go(func() {
+			rep, err := withPackages(t, r, isolation, uses, "assay_hello >= 1")
+			if err != nil {
+				t.Errorf("%s: %v", isolation, err)
+				return
+			}
+			want := "world /usr/local/lib/python3.11/dist-packages/assay_hello/__init__.py\n"
+			if rep.Stdout.Text != want || rep.Outcome != job.Succeeded {
+				t.Errorf("%s: %s %q %+v", isolation, rep.Outcome, rep.Stdout.Text, rep.Exception)
+			}
+			if lock := "assay_hello==1.0 --hash=sha256:" + x.sums["assay_hello"]; len(rep.Packages) != 1 || rep.Packages[0] != lock {
+				t.Errorf("packages %q, want %s", rep.Packages, lock)
+			}
+		})
+	}
+	wg.Wait()
+	if n := x.asked.Load(); n != 1 {
+		t.Errorf("the wheel was fetched %d times, want once", n)
+	}
+	script := job.Program{Command: &job.Command{Argv: []string{"assay_hello"}}}
+	if rep, err := withPackages(t, r, policy.Cell, script, "assay_hello>=1"); err != nil || rep.Stdout.Text != "script\n" {
+		t.Errorf("its script: %+v, %v", rep, err)
+	}
+
+	// Without the packages there is nothing of them.
+	rep, err := withPackages(t, r, policy.Cell, pySnippet("import assay_hello"))
+	if err != nil || rep.Exception == nil || rep.Exception.Type != "ModuleNotFoundError" || rep.Packages != nil {
+		t.Errorf("without packages: %+v, %v", rep, err)
+	}
+	close1 := func() {
+		if err := r.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+	close1()
+
+	// The next worker finds it.
+	r = newRuntime(t, func(c *Config) { c.Index, c.Environments = Index{URL: "http://127.0.0.1:1/simple"}, kept })
+	if rep, err := withPackages(t, r, policy.Task, uses, "assay_hello>=1"); err != nil || rep.Outcome != job.Succeeded {
+		t.Errorf("kept from before: %+v, %v", rep, err)
+	}
+	if x.asked.Load() != 1 {
+		t.Error("built again")
+	}
+}
+
+// What cannot be installed is the job's end, in pip's words, and is not tried
+// again at once.
+func TestEnvironmentThatCannotBe(t *testing.T) {
+	broken := wheel(t, "assay_hello", "1.0", "")
+	x := newIndex(t, map[string][]byte{"assay_hello-1.0-py3-none-any.whl": broken, "assay_broken-1.0-py3-none-any.whl": broken[:100]})
+	kept := t.TempDir()
+	r := newRuntime(t, func(c *Config) { c.Index, c.Environments = Index{URL: x.url}, kept })
+	for packages, want := range map[string]string{
+		"assay_nothing":      "No matching distribution found for assay_nothing",
+		"assay_hello==2.0":   "No matching distribution found for assay_hello==2.0",
+		"assay_broken":       "pip failed",
+		"assay_hello\n--pre": "pip failed", // what a policy cannot say does no harm either
+	} {
+		for range 2 {
+			_, err := r.Acquire(t.Context(), runtime.Key{Tenant: "test", Image: testenv.Image, Isolation: policy.Task, Kind: "python", Packages: packages})
+			failure := new(runtime.BuildError)
+			if packages == "assay_hello\n--pre" && err == nil {
+				continue
+			}
+			if !errors.As(err, &failure) || !strings.Contains(failure.Message, want) {
+				t.Errorf("%q: %v, want %q", packages, err, want)
+			}
+		}
+	}
+	left, err := os.ReadDir(kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range left {
+		if _, err := os.Stat(kept + "/" + d.Name() + "/lock.json"); err != nil {
+			t.Errorf("half an environment was left: %v", err)
+		}
+	}
+}
+
+func TestIndexRules(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]string{
+		"https://pypi.org/simple": "pypi.org:443", "http://127.0.0.1:8080/simple": "127.0.0.1:8080", "http://[::1]/simple": "[::1]:80",
+	} {
+		if got, err := (Index{URL: url}).rules(); err != nil || got[0] != want {
+			t.Errorf("%s: %q, %v", url, got, err)
+		}
+	}
+	for _, bad := range []string{"", "pypi.org", "file:///x", "https://a:b@pypi.org/simple", "ftp://pypi.org"} {
+		if _, err := (Index{URL: bad}).rules(); err == nil {
+			t.Errorf("%q: accepted", bad)
+		}
+	}
+	if _, err := (Index{URL: "https://pypi.org", Allow: []string{"x"}}).rules(); err == nil {
+		t.Error("a bad rule was accepted")
+	}
+}

@@ -114,6 +114,7 @@ func newRecipe(b *Box, uid, gid int, masked []string) *recipe {
 		r.bind(path.Join(cellScratch, "w"+strconv.Itoa(i)), strings.TrimPrefix(p, "/"))
 	}
 	r.bind(path.Join(cellScratch, "cpus"), strings.TrimPrefix(cpuOnline, "/"))
+	r.bind(path.Join(cellScratch, "meminfo"), "proc/meminfo")
 	r.do("pivot", unix.SYS_PIVOT_ROOT, r.ptr("."), r.ptr("."))
 	r.do("leave the cell", unix.SYS_UMOUNT2, r.ptr("."), unix.MNT_DETACH)
 	r.do("enter the new root", unix.SYS_CHDIR, r.ptr("/"))

@@ -66,6 +66,9 @@ func (a *attempt) prepare(ctx context.Context) error {
 	if err := a.scratch.resize(p.Disk, p.Files); err != nil {
 		return err
 	}
+	if err := a.scratch.show(coresOf(p.CPU), p.Memory); err != nil {
+		return err
+	}
 	return a.scratch.writeInputs(ctx, a.Files)
 }
 

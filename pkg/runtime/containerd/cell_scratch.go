@@ -3,10 +3,7 @@ package containerd
 import (
 	"errors"
 	"fmt"
-	"math"
 	"os"
-	"path/filepath"
-	"runtime"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -18,13 +15,13 @@ import (
 // supervisor of a box is handed the mount itself. So thousands of them do not
 // lengthen the host's mount table, which every new mount namespace copies, and
 // nothing is left of one when its last user has ended.
-func newDetachedScratch(uid int, size job.Size, files int, paths []string, cores int) (_ *scratch, err error) {
-	s := &scratch{uid: uid, size: size, files: files, own: 2 + len(paths)}
-	if s.mount, err = mountTmpfs("size", strconv.FormatInt(int64(size), 10), "nr_inodes", strconv.Itoa(files+s.own), "mode", "0711"); err != nil {
+func newDetachedScratch(uid int, size job.Size, files int, paths []string) (_ *scratch, err error) {
+	s := &scratch{uid: uid, size: size, files: files, own: 1 + viewFiles + len(paths)}
+	if s.mount, err = mountTmpfs(append(s.options(size, files), "mode", "0711")...); err != nil {
 		return nil, fmt.Errorf("make scratch: %w", err)
 	}
 	s.dir = "/proc/self/fd/" + strconv.Itoa(int(s.mount.Fd()))
-	if err := errors.Join(s.divide(paths), s.showCores(cores)); err != nil {
+	if err := errors.Join(s.divide(paths), s.showDefaults()); err != nil {
 		_ = s.close()
 		return nil, fmt.Errorf("make scratch: %w", err)
 	}
@@ -68,23 +65,8 @@ func (s *scratch) reconfigure(size job.Size, files int) error {
 		return fmt.Errorf("fspick: %w", err)
 	}
 	defer unix.Close(fs)
-	err = configure(fs, []string{"size", strconv.FormatInt(int64(size), 10), "nr_inodes", strconv.Itoa(files + s.own)})
-	if err != nil {
+	if err := configure(fs, s.options(size, files)); err != nil {
 		return err
 	}
 	return unix.FsconfigReconfigure(fs)
 }
-
-// showCores writes the file that a box has for
-// /sys/devices/system/cpu/online, from which programs learn how many cores
-// there are.
-func (s *scratch) showCores(n int) error {
-	text := "0\n"
-	if n > 1 {
-		text = fmt.Sprintf("0-%d\n", n-1)
-	}
-	return os.WriteFile(filepath.Join(s.dir, "cpus"), []byte(text), 0o444)
-}
-
-// coresOf returns how many cores a program of that quota should think it has.
-func coresOf(cpu float64) int { return min(max(int(math.Ceil(cpu)), 1), runtime.NumCPU()) }

@@ -30,7 +30,6 @@ type cellSlot struct {
 	conn   *packet  // to it
 	job    *forked  // an interpreter that waits in the box; nil for commands
 	lease  *leased
-	cores  int  // that programs are shown
 	python bool // what runs came from a zygote
 	state  atomic.Int32
 
@@ -92,8 +91,7 @@ func (c *cell) newSlot(ctx context.Context, python bool, write []string) (_ *cel
 func (s *cellSlot) makeBox(ctx context.Context) (err error) {
 	def := policy.Default()
 	paths := append(slices.Clone(s.write), "/dev/shm")
-	s.cores = coresOf(def.CPU)
-	if s.scratch, err = newDetachedScratch(s.cell.uid, def.Disk, def.Files, paths, s.cores); err != nil {
+	if s.scratch, err = newDetachedScratch(s.cell.uid, def.Disk, def.Files, paths); err != nil {
 		return err
 	}
 	request, err := json.Marshal(guest.Box{Paths: paths})
@@ -145,11 +143,6 @@ func (s *cellSlot) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report,
 		defer other.Close()
 		where = other
 	}
-	if n := coresOf(p.CPU); n != where.cores {
-		if err := where.scratch.showCores(n); err != nil {
-			return nil, fmt.Errorf("show cores: %w", err)
-		}
-	}
 	return (&attempt{place: &where.place, box: where, Attempt: a, never: s.cell.rt.cfg.EgressNever}).run(ctx)
 }
 
@@ -185,11 +178,11 @@ func (s *cellSlot) kill() error {
 // begin implements box.
 func (s *cellSlot) begin(ctx context.Context, p *program, files []*os.File) (time.Time, error) {
 	argv := p.argv
-	to := s.conn
+	to, first := s.conn, s.sup.pid
 	s.python = p.python && s.job != nil
 	switch {
 	case s.python:
-		to = s.job.slot
+		to, first = s.job.slot, s.job.pid
 	case p.python:
 		f, err := contentFile("harness.py", python.Harness, s.cell.hostUID())
 		if err != nil {
@@ -198,6 +191,9 @@ func (s *cellSlot) begin(ctx context.Context, p *program, files []*os.File) (tim
 		defer f.Close()
 		argv = []string{"python3", "-B", fmt.Sprintf("/proc/self/fd/%d", len(files))}
 		files = append(files, f)
+	}
+	if err := pin(first, p.limits.CPU); err != nil {
+		return time.Time{}, err
 	}
 	run := guest.Run{Argv: argv, Env: p.env, Dir: p.dir, OpenFiles: uint64(p.limits.OpenFiles), Filter: s.cell.rt.cells.filter}
 	return to.run(&run, files, s.cell.hostUID())

@@ -15,7 +15,10 @@ import (
 
 // interpreter is a Python that waits in a slot of isolation task, so that its
 // job need not wait for one to start.
-type interpreter struct{ conn *packet }
+type interpreter struct {
+	pid  int // on the host
+	conn *packet
+}
 
 // warmTime bounds the start of an interpreter on a machine without any time left.
 const warmTime = 20 * time.Second
@@ -44,9 +47,10 @@ func (s *slot) startInterpreter(ctx context.Context) (err error) {
 		ours.close()
 		return err
 	}
+	def := policy.Default()
 	pid, err := s.launch(ctx, guest.Start{
 		Argv: []string{"python3", "-B", guestDir + "/zygote.py", "alone"}, Env: environment(s.image.env), Dir: "/", UID: programUID, GID: programGID,
-	}, files, policy.Default().OpenFiles)
+	}, files, &def)
 	for _, f := range files {
 		_ = f.Close()
 	}
@@ -65,7 +69,7 @@ func (s *slot) startInterpreter(ctx context.Context) (err error) {
 		ours.close() // it ends, if it ever began
 		return errors.Join(err, s.buried(ctx))
 	}
-	s.python = &interpreter{ours}
+	s.python = &interpreter{pid, ours}
 	return nil
 }
 
@@ -126,6 +130,9 @@ func (s *slot) dismiss(ctx context.Context) error {
 
 // become has the interpreter run p.
 func (i *interpreter) become(p *program, files []*os.File, filter []byte, uid int) (time.Time, error) {
+	if err := pin(i.pid, p.limits.CPU); err != nil {
+		return time.Time{}, err
+	}
 	run := guest.Run{Argv: p.argv, Env: p.env, Dir: p.dir, OpenFiles: uint64(p.limits.OpenFiles), Filter: filter}
 	return i.conn.run(&run, files, uid)
 }

@@ -117,12 +117,12 @@ func (s *slot) begin(ctx context.Context, p *program, files []*os.File) (time.Ti
 	}
 	_, err := s.launch(ctx, guest.Start{
 		Argv: p.argv, Env: p.env, Dir: p.dir, UID: programUID, GID: programGID, Filter: s.rt.filter,
-	}, files, p.limits.OpenFiles)
+	}, files, p.limits)
 	return time.Now(), err
 }
 
 // launch has the guest start a program, and returns its process on the host.
-func (s *slot) launch(ctx context.Context, start guest.Start, files []*os.File, openFiles int) (pid int, err error) {
+func (s *slot) launch(ctx context.Context, start guest.Start, files []*os.File, limits *policy.Policy) (pid int, err error) {
 	g, theirs, err := newGate()
 	if err != nil {
 		return 0, err
@@ -130,7 +130,7 @@ func (s *slot) launch(ctx context.Context, start guest.Start, files []*os.File, 
 	err = s.link.start(start, append([]*os.File{theirs}, files...))
 	_ = theirs.Close()
 	if err == nil {
-		pid, err = s.admit(ctx, g, openFiles)
+		pid, err = s.admit(ctx, g, limits)
 	}
 	if err != nil {
 		g.close()
@@ -142,7 +142,7 @@ func (s *slot) launch(ctx context.Context, start guest.Start, files []*os.File, 
 
 // admit waits for the process at the gate, puts it under the job's limits and
 // opens the gate.
-func (s *slot) admit(ctx context.Context, g *gate, openFiles int) (int, error) {
+func (s *slot) admit(ctx context.Context, g *gate, limits *policy.Policy) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, gateTime)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { _ = g.conn.SetDeadline(time.Unix(1, 0)) })()
@@ -151,8 +151,11 @@ func (s *slot) admit(ctx context.Context, g *gate, openFiles int) (int, error) {
 		err = s.group.Add(pid)
 	}
 	if err == nil { // from outside, since the sandbox may not raise its own
-		n := uint64(openFiles)
+		n := uint64(limits.OpenFiles)
 		err = unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: n}, nil)
+	}
+	if err == nil {
+		err = pin(pid, limits.CPU)
 	}
 	if err == nil {
 		err = g.open()

@@ -166,7 +166,8 @@ func (r *Runtime) Acquire(ctx context.Context, key runtime.Key) (runtime.Slot, e
 	return s, nil
 }
 
-var errClosed = errors.New("the runtime is closed")
+// errClosed is a cancellation: a pool that is told so does not complain.
+var errClosed = fmt.Errorf("the runtime is closed: %w", context.Canceled)
 
 // makeTime bounds the making of a container on a machine without any time left.
 const makeTime = time.Minute

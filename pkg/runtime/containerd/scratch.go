@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -29,7 +30,9 @@ type scratch struct {
 	uid    int      // host uid of the sandbox's root
 	size   job.Size
 	files  int
-	own    int // inodes that are ours
+	own    int      // inodes that are ours
+	cores  int      // that programs are shown
+	memory job.Size // likewise
 	mounts []writable
 }
 
@@ -44,7 +47,7 @@ type writable struct {
 func newScratch(dir string, uid int, size job.Size, files int, paths []string) (_ *scratch, err error) {
 	// Ours besides: the root, the socket's directory, and the socket, which a
 	// connection keeps although it has no name any more.
-	s := &scratch{dir: dir, uid: uid, size: size, files: files, own: 3 + len(paths)}
+	s := &scratch{dir: dir, uid: uid, size: size, files: files, own: 3 + viewFiles + len(paths)}
 	if err := os.Mkdir(dir, 0o711); err != nil {
 		return nil, err
 	}
@@ -53,10 +56,10 @@ func newScratch(dir string, uid int, size job.Size, files int, paths []string) (
 			_ = s.close()
 		}
 	}()
-	if err := unix.Mount("assay", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, s.options(size, files)+",mode=0711"); err != nil {
+	if err := unix.Mount("assay", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, joined(s.options(size, files))+",mode=0711"); err != nil {
 		return nil, fmt.Errorf("mount scratch: %w", err)
 	}
-	return s, s.divide(paths)
+	return s, errors.Join(s.divide(paths), s.showDefaults())
 }
 
 // divide makes a directory for each writable path.
@@ -87,9 +90,19 @@ func (s *scratch) mkdir(dir string, uid int, mode os.FileMode) error {
 	return os.Chown(dir, s.uid+uid, s.uid+uid)
 }
 
-// options are the tmpfs's; our own directories are not the program's files.
-func (s *scratch) options(size job.Size, files int) string {
-	return fmt.Sprintf("size=%d,nr_inodes=%d", size, files+s.own)
+// options are the tmpfs's, as names and values; what is our own in it is not the
+// program's.
+func (s *scratch) options(size job.Size, files int) []string {
+	return []string{"size", strconv.FormatInt(int64(size)+viewSize, 10), "nr_inodes", strconv.Itoa(files + s.own)}
+}
+
+// joined is options for mount(2).
+func joined(options []string) string {
+	var out []string
+	for i := 0; i < len(options); i += 2 {
+		out = append(out, options[i]+"="+options[i+1])
+	}
+	return strings.Join(out, ",")
 }
 
 // resize sets the limits of the job that takes the slot.
@@ -101,7 +114,7 @@ func (s *scratch) resize(size job.Size, files int) error {
 	if s.mount != nil {
 		err = s.reconfigure(size, files)
 	} else {
-		err = unix.Mount("", s.dir, "", unix.MS_REMOUNT|unix.MS_NOSUID|unix.MS_NODEV, s.options(size, files))
+		err = unix.Mount("", s.dir, "", unix.MS_REMOUNT|unix.MS_NOSUID|unix.MS_NODEV, joined(s.options(size, files)))
 	}
 	if err != nil {
 		return fmt.Errorf("resize scratch: %w", err)

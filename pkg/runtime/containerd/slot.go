@@ -126,6 +126,8 @@ func (s *slot) lay(uid int) (*sandbox, error) {
 	for _, w := range s.scratch.mounts {
 		box.mounts = append(box.mounts, bind(w.host, w.path))
 	}
+	cpus, memory := s.scratch.view()
+	box.mounts = append(box.mounts, bind(cpus, cpuOnline, "ro"), bind(memory, memInfo, "ro"))
 	box.mounts = append(box.mounts,
 		bind(filepath.Join(s.rt.dir, "guest"), guestDir, "ro"),
 		bind(filepath.Join(s.scratch.dir, "slot"), slotDir))

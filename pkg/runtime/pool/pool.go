@@ -9,6 +9,7 @@ package pool
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -213,7 +214,7 @@ func (p *Pool[K, V]) fillOne() bool {
 	case err != nil:
 		p.discount(s, 1)
 		s.want = 0 // the next demand tries again, and hears why not
-		if p.ctx.Err() == nil {
+		if p.ctx.Err() == nil && !errors.Is(err, context.Canceled) {
 			slog.WarnContext(p.ctx, "cannot fill the pool", "pool", p.Name, "key", s.key, "error", err)
 		}
 	case p.closed:

@@ -31,6 +31,15 @@ time.sleep(1000)`)},
 		{name: "memory in many processes", edit: memory(64 * job.MiB), outcome: job.OutOfMemory,
 			run: sh(`for i in 1 2 3 4 5 6 7 8; do python3 -c 'x = bytearray(30 << 20); import time; time.sleep(1000)' & done; wait`)},
 		{name: "within memory", run: py("x = bytearray(150 << 20); x[::4096] = b'x' * len(x[::4096]); print(len(x))"), outcome: job.Succeeded},
+		{name: "what is seen of them", outcome: job.Succeeded, edit: func(p *policy.Policy) { p.CPU, p.Memory = 1, 100*job.MiB }, run: py(`
+import os, subprocess
+print(os.cpu_count(), len(os.sched_getaffinity(0)), subprocess.check_output(["nproc"], text=True).strip())
+print(open("/proc/meminfo").readline().split()[1])
+print(os.path.exists("/proc/meminfo") and not os.access("/proc/meminfo", os.W_OK))`), check: stdoutIs("1 1 1\n102400\nTrue\n")},
+		{name: "what a command sees of them", outcome: job.Succeeded, edit: func(p *policy.Policy) { p.CPU, p.Memory = 0.5, 100*job.MiB },
+			run: sh("nproc; getconf _NPROCESSORS_ONLN; head -1 /proc/meminfo | tr -d ' '"), check: stdoutIs("1\n1\nMemTotal:102400kB\n")},
+		{name: "what a larger one sees", outcome: job.Succeeded, edit: func(p *policy.Policy) { p.CPU = 256 },
+			run: sh("test $(nproc) = $(getconf _NPROCESSORS_CONF)")},
 		{name: "cpu time", run: sh("while :; do :; done"), outcome: job.TimedOut, atMost: 10 * time.Second,
 			edit: func(p *policy.Policy) { p.CPUTime = job.Duration(300 * time.Millisecond) },
 			check: func(t *testing.T, r *ran) {

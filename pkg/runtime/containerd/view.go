@@ -1,0 +1,94 @@
+package containerd
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+)
+
+// What a program is told of its machine: the cores and the memory of its policy.
+// Libraries size their thread pools and caches by it. Two files lie over the
+// kernel's, and the program's processes are bound to as many cores. The limits
+// are the control group's: a program that does not believe this gains nothing.
+const (
+	cpuOnline = "/sys/devices/system/cpu/online"
+	memInfo   = "/proc/meminfo"
+)
+
+// What the two files take of a scratch that is not the program's.
+const (
+	viewFiles = 2
+	viewSize  = 2 * 4096
+)
+
+// view names the files in a scratch.
+func (s *scratch) view() (cpus, memory string) {
+	return filepath.Join(s.dir, "cpus"), filepath.Join(s.dir, "meminfo")
+}
+
+// show has programs see that many cores and that much memory.
+func (s *scratch) show(cores int, memory job.Size) error {
+	if s.cores == cores && s.memory == memory {
+		return nil
+	}
+	online := "0\n"
+	if cores > 1 {
+		online = fmt.Sprintf("0-%d\n", cores-1)
+	}
+	kib := int64(memory / job.KiB)
+	info := fmt.Sprintf("MemTotal:       %8d kB\nMemFree:        %8d kB\nMemAvailable:   %8d kB\n"+
+		"Buffers:               0 kB\nCached:                0 kB\nSwapCached:            0 kB\n"+
+		"SwapTotal:             0 kB\nSwapFree:              0 kB\n", kib, kib, kib)
+	cpus, mem := s.view()
+	if err := errors.Join(os.WriteFile(cpus, []byte(online), 0o444), os.WriteFile(mem, []byte(info), 0o444)); err != nil {
+		return fmt.Errorf("show the limits: %w", err)
+	}
+	s.cores, s.memory = cores, memory
+	return nil
+}
+
+// showDefaults is show for a slot that nobody has taken yet.
+func (s *scratch) showDefaults() error {
+	def := policy.Default()
+	return s.show(coresOf(def.CPU), def.Memory)
+}
+
+// coresOf returns how many cores a program of that quota should think it has.
+func coresOf(cpu float64) int { return min(max(int(math.Ceil(cpu)), 1), runtime.NumCPU()) }
+
+// turn spreads programs over the cores.
+var turn atomic.Uint64
+
+// pin binds a process, and what it will start, to as many of our cores as its
+// quota is worth.
+func pin(pid int, cpu float64) error {
+	var ours, set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &ours); err != nil {
+		return fmt.Errorf("read our cores: %w", err)
+	}
+	all := ours.Count()
+	n := min(coresOf(cpu), all)
+	first := int(turn.Add(uint64(n)) % uint64(all))
+	for core, seen := 0, 0; seen < all; core++ {
+		if !ours.IsSet(core) {
+			continue
+		}
+		if (seen-first+all)%all < n {
+			set.Set(core)
+		}
+		seen++
+	}
+	if err := unix.SchedSetaffinity(pid, &set); err != nil && !errors.Is(err, unix.ESRCH) { // it has died: we shall hear of it
+		return fmt.Errorf("bind process %d to its cores: %w", pid, err)
+	}
+	return nil
+}

@@ -32,9 +32,25 @@ func Migrate(ctx context.Context, dsn string) error {
 		}, backoff.WithMaxElapsedTime(2*time.Minute)); err != nil {
 			return err
 		}
-		_, err := db.ExecContext(ctx, "SELECT assay_partitions("+maintainFrom+", $1)", maintainDays)
-		return err
+		return makePartitions(ctx, db)
 	})
+}
+
+// makePartitions does what Maintain does, under the same lock: dispatchers start
+// at once, or beside one that maintains.
+func makePartitions(ctx context.Context, db *sql.DB) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	if _, err := tx.ExecContext(ctx, maintainLock); err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, "SELECT assay_partitions("+maintainFrom+", $1)", maintainDays); err != nil {
+		return err
+	}
+	return tx.Commit()
 }
 
 // migrateDownTo undoes migrations above version; for tests and operators.

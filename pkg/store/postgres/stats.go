@@ -17,6 +17,9 @@ const (
 	maintainDays = 5
 )
 
+// maintainLock lets one make partitions at a time, to the end of its transaction.
+const maintainLock = `SELECT pg_advisory_xact_lock(hashtextextended('assay maintain', 0))`
+
 // Maintain implements store.Scheduler.
 func (s *Store) Maintain(ctx context.Context) error {
 	return s.do(ctx, "maintain", func(ctx context.Context) error {
@@ -24,7 +27,7 @@ func (s *Store) Maintain(ctx context.Context) error {
 		// Attaching waits for readers of the default partition, and new readers wait
 		// behind it: rather try again later.
 		b.Queue(`SET LOCAL lock_timeout = '2s'`)
-		b.Queue(`SELECT pg_advisory_xact_lock(hashtextextended('assay maintain', 0))`)
+		b.Queue(maintainLock)
 		b.Queue(`SELECT assay_partitions(`+maintainFrom+`, $1)`, maintainDays)
 		return s.pool.SendBatch(ctx, b).Close()
 	})

@@ -183,6 +183,22 @@ func testClaim(t *testing.T, open Open) {
 			t.Errorf("said again (-first +again):\n%s", diff)
 		}
 	})
+	t.Run("again is from now on", func(t *testing.T) {
+		f := f.with(t)
+		f.submitJob(newJob("x"))
+		claims := []store.Claim{{Ref: f.schedule(10)[0].Ref, Worker: worker}}
+		got, err := f.Claim(ctx, time.Millisecond, claims)
+		f.must(err)
+		again, err := f.Claim(ctx, ttl, claims)
+		f.must(err)
+		if again[0].Lease != got[0].Lease || got[0].Lease == 0 {
+			t.Fatalf("lease %d, then %d", got[0].Lease, again[0].Lease)
+		}
+		if st := f.reap(); st.LeasesExpired != 0 {
+			t.Error("the lease ended all the same")
+		}
+		f.wantState(claims[0].Ref.Job, job.Running)
+	})
 	t.Run("leases only grow", func(t *testing.T) {
 		f := f.with(t)
 		j := newJob("again and again")

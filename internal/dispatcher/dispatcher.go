@@ -20,6 +20,9 @@ type Config struct {
 	ReapEvery      time.Duration // default 2s
 	RepublishAfter time.Duration // dispatched but unclaimed for so long: published again; default 15s
 	RegistryEvery  time.Duration // how often workers are written down and counted; default 3s
+	Objects        Objects       // to be swept of what belongs to no record; default: none
+	SweepEvery     time.Duration // default 6h
+	OrphanAge      time.Duration // objects younger than that are not swept; default 24h
 	MinWindow      int           // least jobs dispatched ahead of the workers of a pool; default 16
 	Secrets        Secrets       // default: there are none
 	Log            *slog.Logger
@@ -31,6 +34,8 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.ReapEvery, 2*time.Second)
 	setDefault(&c.RepublishAfter, 15*time.Second)
 	setDefault(&c.RegistryEvery, 3*time.Second)
+	setDefault(&c.SweepEvery, 6*time.Hour)
+	setDefault(&c.OrphanAge, 24*time.Hour)
 	setDefault(&c.MinWindow, 16)
 	if c.Log == nil {
 		c.Log = slog.Default()
@@ -79,6 +84,7 @@ type Dispatcher struct {
 	recorder  *recorder
 	registry  *registry
 	reaper    *reaper
+	sweeper   *sweeper
 	gauges    *gauges
 }
 
@@ -95,6 +101,7 @@ func New(cfg Config, s store.Store, q Queue) (*Dispatcher, error) {
 	d.scheduler = newScheduler(d)
 	d.recorder = newRecorder(d)
 	d.reaper = &reaper{d}
+	d.sweeper = &sweeper{d}
 	d.gauges = &gauges{Dispatcher: d}
 	return d, nil
 }
@@ -109,7 +116,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		d.log.WarnContext(ctx, "registry not read", "error", err)
 	}
 	var loops sync.WaitGroup
-	for _, loop := range []func(context.Context){d.scheduler.run, d.reaper.run, d.registry.run, d.gauges.run} {
+	for _, loop := range []func(context.Context){d.scheduler.run, d.reaper.run, d.sweeper.run, d.registry.run, d.gauges.run} {
 		loops.Go(func() { loop(ctx) })
 	}
 	// The bulk loops outlive ctx: requests that were taken are still answered.

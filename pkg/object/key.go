@@ -59,6 +59,26 @@ func AttemptPrefix(tenant string, id job.ID, lease job.Lease) (string, error) {
 	return escape(tenant) + "/" + string(id) + "/" + strconv.FormatInt(int64(lease), 10) + "/", nil
 }
 
+// AttemptOf returns whose object key is: the attempt, and the prefix of
+// everything that it stored. It is false for a key that ArtifactKey did not make,
+// such as a blob's.
+func AttemptOf(key string) (prefix string, id job.ID, lease job.Lease, ok bool) {
+	s := strings.SplitN(key, "/", 4)
+	if len(s) < 4 {
+		return "", "", 0, false
+	}
+	id, err := job.ParseID(s[1])
+	if err != nil {
+		return "", "", 0, false
+	}
+	n, err := strconv.ParseInt(s[2], 10, 64)
+	prefix = strings.Join(s[:3], "/") + "/"
+	if err != nil || n <= 0 || prefix != s[0]+"/"+string(id)+"/"+strconv.FormatInt(n, 10)+"/" {
+		return "", "", 0, false
+	}
+	return prefix, id, job.Lease(n), true
+}
+
 // escape makes one path segment safe on every store: plain ASCII, percent-encoded
 // elsewhere, short, and never a name that a store gives a meaning of its own.
 func escape(s string) string {

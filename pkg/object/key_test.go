@@ -121,3 +121,25 @@ func TestLongestNamesFitOnDisk(t *testing.T) {
 		}
 	}
 }
+
+// The owner of every artifact is read back from its key, and no other key has one.
+func TestAttemptOf(t *testing.T) {
+	key, err := ArtifactKey("a/../b", anID, 7, "/workspace/out/x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	prefix, id, lease, ok := AttemptOf(key)
+	if want, _ := AttemptPrefix("a/../b", anID, 7); !ok || prefix != want || id != anID || lease != 7 {
+		t.Errorf("AttemptOf(%q) = %q, %s, %d, %v", key, prefix, id, lease, ok)
+	}
+	blob, err := BlobKey("sha256:" + strings.Repeat("0", 64))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"", "x", blob, "acme/" + string(anID) + "/7", "acme/" + string(anID) + "/0/x", "acme/" + string(anID) + "/07/x",
+		"acme/" + string(anID) + "/-1/x", "acme/" + strings.ToUpper(string(anID)) + "/7/x", "acme/no/7/x"} {
+		if _, _, _, ok := AttemptOf(key); ok {
+			t.Errorf("AttemptOf(%q) found an owner", key)
+		}
+	}
+}

@@ -89,6 +89,10 @@ type Scheduler interface {
 	// old idempotency keys. Several callers at once share the work.
 	Reap(ctx context.Context) (ReapStats, error)
 
+	// Orphans returns those of the leases that are over and that no record
+	// names: what was stored under them is nobody's.
+	Orphans(ctx context.Context, leases []LeaseRef) ([]LeaseRef, error)
+
 	// Maintain prepares storage for the days ahead. It is to be called at start
 	// and every few hours; nothing fails if it is not, reads only get slower.
 	Maintain(ctx context.Context) error

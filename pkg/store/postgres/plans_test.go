@@ -22,7 +22,7 @@ func TestPlans(t *testing.T) {
 		pkeyOnly  bool     // every lookup by id is in a primary key
 	}{
 		{name: "claim", sql: claim, args: `1, ` + low + `, '{}', '{}', '{}'`, want: []string{byID}, pkeyOnly: true},
-		{name: "reclaim", sql: reclaim, args: low + `, '{}', '{}', '{}'`, want: []string{byID}, pkeyOnly: true},
+		{name: "reclaim", sql: reclaim, args: `1, ` + low + `, '{}', '{}', '{}'`, want: []string{byID}, pkeyOnly: true},
 		{name: "heartbeat", sql: heartbeat, args: `1, ` + low + `, '{}', '{}'`, want: []string{byID}, pkeyOnly: true},
 		{name: "finish", sql: finish, args: low + `, '{}', '{}', '{}', '{}'`, want: []string{byID, `batch_counts_pkey`}, pkeyOnly: true},
 		{name: "finished", sql: finished, args: `'{}', '{}'`, want: []string{byID}, pkeyOnly: true},
@@ -32,6 +32,7 @@ func TestPlans(t *testing.T) {
 		{name: "take back", sql: takeBack, args: `20`, want: []string{byID, `_tenant_id_batch_id_idx1`}, pkeyOnly: true},
 		{name: "expire", sql: expire, args: ``, want: []string{byID, `_expires_at_idx`}, pkeyOnly: true},
 		{name: "cancel queued", sql: cancelQueued, args: low + `, '{}'`, want: []string{byID, queue}, pkeyOnly: true},
+		{name: "orphans", sql: orphans, args: low + `, '{}', '{}'`, want: []string{byID}, pkeyOnly: true},
 		{name: "submit job", sql: submitJob, args: `1, '', '', ` + low + `, true, 'p', 0, 1, '', 0, '', '', '{}'`, want: []string{queue}},
 		{name: "batch", sql: `SELECT ` + batchColumns + batchTables + `WHERE b.id = $1`, args: low, want: []string{`batch_counts_pkey`, `batches_pkey`}},
 	} {

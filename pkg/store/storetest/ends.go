@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
@@ -332,4 +333,34 @@ func testRegistry(t *testing.T, open Open) {
 	})
 	f.must(f.Maintain(ctx))
 	f.must(f.Maintain(ctx))
+}
+
+func testOrphans(t *testing.T, open Open) {
+	f := newFixture(t, open, Options{})
+	ctx := t.Context()
+	running, recorded := f.running(newJob("running")), f.running(newJob("recorded"))
+	f.finish(recorded, job.Succeeded)
+	released := f.running(newJob("released"))
+	f.must(f.Release(ctx, []store.Release{{LeaseRef: released, Reason: job.ReasonDrained}}))
+	second := f.claim(f.schedule(10)[0].Ref)[0]
+	f.finish(leaseOf(second), job.Failed)
+	again := newJob("again")
+	again.MaxAttempts, again.RetryOn = 2, []job.Outcome{job.Failed}
+	repeated := f.running(again)
+	f.finish(repeated, job.Failed)
+	unknown := store.LeaseRef{Job: job.NewID(), Lease: running.Lease}
+	wrong := store.LeaseRef{Job: running.Job, Lease: running.Lease + 1000}
+
+	got, err := f.Orphans(ctx, []store.LeaseRef{running, recorded, released, leaseOf(second), repeated, unknown, wrong})
+	f.must(err)
+	want := []store.LeaseRef{released, repeated, unknown, wrong}
+	byLease := cmpopts.SortSlices(func(a, b store.LeaseRef) bool {
+		return a.Job < b.Job || a.Job == b.Job && a.Lease < b.Lease
+	})
+	if diff := cmp.Diff(want, got, byLease); diff != "" {
+		t.Errorf("orphans (-want +got):\n%s", diff)
+	}
+	if none, err := f.Orphans(ctx, nil); err != nil || len(none) != 0 {
+		t.Errorf("of none: %v, %v", none, err)
+	}
 }

@@ -40,6 +40,7 @@ func Run(t *testing.T, open Open) {
 		{"release", testRelease},
 		{"cancel", testCancel},
 		{"reap", testReap},
+		{"orphans", testOrphans},
 		{"read", testRead},
 		{"cursor", testCursor},
 		{"races", testRaces},

@@ -1,0 +1,134 @@
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/assay-run/assay/pkg/object"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// Objects is where attempts leave their files; *object.Store is it.
+type Objects interface {
+	List(ctx context.Context, prefix string) iter.Seq2[object.Info, error]
+	DeletePrefix(ctx context.Context, prefix string) (int, error)
+	SweepTemp(ctx context.Context, age time.Duration) (int, error)
+}
+
+// sweeper removes what attempts stored that did not become the record: a worker
+// removes its own, but not when it is killed, or when the object store was away.
+type sweeper struct{ *Dispatcher }
+
+// sweepChunk bounds one question to the store.
+const sweepChunk = 500
+
+func (s *sweeper) run(ctx context.Context) {
+	if s.cfg.Objects == nil {
+		return
+	}
+	tick := time.NewTicker(s.cfg.SweepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		n, err := s.sweep(ctx)
+		if err != nil && ctx.Err() == nil {
+			s.log.WarnContext(ctx, "sweep of orphaned objects failed", "error", err)
+		}
+		if n > 0 {
+			s.log.InfoContext(ctx, "orphaned objects removed", "objects", n)
+			s.metrics.reaps.Add(ctx, int64(n), label("kind", "object"))
+		}
+	}
+}
+
+// stored is one attempt that has objects.
+type stored struct {
+	store.LeaseRef
+	prefix string
+}
+
+// sweep goes once over the object store. Objects younger than OrphanAge are left
+// alone, whatever the store says of them: they may be under way, and what is not
+// ours to remove (a database restored from a backup does not know it yet) is
+// noticed meanwhile.
+func (s *sweeper) sweep(ctx context.Context) (removed int, err error) {
+	var orphaned, asked []stored
+	for a, err := range s.attempts(ctx, time.Now().Add(-s.cfg.OrphanAge)) {
+		if err != nil {
+			return 0, err
+		}
+		if asked = append(asked, a); len(asked) == sweepChunk {
+			if orphaned, err = s.orphans(ctx, orphaned, asked); err != nil {
+				return 0, err
+			}
+			asked = asked[:0]
+		}
+	}
+	if orphaned, err = s.orphans(ctx, orphaned, asked); err != nil {
+		return 0, err
+	}
+	var errs []error
+	for _, a := range orphaned { // after the listing, which would skip entries
+		n, err := s.cfg.Objects.DeletePrefix(ctx, a.prefix)
+		removed += n
+		errs = append(errs, err)
+	}
+	n, err := s.cfg.Objects.SweepTemp(ctx, s.cfg.OrphanAge)
+	return removed + n, errors.Join(append(errs, err)...)
+}
+
+// attempts yields those whose newest object is from before. Listing is in the
+// order of keys, so the objects of one attempt come together.
+func (s *sweeper) attempts(ctx context.Context, before time.Time) iter.Seq2[stored, error] {
+	return func(yield func(stored, error) bool) {
+		var last stored
+		old := false
+		for o, err := range s.cfg.Objects.List(ctx, "") {
+			if err != nil {
+				yield(stored{}, err)
+				return
+			}
+			prefix, id, lease, ok := object.AttemptOf(o.Key)
+			if !ok {
+				continue
+			}
+			if prefix != last.prefix {
+				if old && !yield(last, nil) {
+					return
+				}
+				last, old = stored{store.LeaseRef{Job: id, Lease: lease}, prefix}, true
+			}
+			old = old && o.Modified.Before(before)
+		}
+		if old {
+			yield(last, nil)
+		}
+	}
+}
+
+// orphans appends to out those of the attempts that are nobody's.
+func (s *sweeper) orphans(ctx context.Context, out, asked []stored) ([]stored, error) {
+	refs := make([]store.LeaseRef, len(asked))
+	prefixes := make(map[store.LeaseRef][]string, len(asked))
+	for i, a := range asked {
+		refs[i] = a.LeaseRef
+		prefixes[a.LeaseRef] = append(prefixes[a.LeaseRef], a.prefix)
+	}
+	found, err := s.store.Orphans(ctx, refs)
+	if err != nil {
+		return out, err
+	}
+	for _, l := range found {
+		for _, p := range prefixes[l] {
+			out = append(out, stored{l, p})
+		}
+		delete(prefixes, l)
+	}
+	return out, nil
+}

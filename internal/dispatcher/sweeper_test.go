@@ -1,0 +1,119 @@
+package dispatcher_test
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/assay-run/assay/internal/dispatcher"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/object"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// What attempts stored is removed unless it is the record's or still under way,
+// and what no attempt stored is left alone.
+func TestOrphanedObjectsAreSwept(t *testing.T) {
+	f := newFleet(t)
+	objects, err := object.Open(t.Context(), "file://"+t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer objects.Close()
+	put := func(id job.ID, lease job.Lease) string {
+		key, err := object.ArtifactKey(tenant, id, lease, "/workspace/out")
+		if err == nil {
+			_, err = objects.Put(t.Context(), key, strings.NewReader("bytes"))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return key
+	}
+	running := f.running()
+	recorded := f.running()
+	if _, err := f.store.Finish(t.Context(), []store.Finish{{LeaseRef: recorded, Outcome: job.Succeeded, Result: []byte(`{}`)}}); err != nil {
+		t.Fatal(err)
+	}
+	kept := []string{put(running.Job, running.Lease), put(recorded.Job, recorded.Lease)}
+	blob, _, err := objects.PutBlob(t.Context(), strings.NewReader("an input"), 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if blob, err = object.BlobKey(blob); err != nil {
+		t.Fatal(err)
+	}
+	kept = append(kept, blob)
+	gone := []string{put(job.NewID(), 7), put(recorded.Job, recorded.Lease+1000), put(recorded.Job, 1_000_000)}
+
+	cfg := quick
+	cfg.Objects, cfg.SweepEvery, cfg.OrphanAge, cfg.LeaseTTL = objects, 10*time.Millisecond, time.Nanosecond, never
+	f.start(cfg, nil, nil)
+	there := func(key string) bool { _, err := objects.Stat(t.Context(), key); return err == nil }
+	f.until("the orphans are gone", func() bool { return !there(gone[0]) && !there(gone[1]) && !there(gone[2]) })
+	for _, key := range kept {
+		if !there(key) {
+			t.Errorf("%s was swept", key)
+		}
+	}
+}
+
+// Young objects are nobody's yet.
+func TestYoungObjectsAreNotSwept(t *testing.T) {
+	f := newFleet(t)
+	objects, err := object.Open(t.Context(), "file://"+t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer objects.Close()
+	key, err := object.ArtifactKey(tenant, job.NewID(), 7, "/workspace/out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := objects.Put(t.Context(), key, strings.NewReader("bytes")); err != nil {
+		t.Fatal(err)
+	}
+	swept := &counting{Objects: objects}
+	cfg := quick
+	cfg.Objects, cfg.SweepEvery, cfg.OrphanAge = swept, time.Millisecond, never
+	f.start(cfg, nil, nil)
+	f.until("it was swept twice", func() bool { return swept.n.Load() > 2 })
+	if _, err := objects.Stat(t.Context(), key); err != nil {
+		t.Error(err)
+	}
+}
+
+// counting counts sweeps by their last step.
+type counting struct {
+	dispatcher.Objects
+	n atomic.Int64
+}
+
+func (c *counting) SweepTemp(ctx context.Context, age time.Duration) (int, error) {
+	defer c.n.Add(1)
+	return c.Objects.SweepTemp(ctx, age)
+}
+
+// running brings a new job to running without a dispatcher.
+func (f *fleet) running() store.LeaseRef {
+	f.Helper()
+	_, ids := f.submit(1)
+	ds, err := f.store.Schedule(f.Context(), pool, 1000)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, d := range ds {
+		if d.Job != ids[0] {
+			continue
+		}
+		got, err := f.store.Claim(f.Context(), never, []store.Claim{{Ref: d.Ref, Worker: "w"}})
+		if err != nil || got[0].Lease == 0 {
+			f.Fatalf("claim: %+v, %v", got, err)
+		}
+		return store.LeaseRef{Job: d.Job, Lease: got[0].Lease}
+	}
+	f.Fatal("the job was not scheduled")
+	return store.LeaseRef{}
+}

@@ -247,8 +247,12 @@ func (a *app) explainEnd(r *job.Result) {
 		}
 	}
 	switch r.Outcome {
-	case job.Succeeded, job.Failed:
+	case job.Succeeded:
 		return
+	case job.Failed:
+		if r.ExitCode != nil { // it said itself why
+			return
+		}
 	case job.Exception:
 		if e := r.Exception; e != nil && !strings.Contains(r.Stderr.Text, e.Traceback) {
 			fmt.Fprintln(a.stderr, strings.TrimRight(e.Traceback, "\n"))

@@ -42,7 +42,7 @@ type config struct {
 	CellWarm      int      `name:"cell-warm" env:"ASSAY_CELL_WARM" default:"-1" help:"The same of isolation cell (default: 16 a core)."`
 	WarmMemory    string   `name:"warm-memory" env:"ASSAY_WARM_MEMORY" placeholder:"SIZE" help:"Most memory of ready slots, such as 1Gi (default: an eighth of the host's)."`
 	PipIndex      string   `name:"pip-index" env:"ASSAY_PIP_INDEX" default:"https://pypi.org/simple" help:"Where the packages of policies come from."`
-	PipAllow      []string `name:"pip-allow" env:"ASSAY_PIP_ALLOW" default:"files.pythonhosted.org:443" help:"What builds of environments reach besides the index's host, as a network allow-list separated by commas; 10.0.0.0/8:* for an index on a private address."`
+	PipAllow      []string `name:"pip-allow" env:"ASSAY_PIP_ALLOW" default:"files.pythonhosted.org:443" help:"What builds of environments reach besides the index's host, as a network allow-list separated by commas. These names may lead to private addresses."`
 	Environments  string   `name:"environments" env:"ASSAY_ENVIRONMENTS" default:"/var/lib/assay/environments" help:"Directory of built environments."`
 	EgressNever   []string `name:"egress-never" env:"ASSAY_EGRESS_NEVER" placeholder:"CIDR" help:"Addresses that no job reaches, whatever its policy allows, separated by commas: this fleet's own, say."`
 	ImageArchives []string `name:"image-archives" env:"ASSAY_IMAGE_ARCHIVES" help:"OCI archives to import at start, separated by commas."`

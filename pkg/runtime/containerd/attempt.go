@@ -27,8 +27,10 @@ type attempt struct {
 	policy *policy.Policy
 	spent  cgroup.Usage   // before the job
 	never  []netip.Prefix // addresses that no policy opens
-	env    []string
-	report *runtime.Report
+	// trusted says that the allow-list of the policy is the operator's.
+	trusted bool
+	env     []string
+	report  *runtime.Report
 }
 
 func (a *attempt) run(ctx context.Context) (*runtime.Report, error) {

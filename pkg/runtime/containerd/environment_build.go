@@ -25,12 +25,14 @@ import (
 const (
 	buildTime   = 10 * time.Minute
 	buildOutput = 64 * job.KiB
-	buildTail   = 20 // lines of pip's that a failure shows
+	buildTail   = 700 // bytes of pip's last lines that a failure shows
+	buildLine   = 300 // and of each
 	maxReport   = 16 << 20
 
 	buildRoot   = "/workspace/root"
 	buildReport = "/workspace/report.json"
 	buildList   = "/workspace/requirements.txt"
+	buildCerts  = "/workspace/authorities.pem"
 )
 
 // Index is where packages come from.
@@ -107,10 +109,15 @@ func (e *environments) build(ctx context.Context, base *image, packages, dir str
 		return l, fmt.Errorf("build an environment: %w", err)
 	}
 	defer s.Close()
-	rep, err := s.Run(ctx, runtime.Attempt{
+	a := runtime.Attempt{
 		Program: job.Program{Command: &job.Command{Argv: pip}}, Plan: plan, Deadline: time.Now().Add(buildTime),
 		Files: []runtime.File{{Path: buildList, Data: []byte(packages + "\n")}},
-	})
+	}
+	if trusted := certificates(); trusted != nil {
+		a.Files = append([]runtime.File{{Path: buildCerts, Data: trusted}}, a.Files...)
+		plan.Policy.Env.Set["PIP_CERT"], plan.Policy.Env.Set["SSL_CERT_FILE"] = buildCerts, buildCerts
+	}
+	rep, err := s.run(ctx, a, true)
 	if err != nil {
 		return l, fmt.Errorf("build an environment: %w", err)
 	}
@@ -123,11 +130,6 @@ func (e *environments) build(ctx context.Context, base *image, packages, dir str
 
 // buildFailure says why, in pip's own words.
 func buildFailure(rep *runtime.Report) error {
-	text := strings.TrimSpace(rep.Stdout.Text + "\n" + rep.Stderr.Text)
-	lines := strings.Split(text, "\n")
-	if len(lines) > buildTail {
-		lines = lines[len(lines)-buildTail:]
-	}
 	m := "pip failed"
 	if rep.Outcome != job.Failed {
 		m = "building the environment: " + rep.Message
@@ -140,7 +142,34 @@ func buildFailure(rep *runtime.Report) error {
 			}
 		}
 	}
-	return &runtime.BuildError{Message: m + ":\n" + strings.Join(lines, "\n")}
+	return &runtime.BuildError{Message: m + ":\n" + lastLines(rep.Stdout.Text+"\n"+rep.Stderr.Text)}
+}
+
+// lastLines returns the end of what pip wrote. Its errors come last.
+func lastLines(text string) string {
+	lines := strings.FieldsFunc(text, func(c rune) bool { return c == '\n' })
+	n := 0
+	for i := len(lines) - 1; i >= 0; i-- {
+		if len(lines[i]) > buildLine {
+			lines[i] = strings.ToValidUTF8(lines[i][:buildLine], "") + "…"
+		}
+		if n += len(lines[i]) + 1; n > buildTail {
+			lines = lines[i+1:]
+			break
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// certificates returns the authorities that this host trusts, nil if they are
+// not in a usual place: an index inside a company has one of its own.
+func certificates() []byte {
+	for _, file := range []string{os.Getenv("SSL_CERT_FILE"), "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"} {
+		if raw, err := os.ReadFile(file); err == nil && len(raw) > 0 {
+			return raw
+		}
+	}
+	return nil
 }
 
 // keep copies what a build left, beneath from, to dir. Everything in the sandbox

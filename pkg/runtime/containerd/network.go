@@ -35,7 +35,7 @@ func (a *attempt) openWay() (*way, error) {
 		return nil, err
 	}
 	w := &way{
-		proxy: egress.New(egress.Config{Rules: rules, Never: a.never, MaxBytes: int64(n.MaxBytes)}),
+		proxy: egress.New(egress.Config{Rules: rules, Never: a.never, Trusted: a.trusted, MaxBytes: int64(n.MaxBytes)}),
 		env:   egress.Variables(rules),
 	}
 	cerr := rc.Control(func(fd uintptr) {

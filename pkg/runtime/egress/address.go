@@ -1,6 +1,9 @@
 package egress
 
-import "net/netip"
+import (
+	"net/netip"
+	"slices"
+)
 
 // block is a range of addresses that a name must not lead into, and that a wide
 // rule (0.0.0.0/0:443) does not open: only a rule for a range within it does.
@@ -35,6 +38,9 @@ var blocks = func() []block {
 	add("reserved", "0.0.0.0/8", "192.0.0.0/24", "198.18.0.0/15", "240.0.0.0/4", "2001::/23", "::/3", "4000::/2", "8000::/1")
 	return out
 }()
+
+// never are the kinds of block that no name leads to, whoever wrote it.
+var never = []string{"metadata", "unspecified", "link-local", "multicast", "NAT64", "6to4", "Teredo", "IPv4-compatible"}
 
 // special returns the block that holds a.
 func special(a netip.Addr) (block, bool) {
@@ -82,6 +88,9 @@ func (c *Config) judge(a netip.Addr, port uint16, written bool) string {
 	}
 	b, ok := special(a)
 	if !ok {
+		return ""
+	}
+	if c.Trusted && !written && !slices.Contains(never, b.kind) {
 		return ""
 	}
 	if !c.Rules.Holds(a, port, b.prefix) {

@@ -13,6 +13,7 @@ import (
 type Config struct {
 	Rules    netrule.Rules
 	Never    []netip.Prefix // addresses that no rule opens: the operator's own
+	Trusted  bool           // the list is an operator's: its names may lead into private networks
 	MaxBytes int64          // to and from hosts together; 0: no limit
 
 	MaxConns    int           // at once; the others wait to be accepted. 0: 64

@@ -234,6 +234,28 @@ func TestNever(t *testing.T) {
 	}
 }
 
+// An operator's own names may lead into the operator's own networks, but not to
+// what no name leads to.
+func TestTrusted(t *testing.T) {
+	t.Parallel()
+	known := names{"index.corp.test": "10.0.0.1", "meta.corp.test": "169.254.169.254", "six.corp.test": "64:ff9b::a9fe:a9fe"}
+	dialled := ""
+	cfg := Config{Rules: rules(t, "*.corp.test:443"), Trusted: true, Resolve: known.resolve,
+		Dial: func(_ context.Context, to netip.AddrPort) (net.Conn, error) {
+			dialled += to.String() + " "
+			return nil, errors.New("unreachable")
+		}}
+	for name := range known {
+		_, _, _ = New(cfg).connect(target{name: name, port: 443})
+	}
+	if _, _, no := New(cfg).connect(target{addr: netip.MustParseAddr("10.0.0.1"), port: 443}); no == nil || no.decision != Refused {
+		t.Errorf("an address that a client wrote: %v", no)
+	}
+	if dialled != "10.0.0.1:443 " {
+		t.Errorf("dialled %q", dialled)
+	}
+}
+
 // Whatever is not one plain request reaches nobody, and is on the list.
 func TestSmuggling(t *testing.T) {
 	t.Parallel()

@@ -26,13 +26,12 @@ func newMeter(name string, levels func() (ready, making int64)) *meter {
 	out.miss = metric.WithAttributeSet(attribute.NewSet(out.name, attribute.Bool("hit", false)))
 	// Instruments of these names and units cannot be wrong: errors come from
 	// clashes only, and then the instrument still works.
-	out.takes, _ = m.Int64Counter("assay.pool.takes", metric.WithDescription("slots asked for"))
-	seconds := metric.WithUnit("s")
-	buckets := metric.WithExplicitBucketBoundaries(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10)
-	out.making, _ = m.Float64Histogram("assay.pool.fill.duration", seconds, buckets, metric.WithDescription("making of a slot ahead of demand"))
-	out.waiting, _ = m.Float64Histogram("assay.pool.wait.duration", seconds, buckets, metric.WithDescription("waiting of a job that found no slot ready"))
-	ready, _ := m.Int64ObservableGauge("assay.pool.ready", metric.WithDescription("slots that wait for a job"))
-	filling, _ := m.Int64ObservableGauge("assay.pool.filling", metric.WithDescription("slots being made ahead of demand"))
+	out.takes, _ = m.Int64Counter("assay_pool_takes", metric.WithDescription("Slots asked for, by whether one was ready."))
+	buckets := metric.WithExplicitBucketBoundaries(1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1e3, 2.5e3, 5e3, 1e4)
+	out.making, _ = m.Float64Histogram("assay_pool_fill_milliseconds", buckets, metric.WithDescription("Time that the making of a slot ahead of demand took."))
+	out.waiting, _ = m.Float64Histogram("assay_pool_wait_milliseconds", buckets, metric.WithDescription("Time that a job waited that found no slot ready."))
+	ready, _ := m.Int64ObservableGauge("assay_pool_ready", metric.WithDescription("Slots that wait for a job."))
+	filling, _ := m.Int64ObservableGauge("assay_pool_filling", metric.WithDescription("Slots that are being made ahead of demand."))
 	out.levels, _ = m.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		r, f := levels()
 		o.ObserveInt64(ready, r, metric.WithAttributes(out.name))
@@ -52,13 +51,15 @@ func (m *meter) taken(ctx context.Context, hit bool) {
 
 func (m *meter) made(ctx context.Context, d time.Duration, err error) {
 	if err == nil {
-		m.making.Record(ctx, d.Seconds(), metric.WithAttributes(m.name))
+		m.making.Record(ctx, milliseconds(d), metric.WithAttributes(m.name))
 	}
 }
 
 func (m *meter) waited(ctx context.Context, d time.Duration) {
-	m.waiting.Record(ctx, d.Seconds(), metric.WithAttributes(m.name))
+	m.waiting.Record(ctx, milliseconds(d), metric.WithAttributes(m.name))
 }
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 func (m *meter) close() {
 	if m.levels != nil {

@@ -3,12 +3,17 @@ package pool
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"go.opentelemetry.io/otel"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.uber.org/goleak"
 )
 
@@ -319,4 +324,44 @@ func first(p *Pool[string, *item], key string) *item {
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
+}
+
+// The pool tells how well it serves.
+func TestMeter(t *testing.T) {
+	reader := sdkmetric.NewManualReader()
+	before := otel.GetMeterProvider()
+	otel.SetMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)))
+	defer otel.SetMeterProvider(before)
+	got := map[string]string{}
+	synctest.Test(t, func(t *testing.T) {
+		p, s := open(t, nil)
+		get(t, p, s, "a")
+		pass(time.Second)
+		get(t, p, s, "a")
+		pass(time.Second)
+		var all metricdata.ResourceMetrics
+		if err := reader.Collect(t.Context(), &all); err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range all.ScopeMetrics[0].Metrics {
+			switch d := m.Data.(type) {
+			case metricdata.Sum[int64]:
+				for _, point := range d.DataPoints {
+					hit, _ := point.Attributes.Value("hit")
+					got[m.Name+" "+hit.Emit()] = fmt.Sprint(point.Value)
+				}
+			case metricdata.Gauge[int64]:
+				got[m.Name] = fmt.Sprint(d.DataPoints[0].Value)
+			case metricdata.Histogram[float64]:
+				got[m.Name] = fmt.Sprintf("%d, %v ms", d.DataPoints[0].Count, d.DataPoints[0].Sum)
+			}
+		}
+	})
+	want := map[string]string{
+		"assay_pool_takes true": "1", "assay_pool_takes false": "1", "assay_pool_ready": "1", "assay_pool_filling": "0",
+		"assay_pool_fill_milliseconds": "2, 20 ms", "assay_pool_wait_milliseconds": "1, 10 ms",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("metrics (-want +got):\n%s", diff)
+	}
 }

@@ -33,7 +33,7 @@ var table = map[string]row{
 		"pkg/job", "pkg/netrule", "pkg/policy", "pkg/runtime", "pkg/runtime/artifact", "pkg/runtime/capture", "pkg/runtime/cgroup",
 		"pkg/runtime/egress", "pkg/runtime/mask",
 		"pkg/runtime/pool", "pkg/runtime/seccomp", "internal/guest", "internal/ociimage", "guest/python"}},
-	"pkg/runtime/containerd/rawloop": {"a bare client loop, to compare with", nil},
+	"pkg/runtime/containerd/rawloop": {"a bare client loop, to compare with", []string{"pkg/runtime/cgroup"}},
 	"pkg/runtime/fake":               {"without walls, scripted", []string{"pkg/job", "pkg/policy", "pkg/runtime"}},
 	"pkg/runtime/runtimetest":        {"its specification", []string{"pkg/job", "pkg/policy", "pkg/runtime"}},
 	"pkg/runtime/artifact":           {"files out of a sandbox, never through links", []string{"pkg/job"}},

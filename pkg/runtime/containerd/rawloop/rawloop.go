@@ -15,6 +15,8 @@ import (
 	client "github.com/containerd/containerd/v2/client"
 	"github.com/containerd/containerd/v2/pkg/cio"
 	"github.com/containerd/containerd/v2/pkg/oci"
+
+	"github.com/assay-run/assay/pkg/runtime/cgroup"
 )
 
 // Loop runs one command over and over, each time in a container of its own.
@@ -24,11 +26,19 @@ type Loop struct {
 	argv   []string
 	names  atomic.Int64
 	prefix string
+	groups *cgroup.Hierarchy
 }
+
+// closeTimeout bounds the removal of a group that nobody uses any more.
+const closeTimeout = 10 * time.Second
 
 // Open connects to containerd. The image must be in the namespace, and unpacked
 // for the default snapshotter.
 func Open(ctx context.Context, address, namespace, image string, argv ...string) (*Loop, error) {
+	groups, err := cgroup.Detect(cgroup.DefaultRoot)
+	if err != nil {
+		return nil, err
+	}
 	c, err := client.New(address, client.WithDefaultNamespace(namespace))
 	if err != nil {
 		return nil, fmt.Errorf("connect to containerd at %s: %w", address, err)
@@ -37,11 +47,20 @@ func Open(ctx context.Context, address, namespace, image string, argv ...string)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("image %s in namespace %s: %w", image, namespace, err), c.Close())
 	}
-	return &Loop{client: c, image: img, argv: argv, prefix: "rawloop-" + strconv.FormatInt(time.Now().UnixNano(), 36) + "-"}, nil
+	return &Loop{client: c, image: img, argv: argv, groups: groups,
+		prefix: "rawloop-" + strconv.FormatInt(time.Now().UnixNano(), 36)}, nil
 }
 
-// Close disconnects.
-func (l *Loop) Close() error { return l.client.Close() }
+// Close disconnects and removes the group that the containers were in: the
+// engine makes it, and leaves it.
+func (l *Loop) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	return errors.Join(l.client.Close(), l.groups.RemoveAll(ctx, l.group()))
+}
+
+// group is the cgroup of all containers, which are below it.
+func (l *Loop) group() string { return "/" + l.prefix }
 
 // Run turns, several at once, until d has passed, and returns how many turns
 // were completed in which time. The first error ends it.
@@ -67,10 +86,10 @@ func (l *Loop) Run(ctx context.Context, parallel int, d time.Duration) (turns in
 }
 
 func (l *Loop) turn(ctx context.Context) (err error) {
-	name := l.prefix + strconv.FormatInt(l.names.Add(1), 10)
+	name := l.prefix + "-" + strconv.FormatInt(l.names.Add(1), 10)
 	c, err := l.client.NewContainer(ctx, name,
 		client.WithImage(l.image), client.WithNewSnapshot(name, l.image),
-		client.WithNewSpec(oci.WithImageConfig(l.image), oci.WithProcessArgs(l.argv...)))
+		client.WithNewSpec(oci.WithImageConfig(l.image), oci.WithProcessArgs(l.argv...), oci.WithCgroup(l.group()+"/"+name)))
 	if err != nil {
 		return fmt.Errorf("create container: %w", err)
 	}

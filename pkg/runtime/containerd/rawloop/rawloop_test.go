@@ -1,6 +1,7 @@
 package rawloop
 
 import (
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -17,7 +18,6 @@ func TestLoopTurnsAndLeavesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
 	turns, took, err := l.Run(t.Context(), 2, 500*time.Millisecond)
 	if err != nil || turns == 0 || took < 500*time.Millisecond {
 		t.Fatalf("Run = %d turns in %v, %v", turns, took, err)
@@ -29,6 +29,18 @@ func TestLoopTurnsAndLeavesNothing(t *testing.T) {
 	defer c.Close()
 	if left, err := c.Containers(t.Context()); err != nil || len(left) != 0 {
 		t.Errorf("%d containers are left, %v", len(left), err)
+	}
+	groups, err := filepath.Glob("/sys/fs/cgroup/*" + l.group())
+	if err != nil || len(groups) == 0 && !l.groups.V2() {
+		t.Errorf("the containers were not in %s: %v", l.group(), err)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, pattern := range []string{"/sys/fs/cgroup/*", "/sys/fs/cgroup"} {
+		if left, _ := filepath.Glob(pattern + l.group()); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
 	}
 }
 

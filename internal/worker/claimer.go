@@ -62,8 +62,10 @@ func (w *Worker) askClaim(ctx context.Context, ds []delivery) (queue.ClaimReply,
 		req.Refs[i] = d.msg.Ref()
 	}
 	giveUp := time.Now().Add(claimFor)
+	patience := requestTimeout
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
-		reply, err := ask(ctx, w.Control.Claim, req)
+		reply, err := askFor(ctx, patience, w.Control.Claim, req)
+		patience = max(requestTimeout, min(2*patience, time.Until(giveUp))) // specs may be large: the next try has longer to bring them
 		if err == nil && len(reply.Claimed) != len(ds) {
 			err = errors.New("claim answer is of another length")
 		}
@@ -79,7 +81,11 @@ func (w *Worker) askClaim(ctx context.Context, ds []delivery) (queue.ClaimReply,
 
 // ask makes one request with a deadline.
 func ask[Q, R any](ctx context.Context, request func(context.Context, Q) (R, error), q Q) (R, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	return askFor(ctx, requestTimeout, request, q)
+}
+
+func askFor[Q, R any](ctx context.Context, patience time.Duration, request func(context.Context, Q) (R, error), q Q) (R, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	return request(ctx, q)
 }

@@ -566,3 +566,27 @@ func TestIntervalsFollowTheLease(t *testing.T) {
 		}
 	})
 }
+
+// Specs may be large and a dispatcher slow: a claim is given longer each time.
+func TestSlowClaimIsAnsweredInTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet()
+		claims := 0
+		f.after = func(ctx context.Context, kind string) error {
+			if kind != "claim" {
+				return nil
+			}
+			claims++
+			select {
+			case <-time.After(requestTimeout + time.Second):
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		b := start(t, f)
+		if res := b.recorded(b.submit(t, script(""))); res.Outcome != job.Succeeded || claims != 2 {
+			t.Errorf("outcome %s after %d claims", res.Outcome, claims)
+		}
+	})
+}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -132,15 +133,24 @@ func (m *images) pull(ctx context.Context, ref string) (client.Image, error) {
 		return nil, job.Invalid("image", "there is no image %s on this worker; import it, or name one of a registry", ref)
 	}
 	img, err := m.client.Pull(ctx, ref, client.WithPullUnpack, client.WithPullSnapshotter(m.snapshotter))
+	return img, pullError(ref, err)
+}
+
+// pullError tells whose trouble it is that ref could not be pulled: job.ErrInvalid
+// if the name is wrong, runtime.ErrImage if it may work another time.
+func pullError(ref string, err error) error {
+	var dns *net.DNSError
 	switch {
+	case err == nil:
+		return nil
 	case errdefs.IsNotFound(err):
-		return nil, job.Invalid("image", "the registry has no %s", ref)
+		return job.Invalid("image", "the registry has no %s", ref)
 	case errdefs.IsUnauthorized(err) || errdefs.IsPermissionDenied(err):
-		return nil, job.Invalid("image", "the registry does not let us pull %s", ref)
-	case err != nil:
-		return nil, fmt.Errorf("%w: pull: %w", runtime.ErrImage, err)
+		return job.Invalid("image", "the registry does not let us pull %s", ref)
+	case errors.As(err, &dns) && dns.IsNotFound:
+		return job.Invalid("image", "there is no registry %s to pull %s from", dns.Name, ref)
 	}
-	return img, nil
+	return fmt.Errorf("%w: pull: %w", runtime.ErrImage, err)
 }
 
 // prepare unpacks img if it is not yet and mounts its root file system.

@@ -1,15 +1,23 @@
 package containerd
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/containerd/errdefs"
+
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/runtime"
 )
 
 func TestImageName(t *testing.T) {
@@ -84,5 +92,33 @@ func TestMissingArchiveIsNamed(t *testing.T) {
 	}
 	if table, err := os.ReadFile("/proc/self/mountinfo"); err != nil || strings.Contains(string(table), instance(cfg.StateDir)) {
 		t.Errorf("a runtime that did not start left a mount behind (%v)", err)
+	}
+}
+
+// A name that is wrong is the job's mistake; a registry that is away is nobody's.
+func TestPullError(t *testing.T) {
+	const ref = "registry.example/a:1"
+	dns := func(e net.DNSError) error {
+		e.Name = "registry.example"
+		return fmt.Errorf("do request: %w", &url.Error{Op: "Head", Err: &net.OpError{Op: "dial", Err: &e}})
+	}
+	for _, c := range []struct {
+		err, want error
+	}{
+		{errdefs.ErrNotFound, job.ErrInvalid},
+		{fmt.Errorf("pull: %w", errdefs.ErrUnauthenticated), job.ErrInvalid},
+		{errdefs.ErrPermissionDenied, job.ErrInvalid},
+		{dns(net.DNSError{IsNotFound: true}), job.ErrInvalid},
+		{dns(net.DNSError{IsTimeout: true}), runtime.ErrImage},
+		{&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, runtime.ErrImage},
+		{context.DeadlineExceeded, runtime.ErrImage},
+	} {
+		err := pullError(ref, c.err)
+		if !errors.Is(err, c.want) || errors.Is(err, job.ErrInvalid) && !strings.Contains(err.Error(), ref) {
+			t.Errorf("%v: got %v, want %v", c.err, err, c.want)
+		}
+	}
+	if err := pullError(ref, nil); err != nil {
+		t.Errorf("no error: %v", err)
 	}
 }

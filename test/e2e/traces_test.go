@@ -42,6 +42,9 @@ func (f *fleet) traces(t *testing.T) *traces {
 			seen.netns = append(seen.netns, ns)
 		}
 	}
+	if len(instances) == 0 || len(seen.netns) == 0 {
+		t.Errorf("no sandbox was seen (cgroups %v, network namespaces %v): what is left could not be told", instances, seen.netns)
+	}
 	for name := range instances {
 		seen.cgroups = append(seen.cgroups, name)
 		// Where the state directory is not passable for a sandbox.
@@ -134,13 +137,20 @@ func running(word string) (pids []string) {
 	return pids
 }
 
-// kill sends a signal to every process that was started as path.
+// started lists the processes that run the program at path.
+func started(path string) (pids []string) {
+	for _, pid := range processes() {
+		if exe, err := os.Readlink(filepath.Join("/proc", pid, "exe")); err == nil && exe == path {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// kill sends a signal to every process that runs the program at path.
 func kill(t *testing.T, path string, sig unix.Signal) (n int) {
 	t.Helper()
-	for _, pid := range processes() {
-		if exe, err := os.Readlink(filepath.Join("/proc", pid, "exe")); err != nil || exe != path {
-			continue
-		}
+	for _, pid := range started(path) {
 		id, err := strconv.Atoi(pid)
 		if err == nil {
 			err = unix.Kill(id, sig)

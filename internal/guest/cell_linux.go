@@ -139,11 +139,25 @@ func fail(slot int, what string, errno unix.Errno) {
 	_, _ = unix.Write(slot, append([]byte{BoxFailed, byte(errno), byte(errno >> 8), 0, 0}, what...))
 }
 
+// PreloadVariable is the variable of an image's environment that names modules,
+// separated by commas, which its zygotes import besides their own.
+const PreloadVariable = "ASSAY_PRELOAD"
+
+// preloads returns the modules that env names.
+func preloads(env []string) (modules []string) {
+	for _, e := range env {
+		if list, ok := strings.CutPrefix(e, PreloadVariable+"="); ok {
+			modules = strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
+		}
+	}
+	return modules
+}
+
 // zygote runs a zygote until it ends, and says why it did.
 func (l *launcher) zygote() {
 	env := slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "GO") })
 	var said strings.Builder
-	cmd := exec.Command("python3", "-B", "/run/assay/zygote.py", l.socket)
+	cmd := exec.Command("python3", append([]string{"-B", "/run/assay/zygote.py", l.socket}, preloads(env)...)...)
 	// Symbols are bound once, rather than once in each child.
 	cmd.Env, cmd.Dir = append(env, "LD_BIND_NOW=1"), "/"
 	cmd.Stdout, cmd.Stderr = &said, &said

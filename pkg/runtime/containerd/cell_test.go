@@ -2,9 +2,11 @@ package containerd
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/assay-run/assay/internal/guest"
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
@@ -49,6 +51,32 @@ func cellLeftovers(t *testing.T, r *Runtime) (left []string) {
 		}
 	}
 	return left
+}
+
+// An image may name modules that its jobs shall find imported; one that is not
+// there is no reason to do without the others.
+func TestCellPreloadsWhatTheImageNames(t *testing.T) {
+	r := newRuntime(t, func(c *Config) { c.CellWarm = 0 })
+	loaded := pySnippet("import sys\nprint([m in sys.modules for m in ('colorsys', 'wave', 'heapq')])")
+	if rep := cellJob(t, r, loaded, nil); rep.Stdout.Text != "[False, False, True]\n" {
+		t.Errorf("by default: %q", rep.Stdout.Text)
+	}
+	img, err := r.images.get(t.Context(), testenv.Image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	img.env = append(slices.Clone(img.env), guest.PreloadVariable+"=colorsys, no_such_module,wave")
+	key := cellKeys["python"]
+	key.Tenant = "with preloads"
+	s, err := r.Acquire(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	rep, err := s.Run(t.Context(), runtime.Attempt{Job: job.NewID(), Lease: 1, Program: loaded, Plan: cellPlan(nil)})
+	if err != nil || rep.Stdout.Text != "[True, True, True]\n" {
+		t.Errorf("with preloads: %+v, %v", rep, err)
+	}
 }
 
 var cellKeys = map[string]runtime.Key{

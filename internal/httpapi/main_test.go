@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -63,7 +64,7 @@ func newFleet(t *testing.T, change ...func(*httpapi.Config)) *fleet {
 		t.Fatal(err)
 	}
 	cfg := httpapi.Config{
-		Store: s, Secrets: secrets, Objects: o, Dispatcher: r, Canceler: r, Auth: httpapi.Open{}, Pool: pool,
+		Store: s, Secrets: secrets, Objects: o, Dispatcher: r, Canceler: r, Queue: r, Auth: httpapi.Open{}, Pool: pool,
 		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 	for _, f := range change {
@@ -155,12 +156,20 @@ type runner struct {
 	objects *object.Store
 	wake    chan struct{}
 
+	down     atomic.Bool     // Ping fails
 	ctx      context.Context // of the test's life
 	wg       sync.WaitGroup
 	mu       sync.Mutex
 	held     bool
 	watchers map[job.ID]map[chan struct{}]bool
 	cancels  map[job.ID]chan struct{}
+}
+
+func (r *runner) Ping(context.Context) error {
+	if r.down.Load() {
+		return job.ErrUnavailable
+	}
+	return nil
 }
 
 func newRunner(t *testing.T, s store.Store, o *object.Store) *runner {

@@ -38,6 +38,11 @@ type Canceler interface {
 	SendCancel(worker string, l store.LeaseRef) error
 }
 
+// Queue is asked whether it delivers; queue.Queue does.
+type Queue interface {
+	Ping(ctx context.Context) error
+}
+
 // Secrets keeps what jobs are told; *secret.Keeper is one.
 type Secrets interface {
 	admit.Secrets
@@ -62,6 +67,7 @@ type Config struct {
 	Dispatcher Dispatcher
 	Canceler   Canceler
 	Auth       Authenticator
+	Queue      Queue // only to say how it is
 	Pool       string       // of every job
 	Metrics    http.Handler // served at /metrics; optional
 	Log        *slog.Logger // optional

@@ -9,6 +9,11 @@ import _ "embed"
 //go:embed harness.py
 var Harness []byte
 
+// Grade is both ends of a graded solution: the module assay_grade.
+//
+//go:embed assay_grade.py
+var Grade []byte
+
 // Zygote is an interpreter that is forked for each snippet.
 //
 //go:embed zygote.py

@@ -49,11 +49,11 @@ type Step struct {
 
 // Tests grades a solution that is never trusted.
 type Tests struct {
-	Code          string  `json:"code"`
-	Setup         string  `json:"setup,omitempty"`
-	Function      string  `json:"function,omitempty"`
+	Code          string  `json:"code"`               // the solution, in python
+	Setup         string  `json:"setup,omitempty"`    // runs before the solution and, in the other sandbox, before the check
+	Function      string  `json:"function,omitempty"` // under test: a name, or Class.method
 	Cases         []Case  `json:"cases,omitempty"`
-	Check         string  `json:"check,omitempty"`
+	Check         string  `json:"check,omitempty"` // python code that asserts things about candidate
 	Stdio         []Stdio `json:"stdio,omitempty"`
 	StopOnFailure bool    `json:"stop_on_failure,omitempty"`
 }
@@ -76,7 +76,26 @@ type Stdio struct {
 	Stdin  string   `json:"stdin"`
 	Stdout string   `json:"stdout"`
 	Weight *float64 `json:"weight,omitempty"`
+	Wall   Duration `json:"wall,omitempty"`
+
+	Argv      []string `json:"argv,omitempty"`      // instead of the solution as a script; files bring what it needs
+	Compare   Compare  `json:"compare,omitempty"`   // default whitespace
+	Tolerance float64  `json:"tolerance,omitempty"` // of floats: absolute, or relative above 1; default DefaultTolerance
 }
+
+// Compare says when two outputs are the same.
+type Compare string
+
+// The ways to compare outputs.
+const (
+	CompareExact      Compare = "exact"      // byte by byte
+	CompareWhitespace Compare = "whitespace" // blanks at the ends of lines and empty lines at the end do not count
+	CompareTokens     Compare = "tokens"     // the words between blanks are the same
+	CompareFloats     Compare = "floats"     // as tokens, and numbers may differ by the tolerance
+)
+
+// DefaultTolerance is what floats may differ by where a test does not say.
+const DefaultTolerance = 1e-6
 
 // File is one input file: exactly one field is set.
 type File struct {

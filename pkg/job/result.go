@@ -89,6 +89,7 @@ type CaseResult struct {
 	Outcome  Outcome `json:"outcome"`
 	Got      string  `json:"got,omitempty"`
 	Expected string  `json:"expected,omitempty"`
+	Message  string  `json:"message,omitempty"` // why it failed, in one line
 	WallMS   float64 `json:"wall_ms"`
 }
 

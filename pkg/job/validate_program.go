@@ -167,6 +167,26 @@ func (s *Stdio) problem() (field, problem string) {
 	if p := badText(s.Stdout, int(MaxSpec)); p != "" {
 		return "stdout", p
 	}
+	if s.Wall < 0 || s.Wall > MaxWall {
+		return "wall", "must be 0s to " + MaxWall.String()
+	}
+	switch s.Compare {
+	case "", CompareExact, CompareWhitespace, CompareTokens, CompareFloats:
+	default:
+		return "compare", "must be exact, whitespace, tokens or floats"
+	}
+	if s.Tolerance != 0 && s.Compare != CompareFloats {
+		return "tolerance", "is for compare: floats"
+	}
+	if !(s.Tolerance >= 0 && s.Tolerance <= 1e300) {
+		return "tolerance", "must not be negative"
+	}
+	if len(s.Argv) > 0 {
+		if err := validateRun("", s.Argv, "", ""); err != nil {
+			bad := err.(*FieldError)
+			return strings.TrimPrefix(bad.Field, "."), bad.Problem
+		}
+	}
 	return "weight", badWeight(s.Weight)
 }
 

@@ -1,0 +1,214 @@
+package grade
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+type caseFrame struct {
+	Op     string                     `json:"op"`
+	ID     int                        `json:"id"`
+	Args   []json.RawMessage          `json:"args"`
+	Kwargs map[string]json.RawMessage `json:"kwargs"`
+	Wall   float64                    `json:"wall"` // seconds
+}
+
+// runCases calls the function for each case and compares what it returns.
+func (g *grading) runCases(ctx context.Context) error {
+	for i := range g.Tests.Cases {
+		c := &g.Tests.Cases[i]
+		name := c.Name
+		if name == "" {
+			name = "case " + strconv.Itoa(i+1)
+		}
+		r, skip := g.skipped(name)
+		if !skip {
+			var err error
+			if r, err = g.runCase(ctx, i, c); err != nil {
+				return err
+			}
+			r.Name = name
+		}
+		g.add(r, c.Weight)
+	}
+	return nil
+}
+
+func (g *grading) runCase(ctx context.Context, i int, c *job.Case) (job.CaseResult, error) {
+	began := time.Now()
+	if err := g.enter(ctx, false); err != nil {
+		return job.CaseResult{}, err
+	}
+	if g.unloaded != nil {
+		r := *g.unloaded
+		r.Expected = expectation(c)
+		return r, nil
+	}
+	wall := g.share(c.Wall, i == len(g.Tests.Cases)-1 && g.Tests.Check == "" && len(g.Tests.Stdio) == 0)
+	f := caseFrame{Op: "case", ID: i + 1, Args: c.Args, Kwargs: c.Kwargs, Wall: wall.Seconds()}
+	if f.Args == nil {
+		f.Args = []json.RawMessage{}
+	}
+	if f.Kwargs == nil {
+		f.Kwargs = map[string]json.RawMessage{}
+	}
+	sent := time.Now()
+	if err := g.box.send(f); err != nil {
+		return job.CaseResult{}, err
+	}
+	answer, end, err := g.box.answer(i+1, time.Now().Add(wall+grace))
+	took := time.Since(sent)
+	if err == nil && answer == nil && end.Signal == int(unix.SIGKILL) && !end.Timeout {
+		// Perhaps the kernel, for its memory: then the sandbox is about to go.
+		_, err = g.box.receive(time.Now().Add(oomNews))
+		if late(err) {
+			err = nil
+		}
+	}
+	var r job.CaseResult
+	if err != nil {
+		if r, err = g.broken(err); err != nil {
+			return r, err
+		}
+	} else {
+		r = judge(c, answer, end)
+	}
+	if r.Outcome == job.TimedOut {
+		r.Message = fmt.Sprintf("%s (stopped after %s)", tooSlow, wall.Round(time.Millisecond))
+	}
+	r.WallMS = job.Milliseconds(min(took, time.Since(began)))
+	r.Expected = expectation(c)
+	if !r.Passed {
+		r.Message = call(g.Tests.Function, c) + ": " + r.Message
+	}
+	return r, nil
+}
+
+// oomNews is how long the worker may take to notice that the kernel killed
+// something in a sandbox.
+const oomNews = 250 * time.Millisecond
+
+// maxStray bounds the frames that a case may send without being asked.
+const maxStray = 1000
+
+// answer reads what came of case id, and how its process ended. The answer is
+// nil if there was none.
+func (b *sandbox) answer(id int, until time.Time) (answer, end *frame, err error) {
+	for range maxStray {
+		f, err := b.receive(until)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case f.ID != id: // left over from an earlier case
+		case f.Op == "ended":
+			return answer, f, nil
+		case answer == nil && (f.Op == "return" || f.Op == "raise"):
+			answer = f
+		}
+	}
+	return nil, nil, errProtocol
+}
+
+// judge compares an answer with what was expected.
+func judge(c *job.Case, answer, end *frame) job.CaseResult {
+	switch {
+	case end.Timeout:
+		return job.CaseResult{Outcome: job.TimedOut, Message: tooSlow}
+	case answer == nil && end.Signal != 0:
+		return job.CaseResult{Outcome: job.Signaled, Message: "the process was ended by " + unix.SignalName(unix.Signal(end.Signal)) + crashHint(end.Signal)}
+	case answer == nil:
+		return job.CaseResult{Outcome: job.Failed, Message: fmt.Sprintf("the process ended itself with exit code %d instead of returning a value", end.Code)}
+	case answer.Op == "raise" && answer.Exception == nil:
+		return job.CaseResult{Outcome: job.Failed, Message: short(answer.Problem, "the function returned nothing that can be read")}
+	case answer.Op == "raise":
+		return judgeException(c, answer.Exception)
+	}
+	got, err := decode(answer.Value)
+	if err != nil {
+		return job.CaseResult{Outcome: job.Failed, Message: "the value that the function returned cannot be read"}
+	}
+	return judgeValue(c, got)
+}
+
+func crashHint(signal int) string {
+	if unix.Signal(signal) == unix.SIGSEGV {
+		return ": a crash of the interpreter, often endless recursion"
+	}
+	return ""
+}
+
+func judgeException(c *job.Case, e *exception) job.CaseResult {
+	got := e.String()
+	if c.ExpectedException == "" {
+		return job.CaseResult{Outcome: job.Exception, Got: got, Message: e.explain()}
+	}
+	for _, name := range append([]string{e.Type}, e.MRO...) {
+		if name == c.ExpectedException {
+			return job.CaseResult{Passed: true, Outcome: job.Succeeded, Got: got}
+		}
+	}
+	return job.CaseResult{Outcome: job.Failed, Got: got, Message: "raised " + got + ", expected " + c.ExpectedException}
+}
+
+func judgeValue(c *job.Case, got value) job.CaseResult {
+	r := job.CaseResult{Outcome: job.Failed, Got: repr(got)}
+	if c.ExpectedException != "" {
+		r.Message = "returned " + r.Got + ", expected it to raise " + c.ExpectedException
+		return r
+	}
+	if c.ExpectedType != "" && !got.isType(c.ExpectedType) {
+		r.Message = fmt.Sprintf("returned %s, which is a %s, expected a %s", r.Got, short(got.typeName(), "?"), c.ExpectedType)
+		return r
+	}
+	if c.Expected != nil {
+		want, err := expected(c)
+		if err != nil {
+			r.Message = "expected: " + err.Error()
+			return r
+		}
+		if !equal(got, want) {
+			r.Message = "returned " + r.Got + ", expected " + repr(want) + typeHint(got, want)
+			return r
+		}
+	}
+	r.Passed, r.Outcome = true, job.Succeeded
+	return r
+}
+
+// expected decodes what a case expects. A list stands for the sequence or set
+// that the expected type names: JSON has nothing else for it.
+func expected(c *job.Case) (value, error) {
+	want, err := decode(c.Expected)
+	if err != nil {
+		return want, err
+	}
+	switch k := kind(c.ExpectedType); k {
+	case kindTuple, kindSet, kindFrozenSet:
+		if want.kind == kindList {
+			want.kind = k
+		}
+	}
+	return want, nil
+}
+
+// expectation is what a case expects, for people.
+func expectation(c *job.Case) string {
+	switch {
+	case c.ExpectedException != "":
+		return "raises " + c.ExpectedException
+	case c.Expected == nil:
+		return "a " + c.ExpectedType
+	}
+	want, err := expected(c)
+	if err != nil {
+		return err.Error()
+	}
+	return repr(want)
+}

@@ -1,0 +1,249 @@
+package grade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+type checkFrame struct {
+	Op       string `json:"op"`
+	Check    string `json:"check"`
+	Setup    string `json:"setup,omitempty"`
+	Function string `json:"function"`
+}
+
+// relay is one run of check code: the sandbox of the check, and that of the
+// solution behind it.
+type relay struct {
+	*grading
+	check    *sandbox
+	until    time.Time       // of the test that runs now
+	died     *job.CaseResult // the solution's process ended during this test
+	restarts int
+	verdicts []job.CaseResult
+}
+
+// maxRestarts bounds how often a solution may take its sandbox with it.
+const maxRestarts = 20
+
+// runCheck runs check code against the solution. Where the solution cannot be
+// loaded there is nothing to check.
+func (g *grading) runCheck(ctx context.Context) error {
+	if r, skip := g.skipped("check"); skip {
+		g.add(r, nil)
+		return nil
+	}
+	if g.box != nil { // it was for values only
+		if err := g.leave(); err != nil {
+			return err
+		}
+	}
+	r := &relay{grading: g}
+	if g.unloaded == nil {
+		if err := r.run(ctx); err != nil {
+			return err
+		}
+	}
+	if g.unloaded != nil {
+		r.verdicts = []job.CaseResult{*g.unloaded}
+		r.verdicts[0].Name = "check"
+	}
+	for _, c := range r.verdicts {
+		g.add(c, nil)
+	}
+	return nil
+}
+
+func (r *relay) run(ctx context.Context) (err error) {
+	if r.check, err = r.open(ctx, checkSide, r.left()); err != nil {
+		return err
+	}
+	defer func() {
+		if r.check != nil {
+			_, e := r.end(r.check, checkSide)
+			err = errors.Join(err, e)
+		}
+	}()
+	if err := r.enter(ctx, true); err != nil || r.unloaded != nil {
+		return err
+	}
+	t := r.Tests
+	if err := r.check.send(checkFrame{Op: "check", Check: t.Check, Setup: t.Setup, Function: t.Function}); err != nil {
+		return err
+	}
+	r.until = time.Now().Add(r.left())
+	for {
+		f, err := r.check.receive(time.Now().Add(r.left() + grace))
+		if err != nil {
+			return r.checkBroke(err)
+		}
+		switch f.Op {
+		case "begin":
+			r.until = time.Now().Add(r.share(0, f.Code == 0))
+		case "verdict":
+			r.verdict(&f.verdict, f.Stage)
+			if r.Tests.StopOnFailure && !r.verdicts[len(r.verdicts)-1].Passed {
+				return nil
+			}
+		case "done":
+			r.done(f.Calls)
+			return nil
+		case "call", "get", "set", "next", "is", "special", "return", "raise":
+			if err := r.ask(ctx, f); err != nil {
+				return err
+			}
+		default:
+			return fmt.Errorf("the check's sandbox %w: op %.40q", errProtocol, f.Op)
+		}
+	}
+}
+
+// ask passes a frame of the check on to the solution, and its answer back.
+func (r *relay) ask(ctx context.Context, f *frame) error {
+	if r.box == nil && r.died == nil { // it died in an earlier test
+		if r.restarts++; r.restarts > maxRestarts {
+			r.died = &job.CaseResult{Outcome: job.Failed, Message: "the solution ended its process too often"}
+		} else if err := r.enter(ctx, true); err != nil {
+			return err
+		} else if r.unloaded != nil {
+			r.died, r.unloaded = r.unloaded, nil
+		}
+	}
+	if r.died != nil {
+		return r.check.send(gone)
+	}
+	r.box.relay(f.raw)
+	answer, err := r.box.receive(r.until)
+	if err == nil && answer.Op != "return" && answer.Op != "raise" && answer.Op != "call" {
+		err = errProtocol
+	}
+	if err != nil {
+		c, err := r.broken(err)
+		if err != nil {
+			return err
+		}
+		r.died = &c
+		return r.check.send(gone)
+	}
+	r.check.relay(answer.raw)
+	return nil
+}
+
+// gone is what the check is told instead of an answer. Whatever it makes of that,
+// the test has failed.
+var gone = map[string]any{"op": "raise", "exception": map[string]any{
+	"type": "SolutionEnded", "module": "", "mro": []string{}, "message": "the solution's process is gone", "args": []any{},
+}}
+
+// verdict notes what the check says about one test.
+func (r *relay) verdict(v *verdict, stage string) {
+	c := job.CaseResult{Name: short(v.Name, "check"), Passed: v.Passed, Outcome: job.Succeeded, WallMS: v.WallMS}
+	if r.died != nil {
+		c.Passed, c.Outcome, c.Message = false, r.died.Outcome, r.died.Message+in(v)
+		r.died = nil
+		r.verdicts = append(r.verdicts, c)
+		return
+	}
+	if !v.Passed {
+		c.Outcome, c.Got, c.Expected = job.Failed, short(v.Got, ""), short(v.Expected, "")
+		if v.BySolution {
+			c.Outcome = job.Exception
+		}
+		c.Message = checkMessage(r.Tests.Function, v, stage)
+	}
+	r.verdicts = append(r.verdicts, c)
+}
+
+func in(v *verdict) string {
+	if v.Call == "" {
+		return ""
+	}
+	return " in candidate" + v.Call
+}
+
+// checkMessage is the line of feedback for a test that failed.
+func checkMessage(function string, v *verdict, stage string) string {
+	e := exception{Type: v.Type, Message: v.Message}
+	switch {
+	case stage == "setup":
+		return "setup of the tests raised " + e.String()
+	case v.BySolution:
+		e.Line, e.Text = 0, ""
+		return function + v.Call + " " + e.explain()
+	case v.Type == "AssertionError":
+		return assertMessage(function, v)
+	}
+	s := "the check raised " + e.String()
+	if v.Text != "" {
+		s += fmt.Sprintf(" at its line %d: %s", v.Line, v.Text)
+	}
+	if v.Type == "NameError" {
+		s += " (what a check needs beside the candidate belongs into setup)"
+	}
+	return s
+}
+
+func assertMessage(function string, v *verdict) string {
+	var s string
+	if v.Got != "" {
+		s = function + v.Call + " returned " + v.Got
+		if v.Expected != "" {
+			s += ", expected " + v.Expected
+		}
+	}
+	if v.Message != "" {
+		s = join(s, v.Message)
+	}
+	if v.Text != "" && (v.Expected == "" || v.Got == "") {
+		s = join(s, "failed: "+v.Text)
+	}
+	return short(s, "an assertion failed")
+}
+
+func join(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a + "; " + b
+}
+
+// done is the end of the check. One that never called the solution has not
+// tested it.
+func (r *relay) done(calls int) {
+	if len(r.verdicts) == 0 {
+		r.verdicts = append(r.verdicts, job.CaseResult{Name: "check", Outcome: job.Failed, Message: "the check came to no verdict"})
+	}
+	if calls > 0 {
+		return
+	}
+	for i := range r.verdicts {
+		if v := &r.verdicts[i]; v.Passed {
+			v.Passed, v.Outcome = false, job.Failed
+			v.Message = "the check never called the solution: it should call candidate, or " + r.Tests.Function
+		}
+	}
+}
+
+// checkBroke is the end of a check that came to no end of its own.
+func (r *relay) checkBroke(cause error) error {
+	if errors.Is(cause, errProtocol) {
+		return fmt.Errorf("the check's sandbox %w", cause)
+	}
+	box := r.check
+	r.check = nil
+	rep, err := r.end(box, checkSide)
+	if err != nil {
+		return err
+	}
+	c := job.CaseResult{Name: "check", Outcome: job.TimedOut, Message: "the check " + tooSlow}
+	if !late(cause) {
+		c.Outcome, c.Message = endMessage(rep)
+		c.Message = "the check did not come to its end: " + c.Message
+	}
+	r.verdicts = append(r.verdicts, c)
+	return nil
+}

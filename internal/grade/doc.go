@@ -1,0 +1,45 @@
+// Package grade reaches verdicts on solutions that nobody trusts.
+//
+// The code under test runs in a sandbox that is only ever told inputs. Whether
+// its answers are right is decided elsewhere: here, in Go, for cases with an
+// expected value and for output; in a second sandbox for check code, where the
+// solution is a proxy whose calls this package relays. A solution may send
+// anything at any time, end its process, or write to every descriptor that it
+// finds: all of that is an answer, and a wrong one. No message from its sandbox
+// means "passed".
+//
+// # Frames
+//
+// Each sandbox has one stream to the worker. A frame is its length in four
+// bytes, big-endian, at most MaxFrame, and one JSON object with the key op; the
+// ends inside are in guest/python/grade.py.
+//
+//	to the solution        load {code, setup, function, by_reference} → loaded, or raise {stage, exception}
+//	                       case {id, args, kwargs, wall} → return or raise with the same id, then
+//	                       ended {id} with code, signal or timeout of the process that ran it; ended alone if that just ended
+//	check → solution       call {ref, args, kwargs}, get {ref, name}, set {ref, name, value}, next {ref},
+//	                       is {ref, other}, special {ref, name, args} → return {value, changed} or raise {exception}
+//	solution → check       call {ref, args, kwargs}, while one of the above is open → return or raise
+//	to the check           check {check, setup, function}
+//	from the check         verdict {name, passed, …} for each test in it, then done
+//
+// The two sandboxes take turns: a frame is read only from the one whose turn it
+// is. Only the second sandbox's verdicts count, and only after it said done.
+//
+// # Values
+//
+// A value is JSON where JSON can say it: null, booleans, whole numbers of any
+// size, floats (with a point or an exponent), strings, lists, and objects for
+// dicts whose keys are strings. Anything else is an object with one key, the
+// tag. Case arguments and expected values are written in the same way.
+//
+//	{"$float": "nan"}                also inf and -inf
+//	{"$int": "0x…"}                  very large ones
+//	{"$complex": [1.0, 2.0]}
+//	{"$bytes": "base64"}             also $bytearray
+//	{"$str": "base64"}               UTF-8 with lone surrogates
+//	{"$tuple": […]}                  also $set and $frozenset
+//	{"$dict": [[key, value], …]}     keys that are not strings, or one key that starts with $
+//	{"$std": ["fractions.Fraction", [args]]}
+//	{"$other": ["type", "repr"]}     anything else: it equals nothing
+package grade

@@ -1,0 +1,86 @@
+package grade
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// MaxFrame is the most that one frame may hold, in bytes of JSON.
+const MaxFrame = 8 << 20
+
+var errProtocol = errors.New("breaks the protocol")
+
+// frame is any message from a sandbox. What an op does not use is empty.
+type frame struct {
+	Op        string          `json:"op"`
+	ID        int             `json:"id"`
+	Stage     string          `json:"stage"`
+	Value     json.RawMessage `json:"value"`
+	Exception *exception      `json:"exception"`
+	Problem   string          `json:"problem"`
+	Timeout   bool            `json:"timeout"`
+	Signal    int             `json:"signal"`
+	Code      int             `json:"code"`
+	Calls     int             `json:"calls"`
+	verdict
+
+	raw []byte // the whole, to relay
+}
+
+// exception is what a sandbox says about one.
+type exception struct {
+	Type    string   `json:"type"`
+	MRO     []string `json:"mro"`
+	Message string   `json:"message"`
+	Line    int      `json:"line"`
+	Text    string   `json:"text"`
+}
+
+// verdict is what the check's sandbox says about one test.
+type verdict struct {
+	Name       string  `json:"name"`
+	Passed     bool    `json:"passed"`
+	WallMS     float64 `json:"wall_ms"`
+	Type       string  `json:"type"`
+	Message    string  `json:"message"`
+	Text       string  `json:"text"`
+	Line       int     `json:"line"`
+	BySolution bool    `json:"by_solution"`
+	Call       string  `json:"call"`
+	Got        string  `json:"got"`
+	Expected   string  `json:"expected"`
+}
+
+// readFrame reads one frame. Errors of the reader are passed on; a frame that is
+// none wraps errProtocol.
+func readFrame(r io.Reader) (*frame, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return nil, err
+	}
+	n := binary.BigEndian.Uint32(head[:])
+	if n > MaxFrame {
+		return nil, fmt.Errorf("%w: a frame of %d bytes", errProtocol, n)
+	}
+	// An enemy who announces much and sends little does not make us allocate it.
+	raw, err := io.ReadAll(io.LimitReader(r, int64(n)))
+	if err == nil && len(raw) < int(n) {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return nil, err
+	}
+	f := &frame{raw: raw}
+	if err := json.Unmarshal(raw, f); err != nil {
+		return nil, fmt.Errorf("%w: a frame that is not JSON", errProtocol)
+	}
+	return f, nil
+}
+
+func writeRaw(w io.Writer, raw []byte) error {
+	_, err := w.Write(append(binary.BigEndian.AppendUint32(make([]byte, 0, len(raw)+4), uint32(len(raw))), raw...))
+	return err
+}

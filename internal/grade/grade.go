@@ -1,0 +1,175 @@
+package grade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/runtime"
+)
+
+// Config is what a grading needs.
+type Config struct {
+	Tests   *job.Tests
+	Attempt runtime.Attempt // of the job; the program in it is not run
+	// Acquire returns a slot of kind python for the image and isolation of the
+	// job. It is called for each sandbox, in one goroutine.
+	Acquire func(context.Context) (runtime.Slot, error)
+}
+
+// grading is one solution being graded.
+type grading struct {
+	Config
+	began    time.Time
+	report   runtime.Report // so far
+	cases    []job.CaseResult
+	weights  []float64
+	box      *sandbox        // of the solution, nil if there is none now
+	unloaded *job.CaseResult // why the solution cannot be loaded, for every case
+}
+
+// Run grades a solution. The report's outcome is job.Succeeded if every case
+// passed, else job.Failed, or job.OutcomeCanceled. The error is a failure of
+// ours: nothing that a solution does is one.
+func Run(ctx context.Context, c Config) (*runtime.Report, error) {
+	g := &grading{Config: c, began: time.Now()}
+	err := g.run(ctx)
+	if g.box != nil {
+		if e := g.leave(); err == nil {
+			err = e
+		}
+	}
+	if errors.Is(err, errCanceled) {
+		g.report.Outcome, g.report.State = job.OutcomeCanceled, job.Canceled
+		return &g.report, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	g.conclude()
+	return &g.report, nil
+}
+
+func (g *grading) run(ctx context.Context) error {
+	if len(g.Tests.Cases) > 0 {
+		if err := g.runCases(ctx); err != nil {
+			return err
+		}
+	}
+	if g.Tests.Check != "" {
+		if err := g.runCheck(ctx); err != nil {
+			return err
+		}
+	}
+	return g.runStdio(ctx)
+}
+
+// left is what remains of the job's wall clock.
+func (g *grading) left() time.Duration {
+	return g.Attempt.Plan.Policy.Wall.D() - time.Since(g.began)
+}
+
+// share is how long the next of several cases may take: one that hangs leaves
+// time for those after it.
+func (g *grading) share(asked job.Duration, last bool) time.Duration {
+	left := g.left()
+	if !last && asked == 0 {
+		left /= 2
+	}
+	if asked > 0 {
+		left = min(left, asked.D())
+	}
+	return left
+}
+
+// enough reports whether to stop here.
+func (g *grading) enough() bool {
+	if !g.Tests.StopOnFailure {
+		return false
+	}
+	for _, c := range g.cases {
+		if !c.Passed {
+			return true
+		}
+	}
+	return false
+}
+
+func (g *grading) add(c job.CaseResult, weight *float64) {
+	w := 1.0
+	if weight != nil {
+		w = *weight
+	}
+	g.cases, g.weights = append(g.cases, c), append(g.weights, w)
+}
+
+// skipped is the result of a case that was not run.
+func (g *grading) skipped(name string) (job.CaseResult, bool) {
+	switch {
+	case g.enough():
+		return job.CaseResult{Name: name, Outcome: job.OutcomeCanceled, Message: "not run: an earlier case failed"}, true
+	case g.left() <= 0:
+		return job.CaseResult{Name: name, Outcome: job.TimedOut,
+			Message: fmt.Sprintf("not run: the time of the whole job, %s, was over", g.Attempt.Plan.Policy.Wall)}, true
+	}
+	return job.CaseResult{}, false
+}
+
+// account adds what a sandbox used, and what the solution wrote.
+func (g *grading) account(r *runtime.Report, s side) {
+	t := &g.report
+	u := &t.Usage
+	u.CPUMS += r.Usage.CPUMS
+	u.NetworkBytes += r.Usage.NetworkBytes
+	u.MemoryPeakBytes = max(u.MemoryPeakBytes, r.Usage.MemoryPeakBytes)
+	u.ProcessesPeak = max(u.ProcessesPeak, r.Usage.ProcessesPeak)
+	t.ImageDigest, t.Enforcement = r.ImageDigest, g.Attempt.Plan.Enforcement
+	if t.StartedAt.IsZero() {
+		t.StartedAt = r.StartedAt
+	}
+	t.Timings.CollectMS += r.Timings.CollectMS
+	if s == checkSide {
+		return
+	}
+	if t.Network == nil {
+		t.Network = r.Network
+	}
+	if t.Stdout.Bytes == 0 {
+		t.Stdout = r.Stdout
+	}
+	if t.Stderr.Bytes == 0 {
+		t.Stderr = r.Stderr
+	}
+}
+
+// conclude sums up.
+func (g *grading) conclude() {
+	t := &job.TestsResult{Total: len(g.cases), Cases: g.cases}
+	var got, all float64
+	for i, c := range g.cases {
+		all += g.weights[i]
+		if c.Passed {
+			t.Passed++
+			got += g.weights[i]
+		}
+	}
+	t.Failed = t.Total - t.Passed
+	switch {
+	case all > 0:
+		t.Score = got / all
+	case t.Total > 0: // weights of zero: they count the same
+		t.Score = float64(t.Passed) / float64(t.Total)
+	}
+	r := &g.report
+	r.Tests, r.Feedback = t, feedback(g.cases)
+	r.Outcome = job.Succeeded
+	if t.Failed > 0 {
+		r.Outcome = job.Failed
+		r.Message = fmt.Sprintf("%d of %d cases passed", t.Passed, t.Total)
+	}
+	r.State = r.Outcome.State()
+	r.Usage.WallMS = job.Milliseconds(time.Since(g.began))
+	r.Timings.RunMS = r.Usage.WallMS
+}

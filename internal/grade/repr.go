@@ -1,0 +1,166 @@
+package grade
+
+import (
+	"math"
+	"math/big"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxRepr bounds the got and expected of one case, in bytes.
+const maxRepr = 500
+
+// repr writes a value as python would, cut to maxRepr.
+func repr(v value) string {
+	w := &writer{}
+	w.value(v)
+	s := w.String()
+	if len(s) > maxRepr {
+		return strings.ToValidUTF8(s[:maxRepr], "") + "…"
+	}
+	return s
+}
+
+type writer struct{ strings.Builder }
+
+func (w *writer) full() bool { return w.Len() > maxRepr }
+
+func (w *writer) value(v value) {
+	if w.full() {
+		return
+	}
+	switch v.kind {
+	case kindNone:
+		w.WriteString("None")
+	case kindBool:
+		w.WriteString(map[bool]string{true: "True", false: "False"}[v.whole.Sign() != 0])
+	case kindInt:
+		w.WriteString(wholeText(v.whole))
+	case kindFloat:
+		w.WriteString(floatText(v.real))
+	case kindComplex:
+		w.WriteString("(" + floatText(v.real) + "+" + floatText(v.imag) + "j)")
+	case kindStr:
+		w.WriteString(quote(v.text, false))
+	case kindBytes:
+		w.WriteString("b" + quote(v.text, true))
+	case kindByteArray:
+		w.WriteString("bytearray(b" + quote(v.text, true) + ")")
+	case kindList:
+		w.list("[", v.items, "]")
+	case kindTuple:
+		w.list("(", v.items, map[bool]string{true: ",)", false: ")"}[len(v.items) == 1])
+	case kindSet, kindFrozenSet:
+		w.set(v)
+	case kindDict:
+		w.dict(v)
+	case kindStd:
+		w.WriteString(v.typeName())
+		w.list("(", v.items, ")")
+	default:
+		w.WriteString("<" + v.text + " object: " + v.repr + ">")
+	}
+}
+
+func (w *writer) set(v value) {
+	switch {
+	case len(v.items) == 0:
+		w.WriteString(string(v.kind) + "()")
+	case v.kind == kindSet:
+		w.list("{", v.items, "}")
+	default:
+		w.list("frozenset({", v.items, "})")
+	}
+}
+
+func (w *writer) list(open string, items []value, end string) {
+	w.WriteString(open)
+	for i, item := range items {
+		if w.full() {
+			return
+		}
+		if i > 0 {
+			w.WriteString(", ")
+		}
+		w.value(item)
+	}
+	w.WriteString(end)
+}
+
+func (w *writer) dict(v value) {
+	w.WriteString("{")
+	for i, p := range v.pairs {
+		if w.full() {
+			return
+		}
+		if i > 0 {
+			w.WriteString(", ")
+		}
+		w.value(p[0])
+		w.WriteString(": ")
+		w.value(p[1])
+	}
+	w.WriteString("}")
+}
+
+func wholeText(n *big.Int) string {
+	if n.BitLen() > 4*maxRepr {
+		return "<int of " + strconv.Itoa(n.BitLen()) + " bits>"
+	}
+	return n.String()
+}
+
+func floatText(f float64) string {
+	switch {
+	case math.IsNaN(f):
+		return "nan"
+	case math.IsInf(f, 1):
+		return "inf"
+	case math.IsInf(f, -1):
+		return "-inf"
+	}
+	format := byte('f')
+	if a := math.Abs(f); a != 0 && (a < 1e-4 || a >= 1e16) {
+		format = 'e'
+	}
+	s := strconv.FormatFloat(f, format, -1, 64)
+	if !strings.ContainsAny(s, ".e") {
+		s += ".0"
+	}
+	return s
+}
+
+// quote writes text as a python literal.
+func quote(s string, raw bool) string {
+	if len(s) > 4*maxRepr {
+		s = s[:4*maxRepr]
+	}
+	q := byte('\'')
+	if strings.Contains(s, "'") && !strings.Contains(s, `"`) {
+		q = '"'
+	}
+	out := []byte{q}
+	for len(s) > 0 {
+		r, n := utf8.DecodeRuneInString(s)
+		switch c := s[0]; {
+		case c == q || c == '\\':
+			out = append(out, '\\', c)
+		case c == '\n':
+			out = append(out, `\n`...)
+		case c == '\r':
+			out = append(out, `\r`...)
+		case c == '\t':
+			out = append(out, `\t`...)
+		case c < ' ' || c == 0x7f || c >= 0x80 && (raw || r == utf8.RuneError && n == 1):
+			out = append(out, `\x`+strconv.FormatUint(uint64(c)+0x100, 16)[1:]...)
+			n = 1
+		case c >= 0x80 && !strconv.IsPrint(r):
+			out = append(out, strings.Trim(strconv.QuoteRuneToASCII(r), "'")...)
+		default:
+			out = append(out, s[:n]...)
+		}
+		s = s[n:]
+	}
+	return string(append(out, q))
+}

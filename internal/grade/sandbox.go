@@ -1,0 +1,134 @@
+package grade
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/runtime"
+)
+
+// side says which end of guest/python/assay_grade.py a sandbox holds.
+type side string
+
+const (
+	solutionSide side = "solution"
+	checkSide    side = "check"
+)
+
+// program returns the python program of a side. The module is there already
+// where the interpreter was forked, else beside the harness.
+func (s side) program() job.Program {
+	return job.Program{Python: &job.Python{Code: "import sys\nsys.path.insert(0, '/run/assay')\nimport assay_grade\n" +
+		"del sys.path[0]\nassay_grade." + string(s) + "(5)\n"}}
+}
+
+// sandbox is one attempt in a slot, and the stream to the program in it.
+type sandbox struct {
+	conn   net.Conn
+	over   chan struct{} // closed when we have heard enough
+	once   sync.Once
+	done   chan struct{} // closed when report and err are there
+	report *runtime.Report
+	err    error
+}
+
+// open starts a side in a fresh slot. Both results are nil if the program could
+// not even begin; the end of the sandbox then says why.
+func (g *grading) open(ctx context.Context, s side, wall time.Duration) (*sandbox, error) {
+	slot, err := g.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a := g.Attempt
+	plan := *a.Plan
+	plan.Policy.Wall = job.Duration(wall)
+	a.Plan, a.Program = &plan, s.program()
+	if s == checkSide { // it is not the job's program: it has no part in what that leaves behind
+		a.Collect, a.Secrets = nil, nil
+	}
+	box := &sandbox{over: make(chan struct{}), done: make(chan struct{})}
+	ready := make(chan net.Conn, 1)
+	a.Converse = func(ctx context.Context, conn net.Conn) error {
+		ready <- conn
+		select {
+		case <-box.over:
+		case <-ctx.Done():
+		}
+		return nil
+	}
+	go func() {
+		defer close(box.done)
+		defer slot.Close()
+		box.report, box.err = slot.Run(ctx, a)
+	}()
+	select {
+	case box.conn = <-ready:
+	case <-box.done:
+		select { // it began, and ended at once
+		case box.conn = <-ready:
+		default:
+		}
+	}
+	return box, nil
+}
+
+// end ends the sandbox and accounts for it.
+func (g *grading) end(b *sandbox, s side) (*runtime.Report, error) {
+	b.once.Do(func() { close(b.over) })
+	<-b.done
+	if b.err != nil {
+		return nil, b.err
+	}
+	g.account(b.report, s)
+	if b.report.Outcome == job.OutcomeCanceled {
+		return b.report, errCanceled
+	}
+	return b.report, nil
+}
+
+// errCanceled ends a grading whose job was canceled.
+var errCanceled = errors.New("canceled")
+
+// send writes a frame. That nobody reads it shows when the answer is read.
+func (b *sandbox) send(v any) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode a frame: %w", err)
+	}
+	b.relay(raw)
+	return nil
+}
+
+// relay writes a frame that came from the other sandbox. A program that does not
+// read must not stop us.
+func (b *sandbox) relay(raw []byte) {
+	if b.conn != nil {
+		_ = b.conn.SetWriteDeadline(time.Now().Add(writeTime))
+		_ = writeRaw(b.conn, raw)
+	}
+}
+
+// writeTime is how long a program may let a frame for it lie.
+const writeTime = 10 * time.Second
+
+// receive reads the next frame until a moment in time; os.ErrDeadlineExceeded
+// says that it was too late, errProtocol that it was no frame, and anything else
+// that the program is gone.
+func (b *sandbox) receive(until time.Time) (*frame, error) {
+	if b.conn == nil {
+		return nil, net.ErrClosed
+	}
+	if err := b.conn.SetReadDeadline(until); err != nil {
+		return nil, err
+	}
+	return readFrame(b.conn)
+}
+
+func late(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }

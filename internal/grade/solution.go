@@ -1,0 +1,108 @@
+package grade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/runtime"
+)
+
+// load frames tell a sandbox what the solution is.
+type loadFrame struct {
+	Op          string `json:"op"`
+	Code        string `json:"code"`
+	Setup       string `json:"setup,omitempty"`
+	Function    string `json:"function,omitempty"`
+	ByReference bool   `json:"by_reference,omitempty"` // objects may be handed out, not only values
+}
+
+// enter makes sure that there is a sandbox with the solution loaded. If the
+// solution cannot be loaded, unloaded says why.
+func (g *grading) enter(ctx context.Context, byReference bool) error {
+	if g.box != nil || g.unloaded != nil {
+		return nil
+	}
+	box, err := g.open(ctx, solutionSide, g.left())
+	if err != nil {
+		return err
+	}
+	g.box = box
+	t := g.Tests
+	if err := box.send(loadFrame{Op: "load", Code: t.Code, Setup: t.Setup, Function: t.Function, ByReference: byReference}); err != nil {
+		return err
+	}
+	f, err := box.receive(time.Now().Add(g.left() + grace))
+	if err == nil && f.Op == "loaded" {
+		return nil
+	}
+	if err == nil && (f.Op != "raise" || f.Exception == nil) {
+		err = errProtocol
+	}
+	if err == nil {
+		g.unloaded = &job.CaseResult{Outcome: job.Exception, Message: unloadedMessage(f.Stage, f.Exception)}
+		return g.leave()
+	}
+	rep, err := g.broken(err)
+	if err != nil {
+		return err
+	}
+	g.unloaded = &rep
+	g.unloaded.Message = "the solution cannot be loaded: " + rep.Message
+	return nil
+}
+
+// grace is what the guest's own clock may be late.
+const grace = 2 * time.Second
+
+// leave ends the solution's sandbox.
+func (g *grading) leave() error {
+	box := g.box
+	g.box = nil
+	_, err := g.end(box, solutionSide)
+	return err
+}
+
+// broken ends the solution's sandbox after receive failed and says, as the result
+// of a case, what became of it.
+func (g *grading) broken(cause error) (job.CaseResult, error) {
+	box := g.box
+	g.box = nil
+	rep, err := g.end(box, solutionSide)
+	if err != nil {
+		return job.CaseResult{}, err
+	}
+	c := job.CaseResult{Outcome: rep.Outcome}
+	switch {
+	case late(cause):
+		c.Outcome, c.Message = job.TimedOut, tooSlow
+	case errors.Is(cause, errProtocol):
+		c.Outcome, c.Message = job.Failed, "the solution wrote to a descriptor that is not its own"
+	default:
+		c.Outcome, c.Message = endMessage(rep)
+	}
+	return c, nil
+}
+
+const tooSlow = "it took too long: look for an endless loop or a slow algorithm"
+
+// endMessage says how a sandbox ended that should not have.
+func endMessage(rep *runtime.Report) (job.Outcome, string) {
+	switch rep.Outcome {
+	case job.TimedOut:
+		return rep.Outcome, tooSlow
+	case job.OutOfMemory:
+		return rep.Outcome, "it " + trimIt(rep.Message) + ": look for endless growth"
+	case job.Succeeded, job.Failed, job.Exception:
+		code := 0
+		if rep.ExitCode != nil {
+			code = *rep.ExitCode
+		}
+		return job.Failed, fmt.Sprintf("the process ended itself with exit code %d instead of returning a value", code)
+	case job.Signaled:
+		return rep.Outcome, "the process was ended by " + rep.Signal
+	}
+	return rep.Outcome, rep.Message
+}

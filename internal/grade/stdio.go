@@ -1,0 +1,137 @@
+package grade
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/runtime"
+)
+
+// script is where a solution lies that is run as a script.
+const script = "/workspace/solution.py"
+
+// runStdio runs the solution once for each input, each time in a sandbox of its
+// own, and compares its output.
+func (g *grading) runStdio(ctx context.Context) error {
+	for i := range g.Tests.Stdio {
+		s := &g.Tests.Stdio[i]
+		name := s.Name
+		if name == "" {
+			name = "stdio " + strconv.Itoa(i+1)
+		}
+		c, skip := g.skipped(name)
+		if !skip {
+			rep, err := g.runScript(ctx, s, i == len(g.Tests.Stdio)-1)
+			if err != nil {
+				return err
+			}
+			c = judgeOutput(s, rep)
+			c.Name = name
+		}
+		g.add(c, s.Weight)
+	}
+	return nil
+}
+
+func (g *grading) runScript(ctx context.Context, s *job.Stdio, last bool) (*runtime.Report, error) {
+	if g.box != nil {
+		if err := g.leave(); err != nil {
+			return nil, err
+		}
+	}
+	slot, err := g.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer slot.Close()
+	a, plan := g.Attempt, *g.Attempt.Plan
+	plan.Policy.Wall = job.Duration(g.share(s.Wall, last))
+	// What the program writes must be read whole to be compared.
+	plan.Policy.Stdout.Limit = max(plan.Policy.Stdout.Limit, job.Size(2*len(s.Stdout)+4096))
+	a.Plan = &plan
+	argv := s.Argv
+	if len(argv) == 0 {
+		argv = []string{"python3", "-B", script}
+		a.Files = withFile(a.Files, runtime.File{Path: script, Data: []byte(g.source())})
+	}
+	a.Program = job.Program{Command: &job.Command{Argv: argv, Stdin: s.Stdin}}
+	rep, err := slot.Run(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	g.account(rep, solutionSide)
+	if rep.Outcome == job.OutcomeCanceled {
+		return nil, errCanceled
+	}
+	return rep, nil
+}
+
+// source is the solution as a script.
+func (g *grading) source() string {
+	if g.Tests.Setup == "" {
+		return g.Tests.Code
+	}
+	return g.Tests.Setup + "\n" + g.Tests.Code
+}
+
+// withFile adds a file, in the order of their paths. A file of the job with the
+// same path gives way.
+func withFile(files []runtime.File, f runtime.File) []runtime.File {
+	files = slices.DeleteFunc(slices.Clone(files), func(g runtime.File) bool { return g.Path == f.Path })
+	i, _ := slices.BinarySearchFunc(files, f.Path, func(g runtime.File, path string) int {
+		switch {
+		case g.Path < path:
+			return -1
+		case g.Path > path:
+			return 1
+		}
+		return 0
+	})
+	return slices.Insert(files, i, f)
+}
+
+func judgeOutput(s *job.Stdio, rep *runtime.Report) job.CaseResult {
+	c := job.CaseResult{Outcome: rep.Outcome, WallMS: rep.Usage.WallMS, Got: cut(rep.Stdout.Text), Expected: cut(s.Stdout)}
+	switch {
+	case rep.Outcome == job.Failed && rep.Stderr.Text != "":
+		c.Message = fmt.Sprintf("exit code %d: %s", *rep.ExitCode, lastLine(rep.Stderr.Text))
+	case rep.Outcome == job.Failed:
+		c.Message = fmt.Sprintf("exit code %d", *rep.ExitCode)
+	case rep.Outcome == job.TimedOut:
+		c.Message = tooSlow
+	case rep.Outcome != job.Succeeded:
+		c.Message = short(rep.Message, string(rep.Outcome))
+	case rep.Stdout.Truncated:
+		c.Outcome, c.Message = job.Failed, fmt.Sprintf("it wrote %d bytes, expected %d", rep.Stdout.Bytes, len(s.Stdout))
+	case !sameOutput(rep.Stdout.Text, s.Stdout, s.Compare, s.Tolerance):
+		c.Outcome = job.Failed
+		line, got, want := firstDifference(rep.Stdout.Text, s.Stdout)
+		c.Message = fmt.Sprintf("line %d of the output is %q, expected %q", line, cut(got), cut(want))
+		if line == 0 {
+			c.Message = "the output differs in blanks only"
+		}
+	default:
+		c.Passed = true
+	}
+	return c
+}
+
+func cut(s string) string {
+	if len(s) > maxRepr {
+		return strings.ToValidUTF8(s[:maxRepr], "") + "…"
+	}
+	return s
+}
+
+// lastLine is where python says what went wrong.
+func lastLine(s string) string {
+	lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(s), "\n"), func(l string) bool { return l == "" })
+	if len(lines) == 0 {
+		return ""
+	}
+	return short(lines[len(lines)-1], "")
+}

@@ -79,6 +79,7 @@ var table = map[string]row{
 
 	"test/bench": {"benchmarks over real binaries, and over simulated workers", with(outside,
 		"internal/worker", "pkg/queue/jetstream", "pkg/runtime/containerd/rawloop", "pkg/runtime/fake")},
+	"test/cheats":  {"attempts to forge a pass", with(outside, "internal/grade")},
 	"test/chaos":   {"faults over real binaries", outside},
 	"test/e2e":     {"whole stories over real binaries", outside},
 	"test/hostile": {"attacks over real binaries", outside},

@@ -46,7 +46,7 @@ func (g *grading) open(ctx context.Context, s side, wall time.Duration) (*sandbo
 	if err != nil {
 		return nil, err
 	}
-	a := g.Attempt
+	a := g.attempt()
 	plan := *a.Plan
 	plan.Policy.Wall = job.Duration(wall)
 	a.Plan, a.Program = &plan, s.program()
@@ -77,6 +77,14 @@ func (g *grading) open(ctx context.Context, s side, wall time.Duration) (*sandbo
 		}
 	}
 	return box, nil
+}
+
+// attempt is that of the next sandbox. Only the first one's artifacts are kept:
+// there is one file of a name.
+func (g *grading) attempt() runtime.Attempt {
+	a := g.Attempt
+	g.Attempt.Collect = nil
+	return a
 }
 
 // end ends the sandbox and accounts for it.

@@ -48,7 +48,7 @@ func (g *grading) runScript(ctx context.Context, s *job.Stdio, last bool) (*runt
 		return nil, err
 	}
 	defer slot.Close()
-	a, plan := g.Attempt, *g.Attempt.Plan
+	a, plan := g.attempt(), *g.Attempt.Plan
 	plan.Policy.Wall = job.Duration(g.share(s.Wall, last))
 	// What the program writes must be read whole to be compared.
 	plan.Policy.Stdout.Limit = max(plan.Policy.Stdout.Limit, job.Size(2*len(s.Stdout)+4096))

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/assay-run/assay/internal/grade"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/queue"
@@ -71,7 +72,7 @@ func (a *attempt) run(ctx context.Context) (*job.Result, error) {
 	defer release()
 	a.timings.FetchMS = since(began)
 
-	n, began := needOf(a.plan.Policy), time.Now()
+	n, began := a.need(), time.Now()
 	if err := a.capacity.enter(ctx, n); err != nil {
 		return nil, err
 	}
@@ -94,7 +95,7 @@ func (a *attempt) read() (err error) {
 		return refuse("this worker (version %s) cannot read the job: %v", a.cfg.Version, err)
 	}
 	switch kind := a.spec.Program.Kind(); kind {
-	case "python", "command":
+	case "python", "command", "tests":
 	case "":
 		return refuse("program: this worker (version %s) knows none of its kinds", a.cfg.Version)
 	default:
@@ -103,7 +104,7 @@ func (a *attempt) read() (err error) {
 	if a.plan, err = a.planFor(a.spec.Policy); err != nil {
 		return err
 	}
-	if n := needOf(a.plan.Policy); a.capacity.tooLarge(n) {
+	if n := a.need(); a.capacity.tooLarge(n) {
 		return refuse("policy.memory: %s is more than the %s of this worker", a.plan.Policy.Memory, a.cfg.Memory)
 	}
 	for variable, name := range a.plan.Policy.Env.Secrets {
@@ -121,7 +122,7 @@ const imagePause = 2 * time.Second
 func (a *attempt) acquire(ctx context.Context) (runtime.Slot, error) {
 	slot, err := a.Runtime.Acquire(ctx, runtime.Key{
 		Tenant: a.claimed.Tenant, Image: a.spec.Image,
-		Isolation: a.plan.Policy.Isolation, Kind: a.spec.Program.Kind(), Packages: a.plan.Policy.Requirements(),
+		Isolation: a.plan.Policy.Isolation, Kind: a.slotKind(), Packages: a.plan.Policy.Requirements(),
 	})
 	failure := new(runtime.BuildError)
 	switch {
@@ -138,6 +139,43 @@ func (a *attempt) acquire(ctx context.Context) (runtime.Slot, error) {
 	return slot, nil
 }
 
+// slotKind is the kind of program that a slot is made for. A solution is run by
+// python programs of ours.
+func (a *attempt) slotKind() string {
+	if a.spec.Program.Tests != nil {
+		return "python"
+	}
+	return a.spec.Program.Kind()
+}
+
+// need is what the attempt takes of this worker: check code runs beside the
+// solution, in as much memory. The two take turns, so they share the cores.
+func (a *attempt) need() need {
+	n := needOf(a.plan.Policy)
+	if t := a.spec.Program.Tests; t != nil && t.Check != "" {
+		n.mem *= 2
+	}
+	return n
+}
+
+// execute runs the program in a slot; a solution in more of them.
+func (a *attempt) execute(ctx context.Context, slot runtime.Slot, in runtime.Attempt) (*runtime.Report, error) {
+	if in.Program.Tests == nil {
+		return slot.Run(ctx, in)
+	}
+	first := slot
+	return grade.Run(ctx, grade.Config{
+		Tests: in.Program.Tests, Attempt: in,
+		Acquire: func(ctx context.Context) (runtime.Slot, error) {
+			if s := first; s != nil {
+				first = nil
+				return s, nil
+			}
+			return a.acquire(ctx)
+		},
+	})
+}
+
 func (a *attempt) runIn(ctx context.Context, slot runtime.Slot, files []runtime.File) (*job.Result, error) {
 	in := runtime.Attempt{
 		Job: a.lease.Job, Lease: a.lease.Lease, Program: a.spec.Program, Files: files, Plan: a.plan,
@@ -151,7 +189,7 @@ func (a *attempt) runIn(ctx context.Context, slot runtime.Slot, files []runtime.
 		in.Collect = a.kept.collect
 	}
 	hide := mask.New(slices.Collect(maps.Values(in.Secrets)))
-	rep, err := slot.Run(ctx, in)
+	rep, err := a.execute(ctx, slot, in)
 	if err != nil {
 		return nil, fmt.Errorf("run: %w", err)
 	}

@@ -68,7 +68,6 @@ func TestVerdicts(t *testing.T) {
 	}{
 		"unreadable":      {raw: `{"program": 7}`, want: job.PolicyViolation, says: "cannot read the job"},
 		"unknown program": {raw: `{"program": {"wasm": {}}}`, want: job.PolicyViolation, says: "program"},
-		"tests":           {spec: job.Spec{Program: job.Program{Tests: &job.Tests{}}}, want: job.PolicyViolation, says: "program.tests: not supported by this version"},
 		"bad policy":      {raw: `{"program":{"python":{"code":""}},"policy":{"memory":"lots"}}`, want: job.PolicyViolation, says: "memory"},
 		"too much memory": {raw: `{"program":{"python":{"code":""}},"policy":{"memory":"8Gi","enforce":"report"}}`, want: job.PolicyViolation, says: "memory"},
 		"missing image":   {spec: with(script("exit=0"), func(s *job.Spec) { s.Image = "no-such-image" }), want: job.Failed, says: "image"},

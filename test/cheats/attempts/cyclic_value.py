@@ -1,0 +1,6 @@
+"""Returns a list that contains itself."""
+
+def solve(x):
+    v = []
+    v.append(v)
+    return v

@@ -1,0 +1,3 @@
+"""Returns an ellipsis."""
+
+def solve(x): return ...

@@ -1,0 +1,4 @@
+"""Becomes /bin/true at import."""
+
+import os
+os.execv("/bin/true", ["true"])

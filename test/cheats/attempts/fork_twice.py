@@ -1,0 +1,6 @@
+"""Forks, so that two processes answer."""
+
+import os
+def solve(x):
+    os.fork()
+    return x

@@ -1,0 +1,3 @@
+"""Raises what ends a generator in silence."""
+
+def solve(x): raise GeneratorExit

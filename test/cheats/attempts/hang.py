@@ -1,0 +1,4 @@
+"""Never answers."""
+
+def solve(x):
+    while True: pass

@@ -1,0 +1,3 @@
+"""Never loads."""
+
+while True: pass

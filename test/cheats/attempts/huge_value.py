@@ -1,0 +1,3 @@
+"""Returns a hundred megabytes."""
+
+def solve(x): return "0" * (100 << 20)

@@ -1,0 +1,4 @@
+"""Returns a generator without end."""
+
+def solve(x):
+    while True: yield True

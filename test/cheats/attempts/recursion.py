@@ -1,0 +1,3 @@
+"""Recurses without end."""
+
+def solve(x): return solve(x)

@@ -1,0 +1,5 @@
+"""Stops its process."""
+
+import os, signal
+def solve(x):
+    os.kill(os.getpid(), signal.SIGSTOP)

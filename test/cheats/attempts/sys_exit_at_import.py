@@ -1,0 +1,4 @@
+"""Exits politely before anything is asked."""
+
+import sys
+sys.exit(0)

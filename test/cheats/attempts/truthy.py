@@ -1,0 +1,3 @@
+"""Returns what is true."""
+
+def solve(x): return True

@@ -1,0 +1,115 @@
+package cheats
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/assay-run/assay/internal/grade"
+	"github.com/assay-run/assay/internal/testenv"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/containerd"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// isolations are the walls that solutions are tried behind.
+var isolations = []policy.Isolation{policy.Cell, policy.Task}
+
+// eachIsolation runs f on a real runtime, once for every isolation.
+func eachIsolation(t *testing.T, f func(*testing.T, *fleet)) {
+	for _, isolation := range isolations {
+		t.Run(string(isolation), func(t *testing.T) { f(t, newFleet(t, isolation)) })
+	}
+}
+
+var guestBinary = sync.OnceValues(func() (string, error) {
+	if file := os.Getenv("ASSAY_GUEST"); file != "" {
+		return file, nil
+	}
+	file, err := filepath.Abs("../../.cache/testenv/guest")
+	if err != nil {
+		return "", err
+	}
+	fresh := fmt.Sprintf("%s.%d", file, os.Getpid())
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", fresh, "github.com/assay-run/assay/cmd/guest")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the guest: %w\n%s", err, out)
+	}
+	return file, os.Rename(fresh, file)
+})
+
+// fleet is a runtime, and how a worker grades with it.
+type fleet struct {
+	rt        *containerd.Runtime
+	isolation policy.Isolation
+}
+
+func newFleet(t *testing.T, isolation policy.Isolation) *fleet {
+	t.Helper()
+	env := testenv.Containerd(t)
+	guest, err := guestBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := containerd.DefaultConfig()
+	cfg.Address, cfg.Namespace, cfg.Guest, cfg.WorkerID = env.Address, env.Namespace, guest, "test"
+	cfg.StateDir = filepath.Join(t.TempDir(), "state")
+	rt, err := containerd.New(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := rt.Close(ctx); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return &fleet{rt, isolation}
+}
+
+func (f *fleet) acquire(ctx context.Context) (runtime.Slot, error) {
+	return f.rt.Acquire(ctx, runtime.Key{Tenant: "test", Image: testenv.Image, Isolation: f.isolation, Kind: "python"})
+}
+
+// plan is the default policy, edited.
+func (f *fleet) plan(t *testing.T, edit func(*policy.Policy)) *policy.Plan {
+	t.Helper()
+	p := policy.Default()
+	p.Isolation = f.isolation
+	if edit != nil {
+		edit(&p)
+	}
+	plan, err := p.Plan(f.rt.Host())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan
+}
+
+// grade grades as a worker does.
+func (f *fleet) grade(t *testing.T, tests *job.Tests, edit func(*policy.Policy)) *runtime.Report {
+	t.Helper()
+	spec := job.Spec{Program: job.Program{Tests: tests}}
+	if err := spec.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	rep, err := grade.Run(t.Context(), grade.Config{
+		Tests:   tests,
+		Attempt: runtime.Attempt{Job: job.NewID(), Lease: 1, Plan: f.plan(t, edit), Deadline: time.Now().Add(time.Minute)},
+		Acquire: f.acquire,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rep
+}

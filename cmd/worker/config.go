@@ -33,7 +33,7 @@ type config struct {
 	Memory string        `name:"memory" env:"ASSAY_MEMORY" placeholder:"SIZE" help:"Memory to promise to jobs, such as 12Gi (default: four fifths of the host's)."`
 	Grace  time.Duration `name:"grace" env:"ASSAY_GRACE" default:"30s" help:"How long running jobs may go on after SIGTERM."`
 
-	Runtime       string   `name:"runtime" env:"ASSAY_RUNTIME" enum:"containerd,noop" default:"containerd" help:"containerd, or noop: run nothing, to measure the rest."`
+	Runtime       string   `name:"runtime" env:"ASSAY_RUNTIME" enum:"containerd,noop,scripted" default:"containerd" help:"containerd; or run nothing: noop to measure the rest, scripted to rehearse what a job's code says after \"# fake:\"."`
 	Containerd    string   `name:"containerd-address" env:"ASSAY_CONTAINERD_ADDRESS" default:"/run/containerd/containerd.sock" help:"containerd's socket."`
 	Namespace     string   `name:"containerd-namespace" env:"ASSAY_CONTAINERD_NAMESPACE" default:"assay" help:"containerd's namespace for our containers and images."`
 	StateDir      string   `name:"state-dir" env:"ASSAY_STATE_DIR" default:"/run/assay/worker" help:"Mounts, sockets and cached inputs; nothing in it outlives the worker."`
@@ -127,7 +127,7 @@ func (c *config) worker(host policy.Host) (worker.Config, error) {
 		}
 		out.Memory = size
 	}
-	real := c.Runtime != "noop"
+	real := c.Runtime == "containerd"
 	if out.Slots == 0 {
 		out.Slots = 512
 		if real {

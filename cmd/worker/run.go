@@ -100,9 +100,13 @@ func connect(ctx context.Context, cfg config) (*jetstream.Queue, error) {
 }
 
 func openRuntime(ctx context.Context, cfg config) (runtime.Runtime, error) {
-	if cfg.Runtime == "noop" {
+	switch cfg.Runtime {
+	case "noop":
 		slog.WarnContext(ctx, "runtime noop: jobs succeed without being run")
 		return fake.Noop(), nil
+	case "scripted":
+		slog.WarnContext(ctx, "runtime scripted: jobs pretend and are not run")
+		return fake.New(nil), nil
 	}
 	c := containerd.DefaultConfig()
 	c.Address, c.Namespace, c.StateDir, c.Guest, c.ImageArchives, c.WorkerID = cfg.Containerd, cfg.Namespace, cfg.StateDir, cfg.Guest, cfg.ImageArchives, cfg.ID

@@ -34,10 +34,12 @@ type releasing struct {
 // the leases are over. It acknowledges after the answer only, which is sent
 // after the commit.
 func (w *Worker) finish(ctx context.Context, batch []finishing) {
+	said := false
 	for wait := 20 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
-		if batch = w.stillOurs(ctx, batch); len(batch) == 0 {
+		if batch = w.stillOurs(ctx, batch, said); len(batch) == 0 {
 			return
 		}
+		said = true
 		req := queue.FinishRequest{Worker: w.cfg.ID, Finishes: make([]store.Finish, len(batch))}
 		for i, f := range batch {
 			req.Finishes[i] = f.finish
@@ -72,14 +74,22 @@ func (w *Worker) finishApart(ctx context.Context, batch []finishing, err error) 
 	}})
 }
 
-// stillOurs drops what can no longer be recorded. Whether it was recorded by a
-// message whose answer got lost is unknown, so artifacts stay: either they
-// belong to the record, or they are swept as orphans.
-func (w *Worker) stillOurs(ctx context.Context, batch []finishing) []finishing {
+// stillOurs drops what can no longer be recorded. If it was said before, an
+// answer may have been lost, so artifacts stay: either they belong to the record,
+// or they are swept as orphans. If it was not (the worker slept through its
+// lease), they go, and the lease is held until they are gone: see abandon.
+func (w *Worker) stillOurs(ctx context.Context, batch []finishing, said bool) []finishing {
 	ours := batch[:0:len(batch)]
 	for _, f := range batch {
 		if w.leases.over(f.lease) || ctx.Err() != nil {
 			slog.WarnContext(ctx, "result not confirmed before its lease was over", "job", f.lease.Job, "lease", f.lease.Lease)
+			if f.stored && !said {
+				w.background.Go(func() {
+					w.discard(ctx, f.tenant, f.lease)
+					w.leases.remove(f.lease)
+				})
+				continue
+			}
 			w.leases.remove(f.lease)
 			continue
 		}

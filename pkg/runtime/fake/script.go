@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/assay-run/assay/pkg/job"
@@ -28,6 +30,7 @@ import (
 //	outcome=out_of_memory   end with this outcome
 //	error=text              fail on our side: Run returns an error
 //	panic=text              panic inside Run
+//	crash=text              kill this whole process, as the kernel's OOM killer would
 type script []word
 
 type word struct{ verb, arg string }
@@ -138,6 +141,8 @@ func (w word) perform(ctx context.Context, a rt.Attempt, rep *rt.Report, wall <-
 		return true, errors.New(w.arg)
 	case "panic":
 		panic(w.arg)
+	case "crash":
+		return true, syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	default:
 		return true, fmt.Errorf("fake script: unknown verb %q", w.verb)
 	}

@@ -1,0 +1,72 @@
+package chaos
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/assay-run/assay/internal/testenv"
+)
+
+// The long version; the defaults are the selection that every change must pass.
+var (
+	longJobs    = flag.Int("chaos.jobs", 1500, "jobs of TestChaos")
+	rollingJobs = flag.Int("chaos.rolling", 1000, "jobs of TestRollingRestart")
+	floodJobs   = flag.Int("chaos.flood", 3000, "jobs of the flooding tenant of row 32")
+	downFor     = flag.Duration("chaos.down", 5*time.Second, "how long Postgres is away in row 16")
+	seed        = flag.Uint64("chaos.seed", 1, "of TestChaos's choices")
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// A fleet mostly waits for a lease to end: more of them than cores.
+	_ = flag.Set("test.parallel", "4")
+	testenv.Main(m)
+}
+
+var programs struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+// built returns the directory of the programs, made from this very source.
+func built(t *testing.T) string {
+	t.Helper()
+	programs.once.Do(func() {
+		root := testenv.RepoRoot(t)
+		programs.dir = filepath.Join(root, ".cache", "testenv", "chaos-bin")
+		if programs.err = os.MkdirAll(programs.dir, 0o755); programs.err != nil {
+			return
+		}
+		build := exec.Command("go", "build", "-o", programs.dir, "./cmd/dispatcher", "./cmd/worker", "./cmd/guest")
+		build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			programs.err = fmt.Errorf("build: %w\n%s", err, out)
+		}
+	})
+	if programs.err != nil {
+		t.Fatal(programs.err)
+	}
+	return programs.dir
+}
+
+// eventually fails the test unless ok within a generous time.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	within(t, 90*time.Second, what, ok)
+}
+
+func within(t *testing.T, limit time.Duration, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(limit); !ok(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %v: %s", limit, what)
+		}
+	}
+}

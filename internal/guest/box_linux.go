@@ -111,7 +111,11 @@ func newRecipe(b *Box, uid, gid int, masked []string) *recipe {
 	r.do("attach scratch", unix.SYS_MOVE_MOUNT, scratchFD, r.ptr(""), atCWD, r.ptr(cellScratch), unix.MOVE_MOUNT_F_EMPTY_PATH)
 	r.do("close scratch", unix.SYS_CLOSE, scratchFD)
 	for i, p := range b.Paths {
-		r.bind(path.Join(cellScratch, "w"+strconv.Itoa(i)), strings.TrimPrefix(p, "/"))
+		target := strings.TrimPrefix(p, "/")
+		r.bind(path.Join(cellScratch, "w"+strconv.Itoa(i)), target)
+		if i >= len(b.Paths)-b.ReadOnly { // with the flags of the scratch, which are locked
+			r.mount("", target, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, "")
+		}
 	}
 	r.bind(path.Join(cellScratch, "cpus"), strings.TrimPrefix(cpuOnline, "/"))
 	r.bind(path.Join(cellScratch, "meminfo"), "proc/meminfo")

@@ -79,7 +79,8 @@ const (
 
 // Box says how a box differs from others of its cell.
 type Box struct {
-	Paths []string `json:"paths"` // writable paths, added to the image where they are not in it; directory w<i> of scratch goes on the i-th
+	Paths    []string `json:"paths"`     // added to the image where they are not in it; directory w<i> of scratch goes on the i-th
+	ReadOnly int      `json:"read_only"` // so many of the last ones
 }
 
 // Run is a program to run in a box.

@@ -102,7 +102,6 @@ func planOfTheDefaults(t *testing.T, isolation Isolation) {
 // this list together with the change that implements it.
 var unenforced = []struct{ capability, policy, asked, applied string }{
 	{"subprocesses", `"subprocesses":false`, "forbidden", "allowed"},
-	{"read", `"read":["/data"]`, "/data", "image and inputs"},
 	{"imports", `"imports":{"deny":["os"]}`, "allow none; deny os", "unrestricted"},
 	{"syscalls", `"syscalls":"strict"`, "strict", "default"},
 	{"callbacks", `"callbacks":{"allow":["llm_query"],"max_calls":3}`, "llm_query; 3 calls", "none"},

@@ -63,8 +63,8 @@ type Policy struct {
 	OpenFiles    int          `json:"open_files"`
 	Stdout       Stream       `json:"stdout"`
 	Stderr       Stream       `json:"stderr"`
-	Read         []string     `json:"read"`
-	Write        []string     `json:"write"`
+	Read         []string     `json:"read"`  // directories with inputs that the program cannot change
+	Write        []string     `json:"write"` // directories that it can, empty but for inputs
 	Network      Network      `json:"network"`
 	Env          Env          `json:"env"`
 	Imports      Imports      `json:"imports"`

@@ -53,7 +53,7 @@ func parseStep(raw json.RawMessage, at string, parent Policy) (Policy, error) {
 }
 
 // CheckSpec judges what a job and its policy must agree on: its input files lie
-// on writable paths and fit there, and its steps stay below its limits. Errors
+// on its paths and fit there, and its steps stay below its limits. Errors
 // are *job.FieldError.
 func (p Policy) CheckSpec(s job.Spec) error {
 	if err := p.checkFiles(s.Files); err != nil {
@@ -74,16 +74,17 @@ func (p Policy) checkFiles(files map[string]job.File) error {
 	if len(files) == 0 {
 		return nil
 	}
+	places := slices.Concat(p.Write, p.Read)
 	outside, total := "", job.Size(0)
 	for f, content := range files {
-		writable := slices.ContainsFunc(p.Write, func(w string) bool { return beneath(f, w) && f != w })
-		if !writable && (outside == "" || f < outside) {
+		within := slices.ContainsFunc(places, func(w string) bool { return beneath(f, w) && f != w })
+		if !within && (outside == "" || f < outside) {
 			outside = f
 		}
 		total += inlineSize(content)
 	}
 	if outside != "" {
-		return job.Invalid(fmt.Sprintf("files[%q]", outside), "lies outside the writable paths of the policy: %s", names(p.Write))
+		return job.Invalid(fmt.Sprintf("files[%q]", outside), "lies outside the paths of policy.write and policy.read: %s", names(places))
 	}
 	if total > p.Disk || len(files) > p.Files {
 		return job.Invalid("files", "%d files of %s do not fit into policy.disk %s and policy.files %d", len(files), total, p.Disk, p.Files)

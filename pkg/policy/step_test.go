@@ -43,10 +43,10 @@ func TestCheckSpec(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ policy, spec, want string }{
 		{`{}`, `"files":{"/workspace/a/b":{"text":""},"/tmp/x":{"base64":""}}`, ""},
-		{`{}`, `"files":{"/workspace":{"text":""}}`, `files["/workspace"]: lies outside the writable paths of the policy: /workspace, /tmp`},
+		{`{}`, `"files":{"/workspace":{"text":""}}`, `files["/workspace"]: lies outside the paths of policy.write and policy.read: /workspace, /tmp`},
 		{`{}`, `"files":{"/workspaces/a":{"text":""}}`, `files["/workspaces/a"]: lies outside`},
 		{`{}`, `"files":{"/etc/passwd":{"text":""},"/etc/group":{"text":""}}`, `files["/etc/group"]: lies outside`},
-		{`{"write":[]}`, `"files":{"/tmp/a":{"text":""}}`, `files["/tmp/a"]: lies outside the writable paths of the policy: none`},
+		{`{"write":[]}`, `"files":{"/tmp/a":{"text":""}}`, `files["/tmp/a"]: lies outside the paths of policy.write and policy.read: none`},
 		{`{"disk":"64Ki"}`, `"files":{"/tmp/a":{"text":"` + strings.Repeat("x", 65<<10) + `"}}`, "files: 1 files of 65Ki do not fit into policy.disk 64Ki"},
 		{`{"wall":"2s"}`, `"program":{"command":{"steps":[{"name":"a","argv":["a"],"policy":{"wall":"1s"}},{"name":"b","argv":["b"],"policy":{"wall":"3s"}}]}}`,
 			"program.command.steps[1].policy.wall: must not be above the job's own limit, 2s"},

@@ -17,7 +17,7 @@ import (
 
 const (
 	maxEntries  = 256           // of any list
-	maxWrite    = 16            // writable paths: each is a mount
+	maxPaths    = 16            // of write and read: each is a mount
 	maxEnvBytes = 128 * job.KiB // of names and values
 	maxOutput   = 16 * job.MiB  // per stream: it is stored with the result
 	tebibyte    = 1024 * job.GiB
@@ -77,7 +77,7 @@ func (p Policy) Validate() error {
 	if err := p.validateAt("policy"); err != nil {
 		return err
 	}
-	if err := p.validateWrite(); err != nil {
+	if err := p.validatePaths(); err != nil {
 		return err
 	}
 	if err := p.validateNetwork(); err != nil {
@@ -106,7 +106,6 @@ func (p *Policy) validateLists() error {
 		entries []string
 		problem func(string) string
 	}{
-		{"read", p.Read, badPath},
 		{"imports.allow", p.Imports.Allow, badModule},
 		{"imports.deny", p.Imports.Deny, badModule},
 		{"packages", p.Packages, badRequirement},
@@ -125,29 +124,44 @@ func (p *Policy) validateLists() error {
 	return nil
 }
 
-// validateWrite judges the places where the job gets an empty, sized
-// filesystem of its own.
-func (p *Policy) validateWrite() error {
-	if len(p.Write) > maxWrite {
-		return job.Invalid("policy.write", "has %d paths; at most %d", len(p.Write), maxWrite)
+// validatePaths judges the places where the job gets a sized filesystem of its
+// own: empty ones to write to, and ones with inputs that it only reads.
+func (p *Policy) validatePaths() error {
+	if n := len(p.Write) + len(p.Read); n > maxPaths {
+		return job.Invalid("policy.write", "and policy.read have %d paths; at most %d", n, maxPaths)
 	}
 	for i, w := range p.Write {
-		bad := badPath(w)
-		for _, kernel := range []string{"/proc", "/sys", "/dev"} {
-			if beneath(w, kernel) {
-				bad = "belongs to the kernel; choose another directory"
-			}
-		}
-		for j, other := range p.Write {
-			if i != j && beneath(w, other) {
-				bad = "lies beneath " + other + ", which is writable already"
-			}
-		}
-		if bad != "" {
+		if bad := p.badPlace(w, i); bad != "" {
 			return job.Invalid(fmt.Sprintf("policy.write[%d]", i), "%.80q %s", w, bad)
 		}
 	}
+	for i, r := range p.Read {
+		if bad := p.badPlace(r, len(p.Write)+i); bad != "" {
+			return job.Invalid(fmt.Sprintf("policy.read[%d]", i), "%.80q %s", r, bad)
+		}
+	}
 	return nil
+}
+
+// badPlace says what is wrong with the i-th of all paths.
+func (p *Policy) badPlace(at string, i int) string {
+	if bad := badPath(at); bad != "" {
+		return bad
+	}
+	for _, kernel := range []string{"/proc", "/sys", "/dev"} {
+		if beneath(at, kernel) {
+			return "belongs to the kernel; choose another directory"
+		}
+	}
+	for j, other := range slices.Concat(p.Write, p.Read) {
+		if i != j && beneath(at, other) {
+			if j < len(p.Write) {
+				return "lies beneath " + other + ", which is writable already"
+			}
+			return "lies beneath " + other + ", which is for reading already"
+		}
+	}
+	return ""
 }
 
 func (p *Policy) validateNetwork() error {

@@ -234,7 +234,9 @@ func (a *attempt) collect(ctx context.Context) error {
 	begin := time.Now()
 	var roots []artifact.Root
 	for _, w := range a.scratch.mounts {
-		roots = append(roots, artifact.Root{Path: w.path, Dir: w.dir})
+		if !w.readOnly { // it left nothing there
+			roots = append(roots, artifact.Root{Path: w.path, Dir: w.dir})
+		}
 	}
 	limits := artifact.Limits{Paths: want.Paths, MaxBytes: int64(want.MaxBytes), MaxFiles: want.MaxFiles}
 	refused, err := artifact.Collect(ctx, roots, limits, func(path string, size int64, r io.Reader) error {

@@ -15,13 +15,13 @@ import (
 // supervisor of a box is handed the mount itself. So thousands of them do not
 // lengthen the host's mount table, which every new mount namespace copies, and
 // nothing is left of one when its last user has ended.
-func newDetachedScratch(uid int, size job.Size, files int, paths []string) (_ *scratch, err error) {
-	s := &scratch{uid: uid, size: size, files: files, own: 1 + viewFiles + len(paths)}
+func newDetachedScratch(uid int, size job.Size, files int, l layout) (_ *scratch, err error) {
+	s := &scratch{uid: uid, size: size, files: files, own: 1 + viewFiles + len(l.paths())}
 	if s.mount, err = mountTmpfs(append(s.options(size, files), "mode", "0711")...); err != nil {
 		return nil, fmt.Errorf("make scratch: %w", err)
 	}
 	s.dir = "/proc/self/fd/" + strconv.Itoa(int(s.mount.Fd()))
-	if err := errors.Join(s.divide(paths), s.showDefaults()); err != nil {
+	if err := errors.Join(s.divide(l), s.showDefaults()); err != nil {
 		_ = s.close()
 		return nil, fmt.Errorf("make scratch: %w", err)
 	}

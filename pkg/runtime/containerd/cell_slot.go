@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -41,7 +40,7 @@ type cellSlot struct {
 const boxTime = 20 * time.Second
 
 // newSlot makes a slot. It needs no job: limits are set when one takes it.
-func (c *cell) newSlot(ctx context.Context, python bool, write []string) (_ *cellSlot, err error) {
+func (c *cell) newSlot(ctx context.Context, python bool, l layout) (_ *cellSlot, err error) {
 	ctx, cancel := context.WithTimeout(ctx, boxTime)
 	defer cancel()
 	var z *zygote
@@ -50,7 +49,7 @@ func (c *cell) newSlot(ctx context.Context, python bool, write []string) (_ *cel
 			return nil, err
 		}
 	}
-	s := &cellSlot{place: place{image: c.image, write: write}, cell: c, overdue: make(chan struct{})}
+	s := &cellSlot{place: place{image: c.image, layout: l}, cell: c, overdue: make(chan struct{})}
 	c.mu.Lock()
 	c.slots++ // until release
 	c.mu.Unlock()
@@ -90,11 +89,10 @@ func (c *cell) newSlot(ctx context.Context, python bool, write []string) (_ *cel
 // makeBox has the launcher make the namespaces.
 func (s *cellSlot) makeBox(ctx context.Context) (err error) {
 	def := policy.Default()
-	paths := append(slices.Clone(s.write), "/dev/shm")
-	if s.scratch, err = newDetachedScratch(s.cell.uid, def.Disk, def.Files, paths); err != nil {
+	if s.scratch, err = newDetachedScratch(s.cell.uid, def.Disk, def.Files, s.layout); err != nil {
 		return err
 	}
-	request, err := json.Marshal(guest.Box{Paths: paths})
+	request, err := json.Marshal(guest.Box{Paths: s.layout.paths(), ReadOnly: len(s.layout.read)})
 	if err != nil {
 		return err
 	}
@@ -135,8 +133,8 @@ func (s *cellSlot) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report,
 	p := &a.Plan.Policy
 	where := s
 	afresh := s.job != nil && (startsAfresh(p.Env.Set) || startsAfresh(a.Secrets))
-	if afresh || !slices.Equal(p.Write, s.write) {
-		other, err := s.replace(ctx, s.job != nil && !afresh, p.Write)
+	if want := layoutOf(p); afresh || !want.equal(s.layout) {
+		other, err := s.replace(ctx, s.job != nil && !afresh, want)
 		if err != nil {
 			return nil, err
 		}
@@ -147,11 +145,11 @@ func (s *cellSlot) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report,
 }
 
 // replace makes a slot that is not like the warm ones.
-func (s *cellSlot) replace(ctx context.Context, python bool, write []string) (*cellSlot, error) {
-	if err := checkWrite(write); err != nil {
+func (s *cellSlot) replace(ctx context.Context, python bool, l layout) (*cellSlot, error) {
+	if err := l.check(); err != nil {
 		return nil, err
 	}
-	return s.cell.newSlot(ctx, python, slices.Clone(write))
+	return s.cell.newSlot(ctx, python, l)
 }
 
 // startsAfresh reports whether an interpreter reads one of these variables when

@@ -123,7 +123,7 @@ func (c *cells) make(ctx context.Context, key cellKey) (*cellSlot, error) {
 		return nil, err
 	}
 	defer c.leave(home)
-	return home.newSlot(ctx, key.python, defaultWrite)
+	return home.newSlot(ctx, key.python, defaultLayout)
 }
 
 // home returns the cell of a tenant and an image, with one slot more promised.

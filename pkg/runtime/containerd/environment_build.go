@@ -104,7 +104,7 @@ func (e *environments) build(ctx context.Context, base *image, packages, dir str
 	if err != nil {
 		return l, err
 	}
-	s, err := e.rt.makeSlot(ctx, base, defaultWrite)
+	s, err := e.rt.makeSlot(ctx, base, defaultLayout)
 	if err != nil {
 		return l, fmt.Errorf("build an environment: %w", err)
 	}

@@ -37,7 +37,7 @@ func (s *scratch) writeInputs(ctx context.Context, files []runtime.File) error {
 func (s *scratch) writeInput(ctx context.Context, in runtime.File) error {
 	w, rest, ok := s.within(in.Path)
 	if !ok {
-		return job.Invalid("files", "%q is not below a writable path of the policy", in.Path)
+		return job.Invalid("files", "%q is not below a path of policy.write or policy.read", in.Path)
 	}
 	root, err := os.OpenRoot(w.host)
 	if err != nil {

@@ -29,7 +29,7 @@ func (r *Runtime) taskPool() *slotpool.Pool[taskSlotKey, *slot] {
 		// Half of the places are left to jobs that cannot wait.
 		Fill: max(r.cfg.Parallel/2, 1),
 		Make: func(ctx context.Context, k taskSlotKey) (*slot, error) {
-			return r.makeSlot(ctx, r.images.of(k.digest), defaultWrite)
+			return r.makeSlot(ctx, r.images.of(k.digest), defaultLayout)
 		},
 		Warm: func(ctx context.Context, k taskSlotKey, s *slot) error {
 			if !k.python {

@@ -130,8 +130,8 @@ func makeDirs(root string, dirs []string) error {
 	return nil
 }
 
-// extraMountpoints stacks directories for unusual writable paths over rootfs,
-// at dir/rootfs. They are gone with closeExtra.
+// extraMountpoints stacks directories for unusual paths over rootfs, at
+// dir/rootfs.
 func extraMountpoints(dir, rootfs string, paths []string) (string, error) {
 	points, target := filepath.Join(dir, "points"), filepath.Join(dir, "rootfs")
 	if err := errors.Join(os.Mkdir(points, 0o755), os.Mkdir(target, 0o755)); err != nil {

@@ -173,7 +173,7 @@ var errClosed = fmt.Errorf("the runtime is closed: %w", context.Canceled)
 const makeTime = time.Minute
 
 // makeSlot is newSlot with its turn.
-func (r *Runtime) makeSlot(ctx context.Context, img *image, write []string) (*slot, error) {
+func (r *Runtime) makeSlot(ctx context.Context, img *image, l layout) (*slot, error) {
 	if !r.enter() {
 		return nil, errClosed
 	}
@@ -186,7 +186,7 @@ func (r *Runtime) makeSlot(ctx context.Context, img *image, write []string) (*sl
 	case <-ctx.Done():
 		return nil, fmt.Errorf("wait to make a slot: %w", context.Cause(ctx))
 	}
-	s, err := r.newSlot(ctx, img, write)
+	s, err := r.newSlot(ctx, img, l)
 	<-r.parallel
 	if err != nil {
 		return nil, err

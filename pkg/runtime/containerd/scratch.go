@@ -36,18 +36,20 @@ type scratch struct {
 	mounts []writable
 }
 
-// writable is one writable path of a sandbox.
+// writable is one path of a sandbox that is its own: writable, or to be read only.
 type writable struct {
 	path string   // in the sandbox
 	host string   // on the host
 	dir  *os.File // of host: artifacts are opened, and inputs written, beneath it
+
+	readOnly bool // for the program
 }
 
 // newScratch mounts the space at dir for a sandbox whose root is host user uid.
-func newScratch(dir string, uid int, size job.Size, files int, paths []string) (_ *scratch, err error) {
+func newScratch(dir string, uid int, size job.Size, files int, l layout) (_ *scratch, err error) {
 	// Ours besides: the root, the socket's directory, and the socket, which a
 	// connection keeps although it has no name any more.
-	s := &scratch{dir: dir, uid: uid, size: size, files: files, own: 3 + viewFiles + len(paths)}
+	s := &scratch{dir: dir, uid: uid, size: size, files: files, own: 3 + viewFiles + len(l.paths())}
 	if err := os.Mkdir(dir, 0o711); err != nil {
 		return nil, err
 	}
@@ -59,13 +61,14 @@ func newScratch(dir string, uid int, size job.Size, files int, paths []string) (
 	if err := unix.Mount("assay", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, joined(s.options(size, files))+",mode=0711"); err != nil {
 		return nil, fmt.Errorf("mount scratch: %w", err)
 	}
-	return s, errors.Join(s.divide(paths), s.showDefaults())
+	return s, errors.Join(s.divide(l), s.showDefaults())
 }
 
-// divide makes a directory for each writable path.
-func (s *scratch) divide(paths []string) (err error) {
+// divide makes a directory for each path.
+func (s *scratch) divide(l layout) (err error) {
+	paths := l.paths()
 	for i, p := range paths {
-		w := writable{path: p, host: filepath.Join(s.dir, "w"+strconv.Itoa(i))}
+		w := writable{path: p, host: filepath.Join(s.dir, "w"+strconv.Itoa(i)), readOnly: i >= len(paths)-len(l.read)}
 		if err := s.mkdir(w.host, programUID, 0o755); err != nil {
 			return err
 		}

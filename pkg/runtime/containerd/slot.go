@@ -7,9 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -41,7 +39,7 @@ type slot struct {
 // place is what every kind of slot gives to its program.
 type place struct {
 	image   *image
-	write   []string // writable paths
+	layout  layout
 	scratch *scratch
 	group   cgroup.Group // of the programs; what starts them is in another
 	mask    *mask.Mask   // of what programs write; nil for nothing
@@ -55,10 +53,10 @@ const (
 )
 
 // newSlot makes a slot. It needs no job: limits are set when one takes it.
-func (r *Runtime) newSlot(ctx context.Context, img *image, write []string) (_ *slot, err error) {
+func (r *Runtime) newSlot(ctx context.Context, img *image, dirs layout) (_ *slot, err error) {
 	n := r.next.Add(1)
 	name := fmt.Sprintf("%s-%s-%d", r.instance, r.started, n)
-	s := &slot{rt: r, place: place{image: img, write: write}, dir: filepath.Join(r.dir, "slots", strconv.FormatUint(n, 10))}
+	s := &slot{rt: r, place: place{image: img, layout: dirs}, dir: filepath.Join(r.dir, "slots", strconv.FormatUint(n, 10))}
 	defer func() {
 		if err != nil {
 			s.Close()
@@ -107,7 +105,7 @@ func (s *slot) lay(uid int) (*sandbox, error) {
 	}
 	def := policy.Default()
 	var err error
-	s.scratch, err = newScratch(filepath.Join(s.dir, "scratch"), uid, def.Disk, def.Files, append(slices.Clone(s.write), "/dev/shm"))
+	s.scratch, err = newScratch(filepath.Join(s.dir, "scratch"), uid, def.Disk, def.Files, s.layout)
 	if err != nil {
 		return nil, err
 	}
@@ -118,13 +116,17 @@ func (s *slot) lay(uid int) (*sandbox, error) {
 		rootfs: s.image.rootfs, args: []string{guestPath, "task", slotDir + "/" + socketName},
 		uid: uid, caps: guestCaps, memory: 64 << 20, pids: 64,
 	}
-	if !slices.Equal(s.write, defaultWrite) {
-		if box.rootfs, err = extraMountpoints(s.dir, s.image.rootfs, s.write); err != nil {
+	if !s.layout.equal(defaultLayout) {
+		if box.rootfs, err = extraMountpoints(s.dir, s.image.rootfs, s.layout.extra()); err != nil {
 			return nil, err
 		}
 	}
 	for _, w := range s.scratch.mounts {
-		box.mounts = append(box.mounts, bind(w.host, w.path))
+		var options []string
+		if w.readOnly {
+			options = []string{"ro"}
+		}
+		box.mounts = append(box.mounts, bind(w.host, w.path, options...))
 	}
 	cpus, memory := s.scratch.view()
 	box.mounts = append(box.mounts, bind(cpus, cpuOnline, "ro"), bind(memory, memInfo, "ro"))
@@ -132,19 +134,6 @@ func (s *slot) lay(uid int) (*sandbox, error) {
 		bind(filepath.Join(s.rt.dir, "guest"), guestDir, "ro"),
 		bind(filepath.Join(s.scratch.dir, "slot"), slotDir))
 	return box, nil
-}
-
-// defaultWrite are the writable paths that warm slots have.
-var defaultWrite = policy.Default().Write
-
-// checkWrite refuses writable paths that would hide the guest from its slot.
-func checkWrite(paths []string) error {
-	for _, p := range paths {
-		if p == guestDir || strings.HasPrefix(p, guestDir+"/") || strings.HasPrefix(guestDir, p+"/") {
-			return job.Invalid("policy.write", "%q belongs to the sandbox itself; choose another directory", p)
-		}
-	}
-	return nil
 }
 
 // alive reports whether the guest is still there, and the interpreter if it had
@@ -176,8 +165,8 @@ func (s *slot) run(ctx context.Context, a runtime.Attempt, trusted bool) (*runti
 		return nil, err
 	}
 	where := s
-	if !slices.Equal(a.Plan.Policy.Write, s.write) {
-		other, err := s.replace(ctx, a.Plan.Policy.Write)
+	if want := layoutOf(&a.Plan.Policy); !want.equal(s.layout) {
+		other, err := s.replace(ctx, want)
 		if err != nil {
 			return nil, err
 		}
@@ -192,12 +181,12 @@ func (s *slot) run(ctx context.Context, a runtime.Attempt, trusted bool) (*runti
 	return (&attempt{spent: spent, place: &where.place, box: where, Attempt: a, never: s.rt.cfg.EgressNever, trusted: trusted}).run(ctx)
 }
 
-// replace makes a slot with other writable paths than warm ones have.
-func (s *slot) replace(ctx context.Context, write []string) (*slot, error) {
-	if err := checkWrite(write); err != nil {
+// replace makes a slot with another layout than warm ones have.
+func (s *slot) replace(ctx context.Context, l layout) (*slot, error) {
+	if err := l.check(); err != nil {
 		return nil, err
 	}
-	return s.rt.makeSlot(ctx, s.image, slices.Clone(write))
+	return s.rt.makeSlot(ctx, s.image, l)
 }
 
 // mark labels the container with the attempt, in the background: labels are for

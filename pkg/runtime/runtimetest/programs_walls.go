@@ -174,6 +174,16 @@ func inputsAndArtifacts() []program {
 				{Path: "/workspace/deep/er/b", Open: stream("two")},
 				{Path: "/workspace/script", Data: []byte("#!/bin/sh\necho ran\n")},
 			}},
+		{name: "inputs to be read", outcome: job.Succeeded, edit: func(p *policy.Policy) { p.Read = []string{"/data", "/workspace2/in"} },
+			run: sh(`cat /data/a /workspace2/in/d/b
+				for f in /data/a /data/new /workspace2/in/d/b /workspace2/in/d/c; do { echo x >>$f; } 2>/dev/null && echo "writes $f"; done
+				rm -f /data/a 2>/dev/null && echo removes; chmod 777 /data 2>/dev/null && echo chmods; mv /data /tmp/x 2>/dev/null && echo moves
+				ln /data/a /tmp/a 2>/dev/null && echo links; touch /tmp/ok /workspace/ok && echo ok`),
+			files: []runtime.File{{Path: "/data/a", Data: []byte("one ")}, {Path: "/workspace2/in/d/b", Data: []byte("two\n")}},
+			check: stdoutIs("one two\nok\n")},
+		{name: "inputs to be read in python", outcome: job.Exception, code: 1, check: exceptionIs("OSError"),
+			edit: func(p *policy.Policy) { p.Read = []string{"/data"} }, run: py("print(open('/data/a').read()); open('/data/a', 'w')"),
+			files: []runtime.File{{Path: "/data/a", Data: []byte("one")}}},
 		{name: "inputs belong to the program", outcome: job.Succeeded, run: sh("echo more >>d/a && rm d/a && mkdir d/e && rm -r d"),
 			files: []runtime.File{{Path: "/workspace/d/a", Data: []byte("x")}}},
 		{name: "inputs above the disk limit", outcome: job.DiskLimit, run: command("true"),

@@ -18,6 +18,8 @@ func TestCellLifecycle(t *testing.T) { runtimetest.Lifecycle(t, suiteConfig(poli
 
 func TestCellContract(t *testing.T) { runtimetest.Contract(t, suiteConfig(policy.Cell)) }
 
+func TestCellFields(t *testing.T) { runtimetest.Fields(t, suiteConfig(policy.Cell)) }
+
 func TestCellPrograms(t *testing.T) {
 	var r *Runtime
 	cfg := runtimetest.ProgramsConfig{Config: suiteConfig(policy.Cell), Leftovers: func() []string { return cellLeftovers(t, r) }}

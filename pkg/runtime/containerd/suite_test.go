@@ -27,6 +27,8 @@ func TestTaskLifecycle(t *testing.T) { runtimetest.Lifecycle(t, suiteConfig(poli
 
 func TestTaskContract(t *testing.T) { runtimetest.Contract(t, suiteConfig(policy.Task)) }
 
+func TestTaskFields(t *testing.T) { runtimetest.Fields(t, suiteConfig(policy.Task)) }
+
 func TestTaskPrograms(t *testing.T) {
 	var r *Runtime
 	cfg := runtimetest.ProgramsConfig{Config: suiteConfig(policy.Task), Leftovers: func() []string { return leftovers(t, r) }}

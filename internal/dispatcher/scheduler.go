@@ -14,6 +14,13 @@ import (
 // longer than a look takes, even on a busy machine.
 const ahead = 250 * time.Millisecond
 
+// Where workers are at pace, claims come by the moment, and the window holds what
+// they take in many of them: looks may be this far apart.
+const (
+	restTime = 20 * time.Millisecond
+	atPace   = 100 // jobs a second
+)
+
 // scheduler hands queued jobs to the queue through a window: no more are
 // dispatched ahead of the workers than keep them busy, so that priority,
 // fairness and cancel are decided as late as possible.
@@ -87,6 +94,22 @@ func (s *scheduler) run(ctx context.Context) {
 			return
 		}
 		s.fillAll(whole)
+		s.rest(ctx)
+	}
+}
+
+// rest lets claims gather before the next look, if that keeps nobody waiting.
+func (s *scheduler) rest(ctx context.Context) {
+	for pool := range s.registry.pools() {
+		if s.pace.of(pool) < atPace {
+			return
+		}
+	}
+	wait := time.NewTimer(restTime)
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+	case <-ctx.Done():
 	}
 }
 

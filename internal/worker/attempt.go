@@ -189,7 +189,9 @@ func (a *attempt) runIn(ctx context.Context, slot runtime.Slot, files []runtime.
 		in.Collect = a.kept.collect
 	}
 	hide := mask.New(slices.Collect(maps.Values(in.Secrets)))
+	a.executing.Add(1)
 	rep, err := a.execute(ctx, slot, in)
+	a.executing.Add(-1)
 	if err != nil {
 		return nil, fmt.Errorf("run: %w", err)
 	}

@@ -1,6 +1,9 @@
 package worker
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Limits of one control message. The queue carries about a megabyte.
 const (
@@ -8,19 +11,33 @@ const (
 	maxBatchBytes = 512 << 10
 )
 
+// While a batcher rests, what comes is gathered.
+const (
+	restTime = 20 * time.Millisecond
+	restStep = 2 * time.Millisecond // how soon it notices that there is no more reason to
+)
+
 // A batcher collects items and hands them over in one go: as many as came while
-// the previous hand-over was under way. A lone item is handed over at once, a
-// flood in few large batches, and there is no timer to tune.
+// the previous hand-over was under way, and while there is reason to rest after
+// it. A lone item is handed over at once, a flood in few large batches.
 type batcher[T any] struct {
 	in       chan T
 	flush    func(context.Context, []T)
 	max      int
 	maxBytes int
 	size     func(T) int // nil: bytes do not count
+
+	// rest says whether nobody is hurt by gathering for a while: a statement of
+	// many rows costs hardly more than one of a single row. nil: never.
+	rest func() bool
+
+	turn chan struct{} // holds one: whoever has it gathers, and owns what follows
+	held *T            // the next batch begins with it
+	last time.Time     // when one was handed over
 }
 
 func newBatcher[T any](flush func(context.Context, []T), limit, maxBytes int, size func(T) int) *batcher[T] {
-	return &batcher[T]{in: make(chan T, limit), flush: flush, max: limit, maxBytes: maxBytes, size: size}
+	return &batcher[T]{in: make(chan T, limit), flush: flush, max: limit, maxBytes: maxBytes, size: size, turn: make(chan struct{}, 1)}
 }
 
 // add hands over an item; it blocks while the receiver is behind.
@@ -31,29 +48,63 @@ func (b *batcher[T]) close() { close(b.in) }
 
 // run hands batches over, with ctx, until close. Several may run at once.
 func (b *batcher[T]) run(ctx context.Context) {
-	item, ok := <-b.in
-	for ok {
-		batch, bytes := []T{item}, b.bytes(item)
-		held := false // item belongs to the next batch
-	gather:
-		for len(batch) < b.max {
-			select {
-			case item, ok = <-b.in:
-				if !ok {
-					break gather
-				}
-				if bytes += b.bytes(item); b.maxBytes > 0 && bytes > b.maxBytes {
-					held = true
-					break gather
-				}
-				batch = append(batch, item)
-			default:
-				break gather
-			}
+	for {
+		batch := b.gather()
+		if len(batch) == 0 {
+			return
 		}
 		b.flush(ctx, batch)
-		if ok && !held {
-			item, ok = <-b.in
+	}
+}
+
+// gather waits for an item and returns it with those that are there to go with
+// it; none after close.
+func (b *batcher[T]) gather() (batch []T) {
+	b.turn <- struct{}{}
+	defer func() { <-b.turn }()
+	bytes := 0
+	for len(batch) < b.max {
+		item, ok := b.next(len(batch) == 0)
+		if !ok {
+			break
+		}
+		if bytes += b.bytes(item); b.maxBytes > 0 && bytes > b.maxBytes && len(batch) > 0 {
+			b.held = &item
+			break
+		}
+		batch = append(batch, item)
+	}
+	b.last = time.Now()
+	return batch
+}
+
+// next returns the next item of a batch. It waits for the first one, and for
+// others as long as there is reason to.
+func (b *batcher[T]) next(first bool) (item T, ok bool) {
+	if b.held != nil {
+		item, b.held = *b.held, nil
+		return item, true
+	}
+	if first {
+		item, ok = <-b.in
+		return item, ok
+	}
+	for {
+		select {
+		case item, ok = <-b.in:
+			return item, ok
+		default:
+		}
+		left := restTime - time.Since(b.last)
+		if left <= 0 || b.rest == nil || !b.rest() {
+			return item, false
+		}
+		step := time.NewTimer(min(left, restStep))
+		select {
+		case item, ok = <-b.in:
+			step.Stop()
+			return item, ok
+		case <-step.C:
 		}
 	}
 }

@@ -3,8 +3,10 @@ package worker
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -34,6 +36,39 @@ func TestBatcherTakesWhatCameMeanwhile(t *testing.T) {
 		if !slices.EqualFunc(batches, want, slices.Equal[[]int]) {
 			t.Errorf("batches = %v, want %v", batches, want)
 		}
+	})
+}
+
+// While there is reason to rest, items gather; when it ends, they go at once.
+func TestBatcherRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var batches [][]int
+		var busy atomic.Bool
+		b := newBatcher(func(_ context.Context, items []int) { batches = append(batches, slices.Clone(items)) }, 10, 0, nil)
+		b.rest = busy.Load
+		go b.run(t.Context())
+		busy.Store(true)
+		time.Sleep(time.Hour)
+		b.add(1) // after a long rest: at once
+		synctest.Wait()
+		b.add(2)
+		time.Sleep(restTime / 2)
+		b.add(3)
+		synctest.Wait()
+		if len(batches) != 1 {
+			t.Errorf("batches = %v while it rests", batches)
+		}
+		time.Sleep(restTime)
+		b.add(4)
+		time.Sleep(restTime / 4)
+		busy.Store(false)
+		time.Sleep(restStep)
+		synctest.Wait()
+		want := [][]int{{1}, {2, 3}, {4}}
+		if !slices.EqualFunc(batches, want, slices.Equal[[]int]) {
+			t.Errorf("batches = %v, want %v", batches, want)
+		}
+		b.close()
 	})
 }
 

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	goruntime "runtime"
 	"sync"
 	"time"
 
@@ -187,3 +188,9 @@ func (c *capacity) busy() int {
 	defer c.mu.Unlock()
 	return c.held
 }
+
+// occupied reports whether the host has enough to do, so that what is sent may
+// gather for a moment: nobody who waits for a single job is kept waiting.
+func (w *Worker) occupied() bool { return w.executing.Load() >= occupiedBy }
+
+var occupiedBy = int64(goruntime.NumCPU())

@@ -117,6 +117,7 @@ type Worker struct {
 	background sync.WaitGroup // deletions nobody waits for but the drain
 	started    time.Time
 	draining   atomic.Bool
+	executing  atomic.Int64  // programs
 	beat       chan struct{} // asks for a heartbeat now
 	ttl        atomic.Int64  // of leases, as the last answer to a heartbeat said; zero: not yet known
 	answered   atomic.Int64  // when the last heartbeat that was answered was sent, after started
@@ -147,6 +148,7 @@ func New(cfg Config, parts Parts) (*Worker, error) {
 	w.claims = newBatcher(w.claim, maxBatch, 0, nil)
 	w.finishes = newBatcher(w.finish, maxBatch, maxBatchBytes, finishing.bytes)
 	w.releases = newBatcher(w.release, maxBatch, 0, nil)
+	w.claims.rest, w.finishes.rest = w.occupied, w.occupied
 	return w, nil
 }
 

@@ -145,15 +145,21 @@ func (b *bench) measured(ctx context.Context, t *target, spec job.Spec, first in
 		return nil, err
 	}
 	b.logf("measuring")
+	before, beforeErr := t.cpuNow() // of a fleet that is not ours there is none
 	o, err := t.batches(ctx, spec, b.n, b.duration, first)
 	if err != nil {
 		return nil, err
 	}
+	after, afterErr := t.cpuNow()
 	ms, err := t.latencies(ctx, o.batches, 5000)
 	if err != nil {
 		return nil, err
 	}
-	return o.report(ms), nil
+	r := o.report(ms)
+	if beforeErr == nil && afterErr == nil {
+		r["cpu_ms_per_job"] = after.perJob(before, o.jobs)
+	}
+	return r, nil
 }
 
 // stopped joins the error of stopping the target to a scenario's own.

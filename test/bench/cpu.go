@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// cpu is the CPU time so far of the parts of a fleet of our own. Beside the rate
+// of jobs it says what they cost, which is the same on a busy machine.
+type cpu map[string]time.Duration
+
+// cpuNow reads the clocks of the dispatcher, the worker, Postgres, the rest
+// (NATS, containerd and `assay dev`), the sandboxes, and of ourselves.
+func (t *target) cpuNow() (cpu, error) {
+	if t.cmd == nil {
+		return nil, errNotOurs
+	}
+	all, err := processes()
+	if err != nil {
+		return nil, err
+	}
+	out := cpu{}
+	if self, ok := readProc("/proc/self"); ok {
+		out["client"] = self.cpu
+	}
+	for _, p := range below(all, t.cmd.Process.Pid) {
+		part := "rest"
+		switch name := filepath.Base(p.args[0]); {
+		case name == "dispatcher", name == "worker":
+			part = name
+		case strings.HasPrefix(name, "postgres"):
+			part = "postgres"
+		}
+		out[part] += p.cpu
+	}
+	out["sandboxes"], err = t.sandboxCPU(all)
+	return out, err
+}
+
+// sandboxCPU is what the worker's control group has used. It is found by one of
+// its members: whatever a shim of this fleet's containerd has started.
+func (t *target) sandboxCPU(all map[int]proc) (time.Duration, error) {
+	for _, shim := range all {
+		if !strings.Contains(filepath.Base(shim.args[0]), "containerd-shim") || !strings.Contains(strings.Join(shim.args, " "), t.dir) {
+			continue
+		}
+		for _, p := range below(all, shim.pid) {
+			raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", p.pid))
+			if err != nil {
+				continue
+			}
+			if m := regexp.MustCompile(`:/(assay-[0-9a-f]+)/`).FindSubmatch(raw); m != nil {
+				return groupCPU(string(m[1]))
+			}
+		}
+	}
+	return 0, nil // nothing runs in containers
+}
+
+// groupCPU reads the clock of a control group, on cgroup v1 or v2.
+func groupCPU(name string) (time.Duration, error) {
+	if raw, err := os.ReadFile("/sys/fs/cgroup/cpuacct/" + name + "/cpuacct.usage"); err == nil {
+		ns, err := strconv.ParseInt(strings.TrimSpace(string(raw)), 10, 64)
+		return time.Duration(ns), err
+	}
+	raw, err := os.ReadFile("/sys/fs/cgroup/" + name + "/cpu.stat")
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(raw)) {
+		if us, ok := strings.CutPrefix(line, "usage_usec "); ok {
+			n, err := strconv.ParseInt(strings.TrimSpace(us), 10, 64)
+			return time.Duration(n) * time.Microsecond, err
+		}
+	}
+	return 0, fmt.Errorf("cpu.stat of %s has no usage_usec", name)
+}
+
+// perJob is the cost of n jobs since before, in milliseconds by part.
+func (c cpu) perJob(before cpu, n int) map[string]float64 {
+	out := map[string]float64{}
+	var sum time.Duration
+	for part, d := range c {
+		d -= before[part]
+		sum += d
+		out[part] = round(d.Seconds()*1000/float64(max(n, 1)), 3)
+	}
+	out["all"] = round(sum.Seconds()*1000/float64(max(n, 1)), 3)
+	return out
+}

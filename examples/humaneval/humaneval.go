@@ -11,7 +11,6 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"sync"
 
 	"github.com/assay-run/assay/pkg/job"
@@ -96,19 +95,17 @@ func (p Problem) Solution(v Variant) string {
 	return p.Prompt + p.Reference
 }
 
-// Program returns a whole program that ends with an uncaught AssertionError if
-// the solution does not pass the check.
-func (p Problem) Program(v Variant) string {
-	return p.Solution(v) + "\n" + p.Test + "\ncheck(" + p.EntryPoint + ")\n"
+// Program returns the job's program: the check is the problem's own, unchanged.
+// What it uses of the prompt (some checks call a helper that is defined there) is
+// the setup, so that it is never the solution's idea of it.
+func (p Problem) Program(v Variant) job.Program {
+	return job.Program{Tests: &job.Tests{Setup: p.Prompt, Code: p.Solution(v), Function: p.EntryPoint, Check: p.Test}}
 }
 
-// Batch returns the 328 jobs: both solutions of every problem, each as a python
-// program that runs solution and check together. isolation is the policy's;
-// empty leaves it to the default.
+// Batch returns the 328 jobs: both solutions of every problem, each graded by the
+// problem's check. isolation is the policy's; empty leaves it to the default.
 func Batch(isolation string) []job.Spec {
-	return batch(isolation, func(p Problem, v Variant) job.Program {
-		return job.Program{Python: &job.Python{Code: p.Program(v)}}
-	})
+	return batch(isolation, Problem.Program)
 }
 
 func batch(isolation string, program func(Problem, Variant) job.Program) []job.Spec {
@@ -133,7 +130,7 @@ func batch(isolation string, program func(Problem, Variant) job.Program) []job.S
 // Expected returns how a job of Batch must end.
 func Expected(s job.Spec) job.Outcome {
 	if s.Labels[LabelVariant] == string(Wrong) {
-		return job.Exception
+		return job.Failed
 	}
 	return job.Succeeded
 }
@@ -142,11 +139,15 @@ func Expected(s job.Spec) job.Outcome {
 // solution failed its check. A wrong solution that ended in any other way, such
 // as a timeout or a loss, was not judged, so that is not a right verdict.
 func Verdict(r job.Result) bool {
+	t := r.Tests
+	if t == nil || t.Total != 1 {
+		return false
+	}
 	switch Variant(r.Labels[LabelVariant]) {
 	case Reference:
-		return r.Outcome == job.Succeeded
+		return r.Outcome == job.Succeeded && t.Passed == 1
 	case Wrong:
-		return r.Outcome == job.Exception && r.Exception != nil && strings.HasPrefix(r.Exception.Type, "AssertionError")
+		return r.Outcome == job.Failed && t.Failed == 1 && t.Cases[0].Outcome == job.Failed
 	}
 	return false
 }

@@ -45,7 +45,7 @@ func TestBatchIsAcceptable(t *testing.T) {
 		names[s.Name] = true
 		expected[Expected(s)]++
 	}
-	if expected[job.Succeeded] != 164 || expected[job.Exception] != 164 {
+	if expected[job.Succeeded] != 164 || expected[job.Failed] != 164 {
 		t.Errorf("expected outcomes %v", expected)
 	}
 	if !names["HumanEval/0/reference"] || !names["HumanEval/163/wrong"] {
@@ -61,24 +61,27 @@ func TestBatchIsAcceptable(t *testing.T) {
 
 func TestVerdict(t *testing.T) {
 	t.Parallel()
-	assertion := &job.ExceptionInfo{Type: "AssertionError"}
+	graded := func(passed int, outcome job.Outcome) *job.TestsResult {
+		return &job.TestsResult{Passed: passed, Failed: 1 - passed, Total: 1, Cases: []job.CaseResult{{Passed: passed == 1, Outcome: outcome}}}
+	}
 	for _, c := range []struct {
 		variant Variant
 		outcome job.Outcome
-		exc     *job.ExceptionInfo
+		tests   *job.TestsResult
 		want    bool
 	}{
-		{Reference, job.Succeeded, nil, true},
-		{Reference, job.Exception, assertion, false},
+		{Reference, job.Succeeded, graded(1, job.Succeeded), true},
+		{Reference, job.Failed, graded(0, job.Failed), false},
+		{Reference, job.Succeeded, nil, false},
 		{Reference, job.Lost, nil, false},
-		{Wrong, job.Exception, assertion, true},
-		{Wrong, job.Exception, &job.ExceptionInfo{Type: "MemoryError"}, false},
-		{Wrong, job.Succeeded, nil, false},
-		{Wrong, job.TimedOut, nil, false},
+		{Wrong, job.Failed, graded(0, job.Failed), true},
+		{Wrong, job.Failed, graded(0, job.OutOfMemory), false},
+		{Wrong, job.Succeeded, graded(1, job.Succeeded), false},
+		{Wrong, job.Failed, graded(0, job.TimedOut), false},
 		{Wrong, job.Lost, nil, false},
-		{"", job.Succeeded, nil, false},
+		{"", job.Succeeded, graded(1, job.Succeeded), false},
 	} {
-		r := job.Result{Labels: map[string]string{LabelVariant: string(c.variant)}, Outcome: c.outcome, Exception: c.exc}
+		r := job.Result{Labels: map[string]string{LabelVariant: string(c.variant)}, Outcome: c.outcome, Tests: c.tests}
 		if got := Verdict(r); got != c.want {
 			t.Errorf("%s, %s: verdict %v", c.variant, c.outcome, got)
 		}

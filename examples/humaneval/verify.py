@@ -16,7 +16,9 @@ import time
 
 def right(spec):
     start = time.monotonic()
-    run = subprocess.run([sys.executable, "-I", "-c", spec["program"]["python"]["code"]],
+    tests = spec["program"]["tests"]
+    program = "%(code)s\n%(check)s\ncheck(%(function)s)\n" % tests
+    run = subprocess.run([sys.executable, "-I", "-c", program],
                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30)
     took = time.monotonic() - start
     last = (run.stderr.strip().splitlines() or [""])[-1]

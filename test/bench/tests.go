@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/assay-run/assay/examples/humaneval"
+	"github.com/assay-run/assay/pkg/client"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+)
+
+// tests grades the whole example, reference and wrong solutions, until the time
+// is over, and counts the verdicts that are wrong.
+func tests(ctx context.Context, b *bench) (r report, err error) {
+	t, err := b.target(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer t.stopped(&err)
+	isolation, note, err := t.isolation(ctx, policy.Cell)
+	if err != nil {
+		return nil, err
+	}
+	specs := humaneval.Batch(string(isolation))
+	b.logf("warming up")
+	if _, _, err := t.gradeBatch(ctx, specs[:20]); err != nil {
+		return nil, err
+	}
+	b.logf("measuring")
+	var sum outcome
+	wrong := 0
+	for began := time.Now(); sum.jobs == 0 || sum.jobs < b.n || b.n == 0 && time.Since(began) < b.duration; {
+		o, bad, err := t.gradeBatch(ctx, specs)
+		if err != nil {
+			return nil, err
+		}
+		sum.add(o)
+		wrong += bad
+	}
+	ms, err := t.latencies(ctx, sum.batches, 10_000)
+	if err != nil {
+		return nil, err
+	}
+	r = sum.report(ms)
+	delete(r, "errors")
+	r["wrong_verdicts"] = wrong
+	r.noted(isolation, note)
+	return r, nil
+}
+
+// gradeBatch runs one batch to its end and returns how many of its verdicts are
+// wrong. A result that is missing is one.
+func (t *target) gradeBatch(ctx context.Context, specs []job.Spec) (o outcome, wrong int, err error) {
+	began := time.Now()
+	b, err := t.SubmitSpecs(ctx, client.BatchOptions{Name: "tests"}, slices.Values(specs))
+	if err != nil {
+		return o, 0, fmt.Errorf("submit: %w", err)
+	}
+	for !b.Done() {
+		if b, err = t.Batch(ctx, b.ID, 20*time.Second); err != nil {
+			return o, 0, fmt.Errorf("wait: %w", err)
+		}
+	}
+	o = outcome{jobs: len(specs), took: time.Since(began), batches: []job.ID{b.ID}}
+	right := map[string]bool{}
+	for raw, err := range t.Results(ctx, b.ID, true) {
+		if err != nil {
+			return o, 0, err
+		}
+		var r job.Result
+		if err := json.Unmarshal(raw, &r); err != nil {
+			return o, 0, err
+		}
+		if humaneval.Verdict(r) {
+			right[r.Name] = true
+		}
+	}
+	return o, len(specs) - len(right), nil
+}

@@ -53,9 +53,9 @@ type Config struct {
 	// Parallel is how many containers are made or destroyed at once.
 	Parallel int
 
-	// Environments is the directory in which environments are kept between runs;
-	// empty: below StateDir. EnvironmentSize is the largest that is built, and
-	// EnvironmentsMost bounds all of them.
+	// Environments is the directory in which environments are kept between runs,
+	// this runtime's alone; empty: they last as long as the runtime. EnvironmentSize
+	// is the largest that is built, and EnvironmentsMost bounds all of them.
 	Environments     string
 	EnvironmentSize  job.Size
 	EnvironmentsMost job.Size

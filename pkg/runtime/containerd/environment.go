@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,6 +33,7 @@ import (
 type environments struct {
 	rt    *Runtime
 	dir   string
+	lock  *os.File // of dir; nil: it is the runtime's own
 	group singleflight.Group
 
 	mu     sync.Mutex
@@ -58,11 +60,33 @@ type lockfile struct {
 }
 
 func newEnvironments(r *Runtime) *environments {
-	dir := r.cfg.Environments
-	if dir == "" {
-		dir = filepath.Join(r.dir, "environments")
+	return &environments{rt: r, dir: r.cfg.Environments, ready: map[string]*image{}, failed: map[string]failedEnv{}}
+}
+
+// own is where environments are that do not outlive the runtime.
+func (e *environments) own() string { return filepath.Join(e.rt.dir, "environments") }
+
+// open takes the directory for this runtime alone. If another has it already,
+// or there is none, this one's last as long as itself.
+func (e *environments) open() error {
+	if e.dir != "" {
+		err := os.MkdirAll(e.dir, 0o711)
+		if err == nil {
+			e.lock, err = lock(e.dir)
+		}
+		if err == nil {
+			return e.trim(e.rt.cfg.EnvironmentsMost)
+		}
+		slog.Warn("environments are not kept", "directory", e.dir, "error", err)
 	}
-	return &environments{rt: r, dir: dir, ready: map[string]*image{}, failed: map[string]failedEnv{}}
+	e.dir = e.own()
+	return os.MkdirAll(e.dir, 0o711)
+}
+
+func (e *environments) close() {
+	if e.lock != nil {
+		_ = e.lock.Close()
+	}
 }
 
 // find returns the image of key, with the packages that it asks for.
@@ -183,9 +207,6 @@ func (e *environments) mount(base *image, dir, want string, l lockfile) (*image,
 // trim forgets the environments that were used longest ago until there is room.
 // It is called before anything is mounted.
 func (e *environments) trim(most job.Size) error {
-	if err := os.MkdirAll(e.dir, 0o711); err != nil {
-		return fmt.Errorf("directory of environments: %w", err)
-	}
 	kept, total, err := e.list()
 	if err != nil {
 		return err
@@ -215,6 +236,9 @@ func (e *environments) list() (kept []keptEnv, total int64, err error) {
 		return nil, 0, fmt.Errorf("list environments: %w", err)
 	}
 	for _, d := range entries {
+		if !d.IsDir() {
+			continue // the lock
+		}
 		k := keptEnv{dir: filepath.Join(e.dir, d.Name())}
 		if info, err := os.Stat(filepath.Join(k.dir, "lock.json")); err == nil {
 			k.used = info.ModTime()

@@ -152,6 +152,15 @@ except OSError: pass`)
 	if x.asked.Load() != 1 {
 		t.Error("built again")
 	}
+
+	// Another one beside it leaves the directory alone.
+	beside := newRuntime(t, func(c *Config) { c.Index, c.Environments = Index{URL: x.url}, kept })
+	if rep, err := withPackages(t, beside, policy.Cell, uses, "assay_hello>=1"); err != nil || rep.Outcome != job.Succeeded {
+		t.Errorf("beside: %+v, %v", rep, err)
+	}
+	if x.asked.Load() != 2 {
+		t.Error("two runtimes share a directory")
+	}
 }
 
 // What cannot be installed is the job's end, in pip's words, and is not tried
@@ -183,6 +192,9 @@ func TestEnvironmentThatCannotBe(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, d := range left {
+		if !d.IsDir() {
+			continue
+		}
 		if _, err := os.Stat(kept + "/" + d.Name() + "/lock.json"); err != nil {
 			t.Errorf("half an environment was left: %v", err)
 		}

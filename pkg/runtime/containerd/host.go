@@ -74,6 +74,9 @@ func (r *Runtime) inspect(ctx context.Context) policy.Host {
 		h.Isolations = append(h.Isolations, policy.Cell)
 	}
 	h.Isolations = append(h.Isolations, policy.Task)
+	if r.cfg.Snapshotter != "overlayfs" {
+		h.Unenforced = map[string]string{"packages": "environments need the snapshotter overlayfs, not " + r.cfg.Snapshotter}
+	}
 	return h
 }
 

@@ -111,8 +111,8 @@ func New(ctx context.Context, cfg Config) (_ *Runtime, err error) {
 	r.host = r.inspect(ctx)
 	r.pool = r.taskPool()
 	r.environments = newEnvironments(r)
-	if err := r.environments.trim(cfg.EnvironmentsMost); err != nil {
-		return nil, err
+	if err := r.environments.open(); err != nil {
+		return nil, fmt.Errorf("directory of environments: %w", err)
 	}
 	if r.cells, err = newCells(r); err != nil {
 		return nil, err
@@ -307,6 +307,9 @@ func (r *Runtime) release() {
 	r.stop()
 	if r.client != nil {
 		_ = r.client.Close()
+	}
+	if r.environments != nil {
+		r.environments.close()
 	}
 	if r.lock != nil {
 		_ = r.lock.Close()

@@ -72,6 +72,7 @@ func submit(t *testing.T, url string, n int) (*client.Client, *job.Batch) {
 
 // Both programs come back after kill -9, and every job is recorded once.
 func fleetHeals(t *testing.T, cfg dev.FleetConfig) {
+	cfg.Env = []string{"ASSAY_LEASE_TTL=5s"} // those of the dead worker have to end first
 	f, err := dev.StartFleet(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +91,7 @@ func fleetHeals(t *testing.T, cfg dev.FleetConfig) {
 			}
 		}
 	}
-	done, err := c.Batch(t.Context(), b.ID, 90*time.Second) // leases of the dead worker have to end first
+	done, err := c.Batch(t.Context(), b.ID, 90*time.Second)
 	if err != nil || done.Counts[job.Finished] != n || done.Outcomes[job.Succeeded] != n {
 		t.Fatalf("got %+v, %v", done, err)
 	}

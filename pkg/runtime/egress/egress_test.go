@@ -343,6 +343,42 @@ func TestOneRequestAConnection(t *testing.T) {
 	}
 }
 
+// A host cannot fill the worker's memory with what a proxy has to read whole.
+func TestEndlessAnswers(t *testing.T) {
+	t.Parallel()
+	for name, line := range map[string]string{"header lines": "X: y\r\n", "one line": "x"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			sent := make(chan int64, 1)
+			go func() {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				defer conn.Close()
+				n := int64(0)
+				_, err = io.WriteString(conn, "HTTP/1.1 200 OK\r\n")
+				for chunk := strings.Repeat(line, 1000); err == nil && n < 1<<30; n += int64(len(chunk)) {
+					_, err = io.WriteString(conn, chunk)
+				}
+				sent <- n
+			}()
+			_, at := serve(t, Config{Rules: rules(t, l.Addr().String())})
+			if code, _ := ask(t, through(at), "http://"+l.Addr().String()+"/"); code != http.StatusBadGateway {
+				t.Errorf("answered %d", code)
+			}
+			if n := <-sent; n > 64<<20 { // what sockets hold, and a little
+				t.Errorf("the proxy read on for %d bytes", n)
+			}
+		})
+	}
+}
+
 func TestSOCKS5(t *testing.T) {
 	t.Parallel()
 	_, port := host(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") })

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"strings"
@@ -129,7 +130,7 @@ func (c *client) exchange(req *request, t target, near, far net.Conn) {
 	req.Header.Del("Expect")
 	sent := make(chan error, 1)
 	go func() { sent <- req.Write(far) }()
-	if resp, err := response(bufio.NewReaderSize(far, maxHead), req.Request); err != nil {
+	if resp, err := response(far, req.Request); err != nil {
 		c.say(http.StatusBadGateway, &refusal{Failed, "the host did not answer with HTTP"})
 	} else {
 		resp.Close = true
@@ -144,14 +145,18 @@ func (c *client) exchange(req *request, t target, near, far net.Conn) {
 	c.linger(sent)
 }
 
-// response reads the answer that is not an interim one.
-func response(r *bufio.Reader, req *http.Request) (*http.Response, error) {
+// response reads the answer that is not an interim one. The host may be in league
+// with the job: the head of an answer has a limit, or it would fill our memory.
+func response(far io.Reader, req *http.Request) (*http.Response, error) {
+	limit := &io.LimitedReader{R: far, N: 2 * maxHead}
+	r := bufio.NewReader(limit)
 	for range 10 {
 		resp, err := http.ReadResponse(r, req)
 		if err != nil || resp.StatusCode == http.StatusSwitchingProtocols {
 			return nil, errMalformed
 		}
 		if resp.StatusCode >= 200 {
+			limit.N = math.MaxInt64
 			return resp, nil
 		}
 	}

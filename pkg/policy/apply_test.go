@@ -54,6 +54,41 @@ func TestApply(t *testing.T) {
 	}
 }
 
+// A tenant's allow-list stays within its ceiling's: a private address that the
+// operator did not name is not reached, whatever the tenant writes.
+func TestCeilingOfHosts(t *testing.T) {
+	t.Parallel()
+	c, err := ParseCeiling([]byte(`{"network_allow":["*.corp.test:443","0.0.0.0/0:443"]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Apply(parse(t, `{"network":{"mode":"allow","allow":["a.corp.test:443","8.8.8.8:443"]}}`)); err != nil {
+		t.Error(err)
+	}
+	for raw, want := range map[string]string{
+		`{"network":{"mode":"allow","allow":["a.corp.test:443","127.0.0.1:443","evil.test:443"]}}`: "policy.network.allow: 127.0.0.1:443, evil.test:443 is not within the ceiling of *.corp.test:443, 0.0.0.0/0:443",
+		`{"network":{"mode":"open"}}`: "policy.network.mode: open is above the ceiling, which is a list: *.corp.test:443, 0.0.0.0/0:443",
+	} {
+		if _, err := c.Apply(parse(t, raw)); err == nil || err.Error() != want {
+			t.Errorf("%s: %v\nwant %s", raw, err, want)
+		}
+	}
+	c.Above = Lower
+	for raw, want := range map[string]Network{
+		`{"network":{"mode":"allow","allow":["a.corp.test:443","127.0.0.1:443"]}}`: {Mode: NetworkAllow, Allow: []string{"a.corp.test:443"}, MaxBytes: job.GiB},
+		`{"network":{"mode":"allow","allow":["127.0.0.1:443"]}}`:                   {Mode: NetworkNone, MaxBytes: job.GiB},
+		`{"network":{"mode":"open"}}`:                                              {Mode: NetworkNone, MaxBytes: job.GiB},
+	} {
+		p, err := c.Apply(parse(t, raw))
+		if d := cmp.Diff(want, p.Network); d != "" || err != nil {
+			t.Errorf("%s: %v\n%s", raw, err, d)
+		}
+	}
+	if _, err := ParseCeiling([]byte(`{"network_allow":["evil"]}`)); err == nil {
+		t.Error("a bad rule was accepted")
+	}
+}
+
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/netrule"
 )
 
 // Ceiling is the most that a tenant may ask for. A zero field sets no limit.
@@ -24,7 +25,8 @@ type Ceiling struct {
 	OpenFiles     int          `json:"open_files,omitempty"`
 	Stdout        job.Size     `json:"stdout,omitempty"`
 	Stderr        job.Size     `json:"stderr,omitempty"`
-	Network       NetworkMode  `json:"network,omitempty"` // the most open allowed
+	Network       NetworkMode  `json:"network,omitempty"`       // the most open allowed
+	NetworkAllow  []string     `json:"network_allow,omitempty"` // what allow-lists must stay within; rules out open
 	NetworkBytes  job.Size     `json:"network_bytes,omitempty"`
 	MaxCalls      int          `json:"max_calls,omitempty"`
 	ArtifactBytes job.Size     `json:"artifact_bytes,omitempty"`
@@ -59,6 +61,9 @@ func ParseCeiling(raw json.RawMessage) (Ceiling, error) {
 		return Ceiling{}, job.Invalid("ceiling.above", "must be refuse or clamp")
 	case c.Network != "" && !slices.Contains(networkModes, c.Network):
 		return Ceiling{}, job.Invalid("ceiling.network", "must be one of %v", networkModes)
+	}
+	if _, err := netrule.ParseRules(c.NetworkAllow); err != nil {
+		return Ceiling{}, job.Invalid("ceiling.network_allow", "%v", err)
 	}
 	// A ceiling below what any policy needs would refuse everything.
 	if err := c.Clamp(Default()).validateAt("ceiling"); err != nil {
@@ -157,10 +162,44 @@ var bounds = []bound{
 	most("stdout.limit", func(c *Ceiling, p *Policy) (*job.Size, *job.Size) { return &c.Stdout, &p.Stdout.Limit }),
 	most("stderr.limit", func(c *Ceiling, p *Policy) (*job.Size, *job.Size) { return &c.Stderr, &p.Stderr.Limit }),
 	ladder("network.mode", networkModes, func(c *Ceiling, p *Policy) (*NetworkMode, *NetworkMode) { return &c.Network, &p.Network.Mode }),
+	{"network.mode", openAboveList, func(_ *Ceiling, p *Policy) { p.Network.Mode, p.Network.Allow = NetworkNone, nil }},
+	{"network.allow", beyondList, keepWithinList},
 	most("network.max_bytes", func(c *Ceiling, p *Policy) (*job.Size, *job.Size) { return &c.NetworkBytes, &p.Network.MaxBytes }),
 	most("callbacks.max_calls", func(c *Ceiling, p *Policy) (*int, *int) { return &c.MaxCalls, &p.Callbacks.MaxCalls }),
 	most("artifacts.max_bytes", func(c *Ceiling, p *Policy) (*job.Size, *job.Size) { return &c.ArtifactBytes, &p.Artifacts.MaxBytes }),
 	most("artifacts.max_files", func(c *Ceiling, p *Policy) (*int, *int) { return &c.ArtifactFiles, &p.Artifacts.MaxFiles }),
+}
+
+func openAboveList(c *Ceiling, p *Policy) string {
+	if len(c.NetworkAllow) > 0 && p.Network.Mode == NetworkOpen {
+		return "open is above the ceiling, which is a list: " + names(c.NetworkAllow)
+	}
+	return ""
+}
+
+func beyondList(c *Ceiling, p *Policy) string {
+	if _, over := c.split(p); len(over) > 0 {
+		return names(over) + " is not within the ceiling of " + names(c.NetworkAllow)
+	}
+	return ""
+}
+
+func keepWithinList(c *Ceiling, p *Policy) { p.Network.Allow, _ = c.split(p) }
+
+// split parts the allow-list of p into what is within the ceiling and what is not.
+func (c *Ceiling) split(p *Policy) (within, over []string) {
+	if len(c.NetworkAllow) == 0 {
+		return p.Network.Allow, nil
+	}
+	most, err := netrule.ParseRules(c.NetworkAllow)
+	for _, entry := range p.Network.Allow {
+		if rule, rerr := netrule.ParseRule(entry); err == nil && rerr == nil && most.Covers(rule) {
+			within = append(within, entry)
+		} else {
+			over = append(over, entry)
+		}
+	}
+	return within, over
 }
 
 func most[T cmp.Ordered](field string, of func(*Ceiling, *Policy) (limit, value *T)) bound {

@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,38 +21,13 @@ func TestMain(m *testing.M) {
 	testenv.Main(m)
 }
 
-// guestBinary builds the guest, once for this test binary, and keeps it beside
-// what else the tests cache. Where there is no compiler, ASSAY_GUEST says where
-// it is.
-var guestBinary = sync.OnceValues(func() (string, error) {
-	if file := os.Getenv("ASSAY_GUEST"); file != "" {
-		return file, nil
-	}
-	dir, err := filepath.Abs("../../../.cache/testenv")
-	if err != nil {
-		return "", err
-	}
-	file := filepath.Join(dir, "guest")
-	fresh := fmt.Sprintf("%s.%d", file, os.Getpid())
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", fresh, "github.com/assay-run/assay/cmd/guest")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the guest: %w\n%s", err, out)
-	}
-	return file, os.Rename(fresh, file)
-})
-
 // testConfig is a runtime of this test's own on the shared containerd.
 func testConfig(t testing.TB) Config {
 	t.Helper()
 	env := testenv.Containerd(t)
-	guest, err := guestBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
 	return Config{
 		Address: env.Address, Namespace: env.Namespace, StateDir: filepath.Join(t.TempDir(), "state"),
-		Guest: guest, WorkerID: "test",
+		Guest: testenv.Guest(t), WorkerID: "test",
 	}
 }
 

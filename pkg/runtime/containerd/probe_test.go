@@ -7,15 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/policy"
 )
 
 func TestProbeCell(t *testing.T) {
-	guest, err := guestBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := ProbeCell(t.Context(), guest); err != nil {
+	if err := ProbeCell(t.Context(), testenv.Guest(t)); err != nil {
 		t.Errorf("on a host that runs cells: %v", err)
 	}
 	if err := ProbeCell(t.Context(), filepath.Join(t.TempDir(), "none")); err == nil || !strings.Contains(err.Error(), "guest binary") {

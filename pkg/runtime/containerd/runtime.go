@@ -138,8 +138,11 @@ func (r *Runtime) connect(ctx context.Context) error {
 	return err
 }
 
+// Cgroup is the control group below which everything runs that r started.
+func (r *Runtime) Cgroup() string { return "/assay-" + r.instance }
+
 // cgroup names a control group of this instance.
-func (r *Runtime) cgroup(name string) string { return "/assay-" + r.instance + "/" + name }
+func (r *Runtime) cgroup(name string) string { return r.Cgroup() + "/" + name }
 
 // Host implements runtime.Runtime.
 func (r *Runtime) Host() policy.Host { return r.host }

@@ -1,0 +1,217 @@
+package hostile
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/assay-run/assay/internal/testenv"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/containerd"
+)
+
+//go:embed hostile.py
+var preludePython []byte
+
+//go:embed hostile.h
+var preludeC []byte
+
+// arena is one runtime at one isolation, and the host that is attacked.
+type arena struct {
+	rt        *containerd.Runtime
+	isolation policy.Isolation
+	host      *host
+	binaries  map[string][]byte // of the C programs, by subject/name
+}
+
+// newRuntime keeps nothing warm, so that between jobs the host is empty.
+func newRuntime(t *testing.T) (_ *containerd.Runtime, stateDir string) {
+	t.Helper()
+	env := testenv.Containerd(t)
+	dir := filepath.Join(t.TempDir(), "state")
+	r, err := containerd.New(t.Context(), containerd.Config{
+		Address: env.Address, Namespace: env.Namespace, StateDir: dir, Guest: testenv.Guest(t), WorkerID: "hostile",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := r.Close(ctx); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return r, dir
+}
+
+// do runs one job and returns its report and its artifacts.
+func (a *arena) do(t *testing.T, p job.Program, plan *policy.Plan, files []runtime.File) (*runtime.Report, map[string][]byte) {
+	t.Helper()
+	slot, err := a.rt.Acquire(t.Context(), runtime.Key{
+		Tenant: "hostile", Image: testenv.Image, Isolation: a.isolation, Kind: p.Kind(),
+	})
+	if err != nil {
+		t.Fatalf("Acquire: %v", err)
+	}
+	defer slot.Close()
+	kept := map[string][]byte{}
+	report, err := slot.Run(t.Context(), runtime.Attempt{
+		Job: job.NewID(), Lease: 1, Program: p, Plan: plan, Files: files, Deadline: time.Now().Add(time.Hour),
+		Collect: func(_ context.Context, path string, _ int64, r io.Reader) (err error) {
+			kept[path], err = io.ReadAll(r)
+			return err
+		},
+	})
+	if err != nil {
+		t.Fatalf("Run: %v", err)
+	}
+	return report, kept
+}
+
+// compile builds every C program of the corpus in one job.
+func (a *arena) compile(t *testing.T, corpus []*attack) {
+	t.Helper()
+	files := []runtime.File{{Path: "/workspace/src/hostile.h", Data: preludeC}}
+	for _, c := range corpus {
+		if c.lang == "c" {
+			files = append(files, runtime.File{Path: "/workspace/src/" + c.subject + "__" + c.name + ".c", Data: c.source})
+		}
+	}
+	build := &attack{policy: map[string]any{
+		"wall": "5m", "cpu_time": "5m", "cpu": 2, "memory": "1Gi", "disk": "256Mi",
+		"artifacts": map[string]any{"paths": []string{"/workspace/bin/*"}, "max_files": 1000, "max_bytes": "64Mi"},
+	}}
+	script := `mkdir bin; cd src; ls *.c | xargs -P2 -I{} sh -c 'gcc -O1 -w -pthread -o ../bin/$(basename {} .c) {} || exit 255'`
+	report, kept := a.do(t, command("bash", "-c", script), build.plan(t, a.rt.Host(), a.isolation), files)
+	if report.Outcome != job.Succeeded {
+		t.Fatalf("compile the corpus: %s: %s", report.Outcome, report.Stderr.Text)
+	}
+	a.binaries = map[string][]byte{}
+	for path, data := range kept {
+		a.binaries[strings.Replace(filepath.Base(path), "__", "/", 1)] = data
+	}
+}
+
+func command(argv ...string) job.Program { return job.Program{Command: &job.Command{Argv: argv}} }
+
+// program returns what the attack runs, and its files.
+func (a *arena) program(t *testing.T, c *attack) (job.Program, []runtime.File) {
+	t.Helper()
+	switch c.lang {
+	case "py":
+		return job.Program{Python: &job.Python{Code: string(c.source)}},
+			[]runtime.File{{Path: "/workspace/hostile.py", Data: preludePython}}
+	case "sh":
+		return command("bash", "/workspace/attack"), []runtime.File{{Path: "/workspace/attack", Data: c.source}}
+	}
+	binary := a.binaries[c.subject+"/"+c.name]
+	if len(binary) == 0 {
+		t.Fatal("it was not compiled")
+	}
+	return command("/workspace/attack"), []runtime.File{{Path: "/workspace/attack", Data: binary}}
+}
+
+// attack runs c and judges it.
+func (a *arena) attack(t *testing.T, c *attack) {
+	plan := *c.plan(t, a.rt.Host(), a.isolation)
+	mark := string(job.NewID())
+	plan.Policy.Env.Set = a.host.bait(mark)
+	program, files := a.program(t, c)
+	var victim sync.WaitGroup
+	if c.victim {
+		victim.Go(func() { a.victim(t) })
+	}
+	report, kept := a.do(t, program, &plan, files)
+	victim.Wait()
+	if !slices.Contains(c.outcomes, report.Outcome) {
+		t.Errorf("it tries to %s, and gets %s (%s), want %s", c.tries, report.Outcome, report.Message, c.outcomes)
+	}
+	said := report.Stdout.Text + report.Stderr.Text
+	if strings.Contains(said, "ESCAPED") {
+		t.Errorf("it tries to %s, and says that it could", c.tries)
+	}
+	want := c.says
+	if want == "" && slices.Equal(c.outcomes, []job.Outcome{job.Succeeded}) {
+		want = "contained\n"
+	}
+	if !strings.Contains(said, want) {
+		t.Errorf("the output lacks %q", want)
+	}
+	names := []string{}
+	for path := range kept {
+		names = append(names, path)
+	}
+	slices.Sort(names)
+	if !slices.Equal(names, append([]string{}, c.kept...)) {
+		t.Errorf("artifacts %v, want %v", names, c.kept)
+	}
+	a.host.untouched(t, mark, report, kept)
+	a.canary(t)
+	if t.Failed() {
+		t.Logf("exit %v, signal %q\n%s\n%.4000s", report.ExitCode, report.Signal, report.Feedback, said)
+	}
+}
+
+// canary is a job that finds everything as it should be.
+func (a *arena) canary(t *testing.T) {
+	t.Helper()
+	const code = `
+import os, socket
+odd = [f for d in ("/tmp", "/workspace", "/dev/shm") for f in os.listdir(d)]
+odd += [p for p in os.listdir("/proc") if p.isdigit() and int(p) not in (1, os.getpid())]
+odd += [n for n in os.environ if n not in ("PATH", "HOME", "LANG", "PYTHONDONTWRITEBYTECODE")]
+odd += [n for _, n in socket.if_nameindex() if n != "lo"]
+odd += [os.uname().nodename] if os.uname().nodename != "assay" else []
+print(6 * 7, odd)`
+	quiet := &attack{policy: map[string]any{"wall": "30s"}}
+	report, _ := a.do(t, job.Program{Python: &job.Python{Code: code}}, quiet.plan(t, a.rt.Host(), a.isolation), nil)
+	if report.Outcome != job.Succeeded || report.Stdout.Text != "42 []\n" {
+		t.Errorf("the canary right after it: %s (%s)\n%s%s", report.Outcome, report.Message, report.Stdout.Text, report.Stderr.Text)
+	}
+}
+
+// victim is a job of the same tenant that minds its own business meanwhile.
+func (a *arena) victim(t *testing.T) {
+	const code = `
+import mmap, os, socket, time
+open("/tmp/victim", "w").write("intact")
+server = socket.socket(); server.bind(("127.0.0.1", 7777)); server.listen(); server.settimeout(0.05)
+hidden = socket.socket(socket.AF_UNIX); hidden.bind("\0victim"); hidden.listen(); hidden.settimeout(0.05)
+end = time.monotonic() + 2
+while time.monotonic() < end:
+    for s in server, hidden:
+        try: s.accept(); print("somebody came")
+        except TimeoutError: pass
+print(open("/tmp/victim").read(), os.listdir("/tmp"), os.getpriority(os.PRIO_PROCESS, 0))`
+	quiet := &attack{policy: map[string]any{"wall": "60s", "env": map[string]any{"set": map[string]string{"VICTIM": "of-victim"}}}}
+	report, _ := a.do(t, job.Program{Python: &job.Python{Code: code}}, quiet.plan(t, a.rt.Host(), a.isolation), nil)
+	if report.Outcome != job.Succeeded || report.Stdout.Text != "intact ['victim'] 0\n" {
+		t.Errorf("the job beside it: %s (%s)\n%s%s", report.Outcome, report.Message, report.Stdout.Text, report.Stderr.Text)
+	}
+}
+
+// leaks reports whether any part of what came back has text.
+func leaks(report *runtime.Report, kept map[string][]byte, text string) bool {
+	raw, err := json.Marshal(report)
+	if err != nil {
+		return true
+	}
+	for _, data := range kept {
+		if bytes.Contains(data, []byte(text)) {
+			return true
+		}
+	}
+	return strings.Contains(string(raw), text) || strings.Contains(fmt.Sprint(report), text)
+}

@@ -1,0 +1,67 @@
+package hostile
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/assay-run/assay/internal/testenv"
+	"github.com/assay-run/assay/pkg/policy"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// TestHostile runs the corpus at every isolation that this host has.
+func TestHostile(t *testing.T) {
+	rt, stateDir := newRuntime(t)
+	corpus := load(t)
+	isolations := rt.Host().Isolations
+	for _, must := range []policy.Isolation{policy.Cell, policy.Task} {
+		if !slices.Contains(isolations, must) {
+			t.Fatalf("isolation %s is not available here: %v", must, rt.Host().Missing)
+		}
+	}
+	builder := &arena{rt: rt, isolation: policy.Task}
+	builder.compile(t, corpus)
+	h := newHost(t, rt, stateDir)
+	for _, isolation := range isolations {
+		t.Run(string(isolation), func(t *testing.T) {
+			a := &arena{rt: rt, isolation: isolation, host: h, binaries: builder.binaries}
+			a.canary(t)
+			h.settle(t)
+			a.all(t, corpus)
+		})
+	}
+}
+
+// all runs the attacks, a few at a time, and looks at the host after each
+// subject.
+func (a *arena) all(t *testing.T, corpus []*attack) {
+	bySubject := map[string][]*attack{}
+	var subjects []string
+	for _, c := range corpus {
+		if bySubject[c.subject] == nil {
+			subjects = append(subjects, c.subject)
+		}
+		bySubject[c.subject] = append(bySubject[c.subject], c)
+	}
+	for _, subject := range subjects {
+		t.Run(subject, func(t *testing.T) {
+			a.run(t, bySubject[subject])
+			a.host.clean(t)
+		})
+	}
+}
+
+// run returns when the last of these attacks is over.
+func (a *arena) run(t *testing.T, attacks []*attack) {
+	t.Run("programs", func(t *testing.T) {
+		for _, c := range attacks {
+			t.Run(c.name, func(t *testing.T) {
+				if !c.alone {
+					t.Parallel()
+				}
+				a.attack(t, c)
+			})
+		}
+	})
+}

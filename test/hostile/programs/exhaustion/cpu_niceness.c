@@ -1,0 +1,10 @@
+// tries: get ahead of everybody else by priority
+// outcome: succeeded
+#include "hostile.h"
+int main(void) {
+	struct sched_param p = {1};
+	REFUSED(setpriority(PRIO_PROCESS, 0, -20));
+	REFUSED(sched_setscheduler(0, SCHED_FIFO, &p));
+	REFUSED(sched_setscheduler(0, SCHED_RR, &p));
+	return contained();
+}

@@ -1,0 +1,8 @@
+// tries: fork without end, each child a session of its own that ignores signals
+// outcome: process_limit|timed_out|failed
+// policy: {"wall": "3s"}
+#include "hostile.h"
+int main(void) {
+	for (int s = 1; s < 32; s++) signal(s, SIG_IGN);
+	for (;;) if (fork() == 0) setsid();
+}

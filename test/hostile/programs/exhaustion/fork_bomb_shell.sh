@@ -1,0 +1,5 @@
+# tries: run the classic fork bomb of the shell
+# outcome: process_limit|failed|timed_out|succeeded
+# policy: {"wall": "3s"}
+b() { b | b & }; b
+sleep 10

@@ -1,0 +1,12 @@
+// tries: have the kernel keep timers without end
+// outcome: succeeded
+#include "hostile.h"
+#include <time.h>
+int main(void) {
+	struct sigevent e = {.sigev_notify = SIGEV_NONE};
+	timer_t t;
+	int n = 0;
+	while (n < 2000000 && timer_create(CLOCK_MONOTONIC, &e, &t) == 0) n++;
+	if (n == 2000000) escaped("%d timers", n);
+	return contained();
+}

@@ -16,7 +16,7 @@ UNIT = $(shell $(GO) list -e -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPa
 	grep -vE '/internal/(testenv|dev)\b' | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build image dev demo test test-unit test-cgroup2 check lint race bench
+.PHONY: help setup build image dev demo test test-unit test-cgroup2 hostile check lint race bench
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ test-unit: ## Run the tests that need neither root nor any component
 test-cgroup2: setup image ## Run the suites of the runtime in a virtual machine with cgroup v2 (slow: it is emulated)
 	@$(ROOT) test/cgroup2/run ./pkg/runtime/cgroup ./pkg/runtime/containerd -- \
 		-test.timeout=50m -test.run '^(Test(Task|Cell)(Lifecycle|Contract|Programs)|TestKernel.*|TestKillLeavesNobody|TestCellJobsDoNotMeet)$$'
+
+hostile: setup build image ## Attack the walls with every program of the corpus, at every isolation that this host has
+	$(TEST) -count=1 -timeout=20m -v ./test/hostile
 
 check: lint race ## What a change must pass: format, vet, lint, every test with the race detector
 

@@ -154,13 +154,13 @@ func (a *arena) attack(t *testing.T, c *attack) {
 		names = append(names, path)
 	}
 	slices.Sort(names)
-	if !slices.Equal(names, append([]string{}, c.kept...)) {
+	if !slices.Equal(names, slices.Sorted(slices.Values(c.kept))) {
 		t.Errorf("artifacts %v, want %v", names, c.kept)
 	}
 	a.host.untouched(t, mark, report, kept)
 	a.canary(t)
 	if t.Failed() {
-		t.Logf("exit %v, signal %q\n%s\n%.4000s", report.ExitCode, report.Signal, report.Feedback, said)
+		t.Logf("%s %s, signal %q\n%s\n%.4000s", report.Outcome, report.Message, report.Signal, report.Feedback, said)
 	}
 }
 

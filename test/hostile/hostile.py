@@ -52,3 +52,54 @@ def read(path, n=64):
         return os.read(fd, n)
     finally:
         os.close(fd)
+
+
+def ask(data, timeout=3):
+    """Send bytes to the job's proxy; its answer, b"" if it hung up."""
+    import socket
+    from urllib.parse import urlsplit
+
+    at = urlsplit(os.environ.get("HTTP_PROXY") or os.environ["http_proxy"])
+    s = socket.create_connection((at.hostname, at.port), timeout)
+    s.settimeout(timeout)
+    got = b""
+    try:
+        s.sendall(data)
+        while len(got) < 65536:
+            more = s.recv(4096)
+            if not more:
+                break
+            got += more
+    except OSError:
+        pass
+    s.close()
+    return got
+
+
+def no_way(data, timeout=3):
+    """Send bytes to the job's proxy, which must let nothing through."""
+    got = ask(data, timeout)
+    for line in got.split(b"\r\n"):
+        if line.startswith(b"HTTP/1.") and line[9:10] == b"2":
+            escaped("%r gave %r" % (data[:80], got[:80]))
+    return got
+
+
+def socks(request, greeting=b"\x05\x01\x00"):
+    """Send a SOCKS5 request, which must be refused."""
+    import socket
+    from urllib.parse import urlsplit
+
+    at = urlsplit(os.environ.get("ALL_PROXY") or os.environ["HTTP_PROXY"])
+    s = socket.create_connection((at.hostname, at.port), 3)
+    s.settimeout(3)
+    try:
+        s.sendall(greeting)
+        s.recv(2)
+        s.sendall(request)
+        got = s.recv(64)
+    except OSError:
+        got = b""
+    s.close()
+    if len(got) > 1 and got[1] == 0:
+        escaped("%r gave %r" % (request, got))

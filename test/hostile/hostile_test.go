@@ -1,6 +1,7 @@
 package hostile
 
 import (
+	"flag"
 	"slices"
 	"testing"
 
@@ -8,7 +9,13 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) {
+	// Most attacks wait for a limit to stop them; -parallel overrides it.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
+	testenv.Main(m)
+}
 
 // TestHostile runs the corpus at every isolation that this host has.
 func TestHostile(t *testing.T) {

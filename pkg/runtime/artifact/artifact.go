@@ -16,6 +16,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 )
@@ -38,6 +40,9 @@ const (
 	maxDepth   = 64
 	maxEntries = 200_000
 	maxRefused = 20
+
+	// maxPath is in bytes. An object's path has 1024, and this is its tail.
+	maxPath = 768
 )
 
 // Collect calls take for every regular file below roots that matches, in the
@@ -165,6 +170,12 @@ func (w *walk) file(d *os.File, name, at string) error {
 	case !info.Mode().IsRegular():
 		w.refuse(at, "not a regular file")
 		return nil
+	case !isText(at):
+		w.refuse(at, "its name is not printable UTF-8")
+		return nil
+	case len(at) > maxPath:
+		w.refuse(at, fmt.Sprintf("its path is longer than %d bytes", maxPath))
+		return nil
 	case w.files >= w.limits.MaxFiles:
 		w.refuse(at, fmt.Sprintf("above the limit of %d files", w.limits.MaxFiles))
 		return nil
@@ -175,6 +186,12 @@ func (w *walk) file(d *os.File, name, at string) error {
 	w.files++
 	w.bytes += info.Size()
 	return w.take(at, info.Size(), io.LimitReader(f, info.Size()))
+}
+
+// isText reports whether a name survives the way through JSON and object paths,
+// and onto a terminal.
+func isText(name string) bool {
+	return utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 // unreadable refuses what a program can cause and reports the rest.

@@ -168,3 +168,17 @@ func TestFailuresAreReported(t *testing.T) {
 		t.Errorf("Collect = %v, want the context's cause", err)
 	}
 }
+
+// What a record, an object path or a terminal cannot hold is refused by name.
+func TestNamesThatAreNoText(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat(strings.Repeat("d", 200)+"/", 4) + "f"
+	d := tree(t, "fine é", "bad\xff", "new\nline", "esc\x1b[2J", "rtl\u202e", long)
+	taken, refused := collect(t, Limits{Paths: []string{"/w/**"}, MaxBytes: 1 << 20, MaxFiles: 10}, Root{"/w", d})
+	if diff := cmp.Diff([]string{"/w/fine é"}, taken); diff != "" {
+		t.Errorf("taken (-want +got):\n%s", diff)
+	}
+	if all := strings.Join(refused, "\n"); len(refused) != 5 || strings.Count(all, "printable") != 4 || !strings.Contains(all, "longer than") {
+		t.Errorf("refused: %s", all)
+	}
+}

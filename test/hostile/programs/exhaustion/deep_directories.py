@@ -2,6 +2,10 @@
 # outcome: disk_limit
 import os
 os.chdir("/tmp")
-while True:
-    os.mkdir("d" * 200)
-    os.chdir("d" * 200)
+try:
+    while True:
+        os.mkdir("d" * 200)
+        os.chdir("d" * 200)
+except OSError:
+    os.chdir("/")  # an interpreter that asks where it is takes seconds to be told
+    raise

@@ -9,6 +9,8 @@ for root, dirs, files in os.walk("/proc"):
             fd = os.open(os.path.join(root, f), os.O_WRONLY | os.O_NONBLOCK)
         except OSError:
             continue
+        if os.fstat(fd).st_rdev == os.stat("/dev/null").st_rdev:
+            continue  # what is masked is /dev/null
         if not root.startswith("/proc/sys"):
             try:
                 os.write(fd, b"1")

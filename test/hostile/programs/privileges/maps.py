@@ -1,10 +1,9 @@
 # tries: map itself to other users
 # outcome: succeeded
 from hostile import *
-for f in "uid_map", "gid_map", "projid_map":
+for f in "uid_map", "gid_map":  # project ids are anybody's to map, and good for nothing
     refused(f, write, "/proc/self/" + f, b"0 0 4294967295")
 refused("setgroups", write, "/proc/self/setgroups", b"allow")
-refused("loginuid", write, "/proc/self/loginuid", b"0")
 for line in open("/proc/self/uid_map"):
     inside, outside, n = (int(x) for x in line.split())
     if outside < 65536:

@@ -1,5 +1,5 @@
 // tries: answer its own filter's questions, to make calls in another's name
-// outcome: succeeded
+// outcome: succeeded|signaled
 #include "hostile.h"
 #include <linux/filter.h>
 #include <sys/ioctl.h>

@@ -1,0 +1,8 @@
+# tries: learn from its control group what the host is called by
+# outcome: succeeded
+from hostile import *
+import re
+text = open("/proc/self/cgroup").read() + open("/proc/self/mountinfo").read()
+if os.environ["HOSTILE_CGROUP"] in text:
+    escaped(text)
+contained()

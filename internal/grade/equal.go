@@ -3,6 +3,7 @@ package grade
 import (
 	"math"
 	"math/big"
+	"slices"
 	"strings"
 )
 
@@ -26,7 +27,7 @@ func equal(a, b value) bool {
 	case kindStd:
 		return b.kind == kindStd && a.text == b.text && equalItems(a.items, b.items)
 	case kindSet, kindFrozenSet:
-		return (b.kind == kindSet || b.kind == kindFrozenSet) && equalSets(distinct(a.items), distinct(b.items))
+		return (b.kind == kindSet || b.kind == kindFrozenSet) && slices.Equal(members(a.items), members(b.items))
 	case kindDict:
 		return b.kind == kindDict && equalDicts(a, b)
 	}
@@ -83,67 +84,20 @@ func equalItems(a, b []value) bool {
 	return true
 }
 
-// distinct drops what python's set would not hold twice.
-func distinct(items []value) map[uint64][]value {
-	set := make(map[uint64][]value, len(items))
-	for _, v := range items {
-		if h := hash(v); !contains(set[h], v) {
-			set[h] = append(set[h], v)
-		}
-	}
-	return set
-}
-
-func contains(set []value, v value) bool {
-	for _, have := range set {
-		if equal(have, v) {
-			return true
-		}
-	}
-	return false
-}
-
-func equalSets(a, b map[uint64][]value) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for h, items := range a {
-		if len(items) != len(b[h]) {
-			return false
-		}
-		for _, v := range items {
-			if !contains(b[h], v) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
 func equalDicts(a, b value) bool {
 	if len(a.pairs) != len(b.pairs) {
 		return false
 	}
-	index := make(map[uint64][][2]value, len(b.pairs))
+	index := make(map[digest]value, len(b.pairs))
 	for _, p := range b.pairs {
-		h := hash(p[0])
-		index[h] = append(index[h], p)
+		index[digestOf(p[0])] = p[1]
 	}
 	for _, p := range a.pairs {
-		if !holds(index[hash(p[0])], p) {
+		if v, ok := index[digestOf(p[0])]; !ok || !equal(p[1], v) {
 			return false
 		}
 	}
-	return true
-}
-
-func holds(pairs [][2]value, p [2]value) bool {
-	for _, q := range pairs {
-		if equal(p[0], q[0]) {
-			return equal(p[1], q[1])
-		}
-	}
-	return false
+	return len(index) == len(b.pairs) // the same key twice is no dict
 }
 
 // isType says whether a value is of the type that a test author named. An object

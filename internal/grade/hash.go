@@ -6,65 +6,93 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"slices"
 )
 
-// seed is drawn anew by every process: whoever chooses values cannot choose
-// collisions.
-var seed = maphash.MakeSeed()
+// digest is the same for values that are equal and can be members of a set, and
+// differs for all others: what cannot be a member, or equals nothing, has a new
+// one each time. It takes time in proportion to the value, however an enemy
+// nests it, and 128 bits under seeds that are drawn anew by every process:
+// whoever chooses values cannot choose collisions.
+type digest [2]uint64
 
-// hash is the same for values that are equal and can be members of a set. What
-// cannot be a member, or equals nothing, has a different hash each time.
-func hash(v value) uint64 {
-	var h maphash.Hash
-	h.SetSeed(seed)
-	switch v.kind {
-	case kindNone:
-		_ = h.WriteByte('N')
-	case kindBool, kindInt, kindFloat, kindComplex:
-		hashNumber(&h, v.part(0))
-		if v.kind == kindComplex && v.imag != 0 {
-			hashNumber(&h, v.part(1))
+var seeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
+
+// digester hashes under both seeds.
+type digester [2]maphash.Hash
+
+func (d *digester) write(kind byte, parts ...[]byte) {
+	for i := range d {
+		_ = d[i].WriteByte(kind)
+		for _, p := range parts {
+			_, _ = d[i].Write(p)
 		}
-	case kindStr:
-		_, _ = h.WriteString("s" + v.text)
-	case kindBytes:
-		_, _ = h.WriteString("b" + v.text)
-	case kindTuple, kindStd:
-		_, _ = h.WriteString("t" + v.text)
-		for _, item := range v.items {
-			hashPart(&h, hash(item))
-		}
-	case kindFrozenSet:
-		most := uint64(0) // in any order, and a member twice is a member
-		for _, item := range v.items {
-			most = max(most, hash(item))
-		}
-		hashPart(&h, most)
-	default:
-		return rand.Uint64()
 	}
-	return h.Sum64()
 }
 
-func hashNumber(h *maphash.Hash, v value) {
+func (d *digester) add(part digest) {
+	var b [16]byte
+	binary.LittleEndian.PutUint64(b[:8], part[0])
+	binary.LittleEndian.PutUint64(b[8:], part[1])
+	d.write('d', b[:])
+}
+
+func digestOf(v value) digest {
+	var d digester
+	for i := range d {
+		d[i].SetSeed(seeds[i])
+	}
+	switch v.kind {
+	case kindNone:
+		d.write('N')
+	case kindBool, kindInt, kindFloat, kindComplex:
+		d.number(v.part(0))
+		if v.kind == kindComplex && v.imag != 0 {
+			d.number(v.part(1))
+		}
+	case kindStr:
+		d.write('s', []byte(v.text))
+	case kindBytes:
+		d.write('b', []byte(v.text))
+	case kindTuple, kindStd:
+		d.write('t', []byte(v.text))
+		for _, item := range v.items {
+			d.add(digestOf(item))
+		}
+	case kindFrozenSet:
+		d.write('f')
+		for _, m := range members(v.items) {
+			d.add(m)
+		}
+	default:
+		return digest{rand.Uint64(), rand.Uint64()}
+	}
+	return digest{d[0].Sum64(), d[1].Sum64()}
+}
+
+// members returns the digests of a set's members, sorted, each once.
+func members(items []value) []digest {
+	all := make([]digest, 0, len(items))
+	for _, item := range items {
+		all = append(all, digestOf(item))
+	}
+	slices.SortFunc(all, func(a, b digest) int { return slices.Compare(a[:], b[:]) })
+	return slices.Compact(all)
+}
+
+func (d *digester) number(v value) {
 	whole := v.whole
-	if whole == nil && !math.IsNaN(v.real) && !math.IsInf(v.real, 0) && v.real == math.Trunc(v.real) {
+	if whole == nil && v.real == math.Trunc(v.real) && !math.IsInf(v.real, 0) {
 		whole, _ = big.NewFloat(v.real).Int(nil)
 	}
 	switch {
 	case whole != nil:
-		_ = h.WriteByte('i')
-		_ = h.WriteByte(byte(whole.Sign()))
-		_, _ = h.Write(whole.Bytes())
+		d.write('i', []byte{byte(whole.Sign())}, whole.Bytes())
 	case math.IsNaN(v.real):
-		_ = h.WriteByte('n')
+		d.write('n')
 	default:
-		hashPart(h, math.Float64bits(v.real))
+		var b [8]byte
+		binary.LittleEndian.PutUint64(b[:], math.Float64bits(v.real))
+		d.write('r', b[:])
 	}
-}
-
-func hashPart(h *maphash.Hash, part uint64) {
-	var b [8]byte
-	binary.LittleEndian.PutUint64(b[:], part)
-	_, _ = h.Write(b[:])
 }

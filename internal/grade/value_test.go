@@ -1,0 +1,318 @@
+package grade
+
+import (
+	"encoding/json"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// pairs are python expressions; python itself says which of them are equal, and
+// its end of the encoding writes them.
+const expressions = `
+values = [
+    None, True, False, 0, 1, -1, 2, 10**40, -(10**40), 2**63, 2**64, 1 << 2000, 3 * 10**30,
+    0.0, -0.0, 1.0, -1.0, 0.5, 1e40, 3e30, float(2**63), float(2**63) + 2048, float("inf"), float("-inf"),
+    0j, 1+0j, 1j, 1.5+2j, True + 0j,
+    "", "1", "a", "ä", "\U0001f600", "\ud800", "\udcff", "a\x00b", "$tuple",
+    b"", b"a", b"\xff\x00", bytearray(b"a"), bytearray(),
+    [], [1], [1.0], [True], [[1]], [None], ["a"], [b"a"], [1, 2], [2, 1],
+    (), (1,), (1.0,), ((1,),), (1, 2), ([1],),
+    set(), {1}, {1.0}, {True}, {1, 2}, {2, 1, 1.0}, {(1, 2)}, {frozenset({1})}, {"a", b"a"},
+    frozenset(), frozenset({1}), frozenset({frozenset({1, 2})}), frozenset({frozenset({2.0, True})}),
+    {}, {"a": 1}, {"a": 1.0}, {"b": 1}, {1: "a"}, {1.0: "a"}, {True: "a"}, {"1": "a"}, {(1,): [2]}, {"$tuple": [1]},
+    {"a": 1, "b": 2}, {"b": 2, "a": 1}, {"a": {"b": {"c": [1, (2, {3})]}}}, {None: None}, {frozenset({1}): 2},
+    range(3), range(0), range(0, 3, 1), __import__("fractions").Fraction(1, 3), __import__("decimal").Decimal("1.10"),
+    __import__("datetime").date(2020, 1, 2), __import__("datetime").timedelta(1), __import__("collections").deque([1]),
+    __import__("collections").Counter("aab"), {"a": 2, "b": 1}, __import__("collections").OrderedDict(a=1),
+]
+`
+
+// python runs a program beside the modules of the guest and reads the JSON that
+// it prints.
+func python(t *testing.T, code string, out any) {
+	t.Helper()
+	cmd := exec.Command("python3", "-B", "-c", "import sys; sys.path.insert(0, '.')\nimport json, assay_grade\n"+code)
+	cmd.Dir = filepath.Join("..", "..", "guest", "python")
+	var complaints strings.Builder
+	cmd.Stderr = &complaints
+	raw, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, complaints.String())
+	}
+	if err := json.Unmarshal(raw, out); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Every pair of values is equal here exactly if it is equal in python.
+func TestEqualIsPythonsEquality(t *testing.T) {
+	t.Parallel()
+	var said struct {
+		Encoded []json.RawMessage
+		Equal   [][]bool
+		Reprs   []string
+	}
+	python(t, expressions+`
+codec = assay_grade.Codec(lambda v: {"$other": [type(v).__name__, repr(v)]}, None)
+print(json.dumps({
+    "Encoded": [codec.encode(v) for v in values],
+    "Equal": [[bool(a == b) for b in values] for a in values],
+    "Reprs": [ascii(v) for v in values],
+}))`, &said)
+	var values []value
+	for i, raw := range said.Encoded {
+		v, err := decode(raw)
+		if err != nil {
+			t.Fatalf("%s: %v", said.Reprs[i], err)
+		}
+		values = append(values, v)
+	}
+	for i, a := range values {
+		for j, b := range values {
+			want := said.Equal[i][j]
+			if a.kind == kindStd && b.kind == kindStd && a.text == "builtins.range" && b.text == a.text {
+				continue // ranges that look different may be equal in python
+			}
+			if got := equal(a, b); got != want {
+				t.Errorf("equal(%s, %s) is %v, python says %v", said.Reprs[i], said.Reprs[j], got, want)
+			}
+			if !unhashable(a) && !unhashable(b) && (digestOf(a) == digestOf(b)) != want {
+				t.Errorf("digests of %s and %s: equal values have equal ones, and others have not", said.Reprs[i], said.Reprs[j])
+			}
+		}
+	}
+}
+
+// unhashable reports whether v could not be a member of a set.
+func unhashable(v value) bool {
+	switch v.kind {
+	case kindList, kindDict, kindSet, kindByteArray, kindOther:
+		return true
+	}
+	for _, item := range v.items {
+		if unhashable(item) {
+			return true
+		}
+	}
+	return false
+}
+
+// What is no plain value equals nothing, not even what looks the same.
+func TestOthersEqualNothing(t *testing.T) {
+	t.Parallel()
+	var encoded []json.RawMessage
+	python(t, `
+class Int(int):
+    __eq__ = lambda self, other: True
+    __hash__ = lambda self: 1
+class Str(str):
+    __eq__ = lambda self, other: True
+    __hash__ = str.__hash__
+class List(list):
+    __eq__ = lambda self, other: True
+class Any:
+    __eq__ = lambda self, other: True
+    __class__ = property(lambda self: int)
+    __repr__ = lambda self: "1"
+cycle = []
+cycle.append(cycle)
+codec = assay_grade.Codec(lambda v: {"$other": [assay_grade._name(type(v)), assay_grade._show(v)]}, None)
+print(json.dumps([codec.encode(v) for v in [Int(1), Str("a"), List([1]), Any(), object(), len, int, cycle, (i for i in "a")]]))`, &encoded)
+	plain := []string{`1`, `"a"`, `[1]`, `null`, `true`, `{}`, `[[]]`, `{"$other":["int","1"]}`}
+	for _, raw := range encoded {
+		v, err := decode(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range plain {
+			want, err := decode([]byte(p))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if equal(v, want) || equal(want, v) || equal(v, v) {
+				t.Errorf("%s equals %s", raw, p)
+			}
+		}
+		if v.kind == kindOther && (v.isType("int") || v.isType("str") || v.isType("list")) {
+			t.Errorf("%s passes for a plain type", raw)
+		}
+	}
+}
+
+// What python encodes and decodes again is the same value.
+func TestEncodingIsLossless(t *testing.T) {
+	t.Parallel()
+	var lost []string
+	python(t, expressions+`
+import datetime, math
+codec = assay_grade.Codec(lambda v: {"$other": ["?", "?"]}, None)
+def same(a, b):
+    if type(a) is not type(b) and type(a).__name__ not in ("Counter", "OrderedDict"):
+        return False
+    return repr(a) == repr(b) or a == b
+values += [float("nan"), {float("inf"): -0.0}, [[[]]] * 3]
+print(json.dumps([ascii(v) for v in values if not same(v, codec.decode(json.loads(json.dumps(codec.encode(v)))))]))`, &lost)
+	if len(lost) > 0 {
+		t.Errorf("lost: %s", lost)
+	}
+}
+
+func TestEncoderRefusesWhatIsTooLarge(t *testing.T) {
+	t.Parallel()
+	var said []string
+	python(t, `
+def shared():
+    v = [1]
+    for _ in range(60): v = [v, v]
+    return v
+def deep():
+    v = []
+    for _ in range(10**6): v = [v]
+    return v
+codec = assay_grade.Codec(lambda v: {"$other": ["?", "?"]}, None)
+out = []
+for v in ["x" * 10**8, b"x" * 10**8, list(range(10**6)), shared(), 1 << 10**7, ["x" * 10**6] * 100]:
+    try: codec.encode(v); out.append("fits")
+    except assay_grade.TooLarge as e: out.append("too large")
+out.append("nested deeper" if "nested deeper" in json.dumps(codec.encode(deep())) else "?")
+print(json.dumps(out))`, &said)
+	if got := strings.Join(said, ","); got != strings.Repeat("too large,", 6)+"nested deeper" {
+		t.Error(got)
+	}
+}
+
+func TestDecodeIsStrict(t *testing.T) {
+	t.Parallel()
+	for name, raw := range map[string]string{
+		"nothing":           ``,
+		"two values":        `1 2`,
+		"an unknown tag":    `{"$any": []}`,
+		"a reference":       `{"$ref": [1, "object", "X"]}`,
+		"a back reference":  `{"$back": 1}`,
+		"an object":         `{"$obj": ["X", []]}`,
+		"a bad tuple":       `{"$tuple": 1}`,
+		"a bad dict":        `{"$dict": [[1]]}`,
+		"a dict of nothing": `{"$dict": "a"}`,
+		"a bad int":         `{"$int": "x"}`,
+		"bad base64":        `{"$bytes": "?"}`,
+		"a bad float":       `{"$float": "1"}`,
+		"a bad complex":     `{"$complex": [1]}`,
+		"deep lists":        strings.Repeat("[", 1000) + strings.Repeat("]", 1000),
+		"deep tags":         strings.Repeat(`{"$tuple":[`, 200) + strings.Repeat("]}", 200),
+		"many values":       "[" + strings.Repeat("0,", maxNodes) + "0]",
+		"a long int":        strings.Repeat("9", 1<<20),
+		"cut short":         `[1, {"a": `,
+		"nan":               `NaN`,
+	} {
+		if v, err := decode([]byte(raw)); err == nil {
+			t.Errorf("%s: %.100q is %+v", name, raw, v)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, s := range []string{
+		`1`, `-0.0`, `1e400`, `"a"`, `[1,[2,{"a":null}]]`, `{"$tuple":[1]}`, `{"$dict":[[[1],2]]}`, `{"$set":[1,1.0,{"$frozenset":[]}]}`,
+		`{"$complex":[1,2.5]}`, `{"$int":"0xff"}`, `{"$std":["fractions.Fraction",["1/3"]]}`, `{"$other":["X","r"]}`, `{"$str":"7aCA"}`,
+		`{"$bytes":"/w=="}`, `{"$float":"nan"}`, `{"a":1,"a":2}`, `{"$a":1,"$b":2}`,
+	} {
+		f.Add([]byte(s), []byte(`1`))
+	}
+	f.Fuzz(func(t *testing.T, a, b []byte) {
+		v, err := decode(a)
+		if err != nil {
+			return
+		}
+		if s := repr(v); len(s) > maxRepr+8 {
+			t.Errorf("a repr of %d bytes", len(s))
+		}
+		w, err := decode(b)
+		if err != nil {
+			return
+		}
+		if equal(v, w) != equal(w, v) {
+			t.Errorf("equal(%s, %s) depends on the order", a, b)
+		}
+	})
+}
+
+// Comparing takes time in proportion to the values, whatever they are.
+func TestNestedSetsAreCheapToCompare(t *testing.T) {
+	t.Parallel()
+	raw := `1`
+	for range 17 {
+		raw = `{"$frozenset":[` + raw + `,` + raw + `]}`
+	}
+	v, err := decode([]byte(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !equal(v, v) {
+		t.Error("a set does not equal itself")
+	}
+}
+
+func FuzzReadFrame(f *testing.F) {
+	f.Add([]byte("\x00\x00\x00\x0d{\"op\":\"done\"}"))
+	f.Add([]byte("\xff\xff\xff\xff{"))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if got, err := readFrame(strings.NewReader(string(raw))); err == nil && len(got.raw) > len(raw) {
+			t.Error("a frame out of nothing")
+		}
+	})
+}
+
+func TestRepr(t *testing.T) {
+	t.Parallel()
+	for raw, want := range map[string]string{
+		`null`: "None", `true`: "True", `-3`: "-3", `1.0`: "1.0", `1e22`: "1e+22", `0.00001`: "1e-05", `"it's"`: `"it's"`, `"a\nb"`: `'a\nb'`,
+		`[1,"a"]`: `[1, 'a']`, `{"$tuple":[1]}`: "(1,)", `{"$tuple":[]}`: "()", `{"$set":[]}`: "set()", `{"$set":[1]}`: "{1}",
+		`{"$frozenset":[1]}`: "frozenset({1})", `{"a":{"b":1}}`: "{'a': {'b': 1}}", `{"$bytes":"/wA="}`: `b'\xff\x00'`,
+		`{"$float":"nan"}`: "nan", `{"$float":"-inf"}`: "-inf", `"ä"`: "'ä'",
+	} {
+		v, err := decode([]byte(raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := repr(v); got != want {
+			t.Errorf("%s: %s, want %s", raw, got, want)
+		}
+	}
+}
+
+func TestSameOutput(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		got, want string
+		exact     bool
+		white     bool
+		tokens    bool
+		floats    bool
+	}{
+		{"a\n", "a\n", true, true, true, true},
+		{"a", "a\n", false, true, true, true},
+		{"a \r\nb\n\n", "a\nb", false, true, true, true},
+		{" a", "a", false, false, true, true},
+		{"a b\nc", "a\nb c", false, false, true, true},
+		{"a\n\nb", "a\nb", false, false, true, true},
+		{"1.0000001 2", "1 2", false, false, false, true},
+		{"1.1", "1", false, false, false, false},
+		{"1000000.5", "1000000", false, false, false, true},
+		{"nan", "1", false, false, false, false},
+		{"inf", "1", false, false, false, false},
+		{"nan", "nan", true, true, true, true},
+		{"1 2", "1", false, false, false, false},
+		{"ab", "a b", false, false, false, false},
+		{"", "", true, true, true, true},
+	} {
+		for how, want := range map[string]bool{"exact": c.exact, "whitespace": c.white, "tokens": c.tokens, "floats": c.floats, "": c.white} {
+			if got := sameOutput(c.got, c.want, job.Compare(how), 0); got != want {
+				t.Errorf("%q and %q by %q: %v", c.got, c.want, how, got)
+			}
+		}
+	}
+}

@@ -582,8 +582,12 @@ class Errors:
         try:
             args = [codec.decode(a) for a in said.get("args") or []]
             e = kind(*args) if args else kind(message) if message else kind()
-        except BaseException:
-            e = cls.derive(name, Exception if issubclass(kind, Exception) else BaseException)(message)
+        except BaseException:  # it takes other arguments than it keeps
+            try:
+                e = kind.__new__(kind)
+                e.args = (message,)
+            except BaseException:
+                e = cls.derive(name, Exception if issubclass(kind, Exception) else BaseException)(message)
         return e
 
     @classmethod

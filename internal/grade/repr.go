@@ -3,6 +3,7 @@ package grade
 import (
 	"math"
 	"math/big"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -21,6 +22,9 @@ func repr(v value) string {
 	}
 	return s
 }
+
+// addresses differ from run to run, and tell nobody anything.
+var addresses = regexp.MustCompile(` at 0x[0-9a-f]+`)
 
 type writer struct{ strings.Builder }
 
@@ -59,7 +63,7 @@ func (w *writer) value(v value) {
 		w.WriteString(v.typeName())
 		w.list("(", v.items, ")")
 	default:
-		w.WriteString("<" + v.text + " object: " + v.repr + ">")
+		w.WriteString("<" + v.text + " object: " + addresses.ReplaceAllString(v.repr, "") + ">")
 	}
 }
 

@@ -54,8 +54,12 @@ type images struct {
 	lowers map[string][]string // mounted root file system → its layers, the top first
 }
 
+// imageEntry is what a name meant when it was last asked for: an image, or the
+// trouble of its registry. Jobs by the thousand may name one that does not
+// answer, and each would hold a slot while it waits for that.
 type imageEntry struct {
 	image *image
+	err   error // wraps runtime.ErrImage
 	until time.Time
 }
 
@@ -83,7 +87,7 @@ func (m *images) get(ctx context.Context, name string) (*image, error) {
 	e, ok := m.byName[ref]
 	m.mu.Unlock()
 	if ok && time.Now().Before(e.until) {
-		return e.image, nil
+		return e.image, e.err
 	}
 	// Whoever waits shares the work, but gives up on its own terms.
 	shared := m.group.DoChan(ref, func() (any, error) {
@@ -115,17 +119,34 @@ func (m *images) resolve(ctx context.Context, ref string) (*image, error) {
 		img, err = m.pull(ctx, ref)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("image %s: %w", ref, err)
+		err = fmt.Errorf("image %s: %w", ref, err)
+		if errors.Is(err, runtime.ErrImage) {
+			m.failed(ref, err)
+		}
+		return nil, err
 	}
 	out, err := m.prepare(ctx, ref, img)
 	if err != nil {
 		return nil, fmt.Errorf("image %s: %w", ref, err)
 	}
 	m.mu.Lock()
-	m.byName[ref] = imageEntry{out, time.Now().Add(imageTTL)}
+	m.byName[ref] = imageEntry{image: out, until: time.Now().Add(imageTTL)}
 	m.known[out.digest] = out
 	m.mu.Unlock()
 	return out, nil
+}
+
+// failed notes that ref cannot be had for now, and forgets older such notes.
+func (m *images) failed(ref string, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	for name, e := range m.byName {
+		if e.err != nil && now.After(e.until) {
+			delete(m.byName, name)
+		}
+	}
+	m.byName[ref] = imageEntry{err: err, until: now.Add(imageTTL)}
 }
 
 func (m *images) pull(ctx context.Context, ref string) (client.Image, error) {

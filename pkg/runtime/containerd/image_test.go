@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -81,6 +84,41 @@ func TestArchiveIsImportedOnce(t *testing.T) {
 	newRuntime(t, cfg)
 	if took := time.Since(begin); took > time.Second {
 		t.Errorf("the second start took %v: it imports again", took)
+	}
+}
+
+// A registry that fails is not asked again by each of the jobs that name it.
+func TestFailingRegistryIsAskedOnceInAWhile(t *testing.T) {
+	var asked atomic.Int64
+	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	defer registry.Close()
+	m := newRuntime(t, nil).images
+	ref := strings.TrimPrefix(registry.URL, "http://") + "/no/such:1"
+	for range 3 {
+		if _, err := m.get(t.Context(), ref); !errors.Is(err, runtime.ErrImage) {
+			t.Fatalf("got %v, want ErrImage", err)
+		}
+	}
+	first := asked.Load()
+	m.failed("another", runtime.ErrImage)
+	m.mu.Lock()
+	if m.byName[ref].err == nil {
+		t.Error("it is forgotten too early")
+	}
+	m.byName[ref] = imageEntry{err: runtime.ErrImage} // a while has passed
+	m.mu.Unlock()
+	if _, err := m.get(t.Context(), ref); !errors.Is(err, runtime.ErrImage) || asked.Load() != 2*first || first == 0 {
+		t.Errorf("asked %d times, later %d times in all: %v", first, asked.Load(), err)
+	}
+	m.mu.Lock()
+	m.byName["another"] = imageEntry{err: runtime.ErrImage}
+	m.mu.Unlock()
+	m.failed(ref, runtime.ErrImage)
+	if _, ok := m.byName["another"]; ok {
+		t.Error("old failures are kept")
 	}
 }
 

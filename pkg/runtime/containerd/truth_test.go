@@ -1,0 +1,27 @@
+package containerd
+
+import (
+	"flag"
+	"testing"
+
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/runtimetest"
+)
+
+// truthRuns is 1 for every day; -truth.runs 100 shows that no row is flaky.
+var truthRuns = flag.Int("truth.runs", 1, "how often each row of the truth table is run")
+
+func TestTaskTruth(t *testing.T) { truth(t, policy.Task, leftovers) }
+
+func TestCellTruth(t *testing.T) { truth(t, policy.Cell, cellLeftovers) }
+
+func truth(t *testing.T, isolation policy.Isolation, left func(*testing.T, *Runtime) []string) {
+	var r *Runtime
+	cfg := runtimetest.ProgramsConfig{Config: suiteConfig(isolation), Leftovers: func() []string { return left(t, r) }}
+	cfg.New = func(t *testing.T) runtime.Runtime {
+		r = newRuntime(t, nil)
+		return r
+	}
+	runtimetest.Truth(t, cfg, *truthRuns)
+}

@@ -35,6 +35,7 @@ type environments struct {
 	dir   string
 	lock  *os.File // of dir; nil: it is the runtime's own
 	group singleflight.Group
+	turns chan struct{} // bounds building: it takes memory that no job has promised
 
 	mu     sync.Mutex
 	ready  map[string]*image    // by what was asked for
@@ -60,7 +61,7 @@ type lockfile struct {
 }
 
 func newEnvironments(r *Runtime) *environments {
-	return &environments{rt: r, dir: r.cfg.Environments, ready: map[string]*image{}, failed: map[string]failedEnv{}}
+	return &environments{rt: r, dir: r.cfg.Environments, turns: make(chan struct{}, buildsAtOnce), ready: map[string]*image{}, failed: map[string]failedEnv{}}
 }
 
 // own is where environments are that do not outlive the runtime.
@@ -114,7 +115,7 @@ func (e *environments) get(ctx context.Context, base *image, packages string) (*
 	}
 	// Whoever waits shares the work, but gives up on its own terms.
 	shared := e.group.DoChan(want, func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), buildTime+makeTime)
+		ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		defer cancel()
 		defer context.AfterFunc(e.rt.ctx, cancel)()
 		return e.load(ctx, base, packages, want)
@@ -211,8 +212,8 @@ func (e *environments) trim(most job.Size) error {
 	if err != nil {
 		return err
 	}
-	for _, k := range kept {
-		if !k.whole || total > int64(most) {
+	for i, k := range kept {
+		if !k.whole || total > int64(most) || i < len(kept)-environmentsMost/2 {
 			total -= k.bytes
 			if err := os.RemoveAll(k.dir); err != nil {
 				return fmt.Errorf("forget an environment: %w", err)

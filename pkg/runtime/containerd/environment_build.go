@@ -23,11 +23,15 @@ import (
 
 // How an environment is built.
 const (
-	buildTime   = 10 * time.Minute
-	buildOutput = 64 * job.KiB
-	buildTail   = 700 // bytes of pip's last lines that a failure shows
-	buildLine   = 300 // and of each
-	maxReport   = 16 << 20
+	buildTime = 10 * time.Minute
+	// environmentsMost is how many there may be on a worker: each is a mount, and
+	// every new container copies the table of those.
+	environmentsMost = 1000
+	buildsAtOnce     = 2
+	buildOutput      = 64 * job.KiB
+	buildTail        = 700 // bytes of pip's last lines that a failure shows
+	buildLine        = 300 // and of each
+	maxReport        = 16 << 20
 
 	buildRoot   = "/workspace/root"
 	buildReport = "/workspace/report.json"
@@ -95,9 +99,17 @@ var pip = []string{"python3", "-m", "pip", "install", "--root", buildRoot, "--ig
 
 // build makes an environment in dir.
 func (e *environments) build(ctx context.Context, base *image, packages, dir string) (l lockfile, err error) {
-	if _, total, err := e.list(); err != nil {
+	select {
+	case e.turns <- struct{}{}:
+		defer func() { <-e.turns }()
+	case <-ctx.Done():
+		return l, fmt.Errorf("wait to build an environment: %w", context.Cause(ctx))
+	}
+	ctx, cancel := context.WithTimeout(ctx, buildTime+makeTime)
+	defer cancel()
+	if kept, total, err := e.list(); err != nil {
 		return l, err
-	} else if total > int64(e.rt.cfg.EnvironmentsMost) {
+	} else if total > int64(e.rt.cfg.EnvironmentsMost) || len(kept) >= environmentsMost {
 		return l, &runtime.BuildError{Message: "this worker keeps no more environments: its space for them is used up"}
 	}
 	plan, err := e.buildPlan()

@@ -67,7 +67,7 @@ type Config struct {
 	Dispatcher Dispatcher
 	Canceler   Canceler
 	Auth       Authenticator
-	Queue      Queue // only to say how it is
+	Queue      Queue        // only to say how it is
 	Pool       string       // of every job
 	Metrics    http.Handler // served at /metrics; optional
 	Log        *slog.Logger // optional

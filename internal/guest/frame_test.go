@@ -73,8 +73,7 @@ func TestDecodeDoesNotTrustLengths(t *testing.T) {
 	if n := testing.AllocsPerRun(10, func() { _ = Decode(bytes.NewReader(raw), &Ended{}) }); n > 20 {
 		t.Errorf("%v allocations", n)
 	}
-	var b testing.BenchmarkResult
-	b = testing.Benchmark(func(b *testing.B) {
+	b := testing.Benchmark(func(b *testing.B) {
 		b.ReportAllocs()
 		for range b.N {
 			_ = Decode(bytes.NewReader(raw), &Ended{})

@@ -44,7 +44,6 @@ type ended struct {
 	started        time.Time
 	wall           time.Duration
 	usage          cgroup.Usage
-	cause          error // of stopOurs
 }
 
 // box runs programs in a place, one after the other.

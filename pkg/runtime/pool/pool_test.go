@@ -348,7 +348,7 @@ func TestMeter(t *testing.T) {
 			case metricdata.Sum[int64]:
 				for _, point := range d.DataPoints {
 					hit, _ := point.Attributes.Value("hit")
-					got[m.Name+" "+hit.Emit()] = fmt.Sprint(point.Value)
+					got[m.Name+" "+hit.String()] = fmt.Sprint(point.Value)
 				}
 			case metricdata.Gauge[int64]:
 				got[m.Name] = fmt.Sprint(d.DataPoints[0].Value)

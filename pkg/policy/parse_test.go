@@ -133,6 +133,7 @@ func TestParseNamesWhatIsWrong(t *testing.T) {
 		`{"write":["/a\u0000"]}`:        `policy.write[0]: "/a\x00" must be UTF-8 without control characters`,
 		`{"read":["data"]}`:             `policy.read[0]: "data" must be absolute`,
 		`{"network":"none"}`:            "policy.network: must be an object, not a string",
+		`{"network":{"max_bytes":"0"}}`: "policy.network.max_bytes: must be 1Ki to 1Ti, not 0",
 		`{"network":{"mode":"some"}}`:   "policy.network.mode: must be one of [none allow open]",
 		`{"network":{"mode":"allow"}}`:  "policy.network.allow: must list at least one",
 		`{"network":{"allow":["a:1"]}}`: `policy.network.allow: needs "mode": "allow"`,

@@ -36,7 +36,7 @@ var ranges = []func(*Policy) *job.FieldError{
 	between("stdout.limit", 0, maxOutput, func(p *Policy) job.Size { return p.Stdout.Limit }),
 	between("stderr.limit", 0, maxOutput, func(p *Policy) job.Size { return p.Stderr.Limit }),
 	between("callbacks.max_calls", 0, 1_000_000_000, func(p *Policy) int { return p.Callbacks.MaxCalls }),
-	between("network.max_bytes", 0, tebibyte, func(p *Policy) job.Size { return p.Network.MaxBytes }),
+	between("network.max_bytes", job.KiB, tebibyte, func(p *Policy) job.Size { return p.Network.MaxBytes }),
 	between("artifacts.max_bytes", 0, tebibyte, func(p *Policy) job.Size { return p.Artifacts.MaxBytes }),
 	between("artifacts.max_files", 0, 100_000, func(p *Policy) int { return p.Artifacts.MaxFiles }),
 	oneOf("isolation", Isolations, func(p *Policy) Isolation { return p.Isolation }),

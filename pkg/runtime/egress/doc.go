@@ -3,7 +3,7 @@
 // socket of the sandbox's own loopback.
 //
 // The listening socket is created inside the job's network namespace (Listen)
-// and served from outside of it (Proxy.Serve). The sandbox needs no interface
+// and served from outside of it (Proxy.Start). The sandbox needs no interface
 // but loopback, no route and no resolver, so what the proxy refuses is refused
 // by the absence of a network and not by a filter.
 //
@@ -11,7 +11,7 @@
 // is looked up: a lookup would already be a message to whoever serves the name.
 // Each address that it resolves to is then judged, and one that was judged is
 // what is dialled; nothing is looked up twice. Addresses that are not plain
-// public ones (see blocks) need a rule that names them.
+// public ones (netrule.Special) need a rule that names them.
 //
 // What it does not do: it does not look into TLS. Whoever may talk to a host may
 // talk to everything that is served on its addresses under any name, and a

@@ -80,8 +80,7 @@ func oneRequest(t *testing.T, sent []byte) {
 // sink is a host that listens, and then answers.
 type sink struct {
 	net.Conn
-	got    *bytes.Buffer
-	closed bool
+	got *bytes.Buffer
 }
 
 func (s *sink) Read(p []byte) (int, error)         { return 0, io.EOF }

@@ -946,13 +946,10 @@ class Proxy:
 
     def __eq__(self, other):
         if not isinstance(other, Proxy):
-            return False
+            return NotImplemented  # the other may be something of the check's that compares
         if self._assay_ref == other._assay_ref >= 0:
             return True
         return _special(self, "eq", other) is True
-
-    def __ne__(self, other):
-        return not self == other
 
     def __bool__(self):
         return _special(self, "bool") is True

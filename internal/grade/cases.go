@@ -164,7 +164,7 @@ func judgeValue(c *job.Case, got value) job.CaseResult {
 		return r
 	}
 	if c.ExpectedType != "" && !got.isType(c.ExpectedType) {
-		r.Message = fmt.Sprintf("returned %s, which is a %s, expected a %s", r.Got, short(got.typeName(), "?"), c.ExpectedType)
+		r.Message = fmt.Sprintf("returned %s, which is %s, expected %s", r.Got, article(got.typeName()), article(c.ExpectedType))
 		return r
 	}
 	if c.Expected != nil {
@@ -204,7 +204,7 @@ func expectation(c *job.Case) string {
 	case c.ExpectedException != "":
 		return "raises " + c.ExpectedException
 	case c.Expected == nil:
-		return "a " + c.ExpectedType
+		return article(c.ExpectedType)
 	}
 	want, err := expected(c)
 	if err != nil {

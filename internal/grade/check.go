@@ -97,7 +97,10 @@ func (r *relay) run(ctx context.Context) (err error) {
 				return err
 			}
 		default:
-			return fmt.Errorf("the check's sandbox %w: op %.40q", errProtocol, f.Op)
+			return r.checkBroke(errProtocol)
+		}
+		if len(r.verdicts) > job.MaxCases {
+			return r.checkBroke(errProtocol)
 		}
 	}
 }
@@ -230,17 +233,18 @@ func (r *relay) done(calls int) {
 
 // checkBroke is the end of a check that came to no end of its own.
 func (r *relay) checkBroke(cause error) error {
-	if errors.Is(cause, errProtocol) {
-		return fmt.Errorf("the check's sandbox %w", cause)
-	}
 	box := r.check
 	r.check = nil
 	rep, err := r.end(box, checkSide)
 	if err != nil {
 		return err
 	}
-	c := job.CaseResult{Name: "check", Outcome: job.TimedOut, Message: "the check " + tooSlow}
-	if !late(cause) {
+	c := job.CaseResult{Name: "check", Outcome: job.TimedOut, Message: "the check did not come to its end: " + tooSlow}
+	switch {
+	case late(cause):
+	case errors.Is(cause, errProtocol):
+		c.Outcome, c.Message = job.Failed, "the check wrote to a descriptor that is not its own"
+	default:
 		c.Outcome, c.Message = endMessage(rep)
 		c.Message = "the check did not come to its end: " + c.Message
 	}

@@ -139,6 +139,16 @@ func TestChecks(t *testing.T) {
 			code: "def f(x): return 1\n", function: "f", failed: 1, check: "def check(candidate):\n    candidate(1).nothing()\n", says: "AttributeError",
 		},
 		"a check that cannot be parsed": {code: "def f(x): return 1\n", function: "f", failed: 1, check: "assert f(1 ==\n", says: "SyntaxError"},
+		"a check that compares in its own way": {
+			code: "class A:\n    def __init__(self): self.v = 3\n    def __eq__(self, o): return True\ndef f(x):\n    return A() if x else 3\n", function: "f", passed: 1,
+			check: "class Approx:\n    def __eq__(self, o):\n        return getattr(o, 'v', o) == 3\nassert f(0) == Approx() and f(1) == Approx() and Approx() == f(1)\nassert f(1) != 3 and not f(1) == 3 and 3 != f(1) and f(1) != None\n",
+		},
+		"a check that writes everywhere": {
+			code: "def f(x): return 1\n", function: "f", failed: 1, check: "import os\nos.write(5, b'\\xff' * 100)\n", says: "the check wrote to a descriptor",
+		},
+		"a check that makes up ops": {
+			code: "def f(x): return 1\n", function: "f", failed: 1, check: "import os\nos.write(5, b'\\0\\0\\0\\x0c{\"op\": \"no\"}')\n", says: "the check wrote to a descriptor",
+		},
 		"a check that exits": {
 			code: "def f(x): return 1\n", function: "f", failed: 1, check: "import os\nf(1)\nos._exit(0)\n", says: "did not come to its end",
 		},
@@ -215,7 +225,7 @@ def f(x, k=None):
 		"equal across numbers":  {`{"args":[1],"expected":1.0}`, true, job.Succeeded, ""},
 		"keyword":               {`{"args":[1],"kwargs":{"k":{"$tuple":[1,"a"]}},"expected":{"$tuple":[1,"a"]}}`, true, job.Succeeded, ""},
 		"expected type":         {`{"args":[1],"expected":1,"expected_type":"int"}`, true, job.Succeeded, ""},
-		"other type":            {`{"args":[1],"expected":1.0,"expected_type":"float"}`, false, job.Failed, "which is a int, expected a float"},
+		"other type":            {`{"args":[1],"expected":1.0,"expected_type":"float"}`, false, job.Failed, "which is an int, expected a float"},
 		"type only":             {`{"args":[[1]],"expected_type":"list"}`, true, job.Succeeded, ""},
 		"a list for a tuple":    {`{"args":[{"$tuple":[1]}],"expected":[1],"expected_type":"tuple"}`, true, job.Succeeded, ""},
 		"a tuple is no list":    {`{"args":[{"$tuple":[1]}],"expected":[1]}`, false, job.Failed, "(a tuple is not a list)"},
@@ -237,7 +247,7 @@ def f(x, k=None):
 		"recursion":             {`{"args":["deep"],"expected":1}`, false, job.Exception, "RecursionError"},
 		"cycle":                 {`{"args":["cycle"],"expected":[]}`, false, job.Failed, "contains itself"},
 		"huge":                  {`{"args":["huge"],"expected":""}`, false, job.Failed, "returned more than 8 MiB"},
-		"object":                {`{"args":["object"],"expected":1}`, false, job.Failed, "a object is compared with nothing"},
+		"object":                {`{"args":["object"],"expected":1}`, false, job.Failed, "an object is compared with nothing"},
 		"generator":             {`{"args":["generator"],"expected":[1]}`, false, job.Failed, "a generator is compared with nothing"},
 		"function":              {`{"args":["function"],"expected":1}`, false, job.Failed, "a function is compared with nothing"},
 		"nan":                   {`{"args":["nan"],"expected":{"$float":"nan"}}`, true, job.Succeeded, ""},

@@ -114,13 +114,13 @@ func unloadedMessage(stage string, e *exception) string {
 func typeHint(got, want value) string {
 	switch {
 	case got.kind == kindOther:
-		return fmt.Sprintf(" (a %s is compared with nothing: return a plain value)", short(got.text, "?"))
+		return " (" + article(got.text) + " is compared with nothing: return a plain value)"
 	case got.kind != want.kind && got.items != nil && equalItems(got.items, want.items):
-		return fmt.Sprintf(" (a %s is not a %s)", got.typeName(), want.typeName())
+		return fmt.Sprintf(" (%s is not %s)", article(got.typeName()), article(want.typeName()))
 	case got.kind == kindNone && want.kind != kindNone:
 		return " (is there a return on every path?)"
 	case got.kind == kindStr && want.kind != kindStr && got.text == repr(want):
-		return fmt.Sprintf(" (a str is not a %s)", want.typeName())
+		return " (a str is not " + article(want.typeName()) + ")"
 	}
 	return ""
 }
@@ -151,3 +151,12 @@ func argument(raw []byte) string {
 
 // trimIt makes a message of the runtime, which begins with "it", part of another.
 func trimIt(s string) string { return strings.TrimPrefix(s, "it ") }
+
+// article puts a or an before the name of a type.
+func article(name string) string {
+	name = short(name, "?")
+	if strings.ContainsRune("aeiouAEIOU", rune(name[0])) {
+		return "an " + name
+	}
+	return "a " + name
+}

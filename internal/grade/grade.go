@@ -144,6 +144,20 @@ func (g *grading) account(r *runtime.Report, s side) {
 	}
 }
 
+// maxDetails bounds what a result says about its cases, in bytes.
+const maxDetails = 1 << 20
+
+// trim leaves of the cases that come late in a long list their verdicts only.
+func trim(cases []job.CaseResult) {
+	left := maxDetails
+	for i := range cases {
+		c := &cases[i]
+		if left -= len(c.Got) + len(c.Expected) + len(c.Message); left < 0 {
+			c.Got, c.Expected, c.Message = "", "", ""
+		}
+	}
+}
+
 // conclude sums up.
 func (g *grading) conclude() {
 	t := &job.TestsResult{Total: len(g.cases), Cases: g.cases}
@@ -162,6 +176,7 @@ func (g *grading) conclude() {
 	case t.Total > 0: // weights of zero: they count the same
 		t.Score = float64(t.Passed) / float64(t.Total)
 	}
+	trim(t.Cases)
 	r := &g.report
 	r.Tests, r.Feedback = t, feedback(g.cases)
 	r.Outcome = job.Succeeded

@@ -144,6 +144,7 @@ func TestNoPassCanBeForged(t *testing.T) {
 	eachIsolation(t, func(t *testing.T, f *fleet) {
 		for _, file := range files {
 			t.Run(strings.TrimSuffix(filepath.Base(file), ".py"), func(t *testing.T) {
+				t.Parallel() // many of them only wait
 				code, err := os.ReadFile(file)
 				if err != nil {
 					t.Fatal(err)
@@ -171,6 +172,41 @@ func TestHonestSolutionsPass(t *testing.T) {
 		rep := f.grade(t, tests, limits)
 		if rep.Outcome != job.Succeeded || rep.Tests.Score != 1 || rep.Tests.Total < 20 {
 			t.Errorf("%s, score %v of %d: %q", rep.Outcome, rep.Tests.Score, rep.Tests.Total, rep.Feedback)
+		}
+	})
+}
+
+// Where a solution may not start processes, cases run in one, and the next in
+// line still gets a fresh sandbox if that breaks.
+func TestCasesWithoutProcesses(t *testing.T) {
+	eachIsolation(t, func(t *testing.T, f *fleet) {
+		tests := &job.Tests{Function: "f", Code: `
+import os, time
+def f(x):
+    if x == "exit": os._exit(0)
+    if x == "hang": time.sleep(1000)
+    if x == "memory": return len(bytearray(1 << 30))
+    if x == "fork":
+        try: return os.fork()
+        except OSError: return -1
+    return x
+`}
+		for _, c := range []struct{ arg, want string }{
+			{"1", "1"}, {`"exit"`, "1"}, {"2", "2"}, {`"hang"`, "1"}, {"3", "3"}, {`"memory"`, "1"}, {"4", "4"}, {`"fork"`, "-1"},
+		} {
+			tests.Cases = append(tests.Cases, job.Case{Args: []json.RawMessage{[]byte(c.arg)}, Expected: []byte(c.want), Wall: job.Duration(2 * time.Second)})
+		}
+		for _, forks := range []bool{true, false} {
+			rep := f.grade(t, tests, func(p *policy.Policy) { p.Processes, p.Wall = map[bool]int{true: 64, false: 1}[forks], job.Duration(time.Minute) })
+			var outcomes []string
+			for _, c := range rep.Tests.Cases {
+				outcomes = append(outcomes, string(c.Outcome))
+			}
+			want := "succeeded failed succeeded timed_out succeeded out_of_memory succeeded "
+			want += map[bool]string{true: "failed", false: "succeeded"}[forks]
+			if got := strings.Join(outcomes, " "); got != want {
+				t.Errorf("processes %v: %s\nwant %s\n%q", forks, got, want, rep.Feedback)
+			}
 		}
 	})
 }

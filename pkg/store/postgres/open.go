@@ -139,13 +139,6 @@ func uuid(id job.ID) pgtype.UUID {
 // nilID stands for "no batch" in the tables.
 const nilID job.ID = "00000000-0000-0000-0000-000000000000"
 
-func orNil(id job.ID) job.ID {
-	if id == "" {
-		return nilID
-	}
-	return id
-}
-
 func batchID(u pgtype.UUID) job.ID {
 	if u.Bytes == [16]byte{} {
 		return ""

@@ -21,13 +21,13 @@ const resultColumns = `r.id, r.batch_id, r.seq, r.lease, r.outcome, r.reason, co
 
 // resultRow scans results into the same memory, one after the other.
 type resultRow struct {
-	id, batch                       pgtype.UUID
-	seq                             store.Cursor
-	lease                           job.Lease
-	outcome                         job.Outcome
-	reason                          job.Reason
-	worker                          string
-	identity, attempts, body, final []byte
+	id, batch                pgtype.UUID
+	seq                      store.Cursor
+	lease                    job.Lease
+	outcome                  job.Outcome
+	reason                   job.Reason
+	worker                   string
+	identity, attempts, body []byte
 }
 
 func (r *resultRow) targets() []any {

@@ -101,9 +101,7 @@ func planOfTheDefaults(t *testing.T, isolation Isolation) {
 // unenforced is what can be asked for and is not enforced yet. An entry leaves
 // this list together with the change that implements it.
 var unenforced = []struct{ capability, policy, asked, applied string }{
-	{"subprocesses", `"subprocesses":false`, "forbidden", "allowed"},
 	{"imports", `"imports":{"deny":["os"]}`, "allow none; deny os", "unrestricted"},
-	{"syscalls", `"syscalls":"strict"`, "strict", "default"},
 	{"callbacks", `"callbacks":{"allow":["llm_query"],"max_calls":3}`, "llm_query; 3 calls", "none"},
 }
 
@@ -138,10 +136,30 @@ func TestReportSaysWhatIsNotEnforced(t *testing.T) {
 	}
 }
 
+// Both are the kernel's to enforce wherever jobs run.
+func TestSystemCallsAreEnforced(t *testing.T) {
+	t.Parallel()
+	for _, isolation := range []string{"cell", "task"} {
+		plan, err := parse(t, `{"subprocesses":false,"syscalls":"strict","isolation":"`+isolation+`"}`).Plan(cellHost)
+		if err != nil {
+			t.Fatal(err)
+		}
+		applied := map[string]string{}
+		for _, row := range plan.Enforcement {
+			if row.Level == job.LevelKernel {
+				applied[row.Capability] = row.Applied
+			}
+		}
+		if applied["subprocesses"] != "forbidden" || applied["syscalls"] != "strict" {
+			t.Errorf("%s: %v", isolation, applied)
+		}
+	}
+}
+
 func TestStrictNamesEveryField(t *testing.T) {
 	t.Parallel()
-	_, err := parse(t, `{"subprocesses":false,"syscalls":"strict","imports":{"deny":["os"]}}`).Plan(taskHost)
-	for _, want := range []string{"policy.subprocesses: forbidden", "policy.imports: allow none; deny os", "policy.syscalls: strict"} {
+	_, err := parse(t, `{"callbacks":{"allow":["llm_query"],"max_calls":3},"imports":{"deny":["os"]}}`).Plan(taskHost)
+	for _, want := range []string{"policy.imports: allow none; deny os", "policy.callbacks: llm_query; 3 calls"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v does not mention %q", err, want)
 		}

@@ -193,7 +193,11 @@ func (s *cellSlot) begin(ctx context.Context, p *program, files []*os.File) (tim
 	if err := pin(first, p.limits.CPU); err != nil {
 		return time.Time{}, err
 	}
-	run := guest.Run{Argv: argv, Env: p.env, Dir: p.dir, OpenFiles: uint64(p.limits.OpenFiles), Filter: s.cell.rt.cells.filter}
+	filter, err := s.cell.rt.filters.of(p.limits, s.cell.rt.cells.filter)
+	if err != nil {
+		return time.Time{}, err
+	}
+	run := guest.Run{Argv: argv, Env: p.env, Dir: p.dir, OpenFiles: uint64(p.limits.OpenFiles), Filter: filter}
 	return to.run(&run, files, s.cell.hostUID())
 }
 

@@ -105,17 +105,21 @@ func (s *place) execute(ctx context.Context, b box, p *program, before cgroup.Us
 
 // begin implements box.
 func (s *slot) begin(ctx context.Context, p *program, files []*os.File) (time.Time, error) {
+	filter, err := s.rt.filters.of(p.limits, s.rt.filter)
+	if err != nil {
+		return time.Time{}, err
+	}
 	if p.python && s.python != nil && !startsAfresh(p.asked) {
 		i := s.python
 		s.python = nil
 		defer i.conn.close()
-		return i.become(p, files, s.rt.filter, s.scratch.uid+programUID)
+		return i.become(p, files, filter, s.scratch.uid+programUID)
 	}
 	if err := s.dismiss(ctx); err != nil {
 		return time.Time{}, err
 	}
-	_, err := s.launch(ctx, guest.Start{
-		Argv: p.argv, Env: p.env, Dir: p.dir, UID: programUID, GID: programGID, Filter: s.rt.filter,
+	_, err = s.launch(ctx, guest.Start{
+		Argv: p.argv, Env: p.env, Dir: p.dir, UID: programUID, GID: programGID, Filter: filter,
 	}, files, p.limits)
 	return time.Now(), err
 }

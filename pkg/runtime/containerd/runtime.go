@@ -42,8 +42,9 @@ type Runtime struct {
 
 	environments *environments
 
-	filter []byte // the seccomp program of every job
-	host   policy.Host
+	filter  []byte // the seccomp program of every job that asks for no other
+	filters filters
+	host    policy.Host
 
 	ctx      context.Context // ends with Close
 	stop     context.CancelFunc

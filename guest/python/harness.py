@@ -57,8 +57,12 @@ def run(request, result_fd):
     code = 0
     value = None
     failed = None
+    rules = request.get("imports")
     try:
-        value = _execute(request.get("code") or "", names)
+        value = _execute(request.get("code") or "", names, rules and _Rules(rules))
+    except _Violation as e:
+        result["violation"] = str(e)
+        code = 1
     except SystemExit as e:
         code = _exit_code(e.code)
     except BaseException as e:
@@ -93,12 +97,18 @@ def _new_main():
     return module
 
 
-def _execute(code, names):
-    """Run code in names; the value of a last expression, else None."""
+def _execute(code, names, rules=None):
+    """Run code in names; the value of a last expression, else None.
+
+    Raises _Violation, before anything runs, if code breaks the rules.
+    """
     import _ast  # the module ast is this and much that we do not need
 
     _remember_lines(code)
     tree = compile(code, FILENAME, "exec", _ast.PyCF_ONLY_AST, dont_inherit=True)
+    if rules:
+        rules.check(tree, _ast)
+        names["__builtins__"] = rules.builtins()
     last = None
     if tree.body and isinstance(tree.body[-1], _ast.Expr):
         last = _ast.Expression(tree.body.pop().value)
@@ -107,6 +117,66 @@ def _execute(code, names):
         return None
     flags = _future_flags(tree, _ast)
     return eval(compile(last, FILENAME, "eval", flags=flags, dont_inherit=True), names)
+
+
+class _Violation(BaseException):
+    """The code breaks a rule that can be seen without running it."""
+
+
+class _Rules:
+    """Which modules the snippet may import. What these import is their own affair.
+
+    This is for honest code that shall be told: there are a hundred ways around it.
+    """
+
+    def __init__(self, rules):
+        self.allow = rules.get("allow") or ()
+        self.deny = rules.get("deny") or ()
+
+    def forbid(self, name):
+        """Whether the module name, or one that it is part of, may not be imported."""
+
+        def listed(rules):
+            return any(name == r or name.startswith(r + ".") for r in rules)
+
+        return listed(self.deny) or bool(self.allow) and not listed(self.allow)
+
+    def check(self, tree, ast):
+        todo = [tree]
+        while todo:
+            node = todo.pop()
+            for name in self._imports(node, ast):
+                if self.forbid(name):
+                    raise _Violation("line %d: import of %s" % (node.lineno, name[:200]))
+            for field in node._fields:
+                value = getattr(node, field, None)
+                todo.extend(v for v in (value if isinstance(value, list) else [value]) if isinstance(v, ast.AST))
+
+    def _imports(self, node, ast):
+        if isinstance(node, ast.Import):
+            return [a.name for a in node.names]
+        if isinstance(node, ast.ImportFrom) and not node.level and node.module != "__future__":
+            inner = [node.module + "." + a.name for a in node.names]
+            return [node.module] if self.forbid(node.module) and not self.allow else [n for n in inner if self.forbid(n)]
+        if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+            called = getattr(node.func, "id", None) or getattr(node.func, "attr", None)
+            if called in ("__import__", "import_module") and isinstance(node.args[0].value, str):
+                return [node.args[0].value]
+        return []
+
+    def builtins(self):
+        """The names that the snippet finds everywhere, with an import that asks first."""
+        import builtins
+
+        original = builtins.__import__
+
+        def __import__(name, globals=None, locals=None, fromlist=(), level=0):
+            names = [name] + ["%s.%s" % (name, f) for f in fromlist or ()]
+            if not level and name != "__future__" and any(self.forbid(n) for n in (names[1:] or names)):
+                raise ImportError("import of %s is forbidden by policy.imports" % name)
+            return original(name, globals, locals, fromlist, level)
+
+        return dict(builtins.__dict__, __import__=__import__)
 
 
 def _remember_lines(code):

@@ -25,7 +25,7 @@ func TestPlannerRemembers(t *testing.T) {
 		t.Error("two policies share a plan")
 	}
 	for range 2 {
-		if _, err := pl.Plan(json.RawMessage(`{"imports":{"deny":["os"]}}`)); !errors.Is(err, job.ErrRefused) {
+		if _, err := pl.Plan(json.RawMessage(`{"isolation":"vm"}`)); !errors.Is(err, job.ErrRefused) {
 			t.Errorf("refusal: %v", err)
 		}
 	}

@@ -64,3 +64,20 @@ func TestCheckSpec(t *testing.T) {
 		}
 	}
 }
+
+// Rules that nobody would check are refused where they are to be enforced.
+func TestImportsNeedASnippet(t *testing.T) {
+	t.Parallel()
+	command := job.Spec{Program: job.Program{Command: &job.Command{Argv: []string{"true"}}}}
+	snippet := job.Spec{Program: job.Program{Python: &job.Python{Code: "1"}}}
+	rules := parse(t, `{"imports":{"deny":["os"]}}`)
+	if err := rules.CheckSpec(command); err == nil || !strings.Contains(err.Error(), "policy.imports") {
+		t.Errorf("a command: %v", err)
+	}
+	if err := rules.CheckSpec(snippet); err != nil {
+		t.Errorf("a snippet: %v", err)
+	}
+	if err := parse(t, `{"enforce":"report","imports":{"deny":["os"]}}`).CheckSpec(command); err != nil {
+		t.Errorf("a command whose policy is reported: %v", err)
+	}
+}

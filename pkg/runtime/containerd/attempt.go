@@ -152,7 +152,7 @@ func usageOf(u cgroup.Usage, wall time.Duration) job.Usage {
 // runPython runs the harness, which runs the snippet.
 func (a *attempt) runPython(ctx context.Context, p *job.Python) error {
 	uid := a.scratch.uid + programUID
-	request, err := pythonRequest(p, uid)
+	request, err := pythonRequest(p, a.policy.Imports, uid)
 	if err != nil {
 		return err
 	}
@@ -179,7 +179,9 @@ func (a *attempt) runPython(ctx context.Context, p *job.Python) error {
 		return err
 	}
 	_ = result.theirs.Close()
+	var violation string
 	if r := result.read(); r != nil {
+		violation = r.Violation
 		a.report.Value, a.report.Variables = r.Value, r.Variables
 		if e.stop == "" && e.oomKills == 0 {
 			a.report.Exception, e.exception = r.Exception, r.Exception != nil
@@ -187,8 +189,11 @@ func (a *attempt) runPython(ctx context.Context, p *job.Python) error {
 	}
 	a.account(e)
 	v := judge(e.ending, a.policy)
-	if e.failure != nil && *v.code == 127 {
+	switch {
+	case e.failure != nil && *v.code == 127:
 		v.message = "the image has no python3"
+	case v.outcome == job.Failed && violation != "":
+		v.outcome, v.message = job.PolicyViolation, "policy.imports: "+clipText(violation)
 	}
 	a.conclude(v)
 	return nil

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
 )
 
 // What a python program may tell about itself, at most. The harness keeps to
@@ -28,11 +29,23 @@ type pythonResult struct {
 	Value     *job.Value              `json:"value"`
 	Exception *job.ExceptionInfo      `json:"exception"`
 	Variables map[string]job.Variable `json:"variables"`
+	Violation string                  `json:"violation"` // of the rules for imports; then nothing ran
+}
+
+// importRules are the policy's rules as the harness reads them, nil if there are none.
+func importRules(p policy.Imports) map[string][]string {
+	if len(p.Allow)+len(p.Deny) == 0 {
+		return nil
+	}
+	return map[string][]string{"allow": p.Allow, "deny": p.Deny}
 }
 
 // pythonRequest returns the request to the harness, as a file to pass to it.
-func pythonRequest(p *job.Python, uid int) (*os.File, error) {
-	body, err := json.Marshal(p)
+func pythonRequest(p *job.Python, imports policy.Imports, uid int) (*os.File, error) {
+	body, err := json.Marshal(struct {
+		*job.Python
+		Imports map[string][]string `json:"imports,omitempty"`
+	}{p, importRules(imports)})
 	if err != nil {
 		return nil, fmt.Errorf("python request: %w", err)
 	}

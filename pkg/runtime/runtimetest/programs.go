@@ -60,7 +60,7 @@ func Programs(t *testing.T, cfg ProgramsConfig) {
 		name     string
 		programs []program
 	}{
-		{"ends", endings()}, {"limits", limits()}, {"output", output()}, {"walls", walls()}, {"network", networks(t)}, {"secrets", secrets()}, {"syscalls", syscalls()},
+		{"ends", endings()}, {"limits", limits()}, {"output", output()}, {"walls", walls()}, {"network", networks(t)}, {"secrets", secrets()}, {"syscalls", syscalls()}, {"imports", imports()},
 		{"files", inputsAndArtifacts()}, {"python", pythonPrograms()}, {"talk", talks()},
 	} {
 		t.Run(group.name, func(t *testing.T) {

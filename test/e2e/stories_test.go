@@ -30,6 +30,15 @@ func shell(script string) job.Program {
 	return job.Program{Command: &job.Command{Argv: []string{"bash", "-c", script}}}
 }
 
+// graded tests f, which doubles its argument, in every way that there is.
+func graded(code string) job.Program {
+	return job.Program{Tests: &job.Tests{
+		Code: code, Function: "f", Check: "def check(candidate):\n    assert candidate('ab') == 'abab'\n",
+		Cases: []job.Case{{Args: []json.RawMessage{[]byte("2")}, Expected: []byte("4")}, {Args: []json.RawMessage{[]byte("3")}, Expected: []byte("6")}},
+		Stdio: []job.Stdio{{Stdin: "4\n", Stdout: "8\n"}},
+	}}
+}
+
 // A sleeper that is nobody's child, in a session of its own, deaf to signals.
 const orphan = `
 import os, signal, time
@@ -52,6 +61,19 @@ var stories = []story{
 		}
 		if len(r.Enforcement) == 0 || r.Usage.MemoryPeakBytes == 0 || r.Usage.CPUMS == 0 || r.ImageDigest == "" || len(r.Attempts) != 1 {
 			t.Errorf("not all is told: %d capabilities, %+v, digest %q, attempts %+v", len(r.Enforcement), r.Usage, r.ImageDigest, r.Attempts)
+		}
+	}},
+	{name: "graded", program: graded("def f(x):\n    return x * 2\nif __name__ == '__main__':\n    print(f(int(input())))\n"), outcome: job.Succeeded, check: func(t *testing.T, r *job.Result) {
+		if g := r.Tests; g == nil || g.Passed != 4 || g.Total != 4 || g.Score != 1 || len(r.Feedback) != 0 {
+			t.Errorf("%+v, feedback %q", g, r.Feedback)
+		}
+		if len(r.Enforcement) == 0 || r.Usage.CPUMS == 0 || r.Usage.WallMS == 0 || r.ImageDigest == "" {
+			t.Errorf("not all is told: %d capabilities, %+v, digest %q", len(r.Enforcement), r.Usage, r.ImageDigest)
+		}
+	}},
+	{name: "graded, and wrong", program: graded("import os\ndef f(x):\n    if x == 3:\n        os._exit(0)\n    return x * 2\nprint('all tests passed')\n"), outcome: job.Failed, check: func(t *testing.T, r *job.Result) {
+		if g := r.Tests; g == nil || g.Passed != 2 || g.Failed != 2 || g.Score != 0.5 || len(r.Feedback) != 2 {
+			t.Errorf("%+v, feedback %q", g, r.Feedback)
 		}
 	}},
 	{name: "exit code", program: shell("echo out; echo err >&2; exit 3"), outcome: job.Failed, check: func(t *testing.T, r *job.Result) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -84,21 +85,32 @@ func TestDecodeDoesNotTrustLengths(t *testing.T) {
 	}
 }
 
-func FuzzDecode(f *testing.F) {
-	f.Add(frame(`{"status": 256}`))
-	f.Add(frame(`{"status": 1, "error": "x"}`))
+// What a guest says is a stream of frames, each of which may be anything. The
+// worker reads Hello, and then Ended after Ended, until one is wrong.
+func FuzzGuestProtocol(f *testing.F) {
+	f.Add(slices.Concat(frame(`{"version": 1}`), frame(`{"status": 256}`), frame(`{"status": 1, "error": "x"}`)))
+	f.Add(slices.Concat(frame(`{"status": 0}`), frame(`{"version": 1}`)))                 // reordered
+	f.Add(append(frame(`{"version": 1}`), 0xff, 0xff, 0xff, 0xff))                        // oversized
+	f.Add(append(frame(`{"version": 1}`), 0, 0, 0, 9, '{'))                               // truncated
+	f.Add(slices.Concat(frame(`[]`), frame(``), frame(`null`), frame(`{"status": 1e9}`))) // forged
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		var e Ended
-		if Decode(bytes.NewReader(raw), &e) != nil {
+		stream := bytes.NewReader(raw)
+		if Decode(stream, &Hello{}) != nil {
 			return
 		}
-		again, err := Encode(e)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var same Ended
-		if err := Decode(bytes.NewReader(again), &same); err != nil || same != e {
-			t.Fatalf("%+v became %+v, %v", e, same, err)
+		for {
+			var e Ended
+			if Decode(stream, &e) != nil {
+				return
+			}
+			again, err := Encode(e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var same Ended
+			if err := Decode(bytes.NewReader(again), &same); err != nil || same != e {
+				t.Fatalf("%+v became %+v, %v", e, same, err)
+			}
 		}
 	})
 }

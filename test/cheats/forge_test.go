@@ -197,7 +197,9 @@ def f(x):
 			tests.Cases = append(tests.Cases, job.Case{Args: []json.RawMessage{[]byte(c.arg)}, Expected: []byte(c.want), Wall: job.Duration(2 * time.Second)})
 		}
 		for _, forks := range []bool{true, false} {
-			rep := f.grade(t, tests, func(p *policy.Policy) { p.Processes, p.Wall = map[bool]int{true: 64, false: 1}[forks], job.Duration(time.Minute) })
+			rep := f.grade(t, tests, func(p *policy.Policy) {
+				p.Processes, p.Wall = map[bool]int{true: 64, false: 1}[forks], job.Duration(time.Minute)
+			})
 			var outcomes []string
 			for _, c := range rep.Tests.Cases {
 				outcomes = append(outcomes, string(c.Outcome))

@@ -4,7 +4,6 @@ package queuetest
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
@@ -173,7 +172,7 @@ func eventually[T any](t *testing.T, what string, c <-chan T) T {
 	case v := <-c:
 		return v
 	case <-time.After(patient):
-		t.Fatal(fmt.Sprintf("timed out waiting for %s", what))
+		t.Fatalf("timed out waiting for %s", what)
 	}
 	panic("unreachable")
 }

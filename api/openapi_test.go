@@ -65,7 +65,9 @@ func TestSchemasHaveTheFieldsOfTheTypes(t *testing.T) {
 		"Policy": policy.Policy{}, "Problem": api.ProblemDetails{}, "Accepted": api.Accepted{}, "Explanation": api.Explanation{},
 		"BatchRequest": api.BatchRequest{}, "BatchList": api.BatchList{}, "ArtifactList": api.ArtifactList{},
 		"PolicyList": api.PolicyList{}, "SecretList": api.SecretList{}, "SecretValue": api.SecretValue{}, "StoredSecret": store.StoredSecret{}, "WorkerList": api.WorkerList{}, "Worker": store.Worker{}, "StoredPolicy": store.StoredPolicy{},
-		"Program": job.Program{}, "File": job.File{}, "Usage": job.Usage{}, "Output": job.Output{}, "Enforcement": job.Enforcement{},
+		"Program": job.Program{}, "File": job.File{}, "SessionSpec": job.SessionSpec{}, "Session": job.Session{}, "SessionList": api.SessionList{}, "ExecuteRequest": api.ExecuteRequest{},
+		"Execute": job.Execute{}, "Executed": store.Executed{}, "ExecuteList": api.ExecuteList{}, "VariableList": api.VariableList{},
+		"FunctionList": api.FunctionList{}, "CallAnswer": api.CallAnswer{}, "Usage": job.Usage{}, "Output": job.Output{}, "Enforcement": job.Enforcement{},
 	} {
 		schema := doc.Components.Schemas[name]
 		if schema == nil {

@@ -114,6 +114,14 @@ CREATE TABLE public.batches (
     CONSTRAINT batches_sealed_or_dropped CHECK (((sealed_at IS NULL) OR (dropped_at IS NULL)))
 );
 
+CREATE TABLE public.executes (
+    session_id uuid NOT NULL,
+    id uuid NOT NULL,
+    code text NOT NULL,
+    result text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
 CREATE TABLE public.idempotency_keys (
     tenant_id integer NOT NULL,
     key text NOT NULL COLLATE pg_catalog."C",
@@ -250,6 +258,21 @@ CREATE TABLE public.secrets (
     updated_at timestamp with time zone DEFAULT now() NOT NULL
 );
 
+CREATE TABLE public.sessions (
+    id uuid NOT NULL,
+    tenant_id integer NOT NULL,
+    worker text NOT NULL,
+    parent uuid,
+    spec text NOT NULL,
+    state text DEFAULT 'live'::text NOT NULL,
+    outcome text,
+    message text,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    ended_at timestamp with time zone,
+    CONSTRAINT sessions_check CHECK (((state = 'ended'::text) = ((outcome IS NOT NULL) AND (ended_at IS NOT NULL)))),
+    CONSTRAINT sessions_state_check CHECK ((state = ANY (ARRAY['live'::text, 'ended'::text])))
+);
+
 CREATE TABLE public.specs (
     id uuid NOT NULL,
     spec text NOT NULL
@@ -314,6 +337,9 @@ ALTER TABLE ONLY public.batch_counts
 ALTER TABLE ONLY public.batches
     ADD CONSTRAINT batches_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.executes
+    ADD CONSTRAINT executes_pkey PRIMARY KEY (session_id, id);
+
 ALTER TABLE ONLY public.idempotency_keys
     ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (tenant_id, key);
 
@@ -334,6 +360,9 @@ ALTER TABLE ONLY public.results_default
 
 ALTER TABLE ONLY public.secrets
     ADD CONSTRAINT secrets_pkey PRIMARY KEY (tenant_id, name);
+
+ALTER TABLE ONLY public.sessions
+    ADD CONSTRAINT sessions_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY public.specs
     ADD CONSTRAINT specs_pkey PRIMARY KEY (id);
@@ -378,6 +407,10 @@ CREATE INDEX results_by_batch ON ONLY public.results USING btree (batch_id, seq)
 
 CREATE INDEX results_default_batch_id_seq_idx ON public.results_default USING btree (batch_id, seq) WHERE (seq > 0);
 
+CREATE INDEX sessions_live ON public.sessions USING btree (worker) WHERE (state = 'live'::text);
+
+CREATE INDEX sessions_tenant ON public.sessions USING btree (tenant_id, id);
+
 ALTER INDEX public.attempts_pkey ATTACH PARTITION public.attempts_default_pkey;
 
 ALTER INDEX public.jobs_expiring ATTACH PARTITION public.jobs_default_expires_at_idx;
@@ -396,8 +429,14 @@ ALTER INDEX public.results_pkey ATTACH PARTITION public.results_default_pkey;
 
 ALTER INDEX public.specs_pkey ATTACH PARTITION public.specs_default_pkey;
 
+ALTER TABLE ONLY public.executes
+    ADD CONSTRAINT executes_session_id_fkey FOREIGN KEY (session_id) REFERENCES public.sessions(id) ON DELETE CASCADE;
+
 ALTER TABLE ONLY public.policies
     ADD CONSTRAINT policies_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES public.tenants(id);
 
 ALTER TABLE ONLY public.secrets
     ADD CONSTRAINT secrets_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES public.tenants(id);
+
+ALTER TABLE ONLY public.sessions
+    ADD CONSTRAINT sessions_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES public.tenants(id);

@@ -76,7 +76,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	api := httpapi.New(httpapi.Config{Store: accepting, Secrets: secrets, Objects: objects, Dispatcher: d, Canceler: q, Queue: q, Auth: auth, Pool: cfg.Pool, Metrics: tel.Metrics()})
+	api := httpapi.New(httpapi.Config{Store: accepting, Secrets: secrets, Objects: objects, Dispatcher: d, Canceler: q, Queue: q, Sessions: q, Auth: auth, Pool: cfg.Pool, Metrics: tel.Metrics()})
 	stop, err := serveDebug(ctx, cfg.DebugListen)
 	if err != nil {
 		return err

@@ -68,7 +68,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	w, err := worker.New(own, worker.Parts{Queue: deliveries, Control: q, Runtime: rt, Objects: objects})
+	w, err := worker.New(own, worker.Parts{Queue: deliveries, Control: q, Runtime: rt, Objects: objects, Sessions: q})
 	if err != nil {
 		return err
 	}

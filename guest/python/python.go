@@ -18,3 +18,8 @@ var Grade []byte
 //
 //go:embed zygote.py
 var Zygote []byte
+
+// Session is a live interpreter: see session.py.
+//
+//go:embed session.py
+var Session []byte

@@ -29,6 +29,7 @@ import _socket  # socket itself makes hundreds of constants
 import atexit
 import gc
 import importlib
+import importlib.util
 import json
 import os
 import resource
@@ -77,12 +78,22 @@ def check(result, what):
         raise OSError(e, "%s: %s" % (what, os.strerror(e)))
 
 
+def preload_session():
+    """Have the module that serves sessions ready, under a name that no user's import asks for."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "session.py")
+    spec = importlib.util.spec_from_file_location("_assay_session", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    sys.modules["_assay_session"] = module
+
+
 def main(path, modules):
     for name in MODULES + modules:
         try:
             importlib.import_module(name)
         except ImportError as e:
             print("cannot preload %s: %s" % (name, e), file=sys.stderr)
+    preload_session()
     warm_up()
     worker = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
     worker.connect(path)
@@ -154,6 +165,7 @@ def bury(worker, names):
 def alone():
     """Wait for one job and become it: in a sandbox of its own."""
     slot = _socket.socket(fileno=3)
+    preload_session()
     warm_up()
     gc.collect()
     slot.send(b"w")

@@ -54,7 +54,7 @@ var table = map[string]row{
 	"internal/secret":     {"what jobs are told and nobody else may read", []string{"pkg/job", "pkg/policy", "pkg/queue", "pkg/store"}},
 	"internal/worker":     {"take, run, report", with(ideas, "pkg/runtime/mask", "pkg/object", "internal/grade", "internal/session", "internal/telemetry")},
 	"internal/grade":      {"verdicts on solutions", with(ideas, "internal/guest")},
-	"internal/session":    {"jobs that stay", with(ideas, "internal/guest")},
+	"internal/session":    {"jobs that stay", with(ideas, "internal/guest", "guest/python")},
 	"internal/guest":      {"the protocol with the inside of a sandbox, and its end there", []string{"pkg/job", "guest/python"}},
 	"guest/python":        {"the harness inside python, embedded", nil},
 	"internal/ociimage":   {"image archives", nil},

@@ -112,6 +112,9 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	if err := d.events.listen(ctx); err != nil {
 		return err
 	}
+	if err := d.listenSessions(ctx); err != nil {
+		return err
+	}
 	if err := d.registry.refresh(ctx); err != nil {
 		d.log.WarnContext(ctx, "registry not read", "error", err)
 	}

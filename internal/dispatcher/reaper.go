@@ -44,6 +44,7 @@ func (r *reaper) maintain(ctx context.Context) bool {
 }
 
 func (r *reaper) reap(ctx context.Context) {
+	r.reapSessions(ctx)
 	stats, err := r.store.Reap(ctx)
 	if err != nil {
 		if ctx.Err() == nil {

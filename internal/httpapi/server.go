@@ -66,6 +66,7 @@ type Config struct {
 	Objects    Objects
 	Dispatcher Dispatcher
 	Canceler   Canceler
+	Sessions   Sessions // nil: there are none here
 	Auth       Authenticator
 	Queue      Queue        // only to say how it is
 	Pool       string       // of every job
@@ -79,6 +80,8 @@ type Server struct {
 	mux   *http.ServeMux
 	admit *admit.Admitter
 	fleet *fleet
+
+	places places
 }
 
 // New returns a Server.
@@ -166,6 +169,24 @@ func (s *Server) routes() []route {
 		{"GET /v1/secrets", false, (*Server).listSecrets},
 		{"PUT /v1/secrets/{name}", false, (*Server).putSecret},
 		{"DELETE /v1/secrets/{name}", false, (*Server).deleteSecret},
+		{"POST /v1/sessions", false, (*Server).createSession},
+		{"GET /v1/sessions", false, (*Server).listSessions},
+		{"GET /v1/sessions/{id}", false, (*Server).getSession},
+		{"DELETE /v1/sessions/{id}", false, (*Server).closeSession},
+		{"POST /v1/sessions/{id}/execute", false, (*Server).execute},
+		{"GET /v1/sessions/{id}/executes", false, (*Server).listExecutes},
+		{"POST /v1/sessions/{id}/interrupt", false, (*Server).interruptSession},
+		{"POST /v1/sessions/{id}/reset", false, (*Server).resetSession},
+		{"POST /v1/sessions/{id}/keepalive", false, (*Server).keepSession},
+		{"PUT /v1/sessions/{id}/context", false, (*Server).putContext},
+		{"GET /v1/sessions/{id}/variables", false, (*Server).listVariables},
+		{"GET /v1/sessions/{id}/variables/{name}", false, (*Server).getVariable},
+		{"PUT /v1/sessions/{id}/variables/{name}", false, (*Server).putVariable},
+		{"PUT /v1/sessions/{id}/functions", false, (*Server).putFunctions},
+		{"GET /v1/sessions/{id}/events", false, (*Server).sessionEvents},
+		{"POST /v1/sessions/{id}/answers", false, (*Server).answerCall},
+		{"GET /v1/sessions/{id}/files/{path...}", false, (*Server).getFile},
+		{"PUT /v1/sessions/{id}/files/{path...}", false, (*Server).putFile},
 		{"GET /v1/workers", false, (*Server).listWorkers},
 		{"GET /healthz", true, (*Server).healthz},
 		{"GET /readyz", true, (*Server).readyz},

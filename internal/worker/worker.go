@@ -30,6 +30,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/assay-run/assay/internal/session"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
 	"github.com/assay-run/assay/pkg/policy"
@@ -94,6 +95,8 @@ type Parts struct {
 	Control queue.Control
 	Runtime runtime.Runtime
 	Objects Objects
+	// Sessions is where dispatchers ask for sessions; nil: this worker holds none.
+	Sessions queue.SessionServer
 }
 
 // Worker is one worker process. It is run once.
@@ -108,6 +111,7 @@ type Worker struct {
 	inputs   *inputs
 	breaker  *breaker
 	metrics  *metrics
+	sessions *session.Manager // nil: none are held here
 
 	claims   *batcher[delivery]
 	finishes *batcher[finishing]
@@ -142,6 +146,12 @@ func New(cfg Config, parts Parts) (*Worker, error) {
 	if w.inputs, err = newInputs(parts.Objects, cfg.InputCache, int64(cfg.InputCacheSize)); err != nil {
 		return nil, err
 	}
+	if parts.Sessions != nil {
+		w.sessions = session.New(session.Config{
+			Worker: cfg.ID, Runtime: parts.Runtime, Server: parts.Sessions,
+			Plan: func(p policy.Policy) (*policy.Plan, error) { return p.Plan(w.host) },
+		})
+	}
 	if w.metrics, err = newMetrics(w); err != nil {
 		return nil, err
 	}
@@ -169,6 +179,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	senders.Go(func() { w.releases.run(base) })
 	for range claimLanes {
 		takers.Go(func() { w.claims.run(base) })
+	}
+	if w.sessions != nil {
+		service.Go(func() { w.sessions.Run(ctx) })
 	}
 	w.pullAll(ctx) // returns when ctx has ended
 

@@ -28,6 +28,7 @@ type Store interface {
 	Secrets
 	Tenants
 	Registry
+	Sessions
 
 	Ping(ctx context.Context) error
 	Close()

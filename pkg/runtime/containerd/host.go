@@ -53,6 +53,7 @@ func layGuest(binary, dir string) error {
 	return errors.Join(
 		os.WriteFile(filepath.Join(dir, "harness.py"), python.Harness, 0o644),
 		os.WriteFile(filepath.Join(dir, "assay_grade.py"), python.Grade, 0o644),
+		os.WriteFile(filepath.Join(dir, "session.py"), python.Session, 0o644),
 		os.WriteFile(filepath.Join(dir, "zygote.py"), python.Zygote, 0o644))
 }
 

@@ -1,0 +1,43 @@
+package api
+
+import (
+	"encoding/json"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// ExecuteRequest is one execute in a session: a snippet or a shell command.
+type ExecuteRequest struct {
+	Code      string                     `json:"code,omitempty"`      // in the session's own language
+	Command   string                     `json:"command,omitempty"`   // for bash, in a session of any kind
+	Variables map[string]json.RawMessage `json:"variables,omitempty"` // set before a python snippet
+	Wall      job.Duration               `json:"wall,omitempty"`      // at most the policy's
+}
+
+// SessionList lists sessions, newest first.
+type SessionList struct {
+	Sessions []job.Session `json:"sessions"`
+}
+
+// ExecuteList is what was executed in a session, oldest first.
+type ExecuteList struct {
+	Executes []store.Executed `json:"executes"`
+}
+
+// VariableList is the namespace of a session.
+type VariableList struct {
+	Variables map[string]job.Variable `json:"variables"`
+}
+
+// FunctionList names host functions to inject.
+type FunctionList struct {
+	Functions []string `json:"functions"`
+}
+
+// CallAnswer answers one call of a host function.
+type CallAnswer struct {
+	Call  int64           `json:"call"`
+	Value json.RawMessage `json:"value,omitempty"`
+	Error string          `json:"error,omitempty"` // raised in the session as CallError
+}

@@ -1,0 +1,482 @@
+"""A live interpreter: it executes snippets one after another and keeps its state.
+
+serve(fd) reads frames (four bytes of length, most significant first, and a JSON
+object with the key op) and answers them; internal/session is the other end and
+documents them. One thread reads; the main thread executes, so that a snippet
+can be interrupted as by Control-C, and so that host functions can be answered
+while it waits for them.
+
+Nothing here is a wall: snippets share the process, so whoever reads the answers
+trusts none of them.
+
+Standard library only, for Python 3.8 and later.
+"""
+
+import _thread
+import base64
+import collections
+import json
+import os
+import signal
+import sys
+import threading
+import time
+
+import harness
+
+MAX_TABLE = 100  # rows and columns of a data frame that are shown
+MAX_PICTURE = 4 << 20
+MAX_FILE = 16 << 20
+
+
+class CallError(Exception):
+    """A host function failed, or may not be called."""
+
+
+class Session:
+    def __init__(self, fd):
+        self.fd = fd
+        self.writing = threading.Lock()
+        self.todo = collections.deque()
+        self.ready = threading.Semaphore(0)
+        self.running = None  # id of what is being executed
+        self.guard = threading.Lock()  # of running, and of what interrupts it
+        self.calls = {}  # host calls under way: number → [lock, answer]
+        self.called = 0
+        self.functions = {}
+        self.captured = Captured()
+        self.directory, self.environment = None, None  # of the shell
+        self.main = threading.get_ident()
+        self.fresh()
+
+    def fresh(self):
+        self.module = harness._new_main()
+        self.names = self.module.__dict__
+        self.names.update(self.functions)
+
+    def serve(self):
+        signal.signal(signal.SIGINT, self.on_interrupt)
+        self.start_reader()
+        self.send({"op": "ready"})
+        while True:
+            try:
+                self.ready.acquire()
+                m = self.todo.popleft()
+                if m is None:
+                    return
+                self.handle(m)
+            except KeyboardInterrupt:
+                pass  # it came too late for what it was meant for
+
+    def start_reader(self):
+        _thread.start_new_thread(self.read, ())
+
+    def on_interrupt(self, *_):
+        if self.running is not None:
+            raise KeyboardInterrupt
+
+    # Frames
+
+    def read(self):
+        while True:
+            head = self.exactly(4)
+            body = head and self.exactly(int.from_bytes(head, "big"))
+            if not body:
+                os._exit(0)  # the worker has no more to say
+            m = json.loads(body)
+            op = m["op"]
+            if op == "interrupt":
+                with self.guard:
+                    if self.running == m["id"]:
+                        signal.pthread_kill(self.main, signal.SIGINT)
+            elif op == "answer":
+                call = self.calls.get(m["call"])
+                if call is not None:
+                    call[1] = m
+                    call[0].release()
+            else:
+                self.todo.append(m)
+                self.ready.release()
+
+    def exactly(self, n):
+        parts = []
+        while n > 0:
+            try:
+                part = os.read(self.fd, min(n, 1 << 20))
+            except OSError:
+                return None
+            if not part:
+                return None
+            parts.append(part)
+            n -= len(part)
+        return b"".join(parts)
+
+    def send(self, m):
+        data = json.dumps(m, check_circular=False).encode("ascii", "replace")
+        data = len(data).to_bytes(4, "big") + data
+        with self.writing:
+            while data:
+                data = data[os.write(self.fd, data) :]
+
+    # What can be asked
+
+    def handle(self, m):
+        answer = {"op": "done", "id": m["id"]}
+        try:
+            act = getattr(self, "do_" + m["op"])
+            act(m, answer)
+        except KeyboardInterrupt:
+            answer["error"] = "interrupted"
+        except BaseException as e:
+            answer["error"] = harness._cut("%s: %s" % (type(e).__name__, harness._guard(str, e)), 2000)
+        finally:
+            with self.guard:
+                self.running = None
+        self.send(answer)
+
+    def do_execute(self, m, answer):
+        for name, value in (m.get("variables") or {}).items():
+            self.names[name] = value
+        before = {k: harness._fingerprint(v) for k, v in list(self.names.items())}
+        sys.modules["__main__"] = self.module
+        value, failed, code = None, None, 0
+        self.captured.begin(m["stdout"], m["stderr"])
+        began = time.perf_counter()
+        try:
+            with self.guard:
+                self.running = m["id"]
+            value = harness._execute(m["code"], self.names)
+            with self.guard:
+                self.running = None
+        except SystemExit as e:
+            code = harness._exit_code(e.code)
+        except BaseException as e:
+            failed = e
+        with self.guard:
+            self.running = None
+        answer["wall_ms"] = (time.perf_counter() - began) * 1000
+        if failed is not None:
+            failed.__traceback__ = own(failed.__traceback__)
+            answer["exception"] = harness._exception(failed)
+            answer["interrupted"] = isinstance(failed, KeyboardInterrupt)
+            harness._print_error(answer["exception"]["traceback"])
+            failed = None
+        elif value is not None:
+            answer["value"] = plain(harness._guard(harness._value, value))
+            self.names["_"] = value
+        answer["code"] = code
+        answer["display"] = harness._guard(display, value) or []
+        answer["variables"] = harness._guard(harness._variables, self.names, before) or {}
+        value = None
+        self.captured.end(answer)
+
+    def do_shell(self, m, answer):
+        import subprocess
+
+        env = dict(os.environ if self.environment is None else self.environment)
+        state, told = os.pipe()
+        script = "trap 'pwd >&%d; env -0 >&%d' EXIT\n%s" % (told, told, m["command"])
+        self.captured.begin(m["stdout"], m["stderr"])
+        began = time.perf_counter()
+        p = None
+        try:
+            with self.guard:
+                self.running = m["id"]
+            p = subprocess.Popen(
+                ["bash", "-c", script], env=env, cwd=self.directory, pass_fds=(told,), stdin=subprocess.DEVNULL, start_new_session=True
+            )
+            os.close(told)
+            told = -1
+            kept = b""
+            code = p.wait()
+            while len(kept) < 1 << 20:
+                os.set_blocking(state, False)
+                try:
+                    part = os.read(state, 1 << 16)
+                except BlockingIOError:
+                    break  # something in the background holds it open
+                if not part:
+                    break
+                kept += part
+            directory, _, rest = kept.partition(b"\n")
+            if rest:
+                self.directory = os.fsdecode(directory)
+                pairs = [e.partition(b"=") for e in rest.split(b"\0") if b"=" in e]
+                self.environment = {os.fsdecode(k): os.fsdecode(v) for k, _, v in pairs}
+            answer["code"] = code
+        except KeyboardInterrupt:
+            answer["interrupted"] = True
+        finally:
+            with self.guard:
+                self.running = None
+            if answer.get("interrupted") and p is not None:
+                harness._guard(os.killpg, p.pid, 9)
+                harness._guard(p.wait)
+            for fd in (state, told):
+                if fd >= 0:
+                    os.close(fd)
+        answer["wall_ms"] = (time.perf_counter() - began) * 1000
+        self.captured.end(answer)
+
+    def do_set(self, m, answer):
+        self.names[m["name"]] = m["value"]
+
+    def do_get(self, m, answer):
+        if m["name"] not in self.names:
+            answer["error"] = "not found"
+            return
+        answer["value"] = plain(harness._value(self.names[m["name"]]))
+
+    def do_list(self, m, answer):
+        names = {k: v for k, v in self.names.items() if k not in self.functions}
+        answer["variables"] = harness._variables(names, {})
+
+    def do_reset(self, m, answer):
+        self.fresh()
+
+    def do_inject(self, m, answer):
+        for name in m["names"]:
+            self.functions[name] = self.names[name] = self.host_function(name)
+
+    def do_put(self, m, answer):
+        directory = os.path.dirname(m["path"])
+        if directory:
+            os.makedirs(directory, exist_ok=True)
+        with open(m["path"], "wb") as f:
+            f.write(base64.b64decode(m["data"]))
+
+    def do_file(self, m, answer):
+        with open(m["path"], "rb") as f:
+            data = f.read(MAX_FILE + 1)
+        if len(data) > MAX_FILE:
+            raise ValueError("the file has more than %d MiB" % (MAX_FILE >> 20))
+        answer["data"] = base64.b64encode(data).decode()
+
+    # Host functions
+
+    def host_function(self, name):
+        def call(*args, **kwargs):
+            return self.call(name, args, kwargs)
+
+        call.__name__ = call.__qualname__ = name
+        return call
+
+    def call(self, name, args, kwargs):
+        """Have the client answer. Any thread may ask, and many at once."""
+        try:
+            json.dumps([args, kwargs], allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as e:
+            raise TypeError("%s: the arguments cannot be sent: %s" % (name, e)) from None
+        lock = _thread.allocate_lock()
+        lock.acquire()
+        with self.guard:
+            self.called += 1
+            number = self.called
+        waiting = self.calls[number] = [lock, None]
+        try:
+            self.send({"op": "call", "call": number, "name": name, "args": list(args), "kwargs": kwargs})
+            lock.acquire()
+        finally:
+            del self.calls[number]
+        answer = waiting[1]
+        if answer.get("error"):
+            raise CallError("%s: %s" % (name, answer["error"]))
+        return answer.get("value")
+
+
+def own(tb):
+    """The frames of tb that are the user's: not ours before them, nor after."""
+    ours = (__file__, harness.__file__)
+    first = tb
+    while first is not None and first.tb_frame.f_code.co_filename in ours:
+        first = first.tb_next
+    at = first
+    while at is not None and at.tb_next is not None:
+        if at.tb_next.tb_frame.f_code.co_filename in ours:
+            at.tb_next = None
+        at = at.tb_next
+    return first
+
+
+def plain(value):
+    """A value of the harness, as JSON."""
+    if value is not None and "json" in value:
+        value["json"] = value["json"].value
+    return value
+
+
+def display(value):
+    """Figures that are open, and a data frame that is the value."""
+    out = []
+    if hasattr(type(value), "to_records") and hasattr(value, "columns"):
+        columns = [str(c) for c in list(value.columns)[:MAX_TABLE]]
+        rows = [[harness._cut(str(v), 200) for v in row[:MAX_TABLE]] for row in value.head(MAX_TABLE).values.tolist()]
+        out.append({"media_type": "application/vnd.assay.table+json", "table": {"columns": columns, "rows": rows, "total": len(value)}})
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is not None:
+        import io
+
+        for number in pyplot.get_fignums()[:20]:
+            f = io.BytesIO()
+            pyplot.figure(number).savefig(f, format="png")
+            if f.tell() <= MAX_PICTURE:
+                out.append({"media_type": "image/png", "base64": base64.b64encode(f.getvalue()).decode()})
+        pyplot.close("all")
+    return out
+
+
+# Output
+
+
+class Stream:
+    """One standard stream: what python writes, in order with the other's."""
+
+    encoding, errors, closed = "utf-8", "backslashreplace", False
+
+    def __init__(self, captured, name, fd):
+        self.captured, self.name, self.fd = captured, name, fd
+        self.buffer = Raw(self)
+
+    def write(self, text):
+        if not isinstance(text, str):
+            raise TypeError("write() argument must be str, not %s" % type(text).__name__)
+        self.captured.add(self.name, text.encode("utf-8", "backslashreplace"))
+        return len(text)
+
+    def writelines(self, lines):
+        for line in lines:
+            self.write(line)
+
+    def flush(self):
+        pass
+
+    def isatty(self):
+        return False
+
+    def writable(self):
+        return True
+
+    def readable(self):
+        return False
+
+    seekable = readable
+
+    def fileno(self):
+        return self.fd
+
+
+class Raw:
+    def __init__(self, stream):
+        self.stream = stream
+
+    def write(self, data):
+        self.stream.captured.add(self.stream.name, bytes(data))
+        return len(data)
+
+    def flush(self):
+        pass
+
+
+class Captured:
+    """What one execute writes: python's own words, and what others write to the descriptors.
+
+    The latter go to files in memory, which are looked at whenever python writes,
+    so that the order of both is kept as well as it can be. Head and tail are kept.
+    """
+
+    def __init__(self):
+        self.files = {}
+        for fd, name in ((1, "stdout"), (2, "stderr")):
+            f = os.memfd_create(name)
+            os.dup2(f, fd, True)
+            os.close(f)
+            self.files[name] = fd
+        # Opened once more to append: a truncated file begins at its beginning.
+        for name, fd in self.files.items():
+            f = os.open("/proc/self/fd/%d" % fd, os.O_RDWR | os.O_APPEND)
+            os.dup2(f, fd, True)
+            os.close(f)
+        self.lock = threading.RLock()
+        self.begin(0, 0)
+        sys.stdout, sys.stderr = Stream(self, "stdout", 1), Stream(self, "stderr", 2)
+        sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr
+
+    def begin(self, stdout, stderr):
+        self.limits = {"stdout": stdout, "stderr": stderr}
+        self.total = {"stdout": 0, "stderr": 0}
+        self.head, self.held = [], {"stdout": 0, "stderr": 0}
+        self.tail, self.waiting = collections.deque(), {"stdout": 0, "stderr": 0}
+        for fd in self.files.values():
+            harness._guard(os.ftruncate, fd, 0)
+        self.seen = {"stdout": 0, "stderr": 0}
+
+    def collect(self):
+        """Take what was written to the descriptors since."""
+        for name, fd in self.files.items():
+            try:
+                size = os.fstat(fd).st_size
+            except OSError:
+                continue
+            at = self.seen[name]
+            if size <= at:
+                continue
+            self.seen[name] = size
+            limit = max(self.limits[name], 1)
+            if size - at <= 2 * limit:
+                self.put(name, os.pread(fd, size - at, at))
+            else:
+                self.put(name, os.pread(fd, limit, at))
+                self.total[name] += size - at - 2 * limit
+                self.put(name, os.pread(fd, limit, size - limit))
+
+    def add(self, name, data):
+        with self.lock:
+            self.collect()
+            self.put(name, data)
+
+    def put(self, name, data):
+        self.total[name] += len(data)
+        half = self.limits[name] // 2
+        room = half - self.held[name]
+        if room > 0:
+            part, data = data[:room], data[room:]
+            self.held[name] += len(part)
+            self.append(self.head, name, part)
+        if not data:
+            return
+        self.append(self.tail, name, data[-half:] if half else b"")
+        self.waiting[name] += len(data[-half:]) if half else 0
+        while self.waiting[name] > 2 * half + 65536:
+            for i, (other, old) in enumerate(self.tail):
+                if other == name:
+                    self.waiting[name] -= len(old)
+                    del self.tail[i]
+                    break
+
+    @staticmethod
+    def append(to, name, data):
+        if to and to[-1][0] == name and len(to[-1][1]) < 4096:
+            to[-1] = (name, to[-1][1] + data)
+        elif data:
+            to.append((name, data))
+
+    def end(self, answer):
+        with self.lock:
+            self.collect()
+            room = {n: self.limits[n] // 2 for n in self.limits}
+            tail = []
+            for name, data in reversed(self.tail):
+                data = data[-room[name] :] if room[name] else b""
+                room[name] -= len(data)
+                if data:
+                    tail.append((name, data))
+            answer["output"] = [[n, d.decode("utf-8", "replace")] for n, d in self.head]
+            answer["tail"] = [[n, d.decode("utf-8", "replace")] for n, d in reversed(tail)]
+            answer["bytes"] = dict(self.total)
+            self.begin(0, 0)
+
+
+def serve(fd):
+    os.set_inheritable(fd, False)
+    os.environ.setdefault("MPLBACKEND", "Agg")
+    Session(fd).serve()

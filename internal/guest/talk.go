@@ -1,0 +1,63 @@
+package guest
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// MaxTalk is the longest body of a frame between the worker and a running
+// interpreter, in bytes.
+const MaxTalk = 32 << 20
+
+// ErrProtocol is wrapped by every error about what the other end sent, rather
+// than about the connection.
+var ErrProtocol = errors.New("the program breaks the protocol")
+
+// WriteTalk writes v as one frame, in one Write.
+func WriteTalk(w io.Writer, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode a frame: %w", err)
+	}
+	if len(body) > MaxTalk {
+		return fmt.Errorf("frame of %d bytes: the limit is %d", len(body), MaxTalk)
+	}
+	_, err = w.Write(append(binary.BigEndian.AppendUint32(make([]byte, 0, len(body)+4), uint32(len(body))), body...))
+	return err
+}
+
+// ReadTalk reads the body of one frame of at most limit bytes: a JSON object, of
+// which nothing else is known. Memory grows with what arrives, not with what is
+// announced. io.EOF means that the stream ended between frames;
+// what the other end did wrong wraps ErrProtocol.
+func ReadTalk(r io.Reader, limit int) (json.RawMessage, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return nil, cutShort(err)
+	}
+	n := binary.BigEndian.Uint32(head[:])
+	if int64(n) > int64(min(limit, MaxTalk)) {
+		return nil, fmt.Errorf("%w: a frame of %d bytes; at most %d", ErrProtocol, n, min(limit, MaxTalk))
+	}
+	body, err := io.ReadAll(io.LimitReader(r, int64(n)))
+	if err != nil {
+		return nil, err
+	}
+	if len(body) < int(n) {
+		return nil, cutShort(io.ErrUnexpectedEOF)
+	}
+	if len(body) == 0 || body[0] != '{' || !json.Valid(body) {
+		return nil, fmt.Errorf("%w: a frame that is no JSON object", ErrProtocol)
+	}
+	return body, nil
+}
+
+func cutShort(err error) error {
+	if err == io.ErrUnexpectedEOF {
+		return fmt.Errorf("%w: it ended within a frame", ErrProtocol)
+	}
+	return err
+}

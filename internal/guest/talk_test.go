@@ -1,0 +1,85 @@
+package guest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+)
+
+func TestTalk(t *testing.T) {
+	t.Parallel()
+	var stream bytes.Buffer
+	for _, text := range []string{"", "x", strings.Repeat("long", 100_000)} {
+		if err := WriteTalk(&stream, map[string]string{"text": text}); err != nil {
+			t.Fatal(err)
+		}
+		raw, err := ReadTalk(&stream, MaxTalk)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got map[string]string
+		if err := json.Unmarshal(raw, &got); err != nil || got["text"] != text {
+			t.Errorf("got %.40q (%v), want %.40q", got["text"], err, text)
+		}
+	}
+	if _, err := ReadTalk(&stream, MaxTalk); err != io.EOF {
+		t.Errorf("at the end: %v, want io.EOF", err)
+	}
+}
+
+func TestTalkRefuses(t *testing.T) {
+	t.Parallel()
+	for name, raw := range map[string][]byte{
+		"half a length": {0, 0},
+		"half a body":   frame(`{"a": 1}`)[:8],
+		"no object":     frame(`[1]`),
+		"two objects":   frame(`{}{}`),
+		"nothing":       frame(""),
+		"above limit":   binary.BigEndian.AppendUint32(nil, 101),
+		"huge":          {0xff, 0xff, 0xff, 0xff},
+	} {
+		if _, err := ReadTalk(bytes.NewReader(raw), 100); !errors.Is(err, ErrProtocol) {
+			t.Errorf("%s: %v, want ErrProtocol", name, err)
+		}
+	}
+	if err := WriteTalk(io.Discard, strings.Repeat("x", MaxTalk)); err == nil {
+		t.Error("wrote a frame above the limit")
+	}
+}
+
+// FuzzGuestProtocol: whatever arrives, frames are objects within their limit,
+// and every other end is io.EOF or ErrProtocol.
+func FuzzGuestProtocol(f *testing.F) {
+	f.Add(frame(`{"op": "x"}`))
+	f.Add(append(frame(`{}`), frame(`{"a": [1, null]}`)...))
+	f.Add(frame("{}{}"))
+	f.Add([]byte{0, 0, 1, 0, '{'})
+	f.Add([]byte{0x7f, 0xff, 0xff, 0xff})
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		r := bytes.NewReader(raw)
+		for {
+			before := r.Len()
+			body, err := ReadTalk(r, 1<<16)
+			if err == io.EOF {
+				if before != 0 {
+					t.Errorf("io.EOF with %d bytes left", before)
+				}
+				return
+			}
+			if err != nil {
+				if !errors.Is(err, ErrProtocol) {
+					t.Errorf("%v", err)
+				}
+				return
+			}
+			var v map[string]any
+			if len(body) > 1<<16 || json.Unmarshal(body, &v) != nil {
+				t.Errorf("accepted %.100q", body)
+			}
+		}
+	})
+}

@@ -1,0 +1,237 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/queue"
+)
+
+// Sessions is the line to the workers that hold sessions; *jetstream.Queue is
+// one.
+type Sessions interface {
+	queue.SessionCaller
+	OnWake(ctx context.Context, topic string, f func(payload []byte)) error
+}
+
+// openTime bounds the making of a session, and callTime what is no execute.
+const (
+	openTime = 60 * time.Second
+	callTime = 45 * time.Second
+	// slack is what an execute may take on top of its wall: waiting for its turn,
+	// giving way, and the way there and back.
+	slack = 10 * time.Minute
+)
+
+// places remembers which worker holds a session: that never changes.
+type places struct {
+	known sync.Map // placeKey → place
+	turn  atomic.Uint64
+}
+
+type placeKey struct {
+	tenant string
+	id     job.ID
+}
+
+type place struct {
+	worker string
+	kind   job.SessionKind
+	lease  time.Duration
+}
+
+func (s *Server) createSession(w http.ResponseWriter, r *http.Request) error {
+	if err := wantJSON(r); err != nil {
+		return err
+	}
+	body, err := readBody(w, r, maxPolicyBody)
+	if err != nil {
+		return err
+	}
+	var spec job.SessionSpec
+	if err := job.Decode(body, "", &spec); err != nil {
+		return err
+	}
+	if spec, err = spec.Validate(); err != nil {
+		return err
+	}
+	p, err := s.admit.Resolve(r.Context(), tenantOf(r), spec.Policy)
+	if err != nil {
+		return err
+	}
+	if len(p.Env.Secrets) > 0 {
+		return job.Invalid("policy.env.secrets", "sessions are not told secrets; pass what the session may know as a variable")
+	}
+	if spec.Policy, err = json.Marshal(p); err != nil {
+		return fmt.Errorf("encode policy: %w", err)
+	}
+	v, err := s.openSession(r.Context(), tenantOf(r), spec, p)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Location", "/v1/sessions/"+string(v.ID))
+	return writeJSON(w, http.StatusCreated, v)
+}
+
+// openSession has a worker open a session, another one if the first cannot.
+func (s *Server) openSession(ctx context.Context, tenant string, spec job.SessionSpec, p policy.Policy) (*job.Session, error) {
+	if s.Sessions == nil {
+		return nil, fmt.Errorf("%w: sessions are switched off here", job.ErrUnavailable)
+	}
+	ctx, cancel := context.WithTimeout(ctx, openTime)
+	defer cancel()
+	hosts := s.fleet.list()
+	refusal := fmt.Errorf("%w: no worker is connected that could hold a session", job.ErrUnavailable)
+	first := int(s.places.turn.Add(1) % 1024)
+	for i := range hosts {
+		h := hosts[(first+i)%len(hosts)]
+		if h.pool != s.Pool {
+			continue
+		}
+		if _, err := p.Plan(h.can); err != nil {
+			refusal = err
+			continue
+		}
+		v := &job.Session{ID: job.NewID(), Spec: spec, State: job.SessionLive, Worker: h.worker, CreatedAt: time.Now().UTC()}
+		reply, err := s.Sessions.CallSession(ctx, h.worker, queue.SessionCall{Op: queue.SessionOpen, Session: v.ID, Tenant: tenant, Spec: &spec})
+		switch {
+		case errors.Is(err, job.ErrLost), errors.Is(err, job.ErrUnavailable):
+			refusal = fmt.Errorf("%w: open a session: %w", job.ErrUnavailable, err)
+			continue
+		case err != nil:
+			return nil, fmt.Errorf("open a session: %w", err)
+		case reply.Ended != nil:
+			return nil, fmt.Errorf("%w: the session ended as it began: %s", job.ErrRefused, reply.Ended.Message)
+		}
+		if err := s.Store.PutSession(ctx, tenant, *v); err != nil {
+			s.abandonSession(tenant, v)
+			return nil, fmt.Errorf("record session: %w", err)
+		}
+		s.places.known.Store(placeKey{tenant, v.ID}, place{v.Worker, spec.Kind, spec.Lease.D()})
+		return v, nil
+	}
+	return nil, refusal
+}
+
+// abandonSession closes one that could not be recorded. If that fails, too, its
+// idle timeout does.
+func (s *Server) abandonSession(tenant string, v *job.Session) {
+	ctx, cancel := context.WithTimeout(context.Background(), callTime)
+	defer cancel()
+	_, err := s.Sessions.CallSession(ctx, v.Worker, queue.SessionCall{Op: queue.SessionClose, Session: v.ID, Tenant: tenant})
+	if err != nil {
+		s.Log.WarnContext(ctx, "session left to its idle timeout", "session", v.ID, "error", err)
+	}
+}
+
+// place returns where a live session of the tenant is.
+func (s *Server) place(ctx context.Context, tenant string, id job.ID) (place, error) {
+	if p, ok := s.places.known.Load(placeKey{tenant, id}); ok {
+		return p.(place), nil
+	}
+	if s.Sessions == nil {
+		return place{}, fmt.Errorf("%w: sessions are switched off here", job.ErrUnavailable)
+	}
+	v, err := s.Store.Session(ctx, tenant, id)
+	if err != nil {
+		return place{}, fmt.Errorf("read session: %w", err)
+	}
+	if v.State == job.SessionEnded {
+		return place{}, hasEnded(id, v.Outcome, v.Message)
+	}
+	p := place{v.Worker, v.Spec.Kind, v.Spec.Lease.D()}
+	s.places.known.Store(placeKey{tenant, id}, p)
+	return p, nil
+}
+
+func hasEnded(id job.ID, o job.Outcome, message string) error {
+	return fmt.Errorf("%w: session %s has ended (%s): %s", job.ErrConflict, id, o, message)
+}
+
+// callSession asks the worker that holds a session. That the session has ended
+// is recorded, and an error; end is then how.
+func (s *Server) callSession(r *http.Request, c queue.SessionCall, wait time.Duration) (reply queue.SessionReply, end *queue.SessionEnd, err error) {
+	if c.Session, err = idParam(r); err != nil {
+		return reply, nil, err
+	}
+	c.Tenant = tenantOf(r)
+	p, err := s.place(r.Context(), c.Tenant, c.Session)
+	if err != nil {
+		return reply, nil, err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), wait)
+	defer cancel()
+	reply, err = s.Sessions.CallSession(ctx, p.worker, c)
+	switch {
+	case errors.Is(err, job.ErrLost):
+		end = &queue.SessionEnd{Session: c.Session, Outcome: job.Lost, Message: fmt.Sprintf("its worker %s is gone", p.worker)}
+	case errors.Is(err, job.ErrNotFound) && s.forgotten(ctx, p.worker, c):
+		end = &queue.SessionEnd{Session: c.Session, Outcome: job.Lost, Message: fmt.Sprintf("worker %s does not have it any more", p.worker)}
+	case err != nil:
+		return reply, nil, err
+	default:
+		end = reply.Ended
+	}
+	if end == nil {
+		return reply, nil, nil
+	}
+	s.places.known.Delete(placeKey{c.Tenant, c.Session})
+	if first, err := s.Store.EndSession(r.Context(), c.Session, end.Outcome, end.Message); err != nil {
+		return reply, end, fmt.Errorf("record the end of a session: %w", err)
+	} else if !first { // the worker's own word was there before ours
+		if v, err := s.Store.Session(r.Context(), c.Tenant, c.Session); err == nil {
+			end = &queue.SessionEnd{Session: c.Session, Outcome: v.Outcome, Message: v.Message}
+		}
+	}
+	return reply, end, hasEnded(c.Session, end.Outcome, end.Message)
+}
+
+// forgotten tells a session that is not there from something in it that is not.
+func (s *Server) forgotten(ctx context.Context, worker string, c queue.SessionCall) bool {
+	_, err := s.Sessions.CallSession(ctx, worker, queue.SessionCall{Op: queue.SessionPing, Session: c.Session, Tenant: c.Tenant})
+	return errors.Is(err, job.ErrNotFound)
+}
+
+func (s *Server) listSessions(w http.ResponseWriter, r *http.Request) error {
+	limit, err := intParam(r, "limit", 100, 1, maxPage)
+	if err != nil {
+		return err
+	}
+	found, err := s.Store.ListSessions(r.Context(), tenantOf(r), r.URL.Query().Get("state") == "live", int(limit))
+	if err != nil {
+		return fmt.Errorf("list sessions: %w", err)
+	}
+	if found == nil {
+		found = []job.Session{}
+	}
+	return writeJSON(w, http.StatusOK, api.SessionList{Sessions: found})
+}
+
+func (s *Server) getSession(w http.ResponseWriter, r *http.Request) error {
+	id, err := idParam(r)
+	if err != nil {
+		return err
+	}
+	v, err := s.Store.Session(r.Context(), tenantOf(r), id)
+	if err != nil {
+		return fmt.Errorf("read session: %w", err)
+	}
+	return writeJSON(w, http.StatusOK, v)
+}
+
+// closeSession ends a session; one that has ended stays as it is.
+func (s *Server) closeSession(w http.ResponseWriter, r *http.Request) error {
+	if _, _, err := s.callSession(r, queue.SessionCall{Op: queue.SessionClose}, callTime); err != nil && !errors.Is(err, job.ErrConflict) {
+		return err
+	}
+	return s.getSession(w, r)
+}

@@ -1,0 +1,248 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/assay-run/assay/guest/python"
+	"github.com/assay-run/assay/internal/guest"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/queue"
+	"github.com/assay-run/assay/pkg/runtime"
+)
+
+const (
+	// maxAnswer is the longest frame that a session may send, in bytes.
+	maxAnswer = 24 << 20
+	// maxOpenCalls is how many calls of host functions may wait at once.
+	maxOpenCalls = 256
+	// longest is how long a session may live at all.
+	longest = 24 * time.Hour
+	// startTime bounds the start of an interpreter on a busy machine.
+	startTime = 30 * time.Second
+)
+
+// live is one session.
+type live struct {
+	id     job.ID
+	tenant string
+	spec   job.SessionSpec
+	policy policy.Policy
+	tell   func(queue.SessionEvent)
+
+	conn    net.Conn
+	writing sync.Mutex
+	ready   chan struct{} // closed when the interpreter waits for work
+	over    chan struct{} // closed when the session has ended
+	stop    context.CancelFunc
+	turn    chan struct{} // holds one token: one request at a time
+
+	mu        sync.Mutex
+	next      int64
+	waiting   map[int64]chan *frame
+	calls     map[int64]job.HostCall
+	called    int   // of policy.Callbacks.MaxCalls
+	executing int64 // id of the request that can be interrupted; 0: none
+	asked     bool  // it was interrupted by its client
+	used      time.Time
+	seen      time.Time
+	end       *queue.SessionEnd // first reason wins
+}
+
+// frame is any message of a session.
+type frame struct {
+	Op          string                  `json:"op"`
+	ID          int64                   `json:"id"`
+	Error       string                  `json:"error"`
+	Value       *job.Value              `json:"value"`
+	Variables   map[string]job.Variable `json:"variables"`
+	Exception   *job.ExceptionInfo      `json:"exception"`
+	Interrupted bool                    `json:"interrupted"`
+	Code        *int                    `json:"code"`
+	Output      [][2]string             `json:"output"`
+	Tail        [][2]string             `json:"tail"`
+	Bytes       map[string]int64        `json:"bytes"`
+	Display     []job.Display           `json:"display"`
+	WallMS      float64                 `json:"wall_ms"`
+	Data        []byte                  `json:"data"`
+	Call        int64                   `json:"call"`
+	Name        string                  `json:"name"`
+	Args        json.RawMessage         `json:"args"`
+	Kwargs      json.RawMessage         `json:"kwargs"`
+}
+
+// bootstrap is the snippet that becomes the session. The zygote has the module;
+// an interpreter that was started afresh gets its source as context, and lends
+// it the harness that runs it.
+const bootstrap = `
+import sys
+served = sys.modules.get("_assay_session")
+if served is None:
+    lent = type(sys)("harness")
+    lent.__dict__.update(sys._getframe(1).f_globals)
+    sys.modules["harness"] = lent
+    served = type(sys)("_assay_session")
+    served.__file__ = "<assay session>"
+    sys.modules["_assay_session"] = served
+    exec(compile(context, served.__file__, "exec"), served.__dict__)
+served.serve(5)
+`
+
+// program is the python program of every session.
+func program() (job.Program, error) {
+	source, err := json.Marshal(string(python.Session))
+	return job.Program{Python: &job.Python{Code: bootstrap, Context: source}}, err
+}
+
+func newLive(id job.ID, tenant string, spec job.SessionSpec, p policy.Policy, tell func(queue.SessionEvent)) *live {
+	l := &live{
+		id: id, tenant: tenant, spec: spec, policy: p, tell: tell,
+		ready: make(chan struct{}), over: make(chan struct{}), turn: make(chan struct{}, 1),
+		waiting: map[int64]chan *frame{}, calls: map[int64]job.HostCall{}, used: time.Now(), seen: time.Now(),
+	}
+	l.turn <- struct{}{}
+	return l
+}
+
+// run is the session's life: it returns when the session has ended.
+func (l *live) run(ctx context.Context, slot runtime.Slot, plan *policy.Plan) {
+	defer close(l.over)
+	defer slot.Close()
+	ctx, l.stop = context.WithCancel(ctx)
+	defer l.stop()
+	whole := *plan // each execute has the policy's limits, the session as a whole only an end
+	whole.Policy.Wall, whole.Policy.CPUTime = job.Duration(longest), job.Duration(longest)*64
+	p, err := program()
+	if err != nil {
+		l.finish(job.Lost, err.Error())
+		return
+	}
+	rep, err := slot.Run(ctx, runtime.Attempt{
+		Job: l.id, Lease: 1, Program: p, Plan: &whole, Deadline: time.Now().Add(longest), Converse: l.converse,
+	})
+	switch {
+	case err != nil:
+		l.finish(job.Lost, "the sandbox failed: "+err.Error())
+	case rep.Outcome == job.TimedOut:
+		l.finish(job.TimedOut, "the session lived for "+longest.String())
+	case rep.Outcome == job.Succeeded:
+		l.finish(job.Failed, "the interpreter ended")
+	default:
+		l.finish(rep.Outcome, "the interpreter ended: "+rep.Message+note(rep.Stderr.Text))
+	}
+	l.tell(queue.SessionEvent{Ended: l.ended()})
+}
+
+func note(stderr string) string {
+	if stderr == "" {
+		return ""
+	}
+	return " (" + clip(stderr, 500) + ")"
+}
+
+// finish says why the session ends. The first reason counts.
+func (l *live) finish(o job.Outcome, message string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.end == nil {
+		l.end = &queue.SessionEnd{Session: l.id, Outcome: o, Message: clip(message, 1000)}
+	}
+}
+
+// kill ends the session.
+func (l *live) kill(o job.Outcome, message string) {
+	l.finish(o, message)
+	l.mu.Lock()
+	conn := l.conn
+	l.mu.Unlock()
+	if conn != nil {
+		_ = conn.SetReadDeadline(time.Unix(1, 0)) // converse returns
+	}
+}
+
+func (l *live) ended() *queue.SessionEnd {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.end
+}
+
+// converse is a runtime.Converse: it reads what the session says until its end.
+func (l *live) converse(ctx context.Context, conn net.Conn) error {
+	l.mu.Lock()
+	l.conn = conn
+	dead := l.end != nil
+	l.mu.Unlock()
+	if dead {
+		return nil
+	}
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
+	for {
+		raw, err := guest.ReadTalk(conn, maxAnswer)
+		if err == nil {
+			err = l.hear(raw)
+		}
+		if err == nil {
+			continue
+		}
+		if errors.Is(err, guest.ErrProtocol) {
+			l.finish(job.PolicyViolation, "the session broke the protocol: "+err.Error())
+		} else if err != io.EOF && ctx.Err() == nil {
+			l.finish(job.Lost, err.Error())
+		}
+		return nil
+	}
+}
+
+// hear deals with one frame.
+func (l *live) hear(raw []byte) error {
+	var f frame
+	if err := json.Unmarshal(raw, &f); err != nil {
+		return fmt.Errorf("%w: %.200s", guest.ErrProtocol, err.Error())
+	}
+	switch f.Op {
+	case "ready":
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		select {
+		case <-l.ready:
+		default:
+			close(l.ready)
+		}
+		return nil
+	case "done":
+		l.mu.Lock()
+		answer := l.waiting[f.ID]
+		delete(l.waiting, f.ID)
+		l.mu.Unlock()
+		if answer != nil {
+			answer <- &f
+		}
+		return nil
+	case "call":
+		return l.call(&f)
+	}
+	return fmt.Errorf("%w: op %.40q", guest.ErrProtocol, f.Op)
+}
+
+// send writes one frame.
+func (l *live) send(v any) error {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	_ = l.conn.SetWriteDeadline(time.Now().Add(startTime))
+	return guest.WriteTalk(l.conn, v)
+}
+
+// clip bounds a text, in bytes.
+func clip(s string, n int) string {
+	if len(s) > n {
+		return s[:n] + "…"
+	}
+	return s
+}

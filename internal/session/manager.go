@@ -1,0 +1,222 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/queue"
+	"github.com/assay-run/assay/pkg/runtime"
+)
+
+var errEnded = errors.New("the session has ended")
+
+// Config is what a Manager stands on.
+type Config struct {
+	Worker  string
+	Runtime runtime.Runtime
+	Server  queue.SessionServer
+	// Plan decides what enforces a policy here.
+	Plan func(policy.Policy) (*policy.Plan, error)
+	// Most sessions at once; default 512.
+	Most int
+}
+
+// Manager holds the sessions of one worker.
+type Manager struct {
+	Config
+	base    context.Context // of the sessions
+	running sync.WaitGroup
+
+	mu     sync.Mutex
+	live   map[job.ID]*live
+	closed bool
+}
+
+// New returns a Manager without sessions.
+func New(c Config) *Manager {
+	if c.Most == 0 {
+		c.Most = 512
+	}
+	return &Manager{Config: c, live: map[job.ID]*live{}}
+}
+
+// Run serves until ctx ends, and then ends every session: a worker that stops
+// takes its sessions along, and says so.
+func (m *Manager) Run(ctx context.Context) {
+	base, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	m.base = base
+	serving, silence := context.WithCancel(base)
+	defer silence()
+	for ctx.Err() == nil {
+		err := m.Server.ServeSessions(serving, m.Worker, m.Handle)
+		if err == nil {
+			break
+		}
+		slog.WarnContext(ctx, "not listening for sessions, trying again", "error", err)
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+		}
+	}
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-tick.C:
+			m.sweep(time.Now())
+		case <-ctx.Done():
+		}
+	}
+	m.mu.Lock()
+	m.closed = true
+	for _, l := range m.live {
+		l.kill(job.Lost, "its worker was stopped")
+	}
+	m.mu.Unlock()
+	m.running.Wait()
+}
+
+// Live is how many sessions there are.
+func (m *Manager) Live() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.live)
+}
+
+// sweep ends the sessions that nobody uses, or whose client is gone.
+func (m *Manager) sweep(now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, l := range m.live {
+		l.mu.Lock()
+		idle, unseen, busy := now.Sub(l.used), now.Sub(l.seen), len(l.waiting) > 0
+		l.mu.Unlock()
+		switch {
+		case l.spec.Lease > 0 && unseen > l.spec.Lease.D():
+			l.kill(job.Expired, fmt.Sprintf("its client gave no sign for %s", l.spec.Lease))
+		case !busy && idle > l.spec.IdleTimeout.D():
+			l.kill(job.Expired, fmt.Sprintf("nobody used it for %s", l.spec.IdleTimeout))
+		}
+	}
+}
+
+// Handle answers one request.
+func (m *Manager) Handle(ctx context.Context, c queue.SessionCall) (queue.SessionReply, error) {
+	if c.Op == queue.SessionOpen {
+		return m.open(ctx, c)
+	}
+	m.mu.Lock()
+	l := m.live[c.Session]
+	m.mu.Unlock()
+	if l == nil || c.Tenant != l.tenant && c.Op != queue.SessionPing {
+		return queue.SessionReply{}, fmt.Errorf("%w: session %s is not on worker %s", job.ErrNotFound, c.Session, m.Worker)
+	}
+	if c.Op == queue.SessionPing {
+		return queue.SessionReply{}, nil
+	}
+	l.mu.Lock()
+	l.seen = time.Now()
+	l.mu.Unlock()
+	reply, err := l.do(ctx, c)
+	if errors.Is(err, errEnded) {
+		err = nil
+	}
+	select {
+	case <-l.over:
+		reply.Ended = l.ended()
+	default:
+	}
+	return reply, err
+}
+
+// open makes a session and waits until it is ready.
+func (m *Manager) open(ctx context.Context, c queue.SessionCall) (queue.SessionReply, error) {
+	if c.Spec == nil {
+		return queue.SessionReply{}, job.Invalid("spec", "is missing")
+	}
+	var p policy.Policy
+	if err := json.Unmarshal(c.Spec.Policy, &p); err != nil {
+		return queue.SessionReply{}, job.Invalid("policy", "this worker cannot read it: %v", err)
+	}
+	plan, err := m.Plan(p)
+	if err != nil {
+		return queue.SessionReply{}, err
+	}
+	slot, err := m.Runtime.Acquire(ctx, runtime.Key{
+		Tenant: c.Tenant, Image: c.Spec.Image, Isolation: plan.Policy.Isolation, Kind: "python", Packages: plan.Policy.Requirements()})
+	if err != nil {
+		return queue.SessionReply{}, fmt.Errorf("make a place for the session: %w", err)
+	}
+	l := newLive(c.Session, c.Tenant, *c.Spec, plan.Policy, func(e queue.SessionEvent) { m.tell(c.Session, e) })
+	if err := m.add(l); err != nil {
+		slot.Close()
+		return queue.SessionReply{}, err
+	}
+	m.running.Go(func() {
+		l.run(m.base, slot, plan)
+		m.mu.Lock()
+		delete(m.live, l.id)
+		m.mu.Unlock()
+	})
+	return m.await(ctx, l)
+}
+
+func (m *Manager) add(l *live) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.closed:
+		return fmt.Errorf("%w: worker %s stops", job.ErrUnavailable, m.Worker)
+	case len(m.live) >= m.Most:
+		return fmt.Errorf("%w: worker %s has its %d sessions", job.ErrUnavailable, m.Worker, m.Most)
+	case m.live[l.id] != nil:
+		return fmt.Errorf("%w: session %s is there already", job.ErrConflict, l.id)
+	}
+	m.live[l.id] = l
+	return nil
+}
+
+// await returns when the interpreter is ready for its first execute.
+func (m *Manager) await(ctx context.Context, l *live) (queue.SessionReply, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	select {
+	case <-l.ready:
+	case <-l.over:
+		return queue.SessionReply{Ended: l.ended()}, nil
+	case <-ctx.Done():
+		l.kill(job.Lost, "the interpreter did not start in time")
+		return queue.SessionReply{}, fmt.Errorf("%w: start the session: %w", job.ErrUnavailable, ctx.Err())
+	}
+	if len(l.spec.Functions) > 0 {
+		return l.do(ctx, queue.SessionCall{Op: queue.SessionInject, Names: l.spec.Functions})
+	}
+	return queue.SessionReply{}, nil
+}
+
+// tell sends an event to those who listen to the session, and an end to every
+// dispatcher.
+func (m *Manager) tell(id job.ID, e queue.SessionEvent) {
+	m.wake(queue.SessionTopic(id), e)
+	if e.Ended != nil {
+		m.wake(queue.TopicEnded, e.Ended)
+	}
+}
+
+func (m *Manager) wake(topic string, v any) {
+	body, err := json.Marshal(v)
+	if err == nil {
+		err = m.Server.Wake(topic, body)
+	}
+	if err != nil {
+		slog.WarnContext(m.base, "session event not sent", "topic", topic, "error", err)
+	}
+}

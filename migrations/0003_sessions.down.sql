@@ -1,0 +1,2 @@
+DROP TABLE executes;
+DROP TABLE sessions;

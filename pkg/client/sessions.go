@@ -1,0 +1,129 @@
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// CreateSession starts a session.
+func (c *Client) CreateSession(ctx context.Context, spec job.SessionSpec) (*job.Session, error) {
+	var out job.Session
+	return &out, c.once(ctx, http.MethodPost, "/v1/sessions", spec, &out)
+}
+
+// Session returns a session as it stands.
+func (c *Client) Session(ctx context.Context, id job.ID) (*job.Session, error) {
+	var out job.Session
+	_, err := c.json(ctx, get(sessionPath(id), nil), &out)
+	return &out, err
+}
+
+// CloseSession ends a session, and returns it as it ended.
+func (c *Client) CloseSession(ctx context.Context, id job.ID) (*job.Session, error) {
+	var out job.Session
+	return &out, c.once(ctx, http.MethodDelete, sessionPath(id), nil, &out)
+}
+
+// Execute runs a snippet or a command in a session. It is said once: whether an
+// execute without an answer happened is in the session's list of executes.
+func (c *Client) Execute(ctx context.Context, id job.ID, rq api.ExecuteRequest) (*job.Execute, error) {
+	var out job.Execute
+	return &out, c.once(ctx, http.MethodPost, sessionPath(id)+"/execute", rq, &out)
+}
+
+// Interrupt interrupts what a session executes; the session keeps its state.
+func (c *Client) Interrupt(ctx context.Context, id job.ID) error {
+	return c.once(ctx, http.MethodPost, sessionPath(id)+"/interrupt", nil, nil)
+}
+
+// Executes lists what was executed in a session after one, oldest first.
+func (c *Client) Executes(ctx context.Context, id, after job.ID) (*api.ExecuteList, error) {
+	var out api.ExecuteList
+	rq := get(sessionPath(id)+"/executes", nil)
+	if after != "" {
+		rq.query = map[string][]string{"after": {string(after)}}
+	}
+	_, err := c.json(ctx, rq, &out)
+	return &out, err
+}
+
+// HostFunction answers one call of a host function; its error is raised in the
+// session.
+type HostFunction func(ctx context.Context, call job.HostCall) (any, error)
+
+// AnswerCalls answers a session's calls of host functions, many at once, until
+// the session ends or ctx does. While it runs, the client's lease is prolonged.
+func (c *Client) AnswerCalls(ctx context.Context, id job.ID, functions map[string]HostFunction) error {
+	resp, err := c.do(ctx, get(sessionPath(id)+"/events", nil))
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewReader(resp.Body)
+	event := ""
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err == io.EOF || ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			return fmt.Errorf("%w: session %s: %w", job.ErrUnavailable, id, err)
+		}
+		line = bytes.TrimRight(line, "\r\n")
+		if kind, ok := bytes.CutPrefix(line, []byte("event: ")); ok {
+			event = string(kind)
+		}
+		data, ok := bytes.CutPrefix(line, []byte("data: "))
+		switch {
+		case ok && event == "ended":
+			return nil
+		case ok && event == "call":
+			var call job.HostCall
+			if err := json.Unmarshal(data, &call); err != nil {
+				return fmt.Errorf("read a call: %w", err)
+			}
+			go c.answer(ctx, id, call, functions[call.Name])
+		}
+	}
+}
+
+func (c *Client) answer(ctx context.Context, id job.ID, call job.HostCall, f HostFunction) {
+	a := api.CallAnswer{Call: call.Call, Error: "the client has no function of this name"}
+	if f != nil {
+		a.Error = ""
+		v, err := f(ctx, call)
+		if err == nil {
+			a.Value, err = json.Marshal(v)
+		}
+		if err != nil {
+			a.Value, a.Error = nil, strings.ToValidUTF8(err.Error(), "\uFFFD")
+		}
+	}
+	err := c.once(ctx, http.MethodPost, sessionPath(id)+"/answers", a, nil)
+	if err != nil && !errors.Is(err, job.ErrNotFound) && ctx.Err() == nil {
+		// The call stays open: the stream tells it again when it is opened anew.
+		return
+	}
+}
+
+// once makes a call that must not be said twice.
+func (c *Client) once(ctx context.Context, method, path string, body, out any) error {
+	rq := call{method: method, path: path, once: true}
+	if err := rq.json(body); err != nil {
+		return err
+	}
+	_, err := c.json(ctx, rq, out)
+	return err
+}
+
+func sessionPath(id job.ID) string { return "/v1/sessions/" + string(id) }

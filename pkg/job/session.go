@@ -1,0 +1,154 @@
+package job
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// SessionKind is what a session's executes are.
+type SessionKind string
+
+// The kinds.
+const (
+	SessionPython SessionKind = "python" // snippets that share a namespace
+	SessionShell  SessionKind = "shell"  // bash scripts that share a directory and an environment
+)
+
+// SessionState is where a session stands.
+type SessionState string
+
+// The states.
+const (
+	SessionLive  SessionState = "live"
+	SessionEnded SessionState = "ended"
+)
+
+// SessionSpec is a session as a client asks for it. Policy's wall is for each
+// execute; its other limits, cpu_time among them, are for the session as a whole.
+type SessionSpec struct {
+	Name        string            `json:"name,omitempty"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Kind        SessionKind       `json:"kind,omitempty"`         // default python
+	Image       string            `json:"image,omitempty"`        // default python
+	Policy      json.RawMessage   `json:"policy,omitempty"`       // an object, or the name of a stored one
+	IdleTimeout Duration          `json:"idle_timeout,omitempty"` // ends without an execute for so long; default 10m
+	Lease       Duration          `json:"lease,omitempty"`        // ends without any sign of its client for so long; 0: does not
+	Functions   []string          `json:"functions,omitempty"`    // host functions, answered by the client; policy.callbacks allows them
+}
+
+// Session is a live interpreter, or what is known of one that has ended.
+type Session struct {
+	ID        ID           `json:"id"`
+	Spec      SessionSpec  `json:"spec"` // its policy with every default filled in
+	State     SessionState `json:"state"`
+	Outcome   Outcome      `json:"outcome,omitempty"` // once it has ended
+	Message   string       `json:"message,omitempty"`
+	Worker    string       `json:"worker"`
+	Parent    ID           `json:"parent,omitempty"` // that it was forked from
+	Executes  int          `json:"executes"`
+	CreatedAt time.Time    `json:"created_at"`
+	EndedAt   *time.Time   `json:"ended_at,omitempty"`
+}
+
+// Execute is what came of one execute in a session.
+type Execute struct {
+	ID        ID                  `json:"id"`
+	SessionID ID                  `json:"session_id"`
+	Outcome   Outcome             `json:"outcome"`
+	Message   string              `json:"message,omitempty"`
+	ExitCode  *int                `json:"exit_code,omitempty"`
+	Stdout    Output              `json:"stdout"`
+	Stderr    Output              `json:"stderr"`
+	Output    []Chunk             `json:"output,omitempty"` // both streams in the order in which they were written
+	Value     *Value              `json:"value"`
+	Exception *ExceptionInfo      `json:"exception,omitempty"`
+	Variables map[string]Variable `json:"variables,omitempty"` // new and changed
+	Display   []Display           `json:"display,omitempty"`
+	WallMS    float64             `json:"wall_ms"`
+	Calls     int                 `json:"calls,omitempty"` // of host functions
+	Alive     bool                `json:"alive"`           // whether the session is, after it
+}
+
+// Chunk is a piece of output.
+type Chunk struct {
+	Stream string `json:"stream"` // stdout or stderr
+	Text   string `json:"text"`
+}
+
+// Display is something to look at: a figure, or a data frame as a table.
+type Display struct {
+	MediaType string `json:"media_type"`
+	Base64    string `json:"base64,omitempty"`
+	Table     *Table `json:"table,omitempty"`
+}
+
+// Table is the head of a data frame.
+type Table struct {
+	Columns []string   `json:"columns"`
+	Rows    [][]string `json:"rows"`
+	Total   int        `json:"total"` // rows of the whole
+}
+
+// HostCall is a call of a host function that waits for its client's answer.
+type HostCall struct {
+	Call   int64           `json:"call"`
+	Name   string          `json:"name"`
+	Args   json.RawMessage `json:"args"`
+	Kwargs json.RawMessage `json:"kwargs"`
+}
+
+// The bounds of a session's times.
+const (
+	DefaultIdle = 10 * time.Minute
+	MaxIdle     = 24 * time.Hour
+)
+
+// Validate returns s with its defaults filled in, or a *FieldError.
+func (s SessionSpec) Validate() (SessionSpec, error) {
+	if err := (Spec{Name: s.Name, Labels: s.Labels, Program: Program{Python: &Python{Code: "0"}}}).Validate(); err != nil {
+		return s, err
+	}
+	if s.Kind == "" {
+		s.Kind = SessionPython
+	}
+	if s.Kind != SessionPython && s.Kind != SessionShell {
+		return s, Invalid("kind", "%.40q must be python or shell", s.Kind)
+	}
+	if s.Image == "" {
+		s.Image = "python"
+	}
+	if s.IdleTimeout == 0 {
+		s.IdleTimeout = Duration(DefaultIdle)
+	}
+	if s.IdleTimeout < Duration(time.Second) || s.IdleTimeout > Duration(MaxIdle) {
+		return s, Invalid("idle_timeout", "%s must be from 1s to %s", s.IdleTimeout, MaxIdle)
+	}
+	if s.Lease != 0 && (s.Lease < Duration(time.Second) || s.Lease > Duration(MaxIdle)) {
+		return s, Invalid("lease", "%s must be from 1s to %s, or left out", s.Lease, MaxIdle)
+	}
+	return s, CheckNames("functions", s.Functions)
+}
+
+// CheckNames refuses what is no python name, naming the field.
+func CheckNames(field string, names []string) error {
+	if len(names) > 100 {
+		return Invalid(field, "has %d names; at most 100", len(names))
+	}
+	for _, n := range names {
+		if !PythonName(n) {
+			return Invalid(field, "%.80q is not a name: letters, digits and _, not beginning with a digit", n)
+		}
+	}
+	return nil
+}
+
+// PythonName reports whether s can name a variable.
+func PythonName(s string) bool {
+	for i, c := range s {
+		letter := c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+		if !letter && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 200
+}

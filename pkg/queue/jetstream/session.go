@@ -1,0 +1,112 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/queue"
+)
+
+const sessionPrefix = "assay.session."
+
+// A long call asks every so often whether the worker still holds the session;
+// after so many silences the worker counts as gone.
+const (
+	sessionPing    = 2 * time.Second
+	sessionSilence = 3
+)
+
+var (
+	_ queue.SessionCaller = (*Queue)(nil)
+	_ queue.SessionServer = (*Queue)(nil)
+)
+
+// CallSession implements queue.SessionCaller.
+func (q *Queue) CallSession(ctx context.Context, worker string, c queue.SessionCall) (queue.SessionReply, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if c.Op != queue.SessionOpen && c.Op != queue.SessionPing {
+		go q.watchWorker(ctx, cancel, worker, c.Session)
+	}
+	reply, err := q.callSession(ctx, worker, c)
+	if err != nil && errors.Is(context.Cause(ctx), job.ErrLost) {
+		err = context.Cause(ctx)
+	}
+	return reply, err
+}
+
+func (q *Queue) callSession(ctx context.Context, worker string, c queue.SessionCall) (reply queue.SessionReply, err error) {
+	body, err := queue.Encode(c)
+	if err != nil {
+		return reply, fmt.Errorf("%s: %w: %w", c.Op, job.ErrInvalid, err)
+	}
+	answer, err := q.exchange(ctx, sessionPrefix+token(worker), body)
+	switch {
+	case errors.Is(err, nats.ErrNoResponders):
+		return reply, fmt.Errorf("%w: worker %s is gone", job.ErrLost, worker)
+	case err != nil:
+		return reply, fmt.Errorf("%s: %w", c.Op, err)
+	}
+	if err := queue.Decode(answer, &reply); err != nil {
+		return reply, unavailable("session", fmt.Errorf("reply: %w", err))
+	}
+	return reply, nil
+}
+
+// watchWorker ends ctx when the worker does not answer any more: nobody hangs
+// on a dead one.
+func (q *Queue) watchWorker(ctx context.Context, lost context.CancelCauseFunc, worker string, id job.ID) {
+	tick := time.NewTicker(sessionPing)
+	defer tick.Stop()
+	for silent := 0; silent < sessionSilence; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		once, cancel := context.WithTimeout(ctx, sessionPing)
+		_, err := q.callSession(once, worker, queue.SessionCall{Op: queue.SessionPing, Session: id})
+		cancel()
+		switch {
+		case err == nil:
+			silent = 0
+		case errors.Is(err, job.ErrLost), errors.Is(err, job.ErrNotFound):
+			silent = sessionSilence
+		default:
+			silent++
+		}
+	}
+	lost(fmt.Errorf("%w: worker %s does not answer any more", job.ErrLost, worker))
+}
+
+// ServeSessions implements queue.SessionServer.
+func (q *Queue) ServeSessions(ctx context.Context, worker string, h func(context.Context, queue.SessionCall) (queue.SessionReply, error)) error {
+	s := &server{q: q, base: context.WithoutCancel(ctx)}
+	sub, err := q.nc.Subscribe(sessionPrefix+token(worker), func(m *nats.Msg) {
+		go func() { // as long as it takes: an execute has its own limit
+			reply, err := answer(s.base, q.nc, m, h)
+			if err == nil {
+				err = s.respond(m, reply)
+			}
+			if err != nil {
+				s.respondError(ctx, m, err)
+			}
+		}()
+	})
+	if err != nil {
+		return unavailable("serve sessions", err)
+	}
+	flushCtx, cancel := q.deadline(ctx)
+	defer cancel()
+	if err := q.nc.FlushWithContext(flushCtx); err != nil {
+		_ = sub.Unsubscribe()
+		return unavailable("serve sessions", err)
+	}
+	context.AfterFunc(ctx, func() { _ = sub.Unsubscribe() })
+	return nil
+}

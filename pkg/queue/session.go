@@ -1,0 +1,97 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// SessionOp is what a dispatcher asks of the worker that holds a session.
+type SessionOp string
+
+// The operations, with the fields of a SessionCall that they use.
+const (
+	SessionOpen      SessionOp = "open"      // Tenant, Spec
+	SessionExecute   SessionOp = "execute"   // Code, Variables, Wall
+	SessionShell     SessionOp = "shell"     // Code, Wall
+	SessionSet       SessionOp = "set"       // Name, Value
+	SessionGet       SessionOp = "get"       // Name
+	SessionList      SessionOp = "list"      //
+	SessionReset     SessionOp = "reset"     //
+	SessionInject    SessionOp = "inject"    // Names
+	SessionPut       SessionOp = "put"       // Path, Data
+	SessionFile      SessionOp = "file"      // Path
+	SessionInterrupt SessionOp = "interrupt" //
+	SessionPending   SessionOp = "pending"   //
+	SessionAnswer    SessionOp = "answer"    // Call, Value or Error
+	SessionKeep      SessionOp = "keep"      // prolongs the client's lease
+	SessionClose     SessionOp = "close"     //
+	SessionPing      SessionOp = "ping"      // says whether the worker holds it
+)
+
+// SessionCall is one request about one session.
+type SessionCall struct {
+	Op        SessionOp                  `json:"op"`
+	Session   job.ID                     `json:"session"`
+	Tenant    string                     `json:"tenant"`
+	Spec      *job.SessionSpec           `json:"spec,omitempty"`
+	Execute   job.ID                     `json:"execute,omitempty"`
+	Code      string                     `json:"code,omitempty"`
+	Variables map[string]json.RawMessage `json:"variables,omitempty"`
+	Wall      job.Duration               `json:"wall,omitempty"` // 0: the policy's
+	Name      string                     `json:"name,omitempty"`
+	Names     []string                   `json:"names,omitempty"`
+	Path      string                     `json:"path,omitempty"`
+	Data      []byte                     `json:"data,omitempty"`
+	Call      int64                      `json:"call,omitempty"`
+	Value     json.RawMessage            `json:"value,omitempty"`
+	Error     string                     `json:"error,omitempty"`
+}
+
+// SessionReply answers it.
+type SessionReply struct {
+	Execute   *job.Execute            `json:"execute,omitempty"`
+	Value     *job.Value              `json:"value,omitempty"`
+	Variables map[string]job.Variable `json:"variables,omitempty"`
+	Data      []byte                  `json:"data,omitempty"`
+	Pending   []job.HostCall          `json:"pending,omitempty"`
+	Ended     *SessionEnd             `json:"ended,omitempty"` // the session has, now or before
+}
+
+// SessionEnd is how a session ended.
+type SessionEnd struct {
+	Session job.ID      `json:"session"`
+	Outcome job.Outcome `json:"outcome"`
+	Message string      `json:"message"`
+}
+
+// SessionEvent is what a worker tells those who listen to a session: a hint,
+// like every wake-up. Pending calls can be asked for.
+type SessionEvent struct {
+	Call  *job.HostCall `json:"call,omitempty"`
+	Ended *SessionEnd   `json:"ended,omitempty"`
+}
+
+// SessionTopic is where the events of one session are told, and TopicEnded
+// where all dispatchers hear of every end.
+func SessionTopic(id job.ID) string { return "session-" + string(id) }
+
+// TopicEnded carries SessionEnds.
+const TopicEnded = "session-ended"
+
+// SessionCaller is a dispatcher's line to one worker.
+type SessionCaller interface {
+	// CallSession waits for the worker as long as ctx allows. job.ErrLost: there
+	// is no such worker, or it vanished; job.ErrNotFound: it does not hold the
+	// session.
+	CallSession(ctx context.Context, worker string, c SessionCall) (SessionReply, error)
+}
+
+// SessionServer is the worker's end of it.
+type SessionServer interface {
+	// ServeSessions calls h for every request, each in a goroutine of its own,
+	// until ctx ends; it returns once it listens.
+	ServeSessions(ctx context.Context, worker string, h func(context.Context, SessionCall) (SessionReply, error)) error
+	Wake(topic string, payload []byte) error
+}

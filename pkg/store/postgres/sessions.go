@@ -1,0 +1,146 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// PutSession implements store.Sessions.
+func (s *Store) PutSession(ctx context.Context, tenant string, v job.Session) error {
+	spec, err := json.Marshal(v.Spec)
+	if err != nil {
+		return fmt.Errorf("%w: session: %w", job.ErrInvalid, err)
+	}
+	return s.do(ctx, "put session", func(ctx context.Context) error {
+		t, err := s.tenantID(ctx, tenant)
+		if err != nil {
+			return err
+		}
+		_, err = s.pool.Exec(ctx, `
+			INSERT INTO sessions (id, tenant_id, worker, parent, spec) VALUES ($1, $2, $3, nullif($4, '')::uuid, $5)
+			ON CONFLICT (id) DO NOTHING`, string(v.ID), t, v.Worker, string(v.Parent), string(spec))
+		return err
+	})
+}
+
+const sessionColumns = `s.id::text, s.worker, coalesce(s.parent::text, ''), s.spec, s.state, coalesce(s.outcome, ''), coalesce(s.message, ''),
+	s.created_at, s.ended_at, (SELECT count(*) FROM executes e WHERE e.session_id = s.id)`
+
+func scanSession(row pgx.CollectableRow) (v job.Session, err error) {
+	var spec string
+	err = row.Scan(&v.ID, &v.Worker, &v.Parent, &spec, &v.State, &v.Outcome, &v.Message, &v.CreatedAt, &v.EndedAt, &v.Executes)
+	if err == nil {
+		err = json.Unmarshal([]byte(spec), &v.Spec)
+	}
+	return v, err
+}
+
+// Session implements store.Sessions.
+func (s *Store) Session(ctx context.Context, tenant string, id job.ID) (out *job.Session, err error) {
+	err = s.do(ctx, "session", func(ctx context.Context) error {
+		t, err := s.knownTenant(ctx, tenant)
+		if err != nil {
+			return err
+		}
+		rows, err := s.pool.Query(ctx, `SELECT `+sessionColumns+` FROM sessions s WHERE s.id = $1 AND s.tenant_id = $2`, string(id), t)
+		if err != nil {
+			return err
+		}
+		found, err := pgx.CollectRows(rows, scanSession)
+		if err == nil && len(found) == 0 {
+			return fmt.Errorf("%w: session %s", job.ErrNotFound, id)
+		}
+		if err == nil {
+			out = &found[0]
+		}
+		return err
+	})
+	return out, err
+}
+
+// ListSessions implements store.Sessions.
+func (s *Store) ListSessions(ctx context.Context, tenant string, live bool, limit int) (out []job.Session, err error) {
+	err = s.do(ctx, "sessions", func(ctx context.Context) error {
+		t, err := s.knownTenant(ctx, tenant)
+		if err != nil {
+			return err
+		}
+		rows, err := s.pool.Query(ctx, `SELECT `+sessionColumns+` FROM sessions s
+			WHERE s.tenant_id = $1 AND (NOT $2 OR s.state = 'live') ORDER BY s.tenant_id, s.id DESC LIMIT $3`, t, live, limit)
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, scanSession)
+		return err
+	})
+	return out, err
+}
+
+// EndSession implements store.Sessions.
+func (s *Store) EndSession(ctx context.Context, id job.ID, o job.Outcome, message string) (ended bool, err error) {
+	err = s.do(ctx, "end session", func(ctx context.Context) error {
+		tag, err := s.pool.Exec(ctx, `
+			UPDATE sessions SET state = 'ended', outcome = $2, message = $3, ended_at = now() WHERE id = $1 AND state = 'live'`,
+			string(id), string(o), cleanText(message))
+		ended = tag.RowsAffected() > 0
+		return err
+	})
+	return ended, err
+}
+
+// ReapSessions implements store.Sessions.
+func (s *Store) ReapSessions(ctx context.Context, silence time.Duration) (n int64, err error) {
+	err = s.do(ctx, "reap sessions", func(ctx context.Context) error {
+		tag, err := s.pool.Exec(ctx, `
+			UPDATE sessions s SET state = 'ended', outcome = 'lost', message = 'its worker is gone', ended_at = now()
+			WHERE s.state = 'live' AND s.created_at < now() - $1 * interval '1 millisecond' AND NOT EXISTS (
+				SELECT FROM workers w WHERE w.id = s.worker AND w.seen_at > now() - $1 * interval '1 millisecond')`,
+			silence.Milliseconds())
+		n = tag.RowsAffected()
+		return err
+	})
+	return n, err
+}
+
+// PutExecute implements store.Sessions.
+func (s *Store) PutExecute(ctx context.Context, e store.Executed) error {
+	return s.do(ctx, "put execute", func(ctx context.Context) error {
+		_, err := s.pool.Exec(ctx, `
+			INSERT INTO executes (session_id, id, code, result) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`,
+			string(e.Session), string(e.ID), cleanText(e.Code), string(e.Result))
+		return err
+	})
+}
+
+// Executes implements store.Sessions.
+func (s *Store) Executes(ctx context.Context, tenant string, session, after job.ID, limit int) (out []store.Executed, err error) {
+	err = s.do(ctx, "executes", func(ctx context.Context) error {
+		t, err := s.knownTenant(ctx, tenant)
+		if err != nil {
+			return err
+		}
+		rows, err := s.pool.Query(ctx, `
+			SELECT e.id::text, e.code, e.result, e.created_at FROM executes e JOIN sessions s ON s.id = e.session_id
+			WHERE e.session_id = $1 AND s.tenant_id = $2 AND ($3 = '' OR e.id > nullif($3, '')::uuid) ORDER BY e.session_id, e.id LIMIT $4`,
+			string(session), t, string(after), limit)
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.Executed, error) {
+			e := store.Executed{Session: session}
+			var result string
+			err := row.Scan(&e.ID, &e.Code, &result, &e.CreatedAt)
+			e.Result = json.RawMessage(result)
+			return e, err
+		})
+		return err
+	})
+	return out, err
+}

@@ -1,0 +1,39 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// Sessions keeps where live sessions are and how they ended, and what was
+// executed in them. While a session lives its worker is the truth.
+type Sessions interface {
+	// PutSession writes down a session that a worker has opened.
+	PutSession(ctx context.Context, tenant string, s job.Session) error
+	// Session returns one; job.ErrNotFound if the tenant has none of that id.
+	Session(ctx context.Context, tenant string, id job.ID) (*job.Session, error)
+	// ListSessions lists the tenant's sessions, newest first.
+	ListSessions(ctx context.Context, tenant string, live bool, limit int) ([]job.Session, error)
+	// EndSession records an end. The first one counts; it reports whether this
+	// was it.
+	EndSession(ctx context.Context, id job.ID, o job.Outcome, message string) (bool, error)
+	// ReapSessions ends the sessions of workers that were silent for so long.
+	ReapSessions(ctx context.Context, silence time.Duration) (int64, error)
+	// PutExecute records an execute of a session. Saying it twice is the same
+	// as once.
+	PutExecute(ctx context.Context, e Executed) error
+	// Executes lists up to limit executes of a session after one, oldest first.
+	Executes(ctx context.Context, tenant string, session, after job.ID, limit int) ([]Executed, error)
+}
+
+// Executed is the record of an execute.
+type Executed struct {
+	Session   job.ID          `json:"-"`
+	ID        job.ID          `json:"id"`
+	Code      string          `json:"code"`
+	Result    json.RawMessage `json:"result"` // JSON of job.Execute
+	CreatedAt time.Time       `json:"created_at"`
+}

@@ -141,6 +141,7 @@ class Session:
         sys.modules["__main__"] = self.module
         value, failed, code = None, None, 0
         self.captured.begin(m["stdout"], m["stderr"])
+        signal.signal(signal.SIGINT, self.on_interrupt)  # a snippet may have changed it
         began = time.perf_counter()
         try:
             with self.guard:

@@ -98,16 +98,23 @@ func planOfTheDefaults(t *testing.T, isolation Isolation) {
 	}
 }
 
-// unenforced is what can be asked for and is not enforced yet. An entry leaves
-// this list together with the change that implements it.
+// unenforced is what can be asked for and is not enforced on a host that lacks
+// it.
 var unenforced = []struct{ capability, policy, asked, applied string }{
 	{"callbacks", `"callbacks":{"allow":["llm_query"],"max_calls":3}`, "llm_query; 3 calls", "none"},
+}
+
+// lacking is a host that cannot pass calls of host functions on.
+func lacking() Host {
+	h := taskHost
+	h.Unenforced = map[string]string{"callbacks": "no line to the dispatchers"}
+	return h
 }
 
 func TestStrictRefusesWhatIsNotEnforced(t *testing.T) {
 	t.Parallel()
 	for _, c := range unenforced {
-		_, err := parse(t, "{"+c.policy+"}").Plan(taskHost)
+		_, err := parse(t, "{"+c.policy+"}").Plan(lacking())
 		r := new(Refusal)
 		if !errors.As(err, &r) || !errors.Is(err, job.ErrRefused) {
 			t.Errorf("%s: got %v, want a refusal", c.policy, err)
@@ -122,13 +129,13 @@ func TestStrictRefusesWhatIsNotEnforced(t *testing.T) {
 func TestReportSaysWhatIsNotEnforced(t *testing.T) {
 	t.Parallel()
 	for _, c := range unenforced {
-		plan, err := parse(t, `{"enforce":"report",`+c.policy+"}").Plan(taskHost)
+		plan, err := parse(t, `{"enforce":"report",`+c.policy+"}").Plan(lacking())
 		if err != nil {
 			t.Errorf("%s: %v", c.policy, err)
 			continue
 		}
 		i := slices.IndexFunc(plan.Enforcement, func(r job.Enforcement) bool { return r.Capability == c.capability })
-		want := job.Enforcement{Capability: c.capability, Requested: c.asked, Applied: c.applied, Mechanism: "not enforced yet", Level: "none"}
+		want := job.Enforcement{Capability: c.capability, Requested: c.asked, Applied: c.applied, Mechanism: "not enforced on this host: no line to the dispatchers", Level: "none"}
 		if got := plan.Enforcement[i]; got != want {
 			t.Errorf("%s:\n got %+v\nwant %+v", c.policy, got, want)
 		}
@@ -158,7 +165,7 @@ func TestSystemCallsAreEnforced(t *testing.T) {
 func TestStrictNamesEveryField(t *testing.T) {
 	t.Parallel()
 	h := taskHost
-	h.Unenforced = map[string]string{"cpu": "no controller", "memory": "no controller"}
+	h.Unenforced = map[string]string{"cpu": "no controller", "memory": "no controller", "callbacks": "no line"}
 	_, err := parse(t, `{"callbacks":{"allow":["llm_query"],"max_calls":3}}`).Plan(h)
 	for _, want := range []string{"policy.cpu: 1", "policy.memory: 256Mi", "policy.callbacks: llm_query; 3 calls"} {
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -44,6 +44,7 @@ var scenarios = map[string]scenario{
 	"noop":    {"the control plane alone: a runtime that does nothing", noop},
 	"submit":  {"accepting jobs in batches of 10000", submit},
 	"poll":    {"GET of a finished batch", poll},
+	"session": {"create, execute and callback in live sessions", sessions},
 	"idle":    {"memory of warm slots", idle},
 	"fleet":   {"simulated workers against one control plane", simulated},
 }

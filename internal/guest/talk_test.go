@@ -51,9 +51,9 @@ func TestTalkRefuses(t *testing.T) {
 	}
 }
 
-// FuzzGuestProtocol: whatever arrives, frames are objects within their limit,
+// FuzzTalk: whatever arrives, frames are objects within their limit,
 // and every other end is io.EOF or ErrProtocol.
-func FuzzGuestProtocol(f *testing.F) {
+func FuzzTalk(f *testing.F) {
 	f.Add(frame(`{"op": "x"}`))
 	f.Add(append(frame(`{}`), frame(`{"a": [1, null]}`)...))
 	f.Add(frame("{}{}"))

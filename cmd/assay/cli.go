@@ -29,6 +29,7 @@ type cli struct {
 	Run     runCmd     `cmd:"" help:"Run a program and be it: its output, its exit code."`
 	Batch   batchCmd   `cmd:"" help:"Many jobs together."`
 	Job     jobCmd     `cmd:"" help:"One job."`
+	Session sessionCmd `cmd:"" help:"A live interpreter or shell: what is typed is executed, and its state kept."`
 	Policy  policyCmd  `cmd:"" help:"What programs may do."`
 	Secret  secretCmd  `cmd:"" help:"What programs are told, by environment variable, and nobody else."`
 	Worker  workerCmd  `cmd:"" help:"The machines that run jobs."`

@@ -11,10 +11,12 @@ const (
 	maxBatchBytes = 512 << 10
 )
 
-// While a batcher rests, what comes is gathered.
+// While a batcher rests, what comes is gathered. A claim holds a slot meanwhile, a
+// result does not.
 const (
-	restTime = 20 * time.Millisecond
-	restStep = 2 * time.Millisecond // how soon it notices that there is no more reason to
+	claimRest  = 20 * time.Millisecond
+	finishRest = 50 * time.Millisecond
+	restStep   = 2 * time.Millisecond // how soon it is noticed that there is no more reason to
 )
 
 // A batcher collects items and hands them over in one go: as many as came while
@@ -27,9 +29,10 @@ type batcher[T any] struct {
 	maxBytes int
 	size     func(T) int // nil: bytes do not count
 
-	// rest says whether nobody is hurt by gathering for a while: a statement of
-	// many rows costs hardly more than one of a single row. nil: never.
-	rest func() bool
+	// rest says how far hand-overs may be apart, given the latest item, if nobody
+	// is hurt by that: a statement of many rows costs hardly more than one of a
+	// single row. nil: it never rests.
+	rest func(T) time.Duration
 
 	turn chan struct{} // holds one: whoever has it gathers, and owns what follows
 	held *T            // the next batch begins with it
@@ -64,7 +67,7 @@ func (b *batcher[T]) gather() (batch []T) {
 	defer func() { <-b.turn }()
 	bytes := 0
 	for len(batch) < b.max {
-		item, ok := b.next(len(batch) == 0)
+		item, ok := b.next(batch)
 		if !ok {
 			break
 		}
@@ -80,12 +83,12 @@ func (b *batcher[T]) gather() (batch []T) {
 
 // next returns the next item of a batch. It waits for the first one, and for
 // others as long as there is reason to.
-func (b *batcher[T]) next(first bool) (item T, ok bool) {
+func (b *batcher[T]) next(batch []T) (item T, ok bool) {
 	if b.held != nil {
 		item, b.held = *b.held, nil
 		return item, true
 	}
-	if first {
+	if len(batch) == 0 {
 		item, ok = <-b.in
 		return item, ok
 	}
@@ -95,8 +98,11 @@ func (b *batcher[T]) next(first bool) (item T, ok bool) {
 			return item, ok
 		default:
 		}
-		left := restTime - time.Since(b.last)
-		if left <= 0 || b.rest == nil || !b.rest() {
+		if b.rest == nil {
+			return item, false
+		}
+		left := b.rest(batch[len(batch)-1]) - time.Since(b.last)
+		if left <= 0 {
 			return item, false
 		}
 		step := time.NewTimer(min(left, restStep))

@@ -45,22 +45,28 @@ func TestBatcherRests(t *testing.T) {
 		var batches [][]int
 		var busy atomic.Bool
 		b := newBatcher(func(_ context.Context, items []int) { batches = append(batches, slices.Clone(items)) }, 10, 0, nil)
-		b.rest = busy.Load
+		const rest = 20 * time.Millisecond
+		b.rest = func(int) time.Duration {
+			if busy.Load() {
+				return rest
+			}
+			return 0
+		}
 		go b.run(t.Context())
 		busy.Store(true)
 		time.Sleep(time.Hour)
 		b.add(1) // after a long rest: at once
 		synctest.Wait()
 		b.add(2)
-		time.Sleep(restTime / 2)
+		time.Sleep(rest / 2)
 		b.add(3)
 		synctest.Wait()
 		if len(batches) != 1 {
 			t.Errorf("batches = %v while it rests", batches)
 		}
-		time.Sleep(restTime)
+		time.Sleep(rest)
 		b.add(4)
-		time.Sleep(restTime / 4)
+		time.Sleep(rest / 4)
 		busy.Store(false)
 		time.Sleep(restStep)
 		synctest.Wait()

@@ -190,7 +190,22 @@ func (c *capacity) busy() int {
 }
 
 // occupied reports whether the host has enough to do, so that what is sent may
-// gather for a moment: nobody who waits for a single job is kept waiting.
+// gather for a moment.
 func (w *Worker) occupied() bool { return w.executing.Load() >= occupiedBy }
 
 var occupiedBy = int64(goruntime.NumCPU())
+
+func (w *Worker) claimRest(delivery) time.Duration {
+	if w.occupied() {
+		return claimRest
+	}
+	return 0
+}
+
+// finishRest keeps nobody waiting who waits for a single job.
+func (w *Worker) finishRest(f finishing) time.Duration {
+	if w.occupied() && f.finish.BatchID != "" {
+		return finishRest
+	}
+	return 0
+}

@@ -158,7 +158,7 @@ func New(cfg Config, parts Parts) (*Worker, error) {
 	w.claims = newBatcher(w.claim, maxBatch, 0, nil)
 	w.finishes = newBatcher(w.finish, maxBatch, maxBatchBytes, finishing.bytes)
 	w.releases = newBatcher(w.release, maxBatch, 0, nil)
-	w.claims.rest, w.finishes.rest = w.occupied, w.occupied
+	w.claims.rest, w.finishes.rest = w.claimRest, w.finishRest
 	return w, nil
 }
 

@@ -18,13 +18,23 @@ const period = 100 * time.Millisecond
 func write(file, value string) error {
 	fd, err := unix.Open(file, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err == nil {
-		_, err = unix.Write(fd, []byte(value))
+		err = put(fd, value)
 		_ = unix.Close(fd)
 	}
 	if err != nil {
 		return &os.PathError{Op: "write " + value + " to", Path: file, Err: err}
 	}
 	return nil
+}
+
+// put writes value again when a signal comes in between: lowering a limit makes
+// the kernel reclaim, which it gives up for the signals that Go's scheduler sends.
+func put(fd int, value string) error {
+	for {
+		if _, err := unix.Write(fd, []byte(value)); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
 }
 
 func writeInt(file string, n int64) error { return write(file, strconv.FormatInt(n, 10)) }

@@ -68,7 +68,7 @@ func (k *kept) writeInt(file string, n int64) error {
 	value := strconv.FormatInt(n, 10)
 	fd, err := k.open(file)
 	if err == nil {
-		_, err = unix.Write(fd, []byte(value))
+		err = put(fd, value)
 	}
 	if err != nil {
 		return &os.PathError{Op: "write " + value + " to", Path: file, Err: err}

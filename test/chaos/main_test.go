@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/assay-run/assay/internal/testenv"
 )
 
@@ -26,7 +28,12 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	// A fleet mostly waits for a lease to end: more of them than cores.
 	_ = flag.Set("test.parallel", "4")
-	testenv.Main(m)
+	// A NATS server that is stopped while a dispatcher asks it for a stream makes the stream's store after it has
+	// closed all stores, and leaves its loops behind. Only a test stops a server and lives on.
+	const store = "github.com/nats-io/nats-server/v2/server.(*"
+	testenv.Main(m, goleak.IgnoreAnyFunction(store+"fileStore).flushStreamStateLoop"),
+		goleak.IgnoreAnyFunction(store+"msgBlock).flushLoop"),
+		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server/ats.Register.func1"), goleak.IgnoreAnyFunction(store+"fileStore).syncBlocks"))
 }
 
 var programs struct {

@@ -24,7 +24,23 @@ var rows = []struct {
 	{12, "messages of jobs that are over", staleMessages},
 	{13, "worker killed at every step", workerKilled},
 	{14, "worker paused past its lease", workerPaused},
+	{15, "worker cut off from NATS", workerCutOff},
+	{16, "Postgres down", postgresAway},
+	{17, "worker cut off from the object store", objectsAway},
+	{19, "Postgres connections killed", connectionsKilled},
 	{20, "late ack while another worker runs the job", lateAck},
+	{25, "drain", drained},
+	{26, "rolling restart of every component", rolling},
+	{27, "several dispatchers schedule and reap at once", splitLeader},
+	{28, "clocks off by ten minutes", clocksOff},
+	{29, "a job that kills its worker", poison},
+	{30, "cancel races claim, finish and reap", cancelRaces},
+	{31, "deadline passes while queued and while running", deadlines},
+	{32, "one tenant floods", flood},
+	{33, "caps with crashed holders", capRecovers},
+	{34, "a batch with poison in it", poisonedBatch},
+	{35, "crash between two uploads", halfUploaded},
+	{37, "stream and consumer changed by hand", streamByHand},
 }
 
 func TestRows(t *testing.T) {

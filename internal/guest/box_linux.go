@@ -1,7 +1,6 @@
 package guest
 
 import (
-	"encoding/binary"
 	"fmt"
 	"os"
 	"path"
@@ -102,7 +101,7 @@ func newRecipe(b *Box, uid, gid int, masked []string) *recipe {
 	r.bind("/dev", "dev")
 	r.mount("devpts", "dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620")
 	r.mount("proc", "proc", "proc", inert, "")
-	r.mount("sysfs", "sys", "sysfs", inert|unix.MS_RDONLY, "")
+	r.bind("/sys", "sys") // read-only, and with the cell's loopback in it
 	for _, m := range masked {
 		r.mask(m)
 	}
@@ -123,7 +122,6 @@ func newRecipe(b *Box, uid, gid int, masked []string) *recipe {
 	r.do("leave the cell", unix.SYS_UMOUNT2, r.ptr("."), unix.MNT_DETACH)
 	r.do("enter the new root", unix.SYS_CHDIR, r.ptr("/"))
 	r.do("name the host", unix.SYS_SETHOSTNAME, r.ptr("assay"), 5)
-	r.loopback()
 	for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
 		r.do("bound capabilities", unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c).may = true // an older kernel has fewer
 	}
@@ -188,18 +186,6 @@ func (r *recipe) mask(file string) {
 	default:
 		r.bind("/dev/null", target)
 	}
-}
-
-// loopback brings lo up, so that a program can talk to itself.
-func (r *recipe) loopback() {
-	var ifr [40]byte
-	copy(ifr[:], "lo")
-	binary.NativeEndian.PutUint16(ifr[unix.IFNAMSIZ:], unix.IFF_UP|unix.IFF_RUNNING)
-	r.keep = append(r.keep, &ifr)
-	r.do("make a socket", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	up := r.do("bring lo up", unix.SYS_IOCTL, 0, unix.SIOCSIFFLAGS, uintptr(unsafe.Pointer(&ifr)))
-	up.last = true
-	r.do("close the socket", unix.SYS_CLOSE, spareFD).may = true
 }
 
 // maskedFiles are what engines hide of /proc and /sys.

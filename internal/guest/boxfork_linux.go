@@ -7,10 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// boxFlags are the namespaces of a box. That of control groups comes later, when
+// boxFlags are the namespaces of a box, but for two: that of the network is the
+// launcher's of the moment, see network; that of control groups comes later, when
 // the process is in its own group.
-const boxFlags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC |
-	unix.CLONE_NEWUTS | uintptr(syscall.SIGCHLD)
+const boxFlags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS |
+	uintptr(syscall.SIGCHLD)
 
 // room is the memory of a supervisor. It is the launcher's, and never touched
 // there: each supervisor gets pages of its own when it writes to them.

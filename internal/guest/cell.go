@@ -16,7 +16,8 @@ import (
 //	direction            message             descriptors     meaning
 //	-------------------  ------------------  --------------  ----------------------------------------
 //	launcher → worker    CellLauncher                        connected and waiting
-//	worker   → launcher  CellMake, a Box     slot, scratch   make a box: the namespaces of one job
+//	worker   → launcher  CellMake, a Box     slot, scratch   make a box: the namespaces of one job; that of
+//	                                         (, network)     the network is given or made
 //	worker   → launcher  CellZygote                          start a zygote
 //	launcher → worker    CellNoZygote, why                   the zygote has ended
 //	zygote   → worker    ZygoteHello                         connected and waiting
@@ -24,8 +25,9 @@ import (
 //	zygote   → worker    ZygoteEnded, …                      id and wait status of such a process
 //
 // A box is a process, the supervisor, that is process 1 of a pid namespace of its
-// own, with user, mount, network, ipc and uts namespaces to match, its root made
-// ready, and all capabilities dropped but those over these namespaces. It has
+// own, with user, mount, ipc and uts namespaces to match, its root made
+// ready, in a network namespace that holds lo, and all capabilities dropped but
+// those over its own namespaces. It has
 // one socket, the slot:
 //
 //	supervisor → worker  BoxReady                            the walls stand (SO_PASSCRED: its pid)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ func Cell(socket string) error {
 	if os.Getpid() != 1 {
 		return errors.New("the guest must be process 1 of a sandbox")
 	}
+	runtime.LockOSThread() // whose network namespace is that of the last box; no other thread's is
 	conn, err := dialPacket(socket)
 	if err != nil {
 		return fmt.Errorf("connect to the worker: %w", err)
@@ -81,10 +83,15 @@ func (l *launcher) serve() error {
 	}
 	switch l.buf[0] {
 	case CellMake:
-		if len(files) != 2 {
-			return errors.New("make a box: needs a slot and a scratch mount")
+		ns := -1
+		switch len(files) {
+		case 3:
+			ns = files[2]
+		case 2:
+		default:
+			return errors.New("make a box: needs a slot, a scratch mount and maybe a network namespace")
 		}
-		l.make(l.buf[1:n], files[0], files[1])
+		l.make(l.buf[1:n], files[0], files[1], ns)
 		return nil
 	case CellZygote:
 		go l.zygote()
@@ -114,7 +121,7 @@ func rights(oob []byte) ([]int, error) {
 }
 
 // make makes a box. What goes wrong is told on its slot.
-func (l *launcher) make(body []byte, slot, scratch int) {
+func (l *launcher) make(body []byte, slot, scratch, ns int) {
 	r := l.recipes[string(body)]
 	if r == nil {
 		var b Box
@@ -128,11 +135,19 @@ func (l *launcher) make(body []byte, slot, scratch int) {
 		r = newRecipe(&b, os.Getuid(), os.Getgid(), l.masked)
 		l.recipes[string(body)] = r
 	}
-	if err := r.launch(slot, scratch); err != nil {
-		errno := unix.EIO
-		_ = errors.As(err, &errno)
-		fail(slot, "clone", errno)
+	if err := network(ns); err != nil {
+		fail(slot, err.Error(), errno(err))
+		return
 	}
+	if err := r.launch(slot, scratch); err != nil {
+		fail(slot, "clone", errno(err))
+	}
+}
+
+func errno(err error) unix.Errno {
+	e := unix.EIO
+	_ = errors.As(err, &e)
+	return e
 }
 
 func fail(slot int, what string, errno unix.Errno) {

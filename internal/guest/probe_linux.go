@@ -5,19 +5,24 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 
 	"golang.org/x/sys/unix"
 )
 
 // Probe makes a box as a cell does, with next to nothing in it, and says what
 // keeps this host from that. It is run where a cell's launcher would be: in a
-// user namespace, as one of its users who is not its root, with CAP_SYS_ADMIN.
+// user namespace, as one of its users who is not its root, with CAP_SYS_ADMIN
+// and CAP_NET_ADMIN.
 func Probe() error {
+	runtime.LockOSThread() // it is spoiled
+	if err := network(-1); err != nil {
+		return err
+	}
 	r := &recipe{}
 	r.identity(os.Getuid(), os.Getgid())
 	r.mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
 	r.mount("tmpfs", "/proc", "tmpfs", inert, "size=64k")
-	r.loopback()
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err

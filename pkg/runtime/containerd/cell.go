@@ -43,7 +43,8 @@ type cell struct {
 	slots    int // that exist
 	made     int // that were ever made
 	used     time.Time
-	retired  bool // makes no more slots
+	retired  bool       // makes no more slots
+	nets     []*network // that wait for a box
 }
 
 // cellUID is the user of a cell's guest, in the container and on the host: its
@@ -135,8 +136,9 @@ const (
 
 // spec returns the OCI configuration of the container.
 func (c *cell) spec(sock, group string) *specs.Spec {
-	// What it takes to enter a namespace, in its own user namespace only.
-	caps := []string{"CAP_SYS_ADMIN", "CAP_SYS_PTRACE"}
+	// What it takes to enter a namespace and to bring lo up, in its own user
+	// namespace only.
+	caps := []string{"CAP_SYS_ADMIN", "CAP_SYS_PTRACE", "CAP_NET_ADMIN"}
 	box := &sandbox{
 		rootfs: c.image.rootfs, args: []string{guestPath, "cell", slotDir + "/" + socketName},
 		uid: c.uid, cgroup: group, caps: caps, seccomp: c.rt.cells.seccomp, memory: cellMemory, pids: cellPids,
@@ -292,9 +294,12 @@ func (c *cell) destroy(ctx context.Context) {
 	}
 	c.mu.Lock()
 	c.retired = true
-	conns := c.conns
-	c.conns = nil
+	conns, nets := c.conns, c.nets
+	c.conns, c.nets = nil, nil
 	c.mu.Unlock()
+	for _, n := range nets {
+		n.close()
+	}
 	for p := range conns {
 		p.close()
 	}

@@ -29,6 +29,7 @@ type cellSlot struct {
 	conn   *packet  // to it
 	job    *forked  // an interpreter that waits in the box; nil for commands
 	lease  *leased
+	net    *network
 	python bool // what runs came from a zygote
 	state  atomic.Int32
 
@@ -103,7 +104,11 @@ func (s *cellSlot) makeBox(ctx context.Context) (err error) {
 	s.cell.mu.Lock()
 	launcher := s.cell.launcher
 	s.cell.mu.Unlock()
-	err = launcher.send(append([]byte{guest.CellMake}, request...), theirs, int(s.scratch.mount.Fd()))
+	files := []int{theirs, int(s.scratch.mount.Fd())}
+	if s.net = s.cell.takeNetwork(); s.net != nil {
+		files = append(files, s.net.fd)
+	}
+	err = launcher.send(append([]byte{guest.CellMake}, request...), files...)
 	_ = unix.Close(theirs)
 	if err != nil {
 		return err
@@ -113,7 +118,10 @@ func (s *cellSlot) makeBox(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.sup, err = openProcess(pid)
+	if s.sup, err = openProcess(pid); err != nil || s.net != nil {
+		return err
+	}
+	s.net, err = openNetwork(pid)
 	return err
 }
 
@@ -289,6 +297,11 @@ func (s *cellSlot) release() {
 	}
 	if s.lease != nil && clean {
 		s.lease.giveBack(ctx)
+	}
+	if s.net != nil && clean {
+		s.cell.giveNetwork(s.net)
+	} else if s.net != nil {
+		s.net.close()
 	}
 	cells.mu.Lock()
 	delete(cells.slots, s)

@@ -34,7 +34,7 @@ func ProbeCell(ctx context.Context, guest string) error {
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID,
 		UidMappings: ids, GidMappings: ids,
 		Credential:  &syscall.Credential{Uid: uint32(me), Gid: uint32(me), NoSetGroups: true},
-		AmbientCaps: []uintptr{unix.CAP_SYS_ADMIN},
+		AmbientCaps: []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN},
 		Pdeathsig:   syscall.SIGKILL,
 	}
 	out, err := cmd.CombinedOutput()

@@ -1,0 +1,57 @@
+package containerd
+
+import (
+	"strings"
+	"testing"
+)
+
+// What a job did on its network is nothing that a later one finds, while the
+// namespaces of those that did nothing are used again.
+func TestCellNetworksAreUsedAgainOnlyIfUntouched(t *testing.T) {
+	r := newRuntime(t, nil)
+	look := pySnippet(`
+import os
+counters = dict()
+for name in "snmp", "netstat":
+    lines = open("/proc/net/" + name).read().splitlines()
+    for names, values in zip(lines[::2], lines[1::2]):
+        counters.update({names.split()[0] + n: int(v) for n, v in zip(names.split()[1:], values.split()[1:])})
+for line in open("/proc/net/snmp6"):
+    name, value = line.split()
+    counters[name] = int(value)
+# Settings and what the kernel made of bringing lo up.
+traces = {n: v for n, v in counters.items() if v and n not in ("Ip:Forwarding", "Ip:DefaultTTL", "Tcp:RtoAlgorithm", "Tcp:RtoMin", "Tcp:RtoMax", "Tcp:MaxConn")}
+traces.update({f: open("/proc/net/" + f).read().count("\n") for f in ("tcp", "udp", "tcp6", "unix") if open("/proc/net/" + f).read().count("\n") > 1})
+print(os.readlink("/proc/self/ns/net"), traces)`)
+	seen := map[string]int{}
+	for name, code := range map[string]string{
+		"nothing": "",
+		"a connection left in TIME_WAIT": `
+import socket
+l = socket.create_server(("127.0.0.1", 7777))
+c = socket.create_connection(("127.0.0.1", 7777))
+s, _ = l.accept()
+s.close(); c.close()`,
+		"one of IPv6":               `import socket; l = socket.create_server(("::1", 7), family=socket.AF_INET6); socket.create_connection(("::1", 7))`,
+		"a datagram to nobody":      `import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("127.0.0.1", 9))`,
+		"a datagram without a way":  "import socket\ntry: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('10.0.0.1', 9))\nexcept OSError: pass",
+		"a connection without one":  "import socket\ntry: socket.create_connection(('10.0.0.1', 9))\nexcept OSError: pass",
+		"one that is refused":       "import socket\ntry: socket.create_connection(('127.0.0.1', 9))\nexcept OSError: pass",
+		"a listener, and a name":    `import socket; socket.create_server(("127.0.0.1", 7777)); socket.socket(socket.AF_UNIX).bind("\0name")`,
+		"a listener that forks off": `import os, socket, time; l = socket.create_server(("127.0.0.1", 7777)); os.fork() or time.sleep(60)`,
+	} {
+		cellJob(t, r, pySnippet(code), nil)
+		// More than are made ahead, so that the one in question is among them.
+		for range 8 {
+			rep := cellJob(t, r, look, nil)
+			ns, traces, _ := strings.Cut(strings.TrimSpace(rep.Stdout.Text), " ")
+			seen[ns]++
+			if traces != "{}" {
+				t.Errorf("after %s a job finds %s %s%s", name, traces, rep.Stderr.Text, ns)
+			}
+		}
+	}
+	if len(seen) > 40 {
+		t.Errorf("%d namespaces for 72 jobs: none is used again", len(seen))
+	}
+}

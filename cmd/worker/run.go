@@ -37,6 +37,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	leaveCoresToJobs()
 	tel, err := telemetry.Start(ctx, telemetry.Config{Service: "assay-worker", Version: version(), Instance: cfg.ID, Log: stderr, Level: cfg.LogLevel})
 	if err != nil {
 		return err

@@ -1,7 +1,7 @@
 """An interpreter that is ready to be forked.
 
-Started by the launcher of a cell as: zygote.py SOCKET MODULE...; it imports the
-harness and the modules, connects to the worker and then forks one process for
+Started by the launcher of a cell as: zygote.py SOCKET KIND MODULE...; it imports
+the harness and the modules, connects to the worker and then forks one process for
 each slot that it is asked for. The protocol is documented in internal/guest
 (cell.go). Each process enters the namespaces of a box that the launcher made,
 drops every privilege, waits for its job, and becomes it.
@@ -38,7 +38,6 @@ import signal
 import struct
 import threading
 
-import assay_grade  # noqa: F401 (some jobs are nothing else)
 import harness
 
 # What snippets import most. Each costs every fork a little, and its own import
@@ -78,8 +77,13 @@ def check(result, what):
         raise OSError(e, "%s: %s" % (what, os.strerror(e)))
 
 
-def preload_session():
-    """Have the module that serves sessions ready, under a name that no user's import asks for."""
+def preload_services():
+    """Have ready what grades, and what serves sessions: some jobs are nothing else.
+
+    The latter is under a name that no user's import asks for.
+    """
+    import assay_grade  # noqa: F401
+
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "session.py")
     spec = importlib.util.spec_from_file_location("_assay_session", path)
     module = importlib.util.module_from_spec(spec)
@@ -87,13 +91,14 @@ def preload_session():
     sys.modules["_assay_session"] = module
 
 
-def main(path, modules):
+def main(path, kind, modules):
     for name in MODULES + modules:
         try:
             importlib.import_module(name)
         except ImportError as e:
             print("cannot preload %s: %s" % (name, e), file=sys.stderr)
-    preload_session()
+    if kind == "s":
+        preload_services()
     warm_up()
     worker = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
     worker.connect(path)
@@ -109,7 +114,7 @@ def main(path, modules):
     events = select.poll()
     events.register(worker, select.POLLIN)
     events.register(deaths, select.POLLIN)
-    worker.send(b"Z")
+    worker.send(b"Z" + kind.encode())
     # What is alive now stays so: the collector shall not touch, and so copy, it.
     gc.collect()
     gc.disable()
@@ -165,7 +170,7 @@ def bury(worker, names):
 def alone():
     """Wait for one job and become it: in a sandbox of its own."""
     slot = _socket.socket(fileno=3)
-    preload_session()
+    preload_services()
     warm_up()
     gc.collect()
     slot.send(b"w")
@@ -350,4 +355,4 @@ if __name__ == "__main__":
     os.environ.clear()
     if sys.argv[1] == "alone":
         alone()
-    main(sys.argv[1], sys.argv[2:])
+    main(sys.argv[1], sys.argv[2], sys.argv[3:])

@@ -18,9 +18,9 @@ import (
 //	launcher → worker    CellLauncher                        connected and waiting
 //	worker   → launcher  CellMake, a Box     slot, scratch   make a box: the namespaces of one job; that of
 //	                                         (, network)     the network is given or made
-//	worker   → launcher  CellZygote                          start a zygote
-//	launcher → worker    CellNoZygote, why                   the zygote has ended
-//	zygote   → worker    ZygoteHello                         connected and waiting
+//	worker   → launcher  CellZygote, kind                    start a zygote of a kind
+//	launcher → worker    CellNoZygote, kind, why             the zygote has ended
+//	zygote   → worker    ZygoteHello, kind                   connected and waiting
 //	worker   → zygote    ZygoteFork, id      slot, box       fork a process into the box
 //	zygote   → worker    ZygoteEnded, …                      id and wait status of such a process
 //
@@ -67,6 +67,13 @@ const (
 	BoxRunFile  byte = 'X'
 	BoxNotBegun byte = 'f'
 	BoxEnded    byte = 'e'
+)
+
+// Kinds of zygotes. Each page that a zygote holds is a cost of every fork, so
+// that for programs, of which there are most, holds nothing that they do not use.
+const (
+	ZygotePrograms byte = 'p'
+	ZygoteServices byte = 's' // has imported what grades, and what serves sessions
 )
 
 // MaxMessage is the longest message on any of a cell's sockets, in bytes.

@@ -94,7 +94,10 @@ func (l *launcher) serve() error {
 		l.make(l.buf[1:n], files[0], files[1], ns)
 		return nil
 	case CellZygote:
-		go l.zygote()
+		if n != 2 {
+			return errors.New("start a zygote: of which kind?")
+		}
+		go l.zygote(l.buf[1])
 		return nil
 	}
 	return fmt.Errorf("unknown message %q", l.buf[0])
@@ -168,11 +171,11 @@ func preloads(env []string) (modules []string) {
 	return modules
 }
 
-// zygote runs a zygote until it ends, and says why it did.
-func (l *launcher) zygote() {
+// zygote runs a zygote of a kind until it ends, and says why it did.
+func (l *launcher) zygote(kind byte) {
 	env := slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "GO") })
 	var said strings.Builder
-	cmd := exec.Command("python3", append([]string{"-B", "/run/assay/zygote.py", l.socket}, preloads(env)...)...)
+	cmd := exec.Command("python3", append([]string{"-B", "/run/assay/zygote.py", l.socket, string(kind)}, preloads(env)...)...)
 	// Symbols are bound once, rather than once in each child.
 	cmd.Env, cmd.Dir = append(env, "LD_BIND_NOW=1"), "/"
 	cmd.Stdout, cmd.Stderr = &said, &said
@@ -181,7 +184,7 @@ func (l *launcher) zygote() {
 	if why == "" && err != nil {
 		why = err.Error()
 	}
-	_, _ = unix.Write(l.conn, append([]byte{CellNoZygote}, tail(why, 2000)...))
+	_, _ = unix.Write(l.conn, append([]byte{CellNoZygote, kind}, tail(why, 2000)...))
 }
 
 func tail(s string, n int) string { return s[max(0, len(s)-n):] }

@@ -151,7 +151,7 @@ func (m *Manager) open(ctx context.Context, c queue.SessionCall) (queue.SessionR
 		return queue.SessionReply{}, err
 	}
 	slot, err := m.Runtime.Acquire(ctx, runtime.Key{
-		Tenant: c.Tenant, Image: c.Spec.Image, Isolation: plan.Policy.Isolation, Kind: "python", Packages: plan.Policy.Requirements()})
+		Tenant: c.Tenant, Image: c.Spec.Image, Isolation: plan.Policy.Isolation, Kind: "session", Packages: plan.Policy.Requirements()})
 	if err != nil {
 		return queue.SessionReply{}, fmt.Errorf("make a place for the session: %w", err)
 	}

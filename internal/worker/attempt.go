@@ -122,7 +122,7 @@ const imagePause = 2 * time.Second
 func (a *attempt) acquire(ctx context.Context) (runtime.Slot, error) {
 	slot, err := a.Runtime.Acquire(ctx, runtime.Key{
 		Tenant: a.claimed.Tenant, Image: a.spec.Image,
-		Isolation: a.plan.Policy.Isolation, Kind: a.slotKind(), Packages: a.plan.Policy.Requirements(),
+		Isolation: a.plan.Policy.Isolation, Kind: a.spec.Program.Kind(), Packages: a.plan.Policy.Requirements(),
 	})
 	failure := new(runtime.BuildError)
 	switch {
@@ -137,15 +137,6 @@ func (a *attempt) acquire(ctx context.Context) (runtime.Slot, error) {
 		return nil, fmt.Errorf("acquire a slot: %w", err)
 	}
 	return slot, nil
-}
-
-// slotKind is the kind of program that a slot is made for. A solution is run by
-// python programs of ours.
-func (a *attempt) slotKind() string {
-	if a.spec.Program.Tests != nil {
-		return "python"
-	}
-	return a.spec.Program.Kind()
 }
 
 // need is what the attempt takes of this worker: check code runs beside the

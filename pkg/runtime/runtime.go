@@ -37,7 +37,7 @@ type Key struct {
 	Tenant    string
 	Image     string // reference as the job names it
 	Isolation policy.Isolation
-	Kind      string // job.Program.Kind of what will run: selects warm interpreters
+	Kind      string // job.Program.Kind of what will run, or "session": selects warm interpreters
 	Packages  string // policy.Requirements: what the image is to hold besides
 }
 

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -32,16 +33,13 @@ type cell struct {
 	ready     chan struct{} // closed when the launcher has connected
 	gone      chan struct{} // closed when the launcher is gone
 	tasks     sync.WaitGroup
-	preloaded chan struct{} // closed when it is known whether there are zygotes
 
 	mu       sync.Mutex
 	conns    map[*packet]bool // nil: closed
 	launcher *packet
-	zygotes  []*zygote
-	asked    bool // for zygotes
-	turn     int
-	slots    int // that exist
-	made     int // that were ever made
+	zygotes  map[byte]*zygotes // by kind
+	slots    int               // that exist
+	made     int               // that were ever made
 	used     time.Time
 	retired  bool       // makes no more slots
 	nets     []*network // that wait for a box
@@ -57,7 +55,7 @@ func (r *Runtime) newCell(ctx context.Context, img *image) (_ *cell, err error) 
 	name := fmt.Sprintf("%s-%s-%d", r.instance, r.started, n)
 	c := &cell{
 		rt: r, image: img, uid: sandboxUID(n), dir: filepath.Join(r.dir, "cells", strconv.FormatUint(n, 10)), born: time.Now(),
-		ready: make(chan struct{}), gone: make(chan struct{}), preloaded: make(chan struct{}),
+		ready: make(chan struct{}), gone: make(chan struct{}), zygotes: map[byte]*zygotes{},
 		conns: map[*packet]bool{}, used: time.Now(),
 	}
 	defer func() {
@@ -184,16 +182,8 @@ func (c *cell) end() {
 	defer c.mu.Unlock()
 	c.retired = true
 	close(c.gone)
-	c.settle()
-}
-
-// settle says that there will be no more zygotes to wait for. The caller holds
-// the lock.
-func (c *cell) settle() {
-	select {
-	case <-c.preloaded:
-	default:
-		close(c.preloaded)
+	for _, zs := range c.zygotes {
+		zs.settle()
 	}
 }
 
@@ -217,42 +207,78 @@ func (c *cell) fresh() bool {
 // zygoteTime is how long an interpreter may take to start and to import.
 const zygoteTime = 20 * time.Second
 
-// interpreter returns a zygote of the cell, nil if its image cannot have one.
-func (c *cell) interpreter(ctx context.Context) (*zygote, error) {
-	c.mu.Lock()
-	if !c.asked {
-		c.asked = true
-		for range c.rt.cfg.Zygotes {
-			if err := c.launcher.send([]byte{guest.CellZygote}); err != nil {
-				c.mu.Unlock()
-				return nil, fmt.Errorf("start a zygote: %w", err)
-			}
-		}
+// zygotes are those of one kind.
+type zygotes struct {
+	live  []*zygote
+	known chan struct{} // closed when it is known whether there are any
+	turn  int
+}
+
+// settle says that there will be no more to wait for. The caller holds the lock.
+func (zs *zygotes) settle() {
+	select {
+	case <-zs.known:
+	default:
+		close(zs.known)
 	}
-	c.mu.Unlock()
+}
+
+// interpreter returns a zygote of the cell, nil if its image cannot have one.
+func (c *cell) interpreter(ctx context.Context, kind byte) (*zygote, error) {
+	zs, err := c.zygotesOf(kind)
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, zygoteTime)
 	defer cancel()
 	select {
-	case <-c.preloaded:
+	case <-zs.known:
 	case <-ctx.Done():
 		return nil, fmt.Errorf("wait for a zygote: %w", context.Cause(ctx))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.zygotes) == 0 {
+	if len(zs.live) == 0 {
 		return nil, nil
 	}
-	c.turn++
-	return c.zygotes[c.turn%len(c.zygotes)], nil
+	zs.turn++
+	return zs.live[zs.turn%len(zs.live)], nil
 }
 
-func (c *cell) zygoteConnected(z *zygote) {
+// zygotesOf returns those of a kind, which are started when they are first
+// asked for.
+func (c *cell) zygotesOf(kind byte) (*zygotes, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.zygotes = append(c.zygotes, z)
-	if len(c.zygotes) == c.rt.cfg.Zygotes {
-		c.settle()
+	if zs := c.zygotes[kind]; zs != nil {
+		return zs, nil
 	}
+	for range c.rt.cfg.Zygotes {
+		if err := c.launcher.send([]byte{guest.CellZygote, kind}); err != nil {
+			return nil, fmt.Errorf("start a zygote: %w", err)
+		}
+	}
+	zs := &zygotes{known: make(chan struct{})}
+	if !c.alive() {
+		zs.settle()
+	}
+	c.zygotes[kind] = zs
+	return zs, nil
+}
+
+// zygoteConnected reports whether the cell has asked for it.
+func (c *cell) zygoteConnected(z *zygote) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	zs := c.zygotes[z.kind]
+	if zs == nil {
+		return false
+	}
+	zs.live = append(zs.live, z)
+	if len(zs.live) == c.rt.cfg.Zygotes {
+		zs.settle()
+	}
+	return true
 }
 
 // zygoteGone retires a cell that lost what it had: the next one has a new one.
@@ -260,22 +286,23 @@ func (c *cell) zygoteGone(z *zygote) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.retired = true
-	for i, have := range c.zygotes {
-		if have == z {
-			c.zygotes = append(c.zygotes[:i:i], c.zygotes[i+1:]...)
-		}
-	}
+	zs := c.zygotes[z.kind]
+	zs.live = slices.DeleteFunc(zs.live, func(have *zygote) bool { return have == z })
 }
 
 // noZygote hears why a zygote has ended, or why there was none.
-func (c *cell) noZygote(why string) {
+func (c *cell) noZygote(kind byte, why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	zs := c.zygotes[kind]
+	if zs == nil {
+		return
+	}
 	first := false
 	select {
-	case <-c.preloaded:
+	case <-zs.known:
 	default:
-		first = len(c.zygotes) == 0
+		first = len(zs.live) == 0
 	}
 	switch {
 	case c.conns == nil: // we ended it
@@ -284,7 +311,7 @@ func (c *cell) noZygote(why string) {
 	default:
 		slog.Warn("a cell lost its interpreter", "image", c.image.name, "reason", why)
 	}
-	c.settle()
+	zs.settle()
 }
 
 // destroy removes the cell and everything in it.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/assay-run/assay/internal/guest"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/runtime"
 )
@@ -118,7 +119,7 @@ func TestCellLeaksNothing(t *testing.T) {
 		for range 100 { // until the background is done, and every warm slot is there
 			time.Sleep(50 * time.Millisecond)
 			f = measure(t, r)
-			if f["slots of test"] == r.cells.pool.Ready(slotKeyOf(t, r, true))+r.cells.pool.Ready(slotKeyOf(t, r, false)) && f["slots of test"] == 4 {
+			if f["slots of test"] == r.cells.pool.Ready(slotKeyOf(t, r, guest.ZygotePrograms))+r.cells.pool.Ready(slotKeyOf(t, r, 0)) && f["slots of test"] == 4 {
 				break
 			}
 		}
@@ -148,10 +149,10 @@ func TestCellLeaksNothing(t *testing.T) {
 	}
 }
 
-func slotKeyOf(t *testing.T, r *Runtime, python bool) cellKey {
+func slotKeyOf(t *testing.T, r *Runtime, zygote byte) cellKey {
 	t.Helper()
 	for home := range r.cells.live {
-		return cellKey{home, python}
+		return cellKey{home, zygote}
 	}
 	t.Fatal("no cell")
 	return cellKey{}

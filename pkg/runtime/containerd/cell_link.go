@@ -49,10 +49,10 @@ func (c *cell) greet(p *packet) {
 	if !c.hold(p) {
 		return
 	}
-	var word [1]byte
+	var word [2]byte
 	_ = p.file.SetReadDeadline(time.Now().Add(sendTime))
 	n, _, err := p.recv(word[:])
-	if err != nil || n != 1 {
+	if err != nil || n < 1 {
 		return
 	}
 	_ = p.file.SetReadDeadline(time.Time{})
@@ -60,10 +60,11 @@ func (c *cell) greet(p *packet) {
 	case guest.CellLauncher:
 		c.serveLauncher(p)
 	case guest.ZygoteHello:
-		z := &zygote{conn: p, waiting: map[uint64]chan unix.WaitStatus{}, gone: make(chan struct{})}
-		c.zygoteConnected(z)
-		z.serve()
-		c.zygoteGone(z)
+		z := &zygote{kind: word[1], conn: p, waiting: map[uint64]chan unix.WaitStatus{}, gone: make(chan struct{})}
+		if c.zygoteConnected(z) {
+			z.serve()
+			c.zygoteGone(z)
+		}
 	}
 }
 
@@ -83,15 +84,16 @@ func (c *cell) serveLauncher(p *packet) {
 	buf := make([]byte, guest.MaxMessage)
 	for {
 		n, _, err := p.recv(buf)
-		if err != nil || buf[0] != guest.CellNoZygote {
+		if err != nil || n < 2 || buf[0] != guest.CellNoZygote {
 			return
 		}
-		c.noZygote(string(buf[1:n]))
+		c.noZygote(buf[1], string(buf[2:n]))
 	}
 }
 
 // zygote is the worker's side of an interpreter that is forked for jobs.
 type zygote struct {
+	kind byte
 	conn *packet
 	gone chan struct{}
 

@@ -41,12 +41,12 @@ type cellSlot struct {
 const boxTime = 20 * time.Second
 
 // newSlot makes a slot. It needs no job: limits are set when one takes it.
-func (c *cell) newSlot(ctx context.Context, python bool, l layout) (_ *cellSlot, err error) {
+func (c *cell) newSlot(ctx context.Context, kind byte, l layout) (_ *cellSlot, err error) {
 	ctx, cancel := context.WithTimeout(ctx, boxTime)
 	defer cancel()
 	var z *zygote
-	if python {
-		if z, err = c.interpreter(ctx); err != nil {
+	if kind != 0 {
+		if z, err = c.interpreter(ctx, kind); err != nil {
 			return nil, err
 		}
 	}
@@ -142,7 +142,11 @@ func (s *cellSlot) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report,
 	where := s
 	afresh := s.job != nil && (startsAfresh(p.Env.Set) || startsAfresh(a.Secrets))
 	if want := layoutOf(p); afresh || !want.equal(s.layout) {
-		other, err := s.replace(ctx, s.job != nil && !afresh, want)
+		kind := byte(0)
+		if s.job != nil && !afresh {
+			kind = s.job.zygote.kind
+		}
+		other, err := s.replace(ctx, kind, want)
 		if err != nil {
 			return nil, err
 		}
@@ -153,11 +157,11 @@ func (s *cellSlot) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report,
 }
 
 // replace makes a slot that is not like the warm ones.
-func (s *cellSlot) replace(ctx context.Context, python bool, l layout) (*cellSlot, error) {
+func (s *cellSlot) replace(ctx context.Context, zygote byte, l layout) (*cellSlot, error) {
 	if err := l.check(); err != nil {
 		return nil, err
 	}
-	return s.cell.newSlot(ctx, python, l)
+	return s.cell.newSlot(ctx, zygote, l)
 }
 
 // startsAfresh reports whether an interpreter reads one of these variables when

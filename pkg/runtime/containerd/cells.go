@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/singleflight"
 	"golang.org/x/sys/unix"
 
+	"github.com/assay-run/assay/internal/guest"
 	"github.com/assay-run/assay/pkg/runtime"
 	slotpool "github.com/assay-run/assay/pkg/runtime/pool"
 )
@@ -39,7 +40,7 @@ type cellHome struct{ tenant, digest string }
 // cellKey says which slots of cells are interchangeable.
 type cellKey struct {
 	cellHome
-	python bool // an interpreter waits in it
+	zygote byte // the kind of the interpreter that waits in it; 0: none
 }
 
 func newCells(r *Runtime) (*cells, error) {
@@ -102,11 +103,22 @@ func (c *cells) acquire(ctx context.Context, key runtime.Key) (runtime.Slot, err
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.pool.Get(ctx, cellKey{cellHome{key.Tenant, img.digest}, key.Kind != "command"})
+	s, err := c.pool.Get(ctx, cellKey{cellHome{key.Tenant, img.digest}, zygoteOf(key.Kind)})
 	if err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// zygoteOf is the kind of zygote that runs a kind of program.
+func zygoteOf(kind string) byte {
+	switch kind {
+	case "command":
+		return 0
+	case "tests", "session":
+		return guest.ZygoteServices
+	}
+	return guest.ZygotePrograms
 }
 
 // make makes a slot in the cell of key, or in a new one.
@@ -123,7 +135,7 @@ func (c *cells) make(ctx context.Context, key cellKey) (*cellSlot, error) {
 		return nil, err
 	}
 	defer c.leave(home)
-	return home.newSlot(ctx, key.python, defaultLayout)
+	return home.newSlot(ctx, key.zygote, defaultLayout)
 }
 
 // home returns the cell of a tenant and an image, with one slot more promised.

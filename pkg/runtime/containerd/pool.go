@@ -50,7 +50,7 @@ func (r *Runtime) taskPool() *slotpool.Pool[taskSlotKey, *slot] {
 
 // weighBox is Weigh for the slots of cells.
 func weighBox(k cellKey) int64 {
-	if k.python {
+	if k.zygote != 0 {
 		return boxWeight + forkWeight
 	}
 	return boxWeight

@@ -16,7 +16,7 @@ UNIT = $(shell $(GO) list -e -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPa
 	grep -vE '/internal/(testenv|dev)\b' | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build image dev demo test test-unit test-cgroup2 hostile check lint race bench
+.PHONY: help setup build image dev demo test test-unit test-cgroup2 hostile chaos check lint race bench
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,10 @@ test-cgroup2: setup image ## Run the suites of the runtime in a virtual machine 
 
 hostile: setup build image ## Attack the walls with every program of the corpus, at every isolation that this host has
 	$(TEST) -count=1 -timeout=20m -v ./test/hostile
+
+# The same rows as in `make test`, longer, and 100,000 jobs under continuous faults.
+chaos: setup build image ## Break every component again and again under load, and judge the history (an hour)
+	$(TEST) -count=1 -timeout=3h -v ./test/chaos -args -chaos.jobs=100000 -chaos.rolling=20000 -chaos.flood=100000 -chaos.down=2m
 
 check: lint race ## What a change must pass: format, vet, lint, every test with the race detector
 

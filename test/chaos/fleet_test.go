@@ -162,9 +162,9 @@ func (f *fleet) restartNATS(between func()) {
 	f.startNATS()
 }
 
-func (f *fleet) process(program, name string) *process {
+func (f *fleet) process(program, name, near string) *process {
 	p := &process{name: name, path: filepath.Join(built(f.t), program), log: filepath.Join(f.dir, name+".log")}
-	p.nats = newLink(f.t, "tcp", f.natsAt)
+	p.nats = newLink(f.t, near, "tcp", f.natsAt)
 	p.env = []string{"ASSAY_NATS_URL=nats://" + p.nats.address(), "ASSAY_OBJECTS_URL=file://" + f.objects, "ASSAY_METRICS_LISTEN=127.0.0.1:0"}
 	f.t.Cleanup(func() { p.end(f.t) }) // before its links are closed
 	return p
@@ -173,7 +173,7 @@ func (f *fleet) process(program, name string) *process {
 func (f *fleet) addDispatcher(name string) *process {
 	f.t.Helper()
 	dsn, at := f.linked()
-	p := f.process("dispatcher", name)
+	p := f.process("dispatcher", name, localhost)
 	listen := freeAddress(f.t)
 	p.postgres = at
 	p.env = append(append(p.env, "ASSAY_DATABASE_URL="+dsn, "ASSAY_LISTEN="+listen, "ASSAY_LEASE_TTL="+f.lease.String(), "ASSAY_GRACE=2s"), f.shape.env...)
@@ -197,7 +197,7 @@ func (f *fleet) linked() (dsn string, l *link) {
 		f.t.Fatal(err)
 	}
 	q := u.Query()
-	l = newLink(f.t, "unix", filepath.Join(q.Get("host"), ".s.PGSQL."+q.Get("port")))
+	l = newLink(f.t, localhost, "unix", filepath.Join(q.Get("host"), ".s.PGSQL."+q.Get("port")))
 	host, port, _ := net.SplitHostPort(l.address())
 	q.Set("host", host)
 	q.Set("port", port)
@@ -207,11 +207,17 @@ func (f *fleet) linked() (dsn string, l *link) {
 
 func (f *fleet) addWorker(name string, env ...string) *process {
 	f.t.Helper()
-	p := f.process("worker", name)
+	p := f.workerOf(name, localhost, env...)
+	p.start(f.t)
+	return p
+}
+
+// workerOf is a worker that reaches this host by the address near.
+func (f *fleet) workerOf(name, near string, env ...string) *process {
+	p := f.process("worker", name, near)
 	p.env = append(append(append(p.env, "ASSAY_WORKER_ID="+name, "ASSAY_SLOTS="+strconv.Itoa(f.shape.slots), "ASSAY_RUNTIME="+f.shape.runtime,
 		"ASSAY_STATE_DIR="+filepath.Join(f.dir, name), "ASSAY_GRACE=1s"), f.shape.env...), env...)
 	f.workers = append(f.workers, p)
-	p.start(f.t)
 	return p
 }
 

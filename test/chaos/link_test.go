@@ -27,9 +27,12 @@ const (
 	deaf             // what is asked arrives and is done; the answers are lost
 )
 
-func newLink(t *testing.T, network, address string) *link {
+const localhost = "127.0.0.1"
+
+// newLink leads from the address near of this host to address.
+func newLink(t *testing.T, near, network, address string) *link {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", near+":0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 
 // The long version; the defaults are the selection that every change must pass.
 var (
-	longJobs    = flag.Int("chaos.jobs", 1500, "jobs of TestChaos")
+	stormJobs   = flag.Int("chaos.jobs", 1500, "jobs of TestChaos")
 	rollingJobs = flag.Int("chaos.rolling", 1000, "jobs of TestRollingRestart")
 	floodJobs   = flag.Int("chaos.flood", 3000, "jobs of the flooding tenant of row 32")
 	downFor     = flag.Duration("chaos.down", 5*time.Second, "how long Postgres is away in row 16")

@@ -15,7 +15,7 @@ import (
 // A process is one dispatcher or worker, and the links that it hangs on.
 type process struct {
 	name, path, log string
-	env             []string
+	args, env       []string
 	nats, postgres  *link // postgres: of dispatchers only
 
 	mu      sync.Mutex
@@ -44,7 +44,7 @@ func (p *process) launch() error {
 		return err
 	}
 	defer log.Close() // the child has its own
-	cmd := exec.Command(p.path)
+	cmd := exec.Command(p.path, p.args...)
 	cmd.Env = append(os.Environ(), p.env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	// It dies with the test, of which the kernel knows only the thread.
@@ -122,10 +122,4 @@ func (p *process) end(t *testing.T) {
 	p.resume()
 	p.term(t)
 	p.wg.Wait()
-}
-
-func (p *process) pid() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.cmd.Process.Pid
 }

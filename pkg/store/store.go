@@ -70,7 +70,8 @@ type Submitter interface {
 type Scheduler interface {
 	// Schedule moves queued jobs of a pool to dispatched, best first, until
 	// window jobs of the pool are dispatched and not claimed, and returns those
-	// it moved for publishing. Several callers at once share the window.
+	// it moved for publishing. Several callers at once share the window. Tenants
+	// share by weight and batches of a tenant by priority, which waiting raises.
 	Schedule(ctx context.Context, pool string, window int) ([]Dispatch, error)
 
 	// Unclaimed returns up to n jobs that were last published longer ago than

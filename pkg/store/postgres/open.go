@@ -24,6 +24,7 @@ type Config struct {
 	OpenBatchTTL   time.Duration   // an open batch without an append for so long is dropped, default 1h
 	KeyTTL         time.Duration   // how long idempotency keys are remembered, default 24h
 	TakeBackAfter  time.Duration   // dispatched for so long without a claim: back to the queue, default 5m
+	AgeEvery       time.Duration   // waiting for so long is worth a point of priority, at least 1ms, default 1m
 	Tracer         pgx.QueryTracer // optional
 	ApplicationTag string          // application_name, default "assay"
 }
@@ -36,6 +37,8 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.OpenBatchTTL, time.Hour)
 	setDefault(&c.KeyTTL, 24*time.Hour)
 	setDefault(&c.TakeBackAfter, 5*time.Minute)
+	setDefault(&c.AgeEvery, time.Minute)
+	c.AgeEvery = max(c.AgeEvery, time.Millisecond)
 	setDefault(&c.ApplicationTag, "assay")
 	return c
 }

@@ -27,7 +27,7 @@ func TestPlans(t *testing.T) {
 		{name: "finish", sql: finish, args: low + `, '{}', '{}', '{}', '{}'`, want: []string{byID, `batch_counts_pkey`}, pkeyOnly: true},
 		{name: "finished", sql: finished, args: `'{}', '{}'`, want: []string{byID}, pkeyOnly: true},
 		{name: "release", sql: release, args: `1, '{}', '{}', '{}', '{}'`, want: []string{byID}, pkeyOnly: true},
-		{name: "schedule", sql: schedule, args: `'p', 10`, want: []string{byID, queue + `.*\n *Index Cond: .*priority = r.priority`}, pkeyOnly: true},
+		{name: "schedule", sql: schedule, args: `'p', 10, 60000`, want: []string{byID, queue + `.*\n *Index Cond: .*priority = r.priority`}, pkeyOnly: true},
 		{name: "unclaimed", sql: unclaimed, args: `1, 10`, want: []string{byID}, pkeyOnly: true},
 		{name: "take back", sql: takeBack, args: `20`, want: []string{byID, `_tenant_id_batch_id_idx1`}, pkeyOnly: true},
 		{name: "expire", sql: expire, args: ``, want: []string{byID, `_expires_at_idx`}, pkeyOnly: true},

@@ -32,7 +32,7 @@ func TestStore(t *testing.T) {
 	m := &moves{seen: map[[2]job.State]bool{}}
 	t.Run("suite", func(t *testing.T) {
 		storetest.Run(t, func(t testing.TB, o storetest.Options) store.Store {
-			s := openTest(t, Config{InfraBudget: o.InfraBudget, OpenBatchTTL: o.OpenBatchTTL, TakeBackAfter: o.TakeBackAfter})
+			s := openTest(t, Config{InfraBudget: o.InfraBudget, OpenBatchTTL: o.OpenBatchTTL, TakeBackAfter: o.TakeBackAfter, AgeEvery: o.AgeEvery})
 			m.watch(t, s)
 			return s
 		})

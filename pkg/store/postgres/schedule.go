@@ -18,7 +18,10 @@ import (
 //     is no counter that a crash could leave wrong.
 //   - Each candidate's virtual time is its place in its batch, counted from what
 //     the batch already holds, divided by 2^priority: batches of a tenant take
-//     turns, a point of priority is worth a double share, and nothing starves.
+//     turns, a point of priority is worth a double share.
+//   - Waiting for $3 milliseconds is worth a point of priority, up to the highest
+//     that the tenant has queued, so that no stream of urgent jobs starves the
+//     others. Beyond it age would let an old flood starve what came later.
 //   - Tenants take turns in the same way, by their weight, within max_running.
 //
 // The guard on state makes it safe beside any other statement; the advisory lock
@@ -40,7 +43,7 @@ held AS MATERIALIZED (
 		UNION ALL SELECT tenant_id, batch_id FROM jobs WHERE state = 'running' AND (SELECT n FROM budget) > 0) live
 	GROUP BY tenant_id, batch_id),
 ready AS MATERIALIZED (
-	SELECT g.*, t.weight, t.max_running,
+	SELECT g.*, t.weight, t.max_running, max(g.priority) OVER (PARTITION BY g.tenant_id) AS top,
 		coalesce((SELECT n FROM held h WHERE h.tenant_id = g.tenant_id AND h.batch_id = g.batch_id), 0) AS batch_held,
 		coalesce((SELECT sum(n) FROM held h WHERE h.tenant_id = g.tenant_id), 0) AS tenant_held
 	FROM groups g JOIN tenants t ON t.id = g.tenant_id
@@ -49,9 +52,9 @@ ready AS MATERIALIZED (
 candidates AS (
 	SELECT c.id, r.tenant_id, r.weight, r.max_running, r.tenant_held,
 		(r.batch_held + row_number() OVER (PARTITION BY r.tenant_id, r.batch_id, r.priority ORDER BY c.id))
-			/ 2.0 ^ least(greatest(r.priority, -50), 50) AS turn
+			/ 2.0 ^ greatest(least(r.priority + c.aged, r.top) - r.top, -50) AS turn
 	FROM ready r, LATERAL (
-		SELECT j.id FROM jobs j
+		SELECT j.id, floor(greatest(extract(epoch FROM now() - j.created_at), 0) * 1000 / $3::bigint) AS aged FROM jobs j
 		WHERE j.state = 'queued' AND j.pool = $1 AND j.tenant_id = r.tenant_id AND j.batch_id = r.batch_id AND j.priority = r.priority
 		ORDER BY j.tenant_id, j.batch_id, j.priority, j.id LIMIT (SELECT n FROM budget)) c),
 ranked AS (
@@ -74,7 +77,7 @@ func (s *Store) Schedule(ctx context.Context, pool string, window int) (ds []sto
 		// statement sees what the holder of the lock before us has committed.
 		b := &pgx.Batch{}
 		b.Queue(`SELECT pg_advisory_xact_lock(hashtextextended('assay schedule ' || $1, 0))`, pool)
-		b.Queue(schedule, pool, window)
+		b.Queue(schedule, pool, window, s.cfg.AgeEvery.Milliseconds())
 		res := s.pool.SendBatch(ctx, b)
 		defer res.Close()
 		if _, err := res.Exec(); err != nil {

@@ -18,6 +18,7 @@ type Options struct {
 	InfraBudget   int
 	OpenBatchTTL  time.Duration
 	TakeBackAfter time.Duration
+	AgeEvery      time.Duration
 }
 
 // Open returns a store with nothing in it, closed when the test ends. Two calls
@@ -34,6 +35,8 @@ func Run(t *testing.T, open Open) {
 		{"open batch", testOpenBatch},
 		{"retry batch", testRetryBatch},
 		{"schedule", testSchedule},
+		{"ageing", testAgeing},
+		{"fairness", testFairness},
 		{"claim", testClaim},
 		{"heartbeat", testHeartbeat},
 		{"finish", testFinish},

@@ -16,7 +16,7 @@ UNIT = $(shell $(GO) list -e -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPa
 	grep -vE '/internal/(testenv|dev)\b' | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build image dev demo test test-unit test-cgroup2 hostile chaos check lint race bench
+.PHONY: help setup gvisor build image dev demo test test-unit test-cgroup2 hostile chaos check lint race bench
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +31,10 @@ build: ## Build every program into bin/
 
 image: setup ## Build the default image from the system's packages
 	@images/build python
+
+gvisor: ## Build gVisor's runsc into bin/, for isolation gvisor
+	@mkdir -p bin
+	@ln -sf "$$(scripts/runsc)" bin/runsc
 
 dev: setup build image ## Run a whole fleet here: Postgres, NATS, containerd, dispatcher, worker
 	@$(ROOT) bin/assay dev
@@ -68,6 +72,6 @@ race: build image
 	CGO_ENABLED=1 $(TEST) -race -count=1 -timeout=30m ./...
 
 # One after another, each over a fleet of its own; a scenario alone: make bench SCENARIO=sync
-SCENARIO = noop submit poll fleet sync python command task idle
-bench: setup image build ## Measure: every scenario of bin/bench, one line of JSON each
+SCENARIO = noop submit poll fleet sync python command task gvisor tests session idle
+bench: setup image build gvisor ## Measure: every scenario of bin/bench, one line of JSON each
 	@for s in $(SCENARIO); do $(ROOT) bin/bench -scenario $$s -json || exit 1; done

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -38,6 +39,9 @@ type config struct {
 	Namespace     string   `name:"containerd-namespace" env:"ASSAY_CONTAINERD_NAMESPACE" default:"assay" help:"containerd's namespace for our containers and images."`
 	StateDir      string   `name:"state-dir" env:"ASSAY_STATE_DIR" default:"/run/assay/worker" help:"Mounts, sockets and cached inputs; nothing in it outlives the worker."`
 	Guest         string   `name:"guest" env:"ASSAY_GUEST" help:"The guest binary (default: beside this one)."`
+	Runsc         string   `name:"runsc" env:"ASSAY_RUNSC" help:"gVisor's runsc, which offers isolation gvisor; none: do without (default: beside this program, else in PATH, if it is there)."`
+	GVisorRuntime string   `name:"gvisor-runtime" env:"ASSAY_GVISOR_RUNTIME" placeholder:"HANDLER" help:"containerd runtime handler of isolation gvisor, such as io.containerd.runsc.v1 (default: the shim of runc runs runsc)."`
+	VMRuntime     string   `name:"vm-runtime" env:"ASSAY_VM_RUNTIME" placeholder:"HANDLER" help:"containerd runtime handler of isolation vm, such as io.containerd.kata.v2 (default: none)."`
 	Warm          int      `name:"warm" env:"ASSAY_WARM" default:"-1" help:"Most slots of isolation task kept ready ahead of demand, 0 for none (default: 2 a core)."`
 	CellWarm      int      `name:"cell-warm" env:"ASSAY_CELL_WARM" default:"-1" help:"The same of isolation cell (default: 16 a core)."`
 	WarmMemory    string   `name:"warm-memory" env:"ASSAY_WARM_MEMORY" placeholder:"SIZE" help:"Most memory of ready slots, such as 1Gi (default: an eighth of the host's)."`
@@ -82,6 +86,11 @@ func (c *config) complete() (err error) {
 		}
 		c.Guest = filepath.Join(filepath.Dir(exe), "guest")
 	}
+	if c.Runsc == "" {
+		c.Runsc = findRunsc()
+	} else if c.Runsc == "none" {
+		c.Runsc = ""
+	}
 	switch {
 	case c.Slots < 0 || c.Slots > 100_000:
 		return fmt.Errorf("--slots: %d is not between 1 and 100000", c.Slots)
@@ -95,6 +104,17 @@ func (c *config) complete() (err error) {
 	}
 	_, err = c.never()
 	return err
+}
+
+// findRunsc returns the path of runsc, "" if it is not installed.
+func findRunsc() string {
+	if exe, err := os.Executable(); err == nil {
+		if path, err := exec.LookPath(filepath.Join(filepath.Dir(exe), "runsc")); err == nil {
+			return path
+		}
+	}
+	path, _ := exec.LookPath("runsc")
+	return path
 }
 
 func (c *config) index() containerd.Index {

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -58,7 +59,22 @@ func (h Host) Examine(ctx context.Context) []Finding {
 		out = append(out, p.find(ctx))
 	}
 	out = append(out, h.guest(), h.images(), h.disk(), h.memory())
-	return append(out, isolation(out, h.probe(ctx)))
+	return append(out, isolation(out, h.probe(ctx), h.probeGVisor(ctx)))
+}
+
+// probeGVisor says what keeps this host from running gVisor, if it is installed.
+func (h Host) probeGVisor(ctx context.Context) error {
+	path, err := exec.LookPath(filepath.Join(h.Bin, "runsc"))
+	if err != nil {
+		path, err = exec.LookPath("runsc")
+	}
+	switch {
+	case err != nil:
+		return errors.New("runsc is not installed")
+	case os.Geteuid() != 0:
+		return errors.New("can only be tried as root")
+	}
+	return containerd.ProbeGVisor(ctx, path)
 }
 
 // probe says what keeps this host from running cells.
@@ -70,22 +86,28 @@ func (h Host) probe(ctx context.Context) error {
 }
 
 // isolation says which levels of isolation this host offers, from what was found
-// and from whether a cell could be made.
-func isolation(found []Finding, cell error) Finding {
+// and from whether a cell and a sandbox of gVisor could be made.
+func isolation(found []Finding, cell, gvisor error) Finding {
 	const check = "isolation"
 	if !Healthy(found) {
 		return Finding{check, Missing, "none", "see what is missing above"}
 	}
 	levels := []string{string(policy.Task)}
-	for _, f := range found {
-		if f.Check == "runsc" && f.Level == OK {
-			levels = append(levels, string(policy.GVisor))
-		}
+	var lacks []string
+	if cell != nil {
+		lacks = append(lacks, "no cells: "+cell.Error())
+	} else {
+		levels = append([]string{string(policy.Cell)}, levels...)
+	}
+	if gvisor != nil {
+		lacks = append(lacks, "no gvisor: "+gvisor.Error())
+	} else {
+		levels = append(levels, string(policy.GVisor))
 	}
 	if cell != nil {
-		return Finding{check, Limited, strings.Join(levels, ", "), "no cells: " + cell.Error()}
+		return Finding{check, Limited, strings.Join(levels, ", "), strings.Join(lacks, "; ")}
 	}
-	return ok(check, strings.Join(append([]string{string(policy.Cell)}, levels...), ", "))
+	return ok(check, strings.Join(append([]string{strings.Join(levels, ", ")}, lacks...), "; "))
 }
 
 // Healthy reports whether jobs can run here.

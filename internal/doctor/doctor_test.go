@@ -101,18 +101,20 @@ func TestThisHostIsExaminedWhole(t *testing.T) {
 
 func TestIsolation(t *testing.T) {
 	t.Parallel()
-	fine := []Finding{ok("kernel", "6.1"), {"runsc", Limited, "not installed", "install it"}}
+	fine := []Finding{ok("kernel", "6.1")}
+	lacks := errors.New("runsc is not installed")
 	for name, c := range map[string]struct {
-		found []Finding
-		cell  error
-		want  Finding
+		found        []Finding
+		cell, gvisor error
+		want         Finding
 	}{
-		"all":     {append(fine, ok("runsc", "1.0")), nil, Finding{"isolation", OK, "cell, task, gvisor", ""}},
-		"cells":   {fine, nil, Finding{"isolation", OK, "cell, task", ""}},
-		"tasks":   {fine, errors.New("make namespaces: no space left"), Finding{"isolation", Limited, "task", "no cells: make namespaces: no space left"}},
-		"nothing": {append(fine, Finding{"cgroup", Missing, "cgroup v1 without memory", "mount it"}), nil, Finding{"isolation", Missing, "none", "see what is missing above"}},
+		"all":   {fine, nil, nil, Finding{"isolation", OK, "cell, task, gvisor", ""}},
+		"cells": {fine, nil, lacks, Finding{"isolation", OK, "cell, task; no gvisor: runsc is not installed", ""}},
+		"tasks": {fine, errors.New("make namespaces: no space left"), nil,
+			Finding{"isolation", Limited, "task, gvisor", "no cells: make namespaces: no space left"}},
+		"nothing": {append(fine, Finding{"cgroup", Missing, "cgroup v1 without memory", "mount it"}), nil, nil, Finding{"isolation", Missing, "none", "see what is missing above"}},
 	} {
-		if got := isolation(c.found, c.cell); got != c.want {
+		if got := isolation(c.found, c.cell, c.gvisor); got != c.want {
 			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
 		}
 	}

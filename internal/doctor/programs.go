@@ -26,7 +26,6 @@ var programs = []program{
 	{name: "ctr", args: []string{"--version"}, advice: "apt-get install containerd"},
 	{name: "postgres", args: []string{"--version"}, dirs: []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin"},
 		optional: true, advice: "apt-get install postgresql (only assay dev needs it here)"},
-	{name: "runsc", args: []string{"--version"}, optional: true, advice: "install gVisor to offer the isolation gvisor"},
 }
 
 // version finds the first number with a dot.

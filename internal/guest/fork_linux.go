@@ -38,6 +38,10 @@ type child struct {
 	dir        *byte
 	uid, gid   uintptr
 	filter     *unix.SockFprog
+	limits     [2]struct { // that are the child's to set
+		what uintptr
+		unix.Rlimit
+	}
 }
 
 // prepare checks s and translates it. files[0] is the gate.
@@ -62,6 +66,8 @@ func prepare(s *Start, files []int) (*child, error) {
 	if n := len(s.Filter) / 8; n > 0 {
 		c.filter = &unix.SockFprog{Len: uint16(n), Filter: (*unix.SockFilter)(unsafe.Pointer(&s.Filter[0]))}
 	}
+	c.limits[0].what, c.limits[0].Rlimit = unix.RLIMIT_NOFILE, unix.Rlimit{Cur: s.OpenFiles, Max: s.OpenFiles}
+	c.limits[1].what, c.limits[1].Rlimit = unix.RLIMIT_NPROC, unix.Rlimit{Cur: s.Processes, Max: s.Processes}
 	return c, nil
 }
 
@@ -126,6 +132,16 @@ func (c *child) fork() (pid int, err error) {
 	_, _, _ = syscall.RawSyscall(syscall.SYS_SETSID, 0, 0, 0)
 	for i = range c.files {
 		if _, _, errno = syscall.RawSyscall(syscall.SYS_DUP3, uintptr(c.files[i]), uintptr(i), 0); errno != 0 {
+			goto fail
+		}
+	}
+
+	for i = range c.limits {
+		if c.limits[i].Cur == 0 {
+			continue
+		}
+		_, _, errno = syscall.RawSyscall6(syscall.SYS_PRLIMIT64, 0, c.limits[i].what, uintptr(unsafe.Pointer(&c.limits[i].Rlimit)), 0, 0, 0)
+		if errno != 0 {
 			goto fail
 		}
 	}

@@ -32,6 +32,11 @@ type Start struct {
 	UID    int      `json:"uid"`              // in the sandbox's user namespace
 	GID    int      `json:"gid"`              //
 	Filter []byte   `json:"filter,omitempty"` // a seccomp filter, as the kernel's array of sock_filter
+
+	// Limits of the program, where the sandbox has a kernel of its own, so that
+	// the worker cannot set them from outside; 0: it has.
+	OpenFiles uint64 `json:"open_files,omitempty"`
+	Processes uint64 `json:"processes,omitempty"` // threads count
 }
 
 // Ended says how a program ended.

@@ -219,11 +219,11 @@ func TestIsolationIsNeverWeakerThanAsked(t *testing.T) {
 	}
 }
 
-// An isolation that a host has but the table does not know enforces nothing.
-func TestIsolationsWithoutWallsAreRefused(t *testing.T) {
+// What a host lacks is refused, by the name of the field.
+func TestWhatAHostLacksIsRefused(t *testing.T) {
 	t.Parallel()
-	_, err := parse(t, `{"isolation":"vm"}`).Plan(Host{Isolations: []Isolation{VM}})
-	if !errors.Is(err, job.ErrRefused) || !strings.Contains(err.Error(), "policy.memory: 256Mi: not enforced yet") {
+	_, err := parse(t, `{"isolation":"cell"}`).Plan(Host{Isolations: []Isolation{"chroot", Cell}, Unenforced: map[string]string{"memory": "no controller"}})
+	if !errors.Is(err, job.ErrRefused) || !strings.Contains(err.Error(), "policy.memory: 256Mi: not enforced on this host: no controller") {
 		t.Errorf("got %v", err)
 	}
 }

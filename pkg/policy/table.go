@@ -27,6 +27,15 @@ type walls map[Isolation]wall
 // walls as a task's.
 func inCellAndTask(w wall) walls { return walls{Cell: w, Task: w} }
 
+// everywhere is for what comes from outside of the sandbox.
+func everywhere(w wall) walls { return inCellAndTask(w).foreign(w) }
+
+// foreign adds what enforces it where the sandbox has a kernel of its own.
+func (w walls) foreign(f wall) walls {
+	w[GVisor], w[VM] = f, f
+	return w
+}
+
 // capability is one row of the table: one capability, or one way to ask for it.
 type capability struct {
 	name    string               // as in the policy, and in the report
@@ -43,68 +52,70 @@ type capability struct {
 var capabilities = []capability{
 	{name: "isolation", asked: func(p *Policy) string { return string(p.Isolation) },
 		by: walls{
-			Cell: kernel("namespaces and cgroup of its own, in the tenant's containerd task"),
-			Task: kernel("containerd task, runc, user namespace"),
+			Cell:   kernel("namespaces and cgroup of its own, in the tenant's containerd task"),
+			Task:   kernel("containerd task, runc, user namespace"),
+			GVisor: kernel("containerd task, runsc: a kernel of its own, user namespace"),
+			VM:     kernel("containerd task, by the handler that this worker is configured with"),
 		}},
 	{name: "wall", asked: func(p *Policy) string { return p.Wall.String() }, without: "unlimited",
-		by: inCellAndTask(worker("timer, kill of the pid namespace"))},
+		by: everywhere(worker("timer, kill of the pid namespace"))},
 	{name: "cpu", asked: func(p *Policy) string { return fmt.Sprint(p.CPU) }, without: "unlimited",
-		by: inCellAndTask(kernel("cgroup cpu quota"))},
+		by: everywhere(kernel("cgroup cpu quota"))},
 	{name: "cpu_time", asked: func(p *Policy) string { return p.CPUTime.String() }, without: "unlimited",
-		by: inCellAndTask(worker("cgroup cpu meter, kill"))},
+		by: everywhere(worker("cgroup cpu meter, kill"))},
 	{name: "memory", asked: func(p *Policy) string { return p.Memory.String() }, without: "unlimited",
-		by: inCellAndTask(kernel("cgroup memory"))},
+		by: inCellAndTask(kernel("cgroup memory")).foreign(kernel("cgroup memory of the sandbox, which has 96 MiB more for its kernel"))},
 	{name: "processes", asked: func(p *Policy) string { return fmt.Sprint(p.Processes) }, without: "unlimited",
-		by: inCellAndTask(kernel("cgroup pids"))},
+		by: inCellAndTask(kernel("cgroup pids")).foreign(kernel("rlimit nproc of the sandbox's kernel"))},
 	{name: "subprocesses", when: func(p *Policy) bool { return p.Subprocesses }, asked: is("allowed"), free: true},
 	{name: "subprocesses", asked: is("forbidden"), without: "allowed",
-		by: inCellAndTask(kernel("seccomp: no new process, threads only"))},
+		by: inCellAndTask(kernel("seccomp: no new process, threads only")).foreign(kernel("seccomp of the sandbox's kernel: no new process, threads only"))},
 	{name: "disk", asked: func(p *Policy) string { return p.Disk.String() }, without: "unlimited",
-		by: inCellAndTask(kernel("tmpfs size"))},
+		by: everywhere(kernel("tmpfs size"))},
 	{name: "files", asked: func(p *Policy) string { return fmt.Sprint(p.Files) }, without: "unlimited",
-		by: inCellAndTask(kernel("tmpfs inodes"))},
+		by: everywhere(kernel("tmpfs inodes"))},
 	{name: "open_files", asked: func(p *Policy) string { return fmt.Sprint(p.OpenFiles) }, without: "unlimited",
-		by: inCellAndTask(kernel("rlimit nofile"))},
+		by: inCellAndTask(kernel("rlimit nofile")).foreign(kernel("rlimit nofile of the sandbox's kernel"))},
 	{name: "stdout", asked: func(p *Policy) string { return p.Stdout.String() }, without: "unlimited",
-		by: inCellAndTask(worker("collector that keeps draining"))},
+		by: everywhere(worker("collector that keeps draining"))},
 	{name: "stderr", asked: func(p *Policy) string { return p.Stderr.String() }, without: "unlimited",
-		by: inCellAndTask(worker("collector that keeps draining"))},
+		by: everywhere(worker("collector that keeps draining"))},
 	{name: "read", when: func(p *Policy) bool { return len(p.Read) == 0 }, asked: is("image and inputs"), without: "unrestricted",
-		by: inCellAndTask(kernel("mount namespace"))},
+		by: inCellAndTask(kernel("mount namespace")).foreign(kernel("mount namespace of the sandbox"))},
 	{name: "read", asked: func(p *Policy) string { return names(p.Read) }, without: "image and inputs",
-		by: inCellAndTask(kernel("mount namespace, inputs bound read-only"))},
+		by: inCellAndTask(kernel("mount namespace, inputs bound read-only")).foreign(kernel("mount namespace of the sandbox, inputs bound read-only"))},
 	{name: "write", asked: func(p *Policy) string { return names(p.Write) }, without: "unrestricted",
-		by: inCellAndTask(kernel("mount namespace, read-only root"))},
+		by: inCellAndTask(kernel("mount namespace, read-only root")).foreign(kernel("mount namespace of the sandbox, read-only root"))},
 	{name: "network", when: func(p *Policy) bool { return p.Network.Mode == NetworkNone }, asked: is("none"), without: "open",
-		by: inCellAndTask(kernel("network namespace, loopback only"))},
+		by: inCellAndTask(kernel("network namespace, loopback only")).foreign(kernel("network stack of the sandbox, loopback only"))},
 	{name: "network", when: func(p *Policy) bool { return p.Network.Mode == NetworkAllow }, without: "none",
 		asked: func(p *Policy) string { return "allow " + names(p.Network.Allow) + "; " + p.Network.MaxBytes.String() },
-		by:    inCellAndTask(worker("network namespace without a way out, proxy with an allow-list"))},
+		by:    inCellAndTask(worker("network namespace without a way out, proxy with an allow-list")).foreign(worker("network namespace without a way out, proxy with an allow-list"))},
 	{name: "network", asked: func(p *Policy) string { return "open; " + p.Network.MaxBytes.String() }, without: "none",
-		by: inCellAndTask(worker("network namespace without a way out, proxy to every public address"))},
+		by: inCellAndTask(worker("network namespace without a way out, proxy to every public address")).foreign(worker("network namespace without a way out, proxy to every public address"))},
 	{name: "env.set", asked: func(p *Policy) string { return names(sorted(p.Env.Set)) }, without: "inherited",
-		by: inCellAndTask(worker("environment built from scratch"))},
+		by: everywhere(worker("environment built from scratch"))},
 	{name: "env.secrets", when: func(p *Policy) bool { return len(p.Env.Secrets) == 0 }, asked: is("none"), free: true},
 	{name: "env.secrets", asked: func(p *Policy) string { return names(sorted(p.Env.Secrets)) }, without: "none",
-		by: inCellAndTask(worker("told to the worker with the claim, masked in output"))},
+		by: everywhere(worker("told to the worker with the claim, masked in output"))},
 	{name: "imports", asked: is("unrestricted"), free: true,
 		when: func(p *Policy) bool { return len(p.Imports.Allow)+len(p.Imports.Deny) == 0 }},
 	{name: "imports", asked: importsAsked, without: "unrestricted",
-		by: inCellAndTask(wall{"the snippet is checked before it runs, and its import asks; no boundary", job.LevelHarness})},
+		by: everywhere(wall{"the snippet is checked before it runs, and its import asks; no boundary", job.LevelHarness})},
 	{name: "packages", when: func(p *Policy) bool { return len(p.Packages) == 0 }, asked: is("none"), free: true},
 	{name: "packages", asked: func(p *Policy) string { return names(p.Packages) }, without: "none",
-		by: inCellAndTask(worker("environment built once, in a sandbox with the index for its network"))},
+		by: everywhere(worker("environment built once, in a sandbox with the index for its network"))},
 	{name: "syscalls", when: func(p *Policy) bool { return p.Syscalls == "default" }, asked: is("default"), without: "unrestricted",
-		by: inCellAndTask(kernel("seccomp, the engine's default profile"))},
+		by: inCellAndTask(kernel("seccomp, the engine's default profile")).foreign(kernel("the sandbox's kernel, and its seccomp with the engine's default profile"))},
 	{name: "syscalls", asked: is("strict"), without: "default",
-		by: inCellAndTask(kernel("seccomp, an allow-list within the engine's default profile"))},
+		by: inCellAndTask(kernel("seccomp, an allow-list within the engine's default profile")).foreign(kernel("the sandbox's kernel, and its seccomp with an allow-list"))},
 	{name: "callbacks", asked: is("none"), free: true,
 		when: func(p *Policy) bool { return len(p.Callbacks.Allow) == 0 }},
 	{name: "callbacks", asked: callbacksAsked, without: "none",
-		by: inCellAndTask(worker("passed on by name and counted; only sessions have them"))},
+		by: everywhere(worker("passed on by name and counted; only sessions have them"))},
 	{name: "artifacts", when: func(p *Policy) bool { return len(p.Artifacts.Paths) == 0 }, asked: is("none"), free: true},
 	{name: "artifacts", asked: artifactsAsked, without: "none",
-		by: inCellAndTask(worker("opened beneath the sandbox root, links not followed"))},
+		by: everywhere(worker("opened beneath the sandbox root, links not followed"))},
 }
 
 func is(s string) func(*Policy) string { return func(*Policy) string { return s } }

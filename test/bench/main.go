@@ -39,6 +39,7 @@ var scenarios = map[string]scenario{
 	"python":  {"batches of print(1+1), isolation cell", python},
 	"command": {"batches of /bin/true, isolation cell", command},
 	"task":    {"batches of /bin/true, a containerd task each, beside a bare client loop", task},
+	"gvisor":  {"the same under runsc", gvisor},
 	"tests":   {"all of examples/humaneval, graded by check code, isolation cell", tests},
 	"sync":    {"one client that waits for each print(1+1)", synchronous},
 	"noop":    {"the control plane alone: a runtime that does nothing", noop},

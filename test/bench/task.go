@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"runtime"
 	"time"
 
@@ -18,7 +21,36 @@ import (
 const rounds = 4
 
 // task measures isolation task beside a bare containerd client loop, in turns.
-func task(ctx context.Context, b *bench) (r report, err error) {
+func task(ctx context.Context, b *bench) (report, error) { return b.beside(ctx, policy.Task, "") }
+
+// gvisor is task under runsc.
+func gvisor(ctx context.Context, b *bench) (_ report, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	runsc, err := exec.LookPath(filepath.Join(filepath.Dir(self), "runsc"))
+	if err != nil {
+		runsc, err = exec.LookPath("runsc")
+	}
+	if err != nil {
+		return nil, errors.New("runsc is not installed; build it with: make gvisor")
+	}
+	dir, err := os.MkdirTemp("", "assay-bench-runsc-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	script := filepath.Join(dir, "runsc")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\nexec "+runsc+` --platform=systrap --network=none "$@"`+"\n"), 0o755); err != nil {
+		return nil, err
+	}
+	return b.beside(ctx, policy.GVisor, script)
+}
+
+// beside measures an isolation that has a container for each job; binary is what
+// the shim runs for the bare loop, "" for runc.
+func (b *bench) beside(ctx context.Context, isolation policy.Isolation, binary string) (r report, err error) {
 	t, err := b.target(ctx)
 	if err != nil {
 		return nil, err
@@ -29,7 +61,11 @@ func task(ctx context.Context, b *bench) (r report, err error) {
 		return nil, err
 	}
 	defer loop.Close()
-	spec, parallel := trueJob(policy.Task), 2*runtime.NumCPU()
+	loop.Through(binary)
+	if got, _, err := t.isolation(ctx, isolation); err != nil || got != isolation {
+		return nil, errors.Join(err, fmt.Errorf("no worker offers isolation %s", isolation))
+	}
+	spec, parallel := trueJob(isolation), 2*runtime.NumCPU()
 	b.logf("warming up")
 	if _, err := t.runBatch(ctx, spec, 20); err != nil {
 		return nil, err
@@ -59,12 +95,12 @@ func task(ctx context.Context, b *bench) (r report, err error) {
 		return nil, err
 	}
 	b.logf("one client that waits, now and then")
-	warm, err := t.paced(ctx, pythonJob(policy.Task))
+	warm, err := t.paced(ctx, pythonJob(isolation))
 	if err != nil {
 		return nil, err
 	}
 	r = o.report(ms)
-	r.noted(policy.Task, "")
+	r.noted(isolation, "")
 	r["warm_p50_ms"], r["warm_p99_ms"] = percentile(warm, 0.50), percentile(warm, 0.99)
 	r["raw_per_s"] = rate(raw, rawTook)
 	r["ratio"] = round(rate(o.jobs, o.took)/rate(raw, rawTook), 3)

@@ -21,7 +21,7 @@ import (
 func TestMain(m *testing.M) { testenv.Main(m) }
 
 // isolations are the walls that solutions are tried behind.
-var isolations = []policy.Isolation{policy.Cell, policy.Task}
+var isolations = []policy.Isolation{policy.Cell, policy.Task, policy.GVisor}
 
 // eachIsolation runs f on a real runtime, once for every isolation.
 func eachIsolation(t *testing.T, f func(*testing.T, *fleet)) {
@@ -63,6 +63,7 @@ func newFleet(t *testing.T, isolation policy.Isolation) *fleet {
 	cfg := containerd.DefaultConfig()
 	cfg.Address, cfg.Namespace, cfg.Guest, cfg.WorkerID = env.Address, env.Namespace, guest, "test"
 	cfg.StateDir = filepath.Join(t.TempDir(), "state")
+	cfg.Runsc = testenv.Runsc(t)
 	rt, err := containerd.New(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -47,7 +47,7 @@ func start(t *testing.T) *fleet {
 	dir := t.TempDir()
 	f, err := dev.StartFleet(t.Context(), dev.FleetConfig{
 		Dir: dir, Listen: "127.0.0.1:0", BinDir: bin, ImageArchives: []string{archive},
-		Env:    []string{"ASSAY_LEASE_TTL=" + leaseTTL.String(), "ASSAY_CPU=4"},
+		Env:    []string{"ASSAY_LEASE_TTL=" + leaseTTL.String(), "ASSAY_CPU=4", "ASSAY_RUNSC=" + testenv.Runsc(t)},
 		Stderr: t.Output(), Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	if err != nil {

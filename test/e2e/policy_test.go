@@ -26,7 +26,7 @@ func tellSecrets(t *testing.T, f *fleet) {
 		fmt.Fprint(w, r.Header.Get("Authorization") == "Bearer "+value)
 	}))
 	defer host.Close()
-	for _, level := range []string{"cell", "task"} {
+	for _, level := range []string{"cell", "task", "gvisor"} {
 		r, err := f.api.Run(t.Context(), spec(t, python(`
 import os, urllib.request
 token = os.environ["TOKEN"]

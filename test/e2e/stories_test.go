@@ -146,7 +146,7 @@ var stories = []story{
 func TestStories(t *testing.T) {
 	f := start(t)
 	t.Run("stories", func(t *testing.T) {
-		for _, level := range []string{"cell", "task"} {
+		for _, level := range []string{"cell", "task", "gvisor"} {
 			for i, s := range stories {
 				t.Run(level+"/"+s.name, func(t *testing.T) {
 					t.Parallel()

@@ -23,6 +23,10 @@ type attack struct {
 	policy              map[string]any
 	kept                []string
 	victim, alone       bool
+
+	// What else comes of it where the sandbox has a kernel of its own, which
+	// permits it, or does not know it, to nobody's harm but the program's.
+	foreign []job.Outcome
 }
 
 // corpusPolicy is small, so that bombs go off soon.
@@ -86,6 +90,14 @@ func (a *attack) set(key, value string) error {
 		for o := range strings.SplitSeq(value, "|") {
 			a.outcomes = append(a.outcomes, job.Outcome(o))
 		}
+	case "gvisor":
+		outcomes, why, ok := strings.Cut(value, ", ")
+		if !ok || why == "" {
+			return fmt.Errorf("gvisor: say why that will do")
+		}
+		for o := range strings.SplitSeq(outcomes, "|") {
+			a.foreign = append(a.foreign, job.Outcome(o))
+		}
 	case "policy":
 		return json.Unmarshal([]byte(value), &a.policy)
 	case "says":
@@ -131,7 +143,7 @@ func TestCorpus(t *testing.T) {
 	for _, a := range corpus {
 		subjects[a.subject]++
 		languages[a.lang]++
-		for _, o := range a.outcomes {
+		for _, o := range slices.Concat(a.outcomes, a.foreign) {
 			if !slices.Contains(job.Outcomes, o) {
 				t.Errorf("%s/%s: no outcome %q", a.subject, a.name, o)
 			}

@@ -22,7 +22,7 @@ func TestHostile(t *testing.T) {
 	rt, stateDir := newRuntime(t)
 	corpus := load(t)
 	isolations := rt.Host().Isolations
-	for _, must := range []policy.Isolation{policy.Cell, policy.Task} {
+	for _, must := range []policy.Isolation{policy.Cell, policy.Task, policy.GVisor} {
 		if !slices.Contains(isolations, must) {
 			t.Fatalf("isolation %s is not available here: %v", must, rt.Host().Missing)
 		}

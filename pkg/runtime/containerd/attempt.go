@@ -61,7 +61,11 @@ func (a *attempt) run(ctx context.Context) (*runtime.Report, error) {
 // prepare gives the slot the job's limits and inputs.
 func (a *attempt) prepare(ctx context.Context) error {
 	p := a.policy
-	err := a.group.Limit(cgroup.Limits{Memory: int64(p.Memory), CPU: p.CPU, Processes: int64(p.Processes)})
+	limits := cgroup.Limits{Memory: int64(p.Memory), CPU: p.CPU, Processes: int64(p.Processes)}
+	if a.foreign {
+		limits.Memory, limits.Processes = limits.Memory+foreignMemory, foreignPids
+	}
+	err := a.group.Limit(limits)
 	if err != nil {
 		return err
 	}

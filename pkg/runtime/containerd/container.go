@@ -34,10 +34,11 @@ type engine struct {
 	runtime containers.RuntimeInfo
 }
 
-func newEngine(c *client.Client, handler, runc string) (*engine, error) {
+// newEngine returns one for a handler; opts are the runc shim's, nil for its own.
+func newEngine(c *client.Client, handler string, opts *runcoptions.Options) (*engine, error) {
 	e := &engine{client: c, runtime: containers.RuntimeInfo{Name: handler}}
-	if runc != "" {
-		opts, err := typeurl.MarshalAny(&runcoptions.Options{BinaryName: runc})
+	if opts != nil {
+		opts, err := typeurl.MarshalAny(opts)
 		if err != nil {
 			return nil, fmt.Errorf("runtime options: %w", err)
 		}

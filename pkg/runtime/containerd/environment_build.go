@@ -116,7 +116,7 @@ func (e *environments) build(ctx context.Context, base *image, packages, dir str
 	if err != nil {
 		return l, err
 	}
-	s, err := e.rt.makeSlot(ctx, base, defaultLayout)
+	s, err := e.rt.makeSlot(ctx, e.rt.levels[policy.Task], base, defaultShape)
 	if err != nil {
 		return l, fmt.Errorf("build an environment: %w", err)
 	}

@@ -75,6 +75,16 @@ func (r *Runtime) inspect(ctx context.Context) policy.Host {
 		h.Isolations = append(h.Isolations, policy.Cell)
 	}
 	h.Isolations = append(h.Isolations, policy.Task)
+	if r.cfg.Runsc != "" {
+		if err := ProbeGVisor(ctx, r.cfg.Runsc); err != nil {
+			h.Missing = append(h.Missing, "isolation gvisor: "+err.Error())
+		} else {
+			h.Isolations = append(h.Isolations, policy.GVisor)
+		}
+	}
+	if r.cfg.VMRuntime != "" {
+		h.Isolations = append(h.Isolations, policy.VM)
+	}
 	if r.cfg.Snapshotter != "overlayfs" {
 		h.Unenforced = map[string]string{"packages": "environments need the snapshotter overlayfs, not " + r.cfg.Snapshotter}
 	}

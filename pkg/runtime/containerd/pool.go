@@ -3,14 +3,16 @@ package containerd
 import (
 	"context"
 
+	"github.com/assay-run/assay/pkg/policy"
 	slotpool "github.com/assay-run/assay/pkg/runtime/pool"
 )
 
-// taskSlotKey says which slots of isolation task are interchangeable. Tenants share
-// them: a slot has seen nobody before its only job.
+// taskSlotKey says which slots with a container of their own are interchangeable.
+// Tenants share them: a slot has seen nobody before its only job.
 type taskSlotKey struct {
-	digest string // of the image
-	python bool   // an interpreter waits in it, if it was made ahead of demand
+	isolation policy.Isolation
+	digest    string // of the image
+	python    bool   // an interpreter waits in it, if it was made ahead of demand
 }
 
 // What a slot takes while it waits, in bytes: the shim and the guest of a task,
@@ -22,14 +24,14 @@ const (
 	forkWeight   = 3 << 20
 )
 
-// taskPool keeps slots of isolation task ready.
+// taskPool keeps slots ready that have a container of their own.
 func (r *Runtime) taskPool() *slotpool.Pool[taskSlotKey, *slot] {
 	return slotpool.New(slotpool.Config[taskSlotKey, *slot]{
 		Name: "task", Most: r.cfg.Warm, Memory: int64(r.cfg.WarmMemory), Idle: r.cfg.WarmIdle, Age: r.cfg.CellAge,
 		// Half of the places are left to jobs that cannot wait.
 		Fill: max(r.cfg.Parallel/2, 1),
 		Make: func(ctx context.Context, k taskSlotKey) (*slot, error) {
-			return r.makeSlot(ctx, r.images.of(k.digest), defaultLayout)
+			return r.makeSlot(ctx, r.levels[k.isolation], r.images.of(k.digest), defaultShape)
 		},
 		Warm: func(ctx context.Context, k taskSlotKey, s *slot) error {
 			if !k.python {
@@ -40,8 +42,11 @@ func (r *Runtime) taskPool() *slotpool.Pool[taskSlotKey, *slot] {
 		Drop:  func(s *slot) { s.Close() },
 		Alive: func(k taskSlotKey, s *slot) bool { return s.alive() && s.image.rootfs == r.images.of(k.digest).rootfs },
 		Weigh: func(k taskSlotKey) int64 {
-			if k.python {
+			switch {
+			case k.python:
 				return taskWeight + pythonWeight
+			case r.levels[k.isolation].foreign:
+				return taskWeight + foreignMemory/2
 			}
 			return taskWeight
 		},

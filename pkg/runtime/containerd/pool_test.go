@@ -1,6 +1,7 @@
 package containerd
 
 import (
+	"github.com/assay-run/assay/pkg/policy"
 	"testing"
 	"time"
 
@@ -14,7 +15,7 @@ func warmTasks(t testing.TB, r *Runtime, kind string) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return r.pool.Ready(taskSlotKey{img.digest, kind != "command"})
+	return r.pool.Ready(taskSlotKey{policy.Task, img.digest, kind != "command"})
 }
 
 // acquireTask returns a slot as the runtime hands it out.

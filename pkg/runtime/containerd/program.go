@@ -98,6 +98,10 @@ func (s *place) execute(ctx context.Context, b box, p *program, before cgroup.Us
 		return nil, err
 	}
 	e.usage = e.usage.Since(before)
+	if s.foreign { // what of it is the sandbox's kernel's is not the program's
+		e.usage.ProcessesPeak, e.usage.ForksRefused = 0, 0
+		e.usage.MemoryPeak = min(max(e.usage.MemoryPeak-s.idle, 0), int64(p.limits.Memory))
+	}
 	e.oomKills, e.refused = e.usage.OOMKills, e.usage.ForksRefused
 	e.noSpace, e.noInodes, err = s.scratch.full()
 	return e, err
@@ -118,9 +122,16 @@ func (s *slot) begin(ctx context.Context, p *program, files []*os.File) (time.Ti
 	if err := s.dismiss(ctx); err != nil {
 		return time.Time{}, err
 	}
-	_, err = s.launch(ctx, guest.Start{
-		Argv: p.argv, Env: p.env, Dir: p.dir, UID: programUID, GID: programGID, Filter: filter,
-	}, files, p.limits)
+	start := guest.Start{Argv: p.argv, Env: p.env, Dir: p.dir, UID: programUID, GID: programGID, Filter: filter}
+	if s.foreign {
+		start.OpenFiles, start.Processes = uint64(p.limits.OpenFiles), uint64(max(p.limits.Processes-1, 1)) // its kernel does not count the first
+		u, err := s.group.Usage()
+		if err != nil {
+			return time.Time{}, err
+		}
+		s.idle = u.MemoryPeak
+	}
+	_, err = s.launch(ctx, start, files, p.limits)
 	return time.Now(), err
 }
 
@@ -150,6 +161,9 @@ func (s *slot) admit(ctx context.Context, g *gate, limits *policy.Policy) (int, 
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { _ = g.conn.SetDeadline(time.Unix(1, 0)) })()
 	pid, err := g.wait()
+	if s.foreign && err == nil { // the process is that of the whole sandbox, which is in its group already
+		return pid, g.open()
+	}
 	if err == nil {
 		err = s.group.Add(pid)
 	}
@@ -196,6 +210,10 @@ func (s *slot) end(e *ended) error {
 	defer cancel()
 	if err := s.container.proc.wait(ctx); err != nil {
 		return fmt.Errorf("%w: %w", errUndead, err)
+	}
+	if u, err := s.group.Usage(); s.foreign && err == nil && u.OOMKills > 0 {
+		e.status = unix.WaitStatus(unix.SIGKILL) // of all that there was
+		return nil
 	}
 	return errGuest
 }

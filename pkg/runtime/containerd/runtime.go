@@ -34,7 +34,8 @@ type Runtime struct {
 	next     atomic.Uint64
 
 	client  *client.Client
-	engine  *engine
+	engine  *engine // of isolation task, and of cells
+	levels  map[policy.Isolation]*level
 	cgroups *cgroup.Hierarchy
 	images  *images
 	pool    *slotpool.Pool[taskSlotKey, *slot]
@@ -104,6 +105,9 @@ func New(ctx context.Context, cfg Config) (_ *Runtime, err error) {
 	if err := layGuest(cfg.Guest, filepath.Join(r.dir, "guest")); err != nil {
 		return nil, err
 	}
+	if err := r.openLevels(); err != nil {
+		return nil, err
+	}
 	for _, a := range cfg.ImageArchives {
 		if err := r.images.importArchive(ctx, a); err != nil {
 			return nil, err
@@ -135,7 +139,7 @@ func (r *Runtime) connect(ctx context.Context) error {
 	}
 	r.images = &images{client: c, snapshotter: r.cfg.Snapshotter, dir: filepath.Join(r.dir, "images"),
 		byName: map[string]imageEntry{}, known: map[string]*image{}, roots: map[string]string{}, lowers: map[string][]string{}}
-	r.engine, err = newEngine(c, r.cfg.Runtime, r.cfg.Runc)
+	r.engine, err = r.newEngine(r.cfg.Runtime, r.cfg.Runc, "")
 	return err
 }
 
@@ -156,14 +160,15 @@ func (r *Runtime) Acquire(ctx context.Context, key runtime.Key) (runtime.Slot, e
 	if key.Isolation == policy.Cell {
 		return r.cells.acquire(ctx, key)
 	}
-	if key.Isolation != policy.Task {
+	l := r.levels[key.Isolation]
+	if l == nil || !slices.Contains(r.host.Isolations, key.Isolation) {
 		return nil, job.Invalid("policy.isolation", "%s is not available on this worker", key.Isolation)
 	}
 	img, err := r.find(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	s, err := r.pool.Get(ctx, taskSlotKey{img.digest, key.Kind != "command"})
+	s, err := r.pool.Get(ctx, taskSlotKey{l.isolation, img.digest, key.Kind != "command" && !l.foreign})
 	if err != nil {
 		return nil, err // not s: a nil *slot is not a nil Slot
 	}
@@ -177,7 +182,7 @@ var errClosed = fmt.Errorf("the runtime is closed: %w", context.Canceled)
 const makeTime = time.Minute
 
 // makeSlot is newSlot with its turn.
-func (r *Runtime) makeSlot(ctx context.Context, img *image, l layout) (*slot, error) {
+func (r *Runtime) makeSlot(ctx context.Context, lv *level, img *image, want shape) (*slot, error) {
 	if !r.enter() {
 		return nil, errClosed
 	}
@@ -190,7 +195,7 @@ func (r *Runtime) makeSlot(ctx context.Context, img *image, l layout) (*slot, er
 	case <-ctx.Done():
 		return nil, fmt.Errorf("wait to make a slot: %w", context.Cause(ctx))
 	}
-	s, err := r.newSlot(ctx, img, l)
+	s, err := r.newSlot(ctx, lv, img, want)
 	<-r.parallel
 	if err != nil {
 		return nil, err

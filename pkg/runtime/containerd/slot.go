@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -27,6 +28,8 @@ const cleanTime = 30 * time.Second
 // slot is a running container whose guest waits for one attempt.
 type slot struct {
 	place
+	level     *level
+	shape     shape
 	rt        *Runtime
 	dir       string // on the host
 	container *container
@@ -43,6 +46,8 @@ type place struct {
 	scratch *scratch
 	group   cgroup.Group // of the programs; what starts them is in another
 	mask    *mask.Mask   // of what programs write; nil for nothing
+	foreign bool         // its programs run on a kernel of their own
+	idle    int64        // bytes that this takes by itself
 }
 
 // The states of a slot.
@@ -52,11 +57,32 @@ const (
 	slotClosed
 )
 
+// shape is what of a job's policy its container has from the start.
+type shape struct {
+	layout
+	network policy.NetworkMode // matters where proxied jobs are run by another
+	cpu     float64            // and this, memory and the rest, to a kernel of its own
+	memory  job.Size
+}
+
+// defaultShape is what warm slots have.
+var defaultShape = shape{layout: defaultLayout, network: policy.NetworkNone, cpu: policy.Default().CPU, memory: policy.Default().Memory}
+
+func shapeOf(p *policy.Policy) shape {
+	return shape{layoutOf(p), p.Network.Mode, p.CPU, p.Memory}
+}
+
+// fits reports whether a container of shape s serves for want.
+func (l *level) fits(s, want shape) bool {
+	return s.layout.equal(want.layout) && l.through(s.network) == l.through(want.network) &&
+		(!l.foreign || coresOf(s.cpu) == coresOf(want.cpu) && s.memory == want.memory)
+}
+
 // newSlot makes a slot. It needs no job: limits are set when one takes it.
-func (r *Runtime) newSlot(ctx context.Context, img *image, dirs layout) (_ *slot, err error) {
+func (r *Runtime) newSlot(ctx context.Context, lv *level, img *image, want shape) (_ *slot, err error) {
 	n := r.next.Add(1)
 	name := fmt.Sprintf("%s-%s-%d", r.instance, r.started, n)
-	s := &slot{rt: r, place: place{image: img, layout: dirs}, dir: filepath.Join(r.dir, "slots", strconv.FormatUint(n, 10))}
+	s := &slot{rt: r, level: lv, shape: want, place: place{image: img, layout: want.layout, foreign: lv.foreign}, dir: filepath.Join(r.dir, "slots", strconv.FormatUint(n, 10))}
 	defer func() {
 		if err != nil {
 			s.Close()
@@ -68,15 +94,25 @@ func (r *Runtime) newSlot(ctx context.Context, img *image, dirs layout) (_ *slot
 		return nil, fmt.Errorf("prepare a slot: %w", err)
 	}
 	box.cgroup = r.cgroup(name)
-	if s.group, err = r.cgroups.Create(box.cgroup + "-job"); err != nil {
+	group := box.cgroup + "-job"
+	if lv.foreign { // the container's own: all of it is one process here
+		group = box.cgroup
+	}
+	if s.group, err = r.cgroups.Create(group); err != nil {
 		return nil, err
+	}
+	if lv.foreign { // its kernel tells programs what it finds there when it starts
+		limits := cgroup.Limits{Memory: int64(max(want.memory, foreignLeast)), CPU: want.cpu, Processes: foreignPids}
+		if err := s.group.Limit(limits); err != nil {
+			return nil, err
+		}
 	}
 	l, err := listen("unix", filepath.Join(s.scratch.dir, "slot"), socketName, uid)
 	if err != nil {
 		return nil, err
 	}
 	defer l.Close()
-	s.container, err = r.engine.create(ctx, name, box.spec(), map[string]string{labelInstance: r.instance, labelWorker: r.cfg.WorkerID})
+	s.container, err = lv.through(want.network).create(ctx, name, box.spec(), map[string]string{labelInstance: r.instance, labelWorker: r.cfg.WorkerID})
 	if err != nil {
 		return nil, err
 	}
@@ -128,8 +164,15 @@ func (s *slot) lay(uid int) (*sandbox, error) {
 		}
 		box.mounts = append(box.mounts, bind(w.host, w.path, options...))
 	}
-	cpus, memory := s.scratch.view()
-	box.mounts = append(box.mounts, bind(cpus, cpuOnline, "ro"), bind(memory, memInfo, "ro"))
+	if s.foreign { // its kernel says what there is
+		box.memory, box.pids, box.cpu = int64(s.shape.memory)+foreignMemory, foreignPids, s.shape.cpu
+		if !slices.Contains(s.layout.write, "/tmp") { // runsc would put a writable one there
+			box.mounts = append(box.mounts, bind(filepath.Join(box.rootfs, "tmp"), "/tmp", "ro"))
+		}
+	} else {
+		cpus, memory := s.scratch.view()
+		box.mounts = append(box.mounts, bind(cpus, cpuOnline, "ro"), bind(memory, memInfo, "ro"))
+	}
 	box.mounts = append(box.mounts,
 		bind(filepath.Join(s.rt.dir, "guest"), guestDir, "ro"),
 		bind(filepath.Join(s.scratch.dir, "slot"), slotDir))
@@ -165,7 +208,7 @@ func (s *slot) run(ctx context.Context, a runtime.Attempt, trusted bool) (*runti
 		return nil, err
 	}
 	where := s
-	if want := layoutOf(&a.Plan.Policy); !want.equal(s.layout) {
+	if want := shapeOf(&a.Plan.Policy); !s.level.fits(s.shape, want) {
 		other, err := s.replace(ctx, want)
 		if err != nil {
 			return nil, err
@@ -181,12 +224,12 @@ func (s *slot) run(ctx context.Context, a runtime.Attempt, trusted bool) (*runti
 	return (&attempt{spent: spent, place: &where.place, box: where, Attempt: a, never: s.rt.cfg.EgressNever, trusted: trusted}).run(ctx)
 }
 
-// replace makes a slot with another layout than warm ones have.
-func (s *slot) replace(ctx context.Context, l layout) (*slot, error) {
-	if err := l.check(); err != nil {
+// replace makes a slot of another shape than warm ones have.
+func (s *slot) replace(ctx context.Context, want shape) (*slot, error) {
+	if err := want.check(); err != nil {
 		return nil, err
 	}
-	return s.rt.makeSlot(ctx, s.image, l)
+	return s.rt.makeSlot(ctx, s.level, s.image, want)
 }
 
 // mark labels the container with the attempt, in the background: labels are for

@@ -36,6 +36,7 @@ type sandbox struct {
 	seccomp *specs.LinuxSeccomp
 	memory  int64 // bytes; for process 1 and what is not yet in a job's group
 	pids    int64
+	cpu     float64 // cores; 0: all
 }
 
 // spec returns the OCI configuration of a container.
@@ -44,6 +45,11 @@ func (s *sandbox) spec() *specs.Spec {
 	umask := uint32(0o022)
 	oom := 500 // whatever runs in a sandbox dies before anything of the host
 	noSwap := s.memory
+	var cpu *specs.LinuxCPU
+	if s.cpu > 0 {
+		period, quota := uint64(100_000), int64(s.cpu*100_000)
+		cpu = &specs.LinuxCPU{Period: &period, Quota: &quota}
+	}
 	return &specs.Spec{
 		Version:  "1.0.2",
 		Hostname: "assay",
@@ -72,6 +78,7 @@ func (s *sandbox) spec() *specs.Spec {
 				Devices: []specs.LinuxDeviceCgroup{{Allow: false, Access: "rwm"}},
 				Memory:  &specs.LinuxMemory{Limit: &s.memory, Swap: &noSwap},
 				Pids:    &specs.LinuxPids{Limit: &s.pids},
+				CPU:     cpu,
 			},
 			Namespaces: []specs.LinuxNamespace{
 				{Type: specs.UserNamespace}, {Type: specs.PIDNamespace}, {Type: specs.MountNamespace},

@@ -15,7 +15,7 @@ import (
 const Port = 3128
 
 // Listen listens at the loopback address of the network namespace that the
-// process behind pidfd lives in. Loopback must be up there.
+// process behind pidfd lives in, and brings that address up if nobody has.
 func Listen(pidfd uintptr) (net.Listener, error) {
 	type made struct {
 		l   net.Listener
@@ -29,6 +29,10 @@ func Listen(pidfd uintptr) (net.Listener, error) {
 			done <- made{nil, fmt.Errorf("enter the job's network namespace: %w", err)}
 			return
 		}
+		if err := upLoopback(); err != nil {
+			done <- made{nil, err}
+			return
+		}
 		l, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", Port))
 		if err != nil {
 			err = fmt.Errorf("listen in the job's network namespace: %w", err)
@@ -37,6 +41,26 @@ func Listen(pidfd uintptr) (net.Listener, error) {
 	}()
 	m := <-done
 	return m.l, m.err
+}
+
+func upLoopback() error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("bring lo up: %w", err)
+	}
+	defer unix.Close(fd)
+	lo, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	if err := unix.IoctlIfreq(fd, unix.SIOCGIFFLAGS, lo); err == nil && lo.Uint16()&unix.IFF_UP != 0 {
+		return nil
+	}
+	lo.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo); err != nil {
+		return fmt.Errorf("bring lo up: %w", err)
+	}
+	return nil
 }
 
 // Variables are the environment that leads programs to the proxy of r. What is

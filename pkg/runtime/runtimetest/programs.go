@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,6 +44,10 @@ type program struct {
 	atMost  time.Duration // for Run; 0: a minute
 	check   func(*testing.T, *ran)
 	loosely []job.Outcome // further outcomes that will do
+
+	// What else may come of it where the sandbox has a kernel of its own, which
+	// does not tell the worker why it refused something, or dies of a bomb.
+	foreign []job.Outcome
 }
 
 // ran is what came of a program.
@@ -102,6 +107,9 @@ func (s *suite) try(t *testing.T, p program) {
 		t.Fatalf("Run: %v", err)
 	}
 	got.Report = rep
+	if s.Isolation == policy.GVisor && slices.Contains(p.foreign, rep.Outcome) {
+		return
+	}
 	p.judge(t, got)
 	if t.Failed() {
 		t.Logf("outcome %s (%s), exit code %v, signal %q, took %v\nstdout: %.2000s\nstderr: %.2000s\nexception: %+v\nusage: %+v\nfeedback: %q",

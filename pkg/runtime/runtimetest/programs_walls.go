@@ -34,7 +34,7 @@ func walls() []program {
 					t.Error(d)
 				}
 			}},
-		{name: "nobody on the host", outcome: job.Succeeded, run: sh("cat /proc/self/uid_map"), check: func(t *testing.T, r *ran) {
+		{name: "nobody on the host", foreign: itsOwn, outcome: job.Succeeded, run: sh("cat /proc/self/uid_map"), check: func(t *testing.T, r *ran) {
 			f := strings.Fields(r.Stdout.Text)
 			if len(f) != 3 || len(f[1]) < 6 { // a range from 0 on, or the program's own id alone
 				t.Errorf("uid_map = %q, want one range of high ids outside", r.Stdout.Text)
@@ -58,7 +58,7 @@ func walls() []program {
 			}},
 		{name: "network", outcome: job.Succeeded, run: py(`
 import os, socket
-print(sorted(os.listdir("/sys/class/net")))
+print([name for _, name in socket.if_nameindex()])
 for family, address in (socket.AF_INET, "1.1.1.1"), (socket.AF_INET, "169.254.169.254"), (socket.AF_INET6, "2606:4700::1111"):
     try:
         socket.create_connection((address, 80), timeout=2)
@@ -117,7 +117,7 @@ denied("umount2", b"/tmp", 2)
 denied("chroot", b"/tmp")
 denied("setuid", 0)
 denied("setgid", 0)
-denied("setns", os.open("/proc/1/ns" if os.access("/proc/1/ns/net", os.R_OK) else "/proc/self/ns/net", os.O_RDONLY), 0)
+denied("setns", os.open("/proc/self/ns/net", os.O_RDONLY), 0)
 denied("ptrace", 16, 1, 0, 0)
 denied("mknod", b"/tmp/sda", 0o060666, 0x800)
 denied("sethostname", b"x", 1)
@@ -136,7 +136,7 @@ denied("syscall", 425, 8, 0)     # io_uring_setup`), check: stdoutIs("")},
 			done 2>/dev/null; true`), check: stdoutIs("")},
 		{name: "setuid programs", outcome: job.Succeeded, run: sh(`cp /usr/bin/id /tmp/id && chmod u+s /tmp/id && /tmp/id -u; su -c id root </dev/null >/dev/null 2>&1 && echo root; true`),
 			check: stdoutIs("1000\n")},
-		{name: "devices", outcome: job.Succeeded, run: sh(`ls /dev | tr '\n' ' '; echo >/dev/null && head -c 3 /dev/zero | wc -c && head -c 3 /dev/urandom | wc -c`),
+		{name: "devices", foreign: itsOwn, outcome: job.Succeeded, run: sh(`ls /dev | tr '\n' ' '; echo >/dev/null && head -c 3 /dev/zero | wc -c && head -c 3 /dev/urandom | wc -c`),
 			check: func(t *testing.T, r *ran) {
 				names, rest, _ := strings.Cut(r.Stdout.Text, "\n")
 				want := []string{"core", "fd", "full", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin", "stdout", "tty", "urandom", "zero"}
@@ -202,6 +202,9 @@ func inputsAndArtifacts() []program {
 			check: func(t *testing.T, r *ran) {
 				artifactsAre(map[string]string{"/workspace/fine": "ok\n"})(t, r)
 				for _, name := range []string{"shadow", "dir", "up", "env", "fifo"} {
+					if name == "fifo" && strings.Contains(r.Enforcement[0].Applied, "gvisor") {
+						continue // it is in the sandbox's kernel, and not on this host
+					}
 					if !strings.Contains(strings.Join(r.Feedback, "\n"), `"/workspace/`+name+`"`) {
 						t.Errorf("%s is not named as refused in %q", name, r.Feedback)
 					}

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	runcoptions "github.com/containerd/containerd/api/types/runc/options"
 	client "github.com/containerd/containerd/v2/client"
 	"github.com/containerd/containerd/v2/pkg/cio"
 	"github.com/containerd/containerd/v2/pkg/oci"
@@ -27,6 +28,17 @@ type Loop struct {
 	names  atomic.Int64
 	prefix string
 	groups *cgroup.Hierarchy
+	binary string // of the runtime, for the shim of runc; "": runc
+}
+
+// Through has the shim run binary, runsc say, in the place of runc.
+func (l *Loop) Through(binary string) { l.binary = binary }
+
+func (l *Loop) runtime() client.NewContainerOpts {
+	if l.binary == "" {
+		return client.WithRuntime("io.containerd.runc.v2", nil)
+	}
+	return client.WithRuntime("io.containerd.runc.v2", &runcoptions.Options{BinaryName: l.binary, Root: "/run/containerd/runsc"})
 }
 
 // closeTimeout bounds the removal of a group that nobody uses any more.
@@ -88,7 +100,7 @@ func (l *Loop) Run(ctx context.Context, parallel int, d time.Duration) (turns in
 func (l *Loop) turn(ctx context.Context) (err error) {
 	name := l.prefix + "-" + strconv.FormatInt(l.names.Add(1), 10)
 	c, err := l.client.NewContainer(ctx, name,
-		client.WithImage(l.image), client.WithNewSnapshot(name, l.image),
+		l.runtime(), client.WithImage(l.image), client.WithNewSnapshot(name, l.image),
 		client.WithNewSpec(oci.WithImageConfig(l.image), oci.WithProcessArgs(l.argv...), oci.WithCgroup(l.group()+"/"+name)))
 	if err != nil {
 		return fmt.Errorf("create container: %w", err)

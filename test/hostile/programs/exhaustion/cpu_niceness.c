@@ -1,5 +1,6 @@
 // tries: get ahead of everybody else by priority
 // outcome: succeeded
+// gvisor: failed, a priority among its own processes only
 #include "hostile.h"
 int main(void) {
 	struct sched_param p = {1};

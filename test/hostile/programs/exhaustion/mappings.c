@@ -1,5 +1,6 @@
 // tries: make mappings without end
 // outcome: succeeded|out_of_memory
+// gvisor: signaled, its kernel ends it
 #include "hostile.h"
 int main(void) {
 	int n = 0;

@@ -1,5 +1,6 @@
 # tries: meet other jobs in System V queues, semaphores and segments
 # outcome: succeeded
+# gvisor: exception, its kernel has no /proc/sysvipc
 # victim: yes
 from hostile import *
 for f in "msg", "sem", "shm":

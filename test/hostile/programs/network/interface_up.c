@@ -1,5 +1,6 @@
 // tries: make a tunnel, rename and reconfigure interfaces
 // outcome: succeeded
+// gvisor: failed, its kernel has a /dev/net/tun that leads nowhere
 #include "hostile.h"
 #include <net/if.h>
 #include <sys/ioctl.h>

@@ -1,5 +1,6 @@
 // tries: give itself capabilities, permitted, inherited and ambient
 // outcome: succeeded
+// gvisor: failed, its kernel takes capabilities that it does not know, and gives none
 #include "hostile.h"
 #include <linux/capability.h>
 int main(void) {

@@ -1,5 +1,6 @@
 # tries: slow others down, or kill them first when memory is short
 # outcome: succeeded
+# gvisor: failed, scores among its own processes only
 # victim: yes
 from hostile import *
 for pid in range(1, 300):

@@ -1,0 +1,23 @@
+package testenv
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Runsc returns gVisor's runsc, which is built from its Go module if it is not
+// there yet.
+func Runsc(t testing.TB) string {
+	t.Helper()
+	script := filepath.Join(RepoRoot(t), "scripts", "runsc")
+	cmd := exec.CommandContext(t.Context(), script)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v", script, err)
+	}
+	return strings.TrimSpace(string(out))
+}

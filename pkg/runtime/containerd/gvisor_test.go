@@ -1,0 +1,37 @@
+package containerd
+
+import (
+	"testing"
+
+	"github.com/assay-run/assay/internal/testenv"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/runtimetest"
+)
+
+func withGVisor(t *testing.T) func(*Config) {
+	runsc := testenv.Runsc(t)
+	return func(c *Config) { c.Runsc = runsc }
+}
+
+func gvisorConfig() runtimetest.Config {
+	cfg := suiteConfig(policy.GVisor)
+	cfg.New = func(t *testing.T) runtime.Runtime { return newRuntime(t, withGVisor(t)) }
+	return cfg
+}
+
+func TestGVisorLifecycle(t *testing.T) { runtimetest.Lifecycle(t, gvisorConfig()) }
+
+func TestGVisorContract(t *testing.T) { runtimetest.Contract(t, gvisorConfig()) }
+
+func TestGVisorFields(t *testing.T) { runtimetest.Fields(t, gvisorConfig()) }
+
+func TestGVisorPrograms(t *testing.T) {
+	var r *Runtime
+	cfg := runtimetest.ProgramsConfig{Config: gvisorConfig(), Leftovers: func() []string { return leftovers(t, r) }}
+	cfg.New = func(t *testing.T) runtime.Runtime {
+		r = newRuntime(t, withGVisor(t))
+		return r
+	}
+	runtimetest.Programs(t, cfg)
+}

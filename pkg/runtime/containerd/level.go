@@ -1,0 +1,133 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	runcoptions "github.com/containerd/containerd/api/types/runc/options"
+	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/pkg/policy"
+)
+
+// level is an isolation that has a container for each job, and what runs those.
+type level struct {
+	isolation policy.Isolation
+	engine    *engine
+	// proxied runs the jobs that have a way out; nil: engine does.
+	proxied *engine
+	// foreign says that programs run on a kernel of the sandbox's own: to this
+	// host they are one process, or a few, in the group of the container.
+	foreign bool
+}
+
+// through returns what runs a job with the policy's network.
+func (l *level) through(m policy.NetworkMode) *engine {
+	if m != policy.NetworkNone && l.proxied != nil {
+		return l.proxied
+	}
+	return l.engine
+}
+
+// What a kernel of its own takes besides its program: memory in bytes, and
+// processes and threads of this host.
+const (
+	foreignMemory = 96 << 20
+	foreignLeast  = 64 << 20 // to start
+	foreignPids   = 4096
+)
+
+// openLevels opens those that this host is configured for; whether they work,
+// the self-check finds out.
+func (r *Runtime) openLevels() (err error) {
+	r.levels = map[policy.Isolation]*level{policy.Task: {isolation: policy.Task, engine: r.engine}}
+	if r.cfg.Runsc != "" {
+		if r.levels[policy.GVisor], err = r.newGVisor(); err != nil {
+			return err
+		}
+	}
+	if r.cfg.VMRuntime != "" {
+		vm, err := r.newEngine(r.cfg.VMRuntime, "", "")
+		if err != nil {
+			return err
+		}
+		r.levels[policy.VM] = &level{isolation: policy.VM, engine: vm, foreign: true}
+	}
+	return nil
+}
+
+func (r *Runtime) newEngine(handler, binary, root string) (*engine, error) {
+	var opts *runcoptions.Options
+	if binary != "" || root != "" {
+		opts = &runcoptions.Options{BinaryName: binary, Root: root}
+	}
+	return newEngine(r.client, handler, opts)
+}
+
+// newGVisor has the shim of runc run runsc in the place of runc, as Docker does.
+// Another handler, such as runsc's own shim, reads a configuration of its own.
+func (r *Runtime) newGVisor() (*level, error) {
+	l := &level{isolation: policy.GVisor, foreign: true}
+	if r.cfg.GVisorRuntime != "" {
+		e, err := r.newEngine(r.cfg.GVisorRuntime, "", "")
+		l.engine = e
+		return l, err
+	}
+	// Below /run, say, nothing may be executed unless it is a mount of its own.
+	dir := filepath.Join(r.dir, "runsc")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	if err := unix.Mount("assay", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=64k,mode=0700"); err != nil {
+		return nil, fmt.Errorf("mount a place for runsc: %w", err)
+	}
+	for network, e := range map[string]**engine{
+		// Its own stack of protocols, with loopback and nothing else.
+		"none": &l.engine,
+		// The host's, within the network namespace of the sandbox, in which the
+		// worker's proxy listens and from which nothing else leads.
+		"host": &l.proxied,
+	} {
+		binary := filepath.Join(dir, "runsc-"+network)
+		script := "#!/bin/sh\nexec " + quote(r.cfg.Runsc) + " " + strings.Join(runscFlags(network), " ") + ` "$@"` + "\n"
+		if err := os.WriteFile(binary, []byte(script), 0o700); err != nil {
+			return nil, err
+		}
+		var err error
+		if *e, err = r.newEngine(r.cfg.Runtime, binary, "/run/containerd/runsc"); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+// runscFlags are how runsc runs our sandboxes. The socket of the worker, in a
+// directory of its own, is all of this host's that can be connected to.
+func runscFlags(network string) []string {
+	return []string{"--platform=systrap", "--network=" + network, "--host-uds=open", "--overlay2=none", "--cpu-num-from-quota"}
+}
+
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// ProbeGVisor says what keeps runsc from running here, nil if nothing does: it
+// has it run a program. It needs root.
+func ProbeGVisor(ctx context.Context, runsc string) error {
+	root, err := os.MkdirTemp("", "runsc-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(root)
+	cmd := exec.CommandContext(ctx, runsc, append([]string{"--root=" + root, "--ignore-cgroups"}, append(runscFlags("none"), "do", "/bin/true")...)...)
+	out, err := cmd.CombinedOutput()
+	if said := strings.TrimSpace(string(out)); err != nil && said != "" {
+		return errors.New(tail(said, 300))
+	}
+	return err
+}
+
+func tail(s string, n int) string { return s[max(0, len(s)-n):] }

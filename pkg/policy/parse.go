@@ -108,6 +108,9 @@ func (p *Policy) fill(from Policy) {
 			*l.to = append([]string{}, *l.from...)
 		}
 	}
+	if len(p.Network.Allow) == 0 { // it has no default, and is left out when it is empty
+		p.Network.Allow = nil
+	}
 	if p.Env.Set == nil {
 		p.Env.Set = copied(from.Env.Set)
 	}

@@ -25,6 +25,7 @@ type config struct {
 	TenantsFile string         `name:"tenants-file" env:"ASSAY_TENANTS_FILE" placeholder:"FILE" help:"Weights, caps and ceilings of tenants, as a JSON list; read at start."`
 	Pool        string         `name:"pool" env:"ASSAY_POOL" default:"default" help:"The pool of workers that jobs go to."`
 	LeaseTTL    time.Duration  `name:"lease-ttl" env:"ASSAY_LEASE_TTL" default:"30s" help:"A worker silent for so long loses its jobs."`
+	InfraBudget int            `name:"infra-budget" env:"ASSAY_INFRA_BUDGET" default:"20" help:"Failures of ours, such as lost workers, after which a job is given up."`
 	OrphanAge   time.Duration  `name:"orphan-age" env:"ASSAY_ORPHAN_AGE" default:"24h" help:"Artifacts that belong to no record are removed when they are older than that."`
 	Grace       time.Duration  `name:"grace" env:"ASSAY_GRACE" default:"10s" help:"How long requests under way may go on after SIGTERM."`
 	DebugListen string         `name:"debug-listen" env:"ASSAY_DEBUG_LISTEN" help:"Address of /debug/pprof, for profiles; keep it private. None by default."`
@@ -47,6 +48,9 @@ func parse(args []string, out io.Writer) (c config, err error) {
 	}
 	if err == nil && c.LeaseTTL < 2*time.Second {
 		err = fmt.Errorf("--lease-ttl: %v leaves a worker no time to answer; use 2s or more", c.LeaseTTL)
+	}
+	if err == nil && (c.InfraBudget < 1 || c.InfraBudget > 1000) {
+		err = fmt.Errorf("--infra-budget: %d is not from 1 to 1000", c.InfraBudget)
 	}
 	if err == nil && c.OrphanAge < time.Minute {
 		err = fmt.Errorf("--orphan-age: %v is less than a minute", c.OrphanAge)

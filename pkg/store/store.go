@@ -126,6 +126,7 @@ type Recorder interface {
 	// Release hands running jobs back. Lost and infra reasons are charged to the
 	// infrastructure budget, whose end is a record with the outcome lost; drain
 	// and preemption are free. Leases that are no longer current are skipped.
+	// What is charged is not scheduled again at once, but for the first lost lease.
 	Release(ctx context.Context, rs []Release) error
 }
 

@@ -32,7 +32,8 @@ func TestStore(t *testing.T) {
 	m := &moves{seen: map[[2]job.State]bool{}}
 	t.Run("suite", func(t *testing.T) {
 		storetest.Run(t, func(t testing.TB, o storetest.Options) store.Store {
-			s := openTest(t, Config{InfraBudget: o.InfraBudget, OpenBatchTTL: o.OpenBatchTTL, TakeBackAfter: o.TakeBackAfter, AgeEvery: o.AgeEvery})
+			setDefault(&o.RetryDelay, -1) // none: the tests want their jobs back at once
+			s := openTest(t, Config{InfraBudget: o.InfraBudget, OpenBatchTTL: o.OpenBatchTTL, TakeBackAfter: o.TakeBackAfter, AgeEvery: o.AgeEvery, RetryDelay: o.RetryDelay})
 			m.watch(t, s)
 			return s
 		})

@@ -59,7 +59,7 @@ func (s *Store) reapLeases(ctx context.Context, st *store.ReapStats) error {
 	for {
 		var rows []ended
 		err := s.do(ctx, "reap leases", func(ctx context.Context) (err error) {
-			rows, err = s.record(ctx, takeBack, s.cfg.InfraBudget)
+			rows, err = s.record(ctx, takeBack, s.cfg.InfraBudget, s.cfg.RetryDelay.Milliseconds())
 			return err
 		})
 		st.LeasesExpired += int64(len(rows))

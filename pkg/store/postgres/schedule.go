@@ -22,6 +22,7 @@ import (
 //   - Waiting for $3 milliseconds is worth a point of priority, up to the highest
 //     that the tenant has queued, so that no stream of urgent jobs starves the
 //     others. Beyond it age would let an old flood starve what came later.
+//   - What waits after a failure of ours is stepped over until its time has come.
 //   - Tenants take turns in the same way, by their weight, within max_running.
 //
 // The guard on state makes it safe beside any other statement; the advisory lock
@@ -56,6 +57,7 @@ candidates AS (
 	FROM ready r, LATERAL (
 		SELECT j.id, floor(greatest(extract(epoch FROM now() - j.created_at), 0) * 1000 / $3::bigint) AS aged FROM jobs j
 		WHERE j.state = 'queued' AND j.pool = $1 AND j.tenant_id = r.tenant_id AND j.batch_id = r.batch_id AND j.priority = r.priority
+			AND (j.not_before IS NULL OR j.not_before <= now())
 		ORDER BY j.tenant_id, j.batch_id, j.priority, j.id LIMIT (SELECT n FROM budget)) c),
 ranked AS (
 	SELECT id, weight, max_running, tenant_held + row_number() OVER (PARTITION BY tenant_id ORDER BY turn, id) AS place

@@ -19,6 +19,7 @@ type Options struct {
 	OpenBatchTTL  time.Duration
 	TakeBackAfter time.Duration
 	AgeEvery      time.Duration
+	RetryDelay    time.Duration // zero: none
 }
 
 // Open returns a store with nothing in it, closed when the test ends. Two calls
@@ -41,6 +42,7 @@ func Run(t *testing.T, open Open) {
 		{"heartbeat", testHeartbeat},
 		{"finish", testFinish},
 		{"release", testRelease},
+		{"backoff", testBackoff},
 		{"cancel", testCancel},
 		{"reap", testReap},
 		{"orphans", testOrphans},

@@ -1,11 +1,16 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/pkg/client"
@@ -40,7 +45,76 @@ func sessions(ctx context.Context, b *bench) (r report, err error) {
 		slices.Sort(ms)
 		r[name] = ms[len(ms)/2]
 	}
-	return r, nil
+	return r, t.manySessions(ctx, r)
+}
+
+// liveSessions is how many sessions are held at once.
+const liveSessions = 500
+
+// manySessions opens so many sessions, each with a state of its own, asks every
+// one of them for it while all are there, and notes what they take.
+func (t *target) manySessions(ctx context.Context, r report) error {
+	before, err := available()
+	if err != nil {
+		return err
+	}
+	ids := make([]job.ID, liveSessions)
+	each := func(do func(ctx context.Context, i int) error) error {
+		g, ctx := errgroup.WithContext(ctx)
+		g.SetLimit(16)
+		for i := range ids {
+			g.Go(func() error { return do(ctx, i) })
+		}
+		return g.Wait()
+	}
+	execute := func(ctx context.Context, i int, code, want string) error {
+		e, err := t.Execute(ctx, ids[i], api.ExecuteRequest{Code: code})
+		if err == nil && (e.Outcome != job.Succeeded || e.Stdout.Text != want) {
+			err = fmt.Errorf("session %d of %d: %s (%s), %q", i, liveSessions, e.Outcome, e.Message, e.Stdout.Text)
+		}
+		return err
+	}
+	began := time.Now()
+	err = each(func(ctx context.Context, i int) error {
+		s, err := t.CreateSession(ctx, job.SessionSpec{})
+		if err != nil {
+			return fmt.Errorf("create session %d of %d: %w", i, liveSessions, err)
+		}
+		ids[i] = s.ID
+		return execute(ctx, i, fmt.Sprintf("x = %d", i), "")
+	})
+	if err != nil {
+		return err
+	}
+	r["live_create_per_s"] = rate(liveSessions, time.Since(began))
+	after, err := available()
+	if err != nil {
+		return err
+	}
+	err = each(func(ctx context.Context, i int) error { return execute(ctx, i, "print(x)", fmt.Sprintln(i)) })
+	if err != nil {
+		return err
+	}
+	r["live"], r["live_mb_each"] = liveSessions, round(float64(before-after)/1024/liveSessions, 2)
+	return each(func(ctx context.Context, i int) error {
+		_, err := t.CloseSession(ctx, ids[i])
+		return err
+	})
+}
+
+// available is this machine's memory that is there to be had, in KiB.
+func available() (kib int64, err error) {
+	f, err := os.Open("/proc/meminfo")
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if _, err := fmt.Sscanf(lines.Text(), "MemAvailable: %d kB", &kib); err == nil {
+			return kib, nil
+		}
+	}
+	return 0, errors.New("/proc/meminfo does not say what is available")
 }
 
 // session is the life of one: times are added up by what they measure.

@@ -27,6 +27,7 @@ type config struct {
 	LeaseTTL    time.Duration  `name:"lease-ttl" env:"ASSAY_LEASE_TTL" default:"30s" help:"A worker silent for so long loses its jobs."`
 	InfraBudget int            `name:"infra-budget" env:"ASSAY_INFRA_BUDGET" default:"20" help:"Failures of ours, such as lost workers, after which a job is given up."`
 	OrphanAge   time.Duration  `name:"orphan-age" env:"ASSAY_ORPHAN_AGE" default:"24h" help:"Artifacts that belong to no record are removed when they are older than that."`
+	Retention   time.Duration  `name:"retention" env:"ASSAY_RETENTION" default:"0" help:"Jobs, results and sessions are removed when they are older than that, by whole days: 720h keeps a month. 0: never."`
 	Grace       time.Duration  `name:"grace" env:"ASSAY_GRACE" default:"10s" help:"How long requests under way may go on after SIGTERM."`
 	DebugListen string         `name:"debug-listen" env:"ASSAY_DEBUG_LISTEN" help:"Address of /debug/pprof, for profiles; keep it private. None by default."`
 	LogLevel    slog.Level     `name:"log-level" env:"ASSAY_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
@@ -54,6 +55,9 @@ func parse(args []string, out io.Writer) (c config, err error) {
 	}
 	if err == nil && c.OrphanAge < time.Minute {
 		err = fmt.Errorf("--orphan-age: %v is less than a minute", c.OrphanAge)
+	}
+	if err == nil && c.Retention != 0 && c.Retention < 24*time.Hour {
+		err = fmt.Errorf("--retention: %v is less than a day; history is dropped by days", c.Retention)
 	}
 	return c, err
 }

@@ -68,7 +68,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return fmt.Errorf("--secrets-key: %w", err)
 	}
-	d, err := dispatcher.New(dispatcher.Config{LeaseTTL: cfg.LeaseTTL, OrphanAge: cfg.OrphanAge, Objects: objects, Secrets: secrets}, store, q)
+	d, err := dispatcher.New(dispatcher.Config{LeaseTTL: cfg.LeaseTTL, OrphanAge: cfg.OrphanAge, Retention: cfg.Retention, Objects: objects, Secrets: secrets}, store, q)
 	if err != nil {
 		return err
 	}

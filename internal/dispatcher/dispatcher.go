@@ -23,6 +23,7 @@ type Config struct {
 	Objects        Objects       // to be swept of what belongs to no record; default: none
 	SweepEvery     time.Duration // default 6h
 	OrphanAge      time.Duration // objects younger than that are not swept; default 24h
+	Retention      time.Duration // history older than that is removed, by days; 0: never
 	MinWindow      int           // least jobs dispatched ahead of the workers of a pool; default 16
 	Secrets        Secrets       // default: there are none
 	Log            *slog.Logger

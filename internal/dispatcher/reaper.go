@@ -40,6 +40,16 @@ func (r *reaper) maintain(ctx context.Context) bool {
 		}
 		return false
 	}
+	if r.cfg.Retention > 0 {
+		days, err := r.store.Forget(ctx, r.cfg.Retention)
+		if days > 0 {
+			r.log.InfoContext(ctx, "history dropped", "days", days, "older_than", r.cfg.Retention)
+		}
+		if err != nil && ctx.Err() == nil {
+			r.log.WarnContext(ctx, "history not dropped", "error", err)
+		}
+		return err == nil
+	}
 	return true
 }
 

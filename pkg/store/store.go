@@ -99,6 +99,11 @@ type Scheduler interface {
 	// and every few hours; nothing fails if it is not, reads only get slower.
 	Maintain(ctx context.Context) error
 
+	// Forget removes history that is older than age, in whole days (UTC): jobs with
+	// their records, batches and sessions. A day with a job that is not over is
+	// kept. It returns how many days it has dropped.
+	Forget(ctx context.Context, age time.Duration) (days int, err error)
+
 	// Stats is what the scheduler and the gauges need to know.
 	Stats(ctx context.Context) (Stats, error)
 }

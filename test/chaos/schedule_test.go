@@ -137,7 +137,7 @@ func clocksOff(t *testing.T) {
 
 // A job that kills its worker each time is given up, and the others run.
 func poison(t *testing.T) {
-	f := newFleet(t, shape{lease: 2 * time.Second})
+	f := newFleet(t, shape{lease: 2 * time.Second, env: []string{"ASSAY_INFRA_BUDGET=8"}})
 	f.workers[0].kept = true
 	id := f.submit("crash=now")
 	f.batch(30, always("sleep=10ms"))

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -61,7 +62,7 @@ func testModel(t *testing.T, open Open) {
 		m := &model{fixture: f, jobs: map[job.ID]*modelJob{}, batches: map[job.ID]bool{}}
 		rt.Repeat(map[string]func(*rapid.T){
 			"submit": m.submit, "schedule": m.scheduleSome, "claim": m.claimSome, "finish": m.finishOne, "stale": m.stale,
-			"release": m.releaseOne, "cancel": m.cancelOne, "heartbeat": m.heartbeat, "": m.check,
+			"release": m.releaseOne, "cancel": m.cancelOne, "heartbeat": m.heartbeat, "lose": m.lose, "": m.check,
 		})
 	})
 }
@@ -181,6 +182,21 @@ func (m *model) releaseOne(t *rapid.T) {
 	if err := m.Release(m.Context(), []store.Release{{LeaseRef: l, Reason: reason}}); err != nil {
 		t.Fatal(err)
 	}
+	j.handedBack(t, reason)
+}
+
+// lose lets a lease run out and the reaper find it.
+func (m *model) lose(t *rapid.T) {
+	j := m.pick(t, job.Running)
+	if _, _, err := m.Heartbeat(m.Context(), time.Millisecond, []store.LeaseRef{{Job: j.id, Lease: j.lease}}); err != nil {
+		t.Fatal(err)
+	}
+	m.eventually("end of the lease", func() bool { return m.reap().LeasesExpired == 1 })
+	j.handedBack(t, job.ReasonLost)
+}
+
+// handedBack is what becomes of a running job whose attempt ended for our reasons.
+func (j *modelJob) handedBack(t *rapid.T, reason job.Reason) {
 	charged := reason == job.ReasonLost || reason == job.ReasonInfra
 	if charged {
 		j.losses++

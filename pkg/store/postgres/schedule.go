@@ -53,9 +53,9 @@ ready AS MATERIALIZED (
 candidates AS (
 	SELECT c.id, r.tenant_id, r.weight, r.max_running, r.tenant_held,
 		(r.batch_held + row_number() OVER (PARTITION BY r.tenant_id, r.batch_id, r.priority ORDER BY c.id))
-			/ 2.0 ^ greatest(least(r.priority + c.aged, r.top) - r.top, -50) AS turn
+			/ 2::float8 ^ greatest(least(r.priority + c.aged, r.top) - r.top, -50) AS turn
 	FROM ready r, LATERAL (
-		SELECT j.id, floor(greatest(extract(epoch FROM now() - j.created_at), 0) * 1000 / $3::bigint) AS aged FROM jobs j
+		SELECT j.id, floor(greatest(date_part('epoch', now() - j.created_at), 0) * 1000 / $3::bigint) AS aged FROM jobs j
 		WHERE j.state = 'queued' AND j.pool = $1 AND j.tenant_id = r.tenant_id AND j.batch_id = r.batch_id AND j.priority = r.priority
 			AND (j.not_before IS NULL OR j.not_before <= now())
 		ORDER BY j.tenant_id, j.batch_id, j.priority, j.id LIMIT (SELECT n FROM budget)) c),

@@ -19,10 +19,11 @@ import (
 
 // How patient the worker is with what ought to take microseconds.
 const (
-	meterEvery = 20 * time.Millisecond // how late a CPU or memory limit may be noticed
-	gateTime   = 10 * time.Second      // for the guest to fork, on a machine without any time left
-	deathTime  = 2 * time.Second       // for the kernel to kill a sandbox
-	drainTime  = time.Second           // for output to end once nobody is left to write
+	meterEvery = 20 * time.Millisecond  // how late a CPU or memory limit may be noticed
+	meterIdle  = 320 * time.Millisecond // the same for a program that has done nothing for a while
+	gateTime   = 10 * time.Second       // for the guest to fork, on a machine without any time left
+	deathTime  = 2 * time.Second        // for the kernel to kill a sandbox
+	drainTime  = time.Second            // for output to end once nobody is left to write
 )
 
 // program is one process to run in a slot, with what it leaves in its wake.
@@ -227,7 +228,8 @@ func (s *place) watch(ctx context.Context, stop *stopper, p *policy.Policy, star
 	wg.Go(func() {
 		wall := time.NewTimer(time.Until(started.Add(p.Wall.D())))
 		defer wall.Stop()
-		tick := time.NewTicker(meterEvery)
+		every, cpu := meterEvery, time.Duration(0)
+		tick := time.NewTimer(every)
 		defer tick.Stop()
 		for {
 			select {
@@ -256,6 +258,12 @@ func (s *place) watch(ctx context.Context, stop *stopper, p *policy.Policy, star
 			} else if u.CPU >= p.CPUTime.D() {
 				stop.now(stopCPU)
 			}
+			// Hundreds of sessions that wait for their clients must not cost a core.
+			if every = min(2*every, meterIdle); u.CPU > cpu+every/20 {
+				every = meterEvery
+			}
+			cpu = u.CPU
+			tick.Reset(every)
 		}
 	})
 	return func() error {

@@ -117,7 +117,8 @@ while True:
 func output() []program {
 	kill := func(p *policy.Policy) { p.Stdout.OnExceed, p.Stderr.OnExceed = policy.Kill, policy.Kill }
 	return []program{
-		{name: "a gigabyte", run: sh("echo first; head -c 1073741824 /dev/zero | tr '\\0' x; echo last"), outcome: job.Succeeded, atMost: 30 * time.Second,
+		{name: "a gigabyte", run: sh("echo first; head -c 1073741824 /dev/zero | tr '\\0' x; echo last"), outcome: job.Succeeded, atMost: 5 * time.Minute,
+			edit: func(p *policy.Policy) { p.Wall, p.CPUTime = job.Duration(5*time.Minute), job.Duration(5*time.Minute) }, // an emulated machine is slow
 			check: func(t *testing.T, r *ran) {
 				out := r.Stdout
 				if out.Bytes != 1<<30+11 || !out.Truncated || len(out.Text) > 66<<10 {

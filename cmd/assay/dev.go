@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"time"
 
 	"github.com/assay-run/assay/internal/dev"
@@ -75,7 +77,21 @@ func (c *devCmd) config(a *app) (dev.FleetConfig, error) {
 	if len(cfg.ImageArchives) == 0 && c.Runtime == "containerd" {
 		return cfg, fmt.Errorf("there is no image in %s: run make image, or name one with --image-archive", filepath.Join(bin, "..", ".cache", "images"))
 	}
+	cfg.Env = shareCores()
 	return cfg, nil
+}
+
+// shareCores keeps every part of a fleet that has one machine to itself from
+// using more than half of its cores: what they do takes microseconds, and to
+// wake a thread on another core for it costs more. It returns what tells the
+// others. What the user says in the environment wins.
+func shareCores() []string {
+	if os.Getenv("GOMAXPROCS") != "" {
+		return nil
+	}
+	n := max(runtime.GOMAXPROCS(0)/2, 1)
+	runtime.GOMAXPROCS(n) // NATS is in this process
+	return []string{"GOMAXPROCS=" + strconv.Itoa(n)}
 }
 
 // binDir is where this program is, and its siblings with it.

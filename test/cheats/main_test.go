@@ -79,7 +79,7 @@ func newFleet(t *testing.T, isolation policy.Isolation) *fleet {
 }
 
 func (f *fleet) acquire(ctx context.Context) (runtime.Slot, error) {
-	return f.rt.Acquire(ctx, runtime.Key{Tenant: "test", Image: testenv.Image, Isolation: f.isolation, Kind: "python"})
+	return f.rt.Acquire(ctx, runtime.Key{Tenant: "test", Image: testenv.Image, Isolation: f.isolation, Kind: "tests"})
 }
 
 // plan is the default policy, edited.

@@ -107,7 +107,8 @@ var stories = []story{
 				t.Errorf("ended as %s with %d processes", r.Outcome, r.Usage.ProcessesPeak)
 			}
 		}},
-	{name: "a gibibyte of output", program: shell("echo first; head -c 1073741824 /dev/zero | tr '\\0' x; echo last"), outcome: job.Succeeded,
+	{name: "a gibibyte of output", policy: limits{"wall": "5m", "cpu_time": "5m"}, outcome: job.Succeeded,
+		program: shell("echo first; head -c 1073741824 /dev/zero | tr '\\0' x; echo last"),
 		check: func(t *testing.T, r *job.Result) {
 			if r.Stdout.Bytes != 1<<30+11 || !r.Stdout.Truncated || !strings.HasPrefix(r.Stdout.Text, "first\n") || !strings.HasSuffix(r.Stdout.Text, "last\n") || len(r.Stdout.Text) > 70<<10 {
 				t.Errorf("%d bytes, truncated %v, %d kept", r.Stdout.Bytes, r.Stdout.Truncated, len(r.Stdout.Text))

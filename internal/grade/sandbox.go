@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/assay-run/assay/guest/python"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/runtime"
 )
@@ -23,10 +24,17 @@ const (
 )
 
 // program returns the python program of a side. The module is there already
-// where the interpreter was forked, else beside the harness.
-func (s side) program() job.Program {
-	return job.Program{Python: &job.Python{Code: "import sys\nsys.path.insert(0, '/run/assay')\nimport assay_grade\n" +
-		"del sys.path[0]\nassay_grade." + string(s) + "(5)\n"}}
+// where the interpreter was forked; one that was started afresh, because of its
+// environment say, gets its source.
+func (s side) program() (job.Program, error) {
+	source, err := json.Marshal(string(python.Grade))
+	return job.Program{Python: &job.Python{Context: source, Code: `
+import sys
+if "assay_grade" not in sys.modules:
+    sys.modules["assay_grade"] = type(sys)("assay_grade")
+    exec(compile(context, "<assay_grade>", "exec"), sys.modules["assay_grade"].__dict__)
+del context
+sys.modules["assay_grade"].` + string(s) + "(5)\n"}}, err
 }
 
 // sandbox is one attempt in a slot, and the stream to the program in it.
@@ -49,7 +57,11 @@ func (g *grading) open(ctx context.Context, s side, wall time.Duration) (*sandbo
 	a := g.attempt()
 	plan := *a.Plan
 	plan.Policy.Wall = job.Duration(wall)
-	a.Plan, a.Program = &plan, s.program()
+	a.Plan = &plan
+	if a.Program, err = s.program(); err != nil {
+		slot.Close()
+		return nil, err
+	}
 	if s == checkSide { // it is not the job's program: it has no part in what that leaves behind
 		a.Collect, a.Secrets = nil, nil
 	}

@@ -33,7 +33,7 @@ values = [
 
 // python runs a program beside the modules of the guest and reads the JSON that
 // it prints.
-func python(t *testing.T, code string, out any) {
+func interpret(t *testing.T, code string, out any) {
 	t.Helper()
 	cmd := exec.Command("python3", "-B", "-c", "import sys; sys.path.insert(0, '.')\nimport json, assay_grade\n"+code)
 	cmd.Dir = filepath.Join("..", "..", "guest", "python")
@@ -56,7 +56,7 @@ func TestEqualIsPythonsEquality(t *testing.T) {
 		Equal   [][]bool
 		Reprs   []string
 	}
-	python(t, expressions+`
+	interpret(t, expressions+`
 codec = assay_grade.Codec(lambda v: {"$other": [type(v).__name__, repr(v)]}, None)
 print(json.dumps({
     "Encoded": [codec.encode(v) for v in values],
@@ -105,7 +105,7 @@ func unhashable(v value) bool {
 func TestOthersEqualNothing(t *testing.T) {
 	t.Parallel()
 	var encoded []json.RawMessage
-	python(t, `
+	interpret(t, `
 class Int(int):
     __eq__ = lambda self, other: True
     __hash__ = lambda self: 1
@@ -147,7 +147,7 @@ print(json.dumps([codec.encode(v) for v in [Int(1), Str("a"), List([1]), Any(), 
 func TestEncodingIsLossless(t *testing.T) {
 	t.Parallel()
 	var lost []string
-	python(t, expressions+`
+	interpret(t, expressions+`
 import datetime, math
 codec = assay_grade.Codec(lambda v: {"$other": ["?", "?"]}, None)
 def same(a, b):
@@ -164,7 +164,7 @@ print(json.dumps([ascii(v) for v in values if not same(v, codec.decode(json.load
 func TestEncoderRefusesWhatIsTooLarge(t *testing.T) {
 	t.Parallel()
 	var said []string
-	python(t, `
+	interpret(t, `
 def shared():
     v = [1]
     for _ in range(60): v = [v, v]

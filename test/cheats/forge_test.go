@@ -212,3 +212,16 @@ def f(x):
 		}
 	})
 }
+
+// A variable that an interpreter reads when it starts takes a fresh one, which
+// grades as well.
+func TestFreshInterpretersGrade(t *testing.T) {
+	eachIsolation(t, func(t *testing.T, f *fleet) {
+		rep := f.grade(t, &job.Tests{Code: "def f(x): return x + 1", Function: "f",
+			Cases: []job.Case{{Args: []json.RawMessage{[]byte("1")}, Expected: []byte("2")}}},
+			func(p *policy.Policy) { p.Env.Set = map[string]string{"PYTHONHASHSEED": "0"} })
+		if rep.Outcome != job.Succeeded {
+			t.Errorf("%s: %s %q", rep.Outcome, rep.Message, rep.Feedback)
+		}
+	})
+}

@@ -53,7 +53,7 @@ var table = map[string]row{
 	"internal/dispatcher": {"schedule, relay, record, reap", with(ideas, "api", "pkg/object", "internal/admit", "internal/telemetry")},
 	"internal/secret":     {"what jobs are told and nobody else may read", []string{"pkg/job", "pkg/policy", "pkg/queue", "pkg/store"}},
 	"internal/worker":     {"take, run, report", with(ideas, "pkg/runtime/mask", "pkg/object", "internal/grade", "internal/session", "internal/telemetry")},
-	"internal/grade":      {"verdicts on solutions", with(ideas, "internal/guest")},
+	"internal/grade":      {"verdicts on solutions", with(ideas, "internal/guest", "guest/python")},
 	"internal/session":    {"jobs that stay", with(ideas, "internal/guest", "guest/python")},
 	"internal/guest":      {"the protocol with the inside of a sandbox, and its end there", []string{"pkg/job", "guest/python"}},
 	"guest/python":        {"the harness inside python, embedded", nil},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -50,7 +51,21 @@ func (local) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report, error
 		cmd = exec.CommandContext(ctx, argv[0], argv[1:]...)
 		cmd.Dir, cmd.Stdin = dir, bytes.NewReader([]byte(c.Stdin))
 	} else {
-		cmd = exec.CommandContext(ctx, "python3", "-B", "-c", a.Program.Python.Code)
+		// As the harness does: the context is a variable.
+		f, err := os.CreateTemp("", "context")
+		if err != nil {
+			return nil, err
+		}
+		file := f.Name()
+		defer os.Remove(file)
+		if _, err := f.Write(a.Program.Python.Context); err != nil {
+			return nil, err
+		}
+		if err := f.Close(); err != nil {
+			return nil, err
+		}
+		given := fmt.Sprintf("import json\ncontext = json.load(open(%q))\ndel json\n", file)
+		cmd = exec.CommandContext(ctx, "python3", "-B", "-c", given+a.Program.Python.Code)
 	}
 	modules, err := filepath.Abs("../../guest/python")
 	if err != nil {

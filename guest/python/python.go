@@ -23,3 +23,8 @@ var Zygote []byte
 //
 //go:embed session.py
 var Session []byte
+
+// Fork copies a live interpreter: see fork.py.
+//
+//go:embed fork.py
+var Fork []byte

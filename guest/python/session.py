@@ -12,12 +12,14 @@ trusts none of them.
 Standard library only, for Python 3.8 and later.
 """
 
+import _socket
 import _thread
 import base64
 import collections
 import json
 import os
 import signal
+import struct
 import sys
 import threading
 import time
@@ -36,18 +38,24 @@ class CallError(Exception):
 class Session:
     def __init__(self, fd):
         self.fd = fd
-        self.writing = threading.Lock()
-        self.todo = collections.deque()
-        self.ready = threading.Semaphore(0)
-        self.running = None  # id of what is being executed
-        self.guard = threading.Lock()  # of running, and of what interrupts it
-        self.calls = {}  # host calls under way: number → [lock, answer]
+        self.connect()
         self.called = 0
         self.functions = {}
         self.captured = Captured()
         self.directory, self.environment = None, None  # of the shell
         self.main = threading.get_ident()
         self.fresh()
+
+    def connect(self):
+        """Forget what was said on another stream."""
+        self.stream = _socket.socket(fileno=os.dup(self.fd))
+        self.stream.setblocking(True)
+        self.writing = threading.Lock()
+        self.todo = collections.deque()
+        self.ready = threading.Semaphore(0)
+        self.running = None  # id of what is being executed
+        self.guard = threading.Lock()  # of running, and of what interrupts it
+        self.calls = {}  # host calls under way: number → [lock, answer]
 
     def fresh(self):
         self.module = harness._new_main()
@@ -79,12 +87,15 @@ class Session:
 
     def read(self):
         while True:
-            head = self.exactly(4)
-            body = head and self.exactly(int.from_bytes(head, "big"))
+            files = []
+            head = self.exactly(4, files)
+            body = head and self.exactly(int.from_bytes(head, "big"), files)
             if not body:
                 os._exit(0)  # the worker has no more to say
             m = json.loads(body)
             op = m["op"]
+            if op == "fork":
+                m["files"] = files
             if op == "interrupt":
                 with self.guard:
                     if self.running == m["id"]:
@@ -98,15 +109,19 @@ class Session:
                 self.todo.append(m)
                 self.ready.release()
 
-    def exactly(self, n):
+    def exactly(self, n, files):
+        """The next n bytes; descriptors that come with them are added to files."""
         parts = []
         while n > 0:
             try:
-                part = os.read(self.fd, min(n, 1 << 20))
+                part, control, _, _ = self.stream.recvmsg(min(n, 1 << 20), 128)
             except OSError:
                 return None
             if not part:
                 return None
+            for level, kind, data in control:
+                if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
+                    files.extend(struct.unpack("%di" % (len(data) // 4), data))
             parts.append(part)
             n -= len(part)
         return b"".join(parts)
@@ -132,7 +147,8 @@ class Session:
         finally:
             with self.guard:
                 self.running = None
-        self.send(answer)
+        if answer:
+            self.send(answer)
 
     def do_execute(self, m, answer):
         for name, value in (m.get("variables") or {}).items():
@@ -238,6 +254,27 @@ class Session:
     def do_inject(self, m, answer):
         for name in m["names"]:
             self.functions[name] = self.names[name] = self.host_function(name)
+
+    def do_fork(self, m, answer):
+        """Become two. The copy answers nothing here: it has a stream of its own."""
+        fork = sys.modules.get("_assay_fork")
+        files = m["files"]
+        try:
+            if fork is None or len(files) < 2:
+                raise RuntimeError("this interpreter cannot be copied")
+            between = fork.copy(files[0], files[1:])
+        finally:
+            for fd in files:
+                harness._guard(os.close, fd)
+        if between:
+            self.send(answer)
+            harness._guard(os.waitpid, between, 0)
+        else:
+            self.connect()
+            self.captured = Captured()
+            self.start_reader()
+            self.send({"op": "ready"})
+        answer.clear()
 
     def do_put(self, m, answer):
         directory = os.path.dirname(m["path"])

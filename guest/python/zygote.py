@@ -80,15 +80,17 @@ def check(result, what):
 def preload_services():
     """Have ready what grades, and what serves sessions: some jobs are nothing else.
 
-    The latter is under a name that no user's import asks for.
+    They are under names that no user's import asks for.
     """
     import assay_grade  # noqa: F401
 
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "session.py")
-    spec = importlib.util.spec_from_file_location("_assay_session", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    sys.modules["_assay_session"] = module
+    sys.modules["_assay_zygote"] = sys.modules[__name__]
+    for name in "session", "fork":
+        path = os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".py")
+        spec = importlib.util.spec_from_file_location("_assay_" + name, path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        sys.modules["_assay_" + name] = module
 
 
 def main(path, kind, modules):
@@ -272,15 +274,19 @@ def enter(box, slot):
     if os.read(slot, 16) != b"g":
         os._exit(0)
     check(libc.unshare(CLONE_NEWCGROUP), "make a cgroup namespace")
-    for c in bounding:
-        libc.prctl(PR_CAPBSET_DROP, c, 0, 0, 0)
-    check(libc.capset(_capability_header, _empty_capabilities), "drop capabilities")
-    os.setsid()
+    drop_privileges()
     for generator in "random", "numpy.random":
         if generator in sys.modules:
             sys.modules[generator].seed()
     threading.main_thread()._set_native_id()
     os.write(slot, b"w")
+
+
+def drop_privileges():
+    for c in bounding:
+        libc.prctl(PR_CAPBSET_DROP, c, 0, 0, 0)
+    check(libc.capset(_capability_header, _empty_capabilities), "drop capabilities")
+    os.setsid()
 
 
 def wait(conn):

@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"encoding/binary"
 	"fmt"
 	"os"
 	"path"
@@ -41,8 +42,9 @@ type op struct {
 
 // recipe is how a box is made.
 type recipe struct {
-	ops  []op
-	keep []any // what ops point to
+	ops    []op
+	keep   []any // what ops point to
+	nested bool
 }
 
 func (r *recipe) ptr(s string) uintptr {
@@ -89,8 +91,14 @@ const inert = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 
 // newRecipe says how to make b, for programs of user uid of the cell.
 func newRecipe(b *Box, uid, gid int, masked []string) *recipe {
-	r := &recipe{}
+	r := &recipe{nested: b.Nested}
+	if b.Nested { // what the ids are in the parent
+		uid, gid = boxUID, boxUID
+	}
 	r.identity(uid, gid)
+	if b.Nested {
+		r.loopback()
+	}
 	r.mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
 	if !plain(b.Paths) {
 		r.extraRoot(b.Paths)
@@ -136,6 +144,18 @@ func (r *recipe) identity(uid, gid int) {
 	r.write("/proc/self/uid_map", fmt.Sprintf("%d %d 1", boxUID, uid))
 	r.write("/proc/self/gid_map", fmt.Sprintf("%d %d 1", boxUID, gid))
 	r.do("hide", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0)
+}
+
+// loopback brings lo up in a network namespace of the box's own: whoever may
+// enter a nested box has no rights to one of the cell's.
+func (r *recipe) loopback() {
+	ifreq := make([]byte, 40) // struct ifreq
+	copy(ifreq, "lo")
+	binary.NativeEndian.PutUint16(ifreq[unix.IFNAMSIZ:], unix.IFF_UP|unix.IFF_RUNNING)
+	r.keep = append(r.keep, ifreq)
+	r.do("make a socket", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	r.do("bring lo up", unix.SYS_IOCTL, spareFD, unix.SIOCSIFFLAGS, uintptr(unsafe.Pointer(&ifreq[0])))
+	r.do("close the socket", unix.SYS_CLOSE, spareFD)
 }
 
 // boxUID is the user, and the group, of a program in its box.

@@ -48,9 +48,9 @@ func init() {
 //go:noinline
 //go:norace
 //go:nocheckptr
-func (r *recipe) launch(slot, scratch int) error {
+func (r *recipe) launch(slot, scratch, parent int) error {
 	var (
-		n, a0           uintptr
+		n, a0, first    uintptr
 		errno, denied   syscall.Errno
 		i, count, files int
 		o               *op
@@ -62,9 +62,13 @@ func (r *recipe) launch(slot, scratch int) error {
 		child, open     uintptr
 		high            uintptr
 	)
+	first = boxFlags
+	if parent >= 0 { // the box is made by processes in between, which go into the parent first
+		first = uintptr(syscall.SIGCHLD)
+	}
 	syscall.ForkLock.Lock()
 	beforeFork()
-	n, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE, boxFlags, 0, 0, 0, 0, 0)
+	n, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE, first, 0, 0, 0, 0, 0)
 	if errno != 0 || n != 0 {
 		afterFork()
 		syscall.ForkLock.Unlock()
@@ -74,6 +78,27 @@ func (r *recipe) launch(slot, scratch int) error {
 		return nil
 	}
 	afterForkInChild()
+	if parent >= 0 {
+		_, _, errno = syscall.RawSyscall(unix.SYS_SETNS, uintptr(parent), unix.CLONE_NEWUSER|unix.CLONE_NEWPID, 0)
+		if errno != 0 {
+			goto unborn
+		}
+		// Only who is in a pid namespace himself may make one inside it.
+		n, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
+		if errno != 0 {
+			goto unborn
+		}
+		if n != 0 {
+			goto exit
+		}
+		n, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE, boxFlags|unix.CLONE_NEWNET, 0, 0, 0, 0, 0)
+		if errno != 0 {
+			goto unborn
+		}
+		if n != 0 {
+			goto exit
+		}
+	}
 
 	// Descriptors: the slot, the scratch mount and the three standard ones.
 	_, _, _ = syscall.RawSyscall(syscall.SYS_DUP3, uintptr(slot), slotFD, syscall.O_CLOEXEC)
@@ -258,6 +283,10 @@ program:
 fail:
 	room.answer = [8]byte{BoxNotBegun, byte(stage), byte(errno), byte(errno >> 8), byte(errno >> 16), byte(errno >> 24)}
 	_, _, _ = syscall.RawSyscall(syscall.SYS_WRITE, slotFD, uintptr(unsafe.Pointer(&room.answer[0])), 6)
+	goto exit
+unborn:
+	room.answer = [8]byte{BoxFailed, byte(errno), byte(errno >> 8), 0, 0}
+	_, _, _ = syscall.RawSyscall(syscall.SYS_WRITE, uintptr(slot), uintptr(unsafe.Pointer(&room.answer[0])), 5)
 exit:
 	for {
 		_, _, _ = syscall.RawSyscall(syscall.SYS_EXIT_GROUP, 127, 0, 0)

@@ -18,6 +18,7 @@ import (
 //	launcher → worker    CellLauncher                        connected and waiting
 //	worker   → launcher  CellMake, a Box     slot, scratch   make a box: the namespaces of one job; that of
 //	                                         (, network)     the network is given or made
+//	                                         (, parent)      or, for a nested Box, inside that of another
 //	worker   → launcher  CellZygote, kind                    start a zygote of a kind
 //	launcher → worker    CellNoZygote, kind, why             the zygote has ended
 //	zygote   → worker    ZygoteHello, kind                   connected and waiting
@@ -90,7 +91,16 @@ const (
 type Box struct {
 	Paths    []string `json:"paths"`     // added to the image where they are not in it; directory w<i> of scratch goes on the i-th
 	ReadOnly int      `json:"read_only"` // so many of the last ones
+
+	// Nested boxes have namespaces inside those of another box, whose user owns
+	// them: a process of that one may enter them, and nothing else may. A copy of
+	// a live interpreter does: see runtime.Forker.
+	Nested bool `json:"nested,omitempty"`
 }
+
+// MaxNesting is how many boxes there may be one inside the other. The kernel
+// nests 32 pid namespaces, and engines have some of their own.
+const MaxNesting = 24
 
 // Run is a program to run in a box.
 type Run struct {

@@ -83,15 +83,15 @@ func (l *launcher) serve() error {
 	}
 	switch l.buf[0] {
 	case CellMake:
-		ns := -1
+		third := -1
 		switch len(files) {
 		case 3:
-			ns = files[2]
+			third = files[2]
 		case 2:
 		default:
-			return errors.New("make a box: needs a slot, a scratch mount and maybe a network namespace")
+			return errors.New("make a box: needs a slot, a scratch mount and maybe a network namespace or a parent")
 		}
-		l.make(l.buf[1:n], files[0], files[1], ns)
+		l.make(l.buf[1:n], files[0], files[1], third)
 		return nil
 	case CellZygote:
 		if n != 2 {
@@ -123,8 +123,9 @@ func rights(oob []byte) ([]int, error) {
 	return out, nil
 }
 
-// make makes a box. What goes wrong is told on its slot.
-func (l *launcher) make(body []byte, slot, scratch, ns int) {
+// make makes a box. What goes wrong is told on its slot. third is the network
+// namespace, or the parent of a nested box, or negative.
+func (l *launcher) make(body []byte, slot, scratch, third int) {
 	r := l.recipes[string(body)]
 	if r == nil {
 		var b Box
@@ -138,11 +139,15 @@ func (l *launcher) make(body []byte, slot, scratch, ns int) {
 		r = newRecipe(&b, os.Getuid(), os.Getgid(), l.masked)
 		l.recipes[string(body)] = r
 	}
-	if err := network(ns); err != nil {
-		fail(slot, err.Error(), errno(err))
-		return
+	parent := third
+	if !r.nested {
+		parent = -1
+		if err := network(third); err != nil {
+			fail(slot, err.Error(), errno(err))
+			return
+		}
 	}
-	if err := r.launch(slot, scratch); err != nil {
+	if err := r.launch(slot, scratch, parent); err != nil {
 		fail(slot, "clone", errno(err))
 	}
 }

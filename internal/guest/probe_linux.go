@@ -28,7 +28,7 @@ func Probe() error {
 		return err
 	}
 	defer unix.Close(pair[0])
-	err = r.launch(pair[1], pair[1])
+	err = r.launch(pair[1], pair[1], -1)
 	_ = unix.Close(pair[1])
 	if err != nil {
 		return fmt.Errorf("make namespaces: %w", err)

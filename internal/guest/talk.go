@@ -6,6 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"os"
+
+	"golang.org/x/sys/unix"
 )
 
 // MaxTalk is the longest body of a frame between the worker and a running
@@ -18,15 +22,40 @@ var ErrProtocol = errors.New("the program breaks the protocol")
 
 // WriteTalk writes v as one frame, in one Write.
 func WriteTalk(w io.Writer, v any) error {
+	frame, err := encodeTalk(v)
+	if err == nil {
+		_, err = w.Write(frame)
+	}
+	return err
+}
+
+// WriteTalkFiles is WriteTalk with descriptors, which come with the first byte
+// of the frame.
+func WriteTalkFiles(conn *net.UnixConn, v any, files []*os.File) error {
+	frame, err := encodeTalk(v)
+	if err != nil {
+		return err
+	}
+	fds := make([]int, len(files))
+	for i, f := range files {
+		fds[i] = int(f.Fd())
+	}
+	n, _, err := conn.WriteMsgUnix(frame, unix.UnixRights(fds...), nil)
+	if err == nil && n < len(frame) {
+		_, err = conn.Write(frame[n:])
+	}
+	return err
+}
+
+func encodeTalk(v any) ([]byte, error) {
 	body, err := json.Marshal(v)
 	if err != nil {
-		return fmt.Errorf("encode a frame: %w", err)
+		return nil, fmt.Errorf("encode a frame: %w", err)
 	}
 	if len(body) > MaxTalk {
-		return fmt.Errorf("frame of %d bytes: the limit is %d", len(body), MaxTalk)
+		return nil, fmt.Errorf("frame of %d bytes: the limit is %d", len(body), MaxTalk)
 	}
-	_, err = w.Write(append(binary.BigEndian.AppendUint32(make([]byte, 0, len(body)+4), uint32(len(body))), body...))
-	return err
+	return append(binary.BigEndian.AppendUint32(make([]byte, 0, len(body)+4), uint32(len(body))), body...), nil
 }
 
 // ReadTalk reads the body of one frame of at most limit bytes: a JSON object, of

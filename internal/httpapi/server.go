@@ -175,6 +175,7 @@ func (s *Server) routes() []route {
 		{"DELETE /v1/sessions/{id}", false, (*Server).closeSession},
 		{"POST /v1/sessions/{id}/execute", false, (*Server).execute},
 		{"GET /v1/sessions/{id}/executes", false, (*Server).listExecutes},
+		{"POST /v1/sessions/{id}/fork", false, (*Server).forkSession},
 		{"POST /v1/sessions/{id}/interrupt", false, (*Server).interruptSession},
 		{"POST /v1/sessions/{id}/reset", false, (*Server).resetSession},
 		{"POST /v1/sessions/{id}/keepalive", false, (*Server).keepSession},

@@ -201,6 +201,29 @@ func (s *Server) forgotten(ctx context.Context, worker string, c queue.SessionCa
 	return errors.Is(err, job.ErrNotFound)
 }
 
+// forkSession makes a session that is a copy of another, where that one is.
+func (s *Server) forkSession(w http.ResponseWriter, r *http.Request) error {
+	id, err := idParam(r)
+	if err != nil {
+		return err
+	}
+	tenant := tenantOf(r)
+	c := queue.SessionCall{Op: queue.SessionFork, Fork: job.NewID()}
+	if _, _, err := s.callSession(r, c, openTime); err != nil {
+		return fmt.Errorf("fork session: %w", err)
+	}
+	v, err := s.Store.ForkSession(r.Context(), tenant, id, c.Fork)
+	if err != nil {
+		if p, perr := s.place(r.Context(), tenant, id); perr == nil {
+			s.abandonSession(tenant, &job.Session{ID: c.Fork, Worker: p.worker})
+		}
+		return fmt.Errorf("record session: %w", err)
+	}
+	s.places.known.Store(placeKey{tenant, v.ID}, place{v.Worker, v.Spec.Kind, v.Spec.Lease.D()})
+	w.Header().Set("Location", "/v1/sessions/"+string(v.ID))
+	return writeJSON(w, http.StatusCreated, v)
+}
+
 func (s *Server) listSessions(w http.ResponseWriter, r *http.Request) error {
 	limit, err := intParam(r, "limit", 100, 1, maxPage)
 	if err != nil {

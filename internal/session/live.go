@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -36,6 +37,8 @@ type live struct {
 	spec   job.SessionSpec
 	policy policy.Policy
 	tell   func(queue.SessionEvent)
+	plan   *policy.Plan
+	slot   runtime.Slot
 
 	conn    net.Conn
 	writing sync.Mutex
@@ -101,9 +104,9 @@ func program() (job.Program, error) {
 	return job.Program{Python: &job.Python{Code: bootstrap, Context: source}}, err
 }
 
-func newLive(id job.ID, tenant string, spec job.SessionSpec, p policy.Policy, tell func(queue.SessionEvent)) *live {
+func newLive(id job.ID, tenant string, spec job.SessionSpec, plan *policy.Plan, slot runtime.Slot, tell func(queue.SessionEvent)) *live {
 	l := &live{
-		id: id, tenant: tenant, spec: spec, policy: p, tell: tell,
+		id: id, tenant: tenant, spec: spec, policy: plan.Policy, plan: plan, slot: slot, tell: tell,
 		ready: make(chan struct{}), over: make(chan struct{}), turn: make(chan struct{}, 1),
 		waiting: map[int64]chan *frame{}, calls: map[int64]job.HostCall{}, used: time.Now(), seen: time.Now(),
 	}
@@ -112,20 +115,20 @@ func newLive(id job.ID, tenant string, spec job.SessionSpec, p policy.Policy, te
 }
 
 // run is the session's life: it returns when the session has ended.
-func (l *live) run(ctx context.Context, slot runtime.Slot, plan *policy.Plan) {
+func (l *live) run(ctx context.Context) {
 	defer close(l.over)
-	defer slot.Close()
+	defer l.slot.Close()
 	ctx, l.stop = context.WithCancel(ctx)
 	defer l.stop()
-	whole := *plan // each execute has the policy's limits, the session as a whole only an end
+	whole := *l.plan // each execute has the policy's limits, the session as a whole only an end
 	whole.Policy.Wall, whole.Policy.CPUTime = job.Duration(longest), job.Duration(longest)*64
 	p, err := program()
 	if err != nil {
 		l.finish(job.Lost, err.Error())
 		return
 	}
-	rep, err := slot.Run(ctx, runtime.Attempt{
-		Job: l.id, Lease: 1, Program: p, Plan: &whole, Deadline: time.Now().Add(longest), Converse: l.converse,
+	rep, err := l.slot.Run(ctx, runtime.Attempt{
+		Job: l.id, Lease: 1, Program: p, Plan: &whole, Deadline: time.Now().Add(longest), Converse: l.converse, Forks: true,
 	})
 	switch {
 	case err != nil:
@@ -232,10 +235,13 @@ func (l *live) hear(raw []byte) error {
 }
 
 // send writes one frame.
-func (l *live) send(v any) error {
+func (l *live) send(v any, files ...*os.File) error {
 	l.writing.Lock()
 	defer l.writing.Unlock()
 	_ = l.conn.SetWriteDeadline(time.Now().Add(startTime))
+	if conn, ok := l.conn.(*net.UnixConn); ok && len(files) > 0 {
+		return guest.WriteTalkFiles(conn, v, files)
+	}
 	return guest.WriteTalk(l.conn, v)
 }
 

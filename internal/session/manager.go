@@ -125,7 +125,16 @@ func (m *Manager) Handle(ctx context.Context, c queue.SessionCall) (queue.Sessio
 	l.mu.Lock()
 	l.seen = time.Now()
 	l.mu.Unlock()
-	reply, err := l.do(ctx, c)
+	var reply queue.SessionReply
+	var err error
+	if c.Op == queue.SessionFork {
+		if reply, err = m.fork(ctx, l, c.Fork); reply.Ended != nil { // the copy, that is
+			err = fmt.Errorf("%w: the copy ended as it began: %s", job.ErrRefused, reply.Ended.Message)
+		}
+		reply.Ended = nil
+	} else {
+		reply, err = l.do(ctx, c)
+	}
 	if errors.Is(err, errEnded) {
 		err = nil
 	}
@@ -155,29 +164,71 @@ func (m *Manager) open(ctx context.Context, c queue.SessionCall) (queue.SessionR
 	if err != nil {
 		return queue.SessionReply{}, fmt.Errorf("make a place for the session: %w", err)
 	}
-	l := newLive(c.Session, c.Tenant, *c.Spec, plan.Policy, func(e queue.SessionEvent) { m.tell(c.Session, e) })
-	if err := m.add(l); err != nil {
-		slot.Close()
+	l := newLive(c.Session, c.Tenant, *c.Spec, plan, slot, func(e queue.SessionEvent) { m.tell(c.Session, e) })
+	if err := m.start(l); err != nil {
 		return queue.SessionReply{}, err
 	}
+	if r, err := m.await(ctx, l); err != nil || r.Ended != nil || len(l.spec.Functions) == 0 {
+		return r, err
+	}
+	return l.do(ctx, queue.SessionCall{Op: queue.SessionInject, Names: l.spec.Functions})
+}
+
+// fork makes a session that is a copy of another, and waits until it is ready.
+func (m *Manager) fork(ctx context.Context, parent *live, id job.ID) (queue.SessionReply, error) {
+	if err := m.room(); err != nil {
+		return queue.SessionReply{}, err
+	}
+	slot, err := parent.fork(ctx)
+	if err != nil {
+		return queue.SessionReply{}, err
+	}
+	l := newLive(id, parent.tenant, parent.spec, parent.plan, slot, func(e queue.SessionEvent) { m.tell(id, e) })
+	if err := m.start(l); err != nil {
+		return queue.SessionReply{}, err
+	}
+	return m.await(ctx, l)
+}
+
+// start has a session live, or closes its slot.
+func (m *Manager) start(l *live) error {
+	if err := m.add(l); err != nil {
+		l.slot.Close()
+		return err
+	}
 	m.running.Go(func() {
-		l.run(m.base, slot, plan)
+		l.run(m.base)
 		m.mu.Lock()
 		delete(m.live, l.id)
 		m.mu.Unlock()
 	})
-	return m.await(ctx, l)
+	return nil
 }
 
-func (m *Manager) add(l *live) error {
+// room reports whether there may be one more session.
+func (m *Manager) room() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.roomLocked()
+}
+
+func (m *Manager) roomLocked() error {
 	switch {
 	case m.closed:
 		return fmt.Errorf("%w: worker %s stops", job.ErrUnavailable, m.Worker)
 	case len(m.live) >= m.Most:
 		return fmt.Errorf("%w: worker %s has its %d sessions", job.ErrUnavailable, m.Worker, m.Most)
-	case m.live[l.id] != nil:
+	}
+	return nil
+}
+
+func (m *Manager) add(l *live) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.roomLocked(); err != nil {
+		return err
+	}
+	if m.live[l.id] != nil {
 		return fmt.Errorf("%w: session %s is there already", job.ErrConflict, l.id)
 	}
 	m.live[l.id] = l
@@ -195,9 +246,6 @@ func (m *Manager) await(ctx context.Context, l *live) (queue.SessionReply, error
 	case <-ctx.Done():
 		l.kill(job.Lost, "the interpreter did not start in time")
 		return queue.SessionReply{}, fmt.Errorf("%w: start the session: %w", job.ErrUnavailable, ctx.Err())
-	}
-	if len(l.spec.Functions) > 0 {
-		return l.do(ctx, queue.SessionCall{Op: queue.SessionInject, Names: l.spec.Functions})
 	}
 	return queue.SessionReply{}, nil
 }

@@ -55,13 +55,18 @@ func (l *live) do(ctx context.Context, c queue.SessionCall) (r queue.SessionRepl
 // request is for what takes a moment only.
 func (l *live) request(ctx context.Context, m map[string]any) (*frame, error) {
 	f, _, err := l.ask(ctx, m, requestTime, false)
+	return f, answered(f, err)
+}
+
+// answered is the error that an answer tells of.
+func answered(f *frame, err error) error {
 	switch {
 	case err != nil:
-		return nil, err
+		return err
 	case f.Error == "not found":
-		return nil, fmt.Errorf("%w: no variable of that name", job.ErrNotFound)
+		return fmt.Errorf("%w: no variable of that name", job.ErrNotFound)
 	case f.Error != "":
-		return nil, fmt.Errorf("%w: %s", job.ErrInvalid, clip(f.Error, 1000))
+		return fmt.Errorf("%w: %s", job.ErrInvalid, clip(f.Error, 1000))
 	}
-	return f, nil
+	return nil
 }

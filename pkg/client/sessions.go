@@ -28,6 +28,13 @@ func (c *Client) Session(ctx context.Context, id job.ID) (*job.Session, error) {
 	return &out, err
 }
 
+// ForkSession makes a session that is a copy of another: its variables, what it
+// has imported, and its files. From then on neither sees what the other does.
+func (c *Client) ForkSession(ctx context.Context, id job.ID) (*job.Session, error) {
+	var out job.Session
+	return &out, c.once(ctx, http.MethodPost, sessionPath(id)+"/fork", nil, &out)
+}
+
 // CloseSession ends a session, and returns it as it ended.
 func (c *Client) CloseSession(ctx context.Context, id job.ID) (*job.Session, error) {
 	var out job.Session

@@ -25,6 +25,7 @@ const (
 	SessionInterrupt SessionOp = "interrupt" //
 	SessionPending   SessionOp = "pending"   //
 	SessionAnswer    SessionOp = "answer"    // Call, Value or Error
+	SessionFork      SessionOp = "fork"      // Fork
 	SessionKeep      SessionOp = "keep"      // prolongs the client's lease
 	SessionClose     SessionOp = "close"     //
 	SessionPing      SessionOp = "ping"      // says whether the worker holds it
@@ -37,6 +38,7 @@ type SessionCall struct {
 	Tenant    string                     `json:"tenant"`
 	Spec      *job.SessionSpec           `json:"spec,omitempty"`
 	Execute   job.ID                     `json:"execute,omitempty"`
+	Fork      job.ID                     `json:"fork,omitempty"` // the session that it makes
 	Code      string                     `json:"code,omitempty"`
 	Variables map[string]json.RawMessage `json:"variables,omitempty"`
 	Wall      job.Duration               `json:"wall,omitempty"` // 0: the policy's

@@ -10,6 +10,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"os"
 	"time"
 
 	"github.com/assay-run/assay/pkg/job"
@@ -66,6 +67,19 @@ type Attempt struct {
 	Deadline time.Time         // of the lease, for labels; Run enforces the policy's own limits
 	Collect  Collector         // nil: artifacts are not collected
 	Converse Converse          // nil: nobody talks with the program; else the program is python
+	Forks    bool              // the program may be copied while it runs: see Forker
+}
+
+// Forker is a Slot whose program can be copied while it runs, if the Attempt said
+// so and is in a conversation: its memory and its files, into a slot with walls,
+// limits and a conversation of its own.
+type Forker interface {
+	// Fork makes a slot in which a copy waits for its attempt, which begins with
+	// the first word of its conversation: what program the Attempt names does not
+	// matter. The program has to do its part: ask sends it the descriptors with
+	// which it does (guest/python/fork.py knows them). The error is a
+	// *job.FieldError where the policy does not allow it.
+	Fork(ctx context.Context, ask func(files []*os.File) error) (Slot, error)
 }
 
 // File is one input. The bytes are in memory or behind Open.

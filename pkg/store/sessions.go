@@ -13,6 +13,9 @@ import (
 type Sessions interface {
 	// PutSession writes down a session that a worker has opened.
 	PutSession(ctx context.Context, tenant string, s job.Session) error
+	// ForkSession writes down a copy of a session, which is where that one is, and
+	// returns it; job.ErrNotFound if the tenant has no such session.
+	ForkSession(ctx context.Context, tenant string, parent, id job.ID) (*job.Session, error)
 	// Session returns one; job.ErrNotFound if the tenant has none of that id.
 	Session(ctx context.Context, tenant string, id job.ID) (*job.Session, error)
 	// ListSessions lists the tenant's sessions, newest first.

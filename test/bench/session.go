@@ -18,8 +18,8 @@ import (
 )
 
 // sessions measures what an agent waits for: the first execute of a new session,
-// the next one, and a host function that the client answers. All are medians,
-// through the API.
+// the next one, a host function that the client answers, and a copy of the
+// session. All are medians, through the API.
 func sessions(ctx context.Context, b *bench) (r report, err error) {
 	t, err := b.target(ctx)
 	if err != nil {
@@ -162,6 +162,17 @@ func (t *target) session(ctx context.Context, spec job.SessionSpec, times map[st
 			return nil, err
 		}
 		note("callback_ms", at)
+	}
+	for range 3 {
+		at = time.Now()
+		copied, err := t.ForkSession(ctx, s.ID)
+		if err != nil {
+			return nil, fmt.Errorf("fork: %w", err)
+		}
+		note("fork_ms", at)
+		if _, err := t.CloseSession(ctx, copied.ID); err != nil {
+			return nil, err
+		}
 	}
 	_, err = t.CloseSession(ctx, s.ID)
 	return s, err

@@ -18,7 +18,7 @@ func TestSessions(t *testing.T) {
 	f := start(t)
 	for name, story := range map[string]func(*testing.T, *fleet){
 		"state and output": sessionState, "timed out": sessionTimedOut, "callbacks": sessionCallbacks, "hostile": sessionHostile,
-		"shell": sessionShell, "idle": sessionIdle,
+		"shell": sessionShell, "idle": sessionIdle, "fork": sessionFork, "hostile fork": sessionForkHostile,
 	} {
 		t.Run(name, func(t *testing.T) { story(t, f) })
 	}
@@ -164,5 +164,131 @@ func sessionIdle(t *testing.T, f *fleet) {
 			t.Fatal("it lives on")
 		}
 		<-time.After(100 * time.Millisecond)
+	}
+}
+
+func sessionFork(t *testing.T, f *fleet) {
+	id := f.session(t, job.SessionSpec{})
+	f.execute(t, id, job.Succeeded, code(`
+import os, random
+x = [1]
+os.makedirs("d/e")
+open("d/e/f", "w").write("before")
+os.symlink("/etc/passwd", "d/link")
+os.chmod("d/e", 0o500)
+log = open("log", "w+"); _ = log.write("one "); log.flush()
+os.chdir("d")`))
+	fork := func(of job.ID) job.ID {
+		t.Helper()
+		s, err := f.api.ForkSession(t.Context(), of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Parent != of || s.ID == of {
+			t.Errorf("fork: %+v", s)
+		}
+		return s.ID
+	}
+	says := func(id job.ID, text, want string) {
+		t.Helper()
+		if e := f.execute(t, id, job.Succeeded, code(text)); e.Value == nil || e.Value.Repr != want {
+			t.Errorf("%q: %+v, want %s", text, e.Value, want)
+		}
+	}
+	a, b := fork(id), fork(id)
+	f.execute(t, a, job.Succeeded, code("x.append(2); _ = log.write('two'); log.flush(); open('e2', 'w').close()"))
+	says(a, "(x, os.getcwd(), sorted(os.listdir('.')), open('/workspace/log').read(), open('e/f').read(), oct(os.stat('e').st_mode))",
+		"([1, 2], '/workspace/d', ['e', 'e2', 'link'], 'one two', 'before', '0o40500')")
+	for _, other := range []job.ID{id, b} {
+		says(other, "(x, sorted(os.listdir('.')), open('/workspace/log').read())", "([1], ['e', 'link'], 'one ')")
+	}
+	// Neither sees the other's processes; both have the walls of any session.
+	says(a, "[int(line.split()[1], 16) for line in open('/proc/self/status') if line.startswith('Cap')]", "[0, 0, 0, 0, 0]")
+	says(a, "sorted(int(p) for p in os.listdir('/proc') if p.isdigit()) == [1, os.getpid()]", "True")
+	says(a, "open('/proc/self/cgroup').read().count('..')", "0")
+	says(a, "open('/proc/net/dev').read().count(':')", "1")
+	f.execute(t, a, job.Exception, code("import ctypes; l = ctypes.CDLL(None, use_errno=True)\nif l.unshare(0x10000000) < 0: raise OSError"))
+	f.execute(t, a, job.Exception, code("if l.mount(b'x', b'/tmp', b'tmpfs', 0, None) < 0: raise OSError"))
+	// A copy of a copy outlives both, and what they are limited to is their own.
+	c := fork(a)
+	says(c, "(x, os.getcwd())", "([1, 2], '/workspace/d')")
+	for _, gone := range []job.ID{id, a} {
+		if _, err := f.api.CloseSession(t.Context(), gone); err != nil {
+			t.Fatal(err)
+		}
+	}
+	says(c, "x.append(3) or x", "[1, 2, 3]")
+	f.execute(t, b, job.OutOfMemory, code("y = b'x' * (1 << 30)"))
+	says(c, "open('/workspace/log').read()", "'one two'")
+	f.execute(t, c, job.TimedOut, api.ExecuteRequest{Code: "while True: pass", Wall: job.Duration(300 * time.Millisecond)})
+	says(c, "x", "[1, 2, 3]")
+	list, err := f.api.Executes(t.Context(), c, "")
+	if err != nil || len(list.Executes) != 5 {
+		t.Errorf("recorded: %+v, %v", list, err)
+	}
+	// What stands in the way is said.
+	for field, spec := range map[string]job.SessionSpec{
+		"policy.subprocesses": {Policy: json.RawMessage(`{"subprocesses": false}`)},
+		"policy.isolation":    {Policy: json.RawMessage(`{"isolation": "task"}`)},
+	} {
+		if _, err := f.api.ForkSession(t.Context(), f.session(t, spec)); !errors.Is(err, job.ErrInvalid) || !strings.Contains(err.Error(), field) {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
+
+// sessionForkHostile keeps the capabilities that a copy has over its own box
+// until it is there, and tries what they are good for.
+func sessionForkHostile(t *testing.T, f *fleet) {
+	id := f.session(t, job.SessionSpec{})
+	f.execute(t, id, job.Succeeded, code("import sys; sys.modules['_assay_zygote'].drop_privileges = lambda: None"))
+	s, err := f.api.ForkSession(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := f.execute(t, s.ID, job.Succeeded, code(`
+import ctypes, os
+c = ctypes.CDLL(None, use_errno=True)
+def refused(*call):
+    return c.syscall(*call) < 0 and ctypes.get_errno() in (1, 38)  # EPERM, ENOSYS
+def blocked(path):
+    try:
+        open(path, "w").write("1")
+    except OSError:
+        return True
+tried = {
+    "kept": next(int(l.split()[1], 16) for l in open("/proc/self/status") if l.startswith("CapEff")) == 0,
+    "mount": not refused(165, b"x", b"/tmp", b"tmpfs", 0, 0),
+    "umount2": not refused(166, b"/workspace", 2),
+    "pivot_root": not refused(155, b"/tmp", b"/tmp"),
+    "unshare user": not refused(272, 0x10000000),
+    "unshare mount": not refused(272, 0x20000),
+    "clone": not refused(56, 0x10000000 | 17, 0, 0, 0, 0),
+    "clone3": not refused(435, 0, 0),
+    "sethostname": not refused(170, b"x", 1),
+    "fsopen": not refused(430, b"tmpfs", 0),
+    "open_tree": not refused(428, -100, b"/tmp", 1),
+    "bpf": not refused(321, 0, 0, 0),
+    "keyctl": not refused(250, 0, 0),
+    "init_module": not refused(175, 0, 0, b""),
+    "core_pattern": not blocked("/proc/sys/kernel/core_pattern"),
+    "sysrq": not blocked("/proc/sysrq-trigger"),
+    "release_agent": not blocked("/sys/fs/cgroup/release_agent"),
+    "the image": not blocked("/usr/bin/assay"),
+    "kill": len([p for p in os.listdir("/proc") if p.isdigit()]) > 2,
+}
+print([k for k, harm in tried.items() if harm])`))
+	if e.Stdout.Text != "[]\n" {
+		t.Errorf("not refused: %s", e.Stdout.Text)
+	}
+	f.execute(t, id, job.Succeeded, code("1"))
+	// One that never arrives, and one that says it has and has not, are errors and
+	// leave the session as it was.
+	for _, copy := range []string{"lambda slot, spaces: 0/0", "lambda slot, spaces: __import__('os').write(slot, b'h') or 1"} {
+		f.execute(t, id, job.Succeeded, code("sys.modules['_assay_fork'].copy = "+copy))
+		if s, err := f.api.ForkSession(t.Context(), id); err == nil {
+			t.Errorf("%s made %+v", copy, s)
+		}
+		f.execute(t, id, job.Succeeded, code("1"))
 	}
 }

@@ -177,7 +177,7 @@ func (a *attempt) runPython(ctx context.Context, p *job.Python) error {
 	}
 	e, err := a.execute(ctx, a.box, &program{
 		argv: []string{"python3", "-B", harness}, env: a.env, dir: a.dir(""), limits: a.policy,
-		files: files, python: true, asked: a.policy.Env.Set, talk: talk,
+		files: files, python: true, asked: a.policy.Env.Set, talk: talk, forks: a.Forks,
 	}, a.spent)
 	if err != nil {
 		return err

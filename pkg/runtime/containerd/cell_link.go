@@ -121,9 +121,9 @@ func (z *zygote) serve() {
 	}
 }
 
-// forked is a process that a zygote forked into a box.
+// forked is a process that a zygote, or another forked one, forked into a box.
 type forked struct {
-	zygote *zygote
+	zygote *zygote // nil: another one
 	id     uint64
 	pid    int     // on the host
 	slot   *packet // until it becomes its job
@@ -169,10 +169,21 @@ func (z *zygote) fork(ctx context.Context, sup *process, group *leased) (_ *fork
 	return f, nil
 }
 
+// zygoteGone is closed when nobody will say any more how the process ended.
+func (f *forked) zygoteGone() <-chan struct{} {
+	if f.zygote == nil {
+		return nil
+	}
+	return f.zygote.gone
+}
+
 // close forgets the process. It ends by itself when it waits for a job that will
 // not come.
 func (f *forked) close() {
 	f.slot.close()
+	if f.zygote == nil {
+		return
+	}
 	f.zygote.mu.Lock()
 	delete(f.zygote.waiting, f.id)
 	f.zygote.mu.Unlock()

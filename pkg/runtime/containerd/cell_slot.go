@@ -33,6 +33,9 @@ type cellSlot struct {
 	python bool // what runs came from a zygote
 	state  atomic.Int32
 
+	family
+	running atomic.Pointer[ran] // while Run does
+
 	overdue  chan struct{} // closed when the box should be dead by now
 	deadline sync.Once
 }
@@ -93,7 +96,7 @@ func (s *cellSlot) makeBox(ctx context.Context) (err error) {
 	if s.scratch, err = newDetachedScratch(s.cell.uid, def.Disk, def.Files, s.layout); err != nil {
 		return err
 	}
-	request, err := json.Marshal(guest.Box{Paths: s.layout.paths(), ReadOnly: len(s.layout.read)})
+	request, err := json.Marshal(guest.Box{Paths: s.layout.paths(), ReadOnly: len(s.layout.read), Nested: s.parent != nil})
 	if err != nil {
 		return err
 	}
@@ -105,7 +108,9 @@ func (s *cellSlot) makeBox(ctx context.Context) (err error) {
 	launcher := s.cell.launcher
 	s.cell.mu.Unlock()
 	files := []int{theirs, int(s.scratch.mount.Fd())}
-	if s.net = s.cell.takeNetwork(); s.net != nil {
+	if s.parent != nil {
+		files = append(files, int(s.parent.sup.fd.Fd()))
+	} else if s.net = s.cell.takeNetwork(); s.net != nil {
 		files = append(files, s.net.fd)
 	}
 	err = launcher.send(append([]byte{guest.CellMake}, request...), files...)
@@ -118,7 +123,7 @@ func (s *cellSlot) makeBox(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if s.sup, err = openProcess(pid); err != nil || s.net != nil {
+	if s.sup, err = openProcess(pid); err != nil || s.net != nil || s.parent != nil {
 		return err
 	}
 	s.net, err = openNetwork(pid)
@@ -153,6 +158,10 @@ func (s *cellSlot) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report,
 		defer other.Close()
 		where = other
 	}
+	if a.Forks {
+		s.running.Store(&ran{where, p})
+		defer s.running.Store(nil)
+	}
 	return (&attempt{place: &where.place, box: where, Attempt: a, never: s.cell.rt.cfg.EgressNever}).run(ctx)
 }
 
@@ -182,7 +191,7 @@ func (s *cellSlot) init() *process { return s.sup }
 // waits for the news of that does not wait for ever.
 func (s *cellSlot) kill() error {
 	s.deadline.Do(func() { time.AfterFunc(deathTime, func() { close(s.overdue) }) })
-	return s.sup.kill()
+	return s.killProgram()
 }
 
 // begin implements box.
@@ -205,7 +214,11 @@ func (s *cellSlot) begin(ctx context.Context, p *program, files []*os.File) (tim
 	if err := pin(first, p.limits.CPU); err != nil {
 		return time.Time{}, err
 	}
-	filter, err := s.cell.rt.filters.of(p.limits, s.cell.rt.cells.filter)
+	usual := s.cell.rt.cells.filter
+	if p.forks {
+		usual = s.cell.rt.cells.forking
+	}
+	filter, err := s.cell.rt.filters.of(p.limits, usual)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -236,7 +249,7 @@ func (s *cellSlot) end(e *ended) error {
 }
 
 // endPython waits for the interpreter, and then takes down the box with all that
-// it left behind.
+// it left behind, or all but the box.
 func (s *cellSlot) endPython(e *ended) error {
 	var lost error
 	select {
@@ -244,15 +257,12 @@ func (s *cellSlot) endPython(e *ended) error {
 		if s.conn.ended() { // the supervisor was killed, and took the interpreter along
 			lost = errGuest
 		}
-	case <-s.job.zygote.gone:
+	case <-s.job.zygoteGone():
 		lost = errGuest
 	case <-s.overdue:
 		lost = fmt.Errorf("%w: the zygote did not say how its process ended", errGuest)
 	}
-	if err := s.sup.kill(); err != nil {
-		return err
-	}
-	return errors.Join(lost, s.dead())
+	return errors.Join(lost, s.programDead())
 }
 
 // dead waits until nothing of the box is left.
@@ -270,8 +280,8 @@ func (s *cellSlot) Close() {
 	if s.state.Swap(slotClosed) == slotClosed {
 		return
 	}
-	if s.sup != nil {
-		_ = s.sup.kill()
+	if s.lease != nil && s.sup != nil {
+		_ = s.killProgram()
 	}
 	if !s.cell.rt.spawn(s.release) {
 		s.release()
@@ -283,7 +293,9 @@ func (s *cellSlot) release() {
 	cells := s.cell.rt.cells
 	ctx := context.WithoutCancel(s.cell.rt.ctx)
 	clean := true
+	<-s.family.end()
 	if s.sup != nil {
+		_ = s.sup.kill()
 		if err := s.dead(); err != nil {
 			slog.ErrorContext(ctx, "a box does not die; the next sweep will remove it", "error", err)
 			clean = false
@@ -310,5 +322,8 @@ func (s *cellSlot) release() {
 	cells.mu.Lock()
 	delete(cells.slots, s)
 	cells.mu.Unlock()
+	if s.parent != nil {
+		s.parent.leave()
+	}
 	cells.leave(s.cell)
 }

@@ -23,6 +23,7 @@ type cells struct {
 	rt      *Runtime
 	seccomp *specs.LinuxSeccomp
 	filter  []byte // of every job
+	forking []byte // of those that may be copied
 	groups  *groups
 	pool    *slotpool.Pool[cellKey, *cellSlot]
 	group   singleflight.Group
@@ -44,12 +45,16 @@ type cellKey struct {
 }
 
 func newCells(r *Runtime) (*cells, error) {
-	filter, err := jobFilter()
+	filter, err := jobFilter(false)
+	if err != nil {
+		return nil, err
+	}
+	forking, err := jobFilter(true)
 	if err != nil {
 		return nil, err
 	}
 	c := &cells{
-		rt: r, seccomp: cellSeccomp(), filter: filter,
+		rt: r, seccomp: cellSeccomp(), filter: filter, forking: forking,
 		groups: &groups{hierarchy: r.cgroups, path: r.cgroup("jobs")},
 		live:   map[cellHome]*cell{}, old: map[*cell]bool{}, slots: map[*cellSlot]bool{},
 	}

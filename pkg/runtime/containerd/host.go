@@ -54,6 +54,7 @@ func layGuest(binary, dir string) error {
 		os.WriteFile(filepath.Join(dir, "harness.py"), python.Harness, 0o644),
 		os.WriteFile(filepath.Join(dir, "assay_grade.py"), python.Grade, 0o644),
 		os.WriteFile(filepath.Join(dir, "session.py"), python.Session, 0o644),
+		os.WriteFile(filepath.Join(dir, "fork.py"), python.Fork, 0o644),
 		os.WriteFile(filepath.Join(dir, "zygote.py"), python.Zygote, 0o644))
 }
 

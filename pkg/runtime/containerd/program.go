@@ -35,6 +35,7 @@ type program struct {
 	python    bool              // argv is the harness: an interpreter that runs already will do
 	asked     map[string]string // of env, what the job set
 	talk      *conversation     // nil: none
+	forks     bool              // it may be copied while it runs
 	limits    *policy.Policy    // wall, cpu_time, stdout, stderr; the rest is the slot's
 }
 

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -28,6 +29,32 @@ func (s *Store) PutSession(ctx context.Context, tenant string, v job.Session) er
 			ON CONFLICT (id) DO NOTHING`, string(v.ID), t, v.Worker, string(v.Parent), string(spec))
 		return err
 	})
+}
+
+// ForkSession implements store.Sessions.
+func (s *Store) ForkSession(ctx context.Context, tenant string, parent, id job.ID) (out *job.Session, err error) {
+	err = s.do(ctx, "fork session", func(ctx context.Context) error {
+		t, err := s.knownTenant(ctx, tenant)
+		if err != nil {
+			return err
+		}
+		v := &job.Session{ID: id, Parent: parent, State: job.SessionLive}
+		var spec string
+		err = s.pool.QueryRow(ctx, `
+			INSERT INTO sessions (id, tenant_id, worker, parent, spec)
+			SELECT $3, tenant_id, worker, id, spec FROM sessions WHERE id = $2 AND tenant_id = $1
+			ON CONFLICT (id) DO UPDATE SET parent = excluded.parent RETURNING worker, spec, created_at`,
+			t, string(parent), string(id)).Scan(&v.Worker, &spec, &v.CreatedAt)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return fmt.Errorf("%w: session %s", job.ErrNotFound, parent)
+		}
+		if err != nil {
+			return err
+		}
+		out = v
+		return json.Unmarshal([]byte(spec), &v.Spec)
+	})
+	return out, err
 }
 
 const sessionColumns = `s.id::text, s.worker, coalesce(s.parent::text, ''), s.spec, s.state, coalesce(s.outcome, ''), coalesce(s.message, ''),

@@ -50,6 +50,7 @@ func Run(t *testing.T, open Open) {
 		{"cursor", testCursor},
 		{"races", testRaces},
 		{"registry", testRegistry},
+		{"sessions", testSessions},
 		{"model", testModel},
 	} {
 		t.Run(part.name, func(t *testing.T) {

@@ -1,0 +1,28 @@
+package session
+
+import (
+	"context"
+	"os"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/runtime"
+)
+
+// fork makes a slot in which a copy of the session waits. Nothing is executed in
+// the session meanwhile: its files are copied as they are between two executes.
+func (l *live) fork(ctx context.Context) (runtime.Slot, error) {
+	forker, ok := l.slot.(runtime.Forker)
+	if !ok {
+		return nil, job.Invalid("policy.isolation", "sessions can be forked at isolation cell only, and this one has %s", l.policy.Isolation)
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
+	if err := l.await(ctx); err != nil {
+		return nil, err
+	}
+	defer l.yieldTurn()
+	return forker.Fork(ctx, func(files []*os.File) error {
+		f, _, err := l.exchange(map[string]any{"op": "fork"}, files, requestTime, false)
+		return answered(f, err)
+	})
+}

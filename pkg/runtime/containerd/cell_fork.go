@@ -1,0 +1,267 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/internal/guest"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime"
+)
+
+// family is what a slot's copies have in common with it. The pid namespace of a
+// copy is inside that of what it is a copy of, so process 1 of a box, and all
+// that the slot consists of, stay until the last copy is gone, even if the
+// slot's own program has ended long before.
+type family struct {
+	parent *cellSlot // that this is a copy of; nil: of none
+	depth  int
+
+	mu     sync.Mutex
+	copies int
+	ending bool          // makes no more copies
+	gone   chan struct{} // closed when ending, and no copy is left
+}
+
+// join counts a copy in.
+func (f *family) join() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ending {
+		return fmt.Errorf("%w: the program has ended", job.ErrConflict)
+	}
+	f.copies++
+	return nil
+}
+
+// leave counts a copy out.
+func (f *family) leave() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.copies--
+	f.settle()
+}
+
+// end ends the making of copies. The channel is closed when none is left.
+func (f *family) end() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.gone == nil {
+		f.gone = make(chan struct{})
+	}
+	f.ending = true
+	f.settle()
+	return f.gone
+}
+
+// settle is called with the lock held.
+func (f *family) settle() {
+	if !f.ending || f.copies > 0 {
+		return
+	}
+	select {
+	case <-f.gone:
+	default:
+		close(f.gone)
+	}
+}
+
+// childless reports whether no copy needs the box.
+func (f *family) childless() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.copies == 0
+}
+
+// spaces are the namespaces that a copy enters, in this order: what it may enter
+// follows from the first.
+var spaces = []string{"user", "mnt", "net", "ipc", "uts", "pid"}
+
+// Fork implements runtime.Forker.
+func (s *cellSlot) Fork(ctx context.Context, ask func(files []*os.File) error) (runtime.Slot, error) {
+	running := s.running.Load()
+	if running == nil {
+		return nil, fmt.Errorf("%w: no program runs that could be copied", job.ErrConflict)
+	}
+	if err := running.where.mayFork(running.policy); err != nil {
+		return nil, err
+	}
+	c, err := running.where.fork(ctx, ask)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// ran is what a slot runs, and where: not in itself if it was not like the job
+// wanted it.
+type ran struct {
+	where  *cellSlot
+	policy *policy.Policy
+}
+
+// mayFork says what is in the way of a copy.
+func (s *cellSlot) mayFork(p *policy.Policy) error {
+	switch {
+	case s.job == nil:
+		return job.Invalid("image", "its interpreter starts afresh for every session, and cannot be copied")
+	case !p.Subprocesses:
+		return job.Invalid("policy.subprocesses", "a copy is a process: allow them")
+	case p.Syscalls == "strict":
+		return job.Invalid("policy.syscalls", "a copy enters namespaces of its own, which strict does not allow")
+	case s.depth+1 > guest.MaxNesting:
+		return job.Invalid("parent", "a copy of a copy of a copy, %d times over; at most %d: fork an earlier one", s.depth+1, guest.MaxNesting)
+	}
+	return nil
+}
+
+// fork makes a slot in which a copy of what runs in s waits.
+func (s *cellSlot) fork(ctx context.Context, ask func([]*os.File) error) (_ *cellSlot, err error) {
+	if !s.cell.rt.enter() {
+		return nil, errClosed
+	}
+	defer s.cell.rt.background.Done()
+	ctx, cancel := context.WithTimeout(ctx, boxTime)
+	defer cancel()
+	if err := s.family.join(); err != nil {
+		return nil, err
+	}
+	c := &cellSlot{place: place{image: s.image, layout: s.layout}, cell: s.cell, overdue: make(chan struct{})}
+	c.parent, c.depth = s, s.depth+1
+	s.cell.mu.Lock()
+	s.cell.slots++ // until release
+	s.cell.mu.Unlock()
+	defer func() {
+		if err != nil {
+			c.Close()
+		}
+	}()
+	if err := c.makeBox(ctx); err != nil {
+		return nil, fmt.Errorf("make a box: %w", err)
+	}
+	if c.lease, err = s.cell.rt.cells.groups.lend(ctx, 0); err != nil {
+		return nil, err
+	}
+	c.group = c.lease
+	if c.job, err = c.copy(ctx, ask); err != nil {
+		return nil, fmt.Errorf("%w: copy the interpreter: %w", job.ErrUnavailable, err)
+	}
+	if !s.cell.rt.cells.register(c) {
+		return nil, errClosed
+	}
+	return c, nil
+}
+
+// copy has a running interpreter fork a process into the box of c, and waits for
+// it there.
+func (c *cellSlot) copy(ctx context.Context, ask func([]*os.File) error) (_ *forked, err error) {
+	ours, theirs, err := packetPair()
+	if err != nil {
+		return nil, err
+	}
+	f := &forked{slot: ours, ended: make(chan unix.WaitStatus, 1)}
+	defer func() {
+		if err != nil {
+			f.close()
+		}
+	}()
+	files := []*os.File{os.NewFile(uintptr(theirs), "slot")}
+	defer func() {
+		for _, f := range files {
+			_ = f.Close()
+		}
+	}()
+	for _, name := range spaces {
+		ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/%s", c.sup.pid, name))
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, ns)
+	}
+	if err := ask(files); err != nil {
+		return nil, err
+	}
+	_ = files[0].Close() // the end of theirs is to be seen here
+	defer ours.within(ctx)()
+	if f.pid, err = ours.expect(guest.BoxReady); err != nil {
+		return nil, err
+	}
+	if err := c.watchCopy(f); err != nil {
+		return nil, err
+	}
+	if err := c.lease.Add(f.pid); err != nil {
+		return nil, err
+	}
+	if err := ours.send([]byte{guest.BoxEnter}); err != nil {
+		return nil, err
+	}
+	_, err = ours.expect(guest.BoxWaiting)
+	return f, err
+}
+
+// watchCopy makes sure that a process is where it should be, and waits for its
+// end. What its status was, only process 1 of the box is told.
+func (c *cellSlot) watchCopy(f *forked) error {
+	proc, err := openProcess(f.pid)
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{"pid", "mnt", "user"} {
+		its, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", f.pid, name))
+		box, berr := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", c.sup.pid, name))
+		if err = errors.Join(err, berr); err == nil && its != box {
+			err = fmt.Errorf("the interpreter did not enter the %s namespace of its box", name)
+		}
+		if err != nil {
+			proc.close()
+			return err
+		}
+	}
+	go func() {
+		defer proc.close()
+		_ = proc.wait(context.Background()) // release kills it
+		f.ended <- 0
+	}()
+	return nil
+}
+
+// killProgram kills what runs in s, but not the box if copies need it.
+func (s *cellSlot) killProgram() error {
+	if s.family.childless() {
+		return s.sup.kill()
+	}
+	return s.lease.Kill()
+}
+
+// programDead waits until nothing is left of what ran in s. The box goes, too,
+// unless copies need it.
+func (s *cellSlot) programDead() error {
+	if err := s.killProgram(); err != nil {
+		return err
+	}
+	for begin := time.Now(); !s.family.childless(); time.Sleep(time.Millisecond) {
+		pids, err := s.lease.Pids()
+		switch {
+		case err != nil:
+			return err
+		case len(pids) == 0:
+			return nil
+		case time.Since(begin) > deathTime:
+			return fmt.Errorf("%w: processes %v", errUndead, pids)
+		}
+		if err := s.lease.Kill(); err != nil {
+			return err
+		}
+	}
+	if err := s.sup.kill(); err != nil {
+		return err
+	}
+	return s.dead()
+}

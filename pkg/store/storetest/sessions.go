@@ -1,0 +1,107 @@
+package storetest
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+func testSessions(t *testing.T, open Open) {
+	f := newFixture(t, open, Options{})
+	ctx := t.Context()
+	session := func() job.Session {
+		s := job.Session{
+			ID: job.NewID(), Worker: worker, State: job.SessionLive,
+			Spec: job.SessionSpec{Name: "s", Kind: job.SessionPython, Image: "python", Lease: job.Duration(time.Minute)},
+		}
+		f.must(f.PutSession(ctx, tenant, s))
+		return s
+	}
+	first := session()
+	f.must(f.PutSession(ctx, tenant, first)) // said twice is said once
+	got, err := f.Session(ctx, tenant, first.ID)
+	f.must(err)
+	if got.Spec.Name != "s" || got.Spec.Lease != first.Spec.Lease || got.Worker != worker || got.State != job.SessionLive || got.CreatedAt.IsZero() {
+		t.Errorf("session: %+v", got)
+	}
+
+	t.Run("fork", func(t *testing.T) {
+		id := job.NewID()
+		for range 2 {
+			copied, err := f.ForkSession(ctx, tenant, first.ID, id)
+			f.must(err)
+			if copied.Parent != first.ID || copied.ID != id || copied.Worker != worker || copied.Spec.Name != "s" {
+				t.Errorf("copy: %+v", copied)
+			}
+		}
+		_, err := f.ForkSession(ctx, tenant, job.NewID(), job.NewID())
+		f.mustBe(err, job.ErrNotFound)
+	})
+
+	t.Run("tenants", func(t *testing.T) {
+		f.must(f.PutSession(ctx, "other", job.Session{ID: job.NewID(), Worker: worker}))
+		_, err := f.Session(ctx, "other", first.ID)
+		f.mustBe(err, job.ErrNotFound)
+		_, err = f.ForkSession(ctx, "other", first.ID, job.NewID())
+		f.mustBe(err, job.ErrNotFound)
+		list, err := f.ListSessions(ctx, tenant, true, 10)
+		f.must(err)
+		if len(list) != 2 || list[1].ID != first.ID {
+			t.Errorf("live: %+v", list)
+		}
+	})
+
+	t.Run("executes", func(t *testing.T) {
+		var ids []job.ID
+		for range 3 {
+			e := store.Executed{Session: first.ID, ID: job.NewID(), Code: "a\x00b", Result: json.RawMessage(`{"outcome":"succeeded"}`)}
+			f.must(f.PutExecute(ctx, e))
+			f.must(f.PutExecute(ctx, e))
+			ids = append(ids, e.ID)
+		}
+		all, err := f.Executes(ctx, tenant, first.ID, "", 10)
+		f.must(err)
+		rest, err := f.Executes(ctx, tenant, first.ID, ids[0], 1)
+		f.must(err)
+		if len(all) != 3 || all[0].ID != ids[0] || len(rest) != 1 || rest[0].ID != ids[1] {
+			t.Errorf("executes: %d of 3, then %+v", len(all), rest)
+		}
+		if none, err := f.Executes(ctx, "other", first.ID, "", 10); err != nil || len(none) != 0 {
+			t.Errorf("of another tenant: %v, %v", none, err)
+		}
+		if s, err := f.Session(ctx, tenant, first.ID); err != nil || s.Executes != 3 {
+			t.Errorf("count: %+v, %v", s, err)
+		}
+	})
+
+	t.Run("the first end counts", func(t *testing.T) {
+		for _, o := range []job.Outcome{job.Expired, job.Lost} {
+			ended, err := f.EndSession(ctx, first.ID, o, "why "+string(o))
+			f.must(err)
+			if ended != (o == job.Expired) {
+				t.Errorf("%s: %v", o, ended)
+			}
+		}
+		s, err := f.Session(ctx, tenant, first.ID)
+		f.must(err)
+		if s.State != job.SessionEnded || s.Outcome != job.Expired || s.Message != "why expired" || s.EndedAt == nil {
+			t.Errorf("ended: %+v", s)
+		}
+	})
+
+	t.Run("reap", func(t *testing.T) {
+		s := session()
+		if n, err := f.ReapSessions(ctx, time.Hour); err != nil || n != 0 {
+			t.Errorf("a young one: %d, %v", n, err)
+		}
+		if n, err := f.ReapSessions(ctx, 0); err != nil || n == 0 {
+			t.Errorf("of a worker that nobody knows: %d, %v", n, err)
+		}
+		if got, err := f.Session(ctx, tenant, s.ID); err != nil || got.Outcome != job.Lost {
+			t.Errorf("reaped: %+v, %v", got, err)
+		}
+	})
+}

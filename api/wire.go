@@ -38,6 +38,19 @@ type Accepted struct {
 	URL   string    `json:"url"` // where to look, relative to the server
 }
 
+// CancelRequest names jobs by their labels.
+type CancelRequest struct {
+	// Labels that a job has to have, all of them: its own or, for keys that it has
+	// not itself, those of its batch.
+	Labels map[string]string `json:"labels"`
+}
+
+// CancelReport says what a CancelRequest met.
+type CancelReport struct {
+	Canceled int64 `json:"canceled"` // jobs that waited: they are over
+	Stopping int64 `json:"stopping"` // jobs that run: they are being stopped
+}
+
 // BatchRequest is a batch as one JSON object. Every job is laid over Defaults:
 // objects are merged field by field, everything else is replaced.
 type BatchRequest struct {

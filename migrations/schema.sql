@@ -99,6 +99,17 @@ CREATE TABLE public.batch_counts (
 )
 WITH (fillfactor='40', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='2000');
 
+CREATE TABLE public.batch_leases (
+    batch_id uuid NOT NULL,
+    ttl bigint NOT NULL,
+    until timestamp with time zone NOT NULL,
+    over_at timestamp with time zone,
+    lapsed boolean DEFAULT false NOT NULL,
+    CONSTRAINT batch_leases_lapsed CHECK (((NOT lapsed) OR (over_at IS NOT NULL))),
+    CONSTRAINT batch_leases_ttl_check CHECK ((ttl > 0))
+)
+WITH (fillfactor='50');
+
 CREATE TABLE public.batches (
     id uuid NOT NULL,
     tenant_id integer NOT NULL,
@@ -111,8 +122,24 @@ CREATE TABLE public.batches (
     sealed_at timestamp with time zone,
     dropped_at timestamp with time zone,
     cancel_requested boolean DEFAULT false NOT NULL,
+    retry_of uuid,
     CONSTRAINT batches_sealed_or_dropped CHECK (((sealed_at IS NULL) OR (dropped_at IS NULL)))
 );
+
+CREATE TABLE public.callbacks (
+    batch_id uuid NOT NULL,
+    delivery uuid NOT NULL,
+    tenant_id integer NOT NULL,
+    url text NOT NULL,
+    secret text DEFAULT ''::text NOT NULL,
+    tries integer DEFAULT 0 NOT NULL,
+    next_at timestamp with time zone DEFAULT now() NOT NULL,
+    last_error text DEFAULT ''::text NOT NULL,
+    delivered_at timestamp with time zone,
+    given_up_at timestamp with time zone,
+    CONSTRAINT callbacks_one_end CHECK (((delivered_at IS NULL) OR (given_up_at IS NULL)))
+)
+WITH (fillfactor='70');
 
 CREATE TABLE public.executes (
     session_id uuid NOT NULL,
@@ -157,6 +184,7 @@ CREATE TABLE public.jobs (
     traceparent text,
     identity text DEFAULT ''::text NOT NULL,
     not_before timestamp with time zone,
+    cache_key bytea,
     CONSTRAINT jobs_dispatched CHECK (((state <> 'dispatched'::text) OR ((dispatch_gen > 0) AND (dispatched_at IS NOT NULL) AND (published_at IS NOT NULL)))),
     CONSTRAINT jobs_ended CHECK ((((state = ANY (ARRAY['finished'::text, 'canceled'::text])) = (ended_at IS NOT NULL)) AND ((ended_at IS NULL) = (outcome IS NULL)) AND ((state = 'canceled'::text) = (NOT (outcome IS DISTINCT FROM 'canceled'::text))))),
     CONSTRAINT jobs_max_attempts_check CHECK ((max_attempts > 0)),
@@ -193,6 +221,7 @@ CREATE TABLE public.jobs_default (
     traceparent text,
     identity text DEFAULT ''::text NOT NULL,
     not_before timestamp with time zone,
+    cache_key bytea,
     CONSTRAINT jobs_dispatched CHECK (((state <> 'dispatched'::text) OR ((dispatch_gen > 0) AND (dispatched_at IS NOT NULL) AND (published_at IS NOT NULL)))),
     CONSTRAINT jobs_ended CHECK ((((state = ANY (ARRAY['finished'::text, 'canceled'::text])) = (ended_at IS NOT NULL)) AND ((ended_at IS NULL) = (outcome IS NULL)) AND ((state = 'canceled'::text) = (NOT (outcome IS DISTINCT FROM 'canceled'::text))))),
     CONSTRAINT jobs_max_attempts_check CHECK ((max_attempts > 0)),
@@ -336,8 +365,14 @@ ALTER TABLE ONLY public.attempts_default
 ALTER TABLE ONLY public.batch_counts
     ADD CONSTRAINT batch_counts_pkey PRIMARY KEY (batch_id);
 
+ALTER TABLE ONLY public.batch_leases
+    ADD CONSTRAINT batch_leases_pkey PRIMARY KEY (batch_id);
+
 ALTER TABLE ONLY public.batches
     ADD CONSTRAINT batches_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.callbacks
+    ADD CONSTRAINT callbacks_pkey PRIMARY KEY (batch_id);
 
 ALTER TABLE ONLY public.executes
     ADD CONSTRAINT executes_pkey PRIMARY KEY (session_id, id);
@@ -383,9 +418,13 @@ ALTER TABLE ONLY public.workers
 
 CREATE INDEX batch_counts_live ON public.batch_counts USING btree (batch_id) WHERE (ended_at IS NULL);
 
+CREATE INDEX batch_leases_live ON public.batch_leases USING btree (batch_id) WHERE (over_at IS NULL);
+
 CREATE INDEX batches_by_tenant ON public.batches USING btree (tenant_id, id) WHERE (sealed_at IS NOT NULL);
 
 CREATE INDEX batches_open ON public.batches USING btree (id) WHERE (sealed_at IS NULL);
+
+CREATE INDEX callbacks_open ON public.callbacks USING btree (batch_id) WHERE ((delivered_at IS NULL) AND (given_up_at IS NULL));
 
 CREATE INDEX idempotency_keys_age ON public.idempotency_keys USING btree (created_at);
 
@@ -404,6 +443,10 @@ CREATE INDEX jobs_default_tenant_id_batch_id_idx ON public.jobs_default USING bt
 CREATE INDEX jobs_running ON ONLY public.jobs USING btree (tenant_id, batch_id) WHERE (state = 'running'::text);
 
 CREATE INDEX jobs_default_tenant_id_batch_id_idx1 ON public.jobs_default USING btree (tenant_id, batch_id) WHERE (state = 'running'::text);
+
+CREATE INDEX jobs_repeatable ON ONLY public.jobs USING btree (tenant_id, cache_key, id) WHERE ((cache_key IS NOT NULL) AND (outcome = ANY (ARRAY['succeeded'::text, 'failed'::text, 'exception'::text])));
+
+CREATE INDEX jobs_default_tenant_id_cache_key_id_idx ON public.jobs_default USING btree (tenant_id, cache_key, id) WHERE ((cache_key IS NOT NULL) AND (outcome = ANY (ARRAY['succeeded'::text, 'failed'::text, 'exception'::text])));
 
 CREATE INDEX results_by_batch ON ONLY public.results USING btree (batch_id, seq) WHERE (seq > 0);
 
@@ -425,11 +468,19 @@ ALTER INDEX public.jobs_dispatched ATTACH PARTITION public.jobs_default_tenant_i
 
 ALTER INDEX public.jobs_running ATTACH PARTITION public.jobs_default_tenant_id_batch_id_idx1;
 
+ALTER INDEX public.jobs_repeatable ATTACH PARTITION public.jobs_default_tenant_id_cache_key_id_idx;
+
 ALTER INDEX public.results_by_batch ATTACH PARTITION public.results_default_batch_id_seq_idx;
 
 ALTER INDEX public.results_pkey ATTACH PARTITION public.results_default_pkey;
 
 ALTER INDEX public.specs_pkey ATTACH PARTITION public.specs_default_pkey;
+
+ALTER TABLE ONLY public.batch_leases
+    ADD CONSTRAINT batch_leases_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES public.batches(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.callbacks
+    ADD CONSTRAINT callbacks_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES public.batches(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.executes
     ADD CONSTRAINT executes_session_id_fkey FOREIGN KEY (session_id) REFERENCES public.sessions(id) ON DELETE CASCADE;

@@ -123,6 +123,9 @@ func (a *app) printBatch(b *job.Batch) {
 		a.printf(" in %s", b.EndedAt.Sub(b.CreatedAt).Round(time.Millisecond))
 	}
 	a.printf("%s\n", outcomes(b))
+	if b.RetryOf != "" {
+		a.printf("  repeats the failures of %s\n", b.RetryOf)
+	}
 }
 
 // outcomes lists a batch's outcomes, the most frequent first.

@@ -63,13 +63,22 @@ func TestJobCommands(t *testing.T) {
 	if code, stdout, _ := s.assay(t.Context(), "", "job", "cancel", string(someID)); code != 0 || !strings.Contains(stdout, "being stopped") {
 		t.Errorf("cancel: exit %d, %q", code, stdout)
 	}
+	if code, stdout, _ := s.assay(t.Context(), "", "job", "cancel", "--label", "run=7", "--label", "k=v"); code != 0 ||
+		stdout != "3 jobs canceled, 2 being stopped\n" || s.body != `{"labels":{"k":"v","run":"7"}}` {
+		t.Errorf("cancel by label: exit %d, %q, sent %s", code, stdout, s.body)
+	}
+	for _, args := range [][]string{{"job", "cancel"}, {"job", "cancel", string(someID), "--label", "run=7"}} {
+		if code, _, stderr := s.assay(t.Context(), "", args...); code == 0 || !strings.Contains(stderr, "--label") {
+			t.Errorf("%v: exit %d, %q", args, code, stderr)
+		}
+	}
 	if code, stdout, _ := s.assay(t.Context(), "", "worker", "list"); code != 0 || !strings.Contains(stdout, "w1") {
 		t.Errorf("workers: exit %d, %q", code, stdout)
 	}
 	if code, stdout, _ := s.assay(t.Context(), "", "policy", "explain", write(t, "p.json", "{}")); code != 0 || !strings.Contains(stdout, "cgroup memory") {
 		t.Errorf("explain: exit %d, %q", code, stdout)
 	}
-	for _, args := range [][]string{{"job", "get", string(someID)}, {"job", "logs", string(someID)}, {"job", "cancel", string(someID)}, {"worker", "list"},
+	for _, args := range [][]string{{"job", "get", string(someID)}, {"job", "logs", string(someID)}, {"job", "cancel", string(someID)}, {"job", "cancel", "--label", "a=b"}, {"worker", "list"},
 		{"policy", "explain", write(t, "p.json", "{}")}, {"version"}, {"job", "artifacts", string(someID)}} {
 		code, stdout, stderr := s.assay(t.Context(), "", append([]string{"--json"}, args...)...)
 		if code != 0 || !json.Valid([]byte(stdout)) {

@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -19,7 +20,7 @@ type jobCmd struct {
 	Get       jobGetCmd       `cmd:"" help:"Show a job."`
 	Logs      jobLogsCmd      `cmd:"" help:"Print what a finished job wrote."`
 	Artifacts jobArtifactsCmd `cmd:"" help:"List the files that a job left behind, or fetch them."`
-	Cancel    jobCancelCmd    `cmd:"" help:"End a job."`
+	Cancel    jobCancelCmd    `cmd:"" help:"End a job, or all jobs with some labels."`
 }
 
 type jobGetCmd struct {
@@ -86,15 +87,43 @@ func (c *jobLogsCmd) Run(a *app) error {
 }
 
 type jobCancelCmd struct {
-	ID string `arg:"" help:"The job."`
+	ID    string            `arg:"" optional:"" help:"The job."`
+	Label map[string]string `placeholder:"KEY=VALUE" help:"Instead of a job: every job that has all of these labels, its own or its batch's."`
 }
 
-// Run cancels a job.
+// Validate refuses both ways of naming jobs at once, and neither.
+func (c *jobCancelCmd) Validate() error {
+	if (c.ID == "") == (len(c.Label) == 0) {
+		return errors.New("name a job, or its labels with --label KEY=VALUE")
+	}
+	return nil
+}
+
+// Run cancels a job, or all with some labels.
 func (c *jobCancelCmd) Run(a *app) error {
 	api, err := a.client()
 	if err != nil {
 		return err
 	}
+	if c.ID == "" {
+		return c.labeled(a, api)
+	}
+	return c.one(a, api)
+}
+
+func (c *jobCancelCmd) labeled(a *app, api *client.Client) error {
+	got, err := api.CancelLabeled(a.ctx, c.Label)
+	if err != nil {
+		return err
+	}
+	if a.JSON {
+		return a.printJSON(got)
+	}
+	a.printf("%d jobs canceled, %d being stopped\n", got.Canceled, got.Stopping)
+	return nil
+}
+
+func (c *jobCancelCmd) one(a *app, api *client.Client) error {
 	got, err := api.Cancel(a.ctx, job.ID(c.ID))
 	if err != nil {
 		return err

@@ -95,6 +95,13 @@ func newServer(t *testing.T, result job.Result) *server {
 		s.mu.Unlock()
 		answer(w, http.StatusOK, api.Accepted{ID: someID, State: job.Running})
 	})
+	mux.HandleFunc("POST /v1/jobs/cancel", func(w http.ResponseWriter, r *http.Request) {
+		raw, _ := io.ReadAll(r.Body)
+		s.mu.Lock()
+		s.body = string(raw)
+		s.mu.Unlock()
+		answer(w, http.StatusOK, api.CancelReport{Canceled: 3, Stopping: 2})
+	})
 	mux.HandleFunc("GET /v1/jobs/{id}/artifacts", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusOK, api.ArtifactList{Artifacts: s.result.Artifacts})
 	})

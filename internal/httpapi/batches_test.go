@@ -264,6 +264,9 @@ func TestCancelAndRetryBatch(t *testing.T) {
 	}
 	f.runner.hold()
 	next, err := f.client().RetryBatch(t.Context(), b.ID)
+	if next.RetryOf != b.ID {
+		t.Errorf("retry of %q, want %s", next.RetryOf, b.ID)
+	}
 	if err != nil || next.ID == b.ID || next.Total != 2 {
 		t.Errorf("retry: %+v, %v", next, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/admit"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -184,6 +185,34 @@ func (s *Server) cancelJob(w http.ResponseWriter, r *http.Request) error {
 	}
 	s.stop(r, c)
 	return writeJSON(w, http.StatusOK, api.Accepted{ID: id, State: c.State, URL: "/v1/jobs/" + string(id)})
+}
+
+// cancelJobs ends whatever has the labels. Nothing named would be everything, and
+// is refused.
+func (s *Server) cancelJobs(w http.ResponseWriter, r *http.Request) error {
+	if err := wantJSON(r); err != nil {
+		return err
+	}
+	raw, err := readBody(w, r, maxBody)
+	if err != nil {
+		return err
+	}
+	var req api.CancelRequest
+	if err := job.Decode(raw, "", &req); err != nil {
+		return err
+	}
+	if len(req.Labels) == 0 {
+		return job.Invalid("labels", "name at least one label that the jobs have, such as {\"run\": \"7\"}")
+	}
+	if err := admit.CheckBatch("", req.Labels); err != nil {
+		return err
+	}
+	running, ended, err := s.Store.CancelLabeled(r.Context(), tenantOf(r), req.Labels)
+	s.stop(r, running...) // those that were reached before an error, too
+	if err != nil {
+		return fmt.Errorf("cancel by label: %w", err)
+	}
+	return writeJSON(w, http.StatusOK, api.CancelReport{Canceled: ended, Stopping: int64(len(running))})
 }
 
 // stop tells the workers of what is running. A message that gets lost costs a

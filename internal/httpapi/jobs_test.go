@@ -194,3 +194,27 @@ func TestHealth(t *testing.T) {
 	var p api.ProblemDetails
 	f.want(http.StatusServiceUnavailable, &p, "POST", "/v1/jobs", python("a")) // no false success
 }
+
+func TestCancelByLabel(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	hang := func(label string) string {
+		return `{"labels":{"run":"` + label + `"},"program":{"python":{"code":"hang"}}}`
+	}
+	f.runner.hold() // what is queued; the first two are dispatched at once
+	f.want(http.StatusCreated, nil, "POST", "/v1/jobs", hang("7"))
+	f.want(http.StatusCreated, nil, "POST", "/v1/jobs", hang("8"))
+	f.until("both run", func() bool { return f.runner.hangs() == 2 })
+	f.want(http.StatusCreated, nil, "POST", "/v1/batches", `{"labels":{"run":"7"},"jobs":[`+python("a")+`,`+python("b")+`]}`)
+	got, err := f.client().CancelLabeled(t.Context(), map[string]string{"run": "7"})
+	if want := (api.CancelReport{Canceled: 2, Stopping: 1}); err != nil || got != want {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+	f.until("one is told to stop", func() bool { return f.runner.hangs() == 1 })
+	for _, body := range []string{`{}`, `{"labels":{}}`, `{"labels":{"":"x"}}`, `{"labels":{"a":"\u0000"}}`, `{"labels":{"a":1}}`, `{"label":{"a":"b"}}`, `[]`, ``} {
+		resp, text := f.do("POST", "/v1/jobs/cancel", body)
+		if resp.StatusCode != http.StatusUnprocessableEntity {
+			t.Errorf("%s: %d %s", body, resp.StatusCode, text)
+		}
+	}
+}

@@ -148,6 +148,7 @@ func (s *Server) routes() []route {
 	return []route{
 		{"POST /v1/run", false, (*Server).run},
 		{"POST /v1/jobs", false, (*Server).submitJob},
+		{"POST /v1/jobs/cancel", false, (*Server).cancelJobs},
 		{"GET /v1/jobs/{id}", false, (*Server).getJob},
 		{"GET /v1/jobs/{id}/result", false, (*Server).getResult},
 		{"POST /v1/jobs/{id}/cancel", false, (*Server).cancelJob},

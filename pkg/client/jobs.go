@@ -98,6 +98,18 @@ func (c *Client) Cancel(ctx context.Context, id job.ID) (api.Accepted, error) {
 	return a, err
 }
 
+// CancelLabeled asks for the end of every job that has all of the labels, its own
+// or its batch's, and says how many were met.
+func (c *Client) CancelLabeled(ctx context.Context, labels map[string]string) (api.CancelReport, error) {
+	var out api.CancelReport
+	rq, err := post("/v1/jobs/cancel", nil, api.CancelRequest{Labels: labels})
+	if err != nil {
+		return out, err
+	}
+	_, err = c.json(ctx, rq, &out)
+	return out, err
+}
+
 // Artifacts lists what a job left behind.
 func (c *Client) Artifacts(ctx context.Context, id job.ID) ([]job.Artifact, error) {
 	var out api.ArtifactList

@@ -53,6 +53,7 @@ type Batch struct {
 	Name      string            `json:"name,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"`
 	Tenant    string            `json:"tenant,omitempty"`
+	RetryOf   ID                `json:"retry_of,omitempty"` // the batch whose failures these jobs repeat
 	Total     int64             `json:"total"`
 	Counts    map[State]int64   `json:"counts"`
 	Outcomes  map[Outcome]int64 `json:"outcomes"`

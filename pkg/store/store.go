@@ -61,7 +61,8 @@ type Submitter interface {
 	SubmitJob(ctx context.Context, j NewJob, key Idempotency, dispatch bool) (job.ID, *Dispatch, error)
 
 	// RetryBatch submits the jobs of a batch that did not succeed again, as the
-	// new batch as: its id, tenant and idempotency count, the rest is copied.
+	// new batch as, which names the old one: its id, tenant and idempotency
+	// count, the rest is copied.
 	// job.ErrConflict if the batch is not done or has nothing to retry.
 	RetryBatch(ctx context.Context, batch job.ID, as NewBatch) (job.ID, error)
 }
@@ -85,6 +86,12 @@ type Scheduler interface {
 	// CancelBatch does the same to every job of a batch; it returns the running
 	// ones only. An interrupted one is completed by Reap.
 	CancelBatch(ctx context.Context, batch job.ID) ([]Canceling, error)
+	// CancelLabeled does the same to every job of a tenant that is under way and
+	// has all of the labels, its own or, where it does not have the key itself,
+	// those of its batch. It returns the running ones and how many it ended at
+	// once. job.ErrInvalid if there are no labels. An interrupted one is
+	// completed by saying it again.
+	CancelLabeled(ctx context.Context, tenant string, labels map[string]string) (running []Canceling, ended int64, err error)
 
 	// Reap takes back expired leases and stale dispatches, expires overdue jobs,
 	// completes interrupted cancels, drops abandoned open batches and forgets

@@ -17,7 +17,7 @@ import (
 // the indexes on live rows, which hold no more than the windows and the fleet:
 // the size of the batch does not matter. A batch that has ended has nothing
 // under way.
-var batchColumns = `b.id, b.name, b.labels, t.name, b.created_at, c.total, c.ended_at,
+var batchColumns = `b.id, b.name, b.labels, t.name, b.retry_of, b.created_at, c.total, c.ended_at,
 	CASE WHEN c.ended_at IS NULL THEN (SELECT count(*) FROM jobs j
 		WHERE j.state = 'dispatched' AND j.tenant_id = b.tenant_id AND j.batch_id = b.id) ELSE 0 END,
 	CASE WHEN c.ended_at IS NULL THEN (SELECT count(*) FROM jobs j
@@ -27,17 +27,17 @@ var batchColumns = `b.id, b.name, b.labels, t.name, b.created_at, c.total, c.end
 const batchTables = ` FROM batches b JOIN tenants t ON t.id = b.tenant_id JOIN batch_counts c ON c.batch_id = b.id `
 
 func scanBatch(row pgx.CollectableRow) (job.Batch, error) {
-	var id pgtype.UUID
+	var id, retryOf pgtype.UUID
 	var labels *string
 	var ended *time.Time
 	var dispatched, running, recorded int64
 	var outcomes []int64
 	b := job.Batch{Outcomes: map[job.Outcome]int64{}}
-	err := row.Scan(&id, &b.Name, &labels, &b.Tenant, &b.CreatedAt, &b.Total, &ended, &dispatched, &running, &recorded, &outcomes)
+	err := row.Scan(&id, &b.Name, &labels, &b.Tenant, &retryOf, &b.CreatedAt, &b.Total, &ended, &dispatched, &running, &recorded, &outcomes)
 	if err != nil {
 		return b, err
 	}
-	b.ID, b.EndedAt = jobID(id), orZero(ended)
+	b.ID, b.RetryOf, b.EndedAt = jobID(id), batchID(retryOf), orZero(ended)
 	for i, o := range job.Outcomes {
 		if outcomes[i] > 0 {
 			b.Outcomes[o] = outcomes[i]
@@ -106,8 +106,8 @@ failed AS MATERIALIZED (
 	SELECT r.id, ($8::uuid[])[row_number() OVER (ORDER BY r.seq)] AS fresh FROM old, results r
 	WHERE r.batch_id = old.id AND r.seq > 0 AND r.outcome <> 'succeeded'),
 batch AS (
-	INSERT INTO batches (id, tenant_id, name, labels, traceparent, appended, sealed_at)
-	SELECT $4, $1, coalesce(nullif($6, ''), old.name), old.labels, $7, (SELECT count(*) FROM failed), now() FROM old
+	INSERT INTO batches (id, tenant_id, name, labels, traceparent, retry_of, appended, sealed_at)
+	SELECT $4, $1, coalesce(nullif($6, ''), old.name), old.labels, $7, old.id, (SELECT count(*) FROM failed), now() FROM old
 	RETURNING id, appended),
 counts AS (INSERT INTO batch_counts (batch_id, total) SELECT id, appended FROM batch),
 filled AS (

@@ -44,6 +44,7 @@ func Run(t *testing.T, open Open) {
 		{"release", testRelease},
 		{"backoff", testBackoff},
 		{"cancel", testCancel},
+		{"cancel by label", testCancelLabeled},
 		{"reap", testReap},
 		{"orphans", testOrphans},
 		{"read", testRead},

@@ -282,7 +282,7 @@ func testRetryBatch(t *testing.T, open Open) {
 	}
 	made, err := f.RetryBatch(ctx, id, as)
 	f.must(err)
-	if b := f.batch(made); made != as.ID || b.Total != 2 || b.Counts[job.Queued] != 2 || b.Name != "a batch" {
+	if b := f.batch(made); made != as.ID || b.Total != 2 || b.Counts[job.Queued] != 2 || b.Name != "a batch" || b.RetryOf != id {
 		t.Errorf("made %s: %+v", made, b)
 	}
 	again := newBatch()

@@ -1,0 +1,91 @@
+package storetest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// testCancelLabeled cancels by the labels of a job and of its batch, in every
+// state, and nothing else.
+func testCancelLabeled(t *testing.T, open Open) {
+	f := newFixture(t, open, Options{})
+	ctx := t.Context()
+	labeled := func(name, labels string) store.NewJob {
+		j := newJob(name)
+		j.Spec = fmt.Appendf(nil, `{"name":%q,"labels":%s,"program":{"python":{"code":"1"}}}`, name, labels)
+		return j
+	}
+	const sought = `{"run":"{\"7\"}","more":"x"}` // a value that looks like JSON
+	want := map[string]string{"run": `{"7"}`}
+	jobs := map[string]store.NewJob{}
+	for _, name := range []string{"running", "dispatched", "queued", "gpu", "alone"} {
+		jobs[name] = labeled(name, sought)
+	}
+	for name, labels := range map[string]string{"other value": `{"run":"8"}`, "other key": `{"ran":"{\"7\"}"}`, "none": `{}`} {
+		jobs[name] = labeled(name, labels)
+	}
+	other := labeled("other tenant", sought)
+	other.Tenant = "umbrella"
+	gpu := jobs["gpu"]
+	gpu.Pool = "gpu"
+	ended := f.running(labeled("ended", sought))
+	f.finish(ended, job.Succeeded)
+	f.submit(jobs["running"], jobs["dispatched"])
+	ds := f.schedule(2)
+	lease := leaseOf(f.claim(ds[0].Ref)[0])
+	f.submit(jobs["queued"], gpu, jobs["other value"], jobs["other key"], jobs["none"])
+	f.submitJob(jobs["alone"])
+	f.submitJob(other)
+	unsealed, _, err := f.OpenBatch(ctx, newBatch())
+	f.must(err)
+	f.must(f.AppendJobs(ctx, unsealed, []store.NewJob{labeled("open", sought)}))
+
+	_, _, err = f.CancelLabeled(ctx, tenant, nil)
+	f.mustBe(err, job.ErrInvalid)
+	running, n, err := f.CancelLabeled(ctx, tenant, want)
+	f.must(err)
+	if !cmp.Equal(running, []store.Canceling{{LeaseRef: lease, Worker: worker, State: job.Running}}) || n != 4 {
+		f.Errorf("running %+v and %d more, want %+v and 4", running, n, lease)
+	}
+	f.finish(lease, job.OutcomeCanceled)
+	for name, j := range jobs {
+		state := job.Queued
+		if slices.Contains([]string{"running", "dispatched", "queued", "gpu", "alone"}, name) {
+			state = job.Canceled
+		}
+		if got := f.state(j.ID); got != state && !(state == job.Queued && got == job.Dispatched) {
+			f.Errorf("%s is %s, want %s", name, got, state)
+		}
+	}
+	if j, err := f.Job(ctx, "umbrella", other.ID); err != nil || j.State.Terminal() {
+		f.Errorf("another tenant's job: %+v, %v", j, err)
+	}
+	if r := f.result(ended.Job); r.Outcome != job.Succeeded {
+		f.Errorf("a job that was over is %s", r.Outcome)
+	}
+	if running, n, err := f.CancelLabeled(ctx, tenant, want); err != nil || len(running) != 0 || n != 0 {
+		f.Errorf("said again: %v, %d, %v", running, n, err)
+	}
+	f.must(f.SealBatch(ctx, unsealed, 1)) // accepted after the cancel
+
+	// The labels of a batch are those of its jobs, unless a job has its own.
+	b := newBatch()
+	b.Labels = map[string]string{"sweep": "3", "k": "batch"}
+	own, inherits := labeled("own", `{"sweep":"4"}`), labeled("inherits", `{"sample":"1"}`)
+	_, err = f.SubmitBatch(ctx, b, []store.NewJob{own, inherits})
+	f.must(err)
+	both := maps.Clone(b.Labels)
+	both["sample"] = "1"
+	if _, n, err := f.CancelLabeled(ctx, tenant, both); err != nil || n != 1 {
+		f.Errorf("canceled %d, %v, want the one that inherits", n, err)
+	}
+	f.wantState(inherits.ID, job.Canceled)
+	f.wantState(own.ID, job.Queued)
+}

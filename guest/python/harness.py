@@ -104,6 +104,8 @@ def _execute(code, names, rules=None):
     """
     import _ast  # the module ast is this and much that we do not need
 
+    if code[:1] == "\ufeff":  # which is no part of a file's text
+        code = code[1:]
     _remember_lines(code)
     tree = compile(code, FILENAME, "exec", _ast.PyCF_ONLY_AST, dont_inherit=True)
     if rules:

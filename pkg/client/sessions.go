@@ -53,6 +53,70 @@ func (c *Client) Interrupt(ctx context.Context, id job.ID) error {
 	return c.once(ctx, http.MethodPost, sessionPath(id)+"/interrupt", nil, nil)
 }
 
+// ResetSession empties the namespace of a session. Its host functions stay, and so
+// do its files and what it has imported.
+func (c *Client) ResetSession(ctx context.Context, id job.ID) error {
+	return c.once(ctx, http.MethodPost, sessionPath(id)+"/reset", nil, nil)
+}
+
+// KeepSession prolongs the client's lease of a session. Every other call about
+// the session does so, too.
+func (c *Client) KeepSession(ctx context.Context, id job.ID) error {
+	return c.once(ctx, http.MethodPost, sessionPath(id)+"/keepalive", nil, nil)
+}
+
+// SetContext sets the variable context of a session to a value, as JSON.
+func (c *Client) SetContext(ctx context.Context, id job.ID, value any) error {
+	return c.once(ctx, http.MethodPut, sessionPath(id)+"/context", value, nil)
+}
+
+// SetVariable sets a variable of a session to a value, as JSON.
+func (c *Client) SetVariable(ctx context.Context, id job.ID, name string, value any) error {
+	return c.once(ctx, http.MethodPut, sessionPath(id)+"/variables/"+name, value, nil)
+}
+
+// Variable returns a variable of a session; job.ErrNotFound if there is none.
+func (c *Client) Variable(ctx context.Context, id job.ID, name string) (*job.Value, error) {
+	var out job.Value
+	_, err := c.json(ctx, get(sessionPath(id)+"/variables/"+name, nil), &out)
+	return &out, err
+}
+
+// Variables lists the variables of a session, capped.
+func (c *Client) Variables(ctx context.Context, id job.ID) (map[string]job.Variable, error) {
+	var out api.VariableList
+	_, err := c.json(ctx, get(sessionPath(id)+"/variables", nil), &out)
+	return out.Variables, err
+}
+
+// InjectFunctions gives a session more host functions.
+func (c *Client) InjectFunctions(ctx context.Context, id job.ID, names ...string) error {
+	return c.once(ctx, http.MethodPut, sessionPath(id)+"/functions", api.FunctionList{Functions: names}, nil)
+}
+
+// PutFile writes a file of at most 16 MiB in a session, with the directories
+// above it. path is absolute.
+func (c *Client) PutFile(ctx context.Context, id job.ID, path string, data []byte) error {
+	body := func() (io.Reader, error) { return bytes.NewReader(data), nil }
+	header := http.Header{"Content-Type": {"application/octet-stream"}}
+	_, err := c.json(ctx, call{method: http.MethodPut, path: filePath(id, path), header: header, body: body, once: true}, nil)
+	return err
+}
+
+// File reads a file of at most 16 MiB of a session. path is absolute.
+func (c *Client) File(ctx context.Context, id job.ID, path string) ([]byte, error) {
+	resp, err := c.do(ctx, get(filePath(id, path), nil))
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	return io.ReadAll(resp.Body)
+}
+
+func filePath(id job.ID, path string) string {
+	return sessionPath(id) + "/files/" + strings.TrimPrefix(path, "/")
+}
+
 // Executes lists what was executed in a session after one, oldest first.
 func (c *Client) Executes(ctx context.Context, id, after job.ID) (*api.ExecuteList, error) {
 	var out api.ExecuteList

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -18,8 +19,8 @@ import (
 )
 
 // sessions measures what an agent waits for: the first execute of a new session,
-// the next one, a host function that the client answers, and a copy of the
-// session. All are medians, through the API.
+// the next one, a context of 1 MiB, a host function that the client answers, and
+// a copy of the session. All are medians, through the API.
 func sessions(ctx context.Context, b *bench) (r report, err error) {
 	t, err := b.target(ctx)
 	if err != nil {
@@ -117,6 +118,9 @@ func available() (kib int64, err error) {
 	return 0, errors.New("/proc/meminfo does not say what is available")
 }
 
+// mebibyte is a context of some size.
+var mebibyte = strings.Repeat("assay ", 1<<20/6)
+
 // session is the life of one: times are added up by what they measure.
 func (t *target) session(ctx context.Context, spec job.SessionSpec, times map[string][]float64) (*job.Session, error) {
 	note := func(what string, since time.Time) {
@@ -151,6 +155,11 @@ func (t *target) session(ctx context.Context, spec job.SessionSpec, times map[st
 	if err := run("ask()"); err != nil { // the stream is open now
 		return nil, err
 	}
+	at = time.Now()
+	if err := t.SetContext(ctx, s.ID, mebibyte); err != nil {
+		return nil, fmt.Errorf("set context: %w", err)
+	}
+	note("context_ms", at)
 	for range 5 {
 		at = time.Now()
 		if err := run("x += 1"); err != nil {

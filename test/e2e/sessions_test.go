@@ -19,6 +19,8 @@ func TestSessions(t *testing.T) {
 	for name, story := range map[string]func(*testing.T, *fleet){
 		"state and output": sessionState, "timed out": sessionTimedOut, "callbacks": sessionCallbacks, "hostile": sessionHostile,
 		"shell": sessionShell, "idle": sessionIdle, "fork": sessionFork, "hostile fork": sessionForkHostile,
+		"variables": sessionVariables, "files": sessionFiles, "interrupt": sessionInterrupt, "lease": sessionLease,
+		"rich outputs": sessionDisplay, "refusals": sessionRefusals,
 	} {
 		t.Run(name, func(t *testing.T) { story(t, f) })
 	}
@@ -147,24 +149,7 @@ func sessionShell(t *testing.T, f *fleet) {
 }
 
 func sessionIdle(t *testing.T, f *fleet) {
-	id := f.session(t, job.SessionSpec{IdleTimeout: job.Duration(time.Second)})
-	deadline := time.Now().Add(20 * time.Second)
-	for {
-		s, err := f.api.Session(t.Context(), id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if s.State == job.SessionEnded {
-			if s.Outcome != job.Expired {
-				t.Errorf("ended %s: %s", s.Outcome, s.Message)
-			}
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("it lives on")
-		}
-		<-time.After(100 * time.Millisecond)
-	}
+	f.ends(t, f.session(t, job.SessionSpec{IdleTimeout: job.Duration(time.Second)}), job.Expired, "nobody used it")
 }
 
 func sessionFork(t *testing.T, f *fleet) {

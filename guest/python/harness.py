@@ -2,7 +2,8 @@
 
 As a program: descriptor 3 holds the request, a JSON object with the keys code,
 variables and context, and descriptor 4 takes the result, one JSON object with
-the keys value, exception and variables. The result is written when the snippet
+the keys value, exception, variables, and maybe display (see _display) and order
+(pairs of a stream's descriptor and a number of bytes). The result is written when the snippet
 is done, before exit handlers run; a program that ends otherwise (os._exit, a
 signal) has none, and is judged by its exit code alone.
 
@@ -52,6 +53,7 @@ def run(request, result_fd):
     if hasattr(sys.stdout, "reconfigure"):
         # What was printed before a kill must not sit in a buffer.
         sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")
+    _keep_order()
 
     result = {}
     code = 0
@@ -75,6 +77,11 @@ def run(request, result_fd):
     elif value is not None:
         result["value"] = _guard(_value, value)
     result["variables"] = _guard(_variables, names, before) or {}
+    shown = _guard(_display, value)
+    if shown:
+        result["display"] = shown
+    if len(_order) > 1:
+        result["order"] = _order
     value = None
     _flush()
     if os.getpid() == pid:  # a child that the snippet forked ends up here too
@@ -477,6 +484,90 @@ def _cut_middle(text, limit):
     if len(text) <= 2 * half:
         return _cut(text, limit)
     return _cut(text[:half], limit // 2) + "\n  … cut …\n" + _cut(text[-half:], limit // 2)
+
+
+MAX_ROWS = 100  # of a data frame, and columns
+MAX_FIGURES = 20
+MAX_ORDER = 2000
+_order = []
+
+
+def _keep_order():
+    """Have the standard streams note which of them wrote how much, in order.
+
+    What writes to the descriptors beside them makes the sums wrong, so the reader
+    sees that the order is not known.
+    """
+    import io
+
+    del _order[:]
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        stream = getattr(sys, name)
+        if type(stream) is io.TextIOWrapper and stream.encoding.lower() in ("utf-8", "utf8"):
+            stream = _noted(io.TextIOWrapper, number, stream)
+            setattr(sys, name, stream)
+            setattr(sys, "__%s__" % name, stream)
+
+
+def _noted(base, number, stream):
+    write = base.write
+
+    class TextIOWrapper(base):
+        def write(self, text):
+            n = write(self, text)
+            size = n if text.isascii() else len(text.encode("utf-8", "backslashreplace"))
+            if _order and _order[-1][0] == number:
+                _order[-1][1] += size
+            elif size and len(_order) < MAX_ORDER:
+                _order.append([number, size])
+            return n
+
+    noted = TextIOWrapper(stream.detach(), encoding="utf-8", errors="backslashreplace", line_buffering=True)
+    noted.mode = "w"
+    return noted
+
+
+def _display(value):
+    """What there is to look at: a data frame as a table, and figures that are open.
+
+    Figures are written to the working directory: artifacts, if the policy wants them.
+    """
+    out = _table(value)
+    figures = _figures()
+    if figures:
+        import os
+
+        for i, data in enumerate(figures):
+            path = os.path.abspath("figure-%d.png" % (i + 1))
+            with open(path, "wb") as f:
+                f.write(data)
+            out.append({"media_type": "image/png", "path": path})
+    return out
+
+
+def _table(value):
+    """The head of a data frame, if value is one."""
+    if not (hasattr(type(value), "to_records") and hasattr(value, "columns")):
+        return []
+    columns = [_cut(str(c), 200) for c in list(value.columns)[:MAX_ROWS]]
+    rows = [[_cut(str(v), 200) for v in row[:MAX_ROWS]] for row in value.head(MAX_ROWS).values.tolist()]
+    return [{"media_type": "application/vnd.assay.table+json", "table": {"columns": columns, "rows": rows, "total": len(value)}}]
+
+
+def _figures():
+    """The figures that are open, as PNG; then they are not any more."""
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is None:
+        return []
+    import io
+
+    out = []
+    for number in pyplot.get_fignums()[:MAX_FIGURES]:
+        f = io.BytesIO()
+        pyplot.figure(number).savefig(f, format="png")
+        out.append(f.getvalue())
+    pyplot.close("all")
+    return out
 
 
 def _flush():

@@ -26,7 +26,6 @@ import time
 
 import harness
 
-MAX_TABLE = 100  # rows and columns of a data frame that are shown
 MAX_PICTURE = 4 << 20
 MAX_FILE = 16 << 20
 
@@ -345,21 +344,10 @@ def plain(value):
 
 def display(value):
     """Figures that are open, and a data frame that is the value."""
-    out = []
-    if hasattr(type(value), "to_records") and hasattr(value, "columns"):
-        columns = [str(c) for c in list(value.columns)[:MAX_TABLE]]
-        rows = [[harness._cut(str(v), 200) for v in row[:MAX_TABLE]] for row in value.head(MAX_TABLE).values.tolist()]
-        out.append({"media_type": "application/vnd.assay.table+json", "table": {"columns": columns, "rows": rows, "total": len(value)}})
-    pyplot = sys.modules.get("matplotlib.pyplot")
-    if pyplot is not None:
-        import io
-
-        for number in pyplot.get_fignums()[:20]:
-            f = io.BytesIO()
-            pyplot.figure(number).savefig(f, format="png")
-            if f.tell() <= MAX_PICTURE:
-                out.append({"media_type": "image/png", "base64": base64.b64encode(f.getvalue()).decode()})
-        pyplot.close("all")
+    out = harness._table(value)
+    for data in harness._figures():
+        if len(data) <= MAX_PICTURE:
+            out.append({"media_type": "image/png", "base64": base64.b64encode(data).decode()})
     return out
 
 

@@ -15,7 +15,9 @@ type Result struct {
 	Signal      string              `json:"signal,omitempty"` // such as SIGSEGV
 	Stdout      Output              `json:"stdout"`
 	Stderr      Output              `json:"stderr"`
-	Value       *Value              `json:"value"` // of the last expression
+	Output      []Chunk             `json:"output,omitempty"` // both streams in the order in which a snippet wrote to them, if it used both
+	Value       *Value              `json:"value"`            // of the last expression
+	Display     []Display           `json:"display,omitempty"`
 	Exception   *ExceptionInfo      `json:"exception,omitempty"`
 	Variables   map[string]Variable `json:"variables,omitempty"`
 	Steps       []StepResult        `json:"steps,omitempty"`

@@ -79,6 +79,7 @@ type Chunk struct {
 type Display struct {
 	MediaType string `json:"media_type"`
 	Base64    string `json:"base64,omitempty"`
+	Path      string `json:"path,omitempty"` // of the file in the sandbox that it is in; an artifact, if the policy says so
 	Table     *Table `json:"table,omitempty"`
 }
 

@@ -186,7 +186,8 @@ func (a *attempt) runPython(ctx context.Context, p *job.Python) error {
 	var violation string
 	if r := result.read(); r != nil {
 		violation = r.Violation
-		a.report.Value, a.report.Variables = r.Value, r.Variables
+		a.report.Value, a.report.Variables, a.report.Display = r.Value, r.Variables, r.Display
+		a.report.Output = inOrder(r.Order, e.stdout, e.stderr)
 		if e.stop == "" && e.oomKills == 0 {
 			a.report.Exception, e.exception = r.Exception, r.Exception != nil
 		}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -21,6 +22,7 @@ import (
 const (
 	maxPythonResult = 4 << 20
 	maxVariables    = 1000
+	maxShown        = 24
 	maxText         = 64 << 10 // of a repr, a message or a traceback
 )
 
@@ -29,6 +31,8 @@ type pythonResult struct {
 	Value     *job.Value              `json:"value"`
 	Exception *job.ExceptionInfo      `json:"exception"`
 	Variables map[string]job.Variable `json:"variables"`
+	Display   []job.Display           `json:"display"`
+	Order     [][2]int                `json:"order"`     // descriptor and bytes
 	Violation string                  `json:"violation"` // of the rules for imports; then nothing ran
 }
 
@@ -120,6 +124,9 @@ func (r *pythonResult) clip() {
 	if e := r.Exception; e != nil {
 		e.Type, e.Message, e.Traceback = clipText(e.Type), clipText(e.Message), clipText(e.Traceback)
 	}
+	if len(r.Display) > maxShown {
+		r.Display = r.Display[:maxShown]
+	}
 	for i, name := range slices.Sorted(maps.Keys(r.Variables)) {
 		v := r.Variables[name]
 		delete(r.Variables, name)
@@ -134,4 +141,32 @@ func clipText(s string) string {
 		s = strings.ToValidUTF8(s[:maxText], "") + "…"
 	}
 	return s
+}
+
+// inOrder returns both streams as they were written, nil if order does not tell
+// of all that is in them, or if there is only one.
+func inOrder(order [][2]int, stdout, stderr job.Output) []job.Chunk {
+	rest := map[int]string{1: stdout.Text, 2: stderr.Text}
+	names := map[int]string{1: "stdout", 2: "stderr"}
+	for n, o := range map[int]job.Output{1: stdout, 2: stderr} {
+		if o.Truncated || int64(len(rest[n])) != o.Bytes || o.Bytes == 0 {
+			return nil
+		}
+	}
+	var out []job.Chunk
+	for _, o := range order {
+		n, size := o[0], o[1]
+		if size <= 0 || size > len(rest[n]) {
+			return nil
+		}
+		text := rest[n][:size]
+		if !utf8.ValidString(text) {
+			return nil
+		}
+		out, rest[n] = append(out, job.Chunk{Stream: names[n], Text: text}), rest[n][size:]
+	}
+	if rest[1] != "" || rest[2] != "" {
+		return nil
+	}
+	return out
 }

@@ -8,7 +8,25 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
 )
+
+// display has stand-ins for the libraries, known by what the real ones are known by.
+const display = `
+import sys, types
+class Frame:
+    columns = ["a", "b"]
+    def to_records(self): pass
+    def head(self, n): return self
+    @property
+    def values(self): return types.SimpleNamespace(tolist=lambda: [[1, "x"], [2.5, None]])
+    def __len__(self): return 200
+plt = types.ModuleType("matplotlib.pyplot")
+plt.get_fignums = lambda: [7]
+plt.figure = lambda n: types.SimpleNamespace(savefig=lambda f, format: f.write(b"PNG %d" % n))
+plt.close = lambda which: None
+sys.modules["matplotlib.pyplot"] = plt
+Frame()`
 
 // pythonPrograms are snippets: what they get and what they tell.
 func pythonPrograms() []program {
@@ -51,6 +69,31 @@ func pythonPrograms() []program {
 				if r.Stderr.Text != r.Exception.Traceback {
 					t.Errorf("stderr = %q, want the traceback", r.Stderr.Text)
 				}
+			}},
+		{name: "streams in order", outcome: job.Succeeded,
+			run: py("import sys\nprint('a')\nprint('é', file=sys.stderr)\nprint('b', end='')\nprint('c')\nsys.stderr.write('d')"),
+			check: func(t *testing.T, r *ran) {
+				want := []job.Chunk{{Stream: "stdout", Text: "a\n"}, {Stream: "stderr", Text: "é\n"}, {Stream: "stdout", Text: "bc\n"}, {Stream: "stderr", Text: "d"}}
+				if d := cmp.Diff(want, r.Output); d != "" {
+					t.Errorf("output (-want +got):\n%s", d)
+				}
+			}},
+		{name: "order that is not known", outcome: job.Succeeded, run: py("import os, sys\nprint('a')\nos.write(2, b'x')\nprint('b', file=sys.stderr)"),
+			check: func(t *testing.T, r *ran) {
+				if r.Output != nil || r.Stdout.Text != "a\n" || r.Stderr.Text != "xb\n" {
+					t.Errorf("output %+v of %q and %q", r.Output, r.Stdout.Text, r.Stderr.Text)
+				}
+			}},
+		{name: "data frame and figures", outcome: job.Succeeded, run: py(display), edit: func(p *policy.Policy) { p.Artifacts.Paths = []string{"/workspace/*.png"} },
+			check: func(t *testing.T, r *ran) {
+				want := []job.Display{
+					{MediaType: "application/vnd.assay.table+json", Table: &job.Table{Columns: []string{"a", "b"}, Rows: [][]string{{"1", "x"}, {"2.5", "None"}}, Total: 200}},
+					{MediaType: "image/png", Path: "/workspace/figure-1.png"},
+				}
+				if d := cmp.Diff(want, r.Display); d != "" {
+					t.Errorf("display (-want +got):\n%s", d)
+				}
+				artifactsAre(map[string]string{"/workspace/figure-1.png": "PNG 7"})(t, r)
 			}},
 		{name: "syntax error", run: py("x = 1\ny = (\n"), outcome: job.Exception, code: 1, check: func(t *testing.T, r *ran) {
 			exceptionIs("SyntaxError")(t, r)

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
+	"slices"
+	"strings"
 
 	"golang.org/x/term"
 
@@ -17,9 +21,8 @@ type sessionCmd struct {
 	Image string          `default:"python" help:"Image to run in."`
 }
 
-// Run keeps a session open for what is typed, one line an execute, with history
-// on a terminal; what is piped in is one execute.
-func (c *sessionCmd) Run(a *app) (err error) {
+// Run keeps a session open for what is typed; what is piped in is one execute.
+func (c *sessionCmd) Run(a *app) error {
 	fleet, err := a.client()
 	if err != nil {
 		return err
@@ -28,57 +31,165 @@ func (c *sessionCmd) Run(a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { _, _ = fleet.CloseSession(a.ctx, s.ID) }() // else its idle timeout does
-	in, ok := a.stdin.(*os.File)
-	if !ok || !term.IsTerminal(int(in.Fd())) {
-		text, err := io.ReadAll(a.stdin)
-		if err != nil {
-			return err
-		}
-		_, err = c.execute(a, fleet, s.ID, string(text), a.stdout, a.stderr)
+	// Control-C is for what is executed, and the session is closed after all.
+	p := &prompt{app: a, fleet: fleet, id: s.ID, kind: c.Kind, ctx: context.WithoutCancel(a.ctx)}
+	defer func() { _, _ = fleet.CloseSession(p.ctx, s.ID) }() // else its idle timeout does
+	if in, ok := a.stdin.(*os.File); ok && term.IsTerminal(int(in.Fd())) {
+		return p.converse(in)
+	}
+	text, err := io.ReadAll(a.stdin)
+	if err != nil {
 		return err
 	}
-	old, err := term.MakeRaw(int(in.Fd()))
+	_, err = p.execute(string(text), a.stdout, a.stderr)
+	return err
+}
+
+// prompt is a session that somebody types into.
+type prompt struct {
+	app   *app
+	fleet *client.Client
+	id    job.ID
+	kind  job.SessionKind
+	ctx   context.Context
+}
+
+// converse executes what is typed, with history, until control-D.
+func (p *prompt) converse(in *os.File) error {
+	fd := int(in.Fd())
+	cooked, err := term.MakeRaw(fd)
 	if err != nil {
 		return fmt.Errorf("prepare the terminal: %w", err)
 	}
-	defer func() { _ = term.Restore(int(in.Fd()), old) }()
+	defer func() { _ = term.Restore(fd, cooked) }()
 	t := term.NewTerminal(struct {
 		io.Reader
 		io.Writer
-	}{in, a.stdout}, ">>> ")
+	}{keys{in}, p.app.stdout}, "")
 	for {
-		line, err := t.ReadLine()
+		text, err := p.read(t)
 		if err == io.EOF {
+			fmt.Fprintln(t)
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if line == "" {
+		if strings.TrimSpace(text) == "" {
 			continue
 		}
-		if alive, err := c.execute(a, fleet, s.ID, line, t, t); err != nil || !alive {
+		// Control-C is a signal again while there is nothing to type.
+		if err := term.Restore(fd, cooked); err != nil {
+			return err
+		}
+		alive, err := p.execute(text, p.app.stdout, p.app.stderr)
+		if err != nil || !alive {
+			return err
+		}
+		if _, err := term.MakeRaw(fd); err != nil {
 			return err
 		}
 	}
 }
 
-func (c *sessionCmd) execute(a *app, fleet *client.Client, id job.ID, code string, stdout, stderr io.Writer) (alive bool, err error) {
-	e, err := fleet.Execute(a.ctx, id, api.ExecuteRequest{Code: code})
+// keys are what is typed at the prompt. There control-C empties the line: it must
+// not end the session just because what it was meant for has just ended.
+type keys struct{ io.Reader }
+
+func (k keys) Read(b []byte) (int, error) {
+	const controlC, controlU = 0x03, 0x15
+	n, err := k.Reader.Read(b)
+	for i := range b[:n] {
+		if b[i] == controlC {
+			b[i] = controlU
+		}
+	}
+	return n, err
+}
+
+// read reads a line, and those that go on with it: until an empty one.
+func (p *prompt) read(t *term.Terminal) (string, error) {
+	first, more := ">>> ", "... "
+	if p.kind == job.SessionShell {
+		first, more = "$ ", "> "
+	}
+	t.SetPrompt(first)
+	line, err := t.ReadLine()
+	if err != nil || !p.opens(line) {
+		return line, err
+	}
+	lines := []string{line}
+	t.SetPrompt(more)
+	for line != "" {
+		if line, err = t.ReadLine(); err != nil {
+			return "", err
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n"), nil
+}
+
+// What the first of several lines ends with.
+var openers = map[job.SessionKind][]string{
+	job.SessionPython: {":", "\\", "(", "[", "{", ",", `"""`, "'''"},
+	job.SessionShell:  {"\\", "{", "(", "|", "&&", "||", " do", " then"},
+}
+
+// opens reports whether a line is the first of several.
+func (p *prompt) opens(line string) bool {
+	line = strings.TrimRight(line, " \t")
+	if p.kind == job.SessionPython && strings.HasPrefix(line, "@") {
+		return true
+	}
+	return slices.ContainsFunc(openers[p.kind], func(end string) bool { return strings.HasSuffix(line, end) })
+}
+
+// execute runs code and shows what came of it. Control-C interrupts it.
+func (p *prompt) execute(code string, stdout, stderr io.Writer) (alive bool, err error) {
+	interrupts := make(chan os.Signal, 1)
+	signal.Notify(interrupts, os.Interrupt)
+	defer signal.Stop(interrupts)
+	over := make(chan struct{})
+	defer close(over)
+	go func() {
+		for {
+			select {
+			case <-interrupts:
+				if err := p.fleet.Interrupt(p.ctx, p.id); err != nil {
+					fmt.Fprintln(stderr, "assay: not interrupted:", err)
+				}
+			case <-over:
+				return
+			}
+		}
+	}()
+	e, err := p.fleet.Execute(p.ctx, p.id, api.ExecuteRequest{Code: code})
 	if err != nil {
 		return false, err
 	}
-	if a.JSON {
-		return e.Alive, a.printJSON(e)
+	if p.app.JSON {
+		return e.Alive, p.app.printJSON(e)
 	}
-	fmt.Fprint(stdout, e.Stdout.Text)
-	fmt.Fprint(stderr, e.Stderr.Text)
+	show(e, stdout, stderr)
+	return e.Alive, nil
+}
+
+func show(e *job.Execute, stdout, stderr io.Writer) {
+	to := map[string]io.Writer{"stdout": stdout, "stderr": stderr}
+	for _, c := range e.Output {
+		if w := to[c.Stream]; w != nil {
+			fmt.Fprint(w, c.Text)
+		}
+	}
 	if e.Value != nil {
 		fmt.Fprintln(stdout, e.Value.Repr)
 	}
-	if e.Outcome == job.TimedOut || !e.Alive {
+	for _, d := range e.Display {
+		if d.Table == nil {
+			fmt.Fprintf(stdout, "[%s, %d bytes: --json has it]\n", d.MediaType, len(d.Base64)*3/4)
+		}
+	}
+	if e.Outcome == job.TimedOut || e.Outcome == job.OutcomeCanceled || !e.Alive {
 		fmt.Fprintf(stderr, "assay: %s: %s\n", e.Outcome, e.Message)
 	}
-	return e.Alive, nil
 }

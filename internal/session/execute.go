@@ -101,7 +101,7 @@ func (l *live) yield(id int64, answer <-chan *frame, interruptible bool) *frame 
 	tick := time.NewTicker(interruptEvery)
 	defer tick.Stop()
 	for {
-		_ = l.send(map[string]any{"op": "interrupt", "id": id})
+		l.say(map[string]any{"op": "interrupt", "id": id})
 		select {
 		case f := <-answer:
 			return f
@@ -123,7 +123,8 @@ func (l *live) interrupt() error {
 	if id == 0 {
 		return nil // it has just ended
 	}
-	return ignoreClosed(l.send(map[string]any{"op": "interrupt", "id": id}))
+	l.say(map[string]any{"op": "interrupt", "id": id})
+	return nil
 }
 
 // wall is how long an execute may take. All cores at work for so long use no

@@ -245,6 +245,10 @@ func (l *live) send(v any, files ...*os.File) error {
 	return guest.WriteTalk(l.conn, v)
 }
 
+// say sends what has no answer. That a session cannot be written to any more is
+// told by its end.
+func (l *live) say(v any) { _ = l.send(v) }
+
 // clip bounds a text, in bytes.
 func clip(s string, n int) string {
 	if len(s) > n {

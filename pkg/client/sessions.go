@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/assay-run/assay/api"
@@ -26,6 +27,17 @@ func (c *Client) Session(ctx context.Context, id job.ID) (*job.Session, error) {
 	var out job.Session
 	_, err := c.json(ctx, get(sessionPath(id), nil), &out)
 	return &out, err
+}
+
+// Sessions lists up to a thousand sessions, newest first: all, or those that live.
+func (c *Client) Sessions(ctx context.Context, live bool) ([]job.Session, error) {
+	query := url.Values{"limit": {"1000"}}
+	if live {
+		query.Set("state", string(job.SessionLive))
+	}
+	var out api.SessionList
+	_, err := c.json(ctx, get("/v1/sessions", query), &out)
+	return out.Sessions, err
 }
 
 // ForkSession makes a session that is a copy of another: its variables, what it

@@ -5,11 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/pkg/job"
@@ -196,4 +199,50 @@ func sessionRefusals(t *testing.T, f *fleet) {
 			t.Errorf("%s: %+v, %v", field, s, err)
 		}
 	}
+}
+
+// sessionWorkerKilled: a dead worker ends its sessions with a clear outcome, and
+// whoever waits for one is not left hanging.
+func sessionWorkerKilled(t *testing.T, f *fleet) {
+	busy, quiet := f.session(t, job.SessionSpec{}), f.session(t, job.SessionSpec{})
+	done := make(chan error, 1)
+	go func() {
+		e, err := f.api.Execute(t.Context(), busy, code("import time; time.sleep(1000)"))
+		if err == nil && (e.Outcome != job.Lost || e.Alive) {
+			err = fmt.Errorf("the execute ended %s (%s), alive %v", e.Outcome, e.Message, e.Alive)
+		}
+		done <- err
+	}()
+	f.executes(t, busy)
+	if kill(t, filepath.Join(f.bin, "worker"), unix.SIGKILL) != 1 {
+		t.Fatal("there is not one worker")
+	}
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(90 * time.Second):
+		t.Fatal("the execute hangs")
+	}
+	f.ends(t, busy, job.Lost, "worker")
+	f.execute(t, quiet, job.Lost, code("1")) // whoever finds it out is told, like the one it happened to
+	if _, err := f.api.Execute(t.Context(), quiet, code("1")); !errors.Is(err, job.ErrConflict) || !strings.Contains(err.Error(), "worker") {
+		t.Errorf("execute after that: %v", err)
+	}
+	eventually(t, "there is a worker again", func() bool {
+		s, err := f.api.CreateSession(t.Context(), job.SessionSpec{})
+		return err == nil && f.execute(t, s.ID, job.Succeeded, code("1")).Alive
+	})
+}
+
+// executes waits until a session is at work.
+func (f *fleet) executes(t *testing.T, id job.ID) {
+	t.Helper()
+	eventually(t, "a request has to wait for its turn", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		_, err := f.api.Variables(ctx, id)
+		return errors.Is(err, context.DeadlineExceeded)
+	})
 }

@@ -21,6 +21,7 @@ func TestSessions(t *testing.T) {
 		"shell": sessionShell, "idle": sessionIdle, "fork": sessionFork, "hostile fork": sessionForkHostile,
 		"variables": sessionVariables, "files": sessionFiles, "interrupt": sessionInterrupt, "lease": sessionLease,
 		"rich outputs": sessionDisplay, "refusals": sessionRefusals,
+		"prompt": sessionPrompt, "worker killed": sessionWorkerKilled,
 	} {
 		t.Run(name, func(t *testing.T) { story(t, f) })
 	}

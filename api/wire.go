@@ -56,6 +56,7 @@ type CancelReport struct {
 type BatchRequest struct {
 	Name     string            `json:"name,omitempty"`
 	Labels   map[string]string `json:"labels,omitempty"`
+	Callback *job.Callback     `json:"callback,omitempty"` // whom to tell when it is done
 	Defaults json.RawMessage   `json:"defaults,omitempty"`
 	Jobs     []json.RawMessage `json:"jobs"`
 }

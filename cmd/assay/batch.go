@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -31,6 +32,17 @@ type batchSubmitCmd struct {
 	Label  map[string]string `placeholder:"KEY=VALUE" help:"Labels of the batch."`
 	Key    string            `placeholder:"KEY" help:"Idempotency key: submitting the same file again under it returns the same batch."`
 	Wait   bool              `help:"Wait for the end."`
+
+	Callback       string `placeholder:"URL" help:"Tell this URL when the batch is done."`
+	CallbackSecret string `placeholder:"NAME" help:"Secret that signs what the callback is told."`
+}
+
+// Validate refuses a secret that would sign nothing.
+func (c *batchSubmitCmd) Validate() error {
+	if c.CallbackSecret != "" && c.Callback == "" {
+		return errors.New("--callback-secret signs what --callback is told: name the URL, too")
+	}
+	return nil
 }
 
 // Run submits a batch.
@@ -53,6 +65,9 @@ func (c *batchSubmitCmd) Run(a *app) error {
 		return err
 	}
 	o := client.BatchOptions{Name: c.Name, Labels: c.Label, Defaults: defaults, Key: c.Key}
+	if c.Callback != "" {
+		o.Callback = &job.Callback{URL: c.Callback, SecretRef: c.CallbackSecret}
+	}
 	b, err := api.SubmitBatch(a.ctx, o, in)
 	if err != nil {
 		return err
@@ -126,6 +141,22 @@ func (a *app) printBatch(b *job.Batch) {
 	if b.RetryOf != "" {
 		a.printf("  repeats the failures of %s\n", b.RetryOf)
 	}
+	if b.Callback != nil {
+		a.printf("  callback %s\n", told(b.Callback))
+	}
+}
+
+// told says how far a callback is.
+func told(d *job.Delivery) string {
+	switch {
+	case !d.DeliveredAt.IsZero():
+		return "delivered to " + d.URL
+	case !d.GivenUpAt.IsZero():
+		return fmt.Sprintf("to %s given up after %d tries: %s", d.URL, d.Tries, d.LastError)
+	case d.LastError != "":
+		return fmt.Sprintf("to %s failed %d times so far: %s", d.URL, d.Tries, d.LastError)
+	}
+	return "goes to " + d.URL
 }
 
 // outcomes lists a batch's outcomes, the most frequent first.

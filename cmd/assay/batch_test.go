@@ -26,6 +26,13 @@ func TestBatchSubmit(t *testing.T) {
 	if s.query != `{"image":"i","policy":{"wall":"1s"}}` || s.body != twoJobs {
 		t.Errorf("sent defaults %q, body %q", s.query, s.body)
 	}
+	code, _, stderr = s.assay(t.Context(), "", "batch", "submit", "--callback", "https://example.org/x?a=b", "--callback-secret", "hook", file)
+	if want := `{"url":"https://example.org/x?a=b","secret_ref":"hook"}`; code != 0 || s.callback != want {
+		t.Errorf("exit %d, %q, sent callback %q", code, stderr, s.callback)
+	}
+	if code, _, stderr = s.assay(t.Context(), "", "batch", "submit", "--callback-secret", "hook", file); code == 0 || !strings.Contains(stderr, "--callback ") {
+		t.Errorf("a secret without a URL: exit %d, %q", code, stderr)
+	}
 	if strings.Contains(stderr, "\r") {
 		t.Errorf("a bar where there is no terminal: %q", stderr)
 	}

@@ -37,6 +37,7 @@ type server struct {
 	specs    []job.Spec
 	canceled []string
 	query    string
+	callback string
 	body     string
 	result   job.Result
 	hang     bool // results never come
@@ -111,7 +112,7 @@ func newServer(t *testing.T, result job.Result) *server {
 	mux.HandleFunc("POST /v1/batches", func(w http.ResponseWriter, r *http.Request) {
 		raw, _ := io.ReadAll(r.Body)
 		s.mu.Lock()
-		s.query, s.body = r.URL.Query().Get("defaults"), string(raw)
+		s.query, s.body, s.callback = r.URL.Query().Get("defaults"), string(raw), r.URL.Query().Get("callback")
 		s.mu.Unlock()
 		for i, line := range strings.Split(strings.TrimSpace(string(raw)), "\n") {
 			if _, err := job.DecodeSpec([]byte(line)); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/assay-run/assay/internal/callback"
 	"github.com/assay-run/assay/internal/httpapi"
 )
 
@@ -28,6 +29,8 @@ type config struct {
 	InfraBudget int            `name:"infra-budget" env:"ASSAY_INFRA_BUDGET" default:"20" help:"Failures of ours, such as lost workers, after which a job is given up."`
 	OrphanAge   time.Duration  `name:"orphan-age" env:"ASSAY_ORPHAN_AGE" default:"24h" help:"Artifacts that belong to no record are removed when they are older than that."`
 	Retention   time.Duration  `name:"retention" env:"ASSAY_RETENTION" default:"0" help:"Jobs, results and sessions are removed when they are older than that, by whole days: 720h keeps a month. 0: never."`
+	CallbackOK  []string       `name:"callback-allow" env:"ASSAY_CALLBACK_ALLOW" placeholder:"RANGE:PORT" help:"Addresses that are not public and that callbacks of batches may go to all the same, such as 10.0.0.0/8:443; separated by commas. None by default."`
+	CallbackFor time.Duration  `name:"callback-patience" env:"ASSAY_CALLBACK_PATIENCE" default:"24h" help:"How long after the end of a batch its callback is tried."`
 	Grace       time.Duration  `name:"grace" env:"ASSAY_GRACE" default:"10s" help:"How long requests under way may go on after SIGTERM."`
 	DebugListen string         `name:"debug-listen" env:"ASSAY_DEBUG_LISTEN" help:"Address of /debug/pprof, for profiles; keep it private. None by default."`
 	LogLevel    slog.Level     `name:"log-level" env:"ASSAY_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
@@ -58,6 +61,14 @@ func parse(args []string, out io.Writer) (c config, err error) {
 	}
 	if err == nil && c.Retention != 0 && c.Retention < 24*time.Hour {
 		err = fmt.Errorf("--retention: %v is less than a day; history is dropped by days", c.Retention)
+	}
+	if err == nil && c.CallbackFor < time.Second {
+		err = fmt.Errorf("--callback-patience: %v is less than a second", c.CallbackFor)
+	}
+	if err == nil {
+		if _, bad := callback.ParseAllow(c.CallbackOK); bad != nil {
+			err = fmt.Errorf("--callback-allow: %w", bad)
+		}
 	}
 	return c, err
 }

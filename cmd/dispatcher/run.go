@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/assay-run/assay/internal/callback"
 	"github.com/assay-run/assay/internal/dispatcher"
 	"github.com/assay-run/assay/internal/httpapi"
 	"github.com/assay-run/assay/internal/secret"
@@ -72,21 +73,29 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	allow, err := callback.ParseAllow(cfg.CallbackOK)
+	if err != nil {
+		return fmt.Errorf("--callback-allow: %w", err)
+	}
+	callbacks, err := callback.New(callback.Config{Allow: allow, Patience: cfg.CallbackFor}, store, secrets)
+	if err != nil {
+		return err
+	}
 	accepting, err := dispatcher.CountAccepted(store)
 	if err != nil {
 		return err
 	}
-	api := httpapi.New(httpapi.Config{Store: accepting, Secrets: secrets, Objects: objects, Dispatcher: d, Canceler: q, Queue: q, Sessions: q, Auth: auth, Pool: cfg.Pool, Metrics: tel.Metrics()})
+	api := httpapi.New(httpapi.Config{Store: accepting, Secrets: secrets, Objects: objects, Dispatcher: d, Canceler: q, Queue: q, Sessions: q, Callbacks: callbacks, Auth: auth, Pool: cfg.Pool, Metrics: tel.Metrics()})
 	stop, err := serveDebug(ctx, cfg.DebugListen)
 	if err != nil {
 		return err
 	}
 	defer join(&err, stop)
-	return serve(ctx, cfg, api, d)
+	return serve(ctx, cfg, api, d, callbacks)
 }
 
 // serve answers HTTP and works until ctx ends or either fails.
-func serve(ctx context.Context, cfg config, api http.Handler, d *dispatcher.Dispatcher) error {
+func serve(ctx context.Context, cfg config, api http.Handler, d *dispatcher.Dispatcher, callbacks *callback.Sender) error {
 	l, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
@@ -96,6 +105,7 @@ func serve(ctx context.Context, cfg config, api http.Handler, d *dispatcher.Disp
 	defer stopWork()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return d.Run(work) })
+	group.Go(func() error { callbacks.Run(work); return nil })
 	group.Go(func() error {
 		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			return err

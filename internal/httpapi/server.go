@@ -38,6 +38,12 @@ type Canceler interface {
 	SendCancel(worker string, l store.LeaseRef) error
 }
 
+// Callbacks judges whom a batch wants told; *callback.Sender does.
+type Callbacks interface {
+	// Check returns a *job.FieldError for a callback that cannot be.
+	Check(ctx context.Context, tenant string, c job.Callback) error
+}
+
 // Queue is asked whether it delivers; queue.Queue does.
 type Queue interface {
 	Ping(ctx context.Context) error
@@ -66,7 +72,8 @@ type Config struct {
 	Objects    Objects
 	Dispatcher Dispatcher
 	Canceler   Canceler
-	Sessions   Sessions // nil: there are none here
+	Sessions   Sessions  // nil: there are none here
+	Callbacks  Callbacks // nil: none are sent from here
 	Auth       Authenticator
 	Queue      Queue        // only to say how it is
 	Pool       string       // of every job

@@ -44,6 +44,7 @@ func (s *Server) submitObject(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	in := intake{batch: s.newBatch(r, req.Name, req.Labels, key), defaults: req.Defaults}
+	in.batch.Callback = req.Callback
 	in.source = func(a *admit.Intake, sink admit.Sink) (int64, error) { return a.Objects(r.Context(), req.Jobs, sink) }
 	return s.take(w, r, in)
 }
@@ -59,6 +60,12 @@ func (s *Server) submitLines(w http.ResponseWriter, r *http.Request) error {
 			return job.Invalid("labels", "must be a JSON object of strings")
 		}
 	}
+	var callback *job.Callback
+	if text := q.Get("callback"); text != "" {
+		if err := job.Decode([]byte(text), "callback", &callback); err != nil {
+			return err
+		}
+	}
 	body, err := openBody(w, r, 0)
 	if err != nil {
 		return err
@@ -70,6 +77,7 @@ func (s *Server) submitLines(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	in := intake{batch: s.newBatch(r, q.Get("name"), labels, key), defaults: json.RawMessage(q.Get("defaults"))}
+	in.batch.Callback = callback
 	in.source = func(a *admit.Intake, sink admit.Sink) (int64, error) { return a.Lines(r.Context(), body, sink) }
 	in.verify = func() error { return verifyDigest(r, sum) }
 	return s.take(w, r, in)
@@ -146,6 +154,9 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request, in intake) error {
 	if err := admit.CheckBatch(in.batch.Name, in.batch.Labels); err != nil {
 		return err
 	}
+	if err := s.checkCallback(r, in.batch); err != nil {
+		return err
+	}
 	a, err := s.admit.Open(r.Context(), in.batch.Tenant, in.batch.TraceParent, in.defaults)
 	if err != nil {
 		return err
@@ -171,6 +182,16 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request, in intake) error {
 	}
 	s.Dispatcher.Wake()
 	return s.answerBatch(w, r, id, id != in.batch.ID)
+}
+
+func (s *Server) checkCallback(r *http.Request, b store.NewBatch) error {
+	switch {
+	case b.Callback == nil:
+		return nil
+	case s.Callbacks == nil:
+		return job.Invalid("callback", "this fleet sends no callbacks")
+	}
+	return s.Callbacks.Check(r.Context(), b.Tenant, *b.Callback)
 }
 
 // drop removes what was filled in of a batch that is not accepted. If we die

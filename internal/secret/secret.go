@@ -99,6 +99,25 @@ func (k *Keeper) Delete(ctx context.Context, tenant, name string) error {
 	return k.store.DeleteSecret(ctx, store.SecretRef{Tenant: tenant, Name: name})
 }
 
+// Open returns a tenant's secret: for what the dispatcher itself has to sign.
+// job.ErrNotFound if there is none.
+func (k *Keeper) Open(ctx context.Context, tenant, name string) (string, error) {
+	ref := store.SecretRef{Tenant: tenant, Name: name}
+	found, err := k.store.Sealed(ctx, []store.SecretRef{ref})
+	if err != nil {
+		return "", fmt.Errorf("read secret: %w", err)
+	}
+	sealed, ok := found[ref]
+	if !ok {
+		return "", fmt.Errorf("%w: secret %.80q", job.ErrNotFound, name)
+	}
+	value, err := k.open(ref, sealed)
+	if err != nil {
+		return "", fmt.Errorf("secret %.80q: %w", name, err)
+	}
+	return value, nil
+}
+
 // Check returns a *job.FieldError for the first variable of wanted (variable →
 // secret) whose secret the tenant does not have.
 func (k *Keeper) Check(ctx context.Context, tenant string, wanted map[string]string) error {

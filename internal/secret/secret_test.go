@@ -136,3 +136,23 @@ func TestNewRefusesBadKeys(t *testing.T) {
 		t.Errorf("without keys: %v", err)
 	}
 }
+
+func TestOpen(t *testing.T) {
+	t.Parallel()
+	m := memory{}
+	k := keeper(t, key('a'), m)
+	if err := k.Put(t.Context(), "acme", "hook", "the value"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := k.Open(t.Context(), "acme", "hook"); got != "the value" || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+	for _, other := range [][2]string{{"acme", "none"}, {"umbrella", "hook"}} {
+		if got, err := k.Open(t.Context(), other[0], other[1]); got != "" || !errors.Is(err, job.ErrNotFound) {
+			t.Errorf("%v: got %q, %v", other, got, err)
+		}
+	}
+	if _, err := keeper(t, key('b'), m).Open(t.Context(), "acme", "hook"); err == nil || errors.Is(err, job.ErrNotFound) {
+		t.Errorf("with another key: %v", err)
+	}
+}

@@ -22,6 +22,7 @@ type BatchOptions struct {
 	Name     string
 	Labels   map[string]string
 	Defaults json.RawMessage // a partial job that every job is laid over
+	Callback *job.Callback   // whom to tell when the batch is done
 	// Key makes the submit repeatable by the caller's own means, across
 	// processes; empty: a new one for each call.
 	Key string
@@ -72,6 +73,13 @@ func (o BatchOptions) into(rq *call) error {
 			return job.Invalid("defaults", "is not JSON: %v", err)
 		}
 		rq.query.Set("defaults", compact.String())
+	}
+	if o.Callback != nil {
+		raw, err := json.Marshal(o.Callback)
+		if err != nil {
+			return fmt.Errorf("encode callback: %w", err)
+		}
+		rq.query.Set("callback", string(raw))
 	}
 	if o.Key != "" {
 		rq.header.Set(api.HeaderIdempotencyKey, o.Key)

@@ -54,6 +54,7 @@ type Batch struct {
 	Labels    map[string]string `json:"labels,omitempty"`
 	Tenant    string            `json:"tenant,omitempty"`
 	RetryOf   ID                `json:"retry_of,omitempty"` // the batch whose failures these jobs repeat
+	Callback  *Delivery         `json:"callback,omitempty"`
 	Total     int64             `json:"total"`
 	Counts    map[State]int64   `json:"counts"`
 	Outcomes  map[Outcome]int64 `json:"outcomes"`

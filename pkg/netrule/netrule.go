@@ -220,4 +220,7 @@ func (r Rules) Overlaps(p netip.Prefix) bool {
 	return slices.ContainsFunc(r.list, func(rule Rule) bool { return rule.prefix.IsValid() && rule.prefix.Overlaps(p) })
 }
 
+// IsRange says whether the rule is for addresses rather than names.
+func (r Rule) IsRange() bool { return r.prefix.IsValid() }
+
 func (r Rule) at(port uint16) bool { return r.port == 0 || r.port == port }

@@ -29,6 +29,7 @@ type Store interface {
 	Tenants
 	Registry
 	Sessions
+	Callbacks
 
 	Ping(ctx context.Context) error
 	Close()

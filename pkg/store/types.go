@@ -23,8 +23,9 @@ type NewBatch struct {
 	Name        string
 	Labels      map[string]string
 	Idempotency Idempotency
-	TraceParent string // W3C trace context of the submit
-	Total       int64  // unused by OpenBatch
+	TraceParent string        // W3C trace context of the submit
+	Total       int64         // unused by OpenBatch
+	Callback    *job.Callback // optional
 }
 
 // NewJob is a job to accept. Spec has been validated and its policy resolved.

@@ -22,9 +22,10 @@ var batchColumns = `b.id, b.name, b.labels, t.name, b.retry_of, b.created_at, c.
 		WHERE j.state = 'dispatched' AND j.tenant_id = b.tenant_id AND j.batch_id = b.id) ELSE 0 END,
 	CASE WHEN c.ended_at IS NULL THEN (SELECT count(*) FROM jobs j
 		WHERE j.state = 'running' AND j.tenant_id = b.tenant_id AND j.batch_id = b.id) ELSE 0 END,
-	c.recorded, ARRAY[` + perOutcome(`c.%s`) + `]`
+	c.recorded, ARRAY[` + perOutcome(`c.%s`) + `], ` + deliveryColumns
 
-const batchTables = ` FROM batches b JOIN tenants t ON t.id = b.tenant_id JOIN batch_counts c ON c.batch_id = b.id `
+const batchTables = ` FROM batches b JOIN tenants t ON t.id = b.tenant_id JOIN batch_counts c ON c.batch_id = b.id
+	LEFT JOIN callbacks k ON k.batch_id = b.id `
 
 func scanBatch(row pgx.CollectableRow) (job.Batch, error) {
 	var id, retryOf pgtype.UUID
@@ -33,10 +34,13 @@ func scanBatch(row pgx.CollectableRow) (job.Batch, error) {
 	var dispatched, running, recorded int64
 	var outcomes []int64
 	b := job.Batch{Outcomes: map[job.Outcome]int64{}}
-	err := row.Scan(&id, &b.Name, &labels, &b.Tenant, &retryOf, &b.CreatedAt, &b.Total, &ended, &dispatched, &running, &recorded, &outcomes)
+	var d deliveryRow
+	err := row.Scan(append([]any{&id, &b.Name, &labels, &b.Tenant, &retryOf, &b.CreatedAt, &b.Total, &ended,
+		&dispatched, &running, &recorded, &outcomes}, d.targets()...)...)
 	if err != nil {
 		return b, err
 	}
+	b.Callback = d.delivery()
 	b.ID, b.RetryOf, b.EndedAt = jobID(id), batchID(retryOf), orZero(ended)
 	for i, o := range job.Outcomes {
 		if outcomes[i] > 0 {
@@ -110,6 +114,9 @@ batch AS (
 	SELECT $4, $1, coalesce(nullif($6, ''), old.name), old.labels, $7, old.id, (SELECT count(*) FROM failed), now() FROM old
 	RETURNING id, appended),
 counts AS (INSERT INTO batch_counts (batch_id, total) SELECT id, appended FROM batch),
+told AS (
+	INSERT INTO callbacks (batch_id, delivery, tenant_id, url, secret)
+	SELECT batch.id, gen_random_uuid(), k.tenant_id, k.url, k.secret FROM batch, callbacks k WHERE k.batch_id = $5),
 filled AS (
 	INSERT INTO jobs (batch_id, tenant_id, id, pool, priority, max_attempts, retry_on, expires_at, traceparent, identity)
 	SELECT batch.id, $1, failed.fresh, j.pool, j.priority, j.max_attempts, j.retry_on, now() + (j.expires_at - j.created_at),

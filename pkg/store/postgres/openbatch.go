@@ -12,9 +12,11 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-const openBatch = keyGuard + `
-INSERT INTO batches (id, tenant_id, name, labels, traceparent)
-SELECT $4, $1, $5, $6, $7 FROM go RETURNING id`
+var openBatch = keyGuard + `,
+batch AS (
+	INSERT INTO batches (id, tenant_id, name, labels, traceparent)
+	SELECT $4, $1, $5, $6, $7 FROM go RETURNING id, tenant_id),` + batchExtras(8) + `
+SELECT id FROM batch`
 
 // OpenBatch implements store.Submitter.
 func (s *Store) OpenBatch(ctx context.Context, b store.NewBatch) (id job.ID, existed bool, err error) {
@@ -25,8 +27,8 @@ func (s *Store) OpenBatch(ctx context.Context, b store.NewBatch) (id job.ID, exi
 		}
 		for {
 			var made pgtype.UUID
-			err := s.pool.QueryRow(ctx, openBatch, tenant, b.Idempotency.Key, b.Idempotency.Hash, uuid(b.ID), b.Name,
-				labelsText(b.Labels), b.TraceParent).Scan(&made)
+			err := s.pool.QueryRow(ctx, openBatch, append([]any{tenant, b.Idempotency.Key, b.Idempotency.Hash, uuid(b.ID), b.Name,
+				labelsText(b.Labels), b.TraceParent}, extrasOf(b)...)...).Scan(&made)
 			if err == nil {
 				id, existed = b.ID, false
 				return nil

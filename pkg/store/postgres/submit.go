@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -40,13 +41,30 @@ specified AS (
 		batch, tenant, p(0), p(1), p(2), p(3), p(4), p(5), p(6), p(7), p(8))
 }
 
+// batchExtras is the CTEs that fill in what a batch is beyond its jobs, from two
+// arguments from $first on: url and secret of its callback.
+func batchExtras(first int) string {
+	return fmt.Sprintf(`
+told AS (
+	INSERT INTO callbacks (batch_id, delivery, tenant_id, url, secret)
+	SELECT id, gen_random_uuid(), tenant_id, $%[1]d, $%[2]d FROM batch WHERE $%[1]d <> '')`, first, first+1)
+}
+
+func extrasOf(b store.NewBatch) []any {
+	c := job.Callback{}
+	if b.Callback != nil {
+		c = *b.Callback
+	}
+	return []any{c.URL, c.SecretRef}
+}
+
 var submitBatch = keyGuard + `,
 batch AS (
 	INSERT INTO batches (id, tenant_id, name, labels, traceparent, appended, sealed_at)
-	SELECT $4, $1, $5, $6, $7, $8, now() FROM go RETURNING id),
+	SELECT $4, $1, $5, $6, $7, $8, now() FROM go RETURNING id, tenant_id),` + batchExtras(9) + `,
 counts AS (
 	INSERT INTO batch_counts (batch_id, total, ended_at)
-	SELECT id, $8::bigint, CASE WHEN $8::bigint = 0 THEN now() END FROM batch),` + insertJobs("batch", "$1::integer", 9) + `
+	SELECT id, $8::bigint, CASE WHEN $8::bigint = 0 THEN now() END FROM batch),` + insertJobs("batch", "$1::integer", 11) + `
 SELECT EXISTS (SELECT FROM batch)`
 
 // SubmitBatch implements store.Submitter.
@@ -61,8 +79,8 @@ func (s *Store) SubmitBatch(ctx context.Context, b store.NewBatch, jobs []store.
 		if err != nil {
 			return err
 		}
-		args := append([]any{tenant, b.Idempotency.Key, b.Idempotency.Hash, uuid(b.ID), b.Name, labelsText(b.Labels),
-			b.TraceParent, int64(len(jobs))}, cols.args()...)
+		args := slices.Concat([]any{tenant, b.Idempotency.Key, b.Idempotency.Hash, uuid(b.ID), b.Name, labelsText(b.Labels),
+			b.TraceParent, int64(len(jobs))}, extrasOf(b), cols.args())
 		for {
 			var written bool
 			err := s.pool.QueryRow(ctx, submitBatch, args...).Scan(&written)

@@ -52,6 +52,7 @@ func Run(t *testing.T, open Open) {
 		{"races", testRaces},
 		{"registry", testRegistry},
 		{"sessions", testSessions},
+		{"callbacks", testCallbacks},
 		{"model", testModel},
 	} {
 		t.Run(part.name, func(t *testing.T) {

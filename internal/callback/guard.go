@@ -1,0 +1,155 @@
+package callback
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/netrule"
+)
+
+// ParseAllow reads what the operator allows beyond public addresses: ranges with
+// a port, such as 10.0.0.0/8:443. Names have no place in it: they are allowed
+// anyhow, and what counts is where they lead.
+func ParseAllow(entries []string) (netrule.Rules, error) {
+	for _, e := range entries {
+		rule, err := netrule.ParseRule(e)
+		if err == nil && !rule.IsRange() {
+			err = fmt.Errorf("%.100q is a name: write the range that it leads into, such as 10.0.0.0/8:443", e)
+		}
+		if err != nil {
+			return netrule.Rules{}, err
+		}
+	}
+	return netrule.ParseRules(entries)
+}
+
+// errRefused is an address that is not called.
+var errRefused = errors.New("the address is not public, and this fleet does not allow it")
+
+// judge refuses special addresses that the operator has not named.
+func judge(allow netrule.Rules, a netip.Addr, port uint16) error {
+	a = a.Unmap()
+	if a.Zone() != "" {
+		return errRefused
+	}
+	if b, special := netrule.Special(a); special && !allow.Holds(a, port, b.Prefix) {
+		return errRefused
+	}
+	return nil
+}
+
+// newHTTPClient returns a client that dials what judge lets through and nothing
+// else, whatever names resolve to by then.
+func newHTTPClient(allow netrule.Rules, timeout time.Duration) *http.Client {
+	dialer := &net.Dialer{Timeout: timeout, KeepAlive: -1}
+	dialer.ControlContext = func(_ context.Context, _, address string, _ syscall.RawConn) error {
+		at, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return errRefused
+		}
+		return judge(allow, at.Addr(), at.Port())
+	}
+	return &http.Client{
+		Timeout: timeout,
+		Transport: &http.Transport{
+			Proxy: nil, DialContext: dialer.DialContext, DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10,
+			TLSHandshakeTimeout: timeout, ForceAttemptHTTP2: true,
+		},
+		// A redirect is an answer: the place it names was not what the tenant signed for.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// checkURL judges a URL as far as that can be done without resolving its name.
+func checkURL(allow netrule.Rules, text string) error {
+	bad := func(format string, args ...any) error { return job.Invalid("callback.url", format, args...) }
+	if len(text) > job.MaxCallbackURL {
+		return bad("is longer than %d bytes", job.MaxCallbackURL)
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.Opaque != "":
+		return bad("%.100q must be an http or https URL, such as https://example.org/done", text)
+	case u.User != nil:
+		return bad("must not hold a user or password: others could read it; have the callback signed with secret_ref")
+	case u.Fragment != "":
+		return bad("must not have a fragment: it would not be sent")
+	}
+	port, err := portOf(u)
+	if err != nil {
+		return bad("%v", err)
+	}
+	if a, err := netip.ParseAddr(u.Hostname()); err == nil {
+		if judge(allow, a, port) != nil {
+			return bad("%s is not a public address; the operator of this fleet can allow it with --callback-allow", a)
+		}
+		return nil
+	}
+	if netrule.EndsInNumber(u.Hostname()) {
+		return bad("%.100q is not a plain address: write it as 192.0.2.7", u.Hostname())
+	}
+	if _, err := netrule.CanonicalName(u.Hostname()); err != nil {
+		return bad("the host %v", err)
+	}
+	return nil
+}
+
+func portOf(u *url.URL) (uint16, error) {
+	switch {
+	case u.Port() != "":
+		return netrule.ParsePort(u.Port())
+	case u.Scheme == "http":
+		return 80, nil
+	}
+	return 443, nil
+}
+
+// kindOf is what a tenant gets to read about a failure.
+func kindOf(err error, timeout time.Duration) string {
+	var dns *net.DNSError
+	var op *net.OpError
+	var errno syscall.Errno
+	switch {
+	case errors.Is(err, errRefused):
+		return errRefused.Error()
+	case errors.As(err, &dns) && dns.IsNotFound:
+		return "the host has no address"
+	case isTimeout(err):
+		return "no answer within " + timeout.String()
+	case errors.As(err, &dns):
+		return "the host could not be looked up"
+	case errors.As(err, &errno):
+		return errno.Error()
+	case errors.As(err, &op):
+		return "the connection failed"
+	}
+	var e *url.Error
+	if errors.As(err, &e) {
+		err = e.Err
+	}
+	return fmt.Sprintf("the request failed: %.200v", err) // TLS, or an answer that is not HTTP
+}
+
+func isTimeout(err error) bool {
+	var t interface{ Timeout() bool }
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &t) && t.Timeout()
+}
+
+// retryAfter is how long the receiver wants to be left alone, if it says so in
+// seconds.
+func retryAfter(h http.Header) time.Duration {
+	n, err := strconv.Atoi(h.Get("Retry-After"))
+	if err != nil || n < 0 || n > 1<<20 {
+		return 0
+	}
+	return time.Duration(n) * time.Second
+}

@@ -1,0 +1,280 @@
+package callback
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/netrule"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// Store is what a sender needs of the store.
+type Store interface {
+	store.Callbacks
+	Batch(ctx context.Context, tenant string, id job.ID) (*job.Batch, error)
+}
+
+// Secrets opens what signs; *secret.Keeper does.
+type Secrets interface {
+	// Open returns a tenant's secret; job.ErrNotFound if there is none.
+	Open(ctx context.Context, tenant, name string) (string, error)
+}
+
+// Config is how a Sender behaves. A zero is the default.
+type Config struct {
+	Allow    netrule.Rules // special-purpose addresses that may be called all the same
+	Every    time.Duration // between looks for what is due; default 1s
+	Timeout  time.Duration // of a try; default 10s
+	First    time.Duration // pause after the first try, about doubled by each; default 2s
+	Longest  time.Duration // pause; default 10m
+	Patience time.Duration // after the end of the batch, until it is given up; default 24h
+	Lanes    int           // tries at once; default 16
+	Log      *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	setDefault(&c.Every, time.Second)
+	setDefault(&c.Timeout, 10*time.Second)
+	setDefault(&c.First, 2*time.Second)
+	setDefault(&c.Longest, 10*time.Minute)
+	setDefault(&c.Patience, 24*time.Hour)
+	setDefault(&c.Lanes, 16)
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	return c
+}
+
+func setDefault[T comparable](v *T, to T) {
+	var zero T
+	if *v == zero {
+		*v = to
+	}
+}
+
+// Sender sends what is due, as one of any number.
+type Sender struct {
+	cfg     Config
+	store   Store
+	secrets Secrets
+	http    *http.Client
+	tries   metric.Int64Counter
+	freed   chan struct{} // a lane is free again
+}
+
+// New returns a Sender that does nothing until Run.
+func New(cfg Config, s Store, secrets Secrets) (*Sender, error) {
+	cfg = cfg.withDefaults()
+	tries, err := otel.Meter("github.com/assay-run/assay/internal/callback").
+		Int64Counter("assay_callback_tries", metric.WithDescription("Tries at telling that a batch is done, by what became of them."))
+	if err != nil {
+		return nil, err
+	}
+	return &Sender{cfg: cfg, store: s, secrets: secrets, http: newHTTPClient(cfg.Allow, cfg.Timeout), tries: tries, freed: make(chan struct{}, 1)}, nil
+}
+
+// Check judges a callback before its batch is accepted: the error names the
+// field.
+func (s *Sender) Check(ctx context.Context, tenant string, c job.Callback) error {
+	if err := checkURL(s.cfg.Allow, c.URL); err != nil {
+		return err
+	}
+	if c.SecretRef == "" {
+		return nil
+	}
+	_, err := s.key(ctx, tenant, c.SecretRef)
+	var unfit *unfitSecret
+	if errors.As(err, &unfit) {
+		return job.Invalid("callback.secret_ref", "%v", unfit)
+	}
+	return err
+}
+
+// unfitSecret is a secret that cannot sign.
+type unfitSecret struct{ name, problem string }
+
+func (e *unfitSecret) Error() string { return fmt.Sprintf("the secret %.80q %s", e.name, e.problem) }
+
+func (s *Sender) key(ctx context.Context, tenant, name string) ([]byte, error) {
+	value, err := s.secrets.Open(ctx, tenant, name)
+	if errors.Is(err, job.ErrNotFound) {
+		return nil, &unfitSecret{name, "does not exist; put one at /v1/secrets/NAME"}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the secret of a callback: %w", err)
+	}
+	key, err := keyOf(value)
+	if err != nil {
+		return nil, &unfitSecret{name, err.Error()}
+	}
+	return key, nil
+}
+
+// Run sends until ctx ends. Tries under way are then broken off, and are the next
+// sender's.
+func (s *Sender) Run(ctx context.Context) {
+	tick := time.NewTicker(s.cfg.Every)
+	defer tick.Stop()
+	var tries sync.WaitGroup
+	defer tries.Wait()
+	lanes := make(chan struct{}, s.cfg.Lanes)
+	for {
+		for _, t := range s.take(ctx, cap(lanes)-len(lanes)) {
+			lanes <- struct{}{}
+			tries.Go(func() {
+				s.try(ctx, t)
+				<-lanes
+				select {
+				case s.freed <- struct{}{}:
+				default:
+				}
+			})
+		}
+		select {
+		case <-tick.C:
+		case <-s.freed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (s *Sender) take(ctx context.Context, n int) []store.CallbackTry {
+	if n == 0 || ctx.Err() != nil {
+		return nil
+	}
+	// A try ends long before its lease, even if the secret and the batch are slow to read.
+	// It is not broken off: what was taken and not heard of would wait for the end of the lease.
+	ts, err := s.store.TakeCallbacks(context.WithoutCancel(ctx), n, s.cfg.Timeout+time.Minute)
+	if err != nil {
+		s.cfg.Log.WarnContext(ctx, "callbacks not read", "error", err)
+	}
+	return ts
+}
+
+// try makes one try and writes down how it ended. If that fails, the lease ends
+// and the try is made again: the receiver knows the id.
+func (s *Sender) try(ctx context.Context, t store.CallbackTry) {
+	end, cause := s.send(ctx, t)
+	settle, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
+	defer cancel()
+	result := "failed"
+	switch {
+	case ctx.Err() != nil && !end.Delivered:
+		end = store.CallbackEnd{Error: "broken off: the dispatcher was stopped"} // due at once
+	case end.Delivered:
+		result = "delivered"
+		s.cfg.Log.InfoContext(ctx, "callback delivered", "batch", t.Batch, "delivery", t.Delivery, "try", t.Try)
+	default:
+		end.Again = max(end.Again, s.pause(t.Try))
+		end.GivenUp = end.GivenUp || t.Age+end.Again > s.cfg.Patience
+		if end.GivenUp {
+			result = "given_up"
+		}
+		s.cfg.Log.WarnContext(ctx, "callback failed", "batch", t.Batch, "delivery", t.Delivery, "try", t.Try, "given_up", end.GivenUp,
+			"problem", end.Error, "error", cause)
+	}
+	s.tries.Add(settle, 1, metric.WithAttributes(attribute.String("result", result)))
+	if err := s.store.SettleCallback(settle, t, end); err != nil {
+		s.cfg.Log.WarnContext(settle, "end of a callback not written down", "batch", t.Batch, "error", err)
+	}
+}
+
+// pause is how long to wait after so many tries.
+func (s *Sender) pause(tries int) (d time.Duration) {
+	b := &backoff.ExponentialBackOff{InitialInterval: s.cfg.First, RandomizationFactor: 0.3, Multiplier: 2, MaxInterval: s.cfg.Longest}
+	for range min(tries, 64) {
+		d = b.NextBackOff()
+	}
+	return min(d, s.cfg.Longest)
+}
+
+// Event is the body of a callback.
+type Event struct {
+	Type  string     `json:"type"` // batch.done
+	Batch *job.Batch `json:"batch"`
+}
+
+// send makes the request. The cause is for the log.
+func (s *Sender) send(ctx context.Context, t store.CallbackTry) (end store.CallbackEnd, cause error) {
+	rq, end, err := s.request(ctx, t)
+	if err != nil {
+		return end, err
+	}
+	rs, err := s.http.Do(rq)
+	if err != nil {
+		return store.CallbackEnd{Error: kindOf(err, s.cfg.Timeout)}, err
+	}
+	defer rs.Body.Close()
+	_, _ = io.CopyN(io.Discard, rs.Body, 64<<10) // what it says is not ours to keep
+	switch code := rs.StatusCode; {
+	case code/100 == 2:
+		return store.CallbackEnd{Delivered: true}, nil
+	case code == http.StatusGone:
+		return store.CallbackEnd{GivenUp: true, Error: "answered 410: it does not want to be called any more"}, nil
+	case code/100 == 3:
+		return store.CallbackEnd{Error: fmt.Sprintf("answered %d: redirects are not followed", code)}, nil
+	default:
+		return store.CallbackEnd{Error: fmt.Sprintf("answered %d", code), Again: min(retryAfter(rs.Header), s.cfg.Longest)}, nil
+	}
+}
+
+// request builds one try. Its body is the same at every try: the batch is done,
+// and nothing about it changes any more.
+func (s *Sender) request(ctx context.Context, t store.CallbackTry) (*http.Request, store.CallbackEnd, error) {
+	var key []byte
+	if t.SecretRef != "" {
+		var err error
+		if key, err = s.key(ctx, t.Tenant, t.SecretRef); err != nil {
+			return nil, store.CallbackEnd{Error: "not sent unsigned: " + publicText(err)}, err
+		}
+	}
+	b, err := s.store.Batch(ctx, t.Tenant, t.Batch)
+	if err != nil {
+		return nil, store.CallbackEnd{Error: "the batch could not be read"}, err
+	}
+	b.Callback = nil
+	body, err := json.Marshal(Event{Type: "batch.done", Batch: b})
+	if err != nil {
+		return nil, store.CallbackEnd{Error: "the batch could not be encoded"}, err
+	}
+	if err := checkURL(s.cfg.Allow, t.URL); err != nil { // the operator may have changed the rules
+		return nil, store.CallbackEnd{Error: publicText(err)}, err
+	}
+	rq, err := http.NewRequestWithContext(ctx, http.MethodPost, t.URL, bytes.NewReader(body))
+	if err != nil {
+		return nil, store.CallbackEnd{Error: "the URL cannot be called"}, err
+	}
+	rq.Header.Set("Content-Type", "application/json")
+	rq.Header.Set("User-Agent", "assay-callback/1")
+	sign(rq.Header, key, t.Delivery, time.Now(), body)
+	return rq, store.CallbackEnd{}, nil
+}
+
+// publicText is the text of an error that is the tenant's own; of others, that
+// there was one.
+func publicText(err error) string {
+	var unfit *unfitSecret
+	var field *job.FieldError
+	switch {
+	case errors.As(err, &unfit):
+		return unfit.Error()
+	case errors.As(err, &field):
+		return field.Error()
+	}
+	return "the secret could not be read"
+}

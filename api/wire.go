@@ -57,8 +57,11 @@ type BatchRequest struct {
 	Name     string            `json:"name,omitempty"`
 	Labels   map[string]string `json:"labels,omitempty"`
 	Callback *job.Callback     `json:"callback,omitempty"` // whom to tell when it is done
-	Defaults json.RawMessage   `json:"defaults,omitempty"`
-	Jobs     []json.RawMessage `json:"jobs"`
+	// LabelCaps bounds how many jobs of this batch with the same value of a label
+	// run at once.
+	LabelCaps job.LabelCaps     `json:"label_caps,omitempty"`
+	Defaults  json.RawMessage   `json:"defaults,omitempty"`
+	Jobs      []json.RawMessage `json:"jobs"`
 }
 
 // BatchList is a page of batches, newest first.

@@ -123,6 +123,7 @@ CREATE TABLE public.batches (
     dropped_at timestamp with time zone,
     cancel_requested boolean DEFAULT false NOT NULL,
     retry_of uuid,
+    label_caps jsonb,
     CONSTRAINT batches_sealed_or_dropped CHECK (((sealed_at IS NULL) OR (dropped_at IS NULL)))
 );
 
@@ -185,8 +186,11 @@ CREATE TABLE public.jobs (
     identity text DEFAULT ''::text NOT NULL,
     not_before timestamp with time zone,
     cache_key bytea,
+    caps text,
+    lane integer DEFAULT 0 NOT NULL,
     CONSTRAINT jobs_dispatched CHECK (((state <> 'dispatched'::text) OR ((dispatch_gen > 0) AND (dispatched_at IS NOT NULL) AND (published_at IS NOT NULL)))),
     CONSTRAINT jobs_ended CHECK ((((state = ANY (ARRAY['finished'::text, 'canceled'::text])) = (ended_at IS NOT NULL)) AND ((ended_at IS NULL) = (outcome IS NULL)) AND ((state = 'canceled'::text) = (NOT (outcome IS DISTINCT FROM 'canceled'::text))))),
+    CONSTRAINT jobs_lane CHECK (((lane >= 0) AND ((lane > 0) = (caps IS NOT NULL)))),
     CONSTRAINT jobs_max_attempts_check CHECK ((max_attempts > 0)),
     CONSTRAINT jobs_outcome CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'failed'::text, 'exception'::text, 'timed_out'::text, 'out_of_memory'::text, 'output_limit'::text, 'disk_limit'::text, 'process_limit'::text, 'signaled'::text, 'policy_violation'::text, 'canceled'::text, 'expired'::text, 'lost'::text]))),
     CONSTRAINT jobs_running CHECK ((((state = 'running'::text) = (lease_until IS NOT NULL)) AND ((state <> 'running'::text) OR ((lease > 0) AND (worker IS NOT NULL) AND (started_at IS NOT NULL))))),
@@ -222,8 +226,11 @@ CREATE TABLE public.jobs_default (
     identity text DEFAULT ''::text NOT NULL,
     not_before timestamp with time zone,
     cache_key bytea,
+    caps text,
+    lane integer DEFAULT 0 NOT NULL,
     CONSTRAINT jobs_dispatched CHECK (((state <> 'dispatched'::text) OR ((dispatch_gen > 0) AND (dispatched_at IS NOT NULL) AND (published_at IS NOT NULL)))),
     CONSTRAINT jobs_ended CHECK ((((state = ANY (ARRAY['finished'::text, 'canceled'::text])) = (ended_at IS NOT NULL)) AND ((ended_at IS NULL) = (outcome IS NULL)) AND ((state = 'canceled'::text) = (NOT (outcome IS DISTINCT FROM 'canceled'::text))))),
+    CONSTRAINT jobs_lane CHECK (((lane >= 0) AND ((lane > 0) = (caps IS NOT NULL)))),
     CONSTRAINT jobs_max_attempts_check CHECK ((max_attempts > 0)),
     CONSTRAINT jobs_outcome CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'failed'::text, 'exception'::text, 'timed_out'::text, 'out_of_memory'::text, 'output_limit'::text, 'disk_limit'::text, 'process_limit'::text, 'signaled'::text, 'policy_violation'::text, 'canceled'::text, 'expired'::text, 'lost'::text]))),
     CONSTRAINT jobs_running CHECK ((((state = 'running'::text) = (lease_until IS NOT NULL)) AND ((state <> 'running'::text) OR ((lease > 0) AND (worker IS NOT NULL) AND (started_at IS NOT NULL))))),
@@ -322,6 +329,7 @@ CREATE TABLE public.tenants (
     max_running integer,
     ceiling text,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
+    label_caps jsonb,
     CONSTRAINT tenants_max_running_check CHECK ((max_running > 0)),
     CONSTRAINT tenants_weight_check CHECK ((weight > (0)::double precision))
 );
@@ -428,13 +436,15 @@ CREATE INDEX callbacks_open ON public.callbacks USING btree (batch_id) WHERE ((d
 
 CREATE INDEX idempotency_keys_age ON public.idempotency_keys USING btree (created_at);
 
+CREATE INDEX jobs_capped ON ONLY public.jobs USING btree (tenant_id) WHERE ((lane > 0) AND (state = ANY (ARRAY['dispatched'::text, 'running'::text])));
+
 CREATE INDEX jobs_expiring ON ONLY public.jobs USING btree (expires_at) WHERE ((expires_at IS NOT NULL) AND (state = ANY (ARRAY['queued'::text, 'dispatched'::text])));
 
 CREATE INDEX jobs_default_expires_at_idx ON public.jobs_default USING btree (expires_at) WHERE ((expires_at IS NOT NULL) AND (state = ANY (ARRAY['queued'::text, 'dispatched'::text])));
 
-CREATE INDEX jobs_queued ON ONLY public.jobs USING btree (pool, tenant_id, batch_id, priority, id) WHERE (state = 'queued'::text);
+CREATE INDEX jobs_queued ON ONLY public.jobs USING btree (pool, tenant_id, batch_id, priority, lane, id) WHERE (state = 'queued'::text);
 
-CREATE INDEX jobs_default_pool_tenant_id_batch_id_priority_id_idx ON public.jobs_default USING btree (pool, tenant_id, batch_id, priority, id) WHERE (state = 'queued'::text);
+CREATE INDEX jobs_default_pool_tenant_id_batch_id_priority_lane_id_idx ON public.jobs_default USING btree (pool, tenant_id, batch_id, priority, lane, id) WHERE (state = 'queued'::text);
 
 CREATE INDEX jobs_dispatched ON ONLY public.jobs USING btree (tenant_id, batch_id) WHERE (state = 'dispatched'::text);
 
@@ -447,6 +457,8 @@ CREATE INDEX jobs_default_tenant_id_batch_id_idx1 ON public.jobs_default USING b
 CREATE INDEX jobs_repeatable ON ONLY public.jobs USING btree (tenant_id, cache_key, id) WHERE ((cache_key IS NOT NULL) AND (outcome = ANY (ARRAY['succeeded'::text, 'failed'::text, 'exception'::text])));
 
 CREATE INDEX jobs_default_tenant_id_cache_key_id_idx ON public.jobs_default USING btree (tenant_id, cache_key, id) WHERE ((cache_key IS NOT NULL) AND (outcome = ANY (ARRAY['succeeded'::text, 'failed'::text, 'exception'::text])));
+
+CREATE INDEX jobs_default_tenant_id_idx ON public.jobs_default USING btree (tenant_id) WHERE ((lane > 0) AND (state = ANY (ARRAY['dispatched'::text, 'running'::text])));
 
 CREATE INDEX results_by_batch ON ONLY public.results USING btree (batch_id, seq) WHERE (seq > 0);
 
@@ -462,13 +474,15 @@ ALTER INDEX public.jobs_expiring ATTACH PARTITION public.jobs_default_expires_at
 
 ALTER INDEX public.jobs_pkey ATTACH PARTITION public.jobs_default_pkey;
 
-ALTER INDEX public.jobs_queued ATTACH PARTITION public.jobs_default_pool_tenant_id_batch_id_priority_id_idx;
+ALTER INDEX public.jobs_queued ATTACH PARTITION public.jobs_default_pool_tenant_id_batch_id_priority_lane_id_idx;
 
 ALTER INDEX public.jobs_dispatched ATTACH PARTITION public.jobs_default_tenant_id_batch_id_idx;
 
 ALTER INDEX public.jobs_running ATTACH PARTITION public.jobs_default_tenant_id_batch_id_idx1;
 
 ALTER INDEX public.jobs_repeatable ATTACH PARTITION public.jobs_default_tenant_id_cache_key_id_idx;
+
+ALTER INDEX public.jobs_capped ATTACH PARTITION public.jobs_default_tenant_id_idx;
 
 ALTER INDEX public.results_by_batch ATTACH PARTITION public.results_default_batch_id_seq_idx;
 

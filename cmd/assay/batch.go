@@ -30,6 +30,7 @@ type batchSubmitCmd struct {
 	Image  string            `placeholder:"IMAGE" help:"Image of every job that names none."`
 	Name   string            `help:"Name of the batch."`
 	Label  map[string]string `placeholder:"KEY=VALUE" help:"Labels of the batch."`
+	Cap    map[string]int    `name:"label-cap" placeholder:"LABEL=N" help:"Run at most N jobs with the same value of a label at once."`
 	Key    string            `placeholder:"KEY" help:"Idempotency key: submitting the same file again under it returns the same batch."`
 	Wait   bool              `help:"Wait for the end."`
 
@@ -64,7 +65,7 @@ func (c *batchSubmitCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	o := client.BatchOptions{Name: c.Name, Labels: c.Label, Defaults: defaults, Key: c.Key}
+	o := client.BatchOptions{Name: c.Name, Labels: c.Label, LabelCaps: c.Cap, Defaults: defaults, Key: c.Key}
 	if c.Callback != "" {
 		o.Callback = &job.Callback{URL: c.Callback, SecretRef: c.CallbackSecret}
 	}

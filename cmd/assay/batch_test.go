@@ -45,6 +45,17 @@ func TestBatchSubmit(t *testing.T) {
 	}
 }
 
+func TestBatchSubmitWithCaps(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, job.Result{})
+	if code, _, stderr := s.assay(t.Context(), twoJobs, "batch", "submit", "--label-cap", "problem=2", "-"); code != 0 || s.caps != `{"problem":2}` {
+		t.Errorf("exit %d, sent %q, %q", code, s.caps, stderr)
+	}
+	if code, _, stderr := s.assay(t.Context(), twoJobs, "batch", "submit", "--label-cap", "problem=many", "-"); code == 0 || !strings.Contains(stderr, "--label-cap") {
+		t.Errorf("exit %d, %q", code, stderr)
+	}
+}
+
 func TestBatchResults(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, job.Result{})

@@ -38,6 +38,7 @@ type server struct {
 	canceled []string
 	query    string
 	callback string
+	caps     string
 	body     string
 	result   job.Result
 	hang     bool // results never come
@@ -112,7 +113,8 @@ func newServer(t *testing.T, result job.Result) *server {
 	mux.HandleFunc("POST /v1/batches", func(w http.ResponseWriter, r *http.Request) {
 		raw, _ := io.ReadAll(r.Body)
 		s.mu.Lock()
-		s.query, s.body, s.callback = r.URL.Query().Get("defaults"), string(raw), r.URL.Query().Get("callback")
+		s.query, s.caps, s.body = r.URL.Query().Get("defaults"), r.URL.Query().Get("label_caps"), string(raw)
+		s.callback = r.URL.Query().Get("callback")
 		s.mu.Unlock()
 		for i, line := range strings.Split(strings.TrimSpace(string(raw)), "\n") {
 			if _, err := job.DecodeSpec([]byte(line)); err != nil {

@@ -31,6 +31,9 @@ func readTenants(file string) ([]store.Tenant, error) {
 		if t.Name == "" {
 			return nil, fmt.Errorf("%s: %s.name: must not be empty", file, at)
 		}
+		if err := t.LabelCaps.Validate("label_caps"); err != nil {
+			return nil, fmt.Errorf("%s: %s (%s): %w", file, at, t.Name, err)
+		}
 		if _, err := policy.ParseCeiling(t.Ceiling); err != nil {
 			return nil, fmt.Errorf("%s: %s (%s): %w", file, at, t.Name, err)
 		}

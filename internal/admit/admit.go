@@ -25,10 +25,16 @@ type Secrets interface {
 	Check(ctx context.Context, tenant string, wanted map[string]string) error
 }
 
+// Tenants knows what a tenant may use; every store.Tenants does.
+type Tenants interface {
+	Tenant(ctx context.Context, name string) (store.Tenant, error)
+}
+
 // Admitter judges what clients submit. Its fields do not change while it is in
 // use, and it is safe for concurrent use.
 type Admitter struct {
 	Policies store.Policies
+	Tenants  Tenants
 	Blobs    Blobs
 	Secrets  Secrets
 	// Pool names the workers that may run a job under p.
@@ -40,7 +46,7 @@ type Admitter struct {
 
 // Job admits one job for a tenant.
 func (a *Admitter) Job(ctx context.Context, tenant, traceParent string, raw []byte) (store.NewJob, error) {
-	in, err := a.Open(ctx, tenant, traceParent, nil)
+	in, err := a.Open(ctx, tenant, traceParent, nil, nil)
 	if err != nil {
 		return store.NewJob{}, err
 	}
@@ -54,14 +60,16 @@ type Intake struct {
 	tenant      string
 	traceParent string
 	defaults    *layer
+	tenantCaps  job.LabelCaps
+	batchCaps   job.LabelCaps
 	policies    policies
 	blobs       seen
 }
 
 // Open begins the intake of a request. Every job is laid over defaults, which
-// may be empty.
-func (a *Admitter) Open(ctx context.Context, tenant, traceParent string, defaults json.RawMessage) (*Intake, error) {
-	in := &Intake{admitter: a, tenant: tenant, traceParent: traceParent}
+// may be empty; caps are those of the batch.
+func (a *Admitter) Open(ctx context.Context, tenant, traceParent string, defaults json.RawMessage, caps job.LabelCaps) (*Intake, error) {
+	in := &Intake{admitter: a, tenant: tenant, traceParent: traceParent, batchCaps: caps}
 	if len(defaults) > 0 && string(defaults) != "null" {
 		if err := job.Decode(defaults, "defaults", new(job.Spec)); err != nil {
 			return nil, err
@@ -69,11 +77,12 @@ func (a *Admitter) Open(ctx context.Context, tenant, traceParent string, default
 		in.defaults = newLayer(defaults)
 	}
 	in.policies.source, in.policies.tenant = a.Policies, tenant
-	raw, err := a.Policies.Ceiling(ctx, tenant)
+	t, err := a.Tenants.Tenant(ctx, tenant)
 	if err != nil {
-		return nil, fmt.Errorf("read the ceiling of %s: %w", tenant, err)
+		return nil, fmt.Errorf("read what %s may use: %w", tenant, err)
 	}
-	return in, in.policies.setCeiling(raw)
+	in.tenantCaps = t.LabelCaps
+	return in, in.policies.setCeiling(t.Ceiling)
 }
 
 // Job admits one job.
@@ -105,6 +114,7 @@ func (in *Intake) Job(ctx context.Context, raw []byte) (store.NewJob, error) {
 	return store.NewJob{
 		ID: job.NewID(), Tenant: in.tenant, Pool: resolved.pool,
 		Priority: spec.Priority, MaxAttempts: spec.Retry.MaxAttempts, RetryOn: spec.Retry.On, ExpiresIn: spec.ExpiresIn.D(),
+		Caps: store.CapsOf(spec.Labels, in.tenantCaps, in.batchCaps),
 		Spec: body, TraceParent: in.traceParent,
 	}, nil
 }
@@ -169,7 +179,12 @@ func largest(s *job.Spec) string {
 	return best
 }
 
-// CheckBatch judges a batch's own name and labels, by the rules for a job's.
-func CheckBatch(name string, labels map[string]string) error {
-	return job.Spec{Name: name, Labels: labels, Program: job.Program{Python: &job.Python{Code: "0"}}}.Validate()
+// CheckBatch judges what a batch says of itself: name and labels by the rules for
+// a job's.
+func CheckBatch(b store.NewBatch) error {
+	err := job.Spec{Name: b.Name, Labels: b.Labels, Program: job.Program{Python: &job.Python{Code: "0"}}}.Validate()
+	if err != nil {
+		return err
+	}
+	return b.LabelCaps.Validate("label_caps")
 }

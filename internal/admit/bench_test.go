@@ -14,12 +14,14 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// none is a tenant without policies and without a ceiling.
-type none interface{ store.Policies }
-
+// nothing is a tenant without policies, and without a limit.
 type nothing struct{ none }
 
-func (nothing) Ceiling(context.Context, string) (json.RawMessage, error) { return nil, nil }
+type none interface{ store.Policies }
+
+func (nothing) Tenant(_ context.Context, name string) (store.Tenant, error) {
+	return store.Tenant{Name: name, Weight: 1}, nil
+}
 
 func newAdmitter(t testing.TB) *admit.Admitter {
 	t.Helper()
@@ -29,7 +31,7 @@ func newAdmitter(t testing.TB) *admit.Admitter {
 	}
 	t.Cleanup(func() { _ = o.Close() })
 	return &admit.Admitter{
-		Policies: nothing{}, Blobs: o,
+		Policies: nothing{}, Tenants: nothing{}, Blobs: o,
 		Pool:  func(policy.Policy) string { return "default" },
 		Hosts: func(string) []policy.Host { return nil },
 	}
@@ -48,7 +50,7 @@ func BenchmarkLines(b *testing.B) {
 			b.ReportAllocs()
 			n := int64(0)
 			for b.Loop() {
-				in, err := a.Open(b.Context(), "default", "", json.RawMessage(defaults))
+				in, err := a.Open(b.Context(), "default", "", json.RawMessage(defaults), nil)
 				if err != nil {
 					b.Fatal(err)
 				}

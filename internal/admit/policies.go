@@ -141,7 +141,7 @@ func enforceable(pol policy.Policy, hosts []policy.Host) error {
 func (a *Admitter) Resolve(ctx context.Context, tenant string, raw json.RawMessage) (policy.Policy, error) {
 	judge := *a
 	judge.Hosts = func(string) []policy.Host { return nil }
-	in, err := judge.Open(ctx, tenant, "", nil)
+	in, err := judge.Open(ctx, tenant, "", nil, nil)
 	if err != nil {
 		return policy.Policy{}, err
 	}

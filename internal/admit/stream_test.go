@@ -32,7 +32,7 @@ func jobs(n int) string {
 // take admits a stream and returns what came out.
 func take(t *testing.T, r io.Reader) (out []store.NewJob, chunks int, err error) {
 	t.Helper()
-	in, err := newAdmitter(t).Open(t.Context(), "default", "", nil)
+	in, err := newAdmitter(t).Open(t.Context(), "default", "", nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestBrokenBody(t *testing.T) {
 // A sink that fails, or a context that ends, ends the reading at once.
 func TestSinkEndsTheReading(t *testing.T) {
 	t.Parallel()
-	in, err := newAdmitter(t).Open(t.Context(), "default", "", nil)
+	in, err := newAdmitter(t).Open(t.Context(), "default", "", nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -118,6 +118,12 @@ func TestBadBatches(t *testing.T) {
 		"a line that is huge": {ndjson, at(3, 10, strings.Repeat("x", 40<<20)), "", 413, "", 3},
 		"a line too large":    {ndjson, at(4, 10, python(strings.Repeat("x", 10<<20))), "", 413, "program.python.code", 4},
 		"bad labels in query": {ndjson, lines(1), "?labels=x", 422, "labels", 0},
+		"cap of nothing":      {"application/json", `{"label_caps":{"a":0},"jobs":[` + python("a") + `]}`, "", 422, "label_caps.a", 0},
+		"cap of a nameless":   {"application/json", `{"label_caps":{"":1},"jobs":[` + python("a") + `]}`, "", 422, "label_caps", 0},
+		"cap that is no list": {"application/json", `{"label_caps":["a"],"jobs":[` + python("a") + `]}`, "", 422, "label_caps", 0},
+		"huge cap in query":   {ndjson, lines(1), "?label_caps=%7B%22a%22:1e9%7D", 422, "label_caps.a", 0},
+		"bad caps in query":   {ndjson, lines(1), "?label_caps=x", 422, "label_caps", 0},
+		"too many caps":       {ndjson, lines(1), "?label_caps=%7B%22a%22:1,%22b%22:1,%22c%22:1,%22d%22:1,%22e%22:1,%22f%22:1,%22g%22:1,%22h%22:1,%22i%22:1%7D", 422, "label_caps", 0},
 		"bad query defaults":  {ndjson, lines(1), "?defaults=%7B%22x%22:1%7D", 422, "defaults.x", 0},
 		"another media type":  {"text/csv", "a,b", "", 422, "Content-Type", 0},
 	} {

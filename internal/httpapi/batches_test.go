@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -58,6 +59,29 @@ func TestBatchAsOneObject(t *testing.T) {
 	f.want(http.StatusOK, &j, "GET", "/v1/jobs/"+string(results[i].ID), "")
 	if p := string(j.Spec.Policy); !strings.Contains(p, `"memory":"64Mi"`) || !strings.Contains(p, `"wall":"5s"`) {
 		t.Errorf("policy %s", p)
+	}
+}
+
+// What a batch caps reaches the scheduler, in both forms of the request.
+func TestBatchWithCaps(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	caps := job.LabelCaps{"problem": 2}
+	one := `{"labels":{"problem":"a"},"program":{"python":{"code":"1"}}}`
+	var object job.Batch
+	f.want(http.StatusCreated, &object, "POST", "/v1/batches", `{"label_caps":{"problem":2},"jobs":[`+one+`,`+one+`,`+one+`]}`)
+	streamed, err := f.client().SubmitBatch(t.Context(), client.BatchOptions{LabelCaps: caps}, strings.NewReader(one+"\n"+one+"\n"+one))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range []*job.Batch{&object, streamed} {
+		if !maps.Equal(b.LabelCaps, caps) {
+			t.Errorf("caps %v", b.LabelCaps)
+		}
+		f.want(http.StatusOK, b, "GET", "/v1/batches/"+string(b.ID)+"?wait=20s", "")
+		if !b.Done() {
+			t.Errorf("got %+v", b)
+		}
 	}
 }
 

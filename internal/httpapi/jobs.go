@@ -204,7 +204,7 @@ func (s *Server) cancelJobs(w http.ResponseWriter, r *http.Request) error {
 	if len(req.Labels) == 0 {
 		return job.Invalid("labels", "name at least one label that the jobs have, such as {\"run\": \"7\"}")
 	}
-	if err := admit.CheckBatch("", req.Labels); err != nil {
+	if err := admit.CheckBatch(store.NewBatch{Labels: req.Labels}); err != nil {
 		return err
 	}
 	running, ended, err := s.Store.CancelLabeled(r.Context(), tenantOf(r), req.Labels)

@@ -297,6 +297,7 @@ func (r *runner) runOne(ctx context.Context, d store.Dispatch) {
 		r.t.Errorf("finish: %v", err)
 	}
 	r.tell(c.Job, c.BatchID)
+	r.Wake() // what its end lets run
 }
 
 // perform does what the program's first word says: fail, hang until canceled,

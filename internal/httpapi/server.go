@@ -99,6 +99,7 @@ func New(c Config) *Server {
 	s := &Server{Config: c, mux: http.NewServeMux(), fleet: &fleet{registry: c.Store}}
 	s.admit = &admit.Admitter{
 		Policies: c.Store,
+		Tenants:  c.Store,
 		Blobs:    c.Objects,
 		Secrets:  c.Secrets,
 		Pool:     func(policy.Policy) string { return c.Pool },

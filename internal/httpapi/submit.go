@@ -45,12 +45,13 @@ func (s *Server) submitObject(w http.ResponseWriter, r *http.Request) error {
 	}
 	in := intake{batch: s.newBatch(r, req.Name, req.Labels, key), defaults: req.Defaults}
 	in.batch.Callback = req.Callback
+	in.batch.LabelCaps = req.LabelCaps
 	in.source = func(a *admit.Intake, sink admit.Sink) (int64, error) { return a.Objects(r.Context(), req.Jobs, sink) }
 	return s.take(w, r, in)
 }
 
 // submitLines streams: nothing holds more of the body than a few chunks. The
-// name, labels and defaults are in the query, so that every line is a job and
+// name, labels, caps and defaults are in the query, so that every line is a job and
 // an error's line number is the file's.
 func (s *Server) submitLines(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
@@ -66,6 +67,12 @@ func (s *Server) submitLines(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
+	var caps job.LabelCaps
+	if text := q.Get("label_caps"); text != "" {
+		if err := job.Decode([]byte(text), "label_caps", &caps); err != nil {
+			return err
+		}
+	}
 	body, err := openBody(w, r, 0)
 	if err != nil {
 		return err
@@ -78,6 +85,7 @@ func (s *Server) submitLines(w http.ResponseWriter, r *http.Request) error {
 	}
 	in := intake{batch: s.newBatch(r, q.Get("name"), labels, key), defaults: json.RawMessage(q.Get("defaults"))}
 	in.batch.Callback = callback
+	in.batch.LabelCaps = caps
 	in.source = func(a *admit.Intake, sink admit.Sink) (int64, error) { return a.Lines(r.Context(), body, sink) }
 	in.verify = func() error { return verifyDigest(r, sum) }
 	return s.take(w, r, in)
@@ -151,13 +159,13 @@ type intake struct {
 // one transaction; a larger one is opened, filled while the body comes in, and
 // visible only once it is sealed.
 func (s *Server) take(w http.ResponseWriter, r *http.Request, in intake) error {
-	if err := admit.CheckBatch(in.batch.Name, in.batch.Labels); err != nil {
+	if err := admit.CheckBatch(in.batch); err != nil {
 		return err
 	}
 	if err := s.checkCallback(r, in.batch); err != nil {
 		return err
 	}
-	a, err := s.admit.Open(r.Context(), in.batch.Tenant, in.batch.TraceParent, in.defaults)
+	a, err := s.admit.Open(r.Context(), in.batch.Tenant, in.batch.TraceParent, in.defaults, in.batch.LabelCaps)
 	if err != nil {
 		return err
 	}

@@ -23,6 +23,8 @@ type BatchOptions struct {
 	Labels   map[string]string
 	Defaults json.RawMessage // a partial job that every job is laid over
 	Callback *job.Callback   // whom to tell when the batch is done
+	// LabelCaps bounds how many jobs with the same value of a label run at once.
+	LabelCaps job.LabelCaps
 	// Key makes the submit repeatable by the caller's own means, across
 	// processes; empty: a new one for each call.
 	Key string
@@ -66,6 +68,13 @@ func (o BatchOptions) into(rq *call) error {
 			return fmt.Errorf("encode labels: %w", err)
 		}
 		rq.query.Set("labels", string(raw))
+	}
+	if len(o.LabelCaps) > 0 {
+		raw, err := json.Marshal(o.LabelCaps)
+		if err != nil {
+			return fmt.Errorf("encode label caps: %w", err)
+		}
+		rq.query.Set("label_caps", string(raw))
 	}
 	if len(o.Defaults) > 0 {
 		var compact bytes.Buffer

@@ -52,6 +52,7 @@ type Batch struct {
 	ID        ID                `json:"id"`
 	Name      string            `json:"name,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"`
+	LabelCaps LabelCaps         `json:"label_caps,omitempty"`
 	Tenant    string            `json:"tenant,omitempty"`
 	RetryOf   ID                `json:"retry_of,omitempty"` // the batch whose failures these jobs repeat
 	Callback  *Delivery         `json:"callback,omitempty"`

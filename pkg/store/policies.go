@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Policies keeps named policies, each tenant's own, and each tenant's ceiling.
+// Policies keeps named policies, each tenant's own.
 // Admission copies the resolved policy into every job, so changing a stored one
 // never changes a job that was accepted before.
 type Policies interface {
@@ -18,9 +18,6 @@ type Policies interface {
 	PutPolicy(ctx context.Context, tenant, name string, p json.RawMessage) error
 	// Policies lists the newest version of each of the tenant's policies.
 	Policies(ctx context.Context, tenant string) ([]StoredPolicy, error)
-	// Ceiling returns the most that the tenant may ask for; nil if there is no
-	// limit.
-	Ceiling(ctx context.Context, tenant string) (json.RawMessage, error)
 }
 
 // StoredPolicy is one version of a named policy.

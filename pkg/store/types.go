@@ -26,6 +26,7 @@ type NewBatch struct {
 	TraceParent string        // W3C trace context of the submit
 	Total       int64         // unused by OpenBatch
 	Callback    *job.Callback // optional
+	LabelCaps   job.LabelCaps
 }
 
 // NewJob is a job to accept. Spec has been validated and its policy resolved.
@@ -37,6 +38,7 @@ type NewJob struct {
 	MaxAttempts int           // the user's own budget; 0 counts as 1
 	RetryOn     []job.Outcome // outcomes worth another of MaxAttempts
 	ExpiresIn   time.Duration // 0: never
+	Caps        []Cap         // what of it its tenant or batch caps
 	Spec        []byte        // JSON of job.Spec
 	TraceParent string
 }
@@ -145,6 +147,7 @@ type Tenant struct {
 	Name       string          `json:"name"`
 	Weight     float64         `json:"weight"`                // share of the fleet when it is contended, default 1
 	MaxRunning int             `json:"max_running,omitempty"` // most jobs dispatched or running at once, 0: no limit
+	LabelCaps  job.LabelCaps   `json:"label_caps,omitempty"`  // the same for jobs with the same value of a label
 	Ceiling    json.RawMessage `json:"ceiling,omitempty"`     // the most that its policies may ask for, nil: no limit
 }
 

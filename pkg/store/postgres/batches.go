@@ -17,7 +17,7 @@ import (
 // the indexes on live rows, which hold no more than the windows and the fleet:
 // the size of the batch does not matter. A batch that has ended has nothing
 // under way.
-var batchColumns = `b.id, b.name, b.labels, t.name, b.retry_of, b.created_at, c.total, c.ended_at,
+var batchColumns = `b.id, b.name, b.labels, b.label_caps, t.name, b.retry_of, b.created_at, c.total, c.ended_at,
 	CASE WHEN c.ended_at IS NULL THEN (SELECT count(*) FROM jobs j
 		WHERE j.state = 'dispatched' AND j.tenant_id = b.tenant_id AND j.batch_id = b.id) ELSE 0 END,
 	CASE WHEN c.ended_at IS NULL THEN (SELECT count(*) FROM jobs j
@@ -35,7 +35,7 @@ func scanBatch(row pgx.CollectableRow) (job.Batch, error) {
 	var outcomes []int64
 	b := job.Batch{Outcomes: map[job.Outcome]int64{}}
 	var d deliveryRow
-	err := row.Scan(append([]any{&id, &b.Name, &labels, &b.Tenant, &retryOf, &b.CreatedAt, &b.Total, &ended,
+	err := row.Scan(append([]any{&id, &b.Name, &labels, &b.LabelCaps, &b.Tenant, &retryOf, &b.CreatedAt, &b.Total, &ended,
 		&dispatched, &running, &recorded, &outcomes}, d.targets()...)...)
 	if err != nil {
 		return b, err
@@ -110,17 +110,17 @@ failed AS MATERIALIZED (
 	SELECT r.id, ($8::uuid[])[row_number() OVER (ORDER BY r.seq)] AS fresh FROM old, results r
 	WHERE r.batch_id = old.id AND r.seq > 0 AND r.outcome <> 'succeeded'),
 batch AS (
-	INSERT INTO batches (id, tenant_id, name, labels, traceparent, retry_of, appended, sealed_at)
-	SELECT $4, $1, coalesce(nullif($6, ''), old.name), old.labels, $7, old.id, (SELECT count(*) FROM failed), now() FROM old
+	INSERT INTO batches (id, tenant_id, name, labels, label_caps, traceparent, retry_of, appended, sealed_at)
+	SELECT $4, $1, coalesce(nullif($6, ''), old.name), old.labels, old.label_caps, $7, old.id, (SELECT count(*) FROM failed), now() FROM old
 	RETURNING id, appended),
 counts AS (INSERT INTO batch_counts (batch_id, total) SELECT id, appended FROM batch),
 told AS (
 	INSERT INTO callbacks (batch_id, delivery, tenant_id, url, secret)
 	SELECT batch.id, gen_random_uuid(), k.tenant_id, k.url, k.secret FROM batch, callbacks k WHERE k.batch_id = $5),
 filled AS (
-	INSERT INTO jobs (batch_id, tenant_id, id, pool, priority, max_attempts, retry_on, expires_at, traceparent, identity)
+	INSERT INTO jobs (batch_id, tenant_id, id, pool, priority, max_attempts, retry_on, expires_at, traceparent, identity, lane, caps)
 	SELECT batch.id, $1, failed.fresh, j.pool, j.priority, j.max_attempts, j.retry_on, now() + (j.expires_at - j.created_at),
-		nullif($7, ''), regexp_replace(j.identity, '"trace_id":"[0-9a-f]*",$', '') || $9
+		nullif($7, ''), regexp_replace(j.identity, '"trace_id":"[0-9a-f]*",$', '') || $9, j.lane, j.caps
 	FROM batch, failed JOIN jobs j ON j.id = failed.id),
 specified AS (
 	INSERT INTO specs (id, spec)

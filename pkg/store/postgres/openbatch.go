@@ -14,8 +14,8 @@ import (
 
 var openBatch = keyGuard + `,
 batch AS (
-	INSERT INTO batches (id, tenant_id, name, labels, traceparent)
-	SELECT $4, $1, $5, $6, $7 FROM go RETURNING id, tenant_id),` + batchExtras(8) + `
+	INSERT INTO batches (id, tenant_id, name, labels, traceparent, label_caps)
+	SELECT $4, $1, $5, $6, $7, $8 FROM go RETURNING id, tenant_id),` + batchExtras(9) + `
 SELECT id FROM batch`
 
 // OpenBatch implements store.Submitter.
@@ -28,7 +28,7 @@ func (s *Store) OpenBatch(ctx context.Context, b store.NewBatch) (id job.ID, exi
 		for {
 			var made pgtype.UUID
 			err := s.pool.QueryRow(ctx, openBatch, append([]any{tenant, b.Idempotency.Key, b.Idempotency.Hash, uuid(b.ID), b.Name,
-				labelsText(b.Labels), b.TraceParent}, extrasOf(b)...)...).Scan(&made)
+				labelsText(b.Labels), b.TraceParent, jsonOrNull(b.LabelCaps)}, extrasOf(b)...)...).Scan(&made)
 			if err == nil {
 				id, existed = b.ID, false
 				return nil

@@ -14,7 +14,7 @@ import (
 func TestPlans(t *testing.T) {
 	s := openTest(t, Config{})
 	const low = `'00000000-0000-0000-0000-000000000000'`
-	byID, queue := `Index Cond: \(\(?id = `, `_pool_tenant_id_batch_id_priority_id_idx`
+	byID, queue := `Index Cond: \(\(?id = `, `_pool_tenant_id_batch_id_priority_lane_id_idx`
 	for _, c := range []struct {
 		name, sql string
 		args      string
@@ -27,7 +27,7 @@ func TestPlans(t *testing.T) {
 		{name: "finish", sql: finish, args: low + `, '{}', '{}', '{}', '{}'`, want: []string{byID, `batch_counts_pkey`}, pkeyOnly: true},
 		{name: "finished", sql: finished, args: `'{}', '{}'`, want: []string{byID}, pkeyOnly: true},
 		{name: "release", sql: release, args: `1, 100, '{}', '{}', '{}', '{}'`, want: []string{byID}, pkeyOnly: true},
-		{name: "schedule", sql: schedule, args: `'p', 10, 60000`, want: []string{byID, queue + `.*\n *Index Cond: .*priority = r.priority`}, pkeyOnly: true},
+		{name: "schedule", sql: schedule, args: `'p', 10, 60000`, want: []string{byID, queue + `.*\n *Index Cond: .*priority = r.priority`, queue + `.*\n *Index Cond: .*lane > l.lane`, `_tenant_id_idx`}, pkeyOnly: true},
 		{name: "unclaimed", sql: unclaimed, args: `1, 10`, want: []string{byID}, pkeyOnly: true},
 		{name: "take back", sql: takeBack, args: `20, 100`, want: []string{byID, `_tenant_id_batch_id_idx1`}, pkeyOnly: true},
 		{name: "expire", sql: expire, args: ``, want: []string{byID, `_expires_at_idx`}, pkeyOnly: true},
@@ -35,7 +35,7 @@ func TestPlans(t *testing.T) {
 		{name: "labeled", sql: labeled, args: `1, '{}', '{}'`, want: []string{queue, `_tenant_id_batch_id_idx`, `batch_counts_live|batch_counts_batch_id_idx`}},
 		{name: "cancel many", sql: cancelMany, args: `'{}'`, want: []string{byID}, pkeyOnly: true},
 		{name: "orphans", sql: orphans, args: low + `, '{}', '{}'`, want: []string{byID}, pkeyOnly: true},
-		{name: "submit job", sql: submitJob, args: `1, '', '', ` + low + `, true, 'p', 0, 1, '', 0, '', '', '{}'`, want: []string{queue}},
+		{name: "submit job", sql: submitJob, args: `1, '', '', ` + low + `, true, 'p', 0, 1, '', 0, '', '', '{}', 0, NULL`, want: []string{queue}},
 		{name: "batch", sql: `SELECT ` + batchColumns + batchTables + `WHERE b.id = $1`, args: low, want: []string{`batch_counts_pkey`, `batches_pkey`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -24,44 +24,68 @@ import (
 //     others. Beyond it age would let an old flood starve what came later.
 //   - What waits after a failure of ours is stepped over until its time has come.
 //   - Tenants take turns in the same way, by their weight, within max_running.
+//   - Jobs with capped labels are queued in lanes, one for each combination of
+//     values. Full lanes are stepped over, and of the candidates that share a value
+//     the first fit. Fleets without caps have one lane, and pay nothing for this.
 //
 // The guard on state makes it safe beside any other statement; the advisory lock
-// taken before (in the same round trip) makes several schedulers share one window.
-const schedule = `
+// taken before (in the same round trip) makes several schedulers share one window,
+// and the schedules of several pools the limits of a tenant.
+var schedule = `
 WITH RECURSIVE budget AS (
 	SELECT greatest($2::bigint - (SELECT count(*) FROM jobs WHERE state = 'dispatched' AND pool = $1), 0) AS n),
 groups AS (
-	(SELECT tenant_id, batch_id, priority FROM jobs
-	WHERE state = 'queued' AND pool = $1 AND (SELECT n FROM budget) > 0 ORDER BY tenant_id, batch_id, priority LIMIT 1)
+	(SELECT tenant_id, batch_id, priority, lane > 0 AS capped FROM jobs
+	WHERE state = 'queued' AND pool = $1 AND (SELECT n FROM budget) > 0 ORDER BY tenant_id, batch_id, priority, lane LIMIT 1)
 	UNION ALL
 	SELECT next.* FROM groups g, LATERAL (
-		SELECT j.tenant_id, j.batch_id, j.priority FROM jobs j
-		WHERE j.state = 'queued' AND j.pool = $1 AND (j.tenant_id, j.batch_id, j.priority) > (g.tenant_id, g.batch_id, g.priority)
-		ORDER BY j.tenant_id, j.batch_id, j.priority LIMIT 1) next),
+		SELECT j.tenant_id, j.batch_id, j.priority, j.lane > 0 FROM jobs j
+		WHERE j.state = 'queued' AND j.pool = $1 AND (j.tenant_id, j.batch_id, j.priority, j.lane)
+			> (g.tenant_id, g.batch_id, g.priority, CASE WHEN g.capped THEN 2147483647 ELSE 0 END)
+		ORDER BY j.tenant_id, j.batch_id, j.priority, j.lane LIMIT 1) next),
 held AS MATERIALIZED (
 	SELECT tenant_id, batch_id, count(*) AS n FROM (
 		SELECT tenant_id, batch_id FROM jobs WHERE state = 'dispatched' AND (SELECT n FROM budget) > 0
 		UNION ALL SELECT tenant_id, batch_id FROM jobs WHERE state = 'running' AND (SELECT n FROM budget) > 0) live
 	GROUP BY tenant_id, batch_id),
+capped AS MATERIALIZED (
+	SELECT coalesce(jsonb_object_agg(k, n), '{}') AS held FROM (
+		SELECT ` + capKey("j", "cap") + ` AS k, count(*) AS n
+		FROM (SELECT tenant_id, batch_id, caps FROM jobs WHERE lane > 0 AND state IN ('dispatched', 'running')
+			AND (SELECT n FROM budget) > 0 ORDER BY tenant_id) j, string_to_table(j.caps, E'\n') cap
+		GROUP BY k) counted),
 ready AS MATERIALIZED (
 	SELECT g.*, t.weight, t.max_running, max(g.priority) OVER (PARTITION BY g.tenant_id) AS top,
+		t.label_caps AS tenant_caps, b.label_caps AS batch_caps,
 		coalesce((SELECT n FROM held h WHERE h.tenant_id = g.tenant_id AND h.batch_id = g.batch_id), 0) AS batch_held,
 		coalesce((SELECT sum(n) FROM held h WHERE h.tenant_id = g.tenant_id), 0) AS tenant_held
-	FROM groups g JOIN tenants t ON t.id = g.tenant_id
+	FROM groups g JOIN tenants t ON t.id = g.tenant_id LEFT JOIN batches b ON b.id = g.batch_id
 	WHERE g.batch_id = '00000000-0000-0000-0000-000000000000'
-		OR EXISTS (SELECT FROM batches b WHERE b.id = g.batch_id AND b.tenant_id = g.tenant_id AND b.sealed_at IS NOT NULL AND NOT b.cancel_requested)),
-candidates AS (
-	SELECT c.id, r.tenant_id, r.weight, r.max_running, r.tenant_held,
-		(r.batch_held + row_number() OVER (PARTITION BY r.tenant_id, r.batch_id, r.priority ORDER BY c.id))
-			/ 2::float8 ^ greatest(least(r.priority + c.aged, r.top) - r.top, -50) AS turn
-	FROM ready r, LATERAL (
-		SELECT j.id, floor(greatest(date_part('epoch', now() - j.created_at), 0) * 1000 / $3::bigint) AS aged FROM jobs j
-		WHERE j.state = 'queued' AND j.pool = $1 AND j.tenant_id = r.tenant_id AND j.batch_id = r.batch_id AND j.priority = r.priority
-			AND (j.not_before IS NULL OR j.not_before <= now())
-		ORDER BY j.tenant_id, j.batch_id, j.priority, j.id LIMIT (SELECT n FROM budget)) c),
+		OR b.tenant_id = g.tenant_id AND b.sealed_at IS NOT NULL AND NOT b.cancel_requested),
+waiting AS MATERIALIZED (
+	SELECT r.*, c.* FROM ready r, LATERAL (
+		SELECT j.id, j.created_at, NULL AS caps FROM jobs j
+		WHERE NOT r.capped AND ` + waitsIn("r") + ` AND j.lane = 0
+		ORDER BY j.tenant_id, j.batch_id, j.priority, j.lane, j.id LIMIT (SELECT n FROM budget)) c
+	UNION ALL
+	SELECT r.*, c.* FROM ready r, LATERAL (` + openLanes + `) o, LATERAL (
+		SELECT j.id, j.created_at, j.caps FROM jobs j
+		WHERE ` + waitsIn("r") + ` AND j.lane = o.lane
+		ORDER BY j.tenant_id, j.batch_id, j.priority, j.lane, j.id LIMIT least(o.room, (SELECT n FROM budget))) c),
+candidates AS MATERIALIZED (
+	SELECT w.*, (w.batch_held + row_number() OVER (PARTITION BY w.tenant_id, w.batch_id, w.priority ORDER BY w.id))
+		/ 2::float8 ^ greatest(least(w.priority
+			+ floor(greatest(date_part('epoch', now() - w.created_at), 0) * 1000 / $3::bigint), w.top) - w.top, -50) AS turn
+	FROM waiting w),
+fitting AS (
+	SELECT id FROM (
+		SELECT c.id, ` + capRoom("c", "cap", "(SELECT held FROM capped)") + ` AS room,
+			row_number() OVER (PARTITION BY ` + capKey("c", "cap") + ` ORDER BY c.turn, c.id) AS nth
+		FROM candidates c, string_to_table(c.caps, E'\n') cap) counted
+	GROUP BY id HAVING coalesce(bool_and(nth <= room), true)),
 ranked AS (
 	SELECT id, weight, max_running, tenant_held + row_number() OVER (PARTITION BY tenant_id ORDER BY turn, id) AS place
-	FROM candidates),
+	FROM candidates WHERE caps IS NULL OR id IN (SELECT id FROM fitting)),
 picked AS MATERIALIZED (
 	SELECT id, row_number() OVER (ORDER BY place / weight, id) AS ord FROM ranked
 	WHERE max_running IS NULL OR place <= max_running
@@ -72,13 +96,35 @@ moved AS (
 	RETURNING j.id, j.dispatch_gen, j.traceparent, p.ord)
 SELECT id, dispatch_gen, coalesce(traceparent, '') FROM moved ORDER BY ord`
 
+// waitsIn is SQL for the jobs of a group that may run now.
+func waitsIn(row string) string {
+	return `j.state = 'queued' AND j.pool = $1 AND j.tenant_id = ` + row + `.tenant_id AND j.batch_id = ` + row + `.batch_id
+			AND j.priority = ` + row + `.priority AND (j.not_before IS NULL OR j.not_before <= now())`
+}
+
+// openLanes steps from one lane of a group to the next and keeps those with room,
+// as many as the window has. Full ones are at most as many as the tenant holds
+// jobs, unless several labels are capped: then a look ends after a thousand more.
+var openLanes = `
+		WITH RECURSIVE lanes AS (
+			(SELECT j.lane, j.caps FROM jobs j WHERE r.capped AND ` + waitsIn("r") + ` AND j.lane > 0
+			ORDER BY j.tenant_id, j.batch_id, j.priority, j.lane LIMIT 1)
+			UNION ALL
+			SELECT next.* FROM lanes l, LATERAL (
+				SELECT j.lane, j.caps FROM jobs j WHERE ` + waitsIn("r") + ` AND j.lane > l.lane
+				ORDER BY j.tenant_id, j.batch_id, j.priority, j.lane LIMIT 1) next)
+		SELECT l.lane, free.room FROM (SELECT * FROM lanes LIMIT 1000 + r.tenant_held) l, LATERAL (
+			SELECT coalesce(min(` + capRoom("r", "cap", "(SELECT held FROM capped)") + `), 1000000) AS room
+			FROM string_to_table(l.caps, E'\n') cap) free
+		WHERE free.room > 0 LIMIT (SELECT n FROM budget)`
+
 // Schedule implements store.Scheduler.
 func (s *Store) Schedule(ctx context.Context, pool string, window int) (ds []store.Dispatch, err error) {
 	err = s.do(ctx, "schedule", func(ctx context.Context) error {
 		// One round trip and one transaction, but two snapshots: the second
 		// statement sees what the holder of the lock before us has committed.
 		b := &pgx.Batch{}
-		b.Queue(`SELECT pg_advisory_xact_lock(hashtextextended('assay schedule ' || $1, 0))`, pool)
+		b.Queue(`SELECT pg_advisory_xact_lock(hashtextextended('assay schedule', 0))`)
 		b.Queue(schedule, pool, window, s.cfg.AgeEvery.Milliseconds())
 		res := s.pool.SendBatch(ctx, b)
 		defer res.Close()

@@ -25,20 +25,20 @@ WITH claimed AS (
 go AS (SELECT 1 WHERE $2 = '' OR EXISTS (SELECT FROM claimed))`
 
 // insertJobs is the CTEs that fill in jobs and their specs from arrays, $first and
-// the eight after it; batch names the row that says whose they are.
+// the ten after it; batch names the row that says whose they are.
 func insertJobs(batch, tenant string, first int) string {
 	p := func(i int) int { return first + i }
 	return fmt.Sprintf(`
 filled AS (
-	INSERT INTO jobs (batch_id, tenant_id, id, pool, priority, max_attempts, retry_on, expires_at, traceparent, identity)
+	INSERT INTO jobs (batch_id, tenant_id, id, pool, priority, max_attempts, retry_on, expires_at, traceparent, identity, lane, caps)
 	SELECT %[1]s.id, %[2]s, i.id, i.pool, i.priority, i.max_attempts, nullif(i.retry_on, ''),
-		CASE WHEN i.expires > 0 THEN now() + i.expires * interval '1 millisecond' END, nullif(i.traceparent, ''), i.identity
-	FROM %[1]s, unnest($%[3]d::uuid[], $%[4]d::text[], $%[5]d::integer[], $%[6]d::integer[], $%[7]d::text[], $%[8]d::bigint[], $%[9]d::text[], $%[10]d::text[])
-		AS i (id, pool, priority, max_attempts, retry_on, expires, traceparent, identity)),
+		CASE WHEN i.expires > 0 THEN now() + i.expires * interval '1 millisecond' END, nullif(i.traceparent, ''), i.identity, i.lane, i.caps
+	FROM %[1]s, unnest($%[3]d::uuid[], $%[4]d::text[], $%[5]d::integer[], $%[6]d::integer[], $%[7]d::text[], $%[8]d::bigint[], $%[9]d::text[], $%[10]d::text[],
+		$%[12]d::integer[], $%[13]d::text[]) AS i (id, pool, priority, max_attempts, retry_on, expires, traceparent, identity, lane, caps)),
 specified AS (
 	INSERT INTO specs (id, spec)
 	SELECT i.id, i.spec FROM %[1]s, unnest($%[3]d::uuid[], $%[11]d::text[]) AS i (id, spec))`,
-		batch, tenant, p(0), p(1), p(2), p(3), p(4), p(5), p(6), p(7), p(8))
+		batch, tenant, p(0), p(1), p(2), p(3), p(4), p(5), p(6), p(7), p(8), p(9), p(10))
 }
 
 // batchExtras is the CTEs that fill in what a batch is beyond its jobs, from two
@@ -60,11 +60,11 @@ func extrasOf(b store.NewBatch) []any {
 
 var submitBatch = keyGuard + `,
 batch AS (
-	INSERT INTO batches (id, tenant_id, name, labels, traceparent, appended, sealed_at)
-	SELECT $4, $1, $5, $6, $7, $8, now() FROM go RETURNING id, tenant_id),` + batchExtras(9) + `,
+	INSERT INTO batches (id, tenant_id, name, labels, traceparent, appended, label_caps, sealed_at)
+	SELECT $4, $1, $5, $6, $7, $8, $9, now() FROM go RETURNING id, tenant_id),` + batchExtras(10) + `,
 counts AS (
 	INSERT INTO batch_counts (batch_id, total, ended_at)
-	SELECT id, $8::bigint, CASE WHEN $8::bigint = 0 THEN now() END FROM batch),` + insertJobs("batch", "$1::integer", 11) + `
+	SELECT id, $8::bigint, CASE WHEN $8::bigint = 0 THEN now() END FROM batch),` + insertJobs("batch", "$1::integer", 12) + `
 SELECT EXISTS (SELECT FROM batch)`
 
 // SubmitBatch implements store.Submitter.
@@ -80,7 +80,7 @@ func (s *Store) SubmitBatch(ctx context.Context, b store.NewBatch, jobs []store.
 			return err
 		}
 		args := slices.Concat([]any{tenant, b.Idempotency.Key, b.Idempotency.Hash, uuid(b.ID), b.Name, labelsText(b.Labels),
-			b.TraceParent, int64(len(jobs))}, extrasOf(b), cols.args())
+			b.TraceParent, int64(len(jobs)), jsonOrNull(b.LabelCaps)}, extrasOf(b), cols.args())
 		for {
 			var written bool
 			err := s.pool.QueryRow(ctx, submitBatch, args...).Scan(&written)
@@ -149,10 +149,11 @@ func (s *Store) abandon(ctx context.Context, batch job.ID) error {
 }
 
 // submitJob is SubmitJob's only round trip. The first generation is issued at
-// once if nothing is queued in the pool and the tenant is below its limit.
+// once if nothing is queued in the pool, the tenant is below its limit, and nothing
+// of the job is capped: only the scheduler counts those.
 const submitJob = keyGuard + `,
 now_or_later AS (
-	SELECT CASE WHEN NOT $5::boolean THEN false
+	SELECT CASE WHEN NOT $5::boolean OR $14 > 0 THEN false
 		WHEN (SELECT true FROM jobs WHERE state = 'queued' AND pool = $6 ORDER BY tenant_id, batch_id, priority LIMIT 1) THEN false
 		WHEN t.max_running IS NULL THEN true
 		ELSE t.max_running > (SELECT count(*) FROM jobs WHERE state = 'dispatched' AND tenant_id = $1)
@@ -160,10 +161,10 @@ now_or_later AS (
 		END AS at_once
 	FROM go, tenants t WHERE t.id = $1),
 specified AS (INSERT INTO specs (id, spec) SELECT $4, $13 FROM go)
-INSERT INTO jobs (id, tenant_id, pool, priority, max_attempts, retry_on, expires_at, traceparent, identity,
+INSERT INTO jobs (id, tenant_id, pool, priority, max_attempts, retry_on, expires_at, traceparent, identity, lane, caps,
 	state, dispatch_gen, dispatched_at, published_at)
 SELECT $4, $1, $6, $7, $8, nullif($9, ''), CASE WHEN $10 > 0 THEN now() + $10::bigint * interval '1 millisecond' END,
-	nullif($11, ''), $12,
+	nullif($11, ''), $12, $14::integer, $15,
 	CASE WHEN at_once THEN 'dispatched' ELSE 'queued' END, CASE WHEN at_once THEN 1 ELSE 0 END,
 	CASE WHEN at_once THEN now() END, CASE WHEN at_once THEN now() END
 FROM now_or_later
@@ -184,7 +185,8 @@ func (s *Store) SubmitJob(ctx context.Context, j store.NewJob, key store.Idempot
 		}
 		for {
 			err := s.pool.QueryRow(ctx, submitJob, tenant, key.Key, key.Hash, uuid(j.ID), dispatch, j.Pool, cols.priority[0],
-				cols.maxAttempts[0], cols.retryOn[0], cols.expires[0], j.TraceParent, cols.identity[0], cols.spec[0]).Scan(&gen)
+				cols.maxAttempts[0], cols.retryOn[0], cols.expires[0], j.TraceParent, cols.identity[0], cols.spec[0],
+				cols.lane[0], cols.caps[0]).Scan(&gen)
 			if isUniqueViolation(err) { // an unknown commit, said again; if it was dispatched, Unclaimed publishes it
 				return s.jobExists(ctx, tenant, j.ID, err)
 			}
@@ -222,10 +224,12 @@ type columns struct {
 	priority, maxAttempts          []int32
 	expires                        []int64 // ms
 	spec                           [][]byte
+	lane                           []int32
+	caps                           []*string
 }
 
 func (c *columns) args() []any {
-	return []any{c.id, c.pool, c.priority, c.maxAttempts, c.retryOn, c.expires, c.trace, c.identity, c.spec}
+	return []any{c.id, c.pool, c.priority, c.maxAttempts, c.retryOn, c.expires, c.trace, c.identity, c.spec, c.lane, c.caps}
 }
 
 func columnsOf(jobs []store.NewJob) (*columns, error) {
@@ -233,7 +237,7 @@ func columnsOf(jobs []store.NewJob) (*columns, error) {
 	c := &columns{
 		id: make([]pgtype.UUID, n), pool: make([]string, n), retryOn: make([]string, n), trace: make([]string, n),
 		identity: make([]string, n), priority: make([]int32, n), maxAttempts: make([]int32, n), expires: make([]int64, n),
-		spec: make([][]byte, n),
+		spec: make([][]byte, n), lane: make([]int32, n), caps: make([]*string, n),
 	}
 	for i, j := range jobs {
 		if err := c.id[i].Scan(string(j.ID)); err != nil {
@@ -247,6 +251,7 @@ func columnsOf(jobs []store.NewJob) (*columns, error) {
 		c.priority[i], c.maxAttempts[i] = int32(j.Priority), int32(max(j.MaxAttempts, 1))
 		c.expires[i] = j.ExpiresIn.Milliseconds()
 		c.retryOn[i] = joinOutcomes(j.RetryOn)
+		c.lane[i], c.caps[i] = laneOf(j.Caps)
 	}
 	return c, nil
 }

@@ -53,12 +53,12 @@ func (s *Store) knownTenant(ctx context.Context, name string) (int32, error) {
 	return id, nil
 }
 
-const tenantColumns = `name, weight, coalesce(max_running, 0), ceiling`
+const tenantColumns = `name, weight, coalesce(max_running, 0), label_caps, ceiling`
 
 func scanTenant(row pgx.CollectableRow) (store.Tenant, error) {
 	var t store.Tenant
 	var ceiling *string
-	err := row.Scan(&t.Name, &t.Weight, &t.MaxRunning, &ceiling)
+	err := row.Scan(&t.Name, &t.Weight, &t.MaxRunning, &t.LabelCaps, &ceiling)
 	if ceiling != nil {
 		t.Ceiling = json.RawMessage(*ceiling)
 	}
@@ -87,12 +87,16 @@ func (s *Store) PutTenant(ctx context.Context, t store.Tenant) error {
 	if t.Name == "" || t.Weight < 0 || t.MaxRunning < 0 {
 		return fmt.Errorf("%w: tenant %q: it has a name, a weight above 0 and max_running of 0 or more", job.ErrInvalid, t.Name)
 	}
+	if err := t.LabelCaps.Validate("label_caps"); err != nil {
+		return fmt.Errorf("tenant %q: %w", t.Name, err)
+	}
 	setDefault(&t.Weight, 1)
 	return s.do(ctx, "put tenant", func(ctx context.Context) error {
 		_, err := s.pool.Exec(ctx, `
-			INSERT INTO tenants (name, weight, max_running, ceiling) VALUES ($1, $2, nullif($3, 0), $4)
-			ON CONFLICT (name) DO UPDATE SET weight = EXCLUDED.weight, max_running = EXCLUDED.max_running, ceiling = EXCLUDED.ceiling`,
-			t.Name, t.Weight, t.MaxRunning, textOrNull(t.Ceiling))
+			INSERT INTO tenants (name, weight, max_running, label_caps, ceiling) VALUES ($1, $2, nullif($3, 0), $4, $5)
+			ON CONFLICT (name) DO UPDATE SET weight = EXCLUDED.weight, max_running = EXCLUDED.max_running,
+				label_caps = EXCLUDED.label_caps, ceiling = EXCLUDED.ceiling`,
+			t.Name, t.Weight, t.MaxRunning, jsonOrNull(t.LabelCaps), textOrNull(t.Ceiling))
 		return err
 	})
 }
@@ -108,12 +112,6 @@ func (s *Store) Tenants(ctx context.Context) (all []store.Tenant, err error) {
 		return err
 	})
 	return all, err
-}
-
-// Ceiling implements store.Policies.
-func (s *Store) Ceiling(ctx context.Context, tenant string) (json.RawMessage, error) {
-	t, err := s.Tenant(ctx, tenant)
-	return t.Ceiling, err
 }
 
 func textOrNull(raw json.RawMessage) *string {

@@ -37,6 +37,7 @@ func Run(t *testing.T, open Open) {
 		{"retry batch", testRetryBatch},
 		{"schedule", testSchedule},
 		{"ageing", testAgeing},
+		{"caps", testCaps},
 		{"fairness", testFairness},
 		{"claim", testClaim},
 		{"heartbeat", testHeartbeat},

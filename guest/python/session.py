@@ -95,6 +95,8 @@ class Session:
             op = m["op"]
             if op == "fork":
                 m["files"] = files
+            if "load" in m:
+                m["load"] = self.exactly(m["load"], files)
             if op == "interrupt":
                 with self.guard:
                     if self.running == m["id"]:
@@ -235,7 +237,12 @@ class Session:
         self.captured.end(answer)
 
     def do_set(self, m, answer):
-        self.names[m["name"]] = m["value"]
+        try:
+            value = json.loads((m["load"] or b"").decode(), parse_constant=no_constant)
+        except ValueError as e:
+            answer["error"] = "the value is not JSON: %s" % e
+            return
+        self.names[m["name"]] = value
 
     def do_get(self, m, answer):
         if m["name"] not in self.names:
@@ -280,7 +287,7 @@ class Session:
         if directory:
             os.makedirs(directory, exist_ok=True)
         with open(m["path"], "wb") as f:
-            f.write(base64.b64decode(m["data"]))
+            f.write(m["load"] or b"")
 
     def do_file(self, m, answer):
         with open(m["path"], "rb") as f:
@@ -319,6 +326,10 @@ class Session:
         if answer.get("error"):
             raise CallError("%s: %s" % (name, answer["error"]))
         return answer.get("value")
+
+
+def no_constant(name):
+    raise ValueError("it has no %s" % name)
 
 
 def own(tb):

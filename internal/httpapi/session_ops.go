@@ -98,10 +98,7 @@ func (s *Server) readSession(w http.ResponseWriter, r *http.Request, into any) e
 	if err != nil {
 		return err
 	}
-	if raw, ok := into.(*json.RawMessage); ok {
-		if !json.Valid(body) {
-			return job.Invalid("body", "is not JSON")
-		}
+	if raw, ok := into.(*json.RawMessage); ok { // whether it is JSON the session says
 		*raw = body
 		return nil
 	}
@@ -173,7 +170,7 @@ func (s *Server) putNamed(w http.ResponseWriter, r *http.Request, name string) e
 	if err := s.readSession(w, r, &value); err != nil {
 		return err
 	}
-	return s.simply(w, r, queue.SessionCall{Op: queue.SessionSet, Name: name, Value: value})
+	return s.simply(w, r, queue.SessionCall{Op: queue.SessionSet, Name: name, Data: value})
 }
 
 func (s *Server) getVariable(w http.ResponseWriter, r *http.Request) error {

@@ -102,24 +102,44 @@ func (s *Server) openSession(ctx context.Context, tenant string, spec job.Sessio
 			continue
 		}
 		v := &job.Session{ID: job.NewID(), Spec: spec, State: job.SessionLive, Worker: h.worker, CreatedAt: time.Now().UTC()}
-		reply, err := s.Sessions.CallSession(ctx, h.worker, queue.SessionCall{Op: queue.SessionOpen, Session: v.ID, Tenant: tenant, Spec: &spec})
+		err := s.recorded(ctx, tenant, v, func() error { return s.Store.PutSession(ctx, tenant, *v) }, func() error {
+			reply, err := s.Sessions.CallSession(ctx, h.worker, queue.SessionCall{Op: queue.SessionOpen, Session: v.ID, Tenant: tenant, Spec: &spec})
+			if err == nil && reply.Ended != nil {
+				err = fmt.Errorf("%w: the session ended as it began: %s", job.ErrRefused, reply.Ended.Message)
+			}
+			return err
+		})
 		switch {
 		case errors.Is(err, job.ErrLost), errors.Is(err, job.ErrUnavailable):
 			refusal = fmt.Errorf("%w: open a session: %w", job.ErrUnavailable, err)
 			continue
 		case err != nil:
 			return nil, fmt.Errorf("open a session: %w", err)
-		case reply.Ended != nil:
-			return nil, fmt.Errorf("%w: the session ended as it began: %s", job.ErrRefused, reply.Ended.Message)
 		}
-		if err := s.Store.PutSession(ctx, tenant, *v); err != nil {
-			s.abandonSession(tenant, v)
-			return nil, fmt.Errorf("record session: %w", err)
-		}
-		s.places.known.Store(placeKey{tenant, v.ID}, place{v.Worker, spec.Kind, spec.Lease.D()})
 		return v, nil
 	}
 	return nil, refusal
+}
+
+// recorded makes a session and its record side by side: neither waits for the
+// other, and neither stays without the other.
+func (s *Server) recorded(ctx context.Context, tenant string, v *job.Session, record, open func() error) error {
+	written := make(chan error, 1)
+	go func() { written <- record() }()
+	err := open()
+	werr := <-written
+	switch {
+	case err != nil:
+		if ferr := s.Store.ForgetSession(context.WithoutCancel(ctx), v.ID); ferr != nil {
+			s.Log.WarnContext(ctx, "record of a session that never was is left", "session", v.ID, "error", ferr)
+		}
+		return err
+	case werr != nil:
+		s.abandonSession(tenant, v)
+		return fmt.Errorf("record session: %w", werr)
+	}
+	s.places.known.Store(placeKey{tenant, v.ID}, place{v.Worker, v.Spec.Kind, v.Spec.Lease.D()})
+	return nil
 }
 
 // abandonSession closes one that could not be recorded. If that fails, too, its
@@ -208,18 +228,25 @@ func (s *Server) forkSession(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	tenant := tenantOf(r)
+	p, err := s.place(r.Context(), tenant, id)
+	if err != nil {
+		return err
+	}
 	c := queue.SessionCall{Op: queue.SessionFork, Fork: job.NewID()}
-	if _, _, err := s.callSession(r, c, openTime); err != nil {
+	v := &job.Session{ID: c.Fork, Worker: p.worker}
+	err = s.recorded(r.Context(), tenant, v, func() error {
+		copied, err := s.Store.ForkSession(r.Context(), tenant, id, c.Fork)
+		if err == nil {
+			*v = *copied
+		}
+		return err
+	}, func() error {
+		_, _, err := s.callSession(r, c, openTime)
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("fork session: %w", err)
 	}
-	v, err := s.Store.ForkSession(r.Context(), tenant, id, c.Fork)
-	if err != nil {
-		if p, perr := s.place(r.Context(), tenant, id); perr == nil {
-			s.abandonSession(tenant, &job.Session{ID: c.Fork, Worker: p.worker})
-		}
-		return fmt.Errorf("record session: %w", err)
-	}
-	s.places.known.Store(placeKey{tenant, v.ID}, place{v.Worker, v.Spec.Kind, v.Spec.Lease.D()})
 	w.Header().Set("Location", "/v1/sessions/"+string(v.ID))
 	return writeJSON(w, http.StatusCreated, v)
 }

@@ -11,14 +11,17 @@
 // the key op. Every request has an id, which its one answer repeats.
 //
 //	to the session    execute {id, code, variables, stdout, stderr}   shell {id, command, stdout, stderr}
-//	                  set {id, name, value}  get {id, name}  list {id}  reset {id}  inject {id, names}
-//	                  put {id, path, data}  file {id, path}
+//	                  set {id, name, load}  get {id, name}  list {id}  reset {id}  inject {id, names}
+//	                  put {id, path, load}  file {id, path}
 //	                  fork {id}, with descriptors: see guest/python/fork.py
 //	                  interrupt {id}: of an execute or shell; has no answer of its own
 //	                  answer {call, value} or {call, error}: of a host function
 //	from the session  ready, once
 //	                  done {id, …}: error, or what was asked for
 //	                  call {call, name, args, kwargs}: of a host function; many may be open at once
+//
+// load is a number of bytes that follow the frame: of a value, as JSON, or of a
+// file.
 //
 // User code shares the process and can write to the stream. Whatever is no
 // frame, or has an unknown op, ends the session; an answer that nobody asked for

@@ -25,12 +25,12 @@ const (
 
 // ask sends a request and waits for its answer, at most for wall, if it is not
 // zero. then is called when its time is over, and may wait longer.
-func (l *live) ask(ctx context.Context, m map[string]any, wall time.Duration, interruptible bool) (*frame, bool, error) {
+func (l *live) ask(ctx context.Context, m map[string]any, wall time.Duration, interruptible bool, load ...[]byte) (*frame, bool, error) {
 	if err := l.await(ctx); err != nil {
 		return nil, false, err
 	}
 	defer l.yieldTurn()
-	return l.exchange(m, nil, wall, interruptible)
+	return l.exchange(m, nil, wall, interruptible, load...)
 }
 
 // await waits for the turn to ask something.
@@ -48,7 +48,7 @@ func (l *live) await(ctx context.Context) error {
 func (l *live) yieldTurn() { l.turn <- struct{}{} }
 
 // exchange is ask for who has the turn.
-func (l *live) exchange(m map[string]any, files []*os.File, wall time.Duration, interruptible bool) (*frame, bool, error) {
+func (l *live) exchange(m map[string]any, files []*os.File, wall time.Duration, interruptible bool, load ...[]byte) (*frame, bool, error) {
 	answer := make(chan *frame, 1)
 	l.mu.Lock()
 	l.next++
@@ -68,7 +68,7 @@ func (l *live) exchange(m map[string]any, files []*os.File, wall time.Duration, 
 		l.mu.Unlock()
 	}()
 	m["id"] = id
-	if err := l.send(m, files...); err != nil {
+	if err := l.send(m, load, files...); err != nil {
 		l.kill(job.Lost, "the session does not read any more: "+err.Error())
 		<-l.over
 		return nil, false, errEnded

@@ -234,20 +234,31 @@ func (l *live) hear(raw []byte) error {
 	return fmt.Errorf("%w: op %.40q", guest.ErrProtocol, f.Op)
 }
 
-// send writes one frame.
-func (l *live) send(v any, files ...*os.File) error {
+// send writes one frame, and its load behind it.
+func (l *live) send(m map[string]any, load [][]byte, files ...*os.File) error {
 	l.writing.Lock()
 	defer l.writing.Unlock()
 	_ = l.conn.SetWriteDeadline(time.Now().Add(startTime))
-	if conn, ok := l.conn.(*net.UnixConn); ok && len(files) > 0 {
-		return guest.WriteTalkFiles(conn, v, files)
+	for _, b := range load {
+		m["load"] = len(b)
 	}
-	return guest.WriteTalk(l.conn, v)
+	var err error
+	if conn, ok := l.conn.(*net.UnixConn); ok && len(files) > 0 {
+		err = guest.WriteTalkFiles(conn, m, files)
+	} else {
+		err = guest.WriteTalk(l.conn, m)
+	}
+	for _, b := range load {
+		if err == nil {
+			_, err = l.conn.Write(b)
+		}
+	}
+	return err
 }
 
 // say sends what has no answer. That a session cannot be written to any more is
 // told by its end.
-func (l *live) say(v any) { _ = l.send(v) }
+func (l *live) say(m map[string]any) { _ = l.send(m, nil) }
 
 // clip bounds a text, in bytes.
 func clip(s string, n int) string {

@@ -14,7 +14,7 @@ func (l *live) do(ctx context.Context, c queue.SessionCall) (r queue.SessionRepl
 	case queue.SessionExecute, queue.SessionShell:
 		r.Execute = l.execute(ctx, c)
 	case queue.SessionSet:
-		_, err = l.request(ctx, map[string]any{"op": "set", "name": c.Name, "value": c.Value})
+		_, err = l.request(ctx, map[string]any{"op": "set", "name": c.Name}, c.Data)
 	case queue.SessionGet:
 		var f *frame
 		if f, err = l.request(ctx, map[string]any{"op": "get", "name": c.Name}); err == nil {
@@ -30,7 +30,7 @@ func (l *live) do(ctx context.Context, c queue.SessionCall) (r queue.SessionRepl
 	case queue.SessionInject:
 		_, err = l.request(ctx, map[string]any{"op": "inject", "names": c.Names})
 	case queue.SessionPut:
-		_, err = l.request(ctx, map[string]any{"op": "put", "path": c.Path, "data": c.Data})
+		_, err = l.request(ctx, map[string]any{"op": "put", "path": c.Path}, c.Data)
 	case queue.SessionFile:
 		var f *frame
 		if f, err = l.request(ctx, map[string]any{"op": "file", "path": c.Path}); err == nil {
@@ -52,9 +52,9 @@ func (l *live) do(ctx context.Context, c queue.SessionCall) (r queue.SessionRepl
 	return r, err
 }
 
-// request is for what takes a moment only.
-func (l *live) request(ctx context.Context, m map[string]any) (*frame, error) {
-	f, _, err := l.ask(ctx, m, requestTime, false)
+// request is for what takes a moment only. The load goes behind the frame.
+func (l *live) request(ctx context.Context, m map[string]any, load ...[]byte) (*frame, error) {
+	f, _, err := l.ask(ctx, m, requestTime, false, load...)
 	return f, answered(f, err)
 }
 

@@ -7,6 +7,7 @@
 package queue
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"time"
@@ -162,8 +163,38 @@ type ReleaseRequest struct {
 // ReleaseReply is empty: it says that the release is committed.
 type ReleaseReply struct{}
 
-// Encode and Decode are the one wire encoding of control messages.
-func Encode(v any) ([]byte, error) { return json.Marshal(v) }
+// Encode and Decode are the one wire encoding of control messages: JSON. What
+// may be megabytes and is nobody's business on the way is behind it, after a
+// newline.
+func Encode(v any) ([]byte, error) {
+	head, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	switch v := v.(type) {
+	case SessionCall:
+		return withLoad(head, v.Data), nil
+	case SessionReply:
+		return withLoad(head, v.Data), nil
+	}
+	return head, nil
+}
+
+func withLoad(head, load []byte) []byte {
+	if len(load) == 0 {
+		return head
+	}
+	out := make([]byte, 0, len(head)+1+len(load))
+	return append(append(append(out, head...), '\n'), load...)
+}
 
 // Decode reads what Encode wrote.
-func Decode(b []byte, v any) error { return json.Unmarshal(b, v) }
+func Decode(b []byte, v any) error {
+	switch v := v.(type) {
+	case *SessionCall:
+		b, v.Data, _ = bytes.Cut(b, []byte("\n"))
+	case *SessionReply:
+		b, v.Data, _ = bytes.Cut(b, []byte("\n"))
+	}
+	return json.Unmarshal(b, v)
+}

@@ -15,7 +15,7 @@ const (
 	SessionOpen      SessionOp = "open"      // Tenant, Spec
 	SessionExecute   SessionOp = "execute"   // Code, Variables, Wall
 	SessionShell     SessionOp = "shell"     // Code, Wall
-	SessionSet       SessionOp = "set"       // Name, Value
+	SessionSet       SessionOp = "set"       // Name, Data: JSON
 	SessionGet       SessionOp = "get"       // Name
 	SessionList      SessionOp = "list"      //
 	SessionReset     SessionOp = "reset"     //
@@ -45,7 +45,7 @@ type SessionCall struct {
 	Name      string                     `json:"name,omitempty"`
 	Names     []string                   `json:"names,omitempty"`
 	Path      string                     `json:"path,omitempty"`
-	Data      []byte                     `json:"data,omitempty"`
+	Data      []byte                     `json:"-"` // behind the JSON: see Encode
 	Call      int64                      `json:"call,omitempty"`
 	Value     json.RawMessage            `json:"value,omitempty"`
 	Error     string                     `json:"error,omitempty"`
@@ -56,7 +56,7 @@ type SessionReply struct {
 	Execute   *job.Execute            `json:"execute,omitempty"`
 	Value     *job.Value              `json:"value,omitempty"`
 	Variables map[string]job.Variable `json:"variables,omitempty"`
-	Data      []byte                  `json:"data,omitempty"`
+	Data      []byte                  `json:"-"`
 	Pending   []job.HostCall          `json:"pending,omitempty"`
 	Ended     *SessionEnd             `json:"ended,omitempty"` // the session has, now or before
 }

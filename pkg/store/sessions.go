@@ -16,6 +16,9 @@ type Sessions interface {
 	// ForkSession writes down a copy of a session, which is where that one is, and
 	// returns it; job.ErrNotFound if the tenant has no such session.
 	ForkSession(ctx context.Context, tenant string, parent, id job.ID) (*job.Session, error)
+	// ForgetSession takes back what was written down of a session that could not
+	// be made.
+	ForgetSession(ctx context.Context, id job.ID) error
 	// Session returns one; job.ErrNotFound if the tenant has none of that id.
 	Session(ctx context.Context, tenant string, id job.ID) (*job.Session, error)
 	// ListSessions lists the tenant's sessions, newest first.

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -68,6 +70,11 @@ func sessionVariables(t *testing.T, f *fleet) {
 	}
 	if _, err := f.api.Variable(ctx, id, "nonesuch"); !errors.Is(err, job.ErrNotFound) {
 		t.Errorf("nonesuch: %v", err)
+	}
+	for _, bad := range []string{"NaN", "[1", "\xff", "1 2"} {
+		if err := f.putRaw(t, id, "z", bad); !strings.Contains(err, "is not JSON") {
+			t.Errorf("%q: %s", bad, err)
+		}
 	}
 	check(f.api.PutFile(ctx, id, "/workspace/kept", []byte("k")))
 	check(f.api.ResetSession(ctx, id))
@@ -245,4 +252,24 @@ func (f *fleet) executes(t *testing.T, id job.ID) {
 		_, err := f.api.Variables(ctx, id)
 		return errors.Is(err, context.DeadlineExceeded)
 	})
+}
+
+// putRaw sets a variable to what need not be JSON, and returns the answer.
+func (f *fleet) putRaw(t *testing.T, id job.ID, name, value string) string {
+	t.Helper()
+	rq, err := http.NewRequestWithContext(t.Context(), http.MethodPut, f.URL()+"/v1/sessions/"+string(id)+"/variables/"+name, strings.NewReader(value))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rq.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(rq)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusUnprocessableEntity {
+		t.Errorf("%q: %s, %v", value, resp.Status, err)
+	}
+	return string(body)
 }

@@ -57,6 +57,14 @@ func (s *Store) ForkSession(ctx context.Context, tenant string, parent, id job.I
 	return out, err
 }
 
+// ForgetSession implements store.Sessions.
+func (s *Store) ForgetSession(ctx context.Context, id job.ID) error {
+	return s.do(ctx, "forget session", func(ctx context.Context) error {
+		_, err := s.pool.Exec(ctx, `DELETE FROM sessions s WHERE s.id = $1 AND NOT EXISTS (SELECT FROM executes e WHERE e.session_id = s.id)`, string(id))
+		return err
+	})
+}
+
 const sessionColumns = `s.id::text, s.worker, coalesce(s.parent::text, ''), s.spec, s.state, coalesce(s.outcome, ''), coalesce(s.message, ''),
 	s.created_at, s.ended_at, (SELECT count(*) FROM executes e WHERE e.session_id = s.id)`
 

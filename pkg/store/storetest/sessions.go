@@ -41,6 +41,13 @@ func testSessions(t *testing.T, open Open) {
 		f.mustBe(err, job.ErrNotFound)
 	})
 
+	t.Run("one that never was", func(t *testing.T) {
+		s := session()
+		f.must(f.ForgetSession(ctx, s.ID))
+		_, err := f.Session(ctx, tenant, s.ID)
+		f.mustBe(err, job.ErrNotFound)
+	})
+
 	t.Run("tenants", func(t *testing.T) {
 		f.must(f.PutSession(ctx, "other", job.Session{ID: job.NewID(), Worker: worker}))
 		_, err := f.Session(ctx, "other", first.ID)

@@ -38,7 +38,7 @@ var rows = []struct {
 	{31, "deadline passes while queued and while running", deadlines},
 	{32, "one tenant floods", flood},
 	{33, "caps with crashed holders", capRecovers},
-	{34, "a batch with poison in it", poisonedBatch},
+	{34, "a batch with poison in it; its callback is down", poisonedBatch},
 	{35, "crash between two uploads", halfUploaded},
 	{37, "stream and consumer changed by hand", streamByHand},
 }

@@ -316,22 +316,6 @@ func flood(t *testing.T) {
 	f.check()
 }
 
-func poisonedBatch(t *testing.T) {
-	f := newFleet(t, shape{workers: 2, slots: 64})
-	const n = 2000
-	id := f.batch(n, func(i int) string {
-		if i%100 == 0 {
-			return "exit=1"
-		}
-		return ""
-	})
-	f.check()
-	b, err := f.api.Batch(t.Context(), id, 0)
-	if err != nil || b.Counts[job.Finished] != n || b.Outcomes[job.Failed] != n/100 || b.Outcomes[job.Succeeded] != n-n/100 {
-		t.Errorf("%+v, %v", b, err)
-	}
-}
-
 // A worker dies between two artifacts. The record has both, of one attempt.
 func halfUploaded(t *testing.T) {
 	f := newFleet(t, shape{})

@@ -57,6 +57,7 @@ type BatchRequest struct {
 	Name     string            `json:"name,omitempty"`
 	Labels   map[string]string `json:"labels,omitempty"`
 	Callback *job.Callback     `json:"callback,omitempty"` // whom to tell when it is done
+	Lease    job.Duration      `json:"lease,omitempty"`    // canceled if its client is not heard of for so long
 	// LabelCaps bounds how many jobs of this batch with the same value of a label
 	// run at once.
 	LabelCaps job.LabelCaps     `json:"label_caps,omitempty"`

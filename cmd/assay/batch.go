@@ -33,6 +33,7 @@ type batchSubmitCmd struct {
 	Cap    map[string]int    `name:"label-cap" placeholder:"LABEL=N" help:"Run at most N jobs with the same value of a label at once."`
 	Key    string            `placeholder:"KEY" help:"Idempotency key: submitting the same file again under it returns the same batch."`
 	Wait   bool              `help:"Wait for the end."`
+	Lease  time.Duration     `placeholder:"60s" help:"End the batch when nobody was heard of for so long: --wait is, and assay batch results --follow."`
 
 	Callback       string `placeholder:"URL" help:"Tell this URL when the batch is done."`
 	CallbackSecret string `placeholder:"NAME" help:"Secret that signs what the callback is told."`
@@ -65,7 +66,7 @@ func (c *batchSubmitCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	o := client.BatchOptions{Name: c.Name, Labels: c.Label, LabelCaps: c.Cap, Defaults: defaults, Key: c.Key}
+	o := client.BatchOptions{Name: c.Name, Labels: c.Label, LabelCaps: c.Cap, Defaults: defaults, Key: c.Key, Lease: c.Lease}
 	if c.Callback != "" {
 		o.Callback = &job.Callback{URL: c.Callback, SecretRef: c.CallbackSecret}
 	}
@@ -83,8 +84,9 @@ func (a *app) showBatch(api *client.Client, b *job.Batch, wait bool) error {
 			a.printf("batch %s: %d jobs\n", b.ID, b.Total)
 		}
 		var err error
+		id, lease := b.ID, b.Lease.D()
 		if b, err = follow(a.ctx, a.stderr, api, b.ID); err != nil {
-			return fmt.Errorf("batch %s goes on without us: %w", b.ID, err)
+			return fmt.Errorf("batch %s goes on without us%s: %w", id, onLease(lease), err)
 		}
 	}
 	if a.JSON {
@@ -142,9 +144,20 @@ func (a *app) printBatch(b *job.Batch) {
 	if b.RetryOf != "" {
 		a.printf("  repeats the failures of %s\n", b.RetryOf)
 	}
+	if b.Abandoned {
+		a.printf("  abandoned: its client was not heard of for %v\n", b.Lease.D())
+	}
 	if b.Callback != nil {
 		a.printf("  callback %s\n", told(b.Callback))
 	}
+}
+
+// onLease says how long a batch goes on that we leave.
+func onLease(d time.Duration) string {
+	if d <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(" for at most %v, which is its lease", d)
 }
 
 // told says how far a callback is.

@@ -30,6 +30,9 @@ func TestBatchSubmit(t *testing.T) {
 	if want := `{"url":"https://example.org/x?a=b","secret_ref":"hook"}`; code != 0 || s.callback != want {
 		t.Errorf("exit %d, %q, sent callback %q", code, stderr, s.callback)
 	}
+	if code, _, stderr = s.assay(t.Context(), "", "batch", "submit", "--lease", "90s", file); code != 0 || s.lease != "1m30s" {
+		t.Errorf("exit %d, %q, sent lease %q", code, stderr, s.lease)
+	}
 	if code, _, stderr = s.assay(t.Context(), "", "batch", "submit", "--callback-secret", "hook", file); code == 0 || !strings.Contains(stderr, "--callback ") {
 		t.Errorf("a secret without a URL: exit %d, %q", code, stderr)
 	}

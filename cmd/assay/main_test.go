@@ -39,6 +39,7 @@ type server struct {
 	query    string
 	callback string
 	caps     string
+	lease    string
 	body     string
 	result   job.Result
 	hang     bool // results never come
@@ -115,6 +116,7 @@ func newServer(t *testing.T, result job.Result) *server {
 		s.mu.Lock()
 		s.query, s.caps, s.body = r.URL.Query().Get("defaults"), r.URL.Query().Get("label_caps"), string(raw)
 		s.callback = r.URL.Query().Get("callback")
+		s.lease = r.URL.Query().Get("lease")
 		s.mu.Unlock()
 		for i, line := range strings.Split(strings.TrimSpace(string(raw)), "\n") {
 			if _, err := job.DecodeSpec([]byte(line)); err != nil {

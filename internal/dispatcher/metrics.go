@@ -111,7 +111,7 @@ func (m *metrics) lost(ctx context.Context, n int) { m.losses.Add(ctx, int64(n))
 
 func (m *metrics) reaped(ctx context.Context, s store.ReapStats) {
 	for kind, n := range map[string]int64{"lease": s.LeasesExpired, "lost": s.JobsLost, "taken_back": s.JobsTakenBack,
-		"expired": s.JobsExpired, "canceled": s.JobsCanceled, "batch": s.BatchesDropped} {
+		"expired": s.JobsExpired, "canceled": s.JobsCanceled, "batch": s.BatchesDropped, "abandoned": s.BatchesAbandoned} {
 		if n > 0 {
 			m.reaps.Add(ctx, n, label("kind", kind))
 		}

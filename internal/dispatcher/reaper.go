@@ -3,6 +3,8 @@ package dispatcher
 import (
 	"context"
 	"time"
+
+	"github.com/assay-run/assay/pkg/store"
 )
 
 const (
@@ -56,18 +58,29 @@ func (r *reaper) maintain(ctx context.Context) bool {
 func (r *reaper) reap(ctx context.Context) {
 	r.reapSessions(ctx)
 	stats, err := r.store.Reap(ctx)
+	r.stop(ctx, stats.Stopping) // those that were reached before an error, too
 	if err != nil {
 		if ctx.Err() == nil {
 			r.log.WarnContext(ctx, "reap failed", "error", err)
 		}
 		return
 	}
-	if stats.LeasesExpired+stats.JobsTakenBack+stats.JobsExpired+stats.JobsCanceled+stats.BatchesDropped > 0 {
+	if stats.LeasesExpired+stats.JobsTakenBack+stats.JobsExpired+stats.JobsCanceled+stats.BatchesDropped+stats.BatchesAbandoned > 0 {
 		r.log.InfoContext(ctx, "reaped", "leases", stats.LeasesExpired, "lost", stats.JobsLost,
 			"taken_back", stats.JobsTakenBack, "expired", stats.JobsExpired, "canceled", stats.JobsCanceled,
-			"batches", stats.BatchesDropped)
+			"batches", stats.BatchesDropped, "abandoned", stats.BatchesAbandoned)
 		r.metrics.reaped(ctx, stats)
 		r.scheduler.wake()
+	}
+}
+
+// stop tells the workers what nobody waits for any more. A message that gets lost
+// costs a heartbeat.
+func (r *reaper) stop(ctx context.Context, cs []store.Canceling) {
+	for _, c := range cs {
+		if err := r.queue.SendCancel(c.Worker, c.LeaseRef); err != nil {
+			r.log.WarnContext(ctx, "cancel left to the heartbeat", "job", c.Job, "worker", c.Worker, "error", err)
+		}
 	}
 }
 

@@ -80,6 +80,19 @@ func (s *Server) cancelBatch(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, b)
 }
 
+// keepBatch hears of the client that waits for a batch.
+func (s *Server) keepBatch(w http.ResponseWriter, r *http.Request) error {
+	id, err := idParam(r)
+	if err != nil {
+		return err
+	}
+	b, err := s.Store.KeepBatch(r.Context(), tenantOf(r), id)
+	if err != nil {
+		return fmt.Errorf("keep batch %s: %w", id, err)
+	}
+	return writeJSON(w, http.StatusOK, b)
+}
+
 // retryBatch submits what did not succeed again, as a batch of its own.
 func (s *Server) retryBatch(w http.ResponseWriter, r *http.Request) error {
 	id, err := s.ownBatch(r)

@@ -319,3 +319,112 @@ func (f *fleet) until(what string, ok func() bool) {
 		}
 	}
 }
+
+func TestLeaseOfABatch(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.runner.hold()
+	var b job.Batch
+	f.want(http.StatusCreated, &b, "POST", "/v1/batches", `{"lease":"1m","jobs":[`+python("a")+`]}`)
+	if b.Lease.D() != time.Minute || time.Until(b.LeaseUntil) > time.Minute || b.LeaseUntil.IsZero() {
+		t.Errorf("got %+v", b)
+	}
+	streamed, err := f.client().SubmitBatch(t.Context(), client.BatchOptions{Lease: 90 * time.Second}, strings.NewReader(lines(2100)))
+	if err != nil || streamed.Lease.D() != 90*time.Second || streamed.LeaseUntil.IsZero() {
+		t.Errorf("got %+v, %v", streamed, err)
+	}
+	kept, err := f.client().KeepBatch(t.Context(), b.ID)
+	if err != nil || !kept.LeaseUntil.After(b.LeaseUntil) {
+		t.Errorf("kept until %v, before %v, %v", kept.LeaseUntil, b.LeaseUntil, err)
+	}
+	plain, err := f.client().SubmitBatch(t.Context(), client.BatchOptions{}, strings.NewReader(lines(1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kept, err := f.client().KeepBatch(t.Context(), plain.ID); err != nil || kept.Lease != 0 || !kept.LeaseUntil.IsZero() {
+		t.Errorf("without a lease: %+v, %v", kept, err)
+	}
+	if _, err := f.client().KeepBatch(t.Context(), job.NewID()); !errors.Is(err, job.ErrNotFound) {
+		t.Errorf("of no batch: %v", err)
+	}
+	for _, bad := range []string{`"1s"`, `"25h"`, `"-1m"`, `"soon"`, `60`} {
+		resp, text := f.do("POST", "/v1/batches", `{"lease":`+bad+`,"jobs":[`+python("a")+`]}`)
+		if resp.StatusCode != http.StatusUnprocessableEntity || !strings.Contains(text, `"field":"lease"`) {
+			t.Errorf("%s: %d %s", bad, resp.StatusCode, text)
+		}
+		resp, text = f.do("POST", "/v1/batches?lease="+strings.Trim(bad, `"`), lines(1), "Content-Type", ndjson)
+		if resp.StatusCode != http.StatusUnprocessableEntity || !strings.Contains(text, `"field":"lease"`) {
+			t.Errorf("%s: %d %s", bad, resp.StatusCode, text)
+		}
+	}
+}
+
+// A client that waits is heard of, in each way of waiting.
+func TestWaitingKeepsTheLease(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.runner.hold()
+	c := f.client()
+	waits := map[string]func(id job.ID) error{
+		"batch": func(id job.ID) error { _, err := c.Batch(t.Context(), id, time.Minute); return err },
+		"results": func(id job.ID) error {
+			for _, err := range c.Results(t.Context(), id, true) {
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		"progress": func(id job.ID) error {
+			for _, err := range c.Progress(t.Context(), id) {
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	done := make(chan error, len(waits))
+	var batches []*job.Batch
+	for name, wait := range waits {
+		b, err := c.SubmitBatch(t.Context(), client.BatchOptions{Name: name, Lease: 5 * time.Second}, strings.NewReader(lines(1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		batches = append(batches, b)
+		go func() { done <- wait(b.ID) }()
+	}
+	for _, b := range batches {
+		f.until("the client waiting for "+b.Name+" is heard of more than once", func() bool {
+			now, err := f.store.Batch(t.Context(), "", b.ID)
+			return err == nil && now.LeaseUntil.Sub(b.LeaseUntil) > 2*time.Second
+		})
+	}
+	f.runner.release()
+	for range waits {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestAbandonedBatchIsLost(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.runner.hold()
+	b, err := f.client().SubmitBatch(t.Context(), client.BatchOptions{Lease: 5 * time.Second}, strings.NewReader(lines(3)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.until("it is abandoned", func() bool {
+		st, err := f.store.Reap(t.Context())
+		return err == nil && st.BatchesAbandoned == 1
+	})
+	if _, err := f.client().KeepBatch(t.Context(), b.ID); !errors.Is(err, job.ErrLost) {
+		t.Errorf("heard of too late: %v", err)
+	}
+	got, err := f.client().Batch(t.Context(), b.ID, time.Minute)
+	if err != nil || !got.Abandoned || got.Counts[job.Canceled] != 3 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}

@@ -48,9 +48,9 @@ func TestCallbackThatCannotBe(t *testing.T) {
 	t.Parallel()
 	f := withCallbacks(t)
 	for body, field := range map[string]string{
-		`{"url":"http://169.254.169.254/"}`:                     "callback.url",
-		`{"url":"gopher://example.org/"}`:                       "callback.url",
-		`{}`:                                                    "callback.url",
+		`{"url":"http://169.254.169.254/"}`: "callback.url",
+		`{"url":"gopher://example.org/"}`:   "callback.url",
+		`{}`:                                "callback.url",
 		`{"url":"https://example.org/","secret_ref":"nothing"}`: "callback.secret_ref",
 		`{"url":"https://example.org/","method":"GET"}`:         "callback.method",
 		`"https://example.org/"`:                                "callback",

@@ -168,6 +168,7 @@ func (s *Server) routes() []route {
 		{"GET /v1/batches/{id}/results", false, (*Server).listResults},
 		{"GET /v1/batches/{id}/events", false, (*Server).batchEvents},
 		{"POST /v1/batches/{id}/cancel", false, (*Server).cancelBatch},
+		{"POST /v1/batches/{id}/keepalive", false, (*Server).keepBatch},
 		{"POST /v1/batches/{id}/retry", false, (*Server).retryBatch},
 		{"PUT /v1/blobs/{digest}", false, (*Server).putBlob},
 		{"HEAD /v1/blobs/{digest}", false, (*Server).headBlob},

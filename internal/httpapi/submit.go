@@ -44,7 +44,7 @@ func (s *Server) submitObject(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	in := intake{batch: s.newBatch(r, req.Name, req.Labels, key), defaults: req.Defaults}
-	in.batch.Callback = req.Callback
+	in.batch.Callback, in.batch.Lease = req.Callback, req.Lease.D()
 	in.batch.LabelCaps = req.LabelCaps
 	in.source = func(a *admit.Intake, sink admit.Sink) (int64, error) { return a.Objects(r.Context(), req.Jobs, sink) }
 	return s.take(w, r, in)
@@ -73,6 +73,10 @@ func (s *Server) submitLines(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
+	lease, err := leaseParam(q.Get("lease"))
+	if err != nil {
+		return err
+	}
 	body, err := openBody(w, r, 0)
 	if err != nil {
 		return err
@@ -84,7 +88,7 @@ func (s *Server) submitLines(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	in := intake{batch: s.newBatch(r, q.Get("name"), labels, key), defaults: json.RawMessage(q.Get("defaults"))}
-	in.batch.Callback = callback
+	in.batch.Callback, in.batch.Lease = callback, lease
 	in.batch.LabelCaps = caps
 	in.source = func(a *admit.Intake, sink admit.Sink) (int64, error) { return a.Lines(r.Context(), body, sink) }
 	in.verify = func() error { return verifyDigest(r, sum) }
@@ -162,6 +166,9 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request, in intake) error {
 	if err := admit.CheckBatch(in.batch); err != nil {
 		return err
 	}
+	if err := checkLease(in.batch.Lease); err != nil {
+		return err
+	}
 	if err := s.checkCallback(r, in.batch); err != nil {
 		return err
 	}
@@ -190,6 +197,24 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request, in intake) error {
 	}
 	s.Dispatcher.Wake()
 	return s.answerBatch(w, r, id, id != in.batch.ID)
+}
+
+func leaseParam(text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, job.Invalid("lease", "%.40q must be a duration such as 60s", text)
+	}
+	return d, nil
+}
+
+func checkLease(d time.Duration) error {
+	if d != 0 && (d < job.MinLease.D() || d > job.MaxLease.D()) {
+		return job.Invalid("lease", "%v must be from %v to %v", d, job.MinLease.D(), job.MaxLease.D())
+	}
+	return nil
 }
 
 func (s *Server) checkCallback(r *http.Request, b store.NewBatch) error {

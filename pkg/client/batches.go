@@ -25,6 +25,10 @@ type BatchOptions struct {
 	Callback *job.Callback   // whom to tell when the batch is done
 	// LabelCaps bounds how many jobs with the same value of a label run at once.
 	LabelCaps job.LabelCaps
+	// Lease ends the batch when nobody was heard of for so long; 0: it goes on
+	// whatever happens. Batch with a wait, Results with follow and Progress let
+	// themselves be heard; whoever does none of these calls KeepBatch.
+	Lease time.Duration
 	// Key makes the submit repeatable by the caller's own means, across
 	// processes; empty: a new one for each call.
 	Key string
@@ -90,6 +94,9 @@ func (o BatchOptions) into(rq *call) error {
 		}
 		rq.query.Set("callback", string(raw))
 	}
+	if o.Lease != 0 {
+		rq.query.Set("lease", o.Lease.String())
+	}
 	if o.Key != "" {
 		rq.header.Set(api.HeaderIdempotencyKey, o.Key)
 	}
@@ -139,6 +146,9 @@ func sumOf(r io.ReadSeeker) ([]byte, error) {
 // is over.
 func (c *Client) Batch(ctx context.Context, id job.ID, wait time.Duration) (*job.Batch, error) {
 	deadline := time.Now().Add(wait)
+	if wait > 0 {
+		defer c.heard(ctx, id)()
+	}
 	for {
 		var b job.Batch
 		if _, err := c.json(ctx, get(batchPath(id), waiting(time.Until(deadline))), &b); err != nil {

@@ -53,7 +53,14 @@ func (s *said) calls() int {
 // fleet answers every request with h.
 func fleet(t *testing.T, h http.HandlerFunc, o ...client.Option) *client.Client {
 	t.Helper()
-	srv := httptest.NewServer(h)
+	// Batches have no lease here: whoever waits is heard once, beside what is tested.
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/keepalive") {
+			answer(w, http.StatusOK, job.Batch{ID: id})
+			return
+		}
+		h(w, r)
+	}))
 	transport := &http.Transport{}
 	t.Cleanup(func() { transport.CloseIdleConnections(); srv.Close() })
 	c, err := client.New(srv.URL+"/", append([]client.Option{client.WithHTTPClient(&http.Client{Transport: transport})}, o...)...)

@@ -23,6 +23,9 @@ import (
 func (c *Client) Results(ctx context.Context, batch job.ID, follow bool) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
 		cursor := "0"
+		if follow {
+			defer c.heard(ctx, batch)()
+		}
 		for {
 			p, err := c.page(ctx, batch, cursor, follow)
 			if err != nil {
@@ -97,6 +100,7 @@ func readLines(r io.Reader) ([]json.RawMessage, error) {
 // connection that breaks is made anew.
 func (c *Client) Progress(ctx context.Context, id job.ID) iter.Seq2[*job.Batch, error] {
 	return func(yield func(*job.Batch, error) bool) {
+		defer c.heard(ctx, id)()
 		for {
 			resp, err := c.do(ctx, get(batchPath(id)+"/events", nil))
 			if err != nil {

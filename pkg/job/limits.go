@@ -20,6 +20,8 @@ const (
 	MaxExpiresIn = Duration(30 * 24 * time.Hour)
 	MaxWall      = Duration(24 * time.Hour) // of a policy, and of one test case
 	MaxWeight    = 1e6
+	MinLease     = Duration(5 * time.Second) // of a batch
+	MaxLease     = Duration(24 * time.Hour)
 )
 
 // DefaultImage is the image of a job that names none.

@@ -56,6 +56,12 @@ type Batch struct {
 	Tenant    string            `json:"tenant,omitempty"`
 	RetryOf   ID                `json:"retry_of,omitempty"` // the batch whose failures these jobs repeat
 	Callback  *Delivery         `json:"callback,omitempty"`
+	// Lease is how long the batch goes on after its client was last heard of; 0: to
+	// its end. LeaseUntil is when that is, while it is not done.
+	Lease      Duration  `json:"lease,omitempty"`
+	LeaseUntil time.Time `json:"lease_until,omitzero"`
+	Abandoned  bool      `json:"abandoned,omitempty"` // its lease ended before it was done
+
 	Total     int64             `json:"total"`
 	Counts    map[State]int64   `json:"counts"`
 	Outcomes  map[Outcome]int64 `json:"outcomes"`

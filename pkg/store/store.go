@@ -56,6 +56,11 @@ type Submitter interface {
 	// DropBatch removes an open batch. A sealed or unknown one is left alone.
 	DropBatch(ctx context.Context, batch job.ID) error
 
+	// KeepBatch prolongs the lease of a batch by its whole length and returns the
+	// batch, job.ErrLost if it was abandoned. A batch without a lease, or one that is
+	// done, is returned as it is.
+	KeepBatch(ctx context.Context, tenant string, batch job.ID) (*job.Batch, error)
+
 	// SubmitJob accepts one job without a batch. With dispatch set and nothing
 	// queued ahead of it, it is dispatched in the same transaction and its
 	// Dispatch returned.
@@ -95,7 +100,7 @@ type Scheduler interface {
 	CancelLabeled(ctx context.Context, tenant string, labels map[string]string) (running []Canceling, ended int64, err error)
 
 	// Reap takes back expired leases and stale dispatches, expires overdue jobs,
-	// completes interrupted cancels, drops abandoned open batches and forgets
+	// completes interrupted cancels, abandons batches whose leases are over, drops abandoned open batches and forgets
 	// old idempotency keys. Several callers at once share the work.
 	Reap(ctx context.Context) (ReapStats, error)
 

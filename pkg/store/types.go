@@ -25,6 +25,7 @@ type NewBatch struct {
 	Idempotency Idempotency
 	TraceParent string        // W3C trace context of the submit
 	Total       int64         // unused by OpenBatch
+	Lease       time.Duration // without a KeepBatch for so long it is canceled; 0: never
 	Callback    *job.Callback // optional
 	LabelCaps   job.LabelCaps
 }
@@ -123,6 +124,10 @@ type ReapStats struct {
 	JobsExpired    int64 // waited longer than their expires_in
 	JobsCanceled   int64 // left over from an interrupted CancelBatch
 	BatchesDropped int64 // open for too long, never sealed
+	// BatchesAbandoned are batches whose client was not heard of for the length of
+	// their lease. Their running jobs are in Stopping, to be told to the workers.
+	BatchesAbandoned int64
+	Stopping         []Canceling
 }
 
 // Stats is a summary of the live rows. Queued numbers above StatsCap are at

@@ -22,10 +22,10 @@ var batchColumns = `b.id, b.name, b.labels, b.label_caps, t.name, b.retry_of, b.
 		WHERE j.state = 'dispatched' AND j.tenant_id = b.tenant_id AND j.batch_id = b.id) ELSE 0 END,
 	CASE WHEN c.ended_at IS NULL THEN (SELECT count(*) FROM jobs j
 		WHERE j.state = 'running' AND j.tenant_id = b.tenant_id AND j.batch_id = b.id) ELSE 0 END,
-	c.recorded, ARRAY[` + perOutcome(`c.%s`) + `], ` + deliveryColumns
+	c.recorded, ARRAY[` + perOutcome(`c.%s`) + `], ` + deliveryColumns + `, ` + leaseColumns
 
 const batchTables = ` FROM batches b JOIN tenants t ON t.id = b.tenant_id JOIN batch_counts c ON c.batch_id = b.id
-	LEFT JOIN callbacks k ON k.batch_id = b.id `
+	LEFT JOIN callbacks k ON k.batch_id = b.id LEFT JOIN batch_leases l ON l.batch_id = b.id `
 
 func scanBatch(row pgx.CollectableRow) (job.Batch, error) {
 	var id, retryOf pgtype.UUID
@@ -35,8 +35,9 @@ func scanBatch(row pgx.CollectableRow) (job.Batch, error) {
 	var outcomes []int64
 	b := job.Batch{Outcomes: map[job.Outcome]int64{}}
 	var d deliveryRow
+	var l leaseRow
 	err := row.Scan(append([]any{&id, &b.Name, &labels, &b.LabelCaps, &b.Tenant, &retryOf, &b.CreatedAt, &b.Total, &ended,
-		&dispatched, &running, &recorded, &outcomes}, d.targets()...)...)
+		&dispatched, &running, &recorded, &outcomes}, append(d.targets(), l.targets()...)...)...)
 	if err != nil {
 		return b, err
 	}
@@ -52,6 +53,7 @@ func scanBatch(row pgx.CollectableRow) (job.Batch, error) {
 		job.Queued: b.Total - recorded - dispatched - running, job.Dispatched: dispatched, job.Running: running,
 		job.Finished: recorded - canceled, job.Canceled: canceled,
 	}
+	l.into(&b)
 	if labels != nil {
 		err = json.Unmarshal([]byte(*labels), &b.Labels)
 	}

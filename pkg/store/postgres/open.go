@@ -58,6 +58,7 @@ type Store struct {
 	cfg     Config
 	pool    *pgxpool.Pool
 	tenants sync.Map // name → int32; ids never change
+	watch   watch
 }
 
 var _ store.Store = (*Store)(nil)

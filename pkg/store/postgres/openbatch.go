@@ -15,7 +15,7 @@ import (
 var openBatch = keyGuard + `,
 batch AS (
 	INSERT INTO batches (id, tenant_id, name, labels, traceparent, label_caps)
-	SELECT $4, $1, $5, $6, $7, $8 FROM go RETURNING id, tenant_id),` + batchExtras(9) + `
+	SELECT $4, $1, $5, $6, $7, $8 FROM go RETURNING id, tenant_id),` + batchExtras(9, false) + `
 SELECT id FROM batch`
 
 // OpenBatch implements store.Submitter.
@@ -78,7 +78,9 @@ WITH sealed AS (
 	WHERE id = $1 AND sealed_at IS NULL AND dropped_at IS NULL AND appended = $2 RETURNING id, appended),
 counts AS (
 	INSERT INTO batch_counts (batch_id, total, ended_at)
-	SELECT id, appended, CASE WHEN appended = 0 THEN now() END FROM sealed)
+	SELECT id, appended, CASE WHEN appended = 0 THEN now() END FROM sealed),
+leased AS (
+	UPDATE batch_leases l SET until = now() + l.ttl * interval '1 millisecond' FROM sealed s WHERE l.batch_id = s.id)
 SELECT EXISTS (SELECT FROM sealed)`
 
 // SealBatch implements store.Submitter.

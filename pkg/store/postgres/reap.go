@@ -46,7 +46,7 @@ WHERE j.id = i.id AND j.state || '' = 'dispatched'`
 // Reap implements store.Scheduler.
 func (s *Store) Reap(ctx context.Context) (st store.ReapStats, err error) {
 	for _, step := range []func(context.Context, *store.ReapStats) error{
-		s.reapLeases, s.reapExpired, s.reapUnclaimed, s.reapCanceled, s.reapOpenBatches, s.forgetKeys,
+		s.reapLeases, s.reapExpired, s.reapUnclaimed, s.reapAbandoned, s.reapCanceled, s.reapOpenBatches, s.forgetKeys,
 	} {
 		if err := step(ctx, &st); err != nil {
 			return st, err

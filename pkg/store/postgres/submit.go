@@ -41,13 +41,21 @@ specified AS (
 		batch, tenant, p(0), p(1), p(2), p(3), p(4), p(5), p(6), p(7), p(8), p(9), p(10))
 }
 
-// batchExtras is the CTEs that fill in what a batch is beyond its jobs, from two
-// arguments from $first on: url and secret of its callback.
-func batchExtras(first int) string {
+// batchExtras is the CTEs that fill in what a batch is beyond its jobs, from three
+// arguments from $first on: url and secret of its callback, its lease in
+// milliseconds, which begins when the batch is sealed.
+func batchExtras(first int, sealed bool) string {
+	until := `'infinity'::timestamptz`
+	if sealed {
+		until = fmt.Sprintf(`now() + $%d::bigint * interval '1 millisecond'`, first+2)
+	}
 	return fmt.Sprintf(`
 told AS (
 	INSERT INTO callbacks (batch_id, delivery, tenant_id, url, secret)
-	SELECT id, gen_random_uuid(), tenant_id, $%[1]d, $%[2]d FROM batch WHERE $%[1]d <> '')`, first, first+1)
+	SELECT id, gen_random_uuid(), tenant_id, $%[1]d, $%[2]d FROM batch WHERE $%[1]d <> ''),
+leased AS (
+	INSERT INTO batch_leases (batch_id, ttl, until)
+	SELECT id, $%[3]d::bigint, %[4]s FROM batch WHERE $%[3]d::bigint > 0)`, first, first+1, first+2, until)
 }
 
 func extrasOf(b store.NewBatch) []any {
@@ -55,16 +63,16 @@ func extrasOf(b store.NewBatch) []any {
 	if b.Callback != nil {
 		c = *b.Callback
 	}
-	return []any{c.URL, c.SecretRef}
+	return []any{c.URL, c.SecretRef, b.Lease.Milliseconds()}
 }
 
 var submitBatch = keyGuard + `,
 batch AS (
 	INSERT INTO batches (id, tenant_id, name, labels, traceparent, appended, label_caps, sealed_at)
-	SELECT $4, $1, $5, $6, $7, $8, $9, now() FROM go RETURNING id, tenant_id),` + batchExtras(10) + `,
+	SELECT $4, $1, $5, $6, $7, $8, $9, now() FROM go RETURNING id, tenant_id),` + batchExtras(10, true) + `,
 counts AS (
 	INSERT INTO batch_counts (batch_id, total, ended_at)
-	SELECT id, $8::bigint, CASE WHEN $8::bigint = 0 THEN now() END FROM batch),` + insertJobs("batch", "$1::integer", 12) + `
+	SELECT id, $8::bigint, CASE WHEN $8::bigint = 0 THEN now() END FROM batch),` + insertJobs("batch", "$1::integer", 13) + `
 SELECT EXISTS (SELECT FROM batch)`
 
 // SubmitBatch implements store.Submitter.

@@ -54,6 +54,8 @@ func Run(t *testing.T, open Open) {
 		{"registry", testRegistry},
 		{"sessions", testSessions},
 		{"callbacks", testCallbacks},
+		{"batch lease", testBatchLease},
+		{"batch lease after an outage", testBatchLeaseAfterAnOutage},
 		{"model", testModel},
 	} {
 		t.Run(part.name, func(t *testing.T) {

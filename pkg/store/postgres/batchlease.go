@@ -1,0 +1,123 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// keepBatch prolongs a lease; one that ended a moment ago and was not noticed, too.
+const keepBatch = `
+UPDATE batch_leases l SET until = now() + l.ttl * interval '1 millisecond'
+FROM batches b
+WHERE l.batch_id = $1 AND b.id = l.batch_id AND b.tenant_id = $2 AND b.sealed_at IS NOT NULL AND l.over_at IS NULL`
+
+// KeepBatch implements store.Submitter.
+func (s *Store) KeepBatch(ctx context.Context, tenant string, id job.ID) (*job.Batch, error) {
+	err := s.do(ctx, "keep batch", func(ctx context.Context) error {
+		t, err := s.knownTenant(ctx, tenant)
+		if err != nil {
+			return err
+		}
+		_, err = s.pool.Exec(ctx, keepBatch, uuid(id), t)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	b, err := s.Batch(ctx, tenant, id)
+	if err == nil && b.Abandoned {
+		return nil, fmt.Errorf("postgres: %w: the lease of batch %s ended, and with it the batch", job.ErrLost, id)
+	}
+	return b, err
+}
+
+// lapse ends the leases of batches that are done, and abandons the batches whose
+// leases are over: they are flagged, as by a cancel, and returned.
+var lapse = fmt.Sprintf(`
+WITH done AS (
+	SELECT l.batch_id FROM batch_leases l JOIN batch_counts c ON c.batch_id = l.batch_id
+	WHERE l.over_at IS NULL AND c.ended_at IS NOT NULL LIMIT %[1]d FOR NO KEY UPDATE OF l SKIP LOCKED),
+closed AS (UPDATE batch_leases l SET over_at = now() FROM done d WHERE l.batch_id = d.batch_id),
+overdue AS (
+	SELECT l.batch_id FROM batch_leases l JOIN batch_counts c ON c.batch_id = l.batch_id
+	WHERE l.over_at IS NULL AND l.until < now() AND c.ended_at IS NULL LIMIT %[1]d FOR NO KEY UPDATE OF l SKIP LOCKED),
+marked AS (
+	UPDATE batch_leases l SET over_at = now(), lapsed = true FROM overdue o
+	WHERE l.batch_id = o.batch_id AND l.over_at IS NULL AND l.until < now() RETURNING l.batch_id)
+UPDATE batches b SET cancel_requested = true FROM marked m WHERE b.id = m.batch_id RETURNING b.id`, reapChunk)
+
+// renew gives every client a whole lease more. While nobody looked, clients could
+// not be heard either: a dispatcher or a database that was away must not look like
+// a thousand clients that are gone.
+const renew = `
+UPDATE batch_leases l SET until = now() + l.ttl * interval '1 millisecond'
+FROM (SELECT batch_id FROM batch_leases WHERE over_at IS NULL AND until < 'infinity' ORDER BY batch_id FOR NO KEY UPDATE) d
+WHERE l.batch_id = d.batch_id`
+
+// unwatched is how long nobody may have looked before leases are renewed. The
+// reaper looks every few seconds.
+const unwatched = 15 * time.Second
+
+// watch remembers when this process last looked at the leases of batches.
+type watch struct {
+	mu   sync.Mutex
+	last time.Time
+}
+
+// reapAbandoned ends the batches that nobody waits for any more. What it does not
+// get to, reapCanceled does.
+func (s *Store) reapAbandoned(ctx context.Context, st *store.ReapStats) error {
+	s.watch.mu.Lock()
+	defer s.watch.mu.Unlock()
+	if time.Since(s.watch.last) > unwatched {
+		err := s.do(ctx, "renew batch leases", func(ctx context.Context) error {
+			_, err := s.pool.Exec(ctx, renew)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	s.watch.last = time.Now()
+	ids, err := s.batchesWhere(ctx, lapse)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		st.BatchesAbandoned++
+		running, n, err := s.cancelRows(ctx, id)
+		st.JobsCanceled += n
+		st.Stopping = append(st.Stopping, running...)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leaseRow scans the lease that a batch may have.
+type leaseRow struct {
+	ttl    *int64
+	until  *time.Time
+	lapsed *bool
+}
+
+// An open batch, whose lease ends at infinity, is not read.
+const leaseColumns = `l.ttl, CASE WHEN l.over_at IS NULL AND l.until < 'infinity' THEN l.until END, l.lapsed`
+
+func (r *leaseRow) targets() []any { return []any{&r.ttl, &r.until, &r.lapsed} }
+
+func (r *leaseRow) into(b *job.Batch) {
+	if r.ttl == nil {
+		return
+	}
+	b.Lease, b.LeaseUntil, b.Abandoned = job.Duration(time.Duration(*r.ttl)*time.Millisecond), orZero(r.until), *r.lapsed
+	if b.Done() {
+		b.LeaseUntil = time.Time{}
+	}
+}

@@ -352,7 +352,8 @@ CREATE TABLE public.workers (
     draining boolean NOT NULL,
     started_at timestamp with time zone NOT NULL,
     seen_at timestamp with time zone NOT NULL,
-    host text
+    host text,
+    offer text
 )
 WITH (fillfactor='50');
 

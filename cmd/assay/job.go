@@ -52,6 +52,9 @@ func (c *jobGetCmd) Run(a *app) error {
 	if r := j.Result; r != nil {
 		a.printf(", %s: %s", r.Outcome, gist(r))
 	}
+	if j.Message != "" {
+		a.printf(", %s", j.Message)
+	}
 	a.printf("\n")
 	return nil
 }

@@ -138,7 +138,7 @@ func newServer(t *testing.T, result job.Result) *server {
 		_, _ = io.WriteString(w, `{"id":"a","outcome":"succeeded"}`+"\n"+`{"id":"b","outcome":"failed"}`+"\n")
 	})
 	mux.HandleFunc("GET /v1/workers", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, http.StatusOK, api.WorkerList{Workers: []store.Worker{{ID: "w1", Pool: "default", Slots: 8, StartedAt: time.Now()}}})
+		answer(w, http.StatusOK, api.WorkerList{Workers: []store.Worker{{ID: "w1", Pool: "default", Slots: 8, StartedAt: time.Now(), Offer: json.RawMessage(`{"labels":{"gpu":"a100"},"images":["cuda"],"memory":"8Gi"}`)}}})
 	})
 	mux.HandleFunc("POST /v1/policies/explain", func(w http.ResponseWriter, r *http.Request) {
 		raw, _ := io.ReadAll(r.Body)

@@ -4,13 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/policy"
 )
 
 type policyCmd struct {
@@ -129,42 +127,4 @@ func (c *policyListCmd) Run(a *app) error {
 		a.printf("%s  version %d  %s\n", p.Name, p.Version, p.CreatedAt.Format(time.DateTime))
 	}
 	return nil
-}
-
-type workerCmd struct {
-	List workerListCmd `cmd:"" help:"List the connected workers."`
-}
-
-type workerListCmd struct{}
-
-// Run lists workers.
-func (c *workerListCmd) Run(a *app) error {
-	fleet, err := a.client()
-	if err != nil {
-		return err
-	}
-	found, err := fleet.Workers(a.ctx)
-	if err != nil {
-		return err
-	}
-	if a.JSON {
-		return a.printJSON(found)
-	}
-	t := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "WORKER\tPOOL\tBUSY\tSLOTS\tISOLATION\tUP\tVERSION")
-	for _, w := range found {
-		var h policy.Host
-		_ = json.Unmarshal(w.Host, &h) // a worker of another version: shown without
-		levels := make([]string, len(h.Isolations))
-		for i, l := range h.Isolations {
-			levels[i] = string(l)
-		}
-		state := ""
-		if w.Draining {
-			state = " (draining)"
-		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s%s\t%s\n", w.ID, w.Pool, w.Busy, w.Slots, strings.Join(levels, ","),
-			time.Since(w.StartedAt).Round(time.Second), state, w.Version)
-	}
-	return t.Flush()
 }

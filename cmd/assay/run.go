@@ -21,14 +21,15 @@ import (
 )
 
 type runCmd struct {
-	File      string   `arg:"" help:"A .py file or - (python on stdin) is a python program; another file runs by its #! line; anything else is a command of the image."`
-	Args      []string `arg:"" optional:"" help:"Arguments of the program, after --."`
-	Policy    string   `placeholder:"FILE" help:"Policy: a JSON file, or the name of a stored one."`
-	Image     string   `placeholder:"IMAGE" help:"Image to run in (default: python)."`
-	Isolation string   `placeholder:"LEVEL" enum:",cell,task,gvisor,vm" default:"" help:"Wall around the program: cell, task, gvisor or vm."`
-	Tests     string   `placeholder:"FILE" help:"Grade the file as a solution against the tests in this JSON file."`
-	Stdin     string   `placeholder:"FILE" help:"Standard input of a command; - is this one."`
-	Name      string   `help:"Name of the job."`
+	File      string            `arg:"" help:"A .py file or - (python on stdin) is a python program; another file runs by its #! line; anything else is a command of the image."`
+	Args      []string          `arg:"" optional:"" help:"Arguments of the program, after --."`
+	Policy    string            `placeholder:"FILE" help:"Policy: a JSON file, or the name of a stored one."`
+	Image     string            `placeholder:"IMAGE" help:"Image to run in (default: python)."`
+	Isolation string            `placeholder:"LEVEL" enum:",cell,task,gvisor,vm" default:"" help:"Wall around the program: cell, task, gvisor or vm."`
+	Tests     string            `placeholder:"FILE" help:"Grade the file as a solution against the tests in this JSON file."`
+	Stdin     string            `placeholder:"FILE" help:"Standard input of a command; - is this one."`
+	Require   map[string]string `placeholder:"KEY=VALUE" help:"Labels that a worker must have to be given the job."`
+	Name      string            `help:"Name of the job."`
 }
 
 // Run runs one program as if it were this process.
@@ -44,7 +45,7 @@ func (c *runCmd) Run(a *app) error {
 	if err := policyFlags(a, api, &spec, c.Policy, c.Isolation); err != nil {
 		return err
 	}
-	res, err := runJob(a.ctx, api, spec)
+	res, err := a.runJob(a.ctx, api, spec)
 	if err != nil {
 		return err
 	}
@@ -61,10 +62,15 @@ func (c *runCmd) Run(a *app) error {
 }
 
 // runJob submits a job and waits. If we are interrupted, so is the job.
-func runJob(ctx context.Context, api *client.Client, spec job.Spec) (*job.Result, error) {
+func (a *app) runJob(ctx context.Context, api *client.Client, spec job.Spec) (*job.Result, error) {
 	accepted, err := submitKnown(ctx, api, spec)
 	if err != nil {
 		return nil, err
+	}
+	if accepted.State == job.Queued { // nobody may ever run it: better say so
+		if j, err := api.Job(ctx, accepted.ID, 0); err == nil && j.Message != "" {
+			fmt.Fprintf(a.stderr, "assay: job %s %s\n", j.ID, j.Message)
+		}
 	}
 	res, err := api.Result(ctx, accepted.ID)
 	if ctx.Err() != nil {
@@ -98,7 +104,7 @@ func submitKnown(ctx context.Context, fleet *client.Client, spec job.Spec) (api.
 
 // spec makes the job that the arguments describe.
 func (c *runCmd) spec(a *app) (job.Spec, error) {
-	s := job.Spec{Name: c.Name, Image: c.Image}
+	s := job.Spec{Name: c.Name, Image: c.Image, Requires: c.Require}
 	content, err := c.content(a.stdin)
 	if err != nil {
 		return s, err

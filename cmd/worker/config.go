@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -28,6 +29,9 @@ type config struct {
 
 	ID   string `name:"worker-id" env:"ASSAY_WORKER_ID" help:"Name of this worker, unique in the fleet (default: the host's name)."`
 	Pool string `name:"pool" env:"ASSAY_POOL" default:"default" help:"Which jobs to take."`
+
+	Labels map[string]string `name:"labels" env:"ASSAY_LABELS" mapsep:"," placeholder:"KEY=VALUE" help:"What jobs may require of this worker, separated by commas, such as gpu=a100,disk=fast."`
+	Images []string          `name:"images" env:"ASSAY_IMAGES" help:"Reserve this worker for jobs with these images, separated by commas (default: any)."`
 
 	Slots  int           `name:"slots" env:"ASSAY_SLOTS" help:"Most jobs held at once (default: 8 a core)."`
 	CPU    float64       `name:"cpu" env:"ASSAY_CPU" help:"Cores to promise to jobs (default: 4 times the host's, for a limit is rarely used to the full)."`
@@ -96,6 +100,10 @@ func (c *config) complete() (err error) {
 		return fmt.Errorf("--slots: %d is not between 1 and 100000", c.Slots)
 	case c.CPU < 0:
 		return fmt.Errorf("--cpu: %g is negative", c.CPU)
+	case slices.Contains(c.Images, ""):
+		return fmt.Errorf("--images: an image has a name")
+	case len(c.Labels) > job.MaxLabels:
+		return fmt.Errorf("--labels: %d labels; at most %d", len(c.Labels), job.MaxLabels)
 	case c.Grace < 0:
 		return fmt.Errorf("--grace: %v is negative", c.Grace)
 	}
@@ -137,7 +145,7 @@ func (c *config) never() (out []netip.Prefix, err error) {
 // promises nothing, so nothing is bounded then but the slots.
 func (c *config) worker(host policy.Host) (worker.Config, error) {
 	out := worker.Config{
-		ID: c.ID, Pool: c.Pool, Version: version(), Slots: c.Slots, CPU: c.CPU, Grace: max(c.Grace, time.Millisecond),
+		ID: c.ID, Pool: c.Pool, Version: version(), Slots: c.Slots, CPU: c.CPU, Labels: c.Labels, Images: c.Images, Grace: max(c.Grace, time.Millisecond),
 		InputCache: filepath.Join(c.StateDir, "inputs"),
 	}
 	if c.Memory != "" {

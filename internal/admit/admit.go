@@ -8,6 +8,7 @@ import (
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
+	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -37,11 +38,15 @@ type Admitter struct {
 	Tenants  Tenants
 	Blobs    Blobs
 	Secrets  Secrets
-	// Pool names the workers that may run a job under p.
-	Pool func(p policy.Policy) string
-	// Hosts returns what the connected workers of a pool can enforce. With none
-	// connected, the worker that runs the job judges.
-	Hosts func(pool string) []policy.Host
+	// Pool is where jobs wait that need nothing special of a worker.
+	Pool string
+	// Reserved says for which images there are workers that take nothing else.
+	Reserved func(image string) bool
+	// Room refuses a class of jobs if there are too many already.
+	Room func(ctx context.Context, class string) error
+	// Hosts returns what the connected workers for a class of jobs can enforce.
+	// With none connected, the worker that runs the job judges.
+	Hosts func(class string) []policy.Host
 }
 
 // Job admits one job for a tenant.
@@ -111,8 +116,14 @@ func (in *Intake) Job(ctx context.Context, raw []byte) (store.NewJob, error) {
 	if err != nil {
 		return store.NewJob{}, err
 	}
+	pool := placement.NeedOf(in.admitter.Pool, &spec, &resolved.policy, in.admitter.Reserved).Class()
+	if pool != in.admitter.Pool {
+		if err := in.admitter.Room(ctx, pool); err != nil {
+			return store.NewJob{}, err
+		}
+	}
 	return store.NewJob{
-		ID: job.NewID(), Tenant: in.tenant, Pool: resolved.pool,
+		ID: job.NewID(), Tenant: in.tenant, Pool: pool,
 		Priority: spec.Priority, MaxAttempts: spec.Retry.MaxAttempts, RetryOn: spec.Retry.On, ExpiresIn: spec.ExpiresIn.D(),
 		Caps: store.CapsOf(spec.Labels, in.tenantCaps, in.batchCaps),
 		Spec: body, TraceParent: in.traceParent,

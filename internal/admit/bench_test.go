@@ -32,7 +32,7 @@ func newAdmitter(t testing.TB) *admit.Admitter {
 	t.Cleanup(func() { _ = o.Close() })
 	return &admit.Admitter{
 		Policies: nothing{}, Tenants: nothing{}, Blobs: o,
-		Pool:  func(policy.Policy) string { return "default" },
+		Pool: "default", Reserved: func(string) bool { return false },
 		Hosts: func(string) []policy.Host { return nil },
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -16,7 +17,6 @@ import (
 type resolved struct {
 	policy policy.Policy
 	raw    json.RawMessage
-	pool   string
 }
 
 // policies resolves each distinct policy of a request once. Most batches have
@@ -88,8 +88,9 @@ func (p *policies) make(ctx context.Context, raw json.RawMessage, a *Admitter) (
 			return nil, err
 		}
 	}
-	r := &resolved{policy: pol, pool: a.Pool(pol)}
-	if err := enforceable(pol, a.Hosts(r.pool)); err != nil {
+	r := &resolved{policy: pol}
+	where := placement.NeedOf(a.Pool, &job.Spec{}, &pol, func(string) bool { return false })
+	if err := enforceable(pol, a.Hosts(where.Class())); err != nil {
 		return nil, err
 	}
 	if r.raw, err = json.Marshal(pol); err != nil {

@@ -8,7 +8,7 @@ type row struct {
 }
 
 // ideas are interfaces and nouns without any technology behind them.
-var ideas = []string{"pkg/job", "pkg/policy", "pkg/store", "pkg/queue", "pkg/runtime"}
+var ideas = []string{"pkg/job", "pkg/policy", "pkg/placement", "pkg/store", "pkg/queue", "pkg/runtime"}
 
 func with(base []string, more ...string) []string {
 	return append(append([]string{}, base...), more...)
@@ -19,13 +19,15 @@ var table = map[string]row{
 	"pkg/netrule": {"the language of network allow-lists", nil},
 	"pkg/policy":  {"what a program may do", []string{"pkg/job", "pkg/netrule"}},
 
+	"pkg/placement": {"which workers can run which jobs", []string{"pkg/job", "pkg/policy"}},
+
 	"pkg/store":           {"system of record: the idea", []string{"pkg/job"}},
 	"pkg/store/postgres":  {"over Postgres", []string{"pkg/job", "pkg/store", "migrations"}},
 	"pkg/store/storetest": {"its specification", []string{"pkg/job", "pkg/store"}},
 	"migrations":          {"the schema, embedded", nil},
 
-	"pkg/queue":           {"delivery: the idea", []string{"pkg/job", "pkg/policy", "pkg/store"}},
-	"pkg/queue/jetstream": {"over NATS JetStream", []string{"pkg/job", "pkg/policy", "pkg/store", "pkg/queue"}},
+	"pkg/queue":           {"delivery: the idea", []string{"pkg/job", "pkg/policy", "pkg/placement", "pkg/store"}},
+	"pkg/queue/jetstream": {"over NATS JetStream", []string{"pkg/job", "pkg/policy", "pkg/placement", "pkg/store", "pkg/queue"}},
 	"pkg/queue/queuetest": {"its specification", []string{"pkg/job", "pkg/policy", "pkg/store", "pkg/queue"}},
 
 	"pkg/runtime": {"running one attempt: the idea", []string{"pkg/job", "pkg/policy"}},

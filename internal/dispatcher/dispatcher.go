@@ -140,6 +140,7 @@ func (d *Dispatcher) Dispatch(ctx context.Context, ds []store.Dispatch) error {
 	start := time.Now()
 	err := d.scheduler.publish(ctx, ds)
 	for _, j := range ds {
+		d.scheduler.classes.note(ctx, j.Pool)
 		telemetry.Step(ctx, "dispatch", j.TraceParent, start)
 	}
 	return err

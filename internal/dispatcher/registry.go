@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -32,6 +33,7 @@ type registry struct {
 type member struct {
 	pool string
 	size
+	offer placement.Offer
 }
 
 // size is how many jobs a worker, or a pool, takes at once.
@@ -46,7 +48,7 @@ func newRegistry(cfg Config, s store.Registry) *registry {
 func (r *registry) seen(w queue.WorkerInfo) (grown bool) {
 	r.mu.Lock()
 	before, known := r.known[w.ID]
-	m := memberOf(w.Pool, w.Slots, w.Busy, w.Draining)
+	m := memberOf(w.Pool, w.Slots, w.Busy, w.Draining, w.Offer)
 	r.dirty[w.ID], r.known[w.ID] = w, m
 	r.mu.Unlock()
 	if !known || before.slots != m.slots {
@@ -58,11 +60,11 @@ func (r *registry) seen(w queue.WorkerInfo) (grown bool) {
 	return m.slots > before.slots
 }
 
-func memberOf(pool string, slots, busy int, draining bool) member {
+func memberOf(pool string, slots, busy int, draining bool, offer placement.Offer) member {
 	if draining {
 		return member{pool: pool}
 	}
-	return member{pool, size{slots, max(slots-busy, 0)}}
+	return member{pool, size{slots, max(slots-busy, 0)}, offer}
 }
 
 // pools returns the size of each pool that has a worker.
@@ -75,6 +77,31 @@ func (r *registry) pools() map[string]size {
 		pools[m.pool] = size{p.slots + m.slots, p.free + m.free}
 	}
 	return pools
+}
+
+// fitting returns the size of what may run the jobs of each pool and of each of the
+// classes, where there is any.
+func (r *registry) fitting(classes []string) map[string]size {
+	needs := make(map[string]placement.Need, len(classes))
+	for _, c := range classes {
+		needs[c] = placement.ParseClass(c)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, m := range r.known {
+		needs[m.pool] = placement.Need{Pool: m.pool}
+	}
+	fits := map[string]size{}
+	for class, n := range needs {
+		for _, m := range r.known {
+			if m.slots == 0 || m.pool != n.Pool || m.offer.Lacks(n) != "" {
+				continue
+			}
+			s := fits[class]
+			fits[class] = size{s.slots + m.slots, s.free + m.free}
+		}
+	}
+	return fits
 }
 
 // took counts n more jobs on a worker, fewer if n is negative, until its next
@@ -119,7 +146,9 @@ func (r *registry) refresh(ctx context.Context) error {
 	}
 	known := make(map[string]member, len(fleet))
 	for _, w := range fleet {
-		known[w.ID] = memberOf(w.Pool, w.Slots, w.Busy, w.Draining)
+		var offer placement.Offer
+		_ = json.Unmarshal(w.Offer, &offer) // a worker of another version offers nothing special
+		known[w.ID] = memberOf(w.Pool, w.Slots, w.Busy, w.Draining, offer)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -157,6 +186,10 @@ func describe(w queue.WorkerInfo) store.Worker {
 	if err != nil {
 		host = nil // Host is plain data; there is nothing in it that could fail
 	}
+	offer, err := json.Marshal(w.Offer)
+	if err != nil {
+		offer = nil // the same
+	}
 	return store.Worker{ID: w.ID, Pool: w.Pool, Version: w.Version, Slots: w.Slots, Busy: w.Busy,
-		Draining: w.Draining, StartedAt: w.StartedAt, Host: host}
+		Draining: w.Draining, StartedAt: w.StartedAt, Host: host, Offer: offer}
 }

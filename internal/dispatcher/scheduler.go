@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/internal/telemetry"
+	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -31,6 +32,7 @@ type scheduler struct {
 	store     store.Scheduler
 	publisher Queue
 	registry  *registry
+	classes   *classes
 	pace      *pace
 	metrics   *metrics
 	log       *slog.Logger
@@ -45,13 +47,14 @@ type scheduler struct {
 
 func newScheduler(d *Dispatcher) *scheduler {
 	return &scheduler{
-		store: d.store, publisher: d.queue, registry: d.registry, pace: newPace(), metrics: d.metrics, log: d.log,
+		store: d.store, publisher: d.queue, registry: d.registry, classes: newClasses(d.store, d.queue, d.log), pace: newPace(), metrics: d.metrics, log: d.log,
 		every: d.cfg.ScheduleEvery, minWindow: d.cfg.MinWindow, hint: make(chan struct{}, 1),
 	}
 }
 
 // wake says that something was queued.
 func (s *scheduler) wake() {
+	s.classes.stale.Store(true)
 	s.more.Store(true)
 	s.look()
 }
@@ -90,6 +93,7 @@ func (s *scheduler) run(ctx context.Context) {
 		select {
 		case <-s.hint:
 		case <-tick.C:
+			s.classes.stale.Store(true)
 		case <-ctx.Done():
 			return
 		}
@@ -113,11 +117,13 @@ func (s *scheduler) rest(ctx context.Context) {
 	}
 }
 
-// fillAll fills the window of every pool that has workers.
+// fillAll fills the window of every pool and class that has workers. What nobody
+// can run stays queued.
 func (s *scheduler) fillAll(ctx context.Context) {
 	room := s.claimed.Swap(false)
+	s.classes.refresh(ctx)
 	n := 0
-	for pool, size := range s.registry.pools() {
+	for pool, size := range s.registry.fitting(s.classes.list()) {
 		filled, err := s.fill(ctx, pool, s.window(pool, size))
 		if err != nil {
 			s.log.WarnContext(ctx, "schedule failed", "pool", pool, "error", err)
@@ -138,7 +144,7 @@ func (s *scheduler) fillAll(ctx context.Context) {
 // each free slot, and what the workers will take in the near future. Where jobs
 // are long and all slots taken, that is next to nothing.
 func (s *scheduler) window(pool string, z size) int {
-	return max(s.minWindow, 2*z.free+int(s.pace.of(pool)*ahead.Seconds()))
+	return max(s.minWindow, 2*z.free+int(s.pace.of(placement.ParseClass(pool).Pool)*ahead.Seconds()))
 }
 
 func (s *scheduler) fill(ctx context.Context, pool string, window int) (int, error) {

@@ -35,7 +35,7 @@ func (s *Server) accept(w http.ResponseWriter, r *http.Request, watch func(job.I
 		return api.Accepted{}, err
 	}
 	watch(j.ID) // before it can end
-	id, d, err := s.Store.SubmitJob(ctx, j, key, true)
+	id, d, err := s.Store.SubmitJob(ctx, j, key, j.Pool == s.Pool || s.fleet.lack(j.Pool) == "")
 	if err != nil {
 		return api.Accepted{}, fmt.Errorf("submit job: %w", err)
 	}
@@ -141,6 +141,9 @@ func (s *Server) awaitJob(r *http.Request, id job.ID, wait time.Duration) (*job.
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read job %s: %w", id, err)
+	}
+	if j.State == job.Queued {
+		j.Message = s.fleet.lack(j.Pool)
 	}
 	return j, nil
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/assay-run/assay/internal/admit"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
-	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -76,7 +75,7 @@ type Config struct {
 	Callbacks  Callbacks // nil: none are sent from here
 	Auth       Authenticator
 	Queue      Queue        // only to say how it is
-	Pool       string       // of every job
+	Pool       string       // of jobs that need nothing special
 	Metrics    http.Handler // served at /metrics; optional
 	Log        *slog.Logger // optional
 }
@@ -96,13 +95,15 @@ func New(c Config) *Server {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	s := &Server{Config: c, mux: http.NewServeMux(), fleet: &fleet{registry: c.Store}}
+	s := &Server{Config: c, mux: http.NewServeMux(), fleet: &fleet{store: c.Store}}
 	s.admit = &admit.Admitter{
 		Policies: c.Store,
 		Tenants:  c.Store,
 		Blobs:    c.Objects,
 		Secrets:  c.Secrets,
-		Pool:     func(policy.Policy) string { return c.Pool },
+		Pool:     c.Pool,
+		Reserved: s.fleet.reserved,
+		Room:     s.fleet.room,
 		Hosts:    s.fleet.hosts,
 	}
 	for _, r := range s.routes() {

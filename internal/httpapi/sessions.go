@@ -12,6 +12,7 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/queue"
 )
@@ -94,7 +95,7 @@ func (s *Server) openSession(ctx context.Context, tenant string, spec job.Sessio
 	first := int(s.places.turn.Add(1) % 1024)
 	for i := range hosts {
 		h := hosts[(first+i)%len(hosts)]
-		if h.pool != s.Pool {
+		if h.pool != s.Pool || h.offer.Lacks(placement.Need{Pool: s.Pool, Image: spec.Image}) != "" {
 			continue
 		}
 		if _, err := p.Plan(h.can); err != nil {

@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -32,30 +35,87 @@ func (s *Server) listWorkers(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, api.WorkerList{Workers: found})
 }
 
-// fleet remembers for a moment what the connected workers can enforce.
+// fleet remembers for a moment which workers are connected and what waits for
+// them.
 type fleet struct {
-	registry store.Registry
+	store interface {
+		store.Registry
+		Pools(ctx context.Context) ([]string, error)
+	}
 
-	mu     sync.Mutex
-	listed time.Time
-	known  []host
+	mu      sync.Mutex
+	listed  time.Time
+	known   []host
+	classes map[string]bool // of queued jobs
 }
 
 type host struct {
 	worker, pool string
 	can          policy.Host
+	offer        placement.Offer
 }
 
-// hosts returns what the connected workers of a pool can enforce; nothing if
-// the list cannot be read, since admission does not depend on it.
-func (f *fleet) hosts(pool string) []policy.Host {
+// hosts returns what the connected workers for a class of jobs can enforce; nothing
+// if the list cannot be read, since admission does not depend on it.
+func (f *fleet) hosts(class string) []policy.Host {
 	var out []policy.Host
+	need := placement.ParseClass(class)
 	for _, h := range f.list() {
-		if h.pool == pool {
+		if h.pool == need.Pool && h.offer.Lacks(need) == "" {
 			out = append(out, h.can)
 		}
 	}
 	return out
+}
+
+// reserved says whether there are workers that take jobs with this image and
+// few others.
+func (f *fleet) reserved(image string) bool {
+	return slices.ContainsFunc(f.list(), func(h host) bool { return slices.Contains(h.offer.Images, image) })
+}
+
+// lack says why no connected worker can run the jobs of a class; "" if one can, or
+// nothing is known.
+func (f *fleet) lack(class string) string {
+	need := placement.ParseClass(class)
+	all := f.list()
+	if all == nil {
+		return ""
+	}
+	connected := false
+	for _, h := range all {
+		if h.pool != need.Pool {
+			continue
+		}
+		if h.offer.Lacks(need) == "" {
+			return ""
+		}
+		connected = true
+	}
+	switch {
+	case !connected:
+		return fmt.Sprintf("waits for a worker: none of pool %q is connected", need.Pool)
+	case need.String() == "":
+		return fmt.Sprintf("waits for a worker: those of pool %q that are connected are reserved for certain images", need.Pool)
+	}
+	return fmt.Sprintf("waits for a worker: none of pool %q that is connected has what the job needs (%s)", need.Pool, need)
+}
+
+// maxClasses bounds the classes of jobs that wait at once: each costs the
+// scheduler a look.
+const maxClasses = 256
+
+func (f *fleet) room(_ context.Context, class string) error {
+	f.list()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.classes[class] && len(f.classes) >= maxClasses {
+		return fmt.Errorf("%w: jobs with %d different needs of a worker wait already", job.ErrUnavailable, maxClasses)
+	}
+	if f.classes != nil {
+		f.classes[class] = true
+	}
+	return nil
 }
 
 func (f *fleet) list() []host {
@@ -66,13 +126,21 @@ func (f *fleet) list() []host {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	ws, err := f.registry.Workers(ctx, aliveFor)
+	ws, err := f.store.Workers(ctx, aliveFor)
 	if err != nil {
 		return nil
 	}
-	f.listed, f.known = time.Now(), nil
+	pools, err := f.store.Pools(ctx)
+	if err != nil {
+		return nil
+	}
+	f.listed, f.known, f.classes = time.Now(), []host{}, map[string]bool{}
+	for _, p := range pools {
+		f.classes[p] = true
+	}
 	for _, w := range ws {
 		h := host{worker: w.ID, pool: w.Pool}
+		_ = json.Unmarshal(w.Offer, &h.offer) // a worker of another version offers nothing special
 		if json.Unmarshal(w.Host, &h.can) == nil && len(h.can.Isolations) > 0 {
 			f.known = append(f.known, h)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/assay-run/assay/internal/grade"
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/runtime"
@@ -139,13 +140,11 @@ func (a *attempt) acquire(ctx context.Context) (runtime.Slot, error) {
 	return slot, nil
 }
 
-// need is what the attempt takes of this worker: check code runs beside the
-// solution, in as much memory. The two take turns, so they share the cores.
+// need is what the attempt takes of this worker. Check code and solution take
+// turns, so they share the cores.
 func (a *attempt) need() need {
 	n := needOf(a.plan.Policy)
-	if t := a.spec.Program.Tests; t != nil && t.Check != "" {
-		n.mem *= 2
-	}
+	n.mem = int64(placement.MemoryOf(a.spec.Program, &a.plan.Policy))
 	return n
 }
 

@@ -24,14 +24,15 @@ const ttl = 30 * time.Second
 type fleet struct {
 	secrets queue.Secrets // that every claim yields
 
-	mu       sync.Mutex
-	ready    chan *message
-	jobs     map[job.ID]*row
-	next     job.Lease
-	onCancel func(store.LeaseRef)
-	beats    []queue.HeartbeatRequest
-	total    int           // results recorded
-	ttl      time.Duration // of leases
+	mu        sync.Mutex
+	ready     chan *message
+	jobs      map[job.ID]*row
+	next      job.Lease
+	onCancel  func(store.LeaseRef)
+	onClasses func([]string)
+	beats     []queue.HeartbeatRequest
+	total     int           // results recorded
+	ttl       time.Duration // of leases
 
 	// Faults, asked before (a request that is not executed) and after (one
 	// whose answer gets lost). nil: none.
@@ -220,6 +221,13 @@ func (f *fleet) OnCancel(_ context.Context, _ string, cancel func(store.LeaseRef
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.onCancel = cancel
+	return nil
+}
+
+func (f *fleet) OnClasses(_ context.Context, hear func([]string)) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.onClasses = hear
 	return nil
 }
 

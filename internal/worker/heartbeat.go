@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/store"
@@ -106,11 +107,28 @@ func (w *Worker) cancels(ctx context.Context) {
 	}
 }
 
+// classes hears which classes of jobs there are, until ctx ends. They are named
+// again and again, so none is missed for long.
+func (w *Worker) classes(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := w.Control.OnClasses(ctx, func(classes []string) { w.sources.hear(ctx, classes) })
+		if err == nil {
+			return // listening
+		}
+		slog.WarnContext(ctx, "not listening for classes of jobs, trying again", "error", err)
+		pause(ctx, time.Second)
+	}
+}
+
+func (w *Worker) offer() placement.Offer {
+	return placement.Offer{Isolations: w.host.Isolations, Labels: w.cfg.Labels, Images: w.cfg.Images, CPU: w.cfg.CPU, Memory: w.cfg.Memory}
+}
+
 func (w *Worker) info() queue.WorkerInfo {
 	return queue.WorkerInfo{
 		ID: w.cfg.ID, Pool: w.cfg.Pool, Version: w.cfg.Version,
 		Slots: w.cfg.Slots, Busy: len(w.leases.all()), Draining: w.draining.Load(),
-		StartedAt: w.started, Host: w.host,
+		StartedAt: w.started, Host: w.host, Offer: w.offer(),
 	}
 }
 

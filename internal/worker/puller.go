@@ -59,7 +59,7 @@ func (w *Worker) fetch(ctx context.Context, n int) (got int, err error) {
 			w.claims.add(delivery{msg})
 		}
 	}()
-	err = w.Queue.Fetch(ctx, n, w.cfg.FetchWait, out)
+	err = w.sources.fetch(ctx, n, w.cfg.FetchWait, out)
 	close(out)
 	<-done
 	return got, err

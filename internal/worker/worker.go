@@ -3,6 +3,7 @@
 //
 // The path of one job, a file each:
 //
+//	sources    where deliveries come from: the pool, and classes of special jobs
 //	puller     asks the queue for as many deliveries as there is room for
 //	claimer    turns deliveries into leases, in bulk
 //	attempt    plan → inputs → capacity → slot → run → result
@@ -48,6 +49,9 @@ type Config struct {
 	CPU    float64  // cores to promise; 0: no bound
 	Memory job.Size // memory to promise; 0: no bound
 
+	Labels map[string]string // that jobs may require
+	Images []string          // the only ones that are run here; none: any
+
 	Heartbeat time.Duration // between heartbeats
 	Margin    time.Duration // a sandbox is killed this long before its lease is over
 	Grace     time.Duration // how long running jobs may go on while draining
@@ -91,7 +95,10 @@ var _ Objects = (*object.Store)(nil)
 
 // Parts are what a worker works with.
 type Parts struct {
-	Queue   queue.Consumer
+	Queue queue.Consumer // of the pool
+	// Class opens the deliveries of a class of jobs; nil: only those of the pool
+	// are taken.
+	Class   func(ctx context.Context, class string) (queue.Consumer, error)
 	Control queue.Control
 	Runtime runtime.Runtime
 	Objects Objects
@@ -105,6 +112,7 @@ type Worker struct {
 	Parts
 	host policy.Host
 
+	sources  *sources
 	capacity *capacity
 	leases   *leases
 	planner  *policy.Planner
@@ -142,6 +150,7 @@ func New(cfg Config, parts Parts) (*Worker, error) {
 		beat:     make(chan struct{}, 1),
 	}
 	w.planner = policy.NewPlanner(w.host)
+	w.sources = newSources(cfg.Pool, w.offer(), parts.Queue, parts.Class)
 	var err error
 	if w.inputs, err = newInputs(parts.Objects, cfg.InputCache, int64(cfg.InputCacheSize)); err != nil {
 		return nil, err
@@ -175,6 +184,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	service.Go(func() { w.heartbeats(base) })
 	service.Go(func() { w.fences(base) })
 	service.Go(func() { w.cancels(base) })
+	service.Go(func() { w.classes(ctx) })
 	senders.Go(func() { w.finishes.run(base) })
 	senders.Go(func() { w.releases.run(base) })
 	for range claimLanes {

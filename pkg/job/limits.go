@@ -12,6 +12,8 @@ const (
 	MaxFiles     = 1024
 	MaxCases     = 10_000
 	MaxLabels    = 64
+	MaxRequires  = 4
+	MaxRequired  = 64  // bytes of a required label's key or value
 	MaxName      = 256 // bytes of a name, a label's key or a label's value
 	MaxImage     = 512
 	MaxPath      = 1024

@@ -19,6 +19,9 @@ type Spec struct {
 	// is the whole, defaulted object.
 	Policy json.RawMessage `json:"policy,omitempty"`
 
+	// Requires are labels that a worker must have to be given the job.
+	Requires map[string]string `json:"requires,omitempty"`
+
 	Retry     Retry    `json:"retry,omitzero"`
 	ExpiresIn Duration `json:"expires_in,omitempty"` // longest wait from acceptance to start, default none
 	Cache     bool     `json:"cache,omitempty"`
@@ -37,7 +40,9 @@ type Job struct {
 	BatchID   ID        `json:"batch_id,omitempty"`
 	Tenant    string    `json:"tenant,omitempty"`
 	Spec      Spec      `json:"spec"`
+	Pool      string    `json:"pool,omitempty"` // of workers, and what the job needs of them
 	State     State     `json:"state"`
+	Message   string    `json:"message,omitempty"` // why a queued job does not run
 	Lease     Lease     `json:"lease,omitempty"`
 	Worker    string    `json:"worker,omitempty"`
 	CreatedAt time.Time `json:"created_at"`

@@ -44,6 +44,9 @@ func (s Spec) Validate() error {
 	if err := s.validateLabels(); err != nil {
 		return err
 	}
+	if err := s.validateRequires(); err != nil {
+		return err
+	}
 	if p := badImage(s.Image); p != "" {
 		return Invalid("image", "%s", p)
 	}
@@ -80,6 +83,18 @@ func (s Spec) validateLabels() error {
 			return ""
 		}
 		return badName(v, MaxName)
+	})
+}
+
+func (s Spec) validateRequires() error {
+	if len(s.Requires) > MaxRequires {
+		return Invalid("requires", "has %d labels; at most %d", len(s.Requires), MaxRequires)
+	}
+	return each("requires", s.Requires, func(k, v string) string {
+		if p := badName(k, MaxRequired); p != "" {
+			return "the label " + p
+		}
+		return badName(v, MaxRequired)
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -23,7 +24,8 @@ type Queue interface {
 	Control
 	Server
 	Bus
-	// Consumer is where a worker of the pool takes its deliveries from.
+	// Consumer is where a worker of the pool, or of a class of it, takes its
+	// deliveries from.
 	Consumer(ctx context.Context, pool string) (Consumer, error)
 	// Ping says whether deliveries can be published and taken now.
 	Ping(ctx context.Context) error
@@ -46,7 +48,7 @@ type Consumer interface {
 	// connection was made anew: fetch again. Messages that arrive while ctx
 	// ends are given back. out must have room or a reader. An error wraps
 	// job.ErrUnavailable: fetch again after a pause. Several fetches may be
-	// under way at once.
+	// under way at once. With wait zero it takes only what is there.
 	Fetch(ctx context.Context, n int, wait time.Duration, out chan<- Message) error
 }
 
@@ -72,6 +74,9 @@ type Control interface {
 	// OnCancel calls f for each lease of this worker that is to be canceled. It
 	// returns once that is in force; f is called, one at a time, until ctx ends.
 	OnCancel(ctx context.Context, worker string, f func(store.LeaseRef)) error
+	// OnClasses calls f with the classes of jobs (package placement) that the
+	// dispatchers name, which they do again and again as long as there are some.
+	OnClasses(ctx context.Context, f func(classes []string)) error
 }
 
 // Handler answers the workers' control messages; the dispatcher implements it.
@@ -90,10 +95,12 @@ type Server interface {
 	Serve(ctx context.Context, h Handler) error
 }
 
-// Bus is the dispatchers' own line: cancels to workers, wake-ups among
+// Bus is the dispatchers' own line: cancels and classes to workers, wake-ups among
 // dispatchers. Messages are hints; losing one costs time, never a job.
 type Bus interface {
 	SendCancel(worker string, l store.LeaseRef) error
+	// SendClasses tells every worker.
+	SendClasses(classes []string) error
 	// Wake tells every dispatcher that listens on the topic, the sender too.
 	// A topic is one word.
 	Wake(topic string, payload []byte) error
@@ -140,6 +147,8 @@ type WorkerInfo struct {
 	Draining  bool        `json:"draining"`
 	StartedAt time.Time   `json:"started_at"`
 	Host      policy.Host `json:"host"`
+	// Offer decides which jobs are dispatched for it.
+	Offer placement.Offer `json:"offer"`
 }
 
 // FinishRequest records results.

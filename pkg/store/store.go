@@ -81,6 +81,9 @@ type Scheduler interface {
 	// share by weight and batches of a tenant by priority, which waiting raises.
 	Schedule(ctx context.Context, pool string, window int) ([]Dispatch, error)
 
+	// Pools lists the pools that have queued jobs.
+	Pools(ctx context.Context) ([]string, error)
+
 	// Unclaimed returns up to n jobs that were last published longer ago than
 	// olderThan and that no worker has claimed: they are to be published again
 	// under the same generation. Being returned counts as published.
@@ -174,7 +177,7 @@ type Tenants interface {
 }
 
 // Registry is the list of workers, as their heartbeats report them. It is for
-// people and gauges; no transition depends on it.
+// people, gauges and windows; no transition depends on it.
 type Registry interface {
 	PutWorkers(ctx context.Context, ws []Worker) error
 	// Workers lists those seen within the given time, all if it is zero.

@@ -165,6 +165,7 @@ type Worker struct {
 	Busy      int             `json:"busy"`
 	Draining  bool            `json:"draining"`
 	StartedAt time.Time       `json:"started_at"`
-	Host      json.RawMessage `json:"host,omitempty"` // JSON of policy.Host
-	SeenAt    time.Time       `json:"seen_at"`        // by the store's clock
+	Host      json.RawMessage `json:"host,omitempty"`  // JSON of policy.Host
+	Offer     json.RawMessage `json:"offer,omitempty"` // JSON of placement.Offer
+	SeenAt    time.Time       `json:"seen_at"`         // by the store's clock
 }

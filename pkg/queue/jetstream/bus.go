@@ -31,6 +31,27 @@ func (q *Queue) OnCancel(ctx context.Context, worker string, f func(store.LeaseR
 	})
 }
 
+// SendClasses tells every worker which classes of jobs there are.
+func (q *Queue) SendClasses(classes []string) error {
+	body, err := queue.Encode(classes)
+	if err != nil {
+		return err
+	}
+	return q.send(classesSubject, body)
+}
+
+// OnClasses listens for SendClasses.
+func (q *Queue) OnClasses(ctx context.Context, f func([]string)) error {
+	return q.listen(ctx, classesSubject, func(body []byte) {
+		var classes []string
+		if err := queue.Decode(body, &classes); err != nil {
+			q.log.WarnContext(ctx, "list of classes dropped", "error", err)
+			return
+		}
+		f(classes)
+	})
+}
+
 // Wake tells every listening dispatcher.
 func (q *Queue) Wake(topic string, payload []byte) error {
 	return q.send(wakePrefix+token(topic), payload)

@@ -49,8 +49,8 @@ func (c *consumer) Fetch(ctx context.Context, n int, wait time.Duration, out cha
 		return nil
 	}
 	end := time.Now().Add(wait)
-	for {
-		got, err := c.pull(ctx, n, time.Until(end), out)
+	for left := wait; ; left = time.Until(end) {
+		got, err := c.pull(ctx, n, max(left, 0), out)
 		if !errors.Is(err, errNoConsumer) {
 			return err
 		}
@@ -68,9 +68,6 @@ func (c *consumer) Fetch(ctx context.Context, n int, wait time.Duration, out cha
 }
 
 func (c *consumer) pull(ctx context.Context, n int, wait time.Duration, out chan<- queue.Message) (got int, err error) {
-	if wait <= 0 {
-		return 0, nil
-	}
 	changed := c.q.connectionChange()
 	in := make(chan *nats.Msg, n+statusRoom)
 	inbox := c.q.nc.NewInbox()
@@ -104,9 +101,10 @@ type pull struct {
 func (p *pull) request(inbox string, wait time.Duration) error {
 	r := struct {
 		Batch     int           `json:"batch"`
-		Expires   time.Duration `json:"expires"`
+		Expires   time.Duration `json:"expires,omitempty"`
+		NoWait    bool          `json:"no_wait,omitempty"`
 		Heartbeat time.Duration `json:"idle_heartbeat,omitempty"`
-	}{Batch: p.want, Expires: wait}
+	}{Batch: p.want, Expires: wait, NoWait: wait == 0}
 	if p.beat {
 		r.Heartbeat = heartbeat
 	}

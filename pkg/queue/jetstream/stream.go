@@ -6,11 +6,17 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/assay-run/assay/pkg/placement"
 )
 
 // maxWaiting is how many pull requests may wait at one consumer: several from
 // each worker of a large fleet. It cannot be changed once the consumer exists.
 const maxWaiting = 1 << 16
+
+// idleClass is how long the consumer of a class of jobs is kept that nobody asks.
+// Deliveries outlive it: they are the stream's.
+const idleClass = time.Hour
 
 // recreatePause lets a deletion come to its end. The server frees the name of a
 // stream before it removes the directory: a stream that is made again in between
@@ -82,11 +88,16 @@ func (q *Queue) makeConsumer(ctx context.Context, pool string) error {
 	defer q.ensureMu.Unlock()
 	ctx, cancel := q.deadline(ctx)
 	defer cancel()
+	idle := time.Duration(0) // a pool's is kept
+	if placement.ParseClass(pool).Pool != pool {
+		idle = idleClass
+	}
 	_, err := q.js.CreateOrUpdateConsumer(ctx, streamName, jetstream.ConsumerConfig{
-		Durable:       consumerName(pool),
-		FilterSubject: poolSubjects(pool),
-		AckPolicy:     jetstream.AckExplicitPolicy,
-		AckWait:       q.cfg.AckWait,
+		InactiveThreshold: idle,
+		Durable:           consumerName(pool),
+		FilterSubject:     poolSubjects(pool),
+		AckPolicy:         jetstream.AckExplicitPolicy,
+		AckWait:           q.cfg.AckWait,
 		// Attempts are counted in the store. A work-queue message that reached
 		// MaxDeliver would stay in the stream, invisible.
 		MaxDeliver:    -1,

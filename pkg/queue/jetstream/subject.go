@@ -1,6 +1,7 @@
 package jetstream
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,13 +12,14 @@ import (
 
 // The names on the server.
 const (
-	streamName    = "JOBS"
-	streamSubject = "jobs.>"
-	lane          = "normal" // the subject has room for lanes of their own consumers
-	controlPrefix = "assay.control."
-	cancelPrefix  = "assay.cancel."
-	wakePrefix    = "assay.wake."
-	serverGroup   = "dispatchers"
+	streamName     = "JOBS"
+	streamSubject  = "jobs.>"
+	lane           = "normal" // the subject has room for lanes of their own consumers
+	controlPrefix  = "assay.control."
+	cancelPrefix   = "assay.cancel."
+	wakePrefix     = "assay.wake."
+	classesSubject = "assay.classes"
+	serverGroup    = "dispatchers"
 )
 
 // subject returns where a dispatch is published: always the same for the same
@@ -28,7 +30,14 @@ func subject(d store.Dispatch) string {
 
 func poolSubjects(pool string) string { return "jobs." + token(pool) + ".>" }
 
-func consumerName(pool string) string { return "pool-" + token(pool) }
+// consumerName is short enough for a file's name, however long the pool's is.
+func consumerName(pool string) string {
+	name := token(pool)
+	if len(name) > 100 {
+		name = fmt.Sprintf("=%x", sha256.Sum256([]byte(pool)))
+	}
+	return "pool-" + name
+}
 
 // parseRef reads the reference that subject wrote.
 func parseRef(subject string) (store.Ref, error) {

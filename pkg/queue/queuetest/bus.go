@@ -2,6 +2,7 @@ package queuetest
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -84,5 +85,25 @@ func testWake(t *testing.T, start starter) {
 	case p := <-other:
 		t.Errorf("another topic heard %q", p)
 	case <-time.After(moment):
+	}
+}
+
+// testClasses: every worker hears of the classes there are.
+func testClasses(t *testing.T, start starter) {
+	b := start(t, longAck)
+	heard := make(chan []string, 10)
+	for range 2 {
+		if err := b.Connect(t).OnClasses(t.Context(), func(classes []string) { heard <- classes }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{"default?memory=2Gi", "größe?label.a=b"}
+	if err := b.Connect(t).SendClasses(want); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if got := eventually(t, "the classes", heard); !slices.Equal(got, want) {
+			t.Errorf("heard %q, want %q", got, want)
+		}
 	}
 }

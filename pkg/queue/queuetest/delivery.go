@@ -3,6 +3,7 @@ package queuetest
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -38,7 +39,7 @@ func testDelivery(t *testing.T, start starter) {
 func testPools(t *testing.T, start starter) {
 	b := start(t, longAck)
 	q := b.Connect(t)
-	pools := []string{"default", "gpu.large", "gpu", "a*b>c d", "größe", ""}
+	pools := []string{"default", "gpu.large", "gpu", "a*b>c d", "größe", "", "default?isolation=vm", strings.Repeat("long", 100)}
 	ds := dispatches(len(pools))
 	for i := range ds {
 		ds[i].Pool = pools[i]
@@ -243,4 +244,23 @@ func takeSoon(t *testing.T, c queue.Consumer) queue.Message {
 	}
 	t.Fatal("nothing was delivered")
 	return nil
+}
+
+// testFetchNoWait: without a wait a fetch takes what is there, and comes back.
+func testFetchNoWait(t *testing.T, start starter) {
+	q := start(t, longAck).Connect(t)
+	c := consume(t, q, pool)
+	publish(t, q, dispatches(3)...)
+	for _, want := range []int{3, 0} {
+		out := make(chan queue.Message, 10)
+		if err := c.Fetch(t.Context(), 10, 0, out); err != nil {
+			t.Fatal(err)
+		}
+		if len(out) != want {
+			t.Errorf("%d messages, want %d", len(out), want)
+		}
+		for range want {
+			ack(t, <-out)
+		}
+	}
 }

@@ -51,6 +51,8 @@ func Run(t *testing.T, start func(t *testing.T, ackWait time.Duration) Backend) 
 		"ServeDrains":   testServeDrains,
 		"Cancel":        testCancel,
 		"Wake":          testWake,
+		"Classes":       testClasses,
+		"FetchNoWait":   testFetchNoWait,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

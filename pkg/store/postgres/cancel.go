@@ -109,7 +109,7 @@ func (s *Store) cancelRows(ctx context.Context, batch job.ID) (running []store.C
 			err := s.do(ctx, "cancel batch", func(ctx context.Context) error {
 				args := []any{uuid(batch)}
 				if sql == cancelQueued {
-					pools, err := s.queuedPools(ctx)
+					pools, err := s.Pools(ctx)
 					if err != nil {
 						return err
 					}

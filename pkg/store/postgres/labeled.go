@@ -53,7 +53,7 @@ func (s *Store) CancelLabeled(ctx context.Context, tenant string, labels map[str
 		if err != nil {
 			return err
 		}
-		pools, err := s.queuedPools(ctx)
+		pools, err := s.Pools(ctx)
 		if err != nil {
 			return err
 		}

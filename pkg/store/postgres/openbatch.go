@@ -116,7 +116,7 @@ func (s *Store) DropBatch(ctx context.Context, batch job.ID) error {
 // removeDropped deletes the jobs of a dropped batch, then the batch. The
 // scheduler never saw them: it takes jobs of sealed batches only.
 func (s *Store) removeDropped(ctx context.Context, batch job.ID) error {
-	pools, err := s.queuedPools(ctx)
+	pools, err := s.Pools(ctx)
 	if err != nil {
 		return err
 	}
@@ -141,14 +141,18 @@ func (s *Store) removeDropped(ctx context.Context, batch job.ID) error {
 	return err
 }
 
-// queuedPools lists the pools that have queued jobs, by stepping through the
-// index from one to the next.
-func (s *Store) queuedPools(ctx context.Context) ([]string, error) {
-	rows, err := s.pool.Query(ctx, queuedPools+`SELECT pool FROM pools WHERE pool IS NOT NULL`)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowTo[string])
+// Pools implements store.Scheduler, by stepping through the index from one to the
+// next.
+func (s *Store) Pools(ctx context.Context) (pools []string, err error) {
+	err = s.do(ctx, "pools", func(ctx context.Context) error {
+		rows, err := s.pool.Query(ctx, queuedPools+`SELECT pool FROM pools WHERE pool IS NOT NULL`)
+		if err != nil {
+			return err
+		}
+		pools, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	})
+	return pools, err
 }
 
 const queuedPools = `

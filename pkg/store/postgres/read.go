@@ -139,12 +139,12 @@ func (s *Store) Job(ctx context.Context, tenant string, id job.ID) (*job.Job, er
 		var trace string
 		var started, ended *time.Time
 		err = s.pool.QueryRow(ctx, `
-			SELECT j.batch_id, t.name, s.spec, j.state, j.lease, coalesce(j.worker, ''), j.created_at, j.started_at, j.ended_at,
+			SELECT j.batch_id, t.name, s.spec, j.pool, j.state, j.lease, coalesce(j.worker, ''), j.created_at, j.started_at, j.ended_at,
 				coalesce(j.traceparent, '')
 			FROM jobs j JOIN specs s ON s.id = j.id JOIN tenants t ON t.id = j.tenant_id
 			WHERE j.id = $1 AND s.id = $1 AND ($2::integer = 0 OR j.tenant_id = $2)
 				AND NOT EXISTS (SELECT FROM batches b WHERE b.id = j.batch_id AND b.sealed_at IS NULL)`, uuid(id), t).
-			Scan(&batch, &j.Tenant, &spec, &j.State, &j.Lease, &j.Worker, &j.CreatedAt, &started, &ended, &trace)
+			Scan(&batch, &j.Tenant, &spec, &j.Pool, &j.State, &j.Lease, &j.Worker, &j.CreatedAt, &started, &ended, &trace)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return fmt.Errorf("%w: job %s", job.ErrNotFound, id)
 		}

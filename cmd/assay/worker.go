@@ -1,0 +1,75 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/placement"
+	"github.com/assay-run/assay/pkg/policy"
+)
+
+type workerCmd struct {
+	List workerListCmd `cmd:"" help:"List the connected workers."`
+}
+
+type workerListCmd struct{}
+
+// Run lists workers.
+func (c *workerListCmd) Run(a *app) error {
+	fleet, err := a.client()
+	if err != nil {
+		return err
+	}
+	found, err := fleet.Workers(a.ctx)
+	if err != nil {
+		return err
+	}
+	if a.JSON {
+		return a.printJSON(found)
+	}
+	t := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "WORKER\tPOOL\tBUSY\tSLOTS\tISOLATION\tMEMORY\tLABELS\tUP\tVERSION")
+	for _, w := range found {
+		var h policy.Host
+		_ = json.Unmarshal(w.Host, &h) // a worker of another version: shown without
+		var o placement.Offer
+		_ = json.Unmarshal(w.Offer, &o) // the same
+		levels := make([]string, len(h.Isolations))
+		for i, l := range h.Isolations {
+			levels[i] = string(l)
+		}
+		state := ""
+		if w.Draining {
+			state = " (draining)"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s%s\t%s\n", w.ID, w.Pool, w.Busy, w.Slots, strings.Join(levels, ","), most(o.Memory), special(o),
+			time.Since(w.StartedAt).Round(time.Second), state, w.Version)
+	}
+	return t.Flush()
+}
+
+func most(memory job.Size) string {
+	if memory == 0 {
+		return "any"
+	}
+	return memory.String()
+}
+
+// special is what sets a worker apart: its labels, and the images that it is
+// reserved for.
+func special(o placement.Offer) string {
+	parts := []string{}
+	for _, k := range slices.Sorted(maps.Keys(o.Labels)) {
+		parts = append(parts, k+"="+o.Labels[k])
+	}
+	if len(o.Images) > 0 {
+		parts = append(parts, "only "+strings.Join(o.Images, " "))
+	}
+	return strings.Join(parts, ",")
+}

@@ -1,0 +1,84 @@
+package dispatcher
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/assay-run/assay/pkg/placement"
+	"github.com/assay-run/assay/pkg/queue"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+const (
+	// rememberClass is for how long a class is scheduled and named after the last
+	// job of it was seen in the queue.
+	rememberClass = 10 * time.Minute
+	// nameClasses is how often workers are told again: those that have just come,
+	// and those that did not hear.
+	nameClasses = 3 * time.Second
+)
+
+// classes knows which classes of jobs there are besides the pools themselves, and
+// tells the workers, who take from those that they fit.
+type classes struct {
+	store store.Scheduler
+	bus   queue.Bus
+	log   *slog.Logger
+	stale atomic.Bool // something was queued since the last look
+
+	mu   sync.Mutex
+	seen map[string]time.Time
+	told time.Time
+}
+
+func newClasses(s store.Scheduler, bus queue.Bus, log *slog.Logger) *classes {
+	return &classes{store: s, bus: bus, log: log, seen: map[string]time.Time{}}
+}
+
+// refresh looks into the queue if something was queued. After an error the
+// classes known so far stand.
+func (c *classes) refresh(ctx context.Context) {
+	if !c.stale.Swap(false) {
+		return
+	}
+	pools, err := c.store.Pools(ctx)
+	if err != nil {
+		c.stale.Store(true)
+		c.log.WarnContext(ctx, "classes of jobs not looked up", "error", err)
+	}
+	c.note(ctx, pools...)
+}
+
+// note remembers the classes among pools and tells the workers of new ones.
+func (c *classes) note(ctx context.Context, pools ...string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	fresh := false
+	for _, p := range pools {
+		if placement.ParseClass(p).Pool == p {
+			continue // a pool, which its workers know
+		}
+		_, known := c.seen[p]
+		fresh = fresh || !known
+		c.seen[p] = time.Now()
+	}
+	if !fresh && (len(c.seen) == 0 || time.Since(c.told) < nameClasses) {
+		return
+	}
+	maps.DeleteFunc(c.seen, func(_ string, at time.Time) bool { return time.Since(at) > rememberClass })
+	c.told = time.Now()
+	if err := c.bus.SendClasses(slices.Sorted(maps.Keys(c.seen))); err != nil {
+		c.log.WarnContext(ctx, "classes of jobs not sent, trying again", "error", err)
+	}
+}
+
+func (c *classes) list() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Keys(c.seen))
+}

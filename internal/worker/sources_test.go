@@ -1,0 +1,115 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/placement"
+	"github.com/assay-run/assay/pkg/queue"
+)
+
+// line is a consumer whose deliveries come from a channel.
+type line chan *message
+
+func (l line) Fetch(ctx context.Context, n int, wait time.Duration, out chan<- queue.Message) error {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for range n {
+		select {
+		case m := <-l:
+			out <- m
+			continue
+		default:
+		}
+		select {
+		case m := <-l:
+			out <- m
+		case <-timer.C:
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	return nil
+}
+
+// fetched says how many deliveries one fetch brings, and how long it took.
+func fetched(t *testing.T, s *sources, n int) (int, time.Duration) {
+	t.Helper()
+	out, began := make(chan queue.Message, n), time.Now()
+	if err := s.fetch(t.Context(), n, time.Minute, out); err != nil {
+		t.Fatal(err)
+	}
+	return len(out), time.Since(began)
+}
+
+func TestSources(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		own, big := make(line, 10), make(line, 10)
+		opened := []string{}
+		fail := errors.New("away")
+		s := newSources("p", placement.Offer{Memory: 4 * job.GiB}, own, func(_ context.Context, class string) (queue.Consumer, error) {
+			opened = append(opened, class)
+			return big, fail
+		})
+		own <- &message{}
+		if n, took := fetched(t, s, 1); n != 1 || took != 0 {
+			t.Errorf("of the pool alone: %d after %v", n, took)
+		}
+
+		heard := []string{"p?memory=2Gi", "p?memory=8Gi", "q?memory=2Gi", "p?label.gpu=a"}
+		s.hear(t.Context(), heard) // fails
+		fail = nil
+		go func() {
+			time.Sleep(time.Second)
+			s.hear(t.Context(), heard)
+			s.hear(t.Context(), heard)
+		}()
+		if n, took := fetched(t, s, 5); n != 0 || took != time.Second {
+			t.Errorf("a new source ended the wait with %d after %v", n, took)
+		}
+		synctest.Wait()
+		if !slices.Equal(opened, []string{"p?memory=2Gi", "p?memory=2Gi"}) {
+			t.Errorf("opened %q", opened)
+		}
+
+		for range 3 {
+			own <- &message{}
+			big <- &message{}
+		}
+		if n, took := fetched(t, s, 10); n != 6 || took != 0 {
+			t.Errorf("of both: %d after %v", n, took)
+		}
+		go func() { time.Sleep(2 * time.Second); big <- &message{} }()
+		if n, took := fetched(t, s, 10); n != 1 || took != 2*time.Second {
+			t.Errorf("waiting at both: %d after %v", n, took)
+		}
+		if n, took := fetched(t, s, 10); n != 0 || took != time.Minute {
+			t.Errorf("of nothing: %d after %v", n, took)
+		}
+		time.Sleep(forgetClass + time.Second)
+		big <- &message{}
+		if n, _ := fetched(t, s, 10); n != 0 {
+			t.Errorf("%d of a class that is not named any more", n)
+		}
+	})
+}
+
+// A worker that is reserved for images takes nothing from the pool itself.
+func TestReservedSources(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		own := make(line, 1)
+		own <- &message{}
+		s := newSources("p", placement.Offer{Images: []string{"cuda"}}, own, nil)
+		if n, took := fetched(t, s, 1); n != 0 || took != time.Minute {
+			t.Errorf("%d after %v", n, took)
+		}
+	})
+}

@@ -1,0 +1,160 @@
+// Package placement says which workers can run which jobs.
+//
+// A job has a Need, a worker makes an Offer. Most jobs need nothing out of the
+// ordinary and wait in the pool itself; every other need is a class of its own,
+// with a queue of its own, that only the workers it fits take from. Dispatchers and
+// workers decide by the same function, so neither has to be told by the other.
+package placement
+
+import (
+	"fmt"
+	"maps"
+	"math/bits"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+)
+
+// Ordinary is the memory that a job may need and still wait in the pool itself.
+const Ordinary = 512 * job.MiB
+
+// Offer is what a worker can run.
+type Offer struct {
+	Isolations []policy.Isolation `json:"isolations,omitempty"`
+	Labels     map[string]string  `json:"labels,omitempty"`
+	Images     []string           `json:"images,omitempty"` // none: any
+	CPU        float64            `json:"cpu,omitempty"`    // cores promised to jobs, 0: no bound; a job with more runs on what there is
+	Memory     job.Size           `json:"memory,omitempty"` // promised to jobs, 0: no bound
+}
+
+// Need is what a job needs of a worker beyond what all of its pool have. The
+// zero value of a field needs nothing.
+type Need struct {
+	Pool      string
+	Isolation policy.Isolation // gvisor or vm: every worker runs tasks, and cells as tasks
+	Memory    job.Size
+	Image     string // one that some workers are reserved for
+	Labels    map[string]string
+}
+
+// NeedOf returns what a job needs. reserved says for which images there are workers
+// that take nothing else.
+func NeedOf(pool string, s *job.Spec, p *policy.Policy, reserved func(image string) bool) Need {
+	n := Need{Pool: pool, Memory: MemoryOf(s.Program, p), Labels: s.Requires}
+	if p.Isolation == policy.GVisor || p.Isolation == policy.VM {
+		n.Isolation = p.Isolation
+	}
+	if n.Memory <= Ordinary {
+		n.Memory = 0
+	}
+	if reserved(s.Image) {
+		n.Image = s.Image
+	}
+	return n
+}
+
+// MemoryOf returns the memory that a job takes: check code runs beside the
+// solution, in as much again.
+func MemoryOf(program job.Program, p *policy.Policy) job.Size {
+	if t := program.Tests; t != nil && t.Check != "" {
+		return 2 * p.Memory
+	}
+	return p.Memory
+}
+
+// Class names the queue in which jobs with a need wait. It is the pool's name if
+// they need nothing else. Memory is rounded up, by at most an eighth, so that
+// there are not as many classes as sizes.
+func (n Need) Class() string {
+	q := url.Values{}
+	if n.Isolation != "" {
+		q.Set("isolation", string(n.Isolation))
+	}
+	if n.Memory > 0 {
+		q.Set("memory", roundUp(n.Memory).String())
+	}
+	if n.Image != "" {
+		q.Set("image", n.Image)
+	}
+	for k, v := range n.Labels {
+		q.Set("label."+k, v)
+	}
+	if len(q) == 0 {
+		return n.Pool
+	}
+	return url.QueryEscape(n.Pool) + "?" + q.Encode()
+}
+
+// roundUp keeps four bits.
+func roundUp(s job.Size) job.Size {
+	step := job.Size(1) << max(bits.Len64(uint64(s))-4, 0)
+	return (s + step - 1) / step * step
+}
+
+// ParseClass reads what Class wrote. A name that is no class is a pool: pools may
+// have any name.
+func ParseClass(class string) Need {
+	pool, query, special := strings.Cut(class, "?")
+	if !special {
+		return Need{Pool: class}
+	}
+	pool, err := url.QueryUnescape(pool)
+	q, qerr := url.ParseQuery(query)
+	n := Need{Pool: pool, Isolation: policy.Isolation(q.Get("isolation")), Image: q.Get("image")}
+	if m := q.Get("memory"); m != "" && qerr == nil {
+		n.Memory, qerr = job.ParseSize(m)
+	}
+	for k := range q {
+		if label, ok := strings.CutPrefix(k, "label."); ok {
+			if n.Labels == nil {
+				n.Labels = map[string]string{}
+			}
+			n.Labels[label] = q.Get(k)
+		}
+	}
+	if err != nil || qerr != nil || n.Class() != class {
+		return Need{Pool: class}
+	}
+	return n
+}
+
+// Lacks says what a worker of the pool with this offer does not have that the
+// need asks for; "" if it fits.
+func (o Offer) Lacks(n Need) string {
+	if n.Isolation != "" && !slices.Contains(o.Isolations, n.Isolation) {
+		return "isolation " + string(n.Isolation)
+	}
+	if o.Memory > 0 && n.Memory > o.Memory {
+		return "memory " + n.Memory.String()
+	}
+	if len(o.Images) > 0 && !slices.Contains(o.Images, n.Image) {
+		return "any image but " + strings.Join(o.Images, ", ")
+	}
+	for _, k := range slices.Sorted(maps.Keys(n.Labels)) {
+		if v, ok := o.Labels[k]; !ok || v != n.Labels[k] {
+			return fmt.Sprintf("the label %s=%s", k, n.Labels[k])
+		}
+	}
+	return ""
+}
+
+// String says what a need asks for, for people.
+func (n Need) String() string {
+	var parts []string
+	if n.Isolation != "" {
+		parts = append(parts, "isolation "+string(n.Isolation))
+	}
+	if n.Memory > 0 {
+		parts = append(parts, "memory "+n.Memory.String())
+	}
+	if n.Image != "" {
+		parts = append(parts, "image "+n.Image)
+	}
+	for _, k := range slices.Sorted(maps.Keys(n.Labels)) {
+		parts = append(parts, fmt.Sprintf("label %s=%s", k, n.Labels[k]))
+	}
+	return strings.Join(parts, ", ")
+}

@@ -353,7 +353,10 @@ CREATE TABLE public.workers (
     started_at timestamp with time zone NOT NULL,
     seen_at timestamp with time zone NOT NULL,
     host text,
-    offer text
+    offer text,
+    quarantined_until timestamp with time zone,
+    quarantines integer DEFAULT 0 NOT NULL,
+    quarantine text DEFAULT ''::text NOT NULL
 )
 WITH (fillfactor='50');
 

@@ -84,6 +84,7 @@ type Dispatcher struct {
 	scheduler *scheduler
 	recorder  *recorder
 	registry  *registry
+	health    *health
 	reaper    *reaper
 	sweeper   *sweeper
 	gauges    *gauges
@@ -98,7 +99,7 @@ func New(cfg Config, s store.Store, q Queue) (*Dispatcher, error) {
 	}
 	d := &Dispatcher{cfg: cfg, store: s, queue: q, log: cfg.Log, metrics: m}
 	d.events = newEvents(q, d.log)
-	d.registry = newRegistry(cfg, s)
+	d.registry, d.health = newRegistry(cfg, s), newHealth()
 	d.scheduler = newScheduler(d)
 	d.recorder = newRecorder(d)
 	d.reaper = &reaper{d}
@@ -120,7 +121,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		d.log.WarnContext(ctx, "registry not read", "error", err)
 	}
 	var loops sync.WaitGroup
-	for _, loop := range []func(context.Context){d.scheduler.run, d.reaper.run, d.sweeper.run, d.registry.run, d.gauges.run} {
+	for _, loop := range []func(context.Context){d.scheduler.run, d.reaper.run, d.sweeper.run, d.registry.run, d.gauges.run, d.quarantine} {
 		loops.Go(func() { loop(ctx) })
 	}
 	// The bulk loops outlive ctx: requests that were taken are still answered.

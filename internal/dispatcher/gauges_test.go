@@ -29,7 +29,7 @@ func TestGauges(t *testing.T) {
 	f.submit(4, func(j *store.NewJob) { j.Pool = "nobody's" })
 	d.Wake()
 	want := map[string]int64{
-		"default busy": 2, "default free": 0, "default running": 2,
+		"default busy": 2, "default free": 0, "default running": 2, "default quarantined": 0,
 		"nobody's queued": 4, "nobody's dispatched": 0, "nobody's running": 0,
 	}
 	f.until("the gauges show it", func() bool {

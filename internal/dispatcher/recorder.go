@@ -52,6 +52,9 @@ func (r *recorder) run(ctx context.Context) {
 
 // HandleClaim issues leases.
 func (r *recorder) HandleClaim(ctx context.Context, req queue.ClaimRequest) (queue.ClaimReply, error) {
+	if rest := r.d.registry.rest(req.Worker); rest > 0 {
+		return queue.ClaimReply{Rest: job.Duration(rest)}, nil
+	}
 	claims := make([]store.Claim, len(req.Refs))
 	for i, ref := range req.Refs {
 		claims[i] = store.Claim{Ref: ref, Worker: req.Worker}
@@ -80,7 +83,7 @@ func (r *recorder) HandleHeartbeat(ctx context.Context, req queue.HeartbeatReque
 	if r.d.registry.seen(req.Worker) {
 		r.d.scheduler.wake() // its slots widen the window
 	}
-	reply := queue.HeartbeatReply{TTL: job.Duration(r.ttl)}
+	reply := queue.HeartbeatReply{TTL: job.Duration(r.ttl), Rest: job.Duration(r.d.registry.rest(req.Worker.ID))}
 	beats, err := r.beats.do(ctx, req.Leases)
 	for i, b := range beats {
 		if b.lost {
@@ -98,6 +101,7 @@ func (r *recorder) HandleFinish(ctx context.Context, req queue.FinishRequest) (q
 	statuses, err := r.finishes.do(ctx, req.Finishes)
 	if err == nil {
 		r.d.scheduler.ended(req.Worker, len(statuses))
+		r.d.health.add(req.Worker, len(statuses), 0)
 	}
 	return queue.FinishReply{Statuses: statuses}, err
 }
@@ -107,8 +111,19 @@ func (r *recorder) HandleRelease(ctx context.Context, req queue.ReleaseRequest) 
 	_, err := r.releases.do(ctx, req.Releases)
 	if err == nil {
 		r.d.scheduler.ended(req.Worker, len(req.Releases))
+		r.d.health.add(req.Worker, 0, ours(req.Releases))
 	}
 	return queue.ReleaseReply{}, err
+}
+
+// ours counts the attempts that failed on the worker's side.
+func ours(rs []store.Release) (n int) {
+	for _, l := range rs {
+		if l.Reason == job.ReasonInfra {
+			n++
+		}
+	}
+	return n
 }
 
 func (r *recorder) claim(ctx context.Context, claims []store.Claim) ([]store.Claimed, error) {

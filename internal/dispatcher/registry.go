@@ -34,6 +34,7 @@ type member struct {
 	pool string
 	size
 	offer placement.Offer
+	rests time.Time // in quarantine until then
 }
 
 // size is how many jobs a worker, or a pool, takes at once.
@@ -49,6 +50,7 @@ func (r *registry) seen(w queue.WorkerInfo) (grown bool) {
 	r.mu.Lock()
 	before, known := r.known[w.ID]
 	m := memberOf(w.Pool, w.Slots, w.Busy, w.Draining, w.Offer)
+	m.rests = before.rests
 	r.dirty[w.ID], r.known[w.ID] = w, m
 	r.mu.Unlock()
 	if !known || before.slots != m.slots {
@@ -64,7 +66,7 @@ func memberOf(pool string, slots, busy int, draining bool, offer placement.Offer
 	if draining {
 		return member{pool: pool}
 	}
-	return member{pool, size{slots, max(slots-busy, 0)}, offer}
+	return member{pool: pool, size: size{slots, max(slots-busy, 0)}, offer: offer}
 }
 
 // pools returns the size of each pool that has a worker.
@@ -94,7 +96,7 @@ func (r *registry) fitting(classes []string) map[string]size {
 	fits := map[string]size{}
 	for class, n := range needs {
 		for _, m := range r.known {
-			if m.slots == 0 || m.pool != n.Pool || m.offer.Lacks(n) != "" {
+			if m.slots == 0 || m.rest() > 0 || m.pool != n.Pool || m.offer.Lacks(n) != "" {
 				continue
 			}
 			s := fits[class]
@@ -102,6 +104,29 @@ func (r *registry) fitting(classes []string) map[string]size {
 		}
 	}
 	return fits
+}
+
+// rest returns for how long a worker is to take no jobs.
+func (r *registry) rest(worker string) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.known[worker].rest()
+}
+
+func (m member) rest() time.Duration { return max(time.Until(m.rests), 0) }
+
+// byPool returns the workers of each pool, and how many of them are in quarantine.
+func (r *registry) byPool() (workers map[string][]string, resting map[string]int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	workers, resting = map[string][]string{}, map[string]int{}
+	for id, m := range r.known {
+		workers[m.pool] = append(workers[m.pool], id)
+		if m.rest() > 0 {
+			resting[m.pool]++
+		}
+	}
+	return workers, resting
 }
 
 // took counts n more jobs on a worker, fewer if n is negative, until its next
@@ -148,12 +173,18 @@ func (r *registry) refresh(ctx context.Context) error {
 	for _, w := range fleet {
 		var offer placement.Offer
 		_ = json.Unmarshal(w.Offer, &offer) // a worker of another version offers nothing special
-		known[w.ID] = memberOf(w.Pool, w.Slots, w.Busy, w.Draining, offer)
+		m := memberOf(w.Pool, w.Slots, w.Busy, w.Draining, offer)
+		if w.Quarantine != nil {
+			m.rests = time.Now().Add(w.Quarantine.Left)
+		}
+		known[w.ID] = m
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id := range r.dirty {
-		known[id] = r.known[id] // newer than what the store has
+		m := r.known[id] // newer than what the store has
+		m.rests = known[id].rests
+		known[id] = m
 	}
 	r.known = known
 	return nil

@@ -41,6 +41,10 @@ func (l *listing) Workers(context.Context, time.Duration) (ws []store.Worker, er
 	return ws, l.fail
 }
 
+func (l *listing) Quarantine(context.Context, string, string, time.Duration, time.Duration) (bool, error) {
+	return false, l.fail
+}
+
 func newTestRegistry() (*registry, *listing) {
 	l := &listing{ws: map[string]store.Worker{}}
 	return newRegistry(Config{RegistryEvery: time.Second, Log: slog.New(slog.DiscardHandler)}, l), l

@@ -2,6 +2,8 @@ package worker
 
 import (
 	"context"
+	"log/slog"
+	"math"
 	"sync"
 	"time"
 )
@@ -14,17 +16,43 @@ const (
 
 // A breaker keeps a worker on which nothing works (containerd gone, disk full)
 // from swallowing the queue: after a few failures of ours in a row it pauses
-// the taking of jobs, longer each time, until one attempt succeeds.
+// the taking of jobs, longer each time, until one attempt succeeds. Dispatchers,
+// who compare the workers, may order a longer rest.
 type breaker struct {
-	mu     sync.Mutex
-	failed int
-	until  time.Time
+	mu        sync.Mutex
+	failed    int
+	until     time.Time
+	ordered   time.Time // rest until then, whatever succeeds
+	probation bool      // nothing has succeeded since
 }
 
 func (b *breaker) ok() {
 	b.mu.Lock()
 	b.failed, b.until = 0, time.Time{}
+	if time.Now().After(b.ordered) {
+		b.probation = false
+	}
 	b.mu.Unlock()
+}
+
+// quarantine stops the taking of jobs for d, as a dispatcher said.
+func (b *breaker) quarantine(ctx context.Context, d time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if time.Until(b.ordered) <= 0 {
+		slog.WarnContext(ctx, "in quarantine: failures here stand out from those of other workers", "for", d)
+	}
+	b.ordered, b.probation = time.Now().Add(d), true
+}
+
+// most is how many deliveries to ask for at once.
+func (b *breaker) most() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.probation {
+		return 1
+	}
+	return math.MaxInt
 }
 
 // fail counts a failure and returns the pause that it causes.
@@ -44,7 +72,7 @@ func (b *breaker) fail() time.Duration {
 func (b *breaker) wait(ctx context.Context) {
 	for ctx.Err() == nil {
 		b.mu.Lock()
-		left := time.Until(b.until)
+		left := max(time.Until(b.until), time.Until(b.ordered))
 		b.mu.Unlock()
 		if left <= 0 {
 			return

@@ -49,12 +49,12 @@ func newCapacity(slots int, cpu float64, memory job.Size) *capacity {
 	}
 }
 
-// reserve waits for room and returns how many deliveries to ask for; each comes
-// with one slot, to be given back by free.
-func (c *capacity) reserve(ctx context.Context) (int, error) {
+// reserve waits for room and returns how many deliveries to ask for, most at most;
+// each comes with one slot, to be given back by free.
+func (c *capacity) reserve(ctx context.Context, most int) (int, error) {
 	for {
 		c.mu.Lock()
-		n, changed := c.room(), c.changed
+		n, changed := min(c.room(), most), c.changed
 		if n > 0 {
 			c.held += n
 		}

@@ -85,7 +85,7 @@ func TestCapacityTakesJobsLargerThanItsCores(t *testing.T) {
 
 func TestFetchesAreSizedByTheJobsOfLate(t *testing.T) {
 	c := newCapacity(100, 8, 0)
-	n, err := c.reserve(t.Context())
+	n, err := c.reserve(t.Context(), 100)
 	if err != nil || n != 16 { // default jobs of one core, as many again ahead
 		t.Fatalf("reserve = %d, %v, want 16", n, err)
 	}
@@ -94,12 +94,12 @@ func TestFetchesAreSizedByTheJobsOfLate(t *testing.T) {
 		c.leave(need{4000, 0}, time.Hour)
 		c.used = need{}
 	}
-	if n, _ = c.reserve(t.Context()); n != 2 { // four cores each, long: no more than can run
+	if n, _ = c.reserve(t.Context(), 100); n != 2 { // four cores each, long: no more than can run
 		t.Errorf("reserve = %d, want 2", n)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if n, err := c.reserve(ctx); err == nil {
+	if n, err := c.reserve(ctx, 100); err == nil {
 		t.Errorf("reserve = %d without room", n)
 	}
 	if unbounded := newCapacity(512, 0, 0); unbounded.room() != 512 {

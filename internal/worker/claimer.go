@@ -34,6 +34,11 @@ func (w *Worker) claim(ctx context.Context, ds []delivery) {
 		w.giveBack(ds, time.Second)
 		return
 	}
+	if reply.Rest > 0 {
+		w.breaker.quarantine(ctx, reply.Rest.D())
+		w.giveBack(ds, 0)
+		return
+	}
 	until := asked.Add(reply.TTL.D())
 	refused := 0
 	for i, c := range reply.Claimed {
@@ -66,7 +71,7 @@ func (w *Worker) askClaim(ctx context.Context, ds []delivery) (queue.ClaimReply,
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
 		reply, err := askFor(ctx, patience, w.Control.Claim, req)
 		patience = max(requestTimeout, min(2*patience, time.Until(giveUp))) // specs may be large: the next try has longer to bring them
-		if err == nil && len(reply.Claimed) != len(ds) {
+		if err == nil && reply.Rest == 0 && len(reply.Claimed) != len(ds) {
 			err = errors.New("claim answer is of another length")
 		}
 		switch {

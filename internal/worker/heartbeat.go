@@ -84,6 +84,9 @@ func (w *Worker) heartbeat(ctx context.Context) bool {
 	}
 	w.answered.Store(int64(sent.Sub(w.started)) + 1) // zero means never
 	w.ttl.Store(int64(reply.TTL))
+	if reply.Rest > 0 {
+		w.breaker.quarantine(ctx, reply.Rest.D())
+	}
 	lost := make(map[store.LeaseRef]bool, len(reply.Lost))
 	for _, ref := range reply.Lost {
 		lost[ref] = true

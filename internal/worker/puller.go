@@ -32,7 +32,7 @@ func (w *Worker) pullAll(ctx context.Context) {
 func (w *Worker) pull(ctx context.Context) {
 	for {
 		w.breaker.wait(ctx)
-		n, err := w.capacity.reserve(ctx)
+		n, err := w.capacity.reserve(ctx, w.breaker.most())
 		if err != nil {
 			return
 		}

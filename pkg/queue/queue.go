@@ -122,6 +122,9 @@ type ClaimReply struct {
 	// does not exist any more is missing.
 	Secrets map[job.ID]Secrets `json:"secrets,omitempty"`
 	TTL     job.Duration       `json:"ttl"` // of the leases, counted from before the request was sent
+	// Rest is set in place of all the others: nothing was claimed, the deliveries are
+	// to be given back, and the worker shall take none for so long.
+	Rest job.Duration `json:"rest,omitempty"`
 }
 
 // HeartbeatRequest says that a worker lives, what it can do and what it holds.
@@ -134,7 +137,8 @@ type HeartbeatRequest struct {
 type HeartbeatReply struct {
 	Lost     []store.LeaseRef `json:"lost,omitempty"`
 	Canceled []store.LeaseRef `json:"canceled,omitempty"`
-	TTL      job.Duration     `json:"ttl"` // of the leases that are not lost, counted from before the request was sent
+	Rest     job.Duration     `json:"rest,omitempty"` // the worker shall take no jobs for so long
+	TTL      job.Duration     `json:"ttl"`            // of the leases that are not lost, counted from before the request was sent
 }
 
 // WorkerInfo describes a worker to the fleet.

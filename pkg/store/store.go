@@ -180,6 +180,10 @@ type Tenants interface {
 // people, gauges and windows; no transition depends on it.
 type Registry interface {
 	PutWorkers(ctx context.Context, ws []Worker) error
+	// Quarantine keeps a worker from taking jobs for the given time, twice as long
+	// for each time before that it followed soon, up to longest. It reports false
+	// for a worker that is unknown or in quarantine already.
+	Quarantine(ctx context.Context, worker, why string, first, longest time.Duration) (bool, error)
 	// Workers lists those seen within the given time, all if it is zero.
 	Workers(ctx context.Context, seenWithin time.Duration) ([]Worker, error)
 }

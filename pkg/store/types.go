@@ -168,4 +168,13 @@ type Worker struct {
 	Host      json.RawMessage `json:"host,omitempty"`  // JSON of policy.Host
 	Offer     json.RawMessage `json:"offer,omitempty"` // JSON of placement.Offer
 	SeenAt    time.Time       `json:"seen_at"`         // by the store's clock
+	// Quarantine is set while it takes no jobs because its failures stood out.
+	Quarantine *Quarantine `json:"quarantine,omitempty"`
+}
+
+// Quarantine is a time in which a worker takes no jobs.
+type Quarantine struct {
+	Until  time.Time     `json:"until"` // by the store's clock
+	Reason string        `json:"reason"`
+	Left   time.Duration `json:"-"`
 }

@@ -52,20 +52,45 @@ func (s *Store) PutWorkers(ctx context.Context, ws []store.Worker) error {
 func (s *Store) Workers(ctx context.Context, seenWithin time.Duration) (ws []store.Worker, err error) {
 	err = s.do(ctx, "workers", func(ctx context.Context) error {
 		rows, err := s.pool.Query(ctx, `
-			SELECT id, pool, version, slots, busy, draining, started_at, host, offer, seen_at FROM workers
+			SELECT id, pool, version, slots, busy, draining, started_at, host, offer, seen_at,
+				quarantined_until, quarantine, (1000 * extract(epoch FROM quarantined_until - now()))::bigint FROM workers
 			WHERE $1::bigint = 0 OR seen_at > now() - $1 * interval '1 millisecond' ORDER BY id`, seenWithin.Milliseconds())
 		if err != nil {
 			return err
 		}
 		ws, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.Worker, error) {
 			var w store.Worker
+			var until *time.Time
+			var left *int64
+			var why string
 			err := row.Scan(&w.ID, &w.Pool, &w.Version, &w.Slots, &w.Busy, &w.Draining, &w.StartedAt,
-				(*[]byte)(&w.Host), (*[]byte)(&w.Offer), &w.SeenAt)
+				(*[]byte)(&w.Host), (*[]byte)(&w.Offer), &w.SeenAt, &until, &why, &left)
+			if left != nil && *left > 0 {
+				w.Quarantine = &store.Quarantine{Until: *until, Reason: why, Left: time.Duration(*left) * time.Millisecond}
+			}
 			return w, err
 		})
 		return err
 	})
 	return ws, err
+}
+
+// quarantine counts those that followed within longest of the last one's end.
+const quarantine = `
+UPDATE workers SET quarantine = $2,
+	quarantines = CASE WHEN soon THEN quarantines + 1 ELSE 1 END,
+	quarantined_until = now() + interval '1 millisecond' * least($3::bigint * CASE WHEN soon THEN 2::float8 ^ least(quarantines, 20) ELSE 1 END, $4::bigint)
+FROM (SELECT id AS w, coalesce(quarantined_until > now() - $4::bigint * interval '1 millisecond', false) AS soon FROM workers WHERE id = $1) recent
+WHERE id = w AND (quarantined_until IS NULL OR quarantined_until <= now())`
+
+// Quarantine implements store.Registry.
+func (s *Store) Quarantine(ctx context.Context, worker, why string, first, longest time.Duration) (done bool, err error) {
+	err = s.do(ctx, "quarantine", func(ctx context.Context) error {
+		tag, err := s.pool.Exec(ctx, quarantine, worker, cleanText(why), first.Milliseconds(), longest.Milliseconds())
+		done = tag.RowsAffected() > 0
+		return err
+	})
+	return done, err
 }
 
 // Policy implements store.Policies.

@@ -261,6 +261,44 @@ func testRegistry(t *testing.T, open Open) {
 		}
 		f.eventually("a worker unseen", func() bool { ws, err := f.Workers(ctx, time.Millisecond); f.must(err); return len(ws) == 0 })
 	})
+	t.Run("quarantine", func(t *testing.T) {
+		f := f.with(t)
+		w := store.Worker{ID: "sick", Pool: pool, StartedAt: time.Now()}
+		put := func(first time.Duration) bool {
+			t.Helper()
+			done, err := f.Quarantine(ctx, w.ID, "it fails", first, time.Hour)
+			f.must(err)
+			f.must(f.PutWorkers(ctx, []store.Worker{w})) // a heartbeat changes nothing
+			return done
+		}
+		left := func() time.Duration {
+			t.Helper()
+			all, err := f.Workers(ctx, 0)
+			f.must(err)
+			for _, got := range all {
+				if got.ID == w.ID && got.Quarantine != nil {
+					if got.Quarantine.Reason != "it fails" || !got.Quarantine.Until.After(got.SeenAt) {
+						t.Errorf("%+v", got.Quarantine)
+					}
+					return got.Quarantine.Left
+				}
+			}
+			return 0
+		}
+		if put(time.Minute) {
+			t.Error("a worker that nobody knows was put into quarantine")
+		}
+		if left() != 0 || !put(20*time.Millisecond) {
+			t.Error("not put into quarantine")
+		}
+		f.eventually("its end", func() bool { return left() == 0 })
+		if !put(time.Minute) || left() < 90*time.Second {
+			t.Errorf("the second one lasts %v, want twice the first", left())
+		}
+		if put(time.Hour) || left() > 2*time.Minute {
+			t.Error("put into quarantine again while in it")
+		}
+	})
 	t.Run("policies", func(t *testing.T) {
 		f := f.with(t)
 		_, err := f.Policy(ctx, tenant, "strict", 0)

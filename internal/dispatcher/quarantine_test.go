@@ -1,0 +1,65 @@
+package dispatcher_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/queue"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// TestQuarantine: a worker whose failures stand out is told to rest, and its claims
+// are refused without touching a job, by every dispatcher. The others go on.
+func TestQuarantine(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	cfg := quick
+	cfg.RegistryEvery = 100 * time.Millisecond
+	one, two := f.start(cfg, nil, nil), f.start(cfg, nil, nil)
+	f.work("good", 4, succeed)
+	batch, ids := f.submit(40)
+	one.Wake()
+	f.recordedOnce(batch, ids)
+
+	bad := f.connect()
+	info := queue.WorkerInfo{ID: "bad", Pool: pool, Slots: 4, StartedAt: time.Now()}
+	failing := queue.ReleaseRequest{Worker: info.ID}
+	for range 10 {
+		failing.Releases = append(failing.Releases, store.Release{LeaseRef: store.LeaseRef{Job: job.NewID(), Lease: 1}, Reason: job.ReasonInfra})
+	}
+	f.until("the bad one is told to rest", func() bool {
+		if _, err := bad.Release(t.Context(), failing); err != nil {
+			t.Fatal(err)
+		}
+		reply, err := bad.Heartbeat(t.Context(), queue.HeartbeatRequest{Worker: info})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return reply.Rest > 0
+	})
+	refused := func() bool {
+		reply, err := bad.Claim(t.Context(), queue.ClaimRequest{Worker: info.ID, Refs: []store.Ref{{Job: job.NewID(), Generation: 1}}})
+		return err == nil && reply.Rest > 0 && len(reply.Claimed) == 0
+	}
+	f.until("both dispatchers refuse its claims", func() bool {
+		for range 20 { // each is answered by one of them
+			if !refused() {
+				return false
+			}
+		}
+		return true
+	})
+	ws, err := f.store.Workers(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range ws {
+		if (w.Quarantine != nil) != (w.ID == "bad") {
+			t.Errorf("%s: %+v", w.ID, w.Quarantine)
+		}
+	}
+	batch, ids = f.submit(40)
+	two.Wake()
+	f.recordedOnce(batch, ids)
+}

@@ -27,6 +27,7 @@ type config struct {
 	Pool        string         `name:"pool" env:"ASSAY_POOL" default:"default" help:"The pool of workers that jobs go to."`
 	LeaseTTL    time.Duration  `name:"lease-ttl" env:"ASSAY_LEASE_TTL" default:"30s" help:"A worker silent for so long loses its jobs."`
 	InfraBudget int            `name:"infra-budget" env:"ASSAY_INFRA_BUDGET" default:"20" help:"Failures of ours, such as lost workers, after which a job is given up."`
+	PoisonAfter int            `name:"poison-after" env:"ASSAY_POISON_AFTER" default:"3" help:"A job whose start was the end of so many workers is given up."`
 	OrphanAge   time.Duration  `name:"orphan-age" env:"ASSAY_ORPHAN_AGE" default:"24h" help:"Artifacts that belong to no record are removed when they are older than that."`
 	Retention   time.Duration  `name:"retention" env:"ASSAY_RETENTION" default:"0" help:"Jobs, results and sessions are removed when they are older than that, by whole days: 720h keeps a month. 0: never."`
 	CallbackOK  []string       `name:"callback-allow" env:"ASSAY_CALLBACK_ALLOW" placeholder:"RANGE:PORT" help:"Addresses that are not public and that callbacks of batches may go to all the same, such as 10.0.0.0/8:443; separated by commas. None by default."`
@@ -55,6 +56,9 @@ func parse(args []string, out io.Writer) (c config, err error) {
 	}
 	if err == nil && (c.InfraBudget < 1 || c.InfraBudget > 1000) {
 		err = fmt.Errorf("--infra-budget: %d is not from 1 to 1000", c.InfraBudget)
+	}
+	if err == nil && (c.PoisonAfter < 2 || c.PoisonAfter > 1000) {
+		err = fmt.Errorf("--poison-after: %d is not from 2 to 1000; once may be chance", c.PoisonAfter)
 	}
 	if err == nil && c.OrphanAge < time.Minute {
 		err = fmt.Errorf("--orphan-age: %v is less than a minute", c.OrphanAge)

@@ -135,7 +135,7 @@ func openStore(ctx context.Context, cfg config) (*postgres.Store, error) {
 			return nil, fmt.Errorf("bring the schema up to date: %w", err)
 		}
 	}
-	return postgres.Open(ctx, postgres.Config{DSN: string(cfg.DatabaseURL), MaxConns: cfg.DatabaseMax, InfraBudget: cfg.InfraBudget, ApplicationTag: "assay-dispatcher"})
+	return postgres.Open(ctx, postgres.Config{DSN: string(cfg.DatabaseURL), MaxConns: cfg.DatabaseMax, InfraBudget: cfg.InfraBudget, PoisonAfter: cfg.PoisonAfter, ApplicationTag: "assay-dispatcher"})
 }
 
 func openQueue(ctx context.Context, cfg config) (*jetstream.Queue, error) {

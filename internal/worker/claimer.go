@@ -17,6 +17,9 @@ const (
 	// claimFor is how long a claim is repeated before its deliveries are given
 	// back: less than the queue's ack wait, after which they are doubled anyway.
 	claimFor = 20 * time.Second
+	// suspectDelay is how long another worker has to take a job that cannot run
+	// here now.
+	suspectDelay = time.Second
 	// requestTimeout is how long one answer is waited for.
 	requestTimeout = 5 * time.Second
 )
@@ -43,7 +46,11 @@ func (w *Worker) claim(ctx context.Context, ds []delivery) {
 	refused := 0
 	for i, c := range reply.Claimed {
 		if c.Lease == 0 {
-			_ = ds[i].msg.Ack() // stale: finished, canceled, or another delivery won
+			if c.Later { // a suspect, and another one runs here
+				_ = ds[i].msg.Nak(suspectDelay)
+			} else {
+				_ = ds[i].msg.Ack() // stale: finished, canceled, or another delivery won
+			}
 			refused++
 			continue
 		}

@@ -65,10 +65,11 @@ type Dispatch struct {
 }
 
 // Claimed answers one claim. Lease is zero if the claim was refused: the
-// delivery is stale and must be dropped.
+// delivery is stale and must be dropped, or given back if it may be claimed later.
 type Claimed struct {
 	Ref
 	Lease       job.Lease       `json:"lease,omitempty"`
+	Later       bool            `json:"later,omitempty"`
 	Tenant      string          `json:"tenant,omitempty"`
 	BatchID     job.ID          `json:"batch_id,omitempty"`
 	Spec        json.RawMessage `json:"spec,omitempty"`

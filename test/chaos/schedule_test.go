@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -137,13 +138,16 @@ func clocksOff(t *testing.T) {
 
 // A job that kills its worker each time is given up, and the others run.
 func poison(t *testing.T) {
-	f := newFleet(t, shape{lease: 2 * time.Second, env: []string{"ASSAY_INFRA_BUDGET=8"}})
+	f := newFleet(t, shape{lease: 2 * time.Second})
 	f.workers[0].kept = true
 	id := f.submit("crash=now")
-	f.batch(30, always("sleep=10ms"))
+	f.batch(30, always("sleep=1s")) // in bad company, again and again
 	within(t, 5*time.Minute, "the poison is given up", func() bool { return f.row(id).State.Terminal() })
-	if r := f.row(id); r.Outcome == string(job.Succeeded) || r.Tries != 0 {
+	if r := f.row(id); r.Outcome != string(job.Lost) || r.Tries != 0 {
 		t.Errorf("%+v", r)
+	}
+	if r, err := f.api.Result(t.Context(), id); err != nil || !strings.Contains(r.Message, "poison, its start was the end of 3 workers") || len(r.Attempts) > 6 {
+		t.Errorf("%+v, %v", r, err)
 	}
 	after := f.submit("")
 	f.until(after, job.Finished)

@@ -79,7 +79,7 @@ func newStorm(t *testing.T) *storm {
 	})
 	// Between failures, work gets done: the lease is the time that most of them cost.
 	s.fleet = newFleet(t, shape{dispatchers: 2, workers: -1, slots: 16, lease: 5 * time.Second, postgres: s.pg, runtime: "containerd", env: []string{
-		"ASSAY_CONTAINERD_ADDRESS=" + s.containerd.Address(), "ASSAY_IMAGE_ARCHIVES=" + archive,
+		"ASSAY_CONTAINERD_ADDRESS=" + s.containerd.Address(), "ASSAY_IMAGE_ARCHIVES=" + archive, "ASSAY_POISON_AFTER=20", // so many innocent ends here are nothing unusual
 	}})
 	s.ns = newNamespace(t)
 	for i := range 2 {

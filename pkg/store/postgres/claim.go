@@ -27,7 +27,8 @@ func byID(n int, id func(int) job.ID) (order []int, first pgtype.UUID) {
 	return order, uuid(id(order[0]))
 }
 
-// claim is the only way to running.
+// claim is the only way to running. A job that $6 workers have ended under is not
+// claimed beside another such job: see takeBack.
 const claim = `
 WITH moved AS (
 	UPDATE jobs j SET state = 'running', lease = nextval('leases'), worker = i.worker,
@@ -35,8 +36,14 @@ WITH moved AS (
 	FROM unnest($3::uuid[], $4::integer[], $5::text[]) AS i (id, gen, worker)
 	WHERE j.id = i.id AND j.id >= $2 AND j.state || '' = 'dispatched' AND j.dispatch_gen = i.gen
 		AND NOT j.cancel_requested AND (j.expires_at IS NULL OR j.expires_at > now())
+		AND (j.kills < $6::integer OR NOT EXISTS (SELECT FROM jobs r WHERE r.state = 'running' AND r.worker = i.worker AND r.kills >= $6))
 	RETURNING j.*)
 SELECT ` + claimedColumns + ` FROM moved j JOIN specs s ON s.id = j.id AND s.id >= $2 JOIN tenants t ON t.id = j.tenant_id`
+
+// putOff finds those of the refused claims that may be made later.
+const putOff = `
+SELECT j.id, j.dispatch_gen FROM jobs j, unnest($2::uuid[], $3::integer[]) AS i (id, gen)
+WHERE j.id = i.id AND j.id >= $1 AND j.state || '' = 'dispatched' AND j.dispatch_gen = i.gen AND j.kills >= $4`
 
 // reclaim answers a claim that was committed before, to the worker that made it:
 // the same lease, from now on.
@@ -56,10 +63,10 @@ func (s *Store) Claim(ctx context.Context, ttl time.Duration, claims []store.Cla
 	if len(claims) == 0 {
 		return nil, nil
 	}
-	won := make(map[store.Claim]store.Claimed, len(claims))
+	won, later := make(map[store.Claim]store.Claimed, len(claims)), map[store.Ref]bool{}
 	err := s.do(ctx, "claim", func(ctx context.Context) error {
 		ids, gens, workers, first := claimArrays(claims)
-		if err := s.claimRows(ctx, won, claim, ttl.Milliseconds(), first, ids, gens, workers); err != nil {
+		if err := s.claimRows(ctx, won, claim, ttl.Milliseconds(), first, ids, gens, workers, s.cfg.PoisonAfter-1); err != nil {
 			return err
 		}
 		missing := slices.DeleteFunc(slices.Clone(claims), func(c store.Claim) bool { return won[c].Lease != 0 })
@@ -67,7 +74,20 @@ func (s *Store) Claim(ctx context.Context, ttl time.Duration, claims []store.Cla
 			return nil
 		}
 		ids, gens, workers, first = claimArrays(missing)
-		return s.claimRows(ctx, won, reclaim, ttl.Milliseconds(), first, ids, gens, workers)
+		if err := s.claimRows(ctx, won, reclaim, ttl.Milliseconds(), first, ids, gens, workers); err != nil {
+			return err
+		}
+		rows, err := s.pool.Query(ctx, putOff, first, ids, gens, s.cfg.PoisonAfter-1)
+		if err != nil {
+			return err
+		}
+		var id pgtype.UUID
+		var gen job.Generation
+		_, err = pgx.ForEachRow(rows, []any{&id, &gen}, func() error {
+			later[store.Ref{Job: jobID(id), Generation: gen}] = true
+			return nil
+		})
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -76,6 +96,7 @@ func (s *Store) Claim(ctx context.Context, ttl time.Duration, claims []store.Cla
 	for i, c := range claims {
 		out[i] = won[c]
 		out[i].Ref = c.Ref
+		out[i].Later = out[i].Lease == 0 && later[c.Ref]
 	}
 	return out, nil
 }

@@ -13,23 +13,25 @@ import (
 const longestWait = `10000`
 
 // giveBack ends attempts for reasons of ours. Where the rows come from is put in
-// front ("i": id, lease, reason, message); $1 is the infrastructure budget, $2 the
-// first delay of a retry in milliseconds.
+// front ("i": id, lease, reason, message, blamed); $1 is the infrastructure budget,
+// $2 the first delay of a retry in milliseconds, $3 how many workers a job may take
+// with it.
 //
-// The job goes back to the queue, unless its cancel was requested, or this was
-// the last loss that the budget covers. Drain and preemption are not charged.
+// The job goes back to the queue, unless its cancel was requested, this was the
+// last loss that the budget covers, or it is poison. Drain and preemption are not charged.
 // What is charged waits, longer each time, so that trouble that lasts does not eat
 // the budget and jobs that were lost together do not come back together. A lost
 // lease that is the first loss of all is the exception: another worker very likely has no trouble.
 func giveBack(from string) string {
 	const charged = `(i.reason IN ('lost', 'infra'))::integer`
 	const over = `j.losses + ` + charged + ` >= $1 AND ` + charged + ` = 1`
+	const poison = `i.blamed AND j.kills + 1 >= $3`
 	const nth = `(j.losses + (i.reason = 'infra')::integer)` // delay; none before the first
 	const wait = `CASE WHEN ` + charged + ` = 1 AND ` + nth + ` > 0 THEN now() + interval '1 millisecond'
 		* least($2::bigint * 2.0 ^ least(` + nth + ` - 1, 20), ` + longestWait + `)
 		* (0.5 + abs(hashtext(j.id::text || j.losses) % 1000) / 2000.0) END`
 	end := func(canceled, lost, queued string) string {
-		return `CASE WHEN j.cancel_requested THEN ` + canceled + ` WHEN ` + over + ` THEN ` + lost + ` ELSE ` + queued + ` END`
+		return `CASE WHEN j.cancel_requested THEN ` + canceled + ` WHEN (` + over + ` OR ` + poison + `) THEN ` + lost + ` ELSE ` + queued + ` END`
 	}
 	return `
 WITH i AS MATERIALIZED (` + from + `),
@@ -39,17 +41,19 @@ moved AS (
 		outcome = ` + end(`'canceled'`, `'lost'`, `NULL`) + `,
 		ended_at = ` + end(`now()`, `now()`, `NULL`) + `,
 		earlier = j.earlier + ` + end(`0`, `0`, `1`) + `,
-		losses = j.losses + ` + charged + `, lease_until = NULL, not_before = ` + wait + `
+		losses = j.losses + ` + charged + `, kills = j.kills + i.blamed::integer, lease_until = NULL, not_before = ` + wait + `
 	FROM i
 	WHERE j.id = i.id AND j.lease = i.lease AND j.state || '' = 'running'
 	RETURNING j.id, j.batch_id, j.tenant_id, j.state, j.outcome, j.lease, i.reason, j.worker, j.identity, j.earlier,
 		CASE j.outcome WHEN 'canceled' THEN ` + bodyWith(`'canceled'::text`) + `
-			WHEN 'lost' THEN ` + bodyWith(`'given up after ' || j.losses || ' attempts lost to infrastructure'
+			WHEN 'lost' THEN ` + bodyWith(`CASE WHEN i.blamed AND j.kills >= $3
+				THEN 'given up: poison, its start was the end of ' || j.kills || ' workers'
+				ELSE 'given up after ' || j.losses || ' attempts lost to infrastructure' END
 				|| CASE WHEN i.message = '' THEN '' ELSE ': ' || i.message END`) + ` END AS body,
 		NULL::text AS attempt_outcome, i.message, j.started_at)` + recordTail
 }
 
-var release = giveBack(`SELECT * FROM unnest($3::uuid[], $4::bigint[], $5::text[], $6::text[]) AS u (id, lease, reason, message)`)
+var release = giveBack(`SELECT u.*, false AS blamed FROM unnest($4::uuid[], $5::bigint[], $6::text[], $7::text[]) AS u (id, lease, reason, message)`)
 
 // Release implements store.Recorder.
 func (s *Store) Release(ctx context.Context, rs []store.Release) error {
@@ -71,7 +75,7 @@ func (s *Store) Release(ctx context.Context, rs []store.Release) error {
 	}
 	ids, numbers, _ := leaseArrays(leases)
 	return s.do(ctx, "release", func(ctx context.Context) error {
-		_, err := s.record(ctx, release, s.cfg.InfraBudget, s.cfg.RetryDelay.Milliseconds(), ids, numbers, reasons, messages)
+		_, err := s.record(ctx, release, s.cfg.InfraBudget, s.cfg.RetryDelay.Milliseconds(), s.cfg.PoisonAfter, ids, numbers, reasons, messages)
 		return err
 	})
 }

@@ -21,15 +21,16 @@ func TestPlans(t *testing.T) {
 		want      []string // all of these
 		pkeyOnly  bool     // every lookup by id is in a primary key
 	}{
-		{name: "claim", sql: claim, args: `1, ` + low + `, '{}', '{}', '{}'`, want: []string{byID}, pkeyOnly: true},
+		{name: "claim", sql: claim, args: `1, ` + low + `, '{}', '{}', '{}', 2`, want: []string{byID}, pkeyOnly: true},
+		{name: "put off", sql: putOff, args: low + `, '{}', '{}', 2`, want: []string{byID}, pkeyOnly: true},
 		{name: "reclaim", sql: reclaim, args: `1, ` + low + `, '{}', '{}', '{}'`, want: []string{byID}, pkeyOnly: true},
 		{name: "heartbeat", sql: heartbeat, args: `1, ` + low + `, '{}', '{}'`, want: []string{byID}, pkeyOnly: true},
 		{name: "finish", sql: finish, args: low + `, '{}', '{}', '{}', '{}'`, want: []string{byID, `batch_counts_pkey`}, pkeyOnly: true},
 		{name: "finished", sql: finished, args: `'{}', '{}'`, want: []string{byID}, pkeyOnly: true},
-		{name: "release", sql: release, args: `1, 100, '{}', '{}', '{}', '{}'`, want: []string{byID}, pkeyOnly: true},
+		{name: "release", sql: release, args: `1, 100, 3, '{}', '{}', '{}', '{}'`, want: []string{byID}, pkeyOnly: true},
 		{name: "schedule", sql: schedule, args: `'p', 10, 60000`, want: []string{byID, queue + `.*\n *Index Cond: .*priority = r.priority`, queue + `.*\n *Index Cond: .*lane > l.lane`, `_tenant_id_idx`}, pkeyOnly: true},
 		{name: "unclaimed", sql: unclaimed, args: `1, 10`, want: []string{byID}, pkeyOnly: true},
-		{name: "take back", sql: takeBack, args: `20, 100`, want: []string{byID, `_tenant_id_batch_id_idx1`}, pkeyOnly: true},
+		{name: "take back", sql: takeBack, args: `20, 100, 3`, want: []string{byID, `_tenant_id_batch_id_idx1`}, pkeyOnly: true},
 		{name: "expire", sql: expire, args: ``, want: []string{byID, `_expires_at_idx`}, pkeyOnly: true},
 		{name: "cancel queued", sql: cancelQueued, args: low + `, '{}'`, want: []string{byID, queue}, pkeyOnly: true},
 		{name: "labeled", sql: labeled, args: `1, '{}', '{}'`, want: []string{queue, `_tenant_id_batch_id_idx`, `batch_counts_live|batch_counts_batch_id_idx`}},

@@ -33,7 +33,8 @@ func TestStore(t *testing.T) {
 	t.Run("suite", func(t *testing.T) {
 		storetest.Run(t, func(t testing.TB, o storetest.Options) store.Store {
 			setDefault(&o.RetryDelay, -1) // none: the tests want their jobs back at once
-			s := openTest(t, Config{InfraBudget: o.InfraBudget, OpenBatchTTL: o.OpenBatchTTL, TakeBackAfter: o.TakeBackAfter, AgeEvery: o.AgeEvery, RetryDelay: o.RetryDelay})
+			setDefault(&o.PoisonAfter, 1000)
+			s := openTest(t, Config{InfraBudget: o.InfraBudget, PoisonAfter: o.PoisonAfter, OpenBatchTTL: o.OpenBatchTTL, TakeBackAfter: o.TakeBackAfter, AgeEvery: o.AgeEvery, RetryDelay: o.RetryDelay})
 			m.watch(t, s)
 			return s
 		})

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -18,9 +19,28 @@ const reapChunk = 500
 
 // takeBack ends leases that nobody prolonged, by the server's clock alone. There
 // is no index on lease ends; the one on running rows is small.
+//
+// Of the jobs that a worker took along, those are blamed for its end that had begun
+// not long before and were blamed most often so far: at first all of them. Claim
+// sees to it that of those which are one step from being poison a worker runs one
+// at a time, and that one is only blamed alone, so that no job is given up
+// because it was in bad company.
 var takeBack = giveBack(fmt.Sprintf(`
-	SELECT id, lease, 'lost' AS reason, 'the lease of worker ' || worker || ' ended' AS message FROM jobs
-	WHERE state = 'running' AND lease_until < now() ORDER BY tenant_id, batch_id LIMIT %d FOR NO KEY UPDATE SKIP LOCKED`, reapChunk))
+	WITH beside AS MATERIALIZED (
+		SELECT worker, max(kills) AS most FROM (SELECT worker, kills FROM jobs WHERE state = 'running' ORDER BY tenant_id, batch_id) r
+		WHERE kills > 0 GROUP BY worker),
+	ended AS MATERIALIZED (
+		SELECT id, lease, worker, kills, lease_until - started_at < interval '%d seconds' AS soon FROM jobs
+		WHERE state = 'running' AND lease_until < now() ORDER BY tenant_id, batch_id LIMIT %d FOR NO KEY UPDATE SKIP LOCKED)
+	SELECT id, lease, 'lost' AS reason, 'the lease of worker ' || worker || ' ended' AS message,
+		soon AND kills >= coalesce((SELECT most FROM beside b WHERE b.worker = e.worker), 0)
+			AND (kills + 1 < $3 OR count(*) OVER (PARTITION BY worker, kills) = 1) AS blamed
+	FROM ended e`,
+	int(poisonWithin.Seconds()), reapChunk))
+
+// poisonWithin is how soon after a job's start its lease must have ended for the
+// job to be suspected of its worker's end. Whatever happened later has many causes.
+const poisonWithin = 2 * time.Minute
 
 // expire ends jobs that waited for longer than they wanted to.
 var expire = fmt.Sprintf(`
@@ -59,7 +79,7 @@ func (s *Store) reapLeases(ctx context.Context, st *store.ReapStats) error {
 	for {
 		var rows []ended
 		err := s.do(ctx, "reap leases", func(ctx context.Context) (err error) {
-			rows, err = s.record(ctx, takeBack, s.cfg.InfraBudget, s.cfg.RetryDelay.Milliseconds())
+			rows, err = s.record(ctx, takeBack, s.cfg.InfraBudget, s.cfg.RetryDelay.Milliseconds(), s.cfg.PoisonAfter)
 			return err
 		})
 		st.LeasesExpired += int64(len(rows))

@@ -16,6 +16,7 @@ import (
 // Options are the budgets and limits that the tests need small. Zero: any.
 type Options struct {
 	InfraBudget   int
+	PoisonAfter   int
 	OpenBatchTTL  time.Duration
 	TakeBackAfter time.Duration
 	AgeEvery      time.Duration
@@ -44,6 +45,7 @@ func Run(t *testing.T, open Open) {
 		{"finish", testFinish},
 		{"release", testRelease},
 		{"backoff", testBackoff},
+		{"poison", testPoison},
 		{"cancel", testCancel},
 		{"cancel by label", testCancelLabeled},
 		{"reap", testReap},

@@ -1,0 +1,36 @@
+package postgres
+
+import (
+	"testing"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// TestLongRunsAreNotSuspected: what is lost long after its start was not the end of
+// its worker by starting.
+func TestLongRunsAreNotSuspected(t *testing.T) {
+	t.Parallel()
+	s := openTest(t, Config{PoisonAfter: 2, RetryDelay: -1})
+	ctx := t.Context()
+	id := job.NewID()
+	if _, _, err := s.SubmitJob(ctx, store.NewJob{ID: id, Tenant: "a", Pool: "p", Spec: []byte(`{}`)}, store.Idempotency{}, false); err != nil {
+		t.Fatal(err)
+	}
+	for range 4 {
+		ds, err := s.Schedule(ctx, "p", 1)
+		if err != nil || len(ds) != 1 {
+			t.Fatalf("%v, %v", ds, err)
+		}
+		if _, err := s.Claim(ctx, time.Minute, []store.Claim{{Ref: ds[0].Ref, Worker: "w"}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.pool.Exec(ctx, `UPDATE jobs SET started_at = now() - interval '5 minutes', lease_until = now() - interval '1 second'`); err != nil {
+			t.Fatal(err)
+		}
+		if st, err := s.Reap(ctx); err != nil || st.LeasesExpired != 1 || st.JobsLost != 0 {
+			t.Fatalf("%+v, %v", st, err)
+		}
+	}
+}

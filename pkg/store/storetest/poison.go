@@ -1,0 +1,102 @@
+package storetest
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// testPoison: a job that takes its workers with it is given up; those that were
+// beside it are not.
+func testPoison(t *testing.T, open Open) {
+	// claim takes everything that is queued for a worker whose leases last ttl.
+	claim := func(f *fixture, worker string, ttl time.Duration, refs ...store.Ref) map[job.ID]store.Claimed {
+		f.Helper()
+		claims := make([]store.Claim, len(refs))
+		for i, r := range refs {
+			claims[i] = store.Claim{Ref: r, Worker: worker}
+		}
+		got, err := f.Claim(f.Context(), ttl, claims)
+		f.must(err)
+		of := map[job.ID]store.Claimed{}
+		for _, c := range got {
+			of[c.Job] = c
+		}
+		return of
+	}
+	scheduled := func(f *fixture) map[job.ID]store.Ref {
+		of := map[job.ID]store.Ref{}
+		for _, d := range f.schedule(100) {
+			of[d.Job] = d.Ref
+		}
+		return of
+	}
+	lose := func(f *fixture, n int64) {
+		f.Helper()
+		f.eventually("the leases' end", func() bool { n -= f.reap().LeasesExpired; return n <= 0 })
+	}
+
+	t.Run("alone in the end", func(t *testing.T) {
+		f := newFixture(t, open, Options{PoisonAfter: 3})
+		jobs := newJobs(3)
+		f.submit(jobs...)
+		p, a, b := jobs[0].ID, jobs[1].ID, jobs[2].ID
+		refs := scheduled(f)
+		claim(f, "w1", 0, refs[p], refs[a], refs[b])
+		lose(f, 3)
+		refs = scheduled(f)
+		claim(f, "w1", 0, refs[p], refs[a])
+		f.finish(leaseOf(claim(f, "w2", ttl, refs[b])[b]), job.Succeeded)
+		lose(f, 2)
+
+		refs = scheduled(f)
+		poison := claim(f, "w1", ttl, refs[p])[p]
+		if c := claim(f, "w1", ttl, refs[a])[a]; c.Lease != 0 || !c.Later {
+			t.Errorf("a suspect beside another one: %+v", c)
+		}
+		other := claim(f, "w2", ttl, refs[a])[a]
+		if other.Lease == 0 {
+			t.Fatal("another worker cannot take it")
+		}
+		_, _, err := f.Heartbeat(t.Context(), 0, []store.LeaseRef{leaseOf(poison)})
+		f.must(err)
+		lose(f, 1)
+		if r := f.result(p); r.Outcome != job.Lost || !strings.Contains(r.Message, "poison, its start was the end of 3 workers") || len(r.Attempts) != 3 {
+			t.Errorf("%+v", r)
+		}
+		f.finish(leaseOf(other), job.Succeeded)
+		if c := claim(f, "w1", ttl, refs[a])[a]; c.Lease != 0 || c.Later {
+			t.Errorf("a job that is over: %+v", c)
+		}
+	})
+	t.Run("two are never blamed for the last one", func(t *testing.T) {
+		f := newFixture(t, open, Options{PoisonAfter: 2})
+		jobs := newJobs(2)
+		f.submit(jobs...)
+		for range 3 { // claimed in one call, they do not see each other
+			refs := scheduled(f)
+			claim(f, "w1", 0, refs[jobs[0].ID], refs[jobs[1].ID])
+			lose(f, 2)
+		}
+		f.wantState(jobs[0].ID, job.Queued)
+		f.wantState(jobs[1].ID, job.Queued)
+	})
+	t.Run("beside a worse one", func(t *testing.T) {
+		f := newFixture(t, open, Options{PoisonAfter: 2})
+		poison, innocent := newJob("poison"), newJob("innocent")
+		f.submit(poison)
+		claim(f, "w1", 0, scheduled(f)[poison.ID])
+		lose(f, 1)
+		f.submit(innocent)
+		refs := scheduled(f)
+		claim(f, "w1", 0, refs[poison.ID], refs[innocent.ID])
+		lose(f, 2)
+		f.wantState(poison.ID, job.Finished)
+		claim(f, "w1", 0, scheduled(f)[innocent.ID])
+		lose(f, 1)
+		f.wantState(innocent.ID, job.Queued) // the first for which there is nobody else
+	})
+}

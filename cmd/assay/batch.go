@@ -32,6 +32,7 @@ type batchSubmitCmd struct {
 	Label  map[string]string `placeholder:"KEY=VALUE" help:"Labels of the batch."`
 	Cap    map[string]int    `name:"label-cap" placeholder:"LABEL=N" help:"Run at most N jobs with the same value of a label at once."`
 	Key    string            `placeholder:"KEY" help:"Idempotency key: submitting the same file again under it returns the same batch."`
+	Cache  bool              `help:"Take the records of equal jobs, where there are any."`
 	Wait   bool              `help:"Wait for the end."`
 	Lease  time.Duration     `placeholder:"60s" help:"End the batch when nobody was heard of for so long: --wait is, and assay batch results --follow."`
 
@@ -98,6 +99,9 @@ func (a *app) showBatch(api *client.Client, b *job.Batch, wait bool) error {
 
 func (c *batchSubmitCmd) defaults() (json.RawMessage, error) {
 	d := map[string]any{}
+	if c.Cache {
+		d["cache"] = true
+	}
 	if c.Image != "" {
 		d["image"] = c.Image
 	}

@@ -19,11 +19,11 @@ func TestBatchSubmit(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, job.Result{})
 	file := write(t, "b.jsonl", twoJobs)
-	code, stdout, stderr := s.assay(t.Context(), "", "batch", "submit", "--wait", "--policy", write(t, "p.json", `{"wall": "1s"}`), "--image", "i", file)
+	code, stdout, stderr := s.assay(t.Context(), "", "batch", "submit", "--wait", "--policy", write(t, "p.json", `{"wall": "1s"}`), "--image", "i", "--cache", file)
 	if code != 0 || !strings.Contains(stdout, "2 of 2 done") || !strings.Contains(stdout, "1 succeeded, 1 timed out") {
 		t.Errorf("exit %d, %q, %q", code, stdout, stderr)
 	}
-	if s.query != `{"image":"i","policy":{"wall":"1s"}}` || s.body != twoJobs {
+	if s.query != `{"cache":true,"image":"i","policy":{"wall":"1s"}}` || s.body != twoJobs {
 		t.Errorf("sent defaults %q, body %q", s.query, s.body)
 	}
 	code, _, stderr = s.assay(t.Context(), "", "batch", "submit", "--callback", "https://example.org/x?a=b", "--callback-secret", "hook", file)

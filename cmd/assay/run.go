@@ -30,6 +30,7 @@ type runCmd struct {
 	Stdin     string            `placeholder:"FILE" help:"Standard input of a command; - is this one."`
 	Require   map[string]string `placeholder:"KEY=VALUE" help:"Labels that a worker must have to be given the job."`
 	Name      string            `help:"Name of the job."`
+	Cache     bool              `help:"Take the record of an equal job, if there is one."`
 }
 
 // Run runs one program as if it were this process.
@@ -104,7 +105,7 @@ func submitKnown(ctx context.Context, fleet *client.Client, spec job.Spec) (api.
 
 // spec makes the job that the arguments describe.
 func (c *runCmd) spec(a *app) (job.Spec, error) {
-	s := job.Spec{Name: c.Name, Image: c.Image, Requires: c.Require}
+	s := job.Spec{Name: c.Name, Image: c.Image, Requires: c.Require, Cache: c.Cache}
 	content, err := c.content(a.stdin)
 	if err != nil {
 		return s, err

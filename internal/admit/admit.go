@@ -116,6 +116,10 @@ func (in *Intake) Job(ctx context.Context, raw []byte) (store.NewJob, error) {
 	if err != nil {
 		return store.NewJob{}, err
 	}
+	key, err := cacheKey(&spec, &resolved.policy, resolved.raw)
+	if err != nil {
+		return store.NewJob{}, err
+	}
 	pool := placement.NeedOf(in.admitter.Pool, &spec, &resolved.policy, in.admitter.Reserved).Class()
 	if pool != in.admitter.Pool {
 		if err := in.admitter.Room(ctx, pool); err != nil {
@@ -126,7 +130,7 @@ func (in *Intake) Job(ctx context.Context, raw []byte) (store.NewJob, error) {
 		ID: job.NewID(), Tenant: in.tenant, Pool: pool,
 		Priority: spec.Priority, MaxAttempts: spec.Retry.MaxAttempts, RetryOn: spec.Retry.On, ExpiresIn: spec.ExpiresIn.D(),
 		Caps: store.CapsOf(spec.Labels, in.tenantCaps, in.batchCaps),
-		Spec: body, TraceParent: in.traceParent,
+		Spec: body, TraceParent: in.traceParent, CacheKey: key,
 	}, nil
 }
 

@@ -33,6 +33,7 @@ type scheduler struct {
 	publisher Queue
 	registry  *registry
 	classes   *classes
+	repeats   *repeats
 	pace      *pace
 	metrics   *metrics
 	log       *slog.Logger
@@ -46,10 +47,12 @@ type scheduler struct {
 }
 
 func newScheduler(d *Dispatcher) *scheduler {
-	return &scheduler{
+	s := &scheduler{
 		store: d.store, publisher: d.queue, registry: d.registry, classes: newClasses(d.store, d.queue, d.log), pace: newPace(), metrics: d.metrics, log: d.log,
 		every: d.cfg.ScheduleEvery, minWindow: d.cfg.MinWindow, hint: make(chan struct{}, 1),
 	}
+	s.repeats = &repeats{store: d.store, events: d.events, metrics: d.metrics, log: d.log, answered: s.room}
+	return s
 }
 
 // wake says that something was queued.
@@ -67,6 +70,13 @@ func (s *scheduler) took(worker string, n int) {
 	if s.more.Load() {
 		s.look()
 	}
+}
+
+// room says that dispatched jobs are over without having been claimed.
+func (s *scheduler) room() {
+	s.more.Store(true)
+	s.claimed.Store(true)
+	s.look()
 }
 
 // ended says that n jobs left a worker, so that their tenant may run more.
@@ -181,9 +191,9 @@ func (s *scheduler) settle(ctx context.Context) {
 	}
 }
 
-// publish puts dispatched jobs onto the queue. If it cannot, the reaper will.
+// publish puts dispatched jobs onto the queue, but for those that need not run. If it cannot, the reaper will.
 func (s *scheduler) publish(ctx context.Context, ds []store.Dispatch) error {
-	if len(ds) == 0 {
+	if ds = s.repeats.sift(ctx, ds); len(ds) == 0 {
 		return nil
 	}
 	start := time.Now()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/pkg/placement"
+	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/store"
@@ -131,8 +132,17 @@ func (w *Worker) info() queue.WorkerInfo {
 	return queue.WorkerInfo{
 		ID: w.cfg.ID, Pool: w.cfg.Pool, Version: w.cfg.Version,
 		Slots: w.cfg.Slots, Busy: len(w.leases.all()), Draining: w.draining.Load(),
-		StartedAt: w.started, Host: w.host, Offer: w.offer(),
+		StartedAt: w.started, Host: w.hostNow(), Offer: w.offer(),
 	}
+}
+
+// hostNow is the host with what changes about it.
+func (w *Worker) hostNow() policy.Host {
+	h := w.host
+	if r, ok := w.Runtime.(runtime.Imager); ok {
+		h.ImageDigests = r.ImageDigests()
+	}
+	return h
 }
 
 // pause waits for d or until ctx ends.

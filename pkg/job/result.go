@@ -32,7 +32,8 @@ type Result struct {
 	ImageDigest string              `json:"image_digest,omitempty"` // of the environment, if the policy names packages
 	Packages    []string            `json:"packages,omitempty"`     // that the environment holds, as requirements with hashes
 	TraceID     string              `json:"trace_id,omitempty"`
-	Cached      bool                `json:"cached,omitempty"`
+	Cached      bool                `json:"cached,omitempty"`      // the rest is the record of another job
+	CachedFrom  ID                  `json:"cached_from,omitempty"` // which one
 }
 
 // Output is one captured stream. Text is valid UTF-8: other bytes are replaced.

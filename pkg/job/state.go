@@ -25,11 +25,11 @@ type Move struct {
 // guards, docs/states.md and the state-machine tests are all derived from it.
 var Moves = []Move{
 	{Queued, Dispatched, "scheduled: picked, generation + 1"},
-	{Queued, Finished, "expired before it was scheduled, or answered from the cache"},
+	{Queued, Finished, "expired before it was scheduled"},
 	{Queued, Canceled, "canceled"},
 	{Dispatched, Running, "claimed: a worker got a lease"},
 	{Dispatched, Queued, "taken back: nobody claimed it in time"},
-	{Dispatched, Finished, "expired before it was claimed"},
+	{Dispatched, Finished, "expired before it was claimed, or answered from the cache"},
 	{Dispatched, Canceled, "canceled"},
 	{Running, Finished, "recorded under its lease, or given up on after its last attempt"},
 	{Running, Queued, "lease lost, handed back, or retried"},

@@ -19,6 +19,10 @@ type Host struct {
 	// Unenforced names capabilities, as in the enforcement report, that this
 	// machine cannot enforce although its isolation could, each with the reason.
 	Unenforced map[string]string `json:"unenforced,omitempty"`
+
+	// ImageDigests says which image a name means on this machine at present, for
+	// names that jobs have used.
+	ImageDigests map[string]string `json:"image_digests,omitempty"`
 }
 
 // Plan is a policy made concrete for one host: what the runtime has to set up.

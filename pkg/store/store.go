@@ -30,6 +30,7 @@ type Store interface {
 	Registry
 	Sessions
 	Callbacks
+	Repeater
 
 	Ping(ctx context.Context) error
 	Close()

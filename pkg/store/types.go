@@ -42,6 +42,9 @@ type NewJob struct {
 	Caps        []Cap         // what of it its tenant or batch caps
 	Spec        []byte        // JSON of job.Spec
 	TraceParent string
+	// CacheKey is the same for jobs that may be answered with each other's records;
+	// nil: it may not.
+	CacheKey []byte
 }
 
 // Ref names one delivery: a job and the generation it was published under.
@@ -60,6 +63,7 @@ type Claim struct {
 // Dispatch is a job to publish.
 type Dispatch struct {
 	Ref
+	Cacheable   bool // has a cache key: see Repeater
 	Pool        string
 	TraceParent string
 }

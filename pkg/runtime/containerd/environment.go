@@ -93,8 +93,12 @@ func (e *environments) close() {
 // find returns the image of key, with the packages that it asks for.
 func (r *Runtime) find(ctx context.Context, key runtime.Key) (*image, error) {
 	base, err := r.images.get(ctx, key.Image)
-	if err != nil || key.Packages == "" {
-		return base, err
+	if err != nil {
+		return nil, err
+	}
+	r.named.note(key.Image, base.digest)
+	if key.Packages == "" {
+		return base, nil
 	}
 	return r.environments.get(ctx, base, key.Packages)
 }

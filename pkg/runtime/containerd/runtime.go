@@ -38,6 +38,7 @@ type Runtime struct {
 	levels  map[policy.Isolation]*level
 	cgroups *cgroup.Hierarchy
 	images  *images
+	named   named
 	pool    *slotpool.Pool[taskSlotKey, *slot]
 	cells   *cells
 

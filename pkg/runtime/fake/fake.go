@@ -41,6 +41,7 @@ type Runtime struct {
 	started atomic.Int64
 	mu      sync.Mutex
 	closed  bool
+	images  map[string]string // name → digest, of those that were asked for
 }
 
 var (
@@ -96,6 +97,12 @@ func (r *Runtime) Acquire(ctx context.Context, key rt.Key) (rt.Slot, error) {
 	defer r.mu.Unlock()
 	if r.closed {
 		return nil, errors.New("runtime is closed")
+	}
+	if r.images[key.Image] == "" && len(r.images) < 100 {
+		if r.images == nil {
+			r.images = map[string]string{}
+		}
+		r.images[key.Image] = digestOf(key.Image)
 	}
 	r.live.Add(1)
 	return &slot{rt: r, key: key}, nil

@@ -65,7 +65,7 @@ func parse(p job.Program) (script, error) {
 }
 
 // runScript performs the attempt's script.
-func runScript(ctx context.Context, _ rt.Key, a rt.Attempt) (*rt.Report, error) {
+func runScript(ctx context.Context, key rt.Key, a rt.Attempt) (*rt.Report, error) {
 	words, err := parse(a.Program)
 	if err != nil {
 		return nil, err
@@ -77,6 +77,7 @@ func runScript(ctx context.Context, _ rt.Key, a rt.Attempt) (*rt.Report, error) 
 	rep := &rt.Report{StartedAt: started}
 	rep.Outcome = job.Succeeded
 	rep.ExitCode = new(int)
+	rep.ImageDigest = digestOf(key.Image)
 	rep.Enforcement = unenforced(a.Plan)
 	wall := newWall(a)
 	defer wall.Stop()

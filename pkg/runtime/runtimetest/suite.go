@@ -134,6 +134,7 @@ func Contract(t *testing.T, cfg Config) {
 	t.Run("artifacts", s.artifacts)
 	t.Run("failing collector", s.failingCollector)
 	t.Run("attempts do not mix", s.attemptsDoNotMix)
+	t.Run("images are known", s.imagesAreKnown)
 }
 
 func (s *suite) hostIsDescribed(t *testing.T) {
@@ -367,4 +368,16 @@ func (s *suite) attemptsDoNotMix(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// What a runtime says of an image's name is what its records say of it, too.
+func (s *suite) imagesAreKnown(t *testing.T) {
+	rep := s.run(t, t.Context(), s.attempt(t, printing("x"), nil))
+	images, ok := s.rt.(runtime.Imager)
+	if !ok {
+		t.Fatalf("%T is no runtime.Imager", s.rt)
+	}
+	if got := images.ImageDigests()[s.Image]; got == "" || got != rep.ImageDigest {
+		t.Errorf("%s is said to be %q, and was %q", s.Image, got, rep.ImageDigest)
+	}
 }

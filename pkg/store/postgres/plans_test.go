@@ -35,8 +35,10 @@ func TestPlans(t *testing.T) {
 		{name: "cancel queued", sql: cancelQueued, args: low + `, '{}'`, want: []string{byID, queue}, pkeyOnly: true},
 		{name: "labeled", sql: labeled, args: `1, '{}', '{}'`, want: []string{queue, `_tenant_id_batch_id_idx`, `batch_counts_live|batch_counts_batch_id_idx`}},
 		{name: "cancel many", sql: cancelMany, args: `'{}'`, want: []string{byID}, pkeyOnly: true},
+		{name: "repeats", sql: repeats, args: low + `, '{}', '{}'`, want: []string{byID, `tenant_id_cache_key_id_idx`}},
+		{name: "answer", sql: answer, args: low + `, '{}', '{}', '{}'`, want: []string{byID}, pkeyOnly: true},
 		{name: "orphans", sql: orphans, args: low + `, '{}', '{}'`, want: []string{byID}, pkeyOnly: true},
-		{name: "submit job", sql: submitJob, args: `1, '', '', ` + low + `, true, 'p', 0, 1, '', 0, '', '', '{}', 0, NULL`, want: []string{queue}},
+		{name: "submit job", sql: submitJob, args: `1, '', '', ` + low + `, true, 'p', 0, 1, '', 0, '', '', '{}', 0, NULL, NULL`, want: []string{queue}},
 		{name: "batch", sql: `SELECT ` + batchColumns + batchTables + `WHERE b.id = $1`, args: low, want: []string{`batch_counts_pkey`, `batches_pkey`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

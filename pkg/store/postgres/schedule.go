@@ -93,8 +93,8 @@ picked AS MATERIALIZED (
 moved AS (
 	UPDATE jobs j SET state = 'dispatched', dispatch_gen = j.dispatch_gen + 1, dispatched_at = now(), published_at = now()
 	FROM picked p WHERE j.id = p.id AND j.state || '' = 'queued' AND NOT j.cancel_requested
-	RETURNING j.id, j.dispatch_gen, j.traceparent, p.ord)
-SELECT id, dispatch_gen, coalesce(traceparent, '') FROM moved ORDER BY ord`
+	RETURNING j.id, j.dispatch_gen, j.traceparent, j.cache_key IS NOT NULL AS cacheable, p.ord)
+SELECT id, dispatch_gen, coalesce(traceparent, ''), cacheable FROM moved ORDER BY ord`
 
 // waitsIn is SQL for the jobs of a group that may run now.
 func waitsIn(row string) string {
@@ -147,7 +147,7 @@ func collectDispatches(rows pgx.Rows, pool string) ([]store.Dispatch, error) {
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.Dispatch, error) {
 		var id pgtype.UUID
 		d := store.Dispatch{Pool: pool}
-		err := row.Scan(&id, &d.Generation, &d.TraceParent)
+		err := row.Scan(&id, &d.Generation, &d.TraceParent, &d.Cacheable)
 		d.Job = jobID(id)
 		return d, err
 	})

@@ -25,20 +25,20 @@ WITH claimed AS (
 go AS (SELECT 1 WHERE $2 = '' OR EXISTS (SELECT FROM claimed))`
 
 // insertJobs is the CTEs that fill in jobs and their specs from arrays, $first and
-// the ten after it; batch names the row that says whose they are.
+// the eleven after it; batch names the row that says whose they are.
 func insertJobs(batch, tenant string, first int) string {
 	p := func(i int) int { return first + i }
 	return fmt.Sprintf(`
 filled AS (
-	INSERT INTO jobs (batch_id, tenant_id, id, pool, priority, max_attempts, retry_on, expires_at, traceparent, identity, lane, caps)
+	INSERT INTO jobs (batch_id, tenant_id, id, pool, priority, max_attempts, retry_on, expires_at, traceparent, identity, lane, caps, cache_key)
 	SELECT %[1]s.id, %[2]s, i.id, i.pool, i.priority, i.max_attempts, nullif(i.retry_on, ''),
-		CASE WHEN i.expires > 0 THEN now() + i.expires * interval '1 millisecond' END, nullif(i.traceparent, ''), i.identity, i.lane, i.caps
+		CASE WHEN i.expires > 0 THEN now() + i.expires * interval '1 millisecond' END, nullif(i.traceparent, ''), i.identity, i.lane, i.caps, i.cache_key
 	FROM %[1]s, unnest($%[3]d::uuid[], $%[4]d::text[], $%[5]d::integer[], $%[6]d::integer[], $%[7]d::text[], $%[8]d::bigint[], $%[9]d::text[], $%[10]d::text[],
-		$%[12]d::integer[], $%[13]d::text[]) AS i (id, pool, priority, max_attempts, retry_on, expires, traceparent, identity, lane, caps)),
+		$%[12]d::integer[], $%[13]d::text[], $%[14]d::bytea[]) AS i (id, pool, priority, max_attempts, retry_on, expires, traceparent, identity, lane, caps, cache_key)),
 specified AS (
 	INSERT INTO specs (id, spec)
 	SELECT i.id, i.spec FROM %[1]s, unnest($%[3]d::uuid[], $%[11]d::text[]) AS i (id, spec))`,
-		batch, tenant, p(0), p(1), p(2), p(3), p(4), p(5), p(6), p(7), p(8), p(9), p(10))
+		batch, tenant, p(0), p(1), p(2), p(3), p(4), p(5), p(6), p(7), p(8), p(9), p(10), p(11))
 }
 
 // batchExtras is the CTEs that fill in what a batch is beyond its jobs, from three
@@ -169,10 +169,10 @@ now_or_later AS (
 		END AS at_once
 	FROM go, tenants t WHERE t.id = $1),
 specified AS (INSERT INTO specs (id, spec) SELECT $4, $13 FROM go)
-INSERT INTO jobs (id, tenant_id, pool, priority, max_attempts, retry_on, expires_at, traceparent, identity, lane, caps,
+INSERT INTO jobs (id, tenant_id, pool, priority, max_attempts, retry_on, expires_at, traceparent, identity, lane, caps, cache_key,
 	state, dispatch_gen, dispatched_at, published_at)
 SELECT $4, $1, $6, $7, $8, nullif($9, ''), CASE WHEN $10 > 0 THEN now() + $10::bigint * interval '1 millisecond' END,
-	nullif($11, ''), $12, $14::integer, $15,
+	nullif($11, ''), $12, $14::integer, $15, $16,
 	CASE WHEN at_once THEN 'dispatched' ELSE 'queued' END, CASE WHEN at_once THEN 1 ELSE 0 END,
 	CASE WHEN at_once THEN now() END, CASE WHEN at_once THEN now() END
 FROM now_or_later
@@ -194,7 +194,7 @@ func (s *Store) SubmitJob(ctx context.Context, j store.NewJob, key store.Idempot
 		for {
 			err := s.pool.QueryRow(ctx, submitJob, tenant, key.Key, key.Hash, uuid(j.ID), dispatch, j.Pool, cols.priority[0],
 				cols.maxAttempts[0], cols.retryOn[0], cols.expires[0], j.TraceParent, cols.identity[0], cols.spec[0],
-				cols.lane[0], cols.caps[0]).Scan(&gen)
+				cols.lane[0], cols.caps[0], cols.cacheKey[0]).Scan(&gen)
 			if isUniqueViolation(err) { // an unknown commit, said again; if it was dispatched, Unclaimed publishes it
 				return s.jobExists(ctx, tenant, j.ID, err)
 			}
@@ -213,7 +213,7 @@ func (s *Store) SubmitJob(ctx context.Context, j store.NewJob, key store.Idempot
 	case gen == 0:
 		return made, nil, nil
 	}
-	return made, &store.Dispatch{Ref: store.Ref{Job: j.ID, Generation: gen}, Pool: j.Pool, TraceParent: j.TraceParent}, nil
+	return made, &store.Dispatch{Ref: store.Ref{Job: j.ID, Generation: gen}, Cacheable: len(j.CacheKey) > 0, Pool: j.Pool, TraceParent: j.TraceParent}, nil
 }
 
 func (s *Store) jobExists(ctx context.Context, tenant int32, id job.ID, cause error) error {
@@ -234,10 +234,11 @@ type columns struct {
 	spec                           [][]byte
 	lane                           []int32
 	caps                           []*string
+	cacheKey                       [][]byte
 }
 
 func (c *columns) args() []any {
-	return []any{c.id, c.pool, c.priority, c.maxAttempts, c.retryOn, c.expires, c.trace, c.identity, c.spec, c.lane, c.caps}
+	return []any{c.id, c.pool, c.priority, c.maxAttempts, c.retryOn, c.expires, c.trace, c.identity, c.spec, c.lane, c.caps, c.cacheKey}
 }
 
 func columnsOf(jobs []store.NewJob) (*columns, error) {
@@ -245,7 +246,7 @@ func columnsOf(jobs []store.NewJob) (*columns, error) {
 	c := &columns{
 		id: make([]pgtype.UUID, n), pool: make([]string, n), retryOn: make([]string, n), trace: make([]string, n),
 		identity: make([]string, n), priority: make([]int32, n), maxAttempts: make([]int32, n), expires: make([]int64, n),
-		spec: make([][]byte, n), lane: make([]int32, n), caps: make([]*string, n),
+		spec: make([][]byte, n), lane: make([]int32, n), caps: make([]*string, n), cacheKey: make([][]byte, n),
 	}
 	for i, j := range jobs {
 		if err := c.id[i].Scan(string(j.ID)); err != nil {
@@ -260,6 +261,7 @@ func columnsOf(jobs []store.NewJob) (*columns, error) {
 		c.expires[i] = j.ExpiresIn.Milliseconds()
 		c.retryOn[i] = joinOutcomes(j.RetryOn)
 		c.lane[i], c.caps[i] = laneOf(j.Caps)
+		c.cacheKey[i] = j.CacheKey
 	}
 	return c, nil
 }

@@ -56,6 +56,7 @@ func Run(t *testing.T, open Open) {
 		{"registry", testRegistry},
 		{"sessions", testSessions},
 		{"callbacks", testCallbacks},
+		{"repeats", testRepeats},
 		{"batch lease", testBatchLease},
 		{"batch lease after an outage", testBatchLeaseAfterAnOutage},
 		{"model", testModel},

@@ -1,0 +1,65 @@
+package admit
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+)
+
+// cacheVersion is part of every cache key. It changes when the same program,
+// inputs and policy come to mean another record.
+const cacheVersion = "assay cache 1\n"
+
+// cacheKey is the same for jobs that would run alike: image, program, inputs,
+// effective policy, and what they need of a worker. Names, labels, priority,
+// retries and deadlines do not matter. It is nil for a job that does not ask.
+func cacheKey(spec *job.Spec, p *policy.Policy, raw json.RawMessage) ([]byte, error) {
+	if !spec.Cache {
+		return nil, nil
+	}
+	if err := repeatable(p); err != nil {
+		return nil, err
+	}
+	image := spec.Image
+	if image == "" {
+		image = job.DefaultImage
+	}
+	body, err := json.Marshal(struct { // of maps, the keys are sorted
+		Image    string
+		Program  job.Program
+		Files    map[string]job.File
+		Policy   json.RawMessage
+		Requires map[string]string
+	}{image, spec.Program, spec.Files, raw, spec.Requires})
+	if err != nil {
+		return nil, fmt.Errorf("encode cache key: %w", err)
+	}
+	h := sha256.New()
+	h.Write([]byte(cacheVersion))
+	h.Write(body)
+	return h.Sum(nil), nil
+}
+
+// repeatable refuses to cache what depends on more than the key says, or whose
+// record cannot be another job's, too.
+func repeatable(p *policy.Policy) error {
+	because := func(format string, args ...any) error {
+		return job.Invalid("cache", format+"; leave cache out, or submit such jobs apart", args...)
+	}
+	switch {
+	case p.Network.Mode != policy.NetworkNone:
+		return because("a job with network %q is not repeatable: what it is answered changes", p.Network.Mode)
+	case len(p.Env.Secrets) > 0:
+		return because("a job with secrets is not repeatable: their values change, and are no part of the key")
+	case len(p.Packages) > 0:
+		return because("a job with packages is not repeatable: each worker resolves them by itself; use an image that holds them")
+	case len(p.Callbacks.Allow) > 0:
+		return because("a job with callbacks is not repeatable: what it is answered changes")
+	case len(p.Artifacts.Paths) > 0:
+		return because("a job with artifacts is not repeatable: its files belong to it alone and go with its record")
+	}
+	return nil
+}

@@ -1,0 +1,165 @@
+package dispatcher
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// repeats answers jobs that ask for it with the records of equal ones, between
+// their dispatch and their publishing: as late as possible, so that a batch of
+// twins finds the first of them, and at no price for jobs that do not ask. What
+// goes wrong here costs a run of the job, and nothing else.
+type repeats struct {
+	store    store.Store
+	events   *events
+	metrics  *metrics
+	log      *slog.Logger
+	answered func() // windows have room again
+
+	mu     sync.Mutex
+	listed time.Time
+	images map[string]string // name → digest, where all workers agree
+}
+
+const (
+	repeatChunk = 100             // records are read whole
+	imagesAge   = 2 * time.Second // how old the list of images may be
+)
+
+// sift answers what it can and returns the rest, to be published.
+func (r *repeats) sift(ctx context.Context, ds []store.Dispatch) []store.Dispatch {
+	var asked []store.Ref
+	for _, d := range ds {
+		if d.Cacheable {
+			asked = append(asked, d.Ref)
+		}
+	}
+	if len(asked) == 0 {
+		return ds
+	}
+	over := map[store.Ref]bool{}
+	for chunk := range slices.Chunk(asked, repeatChunk) {
+		if err := r.answer(ctx, chunk, over); err != nil {
+			r.log.WarnContext(ctx, "jobs not answered from the cache; they run", "error", err)
+			break
+		}
+	}
+	if len(over) == 0 {
+		return ds
+	}
+	r.answered()
+	return slices.DeleteFunc(slices.Clone(ds), func(d store.Dispatch) bool { return over[d.Ref] })
+}
+
+// answer notes in over which of the jobs it ended.
+func (r *repeats) answer(ctx context.Context, refs []store.Ref, over map[store.Ref]bool) error {
+	found, err := r.store.Repeats(ctx, refs)
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	images, err := r.digests(ctx)
+	if err != nil {
+		return err
+	}
+	found = slices.DeleteFunc(found, func(p store.Repeat) bool { return !fits(p, images) })
+	done, err := r.store.Answer(ctx, found)
+	if err != nil {
+		return err
+	}
+	ids := make([]job.ID, 0, 2*len(done))
+	for _, d := range done {
+		over[d] = true
+		ids = append(ids, d.Job)
+	}
+	for _, p := range found {
+		if over[p.Ref] && p.BatchID != "" && !slices.Contains(ids, p.BatchID) {
+			ids = append(ids, p.BatchID)
+		}
+	}
+	r.events.publish(ctx, ids)
+	r.metrics.cached.Add(ctx, int64(len(done)))
+	return nil
+}
+
+// digests returns what the names of images mean to the workers that are there.
+func (r *repeats) digests(ctx context.Context) (map[string]string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if time.Since(r.listed) < imagesAge {
+		return r.images, nil
+	}
+	ws, err := r.store.Workers(ctx, workerSilence)
+	if err != nil {
+		return nil, err
+	}
+	r.listed, r.images = time.Now(), agreed(ws)
+	return r.images, nil
+}
+
+// agreed returns the names that mean the same to every worker that knows them.
+// While an image is being replaced, its name means nothing.
+func agreed(ws []store.Worker) map[string]string {
+	out := map[string]string{}
+	for _, w := range ws {
+		var host struct {
+			Images map[string]string `json:"image_digests"`
+		}
+		if json.Unmarshal(w.Host, &host) != nil {
+			continue // of another version; it says nothing
+		}
+		for name, digest := range host.Images {
+			if known, ok := out[name]; ok && known != digest {
+				digest = ""
+			}
+			out[name] = digest
+		}
+	}
+	return out
+}
+
+// deterministic are the outcomes that a program brings about by itself. Time,
+// memory and processes run out sooner on a busy host.
+var deterministic = []job.Outcome{job.Succeeded, job.Failed, job.Exception}
+
+// fits judges whether a record can be that of another job: it was made with what
+// the name of the image means now, nothing in it depends on the host of that
+// moment, and it is not one that the job itself would try again.
+func fits(p store.Repeat, images map[string]string) bool {
+	var spec struct {
+		Image string    `json:"image"`
+		Retry job.Retry `json:"retry"`
+	}
+	var r job.Result
+	if json.Unmarshal(p.Spec, &spec) != nil || json.Unmarshal(p.Record, &r) != nil {
+		return false
+	}
+	if spec.Image == "" {
+		spec.Image = job.DefaultImage
+	}
+	if r.ImageDigest == "" || r.ImageDigest != images[spec.Image] || len(r.Artifacts) > 0 || r.Cached {
+		return false
+	}
+	if !slices.Contains(deterministic, r.Outcome) || spec.Retry.MaxAttempts > 1 && slices.Contains(spec.Retry.On, r.Outcome) {
+		return false
+	}
+	for _, s := range r.Steps {
+		if !slices.Contains(deterministic, s.Outcome) {
+			return false
+		}
+	}
+	if r.Tests != nil {
+		for _, c := range r.Tests.Cases {
+			if !slices.Contains(deterministic, c.Outcome) {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -240,6 +240,14 @@ CREATE TABLE public.jobs_default (
 )
 WITH (fillfactor='90', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='20000', autovacuum_vacuum_cost_delay='0', autovacuum_vacuum_insert_scale_factor='0.5', autovacuum_analyze_scale_factor='0.2');
 
+CREATE TABLE public.leaders (
+    role text NOT NULL COLLATE pg_catalog."C",
+    holder text NOT NULL,
+    term bigint NOT NULL,
+    until timestamp with time zone NOT NULL
+)
+WITH (fillfactor='50');
+
 CREATE SEQUENCE public.leases
     START WITH 1
     INCREMENT BY 1
@@ -399,6 +407,9 @@ ALTER TABLE ONLY public.jobs
 
 ALTER TABLE ONLY public.jobs_default
     ADD CONSTRAINT jobs_default_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.leaders
+    ADD CONSTRAINT leaders_pkey PRIMARY KEY (role);
 
 ALTER TABLE ONLY public.policies
     ADD CONSTRAINT policies_pkey PRIMARY KEY (tenant_id, name, version);

@@ -85,6 +85,7 @@ type Dispatcher struct {
 	recorder  *recorder
 	registry  *registry
 	health    *health
+	leader    *leader
 	reaper    *reaper
 	sweeper   *sweeper
 	gauges    *gauges
@@ -100,7 +101,9 @@ func New(cfg Config, s store.Store, q Queue) (*Dispatcher, error) {
 	d := &Dispatcher{cfg: cfg, store: s, queue: q, log: cfg.Log, metrics: m}
 	d.events = newEvents(q, d.log)
 	d.registry, d.health = newRegistry(cfg, s), newHealth()
+	d.leader = newLeader(s, d.log, func() { d.scheduler.look() })
 	d.scheduler = newScheduler(d)
+	d.registry.grown = d.scheduler.look
 	d.recorder = newRecorder(d)
 	d.reaper = &reaper{d}
 	d.sweeper = &sweeper{d}
@@ -117,11 +120,15 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	if err := d.listenSessions(ctx); err != nil {
 		return err
 	}
+	if err := d.scheduler.listen(ctx); err != nil {
+		return err
+	}
 	if err := d.registry.refresh(ctx); err != nil {
 		d.log.WarnContext(ctx, "registry not read", "error", err)
 	}
+	d.leader.stand(ctx)
 	var loops sync.WaitGroup
-	for _, loop := range []func(context.Context){d.scheduler.run, d.reaper.run, d.sweeper.run, d.registry.run, d.gauges.run, d.quarantine} {
+	for _, loop := range []func(context.Context){d.scheduler.run, d.reaper.run, d.sweeper.run, d.registry.run, d.gauges.run, d.quarantine, d.leader.run} {
 		loops.Go(func() { loop(ctx) })
 	}
 	// The bulk loops outlive ctx: requests that were taken are still answered.

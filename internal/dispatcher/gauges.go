@@ -54,17 +54,21 @@ func (g *gauges) register() (unregister func(), err error) {
 	oldest, err2 := meter.Float64ObservableGauge("assay_oldest_queued_seconds", metric.WithDescription("How long the oldest queued job of a pool has waited."))
 	slots, err3 := meter.Int64ObservableGauge("assay_slots", metric.WithDescription("Slots of the workers of a pool, by whether they are free."))
 	resting, err4 := meter.Int64ObservableGauge("assay_workers_quarantined", metric.WithDescription("Workers of a pool that take no jobs because their failures stood out."))
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
+	term, err5 := meter.Int64ObservableGauge("assay_leader_term", metric.WithDescription("How often the leader has changed; reported by the dispatcher that leads."))
+	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
 		return nil, err
 	}
 	r, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		g.observe(o, jobs, oldest, slots)
+		if g.leader.is() {
+			o.ObserveInt64(term, g.leader.term.Load())
+		}
 		workers, n := g.registry.byPool()
 		for pool := range workers {
 			o.ObserveInt64(resting, int64(n[pool]), metric.WithAttributes(attribute.String("pool", pool), attribute.String("state", "quarantined")))
 		}
 		return nil
-	}, jobs, oldest, slots, resting)
+	}, jobs, oldest, slots, resting, term)
 	if err != nil {
 		return nil, err
 	}

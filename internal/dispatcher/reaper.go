@@ -30,7 +30,9 @@ func (r *reaper) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		r.reap(ctx)
+		if r.leader.is() {
+			r.reap(ctx)
+		}
 		r.republish(ctx)
 	}
 }
@@ -90,6 +92,9 @@ func (r *reaper) stop(ctx context.Context, cs []store.Canceling) {
 func (r *reaper) republish(ctx context.Context) {
 	ds, err := r.store.Unclaimed(ctx, r.cfg.RepublishAfter, republishLimit)
 	if err == nil {
+		for _, d := range ds { // whoever is to take it may not have heard of its class
+			r.scheduler.classes.note(ctx, d.Pool)
+		}
 		err = r.scheduler.publish(ctx, ds)
 	}
 	if err != nil && ctx.Err() == nil {

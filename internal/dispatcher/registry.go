@@ -23,6 +23,7 @@ type registry struct {
 	every time.Duration
 	log   *slog.Logger
 	news  chan struct{} // holds one hint: somebody should know at once
+	grown func()        // called when others have reported more slots; optional
 
 	mu    sync.Mutex
 	dirty map[string]queue.WorkerInfo // reported since the last refresh
@@ -179,6 +180,15 @@ func (r *registry) refresh(ctx context.Context) error {
 		}
 		known[w.ID] = m
 	}
+	if r.count(known) && r.grown != nil {
+		r.grown()
+	}
+	return nil
+}
+
+// count takes over what the store knows of the fleet, and reports whether it is
+// larger than was known here.
+func (r *registry) count(known map[string]member) (grown bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id := range r.dirty {
@@ -186,8 +196,11 @@ func (r *registry) refresh(ctx context.Context) error {
 		m.rests = known[id].rests
 		known[id] = m
 	}
+	for id, m := range known {
+		grown = grown || m.slots > r.known[id].slots
+	}
 	r.known = known
-	return nil
+	return grown
 }
 
 func (r *registry) writeDown(ctx context.Context) error {

@@ -27,13 +27,16 @@ const (
 // fairness and cancel are decided as late as possible.
 //
 // It looks when something was queued; when workers claimed jobs, if the window
-// had no room for all; and every second, for what others have queued.
+// had no room for all; and every second. Only the leader looks; the other
+// dispatchers tell it what happens at theirs.
 type scheduler struct {
 	store     store.Scheduler
 	publisher Queue
 	registry  *registry
 	classes   *classes
 	repeats   *repeats
+	leader    *leader
+	hints     *hints
 	pace      *pace
 	metrics   *metrics
 	log       *slog.Logger
@@ -48,16 +51,39 @@ type scheduler struct {
 
 func newScheduler(d *Dispatcher) *scheduler {
 	s := &scheduler{
-		store: d.store, publisher: d.queue, registry: d.registry, classes: newClasses(d.store, d.queue, d.log), pace: newPace(), metrics: d.metrics, log: d.log,
+		store: d.store, publisher: d.queue, registry: d.registry, classes: newClasses(d.store, d.queue, d.log),
+		leader: d.leader, hints: &hints{bus: d.queue, log: d.log}, pace: newPace(), metrics: d.metrics, log: d.log,
 		every: d.cfg.ScheduleEvery, minWindow: d.cfg.MinWindow, hint: make(chan struct{}, 1),
 	}
 	s.repeats = &repeats{store: d.store, events: d.events, metrics: d.metrics, log: d.log, answered: s.room}
 	return s
 }
 
+// listen hears what happens at the other dispatchers.
+func (s *scheduler) listen(ctx context.Context) error {
+	return s.hints.listen(ctx, func(h hint) {
+		if !s.leader.is() {
+			return
+		}
+		for worker, n := range h.Took {
+			s.took(worker, n)
+		}
+		for worker, n := range h.Ended {
+			s.ended(worker, n)
+		}
+		if h.Queued {
+			s.wake()
+		}
+	})
+}
+
 // wake says that something was queued.
 func (s *scheduler) wake() {
 	s.classes.stale.Store(true)
+	if !s.leader.is() {
+		s.hints.add(func(h *hint) { h.Queued = true })
+		return
+	}
 	s.more.Store(true)
 	s.look()
 }
@@ -65,6 +91,10 @@ func (s *scheduler) wake() {
 // took says that a worker claimed n jobs, so that its window has room again: with
 // n zero too, since what was refused is not dispatched any more. It costs nothing unless there is more to dispatch.
 func (s *scheduler) took(worker string, n int) {
+	if !s.leader.is() {
+		s.hints.add(func(h *hint) { h.Took[worker] += n })
+		return
+	}
 	s.pace.add(s.registry.took(worker, n), n)
 	s.claimed.Store(true)
 	if s.more.Load() {
@@ -74,6 +104,10 @@ func (s *scheduler) took(worker string, n int) {
 
 // room says that dispatched jobs are over without having been claimed.
 func (s *scheduler) room() {
+	if !s.leader.is() {
+		s.hints.add(func(h *hint) { h.Queued, h.Took[""] = true, h.Took[""] })
+		return
+	}
 	s.more.Store(true)
 	s.claimed.Store(true)
 	s.look()
@@ -81,6 +115,10 @@ func (s *scheduler) room() {
 
 // ended says that n jobs left a worker, so that their tenant may run more.
 func (s *scheduler) ended(worker string, n int) {
+	if !s.leader.is() {
+		s.hints.add(func(h *hint) { h.Ended[worker] += n })
+		return
+	}
 	s.registry.took(worker, -n)
 	if s.capped.Load() {
 		s.look()
@@ -106,6 +144,9 @@ func (s *scheduler) run(ctx context.Context) {
 			s.classes.stale.Store(true)
 		case <-ctx.Done():
 			return
+		}
+		if !s.leader.is() {
+			continue
 		}
 		s.fillAll(whole)
 		s.rest(ctx)

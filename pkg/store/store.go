@@ -28,6 +28,7 @@ type Store interface {
 	Secrets
 	Tenants
 	Registry
+	Leaders
 	Sessions
 	Callbacks
 	Repeater

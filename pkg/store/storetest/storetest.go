@@ -54,6 +54,7 @@ func Run(t *testing.T, open Open) {
 		{"cursor", testCursor},
 		{"races", testRaces},
 		{"registry", testRegistry},
+		{"leaders", testLeaders},
 		{"sessions", testSessions},
 		{"callbacks", testCallbacks},
 		{"repeats", testRepeats},

@@ -1,0 +1,86 @@
+package dispatcher
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+const (
+	leaderRole = "dispatch"
+	// leaderTTL is how long scheduling pauses when the leader is killed. A job that
+	// is submitted alone does not notice: it is dispatched as it is accepted.
+	leaderTTL = 3 * time.Second
+)
+
+// leader says whether this dispatcher is the one that schedules and reaps. All of
+// them relay: they publish what they accept, and again what nobody claimed.
+type leader struct {
+	store  store.Leaders
+	log    *slog.Logger
+	holder string
+	gained func()
+
+	began time.Time
+	until atomic.Int64 // leads until then, after began, by the local clock
+	term  atomic.Int64
+}
+
+func newLeader(s store.Leaders, log *slog.Logger, gained func()) *leader {
+	return &leader{store: s, log: log, holder: string(job.NewID()), gained: gained, began: time.Now()}
+}
+
+// is reports whether this dispatcher leads.
+func (l *leader) is() bool { return time.Since(l.began) < time.Duration(l.until.Load()) }
+
+// run stands for election again and again until ctx ends, and then resigns.
+func (l *leader) run(ctx context.Context) {
+	tick := time.NewTicker(leaderTTL / 3)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			l.stand(ctx)
+			continue
+		case <-ctx.Done():
+		}
+		break
+	}
+	if l.is() {
+		l.until.Store(0)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaderTTL)
+		defer cancel()
+		if err := l.store.Resign(ctx, leaderRole, l.holder); err != nil {
+			l.log.WarnContext(ctx, "not resigned; another dispatcher leads soon", "error", err)
+		}
+	}
+}
+
+// stand tries to become or stay the leader. Without an answer it leads as long as
+// the last one said.
+func (l *leader) stand(ctx context.Context) {
+	was, sent := l.is(), time.Since(l.began)
+	term, err := l.store.Lead(ctx, leaderRole, l.holder, leaderTTL)
+	switch {
+	case err != nil:
+		if ctx.Err() == nil {
+			l.log.WarnContext(ctx, "who leads is unknown", "error", err)
+		}
+		return
+	case term == 0:
+		l.until.Store(0)
+	default:
+		l.term.Store(term)
+		l.until.Store(int64(sent + leaderTTL))
+	}
+	if now := l.is(); now != was {
+		l.log.InfoContext(ctx, "leadership changed", "leads", now, "term", term)
+		if now {
+			l.gained()
+		}
+	}
+}

@@ -166,11 +166,15 @@ func (s *Sender) take(ctx context.Context, n int) []store.CallbackTry {
 	return ts
 }
 
+// settleTime bounds the writing down of an end: a dispatcher that is being stopped
+// waits for it.
+const settleTime = 5 * time.Second
+
 // try makes one try and writes down how it ended. If that fails, the lease ends
 // and the try is made again: the receiver knows the id.
 func (s *Sender) try(ctx context.Context, t store.CallbackTry) {
 	end, cause := s.send(ctx, t)
-	settle, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
+	settle, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
 	result := "failed"
 	switch {

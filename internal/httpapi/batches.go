@@ -68,16 +68,20 @@ func (s *Server) cancelBatch(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	cs, err := s.Store.CancelBatch(r.Context(), id)
-	if err != nil {
-		return fmt.Errorf("cancel batch %s: %w", id, err)
+	for {
+		running, err := s.Store.CancelBatch(r.Context(), id)
+		s.stop(r, running...) // those that were met before an error, too
+		if err != nil {
+			return fmt.Errorf("cancel batch %s: %w", id, err)
+		}
+		b, err := s.Store.Batch(r.Context(), tenantOf(r), id)
+		if err != nil {
+			return fmt.Errorf("read batch %s: %w", id, err)
+		}
+		if b.Counts[job.Queued]+b.Counts[job.Dispatched] == 0 {
+			return writeJSON(w, http.StatusOK, b)
+		}
 	}
-	s.stop(r, cs...)
-	b, err := s.Store.Batch(r.Context(), tenantOf(r), id)
-	if err != nil {
-		return fmt.Errorf("read batch %s: %w", id, err)
-	}
-	return writeJSON(w, http.StatusOK, b)
 }
 
 // keepBatch hears of the client that waits for a batch.

@@ -210,12 +210,21 @@ func (s *Server) cancelJobs(w http.ResponseWriter, r *http.Request) error {
 	if err := admit.CheckBatch(store.NewBatch{Labels: req.Labels}); err != nil {
 		return err
 	}
-	running, ended, err := s.Store.CancelLabeled(r.Context(), tenantOf(r), req.Labels)
-	s.stop(r, running...) // those that were reached before an error, too
-	if err != nil {
-		return fmt.Errorf("cancel by label: %w", err)
+	report, told := api.CancelReport{}, map[store.LeaseRef]bool{}
+	for more := true; more; {
+		c, err := s.Store.CancelLabeled(r.Context(), tenantOf(r), req.Labels)
+		s.stop(r, c.Running...) // those that were met before an error, too
+		if err != nil {
+			return fmt.Errorf("cancel by label: %w", err)
+		}
+		for _, l := range c.Running {
+			told[l.LeaseRef] = true
+		}
+		report.Canceled += c.Ended
+		more = c.More
 	}
-	return writeJSON(w, http.StatusOK, api.CancelReport{Canceled: ended, Stopping: int64(len(running))})
+	report.Stopping = int64(len(told))
+	return writeJSON(w, http.StatusOK, report)
 }
 
 // stop tells the workers of what is running. A message that gets lost costs a

@@ -95,14 +95,14 @@ type Scheduler interface {
 	// at once; for a running one the worker and lease are returned.
 	Cancel(ctx context.Context, id job.ID) (Canceling, error)
 	// CancelBatch does the same to every job of a batch; it returns the running
-	// ones only. An interrupted one is completed by Reap.
+	// ones only. Of a large batch it leaves jobs to be canceled by saying it again,
+	// or by Reap: what runs should be told before what waits is all gone.
 	CancelBatch(ctx context.Context, batch job.ID) ([]Canceling, error)
 	// CancelLabeled does the same to every job of a tenant that is under way and
 	// has all of the labels, its own or, where it does not have the key itself,
-	// those of its batch. It returns the running ones and how many it ended at
-	// once. job.ErrInvalid if there are no labels. An interrupted one is
-	// completed by saying it again.
-	CancelLabeled(ctx context.Context, tenant string, labels map[string]string) (running []Canceling, ended int64, err error)
+	// those of its batch. Of very many it leaves some, to be canceled by saying it
+	// again. job.ErrInvalid if there are no labels.
+	CancelLabeled(ctx context.Context, tenant string, labels map[string]string) (Canceled, error)
 
 	// Reap takes back expired leases and stale dispatches, expires overdue jobs,
 	// completes interrupted cancels, abandons batches whose leases are over, drops abandoned open batches and forgets

@@ -121,18 +121,27 @@ type Canceling struct {
 	State  job.State // after the request
 }
 
+// Canceled is what became of a request to cancel many jobs.
+type Canceled struct {
+	Running []Canceling // that have to be told
+	Ended   int64       // that waited
+	More    bool        // there are others that wait: say it again
+}
+
 // ReapStats counts what a reap changed.
 type ReapStats struct {
 	LeasesExpired  int64 // attempts taken back because their lease ended
 	JobsLost       int64 // of those, jobs whose infrastructure budget was used up
 	JobsTakenBack  int64 // dispatched, but nobody claimed them
 	JobsExpired    int64 // waited longer than their expires_in
-	JobsCanceled   int64 // left over from an interrupted CancelBatch
+	JobsCanceled   int64 // of batches that are canceled or abandoned
 	BatchesDropped int64 // open for too long, never sealed
 	// BatchesAbandoned are batches whose client was not heard of for the length of
-	// their lease. Their running jobs are in Stopping, to be told to the workers.
+	// their lease.
 	BatchesAbandoned int64
-	Stopping         []Canceling
+	// Stopping are running jobs of batches that are canceled and not over, to be
+	// told to the workers.
+	Stopping []Canceling
 }
 
 // Stats is a summary of the live rows. Queued numbers above StatsCap are at

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -82,8 +83,7 @@ const cancelLive = `
 			ORDER BY tenant_id, batch_id LIMIT %d) q
 		WHERE b.id = $1 ORDER BY q.id`
 
-// CancelBatch implements store.Scheduler. It takes as long as the batch has
-// queued jobs; each chunk has a deadline of its own.
+// CancelBatch implements store.Scheduler.
 func (s *Store) CancelBatch(ctx context.Context, batch job.ID) (running []store.Canceling, err error) {
 	err = s.do(ctx, "cancel batch", func(ctx context.Context) error {
 		tag, err := s.pool.Exec(ctx, `UPDATE batches SET cancel_requested = true WHERE id = $1 AND sealed_at IS NOT NULL`, uuid(batch))
@@ -95,41 +95,50 @@ func (s *Store) CancelBatch(ctx context.Context, batch job.ID) (running []store.
 	if err != nil {
 		return nil, err
 	}
-	running, _, err = s.cancelRows(ctx, batch)
+	running, _, err = s.cancelRows(ctx, batch, time.Now().Add(s.cancelTime))
 	return running, err
 }
 
-// cancelRows cancels the jobs of a batch that is flagged. It goes through the
-// states in lifecycle order, so that no job slips past it, and counts those that
-// it ended.
-func (s *Store) cancelRows(ctx context.Context, batch job.ID) (running []store.Canceling, n int64, err error) {
-	for _, sql := range []string{cancelQueued, cancelDispatched, cancelRunning} {
+// cancelRows cancels jobs of a batch that is flagged until there are none or time
+// is up, and counts those that it ended. What runs comes first, because somebody
+// has to be told, however many wait; then it goes through the states in lifecycle
+// order, so that no job slips past it. With an error it returns what it met before.
+func (s *Store) cancelRows(ctx context.Context, batch job.ID, until time.Time) (running []store.Canceling, n int64, err error) {
+	told := map[store.LeaseRef]bool{}
+	for _, sql := range []string{cancelRunning, cancelQueued, cancelDispatched, cancelRunning} {
 		for more := true; more; {
-			var rows []ended
-			err := s.do(ctx, "cancel batch", func(ctx context.Context) error {
-				args := []any{uuid(batch)}
-				if sql == cancelQueued {
-					pools, err := s.Pools(ctx)
-					if err != nil {
-						return err
-					}
-					args = append(args, pools)
-				}
-				rows, err = s.record(ctx, sql, args...)
-				return err
-			})
+			rows, err := s.cancelSome(ctx, batch, sql)
 			if err != nil {
-				return nil, n, err
+				return running, n, err
 			}
 			for _, e := range rows {
-				if e.state == job.Running {
-					running = append(running, canceling(e))
-				} else {
+				c := canceling(e)
+				if e.state != job.Running {
 					n++
+				} else if !told[c.LeaseRef] {
+					told[c.LeaseRef] = true
+					running = append(running, c)
 				}
 			}
-			more = sql != cancelRunning && len(rows) > 0
+			more = sql != cancelRunning && len(rows) > 0 && time.Now().Before(until)
 		}
 	}
 	return running, n, nil
+}
+
+// cancelSome is one chunk of it.
+func (s *Store) cancelSome(ctx context.Context, batch job.ID, sql string) (rows []ended, err error) {
+	err = s.do(ctx, "cancel batch", func(ctx context.Context) error {
+		args := []any{uuid(batch)}
+		if sql == cancelQueued {
+			pools, err := s.Pools(ctx)
+			if err != nil {
+				return err
+			}
+			args = append(args, pools)
+		}
+		rows, err = s.record(ctx, sql, args...)
+		return err
+	})
+	return rows, err
 }

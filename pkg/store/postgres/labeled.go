@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -23,31 +25,29 @@ WITH live AS MATERIALIZED (
 	SELECT b.id, coalesce(b.labels::jsonb, '{}') FROM batch_counts c JOIN batches b ON b.id = c.batch_id
 	WHERE c.ended_at IS NULL AND b.tenant_id = $1),
 jobs_of AS (
-	SELECT l.labels, q.id, q.identity FROM live l, unnest($3::text[]) AS p (pool), LATERAL (
+	SELECT false AS runs, l.labels, q.id, q.identity FROM live l, unnest($3::text[]) AS p (pool), LATERAL (
 		SELECT j.id, j.identity FROM jobs j WHERE j.state = 'queued' AND j.pool = p.pool AND j.tenant_id = $1 AND j.batch_id = l.id
 		ORDER BY j.tenant_id, j.batch_id, j.priority) q
 	UNION ALL
-	SELECT l.labels, q.id, q.identity FROM live l, LATERAL (
+	SELECT false, l.labels, q.id, q.identity FROM live l, LATERAL (
 		SELECT j.id, j.identity FROM jobs j WHERE j.state = 'dispatched' AND j.tenant_id = $1 AND j.batch_id = l.id
 		ORDER BY j.tenant_id, j.batch_id) q
 	UNION ALL
-	SELECT l.labels, q.id, q.identity FROM live l, LATERAL (
+	SELECT true, l.labels, q.id, q.identity FROM live l, LATERAL (
 		SELECT j.id, j.identity FROM jobs j WHERE j.state = 'running' AND j.tenant_id = $1 AND j.batch_id = l.id
 		ORDER BY j.tenant_id, j.batch_id) q)
-SELECT id FROM jobs_of
+SELECT id, runs FROM jobs_of
 WHERE labels || coalesce(('{' || rtrim(identity, ',') || '}')::jsonb -> 'labels', '{}') @> $2::jsonb
-ORDER BY id`
+ORDER BY runs, id`
 
 var cancelMany = cancel(`SELECT id FROM unnest($1::uuid[]) AS u (id)`)
 
-// CancelLabeled implements store.Scheduler. The ids are found at once and
-// canceled in chunks, each with a deadline of its own.
-func (s *Store) CancelLabeled(ctx context.Context, tenant string, labels map[string]string) (running []store.Canceling, ended int64, err error) {
+// labeledJobs returns those that run and those that do not.
+func (s *Store) labeledJobs(ctx context.Context, tenant string, labels map[string]string) (runs, waits []pgtype.UUID, err error) {
 	text := labelsText(labels)
 	if text == nil {
-		return nil, 0, fmt.Errorf("postgres: cancel by label: %w: there are no labels", job.ErrInvalid)
+		return nil, nil, fmt.Errorf("postgres: cancel by label: %w: there are no labels", job.ErrInvalid)
 	}
-	var ids []pgtype.UUID
 	err = s.do(ctx, "find labels", func(ctx context.Context) error {
 		t, err := s.knownTenant(ctx, tenant)
 		if err != nil {
@@ -61,23 +61,56 @@ func (s *Store) CancelLabeled(ctx context.Context, tenant string, labels map[str
 		if err != nil {
 			return err
 		}
-		ids, err = pgx.CollectRows(rows, pgx.RowTo[pgtype.UUID])
+		var id pgtype.UUID
+		var running bool
+		runs, waits = nil, nil
+		_, err = pgx.ForEachRow(rows, []any{&id, &running}, func() error {
+			if running {
+				runs = append(runs, id)
+			} else {
+				waits = append(waits, id)
+			}
+			return nil
+		})
 		return err
 	})
-	for len(ids) > 0 && err == nil {
-		chunk := ids[:min(cancelChunk, len(ids))]
-		ids = ids[len(chunk):]
-		err = s.do(ctx, "cancel by label", func(ctx context.Context) error {
+	return runs, waits, err
+}
+
+// CancelLabeled implements store.Scheduler. What runs comes first, as in
+// cancelRows; each chunk has a deadline of its own.
+func (s *Store) CancelLabeled(ctx context.Context, tenant string, labels map[string]string) (c store.Canceled, err error) {
+	runs, waits, err := s.labeledJobs(ctx, tenant, labels)
+	if err != nil {
+		return c, err
+	}
+	if err := s.cancelChunks(ctx, runs, time.Time{}, &c); err != nil {
+		return c, err
+	}
+	return c, s.cancelChunks(ctx, waits, time.Now().Add(s.cancelTime), &c)
+}
+
+// cancelChunks cancels the jobs, a chunk at least; after until, if that is not
+// zero, it leaves the rest.
+func (s *Store) cancelChunks(ctx context.Context, ids []pgtype.UUID, until time.Time, c *store.Canceled) error {
+	for chunk := range slices.Chunk(ids, cancelChunk) {
+		if c.More = c.Ended > 0 && !until.IsZero() && time.Now().After(until); c.More {
+			return nil
+		}
+		err := s.do(ctx, "cancel by label", func(ctx context.Context) error {
 			rows, err := s.record(ctx, cancelMany, chunk)
 			for _, e := range rows {
 				if e.state == job.Running {
-					running = append(running, canceling(e))
+					c.Running = append(c.Running, canceling(e))
 				} else {
-					ended++
+					c.Ended++
 				}
 			}
 			return err
 		})
+		if err != nil {
+			return err
+		}
 	}
-	return running, ended, err
+	return nil
 }

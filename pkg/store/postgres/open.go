@@ -62,6 +62,8 @@ type Store struct {
 	pool    *pgxpool.Pool
 	tenants sync.Map // name → int32; ids never change
 	watch   watch
+	// How long a call cancels what waits before it leaves the rest to the next.
+	cancelTime time.Duration
 }
 
 var _ store.Store = (*Store)(nil)
@@ -91,7 +93,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, translate("open", err)
 	}
-	s := &Store{cfg: cfg, pool: pool}
+	s := &Store{cfg: cfg, pool: pool, cancelTime: time.Second}
 	if err := s.Ping(ctx); err != nil {
 		pool.Close()
 		return nil, err

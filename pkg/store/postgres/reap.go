@@ -116,7 +116,10 @@ func (s *Store) reapUnclaimed(ctx context.Context, st *store.ReapStats) error {
 	})
 }
 
-// reapCanceled goes on with cancels of batches whose caller died on the way.
+// reapCanceled goes on with cancels of batches: those that are abandoned, and
+// those whose caller died or left on the way. It takes a second in all, so that
+// the rest of the reaping does not wait for a batch of a million; what runs is
+// told in each round.
 func (s *Store) reapCanceled(ctx context.Context, st *store.ReapStats) error {
 	batches, err := s.batchesWhere(ctx, `
 		SELECT b.id FROM batch_counts c JOIN batches b ON b.id = c.batch_id
@@ -124,9 +127,11 @@ func (s *Store) reapCanceled(ctx context.Context, st *store.ReapStats) error {
 	if err != nil {
 		return err
 	}
+	until := time.Now().Add(s.cancelTime)
 	for _, b := range batches {
-		_, n, err := s.cancelRows(ctx, b)
+		running, n, err := s.cancelRows(ctx, b, until)
 		st.JobsCanceled += n
+		st.Stopping = append(st.Stopping, running...)
 		if err != nil {
 			return err
 		}

@@ -66,6 +66,7 @@ WITH moved AS (
 	UPDATE jobs j SET state = 'finished', outcome = r.outcome, ended_at = now(), cache_key = NULL
 	FROM unnest($2::uuid[], $3::integer[], $4::uuid[]) AS i (id, gen, origin) JOIN results r ON r.id = i.origin
 	WHERE j.id = i.id AND j.id >= $1 AND j.state || '' = 'dispatched' AND j.dispatch_gen = i.gen AND r.tenant_id = j.tenant_id
+		AND r.outcome IN ('succeeded', 'failed', 'exception')
 		AND NOT j.cancel_requested AND (j.expires_at IS NULL OR j.expires_at > now())
 	RETURNING j.id, j.batch_id, j.tenant_id, j.state, j.outcome, 0::bigint AS lease, '' AS reason, j.worker, j.identity, j.earlier,
 		'"cached":true,"cached_from":"' || r.id || '",' || r.body AS body,

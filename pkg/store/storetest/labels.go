@@ -47,12 +47,12 @@ func testCancelLabeled(t *testing.T, open Open) {
 	f.must(err)
 	f.must(f.AppendJobs(ctx, unsealed, []store.NewJob{labeled("open", sought)}))
 
-	_, _, err = f.CancelLabeled(ctx, tenant, nil)
+	_, err = f.CancelLabeled(ctx, tenant, nil)
 	f.mustBe(err, job.ErrInvalid)
-	running, n, err := f.CancelLabeled(ctx, tenant, want)
+	got, err := f.CancelLabeled(ctx, tenant, want)
 	f.must(err)
-	if !cmp.Equal(running, []store.Canceling{{LeaseRef: lease, Worker: worker, State: job.Running}}) || n != 4 {
-		f.Errorf("running %+v and %d more, want %+v and 4", running, n, lease)
+	if wanted := (store.Canceled{Running: []store.Canceling{{LeaseRef: lease, Worker: worker, State: job.Running}}, Ended: 4}); !cmp.Equal(got, wanted) {
+		f.Errorf("got %+v, want %+v", got, wanted)
 	}
 	f.finish(lease, job.OutcomeCanceled)
 	for name, j := range jobs {
@@ -70,8 +70,8 @@ func testCancelLabeled(t *testing.T, open Open) {
 	if r := f.result(ended.Job); r.Outcome != job.Succeeded {
 		f.Errorf("a job that was over is %s", r.Outcome)
 	}
-	if running, n, err := f.CancelLabeled(ctx, tenant, want); err != nil || len(running) != 0 || n != 0 {
-		f.Errorf("said again: %v, %d, %v", running, n, err)
+	if got, err := f.CancelLabeled(ctx, tenant, want); err != nil || !cmp.Equal(got, store.Canceled{}) {
+		f.Errorf("said again: %+v, %v", got, err)
 	}
 	f.must(f.SealBatch(ctx, unsealed, 1)) // accepted after the cancel
 
@@ -83,8 +83,8 @@ func testCancelLabeled(t *testing.T, open Open) {
 	f.must(err)
 	both := maps.Clone(b.Labels)
 	both["sample"] = "1"
-	if _, n, err := f.CancelLabeled(ctx, tenant, both); err != nil || n != 1 {
-		f.Errorf("canceled %d, %v, want the one that inherits", n, err)
+	if got, err := f.CancelLabeled(ctx, tenant, both); err != nil || got.Ended != 1 {
+		f.Errorf("canceled %+v, %v, want the one that inherits", got, err)
 	}
 	f.wantState(inherits.ID, job.Canceled)
 	f.wantState(own.ID, job.Queued)

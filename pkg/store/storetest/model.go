@@ -62,7 +62,8 @@ func testModel(t *testing.T, open Open) {
 		m := &model{fixture: f, jobs: map[job.ID]*modelJob{}, batches: map[job.ID]bool{}}
 		rt.Repeat(map[string]func(*rapid.T){
 			"submit": m.submit, "schedule": m.scheduleSome, "claim": m.claimSome, "finish": m.finishOne, "stale": m.stale,
-			"release": m.releaseOne, "cancel": m.cancelOne, "heartbeat": m.heartbeat, "lose": m.lose, "": m.check,
+			"release": m.releaseOne, "cancel": m.cancelOne, "heartbeat": m.heartbeat, "lose": m.lose,
+			"cancel by label": m.cancelAll, "answer": m.answerOne, "": m.check,
 		})
 	})
 }
@@ -97,6 +98,7 @@ func (m *model) submit(t *rapid.T) {
 	jobs := newJobs(rapid.IntRange(1, 4).Draw(t, "jobs"))
 	retries := rapid.IntRange(0, 2).Draw(t, "retries")
 	for i := range jobs {
+		jobs[i].CacheKey = []byte("the same")
 		jobs[i].MaxAttempts, jobs[i].RetryOn = retries+1, []job.Outcome{job.Failed}
 	}
 	id := must(m.SubmitBatch(m.Context(), newBatch(), jobs))
@@ -226,6 +228,49 @@ func (m *model) cancelOne(t *rapid.T) {
 	if got.State != j.state || (got.State == job.Running) != (got.Lease == j.lease && got.Lease > 0) {
 		t.Fatalf("cancel says %+v of a job that is %s", got, j.state)
 	}
+}
+
+// cancelAll cancels everything: all jobs have one label in common.
+func (m *model) cancelAll(t *rapid.T) {
+	if rapid.IntRange(0, 9).Draw(t, "rarely") > 0 {
+		t.Skip("nothing would be left")
+	}
+	c, err := m.CancelLabeled(m.Context(), tenant, map[string]string{"k": "v"})
+	if err != nil || len(c.Running) != len(m.in(job.Running)) || c.Ended != int64(len(m.in(job.Queued, job.Dispatched))) || c.More {
+		t.Fatalf("canceled %+v, %v; the model has %d and %d", c, err, len(m.in(job.Queued, job.Dispatched)), len(m.in(job.Running)))
+	}
+	for _, j := range m.in(job.Queued, job.Dispatched, job.Running) {
+		if j.state == job.Running {
+			j.cancel = true
+			continue
+		}
+		j.outcome = job.OutcomeCanceled
+		j.move(t, job.Canceled)
+	}
+}
+
+// answerOne answers a job with a record, under its own generation or another.
+func (m *model) answerOne(t *rapid.T) {
+	j := m.pick(t, job.States...)
+	gen := j.gen - job.Generation(rapid.IntRange(0, 1).Draw(t, "age"))
+	current := j.state == job.Dispatched && gen == j.gen
+	found := must(m.Repeats(m.Context(), []store.Ref{{Job: j.id, Generation: gen}}))
+	if len(found) > 1 || len(found) > 0 && !current {
+		t.Fatalf("a job that is %s in %d has repeats in %d: %+v", j.state, j.gen, gen, found)
+	}
+	if len(found) == 0 {
+		t.Skip("none")
+	}
+	done := must(m.Answer(m.Context(), found))
+	if len(done) != 1 || done[0] != found[0].Ref {
+		t.Fatalf("answered %v, want %v", done, found[0].Ref)
+	}
+	r := m.decode(found[0].Record)
+	if r.Cached {
+		t.Fatalf("the origin %s is an answer itself", r.ID)
+	}
+	j.outcome = r.Outcome
+	j.move(t, job.Finished)
 }
 
 func (m *model) heartbeat(t *rapid.T) {

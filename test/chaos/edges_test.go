@@ -1,0 +1,126 @@
+package chaos
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"context"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// redelivered is how many messages were delivered a second time and are not
+// acknowledged yet.
+func (f *fleet) redelivered() (n int) {
+	f.stream(func(ctx context.Context, js jetstream.JetStream) {
+		s, err := js.Stream(ctx, "JOBS")
+		if err != nil {
+			return
+		}
+		for c := range s.ListConsumers(ctx).Info() {
+			n += c.NumRedelivered
+		}
+	})
+	return n
+}
+
+// One message is with two workers at once, both of which claim: one claim wins,
+// the other worker gives the message back.
+func deliveredTwice(t *testing.T) {
+	f := newFleet(t, shape{workers: 2, lease: time.Minute})
+	for _, w := range f.workers {
+		w.nats.set(cut)
+	}
+	id := f.submit("sleep=1s")
+	eventually(t, "it is queued", func() bool { return f.queued() == 1 })
+	f.dispatchers[0].postgres.set(frozen) // claims are heard, and have to wait
+	for _, w := range f.workers {
+		w.nats.set(whole)
+	}
+	eventually(t, "the message is delivered a second time", func() bool { return f.redelivered() == 1 })
+	f.dispatchers[0].postgres.set(whole)
+	f.until(id, job.Finished)
+	if r := f.row(id); r.Tries != 1 || r.Losses != 0 {
+		t.Errorf("%+v", r)
+	}
+	if v := f.check(); v.again != 0 || v.results != 1 {
+		t.Errorf("%+v", v)
+	}
+}
+
+// Postgres commits a record and its answer is lost. That of a claim is lost in
+// row 13, and in the tests of the store.
+func commitUnanswered(t *testing.T) {
+	f := newFleet(t, shape{lease: time.Minute})
+	f.batch(300, always("")) // every connection knows the statements then, and asks only once
+	f.rested()
+	jobs, records := 300, 0
+	for ; jobs < 330 && records == 0; jobs++ {
+		id := f.submit("sleep=1s")
+		f.until(id, job.Running)
+		first := f.row(id)
+		if f.unanswered("state = CASE WHEN", func() bool { return f.row(id).State == job.Finished }) {
+			records++
+		}
+		f.until(id, job.Finished)
+		if r := f.row(id); r.Outcome != string(job.Succeeded) || r.Tries != 1 || r.Lease != first.Lease {
+			t.Errorf("claimed %+v, recorded %+v", first, r)
+		}
+	}
+	if v := f.check(); v.results != jobs || v.again != 0 || records == 0 {
+		t.Errorf("%d records were not answered: %+v", records, v)
+	}
+}
+
+// unanswered has the statement that a text is in wait for a lock, and its answer
+// get lost once it has it. It reports whether it was executed: a connection that
+// does not know the statement asks what it is first, and hears nothing.
+func (f *fleet) unanswered(text string, done func() bool) bool {
+	f.t.Helper()
+	defer f.dispatchers[0].postgres.set(whole)
+	tx, err := f.db.Begin(f.t.Context())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	if _, err := tx.Exec(f.t.Context(), "LOCK TABLE jobs IN SHARE ROW EXCLUSIVE MODE"); err != nil {
+		f.t.Fatal(err)
+	}
+	eventually(f.t, "the statement waits", func() bool {
+		return f.count(`SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock' AND position($1 in query) > 0`, text) > 0
+	})
+	f.dispatchers[0].postgres.set(deaf)
+	if err := tx.Rollback(f.t.Context()); err != nil {
+		f.t.Fatal(err)
+	}
+	for wait := time.Now(); time.Since(wait) < 3*time.Second; <-time.After(20 * time.Millisecond) {
+		if done() {
+			return true
+		}
+	}
+	return false
+}
+
+// A worker without any processor time is silent past the time after which its
+// message is delivered again, but not past its lease: the second worker's claim
+// is refused, and the first one's record counts.
+func starvedPastAckWait(t *testing.T) {
+	f := newFleet(t, shape{lease: 2 * time.Minute})
+	id := f.submit("sleep=1s")
+	f.until(id, job.Running)
+	before := f.row(id)
+	f.addWorker("worker1")
+	f.workers[0].pause()
+	eventually(t, "the message is delivered a second time", func() bool { return f.redelivered() == 1 })
+	f.workers[0].resume()
+	f.until(id, job.Finished)
+	if r := f.row(id); r.Lease != before.Lease || r.Worker != "worker0" || r.Tries != 1 {
+		t.Errorf("first %+v, then %+v", before, r)
+	}
+	if v := f.check(); v.again != 0 {
+		t.Errorf("%+v", v)
+	}
+}

@@ -68,6 +68,13 @@ func (p *process) launch() error {
 	return nil
 }
 
+// keep has it started again whenever it ends by itself.
+func (p *process) keep() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.kept = true
+}
+
 // again is what a supervisor does.
 func (p *process) again(ended *exec.Cmd) {
 	p.mu.Lock()

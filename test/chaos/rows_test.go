@@ -32,6 +32,9 @@ var rows = []struct {
 	{19, "Postgres connections killed", connectionsKilled},
 	{20, "late ack while another worker runs the job", lateAck},
 	{21, "a worker without processor time", starvedPastAckWait},
+	{22, "hostile user code", hostileCode},
+	{23, "containerd restarted, shim killed", engineFails},
+	{24, "images missing, corrupt, slow", imagesFail},
 	{25, "drain", drained},
 	{26, "rolling restart of every component", rolling},
 	{27, "several dispatchers schedule and reap at once", splitLeader},
@@ -43,6 +46,7 @@ var rows = []struct {
 	{33, "caps with crashed holders", capRecovers},
 	{34, "a batch with poison in it; its callback is down", poisonedBatch},
 	{35, "crash between two uploads", halfUploaded},
+	{36, "disks full", disksFull},
 	{37, "stream and consumer changed by hand", streamByHand},
 }
 

@@ -104,13 +104,12 @@ func (s *scheduler) took(worker string, n int) {
 
 // room says that dispatched jobs are over without having been claimed.
 func (s *scheduler) room() {
-	if !s.leader.is() {
-		s.hints.add(func(h *hint) { h.Queued, h.Took[""] = true, h.Took[""] })
-		return
+	if s.leader.is() {
+		s.more.Store(true)
+	} else {
+		s.hints.add(func(h *hint) { h.Queued = true })
 	}
-	s.more.Store(true)
-	s.claimed.Store(true)
-	s.look()
+	s.took("", 0) // by nobody
 }
 
 // ended says that n jobs left a worker, so that their tenant may run more.

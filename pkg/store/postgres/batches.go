@@ -115,7 +115,9 @@ batch AS (
 	INSERT INTO batches (id, tenant_id, name, labels, label_caps, traceparent, retry_of, appended, sealed_at)
 	SELECT $4, $1, coalesce(nullif($6, ''), old.name), old.labels, old.label_caps, $7, old.id, (SELECT count(*) FROM failed), now() FROM old
 	RETURNING id, appended),
-counts AS (INSERT INTO batch_counts (batch_id, total) SELECT id, appended FROM batch),
+counts AS (
+	INSERT INTO batch_counts (batch_id, total, ended_at)
+	SELECT id, appended, CASE WHEN appended = 0 THEN now() END FROM batch), -- none is left of a batch that is being forgotten
 told AS (
 	INSERT INTO callbacks (batch_id, delivery, tenant_id, url, secret)
 	SELECT batch.id, gen_random_uuid(), k.tenant_id, k.url, k.secret FROM batch, callbacks k WHERE k.batch_id = $5),

@@ -366,7 +366,8 @@ CREATE TABLE public.workers (
     offer text,
     quarantined_until timestamp with time zone,
     quarantines integer DEFAULT 0 NOT NULL,
-    quarantine text DEFAULT ''::text NOT NULL
+    quarantine text DEFAULT ''::text NOT NULL,
+    held text DEFAULT ''::text NOT NULL
 )
 WITH (fillfactor='50');
 

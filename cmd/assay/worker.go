@@ -48,6 +48,9 @@ func (c *workerListCmd) Run(a *app) error {
 		if w.Draining {
 			state = " (draining)"
 		}
+		if w.Held != "" {
+			state += " (held back, " + w.Held + ")"
+		}
 		if w.Quarantine != nil {
 			state += " (quarantine: " + w.Quarantine.Reason + ")"
 		}

@@ -33,10 +33,15 @@ type config struct {
 	Labels map[string]string `name:"labels" env:"ASSAY_LABELS" mapsep:"," placeholder:"KEY=VALUE" help:"What jobs may require of this worker, separated by commas, such as gpu=a100,disk=fast."`
 	Images []string          `name:"images" env:"ASSAY_IMAGES" help:"Reserve this worker for jobs with these images, separated by commas (default: any)."`
 
-	Slots  int           `name:"slots" env:"ASSAY_SLOTS" help:"Most jobs held at once (default: 8 a core)."`
-	CPU    float64       `name:"cpu" env:"ASSAY_CPU" help:"Cores to promise to jobs (default: 4 times the host's, for a limit is rarely used to the full)."`
-	Memory string        `name:"memory" env:"ASSAY_MEMORY" placeholder:"SIZE" help:"Memory to promise to jobs, such as 12Gi (default: four fifths of the host's)."`
-	Grace  time.Duration `name:"grace" env:"ASSAY_GRACE" default:"30s" help:"How long running jobs may go on after SIGTERM."`
+	Slots          int     `name:"slots" env:"ASSAY_SLOTS" help:"Most jobs held at once (default: 8 a core)."`
+	CPU            float64 `name:"cpu" env:"ASSAY_CPU" help:"Cores to promise to jobs (default: 4 times the host's, for a limit is rarely used to the full)."`
+	Memory         string  `name:"memory" env:"ASSAY_MEMORY" placeholder:"SIZE" help:"Memory to promise to jobs, such as 12Gi (default: four fifths of the host's)."`
+	PressureCPU    float64 `name:"pressure-cpu" env:"ASSAY_PRESSURE_CPU" default:"0" placeholder:"PERCENT" help:"Take no more jobs while tasks of this host wait for cores so much of the time (0: however much; cores are promised several times, so waiting is usual)."`
+	PressureMemory float64 `name:"pressure-memory" env:"ASSAY_PRESSURE_MEMORY" default:"20" placeholder:"PERCENT" help:"The same for waiting for memory to be reclaimed."`
+	PressureIO     float64 `name:"pressure-io" env:"ASSAY_PRESSURE_IO" default:"90" placeholder:"PERCENT" help:"The same for all tasks waiting for disks."`
+	MemoryReserve  string  `name:"memory-reserve" env:"ASSAY_MEMORY_RESERVE" placeholder:"SIZE" help:"Take no more jobs while less memory than that is available on this host, 0 for no such limit (default: a twentieth of the host's, at most 1Gi)."`
+
+	Grace time.Duration `name:"grace" env:"ASSAY_GRACE" default:"30s" help:"How long running jobs may go on after SIGTERM."`
 
 	Runtime       string   `name:"runtime" env:"ASSAY_RUNTIME" enum:"containerd,noop,scripted" default:"containerd" help:"containerd; or run nothing: noop to measure the rest, scripted to rehearse what a job's code says after \"# fake:\"."`
 	Containerd    string   `name:"containerd-address" env:"ASSAY_CONTAINERD_ADDRESS" default:"/run/containerd/containerd.sock" help:"containerd's socket."`
@@ -104,6 +109,8 @@ func (c *config) complete() (err error) {
 		return fmt.Errorf("--images: an image has a name")
 	case len(c.Labels) > job.MaxLabels:
 		return fmt.Errorf("--labels: %d labels; at most %d", len(c.Labels), job.MaxLabels)
+	case !percent(c.PressureCPU) || !percent(c.PressureMemory) || !percent(c.PressureIO):
+		return fmt.Errorf("--pressure-cpu, --pressure-memory, --pressure-io: must be percentages, from 0 to 100")
 	case c.Grace < 0:
 		return fmt.Errorf("--grace: %v is negative", c.Grace)
 	}
@@ -112,6 +119,22 @@ func (c *config) complete() (err error) {
 	}
 	_, err = c.never()
 	return err
+}
+
+func percent(v float64) bool { return v >= 0 && v <= 100 }
+
+// pressure returns what the host may suffer before jobs wait elsewhere.
+func (c *config) pressure(host policy.Host) (p worker.Pressure, err error) {
+	if c.Runtime == "noop" {
+		return p, nil // nothing that runs here weighs on the host
+	}
+	p = worker.Pressure{CPU: c.PressureCPU, Memory: c.PressureMemory, IO: c.PressureIO, Keep: min(host.Memory/20, job.GiB)}
+	if c.MemoryReserve != "" {
+		if p.Keep, err = job.ParseSize(c.MemoryReserve); err != nil {
+			return p, fmt.Errorf("--memory-reserve: %q is not a size such as 512Mi", c.MemoryReserve)
+		}
+	}
+	return p, nil
 }
 
 // findRunsc returns the path of runsc, "" if it is not installed.
@@ -154,6 +177,10 @@ func (c *config) worker(host policy.Host) (worker.Config, error) {
 			return out, fmt.Errorf("--memory: %q is not a size such as 12Gi", c.Memory)
 		}
 		out.Memory = size
+	}
+	var err error
+	if out.Pressure, err = c.pressure(host); err != nil {
+		return out, err
 	}
 	real := c.Runtime == "containerd"
 	if out.Slots == 0 {

@@ -107,6 +107,8 @@ func TestBadFlagsAreNamed(t *testing.T) {
 		"--cpu=-2":               "--cpu",
 		"--runtime=docker":       "--runtime",
 		"--grace=-1s":            "--grace",
+		"--pressure-io=101":      "--pressure-io",
+		"--pressure-cpu=-1":      "--pressure-cpu",
 		"--no-such-flag":         "no-such-flag",
 		"--log-level=loud":       "--log-level",
 		"--objects-url=ftp://x/": "file:///",

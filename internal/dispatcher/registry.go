@@ -50,7 +50,7 @@ func newRegistry(cfg Config, s store.Registry) *registry {
 func (r *registry) seen(w queue.WorkerInfo) (grown bool) {
 	r.mu.Lock()
 	before, known := r.known[w.ID]
-	m := memberOf(w.Pool, w.Slots, w.Busy, w.Draining, w.Offer)
+	m := memberOf(w.Pool, w.Slots, busy(w.Slots, w.Busy, w.Held), w.Draining, w.Offer)
 	m.rests = before.rests
 	r.dirty[w.ID], r.known[w.ID] = w, m
 	r.mu.Unlock()
@@ -61,6 +61,15 @@ func (r *registry) seen(w queue.WorkerInfo) (grown bool) {
 		}
 	}
 	return m.slots > before.slots
+}
+
+// busy counts the slots that take nothing now: all of them, if the worker is held
+// back.
+func busy(slots, busy int, held string) int {
+	if held != "" {
+		return slots
+	}
+	return busy
 }
 
 func memberOf(pool string, slots, busy int, draining bool, offer placement.Offer) member {
@@ -174,7 +183,7 @@ func (r *registry) refresh(ctx context.Context) error {
 	for _, w := range fleet {
 		var offer placement.Offer
 		_ = json.Unmarshal(w.Offer, &offer) // a worker of another version offers nothing special
-		m := memberOf(w.Pool, w.Slots, w.Busy, w.Draining, offer)
+		m := memberOf(w.Pool, w.Slots, busy(w.Slots, w.Busy, w.Held), w.Draining, offer)
 		if w.Quarantine != nil {
 			m.rests = time.Now().Add(w.Quarantine.Left)
 		}
@@ -235,5 +244,5 @@ func describe(w queue.WorkerInfo) store.Worker {
 		offer = nil // the same
 	}
 	return store.Worker{ID: w.ID, Pool: w.Pool, Version: w.Version, Slots: w.Slots, Busy: w.Busy,
-		Draining: w.Draining, StartedAt: w.StartedAt, Host: host, Offer: offer}
+		Draining: w.Draining, Held: w.Held, StartedAt: w.StartedAt, Host: host, Offer: offer}
 }

@@ -129,8 +129,10 @@ func (w *Worker) offer() placement.Offer {
 }
 
 func (w *Worker) info() queue.WorkerInfo {
+	held, _, _ := w.pressure.state()
 	return queue.WorkerInfo{
-		ID: w.cfg.ID, Pool: w.cfg.Pool, Version: w.cfg.Version,
+		Held: held,
+		ID:   w.cfg.ID, Pool: w.cfg.Pool, Version: w.cfg.Version,
 		Slots: w.cfg.Slots, Busy: len(w.leases.all()), Draining: w.draining.Load(),
 		StartedAt: w.started, Host: w.hostNow(), Offer: w.offer(),
 	}

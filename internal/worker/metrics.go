@@ -50,6 +50,11 @@ func newMetrics(w *Worker) (*metrics, error) {
 	age, err := meter.Float64ObservableGauge("assay_worker_heartbeat_age_seconds",
 		metric.WithDescription("Time since the last heartbeat that was answered."))
 	b.note(err)
+	stalled, err := meter.Float64ObservableGauge("assay_worker_pressure",
+		metric.WithDescription("Percentage of the last ten seconds in which tasks of the host waited, by resource."))
+	b.note(err)
+	held, err := meter.Int64ObservableGauge("assay_worker_held", metric.WithDescription("1 while pressure on the host keeps the worker from taking jobs."))
+	b.note(err)
 	if b.err != nil {
 		return nil, b.err
 	}
@@ -57,9 +62,23 @@ func newMetrics(w *Worker) (*metrics, error) {
 		o.ObserveInt64(slots, int64(w.cfg.Slots))
 		o.ObserveInt64(busy, int64(w.capacity.busy()))
 		o.ObserveFloat64(age, w.HeartbeatAge().Seconds())
+		w.pressure.observe(o, stalled, held)
 		return nil
-	}, slots, busy, age)
+	}, slots, busy, age, stalled, held)
 	return m, err
+}
+
+func (p *pressure) observe(o metric.Observer, stalled metric.Float64Observable, held metric.Int64Observable) {
+	p.mu.Lock()
+	last, n := p.last, int64(0)
+	if p.why != "" {
+		n = 1
+	}
+	p.mu.Unlock()
+	for resource, v := range map[string]float64{"cpu": last.cpu, "memory": last.memory, "io": last.io} {
+		o.ObserveFloat64(stalled, v, metric.WithAttributes(attribute.String("resource", resource)))
+	}
+	o.ObserveInt64(held, n)
 }
 
 // builder remembers the first error of several constructors.

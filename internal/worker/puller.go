@@ -32,11 +32,12 @@ func (w *Worker) pullAll(ctx context.Context) {
 func (w *Worker) pull(ctx context.Context) {
 	for {
 		w.breaker.wait(ctx)
-		n, err := w.capacity.reserve(ctx, w.breaker.most())
+		most, turn := w.pressure.admit(ctx, w.capacity.busy)
+		n, err := w.capacity.reserve(ctx, min(most, w.breaker.most()))
 		if err != nil {
 			return
 		}
-		got, err := w.fetch(ctx, n)
+		got, err := w.fetch(ctx, turn, n)
 		w.capacity.free(n - got)
 		if ctx.Err() != nil {
 			return
@@ -48,8 +49,18 @@ func (w *Worker) pull(ctx context.Context) {
 	}
 }
 
-// fetch passes up to n deliveries on as they arrive and returns how many came.
-func (w *Worker) fetch(ctx context.Context, n int) (got int, err error) {
+// fetch passes up to n deliveries on as they arrive and returns how many came. It
+// is over when turn is closed.
+func (w *Worker) fetch(ctx context.Context, turn <-chan struct{}, n int) (got int, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-turn:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	out := make(chan queue.Message, n)
 	done := make(chan struct{})
 	go func() {

@@ -17,6 +17,7 @@
 //	leases     what is held, and until when
 //	heartbeat  prolongs the leases, hears of cancels and losses
 //	fence      kills what outlives its lease
+//	pressure   stops taking jobs while the host suffers
 //	breaker    stops taking jobs while nothing works here
 //	drain      stops without costing anybody an attempt
 //
@@ -51,6 +52,8 @@ type Config struct {
 
 	Labels map[string]string // that jobs may require
 	Images []string          // the only ones that are run here; none: any
+
+	Pressure Pressure // on the host, above which no more jobs are taken; zero: none is
 
 	Heartbeat time.Duration // between heartbeats
 	Margin    time.Duration // a sandbox is killed this long before its lease is over
@@ -118,6 +121,7 @@ type Worker struct {
 	planner  *policy.Planner
 	inputs   *inputs
 	breaker  *breaker
+	pressure *pressure
 	metrics  *metrics
 	sessions *session.Manager // nil: none are held here
 
@@ -146,6 +150,7 @@ func New(cfg Config, parts Parts) (*Worker, error) {
 		capacity: newCapacity(cfg.Slots, cfg.CPU, cfg.Memory),
 		leases:   newLeases(),
 		breaker:  &breaker{},
+		pressure: newPressure(cfg.Pressure),
 		started:  time.Now(),
 		beat:     make(chan struct{}, 1),
 	}
@@ -185,6 +190,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	service.Go(func() { w.fences(base) })
 	service.Go(func() { w.cancels(base) })
 	service.Go(func() { w.classes(ctx) })
+	service.Go(func() { w.pressure.run(ctx, w.beatNow) })
 	senders.Go(func() { w.finishes.run(base) })
 	senders.Go(func() { w.releases.run(base) })
 	for range claimLanes {

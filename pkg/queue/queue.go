@@ -151,6 +151,7 @@ type WorkerInfo struct {
 	Draining  bool        `json:"draining"`
 	StartedAt time.Time   `json:"started_at"`
 	Host      policy.Host `json:"host"`
+	Held      string      `json:"held,omitempty"` // why it takes no jobs at the moment
 	// Offer decides which jobs are dispatched for it.
 	Offer placement.Offer `json:"offer"`
 }

@@ -182,6 +182,7 @@ type Worker struct {
 	Host      json.RawMessage `json:"host,omitempty"`  // JSON of policy.Host
 	Offer     json.RawMessage `json:"offer,omitempty"` // JSON of placement.Offer
 	SeenAt    time.Time       `json:"seen_at"`         // by the store's clock
+	Held      string          `json:"held,omitempty"`  // why it takes no jobs at the moment
 	// Quarantine is set while it takes no jobs because its failures stood out.
 	Quarantine *Quarantine `json:"quarantine,omitempty"`
 }

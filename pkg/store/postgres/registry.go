@@ -15,13 +15,14 @@ import (
 )
 
 const putWorkers = `
-INSERT INTO workers (id, pool, version, slots, busy, draining, started_at, host, offer, seen_at)
+INSERT INTO workers (id, pool, version, slots, busy, draining, started_at, host, offer, held, seen_at)
 SELECT DISTINCT ON (i.id) i.*, now()
-FROM unnest($1::text[], $2::text[], $3::text[], $4::integer[], $5::integer[], $6::boolean[], $7::timestamptz[], $8::text[], $9::text[])
-	AS i (id, pool, version, slots, busy, draining, started_at, host, offer)
+FROM unnest($1::text[], $2::text[], $3::text[], $4::integer[], $5::integer[], $6::boolean[], $7::timestamptz[], $8::text[], $9::text[], $10::text[])
+	AS i (id, pool, version, slots, busy, draining, started_at, host, offer, held)
 ORDER BY i.id
 ON CONFLICT (id) DO UPDATE SET pool = EXCLUDED.pool, version = EXCLUDED.version, slots = EXCLUDED.slots, busy = EXCLUDED.busy,
 	draining = EXCLUDED.draining, started_at = EXCLUDED.started_at, host = EXCLUDED.host, offer = EXCLUDED.offer,
+	held = EXCLUDED.held,
 	seen_at = EXCLUDED.seen_at`
 
 // PutWorkers implements store.Registry. Its commit does not wait for the disk:
@@ -30,20 +31,21 @@ func (s *Store) PutWorkers(ctx context.Context, ws []store.Worker) error {
 	if len(ws) == 0 {
 		return nil
 	}
-	var ids, pools, versions []string
+	var ids, pools, versions, held []string
 	var slots, busy []int32
 	var draining []bool
 	var started []time.Time
 	var hosts, offers []*string
 	for _, w := range ws {
 		ids, pools, versions = append(ids, w.ID), append(pools, w.Pool), append(versions, w.Version)
+		held = append(held, cleanText(w.Held))
 		slots, busy, draining = append(slots, int32(w.Slots)), append(busy, int32(w.Busy)), append(draining, w.Draining)
 		started, hosts, offers = append(started, w.StartedAt), append(hosts, textOrNull(w.Host)), append(offers, textOrNull(w.Offer))
 	}
 	return s.do(ctx, "put workers", func(ctx context.Context) error {
 		b := &pgx.Batch{}
 		b.Queue(`SET LOCAL synchronous_commit = off`)
-		b.Queue(putWorkers, ids, pools, versions, slots, busy, draining, started, hosts, offers)
+		b.Queue(putWorkers, ids, pools, versions, slots, busy, draining, started, hosts, offers, held)
 		return s.pool.SendBatch(ctx, b).Close()
 	})
 }
@@ -52,7 +54,7 @@ func (s *Store) PutWorkers(ctx context.Context, ws []store.Worker) error {
 func (s *Store) Workers(ctx context.Context, seenWithin time.Duration) (ws []store.Worker, err error) {
 	err = s.do(ctx, "workers", func(ctx context.Context) error {
 		rows, err := s.pool.Query(ctx, `
-			SELECT id, pool, version, slots, busy, draining, started_at, host, offer, seen_at,
+			SELECT id, pool, version, slots, busy, draining, started_at, host, offer, held, seen_at,
 				quarantined_until, quarantine, (1000 * extract(epoch FROM quarantined_until - now()))::bigint FROM workers
 			WHERE $1::bigint = 0 OR seen_at > now() - $1 * interval '1 millisecond' ORDER BY id`, seenWithin.Milliseconds())
 		if err != nil {
@@ -64,7 +66,7 @@ func (s *Store) Workers(ctx context.Context, seenWithin time.Duration) (ws []sto
 			var left *int64
 			var why string
 			err := row.Scan(&w.ID, &w.Pool, &w.Version, &w.Slots, &w.Busy, &w.Draining, &w.StartedAt,
-				(*[]byte)(&w.Host), (*[]byte)(&w.Offer), &w.SeenAt, &until, &why, &left)
+				(*[]byte)(&w.Host), (*[]byte)(&w.Offer), &w.Held, &w.SeenAt, &until, &why, &left)
 			if left != nil && *left > 0 {
 				w.Quarantine = &store.Quarantine{Until: *until, Reason: why, Left: time.Duration(*left) * time.Millisecond}
 			}

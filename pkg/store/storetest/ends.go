@@ -246,7 +246,7 @@ func testRegistry(t *testing.T, open Open) {
 		a := store.Worker{ID: "a", Pool: pool, Version: "1", Slots: 4, StartedAt: start, Host: json.RawMessage(`{"cores":2}`)}
 		b := store.Worker{ID: "b", Pool: "gpu", Version: "1", Slots: 8, StartedAt: start, Draining: true}
 		f.must(f.PutWorkers(ctx, []store.Worker{b, a, a}))
-		a.Busy = 3
+		a.Busy, a.Held = 3, "short of memory"
 		f.must(f.PutWorkers(ctx, []store.Worker{a}))
 		got, err := f.Workers(ctx, time.Hour)
 		f.must(err)

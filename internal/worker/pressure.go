@@ -1,0 +1,214 @@
+package worker
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// Pressure is how much a host may suffer before its worker takes no more jobs. The
+// first three are what the kernel calls pressure stall information: of the last
+// ten seconds, the percentage in which tasks waited for a resource. Zero: whatever.
+type Pressure struct {
+	CPU    float64  // some task waited; a fleet that promises cores twice has that all the time
+	Memory float64  // some task waited for memory to be reclaimed
+	IO     float64  // no task could go on for waiting
+	Keep   job.Size // available memory that is left alone
+}
+
+const (
+	lookEvery = time.Second
+	// A limit that was passed holds until its value has come back by a quarter, so
+	// that taking jobs does not flap.
+	comeBack = 0.75
+)
+
+// suffering is what a host goes through.
+type suffering struct {
+	cpu, memory, io float64
+	available       job.Size
+	known           bool // available was read
+}
+
+// pressure holds a worker back while its host suffers.
+type pressure struct {
+	limits Pressure
+	proc   string // /proc
+
+	mu      sync.Mutex
+	last    suffering
+	why     string        // it is held back; "" if it is not
+	short   bool          // of memory: not even a single job is taken
+	changed chan struct{} // closed when why begins or ends
+}
+
+func newPressure(limits Pressure) *pressure {
+	return &pressure{limits: limits, proc: "/proc", changed: make(chan struct{})}
+}
+
+// run looks after the host until ctx ends. turned is called when the worker is held
+// back, or no longer.
+func (p *pressure) run(ctx context.Context, turned func()) {
+	if p.limits == (Pressure{}) {
+		return
+	}
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	warned := false
+	for {
+		now, err := readSuffering(p.proc)
+		if err != nil && !warned {
+			warned = true
+			slog.WarnContext(ctx, "pressure on this host is not known in full", "error", err)
+		}
+		if p.note(now) {
+			why, _, _ := p.state()
+			slog.WarnContext(ctx, "pressure on this host", "holds_back", why)
+			turned()
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// note judges what was read, and reports whether that turned things.
+func (p *pressure) note(now suffering) (turned bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	held := p.why != ""
+	p.last = now
+	p.why, p.short = p.judge(now, held)
+	if turned = held != (p.why != ""); turned {
+		close(p.changed)
+		p.changed = make(chan struct{})
+	}
+	return turned
+}
+
+// judge says why a host suffers too much; once it did, limits are lower.
+func (p *pressure) judge(s suffering, held bool) (why string, short bool) {
+	factor := 1.0
+	if held {
+		factor = comeBack
+	}
+	for _, c := range []struct {
+		what       string
+		is, limit  float64
+		of, effect string
+	}{
+		{"memory", s.memory, p.limits.Memory, "some", "waiting for memory"},
+		{"io", s.io, p.limits.IO, "full", "waiting for disks"},
+		{"cpu", s.cpu, p.limits.CPU, "some", "waiting for cores"},
+	} {
+		if c.limit > 0 && c.is >= factor*c.limit {
+			why = fmt.Sprintf("%s: %.0f%% of the time (limit %.0f%%)", c.effect, c.is, c.limit)
+			break
+		}
+	}
+	if s.known && p.limits.Keep > 0 && float64(s.available) < float64(p.limits.Keep)/factor {
+		return fmt.Sprintf("short of memory: %d MiB available (limit %d MiB)", s.available/job.MiB, p.limits.Keep/job.MiB), true
+	}
+	return why, false
+}
+
+func (p *pressure) state() (why string, short bool, changed <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.why, p.short, p.changed
+}
+
+// admit waits until deliveries may be asked for, and returns how many at once and
+// what says that this may have changed. A host that only is slow gets a job when it
+// has none, for the work may not be to blame.
+func (p *pressure) admit(ctx context.Context, busy func() int) (most int, changed <-chan struct{}) {
+	for {
+		why, short, changed := p.state()
+		if why == "" {
+			return math.MaxInt, changed
+		}
+		if !short && busy() == 0 || ctx.Err() != nil {
+			return 1, changed
+		}
+		wait := time.NewTimer(lookEvery)
+		select {
+		case <-changed:
+		case <-wait.C:
+		case <-ctx.Done():
+		}
+		wait.Stop()
+	}
+}
+
+// readSuffering reads what there is; a kernel without pressure stall information
+// leaves the available memory.
+func readSuffering(proc string) (s suffering, err error) {
+	var errs []error
+	stalled := func(resource, kind string) float64 {
+		raw, err := os.ReadFile(filepath.Join(proc, "pressure", resource))
+		if err != nil {
+			errs = append(errs, err)
+			return 0
+		}
+		v, err := avg10(raw, kind)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("pressure of %s: %w", resource, err))
+		}
+		return v
+	}
+	s.cpu, s.memory, s.io = stalled("cpu", "some"), stalled("memory", "some"), stalled("io", "full")
+	raw, err := os.ReadFile(filepath.Join(proc, "meminfo"))
+	if err == nil {
+		s.available, s.known = memAvailable(raw)
+	}
+	if !s.known {
+		errs = append(errs, fmt.Errorf("available memory: %w", errors.Join(err, fs.ErrNotExist)))
+	}
+	return s, errors.Join(errs...)
+}
+
+// avg10 reads one value of a file such as
+//
+//	some avg10=18.47 avg60=41.51 avg300=49.39 total=13967665836
+//	full avg10=0.00 avg60=0.00 avg300=0.00 total=0
+func avg10(raw []byte, kind string) (float64, error) {
+	for line := range strings.Lines(string(raw)) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 || fields[0] != kind {
+			continue
+		}
+		text, ok := strings.CutPrefix(fields[1], "avg10=")
+		if v, err := strconv.ParseFloat(text, 64); ok && err == nil {
+			return v, nil
+		}
+	}
+	return 0, fmt.Errorf("no avg10 of %s in %.80q", kind, raw)
+}
+
+// memAvailable reads /proc/meminfo.
+func memAvailable(raw []byte) (job.Size, bool) {
+	lines := bufio.NewScanner(bytes.NewReader(raw))
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		if len(fields) == 3 && fields[0] == "MemAvailable:" && fields[2] == "kB" {
+			kib, err := strconv.ParseInt(fields[1], 10, 53)
+			return job.Size(kib) * job.KiB, err == nil
+		}
+	}
+	return 0, false
+}

@@ -9,6 +9,7 @@ import (
 	"hash"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"time"
 
@@ -55,26 +56,8 @@ func (s *Server) submitObject(w http.ResponseWriter, r *http.Request) error {
 // an error's line number is the file's.
 func (s *Server) submitLines(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
-	var labels map[string]string
-	if text := q.Get("labels"); text != "" {
-		if err := json.Unmarshal([]byte(text), &labels); err != nil {
-			return job.Invalid("labels", "must be a JSON object of strings")
-		}
-	}
-	var callback *job.Callback
-	if text := q.Get("callback"); text != "" {
-		if err := job.Decode([]byte(text), "callback", &callback); err != nil {
-			return err
-		}
-	}
-	var caps job.LabelCaps
-	if text := q.Get("label_caps"); text != "" {
-		if err := job.Decode([]byte(text), "label_caps", &caps); err != nil {
-			return err
-		}
-	}
-	lease, err := leaseParam(q.Get("lease"))
-	if err != nil {
+	b := s.newBatch(r, q.Get("name"), nil, store.Idempotency{})
+	if err := fromQuery(q, &b); err != nil {
 		return err
 	}
 	body, err := openBody(w, r, 0)
@@ -87,12 +70,30 @@ func (s *Server) submitLines(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	in := intake{batch: s.newBatch(r, q.Get("name"), labels, key), defaults: json.RawMessage(q.Get("defaults"))}
-	in.batch.Callback, in.batch.Lease = callback, lease
-	in.batch.LabelCaps = caps
+	b.Idempotency = key
+	in := intake{batch: b, defaults: json.RawMessage(q.Get("defaults"))}
 	in.source = func(a *admit.Intake, sink admit.Sink) (int64, error) { return a.Lines(r.Context(), body, sink) }
 	in.verify = func() error { return verifyDigest(r, sum) }
 	return s.take(w, r, in)
+}
+
+// fromQuery fills in what a streamed batch says about itself beside its name.
+func fromQuery(q url.Values, b *store.NewBatch) error {
+	if text := q.Get("labels"); text != "" {
+		if err := json.Unmarshal([]byte(text), &b.Labels); err != nil {
+			return job.Invalid("labels", "must be a JSON object of strings")
+		}
+	}
+	for field, into := range map[string]any{"callback": &b.Callback, "label_caps": &b.LabelCaps} {
+		if text := q.Get(field); text != "" {
+			if err := job.Decode([]byte(text), field, into); err != nil {
+				return err
+			}
+		}
+	}
+	var err error
+	b.Lease, err = leaseParam(q.Get("lease"))
+	return err
 }
 
 // keyed makes a streamed body's idempotency known before the first job is

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -62,6 +63,8 @@ type Store struct {
 	pool    *pgxpool.Pool
 	tenants sync.Map // name → int32; ids never change
 	watch   watch
+	// laneSeen is when a schedule last met capped jobs, in ms since 1970.
+	laneSeen atomic.Int64
 	// How long a call cancels what waits before it leaves the rest to the next.
 	cancelTime time.Duration
 }

@@ -26,12 +26,27 @@ import (
 //   - Tenants take turns in the same way, by their weight, within max_running.
 //   - Jobs with capped labels are queued in lanes, one for each combination of
 //     values. Full lanes are stepped over, and of the candidates that share a value
-//     the first fit. Fleets without caps have one lane, and pay nothing for this.
+//     the first fit.
+//
+// Where there are no lanes, most of the last point is left out: planning it costs
+// more than everything else. The plain statement, if it meets a lane after all,
+// moves nothing and answers with a row of NULL.
 //
 // The guard on state makes it safe beside any other statement; the advisory lock
 // taken before (in the same round trip) makes several schedulers share one window,
 // and the schedules of several pools the limits of a tenant.
-var schedule = `
+var (
+	schedule       = scheduling("", "", "", plainGroups, nothingMoved)
+	scheduleCapped = scheduling(cappedHeld, cappedWaiting, cappedFitting, "", "")
+)
+
+// scheduling puts the statement together, with or without what capped jobs need.
+func scheduling(held, waiting, fitting, groups, marker string) string {
+	ranked := ""
+	if fitting != "" {
+		ranked = ` WHERE caps IS NULL OR id IN (SELECT id FROM fitting)`
+	}
+	return `
 WITH RECURSIVE budget AS (
 	SELECT greatest($2::bigint - (SELECT count(*) FROM jobs WHERE state = 'dispatched' AND pool = $1), 0) AS n),
 groups AS (
@@ -48,44 +63,27 @@ held AS MATERIALIZED (
 		SELECT tenant_id, batch_id FROM jobs WHERE state = 'dispatched' AND (SELECT n FROM budget) > 0
 		UNION ALL SELECT tenant_id, batch_id FROM jobs WHERE state = 'running' AND (SELECT n FROM budget) > 0) live
 	GROUP BY tenant_id, batch_id),
-capped AS MATERIALIZED (
-	SELECT coalesce(jsonb_object_agg(k, n), '{}') AS held FROM (
-		SELECT ` + capKey("j", "cap") + ` AS k, count(*) AS n
-		FROM (SELECT tenant_id, batch_id, caps FROM jobs WHERE lane > 0 AND state IN ('dispatched', 'running')
-			AND (SELECT n FROM budget) > 0 ORDER BY tenant_id) j, string_to_table(j.caps, E'\n') cap
-		GROUP BY k) counted),
-ready AS MATERIALIZED (
+` + held + `ready AS MATERIALIZED (
 	SELECT g.*, t.weight, t.max_running, max(g.priority) OVER (PARTITION BY g.tenant_id) AS top,
 		t.label_caps AS tenant_caps, b.label_caps AS batch_caps,
 		coalesce((SELECT n FROM held h WHERE h.tenant_id = g.tenant_id AND h.batch_id = g.batch_id), 0) AS batch_held,
 		coalesce((SELECT sum(n) FROM held h WHERE h.tenant_id = g.tenant_id), 0) AS tenant_held
 	FROM groups g JOIN tenants t ON t.id = g.tenant_id LEFT JOIN batches b ON b.id = g.batch_id
-	WHERE g.batch_id = '00000000-0000-0000-0000-000000000000'
-		OR b.tenant_id = g.tenant_id AND b.sealed_at IS NOT NULL AND NOT b.cancel_requested),
+	WHERE (g.batch_id = '00000000-0000-0000-0000-000000000000'
+		OR b.tenant_id = g.tenant_id AND b.sealed_at IS NOT NULL AND NOT b.cancel_requested)` + groups + `),
 waiting AS MATERIALIZED (
 	SELECT r.*, c.* FROM ready r, LATERAL (
 		SELECT j.id, j.created_at, NULL AS caps FROM jobs j
 		WHERE NOT r.capped AND ` + waitsIn("r") + ` AND j.lane = 0
-		ORDER BY j.tenant_id, j.batch_id, j.priority, j.lane, j.id LIMIT (SELECT n FROM budget)) c
-	UNION ALL
-	SELECT r.*, c.* FROM ready r, LATERAL (` + openLanes + `) o, LATERAL (
-		SELECT j.id, j.created_at, j.caps FROM jobs j
-		WHERE ` + waitsIn("r") + ` AND j.lane = o.lane
-		ORDER BY j.tenant_id, j.batch_id, j.priority, j.lane, j.id LIMIT least(o.room, (SELECT n FROM budget))) c),
+		ORDER BY j.tenant_id, j.batch_id, j.priority, j.lane, j.id LIMIT (SELECT n FROM budget)) c` + waiting + `),
 candidates AS MATERIALIZED (
 	SELECT w.*, (w.batch_held + row_number() OVER (PARTITION BY w.tenant_id, w.batch_id, w.priority ORDER BY w.id))
 		/ 2::float8 ^ greatest(least(w.priority
 			+ floor(greatest(date_part('epoch', now() - w.created_at), 0) * 1000 / $3::bigint), w.top) - w.top, -50) AS turn
 	FROM waiting w),
-fitting AS (
-	SELECT id FROM (
-		SELECT c.id, ` + capRoom("c", "cap", "(SELECT held FROM capped)") + ` AS room,
-			row_number() OVER (PARTITION BY ` + capKey("c", "cap") + ` ORDER BY c.turn, c.id) AS nth
-		FROM candidates c, string_to_table(c.caps, E'\n') cap) counted
-	GROUP BY id HAVING coalesce(bool_and(nth <= room), true)),
-ranked AS (
+` + fitting + `ranked AS (
 	SELECT id, weight, max_running, tenant_held + row_number() OVER (PARTITION BY tenant_id ORDER BY turn, id) AS place
-	FROM candidates WHERE caps IS NULL OR id IN (SELECT id FROM fitting)),
+	FROM candidates` + ranked + `),
 picked AS MATERIALIZED (
 	SELECT id, row_number() OVER (ORDER BY place / weight, id) AS ord FROM ranked
 	WHERE max_running IS NULL OR place <= max_running
@@ -94,13 +92,44 @@ moved AS (
 	UPDATE jobs j SET state = 'dispatched', dispatch_gen = j.dispatch_gen + 1, dispatched_at = now(), published_at = now()
 	FROM picked p WHERE j.id = p.id AND j.state || '' = 'queued' AND NOT j.cancel_requested
 	RETURNING j.id, j.dispatch_gen, j.traceparent, j.cache_key IS NOT NULL AS cacheable, p.ord)
-SELECT id, dispatch_gen, coalesce(traceparent, ''), cacheable FROM moved ORDER BY ord`
+SELECT id, dispatch_gen, coalesce(traceparent, ''), cacheable FROM (SELECT * FROM moved` + marker + `) all_moved ORDER BY ord`
+}
+
+const (
+	plainGroups  = ` AND NOT (SELECT coalesce(bool_or(capped), false) FROM groups)`
+	nothingMoved = ` UNION ALL SELECT NULL, 0, '', false, 0 WHERE (SELECT bool_or(capped) FROM groups)`
+)
 
 // waitsIn is SQL for the jobs of a group that may run now.
 func waitsIn(row string) string {
 	return `j.state = 'queued' AND j.pool = $1 AND j.tenant_id = ` + row + `.tenant_id AND j.batch_id = ` + row + `.batch_id
 			AND j.priority = ` + row + `.priority AND (j.not_before IS NULL OR j.not_before <= now())`
 }
+
+// What is added where jobs are capped: how much of each cap is held, the candidates
+// of each lane with room, and those of them that fit together.
+var (
+	cappedHeld = `capped AS MATERIALIZED (
+	SELECT coalesce(jsonb_object_agg(k, n), '{}') AS held FROM (
+		SELECT ` + capKey("j", "cap") + ` AS k, count(*) AS n
+		FROM (SELECT tenant_id, batch_id, caps FROM jobs WHERE lane > 0 AND state IN ('dispatched', 'running')
+			AND (SELECT n FROM budget) > 0 ORDER BY tenant_id) j, string_to_table(j.caps, E'\n') cap
+		GROUP BY k) counted),
+`
+	cappedWaiting = `
+	UNION ALL
+	SELECT r.*, c.* FROM ready r, LATERAL (` + openLanes + `) o, LATERAL (
+		SELECT j.id, j.created_at, j.caps FROM jobs j
+		WHERE ` + waitsIn("r") + ` AND j.lane = o.lane
+		ORDER BY j.tenant_id, j.batch_id, j.priority, j.lane, j.id LIMIT least(o.room, (SELECT n FROM budget))) c`
+	cappedFitting = `fitting AS (
+	SELECT id FROM (
+		SELECT c.id, ` + capRoom("c", "cap", "(SELECT held FROM capped)") + ` AS room,
+			row_number() OVER (PARTITION BY ` + capKey("c", "cap") + ` ORDER BY c.turn, c.id) AS nth
+		FROM candidates c, string_to_table(c.caps, E'\n') cap) counted
+	GROUP BY id HAVING coalesce(bool_and(nth <= room), true)),
+`
+)
 
 // openLanes steps from one lane of a group to the next and keeps those with room,
 // as many as the window has. Full ones are at most as many as the tenant holds
@@ -120,12 +149,28 @@ var openLanes = `
 
 // Schedule implements store.Scheduler.
 func (s *Store) Schedule(ctx context.Context, pool string, window int) (ds []store.Dispatch, err error) {
+	if time.Since(time.UnixMilli(s.laneSeen.Load())) > laneMemory {
+		ds, lanes, err := s.schedule(ctx, schedule, pool, window)
+		if err != nil || !lanes {
+			return ds, err
+		}
+		s.laneSeen.Store(time.Now().UnixMilli())
+	}
+	ds, _, err = s.schedule(ctx, scheduleCapped, pool, window)
+	return ds, err
+}
+
+// laneMemory is for how long the plain statement is not tried after it met a lane.
+const laneMemory = time.Minute
+
+// schedule reports lanes if that kept the statement from moving anything.
+func (s *Store) schedule(ctx context.Context, sql, pool string, window int) (ds []store.Dispatch, lanes bool, err error) {
 	err = s.do(ctx, "schedule", func(ctx context.Context) error {
 		// One round trip and one transaction, but two snapshots: the second
 		// statement sees what the holder of the lock before us has committed.
 		b := &pgx.Batch{}
 		b.Queue(`SELECT pg_advisory_xact_lock(hashtextextended('assay schedule', 0))`)
-		b.Queue(schedule, pool, window, s.cfg.AgeEvery.Milliseconds())
+		b.Queue(sql, pool, window, s.cfg.AgeEvery.Milliseconds())
 		res := s.pool.SendBatch(ctx, b)
 		defer res.Close()
 		if _, err := res.Exec(); err != nil {
@@ -138,9 +183,12 @@ func (s *Store) Schedule(ctx context.Context, pool string, window int) (ds []sto
 		if ds, err = collectDispatches(rows, pool); err != nil {
 			return err
 		}
+		if lanes = len(ds) == 1 && ds[0].Job == ""; lanes {
+			ds = nil
+		}
 		return res.Close() // the commit
 	})
-	return ds, err
+	return ds, lanes, err
 }
 
 func collectDispatches(rows pgx.Rows, pool string) ([]store.Dispatch, error) {

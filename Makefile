@@ -44,6 +44,10 @@ demo: setup build image ## Run 328 real programs through a fleet of its own and 
 
 test: setup build image ## Run every test, with the real components
 	$(TEST) -count=1 -timeout=20m ./...
+	$(TEST) -count=1 -timeout=20m ./test/e2e -args -faults=0.03
+
+faults: setup image ## Tell the end-to-end stories over a store, a queue and an object store that fail now and then
+	$(TEST) -count=1 -timeout=20m ./test/e2e -args -faults=0.03
 
 test-unit: ## Run the tests that need neither root nor any component
 	$(GO) test $(UNIT)

@@ -46,21 +46,25 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return fmt.Errorf("--tokens: %w", err)
 	}
-	objects, err := object.Open(ctx, cfg.ObjectsURL)
+	bucket, err := object.Open(ctx, cfg.ObjectsURL)
 	if err != nil {
 		return err
 	}
-	defer join(&err, objects.Close)
-	store, err := openStore(ctx, cfg)
+	defer join(&err, bucket.Close)
+	database, err := openStore(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	defer store.Close()
+	defer database.Close()
 	q, err := openQueue(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	defer q.Close()
+	store, line, objects, err := unreliable(database, q, bucket)
+	if err != nil {
+		return err
+	}
 
 	if err := putTenants(ctx, store, cfg.TenantsFile); err != nil {
 		return err
@@ -69,7 +73,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return fmt.Errorf("--secrets-key: %w", err)
 	}
-	d, err := dispatcher.New(dispatcher.Config{LeaseTTL: cfg.LeaseTTL, OrphanAge: cfg.OrphanAge, Retention: cfg.Retention, Objects: objects, Secrets: secrets}, store, q)
+	d, err := dispatcher.New(dispatcher.Config{LeaseTTL: cfg.LeaseTTL, OrphanAge: cfg.OrphanAge, Retention: cfg.Retention, Objects: objects, Secrets: secrets}, store, line)
 	if err != nil {
 		return err
 	}

@@ -69,7 +69,11 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	w, err := worker.New(own, worker.Parts{Queue: deliveries, Class: q.Consumer, Control: q, Runtime: rt, Objects: objects, Sessions: q})
+	parts, err := unreliable(worker.Parts{Queue: deliveries, Class: q.Consumer, Control: q, Runtime: rt, Objects: objects, Sessions: q})
+	if err != nil {
+		return err
+	}
+	w, err := worker.New(own, parts)
 	if err != nil {
 		return err
 	}

@@ -53,6 +53,7 @@ var table = map[string]row{
 	"internal/admit":      {"bytes in, accepted jobs out", with(ideas, "api", "pkg/object")},
 	"internal/httpapi":    {"the HTTP surface", with(ideas, "api", "pkg/object", "internal/admit", "internal/telemetry")},
 	"internal/dispatcher": {"schedule, relay, record, reap", with(ideas, "api", "pkg/object", "internal/admit", "internal/telemetry")},
+	"internal/fault":      {"failing stores and queues, for tests", []string{"pkg/job", "pkg/object", "pkg/queue", "pkg/store"}},
 	"internal/callback":   {"telling others that a batch is done", []string{"pkg/job", "pkg/netrule", "pkg/store"}},
 	"internal/secret":     {"what jobs are told and nobody else may read", []string{"pkg/job", "pkg/policy", "pkg/queue", "pkg/store"}},
 	"internal/worker":     {"take, run, report", with(ideas, "pkg/runtime/mask", "pkg/object", "internal/grade", "internal/session", "internal/telemetry")},
@@ -68,9 +69,9 @@ var table = map[string]row{
 	"internal/arch":       {"this table", nil},
 
 	"cmd/dispatcher": {"wiring", with(ideas, "api", "migrations", "pkg/object", "pkg/store/postgres", "pkg/queue/jetstream",
-		"internal/admit", "internal/callback", "internal/dispatcher", "internal/httpapi", "internal/secret", "internal/telemetry", "pkg/netrule", "web")},
+		"internal/admit", "internal/callback", "internal/dispatcher", "internal/fault", "internal/httpapi", "internal/secret", "internal/telemetry", "pkg/netrule", "web")},
 	"cmd/worker": {"wiring", with(ideas, "pkg/object", "pkg/queue/jetstream", "pkg/runtime/containerd", "pkg/runtime/fake",
-		"pkg/runtime/cgroup", "internal/worker", "internal/telemetry")},
+		"pkg/runtime/cgroup", "internal/fault", "internal/worker", "internal/telemetry")},
 	"cmd/assay": {"command line", with(ideas, "api", "pkg/client", "pkg/runtime/containerd", "pkg/runtime/cgroup",
 		"internal/dev", "internal/doctor", "internal/telemetry", "examples/humaneval")}, // which assay demo runs
 	"cmd/guest": {"the first process of a sandbox", []string{"internal/guest", "pkg/job"}},

@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -18,6 +20,10 @@ import (
 
 // leaseTTL is the fleet's, short so that a dead worker is missed soon.
 const leaseTTL = 6 * time.Second
+
+// faulty has the same stories told over programs whose store, queue and object
+// store fail now and then: see package fault.
+var faulty = flag.Float64("faults", 0, "share of the operations on store, queue and object store that fail")
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
@@ -39,7 +45,11 @@ func start(t *testing.T) *fleet {
 		t.Fatalf("the default image is not built: %v; run: make image", err)
 	}
 	bin := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "./cmd/...")
+	args := []string{"build", "-o", bin}
+	if *faulty > 0 {
+		args = append(args, "-tags", "faults")
+	}
+	build := exec.CommandContext(t.Context(), "go", append(args, "./cmd/...")...)
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
@@ -47,7 +57,7 @@ func start(t *testing.T) *fleet {
 	dir := t.TempDir()
 	f, err := dev.StartFleet(t.Context(), dev.FleetConfig{
 		Dir: dir, Listen: "127.0.0.1:0", BinDir: bin, ImageArchives: []string{archive},
-		Env:    []string{"ASSAY_LEASE_TTL=" + leaseTTL.String(), "ASSAY_CPU=4", "ASSAY_RUNSC=" + testenv.Runsc(t)},
+		Env:    []string{"ASSAY_LEASE_TTL=" + leaseTTL.String(), "ASSAY_CPU=4", "ASSAY_RUNSC=" + testenv.Runsc(t), fmt.Sprintf("ASSAY_FAULTS=%g", *faulty)},
 		Stderr: t.Output(), Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	if err != nil {
@@ -71,6 +81,9 @@ func (f *fleet) stop(t *testing.T) {
 	}
 	for _, what := range traces.left(t) {
 		t.Errorf("left behind: %s", what)
+	}
+	if log, err := os.ReadFile(f.log); *faulty > 0 && (err != nil || !bytes.Contains(log, []byte("injected"))) {
+		t.Errorf("no fault is in the worker's log: %v", err)
 	}
 	if t.Failed() {
 		log, err := os.ReadFile(f.log)

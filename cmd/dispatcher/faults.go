@@ -1,0 +1,32 @@
+//go:build faults
+
+package main
+
+import (
+	"github.com/assay-run/assay/internal/dispatcher"
+	"github.com/assay-run/assay/internal/fault"
+	"github.com/assay-run/assay/internal/httpapi"
+	"github.com/assay-run/assay/pkg/object"
+	"github.com/assay-run/assay/pkg/queue"
+	"github.com/assay-run/assay/pkg/queue/jetstream"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+type objects interface {
+	dispatcher.Objects
+	httpapi.Objects
+}
+
+// unreliable puts faults between this program and what it stands on.
+func unreliable(s store.Store, q *jetstream.Queue, o *object.Store) (store.Store, dispatcher.Queue, objects, error) {
+	in, err := fault.FromEnv()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	line := struct {
+		queue.Publisher
+		queue.Server
+		queue.Bus
+	}{&fault.Publisher{Publisher: q, In: in}, q, q}
+	return &fault.Store{Store: s, In: in}, line, &fault.Objects{Store: o, In: in}, nil
+}

@@ -1,0 +1,31 @@
+//go:build faults
+
+package main
+
+import (
+	"context"
+
+	"github.com/assay-run/assay/internal/fault"
+	"github.com/assay-run/assay/internal/worker"
+	"github.com/assay-run/assay/pkg/object"
+	"github.com/assay-run/assay/pkg/queue"
+)
+
+// unreliable puts faults between this program and what it stands on.
+func unreliable(p worker.Parts) (worker.Parts, error) {
+	in, err := fault.FromEnv()
+	if err != nil {
+		return p, err
+	}
+	p.Queue, p.Control = &fault.Consumer{Consumer: p.Queue, In: in}, &fault.Control{Control: p.Control, In: in}
+	p.Objects = &fault.Objects{Store: p.Objects.(*object.Store), In: in}
+	class := p.Class
+	p.Class = func(ctx context.Context, name string) (queue.Consumer, error) {
+		c, err := class(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		return &fault.Consumer{Consumer: c, In: in}, nil
+	}
+	return p, nil
+}

@@ -1,0 +1,8 @@
+//go:build !faults
+
+package main
+
+import "github.com/assay-run/assay/internal/worker"
+
+// unreliable is for programs built with the tag faults: see package fault.
+func unreliable(p worker.Parts) (worker.Parts, error) { return p, nil }

@@ -1,0 +1,98 @@
+package fault
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// Store is a store that fails now and then.
+type Store struct {
+	store.Store
+	In *Injector
+}
+
+// The methods that every job passes; the others are as they are.
+
+func (s *Store) SubmitBatch(ctx context.Context, b store.NewBatch, jobs []store.NewJob) (job.ID, error) {
+	return get(s.In, "submit batch", func() (job.ID, error) { return s.Store.SubmitBatch(ctx, b, jobs) })
+}
+
+func (s *Store) SubmitJob(ctx context.Context, j store.NewJob, key store.Idempotency, dispatch bool) (id job.ID, d *store.Dispatch, err error) {
+	err = s.In.do("submit job", func() error {
+		id, d, err = s.Store.SubmitJob(ctx, j, key, dispatch)
+		return err
+	})
+	return id, d, err
+}
+
+func (s *Store) OpenBatch(ctx context.Context, b store.NewBatch) (id job.ID, existed bool, err error) {
+	err = s.In.do("open batch", func() error {
+		id, existed, err = s.Store.OpenBatch(ctx, b)
+		return err
+	})
+	return id, existed, err
+}
+
+func (s *Store) SealBatch(ctx context.Context, batch job.ID, total int64) error {
+	return s.In.do("seal batch", func() error { return s.Store.SealBatch(ctx, batch, total) })
+}
+
+func (s *Store) Schedule(ctx context.Context, pool string, window int) ([]store.Dispatch, error) {
+	return get(s.In, "schedule", func() ([]store.Dispatch, error) { return s.Store.Schedule(ctx, pool, window) })
+}
+
+func (s *Store) Unclaimed(ctx context.Context, olderThan time.Duration, n int) ([]store.Dispatch, error) {
+	return get(s.In, "unclaimed", func() ([]store.Dispatch, error) { return s.Store.Unclaimed(ctx, olderThan, n) })
+}
+
+func (s *Store) Cancel(ctx context.Context, id job.ID) (store.Canceling, error) {
+	return get(s.In, "cancel", func() (store.Canceling, error) { return s.Store.Cancel(ctx, id) })
+}
+
+func (s *Store) CancelBatch(ctx context.Context, batch job.ID) ([]store.Canceling, error) {
+	return get(s.In, "cancel batch", func() ([]store.Canceling, error) { return s.Store.CancelBatch(ctx, batch) })
+}
+
+func (s *Store) Reap(ctx context.Context) (store.ReapStats, error) {
+	return get(s.In, "reap", func() (store.ReapStats, error) { return s.Store.Reap(ctx) })
+}
+
+func (s *Store) Orphans(ctx context.Context, leases []store.LeaseRef) ([]store.LeaseRef, error) {
+	return get(s.In, "orphans", func() ([]store.LeaseRef, error) { return s.Store.Orphans(ctx, leases) })
+}
+
+func (s *Store) Claim(ctx context.Context, ttl time.Duration, claims []store.Claim) ([]store.Claimed, error) {
+	return get(s.In, "claim", func() ([]store.Claimed, error) { return s.Store.Claim(ctx, ttl, claims) })
+}
+
+func (s *Store) Heartbeat(ctx context.Context, ttl time.Duration, leases []store.LeaseRef) (lost, canceled []store.LeaseRef, err error) {
+	err = s.In.do("heartbeat", func() error {
+		lost, canceled, err = s.Store.Heartbeat(ctx, ttl, leases)
+		return err
+	})
+	return lost, canceled, err
+}
+
+func (s *Store) Finish(ctx context.Context, fs []store.Finish) ([]store.FinishStatus, error) {
+	return get(s.In, "finish", func() ([]store.FinishStatus, error) { return s.Store.Finish(ctx, fs) })
+}
+
+func (s *Store) Release(ctx context.Context, rs []store.Release) error {
+	return s.In.do("release", func() error { return s.Store.Release(ctx, rs) })
+}
+
+func (s *Store) Job(ctx context.Context, tenant string, id job.ID) (*job.Job, error) {
+	return get(s.In, "job", func() (*job.Job, error) { return s.Store.Job(ctx, tenant, id) })
+}
+
+func (s *Store) Result(ctx context.Context, tenant string, id job.ID) (json.RawMessage, error) {
+	return get(s.In, "result", func() (json.RawMessage, error) { return s.Store.Result(ctx, tenant, id) })
+}
+
+func (s *Store) Batch(ctx context.Context, tenant string, id job.ID) (*job.Batch, error) {
+	return get(s.In, "batch", func() (*job.Batch, error) { return s.Store.Batch(ctx, tenant, id) })
+}

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// rememberClass is for how long a class is scheduled and named after the last
-	// job of it was seen in the queue.
+	// rememberClass is for how long a class is named after the last job of it was
+	// seen.
 	rememberClass = 10 * time.Minute
 	// nameClasses is how often workers are told again: those that have just come,
 	// and those that did not hear.
@@ -31,9 +31,10 @@ type classes struct {
 	log   *slog.Logger
 	stale atomic.Bool // something was queued since the last look
 
-	mu   sync.Mutex
-	seen map[string]time.Time
-	told time.Time
+	mu     sync.Mutex
+	queued []string // those with queued jobs, at the last look
+	seen   map[string]time.Time
+	told   time.Time
 }
 
 func newClasses(s store.Scheduler, bus queue.Bus, log *slog.Logger) *classes {
@@ -50,8 +51,13 @@ func (c *classes) refresh(ctx context.Context) {
 	if err != nil {
 		c.stale.Store(true)
 		c.log.WarnContext(ctx, "classes of jobs not looked up", "error", err)
+		return
 	}
 	c.note(ctx, pools...)
+	special := slices.DeleteFunc(pools, func(p string) bool { return placement.ParseClass(p).Pool == p })
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.queued = special
 }
 
 // note remembers the classes among pools and tells the workers of new ones.
@@ -77,8 +83,9 @@ func (c *classes) note(ctx context.Context, pools ...string) {
 	}
 }
 
+// list returns the classes that are worth a look.
 func (c *classes) list() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Collect(maps.Keys(c.seen))
+	return slices.Clone(c.queued)
 }

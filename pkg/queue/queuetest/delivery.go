@@ -39,7 +39,7 @@ func testDelivery(t *testing.T, start starter) {
 func testPools(t *testing.T, start starter) {
 	b := start(t, longAck)
 	q := b.Connect(t)
-	pools := []string{"default", "gpu.large", "gpu", "a*b>c d", "größe", "", "default?isolation=vm", strings.Repeat("long", 100)}
+	pools := []string{"default", "gpu.large", "gpu", "a*b>c d", "größe", "", "default?isolation=vm", strings.Repeat("long", 100), strings.Repeat("%", 900)}
 	ds := dispatches(len(pools))
 	for i := range ds {
 		ds[i].Pool = pools[i]

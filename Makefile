@@ -16,7 +16,7 @@ UNIT = $(shell $(GO) list -e -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPa
 	grep -vE '/internal/(testenv|dev)\b' | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup gvisor build image dev demo test test-unit test-cgroup2 hostile chaos check lint race bench
+.PHONY: help setup gvisor build image dev demo test faults test-unit test-cgroup2 hostile chaos check lint race bench
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

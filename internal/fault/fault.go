@@ -7,6 +7,7 @@ package fault
 
 import (
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -65,6 +66,9 @@ func (in *Injector) next() fate {
 // do does op, or says that it did not.
 func (in *Injector) do(name string, op func() error) error {
 	fate := in.next()
+	if fate != spared {
+		slog.Warn("fault injected", "operation", name, "done", fate == denied)
+	}
 	if fate == refused {
 		return fmt.Errorf("%s: %w: injected, nothing was done", name, job.ErrUnavailable)
 	}

@@ -103,19 +103,42 @@ func (o BatchOptions) into(rq *call) error {
 	return nil
 }
 
-// SubmitSpecs submits the jobs that specs yields as one batch, streaming them.
+// specsKept is how many bytes of jobs SubmitSpecs keeps to say again.
+const specsKept = 8 << 20
+
+// SubmitSpecs submits the jobs that specs yields, which is ranged over once, as
+// one batch. Up to 8 MiB of JSON are kept until the outcome is known, and said
+// again as SubmitBatch does with a file; a larger batch is streamed once.
 func (c *Client) SubmitSpecs(ctx context.Context, o BatchOptions, specs iter.Seq[job.Spec]) (*job.Batch, error) {
-	r, w := io.Pipe()
-	defer r.Close() // ends the writer if the request ends first
-	go func() {
-		enc := json.NewEncoder(w)
-		for s := range specs {
-			if err := enc.Encode(s); err != nil {
-				_ = w.CloseWithError(err)
-				return
-			}
+	next, stop := iter.Pull(specs)
+	defer stop()
+	var kept bytes.Buffer
+	for enc := json.NewEncoder(&kept); kept.Len() <= specsKept; {
+		s, more := next()
+		if !more {
+			return c.SubmitBatch(ctx, o, bytes.NewReader(kept.Bytes()))
 		}
-		_ = w.Close()
+		if err := enc.Encode(s); err != nil {
+			return nil, fmt.Errorf("encode job: %w", err)
+		}
+	}
+	r, w := io.Pipe()
+	written := make(chan struct{})
+	defer func() {
+		_ = r.Close() // ends the writer if the request ends first
+		<-written
+	}()
+	go func() {
+		defer close(written)
+		_, err := kept.WriteTo(w)
+		for enc := json.NewEncoder(w); err == nil; {
+			s, more := next()
+			if !more {
+				break
+			}
+			err = enc.Encode(s)
+		}
+		_ = w.CloseWithError(err)
 	}()
 	return c.SubmitBatch(ctx, o, r)
 }

@@ -249,19 +249,29 @@ func TestBrokenEvents(t *testing.T) {
 	}
 }
 
-func TestSpecsAreStreamed(t *testing.T) {
+// What is kept of a batch is said again; what is streamed cannot be.
+func TestSpecs(t *testing.T) {
 	t.Parallel()
-	var s said
-	c := fleet(t, func(w http.ResponseWriter, r *http.Request) {
-		s.hear(r)
-		answer(w, http.StatusCreated, job.Batch{ID: id})
-	})
-	specs := []job.Spec{{Name: "a"}, {Name: "b"}}
-	if _, err := c.SubmitSpecs(t.Context(), client.BatchOptions{}, slices.Values(specs)); err != nil {
-		t.Fatal(err)
-	}
-	if strings.Count(s.bodies[0], "\n") != 2 || !strings.Contains(s.bodies[0], `"name":"b"`) || s.header[0].Get("Content-Type") != api.NDJSON {
-		t.Errorf("sent %q", s.bodies[0])
+	for name, tc := range map[string]struct{ jobs, calls int }{"kept": {2, 2}, "streamed": {9, 1}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var s said
+			c := fleet(t, func(w http.ResponseWriter, r *http.Request) {
+				if s.hear(r) == 1 {
+					hangUp(w)
+				}
+				answer(w, http.StatusCreated, job.Batch{ID: id})
+			})
+			spec := job.Spec{Name: strings.Repeat("x", 1<<20)}
+			_, err := c.SubmitSpecs(t.Context(), client.BatchOptions{}, slices.Values(slices.Repeat([]job.Spec{spec}, tc.jobs)))
+			if again := tc.calls > 1; (err == nil) != again || s.calls() != tc.calls {
+				t.Fatalf("%v after %d calls", err, s.calls())
+			}
+			last := s.bodies[len(s.bodies)-1]
+			if strings.Count(last, "\n") != tc.jobs || strings.Count(last, spec.Name) != tc.jobs || s.header[0].Get("Content-Type") != api.NDJSON {
+				t.Errorf("sent %d bytes, %v", len(last), s.header[0])
+			}
+		})
 	}
 }
 

@@ -54,14 +54,20 @@ func batches(t *testing.T, f *fleet) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "it runs", func() bool { b, err := f.api.Batch(t.Context(), b.ID, 0); return err == nil && b.Counts[job.Running] == 1 })
+		eventually(t, "it runs", func() bool {
+			b, err := f.api.Batch(t.Context(), b.ID, 0)
+			return err == nil && b.Counts[job.Running] == 1
+		})
 		begun, limit := time.Now(), 2*time.Second
 		if name == "lease" {
 			limit += job.MinLease.D() + 4*time.Second // a reaper's round, on a busy machine
 		} else if c, err := f.api.CancelLabeled(t.Context(), o.Labels); err != nil || c.Stopping != 1 || c.Canceled != 0 {
 			t.Errorf("%+v, %v", c, err)
 		}
-		eventually(t, "it is over", func() bool { b, err := f.api.Batch(t.Context(), b.ID, 0); return err == nil && b.Counts[job.Canceled] == 1 })
+		eventually(t, "it is over", func() bool {
+			b, err := f.api.Batch(t.Context(), b.ID, 0)
+			return err == nil && b.Counts[job.Canceled] == 1
+		})
 		if took := time.Since(begun); took > limit {
 			t.Errorf("%s: it took %v, want %v", name, took, limit)
 		}

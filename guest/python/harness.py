@@ -7,13 +7,17 @@ the keys value, exception, variables, and maybe display (see _display) and order
 is done, before exit handlers run; a program that ends otherwise (os._exit, a
 signal) has none, and is judged by its exit code alone.
 
-As a module: run(request, result_fd) does the same in a process that was forked
-for it, and returns the exit code.
+As a module: prepare() does what does not depend on the snippet, and returns the
+function run(request, result_fd) that does the rest and returns the exit code. A
+zygote prepares once and forks a process for each run.
 
 Standard library only, for Python 3.8 and later. Nothing here is a wall: the
 snippet shares the process, so the reader of the result trusts none of it.
 """
 
+import _ast  # the module ast is this and much that we do not need
+import builtins
+import os
 import sys
 
 FILENAME = "<job>"
@@ -26,73 +30,94 @@ MAX_DEPTH = 40  # of containers in a repr or JSON
 
 
 def main():
-    import os
-
     with os.fdopen(3, "rb") as f:
         data = f.read()
     request = _loads(data.decode())
     os.set_inheritable(4, False)  # what the snippet starts must not hold it open
-    sys.exit(run(request, 4))
+    sys.exit(prepare()(request, 4))
 
 
-def run(request, result_fd):
-    """Run request["code"] as __main__ and write the result to result_fd.
+def prepare():
+    """Make __main__ and the streams ready, and return run.
 
-    Returns the exit code, as the interpreter itself would choose it.
+    run runs request["code"] as __main__, writes the result to result_fd and
+    returns the exit code, as the interpreter itself would choose it.
+
+    Each page that a forked process writes to is copied for it, and to look at an
+    object is to write to it. So run keeps to its own variables, and to what an
+    ordinary snippet needs.
     """
-    import os
-
-    pid = os.getpid()
+    getpid, write, close = os.getpid, os.write, os.close
     module = _new_main()
-    given = dict(request.get("variables") or {})
-    if request.get("context") is not None:
-        given["context"] = request["context"]
-    before = {name: _fingerprint(value) for name, value in given.items()}
     names = module.__dict__
-    names.update(given)
+    usual = set(names)
     if hasattr(sys.stdout, "reconfigure"):
         # What was printed before a kill must not sit in a buffer.
         sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")
     _keep_order()
+    order, modules = _order, sys.modules
+    lines = []
+    _remember_lines(lines)
 
-    result = {}
-    code = 0
-    value = None
-    failed = None
-    rules = request.get("imports")
-    try:
-        value = _execute(request.get("code") or "", names, rules and _Rules(rules))
-    except _Violation as e:
-        result["violation"] = str(e)
-        code = 1
-    except SystemExit as e:
-        code = _exit_code(e.code)
-    except BaseException as e:
-        failed = e
-        code = 130 if isinstance(e, KeyboardInterrupt) else 1
-    if failed is not None:
-        result["exception"] = _exception(failed)
-        _print_error(result["exception"]["traceback"])
-        failed = None
-    elif value is not None:
-        result["value"] = _guard(_value, value)
-    result["variables"] = _guard(_variables, names, before) or {}
-    shown = _guard(_display, value)
-    if shown:
-        result["display"] = shown
-    if len(_order) > 1:
-        result["order"] = _order
-    value = None
-    _flush()
-    if os.getpid() == pid:  # a child that the snippet forked ends up here too
-        _write(result_fd, result)
-    return code
+    def run(request, result_fd):
+        pid = getpid()
+        source = request.get("code") or ""
+        given = request.get("variables")
+        context = request.get("context")
+        rules = request.get("imports")
+        before = None
+        if given or context is not None:
+            given = dict(given or {})
+            if context is not None:
+                given["context"] = context
+            before = {name: _fingerprint(value) for name, value in given.items()}
+            names.update(given)
+        result = {}
+        code = 0
+        value = failed = None
+        try:
+            value = _execute(source, names, lines, rules and _Rules(rules))
+        except _Violation as e:
+            result["violation"] = str(e)
+            code = 1
+        except SystemExit as e:
+            code = _exit_code(e.code)
+        except BaseException as e:
+            failed = e
+            code = 130 if isinstance(e, KeyboardInterrupt) else 1
+        if failed is not None:
+            result["exception"] = _exception(failed)
+            _print_error(result["exception"]["traceback"])
+            failed = None
+        elif value is not None:
+            result["value"] = _guard(_value, value)
+        if before is not None or names.keys() != usual:
+            result["variables"] = _guard(_variables, names, before or {}) or {}
+        if value is not None or "matplotlib.pyplot" in modules:
+            shown = _guard(_display, value)
+            if shown:
+                result["display"] = shown
+        if len(order) > 1:
+            result["order"] = order
+        value = None
+        _flush()
+        if getpid() != pid:  # a child that the snippet forked
+            return code
+        if not result:
+            try:
+                write(result_fd, b"{}")
+                close(result_fd)
+            except OSError:
+                pass  # closed by the snippet: then there is no result
+        else:
+            _write(result_fd, result)
+        return code
+
+    return run
 
 
 def _new_main():
     """A fresh __main__, without this harness in sight."""
-    import builtins
-
     module = type(sys)("__main__")
     module.__builtins__ = builtins
     module.__file__ = FILENAME
@@ -104,16 +129,14 @@ def _new_main():
     return module
 
 
-def _execute(code, names, rules=None):
+def _execute(code, names, lines, rules=None):
     """Run code in names; the value of a last expression, else None.
 
     Raises _Violation, before anything runs, if code breaks the rules.
     """
-    import _ast  # the module ast is this and much that we do not need
-
     if code[:1] == "\ufeff":  # which is no part of a file's text
         code = code[1:]
-    _remember_lines(code)
+    lines.extend(code.splitlines(True))
     tree = compile(code, FILENAME, "exec", _ast.PyCF_ONLY_AST, dont_inherit=True)
     if rules:
         rules.check(tree, _ast)
@@ -121,10 +144,12 @@ def _execute(code, names, rules=None):
     last = None
     if tree.body and isinstance(tree.body[-1], _ast.Expr):
         last = _ast.Expression(tree.body.pop().value)
-    exec(compile(tree, FILENAME, "exec", dont_inherit=True), names)
+    flags = 0
+    if tree.body:
+        exec(compile(tree, FILENAME, "exec", dont_inherit=True), names)
+        flags = _future_flags(tree)
     if last is None:
         return None
-    flags = _future_flags(tree, _ast)
     return eval(compile(last, FILENAME, "eval", flags=flags, dont_inherit=True), names)
 
 
@@ -175,8 +200,6 @@ class _Rules:
 
     def builtins(self):
         """The names that the snippet finds everywhere, with an import that asks first."""
-        import builtins
-
         original = builtins.__import__
 
         def __import__(name, globals=None, locals=None, fromlist=(), level=0):
@@ -188,10 +211,10 @@ class _Rules:
         return dict(builtins.__dict__, __import__=__import__)
 
 
-def _remember_lines(code):
+def _remember_lines(lines):
     """Let tracebacks show the snippet's lines, whoever makes them."""
     # Without a modification time the entry is never looked up on disk.
-    entry = (len(code), None, code.splitlines(True), FILENAME)
+    entry = (0, None, lines, FILENAME)
     if "linecache" in sys.modules:
         sys.modules["linecache"].cache[FILENAME] = entry
     else:
@@ -221,11 +244,11 @@ class _Linecache:
         return spec
 
 
-def _future_flags(tree, ast):
+def _future_flags(tree):
     """The compiler flags of the __future__ imports in tree."""
     flags = 0
     for node in tree.body:
-        if isinstance(node, ast.ImportFrom) and node.module == "__future__":
+        if isinstance(node, _ast.ImportFrom) and node.module == "__future__":
             import __future__
 
             for alias in node.names:
@@ -535,8 +558,6 @@ def _display(value):
     out = _table(value)
     figures = _figures()
     if figures:
-        import os
-
         for i, data in enumerate(figures):
             path = os.path.abspath("figure-%d.png" % (i + 1))
             with open(path, "wb") as f:
@@ -571,8 +592,14 @@ def _figures():
 
 
 def _flush():
-    for stream in (sys.stdout, sys.stderr):
-        _guard(lambda: stream.flush())
+    try:
+        sys.stdout.flush()
+    except BaseException:
+        pass
+    try:
+        sys.stderr.flush()
+    except BaseException:
+        pass
 
 
 def _print_error(text):
@@ -620,8 +647,6 @@ def _raw(value):
 
 
 def _write(fd, result):
-    import os
-
     data = _dumps(result).encode()
     try:
         while data:

@@ -163,7 +163,9 @@ class Session:
         try:
             with self.guard:
                 self.running = m["id"]
-            value = harness._execute(m["code"], self.names)
+            lines = []
+            harness._remember_lines(lines)
+            value = harness._execute(m["code"], self.names, lines)
             with self.guard:
                 self.running = None
         except SystemExit as e:

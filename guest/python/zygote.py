@@ -25,6 +25,7 @@ try:
 except ImportError as e:
     sys.exit("the image's python has no ctypes: %s" % e)
 
+import _signal  # signal itself makes an enumeration of each number
 import _socket  # socket itself makes hundreds of constants
 import atexit
 import gc
@@ -34,7 +35,6 @@ import json
 import os
 import resource
 import select
-import signal
 import struct
 import threading
 
@@ -60,11 +60,27 @@ SYS_CLOSE_RANGE = 436
 MAX_MESSAGE = 32 << 10
 MAX_RUN = 4 << 20
 HEAD = struct.Struct("<B3xIIIIxxxxQ")
+FILES = [struct.Struct("%di" % n) for n in range(17)]
+NAME, ENDED, PROGRAM = struct.Struct("<Q"), struct.Struct("<QI"), struct.Struct("HxxxxxxP")
 HIGH = 100  # above every descriptor that a program is given
 
 SOL_SOCKET, SCM_RIGHTS = _socket.SOL_SOCKET, _socket.SCM_RIGHTS
 
-libc = ctypes.CDLL(None, use_errno=True)
+# To look something up is to write to it (its count of references), and each page
+# that a child writes to for the first time is copied for it. So what children
+# need is bound to names here. No call below waits, so none need give python's
+# lock away; _quick is for those whose errors nobody asks for.
+libc = ctypes.PyDLL(None, use_errno=True)
+setns, unshare, prctl, capset, syscall = libc.setns, libc.unshare, libc.prctl, libc.capset, libc.syscall
+_quick = ctypes.PyDLL(None).prctl
+chdir, close, dup2, putenv, read = os.chdir, os.close, os.dup2, os.putenv, os.read
+setsid, waitpid, write = os.setsid, os.waitpid, os.write
+setrlimit = resource.setrlimit
+_environment = os.environ._data
+_scan = json.JSONDecoder().scan_once
+_filter = ctypes.create_string_buffer(32 << 10)
+_filter_at, _memmove = ctypes.addressof(_filter), ctypes.memmove
+_set_native_id = threading.main_thread()._set_native_id
 with open("/proc/sys/kernel/cap_last_cap") as f:
     bounding = range(int(f.read()) + 1)
 _empty_capabilities = (ctypes.c_uint32 * 6)()
@@ -101,54 +117,58 @@ def main(path, kind, modules):
             print("cannot preload %s: %s" % (name, e), file=sys.stderr)
     if kind == "s":
         preload_services()
+    move_text()
     warm_up()
     worker = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
     worker.connect(path)
     own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
-    libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     names = {}  # process → the worker's name for it
     # Deaths are read from a descriptor: a handler of the interpreter runs between
     # instructions only, and so not while the next message is waited for, if the
     # signal came just before that wait began. The launcher ignores it.
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
-    deaths = signalfd(signal.SIGCHLD)
+    _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
+    _signal.pthread_sigmask(_signal.SIG_BLOCK, [_signal.SIGCHLD])
+    deaths = signalfd(_signal.SIGCHLD)
     events = select.poll()
     events.register(worker, select.POLLIN)
     events.register(deaths, select.POLLIN)
     worker.send(b"Z" + kind.encode())
+    ours = sys.modules["__main__"]  # noqa: F841: a module that nobody holds is emptied
+    program = harness.prepare()
+    seeds = [sys.modules[m].seed for m in ("random", "numpy.random") if m in sys.modules]
+    # os.fork() has every module get over the loss of its threads. There are none,
+    # so the child does what is left of that itself: a third of the cost of a fork.
+    fork = os.fork if modules else libc.fork
     # What is alive now stays so: the collector shall not touch, and so copy, it.
     gc.collect()
     gc.disable()
     filled = fill_pools()  # noqa: F841
     gc.freeze()
-    # os.fork() has every module get over the loss of its threads. There are none,
-    # so the child does what is left of that itself: a third of the cost of a fork.
-    fork = os.fork if modules else ctypes.PyDLL(None).fork
     while True:
         for source, _ in events.poll():
             if source == deaths:
-                os.read(deaths, 4096)
+                read(deaths, 4096)
                 bury(worker, names)
                 continue
             message, files = receive(worker, MAX_MESSAGE)
             if not message:
                 os._exit(0)
-            (name,) = struct.unpack("<Q", message[1:9])
+            (name,) = NAME.unpack_from(message, 1)
             slot, box = files
             pid = -1
             try:
-                check(libc.setns(box, CLONE_NEWPID), "enter the pid namespace")
+                check(setns(box, CLONE_NEWPID), "enter the pid namespace")
                 pid = fork()
             except OSError as e:
                 refuse(slot, e)
             if pid == 0:
-                child(slot, box, worker, own)
+                child(slot, box, worker, seeds, program)
             if pid > 0:
                 names[pid] = name
-            check(libc.setns(own, CLONE_NEWPID), "leave the pid namespace")
-            os.close(slot)
-            os.close(box)
+            check(setns(own, CLONE_NEWPID), "leave the pid namespace")
+            close(slot)
+            close(box)
 
 
 def signalfd(number):
@@ -163,10 +183,10 @@ def signalfd(number):
 def bury(worker, names):
     """Tell the worker how its processes ended."""
     while names:
-        pid, status = os.waitpid(-1, os.WNOHANG)
+        pid, status = waitpid(-1, 1)  # WNOHANG
         if pid == 0:
             return
-        worker.send(b"e" + struct.pack("<QI", names.pop(pid), status))
+        worker.send(b"e" + ENDED.pack(names.pop(pid), status))
 
 
 def alone():
@@ -174,17 +194,72 @@ def alone():
     slot = _socket.socket(fileno=3)
     preload_services()
     warm_up()
+    ours = sys.modules["__main__"]  # noqa: F841
+    program = harness.prepare()
     gc.collect()
     slot.send(b"w")
-    live(slot)
+    live(slot, program)
+
+
+def move_text():
+    """Move the interpreter's text to huge pages, where the system has some.
+
+    A forked process inherits them whole. Pages of a file it finds one fault after
+    the other, about 60, and has to give back one by one.
+    """
+    size = 2 << 20
+    inside = ctypes.cast(ctypes.pythonapi.PyEval_EvalCode, ctypes.c_void_p).value
+    begin = end = file = 0
+    with open("/proc/self/maps") as f:
+        for line in f:
+            span, access, _, device, inode = line.split(None, 5)[:5]
+            first, last = (int(x, 16) for x in span.split("-"))
+            if first != end or file != (device, inode) or "w" in access:
+                if begin <= inside < end:
+                    break
+                begin = first
+            end, file = last, (device, inode)
+    begin, end = -(-begin // size) * size, end // size * size
+    length = end - begin
+    if length <= 0:
+        return
+    mmap = ctypes.PyDLL(None).mmap
+    mmap.restype = ctypes.c_void_p
+    numbers = [ctypes.c_void_p, ctypes.c_size_t]
+    mmap.argtypes = numbers + [ctypes.c_int] * 3 + [ctypes.c_long]
+    calls = ctypes.PyDLL(None)
+    calls.madvise.argtypes = calls.mprotect.argtypes = numbers + [ctypes.c_int]
+    calls.munmap.argtypes = numbers
+    calls.mremap.argtypes = numbers + [ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p]
+    calls.mremap.restype = ctypes.c_void_p
+    room = mmap(None, length + size, 3, 0x22, -1, 0)  # readable and writable, private and anonymous
+    if room == ctypes.c_void_p(-1).value:
+        return
+    at = -(-room // size) * size
+    calls.madvise(at, length, 14)  # MADV_HUGEPAGE
+    ctypes.memmove(at, begin, length)
+    moved = calls.mprotect(at, length, 5) == 0 and calls.mremap(at, length, length, 3, begin) == begin
+    calls.munmap(room, at - room)
+    calls.munmap(at + length, size - (at - room))
+    if not moved:
+        calls.munmap(at, length)
 
 
 def warm_up():
-    """Run a job, so that the first of everything happens here and not in each child."""
+    """Run jobs, so that the first of everything happens here and not in each child.
+
+    Once is not enough: the interpreter rewrites a function when it has run often.
+    """
     main = sys.modules["__main__"]
-    reader, writer = os.pipe()
-    harness.run(json.loads('{"code": "x = [1]\\nx", "variables": {}}'), writer)  # closes it
-    os.close(reader)
+    out, null = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    for _ in range(16):
+        reader, writer = os.pipe()
+        harness.prepare()(_scan('{"code": "x = [1]\\nprint(x)", "variables": {}}', 0)[0], writer)  # closes it
+        os.close(reader)
+    os.dup2(out, 1)
+    os.close(out)
+    os.close(null)
     sys.modules["__main__"] = main
 
 
@@ -210,11 +285,11 @@ def fill_pools():
 
 def receive(conn, size):
     """One message and the descriptors that came with it."""
-    message, control, _, _ = conn.recvmsg(size, 128)
+    message, control, _, _ = conn.recvmsg(size, 80)  # 16 descriptors
     files = []
     for level, kind, data in control:
         if level == SOL_SOCKET and kind == SCM_RIGHTS:
-            files += struct.unpack("%di" % (len(data) // 4), data)
+            files += FILES[len(data) // 4].unpack(data)
     return message, files
 
 
@@ -225,35 +300,36 @@ def refuse(slot, error):
         pass
 
 
-def child(slot, box, worker, own):
+def child(slot, box, worker, seeds, program):
     """The process of one job, from its fork to its end."""
+    conn = worker.fileno()
     try:
-        signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        os.dup2(slot, worker.fileno(), False)  # the zygote's own is out of reach
-        enter(box, slot)
-        os.close(slot)
+        _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
+        dup2(slot, conn, False)  # the zygote's own is out of reach
+        enter(box, slot, seeds)
+        close(slot)
     except OSError as e:
-        refuse(worker.fileno(), e)
+        refuse(conn, e)
         os._exit(1)
     except BaseException:
         os._exit(1)
-    live(worker)
+    live(worker, program)
 
 
-def live(slot):
+def live(slot, program):
     """Wait for a job, become it, and end with it."""
     code = 1
     try:
         try:
-            run = wait(slot)
+            become = wait(slot)
         except OSError as e:
             refuse(slot.fileno(), e)
             os._exit(1)
-        if run is None:
+        if become is None:
             os._exit(0)  # the worker had no job for it
         slot.detach()
-        run()
-        code = job()
+        become()
+        code = program(request(), 4)
     except SystemExit as e:
         code = harness._exit_code(e.code)
     except BaseException:
@@ -262,31 +338,30 @@ def live(slot):
         traceback.print_exc()
     finally:
         try:
-            finish(code)
+            finish()
         finally:
             os._exit(code)
 
 
-def enter(box, slot):
+def enter(box, slot, seeds):
     """Go behind the walls of a box, and leave every privilege outside."""
-    check(libc.setns(box, ENTER), "enter the box")
-    os.write(slot, b"h")
-    if os.read(slot, 16) != b"g":
+    check(setns(box, ENTER), "enter the box")
+    write(slot, b"h")
+    if read(slot, 16) != b"g":
         os._exit(0)
-    check(libc.unshare(CLONE_NEWCGROUP), "make a cgroup namespace")
+    check(unshare(CLONE_NEWCGROUP), "make a cgroup namespace")
     drop_privileges()
-    for generator in "random", "numpy.random":
-        if generator in sys.modules:
-            sys.modules[generator].seed()
-    threading.main_thread()._set_native_id()
-    os.write(slot, b"w")
+    for seed in seeds:
+        seed()
+    _set_native_id()
+    write(slot, b"w")
 
 
 def drop_privileges():
     for c in bounding:
-        libc.prctl(PR_CAPBSET_DROP, c, 0, 0, 0)
-    check(libc.capset(_capability_header, _empty_capabilities), "drop capabilities")
-    os.setsid()
+        _quick(PR_CAPBSET_DROP, c, 0, 0, 0)
+    check(capset(_capability_header, _empty_capabilities), "drop capabilities")
+    setsid()
 
 
 def wait(conn):
@@ -305,49 +380,49 @@ def wait(conn):
     environment = strings[first : first + envc]
 
     def become():
-        os.chdir(directory)
+        chdir(directory)
         for entry in environment:
             key, _, value = entry.partition(b"=")
-            os.environb[key] = value
-        high = range(HIGH, HIGH + len(files))
-        for fd, target in zip(files, high):
-            os.dup2(fd, target)
-        for i, fd in enumerate(high):
-            os.dup2(fd, i, i < 3)
-        libc.syscall(SYS_CLOSE_RANGE, len(files), 0xFFFFFFFF, 0)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, open_files))
-        libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
+            putenv(key, value)
+            _environment[key] = value
+        high = HIGH
+        for fd in files:
+            dup2(fd, high)
+            high += 1
+        for i in range(len(files)):
+            dup2(HIGH + i, i, i < 3)
+        syscall(SYS_CLOSE_RANGE, len(files), 0xFFFFFFFF, 0)
+        setrlimit(resource.RLIMIT_NOFILE, (open_files, open_files))
+        prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
         if seccomp:
-            code = ctypes.create_string_buffer(seccomp, len(seccomp))
-            program = struct.pack("HxxxxxxP", len(seccomp) // 8, ctypes.addressof(code))
-            check(libc.prctl(PR_SET_SECCOMP, 2, program, 0, 0), "install the filter")
+            _memmove(_filter_at, seccomp, len(seccomp))
+            check(prctl(PR_SET_SECCOMP, 2, PROGRAM.pack(len(seccomp) // 8, _filter_at), 0, 0), "install the filter")
 
     return become
 
 
-def job():
-    """Run the request on descriptor 3, and write the result to descriptor 4."""
+def request():
+    """The request on descriptor 3."""
     data = b""
     while True:
-        part = os.read(3, 1 << 20)
+        part = read(3, 16 << 10 if len(data) < 64 << 10 else 1 << 20)
         if not part:
             break
         data += part
-    os.close(3)
-    request = json.loads(data)
+    close(3)
+    document, _ = _scan(data.decode(), 0)
     gc.enable()
-    return harness.run(request, 4)
+    return document
 
 
-def finish(code):
+def finish():
     """What the interpreter does at its end that a program can notice."""
     # To find that there is nothing to do, the two would touch 80 pages.
     if len(threading._active) > 1 or threading._limbo or getattr(threading, "_threading_atexits", None):
         _quietly(threading._shutdown)
     if atexit._ncallbacks():
         _quietly(atexit._run_exitfuncs)
-    _quietly(lambda: sys.stdout.flush())
-    _quietly(lambda: sys.stderr.flush())
+    harness._flush()
 
 
 def _quietly(f):

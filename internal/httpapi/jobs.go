@@ -82,6 +82,9 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if a.State == job.Dispatched { // only just, so it would be looked for in vain
+		doze(r.Context(), min(wait, recheck), changed)
+	}
 	raw, err := s.awaitResult(r, a.ID, wait, changed)
 	if err != nil {
 		return err

@@ -55,19 +55,28 @@ func poll(ctx context.Context, wait time.Duration, changed <-chan struct{}, look
 		if done || err != nil || left <= 0 {
 			return done, err
 		}
-		timer := time.NewTimer(min(left, pause))
-		select {
-		case <-changed:
-		case <-timer.C:
-		case <-closing(ctx):
+		if doze(ctx, min(left, pause), changed) {
 			deadline = time.Now() // one last look
-		case <-ctx.Done():
 		}
-		timer.Stop()
 		if ctx.Err() != nil {
 			return false, ctx.Err()
 		}
 	}
+}
+
+// doze waits until changed yields, ctx ends, the time is over or the server is
+// about to close, and reports whether it was that.
+func doze(ctx context.Context, d time.Duration, changed <-chan struct{}) (last bool) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-changed:
+	case <-timer.C:
+	case <-closing(ctx):
+		return true
+	case <-ctx.Done():
+	}
+	return false
 }
 
 // idParam reads the {id} of the path.

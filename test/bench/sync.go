@@ -30,6 +30,7 @@ func synchronous(ctx context.Context, b *bench) (r report, err error) {
 	b.logf("measuring")
 	var o outcome
 	var ms []float64
+	stages := map[string][]float64{}
 	began := time.Now()
 	for more(b, o.jobs, began) {
 		sent := time.Now()
@@ -37,7 +38,15 @@ func synchronous(ctx context.Context, b *bench) (r report, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("run: %w", err)
 		}
-		ms = append(ms, job.Milliseconds(time.Since(sent)))
+		took := job.Milliseconds(time.Since(sent))
+		ms = append(ms, took)
+		at := res.Timings
+		told := at.QueuedMS + at.SlotMS + at.FetchMS + at.RunMS + at.CollectMS + at.RecordMS
+		for name, v := range map[string]float64{
+			"queued": at.QueuedMS, "slot": at.SlotMS, "fetch": at.FetchMS, "run": at.RunMS, "collect": at.CollectMS, "record": at.RecordMS, "api": took - told,
+		} {
+			stages[name] = append(stages[name], v)
+		}
 		o.jobs++
 		if res.Outcome != job.Succeeded {
 			o.errors++
@@ -46,6 +55,11 @@ func synchronous(ctx context.Context, b *bench) (r report, err error) {
 	o.took = time.Since(began)
 	r = o.report(ms)
 	r.noted(isolation, note)
+	medians := map[string]float64{}
+	for name, all := range stages {
+		medians[name] = percentile(all, 0.5)
+	}
+	r["stages_p50_ms"] = medians // where the time went, as the records say; api: before it was accepted, and after it was recorded
 	return r, nil
 }
 

@@ -55,6 +55,9 @@ type Group interface {
 	Add(pid int) error
 	// Pids lists the processes of the group, as this process sees them.
 	Pids() ([]int, error)
+	// Processes counts what Pids lists, threads each, and what is dead but not
+	// reaped: at zero nothing is left.
+	Processes() (int64, error)
 	// Usage reads the meters. Peaks that the kernel does not keep are the
 	// highest that Usage has seen.
 	Usage() (Usage, error)

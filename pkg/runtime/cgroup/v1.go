@@ -69,6 +69,8 @@ func (g *v1Group) Add(pid int) error {
 
 func (g *v1Group) Pids() ([]int, error) { return g.kept.readPids(g.file("pids", "cgroup.procs")) }
 
+func (g *v1Group) Processes() (int64, error) { return g.kept.readInt(g.file("pids", "pids.current")) }
+
 func (g *v1Group) Usage() (u Usage, err error) {
 	cpu, err := g.kept.readInt(g.file("cpuacct", "cpuacct.usage"))
 	if err != nil {

@@ -56,6 +56,8 @@ func (g *v2Group) Add(pid int) error { return writeInt(g.file("cgroup.procs"), i
 
 func (g *v2Group) Pids() ([]int, error) { return readPids(g.file("cgroup.procs")) }
 
+func (g *v2Group) Processes() (int64, error) { return readInt(g.file("pids.current")) }
+
 func (g *v2Group) Usage() (u Usage, err error) {
 	cpu, err := readKey(g.file("cpu.stat"), "usage_usec")
 	if err != nil {

@@ -240,9 +240,12 @@ func (s *cellSlot) killProgram() error {
 	return s.lease.Kill()
 }
 
-// programDead waits until nothing is left of what ran in s. The box goes, too,
-// unless copies need it.
+// programDead waits until nothing is left of what ran in s. If there is
+// something, the box goes, too, unless copies need it.
 func (s *cellSlot) programDead() error {
+	if n, err := s.lease.Processes(); err == nil && n == 0 {
+		return nil // the usual case: the end of the box need not be waited for
+	}
 	if err := s.killProgram(); err != nil {
 		return err
 	}

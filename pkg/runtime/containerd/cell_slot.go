@@ -248,8 +248,7 @@ func (s *cellSlot) end(e *ended) error {
 	}
 }
 
-// endPython waits for the interpreter, and then takes down the box with all that
-// it left behind, or all but the box.
+// endPython waits for the interpreter, and then takes down what it left behind.
 func (s *cellSlot) endPython(e *ended) error {
 	var lost error
 	select {

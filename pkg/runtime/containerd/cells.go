@@ -63,10 +63,11 @@ func newCells(r *Runtime) (*cells, error) {
 	}
 	c.pool = slotpool.New(slotpool.Config[cellKey, *cellSlot]{
 		Name: "cell", Most: r.cfg.CellWarm, Memory: int64(r.cfg.WarmMemory), Idle: r.cfg.WarmIdle, Fill: 2,
-		Make:  c.make,
-		Weigh: weighBox,
-		Drop:  func(s *cellSlot) { s.Close() },
-		Alive: func(_ cellKey, s *cellSlot) bool { return s.alive() },
+		Settle: 4 * time.Millisecond, // what a short job takes, and its way to the record
+		Make:   c.make,
+		Weigh:  weighBox,
+		Drop:   func(s *cellSlot) { s.Close() },
+		Alive:  func(_ cellKey, s *cellSlot) bool { return s.alive() },
 	})
 	return c, nil
 }

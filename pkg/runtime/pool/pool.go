@@ -31,6 +31,11 @@ type Config[K comparable, V any] struct {
 	// Weigh returns the memory that a thing takes while it waits, in bytes; nil: none.
 	Weigh func(K) int64
 
+	// Settle is how long after a taking the next thing is made, as long as half of
+	// what is kept is there: who takes one is in a hurry, and the making takes its
+	// time from the same cores. 0: it is made at once.
+	Settle time.Duration
+
 	Most   int           // things ready or being made, all keys together; 0: nothing is kept
 	Memory int64         // their memory, as weighed; 0: no bound
 	Idle   time.Duration // how long a key stays warm after its last use; default a minute
@@ -102,8 +107,12 @@ func (p *Pool[K, V]) Get(ctx context.Context, key K) (V, error) {
 		var none V
 		return none, err
 	}
-	v, ok := p.take(key)
-	p.nudge()
+	v, ok, hurry := p.take(key)
+	if p.Settle > 0 && !hurry {
+		time.AfterFunc(p.Settle, p.nudge)
+	} else {
+		p.nudge()
+	}
 	p.meter.taken(ctx, ok)
 	if ok {
 		return v, nil
@@ -114,13 +123,13 @@ func (p *Pool[K, V]) Get(ctx context.Context, key K) (V, error) {
 	return v, err
 }
 
-// take returns a ready thing and notes the demand.
-func (p *Pool[K, V]) take(key K) (V, bool) {
+// take returns a ready thing, notes the demand, and reports whether others should
+// be made in a hurry.
+func (p *Pool[K, V]) take(key K) (v V, ok, hurry bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var none V
 	if p.Most <= 0 || p.closed {
-		return none, false
+		return v, false, true
 	}
 	s := p.shelves[key]
 	if s == nil {
@@ -130,18 +139,18 @@ func (p *Pool[K, V]) take(key K) (V, bool) {
 	s.used = time.Now()
 	for len(s.ready) > 0 {
 		last := len(s.ready) - 1
-		v := s.ready[last].value
+		was := s.ready[last].value
 		s.ready[last] = thing[V]{}
 		s.ready = s.ready[:last]
 		s.low = min(s.low, last)
 		p.discount(s, 1)
-		if p.Alive(key, v) {
-			return v, true
+		if p.Alive(key, was) {
+			return was, true, 2*last+1 < s.want
 		}
-		p.Drop(v)
+		p.Drop(was)
 	}
 	s.want = min(s.want+1, p.Most)
-	return none, false
+	return v, false, true
 }
 
 // Flush drops the ready things of key: they have become useless.

@@ -44,7 +44,7 @@ func (s *Store) PutWorkers(ctx context.Context, ws []store.Worker) error {
 	}
 	return s.do(ctx, "put workers", func(ctx context.Context) error {
 		b := &pgx.Batch{}
-		b.Queue(`SET LOCAL synchronous_commit = off`)
+		b.Queue(`SELECT set_config('synchronous_commit', 'off', true)`) // of the transaction that a batch is
 		b.Queue(putWorkers, ids, pools, versions, slots, busy, draining, started, hosts, offers, held)
 		return s.pool.SendBatch(ctx, b).Close()
 	})

@@ -135,7 +135,7 @@ def main(path, kind, modules):
     events.register(deaths, select.POLLIN)
     worker.send(b"Z" + kind.encode())
     ours = sys.modules["__main__"]  # noqa: F841: a module that nobody holds is emptied
-    program = harness.prepare()
+    rehearsal, program = harness.prepare(), harness.prepare()
     seeds = [sys.modules[m].seed for m in ("random", "numpy.random") if m in sys.modules]
     # os.fork() has every module get over the loss of its threads. There are none,
     # so the child does what is left of that itself: a third of the cost of a fork.
@@ -163,7 +163,7 @@ def main(path, kind, modules):
             except OSError as e:
                 refuse(slot, e)
             if pid == 0:
-                child(slot, box, worker, seeds, program)
+                child(slot, box, worker, seeds, rehearsal, program)
             if pid > 0:
                 names[pid] = name
             check(setns(own, CLONE_NEWPID), "leave the pid namespace")
@@ -300,7 +300,7 @@ def refuse(slot, error):
         pass
 
 
-def child(slot, box, worker, seeds, program):
+def child(slot, box, worker, seeds, rehearsal, program):
     """The process of one job, from its fork to its end."""
     conn = worker.fileno()
     try:
@@ -313,15 +313,15 @@ def child(slot, box, worker, seeds, program):
         os._exit(1)
     except BaseException:
         os._exit(1)
-    live(worker, program)
+    live(worker, program, rehearsal)
 
 
-def live(slot, program):
+def live(slot, program, rehearsal=None):
     """Wait for a job, become it, and end with it."""
     code = 1
     try:
         try:
-            become = wait(slot)
+            become = wait(slot, rehearsal)
         except OSError as e:
             refuse(slot.fileno(), e)
             os._exit(1)
@@ -364,9 +364,12 @@ def drop_privileges():
     setsid()
 
 
-def wait(conn):
+def wait(conn, rehearsal):
     """The next program, as a function that turns this process into it."""
     message, files = receive(conn, MAX_MESSAGE)
+    if message == b"r":
+        rehearsal(_scan('{"code": "x = [1]\\nprint(end=str())"}', 0)[0], -1)
+        message, files = receive(conn, MAX_MESSAGE)
     if not message:
         return None
     if message[:1] == b"X":

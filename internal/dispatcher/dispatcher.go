@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -156,6 +157,12 @@ func (d *Dispatcher) Dispatch(ctx context.Context, ds []store.Dispatch) error {
 
 // Wake tells the scheduler that something was queued.
 func (d *Dispatcher) Wake() { d.scheduler.wake() }
+
+// WatchRecord is WatchJob for who wants the record only. Where it is written by
+// way of this dispatcher, record returns it; else nil.
+func (d *Dispatcher) WatchRecord(id job.ID) (changed <-chan struct{}, record func() json.RawMessage, stop func()) {
+	return d.events.watchRecord(id)
+}
 
 // WatchJob returns a channel that yields after the job's record may have
 // changed. Hints may be missing and there may be too many; stop must be called.

@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"strings"
 	"sync"
@@ -21,10 +22,11 @@ type events struct {
 
 	mu       sync.Mutex
 	watchers map[job.ID]map[chan struct{}]struct{}
+	records  map[job.ID]json.RawMessage // nil: wanted
 }
 
 func newEvents(bus queue.Bus, log *slog.Logger) *events {
-	return &events{bus: bus, log: log, watchers: map[job.ID]map[chan struct{}]struct{}{}}
+	return &events{bus: bus, log: log, watchers: map[job.ID]map[chan struct{}]struct{}{}, records: map[job.ID]json.RawMessage{}}
 }
 
 func (e *events) listen(ctx context.Context) error {
@@ -60,6 +62,43 @@ func (e *events) notify(id job.ID) {
 		select {
 		case ch <- struct{}{}:
 		default: // a hint is waiting already
+		}
+	}
+}
+
+// watchRecord is watch for who wants the record, alone: record returns it where it
+// was written here.
+func (e *events) watchRecord(id job.ID) (changed <-chan struct{}, record func() json.RawMessage, stop func()) {
+	changed, unwatch := e.watch(id)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.records[id] = nil
+	record = func() json.RawMessage {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return e.records[id]
+	}
+	return changed, record, func() {
+		unwatch()
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		delete(e.records, id)
+	}
+}
+
+// recipient returns what to do with the record of a job; nil if nobody here waits
+// for it.
+func (e *events) recipient(id job.ID) func(json.RawMessage) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if _, wanted := e.records[id]; !wanted {
+		return nil
+	}
+	return func(raw json.RawMessage) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if _, wanted := e.records[id]; wanted {
+			e.records[id] = raw
 		}
 	}
 }

@@ -161,6 +161,9 @@ func (r *recorder) heartbeat(ctx context.Context, leases []store.LeaseRef) ([]be
 
 func (r *recorder) finish(ctx context.Context, fs []store.Finish) ([]store.FinishStatus, error) {
 	start := time.Now()
+	for i := range fs {
+		fs[i].Record = r.d.events.recipient(fs[i].Job)
+	}
 	statuses, err := r.d.store.Finish(ctx, fs)
 	if err != nil {
 		return nil, err

@@ -42,7 +42,8 @@ import (
 // A process that a zygote forked (see guest/python/zygote.py) has a slot of its
 // own and speaks the same, except that it says BoxReady before it is in its
 // control group and BoxWaiting once it has entered it, becomes the program
-// itself, and that its end is told by the zygote. When the supervisor ends, by
+// itself, and that its end is told by the zygote. Meanwhile it may be told to
+// rehearse (BoxRehearse): to do what the job will have it do, for nothing. When the supervisor ends, by
 // whatever cause, the kernel kills everything in its pid namespace; and the
 // supervisor ends when its slot does.
 //
@@ -64,6 +65,7 @@ const (
 	BoxFailed   byte = '!'
 	BoxEnter    byte = 'g'
 	BoxWaiting  byte = 'w'
+	BoxRehearse byte = 'r'
 	BoxRun      byte = 'x'
 	BoxRunFile  byte = 'X'
 	BoxNotBegun byte = 'f'

@@ -73,17 +73,21 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var changed <-chan struct{}
+	var record func() json.RawMessage
 	stop := func() {}
 	defer func() { stop() }()
 	a, err := s.accept(w, r, func(id job.ID) {
 		stop()
-		changed, stop = s.Dispatcher.WatchJob(id)
+		changed, record, stop = s.Dispatcher.WatchRecord(id)
 	})
 	if err != nil {
 		return err
 	}
 	if a.State == job.Dispatched { // only just, so it would be looked for in vain
 		doze(r.Context(), min(wait, recheck), changed)
+		if raw := record(); raw != nil {
+			return writeRaw(w, http.StatusOK, raw)
+		}
 	}
 	raw, err := s.awaitResult(r, a.ID, wait, changed)
 	if err != nil {

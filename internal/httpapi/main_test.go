@@ -222,6 +222,11 @@ func (r *runner) SendCancel(_ string, l store.LeaseRef) error {
 func (r *runner) WatchJob(id job.ID) (<-chan struct{}, func())   { return r.watch(id) }
 func (r *runner) WatchBatch(id job.ID) (<-chan struct{}, func()) { return r.watch(id) }
 
+func (r *runner) WatchRecord(id job.ID) (<-chan struct{}, func() json.RawMessage, func()) {
+	changed, stop := r.watch(id)
+	return changed, func() json.RawMessage { return nil }, stop // as if another dispatcher wrote it
+}
+
 func (r *runner) watch(id job.ID) (<-chan struct{}, func()) {
 	c := make(chan struct{}, 1)
 	r.mu.Lock()

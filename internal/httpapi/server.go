@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -25,6 +26,9 @@ type Dispatcher interface {
 	Dispatch(ctx context.Context, ds []store.Dispatch) error
 	// Wake tells the scheduler that there is something to do.
 	Wake()
+	// WatchRecord is WatchJob for who wants the record only. Where it was written
+	// by way of this dispatcher, record returns it; else nil.
+	WatchRecord(job.ID) (changed <-chan struct{}, record func() json.RawMessage, stop func())
 	// WatchJob and WatchBatch return a channel that yields when something about
 	// the job or batch may have changed. Hints may be missing and there may be
 	// too many; stop must be called.
@@ -98,7 +102,7 @@ func New(c Config) *Server {
 	s := &Server{Config: c, mux: http.NewServeMux(), fleet: &fleet{store: c.Store}}
 	s.admit = &admit.Admitter{
 		Policies: c.Store,
-		Tenants:  c.Store,
+		Tenants:  admit.Recent(c.Store),
 		Blobs:    c.Objects,
 		Secrets:  c.Secrets,
 		Pool:     c.Pool,

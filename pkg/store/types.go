@@ -95,6 +95,9 @@ type Finish struct {
 	// TraceParent is the job's, as claimed: the recording is a step of its trace.
 	TraceParent string          `json:"traceparent,omitempty"`
 	Result      json.RawMessage `json:"result"` // JSON of job.Result; what identifies the job in it is overwritten
+	// Record is given the record, as Reader.Result would return it, when it is
+	// committed; nil: nobody waits for it. A repeated Finish may not give it.
+	Record func(json.RawMessage) `json:"-"`
 }
 
 // FinishStatus is what became of a Finish.

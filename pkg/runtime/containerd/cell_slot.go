@@ -143,6 +143,8 @@ func (s *cellSlot) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report,
 	} else if err != nil {
 		return nil, err
 	}
+	s.cell.rt.cells.running.Add(1)
+	defer s.cell.rt.cells.running.Add(-1)
 	p := &a.Plan.Policy
 	where := s
 	afresh := s.job != nil && (startsAfresh(p.Env.Set) || startsAfresh(a.Secrets))

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	goruntime "runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
@@ -27,6 +29,7 @@ type cells struct {
 	groups  *groups
 	pool    *slotpool.Pool[cellKey, *cellSlot]
 	group   singleflight.Group
+	running atomic.Int32 // slots in which a job is
 
 	mu     sync.Mutex
 	live   map[cellHome]*cell
@@ -65,11 +68,21 @@ func newCells(r *Runtime) (*cells, error) {
 		Name: "cell", Most: r.cfg.CellWarm, Memory: int64(r.cfg.WarmMemory), Idle: r.cfg.WarmIdle, Fill: 2,
 		Settle: 4 * time.Millisecond, // what a short job takes, and its way to the record
 		Make:   c.make,
+		Warm:   c.rehearse,
 		Weigh:  weighBox,
 		Drop:   func(s *cellSlot) { s.Close() },
 		Alive:  func(_ cellKey, s *cellSlot) bool { return s.alive() },
 	})
 	return c, nil
+}
+
+// rehearse has an interpreter that waits touch what it will need, where cores are
+// idle: it saves the next job a third of a millisecond, and costs as much.
+func (c *cells) rehearse(_ context.Context, _ cellKey, s *cellSlot) error {
+	if s.job == nil || int(c.running.Load()) >= goruntime.NumCPU() {
+		return nil
+	}
+	return s.job.slot.send([]byte{guest.BoxRehearse})
 }
 
 // layDevices makes the /dev of all cells: a file system of its own, since others

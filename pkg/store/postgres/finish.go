@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -51,7 +52,7 @@ func (s *Store) Finish(ctx context.Context, fs []store.Finish) ([]store.FinishSt
 	}
 	status := make(map[store.LeaseRef]store.FinishStatus, len(fs))
 	err = s.do(ctx, "finish", func(ctx context.Context) error {
-		moved, err := s.record(ctx, finish, in.first, in.ids, in.leases, in.outcomes, in.bodies)
+		moved, err := s.recordFor(ctx, fs, in)
 		if err != nil {
 			return err
 		}
@@ -73,6 +74,42 @@ func (s *Store) Finish(ctx context.Context, fs []store.Finish) ([]store.FinishSt
 		}
 	}
 	return out, nil
+}
+
+// recordFor records, and reads back in the same transaction what somebody waits for.
+func (s *Store) recordFor(ctx context.Context, fs []store.Finish, in *finishColumns) (moved []ended, err error) {
+	waiting := map[job.ID]func(json.RawMessage){}
+	var ids []pgtype.UUID
+	for _, f := range fs {
+		if f.Record != nil {
+			waiting[f.Job], ids = f.Record, append(ids, uuid(f.Job))
+		}
+	}
+	args := []any{in.first, in.ids, in.leases, in.outcomes, in.bodies}
+	if len(ids) == 0 {
+		return s.record(ctx, finish, args...)
+	}
+	records := map[job.ID]json.RawMessage{}
+	b := &pgx.Batch{}
+	b.Queue(finish, args...).Query(func(rows pgx.Rows) error {
+		moved, err = scanEnded(rows)
+		return err
+	})
+	b.Queue(`SELECT `+resultColumns+` FROM results r WHERE r.id = ANY ($1) AND r.id >= $2`, ids, in.first).Query(func(rows pgx.Rows) error {
+		var r resultRow
+		_, err := pgx.ForEachRow(rows, r.targets(), func() error {
+			records[jobID(r.id)] = r.json()
+			return nil
+		})
+		return err
+	})
+	if err := s.pool.SendBatch(ctx, b).Close(); err != nil {
+		return nil, err
+	}
+	for id, raw := range records {
+		waiting[id](raw)
+	}
+	return moved, nil
 }
 
 func (s *Store) readBack(ctx context.Context, in *finishColumns, status map[store.LeaseRef]store.FinishStatus) error {

@@ -77,6 +77,10 @@ func (s *Store) record(ctx context.Context, sql string, args ...any) ([]ended, e
 	if err != nil {
 		return nil, err
 	}
+	return scanEnded(rows)
+}
+
+func scanEnded(rows pgx.Rows) ([]ended, error) {
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (ended, error) {
 		var id pgtype.UUID
 		var e ended

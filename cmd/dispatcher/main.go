@@ -9,9 +9,12 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/assay-run/assay/internal/monitor"
 )
 
 func main() {
+	monitor.Calm()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // the second signal is not caught
 	if err := run(ctx, os.Args[1:], os.Stderr); err != nil {

@@ -1,0 +1,23 @@
+package monitor
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+func TestCalm(t *testing.T) {
+	Calm()
+	got, err := os.ReadFile("/proc/" + strconv.Itoa(thread()) + "/timerslack_ns")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := slack; strings.TrimSpace(string(got)) != want && os.Getuid() == 0 {
+		t.Errorf("the slack is %s, want %s", got, want)
+	}
+	mine, err := os.ReadFile("/proc/self/timerslack_ns")
+	if err != nil || strings.TrimSpace(string(mine)) == slack {
+		t.Errorf("the main thread has it, too: %s, %v", mine, err)
+	}
+}

@@ -115,6 +115,10 @@ class Variables(unittest.TestCase):
         )
         self.assertEqual(got, {"new": "1", "changed": "2", "grown": "[1]"})
 
+    def test_as_many_as_before(self):
+        _, _, _, result = run("del __doc__, __file__\nx = 1\n__file__ = 2")
+        self.assertEqual(list(result["variables"]), ["x"])
+
     def test_context(self):
         self.assertEqual(self.names("x = context['a']", context={"a": 1}), {"x": "1"})
         self.assertEqual(self.names("x = 'context' in globals()"), {"x": "False"})

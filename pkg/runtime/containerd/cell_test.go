@@ -81,6 +81,35 @@ func TestCellPreloadsWhatTheImageNames(t *testing.T) {
 	}
 }
 
+// An interpreter that has rehearsed is as good as new: its program finds nothing of
+// the rehearsal, and says what one in a slot made on demand says.
+func TestCellRehearsalLeavesNothing(t *testing.T) {
+	snippet := pySnippet(`
+import sys, linecache, threading, gc
+print([n for n in sorted(globals()) if not n.startswith('_')], sys.argv, sys.modules['__main__'].__dict__ is globals())
+print([line.strip() for line in linecache.getlines('<job>')][:2], threading.active_count(), gc.isenabled())
+raise ValueError("no")
+`)
+	said := func(warm int) *runtime.Report {
+		r := newRuntime(t, func(c *Config) { c.CellWarm = warm })
+		if warm > 0 {
+			cellJob(t, r, pySnippet("pass"), nil)
+			key := slotKeyOf(t, r, guest.ZygotePrograms)
+			for deadline := time.Now().Add(20 * time.Second); r.cells.pool.Ready(key) == 0; time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatal("no slot is made ahead of demand")
+				}
+			}
+		}
+		return cellJob(t, r, snippet, nil)
+	}
+	fresh, rehearsed := said(0), said(2)
+	if fresh.Outcome != job.Exception || fresh.Stdout.Text != rehearsed.Stdout.Text || fresh.Stderr.Text != rehearsed.Stderr.Text ||
+		fresh.Exception.Traceback != rehearsed.Exception.Traceback || len(rehearsed.Variables) != len(fresh.Variables) {
+		t.Errorf("made on demand: %q %q\nrehearsed: %q %q", fresh.Stdout.Text, fresh.Stderr.Text, rehearsed.Stdout.Text, rehearsed.Stderr.Text)
+	}
+}
+
 var cellKeys = map[string]runtime.Key{
 	"python":  {Tenant: "test", Image: testenv.Image, Isolation: policy.Cell, Kind: "python"},
 	"command": {Tenant: "test", Image: testenv.Image, Isolation: policy.Cell, Kind: "command"},

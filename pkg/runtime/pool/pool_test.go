@@ -143,6 +143,30 @@ func TestDemandGrowsAndShrinks(t *testing.T) {
 	})
 }
 
+// What was taken is made again a little later, unless little is left.
+func TestSettle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := open(t, func(c *Config[string, *item]) { c.Settle = 50 * time.Millisecond })
+		atOnce(t, p, s, "a", 4)
+		pass(time.Second)
+		if p.Ready("a") != 4 {
+			t.Fatalf("%d ready, want 4", p.Ready("a"))
+		}
+		made := s.made
+		get(t, p, s, "a")
+		if pass(40 * time.Millisecond); s.made != made {
+			t.Error("made at once")
+		}
+		if pass(30 * time.Millisecond); s.made != made+1 {
+			t.Errorf("%d made, want 1", s.made-made)
+		}
+		atOnce(t, p, s, "a", 3)
+		if pass(30 * time.Millisecond); s.made != made+4 {
+			t.Errorf("%d made in a hurry, want 3", s.made-made-1)
+		}
+	})
+}
+
 func TestBounds(t *testing.T) {
 	for name, edit := range map[string]func(*Config[string, *item]){
 		"count": func(c *Config[string, *item]) { c.Most = 3 },

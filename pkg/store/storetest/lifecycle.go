@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"encoding/json"
 	"slices"
 	"testing"
 	"time"
@@ -275,6 +276,26 @@ func testFinish(t *testing.T, open Open) {
 			t.Errorf("a second result under the lease is %s, outcome %s", got, f.result(l.Job).Outcome)
 		}
 		f.wantState(l.Job, job.Finished)
+	})
+	t.Run("gives the record to who waits for it", func(t *testing.T) {
+		f := f.with(t)
+		given := map[job.ID]string{}
+		var fs []store.Finish
+		for _, waits := range []bool{true, false, true} {
+			done := finishOf(f.running(newJob("x")), job.Succeeded)
+			if waits {
+				done.Record = func(raw json.RawMessage) { given[done.Job] = string(raw) }
+			}
+			fs = append(fs, done)
+		}
+		fs[2].Lease++ // fenced: there is no record
+		_, err := f.Finish(ctx, fs)
+		f.must(err)
+		raw, err := f.Result(ctx, tenant, fs[0].Job)
+		f.must(err)
+		if want := map[job.ID]string{fs[0].Job: string(raw)}; !cmp.Equal(want, given) {
+			t.Errorf("given %v, want %v", given, want)
+		}
 	})
 	t.Run("fenced", func(t *testing.T) {
 		f := f.with(t)

@@ -217,7 +217,7 @@ def move_text():
             if first != end or file != (device, inode) or "w" in access:
                 if begin <= inside < end:
                     break
-                begin = first
+                begin = last if "w" in access else first
             end, file = last, (device, inode)
     begin, end = -(-begin // size) * size, end // size * size
     length = end - begin

@@ -109,7 +109,7 @@ func (f *fleet) unanswered(text string, done func() bool) bool {
 // is refused, and the first one's record counts.
 func starvedPastAckWait(t *testing.T) {
 	f := newFleet(t, shape{lease: 2 * time.Minute})
-	id := f.submit("sleep=1s")
+	id := f.submit("sleep=15s") // longer than the second worker takes to start
 	f.until(id, job.Running)
 	before := f.row(id)
 	f.addWorker("worker1")

@@ -135,9 +135,7 @@ func natsFull(t *testing.T) {
 		t.Error("the record does not depend on the queue: nothing was accepted")
 	}
 	d.free()
-	if f.in(job.Finished) != accepted+100 {
-		f.restartNATS(nil) // a server that could not write has switched its storage off
-	}
+	f.restartNATS(nil) // a server that could not write has switched its storage off, whatever is finished
 	f.check()
 }
 

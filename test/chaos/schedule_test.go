@@ -307,7 +307,9 @@ func flood(t *testing.T) {
 	}
 	idle := wait()
 	n := *floodJobs
-	if _, err := f.submitBatch(f.as("token-of-a"), n, always("sleep=20ms")); err != nil {
+	a := f.as("token-of-a")
+	tide, err := f.submitBatch(a, n, always("sleep=20ms"))
+	if err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the flood runs", func() bool { return f.in(job.Running) == 8 })
@@ -316,6 +318,9 @@ func flood(t *testing.T) {
 	t.Logf("ten jobs take %v on an idle fleet, %v beside a flood of %d", idle, flooded, n)
 	if left < n/2 {
 		t.Errorf("of the flood of %d only %d were left when the ten were done", n, left)
+	}
+	if _, err := a.CancelBatch(t.Context(), tide.ID); err != nil {
+		t.Fatal(err)
 	}
 	f.check()
 }

@@ -8,8 +8,9 @@ import (
 )
 
 const (
-	maintainEvery  = time.Hour
-	republishLimit = 1000 // of one round
+	maintainEvery   = time.Hour
+	sweepQueueEvery = 30 * time.Second // between two looks
+	republishLimit  = 1000             // of one round
 )
 
 // reaper repairs: it is what makes the loss of anything but Postgres harmless.
@@ -19,6 +20,7 @@ func (r *reaper) run(ctx context.Context) {
 	tick := time.NewTicker(r.cfg.ReapEvery)
 	defer tick.Stop()
 	var maintained time.Time
+	swept := time.Now()
 	for {
 		if time.Since(maintained) > maintainEvery {
 			if r.maintain(ctx) {
@@ -32,6 +34,10 @@ func (r *reaper) run(ctx context.Context) {
 		}
 		if r.leader.is() {
 			r.reap(ctx)
+			if time.Since(swept) > sweepQueueEvery {
+				r.sweepQueue(ctx)
+				swept = time.Now()
+			}
 		}
 		r.republish(ctx)
 	}
@@ -55,6 +61,14 @@ func (r *reaper) maintain(ctx context.Context) bool {
 		return err == nil
 	}
 	return true
+}
+
+// sweepQueue has the queue forget what is done; while it is away, nothing is lost
+// by waiting.
+func (r *reaper) sweepQueue(ctx context.Context) {
+	if err := r.queue.Sweep(ctx); err != nil {
+		r.log.DebugContext(ctx, "queue not swept", "error", err)
+	}
 }
 
 func (r *reaper) reap(ctx context.Context) {

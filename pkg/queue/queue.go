@@ -39,6 +39,9 @@ type Publisher interface {
 	// any of them may have been published: publishing again is always safe,
 	// a message that is already queued counts as published.
 	Publish(ctx context.Context, ds []store.Dispatch) error
+	// Sweep removes messages that are done and still there, which only a failure
+	// of the queue leaves behind. It is for now and then.
+	Sweep(ctx context.Context) error
 }
 
 // Consumer is the worker's end of delivery.

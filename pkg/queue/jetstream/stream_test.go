@@ -74,6 +74,57 @@ func TestFullStreamIsAnError(t *testing.T) {
 	}
 }
 
+// TestSweepSparesWhatIsNotDone: what waits, or is with a worker, stays, whatever
+// other consumers are done with. What it does remove only a full disk leaves: see
+// row 36 of test/chaos.
+func TestSweepSparesWhatIsNotDone(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	q := connect(t, jetstream.Config{URL: s.url})
+	for n := range 6 {
+		d := store.Dispatch{Ref: store.Ref{Job: job.NewID(), Generation: 1}, Pool: []string{"p", "r"}[n%2]}
+		if err := q.Publish(t.Context(), []store.Dispatch{d}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, pool := range []string{"p", "r"} { // "r" has a consumer, and asks for nothing
+		c, err := q.Consumer(t.Context(), pool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if pool == "r" {
+			break
+		}
+		out := make(chan queue.Message, 2)
+		if err := c.Fetch(t.Context(), 2, 10*time.Second, out); err != nil || len(out) != 2 {
+			t.Fatalf("%d messages, %v", len(out), err)
+		}
+		<-out // with a worker
+		if err := (<-out).Ack(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stream, err := s.admin(t).Stream(t.Context(), "JOBS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	messages := func() uint64 {
+		i, err := stream.Info(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return i.State.Msgs
+	}
+	for deadline := time.Now().Add(10 * time.Second); messages() != 5 && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	}
+	if err := q.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := messages(); got != 5 {
+		t.Errorf("%d messages are left, want 5", got)
+	}
+}
+
 // TestForeignMessage: a message of somebody else's is dropped, not delivered
 // for ever.
 func TestForeignMessage(t *testing.T) {

@@ -39,6 +39,8 @@ type attempt struct {
 // gives the job's slot back.
 func (w *Worker) attempt(l *lease, c store.Claimed, told queue.Secrets) {
 	defer w.capacity.free(1)
+	w.underway.Add(1)
+	defer w.underway.Add(-1)
 	a := &attempt{Worker: w, lease: l, claimed: c, told: told}
 	a.timings.QueuedMS = c.QueuedMS
 	ctx, end := a.trace(l.ctx)
@@ -179,9 +181,7 @@ func (a *attempt) runIn(ctx context.Context, slot runtime.Slot, files []runtime.
 		in.Collect = a.kept.collect
 	}
 	hide := mask.New(slices.Collect(maps.Values(in.Secrets)))
-	a.executing.Add(1)
 	rep, err := a.execute(ctx, slot, in)
-	a.executing.Add(-1)
 	if err != nil {
 		return nil, fmt.Errorf("run: %w", err)
 	}

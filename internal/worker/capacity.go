@@ -191,9 +191,9 @@ func (c *capacity) busy() int {
 
 // occupied reports whether the host has enough to do, so that what is sent may
 // gather for a moment.
-func (w *Worker) occupied() bool { return w.executing.Load() >= occupiedBy }
+func (w *Worker) occupied() bool { return w.underway.Load() >= occupiedBy }
 
-var occupiedBy = int64(goruntime.NumCPU())
+var occupiedBy = 2 * int64(goruntime.NumCPU())
 
 func (w *Worker) claimRest(delivery) time.Duration {
 	if w.occupied() {

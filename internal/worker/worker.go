@@ -133,7 +133,7 @@ type Worker struct {
 	background sync.WaitGroup // deletions nobody waits for but the drain
 	started    time.Time
 	draining   atomic.Bool
-	executing  atomic.Int64  // programs
+	underway   atomic.Int64  // attempts, from claim to report
 	beat       chan struct{} // asks for a heartbeat now
 	ttl        atomic.Int64  // of leases, as the last answer to a heartbeat said; zero: not yet known
 	answered   atomic.Int64  // when the last heartbeat that was answered was sent, after started

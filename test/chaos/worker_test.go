@@ -31,7 +31,7 @@ func workerKilled(t *testing.T) {
 			func(f *fleet) { f.workers[0].nats.set(frozen) }, false},
 		{"after its claim", "sleep=3s", func(f *fleet, id job.ID) bool { return f.row(id).State == job.Running }, nil, true},
 		{"after the upload", "artifact=/workspace/out:content sleep=3s", func(f *fleet, _ job.ID) bool { return len(f.stored()) == 1 }, nil, true},
-		{"after the commit, before its ack", "sleep=2s", func(f *fleet, id job.ID) bool { return f.row(id).State == job.Finished }, nil, false},
+		{"after the commit, before its ack", "artifact=/workspace/out:content sleep=2s", func(f *fleet, id job.ID) bool { return f.row(id).State == job.Finished }, nil, false},
 	} {
 		t.Run(step.name, func(t *testing.T) {
 			t.Parallel()
@@ -45,8 +45,8 @@ func workerKilled(t *testing.T) {
 			}
 			id := f.submit(step.script)
 			if strings.HasPrefix(step.name, "after the commit") {
-				f.until(id, job.Running)
-				f.workers[0].nats.set(deaf) // the result arrives; the answer does not
+				eventually(t, "its program runs", func() bool { return len(f.stored()) == 1 }) // the claim was answered
+				f.workers[0].nats.set(deaf)                                                    // the result arrives; the answer does not
 			}
 			eventually(t, step.name, func() bool { return step.until(f, id) })
 			f.workers[0].kill()

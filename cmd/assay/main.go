@@ -8,11 +8,11 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/assay-run/assay/internal/monitor"
+	"github.com/assay-run/assay/internal/sysmon"
 )
 
 func main() {
-	monitor.Calm() // NATS is in this process, in assay dev
+	sysmon.Calm() // NATS is in this process, in assay dev
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()

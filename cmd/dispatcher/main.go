@@ -10,11 +10,11 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/assay-run/assay/internal/monitor"
+	"github.com/assay-run/assay/internal/sysmon"
 )
 
 func main() {
-	monitor.Calm()
+	sysmon.Calm()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // the second signal is not caught
 	if err := run(ctx, os.Args[1:], os.Stderr); err != nil {

@@ -7,7 +7,7 @@ import (
 	"os"
 
 	"github.com/assay-run/assay/internal/guest"
-	"github.com/assay-run/assay/internal/monitor"
+	"github.com/assay-run/assay/internal/sysmon"
 )
 
 func main() {
@@ -23,7 +23,7 @@ func run(args []string) error {
 		return guest.Task(args[1])
 	}
 	if len(args) == 2 && args[0] == "cell" {
-		monitor.Calm()
+		sysmon.Calm()
 		return guest.Cell(args[1])
 	}
 	if len(args) == 1 && args[0] == "probe" {

@@ -11,7 +11,7 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/assay-run/assay/internal/monitor"
+	"github.com/assay-run/assay/internal/sysmon"
 	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/internal/worker"
 	"github.com/assay-run/assay/pkg/job"
@@ -39,7 +39,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 		return err
 	}
 	leaveCoresToJobs()
-	monitor.Calm()
+	sysmon.Calm()
 	tel, err := telemetry.Start(ctx, telemetry.Config{Service: "assay-worker", Version: version(), Instance: cfg.ID, Log: stderr, Level: cfg.LogLevel})
 	if err != nil {
 		return err

@@ -1,11 +1,11 @@
 """Run one snippet as a script would run, and tell what came of it.
 
 As a program: descriptor 3 holds the request, a JSON object with the keys code,
-variables and context, and descriptor 4 takes the result, one JSON object with
-the keys value, exception, variables, and maybe display (see _display) and order
-(pairs of a stream's descriptor and a number of bytes). The result is written when the snippet
-is done, before exit handlers run; a program that ends otherwise (os._exit, a
-signal) has none, and is judged by its exit code alone.
+variables and context, and descriptor 4 takes the result, one JSON object with,
+where there are any, the keys value, exception, variables, display (see _display)
+and order (pairs of a stream's descriptor and a number of bytes). The result is
+written when the snippet is done, before exit handlers run; a program that ends
+otherwise (os._exit, a signal) has none, and is judged by its exit code alone.
 
 As a module: prepare() does what does not depend on the snippet, and returns the
 function run(request, result_fd) that does the rest and returns the exit code. A
@@ -47,7 +47,7 @@ def prepare():
     object is to write to it. So run keeps to its own variables, and to what an
     ordinary snippet needs.
     """
-    getpid, write, close = os.getpid, os.write, os.close
+    getpid = os.getpid
     module = _new_main()
     names = module.__dict__
     usual = set(names)
@@ -56,8 +56,7 @@ def prepare():
         sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")
     _keep_order()
     order, modules = _order, sys.modules
-    lines = []
-    _remember_lines(lines)
+    lines = _remember_lines()
 
     def run(request, result_fd):
         pid = getpid()
@@ -101,15 +100,7 @@ def prepare():
             result["order"] = order
         value = None
         _flush()
-        if getpid() != pid:  # a child that the snippet forked
-            return code
-        if not result:
-            try:
-                write(result_fd, b"{}")
-                close(result_fd)
-            except OSError:
-                pass  # closed by the snippet: then there is no result
-        else:
+        if getpid() == pid:  # a child that the snippet forked ends up here too
             _write(result_fd, result)
         return code
 
@@ -211,14 +202,19 @@ class _Rules:
         return dict(builtins.__dict__, __import__=__import__)
 
 
-def _remember_lines(lines):
-    """Let tracebacks show the snippet's lines, whoever makes them."""
+def _remember_lines():
+    """Let tracebacks show the snippet's lines, whoever makes them.
+
+    Returns the list that they are to be put into.
+    """
+    lines = []
     # Without a modification time the entry is never looked up on disk.
     entry = (0, None, lines, FILENAME)
     if "linecache" in sys.modules:
         sys.modules["linecache"].cache[FILENAME] = entry
     else:
         sys.meta_path.insert(0, _Linecache(entry))
+    return lines
 
 
 class _Linecache:
@@ -592,14 +588,11 @@ def _figures():
 
 
 def _flush():
-    try:
-        sys.stdout.flush()
-    except BaseException:
-        pass
-    try:
-        sys.stderr.flush()
-    except BaseException:
-        pass
+    for name in "stdout", "stderr":
+        try:
+            getattr(sys, name).flush()
+        except BaseException:
+            pass
 
 
 def _print_error(text):
@@ -647,7 +640,7 @@ def _raw(value):
 
 
 def _write(fd, result):
-    data = _dumps(result).encode()
+    data = _dumps(result).encode() if result else b"{}"
     try:
         while data:
             data = data[os.write(fd, data) :]

@@ -163,9 +163,7 @@ class Session:
         try:
             with self.guard:
                 self.running = m["id"]
-            lines = []
-            harness._remember_lines(lines)
-            value = harness._execute(m["code"], self.names, lines)
+            value = harness._execute(m["code"], self.names, harness._remember_lines())
             with self.guard:
                 self.running = None
         except SystemExit as e:

@@ -53,6 +53,8 @@ MODULES = (
 CLONE_NEWNS, CLONE_NEWCGROUP, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x02000000, 0x04000000, 0x08000000
 CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
 ENTER = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS
+PROT_READ, PROT_WRITE, PROT_EXEC, MAP_PRIVATE, MAP_ANONYMOUS = 1, 2, 4, 0x02, 0x20
+MADV_HUGEPAGE, MREMAP_MAYMOVE, MREMAP_FIXED = 14, 1, 2
 PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_DROP = 4, 22, 24
 # Missing from ctypes.CDLL(None) where the C library has no wrapper.
 SYS_CLOSE_RANGE = 436
@@ -212,8 +214,8 @@ def move_text():
     begin = end = file = 0
     with open("/proc/self/maps") as f:
         for line in f:
-            span, access, _, device, inode = line.split(None, 5)[:5]
-            first, last = (int(x, 16) for x in span.split("-"))
+            addresses, access, _, device, inode = line.split(None, 5)[:5]
+            first, last = (int(x, 16) for x in addresses.split("-"))
             if first != end or file != (device, inode) or "w" in access:
                 if begin <= inside < end:
                     break
@@ -223,22 +225,23 @@ def move_text():
     length = end - begin
     if length <= 0:
         return
-    mmap = ctypes.PyDLL(None).mmap
-    mmap.restype = ctypes.c_void_p
-    numbers = [ctypes.c_void_p, ctypes.c_size_t]
-    mmap.argtypes = numbers + [ctypes.c_int] * 3 + [ctypes.c_long]
-    calls = ctypes.PyDLL(None)
-    calls.madvise.argtypes = calls.mprotect.argtypes = numbers + [ctypes.c_int]
-    calls.munmap.argtypes = numbers
-    calls.mremap.argtypes = numbers + [ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p]
-    calls.mremap.restype = ctypes.c_void_p
-    room = mmap(None, length + size, 3, 0x22, -1, 0)  # readable and writable, private and anonymous
+    calls = ctypes.PyDLL(None)  # of its own: the types below are for these calls only
+    span = [ctypes.c_void_p, ctypes.c_size_t]
+    calls.mmap.argtypes = span + [ctypes.c_int] * 3 + [ctypes.c_long]
+    calls.madvise.argtypes = calls.mprotect.argtypes = span + [ctypes.c_int]
+    calls.munmap.argtypes = span
+    calls.mremap.argtypes = span + [ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p]
+    calls.mmap.restype = calls.mremap.restype = ctypes.c_void_p
+    room = calls.mmap(None, length + size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
     if room == ctypes.c_void_p(-1).value:
         return
     at = -(-room // size) * size
-    calls.madvise(at, length, 14)  # MADV_HUGEPAGE
+    calls.madvise(at, length, MADV_HUGEPAGE)
     ctypes.memmove(at, begin, length)
-    moved = calls.mprotect(at, length, 5) == 0 and calls.mremap(at, length, length, 3, begin) == begin
+    moved = (
+        calls.mprotect(at, length, PROT_READ | PROT_EXEC) == 0
+        and calls.mremap(at, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, begin) == begin
+    )
     calls.munmap(room, at - room)
     calls.munmap(at + length, size - (at - room))
     if not moved:

@@ -66,16 +66,16 @@ var table = map[string]row{
 	"internal/doctor":     {"what this machine can enforce", with(ideas, "pkg/runtime/containerd", "pkg/runtime/cgroup", "internal/dev")},
 	"internal/dev":        {"a fleet on one machine, for people", []string{"api", "pkg/client", "pkg/job", "internal/telemetry"}},
 	"internal/testenv":    {"real components, for tests", []string{"internal/dev", "pkg/job", "pkg/client"}},
-	"internal/monitor":    {"the Go runtime's monitor thread, calmed", nil},
+	"internal/sysmon":     {"the Go runtime's monitor thread, calmed", nil},
 	"internal/arch":       {"this table", nil},
 
 	"cmd/dispatcher": {"wiring", with(ideas, "api", "migrations", "pkg/object", "pkg/store/postgres", "pkg/queue/jetstream",
-		"internal/admit", "internal/callback", "internal/dispatcher", "internal/fault", "internal/httpapi", "internal/monitor", "internal/secret", "internal/telemetry", "pkg/netrule", "web")},
+		"internal/admit", "internal/callback", "internal/dispatcher", "internal/fault", "internal/httpapi", "internal/sysmon", "internal/secret", "internal/telemetry", "pkg/netrule", "web")},
 	"cmd/worker": {"wiring", with(ideas, "pkg/object", "pkg/queue/jetstream", "pkg/runtime/containerd", "pkg/runtime/fake",
-		"pkg/runtime/cgroup", "internal/fault", "internal/monitor", "internal/worker", "internal/telemetry")},
+		"pkg/runtime/cgroup", "internal/fault", "internal/sysmon", "internal/worker", "internal/telemetry")},
 	"cmd/assay": {"command line", with(ideas, "api", "pkg/client", "pkg/runtime/containerd", "pkg/runtime/cgroup",
-		"internal/dev", "internal/doctor", "internal/monitor", "internal/telemetry", "examples/humaneval")}, // which assay demo runs
-	"cmd/guest": {"the first process of a sandbox", []string{"internal/guest", "internal/monitor", "pkg/job"}},
+		"internal/dev", "internal/doctor", "internal/sysmon", "internal/telemetry", "examples/humaneval")}, // which assay demo runs
+	"cmd/guest": {"the first process of a sandbox", []string{"internal/guest", "internal/sysmon", "pkg/job"}},
 
 	"images/mkimage":              {"builds image archives", []string{"internal/ociimage"}},
 	"examples/humaneval":          {"164 real problems", []string{"pkg/job"}},

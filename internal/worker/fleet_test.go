@@ -111,19 +111,7 @@ func script(text string) job.Spec {
 }
 
 func (f *fleet) Fetch(ctx context.Context, n int, wait time.Duration, out chan<- queue.Message) error {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	for range n {
-		select {
-		case m := <-f.ready:
-			out <- m
-		case <-timer.C:
-			return nil
-		case <-ctx.Done():
-			return nil
-		}
-	}
-	return nil
+	return line(f.ready).Fetch(ctx, n, wait, out)
 }
 
 // faulty executes do between the faults.

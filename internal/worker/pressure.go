@@ -1,8 +1,6 @@
 package worker
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -202,12 +200,10 @@ func avg10(raw []byte, kind string) (float64, error) {
 
 // memAvailable reads /proc/meminfo.
 func memAvailable(raw []byte) (job.Size, bool) {
-	lines := bufio.NewScanner(bytes.NewReader(raw))
-	for lines.Scan() {
-		fields := strings.Fields(lines.Text())
-		if len(fields) == 3 && fields[0] == "MemAvailable:" && fields[2] == "kB" {
-			kib, err := strconv.ParseInt(fields[1], 10, 53)
-			return job.Size(kib) * job.KiB, err == nil
+	for line := range strings.Lines(string(raw)) {
+		var kib job.Size
+		if _, err := fmt.Sscanf(line, "MemAvailable: %d kB", &kib); err == nil {
+			return kib * job.KiB, true
 		}
 	}
 	return 0, false

@@ -15,14 +15,8 @@ func testPoison(t *testing.T, open Open) {
 	// claim takes everything that is queued for a worker whose leases last ttl.
 	claim := func(f *fixture, worker string, ttl time.Duration, refs ...store.Ref) map[job.ID]store.Claimed {
 		f.Helper()
-		claims := make([]store.Claim, len(refs))
-		for i, r := range refs {
-			claims[i] = store.Claim{Ref: r, Worker: worker}
-		}
-		got, err := f.Claim(f.Context(), ttl, claims)
-		f.must(err)
 		of := map[job.ID]store.Claimed{}
-		for _, c := range got {
+		for _, c := range f.claimAs(worker, ttl, refs...) {
 			of[c.Job] = c
 		}
 		return of

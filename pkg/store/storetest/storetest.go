@@ -146,6 +146,12 @@ func (f *fixture) schedule(window int) []store.Dispatch {
 
 func (f *fixture) claim(refs ...store.Ref) []store.Claimed {
 	f.Helper()
+	return f.claimAs(worker, ttl, refs...)
+}
+
+// claimAs claims for a worker whose leases last ttl.
+func (f *fixture) claimAs(worker string, ttl time.Duration, refs ...store.Ref) []store.Claimed {
+	f.Helper()
 	claims := make([]store.Claim, len(refs))
 	for i, r := range refs {
 		claims[i] = store.Claim{Ref: r, Worker: worker}

@@ -1,4 +1,4 @@
-// Package monitor has the monitor thread of the Go runtime look less often.
+// Package sysmon has the monitor thread of the Go runtime look less often.
 //
 // That thread (sysmon) takes the processor away from a goroutine that blocks in a
 // system call, and looks for one every 20 µs while a program does something. In
@@ -6,7 +6,7 @@
 // of this project do, it wakes up more often than they do, and it did so on the
 // cores of the jobs: a fifth of the worker's CPU time, and a tenth of the time
 // that a client waits.
-package monitor
+package sysmon
 
 import (
 	"os"

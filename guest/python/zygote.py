@@ -75,14 +75,14 @@ SOL_SOCKET, SCM_RIGHTS = _socket.SOL_SOCKET, _socket.SCM_RIGHTS
 libc = ctypes.PyDLL(None, use_errno=True)
 setns, unshare, prctl, capset, syscall = libc.setns, libc.unshare, libc.prctl, libc.capset, libc.syscall
 _quick = ctypes.PyDLL(None).prctl
-chdir, close, dup2, putenv, read = os.chdir, os.close, os.dup2, os.putenv, os.read
+chdir, close, dup2, getpid, putenv, read = os.chdir, os.close, os.dup2, os.getpid, os.putenv, os.read
 setsid, waitpid, write = os.setsid, os.waitpid, os.write
 setrlimit = resource.setrlimit
 _environment = os.environ._data
 _scan = json.JSONDecoder().scan_once
 _filter = ctypes.create_string_buffer(32 << 10)
 _filter_at, _memmove = ctypes.addressof(_filter), ctypes.memmove
-_set_native_id = threading.main_thread()._set_native_id
+_main_thread = threading.main_thread()
 with open("/proc/sys/kernel/cap_last_cap") as f:
     bounding = range(int(f.read()) + 1)
 _empty_capabilities = (ctypes.c_uint32 * 6)()
@@ -138,7 +138,7 @@ def main(path, kind, modules):
     worker.send(b"Z" + kind.encode())
     ours = sys.modules["__main__"]  # noqa: F841: a module that nobody holds is emptied
     rehearsal, program = harness.prepare(), harness.prepare()
-    seeds = [sys.modules[m].seed for m in ("random", "numpy.random") if m in sys.modules]
+    seeds = generators()
     # os.fork() has every module get over the loss of its threads. There are none,
     # so the child does what is left of that itself: a third of the cost of a fork.
     fork = os.fork if modules else libc.fork
@@ -171,6 +171,18 @@ def main(path, kind, modules):
             check(setns(own, CLONE_NEWPID), "leave the pid namespace")
             close(slot)
             close(box)
+
+
+def generators():
+    """What seeds the generators of random numbers anew, each without looking further."""
+    seeds = []
+    if "random" in sys.modules:
+        random = sys.modules["random"]
+        # Its own seed() looks 25 pages over for what is to be done with None.
+        seeds.append(super(random.Random, random._inst).seed if hasattr(random, "_inst") else random.seed)
+    if "numpy.random" in sys.modules:
+        seeds.append(sys.modules["numpy.random"].seed)
+    return seeds
 
 
 def signalfd(number):
@@ -356,7 +368,7 @@ def enter(box, slot, seeds):
     drop_privileges()
     for seed in seeds:
         seed()
-    _set_native_id()
+    _main_thread._native_id = getpid()
     write(slot, b"w")
 
 

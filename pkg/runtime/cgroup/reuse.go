@@ -17,9 +17,13 @@ type Reusable interface {
 	// is above least, since it costs more. With it go the limit of processes and
 	// the count of refused forks: reset says so. The group must be empty.
 	Reset(least int64) (reset bool, err error)
-	// Charged returns the memory that is charged to the group now, in bytes:
-	// with no process left, cache that the next one may push out.
+	// Charged returns the memory that is charged to the group now, in bytes: with
+	// no process left, cache of files, a tmpfs until its last mount is gone, and
+	// what the kernel keeps of its own.
 	Charged() (int64, error)
+	// Pinned returns what of that is no cache of files, in bytes: a limit below it
+	// is refused.
+	Pinned() (int64, error)
 }
 
 var _ Reusable = (*v1Group)(nil)
@@ -50,4 +54,18 @@ func (g *v1Group) Reset(least int64) (bool, error) {
 // Charged implements Reusable.
 func (g *v1Group) Charged() (int64, error) {
 	return g.kept.readInt(g.file("memory", "memory.usage_in_bytes"))
+}
+
+// Pinned implements Reusable.
+func (g *v1Group) Pinned() (int64, error) {
+	n, err := g.Charged()
+	for _, list := range []string{"active_file", "inactive_file"} {
+		if err != nil {
+			return 0, err
+		}
+		var cache int64
+		cache, err = g.kept.readKey(g.file("memory", "memory.stat"), list)
+		n -= cache
+	}
+	return max(n, 0), err
 }

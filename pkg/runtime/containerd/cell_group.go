@@ -2,10 +2,12 @@ package containerd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 
+	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
 )
 
@@ -32,6 +34,14 @@ type leased struct {
 	limits  cgroup.Limits
 }
 
+// leftover is how much of an earlier job's memory, cache aside, may be charged to a
+// group that is lent again. Its files go with the last mount of their tmpfs, which
+// nobody waits for; until then they take their room from the next job, and the
+// kernel refuses a limit below them.
+const leftover = int64(4 * job.MiB)
+
+var errCharged = errors.New("memory of an earlier job is charged to it still")
+
 // lend returns a group for a job beside whose processes there are own of ours,
 // 0 or 1.
 func (g *groups) lend(ctx context.Context, own int64) (*leased, error) {
@@ -44,7 +54,11 @@ func (g *groups) lend(ctx context.Context, own int64) (*leased, error) {
 		if err == nil {
 			return l, nil
 		}
-		slog.WarnContext(ctx, "cannot reuse a control group", "group", l.Path(), "error", err)
+		level := slog.LevelWarn
+		if errors.Is(err, errCharged) {
+			level = slog.LevelDebug
+		}
+		slog.Log(ctx, level, "cannot reuse a control group", "group", l.Path(), "error", err)
 		l.drop(ctx)
 	}
 	g.mu.Lock()
@@ -119,7 +133,13 @@ func (l *leased) renew() error {
 	if reset {
 		l.base.ForksRefused, l.limits = 0, cgroup.Limits{}
 	}
-	l.charged, err = r.Charged()
+	if l.charged, err = r.Charged(); err != nil || l.charged <= leftover {
+		return err
+	}
+	pinned, err := r.Pinned()
+	if err == nil && pinned > leftover {
+		err = fmt.Errorf("%w: %d bytes", errCharged, pinned)
+	}
 	return err
 }
 

@@ -21,7 +21,7 @@ import (
 // its own clock, and the job runs elsewhere.
 func workerCutOff(t *testing.T) {
 	f := newFleet(t, shape{lease: 6 * time.Second})
-	id := f.submit("sleep=9s")
+	id := f.submit("sleep=20s") // longer than the second worker takes to start, and the first one to give up
 	f.until(id, job.Running)
 	f.addWorker("worker1")
 	f.ready()

@@ -219,7 +219,7 @@ func TestCancelLatency(t *testing.T) {
 func TestRecovery(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, shape{lease: 6 * time.Second})
-	b := f.batch(8, always("sleep=2s"))
+	b := f.batch(8, always("sleep=15s")) // longer than the second worker takes to start
 	eventually(t, "all run", func() bool { return f.in(job.Running) == 8 })
 	f.addWorker("worker1")
 	f.ready()

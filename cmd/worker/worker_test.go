@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -34,7 +33,7 @@ func (d *dispatcher) HandleHeartbeat(_ context.Context, r queue.HeartbeatRequest
 }
 
 func TestRunUntilToldToStop(t *testing.T) {
-	url, dir, addr := testenv.NATS(t), t.TempDir(), freeAddress(t)
+	url, dir, addr := testenv.NATS(t), t.TempDir(), testenv.Address(t)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
@@ -68,16 +67,6 @@ func TestRunUntilToldToStop(t *testing.T) {
 		t.Errorf("serve: %v", err)
 	}
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 func status(addr, path string) int {

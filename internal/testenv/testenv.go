@@ -65,6 +65,7 @@ type environment struct {
 	managed    bool // TestMain will stop it
 	postgres   *dev.Postgres
 	databases  int
+	ports      []int // that no test was given yet; nil: none was asked for
 	containerd *Env
 	stops      []func(context.Context) error // run in reverse
 }
@@ -78,7 +79,7 @@ func (e *environment) stop() error {
 	for i := len(e.stops) - 1; i >= 0; i-- {
 		errs = append(errs, e.stops[i](ctx))
 	}
-	e.stops, e.postgres, e.containerd = nil, nil, nil
+	e.stops, e.postgres, e.containerd, e.ports = nil, nil, nil, nil
 	return errors.Join(errs...)
 }
 

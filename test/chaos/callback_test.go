@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
 )
@@ -86,7 +87,7 @@ func poisonedBatch(t *testing.T) {
 	key := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("k"), 32))
 	f := newFleet(t, shape{workers: 2, slots: 64, env: []string{"ASSAY_SECRETS_KEY=" + key, "ASSAY_CALLBACK_ALLOW=127.0.0.1:*"}})
 	hung := make(chan struct{}, 16)
-	r := &receiver{t: t, at: freeAddress(t)}
+	r := &receiver{t: t, at: testenv.Address(t)}
 	r.answer = func(n int, rq *http.Request) int {
 		switch n {
 		case 1:

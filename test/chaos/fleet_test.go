@@ -134,22 +134,18 @@ func (f *fleet) tell() {
 
 func (f *fleet) startNATS() {
 	f.t.Helper()
-	port := 0
-	if f.natsAt != "" {
-		_, text, _ := net.SplitHostPort(f.natsAt)
-		port, _ = strconv.Atoi(text)
+	if f.natsAt == "" {
+		f.natsAt = testenv.Address(f.t)
 	}
+	_, text, _ := net.SplitHostPort(f.natsAt)
+	port, _ := strconv.Atoi(text)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	n, err := dev.StartNATS(ctx, dev.NATSConfig{Dir: f.natsDir, Port: port, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	u, err := url.Parse(n.ClientURL())
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	f.nats, f.natsAt = n, u.Host
+	f.nats = n
 }
 
 // restartNATS stops the server, lets between do its worst, and starts it again.
@@ -174,7 +170,7 @@ func (f *fleet) addDispatcher(name string) *process {
 	f.t.Helper()
 	dsn, at := f.linked()
 	p := f.process("dispatcher", name, localhost)
-	listen := freeAddress(f.t)
+	listen := testenv.Address(f.t)
 	p.postgres = at
 	p.env = append(append(p.env, "ASSAY_DATABASE_URL="+dsn, "ASSAY_LISTEN="+listen, "ASSAY_LEASE_TTL="+f.lease.String(), "ASSAY_GRACE=2s"), f.shape.env...)
 	api, err := client.New("http://"+listen, client.WithPatience(2*time.Minute))
@@ -237,16 +233,6 @@ func (f *fleet) ready() {
 		ws, err := f.api.Workers(f.t.Context())
 		return err == nil && len(ws) >= len(f.workers)
 	})
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // scripted is a job that pretends.

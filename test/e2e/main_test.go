@@ -57,7 +57,7 @@ func start(t *testing.T) *fleet {
 	}
 	dir := t.TempDir()
 	f, err := dev.StartFleet(t.Context(), dev.FleetConfig{
-		Dir: dir, Listen: "127.0.0.1:0", BinDir: bin, ImageArchives: []string{archive},
+		Dir: dir, Listen: testenv.Address(t), BinDir: bin, ImageArchives: []string{archive},
 		Env:    []string{"ASSAY_LEASE_TTL=" + leaseTTL.String(), "ASSAY_CPU=4", "ASSAY_RUNSC=" + testenv.Runsc(t), fmt.Sprintf("ASSAY_FAULTS=%g", *faulty)},
 		Stderr: t.Output(), Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})

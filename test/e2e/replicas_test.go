@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
 )
@@ -71,7 +71,7 @@ func (f *fleet) secondDispatcher(t *testing.T) (api *client.Client, stop func())
 	if err != nil {
 		t.Fatal(err)
 	}
-	listen := freeAddress(t)
+	listen := testenv.Address(t)
 	cmd := exec.Command(path)
 	cmd.Env = append(strings.Split(strings.TrimRight(string(raw), "\x00"), "\x00"), "ASSAY_LISTEN="+listen)
 	cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
@@ -97,15 +97,6 @@ func (f *fleet) secondDispatcher(t *testing.T) (api *client.Client, stop func())
 		return api.Ready(ctx) == nil
 	})
 	return api, stop
-}
-
-func freeAddress(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // numbered are n jobs that sleep for some seconds and print their name.

@@ -10,15 +10,15 @@ import (
 
 	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
-	"go.uber.org/goleak"
 
 	"github.com/assay-run/assay/internal/dev"
+	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/queue/jetstream"
 	"github.com/assay-run/assay/pkg/queue/queuetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 func TestQueue(t *testing.T) {
 	t.Parallel()
@@ -52,15 +52,22 @@ type server struct {
 
 func startServer(t *testing.T) *server {
 	t.Helper()
-	s := &server{dir: t.TempDir()}
-	s.start(t, 0)
-	s.url = s.nats.ClientURL()
+	s := &server{dir: t.TempDir(), url: "nats://" + testenv.Address(t)}
+	s.start(t)
 	t.Cleanup(func() { s.nats.Stop() })
 	return s
 }
 
-func (s *server) start(t *testing.T, port int) {
+func (s *server) start(t *testing.T) {
 	t.Helper()
+	u, err := url.Parse(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := strconv.Atoi(u.Port())
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	n, err := dev.StartNATS(ctx, dev.NATSConfig{Dir: s.dir, Port: port, Logger: slog.New(slog.DiscardHandler)})
@@ -72,16 +79,8 @@ func (s *server) start(t *testing.T, port int) {
 
 func (s *server) restart(t *testing.T) {
 	t.Helper()
-	u, err := url.Parse(s.url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	port, err := strconv.Atoi(u.Port())
-	if err != nil {
-		t.Fatal(err)
-	}
 	s.nats.Stop()
-	s.start(t, port)
+	s.start(t)
 }
 
 // admin is a connection of somebody else's.

@@ -178,7 +178,7 @@ def generators():
     seeds = []
     if "random" in sys.modules:
         random = sys.modules["random"]
-        # Its own seed() looks 25 pages over for what is to be done with None.
+        # Its own seed() looks at many pages for what is to be done with None.
         seeds.append(super(random.Random, random._inst).seed if hasattr(random, "_inst") else random.seed)
     if "numpy.random" in sys.modules:
         seeds.append(sys.modules["numpy.random"].seed)

@@ -9,10 +9,20 @@ import _ "embed"
 //go:embed harness.py
 var Harness []byte
 
-// Grade is both ends of a graded solution: the module assay_grade.
+// Wire is what both ends of a graded solution share: the module assay_wire.
 //
-//go:embed assay_grade.py
-var Grade []byte
+//go:embed assay_wire.py
+var Wire []byte
+
+// Solution is the end with the code under test: the module assay_solution.
+//
+//go:embed assay_solution.py
+var Solution []byte
+
+// Check is the end with the check code: the module assay_check.
+//
+//go:embed assay_check.py
+var Check []byte
 
 // Zygote is an interpreter that is forked for each snippet.
 //

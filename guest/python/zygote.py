@@ -100,7 +100,8 @@ def preload_services():
 
     They are under names that no user's import asks for.
     """
-    import assay_grade  # noqa: F401
+    import assay_check  # noqa: F401
+    import assay_solution  # noqa: F401
 
     sys.modules["_assay_zygote"] = sys.modules[__name__]
     for name in "session", "fork":

@@ -11,8 +11,9 @@
 // # Frames
 //
 // Each sandbox has one stream to the worker. A frame is its length in four
-// bytes, big-endian, at most MaxFrame, and one JSON object with the key op; the
-// ends inside are in guest/python/grade.py.
+// bytes, big-endian, at most MaxFrame, and one JSON object with the key op. The
+// ends inside are assay_solution.py and assay_check.py of guest/python, and
+// assay_wire.py is what the two share.
 //
 //	to the solution        load {code, setup, function, by_reference} → loaded, or raise {stage, exception}
 //	                       case {id, args, kwargs, wall} → return or raise with the same id, then

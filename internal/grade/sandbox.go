@@ -15,7 +15,8 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// side says which end of guest/python/assay_grade.py a sandbox holds.
+// side says which end a sandbox holds: the module of guest/python that is named
+// after it, and the function of that name in it.
 type side string
 
 const (
@@ -23,18 +24,27 @@ const (
 	checkSide    side = "check"
 )
 
-// program returns the python program of a side. The module is there already
+// program returns the python program of a side. Its module is there already
 // where the interpreter was forked; one that was started afresh, because of its
-// environment say, gets its source.
+// environment say, gets the source of it and of the wire, and no other side's.
 func (s side) program() (job.Program, error) {
-	source, err := json.Marshal(string(python.Grade))
+	own := python.Solution
+	if s == checkSide {
+		own = python.Check
+	}
+	name := "assay_" + string(s)
+	// One text, with a byte between the two that no source holds: of a list, the
+	// harness would take the repr.
+	source, err := json.Marshal(string(python.Wire) + "\x00" + string(own))
 	return job.Program{Python: &job.Python{Context: source, Code: `
 import sys
-if "assay_grade" not in sys.modules:
-    sys.modules["assay_grade"] = type(sys)("assay_grade")
-    exec(compile(context, "<assay_grade>", "exec"), sys.modules["assay_grade"].__dict__)
+if "` + name + `" not in sys.modules:
+    for name, source in zip(("assay_wire", "` + name + `"), context.split("\0")):
+        sys.modules[name] = type(sys)(name)
+        exec(compile(source, "<%s>" % name, "exec"), sys.modules[name].__dict__)
+    del name, source
 del context
-sys.modules["assay_grade"].` + string(s) + "(5)\n"}}, err
+sys.modules["` + name + `"].` + string(s) + "(5)\n"}}, err
 }
 
 // sandbox is one attempt in a slot, and the stream to the program in it.

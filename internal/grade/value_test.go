@@ -35,7 +35,7 @@ values = [
 // it prints.
 func interpret(t *testing.T, code string, out any) {
 	t.Helper()
-	cmd := exec.Command("python3", "-B", "-c", "import sys; sys.path.insert(0, '.')\nimport json, assay_grade\n"+code)
+	cmd := exec.Command("python3", "-B", "-c", "import sys; sys.path.insert(0, '.')\nimport json, assay_wire\n"+code)
 	cmd.Dir = filepath.Join("..", "..", "guest", "python")
 	var complaints strings.Builder
 	cmd.Stderr = &complaints
@@ -57,7 +57,7 @@ func TestEqualIsPythonsEquality(t *testing.T) {
 		Reprs   []string
 	}
 	interpret(t, expressions+`
-codec = assay_grade.Codec(lambda v: {"$other": [type(v).__name__, repr(v)]}, None)
+codec = assay_wire.Codec(lambda v: {"$other": [type(v).__name__, repr(v)]}, None)
 print(json.dumps({
     "Encoded": [codec.encode(v) for v in values],
     "Equal": [[bool(a == b) for b in values] for a in values],
@@ -120,7 +120,7 @@ class Any:
     __repr__ = lambda self: "1"
 cycle = []
 cycle.append(cycle)
-codec = assay_grade.Codec(lambda v: {"$other": [assay_grade._name(type(v)), assay_grade._show(v)]}, None)
+codec = assay_wire.Codec(lambda v: {"$other": [assay_wire.type_name(type(v)), assay_wire.show(v)]}, None)
 print(json.dumps([codec.encode(v) for v in [Int(1), Str("a"), List([1]), Any(), object(), len, int, cycle, (i for i in "a")]]))`, &encoded)
 	plain := []string{`1`, `"a"`, `[1]`, `null`, `true`, `{}`, `[[]]`, `{"$other":["int","1"]}`}
 	for _, raw := range encoded {
@@ -149,7 +149,7 @@ func TestEncodingIsLossless(t *testing.T) {
 	var lost []string
 	interpret(t, expressions+`
 import datetime, math
-codec = assay_grade.Codec(lambda v: {"$other": ["?", "?"]}, None)
+codec = assay_wire.Codec(lambda v: {"$other": ["?", "?"]}, None)
 def same(a, b):
     if type(a) is not type(b) and type(a).__name__ not in ("Counter", "OrderedDict"):
         return False
@@ -173,11 +173,11 @@ def deep():
     v = []
     for _ in range(10**6): v = [v]
     return v
-codec = assay_grade.Codec(lambda v: {"$other": ["?", "?"]}, None)
+codec = assay_wire.Codec(lambda v: {"$other": ["?", "?"]}, None)
 out = []
 for v in ["x" * 10**8, b"x" * 10**8, list(range(10**6)), shared(), 1 << 10**7, ["x" * 10**6] * 100]:
     try: codec.encode(v); out.append("fits")
-    except assay_grade.TooLarge as e: out.append("too large")
+    except assay_wire.TooLarge as e: out.append("too large")
 out.append("nested deeper" if "nested deeper" in json.dumps(codec.encode(deep())) else "?")
 print(json.dumps(out))`, &said)
 	if got := strings.Join(said, ","); got != strings.Repeat("too large,", 6)+"nested deeper" {

@@ -1,4 +1,4 @@
 """Raises exceptions of the harness."""
 
 import sys
-def solve(x): raise sys.modules["assay_grade"].Gone()
+def solve(x): raise sys.modules["assay_wire"].Gone()

@@ -1,0 +1,411 @@
+"""The check's side: it runs check code, in which the solution is a Proxy.
+
+check(fd) runs one check for the worker on a descriptor and tells its verdict.
+assay_wire is what it shares with the solution's side, assay_solution, which
+answers the calls of a Proxy in a sandbox of its own.
+
+Standard library only, for Python 3.8 and later.
+"""
+
+import sys
+import time
+
+from assay_wire import (
+    Channel, Codec, Errors, Gone, TooLarge, compile_code, cut, line_in, new_module, shared_classes, show, type_name,
+)  # fmt: skip
+
+CHECK = "<check>"
+
+
+class Check:
+    def __init__(self, fd):
+        import threading
+
+        self.channel = Channel(fd)
+        self.codec = Codec(self._refer, self._resolve)
+        self.exported = {}
+        self.ids = {}
+        self.lock = threading.RLock()
+        self.calls = 0
+        self.last = None  # the last call: its arguments and what came of it
+        self.code = ""
+
+    # The solution, over there
+
+    def request(self, m, iterating=False):
+        with self.lock:
+            try:
+                self.channel.send(m)
+            except TooLarge as e:
+                raise ValueError("an argument of the solution is too large: %s" % e)
+            while True:
+                m = self.channel.receive()
+                if m is None:
+                    raise Gone()
+                if m["op"] == "call":
+                    self.channel.send(self.callback(m))
+                    continue
+                if m["op"] == "raise":
+                    raise Errors.make(m["exception"], self.codec, iterating)
+                return m
+
+    def value(self, m, iterating=False):
+        got = self.request(m, iterating)
+        return self.decode(got["value"])
+
+    def decode(self, j):
+        try:
+            return self.codec.decode(j)
+        except (Exception, RecursionError) as e:
+            raise Errors.derive("UnreadableValue", Exception)("the solution returned a value that cannot be read: %s" % type_name(type(e)))
+
+    def call(self, ref, args, kwargs):
+        self.calls += 1
+        self.last = [ref, args, kwargs, None, None]
+        sent = {"op": "call", "ref": ref, "args": [self.codec.encode(a) for a in args], "kwargs": {k: self.codec.encode(v) for k, v in kwargs.items()}}
+        self.last[1] = [show(a, 200) for a in args] + ["%s=%s" % (k, show(v, 200)) for k, v in kwargs.items()]
+        last = self.last
+        try:
+            got = self.request_changing(sent, args, kwargs)
+            value = self.decode(got["value"])
+        except BaseException as e:
+            last[4] = e
+            raise
+        last[3] = show(value, 500)
+        self.last = last  # a callback may have called as well
+        return value
+
+    def request_changing(self, m, args, kwargs):
+        with self.lock:
+            try:
+                self.channel.send(m)
+            except TooLarge as e:
+                raise ValueError("an argument of the solution is too large: %s" % e)
+            while True:
+                m = self.channel.receive()
+                if m is None:
+                    raise Gone()
+                if m["op"] != "call":
+                    break
+                self.channel.send(self.callback(m))
+        for key, j in (m.get("changed") or {}).items():
+            old = args[int(key)] if key.isdigit() and int(key) < len(args) else kwargs.get(key)
+            _merge(old, self.decode(j))
+        if m["op"] == "raise":
+            raise Errors.make(m["exception"], self.codec)
+        return m
+
+    def callback(self, m):
+        """Answer a call of something that the check gave away."""
+        try:
+            f = self.exported[m["ref"]]
+            args, kwargs = self.decode(m["args"]), self.decode(m["kwargs"])
+            return {"op": "return", "value": self.codec.encode(f(*args, **kwargs))}
+        except Gone:
+            raise
+        except BaseException as e:
+            kind = type(e)
+            return {"op": "raise", "exception": {
+                "type": type_name(kind), "module": kind.__module__, "mro": [type_name(k) for k in kind.__mro__],
+                "message": cut(str(e), 500), "args": []}}  # fmt: skip
+
+    def _refer(self, value):
+        if isinstance(value, Proxy):
+            return {"$back": value._assay_ref}
+        kind = "iterator" if hasattr(type(value), "__next__") else "function"
+        if kind == "iterator":
+            value = _Next(value)
+        elif not callable(value):
+            raise TypeError(
+                "a %s cannot be passed to the solution: use plain values, functions, or classes of setup" % type_name(type(value))
+            )
+        ref = self.ids.get(id(value))
+        if ref is None:
+            ref = self.ids[id(value)] = len(self.exported) + 1
+            self.exported[ref] = value
+        return {"$ref": [ref, kind, ""]}
+
+    def _resolve(self, tag, v):
+        if tag == "ref":
+            ref, kind, name = v
+            if type(ref) is not int or type(name) is not str:
+                raise ValueError("ref")
+            return (Iterator if kind == "iterator" else Proxy)(self, ref, name)
+        if tag == "back":
+            return self.exported[v]
+        if tag == "other":
+            return Proxy(self, -1, str(v[0]))
+        raise ValueError("unknown tag")
+
+    # The verdict
+
+    def run(self, m):
+        self.code = m["check"]
+        module = new_module("__main__")
+        names = module.__dict__
+        try:
+            if m.get("setup"):
+                exec(compile_code(m["setup"], "<setup>"), names)
+                self.codec.shared = shared_classes(names, "__main__")
+        except BaseException as e:
+            return self.report("check", 0, e, "setup")
+        names["candidate"] = Proxy(self, 0, m["function"])
+        names[m["function"].split(".")[0]] = names["candidate"] if "." not in m["function"] else Proxy(self, 1, m["function"])
+        before = dict(names)
+        if not self.attempt("check", lambda: exec(compile_code(self.code, CHECK), names), quiet=True):
+            return
+        own = {k: v for k, v in names.items() if before.get(k) is not v}
+        tests = list(self.tests(own, names["candidate"]))
+        if callable(own.get("check")):
+            tests.insert(0, ("check", lambda: own["check"](names["candidate"])))
+        for i, (name, test) in enumerate(tests):
+            self.channel.send({"op": "begin", "code": len(tests) - 1 - i})
+            self.attempt(name, test)
+        if not tests:
+            self.report("check", 0, None)
+
+    def tests(self, own, candidate):
+        """Test functions and methods, as pytest and unittest would find them."""
+        for name, value in own.items():
+            if name.startswith("test") and type(value) is type(_merge):
+                if value.__code__.co_argcount - len(value.__defaults__ or ()) == 0:
+                    yield name, value
+                elif value.__code__.co_varnames[:1] == ("candidate",) and value.__code__.co_argcount == 1:
+                    yield name, lambda value=value: value(candidate)
+        if "unittest" in sys.modules:
+            import unittest
+
+            for name, value in own.items():
+                if isinstance(value, type) and issubclass(value, unittest.TestCase):
+                    for test in unittest.defaultTestLoader.loadTestsFromTestCase(value):
+                        yield test.id().partition(".")[2], _unittest(test)
+
+    def attempt(self, name, f, quiet=False):
+        began = time.monotonic()
+        self.last = None
+        failed = None
+        try:
+            f()
+        except Gone:
+            raise
+        except BaseException as e:
+            failed = e
+            if type(e) is SystemExit and e.code in (None, 0, False):
+                failed = None  # such as unittest.main
+                quiet = False
+        if failed is not None or not quiet:
+            self.report(name, time.monotonic() - began, failed)
+        return failed is None and quiet
+
+    def report(self, name, seconds, e, stage="check"):
+        out = {"op": "verdict", "name": cut(name, 200), "passed": e is None, "calls": self.calls, "wall_ms": seconds * 1000}
+        if e is not None:
+            try:
+                out.update(self.describe(e, stage))
+            except Gone:
+                raise
+            except BaseException as x:
+                out["message"] = "the check failed: %s" % type_name(type(x))
+        self.channel.send(out)
+
+    def describe(self, e, stage):
+        filename = CHECK if stage == "check" else "<setup>"
+        line = line_in(e, filename)
+        text = ""
+        if line and stage == "check":
+            text = cut(self.code.splitlines()[line - 1].strip(), 200)
+        last = self.last
+        out = {"type": type_name(type(e)), "text": text, "line": line, "stage": stage}
+        out["by_solution"] = last is not None and last[4] is e
+        out["message"] = cut(e.msg if isinstance(e, SyntaxError) and e.msg else str(e) if not isinstance(e, Gone) else "", 500)
+        if last is not None:
+            out["call"] = cut("(%s)" % ", ".join(last[1]), 300)
+            if last[3] is not None:
+                out["got"] = cut(last[3], 500)
+        if isinstance(e, AssertionError) and line:
+            out["expected"] = self.expected(line)
+        return out
+
+    def expected(self, line):
+        """What an assert on that line compares with, if it is written down."""
+        import ast
+
+        for node in ast.walk(ast.parse(self.code)):
+            if isinstance(node, ast.Assert) and node.lineno <= line <= (node.end_lineno or 0):
+                test = node.test
+                if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], (ast.Eq, ast.Is)):
+                    try:
+                        return cut(repr(ast.literal_eval(test.comparators[0])), 500)
+                    except ValueError:
+                        return ""
+        return ""
+
+
+def _unittest(test):
+    def run():
+        import unittest
+
+        result = unittest.TestResult()
+        errors = []
+        result.addError = result.addFailure = lambda t, err: errors.append(err[1])
+        result.addSubTest = lambda t, s, err: errors.append(err[1]) if err else None
+        test.run(result)
+        if errors:
+            raise errors[0]
+        if result.testsRun != 1 or result.skipped or result.expectedFailures or result.unexpectedSuccesses:
+            raise AssertionError("the test did not run to its end")
+
+    return run
+
+
+class _Next:
+    """An iterator of the check, as something to call."""
+
+    def __init__(self, it):
+        self.it = it
+
+    def __call__(self):
+        try:
+            return [next(self.it)]
+        except StopIteration:
+            return []
+
+
+def _merge(old, new):
+    """Bring old up to new in place, so that who holds a part of it sees it."""
+    kind = type(old)
+    if kind is not type(new):
+        return False
+    if kind is list:
+        for i, v in enumerate(new):
+            if i < len(old) and _merge(old[i], v):
+                new[i] = old[i]
+        old[:] = new
+    elif kind is dict:
+        for k, v in new.items():
+            if k in old and _merge(old[k], v):
+                new[k] = old[k]
+        old.clear()
+        old.update(new)
+    elif kind is set:
+        old.clear()
+        old.update(new)
+    elif kind is bytearray:
+        old[:] = new
+    elif kind is tuple:
+        if len(old) != len(new):
+            return False
+        return all([_merge(a, b) or (type(a) is type(b) and a == b) for a, b in zip(old, new)])
+    elif hasattr(old, "__dict__") and not isinstance(old, (type, Proxy)) and not callable(old):
+        _merge(vars(old), vars(new))
+    else:
+        return False
+    return True
+
+
+class Proxy:
+    """An object of the solution.
+
+    Its methods, items and attributes are asked for over there. How it compares
+    with a plain value is not: an object that equals everything would pass every
+    test. It equals no value, and another object if the two say so.
+    """
+
+    __slots__ = ("_assay_side", "_assay_ref", "_assay_name")
+
+    def __init__(self, side, ref, name):
+        for k, v in zip(Proxy.__slots__, (side, ref, name)):
+            object.__setattr__(self, k, v)
+
+    def __call__(self, *args, **kwargs):
+        return self._assay_side.call(self._assay_ref, args, kwargs)
+
+    def __getattr__(self, name):
+        if name.startswith("_assay") or name in ("__set_name__", "__wrapped__", "__array__", "__array_interface__", "__array_struct__"):
+            raise AttributeError(name)
+        return self._assay_side.value({"op": "get", "ref": self._assay_ref, "name": name})
+
+    def __setattr__(self, name, value):
+        side = self._assay_side
+        side.value({"op": "set", "ref": self._assay_ref, "name": name, "value": side.codec.encode(value)})
+
+    def __iter__(self):
+        return _special(self, "iter")
+
+    def __instancecheck__(self, other):
+        if not isinstance(other, Proxy):
+            return False
+        return self._assay_side.value({"op": "is", "ref": self._assay_ref, "other": other._assay_ref}) is True
+
+    def __hash__(self):
+        return hash(self._assay_ref)
+
+    def __eq__(self, other):
+        if not isinstance(other, Proxy):
+            return NotImplemented  # the other may be something of the check's that compares
+        if self._assay_ref == other._assay_ref >= 0:
+            return True
+        return _special(self, "eq", other) is True
+
+    def __bool__(self):
+        return _special(self, "bool") is True
+
+    def __enter__(self):
+        return _special(self, "enter")
+
+    def __exit__(self, kind, e, tb):
+        return _special(self, "exit") is True and False
+
+    def __repr__(self):
+        return "<%s of the solution>" % self._assay_name
+
+
+class Iterator(Proxy):
+    __slots__ = ()
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return self._assay_side.value({"op": "next", "ref": self._assay_ref}, iterating=True)
+
+
+def _special(proxy, name, *args):
+    side = proxy._assay_side
+    return side.value({"op": "special", "ref": proxy._assay_ref, "name": name, "args": [side.codec.encode(a) for a in args]})
+
+
+def _define():
+    """The operators of a Proxy."""
+
+    def unary(name):
+        return lambda self, *args: _special(self, name, *args)
+
+    def binary(name):
+        def f(self, other):
+            # The other operand may be what the check expects.
+            return _special(self, name, other) if isinstance(other, Proxy) else NotImplemented
+
+        return f
+
+    for name in "len str int float abs round neg pos invert index getitem setitem delitem reversed dir".split():
+        setattr(Proxy, "__%s__" % name, unary(name))
+    for name in "lt le gt ge add sub mul matmul truediv floordiv mod pow and or xor".split():
+        setattr(Proxy, "__%s__" % name, binary(name))
+
+
+_define()
+
+
+def check(fd):
+    """Run one check, tell its verdict, and end."""
+    side = Check(fd)
+    m = side.channel.receive()
+    if m is None:
+        return
+    try:
+        side.run(m)
+        side.channel.send({"op": "done", "calls": side.calls})
+        side.channel.receive()
+    except (Gone, OSError):
+        pass

@@ -1,0 +1,309 @@
+"""The solution's side: it holds the code under test and answers calls.
+
+solution(fd) serves the worker on a descriptor. assay_wire is what it shares with
+the check's side, assay_check, which is in a sandbox of its own: what that runs,
+and what it expects, never comes here.
+
+Standard library only, for Python 3.8 and later.
+"""
+
+import json
+import os
+import sys
+import time
+
+from assay_wire import (
+    Channel, Codec, Errors, Gone, TooLarge, compile_code, cut, line_in, new_module, shared_classes, show, type_name,
+)  # fmt: skip
+
+SOLUTION = "<solution>"
+KEEP = 100_000  # objects that one solution may have handed out
+
+
+class Solution:
+    def __init__(self, fd):
+        self.channel = Channel(fd)
+        self.codec = Codec(self._refer, self._resolve)
+        self.objects = {}
+        self.ids = {}
+        self.by_reference = False
+        self.code = ""
+        self.loaded = False
+
+    def serve(self):
+        while True:
+            m = self.channel.receive()
+            if m is None:
+                return
+            self.handle(m)
+
+    def handle(self, m):
+        op = m["op"]
+        if op == "load":
+            return self.channel.send(self.load(m))
+        if op == "case":
+            return self.case(m)
+        try:
+            answer = self.answer(op, m)
+        except Gone:
+            raise
+        except BaseException as e:
+            answer = {"op": "raise", "exception": self.exception(e)}
+        self.reply(answer)
+
+    def reply(self, answer):
+        try:
+            self.channel.send(answer)
+        except (TooLarge, ValueError, RecursionError, MemoryError) as e:
+            self.channel.send({"op": "raise", "exception": self.exception(e)})
+
+    def load(self, m):
+        self.code = m["code"]
+        self.by_reference = m.get("by_reference", False)
+        names = new_module("solution").__dict__
+        stage = "setup"
+        try:
+            if m.get("setup"):
+                exec(compile_code(m["setup"], "<setup>"), names)
+                self.codec.shared = shared_classes(names, "solution")
+            stage = "load"
+            exec(compile_code(m["code"], SOLUTION), names)
+            self.codec.shared = {k: names.get(k) for k in self.codec.shared}
+            stage = "function"
+            if m.get("function"):
+                self.objects[0], self.objects[1] = self.find(names, m["function"])
+        except BaseException as e:
+            return {"op": "raise", "stage": stage, "exception": self.exception(e)}
+        return {"op": "loaded"}
+
+    def find(self, names, path):
+        """The function that path names, and the object that its first part names."""
+        first, *rest = path.split(".")
+        if first not in names:
+            near = sorted(k for k, v in names.items() if callable(v) and not k.startswith("_"))[:10]
+            raise NameError("%s is not defined%s" % (first, "; there are " + ", ".join(near) if near else ""))
+        root = value = names[first]
+        for part in rest:
+            if isinstance(value, type) and not isinstance(vars(value).get(part), (staticmethod, classmethod, type)):
+                value = value()  # a method needs an instance
+            value = getattr(value, part)
+        if not callable(value):
+            raise TypeError("%s is a %s, and cannot be called" % (path, type_name(type(value))))
+        return value, root
+
+    # Cases
+
+    def case(self, m):
+        """Run one case in a process of its own, so that none spoils the next."""
+        n = m["id"]
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        except BaseException:
+            pass
+        try:
+            pid = os.fork()
+        except OSError:  # not allowed: the worker replaces what breaks
+            self.reply(self.one(m, n))
+            return self.channel.send({"op": "ended", "id": n})
+        if pid == 0:
+            code = 70
+            try:
+                os.setpgid(0, 0)
+                self.reply(self.one(m, n))
+                code = 0
+            finally:
+                _flush()
+                os._exit(code)
+        ended = {"op": "ended", "id": n}
+        status = _wait(pid, m["wall"])
+        if status is None:
+            ended["timeout"] = True
+            for kill in os.killpg, os.kill:
+                try:
+                    kill(pid, 9)
+                except OSError:
+                    pass
+            os.waitpid(pid, 0)
+        elif os.WIFSIGNALED(status):
+            ended["signal"] = os.WTERMSIG(status)
+        else:
+            ended["code"] = os.WEXITSTATUS(status)
+        self.channel.send(ended)
+
+    def one(self, m, n):
+        try:
+            args, kwargs = self.codec.decode(m["args"]), self.codec.decode(m["kwargs"])
+            value = self.objects[0](*args, **kwargs)
+        except BaseException as e:
+            return {"op": "raise", "id": n, "exception": self.exception(e)}
+        try:
+            return {"op": "return", "id": n, "value": self.codec.encode(value)}
+        except TooLarge as e:
+            return {"op": "raise", "id": n, "problem": "returned %s" % e}
+        except BaseException as e:
+            return {"op": "raise", "id": n, "problem": "the value cannot be passed on: %s" % type_name(type(e))}
+
+    # Calls of a check
+
+    def answer(self, op, m):
+        target = self.objects[m["ref"]] if "ref" in m else None
+        if op == "call":
+            return self.call(target, m)
+        if op == "get":
+            value = getattr(target, m["name"])
+        elif op == "set":
+            value = setattr(target, m["name"], self.codec.decode(m["value"]))
+        elif op == "next":
+            value = next(target)
+        elif op == "is":
+            value = isinstance(self.objects[m["other"]], target)
+        elif op == "special":
+            value = SPECIAL[m["name"]](target, *self.codec.decode(m["args"]))
+        else:
+            raise ValueError("unknown op")
+        return {"op": "return", "value": self.codec.encode(value)}
+
+    def call(self, target, m):
+        args, kwargs = self.codec.decode(m["args"]), self.codec.decode(m["kwargs"])
+        try:
+            answer = {"op": "return", "value": self.codec.encode(target(*args, **kwargs))}
+        except Gone:
+            raise
+        except BaseException as e:
+            answer = {"op": "raise", "exception": self.exception(e)}
+        changed = {}
+        for key, before, now in [(str(i), m["args"][i], v) for i, v in enumerate(args)] + [
+            (k, m["kwargs"][k], v) for k, v in kwargs.items()
+        ]:
+            if type(before) in (list, dict):
+                after = self.codec.encode(now)
+                if json.dumps(after) != json.dumps(before):
+                    changed[key] = after
+        if changed:
+            answer["changed"] = changed
+        return answer
+
+    def _refer(self, value):
+        if isinstance(value, _Callback):
+            return {"$back": value.ref}
+        if not self.by_reference:
+            return {"$other": [type_name(type(value)), show(value)]}
+        ref = self.ids.get(id(value))
+        if ref is None:
+            if len(self.objects) > KEEP:
+                raise TooLarge("more than %d objects" % KEEP)
+            ref = self.ids[id(value)] = len(self.objects) + 10
+            self.objects[ref] = value
+        kind = "iterator" if hasattr(type(value), "__next__") else "class" if isinstance(value, type) else "object"
+        return {"$ref": [ref, kind, type_name(value if kind == "class" else type(value))]}
+
+    def _resolve(self, tag, v):
+        if tag == "ref":
+            callback = _Callback(self, v[0])
+            return _iterate(callback) if v[1] == "iterator" else callback
+        if tag == "back":
+            return self.objects[v]
+        raise ValueError("unknown tag $" + tag)
+
+    def exception(self, e):
+        kind = type(e)
+        out = {"type": type_name(kind), "module": "", "mro": [], "message": "", "line": 0, "text": "", "args": []}
+        try:
+            out["mro"] = [type_name(k) for k in kind.__mro__[:50]]
+            out["module"] = cut(str(kind.__module__), 200)
+            out["line"] = line_in(e, SOLUTION)
+            if out["line"]:
+                out["text"] = cut(self.code.splitlines()[out["line"] - 1].strip(), 200)
+            out["message"] = cut(e.msg if isinstance(e, SyntaxError) and e.msg else str(e))
+            if len(e.args) <= 10:
+                args = [self.codec.encode(a) for a in e.args]
+                if len(json.dumps(args)) < 64 << 10:
+                    out["args"] = args
+        except BaseException:
+            pass
+        return out
+
+
+class _Callback:
+    """A callable of the check: it is called over there."""
+
+    def __init__(self, side, ref):
+        self.__dict__.update(side=side, ref=ref)
+
+    def __call__(self, *args, **kwargs):
+        codec, channel = self.side.codec, self.side.channel
+        channel.send({"op": "call", "ref": self.ref, "args": codec.encode(list(args)), "kwargs": {k: codec.encode(v) for k, v in kwargs.items()}})
+        while True:
+            m = channel.receive()
+            if m is None:
+                raise Gone()
+            if m["op"] == "return":
+                return codec.decode(m["value"])
+            if m["op"] == "raise":
+                raise Errors.make(m["exception"], codec)
+            self.side.handle(m)
+
+
+def _iterate(more):
+    while True:
+        item = more()
+        if not item:
+            return
+        yield item[0]
+
+
+SPECIAL = {
+    "len": len, "iter": iter, "bool": bool, "str": str, "repr": repr, "int": int, "float": float, "abs": abs,
+    "round": round, "neg": lambda x: -x, "pos": lambda x: +x, "invert": lambda x: ~x, "index": lambda x: x.__index__(),
+    "getitem": lambda x, k: x[k], "setitem": lambda x, k, v: x.__setitem__(k, v), "delitem": lambda x, k: x.__delitem__(k),
+    "enter": lambda x: type(x).__enter__(x), "exit": lambda x: type(x).__exit__(x, None, None, None),
+    "reversed": reversed, "dir": dir,
+    "eq": lambda x, y: bool(x == y), "lt": lambda x, y: bool(x < y), "le": lambda x, y: bool(x <= y),
+    "gt": lambda x, y: bool(x > y), "ge": lambda x, y: bool(x >= y),
+    "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y, "matmul": lambda x, y: x @ y,
+    "truediv": lambda x, y: x / y, "floordiv": lambda x, y: x // y, "mod": lambda x, y: x % y, "pow": lambda x, y: x**y,
+    "and": lambda x, y: x & y, "or": lambda x, y: x | y, "xor": lambda x, y: x ^ y,
+}  # fmt: skip
+
+
+def _wait(pid, seconds):
+    """The status of a child, None if it takes longer."""
+    deadline = time.monotonic() + seconds
+    try:
+        import select
+
+        fd = os.pidfd_open(pid)
+    except (AttributeError, OSError, ImportError):
+        fd = -1
+    try:
+        while True:
+            done, status = os.waitpid(pid, os.WNOHANG)
+            left = deadline - time.monotonic()
+            if done:
+                return status
+            if left <= 0:
+                return None
+            if fd >= 0:
+                select.select([fd], [], [], left)
+            else:
+                time.sleep(min(left, 0.002))
+    finally:
+        if fd >= 0:
+            os.close(fd)
+
+
+def _flush():
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BaseException:
+            pass
+
+
+def solution(fd):
+    """Serve the code under test until the worker closes the connection."""
+    try:
+        Solution(fd).serve()
+    except (Gone, OSError):
+        pass

@@ -1,0 +1,334 @@
+"""The wire between the two ends of a graded solution: what both of them share.
+
+The ends are in sandboxes of their own: assay_solution holds the code under test
+and answers calls, assay_check runs check code in which the solution is a Proxy,
+whose every call goes to the other sandbox. The worker is between the two and
+relays frames: four bytes of length, big-endian, and a JSON object with the key
+op. internal/grade/doc.go documents them, and the encoding of values.
+
+What the solution's process says is never more than a value or an exception: who
+reads it decides what that is worth. Nothing that it sends can run code at the
+other end, and no operator of its objects is asked how they compare with a value.
+
+Standard library only, for Python 3.8 and later.
+"""
+
+import base64
+import builtins
+import json
+import os
+import sys
+
+MAX_FRAME = 8 << 20
+MAX_NODES = 400_000
+MAX_DEPTH = 150
+MAX_INT = 1 << 20  # bits
+MAX_TEXT = 2 << 10  # of a repr or a message
+
+
+class TooLarge(Exception):
+    """A value that does not fit through."""
+
+
+class Gone(BaseException):
+    """The other end does not answer any more."""
+
+
+# Frames
+
+
+class Channel:
+    def __init__(self, fd):
+        self.fd = fd
+
+    def send(self, frame):
+        data = json.dumps(frame, check_circular=False).encode("ascii")
+        if len(data) > MAX_FRAME:
+            raise TooLarge("more than %d MiB" % (MAX_FRAME >> 20))
+        data = len(data).to_bytes(4, "big") + data
+        while data:
+            data = data[os.write(self.fd, data) :]
+
+    def receive(self):
+        """The next frame, None at the end."""
+        head = self._exactly(4)
+        if head is None:
+            return None
+        body = self._exactly(int.from_bytes(head, "big"))
+        return None if body is None else json.loads(body)
+
+    def _exactly(self, n):
+        parts = []
+        while n > 0:
+            part = os.read(self.fd, min(n, 1 << 20))
+            if not part:
+                return None
+            parts.append(part)
+            n -= len(part)
+        return b"".join(parts)
+
+
+# Values
+
+
+class Codec:
+    """Encodes and decodes values; refer and resolve say what becomes of others."""
+
+    def __init__(self, refer, resolve):
+        self.refer, self.resolve = refer, resolve
+        self.shared = {}  # classes of the setup, by name: instances cross by value
+
+    def encode(self, value):
+        self.left = MAX_NODES
+        self.room = MAX_FRAME - (64 << 10)
+        return self._encode(value, 0, set())
+
+    def _encode(self, value, depth, inside):
+        kind = type(value)
+        if value is None or kind is bool:
+            return value
+        self.left -= 1
+        if self.left < 0:
+            raise TooLarge("more than %d values" % MAX_NODES)
+        if kind is int:
+            if value.bit_length() <= 1024:
+                return value
+            if value.bit_length() > MAX_INT:
+                raise TooLarge("an int of %d bits" % value.bit_length())
+            return {"$int": hex(value)}
+        if kind is float:
+            return value if value - value == 0 else {"$float": repr(value)}
+        if kind is str:
+            return self._text(value)
+        if kind is bytes or kind is bytearray:
+            self._spend(len(value) * 4 // 3)
+            return {"$" + kind.__name__: base64.b64encode(value).decode()}
+        if kind is complex:
+            return {"$complex": [self._encode(v, depth, inside) for v in (value.real, value.imag)]}
+        if id(value) in inside:
+            return {"$other": [kind.__name__, "a %s that contains itself" % kind.__name__]}
+        if depth > MAX_DEPTH:
+            return {"$other": [type_name(kind), "nested deeper than %d" % MAX_DEPTH]}
+        inside.add(id(value))
+        try:
+            return self._container(value, kind, depth + 1, inside)
+        finally:
+            inside.discard(id(value))
+
+    def _container(self, value, kind, depth, inside):
+        if kind is list:
+            return [self._encode(v, depth, inside) for v in value]
+        if kind is tuple or kind is set or kind is frozenset:
+            return {"$" + kind.__name__: [self._encode(v, depth, inside) for v in value]}
+        if kind is dict:
+            return self._dict(value, depth, inside)
+        module, name = getattr(kind, "__module__", ""), kind.__name__
+        if module == "collections" and name in ("Counter", "OrderedDict", "defaultdict"):
+            return self._dict(value, depth, inside)
+        if module == "numpy" and not hasattr(value, "__len__") and hasattr(value, "item"):
+            item = value.item()  # a scalar
+            if type(item) in (bool, int, float, complex, str):
+                return self._encode(item, depth, inside)
+        if kind.__bases__ == (tuple,) and type(getattr(kind, "_fields", None)) is tuple:
+            return {"$tuple": [self._encode(v, depth, inside) for v in tuple.__iter__(value)]}
+        if module + "." + name in STANDARD:
+            args = [list(value)] if name == "deque" else list(value.__reduce__()[1])
+            return {"$std": [module + "." + name, [self._encode(v, depth, inside) for v in args]]}
+        if self.shared.get(name) is kind and not isinstance(value, BaseException) and hasattr(value, "__dict__"):
+            return {"$obj": [name, [[k, self._encode(v, depth, inside)] for k, v in vars(value).items()]]}
+        return self.refer(value)
+
+    def _text(self, text):
+        self._spend(len(text))
+        if not text.isascii():
+            try:
+                text.encode()
+            except UnicodeEncodeError:  # lone surrogates do not survive everywhere that JSON goes
+                return {"$str": base64.b64encode(text.encode("utf-8", "surrogatepass")).decode()}
+        return text
+
+    def _spend(self, size):
+        self.room -= size
+        if self.room < 0:
+            raise TooLarge("more than %d MiB" % (MAX_FRAME >> 20))
+
+    def _dict(self, value, depth, inside):
+        items = list(dict.items(value))
+        if all(type(k) is str and k.isascii() for k, _ in items):
+            if len(items) != 1 or not items[0][0].startswith("$"):
+                for k, _ in items:
+                    self._spend(len(k))
+                return {k: self._encode(v, depth, inside) for k, v in items}
+        return {"$dict": [[self._encode(k, depth, inside), self._encode(v, depth, inside)] for k, v in items]}
+
+    def decode(self, j):
+        kind = type(j)
+        if kind is list:
+            return [self.decode(v) for v in j]
+        if kind is not dict:
+            return j
+        if len(j) == 1:
+            ((tag, v),) = j.items()
+            if tag[:1] == "$":
+                return self._tagged(tag[1:], v)
+        return {k: self.decode(v) for k, v in j.items()}
+
+    def _tagged(self, tag, v):
+        if tag in ("tuple", "set", "frozenset"):
+            return getattr(builtins, tag)([self.decode(x) for x in v])
+        if tag == "dict":
+            return {self.decode(k): self.decode(x) for k, x in v}
+        if tag == "int":
+            return int(v, 0)
+        if tag == "float":
+            return float(v)
+        if tag == "complex":
+            return complex(*[float(self.decode(x)) for x in v])
+        if tag == "str":
+            return base64.b64decode(v).decode("utf-8", "surrogatepass")
+        if tag in ("bytes", "bytearray"):
+            return getattr(builtins, tag)(base64.b64decode(v))
+        if tag == "std" and v[0] in STANDARD:
+            module, name = v[0].rsplit(".", 1)
+            return getattr(__import__(module), name)(*[self.decode(x) for x in v[1]])
+        if tag == "obj":
+            kind = self.shared[v[0]]
+            value = kind.__new__(kind)
+            vars(value).update((k, self.decode(x)) for k, x in v[1] if type(k) is str)
+            return value
+        return self.resolve(tag, v)
+
+
+STANDARD = (
+    "fractions.Fraction decimal.Decimal datetime.date datetime.time datetime.datetime datetime.timedelta "
+    "builtins.range collections.deque"
+).split()
+
+
+def type_name(kind):
+    try:
+        return cut(kind.__qualname__, 200)
+    except BaseException:
+        return "?"
+
+
+def cut(text, limit=MAX_TEXT):
+    if type(text) is not str:
+        text = str.__str__(text) if isinstance(text, str) else "?"
+    if len(text) > limit:
+        text = text[:limit] + "…"
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def show(value, limit=MAX_TEXT):
+    """A capped repr that never raises."""
+    try:
+        import harness
+
+        return harness._repr(value, limit)
+    except ImportError:
+        pass
+    try:
+        return cut(repr(value), limit)
+    except BaseException:
+        return "<repr failed>"
+
+
+def shared_classes(names, module):
+    return {k: v for k, v in names.items() if isinstance(v, type) and v.__module__ == module and v.__name__ == k}
+
+
+# Code
+
+
+def new_module(name):
+    """A fresh module to run code in."""
+    module = type(sys)(name)
+    module.__builtins__ = builtins
+    sys.modules[name] = module
+    return module
+
+
+def compile_code(code, filename):
+    if code.startswith("\ufeff"):
+        code = code[1:]
+    try:
+        import linecache
+
+        linecache.cache[filename] = (len(code), None, code.splitlines(True), filename)
+    except ImportError:
+        pass
+    return compile(code, filename, "exec", dont_inherit=True)
+
+
+def line_in(e, filename):
+    """The last line of filename that an exception passed, 0 if none."""
+    if isinstance(e, SyntaxError) and e.filename == filename:
+        return e.lineno or 0
+    line = 0
+    tb = e.__traceback__
+    while tb is not None:
+        if tb.tb_frame.f_code.co_filename == filename:
+            line = tb.tb_lineno
+        tb = tb.tb_next
+    return line
+
+
+# Exceptions that cross
+
+
+class Errors:
+    """Makes exceptions out of what the other sandbox says about one."""
+
+    made = {}
+    # Only what a solution might raise on purpose: a class that a test runner
+    # gives a meaning of its own, such as unittest.SkipTest, must not be among them.
+    modules = "json json.decoder decimal struct binascii re queue configparser csv statistics zlib copy fractions".split()
+    # What ends a loop or the interpreter in silence ends it as an error here.
+    silent = (StopIteration, StopAsyncIteration, GeneratorExit)
+
+    @classmethod
+    def make(cls, said, codec, iterating=False):
+        name, message = str(said.get("type"))[:200], str(said.get("message"))[:MAX_TEXT]
+        kind = cls.find(name, said, codec)
+        if issubclass(kind, cls.silent) and not (iterating and kind is StopIteration):
+            kind, message = RuntimeError, "the solution raised " + name
+        elif kind is SystemExit:
+            kind = cls.derive("SystemExit", SystemExit)
+        try:
+            args = [codec.decode(a) for a in said.get("args") or []]
+            e = kind(*args) if args else kind(message) if message else kind()
+        except BaseException:  # it takes other arguments than it keeps
+            try:
+                e = kind.__new__(kind)
+                e.args = (message,)
+            except BaseException:
+                e = cls.derive(name, Exception if issubclass(kind, Exception) else BaseException)(message)
+        return e
+
+    @classmethod
+    def find(cls, name, said, codec):
+        module = said.get("module")
+        shared = codec.shared.get(name)
+        if module == "solution" and isinstance(shared, type) and issubclass(shared, BaseException):
+            return shared
+        if module in cls.modules and module in sys.modules:
+            found = getattr(sys.modules[module], name, None)
+            if isinstance(found, type) and issubclass(found, Exception):
+                return found
+        mro = said.get("mro")
+        for i, base in enumerate(mro if type(mro) is list else []):
+            found = getattr(builtins, base, None) if type(base) is str else None
+            if isinstance(found, type) and issubclass(found, BaseException):
+                return found if i == 0 and module == "builtins" else cls.derive(name, found)
+        return cls.derive(name, Exception)
+
+    @classmethod
+    def derive(cls, name, base):
+        key = name, base
+        if key not in cls.made:
+            try:
+                cls.made[key] = type(name, (base,), {"__module__": "solution"})
+            except BaseException:
+                cls.made[key] = base
+        return cls.made[key]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sync/errgroup"
 )
 
 // tree writes files below a temporary directory that stands for /sys/fs/cgroup.
@@ -145,6 +147,34 @@ func TestPeaksOfOldKernels(t *testing.T) {
 	}
 	if d := cmp.Diff([]string{"5 5", "8 8", "8 8"}, got); d != "" {
 		t.Error(d)
+	}
+}
+
+// The watch of a job reads its meter while others look whether its processes are dead.
+func TestMetersTogether(t *testing.T) {
+	t.Parallel()
+	files := maps.Clone(v1Files)
+	files["pids/a/pids.current"] = "2\n"
+	root := tree(t, files)
+	h, err := Detect(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := h.Open("/a").(*v1Group)
+	for range 1000 {
+		if _, err := g.Reset(9); err != nil { // from now on files stay open
+			t.Fatal(err)
+		}
+		var readers errgroup.Group
+		for range 4 {
+			readers.Go(func() error { _, err := g.Usage(); return err })
+			readers.Go(func() error { _, err := g.Pids(); return err })
+			readers.Go(func() error { _, err := g.Processes(); return err })
+		}
+		if err := readers.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		g.kept.close()
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -105,4 +106,24 @@ func parseKey(file, key, text string) (int64, error) {
 // that the kernel insists on.
 func quota(cores float64) int64 {
 	return max(int64(cores*float64(period.Microseconds())), 1000)
+}
+
+// highest remembers the highest of numbers. It may be used by several goroutines at once.
+type highest struct {
+	mu sync.Mutex
+	n  int64
+}
+
+// add returns the highest number so far, n included.
+func (h *highest) add(n int64) int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.n = max(h.n, n)
+	return h.n
+}
+
+func (h *highest) clear() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.n = 0
 }

@@ -4,14 +4,17 @@ import (
 	"errors"
 	"os"
 	"strconv"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
 
 // kept keeps control files open from one use to the next: half of the price of
-// reading a meter is finding it. Its zero value keeps nothing. It is not safe for
-// concurrent use.
+// reading a meter is finding it. Its zero value keeps nothing. It may be used by
+// several goroutines at once (a meter is read while a program is being killed),
+// but for keep, forget and close, which want it alone.
 type kept struct {
+	mu    sync.Mutex
 	files map[string]int // by path; nil: keep nothing; -1: there is no such file
 }
 
@@ -25,6 +28,8 @@ func (k *kept) keep() {
 // open returns a descriptor of file, which is the caller's to close if nothing
 // is kept.
 func (k *kept) open(file string) (int, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	if fd, ok := k.files[file]; ok {
 		if fd < 0 {
 			return -1, unix.ENOENT

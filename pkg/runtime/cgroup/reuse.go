@@ -35,7 +35,7 @@ func (g *v1Group) Reset(least int64) (bool, error) {
 	if err := g.kept.writeInt(g.file("memory", "memory.max_usage_in_bytes"), 0); err != nil {
 		return false, err
 	}
-	g.peak = 0
+	g.peak.clear()
 	if !g.kept.exists(g.file("pids", "pids.peak")) {
 		return false, nil
 	}

@@ -14,7 +14,7 @@ var v1Controllers = []string{"memory", "cpu", "cpuacct", "pids"}
 
 type v1Group struct {
 	root, path string
-	peak       int64 // of processes, where the kernel does not keep it
+	peak       highest // of processes, where the kernel does not keep it
 	kept       kept
 }
 
@@ -116,7 +116,7 @@ func (g *v1Group) Remove(ctx context.Context) error {
 
 // processesPeak reads pids.peak, which the kernel has since 6.6; before that it
 // remembers the highest pids.current that it has seen.
-func processesPeak(dir string, seen *int64) (int64, error) {
+func processesPeak(dir string, seen *highest) (int64, error) {
 	n, ok, err := readOptional(filepath.Join(dir, "pids.peak"))
 	if ok || err != nil {
 		return n, err
@@ -124,6 +124,5 @@ func processesPeak(dir string, seen *int64) (int64, error) {
 	if n, err = readInt(filepath.Join(dir, "pids.current")); err != nil {
 		return 0, err
 	}
-	*seen = max(*seen, n)
-	return *seen, nil
+	return seen.add(n), nil
 }

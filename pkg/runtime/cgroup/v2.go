@@ -12,8 +12,8 @@ import (
 
 type v2Group struct {
 	dir, path  string
-	peak       int64 // of processes, where the kernel does not keep it
-	memoryPeak int64 // likewise, in bytes
+	peak       highest // of processes, where the kernel does not keep it
+	memoryPeak highest // likewise, in bytes
 }
 
 var _ Group = (*v2Group)(nil)
@@ -87,8 +87,7 @@ func (g *v2Group) readMemoryPeak() (int64, error) {
 	if n, err = readInt(g.file("memory.current")); err != nil {
 		return 0, err
 	}
-	g.memoryPeak = max(g.memoryPeak, n)
-	return g.memoryPeak, nil
+	return g.memoryPeak.add(n), nil
 }
 
 // Kill uses cgroup.kill, which the kernel has since 5.14.

@@ -43,14 +43,31 @@ type op struct {
 // recipe is how a box is made.
 type recipe struct {
 	ops    []op
-	keep   []any // what ops point to
+	sealed []op     // the same, as supervisors see them
+	memory heirloom // what ops point to, and sealed
 	nested bool
 }
 
-func (r *recipe) ptr(s string) uintptr {
-	b := append([]byte(s), 0)
-	r.keep = append(r.keep, b)
-	return uintptr(unsafe.Pointer(&b[0]))
+func (r *recipe) ptr(s string) uintptr { return r.data(append([]byte(s), 0)) }
+
+func (r *recipe) data(b []byte) uintptr {
+	return uintptr(unsafe.Pointer(unsafe.SliceData(r.memory.bytes(b))))
+}
+
+// seal ends the writing of r.
+func (r *recipe) seal() error {
+	for i := range r.ops {
+		r.ops[i].text = r.memory.bytes(r.ops[i].text)
+	}
+	size := int(unsafe.Sizeof(op{}))
+	room := r.memory.alloc(size * len(r.ops))
+	if r.memory.err != nil {
+		return r.memory.err
+	}
+	r.sealed = unsafe.Slice((*op)(unsafe.Pointer(&room[0])), len(r.ops))
+	copy(r.sealed, r.ops)
+	r.ops = nil
+	return nil
 }
 
 // do appends a call. name is for the worker's log.
@@ -152,9 +169,8 @@ func (r *recipe) loopback() {
 	ifreq := make([]byte, 40) // struct ifreq
 	copy(ifreq, "lo")
 	binary.NativeEndian.PutUint16(ifreq[unix.IFNAMSIZ:], unix.IFF_UP|unix.IFF_RUNNING)
-	r.keep = append(r.keep, ifreq)
 	r.do("make a socket", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	r.do("bring lo up", unix.SYS_IOCTL, spareFD, unix.SIOCSIFFLAGS, uintptr(unsafe.Pointer(&ifreq[0])))
+	r.do("bring lo up", unix.SYS_IOCTL, spareFD, unix.SIOCSIFFLAGS, r.data(ifreq))
 	r.do("close the socket", unix.SYS_CLOSE, spareFD)
 }
 

@@ -13,8 +13,8 @@ import (
 const boxFlags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS |
 	uintptr(syscall.SIGCHLD)
 
-// room is the memory of a supervisor. It is the launcher's, and never touched
-// there: each supervisor gets pages of its own when it writes to them.
+// room is the memory of a supervisor. It is the launcher's, and all but the order
+// never touched there: each supervisor gets pages of its own when it writes to them.
 var room struct {
 	message [MaxMessage]byte
 	large   [MaxRun]byte
@@ -33,6 +33,14 @@ var room struct {
 	capHead unix.CapUserHeader
 	status  unix.WaitStatus
 	answer  [8]byte
+
+	order struct { // of the launcher, before each fork
+		slot, scratch, parent int
+		ops                   *op
+		count                 int
+		handled               uint64 // signals that the launcher has handlers for
+		blocked               uint64 // none
+	}
 }
 
 func init() {
@@ -40,17 +48,45 @@ func init() {
 	room.header.Iov, room.header.Iovlen = &room.iov, 1
 	room.header.Control = &room.control[0]
 	room.capHead.Version = unix.LINUX_CAPABILITY_VERSION_3
+	room.order.handled = handled()
 }
 
-// launch starts the supervisor of a box. Its process runs nothing but system
-// calls: see fork. It is one function for the same reason.
+// launch starts the supervisor of a box.
+func (r *recipe) launch(slot, scratch, parent int) error {
+	if r.sealed == nil {
+		if err := r.seal(); err != nil {
+			return err
+		}
+	}
+	room.order.slot, room.order.scratch, room.order.parent = slot, scratch, parent
+	room.order.ops, room.order.count = &r.sealed[0], len(r.sealed)
+	first := boxFlags
+	if parent >= 0 { // the box is made by processes in between, which go into the parent first
+		first = uintptr(syscall.SIGCHLD)
+	}
+	syscall.ForkLock.Lock()
+	beforeFork()
+	n, errno := clone(first)
+	afterFork()
+	syscall.ForkLock.Unlock()
+	if n == 0 {
+		return errno
+	}
+	return nil
+}
+
+// supervise is the process of a box from its birth to its end. It runs nothing
+// but system calls (see fork), it is one function for the same reason, and it
+// uses no memory but its stack, room, and what room refers to: nothing else is
+// certain to be there. See solitude.
 //
+//go:nosplit
 //go:noinline
 //go:norace
 //go:nocheckptr
-func (r *recipe) launch(slot, scratch, parent int) error {
+func supervise() {
 	var (
-		n, a0, first    uintptr
+		n, a0           uintptr
 		errno, denied   syscall.Errno
 		i, count, files int
 		o               *op
@@ -62,24 +98,16 @@ func (r *recipe) launch(slot, scratch, parent int) error {
 		child, open     uintptr
 		high            uintptr
 	)
-	first = boxFlags
-	if parent >= 0 { // the box is made by processes in between, which go into the parent first
-		first = uintptr(syscall.SIGCHLD)
-	}
-	syscall.ForkLock.Lock()
-	beforeFork()
-	n, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE, first, 0, 0, 0, 0, 0)
-	if errno != 0 || n != 0 {
-		afterFork()
-		syscall.ForkLock.Unlock()
-		if errno != 0 {
-			return errno
+	// The launcher's handlers are code of a runtime that is not here. Of process 1
+	// of a pid namespace, signals from inside only reach handlers.
+	for i = 1; i <= 64; i++ {
+		if room.order.handled>>uint(i-1)&1 != 0 {
+			_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(i), uintptr(unsafe.Pointer(&room.action)), 0, 8, 0, 0)
 		}
-		return nil
 	}
-	afterForkInChild()
-	if parent >= 0 {
-		_, _, errno = syscall.RawSyscall(unix.SYS_SETNS, uintptr(parent), unix.CLONE_NEWUSER|unix.CLONE_NEWPID, 0)
+	_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&room.order.blocked)), 0, 8, 0, 0)
+	if room.order.parent >= 0 {
+		_, _, errno = syscall.RawSyscall(unix.SYS_SETNS, uintptr(room.order.parent), unix.CLONE_NEWUSER|unix.CLONE_NEWPID, 0)
 		if errno != 0 {
 			goto unborn
 		}
@@ -101,13 +129,13 @@ func (r *recipe) launch(slot, scratch, parent int) error {
 	}
 
 	// Descriptors: the slot, the scratch mount and the three standard ones.
-	_, _, _ = syscall.RawSyscall(syscall.SYS_DUP3, uintptr(slot), slotFD, syscall.O_CLOEXEC)
-	_, _, _ = syscall.RawSyscall(syscall.SYS_DUP3, uintptr(scratch), scratchFD, syscall.O_CLOEXEC)
+	_, _, _ = syscall.RawSyscall(syscall.SYS_DUP3, uintptr(room.order.slot), slotFD, syscall.O_CLOEXEC)
+	_, _, _ = syscall.RawSyscall(syscall.SYS_DUP3, uintptr(room.order.scratch), scratchFD, syscall.O_CLOEXEC)
 	_, _, _ = syscall.RawSyscall(unix.SYS_CLOSE_RANGE, 3, slotFD-1, 0)
 	_, _, _ = syscall.RawSyscall(unix.SYS_CLOSE_RANGE, scratchFD+1, ^uintptr(0)>>32, 0)
 
-	for i = range r.ops {
-		o = &r.ops[i]
+	for i = 0; i < room.order.count; i++ {
+		o = (*op)(unsafe.Add(unsafe.Pointer(room.order.ops), uintptr(i)*unsafe.Sizeof(*o)))
 		a0 = o.args[0]
 		if o.last {
 			a0 = n
@@ -286,7 +314,7 @@ fail:
 	goto exit
 unborn:
 	room.answer = [8]byte{BoxFailed, byte(errno), byte(errno >> 8), 0, 0}
-	_, _, _ = syscall.RawSyscall(syscall.SYS_WRITE, uintptr(slot), uintptr(unsafe.Pointer(&room.answer[0])), 5)
+	_, _, _ = syscall.RawSyscall(syscall.SYS_WRITE, uintptr(room.order.slot), uintptr(unsafe.Pointer(&room.answer[0])), 5)
 exit:
 	for {
 		_, _, _ = syscall.RawSyscall(syscall.SYS_EXIT_GROUP, 127, 0, 0)

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -26,7 +25,9 @@ func Cell(socket string) error {
 	if err != nil {
 		return fmt.Errorf("connect to the worker: %w", err)
 	}
-	debug.SetGCPercent(20) // every box copies what is dirty here
+	if err := solitude(); err != nil {
+		return err
+	}
 	// Boxes are watched by the worker: here nobody waits for them.
 	signal.Ignore(unix.SIGCHLD)
 	l := &launcher{conn: conn, socket: socket, recipes: map[string]*recipe{}, masked: visible(maskedFiles)}
@@ -134,6 +135,9 @@ func (l *launcher) make(body []byte, slot, scratch, third int) {
 			return
 		}
 		if len(l.recipes) >= maxRecipes {
+			for _, old := range l.recipes {
+				old.memory.free()
+			}
 			clear(l.recipes)
 		}
 		r = newRecipe(&b, os.Getuid(), os.Getgid(), l.masked)

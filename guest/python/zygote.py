@@ -145,6 +145,7 @@ def main(path, kind, modules):
     fork = os.fork if modules else libc.fork
     # What is alive now stays so: the collector shall not touch, and so copy, it.
     gc.collect()
+    give_back()
     gc.disable()
     filled = fill_pools()  # noqa: F841
     gc.freeze()
@@ -172,6 +173,16 @@ def main(path, kind, modules):
             check(setns(own, CLONE_NEWPID), "leave the pid namespace")
             close(slot)
             close(box)
+
+
+def give_back():
+    """Return what was freed to the system: compiling modules leaves holes of many pages.
+
+    Each page that is mapped here is mapped for every child, and unmapped again.
+    """
+    trim = getattr(ctypes.PyDLL(None), "malloc_trim", None)  # of the GNU library
+    if trim:
+        trim(ctypes.c_size_t(0))
 
 
 def generators():

@@ -18,7 +18,7 @@ const ahead = 250 * time.Millisecond
 // Where workers are at pace, claims come by the moment, and the window holds what
 // they take in many of them: looks may be this far apart.
 const (
-	restTime = 50 * time.Millisecond
+	restTime = 100 * time.Millisecond
 	atPace   = 100 // jobs a second
 )
 

@@ -21,7 +21,7 @@ const (
 	maxAtomic = 1000
 	// minAtomic is where a batch becomes cheaper than single messages: the
 	// server stages each batch in a store of its own.
-	minAtomic = 8
+	minAtomic = 64
 	// maxSingles bounds the single messages on their way at once.
 	maxSingles      = 256
 	publishAttempts = 4

@@ -1,5 +1,5 @@
 // tries: vfork and exec itself without end
-// outcome: process_limit|failed|timed_out
+// outcome: process_limit|failed|timed_out|out_of_memory
 // policy: {"wall": "3s"}
 #include "hostile.h"
 int main(int argc, char **argv) {

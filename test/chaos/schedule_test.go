@@ -290,22 +290,34 @@ func capRecovers(t *testing.T) {
 	f.check()
 }
 
-// One tenant floods, another one asks for ten jobs.
+// One tenant floods, another one asks for ten jobs, again and again.
 func flood(t *testing.T) {
 	f := newFleet(t, shape{env: []string{twoTenants}, unwatched: true})
 	b := f.as("token-of-b")
-	wait := func() time.Duration {
-		asked := time.Now()
-		batch, err := f.submitBatch(b, 10, always("sleep=50ms"))
-		if err != nil {
-			t.Fatal(err)
+	const rounds = 20
+	// waits returns p50 and p95 of how long a job of b waits to start, and to end.
+	waits := func() (start, end [2]time.Duration) {
+		ids := make([]string, rounds)
+		for i := range ids {
+			batch, err := f.submitBatch(b, 10, always("sleep=50ms"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids[i] = string(batch.ID)
+			eventually(t, "ten jobs are done", func() bool {
+				return f.count("SELECT count(*) FROM results WHERE batch_id = $1", ids[i]) == 10
+			})
 		}
-		eventually(t, "ten jobs are done", func() bool {
-			return f.count("SELECT count(*) FROM results WHERE batch_id = $1", string(batch.ID)) == 10
-		})
-		return time.Since(asked)
+		quantiles := func(column string) (q [2]time.Duration) {
+			for i, at := range []string{"0.5", "0.95"} {
+				q[i] = time.Millisecond * time.Duration(f.count(`SELECT 1000 * percentile_cont(`+at+`)
+					WITHIN GROUP (ORDER BY extract(epoch FROM `+column+` - created_at)) FROM jobs WHERE batch_id = ANY($1::uuid[])`, ids))
+			}
+			return q
+		}
+		return quantiles("started_at"), quantiles("ended_at")
 	}
-	idle := wait()
+	idleStart, idleEnd := waits()
 	n := *floodJobs
 	a := f.as("token-of-a")
 	tide, err := f.submitBatch(a, n, always("sleep=20ms"))
@@ -313,11 +325,15 @@ func flood(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the flood runs", func() bool { return f.in(job.Running) == 8 })
-	flooded := wait()
+	start, end := waits()
 	left := f.in(job.Queued)
-	t.Logf("ten jobs take %v on an idle fleet, %v beside a flood of %d", idle, flooded, n)
-	if left < n/2 {
-		t.Errorf("of the flood of %d only %d were left when the ten were done", n, left)
+	t.Logf("p50 and p95 of %d jobs: to start %v on an idle fleet, %v beside a flood of %d; to end %v, %v",
+		10*rounds, idleStart, start, n, idleEnd, end)
+	if left < n/4 {
+		t.Errorf("of the flood of %d only %d were left when b's were done", n, left)
+	}
+	if end[1] > 3*idleEnd[1] {
+		t.Errorf("beside a flood a job takes %v, on an idle fleet %v (p95)", end[1], idleEnd[1])
 	}
 	if _, err := a.CancelBatch(t.Context(), tide.ID); err != nil {
 		t.Fatal(err)

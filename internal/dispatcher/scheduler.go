@@ -11,15 +11,16 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// ahead is for how long the window keeps workers busy at their present pace:
-// longer than a look takes, even on a busy machine.
-const ahead = 250 * time.Millisecond
+// ahead is for how long the window keeps workers busy at their present pace,
+// beyond what their free slots take. Whoever comes next waits behind it, so it is
+// hardly longer than a look takes on a busy machine.
+const ahead = 80 * time.Millisecond
 
 // Where workers are at pace, claims come by the moment, and the window holds what
-// they take in many of them: looks may be this far apart.
+// they take in many of them: looks may be as far apart as half of it lasts.
 const (
-	restTime = 100 * time.Millisecond
-	atPace   = 100 // jobs a second
+	restTime = 100 * time.Millisecond // at most
+	atPace   = 100                    // jobs a second
 )
 
 // scheduler hands queued jobs to the queue through a window: no more are
@@ -43,17 +44,18 @@ type scheduler struct {
 	every     time.Duration
 	minWindow int
 
-	hint    chan struct{} // holds one
-	more    atomic.Bool   // jobs may be queued that a window had no room for
-	claimed atomic.Bool   // windows got room since the last look
-	capped  atomic.Bool   // jobs are queued that had room: a tenant runs all it may
+	held    map[string]int // smallest windows at the last look, by pool
+	hint    chan struct{}  // holds one
+	more    atomic.Bool    // jobs may be queued that a window had no room for
+	claimed atomic.Bool    // windows got room since the last look
+	capped  atomic.Bool    // jobs are queued that had room: a tenant runs all it may
 }
 
 func newScheduler(d *Dispatcher) *scheduler {
 	s := &scheduler{
 		store: d.store, publisher: d.queue, registry: d.registry, classes: newClasses(d.store, d.queue, d.log),
 		leader: d.leader, hints: &hints{bus: d.queue, log: d.log}, pace: newPace(), metrics: d.metrics, log: d.log,
-		every: d.cfg.ScheduleEvery, minWindow: d.cfg.MinWindow, hint: make(chan struct{}, 1),
+		every: d.cfg.ScheduleEvery, minWindow: d.cfg.MinWindow, held: map[string]int{}, hint: make(chan struct{}, 1),
 	}
 	s.repeats = &repeats{store: d.store, events: d.events, metrics: d.metrics, log: d.log, answered: s.room}
 	return s
@@ -154,16 +156,32 @@ func (s *scheduler) run(ctx context.Context) {
 
 // rest lets claims gather before the next look, if that keeps nobody waiting.
 func (s *scheduler) rest(ctx context.Context) {
-	for pool := range s.registry.pools() {
-		if s.pace.of(pool) < atPace {
-			return
-		}
-	}
-	wait := time.NewTimer(restTime)
+	wait := time.NewTimer(s.lasts() / 2)
 	defer wait.Stop()
 	select {
 	case <-wait.C:
 	case <-ctx.Done():
+	}
+}
+
+// lasts is how long every pool is busy with what a window held after the last look,
+// at most twice the rest time.
+func (s *scheduler) lasts() time.Duration {
+	least := 2 * restTime
+	for pool := range s.registry.pools() {
+		pace := s.pace.of(pool)
+		if pace < atPace {
+			return 0
+		}
+		least = min(least, time.Duration(float64(s.held[pool])/pace*float64(time.Second)))
+	}
+	return least
+}
+
+// note remembers the smallest window of a pool's classes: perhaps only that one is full.
+func (s *scheduler) note(pool string, window int) {
+	if least, ok := s.held[pool]; !ok || window < least {
+		s.held[pool] = window
 	}
 }
 
@@ -173,8 +191,11 @@ func (s *scheduler) fillAll(ctx context.Context) {
 	room := s.claimed.Swap(false)
 	s.classes.refresh(ctx)
 	n := 0
+	clear(s.held)
 	for pool, size := range s.registry.fitting(s.classes.list()) {
-		filled, err := s.fill(ctx, pool, s.window(pool, size))
+		window := s.window(pool, size)
+		s.note(placement.ParseClass(pool).Pool, window)
+		filled, err := s.fill(ctx, pool, window)
 		if err != nil {
 			s.log.WarnContext(ctx, "schedule failed", "pool", pool, "error", err)
 			return // whatever there was is still there: the next look finds it

@@ -44,5 +44,7 @@ func clone(flags uintptr) (n uintptr, errno syscall.Errno) {
 	return n, 0
 }
 
+var _ = supervise // which cloneOn calls
+
 //go:noescape
 func cloneOn(flags, stack, tls uintptr) (n uintptr)

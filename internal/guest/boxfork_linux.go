@@ -48,7 +48,6 @@ func init() {
 	room.header.Iov, room.header.Iovlen = &room.iov, 1
 	room.header.Control = &room.control[0]
 	room.capHead.Version = unix.LINUX_CAPABILITY_VERSION_3
-	room.order.handled = handled()
 }
 
 // launch starts the supervisor of a box.
@@ -57,6 +56,9 @@ func (r *recipe) launch(slot, scratch, parent int) error {
 		if err := r.seal(); err != nil {
 			return err
 		}
+	}
+	if room.order.handled == 0 { // not before: what is ignored by now stays so
+		room.order.handled = handled()
 	}
 	room.order.slot, room.order.scratch, room.order.parent = slot, scratch, parent
 	room.order.ops, room.order.count = &r.sealed[0], len(r.sealed)

@@ -41,6 +41,7 @@ func truths() []program {
 		}},
 		{name: "output flood, killed", run: sh("yes"), edit: kill, outcome: job.OutputLimit, atMost: 20 * time.Second},
 		{name: "orphan in a session of its own", outcome: job.Succeeded, atMost: 20 * time.Second, run: sh("setsid sleep 1000 >/dev/null 2>&1 & exit 0")},
+		{name: "a hundred orphans, one after the other", edit: func(p *policy.Policy) { p.Processes = 20 }, outcome: job.Succeeded, run: py(orphans)},
 		{name: "orphan that holds the output", outcome: job.Succeeded, atMost: 20 * time.Second, run: sh("setsid sleep 1000 & echo out"), check: stdoutIs("out\n")},
 		{name: "out of memory in a child", edit: small, outcome: job.OutOfMemory, run: sh(`python3 -c 'x = bytearray(400 << 20)'; exit 0`)},
 		{name: "out of memory in the parent", edit: small, outcome: job.OutOfMemory, run: py("x = bytearray(400 << 20)")},
@@ -63,3 +64,16 @@ func truths() []program {
 		{name: "a program that does not exist", outcome: job.Failed, code: 127, run: job.Program{Command: &job.Command{Argv: []string{"nonesuch"}}}},
 	}
 }
+
+// orphans leaves processes to whoever is process 1, which has to bury them.
+const orphans = `import os, time
+for _ in range(100):
+    if pid := os.fork():
+        os.waitpid(pid, 0)
+    else:
+        os.fork()
+        os._exit(0)
+    for _ in range(500):
+        if sum(d.isdigit() for d in os.listdir("/proc")) < 15: break
+        time.sleep(0.01)
+`

@@ -130,23 +130,24 @@ func publishUnanswered(t *testing.T) {
 }
 
 func publishPartlyQueued(t *testing.T) {
-	f := newFleet(t, shape{lease: 10 * time.Second, slots: 32})
+	f := newFleet(t, shape{lease: 10 * time.Second, slots: 64})
+	const n = 100 // so many that they are published as one
 	f.workers[0].nats.set(cut)
-	f.batch(20, always(""))
-	eventually(t, "some messages are queued", func() bool { return f.queued() == 20 })
+	f.batch(n, always(""))
+	eventually(t, "some messages are queued", func() bool { return f.queued() == n })
 	f.stream(func(ctx context.Context, js jetstream.JetStream) {
 		s, err := js.Stream(ctx, "JOBS")
 		if err != nil {
 			t.Fatal(err)
 		}
-		for seq := s.CachedInfo().State.FirstSeq; seq < s.CachedInfo().State.FirstSeq+20; seq += 2 {
+		for seq := s.CachedInfo().State.FirstSeq; seq < s.CachedInfo().State.FirstSeq+n; seq += 2 {
 			if err := s.DeleteMsg(ctx, seq); err != nil {
 				t.Fatal(err)
 			}
 		}
 	})
 	f.stale()
-	eventually(t, "the lost half is queued again", func() bool { return f.queued() == 20 })
+	eventually(t, "the lost half is queued again", func() bool { return f.queued() == n })
 	f.workers[0].nats.set(whole)
 	if v := f.check(); v.again != 0 {
 		t.Errorf("some ran again: %+v", v)

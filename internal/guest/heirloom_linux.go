@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"runtime/debug"
 	"strconv"
 	"unsafe"
 
@@ -67,9 +66,8 @@ func (h *heirloom) free() {
 // inherited. A process that shares its memory with this one until it executes
 // something, as those of os/exec do, lacks nothing.
 func solitude() error {
-	if !ownStack { // supervisors stand on one of the runtime, and copy what is dirty
-		debug.SetGCPercent(20)
-		return nil
+	if !ownStack {
+		return nil // supervisors stand on a stack of the runtime
 	}
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {

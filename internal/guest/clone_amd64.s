@@ -1,3 +1,5 @@
+//go:build !cgo
+
 #include "textflag.h"
 
 // func cloneOn(flags, stack, tls uintptr) (n uintptr)

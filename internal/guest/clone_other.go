@@ -1,10 +1,12 @@
-//go:build linux && !amd64
+//go:build linux && (!amd64 || cgo)
 
 package guest
 
 import "syscall"
 
-// ownStack: supervisors have a stack that is not the runtime's.
+// ownStack: supervisors have a stack that is not the runtime's. In a program that
+// is linked with C, thread-local storage is the C library's, in memory that they
+// would not inherit.
 const ownStack = false
 
 func heirs(begin, end uintptr) bool { return false }

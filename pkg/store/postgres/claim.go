@@ -40,6 +40,17 @@ WITH moved AS (
 	RETURNING j.*)
 SELECT ` + claimedColumns + ` FROM moved j JOIN specs s ON s.id = j.id AND s.id >= $2 JOIN tenants t ON t.id = j.tenant_id`
 
+// claimOne is claim for one job, as claims come while clients wait: the server
+// then looks into one partition, and prepares for none of the others.
+const claimOne = `
+WITH moved AS (
+	UPDATE jobs j SET state = 'running', lease = nextval('leases'), worker = $4::text,
+		started_at = now(), lease_until = now() + $1 * interval '1 millisecond'
+	WHERE j.id = $2 AND j.state || '' = 'dispatched' AND j.dispatch_gen = $3::integer
+		AND NOT j.cancel_requested AND (j.expires_at IS NULL OR j.expires_at > now()) AND j.kills < $5::integer
+	RETURNING j.*)
+SELECT ` + claimedColumns + ` FROM moved j JOIN specs s ON s.id = $2 JOIN tenants t ON t.id = j.tenant_id`
+
 // putOff finds those of the refused claims that may be made later.
 const putOff = `
 SELECT j.id, j.dispatch_gen FROM jobs j, unnest($2::uuid[], $3::integer[]) AS i (id, gen)
@@ -65,6 +76,13 @@ func (s *Store) Claim(ctx context.Context, ttl time.Duration, claims []store.Cla
 	}
 	won, later := make(map[store.Claim]store.Claimed, len(claims)), map[store.Ref]bool{}
 	err := s.do(ctx, "claim", func(ctx context.Context) error {
+		if len(claims) == 1 {
+			c := claims[0]
+			err := s.claimRows(ctx, won, claimOne, ttl.Milliseconds(), uuid(c.Job), int32(c.Generation), c.Worker, s.cfg.PoisonAfter-1)
+			if err != nil || len(won) == 1 {
+				return err
+			}
+		}
 		ids, gens, workers, first := claimArrays(claims)
 		if err := s.claimRows(ctx, won, claim, ttl.Milliseconds(), first, ids, gens, workers, s.cfg.PoisonAfter-1); err != nil {
 			return err

@@ -18,6 +18,22 @@ import (
 const again = `(j.tries + 1 < j.max_attempts AND i.outcome = ANY (string_to_array(j.retry_on, ','))
 	AND NOT j.cancel_requested AND (j.expires_at IS NULL OR j.expires_at > now())) IS TRUE`
 
+// finishOne records the result of one job that is in no batch, was not attempted
+// before and is not to be attempted again: what a client waits for, most often. It
+// does what finish does to such a job, in one partition of two tables; it leaves
+// every other job alone.
+var finishOne = `
+WITH moved AS (
+	UPDATE jobs j SET state = CASE WHEN i.outcome = 'canceled' THEN 'canceled' ELSE 'finished' END,
+		outcome = i.outcome, ended_at = now(), tries = j.tries + 1, lease_until = NULL
+	FROM (SELECT $3::text AS outcome) i
+	WHERE j.id = $1 AND j.lease = $2::bigint AND j.state || '' = 'running' AND j.batch_id = '` + string(nilID) + `' AND j.earlier = 0
+		AND NOT ` + again + `
+	RETURNING j.id, j.tenant_id, j.lease, j.outcome, j.worker, j.identity)
+INSERT INTO results AS r (id, batch_id, seq, lease, tenant_id, outcome, worker, identity, body)
+SELECT id, '` + string(nilID) + `', 0, lease, tenant_id, outcome, worker, identity, $4 FROM moved
+RETURNING ` + resultColumns
+
 // finish records results under their leases: the fence is lease and state.
 var finish = `
 WITH moved AS (
@@ -83,6 +99,26 @@ func (s *Store) recordFor(ctx context.Context, fs []store.Finish, in *finishColu
 	for _, f := range fs {
 		if f.Record != nil {
 			waiting[f.Job], ids = f.Record, append(ids, uuid(f.Job))
+		}
+	}
+	if len(fs) == 1 && fs[0].BatchID == "" {
+		rows, err := s.pool.Query(ctx, finishOne, in.first, in.leases[0], in.outcomes[0], in.bodies[0])
+		if err != nil {
+			return nil, err
+		}
+		var r resultRow
+		_, err = pgx.ForEachRow(rows, r.targets(), func() error {
+			moved = []ended{{fs[0].Job, fs[0].Lease, r.outcome.State(), r.worker}}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		if moved != nil {
+			if fs[0].Record != nil {
+				fs[0].Record(r.json())
+			}
+			return moved, nil
 		}
 	}
 	args := []any{in.first, in.ids, in.leases, in.outcomes, in.bodies}

@@ -63,6 +63,7 @@ type Store struct {
 	pool    *pgxpool.Pool
 	tenants sync.Map // name → int32; ids never change
 	watch   watch
+	spans   spans
 	// laneSeen is when a schedule last met capped jobs, in ms since 1970.
 	laneSeen atomic.Int64
 	// How long a call cancels what waits before it leaves the rest to the next.

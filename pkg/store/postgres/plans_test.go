@@ -22,10 +22,12 @@ func TestPlans(t *testing.T) {
 		pkeyOnly  bool     // every lookup by id is in a primary key
 	}{
 		{name: "claim", sql: claim, args: `1, ` + low + `, '{}', '{}', '{}', 2`, want: []string{byID}, pkeyOnly: true},
+		{name: "claim one", sql: claimOne, args: `1, ` + low + `, 1, '', 2`, want: []string{byID}, pkeyOnly: true},
 		{name: "put off", sql: putOff, args: low + `, '{}', '{}', 2`, want: []string{byID}, pkeyOnly: true},
 		{name: "reclaim", sql: reclaim, args: `1, ` + low + `, '{}', '{}', '{}'`, want: []string{byID}, pkeyOnly: true},
 		{name: "heartbeat", sql: heartbeat, args: `1, ` + low + `, '{}', '{}'`, want: []string{byID}, pkeyOnly: true},
 		{name: "finish", sql: finish, args: low + `, '{}', '{}', '{}', '{}'`, want: []string{byID, `batch_counts_pkey`}, pkeyOnly: true},
+		{name: "finish one", sql: finishOne, args: low + `, 1, '', ''`, want: []string{byID}, pkeyOnly: true},
 		{name: "finished", sql: finished, args: `'{}', '{}'`, want: []string{byID}, pkeyOnly: true},
 		{name: "release", sql: release, args: `1, 100, 3, '{}', '{}', '{}', '{}'`, want: []string{byID}, pkeyOnly: true},
 		{name: "schedule", sql: schedule, args: `'p', 10, 60000`, want: []string{byID, queue + `.*\n *Index Cond: .*priority = r.priority`}, pkeyOnly: true},
@@ -39,7 +41,7 @@ func TestPlans(t *testing.T) {
 		{name: "repeats", sql: repeats, args: low + `, '{}', '{}'`, want: []string{byID, `tenant_id_cache_key_id_idx`}},
 		{name: "answer", sql: answer, args: low + `, '{}', '{}', '{}'`, want: []string{byID}, pkeyOnly: true},
 		{name: "orphans", sql: orphans, args: low + `, '{}', '{}'`, want: []string{byID}, pkeyOnly: true},
-		{name: "submit job", sql: submitJob, args: `1, '', '', ` + low + `, true, 'p', 0, 1, '', 0, '', '', '{}', 0, NULL, NULL`, want: []string{queue}},
+		{name: "submit job", sql: submitJob, args: `1, '', '', ` + low + `, true, 'p', 0, 1, '', 0, '', '', '{}', 0, NULL, NULL, ` + low + `, ` + low, want: []string{queue}},
 		{name: "batch", sql: `SELECT ` + batchColumns + batchTables + `WHERE b.id = $1`, args: low, want: []string{`batch_counts_pkey`, `batches_pkey`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -158,14 +158,14 @@ func (s *Store) abandon(ctx context.Context, batch job.ID) error {
 
 // submitJob is SubmitJob's only round trip. The first generation is issued at
 // once if nothing is queued in the pool, the tenant is below its limit, and nothing
-// of the job is capped: only the scheduler counts those.
+// of the job is capped: only the scheduler counts those. $17 and $18: see span.
 const submitJob = keyGuard + `,
-now_or_later AS (
+now_or_later AS MATERIALIZED ( -- else all of it is done for each use of at_once
 	SELECT CASE WHEN NOT $5::boolean OR $14 > 0 THEN false
-		WHEN (SELECT true FROM jobs WHERE state = 'queued' AND pool = $6 ORDER BY tenant_id, batch_id, priority LIMIT 1) THEN false
+		WHEN (SELECT true FROM jobs WHERE state = 'queued' AND pool = $6 AND id >= $17 AND id < $18 ORDER BY tenant_id, batch_id, priority LIMIT 1) THEN false
 		WHEN t.max_running IS NULL THEN true
-		ELSE t.max_running > (SELECT count(*) FROM jobs WHERE state = 'dispatched' AND tenant_id = $1)
-			+ (SELECT count(*) FROM jobs WHERE state = 'running' AND tenant_id = $1)
+		ELSE t.max_running > (SELECT count(*) FROM jobs WHERE state = 'dispatched' AND tenant_id = $1 AND id >= $17 AND id < $18)
+			+ (SELECT count(*) FROM jobs WHERE state = 'running' AND tenant_id = $1 AND id >= $17 AND id < $18)
 		END AS at_once
 	FROM go, tenants t WHERE t.id = $1),
 specified AS (INSERT INTO specs (id, spec) SELECT $4, $13 FROM go)
@@ -191,10 +191,14 @@ func (s *Store) SubmitJob(ctx context.Context, j store.NewJob, key store.Idempot
 		if err != nil {
 			return err
 		}
+		live, err := s.unfinished(ctx)
+		if err != nil {
+			return err
+		}
 		for {
 			err := s.pool.QueryRow(ctx, submitJob, tenant, key.Key, key.Hash, uuid(j.ID), dispatch, j.Pool, cols.priority[0],
 				cols.maxAttempts[0], cols.retryOn[0], cols.expires[0], j.TraceParent, cols.identity[0], cols.spec[0],
-				cols.lane[0], cols.caps[0], cols.cacheKey[0]).Scan(&gen)
+				cols.lane[0], cols.caps[0], cols.cacheKey[0], live.first, live.last).Scan(&gen)
 			if isUniqueViolation(err) { // an unknown commit, said again; if it was dispatched, Unclaimed publishes it
 				return s.jobExists(ctx, tenant, j.ID, err)
 			}

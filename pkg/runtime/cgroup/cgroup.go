@@ -72,6 +72,7 @@ type Group interface {
 type Hierarchy struct {
 	root string
 	v2   bool
+	own  own
 }
 
 // DefaultRoot is where every distribution mounts the cgroup file system.
@@ -134,9 +135,9 @@ func (h *Hierarchy) Create(path string) (Group, error) {
 // Open returns the group at path without making it.
 func (h *Hierarchy) Open(path string) Group {
 	if h.v2 {
-		return &v2Group{dir: filepath.Join(h.root, path), path: path}
+		return &v2Group{dir: filepath.Join(h.root, path), path: path, moved: &h.own.moved}
 	}
-	return &v1Group{root: h.root, path: path}
+	return &v1Group{root: h.root, path: path, moved: &h.own.moved}
 }
 
 // RemoveAll kills everything in the group at path and its descendants, and

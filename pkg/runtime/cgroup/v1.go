@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -16,6 +17,7 @@ type v1Group struct {
 	root, path string
 	peak       highest // of processes, where the kernel does not keep it
 	kept       kept
+	moved      *atomic.Int64 // the hierarchy's, see Hurry
 }
 
 var _ Group = (*v1Group)(nil)
@@ -64,6 +66,7 @@ func (g *v1Group) Add(pid int) error {
 			return err
 		}
 	}
+	g.moved.Store(time.Now().UnixNano())
 	return nil
 }
 

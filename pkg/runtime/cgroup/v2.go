@@ -7,13 +7,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
 type v2Group struct {
 	dir, path  string
-	peak       highest // of processes, where the kernel does not keep it
-	memoryPeak highest // likewise, in bytes
+	peak       highest       // of processes, where the kernel does not keep it
+	memoryPeak highest       // likewise, in bytes
+	moved      *atomic.Int64 // the hierarchy's, see Hurry
 }
 
 var _ Group = (*v2Group)(nil)
@@ -52,7 +54,13 @@ func (g *v2Group) Limit(l Limits) error {
 	return writeInt(g.file("pids.max"), l.Processes)
 }
 
-func (g *v2Group) Add(pid int) error { return writeInt(g.file("cgroup.procs"), int64(pid)) }
+func (g *v2Group) Add(pid int) error {
+	if err := writeInt(g.file("cgroup.procs"), int64(pid)); err != nil {
+		return err
+	}
+	g.moved.Store(time.Now().UnixNano())
+	return nil
+}
 
 func (g *v2Group) Pids() ([]int, error) { return readPids(g.file("cgroup.procs")) }
 

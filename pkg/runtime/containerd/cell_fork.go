@@ -143,6 +143,7 @@ func (s *cellSlot) fork(ctx context.Context, ask func([]*os.File) error) (_ *cel
 			c.Close()
 		}
 	}()
+	s.cell.rt.cgroups.Hurry()
 	if err := c.makeBox(ctx); err != nil {
 		return nil, fmt.Errorf("make a box: %w", err)
 	}

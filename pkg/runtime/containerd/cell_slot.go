@@ -65,6 +65,7 @@ func (c *cell) newSlot(ctx context.Context, kind byte, l layout) (_ *cellSlot, e
 			}
 		}
 	}()
+	c.rt.cgroups.Hurry()
 	if err := s.makeBox(ctx); err != nil {
 		return nil, fmt.Errorf("make a box: %w", err)
 	}

@@ -66,7 +66,7 @@ func newCells(r *Runtime) (*cells, error) {
 	}
 	c.pool = slotpool.New(slotpool.Config[cellKey, *cellSlot]{
 		Name: "cell", Most: r.cfg.CellWarm, Memory: int64(r.cfg.WarmMemory), Idle: r.cfg.WarmIdle, Fill: 2,
-		Settle: 4 * time.Millisecond, // what a short job takes, and its way to the record
+		Settle: 12 * time.Millisecond, // what a short job takes, or the making of a session and its first execute
 		Make:   c.make,
 		Warm:   c.rehearse,
 		Weigh:  weighBox,

@@ -39,6 +39,7 @@ func FromEnv() (*Injector, error) {
 	if in.rate, err = strconv.ParseFloat(text, 64); err != nil || in.rate < 0 || in.rate > 1 {
 		return nil, fmt.Errorf("%s: %q is not a number from 0 to 1", Variable, text)
 	}
+	slog.Warn("faults will be injected", "share", in.rate)
 	return in, nil
 }
 

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,15 +16,15 @@ import (
 // traces says what on this host belongs to one fleet, so that fleets of other
 // tests at the same time are told apart.
 type traces struct {
-	names   []string // in a command line or a mount: the fleet's directories
-	cgroups []string // the worker's, below each hierarchy
-	netns   []string // of its sandboxes
+	names   []string            // in a command line or a mount: the fleet's directories
+	cgroups []string            // the worker's, below each hierarchy
+	netns   map[string]*os.File // of its sandboxes; open, so that no number is given to a namespace of others
 }
 
 // traces looks at the fleet while it runs.
 func (f *fleet) traces(t *testing.T) *traces {
 	t.Helper()
-	seen := &traces{names: []string{f.Dir(), f.bin}}
+	seen := &traces{names: []string{f.Dir(), f.bin}, netns: map[string]*os.File{}}
 	groups := regexp.MustCompile(`:/(assay-[0-9a-f]+)/`)
 	ours, err := os.Readlink("/proc/self/ns/net")
 	if err != nil {
@@ -38,8 +39,15 @@ func (f *fleet) traces(t *testing.T) *traces {
 		for _, m := range groups.FindAllStringSubmatch(string(raw), -1) {
 			instances[m[1]] = true
 		}
-		if ns, err := os.Readlink(filepath.Join("/proc", pid, "ns/net")); err == nil && ns != ours && !slices.Contains(seen.netns, ns) {
-			seen.netns = append(seen.netns, ns)
+		ns, err := os.Open(filepath.Join("/proc", pid, "ns/net"))
+		if err != nil {
+			continue // likewise
+		}
+		t.Cleanup(func() { ns.Close() })
+		if name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", ns.Fd())); err != nil {
+			t.Error(err)
+		} else if name != ours {
+			seen.netns[name] = ns
 		}
 	}
 	if len(instances) == 0 || len(seen.netns) == 0 {
@@ -85,7 +93,7 @@ func (s *traces) left(t *testing.T) (what []string) {
 				what = append(what, "process "+pid+": "+line)
 			}
 		}
-		if ns, err := os.Readlink(filepath.Join("/proc", pid, "ns/net")); err == nil && slices.Contains(s.netns, ns) {
+		if ns, err := os.Readlink(filepath.Join("/proc", pid, "ns/net")); err == nil && s.netns[ns] != nil {
 			what = append(what, "network namespace "+ns+" of process "+pid+": "+line)
 		}
 	}

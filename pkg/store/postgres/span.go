@@ -40,22 +40,28 @@ const (
 const daysBefore = `SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
 	WHERE i.inhparent = 'jobs'::regclass AND (c.relname = 'jobs_default' OR c.relname ~ '^jobs_[0-9]{8}$' AND c.relname < $1)`
 
+// everywhere is the span of all ids: right whatever there is, and slow.
+func everywhere() span {
+	return span{first: uuid(nilID), last: uuid("ffffffff-ffff-ffff-ffff-ffffffffffff")}
+}
+
 // unfinished returns the span as it is, or was a minute ago. Nobody waits for
-// somebody else's search.
-func (s *Store) unfinished(ctx context.Context) (span, error) {
+// somebody else's search, and nobody fails for one: a search may meet a partition
+// that retention drops between its two statements.
+func (s *Store) unfinished(ctx context.Context) span {
 	known := s.spans.last.Load()
 	if known != nil {
 		if age := time.Since(known.found); age >= 0 && age < spanKnown || !s.spans.search.TryLock() {
-			return *known, nil
+			return *known
 		}
 		defer s.spans.search.Unlock()
 	}
 	found, err := s.findSpan(ctx, time.Now())
 	if err != nil {
-		return span{}, err
+		return everywhere()
 	}
 	s.spans.last.Store(&found)
-	return found, nil
+	return found
 }
 
 func (s *Store) findSpan(ctx context.Context, now time.Time) (span, error) {
@@ -68,7 +74,8 @@ func (s *Store) findSpan(ctx context.Context, now time.Time) (span, error) {
 	if day, err := time.Parse("jobs_20060102", oldest); err == nil {
 		sp.first = uuid(job.FirstIDAt(day))
 	} else { // the default partition, whose ids are of any day
-		sp.first, sp.last = uuid(nilID), uuid("ffffffff-ffff-ffff-ffff-ffffffffffff")
+		all := everywhere()
+		sp.first, sp.last = all.first, all.last
 	}
 	return sp, nil
 }

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -35,10 +36,7 @@ func TestSpan(t *testing.T) {
 	opened := func() int {
 		t.Helper()
 		forget()
-		live, err := s.unfinished(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		live := s.unfinished(ctx)
 		plan := explain(t, s, submitJob, fmt.Sprintf(`1, '', '', '%s', true, 'p', 0, 1, '', 0, '', '', '{}', 0, NULL, NULL, '%s', '%s'`, job.NewID(), live.first, live.last))
 		return strings.Count(plan, "_pool_tenant_id_batch_id_priority_lane_id_idx")
 	}
@@ -46,6 +44,11 @@ func TestSpan(t *testing.T) {
 	old := time.Now().UTC().AddDate(0, 0, -40).Truncate(24 * time.Hour)
 	if _, err := s.pool.Exec(ctx, `SELECT assay_partitions($1::date, 30)`, old); err != nil {
 		t.Fatal(err)
+	}
+	gone, leave := context.WithCancel(ctx)
+	leave()
+	if live := s.unfinished(gone); live != everywhere() {
+		t.Errorf("a search that failed found %v", live)
 	}
 	if n := opened(); n == 0 || n > 3 {
 		t.Errorf("with nothing to do, a submit opens %d partitions", n)

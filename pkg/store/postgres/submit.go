@@ -191,10 +191,7 @@ func (s *Store) SubmitJob(ctx context.Context, j store.NewJob, key store.Idempot
 		if err != nil {
 			return err
 		}
-		live, err := s.unfinished(ctx)
-		if err != nil {
-			return err
-		}
+		live := s.unfinished(ctx)
 		for {
 			err := s.pool.QueryRow(ctx, submitJob, tenant, key.Key, key.Hash, uuid(j.ID), dispatch, j.Pool, cols.priority[0],
 				cols.maxAttempts[0], cols.retryOn[0], cols.expires[0], j.TraceParent, cols.identity[0], cols.spec[0],

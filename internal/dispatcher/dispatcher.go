@@ -25,7 +25,7 @@ type Config struct {
 	SweepEvery     time.Duration // default 6h
 	OrphanAge      time.Duration // objects younger than that are not swept; default 24h
 	Retention      time.Duration // history older than that is removed, by days; 0: never
-	MinWindow      int           // least jobs dispatched ahead of the workers of a pool; default 16
+	MinWindow      int           // least jobs dispatched ahead of the workers of a pool; default 8
 	Secrets        Secrets       // default: there are none
 	Log            *slog.Logger
 }
@@ -38,7 +38,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.RegistryEvery, 3*time.Second)
 	setDefault(&c.SweepEvery, 6*time.Hour)
 	setDefault(&c.OrphanAge, 24*time.Hour)
-	setDefault(&c.MinWindow, 16)
+	setDefault(&c.MinWindow, 8)
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}

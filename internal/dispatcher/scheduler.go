@@ -14,7 +14,7 @@ import (
 // ahead is for how long the window keeps workers busy at their present pace,
 // beyond what their free slots take. Whoever comes next waits behind it, so it is
 // hardly longer than a look takes on a busy machine.
-const ahead = 80 * time.Millisecond
+const ahead = 50 * time.Millisecond
 
 // Where workers are at pace, claims come by the moment, and the window holds what
 // they take in many of them: looks may be as far apart as half of it lasts.
@@ -211,11 +211,11 @@ func (s *scheduler) fillAll(ctx context.Context) {
 	}
 }
 
-// window is how many jobs of a pool may be dispatched and not claimed: two for
+// window is how many jobs of a pool may be dispatched and not claimed: one for
 // each free slot, and what the workers will take in the near future. Where jobs
 // are long and all slots taken, that is next to nothing.
 func (s *scheduler) window(pool string, z size) int {
-	return max(s.minWindow, 2*z.free+int(s.pace.of(placement.ParseClass(pool).Pool)*ahead.Seconds()))
+	return max(s.minWindow, z.free+int(s.pace.of(placement.ParseClass(pool).Pool)*ahead.Seconds()))
 }
 
 func (s *scheduler) fill(ctx context.Context, pool string, window int) (int, error) {

@@ -95,7 +95,7 @@ func diesBeforePublish(t *testing.T) {
 // Everything is published when the dispatcher dies; who comes after it says the
 // same again.
 func diesAfterPublish(t *testing.T) {
-	f := newFleet(t, shape{lease: 10 * time.Second})
+	f := newFleet(t, shape{lease: 10 * time.Second, slots: 10})
 	f.workers[0].nats.set(cut) // known, and it takes nothing
 	f.batch(10, always(""))
 	eventually(t, "ten messages are queued", func() bool { return f.queued() == 10 })
@@ -116,7 +116,7 @@ func diesAfterPublish(t *testing.T) {
 
 // The server does what it is asked, and the dispatcher never hears of it.
 func publishUnanswered(t *testing.T) {
-	f := newFleet(t, shape{lease: 10 * time.Second})
+	f := newFleet(t, shape{lease: 10 * time.Second, slots: 10})
 	f.workers[0].nats.set(cut)
 	f.dispatchers[0].nats.set(deaf)
 	f.batch(10, always(""))
@@ -130,8 +130,8 @@ func publishUnanswered(t *testing.T) {
 }
 
 func publishPartlyQueued(t *testing.T) {
-	f := newFleet(t, shape{lease: 10 * time.Second, slots: 64})
 	const n = 100 // so many that they are published as one
+	f := newFleet(t, shape{lease: 10 * time.Second, slots: n})
 	f.workers[0].nats.set(cut)
 	f.batch(n, always(""))
 	eventually(t, "some messages are queued", func() bool { return f.queued() == n })

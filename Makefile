@@ -61,7 +61,7 @@ hostile: setup build image ## Attack the walls with every program of the corpus,
 
 # The same rows as in `make test`, longer, and 100,000 jobs under continuous faults.
 chaos: setup build image ## Break every component again and again under load, and judge the history (an hour)
-	$(TEST) -count=1 -timeout=3h -v ./test/chaos -args -chaos.jobs=100000 -chaos.rolling=20000 -chaos.flood=100000 -chaos.down=2m
+	$(TEST) -count=1 -timeout=3h -v ./test/chaos -args -chaos.jobs=100000 -chaos.rolling=20000 -chaos.flood=100000 -chaos.flood.factor=3 -chaos.down=2m
 
 check: lint race ## What a change must pass: format, vet, lint, every test with the race detector
 

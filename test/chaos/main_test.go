@@ -15,11 +15,13 @@ import (
 	"github.com/assay-run/assay/internal/testenv"
 )
 
-// The long version; the defaults are the selection that every change must pass.
+// The long version; the defaults are the selection that every change must pass,
+// beside the tests of other packages, where how long something takes says little.
 var (
 	stormJobs   = flag.Int("chaos.jobs", 1500, "jobs of TestChaos")
 	rollingJobs = flag.Int("chaos.rolling", 1000, "jobs of TestRollingRestart")
 	floodJobs   = flag.Int("chaos.flood", 3000, "jobs of the flooding tenant of row 32")
+	floodFactor = flag.Float64("chaos.flood.factor", 10, "how many times as long as on an idle fleet another tenant may wait there")
 	downFor     = flag.Duration("chaos.down", 5*time.Second, "how long Postgres is away in row 16")
 	seed        = flag.Uint64("chaos.seed", 1, "of TestChaos's choices")
 )

@@ -160,8 +160,9 @@ func connectionsKilled(t *testing.T) {
 		}
 	}()
 	f.batch(300, always("sleep=20ms"))
+	eventually(t, "there is progress", func() bool { return f.in(job.Finished) >= 60 })
+	close(stop) // how far they come in this way depends on how fast this machine connects
 	f.rested()
-	close(stop)
 	if n := <-done; n < 5 {
 		t.Errorf("only %d connections were killed", n)
 	}

@@ -332,7 +332,8 @@ func flood(t *testing.T) {
 	if left < n/4 {
 		t.Errorf("of the flood of %d only %d were left when b's were done", n, left)
 	}
-	if start[1] > 3*idleStart[1] || end[1] > 3*idleEnd[1] {
+	most := func(idle time.Duration) time.Duration { return time.Duration(*floodFactor * float64(idle)) }
+	if start[1] > most(idleStart[1]) || end[1] > most(idleEnd[1]) {
 		t.Errorf("beside a flood a job waits %v and takes %v, on an idle fleet %v and %v (p95)", start[1], end[1], idleStart[1], idleEnd[1])
 	}
 	if _, err := a.CancelBatch(t.Context(), tide.ID); err != nil {

@@ -169,7 +169,10 @@ func TestHonestSolutionsPass(t *testing.T) {
 	eachIsolation(t, func(t *testing.T, f *fleet) {
 		tests, tokens := problem(t, "")
 		tests.Code = fmt.Sprintf("T = %q.split()\ndef solve(x):\n    return T[x]\nif __name__ == '__main__':\n    print(solve(int(input())))\n", strings.Join(tokens, " "))
-		rep := f.grade(t, tests, limits)
+		rep := f.grade(t, tests, func(p *policy.Policy) {
+			limits(p)
+			p.Wall = job.Duration(time.Minute) // however slow the host
+		})
 		if rep.Outcome != job.Succeeded || rep.Tests.Score != 1 || rep.Tests.Total < 20 {
 			t.Errorf("%s, score %v of %d: %q", rep.Outcome, rep.Tests.Score, rep.Tests.Total, rep.Feedback)
 		}

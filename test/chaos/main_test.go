@@ -19,7 +19,7 @@ import (
 // beside the tests of other packages, where how long something takes says little.
 var (
 	stormJobs   = flag.Int("chaos.jobs", 1500, "jobs of TestChaos")
-	rollingJobs = flag.Int("chaos.rolling", 1000, "jobs of TestRollingRestart")
+	rollingJobs = flag.Int("chaos.rolling", 1000, "jobs of row 26, the rolling restart")
 	floodJobs   = flag.Int("chaos.flood", 3000, "jobs of the flooding tenant of row 32")
 	floodFactor = flag.Float64("chaos.flood.factor", 10, "how many times as long as on an idle fleet another tenant may wait there")
 	downFor     = flag.Duration("chaos.down", 5*time.Second, "how long Postgres is away in row 16")

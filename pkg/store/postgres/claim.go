@@ -27,8 +27,8 @@ func byID(n int, id func(int) job.ID) (order []int, first pgtype.UUID) {
 	return order, uuid(id(order[0]))
 }
 
-// claim is the only way to running. A job that $6 workers have ended under is not
-// claimed beside another such job: see takeBack.
+// claim is the way to running, for all but suspects: jobs that $6 workers have ended
+// under.
 const claim = `
 WITH moved AS (
 	UPDATE jobs j SET state = 'running', lease = nextval('leases'), worker = i.worker,
@@ -36,23 +36,32 @@ WITH moved AS (
 	FROM unnest($3::uuid[], $4::integer[], $5::text[]) AS i (id, gen, worker)
 	WHERE j.id = i.id AND j.id >= $2 AND j.state || '' = 'dispatched' AND j.dispatch_gen = i.gen
 		AND NOT j.cancel_requested AND (j.expires_at IS NULL OR j.expires_at > now())
-		AND (j.kills < $6::integer OR NOT EXISTS (SELECT FROM jobs r WHERE r.state = 'running' AND r.worker = i.worker AND r.kills >= $6))
+		AND j.kills < $6::integer
 	RETURNING j.*)
 SELECT ` + claimedColumns + ` FROM moved j JOIN specs s ON s.id = j.id AND s.id >= $2 JOIN tenants t ON t.id = j.tenant_id`
 
 // claimOne is claim for one job, as claims come while clients wait: the server
 // then looks into one partition, and prepares for none of the others.
-const claimOne = `
+var claimOne = claimWhen(`j.kills < $5::integer`)
+
+// claimSuspect is the way to running of a suspect. It does not run beside another
+// one: see takeBack. Suspects are claimed one after the other, since those that one
+// statement claims do not see each other.
+var claimSuspect = claimWhen(`NOT EXISTS (SELECT FROM jobs r WHERE r.state = 'running' AND r.worker = $4 AND r.kills >= $5::integer)`)
+
+func claimWhen(allowed string) string {
+	return `
 WITH moved AS (
 	UPDATE jobs j SET state = 'running', lease = nextval('leases'), worker = $4::text,
 		started_at = now(), lease_until = now() + $1 * interval '1 millisecond'
 	WHERE j.id = $2 AND j.state || '' = 'dispatched' AND j.dispatch_gen = $3::integer
-		AND NOT j.cancel_requested AND (j.expires_at IS NULL OR j.expires_at > now()) AND j.kills < $5::integer
+		AND NOT j.cancel_requested AND (j.expires_at IS NULL OR j.expires_at > now()) AND ` + allowed + `
 	RETURNING j.*)
 SELECT ` + claimedColumns + ` FROM moved j JOIN specs s ON s.id = $2 JOIN tenants t ON t.id = j.tenant_id`
+}
 
-// putOff finds those of the refused claims that may be made later.
-const putOff = `
+// suspects finds those of the refused claims that were refused for being suspects.
+const suspects = `
 SELECT j.id, j.dispatch_gen FROM jobs j, unnest($2::uuid[], $3::integer[]) AS i (id, gen)
 WHERE j.id = i.id AND j.id >= $1 AND j.state || '' = 'dispatched' AND j.dispatch_gen = i.gen AND j.kills >= $4`
 
@@ -77,35 +86,24 @@ func (s *Store) Claim(ctx context.Context, ttl time.Duration, claims []store.Cla
 	won, later := make(map[store.Claim]store.Claimed, len(claims)), map[store.Ref]bool{}
 	err := s.do(ctx, "claim", func(ctx context.Context) error {
 		if len(claims) == 1 {
-			c := claims[0]
-			err := s.claimRows(ctx, won, claimOne, ttl.Milliseconds(), uuid(c.Job), int32(c.Generation), c.Worker, s.cfg.PoisonAfter-1)
-			if err != nil || len(won) == 1 {
+			if err := s.claimRow(ctx, won, claimOne, ttl, claims[0]); err != nil || len(won) == 1 {
+				return err
+			}
+		} else {
+			ids, gens, workers, first := claimArrays(claims)
+			if err := s.claimRows(ctx, won, claim, ttl.Milliseconds(), first, ids, gens, workers, s.cfg.PoisonAfter-1); err != nil {
 				return err
 			}
 		}
-		ids, gens, workers, first := claimArrays(claims)
-		if err := s.claimRows(ctx, won, claim, ttl.Milliseconds(), first, ids, gens, workers, s.cfg.PoisonAfter-1); err != nil {
-			return err
-		}
-		missing := slices.DeleteFunc(slices.Clone(claims), func(c store.Claim) bool { return won[c].Lease != 0 })
-		if len(missing) == 0 {
+		refused := slices.DeleteFunc(slices.Clone(claims), func(c store.Claim) bool { return won[c].Lease != 0 })
+		if len(refused) == 0 {
 			return nil
 		}
-		ids, gens, workers, first = claimArrays(missing)
+		ids, gens, workers, first := claimArrays(refused)
 		if err := s.claimRows(ctx, won, reclaim, ttl.Milliseconds(), first, ids, gens, workers); err != nil {
 			return err
 		}
-		rows, err := s.pool.Query(ctx, putOff, first, ids, gens, s.cfg.PoisonAfter-1)
-		if err != nil {
-			return err
-		}
-		var id pgtype.UUID
-		var gen job.Generation
-		_, err = pgx.ForEachRow(rows, []any{&id, &gen}, func() error {
-			later[store.Ref{Job: jobID(id), Generation: gen}] = true
-			return nil
-		})
-		return err
+		return s.claimSuspects(ctx, won, later, ttl, refused)
 	})
 	if err != nil {
 		return nil, err
@@ -119,6 +117,32 @@ func (s *Store) Claim(ctx context.Context, ttl time.Duration, claims []store.Cla
 	return out, nil
 }
 
+// claimSuspects claims what it may of those suspects among the refused claims, and
+// marks in later what it may not yet.
+func (s *Store) claimSuspects(ctx context.Context, won map[store.Claim]store.Claimed, later map[store.Ref]bool, ttl time.Duration, refused []store.Claim) error {
+	ids, gens, _, first := claimArrays(refused)
+	rows, err := s.pool.Query(ctx, suspects, first, ids, gens, s.cfg.PoisonAfter-1)
+	if err != nil {
+		return err
+	}
+	var id pgtype.UUID
+	var gen job.Generation
+	if _, err := pgx.ForEachRow(rows, []any{&id, &gen}, func() error {
+		later[store.Ref{Job: jobID(id), Generation: gen}] = true
+		return nil
+	}); err != nil {
+		return err
+	}
+	for _, c := range refused {
+		if later[c.Ref] {
+			if err := s.claimRow(ctx, won, claimSuspect, ttl, c); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 func claimArrays(claims []store.Claim) (ids []pgtype.UUID, gens []int32, workers []string, first pgtype.UUID) {
 	order, first := byID(len(claims), func(i int) job.ID { return claims[i].Job })
 	for _, i := range order {
@@ -127,6 +151,11 @@ func claimArrays(claims []store.Claim) (ids []pgtype.UUID, gens []int32, workers
 		workers = append(workers, claims[i].Worker)
 	}
 	return ids, gens, workers, first
+}
+
+// claimRow asks for one claim, by claimOne or claimSuspect.
+func (s *Store) claimRow(ctx context.Context, won map[store.Claim]store.Claimed, sql string, ttl time.Duration, c store.Claim) error {
+	return s.claimRows(ctx, won, sql, ttl.Milliseconds(), uuid(c.Job), int32(c.Generation), c.Worker, s.cfg.PoisonAfter-1)
 }
 
 func (s *Store) claimRows(ctx context.Context, won map[store.Claim]store.Claimed, sql string, args ...any) error {

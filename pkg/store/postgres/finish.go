@@ -92,33 +92,38 @@ func (s *Store) Finish(ctx context.Context, fs []store.Finish) ([]store.FinishSt
 	return out, nil
 }
 
+// recordOne records by finishOne. Nothing moved: it is a case for finish.
+func (s *Store) recordOne(ctx context.Context, f store.Finish, in *finishColumns) (moved []ended, err error) {
+	rows, err := s.pool.Query(ctx, finishOne, in.first, in.leases[0], in.outcomes[0], in.bodies[0])
+	if err != nil {
+		return nil, err
+	}
+	var r resultRow
+	_, err = pgx.ForEachRow(rows, r.targets(), func() error {
+		moved = []ended{{f.Job, f.Lease, r.outcome.State(), r.worker}}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if moved != nil && f.Record != nil {
+		f.Record(r.json())
+	}
+	return moved, nil
+}
+
 // recordFor records, and reads back in the same transaction what somebody waits for.
 func (s *Store) recordFor(ctx context.Context, fs []store.Finish, in *finishColumns) (moved []ended, err error) {
+	if len(fs) == 1 && fs[0].BatchID == "" {
+		if moved, err := s.recordOne(ctx, fs[0], in); err != nil || moved != nil {
+			return moved, err
+		}
+	}
 	waiting := map[job.ID]func(json.RawMessage){}
 	var ids []pgtype.UUID
 	for _, f := range fs {
 		if f.Record != nil {
 			waiting[f.Job], ids = f.Record, append(ids, uuid(f.Job))
-		}
-	}
-	if len(fs) == 1 && fs[0].BatchID == "" {
-		rows, err := s.pool.Query(ctx, finishOne, in.first, in.leases[0], in.outcomes[0], in.bodies[0])
-		if err != nil {
-			return nil, err
-		}
-		var r resultRow
-		_, err = pgx.ForEachRow(rows, r.targets(), func() error {
-			moved = []ended{{fs[0].Job, fs[0].Lease, r.outcome.State(), r.worker}}
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-		if moved != nil {
-			if fs[0].Record != nil {
-				fs[0].Record(r.json())
-			}
-			return moved, nil
 		}
 	}
 	args := []any{in.first, in.ids, in.leases, in.outcomes, in.bodies}

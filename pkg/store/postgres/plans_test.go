@@ -23,7 +23,8 @@ func TestPlans(t *testing.T) {
 	}{
 		{name: "claim", sql: claim, args: `1, ` + low + `, '{}', '{}', '{}', 2`, want: []string{byID}, pkeyOnly: true},
 		{name: "claim one", sql: claimOne, args: `1, ` + low + `, 1, '', 2`, want: []string{byID}, pkeyOnly: true},
-		{name: "put off", sql: putOff, args: low + `, '{}', '{}', 2`, want: []string{byID}, pkeyOnly: true},
+		{name: "claim suspect", sql: claimSuspect, args: `1, ` + low + `, 1, '', 2`, want: []string{byID}, pkeyOnly: true},
+		{name: "suspects", sql: suspects, args: low + `, '{}', '{}', 2`, want: []string{byID}, pkeyOnly: true},
 		{name: "reclaim", sql: reclaim, args: `1, ` + low + `, '{}', '{}', '{}'`, want: []string{byID}, pkeyOnly: true},
 		{name: "heartbeat", sql: heartbeat, args: `1, ` + low + `, '{}', '{}'`, want: []string{byID}, pkeyOnly: true},
 		{name: "finish", sql: finish, args: low + `, '{}', '{}', '{}', '{}'`, want: []string{byID, `batch_counts_pkey`}, pkeyOnly: true},

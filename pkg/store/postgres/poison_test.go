@@ -34,3 +34,40 @@ func TestLongRunsAreNotSuspected(t *testing.T) {
 		}
 	}
 }
+
+// TestTwoAreNotBlamedForTheLast: claims made at once do not see each other, so two
+// suspects can run beside each other; then neither is given up.
+func TestTwoAreNotBlamedForTheLast(t *testing.T) {
+	t.Parallel()
+	s := openTest(t, Config{PoisonAfter: 2, RetryDelay: -1})
+	ctx := t.Context()
+	for range 2 {
+		if _, _, err := s.SubmitJob(ctx, store.NewJob{ID: job.NewID(), Tenant: "a", Pool: "p", Spec: []byte(`{}`)}, store.Idempotency{}, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ds, err := s.Schedule(ctx, "p", 2)
+	if err != nil || len(ds) != 2 {
+		t.Fatalf("%v, %v", ds, err)
+	}
+	if _, err := s.Claim(ctx, time.Minute, []store.Claim{{Ref: ds[0].Ref, Worker: "w"}, {Ref: ds[1].Ref, Worker: "w"}}); err != nil {
+		t.Fatal(err)
+	}
+	lost := func(want int64) {
+		t.Helper()
+		if _, err := s.pool.Exec(ctx, `UPDATE jobs SET kills = 1, lease_until = now() - interval '1 second' WHERE state = 'running'`); err != nil {
+			t.Fatal(err)
+		}
+		if st, err := s.Reap(ctx); err != nil || st.JobsLost != want {
+			t.Fatalf("%+v, %v", st, err)
+		}
+	}
+	lost(0)
+	if ds, err = s.Schedule(ctx, "p", 1); err != nil || len(ds) != 1 {
+		t.Fatalf("%v, %v", ds, err)
+	}
+	if _, err := s.Claim(ctx, time.Minute, []store.Claim{{Ref: ds[0].Ref, Worker: "w"}}); err != nil {
+		t.Fatal(err)
+	}
+	lost(1)
+}

@@ -66,17 +66,27 @@ func testPoison(t *testing.T, open Open) {
 			t.Errorf("a job that is over: %+v", c)
 		}
 	})
-	t.Run("two are never blamed for the last one", func(t *testing.T) {
+	t.Run("claimed together, one runs", func(t *testing.T) {
 		f := newFixture(t, open, Options{PoisonAfter: 2})
-		jobs := newJobs(2)
+		jobs := newJobs(3)
 		f.submit(jobs...)
-		for range 3 { // claimed in one call, they do not see each other
+		all := func() []store.Ref {
 			refs := scheduled(f)
-			claim(f, "w1", 0, refs[jobs[0].ID], refs[jobs[1].ID])
-			lose(f, 2)
+			return []store.Ref{refs[jobs[0].ID], refs[jobs[1].ID], refs[jobs[2].ID]}
 		}
-		f.wantState(jobs[0].ID, job.Queued)
-		f.wantState(jobs[1].ID, job.Queued)
+		claim(f, "w1", 0, all()...)
+		lose(f, 3)
+		var running, later int
+		for _, c := range claim(f, "w1", ttl, all()...) {
+			if c.Lease != 0 {
+				running++
+			} else if c.Later {
+				later++
+			}
+		}
+		if running != 1 || later != 2 {
+			t.Fatalf("%d run, %d are for later", running, later)
+		}
 	})
 	t.Run("beside a worse one", func(t *testing.T) {
 		f := newFixture(t, open, Options{PoisonAfter: 2})

@@ -1,6 +1,7 @@
 // tries: hold files open as messages in a socket, where no limit counts them
 // outcome: succeeded
 // gvisor: timed_out|out_of_memory, its kernel keeps them, within its time and memory
+// policy: {"wall": "20s", "cpu_time": "10s"}
 #include "hostile.h"
 int main(void) {
 	int n = 0, pair[2];

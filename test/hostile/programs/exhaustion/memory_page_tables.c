@@ -1,6 +1,7 @@
 // tries: use memory only for page tables, a page in each two megabytes
 // outcome: out_of_memory|signaled|succeeded
 // gvisor: timed_out|out_of_memory, its kernel is slower at it
+// policy: {"wall": "20s", "cpu_time": "10s"}
 #include "hostile.h"
 int main(void) {
 	struct rlimit all = {RLIM_INFINITY, RLIM_INFINITY};

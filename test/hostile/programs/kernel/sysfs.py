@@ -1,5 +1,6 @@
 # tries: write to every file of /sys
 # outcome: succeeded|timed_out
+# policy: {"wall": "20s", "cpu_time": "10s"}
 from hostile import *
 n = 0
 for root, dirs, files in os.walk("/sys"):

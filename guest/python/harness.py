@@ -1,7 +1,7 @@
 """Run one snippet as a script would run, and tell what came of it.
 
 As a program: descriptor 3 holds the request, a JSON object with the keys code,
-variables and context, and descriptor 4 takes the result, one JSON object with,
+variables and context (or serve, see _serve), and descriptor 4 takes the result, one JSON object with,
 where there are any, the keys value, exception, variables, display (see _display)
 and order (pairs of a stream's descriptor and a number of bytes). The result is
 written when the snippet is done, before exit handlers run; a program that ends
@@ -75,7 +75,10 @@ def prepare():
         code = 0
         value = failed = None
         try:
-            value = _execute(source, names, lines, rules and _Rules(rules))
+            if "serve" in request:
+                _serve(**request["serve"])
+            else:
+                value = _execute(source, names, lines, rules and _Rules(rules))
         except _Violation as e:
             result["violation"] = str(e)
             code = 1
@@ -142,6 +145,18 @@ def _execute(code, names, lines, rules=None):
     if last is None:
         return None
     return eval(compile(last, FILENAME, "eval", flags=flags, dont_inherit=True), names)
+
+
+def _serve(module, function, sources=()):
+    """Serve the worker on descriptor 5, by a function of a module that is here or made of sources."""
+    if sources and "harness" not in sys.modules:
+        lent = sys.modules["harness"] = type(sys)("harness")
+        lent.__dict__.update(globals())
+    for name, source in sources:
+        made = sys.modules[name] = type(sys)(name)
+        made.__file__ = "<%s>" % name
+        exec(compile(source, made.__file__, "exec", dont_inherit=True), made.__dict__)
+    getattr(sys.modules[module], function)(5)
 
 
 class _Violation(BaseException):

@@ -4,6 +4,27 @@ package python
 
 import _ "embed"
 
+// Service is a program that serves the worker on a conversation: Function of Module
+// is called with its descriptor. Interpreters that wait for such programs have the
+// module, and any other is lent its source.
+type Service struct {
+	Module   string      `json:"module"`
+	Function string      `json:"function"`
+	Sources  [][2]string `json:"sources,omitempty"` // names and texts of what Module takes, in the order of their imports
+}
+
+// Services are those that there are, by name.
+func Services() map[string]Service {
+	graded := func(name string, source []byte) Service {
+		return Service{"assay_" + name, name, [][2]string{{"assay_wire", string(Wire)}, {"assay_" + name, string(source)}}}
+	}
+	return map[string]Service{
+		"solution": graded("solution", Solution),
+		"check":    graded("check", Check),
+		"session":  {"_assay_session", "serve", [][2]string{{"_assay_session", string(Session)}}},
+	}
+}
+
 // Harness runs one snippet.
 //
 //go:embed harness.py

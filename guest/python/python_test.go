@@ -1,10 +1,13 @@
 package python_test
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/assay-run/assay/guest/python"
 )
 
 // The python programs have tests of their own, beside them.
@@ -21,5 +24,53 @@ func TestPython(t *testing.T) {
 	out, err := exec.Command("python3", "-B", "-m", "unittest", "discover", "-p", "*_test.py").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v (python3 is needed)\n%s", err, out)
+	}
+}
+
+// An interpreter that has none of the modules is lent those of its service, not
+// another one's, and nothing of them is in the program's own sight.
+func TestServicesAreLent(t *testing.T) {
+	const probe = `
+import sys
+def serve(fd):
+    print(fd, sorted(m for m in sys.modules if "assay" in m), sorted(n for n in vars(sys.modules["__main__"]) if n[0] != "_"))
+`
+	for name, want := range map[string]string{
+		"solution": "5 ['assay_solution', 'assay_wire'] []\n",
+		"check":    "5 ['assay_check', 'assay_wire'] []\n",
+		"session":  "5 ['_assay_session'] []\n",
+	} {
+		s := python.Services()[name]
+		last := s.Sources[len(s.Sources)-1]
+		if last[0] != s.Module {
+			t.Errorf("%s: the last source is %s, the module %s", name, last[0], s.Module)
+		}
+		s.Sources = append(s.Sources, [2]string{"probe", probe})
+		s.Module, s.Function = "probe", "serve"
+		body, err := json.Marshal(map[string]any{"serve": s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), "request")
+		if err := os.WriteFile(file, body, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		request, err := os.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer request.Close()
+		null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer null.Close()
+		cmd := exec.CommandContext(t.Context(), "python3", "-B", "harness.py")
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "PYTHONSAFEPATH=1"} // modules that lie beside it are not found
+		cmd.ExtraFiles = []*os.File{request, null, null}
+		said, err := cmd.CombinedOutput()
+		if err != nil || string(said) != want {
+			t.Errorf("%s: %q, want %q (%v)", name, said, want, err)
+		}
 	}
 }

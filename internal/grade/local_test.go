@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/assay-run/assay/guest/python"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
@@ -51,21 +52,8 @@ func (local) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report, error
 		cmd = exec.CommandContext(ctx, argv[0], argv[1:]...)
 		cmd.Dir, cmd.Stdin = dir, bytes.NewReader([]byte(c.Stdin))
 	} else {
-		// As the harness does: the context is a variable.
-		f, err := os.CreateTemp("", "context")
-		if err != nil {
-			return nil, err
-		}
-		file := f.Name()
-		defer os.Remove(file)
-		if _, err := f.Write(a.Program.Python.Context); err != nil {
-			return nil, err
-		}
-		if err := f.Close(); err != nil {
-			return nil, err
-		}
-		given := fmt.Sprintf("import json\ncontext = json.load(open(%q))\ndel json\n", file)
-		cmd = exec.CommandContext(ctx, "python3", "-B", "-c", given+a.Program.Python.Code)
+		served := python.Services()[a.Service]
+		cmd = exec.CommandContext(ctx, "python3", "-B", "-c", fmt.Sprintf("import %[1]s; %[1]s.%[2]s(5)", served.Module, served.Function))
 	}
 	modules, err := filepath.Abs("../../guest/python")
 	if err != nil {

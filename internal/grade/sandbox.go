@@ -10,42 +10,18 @@ import (
 	"sync"
 	"time"
 
-	"github.com/assay-run/assay/guest/python"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// side says which end a sandbox holds: the module of guest/python that is named
-// after it, and the function of that name in it.
+// side says which end a sandbox holds, as a service of guest/python. An interpreter
+// that was started afresh is lent the source of its own side, and not of the other.
 type side string
 
 const (
 	solutionSide side = "solution"
 	checkSide    side = "check"
 )
-
-// program returns the python program of a side. Its module is there already
-// where the interpreter was forked; one that was started afresh, because of its
-// environment say, gets the source of it and of the wire, and no other side's.
-func (s side) program() (job.Program, error) {
-	own := python.Solution
-	if s == checkSide {
-		own = python.Check
-	}
-	name := "assay_" + string(s)
-	// One text, with a byte between the two that no source holds: of a list, the
-	// harness would take the repr.
-	source, err := json.Marshal(string(python.Wire) + "\x00" + string(own))
-	return job.Program{Python: &job.Python{Context: source, Code: `
-import sys
-if "` + name + `" not in sys.modules:
-    for name, source in zip(("assay_wire", "` + name + `"), context.split("\0")):
-        sys.modules[name] = type(sys)(name)
-        exec(compile(source, "<%s>" % name, "exec"), sys.modules[name].__dict__)
-    del name, source
-del context
-sys.modules["` + name + `"].` + string(s) + "(5)\n"}}, err
-}
 
 // sandbox is one attempt in a slot, and the stream to the program in it.
 type sandbox struct {
@@ -68,10 +44,7 @@ func (g *grading) open(ctx context.Context, s side, wall time.Duration) (*sandbo
 	plan := *a.Plan
 	plan.Policy.Wall = job.Duration(wall)
 	a.Plan = &plan
-	if a.Program, err = s.program(); err != nil {
-		slot.Close()
-		return nil, err
-	}
+	a.Service = string(s)
 	if s == checkSide { // it is not the job's program: it has no part in what that leaves behind
 		a.Collect, a.Secrets = nil, nil
 	}

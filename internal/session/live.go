@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/assay-run/assay/guest/python"
 	"github.com/assay-run/assay/internal/guest"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
@@ -39,6 +38,7 @@ type live struct {
 	tell   func(queue.SessionEvent)
 	plan   *policy.Plan
 	slot   runtime.Slot
+	inject []string // host functions to begin with; what is a copy has them
 
 	conn    net.Conn
 	writing sync.Mutex
@@ -81,29 +81,6 @@ type frame struct {
 	Kwargs      json.RawMessage         `json:"kwargs"`
 }
 
-// bootstrap is the snippet that becomes the session. The zygote has the module;
-// an interpreter that was started afresh gets its source as context, and lends
-// it the harness that runs it.
-const bootstrap = `
-import sys
-served = sys.modules.get("_assay_session")
-if served is None:
-    lent = type(sys)("harness")
-    lent.__dict__.update(sys._getframe(1).f_globals)
-    sys.modules["harness"] = lent
-    served = type(sys)("_assay_session")
-    served.__file__ = "<assay session>"
-    sys.modules["_assay_session"] = served
-    exec(compile(context, served.__file__, "exec"), served.__dict__)
-served.serve(5)
-`
-
-// program is the python program of every session.
-func program() (job.Program, error) {
-	source, err := json.Marshal(string(python.Session))
-	return job.Program{Python: &job.Python{Code: bootstrap, Context: source}}, err
-}
-
 func newLive(id job.ID, tenant string, spec job.SessionSpec, plan *policy.Plan, slot runtime.Slot, tell func(queue.SessionEvent)) *live {
 	l := &live{
 		id: id, tenant: tenant, spec: spec, policy: plan.Policy, plan: plan, slot: slot, tell: tell,
@@ -122,13 +99,8 @@ func (l *live) run(ctx context.Context) {
 	defer l.stop()
 	whole := *l.plan // each execute has the policy's limits, the session as a whole only an end
 	whole.Policy.Wall, whole.Policy.CPUTime = job.Duration(longest), job.Duration(longest)*64
-	p, err := program()
-	if err != nil {
-		l.finish(job.Lost, err.Error())
-		return
-	}
 	rep, err := l.slot.Run(ctx, runtime.Attempt{
-		Job: l.id, Lease: 1, Program: p, Plan: &whole, Deadline: time.Now().Add(longest), Converse: l.converse, Forks: true,
+		Job: l.id, Lease: 1, Service: "session", Plan: &whole, Deadline: time.Now().Add(longest), Converse: l.converse, Forks: true,
 	})
 	switch {
 	case err != nil:
@@ -186,6 +158,9 @@ func (l *live) converse(ctx context.Context, conn net.Conn) error {
 		return nil
 	}
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
+	if len(l.inject) > 0 { // before anything else that is asked, so nobody waits for the answer
+		l.say(map[string]any{"op": "inject", "id": 0, "names": l.inject})
+	}
 	for {
 		raw, err := guest.ReadTalk(conn, maxAnswer)
 		if err == nil {

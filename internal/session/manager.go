@@ -165,13 +165,11 @@ func (m *Manager) open(ctx context.Context, c queue.SessionCall) (queue.SessionR
 		return queue.SessionReply{}, fmt.Errorf("make a place for the session: %w", err)
 	}
 	l := newLive(c.Session, c.Tenant, *c.Spec, plan, slot, func(e queue.SessionEvent) { m.tell(c.Session, e) })
+	l.inject = l.spec.Functions
 	if err := m.start(l); err != nil {
 		return queue.SessionReply{}, err
 	}
-	if r, err := m.await(ctx, l); err != nil || r.Ended != nil || len(l.spec.Functions) == 0 {
-		return r, err
-	}
-	return l.do(ctx, queue.SessionCall{Op: queue.SessionInject, Names: l.spec.Functions})
+	return m.await(ctx, l)
 }
 
 // fork makes a session that is a copy of another, and waits until it is ready.

@@ -68,6 +68,7 @@ type Attempt struct {
 	Job      job.ID
 	Lease    job.Lease
 	Program  job.Program
+	Service  string // run instead of Program, if not empty: one of guest/python, which has the conversation to itself
 	Files    []File // inputs, in the order of their paths
 	Plan     *policy.Plan
 	Secrets  map[string]string // more environment; masked in what the program writes

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/assay-run/assay/guest/python"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
@@ -80,8 +81,10 @@ func (a *attempt) prepare(ctx context.Context) error {
 
 func (a *attempt) runProgram(ctx context.Context) error {
 	switch {
+	case a.Service != "":
+		return a.runService(ctx)
 	case a.Program.Python != nil:
-		return a.runPython(ctx, a.Program.Python)
+		return a.runPython(ctx, &pythonRequest{Python: a.Program.Python, Imports: importRules(a.policy.Imports)})
 	case a.Program.Command != nil && len(a.Program.Command.Steps) > 0:
 		return a.runSteps(ctx, a.Program.Command.Steps)
 	case a.Program.Command != nil:
@@ -153,10 +156,24 @@ func usageOf(u cgroup.Usage, wall time.Duration) job.Usage {
 	}
 }
 
-// runPython runs the harness, which runs the snippet.
-func (a *attempt) runPython(ctx context.Context, p *job.Python) error {
+// runService runs the harness, which becomes the service.
+func (a *attempt) runService(ctx context.Context) error {
+	serve, ok := services[a.Service]
+	if !ok {
+		return job.Invalid("service", "there is no %q", a.Service)
+	}
+	if a.box.serves(a.policy.Env.Set) {
+		serve.Sources = nil
+	}
+	return a.runPython(ctx, &pythonRequest{Serve: &serve})
+}
+
+var services = python.Services()
+
+// runPython runs the harness, which does what is requested.
+func (a *attempt) runPython(ctx context.Context, r *pythonRequest) error {
 	uid := a.scratch.uid + programUID
-	request, err := pythonRequest(p, a.policy.Imports, uid)
+	request, err := r.file(uid)
 	if err != nil {
 		return err
 	}

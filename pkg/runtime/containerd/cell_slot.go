@@ -187,6 +187,11 @@ func startsAfresh(env map[string]string) bool {
 	return false
 }
 
+// serves implements box. A copy serves already.
+func (s *cellSlot) serves(map[string]string) bool {
+	return s.parent != nil || s.job != nil && s.job.zygote.kind == guest.ZygoteServices
+}
+
 // init implements box.
 func (s *cellSlot) init() *process { return s.sup }
 

@@ -50,6 +50,9 @@ type ended struct {
 
 // box runs programs in a place, one after the other.
 type box interface {
+	// serves reports whether an interpreter waits here that has all services, for
+	// a program that asks for this environment.
+	serves(asked map[string]string) bool
 	// init is process 1 of its namespaces.
 	init() *process
 	// kill kills everything in it.
@@ -109,13 +112,16 @@ func (s *place) execute(ctx context.Context, b box, p *program, before cgroup.Us
 	return e, err
 }
 
+// serves implements box.
+func (s *slot) serves(asked map[string]string) bool { return s.python != nil && !startsAfresh(asked) }
+
 // begin implements box.
 func (s *slot) begin(ctx context.Context, p *program, files []*os.File) (time.Time, error) {
 	filter, err := s.rt.filters.of(p.limits, s.rt.filter)
 	if err != nil {
 		return time.Time{}, err
 	}
-	if p.python && s.python != nil && !startsAfresh(p.asked) {
+	if p.python && s.serves(p.asked) {
 		i := s.python
 		s.python = nil
 		defer i.conn.close()

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/assay-run/assay/guest/python"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 )
@@ -44,12 +45,16 @@ func importRules(p policy.Imports) map[string][]string {
 	return map[string][]string{"allow": p.Allow, "deny": p.Deny}
 }
 
-// pythonRequest returns the request to the harness, as a file to pass to it.
-func pythonRequest(p *job.Python, imports policy.Imports, uid int) (*os.File, error) {
-	body, err := json.Marshal(struct {
-		*job.Python
-		Imports map[string][]string `json:"imports,omitempty"`
-	}{p, importRules(imports)})
+// pythonRequest is what the harness is asked for: to run a snippet, or to serve.
+type pythonRequest struct {
+	*job.Python
+	Imports map[string][]string `json:"imports,omitempty"`
+	Serve   *python.Service     `json:"serve,omitempty"`
+}
+
+// file returns the request as a file to pass to the harness.
+func (r *pythonRequest) file(uid int) (*os.File, error) {
+	body, err := json.Marshal(r)
 	if err != nil {
 		return nil, fmt.Errorf("python request: %w", err)
 	}
@@ -63,12 +68,12 @@ func pythonRequest(p *job.Python, imports policy.Imports, uid int) (*os.File, er
 	}
 	_, err = unix.Write(fds[1], body)
 	_ = unix.Close(fds[1])
-	r := os.NewFile(uintptr(fds[0]), "request")
+	f := os.NewFile(uintptr(fds[0]), "request")
 	if err != nil {
-		_ = r.Close()
+		_ = f.Close()
 		return nil, fmt.Errorf("python request: %w", err)
 	}
-	return r, nil
+	return f, nil
 }
 
 // pipeSize is what a pipe takes without a reader: a page where the user has

@@ -2,9 +2,9 @@
 
 A session's process forks itself into a box that was made for the copy, inside
 the box that it is in itself: see guest.Box, nested. The worker hands it the
-copy's slot and the namespaces of that box; this module takes the copy there,
-with what was written to its files, and leaves the capabilities behind that
-entering them brought.
+copy's slot and, over that, the namespaces of the box, which is made meanwhile;
+this module takes the copy there, with what was written to its files, and leaves
+the capabilities behind that entering them brought.
 
 Only the thread that executes is copied; other threads and processes stay where
 they are. Standard library only, for Python 3.8 and later; it is loaded by a
@@ -12,8 +12,8 @@ zygote, whose module it borrows.
 """
 
 import ctypes
+import mmap
 import os
-import random
 import stat
 import sys
 
@@ -24,45 +24,137 @@ c = ctypes.PyDLL(None, use_errno=True)  # whose calls keep python's lock: there 
 # The same numbers as in every session: see session.serve and harness.run.
 RESULT, CONVERSATION = 4, 5
 
+# The process in between, for x86-64: long enter(int *spaces, long n, pid_t (*fork)(void), void *stack).
+# It returns twice: in the process that called, with the pid of the one in between, which has ended then with the
+# number of an error as its status, and in the copy, with 0. Until that has ended the two share all memory, so it uses
+# a stack of its own.
+BETWEEN = bytes.fromhex(
+    "53 55 4154 4155 4156"  # push rbx, rbp, r12, r13, r14
+    "4889e3"  # mov rbx, rsp
+    "4989fc 4989f5 4989d6"  # mov r12, rdi (spaces); r13, rsi (n); r14, rdx (fork)
+    "4889cd"  # mov rbp, rcx (stack)
+    "31f6 31d2 4531d2 4531c0"  # the other arguments of clone are 0
+    "bf11410000"  # mov edi, CLONE_VM | CLONE_VFORK | SIGCHLD
+    "b838000000 0f05"  # clone
+    "4885c0 7544"  # not 0: to the end
+    "4889ec"  # mov rsp, rbp
+    "4d85ed 741b"  # while n is not 0
+    "418b3c24 31f6 b834010000 0f05"  # setns(*spaces, 0)
+    "4885c0 781a"  # below 0: failed
+    "4983c404 49ffcd ebe0"  # the next one
+    "41ffd6"  # call fork
+    "85c0 7415"  # 0: the copy
+    "89c7 c1ff1f 83e70b"  # exit with EAGAIN if it is below 0
+    "eb04"
+    "89c7 f7df"  # failed: exit with the error
+    "b8e7000000 0f05"  # exit_group
+    "4889dc 31c0"  # the copy: back to the stack that it was called on, with 0
+    "415e 415d 415c 5d 5b c3"  # the end: pop r14, r13, r12, rbp, rbx; ret
+)
+STACK = 256 << 10  # bytes; untouched ones cost nothing. What fork does, and what libraries do at a fork
+PR_GET_DUMPABLE = 3
+enter = stack = kept = None  # made by the first copy
 
-def copy(slot, spaces):
+
+def copy(slot, prepare):
     """Fork. Returns 0 in the copy, which has then begun its own attempt.
+
+    The namespaces to enter come over the slot, when their box is made. prepare is
+    called in the copy while the worker makes its attempt ready.
 
     Otherwise it is a process in between, to be reaped: only a fork takes a
     process into a pid namespace. How it fared the worker is told over the slot.
-    That process does next to nothing, because each page that it touches is one
-    more to copy; what python does after a fork is for the copy alone.
     """
     left = leave()
-    python.PyOS_BeforeFork()
-    first = c.fork()
-    if first != 0:
-        python.PyOS_AfterFork_Parent()
+    box = zygote._socket.socket(fileno=os.dup(slot))
+    _, spaces = zygote.receive(box, 16)
+    box.close()
+    if not spaces:
         left.close()
-        zygote.check(first, "fork")
-        return first
-    failed = None
-    for space in spaces:
-        if c.setns(space, 0) < 0:
-            failed = "enter the box of the copy"
-            break
-    else:
-        second = c.fork()
-        if second > 0:
-            c._exit(0)
-        if second < 0:
-            failed = "fork"
-    python.PyOS_AfterFork_Child()
-    if failed:
-        fail(slot, OSError(ctypes.get_errno(), failed))
+        raise RuntimeError("there is no box for the copy")
     try:
+        return enter_box(slot, spaces, left, prepare)
+    finally:
         for space in spaces:
             os.close(space)
+
+
+def enter_box(slot, spaces, left, prepare):
+    python.PyOS_BeforeFork()
+    between, failed = lent(spaces) or forked(spaces)
+    if between != 0:
+        python.PyOS_AfterFork_Parent()
+        left.close()
+        if failed:
+            zygote.refuse(slot, failed)
+        zygote.check(between, "fork")
+        return between
+    python.PyOS_AfterFork_Child()
+    if failed:
+        fail(slot, failed)
+    try:
         arrive(slot, left)
+        prepare()
         begin(slot)
     except BaseException as e:
         fail(slot, e)
     return 0
+
+
+def lent(spaces):
+    """Fork with a process in between that borrows this one's memory, for which this thread waits.
+
+    A copy of all page tables is saved, and its end. The result is that of forked,
+    or None where there is no code for the machine.
+    """
+    if os.uname().machine != "x86_64" or sys.maxsize < 1 << 32:
+        return None
+    global enter, stack, kept
+    if enter is None:
+        private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        code = mmap.mmap(-1, len(BETWEEN), private, mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+        code.write(BETWEEN)
+        room = mmap.mmap(-1, STACK, private)
+        enter = ctypes.PYFUNCTYPE(ctypes.c_long, *[ctypes.c_void_p] * 4)(address(code))
+        stack = address(room) + STACK
+        kept = code, room
+    fds = (ctypes.c_int * len(spaces))(*spaces)
+    visible = c.prctl(PR_GET_DUMPABLE, 0, 0, 0, 0)
+    between = enter(ctypes.addressof(fds), len(spaces), ctypes.cast(c.fork, ctypes.c_void_p), stack)
+    if between == 0:
+        return 0, None
+    if visible == 1:  # who gets capabilities hides the memory, and it is ours, too
+        c.prctl(zygote.PR_SET_DUMPABLE, 1, 0, 0, 0)
+    if between < 0:
+        ctypes.set_errno(-between)
+        return -1, None
+    try:
+        status = os.waitid(os.P_PID, between, os.WEXITED | os.WNOWAIT).si_status
+    except ChildProcessError:  # the program's children are nobody's business
+        status = 0
+    return between, OSError(status, "enter the box of the copy") if status else None
+
+
+def address(memory):
+    return ctypes.addressof(ctypes.c_char.from_buffer(memory))
+
+
+def forked(spaces):
+    """Fork twice. Returns what fork did, and what failed.
+
+    The process in between does next to nothing, because each page that it touches
+    is one more to copy.
+    """
+    between = c.fork()
+    if between != 0:
+        return between, None
+    for space in spaces:
+        if c.setns(space, 0) < 0:
+            return 0, OSError(ctypes.get_errno(), "enter the box of the copy")
+    copied = c.fork()
+    if copied > 0:
+        c._exit(0)
+    return 0, OSError(ctypes.get_errno(), "fork") if copied < 0 else None
 
 
 def fail(slot, e):
@@ -142,7 +234,6 @@ def arrive(slot, left):
         os.chdir(left.directory)
     except OSError:
         os.chdir("/")
-    random.seed()
     numpy = sys.modules.get("numpy.random")
     if numpy is not None:
         numpy.seed()
@@ -228,18 +319,16 @@ def copy_file(name, directory, to, s):
 
 
 def begin(slot):
-    """Take over the descriptors of the copy's attempt. All others stay open."""
+    """Take over the descriptors of the copy's attempt, but for its streams: a session captures those itself. All others stay open."""
     conn = zygote._socket.socket(fileno=slot)
     message, files = zygote.receive(conn, zygote.MAX_MESSAGE)
     if not message:
         os._exit(0)  # there is no use for the copy any more
     if message[:1] == b"X":
         os.close(files.pop())
-    standard, result, conversation = files[:3], files[4], files[5]
-    for i, fd in enumerate(standard):
-        os.dup2(fd, i)
-    os.dup2(result, RESULT, False)
-    os.dup2(conversation, CONVERSATION, False)
+    os.dup2(files[0], 0)
+    os.dup2(files[4], RESULT, False)
+    os.dup2(files[5], CONVERSATION, False)
     for fd in files:
         os.close(fd)
     conn.close()

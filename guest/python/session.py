@@ -40,7 +40,7 @@ class Session:
         self.connect()
         self.called = 0
         self.functions = {}
-        self.captured = Captured()
+        self.capture()
         self.directory, self.environment = None, None  # of the shell
         self.main = threading.get_ident()
         self.fresh()
@@ -55,6 +55,9 @@ class Session:
         self.running = None  # id of what is being executed
         self.guard = threading.Lock()  # of running, and of what interrupts it
         self.calls = {}  # host calls under way: number → [lock, answer]
+
+    def capture(self):
+        self.captured = Captured()
 
     def fresh(self):
         self.module = harness._new_main()
@@ -266,9 +269,9 @@ class Session:
         fork = sys.modules.get("_assay_fork")
         files = m["files"]
         try:
-            if fork is None or len(files) < 2:
+            if fork is None or len(files) != 1:
                 raise RuntimeError("this interpreter cannot be copied")
-            between = fork.copy(files[0], files[1:])
+            between = fork.copy(files[0], self.capture)
         finally:
             for fd in files:
                 harness._guard(os.close, fd)
@@ -277,7 +280,6 @@ class Session:
             harness._guard(os.waitpid, between, 0)
         else:
             self.connect()
-            self.captured = Captured()
             self.start_reader()
             self.send({"op": "ready"})
         answer.clear()

@@ -213,6 +213,31 @@ os.chdir("d")`))
 	if err != nil || len(list.Executes) != 5 {
 		t.Errorf("recorded: %+v, %v", list, err)
 	}
+	// Threads stay with what was copied, libraries work in both, and chance differs.
+	id = f.session(t, job.SessionSpec{})
+	f.execute(t, id, job.Succeeded, code(`
+import ctypes, numpy, random, threading, time
+n, square = 0, numpy.ones((300, 300))
+def count():
+    global n
+    while True:
+        n += 1
+        time.sleep(0.001)
+threading.Thread(target=count, daemon=True).start()
+float((square @ square).sum())`))
+	a = fork(id)
+	seen := map[string]bool{}
+	for s, counting := range map[job.ID]string{id: "True", a: "False", fork(id): "False"} {
+		says(s, "float((square @ square).sum())", "27000000.0")
+		says(s, "before = n; time.sleep(0.1); n > before", counting)
+		says(s, "ctypes.CDLL(None).prctl(3, 0, 0, 0, 0)", "1") // its files in /proc are its own
+		e := f.execute(t, s, job.Succeeded, code("random.random(), numpy.random.random()"))
+		if e.Value == nil || seen[e.Value.Repr] {
+			t.Errorf("the same chance twice: %+v", e.Value)
+		} else {
+			seen[e.Value.Repr] = true
+		}
+	}
 	// What stands in the way is said.
 	for field, spec := range map[string]job.SessionSpec{
 		"policy.subprocesses": {Policy: json.RawMessage(`{"subprocesses": false}`)},
@@ -271,7 +296,7 @@ print([k for k, harm in tried.items() if harm])`))
 	f.execute(t, id, job.Succeeded, code("1"))
 	// One that never arrives, and one that says it has and has not, are errors and
 	// leave the session as it was.
-	for _, copy := range []string{"lambda slot, spaces: 0/0", "lambda slot, spaces: __import__('os').write(slot, b'h') or 1"} {
+	for _, copy := range []string{"lambda slot, prepare: 0/0", "lambda slot, prepare: __import__('os').write(slot, b'h') or 1"} {
 		f.execute(t, id, job.Succeeded, code("sys.modules['_assay_fork'].copy = "+copy))
 		if s, err := f.api.ForkSession(t.Context(), id); err == nil {
 			t.Errorf("%s made %+v", copy, s)

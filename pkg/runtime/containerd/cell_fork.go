@@ -143,15 +143,22 @@ func (s *cellSlot) fork(ctx context.Context, ask func([]*os.File) error) (_ *cel
 			c.Close()
 		}
 	}()
-	s.cell.rt.cgroups.Hurry()
-	if err := c.makeBox(ctx); err != nil {
-		return nil, fmt.Errorf("make a box: %w", err)
-	}
-	if c.lease, err = s.cell.rt.cells.groups.lend(ctx, 0); err != nil {
+	asked, err := c.ask(ask)
+	if err != nil {
 		return nil, err
 	}
+	s.cell.rt.cgroups.Hurry()
+	err = c.makeBox(ctx)
+	if err == nil {
+		c.lease, err = s.cell.rt.cells.groups.lend(ctx, 0)
+	}
+	if err != nil {
+		c.job.slot.close() // the interpreter waits for no box any longer
+		<-asked
+		return nil, fmt.Errorf("make a box: %w", err)
+	}
 	c.group = c.lease
-	if c.job, err = c.copy(ctx, ask); err != nil {
+	if err := c.copy(ctx, asked); err != nil {
 		return nil, fmt.Errorf("%w: copy the interpreter: %w", job.ErrUnavailable, err)
 	}
 	if !s.cell.rt.cells.register(c) {
@@ -160,51 +167,67 @@ func (s *cellSlot) fork(ctx context.Context, ask func([]*os.File) error) (_ *cel
 	return c, nil
 }
 
-// copy has a running interpreter fork a process into the box of c, and waits for
-// it there.
-func (c *cellSlot) copy(ctx context.Context, ask func([]*os.File) error) (_ *forked, err error) {
+// ask tells a running interpreter to make ready for being copied, while the box
+// of the copy is made. The channel says when it has done its part.
+func (c *cellSlot) ask(ask func([]*os.File) error) (<-chan error, error) {
 	ours, theirs, err := packetPair()
 	if err != nil {
 		return nil, err
 	}
-	f := &forked{slot: ours, ended: make(chan unix.WaitStatus, 1)}
+	c.job = &forked{slot: ours, ended: make(chan unix.WaitStatus, 1)}
+	asked := make(chan error, 1)
+	go func() {
+		slot := os.NewFile(uintptr(theirs), "slot")
+		err := ask([]*os.File{slot})
+		_ = slot.Close() // before anybody waits for the end of the other side
+		asked <- err
+	}()
+	return asked, nil
+}
+
+// copy has the interpreter that was asked fork a process into the box of c, and
+// waits for it there.
+func (c *cellSlot) copy(ctx context.Context, asked <-chan error) (err error) {
+	var box []int
 	defer func() {
 		if err != nil {
-			f.close()
+			c.job.slot.close()
+		}
+		if aerr := <-asked; aerr != nil { // what came of it here follows from that
+			err = aerr
 		}
 	}()
-	files := []*os.File{os.NewFile(uintptr(theirs), "slot")}
 	defer func() {
-		for _, f := range files {
-			_ = f.Close()
+		for _, fd := range box {
+			_ = unix.Close(fd)
 		}
 	}()
 	for _, name := range spaces {
-		ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/%s", c.sup.pid, name))
+		fd, err := unix.Open(fmt.Sprintf("/proc/%d/ns/%s", c.sup.pid, name), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
-			return nil, err
+			return fmt.Errorf("open the %s namespace of a box: %w", name, err)
 		}
-		files = append(files, ns)
+		box = append(box, fd)
 	}
-	if err := ask(files); err != nil {
-		return nil, err
+	f := c.job
+	defer f.slot.within(ctx)()
+	if err := f.slot.send([]byte{guest.BoxReady}, box...); err != nil {
+		return err
 	}
-	_ = files[0].Close() // the end of theirs is to be seen here
-	defer ours.within(ctx)()
-	if f.pid, err = ours.expect(guest.BoxReady); err != nil {
-		return nil, err
+	if f.pid, err = f.slot.expect(guest.BoxReady); err != nil {
+		return err
 	}
 	if err := c.watchCopy(f); err != nil {
-		return nil, err
+		return err
 	}
 	if err := c.lease.Add(f.pid); err != nil {
-		return nil, err
+		return err
 	}
-	if err := ours.send([]byte{guest.BoxEnter}); err != nil {
-		return nil, err
+	if err := f.slot.send([]byte{guest.BoxEnter}); err != nil {
+		return err
 	}
-	_, err = ours.expect(guest.BoxWaiting)
-	return f, err
+	_, err = f.slot.expect(guest.BoxWaiting)
+	return err
 }
 
 // watchCopy makes sure that a process is where it should be, and waits for its

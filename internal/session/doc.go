@@ -13,7 +13,7 @@
 //	to the session    execute {id, code, variables, stdout, stderr}   shell {id, command, stdout, stderr}
 //	                  set {id, name, load}  get {id, name}  list {id}  reset {id}  inject {id, names}
 //	                  put {id, path, load}  file {id, path}
-//	                  fork {id}, with descriptors: see guest/python/fork.py
+//	                  fork {id}, with a descriptor: see guest/python/fork.py
 //	                  interrupt {id}: of an execute or shell; has no answer of its own
 //	                  answer {call, value} or {call, error}: of a host function
 //	from the session  ready, once

@@ -74,6 +74,7 @@ type Sender struct {
 	http    *http.Client
 	tries   metric.Int64Counter
 	freed   chan struct{} // a lane is free again
+	taking  sync.Mutex    // held while callbacks are taken
 }
 
 // New returns a Sender that does nothing until Run.
@@ -154,6 +155,8 @@ func (s *Sender) Run(ctx context.Context) {
 }
 
 func (s *Sender) take(ctx context.Context, n int) []store.CallbackTry {
+	s.taking.Lock()
+	defer s.taking.Unlock()
 	if n == 0 || ctx.Err() != nil {
 		return nil
 	}
@@ -179,6 +182,8 @@ func (s *Sender) try(ctx context.Context, t store.CallbackTry) {
 	result := "failed"
 	switch {
 	case ctx.Err() != nil && !end.Delivered:
+		s.taking.Lock() // who takes at this moment shall not find it due, and break it off once more
+		s.taking.Unlock()
 		end = store.CallbackEnd{Error: "broken off: the dispatcher was stopped"} // due at once
 	case end.Delivered:
 		result = "delivered"

@@ -29,7 +29,8 @@ type Sessions interface {
 	// ReapSessions ends the sessions of workers that were silent for so long.
 	ReapSessions(ctx context.Context, silence time.Duration) (int64, error)
 	// PutExecute records an execute of a session. Saying it twice is the same
-	// as once.
+	// as once. Every reader sees it then, but it need not be on disk yet: a crash
+	// of the store's machine may take the newest along.
 	PutExecute(ctx context.Context, e Executed) error
 	// Executes lists up to limit executes of a session after one, oldest first.
 	Executes(ctx context.Context, tenant string, session, after job.ID, limit int) ([]Executed, error)

@@ -16,7 +16,8 @@
 //
 // # Durability
 //
-// synchronous_commit is on for all but the worker registry. A submit and a
+// synchronous_commit is on for all but the worker registry and the records of
+// executes, whose callers hold the answer (ADR 0007). A submit and a
 // result are promises. A claim issues a lease from a sequence and a schedule a
 // generation: were those commits asynchronous, a crash could take back numbers
 // that a worker or the queue has already seen and issue them again, to another

@@ -144,11 +144,13 @@ func (s *Store) ReapSessions(ctx context.Context, silence time.Duration) (n int6
 	return n, err
 }
 
-// PutExecute implements store.Sessions.
+// PutExecute implements store.Sessions. Its commit does not wait for the disk: see
+// the package's documentation.
 func (s *Store) PutExecute(ctx context.Context, e store.Executed) error {
 	return s.do(ctx, "put execute", func(ctx context.Context) error {
 		_, err := s.pool.Exec(ctx, `
-			INSERT INTO executes (session_id, id, code, result) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`,
+			INSERT INTO executes (session_id, id, code, result)
+			SELECT $1::uuid, $2::uuid, $3, $4 WHERE set_config('synchronous_commit', 'off', true) = 'off' ON CONFLICT DO NOTHING`,
 			string(e.Session), string(e.ID), cleanText(e.Code), string(e.Result))
 		return err
 	})

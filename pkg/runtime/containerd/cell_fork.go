@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"github.com/assay-run/assay/internal/guest"
@@ -23,6 +25,11 @@ import (
 type family struct {
 	parent *cellSlot // that this is a copy of; nil: of none
 	depth  int
+	joined bool // it is among its parent's copies
+
+	sparing sync.Mutex // held while a spare box is made
+	spare   *cellSlot  // the box of the next copy; nil: none
+	spared  bool       // there will be no other
 
 	mu     sync.Mutex
 	copies int
@@ -123,58 +130,145 @@ func (s *cellSlot) mayFork(p *policy.Policy) error {
 }
 
 // fork makes a slot in which a copy of what runs in s waits.
-func (s *cellSlot) fork(ctx context.Context, ask func([]*os.File) error) (_ *cellSlot, err error) {
+func (s *cellSlot) fork(ctx context.Context, ask func([]*os.File) error) (*cellSlot, error) {
 	if !s.cell.rt.enter() {
 		return nil, errClosed
 	}
 	defer s.cell.rt.background.Done()
 	ctx, cancel := context.WithTimeout(ctx, boxTime)
 	defer cancel()
-	if err := s.family.join(); err != nil {
+	c, spare, err := s.tryFork(ctx, ask)
+	if err != nil && spare { // what runs in s can kill the spare box, and that takes its time to die
+		c, _, err = s.tryFork(ctx, ask)
+	}
+	if err != nil {
 		return nil, err
 	}
-	c := &cellSlot{place: place{image: s.image, layout: s.layout}, cell: s.cell, overdue: make(chan struct{})}
-	c.parent, c.depth = s, s.depth+1
-	s.cell.mu.Lock()
-	s.cell.slots++ // until release
-	s.cell.mu.Unlock()
+	s.cell.rt.spawn(s.makeSpare) // what was copied once is copied again
+	return c, nil
+}
+
+// tryFork makes one copy. It says whether its box was the spare one.
+func (s *cellSlot) tryFork(ctx context.Context, ask func([]*os.File) error) (_ *cellSlot, spare bool, err error) {
+	if err := s.family.join(); err != nil {
+		return nil, false, err
+	}
+	f, asked, err := askFork(ask)
+	if err != nil {
+		s.family.leave()
+		return nil, false, err
+	}
+	s.cell.rt.cgroups.Hurry()
+	c := s.takeSpare()
+	if c != nil {
+		spare = true
+	} else if c, err = s.newCopyBox(ctx); err != nil {
+		f.close() // the interpreter waits for no box any longer
+		<-asked
+		s.family.leave()
+		return nil, false, fmt.Errorf("make a box: %w", err)
+	}
+	c.job, c.joined = f, true
 	defer func() {
 		if err != nil {
 			c.Close()
 		}
 	}()
-	asked, err := c.ask(ask)
-	if err != nil {
-		return nil, err
-	}
-	s.cell.rt.cgroups.Hurry()
-	err = c.makeBox(ctx)
-	if err == nil {
-		c.lease, err = s.cell.rt.cells.groups.lend(ctx, 0)
-	}
-	if err != nil {
-		c.job.slot.close() // the interpreter waits for no box any longer
-		<-asked
-		return nil, fmt.Errorf("make a box: %w", err)
-	}
-	c.group = c.lease
 	if err := c.copy(ctx, asked); err != nil {
-		return nil, fmt.Errorf("%w: copy the interpreter: %w", job.ErrUnavailable, err)
+		return nil, spare, fmt.Errorf("%w: copy the interpreter: %w", job.ErrUnavailable, err)
 	}
 	if !s.cell.rt.cells.register(c) {
-		return nil, errClosed
+		return nil, spare, errClosed
 	}
+	return c, spare, nil
+}
+
+// newCopyBox makes the box of a copy of what runs in s, and finds it a control
+// group meanwhile: to make one takes as long, where none is free.
+func (s *cellSlot) newCopyBox(ctx context.Context) (*cellSlot, error) {
+	c := &cellSlot{place: place{image: s.image, layout: s.layout}, cell: s.cell, overdue: make(chan struct{})}
+	c.parent, c.depth = s, s.depth+1
+	s.cell.mu.Lock()
+	s.cell.slots++ // until release
+	s.cell.mu.Unlock()
+	var making errgroup.Group
+	making.Go(func() (err error) {
+		c.lease, err = s.cell.rt.cells.groups.lend(ctx, 0)
+		return err
+	})
+	making.Go(func() error { return c.makeBox(ctx) })
+	if err := making.Wait(); err != nil {
+		c.Close()
+		return nil, err
+	}
+	c.group = c.lease
 	return c, nil
 }
 
-// ask tells a running interpreter to make ready for being copied, while the box
-// of the copy is made. The channel says when it has done its part.
-func (c *cellSlot) ask(ask func([]*os.File) error) (<-chan error, error) {
+// makeSpare makes the box of the next copy ahead of time, which is half of the
+// way. It goes if no copy is asked for in time. Until then it is one process more
+// that what runs in s sees, and may kill, inside its pid namespace, as it may a copy.
+func (s *cellSlot) makeSpare() {
+	s.sparing.Lock()
+	defer s.sparing.Unlock()
+	if s.spare != nil || s.spared {
+		return
+	}
+	ctx, cancel := context.WithTimeout(s.cell.rt.ctx, boxTime)
+	defer cancel()
+	c, err := s.newCopyBox(ctx)
+	if err != nil { // the program may have ended just now; who asks for a copy is told
+		slog.DebugContext(ctx, "no spare box for the next copy", "error", err)
+		return
+	}
+	s.spare = c
+	time.AfterFunc(s.cell.rt.cfg.WarmIdle, func() { s.dropSpare(c) })
+}
+
+// takeSpare returns the spare box, nil if there is none that can be used.
+func (s *cellSlot) takeSpare() *cellSlot {
+	s.sparing.Lock() // one that is being made is there sooner than another
+	c := s.spare
+	s.spare = nil
+	s.sparing.Unlock()
+	if c == nil || c.sup.running() && c.lease.again() == nil {
+		return c
+	}
+	c.Close()
+	return nil
+}
+
+// dropSpare closes the spare box, if it is still that one.
+func (s *cellSlot) dropSpare(c *cellSlot) {
+	s.sparing.Lock()
+	mine := s.spare == c
+	if mine {
+		s.spare = nil
+	}
+	s.sparing.Unlock()
+	if mine {
+		c.Close()
+	}
+}
+
+// endSpares closes the spare box, and there will be no other.
+func (s *cellSlot) endSpares() {
+	s.sparing.Lock()
+	c := s.spare
+	s.spare, s.spared = nil, true
+	s.sparing.Unlock()
+	if c != nil {
+		c.Close()
+	}
+}
+
+// askFork tells a running interpreter to make ready for being copied, while the
+// box of the copy is made. The channel says when it has done its part.
+func askFork(ask func([]*os.File) error) (*forked, <-chan error, error) {
 	ours, theirs, err := packetPair()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	c.job = &forked{slot: ours, ended: make(chan unix.WaitStatus, 1)}
 	asked := make(chan error, 1)
 	go func() {
 		slot := os.NewFile(uintptr(theirs), "slot")
@@ -182,7 +276,7 @@ func (c *cellSlot) ask(ask func([]*os.File) error) (<-chan error, error) {
 		_ = slot.Close() // before anybody waits for the end of the other side
 		asked <- err
 	}()
-	return asked, nil
+	return &forked{slot: ours, ended: make(chan unix.WaitStatus, 1)}, asked, nil
 }
 
 // copy has the interpreter that was asked fork a process into the box of c, and

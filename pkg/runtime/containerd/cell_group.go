@@ -143,6 +143,14 @@ func (l *leased) renew() error {
 	return err
 }
 
+// again has the loan begin now: the group was not used since it was lent.
+func (l *leased) again() error {
+	if _, ok := l.Group.(cgroup.Reusable); !ok {
+		return nil
+	}
+	return l.renew()
+}
+
 // Limit implements cgroup.Group. What is set already is not set again.
 func (l *leased) Limit(want cgroup.Limits) error {
 	want.Processes += l.own

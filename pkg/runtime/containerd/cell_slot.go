@@ -300,6 +300,7 @@ func (s *cellSlot) release() {
 	cells := s.cell.rt.cells
 	ctx := context.WithoutCancel(s.cell.rt.ctx)
 	clean := true
+	s.endSpares()
 	<-s.family.end()
 	if s.sup != nil {
 		_ = s.sup.kill()
@@ -329,7 +330,7 @@ func (s *cellSlot) release() {
 	cells.mu.Lock()
 	delete(cells.slots, s)
 	cells.mu.Unlock()
-	if s.parent != nil {
+	if s.joined {
 		s.parent.leave()
 	}
 	cells.leave(s.cell)

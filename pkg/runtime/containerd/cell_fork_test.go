@@ -1,0 +1,78 @@
+package containerd
+
+import (
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The box of the next copy is made ahead once, is not used if it is dead, and goes
+// with the slot that it is for.
+func TestSpareBox(t *testing.T) {
+	r := newRuntime(t, nil)
+	s := acquireCell(t, r)
+	s.makeSpare()
+	first := spareOf(s)
+	if first == nil || !first.sup.running() {
+		t.Fatal("there is none")
+	}
+	s.makeSpare()
+	if spareOf(s) != first {
+		t.Error("it was made twice")
+	}
+	if s.takeSpare() != first {
+		t.Error("it is not the next copy's")
+	}
+	first.Close()
+	s.makeSpare()
+	dead := spareOf(s)
+	if err := unix.Kill(dead.sup.pid, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "its end", func() bool { return !dead.sup.running() })
+	if s.takeSpare() != nil {
+		t.Error("a dead one is a copy's")
+	}
+	eventually(t, "its removal", func() bool { return dead.state.Load() == slotClosed })
+	s.makeSpare()
+	last := spareOf(s)
+	s.Close()
+	eventually(t, "its end, with its slot's", func() bool { return last.state.Load() == slotClosed })
+	s.makeSpare()
+	if spareOf(s) != nil {
+		t.Error("there is one after the end")
+	}
+	eventually(t, "the end of all boxes", func() bool { return len(cellLeftovers(t, r)) == 0 })
+}
+
+// A box that nobody wants does not wait for ever.
+func TestSpareBoxIsGivenUp(t *testing.T) {
+	r := newRuntime(t, func(c *Config) { c.WarmIdle = 200 * time.Millisecond })
+	s := acquireCell(t, r)
+	defer s.Close()
+	s.makeSpare()
+	c := spareOf(s)
+	if c == nil {
+		t.Fatal("there is none")
+	}
+	eventually(t, "its end", func() bool { return c.state.Load() == slotClosed })
+	if spareOf(s) != nil {
+		t.Error("it is there still")
+	}
+}
+
+func acquireCell(t *testing.T, r *Runtime) *cellSlot {
+	t.Helper()
+	s, err := r.Acquire(t.Context(), cellKeys["python"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.(*cellSlot)
+}
+
+func spareOf(s *cellSlot) *cellSlot {
+	s.sparing.Lock()
+	defer s.sparing.Unlock()
+	return s.spare
+}

@@ -53,6 +53,9 @@ BETWEEN = bytes.fromhex(
 )
 STACK = 256 << 10  # bytes; untouched ones cost nothing. What fork does, and what libraries do at a fork
 PR_GET_DUMPABLE = 3
+# For x86-64, from the kernel's and the C library's headers.
+SYS_ARCH_PRCTL, ARCH_GET_FS = 158, 0x1003
+SYS_RSEQ, RSEQ_SIZE, RSEQ_SIGNATURE = 334, 32, 0x53053053
 enter = stack = kept = None  # made by the first copy
 
 
@@ -112,8 +115,10 @@ def lent(spaces):
     global enter, stack, kept
     if enter is None:
         private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-        code = mmap.mmap(-1, len(BETWEEN), private, mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+        code = mmap.mmap(-1, len(BETWEEN), private)
         code.write(BETWEEN)
+        if c.mprotect(ctypes.c_void_p(address(code)), ctypes.c_size_t(len(BETWEEN)), mmap.PROT_READ | mmap.PROT_EXEC) < 0:
+            return None
         room = mmap.mmap(-1, STACK, private)
         enter = ctypes.PYFUNCTYPE(ctypes.c_long, *[ctypes.c_void_p] * 4)(address(code))
         stack = address(room) + STACK
@@ -122,6 +127,7 @@ def lent(spaces):
     visible = c.prctl(PR_GET_DUMPABLE, 0, 0, 0, 0)
     between = enter(ctypes.addressof(fds), len(spaces), ctypes.cast(c.fork, ctypes.c_void_p), stack)
     if between == 0:
+        register()
         return 0, None
     if visible == 1:  # who gets capabilities hides the memory, and it is ours, too
         c.prctl(zygote.PR_SET_DUMPABLE, 1, 0, 0, 0)
@@ -133,6 +139,23 @@ def lent(spaces):
     except ChildProcessError:  # the program's children are nobody's business
         status = 0
     return between, OSError(status, "enter the box of the copy") if status else None
+
+
+def register():
+    """Have the kernel tell this thread's restartable sequences again on which processor they run.
+
+    It stops for a process that borrows memory, and what such a one forks inherits
+    that. The C library does not notice, and sched_getcpu() stands still.
+    """
+    try:
+        offset = ctypes.c_ssize_t.in_dll(c, "__rseq_offset").value
+        size = ctypes.c_uint.in_dll(c, "__rseq_size").value
+    except ValueError:
+        return  # a C library without them
+    thread = ctypes.c_ulong()
+    if size and c.syscall(SYS_ARCH_PRCTL, ARCH_GET_FS, ctypes.byref(thread)) == 0:
+        area = ctypes.c_void_p(thread.value + offset)
+        c.syscall(SYS_RSEQ, area, max(size, RSEQ_SIZE), 0, RSEQ_SIGNATURE)  # if not, a processor's number is out of date
 
 
 def address(memory):

@@ -1,11 +1,12 @@
 """Run one snippet as a script would run, and tell what came of it.
 
 As a program: descriptor 3 holds the request, a JSON object with the keys code,
-variables and context (or serve, see _serve), and descriptor 4 takes the result, one JSON object with,
-where there are any, the keys value, exception, variables, display (see _display)
-and order (pairs of a stream's descriptor and a number of bytes). The result is
-written when the snippet is done, before exit handlers run; a program that ends
-otherwise (os._exit, a signal) has none, and is judged by its exit code alone.
+variables and context (or serve, see _serve), and descriptor 4 takes the result,
+one JSON object with, where there are any, the keys value, exception, variables,
+display (see _display) and order (pairs of a stream's descriptor and a number of
+bytes). The result is written when the snippet is done, before exit handlers run;
+a program that ends otherwise (os._exit, a signal) has none, and is judged by its
+exit code alone.
 
 As a module: prepare() does what does not depend on the snippet, and returns the
 function run(request, result_fd) that does the rest and returns the exit code. A

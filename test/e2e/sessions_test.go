@@ -216,7 +216,7 @@ os.chdir("d")`))
 	// Threads stay with what was copied, libraries work in both, and chance differs.
 	id = f.session(t, job.SessionSpec{})
 	f.execute(t, id, job.Succeeded, code(`
-import ctypes, numpy, random, threading, time
+import ctypes, numpy, os, random, threading, time
 n, square = 0, numpy.ones((300, 300))
 def count():
     global n
@@ -231,12 +231,25 @@ float((square @ square).sum())`))
 		says(s, "float((square @ square).sum())", "27000000.0")
 		says(s, "before = n; time.sleep(0.1); n > before", counting)
 		says(s, "ctypes.CDLL(None).prctl(3, 0, 0, 0, 0)", "1") // its files in /proc are its own
+		says(s, "ctypes.CDLL(None).sched_getcpu() in os.sched_getaffinity(0)", "True")
 		e := f.execute(t, s, job.Succeeded, code("random.random(), numpy.random.random()"))
 		if e.Value == nil || seen[e.Value.Repr] {
 			t.Errorf("the same chance twice: %+v", e.Value)
 		} else {
 			seen[e.Value.Repr] = true
 		}
+	}
+	// The box that is made ahead for the next copy is one that the session can kill.
+	if _, err := f.api.CloseSession(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		f.execute(t, id, job.Succeeded, code(`
+import signal
+for p in (int(p) for p in os.listdir("/proc") if p.isdigit()):
+    if p not in (1, os.getpid()):
+        os.kill(p, signal.SIGKILL)`))
+		says(fork(id), "float((square @ square).sum())", "27000000.0")
 	}
 	// What stands in the way is said.
 	for field, spec := range map[string]job.SessionSpec{

@@ -115,20 +115,20 @@ class Session:
 
     def exactly(self, n, files):
         """The next n bytes; descriptors that come with them are added to files."""
-        parts = []
-        while n > 0:
+        data = bytearray(n)
+        room = memoryview(data)
+        while room:
             try:
-                part, control, _, _ = self.stream.recvmsg(min(n, 1 << 20), 128)
+                got, control, _, _ = self.stream.recvmsg_into([room], 128)
             except OSError:
                 return None
-            if not part:
+            if not got:
                 return None
-            for level, kind, data in control:
+            for level, kind, fds in control:
                 if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
-                    files.extend(struct.unpack("%di" % (len(data) // 4), data))
-            parts.append(part)
-            n -= len(part)
-        return b"".join(parts)
+                    files.extend(struct.unpack("%di" % (len(fds) // 4), fds))
+            room = room[got:]
+        return data
 
     def send(self, m):
         data = json.dumps(m, check_circular=False).encode("ascii", "replace")
@@ -513,6 +513,28 @@ class Captured:
             answer["tail"] = [[n, d.decode("utf-8", "replace")] for n, d in reversed(tail)]
             answer["bytes"] = dict(self.total)
             self.begin(0, 0)
+
+
+def rehearse():
+    """Do what a session does, and leave no trace of it but what is quicker the second time."""
+    handler = signal.getsignal(signal.SIGINT)
+    streams = sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__
+    main = sys.modules["__main__"]
+    out, err = os.dup(1), os.dup(2)
+    worker, ours = _socket.socketpair()
+    try:
+        session = Session(ours.fileno())
+        session.handle(json.loads(b'{"op": "inject", "id": 0, "names": ["f"]}'))
+        session.handle({"op": "execute", "id": 0, "code": "x = [1]\nprint(x)", "stdout": 1024, "stderr": 1024})
+    finally:
+        for fd, kept in ((1, out), (2, err)):
+            os.dup2(kept, fd)
+            os.close(kept)
+        for stream in worker, ours, session.stream:
+            stream.close()
+        sys.modules["__main__"] = main
+        sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__ = streams
+        signal.signal(signal.SIGINT, handler)
 
 
 def serve(fd):

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/base64"
@@ -25,6 +26,8 @@ const (
 	maxBody = 4 * int64(job.MaxSpec)
 	// maxBatchBody is the largest batch as one JSON object; NDJSON has no limit.
 	maxBatchBody = 64 << 20
+	// maxAnnounced is for how much of a body there is room made before it arrives.
+	maxAnnounced = 2 << 20
 	maxKey       = 255
 )
 
@@ -58,14 +61,17 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	if err != nil {
 		return nil, err
 	}
-	b, err := io.ReadAll(body)
-	if err != nil {
+	var b bytes.Buffer
+	if r.Header.Get("Content-Encoding") == "" {
+		b.Grow(int(min(max(r.ContentLength, 0), maxAnnounced)) + bytes.MinRead)
+	}
+	if _, err := b.ReadFrom(body); err != nil {
 		return nil, readError(err)
 	}
-	if len(b) == 0 {
+	if b.Len() == 0 {
 		return nil, job.Invalid("body", "is empty")
 	}
-	return b, nil
+	return b.Bytes(), nil
 }
 
 // readError judges a failure to read the client's body: it is the client's.

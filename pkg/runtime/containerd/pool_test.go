@@ -1,11 +1,14 @@
 package containerd
 
 import (
-	"github.com/assay-run/assay/pkg/policy"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
 )
 
 // warmTasks returns how many slots of isolation task are ready.
@@ -72,5 +75,28 @@ func TestDeadSlotsAreNotHandedOut(t *testing.T) {
 	r.mu.Unlock()
 	if rep := runOne(t, r, "echo alive"); rep.Stdout.Text != "alive\n" {
 		t.Errorf("ran %+v", rep)
+	}
+}
+
+// A sandbox that hangs while it is made is given up, and the next one is tried.
+func TestASandboxThatHangsIsMadeAgain(t *testing.T) {
+	r := newRuntime(t, func(c *Config) { c.Warm = 0 })
+	runc, err := exec.LookPath("runc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	script := "#!/bin/sh\ncase \" $* \" in *' create '*) mkdir " + dir + "/hung && exec sleep 60 ;; esac\nexec " + runc + " \"$@\"\n"
+	if err := os.WriteFile(filepath.Join(dir, "runc"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if r.levels[policy.Task].engine, err = r.newEngine(r.engine.runtime.Name, filepath.Join(dir, "runc"), ""); err != nil {
+		t.Fatal(err)
+	}
+	r.patience = 3 * time.Second
+	begin := time.Now()
+	acquireTask(t, r).Close()
+	if _, err := os.Stat(filepath.Join(dir, "hung")); err != nil || time.Since(begin) < r.patience {
+		t.Errorf("none hung: %v", err)
 	}
 }

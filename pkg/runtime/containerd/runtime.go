@@ -51,6 +51,7 @@ type Runtime struct {
 	ctx      context.Context // ends with Close
 	stop     context.CancelFunc
 	parallel chan struct{} // bounds making and cleaning
+	patience time.Duration // for one try at making a container
 
 	mu         sync.Mutex
 	live       map[*slot]bool
@@ -73,7 +74,7 @@ func New(ctx context.Context, cfg Config) (_ *Runtime, err error) {
 	cfg = cfg.withDefaults()
 	r := &Runtime{
 		cfg: cfg, started: strconv.FormatInt(time.Now().UnixNano(), 36),
-		parallel: make(chan struct{}, cfg.Parallel), live: map[*slot]bool{},
+		parallel: make(chan struct{}, cfg.Parallel), patience: makePatience, live: map[*slot]bool{},
 	}
 	r.ctx, r.stop = context.WithCancel(context.WithoutCancel(ctx))
 	defer func() {
@@ -179,10 +180,15 @@ func (r *Runtime) Acquire(ctx context.Context, key runtime.Key) (runtime.Slot, e
 // errClosed is a cancellation: a pool that is told so does not complain.
 var errClosed = fmt.Errorf("the runtime is closed: %w", context.Canceled)
 
-// makeTime bounds the making of a container on a machine without any time left.
-const makeTime = time.Minute
+const (
+	// makeTime bounds the making of a container on a machine without any time left.
+	makeTime = time.Minute
+	// makePatience bounds one try at it. One in thousands of sandboxes of gVisor
+	// hangs while it is made, and the next one does not.
+	makePatience = 20 * time.Second
+)
 
-// makeSlot is newSlot with its turn.
+// makeSlot is newSlot with its turn, once more if that takes too long.
 func (r *Runtime) makeSlot(ctx context.Context, lv *level, img *image, want shape) (*slot, error) {
 	if !r.enter() {
 		return nil, errClosed
@@ -196,7 +202,11 @@ func (r *Runtime) makeSlot(ctx context.Context, lv *level, img *image, want shap
 	case <-ctx.Done():
 		return nil, fmt.Errorf("wait to make a slot: %w", context.Cause(ctx))
 	}
-	s, err := r.newSlot(ctx, lv, img, want)
+	s, err := r.tryNewSlot(ctx, lv, img, want)
+	for errors.Is(err, errHangs) && ctx.Err() == nil {
+		slog.WarnContext(ctx, "trying again to make a sandbox", "isolation", lv.isolation, "error", err)
+		s, err = r.tryNewSlot(ctx, lv, img, want)
+	}
 	<-r.parallel
 	if err != nil {
 		return nil, err
@@ -206,6 +216,19 @@ func (r *Runtime) makeSlot(ctx context.Context, lv *level, img *image, want shap
 		return nil, errClosed
 	}
 	return s, nil
+}
+
+var errHangs = errors.New("a sandbox that is being made hangs")
+
+// tryNewSlot is newSlot within the time that one try has.
+func (r *Runtime) tryNewSlot(ctx context.Context, lv *level, img *image, want shape) (*slot, error) {
+	try, cancel := context.WithTimeoutCause(ctx, r.patience, errHangs)
+	defer cancel()
+	s, err := r.newSlot(try, lv, img, want)
+	if err != nil && context.Cause(try) == errHangs {
+		err = fmt.Errorf("%w: %w", errHangs, err)
+	}
+	return s, err
 }
 
 // register notes a slot that Close must destroy. It fails once Close has begun.

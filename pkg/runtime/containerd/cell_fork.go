@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"sync"
 	"time"
@@ -27,9 +26,7 @@ type family struct {
 	depth  int
 	joined bool // it is among its parent's copies
 
-	sparing sync.Mutex // held while a spare box is made
-	spare   *cellSlot  // the box of the next copy; nil: none
-	spared  bool       // there will be no other
+	spares
 
 	mu     sync.Mutex
 	copies int
@@ -203,63 +200,6 @@ func (s *cellSlot) newCopyBox(ctx context.Context) (*cellSlot, error) {
 	}
 	c.group = c.lease
 	return c, nil
-}
-
-// makeSpare makes the box of the next copy ahead of time, which is half of the
-// way. It goes if no copy is asked for in time. Until then it is one process more
-// that what runs in s sees, and may kill, inside its pid namespace, as it may a copy.
-func (s *cellSlot) makeSpare() {
-	s.sparing.Lock()
-	defer s.sparing.Unlock()
-	if s.spare != nil || s.spared {
-		return
-	}
-	ctx, cancel := context.WithTimeout(s.cell.rt.ctx, boxTime)
-	defer cancel()
-	c, err := s.newCopyBox(ctx)
-	if err != nil { // the program may have ended just now; who asks for a copy is told
-		slog.DebugContext(ctx, "no spare box for the next copy", "error", err)
-		return
-	}
-	s.spare = c
-	time.AfterFunc(s.cell.rt.cfg.WarmIdle, func() { s.dropSpare(c) })
-}
-
-// takeSpare returns the spare box, nil if there is none that can be used.
-func (s *cellSlot) takeSpare() *cellSlot {
-	s.sparing.Lock() // one that is being made is there sooner than another
-	c := s.spare
-	s.spare = nil
-	s.sparing.Unlock()
-	if c == nil || c.sup.running() && c.lease.again() == nil {
-		return c
-	}
-	c.Close()
-	return nil
-}
-
-// dropSpare closes the spare box, if it is still that one.
-func (s *cellSlot) dropSpare(c *cellSlot) {
-	s.sparing.Lock()
-	mine := s.spare == c
-	if mine {
-		s.spare = nil
-	}
-	s.sparing.Unlock()
-	if mine {
-		c.Close()
-	}
-}
-
-// endSpares closes the spare box, and there will be no other.
-func (s *cellSlot) endSpares() {
-	s.sparing.Lock()
-	c := s.spare
-	s.spare, s.spared = nil, true
-	s.sparing.Unlock()
-	if c != nil {
-		c.Close()
-	}
 }
 
 // askFork tells a running interpreter to make ready for being copied, while the

@@ -1,0 +1,72 @@
+package containerd
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// spares is the box of a slot's next copy, made ahead of time: to make one is
+// half of the way. It goes if no copy is asked for in time. Until then it is one
+// process more that what runs in the slot sees, and may kill, inside its pid
+// namespace, as it may a copy.
+type spares struct {
+	sparing sync.Mutex // held while a spare box is made
+	spare   *cellSlot  // nil: none
+	spared  bool       // there will be no other
+}
+
+// makeSpare makes the box of the next copy, unless there is one.
+func (s *cellSlot) makeSpare() {
+	s.sparing.Lock()
+	defer s.sparing.Unlock()
+	if s.spare != nil || s.spared {
+		return
+	}
+	ctx, cancel := context.WithTimeout(s.cell.rt.ctx, boxTime)
+	defer cancel()
+	c, err := s.newCopyBox(ctx)
+	if err != nil { // the program may have ended just now; who asks for a copy is told
+		slog.DebugContext(ctx, "no spare box for the next copy", "error", err)
+		return
+	}
+	s.spare = c
+	time.AfterFunc(s.cell.rt.cfg.WarmIdle, func() {
+		if s.withdrawSpare(c, false) != nil {
+			c.Close()
+		}
+	})
+}
+
+// withdrawSpare takes the spare box out and returns it; nil if there is none, or,
+// unless c is nil, if it is not c. One that is being made is waited for: it is
+// there sooner than another. After the last there will be no other.
+func (s *cellSlot) withdrawSpare(c *cellSlot, last bool) *cellSlot {
+	s.sparing.Lock()
+	defer s.sparing.Unlock()
+	s.spared = s.spared || last
+	have := s.spare
+	if have == nil || c != nil && have != c {
+		return nil
+	}
+	s.spare = nil
+	return have
+}
+
+// takeSpare returns the spare box, nil if there is none that can be used.
+func (s *cellSlot) takeSpare() *cellSlot {
+	c := s.withdrawSpare(nil, false)
+	if c == nil || c.sup.running() && c.lease.again() == nil {
+		return c
+	}
+	c.Close()
+	return nil
+}
+
+// endSpares closes the spare box, and there will be no other.
+func (s *cellSlot) endSpares() {
+	if c := s.withdrawSpare(nil, true); c != nil {
+		c.Close()
+	}
+}

@@ -75,6 +75,7 @@ class Session:
                 if m is None:
                     return
                 self.handle(m)
+                m = None  # what is large goes now, not in the way of the next
             except KeyboardInterrupt:
                 pass  # it came too late for what it was meant for
 
@@ -112,6 +113,7 @@ class Session:
             else:
                 self.todo.append(m)
                 self.ready.release()
+            body = m = call = None  # as above
 
     def exactly(self, n, files):
         """The next n bytes; descriptors that come with them are added to files."""

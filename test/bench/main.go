@@ -33,21 +33,22 @@ func main() {
 type scenario struct {
 	about string
 	run   func(context.Context, *bench) (report, error)
+	waits bool // it is one client that waits for each answer
 }
 
 var scenarios = map[string]scenario{
-	"python":  {"batches of print(1+1), isolation cell", python},
-	"command": {"batches of /bin/true, isolation cell", command},
-	"task":    {"batches of /bin/true, a containerd task each, beside a bare client loop", task},
-	"gvisor":  {"the same under runsc", gvisor},
-	"tests":   {"all of examples/humaneval, graded by check code, isolation cell", tests},
-	"sync":    {"one client that waits for each print(1+1)", synchronous},
-	"noop":    {"the control plane alone: a runtime that does nothing", noop},
-	"submit":  {"accepting jobs in batches of 10000", submit},
-	"poll":    {"GET of a finished batch", poll},
-	"session": {"create, execute and callback in live sessions", sessions},
-	"idle":    {"memory of warm slots", idle},
-	"fleet":   {"simulated workers against one control plane", simulated},
+	"python":  {about: "batches of print(1+1), isolation cell", run: python},
+	"command": {about: "batches of /bin/true, isolation cell", run: command},
+	"task":    {about: "batches of /bin/true, a containerd task each, beside a bare client loop", run: task},
+	"gvisor":  {about: "the same under runsc", run: gvisor},
+	"tests":   {about: "all of examples/humaneval, graded by check code, isolation cell", run: tests},
+	"sync":    {about: "one client that waits for each print(1+1)", run: synchronous, waits: true},
+	"noop":    {about: "the control plane alone: a runtime that does nothing", run: noop},
+	"submit":  {about: "accepting jobs in batches of 10000", run: submit},
+	"poll":    {about: "GET of a finished batch", run: poll},
+	"session": {about: "create, execute and callback in live sessions", run: sessions, waits: true},
+	"idle":    {about: "memory of warm slots", run: idle},
+	"fleet":   {about: "simulated workers against one control plane", run: simulated},
 }
 
 // bench is what a scenario works with.
@@ -92,6 +93,11 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 	b := &bench{duration: *duration, n: *n, log: log, verbose: *verbose}
 	if *jsonOnly {
 		b.log = io.Discard
+	}
+	if s.waits {
+		// Like the parts of a fleet, it has half of the machine: on two cores, one
+		// that may use both wakes the other for nothing.
+		runtime.GOMAXPROCS(max(runtime.NumCPU()/2, 1))
 	}
 	r, err := s.run(ctx, b)
 	if err != nil {

@@ -5,20 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
 )
 
 // groups lends control groups to the slots of cells, and takes them back where
-// the kernel lets one be used again.
+// the kernel lets one be used again. The one given back last is lent first, so
+// that those of a peak of jobs are the ones that shed finds.
 type groups struct {
 	hierarchy *cgroup.Hierarchy
 	path      string // of the groups' parent
 
 	mu   sync.Mutex
-	free [2][]*leased // by own
+	free [2][]*leased // by own; the longest unused first
 	next int
 	lent int
 }
@@ -32,6 +35,7 @@ type leased struct {
 	base    cgroup.Usage
 	charged int64 // memory that was charged when the loan began
 	limits  cgroup.Limits
+	back    time.Time // when it was given back
 }
 
 // leftover is how much of an earlier job's memory, cache aside, may be charged to a
@@ -100,7 +104,27 @@ func (l *leased) giveBack(ctx context.Context) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.lent--
+	l.back = time.Now()
 	g.free[l.own] = append(g.free[l.own], l)
+}
+
+// shed removes the groups that nobody has wanted since a moment.
+func (g *groups) shed(ctx context.Context, since time.Time) {
+	g.mu.Lock()
+	var unwanted []*leased
+	for own, list := range g.free {
+		n := 0
+		for n < len(list) && list[n].back.Before(since) {
+			n++
+		}
+		unwanted = append(unwanted, list[:n]...)
+		g.free[own] = slices.Delete(list, 0, n)
+	}
+	g.lent += len(unwanted)
+	g.mu.Unlock()
+	for _, l := range unwanted {
+		l.drop(ctx)
+	}
 }
 
 // drop removes a group for good.

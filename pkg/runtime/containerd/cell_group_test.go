@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -61,5 +62,53 @@ func TestGroupWithLeftovers(t *testing.T) {
 		if n, err := r.Pinned(); err != nil || n > leftover {
 			t.Errorf("%d bytes of the job before are charged, %v", n, err)
 		}
+	}
+}
+
+// The groups of a peak of jobs are given up when it is long over, those that are
+// wanted are kept.
+func TestGroupsNobodyWantsAreGivenUp(t *testing.T) {
+	groups := newRuntime(t, func(c *Config) { c.WarmIdle = 400 * time.Millisecond }).cells.groups
+	var peak []*leased
+	for range 5 {
+		l, err := groups.lend(t.Context(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		peak = append(peak, l)
+	}
+	if _, ok := peak[0].Group.(cgroup.Reusable); !ok {
+		t.Skip("no group is used again where the kernel kills one as a whole")
+	}
+	for _, l := range peak {
+		l.giveBack(t.Context())
+	}
+	kept := func() int {
+		groups.mu.Lock()
+		defer groups.mu.Unlock()
+		return len(groups.free[0])
+	}
+	if n := kept(); n != 5 {
+		t.Fatalf("%d are kept", n)
+	}
+	last := peak[4]
+	eventually(t, "the end of all but the one in use", func() bool {
+		l, err := groups.lend(t.Context(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l != last {
+			t.Fatalf("%s was lent, and %s was given back after it", l.Path(), last.Path())
+		}
+		l.giveBack(t.Context())
+		return kept() == 1
+	})
+	for _, l := range peak[:4] {
+		if pids, err := l.Pids(); err == nil {
+			t.Errorf("%s is there still, with %d processes", l.Path(), len(pids))
+		}
+	}
+	if n := groups.outstanding(); n != 0 {
+		t.Errorf("%d are on loan", n)
 	}
 }

@@ -265,7 +265,7 @@ func (r *Runtime) spawn(f func()) bool {
 	return true
 }
 
-// expireCells retires cells that nobody uses.
+// expireCells retires cells, and gives up control groups, that nobody uses.
 func (r *Runtime) expireCells() {
 	tick := time.NewTicker(max(r.cfg.WarmIdle/4, 10*time.Millisecond))
 	defer tick.Stop()
@@ -275,6 +275,7 @@ func (r *Runtime) expireCells() {
 			return
 		case now := <-tick.C:
 			r.cells.expire(now)
+			r.cells.groups.shed(r.ctx, now.Add(-r.cfg.WarmIdle))
 		}
 	}
 }

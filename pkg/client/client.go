@@ -46,8 +46,8 @@ func WithToken(token string) Option { return func(c *Client) { c.token = token }
 // that wait have none but their context's.
 func WithHTTPClient(h *http.Client) Option { return func(c *Client) { c.http = h } }
 
-// WithPatience says for how long a call is said again while the server cannot
-// be reached or is not ready; the default is 30 s, 0 is never.
+// WithPatience says for how long after its first failure a call is said again while
+// the server cannot be reached or is not ready; the default is 30 s, 0 is never.
 func WithPatience(d time.Duration) Option { return func(c *Client) { c.patience = d } }
 
 // New returns a client of the fleet at baseURL, such as http://localhost:8080.
@@ -106,13 +106,19 @@ func (c *call) json(v any) error {
 func (c *Client) do(ctx context.Context, rq call) (*http.Response, error) {
 	policy := backoff.NewExponentialBackOff()
 	policy.InitialInterval, policy.MaxInterval = 100*time.Millisecond, 3*time.Second
-	start := time.Now()
+	var failed time.Time // first; what the server was asked to wait before is no failure
 	resp, err := backoff.Retry(ctx, func() (*http.Response, error) {
 		resp, err := c.try(ctx, rq)
-		if err != nil && (rq.once || time.Since(start) >= c.patience || !passing(err)) {
-			return nil, backoff.Permanent(err)
+		if err == nil {
+			return resp, nil
 		}
-		return resp, err
+		if failed.IsZero() {
+			failed = time.Now()
+		}
+		if rq.once || time.Since(failed) >= c.patience || !passing(err) {
+			err = backoff.Permanent(err)
+		}
+		return nil, err
 	}, backoff.WithBackOff(policy), backoff.WithMaxElapsedTime(0))
 	if err == nil {
 		return resp, nil

@@ -159,6 +159,23 @@ func TestPatienceEnds(t *testing.T) {
 	}
 }
 
+// The time that a server was asked to wait is not taken from a client's patience.
+func TestPatienceBeginsWithTheFailure(t *testing.T) {
+	t.Parallel()
+	n := 0
+	c := fleet(t, func(w http.ResponseWriter, _ *http.Request) {
+		if n++; n == 1 {
+			time.Sleep(400 * time.Millisecond)
+			answer(w, http.StatusServiceUnavailable, nil)
+			return
+		}
+		answer(w, http.StatusOK, job.Batch{ID: id})
+	}, client.WithPatience(300*time.Millisecond))
+	if b, err := c.Batch(t.Context(), id, time.Second); err != nil || b.ID != id {
+		t.Errorf("%+v, %v after %d calls", b, err, n)
+	}
+}
+
 func TestBadURL(t *testing.T) {
 	t.Parallel()
 	for _, u := range []string{"", "localhost:8080", "ftp://x", "http://", "://"} {

@@ -27,6 +27,6 @@ func unreliable(s store.Store, q *jetstream.Queue, o *object.Store) (store.Store
 		queue.Publisher
 		queue.Server
 		queue.Bus
-	}{&fault.Publisher{Publisher: q, In: in}, q, q}
+	}{&fault.Publisher{Publisher: q, In: in}, q, &fault.Bus{Bus: q, In: in}}
 	return &fault.Store{Store: s, In: in}, line, &fault.Objects{Store: o, In: in}, nil
 }

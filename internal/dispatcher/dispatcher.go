@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -84,6 +85,7 @@ type Dispatcher struct {
 	events    *events
 	scheduler *scheduler
 	recorder  *recorder
+	assigner  *assigner
 	registry  *registry
 	health    *health
 	leader    *leader
@@ -106,6 +108,7 @@ func New(cfg Config, s store.Store, q Queue) (*Dispatcher, error) {
 	d.scheduler = newScheduler(d)
 	d.registry.grown = d.scheduler.look
 	d.recorder = newRecorder(d)
+	d.assigner = &assigner{d: d, ttl: cfg.LeaseTTL}
 	d.reaper = &reaper{d}
 	d.sweeper = &sweeper{d}
 	d.gauges = &gauges{Dispatcher: d}
@@ -137,6 +140,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	var writers sync.WaitGroup
 	writers.Go(func() { d.recorder.run(bulk) })
 	err := d.queue.Serve(ctx, d.recorder)
+	d.assigner.underway.Wait()
 	stop()
 	writers.Wait()
 	loops.Wait()
@@ -153,6 +157,28 @@ func (d *Dispatcher) Dispatch(ctx context.Context, ds []store.Dispatch) error {
 		telemetry.Step(ctx, "dispatch", j.TraceParent, start)
 	}
 	return err
+}
+
+// Assign names in j a worker that has room for it, before it is submitted; nil: there
+// is none. submitted is to be told what the store returned: it hands the job over if
+// there is a lease.
+func (d *Dispatcher) Assign(j *store.NewJob) (submitted func(ctx context.Context, issued *store.Dispatch, err error)) {
+	if len(j.CacheKey) > 0 { // perhaps it need not run
+		return nil
+	}
+	worker, h := d.assigner.choose(j.Pool)
+	if worker == "" {
+		return nil
+	}
+	j.Worker, j.LeaseTTL = worker, d.cfg.LeaseTTL
+	return func(ctx context.Context, issued *store.Dispatch, err error) {
+		switch {
+		case errors.Is(err, job.ErrUnavailable), errors.Is(err, context.Canceled): // who knows whether there is a lease
+			d.assigner.forget(ctx, worker, j.ID)
+		case err == nil && issued != nil && issued.Lease != 0:
+			d.assigner.hand(ctx, *j, *issued, h)
+		}
+	}
 }
 
 // Wake tells the scheduler that something was queued.

@@ -209,8 +209,10 @@ type worker struct {
 	slots   int
 	q       *jetstream.Queue
 	run     program
-	silent  bool // sends no heartbeats
-	noAck   bool // never acknowledges
+	silent  bool                         // sends no heartbeats
+	noAck   bool                         // never acknowledges
+	beat    int64                        // that it names in heartbeats; 0: it is never assigned a job
+	assign  func(queue.Assignment) error // nil: it does not listen
 	stop    func()
 	refused counter
 	fenced  counter
@@ -243,6 +245,11 @@ func (f *fleet) work(id string, slots int, run program, edit ...func(*worker)) *
 	ctx, cancel := context.WithCancel(context.WithoutCancel(f.Context()))
 	if err := w.q.OnCancel(ctx, id, w.cancel); err != nil {
 		f.Fatal(err)
+	}
+	if w.assign != nil {
+		if err := w.q.OnAssign(ctx, id, w.assign); err != nil {
+			f.Fatal(err)
+		}
 	}
 	w.beats.Go(func() { w.heartbeats(ctx) })
 	w.jobs.Go(func() { w.take(ctx, deliveries) })
@@ -391,7 +398,7 @@ func (w *worker) heartbeats(ctx context.Context) {
 
 func (w *worker) heartbeat(ctx context.Context) {
 	w.mu.Lock()
-	req := queue.HeartbeatRequest{Worker: queue.WorkerInfo{ID: w.id, Pool: pool, Slots: w.slots, Busy: len(w.held), StartedAt: time.Now()}}
+	req := queue.HeartbeatRequest{Worker: queue.WorkerInfo{ID: w.id, Pool: pool, Slots: w.slots, Busy: len(w.held), StartedAt: time.Now(), Beat: w.beat}}
 	for l := range w.held {
 		req.Leases = append(req.Leases, l)
 	}

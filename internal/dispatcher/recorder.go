@@ -116,6 +116,22 @@ func (r *recorder) HandleRelease(ctx context.Context, req queue.ReleaseRequest) 
 	return queue.ReleaseReply{}, err
 }
 
+// unassign takes back what a worker was assigned and does not take. Where there is a
+// cancel to be recorded, the attempt ends as any other.
+func (r *recorder) unassign(ctx context.Context, worker string, l store.LeaseRef) error {
+	done, err := r.d.store.Unassign(ctx, l)
+	if err != nil || !done {
+		if err == nil {
+			_, err = r.HandleRelease(ctx, queue.ReleaseRequest{Worker: worker, Releases: []store.Release{{LeaseRef: l, Reason: job.ReasonPreempted}}})
+		}
+		return err
+	}
+	r.d.scheduler.ended(worker, 1)
+	r.d.events.publish(ctx, []job.ID{l.Job})
+	r.d.scheduler.wake()
+	return nil
+}
+
 // ours counts the attempts that failed on the worker's side.
 func ours(rs []store.Release) (n int) {
 	for _, l := range rs {

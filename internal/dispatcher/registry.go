@@ -36,6 +36,14 @@ type member struct {
 	size
 	offer placement.Offer
 	rests time.Time // in quarantine until then
+	heard heard
+}
+
+// heard is the last heartbeat of a worker that arrived here: leases that are issued
+// now are younger.
+type heard struct {
+	at, startedAt time.Time
+	beat          int64
 }
 
 // size is how many jobs a worker, or a pool, takes at once.
@@ -51,7 +59,7 @@ func (r *registry) seen(w queue.WorkerInfo) (grown bool) {
 	r.mu.Lock()
 	before, known := r.known[w.ID]
 	m := memberOf(w.Pool, w.Slots, busy(w.Slots, w.Busy, w.Held), w.Draining, w.Offer)
-	m.rests = before.rests
+	m.rests, m.heard = before.rests, heard{time.Now(), w.StartedAt, w.Beat}
 	r.dirty[w.ID], r.known[w.ID] = w, m
 	r.mu.Unlock()
 	if !known || before.slots != m.slots {
@@ -114,6 +122,21 @@ func (r *registry) fitting(classes []string) map[string]size {
 		}
 	}
 	return fits
+}
+
+// taker returns the worker that has most room for a job of a pool or class, and
+// the heartbeat that says so, which is younger than age; "": there is none.
+func (r *registry) taker(class string, age time.Duration) (worker string, h heard) {
+	need := placement.ParseClass(class)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	most := 0
+	for id, m := range r.known {
+		if m.free > most && m.heard.beat > 0 && time.Since(m.heard.at) < age && m.rest() == 0 && m.pool == need.Pool && m.offer.Lacks(need) == "" {
+			worker, h, most = id, m.heard, m.free
+		}
+	}
+	return worker, h
 }
 
 // rest returns for how long a worker is to take no jobs.
@@ -206,6 +229,8 @@ func (r *registry) count(known map[string]member) (grown bool) {
 		known[id] = m
 	}
 	for id, m := range known {
+		m.heard = r.known[id].heard
+		known[id] = m
 		grown = grown || m.slots > r.known[id].slots
 	}
 	r.known = known

@@ -19,6 +19,17 @@ func (p *Publisher) Publish(ctx context.Context, ds []store.Dispatch) error {
 	return p.In.do("publish", func() error { return p.Publisher.Publish(ctx, ds) })
 }
 
+// Bus is the dispatchers' own line, on which assignments fail now and then.
+type Bus struct {
+	queue.Bus
+	In *Injector
+}
+
+// Assign implements queue.Bus.
+func (b *Bus) Assign(ctx context.Context, worker string, a queue.Assignment) error {
+	return b.In.do("assign", func() error { return b.Bus.Assign(ctx, worker, a) })
+}
+
 // Control is a worker's line to the dispatchers that fails now and then.
 type Control struct {
 	queue.Control

@@ -85,6 +85,10 @@ func (s *Store) Release(ctx context.Context, rs []store.Release) error {
 	return s.In.do("release", func() error { return s.Store.Release(ctx, rs) })
 }
 
+func (s *Store) Unassign(ctx context.Context, l store.LeaseRef) (bool, error) {
+	return get(s.In, "unassign", func() (bool, error) { return s.Store.Unassign(ctx, l) })
+}
+
 func (s *Store) Job(ctx context.Context, tenant string, id job.ID) (*job.Job, error) {
 	return get(s.In, "job", func() (*job.Job, error) { return s.Store.Job(ctx, tenant, id) })
 }

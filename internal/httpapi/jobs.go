@@ -35,12 +35,18 @@ func (s *Server) accept(w http.ResponseWriter, r *http.Request, watch func(job.I
 		return api.Accepted{}, err
 	}
 	watch(j.ID) // before it can end
+	assigned := s.Dispatcher.Assign(&j)
 	id, d, err := s.Store.SubmitJob(ctx, j, key, j.Pool == s.Pool || s.fleet.lack(j.Pool) == "")
+	if assigned != nil {
+		assigned(ctx, d, err)
+	}
 	if err != nil {
 		return api.Accepted{}, fmt.Errorf("submit job: %w", err)
 	}
 	state := job.Queued
 	switch {
+	case d != nil && d.Lease != 0:
+		state = job.Running
 	case d != nil:
 		state = job.Dispatched
 		if err := s.Dispatcher.Dispatch(ctx, []store.Dispatch{*d}); err != nil {
@@ -83,7 +89,7 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if a.State == job.Dispatched { // only just, so it would be looked for in vain
+	if a.State != job.Queued { // only just, so it would be looked for in vain
 		doze(r.Context(), min(wait, recheck), changed)
 		if raw := record(); raw != nil {
 			return writeRaw(w, http.StatusOK, raw)

@@ -201,6 +201,9 @@ func (r *runner) Wake() {
 	}
 }
 
+// Assign knows no worker: what is dispatched runs at once.
+func (r *runner) Assign(*store.NewJob) func(context.Context, *store.Dispatch, error) { return nil }
+
 // Dispatch runs at once.
 func (r *runner) Dispatch(_ context.Context, ds []store.Dispatch) error {
 	for _, d := range ds {

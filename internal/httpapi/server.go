@@ -24,6 +24,10 @@ type Dispatcher interface {
 	// Dispatch publishes jobs that the store has just dispatched. An error
 	// costs time, never the job: unclaimed jobs are published again.
 	Dispatch(ctx context.Context, ds []store.Dispatch) error
+	// Assign names in j a worker that may run it at once, before it is submitted;
+	// nil: there is none. submitted is to be told what SubmitJob returned: it
+	// hands the job over if there is a lease.
+	Assign(j *store.NewJob) (submitted func(ctx context.Context, d *store.Dispatch, err error))
 	// Wake tells the scheduler that there is something to do.
 	Wake()
 	// WatchRecord is WatchJob for who wants the record only. Where it was written

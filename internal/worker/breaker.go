@@ -68,6 +68,13 @@ func (b *breaker) fail() time.Duration {
 	return d
 }
 
+// closed reports whether jobs may be taken now, any number of them.
+func (b *breaker) closed() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !b.probation && time.Until(b.until) <= 0 && time.Until(b.ordered) <= 0
+}
+
 // wait returns when jobs may be taken, or ctx ends.
 func (b *breaker) wait(ctx context.Context) {
 	for ctx.Err() == nil {

@@ -92,6 +92,19 @@ func (c *capacity) room() int {
 	return int(most) - c.held
 }
 
+// seize takes a slot for a job that was not asked for, if fewer jobs are under way
+// than are worth holding. Fetches hold the slots of an idle worker: until they are
+// over there is one more than there should be.
+func (c *capacity) seize(underway int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if underway >= c.room()+c.held {
+		return false
+	}
+	c.held++
+	return true
+}
+
 // free gives n slots back.
 func (c *capacity) free(n int) {
 	if n == 0 {

@@ -12,7 +12,9 @@ import (
 // is then killed and handed back. It returns when all of them are on their way
 // to the record or back. takers ends when no more leases are taken.
 func (w *Worker) drain(ctx context.Context, takers *sync.WaitGroup) {
+	w.assigning.Lock() // who has been told that a job is taken is right
 	w.draining.Store(true)
+	w.assigning.Unlock()
 	w.beatNow() // the scheduler should not count on this worker any more
 	takers.Wait()
 	back := w.leases.endIf(errDrained, func(l *lease) bool { return l.phase == preparing })

@@ -30,6 +30,7 @@ type fleet struct {
 	next      job.Lease
 	onCancel  func(store.LeaseRef)
 	onClasses func([]string)
+	onAssign  func(queue.Assignment) error
 	beats     []queue.HeartbeatRequest
 	total     int           // results recorded
 	ttl       time.Duration // of leases
@@ -100,6 +101,32 @@ func (f *fleet) submitRaw(raw []byte) job.ID {
 	f.mu.Unlock()
 	f.ready <- m
 	return id
+}
+
+// assign hands a job to the worker under a lease that counts from its last
+// heartbeat but back. edit may change what is sent.
+func (f *fleet) assign(t testing.TB, spec job.Spec, edit ...func(*queue.Assignment)) (job.ID, error) {
+	t.Helper()
+	spec.Image = "python"
+	raw, err := json.Marshal(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := job.NewID()
+	f.mu.Lock()
+	f.next++
+	f.jobs[id] = &row{spec: raw, lease: f.next}
+	last := f.beats[len(f.beats)-1].Worker
+	a := queue.Assignment{
+		Claimed: store.Claimed{Ref: store.Ref{Job: id, Generation: 1}, Lease: f.next, Tenant: "acme", Spec: raw},
+		TTL:     job.Duration(f.ttl), StartedAt: last.StartedAt, Beat: last.Beat,
+	}
+	take := f.onAssign
+	f.mu.Unlock()
+	for _, e := range edit {
+		e(&a)
+	}
+	return id, take(a)
 }
 
 // script is a python job for the fake runtime.
@@ -209,6 +236,13 @@ func (f *fleet) OnCancel(_ context.Context, _ string, cancel func(store.LeaseRef
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.onCancel = cancel
+	return nil
+}
+
+func (f *fleet) OnAssign(_ context.Context, _ string, assign func(queue.Assignment) error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.onAssign = assign
 	return nil
 }
 

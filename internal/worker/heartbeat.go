@@ -73,10 +73,11 @@ func (w *Worker) heartbeat(ctx context.Context) bool {
 		refs[i] = l.LeaseRef
 		_ = l.msg.InProgress() // at worst the delivery is doubled, and the claim refused
 	}
-	sent := time.Now() // leases count from before the request
+	info, sent := w.info(), time.Now() // leases count from before the request
+	info.Beat = int64(sent.Sub(w.started))
 	ctx, cancel := context.WithTimeout(ctx, w.interval())
 	defer cancel()
-	reply, err := w.Control.Heartbeat(ctx, queue.HeartbeatRequest{Worker: w.info(), Leases: refs})
+	reply, err := w.Control.Heartbeat(ctx, queue.HeartbeatRequest{Worker: info, Leases: refs})
 	if err != nil {
 		if ctx.Err() != context.Canceled {
 			slog.WarnContext(ctx, "heartbeat was not answered", "error", err, "leases", len(refs))

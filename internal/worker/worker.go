@@ -6,6 +6,7 @@
 //	sources    where deliveries come from: the pool, and classes of special jobs
 //	puller     asks the queue for as many deliveries as there is room for
 //	claimer    turns deliveries into leases, in bulk
+//	assigned   takes jobs that come with a lease, without having asked
 //	attempt    plan → inputs → capacity → slot → run → result
 //	inputs     what the program is to read
 //	artifacts  what it leaves behind
@@ -133,6 +134,8 @@ type Worker struct {
 	background sync.WaitGroup // deletions nobody waits for but the drain
 	started    time.Time
 	draining   atomic.Bool
+	assigning  sync.RWMutex  // held for reading while an assignment is taken, for writing while draining begins
+	taken      sync.Map      // leases that were handed to it, until they would be over
 	underway   atomic.Int64  // attempts, from claim to report
 	beat       chan struct{} // asks for a heartbeat now
 	ttl        atomic.Int64  // of leases, as the last answer to a heartbeat said; zero: not yet known
@@ -189,6 +192,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	service.Go(func() { w.heartbeats(base) })
 	service.Go(func() { w.fences(base) })
 	service.Go(func() { w.cancels(base) })
+	service.Go(func() { w.assignments(ctx, base) })
 	service.Go(func() { w.classes(ctx) })
 	service.Go(func() { w.pressure.run(ctx, w.beatNow) })
 	senders.Go(func() { w.finishes.run(base) })

@@ -77,6 +77,10 @@ type Control interface {
 	// OnCancel calls f for each lease of this worker that is to be canceled. It
 	// returns once that is in force; f is called, one at a time, until ctx ends.
 	OnCancel(ctx context.Context, worker string, f func(store.LeaseRef)) error
+	// OnAssign calls f for each job that a dispatcher hands to this worker, each in
+	// a goroutine of its own, until ctx ends. It returns once that is in force. An
+	// error of f says that the worker does not take the job.
+	OnAssign(ctx context.Context, worker string, f func(Assignment) error) error
 	// OnClasses calls f with the classes of jobs (package placement) that the
 	// dispatchers name, which they do again and again as long as there are some.
 	OnClasses(ctx context.Context, f func(classes []string)) error
@@ -102,6 +106,10 @@ type Server interface {
 // dispatchers. Messages are hints; losing one costs time, never a job.
 type Bus interface {
 	SendCancel(worker string, l store.LeaseRef) error
+	// Assign hands a job to a worker and returns when the worker has taken it.
+	// After an error it may have: its lease has to be taken back. job.ErrLost:
+	// there is no such worker.
+	Assign(ctx context.Context, worker string, a Assignment) error
 	// SendClasses tells every worker.
 	SendClasses(classes []string) error
 	// Wake tells every dispatcher that listens on the topic, the sender too.
@@ -130,6 +138,17 @@ type ClaimReply struct {
 	Rest job.Duration `json:"rest,omitempty"`
 }
 
+// Assignment is a job with a lease that its worker has not asked for. The worker
+// cannot know when the lease was issued; but not before the dispatcher had heard a
+// heartbeat that it names, and when that was sent the worker knows.
+type Assignment struct {
+	Claimed   store.Claimed `json:"claimed"`
+	Secrets   Secrets       `json:"secrets,omitempty"`
+	TTL       job.Duration  `json:"ttl"` // of the lease, counted from the heartbeat
+	StartedAt time.Time     `json:"started_at"`
+	Beat      int64         `json:"beat"` // WorkerInfo.Beat of that heartbeat
+}
+
 // HeartbeatRequest says that a worker lives, what it can do and what it holds.
 type HeartbeatRequest struct {
 	Worker WorkerInfo       `json:"worker"`
@@ -154,6 +173,7 @@ type WorkerInfo struct {
 	Draining  bool        `json:"draining"`
 	StartedAt time.Time   `json:"started_at"`
 	Host      policy.Host `json:"host"`
+	Beat      int64       `json:"beat,omitempty"` // when the heartbeat was sent, in nanoseconds since StartedAt
 	Held      string      `json:"held,omitempty"` // why it takes no jobs at the moment
 	// Offer decides which jobs are dispatched for it.
 	Offer placement.Offer `json:"offer"`

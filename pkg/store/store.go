@@ -65,7 +65,7 @@ type Submitter interface {
 
 	// SubmitJob accepts one job without a batch. With dispatch set and nothing
 	// queued ahead of it, it is dispatched in the same transaction and its
-	// Dispatch returned.
+	// Dispatch returned; it runs already, then, if the job names a worker.
 	SubmitJob(ctx context.Context, j NewJob, key Idempotency, dispatch bool) (job.ID, *Dispatch, error)
 
 	// RetryBatch submits the jobs of a batch that did not succeed again, as the
@@ -151,6 +151,12 @@ type Recorder interface {
 	// and preemption are free. Leases that are no longer current are skipped.
 	// What is charged is not scheduled again at once, but for the first lost lease.
 	Release(ctx context.Context, rs []Release) error
+	// Unassign takes a lease back that SubmitJob issued to a worker that never had
+	// it, and reports whether it did: the job is queued, and nothing shows that it
+	// was not all the time. A lease that is not current, and that of a job whose
+	// cancel was requested, are left as they are. Lease 0 stands for the one that was
+	// issued with the job, for who never heard the number.
+	Unassign(ctx context.Context, l LeaseRef) (bool, error)
 }
 
 // Reader reads. A tenant sees its own rows only; the empty tenant sees all.

@@ -45,6 +45,10 @@ type NewJob struct {
 	// CacheKey is the same for jobs that may be answered with each other's records;
 	// nil: it may not.
 	CacheKey []byte
+	// Worker is to run it at once, under a lease of LeaseTTL that it has not asked
+	// for, if it may be dispatched at once; empty: whoever claims it. For SubmitJob.
+	Worker   string
+	LeaseTTL time.Duration
 }
 
 // Ref names one delivery: a job and the generation it was published under.
@@ -63,7 +67,8 @@ type Claim struct {
 // Dispatch is a job to publish.
 type Dispatch struct {
 	Ref
-	Cacheable   bool // has a cache key: see Repeater
+	Cacheable   bool      // has a cache key: see Repeater
+	Lease       job.Lease // of the worker that it was submitted for; 0: it is to be claimed
 	Pool        string
 	TraceParent string
 }

@@ -43,7 +43,7 @@ func deliveredTwice(t *testing.T) {
 	for _, w := range f.workers {
 		w.nats.set(cut)
 	}
-	id := f.submit("sleep=1s")
+	id := f.enqueue(scripted("sleep=1s"))
 	eventually(t, "it is queued", func() bool { return f.queued() == 1 })
 	f.dispatchers[0].postgres.set(frozen) // claims are heard, and have to wait
 	for _, w := range f.workers {
@@ -111,7 +111,7 @@ func (f *fleet) unanswered(id job.ID, text string, done func() bool) {
 // is refused, and the first one's record counts.
 func starvedPastAckWait(t *testing.T) {
 	f := newFleet(t, shape{lease: 2 * time.Minute})
-	id := f.submit("sleep=15s") // longer than the second worker takes to start
+	id := f.enqueue(scripted("sleep=15s")) // longer than the second worker takes to start
 	f.until(id, job.Running)
 	before := f.row(id)
 	f.addWorker("worker1")

@@ -243,7 +243,7 @@ func scripted(script string) job.Spec {
 	}
 }
 
-// submit submits one job.
+// submit sends a job by itself: it is assigned to a worker, if one has room.
 func (f *fleet) submit(script string) job.ID {
 	f.t.Helper()
 	a, err := f.api.Submit(f.t.Context(), scripted(script))
@@ -251,6 +251,23 @@ func (f *fleet) submit(script string) job.ID {
 		f.t.Fatal(err)
 	}
 	return a.ID
+}
+
+// enqueue sends a job as a batch of one: it goes through the queue.
+func (f *fleet) enqueue(s job.Spec) (id job.ID) {
+	f.t.Helper()
+	line, err := json.Marshal(s)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	b, err := f.api.SubmitBatch(f.t.Context(), client.BatchOptions{}, bytes.NewReader(line))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if err := f.db.QueryRow(f.t.Context(), "SELECT id::text FROM jobs WHERE batch_id = $1", string(b.ID)).Scan(&id); err != nil {
+		f.t.Fatal(err)
+	}
+	return id
 }
 
 // batch submits n jobs, each with its number as its name.

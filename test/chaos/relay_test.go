@@ -1,7 +1,9 @@
 package chaos
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -70,13 +72,42 @@ func keyOfAnother(t *testing.T) {
 	}
 }
 
-// A job is in the database and not in the queue when its dispatcher dies.
+// A job is in the database when its dispatcher dies, and nowhere else.
 func diesBeforePublish(t *testing.T) {
-	f := newFleet(t, shape{workers: -1})
-	w := f.addWorker("worker0")
-	f.ready()
+	t.Run("to be claimed", diesBeforeMessage)
+	t.Run("assigned", diesBeforeAssignment)
+}
+
+// Its lease is that of a worker that was never told; it runs out.
+func diesBeforeAssignment(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, shape{})
 	f.dispatchers[0].nats.set(frozen)
-	go func() { _, _ = f.api.Submit(t.Context(), scripted("")) }() // it is answered late, or never
+	go func() { _, _ = f.api.Submit(t.Context(), scripted("")) }() // it is answered before it is sent, or never
+	eventually(t, "the job runs, as far as anybody knows", func() bool { return f.in(job.Running) == 1 })
+	f.dispatchers[0].kill()
+	f.dispatchers[0].nats.set(whole)
+	f.dispatchers[0].start(t)
+	f.rested()
+	if n := f.count("SELECT count(*) FROM jobs WHERE outcome = 'succeeded' AND tries = 1 AND losses = 1"); n != 1 {
+		t.Error("it did not run once after it had been lost once")
+	}
+	if v := f.check(); v.jobs != 1 {
+		t.Errorf("%+v", v)
+	}
+}
+
+func diesBeforeMessage(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, shape{})
+	f.dispatchers[0].nats.set(frozen)
+	line, err := json.Marshal(scripted(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { // it is answered late, or never
+		_, _ = f.api.SubmitBatch(t.Context(), client.BatchOptions{}, bytes.NewReader(line))
+	}()
 	eventually(t, "the job is dispatched", func() bool { return f.in(job.Dispatched) == 1 })
 	f.dispatchers[0].kill()
 	f.dispatchers[0].nats.set(whole)
@@ -89,7 +120,6 @@ func diesBeforePublish(t *testing.T) {
 	if v := f.check(); v.attempts > v.results || v.again != 0 {
 		t.Errorf("it ran more than once: %+v", v)
 	}
-	_ = w
 }
 
 // Everything is published when the dispatcher dies; who comes after it says the
@@ -158,7 +188,7 @@ func publishPartlyQueued(t *testing.T) {
 // the old message; then the worker wakes up and acknowledges that.
 func retryWhileHeld(t *testing.T) {
 	f := newFleet(t, shape{})
-	id := f.submit("sleep=1s")
+	id := f.enqueue(scripted("sleep=1s"))
 	f.until(id, job.Running)
 	f.workers[0].pause()
 	eventually(t, "it is dispatched anew", func() bool { r := f.row(id); return r.State == job.Dispatched && r.Gen == 2 })
@@ -222,7 +252,7 @@ func staleMessages(t *testing.T) {
 	done := f.submit("")
 	f.until(done, job.Finished)
 	f.workers[0].nats.set(cut)
-	canceled := f.submit("")
+	canceled := f.enqueue(scripted(""))
 	if _, err := f.api.Cancel(t.Context(), canceled); err != nil {
 		t.Fatal(err)
 	}

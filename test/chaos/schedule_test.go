@@ -247,12 +247,9 @@ func deadlines(t *testing.T) {
 	}
 	f.until(runs.ID, job.Running)
 	f.workers[0].nats.set(cut)
-	waits, err := f.api.Submit(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.until(waits.ID, job.Finished)
-	if r := f.row(waits.ID); r.Outcome != string(job.Expired) || r.Lease != 0 {
+	waits := f.enqueue(s)
+	f.until(waits, job.Finished)
+	if r := f.row(waits); r.Outcome != string(job.Expired) || r.Lease != 0 {
 		t.Errorf("while it waits: %+v", r)
 	}
 	f.workers[0].nats.set(whole)

@@ -26,12 +26,17 @@ func workerKilled(t *testing.T) {
 		until        func(f *fleet, id job.ID) bool
 		before       func(f *fleet)
 		again        bool // the job is to run a second time
+		assigned     bool // it comes alone, and there is no message of it
 	}{
 		{"before its claim is answered", "", func(f *fleet, id job.ID) bool { return f.row(id).State == job.Dispatched },
-			func(f *fleet) { f.workers[0].nats.set(frozen) }, false},
-		{"after its claim", "sleep=3s", func(f *fleet, id job.ID) bool { return f.row(id).State == job.Running }, nil, true},
-		{"after the upload", "artifact=/workspace/out:content sleep=3s", func(f *fleet, _ job.ID) bool { return len(f.stored()) == 1 }, nil, true},
-		{"after the commit, before its ack", "artifact=/workspace/out:content sleep=2s", func(f *fleet, id job.ID) bool { return f.row(id).State == job.Finished }, nil, false},
+			func(f *fleet) { f.workers[0].nats.set(frozen) }, false, false},
+		{"before it hears of its lease", "", func(f *fleet, id job.ID) bool { return f.row(id).State == job.Running },
+			func(f *fleet) { f.workers[0].nats.set(frozen) }, false, true},
+		{"after its claim", "sleep=3s", func(f *fleet, id job.ID) bool { return f.row(id).State == job.Running }, nil, true, false},
+		{"after it was assigned", "sleep=3s", func(f *fleet, id job.ID) bool { return f.row(id).State == job.Running }, nil, true, true},
+		{"after the upload", "artifact=/workspace/out:content sleep=3s", func(f *fleet, _ job.ID) bool { return len(f.stored()) == 1 }, nil, true, false},
+		{"after the commit, before its ack", "artifact=/workspace/out:content sleep=2s", func(f *fleet, id job.ID) bool { return f.row(id).State == job.Finished }, nil, false, false},
+		{"after the commit of what was assigned", "artifact=/workspace/out:content sleep=2s", func(f *fleet, id job.ID) bool { return f.row(id).State == job.Finished }, nil, false, true},
 	} {
 		t.Run(step.name, func(t *testing.T) {
 			t.Parallel()
@@ -43,7 +48,12 @@ func workerKilled(t *testing.T) {
 			if step.before != nil {
 				step.before(f)
 			}
-			id := f.submit(step.script)
+			var id job.ID
+			if step.assigned {
+				id = f.submit(step.script)
+			} else {
+				id = f.enqueue(scripted(step.script))
+			}
 			if strings.HasPrefix(step.name, "after the commit") {
 				eventually(t, "its program runs", func() bool { return len(f.stored()) == 1 }) // the claim was answered
 				f.workers[0].nats.set(deaf)                                                    // the result arrives; the answer does not
@@ -89,7 +99,7 @@ func workerPaused(t *testing.T) {
 // The old holder acknowledges its message while the job runs elsewhere.
 func lateAck(t *testing.T) {
 	f := newFleet(t, shape{})
-	id := f.submit("sleep=8s")
+	id := f.enqueue(scripted("sleep=8s"))
 	f.until(id, job.Running)
 	f.addWorker("worker1")
 	f.workers[0].pause()

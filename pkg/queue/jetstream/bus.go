@@ -2,9 +2,12 @@ package jetstream
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -28,6 +31,29 @@ func (q *Queue) OnCancel(ctx context.Context, worker string, f func(store.LeaseR
 			return
 		}
 		f(l)
+	})
+}
+
+// Assign asks a worker to take a job.
+func (q *Queue) Assign(ctx context.Context, worker string, a queue.Assignment) error {
+	body, err := queue.Encode(a)
+	if err != nil {
+		return fmt.Errorf("assign: %w: %w", job.ErrInvalid, err)
+	}
+	_, err = q.exchange(ctx, assignPrefix+token(worker), body)
+	switch {
+	case errors.Is(err, nats.ErrNoResponders):
+		return fmt.Errorf("%w: worker %s is gone", job.ErrLost, worker)
+	case err != nil:
+		return fmt.Errorf("assign: %w", err)
+	}
+	return nil
+}
+
+// OnAssign listens for Assign.
+func (q *Queue) OnAssign(ctx context.Context, worker string, f func(queue.Assignment) error) error {
+	return serveWorker(ctx, q, assignPrefix+token(worker), func(_ context.Context, a queue.Assignment) (struct{}, error) {
+		return struct{}{}, f(a)
 	})
 }
 
@@ -69,9 +95,13 @@ func (q *Queue) send(subject string, body []byte) error {
 	return nil
 }
 
-// listen returns when the server knows of the subscription, which ends with ctx.
 func (q *Queue) listen(ctx context.Context, subject string, f func([]byte)) error {
-	sub, err := q.nc.Subscribe(subject, func(m *nats.Msg) { f(m.Data) })
+	return q.listenFor(ctx, subject, func(m *nats.Msg) { f(m.Data) })
+}
+
+// listenFor returns when the server knows of the subscription, which ends with ctx.
+func (q *Queue) listenFor(ctx context.Context, subject string, f nats.MsgHandler) error {
+	sub, err := q.nc.Subscribe(subject, f)
 	if err != nil {
 		return unavailable("listen on "+subject, err)
 	}

@@ -87,6 +87,23 @@ func serve[Request, Reply any](s *server, f func(context.Context, Request) (Repl
 	}
 }
 
+// serveWorker answers what is asked of one worker, each request in a goroutine of
+// its own, until ctx ends. It returns when the server knows of that.
+func serveWorker[Request, Reply any](ctx context.Context, q *Queue, subject string, f func(context.Context, Request) (Reply, error)) error {
+	s := &server{q: q, base: context.WithoutCancel(ctx)}
+	return q.listenFor(ctx, subject, func(m *nats.Msg) {
+		go func() {
+			reply, err := answer(s.base, q.nc, m, f)
+			if err == nil {
+				err = s.respond(m, reply)
+			}
+			if err != nil {
+				s.respondError(ctx, m, err)
+			}
+		}()
+	})
+}
+
 func answer[Request, Reply any](ctx context.Context, nc *nats.Conn, m *nats.Msg, f func(context.Context, Request) (Reply, error)) ([]byte, error) {
 	body, err := readFrame(ctx, nc, m)
 	if err != nil {

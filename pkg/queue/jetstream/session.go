@@ -86,27 +86,5 @@ func (q *Queue) watchWorker(ctx context.Context, lost context.CancelCauseFunc, w
 
 // ServeSessions implements queue.SessionServer.
 func (q *Queue) ServeSessions(ctx context.Context, worker string, h func(context.Context, queue.SessionCall) (queue.SessionReply, error)) error {
-	s := &server{q: q, base: context.WithoutCancel(ctx)}
-	sub, err := q.nc.Subscribe(sessionPrefix+token(worker), func(m *nats.Msg) {
-		go func() { // as long as it takes: an execute has its own limit
-			reply, err := answer(s.base, q.nc, m, h)
-			if err == nil {
-				err = s.respond(m, reply)
-			}
-			if err != nil {
-				s.respondError(ctx, m, err)
-			}
-		}()
-	})
-	if err != nil {
-		return unavailable("serve sessions", err)
-	}
-	flushCtx, cancel := q.deadline(ctx)
-	defer cancel()
-	if err := q.nc.FlushWithContext(flushCtx); err != nil {
-		_ = sub.Unsubscribe()
-		return unavailable("serve sessions", err)
-	}
-	context.AfterFunc(ctx, func() { _ = sub.Unsubscribe() })
-	return nil
+	return serveWorker(ctx, q, sessionPrefix+token(worker), h) // as long as it takes: an execute has its own limit
 }

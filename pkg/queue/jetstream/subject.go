@@ -17,6 +17,7 @@ const (
 	lane           = "normal" // the subject has room for lanes of their own consumers
 	controlPrefix  = "assay.control."
 	cancelPrefix   = "assay.cancel."
+	assignPrefix   = "assay.assign."
 	wakePrefix     = "assay.wake."
 	classesSubject = "assay.classes"
 	serverGroup    = "dispatchers"

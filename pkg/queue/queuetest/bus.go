@@ -2,11 +2,16 @@ package queuetest
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -40,6 +45,42 @@ func testCancel(t *testing.T, start starter) {
 			t.Errorf("%s was told to cancel %v too", worker, l)
 		case <-time.After(moment):
 		}
+	}
+}
+
+// testAssign: a job reaches the worker that it is handed to, and the dispatcher
+// hears what the worker says.
+func testAssign(t *testing.T, start starter) {
+	b := start(t, longAck)
+	dispatcher := b.Connect(t)
+	heard := make(chan queue.Assignment, 1)
+	var answer error
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	err := b.Connect(t).OnAssign(ctx, "host.a", func(a queue.Assignment) error {
+		heard <- a
+		return answer
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := queue.Assignment{
+		Claimed: store.Claimed{Ref: store.Ref{Job: job.NewID(), Generation: 1}, Lease: 7, Tenant: "acme", Spec: []byte(`{"a":1}`)},
+		Secrets: queue.Secrets{"A": "b"}, TTL: job.Duration(time.Minute), StartedAt: time.Now().UTC(), Beat: 5,
+	}
+	if err := dispatcher.Assign(t.Context(), "host.a", want); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, <-heard); diff != "" {
+		t.Errorf("the worker heard (-want +got):\n%s", diff)
+	}
+	answer = fmt.Errorf("%w: full", job.ErrRefused)
+	if err := dispatcher.Assign(t.Context(), "host.a", want); !errors.Is(err, job.ErrRefused) {
+		t.Errorf("refused: %v", err)
+	}
+	<-heard
+	if err := dispatcher.Assign(t.Context(), "host.b", want); !errors.Is(err, job.ErrLost) {
+		t.Errorf("nobody there: %v, want %v", err, job.ErrLost)
 	}
 }
 

@@ -50,6 +50,7 @@ func Run(t *testing.T, start func(t *testing.T, ackWait time.Duration) Backend) 
 		"OneAnswers":    testOneAnswers,
 		"ServeDrains":   testServeDrains,
 		"Cancel":        testCancel,
+		"Assign":        testAssign,
 		"Wake":          testWake,
 		"Classes":       testClasses,
 		"FetchNoWait":   testFetchNoWait,

@@ -55,6 +55,18 @@ moved AS (
 
 var release = giveBack(`SELECT u.*, false AS blamed FROM unnest($4::uuid[], $5::bigint[], $6::text[], $7::text[]) AS u (id, lease, reason, message)`)
 
+// Unassign implements store.Recorder.
+func (s *Store) Unassign(ctx context.Context, l store.LeaseRef) (done bool, err error) {
+	err = s.do(ctx, "unassign", func(ctx context.Context) error {
+		tag, err := s.pool.Exec(ctx, `
+			UPDATE jobs SET state = 'queued', lease = 0, worker = NULL, started_at = NULL, dispatched_at = NULL, published_at = NULL, lease_until = NULL
+			WHERE id = $1 AND (lease = $2 OR $2 = 0 AND started_at = created_at) AND state || '' = 'running' AND NOT cancel_requested`, uuid(l.Job), int64(l.Lease))
+		done = tag.RowsAffected() > 0
+		return err
+	})
+	return done, err
+}
+
 // Release implements store.Recorder.
 func (s *Store) Release(ctx context.Context, rs []store.Release) error {
 	if len(rs) == 0 {

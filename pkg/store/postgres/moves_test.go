@@ -27,7 +27,7 @@ func (m *moves) watch(t testing.TB, s *Store) {
 			BEGIN INSERT INTO seen_moves VALUES (OLD.state, NEW.state); RETURN NULL; END $$;
 		CREATE TRIGGER see_move AFTER UPDATE ON jobs FOR EACH ROW WHEN (OLD.state <> NEW.state) EXECUTE FUNCTION see_move();
 		CREATE FUNCTION see_birth() RETURNS trigger LANGUAGE plpgsql AS $$
-			BEGIN IF NEW.state NOT IN ('queued', 'dispatched') THEN RAISE 'born %', NEW.state; END IF; RETURN NULL; END $$;
+			BEGIN IF NEW.state NOT IN ('queued', 'dispatched', 'running') THEN RAISE 'born %', NEW.state; END IF; RETURN NULL; END $$;
 		CREATE TRIGGER see_birth AFTER INSERT ON jobs FOR EACH ROW EXECUTE FUNCTION see_birth()`)
 	if err != nil {
 		t.Fatal(err)

@@ -158,7 +158,8 @@ func (s *Store) abandon(ctx context.Context, batch job.ID) error {
 
 // submitJob is SubmitJob's only round trip. The first generation is issued at
 // once if nothing is queued in the pool, the tenant is below its limit, and nothing
-// of the job is capped: only the scheduler counts those. $17 and $18: see span.
+// of the job is capped: only the scheduler counts those. $17 and $18: see span. $19 is
+// the worker that then runs it, under a lease of $20 milliseconds.
 const submitJob = keyGuard + `,
 now_or_later AS MATERIALIZED ( -- else all of it is done for each use of at_once
 	SELECT CASE WHEN NOT $5::boolean OR $14 > 0 THEN false
@@ -170,13 +171,16 @@ now_or_later AS MATERIALIZED ( -- else all of it is done for each use of at_once
 	FROM go, tenants t WHERE t.id = $1),
 specified AS (INSERT INTO specs (id, spec) SELECT $4, $13 FROM go)
 INSERT INTO jobs (id, tenant_id, pool, priority, max_attempts, retry_on, expires_at, traceparent, identity, lane, caps, cache_key,
-	state, dispatch_gen, dispatched_at, published_at)
+	state, dispatch_gen, dispatched_at, published_at, lease, worker, started_at, lease_until)
 SELECT $4, $1, $6, $7, $8, nullif($9, ''), CASE WHEN $10 > 0 THEN now() + $10::bigint * interval '1 millisecond' END,
 	nullif($11, ''), $12, $14::integer, $15, $16,
-	CASE WHEN at_once THEN 'dispatched' ELSE 'queued' END, CASE WHEN at_once THEN 1 ELSE 0 END,
-	CASE WHEN at_once THEN now() END, CASE WHEN at_once THEN now() END
+	CASE WHEN NOT at_once THEN 'queued' WHEN $19 = '' THEN 'dispatched' ELSE 'running' END, CASE WHEN at_once THEN 1 ELSE 0 END,
+	CASE WHEN at_once THEN now() END, CASE WHEN at_once THEN now() END,
+	CASE WHEN at_once AND $19 <> '' THEN nextval('leases') ELSE 0 END, CASE WHEN at_once THEN nullif($19, '') END,
+	CASE WHEN at_once AND $19 <> '' THEN now() END,
+	CASE WHEN at_once AND $19 <> '' THEN now() + $20::bigint * interval '1 millisecond' END
 FROM now_or_later
-RETURNING dispatch_gen`
+RETURNING dispatch_gen, lease`
 
 // SubmitJob implements store.Submitter.
 func (s *Store) SubmitJob(ctx context.Context, j store.NewJob, key store.Idempotency, dispatch bool) (job.ID, *store.Dispatch, error) {
@@ -186,6 +190,7 @@ func (s *Store) SubmitJob(ctx context.Context, j store.NewJob, key store.Idempot
 	}
 	made := j.ID
 	var gen job.Generation
+	var lease job.Lease
 	err = s.do(ctx, "submit job", func(ctx context.Context) error {
 		tenant, err := s.tenantID(ctx, j.Tenant)
 		if err != nil {
@@ -195,9 +200,11 @@ func (s *Store) SubmitJob(ctx context.Context, j store.NewJob, key store.Idempot
 		for {
 			err := s.pool.QueryRow(ctx, submitJob, tenant, key.Key, key.Hash, uuid(j.ID), dispatch, j.Pool, cols.priority[0],
 				cols.maxAttempts[0], cols.retryOn[0], cols.expires[0], j.TraceParent, cols.identity[0], cols.spec[0],
-				cols.lane[0], cols.caps[0], cols.cacheKey[0], live.first, live.last).Scan(&gen)
+				cols.lane[0], cols.caps[0], cols.cacheKey[0], live.first, live.last,
+				j.Worker, j.LeaseTTL.Milliseconds()).Scan(&gen, &lease)
 			if isUniqueViolation(err) { // an unknown commit, said again; if it was dispatched, Unclaimed publishes it
-				return s.jobExists(ctx, tenant, j.ID, err)
+				gen, lease, err = s.issued(ctx, tenant, j, err)
+				return err
 			}
 			if !errors.Is(err, pgx.ErrNoRows) {
 				return err
@@ -214,16 +221,20 @@ func (s *Store) SubmitJob(ctx context.Context, j store.NewJob, key store.Idempot
 	case gen == 0:
 		return made, nil, nil
 	}
-	return made, &store.Dispatch{Ref: store.Ref{Job: j.ID, Generation: gen}, Cacheable: len(j.CacheKey) > 0, Pool: j.Pool, TraceParent: j.TraceParent}, nil
+	return made, &store.Dispatch{Ref: store.Ref{Job: j.ID, Generation: gen}, Lease: lease, Cacheable: len(j.CacheKey) > 0, Pool: j.Pool, TraceParent: j.TraceParent}, nil
 }
 
-func (s *Store) jobExists(ctx context.Context, tenant int32, id job.ID, cause error) error {
-	var same bool
-	err := s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM jobs WHERE id = $1 AND tenant_id = $2)`, uuid(id), tenant).Scan(&same)
-	if err != nil || same {
-		return err
+// issued returns the lease of a job that exists, if its worker is still to be told
+// of it. If there is no such job, something else is in the way: cause.
+func (s *Store) issued(ctx context.Context, tenant int32, j store.NewJob, cause error) (gen job.Generation, lease job.Lease, err error) {
+	err = s.pool.QueryRow(ctx, `
+		SELECT CASE WHEN told THEN 0 ELSE dispatch_gen END, CASE WHEN told THEN 0 ELSE lease END
+		FROM (SELECT *, state <> 'running' OR worker <> $3 AS told FROM jobs WHERE id = $1 AND tenant_id = $2) j`,
+		uuid(j.ID), tenant, j.Worker).Scan(&gen, &lease)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = cause
 	}
-	return cause
+	return gen, lease, err
 }
 
 // columns are the jobs of one statement as arrays.

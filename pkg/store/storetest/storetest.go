@@ -210,6 +210,15 @@ func (f *fixture) finish(l store.LeaseRef, o job.Outcome) store.FinishStatus {
 
 func leaseOf(c store.Claimed) store.LeaseRef { return store.LeaseRef{Job: c.Job, Lease: c.Lease} }
 
+func (f *fixture) unassign(l store.LeaseRef, want bool) {
+	f.Helper()
+	done, err := f.Unassign(f.Context(), l)
+	f.must(err)
+	if done != want {
+		f.Errorf("lease %d of job %s taken back: %v", l.Lease, l.Job, done)
+	}
+}
+
 func (f *fixture) state(id job.ID) job.State {
 	f.Helper()
 	j, err := f.Job(f.Context(), tenant, id)

@@ -163,6 +163,69 @@ func testDispatchAtOnce(t *testing.T, f *fixture) {
 		t.Error("its claim was refused")
 	}
 
+	assigned := newJob("for a worker")
+	assigned.Worker, assigned.LeaseTTL = worker, ttl
+	id, d, err = f.SubmitJob(t.Context(), assigned, store.Idempotency{}, true)
+	f.must(err)
+	if d == nil || d.Lease == 0 {
+		t.Fatalf("a job for a worker has no lease: %+v", d)
+	}
+	f.wantState(id, job.Running)
+	if got := f.claimAs("another", ttl, d.Ref)[0]; got.Lease != 0 {
+		t.Errorf("another worker claimed it: %+v", got)
+	}
+	if got := f.claim(d.Ref)[0]; got.Lease != d.Lease {
+		t.Errorf("its own worker's claim yields lease %d, want %d", got.Lease, d.Lease)
+	}
+	f.finish(store.LeaseRef{Job: id, Lease: d.Lease}, job.Succeeded)
+	f.wantState(id, job.Finished)
+
+	assigned = newJob("for a worker that does not want it")
+	assigned.Worker, assigned.LeaseTTL = worker, ttl
+	id, d, err = f.SubmitJob(t.Context(), assigned, store.Idempotency{}, true)
+	f.must(err)
+	lease := store.LeaseRef{Job: id, Lease: d.Lease}
+	f.unassign(store.LeaseRef{Job: id, Lease: d.Lease - 1}, false)
+	f.unassign(lease, true)
+	f.unassign(lease, false)
+	f.unassign(store.LeaseRef{Job: id}, false)
+	back, err := f.Job(t.Context(), tenant, id)
+	f.must(err)
+	if back.State != job.Queued || !back.StartedAt.IsZero() || back.Worker != "" {
+		t.Errorf("taken back: %+v", back)
+	}
+	assigned = newJob("for a worker, behind another")
+	assigned.Worker, assigned.LeaseTTL = worker, ttl
+	if _, d, err = f.SubmitJob(t.Context(), assigned, store.Idempotency{}, true); err != nil || d != nil {
+		t.Errorf("assigned past a queued job: %+v, %v", d, err)
+	}
+	for _, c := range f.run() {
+		f.unassign(store.LeaseRef{Job: c.Job}, false) // it was claimed
+		f.finish(leaseOf(c), job.Succeeded)
+	}
+	if r := f.result(id); len(r.Attempts) != 1 {
+		t.Errorf("one attempt, and none of a worker that never had it: %+v", r.Attempts)
+	}
+
+	assigned = newJob("for a worker, and nobody heard of it")
+	assigned.Worker, assigned.LeaseTTL = worker, ttl
+	id, _, err = f.SubmitJob(t.Context(), assigned, store.Idempotency{}, true)
+	f.must(err)
+	f.unassign(store.LeaseRef{Job: id}, true)
+	f.wantState(id, job.Queued)
+	f.run()
+
+	assigned = newJob("for a worker, and canceled")
+	assigned.Worker, assigned.LeaseTTL = worker, ttl
+	id, d, err = f.SubmitJob(t.Context(), assigned, store.Idempotency{}, true)
+	f.must(err)
+	_, err = f.Cancel(t.Context(), id)
+	f.must(err)
+	f.unassign(store.LeaseRef{Job: id, Lease: d.Lease}, false)
+	f.wantState(id, job.Running)
+	f.must(f.Release(t.Context(), []store.Release{{LeaseRef: store.LeaseRef{Job: id, Lease: d.Lease}, Reason: job.ReasonPreempted}}))
+	f.wantState(id, job.Canceled)
+
 	other := newJob("in another pool")
 	other.Pool = "gpu"
 	f.submitJob(other)

@@ -1,0 +1,105 @@
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/assay-run/assay/internal/telemetry"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/queue"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+const (
+	assignTime   = 2 * time.Second // for a worker to take a job that it is handed
+	unassignTime = 5 * time.Second // to take its lease back; later that ends by itself
+	mostUnsure   = 64              // jobs at once that may have been submitted
+)
+
+// assigner hands jobs that come one by one to workers that have nothing to do, with
+// a lease: it spares them the way through the queue, and the claim.
+type assigner struct {
+	d        *Dispatcher
+	ttl      time.Duration
+	underway sync.WaitGroup // what no request waits for
+	unsure   atomic.Int64   // jobs to be forgotten
+}
+
+// choose returns who shall run a job of a pool at once; "" if there is nobody.
+func (a *assigner) choose(pool string) (worker string, h heard) {
+	return a.d.registry.taker(pool, a.ttl/3)
+}
+
+// hand gives a job to the worker that the store has issued its lease to. If the
+// worker does not take it, the lease is taken back, and the job goes the usual way.
+func (a *assigner) hand(ctx context.Context, j store.NewJob, d store.Dispatch, h heard) {
+	start := time.Now()
+	a.d.scheduler.took(j.Worker, 1)
+	claimed := store.Claimed{Ref: d.Ref, Lease: d.Lease, Tenant: j.Tenant, Spec: j.Spec, TraceParent: j.TraceParent}
+	a.d.metrics.claimed(ctx, []store.Claimed{claimed})
+	ctx = context.WithoutCancel(ctx)
+	a.underway.Go(func() {
+		err := a.send(ctx, j.Worker, queue.Assignment{Claimed: claimed, TTL: job.Duration(a.ttl), StartedAt: h.startedAt, Beat: h.beat})
+		telemetry.Step(ctx, "assign", j.TraceParent, start)
+		if err == nil || errors.Is(err, job.ErrConflict) { // it runs there
+			return
+		}
+		a.d.log.InfoContext(ctx, "assignment taken back", "job", d.Job, "worker", j.Worker, "why", err)
+		a.unassign(ctx, j.Worker, store.LeaseRef{Job: d.Job, Lease: d.Lease})
+	})
+}
+
+// send says the same again if nobody knows whether it was heard.
+func (a *assigner) send(ctx context.Context, worker string, as queue.Assignment) error {
+	secrets, err := a.d.cfg.Secrets.Reveal(ctx, []store.Claimed{as.Claimed})
+	if err != nil {
+		return err
+	}
+	as.Secrets = secrets[as.Claimed.Job]
+	return again(ctx, assignTime, func() error {
+		ctx, cancel := context.WithTimeout(ctx, assignTime/2)
+		defer cancel()
+		return a.d.queue.Assign(ctx, worker, as)
+	})
+}
+
+// forget sees to it that a job that was perhaps submitted under a lease, of which
+// nobody heard, does not wait until that is over. Without a database there are many
+// such jobs, and few were submitted.
+func (a *assigner) forget(ctx context.Context, worker string, id job.ID) {
+	if a.unsure.Add(1) > mostUnsure {
+		a.unsure.Add(-1)
+		return
+	}
+	ctx = context.WithoutCancel(ctx)
+	a.underway.Go(func() {
+		defer a.unsure.Add(-1)
+		a.unassign(ctx, worker, store.LeaseRef{Job: id})
+	})
+}
+
+// unassign takes a lease back that no worker has.
+func (a *assigner) unassign(ctx context.Context, worker string, l store.LeaseRef) {
+	err := again(ctx, unassignTime, func() error { return a.d.recorder.unassign(ctx, worker, l) })
+	if err != nil {
+		a.d.log.WarnContext(ctx, "assignment not taken back: its lease has to run out", "job", l.Job, "error", err)
+	}
+}
+
+// again does f until it is done or refused, or for so long.
+func again(ctx context.Context, most time.Duration, f func() error) error {
+	_, err := backoff.Retry(ctx, func() (struct{}, error) {
+		err := f()
+		if err != nil && !errors.Is(err, job.ErrUnavailable) {
+			err = backoff.Permanent(err)
+		}
+		return struct{}{}, err
+	}, backoff.WithMaxElapsedTime(most), backoff.WithBackOff(&backoff.ExponentialBackOff{
+		InitialInterval: 20 * time.Millisecond, RandomizationFactor: 0.3, Multiplier: 2, MaxInterval: time.Second}))
+	return err
+}

@@ -1,0 +1,82 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/queue"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// assignments takes what dispatchers hand over, until ctx ends; base is the context
+// of the attempts.
+func (w *Worker) assignments(ctx, base context.Context) {
+	for ctx.Err() == nil {
+		err := w.Control.OnAssign(ctx, w.cfg.ID, func(a queue.Assignment) error { return w.assigned(base, a) })
+		if err == nil {
+			return // listening
+		}
+		slog.WarnContext(ctx, "not listening for assignments, trying again", "error", err)
+		pause(ctx, time.Second)
+	}
+}
+
+// assigned takes a job that a dispatcher has given this worker the lease of, or
+// says why not. It was under way for who knows how long: the lease counts from
+// before the heartbeat that it names, and not much may be over yet.
+func (w *Worker) assigned(ctx context.Context, a queue.Assignment) error {
+	w.assigning.RLock()
+	defer w.assigning.RUnlock()
+	refused := func(why string) error { return fmt.Errorf("%w: %s", job.ErrRefused, why) }
+	if held, _, _ := w.pressure.state(); held != "" {
+		return refused("the worker is held back: " + held)
+	}
+	until := w.started.Add(time.Duration(a.Beat)).Add(a.TTL.D())
+	switch {
+	case w.draining.Load():
+		return refused("the worker is draining")
+	case !w.breaker.closed():
+		return refused("the worker takes no jobs for now")
+	case !a.StartedAt.Equal(w.started):
+		return refused("it was meant for the worker that had this name before")
+	case time.Until(until) < a.TTL.D()/2:
+		return refused("it comes late")
+	case w.handed(a.Claimed.Lease, a.TTL.D()):
+		return fmt.Errorf("%w: it was handed to this worker before", job.ErrConflict)
+	case !w.capacity.seize(int(w.underway.Load())):
+		return refused("the worker is full")
+	}
+	c := a.Claimed
+	l := w.leases.add(ctx, store.LeaseRef{Job: c.Job, Lease: c.Lease}, undelivered{c.Ref}, until)
+	if l == nil {
+		w.capacity.free(1)
+		return fmt.Errorf("%w: it runs here already", job.ErrConflict)
+	}
+	w.attempts.Go(func() { w.attempt(l, c, a.Secrets) })
+	w.metrics.claimed(ctx, 1, 0)
+	return nil
+}
+
+// handed reports whether a lease was handed to this worker before, not long ago: a
+// dispatcher that heard no answer says the same again, and by then it may be over.
+func (w *Worker) handed(l job.Lease, ttl time.Duration) bool {
+	_, before := w.taken.LoadOrStore(l, true)
+	if !before {
+		time.AfterFunc(ttl, func() { w.taken.Delete(l) })
+	}
+	return before
+}
+
+// undelivered is in place of the message of a job that came without one.
+type undelivered struct{ ref store.Ref }
+
+var _ queue.Message = undelivered{}
+
+func (u undelivered) Ref() store.Ref          { return u.ref }
+func (u undelivered) TraceParent() string     { return "" }
+func (u undelivered) Ack() error              { return nil }
+func (u undelivered) Nak(time.Duration) error { return nil }
+func (u undelivered) InProgress() error       { return nil }

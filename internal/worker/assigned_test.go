@@ -1,0 +1,110 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/queue"
+)
+
+// A worker takes jobs that it has not asked for: beside those that it asks for, up
+// to what it can hold.
+func TestAssigned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := start(t, newFleet(), func(c *Config, _ *Parts) { c.Slots = 2 })
+		b.until("it has sent a heartbeat", func() bool { b.mu.Lock(); defer b.mu.Unlock(); return len(b.beats) > 0 })
+		long, err := b.assign(t, script("sleep=20s"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked := b.submit(t, script("sleep=10s"))
+		b.until("both run", func() bool { return b.rt.Started() == 2 })
+		if _, err := b.assign(t, script("exit=0")); !errors.Is(err, job.ErrRefused) {
+			t.Errorf("one more than there is room for: %v", err)
+		}
+		if res := b.recorded(asked); res.Outcome != job.Succeeded {
+			t.Errorf("what was asked for: %+v", res)
+		}
+		b.until("what was not asked for is recorded", func() bool { return b.row(long).done })
+		if r := b.row(long); r.result.Outcome != job.Succeeded || r.recorded != 1 || r.claims != 0 {
+			t.Errorf("what was not asked for: %+v", r)
+		}
+	})
+}
+
+// What is handed over twice, because nobody heard the answer, runs once, even if it
+// is over by then.
+func TestAssignedTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := start(t, newFleet())
+		b.until("it has sent a heartbeat", func() bool { b.mu.Lock(); defer b.mu.Unlock(); return len(b.beats) > 0 })
+		var same queue.Assignment
+		id, err := b.assign(t, script("exit=0"), func(a *queue.Assignment) { same = *a })
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.until("it is recorded", func() bool { return b.row(id).done })
+		if _, err := b.assign(t, script("exit=0"), func(a *queue.Assignment) { *a = same }); !errors.Is(err, job.ErrConflict) {
+			t.Errorf("again: %v", err)
+		}
+		if n := b.rt.Started(); n != 1 {
+			t.Errorf("it ran %d times", n)
+		}
+		time.Sleep(2 * ttl)
+		n := 0
+		b.w.taken.Range(func(any, any) bool { n++; return true })
+		if n > 0 {
+			t.Errorf("%d leases that are over are remembered", n)
+		}
+	})
+}
+
+// The lease of an assignment counts from the heartbeat that it names: what comes
+// late is refused, and what is taken is killed in time if nobody prolongs it.
+func TestAssignedLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := start(t, newFleet())
+		b.until("it has sent a heartbeat", func() bool { b.mu.Lock(); defer b.mu.Unlock(); return len(b.beats) > 0 })
+		for what, edit := range map[string]func(*queue.Assignment){
+			"late":                     func(a *queue.Assignment) { a.Beat -= int64(ttl) },
+			"for who was there before": func(a *queue.Assignment) { a.StartedAt = a.StartedAt.Add(-time.Second) },
+		} {
+			if _, err := b.assign(t, script("exit=0"), edit); !errors.Is(err, job.ErrRefused) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		gone := errors.New("gone")
+		b.mu.Lock()
+		b.before = func(context.Context, string) error { return gone }
+		b.mu.Unlock()
+		began := time.Now()
+		if _, err := b.assign(t, script("sleep=1h")); err != nil {
+			t.Fatal(err)
+		}
+		b.until("it is fenced", func() bool { return len(b.w.leases.all()) == 0 })
+		if took := time.Since(began); took > ttl {
+			t.Errorf("it was killed after %v, its lease was over after at most %v", took, ttl)
+		}
+		b.mu.Lock()
+		b.before = nil
+		b.mu.Unlock()
+	})
+}
+
+func TestAssignedWhileDraining(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := start(t, newFleet())
+		b.until("it has sent a heartbeat", func() bool { b.mu.Lock(); defer b.mu.Unlock(); return len(b.beats) > 0 })
+		b.submit(t, script("sleep=10s"))
+		b.until("it runs", func() bool { return b.rt.Started() == 1 })
+		b.stop()
+		b.until("it drains", func() bool { return b.w.draining.Load() })
+		if _, err := b.assign(t, script("exit=0")); !errors.Is(err, job.ErrRefused) {
+			t.Errorf("taken: %v", err)
+		}
+	})
+}

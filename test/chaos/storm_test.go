@@ -24,11 +24,14 @@ func TestChaos(t *testing.T) {
 	t.Parallel()
 	s := newStorm(t)
 	calm := s.rage()
-	n, per := 0, max(*stormJobs/20, 1)
+	n, per := 0, max(*stormJobs/20, 10)
 	for ; n < *stormJobs || !s.sawAll(); n += per {
-		s.batch(per, always("sleep=10ms\nprint('real')"))
-		// What is accepted is finished under faults, too: the next batch waits for most of it.
-		within(t, 20*time.Minute, "most of it is done", func() bool { return s.finished() > n+per/2 })
+		s.batch(per-per/10, always(stormJob))
+		// What is accepted is finished under faults, too: the others wait for it, because
+		// a job is assigned only where there is nothing ahead of it.
+		within(t, 20*time.Minute, "it is done", func() bool { return s.finished() >= n+per-per/10 })
+		s.alone(per / 10)
+		within(t, 20*time.Minute, "most of it is done", func() bool { return s.finished() > n+per-per/20 })
 	}
 	calm()
 	s.heal()
@@ -37,15 +40,33 @@ func TestChaos(t *testing.T) {
 	})
 	v := s.check()
 	wrong := s.count("SELECT count(*) FROM jobs WHERE outcome IS DISTINCT FROM 'succeeded'")
+	assigned := s.count("SELECT count(*) FROM jobs WHERE started_at = created_at")
 	left := s.end()
-	t.Logf("history: jobs %d, results %d, lost %d, doubled %d, leaked %d, charged %d, other outcomes %d, ran again %d, void attempts %d; faults: %v",
-		v.jobs, v.results, v.lost, v.doubled, v.leaked+len(left), v.charged, wrong, v.again, v.attempts, s.said())
-	if v.jobs != n || wrong != 0 || v.again == 0 {
-		t.Errorf("%d jobs of %d, %d did not succeed, %d ran again", v.jobs, n, wrong, v.again)
+	t.Logf("history: jobs %d, results %d, lost %d, doubled %d, leaked %d, charged %d, other outcomes %d, ran again %d, void attempts %d, assigned %d; faults: %v",
+		v.jobs, v.results, v.lost, v.doubled, v.leaked+len(left), v.charged, wrong, v.again, v.attempts, assigned, s.said())
+	if v.jobs != n || wrong != 0 || v.again == 0 || assigned == 0 {
+		t.Errorf("%d jobs of %d, %d did not succeed, %d ran again, %d were assigned", v.jobs, n, wrong, v.again, assigned)
 	}
 	for _, what := range left {
 		t.Errorf("left behind: %s", what)
 	}
+}
+
+const stormJob = "sleep=10ms\nprint('real')"
+
+// alone submits n jobs one by one, from a few clients of either dispatcher.
+func (s *storm) alone(n int) {
+	var wg sync.WaitGroup
+	for i := range min(n, 8) {
+		wg.Go(func() {
+			for range (n + 7 - i) / 8 {
+				if _, err := s.apis[i%len(s.apis)].Submit(s.t.Context(), scripted(stormJob)); err != nil {
+					s.t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // A storm is a fleet whose components fail by a seeded choice.

@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,6 +52,7 @@ func (a *assigner) hand(ctx context.Context, j store.NewJob, d store.Dispatch, h
 		}
 		a.d.log.InfoContext(ctx, "assignment taken back", "job", d.Job, "worker", j.Worker, "why", err)
 		a.unassign(ctx, j.Worker, store.LeaseRef{Job: d.Job, Lease: d.Lease})
+		a.d.registry.took(j.Worker, math.MaxInt32) // nothing more for it before its next heartbeat
 	})
 }
 
@@ -76,6 +78,7 @@ func (a *assigner) forget(ctx context.Context, worker string, id job.ID) {
 		a.unsure.Add(-1)
 		return
 	}
+	a.d.scheduler.took(worker, 1) // perhaps, and perhaps not: unassign gives it back
 	ctx = context.WithoutCancel(ctx)
 	a.underway.Go(func() {
 		defer a.unsure.Add(-1)

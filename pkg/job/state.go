@@ -21,6 +21,13 @@ type Move struct {
 	Why      string // the event that causes it
 }
 
+// Births are the states that a job may begin in, which is a Move from nothing.
+var Births = []Move{
+	{"", Queued, "accepted"},
+	{"", Dispatched, "accepted by itself, with nothing ahead of it"},
+	{"", Running, "accepted by itself, with nothing ahead of it, and assigned: a worker with room got a lease"},
+}
+
 // Moves is the lifecycle: every change of state that exists. The schema's
 // guards, docs/states.md and the state-machine tests are all derived from it.
 var Moves = []Move{
@@ -32,7 +39,7 @@ var Moves = []Move{
 	{Dispatched, Finished, "expired before it was claimed, or answered from the cache"},
 	{Dispatched, Canceled, "canceled"},
 	{Running, Finished, "recorded under its lease, or given up on after its last attempt"},
-	{Running, Queued, "lease lost, handed back, or retried"},
+	{Running, Queued, "lease lost, handed back, never taken, or retried"},
 	{Running, Canceled, "canceled, recorded under its lease"},
 }
 

@@ -22,6 +22,7 @@
 //
 //	assay.control.<kind>        request and reply, queue group "dispatchers"
 //	assay.cancel.<worker>       to one worker
+//	assay.assign.<worker>       request and reply, to one worker
 //	assay.wake.<topic>          to every dispatcher
 //
 // A body may be larger than a NATS message: see frame.go.

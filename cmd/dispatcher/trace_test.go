@@ -209,6 +209,10 @@ const (
 func TestOneTrace(t *testing.T) {
 	c, endpoint := startCollector(t)
 	f := startFleet(t, "OTEL_EXPORTER_OTLP_ENDPOINT="+endpoint)
+	await(t, "there is a worker to be assigned a job", func() bool {
+		ws, err := f.Workers(t.Context())
+		return err == nil && len(ws) == 1
+	})
 	run, err := f.Run(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
@@ -225,15 +229,16 @@ func TestOneTrace(t *testing.T) {
 	for name, want := range map[string]struct {
 		trace, submit string
 		jobs          int
+		steps         []string
 	}{
-		"single, ours":    {run.TraceID, "POST /v1/run", 1},
-		"batch, client's": {clientTrace, "POST /v1/batches", 3},
+		"single, ours":    {run.TraceID, "POST /v1/run", 1, []string{"dispatcher assign", "worker run", "dispatcher record"}},
+		"batch, client's": {clientTrace, "POST /v1/batches", 3, []string{"dispatcher dispatch", "dispatcher claim", "worker run", "dispatcher record"}},
 	} {
 		got := c.trace(want.trace)
 		if got["dispatcher "+want.submit] != 1 {
 			t.Errorf("%s: trace %q has %v, want one %s", name, want.trace, got, want.submit)
 		}
-		for _, step := range []string{"dispatcher dispatch", "dispatcher claim", "worker run", "dispatcher record"} {
+		for _, step := range want.steps {
 			if got[step] != want.jobs {
 				t.Errorf("%s: %d times %q, want %d", name, got[step], step, want.jobs)
 			}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -51,6 +53,26 @@ func (p *process) running() bool {
 		})
 	}
 	return running
+}
+
+// doomed reports whether the process was killed and lives on for a moment: on a busy
+// machine a signal is pending until there is a processor to die on.
+func (p *process) doomed() bool {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
+	if err != nil {
+		return true
+	}
+	for line := range strings.Lines(string(status)) {
+		name, mask, _ := strings.Cut(line, ":")
+		if name != "SigPnd" && name != "ShdPnd" {
+			continue
+		}
+		pending, err := strconv.ParseUint(strings.TrimSpace(mask), 16, 64)
+		if err != nil || pending&(1<<(unix.SIGKILL-1)) != 0 {
+			return true
+		}
+	}
+	return !p.running() // else the number may be somebody else's by now
 }
 
 // wait returns when the process has exited. Of a process 1 that means that its

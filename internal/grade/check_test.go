@@ -369,7 +369,7 @@ func TestHangsLeaveTimeForOthers(t *testing.T) {
 	t.Parallel()
 	r := run(t, `{"code":"def f(x):\n    while x == 1: pass\n    return x","function":"f","cases":[
 		{"args":[0],"expected":0},{"args":[1],"expected":1},{"args":[2],"expected":2}],"check":"def test_a():\n    assert f(0) == 0\ndef test_b():\n    assert f(1) == 1\ndef test_c():\n    assert f(2) == 2\n"}`,
-		func(p *policy.Policy) { p.Wall = job.Duration(12 * time.Second) })
+		func(p *policy.Policy) { p.Wall = job.Duration(24 * time.Second) })
 	var outcomes []string
 	for _, c := range r.Tests.Cases {
 		outcomes = append(outcomes, c.Name+" "+string(c.Outcome))

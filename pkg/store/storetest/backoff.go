@@ -70,7 +70,7 @@ func testBackoff(t *testing.T, open Open) {
 		t.Parallel()
 		f := newFixture(t, open, Options{RetryDelay: never})
 		j := newJob("a")
-		j.ExpiresIn = 200 * time.Millisecond
+		j.ExpiresIn = 2 * time.Second // long enough to be claimed on a busy machine
 		l := f.running(j)
 		f.must(f.Release(t.Context(), []store.Release{{LeaseRef: l, Reason: job.ReasonInfra}}))
 		f.eventually("expiry", func() bool { return f.reap().JobsExpired == 1 })

@@ -47,6 +47,7 @@ func (w *Worker) assigned(ctx context.Context, a queue.Assignment) error {
 	case w.handed(a.Claimed.Lease, a.TTL.D()):
 		return fmt.Errorf("%w: it was handed to this worker before", job.ErrConflict)
 	case !w.capacity.seize(int(w.underway.Load())):
+		w.taken.Delete(a.Claimed.Lease) // it was not taken: who asks again hears the same
 		return refused("the worker is full")
 	}
 	c := a.Claimed

@@ -41,6 +41,8 @@ type config struct {
 	PressureIO     float64 `name:"pressure-io" env:"ASSAY_PRESSURE_IO" default:"90" placeholder:"PERCENT" help:"The same for all tasks waiting for disks."`
 	MemoryReserve  string  `name:"memory-reserve" env:"ASSAY_MEMORY_RESERVE" placeholder:"SIZE" help:"Take no more jobs while less memory than that is available on this host, 0 for no such limit (default: a twentieth of the host's, at most 1Gi)."`
 
+	Awake time.Duration `name:"awake" env:"ASSAY_AWAKE" default:"4ms" help:"How long processors without work poll for it, instead of sleeping, after each step of what a client waits for: an execute of a session, or a job that came alone. It needs /dev/cpu_dma_latency, and power; 0: they sleep."`
+
 	Grace time.Duration `name:"grace" env:"ASSAY_GRACE" default:"30s" help:"How long running jobs may go on after SIGTERM."`
 
 	Runtime       string   `name:"runtime" env:"ASSAY_RUNTIME" enum:"containerd,noop,scripted" default:"containerd" help:"containerd; or run nothing: noop to measure the rest, scripted to rehearse what a job's code says after \"# fake:\"."`
@@ -111,6 +113,8 @@ func (c *config) complete() (err error) {
 		return fmt.Errorf("--labels: %d labels; at most %d", len(c.Labels), job.MaxLabels)
 	case !percent(c.PressureCPU) || !percent(c.PressureMemory) || !percent(c.PressureIO):
 		return fmt.Errorf("--pressure-cpu, --pressure-memory, --pressure-io: must be percentages, from 0 to 100")
+	case c.Awake < 0 || c.Awake > time.Second:
+		return fmt.Errorf("--awake: %v is not between 0 and 1s", c.Awake)
 	case c.Grace < 0:
 		return fmt.Errorf("--grace: %v is negative", c.Grace)
 	}

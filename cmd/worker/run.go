@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/assay-run/assay/internal/awake"
 	"github.com/assay-run/assay/internal/sysmon"
 	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/internal/worker"
@@ -67,11 +68,14 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	}
 	defer join(&err, closing(ctx, rt.Close))
 
+	keeper := cfg.awake(ctx)
+	defer join(&err, keeper.Close)
+
 	own, err := cfg.worker(rt.Host())
 	if err != nil {
 		return err
 	}
-	parts, err := unreliable(worker.Parts{Queue: deliveries, Class: q.Consumer, Control: q, Runtime: rt, Objects: objects, Sessions: q})
+	parts, err := unreliable(worker.Parts{Queue: deliveries, Class: q.Consumer, Control: q, Runtime: rt, Objects: objects, Sessions: q, Awake: keeper})
 	if err != nil {
 		return err
 	}
@@ -135,6 +139,18 @@ func openRuntime(ctx context.Context, cfg config) (runtime.Runtime, error) {
 		}
 	}
 	return containerd.New(ctx, c)
+}
+
+// awake returns what keeps this host's processors awake, nil if nothing does.
+func (c *config) awake(ctx context.Context) *awake.Keeper {
+	if c.Awake == 0 || c.Runtime != "containerd" {
+		return nil
+	}
+	keeper, err := awake.Open(awake.Device, c.Awake)
+	if err != nil { // in a container that was given no devices, or under a kernel without
+		slog.InfoContext(ctx, "processors of this host sleep while somebody waits for an answer", "error", err)
+	}
+	return keeper
 }
 
 // serve answers for the worker's health until stop.

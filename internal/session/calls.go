@@ -21,6 +21,7 @@ func (l *live) call(f *frame) error {
 		l.say(map[string]any{"op": "answer", "call": f.Call, "error": refusal})
 		return nil
 	}
+	l.awake.Stay()
 	l.tell(queue.SessionEvent{Call: &c})
 	return nil
 }

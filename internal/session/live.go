@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/assay-run/assay/internal/awake"
 	"github.com/assay-run/assay/internal/guest"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
@@ -38,6 +39,7 @@ type live struct {
 	tell   func(queue.SessionEvent)
 	plan   *policy.Plan
 	slot   runtime.Slot
+	awake  *awake.Keeper
 	inject []string // host functions to begin with; what is a copy has them
 
 	conn    net.Conn
@@ -191,6 +193,7 @@ func (l *live) hear(raw []byte) error {
 		select {
 		case <-l.ready:
 		default:
+			l.awake.Stay()
 			close(l.ready)
 		}
 		return nil
@@ -199,7 +202,8 @@ func (l *live) hear(raw []byte) error {
 		answer := l.waiting[f.ID]
 		delete(l.waiting, f.ID)
 		l.mu.Unlock()
-		if answer != nil {
+		if answer != nil { // somebody waits for it: what a session says unasked keeps nobody awake
+			l.awake.Stay()
 			answer <- &f
 		}
 		return nil

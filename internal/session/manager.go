@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/assay-run/assay/internal/awake"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/queue"
@@ -26,6 +27,8 @@ type Config struct {
 	Plan func(policy.Policy) (*policy.Plan, error)
 	// Most sessions at once; default 512.
 	Most int
+	// Awake keeps processors awake while a client waits; nil: they may sleep.
+	Awake *awake.Keeper
 }
 
 // Manager holds the sessions of one worker.
@@ -110,6 +113,9 @@ func (m *Manager) sweep(now time.Time) {
 
 // Handle answers one request.
 func (m *Manager) Handle(ctx context.Context, c queue.SessionCall) (queue.SessionReply, error) {
+	if c.Op != queue.SessionPing && c.Op != queue.SessionKeep { // those come at their own time, from every client
+		m.Awake.Stay()
+	}
 	if c.Op == queue.SessionOpen {
 		return m.open(ctx, c)
 	}
@@ -190,6 +196,7 @@ func (m *Manager) fork(ctx context.Context, parent *live, id job.ID) (queue.Sess
 
 // start has a session live, or closes its slot.
 func (m *Manager) start(l *live) error {
+	l.awake = m.Awake
 	if err := m.add(l); err != nil {
 		l.slot.Close()
 		return err

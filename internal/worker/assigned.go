@@ -30,6 +30,7 @@ func (w *Worker) assignments(ctx, base context.Context) {
 func (w *Worker) assigned(ctx context.Context, a queue.Assignment) error {
 	w.assigning.RLock()
 	defer w.assigning.RUnlock()
+	w.Awake.Stay() // what comes alone, somebody waits for
 	refused := func(why string) error { return fmt.Errorf("%w: %s", job.ErrRefused, why) }
 	if held, _, _ := w.pressure.state(); held != "" {
 		return refused("the worker is held back: " + held)

@@ -3,10 +3,14 @@ package worker
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/internal/awake"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue"
 )
@@ -114,6 +118,52 @@ func TestAssignedWhileDraining(t *testing.T) {
 		b.until("it drains", func() bool { return b.w.draining.Load() })
 		if _, err := b.assign(t, script("exit=0")); !errors.Is(err, job.ErrRefused) {
 			t.Errorf("taken: %v", err)
+		}
+	})
+}
+
+// Somebody waits for what comes alone: processors stay awake as it comes, and as it
+// ends, and sleep while it runs for long.
+func TestAssignedKeepsProcessorsAwake(t *testing.T) {
+	device := filepath.Join(t.TempDir(), "device")
+	if err := unix.Mkfifo(device, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	kernel, err := unix.Open(device, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(kernel)
+	heard := func() int { // how often it was told anything
+		n, err := unix.Read(kernel, make([]byte, 1<<10))
+		if err != nil && err != unix.EAGAIN {
+			t.Fatal(err)
+		}
+		return max(n, 0) / 4
+	}
+	synctest.Test(t, func(t *testing.T) {
+		keeper, err := awake.Open(device, time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := start(t, newFleet(), func(_ *Config, p *Parts) { p.Awake = keeper })
+		b.until("it has sent a heartbeat", func() bool { b.mu.Lock(); defer b.mu.Unlock(); return len(b.beats) > 0 })
+		b.recorded(b.submit(t, script("sleep=10s")))
+		if n := heard(); n != 1 {
+			t.Errorf("by what was asked for, told %d times, want once, when it was opened", n)
+		}
+		id, err := b.assign(t, script("sleep=10s"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		if n := heard(); n != 2 {
+			t.Errorf("while it runs, told %d times, want twice: awake, and asleep again", n)
+		}
+		b.until("it is recorded", func() bool { return b.row(id).done })
+		time.Sleep(5 * time.Second)
+		if n := heard(); n != 2 {
+			t.Errorf("as it ended, told %d times, want twice", n)
 		}
 	})
 }

@@ -45,6 +45,9 @@ func (w *Worker) attempt(l *lease, c store.Claimed, told queue.Secrets) {
 	a.timings.QueuedMS = c.QueuedMS
 	ctx, end := a.trace(l.ctx)
 	res, err := a.guarded(ctx)
+	if _, alone := l.msg.(undelivered); alone {
+		w.Awake.Stay()
+	}
 	w.leases.enter(l, reporting)
 	end(a.report(ctx, res, err))
 }

@@ -33,6 +33,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/assay-run/assay/internal/awake"
 	"github.com/assay-run/assay/internal/session"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
@@ -108,6 +109,9 @@ type Parts struct {
 	Objects Objects
 	// Sessions is where dispatchers ask for sessions; nil: this worker holds none.
 	Sessions queue.SessionServer
+	// Awake keeps this host's processors awake while a client waits for one of its
+	// jobs or sessions; nil: they may sleep.
+	Awake *awake.Keeper
 }
 
 // Worker is one worker process. It is run once.
@@ -165,7 +169,7 @@ func New(cfg Config, parts Parts) (*Worker, error) {
 	}
 	if parts.Sessions != nil {
 		w.sessions = session.New(session.Config{
-			Worker: cfg.ID, Runtime: parts.Runtime, Server: parts.Sessions,
+			Worker: cfg.ID, Runtime: parts.Runtime, Server: parts.Sessions, Awake: parts.Awake,
 			Plan: func(p policy.Policy) (*policy.Plan, error) { return p.Plan(w.host) },
 		})
 	}

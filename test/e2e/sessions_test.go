@@ -2,13 +2,17 @@ package e2e
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/awake"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
 )
@@ -22,7 +26,7 @@ func TestSessions(t *testing.T) {
 		"shell": sessionShell, "idle": sessionIdle, "fork": sessionFork, "hostile fork": sessionForkHostile,
 		"variables": sessionVariables, "files": sessionFiles, "interrupt": sessionInterrupt, "lease": sessionLease,
 		"rich outputs": sessionDisplay, "refusals": sessionRefusals,
-		"prompt": sessionPrompt, "worker killed": sessionWorkerKilled,
+		"prompt": sessionPrompt, "awake": sessionAwake, "worker killed": sessionWorkerKilled,
 	} {
 		t.Run(name, func(t *testing.T) { story(t, f) })
 	}
@@ -50,6 +54,30 @@ func (f *fleet) execute(t *testing.T, id job.ID, want job.Outcome, rq api.Execut
 }
 
 func code(text string) api.ExecuteRequest { return api.ExecuteRequest{Code: text} }
+
+// sessionAwake: processors do not sleep while a client waits.
+func sessionAwake(t *testing.T, f *fleet) {
+	if _, err := os.Stat(awake.Device); err != nil {
+		t.Logf("%v: the worker has nobody to tell", err)
+		return
+	}
+	id := f.session(t, job.SessionSpec{})
+	var told atomic.Bool
+	go func() {
+		for t.Context().Err() == nil && !told.Load() {
+			if b, err := os.ReadFile(awake.Device); err == nil && len(b) == 4 && binary.NativeEndian.Uint32(b) == 0 {
+				told.Store(true)
+			}
+		}
+	}()
+	for range 1000 {
+		f.execute(t, id, job.Succeeded, code("1"))
+		if told.Load() {
+			return
+		}
+	}
+	t.Error("in 1,000 executes processors were never kept from sleeping")
+}
 
 func sessionState(t *testing.T, f *fleet) {
 	id := f.session(t, job.SessionSpec{})

@@ -17,10 +17,13 @@ import (
 const ahead = 50 * time.Millisecond
 
 // Where workers are at pace, claims come by the moment, and the window holds what
-// they take in many of them: looks may be as far apart as half of it lasts.
+// they take in many of them: looks may be as far apart as half of it lasts, unless
+// most of it goes at once. The same holds for slower workers while more is queued than
+// the window has room for. Else the next job may find workers that wait for it.
 const (
 	restTime = 100 * time.Millisecond // at most
 	atPace   = 100                    // jobs a second
+	backlog  = 10                     // jobs a second, where there is a backlog
 )
 
 // scheduler hands queued jobs to the queue through a window: no more are
@@ -44,18 +47,23 @@ type scheduler struct {
 	every     time.Duration
 	minWindow int
 
-	held    map[string]int // smallest windows at the last look, by pool
-	hint    chan struct{}  // holds one
-	more    atomic.Bool    // jobs may be queued that a window had no room for
-	claimed atomic.Bool    // windows got room since the last look
-	capped  atomic.Bool    // jobs are queued that had room: a tenant runs all it may
+	held    map[string]int  // smallest windows at the last look, by pool
+	taken   atomic.Int64    // claimed since the last look
+	behind  map[string]bool // pools that had more queued than room at the look before that
+	hint    chan struct{}   // holds one
+	most    chan struct{}   // holds one: most of a window may be taken
+	more    atomic.Bool     // jobs may be queued that a window had no room for
+	claimed atomic.Bool     // windows got room since the last look
+	queued  atomic.Bool     // something was queued since the last look
+	capped  atomic.Bool     // jobs are queued that had room: a tenant runs all it may
 }
 
 func newScheduler(d *Dispatcher) *scheduler {
 	s := &scheduler{
 		store: d.store, publisher: d.queue, registry: d.registry, classes: newClasses(d.store, d.queue, d.log),
 		leader: d.leader, hints: &hints{bus: d.queue, log: d.log}, pace: newPace(), metrics: d.metrics, log: d.log,
-		every: d.cfg.ScheduleEvery, minWindow: d.cfg.MinWindow, held: map[string]int{}, hint: make(chan struct{}, 1),
+		every: d.cfg.ScheduleEvery, minWindow: d.cfg.MinWindow, held: map[string]int{}, behind: map[string]bool{},
+		hint: make(chan struct{}, 1), most: make(chan struct{}, 1),
 	}
 	s.repeats = &repeats{store: d.store, events: d.events, metrics: d.metrics, log: d.log, answered: s.room}
 	return s
@@ -86,6 +94,7 @@ func (s *scheduler) wake() {
 		s.hints.add(func(h *hint) { h.Queued = true })
 		return
 	}
+	s.queued.Store(true)
 	s.more.Store(true)
 	s.look()
 }
@@ -99,8 +108,10 @@ func (s *scheduler) took(worker string, n int) {
 	}
 	s.pace.add(s.registry.took(worker, n), n)
 	s.claimed.Store(true)
+	s.taken.Add(int64(n))
 	if s.more.Load() {
 		s.look()
+		offer(s.most)
 	}
 }
 
@@ -126,9 +137,11 @@ func (s *scheduler) ended(worker string, n int) {
 	}
 }
 
-func (s *scheduler) look() {
+func (s *scheduler) look() { offer(s.hint) }
+
+func offer(to chan struct{}) {
 	select {
-	case s.hint <- struct{}{}:
+	case to <- struct{}{}:
 	default: // one is waiting
 	}
 }
@@ -158,10 +171,30 @@ func (s *scheduler) run(ctx context.Context) {
 func (s *scheduler) rest(ctx context.Context) {
 	wait := time.NewTimer(s.lasts() / 2)
 	defer wait.Stop()
-	select {
-	case <-wait.C:
-	case <-ctx.Done():
+	for {
+		select {
+		case <-wait.C:
+			return
+		case <-s.most:
+			if s.mostTaken() {
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
 	}
+}
+
+// mostTaken reports whether three quarters of some window may have been claimed since
+// the last look.
+func (s *scheduler) mostTaken() bool {
+	taken := s.taken.Load()
+	for _, window := range s.held {
+		if 4*taken >= 3*int64(window) {
+			return true
+		}
+	}
+	return false
 }
 
 // lasts is how long every pool is busy with what a window held after the last look,
@@ -170,7 +203,7 @@ func (s *scheduler) lasts() time.Duration {
 	least := 2 * restTime
 	for pool := range s.registry.pools() {
 		pace := s.pace.of(pool)
-		if pace < atPace {
+		if pace < backlog || pace < atPace && !s.behind[pool] {
 			return 0
 		}
 		least = min(least, time.Duration(float64(s.held[pool])/pace*float64(time.Second)))
@@ -189,9 +222,14 @@ func (s *scheduler) note(pool string, window int) {
 // can run stays queued.
 func (s *scheduler) fillAll(ctx context.Context) {
 	room := s.claimed.Swap(false)
+	s.taken.Store(0)
+	// What is found now and was not queued since the last look, that one had no
+	// room for; or its tenant could not have more then.
+	left := !s.queued.Swap(false) && !s.capped.Load()
 	s.classes.refresh(ctx)
 	n := 0
 	clear(s.held)
+	clear(s.behind)
 	for pool, size := range s.registry.fitting(s.classes.list()) {
 		window := s.window(pool, size)
 		s.note(placement.ParseClass(pool).Pool, window)
@@ -201,6 +239,9 @@ func (s *scheduler) fillAll(ctx context.Context) {
 			return // whatever there was is still there: the next look finds it
 		}
 		n += filled
+		if left && filled > 0 {
+			s.behind[placement.ParseClass(pool).Pool] = true
+		}
 	}
 	switch {
 	case n > 0:

@@ -1,0 +1,100 @@
+package dispatcher
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/assay-run/assay/pkg/queue"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// backlogged is a store with jobs of one pool in the queue.
+type backlogged struct {
+	store.Scheduler
+	queued, looks atomic.Int64
+}
+
+func (b *backlogged) Pools(context.Context) ([]string, error) { return []string{"p"}, nil }
+
+func (b *backlogged) Stats(context.Context) (store.Stats, error) {
+	return store.Stats{Queued: b.queued.Load()}, nil
+}
+
+func (b *backlogged) Schedule(context.Context, string, int) ([]store.Dispatch, error) {
+	b.looks.Add(1)
+	n := min(b.queued.Load(), 1)
+	b.queued.Add(-n)
+	return make([]store.Dispatch, n), nil
+}
+
+type deaf struct{ Queue }
+
+func (deaf) Publish(context.Context, []store.Dispatch) error { return nil }
+func (deaf) SendClasses([]string) error                      { return nil }
+
+// TestRest: claims gather between looks where workers are at pace, and where they are
+// slower only while the window has no room for all that is queued.
+func TestRest(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		pace, queued int  // claims in half a second, and jobs in the queue before that
+		each         bool // every claim follows something that was queued
+		least, most  int  // looks
+	}{
+		"at pace":                     {pace: 100, queued: 1000, least: 5, most: 40},
+		"slower, with a backlog":      {pace: 30, queued: 1000, least: 5, most: 14},
+		"slower, without":             {pace: 30, queued: 0, each: true, least: 30, most: 80},
+		"so slow that it is not much": {pace: 3, queued: 1000, least: 3, most: 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := &backlogged{}
+				s.queued.Store(int64(c.queued))
+				r, _ := newTestRegistry()
+				m, err := newMetrics()
+				if err != nil {
+					t.Fatal(err)
+				}
+				leads := &leader{began: time.Now()}
+				leads.until.Store(math.MaxInt64)
+				sched := newScheduler(&Dispatcher{
+					registry: r, leader: leads, metrics: m, log: slog.New(slog.DiscardHandler), cfg: Config{ScheduleEvery: time.Hour, MinWindow: 8},
+				})
+				sched.store, sched.publisher, sched.classes = s, deaf{}, newClasses(s, deaf{}, sched.log)
+				r.seen(queue.WorkerInfo{ID: "w", Pool: "p", Slots: 4, Busy: 4})
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan struct{})
+				go func() { sched.run(ctx); close(done) }()
+				sched.wake()
+				claim := func() {
+					if c.each {
+						s.queued.Add(1)
+						sched.wake()
+					}
+					sched.took("w", 1)
+					time.Sleep(paceEvery / time.Duration(c.pace))
+				}
+				for range c.pace { // to be known for it
+					claim()
+				}
+				synctest.Wait()
+				s.looks.Store(0)
+				for range c.pace {
+					claim()
+				}
+				synctest.Wait()
+				if n := int(s.looks.Load()); n < c.least || n > c.most {
+					t.Errorf("%d looks, want %d to %d", n, c.least, c.most)
+				}
+				cancel()
+				<-done
+			})
+		})
+	}
+}

@@ -9,7 +9,10 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
@@ -69,40 +72,46 @@ func (t *target) runBatch(ctx context.Context, spec job.Spec, n int) (o outcome,
 }
 
 // batches keeps the fleet busy with jobs alike: n of them if that is not zero,
-// else for d. Two batches are always under way, so that the end of one does not
-// show; they grow until one takes about a second.
-func (t *target) batches(ctx context.Context, spec job.Spec, n int, d time.Duration, first int) (sum outcome, err error) {
+// else for d. The batches grow until one takes about a second.
+func (t *target) batches(ctx context.Context, spec job.Spec, n int, d time.Duration, first int) (outcome, error) {
 	if n > 0 {
 		return t.runBatch(ctx, spec, n)
 	}
+	var size atomic.Int64
+	size.Store(int64(first))
+	return twoUnderWay(ctx, d, func(ctx context.Context) (outcome, error) {
+		mine := size.Load()
+		o, err := t.runBatch(ctx, spec, int(mine))
+		if o.took < time.Second {
+			size.CompareAndSwap(mine, min(2*mine, 10_000))
+		}
+		return o, err
+	})
+}
+
+// twoUnderWay runs batches for d, two at any time, so that the end of one does not
+// show. It returns the sum of all, and took is the time from the first to the last.
+func twoUnderWay(ctx context.Context, d time.Duration, run func(context.Context) (outcome, error)) (sum outcome, err error) {
 	var mu sync.Mutex
-	var wg sync.WaitGroup
-	size, began := first, time.Now()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	began := time.Now()
+	group, ctx := errgroup.WithContext(ctx)
 	for range 2 {
-		wg.Go(func() {
+		group.Go(func() error {
 			for time.Since(began) < d && ctx.Err() == nil {
-				mu.Lock()
-				mine := size
-				mu.Unlock()
-				o, err := t.runBatch(ctx, spec, mine)
+				o, err := run(ctx)
 				if err != nil {
-					cancel(err)
-					return
+					return err
 				}
 				mu.Lock()
 				sum.add(o)
-				if o.took < time.Second && size == mine {
-					size = min(2*size, 10_000)
-				}
 				mu.Unlock()
 			}
+			return nil
 		})
 	}
-	wg.Wait()
+	err = group.Wait()
 	sum.took = time.Since(began)
-	return sum, context.Cause(ctx)
+	return sum, err
 }
 
 // latencies returns how long jobs of the batches took from acceptance to

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/assay-run/assay/examples/humaneval"
@@ -13,8 +14,8 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// tests grades the whole example, reference and wrong solutions, until the time
-// is over, and counts the verdicts that are wrong.
+// tests grades the whole example, reference and wrong solutions, again and again
+// until the time is over, and counts the verdicts that are wrong.
 func tests(ctx context.Context, b *bench) (r report, err error) {
 	t, err := b.target(ctx)
 	if err != nil {
@@ -31,15 +32,24 @@ func tests(ctx context.Context, b *bench) (r report, err error) {
 		return nil, err
 	}
 	b.logf("measuring")
-	var sum outcome
-	wrong := 0
-	for began := time.Now(); sum.jobs == 0 || sum.jobs < b.n || b.n == 0 && time.Since(began) < b.duration; {
+	var wrong atomic.Int64
+	grade := func(ctx context.Context) (outcome, error) {
 		o, bad, err := t.gradeBatch(ctx, specs)
-		if err != nil {
-			return nil, err
+		wrong.Add(int64(bad))
+		return o, err
+	}
+	var sum outcome
+	if b.n > 0 {
+		for sum.jobs < b.n && err == nil {
+			var o outcome
+			o, err = grade(ctx)
+			sum.add(o)
 		}
-		sum.add(o)
-		wrong += bad
+	} else {
+		sum, err = twoUnderWay(ctx, b.duration, grade)
+	}
+	if err != nil {
+		return nil, err
 	}
 	ms, err := t.latencies(ctx, sum.batches, 10_000)
 	if err != nil {
@@ -47,7 +57,7 @@ func tests(ctx context.Context, b *bench) (r report, err error) {
 	}
 	r = sum.report(ms)
 	delete(r, "errors")
-	r["wrong_verdicts"] = wrong
+	r["wrong_verdicts"] = wrong.Load()
 	r.noted(isolation, note)
 	return r, nil
 }

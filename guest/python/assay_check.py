@@ -2,26 +2,88 @@
 
 check(fd) runs one check for the worker on a descriptor and tells its verdict.
 assay_wire is what it shares with the solution's side, assay_solution, which
-answers the calls of a Proxy in a sandbox of its own.
+answers the calls of a Proxy in a sandbox of its own: over a stream between the
+two, while the solution keeps to the rules, else by way of the worker.
 
 Standard library only, for Python 3.8 and later.
 """
 
+import _socket
+import os
+import select
 import sys
+import threading
 import time
 
 from assay_wire import (
-    Channel, Codec, Errors, Gone, TooLarge, compile_code, cut, line_in, new_module, shared_classes, show, type_name,
+    REHEARSED, Channel, Codec, Errors, Gone, TooLarge, compile_code, cut, forget_code, line_in, new_module, shared_classes,
+    show, type_name,
 )  # fmt: skip
 
 CHECK = "<check>"
 
 
+class Lost(Exception):
+    """The stream to the solution is of no use any more: "late", "closed" or "protocol"."""
+
+
+class Link(Channel):
+    """The stream to the solution. What comes over it need not be a frame, nor come."""
+
+    def __init__(self, fd):
+        Channel.__init__(self, fd)
+        os.set_blocking(fd, False)
+        self.until = 0.0  # on the clock below
+        self.readable, self.writable = select.poll(), select.poll()
+        self.readable.register(fd, select.POLLIN)
+        self.writable.register(fd, select.POLLOUT)
+
+    def receive(self):
+        try:
+            m = Channel.receive(self)
+            op = m["op"]
+            fine = op == "call" or op == "return" and "value" in m or op == "raise" and type(m["exception"]) is dict
+        except (ValueError, TypeError, LookupError, RecursionError, MemoryError):
+            raise Lost("protocol")
+        if not fine:
+            raise Lost("protocol")
+        return m
+
+    def read(self, size):
+        self.wait(self.readable)
+        try:
+            part = _read(self.fd, size)
+        except OSError:
+            part = b""
+        if not part:
+            raise Lost("closed")
+        return part
+
+    def write(self, data):
+        while True:
+            try:
+                return _write(self.fd, data)
+            except BlockingIOError:
+                self.wait(self.writable)
+            except OSError:
+                raise Lost("closed")
+
+    def wait(self, ready):
+        left = self.until - _now()
+        if left <= 0 or not ready.poll(left * 1000 + 1):
+            raise Lost("late")
+
+
+# The check's code may put others in their place.
+_read, _write, _now = os.read, os.write, time.monotonic
+
+
 class Check:
     def __init__(self, fd):
-        import threading
-
         self.channel = Channel(fd)
+        self.link = None
+        self.gone = None  # what the worker said when the link was lost
+        self.end = 0.0
         self.codec = Codec(self._refer, self._resolve)
         self.exported = {}
         self.ids = {}
@@ -32,22 +94,50 @@ class Check:
 
     # The solution, over there
 
-    def request(self, m, iterating=False):
+    def ask(self, m):
+        """The solution's answer to m: return or raise."""
         with self.lock:
+            link = self.link
             try:
-                self.channel.send(m)
+                return self.exchange(link or self.channel, m)
+            except Lost as e:
+                return self.lose(link, str(e))
             except TooLarge as e:
                 raise ValueError("an argument of the solution is too large: %s" % e)
+
+    def exchange(self, end, m):
+        try:
+            end.send(m)
             while True:
-                m = self.channel.receive()
+                m = end.receive()
                 if m is None:
                     raise Gone()
-                if m["op"] == "call":
-                    self.channel.send(self.callback(m))
-                    continue
-                if m["op"] == "raise":
-                    raise Errors.make(m["exception"], self.codec, iterating)
-                return m
+                if m["op"] != "call":
+                    return m
+                end.send(self.callback(m))
+        except (Lost, TooLarge):
+            raise
+        except BaseException:  # of a handler of the check's: the answer must not be taken for the next one's
+            if end is self.link:
+                self.lose(end, "late")
+            raise
+
+    def lose(self, link, why):
+        """Tell the worker, which ends the solution's process and says what to make of it."""
+        if self.link is link:
+            self.link = None
+            os.close(link.fd)
+            self.channel.send({"op": "lost", "problem": why})
+            self.gone = self.channel.receive()
+        if self.gone is None:
+            raise Gone()
+        return self.gone
+
+    def request(self, m, iterating=False):
+        m = self.ask(m)
+        if m["op"] == "raise":
+            raise Errors.make(m["exception"], self.codec, iterating)
+        return m
 
     def value(self, m, iterating=False):
         got = self.request(m, iterating)
@@ -76,18 +166,7 @@ class Check:
         return value
 
     def request_changing(self, m, args, kwargs):
-        with self.lock:
-            try:
-                self.channel.send(m)
-            except TooLarge as e:
-                raise ValueError("an argument of the solution is too large: %s" % e)
-            while True:
-                m = self.channel.receive()
-                if m is None:
-                    raise Gone()
-                if m["op"] != "call":
-                    break
-                self.channel.send(self.callback(m))
+        m = self.ask(m)
         for key, j in (m.get("changed") or {}).items():
             old = args[int(key)] if key.isdigit() and int(key) < len(args) else kwargs.get(key)
             _merge(old, self.decode(j))
@@ -141,6 +220,10 @@ class Check:
 
     def run(self, m):
         self.code = m["check"]
+        self.end = _now() + m["wall"]
+        if m.get("link"):
+            self.link = Link(m["link"])
+            self.link.until = self.end
         module = new_module("__main__")
         names = module.__dict__
         try:
@@ -159,7 +242,10 @@ class Check:
         if callable(own.get("check")):
             tests.insert(0, ("check", lambda: own["check"](names["candidate"])))
         for i, (name, test) in enumerate(tests):
-            self.channel.send({"op": "begin", "code": len(tests) - 1 - i})
+            rest = len(tests) - 1 - i
+            self.channel.send({"op": "begin", "code": rest})
+            if self.link:  # one that hangs leaves time for those after it
+                self.link.until = self.end - (self.end - _now()) / 2 if rest else self.end
             self.attempt(name, test)
         if not tests:
             self.report("check", 0, None)
@@ -409,3 +495,29 @@ def check(fd):
         side.channel.receive()
     except (Gone, OSError):
         pass
+
+
+
+REHEARSAL = """
+METADATA = {"author": "assay"}
+
+def check(candidate):
+    assert candidate([1, 2], 1) == [2, 3]
+    assert candidate("ab", more=(1.5, True)) == ("a", {"b": None}), "text"
+"""
+
+
+def rehearse():
+    """Check a solution that is not there, and leave no trace but what is quicker the second time."""
+    main = sys.modules["__main__"]
+    worker, ours = _socket.socketpair()
+    solution, link = _socket.socketpair()
+    Channel(worker.fileno()).send({"op": "check", "check": REHEARSAL, "setup": REHEARSED, "function": "f", "wall": 60, "link": link.fileno()})
+    for value in [2, 3], {"$tuple": ["a", {"b": None}]}:
+        Channel(solution.fileno()).send({"op": "return", "value": value})
+    worker.shutdown(_socket.SHUT_WR)
+    check(ours.fileno())
+    for end in worker, ours, solution, link:
+        end.close()
+    sys.modules["__main__"] = main
+    forget_code(CHECK, "<setup>")

@@ -7,13 +7,15 @@ and what it expects, never comes here.
 Standard library only, for Python 3.8 and later.
 """
 
+import _socket
 import json
 import os
 import sys
 import time
 
 from assay_wire import (
-    Channel, Codec, Errors, Gone, TooLarge, compile_code, cut, line_in, new_module, shared_classes, show, type_name,
+    REHEARSED, Channel, Codec, Errors, Gone, TooLarge, compile_code, cut, forget_code, line_in, new_module, shared_classes,
+    show, type_name,
 )  # fmt: skip
 
 SOLUTION = "<solution>"
@@ -40,7 +42,10 @@ class Solution:
     def handle(self, m):
         op = m["op"]
         if op == "load":
-            return self.channel.send(self.load(m))
+            self.channel.send(self.load(m))
+            if m.get("link"):  # the check asks from now on
+                self.channel = Channel(m["link"])
+            return
         if op == "case":
             return self.case(m)
         try:
@@ -307,3 +312,19 @@ def solution(fd):
         Solution(fd).serve()
     except (Gone, OSError):
         pass
+
+
+def rehearse():
+    """Answer a check that is not there, and leave no trace but what is quicker the second time."""
+    worker, ours = _socket.socketpair()
+    check, link = _socket.socketpair()
+    load = {"op": "load", "code": REHEARSED, "setup": REHEARSED, "function": "f", "by_reference": True, "link": link.fileno()}
+    Channel(worker.fileno()).send(load)
+    for args in [[1, 2], 1], [[1.5, {"$tuple": ["a"]}], {"b": None}]:
+        Channel(check.fileno()).send({"op": "call", "ref": 0, "args": args, "kwargs": {}})
+    check.shutdown(_socket.SHUT_WR)
+    solution(ours.fileno())
+    for end in worker, ours, check, link:
+        end.close()
+    del sys.modules["solution"]
+    forget_code(SOLUTION, "<setup>")

@@ -2,9 +2,10 @@
 
 The ends are in sandboxes of their own: assay_solution holds the code under test
 and answers calls, assay_check runs check code in which the solution is a Proxy,
-whose every call goes to the other sandbox. The worker is between the two and
-relays frames: four bytes of length, big-endian, and a JSON object with the key
-op. internal/grade/doc.go documents them, and the encoding of values.
+whose every call goes to the other sandbox. Each has a stream to the worker, and
+they have one to each other. On all of them there are frames: four bytes of length,
+big-endian, and a JSON object with the key op. internal/grade/doc.go documents
+them, and the encoding of values.
 
 What the solution's process says is never more than a value or an exception: who
 reads it decides what that is worth. Nothing that it sends can run code at the
@@ -40,32 +41,56 @@ class Gone(BaseException):
 class Channel:
     def __init__(self, fd):
         self.fd = fd
+        self.rest = b""  # read, and of the next frames
 
     def send(self, frame):
-        data = json.dumps(frame, check_circular=False).encode("ascii")
+        data = _dumps(frame).encode("ascii")
         if len(data) > MAX_FRAME:
             raise TooLarge("more than %d MiB" % (MAX_FRAME >> 20))
         data = len(data).to_bytes(4, "big") + data
-        while data:
-            data = data[os.write(self.fd, data) :]
+        done = self.write(data)
+        while done < len(data):
+            done += self.write(memoryview(data)[done:])
 
     def receive(self):
         """The next frame, None at the end."""
-        head = self._exactly(4)
-        if head is None:
-            return None
-        body = self._exactly(int.from_bytes(head, "big"))
-        return None if body is None else json.loads(body)
+        data = self.rest
+        while len(data) < 4:
+            part = self.read(16 << 10)
+            if not part:
+                return None
+            data += part
+        size = 4 + int.from_bytes(data[:4], "big")
+        if len(data) < size:
+            data = self._whole(data, size)
+            if data is None:
+                return None
+        self.rest = data[size:]
+        return _loads(data[4:size].decode())
 
-    def _exactly(self, n):
-        parts = []
-        while n > 0:
-            part = os.read(self.fd, min(n, 1 << 20))
+    def _whole(self, data, size):
+        if size > MAX_FRAME + 4:
+            raise ValueError("a frame of more than %d MiB" % (MAX_FRAME >> 20))
+        parts, left = [data], size - len(data)
+        while left > 0:
+            part = self.read(min(left, 1 << 20))
             if not part:
                 return None
             parts.append(part)
-            n -= len(part)
+            left -= len(part)
         return b"".join(parts)
+
+    def read(self, size):
+        return _read(self.fd, size)
+
+    def write(self, data):
+        return _write(self.fd, data)
+
+
+# A forked interpreter pays for each page that it writes to, and to look at an object
+# is to write to it: so these are made once, and found without looking far.
+_read, _write = os.read, os.write
+_dumps, _loads = json.JSONEncoder(check_circular=False).encode, json.JSONDecoder().decode
 
 
 # Values
@@ -259,6 +284,24 @@ def compile_code(code, filename):
     except ImportError:
         pass
     return compile(code, filename, "exec", dont_inherit=True)
+
+
+def forget_code(*filenames):
+    import linecache
+
+    for name in filenames:
+        linecache.cache.pop(name, None)
+
+
+# What is graded by those who rehearse: some of what the real one will do.
+REHEARSED = """
+import math
+from typing import List
+
+def f(x: List[int], more=0) -> List[int]:
+    \"\"\" Add more to each. \"\"\"
+    return [i if i is more else (i, more) for i in x]
+"""
 
 
 def line_in(e, filename):

@@ -1,4 +1,4 @@
-"""What of a session needs no worker: python3 -m unittest, in this directory."""
+"""What of the services needs no worker: python3 -m unittest, in this directory."""
 
 import os
 import subprocess
@@ -7,22 +7,22 @@ import unittest
 
 # In an interpreter of its own: it is about what stays behind in one.
 REHEARSED = """
-import os, signal, sys
-import session
+import linecache, os, signal, sys
+import {0} as service
 
 def state():
-    files = {}
+    files = {{}}
     for fd in range(64):
         try:
             files[fd] = os.fstat(fd)[:3], os.get_inheritable(fd)
         except OSError:
             pass
     return (files, sys.modules["__main__"], set(sys.modules), sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__,
-            signal.getsignal(signal.SIGINT), os.getcwd(), dict(os.environ))
+            signal.getsignal(signal.SIGINT), os.getcwd(), dict(os.environ), set(linecache.cache))
 
-session.rehearse()  # what it imports first stays
+service.rehearse()  # what it imports first stays
 before = state()
-session.rehearse()
+service.rehearse()
 assert state() == before, (before, state())
 print("rehearsed")
 """
@@ -30,10 +30,13 @@ print("rehearsed")
 
 class Rehearsal(unittest.TestCase):
     def test_leaves_no_trace(self):
-        said = subprocess.run(
-            [sys.executable, "-B", "-c", REHEARSED], capture_output=True, text=True, cwd=os.path.dirname(os.path.abspath(__file__))
-        )
-        self.assertEqual((said.returncode, said.stdout, said.stderr), (0, "rehearsed\n", ""))
+        for service in "session", "assay_solution", "assay_check":
+            with self.subTest(service):
+                said = subprocess.run(
+                    [sys.executable, "-B", "-c", REHEARSED.format(service)],
+                    capture_output=True, text=True, cwd=os.path.dirname(os.path.abspath(__file__)),
+                )  # fmt: skip
+                self.assertEqual((said.returncode, said.stdout, said.stderr), (0, "rehearsed\n", ""))
 
 
 if __name__ == "__main__":

@@ -95,6 +95,9 @@ def check(result, what):
         raise OSError(e, "%s: %s" % (what, os.strerror(e)))
 
 
+SERVICES = "_assay_session", "assay_solution", "assay_check"
+
+
 def preload_services():
     """Have ready what grades, and what serves sessions: some jobs are nothing else.
 
@@ -286,7 +289,8 @@ def warm_up(services=False):
         os.close(reader)
     if services:
         for _ in range(16):
-            sys.modules["_assay_session"].rehearse()
+            for name in SERVICES:
+                sys.modules[name].rehearse()
     os.dup2(out, 1)
     os.close(out)
     os.close(null)

@@ -43,7 +43,7 @@ func (g *grading) runCases(ctx context.Context) error {
 
 func (g *grading) runCase(ctx context.Context, i int, c *job.Case) (job.CaseResult, error) {
 	began := time.Now()
-	if err := g.enter(ctx, false); err != nil {
+	if err := g.enter(ctx, false, nil); err != nil {
 		return job.CaseResult{}, err
 	}
 	if g.unloaded != nil {

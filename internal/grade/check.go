@@ -4,20 +4,29 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"os"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/assay-run/assay/pkg/job"
 )
 
 type checkFrame struct {
-	Op       string `json:"op"`
-	Check    string `json:"check"`
-	Setup    string `json:"setup,omitempty"`
-	Function string `json:"function"`
+	Op       string  `json:"op"`
+	Check    string  `json:"check"`
+	Setup    string  `json:"setup,omitempty"`
+	Function string  `json:"function"`
+	Wall     float64 `json:"wall"` // how long the solution may take for all tests, in seconds
+	Link     int     `json:"link"` // the descriptor over which the solution is asked
 }
 
 // relay is one run of check code: the sandbox of the check, and that of the
-// solution behind it.
+// solution behind it. The check asks the solution itself, over a link between the
+// two: a call costs what it takes to wake two processes, and not three. When that
+// breaks, because the solution ended or does not answer or not in frames, the check
+// says so, and its calls of the solution's next process are relayed here.
 type relay struct {
 	*grading
 	check    *sandbox
@@ -59,7 +68,12 @@ func (g *grading) runCheck(ctx context.Context) error {
 }
 
 func (r *relay) run(ctx context.Context) (err error) {
-	if r.check, err = r.open(ctx, checkSide, r.left()); err != nil {
+	toSolution, toCheck, err := newLink()
+	if err != nil {
+		return err
+	}
+	defer toCheck.Close() // of a solution that is not opened
+	if r.check, err = r.open(ctx, checkSide, r.left()+lastWord, toSolution); err != nil {
 		return err
 	}
 	defer func() {
@@ -68,11 +82,12 @@ func (r *relay) run(ctx context.Context) (err error) {
 			err = errors.Join(err, e)
 		}
 	}()
-	if err := r.enter(ctx, true); err != nil || r.unloaded != nil {
+	if err := r.enter(ctx, true, toCheck); err != nil || r.unloaded != nil {
 		return err
 	}
 	t := r.Tests
-	if err := r.check.send(checkFrame{Op: "check", Check: t.Check, Setup: t.Setup, Function: t.Function}); err != nil {
+	frame := checkFrame{Op: "check", Check: t.Check, Setup: t.Setup, Function: t.Function, Wall: r.left().Seconds(), Link: linkFD}
+	if err := r.check.send(frame); err != nil {
 		return err
 	}
 	r.until = time.Now().Add(r.left())
@@ -92,6 +107,10 @@ func (r *relay) run(ctx context.Context) (err error) {
 		case "done":
 			r.done(f.Calls)
 			return nil
+		case "lost":
+			if err := r.lost(f.Problem); err != nil {
+				return err
+			}
 		case "call", "get", "set", "next", "is", "special", "return", "raise":
 			if err := r.ask(ctx, f); err != nil {
 				return err
@@ -105,12 +124,44 @@ func (r *relay) run(ctx context.Context) (err error) {
 	}
 }
 
+// lastWord is what a check has, when the time of the job is over, to say that it
+// was the solution that did not answer.
+const lastWord = 250 * time.Millisecond
+
+// linkFD is the descriptor that a program finds Link of its runtime.Attempt at.
+const linkFD = 6
+
+// newLink returns both ends of a stream between two sandboxes.
+func newLink() (a, b *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("link the check to the solution: %w", err)
+	}
+	return os.NewFile(uintptr(fds[0]), "link"), os.NewFile(uintptr(fds[1]), "link"), nil
+}
+
+// lost ends the solution's process, whose link is of no use to the check any more.
+func (r *relay) lost(why string) error {
+	if r.box != nil {
+		cause := map[string]error{"late": os.ErrDeadlineExceeded, "protocol": errProtocol}[why]
+		if cause == nil {
+			cause = net.ErrClosed
+		}
+		c, err := r.broken(cause)
+		if err != nil {
+			return err
+		}
+		r.died = &c
+	}
+	return r.check.send(gone)
+}
+
 // ask passes a frame of the check on to the solution, and its answer back.
 func (r *relay) ask(ctx context.Context, f *frame) error {
 	if r.box == nil && r.died == nil { // it died in an earlier test
 		if r.restarts++; r.restarts > maxRestarts {
 			r.died = &job.CaseResult{Outcome: job.Failed, Message: "the solution ended its process too often"}
-		} else if err := r.enter(ctx, true); err != nil {
+		} else if err := r.enter(ctx, true, nil); err != nil {
 			return err
 		} else if r.unloaded != nil {
 			r.died, r.unloaded = r.unloaded, nil

@@ -166,6 +166,34 @@ func TestChecks(t *testing.T) {
 		"an exception": {
 			code: "def f(x):\n    return [][x]\n", function: "f", failed: 1, check: "assert f(1) == 1", says: "f(1) raised IndexError: list index out of range",
 		},
+		"a solution that writes everywhere": {
+			code: "import os\ndef f(x):\n    for fd in range(3, 10):\n        try: os.write(fd, b'\\xff' * 8)\n        except OSError: pass\n    return 1\n", function: "f",
+			failed: 1, check: "assert f(1) == 1", says: "the solution wrote to a descriptor that is not its own",
+		},
+		"a solution that makes up ops": {
+			code: "import os\ndef f(x): os.write(6, b'\\0\\0\\0\\x0e{\"op\": \"done\"}')\n", function: "f", failed: 1, check: "assert f(1) == 1", says: "the solution wrote to a descriptor",
+		},
+		"a solution that answers without a value": {
+			code: "import os\ndef f(x): os.write(6, b'\\0\\0\\0\\x10{\"op\": \"return\"}')\n", function: "f", failed: 1, check: "assert f(1) == 1", says: "the solution wrote to a descriptor",
+		},
+		"a solution that announces too much": {
+			code: "import os\ndef f(x): os.write(6, b'\\xff' * 4 + b'{')\n", function: "f", failed: 1, check: "assert f(1) == 1", says: "the solution wrote to a descriptor",
+		},
+		"a solution that nests too deep": {
+			code: "import os\ndef f(x): os.write(6, b'\\0\\1\\0\\0' + b'[' * 65536)\n", function: "f", failed: 1, check: "assert f(1) == 1", says: "the solution wrote to a descriptor",
+		},
+		"a solution that closes everything": {
+			code: "import os\ndef f(x):\n    os.closerange(3, 20)\n    return 1\n", function: "f", failed: 1, check: "assert f(1) == 1", says: "the process ended itself",
+		},
+		"large values": {
+			code: "def f(x): return x\n", function: "f", passed: 1, check: "x = 'ab' * 2_500_000\nassert f(x) == x\nassert f(1) == 1\n",
+		},
+		"a check that does not wait": {
+			code: "import time\ndef f(x):\n    time.sleep(x)\n    return x\n", function: "f", passed: 1, failed: 1,
+			check: "import signal\ndef ring(*_): raise TimeoutError\nsignal.signal(signal.SIGALRM, ring)\ndef test_a():\n    signal.setitimer(signal.ITIMER_REAL, 0.2)\n    assert f(0.6) == 0.6\n" +
+				"def test_b():\n    assert f(0) == 0\n",
+			says: "test_a: ",
+		},
 		"an object without a value": {
 			code: "class A:\n    pass\ndef f(x):\n    return A()\n", function: "f", failed: 1, check: "assert f(1) == 1", says: "<A of the solution>",
 		},
@@ -376,6 +404,16 @@ func TestHangsLeaveTimeForOthers(t *testing.T) {
 	}
 	if got := strings.Join(outcomes, ", "); got != "case 1 succeeded, case 2 timed_out, case 3 succeeded, test_a succeeded, test_b timed_out, test_c succeeded" {
 		t.Errorf("%s: %q", got, r.Feedback)
+	}
+}
+
+// What hangs until the time is over is the solution, and the check says so.
+func TestHangAtTheEnd(t *testing.T) {
+	t.Parallel()
+	r := run(t, `{"code":"def f(x):\n    while x: pass\n","function":"f","check":"f(0)\nf(1)\n"}`, func(p *policy.Policy) { p.Wall = job.Duration(3 * time.Second) })
+	want := job.CaseResult{Name: "check", Outcome: job.TimedOut, Message: tooSlow + " in candidate(1)"}
+	if c := r.Tests.Cases; len(c) != 1 || c[0].Name != want.Name || c[0].Outcome != want.Outcome || c[0].Message != want.Message {
+		t.Errorf("%+v, want %+v", c, want)
 	}
 }
 

@@ -3,29 +3,34 @@
 // The code under test runs in a sandbox that is only ever told inputs. Whether
 // its answers are right is decided elsewhere: here, in Go, for cases with an
 // expected value and for output; in a second sandbox for check code, where the
-// solution is a proxy whose calls this package relays. A solution may send
+// solution is a proxy whose calls go to the first. A solution may send
 // anything at any time, end its process, or write to every descriptor that it
 // finds: all of that is an answer, and a wrong one. No message from its sandbox
 // means "passed".
 //
 // # Frames
 //
-// Each sandbox has one stream to the worker. A frame is its length in four
-// bytes, big-endian, at most MaxFrame, and one JSON object with the key op. The
+// Each sandbox has one stream to the worker, and that of a check one to the
+// solution's: the link, over which it calls the solution. A frame is its length in
+// four bytes, big-endian, at most MaxFrame, and one JSON object with the key op. The
 // ends inside are assay_solution.py and assay_check.py of guest/python, and
 // assay_wire.py is what the two share.
 //
-//	to the solution        load {code, setup, function, by_reference} → loaded, or raise {stage, exception}
+//	to the solution        load {code, setup, function, by_reference, link} → loaded, or raise {stage, exception}
 //	                       case {id, args, kwargs, wall} → return or raise with the same id, then
 //	                       ended {id} with code, signal or timeout of the process that ran it; ended alone if that just ended
 //	check → solution       call {ref, args, kwargs}, get {ref, name}, set {ref, name, value}, next {ref},
 //	                       is {ref, other}, special {ref, name, args} → return {value, changed} or raise {exception}
 //	solution → check       call {ref, args, kwargs}, while one of the above is open → return or raise
-//	to the check           check {check, setup, function}
-//	from the check         verdict {name, passed, …} for each test in it, then done
+//	to the check           check {check, setup, function, wall, link}
+//	from the check         begin {code: tests after it} and verdict {name, passed, …} for each test in it, then done;
+//	                       lost {problem: late, closed or protocol} → raise, when the link is of no use any more
 //
 // The two sandboxes take turns: a frame is read only from the one whose turn it
-// is. Only the second sandbox's verdicts count, and only after it said done.
+// is. When the link is lost, the solution's process is ended, the test that ran has
+// failed, and what the check asks of the solution's next process is relayed by the
+// worker, over the streams that it has to both. Only the second sandbox's verdicts
+// count, and only after it said done.
 //
 // # Values
 //

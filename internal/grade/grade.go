@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/assay-run/assay/pkg/job"
@@ -26,15 +27,19 @@ type grading struct {
 	report   runtime.Report // so far
 	cases    []job.CaseResult
 	weights  []float64
+	together uint64          // says of its sandboxes that they take turns
 	box      *sandbox        // of the solution, nil if there is none now
 	unloaded *job.CaseResult // why the solution cannot be loaded, for every case
 }
+
+// gradings numbers them.
+var gradings atomic.Uint64
 
 // Run grades a solution. The report's outcome is job.Succeeded if every case
 // passed, else job.Failed, or job.OutcomeCanceled. The error is a failure of
 // ours: nothing that a solution does is one.
 func Run(ctx context.Context, c Config) (*runtime.Report, error) {
-	g := &grading{Config: c, began: time.Now()}
+	g := &grading{Config: c, began: time.Now(), together: gradings.Add(1)}
 	err := g.run(ctx)
 	if g.box != nil {
 		if e := g.leave(); err == nil {

@@ -83,6 +83,9 @@ func (local) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report, error
 		}
 		defer null.Close()
 		cmd.ExtraFiles = []*os.File{null, null, theirs}
+		if a.Link != nil {
+			cmd.ExtraFiles = append(cmd.ExtraFiles, a.Link)
+		}
 		if err := cmd.Start(); err != nil {
 			return nil, err
 		}

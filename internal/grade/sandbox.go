@@ -33,9 +33,13 @@ type sandbox struct {
 	err    error
 }
 
-// open starts a side in a fresh slot. Both results are nil if the program could
-// not even begin; the end of the sandbox then says why.
-func (g *grading) open(ctx context.Context, s side, wall time.Duration) (*sandbox, error) {
+// open starts a side in a fresh slot, with its end of the link if there is one,
+// which is its own from then on. Both results are nil if the program could not even
+// begin; the end of the sandbox then says why.
+func (g *grading) open(ctx context.Context, s side, wall time.Duration, link *os.File) (*sandbox, error) {
+	if link != nil {
+		defer link.Close()
+	}
 	slot, err := g.Acquire(ctx)
 	if err != nil {
 		return nil, err
@@ -44,7 +48,7 @@ func (g *grading) open(ctx context.Context, s side, wall time.Duration) (*sandbo
 	plan := *a.Plan
 	plan.Policy.Wall = job.Duration(wall)
 	a.Plan = &plan
-	a.Service = string(s)
+	a.Service, a.Link, a.Together = string(s), link, g.together
 	if s == checkSide { // it is not the job's program: it has no part in what that leaves behind
 		a.Collect, a.Secrets = nil, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/assay-run/assay/pkg/job"
@@ -17,21 +18,27 @@ type loadFrame struct {
 	Setup       string `json:"setup,omitempty"`
 	Function    string `json:"function,omitempty"`
 	ByReference bool   `json:"by_reference,omitempty"` // objects may be handed out, not only values
+	Link        int    `json:"link,omitempty"`         // the descriptor over which the check asks
 }
 
 // enter makes sure that there is a sandbox with the solution loaded. If the
-// solution cannot be loaded, unloaded says why.
-func (g *grading) enter(ctx context.Context, byReference bool) error {
+// solution cannot be loaded, unloaded says why. The link, if there is one, leads to
+// the check.
+func (g *grading) enter(ctx context.Context, byReference bool, link *os.File) error {
 	if g.box != nil || g.unloaded != nil {
 		return nil
 	}
-	box, err := g.open(ctx, solutionSide, g.left())
+	box, err := g.open(ctx, solutionSide, g.left(), link)
 	if err != nil {
 		return err
 	}
 	g.box = box
 	t := g.Tests
-	if err := box.send(loadFrame{Op: "load", Code: t.Code, Setup: t.Setup, Function: t.Function, ByReference: byReference}); err != nil {
+	load := loadFrame{Op: "load", Code: t.Code, Setup: t.Setup, Function: t.Function, ByReference: byReference}
+	if link != nil {
+		load.Link = linkFD
+	}
+	if err := box.send(load); err != nil {
 		return err
 	}
 	f, err := box.receive(time.Now().Add(g.left() + grace))

@@ -75,6 +75,8 @@ type Attempt struct {
 	Deadline time.Time         // of the lease, for labels; Run enforces the policy's own limits
 	Collect  Collector         // nil: artifacts are not collected
 	Converse Converse          // nil: nobody talks with the program; else the program is python
+	Link     *os.File          // the program's descriptor 6, if it is in a conversation; closed by who gave it, once that began
+	Together uint64            // programs of the same number take turns, and so share their cores; 0: it is by itself
 	Forks    bool              // the program may be copied while it runs: see Forker
 }
 

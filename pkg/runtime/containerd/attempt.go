@@ -191,10 +191,13 @@ func (a *attempt) runPython(ctx context.Context, r *pythonRequest) error {
 	defer talk.close()
 	if talk != nil {
 		files = append(files, talk.theirs)
+		if a.Link != nil {
+			files = append(files, a.Link)
+		}
 	}
 	e, err := a.execute(ctx, a.box, &program{
 		argv: []string{"python3", "-B", harness}, env: a.env, dir: a.dir(""), limits: a.policy,
-		files: files, python: true, asked: a.policy.Env.Set, talk: talk, forks: a.Forks,
+		files: files, python: true, asked: a.policy.Env.Set, talk: talk, forks: a.Forks, together: a.Together,
 	}, a.spent)
 	if err != nil {
 		return err

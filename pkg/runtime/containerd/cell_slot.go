@@ -219,7 +219,7 @@ func (s *cellSlot) begin(ctx context.Context, p *program, files []*os.File) (tim
 		argv = []string{"python3", "-B", fmt.Sprintf("/proc/self/fd/%d", len(files))}
 		files = append(files, f)
 	}
-	if err := pin(first, p.limits.CPU); err != nil {
+	if err := pin(first, p); err != nil {
 		return time.Time{}, err
 	}
 	usual := s.cell.rt.cells.filter

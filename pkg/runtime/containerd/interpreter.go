@@ -50,7 +50,7 @@ func (s *slot) startInterpreter(ctx context.Context) (err error) {
 	def := policy.Default()
 	pid, err := s.launch(ctx, guest.Start{
 		Argv: []string{"python3", "-B", guestDir + "/zygote.py", "alone"}, Env: environment(s.image.env), Dir: "/", UID: programUID, GID: programGID,
-	}, files, &def)
+	}, files, &program{limits: &def})
 	for _, f := range files {
 		_ = f.Close()
 	}
@@ -130,7 +130,7 @@ func (s *slot) dismiss(ctx context.Context) error {
 
 // become has the interpreter run p.
 func (i *interpreter) become(p *program, files []*os.File, filter []byte, uid int) (time.Time, error) {
-	if err := pin(i.pid, p.limits.CPU); err != nil {
+	if err := pin(i.pid, p); err != nil {
 		return time.Time{}, err
 	}
 	run := guest.Run{Argv: p.argv, Env: p.env, Dir: p.dir, OpenFiles: uint64(p.limits.OpenFiles), Filter: filter}

@@ -36,6 +36,7 @@ type program struct {
 	asked     map[string]string // of env, what the job set
 	talk      *conversation     // nil: none
 	forks     bool              // it may be copied while it runs
+	together  uint64            // see runtime.Attempt
 	limits    *policy.Policy    // wall, cpu_time, stdout, stderr; the rest is the slot's
 }
 
@@ -139,12 +140,12 @@ func (s *slot) begin(ctx context.Context, p *program, files []*os.File) (time.Ti
 		}
 		s.idle = u.MemoryPeak
 	}
-	_, err = s.launch(ctx, start, files, p.limits)
+	_, err = s.launch(ctx, start, files, p)
 	return time.Now(), err
 }
 
 // launch has the guest start a program, and returns its process on the host.
-func (s *slot) launch(ctx context.Context, start guest.Start, files []*os.File, limits *policy.Policy) (pid int, err error) {
+func (s *slot) launch(ctx context.Context, start guest.Start, files []*os.File, p *program) (pid int, err error) {
 	g, theirs, err := newGate()
 	if err != nil {
 		return 0, err
@@ -152,7 +153,7 @@ func (s *slot) launch(ctx context.Context, start guest.Start, files []*os.File, 
 	err = s.link.start(start, append([]*os.File{theirs}, files...))
 	_ = theirs.Close()
 	if err == nil {
-		pid, err = s.admit(ctx, g, limits)
+		pid, err = s.admit(ctx, g, p)
 	}
 	if err != nil {
 		g.close()
@@ -164,7 +165,7 @@ func (s *slot) launch(ctx context.Context, start guest.Start, files []*os.File, 
 
 // admit waits for the process at the gate, puts it under the job's limits and
 // opens the gate.
-func (s *slot) admit(ctx context.Context, g *gate, limits *policy.Policy) (int, error) {
+func (s *slot) admit(ctx context.Context, g *gate, p *program) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, gateTime)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { _ = g.conn.SetDeadline(time.Unix(1, 0)) })()
@@ -176,11 +177,11 @@ func (s *slot) admit(ctx context.Context, g *gate, limits *policy.Policy) (int, 
 		err = s.group.Add(pid)
 	}
 	if err == nil { // from outside, since the sandbox may not raise its own
-		n := uint64(limits.OpenFiles)
+		n := uint64(p.limits.OpenFiles)
 		err = unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: n}, nil)
 	}
 	if err == nil {
-		err = pin(pid, limits.CPU)
+		err = pin(pid, p)
 	}
 	if err == nil {
 		err = g.open()

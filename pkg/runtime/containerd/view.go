@@ -68,16 +68,20 @@ func coresOf(cpu float64) int { return min(max(int(math.Ceil(cpu)), 1), runtime.
 // turn spreads programs over the cores.
 var turn atomic.Uint64
 
-// pin binds a process, and what it will start, to as many of our cores as its
-// quota is worth.
-func pin(pid int, cpu float64) error {
+// pin binds the process of a program, and what it will start, to as many of our cores
+// as its quota is worth.
+func pin(pid int, p *program) error {
 	var ours, set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &ours); err != nil {
 		return fmt.Errorf("read our cores: %w", err)
 	}
 	all := ours.Count()
-	n := min(coresOf(cpu), all)
-	first := int(turn.Add(uint64(n)) % uint64(all))
+	n := min(coresOf(p.limits.CPU), all)
+	place := p.together * uint64(n)
+	if p.together == 0 {
+		place = turn.Add(uint64(n))
+	}
+	first := int(place % uint64(all))
 	for core, seen := 0, 0; seen < all; core++ {
 		if !ours.IsSet(core) {
 			continue

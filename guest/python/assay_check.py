@@ -497,7 +497,6 @@ def check(fd):
         pass
 
 
-
 REHEARSAL = """
 METADATA = {"author": "assay"}
 

@@ -24,10 +24,11 @@ c = ctypes.PyDLL(None, use_errno=True)  # whose calls keep python's lock: there 
 # The same numbers as in every session: see session.serve and harness.run.
 RESULT, CONVERSATION = 4, 5
 
-# The process in between, for x86-64: long enter(int *spaces, long n, pid_t (*fork)(void), void *stack).
+# The process in between, for x86-64: long enter(int *spaces, long n, pid_t (*fork)(void), struct order *stack).
 # It returns twice: in the process that called, with the pid of the one in between, which has ended then with the
 # number of an error as its status, and in the copy, with 0. Until that has ended the two share all memory, so it uses
-# a stack of its own.
+# a stack of its own, below the order. The copy says that it is there before it returns: the worker has work to do then,
+# and python needs 200 pages copied to get over a fork.
 BETWEEN = bytes.fromhex(
     "53 55 4154 4155 4156"  # push rbx, rbp, r12, r13, r14
     "4889e3"  # mov rbx, rsp
@@ -36,27 +37,44 @@ BETWEEN = bytes.fromhex(
     "31f6 31d2 4531d2 4531c0"  # the other arguments of clone are 0
     "bf11410000"  # mov edi, CLONE_VM | CLONE_VFORK | SIGCHLD
     "b838000000 0f05"  # clone
-    "4885c0 7544"  # not 0: to the end
+    "4885c0 0f8589000000"  # not 0: to the end
     "4889ec"  # mov rsp, rbp
     "4d85ed 741b"  # while n is not 0
     "418b3c24 31f6 b834010000 0f05"  # setns(*spaces, 0)
-    "4885c0 781a"  # below 0: failed
+    "4885c0 7831"  # below 0: failed
     "4983c404 49ffcd ebe0"  # the next one
     "41ffd6"  # call fork
-    "85c0 7415"  # 0: the copy
-    "89c7 c1ff1f 83e70b"  # exit with EAGAIN if it is below 0
-    "eb04"
+    "85c0 742c"  # 0: the copy
+    "89c7 c1ff1f 83e70b 751b"  # exit with EAGAIN if it is below 0
+    "488b7d00 31f6 31d2 4c8d5508 b8ca000000 0f05"  # futex(order->gate, FUTEX_WAIT, 0, &order->patience)
+    "31ff eb04"  # exit with 0
     "89c7 f7df"  # failed: exit with the error
     "b8e7000000 0f05"  # exit_group
-    "4889dc 31c0"  # the copy: back to the stack that it was called on, with 0
+    "488b7d18 4885ff 7412"  # the copy: unless order->area is 0
+    "8b7520 31d2 41ba53300553 b84e010000 0f05"  # rseq(order->area, order->size, 0, its signature)
+    "8b7d28 488d7530 ba01000000 b801000000 0f05"  # write(order->slot, &order->word, 1)
+    "4889dc 31c0"  # back to the stack that it was called on, with 0
     "415e 415d 415c 5d 5b c3"  # the end: pop r14, r13, r12, rbp, rbx; ret
 )
 STACK = 256 << 10  # bytes; untouched ones cost nothing. What fork does, and what libraries do at a fork
+PATIENCE = 50_000_000  # nanoseconds that a process waits for its copy to be ready, at most
 PR_GET_DUMPABLE = 3
 # For x86-64, from the kernel's and the C library's headers.
 SYS_ARCH_PRCTL, ARCH_GET_FS = 158, 0x1003
-SYS_RSEQ, RSEQ_SIZE, RSEQ_SIGNATURE = 334, 32, 0x53053053
-enter = stack = kept = None  # made by the first copy
+SYS_FUTEX, FUTEX_WAKE, RSEQ_SIZE = 202, 1, 32
+enter = order = kept = None  # made by the first copy
+gate = None  # memory that a process shares with its copy
+
+
+class Order(ctypes.Structure):
+    _fields_ = [
+        ("gate", ctypes.c_void_p),
+        ("patience", ctypes.c_long * 2),  # seconds, nanoseconds
+        ("area", ctypes.c_void_p),  # of restartable sequences
+        ("size", ctypes.c_long),
+        ("slot", ctypes.c_long),
+        ("word", ctypes.c_long),
+    ]
 
 
 def copy(slot, prepare):
@@ -84,7 +102,7 @@ def copy(slot, prepare):
 
 def enter_box(slot, spaces, left, prepare):
     python.PyOS_BeforeFork()
-    between, failed = lent(spaces) or forked(spaces)
+    between, failed = lent(slot, spaces) or forked(slot, spaces)
     if between != 0:
         python.PyOS_AfterFork_Parent()
         left.close()
@@ -104,15 +122,17 @@ def enter_box(slot, spaces, left, prepare):
     return 0
 
 
-def lent(spaces):
+def lent(slot, spaces):
     """Fork with a process in between that borrows this one's memory, for which this thread waits.
 
-    A copy of all page tables is saved, and its end. The result is that of forked,
-    or None where there is no code for the machine.
+    A copy of all page tables is saved, and its end. And that waits for the copy to
+    be ready, because the two share a processor, and somebody waits for the copy
+    only: what this process has to do next is in the way of that. The result is that
+    of forked, or None where there is no code for the machine.
     """
     if os.uname().machine != "x86_64" or sys.maxsize < 1 << 32:
         return None
-    global enter, stack, kept
+    global enter, order, kept, gate
     if enter is None:
         private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
         code = mmap.mmap(-1, len(BETWEEN), private)
@@ -121,14 +141,18 @@ def lent(spaces):
             return None
         room = mmap.mmap(-1, STACK, private)
         enter = ctypes.PYFUNCTYPE(ctypes.c_long, *[ctypes.c_void_p] * 4)(address(code))
-        stack = address(room) + STACK
+        order = Order.from_buffer(room, STACK - ctypes.sizeof(Order))
+        order.patience[1], order.word = PATIENCE, ord("h")
+        order.area, order.size = sequences()
         kept = code, room
+    gate = mmap.mmap(-1, mmap.PAGESIZE)
+    order.gate, order.slot = address(gate), slot
     fds = (ctypes.c_int * len(spaces))(*spaces)
     visible = c.prctl(PR_GET_DUMPABLE, 0, 0, 0, 0)
-    between = enter(ctypes.addressof(fds), len(spaces), ctypes.cast(c.fork, ctypes.c_void_p), stack)
+    between = enter(ctypes.addressof(fds), len(spaces), ctypes.cast(c.fork, ctypes.c_void_p), ctypes.addressof(order))
     if between == 0:
-        register()
         return 0, None
+    gate = None
     if visible == 1:  # who gets capabilities hides the memory, and it is ours, too
         c.prctl(zygote.PR_SET_DUMPABLE, 1, 0, 0, 0)
     if between < 0:
@@ -141,28 +165,38 @@ def lent(spaces):
     return between, OSError(status, "enter the box of the copy") if status else None
 
 
-def register():
-    """Have the kernel tell this thread's restartable sequences again on which processor they run.
+def sequences():
+    """Address and size of what the kernel tells this thread's restartable sequences: on which processor they run.
 
     It stops for a process that borrows memory, and what such a one forks inherits
-    that. The C library does not notice, and sched_getcpu() stands still.
+    that. The C library does not notice, and sched_getcpu() stands still. So the copy
+    asks for it again.
     """
     try:
         offset = ctypes.c_ssize_t.in_dll(c, "__rseq_offset").value
         size = ctypes.c_uint.in_dll(c, "__rseq_size").value
     except ValueError:
-        return  # a C library without them
+        return None, 0  # a C library without them
     thread = ctypes.c_ulong()
-    if size and c.syscall(SYS_ARCH_PRCTL, ARCH_GET_FS, ctypes.byref(thread)) == 0:
-        area = ctypes.c_void_p(thread.value + offset)
-        c.syscall(SYS_RSEQ, area, max(size, RSEQ_SIZE), 0, RSEQ_SIGNATURE)  # if not, a processor's number is out of date
+    if size == 0 or c.syscall(SYS_ARCH_PRCTL, ARCH_GET_FS, ctypes.byref(thread)) < 0:
+        return None, 0
+    return thread.value + offset, max(size, RSEQ_SIZE)
+
+
+def release():
+    """Let the process that this is a copy of go on."""
+    global gate
+    if gate is not None:
+        gate[0] = 1
+        c.syscall(SYS_FUTEX, ctypes.c_void_p(address(gate)), FUTEX_WAKE, 1)
+        gate = None
 
 
 def address(memory):
     return ctypes.addressof(ctypes.c_char.from_buffer(memory))
 
 
-def forked(spaces):
+def forked(slot, spaces):
     """Fork twice. Returns what fork did, and what failed.
 
     The process in between does next to nothing, because each page that it touches
@@ -177,10 +211,13 @@ def forked(spaces):
     copied = c.fork()
     if copied > 0:
         c._exit(0)
+    if copied == 0:
+        os.write(slot, b"h")
     return 0, OSError(ctypes.get_errno(), "fork") if copied < 0 else None
 
 
 def fail(slot, e):
+    release()
     zygote.refuse(slot, e if isinstance(e, OSError) else OSError(0, "%s: %s" % (type(e).__name__, e)))
     os._exit(1)
 
@@ -199,8 +236,11 @@ class Left:
 
 
 def leave():
+    global scratch
+    if scratch is None:
+        scratch = list(writable())
     left = Left()
-    left.trees = [(path, os.open(path, os.O_RDONLY | os.O_DIRECTORY)) for path in writable()]
+    left.trees = [(path, os.open(path, os.O_RDONLY | os.O_DIRECTORY)) for path in scratch]
     ours = {fd for _, fd in left.trees}
     left.files = []
     for name in os.listdir("/proc/self/fd"):
@@ -214,6 +254,9 @@ def leave():
     except OSError:
         pass
     return left
+
+
+scratch = None  # the paths of writable(): no program can change them, and a copy has the same
 
 
 def writable():
@@ -243,7 +286,6 @@ def open_file(fd, trees):
 
 
 def arrive(slot, left):
-    os.write(slot, b"h")
     if os.read(slot, 16) != b"g":
         os._exit(0)
     for path, fd in left.trees:

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"os"
+	"sync"
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/runtime"
@@ -20,9 +21,16 @@ func (l *live) fork(ctx context.Context) (runtime.Slot, error) {
 	if err := l.await(ctx); err != nil {
 		return nil, err
 	}
-	defer l.yieldTurn()
-	return forker.Fork(ctx, func(files []*os.File) error {
+	var asking sync.WaitGroup
+	slot, err := forker.Fork(ctx, func(files []*os.File) error {
+		asking.Add(1)
+		defer asking.Done()
 		f, _, err := l.exchange(map[string]any{"op": "fork"}, files, requestTime, false)
 		return answered(f, err)
 	})
+	go func() { // the session answers after its copy has begun, and has its turn until then
+		asking.Wait()
+		l.yieldTurn()
+	}()
+	return slot, err
 }

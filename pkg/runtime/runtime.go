@@ -87,7 +87,9 @@ type Forker interface {
 	// Fork makes a slot in which a copy waits for its attempt, which begins with
 	// the first word of its conversation: what program the Attempt names does not
 	// matter. The program has to do its part: ask sends it the descriptors with
-	// which it does (guest/python/fork.py knows them). The error is a
+	// which it does (guest/python/fork.py knows them), and may take longer than
+	// Fork, unless that fails: the program answers when its copy has begun. What
+	// goes wrong in the copy itself is an error of its attempt. The error is a
 	// *job.FieldError where the policy does not allow it.
 	Fork(ctx context.Context, ask func(files []*os.File) error) (Slot, error)
 }

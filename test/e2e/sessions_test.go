@@ -294,7 +294,7 @@ for p in (int(p) for p in os.listdir("/proc") if p.isdigit()):
 // until it is there, and tries what they are good for.
 func sessionForkHostile(t *testing.T, f *fleet) {
 	id := f.session(t, job.SessionSpec{})
-	f.execute(t, id, job.Succeeded, code("import sys; sys.modules['_assay_zygote'].drop_privileges = lambda: None"))
+	f.execute(t, id, job.Succeeded, code("import os, sys; sys.modules['_assay_zygote'].drop_privileges = lambda: None"))
 	s, err := f.api.ForkSession(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
@@ -335,8 +335,16 @@ print([k for k, harm in tried.items() if harm])`))
 		t.Errorf("not refused: %s", e.Stdout.Text)
 	}
 	f.execute(t, id, job.Succeeded, code("1"))
-	// One that never arrives, and one that says it has and has not, are errors and
-	// leave the session as it was.
+	// One that ends when it is there, one that never arrives, and one that says it
+	// has and has not, are errors and leave the session as it was.
+	f.execute(t, id, job.Succeeded, code("dying = True\nos.register_at_fork(after_in_child=lambda: dying and os._exit(3))"))
+	if s, err := f.api.ForkSession(t.Context(), id); err == nil || !strings.Contains(err.Error(), "copy the interpreter") {
+		t.Errorf("a dead copy: %+v, %v", s, err)
+	}
+	f.execute(t, id, job.Succeeded, code("dying = False"))
+	if _, err := f.api.ForkSession(t.Context(), id); err != nil {
+		t.Errorf("after a dead copy: %v", err)
+	}
 	for _, copy := range []string{"lambda slot, prepare: 0/0", "lambda slot, prepare: __import__('os').write(slot, b'h') or 1"} {
 		f.execute(t, id, job.Succeeded, code("sys.modules['_assay_fork'].copy = "+copy))
 		if s, err := f.api.ForkSession(t.Context(), id); err == nil {

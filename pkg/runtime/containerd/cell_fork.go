@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	goruntime "runtime"
 	"sync"
 	"time"
 
@@ -141,7 +142,7 @@ func (s *cellSlot) fork(ctx context.Context, ask func([]*os.File) error) (*cellS
 	if err != nil {
 		return nil, err
 	}
-	s.cell.rt.spawn(s.makeSpare) // what was copied once is copied again
+	time.AfterFunc(spareDelay, func() { s.cell.rt.spawn(s.makeSpare) }) // what was copied once is copied again
 	return c, nil
 }
 
@@ -216,6 +217,7 @@ func askFork(ask func([]*os.File) error) (*forked, <-chan error, error) {
 		_ = slot.Close() // before anybody waits for the end of the other side
 		asked <- err
 	}()
+	goruntime.Gosched() // with one thread of ours, it would ask when there is nothing else to do
 	return &forked{slot: ours, ended: make(chan unix.WaitStatus, 1)}, asked, nil
 }
 
@@ -226,6 +228,9 @@ func (c *cellSlot) copy(ctx context.Context, asked <-chan error) (err error) {
 	defer func() {
 		if err != nil {
 			c.job.slot.close()
+		}
+		if err == nil {
+			return // the interpreter answers when its copy has begun
 		}
 		if aerr := <-asked; aerr != nil { // what came of it here follows from that
 			err = aerr
@@ -257,11 +262,19 @@ func (c *cellSlot) copy(ctx context.Context, asked <-chan error) (err error) {
 	if err := c.lease.Add(f.pid); err != nil {
 		return err
 	}
-	if err := f.slot.send([]byte{guest.BoxEnter}); err != nil {
-		return err
+	return f.slot.send([]byte{guest.BoxEnter})
+}
+
+// arrived waits until the interpreter in c, a copy, has found its way in its box. It
+// is sent its attempt before: so neither waits for the other.
+func (c *cellSlot) arrived(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, boxTime)
+	defer cancel()
+	defer c.job.slot.within(ctx)()
+	if _, err := c.job.slot.expect(guest.BoxWaiting); err != nil {
+		return fmt.Errorf("copy the interpreter: %w", err)
 	}
-	_, err = f.slot.expect(guest.BoxWaiting)
-	return err
+	return nil
 }
 
 // watchCopy makes sure that a process is where it should be, and waits for its

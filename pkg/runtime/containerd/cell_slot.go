@@ -231,7 +231,11 @@ func (s *cellSlot) begin(ctx context.Context, p *program, files []*os.File) (tim
 		return time.Time{}, err
 	}
 	run := guest.Run{Argv: argv, Env: p.env, Dir: p.dir, OpenFiles: uint64(p.limits.OpenFiles), Filter: filter}
-	return to.run(&run, files, s.cell.hostUID())
+	began, err := to.run(&run, files, s.cell.hostUID())
+	if err == nil && s.python && s.parent != nil {
+		err = s.arrived(ctx)
+	}
+	return began, err
 }
 
 // end implements box.

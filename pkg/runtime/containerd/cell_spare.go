@@ -17,6 +17,10 @@ type spares struct {
 	spared  bool       // there will be no other
 }
 
+// spareDelay is how long after a copy the box of the next one is made: not while
+// somebody waits for the copy to begin.
+const spareDelay = 4 * time.Millisecond
+
 // makeSpare makes the box of the next copy, unless there is one.
 func (s *cellSlot) makeSpare() {
 	s.sparing.Lock()

@@ -15,12 +15,10 @@ type Service struct {
 
 // Services are those that there are, by name.
 func Services() map[string]Service {
-	graded := func(name string, source []byte) Service {
-		return Service{"assay_" + name, name, [][2]string{{"assay_wire", string(Wire)}, {"assay_" + name, string(source)}}}
-	}
+	wire, proxy := [2]string{"assay_wire", string(Wire)}, [2]string{"assay_proxy", string(Proxy)}
 	return map[string]Service{
-		"solution": graded("solution", Solution),
-		"check":    graded("check", Check),
+		"solution": {"assay_solution", "solution", [][2]string{wire, {"assay_solution", string(Solution)}}},
+		"check":    {"assay_check", "check", [][2]string{wire, proxy, {"assay_check", string(Check)}}},
 		"session":  {"_assay_session", "serve", [][2]string{{"_assay_session", string(Session)}}},
 	}
 }
@@ -44,6 +42,11 @@ var Solution []byte
 //
 //go:embed assay_check.py
 var Check []byte
+
+// Proxy is what check code has of the solution's objects: the module assay_proxy.
+//
+//go:embed assay_proxy.py
+var Proxy []byte
 
 // Zygote is an interpreter that is forked for each snippet.
 //

@@ -13,8 +13,9 @@
 // Each sandbox has one stream to the worker, and that of a check one to the
 // solution's: the link, over which it calls the solution. A frame is its length in
 // four bytes, big-endian, at most MaxFrame, and one JSON object with the key op. The
-// ends inside are assay_solution.py and assay_check.py of guest/python, and
-// assay_wire.py is what the two share.
+// ends inside are assay_solution.py and assay_check.py of guest/python;
+// assay_wire.py is what the two share, and assay_proxy.py what the latter has of an
+// object of the solution.
 //
 //	to the solution        load {code, setup, function, by_reference, link} → loaded, or raise {stage, exception}
 //	                       case {id, args, kwargs, wall} → return or raise with the same id, then

@@ -54,6 +54,7 @@ func layGuest(binary, dir string) error {
 		os.WriteFile(filepath.Join(dir, "harness.py"), python.Harness, 0o644),
 		os.WriteFile(filepath.Join(dir, "assay_wire.py"), python.Wire, 0o644),
 		os.WriteFile(filepath.Join(dir, "assay_solution.py"), python.Solution, 0o644),
+		os.WriteFile(filepath.Join(dir, "assay_proxy.py"), python.Proxy, 0o644),
 		os.WriteFile(filepath.Join(dir, "assay_check.py"), python.Check, 0o644),
 		os.WriteFile(filepath.Join(dir, "session.py"), python.Session, 0o644),
 		os.WriteFile(filepath.Join(dir, "fork.py"), python.Fork, 0o644),

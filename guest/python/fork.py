@@ -212,7 +212,7 @@ def forked(slot, spaces):
     if copied > 0:
         c._exit(0)
     if copied == 0:
-        os.write(slot, b"h")
+        c.write(slot, b"h", 1)
     return 0, OSError(ctypes.get_errno(), "fork") if copied < 0 else None
 
 

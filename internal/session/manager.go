@@ -183,10 +183,11 @@ func (m *Manager) fork(ctx context.Context, parent *live, id job.ID) (queue.Sess
 	if err := m.room(); err != nil {
 		return queue.SessionReply{}, err
 	}
-	slot, err := parent.fork(ctx)
+	slot, settle, err := parent.fork(ctx)
 	if err != nil {
 		return queue.SessionReply{}, err
 	}
+	defer settle()
 	l := newLive(id, parent.tenant, parent.spec, parent.plan, slot, func(e queue.SessionEvent) { m.tell(id, e) })
 	if err := m.start(l); err != nil {
 		return queue.SessionReply{}, err

@@ -5,8 +5,10 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -279,6 +281,21 @@ for p in (int(p) for p in os.listdir("/proc") if p.isdigit()):
         os.kill(p, signal.SIGKILL)`))
 		says(fork(id), "float((square @ square).sum())", "27000000.0")
 	}
+	// Files are copied as they are between two executes, however long that takes.
+	id = f.session(t, job.SessionSpec{Policy: json.RawMessage(`{"disk": "256Mi", "memory": "512Mi"}`)})
+	const write = "for i in range(320):\n    with open(str(i), 'wb') as file: _ = file.write(b'%s' * (256 << 10))"
+	f.execute(t, id, job.Succeeded, code(fmt.Sprintf(write, "a")))
+	var changing sync.WaitGroup
+	changing.Go(func() {
+		time.Sleep(30 * time.Millisecond) // whichever of the two is first, the copy has all of one or all of the other
+		if _, err := f.api.Execute(t.Context(), id, code(fmt.Sprintf(write, "b"))); err != nil {
+			t.Error(err)
+		}
+	})
+	a = fork(id)
+	says(a, "sum(1 for i in range(320) if open(str(i), 'rb').read() == open('0', 'rb').read() and open('0', 'rb').read(1) in (b'a', b'b'))", "320")
+	changing.Wait()
+	says(id, "sum(1 for i in range(320) if open(str(i), 'rb').read() == b'b' * (256 << 10))", "320")
 	// What stands in the way is said.
 	for field, spec := range map[string]job.SessionSpec{
 		"policy.subprocesses": {Policy: json.RawMessage(`{"subprocesses": false}`)},

@@ -132,6 +132,12 @@ def _execute(code, names, lines, rules=None):
     if code[:1] == "\ufeff":  # which is no part of a file's text
         code = code[1:]
     lines.extend(code.splitlines(True))
+    parts = None if rules else _parts(code)
+    if parts:
+        head, last = parts
+        if head:
+            exec(head, names)
+        return eval(last, names)
     tree = compile(code, FILENAME, "exec", _ast.PyCF_ONLY_AST, dont_inherit=True)
     if rules:
         rules.check(tree, _ast)
@@ -146,6 +152,41 @@ def _execute(code, names, lines, rules=None):
     if last is None:
         return None
     return eval(compile(last, FILENAME, "eval", flags=flags, dont_inherit=True), names)
+
+
+# What no expression begins with, and a line that goes on with what was before.
+_STATEMENTS = (
+    "def ", "class ", "if ", "elif ", "else", "for ", "while ", "with ", "try:", "except", "finally",
+    "import ", "from ", "return", "raise ", "assert ", "del ", "async ", "@", "match ", "case ", "pass", "global ",
+)  # fmt: skip
+_CONTINUED = " \t\r\n\f#)]}"
+
+
+def _parts(code):
+    """What comes before a last expression, compiled, None if nothing does, and that expression, compiled.
+
+    None if code has no such expression, or if that takes a tree to know. Most
+    code that has one shows it: a line at the margin begins it, and what is before
+    that line is code by itself, as is what follows. A tree costs more than to
+    compile the two, because each of its nodes is an object.
+    """
+    text = code.rstrip(" \t\r\n\f")
+    at = len(text)
+    while at > 0:
+        at = text.rfind("\n", 0, at)
+        if text[at + 1 : at + 2] not in _CONTINUED:  # which the empty text is
+            break
+    at += 1
+    tail = text[at:]
+    if not tail or tail.startswith(_STATEMENTS) or tail.partition("=")[0].rstrip().isidentifier():
+        return None
+    if text[:at].rstrip("\r\n").endswith("\\") or "__future__" in text:
+        return None
+    try:
+        last = compile("\n" * text.count("\n", 0, at) + tail, FILENAME, "eval", dont_inherit=True)
+        return compile(text[:at], FILENAME, "exec", dont_inherit=True) if at else None, last
+    except Exception:
+        return None  # whatever it is, the tree will tell
 
 
 def _serve(module, function, sources=()):

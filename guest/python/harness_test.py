@@ -55,6 +55,39 @@ class Value(unittest.TestCase):
     def test_last_expression(self):
         self.assertEqual(self.value("x = 20\nx + 1"), {"type": "int", "repr": "21", "json": 21})
 
+    def test_the_short_way_and_the_tree_agree(self):
+        """Code is taken apart at its last line at the margin, and by its tree if that cannot tell."""
+        sys.path.insert(0, os.path.dirname(HARNESS))
+        import harness
+
+        short = 0
+        parts = harness._parts
+        for code in (
+            "1 + 1", "x = 1\nx\n", "x = [1,\n2]\n(x,\n x)\n", "def f():\n  return 3\nf()", '"""a\nb\n"""', 's = """\nfoo()\n"""',
+            "x = 1 + \\\n2", "x = 1 \\\n-1", '"doc"\n__doc__', "x = 1; x", "1; 2", "a = 1\n\n# c\na # d", "if 1:\n  5",
+            "from __future__ import annotations\ndef f(a: b): pass\nf.__annotations__", "x = 3\n(y := x)", "*[1], 2", "1 / 0",
+            "x = 1\n\n1 / 0", "def f():\n  1 / 0\n\nf()", "f(\n", "x = 1\r\nx + 1\r\n", "1\u00a0", "1\n\\\n", "# only", "", "\n\n",
+            "[\n1,\n2\n]", "x = 5\n[\nx\n]", "`", "return 5", "yield 1", "await x", "x: int = 5", "x += 1", "a = []\na[1:] = [2]",
+            "print(1)\n 2", "try:\n  1\nexcept: 2\n5", "@x\n5", "x \\\n", "a = 1\n\x0ca", '"\\d"', "x = 1\n1 is 1", "...", "None", "a = 1\ra",
+            '"\x00"', "x = 3\n\'\'\'\nx\n\'\'\'", "x = 5\nx == 5", "while 0: pass\nelse: 3\n", "1 if 1 else\\\n 2", "(\n1 / 0\n)",
+            "import os\nos.sep", "print(\n1,\n2)\n5; 6", "match = 1\nmatch", "lambda: 3\n(lambda: 3)()", "x = 2\n\n(x\n/ 0\n)",
+        ):  # fmt: skip
+            got = []
+            for way in parts, lambda code: None:
+                harness._parts = way
+                names = {"__name__": "__main__"}
+                try:
+                    value = repr(harness._execute(code, names, []))
+                except BaseException as e:
+                    value = harness._exception(e)
+                    value["traceback"] = value["traceback"].partition('File "<job>"')[2]
+                names.pop("__builtins__", None)
+                got.append((value, sorted(names)))
+            harness._parts = parts
+            self.assertEqual(got[0], got[1], code)
+            short += parts(code) is not None
+        self.assertGreater(short, 15)
+
     def test_no_expression(self):
         self.assertIsNone(self.value("x = 1"))
         self.assertIsNone(self.value("None"))

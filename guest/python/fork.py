@@ -8,7 +8,7 @@ the capabilities behind that entering them brought.
 
 Only the thread that executes is copied; other threads and processes stay where
 they are. Standard library only, for Python 3.8 and later; it is loaded by a
-zygote, whose module it borrows.
+zygote, of whose module child it borrows much.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ import os
 import stat
 import sys
 
-zygote = sys.modules["_assay_zygote"]
+child = sys.modules["_assay_child"]
 python = ctypes.pythonapi
 c = ctypes.PyDLL(None, use_errno=True)  # whose calls keep python's lock: there is nobody to share it with
 
@@ -87,8 +87,8 @@ def copy(slot, prepare):
     process into a pid namespace. How it fared the worker is told over the slot.
     """
     left = leave()
-    box = zygote._socket.socket(fileno=os.dup(slot))
-    _, spaces = zygote.receive(box, 16)
+    box = child._socket.socket(fileno=os.dup(slot))
+    _, spaces = child.receive(box)
     box.close()
     if not spaces:
         left.close()
@@ -107,8 +107,8 @@ def enter_box(slot, spaces, left, prepare):
         python.PyOS_AfterFork_Parent()
         left.close()
         if failed:
-            zygote.refuse(slot, failed)
-        zygote.check(between, "fork")
+            child.refuse(slot, failed)
+        child.check(between, "fork")
         return between
     python.PyOS_AfterFork_Child()
     if failed:
@@ -154,7 +154,7 @@ def lent(slot, spaces):
         return 0, None
     gate = None
     if visible == 1:  # who gets capabilities hides the memory, and it is ours, too
-        c.prctl(zygote.PR_SET_DUMPABLE, 1, 0, 0, 0)
+        c.prctl(child.PR_SET_DUMPABLE, 1, 0, 0, 0)
     if between < 0:
         ctypes.set_errno(-between)
         return -1, None
@@ -218,7 +218,7 @@ def forked(slot, spaces):
 
 def fail(slot, e):
     release()
-    zygote.refuse(slot, e if isinstance(e, OSError) else OSError(0, "%s: %s" % (type(e).__name__, e)))
+    child.refuse(slot, e if isinstance(e, OSError) else OSError(0, "%s: %s" % (type(e).__name__, e)))
     os._exit(1)
 
 
@@ -293,8 +293,8 @@ def arrive(slot, left):
     left.close()
     for fd, path, flags, offset in left.files:
         reopen(fd, path, flags, offset)
-    zygote.check(zygote.libc.unshare(zygote.CLONE_NEWCGROUP), "make a cgroup namespace")
-    zygote.drop_privileges()
+    child.check(child.libc.unshare(child.CLONE_NEWCGROUP), "make a cgroup namespace")
+    child.drop_privileges()
     try:
         os.chdir(left.directory)
     except OSError:
@@ -385,16 +385,17 @@ def copy_file(name, directory, to, s):
 
 def begin(slot):
     """Take over the descriptors of the copy's attempt, but for its streams: a session captures those itself. All others stay open."""
-    conn = zygote._socket.socket(fileno=slot)
-    message, files = zygote.receive(conn, zygote.MAX_MESSAGE)
+    conn = child._socket.socket(fileno=slot)
+    message, files = child.receive(conn)
     if not message:
         os._exit(0)  # there is no use for the copy any more
     if message[:1] == b"X":
-        os.close(files.pop())
+        *files, paper = files
+        os.close(paper)
     os.dup2(files[0], 0)
     os.dup2(files[4], RESULT, False)
     os.dup2(files[5], CONVERSATION, False)
     for fd in files:
         os.close(fd)
     conn.close()
-    zygote.libc.prctl(zygote.PR_SET_DUMPABLE, 1, 0, 0, 0)
+    child.libc.prctl(child.PR_SET_DUMPABLE, 1, 0, 0, 0)

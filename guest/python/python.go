@@ -53,6 +53,11 @@ var Proxy []byte
 //go:embed zygote.py
 var Zygote []byte
 
+// Child is what the zygote does for each process that it forks, and that process.
+//
+//go:embed child.py
+var Child []byte
+
 // Session is a live interpreter: see session.py.
 //
 //go:embed session.py

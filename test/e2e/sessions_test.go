@@ -311,7 +311,7 @@ for p in (int(p) for p in os.listdir("/proc") if p.isdigit()):
 // until it is there, and tries what they are good for.
 func sessionForkHostile(t *testing.T, f *fleet) {
 	id := f.session(t, job.SessionSpec{})
-	f.execute(t, id, job.Succeeded, code("import os, sys; sys.modules['_assay_zygote'].drop_privileges = lambda: None"))
+	f.execute(t, id, job.Succeeded, code("import os, sys; sys.modules['_assay_child'].drop_privileges = lambda: None"))
 	s, err := f.api.ForkSession(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)

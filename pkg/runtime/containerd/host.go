@@ -57,6 +57,7 @@ func layGuest(binary, dir string) error {
 		os.WriteFile(filepath.Join(dir, "assay_proxy.py"), python.Proxy, 0o644),
 		os.WriteFile(filepath.Join(dir, "assay_check.py"), python.Check, 0o644),
 		os.WriteFile(filepath.Join(dir, "session.py"), python.Session, 0o644),
+		os.WriteFile(filepath.Join(dir, "child.py"), python.Child, 0o644),
 		os.WriteFile(filepath.Join(dir, "fork.py"), python.Fork, 0o644),
 		os.WriteFile(filepath.Join(dir, "zygote.py"), python.Zygote, 0o644))
 }

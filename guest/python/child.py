@@ -1,0 +1,319 @@
+"""What a zygote does for each slot, and what the process does that it forks for it.
+
+The process enters the namespaces of a box that the launcher made, drops every
+privilege, waits for its job, and becomes it. The protocol is documented in
+internal/guest (cell.go).
+
+To look something up is to write to it (its count of references), and each page
+that a child writes to for the first time is copied for it: half of what a short
+program costs. That is why much here is bound to names, why as little is made as
+can be, and why zygote.py loads this module last.
+
+Standard library only, for Python 3.8 and later with ctypes.
+"""
+
+import _signal  # signal itself makes an enumeration of each number
+import _socket  # socket itself makes hundreds of constants
+import atexit
+import ctypes
+import gc
+import json
+import os
+import resource
+import select
+import struct
+import sys
+import threading
+
+import harness
+
+# Numbers of the kernel, from its headers.
+CLONE_NEWNS, CLONE_NEWCGROUP, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x02000000, 0x04000000, 0x08000000
+CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
+ENTER = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS
+PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_DROP = 4, 22, 24
+SIG_SETMASK = 2
+# Missing from ctypes.CDLL(None) where the C library has no wrapper.
+SYS_CLOSE_RANGE = 436
+
+MAX_MESSAGE = 32 << 10
+MAX_RUN = 4 << 20
+HEAD = struct.Struct("<B3xIIIIxxxxQ")
+HEAD_SIZE = HEAD.size
+FILES = [struct.Struct("%di" % n) for n in range(17)]
+NAME, ENDED, PROGRAM = struct.Struct("<Q"), struct.Struct("<QI"), struct.Struct("HxxxxxxP")
+HIGH = 100  # above every descriptor that a program is given
+
+SOL_SOCKET, SCM_RIGHTS = _socket.SOL_SOCKET, _socket.SCM_RIGHTS
+
+# No call of libc here waits, so none need give python's lock away; _quick is for
+# those whose errors nobody asks for.
+libc = ctypes.PyDLL(None, use_errno=True)
+setns, unshare, prctl, capset, syscall = libc.setns, libc.unshare, libc.prctl, libc.capset, libc.syscall
+_quick, sigprocmask = ctypes.PyDLL(None).prctl, libc.sigprocmask
+chdir, close, dup2, getpid, putenv, read = os.chdir, os.close, os.dup2, os.getpid, os.putenv, os.read
+setsid, waitpid, write = os.setsid, os.waitpid, os.write
+setrlimit, RLIMIT_NOFILE = resource.setrlimit, resource.RLIMIT_NOFILE
+_environment = os.environ._data
+_head, _files, _split, _partition = HEAD.unpack_from, [f.unpack for f in FILES], bytes.split, bytes.partition
+_scan = json.JSONDecoder().scan_once
+_no_signals = ctypes.create_string_buffer(128)  # sigset_t
+_filter = ctypes.create_string_buffer(32 << 10)
+_filter_at, _memmove = ctypes.addressof(_filter), ctypes.memmove
+_main_thread = threading.main_thread().__dict__
+_threads, _starting, _thread_exits = threading._active, threading._limbo, getattr(threading, "_threading_atexits", None)
+_exit, _exit_handlers, _collect_again = os._exit, atexit._ncallbacks, gc.enable
+with open("/proc/sys/kernel/cap_last_cap") as f:
+    bounding = range(int(f.read()) + 1)
+_empty_capabilities = (ctypes.c_uint32 * 6)()
+_capability_header = (ctypes.c_uint32 * 2)(0x20080522, 0)
+
+
+def check(result, what):
+    if result < 0:
+        fail(what)
+
+
+def fail(what):
+    e = ctypes.get_errno()
+    raise OSError(e, "%s: %s" % (what, os.strerror(e)))
+
+
+def serve(path, kind, hooks, settle):
+    """Fork a process for each slot that the worker at path asks for, until it hangs up.
+
+    hooks is whether a preload needs to hear of forks. settle is called when there is
+    nothing left to do but to wait, and returns what runs a rehearsal, and the program.
+    """
+    worker = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+    worker.connect(path)
+    conn = worker.fileno()
+    own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    names = {}  # process → the worker's name for it
+    # Deaths are read from a descriptor: a handler of the interpreter runs between
+    # instructions only, and so not while the next message is waited for, if the
+    # signal came just before that wait began. The launcher ignores it.
+    _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
+    _signal.pthread_sigmask(_signal.SIG_BLOCK, [_signal.SIGCHLD])
+    deaths = signalfd(_signal.SIGCHLD)
+    events = select.poll()
+    events.register(worker, select.POLLIN)
+    events.register(deaths, select.POLLIN)
+    worker.send(b"Z" + kind.encode())
+    seeds = generators()
+    # os.fork() has every module get over the loss of its threads. There are none,
+    # so the child does what is left of that itself: a third of the cost of a fork.
+    fork = os.fork if hooks else libc.fork
+    rehearsal, program = settle()
+    while True:
+        for source, _ in events.poll():
+            if source == deaths:
+                read(deaths, 384)
+                bury(worker, names)
+                continue
+            message, files = receive(worker, 64)
+            if not message:
+                os._exit(0)
+            (name,) = NAME.unpack_from(message, 1)
+            slot, box = files
+            pid = -1
+            try:
+                if setns(box, CLONE_NEWPID) < 0:
+                    fail("enter the pid namespace")
+                pid = fork()
+            except OSError as e:
+                refuse(slot, e)
+            if pid == 0:
+                child(slot, box, conn, worker, seeds, rehearsal, program)
+            if pid > 0:
+                names[pid] = name
+            if setns(own, CLONE_NEWPID) < 0:
+                fail("leave the pid namespace")
+            close(slot)
+            close(box)
+
+
+def generators():
+    """What seeds the generators of random numbers anew, each without looking further."""
+    seeds = []
+    if "random" in sys.modules:
+        random = sys.modules["random"]
+        # Its own seed() looks at many pages for what is to be done with None.
+        seeds.append(super(random.Random, random._inst).seed if hasattr(random, "_inst") else random.seed)
+    if "numpy.random" in sys.modules:
+        seeds.append(sys.modules["numpy.random"].seed)
+    return seeds
+
+
+def signalfd(number):
+    """A descriptor that can be read when the (blocked) signal is pending."""
+    mask = (ctypes.c_ulong * 16)()  # sigset_t
+    mask[0] = 1 << (number - 1)
+    fd = libc.signalfd(-1, mask, os.O_CLOEXEC)
+    check(fd, "signalfd")
+    return fd
+
+
+def bury(worker, names):
+    """Tell the worker how its processes ended."""
+    while names:
+        pid, status = waitpid(-1, 1)  # WNOHANG
+        if pid == 0:
+            return
+        worker.send(b"e" + ENDED.pack(names.pop(pid), status))
+
+
+def receive(conn, size=MAX_MESSAGE):
+    """One message and the descriptors that came with it."""
+    message, control, _, _ = conn.recvmsg(size, 80)  # 16 descriptors
+    files = ()
+    for level, kind, data in control:
+        if level == SOL_SOCKET and kind == SCM_RIGHTS:
+            files += _files[len(data) // 4](data)
+    return message, files
+
+
+def refuse(slot, error):
+    try:
+        os.write(slot, b"!" + struct.pack("<I", error.errno or 0) + str(error).encode())
+    except OSError:
+        pass
+
+
+def child(slot, box, conn, worker, seeds, rehearsal, program):
+    """The process of one job, from its fork to its end. conn is the descriptor of worker."""
+    try:
+        sigprocmask(SIG_SETMASK, _no_signals, None)
+        dup2(slot, conn, False)  # the zygote's own is out of reach
+        enter(box, slot, seeds)
+        close(slot)
+    except OSError as e:
+        refuse(conn, e)
+        os._exit(1)
+    except BaseException:
+        os._exit(1)
+    live(worker, program, rehearsal)
+
+
+def live(slot, program, rehearsal=None):
+    """Wait for a job, become it, and end with it."""
+    code = 1
+    try:
+        try:
+            program_of = wait(slot, rehearsal)
+        except OSError as e:
+            refuse(slot.fileno(), e)
+            os._exit(1)
+        if program_of is None:
+            os._exit(0)  # the worker had no job for it
+        slot.detach()
+        become(*program_of)
+        code = program(request(), 4)
+    except SystemExit as e:
+        code = harness._exit_code(e.code)
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        try:
+            finish()
+        finally:
+            _exit(code)
+
+
+def enter(box, slot, seeds):
+    """Go behind the walls of a box, and leave every privilege outside."""
+    check(setns(box, ENTER), "enter the box")
+    write(slot, b"h")
+    if read(slot, 16) != b"g":
+        os._exit(0)
+    check(unshare(CLONE_NEWCGROUP), "make a cgroup namespace")
+    drop_privileges()
+    for seed in seeds:
+        seed()
+    _main_thread["_native_id"] = getpid()
+    write(slot, b"w")
+
+
+def drop_privileges():
+    for c in bounding:
+        _quick(PR_CAPBSET_DROP, c, 0, 0, 0)
+    check(capset(_capability_header, _empty_capabilities), "drop capabilities")
+    setsid()
+
+
+def wait(conn, rehearsal):
+    """The message about the next program, and the files that came with it; None if there is none."""
+    message, files = receive(conn)
+    if message == b"r":
+        if "_assay_session" in sys.modules:
+            sys.modules["_assay_session"].rehearse()
+        else:
+            rehearsal(_scan('{"code": "x = [1]\\nprint(end=str())"}', 0)[0], -1)
+        message, files = receive(conn)
+    if not message:
+        return None
+    if message[:1] == b"X":
+        *files, paper = files
+        with os.fdopen(paper, "rb") as f:
+            message = f.read(MAX_RUN)
+    return message, files
+
+
+def become(message, files):
+    """Turn this process into the program that a message is about."""
+    _, paths, argc, envc, size, open_files = _head(message)
+    end = HEAD_SIZE + size
+    strings = _split(message[end:], b"\0")
+    chdir(strings[0])
+    first = 1 + paths + argc
+    for i in range(first, first + envc):
+        entry = strings[i]
+        key, _, value = _partition(entry, b"=")
+        putenv(key, value)
+        _environment[key] = value
+    high = HIGH
+    for fd in files:
+        dup2(fd, high)
+        high += 1
+    for i in range(len(files)):
+        dup2(HIGH + i, i, i < 3)
+    syscall(SYS_CLOSE_RANGE, len(files), 0xFFFFFFFF, 0)
+    setrlimit(RLIMIT_NOFILE, (open_files, open_files))
+    prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
+    if size:
+        _memmove(_filter_at, message[HEAD_SIZE:end], size)
+        check(prctl(PR_SET_SECCOMP, 2, PROGRAM.pack(size // 8, _filter_at), 0, 0), "install the filter")
+
+
+def request():
+    """The request on descriptor 3."""
+    data = b""
+    while True:
+        part = read(3, 16 << 10 if len(data) < 64 << 10 else 1 << 20)
+        if not part:
+            break
+        data += part
+    close(3)
+    document, _ = _scan(data.decode(), 0)
+    _collect_again()
+    return document
+
+
+def finish():
+    """What the interpreter does at its end that a program can notice."""
+    # To find that there is nothing to do, the two would touch 80 pages.
+    if len(_threads) > 1 or _starting or _thread_exits:
+        _quietly(threading._shutdown)
+    if _exit_handlers():
+        _quietly(atexit._run_exitfuncs)
+    harness._flush()
+
+
+def _quietly(f):
+    try:
+        f()
+    except BaseException:
+        pass

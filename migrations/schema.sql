@@ -39,6 +39,10 @@ BEGIN
         EXECUTE format('ALTER TABLE %I SET (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.02,
             autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_cost_delay = 0,
             autovacuum_vacuum_insert_scale_factor = 0.5, autovacuum_analyze_scale_factor = 0.2)', part);
+    ELSIF parent IN ('specs', 'attempts', 'results')
+        AND (SELECT 'lz4' = ANY (enumvals) FROM pg_settings WHERE name = 'default_toast_compression') THEN
+        EXECUTE format('ALTER TABLE %I ALTER COLUMN %I SET COMPRESSION lz4', part,
+            CASE parent WHEN 'specs' THEN 'spec' ELSE 'body' END);
     END IF;
 END $$;
 
@@ -74,6 +78,7 @@ CREATE TABLE public.attempts_default (
     CONSTRAINT attempts_reason CHECK ((reason = ANY (ARRAY[''::text, 'lost'::text, 'drained'::text, 'preempted'::text, 'infra'::text]))),
     CONSTRAINT attempts_why CHECK (((outcome IS NULL) = (reason <> ''::text)))
 );
+ALTER TABLE ONLY public.attempts_default ALTER COLUMN body SET COMPRESSION lz4;
 
 CREATE TABLE public.batch_counts (
     batch_id uuid NOT NULL,
@@ -298,6 +303,7 @@ CREATE TABLE public.results_default (
     CONSTRAINT results_outcome CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'failed'::text, 'exception'::text, 'timed_out'::text, 'out_of_memory'::text, 'output_limit'::text, 'disk_limit'::text, 'process_limit'::text, 'signaled'::text, 'policy_violation'::text, 'canceled'::text, 'expired'::text, 'lost'::text]))),
     CONSTRAINT results_reason CHECK ((reason = ANY (ARRAY[''::text, 'lost'::text, 'drained'::text, 'preempted'::text, 'infra'::text])))
 );
+ALTER TABLE ONLY public.results_default ALTER COLUMN body SET COMPRESSION lz4;
 
 CREATE TABLE public.secrets (
     tenant_id integer NOT NULL,
@@ -331,6 +337,7 @@ CREATE TABLE public.specs_default (
     id uuid NOT NULL,
     spec text NOT NULL
 );
+ALTER TABLE ONLY public.specs_default ALTER COLUMN spec SET COMPRESSION lz4;
 
 CREATE TABLE public.tenants (
     id integer NOT NULL,

@@ -63,6 +63,13 @@ func TestPartitions(t *testing.T) {
 	if days := queryStrings(t, s, `SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'results'::regclass`); !strings.Contains(strings.Join(days, " "), "results_2031051") {
 		t.Errorf("results have the partitions %v", days)
 	}
+	// Documents of old partitions and new ones are compressed by lz4, where the server has it.
+	other := queryStrings(t, s, `SELECT a.attrelid::regclass || '.' || a.attname FROM pg_inherits p JOIN pg_attribute a ON a.attrelid = p.inhrelid
+		WHERE (p.inhparent = 'results'::regclass AND a.attname = 'body' OR p.inhparent = 'specs'::regclass AND a.attname = 'spec')
+		AND (a.attcompression = 'l') <> (SELECT 'lz4' = ANY (enumvals) FROM pg_settings WHERE name = 'default_toast_compression')`)
+	if len(other) > 0 {
+		t.Errorf("compressed otherwise: %v", other)
+	}
 }
 
 // TestMaintainBesideWriters: a long-running writer of the table does not block

@@ -2,9 +2,14 @@ package queue
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
 )
 
 func TestLoad(t *testing.T) {
@@ -28,6 +33,61 @@ func TestLoad(t *testing.T) {
 		var back SessionReply
 		if err := Decode(raw, &back); err != nil || !bytes.Equal(back.Data, load) {
 			t.Errorf("reply of %d bytes: %d, %v", len(load), len(back.Data), err)
+		}
+	}
+}
+
+// Results are behind the request, and those that come inside of it, as older
+// workers send them, are taken as well.
+func TestResultsAreBehindTheRequest(t *testing.T) {
+	want := FinishRequest{Worker: "w", Finishes: []store.Finish{
+		{Outcome: job.Succeeded, Result: json.RawMessage("{\"a\":\"<\\n>\"}")},
+		{Outcome: job.Failed, Result: json.RawMessage("{\n}")},
+	}}
+	raw, err := Encode(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want.Finishes[0].Result == nil || want.Sizes != nil {
+		t.Errorf("encoding changed the request: %+v", want)
+	}
+	if !bytes.HasSuffix(raw, []byte("\n{\"a\":\"<\\n>\"}{\n}")) {
+		t.Errorf("results are not behind it, as they are: %s", raw)
+	}
+	inside, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, raw := range map[string][]byte{"behind": raw, "inside": inside} {
+		var got FinishRequest
+		if err := Decode(raw, &got); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if len(got.Finishes) != 2 || got.Sizes != nil || got.Finishes[0].Outcome != job.Succeeded || got.Finishes[1].Outcome != job.Failed {
+			t.Errorf("%s: %+v", name, got)
+			continue
+		}
+		for i, f := range got.Finishes {
+			var a, b any
+			if err := errors.Join(json.Unmarshal(f.Result, &a), json.Unmarshal(want.Finishes[i].Result, &b)); err != nil || !cmp.Equal(a, b) {
+				t.Errorf("%s: result %d is %s, want %s (%v)", name, i, f.Result, want.Finishes[i].Result, err)
+			}
+		}
+	}
+}
+
+func TestResultsThatAreNotThere(t *testing.T) {
+	for _, raw := range []string{
+		`{"finishes":[{"result":null}],"sizes":[2,2]}` + "\n{}{}",
+		`{"finishes":[{"result":null}],"sizes":[3]}` + "\n{}",
+		`{"finishes":[{"result":null}],"sizes":[-1]}` + "\n{}",
+		`{"finishes":[{"result":null}],"sizes":[2]}` + "\n{}{}",
+		`{"finishes":[{"result":null}],"sizes":[2]}` + "\n{]",
+		`{"finishes":[{"result":null}],"sizes":[2]}`,
+	} {
+		var got FinishRequest
+		if err := Decode([]byte(raw), &got); err == nil {
+			t.Errorf("%q was taken: %+v", raw, got)
 		}
 	}
 }

@@ -88,7 +88,7 @@ def copy(slot, prepare):
     """
     left = leave()
     box = child._socket.socket(fileno=os.dup(slot))
-    _, spaces = child.receive(box)
+    _, spaces = child.receive(box, 16)
     box.close()
     if not spaces:
         left.close()

@@ -43,7 +43,7 @@ PROT_READ, PROT_WRITE, PROT_EXEC, MAP_PRIVATE, MAP_ANONYMOUS = 1, 2, 4, 0x02, 0x
 MADV_HUGEPAGE, MREMAP_MAYMOVE, MREMAP_FIXED = 14, 1, 2
 
 # Our own modules in the order of their imports, and their files. Those that grade and serve sessions are what some jobs
-# are nothing else than. None has a name that a user's import asks for.
+# are nothing else than, under names that no user's import asks for.
 OURS = {"harness": "harness", "_assay_child": "child"}
 SERVICES = {
     "assay_wire": "assay_wire",
@@ -69,7 +69,8 @@ def main(path, kind, modules):
     # copied for it, and a compiler leaves what it makes where there was room.
     gc.collect()
     give_back()
-    kept = [fill_pools(), fill_heap()]
+    filled = fill_pools()
+    fill_heap()
     load(code)
     harness, child = sys.modules["harness"], sys.modules["_assay_child"]
     gather(child, "child enter check drop_privileges live wait receive become request finish")
@@ -82,7 +83,8 @@ def main(path, kind, modules):
         give_back()
         gc.disable()
         programs = harness.prepare(), harness.prepare()
-        kept.extend([fill_pools(), fill_heap()])
+        filled.extend(fill_pools())
+        fill_heap()
         gc.freeze()
         return programs
 

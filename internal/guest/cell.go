@@ -39,7 +39,7 @@ import (
 //	supervisor → worker  BoxNotBegun, …                      what failed (a Stage) and the errno
 //	supervisor → worker  BoxEnded, status                    the program has ended, nothing of it is left
 //
-// A process that a zygote forked (see guest/python/zygote.py) has a slot of its
+// A process that a zygote forked (see guest/python/child.py) has a slot of its
 // own and speaks the same, except that it says BoxReady before it is in its
 // control group and BoxWaiting once it has entered it, becomes the program
 // itself, and that its end is told by the zygote. Meanwhile it may be told to

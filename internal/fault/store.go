@@ -100,3 +100,7 @@ func (s *Store) Result(ctx context.Context, tenant string, id job.ID) (json.RawM
 func (s *Store) Batch(ctx context.Context, tenant string, id job.ID) (*job.Batch, error) {
 	return get(s.In, "batch", func() (*job.Batch, error) { return s.Store.Batch(ctx, tenant, id) })
 }
+
+func (s *Store) BatchDone(ctx context.Context, tenant string, id job.ID) (bool, error) {
+	return get(s.In, "batch done", func() (bool, error) { return s.Store.BatchDone(ctx, tenant, id) })
+}

@@ -52,11 +52,17 @@ func (s *Server) getBatch(w http.ResponseWriter, r *http.Request) error {
 		defer stop()
 		changed = c
 	}
+	// Who waits hears of the end, or of how it stands when the time is over: the
+	// looks in between need not know how far it is.
+	if wait > 0 {
+		_, err = poll(r.Context(), wait, calm(r.Context(), changed), func() (bool, error) {
+			return s.Store.BatchDone(r.Context(), tenantOf(r), id)
+		})
+	}
 	var b *job.Batch
-	_, err = poll(r.Context(), wait, calm(r.Context(), changed), func() (done bool, err error) {
+	if err == nil {
 		b, err = s.Store.Batch(r.Context(), tenantOf(r), id)
-		return err == nil && b.Done(), err
-	})
+	}
 	if err != nil {
 		return fmt.Errorf("read batch %s: %w", id, err)
 	}

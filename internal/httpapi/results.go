@@ -74,12 +74,12 @@ func (s *Server) awaitPage(r *http.Request, id job.ID, p page, wait time.Duratio
 	_, err := poll(r.Context(), wait, changed, func() (bool, error) {
 		// The batch first: if it is done before the page is read, a page that
 		// is not full is the last.
-		b, err := s.Store.Batch(r.Context(), tenant, id)
+		done, err := s.Store.BatchDone(r.Context(), tenant, id)
 		if err != nil {
 			return false, err
 		}
 		p.results, p.cursor, err = s.Store.Results(r.Context(), tenant, id, p.cursor, p.limit)
-		p.complete = b.Done() && len(p.results) < p.limit
+		p.complete = done && len(p.results) < p.limit
 		return len(p.results) > 0 || p.complete, err
 	})
 	return p, err

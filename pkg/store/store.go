@@ -167,6 +167,9 @@ type Reader interface {
 	Result(ctx context.Context, tenant string, id job.ID) (json.RawMessage, error)
 	// Batch takes the same time whatever the size of the batch.
 	Batch(ctx context.Context, tenant string, id job.ID) (*job.Batch, error)
+	// BatchDone reports whether every job of a batch is in a terminal state. It is
+	// what to ask again and again: a small part of what Batch costs.
+	BatchDone(ctx context.Context, tenant string, id job.ID) (bool, error)
 	// Batches lists sealed batches, newest first, made before the one named
 	// (zero: from the newest).
 	Batches(ctx context.Context, tenant string, before job.ID, limit int) ([]job.Batch, error)

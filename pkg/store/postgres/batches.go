@@ -72,6 +72,23 @@ func (s *Store) Batch(ctx context.Context, tenant string, id job.ID) (*job.Batch
 	return &found[0], nil
 }
 
+// batchDone looks at two rows by their keys. Tenant 0 stands for all of them.
+const batchDone = `
+SELECT c.ended_at IS NOT NULL FROM batches b JOIN batch_counts c ON c.batch_id = b.id
+WHERE b.id = $2 AND b.sealed_at IS NOT NULL AND (b.tenant_id = $1 OR $1::integer = 0)`
+
+// BatchDone implements store.Reader.
+func (s *Store) BatchDone(ctx context.Context, tenant string, id job.ID) (done bool, err error) {
+	err = s.do(ctx, "batch done", func(ctx context.Context) error {
+		t, err := s.knownTenant(ctx, tenant)
+		if err != nil {
+			return err
+		}
+		return s.pool.QueryRow(ctx, batchDone, t, uuid(id)).Scan(&done)
+	})
+	return done, err
+}
+
 // Batches implements store.Reader.
 func (s *Store) Batches(ctx context.Context, tenant string, before job.ID, limit int) ([]job.Batch, error) {
 	if before == "" {

@@ -175,6 +175,8 @@ func testRead(t *testing.T, open Open) {
 			f.mustBe(err, job.ErrNotFound)
 			_, err = f.Batch(ctx, stranger, batch)
 			f.mustBe(err, job.ErrNotFound)
+			_, err = f.BatchDone(ctx, stranger, batch)
+			f.mustBe(err, job.ErrNotFound)
 			if rs, _, err := f.Results(ctx, stranger, batch, 0, 10); err != nil || len(rs) != 0 {
 				t.Errorf("a stranger reads %d results, %v", len(rs), err)
 			}

@@ -299,8 +299,9 @@ func (m *model) check(t *rapid.T) {
 			}
 		}
 		b := must(m.Batch(m.Context(), tenant, id))
-		if d := cmp.Diff(counts, b.Counts) + cmp.Diff(outcomes, b.Outcomes); d != "" || b.Done() != !b.EndedAt.IsZero() {
-			t.Fatalf("batch (-model +store):\n%s", d)
+		done := must(m.BatchDone(m.Context(), tenant, id))
+		if d := cmp.Diff(counts, b.Counts) + cmp.Diff(outcomes, b.Outcomes); d != "" || b.Done() != !b.EndedAt.IsZero() || b.Done() != done {
+			t.Fatalf("batch, done: %t (-model +store):\n%s", done, d)
 		}
 		got := map[job.ID]job.Outcome{}
 		for _, r := range m.results(id, 3) {

@@ -220,6 +220,9 @@ func (a *attempt) report(ctx context.Context, res *job.Result, err error) job.Ou
 	case errors.Is(cause, errDrained):
 		a.handBack(ctx, job.ReasonDrained, cause)
 		return ""
+	case errors.Is(err, errCrowded):
+		a.handBack(ctx, job.ReasonPreempted, err)
+		return ""
 	default:
 		a.handBack(ctx, job.ReasonInfra, err)
 		return ""

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	goruntime "runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -46,6 +47,7 @@ func newCapacity(slots int, cpu float64, memory job.Size) *capacity {
 		slots: slots, total: need{int64(cpu * 1000), int64(memory)},
 		changed: make(chan struct{}),
 		typical: need{1000, int64(256 * job.MiB)}, // the documented defaults of a policy
+		ran:     ahead,
 	}
 }
 
@@ -70,26 +72,37 @@ func (c *capacity) reserve(ctx context.Context, most int) (int, error) {
 	}
 }
 
-// shortRun is how long a job may typically take for the worker to hold as many
-// again as it can run: they then start here sooner than they would after a
-// round trip. Longer ones are left to workers that have room now.
-const shortRun = time.Second
+// Jobs that are held ahead start sooner here than they would after a round trip.
+const (
+	// ahead is how long the jobs that are held ahead typically keep the worker busy:
+	// what dispatchers do for a few jobs costs hardly more than for one, and more
+	// would wait for longer than the answer to the next claim takes.
+	ahead = 50 * time.Millisecond
+	// shortRun is how long a job may typically take for any to be held ahead, and how
+	// long one may be. Longer ones are left to workers that have room now.
+	shortRun = time.Second
+)
 
 // room is how many more jobs like the recent ones are worth holding. c.mu is held.
 func (c *capacity) room() int {
-	most := int64(c.slots)
-	fit := func(total, each int64) {
+	fit := c.fit()
+	if c.ran < shortRun {
+		fit += max(fit, fit*int64(ahead)/max(int64(c.ran), int64(time.Millisecond)))
+	}
+	return int(min(fit, int64(c.slots))) - c.held
+}
+
+// fit is how many jobs like the recent ones can run at once. c.mu is held.
+func (c *capacity) fit() int64 {
+	n := int64(c.slots)
+	bound := func(total, each int64) {
 		if total > 0 && each > 0 {
-			n := max(total/each, 1)
-			if c.ran < shortRun {
-				n *= 2
-			}
-			most = min(most, n)
+			n = min(n, max(total/each, 1))
 		}
 	}
-	fit(c.total.milli, c.typical.milli)
-	fit(c.total.mem, c.typical.mem)
-	return int(most) - c.held
+	bound(c.total.milli, c.typical.milli)
+	bound(c.total.mem, c.typical.mem)
+	return n
 }
 
 // seize takes a slot for a job that was not asked for, if fewer jobs are under way
@@ -123,7 +136,8 @@ func (c *capacity) signal() {
 
 // enter waits until what a job needs is free, and takes it. A job may ask for
 // more cores than there are, because its limit then never binds; more memory
-// than the worker has is the caller's to refuse (see tooLarge).
+// than the worker has is the caller's to refuse (see tooLarge). The error is
+// errCrowded if the job is better off elsewhere.
 func (c *capacity) enter(ctx context.Context, n need) error {
 	c.mu.Lock()
 	n = c.clamp(n)
@@ -135,23 +149,47 @@ func (c *capacity) enter(ctx context.Context, n need) error {
 	w := &waiter{n, make(chan struct{})}
 	c.waiting = append(c.waiting, w)
 	c.mu.Unlock()
-	select {
-	case <-w.ready:
-		return nil
-	case <-ctx.Done():
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for i, other := range c.waiting {
-		if other == w {
-			c.waiting = append(c.waiting[:i], c.waiting[i+1:]...)
-			c.admit() // the next in line may be smaller
+	patience := time.NewTicker(shortRun)
+	defer patience.Stop()
+	for {
+		select {
+		case <-w.ready:
+			return nil
+		case <-patience.C:
+			if c.yield(w) {
+				return errCrowded
+			}
+		case <-ctx.Done():
+			c.forsake(w)
 			return context.Cause(ctx)
 		}
 	}
-	c.used = need{c.used.milli - n.milli, c.used.mem - n.mem} // admitted at the last moment
-	c.admit()
-	return context.Cause(ctx)
+}
+
+// yield takes w out of the line if those before it keep it from running: jobs are
+// longer than they seemed when it was asked for. As many as can run next stay.
+func (c *capacity) yield(w *waiter) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ran = max(c.ran, shortRun)
+	i := slices.Index(c.waiting, w)
+	if i < int(c.fit()) { // or let in just now
+		return false
+	}
+	c.waiting = slices.Delete(c.waiting, i, i+1)
+	return true
+}
+
+// forsake takes w out of the line, or gives back what it was given at the last moment.
+func (c *capacity) forsake(w *waiter) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if i := slices.Index(c.waiting, w); i >= 0 {
+		c.waiting = slices.Delete(c.waiting, i, i+1)
+	} else {
+		c.used = need{c.used.milli - w.need.milli, c.used.mem - w.need.mem}
+	}
+	c.admit() // the next in line may be smaller
 }
 
 // leave gives back what enter took for a job that ran for so long.

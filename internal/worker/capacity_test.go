@@ -107,6 +107,78 @@ func TestFetchesAreSizedByTheJobsOfLate(t *testing.T) {
 	}
 }
 
+// What is held ahead of what runs is bounded by how long it takes to run.
+func TestJobsAreHeldAheadByTheirTime(t *testing.T) {
+	for _, tt := range []struct {
+		typical time.Duration
+		room    int
+	}{
+		{4900 * time.Microsecond, 22}, // two at once, ten times in a row
+		{19 * time.Millisecond, 7},
+		{200 * time.Millisecond, 4}, // one each is held in any case
+		{2 * time.Second, 2},
+		{0, 64}, // no more than the slots
+	} {
+		c := newCapacity(64, 2, 0)
+		for range 200 {
+			c.leave(need{1000, 0}, tt.typical)
+			c.used = need{}
+		}
+		if got := c.room(); got != tt.room {
+			t.Errorf("jobs of %v: room for %d, want %d", tt.typical, got, tt.room)
+		}
+	}
+}
+
+// Jobs that were short become long: what was held ahead does not wait behind them
+// for ever, and no more is fetched to share that fate.
+func TestHeldJobsLeaveALineThatStands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCapacity(64, 2, 0)
+		one := need{1000, 0}
+		for range 200 {
+			c.leave(one, time.Millisecond)
+			c.used = need{}
+		}
+		n, err := c.reserve(t.Context(), 16)
+		if err != nil || n != 16 {
+			t.Fatalf("reserve = %d, %v, want 16", n, err)
+		}
+		ends := make(chan error, n)
+		for range n {
+			go func() {
+				err := c.enter(t.Context(), one)
+				if err == nil {
+					time.Sleep(time.Minute)
+					c.leave(one, time.Minute)
+				}
+				c.free(1)
+				ends <- err
+			}()
+		}
+		began := time.Now()
+		for range n - 4 {
+			if err := <-ends; !errors.Is(err, errCrowded) {
+				t.Fatalf("a job that waited ended with %v, want %v", err, errCrowded)
+			}
+		}
+		if d := time.Since(began); d > 2*shortRun {
+			t.Errorf("they waited for %v", d)
+		}
+		if room := c.room(); room > 0 {
+			t.Errorf("there is room for %d more, while nobody has come further", room)
+		}
+		for range 4 { // two run, and two are next
+			if err := <-ends; err != nil {
+				t.Error(err)
+			}
+		}
+		if c.used != (need{}) || c.held != 0 || len(c.waiting) != 0 {
+			t.Errorf("at the end: used %+v, %d held, %d waiting", c.used, c.held, len(c.waiting))
+		}
+	})
+}
+
 // However jobs come, wait, give up and leave: what is used never exceeds the
 // total, and all of it is free at the end.
 func TestCapacityNeverOvercommits(t *testing.T) {

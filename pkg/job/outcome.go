@@ -49,6 +49,6 @@ const (
 	ReasonNone      Reason = ""
 	ReasonLost      Reason = "lost"      // the lease ran out: worker dead, cut off or paused
 	ReasonDrained   Reason = "drained"   // the worker was told to stop
-	ReasonPreempted Reason = "preempted" // a higher priority took its place
+	ReasonPreempted Reason = "preempted" // its place on the worker went to other jobs
 	ReasonInfra     Reason = "infra"     // containerd, image, object store: anything of ours
 )

@@ -17,7 +17,7 @@ import (
 const ahead = 50 * time.Millisecond
 
 // Where workers are at pace, claims come by the moment, and the window holds what
-// they take in many of them: looks may be as far apart as half of it lasts, unless
+// they take in many of them: looks may be as far apart as three quarters of it last, unless
 // most of it goes at once. The same holds for slower workers while more is queued than
 // the window has room for. Else the next job may find workers that wait for it.
 const (
@@ -169,7 +169,7 @@ func (s *scheduler) run(ctx context.Context) {
 
 // rest lets claims gather before the next look, if that keeps nobody waiting.
 func (s *scheduler) rest(ctx context.Context) {
-	wait := time.NewTimer(s.lasts() / 2)
+	wait := time.NewTimer(min(restTime, s.lasts()*3/4))
 	defer wait.Stop()
 	for {
 		select {
@@ -198,7 +198,7 @@ func (s *scheduler) mostTaken() bool {
 }
 
 // lasts is how long every pool is busy with what a window held after the last look,
-// at most twice the rest time.
+// at most twice the longest rest.
 func (s *scheduler) lasts() time.Duration {
 	least := 2 * restTime
 	for pool := range s.registry.pools() {

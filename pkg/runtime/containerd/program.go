@@ -37,6 +37,7 @@ type program struct {
 	talk      *conversation     // nil: none
 	forks     bool              // it may be copied while it runs
 	together  uint64            // see runtime.Attempt
+	cores     unix.CPUSet       // that it is bound to; chosen when it begins
 	limits    *policy.Policy    // wall, cpu_time, stdout, stderr; the rest is the slot's
 }
 
@@ -69,6 +70,12 @@ type box interface {
 // execute runs p in b and returns when nothing of it is left. An error means
 // that the sandbox failed, not the program.
 func (s *place) execute(ctx context.Context, b box, p *program, before cgroup.Usage) (*ended, error) {
+	cores, leave, err := seats.take(coresOf(p.limits.CPU), p.together)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	p.cores = cores
 	stop := newStopper(b.kill)
 	io, err := openStreams(p, s.scratch.uid+programUID, stop, s.mask)
 	if err != nil {

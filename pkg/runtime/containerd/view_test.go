@@ -6,43 +6,73 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/assay-run/assay/pkg/policy"
 )
 
-// Programs that take turns share their cores, and others spread, where there are several.
-func TestPin(t *testing.T) {
-	several := runtime.NumCPU() > 1
-	cores := func(together uint64) (set unix.CPUSet) {
+// Programs go where the fewest are, those that take turns share their cores, and
+// others spread, where there are several.
+func TestSeating(t *testing.T) {
+	all := runtime.NumCPU()
+	var s seating
+	take := func(n int, together uint64) (unix.CPUSet, func()) {
 		t.Helper()
-		cmd := exec.Command("cat") // until its input ends
-		in, err := cmd.StdinPipe()
+		set, leave, err := s.take(n, together)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
+		if set.Count() != min(n, all) {
+			t.Errorf("%d cores, want %d", set.Count(), min(n, all))
 		}
-		defer func() { _, _ = in.Close(), cmd.Wait() }()
-		if err := pin(cmd.Process.Pid, &program{limits: &policy.Policy{CPU: 1}, together: together}); err != nil {
-			t.Fatal(err)
-		}
-		if err := unix.SchedGetaffinity(cmd.Process.Pid, &set); err != nil {
-			t.Fatal(err)
-		}
-		if set.Count() != 1 {
-			t.Errorf("%d cores, want 1", set.Count())
-		}
-		return set
+		return set, leave
 	}
-	a, b := cores(0), cores(0)
-	if several && a == b {
-		t.Error("two programs by themselves share a core")
+	leaves := map[unix.CPUSet]func(){}
+	for range all {
+		set, leave := take(1, 0)
+		leaves[set] = leave
 	}
-	if x, y := cores(7), cores(7); x != y {
+	if len(leaves) != all {
+		t.Errorf("%d programs by themselves are on %d cores of %d", all, len(leaves), all)
+	}
+	for range 2 { // whose turn it would be does not matter
+		for set, leave := range leaves {
+			leave()
+			again, back := take(1, 0)
+			if again != set {
+				t.Error("a program is not bound to the core that is free")
+			}
+			leaves[set] = back
+		}
+	}
+	if x, y := first(take(1, 7)), first(take(1, 7)); x != y {
 		t.Error("two that take turns do not share their core")
 	}
-	if x, y := cores(7), cores(8); several && x == y {
+	if x, y := first(take(1, 7)), first(take(1, 8)); all > 1 && x == y {
 		t.Error("two pairs share a core")
+	}
+	take(2*all, 0)
+}
+
+func first[A, B any](a A, _ B) A { return a }
+
+func TestPin(t *testing.T) {
+	cmd := exec.Command("cat") // until its input ends
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = in.Close(), cmd.Wait() }()
+	want, leave, err := seats.take(1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leave()
+	if err := pin(cmd.Process.Pid, &program{cores: want}); err != nil {
+		t.Fatal(err)
+	}
+	var got unix.CPUSet
+	if err := unix.SchedGetaffinity(cmd.Process.Pid, &got); err != nil || got != want {
+		t.Errorf("bound to %v, %v, want %v", got, err, want)
 	}
 }

@@ -14,7 +14,7 @@ const (
 // While a batcher rests, what comes is gathered. A claim holds a slot meanwhile, a
 // result does not.
 const (
-	claimRest  = 50 * time.Millisecond
+	claimRest  = 20 * time.Millisecond
 	finishRest = 100 * time.Millisecond
 	restStep   = 2 * time.Millisecond // how soon it is noticed that there is no more reason to
 )

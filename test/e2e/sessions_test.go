@@ -286,6 +286,7 @@ for p in (int(p) for p in os.listdir("/proc") if p.isdigit()):
 	const write = "for i in range(320):\n    with open(str(i), 'wb') as file: _ = file.write(b'%s' * (256 << 10))"
 	f.execute(t, id, job.Succeeded, code(fmt.Sprintf(write, "a")))
 	var changing sync.WaitGroup
+	defer changing.Wait() // it reports to a test that must not be over
 	changing.Go(func() {
 		time.Sleep(30 * time.Millisecond) // whichever of the two is first, the copy has all of one or all of the other
 		if _, err := f.api.Execute(t.Context(), id, code(fmt.Sprintf(write, "b"))); err != nil {

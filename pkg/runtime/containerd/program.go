@@ -37,7 +37,7 @@ type program struct {
 	talk      *conversation     // nil: none
 	forks     bool              // it may be copied while it runs
 	together  uint64            // see runtime.Attempt
-	cores     unix.CPUSet       // that it is bound to; chosen when it begins
+	cores     unix.CPUSet       // that it is bound to, chosen when it begins; none: any
 	limits    *policy.Policy    // wall, cpu_time, stdout, stderr; the rest is the slot's
 }
 

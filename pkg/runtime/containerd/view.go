@@ -122,8 +122,12 @@ func rotated(all []int, by int) []int {
 	return slices.Concat(all[by:], all[:by])
 }
 
-// pin binds the process of a program, and what it will start, to its cores.
+// pin binds the process of a program, and what it will start, to its cores. What
+// only waits for a program has none.
 func pin(pid int, p *program) error {
+	if p.cores.Count() == 0 {
+		return nil
+	}
 	if err := unix.SchedSetaffinity(pid, &p.cores); err != nil && !errors.Is(err, unix.ESRCH) { // it has died: we shall hear of it
 		return fmt.Errorf("bind process %d to its cores: %w", pid, err)
 	}

@@ -62,21 +62,25 @@ func (a *attempt) run(ctx context.Context) (*runtime.Report, error) {
 // prepare gives the slot the job's limits and inputs.
 func (a *attempt) prepare(ctx context.Context) error {
 	p := a.policy
-	limits := cgroup.Limits{Memory: int64(p.Memory), CPU: p.CPU, Processes: int64(p.Processes)}
-	if a.foreign {
-		limits.Memory, limits.Processes = limits.Memory+foreignMemory, foreignPids
-	}
-	err := a.group.Limit(limits)
-	if err != nil {
-		return err
-	}
-	if err := a.scratch.resize(p.Disk, p.Files); err != nil {
+	if err := a.limit(p); err != nil {
 		return err
 	}
 	if err := a.scratch.show(coresOf(p.CPU), p.Memory); err != nil {
 		return err
 	}
 	return a.scratch.writeInputs(ctx, a.Files)
+}
+
+// limit gives the place the limits of a policy.
+func (s *place) limit(p *policy.Policy) error {
+	limits := cgroup.Limits{Memory: int64(p.Memory), CPU: p.CPU, Processes: int64(p.Processes)}
+	if s.foreign {
+		limits.Memory, limits.Processes = limits.Memory+foreignMemory, foreignPids
+	}
+	if err := s.group.Limit(limits); err != nil {
+		return err
+	}
+	return s.scratch.resize(p.Disk, p.Files)
 }
 
 func (a *attempt) runProgram(ctx context.Context) error {

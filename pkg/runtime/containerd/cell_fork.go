@@ -98,7 +98,7 @@ func (s *cellSlot) Fork(ctx context.Context, ask func(files []*os.File) error) (
 	if err := running.where.mayFork(running.policy); err != nil {
 		return nil, err
 	}
-	c, err := running.where.fork(ctx, ask)
+	c, err := running.where.fork(ctx, running.policy, ask)
 	if err != nil {
 		return nil, err
 	}
@@ -127,17 +127,17 @@ func (s *cellSlot) mayFork(p *policy.Policy) error {
 	return nil
 }
 
-// fork makes a slot in which a copy of what runs in s waits.
-func (s *cellSlot) fork(ctx context.Context, ask func([]*os.File) error) (*cellSlot, error) {
+// fork makes a slot in which a copy of what runs in s, under p, waits.
+func (s *cellSlot) fork(ctx context.Context, p *policy.Policy, ask func([]*os.File) error) (*cellSlot, error) {
 	if !s.cell.rt.enter() {
 		return nil, errClosed
 	}
 	defer s.cell.rt.background.Done()
 	ctx, cancel := context.WithTimeout(ctx, boxTime)
 	defer cancel()
-	c, spare, err := s.tryFork(ctx, ask)
+	c, spare, err := s.tryFork(ctx, p, ask)
 	if err != nil && spare { // what runs in s can kill the spare box, and that takes its time to die
-		c, _, err = s.tryFork(ctx, ask)
+		c, _, err = s.tryFork(ctx, p, ask)
 	}
 	if err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ func (s *cellSlot) fork(ctx context.Context, ask func([]*os.File) error) (*cellS
 }
 
 // tryFork makes one copy. It says whether its box was the spare one.
-func (s *cellSlot) tryFork(ctx context.Context, ask func([]*os.File) error) (_ *cellSlot, spare bool, err error) {
+func (s *cellSlot) tryFork(ctx context.Context, p *policy.Policy, ask func([]*os.File) error) (_ *cellSlot, spare bool, err error) {
 	if err := s.family.join(); err != nil {
 		return nil, false, err
 	}
@@ -172,7 +172,7 @@ func (s *cellSlot) tryFork(ctx context.Context, ask func([]*os.File) error) (_ *
 			c.Close()
 		}
 	}()
-	if err := c.copy(ctx, asked); err != nil {
+	if err := c.copy(ctx, p, asked); err != nil {
 		return nil, spare, fmt.Errorf("%w: copy the interpreter: %w", job.ErrUnavailable, err)
 	}
 	if !s.cell.rt.cells.register(c) {
@@ -222,8 +222,9 @@ func askFork(ask func([]*os.File) error) (*forked, <-chan error, error) {
 }
 
 // copy has the interpreter that was asked fork a process into the box of c, and
-// waits for it there.
-func (c *cellSlot) copy(ctx context.Context, asked <-chan error) (err error) {
+// waits for it there. The limits are those of what it is a copy of from the
+// beginning: it brings its files along, before its attempt begins.
+func (c *cellSlot) copy(ctx context.Context, p *policy.Policy, asked <-chan error) (err error) {
 	var box []int
 	defer func() {
 		if err != nil {
@@ -257,6 +258,9 @@ func (c *cellSlot) copy(ctx context.Context, asked <-chan error) (err error) {
 		return err
 	}
 	if err := c.watchCopy(f); err != nil {
+		return err
+	}
+	if err := c.limit(p); err != nil {
 		return err
 	}
 	if err := c.lease.Add(f.pid); err != nil {

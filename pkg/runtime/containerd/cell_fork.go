@@ -275,10 +275,8 @@ func (c *cellSlot) arrived(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, boxTime)
 	defer cancel()
 	defer c.job.slot.within(ctx)()
-	if _, err := c.job.slot.expect(guest.BoxWaiting); err != nil {
-		return fmt.Errorf("copy the interpreter: %w", err)
-	}
-	return nil
+	_, err := c.job.slot.expect(guest.BoxWaiting)
+	return err
 }
 
 // watchCopy makes sure that a process is where it should be, and waits for its

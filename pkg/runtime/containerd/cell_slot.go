@@ -232,8 +232,13 @@ func (s *cellSlot) begin(ctx context.Context, p *program, files []*os.File) (tim
 	}
 	run := guest.Run{Argv: argv, Env: p.env, Dir: p.dir, OpenFiles: uint64(p.limits.OpenFiles), Filter: filter}
 	began, err := to.run(&run, files, s.cell.hostUID())
-	if err == nil && s.python && s.parent != nil {
-		err = s.arrived(ctx)
+	if s.python && s.parent != nil {
+		if err == nil {
+			err = s.arrived(ctx)
+		}
+		if err != nil {
+			err = fmt.Errorf("copy the interpreter: %w", err)
+		}
 	}
 	return began, err
 }

@@ -70,7 +70,7 @@ type box interface {
 // execute runs p in b and returns when nothing of it is left. An error means
 // that the sandbox failed, not the program.
 func (s *place) execute(ctx context.Context, b box, p *program, before cgroup.Usage) (*ended, error) {
-	cores, leave, err := seats.take(coresOf(p.limits.CPU), p.together)
+	cores, leave, err := seats.take(coresOf(p.limits.CPU), p.together, p.talk != nil)
 	if err != nil {
 		return nil, err
 	}

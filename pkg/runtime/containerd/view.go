@@ -78,8 +78,10 @@ type seating struct {
 
 // take chooses n of our cores, all if there are fewer: those that the fewest programs
 // are bound to. Programs that take turns, which have a number in common that is not 0,
-// share theirs. leave gives the cores back, when the program has ended.
-func (s *seating) take(n int, together uint64) (set unix.CPUSet, leave func(), err error) {
+// share theirs. One that waits, as a session does for most of a long life, does not count
+// for others: where idle sessions happen to be must not crowd the rest. leave gives the
+// cores back, when the program has ended.
+func (s *seating) take(n int, together uint64, waits bool) (set unix.CPUSet, leave func(), err error) {
 	var ours unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &ours); err != nil {
 		return set, nil, fmt.Errorf("read our cores: %w", err)
@@ -106,6 +108,11 @@ func (s *seating) take(n int, together uint64) (set unix.CPUSet, leave func(), e
 	cores = cores[:n]
 	for _, core := range cores {
 		set.Set(core)
+	}
+	if waits {
+		return set, func() {}, nil
+	}
+	for _, core := range cores {
 		s.taken[core]++
 	}
 	return set, func() {

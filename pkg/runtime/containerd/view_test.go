@@ -15,7 +15,7 @@ func TestSeating(t *testing.T) {
 	var s seating
 	take := func(n int, together uint64) (unix.CPUSet, func()) {
 		t.Helper()
-		set, leave, err := s.take(n, together)
+		set, leave, err := s.take(n, together, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,6 +42,20 @@ func TestSeating(t *testing.T) {
 			leaves[set] = back
 		}
 	}
+	for set, leave := range leaves { // sessions have taken the core that is free many times
+		leave()
+		for range 3 {
+			if idle, _, err := s.take(1, 0, true); err != nil || idle != set {
+				t.Errorf("a session is bound to %v, %v, want %v", idle, err, set)
+			}
+		}
+		again, back := take(1, 0)
+		if again != set {
+			t.Error("a program avoids the core that only sessions are bound to")
+		}
+		leaves[set] = back
+		break
+	}
 	if x, y := first(take(1, 7)), first(take(1, 7)); x != y {
 		t.Error("two that take turns do not share their core")
 	}
@@ -63,7 +77,7 @@ func TestPin(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _, _ = in.Close(), cmd.Wait() }()
-	want, leave, err := seats.take(1, 0)
+	want, leave, err := seats.take(1, 0, false)
 	if err != nil {
 		t.Fatal(err)
 	}

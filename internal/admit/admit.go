@@ -15,8 +15,8 @@ import (
 
 // Blobs keeps large inputs; *object.Store does.
 type Blobs interface {
-	PutBlob(ctx context.Context, r io.Reader, limit int64) (ref string, n int64, err error)
-	StatBlob(ctx context.Context, ref string) (object.Info, error)
+	PutBlob(ctx context.Context, tenant string, r io.Reader, limit int64) (ref string, n int64, err error)
+	StatBlob(ctx context.Context, tenant, ref string) (object.Info, error)
 }
 
 // Secrets knows which secrets there are; *secret.Keeper does.

@@ -17,7 +17,7 @@ import (
 // Above it, jobs that share an input share one object.
 const inlineLimit = 64 << 10
 
-// seen remembers which blobs are there.
+// seen remembers which blobs of the tenant are there.
 type seen struct {
 	mu   sync.Mutex
 	refs map[string]bool
@@ -38,7 +38,8 @@ func (s *seen) add(ref string) {
 	s.refs[ref] = true
 }
 
-// inputs moves large files out of the spec and checks that named blobs exist.
+// inputs moves large files out of the spec and checks that named blobs
+// exist: those that the tenant has uploaded.
 func (in *Intake) inputs(ctx context.Context, spec *job.Spec) error {
 	for path, f := range spec.Files {
 		if f.Blob != "" {
@@ -51,7 +52,7 @@ func (in *Intake) inputs(ctx context.Context, spec *job.Spec) error {
 		if content == nil {
 			continue
 		}
-		ref, _, err := in.admitter.Blobs.PutBlob(ctx, content, int64(job.MaxSpec))
+		ref, _, err := in.admitter.Blobs.PutBlob(ctx, in.tenant, content, int64(job.MaxSpec))
 		if err != nil {
 			return fmt.Errorf("store input %s: %w", path, err)
 		}
@@ -76,7 +77,7 @@ func (in *Intake) checkBlob(ctx context.Context, path, ref string) error {
 	if in.blobs.has(ref) {
 		return nil
 	}
-	_, err := in.admitter.Blobs.StatBlob(ctx, ref)
+	_, err := in.admitter.Blobs.StatBlob(ctx, in.tenant, ref)
 	switch {
 	case errors.Is(err, job.ErrNotFound):
 		return job.Invalid(fileField(path)+".blob", "%s is not here; upload it with PUT /v1/blobs/%s first", ref, ref)

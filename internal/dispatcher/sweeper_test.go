@@ -38,11 +38,11 @@ func TestOrphanedObjectsAreSwept(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept := []string{put(running.Job, running.Lease), put(recorded.Job, recorded.Lease)}
-	blob, _, err := objects.PutBlob(t.Context(), strings.NewReader("an input"), 1<<20)
+	blob, _, err := objects.PutBlob(t.Context(), "acme", strings.NewReader("an input"), 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if blob, err = object.BlobKey(blob); err != nil {
+	if blob, err = object.BlobKey("acme", blob); err != nil {
 		t.Fatal(err)
 	}
 	kept = append(kept, blob)

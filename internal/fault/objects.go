@@ -19,9 +19,9 @@ func (o *Objects) Put(ctx context.Context, key string, r io.Reader) (object.Info
 }
 
 // PutBlob is that of object.Store.
-func (o *Objects) PutBlob(ctx context.Context, r io.Reader, limit int64) (ref string, n int64, err error) {
+func (o *Objects) PutBlob(ctx context.Context, tenant string, r io.Reader, limit int64) (ref string, n int64, err error) {
 	err = o.In.do("put blob", func() error {
-		ref, n, err = o.Store.PutBlob(ctx, r, limit)
+		ref, n, err = o.Store.PutBlob(ctx, tenant, r, limit)
 		return err
 	})
 	return ref, n, err

@@ -16,10 +16,11 @@ import (
 // maxBlob is the largest input, in bytes.
 const maxBlob = 2 << 30
 
-// putBlob stores an input under its own sha256, so that many jobs can share it.
+// putBlob stores an input under its own sha256, so that many jobs of its tenant can
+// share it.
 func (s *Server) putBlob(w http.ResponseWriter, r *http.Request) error {
 	want := r.PathValue("digest")
-	if _, err := object.BlobKey(want); err != nil {
+	if _, err := object.BlobKey(tenantOf(r), want); err != nil {
 		return err
 	}
 	body, err := openBody(w, r, 0)
@@ -27,7 +28,7 @@ func (s *Server) putBlob(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	checked := &digestReader{r: body, sum: sha256.New(), want: want}
-	if _, _, err := s.Objects.PutBlob(r.Context(), checked, maxBlob); err != nil {
+	if _, _, err := s.Objects.PutBlob(r.Context(), tenantOf(r), checked, maxBlob); err != nil {
 		return fmt.Errorf("store blob: %w", err)
 	}
 	w.WriteHeader(http.StatusCreated)
@@ -35,7 +36,7 @@ func (s *Server) putBlob(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) headBlob(w http.ResponseWriter, r *http.Request) error {
-	info, err := s.Objects.StatBlob(r.Context(), r.PathValue("digest"))
+	info, err := s.Objects.StatBlob(r.Context(), tenantOf(r), r.PathValue("digest"))
 	if err != nil {
 		return fmt.Errorf("stat blob: %w", err)
 	}

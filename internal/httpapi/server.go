@@ -67,8 +67,8 @@ type Secrets interface {
 // Objects is where blobs and artifacts are; *object.Store is one.
 type Objects interface {
 	Get(ctx context.Context, key string) (io.ReadCloser, object.Info, error)
-	PutBlob(ctx context.Context, r io.Reader, limit int64) (ref string, n int64, err error)
-	StatBlob(ctx context.Context, ref string) (object.Info, error)
+	PutBlob(ctx context.Context, tenant string, r io.Reader, limit int64) (ref string, n int64, err error)
+	StatBlob(ctx context.Context, tenant, ref string) (object.Info, error)
 }
 
 // Config is what a Server stands on. Every field is needed unless it says

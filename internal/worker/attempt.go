@@ -71,7 +71,7 @@ func (a *attempt) run(ctx context.Context) (*job.Result, error) {
 		return nil, err
 	}
 	began := time.Now()
-	files, release, err := a.inputs.fetch(ctx, a.spec.Files)
+	files, release, err := a.inputs.fetch(ctx, a.claimed.Tenant, a.spec.Files)
 	if err != nil {
 		return nil, err
 	}

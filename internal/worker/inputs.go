@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -10,12 +11,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 
 	"golang.org/x/sync/singleflight"
 
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/object"
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
@@ -24,8 +25,8 @@ import (
 const blobInMemory = 256 << 10
 
 // inputs fetches what programs are to read, before they get a slot. Blobs are
-// shared by many jobs, so they are fetched once and kept in a directory, least
-// recently used out first.
+// shared by many jobs of a tenant, so they are fetched once and kept in a directory,
+// least recently used out first. Those of another tenant are not found in it.
 type inputs struct {
 	objects Objects
 	dir     string // empty: no cache, every blob in memory
@@ -58,10 +59,10 @@ func (in *inputs) close() {
 	}
 }
 
-// fetch returns the inputs of a job, in the order of their paths, and a
+// fetch returns the inputs of a tenant's job, in the order of their paths, and a
 // function to call when they are no longer needed. The error is a *verdict if
 // the job is at fault.
-func (in *inputs) fetch(ctx context.Context, files map[string]job.File) (out []runtime.File, release func(), err error) {
+func (in *inputs) fetch(ctx context.Context, tenant string, files map[string]job.File) (out []runtime.File, release func(), err error) {
 	if len(files) == 0 {
 		return nil, func() {}, nil
 	}
@@ -72,7 +73,7 @@ func (in *inputs) fetch(ctx context.Context, files map[string]job.File) (out []r
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(files)) {
-		f, c, err := in.one(ctx, path, files[path])
+		f, c, err := in.one(ctx, tenant, path, files[path])
 		if err != nil {
 			release()
 			return nil, nil, err
@@ -85,7 +86,7 @@ func (in *inputs) fetch(ctx context.Context, files map[string]job.File) (out []r
 	return out, release, nil
 }
 
-func (in *inputs) one(ctx context.Context, path string, f job.File) (runtime.File, io.Closer, error) {
+func (in *inputs) one(ctx context.Context, tenant, path string, f job.File) (runtime.File, io.Closer, error) {
 	switch {
 	case f.Text != nil:
 		return runtime.File{Path: path, Data: []byte(*f.Text)}, nil, nil
@@ -96,7 +97,7 @@ func (in *inputs) one(ctx context.Context, path string, f job.File) (runtime.Fil
 		}
 		return runtime.File{Path: path, Data: data}, nil, nil
 	}
-	file, c, err := in.blob(ctx, f.Blob)
+	file, c, err := in.blob(ctx, tenant, f.Blob)
 	switch {
 	case errors.Is(err, job.ErrNotFound):
 		return file, nil, &verdict{job.Failed, fmt.Sprintf("files: %s: blob %s does not exist; upload it first", path, f.Blob)}
@@ -110,13 +111,16 @@ func (in *inputs) one(ctx context.Context, path string, f job.File) (runtime.Fil
 }
 
 // blob returns a file without its path, and what to close after use.
-func (in *inputs) blob(ctx context.Context, ref string) (runtime.File, io.Closer, error) {
-	name := strings.TrimPrefix(ref, "sha256:")
+func (in *inputs) blob(ctx context.Context, tenant, ref string) (runtime.File, io.Closer, error) {
+	name, err := cacheName(tenant, ref)
+	if err != nil {
+		return runtime.File{}, nil, err
+	}
 	if f := in.cached(name); f != nil {
 		return fromDisk(f), f, nil
 	}
 	// One download for all who want it. It must not end with the first of them.
-	v, err, _ := in.flight.Do(name, func() (any, error) { return in.download(context.WithoutCancel(ctx), ref, name) })
+	v, err, _ := in.flight.Do(name, func() (any, error) { return in.download(context.WithoutCancel(ctx), tenant, ref, name) })
 	if err != nil {
 		return runtime.File{}, nil, err
 	}
@@ -127,6 +131,12 @@ func (in *inputs) blob(ctx context.Context, ref string) (runtime.File, io.Closer
 		return fromDisk(f), f, nil
 	}
 	return runtime.File{}, nil, fmt.Errorf("blob %s left the cache at once: the input cache is too small", ref)
+}
+
+// cacheName is the file of a tenant's blob in the cache.
+func cacheName(tenant, ref string) (string, error) {
+	key, err := object.BlobKey(tenant, ref)
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(key))), err
 }
 
 // fromDisk reads an open file of the cache: it stays readable when the cache
@@ -143,10 +153,10 @@ func fromDisk(f *os.File) runtime.File {
 
 // download returns the bytes of a small blob, or nil after it put a large one
 // into the cache.
-func (in *inputs) download(ctx context.Context, ref, name string) (any, error) {
+func (in *inputs) download(ctx context.Context, tenant, ref, name string) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
 	defer cancel()
-	r, size, err := in.objects.GetBlob(ctx, ref)
+	r, size, err := in.objects.GetBlob(ctx, tenant, ref)
 	if err != nil {
 		return nil, err
 	}

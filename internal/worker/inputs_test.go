@@ -22,9 +22,9 @@ type countingStore struct {
 	gets atomic.Int64
 }
 
-func (s *countingStore) GetBlob(ctx context.Context, ref string) (io.ReadCloser, int64, error) {
+func (s *countingStore) GetBlob(ctx context.Context, tenant, ref string) (io.ReadCloser, int64, error) {
 	s.gets.Add(1)
-	return s.Store.GetBlob(ctx, ref)
+	return s.Store.GetBlob(ctx, tenant, ref)
 }
 
 func newCache(t *testing.T, limit int64) (*inputs, *countingStore) {
@@ -45,7 +45,7 @@ func newCache(t *testing.T, limit int64) (*inputs, *countingStore) {
 
 func upload(t *testing.T, s *countingStore, b byte, size int) string {
 	t.Helper()
-	ref, _, err := s.PutBlob(t.Context(), bytes.NewReader(bytes.Repeat([]byte{b}, size)), 1<<30)
+	ref, _, err := s.PutBlob(t.Context(), "acme", bytes.NewReader(bytes.Repeat([]byte{b}, size)), 1<<30)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestInputsInOrderOfTheirPaths(t *testing.T) {
 		"/workspace/c": {Blob: upload(t, store, 'c', 3)},
 		"/workspace/f": {Blob: upload(t, store, 'f', 0)},
 	}
-	got, release, err := in.fetch(t.Context(), files)
+	got, release, err := in.fetch(t.Context(), "acme", files)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestOneDownloadForAll(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() {
-			got, release, err := in.fetch(t.Context(), files)
+			got, release, err := in.fetch(t.Context(), "acme", files)
 			if err != nil {
 				t.Error(err)
 				return
@@ -119,12 +119,12 @@ func TestOneDownloadForAll(t *testing.T) {
 func TestCacheStaysWithinItsSize(t *testing.T) {
 	const size = 2 * blobInMemory
 	in, store := newCache(t, 2*size)
-	held, release, err := in.fetch(t.Context(), map[string]job.File{"/a": {Blob: upload(t, store, 'a', size)}})
+	held, release, err := in.fetch(t.Context(), "acme", map[string]job.File{"/a": {Blob: upload(t, store, 'a', size)}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, b := range []byte("bcd") {
-		_, release, err := in.fetch(t.Context(), map[string]job.File{"/x": {Blob: upload(t, store, b, size)}})
+		_, release, err := in.fetch(t.Context(), "acme", map[string]job.File{"/x": {Blob: upload(t, store, b, size)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -140,15 +140,34 @@ func TestCacheStaysWithinItsSize(t *testing.T) {
 	release()
 }
 
+// A blob in the cache is there for its tenant only: another one that names it gets
+// what it gets for a blob that nobody has. On 5ee7338 it got the bytes.
+func TestCacheIsNoWayToBlobsOfOthers(t *testing.T) {
+	for _, size := range []int{10, 2 * blobInMemory} {
+		in, store := newCache(t, 1<<30)
+		files := map[string]job.File{"/a": {Blob: upload(t, store, 'a', size)}}
+		_, release, err := in.fetch(t.Context(), "acme", files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		release()
+		_, _, err = in.fetch(t.Context(), "other", files)
+		var v *verdict
+		if !errors.As(err, &v) {
+			t.Errorf("%d bytes: %v, want that the blob does not exist", size, err)
+		}
+	}
+}
+
 func TestCorruptBlobIsOurFailure(t *testing.T) {
 	for _, size := range []int{10, 2 * blobInMemory} {
 		in, store := newCache(t, 1<<30)
 		ref := upload(t, store, 'a', size)
-		key, _ := object.BlobKey(ref)
+		key, _ := object.BlobKey("acme", ref)
 		if _, err := store.Put(t.Context(), key, strings.NewReader(strings.Repeat("b", size))); err != nil {
 			t.Fatal(err)
 		}
-		_, _, err := in.fetch(t.Context(), map[string]job.File{"/a": {Blob: ref}})
+		_, _, err := in.fetch(t.Context(), "acme", map[string]job.File{"/a": {Blob: ref}})
 		var v *verdict
 		if err == nil || errors.As(err, &v) {
 			t.Errorf("%d bytes: %v, want a failure of ours", size, err)

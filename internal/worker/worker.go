@@ -92,7 +92,7 @@ func (c Config) Defaults() Config {
 // Objects is what a worker needs of the object store.
 type Objects interface {
 	Put(ctx context.Context, key string, r io.Reader) (object.Info, error)
-	GetBlob(ctx context.Context, ref string) (io.ReadCloser, int64, error)
+	GetBlob(ctx context.Context, tenant, ref string) (io.ReadCloser, int64, error)
 	DeletePrefix(ctx context.Context, prefix string) (int, error)
 }
 

@@ -19,21 +19,26 @@ import (
 // digest (and so its key) is known; more goes to a temporary file.
 const spoolMemory = 1 << 20
 
-// BlobKey returns the object path of the content-addressed blob that a job
-// names as "sha256:<64 hex digits>". The error wraps job.ErrInvalid.
-func BlobKey(ref string) (string, error) {
+// BlobKey returns the object path of the content-addressed blob that a job of a
+// tenant names as "sha256:<64 hex digits>". Tenants share none: who may read a blob,
+// and who may learn that it is there, are those who have had its bytes. The error
+// wraps job.ErrInvalid.
+func BlobKey(tenant, ref string) (string, error) {
+	if tenant == "" {
+		return "", job.Invalid("tenant", "must not be empty")
+	}
 	sum, ok := strings.CutPrefix(ref, "sha256:")
 	if !ok || len(sum) != 2*sha256.Size || strings.Trim(sum, "0123456789abcdef") != "" {
 		return "", job.Invalid("blob", "%.80q must be sha256: and 64 lower-case hex digits", ref)
 	}
-	return "blobs/sha256/" + sum[:2] + "/" + sum, nil
+	return "blobs/" + escape(tenant) + "/sha256/" + sum[:2] + "/" + sum, nil
 }
 
-// PutBlob stores what r yields under its own digest and returns the reference
+// PutBlob stores what r yields under its own digest, for a tenant, and returns the reference
 // ("sha256:…") and the size in bytes. A blob that is already there is not
 // written again. More than limit bytes is an error that wraps job.ErrTooLarge
 // and stores nothing.
-func (s *Store) PutBlob(ctx context.Context, r io.Reader, limit int64) (ref string, n int64, err error) {
+func (s *Store) PutBlob(ctx context.Context, tenant string, r io.Reader, limit int64) (ref string, n int64, err error) {
 	sum := sha256.New()
 	sp := &spool{}
 	defer sp.close()
@@ -45,7 +50,7 @@ func (s *Store) PutBlob(ctx context.Context, r io.Reader, limit int64) (ref stri
 		return "", 0, fmt.Errorf("%w: blob has more than %d bytes", job.ErrTooLarge, limit)
 	}
 	ref = "sha256:" + hex.EncodeToString(sum.Sum(nil))
-	key, err := BlobKey(ref)
+	key, err := BlobKey(tenant, ref)
 	if err != nil {
 		return "", 0, err
 	}
@@ -62,10 +67,10 @@ func (s *Store) PutBlob(ctx context.Context, r io.Reader, limit int64) (ref stri
 	return ref, n, nil
 }
 
-// StatBlob returns the size of a blob; the error wraps job.ErrNotFound if it is
+// StatBlob returns the size of a tenant's blob; the error wraps job.ErrNotFound if it is
 // not there.
-func (s *Store) StatBlob(ctx context.Context, ref string) (Info, error) {
-	key, err := BlobKey(ref)
+func (s *Store) StatBlob(ctx context.Context, tenant, ref string) (Info, error) {
+	key, err := BlobKey(tenant, ref)
 	if err != nil {
 		return Info{}, err
 	}
@@ -75,11 +80,11 @@ func (s *Store) StatBlob(ctx context.Context, ref string) (Info, error) {
 // errCorrupt is what a verified read returns for other bytes than promised.
 var errCorrupt = errors.New("content does not match its digest")
 
-// GetBlob opens a blob. The reader verifies as it goes: instead of io.EOF it
+// GetBlob opens a tenant's blob. The reader verifies as it goes: instead of io.EOF it
 // returns an error that wraps job.ErrUnavailable if the bytes are not the ones
 // that the reference names, so whoever reads to the end has the right ones.
-func (s *Store) GetBlob(ctx context.Context, ref string) (io.ReadCloser, int64, error) {
-	key, err := BlobKey(ref)
+func (s *Store) GetBlob(ctx context.Context, tenant, ref string) (io.ReadCloser, int64, error) {
+	key, err := BlobKey(tenant, ref)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -132,7 +132,7 @@ func TestAttemptOf(t *testing.T) {
 	if want, _ := AttemptPrefix("a/../b", anID, 7); !ok || prefix != want || id != anID || lease != 7 {
 		t.Errorf("AttemptOf(%q) = %q, %s, %d, %v", key, prefix, id, lease, ok)
 	}
-	blob, err := BlobKey("sha256:" + strings.Repeat("0", 64))
+	blob, err := BlobKey("acme", "sha256:"+strings.Repeat("0", 64))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -188,14 +188,14 @@ func TestBlobs(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {
 		for _, size := range []int{0, 5, spoolMemory, 3*spoolMemory + 1} {
 			body := bytes.Repeat([]byte{'b'}, size)
-			ref, n, err := s.PutBlob(t.Context(), bytes.NewReader(body), 1<<30)
+			ref, n, err := s.PutBlob(t.Context(), "acme", bytes.NewReader(body), 1<<30)
 			if err != nil || n != int64(size) {
 				t.Fatalf("PutBlob(%d bytes) = %s, %d, %v", size, ref, n, err)
 			}
-			if again, _, err := s.PutBlob(t.Context(), iotest.OneByteReader(bytes.NewReader(body[:min(size, 64)])), 64); size <= 64 && (again != ref || err != nil) {
+			if again, _, err := s.PutBlob(t.Context(), "acme", iotest.OneByteReader(bytes.NewReader(body[:min(size, 64)])), 64); size <= 64 && (again != ref || err != nil) {
 				t.Errorf("second PutBlob = %s, %v, want %s", again, err, ref)
 			}
-			r, n, err := s.GetBlob(t.Context(), ref)
+			r, n, err := s.GetBlob(t.Context(), "acme", ref)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -205,14 +205,14 @@ func TestBlobs(t *testing.T) {
 			}
 			_ = r.Close()
 		}
-		if _, _, err := s.PutBlob(t.Context(), strings.NewReader("123456"), 5); !errors.Is(err, job.ErrTooLarge) {
+		if _, _, err := s.PutBlob(t.Context(), "acme", strings.NewReader("123456"), 5); !errors.Is(err, job.ErrTooLarge) {
 			t.Errorf("above the limit: %v, want ErrTooLarge", err)
 		}
-		if _, _, err := s.GetBlob(t.Context(), "sha256:"+strings.Repeat("0", 64)); !errors.Is(err, job.ErrNotFound) {
+		if _, _, err := s.GetBlob(t.Context(), "acme", "sha256:"+strings.Repeat("0", 64)); !errors.Is(err, job.ErrNotFound) {
 			t.Errorf("missing blob: %v, want ErrNotFound", err)
 		}
 		for _, ref := range []string{"", "sha256:abc", "md5:" + strings.Repeat("0", 64), "sha256:" + strings.Repeat("A", 64), "sha256:../../" + strings.Repeat("0", 58)} {
-			if _, _, err := s.GetBlob(t.Context(), ref); !errors.Is(err, job.ErrInvalid) {
+			if _, _, err := s.GetBlob(t.Context(), "acme", ref); !errors.Is(err, job.ErrInvalid) {
 				t.Errorf("GetBlob(%q): %v, want ErrInvalid", ref, err)
 			}
 		}
@@ -221,15 +221,15 @@ func TestBlobs(t *testing.T) {
 
 func TestBlobIsVerifiedOnRead(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {
-		ref, _, err := s.PutBlob(t.Context(), strings.NewReader("the truth"), 100)
+		ref, _, err := s.PutBlob(t.Context(), "acme", strings.NewReader("the truth"), 100)
 		if err != nil {
 			t.Fatal(err)
 		}
-		key, _ := BlobKey(ref)
+		key, _ := BlobKey("acme", ref)
 		if _, err := s.Put(t.Context(), key, strings.NewReader("something")); err != nil { // same length
 			t.Fatal(err)
 		}
-		r, _, err := s.GetBlob(t.Context(), ref)
+		r, _, err := s.GetBlob(t.Context(), "acme", ref)
 		if err != nil {
 			t.Fatal(err)
 		}

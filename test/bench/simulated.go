@@ -159,7 +159,7 @@ func (nothing) Put(context.Context, string, io.Reader) (object.Info, error) {
 	return object.Info{}, errNothing
 }
 
-func (nothing) GetBlob(context.Context, string) (io.ReadCloser, int64, error) {
+func (nothing) GetBlob(context.Context, string, string) (io.ReadCloser, int64, error) {
 	return nil, 0, errNothing
 }
 

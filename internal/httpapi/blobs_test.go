@@ -1,0 +1,159 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/assay-run/assay/internal/httpapi"
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// tenants are two clients' headers on a fleet with tokens.
+func tenants(t *testing.T) (f *fleet, a, b []string) {
+	t.Helper()
+	auth, err := httpapi.NewAuthenticator("token-a=a,token-b=b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f = newFleet(t, func(c *httpapi.Config) { c.Auth = auth })
+	return f, []string{"Authorization", "Bearer token-a"}, []string{"Authorization", "Bearer token-b"}
+}
+
+// put uploads content as a blob.
+func (f *fleet) put(digest, content string, who []string) *http.Response {
+	f.t.Helper()
+	resp, _ := f.do(http.MethodPut, "/v1/blobs/"+digest, content, append([]string{"Content-Type", "application/octet-stream"}, who...)...)
+	return resp
+}
+
+func digestOf(content string) string {
+	return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(content)))
+}
+
+// Whoever knows a digest learns nothing of it and reaches nothing by it, unless the
+// bytes were its own. Each of these worked on 5ee7338: HEAD said 200 to the other
+// tenant, and its jobs read the content.
+func TestBlobsBelongToTheirTenant(t *testing.T) {
+	f, a, b := tenants(t)
+	content := rand.Text()
+	digest := digestOf(content)
+	blob := "/v1/blobs/" + digest
+	if resp := f.put(digest, content, a); resp.StatusCode != http.StatusCreated {
+		t.Fatal(resp.Status)
+	}
+
+	naming := fmt.Sprintf(`{"program":{"python":{"code":"ok"}},"files":{"/workspace/x":{"blob":%q}}}`, digest)
+	never := strings.ReplaceAll(naming, digest, digestOf("never uploaded by anybody"))
+	attacks := []struct {
+		name, method, path, body string
+		control                  string // the same of a blob that nobody has
+	}{
+		{"head", http.MethodHead, blob, "", "/v1/blobs/" + digestOf("never uploaded by anybody")},
+		{"get", http.MethodGet, blob, "", "/v1/blobs/" + digestOf("never uploaded by anybody")},
+		{"job", http.MethodPost, "/v1/jobs", naming, never},
+		{"run", http.MethodPost, "/v1/run", naming, never},
+		{"batch", http.MethodPost, "/v1/batches", `{"jobs":[` + naming + `]}`, `{"jobs":[` + never + `]}`},
+		{"defaults of a batch", http.MethodPost, "/v1/batches",
+			fmt.Sprintf(`{"defaults":{"files":{"/workspace/x":{"blob":%q}}},"jobs":[%s]}`, digest, python("ok")),
+			fmt.Sprintf(`{"defaults":{"files":{"/workspace/x":{"blob":%q}}},"jobs":[%s]}`, digestOf("never uploaded by anybody"), python("ok"))},
+		{"wrong bytes", http.MethodPut, blob, "guess", "/v1/blobs/" + digestOf("never uploaded by anybody")},
+		{"no bytes", http.MethodPut, blob, "", "/v1/blobs/" + digestOf("never uploaded by anybody")},
+	}
+	for _, at := range attacks {
+		t.Run(at.name, func(t *testing.T) {
+			who := b
+			if at.method == http.MethodPut {
+				who = append([]string{"Content-Type", "application/octet-stream"}, b...)
+			}
+			got, gotBody := f.do(at.method, at.path, at.body, who...)
+			path, body := at.path, at.control
+			if strings.HasPrefix(at.control, "/") {
+				path, body = at.control, at.body
+			}
+			want, wantBody := f.do(at.method, path, body, who...)
+			if got.StatusCode < 400 {
+				t.Errorf("%d %s", got.StatusCode, gotBody)
+			}
+			unnamed := func(s string) string {
+				return strings.NewReplacer(digest, "D", digestOf("never uploaded by anybody"), "D").Replace(s)
+			}
+			if got.StatusCode != want.StatusCode || unnamed(withoutID(gotBody)) != unnamed(withoutID(wantBody)) {
+				t.Errorf("another tenant's: %d %s\nnobody's:         %d %s", got.StatusCode, gotBody, want.StatusCode, wantBody)
+			}
+		})
+	}
+
+	// Who has the bytes may store them, and is not told that they were there.
+	first, same := f.put(digestOf("new"), "new", b), f.put(digest, content, b)
+	if same.StatusCode != first.StatusCode || len(same.Header) != len(first.Header) {
+		t.Errorf("a PUT of what another tenant has: %d %v, of something new: %d %v", same.StatusCode, same.Header, first.StatusCode, first.Header)
+	}
+	f.want(http.StatusOK, nil, http.MethodHead, blob, "", b...)
+	f.want(http.StatusCreated, nil, http.MethodPost, "/v1/jobs", naming, b...)
+}
+
+// withoutID takes the request's own id out of a problem.
+func withoutID(body string) string {
+	var m map[string]any
+	if json.Unmarshal([]byte(body), &m) != nil {
+		return body
+	}
+	delete(m, "request_id")
+	delete(m, "instance")
+	raw, _ := json.Marshal(m)
+	return string(raw)
+}
+
+// A large file given inline becomes a blob of its tenant, and of nobody else.
+func TestInlineInputsBelongToTheirTenant(t *testing.T) {
+	f, a, b := tenants(t)
+	content := strings.Repeat("a secret of a\n", 10_000)
+	spec, err := json.Marshal(job.Spec{
+		Program: job.Program{Python: &job.Python{Code: "ok"}},
+		Files:   map[string]job.File{"/workspace/x": {Text: &content}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.want(http.StatusCreated, nil, http.MethodPost, "/v1/jobs", string(spec), a...)
+	blob := "/v1/blobs/" + digestOf(content)
+	f.want(http.StatusOK, nil, http.MethodHead, blob, "", a...)
+	if resp, _ := f.do(http.MethodHead, blob, "", b...); resp.StatusCode != http.StatusNotFound {
+		t.Errorf("HEAD by another tenant: %d", resp.StatusCode)
+	}
+}
+
+// One tenant cannot change what another one's digest means.
+func TestBlobsOfTwoTenantsDoNotReplaceEachOther(t *testing.T) {
+	f, a, b := tenants(t)
+	const content = "shared"
+	for _, who := range [][]string{a, b} {
+		f.put(digestOf(content), content, who)
+	}
+	seen := map[string]bool{}
+	for o, err := range f.objects.List(context.Background(), "blobs/") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen[o.Key] = true
+		r, _, err := f.objects.Get(t.Context(), o.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got bytes.Buffer
+		if _, err := got.ReadFrom(r); err != nil || got.String() != content {
+			t.Errorf("%s: %q, %v", o.Key, got.String(), err)
+		}
+		_ = r.Close()
+	}
+	if len(seen) != 2 {
+		t.Errorf("objects %v, want one of each tenant", seen)
+	}
+}

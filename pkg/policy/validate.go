@@ -257,6 +257,14 @@ func badRequirement(s string) string {
 	return ""
 }
 
+// IsRequirement says whether s could be an entry of packages.
+func IsRequirement(s string) bool { return badRequirement(s) == "" }
+
+// RequirementName is the name of the package that a requirement is about.
+func RequirementName(s string) string { return requirementName.FindString(s) }
+
+var requirementName = regexp.MustCompile(`^[A-Za-z0-9._-]+`)
+
 // Requirements is what p wants installed, in a form that is the same for all
 // policies that want the same; "" for nothing.
 func (p *Policy) Requirements() string {

@@ -42,6 +42,22 @@ type environments struct {
 	failed map[string]failedEnv // lately
 }
 
+// asked is what a job asks for. An environment of wheels that the worker has
+// checked is the same for all tenants; one with something that was built from
+// source is what the source's code made of it, and its tenant's alone.
+type asked struct {
+	tenant, packages string
+	shared, own      string // what it is called, in either case
+}
+
+func ask(base *image, tenant, packages string) asked {
+	name := func(parts ...string) string {
+		sum := sha256.Sum256(fmt.Appendf(nil, "%q", parts))
+		return hex.EncodeToString(sum[:])
+	}
+	return asked{tenant, packages, name(base.digest, packages), name(base.digest, packages, tenant)}
+}
+
 // failedEnv is a build that failed. A batch of a thousand jobs that want what
 // cannot be had does not try a thousand times.
 type failedEnv struct {
@@ -58,6 +74,20 @@ const (
 type lockfile struct {
 	Packages []string `json:"packages"` // name==version --hash=sha256:…
 	Bytes    int64    `json:"bytes"`
+	Tree     string   `json:"tree"`              // hash of the layer, as it was copied
+	Tenant   string   `json:"tenant"`            // for whom it was built
+	Private  bool     `json:"private,omitempty"` // and whose alone it is
+}
+
+// digest names what an environment on base is: by its content, and by nothing
+// that was said about it.
+func (l *lockfile) digest(base *image) string {
+	tenant := ""
+	if l.Private {
+		tenant = l.Tenant
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q", base.digest, l.Tree, l.Packages, tenant))
+	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
 func newEnvironments(r *Runtime) *environments {
@@ -100,16 +130,18 @@ func (r *Runtime) find(ctx context.Context, key runtime.Key) (*image, error) {
 	if key.Packages == "" {
 		return base, nil
 	}
-	return r.environments.get(ctx, base, key.Packages)
+	return r.environments.get(ctx, base, key.Tenant, key.Packages)
 }
 
-// get returns base with packages, one requirement a line. The error is a
-// *runtime.BuildError if they cannot be had.
-func (e *environments) get(ctx context.Context, base *image, packages string) (*image, error) {
-	sum := sha256.Sum256([]byte(base.digest + "\n" + packages))
-	want := hex.EncodeToString(sum[:])
+// get returns base with packages, one requirement a line, for a tenant. The error
+// is a *runtime.BuildError if they cannot be had.
+func (e *environments) get(ctx context.Context, base *image, tenant, packages string) (*image, error) {
+	ask := ask(base, tenant, packages)
 	e.mu.Lock()
-	img, failed := e.ready[want], e.failed[want]
+	img, failed := e.ready[ask.shared], e.failed[ask.own]
+	if img == nil {
+		img = e.ready[ask.own]
+	}
 	e.mu.Unlock()
 	switch {
 	case img != nil:
@@ -117,12 +149,13 @@ func (e *environments) get(ctx context.Context, base *image, packages string) (*
 	case time.Now().Before(failed.until):
 		return nil, failed.err
 	}
-	// Whoever waits shares the work, but gives up on its own terms.
-	shared := e.group.DoChan(want, func() (any, error) {
+	// Whoever waits shares the work, but gives up on its own terms. Tenants do not
+	// wait for each other.
+	shared := e.group.DoChan(ask.own, func() (any, error) {
 		ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		defer cancel()
 		defer context.AfterFunc(e.rt.ctx, cancel)()
-		return e.load(ctx, base, packages, want)
+		return e.load(ctx, base, ask)
 	})
 	select {
 	case <-ctx.Done():
@@ -136,19 +169,18 @@ func (e *environments) get(ctx context.Context, base *image, packages string) (*
 }
 
 // load returns a kept environment, or builds it.
-func (e *environments) load(ctx context.Context, base *image, packages, want string) (*image, error) {
+func (e *environments) load(ctx context.Context, base *image, ask asked) (*image, error) {
 	if !e.rt.enter() {
 		return nil, errClosed
 	}
 	defer e.rt.background.Done()
-	dir := filepath.Join(e.dir, want)
-	l, err := readLock(dir)
+	dir, l, err := e.find(ask)
 	if errors.Is(err, os.ErrNotExist) {
-		l, err = e.build(ctx, base, packages, dir)
+		dir, l, err = e.build(ctx, base, ask)
 	}
 	var img *image
 	if err == nil {
-		img, err = e.mount(base, dir, want, l)
+		img, err = e.mount(base, dir, &l)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -156,14 +188,25 @@ func (e *environments) load(ctx context.Context, base *image, packages, want str
 		if len(e.failed) >= failedMost {
 			clear(e.failed)
 		}
-		e.failed[want] = failedEnv{err, time.Now().Add(failedTTL)}
+		e.failed[ask.own] = failedEnv{err, time.Now().Add(failedTTL)}
 	}
 	if err != nil {
 		return nil, err
 	}
-	delete(e.failed, want)
-	e.ready[want] = img
+	delete(e.failed, ask.own)
+	e.ready[filepath.Base(dir)] = img
 	return img, nil
+}
+
+// find looks for a kept environment.
+func (e *environments) find(ask asked) (dir string, l lockfile, err error) {
+	for _, name := range []string{ask.shared, ask.own} {
+		dir = filepath.Join(e.dir, name)
+		if l, err = readLock(dir); !errors.Is(err, os.ErrNotExist) {
+			return dir, l, err
+		}
+	}
+	return dir, l, err
 }
 
 func readLock(dir string) (l lockfile, err error) {
@@ -179,33 +222,34 @@ func readLock(dir string) (l lockfile, err error) {
 
 // mount stacks an environment's layer over the layers of its base. It is one
 // overlay, not one over another: the kernel stacks two, and boxes need a second.
-func (e *environments) mount(base *image, dir, want string, l lockfile) (*image, error) {
-	layers, err := e.rt.images.layers(base.rootfs)
+func (e *environments) mount(base *image, dir string, l *lockfile) (*image, error) {
+	m := e.rt.images
+	layers, err := m.layers(base.rootfs)
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256([]byte(base.digest + "\n" + strings.Join(l.Packages, "\n")))
+	name := "env-" + filepath.Base(dir)
 	img := &image{
-		name: base.name, digest: "sha256:" + hex.EncodeToString(sum[:]), env: base.env,
-		rootfs: filepath.Join(e.rt.images.dir, "env-"+want), packages: l.Packages,
+		name: base.name, digest: l.digest(base), env: base.env, rootfs: filepath.Join(m.dir, name), packages: l.Packages,
 	}
-	if err := os.MkdirAll(img.rootfs, 0o711); err != nil {
-		return nil, err
-	}
-	lower := append([]string{escapeOverlay(filepath.Join(dir, "layer"))}, layers...)
-	m := mount.Mount{Type: "overlay", Source: "overlay", Options: []string{"ro", "lowerdir=" + strings.Join(lower, ":")}}
-	if err := m.Mount(img.rootfs); err != nil {
-		return nil, fmt.Errorf("mount an environment: %w", err)
-	}
-	m2 := e.rt.images
-	m2.mu.Lock()
-	defer m2.mu.Unlock()
-	m2.roots["env-"+want] = img.rootfs
-	// Two lists of requirements may come to the same: the first stays.
-	if have := m2.known[img.digest]; have != nil {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	// Two lists of requirements may come to the same.
+	if have := m.known[img.digest]; have != nil {
 		return have, nil
 	}
-	m2.known[img.digest] = img
+	if m.roots[name] == "" {
+		if err := os.MkdirAll(img.rootfs, 0o711); err != nil {
+			return nil, err
+		}
+		lower := append([]string{escapeOverlay(filepath.Join(dir, "layer"))}, layers...)
+		over := mount.Mount{Type: "overlay", Source: "overlay", Options: []string{"ro", "lowerdir=" + strings.Join(lower, ":")}}
+		if err := over.Mount(img.rootfs); err != nil {
+			return nil, fmt.Errorf("mount an environment: %w", err)
+		}
+		m.roots[name] = img.rootfs
+	}
+	m.known[img.digest] = img
 	return img, nil
 }
 
@@ -249,7 +293,7 @@ func (e *environments) list() (kept []keptEnv, total int64, err error) {
 			k.used = info.ModTime()
 			var l lockfile
 			raw, err := os.ReadFile(filepath.Join(k.dir, "lock.json"))
-			k.whole = err == nil && json.Unmarshal(raw, &l) == nil
+			k.whole = err == nil && json.Unmarshal(raw, &l) == nil && l.Tree != "" // named by what it holds
 			k.bytes = l.Bytes
 		}
 		total += k.bytes

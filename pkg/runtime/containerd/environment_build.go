@@ -5,15 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"net/url"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/netrule"
@@ -31,12 +31,13 @@ const (
 	buildOutput      = 64 * job.KiB
 	buildTail        = 700 // bytes of pip's last lines that a failure shows
 	buildLine        = 300 // and of each
-	maxReport        = 16 << 20
 
-	buildRoot   = "/workspace/root"
-	buildReport = "/workspace/report.json"
-	buildList   = "/workspace/requirements.txt"
-	buildCerts  = "/workspace/authorities.pem"
+	workspace  = "/workspace"
+	buildRoot  = workspace + "/root"
+	buildList  = workspace + "/requirements.txt"
+	buildCerts = workspace + "/authorities.pem"
+	wheelsDir  = workspace + "/wheels" // what pip leaves, or installs from
+	builtDir   = workspace + "/built"  // what was built here before
 )
 
 // Index is where packages come from.
@@ -69,13 +70,17 @@ func (x Index) rules() ([]string, error) {
 	return list, err
 }
 
-// buildPlan is the policy of a build: it is untrusted as any job is, since
-// packages run code of their own when they are built.
-func (e *environments) buildPlan() (*policy.Plan, error) {
-	allow, err := e.rt.cfg.Index.rules()
-	if err != nil {
-		return nil, err
-	}
+// pipRun is what pip does in a sandbox of its own.
+type pipRun struct {
+	args   []string // after python3 -I -m pip
+	files  []runtime.File
+	online bool // it reaches the index
+	builds bool // it may start other programs, and so run code of packages
+}
+
+// plan is the policy of a run of pip. What pip reads is untrusted, and where it
+// builds a package, so is what it runs.
+func (e *environments) plan(run *pipRun) (*policy.Plan, error) {
 	p := policy.Default()
 	p.Isolation = policy.Task
 	p.Wall, p.CPUTime, p.CPU = job.Duration(buildTime), job.Duration(buildTime), 2
@@ -83,7 +88,14 @@ func (e *environments) buildPlan() (*policy.Plan, error) {
 	p.Memory = p.Disk + job.GiB // what is written is memory, too
 	p.Files, p.OpenFiles, p.Processes = 1_000_000, 4096, 256
 	p.Stdout.Limit, p.Stderr.Limit = buildOutput, buildOutput
-	p.Network = policy.Network{Mode: policy.NetworkAllow, Allow: allow, MaxBytes: 2 * p.Disk}
+	p.Subprocesses = run.builds
+	if run.online {
+		allow, err := e.rt.cfg.Index.rules()
+		if err != nil {
+			return nil, err
+		}
+		p.Network = policy.Network{Mode: policy.NetworkAllow, Allow: allow, MaxBytes: 2 * p.Disk}
+	}
 	p.Env.Set = map[string]string{
 		"PIP_INDEX_URL": e.rt.cfg.Index.URL, "PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_CACHE_DIR": "1",
 		"PIP_PROGRESS_BAR": "off", "PIP_NO_COLOR": "1", "PIP_BREAK_SYSTEM_PACKAGES": "1", "PIP_ROOT_USER_ACTION": "ignore",
@@ -92,38 +104,21 @@ func (e *environments) buildPlan() (*policy.Plan, error) {
 	return &policy.Plan{Policy: p}, nil
 }
 
-// pip installs into a root of its own, where files lie as they will in jobs. What
-// the image has already is installed again: it could not be replaced.
-var pip = []string{"python3", "-m", "pip", "install", "--root", buildRoot, "--ignore-installed", "--no-compile",
-	"--no-warn-script-location", "--report", buildReport, "-r", buildList}
-
-// build makes an environment in dir.
-func (e *environments) build(ctx context.Context, base *image, packages, dir string) (l lockfile, err error) {
-	select {
-	case e.turns <- struct{}{}:
-		defer func() { <-e.turns }()
-	case <-ctx.Done():
-		return l, fmt.Errorf("wait to build an environment: %w", context.Cause(ctx))
-	}
-	ctx, cancel := context.WithTimeout(ctx, buildTime+makeTime)
-	defer cancel()
-	if kept, total, err := e.list(); err != nil {
-		return l, err
-	} else if total > int64(e.rt.cfg.EnvironmentsMost) || len(kept) >= environmentsMost {
-		return l, &runtime.BuildError{Message: "this worker keeps no more environments: its space for them is used up"}
-	}
-	plan, err := e.buildPlan()
+// pip runs pip on base, has take look at what it left in its workspace, and
+// returns what pip wrote. Everything in the sandbox is dead by then.
+func (e *environments) pip(ctx context.Context, base *image, run pipRun, take func(work *os.Root) error) (said string, err error) {
+	plan, err := e.plan(&run)
 	if err != nil {
-		return l, err
+		return "", err
 	}
 	s, err := e.rt.makeSlot(ctx, e.rt.levels[policy.Task], base, defaultShape)
 	if err != nil {
-		return l, fmt.Errorf("build an environment: %w", err)
+		return "", fmt.Errorf("run pip: %w", err)
 	}
 	defer s.Close()
 	a := runtime.Attempt{
-		Program: job.Program{Command: &job.Command{Argv: pip}}, Plan: plan, Deadline: time.Now().Add(buildTime),
-		Files: []runtime.File{{Path: buildList, Data: []byte(packages + "\n")}},
+		Program: job.Program{Command: &job.Command{Argv: append([]string{"python3", "-I", "-m", "pip"}, run.args...)}},
+		Plan:    plan, Deadline: time.Now().Add(buildTime), Files: run.files,
 	}
 	if trusted := certificates(); trusted != nil {
 		a.Files = append([]runtime.File{{Path: buildCerts, Data: trusted}}, a.Files...)
@@ -131,13 +126,81 @@ func (e *environments) build(ctx context.Context, base *image, packages, dir str
 	}
 	rep, err := s.run(ctx, a, true)
 	if err != nil {
-		return l, fmt.Errorf("build an environment: %w", err)
+		return "", fmt.Errorf("run pip: %w", err)
 	}
+	said = rep.Stdout.Text + "\n" + rep.Stderr.Text
 	if rep.Outcome != job.Succeeded {
-		return l, buildFailure(rep)
+		return said, buildFailure(rep)
 	}
-	i := slices.IndexFunc(s.scratch.mounts, func(w writable) bool { return w.path == "/workspace" })
-	return e.keep(s.scratch.mounts[i].dir, dir)
+	i := slices.IndexFunc(s.scratch.mounts, func(w writable) bool { return w.path == workspace })
+	work, err := os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", s.scratch.mounts[i].dir.Fd()))
+	if err != nil {
+		return said, fmt.Errorf("look at what pip left: %w", err)
+	}
+	defer work.Close()
+	return said, take(work)
+}
+
+// build makes an environment and returns the directory that it is in.
+func (e *environments) build(ctx context.Context, base *image, ask asked) (dir string, l lockfile, err error) {
+	select {
+	case e.turns <- struct{}{}:
+		defer func() { <-e.turns }()
+	case <-ctx.Done():
+		return "", l, fmt.Errorf("wait to build an environment: %w", context.Cause(ctx))
+	}
+	ctx, cancel := context.WithTimeout(ctx, buildTime+makeTime)
+	defer cancel()
+	if kept, total, err := e.list(); err != nil {
+		return "", l, err
+	} else if total > int64(e.rt.cfg.EnvironmentsMost) || len(kept) >= environmentsMost {
+		return "", l, buildError("this worker keeps no more environments: its space for them is used up")
+	}
+	work, err := os.MkdirTemp(e.dir, "build-")
+	if err != nil {
+		return "", l, fmt.Errorf("build an environment: %w", err)
+	}
+	defer os.RemoveAll(work)
+	if err := errors.Join(os.Chmod(work, 0o755), os.Mkdir(filepath.Join(work, "layer"), 0o755)); err != nil {
+		return "", l, fmt.Errorf("build an environment: %w", err)
+	}
+	wheels, err := e.gather(ctx, base, ask.packages, filepath.Join(work, "wheels"))
+	if err != nil {
+		return "", l, err
+	}
+	l = lockfile{Tenant: ask.tenant}
+	for i := range wheels {
+		l.Packages = append(l.Packages, wheels[i].record())
+		l.Private = l.Private || wheels[i].built
+	}
+	slices.Sort(l.Packages)
+	if l.Bytes, l.Tree, err = e.install(ctx, base, wheels, filepath.Join(work, "layer")); err != nil {
+		return "", l, err
+	}
+	dir = filepath.Join(e.dir, ask.shared)
+	if l.Private {
+		dir = filepath.Join(e.dir, ask.own)
+	}
+	return dir, l, e.keep(work, dir, &l)
+}
+
+// keep puts what was made in work where it stays. Another tenant may have been
+// faster, with what is the same for all.
+func (e *environments) keep(work, dir string, l *lockfile) error {
+	raw, err := json.Marshal(l)
+	if err == nil {
+		err = errors.Join(os.RemoveAll(filepath.Join(work, "wheels")), os.WriteFile(filepath.Join(work, "lock.json"), raw, 0o644))
+	}
+	if err == nil {
+		err = os.Rename(work, dir)
+	}
+	if errors.Is(err, os.ErrExist) || errors.Is(err, unix.ENOTEMPTY) {
+		*l, err = readLock(dir)
+	}
+	if err != nil {
+		return fmt.Errorf("keep an environment: %w", err)
+	}
+	return nil
 }
 
 // buildFailure says why, in pip's own words.
@@ -182,104 +245,4 @@ func certificates() []byte {
 		}
 	}
 	return nil
-}
-
-// keep copies what a build left, beneath from, to dir. Everything in the sandbox
-// is dead by then; links are copied, never followed.
-func (e *environments) keep(from *os.File, dir string) (l lockfile, err error) {
-	work, err := os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", from.Fd()))
-	if err != nil {
-		return l, fmt.Errorf("keep an environment: %w", err)
-	}
-	defer work.Close()
-	if l.Packages, err = readReport(work); err != nil {
-		return l, err
-	}
-	if err := os.RemoveAll(dir); err != nil { // what a killed worker left
-		return l, fmt.Errorf("keep an environment: %w", err)
-	}
-	layer := filepath.Join(dir, "layer")
-	if err := os.MkdirAll(layer, 0o755); err != nil {
-		return l, fmt.Errorf("keep an environment: %w", err)
-	}
-	if l.Bytes, err = copyLayer(work, path.Base(buildRoot), layer); err != nil {
-		_ = os.RemoveAll(dir)
-		return l, err
-	}
-	raw, err := json.Marshal(l)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "lock.json"), raw, 0o644)
-	}
-	return l, err
-}
-
-// copyLayer copies a tree and returns its size. Of modes only the bit to execute
-// is kept.
-func copyLayer(work *os.Root, name, to string) (n int64, err error) {
-	if _, err := work.Stat(name); errors.Is(err, fs.ErrNotExist) {
-		return 0, nil // nothing but what the image has
-	}
-	from, err := work.OpenRoot(name)
-	if err != nil {
-		return 0, fmt.Errorf("keep an environment: %w", err)
-	}
-	defer from.Close()
-	err = fs.WalkDir(from.FS(), ".", func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if t := d.Type(); t != 0 && t != fs.ModeDir && t != fs.ModeSymlink {
-			return &runtime.BuildError{Message: fmt.Sprintf("a package holds /%.200s, which is no file, directory or link", p)}
-		}
-		if info, err := d.Info(); err == nil {
-			n += info.Size()
-		}
-		return nil
-	})
-	if err == nil {
-		err = os.CopyFS(to, from.FS())
-	}
-	if failure := new(runtime.BuildError); err != nil && !errors.As(err, &failure) {
-		err = fmt.Errorf("keep an environment: %w", err)
-	}
-	return n, err
-}
-
-// readReport reads what pip says it installed.
-func readReport(work *os.Root) ([]string, error) {
-	f, err := work.Open(path.Base(buildReport))
-	if err != nil {
-		return nil, &runtime.BuildError{Message: "pip left no report; packages need pip 22.2 or newer in the image"}
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() > maxReport {
-		return nil, &runtime.BuildError{Message: "pip left a report that is no report"}
-	}
-	var report struct {
-		Install []struct {
-			Metadata struct {
-				Name    string `json:"name"`
-				Version string `json:"version"`
-			} `json:"metadata"`
-			Download struct {
-				Archive struct {
-					Hashes map[string]string `json:"hashes"`
-					Hash   string            `json:"hash"` // sha256=…, of an older pip
-				} `json:"archive_info"`
-			} `json:"download_info"`
-		} `json:"install"`
-	}
-	if err := json.NewDecoder(f).Decode(&report); err != nil {
-		return nil, &runtime.BuildError{Message: "pip left a report that is no report"}
-	}
-	var out []string
-	for _, p := range report.Install {
-		hash := p.Download.Archive.Hashes["sha256"]
-		if hash == "" {
-			_, hash, _ = strings.Cut(p.Download.Archive.Hash, "sha256=")
-		}
-		out = append(out, fmt.Sprintf("%.200s==%.100s --hash=sha256:%.64s", p.Metadata.Name, p.Metadata.Version, hash))
-	}
-	slices.Sort(out)
-	return out, nil
 }

@@ -19,7 +19,7 @@ func TestEnvironmentsAreTrimmed(t *testing.T) {
 	dir := t.TempDir()
 	put := func(name string, bytes int64, used time.Duration) {
 		t.Helper()
-		raw, err := json.Marshal(lockfile{Bytes: bytes})
+		raw, err := json.Marshal(lockfile{Bytes: bytes, Tree: "sha"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,9 +8,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,21 +27,33 @@ import (
 // wheel returns a wheel of one module, with a script of the same name.
 func wheel(t *testing.T, name, version, code string) []byte {
 	t.Helper()
+	return wheelOf(t, name, version, map[string]string{name + "/__init__.py": code})
+}
+
+// wheelOf is wheel with files besides, or instead of those that it would have.
+func wheelOf(t *testing.T, name, version string, more map[string]string) []byte {
+	t.Helper()
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
 	info := name + "-" + version + ".dist-info/"
-	for file, text := range map[string]string{
-		name + "/__init__.py":     code,
+	files := map[string]string{
 		info + "METADATA":         "Metadata-Version: 2.1\nName: " + name + "\nVersion: " + version + "\n",
 		info + "WHEEL":            "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
 		info + "entry_points.txt": "[console_scripts]\n" + name + " = " + name + ":main\n",
 		info + "RECORD":           "",
-	} {
+	}
+	for file, text := range more {
+		if file == "METADATA" {
+			file = info + file
+		}
+		files[file] = text
+	}
+	for _, file := range slices.Sorted(maps.Keys(files)) {
 		w, err := z.Create(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprint(w, text)
+		fmt.Fprint(w, files[file])
 	}
 	if err := z.Close(); err != nil {
 		t.Fatal(err)
@@ -47,7 +61,7 @@ func wheel(t *testing.T, name, version, code string) []byte {
 	return b.Bytes()
 }
 
-// index serves wheels as a package index does, on the worker's own loopback.
+// index serves packages as a package index does, on the worker's own loopback.
 type index struct {
 	url   string
 	asked atomic.Int64 // for files
@@ -58,17 +72,21 @@ func newIndex(t *testing.T, wheels map[string][]byte) *index {
 	t.Helper()
 	x := &index{sums: map[string]string{}}
 	mux := http.NewServeMux()
+	pages := map[string]string{}
 	for file, body := range wheels {
 		name, _, _ := strings.Cut(file, "-")
 		sum := sha256.Sum256(body)
 		x.sums[name] = hex.EncodeToString(sum[:])
-		mux.HandleFunc("/simple/"+strings.ReplaceAll(name, "_", "-")+"/", func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "text/html")
-			fmt.Fprintf(w, `<a href="/files/%s#sha256=%s">%s</a>`, file, x.sums[name], file)
-		})
+		pages[name] += fmt.Sprintf(`<a href="/files/%s#sha256=%s">%s</a>`, file, x.sums[name], file)
 		mux.HandleFunc("/files/"+file, func(w http.ResponseWriter, _ *http.Request) {
 			x.asked.Add(1)
 			_, _ = w.Write(body)
+		})
+	}
+	for name, page := range pages {
+		mux.HandleFunc("/simple/"+strings.ReplaceAll(name, "_", "-")+"/", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			fmt.Fprint(w, page)
 		})
 	}
 	s := httptest.NewServer(mux)
@@ -79,9 +97,15 @@ func newIndex(t *testing.T, wheels map[string][]byte) *index {
 
 func withPackages(t *testing.T, r *Runtime, isolation policy.Isolation, p job.Program, packages ...string) (*runtime.Report, error) {
 	t.Helper()
+	return ofTenant(t, r, "test", isolation, p, packages...)
+}
+
+// ofTenant is withPackages for a job of some tenant's.
+func ofTenant(t *testing.T, r *Runtime, tenant string, isolation policy.Isolation, p job.Program, packages ...string) (*runtime.Report, error) {
+	t.Helper()
 	made := plan(t, policy.Host{Isolations: []policy.Isolation{policy.Cell, policy.Task}}, isolation, func(p *policy.Policy) { p.Packages = packages })
 	s, err := r.Acquire(t.Context(), runtime.Key{
-		Tenant: "test", Image: testenv.Image, Isolation: isolation, Kind: p.Kind(), Packages: made.Policy.Requirements(),
+		Tenant: tenant, Image: testenv.Image, Isolation: isolation, Kind: p.Kind(), Packages: made.Policy.Requirements(),
 	})
 	if err != nil {
 		return nil, err

@@ -1,0 +1,138 @@
+package containerd
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime"
+)
+
+// An environment comes about in steps, each in a sandbox of its own on the image
+// that is its base, and none in which code of one package meets another package:
+//
+//   - pip finds out which wheels are wanted, and fetches them. It can start no
+//     other program, so no code of a package runs;
+//   - what there is as source only is built, one package at a time;
+//   - the worker copies the wheels, hashes them and reads what they are;
+//   - pip unpacks these very files, without a network and without other programs.
+
+// sourcesMost is how many packages of an environment may have to be built.
+const sourcesMost = 20
+
+// gather returns the wheels that packages, one requirement a line, mean today.
+func (e *environments) gather(ctx context.Context, base *image, packages, dir string) ([]wheelFile, error) {
+	var built []wheelFile
+	for try := 0; ; try++ {
+		wheels, missing, err := e.resolve(ctx, base, packages, built, filepath.Join(dir, strconv.Itoa(try)))
+		if err == nil || missing == "" || try == sourcesMost || hasBuilt(built, missing) {
+			return wheels, err
+		}
+		w, err := e.fromSource(ctx, base, missing, filepath.Join(dir, "source-"+strconv.Itoa(try)))
+		if err != nil {
+			return nil, err
+		}
+		built = append(built, w)
+	}
+}
+
+func hasBuilt(built []wheelFile, requirement string) bool {
+	name := policy.RequirementName(requirement)
+	return slices.ContainsFunc(built, func(w wheelFile) bool { return canonical(w.name) == canonical(name) })
+}
+
+// missingWheel is how pip names a requirement that no wheel fulfils. It is a hint:
+// whatever it names is built in a sandbox or is not to be had.
+var missingWheel = regexp.MustCompile(`(?m)^ERROR: No matching distribution found for ([^;\n]+)`)
+
+// resolve fetches the wheels that are wanted, and takes them. If one is missing,
+// it says which.
+func (e *environments) resolve(ctx context.Context, base *image, packages string, built []wheelFile, dir string) (wheels []wheelFile, missing string, err error) {
+	run := pipRun{
+		args:   []string{"download", "--only-binary", ":all:", "--dest", wheelsDir, "--find-links", builtDir, "-r", buildList},
+		files:  append(filesOf(built, builtDir), runtime.File{Path: buildList, Data: []byte(packages + "\n")}),
+		online: true,
+	}
+	said, err := e.pip(ctx, base, run, func(work *os.Root) (err error) {
+		wheels, err = takeWheels(work, path.Base(wheelsDir), dir, int64(e.rt.cfg.EnvironmentSize))
+		return err
+	})
+	if found := missingWheel.FindStringSubmatch(said); err != nil && found != nil {
+		if missing = strings.TrimSpace(found[1]); !policy.IsRequirement(missing) {
+			missing = ""
+		}
+	}
+	for i := range wheels {
+		wheels[i].built = slices.ContainsFunc(built, func(b wheelFile) bool { return b.sum == wheels[i].sum })
+	}
+	return wheels, missing, err
+}
+
+// fromSource builds one package. Its code, and that of whatever it wants for
+// being built, can do no more than make a wheel of that name.
+func (e *environments) fromSource(ctx context.Context, base *image, requirement, dir string) (w wheelFile, err error) {
+	run := pipRun{
+		args:   []string{"wheel", "--no-deps", "--wheel-dir", wheelsDir, "-r", buildList},
+		files:  []runtime.File{{Path: buildList, Data: []byte(requirement + "\n")}},
+		online: true, builds: true,
+	}
+	name := policy.RequirementName(requirement)
+	_, err = e.pip(ctx, base, run, func(work *os.Root) error {
+		wheels, err := takeWheels(work, path.Base(wheelsDir), dir, int64(e.rt.cfg.EnvironmentSize))
+		if err != nil {
+			return err
+		}
+		if len(wheels) != 1 || canonical(wheels[0].name) != canonical(name) {
+			return buildError("building %s made something else", requirement)
+		}
+		w = wheels[0]
+		return nil
+	})
+	return w, err
+}
+
+// filesOf gives wheels to a sandbox, in a directory of it.
+func filesOf(wheels []wheelFile, dir string) (out []runtime.File) {
+	for _, w := range wheels {
+		out = append(out, runtime.File{Path: path.Join(dir, w.file), Open: func(context.Context) (io.ReadCloser, error) { return os.Open(w.path) }})
+	}
+	return out
+}
+
+// install unpacks wheels, and copies what that comes to to the directory layer.
+func (e *environments) install(ctx context.Context, base *image, wheels []wheelFile, layer string) (n int64, tree string, err error) {
+	if len(wheels) == 0 { // nothing but what the image has
+		return 0, hex.EncodeToString(sha256.New().Sum(nil)), nil
+	}
+	var list strings.Builder
+	for i := range wheels {
+		fmt.Fprintln(&list, wheels[i].requirement())
+	}
+	// Files lie in the root of its own as they will in jobs. What the image has
+	// already is installed again: it could not be replaced.
+	run := pipRun{
+		args: []string{"install", "--root", buildRoot, "--ignore-installed", "--no-compile", "--no-deps", "--no-index", "--only-binary", ":all:",
+			"--no-warn-script-location", "--find-links", wheelsDir, "-r", buildList},
+		files: append(filesOf(wheels, wheelsDir), runtime.File{Path: buildList, Data: []byte(list.String())}),
+	}
+	_, err = e.pip(ctx, base, run, func(work *os.Root) error {
+		from, err := work.OpenRoot(path.Base(buildRoot))
+		if err != nil {
+			return buildError("pip installed nothing")
+		}
+		defer from.Close()
+		n, tree, err = copyLayer(from, layer, base, int64(e.rt.cfg.EnvironmentSize))
+		return err
+	})
+	return n, tree, err
+}

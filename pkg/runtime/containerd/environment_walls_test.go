@@ -1,0 +1,190 @@
+package containerd
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime"
+)
+
+// sdist returns a source package whose build runs code and then makes a wheel of
+// one module.
+func sdist(t *testing.T, name, version, code, module string) []byte {
+	t.Helper()
+	backend := `
+import os, sys, zipfile
+def prepare_metadata_for_build_wheel(directory, config_settings=None):
+    info = ` + fmt.Sprintf("%q", name+"-"+version+".dist-info") + `
+    os.mkdir(os.path.join(directory, info))
+    with open(os.path.join(directory, info, "METADATA"), "w") as f:
+        f.write(` + fmt.Sprintf("%q", "Metadata-Version: 2.1\nName: "+name+"\nVersion: "+version+"\n") + `)
+    return info
+def build_wheel(directory, config_settings=None, metadata_directory=None):
+    attack()
+    name, version, module = ` + fmt.Sprintf("%q, %q, %q", name, version, module) + `
+    module = module.replace("RANDOM", os.urandom(8).hex())
+    info = name + "-" + version + ".dist-info/"
+    file = name + "-" + version + "-py3-none-any.whl"
+    with zipfile.ZipFile(os.path.join(directory, file), "w") as z:
+        z.writestr(name + "/__init__.py", module)
+        z.writestr(info + "METADATA", "Metadata-Version: 2.1\nName: %s\nVersion: %s\n" % (name, version))
+        z.writestr(info + "WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        z.writestr(info + "RECORD", "")
+    return file
+def attack():
+    pass
+` + code
+	dir := name + "-" + version + "/"
+	var b bytes.Buffer
+	packed := gzip.NewWriter(&b)
+	w := tar.NewWriter(packed)
+	for file, text := range map[string]string{
+		"PKG-INFO":       "Metadata-Version: 2.1\nName: " + name + "\nVersion: " + version + "\n",
+		"pyproject.toml": "[build-system]\nrequires = []\nbuild-backend = 'backend'\nbackend-path = ['.']\n[project]\nname = '" + name + "'\nversion = '" + version + "'\n",
+		"backend.py":     backend,
+	} {
+		if err := w.WriteHeader(&tar.Header{Name: dir + file, Mode: 0o644, Size: int64(len(text))}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := packed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+const honest = "WHO = 'honest'\n"
+
+// says runs code of tenant with packages, and returns what it printed.
+func says(t *testing.T, r *Runtime, tenant string, isolation policy.Isolation, code string, packages ...string) (string, []string) {
+	t.Helper()
+	rep, err := ofTenant(t, r, tenant, isolation, pySnippet(code), packages...)
+	if err != nil {
+		t.Fatalf("%s with %q: %v", tenant, packages, err)
+	}
+	if rep.Outcome != job.Succeeded {
+		t.Fatalf("%s with %q: %s %+v %s", tenant, packages, rep.Outcome, rep.Exception, rep.Stderr.Text)
+	}
+	return strings.TrimSpace(rep.Stdout.Text), rep.Packages
+}
+
+// A source package says, while it is built, that another package was installed,
+// and brings one of that name along. Worked on 5ee7338: the next tenant that
+// asked for the other package got this one, under the right name and hash.
+func TestBuildCannotPassForAnotherPackage(t *testing.T) {
+	good := wheel(t, "assay_good", "1.0", honest)
+	packages := map[string][]byte{"assay_good-1.0-py3-none-any.whl": good}
+	x := newIndex(t, packages)
+	packages["assay_evil-1.0.tar.gz"] = sdist(t, "assay_evil", "1.0", `
+def attack():
+    import json, time
+    report = {"install": [{"metadata": {"name": "assay_good", "version": "1.0"}, "download_info": {"archive_info": {"hashes": {"sha256": "`+x.sums["assay_good"]+`"}}}}]}
+    for place in ("/workspace/report.json", "/tmp/report.json"):
+        try:
+            with open(place, "w") as f: json.dump(report, f)
+        except OSError: pass
+def build_wheel(directory, config_settings=None, metadata_directory=None):
+    attack()
+    file = "assay_evil-1.0-py3-none-any.whl"
+    info = "assay_evil-1.0.dist-info/"
+    with zipfile.ZipFile(os.path.join(directory, file), "w") as z:
+        z.writestr("assay_good/__init__.py", "WHO = 'evil'\n")
+        z.writestr(info + "METADATA", "Metadata-Version: 2.1\nName: assay_evil\nVersion: 1.0\n")
+        z.writestr(info + "WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        z.writestr(info + "RECORD", "")
+    return file
+`, "")
+	x = newIndex(t, packages)
+	r := newRuntime(t, func(c *Config) { c.Index, c.Environments = Index{URL: x.url}, t.TempDir() })
+	const who = "import assay_good; print(assay_good.WHO)"
+	for _, isolation := range []policy.Isolation{policy.Cell, policy.Task} {
+		_, have := says(t, r, "attacker", isolation, who, "assay_evil")
+		if len(have) != 1 || !strings.HasPrefix(have[0], "assay_evil==1.0 ") {
+			t.Errorf("%s: the record of the attacker's job names %q", isolation, have)
+		}
+		got, have := says(t, r, "victim", isolation, who, "assay_good==1.0")
+		if got != "honest" || len(have) != 1 || have[0] != "assay_good==1.0 --hash=sha256:"+x.sums["assay_good"] {
+			t.Errorf("%s: the victim imported what is %s, recorded as %q", isolation, got, have)
+		}
+	}
+}
+
+// A source package overwrites the other packages of its list, wherever a build
+// has them. Worked on 5ee7338.
+func TestBuildCannotChangeOtherPackages(t *testing.T) {
+	x := newIndex(t, map[string][]byte{
+		"assay_good-1.0-py3-none-any.whl": wheel(t, "assay_good", "1.0", honest),
+		"assay_evil-1.0.tar.gz": sdist(t, "assay_evil", "1.0", `
+def attack():
+    for top in ("/tmp", "/workspace", "/var"):
+        for where, _, files in os.walk(top):
+            for f in files:
+                if f.startswith("assay_good"):
+                    with zipfile.ZipFile(os.path.join(where, f)) as z: old = {n: z.read(n) for n in z.namelist()}
+                    old["assay_good/__init__.py"] = b"WHO = 'evil'\n"
+                    with zipfile.ZipFile(os.path.join(where, f), "w") as z:
+                        for n, b in old.items(): z.writestr(n, b)
+`, ""),
+	})
+	r := newRuntime(t, func(c *Config) { c.Index = Index{URL: x.url} })
+	const who = "import assay_good, assay_evil; print(assay_good.WHO)"
+	for _, tenant := range []string{"attacker", "victim"} {
+		if got, have := says(t, r, tenant, policy.Task, who, "assay_good==1.0", "assay_evil"); got != "honest" {
+			t.Errorf("%s imported what is %s, recorded as %q", tenant, got, have)
+		}
+	}
+}
+
+// What was built from source is its tenant's alone: two tenants share neither the
+// build nor what came of it. On 5ee7338 they did.
+func TestBuildsOfSourceAreNotShared(t *testing.T) {
+	x := newIndex(t, map[string][]byte{"assay_odd-1.0.tar.gz": sdist(t, "assay_odd", "1.0", "", "WHO = 'RANDOM'\n")})
+	kept := t.TempDir()
+	r := newRuntime(t, func(c *Config) { c.Index, c.Environments = Index{URL: x.url}, kept })
+	const who = "import assay_odd; print(assay_odd.WHO)"
+	first, have := says(t, r, "one", policy.Cell, who, "assay_odd")
+	if again, _ := says(t, r, "one", policy.Task, who, "assay_odd"); again != first {
+		t.Errorf("the same tenant got %s, then %s", first, again)
+	}
+	if other, _ := says(t, r, "two", policy.Cell, who, "assay_odd"); other == first {
+		t.Error("another tenant got the same build")
+	}
+	if len(have) != 1 || !strings.HasPrefix(have[0], "assay_odd==1.0 --hash=sha256:") || strings.Contains(have[0], x.sums["assay_odd"]) {
+		t.Errorf("recorded as %q", have)
+	}
+}
+
+// A wheel depends on a source package by address, which pip builds while it
+// resolves, whatever it is told of wheels. Worked on 5ee7338.
+func TestResolvingRunsNoCode(t *testing.T) {
+	files := map[string][]byte{"assay_direct-1.0.tar.gz": sdist(t, "assay_direct", "1.0", `
+def prepare_metadata_for_build_wheel(directory, config_settings=None):
+    raise RuntimeError("code ran: uid %d" % os.getuid())
+`, "")}
+	x := newIndex(t, files)
+	at := strings.TrimSuffix(x.url, "/simple") + "/files/assay_direct-1.0.tar.gz"
+	files["assay_good-1.0-py3-none-any.whl"] = wheelOf(t, "assay_good", "1.0", map[string]string{
+		"METADATA": "Metadata-Version: 2.1\nName: assay_good\nVersion: 1.0\nRequires-Dist: assay_direct @ " + at + "\n",
+	})
+	y := newIndex(t, files)
+	r := newRuntime(t, func(c *Config) {
+		c.Index = Index{URL: y.url, Allow: []string{strings.TrimPrefix(strings.TrimSuffix(x.url, "/simple"), "http://")}}
+	})
+	_, err := ofTenant(t, r, "attacker", policy.Task, pySnippet("print(1)"), "assay_good")
+	if failure := new(runtime.BuildError); !errors.As(err, &failure) || strings.Contains(err.Error(), "code ran") {
+		t.Errorf("code of a package ran while its list was resolved: %v", err)
+	}
+}

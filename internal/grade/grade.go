@@ -15,9 +15,23 @@ import (
 type Config struct {
 	Tests   *job.Tests
 	Attempt runtime.Attempt // of the job; the program in it is not run
-	// Acquire returns a slot of kind python for the image and isolation of the
-	// job. It is called for each sandbox, in one goroutine.
-	Acquire func(context.Context) (runtime.Slot, error)
+	// Acquire returns a slot of a kind (see runtime.Key) for the image and isolation
+	// of the job. It is called for each sandbox, in one goroutine.
+	Acquire func(ctx context.Context, kind string) (runtime.Slot, error)
+}
+
+// The kinds of slots that a grading acquires.
+const (
+	sides  = "tests"   // solution and check talk with each other
+	script = "command" // the solution is a program of its own
+)
+
+// KindOf is the kind of the first slot that the grading of t acquires.
+func KindOf(t *job.Tests) string {
+	if len(t.Cases) == 0 && t.Check == "" {
+		return script
+	}
+	return sides
 }
 
 // grading is one solution being graded.

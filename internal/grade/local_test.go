@@ -46,7 +46,7 @@ func (local) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report, error
 			}
 		}
 		argv := append([]string{}, c.Argv...)
-		if argv[len(argv)-1] == script {
+		if argv[len(argv)-1] == scriptPath {
 			argv[len(argv)-1] = "solution.py"
 		}
 		cmd = exec.CommandContext(ctx, argv[0], argv[1:]...)
@@ -147,7 +147,7 @@ func runTests(t *testing.T, spec *job.Tests, edit ...func(*policy.Policy)) *runt
 	rep, err := Run(t.Context(), Config{
 		Tests:   spec,
 		Attempt: runtime.Attempt{Plan: &policy.Plan{Policy: p}},
-		Acquire: func(context.Context) (runtime.Slot, error) { return local{}, nil },
+		Acquire: func(context.Context, string) (runtime.Slot, error) { return local{}, nil },
 	})
 	if err != nil {
 		t.Fatal(err)

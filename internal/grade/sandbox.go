@@ -40,7 +40,7 @@ func (g *grading) open(ctx context.Context, s side, wall time.Duration, link *os
 	if link != nil {
 		defer link.Close()
 	}
-	slot, err := g.Acquire(ctx)
+	slot, err := g.Acquire(ctx, sides)
 	if err != nil {
 		return nil, err
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// script is where a solution lies that is run as a script.
-const script = "/workspace/solution.py"
+// scriptPath is where a solution lies that is run as a script.
+const scriptPath = "/workspace/solution.py"
 
 // runStdio runs the solution once for each input, each time in a sandbox of its
 // own, and compares its output.
@@ -43,7 +43,7 @@ func (g *grading) runScript(ctx context.Context, s *job.Stdio, last bool) (*runt
 			return nil, err
 		}
 	}
-	slot, err := g.Acquire(ctx)
+	slot, err := g.Acquire(ctx, script)
 	if err != nil {
 		return nil, err
 	}
@@ -55,8 +55,8 @@ func (g *grading) runScript(ctx context.Context, s *job.Stdio, last bool) (*runt
 	a.Plan = &plan
 	argv := s.Argv
 	if len(argv) == 0 {
-		argv = []string{"python3", "-B", script}
-		a.Files = withFile(a.Files, runtime.File{Path: script, Data: []byte(g.source())})
+		argv = []string{"python3", "-B", scriptPath}
+		a.Files = withFile(a.Files, runtime.File{Path: scriptPath, Data: []byte(g.source())})
 	}
 	a.Program = job.Program{Command: &job.Command{Argv: argv, Stdin: s.Stdin}}
 	rep, err := slot.Run(ctx, a)

@@ -85,7 +85,7 @@ func (a *attempt) run(ctx context.Context) (*job.Result, error) {
 	entered := time.Now()
 	defer func() { a.capacity.leave(n, time.Since(entered)) }()
 	a.leases.enter(a.lease, running)
-	slot, err := a.acquire(ctx)
+	slot, err := a.acquire(ctx, a.kind())
 	if err != nil {
 		return nil, err
 	}
@@ -125,10 +125,18 @@ func (a *attempt) read() (err error) {
 // back to be tried again, maybe elsewhere.
 const imagePause = 2 * time.Second
 
-func (a *attempt) acquire(ctx context.Context) (runtime.Slot, error) {
+// kind is that of the slot in which the attempt begins.
+func (a *attempt) kind() string {
+	if t := a.spec.Program.Tests; t != nil {
+		return grade.KindOf(t)
+	}
+	return a.spec.Program.Kind()
+}
+
+func (a *attempt) acquire(ctx context.Context, kind string) (runtime.Slot, error) {
 	slot, err := a.Runtime.Acquire(ctx, runtime.Key{
 		Tenant: a.claimed.Tenant, Image: a.spec.Image,
-		Isolation: a.plan.Policy.Isolation, Kind: a.spec.Program.Kind(), Packages: a.plan.Policy.Requirements(),
+		Isolation: a.plan.Policy.Isolation, Kind: kind, Packages: a.plan.Policy.Requirements(),
 	})
 	failure := new(runtime.BuildError)
 	switch {
@@ -161,12 +169,12 @@ func (a *attempt) execute(ctx context.Context, slot runtime.Slot, in runtime.Att
 	first := slot
 	return grade.Run(ctx, grade.Config{
 		Tests: in.Program.Tests, Attempt: in,
-		Acquire: func(ctx context.Context) (runtime.Slot, error) {
+		Acquire: func(ctx context.Context, kind string) (runtime.Slot, error) {
 			if s := first; s != nil {
 				first = nil
 				return s, nil
 			}
-			return a.acquire(ctx)
+			return a.acquire(ctx, kind)
 		},
 	})
 }

@@ -78,8 +78,8 @@ func newFleet(t *testing.T, isolation policy.Isolation) *fleet {
 	return &fleet{rt, isolation}
 }
 
-func (f *fleet) acquire(ctx context.Context) (runtime.Slot, error) {
-	return f.rt.Acquire(ctx, runtime.Key{Tenant: "test", Image: testenv.Image, Isolation: f.isolation, Kind: "tests"})
+func (f *fleet) acquire(ctx context.Context, kind string) (runtime.Slot, error) {
+	return f.rt.Acquire(ctx, runtime.Key{Tenant: "test", Image: testenv.Image, Isolation: f.isolation, Kind: kind})
 }
 
 // plan is the default policy, edited.

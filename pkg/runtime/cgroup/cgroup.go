@@ -53,6 +53,8 @@ type Group interface {
 	Limit(Limits) error
 	// Add moves a process, with all its threads, into the group.
 	Add(pid int) error
+	// Has reports whether a process is in the group, in each of its hierarchies.
+	Has(pid int) (bool, error)
 	// Pids lists the processes of the group, as this process sees them.
 	Pids() ([]int, error)
 	// Processes counts what Pids lists, threads each, and what is dead but not

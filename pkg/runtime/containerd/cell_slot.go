@@ -148,10 +148,13 @@ func (s *cellSlot) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report,
 	defer s.cell.rt.cells.running.Add(-1)
 	p := &a.Plan.Policy
 	where := s
-	afresh := s.job != nil && (startsAfresh(p.Env.Set) || startsAfresh(a.Secrets))
-	if want := layoutOf(p); afresh || !want.equal(s.layout) {
+	// Only an interpreter is in the job's group where one waits: what process 1 of a
+	// box starts needs a box of which that is in the group itself.
+	command := a.Service == "" && a.Program.Command != nil
+	alone := s.job != nil && s.parent == nil && (command || startsAfresh(p.Env.Set) || startsAfresh(a.Secrets))
+	if want := layoutOf(p); alone || !want.equal(s.layout) {
 		kind := byte(0)
-		if s.job != nil && !afresh {
+		if s.job != nil && !alone {
 			kind = s.job.zygote.kind
 		}
 		other, err := s.replace(ctx, kind, want)
@@ -219,9 +222,6 @@ func (s *cellSlot) begin(ctx context.Context, p *program, files []*os.File) (tim
 		argv = []string{"python3", "-B", fmt.Sprintf("/proc/self/fd/%d", len(files))}
 		files = append(files, f)
 	}
-	if err := pin(first, p); err != nil {
-		return time.Time{}, err
-	}
 	usual := s.cell.rt.cells.filter
 	if p.forks {
 		usual = s.cell.rt.cells.forking
@@ -230,8 +230,7 @@ func (s *cellSlot) begin(ctx context.Context, p *program, files []*os.File) (tim
 	if err != nil {
 		return time.Time{}, err
 	}
-	run := guest.Run{Argv: argv, Env: p.env, Dir: p.dir, OpenFiles: uint64(p.limits.OpenFiles), Filter: filter}
-	began, err := to.run(&run, files, s.cell.hostUID())
+	began, err := s.admitRun(first, p, to, argv, files, filter)
 	if s.python && s.parent != nil {
 		if err == nil {
 			err = s.arrived(ctx)

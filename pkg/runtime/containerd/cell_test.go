@@ -127,3 +127,5 @@ func TestCellPythonOneAfterAnother(t *testing.T) {
 		}
 	}
 }
+
+func TestCellStarts(t *testing.T) { runtimetest.Starts(t, suiteConfig(policy.Cell)) }

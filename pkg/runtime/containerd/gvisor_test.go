@@ -24,6 +24,8 @@ func TestGVisorLifecycle(t *testing.T) { runtimetest.Lifecycle(t, gvisorConfig()
 
 func TestGVisorContract(t *testing.T) { runtimetest.Contract(t, gvisorConfig()) }
 
+func TestGVisorStarts(t *testing.T) { runtimetest.Starts(t, gvisorConfig()) }
+
 func TestGVisorFields(t *testing.T) { runtimetest.Fields(t, gvisorConfig()) }
 
 func TestGVisorPrograms(t *testing.T) {

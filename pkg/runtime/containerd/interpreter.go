@@ -128,40 +128,6 @@ func (s *slot) dismiss(ctx context.Context) error {
 	return nil
 }
 
-// become has the interpreter run p.
-func (i *interpreter) become(p *program, files []*os.File, filter []byte, uid int) (time.Time, error) {
-	if err := pin(i.pid, p); err != nil {
-		return time.Time{}, err
-	}
-	run := guest.Run{Argv: p.argv, Env: p.env, Dir: p.dir, OpenFiles: uint64(p.limits.OpenFiles), Filter: filter}
-	return i.conn.run(&run, files, uid)
-}
-
-// run sends a program to run, and returns when that was.
-func (p *packet) run(r *guest.Run, files []*os.File, uid int) (time.Time, error) {
-	message, err := r.Marshal()
-	if err != nil {
-		return time.Time{}, err
-	}
-	fds := make([]int, 0, len(files)+1)
-	for _, f := range files {
-		fds = append(fds, int(f.Fd()))
-	}
-	if len(message) > guest.MaxMessage {
-		f, err := contentFile("run", message, uid)
-		if err != nil {
-			return time.Time{}, err
-		}
-		defer f.Close()
-		message, fds = []byte{guest.BoxRunFile}, append(fds, int(f.Fd()))
-	}
-	started := time.Now()
-	if err := p.send(message, fds...); err != nil {
-		return time.Time{}, fmt.Errorf("start the program: %w", err)
-	}
-	return started, nil
-}
-
 // spent is what the slot's programs have used before its job: an interpreter
 // that waited there is not the job's expense.
 func (s *slot) spent() (cgroup.Usage, error) {

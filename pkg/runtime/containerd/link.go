@@ -172,12 +172,6 @@ func (g *gate) wait() (pid int, err error) {
 	return int(cred.Pid), nil
 }
 
-// open lets the process go ahead.
-func (g *gate) open() error {
-	_, err := g.conn.Write([]byte{guest.GateGo})
-	return err
-}
-
 // failure is why a process could not become the program.
 type failure struct {
 	stage guest.Stage

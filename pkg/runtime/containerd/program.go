@@ -133,7 +133,7 @@ func (s *slot) begin(ctx context.Context, p *program, files []*os.File) (time.Ti
 		i := s.python
 		s.python = nil
 		defer i.conn.close()
-		return i.become(p, files, filter, s.scratch.uid+programUID)
+		return s.admitRun(i.pid, p, i.conn, p.argv, files, filter)
 	}
 	if err := s.dismiss(ctx); err != nil {
 		return time.Time{}, err
@@ -160,7 +160,7 @@ func (s *slot) launch(ctx context.Context, start guest.Start, files []*os.File, 
 	err = s.link.start(start, append([]*os.File{theirs}, files...))
 	_ = theirs.Close()
 	if err == nil {
-		pid, err = s.admit(ctx, g, p)
+		pid, err = s.enter(ctx, g, p)
 	}
 	if err != nil {
 		g.close()
@@ -170,31 +170,26 @@ func (s *slot) launch(ctx context.Context, start guest.Start, files []*os.File, 
 	return pid, nil
 }
 
-// admit waits for the process at the gate, puts it under the job's limits and
-// opens the gate.
-func (s *slot) admit(ctx context.Context, g *gate, p *program) (int, error) {
+// enter waits for the process at the gate, puts it under the job's limits and
+// has it go through. The process of a kernel of its own is that of the whole
+// sandbox, which is in its group from the start.
+func (s *slot) enter(ctx context.Context, g *gate, p *program) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, gateTime)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { _ = g.conn.SetDeadline(time.Unix(1, 0)) })()
 	pid, err := g.wait()
-	if s.foreign && err == nil { // the process is that of the whole sandbox, which is in its group already
-		return pid, g.open()
-	}
-	if err == nil {
+	if err == nil && !s.foreign {
 		err = s.group.Add(pid)
-	}
-	if err == nil { // from outside, since the sandbox may not raise its own
-		n := uint64(p.limits.OpenFiles)
-		err = unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: n}, nil)
-	}
-	if err == nil {
-		err = pin(pid, p)
+		if err == nil { // from outside, since the sandbox may not raise its own
+			n := uint64(p.limits.OpenFiles)
+			err = unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: n}, nil)
+		}
 	}
 	if err == nil {
-		err = g.open()
+		err = s.admitGate(pid, p, g)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("admit the program: %w", errors.Join(err, ctx.Err()))
+		return 0, fmt.Errorf("start the program: %w", errors.Join(err, ctx.Err()))
 	}
 	return pid, nil
 }

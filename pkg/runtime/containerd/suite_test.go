@@ -61,3 +61,5 @@ func leftovers(t *testing.T, r *Runtime) []string {
 	}
 	return append(left, mounts...)
 }
+
+func TestTaskStarts(t *testing.T) { runtimetest.Starts(t, suiteConfig(policy.Task)) }

@@ -1,0 +1,129 @@
+package runtimetest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime"
+)
+
+// way is one in which a program comes to run: what it is, and in which kind of slot.
+type way struct {
+	name string
+	kind string // of the slot
+	run  func(code string) job.Program
+	edit func(*policy.Policy)
+	talk runtime.Converse
+}
+
+// ways are all of them, those included in which a slot is of another kind than what
+// runs in it: a graded script once ran in a slot made for python, outside of the
+// job's control group.
+func ways() []way {
+	command := func(code string) job.Program { return command("python3", "-c", code) }
+	steps := func(code string) job.Program {
+		return job.Program{Command: &job.Command{Steps: []job.Step{
+			{Name: "first", Argv: []string{"true"}}, {Name: "greedy", Argv: []string{"python3", "-c", code}},
+		}}}
+	}
+	afresh := func(p *policy.Policy) { p.Env.Set = map[string]string{"PYTHONHASHSEED": "1"} }
+	elsewhere := func(p *policy.Policy) { p.Write = append(slices.Clone(p.Write), "/var/tmp") }
+	out := []way{
+		{name: "python", kind: "python", run: py},
+		{name: "python in a conversation", kind: "tests", run: py, talk: listen},
+		{name: "python in a slot for sessions", kind: "session", run: py},
+		{name: "python in a slot for commands", kind: "command", run: py},
+		{name: "python that starts afresh", kind: "python", run: py, edit: afresh},
+		{name: "python in another layout", kind: "python", run: py, edit: elsewhere},
+		{name: "command in another layout", kind: "command", run: command, edit: elsewhere},
+	}
+	for _, kind := range []string{"command", "python", "tests", "session"} {
+		out = append(out,
+			way{name: "command in a slot for " + kind, kind: kind, run: command},
+			way{name: "steps in a slot for " + kind, kind: kind, run: steps})
+	}
+	return out
+}
+
+// greed is a program that wants more than one limit allows it.
+type greed struct {
+	name  string
+	code  string
+	edit  func(*policy.Policy)
+	want  []job.Outcome
+	check func(t *testing.T, r *runtime.Report)
+}
+
+func greeds() []greed {
+	failed := []job.Outcome{job.Failed, job.Exception}
+	return []greed{
+		{name: "memory", code: "x = b'x' * (200 << 20); print('had it')", edit: memory(64 * job.MiB), want: []job.Outcome{job.OutOfMemory}},
+		{name: "processes", edit: func(p *policy.Policy) { p.Processes = 8 }, want: append(failed, job.ProcessLimit), code: `
+import os, time
+for i in range(30):
+    if os.fork() == 0:
+        time.sleep(1000)
+print('had it')`},
+		{name: "cpu time", code: "while True: pass", edit: func(p *policy.Policy) { p.CPUTime = job.Duration(200 * time.Millisecond) },
+			want: []job.Outcome{job.TimedOut}, check: func(t *testing.T, r *runtime.Report) {
+				if !strings.Contains(r.Message, "CPU") {
+					t.Errorf("it ended because %s", r.Message)
+				}
+			}},
+		{name: "cpu", code: "while True: pass", want: []job.Outcome{job.TimedOut},
+			edit: func(p *policy.Policy) { p.CPU, p.Wall = 0.2, job.Duration(time.Second) },
+			check: func(t *testing.T, r *runtime.Report) {
+				if r.Usage.CPUMS < 20 || r.Usage.CPUMS > 600 { // it starts with some
+					t.Errorf("it used %v ms of a core in %v, want a fifth", r.Usage.CPUMS, r.Usage.WallMS)
+				}
+			}},
+		{name: "wall", code: "import time; time.sleep(1000)", want: []job.Outcome{job.TimedOut}, edit: wall(300 * time.Millisecond)},
+		{name: "disk", code: "open('/tmp/x', 'wb').write(bytes(8 << 20)); print('had it')", want: []job.Outcome{job.DiskLimit},
+			edit: func(p *policy.Policy) { p.Disk = 2 * job.MiB }},
+		{name: "open files", code: "x = [open('/dev/null') for i in range(200)]; print('had it')", want: failed,
+			edit: func(p *policy.Policy) { p.OpenFiles = 100 }},
+		{name: "stdout", code: "print('x' * (1 << 20)); import time; time.sleep(1000)", want: []job.Outcome{job.OutputLimit},
+			edit: func(p *policy.Policy) { p.Stdout.Limit, p.Stdout.OnExceed = 4096, policy.Kill }},
+	}
+}
+
+// Starts tests that every limit holds for a program however it was started.
+func Starts(t *testing.T, cfg Config) {
+	s := newSuite(t, cfg)
+	for _, w := range ways() {
+		t.Run(w.name, func(t *testing.T) {
+			for _, g := range greeds() {
+				t.Run(g.name, func(t *testing.T) {
+					t.Parallel()
+					s.greedy(t, w, g)
+				})
+			}
+		})
+	}
+}
+
+func (s *suite) greedy(t *testing.T, w way, g greed) {
+	a := s.attempt(t, w.run(g.code), func(p *policy.Policy) {
+		p.Wall = job.Duration(30 * time.Second)
+		if w.edit != nil {
+			w.edit(p)
+		}
+		g.edit(p)
+	})
+	a.Converse = w.talk
+	rep, err := s.acquire(t, w.kind).Run(t.Context(), a)
+	if err != nil {
+		t.Fatalf("Run: %v", err)
+	}
+	if !slices.Contains(g.want, rep.Outcome) || strings.Contains(rep.Stdout.Text, "had it") {
+		t.Errorf("%s: %s\n%s%s, want %s", rep.Outcome, rep.Message, rep.Stdout.Text, rep.Stderr.Text, fmt.Sprint(g.want))
+	}
+	if g.check != nil {
+		g.check(t, rep)
+	}
+}

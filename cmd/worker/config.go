@@ -61,6 +61,7 @@ type config struct {
 	Environments  string   `name:"environments" env:"ASSAY_ENVIRONMENTS" default:"/var/lib/assay/environments" help:"Directory of built environments."`
 	EgressNever   []string `name:"egress-never" env:"ASSAY_EGRESS_NEVER" placeholder:"CIDR" help:"Addresses that no job reaches, whatever its policy allows, separated by commas: this fleet's own, say."`
 	ImageArchives []string `name:"image-archives" env:"ASSAY_IMAGE_ARCHIVES" help:"OCI archives to import at start, separated by commas."`
+	TrustedImages []string `name:"trusted-images" env:"ASSAY_TRUSTED_IMAGES" placeholder:"NAME" help:"Images of registries that are as good as the operator's own, separated by commas: whole names such as docker.io/library/python, or their beginnings up to a slash. In cells, Python programs of others start more slowly."`
 }
 
 // errHelp says that the flags asked for help, which was printed.

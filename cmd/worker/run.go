@@ -121,7 +121,7 @@ func openRuntime(ctx context.Context, cfg config) (runtime.Runtime, error) {
 	}
 	c := containerd.DefaultConfig()
 	c.Address, c.Namespace, c.StateDir, c.Guest, c.ImageArchives, c.WorkerID = cfg.Containerd, cfg.Namespace, cfg.StateDir, cfg.Guest, cfg.ImageArchives, cfg.ID
-	c.Index, c.Environments = cfg.index(), cfg.Environments
+	c.Index, c.Environments, c.TrustedImages = cfg.index(), cfg.Environments, cfg.TrustedImages
 	c.Runsc, c.GVisorRuntime, c.VMRuntime = cfg.Runsc, cfg.GVisorRuntime, cfg.VMRuntime
 	var err error
 	if c.EgressNever, err = cfg.never(); err != nil {

@@ -1,12 +1,15 @@
 """An interpreter that is ready to be forked.
 
-Started by the launcher of a cell as: zygote.py SOCKET KIND MODULE...; it imports
+Started by the launcher of a cell as: zygote.py SOCKET KIND ROOT MODULE...; it imports
 the modules and the harness, makes all of it cheap to fork, connects to the worker
 and then forks one process for each slot that it is asked for: see child.py.
 
-The zygote itself never runs user code. It holds CAP_SYS_ADMIN and
-CAP_SYS_PTRACE in the user namespace of its cell, which is what entering a
-namespace takes, and nothing outside of it.
+The zygote itself never runs user code: all that it imports is of the operator's
+image, which is its root. ROOT is + where programs find another one, that image with
+packages on top. The zygote never looks there; a process that it forked does, when it
+is the program already. It holds CAP_SYS_ADMIN and CAP_SYS_PTRACE in the user
+namespace of its cell, which is what entering a namespace takes, and nothing outside
+of it.
 
 Started as zygote.py alone, it forks nothing: its descriptor 3 is the slot of
 the one job that it waits for, and it holds no privileges to begin with.
@@ -25,6 +28,7 @@ except ImportError as e:
 
 import gc
 import importlib
+import itertools
 import marshal
 import os
 import types
@@ -56,7 +60,7 @@ SERVICES = {
 REHEARSED = "_assay_session", "assay_solution", "assay_check"
 
 
-def main(path, kind, modules):
+def main(path, kind, root, modules):
     services = kind == "s"
     code = compiled(services)  # first: what that leaves is room for what follows
     for name in MODULES + modules:
@@ -83,12 +87,32 @@ def main(path, kind, modules):
         give_back()
         gc.disable()
         programs = harness.prepare(), harness.prepare()
+        if root == "+":
+            programs = programs[0], packaged(programs[1])
         filled.extend(fill_pools())
         fill_heap()
         gc.freeze()
         return programs
 
     child.serve(path, kind, bool(modules), settle)
+
+
+def packaged(program):
+    """program, with the packages that are in its root and not in this one."""
+    import site
+
+    added = site.getsitepackages() + [site.getusersitepackages()]
+    usual = list(itertools.takewhile(lambda p: p not in added, sys.path[1:]))
+
+    def run(request, result_fd):
+        first = sys.path[0]
+        sys.path[:] = usual
+        importlib.invalidate_caches()
+        site.main()
+        sys.path.insert(0, first)
+        return program(request, result_fd)
+
+    return run
 
 
 def compiled(services):
@@ -255,4 +279,4 @@ if __name__ == "__main__":
     os.environ.clear()
     if sys.argv[1] == "alone":
         alone()
-    main(sys.argv[1], sys.argv[2], sys.argv[3:])
+    main(sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:])

@@ -20,9 +20,10 @@ const (
 	scratchFD = 101
 )
 
-// Where things are in a cell. The root is the image's, bound once more, so that
-// it is a mount without children: only such a one may be bound by somebody who
-// has capabilities in a user namespace of his own alone.
+// Where things are in a cell. The root of its boxes is an image that may be a
+// tenant's, which the root of the cell itself never is. It is a mount without
+// children: only such a one may be bound by somebody who has capabilities in a
+// user namespace of his own alone.
 const (
 	cellRoot    = "/run/assay/root"
 	cellPoints  = "/run/assay/points" // an empty directory

@@ -9,6 +9,9 @@ import (
 
 // The guest of a cell: one container for many jobs of one tenant and image.
 //
+// The container's root is the operator's image, or an empty one, and never what a
+// tenant brought: the root of boxes is bound into it, at /run/assay/root.
+//
 // Process 1 of the container is the launcher. It and the zygote connect to the
 // worker's socket, a SOCK_SEQPACKET one, and say who they are. What follows is
 // one message a line; descriptors travel as SCM_RIGHTS with it.
@@ -19,7 +22,7 @@ import (
 //	worker   → launcher  CellMake, a Box     slot, scratch   make a box: the namespaces of one job; that of
 //	                                         (, network)     the network is given or made
 //	                                         (, parent)      or, for a nested Box, inside that of another
-//	worker   → launcher  CellZygote, kind                    start a zygote of a kind
+//	worker   → launcher  CellZygote, kind, root              start a zygote of a kind
 //	launcher → worker    CellNoZygote, kind, why             the zygote has ended
 //	zygote   → worker    ZygoteHello, kind                   connected and waiting
 //	worker   → zygote    ZygoteFork, id      slot, box       fork a process into the box
@@ -77,6 +80,14 @@ const (
 const (
 	ZygotePrograms byte = 'p'
 	ZygoteServices byte = 's' // has imported what grades, and what serves sessions
+)
+
+// What the root of a cell's programs is to a zygote, which always starts from the
+// cell's own. In another one there are packages that are not in the zygote's: what it
+// forks looks for them once it is confined, and none is preloaded.
+const (
+	RootOwn   byte = '='
+	RootOther byte = '+'
 )
 
 // MaxMessage is the longest message on any of a cell's sockets, in bytes.

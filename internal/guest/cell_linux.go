@@ -100,10 +100,10 @@ func (l *launcher) serve() error {
 		l.make(l.buf[1:n], files[0], files[1], third)
 		return nil
 	case CellZygote:
-		if n != 2 {
-			return errors.New("start a zygote: of which kind?")
+		if n != 3 {
+			return errors.New("start a zygote: of which kind, for which root?")
 		}
-		go l.zygote(l.buf[1])
+		go l.zygote(l.buf[1], l.buf[2])
 		return nil
 	}
 	return fmt.Errorf("unknown message %q", l.buf[0])
@@ -172,7 +172,8 @@ func fail(slot int, what string, errno unix.Errno) {
 }
 
 // PreloadVariable is the variable of an image's environment that names modules,
-// separated by commas, which its zygotes import besides their own.
+// separated by commas, which its zygotes import besides their own, if the image is
+// the operator's and has no packages on top.
 const PreloadVariable = "ASSAY_PRELOAD"
 
 // preloads returns the modules that env names.
@@ -186,10 +187,14 @@ func preloads(env []string) (modules []string) {
 }
 
 // zygote runs a zygote of a kind until it ends, and says why it did.
-func (l *launcher) zygote(kind byte) {
+func (l *launcher) zygote(kind, root byte) {
 	env := slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "GO") })
 	var said strings.Builder
-	cmd := exec.Command("python3", append([]string{"-B", "/run/assay/zygote.py", l.socket, string(kind)}, preloads(env)...)...)
+	args := []string{"-B", "/run/assay/zygote.py", l.socket, string(kind), string(root)}
+	if root == RootOwn { // of another root they would have to be that one's versions
+		args = append(args, preloads(env)...)
+	}
+	cmd := exec.Command("python3", args...)
 	// Symbols are bound once, rather than once in each child.
 	cmd.Env, cmd.Dir = append(env, "LD_BIND_NOW=1"), "/"
 	cmd.Stdout, cmd.Stderr = &said, &said

@@ -137,8 +137,12 @@ func (c *cell) spec(sock, group string) *specs.Spec {
 	// What it takes to enter a namespace and to bring lo up, in its own user
 	// namespace only.
 	caps := []string{"CAP_SYS_ADMIN", "CAP_SYS_PTRACE", "CAP_NET_ADMIN"}
+	root, env := filepath.Join(c.rt.dir, "bare"), []string(nil)
+	if own := c.image.own; own != nil {
+		root, env = own.rootfs, own.env
+	}
 	box := &sandbox{
-		rootfs: c.image.rootfs, args: []string{guestPath, "cell", slotDir + "/" + socketName},
+		rootfs: root, args: []string{guestPath, "cell", slotDir + "/" + socketName},
 		uid: c.uid, cgroup: group, caps: caps, seccomp: c.rt.cells.seccomp, memory: cellMemory, pids: cellPids,
 	}
 	s := box.spec()
@@ -149,7 +153,7 @@ func (c *cell) spec(sock, group string) *specs.Spec {
 	}
 	s.Linux.UIDMappings, s.Linux.GIDMappings = ids, ids
 	s.Process.User.UID, s.Process.User.GID = me, me
-	s.Process.Env = append([]string{"GOMAXPROCS=1"}, c.image.env...)
+	s.Process.Env = append([]string{"GOMAXPROCS=1"}, env...)
 	s.Process.Capabilities.Inheritable, s.Process.Capabilities.Ambient = caps, caps
 	// A fresh /proc or /sys may only be mounted by somebody without privileges
 	// where all of the old one is in sight. Boxes have masks of their own.
@@ -223,7 +227,7 @@ func (zs *zygotes) settle() {
 	}
 }
 
-// interpreter returns a zygote of the cell, nil if its image cannot have one.
+// interpreter returns a zygote of the cell, nil if its image cannot have one, or may not.
 func (c *cell) interpreter(ctx context.Context, kind byte) (*zygote, error) {
 	zs, err := c.zygotesOf(kind)
 	if err != nil {
@@ -253,13 +257,21 @@ func (c *cell) zygotesOf(kind byte) (*zygotes, error) {
 	if zs := c.zygotes[kind]; zs != nil {
 		return zs, nil
 	}
+	own := c.image.own
 	for range c.rt.cfg.Zygotes {
-		if err := c.launcher.send([]byte{guest.CellZygote, kind}); err != nil {
+		if own == nil {
+			break
+		}
+		root := guest.RootOwn
+		if own != c.image {
+			root = guest.RootOther
+		}
+		if err := c.launcher.send([]byte{guest.CellZygote, kind, root}); err != nil {
 			return nil, fmt.Errorf("start a zygote: %w", err)
 		}
 	}
 	zs := &zygotes{known: make(chan struct{})}
-	if !c.alive() {
+	if own == nil || !c.alive() {
 		zs.settle()
 	}
 	c.zygotes[kind] = zs

@@ -64,6 +64,9 @@ func newCells(r *Runtime) (*cells, error) {
 	if err := layDevices(filepath.Join(r.dir, "dev")); err != nil {
 		return nil, err
 	}
+	if err := layBare(filepath.Join(r.dir, "bare")); err != nil {
+		return nil, err
+	}
 	c.pool = slotpool.New(slotpool.Config[cellKey, *cellSlot]{
 		Name: "cell", Most: r.cfg.CellWarm, Memory: int64(r.cfg.WarmMemory), Idle: r.cfg.WarmIdle, Fill: 2,
 		Settle: 12 * time.Millisecond, // what a short job takes, or the making of a session and its first execute
@@ -83,6 +86,24 @@ func (c *cells) rehearse(_ context.Context, _ cellKey, s *cellSlot) error {
 		return nil
 	}
 	return s.job.slot.send([]byte{guest.BoxRehearse})
+}
+
+// layBare makes the root of cells of which a tenant brought the image: nothing but
+// places to mount something on.
+func layBare(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if err := unix.Mount("assay", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=64k,nr_inodes=64,mode=0755"); err != nil {
+		return fmt.Errorf("mount an empty root: %w", err)
+	}
+	if err := makeDirs(dir, []string{"proc", "sys", "dev", "run/assay"}); err != nil {
+		return err
+	}
+	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, ""); err != nil {
+		return fmt.Errorf("mount an empty root: %w", err)
+	}
+	return nil
 }
 
 // layDevices makes the /dev of all cells: a file system of its own, since others

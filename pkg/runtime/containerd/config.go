@@ -28,6 +28,9 @@ type Config struct {
 	// ImageArchives are OCI archives that are imported when the runtime
 	// starts, unless they are there already.
 	ImageArchives []string
+	// TrustedImages are images of registries that are as good as the operator's own:
+	// whole names without a tag (any) or with one, or beginnings that end in a slash.
+	TrustedImages []string
 	Snapshotter   string
 
 	Runtime string // containerd runtime handler of isolation task

@@ -230,7 +230,8 @@ func (e *environments) mount(base *image, dir string, l *lockfile) (*image, erro
 	}
 	name := "env-" + filepath.Base(dir)
 	img := &image{
-		name: base.name, digest: l.digest(base), env: base.env, rootfs: filepath.Join(m.dir, name), packages: l.Packages,
+		name: base.name, digest: l.digest(base), env: base.env, own: base.own,
+		rootfs: filepath.Join(m.dir, name), packages: l.Packages,
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

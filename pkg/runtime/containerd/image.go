@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -37,6 +38,11 @@ type image struct {
 	env    []string // of its configuration
 	rootfs string   // its root file system, mounted read-only on this host
 
+	// own is the operator's image that this one is, or adds packages to. Only from
+	// its root starts what has a capability or is forked for others; nil: a tenant
+	// brought the image, and there is none. See ADR 0013.
+	own *image
+
 	packages []string // that an environment adds, as requirements with hashes
 }
 
@@ -44,7 +50,8 @@ type image struct {
 type images struct {
 	client      *client.Client
 	snapshotter string
-	dir         string // of root file systems
+	dir         string   // of root file systems
+	trusted     []string // see Config.TrustedImages
 
 	group  singleflight.Group
 	mu     sync.Mutex
@@ -130,6 +137,9 @@ func (m *images) resolve(ctx context.Context, ref string) (*image, error) {
 		return nil, fmt.Errorf("image %s: %w", ref, err)
 	}
 	m.mu.Lock()
+	if have := m.known[out.digest]; have != nil && have.own != nil { // the same content under another name
+		out.own = out
+	}
 	m.byName[ref] = imageEntry{image: out, until: time.Now().Add(imageTTL)}
 	m.known[out.digest] = out
 	m.mu.Unlock()
@@ -197,7 +207,34 @@ func (m *images) prepare(ctx context.Context, ref string, img client.Image) (*im
 	if err != nil {
 		return nil, err
 	}
-	return &image{name: ref, digest: img.Target().Digest.String(), env: spec.Config.Env, rootfs: rootfs}, nil
+	out := &image{name: ref, digest: img.Target().Digest.String(), env: spec.Config.Env, rootfs: rootfs}
+	if m.operators(ref, img.Labels()) {
+		out.own = out
+	}
+	return out, nil
+}
+
+// operators reports whether the operator vouches for what the name means here: it is
+// never pulled, came from an archive of the worker's, or is one that they trust.
+func (m *images) operators(ref string, labels map[string]string) bool {
+	if strings.HasPrefix(ref, localDomain+"/") || labels[archiveLabel] != "" {
+		return true
+	}
+	return slices.ContainsFunc(m.trusted, func(t string) bool {
+		rest, ok := strings.CutPrefix(ref, t)
+		return ok && (rest == "" || strings.HasSuffix(t, "/") || rest[0] == ':' || rest[0] == '@')
+	})
+}
+
+// checkTrusted says what is wrong with names of images that the operator trusts.
+func checkTrusted(names []string) error {
+	for _, name := range names {
+		full := strings.TrimSuffix(name, "/")
+		if named, err := reference.ParseNormalizedNamed(full); err != nil || named.String() != full && !strings.HasSuffix(name, "/") {
+			return fmt.Errorf("%q is not the whole name of an image, such as docker.io/library/python, or the beginning of names up to a slash", name)
+		}
+	}
+	return nil
 }
 
 // archiveLabel marks what was imported from an archive.

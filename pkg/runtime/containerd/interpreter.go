@@ -24,8 +24,13 @@ type interpreter struct {
 const warmTime = 20 * time.Second
 
 // warm starts an interpreter in s. An image that cannot have one is no error:
-// its jobs start their own, and say what is wrong.
+// its jobs start their own, and say what is wrong. One that is not the operator's, or
+// has packages on top, may not: what waits has neither a job's filter nor its limits,
+// and nobody watches what it uses.
 func (s *slot) warm(ctx context.Context) error {
+	if s.image.own != s.image {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, warmTime)
 	defer cancel()
 	err := s.startInterpreter(ctx)

@@ -88,6 +88,9 @@ func New(ctx context.Context, cfg Config) (_ *Runtime, err error) {
 	if r.filter, err = seccomp.Compile(engineSeccomp()); err != nil {
 		return nil, err
 	}
+	if err := checkTrusted(cfg.TrustedImages); err != nil {
+		return nil, fmt.Errorf("trusted images: %w", err)
+	}
 	if r.dir, err = cfg.stateDir(); err != nil {
 		return nil, err
 	}
@@ -139,7 +142,7 @@ func (r *Runtime) connect(ctx context.Context) error {
 	if _, err := c.Version(ctx); err != nil {
 		return fmt.Errorf("connect to containerd at %s: %w", r.cfg.Address, err)
 	}
-	r.images = &images{client: c, snapshotter: r.cfg.Snapshotter, dir: filepath.Join(r.dir, "images"),
+	r.images = &images{client: c, snapshotter: r.cfg.Snapshotter, trusted: r.cfg.TrustedImages, dir: filepath.Join(r.dir, "images"),
 		byName: map[string]imageEntry{}, known: map[string]*image{}, roots: map[string]string{}, lowers: map[string][]string{}}
 	r.engine, err = r.newEngine(r.cfg.Runtime, r.cfg.Runc, "")
 	return err

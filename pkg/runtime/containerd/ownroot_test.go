@@ -1,0 +1,287 @@
+package containerd
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/internal/testenv"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime"
+)
+
+// theirs returns the default image with files of somebody else over it, as the
+// packages of an environment (own) or the layers of a tenant's image may be.
+func theirs(t *testing.T, r *Runtime, files map[string]string, own bool, env ...string) *image {
+	t.Helper()
+	base, err := r.images.get(t.Context(), testenv.Image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.images.mu.Lock()
+	name := "theirs-" + strconv.Itoa(len(r.images.known))
+	r.images.mu.Unlock()
+	layer, root := filepath.Join(t.TempDir(), "layer"), filepath.Join(r.images.dir, name)
+	for name, text := range files {
+		file := filepath.Join(layer, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.MkdirAll(root, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	layers, err := r.images.layers(base.rootfs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lower := strings.Join(append([]string{layer}, layers...), ":")
+	if err := unix.Mount("overlay", root, "overlay", unix.MS_RDONLY, "lowerdir="+lower); err != nil {
+		t.Fatal(err)
+	}
+	img := &image{name: "test/theirs", digest: name, rootfs: root, env: append(base.env[:len(base.env):len(base.env)], env...)}
+	if own {
+		img.own = base
+	}
+	r.images.mu.Lock()
+	defer r.images.mu.Unlock()
+	r.images.known[img.digest], r.images.roots[name] = img, root
+	return img
+}
+
+// runTheirs runs a program in img. At task it waits until a slot was made ahead of demand.
+func runTheirs(t *testing.T, r *Runtime, isolation policy.Isolation, img *image, p job.Program) (s runtime.Slot, rep *runtime.Report) {
+	t.Helper()
+	var err error
+	if isolation == policy.Cell {
+		s, err = r.cells.pool.Get(t.Context(), cellKey{cellHome{"test", img.digest}, zygoteOf(p.Kind())})
+	} else {
+		key := taskSlotKey{isolation, img.digest, p.Kind() != "command"}
+		var first *slot
+		if first, err = r.pool.Get(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+		first.Close()
+		eventually(t, "a slot is ready", func() bool { return r.pool.Ready(key) > 0 })
+		s, err = r.pool.Get(t.Context(), key)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	rep, err = s.Run(t.Context(), runtime.Attempt{Job: job.NewID(), Lease: 1, Program: p, Plan: plan(t, r.Host(), isolation, nil)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, rep
+}
+
+// look is Python that notes which walls its process is behind when it runs.
+const look = `
+import posix, sys
+sys.seen = getattr(sys, "seen", [])
+for line in posix.read(posix.open("/proc/self/status", 0), 8192).split(b"\n"):
+    if line.startswith((b"CapEff", b"Seccomp:")):
+        sys.seen.append(line.split()[1])
+`
+
+// seen prints it.
+var seen = pySnippet("import sys, json, ctypes\nprint(b' '.join(getattr(sys, 'seen', [])).decode())")
+
+// confined reports whether all that was seen is no capability and the filter.
+func confined(out string) bool {
+	for i, f := range strings.Fields(out) {
+		if f != []string{"0000000000000000", "2"}[i%2] {
+			return false
+		}
+	}
+	return true
+}
+
+const distPackages = "usr/local/lib/python3.11/dist-packages/"
+
+// Nothing of a package or of a tenant's image runs before the walls stand: with a
+// capability, without the filter, or in the process that others are forked from.
+// Each of these worked on 5ee7338, at cell with three capabilities and the worker's
+// socket, at task without a filter.
+func TestTheirCodeRunsBehindTheWalls(t *testing.T) {
+	r := newRuntime(t, func(c *Config) { c.Warm = 1 })
+	pth := "import sys; exec(open('/" + distPackages + "look.py').read())\n"
+	shadow := func(file string) map[string]string {
+		real, err := os.ReadFile(filepath.Join(baseRoot(t, r), file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return map[string]string{file: string(real) + look}
+	}
+	for name, files := range map[string]map[string]string{
+		"a .pth file":             {distPackages + "theirs.pth": pth, distPackages + "look.py": look},
+		"a .pth file of the user": {".local/lib/python3.11/site-packages/theirs.pth": pth, distPackages + "look.py": look},
+		"sitecustomize":           {distPackages + "sitecustomize.py": look},
+		"usercustomize":           {distPackages + "usercustomize.py": look},
+		"json of their own":       shadow("usr/lib/python3.11/json/__init__.py"),
+		"encodings of their own":  shadow("usr/lib/python3.11/encodings/utf_8.py"),
+		"ctypes of their own":     shadow("usr/lib/python3.11/ctypes/__init__.py"),
+		"site of their own":       shadow("usr/lib/python3.11/sitecustomize.py"),
+	} {
+		for kind, own := range map[string]bool{"packages": true, "image": false} {
+			for _, isolation := range []policy.Isolation{policy.Cell, policy.Task} {
+				t.Run(fmt.Sprintf("%s/%s/%s", isolation, kind, name), func(t *testing.T) {
+					_, rep := runTheirs(t, r, isolation, theirs(t, r, files, own), seen)
+					if !confined(rep.Stdout.Text) || rep.Outcome != job.Succeeded {
+						t.Errorf("it ran with capabilities and filter %s%s", rep.Stdout.Text, rep.Stderr.Text)
+					}
+					if runs := name == "a .pth file" || name == "usercustomize"; runs && rep.Stdout.Text == "\n" {
+						t.Error("it does not run in the program either")
+					}
+				})
+			}
+		}
+	}
+}
+
+func baseRoot(t *testing.T, r *Runtime) string {
+	t.Helper()
+	base, err := r.images.get(t.Context(), testenv.Image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return base.rootfs
+}
+
+// A python3 of theirs is not the one that others are forked from, and finds no socket.
+func TestTheirPythonHasNoSocket(t *testing.T) {
+	r := newRuntime(t, nil)
+	spy := "#!/bin/sh\n{ grep CapEff /proc/self/status; ls /run/assay/slot; } >/run/assay/slot/spied 2>&1\n" +
+		"[ -e /run/assay/slot/socket ] && SPY=socket; export SPY; exec /usr/bin/python3 \"$@\"\n"
+	for name, files := range map[string]map[string]string{
+		"in /usr/local/bin": {"usr/local/bin/python3": spy},
+		"in /usr/sbin":      {"usr/sbin/python3": spy},
+	} {
+		for kind, own := range map[string]bool{"packages": true, "image": false} {
+			t.Run(kind+"/"+name, func(t *testing.T) {
+				s, rep := runTheirs(t, r, policy.Cell, theirs(t, r, files, own), pySnippet("import os\nprint(os.environ.get('SPY'))"))
+				if rep.Stdout.Text != "None\n" {
+					t.Errorf("stdout %q, stderr %q", rep.Stdout.Text, rep.Stderr.Text)
+				}
+				if text, err := os.ReadFile(filepath.Join(s.(*cellSlot).cell.dir, "slot", "spied")); err == nil {
+					t.Errorf("their python3 ran beside the socket: %s", text)
+				}
+			})
+		}
+	}
+}
+
+// The variables of a tenant's image are for its programs, not for the launcher or an
+// interpreter that others are forked from.
+func TestTheirVariablesStartNothing(t *testing.T) {
+	r := newRuntime(t, nil)
+	hook := map[string]string{"opt/hook/sitecustomize.py": look, "opt/hook/hook.py": look}
+	for _, env := range []string{"PYTHONPATH=/opt/hook", "ASSAY_PRELOAD=hook", "PYTHONUSERBASE=/opt", "PYTHONHOME=/opt/hook", "PYTHONSTARTUP=/opt/hook/hook.py", "LD_PRELOAD=/opt/hook/x.so", "LD_LIBRARY_PATH=/opt/hook"} {
+		t.Run(env, func(t *testing.T) {
+			img := theirs(t, r, hook, false, env)
+			if env == "ASSAY_PRELOAD=hook" {
+				img.env = append(img.env, "PYTHONPATH=/opt/hook")
+			}
+			s, rep := runTheirs(t, r, policy.Cell, img, seen)
+			if !confined(rep.Stdout.Text) {
+				t.Errorf("it ran with capabilities and filter %s", rep.Stdout.Text)
+			}
+			launcher, err := os.ReadFile("/proc/" + strconv.Itoa(s.(*cellSlot).cell.container.proc.pid) + "/environ")
+			if err != nil || strings.Contains(string(launcher), "/opt") {
+				t.Errorf("the launcher's environment: %q, %v", launcher, err)
+			}
+		})
+	}
+}
+
+// A forked interpreter finds packages in the places, and in the order, in which one
+// that starts in their root does.
+func TestPackagesAreWhereTheyWouldBe(t *testing.T) {
+	r := newRuntime(t, nil)
+	img := theirs(t, r, map[string]string{
+		distPackages + "theirs.pth":          "/opt/more\nimport sys; sys.path.insert(1, '/opt/first')\n",
+		distPackages + "numpy.py":            "",
+		distPackages + "a/__init__.py":       "",
+		"opt/more/b.py":                      "",
+		"opt/first/c.py":                     "",
+		"usr/lib/python3/dist-packages/d.py": "",
+	}, true)
+	tell := `import site, sys; print(sys.path[1:], sys.prefix, list(sys.flags), quit, site.ENABLE_USER_SITE, sorted(vars(__builtins__)))
+import numpy, a, b, c, d; print(numpy, a, b, c, d)`
+	_, rep := runTheirs(t, r, policy.Cell, img, pySnippet("import subprocess\ntell = "+strconv.Quote(tell)+`
+subprocess.run(["python3", "-c", tell])
+print("")
+exec(tell)`))
+	afresh, forked, _ := strings.Cut(rep.Stdout.Text, "\n\n")
+	if afresh+"\n" != forked || rep.Outcome != job.Succeeded || !strings.Contains(forked, "'/opt/first', ") {
+		t.Errorf("afresh\n%s\nforked\n%s%s", afresh, forked, rep.Stderr.Text)
+	}
+}
+
+func TestWhoseImage(t *testing.T) {
+	t.Parallel()
+	m := &images{trusted: []string{"docker.io/library/python", "ghcr.io/ours/", "quay.io/a/b:1"}}
+	for ref, want := range map[string]bool{
+		"assay.local/python:latest": true, "docker.io/library/python:3.12": true, "docker.io/library/python@sha256:00": true,
+		"ghcr.io/ours/x:1": true, "quay.io/a/b:1": true,
+		"docker.io/library/python-evil:3": false, "docker.io/library/python/evil:3": false, "ghcr.io/ours-not/x:1": false,
+		"quay.io/a/b:12": false, "quay.io/a/b:2": false, "assay.local.example.org/python:latest": false, "docker.io/assay.local/python:1": false,
+	} {
+		if got := m.operators(ref, nil); got != want {
+			t.Errorf("%s: %v, want %v", ref, got, want)
+		}
+	}
+	if !m.operators("docker.io/tenant/x:1", map[string]string{archiveLabel: "1"}) {
+		t.Error("an archive of the worker's is not the operator's")
+	}
+	if err := checkTrusted([]string{"docker.io/library/python", "docker.io/library/python:3", "ghcr.io/ours/"}); err != nil {
+		t.Error(err)
+	}
+	for _, bad := range []string{"", "/", "python", "library/python", "ghcr.io/UP", "a b"} {
+		if checkTrusted([]string{bad}) == nil {
+			t.Errorf("%q is accepted", bad)
+		}
+	}
+}
+
+// What a tenant names by digest is the operator's image if the operator has it, and
+// other content is not, whatever a registry calls it.
+func TestTheSameContentIsTheOperators(t *testing.T) {
+	r := newRuntime(t, nil)
+	base, err := r.images.get(t.Context(), testenv.Image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := r.client.ImageService()
+	record, err := service.Get(t.Context(), testenv.Image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	record.Name, record.Labels = "docker.io/tenant/same:1", nil
+	if _, err := service.Create(t.Context(), record); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = service.Delete(context.WithoutCancel(t.Context()), record.Name) })
+	same, err := r.images.get(t.Context(), record.Name)
+	if err != nil || same.own == nil || same.digest != base.digest {
+		t.Errorf("known content: %+v, %v", same, err)
+	}
+	other := newRuntime(t, nil)
+	if first, err := other.images.get(t.Context(), record.Name); err != nil || first.own != nil {
+		t.Errorf("content that the operator has not named: %+v, %v", first, err)
+	}
+	if now, err := other.images.get(t.Context(), testenv.Image); err != nil || now.own != now {
+		t.Errorf("and once they have: %+v, %v", now, err)
+	}
+}

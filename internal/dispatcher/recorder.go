@@ -23,7 +23,7 @@ type recorder struct {
 	d        *Dispatcher
 	ttl      time.Duration
 	claims   *bulk[store.Claim, store.Claimed]
-	beats    *bulk[store.LeaseRef, beat]
+	beats    *bulk[store.Held, beat]
 	finishes *bulk[store.Finish, store.FinishStatus]
 	releases *bulk[store.Release, struct{}]
 }
@@ -84,7 +84,11 @@ func (r *recorder) HandleHeartbeat(ctx context.Context, req queue.HeartbeatReque
 		r.d.scheduler.wake() // its slots widen the window
 	}
 	reply := queue.HeartbeatReply{TTL: job.Duration(r.ttl), Rest: job.Duration(r.d.registry.rest(req.Worker.ID))}
-	beats, err := r.beats.do(ctx, req.Leases)
+	held := make([]store.Held, len(req.Leases))
+	for i, l := range req.Leases {
+		held[i] = store.Held{LeaseRef: l, Worker: req.Worker.ID}
+	}
+	beats, err := r.beats.do(ctx, held)
 	for i, b := range beats {
 		if b.lost {
 			reply.Lost = append(reply.Lost, req.Leases[i])
@@ -98,6 +102,13 @@ func (r *recorder) HandleHeartbeat(ctx context.Context, req queue.HeartbeatReque
 
 // HandleFinish records results; it answers after the commit.
 func (r *recorder) HandleFinish(ctx context.Context, req queue.FinishRequest) (queue.FinishReply, error) {
+	for i := range req.Finishes {
+		f := &req.Finishes[i]
+		f.Worker = req.Worker
+		if err := ownArtifacts(f); err != nil {
+			return queue.FinishReply{}, err
+		}
+	}
 	statuses, err := r.finishes.do(ctx, req.Finishes)
 	if err == nil {
 		r.d.scheduler.ended(req.Worker, len(statuses))
@@ -108,6 +119,9 @@ func (r *recorder) HandleFinish(ctx context.Context, req queue.FinishRequest) (q
 
 // HandleRelease takes attempts back.
 func (r *recorder) HandleRelease(ctx context.Context, req queue.ReleaseRequest) (queue.ReleaseReply, error) {
+	for i := range req.Releases {
+		req.Releases[i].Worker = req.Worker
+	}
 	_, err := r.releases.do(ctx, req.Releases)
 	if err == nil {
 		r.d.scheduler.ended(req.Worker, len(req.Releases))
@@ -155,12 +169,12 @@ func (r *recorder) claim(ctx context.Context, claims []store.Claim) ([]store.Cla
 	return claimed, nil
 }
 
-func (r *recorder) heartbeat(ctx context.Context, leases []store.LeaseRef) ([]beat, error) {
+func (r *recorder) heartbeat(ctx context.Context, leases []store.Held) ([]beat, error) {
 	lost, canceled, err := r.d.store.Heartbeat(ctx, r.ttl, leases)
 	if err != nil {
 		return nil, err
 	}
-	at := make(map[store.LeaseRef]beat, len(lost)+len(canceled))
+	at := make(map[store.Held]beat, len(lost)+len(canceled))
 	for _, l := range lost {
 		at[l] = beat{lost: true}
 	}

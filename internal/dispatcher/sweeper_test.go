@@ -34,7 +34,7 @@ func TestOrphanedObjectsAreSwept(t *testing.T) {
 	}
 	running := f.running()
 	recorded := f.running()
-	if _, err := f.store.Finish(t.Context(), []store.Finish{{LeaseRef: recorded, Outcome: job.Succeeded, Result: []byte(`{}`)}}); err != nil {
+	if _, err := f.store.Finish(t.Context(), []store.Finish{{LeaseRef: recorded, Worker: "w", Outcome: job.Succeeded, Result: []byte(`{}`)}}); err != nil {
 		t.Fatal(err)
 	}
 	kept := []string{put(running.Job, running.Lease), put(recorded.Job, recorded.Lease)}

@@ -69,7 +69,7 @@ func (s *Store) Claim(ctx context.Context, ttl time.Duration, claims []store.Cla
 	return get(s.In, "claim", func() ([]store.Claimed, error) { return s.Store.Claim(ctx, ttl, claims) })
 }
 
-func (s *Store) Heartbeat(ctx context.Context, ttl time.Duration, leases []store.LeaseRef) (lost, canceled []store.LeaseRef, err error) {
+func (s *Store) Heartbeat(ctx context.Context, ttl time.Duration, leases []store.Held) (lost, canceled []store.Held, err error) {
 	err = s.In.do("heartbeat", func() error {
 		lost, canceled, err = s.Store.Heartbeat(ctx, ttl, leases)
 		return err

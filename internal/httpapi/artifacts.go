@@ -1,9 +1,13 @@
 package httpapi
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
+	"io"
 	"mime"
 	"net/http"
 	"net/url"
@@ -13,6 +17,7 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/object"
 )
 
 // artifacts returns what a finished job left behind; none while it runs.
@@ -85,7 +90,7 @@ func (s *Server) getArtifact(w http.ResponseWriter, r *http.Request) error {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	body, info, err := s.Objects.Get(r.Context(), a.Object)
+	body, info, err := s.openArtifact(r, id, a)
 	if err != nil {
 		h.Del("ETag")
 		h.Del("Cache-Control")
@@ -99,6 +104,57 @@ func (s *Server) getArtifact(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
 	w.WriteHeader(http.StatusOK)
 	return streamTo(w, body)
+}
+
+// openArtifact opens what an attempt of the job stored, and nothing else: the record
+// is the word of a worker. What the reader yields is what the record says, or it
+// ends with an error before its last bytes.
+func (s *Server) openArtifact(r *http.Request, id job.ID, a *job.Artifact) (io.ReadCloser, object.Info, error) {
+	_, _, lease, ok := object.AttemptOf(a.Object)
+	own, err := object.AttemptPrefix(tenantOf(r), id, lease)
+	if !ok || err != nil || !strings.HasPrefix(a.Object, own) {
+		return nil, object.Info{}, fmt.Errorf("%w: the record names an object of another job", job.ErrNotFound)
+	}
+	body, info, err := s.Objects.Get(r.Context(), a.Object)
+	if err != nil {
+		return nil, info, err
+	}
+	return &checkedReader{ReadCloser: body, sum: sha256.New(), want: a.SHA256}, info, nil
+}
+
+// checkedReader holds the bytes of one read back until more have come, or until all
+// of them are known to be the ones that were promised.
+type checkedReader struct {
+	io.ReadCloser
+	sum  hash.Hash
+	want string
+	held []byte
+	next []byte
+	good bool // all of it was read, and is right
+}
+
+func (c *checkedReader) Read(p []byte) (int, error) {
+	for {
+		if len(c.next) > 0 {
+			n := copy(p, c.next)
+			c.next = c.next[n:]
+			return n, nil
+		}
+		buf := make([]byte, 32<<10)
+		n, err := c.ReadCloser.Read(buf)
+		c.sum.Write(buf[:n])
+		switch {
+		case n > 0:
+			c.next, c.held = c.held, buf[:n]
+		case err == io.EOF && !c.good:
+			if hex.EncodeToString(c.sum.Sum(nil)) != c.want {
+				return 0, fmt.Errorf("%w: the object is not what the record says", job.ErrUnavailable)
+			}
+			c.next, c.held, c.good = c.held, nil, true
+		case err != nil:
+			return 0, err
+		}
+	}
 }
 
 // safeMediaType passes a well-formed media type on.

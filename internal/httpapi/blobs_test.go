@@ -6,13 +6,18 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/assay-run/assay/internal/httpapi"
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/object"
+	"github.com/assay-run/assay/pkg/store"
 )
 
 // tenants are two clients' headers on a fleet with tokens.
@@ -156,4 +161,89 @@ func TestBlobsOfTwoTenantsDoNotReplaceEachOther(t *testing.T) {
 	if len(seen) != 2 {
 		t.Errorf("objects %v, want one of each tenant", seen)
 	}
+}
+
+// The record of a job is the word of a worker. One that was taken over and points it
+// at another tenant's object, or at other bytes than it claims, is not followed: on
+// 5ee7338 both were served, with the ETag of the claim.
+func TestRecordsDoNotLeadToObjectsOfOthers(t *testing.T) {
+	f, a, b := tenants(t)
+	var of struct{ ID job.ID }
+	f.want(http.StatusOK, &of, http.MethodPost, "/v1/run", python("artifact"), a...)
+	raw, err := f.store.Result(t.Context(), "a", of.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var theirs job.Result
+	if err := json.Unmarshal(raw, &theirs); err != nil {
+		t.Fatal(err)
+	}
+	victim := theirs.Artifacts[0].Object
+	blob, err := object.BlobKey("a", digestOf("input of a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.put(digestOf("input of a"), "input of a", a)
+
+	nj := store.NewJob{ID: job.NewID(), Tenant: "b", Pool: "where no worker looks", Spec: []byte(python("x"))}
+	_, d, err := f.store.SubmitJob(t.Context(), nj, store.Idempotency{}, true)
+	if err != nil || d == nil {
+		t.Fatal(d, err)
+	}
+	cs, err := f.store.Claim(t.Context(), time.Minute, []store.Claim{{Ref: d.Ref, Worker: "evil"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := cs[0]
+	leave := func(name, text string) job.Artifact { return f.runner.leave(t.Context(), c, name, text) }
+	forged, honest, empty := leave("/forged", "these bytes"), leave("/honest", strings.Repeat("as it was ", 20_000)), leave("/empty", "")
+	forged.SHA256, empty.SHA256 = honest.SHA256, honest.SHA256
+	own, err := object.AttemptPrefix("b", c.Job, c.Lease)
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := func(path, key string) job.Artifact {
+		return job.Artifact{Path: path, Object: key, SHA256: honest.SHA256}
+	}
+	res := job.Result{Outcome: job.Succeeded, Artifacts: []job.Artifact{
+		honest, forged, empty,
+		named("/victim", victim), named("/blob", blob), named("/up", own+"../../../"+victim), named("/none", ""),
+		named("/tenant", strings.Replace(own, "b/", "a/", 1)+"x"), named("/lease", own[:len(own)-1]+"0/x"),
+	}}
+	body, err := json.Marshal(res)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fin := store.Finish{LeaseRef: store.LeaseRef{Job: c.Job, Lease: c.Lease}, Worker: "evil", BatchID: c.BatchID, Outcome: job.Succeeded, Result: body}
+	if got, err := f.store.Finish(t.Context(), []store.Finish{fin}); err != nil || got[0] != store.Recorded {
+		t.Fatalf("%v, %v", got, err)
+	}
+	for _, art := range res.Artifacts {
+		resp, err := f.get("/v1/jobs/"+string(c.Job)+"/artifacts"+art.Path, b)
+		switch {
+		case art.Path == "/honest" && (err != nil || resp != strings.Repeat("as it was ", 20_000)):
+			t.Errorf("%s: %d bytes, %v", art.Path, len(resp), err)
+		case art.Path != "/honest" && err == nil:
+			t.Errorf("%s was served: %.80q", art.Path, resp)
+		}
+	}
+}
+
+// get downloads without checks of the contract, which does not know broken answers.
+func (f *fleet) get(path string, who []string) (string, error) {
+	req, err := http.NewRequestWithContext(f.t.Context(), http.MethodGet, f.url+path, nil)
+	if err != nil {
+		return "", err
+	}
+	req.Header.Set(who[0], who[1])
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = errors.New(resp.Status)
+	}
+	return string(body), err
 }

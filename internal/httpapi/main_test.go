@@ -300,7 +300,7 @@ func (r *runner) runOne(ctx context.Context, d store.Dispatch) {
 		r.t.Error(err)
 		return
 	}
-	f := store.Finish{LeaseRef: store.LeaseRef{Job: c.Job, Lease: c.Lease}, BatchID: c.BatchID, Outcome: res.Outcome, Result: raw}
+	f := store.Finish{Worker: "w1", LeaseRef: store.LeaseRef{Job: c.Job, Lease: c.Lease}, BatchID: c.BatchID, Outcome: res.Outcome, Result: raw}
 	if _, err := r.store.Finish(ctx, []store.Finish{f}); err != nil && ctx.Err() == nil && !errors.Is(err, job.ErrUnavailable) {
 		r.t.Errorf("finish: %v", err)
 	}

@@ -149,17 +149,34 @@ func (f *fleet) HandleClaim(ctx context.Context, r queue.ClaimRequest) (queue.Cl
 }
 
 func (f *fleet) HandleHeartbeat(ctx context.Context, r queue.HeartbeatRequest) (queue.HeartbeatReply, error) {
-	lost, canceled, err := f.store.Heartbeat(ctx, leaseTTL, r.Leases)
-	return queue.HeartbeatReply{Lost: lost, Canceled: canceled, TTL: job.Duration(leaseTTL)}, err
+	held := make([]store.Held, len(r.Leases))
+	for i, l := range r.Leases {
+		held[i] = store.Held{LeaseRef: l, Worker: r.Worker.ID}
+	}
+	lost, canceled, err := f.store.Heartbeat(ctx, leaseTTL, held)
+	return queue.HeartbeatReply{Lost: refsOf(lost), Canceled: refsOf(canceled), TTL: job.Duration(leaseTTL)}, err
 }
 
 func (f *fleet) HandleFinish(ctx context.Context, r queue.FinishRequest) (queue.FinishReply, error) {
+	for i := range r.Finishes {
+		r.Finishes[i].Worker = r.Worker
+	}
 	statuses, err := f.store.Finish(ctx, r.Finishes)
 	return queue.FinishReply{Statuses: statuses}, err
 }
 
 func (f *fleet) HandleRelease(ctx context.Context, r queue.ReleaseRequest) (queue.ReleaseReply, error) {
+	for i := range r.Releases {
+		r.Releases[i].Worker = r.Worker
+	}
 	return queue.ReleaseReply{}, f.store.Release(ctx, r.Releases)
+}
+
+func refsOf(held []store.Held) (refs []store.LeaseRef) {
+	for _, h := range held {
+		refs = append(refs, h.LeaseRef)
+	}
+	return refs
 }
 
 // worker starts one; stop drains it.

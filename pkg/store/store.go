@@ -136,11 +136,12 @@ type Recorder interface {
 	// unknown commits are retried by saying the same.
 	Claim(ctx context.Context, ttl time.Duration, claims []Claim) ([]Claimed, error)
 
-	// Heartbeat prolongs leases that are still current. It returns those that
-	// are not, and those whose cancel was requested.
-	Heartbeat(ctx context.Context, ttl time.Duration, leases []LeaseRef) (lost, canceled []LeaseRef, err error)
+	// Heartbeat prolongs leases that are still current and held by the worker that
+	// says so. It returns those that are not, and those whose cancel was requested.
+	Heartbeat(ctx context.Context, ttl time.Duration, leases []Held) (lost, canceled []Held, err error)
 
-	// Finish records results under their leases. The answer has one entry for
+	// Finish records results under their leases, each said by the worker that holds
+	// it: whoever else names a lease is Fenced. The answer has one entry for
 	// each finish, in order. A result that is already recorded under the same
 	// lease is Recorded again: unknown commits are retried by saying the same.
 	// A result that is not a JSON object is job.ErrInvalid, and none is recorded.
@@ -148,7 +149,8 @@ type Recorder interface {
 
 	// Release hands running jobs back. Lost and infra reasons are charged to the
 	// infrastructure budget, whose end is a record with the outcome lost; drain
-	// and preemption are free. Leases that are no longer current are skipped.
+	// and preemption are free. Leases that are no longer current, or another worker's,
+	// are skipped.
 	// What is charged is not scheduled again at once, but for the first lost lease.
 	Release(ctx context.Context, rs []Release) error
 	// Unassign takes a lease back that SubmitJob issued to a worker that never had

@@ -92,9 +92,18 @@ type LeaseRef struct {
 	Lease job.Lease `json:"lease"`
 }
 
+// Held is a lease and who says that it holds it. Messages of many workers share one
+// call, so each lease names its own.
+type Held struct {
+	LeaseRef
+	Worker string
+}
+
 // Finish is the end of one attempt.
 type Finish struct {
 	LeaseRef
+	// Worker says so. It is known from where the message came, and never part of it.
+	Worker  string      `json:"-"`
 	BatchID job.ID      `json:"batch_id,omitempty"` // as claimed: a hint for those who wait for the batch
 	Outcome job.Outcome `json:"outcome"`
 	// TraceParent is the job's, as claimed: the recording is a step of its trace.
@@ -118,6 +127,7 @@ const (
 // Release hands one attempt back.
 type Release struct {
 	LeaseRef
+	Worker  string     `json:"-"` // says so, as in Finish
 	Reason  job.Reason `json:"reason"`
 	Message string     `json:"message,omitempty"`
 }

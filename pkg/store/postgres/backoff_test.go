@@ -36,7 +36,7 @@ func TestBackoff(t *testing.T) {
 			t.Fatal(err)
 		}
 		ref := store.LeaseRef{Job: j.ID, Lease: got[0].Lease}
-		if err := s.Release(ctx, []store.Release{{LeaseRef: ref, Reason: job.ReasonInfra}}); err != nil {
+		if err := s.Release(ctx, []store.Release{{LeaseRef: ref, Worker: "w", Reason: job.ReasonInfra}}); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.pool.QueryRow(ctx, `SELECT now(), not_before FROM jobs WHERE id = $1`, uuid(j.ID)).Scan(&after, &until); err != nil {

@@ -179,27 +179,28 @@ func (s *Store) claimRows(ctx context.Context, won map[store.Claim]store.Claimed
 // heartbeat changes no indexed column: a HOT update.
 const heartbeat = `
 UPDATE jobs j SET lease_until = now() + $1 * interval '1 millisecond'
-FROM unnest($3::uuid[], $4::bigint[]) AS i (id, lease)
-WHERE j.id = i.id AND j.id >= $2 AND j.lease = i.lease AND j.state || '' = 'running'
-RETURNING j.id, j.lease, j.cancel_requested`
+FROM unnest($3::uuid[], $4::bigint[], $5::text[]) AS i (id, lease, worker)
+WHERE j.id = i.id AND j.id >= $2 AND j.lease = i.lease AND j.worker = i.worker AND j.state || '' = 'running'
+RETURNING j.id, j.lease, j.worker, j.cancel_requested`
 
 // Heartbeat implements store.Recorder.
-func (s *Store) Heartbeat(ctx context.Context, ttl time.Duration, leases []store.LeaseRef) (lost, canceled []store.LeaseRef, err error) {
+func (s *Store) Heartbeat(ctx context.Context, ttl time.Duration, leases []store.Held) (lost, canceled []store.Held, err error) {
 	if len(leases) == 0 {
 		return nil, nil, nil
 	}
-	ids, numbers, first := leaseArrays(leases)
-	current := make(map[store.LeaseRef]bool, len(leases)) // → cancel requested
+	ids, numbers, workers, first := heldArrays(leases)
+	current := make(map[store.Held]bool, len(leases)) // → cancel requested
 	err = s.do(ctx, "heartbeat", func(ctx context.Context) error {
-		rows, err := s.pool.Query(ctx, heartbeat, ttl.Milliseconds(), first, ids, numbers)
+		rows, err := s.pool.Query(ctx, heartbeat, ttl.Milliseconds(), first, ids, numbers, workers)
 		if err != nil {
 			return err
 		}
 		var id pgtype.UUID
 		var lease job.Lease
+		var worker string
 		var cancel bool
-		_, err = pgx.ForEachRow(rows, []any{&id, &lease, &cancel}, func() error {
-			current[store.LeaseRef{Job: jobID(id), Lease: lease}] = cancel
+		_, err = pgx.ForEachRow(rows, []any{&id, &lease, &worker, &cancel}, func() error {
+			current[store.Held{LeaseRef: store.LeaseRef{Job: jobID(id), Lease: lease}, Worker: worker}] = cancel
 			return nil
 		})
 		return err
@@ -225,4 +226,14 @@ func leaseArrays(leases []store.LeaseRef) (ids []pgtype.UUID, numbers []int64, f
 		numbers = append(numbers, int64(leases[i].Lease))
 	}
 	return ids, numbers, first
+}
+
+func heldArrays(leases []store.Held) (ids []pgtype.UUID, numbers []int64, workers []string, first pgtype.UUID) {
+	order, first := byID(len(leases), func(i int) job.ID { return leases[i].Job })
+	for _, i := range order {
+		ids = append(ids, uuid(leases[i].Job))
+		numbers = append(numbers, int64(leases[i].Lease))
+		workers = append(workers, leases[i].Worker)
+	}
+	return ids, numbers, workers, first
 }

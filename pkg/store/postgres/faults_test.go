@@ -232,7 +232,7 @@ func (d *driver) step(t *testing.T, gens map[job.ID]job.Generation, last *job.Le
 		if c.Lease <= *last && c.Lease != 0 {
 			t.Fatalf("lease %d was issued before", c.Lease)
 		}
-		fs = append(fs, store.Finish{LeaseRef: store.LeaseRef{Job: c.Job, Lease: c.Lease}, Outcome: job.Succeeded, Result: []byte(`{"message":"ok"}`)})
+		fs = append(fs, store.Finish{Worker: d.worker, LeaseRef: store.LeaseRef{Job: c.Job, Lease: c.Lease}, Outcome: job.Succeeded, Result: []byte(`{"message":"ok"}`)})
 	}
 	for _, c := range got {
 		*last = max(*last, c.Lease)
@@ -297,7 +297,7 @@ func (d *driver) finishAll(t *testing.T, got []store.Claimed, unavailable func(e
 		if g, ok := d.gens[c.Job]; ok && c.Generation <= g || c.Lease <= d.last && d.gens != nil {
 			t.Fatalf("generation %d, lease %d of %s were issued before (up to %d, %d)", c.Generation, c.Lease, c.Job, g, d.last)
 		}
-		fs = append(fs, store.Finish{LeaseRef: store.LeaseRef{Job: c.Job, Lease: c.Lease}, Outcome: job.Succeeded, Result: []byte(`{"message":"ok"}`)})
+		fs = append(fs, store.Finish{Worker: d.worker, LeaseRef: store.LeaseRef{Job: c.Job, Lease: c.Lease}, Outcome: job.Succeeded, Result: []byte(`{"message":"ok"}`)})
 	}
 	for len(fs) > 0 {
 		st, err := d.Finish(t.Context(), fs)

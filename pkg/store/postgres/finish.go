@@ -27,14 +27,15 @@ WITH moved AS (
 	UPDATE jobs j SET state = CASE WHEN i.outcome = 'canceled' THEN 'canceled' ELSE 'finished' END,
 		outcome = i.outcome, ended_at = now(), tries = j.tries + 1, lease_until = NULL
 	FROM (SELECT $3::text AS outcome) i
-	WHERE j.id = $1 AND j.lease = $2::bigint AND j.state || '' = 'running' AND j.batch_id = '` + string(nilID) + `' AND j.earlier = 0
+	WHERE j.id = $1 AND j.lease = $2::bigint AND j.worker = $5::text AND j.state || '' = 'running' AND j.batch_id = '` + string(nilID) + `' AND j.earlier = 0
 		AND NOT ` + again + `
 	RETURNING j.id, j.tenant_id, j.lease, j.outcome, j.worker, j.identity)
 INSERT INTO results AS r (id, batch_id, seq, lease, tenant_id, outcome, worker, identity, body)
 SELECT id, '` + string(nilID) + `', 0, lease, tenant_id, outcome, worker, identity, $4 FROM moved
 RETURNING ` + resultColumns
 
-// finish records results under their leases: the fence is lease and state.
+// finish records results under their leases: the fence is lease, worker and state.
+// Leases are numbers that can be guessed; whose word counts is the worker's.
 var finish = `
 WITH moved AS (
 	UPDATE jobs j SET
@@ -43,19 +44,19 @@ WITH moved AS (
 		ended_at = CASE WHEN ` + again + ` THEN NULL ELSE now() END,
 		earlier = j.earlier + (` + again + `)::integer,
 		tries = j.tries + 1, lease_until = NULL
-	FROM unnest($2::uuid[], $3::bigint[], $4::text[], $5::text[]) AS i (id, lease, outcome, body)
-	WHERE j.id = i.id AND j.id >= $1 AND j.lease = i.lease AND j.state || '' = 'running'
+	FROM unnest($2::uuid[], $3::bigint[], $4::text[], $5::text[], $6::text[]) AS i (id, lease, outcome, body, worker)
+	WHERE j.id = i.id AND j.id >= $1 AND j.lease = i.lease AND j.worker = i.worker AND j.state || '' = 'running'
 	RETURNING j.id, j.batch_id, j.tenant_id, j.state, j.outcome, j.lease, '' AS reason, j.worker, j.identity, j.earlier,
 		i.body, i.outcome AS attempt_outcome, '' AS message, j.started_at)` + recordTail
 
 // finished reads back what an earlier call, whose commit its caller did not see,
 // made of these leases.
 const finished = `
-SELECT i.id, i.lease, r.id IS NOT NULL
-FROM unnest($1::uuid[], $2::bigint[]) AS i (id, lease)
-LEFT JOIN results r ON r.id = i.id AND r.lease = i.lease AND r.reason = ''
+SELECT i.id, i.lease, i.worker, r.id IS NOT NULL
+FROM unnest($1::uuid[], $2::bigint[], $3::text[]) AS i (id, lease, worker)
+LEFT JOIN results r ON r.id = i.id AND r.lease = i.lease AND r.worker = i.worker AND r.reason = ''
 WHERE r.id IS NOT NULL
-	OR EXISTS (SELECT FROM attempts a WHERE a.job_id = i.id AND a.lease = i.lease AND a.outcome IS NOT NULL)`
+	OR EXISTS (SELECT FROM attempts a WHERE a.job_id = i.id AND a.lease = i.lease AND a.worker = i.worker AND a.outcome IS NOT NULL)`
 
 // Finish implements store.Recorder.
 func (s *Store) Finish(ctx context.Context, fs []store.Finish) ([]store.FinishStatus, error) {
@@ -66,14 +67,14 @@ func (s *Store) Finish(ctx context.Context, fs []store.Finish) ([]store.FinishSt
 	if err != nil {
 		return nil, translate("finish", err)
 	}
-	status := make(map[store.LeaseRef]store.FinishStatus, len(fs))
+	status := make(map[store.Held]store.FinishStatus, len(fs))
 	err = s.do(ctx, "finish", func(ctx context.Context) error {
 		moved, err := s.recordFor(ctx, fs, in)
 		if err != nil {
 			return err
 		}
 		for _, e := range moved {
-			status[store.LeaseRef{Job: e.id, Lease: e.lease}] = statusOf(e.state != job.Queued)
+			status[store.Held{LeaseRef: store.LeaseRef{Job: e.id, Lease: e.lease}, Worker: e.worker}] = statusOf(e.state != job.Queued)
 		}
 		if len(status) == len(fs) {
 			return nil
@@ -85,7 +86,7 @@ func (s *Store) Finish(ctx context.Context, fs []store.Finish) ([]store.FinishSt
 	}
 	out := make([]store.FinishStatus, len(fs))
 	for i, f := range fs {
-		if out[i] = status[f.LeaseRef]; out[i] == "" {
+		if out[i] = status[store.Held{LeaseRef: f.LeaseRef, Worker: f.Worker}]; out[i] == "" {
 			out[i] = store.Fenced
 		}
 	}
@@ -94,7 +95,7 @@ func (s *Store) Finish(ctx context.Context, fs []store.Finish) ([]store.FinishSt
 
 // recordOne records by finishOne. Nothing moved: it is a case for finish.
 func (s *Store) recordOne(ctx context.Context, f store.Finish, in *finishColumns) (moved []ended, err error) {
-	rows, err := s.pool.Query(ctx, finishOne, in.first, in.leases[0], in.outcomes[0], in.bodies[0])
+	rows, err := s.pool.Query(ctx, finishOne, in.first, in.leases[0], in.outcomes[0], in.bodies[0], in.workers[0])
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +127,7 @@ func (s *Store) recordFor(ctx context.Context, fs []store.Finish, in *finishColu
 			waiting[f.Job], ids = f.Record, append(ids, uuid(f.Job))
 		}
 	}
-	args := []any{in.first, in.ids, in.leases, in.outcomes, in.bodies}
+	args := []any{in.first, in.ids, in.leases, in.outcomes, in.bodies, in.workers}
 	if len(ids) == 0 {
 		return s.record(ctx, finish, args...)
 	}
@@ -153,16 +154,17 @@ func (s *Store) recordFor(ctx context.Context, fs []store.Finish, in *finishColu
 	return moved, nil
 }
 
-func (s *Store) readBack(ctx context.Context, in *finishColumns, status map[store.LeaseRef]store.FinishStatus) error {
-	rows, err := s.pool.Query(ctx, finished, in.ids, in.leases)
+func (s *Store) readBack(ctx context.Context, in *finishColumns, status map[store.Held]store.FinishStatus) error {
+	rows, err := s.pool.Query(ctx, finished, in.ids, in.leases, in.workers)
 	if err != nil {
 		return err
 	}
 	var id pgtype.UUID
 	var lease job.Lease
+	var worker string
 	var isRecord bool
-	_, err = pgx.ForEachRow(rows, []any{&id, &lease, &isRecord}, func() error {
-		status[store.LeaseRef{Job: jobID(id), Lease: lease}] = statusOf(isRecord)
+	_, err = pgx.ForEachRow(rows, []any{&id, &lease, &worker, &isRecord}, func() error {
+		status[store.Held{LeaseRef: store.LeaseRef{Job: jobID(id), Lease: lease}, Worker: worker}] = statusOf(isRecord)
 		return nil
 	})
 	return err
@@ -180,6 +182,7 @@ type finishColumns struct {
 	ids              []pgtype.UUID
 	leases           []int64
 	outcomes, bodies []string
+	workers          []string
 }
 
 func finishArrays(fs []store.Finish) (*finishColumns, error) {
@@ -198,6 +201,7 @@ func finishArrays(fs []store.Finish) (*finishColumns, error) {
 		in.leases = append(in.leases, int64(f.Lease))
 		in.outcomes = append(in.outcomes, string(f.Outcome))
 		in.bodies = append(in.bodies, body)
+		in.workers = append(in.workers, f.Worker)
 	}
 	return in, nil
 }

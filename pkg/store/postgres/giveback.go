@@ -13,7 +13,7 @@ import (
 const longestWait = `10000`
 
 // giveBack ends attempts for reasons of ours. Where the rows come from is put in
-// front ("i": id, lease, reason, message, blamed); $1 is the infrastructure budget,
+// front ("i": id, lease, worker, reason, message, blamed); $1 is the infrastructure budget,
 // $2 the first delay of a retry in milliseconds, $3 how many workers a job may take
 // with it.
 //
@@ -43,7 +43,7 @@ moved AS (
 		earlier = j.earlier + ` + end(`0`, `0`, `1`) + `,
 		losses = j.losses + ` + charged + `, kills = j.kills + i.blamed::integer, lease_until = NULL, not_before = ` + wait + `
 	FROM i
-	WHERE j.id = i.id AND j.lease = i.lease AND j.state || '' = 'running'
+	WHERE j.id = i.id AND j.lease = i.lease AND j.worker = i.worker AND j.state || '' = 'running'
 	RETURNING j.id, j.batch_id, j.tenant_id, j.state, j.outcome, j.lease, i.reason, j.worker, j.identity, j.earlier,
 		CASE j.outcome WHEN 'canceled' THEN ` + bodyWith(`'canceled'::text`) + `
 			WHEN 'lost' THEN ` + bodyWith(`CASE WHEN i.blamed AND j.kills >= $3
@@ -53,7 +53,7 @@ moved AS (
 		NULL::text AS attempt_outcome, i.message, j.started_at)` + recordTail
 }
 
-var release = giveBack(`SELECT u.*, false AS blamed FROM unnest($4::uuid[], $5::bigint[], $6::text[], $7::text[]) AS u (id, lease, reason, message)`)
+var release = giveBack(`SELECT u.*, false AS blamed FROM unnest($4::uuid[], $5::bigint[], $6::text[], $7::text[], $8::text[]) AS u (id, lease, worker, reason, message)`)
 
 // Unassign implements store.Recorder.
 func (s *Store) Unassign(ctx context.Context, l store.LeaseRef) (done bool, err error) {
@@ -73,7 +73,7 @@ func (s *Store) Release(ctx context.Context, rs []store.Release) error {
 		return nil
 	}
 	var reasons, messages []string
-	var leases []store.LeaseRef
+	var leases []store.Held
 	order, _ := byID(len(rs), func(i int) job.ID { return rs[i].Job })
 	for _, i := range order {
 		switch rs[i].Reason {
@@ -81,13 +81,13 @@ func (s *Store) Release(ctx context.Context, rs []store.Release) error {
 		default:
 			return fmt.Errorf("%w: job %s: release reason %q", job.ErrInvalid, rs[i].Job, rs[i].Reason)
 		}
-		leases = append(leases, rs[i].LeaseRef)
+		leases = append(leases, store.Held{LeaseRef: rs[i].LeaseRef, Worker: rs[i].Worker})
 		reasons = append(reasons, string(rs[i].Reason))
 		messages = append(messages, cleanText(rs[i].Message))
 	}
-	ids, numbers, _ := leaseArrays(leases)
+	ids, numbers, workers, _ := heldArrays(leases)
 	return s.do(ctx, "release", func(ctx context.Context) error {
-		_, err := s.record(ctx, release, s.cfg.InfraBudget, s.cfg.RetryDelay.Milliseconds(), s.cfg.PoisonAfter, ids, numbers, reasons, messages)
+		_, err := s.record(ctx, release, s.cfg.InfraBudget, s.cfg.RetryDelay.Milliseconds(), s.cfg.PoisonAfter, ids, numbers, workers, reasons, messages)
 		return err
 	})
 }

@@ -32,7 +32,7 @@ var takeBack = giveBack(fmt.Sprintf(`
 	ended AS MATERIALIZED (
 		SELECT id, lease, worker, kills, lease_until - started_at < interval '%d seconds' AS soon FROM jobs
 		WHERE state = 'running' AND lease_until < now() ORDER BY tenant_id, batch_id LIMIT %d FOR NO KEY UPDATE SKIP LOCKED)
-	SELECT id, lease, 'lost' AS reason, 'the lease of worker ' || worker || ' ended' AS message,
+	SELECT id, lease, worker, 'lost' AS reason, 'the lease of worker ' || worker || ' ended' AS message,
 		soon AND kills >= coalesce((SELECT most FROM beside b WHERE b.worker = e.worker), 0)
 			AND (kills + 1 < $3 OR count(*) OVER (PARTITION BY worker, kills) = 1) AS blamed
 	FROM ended e`,

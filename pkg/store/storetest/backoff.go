@@ -32,7 +32,7 @@ func testBackoff(t *testing.T, open Open) {
 				if i > 0 {
 					l = leaseOf(f.run()[0])
 				}
-				f.must(f.Release(t.Context(), []store.Release{{LeaseRef: l, Reason: r}}))
+				f.must(f.Release(t.Context(), []store.Release{{Worker: worker, LeaseRef: l, Reason: r}}))
 			}
 			f.wantState(j.ID, job.Queued)
 			other := newJob("b")
@@ -50,7 +50,7 @@ func testBackoff(t *testing.T, open Open) {
 		t.Parallel()
 		f := newFixture(t, open, Options{RetryDelay: 20 * time.Millisecond})
 		l := f.running(newJob("a"))
-		f.must(f.Release(t.Context(), []store.Release{{LeaseRef: l, Reason: job.ReasonInfra}}))
+		f.must(f.Release(t.Context(), []store.Release{{Worker: worker, LeaseRef: l, Reason: job.ReasonInfra}}))
 		f.eventually("the end of the wait", func() bool { return len(f.schedule(1)) == 1 })
 	})
 	t.Run("the user's retry does not wait", func(t *testing.T) {
@@ -72,7 +72,7 @@ func testBackoff(t *testing.T, open Open) {
 		j := newJob("a")
 		j.ExpiresIn = 2 * time.Second // long enough to be claimed on a busy machine
 		l := f.running(j)
-		f.must(f.Release(t.Context(), []store.Release{{LeaseRef: l, Reason: job.ReasonInfra}}))
+		f.must(f.Release(t.Context(), []store.Release{{Worker: worker, LeaseRef: l, Reason: job.ReasonInfra}}))
 		f.eventually("expiry", func() bool { return f.reap().JobsExpired == 1 })
 	})
 }

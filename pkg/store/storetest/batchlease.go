@@ -45,7 +45,7 @@ func testBatchLease(t *testing.T, open Open) {
 		if b := f.batch(id); !b.Abandoned || b.Counts[job.Canceled] != 3 || b.Counts[job.Running] != 1 || !b.LeaseUntil.IsZero() {
 			t.Errorf("abandoned: %+v", b)
 		}
-		if _, canceled, err := f.Heartbeat(ctx, ttl, []store.LeaseRef{leaseOf(c)}); err != nil || len(canceled) != 1 {
+		if _, canceled, err := f.Heartbeat(ctx, ttl, ours(leaseOf(c))); err != nil || len(canceled) != 1 {
 			t.Errorf("the worker is told %v, %v", canceled, err)
 		}
 		_, err := f.KeepBatch(ctx, tenant, id)

@@ -80,7 +80,7 @@ func benchLifecycle(b *testing.B, s store.Store, k int, untimedSchedule bool) {
 		f.must(err)
 		fs := make([]store.Finish, len(got))
 		for i, c := range got {
-			fs[i] = store.Finish{LeaseRef: leaseOf(c), Outcome: job.Succeeded, Result: result}
+			fs[i] = store.Finish{Worker: worker, LeaseRef: leaseOf(c), Outcome: job.Succeeded, Result: result}
 		}
 		_, err = f.Finish(b.Context(), fs)
 		f.must(err)

@@ -146,7 +146,7 @@ func testRead(t *testing.T, open Open) {
 	}
 	raw, err := json.Marshal(worker1)
 	f.must(err)
-	_, err = f.Finish(ctx, []store.Finish{{LeaseRef: leaseOf(c), Outcome: job.Succeeded, Result: raw}})
+	_, err = f.Finish(ctx, []store.Finish{{Worker: worker, LeaseRef: leaseOf(c), Outcome: job.Succeeded, Result: raw}})
 	f.must(err)
 
 	want := worker1
@@ -378,7 +378,7 @@ func testOrphans(t *testing.T, open Open) {
 	running, recorded := f.running(newJob("running")), f.running(newJob("recorded"))
 	f.finish(recorded, job.Succeeded)
 	released := f.running(newJob("released"))
-	f.must(f.Release(ctx, []store.Release{{LeaseRef: released, Reason: job.ReasonDrained}}))
+	f.must(f.Release(ctx, []store.Release{{Worker: worker, LeaseRef: released, Reason: job.ReasonDrained}}))
 	second := f.claim(f.schedule(10)[0].Ref)[0]
 	f.finish(leaseOf(second), job.Failed)
 	again := newJob("again")

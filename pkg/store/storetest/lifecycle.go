@@ -211,7 +211,7 @@ func testClaim(t *testing.T, open Open) {
 				t.Fatalf("lease %d after %d", c.Lease, last)
 			}
 			last = c.Lease
-			f.must(f.Release(ctx, []store.Release{{LeaseRef: leaseOf(c), Reason: job.ReasonDrained}}))
+			f.must(f.Release(ctx, []store.Release{{Worker: worker, LeaseRef: leaseOf(c), Reason: job.ReasonDrained}}))
 		}
 	})
 	t.Run("not past expires_in", func(t *testing.T) {
@@ -238,25 +238,25 @@ func testHeartbeat(t *testing.T, open Open) {
 	stale := store.LeaseRef{Job: held.Job, Lease: held.Lease + 1000}
 	unknown := store.LeaseRef{Job: job.NewID(), Lease: 1}
 
-	lost, toCancel, err := f.Heartbeat(ctx, ttl, []store.LeaseRef{held, canceled, done, stale, unknown})
+	lost, toCancel, err := f.Heartbeat(ctx, ttl, ours(held, canceled, done, stale, unknown))
 	f.must(err)
-	if want := []store.LeaseRef{done, stale, unknown}; !cmp.Equal(want, lost) {
+	if want := ours(done, stale, unknown); !cmp.Equal(want, lost) {
 		t.Errorf("lost %v, want %v", lost, want)
 	}
-	if want := []store.LeaseRef{canceled}; !cmp.Equal(want, toCancel) {
+	if want := ours(canceled); !cmp.Equal(want, toCancel) {
 		t.Errorf("canceled %v, want %v", toCancel, want)
 	}
 
 	// A short lease ends, a prolonged one does not.
 	short, kept := f.running(newJob("short")), f.running(newJob("kept"))
-	_, _, err = f.Heartbeat(ctx, time.Millisecond, []store.LeaseRef{short, kept})
+	_, _, err = f.Heartbeat(ctx, time.Millisecond, ours(short, kept))
 	f.must(err)
-	_, _, err = f.Heartbeat(ctx, ttl, []store.LeaseRef{kept})
+	_, _, err = f.Heartbeat(ctx, ttl, ours(kept))
 	f.must(err)
 	f.eventually("end of the short lease", func() bool { return f.reap().LeasesExpired == 1 })
 	f.wantState(short.Job, job.Queued)
 	f.wantState(kept.Job, job.Running)
-	if lost, _, err = f.Heartbeat(ctx, ttl, []store.LeaseRef{short}); err != nil || len(lost) != 1 {
+	if lost, _, err = f.Heartbeat(ctx, ttl, ours(short)); err != nil || len(lost) != 1 {
 		t.Errorf("heartbeat of an ended lease: lost %v, %v", lost, err)
 	}
 }
@@ -308,17 +308,53 @@ func testFinish(t *testing.T, open Open) {
 			t.Errorf("statuses %v, want %v", got, want)
 		}
 	})
+	t.Run("another worker's word changes nothing", func(t *testing.T) {
+		f := f.with(t)
+		l := f.running(newJob("x"))
+		for _, name := range []string{"another", "", worker + " ", "%"} {
+			forged := finishOf(l, job.Succeeded)
+			forged.Worker = name
+			// In one call with the truth, as messages of many workers come.
+			lost, _, err := f.Heartbeat(ctx, time.Millisecond, []store.Held{{LeaseRef: l, Worker: name}})
+			if f.must(err); len(lost) != 1 {
+				t.Errorf("heartbeat of %q: lost %v", name, lost)
+			}
+			f.must(f.Release(ctx, []store.Release{{LeaseRef: l, Worker: name, Reason: job.ReasonInfra}}))
+			got, err := f.Finish(ctx, []store.Finish{forged})
+			if f.must(err); got[0] != store.Fenced {
+				t.Errorf("finish of %q is %s", name, got[0])
+			}
+			got, err = f.Finish(ctx, []store.Finish{forged, finishOf(store.LeaseRef{Job: job.NewID(), Lease: l.Lease}, job.Failed)})
+			if f.must(err); got[0] != store.Fenced {
+				t.Errorf("finish of %q among others is %s", name, got[0])
+			}
+		}
+		if st := f.reap(); st.LeasesExpired != 0 {
+			t.Error("another worker ended the lease")
+		}
+		f.wantState(l.Job, job.Running)
+		forged, honest := finishOf(l, job.Succeeded), finishOf(l, job.Failed)
+		forged.Worker = "another"
+		got, err := f.Finish(ctx, []store.Finish{forged, honest})
+		f.must(err)
+		if want := []store.FinishStatus{store.Fenced, store.Recorded}; !cmp.Equal(want, got) || f.result(l.Job).Outcome != job.Failed {
+			t.Errorf("both at once: %v, want %v, outcome %s", got, want, f.result(l.Job).Outcome)
+		}
+		if got, err = f.Finish(ctx, []store.Finish{forged}); err != nil || got[0] != store.Fenced {
+			t.Errorf("of a job that is over: %v, %v", got, err)
+		}
+	})
 	t.Run("a stale lease changes nothing of the new attempt", func(t *testing.T) {
 		f := f.with(t)
 		j := newJob("x")
 		old := f.running(j)
-		f.must(f.Release(ctx, []store.Release{{LeaseRef: old, Reason: job.ReasonLost}}))
+		f.must(f.Release(ctx, []store.Release{{Worker: worker, LeaseRef: old, Reason: job.ReasonLost}}))
 		l := leaseOf(f.run()[0])
 		if got := f.finish(old, job.Succeeded); got != store.Fenced {
 			t.Errorf("the old attempt's finish is %s", got)
 		}
-		f.must(f.Release(ctx, []store.Release{{LeaseRef: old, Reason: job.ReasonLost}}))
-		if lost, _, err := f.Heartbeat(ctx, ttl, []store.LeaseRef{old}); err != nil || len(lost) != 1 {
+		f.must(f.Release(ctx, []store.Release{{Worker: worker, LeaseRef: old, Reason: job.ReasonLost}}))
+		if lost, _, err := f.Heartbeat(ctx, ttl, ours(old)); err != nil || len(lost) != 1 {
 			t.Errorf("its heartbeat: lost %v, %v", lost, err)
 		}
 		f.wantState(j.ID, job.Running)
@@ -340,9 +376,9 @@ func testFinish(t *testing.T, open Open) {
 		f := f.with(t)
 		l := f.running(newJob("x"))
 		for _, bad := range []store.Finish{
-			{LeaseRef: l, Outcome: job.Succeeded, Result: []byte(`"text"`)},
-			{LeaseRef: l, Outcome: job.Succeeded},
-			{LeaseRef: l, Outcome: "splendid", Result: []byte(`{}`)},
+			{Worker: worker, LeaseRef: l, Outcome: job.Succeeded, Result: []byte(`"text"`)},
+			{Worker: worker, LeaseRef: l, Outcome: job.Succeeded},
+			{Worker: worker, LeaseRef: l, Outcome: "splendid", Result: []byte(`{}`)},
 		} {
 			_, err := f.Finish(ctx, []store.Finish{bad})
 			f.mustBe(err, job.ErrInvalid)
@@ -365,7 +401,7 @@ func testUserBudget(t *testing.T, f *fixture) {
 	f.wantState(j.ID, job.Queued)
 
 	second := leaseOf(f.run()[0])
-	f.must(f.Release(t.Context(), []store.Release{{LeaseRef: second, Reason: job.ReasonInfra, Message: "no disk"}}))
+	f.must(f.Release(t.Context(), []store.Release{{Worker: worker, LeaseRef: second, Reason: job.ReasonInfra, Message: "no disk"}}))
 	if got := f.finish(second, job.Failed); got != store.Fenced {
 		t.Errorf("a released lease is %s", got)
 	}
@@ -410,8 +446,8 @@ func testRelease(t *testing.T, open Open) {
 	give := func(r job.Reason) job.Lease {
 		c := f.run()[0]
 		f.must(f.Release(ctx, []store.Release{
-			{LeaseRef: leaseOf(c), Reason: r, Message: "a \x00 message"},
-			{LeaseRef: store.LeaseRef{Job: c.Job, Lease: c.Lease + 1}, Reason: r}, // no longer current: skipped
+			{Worker: worker, LeaseRef: leaseOf(c), Reason: r, Message: "a \x00 message"},
+			{Worker: worker, LeaseRef: store.LeaseRef{Job: c.Job, Lease: c.Lease + 1}, Reason: r}, // no longer current: skipped
 		}))
 		return c.Lease
 	}
@@ -429,11 +465,11 @@ func testRelease(t *testing.T, open Open) {
 		t.Errorf("the lost attempt's finish is %s", got)
 	}
 	l := f.running(newJob("x"))
-	f.mustBe(f.Release(ctx, []store.Release{{LeaseRef: l, Reason: "boredom"}}), job.ErrInvalid)
+	f.mustBe(f.Release(ctx, []store.Release{{Worker: worker, LeaseRef: l, Reason: "boredom"}}), job.ErrInvalid)
 
 	_, err := f.Cancel(ctx, l.Job)
 	f.must(err)
-	f.must(f.Release(ctx, []store.Release{{LeaseRef: l, Reason: job.ReasonDrained}}))
+	f.must(f.Release(ctx, []store.Release{{Worker: worker, LeaseRef: l, Reason: job.ReasonDrained}}))
 	if r := f.result(l.Job); r.Outcome != job.OutcomeCanceled || r.State != job.Canceled {
 		t.Errorf("released after a cancel: %+v", r)
 	}

@@ -168,10 +168,10 @@ func (m *model) stale(t *rapid.T) {
 	}
 	l := store.LeaseRef{Job: j.id, Lease: rapid.SampledFrom(j.pastLeases).Draw(t, "lease")}
 	must(m.Finish(m.Context(), []store.Finish{finishOf(l, job.Succeeded)}))
-	if err := m.Release(m.Context(), []store.Release{{LeaseRef: l, Reason: job.ReasonInfra}}); err != nil {
+	if err := m.Release(m.Context(), []store.Release{{Worker: worker, LeaseRef: l, Reason: job.ReasonInfra}}); err != nil {
 		t.Fatal(err)
 	}
-	lost, _, err := m.Heartbeat(m.Context(), ttl, []store.LeaseRef{l})
+	lost, _, err := m.Heartbeat(m.Context(), ttl, ours(l))
 	if err != nil || len(lost) != 1 {
 		t.Fatalf("heartbeat of an old lease: lost %v, %v", lost, err)
 	}
@@ -181,7 +181,7 @@ func (m *model) releaseOne(t *rapid.T) {
 	j := m.pick(t, job.Running)
 	reason := rapid.SampledFrom([]job.Reason{job.ReasonLost, job.ReasonInfra, job.ReasonDrained, job.ReasonPreempted}).Draw(t, "reason")
 	l := store.LeaseRef{Job: j.id, Lease: j.lease}
-	if err := m.Release(m.Context(), []store.Release{{LeaseRef: l, Reason: reason}}); err != nil {
+	if err := m.Release(m.Context(), []store.Release{{Worker: worker, LeaseRef: l, Reason: reason}}); err != nil {
 		t.Fatal(err)
 	}
 	j.handedBack(t, reason)
@@ -190,7 +190,7 @@ func (m *model) releaseOne(t *rapid.T) {
 // lose lets a lease run out and the reaper find it.
 func (m *model) lose(t *rapid.T) {
 	j := m.pick(t, job.Running)
-	if _, _, err := m.Heartbeat(m.Context(), time.Millisecond, []store.LeaseRef{{Job: j.id, Lease: j.lease}}); err != nil {
+	if _, _, err := m.Heartbeat(m.Context(), time.Millisecond, ours(store.LeaseRef{Job: j.id, Lease: j.lease})); err != nil {
 		t.Fatal(err)
 	}
 	m.eventually("end of the lease", func() bool { return m.reap().LeasesExpired == 1 })
@@ -275,7 +275,7 @@ func (m *model) answerOne(t *rapid.T) {
 
 func (m *model) heartbeat(t *rapid.T) {
 	j := m.pick(t, job.Running)
-	lost, canceled, err := m.Heartbeat(m.Context(), ttl, []store.LeaseRef{{Job: j.id, Lease: j.lease}})
+	lost, canceled, err := m.Heartbeat(m.Context(), ttl, ours(store.LeaseRef{Job: j.id, Lease: j.lease}))
 	if err != nil || len(lost) != 0 || (len(canceled) == 1) != j.cancel {
 		t.Fatalf("heartbeat: lost %v, canceled %v, %v", lost, canceled, err)
 	}

@@ -43,7 +43,7 @@ func testPoison(t *testing.T, open Open) {
 		lose(f, 3)
 		refs = scheduled(f)
 		claim(f, "w1", 0, refs[p], refs[a])
-		f.finish(leaseOf(claim(f, "w2", ttl, refs[b])[b]), job.Succeeded)
+		f.finishAs("w2", leaseOf(claim(f, "w2", ttl, refs[b])[b]), job.Succeeded)
 		lose(f, 2)
 
 		refs = scheduled(f)
@@ -55,13 +55,13 @@ func testPoison(t *testing.T, open Open) {
 		if other.Lease == 0 {
 			t.Fatal("another worker cannot take it")
 		}
-		_, _, err := f.Heartbeat(t.Context(), 0, []store.LeaseRef{leaseOf(poison)})
+		_, _, err := f.Heartbeat(t.Context(), 0, []store.Held{{LeaseRef: leaseOf(poison), Worker: "w1"}})
 		f.must(err)
 		lose(f, 1)
 		if r := f.result(p); r.Outcome != job.Lost || !strings.Contains(r.Message, "poison, its start was the end of 3 workers") || len(r.Attempts) != 3 {
 			t.Errorf("%+v", r)
 		}
-		f.finish(leaseOf(other), job.Succeeded)
+		f.finishAs("w2", leaseOf(other), job.Succeeded)
 		if c := claim(f, "w1", ttl, refs[a])[a]; c.Lease != 0 || c.Later {
 			t.Errorf("a job that is over: %+v", c)
 		}

@@ -129,7 +129,7 @@ func testRaces(t *testing.T, open Open) {
 					held[leaseOf(c)] = true
 				}
 			}
-			if err := endAll(t, f, held, &recorded); err != nil {
+			if err := endAll(t, f, name, held, &recorded); err != nil {
 				t.Error(err)
 				return
 			}
@@ -177,18 +177,21 @@ func testRaces(t *testing.T, open Open) {
 }
 
 // endAll finishes or hands back each lease, some finishes twice.
-func endAll(t *testing.T, f *fixture, held map[store.LeaseRef]bool, recorded *atomic.Int64) error {
+func endAll(t *testing.T, f *fixture, by string, held map[store.LeaseRef]bool, recorded *atomic.Int64) error {
 	var fs []store.Finish
 	var rs []store.Release
 	for l := range held {
 		switch rand.IntN(6) {
 		case 0:
-			rs = append(rs, store.Release{LeaseRef: l, Reason: job.ReasonDrained})
+			rs = append(rs, store.Release{Worker: by, LeaseRef: l, Reason: job.ReasonDrained})
 		case 1:
 			fs = append(fs, finishOf(l, job.Failed))
 		default:
 			fs = append(fs, finishOf(l, job.Succeeded))
 		}
+	}
+	for i := range fs {
+		fs[i].Worker = by
 	}
 	if err := f.Release(t.Context(), rs); err != nil {
 		return err

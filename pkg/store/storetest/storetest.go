@@ -195,17 +195,32 @@ func finishOf(l store.LeaseRef, o job.Outcome) store.Finish {
 	if err != nil {
 		panic(err)
 	}
-	return store.Finish{LeaseRef: l, Outcome: o, Result: raw}
+	return store.Finish{Worker: worker, LeaseRef: l, Outcome: o, Result: raw}
 }
 
 func (f *fixture) finish(l store.LeaseRef, o job.Outcome) store.FinishStatus {
 	f.Helper()
-	got, err := f.Finish(f.Context(), []store.Finish{finishOf(l, o)})
+	return f.finishAs(worker, l, o)
+}
+
+func (f *fixture) finishAs(name string, l store.LeaseRef, o job.Outcome) store.FinishStatus {
+	f.Helper()
+	fin := finishOf(l, o)
+	fin.Worker = name
+	got, err := f.Finish(f.Context(), []store.Finish{fin})
 	f.must(err)
 	if len(got) != 1 {
 		f.Fatalf("one finish, %d statuses", len(got))
 	}
 	return got[0]
+}
+
+// ours are leases as their worker names them.
+func ours(ls ...store.LeaseRef) (out []store.Held) {
+	for _, l := range ls {
+		out = append(out, store.Held{LeaseRef: l, Worker: worker})
+	}
+	return out
 }
 
 func leaseOf(c store.Claimed) store.LeaseRef { return store.LeaseRef{Job: c.Job, Lease: c.Lease} }

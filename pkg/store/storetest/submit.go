@@ -223,7 +223,7 @@ func testDispatchAtOnce(t *testing.T, f *fixture) {
 	f.must(err)
 	f.unassign(store.LeaseRef{Job: id, Lease: d.Lease}, false)
 	f.wantState(id, job.Running)
-	f.must(f.Release(t.Context(), []store.Release{{LeaseRef: store.LeaseRef{Job: id, Lease: d.Lease}, Reason: job.ReasonPreempted}}))
+	f.must(f.Release(t.Context(), []store.Release{{Worker: worker, LeaseRef: store.LeaseRef{Job: id, Lease: d.Lease}, Reason: job.ReasonPreempted}}))
 	f.wantState(id, job.Canceled)
 
 	other := newJob("in another pool")

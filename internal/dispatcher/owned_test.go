@@ -1,0 +1,44 @@
+package dispatcher
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/object"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+func TestOwnArtifacts(t *testing.T) {
+	id, other := job.NewID(), job.NewID()
+	key := func(id job.ID, lease job.Lease) string {
+		k, err := object.ArtifactKey("acme", id, lease, "/workspace/out")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	blob, err := object.BlobKey("acme", fmt.Sprintf("sha256:%064x", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		result string
+		ok     bool
+	}{
+		"none":                {`{"stdout":"x"}`, true},
+		"empty":               {`{"artifacts":[]}`, true},
+		"its own":             {fmt.Sprintf(`{"artifacts":[{"object":%q}]}`, key(id, 7)), true},
+		"of another job":      {fmt.Sprintf(`{"artifacts":[{"object":%q},{"object":%q}]}`, key(id, 7), key(other, 7)), false},
+		"of another attempt":  {fmt.Sprintf(`{"artifacts":[{"object":%q}]}`, key(id, 6)), false},
+		"a blob":              {fmt.Sprintf(`{"artifacts":[{"object":%q}]}`, blob), false},
+		"nothing":             {`{"artifacts":[{"path":"/x"}]}`, false},
+		"a way out of itself": {fmt.Sprintf(`{"artifacts":[{"object":"acme/%s/07/x"}]}`, id), false},
+	} {
+		f := store.Finish{LeaseRef: store.LeaseRef{Job: id, Lease: 7}, Result: []byte(c.result)}
+		if err := ownArtifacts(&f); (err == nil) != c.ok || err != nil && !errors.Is(err, job.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/assay-run/assay/internal/callback"
 	"github.com/assay-run/assay/internal/httpapi"
+	"github.com/assay-run/assay/pkg/netrule"
 )
 
 // config is everything that a dispatcher can be told, by flag or environment.
@@ -70,7 +70,7 @@ func parse(args []string, out io.Writer) (c config, err error) {
 		err = fmt.Errorf("--callback-patience: %v is less than a second", c.CallbackFor)
 	}
 	if err == nil {
-		if _, bad := callback.ParseAllow(c.CallbackOK); bad != nil {
+		if _, bad := netrule.ParseRanges(c.CallbackOK); bad != nil {
 			err = fmt.Errorf("--callback-allow: %w", bad)
 		}
 	}

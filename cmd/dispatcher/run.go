@@ -18,6 +18,7 @@ import (
 	"github.com/assay-run/assay/internal/httpapi"
 	"github.com/assay-run/assay/internal/secret"
 	"github.com/assay-run/assay/internal/telemetry"
+	"github.com/assay-run/assay/pkg/netrule"
 	"github.com/assay-run/assay/pkg/object"
 	"github.com/assay-run/assay/pkg/queue/jetstream"
 	"github.com/assay-run/assay/pkg/store/postgres"
@@ -77,7 +78,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	allow, err := callback.ParseAllow(cfg.CallbackOK)
+	allow, err := netrule.ParseRanges(cfg.CallbackOK)
 	if err != nil {
 		return fmt.Errorf("--callback-allow: %w", err)
 	}

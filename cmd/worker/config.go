@@ -4,19 +4,23 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/netip"
+	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/assay-run/assay/internal/worker"
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/netrule"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime/containerd"
+	"github.com/assay-run/assay/pkg/runtime/egress"
 )
 
 // config is everything that a worker can be told, by flag or environment.
@@ -59,7 +63,9 @@ type config struct {
 	PipIndex      string   `name:"pip-index" env:"ASSAY_PIP_INDEX" default:"https://pypi.org/simple" help:"Where the packages of policies come from."`
 	PipAllow      []string `name:"pip-allow" env:"ASSAY_PIP_ALLOW" default:"files.pythonhosted.org:443" help:"What builds of environments reach besides the index's host, as a network allow-list separated by commas. These names may lead to private addresses."`
 	Environments  string   `name:"environments" env:"ASSAY_ENVIRONMENTS" default:"/var/lib/assay/environments" help:"Directory of built environments."`
-	EgressNever   []string `name:"egress-never" env:"ASSAY_EGRESS_NEVER" placeholder:"CIDR" help:"Addresses that no job reaches, whatever its policy allows, separated by commas: this fleet's own, say."`
+	EgressNever   []string `name:"egress-never" env:"ASSAY_EGRESS_NEVER" placeholder:"HOST[:PORT]" help:"Names, addresses and ranges that no job reaches, whatever else allows it, separated by commas: those of Postgres and the dispatchers, say. NATS and the object store are on the list by themselves."`
+	EgressPrivate []string `name:"egress-private" env:"ASSAY_EGRESS_PRIVATE" placeholder:"CIDR:PORT" help:"Addresses that are not public and that jobs of this worker may reach all the same where their policies allow it, separated by commas (default: none; a tenant's ceiling may open some to that tenant)."`
+	EgressNetns   string   `name:"egress-netns" env:"ASSAY_EGRESS_NETNS" placeholder:"PATH" help:"Network namespace that jobs' connections are made from, such as /run/netns/jobs (default: the worker's own)."`
 	ImageArchives []string `name:"image-archives" env:"ASSAY_IMAGE_ARCHIVES" help:"OCI archives to import at start, separated by commas."`
 	TrustedImages []string `name:"trusted-images" env:"ASSAY_TRUSTED_IMAGES" placeholder:"NAME" help:"Images of registries that are as good as the operator's own, separated by commas: whole names such as docker.io/library/python, or their beginnings up to a slash. In cells, Python programs of others start more slowly."`
 }
@@ -122,8 +128,10 @@ func (c *config) complete() (err error) {
 	if err := c.index().Check(); err != nil {
 		return fmt.Errorf("--pip-index, --pip-allow: %w", err)
 	}
-	_, err = c.never()
-	return err
+	if err := c.egress().Check(); err != nil {
+		return fmt.Errorf("--egress-private, --egress-never: %w", err)
+	}
+	return nil
 }
 
 func percent(v float64) bool { return v >= 0 && v <= 100 }
@@ -157,16 +165,39 @@ func (c *config) index() containerd.Index {
 	return containerd.Index{URL: c.PipIndex, Allow: c.PipAllow}
 }
 
-// never reads the addresses that no job reaches.
-func (c *config) never() (out []netip.Prefix, err error) {
-	for _, s := range c.EgressNever {
-		p, err := netip.ParsePrefix(s)
-		if err != nil {
-			return nil, fmt.Errorf("--egress-never: %q is not a range of addresses such as 10.0.0.0/8", s)
+// egress is what jobs reach: nothing of what the worker itself is told to use.
+func (c *config) egress() egress.Operator {
+	return egress.Operator{Private: c.EgressPrivate, Never: slices.Concat(c.EgressNever, c.fleet()), Namespace: c.EgressNetns}
+}
+
+// fleet returns the hosts that the worker's URLs name, with their ports. One that
+// cannot be understood is whoever connects to it's to complain about.
+func (c *config) fleet() (hosts []string) {
+	add := func(raw, port string) {
+		if !strings.Contains(raw, "://") {
+			raw = "//" + raw
 		}
-		out = append(out, p.Masked())
+		u, err := url.Parse(raw)
+		if err != nil || u.Hostname() == "" {
+			return
+		}
+		if u.Port() != "" {
+			port = u.Port()
+		}
+		if entry := net.JoinHostPort(u.Hostname(), port); port != "" {
+			if _, err := netrule.ParseHost(entry); err == nil {
+				hosts = append(hosts, entry)
+			}
+		}
 	}
-	return out, nil
+	for server := range strings.SplitSeq(c.NATSURL, ",") {
+		add(strings.TrimSpace(server), "4222")
+	}
+	if u, err := url.Parse(c.ObjectsURL); err == nil && u.Query().Get("endpoint") != "" {
+		endpoint := u.Query().Get("endpoint")
+		add(endpoint, map[bool]string{true: "80", false: "443"}[strings.HasPrefix(endpoint, "http://")])
+	}
+	return hosts
 }
 
 // worker returns the worker's own part, for a host. A runtime that runs nothing

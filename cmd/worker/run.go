@@ -123,10 +123,8 @@ func openRuntime(ctx context.Context, cfg config) (runtime.Runtime, error) {
 	c.Address, c.Namespace, c.StateDir, c.Guest, c.ImageArchives, c.WorkerID = cfg.Containerd, cfg.Namespace, cfg.StateDir, cfg.Guest, cfg.ImageArchives, cfg.ID
 	c.Index, c.Environments, c.TrustedImages = cfg.index(), cfg.Environments, cfg.TrustedImages
 	c.Runsc, c.GVisorRuntime, c.VMRuntime = cfg.Runsc, cfg.GVisorRuntime, cfg.VMRuntime
+	c.Egress = cfg.egress()
 	var err error
-	if c.EgressNever, err = cfg.never(); err != nil {
-		return nil, err
-	}
 	if cfg.Warm >= 0 {
 		c.Warm = cfg.Warm
 	}

@@ -16,22 +16,6 @@ import (
 	"github.com/assay-run/assay/pkg/netrule"
 )
 
-// ParseAllow reads what the operator allows beyond public addresses: ranges with
-// a port, such as 10.0.0.0/8:443. Names have no place in it: they are allowed
-// anyhow, and what counts is where they lead.
-func ParseAllow(entries []string) (netrule.Rules, error) {
-	for _, e := range entries {
-		rule, err := netrule.ParseRule(e)
-		if err == nil && !rule.IsRange() {
-			err = fmt.Errorf("%.100q is a name: write the range that it leads into, such as 10.0.0.0/8:443", e)
-		}
-		if err != nil {
-			return netrule.Rules{}, err
-		}
-	}
-	return netrule.ParseRules(entries)
-}
-
 // errRefused is an address that is not called.
 var errRefused = errors.New("the address is not public, and this fleet does not allow it")
 

@@ -82,7 +82,7 @@ func TestAllow(t *testing.T) {
 		var rules netrule.Rules
 		if c.allow != "" {
 			var err error
-			if rules, err = ParseAllow([]string{c.allow}); err != nil {
+			if rules, err = netrule.ParseRanges([]string{c.allow}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -91,7 +91,7 @@ func TestAllow(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"example.org:443", "*.example.org:443", "10.0.0.0/8", "10.0.0.1/8:443"} {
-		if _, err := ParseAllow([]string{bad}); err == nil {
+		if _, err := netrule.ParseRanges([]string{bad}); err == nil {
 			t.Errorf("%q was accepted", bad)
 		}
 	}

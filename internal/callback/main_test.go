@@ -71,7 +71,7 @@ func (f *fixture) done(c job.Callback) job.ID {
 // allowLocal is what an operator who calls the own machine would say.
 func allowLocal(t *testing.T) netrule.Rules {
 	t.Helper()
-	r, err := ParseAllow([]string{"127.0.0.0/8:*", "[::1]:*"})
+	r, err := netrule.ParseRanges([]string{"127.0.0.0/8:*", "[::1]:*"})
 	if err != nil {
 		t.Fatal(err)
 	}

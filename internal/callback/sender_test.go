@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/netrule"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -171,7 +172,7 @@ func TestNamesThatLeadInside(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := f.done(job.Callback{URL: "http://localhost:" + u.Port()})
-	s := f.sender(func(c *Config) { c.First = time.Hour; c.Allow, _ = ParseAllow(nil) })
+	s := f.sender(func(c *Config) { c.First = time.Hour; c.Allow = netrule.Rules{} })
 	if err := s.Check(t.Context(), "acme", job.Callback{URL: "http://localhost:" + u.Port()}); err != nil {
 		t.Fatalf("a name is judged when it is dialled: %v", err)
 	}

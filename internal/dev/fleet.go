@@ -175,6 +175,7 @@ func (f *Fleet) programs(ctx context.Context, env []string) error {
 			"ASSAY_STATE_DIR=" + state,
 			"ASSAY_WORKER_ID=dev",
 			"ASSAY_ENVIRONMENTS=" + f.path("environments"),
+			"ASSAY_EGRESS_NEVER=" + listen, // no job is a client of the fleet, even where an operator opens loopback
 			"ASSAY_GUEST=" + filepath.Join(f.cfg.BinDir, "guest"),
 			"ASSAY_IMAGE_ARCHIVES=" + strings.Join(f.cfg.ImageArchives, ","),
 		}, others...)},

@@ -1,7 +1,10 @@
 package policy
 
 import (
+	"encoding/json"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -107,5 +110,35 @@ func TestVersion(t *testing.T) {
 		if _, _, err := Version(bad); !errors.Is(err, job.ErrInvalid) {
 			t.Errorf("%s: %v", bad, err)
 		}
+	}
+}
+
+// Addresses that are not public are open by the word of the ceiling, and of
+// nobody else.
+func TestPrivateAddressesAreTheCeilings(t *testing.T) {
+	t.Parallel()
+	const asks = `{"network":{"mode":"allow","allow":["10.1.2.3:443"],"private":["127.0.0.0/8:*","10.0.0.0/8:*"]}}`
+	for ceiling, want := range map[string][]string{
+		``:   nil,
+		`{}`: nil,
+		`{"network_private":["10.1.0.0/16:443"]}`:                                                  {"10.1.0.0/16:443"},
+		`{"network_allow":["0.0.0.0/0:443","10.1.0.0/16:443"]}`:                                    {"10.1.0.0/16:443"},
+		`{"network_allow":["*.example.org:443"],"network_private":["10.1.2.3:443"]}`:               {"10.1.2.3:443"},
+		`{"above":"clamp","network_allow":["*.a.test:443"],"network_private":["10.9.0.0/16:443"]}`: nil, // the list is left empty, so the network is none
+	} {
+		c, err := ParseCeiling(json.RawMessage(ceiling))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := c.Apply(parse(t, asks))
+		if err != nil || !slices.Equal(p.Network.Private, want) {
+			t.Errorf("%s: %v, %v; want %v", ceiling, p.Network.Private, err, want)
+		}
+	}
+	if p, err := (Ceiling{NetworkPrivate: []string{"10.0.0.0/8:443"}}).Apply(parse(t, `{}`)); err != nil || p.Network.Private != nil {
+		t.Errorf("without a network: %+v, %v", p.Network, err)
+	}
+	if _, err := ParseCeiling(json.RawMessage(`{"network_private":["db.internal:5432"]}`)); err == nil || !strings.Contains(err.Error(), "ceiling.network_private: ") {
+		t.Errorf("a name: %v", err)
 	}
 }

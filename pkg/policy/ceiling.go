@@ -12,25 +12,29 @@ import (
 
 // Ceiling is the most that a tenant may ask for. A zero field sets no limit.
 type Ceiling struct {
-	Above         Above        `json:"above,omitempty"`     // what becomes of a policy above it
-	Isolation     Isolation    `json:"isolation,omitempty"` // the floor: the weakest allowed
-	Enforce       Enforce      `json:"enforce,omitempty"`   // strict: report is not allowed
-	Wall          job.Duration `json:"wall,omitempty"`
-	CPU           float64      `json:"cpu,omitempty"`
-	CPUTime       job.Duration `json:"cpu_time,omitempty"`
-	Memory        job.Size     `json:"memory,omitempty"`
-	Processes     int          `json:"processes,omitempty"`
-	Disk          job.Size     `json:"disk,omitempty"`
-	Files         int          `json:"files,omitempty"`
-	OpenFiles     int          `json:"open_files,omitempty"`
-	Stdout        job.Size     `json:"stdout,omitempty"`
-	Stderr        job.Size     `json:"stderr,omitempty"`
-	Network       NetworkMode  `json:"network,omitempty"`       // the most open allowed
-	NetworkAllow  []string     `json:"network_allow,omitempty"` // what allow-lists must stay within; rules out open
-	NetworkBytes  job.Size     `json:"network_bytes,omitempty"`
-	MaxCalls      int          `json:"max_calls,omitempty"`
-	ArtifactBytes job.Size     `json:"artifact_bytes,omitempty"`
-	ArtifactFiles int          `json:"artifact_files,omitempty"`
+	Above        Above        `json:"above,omitempty"`     // what becomes of a policy above it
+	Isolation    Isolation    `json:"isolation,omitempty"` // the floor: the weakest allowed
+	Enforce      Enforce      `json:"enforce,omitempty"`   // strict: report is not allowed
+	Wall         job.Duration `json:"wall,omitempty"`
+	CPU          float64      `json:"cpu,omitempty"`
+	CPUTime      job.Duration `json:"cpu_time,omitempty"`
+	Memory       job.Size     `json:"memory,omitempty"`
+	Processes    int          `json:"processes,omitempty"`
+	Disk         job.Size     `json:"disk,omitempty"`
+	Files        int          `json:"files,omitempty"`
+	OpenFiles    int          `json:"open_files,omitempty"`
+	Stdout       job.Size     `json:"stdout,omitempty"`
+	Stderr       job.Size     `json:"stderr,omitempty"`
+	Network      NetworkMode  `json:"network,omitempty"`       // the most open allowed
+	NetworkAllow []string     `json:"network_allow,omitempty"` // what allow-lists must stay within; rules out open
+	// NetworkPrivate are addresses that are not public and that jobs may reach
+	// where their own policies allow it, as CIDR:port. What NetworkAllow names by
+	// address is open, too.
+	NetworkPrivate []string `json:"network_private,omitempty"`
+	NetworkBytes   job.Size `json:"network_bytes,omitempty"`
+	MaxCalls       int      `json:"max_calls,omitempty"`
+	ArtifactBytes  job.Size `json:"artifact_bytes,omitempty"`
+	ArtifactFiles  int      `json:"artifact_files,omitempty"`
 }
 
 // Above says what becomes of a policy that asks for more than its ceiling.
@@ -65,6 +69,9 @@ func ParseCeiling(raw json.RawMessage) (Ceiling, error) {
 	if _, err := netrule.ParseRules(c.NetworkAllow); err != nil {
 		return Ceiling{}, job.Invalid("ceiling.network_allow", "%v", err)
 	}
+	if _, err := netrule.ParseRanges(c.NetworkPrivate); err != nil {
+		return Ceiling{}, job.Invalid("ceiling.network_private", "%v", err)
+	}
 	// A ceiling below what any policy needs would refuse everything.
 	if err := c.Clamp(Default()).validateAt("ceiling"); err != nil {
 		return Ceiling{}, err
@@ -90,12 +97,14 @@ func (c Ceiling) Check(p Policy) error {
 // Apply returns what a policy means under c: p itself, p lowered if that is what
 // c says about policies above it, or a *Refusal as Check does.
 func (c Ceiling) Apply(p Policy) (Policy, error) {
-	p.Asked = nil
+	p.Asked, p.Network.Private = nil, nil
 	err := c.Check(p)
 	if err == nil || c.Above != Lower {
+		p.Network.Private = c.private(&p)
 		return p, err
 	}
 	low := c.Clamp(p)
+	low.Network.Private = c.private(&low)
 	low.Asked = map[string]string{}
 	for i := range capabilities {
 		name := capabilities[i].name
@@ -104,6 +113,15 @@ func (c Ceiling) Apply(p Policy) (Policy, error) {
 		}
 	}
 	return low, nil
+}
+
+// private returns the addresses that are not public and that p may reach, by the
+// word of whoever made the ceiling and of nobody else.
+func (c *Ceiling) private(p *Policy) []string {
+	if p.Network.Mode == NetworkNone {
+		return nil
+	}
+	return slices.Concat(c.NetworkPrivate, netrule.Private(c.NetworkAllow))
 }
 
 // asked renders what p asks of a capability.
@@ -191,7 +209,7 @@ func (c *Ceiling) split(p *Policy) (within, over []string) {
 	if len(c.NetworkAllow) == 0 {
 		return p.Network.Allow, nil
 	}
-	most, err := netrule.ParseRules(c.NetworkAllow)
+	most, err := netrule.ParseRules(slices.Concat(c.NetworkAllow, c.NetworkPrivate))
 	for _, entry := range p.Network.Allow {
 		if rule, rerr := netrule.ParseRule(entry); err == nil && rerr == nil && most.Covers(rule) {
 			within = append(within, entry)

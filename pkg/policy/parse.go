@@ -128,7 +128,7 @@ func copied(m map[string]string) map[string]string {
 // clone returns p without shared memory: decoding writes into what it finds.
 func (p Policy) clone() Policy {
 	for _, l := range []*[]string{
-		&p.Read, &p.Write, &p.Network.Allow, &p.Imports.Allow, &p.Imports.Deny,
+		&p.Read, &p.Write, &p.Network.Allow, &p.Network.Private, &p.Imports.Allow, &p.Imports.Deny,
 		&p.Packages, &p.Callbacks.Allow, &p.Artifacts.Paths,
 	} {
 		*l = slices.Clone(*l)

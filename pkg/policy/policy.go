@@ -90,6 +90,11 @@ type Network struct {
 	Mode     NetworkMode `json:"mode"`
 	Allow    []string    `json:"allow,omitempty"` // host:port, *.host:port, address:port, CIDR:port
 	MaxBytes job.Size    `json:"max_bytes"`       // to and from hosts together
+
+	// Private are the addresses that are not public and that the tenant's ceiling
+	// opens, as CIDR:port. Whoever admits a job puts them here: what a client
+	// writes is ignored.
+	Private []string `json:"private,omitempty"`
 }
 
 // Env is the whole environment of a job: nothing is inherited.

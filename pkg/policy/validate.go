@@ -174,6 +174,9 @@ func (p *Policy) validateNetwork() error {
 	if len(p.Network.Allow) > maxEntries {
 		return job.Invalid("policy.network.allow", "has %d entries; at most %d", len(p.Network.Allow), maxEntries)
 	}
+	if _, err := netrule.ParseRanges(p.Network.Private); err != nil {
+		return job.Invalid("policy.network.private", "%v", err)
+	}
 	for i, a := range p.Network.Allow {
 		if _, err := netrule.ParseRule(a); err != nil {
 			return job.Invalid(fmt.Sprintf("policy.network.allow[%d]", i), "%v", err)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/netip"
 	"os"
 	"slices"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/artifact"
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
+	"github.com/assay-run/assay/pkg/runtime/egress"
 	"github.com/assay-run/assay/pkg/runtime/mask"
 )
 
@@ -26,8 +26,9 @@ type attempt struct {
 	box
 	runtime.Attempt
 	policy *policy.Policy
-	spent  cgroup.Usage   // before the job
-	never  []netip.Prefix // addresses that no policy opens
+	spent  cgroup.Usage // before the job
+	// network is what the proxy dials from.
+	network *egress.Network
 	// trusted says that the allow-list of the policy is the operator's.
 	trusted bool
 	env     []string

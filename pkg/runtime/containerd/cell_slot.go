@@ -168,7 +168,7 @@ func (s *cellSlot) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report,
 		s.running.Store(&ran{where, p})
 		defer s.running.Store(nil)
 	}
-	return (&attempt{place: &where.place, box: where, Attempt: a, never: s.cell.rt.cfg.EgressNever}).run(ctx)
+	return (&attempt{place: &where.place, box: where, Attempt: a, network: s.cell.rt.network}).run(ctx)
 }
 
 // replace makes a slot that is not like the warm ones.

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
+	"github.com/assay-run/assay/pkg/runtime/egress"
 )
 
 // Config says which containerd to use and how. Address, StateDir and Guest are
@@ -71,8 +71,9 @@ type Config struct {
 	EnvironmentsMost job.Size
 	Index            Index // where packages come from
 
-	// EgressNever are addresses that no job reaches, whatever its policy allows.
-	EgressNever []netip.Prefix
+	// Egress is what the operator says about the network that jobs reach through
+	// their proxies. Left alone, they reach public addresses and nothing else.
+	Egress egress.Operator
 
 	CgroupRoot string // where the cgroup file system is mounted
 }

@@ -30,13 +30,20 @@ func (a *attempt) openWay() (*way, error) {
 			return nil, fmt.Errorf("policy.network: %w", err)
 		}
 	}
+	private, err := netrule.ParseRanges(n.Private)
+	if err != nil {
+		return nil, fmt.Errorf("policy.network.private: %w", err)
+	}
+	if a.trusted { // what an operator's own list names is open
+		private = rules
+	}
 	rc, err := a.init().fd.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
 	w := &way{
-		proxy: egress.New(egress.Config{Rules: rules, Never: a.never, Trusted: a.trusted, MaxBytes: int64(n.MaxBytes)}),
-		env:   egress.Variables(rules),
+		proxy: egress.New(egress.Config{Rules: rules, Private: private, Network: a.network, Trusted: a.trusted, MaxBytes: int64(n.MaxBytes)}),
+		env:   egress.Variables(rules, private, a.network.Private()),
 	}
 	cerr := rc.Control(func(fd uintptr) {
 		l, lerr := egress.Listen(fd)

@@ -20,6 +20,7 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
+	"github.com/assay-run/assay/pkg/runtime/egress"
 	slotpool "github.com/assay-run/assay/pkg/runtime/pool"
 	"github.com/assay-run/assay/pkg/runtime/seccomp"
 )
@@ -43,6 +44,7 @@ type Runtime struct {
 	cells   *cells
 
 	environments *environments
+	network      *egress.Network // that jobs reach
 
 	filter  []byte // the seccomp program of every job that asks for no other
 	filters filters
@@ -85,6 +87,9 @@ func New(ctx context.Context, cfg Config) (_ *Runtime, err error) {
 			r.release()
 		}
 	}()
+	if r.network, err = egress.Open(ctx, cfg.Egress); err != nil {
+		return nil, err
+	}
 	if r.filter, err = seccomp.Compile(engineSeccomp()); err != nil {
 		return nil, err
 	}
@@ -347,6 +352,9 @@ func (r *Runtime) release() {
 	}
 	if r.environments != nil {
 		r.environments.close()
+	}
+	if r.network != nil {
+		r.network.Close()
 	}
 	if r.lock != nil {
 		_ = r.lock.Close()

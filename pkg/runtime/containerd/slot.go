@@ -221,7 +221,7 @@ func (s *slot) run(ctx context.Context, a runtime.Attempt, trusted bool) (*runti
 	if err != nil {
 		return nil, err
 	}
-	return (&attempt{spent: spent, place: &where.place, box: where, Attempt: a, never: s.rt.cfg.EgressNever, trusted: trusted}).run(ctx)
+	return (&attempt{spent: spent, place: &where.place, box: where, Attempt: a, network: s.rt.network, trusted: trusted}).run(ctx)
 }
 
 // replace makes a slot of another shape than warm ones have.

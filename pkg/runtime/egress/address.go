@@ -29,30 +29,49 @@ func embedded(a netip.Addr) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
+// Why something is refused.
+const (
+	notListed = "not on the allow-list"
+	notOurs   = "an address that this worker never dials"
+	notOpened = " address that the operator has not opened"
+	innerName = "a name that leads to no public address"
+)
+
+// judgeName says why name may not even be looked up for port, or "".
+func (c *Config) judgeName(name string, port uint16) string {
+	switch {
+	case !c.Rules.AllowsName(name, port):
+		return notListed
+	case c.Network.closesName(name, port):
+		return notOurs
+	case netrule.Inner(name) && !c.Trusted && c.Private.Empty() && c.Network.opensNothing():
+		return innerName
+	}
+	return ""
+}
+
 // judge says why a may not be dialled at port, or "". written is whether the
 // client wrote the address itself; otherwise a name that is allowed led to it.
+//
+// The tenant's list decides about public addresses only. All others need the
+// word of the operator besides.
 func (c *Config) judge(a netip.Addr, port uint16, written bool) string {
 	if a.Zone() != "" {
 		return "an address with a zone"
 	}
 	a = a.Unmap()
-	for _, never := range c.Never {
-		if never.Contains(a) {
-			return "an address that this worker never dials"
-		}
+	if c.Network.closes(a, port) {
+		return notOurs
 	}
 	if written && !c.Rules.AllowsAddr(a, port) {
 		return notListed
 	}
-	b, ok := netrule.Special(a)
+	b, ok := c.Network.block(a)
 	if !ok {
 		return ""
 	}
-	if c.Trusted && !written && !slices.Contains(never, b.Kind) {
-		return ""
-	}
-	if !c.Rules.Holds(a, port, b.Prefix) {
-		return b.Kind + " address that no rule names"
+	if !c.opened(a, port, b, written) {
+		return b.Kind + notOpened
 	}
 	if v4, ok := embedded(a); ok && !a.IsLoopback() && !a.IsUnspecified() {
 		return c.judge(v4, port, false)
@@ -60,4 +79,14 @@ func (c *Config) judge(a netip.Addr, port uint16, written bool) string {
 	return ""
 }
 
-const notListed = "not on the allow-list"
+// opened says whether the operator has opened a, which b holds, at port: with a
+// range of b's size at most, so that a wide one opens no more than it seems to.
+func (c *Config) opened(a netip.Addr, port uint16, b netrule.Block, written bool) bool {
+	if c.Private.Holds(a, port, b.Prefix) || c.Network.opens(a, port, b.Prefix) {
+		return true
+	}
+	if !c.Trusted {
+		return false
+	}
+	return c.Rules.Holds(a, port, b.Prefix) || !written && !slices.Contains(never, b.Kind)
+}

@@ -11,10 +11,11 @@ import (
 
 // Config is what one job may reach. The zero value reaches nothing.
 type Config struct {
-	Rules    netrule.Rules
-	Never    []netip.Prefix // addresses that no rule opens: the operator's own
-	Trusted  bool           // the list is an operator's: its names may lead into private networks
-	MaxBytes int64          // to and from hosts together; 0: no limit
+	Rules    netrule.Rules // of the tenant, unless Trusted
+	Private  netrule.Rules // addresses that are not public and that an operator has opened to this tenant
+	Network  *Network      // of the worker; nil: its own, which opens and closes nothing more
+	Trusted  bool          // Rules are an operator's: its ranges are open, and its names may lead into private networks
+	MaxBytes int64         // to and from hosts together, and of the names that are looked up; 0: no limit
 
 	MaxConns    int           // at once; the others wait to be accepted. 0: 64
 	MaxAttempts int           // kept in the report, of each kind. 0: 100
@@ -48,9 +49,7 @@ func (c Config) withDefaults() Config {
 		c.Resolve = resolve
 	}
 	if c.Dial == nil {
-		c.Dial = func(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "tcp", to.String())
-		}
+		c.Dial = c.Network.dial()
 	}
 	return c
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"runtime"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -16,31 +16,17 @@ const Port = 3128
 
 // Listen listens at the loopback address of the network namespace that the
 // process behind pidfd lives in, and brings that address up if nobody has.
-func Listen(pidfd uintptr) (net.Listener, error) {
-	type made struct {
-		l   net.Listener
-		err error
-	}
-	done := make(chan made)
-	go func() {
-		// A thread that has been elsewhere ends with this goroutine.
-		runtime.LockOSThread()
-		if err := unix.Setns(int(pidfd), unix.CLONE_NEWNET); err != nil {
-			done <- made{nil, fmt.Errorf("enter the job's network namespace: %w", err)}
-			return
+func Listen(pidfd uintptr) (l net.Listener, err error) {
+	err = within(pidfd, func() (err error) {
+		if err = upLoopback(); err != nil {
+			return err
 		}
-		if err := upLoopback(); err != nil {
-			done <- made{nil, err}
-			return
+		if l, err = net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", Port)); err != nil {
+			return fmt.Errorf("listen in the job's network namespace: %w", err)
 		}
-		l, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", Port))
-		if err != nil {
-			err = fmt.Errorf("listen in the job's network namespace: %w", err)
-		}
-		done <- made{l, err}
-	}()
-	m := <-done
-	return m.l, m.err
+		return nil
+	})
+	return l, err
 }
 
 func upLoopback() error {
@@ -65,12 +51,15 @@ func upLoopback() error {
 
 // Variables are the environment that leads programs to the proxy of r. What is
 // on the job's own loopback is reached without it, unless r allows addresses of
-// the worker's.
-func Variables(r netrule.Rules) map[string]string {
+// the worker's loopback and an operator has opened some.
+func Variables(r netrule.Rules, opened ...netrule.Rules) map[string]string {
 	at := fmt.Sprintf("http://127.0.0.1:%d", Port)
 	own := "localhost,127.0.0.1,::1"
-	if r.Overlaps(netip.MustParsePrefix("127.0.0.0/8")) || r.Overlaps(netip.MustParsePrefix("::1/128")) {
-		own = ""
+	for _, loopback := range []string{"127.0.0.0/8", "::1/128"} {
+		p := netip.MustParsePrefix(loopback)
+		if r.Overlaps(p) && slices.ContainsFunc(opened, func(o netrule.Rules) bool { return o.Overlaps(p) }) {
+			own = ""
+		}
 	}
 	return map[string]string{
 		// ALL_PROXY is not socks5h: several clients refuse to start without a

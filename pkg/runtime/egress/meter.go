@@ -34,6 +34,14 @@ func (m *meter) take(n int) int {
 // full says whether nothing is left.
 func (m *meter) full() bool { return m.max > 0 && m.used.Load() >= m.max }
 
+// lookUp counts a name that is told to the resolver, and with it to whoever
+// serves the name; false if that is over the limit.
+func (m *meter) lookUp(name string) bool {
+	granted := m.take(len(name))
+	m.sent.Add(int64(granted))
+	return granted == len(name)
+}
+
 // upstream is a connection to a host: metered, and closed by whoever opened it.
 type upstream struct {
 	net.Conn

@@ -171,8 +171,11 @@ func (p *Proxy) addresses(t target) ([]netip.Addr, *refusal) {
 		}
 		return []netip.Addr{t.addr}, nil
 	}
-	if !p.cfg.Rules.AllowsName(t.name, t.port) {
-		return nil, &refusal{Refused, notListed}
+	if why := p.cfg.judgeName(t.name, t.port); why != "" {
+		return nil, &refusal{Refused, why}
+	}
+	if !p.meter.lookUp(t.name) {
+		return nil, &refusal{Refused, errBytes.Error()}
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, resolveTime)
 	defer cancel()

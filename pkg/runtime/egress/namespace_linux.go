@@ -1,0 +1,67 @@
+package egress
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// within calls f on a thread that lives in the network namespace behind fd.
+// Sockets that f makes stay there, whoever uses them later.
+func within(fd uintptr, f func() error) error {
+	done := make(chan error)
+	go func() {
+		// A thread that has been elsewhere ends with this goroutine.
+		runtime.LockOSThread()
+		if err := unix.Setns(int(fd), unix.CLONE_NEWNET); err != nil {
+			done <- fmt.Errorf("enter the network namespace: %w", err)
+			return
+		}
+		done <- f()
+	}()
+	return <-done
+}
+
+// dialIn dials from the network namespace ns, or from the worker's own if ns is
+// nil.
+func dialIn(ns *os.File) func(context.Context, netip.AddrPort) (net.Conn, error) {
+	dial := func(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", to.String())
+	}
+	if ns == nil {
+		return dial
+	}
+	return func(ctx context.Context, to netip.AddrPort) (conn net.Conn, err error) {
+		err = within(ns.Fd(), func() (err error) {
+			conn, err = dial(ctx, to) // an address has no name to look up: this thread makes the socket
+			return err
+		})
+		return conn, err
+	}
+}
+
+// addressesIn returns the addresses of the interfaces in the namespace ns, or in
+// the worker's own if ns is nil.
+func addressesIn(ns *os.File) (out []netip.Addr, err error) {
+	read := func() error {
+		found, err := net.InterfaceAddrs()
+		for _, f := range found {
+			if n, ok := f.(*net.IPNet); ok {
+				if a, ok := netip.AddrFromSlice(n.IP); ok {
+					out = append(out, a.Unmap())
+				}
+			}
+		}
+		return err
+	}
+	if ns == nil {
+		return out, read()
+	}
+	err = within(ns.Fd(), read)
+	return out, err
+}

@@ -79,15 +79,15 @@ def fail(what):
     raise OSError(e, "%s: %s" % (what, os.strerror(e)))
 
 
-def serve(path, kind, hooks, settle):
-    """Fork a process for each slot that the worker at path asks for, until it hangs up.
+def serve(kind, hooks, settle):
+    """Fork a process for each slot that the worker asks for over descriptor 3, until it hangs up.
 
     hooks is whether a preload needs to hear of forks. settle is called when there is
     nothing left to do but to wait, and returns what runs a rehearsal, and the program.
     """
-    worker = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
-    worker.connect(path)
+    worker = _socket.socket(fileno=3)
     conn = worker.fileno()
+    os.set_inheritable(conn, False)
     own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     names = {}  # process → the worker's name for it

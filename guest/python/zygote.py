@@ -1,8 +1,9 @@
 """An interpreter that is ready to be forked.
 
-Started by the launcher of a cell as: zygote.py SOCKET KIND ROOT MODULE...; it imports
-the modules and the harness, makes all of it cheap to fork, connects to the worker
-and then forks one process for each slot that it is asked for: see child.py.
+Started by the launcher of a cell as: zygote.py KIND ROOT MODULE..., with a
+connection to the worker as its descriptor 3; it imports the modules and the
+harness, makes all of it cheap to fork, and then forks one process for each slot
+that it is asked for: see child.py.
 
 The zygote itself never runs user code: all that it imports is of the operator's
 image, which is its root. ROOT is + where programs find another one, that image with
@@ -60,7 +61,7 @@ SERVICES = {
 REHEARSED = "_assay_session", "assay_solution", "assay_check"
 
 
-def main(path, kind, root, modules):
+def main(kind, root, modules):
     services = kind == "s"
     code = compiled(services)  # first: what that leaves is room for what follows
     for name in MODULES + modules:
@@ -94,7 +95,7 @@ def main(path, kind, root, modules):
         gc.freeze()
         return programs
 
-    child.serve(path, kind, bool(modules), settle)
+    child.serve(kind, bool(modules), settle)
 
 
 def packaged(program):
@@ -279,4 +280,4 @@ if __name__ == "__main__":
     os.environ.clear()
     if sys.argv[1] == "alone":
         alone()
-    main(sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:])
+    main(sys.argv[1], sys.argv[2], sys.argv[3:])

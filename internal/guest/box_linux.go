@@ -47,6 +47,8 @@ type recipe struct {
 	sealed []op     // the same, as supervisors see them
 	memory heirloom // what ops point to, and sealed
 	nested bool
+
+	identified int // after so many ops the process is who it shall be, and out of reach
 }
 
 func (r *recipe) ptr(s string) uintptr { return r.data(append([]byte(s), 0)) }
@@ -114,6 +116,7 @@ func newRecipe(b *Box, uid, gid int, masked []string) *recipe {
 		uid, gid = boxUID, boxUID
 	}
 	r.identity(uid, gid)
+	r.identified = len(r.ops)
 	if b.Nested {
 		r.loopback()
 	}

@@ -38,6 +38,7 @@ var room struct {
 		slot, scratch, parent int
 		ops                   *op
 		count                 int
+		before                int    // so many of the ops come before the processes in between, see launch
 		handled               uint64 // signals that the launcher has handlers for
 		blocked               uint64 // none
 	}
@@ -61,10 +62,17 @@ func (r *recipe) launch(slot, scratch, parent int) error {
 		room.order.handled = handled()
 	}
 	room.order.slot, room.order.scratch, room.order.parent = slot, scratch, parent
-	room.order.ops, room.order.count = &r.sealed[0], len(r.sealed)
+	room.order.ops, room.order.count, room.order.before = &r.sealed[0], len(r.sealed), 0
 	first := boxFlags
-	if parent >= 0 { // the box is made by processes in between, which go into the parent first
-		first = uintptr(syscall.SIGCHLD)
+	if parent >= 0 {
+		// The box is made by processes in between. The first goes into the user namespace
+		// of the parent, makes that of the box, in which it has the box's identity and
+		// cannot be reached, and has the second start in the pid namespace of the parent:
+		// only there may one be made inside it. What runs in the parent owns the box's
+		// user namespace, so it may do anything to a process of that which it sees and
+		// which is dumpable; it does not see the first, and all that it sees are children
+		// of one that was not dumpable any more.
+		first, room.order.before = uintptr(syscall.SIGCHLD), r.identified
 	}
 	syscall.ForkLock.Lock()
 	beforeFork()
@@ -91,6 +99,7 @@ func supervise() {
 		n, a0           uintptr
 		errno, denied   syscall.Errno
 		i, count, files int
+		end             int
 		o               *op
 		b               []byte
 		at              int
@@ -108,35 +117,29 @@ func supervise() {
 		}
 	}
 	_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&room.order.blocked)), 0, 8, 0, 0)
+	_, _, _ = syscall.RawSyscall(syscall.SYS_DUP3, uintptr(room.order.slot), slotFD, syscall.O_CLOEXEC)
 	if room.order.parent >= 0 {
 		_, _, errno = syscall.RawSyscall(unix.SYS_SETNS, uintptr(room.order.parent), unix.CLONE_NEWUSER|unix.CLONE_NEWPID, 0)
 		if errno != 0 {
 			goto unborn
 		}
-		// Only who is in a pid namespace himself may make one inside it.
-		n, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
+		_, _, errno = syscall.RawSyscall(unix.SYS_UNSHARE, unix.CLONE_NEWUSER, 0, 0)
 		if errno != 0 {
 			goto unborn
-		}
-		if n != 0 {
-			goto exit
-		}
-		n, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE, boxFlags|unix.CLONE_NEWNET, 0, 0, 0, 0, 0)
-		if errno != 0 {
-			goto unborn
-		}
-		if n != 0 {
-			goto exit
 		}
 	}
 
 	// Descriptors: the slot, the scratch mount and the three standard ones.
-	_, _, _ = syscall.RawSyscall(syscall.SYS_DUP3, uintptr(room.order.slot), slotFD, syscall.O_CLOEXEC)
 	_, _, _ = syscall.RawSyscall(syscall.SYS_DUP3, uintptr(room.order.scratch), scratchFD, syscall.O_CLOEXEC)
 	_, _, _ = syscall.RawSyscall(unix.SYS_CLOSE_RANGE, 3, slotFD-1, 0)
 	_, _, _ = syscall.RawSyscall(unix.SYS_CLOSE_RANGE, scratchFD+1, ^uintptr(0)>>32, 0)
 
-	for i = 0; i < room.order.count; i++ {
+	i, end = 0, room.order.before
+	if end == 0 {
+		end = room.order.count
+	}
+make:
+	for ; i < end; i++ {
 		o = (*op)(unsafe.Add(unsafe.Pointer(room.order.ops), uintptr(i)*unsafe.Sizeof(*o)))
 		a0 = o.args[0]
 		if o.last {
@@ -148,6 +151,24 @@ func supervise() {
 			_, _, _ = syscall.RawSyscall(syscall.SYS_WRITE, slotFD, uintptr(unsafe.Pointer(&o.text[0])), uintptr(len(o.text)))
 			goto exit
 		}
+	}
+	if end < room.order.count {
+		n, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
+		if errno != 0 {
+			goto unborn
+		}
+		if n != 0 {
+			goto exit
+		}
+		n, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE, (boxFlags|unix.CLONE_NEWNET)&^unix.CLONE_NEWUSER, 0, 0, 0, 0, 0)
+		if errno != 0 {
+			goto unborn
+		}
+		if n != 0 {
+			goto exit
+		}
+		end = room.order.count
+		goto make
 	}
 	room.answer[0] = BoxReady
 	_, _, errno = syscall.RawSyscall(syscall.SYS_WRITE, slotFD, uintptr(unsafe.Pointer(&room.answer[0])), 1)
@@ -323,7 +344,7 @@ fail:
 	goto exit
 unborn:
 	room.answer = [8]byte{BoxFailed, byte(errno), byte(errno >> 8), 0, 0}
-	_, _, _ = syscall.RawSyscall(syscall.SYS_WRITE, uintptr(room.order.slot), uintptr(unsafe.Pointer(&room.answer[0])), 5)
+	_, _, _ = syscall.RawSyscall(syscall.SYS_WRITE, slotFD, uintptr(unsafe.Pointer(&room.answer[0])), 5)
 exit:
 	for {
 		_, _, _ = syscall.RawSyscall(syscall.SYS_EXIT_GROUP, 127, 0, 0)

@@ -12,9 +12,11 @@ import (
 // The container's root is the operator's image, or an empty one, and never what a
 // tenant brought: the root of boxes is bound into it, at /run/assay/root.
 //
-// Process 1 of the container is the launcher. It and the zygote connect to the
-// worker's socket, a SOCK_SEQPACKET one, and say who they are. What follows is
-// one message a line; descriptors travel as SCM_RIGHTS with it.
+// Process 1 of the container is the launcher. It connects to the worker's socket, a
+// SOCK_SEQPACKET one, which has no name any more when it has, and hands each zygote
+// the connection that the worker made for it: nothing else in the container can
+// ever speak with the worker. What follows is one message a line; descriptors
+// travel as SCM_RIGHTS with it.
 //
 //	direction            message             descriptors     meaning
 //	-------------------  ------------------  --------------  ----------------------------------------
@@ -22,7 +24,8 @@ import (
 //	worker   → launcher  CellMake, a Box     slot, scratch   make a box: the namespaces of one job; that of
 //	                                         (, network)     the network is given or made
 //	                                         (, parent)      or, for a nested Box, inside that of another
-//	worker   → launcher  CellZygote, kind, root              start a zygote of a kind
+//	worker   → launcher  CellZygote, kind,   connection      start a zygote of a kind
+//	                     root
 //	launcher → worker    CellNoZygote, kind, why             the zygote has ended
 //	zygote   → worker    ZygoteHello, kind                   connected and waiting
 //	worker   → zygote    ZygoteFork, id      slot, box       fork a process into the box

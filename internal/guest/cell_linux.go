@@ -35,7 +35,7 @@ func Cell(socket string) error {
 	}
 	// Boxes are watched by the worker: here nobody waits for them.
 	signal.Ignore(unix.SIGCHLD)
-	l := &launcher{conn: conn, socket: socket, recipes: map[string]*recipe{}, masked: visible(maskedFiles)}
+	l := &launcher{conn: conn, recipes: map[string]*recipe{}, masked: visible(maskedFiles)}
 	if _, err := unix.Write(conn, []byte{CellLauncher}); err != nil {
 		return err
 	}
@@ -56,7 +56,6 @@ func dialPacket(socket string) (int, error) {
 
 type launcher struct {
 	conn    int
-	socket  string
 	masked  []string
 	recipes map[string]*recipe // by the message that asks for one
 	buf     [MaxMessage]byte
@@ -100,10 +99,11 @@ func (l *launcher) serve() error {
 		l.make(l.buf[1:n], files[0], files[1], third)
 		return nil
 	case CellZygote:
-		if n != 3 {
-			return errors.New("start a zygote: of which kind, for which root?")
+		if n != 3 || len(files) != 1 {
+			return errors.New("start a zygote: needs a kind, a root and a connection")
 		}
-		go l.zygote(l.buf[1], l.buf[2])
+		go l.zygote(l.buf[1], l.buf[2], os.NewFile(uintptr(files[0]), "connection"))
+		files = nil // it is closed there
 		return nil
 	}
 	return fmt.Errorf("unknown message %q", l.buf[0])
@@ -186,19 +186,24 @@ func preloads(env []string) (modules []string) {
 	return modules
 }
 
-// zygote runs a zygote of a kind until it ends, and says why it did.
-func (l *launcher) zygote(kind, root byte) {
+// zygote runs a zygote of a kind until it ends, and says why it did. Its descriptor
+// 3 is its connection to the worker.
+func (l *launcher) zygote(kind, root byte, conn *os.File) {
 	env := slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "GO") })
 	var said strings.Builder
-	args := []string{"-B", "/run/assay/zygote.py", l.socket, string(kind), string(root)}
+	args := []string{"-B", "/run/assay/zygote.py", string(kind), string(root)}
 	if root == RootOwn { // of another root they would have to be that one's versions
 		args = append(args, preloads(env)...)
 	}
 	cmd := exec.Command("python3", args...)
 	// Symbols are bound once, rather than once in each child.
 	cmd.Env, cmd.Dir = append(env, "LD_BIND_NOW=1"), "/"
-	cmd.Stdout, cmd.Stderr = &said, &said
-	err := cmd.Run() // its status is the kernel's: SIGCHLD is ignored
+	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = &said, &said, []*os.File{conn}
+	err := cmd.Start()
+	_ = conn.Close() // the worker learns of the zygote's end by that of its connection
+	if err == nil {
+		err = cmd.Wait() // its status is the kernel's: SIGCHLD is ignored
+	}
 	why := strings.TrimSpace(said.String())
 	if why == "" && err != nil {
 		why = err.Error()

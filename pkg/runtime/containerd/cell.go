@@ -73,7 +73,7 @@ func (r *Runtime) newCell(ctx context.Context, img *image) (_ *cell, err error) 
 	if c.listener, err = listen("unixpacket", sock, socketName, c.hostUID()); err != nil {
 		return nil, err
 	}
-	c.tasks.Go(c.accept)
+	c.tasks.Go(func() { c.accept(filepath.Join(sock, socketName)) })
 	labels := map[string]string{labelInstance: r.instance, labelWorker: r.cfg.WorkerID}
 	if c.container, err = r.engine.create(ctx, name, c.spec(sock, r.cgroup(name)), labels); err != nil {
 		return nil, err
@@ -266,7 +266,7 @@ func (c *cell) zygotesOf(kind byte) (*zygotes, error) {
 		if own != c.image {
 			root = guest.RootOther
 		}
-		if err := c.launcher.send([]byte{guest.CellZygote, kind, root}); err != nil {
+		if err := c.startZygote(kind, root); err != nil {
 			return nil, fmt.Errorf("start a zygote: %w", err)
 		}
 	}
@@ -278,19 +278,15 @@ func (c *cell) zygotesOf(kind byte) (*zygotes, error) {
 	return zs, nil
 }
 
-// zygoteConnected reports whether the cell has asked for it.
-func (c *cell) zygoteConnected(z *zygote) bool {
+// zygoteConnected notes a zygote that waits for work.
+func (c *cell) zygoteConnected(z *zygote) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	zs := c.zygotes[z.kind]
-	if zs == nil {
-		return false
-	}
 	zs.live = append(zs.live, z)
 	if len(zs.live) == c.rt.cfg.Zygotes {
 		zs.settle()
 	}
-	return true
 }
 
 // zygoteGone retires a cell that lost what it had: the next one has a new one.

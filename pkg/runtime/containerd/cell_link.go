@@ -5,80 +5,75 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
 	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/assay-run/assay/internal/guest"
 )
 
-// accept serves the socket of a cell: its launcher and its zygotes connect, and
-// nothing else can, because jobs do not see it.
-func (c *cell) accept() {
-	for {
-		conn, err := c.listener.AcceptUnix()
-		if err != nil {
-			return // closed
-		}
-		file, err := conn.File()
-		_ = conn.Close()
-		if err != nil {
-			continue
-		}
-		fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
-		_ = file.Close()
-		if err != nil {
-			continue
-		}
-		if err := unix.SetNonblock(fd, true); err != nil {
-			_ = unix.Close(fd)
-			continue
-		}
-		p, err := newPacket(fd)
-		if err != nil {
-			continue
-		}
-		c.tasks.Go(func() { c.greet(p) })
+// accept serves the socket of a cell for one connection, that of its launcher,
+// which is the first process in there: before there is another one, the socket has
+// neither a name nor anybody who listens. Zygotes are handed their connections.
+func (c *cell) accept(socket string) {
+	conn, err := c.listener.AcceptUnix()
+	err = errors.Join(err, os.Remove(socket), c.listener.Close())
+	if conn == nil {
+		return // closed
 	}
+	p, perr := packetOf(conn)
+	if err = errors.Join(err, perr); err != nil {
+		slog.Error("cannot serve the launcher of a cell", "error", err)
+		return
+	}
+	c.serve(p, guest.CellLauncher, func() { c.serveLauncher(p) })
 }
 
-// greet finds out who has connected, and listens to it until it is gone.
-func (c *cell) greet(p *packet) {
+// serve waits until who has the other end of p says the word, and has it listened
+// to.
+func (c *cell) serve(p *packet, word byte, listen func()) {
 	defer p.close()
 	if !c.hold(p) {
 		return
 	}
-	var word [2]byte
-	_ = p.file.SetReadDeadline(time.Now().Add(sendTime))
-	n, _, err := p.recv(word[:])
-	if err != nil || n < 1 {
+	var b [2]byte
+	if _, _, err := p.recv(b[:]); err != nil || b[0] != word {
 		return
 	}
-	_ = p.file.SetReadDeadline(time.Time{})
-	switch word[0] {
-	case guest.CellLauncher:
-		c.serveLauncher(p)
-	case guest.ZygoteHello:
-		z := &zygote{kind: word[1], conn: p, waiting: map[uint64]chan unix.WaitStatus{}, gone: make(chan struct{})}
-		if c.zygoteConnected(z) {
+	listen()
+}
+
+// startZygote has the launcher start a zygote, which is handed its connection. The
+// caller holds the lock.
+func (c *cell) startZygote(kind, root byte) error {
+	ours, theirs, err := packetPair()
+	if err != nil {
+		return err
+	}
+	err = c.launcher.send([]byte{guest.CellZygote, kind, root}, theirs)
+	_ = unix.Close(theirs)
+	if err != nil {
+		ours.close()
+		return err
+	}
+	c.tasks.Go(func() {
+		c.serve(ours, guest.ZygoteHello, func() {
+			z := &zygote{kind: kind, conn: ours, waiting: map[uint64]chan unix.WaitStatus{}, gone: make(chan struct{})}
+			c.zygoteConnected(z)
 			z.serve()
 			c.zygoteGone(z)
-		}
-	}
+		})
+	})
+	return nil
 }
 
 // serveLauncher listens to the launcher. Its end is the end of the cell.
 func (c *cell) serveLauncher(p *packet) {
 	c.mu.Lock()
-	first := c.launcher == nil
-	if first {
-		c.launcher = p
-	}
+	c.launcher = p
 	c.mu.Unlock()
-	if !first {
-		return
-	}
 	close(c.ready)
 	defer c.end()
 	buf := make([]byte, guest.MaxMessage)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"syscall"
 	"time"
@@ -28,6 +29,24 @@ func newPacket(fd int) (*packet, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// packetOf turns conn, which is closed, into a packet.
+func packetOf(conn *net.UnixConn) (*packet, error) {
+	file, err := conn.File()
+	if err = errors.Join(err, conn.Close()); err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("keep a connection: %w", err)
+	}
+	if err := unix.SetNonblock(fd, true); err != nil {
+		_ = unix.Close(fd)
+		return nil, fmt.Errorf("keep a connection: %w", err)
+	}
+	return newPacket(fd)
 }
 
 // packetPair returns our end, which learns who sends, and a descriptor of

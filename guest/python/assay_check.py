@@ -1,8 +1,8 @@
-"""The check's side: it runs check code, in which the solution is a Proxy.
+"""The check's side: it runs check code, in which the solution is a reference.
 
 check(fd) runs one check for the worker on a descriptor and tells its verdict.
 assay_wire is what it shares with the solution's side, assay_solution, which
-answers the calls of a Proxy (assay_proxy) in a sandbox of its own: over a stream
+answers for references (assay_proxy) in a sandbox of its own: over a stream
 between the two, while the solution keeps to the rules, else by way of the worker.
 
 Standard library only, for Python 3.8 and later.
@@ -15,10 +15,10 @@ import sys
 import threading
 import time
 
-from assay_proxy import Iterator, Proxy
+from assay_proxy import ANY, OF_A_CLASS, Candidate, Class, Reference
 from assay_wire import (
-    REHEARSED, Channel, Codec, Errors, Gone, TooLarge, compile_code, cut, forget_code, line_in, new_module, shared_classes,
-    show, type_name,
+    REHEARSED, Channel, Codec, Errors, Gone, NotData, TooLarge, article, compile_code, cut, forget_code, line_in, new_module, shared_classes,
+    delete_field, field_names, get_field, is_enum, is_record, set_field, show, type_name,
 )  # fmt: skip
 
 CHECK = "<check>"
@@ -43,7 +43,7 @@ class Link(Channel):
         try:
             m = Channel.receive(self)
             op = m["op"]
-            fine = op == "call" or op == "return" and "value" in m or op == "raise" and type(m["exception"]) is dict
+            fine = op == "call" or op == "return" and "value" in m and type(m.get("changed", {})) is dict or op == "raise" and type(m["exception"]) is dict
         except (ValueError, TypeError, LookupError, RecursionError, MemoryError):
             raise Lost("protocol")
         if not fine:
@@ -85,12 +85,20 @@ class Check:
         self.link = None
         self.gone = None  # what the worker said when the link was lost
         self.end = 0.0
-        self.codec = Codec(self._refer, self._resolve)
+        # Three that decode: what is data alone, what any solution may return, and what one may that is to write a class.
+        self.data = Codec(self._refer, self._only_data)
+        shared = self.data.shared
+        self.any = Codec(self._refer, lambda tag, v: self._resolve(tag, v, ANY), self.data, shared)
+        self.of_a_class = Codec(self._refer, lambda tag, v: self._resolve(tag, v, OF_A_CLASS), self.data, shared)
+        self.codec = self.any
+        self.asked_class = self.asked_method = False  # what the function under test is, if it is none
         self.exported = {}
         self.ids = {}
         self.lock = threading.RLock()
         self.calls = 0
         self.last = None  # the last call: its arguments and what came of it
+        self.fault = None  # why the test has failed, whatever it makes of it
+        self.self_reported = False  # an object of the solution was asked about itself in this test
         self.code = ""
 
     # The solution, over there
@@ -137,28 +145,46 @@ class Check:
     def request(self, m, iterating=False):
         m = self.ask(m)
         if m["op"] == "raise":
-            raise Errors.make(m["exception"], self.codec, iterating)
+            raise Errors.make(m["exception"], self.data, iterating)
         return m
 
     def value(self, m, iterating=False):
         got = self.request(m, iterating)
-        return self.decode(got["value"])
+        return self.decode(got["value"], self.codec, "returned")
 
-    def decode(self, j):
+    def about(self, m):
+        """What an object says about itself."""
+        self.self_reported = True
+        return self.value(m)
+
+    def decode(self, j, codec, how):
+        """What the solution sent. A test in which that is no data has failed, even if it looks away."""
         try:
-            return self.codec.decode(j)
+            return codec.decode(j)
+        except NotData as e:
+            self.refuse("%s %s, which is not data" % (how, e))
         except (Exception, RecursionError) as e:
-            raise Errors.derive("UnreadableValue", Exception)("the solution returned a value that cannot be read: %s" % type_name(type(e)))
+            self.refuse("%s a value that cannot be read: %s" % (how, type_name(type(e))))
+
+    def refuse(self, why):
+        e = NotData(why)
+        self.fault = self.fault or e
+        raise e
 
     def call(self, ref, args, kwargs):
         self.calls += 1
+        if self.asked_class and ref:
+            self.self_reported = True
         self.last = [ref, args, kwargs, None, None]
-        sent = {"op": "call", "ref": ref, "args": [self.codec.encode(a) for a in args], "kwargs": {k: self.codec.encode(v) for k, v in kwargs.items()}}
+        codec = self.codec
+        sent = {"op": "call", "ref": ref, "args": [codec.encode(a) for a in args], "kwargs": {k: codec.encode(v) for k, v in kwargs.items()}}
         self.last[1] = [show(a, 200) for a in args] + ["%s=%s" % (k, show(v, 200)) for k, v in kwargs.items()]
         last = self.last
+        if self.asked_method and ref == 1:  # the class that has the method: the check makes an instance
+            codec = self.of_a_class
         try:
             got = self.request_changing(sent, args, kwargs)
-            value = self.decode(got["value"])
+            value = self.decode(got["value"], codec, "returned")
         except BaseException as e:
             last[4] = e
             raise
@@ -170,27 +196,74 @@ class Check:
         m = self.ask(m)
         for key, j in (m.get("changed") or {}).items():
             old = args[int(key)] if key.isdigit() and int(key) < len(args) else kwargs.get(key)
-            _merge(old, self.decode(j))
+            self.merge(old, self.decode(j, self.codec, "made of an argument"))
         if m["op"] == "raise":
-            raise Errors.make(m["exception"], self.codec)
+            raise Errors.make(m["exception"], self.data)
         return m
+
+    def merge(self, old, new):
+        """Bring old up to new in place, so that who holds a part of it sees it."""
+        kind, merge = type(old), self.merge
+        if kind is not type(new):
+            return False
+        if kind is list:
+            for i, v in enumerate(new):
+                if i < len(old) and merge(old[i], v):
+                    new[i] = old[i]
+            old[:] = new
+        elif kind is dict:
+            for k, v in new.items():
+                if k in old and merge(old[k], v):
+                    new[k] = old[k]
+            old.clear()
+            old.update(new)
+        elif kind is set:
+            old.clear()
+            old.update(new)
+        elif kind is bytearray:
+            old[:] = new
+        elif kind is tuple:
+            if len(old) != len(new):
+                return False
+            return all([merge(a, b) or (type(a) is type(b) and a == b) for a, b in zip(old, new)])
+        elif self.data.shared.get(kind.__name__) is kind and is_record(kind) and not is_enum(kind) and not issubclass(kind, tuple):
+            names = field_names(new, kind)
+            for k in field_names(old, kind):
+                now = get_field(old, kind, k)
+                if k not in names and self.crosses(now):
+                    delete_field(old, kind, k)
+                elif k in names and merge(now, get_field(new, kind, k)):
+                    names.remove(k)
+            for k in names:
+                set_field(old, kind, k, get_field(new, kind, k))
+        else:
+            return False
+        return True
+
+    def crosses(self, value):
+        """Whether a field of this value is sent back: a function of the check's is not."""
+        return not callable(value) and not hasattr(type(value), "__next__")
 
     def callback(self, m):
         """Answer a call of something that the check gave away."""
         try:
             f = self.exported[m["ref"]]
-            args, kwargs = self.decode(m["args"]), self.decode(m["kwargs"])
+            args = self.decode(m["args"], self.codec, "passed to a function of the check")
+            kwargs = self.decode(m["kwargs"], self.codec, "passed to a function of the check")
             return {"op": "return", "value": self.codec.encode(f(*args, **kwargs))}
         except Gone:
             raise
         except BaseException as e:
+            # The solution may swallow what it is told here: an assertion of the check's has failed none the less.
+            if isinstance(e, AssertionError) and not getattr(e, "_assay_told", False):
+                self.fault = self.fault or e
             kind = type(e)
             return {"op": "raise", "exception": {
                 "type": type_name(kind), "module": kind.__module__, "mro": [type_name(k) for k in kind.__mro__],
                 "message": cut(str(e), 500), "args": []}}  # fmt: skip
 
     def _refer(self, value):
-        if isinstance(value, Proxy):
+        if isinstance(value, Reference):
             return {"$back": value._assay_ref}
         kind = "iterator" if hasattr(type(value), "__next__") else "function"
         if kind == "iterator":
@@ -205,17 +278,21 @@ class Check:
             self.exported[ref] = value
         return {"$ref": [ref, kind, ""]}
 
-    def _resolve(self, tag, v):
+    def _only_data(self, tag, v):
+        raise NotData(article(v[0] if tag == "other" else v[2] if tag == "ref" else tag))
+
+    def _resolve(self, tag, v, kinds):
+        if tag == "back":
+            return self.exported[v]
+        if tag == "error":
+            return Errors.make(v, self.data, returned=True)
         if tag == "ref":
             ref, kind, name = v
             if type(ref) is not int or type(name) is not str:
                 raise ValueError("ref")
-            return (Iterator if kind == "iterator" else Proxy)(self, ref, name)
-        if tag == "back":
-            return self.exported[v]
-        if tag == "other":
-            return Proxy(self, -1, str(v[0]))
-        raise ValueError("unknown tag")
+            if kind in kinds:
+                return kinds[kind](self, ref, name)
+        return self._only_data(tag, v)
 
     # The verdict
 
@@ -230,11 +307,15 @@ class Check:
         try:
             if m.get("setup"):
                 exec(compile_code(m["setup"], "<setup>"), names)
-                self.codec.shared = shared_classes(names, "__main__")
+                self.data.shared.update(shared_classes(names, "__main__"))
         except BaseException as e:
             return self.report("check", 0, e, "setup")
-        names["candidate"] = Proxy(self, 0, m["function"])
-        names[m["function"].split(".")[0]] = names["candidate"] if "." not in m["function"] else Proxy(self, 1, m["function"])
+        first, _, rest = m["function"].partition(".")
+        self.asked_class, self.asked_method = m.get("class", False), bool(rest)
+        if self.asked_class:
+            self.codec = self.of_a_class
+        names["candidate"] = (Class if self.asked_class else Candidate)(self, 0, m["function"])
+        names[first] = Class(self, 1, first) if rest else names["candidate"]
         before = dict(names)
         if not self.attempt("check", lambda: exec(compile_code(self.code, CHECK), names), quiet=True):
             return
@@ -254,7 +335,7 @@ class Check:
     def tests(self, own, candidate):
         """Test functions and methods, as pytest and unittest would find them."""
         for name, value in own.items():
-            if name.startswith("test") and type(value) is type(_merge):
+            if name.startswith("test") and type(value) is type(check):
                 if value.__code__.co_argcount - len(value.__defaults__ or ()) == 0:
                     yield name, value
                 elif value.__code__.co_varnames[:1] == ("candidate",) and value.__code__.co_argcount == 1:
@@ -269,8 +350,8 @@ class Check:
 
     def attempt(self, name, f, quiet=False):
         began = time.monotonic()
-        self.last = None
-        failed = None
+        self.last = self.fault = failed = None
+        self.self_reported = False
         try:
             f()
         except Gone:
@@ -280,12 +361,14 @@ class Check:
             if type(e) is SystemExit and e.code in (None, 0, False):
                 failed = None  # such as unittest.main
                 quiet = False
+        failed = self.fault or failed
         if failed is not None or not quiet:
             self.report(name, time.monotonic() - began, failed)
         return failed is None and quiet
 
     def report(self, name, seconds, e, stage="check"):
         out = {"op": "verdict", "name": cut(name, 200), "passed": e is None, "calls": self.calls, "wall_ms": seconds * 1000}
+        out["self_reported"] = self.self_reported
         if e is not None:
             try:
                 out.update(self.describe(e, stage))
@@ -305,6 +388,8 @@ class Check:
         out = {"type": type_name(type(e)), "text": text, "line": line, "stage": stage}
         out["by_solution"] = last is not None and last[4] is e
         out["message"] = cut(e.msg if isinstance(e, SyntaxError) and e.msg else str(e) if not isinstance(e, Gone) else "", 500)
+        if isinstance(e, NotData) and e is self.fault:
+            out["refused"] = cut(str(e), 500)
         if last is not None:
             out["call"] = cut("(%s)" % ", ".join(last[1]), 300)
             if last[3] is not None:
@@ -356,38 +441,6 @@ class _Next:
             return [next(self.it)]
         except StopIteration:
             return []
-
-
-def _merge(old, new):
-    """Bring old up to new in place, so that who holds a part of it sees it."""
-    kind = type(old)
-    if kind is not type(new):
-        return False
-    if kind is list:
-        for i, v in enumerate(new):
-            if i < len(old) and _merge(old[i], v):
-                new[i] = old[i]
-        old[:] = new
-    elif kind is dict:
-        for k, v in new.items():
-            if k in old and _merge(old[k], v):
-                new[k] = old[k]
-        old.clear()
-        old.update(new)
-    elif kind is set:
-        old.clear()
-        old.update(new)
-    elif kind is bytearray:
-        old[:] = new
-    elif kind is tuple:
-        if len(old) != len(new):
-            return False
-        return all([_merge(a, b) or (type(a) is type(b) and a == b) for a, b in zip(old, new)])
-    elif hasattr(old, "__dict__") and not isinstance(old, (type, Proxy)) and not callable(old):
-        _merge(vars(old), vars(new))
-    else:
-        return False
-    return True
 
 
 def check(fd):

@@ -1,4 +1,10 @@
-"""What a check has of the solution: a Proxy of each object that cannot be sent.
+"""What a check has of the solution beside data: references, each of a kind that can do one thing.
+
+A kind is a class with the methods that it answers and no others, so what a check
+can ask an object is written down here, whatever the solution says of it. Function,
+Manager and Iterator are what any solution may return, and nobody asks one what it
+is like or what it equals. Object, Class and Record are for a check whose solution is
+to write a class; assay_check decides which of them there are.
 
 All that is done with one goes through its side, an assay_check.Check: value(frame)
 asks the solution and returns what it answers, call(ref, args, kwargs) calls an
@@ -8,95 +14,225 @@ Standard library only, for Python 3.8 and later.
 """
 
 
-class Proxy:
-    """An object of the solution.
-
-    Its methods, items and attributes are asked for over there. How it compares
-    with a plain value is not: an object that equals everything would pass every
-    test. It equals no value, and another object if the two say so.
-    """
+class Reference:
+    """Something that the solution keeps. It is itself, and equals nothing else."""
 
     __slots__ = ("_assay_side", "_assay_ref", "_assay_name")
 
     def __init__(self, side, ref, name):
-        for k, v in zip(Proxy.__slots__, (side, ref, name)):
+        for k, v in zip(Reference.__slots__, (side, ref, name)):
             object.__setattr__(self, k, v)
 
-    def __call__(self, *args, **kwargs):
-        return self._assay_side.call(self._assay_ref, args, kwargs)
-
-    def __getattr__(self, name):
-        if name.startswith("_assay") or name in ("__set_name__", "__wrapped__", "__array__", "__array_interface__", "__array_struct__"):
-            raise AttributeError(name)
-        return self._assay_side.value({"op": "get", "ref": self._assay_ref, "name": name})
-
-    def __setattr__(self, name, value):
-        side = self._assay_side
-        side.value({"op": "set", "ref": self._assay_ref, "name": name, "value": side.codec.encode(value)})
-
-    def __iter__(self):
-        return _special(self, "iter")
-
-    def __instancecheck__(self, other):
-        if not isinstance(other, Proxy):
-            return False
-        return self._assay_side.value({"op": "is", "ref": self._assay_ref, "other": other._assay_ref}) is True
+    def __eq__(self, other):
+        return isinstance(other, Reference) and self._assay_ref == other._assay_ref or NotImplemented
 
     def __hash__(self):
         return hash(self._assay_ref)
 
-    def __eq__(self, other):
-        if not isinstance(other, Proxy):
-            return NotImplemented  # the other may be something of the check's that compares
-        if self._assay_ref == other._assay_ref >= 0:
-            return True
-        return _special(self, "eq", other) is True
+    def __setattr__(self, name, value):
+        raise AttributeError("%r has no attribute %r to set" % (self, name))
 
-    def __bool__(self):
-        return _special(self, "bool") is True
+    def __delattr__(self, name):
+        raise AttributeError("%r has no attribute %r to delete" % (self, name))
+
+    def __repr__(self):
+        return "<%s of the solution>" % self._assay_name
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce_ex__(self, protocol):
+        raise TypeError("%r cannot be pickled" % self)
+
+
+class Function(Reference):
+    """What can be called."""
+
+    __slots__ = ()
+
+    def __call__(self, *args, **kwargs):
+        return self._assay_side.call(self._assay_ref, args, kwargs)
+
+
+class Candidate(Function):
+    """The function under test: whoever writes one of its attributes means it."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name):
+        return _attribute(self, name)
+
+    def __setattr__(self, name, value):
+        _set(self, name, value)
+
+
+class Manager(Function):
+    """What a with statement takes. It ends no exception of the check's."""
+
+    __slots__ = ()
 
     def __enter__(self):
         return _special(self, "enter")
 
     def __exit__(self, kind, e, tb):
-        return _special(self, "exit") is True and False
-
-    def __repr__(self):
-        return "<%s of the solution>" % self._assay_name
+        _special(self, "exit")
+        return False
 
 
-class Iterator(Proxy):
+class Iterator(Reference):
+    """A generator, or any other iterator."""
+
     __slots__ = ()
 
     def __iter__(self):
         return self
 
     def __next__(self):
-        return self._assay_side.value({"op": "next", "ref": self._assay_ref}, iterating=True)
+        return _next(self)
+
+    def send(self, value):
+        side = self._assay_side
+        return side.value({"op": "send", "ref": self._assay_ref, "args": [side.codec.encode(value)]}, iterating=True)
+
+    def close(self):
+        self._assay_side.value({"op": "close", "ref": self._assay_ref})
+
+
+class Record(Reference):
+    """An object of another class than the one under test: its fields, and never its methods."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name):
+        value = _attribute(self, name)
+        if isinstance(value, Function):
+            self._assay_side.refuse("has a %s whose %s is a method: only the class under test has any" % (self._assay_name, name))
+        return value
+
+    def __setattr__(self, name, value):
+        _set(self, name, value)
+
+
+class Object(Reference):
+    """An instance of the class under test, which is asked for all that it can do.
+
+    How it compares with a plain value is not: an object that equals everything would
+    pass every test. It equals no value, and another instance if the two say so.
+    """
+
+    __slots__ = ()
+    __hash__ = Reference.__hash__
+
+    def __call__(self, *args, **kwargs):
+        return self._assay_side.call(self._assay_ref, args, kwargs)
+
+    def __getattr__(self, name):
+        return _attribute(self, name)
+
+    def __setattr__(self, name, value):
+        _set(self, name, value)
+
+    def __iter__(self):
+        return _ask(self, "iter")
+
+    def __eq__(self, other):
+        if not isinstance(other, Object):
+            return NotImplemented  # the other may be something of the check's that compares
+        if self._assay_ref == other._assay_ref:
+            return True
+        return _ask(self, "eq", other) is True
+
+    def __bool__(self):
+        return _ask(self, "bool") is True
+
+    def __enter__(self):
+        return _ask(self, "enter")
+
+    def __exit__(self, kind, e, tb):
+        _ask(self, "exit")
+        return False
+
+    def __copy__(self):
+        return _ask(self, "copy")
+
+    def __deepcopy__(self, memo):
+        return _ask(self, "deepcopy")
+
+
+class Class(Object):
+    """The class under test, or one that belongs to it."""
+
+    __slots__ = ()
+    __copy__, __deepcopy__ = Reference.__copy__, Reference.__deepcopy__
+
+    def __instancecheck__(self, other):
+        if not isinstance(other, (Object, Record)):
+            return False
+        return self._assay_side.about({"op": "is", "ref": self._assay_ref, "other": other._assay_ref}) is True
+
+
+class Iterable(Object):
+    """An instance of the class under test, which is an iterator as well."""
+
+    __slots__ = ()
+
+    def __next__(self):
+        return _next(self)
+
+
+def _attribute(proxy, name):
+    # Libraries look for protocols of theirs; those that a check may mean are few.
+    if name.startswith("_assay") or name[:2] == "__" and name not in ("__name__", "__qualname__", "__dict__", "__annotations__", "__contains__"):
+        raise AttributeError("%r has no attribute %r" % (proxy, name))
+    return proxy._assay_side.about({"op": "get", "ref": proxy._assay_ref, "name": name})
+
+
+def _set(proxy, name, value):
+    side = proxy._assay_side
+    side.about({"op": "set", "ref": proxy._assay_ref, "name": name, "value": side.codec.encode(value)})
+
+
+def _next(proxy):
+    return proxy._assay_side.value({"op": "next", "ref": proxy._assay_ref}, iterating=True)
+
+
+def _request(proxy, name, args):
+    side = proxy._assay_side
+    return {"op": "special", "ref": proxy._assay_ref, "name": name, "args": [side.codec.encode(a) for a in args]}
 
 
 def _special(proxy, name, *args):
-    side = proxy._assay_side
-    return side.value({"op": "special", "ref": proxy._assay_ref, "name": name, "args": [side.codec.encode(a) for a in args]})
+    return proxy._assay_side.value(_request(proxy, name, args))
+
+
+def _ask(proxy, name, *args):
+    return proxy._assay_side.about(_request(proxy, name, args))
 
 
 def _define():
-    """The operators of a Proxy."""
+    """The operators of an Object."""
 
     def unary(name):
-        return lambda self, *args: _special(self, name, *args)
+        return lambda self, *args: _ask(self, name, *args)
 
     def binary(name):
         def f(self, other):
             # The other operand may be what the check expects.
-            return _special(self, name, other) if isinstance(other, Proxy) else NotImplemented
+            return _ask(self, name, other) if isinstance(other, Object) else NotImplemented
 
         return f
 
     for name in "len str int float abs round neg pos invert index getitem setitem delitem reversed dir".split():
-        setattr(Proxy, "__%s__" % name, unary(name))
+        setattr(Object, "__%s__" % name, unary(name))
     for name in "lt le gt ge add sub mul matmul truediv floordiv mod pow and or xor".split():
-        setattr(Proxy, "__%s__" % name, binary(name))
+        setattr(Object, "__%s__" % name, binary(name))
 
 
 _define()
+
+# What any solution may return, and what else one that is to write a class may.
+ANY = {"function": Function, "manager": Manager, "iterator": Iterator}
+OF_A_CLASS = dict(ANY, **{"object": Object, "class": Class, "iterable": Iterable, "record": Record})

@@ -25,10 +25,11 @@ KEEP = 100_000  # objects that one solution may have handed out
 class Solution:
     def __init__(self, fd):
         self.channel = Channel(fd)
-        self.codec = Codec(self._refer, self._resolve)
+        self.codec = Codec(self._refer, self._resolve, leave=(_Callback,))
+        self.data = Codec(self._other, self._resolve, shared=self.codec.shared)
         self.objects = {}
         self.ids = {}
-        self.by_reference = False
+        self.by_reference = self.asked_class = False
         self.code = ""
         self.loaded = False
 
@@ -64,16 +65,16 @@ class Solution:
 
     def load(self, m):
         self.code = m["code"]
-        self.by_reference = m.get("by_reference", False)
+        self.by_reference, self.asked_class = m.get("by_reference", False), m.get("class", False)
         names = new_module("solution").__dict__
         stage = "setup"
         try:
             if m.get("setup"):
                 exec(compile_code(m["setup"], "<setup>"), names)
-                self.codec.shared = shared_classes(names, "solution")
+                self.codec.shared.update(shared_classes(names, "solution"))
             stage = "load"
             exec(compile_code(m["code"], SOLUTION), names)
-            self.codec.shared = {k: names.get(k) for k in self.codec.shared}
+            self.codec.shared.update({k: names.get(k) for k in self.codec.shared})
             stage = "function"
             if m.get("function"):
                 self.objects[0], self.objects[1] = self.find(names, m["function"])
@@ -157,6 +158,10 @@ class Solution:
             return self.call(target, m)
         if op == "get":
             value = getattr(target, m["name"])
+        elif op == "send":
+            value = target.send(*self.codec.decode(m["args"]))
+        elif op == "close":
+            value = target.close()
         elif op == "set":
             value = setattr(target, m["name"], self.codec.decode(m["value"]))
         elif op == "next":
@@ -189,19 +194,44 @@ class Solution:
             answer["changed"] = changed
         return answer
 
+    def _other(self, value):
+        return {"$other": [type_name(type(value)), show(value)]}
+
     def _refer(self, value):
         if isinstance(value, _Callback):
             return {"$back": value.ref}
         if not self.by_reference:
-            return {"$other": [type_name(type(value)), show(value)]}
+            return self._other(value)
+        kind = self.kind(value)
+        if kind == "error":
+            return {"$error": self.exception(value)}
+        if kind is None:
+            return self._other(value)
         ref = self.ids.get(id(value))
         if ref is None:
             if len(self.objects) > KEEP:
                 raise TooLarge("more than %d objects" % KEEP)
             ref = self.ids[id(value)] = len(self.objects) + 10
             self.objects[ref] = value
-        kind = "iterator" if hasattr(type(value), "__next__") else "class" if isinstance(value, type) else "object"
         return {"$ref": [ref, kind, type_name(value if kind == "class" else type(value))]}
+
+    def kind(self, value):
+        """As what the check may have an object: see assay_proxy. None if not at all."""
+        kind, root = type(value), self.objects.get(1)
+        if self.asked_class:
+            if isinstance(value, type):
+                return "class"
+            if isinstance(root, type) and isinstance(value, root):
+                return "iterable" if hasattr(kind, "__next__") else "object"
+        if isinstance(value, BaseException):
+            return "error"
+        if hasattr(kind, "__next__"):
+            return "iterator"
+        if hasattr(kind, "__enter__") and hasattr(kind, "__exit__"):
+            return "manager"
+        if callable(value):
+            return "function"
+        return "record" if self.asked_class and kind.__module__ == "solution" else None
 
     def _resolve(self, tag, v):
         if tag == "ref":
@@ -222,7 +252,7 @@ class Solution:
                 out["text"] = cut(self.code.splitlines()[out["line"] - 1].strip(), 200)
             out["message"] = cut(e.msg if isinstance(e, SyntaxError) and e.msg else str(e))
             if len(e.args) <= 10:
-                args = [self.codec.encode(a) for a in e.args]
+                args = [self.data.encode(a) for a in e.args]
                 if len(json.dumps(args)) < 64 << 10:
                     out["args"] = args
         except BaseException:
@@ -258,10 +288,17 @@ def _iterate(more):
         yield item[0]
 
 
+def _copy(x, deep=False):
+    import copy
+
+    return copy.deepcopy(x) if deep else copy.copy(x)
+
+
 SPECIAL = {
     "len": len, "iter": iter, "bool": bool, "str": str, "repr": repr, "int": int, "float": float, "abs": abs,
     "round": round, "neg": lambda x: -x, "pos": lambda x: +x, "invert": lambda x: ~x, "index": lambda x: x.__index__(),
     "getitem": lambda x, k: x[k], "setitem": lambda x, k, v: x.__setitem__(k, v), "delitem": lambda x, k: x.__delitem__(k),
+    "copy": _copy, "deepcopy": lambda x: _copy(x, True),
     "enter": lambda x: type(x).__enter__(x), "exit": lambda x: type(x).__exit__(x, None, None, None),
     "reversed": reversed, "dir": dir,
     "eq": lambda x, y: bool(x == y), "lt": lambda x, y: bool(x < y), "le": lambda x, y: bool(x <= y),

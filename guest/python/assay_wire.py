@@ -7,9 +7,9 @@ they have one to each other. On all of them there are frames: four bytes of leng
 big-endian, and a JSON object with the key op. internal/grade/doc.go documents
 them, and the encoding of values.
 
-What the solution's process says is never more than a value or an exception: who
-reads it decides what that is worth. Nothing that it sends can run code at the
-other end, and no operator of its objects is asked how they compare with a value.
+What the solution's process says is never more than data, an exception, or a number
+that stands for something it keeps: who reads it decides what that is worth. Nothing
+that it sends can run code at the other end.
 
 Standard library only, for Python 3.8 and later.
 """
@@ -29,6 +29,10 @@ MAX_TEXT = 2 << 10  # of a repr or a message
 
 class TooLarge(Exception):
     """A value that does not fit through."""
+
+
+class NotData(TypeError):
+    """What arrived holds something that is not data, and that nobody asked for."""
 
 
 class Gone(BaseException):
@@ -97,11 +101,15 @@ _dumps, _loads = json.JSONEncoder(check_circular=False).encode, json.JSONDecoder
 
 
 class Codec:
-    """Encodes and decodes values; refer and resolve say what becomes of others."""
+    """Encodes and decodes values; refer and resolve say what becomes of others.
 
-    def __init__(self, refer, resolve):
-        self.refer, self.resolve = refer, resolve
-        self.shared = {}  # classes of the setup, by name: instances cross by value
+    inner decodes what is inside of an object: its fields, or the arguments that a
+    standard type is made of. leave names types whose values are no fields.
+    """
+
+    def __init__(self, refer, resolve, inner=None, shared=None, leave=()):
+        self.refer, self.resolve, self.inner, self.leave = refer, resolve, inner or self, leave
+        self.shared = {} if shared is None else shared  # classes of the setup, by name: instances cross by value
 
     def encode(self, value):
         self.left = MAX_NODES
@@ -148,6 +156,8 @@ class Codec:
         if kind is dict:
             return self._dict(value, depth, inside)
         module, name = getattr(kind, "__module__", ""), kind.__name__
+        if self.shared.get(name) is kind and is_record(kind):
+            return {"$obj": [name, self._fields(value, kind, depth, inside)]}
         if module == "collections" and name in ("Counter", "OrderedDict", "defaultdict"):
             return self._dict(value, depth, inside)
         if module == "numpy" and not hasattr(value, "__len__") and hasattr(value, "item"):
@@ -156,12 +166,25 @@ class Codec:
                 return self._encode(item, depth, inside)
         if kind.__bases__ == (tuple,) and type(getattr(kind, "_fields", None)) is tuple:
             return {"$tuple": [self._encode(v, depth, inside) for v in tuple.__iter__(value)]}
+        if module == "builtins" and name in VIEWS:
+            return {"$view": [name, [self._encode(v, depth, inside) for v in value]]}
         if module + "." + name in STANDARD:
-            args = [list(value)] if name == "deque" else list(value.__reduce__()[1])
+            if name == "deque":
+                args = [list(value)]
+            elif name == "timezone":
+                args = [value.utcoffset(None)]
+            else:
+                args = list(value.__reduce__()[1])
             return {"$std": [module + "." + name, [self._encode(v, depth, inside) for v in args]]}
-        if self.shared.get(name) is kind and not isinstance(value, BaseException) and hasattr(value, "__dict__"):
-            return {"$obj": [name, [[k, self._encode(v, depth, inside)] for k, v in vars(value).items()]]}
         return self.refer(value)
+
+    def _fields(self, value, kind, depth, inside):
+        """What an instance of a class of the setup consists of: the name of a member of an enum, or names and values."""
+        if is_enum(kind):
+            return value._name_ if type(value._name_) is str else []
+        names = kind._fields if issubclass(kind, tuple) else field_names(value, kind)
+        pairs = [(k, getattr(value, k) if issubclass(kind, tuple) else get_field(value, kind, k)) for k in names]
+        return [[k, self._encode(v, depth, inside)] for k, v in pairs if type(v) not in self.leave]
 
     def _text(self, text):
         self._spend(len(text))
@@ -213,21 +236,144 @@ class Codec:
             return base64.b64decode(v).decode("utf-8", "surrogatepass")
         if tag in ("bytes", "bytearray"):
             return getattr(builtins, tag)(base64.b64decode(v))
-        if tag == "std" and v[0] in STANDARD:
-            module, name = v[0].rsplit(".", 1)
-            return getattr(__import__(module), name)(*[self.decode(x) for x in v[1]])
+        if tag == "std" and type(v[0]) is str and v[0] in STANDARD:
+            return self._standard(v[0], [self.inner.decode(x) for x in v[1]])
+        if tag == "view" and v[0] in VIEWS:
+            return _view(v[0], [self.decode(x) for x in v[1]])
         if tag == "obj":
-            kind = self.shared[v[0]]
-            value = kind.__new__(kind)
-            vars(value).update((k, self.decode(x)) for k, x in v[1] if type(k) is str)
-            return value
+            return self._object(self.shared[v[0]], v[1])
         return self.resolve(tag, v)
 
+    def _standard(self, name, args):
+        for a in args:
+            kind = type(a)
+            if kind.__module__ + "." + kind.__name__ not in STANDARD[name] or kind is str and "e" in a.lower() and name[0] == "f":
+                raise ValueError("not made like that")
+        module, name = name.rsplit(".", 1)
+        return getattr(__import__(module), name)(*args)
 
-STANDARD = (
-    "fractions.Fraction decimal.Decimal datetime.date datetime.time datetime.datetime datetime.timedelta "
-    "builtins.range collections.deque"
-).split()
+    def _object(self, kind, fields):
+        """An instance of a class of the setup: ours, with fields that the other end names, and never methods."""
+        if not is_record(kind):
+            raise ValueError("a class that does not cross")
+        if is_enum(kind):
+            return kind.__members__[fields]
+        fields = [(k, self.inner.decode(x)) for k, x in fields]
+        if issubclass(kind, tuple):
+            if tuple(k for k, _ in fields) != kind._fields:
+                raise ValueError("not the fields of its class")
+            return tuple.__new__(kind, [x for _, x in fields])
+        value = object.__new__(kind)
+        for k, x in fields:
+            if type(k) is not str:
+                raise ValueError("not a field")
+            if self._check_field(kind, k):
+                set_field(value, kind, k, x)
+        return value
+
+    def _check_field(self, kind, name):
+        """Whether a class lets its instances have such a field: it may hide a default of the class, and nothing else."""
+        for base in kind.__mro__:
+            if name not in base.__dict__:
+                continue
+            usual = base.__dict__[name]
+            if type(usual) is _Slot:
+                return True
+            if type(usual).__name__ == "cached_property" and type(usual).__module__ == "functools":
+                return False  # made anew when it is asked for
+            if name[:2] != "__" and type(usual) in PLAIN:
+                return True
+            if self.shared.get(type(usual).__name__) is type(usual) and not callable(usual) and not hasattr(usual, "__get__"):
+                return True
+            raise NotData("a %s whose %s is not that of its class" % (kind.__name__, cut(name, 100)))
+        return True
+
+
+PLAIN = (type(None), bool, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset)
+
+# The standard types whose values cross, and the types of what they are made from.
+STANDARD = {
+    "fractions.Fraction": ("builtins.int", "builtins.str"),
+    "decimal.Decimal": ("builtins.str",),
+    "datetime.date": ("builtins.bytes", "builtins.int"),
+    "datetime.time": ("builtins.bytes", "builtins.int", "datetime.timezone"),
+    "datetime.datetime": ("builtins.bytes", "builtins.int", "datetime.timezone"),
+    "datetime.timedelta": ("builtins.int",),
+    "datetime.timezone": ("datetime.timedelta",),
+    "builtins.range": ("builtins.int",),
+    "collections.deque": ("builtins.list",),
+}
+
+VIEWS = ("dict_keys", "dict_values", "dict_items")
+
+
+def _view(name, items):
+    if name == "dict_keys":
+        return dict.fromkeys(items).keys()
+    return dict(items).items() if name == "dict_items" else dict(enumerate(items)).values()
+
+
+class _Slotted:
+    __slots__ = ("slot",)
+
+
+_Slot = type(_Slotted.slot)
+_HEAP = 1 << 9  # of a type: it was made by a class statement
+
+
+def is_record(kind):
+    """Whether instances of a class are their fields, and nothing else: they cross by value."""
+    if is_enum(kind):
+        return True
+    return all(k.__flags__ & _HEAP or k is tuple and hasattr(kind, "_fields") for k in kind.__mro__[:-1])
+
+
+def is_enum(kind):
+    enum = sys.modules.get("enum")
+    return enum is not None and isinstance(kind, enum.EnumMeta)
+
+
+def field_names(value, kind):
+    names = list(getattr(value, "__dict__", ()))
+    for base in kind.__mro__:
+        names += [k for k, v in base.__dict__.items() if type(v) is _Slot and k not in names]
+    return [k for k in names if type(k) is str and _has_field(value, kind, k)]
+
+
+def _has_field(value, kind, name):
+    try:
+        get_field(value, kind, name)
+        return True
+    except AttributeError:  # a slot that is empty
+        return False
+
+
+def _slot(kind, name):
+    for base in kind.__mro__:
+        if type(base.__dict__.get(name)) is _Slot:
+            return base.__dict__[name]
+    return None
+
+
+def get_field(value, kind, name):
+    slot = _slot(kind, name)
+    return slot.__get__(value) if slot else value.__dict__[name]
+
+
+def set_field(value, kind, name, x):
+    slot = _slot(kind, name)
+    if slot:
+        slot.__set__(value, x)
+    else:
+        value.__dict__[name] = x
+
+
+def delete_field(value, kind, name):
+    slot = _slot(kind, name)
+    if slot:
+        slot.__delete__(value)
+    else:
+        del value.__dict__[name]
 
 
 def type_name(kind):
@@ -235,6 +381,11 @@ def type_name(kind):
         return cut(kind.__qualname__, 200)
     except BaseException:
         return "?"
+
+
+def article(name):
+    name = cut(name, 200) or "?"
+    return ("an " if name[0] in "aeiouAEIOU" else "a ") + name
 
 
 def cut(text, limit=MAX_TEXT):
@@ -331,10 +482,10 @@ class Errors:
     silent = (StopIteration, StopAsyncIteration, GeneratorExit)
 
     @classmethod
-    def make(cls, said, codec, iterating=False):
+    def make(cls, said, codec, iterating=False, returned=False):
         name, message = str(said.get("type"))[:200], str(said.get("message"))[:MAX_TEXT]
         kind = cls.find(name, said, codec)
-        if issubclass(kind, cls.silent) and not (iterating and kind is StopIteration):
+        if issubclass(kind, cls.silent) and not returned and not (iterating and kind is StopIteration):
             kind, message = RuntimeError, "the solution raised " + name
         elif kind is SystemExit:
             kind = cls.derive("SystemExit", SystemExit)
@@ -347,6 +498,8 @@ class Errors:
                 e.args = (message,)
             except BaseException:
                 e = cls.derive(name, Exception if issubclass(kind, Exception) else BaseException)(message)
+        if isinstance(e, AssertionError):
+            e.__dict__["_assay_told"] = True
         return e
 
     @classmethod

@@ -18,8 +18,9 @@ type checkFrame struct {
 	Check    string  `json:"check"`
 	Setup    string  `json:"setup,omitempty"`
 	Function string  `json:"function"`
-	Wall     float64 `json:"wall"` // how long the solution may take for all tests, in seconds
-	Link     int     `json:"link"` // the descriptor over which the solution is asked
+	Class    bool    `json:"class,omitempty"` // function names a class
+	Wall     float64 `json:"wall"`            // how long the solution may take for all tests, in seconds
+	Link     int     `json:"link"`            // the descriptor over which the solution is asked
 }
 
 // relay is one run of check code: the sandbox of the check, and that of the
@@ -86,7 +87,7 @@ func (r *relay) run(ctx context.Context) (err error) {
 		return err
 	}
 	t := r.Tests
-	frame := checkFrame{Op: "check", Check: t.Check, Setup: t.Setup, Function: t.Function, Wall: r.left().Seconds(), Link: linkFD}
+	frame := checkFrame{Op: "check", Check: t.Check, Setup: t.Setup, Function: t.Function, Class: t.OfClass(), Wall: r.left().Seconds(), Link: linkFD}
 	if err := r.check.send(frame); err != nil {
 		return err
 	}
@@ -111,7 +112,7 @@ func (r *relay) run(ctx context.Context) (err error) {
 			if err := r.lost(f.Problem); err != nil {
 				return err
 			}
-		case "call", "get", "set", "next", "is", "special", "return", "raise":
+		case "call", "get", "set", "next", "is", "special", "send", "close", "return", "raise":
 			if err := r.ask(ctx, f); err != nil {
 				return err
 			}
@@ -195,7 +196,7 @@ var gone = map[string]any{"op": "raise", "exception": map[string]any{
 
 // verdict notes what the check says about one test.
 func (r *relay) verdict(v *verdict, stage string) {
-	c := job.CaseResult{Name: short(v.Name, "check"), Passed: v.Passed, Outcome: job.Succeeded, WallMS: v.WallMS}
+	c := job.CaseResult{Name: short(v.Name, "check"), Passed: v.Passed, Outcome: job.Succeeded, WallMS: v.WallMS, SelfReported: v.SelfReported}
 	if r.died != nil {
 		c.Passed, c.Outcome, c.Message = false, r.died.Outcome, r.died.Message+in(v)
 		r.died = nil
@@ -204,7 +205,7 @@ func (r *relay) verdict(v *verdict, stage string) {
 	}
 	if !v.Passed {
 		c.Outcome, c.Got, c.Expected = job.Failed, short(v.Got, ""), short(v.Expected, "")
-		if v.BySolution {
+		if v.BySolution && v.Refused == "" {
 			c.Outcome = job.Exception
 		}
 		c.Message = checkMessage(r.Tests.Function, v, stage)
@@ -225,6 +226,8 @@ func checkMessage(function string, v *verdict, stage string) string {
 	switch {
 	case stage == "setup":
 		return "setup of the tests raised " + e.String()
+	case v.Refused != "":
+		return function + v.Call + " " + oneLine(v.Refused)
 	case v.BySolution:
 		e.Line, e.Text = 0, ""
 		return function + v.Call + " " + e.explain()

@@ -14,16 +14,17 @@
 // solution's: the link, over which it calls the solution. A frame is its length in
 // four bytes, big-endian, at most MaxFrame, and one JSON object with the key op. The
 // ends inside are assay_solution.py and assay_check.py of guest/python;
-// assay_wire.py is what the two share, and assay_proxy.py what the latter has of an
-// object of the solution.
+// assay_wire.py is what the two share, and assay_proxy.py what the latter has of the
+// solution beside data.
 //
-//	to the solution        load {code, setup, function, by_reference, link} → loaded, or raise {stage, exception}
+//	to the solution        load {code, setup, function, by_reference, class, link} → loaded, or raise {stage, exception}
 //	                       case {id, args, kwargs, wall} → return or raise with the same id, then
 //	                       ended {id} with code, signal or timeout of the process that ran it; ended alone if that just ended
 //	check → solution       call {ref, args, kwargs}, get {ref, name}, set {ref, name, value}, next {ref},
-//	                       is {ref, other}, special {ref, name, args} → return {value, changed} or raise {exception}
+//	                       is {ref, other}, special {ref, name, args}, send {ref, args}, close {ref}
+//	                       → return {value, changed} or raise {exception}
 //	solution → check       call {ref, args, kwargs}, while one of the above is open → return or raise
-//	to the check           check {check, setup, function, wall, link}
+//	to the check           check {check, setup, function, class, wall, link}
 //	from the check         begin {code: tests after it} and verdict {name, passed, …} for each test in it, then done;
 //	                       lost {problem: late, closed or protocol} → raise, when the link is of no use any more
 //
@@ -48,5 +49,13 @@
 //	{"$tuple": […]}                  also $set and $frozenset
 //	{"$dict": [[key, value], …]}     keys that are not strings, or one key that starts with $
 //	{"$std": ["fractions.Fraction", [args]]}
-//	{"$other": ["type", "repr"]}     anything else: it equals nothing
+//	{"$other": ["type", "repr"]}     anything else: it equals nothing, and fails the test of a check
+//
+// And between a check and its solution:
+//
+//	{"$obj": ["Point", [[name, value], …]]}  an instance of a class of the setup, by its fields; of an enum, by the name
+//	{"$view": ["dict_keys", […]]}            also dict_values and dict_items
+//	{"$error": {type, message, args, …}}     an exception that was returned
+//	{"$ref": [number, kind, type]}           what the sender keeps; kinds are those of assay_proxy.py
+//	{"$back": number}                        what the receiver keeps
 package grade

@@ -52,6 +52,9 @@ type verdict struct {
 	Call       string  `json:"call"`
 	Got        string  `json:"got"`
 	Expected   string  `json:"expected"`
+	Refused    string  `json:"refused"` // what the solution did that no check takes
+
+	SelfReported bool `json:"self_reported"`
 }
 
 // readFrame reads one frame. Errors of the reader are passed on; a frame that is

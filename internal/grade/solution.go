@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/assay-run/assay/pkg/job"
@@ -17,7 +18,8 @@ type loadFrame struct {
 	Code        string `json:"code"`
 	Setup       string `json:"setup,omitempty"`
 	Function    string `json:"function,omitempty"`
-	ByReference bool   `json:"by_reference,omitempty"` // objects may be handed out, not only values
+	ByReference bool   `json:"by_reference,omitempty"` // what is no data may be handed out, where the check can ask for it
+	Class       bool   `json:"class,omitempty"`        // a class is to be written: so may its instances
 	Link        int    `json:"link,omitempty"`         // the descriptor over which the check asks
 }
 
@@ -34,7 +36,7 @@ func (g *grading) enter(ctx context.Context, byReference bool, link *os.File) er
 	}
 	g.box = box
 	t := g.Tests
-	load := loadFrame{Op: "load", Code: t.Code, Setup: t.Setup, Function: t.Function, ByReference: byReference}
+	load := loadFrame{Op: "load", Code: t.Code, Setup: t.Setup, Function: t.Function, ByReference: byReference, Class: t.OfClass() || strings.Contains(t.Function, ".")}
 	if link != nil {
 		load.Link = linkFD
 	}

@@ -1,6 +1,9 @@
 package job
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strings"
+)
 
 // Program is what to run: exactly one field is set.
 type Program struct {
@@ -56,6 +59,21 @@ type Tests struct {
 	Check         string  `json:"check,omitempty"` // python code that asserts things about candidate
 	Stdio         []Stdio `json:"stdio,omitempty"`
 	StopOnFailure bool    `json:"stop_on_failure,omitempty"`
+
+	// Class says that a class is what the solution is to write: its instances may
+	// then answer for themselves in the check. See OfClass for the default.
+	Class *bool `json:"class,omitempty"`
+}
+
+// OfClass reports whether Function names a class: Class says so or, if it does
+// not say, the name does, as python writes those of classes: a capital first, and
+// no underscore.
+func (t *Tests) OfClass() bool {
+	if t.Class != nil {
+		return *t.Class
+	}
+	name := t.Function[strings.LastIndexByte(t.Function, '.')+1:]
+	return name != "" && 'A' <= name[0] && name[0] <= 'Z' && !strings.Contains(name, "_")
 }
 
 // Case is one call of the function under test.

@@ -94,6 +94,10 @@ type CaseResult struct {
 	Expected string  `json:"expected,omitempty"`
 	Message  string  `json:"message,omitempty"` // why it failed, in one line
 	WallMS   float64 `json:"wall_ms"`
+
+	// SelfReported says that the check asked objects of the solution about
+	// themselves: instances of the class under test, through their methods.
+	SelfReported bool `json:"self_reported,omitempty"`
 }
 
 // Artifact is a file that a job left behind.

@@ -28,95 +28,36 @@ func answers(t *testing.T) (tokens []string) {
 	return tokens
 }
 
-// check asserts in every way that people do. T is the list of tokens.
-const check = `
-import math, unittest
-NUMBERS = [int(t[:12], 16) / 7 for t in T]
-
-def check(candidate):
-    assert candidate(1) == T[1]
-    assert candidate(2) == T[2]
-
-def test_equal_reflected(candidate):
-    assert T[1] == candidate(1)
-
-def test_not_unequal(candidate):
-    assert not candidate(1) != T[1]
-
-def test_float(candidate):
-    assert abs(float_of(candidate(3)) - NUMBERS[3]) < 1e-6
-
-def float_of(v):
-    return v if not isinstance(v, str) else int(v[:12], 16) / 7
-
-def test_close(candidate):
-    assert math.isclose(float_of(candidate(3)), NUMBERS[3])
-
-def test_in(candidate):
-    assert candidate(4) in (T[4], T[4].upper())
-
-def test_holds(candidate):
-    assert T[4][3:20] in candidate(4)
-
-def test_items(candidate):
-    assert [candidate(5)[i] for i in range(32)] == list(T[5])
-
-def test_sorted(candidate):
-    assert sorted(candidate(6)) == sorted(T[6])
-
-def test_all(candidate):
-    assert all(candidate(i) == T[i] for i in range(1, 8))
-
-def test_map(candidate):
-    assert all(map(lambda i: candidate(i) == T[i], range(1, 8)))
-
-def test_any(candidate):
-    for i in map(candidate, range(1, 8)):
-        if i in T:
-            break
-    else:
-        raise AssertionError("none")
-
-def test_set(candidate):
-    assert {candidate(1), candidate(2)} == {T[1], T[2]}
-
-def test_dict(candidate):
-    assert {T[1]: 1}[candidate(1)] == 1
-
-def test_type_and_value(candidate):
-    r = candidate(7)
-    assert isinstance(r, str) and r == T[7] and len(r) == 32
-
-def test_no_exception(candidate):
-    try:
-        r = candidate(7)
-    except Exception:
-        r = None
-    assert r == T[7]
-
-class TestSolve(unittest.TestCase):
-    def test_equal(self):
-        self.assertEqual(solve(1), T[1])
-
-    def test_almost(self):
-        self.assertAlmostEqual(float_of(solve(3)), NUMBERS[3])
-
-    def test_in(self):
-        self.assertIn(T[4][3:20], solve(4))
-
-    def test_items(self):
-        self.assertCountEqual(list(solve(6)), list(T[6]))
-`
-
-// problem is what every attempt is graded by: in all three ways.
-func problem(t *testing.T, code string) (tests *job.Tests, tokens []string) {
+// problem is what an attempt is graded by: by function in all three ways, and by
+// class with a check, which is for those whose names begin with class_. Each has a
+// directory in problems: a setup, a check that asserts in every way that people do,
+// and a solution; T is the list of tokens to the latter two.
+func problem(t *testing.T, name, code string) (tests *job.Tests, tokens []string) {
 	t.Helper()
+	dir, function := "problems/solve", "solve"
+	if strings.HasPrefix(name, "class_") {
+		dir, function = "problems/vault", "Vault"
+	}
+	read := func(file string) string {
+		b, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
 	tokens = answers(t)
 	list, err := json.Marshal(tokens)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tests = &job.Tests{Code: code, Function: "solve", Check: "T = " + string(list) + check}
+	known := "T = " + string(list) + "\n"
+	if code == "" {
+		code = known + read("solution.py")
+	}
+	tests = &job.Tests{Code: code, Setup: read("setup.py"), Function: function, Check: known + read("check.py")}
+	if function == "Vault" {
+		return tests, tokens
+	}
 	for i := 1; i <= 3; i++ {
 		want, err := json.Marshal(tokens[i])
 		if err != nil {
@@ -138,18 +79,19 @@ func TestNoPassCanBeForged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(files) < 60 {
-		t.Fatalf("there are %d attempts, and should be 60 at least", len(files))
+	if len(files) < 103 {
+		t.Fatalf("there are %d attempts, and should be 103 at least", len(files))
 	}
 	eachIsolation(t, func(t *testing.T, f *fleet) {
 		for _, file := range files {
-			t.Run(strings.TrimSuffix(filepath.Base(file), ".py"), func(t *testing.T) {
+			name := strings.TrimSuffix(filepath.Base(file), ".py")
+			t.Run(name, func(t *testing.T) {
 				t.Parallel() // many of them only wait
 				code, err := os.ReadFile(file)
 				if err != nil {
 					t.Fatal(err)
 				}
-				tests, _ := problem(t, string(code))
+				tests, _ := problem(t, name, string(code))
 				rep := f.grade(t, tests, limits)
 				if rep.Tests.Passed != 0 || rep.Tests.Score != 0 || rep.Outcome == job.Succeeded {
 					t.Errorf("%s, score %v: forged\n%+v", rep.Outcome, rep.Tests.Score, rep.Tests.Cases)
@@ -164,17 +106,23 @@ func TestNoPassCanBeForged(t *testing.T) {
 	})
 }
 
-// The problem can be solved, by who knows the answers.
+// The problems can be solved, by who knows the answers.
 func TestHonestSolutionsPass(t *testing.T) {
 	eachIsolation(t, func(t *testing.T, f *fleet) {
-		tests, tokens := problem(t, "")
-		tests.Code = fmt.Sprintf("T = %q.split()\ndef solve(x):\n    return T[x]\nif __name__ == '__main__':\n    print(solve(int(input())))\n", strings.Join(tokens, " "))
-		rep := f.grade(t, tests, func(p *policy.Policy) {
-			limits(p)
-			p.Wall = job.Duration(time.Minute) // however slow the host
-		})
-		if rep.Outcome != job.Succeeded || rep.Tests.Score != 1 || rep.Tests.Total < 20 {
-			t.Errorf("%s, score %v of %d: %q", rep.Outcome, rep.Tests.Score, rep.Tests.Total, rep.Feedback)
+		for name, total := range map[string]int{"solve": 44, "class_vault": 18} {
+			tests, _ := problem(t, name, "")
+			rep := f.grade(t, tests, func(p *policy.Policy) {
+				limits(p)
+				p.Wall = job.Duration(time.Minute) // however slow the host
+			})
+			if rep.Outcome != job.Succeeded || rep.Tests.Score != 1 || rep.Tests.Total != total {
+				t.Errorf("%s: %s, score %v of %d: %q", name, rep.Outcome, rep.Tests.Score, rep.Tests.Total, rep.Feedback)
+			}
+			for _, c := range rep.Tests.Cases {
+				if c.SelfReported != (name == "class_vault") {
+					t.Errorf("%s, %s: self_reported is %v", name, c.Name, c.SelfReported)
+				}
+			}
 		}
 	})
 }

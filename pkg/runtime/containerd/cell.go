@@ -51,10 +51,9 @@ func (c *cell) hostUID() int { return c.uid + programUID }
 
 // newCell starts a container for img and waits for its launcher.
 func (r *Runtime) newCell(ctx context.Context, img *image) (_ *cell, err error) {
-	n := r.next.Add(1)
-	name := fmt.Sprintf("%s-%s-%d", r.instance, r.started, n)
+	token, name, uid := r.another()
 	c := &cell{
-		rt: r, image: img, uid: sandboxUID(n), dir: filepath.Join(r.dir, "cells", strconv.FormatUint(n, 10)), born: time.Now(),
+		rt: r, image: img, uid: uid, dir: filepath.Join(r.dir, "cells", token), born: time.Now(),
 		ready: make(chan struct{}), gone: make(chan struct{}), zygotes: map[byte]*zygotes{},
 		conns: map[*packet]bool{}, used: time.Now(),
 	}

@@ -33,6 +33,7 @@ type Runtime struct {
 	instance string // names the state directory
 	started  string // differs from run to run, so that names never come back
 	next     atomic.Uint64
+	ids      []int // see another
 
 	client  *client.Client
 	engine  *engine // of isolation task, and of cells
@@ -75,7 +76,7 @@ const connectTime = 10 * time.Second
 func New(ctx context.Context, cfg Config) (_ *Runtime, err error) {
 	cfg = cfg.withDefaults()
 	r := &Runtime{
-		cfg: cfg, started: strconv.FormatInt(time.Now().UnixNano(), 36),
+		cfg: cfg, ids: mixedIDs(), started: strconv.FormatInt(time.Now().UnixNano(), 36),
 		parallel: make(chan struct{}, cfg.Parallel), patience: makePatience, live: map[*slot]bool{},
 	}
 	r.ctx, r.stop = context.WithCancel(context.WithoutCancel(ctx))

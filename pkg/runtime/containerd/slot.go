@@ -80,15 +80,13 @@ func (l *level) fits(s, want shape) bool {
 
 // newSlot makes a slot. It needs no job: limits are set when one takes it.
 func (r *Runtime) newSlot(ctx context.Context, lv *level, img *image, want shape) (_ *slot, err error) {
-	n := r.next.Add(1)
-	name := fmt.Sprintf("%s-%s-%d", r.instance, r.started, n)
-	s := &slot{rt: r, level: lv, shape: want, place: place{image: img, layout: want.layout, foreign: lv.foreign}, dir: filepath.Join(r.dir, "slots", strconv.FormatUint(n, 10))}
+	token, name, uid := r.another()
+	s := &slot{rt: r, level: lv, shape: want, place: place{image: img, layout: want.layout, foreign: lv.foreign}, dir: filepath.Join(r.dir, "slots", token)}
 	defer func() {
 		if err != nil {
 			s.Close()
 		}
 	}()
-	uid := sandboxUID(n)
 	box, err := s.lay(uid)
 	if err != nil {
 		return nil, fmt.Errorf("prepare a slot: %w", err)
@@ -126,17 +124,10 @@ func (r *Runtime) newSlot(ctx context.Context, lv *level, img *image, want shape
 	return s, os.Remove(filepath.Join(s.scratch.dir, "slot", socketName))
 }
 
-// uidBase is above what hosts give to their own users, and above the default
-// ranges of subuid(5).
-const uidBase = 1_000_000
-
-// sandboxUID gives neighbours ranges of ids of their own, so that no quota or
-// signal of one reaches another.
-func sandboxUID(n uint64) int { return uidBase + int(n%16384)*idCount }
-
 // lay makes the slot's directories and says what its container consists of.
 func (s *slot) lay(uid int) (*sandbox, error) {
-	if err := os.Mkdir(s.dir, 0o711); err != nil {
+	// Nobody else of this host passes: what the job has lies beneath.
+	if err := errors.Join(os.Mkdir(s.dir, 0o700), os.Chown(s.dir, uid, uid)); err != nil {
 		return nil, err
 	}
 	def := policy.Default()

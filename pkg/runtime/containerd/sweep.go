@@ -40,7 +40,7 @@ func (r *Runtime) sweep(ctx context.Context) error {
 // removeState removes the state directory's contents, all of which is ours.
 func (r *Runtime) removeState() error {
 	var errs []error
-	for _, d := range []string{"slots", "cells", "dev", "images", "guest", "runsc", "environments", "lock"} {
+	for _, d := range []string{"slots", "cells", "dev", "bare", "images", "guest", "runsc", "environments", "lock"} {
 		errs = append(errs, os.RemoveAll(filepath.Join(r.dir, d)))
 	}
 	_ = os.Remove(r.dir) // unless somebody else keeps something there

@@ -1,0 +1,62 @@
+package containerd
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime"
+)
+
+// What a job has in its directories is not for the users of the host. They could
+// read it on 5ee7338: the names on the way are known, and the directories let pass.
+func TestSlotsAreClosedToTheHostsUsers(t *testing.T) {
+	r := newRuntime(t, func(c *Config) { c.Warm = 0 })
+	s, err := r.Acquire(t.Context(), taskKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	wait := runtime.Attempt{
+		Job: job.NewID(), Lease: 1, Plan: plan(t, r.Host(), policy.Task, nil), Files: []runtime.File{{Path: "/workspace/in", Data: []byte("secret")}},
+		Program: shell("echo secret >/workspace/out; echo secret >/tmp/out; echo secret >/dev/shm/out"),
+	}
+	if rep, err := s.Run(t.Context(), wait); err != nil || rep.Outcome != job.Succeeded {
+		t.Fatalf("%+v, %v", rep, err)
+	}
+	for _, file := range []string{"w0/in", "w0/out", "w1/out", "w2/out", "meminfo"} {
+		path := filepath.Join(s.(*slot).scratch.dir, file)
+		cat := exec.Command("cat", path)
+		cat.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534, NoSetGroups: true}}
+		if out, err := cat.CombinedOutput(); err == nil || !strings.Contains(string(out), "Permission denied") {
+			t.Errorf("%s: %q, %v", file, out, err)
+		}
+	}
+}
+
+// How many sandboxes this host has had, everybody's, is told to none of them: on
+// 5ee7338 it was in the names of control groups and of overlays, and in the ids.
+func TestNamesDoNotCount(t *testing.T) {
+	t.Parallel()
+	r := &Runtime{ids: mixedIDs()}
+	seen, steps := map[int]bool{}, map[int]bool{}
+	tokens := map[string]bool{}
+	for last := 0; len(seen) < uidRanges; {
+		token, name, uid := r.another()
+		if !strings.HasSuffix(name, token) || tokens[token] || seen[uid] || uid < uidBase || (uid-uidBase)%idCount != 0 {
+			t.Fatalf("%s, %s, %d", token, name, uid)
+		}
+		steps[uid-last] = true
+		seen[uid], tokens[token], last = true, true, uid
+	}
+	if len(steps) < 1000 {
+		t.Errorf("the ids of %d sandboxes are %d steps apart", uidRanges, len(steps))
+	}
+	if _, _, uid := r.another(); !seen[uid] {
+		t.Errorf("the ids go on: %d", uid)
+	}
+}

@@ -32,6 +32,9 @@ func (g *v1Group) Limit(l Limits) error {
 	if err := g.limitMemory(l.Memory); err != nil {
 		return err
 	}
+	if err := g.limitSockets(l.Memory); err != nil {
+		return err
+	}
 	if err := g.kept.writeInt(g.file("cpu", "cpu.cfs_quota_us"), quota(l.CPU)); err != nil {
 		return err
 	}
@@ -58,6 +61,21 @@ func (g *v1Group) limitMemory(n int64) error {
 		return err
 	}
 	return g.kept.writeInt(mem, n)
+}
+
+// socketShare is the part of a group's memory that the kernel may hold for its
+// sockets besides.
+const socketShare = 8
+
+// limitSockets bounds what is in the buffers of a group's TCP and UDP sockets,
+// which version 1 counts apart from its memory, and only where there is a limit. It
+// concerns the sockets that are made from then on.
+func (g *v1Group) limitSockets(memory int64) error {
+	file := g.file("memory", "memory.kmem.tcp.limit_in_bytes")
+	if !g.kept.exists(file) { // a kernel that was built without
+		return nil
+	}
+	return g.kept.writeInt(file, memory/socketShare)
 }
 
 func (g *v1Group) Add(pid int) error {

@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"strconv"
 
 	"github.com/assay-run/assay/internal/guest"
 	"github.com/assay-run/assay/internal/sysmon"
@@ -22,12 +23,32 @@ func run(args []string) error {
 	if len(args) == 2 && args[0] == "task" {
 		return guest.Task(args[1])
 	}
-	if len(args) == 2 && args[0] == "cell" {
+	if len(args) == 3 && args[0] == "cell" {
+		share, err := guest.ParseShare(args[2])
+		if err != nil {
+			return err
+		}
 		sysmon.Calm()
-		return guest.Cell(args[1])
+		return guest.Cell(args[1], share)
+	}
+	if len(args) == 3 && args[0] == "limit" {
+		return limit(args[1], args[2])
 	}
 	if len(args) == 1 && args[0] == "probe" {
 		return guest.Probe()
 	}
-	return fmt.Errorf("unknown arguments %q; the worker starts it as: guest task|cell SOCKET", args)
+	return fmt.Errorf("unknown arguments %q; the worker starts it as: guest task SOCKET, guest cell SOCKET SHARE, or guest limit PID SHARE", args)
+}
+
+// limit gives the container of a process its share of the host's inotify.
+func limit(process, text string) error {
+	pid, err := strconv.Atoi(process)
+	if err != nil {
+		return err
+	}
+	share, err := guest.ParseShare(text)
+	if err != nil {
+		return err
+	}
+	return guest.LimitWatches(pid, share)
 }

@@ -128,6 +128,9 @@ func openRuntime(ctx context.Context, cfg config) (runtime.Runtime, error) {
 	if cfg.Warm >= 0 {
 		c.Warm = cfg.Warm
 	}
+	if cfg.Slots > 0 {
+		c.Jobs = cfg.Slots
+	}
 	if cfg.CellWarm >= 0 {
 		c.CellWarm = cfg.CellWarm
 	}

@@ -42,6 +42,7 @@ HEAD = struct.Struct("<B3xIIIIxxxxQ")
 HEAD_SIZE = HEAD.size
 FILES = [struct.Struct("%di" % n) for n in range(17)]
 NAME, ENDED, PROGRAM = struct.Struct("<Q"), struct.Struct("<QI"), struct.Struct("HxxxxxxP")
+USER = 1000  # of a program in its box
 HIGH = 100  # above every descriptor that a program is given
 
 SOL_SOCKET, SCM_RIGHTS = _socket.SOL_SOCKET, _socket.SCM_RIGHTS
@@ -53,6 +54,7 @@ setns, unshare, prctl, capset, syscall = libc.setns, libc.unshare, libc.prctl, l
 _quick, sigprocmask = ctypes.PyDLL(None).prctl, libc.sigprocmask
 chdir, close, dup2, getpid, putenv, read = os.chdir, os.close, os.dup2, os.getpid, os.putenv, os.read
 setsid, waitpid, write = os.setsid, os.waitpid, os.write
+setresgid, setresuid = os.setresgid, os.setresuid
 setrlimit, RLIMIT_NOFILE = resource.setrlimit, resource.RLIMIT_NOFILE
 _environment = os.environ._data
 _head, _files, _split, _partition = HEAD.unpack_from, [f.unpack for f in FILES], bytes.split, bytes.partition
@@ -226,6 +228,8 @@ def live(slot, program, rehearsal=None):
 def enter(box, slot, seeds):
     """Go behind the walls of a box, and leave every privilege outside."""
     check(setns(box, ENTER), "enter the box")
+    setresgid(USER, USER, USER)
+    setresuid(USER, USER, USER)
     write(slot, b"h")
     if read(slot, 16) != b"g":
         os._exit(0)

@@ -109,13 +109,12 @@ func (r *recipe) bind(source, target string) *op {
 
 const inert = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 
-// newRecipe says how to make b, for programs of user uid of the cell.
-func newRecipe(b *Box, uid, gid int, masked []string) *recipe {
+// newRecipe says how to make b.
+func newRecipe(b *Box, masked []string, share Share) *recipe {
 	r := &recipe{nested: b.Nested}
-	if b.Nested { // what the ids are in the parent
-		uid, gid = boxUID, boxUID
-	}
-	r.identity(uid, gid)
+	r.identity()
+	r.limitSignals(share)
+	r.limitWatches(share)
 	r.identified = len(r.ops)
 	if b.Nested {
 		r.loopback()
@@ -128,7 +127,7 @@ func newRecipe(b *Box, uid, gid int, masked []string) *recipe {
 	}
 	r.do("enter the root", unix.SYS_CHDIR, r.ptr(cellRoot))
 	r.bind("/dev", "dev")
-	r.mount("devpts", "dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620")
+	r.mount("devpts", "dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, fmt.Sprintf("newinstance,ptmxmode=0666,mode=0620,max=%d", share.Terminals))
 	r.mount("proc", "proc", "proc", inert, "")
 	r.bind("/sys", "sys") // read-only, and with the cell's loopback in it
 	for _, m := range masked {
@@ -155,13 +154,23 @@ func newRecipe(b *Box, uid, gid int, masked []string) *recipe {
 }
 
 // identity makes the process its user namespace's only user, and unreachable.
-// The maps must be written first: the files of a process that is not dumpable
-// belong to root.
-func (r *recipe) identity(uid, gid int) {
+// The maps must be written first: the files of a process that is not dumpable, as
+// one is whose user was changed, belong to root.
+func (r *recipe) identity() {
+	r.do("be reachable", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 1)
 	r.write("/proc/self/setgroups", "deny")
-	r.write("/proc/self/uid_map", fmt.Sprintf("%d %d 1", boxUID, uid))
-	r.write("/proc/self/gid_map", fmt.Sprintf("%d %d 1", boxUID, gid))
+	r.writeIDs("/proc/self/uid_map")
+	r.writeIDs("/proc/self/gid_map")
+	r.do("take the group", unix.SYS_SETRESGID, boxUID, boxUID, boxUID)
+	r.do("take the user", unix.SYS_SETRESUID, boxUID, boxUID, boxUID)
 	r.do("hide", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0)
+}
+
+// writeIDs writes the map of ids of the order: it differs from box to box.
+func (r *recipe) writeIDs(file string) {
+	r.do("open "+file, unix.SYS_OPENAT, atCWD, r.ptr(file), unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	r.do("write "+file, unix.SYS_WRITE, spareFD, uintptr(unsafe.Pointer(&room.order.ids[0])), idMap)
+	r.do("close "+file, unix.SYS_CLOSE, spareFD)
 }
 
 // loopback brings lo up in a network namespace of the box's own: whoever may

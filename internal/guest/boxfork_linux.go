@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"os"
 	"syscall"
 	"unsafe"
 
@@ -35,6 +36,7 @@ var room struct {
 	answer  [8]byte
 
 	order struct { // of the launcher, before each fork
+		ids                   [idMap]byte // what to write to the maps of ids
 		slot, scratch, parent int
 		ops                   *op
 		count                 int
@@ -51,8 +53,8 @@ func init() {
 	room.capHead.Version = unix.LINUX_CAPABILITY_VERSION_3
 }
 
-// launch starts the supervisor of a box.
-func (r *recipe) launch(slot, scratch, parent int) error {
+// launch starts the supervisor of a box, whose user is uid to the cell.
+func (r *recipe) launch(slot, scratch, parent, uid int) error {
 	if r.sealed == nil {
 		if err := r.seal(); err != nil {
 			return err
@@ -74,11 +76,24 @@ func (r *recipe) launch(slot, scratch, parent int) error {
 		// of one that was not dumpable any more.
 		first, room.order.before = uintptr(syscall.SIGCHLD), r.identified
 	}
+	if parent >= 0 { // to whom the user is the one that it is in its own box
+		setIDs(room.order.ids[:], boxUID)
+	} else {
+		setIDs(room.order.ids[:], uid)
+		if err := become(uid); err != nil {
+			return err
+		}
+	}
 	syscall.ForkLock.Lock()
 	beforeFork()
 	n, errno := clone(first)
 	afterFork()
 	syscall.ForkLock.Unlock()
+	if parent < 0 {
+		if err := become(os.Getuid()); err != nil {
+			panic(err) // the next box would be made by somebody else
+		}
+	}
 	if n == 0 {
 		return errno
 	}
@@ -121,6 +136,12 @@ func supervise() {
 	if room.order.parent >= 0 {
 		_, _, errno = syscall.RawSyscall(unix.SYS_SETNS, uintptr(room.order.parent), unix.CLONE_NEWUSER|unix.CLONE_NEWPID, 0)
 		if errno != 0 {
+			goto unborn
+		}
+		if _, _, errno = syscall.RawSyscall(syscall.SYS_SETRESGID, boxUID, boxUID, boxUID); errno != 0 {
+			goto unborn
+		}
+		if _, _, errno = syscall.RawSyscall(syscall.SYS_SETRESUID, boxUID, boxUID, boxUID); errno != 0 {
 			goto unborn
 		}
 		_, _, errno = syscall.RawSyscall(unix.SYS_UNSHARE, unix.CLONE_NEWUSER, 0, 0)

@@ -21,8 +21,8 @@ import (
 //	direction            message             descriptors     meaning
 //	-------------------  ------------------  --------------  ----------------------------------------
 //	launcher → worker    CellLauncher                        connected and waiting
-//	worker   → launcher  CellMake, a Box     slot, scratch   make a box: the namespaces of one job; that of
-//	                                         (, network)     the network is given or made
+//	worker   → launcher  CellMake, uid, Box  slot, scratch   make a box: the namespaces of one job, who is
+//	                                         (, network)     user uid of the cell; that of the network is given or made
 //	                                         (, parent)      or, for a nested Box, inside that of another
 //	worker   → launcher  CellZygote, kind,   connection      start a zygote of a kind
 //	                     root

@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,8 +17,8 @@ import (
 )
 
 // Cell is the launcher of a cell: it serves the worker that listens on socket
-// until the connection ends.
-func Cell(socket string) error {
+// until the connection ends. Each of its jobs gets share.
+func Cell(socket string, share Share) error {
 	if os.Getpid() != 1 {
 		return errors.New("the guest must be process 1 of a sandbox")
 	}
@@ -30,12 +31,12 @@ func Cell(socket string) error {
 	// the heap near to the megabyte that it uses. Where supervisors stand on a
 	// stack of the runtime (clone), that is also less for each to copy.
 	debug.SetGCPercent(20)
-	if err := solitude(); err != nil {
+	if err := errors.Join(keepForLauncher(), solitude()); err != nil {
 		return err
 	}
 	// Boxes are watched by the worker: here nobody waits for them.
 	signal.Ignore(unix.SIGCHLD)
-	l := &launcher{conn: conn, recipes: map[string]*recipe{}, masked: visible(maskedFiles)}
+	l := &launcher{conn: conn, share: share, recipes: map[string]*recipe{}, masked: visible(maskedFiles)}
 	if _, err := unix.Write(conn, []byte{CellLauncher}); err != nil {
 		return err
 	}
@@ -56,6 +57,7 @@ func dialPacket(socket string) (int, error) {
 
 type launcher struct {
 	conn    int
+	share   Share
 	masked  []string
 	recipes map[string]*recipe // by the message that asks for one
 	buf     [MaxMessage]byte
@@ -96,7 +98,10 @@ func (l *launcher) serve() error {
 		default:
 			return errors.New("make a box: needs a slot, a scratch mount and maybe a network namespace or a parent")
 		}
-		l.make(l.buf[1:n], files[0], files[1], third)
+		if n < 5 {
+			return errors.New("make a box: for which user?")
+		}
+		l.make(l.buf[5:n], int(binary.LittleEndian.Uint32(l.buf[1:])), files[0], files[1], third)
 		return nil
 	case CellZygote:
 		if n != 3 || len(files) != 1 {
@@ -129,9 +134,9 @@ func rights(oob []byte) ([]int, error) {
 	return out, nil
 }
 
-// make makes a box. What goes wrong is told on its slot. third is the network
+// make makes a box for user uid. What goes wrong is told on its slot. third is the network
 // namespace, or the parent of a nested box, or negative.
-func (l *launcher) make(body []byte, slot, scratch, third int) {
+func (l *launcher) make(body []byte, uid, slot, scratch, third int) {
 	r := l.recipes[string(body)]
 	if r == nil {
 		var b Box
@@ -145,7 +150,7 @@ func (l *launcher) make(body []byte, slot, scratch, third int) {
 			}
 			clear(l.recipes)
 		}
-		r = newRecipe(&b, os.Getuid(), os.Getgid(), l.masked)
+		r = newRecipe(&b, l.masked, l.share)
 		l.recipes[string(body)] = r
 	}
 	parent := third
@@ -156,7 +161,7 @@ func (l *launcher) make(body []byte, slot, scratch, third int) {
 			return
 		}
 	}
-	if err := r.launch(slot, scratch, parent); err != nil {
+	if err := r.launch(slot, scratch, parent, uid); err != nil {
 		fail(slot, "clone", errno(err))
 	}
 }
@@ -202,7 +207,7 @@ func (l *launcher) zygote(kind, root byte, conn *os.File) {
 	err := cmd.Start()
 	_ = conn.Close() // the worker learns of the zygote's end by that of its connection
 	if err == nil {
-		err = cmd.Wait() // its status is the kernel's: SIGCHLD is ignored
+		err = errors.Join(limitZygote(cmd.Process.Pid, l.share), cmd.Wait()) // its status is the kernel's: SIGCHLD is ignored
 	}
 	why := strings.TrimSpace(said.String())
 	if why == "" && err != nil {

@@ -20,7 +20,7 @@ func Probe() error {
 		return err
 	}
 	r := &recipe{}
-	r.identity(os.Getuid(), os.Getgid())
+	r.identity()
 	r.mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
 	r.mount("tmpfs", "/proc", "tmpfs", inert, "size=64k")
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
@@ -28,7 +28,7 @@ func Probe() error {
 		return err
 	}
 	defer unix.Close(pair[0])
-	err = r.launch(pair[1], pair[1], -1)
+	err = r.launch(pair[1], pair[1], -1, os.Getuid())
 	_ = unix.Close(pair[1])
 	if err != nil {
 		return fmt.Errorf("make namespaces: %w", err)

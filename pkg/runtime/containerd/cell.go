@@ -25,7 +25,7 @@ import (
 type cell struct {
 	rt        *Runtime
 	image     *image
-	uid       int // host uid that is its root; its guest and its jobs are uid+programUID
+	uid       int // host uid that is its root; its guest is uid+programUID, and each job one of those above
 	dir       string
 	container *container
 	listener  *net.UnixListener
@@ -43,9 +43,10 @@ type cell struct {
 	used     time.Time
 	retired  bool       // makes no more slots
 	nets     []*network // that wait for a box
+	users    users
 }
 
-// cellUID is the user of a cell's guest, in the container and on the host: its
+// hostUID is the user of a cell's guest, in the container and on the host: its
 // ids are the host's, so that a job can see in its uid map that it is nobody.
 func (c *cell) hostUID() int { return c.uid + programUID }
 
@@ -133,22 +134,23 @@ const (
 
 // spec returns the OCI configuration of the container.
 func (c *cell) spec(sock, group string) *specs.Spec {
-	// What it takes to enter a namespace and to bring lo up, in its own user
-	// namespace only.
-	caps := []string{"CAP_SYS_ADMIN", "CAP_SYS_PTRACE", "CAP_NET_ADMIN"}
+	// What it takes to enter a namespace, to bring lo up and to be a box's user, in
+	// its own user namespace only. A mount namespace of another user's is entered with
+	// CAP_SYS_CHROOT; chroot itself is not among the calls that are left.
+	caps := []string{"CAP_SYS_ADMIN", "CAP_SYS_PTRACE", "CAP_NET_ADMIN", "CAP_SYS_CHROOT", "CAP_SETUID", "CAP_SETGID"}
 	root, env := filepath.Join(c.rt.dir, "bare"), []string(nil)
 	if own := c.image.own; own != nil {
 		root, env = own.rootfs, own.env
 	}
 	box := &sandbox{
-		rootfs: root, args: []string{guestPath, "cell", slotDir + "/" + socketName},
+		rootfs: root, args: []string{guestPath, "cell", slotDir + "/" + socketName, c.rt.share.String()},
 		uid: c.uid, cgroup: group, caps: caps, seccomp: c.rt.cells.seccomp, memory: cellMemory, pids: cellPids,
 	}
 	s := box.spec()
 	me := uint32(c.hostUID())
 	ids := []specs.LinuxIDMapping{
 		{ContainerID: 0, HostID: uint32(c.uid), Size: 1}, // runc makes the root file system ready as this
-		{ContainerID: me, HostID: me, Size: 1},
+		{ContainerID: me, HostID: me, Size: 1 + cellUsers},
 	}
 	s.Linux.UIDMappings, s.Linux.GIDMappings = ids, ids
 	s.Process.User.UID, s.Process.User.GID = me, me

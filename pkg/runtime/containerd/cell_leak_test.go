@@ -50,11 +50,13 @@ func measure(t *testing.T, r *Runtime) footprint {
 		f[fmt.Sprint("slots of ", home.tenant)] = c.slots
 		f["launcher KiB"] = rss(c.container.proc.pid)
 		f["zygote KiB"] = rss(childOf(t, c.container.proc.pid, "python3"))
-		users := strconv.Itoa(c.hostUID())
 		found, _ := filepath.Glob("/proc/[0-9]*")
 		for _, p := range found {
 			status, err := os.ReadFile(p + "/status")
-			if err != nil || !strings.Contains(string(status), "\nUid:\t"+users+"\t") {
+			_, user, _ := strings.Cut(string(status), "\nUid:\t")
+			user, _, _ = strings.Cut(user, "\t")
+			uid, aerr := strconv.Atoi(user)
+			if err != nil || aerr != nil || uid < c.hostUID() || uid > c.hostUID()+cellUsers {
 				continue
 			}
 			f["processes"]++

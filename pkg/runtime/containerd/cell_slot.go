@@ -30,6 +30,7 @@ type cellSlot struct {
 	job    *forked  // an interpreter that waits in the box; nil for commands
 	lease  *leased
 	net    *network
+	user   int  // among the cell's; 0: that of parent
 	python bool // what runs came from a zygote
 	state  atomic.Int32
 
@@ -94,7 +95,16 @@ func (c *cell) newSlot(ctx context.Context, kind byte, l layout) (_ *cellSlot, e
 // makeBox has the launcher make the namespaces.
 func (s *cellSlot) makeBox(ctx context.Context) (err error) {
 	def := policy.Default()
-	if s.scratch, err = newDetachedScratch(s.cell.uid, def.Disk, def.Files, s.layout); err != nil {
+	of := s
+	for of.parent != nil { // a copy is its session's user
+		of = of.parent
+	}
+	if s == of {
+		if s.user, err = s.cell.users.lend(); err != nil {
+			return err
+		}
+	}
+	if s.scratch, err = newDetachedScratch(s.cell.uid+of.user, def.Disk, def.Files, s.layout); err != nil {
 		return err
 	}
 	request, err := json.Marshal(guest.Box{Paths: s.layout.paths(), ReadOnly: len(s.layout.read), Nested: s.parent != nil})
@@ -114,7 +124,7 @@ func (s *cellSlot) makeBox(ctx context.Context) (err error) {
 	} else if s.net = s.cell.takeNetwork(); s.net != nil {
 		files = append(files, s.net.fd)
 	}
-	err = launcher.send(append([]byte{guest.CellMake}, request...), files...)
+	err = launcher.send(append(binary.LittleEndian.AppendUint32([]byte{guest.CellMake}, uint32(s.hostUID())), request...), files...)
 	_ = unix.Close(theirs)
 	if err != nil {
 		return err
@@ -130,6 +140,9 @@ func (s *cellSlot) makeBox(ctx context.Context) (err error) {
 	s.net, err = openNetwork(pid)
 	return err
 }
+
+// hostUID is the user of what runs in the box, on the host.
+func (s *cellSlot) hostUID() int { return s.scratch.uid + programUID }
 
 // alive reports whether the box is still there, and its cell still in use.
 func (s *cellSlot) alive() bool { return s.cell.fresh() && s.sup.running() }
@@ -214,7 +227,7 @@ func (s *cellSlot) begin(ctx context.Context, p *program, files []*os.File) (tim
 	case s.python:
 		to, first = s.job.slot, s.job.pid
 	case p.python:
-		f, err := contentFile("harness.py", python.Harness, s.cell.hostUID())
+		f, err := contentFile("harness.py", python.Harness, s.hostUID())
 		if err != nil {
 			return time.Time{}, err
 		}
@@ -326,6 +339,9 @@ func (s *cellSlot) release() {
 	}
 	if s.scratch != nil {
 		_ = s.scratch.close()
+	}
+	if s.user != 0 && clean {
+		s.cell.users.giveBack(s.user)
 	}
 	if s.lease != nil && clean {
 		s.lease.giveBack(ctx)

@@ -263,7 +263,7 @@ func TestCellControlGroups(t *testing.T) {
 		}
 		for _, pid := range pids {
 			status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
-			if err == nil && !strings.Contains(string(status), fmt.Sprintf("Uid:\t%d", slot.cell.hostUID())) {
+			if err == nil && !strings.Contains(string(status), fmt.Sprintf("Uid:\t%d", slot.hostUID())) {
 				t.Errorf("%s: %s", kind, status)
 			}
 		}

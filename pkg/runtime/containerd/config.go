@@ -60,6 +60,9 @@ type Config struct {
 	CellAge  time.Duration
 	// Zygotes is how many interpreters a cell keeps to fork from.
 	Zygotes int
+	// Jobs is how many are expected at once. What the kernel counts for the whole
+	// host is divided by it: see ShareOf.
+	Jobs int
 	// Parallel is how many containers are made or destroyed at once.
 	Parallel int
 
@@ -94,6 +97,7 @@ func DefaultConfig() Config {
 		Zygotes:     1,
 		WarmIdle:    time.Minute,
 		Parallel:    2 * runtime.NumCPU(),
+		Jobs:        8 * runtime.NumCPU(),
 		CgroupRoot:  cgroup.DefaultRoot,
 
 		EnvironmentSize:  2 * job.GiB,
@@ -133,6 +137,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Zygotes == 0 {
 		c.Zygotes = d.Zygotes
+	}
+	if c.Jobs == 0 {
+		c.Jobs = d.Jobs
 	}
 	if c.Parallel == 0 {
 		c.Parallel = d.Parallel

@@ -88,7 +88,7 @@ func (s *place) execute(ctx context.Context, b box, p *program, before cgroup.Us
 	if err != nil {
 		return nil, err
 	}
-	watching := s.watch(ctx, stop, p.limits, e.started, before)
+	watching := s.watch(ctx, b.init().pid, stop, p.limits, e.started, before)
 	talking := p.talk.begin(ctx, stop)
 	err = b.end(e)
 	e.wall = time.Since(e.started)
@@ -229,9 +229,10 @@ func (s *slot) end(e *ended) error {
 	return errGuest
 }
 
-// watch stops the program when a limit or ctx says so. The returned function
-// ends the watch and reports whether the meter failed.
-func (s *place) watch(ctx context.Context, stop *stopper, p *policy.Policy, started time.Time, before cgroup.Usage) func() error {
+// watch stops the program when a limit or ctx says so; first is process 1 of its
+// namespaces. The returned function ends the watch and reports whether the meter
+// failed.
+func (s *place) watch(ctx context.Context, first int, stop *stopper, p *policy.Policy, started time.Time, before cgroup.Usage) func() error {
 	done := make(chan struct{})
 	var wg sync.WaitGroup
 	var meterErr error
@@ -258,12 +259,16 @@ func (s *place) watch(ctx context.Context, stop *stopper, p *policy.Policy, star
 			case <-tick.C:
 			}
 			u, err := s.group.Usage()
+			answers := int64(0)
+			if err == nil && !s.foreign { // a kernel of its own has an account of its own
+				answers, err = answersMemory(first)
+			}
 			if err != nil {
 				meterErr = err // a limit that nobody watches: end it
 				stop.now(stopOurs)
 				return
 			}
-			if u = u.Since(before); u.OOMKills > 0 {
+			if u = u.Since(before); u.OOMKills > 0 || answers > int64(p.Memory)/answersShare {
 				stop.now(stopMemory)
 			} else if u.CPU >= p.CPUTime.D() {
 				stop.now(stopCPU)

@@ -16,6 +16,7 @@ import (
 
 	client "github.com/containerd/containerd/v2/client"
 
+	"github.com/assay-run/assay/internal/guest"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
@@ -39,6 +40,7 @@ type Runtime struct {
 	engine  *engine // of isolation task, and of cells
 	levels  map[policy.Isolation]*level
 	cgroups *cgroup.Hierarchy
+	share   guest.Share // of each job
 	images  *images
 	named   named
 	pool    *slotpool.Pool[taskSlotKey, *slot]
@@ -116,6 +118,7 @@ func New(ctx context.Context, cfg Config) (_ *Runtime, err error) {
 	if err := layGuest(cfg.Guest, filepath.Join(r.dir, "guest")); err != nil {
 		return nil, err
 	}
+	r.share = ShareOf("/", cfg.Jobs)
 	if err := r.openLevels(); err != nil {
 		return nil, err
 	}

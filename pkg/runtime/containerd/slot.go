@@ -114,6 +114,11 @@ func (r *Runtime) newSlot(ctx context.Context, lv *level, img *image, want shape
 	if err != nil {
 		return nil, err
 	}
+	if !lv.foreign {
+		if err := r.limitWatches(ctx, s.container.proc.pid); err != nil {
+			return nil, err
+		}
+	}
 	if err := s.container.start(ctx); err != nil {
 		return nil, err
 	}
@@ -141,7 +146,7 @@ func (s *slot) lay(uid int) (*sandbox, error) {
 	}
 	box := &sandbox{
 		rootfs: s.image.rootfs, args: []string{guestPath, "task", slotDir + "/" + socketName},
-		uid: uid, caps: guestCaps, memory: 64 << 20, pids: 64,
+		uid: uid, caps: guestCaps, memory: 64 << 20, pids: 64, share: s.rt.share, limits: limits(s.rt.share),
 	}
 	if !s.layout.equal(defaultLayout) {
 		if box.rootfs, err = extraMountpoints(s.dir, s.image.rootfs, s.layout.extra()); err != nil {

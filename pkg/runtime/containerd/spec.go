@@ -1,6 +1,7 @@
 package containerd
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -8,6 +9,8 @@ import (
 	"github.com/containerd/containerd/v2/contrib/seccomp"
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/internal/guest"
 )
 
 // guestCaps are what the guest needs to start a program as somebody else, to
@@ -34,7 +37,9 @@ type sandbox struct {
 	mounts  []specs.Mount
 	caps    []string
 	seccomp *specs.LinuxSeccomp
-	memory  int64 // bytes; for process 1 and what is not yet in a job's group
+	share   guest.Share
+	limits  []specs.POSIXRlimit // besides those that all have
+	memory  int64               // bytes; for process 1 and what is not yet in a job's group
 	pids    int64
 	cpu     float64 // cores; 0: all
 }
@@ -63,13 +68,14 @@ func (s *sandbox) spec() *specs.Spec {
 			Capabilities: &specs.LinuxCapabilities{
 				Bounding: s.caps, Effective: s.caps, Permitted: s.caps,
 			},
-			Rlimits: []specs.POSIXRlimit{
+			Rlimits: append([]specs.POSIXRlimit{
 				{Type: "RLIMIT_CORE", Hard: 0, Soft: 0},
-			},
+				{Type: "RLIMIT_MSGQUEUE", Hard: 0, Soft: 0},
+			}, s.limits...),
 			NoNewPrivileges: true,
 			OOMScoreAdj:     &oom,
 		},
-		Mounts: append(baseMounts(), s.mounts...),
+		Mounts: append(baseMounts(s.share), s.mounts...),
 		Linux: &specs.Linux{
 			UIDMappings: ids,
 			GIDMappings: ids,
@@ -96,12 +102,12 @@ func (s *sandbox) spec() *specs.Spec {
 	}
 }
 
-func baseMounts() []specs.Mount {
+func baseMounts(share guest.Share) []specs.Mount {
 	return []specs.Mount{
 		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"nosuid", "noexec", "nodev"}},
 		{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "strictatime", "mode=755", "size=64k"}},
 		{Destination: "/dev/pts", Type: "devpts", Source: "devpts",
-			Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"}},
+			Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5", fmt.Sprintf("max=%d", share.Terminals)}},
 		{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"nosuid", "noexec", "nodev", "ro"}},
 	}
 }
@@ -117,11 +123,54 @@ func bind(source, target string, options ...string) specs.Mount {
 		Options: append([]string{"bind", "nosuid", "nodev"}, options...)}
 }
 
+// limits are those of a process that makes no namespaces; its programs inherit them.
+func limits(share guest.Share) []specs.POSIXRlimit {
+	signals := uint64(share.Signals)
+	return []specs.POSIXRlimit{
+		{Type: "RLIMIT_SIGPENDING", Hard: signals, Soft: signals},
+		{Type: "RLIMIT_MEMLOCK", Hard: guest.Locked, Soft: guest.Locked},
+	}
+}
+
 // engineSeccomp is the engine's default seccomp profile for a process without
-// capabilities. Each program gets it from its guest, compiled once: to
+// capabilities, less what is counted for the whole host or by nobody. Each program
+// gets it from its guest, compiled once: to
 // leave it to runc costs an eighth of a container. The guest itself does without.
 func engineSeccomp() *specs.LinuxSeccomp {
-	return seccomp.DefaultProfile(&specs.Spec{Process: &specs.Process{Capabilities: &specs.LinuxCapabilities{}}})
+	p := seccomp.DefaultProfile(&specs.Spec{Process: &specs.Process{Capabilities: &specs.LinuxCapabilities{}}})
+	calls := slices.DeleteFunc(p.Syscalls, func(s specs.LinuxSyscall) bool {
+		return len(s.Names) == 1 && s.Names[0] == "socket"
+	})
+	for i := range calls {
+		calls[i].Names = slices.DeleteFunc(calls[i].Names, func(name string) bool { return slices.Contains(uncounted, name) })
+	}
+	p.Syscalls = append(calls, sockets()...)
+	return p
+}
+
+// uncounted are system calls that no job is left: what they take comes out of one
+// pot for the whole host (fs.aio-max-nr), or for the root who made the namespaces
+// (message queues), or is memory that the kernel can neither swap nor see.
+var uncounted = []string{"io_setup", "mq_open", "fanotify_init", "fanotify_mark", "memfd_secret"}
+
+// sockets allows those of which some meter of a job knows the memory, and of
+// netlink the kind that lists interfaces. The other families have no use behind
+// these walls, and modules that load when somebody asks for them.
+func sockets() (calls []specs.LinuxSyscall) {
+	allow := func(args ...specs.LinuxSeccompArg) {
+		calls = append(calls, specs.LinuxSyscall{Names: []string{"socket"}, Action: specs.ActAllow, Args: args})
+	}
+	is := func(index uint, value uint64) specs.LinuxSeccompArg {
+		return specs.LinuxSeccompArg{Index: index, Value: value, Op: specs.OpEqualTo}
+	}
+	allow(is(0, unix.AF_UNIX))
+	for _, family := range []uint64{unix.AF_INET, unix.AF_INET6} {
+		for _, protocol := range []uint64{0, unix.IPPROTO_TCP, unix.IPPROTO_UDP} {
+			allow(is(0, family), is(2, protocol))
+		}
+	}
+	allow(is(0, unix.AF_NETLINK), is(2, unix.NETLINK_ROUTE))
+	return calls
 }
 
 // environment is the whole environment of a program: three defaults, the

@@ -1,0 +1,50 @@
+package guest
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Each box has a user of its own on the host, out of those that are mapped into
+// its cell: the kernel holds all that one user has against him, whatever user
+// namespace he is in. So it is with descriptors in flight, with pages of pipes and
+// with what epoll watches.
+
+// idMap is the length of what is written to a map of ids.
+const idMap = 4 + 1 + 10 + 2
+
+// setIDs writes into b the map by which boxUID is id.
+func setIDs(b []byte, id int) { copy(b, fmt.Sprintf("%4d %010d 1", boxUID, id)) }
+
+// become makes the calling thread act as user and group id, until it becomes its
+// own again. Who clones in a user namespace as somebody is its owner's, and may map
+// that one's id into it.
+func become(id int) error {
+	if id == os.Geteuid() {
+		return nil
+	}
+	keep := ^uintptr(0)
+	if _, _, errno := unix.RawSyscall(unix.SYS_SETRESGID, keep, uintptr(id), keep); errno != 0 {
+		return fmt.Errorf("take a box's group: %w", errno)
+	}
+	if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, keep, uintptr(id), keep); errno != 0 {
+		return fmt.Errorf("take a box's user: %w", errno)
+	}
+	return nil
+}
+
+// keepForLauncher takes from all threads what their children, the zygotes, need
+// not inherit: the right to become the user of a box.
+func keepForLauncher() error {
+	for _, c := range []uintptr{unix.CAP_SETUID, unix.CAP_SETGID} {
+		_, _, errno := syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_LOWER, c)
+		if errno != 0 && errno != unix.ENOTSUP { // with cgo, in tests
+
+			return fmt.Errorf("keep a capability from zygotes: %w", errno)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,121 @@
+package guest
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// limitSignals lowers the limits that the box's program inherits. Those of the
+// launcher stay: the kernel holds all boxes of a cell together against them.
+func (r *recipe) limitSignals(s Share) {
+	for what, n := range map[uintptr]int64{unix.RLIMIT_SIGPENDING: s.Signals, unix.RLIMIT_MEMLOCK: Locked} {
+		limit := unix.Rlimit{Cur: uint64(n), Max: uint64(n)}
+		r.do("limit", unix.SYS_PRLIMIT64, 0, what, r.data(unsafe.Slice((*byte)(unsafe.Pointer(&limit)), unsafe.Sizeof(limit))), 0)
+	}
+}
+
+// limitWatches bounds inotify in the box's user namespace.
+func (r *recipe) limitWatches(s Share) {
+	r.write(maxInstances, strconv.FormatInt(s.Instances, 10))
+	r.write(maxWatches, strconv.FormatInt(s.Watches, 10))
+}
+
+// limitZygote lowers the limits that all children of a zygote inherit.
+func limitZygote(pid int, s Share) error {
+	for what, n := range map[int]int64{unix.RLIMIT_SIGPENDING: s.Signals, unix.RLIMIT_MEMLOCK: Locked} {
+		if err := unix.Prlimit(pid, what, &unix.Rlimit{Cur: uint64(n), Max: uint64(n)}, nil); err != nil {
+			return fmt.Errorf("limit a zygote: %w", err)
+		}
+	}
+	return nil
+}
+
+// LimitWatches bounds inotify in the user namespace of a container, of which pid
+// is a process, from outside: its own guest has no right to, and would need a
+// /proc/sys that can be written. It takes root, and the host's /proc.
+//
+// Only a process with one thread may enter a user namespace, and a program in Go
+// has several from its start. So a child does, which calls nothing but the kernel.
+func LimitWatches(pid int, s Share) error {
+	space, err := os.Open(fmt.Sprintf("/proc/%d/ns/user", pid))
+	if err != nil {
+		return err
+	}
+	defer space.Close()
+	settings := []setting{newSetting(maxInstances, s.Instances), newSetting(maxWatches, s.Watches)}
+	child, err := enterAndWrite(int(space.Fd()), settings)
+	if err != nil {
+		return fmt.Errorf("fork: %w", err)
+	}
+	var status unix.WaitStatus
+	for {
+		if _, err = unix.Wait4(child, &status, 0, nil); err != unix.EINTR {
+			break
+		}
+	}
+	if err == nil && status.ExitStatus() != 0 {
+		err = unix.Errno(status.ExitStatus())
+	}
+	if err != nil {
+		return fmt.Errorf("set limits of a user namespace: %w", err)
+	}
+	return nil
+}
+
+// setting is a file and what to write to it, for a process without a runtime.
+type setting struct {
+	file *byte
+	text []byte
+}
+
+func newSetting(file string, n int64) setting {
+	path, _ := unix.BytePtrFromString(file)
+	return setting{path, strconv.AppendInt(nil, n, 10)}
+}
+
+// enterAndWrite forks a process that enters a user namespace and writes the
+// settings there. Its exit status is 0 or an errno.
+//
+//go:noinline
+//go:norace
+//go:nocheckptr
+func enterAndWrite(space int, settings []setting) (pid int, err error) {
+	var (
+		n     uintptr
+		errno syscall.Errno
+		i     int
+	)
+	syscall.ForkLock.Lock()
+	beforeFork()
+	n, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
+	if errno != 0 || n != 0 {
+		afterFork()
+		syscall.ForkLock.Unlock()
+		if errno != 0 {
+			return 0, errno
+		}
+		return int(n), nil
+	}
+	afterForkInChild()
+	if _, _, errno = syscall.RawSyscall(unix.SYS_SETNS, uintptr(space), unix.CLONE_NEWUSER, 0); errno != 0 {
+		goto exit
+	}
+	for i = range settings {
+		n, _, errno = syscall.RawSyscall6(syscall.SYS_OPENAT, atCWD, uintptr(unsafe.Pointer(settings[i].file)), unix.O_WRONLY|unix.O_CLOEXEC, 0, 0, 0)
+		if errno != 0 {
+			goto exit
+		}
+		if _, _, errno = syscall.RawSyscall(syscall.SYS_WRITE, n, uintptr(unsafe.Pointer(&settings[i].text[0])), uintptr(len(settings[i].text))); errno != 0 {
+			goto exit
+		}
+	}
+exit:
+	for {
+		_, _, _ = syscall.RawSyscall(syscall.SYS_EXIT_GROUP, uintptr(errno), 0, 0)
+	}
+}

@@ -27,6 +27,9 @@ var preludePython []byte
 //go:embed hostile.h
 var preludeC []byte
 
+//go:embed neighbour.py
+var neighbour []byte
+
 // arena is one runtime at one isolation, and the host that is attacked.
 type arena struct {
 	rt        *containerd.Runtime
@@ -56,18 +59,28 @@ func newRuntime(t *testing.T) (_ *containerd.Runtime, stateDir string) {
 	return r, dir
 }
 
-// do runs one job and returns its report and its artifacts.
+// The tenants: whose attacks they are, and one who shares the host with them.
+const attacker, innocent = "hostile", "innocent"
+
+// do runs one job of the attacker and returns its report and its artifacts.
 func (a *arena) do(t *testing.T, p job.Program, plan *policy.Plan, files []runtime.File) (*runtime.Report, map[string][]byte) {
 	t.Helper()
-	slot, err := a.rt.Acquire(t.Context(), runtime.Key{
-		Tenant: "hostile", Image: testenv.Image, Isolation: a.isolation, Kind: p.Kind(),
-	})
+	report, kept, err := a.try(t.Context(), attacker, p, plan, files)
 	if err != nil {
-		t.Fatalf("Acquire: %v", err)
+		t.Fatal(err)
+	}
+	return report, kept
+}
+
+// try is do for a job of any tenant.
+func (a *arena) try(ctx context.Context, tenant string, p job.Program, plan *policy.Plan, files []runtime.File) (*runtime.Report, map[string][]byte, error) {
+	slot, err := a.rt.Acquire(ctx, runtime.Key{Tenant: tenant, Image: testenv.Image, Isolation: a.isolation, Kind: p.Kind()})
+	if err != nil {
+		return nil, nil, fmt.Errorf("acquire: %w", err)
 	}
 	defer slot.Close()
 	kept := map[string][]byte{}
-	report, err := slot.Run(t.Context(), runtime.Attempt{
+	report, err := slot.Run(ctx, runtime.Attempt{
 		Job: job.NewID(), Lease: 1, Program: p, Plan: plan, Files: files, Deadline: time.Now().Add(time.Hour),
 		Collect: func(_ context.Context, path string, _ int64, r io.Reader) (err error) {
 			kept[path], err = io.ReadAll(r)
@@ -75,9 +88,9 @@ func (a *arena) do(t *testing.T, p job.Program, plan *policy.Plan, files []runti
 		},
 	})
 	if err != nil {
-		t.Fatalf("Run: %v", err)
+		return nil, nil, fmt.Errorf("run: %w", err)
 	}
-	return report, kept
+	return report, kept, nil
 }
 
 // compile builds every C program of the corpus in one job.
@@ -172,6 +185,11 @@ func (a *arena) attack(t *testing.T, c *attack) {
 // canary is a job that finds everything as it should be.
 func (a *arena) canary(t *testing.T) {
 	t.Helper()
+	a.canaryOf(t, attacker)
+}
+
+func (a *arena) canaryOf(t *testing.T, tenant string) {
+	t.Helper()
 	const code = `
 import os, socket
 odd = [f for d in ("/tmp", "/workspace", "/dev/shm") for f in os.listdir(d)]
@@ -181,7 +199,10 @@ odd += [n for _, n in socket.if_nameindex() if n != "lo"]
 odd += [os.uname().nodename] if os.uname().nodename != "assay" else []
 print(6 * 7, odd)`
 	quiet := &attack{policy: map[string]any{"wall": "30s"}}
-	report, _ := a.do(t, job.Program{Python: &job.Python{Code: code}}, quiet.plan(t, a.rt.Host(), a.isolation), nil)
+	report, _, err := a.try(t.Context(), tenant, job.Program{Python: &job.Python{Code: code}}, quiet.plan(t, a.rt.Host(), a.isolation), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if report.Outcome != job.Succeeded || report.Stdout.Text != "42 []\n" {
 		t.Errorf("the canary right after it: %s (%s)\n%s%s", report.Outcome, report.Message, report.Stdout.Text, report.Stderr.Text)
 	}
@@ -204,6 +225,32 @@ print(open("/tmp/victim").read(), os.listdir("/tmp"), os.getpriority(os.PRIO_PRO
 	report, _ := a.do(t, job.Program{Python: &job.Python{Code: code}}, quiet.plan(t, a.rt.Host(), a.isolation), nil)
 	if report.Outcome != job.Succeeded || report.Stdout.Text != "intact ['victim'] 0\n" {
 		t.Errorf("the job beside it: %s (%s)\n%s%s", report.Outcome, report.Message, report.Stdout.Text, report.Stderr.Text)
+	}
+}
+
+// neighbours runs two honest jobs until the returned function is called, one of
+// the attacks' own tenant and one of another. They use all that the attacks of
+// subject exhaustion take, and must not notice any of it.
+func (a *arena) neighbours(t *testing.T) (end func()) {
+	quiet := &attack{policy: map[string]any{"wall": "20m", "cpu_time": "20m"}}
+	plan := quiet.plan(t, a.rt.Host(), a.isolation)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	var jobs sync.WaitGroup
+	for _, tenant := range []string{attacker, innocent} {
+		jobs.Go(func() {
+			report, _, err := a.try(ctx, tenant, job.Program{Python: &job.Python{Code: string(neighbour)}}, plan, nil)
+			if err != nil {
+				t.Errorf("the job of %s beside them: %v", tenant, err)
+				return
+			}
+			if report.Outcome != job.OutcomeCanceled || report.Stdout.Text != "round\n" {
+				t.Errorf("the job of %s beside them: %s (%s)\n%s%s", tenant, report.Outcome, report.Message, report.Stdout.Text, report.Stderr.Text)
+			}
+		})
+	}
+	return func() {
+		cancel(runtime.ErrCanceled)
+		jobs.Wait()
 	}
 }
 

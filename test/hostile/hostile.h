@@ -41,6 +41,9 @@ static int contained(void) {
 	return 0;
 }
 
+// hold keeps what a program has taken for as long as a neighbour takes to notice.
+static void hold(void) { usleep(1500000); }
+
 // REFUSED makes a call that must fail.
 #define REFUSED(call) do { \
 	errno = 0; \

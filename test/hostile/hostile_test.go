@@ -34,6 +34,7 @@ func TestHostile(t *testing.T) {
 		t.Run(string(isolation), func(t *testing.T) {
 			a := &arena{rt: rt, isolation: isolation, host: h, binaries: builder.binaries}
 			a.canary(t)
+			a.canaryOf(t, innocent)
 			h.settle(t)
 			a.all(t, corpus)
 		})
@@ -53,7 +54,12 @@ func (a *arena) all(t *testing.T, corpus []*attack) {
 	}
 	for _, subject := range subjects {
 		t.Run(subject, func(t *testing.T) {
+			end := func() {}
+			if subject == "exhaustion" {
+				end = a.neighbours(t)
+			}
 			a.run(t, bySubject[subject])
+			end()
 			a.host.clean(t)
 		})
 	}

@@ -45,6 +45,7 @@ var problems = []struct {
 	title  string
 }{
 	{job.ErrTooLarge, "too-large", http.StatusRequestEntityTooLarge, "Too large"},
+	{job.ErrTooMany, "too-many", http.StatusTooManyRequests, "Too many"},
 	{job.ErrConflict, "conflict", http.StatusUnprocessableEntity, "Idempotency key used for another request"},
 	{job.ErrRefused, "refused", http.StatusForbidden, "Refused"},
 	{ErrMismatch, "digest-mismatch", http.StatusUnprocessableEntity, "Body does not match its digest"},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"log/slog"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/assay-run/assay/internal/session"
 	"github.com/assay-run/assay/internal/worker"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/netrule"
@@ -40,6 +42,9 @@ type config struct {
 	Slots          int     `name:"slots" env:"ASSAY_SLOTS" help:"Most jobs held at once (default: 8 a core)."`
 	CPU            float64 `name:"cpu" env:"ASSAY_CPU" help:"Cores to promise to jobs (default: 4 times the host's, for a limit is rarely used to the full)."`
 	Memory         string  `name:"memory" env:"ASSAY_MEMORY" placeholder:"SIZE" help:"Memory to promise to jobs, such as 12Gi (default: four fifths of the host's)."`
+	Sessions       int     `name:"sessions" env:"ASSAY_SESSIONS" default:"1024" help:"Most sessions at once. One tenant gets at most as much as it leaves free, of this and of the next two."`
+	SessionCPU     float64 `name:"session-cpu" env:"ASSAY_SESSION_CPU" help:"Cores to promise to sessions, which wait most of the time (default: one for each of --sessions)."`
+	SessionMemory  string  `name:"session-memory" env:"ASSAY_SESSION_MEMORY" placeholder:"SIZE" help:"Memory to promise to sessions, such as 64Gi (default: 8 times --memory, for few use what they may). On a host that runs short all the same, those of the tenant that is promised most are ended."`
 	PressureCPU    float64 `name:"pressure-cpu" env:"ASSAY_PRESSURE_CPU" default:"0" placeholder:"PERCENT" help:"Take no more jobs while tasks of this host wait for cores so much of the time (0: however much; cores are promised several times, so waiting is usual)."`
 	PressureMemory float64 `name:"pressure-memory" env:"ASSAY_PRESSURE_MEMORY" default:"20" placeholder:"PERCENT" help:"The same for waiting for memory to be reclaimed."`
 	PressureIO     float64 `name:"pressure-io" env:"ASSAY_PRESSURE_IO" default:"90" placeholder:"PERCENT" help:"The same for all tasks waiting for disks."`
@@ -112,6 +117,10 @@ func (c *config) complete() (err error) {
 	switch {
 	case c.Slots < 0 || c.Slots > 100_000:
 		return fmt.Errorf("--slots: %d is not between 1 and 100000", c.Slots)
+	case c.Sessions < 1 || c.Sessions > 100_000:
+		return fmt.Errorf("--sessions: %d is not between 1 and 100000", c.Sessions)
+	case c.SessionCPU < 0:
+		return fmt.Errorf("--session-cpu: %g is negative", c.SessionCPU)
 	case c.CPU < 0:
 		return fmt.Errorf("--cpu: %g is negative", c.CPU)
 	case slices.Contains(c.Images, ""):
@@ -230,6 +239,12 @@ func (c *config) worker(host policy.Host) (worker.Config, error) {
 	}
 	if out.Memory == 0 && real {
 		out.Memory = host.Memory / 5 * 4
+	}
+	out.Sessions = session.Limits{Places: c.Sessions, CPU: cmp.Or(c.SessionCPU, float64(c.Sessions)), Memory: 8 * out.Memory}
+	if c.SessionMemory != "" {
+		if out.Sessions.Memory, err = job.ParseSize(c.SessionMemory); err != nil || out.Sessions.Memory == 0 {
+			return out, fmt.Errorf("--session-memory: %q is not a size such as 64Gi", c.SessionMemory)
+		}
 	}
 	return out, nil
 }

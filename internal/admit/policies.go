@@ -137,6 +137,17 @@ func enforceable(pol policy.Policy, hosts []policy.Host) error {
 	return refusal
 }
 
+// Ceiling returns the most that a tenant may ask for.
+func (a *Admitter) Ceiling(ctx context.Context, tenant string) (policy.Ceiling, error) {
+	t, err := a.Tenants.Tenant(ctx, tenant)
+	if err != nil {
+		return policy.Ceiling{}, fmt.Errorf("read what %s may use: %w", tenant, err)
+	}
+	p := policies{tenant: tenant}
+	err = p.setCeiling(t.Ceiling)
+	return p.ceiling, err
+}
+
 // Resolve returns what a policy field would mean for a job of tenant, whether
 // or not a connected worker could enforce it.
 func (a *Admitter) Resolve(ctx context.Context, tenant string, raw json.RawMessage) (policy.Policy, error) {

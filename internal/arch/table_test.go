@@ -73,7 +73,7 @@ var table = map[string]row{
 	"cmd/dispatcher": {"wiring", with(ideas, "api", "migrations", "pkg/object", "pkg/store/postgres", "pkg/queue/jetstream",
 		"internal/admit", "internal/callback", "internal/dispatcher", "internal/fault", "internal/httpapi", "internal/sysmon", "internal/secret", "internal/telemetry", "pkg/netrule", "web")},
 	"cmd/worker": {"wiring", with(ideas, "pkg/object", "pkg/queue/jetstream", "pkg/runtime/containerd", "pkg/runtime/fake",
-		"pkg/netrule", "pkg/runtime/cgroup", "pkg/runtime/egress", "internal/awake", "internal/fault", "internal/sysmon", "internal/worker", "internal/telemetry")},
+		"pkg/netrule", "pkg/runtime/cgroup", "pkg/runtime/egress", "internal/awake", "internal/fault", "internal/session", "internal/sysmon", "internal/worker", "internal/telemetry")},
 	"cmd/assay": {"command line", with(ideas, "api", "pkg/client", "pkg/runtime/containerd", "pkg/runtime/cgroup",
 		"internal/dev", "internal/doctor", "internal/sysmon", "internal/telemetry", "examples/humaneval")}, // which assay demo runs
 	"cmd/guest": {"the first process of a sandbox", []string{"internal/guest", "internal/sysmon", "pkg/job"}},

@@ -92,6 +92,10 @@ func (s *Server) openSession(ctx context.Context, tenant string, spec job.Sessio
 	defer cancel()
 	hosts := s.fleet.list()
 	refusal := fmt.Errorf("%w: no worker is connected that could hold a session", job.ErrUnavailable)
+	ceiling, err := s.admit.Ceiling(ctx, tenant)
+	if err != nil {
+		return nil, err
+	}
 	first := int(s.places.turn.Add(1) % 1024)
 	for i := range hosts {
 		h := hosts[(first+i)%len(hosts)]
@@ -103,8 +107,12 @@ func (s *Server) openSession(ctx context.Context, tenant string, spec job.Sessio
 			continue
 		}
 		v := &job.Session{ID: job.NewID(), Spec: spec, State: job.SessionLive, Worker: h.worker, CreatedAt: time.Now().UTC()}
-		err := s.recorded(ctx, tenant, v, func() error { return s.Store.PutSession(ctx, tenant, *v) }, func() error {
+		record := func() error { return s.Store.PutSession(ctx, tenant, *v, ceiling.Sessions) }
+		err := s.recorded(ctx, tenant, v, ceiling.Sessions > 0, record, func() error {
 			reply, err := s.Sessions.CallSession(ctx, h.worker, queue.SessionCall{Op: queue.SessionOpen, Session: v.ID, Tenant: tenant, Spec: &spec})
+			if errors.Is(err, job.ErrTooMany) {
+				err = fmt.Errorf("%w: %w", errFull, err)
+			}
 			if err == nil && reply.Ended != nil {
 				err = fmt.Errorf("%w: the session ended as it began: %s", job.ErrRefused, reply.Ended.Message)
 			}
@@ -114,6 +122,9 @@ func (s *Server) openSession(ctx context.Context, tenant string, spec job.Sessio
 		case errors.Is(err, job.ErrLost), errors.Is(err, job.ErrUnavailable):
 			refusal = fmt.Errorf("%w: open a session: %w", job.ErrUnavailable, err)
 			continue
+		case errors.Is(err, errFull): // here, and perhaps not elsewhere
+			refusal = err
+			continue
 		case err != nil:
 			return nil, fmt.Errorf("open a session: %w", err)
 		}
@@ -122,11 +133,22 @@ func (s *Server) openSession(ctx context.Context, tenant string, spec job.Sessio
 	return nil, refusal
 }
 
+// errFull is the word of a worker on which the tenant's sessions have their share.
+var errFull = errors.New("open a session")
+
 // recorded makes a session and its record side by side: neither waits for the
-// other, and neither stays without the other.
-func (s *Server) recorded(ctx context.Context, tenant string, v *job.Session, record, open func() error) error {
+// other, and neither stays without the other. Only where the record may be refused
+// (first) it is waited for: nothing is made for sessions that a tenant may not have.
+func (s *Server) recorded(ctx context.Context, tenant string, v *job.Session, first bool, record, open func() error) error {
 	written := make(chan error, 1)
 	go func() { written <- record() }()
+	if first {
+		err := <-written
+		if err != nil {
+			return err
+		}
+		written <- nil
+	}
 	err := open()
 	werr := <-written
 	switch {
@@ -233,10 +255,14 @@ func (s *Server) forkSession(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	ceiling, err := s.admit.Ceiling(r.Context(), tenant)
+	if err != nil {
+		return err
+	}
 	c := queue.SessionCall{Op: queue.SessionFork, Fork: job.NewID()}
 	v := &job.Session{ID: c.Fork, Worker: p.worker}
-	err = s.recorded(r.Context(), tenant, v, func() error {
-		copied, err := s.Store.ForkSession(r.Context(), tenant, id, c.Fork)
+	err = s.recorded(r.Context(), tenant, v, ceiling.Sessions > 0, func() error {
+		copied, err := s.Store.ForkSession(r.Context(), tenant, id, c.Fork, ceiling.Sessions)
 		if err == nil {
 			*v = *copied
 		}

@@ -25,8 +25,11 @@ type Config struct {
 	Server  queue.SessionServer
 	// Plan decides what enforces a policy here.
 	Plan func(policy.Policy) (*policy.Plan, error)
-	// Most sessions at once; default 512.
-	Most int
+	// Limits of what sessions are promised.
+	Limits Limits
+	// Suffers says why this host has no room for one more session, "" if it has, and
+	// whether it is about to run out of memory; nil: never.
+	Suffers func() (why string, starves bool)
 	// Awake keeps processors awake while a client waits; nil: they may sleep.
 	Awake *awake.Keeper
 }
@@ -37,17 +40,20 @@ type Manager struct {
 	base    context.Context // of the sessions
 	running sync.WaitGroup
 
-	mu     sync.Mutex
-	live   map[job.ID]*live
-	closed bool
+	ledger *ledger
+
+	mu      sync.Mutex
+	live    map[job.ID]*live
+	closed  bool
+	starved int // seconds in which the host was about to run out of memory
 }
 
 // New returns a Manager without sessions.
 func New(c Config) *Manager {
-	if c.Most == 0 {
-		c.Most = 512
+	if c.Suffers == nil {
+		c.Suffers = func() (string, bool) { return "", false }
 	}
-	return &Manager{Config: c, live: map[job.ID]*live{}}
+	return &Manager{Config: c, ledger: newLedger(c.Limits), live: map[job.ID]*live{}}
 }
 
 // Run serves until ctx ends, and then ends every session: a worker that stops
@@ -75,6 +81,7 @@ func (m *Manager) Run(ctx context.Context) {
 		select {
 		case <-tick.C:
 			m.sweep(time.Now())
+			m.relieve()
 		case <-ctx.Done():
 		}
 	}
@@ -108,6 +115,42 @@ func (m *Manager) sweep(now time.Time) {
 		case !busy && idle > l.spec.IdleTimeout.D():
 			l.kill(job.Expired, fmt.Sprintf("nobody used it for %s", l.spec.IdleTimeout))
 		}
+	}
+}
+
+// starvedFor is how many seconds the host may be about to run out of memory before
+// a session has to go.
+const starvedFor = 2
+
+// relieve ends a session if the host is about to run out of memory: sessions are
+// promised more than there is, and the kernel would choose anybody's. It is one of
+// the tenant that is promised most, and the one that was used longest ago.
+func (m *Manager) relieve() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, starves := m.Suffers(); !starves {
+		m.starved = 0
+		return
+	}
+	if m.starved++; m.starved < starvedFor {
+		return
+	}
+	tenant := m.ledger.largest()
+	var oldest *live
+	var used time.Time
+	for _, l := range m.live {
+		if l.tenant != tenant {
+			continue
+		}
+		l.mu.Lock()
+		if at := l.used; l.end == nil && (oldest == nil || at.Before(used)) {
+			oldest, used = l, at
+		}
+		l.mu.Unlock()
+	}
+	if oldest != nil {
+		m.starved = 0
+		oldest.kill(job.OutOfMemory, "this host ran short of memory, and its tenant's sessions may use the most of it")
 	}
 }
 
@@ -165,9 +208,13 @@ func (m *Manager) open(ctx context.Context, c queue.SessionCall) (queue.SessionR
 	if err != nil {
 		return queue.SessionReply{}, err
 	}
+	if err := m.enter(c.Tenant, plan.Policy); err != nil {
+		return queue.SessionReply{}, err
+	}
 	slot, err := m.Runtime.Acquire(ctx, runtime.Key{
 		Tenant: c.Tenant, Image: c.Spec.Image, Isolation: plan.Policy.Isolation, Kind: "session", Packages: plan.Policy.Requirements()})
 	if err != nil {
+		m.ledger.give(c.Tenant, shareOf(plan.Policy))
 		return queue.SessionReply{}, fmt.Errorf("make a place for the session: %w", err)
 	}
 	l := newLive(c.Session, c.Tenant, *c.Spec, plan, slot, func(e queue.SessionEvent) { m.tell(c.Session, e) })
@@ -180,11 +227,12 @@ func (m *Manager) open(ctx context.Context, c queue.SessionCall) (queue.SessionR
 
 // fork makes a session that is a copy of another, and waits until it is ready.
 func (m *Manager) fork(ctx context.Context, parent *live, id job.ID) (queue.SessionReply, error) {
-	if err := m.room(); err != nil {
+	if err := m.enter(parent.tenant, parent.policy); err != nil {
 		return queue.SessionReply{}, err
 	}
 	slot, settle, err := parent.fork(ctx)
 	if err != nil {
+		m.ledger.give(parent.tenant, shareOf(parent.policy))
 		return queue.SessionReply{}, err
 	}
 	defer settle()
@@ -195,11 +243,20 @@ func (m *Manager) fork(ctx context.Context, parent *live, id job.ID) (queue.Sess
 	return m.await(ctx, l)
 }
 
-// start has a session live, or closes its slot.
+// enter takes a place for a session, before anything is made for it.
+func (m *Manager) enter(tenant string, p policy.Policy) error {
+	if why, _ := m.Suffers(); why != "" {
+		return fmt.Errorf("%w: worker %s opens no sessions: %s", job.ErrUnavailable, m.Worker, why)
+	}
+	return m.ledger.take(tenant, shareOf(p))
+}
+
+// start has a session live, or closes its slot and gives its place back.
 func (m *Manager) start(l *live) error {
 	l.awake = m.Awake
 	if err := m.add(l); err != nil {
 		l.slot.Close()
+		m.ledger.give(l.tenant, shareOf(l.policy))
 		return err
 	}
 	m.running.Go(func() {
@@ -207,32 +264,16 @@ func (m *Manager) start(l *live) error {
 		m.mu.Lock()
 		delete(m.live, l.id)
 		m.mu.Unlock()
+		m.ledger.give(l.tenant, shareOf(l.policy))
 	})
-	return nil
-}
-
-// room reports whether there may be one more session.
-func (m *Manager) room() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.roomLocked()
-}
-
-func (m *Manager) roomLocked() error {
-	switch {
-	case m.closed:
-		return fmt.Errorf("%w: worker %s stops", job.ErrUnavailable, m.Worker)
-	case len(m.live) >= m.Most:
-		return fmt.Errorf("%w: worker %s has its %d sessions", job.ErrUnavailable, m.Worker, m.Most)
-	}
 	return nil
 }
 
 func (m *Manager) add(l *live) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.roomLocked(); err != nil {
-		return err
+	if m.closed {
+		return fmt.Errorf("%w: worker %s stops", job.ErrUnavailable, m.Worker)
 	}
 	if m.live[l.id] != nil {
 		return fmt.Errorf("%w: session %s is there already", job.ErrConflict, l.id)

@@ -125,6 +125,17 @@ func (p *pressure) judge(s suffering, held bool) (why string, short bool) {
 	return why, false
 }
 
+// suffers says why this host is short of memory, "" if it is not, and whether it is
+// about to have none: half of what is left alone is in use.
+func (p *pressure) suffers() (why string, starves bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.short {
+		why = p.why
+	}
+	return why, p.last.known && p.limits.Keep > 0 && p.last.available < p.limits.Keep/2
+}
+
 func (p *pressure) state() (why string, short bool, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -55,6 +55,8 @@ type Config struct {
 	Labels map[string]string // that jobs may require
 	Images []string          // the only ones that are run here; none: any
 
+	Sessions session.Limits // of what sessions are promised, besides the above
+
 	Pressure Pressure // on the host, above which no more jobs are taken; zero: none is
 
 	Heartbeat time.Duration // between heartbeats
@@ -170,6 +172,7 @@ func New(cfg Config, parts Parts) (*Worker, error) {
 	if parts.Sessions != nil {
 		w.sessions = session.New(session.Config{
 			Worker: cfg.ID, Runtime: parts.Runtime, Server: parts.Sessions, Awake: parts.Awake,
+			Limits: cfg.Sessions, Suffers: w.pressure.suffers,
 			Plan: func(p policy.Policy) (*policy.Plan, error) { return p.Plan(w.host) },
 		})
 	}

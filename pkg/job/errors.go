@@ -15,6 +15,7 @@ var (
 	ErrLost        = errors.New("lease lost")              // a newer attempt or a terminal state won
 	ErrUnavailable = errors.New("temporarily unavailable") // a dependency is down; nothing was written, or retry with the same key
 	ErrTooLarge    = errors.New("too large")               // a body, file or artifact above its limit
+	ErrTooMany     = errors.New("too many")                // the tenant has as much of something as it may; later, or after giving some back
 	ErrRefused     = errors.New("refused")                 // above a ceiling, a quota, or not permitted
 )
 

@@ -35,6 +35,9 @@ type Ceiling struct {
 	MaxCalls       int      `json:"max_calls,omitempty"`
 	ArtifactBytes  job.Size `json:"artifact_bytes,omitempty"`
 	ArtifactFiles  int      `json:"artifact_files,omitempty"`
+
+	// What the tenant has at once, whatever its policies say.
+	Sessions int `json:"sessions,omitempty"` // that live
 }
 
 // Above says what becomes of a policy that asks for more than its ceiling.
@@ -65,6 +68,9 @@ func ParseCeiling(raw json.RawMessage) (Ceiling, error) {
 		return Ceiling{}, job.Invalid("ceiling.above", "must be refuse or clamp")
 	case c.Network != "" && !slices.Contains(networkModes, c.Network):
 		return Ceiling{}, job.Invalid("ceiling.network", "must be one of %v", networkModes)
+	}
+	if c.Sessions < 0 {
+		return Ceiling{}, job.Invalid("ceiling.sessions", "%d is negative", c.Sessions)
 	}
 	if _, err := netrule.ParseRules(c.NetworkAllow); err != nil {
 		return Ceiling{}, job.Invalid("ceiling.network_allow", "%v", err)

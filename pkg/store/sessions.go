@@ -12,10 +12,13 @@ import (
 // executed in them. While a session lives its worker is the truth.
 type Sessions interface {
 	// PutSession writes down a session that a worker has opened.
-	PutSession(ctx context.Context, tenant string, s job.Session) error
+	// job.ErrTooMany if the tenant has most live ones already; 0: it may have any
+	// number.
+	PutSession(ctx context.Context, tenant string, s job.Session, most int) error
 	// ForkSession writes down a copy of a session, which is where that one is, and
 	// returns it; job.ErrNotFound if the tenant has no such session.
-	ForkSession(ctx context.Context, tenant string, parent, id job.ID) (*job.Session, error)
+	// Its most is that of PutSession.
+	ForkSession(ctx context.Context, tenant string, parent, id job.ID, most int) (*job.Session, error)
 	// ForgetSession takes back what was written down of a session that could not
 	// be made.
 	ForgetSession(ctx context.Context, id job.ID) error

@@ -22,7 +22,7 @@ import (
 // the next one, a context of 1 MiB, a host function that the client answers, and
 // a copy of the session. All are medians, through the API.
 func sessions(ctx context.Context, b *bench) (r report, err error) {
-	t, err := b.target(ctx)
+	t, err := b.target(ctx, "ASSAY_SESSION_MEMORY=1Ti")
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func sessions(ctx context.Context, b *bench) (r report, err error) {
 	return r, t.manySessions(ctx, r)
 }
 
-// liveSessions is how many sessions are held at once.
+// liveSessions is how many sessions are held at once, all of one tenant.
 const liveSessions = 500
 
 // manySessions opens so many sessions, each with a state of its own, asks every

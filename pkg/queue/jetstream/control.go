@@ -84,6 +84,7 @@ var codes = []struct {
 	code string
 	err  error
 }{
+	{"too_many", job.ErrTooMany},
 	{"invalid", job.ErrInvalid},
 	{"not_found", job.ErrNotFound},
 	{"conflict", job.ErrConflict},

@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
 )
 
 // PutSession implements store.Sessions.
-func (s *Store) PutSession(ctx context.Context, tenant string, v job.Session) error {
+func (s *Store) PutSession(ctx context.Context, tenant string, v job.Session, most int) error {
 	spec, err := json.Marshal(v.Spec)
 	if err != nil {
 		return fmt.Errorf("%w: session: %w", job.ErrInvalid, err)
@@ -24,15 +25,46 @@ func (s *Store) PutSession(ctx context.Context, tenant string, v job.Session) er
 		if err != nil {
 			return err
 		}
-		_, err = s.pool.Exec(ctx, `
-			INSERT INTO sessions (id, tenant_id, worker, parent, spec) VALUES ($1, $2, $3, nullif($4, '')::uuid, $5)
-			ON CONFLICT (id) DO NOTHING`, string(v.ID), t, v.Worker, string(v.Parent), string(spec))
-		return err
+		return s.counted(ctx, t, v.ID, most, func(db querier) error {
+			_, err := db.Exec(ctx, `
+				INSERT INTO sessions (id, tenant_id, worker, parent, spec) VALUES ($1, $2, $3, nullif($4, '')::uuid, $5)
+				ON CONFLICT (id) DO NOTHING`, string(v.ID), t, v.Worker, string(v.Parent), string(spec))
+			return err
+		})
+	})
+}
+
+// querier is a connection or a transaction.
+type querier interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// counted calls insert, if the tenant then has at most most live sessions. Those
+// that are inserted at the same time wait for each other, or all of them would find
+// the same room.
+func (s *Store) counted(ctx context.Context, tenant int32, id job.ID, most int, insert func(querier) error) error {
+	if most <= 0 {
+		return insert(s.pool)
+	}
+	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('assay sessions', $1))`, int64(tenant)); err != nil {
+			return err
+		}
+		var live int
+		err := tx.QueryRow(ctx, `SELECT count(*) FROM sessions WHERE tenant_id = $1 AND state = 'live' AND id <> $2`, tenant, string(id)).Scan(&live)
+		if err != nil {
+			return err
+		}
+		if live >= most {
+			return fmt.Errorf("%w: %w", job.ErrTooMany, job.Invalid("sessions", "this tenant's ceiling is %d live sessions, and it has them; close some", most))
+		}
+		return insert(tx)
 	})
 }
 
 // ForkSession implements store.Sessions.
-func (s *Store) ForkSession(ctx context.Context, tenant string, parent, id job.ID) (out *job.Session, err error) {
+func (s *Store) ForkSession(ctx context.Context, tenant string, parent, id job.ID, most int) (out *job.Session, err error) {
 	err = s.do(ctx, "fork session", func(ctx context.Context) error {
 		t, err := s.knownTenant(ctx, tenant)
 		if err != nil {
@@ -40,11 +72,13 @@ func (s *Store) ForkSession(ctx context.Context, tenant string, parent, id job.I
 		}
 		v := &job.Session{ID: id, Parent: parent, State: job.SessionLive}
 		var spec string
-		err = s.pool.QueryRow(ctx, `
-			INSERT INTO sessions (id, tenant_id, worker, parent, spec)
-			SELECT $3, tenant_id, worker, id, spec FROM sessions WHERE id = $2 AND tenant_id = $1
-			ON CONFLICT (id) DO UPDATE SET parent = excluded.parent RETURNING worker, spec, created_at`,
-			t, string(parent), string(id)).Scan(&v.Worker, &spec, &v.CreatedAt)
+		err = s.counted(ctx, t, id, most, func(db querier) error {
+			return db.QueryRow(ctx, `
+				INSERT INTO sessions (id, tenant_id, worker, parent, spec)
+				SELECT $3, tenant_id, worker, id, spec FROM sessions WHERE id = $2 AND tenant_id = $1
+				ON CONFLICT (id) DO UPDATE SET parent = excluded.parent RETURNING worker, spec, created_at`,
+				t, string(parent), string(id)).Scan(&v.Worker, &spec, &v.CreatedAt)
+		})
 		if errors.Is(err, pgx.ErrNoRows) {
 			return fmt.Errorf("%w: session %s", job.ErrNotFound, parent)
 		}

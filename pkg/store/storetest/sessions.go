@@ -17,11 +17,11 @@ func testSessions(t *testing.T, open Open) {
 			ID: job.NewID(), Worker: worker, State: job.SessionLive,
 			Spec: job.SessionSpec{Name: "s", Kind: job.SessionPython, Image: "python", Lease: job.Duration(time.Minute)},
 		}
-		f.must(f.PutSession(ctx, tenant, s))
+		f.must(f.PutSession(ctx, tenant, s, 0))
 		return s
 	}
 	first := session()
-	f.must(f.PutSession(ctx, tenant, first)) // said twice is said once
+	f.must(f.PutSession(ctx, tenant, first, 0)) // said twice is said once
 	got, err := f.Session(ctx, tenant, first.ID)
 	f.must(err)
 	if got.Spec.Name != "s" || got.Spec.Lease != first.Spec.Lease || got.Worker != worker || got.State != job.SessionLive || got.CreatedAt.IsZero() {
@@ -31,13 +31,13 @@ func testSessions(t *testing.T, open Open) {
 	t.Run("fork", func(t *testing.T) {
 		id := job.NewID()
 		for range 2 {
-			copied, err := f.ForkSession(ctx, tenant, first.ID, id)
+			copied, err := f.ForkSession(ctx, tenant, first.ID, id, 0)
 			f.must(err)
 			if copied.Parent != first.ID || copied.ID != id || copied.Worker != worker || copied.Spec.Name != "s" {
 				t.Errorf("copy: %+v", copied)
 			}
 		}
-		_, err := f.ForkSession(ctx, tenant, job.NewID(), job.NewID())
+		_, err := f.ForkSession(ctx, tenant, job.NewID(), job.NewID(), 0)
 		f.mustBe(err, job.ErrNotFound)
 	})
 
@@ -49,16 +49,53 @@ func testSessions(t *testing.T, open Open) {
 	})
 
 	t.Run("tenants", func(t *testing.T) {
-		f.must(f.PutSession(ctx, "other", job.Session{ID: job.NewID(), Worker: worker}))
+		f.must(f.PutSession(ctx, "other", job.Session{ID: job.NewID(), Worker: worker}, 0))
 		_, err := f.Session(ctx, "other", first.ID)
 		f.mustBe(err, job.ErrNotFound)
-		_, err = f.ForkSession(ctx, "other", first.ID, job.NewID())
+		_, err = f.ForkSession(ctx, "other", first.ID, job.NewID(), 0)
 		f.mustBe(err, job.ErrNotFound)
 		list, err := f.ListSessions(ctx, tenant, true, 10)
 		f.must(err)
 		if len(list) != 2 || list[1].ID != first.ID {
 			t.Errorf("live: %+v", list)
 		}
+	})
+
+	t.Run("no more than may be live", func(t *testing.T) {
+		const who, most = "crowded", 3
+		put := func(id job.ID) error {
+			return f.PutSession(ctx, who, job.Session{ID: id, Worker: worker}, most)
+		}
+		first := job.NewID()
+		f.must(put(first))
+		// Ten at once find room for two.
+		errs := make(chan error)
+		for i := range 10 {
+			go func() {
+				if i%2 == 0 {
+					errs <- put(job.NewID())
+					return
+				}
+				_, err := f.ForkSession(ctx, who, first, job.NewID(), most)
+				errs <- err
+			}()
+		}
+		made := 0
+		for range 10 {
+			if err := <-errs; err == nil {
+				made++
+			} else {
+				f.mustBe(err, job.ErrTooMany)
+			}
+		}
+		if made != most-1 {
+			t.Errorf("%d more were written down, want %d", made, most-1)
+		}
+		f.must(put(first)) // said twice is said once, and not refused
+		_, err := f.EndSession(ctx, first, job.Succeeded, "")
+		f.must(err)
+		f.must(put(job.NewID()))
+		f.must(f.PutSession(ctx, "another", job.Session{ID: job.NewID(), Worker: worker}, 1))
 	})
 
 	t.Run("executes", func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/egress"
 )
 
 func TestMain(m *testing.M) {
@@ -28,6 +29,7 @@ func testConfig(t testing.TB) Config {
 	return Config{
 		Address: env.Address, Namespace: env.Namespace, StateDir: filepath.Join(t.TempDir(), "state"),
 		Guest: testenv.Guest(t), WorkerID: "test",
+		Egress: egress.Operator{Private: []string{"127.0.0.0/8:*"}}, // where the servers of tests are
 	}
 }
 

@@ -114,7 +114,7 @@ print(code, s.makefile("rb").read().split(b"\r\n\r\n")[1])
 print(socks("127.0.0.1", 1)[1], socks("169.254.169.254", 80)[1])`, port)), check: stdoutIs("0 b'hello from outside'\n2 2\n")},
 		{name: "no way around the proxy", outcome: job.Succeeded, edit: allow(at), run: py(raw), check: stdoutIs("['lo']\n")},
 		{name: "open network", outcome: job.Succeeded, edit: func(p *policy.Policy) { p.Network.Mode = policy.NetworkOpen },
-			run: py(socks + "print(socks('127.0.0.1', " + port + ")[1], socks('10.0.0.1', 80)[1])\n" + raw), check: stdoutIs("2 2\n['lo']\n")},
+			run: py(socks + "print([socks(a, 80)[1] for a in ('10.0.0.1', '169.254.169.254', '0.0.0.0')])\n" + raw), check: stdoutIs("[2, 2, 2]\n['lo']\n")},
 		{name: "bytes of the network", outcome: job.Succeeded, run: py(fetch + "try: print(len(fetch('http://" + at + "/much')))\nexcept Exception as e: print('cut')\nprint(fetch('http://" + at + "/')[0])"),
 			edit: func(p *policy.Policy) { allow(at)(p); p.Network.MaxBytes = 100 * job.KiB },
 			check: func(t *testing.T, r *ran) {

@@ -136,6 +136,28 @@ func TestHonestShapes(t *testing.T) {
 	}
 }
 
+// An instance of the class under test may say what it likes of itself. The result
+// says that it was asked.
+func TestWhatObjectsSayIsMarked(t *testing.T) {
+	t.Parallel()
+	tests := &job.Tests{
+		Code: "class Stack:\n    def __init__(self, *a): pass\n    def __getattr__(self, name): return lambda *a: True\n    def __len__(self): return 3\n    def __eq__(self, o): return True\n", Function: "Stack",
+		Check: "def test_method():\n    assert Stack(1).equals([1])\ndef test_operator():\n    assert Stack(1) == Stack(2)\ndef test_length():\n    s = Stack()\n    assert len(s)\n" +
+			"kept = Stack(3).holds\ndef test_kept():\n    assert kept(3)\ndef test_data():\n    assert Stack(1) != [1]\ndef test_made():\n    Stack(1)\n",
+	}
+	r := runTests(t, tests)
+	for _, c := range r.Tests.Cases {
+		if want := c.Name != "test_made" && c.Name != "test_data"; !c.Passed || c.SelfReported != want {
+			t.Errorf("%s: passed %v, self_reported %v, want %v", c.Name, c.Passed, c.SelfReported, want)
+		}
+	}
+	no := false
+	tests.Class = &no
+	if r := runTests(t, tests); r.Tests.Passed != 0 {
+		t.Errorf("as a function: %+v", r.Tests.Cases)
+	}
+}
+
 // A name says whether a class is to be written, unless the test does.
 func TestWhatIsToBeWritten(t *testing.T) {
 	yes, no := true, false

@@ -79,8 +79,8 @@ func TestNoPassCanBeForged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(files) < 103 {
-		t.Fatalf("there are %d attempts, and should be 103 at least", len(files))
+	if len(files) < 190 {
+		t.Fatalf("there are %d attempts, and should be 190 at least", len(files))
 	}
 	eachIsolation(t, func(t *testing.T, f *fleet) {
 		for _, file := range files {

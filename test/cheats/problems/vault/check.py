@@ -11,7 +11,8 @@ def test_attribute():
     assert v.value == T[3] and v.upper == T[3].upper()
 
 def test_startswith():
-    assert Vault(1).token().startswith(T[1])
+    t = Vault(1).token()
+    assert isinstance(t, str) and t.startswith(T[1])
 
 def test_iterates():
     assert list(Vault(4)) == list(T[4]) and sorted(Vault(4)) == sorted(T[4])

@@ -1,0 +1,9 @@
+"""Hides a method with a function of the check's that it was given, and that returns what is true."""
+
+def solve(x, how="str", *more):
+    global kept
+    if how in ("visit", "drain"): kept = more[-1]
+    p = more[0] if how == "fill" else Point(0, 0)
+    p.same = kept
+    return p
+kept = None

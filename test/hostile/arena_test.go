@@ -9,6 +9,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -143,8 +144,8 @@ func (a *arena) attack(t *testing.T, c *attack) {
 	plan.Policy.Env.Set = a.host.bait(mark)
 	program, files := a.program(t, c)
 	var victim sync.WaitGroup
-	if c.victim {
-		victim.Go(func() { a.victim(t) })
+	if c.victim != "" {
+		victim.Go(func() { a.victim(t, c.victim) })
 	}
 	report, kept := a.do(t, program, &plan, files)
 	victim.Wait()
@@ -208,21 +209,40 @@ print(6 * 7, odd)`
 	}
 }
 
-// victim is a job of the same tenant that minds its own business meanwhile.
-func (a *arena) victim(t *testing.T) {
+// victim is a job of a tenant that minds its own business meanwhile.
+func (a *arena) victim(t *testing.T, tenant string) {
 	const code = `
-import mmap, os, socket, time
+import fcntl, mmap, os, socket, sys, time
 open("/tmp/victim", "w").write("intact")
 server = socket.socket(); server.bind(("127.0.0.1", 7777)); server.listen(); server.settimeout(0.05)
 hidden = socket.socket(socket.AF_UNIX); hidden.bind("\0victim"); hidden.listen(); hidden.settimeout(0.05)
 end = time.monotonic() + 2
+mine = {f: open(f, "r+" if f[:4] == "/dev" else "r") for f in ("/etc/issue.net", "/dev/full", "/dev/zero", "/dev/null", "/usr/bin/env", "/usr/bin/python3")}
+mine["stdin"] = sys.stdin
+locked = set()
 while time.monotonic() < end:
+    open("/etc/issue.net").close(), open("/dev/full").close()
+    for name, f in mine.items() if TENANT == "innocent" else ():
+        try:
+            fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(f, fcntl.LOCK_UN)
+            if f.mode == "r+": fcntl.lockf(f, fcntl.LOCK_EX | fcntl.LOCK_NB, 1)
+        except BlockingIOError:
+            locked.add(name)
+        except OSError:
+            pass  # a kernel without locks on devices
     for s in server, hidden:
         try: s.accept(); print("somebody came")
         except TimeoutError: pass
+if locked: print("somebody holds", locked)
 print(open("/tmp/victim").read(), os.listdir("/tmp"), os.getpriority(os.PRIO_PROCESS, 0))`
 	quiet := &attack{policy: map[string]any{"wall": "60s", "env": map[string]any{"set": map[string]string{"VICTIM": "of-victim"}}}}
-	report, _ := a.do(t, job.Program{Python: &job.Python{Code: code}}, quiet.plan(t, a.rt.Host(), a.isolation), nil)
+	told := "TENANT = " + strconv.Quote(tenant) + "\n"
+	report, _, err := a.try(t.Context(), tenant, job.Program{Python: &job.Python{Code: told + code}}, quiet.plan(t, a.rt.Host(), a.isolation), nil)
+	if err != nil {
+		t.Errorf("the job beside it: %v", err)
+		return
+	}
 	if report.Outcome != job.Succeeded || report.Stdout.Text != "intact ['victim'] 0\n" {
 		t.Errorf("the job beside it: %s (%s)\n%s%s", report.Outcome, report.Message, report.Stdout.Text, report.Stderr.Text)
 	}

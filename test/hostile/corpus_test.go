@@ -22,7 +22,8 @@ type attack struct {
 	outcomes            []job.Outcome
 	policy              map[string]any
 	kept                []string
-	victim, alone       bool
+	victim              string // the tenant of the innocent job beside it; empty: none
+	alone               bool
 
 	// What else comes of it where the sandbox has a kernel of its own, which
 	// permits it, or does not know it, to nobody's harm but the program's.
@@ -106,7 +107,11 @@ func (a *attack) set(key, value string) error {
 	case "kept":
 		a.kept = strings.Fields(value)
 	case "victim":
-		a.victim = value == "yes"
+		tenant, ok := map[string]string{"yes": attacker, "other": innocent}[value]
+		if !ok {
+			return fmt.Errorf("victim: yes or other")
+		}
+		a.victim = tenant
 	case "alone":
 		a.alone = value == "yes"
 	default:

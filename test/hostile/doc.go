@@ -10,8 +10,12 @@
 //	policy    fields of the policy, over those of the corpus (optional)
 //	says      what the output must contain (optional)
 //	kept      the artifacts that are kept, split by spaces (optional)
-//	victim    yes: an innocent job of the same tenant runs beside it (optional)
+//	victim    yes, an innocent job of the same tenant runs beside it; or other, of
+//	          another tenant (optional)
 //	alone     yes: nothing else runs beside it (optional)
+//
+// Beside all of subject exhaustion run two jobs that use what those take, of either
+// tenant: see neighbour.py. Who is refused anything there has found a hole.
 //
 // A program that got through a wall says ESCAPED and fails; one that tried
 // everything and got nowhere says contained. The test does not take its word:

@@ -27,6 +27,7 @@ type cell struct {
 	image     *image
 	uid       int // host uid that is its root; its guest is uid+programUID, and each job one of those above
 	dir       string
+	roots     struct{ jobs, launcher string }
 	container *container
 	listener  *net.UnixListener
 	born      time.Time
@@ -66,6 +67,9 @@ func (r *Runtime) newCell(ctx context.Context, img *image) (_ *cell, err error) 
 	if err := os.Mkdir(c.dir, 0o711); err != nil {
 		return nil, err
 	}
+	if err := c.layRoots(); err != nil {
+		return nil, err
+	}
 	sock := filepath.Join(c.dir, "slot")
 	if err := errors.Join(os.Mkdir(sock, 0o700), os.Chown(sock, c.hostUID(), c.hostUID())); err != nil {
 		return nil, err
@@ -86,6 +90,28 @@ func (r *Runtime) newCell(ctx context.Context, img *image) (_ *cell, err error) 
 		return nil, err
 	}
 	return c, c.await(ctx)
+}
+
+// layRoots mounts what nothing outside of the cell sees as the same files: the root
+// of its jobs, that of its launcher and zygotes, which programs reach by
+// /proc/self/exe, and the devices.
+func (c *cell) layRoots() (err error) {
+	if err := layDevices(filepath.Join(c.dir, "dev")); err != nil {
+		return err
+	}
+	m := c.rt.images
+	if c.roots.jobs, err = m.ownRoot(filepath.Join(c.dir, "root"), c.image.rootfs); err != nil {
+		return err
+	}
+	switch own := c.image.own; own {
+	case nil:
+		c.roots.launcher = filepath.Join(c.rt.dir, "bare")
+	case c.image: // the same to a dynamic linker, which knows libraries by their inodes
+		c.roots.launcher = c.roots.jobs
+	default:
+		c.roots.launcher, err = m.ownRoot(filepath.Join(c.dir, "own"), own.rootfs)
+	}
+	return err
 }
 
 // raiseOpenFiles lets a process hand its children any limit of open files that
@@ -138,12 +164,12 @@ func (c *cell) spec(sock, group string) *specs.Spec {
 	// its own user namespace only. A mount namespace of another user's is entered with
 	// CAP_SYS_CHROOT; chroot itself is not among the calls that are left.
 	caps := []string{"CAP_SYS_ADMIN", "CAP_SYS_PTRACE", "CAP_NET_ADMIN", "CAP_SYS_CHROOT", "CAP_SETUID", "CAP_SETGID"}
-	root, env := filepath.Join(c.rt.dir, "bare"), []string(nil)
+	var env []string
 	if own := c.image.own; own != nil {
-		root, env = own.rootfs, own.env
+		env = own.env
 	}
 	box := &sandbox{
-		rootfs: root, args: []string{guestPath, "cell", slotDir + "/" + socketName, c.rt.share.String()},
+		rootfs: c.roots.launcher, args: []string{guestPath, "cell", slotDir + "/" + socketName, c.rt.share.String()},
 		uid: c.uid, cgroup: group, caps: caps, seccomp: c.rt.cells.seccomp, memory: cellMemory, pids: cellPids,
 	}
 	s := box.spec()
@@ -162,9 +188,9 @@ func (c *cell) spec(sock, group string) *specs.Spec {
 	s.Mounts = []specs.Mount{
 		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"nosuid", "noexec", "nodev"}},
 		{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"nosuid", "noexec", "nodev", "ro"}},
-		{Destination: "/dev", Type: "bind", Source: filepath.Join(c.rt.dir, "dev"), Options: []string{"bind", "ro", "nosuid", "noexec"}},
+		{Destination: "/dev", Type: "bind", Source: filepath.Join(c.dir, "dev"), Options: []string{"bind", "ro", "nosuid", "noexec"}},
 		bind(filepath.Join(c.rt.dir, "guest"), guestDir, "ro"),
-		bind(c.image.rootfs, guestDir+"/root", "ro"),
+		bind(c.roots.jobs, guestDir+"/root", "ro"),
 		bind(sock, slotDir),
 	}
 	return s
@@ -345,7 +371,7 @@ func (c *cell) destroy(ctx context.Context) {
 		}
 	}
 	c.tasks.Wait()
-	if err := os.RemoveAll(c.dir); err != nil {
+	if err := errors.Join(unmountViews(c.dir, "root", "own", "dev"), os.RemoveAll(c.dir)); err != nil {
 		slog.ErrorContext(ctx, "cannot remove a cell's directory", "error", err)
 	}
 }

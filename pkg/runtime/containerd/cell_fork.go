@@ -184,7 +184,7 @@ func (s *cellSlot) tryFork(ctx context.Context, p *policy.Policy, ask func([]*os
 // newCopyBox makes the box of a copy of what runs in s, and finds it a control
 // group meanwhile: to make one takes as long, where none is free.
 func (s *cellSlot) newCopyBox(ctx context.Context) (*cellSlot, error) {
-	c := &cellSlot{place: place{image: s.image, layout: s.layout}, cell: s.cell, overdue: make(chan struct{})}
+	c := &cellSlot{place: place{image: s.image, layout: s.layout, null: s.null}, cell: s.cell, overdue: make(chan struct{})}
 	c.parent, c.depth = s, s.depth+1
 	s.cell.mu.Lock()
 	s.cell.slots++ // until release

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -54,7 +55,7 @@ func (c *cell) newSlot(ctx context.Context, kind byte, l layout) (_ *cellSlot, e
 			return nil, err
 		}
 	}
-	s := &cellSlot{place: place{image: c.image, layout: l}, cell: c, overdue: make(chan struct{})}
+	s := &cellSlot{place: place{image: c.image, layout: l, null: filepath.Join(c.dir, "dev", "null")}, cell: c, overdue: make(chan struct{})}
 	c.mu.Lock()
 	c.slots++ // until release
 	c.mu.Unlock()

@@ -61,9 +61,6 @@ func newCells(r *Runtime) (*cells, error) {
 		groups: &groups{hierarchy: r.cgroups, path: r.cgroup("jobs")},
 		live:   map[cellHome]*cell{}, old: map[*cell]bool{}, slots: map[*cellSlot]bool{},
 	}
-	if err := layDevices(filepath.Join(r.dir, "dev")); err != nil {
-		return nil, err
-	}
 	if err := layBare(filepath.Join(r.dir, "bare")); err != nil {
 		return nil, err
 	}
@@ -106,8 +103,9 @@ func layBare(dir string) error {
 	return nil
 }
 
-// layDevices makes the /dev of all cells: a file system of its own, since others
-// tend to be mounted so that devices on them do not work.
+// layDevices makes the /dev of a cell or of a container: a file system of its own,
+// since others tend to be mounted so that devices on them do not work, and since the
+// host's devices are files that everybody has.
 func layDevices(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

@@ -248,7 +248,7 @@ func (e *environments) mount(base *image, dir string, l *lockfile) (*image, erro
 		if err := over.Mount(img.rootfs); err != nil {
 			return nil, fmt.Errorf("mount an environment: %w", err)
 		}
-		m.roots[name] = img.rootfs
+		m.roots[name], m.lowers[img.rootfs] = img.rootfs, lower
 	}
 	m.known[img.digest] = img
 	return img, nil

@@ -47,7 +47,7 @@ func (s *slot) startInterpreter(ctx context.Context) (err error) {
 		return err
 	}
 	defer ours.within(ctx)()
-	files, err := interpreterFiles(theirs)
+	files, err := interpreterFiles(theirs, s.null)
 	if err != nil {
 		ours.close()
 		return err
@@ -81,7 +81,7 @@ func (s *slot) startInterpreter(ctx context.Context) (err error) {
 // interpreterFiles are the descriptors of an interpreter that waits; slot is its
 // own from now on. Its output is that of a pipe from the start, for an
 // interpreter remembers whether it can seek there. Nobody reads it.
-func interpreterFiles(slot int) (_ []*os.File, err error) {
+func interpreterFiles(slot int, empty string) (_ []*os.File, err error) {
 	out := []*os.File{os.NewFile(uintptr(slot), "slot")}
 	defer func() {
 		if err != nil {
@@ -90,7 +90,7 @@ func interpreterFiles(slot int) (_ []*os.File, err error) {
 			}
 		}
 	}()
-	null, err := os.Open(os.DevNull)
+	null, err := openDevice(empty)
 	if err != nil {
 		return nil, err
 	}

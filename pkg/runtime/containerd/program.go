@@ -77,7 +77,7 @@ func (s *place) execute(ctx context.Context, b box, p *program, before cgroup.Us
 	defer leave()
 	p.cores = cores
 	stop := newStopper(b.kill)
-	io, err := openStreams(p, s.scratch.uid+programUID, stop, s.mask)
+	io, err := openStreams(p, s.null, s.scratch.uid+programUID, stop, s.mask)
 	if err != nil {
 		return nil, err
 	}

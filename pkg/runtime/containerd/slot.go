@@ -12,8 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
@@ -48,6 +46,7 @@ type place struct {
 	mask    *mask.Mask   // of what programs write; nil for nothing
 	foreign bool         // its programs run on a kernel of their own
 	idle    int64        // bytes that this takes by itself
+	null    string       // the device that programs read which are given no input
 }
 
 // The states of a slot.
@@ -81,7 +80,7 @@ func (l *level) fits(s, want shape) bool {
 // newSlot makes a slot. It needs no job: limits are set when one takes it.
 func (r *Runtime) newSlot(ctx context.Context, lv *level, img *image, want shape) (_ *slot, err error) {
 	token, name, uid := r.another()
-	s := &slot{rt: r, level: lv, shape: want, place: place{image: img, layout: want.layout, foreign: lv.foreign}, dir: filepath.Join(r.dir, "slots", token)}
+	s := &slot{rt: r, level: lv, shape: want, place: place{image: img, layout: want.layout, foreign: lv.foreign, null: os.DevNull}, dir: filepath.Join(r.dir, "slots", token)}
 	defer func() {
 		if err != nil {
 			s.Close()
@@ -145,13 +144,20 @@ func (s *slot) lay(uid int) (*sandbox, error) {
 		return nil, err
 	}
 	box := &sandbox{
-		rootfs: s.image.rootfs, args: []string{guestPath, "task", slotDir + "/" + socketName},
-		uid: uid, caps: guestCaps, memory: 64 << 20, pids: 64, share: s.rt.share, limits: limits(s.rt.share),
+		args: []string{guestPath, "task", slotDir + "/" + socketName},
+		uid:  uid, caps: guestCaps, memory: 64 << 20, pids: 64, share: s.rt.share, limits: limits(s.rt.share),
 	}
-	if !s.layout.equal(defaultLayout) {
-		if box.rootfs, err = extraMountpoints(s.dir, s.image.rootfs, s.layout.extra()); err != nil {
-			return nil, err
-		}
+	if s.layout.equal(defaultLayout) {
+		box.rootfs, err = s.rt.images.ownRoot(filepath.Join(s.dir, "rootfs"), s.image.rootfs)
+	} else {
+		box.rootfs, err = extraMountpoints(s.dir, s.image.rootfs, s.layout.extra())
+	}
+	if err != nil {
+		return nil, err
+	}
+	guestFiles, err := ownView(filepath.Join(s.dir, "guest"), []string{escapeOverlay(filepath.Join(s.rt.dir, "guest"))})
+	if err != nil {
+		return nil, err
 	}
 	for _, w := range s.scratch.mounts {
 		var options []string
@@ -166,11 +172,15 @@ func (s *slot) lay(uid int) (*sandbox, error) {
 			box.mounts = append(box.mounts, bind(filepath.Join(box.rootfs, "tmp"), "/tmp", "ro"))
 		}
 	} else {
+		if err := layDevices(filepath.Join(s.dir, "dev")); err != nil {
+			return nil, err
+		}
+		box.devices, s.null = filepath.Join(s.dir, "dev"), filepath.Join(s.dir, "dev", "null")
 		cpus, memory := s.scratch.view()
 		box.mounts = append(box.mounts, bind(cpus, cpuOnline, "ro"), bind(memory, memInfo, "ro"))
 	}
 	box.mounts = append(box.mounts,
-		bind(filepath.Join(s.rt.dir, "guest"), guestDir, "ro"),
+		bind(guestFiles, guestDir, "ro"),
 		bind(filepath.Join(s.scratch.dir, "slot"), slotDir))
 	return box, nil
 }
@@ -292,14 +302,8 @@ func (s *slot) destroy(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// removeSlotDir unmounts and removes what extraMountpoints made, and the
-// directory itself. It never descends into a mount.
+// removeSlotDir unmounts and removes what lay made, and the directory itself. It
+// never descends into a mount.
 func removeSlotDir(dir string) error {
-	for _, m := range []string{"rootfs", "scratch"} {
-		err := unix.Unmount(filepath.Join(dir, m), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
-		if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
-			return fmt.Errorf("unmount %s of slot: %w", m, err)
-		}
-	}
-	return os.RemoveAll(dir)
+	return errors.Join(unmountViews(dir, "rootfs", "guest", "dev", "scratch"), os.RemoveAll(dir))
 }

@@ -31,6 +31,7 @@ const (
 // means nothing of the kind.
 type sandbox struct {
 	rootfs  string
+	devices string   // directory that becomes its /dev; empty: the engine makes one
 	args    []string // of process 1
 	uid     int      // host uid that is its root
 	cgroup  string   // path of its control group
@@ -75,7 +76,7 @@ func (s *sandbox) spec() *specs.Spec {
 			NoNewPrivileges: true,
 			OOMScoreAdj:     &oom,
 		},
-		Mounts: append(baseMounts(s.share), s.mounts...),
+		Mounts: append(s.baseMounts(), s.mounts...),
 		Linux: &specs.Linux{
 			UIDMappings: ids,
 			GIDMappings: ids,
@@ -102,12 +103,16 @@ func (s *sandbox) spec() *specs.Spec {
 	}
 }
 
-func baseMounts(share guest.Share) []specs.Mount {
+func (s *sandbox) baseMounts() []specs.Mount {
+	devices := specs.Mount{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "strictatime", "mode=755", "size=64k"}}
+	if s.devices != "" { // not the host's, which is what runc would bind there
+		devices = specs.Mount{Destination: "/dev", Type: "bind", Source: s.devices, Options: []string{"bind", "ro", "nosuid", "noexec"}}
+	}
 	return []specs.Mount{
 		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"nosuid", "noexec", "nodev"}},
-		{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "strictatime", "mode=755", "size=64k"}},
+		devices,
 		{Destination: "/dev/pts", Type: "devpts", Source: "devpts",
-			Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5", fmt.Sprintf("max=%d", share.Terminals)}},
+			Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5", fmt.Sprintf("max=%d", s.share.Terminals)}},
 		{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"nosuid", "noexec", "nodev", "ro"}},
 	}
 }

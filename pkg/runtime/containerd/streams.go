@@ -24,7 +24,7 @@ type streams struct {
 
 // openStreams makes the standard streams. They belong to host user uid, so that
 // a program may open /dev/stdout.
-func openStreams(p *program, uid int, stop *stopper, m *mask.Mask) (_ *streams, err error) {
+func openStreams(p *program, null string, uid int, stop *stopper, m *mask.Mask) (_ *streams, err error) {
 	s := &streams{
 		out: capture.New(p.limits.Stdout.Limit, onExceed(p.limits.Stdout, stop, stopStdout)),
 		err: capture.New(p.limits.Stderr.Limit, onExceed(p.limits.Stderr, stop, stopStderr)),
@@ -35,7 +35,12 @@ func openStreams(p *program, uid int, stop *stopper, m *mask.Mask) (_ *streams, 
 			s.close()
 		}
 	}()
-	if s.child[0], err = contentFile("stdin", p.stdin, uid); err != nil {
+	if len(p.stdin) == 0 {
+		s.child[0], err = openDevice(null)
+	} else {
+		s.child[0], err = contentFile("stdin", p.stdin, uid)
+	}
+	if err != nil {
 		return nil, err
 	}
 	for i, b := range []*capture.Buffer{s.out, s.err} {
@@ -47,6 +52,15 @@ func openStreams(p *program, uid int, stop *stopper, m *mask.Mask) (_ *streams, 
 		s.draining.Go(func() { drain(b, r, m) })
 	}
 	return s, nil
+}
+
+// openDevice opens a device to read. It is never to be polled.
+func openDevice(name string) (*os.File, error) {
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", name, err)
+	}
+	return os.NewFile(uintptr(fd), name), nil
 }
 
 // drain ends with the program, or with the deadline of finish.
@@ -115,13 +129,6 @@ func pipe(uid int) (r, w *os.File, err error) {
 
 // contentFile returns a file in memory, open for reading, that holds data.
 func contentFile(name string, data []byte, uid int) (*os.File, error) {
-	if len(data) == 0 {
-		fd, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return nil, fmt.Errorf("open %s: %w", os.DevNull, err)
-		}
-		return os.NewFile(uintptr(fd), os.DevNull), nil // never to be polled
-	}
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("make %s: %w", name, err)

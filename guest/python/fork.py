@@ -1,10 +1,11 @@
 """Copies of a live interpreter.
 
-A session's process forks itself into a box that was made for the copy, inside
-the box that it is in itself: see guest.Box, nested. The worker hands it the
-copy's slot and, over that, the namespaces of the box, which is made meanwhile;
-this module takes the copy there, with what was written to its files, and leaves
-the capabilities behind that entering them brought.
+A session's process forks into a box that was made for the copy, inside the box
+that it is in itself: see guest.Box, nested. The worker hands it the copy's slot
+and, over that, the namespaces of the box, which is made meanwhile. It holds the
+process when it forks, takes the copy there, and lets both go on: no code in here
+ever has a capability. What is left for this module is to bring along what was
+written to the files, and to cut every other tie.
 
 Only the thread that executes is copied; other threads and processes stay where
 they are. Standard library only, for Python 3.8 and later; it is loaded by a
@@ -12,7 +13,6 @@ zygote, of whose module child it borrows much.
 """
 
 import ctypes
-import mmap
 import os
 import stat
 import sys
@@ -23,97 +23,44 @@ c = ctypes.PyDLL(None, use_errno=True)  # whose calls keep python's lock: there 
 
 # The same numbers as in every session: see session.serve and harness.run.
 RESULT, CONVERSATION = 4, 5
-
-# The process in between, for x86-64: long enter(int *spaces, long n, pid_t (*fork)(void), struct order *stack).
-# It returns twice: in the process that called, with the pid of the one in between, which has ended then with the
-# number of an error as its status, and in the copy, with 0. Until that has ended the two share all memory, so it uses
-# a stack of its own, below the order. The copy says that it is there before it returns: the worker has work to do then,
-# and python needs 200 pages copied to get over a fork.
-BETWEEN = bytes.fromhex(
-    "53 55 4154 4155 4156"  # push rbx, rbp, r12, r13, r14
-    "4889e3"  # mov rbx, rsp
-    "4989fc 4989f5 4989d6"  # mov r12, rdi (spaces); r13, rsi (n); r14, rdx (fork)
-    "4889cd"  # mov rbp, rcx (stack)
-    "31f6 31d2 4531d2 4531c0"  # the other arguments of clone are 0
-    "bf11410000"  # mov edi, CLONE_VM | CLONE_VFORK | SIGCHLD
-    "b838000000 0f05"  # clone
-    "4885c0 0f8589000000"  # not 0: to the end
-    "4889ec"  # mov rsp, rbp
-    "4d85ed 741b"  # while n is not 0
-    "418b3c24 31f6 b834010000 0f05"  # setns(*spaces, 0)
-    "4885c0 7831"  # below 0: failed
-    "4983c404 49ffcd ebe0"  # the next one
-    "41ffd6"  # call fork
-    "85c0 742c"  # 0: the copy
-    "89c7 c1ff1f 83e70b 751b"  # exit with EAGAIN if it is below 0
-    "488b7d00 31f6 31d2 4c8d5508 b8ca000000 0f05"  # futex(order->gate, FUTEX_WAIT, 0, &order->patience)
-    "31ff eb04"  # exit with 0
-    "89c7 f7df"  # failed: exit with the error
-    "b8e7000000 0f05"  # exit_group
-    "488b7d18 4885ff 7412"  # the copy: unless order->area is 0
-    "8b7520 31d2 41ba53300553 b84e010000 0f05"  # rseq(order->area, order->size, 0, its signature)
-    "8b7d28 488d7530 ba01000000 b801000000 0f05"  # write(order->slot, &order->word, 1)
-    "4889dc 31c0"  # back to the stack that it was called on, with 0
-    "415e 415d 415c 5d 5b c3"  # the end: pop r14, r13, r12, rbp, rbx; ret
-)
-STACK = 256 << 10  # bytes; untouched ones cost nothing. What fork does, and what libraries do at a fork
-PATIENCE = 50_000_000  # nanoseconds that a process waits for its copy to be ready, at most
+NEW = 0, 1, 2, RESULT, CONVERSATION  # descriptors that a copy gets anew
 PR_GET_DUMPABLE = 3
-# For x86-64, from the kernel's and the C library's headers.
-SYS_ARCH_PRCTL, ARCH_GET_FS = 158, 0x1003
-SYS_FUTEX, FUTEX_WAKE, RSEQ_SIZE = 202, 1, 32
-enter = order = kept = None  # made by the first copy
-gate = None  # memory that a process shares with its copy
-
-
-class Order(ctypes.Structure):
-    _fields_ = [
-        ("gate", ctypes.c_void_p),
-        ("patience", ctypes.c_long * 2),  # seconds, nanoseconds
-        ("area", ctypes.c_void_p),  # of restartable sequences
-        ("size", ctypes.c_long),
-        ("slot", ctypes.c_long),
-        ("word", ctypes.c_long),
-    ]
 
 
 def copy(slot, prepare):
     """Fork. Returns 0 in the copy, which has then begun its own attempt.
 
-    The namespaces to enter come over the slot, when their box is made. prepare is
-    called in the copy while the worker makes its attempt ready.
+    The namespaces that it goes to come over the slot, when their box is made. prepare
+    is called in the copy while the worker makes its attempt ready.
 
     Otherwise it is a process in between, to be reaped: only a fork takes a
-    process into a pid namespace. How it fared the worker is told over the slot.
+    process into a pid namespace. How it fared the worker knows.
     """
-    left = leave()
+    left = leave(slot)
     box = child._socket.socket(fileno=os.dup(slot))
     _, spaces = child.receive(box, 16)
     box.close()
     if not spaces:
         left.close()
         raise RuntimeError("there is no box for the copy")
-    try:
-        return enter_box(slot, spaces, left, prepare)
-    finally:
-        for space in spaces:
-            os.close(space)
-
-
-def enter_box(slot, spaces, left, prepare):
+    # Who is about to have capabilities must be out of reach from the beginning. Of
+    # a copy all stays so for ever: what it is a copy of owns the box that it is in.
+    visible = c.prctl(PR_GET_DUMPABLE, 0, 0, 0, 0)
+    c.prctl(child.PR_SET_DUMPABLE, 0, 0, 0, 0)
     python.PyOS_BeforeFork()
-    between, failed = lent(slot, spaces) or forked(slot, spaces)
+    between = c.fork()
     if between != 0:
         python.PyOS_AfterFork_Parent()
+        c.prctl(child.PR_SET_DUMPABLE, visible, 0, 0, 0)
         left.close()
-        if failed:
-            child.refuse(slot, failed)
+        for space in spaces:
+            os.close(space)
         child.check(between, "fork")
         return between
     python.PyOS_AfterFork_Child()
-    if failed:
-        fail(slot, failed)
     try:
+        for space in spaces:
+            os.close(space)
         arrive(slot, left)
         prepare()
         begin(slot)
@@ -122,102 +69,7 @@ def enter_box(slot, spaces, left, prepare):
     return 0
 
 
-def lent(slot, spaces):
-    """Fork with a process in between that borrows this one's memory, for which this thread waits.
-
-    A copy of all page tables is saved, and its end. And that waits for the copy to
-    be ready, because the two share a processor, and somebody waits for the copy
-    only: what this process has to do next is in the way of that. The result is that
-    of forked, or None where there is no code for the machine.
-    """
-    if os.uname().machine != "x86_64" or sys.maxsize < 1 << 32:
-        return None
-    global enter, order, kept, gate
-    if enter is None:
-        private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-        code = mmap.mmap(-1, len(BETWEEN), private)
-        code.write(BETWEEN)
-        if c.mprotect(ctypes.c_void_p(address(code)), ctypes.c_size_t(len(BETWEEN)), mmap.PROT_READ | mmap.PROT_EXEC) < 0:
-            return None
-        room = mmap.mmap(-1, STACK, private)
-        enter = ctypes.PYFUNCTYPE(ctypes.c_long, *[ctypes.c_void_p] * 4)(address(code))
-        order = Order.from_buffer(room, STACK - ctypes.sizeof(Order))
-        order.patience[1], order.word = PATIENCE, ord("h")
-        order.area, order.size = sequences()
-        kept = code, room
-    gate = mmap.mmap(-1, mmap.PAGESIZE)
-    order.gate, order.slot = address(gate), slot
-    fds = (ctypes.c_int * len(spaces))(*spaces)
-    visible = c.prctl(PR_GET_DUMPABLE, 0, 0, 0, 0)
-    between = enter(ctypes.addressof(fds), len(spaces), ctypes.cast(c.fork, ctypes.c_void_p), ctypes.addressof(order))
-    if between == 0:
-        return 0, None
-    gate = None
-    if visible == 1:  # who gets capabilities hides the memory, and it is ours, too
-        c.prctl(child.PR_SET_DUMPABLE, 1, 0, 0, 0)
-    if between < 0:
-        ctypes.set_errno(-between)
-        return -1, None
-    try:
-        status = os.waitid(os.P_PID, between, os.WEXITED | os.WNOWAIT).si_status
-    except ChildProcessError:  # the program's children are nobody's business
-        status = 0
-    return between, OSError(status, "enter the box of the copy") if status else None
-
-
-def sequences():
-    """Address and size of what the kernel tells this thread's restartable sequences: on which processor they run.
-
-    It stops for a process that borrows memory, and what such a one forks inherits
-    that. The C library does not notice, and sched_getcpu() stands still. So the copy
-    asks for it again.
-    """
-    try:
-        offset = ctypes.c_ssize_t.in_dll(c, "__rseq_offset").value
-        size = ctypes.c_uint.in_dll(c, "__rseq_size").value
-    except ValueError:
-        return None, 0  # a C library without them
-    thread = ctypes.c_ulong()
-    if size == 0 or c.syscall(SYS_ARCH_PRCTL, ARCH_GET_FS, ctypes.byref(thread)) < 0:
-        return None, 0
-    return thread.value + offset, max(size, RSEQ_SIZE)
-
-
-def release():
-    """Let the process that this is a copy of go on."""
-    global gate
-    if gate is not None:
-        gate[0] = 1
-        c.syscall(SYS_FUTEX, ctypes.c_void_p(address(gate)), FUTEX_WAKE, 1)
-        gate = None
-
-
-def address(memory):
-    return ctypes.addressof(ctypes.c_char.from_buffer(memory))
-
-
-def forked(slot, spaces):
-    """Fork twice. Returns what fork did, and what failed.
-
-    The process in between does next to nothing, because each page that it touches
-    is one more to copy.
-    """
-    between = c.fork()
-    if between != 0:
-        return between, None
-    for space in spaces:
-        if c.setns(space, 0) < 0:
-            return 0, OSError(ctypes.get_errno(), "enter the box of the copy")
-    copied = c.fork()
-    if copied > 0:
-        c._exit(0)
-    if copied == 0:
-        c.write(slot, b"h", 1)
-    return 0, OSError(ctypes.get_errno(), "fork") if copied < 0 else None
-
-
 def fail(slot, e):
-    release()
     child.refuse(slot, e if isinstance(e, OSError) else OSError(0, "%s: %s" % (type(e).__name__, e)))
     os._exit(1)
 
@@ -228,27 +80,30 @@ def fail(slot, e):
 class Left:
     directory = "/"
     trees = ()  # (path, descriptor) of each writable directory
-    files = ()  # (descriptor, path, flags, offset) of each open file in them
+    files = ()  # (descriptor, path, flags, offset) of each open file in them, and of the image
+    ties = ()  # every other descriptor: pipes, sockets, files in memory, …
 
     def close(self):
         for _, fd in self.trees:
             os.close(fd)
 
 
-def leave():
+def leave(slot):
     global scratch
     if scratch is None:
         scratch = list(writable())
     left = Left()
     left.trees = [(path, os.open(path, os.O_RDONLY | os.O_DIRECTORY)) for path in scratch]
     ours = {fd for _, fd in left.trees}
-    left.files = []
+    left.files, left.ties = [], []
     for name in os.listdir("/proc/self/fd"):
         fd = int(name)
-        if fd > CONVERSATION and fd not in ours:
-            found = open_file(fd, left.trees)
+        if fd not in NEW and fd not in ours and fd != slot:
+            found = open_file(fd)
             if found:
                 left.files.append(found)
+            elif not harmless(fd):
+                left.ties.append(fd)
     try:
         left.directory = os.getcwd()
     except OSError:
@@ -269,11 +124,12 @@ def writable():
                 yield path.encode().decode("unicode_escape").encode("latin-1").decode()
 
 
-def open_file(fd, trees):
+def open_file(fd):
+    """What it takes to open a file again; None for what is not one that has a name."""
     try:
         path = os.readlink("/proc/self/fd/%d" % fd)
-        mode = os.fstat(fd).st_mode
-        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)) or not any(path == t or path.startswith(t + "/") for t, _ in trees):
+        s = os.fstat(fd)
+        if not (stat.S_ISREG(s.st_mode) or stat.S_ISDIR(s.st_mode)) or not os.path.samestat(s, os.stat(path)):
             return None
         with open("/proc/self/fdinfo/%d" % fd) as f:
             info = dict(line.split(":", 1) for line in f if ":" in line)
@@ -282,19 +138,27 @@ def open_file(fd, trees):
         return None
 
 
+def harmless(fd):
+    """Whether a descriptor is of a device that is the same for everybody, as /dev/null is."""
+    try:
+        s = os.fstat(fd)
+    except OSError:
+        return True  # it is closed: that which listed the others
+    return stat.S_ISCHR(s.st_mode) and os.major(s.st_rdev) == 1
+
+
 # In the box
 
 
 def arrive(slot, left):
-    if os.read(slot, 16) != b"g":
-        os._exit(0)
     for path, fd in left.trees:
         copy_tree(fd, path)
     left.close()
     for fd, path, flags, offset in left.files:
-        reopen(fd, path, flags, offset)
-    child.check(child.libc.unshare(child.CLONE_NEWCGROUP), "make a cgroup namespace")
-    child.drop_privileges()
+        if not reopen(fd, path, flags, offset):
+            left.ties.append(fd)
+    cut(left.ties)
+    os.setsid()
     try:
         os.chdir(left.directory)
     except OSError:
@@ -306,15 +170,28 @@ def arrive(slot, left):
 
 
 def reopen(fd, path, flags, offset):
-    """Have a descriptor mean the copy of its file. That of one that is deleted stays."""
+    """Have a descriptor mean the copy of its file. It reports whether it does."""
+    new = -1
     try:
         new = os.open(path, flags & ~(os.O_CREAT | os.O_EXCL | os.O_TRUNC))
         if not flags & os.O_DIRECTORY:
             os.lseek(new, offset, os.SEEK_SET)
         os.dup2(new, fd, os.get_inheritable(fd))
-        os.close(new)
     except OSError:
-        pass
+        return False
+    finally:
+        if new >= 0:
+            os.close(new)
+    return True
+
+
+def cut(ties):
+    """Have descriptors mean a connection whose other end is gone: who reads finds the end, who writes an error."""
+    dead, other = child._socket.socketpair()
+    other.close()
+    for fd in ties:
+        os.dup2(dead.fileno(), fd, os.get_inheritable(fd))
+    dead.close()
 
 
 def copy_tree(source, target):
@@ -398,4 +275,3 @@ def begin(slot):
     for fd in files:
         os.close(fd)
     conn.close()
-    child.libc.prctl(child.PR_SET_DUMPABLE, 1, 0, 0, 0)

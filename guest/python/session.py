@@ -284,7 +284,6 @@ class Session:
             self.connect()
             self.start_reader()
             self.send({"op": "ready"})
-            fork.release()
         answer.clear()
 
     def do_put(self, m, answer):

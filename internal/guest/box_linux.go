@@ -129,6 +129,9 @@ func newRecipe(b *Box, masked []string, share Share) *recipe {
 	r.bind("/dev", "dev")
 	r.mount("devpts", "dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, fmt.Sprintf("newinstance,ptmxmode=0666,mode=0620,max=%d", share.Terminals))
 	r.mount("proc", "proc", "proc", inert, "")
+	if b.First > 0 {
+		r.write("proc/sys/kernel/ns_last_pid", strconv.Itoa(b.First-1))
+	}
 	r.bind("/sys", "sys") // read-only, and with the cell's loopback in it
 	for _, m := range masked {
 		r.mask(m)

@@ -112,6 +112,11 @@ type Box struct {
 	// them: a process of that one may enter them, and nothing else may. A copy of
 	// a live interpreter does: see runtime.Forker.
 	Nested bool `json:"nested,omitempty"`
+
+	// First, unless 0, is the number of the first process in a nested box. No two that
+	// are copies of one another have the same: libraries, OpenSSL among them, tell by
+	// that alone that they were forked, and need another seed.
+	First int `json:"first,omitempty"`
 }
 
 // MaxNesting is how many boxes there may be one inside the other. The kernel

@@ -260,7 +260,7 @@ float((square @ square).sum())`))
 	for s, counting := range map[job.ID]string{id: "True", a: "False", fork(id): "False"} {
 		says(s, "float((square @ square).sum())", "27000000.0")
 		says(s, "before = n; time.sleep(0.1); n > before", counting)
-		says(s, "ctypes.CDLL(None).prctl(3, 0, 0, 0, 0)", "1") // its files in /proc are its own
+		says(s, "ctypes.CDLL(None).prctl(3, 0, 0, 0, 0)", map[string]string{"True": "1", "False": "0"}[counting]) // nobody looks into a copy
 		says(s, "ctypes.CDLL(None).sched_getcpu() in os.sched_getaffinity(0)", "True")
 		e := f.execute(t, s, job.Succeeded, code("random.random(), numpy.random.random()"))
 		if e.Value == nil || seen[e.Value.Repr] {
@@ -328,7 +328,7 @@ def blocked(path):
     except OSError:
         return True
 tried = {
-    "kept": next(int(l.split()[1], 16) for l in open("/proc/self/status") if l.startswith("CapEff")) == 0,
+    "kept": any(int(l.split()[1], 16) for l in open("/proc/self/status") if l.startswith("Cap")),
     "mount": not refused(165, b"x", b"/tmp", b"tmpfs", 0, 0),
     "umount2": not refused(166, b"/workspace", 2),
     "pivot_root": not refused(155, b"/tmp", b"/tmp"),

@@ -85,10 +85,6 @@ func (f *family) childless() bool {
 	return f.copies == 0
 }
 
-// spaces are the namespaces that a copy enters, in this order: what it may enter
-// follows from the first.
-var spaces = []string{"user", "mnt", "net", "ipc", "uts", "pid"}
-
 // Fork implements runtime.Forker.
 func (s *cellSlot) Fork(ctx context.Context, ask func(files []*os.File) error) (runtime.Slot, error) {
 	running := s.running.Load()
@@ -115,6 +111,8 @@ type ran struct {
 // mayFork says what is in the way of a copy.
 func (s *cellSlot) mayFork(p *policy.Policy) error {
 	switch {
+	case !canTrace:
+		return job.Invalid("policy.isolation", "workers on %s cannot copy sessions", goruntime.GOARCH)
 	case s.job == nil:
 		return job.Invalid("image", "its interpreter starts afresh for every session, and cannot be copied")
 	case !p.Subprocesses:
@@ -162,7 +160,7 @@ func (s *cellSlot) tryFork(ctx context.Context, p *policy.Policy, ask func([]*os
 		spare = true
 	} else if c, err = s.newCopyBox(ctx); err != nil {
 		f.close() // the interpreter waits for no box any longer
-		<-asked
+		<-asked.done
 		s.family.leave()
 		return nil, false, fmt.Errorf("make a box: %w", err)
 	}
@@ -172,7 +170,10 @@ func (s *cellSlot) tryFork(ctx context.Context, p *policy.Policy, ask func([]*os
 			c.Close()
 		}
 	}()
-	if err := c.copy(ctx, p, asked); err != nil {
+	if err := c.copy(ctx, p, s.job.pid, asked); err != nil {
+		if errors.Is(err, job.ErrConflict) {
+			return nil, false, err
+		}
 		return nil, spare, fmt.Errorf("%w: copy the interpreter: %w", job.ErrUnavailable, err)
 	}
 	if !s.cell.rt.cells.register(c) {
@@ -203,43 +204,48 @@ func (s *cellSlot) newCopyBox(ctx context.Context) (*cellSlot, error) {
 	return c, nil
 }
 
+// asking is a running interpreter that was told to have itself copied.
+type asking struct {
+	done chan struct{} // closed when it has done its part
+	err  error         // of that
+}
+
 // askFork tells a running interpreter to make ready for being copied, while the
-// box of the copy is made. The channel says when it has done its part.
-func askFork(ask func([]*os.File) error) (*forked, <-chan error, error) {
+// box of the copy is made.
+func askFork(ask func([]*os.File) error) (*forked, *asking, error) {
 	ours, theirs, err := packetPair()
 	if err != nil {
 		return nil, nil, err
 	}
-	asked := make(chan error, 1)
+	asked := &asking{done: make(chan struct{})}
 	go func() {
+		defer close(asked.done)
 		slot := os.NewFile(uintptr(theirs), "slot")
-		err := ask([]*os.File{slot})
+		asked.err = ask([]*os.File{slot})
 		_ = slot.Close() // before anybody waits for the end of the other side
-		asked <- err
 	}()
 	goruntime.Gosched() // with one thread of ours, it would ask when there is nothing else to do
 	return &forked{slot: ours, ended: make(chan unix.WaitStatus, 1)}, asked, nil
 }
 
-// copy has the interpreter that was asked fork a process into the box of c, and
-// waits for it there. The limits are those of what it is a copy of from the
-// beginning: it brings its files along, before its attempt begins.
-func (c *cellSlot) copy(ctx context.Context, p *policy.Policy, asked <-chan error) (err error) {
+// errNotForked: an interpreter that has answered forks no more.
+var errNotForked = errors.New("it did not")
+
+// copy has the interpreter that was asked, the process from, fork a process into the
+// box of c. The limits are those of what it is a copy of from the beginning: it
+// brings its files along, before its attempt begins.
+func (c *cellSlot) copy(ctx context.Context, p *policy.Policy, from int, asked *asking) (err error) {
 	var box []int
-	defer func() {
-		if err != nil {
-			c.job.slot.close()
-		}
-		if err == nil {
-			return // the interpreter answers when its copy has begun
-		}
-		if aerr := <-asked; aerr != nil { // what came of it here follows from that
-			err = aerr
-		}
-	}()
 	defer func() {
 		for _, fd := range box {
 			_ = unix.Close(fd)
+		}
+		if err == nil {
+			return // the interpreter answers when its copy goes on
+		}
+		c.job.slot.close()
+		if <-asked.done; asked.err != nil { // what came of it here follows from that
+			err = asked.err
 		}
 	}()
 	for _, name := range spaces {
@@ -249,24 +255,17 @@ func (c *cellSlot) copy(ctx context.Context, p *policy.Policy, asked <-chan erro
 		}
 		box = append(box, fd)
 	}
-	f := c.job
-	defer f.slot.within(ctx)()
-	if err := f.slot.send([]byte{guest.BoxReady}, box...); err != nil {
-		return err
-	}
-	if f.pid, err = f.slot.expect(guest.BoxReady); err != nil {
-		return err
-	}
-	if err := c.watchCopy(f); err != nil {
-		return err
-	}
-	if err := c.limit(p); err != nil {
-		return err
-	}
-	if err := c.lease.Add(f.pid); err != nil {
-		return err
-	}
-	return f.slot.send([]byte{guest.BoxEnter})
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-asked.done:
+			cancel(errNotForked)
+		case <-ctx.Done():
+		}
+	}()
+	defer c.job.slot.within(ctx)()
+	return c.enter(ctx, p, from, func() error { return c.job.slot.send([]byte{guest.BoxReady}, box...) })
 }
 
 // arrived waits until the interpreter in c, a copy, has found its way in its box. It
@@ -279,15 +278,15 @@ func (c *cellSlot) arrived(ctx context.Context) error {
 	return err
 }
 
-// watchCopy makes sure that a process is where it should be, and waits for its
-// end. What its status was, only process 1 of the box is told.
-func (c *cellSlot) watchCopy(f *forked) error {
-	proc, err := openProcess(f.pid)
+// watchCopy makes sure that a process, which is held, is where it should be, and
+// waits for its end. What its status was, only process 1 of the box is told.
+func (c *cellSlot) watchCopy(pid int) error {
+	proc, err := openProcess(pid)
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{"pid", "mnt", "user"} {
-		its, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", f.pid, name))
+	for _, name := range spaces {
+		its, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", pid, name))
 		box, berr := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", c.sup.pid, name))
 		if err = errors.Join(err, berr); err == nil && its != box {
 			err = fmt.Errorf("the interpreter did not enter the %s namespace of its box", name)
@@ -297,10 +296,11 @@ func (c *cellSlot) watchCopy(f *forked) error {
 			return err
 		}
 	}
+	c.job.pid = pid
 	go func() {
 		defer proc.close()
 		_ = proc.wait(context.Background()) // release kills it
-		f.ended <- 0
+		c.job.ended <- 0
 	}()
 	return nil
 }

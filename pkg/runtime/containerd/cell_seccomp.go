@@ -53,22 +53,20 @@ const namespaceFlags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID
 // purpose, because it is installed for every job, and because the kernel runs
 // both for every call of a job that its cache does not know to be harmless.
 //
-// A job that may be copied keeps setns and the unshare of its view of control
-// groups. The kernel grants neither without capabilities, and the only ones that
-// such a job can get are over the nested box that is made for its copy.
+// A job that may be copied owns the boxes of its copies, and so has capabilities over
+// what it might get hold of there, a socket of one's network for instance. So it has
+// no call, option or request that takes one: see socketRules. It does not enter
+// anything itself, see enter.
 func jobFilter(forks bool) ([]byte, error) {
 	arch, ok := auditArch[runtime.GOARCH]
 	if !ok {
 		return nil, fmt.Errorf("seccomp: no architecture %s", runtime.GOARCH)
 	}
 	denied := []uint32{}
-	for name, nr := range boxCalls {
-		if !forks || name != "setns" && name != "unshare" {
-			denied = append(denied, nr)
-		}
+	for _, nr := range boxCalls {
+		denied = append(denied, nr)
 	}
 	slices.Sort(denied)
-	n := uint8(len(denied))
 	refuse := func(e unix.Errno) bpf.Instruction { return bpf.RetConstant{Val: seccompErrno | uint32(e)} }
 	program := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: dataArch, Size: 4},
@@ -78,21 +76,11 @@ func jobFilter(forks bool) ([]byte, error) {
 		bpf.JumpIf{Cond: bpf.JumpLessThan, Val: x32, SkipTrue: 1},
 		refuse(unix.ENOSYS),
 	}
-	behind := uint8(4) // instructions between the last comparison and the refusal
-	if forks {
-		behind += 5
-	}
-	for i, nr := range denied {
-		program = append(program, bpf.JumpIf{Cond: bpf.JumpEqual, Val: nr, SkipTrue: n - uint8(i) + behind})
+	for _, nr := range denied {
+		program = append(program, bpf.JumpIf{Cond: bpf.JumpEqual, Val: nr, SkipFalse: 1}, refuse(unix.EPERM))
 	}
 	if forks {
-		program = append(program,
-			bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.SYS_UNSHARE, SkipFalse: 4},
-			bpf.LoadAbsolute{Off: dataArg0, Size: 4},
-			bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.CLONE_NEWCGROUP, SkipTrue: 1},
-			refuse(unix.EPERM),
-			bpf.RetConstant{Val: seccompAllow},
-		)
+		program = append(program, socketRules()...)
 	}
 	program = append(program,
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.SYS_CLONE, SkipTrue: 1},

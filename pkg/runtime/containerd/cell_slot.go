@@ -42,6 +42,10 @@ type cellSlot struct {
 	deadline sync.Once
 }
 
+// firstProcess is the number, in its box, of a program that is no copy: that of the
+// first process after the supervisor.
+const firstProcess = 2
+
 // boxTime bounds the making of a box on a machine without any time left.
 const boxTime = 20 * time.Second
 
@@ -108,7 +112,11 @@ func (s *cellSlot) makeBox(ctx context.Context) (err error) {
 	if s.scratch, err = newDetachedScratch(s.cell.uid+of.user, def.Disk, def.Files, s.layout); err != nil {
 		return err
 	}
-	request, err := json.Marshal(guest.Box{Paths: s.layout.paths(), ReadOnly: len(s.layout.read), Nested: s.parent != nil})
+	b := guest.Box{Paths: s.layout.paths(), ReadOnly: len(s.layout.read), Nested: s.parent != nil}
+	if b.Nested {
+		b.First = firstProcess + s.depth
+	}
+	request, err := json.Marshal(b)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,286 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// tracee is a process of one thread that the worker holds with ptrace, and has make
+// system calls. No instruction of its own runs until it is let go, and no signal is
+// delivered to it. Its seccomp filters are suspended, and it dies with who holds it.
+//
+// The instructions of those calls are written over the beginning of its vdso, which
+// every process has, and which is mapped privately. So the pages that they are on
+// are this process's alone once they were written to, whoever has mapped what else.
+//
+// All methods are for the thread that took hold of it.
+type tracee struct {
+	pid  int
+	code uintptr   // where the instructions are
+	text []byte    // what was there
+	regs registers // as they were
+}
+
+const tracedForks = unix.PTRACE_O_TRACEFORK | unix.PTRACE_O_SUSPEND_SECCOMP | unix.PTRACE_O_EXITKILL
+
+// seize takes hold of the first thread of a process, which goes on running, and of
+// what that will fork.
+func seize(pid int) error {
+	_, _, errno := unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(pid), 0, unix.PTRACE_O_TRACEFORK, 0, 0)
+	switch errno {
+	case 0:
+		return nil
+	case unix.EPERM:
+		return errors.New("another process traces it, or the worker may not")
+	}
+	return errno
+}
+
+// release lets go of a process that was seized, stopped or not.
+func release(pid int) {
+	if unix.PtraceDetach(pid) == nil {
+		return
+	}
+	_ = unix.PtraceInterrupt(pid)
+	if ws, err := waitFor(pid); err == nil && ws.Stopped() {
+		_ = unix.PtraceDetach(pid)
+	}
+}
+
+// awaitFork waits until a process that was seized forks, and then has stopped. It
+// returns what was forked, which is held as well. What makes it stop when ctx ends
+// is a signal that it does not get.
+func awaitFork(ctx context.Context, pid int) (forked int, err error) {
+	undo := context.AfterFunc(ctx, func() { _ = unix.Tgkill(pid, pid, unix.SIGWINCH) })
+	defer undo()
+	for {
+		ws, err := waitFor(pid)
+		switch {
+		case err != nil:
+			return 0, err
+		case !ws.Stopped():
+			return 0, errors.New("it has ended")
+		case ctx.Err() != nil:
+			return 0, context.Cause(ctx)
+		}
+		signal := int(ws.StopSignal())
+		switch event := int(ws) >> 16; event {
+		case unix.PTRACE_EVENT_FORK:
+			n, err := unix.PtraceGetEventMsg(pid)
+			return int(n), err
+		case 0:
+		default:
+			signal = 0 // not one that is to be delivered
+		}
+		if err := unix.PtraceCont(pid, signal); err != nil {
+			return 0, err
+		}
+	}
+}
+
+func waitFor(pid int) (ws unix.WaitStatus, err error) {
+	for {
+		if _, err = unix.Wait4(pid, &ws, unix.WALL, nil); !errors.Is(err, unix.EINTR) {
+			return ws, err
+		}
+	}
+}
+
+// born waits until a process that was forked by one that is held has stopped, which
+// is before its first instruction.
+func born(pid int) (*tracee, error) {
+	t := &tracee{pid: pid}
+	ws, err := waitFor(pid)
+	if err == nil && !ws.Stopped() {
+		err = errKilled
+	}
+	if err == nil {
+		err = unix.PtraceSetOptions(pid, tracedForks)
+	}
+	if err == nil {
+		err = t.regs.read(pid)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("hold a forked process: %w", err)
+	}
+	return t, nil
+}
+
+// errKilled: what is in its sight may kill it.
+var errKilled = errors.New("the copy was killed")
+
+// prepare writes the instructions to the vdso at code.
+func (t *tracee) prepare(code uintptr) error {
+	t.code, t.text = code, make([]byte, len(injected))
+	if _, err := unix.PtracePeekText(t.pid, code, t.text); err != nil {
+		return fmt.Errorf("read the vdso: %w", err)
+	}
+	if _, err := unix.PtracePokeText(t.pid, code, injected); err != nil {
+		return fmt.Errorf("write to the vdso: %w", err)
+	}
+	return nil
+}
+
+// call has t make a system call.
+func (t *tracee) call(name string, nr uintptr, args ...uintptr) error {
+	r := t.regs.calling(t.code, nr, args...)
+	err := t.run(r, t.code+callEnd)
+	if err == nil {
+		err = r.result()
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// run lets t go on with r until it has come to end, a breakpoint. r is what it has
+// then.
+func (t *tracee) run(r *registers, end uintptr) error {
+	if err := r.write(t.pid); err != nil {
+		return err
+	}
+	for {
+		if err := unix.PtraceCont(t.pid, 0); err != nil {
+			return err
+		}
+		ws, err := waitFor(t.pid)
+		switch {
+		case err != nil:
+			return err
+		case !ws.Stopped():
+			return errKilled
+		case int(ws)>>16 != 0: // it forks, or somebody tries to stop it
+			continue
+		}
+		switch ws.StopSignal() {
+		case unix.SIGTRAP:
+			if err := r.read(t.pid); err != nil || r.at() == end {
+				return err
+			}
+		case unix.SIGSEGV, unix.SIGBUS, unix.SIGILL, unix.SIGSYS:
+			return fmt.Errorf("it got signal %d", ws.StopSignal())
+		}
+	}
+}
+
+// fork has t fork a process with clone's flags, and returns that.
+func (t *tracee) fork(flags, tid uintptr) (*tracee, error) {
+	r := t.regs.calling(t.code, unix.SYS_CLONE, flags, 0, 0, tid, 0)
+	if err := r.write(t.pid); err != nil {
+		return nil, err
+	}
+	if err := unix.PtraceCont(t.pid, 0); err != nil {
+		return nil, err
+	}
+	for {
+		ws, err := waitFor(t.pid)
+		switch {
+		case err != nil:
+			return nil, err
+		case !ws.Stopped():
+			return nil, errKilled
+		case int(ws)>>16 == unix.PTRACE_EVENT_FORK:
+			n, err := unix.PtraceGetEventMsg(t.pid)
+			if err != nil {
+				return nil, err
+			}
+			child, err := born(int(n))
+			if err != nil {
+				return nil, err
+			}
+			child.code, child.text, child.regs = t.code, t.text, t.regs
+			return child, nil
+		case int(ws)>>16 == 0 && ws.StopSignal() == unix.SIGTRAP:
+			if err := r.read(t.pid); err != nil {
+				return nil, err
+			}
+			if r.at() == t.code+callEnd {
+				return nil, errors.Join(r.result(), errors.New("fork"))
+			}
+		}
+		if err := unix.PtraceCont(t.pid, 0); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// end kills t, unless it was.
+func (t *tracee) end() {
+	if t.pid == 0 {
+		return
+	}
+	_ = unix.Kill(t.pid, unix.SIGKILL)
+	for {
+		if ws, err := waitFor(t.pid); err != nil || !ws.Stopped() {
+			break
+		}
+	}
+	t.pid = 0 // it can be another process's now
+}
+
+// letGo has t go on from where it was born.
+func (t *tracee) letGo() error {
+	if _, err := unix.PtracePokeText(t.pid, t.code, t.text); err != nil {
+		return fmt.Errorf("restore the vdso: %w", err)
+	}
+	if err := t.regs.write(t.pid); err != nil {
+		return err
+	}
+	return unix.PtraceDetach(t.pid)
+}
+
+// sequences is struct ptrace_rseq_configuration.
+type sequences struct {
+	area      uint64
+	size      uint32
+	signature uint32
+	flags     uint32
+	_         uint32
+}
+
+// sequences asks where t tells the kernel of its restartable sequences. A kernel
+// that does not say has none that matter.
+func (t *tracee) sequences() (s sequences) {
+	_, _, _ = unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_GET_RSEQ_CONFIGURATION, uintptr(t.pid), unsafe.Sizeof(s), uintptr(unsafe.Pointer(&s)), 0, 0)
+	return s
+}
+
+// mapping is a line of /proc/PID/maps.
+type mapping struct {
+	begin      uintptr
+	shared     bool
+	writable   bool
+	executable bool
+	name       string // of its file; in brackets, or "", if it has none
+}
+
+// mappings returns what is mapped into the memory of a process.
+func mappings(pid int) (out []mapping, err error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(data)) {
+		// begin-end access offset device inode name
+		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 6)
+		from, _, _ := strings.Cut(fields[0], "-")
+		begin, err := strconv.ParseUint(from, 16, 64)
+		if err != nil || len(fields) != 6 || len(fields[1]) != 4 {
+			return nil, fmt.Errorf("/proc/%d/maps: %q", pid, line)
+		}
+		access := fields[1]
+		out = append(out, mapping{
+			begin: uintptr(begin), shared: access[3] == 's', writable: access[1] == 'w', executable: access[2] == 'x',
+			name: strings.TrimLeft(fields[5], " "),
+		})
+	}
+	return out, nil
+}

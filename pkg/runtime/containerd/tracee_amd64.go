@@ -1,0 +1,101 @@
+package containerd
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// canTrace: the worker knows this machine's registers.
+const canTrace = true
+
+// injected are the instructions of a tracee, and the arguments of capset.
+var injected = []byte{
+	// Once for each capability, down to 0: prctl(PR_CAPBSET_DROP, capability, 0, 0, 0).
+	0x48, 0x89, 0xde, // mov rsi, rbx
+	0xb8, unix.SYS_PRCTL, 0, 0, 0, // mov eax, SYS_PRCTL
+	0x0f, 0x05, // syscall
+	0x48, 0xff, 0xcb, // dec rbx
+	0x79, 0xf1, // jns to the beginning
+	0xcc, // int3
+	// One call.
+	0x0f, 0x05, // syscall
+	0xcc,          // int3
+	0, 0, 0, 0, 0, //
+	// struct __user_cap_header_struct: version 3, and the process itself.
+	0x22, 0x05, 0x08, 0x20, 0, 0, 0, 0,
+	// Two of struct __user_cap_data_struct: none.
+	0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+	0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+}
+
+// Offsets in injected, and what comes behind its breakpoints.
+const (
+	dropEnd   = 16
+	callBegin = 16
+	callEnd   = 19
+	capHeader = 24
+	capNone   = 32
+)
+
+// registers are those of a tracee.
+type registers struct{ unix.PtraceRegs }
+
+func (r *registers) read(pid int) error {
+	if err := unix.PtraceGetRegs(pid, &r.PtraceRegs); err != nil {
+		return fmt.Errorf("read registers: %w", err)
+	}
+	return nil
+}
+
+func (r *registers) write(pid int) error {
+	if err := unix.PtraceSetRegs(pid, &r.PtraceRegs); err != nil {
+		return fmt.Errorf("write registers: %w", err)
+	}
+	return nil
+}
+
+// at returns where the next instruction is.
+func (r *registers) at() uintptr { return uintptr(r.Rip) }
+
+// calling returns r, about to make a system call by the instructions at code.
+func (r *registers) calling(code, nr uintptr, args ...uintptr) *registers {
+	n := *r
+	for i, to := range []*uint64{&n.Rdi, &n.Rsi, &n.Rdx, &n.R10, &n.R8, &n.R9}[:len(args)] {
+		*to = uint64(args[i])
+	}
+	n.Rip, n.Rax, n.Orig_rax = uint64(code+callBegin), uint64(nr), ^uint64(0) // it is in no call that could be restarted
+	return &n
+}
+
+// dropping returns r, about to give up every capability up to last for ever.
+func (r *registers) dropping(code, last uintptr) *registers {
+	n := r.calling(code, 0, unix.PR_CAPBSET_DROP, 0, 0, 0, 0)
+	n.Rip, n.Rbx = uint64(code), uint64(last)
+	return n
+}
+
+// result is what a call came to.
+func (r *registers) result() error {
+	if n := int64(r.Rax); n < 0 && n > -4096 {
+		return unix.Errno(-n)
+	}
+	return nil
+}
+
+// forking reports whether a process that stopped because it forks forks as fork(2)
+// does, with nothing that it shares with its copy, and where that is to find its
+// number.
+func (r *registers) forking() (tid uintptr, ok bool) {
+	const harmless = unix.CLONE_CHILD_SETTID | unix.CLONE_CHILD_CLEARTID | unix.CLONE_PARENT_SETTID
+	switch r.Orig_rax {
+	case unix.SYS_FORK:
+		return 0, true
+	case unix.SYS_CLONE:
+		if r.Rdi&unix.CLONE_CHILD_SETTID != 0 {
+			tid = uintptr(r.R10)
+		}
+		return tid, r.Rdi&^harmless == uint64(unix.SIGCHLD)
+	}
+	return 0, false
+}

@@ -1,0 +1,27 @@
+//go:build !amd64
+
+package containerd
+
+import "errors"
+
+// canTrace: the worker does not know this machine's registers, and copies no sessions.
+const canTrace = false
+
+var injected []byte
+
+const (
+	dropEnd   = 0
+	callEnd   = 0
+	capHeader = 0
+	capNone   = 0
+)
+
+type registers struct{}
+
+func (*registers) read(int) error                                  { return errors.ErrUnsupported }
+func (*registers) write(int) error                                 { return errors.ErrUnsupported }
+func (*registers) at() uintptr                                     { return 0 }
+func (r *registers) calling(_, _ uintptr, _ ...uintptr) *registers { return r }
+func (r *registers) dropping(_, _ uintptr) *registers              { return r }
+func (*registers) result() error                                   { return errors.ErrUnsupported }
+func (*registers) forking() (uintptr, bool)                        { return 0, false }

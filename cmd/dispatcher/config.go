@@ -9,6 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/assay-run/assay/internal/httpapi"
+	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/netrule"
 )
 
@@ -33,6 +34,12 @@ type config struct {
 	CallbackOK  []string       `name:"callback-allow" env:"ASSAY_CALLBACK_ALLOW" placeholder:"RANGE:PORT" help:"Addresses that are not public and that callbacks of batches may go to all the same, such as 10.0.0.0/8:443; separated by commas. None by default."`
 	CallbackFor time.Duration  `name:"callback-patience" env:"ASSAY_CALLBACK_PATIENCE" default:"24h" help:"How long after the end of a batch its callback is tried."`
 	Grace       time.Duration  `name:"grace" env:"ASSAY_GRACE" default:"10s" help:"How long requests under way may go on after SIGTERM."`
+	MaxBatch    string         `name:"max-batch" env:"ASSAY_MAX_BATCH" default:"4Gi" placeholder:"SIZE" help:"Largest batch that is sent as lines, both as it is sent and unpacked."`
+	Spool       string         `name:"spool" env:"ASSAY_SPOOL" default:"4Gi" placeholder:"SIZE" help:"Most of the temporary directory that bodies take until they are accepted. Of this and of the next two, one tenant gets at most as much as it leaves free."`
+	BodyMemory  string         `name:"body-memory" env:"ASSAY_BODY_MEMORY" default:"256Mi" placeholder:"SIZE" help:"Most memory that bodies take as they were sent; decoded it may be twice as much."`
+	Requests    int            `name:"requests" env:"ASSAY_REQUESTS" default:"8192" help:"Most requests at once, those that wait and those that stream included."`
+	Queued      int64          `name:"tenant-queued" env:"ASSAY_TENANT_QUEUED" default:"10000000" help:"Most jobs of one tenant that are not over, unless its ceiling says so."`
+	Patience    time.Duration  `name:"body-patience" env:"ASSAY_BODY_PATIENCE" default:"15s" help:"How long the body of a request may stand still."`
 	DebugListen string         `name:"debug-listen" env:"ASSAY_DEBUG_LISTEN" help:"Address of /debug/pprof, for profiles; keep it private. None by default."`
 	LogLevel    slog.Level     `name:"log-level" env:"ASSAY_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
 }
@@ -70,9 +77,32 @@ func parse(args []string, out io.Writer) (c config, err error) {
 		err = fmt.Errorf("--callback-patience: %v is less than a second", c.CallbackFor)
 	}
 	if err == nil {
+		_, err = c.limits()
+	}
+	if err == nil {
 		if _, bad := netrule.ParseRanges(c.CallbackOK); bad != nil {
 			err = fmt.Errorf("--callback-allow: %w", bad)
 		}
 	}
 	return c, err
+}
+
+// limits returns what this dispatcher bears.
+func (c *config) limits() (l httpapi.Limits, err error) {
+	for _, f := range []struct {
+		flag, text string
+		into       *job.Size
+	}{{"max-batch", c.MaxBatch, &l.Batch}, {"spool", c.Spool, &l.Spool}, {"body-memory", c.BodyMemory, &l.Memory}} {
+		if *f.into, err = job.ParseSize(f.text); err != nil || *f.into == 0 {
+			return l, fmt.Errorf("--%s: %q is not a size such as 4Gi", f.flag, f.text)
+		}
+	}
+	if c.Requests < 1 || c.Queued < 1 || c.Patience < time.Second {
+		return l, fmt.Errorf("--requests, --tenant-queued, --body-patience: must be 1, 1 and 1s at least")
+	}
+	l.Requests, l.Queued, l.Patience = c.Requests, c.Queued, c.Patience
+	if err := l.Check(); err != nil {
+		return l, fmt.Errorf("--%w", err)
+	}
+	return l, nil
 }

@@ -90,7 +90,11 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	api := httpapi.New(httpapi.Config{Store: accepting, Secrets: secrets, Objects: objects, Dispatcher: d, Canceler: q, Queue: q, Sessions: q, Callbacks: callbacks, Auth: auth, Pool: cfg.Pool, Metrics: tel.Metrics()})
+	limits, err := cfg.limits()
+	if err != nil {
+		return err
+	}
+	api := httpapi.New(httpapi.Config{Limits: limits, Store: accepting, Secrets: secrets, Objects: objects, Dispatcher: d, Canceler: q, Queue: q, Sessions: q, Callbacks: callbacks, Auth: auth, Pool: cfg.Pool, Metrics: tel.Metrics()})
 	stop, err := serveDebug(ctx, cfg.DebugListen)
 	if err != nil {
 		return err

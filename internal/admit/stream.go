@@ -31,9 +31,17 @@ const (
 	maxLine = 4 * int(job.MaxSpec)
 )
 
+// maxObjects is how many jobs a batch that is one JSON object may have: in memory
+// each is many times what it may be in the body.
+const maxObjects = 100_000
+
 // DecodeBatch reads a batch that is one JSON object; its jobs stay encoded.
 func DecodeBatch(raw []byte) (api.BatchRequest, error) {
 	var req api.BatchRequest
+	// So many jobs do not fit into less, and anything else in it is refused soon.
+	if len(raw) > 20*maxObjects && job.CountElements(raw, "jobs", maxObjects) > maxObjects {
+		return req, fmt.Errorf("%w: %w", job.ErrTooLarge, job.Invalid("jobs", "has more than %d jobs; send them as lines, application/x-ndjson", maxObjects))
+	}
 	err := job.Decode(raw, "", &req)
 	return req, err
 }

@@ -102,15 +102,29 @@ func validName(s string) bool {
 	return s != "" && len(s) <= 63 && strings.Trim(s, letters) == ""
 }
 
-type tenantKey struct{}
+type callerKey struct{}
 
-func withTenant(ctx context.Context, tenant string) context.Context {
-	return context.WithValue(ctx, tenantKey{}, tenant)
+// caller is whose request it is, and what it holds of the memory for bodies until
+// it is over.
+type caller struct {
+	tenant string
+	memory claim
+}
+
+func withCaller(ctx context.Context, c *caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, c)
+}
+
+func callerOf(r *http.Request) *caller {
+	c, _ := r.Context().Value(callerKey{}).(*caller)
+	return c
 }
 
 // tenantOf returns the tenant that wrap found; every handler behind a token has
 // one.
 func tenantOf(r *http.Request) string {
-	tenant, _ := r.Context().Value(tenantKey{}).(string)
-	return tenant
+	if c := callerOf(r); c != nil {
+		return c.tenant
+	}
+	return ""
 }

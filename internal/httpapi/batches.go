@@ -113,6 +113,9 @@ func (s *Server) retryBatch(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if _, _, err := s.roomForJobs(r.Context(), tenantOf(r)); err != nil {
+		return err
+	}
 	as := store.NewBatch{ID: job.NewID(), Tenant: tenantOf(r), TraceParent: traceParent(r.Context())}
 	if key != "" {
 		as.Idempotency = store.Idempotency{Key: key, Hash: requestHash(r, sha256.Sum256(nil))}

@@ -23,11 +23,13 @@ func (s *Server) putBlob(w http.ResponseWriter, r *http.Request) error {
 	if _, err := object.BlobKey(tenantOf(r), want); err != nil {
 		return err
 	}
-	body, err := openBody(w, r, 0)
+	body, err := openBody(w, r, maxBlob)
 	if err != nil {
 		return err
 	}
-	checked := &digestReader{r: body, sum: sha256.New(), want: want}
+	counted := &spooled{Reader: body, claim: claim{pot: s.spool, tenant: tenantOf(r)}}
+	defer counted.claim.release()
+	checked := &digestReader{r: counted, sum: sha256.New(), want: want}
 	if _, _, err := s.Objects.PutBlob(r.Context(), tenantOf(r), checked, maxBlob); err != nil {
 		return fmt.Errorf("store blob: %w", err)
 	}

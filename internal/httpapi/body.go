@@ -24,20 +24,21 @@ const (
 	// above the largest job, so that a job somewhat too large is told which of
 	// its fields is.
 	maxBody = 4 * int64(job.MaxSpec)
-	// maxBatchBody is the largest batch as one JSON object; NDJSON has no limit.
+	// maxBatchBody is the largest batch as one JSON object; of NDJSON, the operator
+	// says (Limits.Batch).
 	maxBatchBody = 64 << 20
 	// maxAnnounced is for how much of a body there is room made before it arrives.
 	maxAnnounced = 2 << 20
 	maxKey       = 255
 )
 
-// openBody returns the request's body, decompressed; at most limit bytes of it
-// if limit is not 0, both before and after (a bomb is small before).
+// openBody returns the request's body, decompressed; at most limit bytes of it,
+// both before and after (a bomb is small before).
 func openBody(w http.ResponseWriter, r *http.Request, limit int64) (io.Reader, error) {
-	body := r.Body
-	if limit > 0 {
-		body = http.MaxBytesReader(w, body, limit)
+	if r.ContentLength > limit {
+		return nil, &http.MaxBytesError{Limit: limit}
 	}
+	body := http.MaxBytesReader(w, r.Body, limit)
 	switch enc := r.Header.Get("Content-Encoding"); enc {
 	case "", "identity":
 		return body, nil
@@ -46,21 +47,29 @@ func openBody(w http.ResponseWriter, r *http.Request, limit int64) (io.Reader, e
 		if err != nil {
 			return nil, job.Invalid("body", "is not gzip, though Content-Encoding says so: %v", err)
 		}
-		if limit > 0 {
-			return http.MaxBytesReader(w, z, limit), nil
-		}
-		return z, nil
+		return http.MaxBytesReader(w, z, limit), nil
 	default:
 		return nil, job.Invalid("Content-Encoding", "%.40q is not supported; send gzip or nothing", enc)
 	}
 }
 
-// readBody reads a body of one JSON object.
+// readBody reads a body of one JSON object. What it takes of the memory for bodies
+// is given back when the request is over.
 func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	body, err := readBytes(w, r, limit)
+	if err == nil && len(body) == 0 {
+		err = job.Invalid("body", "is empty")
+	}
+	return body, err
+}
+
+// readBytes is readBody for a body that may be empty.
+func readBytes(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	body, err := openBody(w, r, limit)
 	if err != nil {
 		return nil, err
 	}
+	body = &remembered{Reader: body, claim: &callerOf(r).memory}
 	var b bytes.Buffer
 	if r.Header.Get("Content-Encoding") == "" {
 		b.Grow(int(min(max(r.ContentLength, 0), maxAnnounced)) + bytes.MinRead)
@@ -68,20 +77,35 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	if _, err := b.ReadFrom(body); err != nil {
 		return nil, readError(err)
 	}
-	if b.Len() == 0 {
-		return nil, job.Invalid("body", "is empty")
-	}
 	return b.Bytes(), nil
+}
+
+// remembered counts what is read of a body into memory. A buffer that grows has the
+// old one beside it for a moment, and what is decoded of it is about as large again.
+type remembered struct {
+	io.Reader
+	claim *claim
+	n     int64
+}
+
+func (b *remembered) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if b.n += int64(n); b.n > freeMemory {
+		if gerr := b.claim.grow(b.n, memoryStep); gerr != nil {
+			return 0, gerr
+		}
+	}
+	return n, err
 }
 
 // readError judges a failure to read the client's body: it is the client's.
 func readError(err error) error {
 	var tooLarge *http.MaxBytesError
 	switch {
-	case errors.As(err, &tooLarge):
+	case errors.As(err, &tooLarge), errors.Is(err, job.ErrTooMany), errors.Is(err, job.ErrUnavailable):
 		return err
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return job.Invalid("body", "stood still for %s", stallLimit)
+		return job.Invalid("body", "came too slowly: it must not stand still, and must come at %s a second in the mean", job.Size(minRate))
 	}
 	return job.Invalid("body", "cannot be read: %v", err)
 }

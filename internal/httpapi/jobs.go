@@ -34,6 +34,9 @@ func (s *Server) accept(w http.ResponseWriter, r *http.Request, watch func(job.I
 	if err != nil {
 		return api.Accepted{}, err
 	}
+	if _, _, err := s.roomForJobs(ctx, j.Tenant); err != nil {
+		return api.Accepted{}, err
+	}
 	watch(j.ID) // before it can end
 	assigned := s.Dispatcher.Assign(&j)
 	id, d, err := s.Store.SubmitJob(ctx, j, key, j.Pool == s.Pool || s.fleet.lack(j.Pool) == "")
@@ -42,6 +45,9 @@ func (s *Server) accept(w http.ResponseWriter, r *http.Request, watch func(job.I
 	}
 	if err != nil {
 		return api.Accepted{}, fmt.Errorf("submit job: %w", err)
+	}
+	if id == j.ID {
+		s.waiting.accepted(j.Tenant, 1)
 	}
 	state := job.Queued
 	switch {

@@ -95,9 +95,16 @@ func (s *Server) guarded(w *recorder, r *http.Request, rt route) {
 			s.fail(w, r, err)
 			return
 		}
-		r = r.WithContext(withTenant(r.Context(), tenant))
+		if err := s.requests.take(tenant, 1); err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		defer s.requests.give(tenant, 1)
+		c := &caller{tenant, claim{pot: s.memory, tenant: tenant}}
+		defer c.memory.release()
+		r = r.WithContext(withCaller(r.Context(), c))
 	}
-	r.Body = &patientBody{ReadCloser: r.Body, control: http.NewResponseController(w)}
+	r.Body = &patientBody{ReadCloser: r.Body, control: http.NewResponseController(w), patience: s.Limits.Patience}
 	if err := rt.serve(s, w, r); err != nil {
 		if w.wrote { // half an answer is out: only a broken connection can say so
 			s.Log.WarnContext(r.Context(), "answer cut short", "path", r.URL.Path, "error", err)

@@ -84,6 +84,7 @@ type Config struct {
 	Auth       Authenticator
 	Queue      Queue        // only to say how it is
 	Pool       string       // of jobs that need nothing special
+	Limits     Limits       // of what it bears; optional
 	Metrics    http.Handler // served at /metrics; optional
 	Log        *slog.Logger // optional
 }
@@ -96,6 +97,9 @@ type Server struct {
 	fleet *fleet
 
 	places places
+
+	requests, spool, memory *pot
+	waiting                 waiting
 }
 
 // New returns a Server.
@@ -103,6 +107,7 @@ func New(c Config) *Server {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
+	c.Limits = c.Limits.withDefaults()
 	s := &Server{Config: c, mux: http.NewServeMux(), fleet: &fleet{store: c.Store}}
 	s.admit = &admit.Admitter{
 		Policies: c.Store,
@@ -114,6 +119,10 @@ func New(c Config) *Server {
 		Room:     s.fleet.room,
 		Hosts:    s.fleet.hosts,
 	}
+	s.requests = newPot("requests at once", int64(c.Limits.Requests))
+	s.spool = newPot("uploads", int64(c.Limits.Spool))
+	s.memory = newPot("bodies in memory", int64(c.Limits.Memory))
+	s.waiting.store = c.Store
 	for _, r := range s.routes() {
 		s.mux.Handle(r.pattern, s.wrap(r))
 	}

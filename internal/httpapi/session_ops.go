@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 
@@ -223,13 +222,9 @@ func (s *Server) answerCall(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) putFile(w http.ResponseWriter, r *http.Request) error {
-	body, err := openBody(w, r, maxSessionBody)
+	data, err := readBytes(w, r, maxSessionBody)
 	if err != nil {
 		return err
-	}
-	data, err := io.ReadAll(body)
-	if err != nil {
-		return readError(err)
 	}
 	return s.simply(w, r, queue.SessionCall{Op: queue.SessionPut, Path: "/" + r.PathValue("path"), Data: data})
 }

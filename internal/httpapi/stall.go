@@ -6,29 +6,46 @@ import (
 	"time"
 )
 
-// stallLimit is how long a peer may leave a body or a stream standing still. A
+// stallLimit is how long a peer may leave an answer standing still. A
 // limit on the whole request would break streams; none at all would let anybody
 // hold connections for nothing.
 const stallLimit = time.Minute
 
-// patientBody gives every read of a request body its own deadline.
+// minRate is how fast a body must come in the mean, besides Limits.Patience, in bytes
+// a second: one byte every few seconds would hold a connection and its memory for
+// hours.
+const minRate = 1 << 10
+
+// patientBody gives every read of a request body its own deadline. Only the time in
+// which we waited for the client counts.
 type patientBody struct {
 	io.ReadCloser
-	control *http.ResponseController
-	ended   bool
+	control  *http.ResponseController
+	patience time.Duration // it may stand still for
+	n        int64
+	waited   time.Duration
+	ended    bool
 }
 
 func (b *patientBody) Read(p []byte) (int, error) {
+	start := time.Now()
 	if !b.ended {
+		left := b.patience + time.Duration(b.n)*time.Second/minRate - b.waited
 		// Writers that cannot do this (tests) have no connection to stall.
-		_ = b.control.SetReadDeadline(time.Now().Add(stallLimit))
+		_ = b.control.SetReadDeadline(start.Add(min(left, b.patience)))
 	}
 	n, err := b.ReadCloser.Read(p)
+	b.n, b.waited = b.n+int64(n), b.waited+time.Since(start)
 	if err != nil && !b.ended {
 		b.ended = true
-		// From here on the server itself reads, to notice that the client is
-		// gone. A deadline left behind would end every long poll.
-		_ = b.control.SetReadDeadline(time.Time{})
+		// From here on the server itself reads: to notice that the client is gone,
+		// where a deadline left behind would end every long poll, or before it
+		// answers, what is left of a body that did not come, for ever.
+		next := time.Time{}
+		if err != io.EOF {
+			next = start
+		}
+		_ = b.control.SetReadDeadline(next)
 	}
 	return n, err
 }

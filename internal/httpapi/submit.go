@@ -60,9 +60,12 @@ func (s *Server) submitLines(w http.ResponseWriter, r *http.Request) error {
 	if err := fromQuery(q, &b); err != nil {
 		return err
 	}
-	body, err := openBody(w, r, 0)
+	body, err := openBody(w, r, int64(s.Limits.Batch))
 	if err != nil {
 		return err
+	}
+	if _, _, err := s.roomForJobs(r.Context(), b.Tenant); err != nil {
+		return err // before the body has come
 	}
 	sum := sha256.New()
 	body, key, cleanup, err := s.keyed(r, body, sum)
@@ -124,8 +127,9 @@ func (s *Server) keyed(r *http.Request, body io.Reader, sum hash.Hash) (io.Reade
 		return nil, store.Idempotency{}, nothing, fmt.Errorf("spool batch: %w", err)
 	}
 	_ = os.Remove(f.Name()) // the open descriptor keeps it; nothing to clean after a crash
-	cleanup := func() { _ = f.Close() }
-	if _, err := io.Copy(io.MultiWriter(f, sum), body); err != nil {
+	counted := &spooled{Reader: body, claim: claim{pot: s.spool, tenant: tenantOf(r)}}
+	cleanup := func() { _ = f.Close(); counted.claim.release() }
+	if _, err := io.Copy(io.MultiWriter(f, sum), counted); err != nil {
 		return nil, store.Idempotency{}, cleanup, readError(err)
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
@@ -177,7 +181,11 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request, in intake) error {
 	if err != nil {
 		return err
 	}
-	sink := &sink{store: s.Store, ctx: r.Context(), batch: in.batch}
+	most, room, err := s.roomForJobs(r.Context(), in.batch.Tenant)
+	if err != nil {
+		return err
+	}
+	sink := &sink{store: s.Store, ctx: r.Context(), batch: in.batch, most: most, room: room}
 	n, err := in.source(a, sink.take)
 	if errors.Is(err, errKnown) {
 		return s.answerBatch(w, r, sink.known, true)
@@ -195,6 +203,9 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request, in intake) error {
 	if err != nil {
 		s.drop(r, sink)
 		return err
+	}
+	if id == in.batch.ID {
+		s.waiting.accepted(in.batch.Tenant, n)
 	}
 	s.Dispatcher.Wake()
 	return s.answerBatch(w, r, id, id != in.batch.ID)
@@ -248,6 +259,8 @@ type sink struct {
 	ctx   context.Context // of the request, whose length this has
 	batch store.NewBatch
 	first []store.NewJob
+	most  int64 // that the tenant may have, in all
+	room  int64 // for as many more
 	open  bool
 	known job.ID // the batch that an earlier request with this key made
 }
@@ -256,6 +269,9 @@ type sink struct {
 var errKnown = errors.New("accepted before")
 
 func (k *sink) take(jobs []store.NewJob) error {
+	if k.room -= int64(len(jobs)); k.room < 0 {
+		return tooManyJobs(k.most)
+	}
 	if k.first == nil && !k.open {
 		k.first = jobs
 		return nil

@@ -132,7 +132,7 @@ func (c *Client) do(ctx context.Context, rq call) (*http.Response, error) {
 
 // passing reports whether saying the same again may help.
 func passing(err error) bool {
-	return errors.Is(err, job.ErrUnavailable) && !errors.Is(err, job.ErrInvalid)
+	return (errors.Is(err, job.ErrUnavailable) || errors.Is(err, job.ErrTooMany)) && !errors.Is(err, job.ErrInvalid)
 }
 
 // try makes the call once.

@@ -37,7 +37,8 @@ type Ceiling struct {
 	ArtifactFiles  int      `json:"artifact_files,omitempty"`
 
 	// What the tenant has at once, whatever its policies say.
-	Sessions int `json:"sessions,omitempty"` // that live
+	Sessions int   `json:"sessions,omitempty"` // that live
+	Queued   int64 `json:"queued,omitempty"`   // jobs that are not over
 }
 
 // Above says what becomes of a policy that asks for more than its ceiling.
@@ -71,6 +72,9 @@ func ParseCeiling(raw json.RawMessage) (Ceiling, error) {
 	}
 	if c.Sessions < 0 {
 		return Ceiling{}, job.Invalid("ceiling.sessions", "%d is negative", c.Sessions)
+	}
+	if c.Queued < 0 {
+		return Ceiling{}, job.Invalid("ceiling.queued", "%d is negative", c.Queued)
 	}
 	if _, err := netrule.ParseRules(c.NetworkAllow); err != nil {
 		return Ceiling{}, job.Invalid("ceiling.network_allow", "%v", err)

@@ -83,6 +83,9 @@ type Scheduler interface {
 	// share by weight and batches of a tenant by priority, which waiting raises.
 	Schedule(ctx context.Context, pool string, window int) ([]Dispatch, error)
 
+	// Waiting counts the jobs of a tenant that are not over: all of its batches', and
+	// those on their own that are queued.
+	Waiting(ctx context.Context, tenant string) (int64, error)
 	// Pools lists the pools that have queued jobs.
 	Pools(ctx context.Context) ([]string, error)
 

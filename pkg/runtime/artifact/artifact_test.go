@@ -173,12 +173,12 @@ func TestFailuresAreReported(t *testing.T) {
 func TestNamesThatAreNoText(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat(strings.Repeat("d", 200)+"/", 4) + "f"
-	d := tree(t, "fine é", "bad\xff", "new\nline", "esc\x1b[2J", "rtl\u202e", long)
+	d := tree(t, "fine é", "bad\xff", "new\nline", "esc\x1b[2J", "rtl\u202e", "zero\u200bwidth", "isolate\u2066", long)
 	taken, refused := collect(t, Limits{Paths: []string{"/w/**"}, MaxBytes: 1 << 20, MaxFiles: 10}, Root{"/w", d})
 	if diff := cmp.Diff([]string{"/w/fine é"}, taken); diff != "" {
 		t.Errorf("taken (-want +got):\n%s", diff)
 	}
-	if all := strings.Join(refused, "\n"); len(refused) != 5 || strings.Count(all, "printable") != 4 || !strings.Contains(all, "longer than") {
+	if all := strings.Join(refused, "\n"); len(refused) != 7 || strings.Count(all, "printable") != 6 || !strings.Contains(all, "longer than") {
 		t.Errorf("refused: %s", all)
 	}
 }

@@ -64,6 +64,22 @@ SELECT coalesce(sum(c.total - c.recorded), 0)::bigint
 	- (SELECT count(*) FROM jobs WHERE state = 'running' AND batch_id <> '00000000-0000-0000-0000-000000000000')
 FROM batch_counts c WHERE c.ended_at IS NULL`
 
+// Waiting implements store.Scheduler.
+func (s *Store) Waiting(ctx context.Context, tenant string) (n int64, err error) {
+	err = s.do(ctx, "count a tenant's jobs", func(ctx context.Context) error {
+		t, err := s.knownTenant(ctx, tenant)
+		if err != nil {
+			return err
+		}
+		return s.pool.QueryRow(ctx, queuedPools+`
+			SELECT (SELECT coalesce(sum(c.total - c.recorded), 0)::bigint FROM batches b JOIN batch_counts c ON c.batch_id = b.id
+					WHERE b.tenant_id = $1 AND b.sealed_at IS NOT NULL AND c.ended_at IS NULL)
+				+ (SELECT count(*) FROM pools p, LATERAL (SELECT FROM jobs j WHERE j.state = 'queued' AND j.pool = p.pool
+					AND j.tenant_id = $1 AND j.batch_id = '00000000-0000-0000-0000-000000000000') q)`, t).Scan(&n)
+	})
+	return n, err
+}
+
 // Stats implements store.Scheduler.
 func (s *Store) Stats(ctx context.Context) (st store.Stats, err error) {
 	err = s.do(ctx, "stats", func(ctx context.Context) error {

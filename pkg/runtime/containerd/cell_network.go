@@ -14,12 +14,19 @@ import (
 // happened in it. Every packet, and every attempt to send one, moves a counter
 // of /proc/net/snmp or snmp6 that nobody in the cell can turn back; without a
 // packet there is no connection, no TIME_WAIT, no route, no metric and no counter
-// that the next job could find. Sockets and abstract names end with the box.
+// that the next job could find. What a program can leave without one, the tables of
+// traces tell. Sockets, abstract names and what belongs to a socket end with the
+// box; all else takes rights over the namespace that no program has.
 type network struct {
-	fd       int
-	counters [2]int // descriptors of snmp and snmp6; -1 where the kernel has none
-	fresh    [2]string
+	fd     int
+	tables [len(traces)]int // descriptors; -1 where the kernel has none
+	fresh  [len(traces)]string
 }
+
+// traces are the files of /proc/net that are compared. A label of flows outlives
+// its socket, for minutes, with an address of the program's choice; who is in a
+// group of multicast outlives it for a moment.
+var traces = [...]string{"snmp", "snmp6", "ip6_flowlabel", "igmp", "igmp6"}
 
 // maxNetworks bounds those of a cell that wait.
 const maxNetworks = 64
@@ -27,7 +34,10 @@ const maxNetworks = 64
 // openNetwork returns the namespace of process pid, in which nothing has
 // happened yet.
 func openNetwork(pid int) (_ *network, err error) {
-	n := &network{fd: -1, counters: [2]int{-1, -1}}
+	n := &network{fd: -1}
+	for i := range n.tables {
+		n.tables[i] = -1
+	}
 	defer func() {
 		if err != nil {
 			n.close()
@@ -36,41 +46,41 @@ func openNetwork(pid int) (_ *network, err error) {
 	if n.fd, err = unix.Open(fmt.Sprintf("/proc/%d/ns/net", pid), unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
 		return nil, fmt.Errorf("open a network namespace: %w", err)
 	}
-	for i, name := range []string{"snmp", "snmp6"} {
+	for i, name := range traces {
 		fd, err := unix.Open(fmt.Sprintf("/proc/%d/net/%s", pid, name), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if errors.Is(err, unix.ENOENT) { // without IPv6
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("open the counters of a network namespace: %w", err)
+			return nil, fmt.Errorf("open the tables of a network namespace: %w", err)
 		}
-		n.counters[i] = fd
-		if n.fresh[i], err = readCounters(fd); err != nil {
+		n.tables[i] = fd
+		if n.fresh[i], err = readTable(fd); err != nil {
 			return nil, err
 		}
 	}
 	return n, nil
 }
 
-func readCounters(fd int) (string, error) {
+func readTable(fd int) (string, error) {
 	if fd < 0 {
 		return "", nil
 	}
 	var b [8 << 10]byte
 	n, err := unix.Pread(fd, b[:], 0)
 	if err != nil {
-		return "", fmt.Errorf("read the counters of a network namespace: %w", err)
+		return "", fmt.Errorf("read a table of a network namespace: %w", err)
 	}
 	return string(b[:n]), nil
 }
 
 // untouched reports whether nothing has happened in the namespace.
 func (n *network) untouched() bool {
-	if n.fresh == [2]string{} {
+	if n.fresh[0] == "" {
 		return false
 	}
-	for i, fd := range n.counters {
-		if now, err := readCounters(fd); err != nil || now != n.fresh[i] {
+	for i, fd := range n.tables {
+		if now, err := readTable(fd); err != nil || now != n.fresh[i] {
 			return false
 		}
 	}
@@ -78,7 +88,7 @@ func (n *network) untouched() bool {
 }
 
 func (n *network) close() {
-	for _, fd := range append(n.counters[:], n.fd) {
+	for _, fd := range append(n.tables[:], n.fd) {
 		if fd >= 0 {
 			_ = unix.Close(fd)
 		}

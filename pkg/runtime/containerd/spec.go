@@ -147,35 +147,17 @@ func engineSeccomp() *specs.LinuxSeccomp {
 		return len(s.Names) == 1 && s.Names[0] == "socket"
 	})
 	for i := range calls {
-		calls[i].Names = slices.DeleteFunc(calls[i].Names, func(name string) bool { return slices.Contains(uncounted, name) })
+		calls[i].Names = slices.DeleteFunc(calls[i].Names, func(name string) bool { return name == "setsockopt" || slices.Contains(uncounted, name) })
 	}
-	p.Syscalls = append(calls, sockets()...)
+	p.Syscalls = append(calls, socketCalls()...)
 	return p
 }
 
 // uncounted are system calls that no job is left: what they take comes out of one
 // pot for the whole host (fs.aio-max-nr), or for the root who made the namespaces
 // (message queues), or is memory that the kernel can neither swap nor see.
-var uncounted = []string{"io_setup", "mq_open", "fanotify_init", "fanotify_mark", "memfd_secret"}
-
-// sockets allows those of which some meter of a job knows the memory, and of
-// netlink the kind that lists interfaces. The other families have no use behind
-// these walls, and modules that load when somebody asks for them.
-func sockets() (calls []specs.LinuxSyscall) {
-	allow := func(args ...specs.LinuxSeccompArg) {
-		calls = append(calls, specs.LinuxSyscall{Names: []string{"socket"}, Action: specs.ActAllow, Args: args})
-	}
-	is := func(index uint, value uint64) specs.LinuxSeccompArg {
-		return specs.LinuxSeccompArg{Index: index, Value: value, Op: specs.OpEqualTo}
-	}
-	allow(is(0, unix.AF_UNIX))
-	for _, family := range []uint64{unix.AF_INET, unix.AF_INET6} {
-		for _, protocol := range []uint64{0, unix.IPPROTO_TCP, unix.IPPROTO_UDP} {
-			allow(is(0, family), is(2, protocol))
-		}
-	}
-	allow(is(0, unix.AF_NETLINK), is(2, unix.NETLINK_ROUTE))
-	return calls
+var uncounted = []string{
+	"io_setup", "mq_open", "fanotify_init", "fanotify_mark", "memfd_secret",
 }
 
 // environment is the whole environment of a program: three defaults, the

@@ -16,7 +16,7 @@ UNIT = $(shell $(GO) list -e -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPa
 	grep -vE '/internal/(testenv|dev)\b' | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup gvisor build image dev demo test faults test-unit test-cgroup2 hostile chaos check lint race bench
+.PHONY: help setup gvisor build image dev demo test faults test-unit test-cgroup2 hostile cheats chaos check lint race bench
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,7 +57,10 @@ test-cgroup2: setup image ## Run the suites of the runtime in a virtual machine 
 		-test.timeout=50m -test.run '^(Test(Task|Cell)(Lifecycle|Contract|Programs)|TestKernel.*|TestKillLeavesNobody|TestCellJobsDoNotMeet)$$'
 
 hostile: setup build image ## Attack the walls with every program of the corpus, at every isolation that this host has
-	$(TEST) -count=1 -timeout=20m -v ./test/hostile
+	$(TEST) -count=1 -timeout=30m -v ./test/hostile -args -gvisor.every=1
+
+cheats: setup build image ## Try to forge a pass in every way of the corpus, at every isolation that this host has
+	$(TEST) -count=1 -timeout=30m -v ./test/cheats -args -gvisor.every=1
 
 # The same rows as in `make test`, longer, and 100,000 jobs under continuous faults.
 chaos: setup build image ## Break every component again and again under load, and judge the history (an hour)

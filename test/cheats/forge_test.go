@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -74,6 +75,9 @@ func limits(p *policy.Policy) {
 	p.Memory = 128 * job.MiB
 }
 
+// As in test/hostile: a container of gVisor's costs more than the rest of an attempt.
+var gvisorEvery = flag.Int("gvisor.every", 3, "at isolation gvisor, run one attempt in this many; 1: all of them")
+
 func TestNoPassCanBeForged(t *testing.T) {
 	files, err := filepath.Glob("attempts/*.py")
 	if err != nil {
@@ -83,7 +87,10 @@ func TestNoPassCanBeForged(t *testing.T) {
 		t.Fatalf("there are %d attempts, and should be 190 at least", len(files))
 	}
 	eachIsolation(t, func(t *testing.T, f *fleet) {
-		for _, file := range files {
+		for i, file := range files {
+			if f.isolation == policy.GVisor && i%max(1, *gvisorEvery) != 0 {
+				continue
+			}
 			name := strings.TrimSuffix(filepath.Base(file), ".py")
 			t.Run(name, func(t *testing.T) {
 				t.Parallel() // many of them only wait

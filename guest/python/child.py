@@ -97,6 +97,7 @@ def serve(kind, hooks, settle):
     # instructions only, and so not while the next message is waited for, if the
     # signal came just before that wait began. The launcher ignores it.
     _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
+    deaths_only(_signal.SIGCHLD)
     _signal.pthread_sigmask(_signal.SIG_BLOCK, [_signal.SIGCHLD])
     deaths = signalfd(_signal.SIGCHLD)
     events = select.poll()
@@ -108,11 +109,14 @@ def serve(kind, hooks, settle):
     # so the child does what is left of that itself: a third of the cost of a fork.
     fork = os.fork if hooks else libc.fork
     rehearsal, program = settle()
+    more = False
     while True:
-        for source, _ in events.poll():
+        if more:
+            more = bury(worker, names)
+        for source, _ in events.poll(0 if more else None):
             if source == deaths:
                 read(deaths, 384)
-                bury(worker, names)
+                more = bury(worker, names)
                 continue
             message, files = receive(worker, 64)
             if not message:
@@ -124,6 +128,8 @@ def serve(kind, hooks, settle):
                 if setns(box, CLONE_NEWPID) < 0:
                     fail("enter the pid namespace")
                 pid = fork()
+                if pid < 0:
+                    fail("fork")
             except OSError as e:
                 refuse(slot, e)
             if pid == 0:
@@ -157,13 +163,30 @@ def signalfd(number):
     return fd
 
 
+def deaths_only(number):
+    """Have the signal SIGCHLD tell of deaths and not of stops: a job can stop and go on without end."""
+    action = ctypes.create_string_buffer(160)  # struct sigaction: the default, no mask
+    struct.pack_into("i", action, 136, 1)  # SA_NOCLDSTOP
+    check(libc.sigaction(number, action, None), "sigaction")
+
+
 def bury(worker, names):
-    """Tell the worker how its processes ended."""
-    while names:
-        pid, status = waitpid(-1, 1)  # WNOHANG
+    """Tell the worker how its processes ended. Returns whether there may be more to bury.
+
+    Jobs have a say in whose end is told here, and how often. A process, or any thread
+    of it, that asks to be traced is waited for at each of its stops; and whoever lets
+    a child be its parent's makes it the zygote's. Those are nobody's.
+    """
+    for _ in range(64):  # and then a look at what the worker wants
+        try:
+            pid, status = waitpid(-1, 1)  # WNOHANG
+        except ChildProcessError:
+            return False
         if pid == 0:
-            return
-        worker.send(b"e" + ENDED.pack(names.pop(pid), status))
+            return False
+        if status & 0xFF != 0x7F and pid in names:  # it has not just stopped
+            worker.send(b"e" + ENDED.pack(names.pop(pid), status))
+    return True
 
 
 def receive(conn, size=MAX_MESSAGE):
@@ -284,7 +307,7 @@ def become(message, files):
         high += 1
     for i in range(len(files)):
         dup2(HIGH + i, i, i < 3)
-    syscall(SYS_CLOSE_RANGE, len(files), 0xFFFFFFFF, 0)
+    check(syscall(SYS_CLOSE_RANGE, len(files), 0xFFFFFFFF, 0), "close what is not the program's")
     setrlimit(RLIMIT_NOFILE, (open_files, open_files))
     prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
     if size:

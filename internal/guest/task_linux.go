@@ -90,7 +90,7 @@ func reap(pid int) (status int) {
 		case errors.Is(err, unix.EINTR):
 		case err != nil: // ECHILD: nobody is left
 			return status
-		case got == pid:
+		case got == pid && !ws.Stopped(): // a program that asks to be traced stops, too
 			status = int(ws)
 			_ = unix.Kill(-1, unix.SIGKILL)
 		}

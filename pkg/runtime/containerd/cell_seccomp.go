@@ -49,7 +49,7 @@ const namespaceFlags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID
 	unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWTIME
 
 // jobFilter is the seccomp filter that a job gets on top of its cell's: it takes
-// back what the cell's has beyond the engine's default profile. It is short on
+// back what the cell's has beyond programSeccomp. It is short on
 // purpose, because it is installed for every job, and because the kernel runs
 // both for every call of a job that its cache does not know to be harmless.
 //
@@ -83,10 +83,20 @@ func jobFilter(forks bool) ([]byte, error) {
 		program = append(program, socketRules()...)
 	}
 	program = append(program,
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.SYS_PRLIMIT64, SkipFalse: 8},
+		bpf.LoadAbsolute{Off: dataArg0, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipTrue: 4}, // its own
+		bpf.LoadAbsolute{Off: dataArg0 + 2*8, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: 0, SkipTrue: 3},
+		bpf.LoadAbsolute{Off: dataArg0 + 2*8 + 4, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: 0, SkipTrue: 1},
+		bpf.RetConstant{Val: seccompAllow},
+		refuse(unix.EPERM),
+
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.SYS_CLONE, SkipTrue: 1},
 		bpf.RetConstant{Val: seccompAllow},
 		bpf.LoadAbsolute{Off: dataArg0, Size: 4},
-		bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: namespaceFlags, SkipTrue: 1},
+		bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: namespaceFlags | unix.CLONE_PARENT, SkipTrue: 1},
 		bpf.RetConstant{Val: seccompAllow},
 		refuse(unix.EPERM),
 	)

@@ -1,14 +1,19 @@
 package containerd
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
 
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
 )
 
@@ -69,5 +74,30 @@ func TestNobodyIsAdmittedFromOutside(t *testing.T) {
 	}
 	if err := where.admit(stranger.Process.Pid, &program{}, word); err != nil || told != 1 {
 		t.Errorf("from inside: %v, told %d times", err, told)
+	}
+}
+
+// Short of memory, the kernel may choose process 1 of a box: that is the program's
+// failure, and not ours.
+func TestKernelChoosesProcess1(t *testing.T) {
+	r := newRuntime(t, func(c *Config) { c.CellWarm = 0 })
+	hog := job.Program{Command: &job.Command{Argv: []string{"python3", "-c", "x = b'x' * (200 << 20)"}}}
+	step := job.Step{Argv: hog.Command.Argv}
+	for name, p := range map[string]job.Program{
+		"command": hog, "second step": {Command: &job.Command{Steps: []job.Step{{Argv: []string{"true"}}, step}}},
+	} {
+		got, err := r.Acquire(t.Context(), cellKeys["command"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer got.Close()
+		first := fmt.Sprintf("/proc/%d/oom_score_adj", got.(*cellSlot).sup.pid)
+		if err := os.WriteFile(first, []byte("1000"), 0); err != nil {
+			t.Fatal(err)
+		}
+		rep, err := got.Run(t.Context(), runtime.Attempt{Job: job.NewID(), Lease: 1, Program: p, Plan: cellPlan(func(p *policy.Policy) { p.Memory = 64 * job.MiB })})
+		if err != nil || rep.Outcome != job.OutOfMemory {
+			t.Errorf("%s: %+v, %v, want out_of_memory", name, rep, err)
+		}
 	}
 }

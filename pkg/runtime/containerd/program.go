@@ -90,7 +90,7 @@ func (s *place) execute(ctx context.Context, b box, p *program, before cgroup.Us
 	}
 	watching := s.watch(ctx, b.init().pid, stop, p.limits, e.started, before)
 	talking := p.talk.begin(ctx, stop)
-	err = b.end(e)
+	err = s.blame(b.end(e), e, before)
 	e.wall = time.Since(e.started)
 	meterErr := watching()
 	talkErr := talking()
@@ -118,6 +118,21 @@ func (s *place) execute(ctx context.Context, b box, p *program, before cgroup.Us
 	e.oomKills, e.refused = e.usage.OOMKills, e.usage.ForksRefused
 	e.noSpace, e.noInodes, err = s.scratch.full()
 	return e, err
+}
+
+// blame says whose failure it was that the guest ended. Short of the job's memory,
+// the kernel may have chosen it: then that was the program's, whose every process
+// went with it.
+func (s *place) blame(err error, e *ended, before cgroup.Usage) error {
+	if !errors.Is(err, errGuest) || errors.Is(err, errUndead) {
+		return err
+	}
+	u, uerr := s.group.Usage()
+	if uerr != nil || u.Since(before).OOMKills == 0 {
+		return err
+	}
+	e.status = unix.WaitStatus(unix.SIGKILL)
+	return nil
 }
 
 // serves implements box.
@@ -221,10 +236,6 @@ func (s *slot) end(e *ended) error {
 	defer cancel()
 	if err := s.container.proc.wait(ctx); err != nil {
 		return fmt.Errorf("%w: %w", errUndead, err)
-	}
-	if u, err := s.group.Usage(); s.foreign && err == nil && u.OOMKills > 0 {
-		e.status = unix.WaitStatus(unix.SIGKILL) // of all that there was
-		return nil
 	}
 	return errGuest
 }

@@ -93,7 +93,7 @@ func New(ctx context.Context, cfg Config) (_ *Runtime, err error) {
 	if r.network, err = egress.Open(ctx, cfg.Egress); err != nil {
 		return nil, err
 	}
-	if r.filter, err = seccomp.Compile(engineSeccomp()); err != nil {
+	if r.filter, err = seccomp.Compile(programSeccomp()); err != nil {
 		return nil, err
 	}
 	if err := checkTrusted(cfg.TrustedImages); err != nil {

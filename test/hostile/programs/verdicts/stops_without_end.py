@@ -1,0 +1,12 @@
+# tries: keep whoever forked it busy with stopping and going on
+# outcome: timed_out
+# policy: {"wall": "4s"}
+# victim: yes
+from hostile import *
+me = os.getpid()
+if os.fork() == 0:
+    while True:
+        os.kill(me, 19)
+        os.kill(me, 18)
+while True:
+    pass

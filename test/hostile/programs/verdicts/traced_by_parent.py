@@ -1,0 +1,7 @@
+# tries: have whoever forked it trace it, so that a stop is taken for its end; worked on 5ee7338: the interpreter ended, and all its jobs
+# outcome: timed_out
+# policy: {"wall": "2s"}
+# victim: yes
+from hostile import *
+call("ptrace", 0, 0, 0, 0)
+os.kill(os.getpid(), 19)

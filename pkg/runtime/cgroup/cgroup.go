@@ -44,7 +44,7 @@ func (u Usage) Since(from Usage) Usage {
 }
 
 // Group is one control group that exists. It is not safe for concurrent use,
-// except that Kill may run at any time.
+// except that Kill and Hasten may run at any time.
 type Group interface {
 	// Path names the group relative to the hierarchy, as linux.cgroupsPath of
 	// the OCI runtime specification wants it.
@@ -66,6 +66,10 @@ type Group interface {
 	// Kill sends SIGKILL to every process of the group, those included that
 	// are being forked. It does not wait for them to be gone.
 	Kill() error
+	// Hasten lifts the limit of CPU, for a group whose processes are being killed:
+	// to die takes CPU, and a small share of it can take minutes. It may run at any
+	// time, and holds until the next Limit.
+	Hasten() error
 	// Remove kills what is left and removes the group.
 	Remove(ctx context.Context) error
 }

@@ -97,15 +97,6 @@ func (k *kept) readKey(file, key string) (int64, error) {
 	return parseKey(file, key, text)
 }
 
-// readPids reads a list of processes, which may be longer than a page.
-func (k *kept) readPids(file string) ([]int, error) {
-	text, err := k.read(file)
-	if err != nil || len(text) > 2048 {
-		return readPids(file)
-	}
-	return parsePids(file, text)
-}
-
 func (k *kept) exists(file string) bool {
 	if k.files == nil {
 		_, err := os.Stat(file)

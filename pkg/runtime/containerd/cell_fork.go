@@ -319,7 +319,7 @@ func (s *cellSlot) programDead() error {
 	if n, err := s.lease.Processes(); err == nil && n == 0 {
 		return nil // the usual case: the end of the box need not be waited for
 	}
-	if err := s.killProgram(); err != nil {
+	if err := errors.Join(s.killProgram(), s.lease.Hasten()); err != nil {
 		return err
 	}
 	for begin := time.Now(); !s.family.childless(); time.Sleep(time.Millisecond) {

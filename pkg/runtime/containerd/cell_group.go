@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/assay-run/assay/pkg/job"
@@ -35,7 +36,8 @@ type leased struct {
 	base    cgroup.Usage
 	charged int64 // memory that was charged when the loan began
 	limits  cgroup.Limits
-	back    time.Time // when it was given back
+	hasty   atomic.Bool // its limit of CPU is lifted
+	back    time.Time   // when it was given back
 }
 
 // leftover is how much of an earlier job's memory, cache aside, may be charged to a
@@ -178,7 +180,7 @@ func (l *leased) again() error {
 // Limit implements cgroup.Group. What is set already is not set again.
 func (l *leased) Limit(want cgroup.Limits) error {
 	want.Processes += l.own
-	if want == l.limits {
+	if hasty := l.hasty.Swap(false); want == l.limits && !hasty {
 		return nil
 	}
 	if err := l.Group.Limit(want); err != nil {
@@ -187,6 +189,12 @@ func (l *leased) Limit(want cgroup.Limits) error {
 	}
 	l.limits = want
 	return nil
+}
+
+// Hasten implements cgroup.Group.
+func (l *leased) Hasten() error {
+	l.hasty.Store(true)
+	return l.Group.Hasten()
 }
 
 // Usage implements cgroup.Group. Cache that was charged before the loan is not

@@ -223,8 +223,13 @@ func (s *cellSlot) init() *process { return s.sup }
 // kill implements box: process 1 takes its whole pid namespace along. Whoever
 // waits for the news of that does not wait for ever.
 func (s *cellSlot) kill() error {
-	s.deadline.Do(func() { time.AfterFunc(deathTime, func() { close(s.overdue) }) })
-	return s.killProgram()
+	s.deadline.Do(func() {
+		time.AfterFunc(deathTime, func() {
+			close(s.overdue)
+			_ = s.conn.file.SetReadDeadline(time.Unix(1, 0))
+		})
+	})
+	return errors.Join(s.killProgram(), s.lease.Hasten())
 }
 
 // begin implements box.

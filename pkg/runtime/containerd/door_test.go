@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
@@ -81,23 +82,31 @@ func TestNobodyIsAdmittedFromOutside(t *testing.T) {
 // failure, and not ours.
 func TestKernelChoosesProcess1(t *testing.T) {
 	r := newRuntime(t, func(c *Config) { c.CellWarm = 0 })
-	hog := job.Program{Command: &job.Command{Argv: []string{"python3", "-c", "x = b'x' * (200 << 20)"}}}
-	step := job.Step{Argv: hog.Command.Argv}
-	for name, p := range map[string]job.Program{
-		"command": hog, "second step": {Command: &job.Command{Steps: []job.Step{{Argv: []string{"true"}}, step}}},
-	} {
-		got, err := r.Acquire(t.Context(), cellKeys["command"])
-		if err != nil {
-			t.Fatal(err)
+	got, err := r.Acquire(t.Context(), cellKeys["command"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer got.Close()
+	s := got.(*cellSlot)
+	chosen := fmt.Sprintf("/proc/%d/oom_score_adj", s.sup.pid)
+	go func() { // not before it has started the program, which would be chosen, too
+		for t.Context().Err() == nil {
+			if pids, err := s.lease.Pids(); err != nil || len(pids) > 1 {
+				_ = os.WriteFile(chosen, []byte("1000"), 0)
+				return
+			}
+			time.Sleep(time.Millisecond)
 		}
-		defer got.Close()
-		first := fmt.Sprintf("/proc/%d/oom_score_adj", got.(*cellSlot).sup.pid)
-		if err := os.WriteFile(first, []byte("1000"), 0); err != nil {
-			t.Fatal(err)
-		}
-		rep, err := got.Run(t.Context(), runtime.Attempt{Job: job.NewID(), Lease: 1, Program: p, Plan: cellPlan(func(p *policy.Policy) { p.Memory = 64 * job.MiB })})
-		if err != nil || rep.Outcome != job.OutOfMemory {
-			t.Errorf("%s: %+v, %v, want out_of_memory", name, rep, err)
-		}
+	}()
+	const code = `
+import time
+while open("/proc/1/oom_score_adj").read() != "1000\n": time.sleep(0.01)
+x = b"x" * (200 << 20)`
+	rep, err := s.Run(t.Context(), runtime.Attempt{
+		Job: job.NewID(), Lease: 1, Program: job.Program{Command: &job.Command{Argv: []string{"python3", "-c", code}}},
+		Plan: cellPlan(func(p *policy.Policy) { p.Memory, p.Wall = 64*job.MiB, job.Duration(30*time.Second) }),
+	})
+	if err != nil || rep.Outcome != job.OutOfMemory {
+		t.Errorf("%+v, %v, want out_of_memory", rep, err)
 	}
 }

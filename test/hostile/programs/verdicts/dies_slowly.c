@@ -1,5 +1,5 @@
-// tries: take longer to die than the worker waits, with little time of a processor and much to take down
-// outcome: timed_out|process_limit|failed
+// tries: take longer to die than the worker waits, with little time of a processor and much to take down; worked on 5ee7338 at cell: it took five minutes to be stopped after three seconds
+// outcome: timed_out|out_of_memory
 // policy: {"wall": "3s", "cpu": 0.05, "processes": 128, "memory": "128Mi"}
 #include "hostile.h"
 
@@ -7,7 +7,7 @@ int main(void) {
 	for (int i = 0; i < 120; i++) {
 		if (fork() == 0) {
 			for (int j = 0; j < 3000; j++)
-				mmap(NULL, 4096, j & 1 ? PROT_READ : PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+				mmap(NULL, 4096, j & 1 ? PROT_READ : PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE * !(j % 16), -1, 0);
 			for (;;)
 				pause();
 		}

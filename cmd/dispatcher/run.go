@@ -8,7 +8,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -20,6 +22,7 @@ import (
 	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/pkg/netrule"
 	"github.com/assay-run/assay/pkg/object"
+	"github.com/assay-run/assay/pkg/queue/identity"
 	"github.com/assay-run/assay/pkg/queue/jetstream"
 	"github.com/assay-run/assay/pkg/store/postgres"
 )
@@ -150,7 +153,28 @@ func openStore(ctx context.Context, cfg config) (*postgres.Store, error) {
 func openQueue(ctx context.Context, cfg config) (*jetstream.Queue, error) {
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
-	return jetstream.Connect(ctx, jetstream.Config{URL: cfg.NATSURL, Name: "dispatcher", Replicas: cfg.Replicas})
+	key, err := workersKey(string(cfg.WorkersKey))
+	if err != nil {
+		return nil, fmt.Errorf("--workers-key: %w", err)
+	}
+	if key == nil {
+		slog.WarnContext(ctx, "no --workers-key: whoever reaches the NATS server is believed to be the worker that it says")
+	}
+	return jetstream.Connect(ctx, jetstream.Config{URL: cfg.NATSURL, Name: "dispatcher", Replicas: cfg.Replicas, Key: key, Refused: cfg.WorkersOut})
+}
+
+// workersKey reads the key that text is, or that is in the file which it names.
+func workersKey(text string) (*identity.Key, error) {
+	if path, ok := strings.CutPrefix(text, "@"); ok {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		text = string(b)
+	} else if text == "" {
+		return nil, nil
+	}
+	return identity.ParseKey(text)
 }
 
 // join adds the error of closing something to the one that a function returns.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"io"
@@ -21,6 +22,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/netrule"
 	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/queue/identity"
 	"github.com/assay-run/assay/pkg/runtime/containerd"
 	"github.com/assay-run/assay/pkg/runtime/egress"
 )
@@ -32,6 +34,8 @@ type config struct {
 	MetricsListen string `name:"metrics-listen" env:"ASSAY_METRICS_LISTEN" default:"127.0.0.1:9092" help:"Address of /metrics, /healthz and /readyz; port 0 takes a free one."`
 
 	LogLevel slog.Level `name:"log-level" env:"ASSAY_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
+
+	Token string `name:"worker-token" env:"ASSAY_WORKER_TOKEN" help:"What this worker is let in with at a NATS server that asks dispatchers who may connect: the text that \"dispatcher token\" prints, or @FILE."`
 
 	ID   string `name:"worker-id" env:"ASSAY_WORKER_ID" help:"Name of this worker, unique in the fleet (default: the host's name)."`
 	Pool string `name:"pool" env:"ASSAY_POOL" default:"default" help:"Which jobs to take."`
@@ -73,6 +77,8 @@ type config struct {
 	EgressNetns   string   `name:"egress-netns" env:"ASSAY_EGRESS_NETNS" placeholder:"PATH" help:"Network namespace that jobs' connections are made from, such as /run/netns/jobs (default: the worker's own)."`
 	ImageArchives []string `name:"image-archives" env:"ASSAY_IMAGE_ARCHIVES" help:"OCI archives to import at start, separated by commas."`
 	TrustedImages []string `name:"trusted-images" env:"ASSAY_TRUSTED_IMAGES" placeholder:"NAME" help:"Images of registries that are as good as the operator's own, separated by commas: whole names such as docker.io/library/python, or their beginnings up to a slash. In cells, Python programs of others start more slowly."`
+
+	identity identity.Worker // of ID, Pool and Token
 }
 
 // errHelp says that the flags asked for help, which was printed.
@@ -102,6 +108,14 @@ func (c *config) complete() (err error) {
 			return fmt.Errorf("--worker-id: no name was given and the host has none: %w", err)
 		}
 	}
+	token, err := readToken(c.Token)
+	if err != nil {
+		return fmt.Errorf("--worker-token: %w", err)
+	}
+	if c.identity, err = identity.NewWorker(c.ID, c.Pool, token); err != nil {
+		return fmt.Errorf("--worker-token: %w", err)
+	}
+	c.ID = c.identity.ID
 	if c.Guest == "" {
 		exe, err := os.Executable()
 		if err != nil {
@@ -141,6 +155,22 @@ func (c *config) complete() (err error) {
 		return fmt.Errorf("--egress-private, --egress-never: %w", err)
 	}
 	return nil
+}
+
+// readToken returns the token that text is, or that is in the file which it names.
+func readToken(text string) (string, error) {
+	path, inFile := strings.CutPrefix(text, "@")
+	if !inFile {
+		return text, nil
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	if len(bytes.TrimSpace(b)) == 0 {
+		return "", fmt.Errorf("%s is empty", path)
+	}
+	return string(bytes.TrimSpace(b)), nil
 }
 
 func percent(v float64) bool { return v >= 0 && v <= 100 }

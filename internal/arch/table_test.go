@@ -27,7 +27,8 @@ var table = map[string]row{
 	"migrations":          {"the schema, embedded", nil},
 
 	"pkg/queue":           {"delivery: the idea", []string{"pkg/job", "pkg/policy", "pkg/placement", "pkg/store"}},
-	"pkg/queue/jetstream": {"over NATS JetStream", []string{"pkg/job", "pkg/policy", "pkg/placement", "pkg/store", "pkg/queue"}},
+	"pkg/queue/identity":  {"who is who on the queue", []string{"pkg/job"}},
+	"pkg/queue/jetstream": {"over NATS JetStream", []string{"pkg/job", "pkg/policy", "pkg/placement", "pkg/store", "pkg/queue", "pkg/queue/identity"}},
 	"pkg/queue/queuetest": {"its specification", []string{"pkg/job", "pkg/policy", "pkg/store", "pkg/queue"}},
 
 	"pkg/runtime": {"running one attempt: the idea", []string{"pkg/job", "pkg/policy"}},
@@ -65,14 +66,14 @@ var table = map[string]row{
 	"internal/ociimage":   {"image archives", nil},
 	"internal/telemetry":  {"traces, metrics, logs", []string{"pkg/job"}},
 	"internal/doctor":     {"what this machine can enforce", with(ideas, "pkg/runtime/containerd", "pkg/runtime/cgroup", "internal/dev")},
-	"internal/dev":        {"a fleet on one machine, for people", []string{"api", "pkg/client", "pkg/job", "internal/telemetry"}},
+	"internal/dev":        {"a fleet on one machine, for people", []string{"api", "pkg/client", "pkg/job", "pkg/queue/identity", "internal/telemetry"}},
 	"internal/testenv":    {"real components, for tests", []string{"internal/dev", "pkg/job", "pkg/client"}},
 	"internal/sysmon":     {"the Go runtime's monitor thread, calmed", nil},
 	"internal/arch":       {"this table", nil},
 
-	"cmd/dispatcher": {"wiring", with(ideas, "api", "migrations", "pkg/object", "pkg/store/postgres", "pkg/queue/jetstream",
+	"cmd/dispatcher": {"wiring", with(ideas, "api", "migrations", "pkg/object", "pkg/store/postgres", "pkg/queue/jetstream", "pkg/queue/identity",
 		"internal/admit", "internal/callback", "internal/dispatcher", "internal/fault", "internal/httpapi", "internal/sysmon", "internal/secret", "internal/telemetry", "pkg/netrule", "web")},
-	"cmd/worker": {"wiring", with(ideas, "pkg/object", "pkg/queue/jetstream", "pkg/runtime/containerd", "pkg/runtime/fake",
+	"cmd/worker": {"wiring", with(ideas, "pkg/object", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd", "pkg/runtime/fake",
 		"pkg/netrule", "pkg/runtime/cgroup", "pkg/runtime/egress", "internal/awake", "internal/fault", "internal/session", "internal/sysmon", "internal/worker", "internal/telemetry")},
 	"cmd/assay": {"command line", with(ideas, "api", "pkg/client", "pkg/runtime/containerd", "pkg/runtime/cgroup",
 		"internal/dev", "internal/doctor", "internal/sysmon", "internal/telemetry", "examples/humaneval")}, // which assay demo runs
@@ -84,7 +85,7 @@ var table = map[string]row{
 	"web":                         {"the UI, embedded", nil},
 
 	"test/bench": {"benchmarks over real binaries, and over simulated workers", with(outside,
-		"internal/worker", "pkg/queue/jetstream", "pkg/runtime/containerd/rawloop", "pkg/runtime/fake")},
+		"internal/worker", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd/rawloop", "pkg/runtime/fake")},
 	"test/cheats":  {"attempts to forge a pass", with(outside, "internal/grade")},
 	"test/chaos":   {"faults over real binaries", outside},
 	"test/e2e":     {"whole stories over real binaries", outside},

@@ -90,7 +90,9 @@ func (c *child) launch() (*process, *os.File, error) {
 }
 
 // isCredential picks out what a worker must not inherit: it sits beside untrusted code.
-func isCredential(env string) bool { return strings.HasPrefix(env, "ASSAY_DATABASE_URL=") }
+func isCredential(env string) bool {
+	return strings.HasPrefix(env, "ASSAY_DATABASE_URL=") || strings.HasPrefix(env, "ASSAY_WORKERS_KEY=") || strings.HasPrefix(env, "ASSAY_SECRETS_KEY=")
+}
 
 // killed reports whether a signal ended the process.
 func (p *process) killed() bool {

@@ -1,9 +1,8 @@
 package dev
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -12,12 +11,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/assay-run/assay/pkg/client"
+	"github.com/assay-run/assay/pkg/queue/identity"
 )
 
 // FleetConfig describes a whole fleet on this machine. Dir and BinDir are required.
@@ -45,6 +46,7 @@ type Fleet struct {
 	cfg    FleetConfig
 	url    string
 	lock   *Lock
+	key    *identity.Key                 // of the workers
 	stops  []func(context.Context) error // in the order of starting
 	failed chan error                    // a component that is not restarted has ended
 	wg     sync.WaitGroup                // watchers of components
@@ -52,6 +54,12 @@ type Fleet struct {
 	once   sync.Once
 	err    error
 }
+
+// The worker of a fleet on one machine.
+const (
+	devWorker = "dev"
+	devPool   = "default"
+)
 
 // Times that a fleet is given.
 const (
@@ -127,7 +135,14 @@ func (f *Fleet) components(ctx context.Context) ([]string, error) {
 	}
 	f.watch("postgres", pg.proc, nil)
 	f.onStop(pg.Stop)
-	nats, err := StartNATS(ctx, NATSConfig{Dir: f.path("nats"), Logger: f.cfg.Log})
+	key, err := keyIn(f.path("workers.key"))
+	if err != nil {
+		return nil, err
+	}
+	if f.key, err = identity.ParseKey(key); err != nil {
+		return nil, fmt.Errorf("%s: %w", f.path("workers.key"), err)
+	}
+	nats, err := StartNATS(ctx, NATSConfig{Dir: f.path("nats"), Key: f.key, Logger: f.cfg.Log})
 	if err != nil {
 		return nil, err
 	}
@@ -164,16 +179,18 @@ func (f *Fleet) programs(ctx context.Context, env []string) error {
 	if err := os.MkdirAll(state, 0o755); err != nil {
 		return fmt.Errorf("create the worker's directory: %w", err)
 	}
-	key, err := secretsKey(f.path("secrets.key"))
+	secrets, err := keyIn(f.path("secrets.key"))
 	if err != nil {
 		return err
 	}
 	database, others := env[0], env[1:] // workers hold no database credentials
 	children := []*child{
-		{name: "dispatcher", patience: childPatience, env: append([]string{database, "ASSAY_LISTEN=" + listen, "ASSAY_SECRETS_KEY=" + key}, others...)},
+		{name: "dispatcher", patience: childPatience, env: append([]string{database, "ASSAY_LISTEN=" + listen, "ASSAY_SECRETS_KEY=" + secrets,
+			"ASSAY_WORKERS_KEY=@" + f.path("workers.key")}, others...)},
 		{name: "worker", patience: workerPatience, env: append([]string{
 			"ASSAY_STATE_DIR=" + state,
-			"ASSAY_WORKER_ID=dev",
+			"ASSAY_WORKER_ID=" + devWorker,
+			"ASSAY_WORKER_TOKEN=" + f.key.Token(f.setting("ASSAY_WORKER_ID", devWorker), f.setting("ASSAY_POOL", cmp.Or(os.Getenv("ASSAY_POOL"), devPool))),
 			"ASSAY_ENVIRONMENTS=" + f.path("environments"),
 			"ASSAY_EGRESS_NEVER=" + listen, // no job is a client of the fleet, even where an operator opens loopback
 			"ASSAY_GUEST=" + filepath.Join(f.cfg.BinDir, "guest"),
@@ -266,22 +283,30 @@ func (f *Fleet) watchContainerd(c *Containerd) {
 	})
 }
 
-// secretsKey returns the key in file, which is made if it is not there.
-func secretsKey(file string) (string, error) {
+// keyIn returns the key in a file, which is made if it is not there.
+func keyIn(file string) (string, error) {
 	have, err := os.ReadFile(file)
 	if err == nil {
 		return string(have), nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("read the key of secrets: %w", err)
+		return "", fmt.Errorf("read a key: %w", err)
 	}
-	var raw [32]byte
-	_, _ = rand.Read(raw[:]) // never fails
-	key := base64.StdEncoding.EncodeToString(raw[:])
+	key := identity.NewKey()
 	if err := os.WriteFile(file, []byte(key), 0o600); err != nil {
-		return "", fmt.Errorf("keep the key of secrets: %w", err)
+		return "", fmt.Errorf("keep a key: %w", err)
 	}
 	return key, nil
+}
+
+// setting returns what the programs are told by the environment that wins.
+func (f *Fleet) setting(name, otherwise string) string {
+	for _, e := range slices.Backward(f.cfg.Env) {
+		if v, ok := strings.CutPrefix(e, name+"="); ok {
+			return v
+		}
+	}
+	return otherwise
 }
 
 func (f *Fleet) path(name string) string { return filepath.Join(f.cfg.Dir, name) }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/assay-run/assay/pkg/queue/identity"
 )
 
 // maxPayload bounds a message. Specs and results above the inline limits travel by object path, so this is generous.
@@ -22,6 +24,9 @@ type NATSConfig struct {
 	Dir string
 	// Port on 127.0.0.1; 0 takes a free one.
 	Port int
+	// Key makes the server ask dispatchers, who come with it, who else may connect; nil:
+	// everybody on this machine may, and may do anything.
+	Key *identity.Key
 	// Logger receives the server's log; default slog.Default.
 	Logger *slog.Logger
 }
@@ -48,6 +53,12 @@ func StartNATS(ctx context.Context, cfg NATSConfig) (*NATS, error) {
 		JetStream:  true,
 		StoreDir:   cfg.Dir,
 		NoSigs:     true, // signals are ours
+	}
+	if cfg.Key != nil {
+		issuer, dispatcher := cfg.Key.Public()
+		opts.Nkeys = []*server.NkeyUser{{Nkey: dispatcher}}
+		opts.AuthCallout = &server.AuthCallout{Issuer: issuer, Account: server.DEFAULT_GLOBAL_ACCOUNT, AuthUsers: []string{dispatcher}}
+		opts.AuthTimeout = 3 // seconds, in which a dispatcher answers
 	}
 	if cfg.Port == 0 {
 		opts.Port = server.RANDOM_PORT

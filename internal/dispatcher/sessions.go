@@ -15,13 +15,13 @@ const sessionSilence = 30 * time.Second
 // listenSessions records how sessions end, as their workers tell it. News that
 // is lost is found out by whoever uses the session next, or by reapSessions.
 func (d *Dispatcher) listenSessions(ctx context.Context) error {
-	return d.queue.OnWake(ctx, queue.TopicEnded, func(payload []byte) {
+	return d.queue.OnTold(ctx, queue.TopicEnded, func(worker string, payload []byte) {
 		var e queue.SessionEnd
 		if err := json.Unmarshal(payload, &e); err != nil {
 			d.log.WarnContext(ctx, "news of a session dropped", "error", err)
 			return
 		}
-		if _, err := d.store.EndSession(ctx, e.Session, e.Outcome, e.Message); err != nil && ctx.Err() == nil {
+		if _, err := d.store.EndSession(ctx, e.Session, worker, e.Outcome, e.Message); err != nil && ctx.Err() == nil {
 			d.log.WarnContext(ctx, "end of a session not recorded", "session", e.Session, "error", err)
 		}
 	})

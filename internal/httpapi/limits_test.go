@@ -382,7 +382,7 @@ func (h *holders) CallSession(_ context.Context, _ string, c queue.SessionCall) 
 	return queue.SessionReply{}, nil
 }
 
-func (h *holders) OnWake(context.Context, string, func([]byte)) error { return nil }
+func (h *holders) OnTold(context.Context, string, func(string, []byte)) error { return nil }
 
 // A ceiling bounds the live sessions of a tenant, and copies are sessions.
 func TestSessionsAreBounded(t *testing.T) {

@@ -253,7 +253,10 @@ func (s *Server) sessionEvents(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	heard := make(chan []byte, 1024)
-	err = s.Sessions.OnWake(r.Context(), queue.SessionTopic(id), func(payload []byte) {
+	err = s.Sessions.OnTold(r.Context(), queue.SessionTopic(id), func(worker string, payload []byte) {
+		if worker != p.worker {
+			return // it does not hold the session
+		}
 		select {
 		case heard <- payload:
 		case <-r.Context().Done():

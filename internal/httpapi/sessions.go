@@ -21,7 +21,7 @@ import (
 // one.
 type Sessions interface {
 	queue.SessionCaller
-	OnWake(ctx context.Context, topic string, f func(payload []byte)) error
+	OnTold(ctx context.Context, topic string, f func(worker string, payload []byte)) error
 }
 
 // openTime bounds the making of a session, and callTime what is no execute.
@@ -228,7 +228,7 @@ func (s *Server) callSession(r *http.Request, c queue.SessionCall, wait time.Dur
 		return reply, nil, nil
 	}
 	s.places.known.Delete(placeKey{c.Tenant, c.Session})
-	if first, err := s.Store.EndSession(r.Context(), c.Session, end.Outcome, end.Message); err != nil {
+	if first, err := s.Store.EndSession(r.Context(), c.Session, p.worker, end.Outcome, end.Message); err != nil {
 		return reply, end, fmt.Errorf("record the end of a session: %w", err)
 	} else if !first { // the worker's own word was there before ours
 		if v, err := s.Store.Session(r.Context(), c.Tenant, c.Session); err == nil {

@@ -309,7 +309,7 @@ func (m *Manager) tell(id job.ID, e queue.SessionEvent) {
 func (m *Manager) wake(topic string, v any) {
 	body, err := json.Marshal(v)
 	if err == nil {
-		err = m.Server.Wake(topic, body)
+		err = m.Server.Tell(m.Worker, topic, body)
 	}
 	if err != nil {
 		slog.WarnContext(m.base, "session event not sent", "topic", topic, "error", err)

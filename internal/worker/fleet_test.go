@@ -246,7 +246,7 @@ func (f *fleet) OnAssign(_ context.Context, _ string, assign func(queue.Assignme
 	return nil
 }
 
-func (f *fleet) OnClasses(_ context.Context, hear func([]string)) error {
+func (f *fleet) OnClasses(_ context.Context, _ string, hear func([]string)) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.onClasses = hear

@@ -116,7 +116,7 @@ func (w *Worker) cancels(ctx context.Context) {
 // again and again, so none is missed for long.
 func (w *Worker) classes(ctx context.Context) {
 	for ctx.Err() == nil {
-		err := w.Control.OnClasses(ctx, func(classes []string) { w.sources.hear(ctx, classes) })
+		err := w.Control.OnClasses(ctx, w.cfg.Pool, func(classes []string) { w.sources.hear(ctx, classes) })
 		if err == nil {
 			return // listening
 		}

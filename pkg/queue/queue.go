@@ -83,12 +83,14 @@ type Control interface {
 	// a goroutine of its own, until ctx ends. It returns once that is in force. An
 	// error of f says that the worker does not take the job.
 	OnAssign(ctx context.Context, worker string, f func(Assignment) error) error
-	// OnClasses calls f with the classes of jobs (package placement) that the
+	// OnClasses calls f with the classes of a pool's jobs (package placement) that the
 	// dispatchers name, which they do again and again as long as there are some.
-	OnClasses(ctx context.Context, f func(classes []string)) error
+	OnClasses(ctx context.Context, pool string, f func(classes []string)) error
 }
 
-// Handler answers the workers' control messages; the dispatcher implements it.
+// Handler answers the workers' control messages; the dispatcher implements it. Who a
+// message is from is known by the way it came, and written into it: what the message
+// itself says about that never counts.
 type Handler interface {
 	HandleClaim(ctx context.Context, r ClaimRequest) (ClaimReply, error)
 	HandleHeartbeat(ctx context.Context, r HeartbeatRequest) (HeartbeatReply, error)
@@ -112,7 +114,7 @@ type Bus interface {
 	// After an error it may have: its lease has to be taken back. job.ErrLost:
 	// there is no such worker.
 	Assign(ctx context.Context, worker string, a Assignment) error
-	// SendClasses tells every worker.
+	// SendClasses tells every worker those of its pool.
 	SendClasses(classes []string) error
 	// Wake tells every dispatcher that listens on the topic, the sender too.
 	// A topic is one word.
@@ -120,6 +122,8 @@ type Bus interface {
 	// OnWake returns once it listens; f is called, one at a time, until ctx
 	// ends.
 	OnWake(ctx context.Context, topic string, f func(payload []byte)) error
+	// OnTold is OnWake for what workers tell (SessionServer.Tell), and says which one did.
+	OnTold(ctx context.Context, topic string, f func(worker string, payload []byte)) error
 }
 
 // ClaimRequest asks for leases on deliveries.

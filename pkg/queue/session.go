@@ -95,5 +95,6 @@ type SessionServer interface {
 	// ServeSessions calls h for every request, each in a goroutine of its own,
 	// until ctx ends; it returns once it listens.
 	ServeSessions(ctx context.Context, worker string, h func(context.Context, SessionCall) (SessionReply, error)) error
-	Wake(topic string, payload []byte) error
+	// Tell says something to every dispatcher that listens on the topic.
+	Tell(worker, topic string, payload []byte) error
 }

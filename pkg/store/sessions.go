@@ -28,7 +28,8 @@ type Sessions interface {
 	ListSessions(ctx context.Context, tenant string, live bool, limit int) ([]job.Session, error)
 	// EndSession records an end. The first one counts; it reports whether this
 	// was it.
-	EndSession(ctx context.Context, id job.ID, o job.Outcome, message string) (bool, error)
+	// It is the word of a worker, and counts if that holds the session.
+	EndSession(ctx context.Context, id job.ID, worker string, o job.Outcome, message string) (bool, error)
 	// ReapSessions ends the sessions of workers that were silent for so long.
 	ReapSessions(ctx context.Context, silence time.Duration) (int64, error)
 	// PutExecute records an execute of a session. Saying it twice is the same

@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/assay-run/assay/internal/worker"
 	"github.com/assay-run/assay/pkg/object"
 	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/queue/identity"
 	"github.com/assay-run/assay/pkg/queue/jetstream"
 	"github.com/assay-run/assay/pkg/runtime/fake"
 )
@@ -39,6 +42,22 @@ func simulated(ctx context.Context, b *bench) (r report, err error) {
 	if err != nil {
 		return nil, err
 	}
+	dispatcher, err := t.child("dispatcher")
+	if err != nil {
+		return nil, err
+	}
+	text, err := dispatcher.env("ASSAY_WORKERS_KEY")
+	if err != nil {
+		return nil, err
+	}
+	raw, err := os.ReadFile(strings.TrimPrefix(text, "@"))
+	if err != nil {
+		return nil, err
+	}
+	key, err := identity.ParseKey(string(raw))
+	if err != nil {
+		return nil, err
+	}
 	log := slog.New(slog.NewTextHandler(b.log, &slog.HandlerOptions{Level: slog.LevelError}))
 	slog.SetDefault(log)
 	n := b.n
@@ -49,7 +68,7 @@ func simulated(ctx context.Context, b *bench) (r report, err error) {
 	var sum outcome
 	for _, size := range fleetSizes {
 		b.logf("%d workers", size)
-		o, cpu, err := t.withWorkers(ctx, url, size, n)
+		o, cpu, err := t.withWorkers(ctx, url, key, size, n)
 		if err != nil {
 			return nil, fmt.Errorf("%d workers: %w", size, err)
 		}
@@ -70,13 +89,13 @@ func simulated(ctx context.Context, b *bench) (r report, err error) {
 
 // withWorkers runs n jobs on a fleet of that many simulated workers and returns
 // the CPU time that the control plane spent meanwhile.
-func (t *target) withWorkers(ctx context.Context, url string, size, n int) (o outcome, cpu time.Duration, err error) {
+func (t *target) withWorkers(ctx context.Context, url string, key *identity.Key, size, n int) (o outcome, cpu time.Duration, err error) {
 	running, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	failed := make(chan error, size)
 	for i := range size {
 		wg.Go(func() {
-			if err := simulate(running, url, fmt.Sprintf("sim-%d-%d", size, i)); err != nil {
+			if err := simulate(running, url, key, fmt.Sprintf("sim-%d-%d", size, i)); err != nil {
 				failed <- err
 			}
 		})
@@ -132,8 +151,12 @@ func (t *target) registered(ctx context.Context, size int) error {
 	return fmt.Errorf("not all of them registered in two minutes")
 }
 
-func simulate(ctx context.Context, url, id string) error {
-	q, err := jetstream.Connect(ctx, jetstream.Config{URL: url, Name: id})
+func simulate(ctx context.Context, url string, key *identity.Key, id string) error {
+	who, err := identity.NewWorker(id, "default", key.Token(id, "default"))
+	if err != nil {
+		return err
+	}
+	q, err := jetstream.Connect(ctx, jetstream.Config{URL: url, Name: id, Worker: &who})
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -19,12 +20,12 @@ func (q *Queue) SendCancel(worker string, l store.LeaseRef) error {
 	if err != nil {
 		return err
 	}
-	return q.send(cancelPrefix+token(worker), body)
+	return q.send(toWorker(worker, kindCancel), body)
 }
 
 // OnCancel listens for SendCancel.
 func (q *Queue) OnCancel(ctx context.Context, worker string, f func(store.LeaseRef)) error {
-	return q.listen(ctx, cancelPrefix+token(worker), func(body []byte) {
+	return q.listen(ctx, toWorker(worker, kindCancel), func(body []byte) {
 		var l store.LeaseRef
 		if err := queue.Decode(body, &l); err != nil {
 			q.log.WarnContext(ctx, "cancel message dropped", "error", err)
@@ -40,7 +41,7 @@ func (q *Queue) Assign(ctx context.Context, worker string, a queue.Assignment) e
 	if err != nil {
 		return fmt.Errorf("assign: %w: %w", job.ErrInvalid, err)
 	}
-	_, err = q.exchange(ctx, assignPrefix+token(worker), body)
+	_, err = q.ask(ctx, worker, kindAssign, body)
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):
 		return fmt.Errorf("%w: worker %s is gone", job.ErrLost, worker)
@@ -52,23 +53,33 @@ func (q *Queue) Assign(ctx context.Context, worker string, a queue.Assignment) e
 
 // OnAssign listens for Assign.
 func (q *Queue) OnAssign(ctx context.Context, worker string, f func(queue.Assignment) error) error {
-	return serveWorker(ctx, q, assignPrefix+token(worker), func(_ context.Context, a queue.Assignment) (struct{}, error) {
+	return serveWorker(ctx, q, worker, kindAssign, func(_ context.Context, a queue.Assignment) (struct{}, error) {
 		return struct{}{}, f(a)
 	})
 }
 
-// SendClasses tells every worker which classes of jobs there are.
+// SendClasses tells the workers of each pool which classes of its jobs there are.
 func (q *Queue) SendClasses(classes []string) error {
-	body, err := queue.Encode(classes)
-	if err != nil {
-		return err
+	of := map[string][]string{}
+	for _, c := range classes {
+		pool := placement.ParseClass(c).Pool
+		of[pool] = append(of[pool], c)
 	}
-	return q.send(classesSubject, body)
+	for pool, classes := range of {
+		body, err := queue.Encode(classes)
+		if err != nil {
+			return err
+		}
+		if err := q.send(poolPrefix+token(pool)+"."+kindClasses, body); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // OnClasses listens for SendClasses.
-func (q *Queue) OnClasses(ctx context.Context, f func([]string)) error {
-	return q.listen(ctx, classesSubject, func(body []byte) {
+func (q *Queue) OnClasses(ctx context.Context, pool string, f func([]string)) error {
+	return q.listen(ctx, poolPrefix+token(pool)+"."+kindClasses, func(body []byte) {
 		var classes []string
 		if err := queue.Decode(body, &classes); err != nil {
 			q.log.WarnContext(ctx, "list of classes dropped", "error", err)
@@ -86,6 +97,20 @@ func (q *Queue) Wake(topic string, payload []byte) error {
 // OnWake listens for Wake.
 func (q *Queue) OnWake(ctx context.Context, topic string, f func([]byte)) error {
 	return q.listen(ctx, wakePrefix+token(topic), f)
+}
+
+// Tell says something to every dispatcher that listens on the topic.
+func (q *Queue) Tell(worker, topic string, payload []byte) error {
+	return q.send(q.request(worker, kindTell)+"."+token(topic), payload)
+}
+
+// OnTold listens for Tell. Who says it is who the server let in under that name.
+func (q *Queue) OnTold(ctx context.Context, topic string, f func(worker string, payload []byte)) error {
+	return q.listenFor(ctx, requestPrefix+"*.*."+kindTell+"."+token(topic), func(m *nats.Msg) {
+		if _, worker, err := speaker(m.Subject); err == nil {
+			f(worker, m.Data)
+		}
+	})
 }
 
 func (q *Queue) send(subject string, body []byte) error {

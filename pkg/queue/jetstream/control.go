@@ -11,43 +11,59 @@ import (
 	"github.com/assay-run/assay/pkg/queue"
 )
 
-// The kinds of control request: the last word of the subject.
+// The kinds of what workers say: the word of the subject after the worker.
 const (
 	kindClaim     = "claim"
 	kindHeartbeat = "heartbeat"
 	kindFinish    = "finish"
 	kindRelease   = "release"
+	kindConsumer  = "consumer" // asks for the name of the consumer of a class
+	kindTell      = "tell"     // is not answered
 )
 
 // Claim asks for leases.
 func (q *Queue) Claim(ctx context.Context, r queue.ClaimRequest) (queue.ClaimReply, error) {
-	return request[queue.ClaimReply](ctx, q, kindClaim, r)
+	return request[queue.ClaimReply](ctx, q, r.Worker, kindClaim, r)
 }
 
 // Heartbeat prolongs leases.
 func (q *Queue) Heartbeat(ctx context.Context, r queue.HeartbeatRequest) (queue.HeartbeatReply, error) {
-	return request[queue.HeartbeatReply](ctx, q, kindHeartbeat, r)
+	return request[queue.HeartbeatReply](ctx, q, r.Worker.ID, kindHeartbeat, r)
 }
 
 // Finish records results.
 func (q *Queue) Finish(ctx context.Context, r queue.FinishRequest) (queue.FinishReply, error) {
-	return request[queue.FinishReply](ctx, q, kindFinish, r)
+	return request[queue.FinishReply](ctx, q, r.Worker, kindFinish, r)
 }
 
 // Release hands attempts back.
 func (q *Queue) Release(ctx context.Context, r queue.ReleaseRequest) (queue.ReleaseReply, error) {
-	return request[queue.ReleaseReply](ctx, q, kindRelease, r)
+	return request[queue.ReleaseReply](ctx, q, r.Worker, kindRelease, r)
+}
+
+// request is the subject of what a worker says. Without an identity a connection
+// speaks for any.
+func (q *Queue) request(worker, kind string) string {
+	pool := ""
+	if q.cfg.Worker != nil {
+		pool = q.cfg.Worker.Pool
+	}
+	return requestPrefix + token(pool) + "." + token(worker) + "." + kind
 }
 
 // request asks any dispatcher.
-func request[Reply any](ctx context.Context, q *Queue, kind string, req any) (reply Reply, err error) {
+func request[Reply any](ctx context.Context, q *Queue, worker, kind string, req any) (reply Reply, err error) {
 	ctx, cancel := q.deadline(ctx)
 	defer cancel()
 	body, err := queue.Encode(req)
 	if err != nil {
 		return reply, fmt.Errorf("%s: %w: %w", kind, job.ErrInvalid, err)
 	}
-	answer, err := q.exchange(ctx, controlPrefix+kind, body)
+	m := &nats.Msg{Subject: q.request(worker, kind), Header: nats.Header{keyHeader: {q.own.public}}}
+	answer, err := q.exchange(ctx, m, body, inboxOf(worker), restPrefix+token(worker))
+	if err == nil {
+		answer, err = q.own.open(answer)
+	}
 	if err != nil {
 		return reply, fmt.Errorf("%s: %w", kind, err)
 	}
@@ -57,9 +73,36 @@ func request[Reply any](ctx context.Context, q *Queue, kind string, req any) (re
 	return reply, nil
 }
 
-func (q *Queue) exchange(ctx context.Context, subject string, body []byte) ([]byte, error) {
-	m := &nats.Msg{Subject: subject}
-	f, err := newFrame(q.nc, m, body)
+// ask asks a worker, whose answer it returns. What it says is sealed to the worker.
+func (q *Queue) ask(ctx context.Context, worker, kind string, body []byte) ([]byte, error) {
+	for again := false; ; again = true {
+		key, known := q.seals.of(worker)
+		if !known {
+			m := &nats.Msg{Subject: toWorker(worker, kindKey)}
+			text, err := q.exchange(ctx, m, nil, restPrefix+token(worker), inboxOf(worker))
+			if err != nil {
+				return nil, err
+			}
+			if key, err = q.seals.note(worker, string(text)); err != nil {
+				return nil, unavailable("ask for the key of "+worker, err)
+			}
+		}
+		secret, err := q.own.seal(key, body)
+		if err != nil {
+			return nil, err
+		}
+		answer, err := q.exchange(ctx, &nats.Msg{Subject: toWorker(worker, kind)}, secret, restPrefix+token(worker), inboxOf(worker))
+		if !errors.Is(err, errSealed) || again {
+			return answer, err
+		}
+		q.seals.forget(worker) // it has started anew since
+	}
+}
+
+// exchange asks and returns the answer. What does not fit into the message is to be
+// had below mine, and what does not fit into the answer below theirs.
+func (q *Queue) exchange(ctx context.Context, m *nats.Msg, body []byte, mine, theirs string) ([]byte, error) {
+	f, err := newFrame(q.nc, m, body, mine)
 	if err != nil {
 		return nil, unavailable("send", err)
 	}
@@ -71,7 +114,7 @@ func (q *Queue) exchange(ctx context.Context, subject string, body []byte) ([]by
 	if code := reply.Header.Get(errorHeader); code != "" {
 		return nil, fmt.Errorf("%s: %w", reply.Data, codeError(code))
 	}
-	answer, err := readFrame(ctx, q.nc, reply)
+	answer, err := readFrame(ctx, q.nc, reply, theirs)
 	if err != nil {
 		return nil, unavailable("receive", err)
 	}
@@ -91,6 +134,7 @@ var codes = []struct {
 	{"lost", job.ErrLost},
 	{"too_large", job.ErrTooLarge},
 	{"refused", job.ErrRefused},
+	{"sealed", errSealed},
 	{"unavailable", job.ErrUnavailable},
 }
 

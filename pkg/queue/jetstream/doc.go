@@ -20,10 +20,15 @@
 //
 // # Control
 //
-//	assay.control.<kind>        request and reply, queue group "dispatchers"
-//	assay.cancel.<worker>       to one worker
-//	assay.assign.<worker>       request and reply, to one worker
-//	assay.wake.<topic>          to every dispatcher
+//	assay.req.<pool>.<worker>.<kind>    what a worker says; queue group "dispatchers"
+//	assay.to.<worker>.<kind>            to one worker: cancel, assign, session, key
+//	assay.pool.<pool>.<kind>            to the workers of a pool: classes
+//	assay.rest.<worker>.<…>             where a worker asks for more of what it is told
+//	assay.wake.<topic>                  among dispatchers
+//
+// Who says something is read from the subject. A server that knows its workers (see
+// auth.go) lets each publish and listen under its own name only. What a dispatcher
+// says to one worker is sealed to that process (seal.go).
 //
 // A body may be larger than a NATS message: see frame.go.
 package jetstream

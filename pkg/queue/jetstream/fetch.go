@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -31,14 +32,29 @@ var errNoConsumer = errors.New("the consumer does not exist")
 type consumer struct {
 	q    *Queue
 	pool string
+	name atomic.Value // string
 }
 
-// Consumer returns the deliveries of a pool, whose consumer it makes.
+// Consumer returns the deliveries of a pool, whose consumer it makes, or has made.
 func (q *Queue) Consumer(ctx context.Context, pool string) (queue.Consumer, error) {
-	if err := q.ensureConsumer(ctx, pool); err != nil {
+	c := &consumer{q: q, pool: pool}
+	if err := c.ensure(ctx); err != nil {
 		return nil, err
 	}
-	return &consumer{q, pool}, nil
+	return c, nil
+}
+
+func (c *consumer) ensure(ctx context.Context) (err error) {
+	name := c.q.consumerName(c.pool)
+	if c.q.restricted() {
+		name, err = c.q.borrow(ctx, c.pool)
+	} else {
+		err = c.q.ensureConsumer(ctx, c.pool)
+	}
+	if err == nil {
+		c.name.Store(name)
+	}
+	return err
 }
 
 // Fetch sends one pull request. The client library's own Fetch drops messages
@@ -58,7 +74,7 @@ func (c *consumer) Fetch(ctx context.Context, n int, wait time.Duration, out cha
 		if pause(ctx, recreatePause) != nil {
 			return nil
 		}
-		if err := c.q.ensureConsumer(ctx, c.pool); err != nil {
+		if err := c.ensure(ctx); err != nil {
 			return err
 		}
 		if n -= got; n == 0 || time.Until(end) <= 0 {
@@ -112,7 +128,7 @@ func (p *pull) request(inbox string, wait time.Duration) error {
 	if err != nil {
 		return err
 	}
-	return p.c.q.nc.PublishRequest(pullSubject+consumerName(p.c.pool), inbox, body)
+	return p.c.q.nc.PublishRequest(pullSubject+p.c.name.Load().(string), inbox, body)
 }
 
 func (p *pull) receive(ctx context.Context, wait time.Duration, changed <-chan struct{}) error {

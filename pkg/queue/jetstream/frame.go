@@ -2,9 +2,11 @@ package jetstream
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,9 +21,12 @@ import (
 // the rest; the receiver asks for one chunk after the other, so that never more
 // than one is on its way and no buffer on the path overflows:
 //
-//	message   Assay-Size: 20971520   Assay-Rest: _INBOX.x    first chunk
-//	request   to _INBOX.x            body: "4190208"         offset
+//	message   Assay-Size: 20971520   Assay-Rest: assay.rest.w.x    first chunk
+//	request   to assay.rest.w.x      body: "4190208"               offset
 //	reply                                                    next chunk
+//
+// The rest is at a subject that the receiver may publish on, and that has to be the
+// sender's: a dispatcher would otherwise publish wherever a worker tells it to.
 //
 // The sender keeps the body until all of it was asked for, the exchange is
 // over, or nobody has asked for frameTimeout.
@@ -46,15 +51,16 @@ type frame struct {
 	once  sync.Once
 }
 
-// newFrame prepares body for m, whose Data it sets. close must be called when
+// newFrame prepares body for m, whose Data it sets; the rest of it is below a subject.
+// close must be called when
 // the exchange is over; it may be left to the idle timeout.
-func newFrame(nc *nats.Conn, m *nats.Msg, body []byte) (*frame, error) {
+func newFrame(nc *nats.Conn, m *nats.Msg, body []byte, below string) (*frame, error) {
 	f := &frame{nc: nc, body: body, chunk: chunkSize(nc.MaxPayload())}
 	if len(body) <= f.chunk {
 		m.Data = body
 		return f, nil
 	}
-	inbox := nc.NewInbox()
+	inbox := below + "." + rand.Text()
 	f.idle = time.AfterFunc(frameTimeout, f.close)
 	sub, err := nc.Subscribe(inbox, f.serve)
 	if err != nil {
@@ -97,8 +103,8 @@ func (f *frame) close() {
 	})
 }
 
-// readFrame returns the whole body of m.
-func readFrame(ctx context.Context, nc *nats.Conn, m *nats.Msg) ([]byte, error) {
+// readFrame returns the whole body of m, the rest of which is below a subject.
+func readFrame(ctx context.Context, nc *nats.Conn, m *nats.Msg, below string) ([]byte, error) {
 	rest := m.Header.Get(restHeader)
 	if rest == "" {
 		return m.Data, nil
@@ -106,6 +112,9 @@ func readFrame(ctx context.Context, nc *nats.Conn, m *nats.Msg) ([]byte, error) 
 	size, err := strconv.Atoi(m.Header.Get(sizeHeader))
 	if err != nil || size < len(m.Data) || size > maxBody {
 		return nil, fmt.Errorf("%w: frame of %q bytes", job.ErrInvalid, m.Header.Get(sizeHeader))
+	}
+	if !strings.HasPrefix(rest, below+".") {
+		return nil, fmt.Errorf("%w: the rest of a frame at %.80q", job.ErrInvalid, rest)
 	}
 	body := append(make([]byte, 0, size), m.Data...)
 	for len(body) < size {

@@ -14,6 +14,7 @@ import (
 	"github.com/assay-run/assay/internal/dev"
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/queue"
+	"github.com/assay-run/assay/pkg/queue/identity"
 	"github.com/assay-run/assay/pkg/queue/jetstream"
 	"github.com/assay-run/assay/pkg/queue/queuetest"
 )
@@ -48,11 +49,12 @@ type server struct {
 	url  string
 	dir  string
 	nats *dev.NATS
+	with []func(*dev.NATSConfig)
 }
 
-func startServer(t *testing.T) *server {
+func startServer(t *testing.T, with ...func(*dev.NATSConfig)) *server {
 	t.Helper()
-	s := &server{dir: t.TempDir(), url: "nats://" + testenv.Address(t)}
+	s := &server{with: with, dir: t.TempDir(), url: "nats://" + testenv.Address(t)}
 	s.start(t)
 	t.Cleanup(func() { s.nats.Stop() })
 	return s
@@ -70,7 +72,11 @@ func (s *server) start(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	n, err := dev.StartNATS(ctx, dev.NATSConfig{Dir: s.dir, Port: port, Logger: slog.New(slog.DiscardHandler)})
+	cfg := dev.NATSConfig{Dir: s.dir, Port: port, Logger: slog.New(slog.DiscardHandler)}
+	for _, f := range s.with {
+		f(&cfg)
+	}
+	n, err := dev.StartNATS(ctx, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +92,18 @@ func (s *server) restart(t *testing.T) {
 // admin is a connection of somebody else's.
 func (s *server) admin(t *testing.T) natsjs.JetStream {
 	t.Helper()
-	nc, err := nats.Connect(s.url)
+	return s.adminAs(t, nil)
+}
+
+// adminAs has the key of the fleet.
+func (s *server) adminAs(t *testing.T, key *identity.Key) natsjs.JetStream {
+	t.Helper()
+	var o []nats.Option
+	if key != nil {
+		_, dispatcher := key.Public()
+		o = append(o, nats.Nkey(dispatcher, key.Dispatcher().Sign))
+	}
+	nc, err := nats.Connect(s.url, o...)
 	if err != nil {
 		t.Fatal(err)
 	}

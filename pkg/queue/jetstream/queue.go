@@ -12,6 +12,7 @@ import (
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue"
+	"github.com/assay-run/assay/pkg/queue/identity"
 )
 
 // Config says where the server is and how patient to be. Only URL is required.
@@ -22,6 +23,16 @@ type Config struct {
 	Replicas int           // of the stream; default 1
 	Timeout  time.Duration // of one request, if the caller sets none; default 10s
 	Log      *slog.Logger  // default slog.Default()
+
+	// Worker is who a worker is; nil: this is a dispatcher. One that comes with a token
+	// may do at the server what a worker does, and nothing else.
+	Worker *identity.Worker
+	// Key makes a dispatcher let workers in, at a server that asks it who may (see
+	// package identity); nil: whoever reaches the server is let in, and believed to be
+	// who it says.
+	Key *identity.Key
+	// Refused are workers that are not let in, whatever they come with.
+	Refused []string
 }
 
 const (
@@ -40,6 +51,10 @@ type Queue struct {
 	nc  *nats.Conn
 	js  jetstream.JetStream
 	log *slog.Logger
+
+	own     *sealer  // opens what is sealed to this process
+	seals   *seals   // the keys of workers
+	offered sync.Map // workers whose key is offered on this connection
 
 	ensureMu sync.Mutex // one stream or consumer is made at a time
 
@@ -65,7 +80,7 @@ func Connect(ctx context.Context, cfg Config) (*Queue, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
-	q := &Queue{cfg: cfg, log: cfg.Log, epoch: make(chan struct{})}
+	q := &Queue{cfg: cfg, log: cfg.Log, epoch: make(chan struct{}), own: newSealer(), seals: newSeals()}
 	for try := 0; ; try++ {
 		err := q.connect(ctx)
 		if err == nil {
@@ -84,7 +99,11 @@ func Connect(ctx context.Context, cfg Config) (*Queue, error) {
 
 // connect tries once.
 func (q *Queue) connect(ctx context.Context) error {
-	nc, err := nats.Connect(q.cfg.URL,
+	who, err := q.credentials()
+	if err != nil {
+		return err
+	}
+	nc, err := nats.Connect(q.cfg.URL, append(who,
 		nats.Name(q.cfg.Name),
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(reconnectWait),
@@ -110,7 +129,7 @@ func (q *Queue) connect(ctx context.Context) error {
 			}
 			q.log.Warn("nats error", "subject", subject, "error", err)
 		}),
-	)
+	)...)
 	if err != nil {
 		return err
 	}
@@ -120,11 +139,18 @@ func (q *Queue) connect(ctx context.Context) error {
 		return err
 	}
 	q.nc, q.js = nc, js
-	if err := q.ensureStream(ctx); err != nil {
-		nc.Close()
-		return err
+	switch {
+	case q.restricted():
+		err = q.offerKey(ctx, q.cfg.Worker.ID)
+	default:
+		if err = q.ensureStream(ctx); err == nil {
+			err = q.admit(ctx)
+		}
 	}
-	return nil
+	if err != nil {
+		nc.Close()
+	}
+	return err
 }
 
 func (q *Queue) nextEpoch() {
@@ -146,6 +172,12 @@ func (q *Queue) connectionChange() <-chan struct{} {
 func (q *Queue) Ping(ctx context.Context) error {
 	ctx, cancel := q.deadline(ctx)
 	defer cancel()
+	if q.restricted() {
+		if err := q.nc.FlushWithContext(ctx); err != nil {
+			return unavailable("ping", err)
+		}
+		return nil
+	}
 	if _, err := q.js.Stream(ctx, streamName); err != nil {
 		return unavailable("ping stream", err)
 	}

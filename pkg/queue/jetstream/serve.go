@@ -22,7 +22,7 @@ func (q *Queue) Serve(ctx context.Context, h queue.Handler) error {
 		kindRelease:   serve(s, h.HandleRelease),
 	}
 	for kind, handle := range kinds {
-		if err := s.subscribe(controlPrefix+kind, handle); err != nil {
+		if err := s.subscribe(requestPrefix+"*.*."+kind, handle); err != nil {
 			s.stop()
 			return unavailable("serve "+kind, err)
 		}
@@ -76,26 +76,61 @@ func serve[Request, Reply any](s *server, f func(context.Context, Request) (Repl
 			// The requester waits no longer than this either.
 			ctx, cancel := context.WithTimeout(s.base, s.q.cfg.Timeout)
 			defer cancel()
-			reply, err := answer(ctx, s.q.nc, m, f)
-			if err == nil {
-				err = s.respond(m, reply)
+			_, worker, err := speaker(m.Subject)
+			if err != nil || !s.q.answerable(m, worker) {
+				s.q.log.WarnContext(ctx, "control request dropped", "subject", m.Subject, "reply", m.Reply)
+				return
 			}
-			if err != nil {
+			if err := answerWorker(ctx, s, m, worker, f); err != nil {
 				s.respondError(ctx, m, err)
 			}
 		})
 	}
 }
 
+// answerWorker answers a request of a worker, sealed to it.
+func answerWorker[Request, Reply any](ctx context.Context, s *server, m *nats.Msg, worker string, f func(context.Context, Request) (Reply, error)) error {
+	key, err := s.q.seals.note(worker, m.Header.Get(keyHeader))
+	if err != nil {
+		return err
+	}
+	body, err := readFrame(ctx, s.q.nc, m, inboxOf(worker))
+	if err != nil {
+		return err
+	}
+	reply, err := answer(ctx, m.Subject, body, func(ctx context.Context, r Request) (reply Reply, err error) {
+		if err := s.q.identify(&r, m.Subject); err != nil {
+			return reply, err
+		}
+		return f(ctx, r)
+	})
+	if err == nil {
+		reply, err = s.q.own.seal(key, reply)
+	}
+	if err != nil {
+		return err
+	}
+	return s.respond(m, reply, restPrefix+token(worker))
+}
+
 // serveWorker answers what is asked of one worker, each request in a goroutine of
 // its own, until ctx ends. It returns when the server knows of that.
-func serveWorker[Request, Reply any](ctx context.Context, q *Queue, subject string, f func(context.Context, Request) (Reply, error)) error {
+func serveWorker[Request, Reply any](ctx context.Context, q *Queue, worker, kind string, f func(context.Context, Request) (Reply, error)) error {
+	if err := q.offerKey(ctx, worker); err != nil {
+		return err
+	}
 	s := &server{q: q, base: context.WithoutCancel(ctx)}
-	return q.listenFor(ctx, subject, func(m *nats.Msg) {
+	return q.listenFor(ctx, toWorker(worker, kind), func(m *nats.Msg) {
 		go func() {
-			reply, err := answer(s.base, q.nc, m, f)
+			body, err := readFrame(s.base, q.nc, m, restPrefix+token(worker))
 			if err == nil {
-				err = s.respond(m, reply)
+				body, err = q.own.open(body)
+			}
+			if err == nil {
+				body, err = answer(s.base, m.Subject, body, f)
+			}
+			if err == nil {
+				err = s.respond(m, body, inboxOf(worker))
 			}
 			if err != nil {
 				s.respondError(ctx, m, err)
@@ -104,14 +139,21 @@ func serveWorker[Request, Reply any](ctx context.Context, q *Queue, subject stri
 	})
 }
 
-func answer[Request, Reply any](ctx context.Context, nc *nats.Conn, m *nats.Msg, f func(context.Context, Request) (Reply, error)) ([]byte, error) {
-	body, err := readFrame(ctx, nc, m)
-	if err != nil {
-		return nil, err
+// offerKey tells dispatchers, for as long as the connection lives, which key what they
+// say to a worker is to be sealed to.
+func (q *Queue) offerKey(ctx context.Context, worker string) error {
+	if _, offered := q.offered.LoadOrStore(worker, true); offered {
+		return nil
 	}
+	return q.listenFor(context.WithoutCancel(ctx), toWorker(worker, kindKey), func(m *nats.Msg) {
+		_ = m.Respond([]byte(q.own.public)) // if it fails the asker times out
+	})
+}
+
+func answer[Request, Reply any](ctx context.Context, subject string, body []byte, f func(context.Context, Request) (Reply, error)) ([]byte, error) {
 	var req Request
 	if err := queue.Decode(body, &req); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", job.ErrInvalid, m.Subject, err)
+		return nil, fmt.Errorf("%w: %s: %w", job.ErrInvalid, subject, err)
 	}
 	reply, err := f(ctx, req)
 	if err != nil {
@@ -120,9 +162,9 @@ func answer[Request, Reply any](ctx context.Context, nc *nats.Conn, m *nats.Msg,
 	return queue.Encode(reply)
 }
 
-func (s *server) respond(m *nats.Msg, body []byte) error {
+func (s *server) respond(m *nats.Msg, body []byte, below string) error {
 	reply := &nats.Msg{}
-	f, err := newFrame(s.q.nc, reply, body)
+	f, err := newFrame(s.q.nc, reply, body, below)
 	if err != nil {
 		return err
 	}

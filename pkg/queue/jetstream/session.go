@@ -12,8 +12,6 @@ import (
 	"github.com/assay-run/assay/pkg/queue"
 )
 
-const sessionPrefix = "assay.session."
-
 // A long call asks every so often whether the worker still holds the session;
 // after so many silences the worker counts as gone.
 const (
@@ -45,7 +43,7 @@ func (q *Queue) callSession(ctx context.Context, worker string, c queue.SessionC
 	if err != nil {
 		return reply, fmt.Errorf("%s: %w: %w", c.Op, job.ErrInvalid, err)
 	}
-	answer, err := q.exchange(ctx, sessionPrefix+token(worker), body)
+	answer, err := q.ask(ctx, worker, kindSession, body)
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):
 		return reply, fmt.Errorf("%w: worker %s is gone", job.ErrLost, worker)
@@ -86,5 +84,5 @@ func (q *Queue) watchWorker(ctx context.Context, lost context.CancelCauseFunc, w
 
 // ServeSessions implements queue.SessionServer.
 func (q *Queue) ServeSessions(ctx context.Context, worker string, h func(context.Context, queue.SessionCall) (queue.SessionReply, error)) error {
-	return serveWorker(ctx, q, sessionPrefix+token(worker), h) // as long as it takes: an execute has its own limit
+	return serveWorker(ctx, q, worker, kindSession, h) // as long as it takes: an execute has its own limit
 }

@@ -94,7 +94,7 @@ func (q *Queue) makeConsumer(ctx context.Context, pool string) error {
 	}
 	_, err := q.js.CreateOrUpdateConsumer(ctx, streamName, jetstream.ConsumerConfig{
 		InactiveThreshold: idle,
-		Durable:           consumerName(pool),
+		Durable:           q.consumerName(pool),
 		FilterSubject:     poolSubjects(pool),
 		AckPolicy:         jetstream.AckExplicitPolicy,
 		AckWait:           q.cfg.AckWait,

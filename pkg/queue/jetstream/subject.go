@@ -12,16 +12,49 @@ import (
 
 // The names on the server.
 const (
-	streamName     = "JOBS"
-	streamSubject  = "jobs.>"
-	lane           = "normal" // the subject has room for lanes of their own consumers
-	controlPrefix  = "assay.control."
-	cancelPrefix   = "assay.cancel."
-	assignPrefix   = "assay.assign."
-	wakePrefix     = "assay.wake."
-	classesSubject = "assay.classes"
-	serverGroup    = "dispatchers"
+	streamName      = "JOBS"
+	streamSubject   = "jobs.>"
+	lane            = "normal"      // the subject has room for lanes of their own consumers
+	requestPrefix   = "assay.req."  // <pool>.<worker>.<kind>: what a worker says
+	workerPrefix    = "assay.to."   // <worker>.<kind>: what is said to one worker
+	poolPrefix      = "assay.pool." // <pool>.<kind>: what is said to the workers of a pool
+	restPrefix      = "assay.rest." // <worker>.<…>: where a worker asks for more of what it is told
+	wakePrefix      = "assay.wake." // <topic>: among dispatchers
+	workerInbox     = "_INBOX.w."   // <worker>.<…>
+	dispatcherInbox = "_INBOX.d"
+	serverGroup     = "dispatchers"
 )
+
+// The kinds of what is said to workers.
+const (
+	kindCancel  = "cancel"
+	kindAssign  = "assign"
+	kindSession = "session"
+	kindKey     = "key"
+	kindClasses = "classes"
+)
+
+// toWorker is where a worker listens.
+func toWorker(worker, kind string) string { return workerPrefix + token(worker) + "." + kind }
+
+// inboxOf is the beginning of every subject at which a worker hears answers.
+func inboxOf(worker string) string { return workerInbox + token(worker) }
+
+// speaker reads who says something from the subject: the server lets nobody else
+// publish on it.
+func speaker(subject string) (pool, worker string, err error) {
+	parts := strings.Split(subject, ".")
+	if len(parts) < 5 {
+		return "", "", fmt.Errorf("%w: subject %q names no worker", job.ErrInvalid, subject)
+	}
+	if pool, err = untoken(parts[2]); err == nil {
+		worker, err = untoken(parts[3])
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("%w: subject %q names no worker", job.ErrInvalid, subject)
+	}
+	return pool, worker, nil
+}
 
 // subject returns where a dispatch is published: always the same for the same
 // reference.
@@ -30,6 +63,15 @@ func subject(d store.Dispatch) string {
 }
 
 func poolSubjects(pool string) string { return "jobs." + token(pool) + ".>" }
+
+// consumerName names the consumer of a pool or class. Where workers are told apart,
+// those of other pools cannot guess it.
+func (q *Queue) consumerName(class string) string {
+	if q.cfg.Key == nil {
+		return consumerName(class)
+	}
+	return consumerName(class) + "-" + q.cfg.Key.Name("consumer "+class)
+}
 
 // consumerName is short enough for a file's name, however long the pool's is.
 func consumerName(pool string) string {
@@ -76,4 +118,31 @@ func token(name string) string {
 		return "=" // an empty name is a name too
 	}
 	return b.String()
+}
+
+// untoken reads what token wrote, and nothing else: one name has one token.
+func untoken(t string) (string, error) {
+	if t == "=" {
+		return "", nil
+	}
+	var b strings.Builder
+	for i := 0; i < len(t); i++ {
+		if t[i] != '=' {
+			b.WriteByte(t[i])
+			continue
+		}
+		if i+2 >= len(t) {
+			return "", fmt.Errorf("%w: %q is no token", job.ErrInvalid, t)
+		}
+		c, err := strconv.ParseUint(t[i+1:i+3], 16, 8)
+		if err != nil {
+			return "", fmt.Errorf("%w: %q is no token", job.ErrInvalid, t)
+		}
+		b.WriteByte(byte(c))
+		i += 2
+	}
+	if name := b.String(); token(name) == t {
+		return name, nil
+	}
+	return "", fmt.Errorf("%w: %q is no token", job.ErrInvalid, t)
 }

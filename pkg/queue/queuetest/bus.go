@@ -84,6 +84,33 @@ func testAssign(t *testing.T, start starter) {
 	}
 }
 
+// testTold: who listens hears what workers tell, and who tells it.
+func testTold(t *testing.T, start starter) {
+	b := start(t, longAck)
+	type told struct{ worker, what string }
+	heard := make(chan told, 10)
+	for range 2 {
+		err := b.Connect(t).OnTold(t.Context(), "session-1", func(worker string, payload []byte) { heard <- told{worker, string(payload)} })
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := b.Connect(t)
+	for _, worker := range []string{"host.example", "host.*"} {
+		if err := w.(queue.SessionServer).Tell(worker, "session-2", []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.(queue.SessionServer).Tell(worker, "session-1", []byte("hi")); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if got := eventually(t, "what was told", heard); got != (told{worker, "hi"}) {
+				t.Errorf("heard %v of %s", got, worker)
+			}
+		}
+	}
+}
+
 // testWake: every listener of a topic hears it until its context ends, the
 // sender too.
 func testWake(t *testing.T, start starter) {
@@ -129,22 +156,29 @@ func testWake(t *testing.T, start starter) {
 	}
 }
 
-// testClasses: every worker hears of the classes there are.
+// testClasses: every worker hears of the classes of its pool.
 func testClasses(t *testing.T, start starter) {
 	b := start(t, longAck)
 	heard := make(chan []string, 10)
 	for range 2 {
-		if err := b.Connect(t).OnClasses(t.Context(), func(classes []string) { heard <- classes }); err != nil {
+		if err := b.Connect(t).OnClasses(t.Context(), pool, func(classes []string) { heard <- classes }); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want := []string{"default?memory=2Gi", "größe?label.a=b"}
-	if err := b.Connect(t).SendClasses(want); err != nil {
+	others := make(chan []string, 10)
+	if err := b.Connect(t).OnClasses(t.Context(), "größe", func(classes []string) { others <- classes }); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"default?label.a=b", "default?memory=2Gi"}
+	if err := b.Connect(t).SendClasses(append([]string{"gr%C3%B6%C3%9Fe?label.a=b"}, want...)); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
 		if got := eventually(t, "the classes", heard); !slices.Equal(got, want) {
 			t.Errorf("heard %q, want %q", got, want)
 		}
+	}
+	if got := eventually(t, "the classes", others); len(got) != 1 {
+		t.Errorf("another pool heard %q", got)
 	}
 }

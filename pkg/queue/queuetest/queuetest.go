@@ -52,6 +52,7 @@ func Run(t *testing.T, start func(t *testing.T, ackWait time.Duration) Backend) 
 		"Cancel":        testCancel,
 		"Assign":        testAssign,
 		"Wake":          testWake,
+		"Told":          testTold,
 		"Classes":       testClasses,
 		"FetchNoWait":   testFetchNoWait,
 	} {

@@ -153,11 +153,11 @@ func (s *Store) ListSessions(ctx context.Context, tenant string, live bool, limi
 }
 
 // EndSession implements store.Sessions.
-func (s *Store) EndSession(ctx context.Context, id job.ID, o job.Outcome, message string) (ended bool, err error) {
+func (s *Store) EndSession(ctx context.Context, id job.ID, worker string, o job.Outcome, message string) (ended bool, err error) {
 	err = s.do(ctx, "end session", func(ctx context.Context) error {
 		tag, err := s.pool.Exec(ctx, `
-			UPDATE sessions SET state = 'ended', outcome = $2, message = $3, ended_at = now() WHERE id = $1 AND state = 'live'`,
-			string(id), string(o), cleanText(message))
+			UPDATE sessions SET state = 'ended', outcome = $2, message = $3, ended_at = now() WHERE id = $1 AND worker = $4 AND state = 'live'`,
+			string(id), string(o), cleanText(message), worker)
 		ended = tag.RowsAffected() > 0
 		return err
 	})

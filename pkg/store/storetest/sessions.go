@@ -92,7 +92,7 @@ func testSessions(t *testing.T, open Open) {
 			t.Errorf("%d more were written down, want %d", made, most-1)
 		}
 		f.must(put(first)) // said twice is said once, and not refused
-		_, err := f.EndSession(ctx, first, job.Succeeded, "")
+		_, err := f.EndSession(ctx, first, worker, job.Succeeded, "")
 		f.must(err)
 		f.must(put(job.NewID()))
 		f.must(f.PutSession(ctx, "another", job.Session{ID: job.NewID(), Worker: worker}, 1))
@@ -121,9 +121,16 @@ func testSessions(t *testing.T, open Open) {
 		}
 	})
 
+	t.Run("another worker ends nothing", func(t *testing.T) {
+		for _, name := range []string{"", first.Worker + "x"} {
+			if ended, err := f.EndSession(ctx, first.ID, name, job.Failed, "forged"); err != nil || ended {
+				t.Errorf("by %q: %v, %v", name, ended, err)
+			}
+		}
+	})
 	t.Run("the first end counts", func(t *testing.T) {
 		for _, o := range []job.Outcome{job.Expired, job.Lost} {
-			ended, err := f.EndSession(ctx, first.ID, o, "why "+string(o))
+			ended, err := f.EndSession(ctx, first.ID, first.Worker, o, "why "+string(o))
 			f.must(err)
 			if ended != (o == job.Expired) {
 				t.Errorf("%s: %v", o, ended)

@@ -1,0 +1,74 @@
+package identity
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+func TestTokens(t *testing.T) {
+	k, other := key(t), key(t)
+	joined, err := NewWorker("pod", "gpu", k.JoinToken("gpu"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	proven, err := joined.Key.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, token, worker, pool, proven string
+		ok                                bool
+	}{
+		{"a worker's own", k.Token("w1", "default"), "w1", "default", "", true},
+		{"under another name", k.Token("w1", "default"), "w2", "default", "", false},
+		{"in another pool", k.Token("w1", "default"), "w1", "gpu", "", false},
+		{"words shifted", k.Token("w1default", ""), "w1", "default", "", false},
+		{"of another fleet", other.Token("w1", "default"), "w1", "default", "", false},
+		{"none", "", "w1", "default", "", false},
+		{"no name", k.Token("", "default"), "", "default", "", false},
+		{"cut", k.Token("w1", "default")[:20], "w1", "default", "", false},
+		{"joined", joined.Token, joined.ID, "gpu", proven, true},
+		{"joined without a proof", joined.Token, joined.ID, "gpu", "", false},
+		{"joined in another pool", joined.Token, joined.ID, "default", proven, false},
+		{"joined as somebody else", joined.Token, "w1", "gpu", proven, false},
+		{"joined, with another key", joined.Token, joined.ID, "gpu", proven[1:] + "A", false},
+		{"a pool's token as a worker's", "worker." + joined.Token[5:], joined.ID, "gpu", proven, false},
+	} {
+		if err := k.Check(c.token, c.worker, c.pool, c.proven); (err == nil) != c.ok || err != nil && !errors.Is(err, job.ErrRefused) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+func TestKeyIsTheSameAgain(t *testing.T) {
+	text := NewKey()
+	a, err := ParseKey(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := ParseKey(" " + text + "\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	i1, d1 := a.Public()
+	i2, d2 := b.Public()
+	if i1 != i2 || d1 != d2 || a.Token("w", "p") != b.Token("w", "p") || a.Name("x") != b.Name("x") || a.Name("x") == a.Name("y") {
+		t.Error("one text, two keys")
+	}
+	for _, bad := range []string{"", "x", text[:20], text + text} {
+		if _, err := ParseKey(bad); !errors.Is(err, job.ErrInvalid) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+func key(t *testing.T) *Key {
+	t.Helper()
+	k, err := ParseKey(NewKey())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}

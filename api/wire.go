@@ -91,9 +91,19 @@ type ArtifactList struct {
 	Artifacts []job.Artifact `json:"artifacts"`
 }
 
-// WorkerList is the fleet.
+// WorkerList is the fleet. Who is no operator gets the sums only: what hosts there
+// are, and what they have, tells of other tenants.
 type WorkerList struct {
 	Workers []store.Worker `json:"workers"`
+	Pools   []PoolSummary  `json:"pools"`
+}
+
+// PoolSummary is the connected workers of one pool together.
+type PoolSummary struct {
+	Pool    string `json:"pool"`
+	Workers int    `json:"workers"`
+	Slots   int    `json:"slots"`
+	Busy    int    `json:"busy"`
 }
 
 // Explanation is what would enforce a policy, before anything runs.

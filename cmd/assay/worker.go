@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/policy"
@@ -26,10 +27,14 @@ func (c *workerListCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	found, err := fleet.Workers(a.ctx)
+	all, err := fleet.Fleet(a.ctx)
 	if err != nil {
 		return err
 	}
+	if len(all.Workers) == 0 && len(all.Pools) > 0 {
+		return c.sums(a, all)
+	}
+	found := all.Workers
 	if a.JSON {
 		return a.printJSON(found)
 	}
@@ -56,6 +61,19 @@ func (c *workerListCmd) Run(a *app) error {
 		}
 		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s%s\t%s\n", w.ID, w.Pool, w.Busy, w.Slots, strings.Join(levels, ","), most(o.Memory), special(o),
 			time.Since(w.StartedAt).Round(time.Second), state, w.Version)
+	}
+	return t.Flush()
+}
+
+// sums is what there is to see without an operator's token.
+func (c *workerListCmd) sums(a *app, all api.WorkerList) error {
+	if a.JSON {
+		return a.printJSON(all)
+	}
+	t := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "POOL\tWORKERS\tBUSY\tSLOTS")
+	for _, p := range all.Pools {
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\n", p.Pool, p.Workers, p.Busy, p.Slots)
 	}
 	return t.Flush()
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
+	"net/netip"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -23,6 +25,9 @@ type config struct {
 	Replicas    int            `name:"stream-replicas" env:"ASSAY_STREAM_REPLICAS" default:"1" help:"Replicas of the JetStream stream."`
 	ObjectsURL  string         `name:"objects-url" env:"ASSAY_OBJECTS_URL" default:"file:///var/lib/assay/objects" help:"Object store: file:///dir or s3://bucket?region=…"`
 	Tokens      httpapi.Secret `name:"tokens" env:"ASSAY_TOKENS" help:"Who may submit, as token=tenant,token=tenant; none: everybody is the tenant \"default\"."`
+	Operators   httpapi.Secret `name:"operator-tokens" env:"ASSAY_OPERATOR_TOKENS" help:"More such pairs, whose holders may also see the fleet itself: each worker, and /metrics."`
+	NoTokens    bool           `name:"insecure-no-tokens" env:"ASSAY_INSECURE_NO_TOKENS" help:"Listen without tokens at addresses that other machines reach, since something else keeps strangers out."`
+	Metrics     string         `name:"metrics-listen" env:"ASSAY_METRICS_LISTEN" help:"Address of /metrics alone, which whoever reaches it may read. None by default: it is at --listen, for operators."`
 	SecretsKey  httpapi.Secret `name:"secrets-key" env:"ASSAY_SECRETS_KEY" help:"Seals tenants' secrets: 32 bytes in base64 (openssl rand -base64 32); after a comma, older ones that only open. None: no secrets are kept."`
 	WorkersKey  httpapi.Secret `name:"workers-key" env:"ASSAY_WORKERS_KEY" help:"Lets workers in at a NATS server that asks dispatchers who may connect: 32 bytes in base64, or @FILE (see \"assay fleet\"). None: whoever reaches the server is believed to be the worker that it says."`
 	WorkersOut  []string       `name:"workers-refused" env:"ASSAY_WORKERS_REFUSED" placeholder:"ID" help:"Workers that are not let in again, whatever token they have, separated by commas."`
@@ -78,6 +83,10 @@ func parse(args []string, out io.Writer) (c config, err error) {
 	if err == nil && c.CallbackFor < time.Second {
 		err = fmt.Errorf("--callback-patience: %v is less than a second", c.CallbackFor)
 	}
+	if err == nil && c.Tokens == "" && !c.NoTokens && !loopback(c.Listen) {
+		err = fmt.Errorf("--listen: %s can be reached from other machines, and without --tokens (ASSAY_TOKENS) whoever reaches it is let in; give tokens, "+
+			"listen on 127.0.0.1, or say --insecure-no-tokens if something else keeps strangers out", c.Listen)
+	}
 	if err == nil {
 		_, err = c.limits()
 	}
@@ -107,4 +116,14 @@ func (c *config) limits() (l httpapi.Limits, err error) {
 		return l, fmt.Errorf("--%w", err)
 	}
 	return l, nil
+}
+
+// loopback says whether only this machine reaches an address to listen at.
+func loopback(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return true // to listen there fails, and says why
+	}
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.Unmap().IsLoopback()
 }

@@ -46,7 +46,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 		return err
 	}
 	defer join(&err, func() error { return tel.Stop(context.WithoutCancel(ctx)) })
-	auth, err := httpapi.NewAuthenticator(cfg.Tokens)
+	auth, err := httpapi.NewAuthenticator(cfg.Tokens, cfg.Operators)
 	if err != nil {
 		return fmt.Errorf("--tokens: %w", err)
 	}
@@ -103,6 +103,11 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 		return err
 	}
 	defer join(&err, stop)
+	stopMetrics, err := serveMetrics(ctx, cfg.Metrics, tel.Metrics())
+	if err != nil {
+		return err
+	}
+	defer join(&err, stopMetrics)
 	return serve(ctx, cfg, api, d, callbacks)
 }
 

@@ -18,6 +18,9 @@ type Authenticator interface {
 	// Tenant returns the tenant of r; the error wraps api.ErrUnauthorized if
 	// there is none.
 	Tenant(r *http.Request) (string, error)
+	// Operator says whether whoever sent r may see the fleet itself: its hosts and
+	// its metrics, which tell of all tenants.
+	Operator(r *http.Request) bool
 }
 
 // DefaultTenant owns everything on a fleet without tokens.
@@ -28,6 +31,9 @@ type Open struct{}
 
 // Tenant returns DefaultTenant.
 func (Open) Tenant(*http.Request) (string, error) { return DefaultTenant, nil }
+
+// Operator is true: there is nobody else.
+func (Open) Operator(*http.Request) bool { return true }
 
 // Tokens maps bearer tokens to tenants. Tokens are kept as hashes, so that
 // neither the time of a look-up nor a dump of it tells anything about them.
@@ -44,6 +50,24 @@ func (t Tokens) Tenant(r *http.Request) (string, error) {
 		return "", fmt.Errorf("%w: the token is unknown here", api.ErrUnauthorized)
 	}
 	return tenant, nil
+}
+
+// Operator is false: a tenant's token is for what is the tenant's.
+func (Tokens) Operator(*http.Request) bool { return false }
+
+// operated are tokens of tenants, some of which are an operator's.
+type operated struct{ tenants, operators Tokens }
+
+func (o operated) Tenant(r *http.Request) (string, error) {
+	if tenant, err := o.operators.Tenant(r); err == nil {
+		return tenant, nil
+	}
+	return o.tenants.Tenant(r)
+}
+
+func (o operated) Operator(r *http.Request) bool {
+	_, err := o.operators.Tenant(r)
+	return err == nil
 }
 
 // Secret is text that no log and no dump shows.
@@ -63,24 +87,44 @@ func (Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
 // MarshalText hides the text from encoders.
 func (Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// NewAuthenticator reads "token=tenant" pairs, separated by commas or lines.
-// "@FILE" reads them from a file, in which lines that start with # are
-// comments. Empty text lets everybody in. The error wraps job.ErrInvalid and
-// never shows a token.
-func NewAuthenticator(pairs Secret) (Authenticator, error) {
+// NewAuthenticator reads "token=tenant" pairs, separated by commas or lines, and
+// such whose holders may see the fleet itself besides (operators). "@FILE" reads
+// them from a file, in which lines that start with # are comments. No pairs let
+// everybody in. The error wraps job.ErrInvalid and never shows a token.
+func NewAuthenticator(pairs, operators Secret) (Authenticator, error) {
+	tenants, err := readTokens(pairs, "tokens")
+	if err != nil {
+		return nil, err
+	}
+	ops, err := readTokens(operators, "operator-tokens")
+	switch {
+	case err != nil:
+		return nil, err
+	case tenants == nil && ops != nil:
+		return nil, job.Invalid("operator-tokens", "are of no use without tokens: everybody is let in as an operator")
+	case tenants == nil:
+		return Open{}, nil
+	case ops == nil:
+		return tenants, nil
+	}
+	return operated{tenants, ops}, nil
+}
+
+// readTokens reads one list; nil if there is none.
+func readTokens(pairs Secret, field string) (Tokens, error) {
 	text := string(pairs)
 	if path, ok := strings.CutPrefix(text, "@"); ok {
 		b, err := os.ReadFile(path)
 		if err != nil {
-			return nil, job.Invalid("tokens", "cannot be read: %v", err)
+			return nil, job.Invalid(field, "cannot be read: %v", err)
 		}
 		text = string(b)
 		if strings.TrimSpace(text) == "" {
-			return nil, job.Invalid("tokens", "%s is empty: that would let everybody in", path)
+			return nil, job.Invalid(field, "%s is empty: that would let everybody in", path)
 		}
 	}
 	if strings.TrimSpace(text) == "" {
-		return Open{}, nil
+		return nil, nil
 	}
 	out := Tokens{}
 	for i, pair := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == '\n' || r == '\r' }) {
@@ -89,7 +133,7 @@ func NewAuthenticator(pairs Secret) (Authenticator, error) {
 		}
 		token, tenant, ok := strings.Cut(pair, "=")
 		if !ok || token == "" || !validName(tenant) {
-			return nil, job.Invalid("tokens", "entry %d must be TOKEN=TENANT, the tenant of letters, digits, - and _", i+1)
+			return nil, job.Invalid(field, "entry %d must be TOKEN=TENANT, the tenant of letters, digits, - and _", i+1)
 		}
 		out[sha256.Sum256([]byte(token))] = tenant
 	}

@@ -3,10 +3,12 @@ package httpapi_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,11 +16,12 @@ import (
 	"github.com/assay-run/assay/internal/httpapi"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
 )
 
 func TestTenantsDoNotSeeEachOther(t *testing.T) {
 	t.Parallel()
-	auth, err := httpapi.NewAuthenticator("key-a=a,key-b=b")
+	auth, err := httpapi.NewAuthenticator("key-a=a,key-b=b", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +79,7 @@ func TestTokens(t *testing.T) {
 	if err := os.WriteFile(file, []byte("# the team\nx=team\n\ny=other\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	a, err := httpapi.NewAuthenticator(httpapi.Secret("@" + file))
+	a, err := httpapi.NewAuthenticator(httpapi.Secret("@"+file), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +93,7 @@ func TestTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, bad := range []httpapi.Secret{"hunter2", "=x", "hunter2=", "hunter2=a b", "@/no/such/file", httpapi.Secret("@" + empty)} {
-		if _, err := httpapi.NewAuthenticator(bad); !errors.Is(err, job.ErrInvalid) || strings.Contains(err.Error(), "hunter2") {
+		if _, err := httpapi.NewAuthenticator(bad, ""); !errors.Is(err, job.ErrInvalid) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%q: %v", string(bad), err)
 		}
 	}
@@ -105,5 +108,41 @@ func TestSecretsAreNotShown(t *testing.T) {
 		if strings.Contains(shown, "hunter2") {
 			t.Errorf("shown: %s", shown)
 		}
+	}
+}
+
+// A tenant sees how large the fleet is, and neither whose hosts there are nor what
+// they measure. On 5ee7338 every tenant saw all of it, and who had no token the
+// metrics.
+func TestOnlyOperatorsSeeTheFleet(t *testing.T) {
+	t.Parallel()
+	auth, err := httpapi.NewAuthenticator("key-a=a", "key-o=a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFleet(t, func(c *httpapi.Config) {
+		c.Auth = auth
+		c.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "all there is") })
+	})
+	ws := []store.Worker{{ID: "secret-host", Pool: "default", Slots: 3, Host: []byte(`{"image_digests":["sha256:1"]}`)}, {ID: "w2", Pool: "default", Slots: 4}, {ID: "w3", Pool: "gpu", Slots: 1}}
+	if err := f.store.PutWorkers(t.Context(), ws); err != nil {
+		t.Fatal(err)
+	}
+	mine, err := f.client(client.WithToken("key-a")).Fleet(t.Context())
+	sums := []api.PoolSummary{{Pool: "default", Workers: 2, Slots: 7}, {Pool: "gpu", Workers: 1, Slots: 1}}
+	if err != nil || len(mine.Workers) != 0 || !slices.Equal(mine.Pools, sums) {
+		t.Errorf("a tenant sees %+v, %v", mine, err)
+	}
+	all, err := f.client(client.WithToken("key-o")).Fleet(t.Context())
+	if err != nil || len(all.Workers) != 3 || !slices.Equal(all.Pools, sums) {
+		t.Errorf("an operator sees %+v, %v", all, err)
+	}
+	for token, want := range map[string]int{"": http.StatusUnauthorized, "wrong": http.StatusUnauthorized, "key-a": http.StatusForbidden, "key-o": http.StatusOK} {
+		if code, _ := f.send(token, "GET", "/metrics", nil); code != want {
+			t.Errorf("/metrics with token %q: %d, want %d", token, code, want)
+		}
+	}
+	if _, err := httpapi.NewAuthenticator("", "key-o=a"); !errors.Is(err, job.ErrInvalid) {
+		t.Errorf("operators in an open fleet: %v", err)
 	}
 }

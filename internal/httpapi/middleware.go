@@ -15,6 +15,8 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/assay-run/assay/pkg/job"
 )
 
 const scope = "github.com/assay-run/assay/internal/httpapi"
@@ -112,6 +114,21 @@ func (s *Server) guarded(w *recorder, r *http.Request, rt route) {
 		}
 		s.fail(w, r, err)
 	}
+}
+
+// forOperators serves h to those who may see the fleet itself.
+func (s *Server) forOperators(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.Auth.Operator(r) {
+			h.ServeHTTP(w, r)
+			return
+		}
+		_, err := s.Auth.Tenant(r)
+		if err == nil {
+			err = fmt.Errorf("%w: %s is for operators: their tokens are in ASSAY_OPERATOR_TOKENS, and ASSAY_METRICS_LISTEN serves it to whoever reaches that address", job.ErrRefused, r.URL.Path)
+		}
+		s.fail(w, r, err)
+	})
 }
 
 // recorder remembers what was answered.

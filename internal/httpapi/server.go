@@ -85,7 +85,7 @@ type Config struct {
 	Queue      Queue        // only to say how it is
 	Pool       string       // of jobs that need nothing special
 	Limits     Limits       // of what it bears; optional
-	Metrics    http.Handler // served at /metrics; optional
+	Metrics    http.Handler // served at /metrics, to operators; optional
 	Log        *slog.Logger // optional
 }
 
@@ -127,7 +127,7 @@ func New(c Config) *Server {
 		s.mux.Handle(r.pattern, s.wrap(r))
 	}
 	if c.Metrics != nil {
-		s.mux.Handle("GET /metrics", c.Metrics)
+		s.mux.Handle("GET /metrics", s.forOperators(c.Metrics))
 	}
 	s.mux.Handle("/", s.wrap(route{pattern: "/", open: true, serve: noRoute}))
 	return s

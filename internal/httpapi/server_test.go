@@ -185,4 +185,5 @@ func TestPanic(t *testing.T) {
 
 type panicking struct{}
 
+func (panicking) Operator(*http.Request) bool          { return false }
 func (panicking) Tenant(*http.Request) (string, error) { panic("the secret reason") }

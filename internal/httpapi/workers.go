@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -29,10 +30,29 @@ func (s *Server) listWorkers(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return fmt.Errorf("list workers: %w", err)
 	}
-	if found == nil {
-		found = []store.Worker{}
+	out := api.WorkerList{Workers: []store.Worker{}, Pools: pools(found)}
+	if found != nil && s.Auth.Operator(r) {
+		out.Workers = found
 	}
-	return writeJSON(w, http.StatusOK, api.WorkerList{Workers: found})
+	return writeJSON(w, http.StatusOK, out)
+}
+
+// pools sums workers up, by the name of their pool.
+func pools(ws []store.Worker) []api.PoolSummary {
+	byName := map[string]*api.PoolSummary{}
+	for _, w := range ws {
+		p := byName[w.Pool]
+		if p == nil {
+			p = &api.PoolSummary{Pool: w.Pool}
+			byName[w.Pool] = p
+		}
+		p.Workers, p.Slots, p.Busy = p.Workers+1, p.Slots+w.Slots, p.Busy+w.Busy
+	}
+	out := make([]api.PoolSummary, 0, len(byName))
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		out = append(out, *byName[name])
+	}
+	return out
 }
 
 // fleet remembers for a moment which workers are connected and what waits for

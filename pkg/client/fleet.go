@@ -9,11 +9,16 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Workers lists the connected workers.
+// Workers lists the connected workers; none to who has no operator's token.
 func (c *Client) Workers(ctx context.Context) ([]store.Worker, error) {
-	var out api.WorkerList
-	_, err := c.json(ctx, get("/v1/workers", nil), &out)
+	out, err := c.Fleet(ctx)
 	return out.Workers, err
+}
+
+// Fleet returns the connected workers, to operators, and their sums by pool.
+func (c *Client) Fleet(ctx context.Context) (out api.WorkerList, err error) {
+	_, err = c.json(ctx, get("/v1/workers", nil), &out)
+	return out, err
 }
 
 // Policies lists the stored policies.

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"io"
+	"strings"
+	"testing"
+)
+
+// Without tokens everybody is let in, so strangers must not reach the address. On
+// 5ee7338 they did, in the chart by default.
+func TestOpenListenersAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		ok   bool
+	}{
+		{"--listen=127.0.0.1:8080", true}, {"--listen=localhost:8080", true}, {"--listen=[::1]:8080", true}, {"", true},
+		{"--listen=[::ffff:127.0.0.1]:0", true},
+		{"--listen=:8080", false}, {"--listen=0.0.0.0:8080", false}, {"--listen=[::]:8080", false}, {"--listen=10.0.0.1:80", false},
+		{"--listen=api.example.org:80", false}, {"--listen=localhost.example.org:80", false},
+		{"--listen=:8080 --tokens=t=a", true}, {"--listen=:8080 --insecure-no-tokens", true},
+	} {
+		_, err := parse(append(strings.Fields(c.args), "--database-url=x"), io.Discard)
+		if c.ok && err != nil || !c.ok && (err == nil || !strings.Contains(err.Error(), "--insecure-no-tokens")) {
+			t.Errorf("%q: %v", c.args, err)
+		}
+	}
+}
+
+func TestLimitsAreChecked(t *testing.T) {
+	for arg, says := range map[string]string{
+		"--spool=1Gi": "spool", "--spool=lots": "--spool", "--body-memory=64Mi": "body-memory", "--requests=0": "--requests",
+		"--tenant-queued=-1": "--tenant-queued", "--body-patience=1ms": "--body-patience", "--max-batch=0": "--max-batch",
+	} {
+		if _, err := parse([]string{arg, "--database-url=x"}, io.Discard); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want an error that names %s", arg, err, says)
+		}
+	}
+}

@@ -14,7 +14,12 @@ type Host struct {
 	CgroupV2   bool        `json:"cgroup_v2"`
 	Cores      int         `json:"cores"`
 	Memory     job.Size    `json:"memory"`
-	Missing    []string    `json:"missing,omitempty"` // what is not there, and what to do about it
+	Processes  int         `json:"processes,omitempty"` // most of one job; 0: any number
+	Missing    []string    `json:"missing,omitempty"`   // what is not there, and what to do about it
+
+	// Holes are known ones of this machine's kernel and container programs. Whose
+	// programs run there is not told of them.
+	Holes []string `json:"holes,omitempty"`
 
 	// Unenforced names capabilities, as in the enforcement report, that this
 	// machine cannot enforce although its isolation could, each with the reason.
@@ -64,6 +69,11 @@ func (p Policy) Plan(h Host) (*Plan, error) {
 		return nil, &Refusal{[]*job.FieldError{{
 			Field:   "policy.isolation",
 			Problem: fmt.Sprintf("%s is not available here; there is %v", p.Isolation, h.Isolations),
+		}}}
+	}
+	if h.Processes > 0 && p.Processes > h.Processes {
+		return nil, &Refusal{[]*job.FieldError{{
+			Field: "policy.processes", Problem: fmt.Sprintf("at most %d here: the host has no more numbers for processes", h.Processes),
 		}}}
 	}
 	report, missing := p.enforcement(h, isolation)

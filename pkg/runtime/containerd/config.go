@@ -78,6 +78,8 @@ type Config struct {
 	// their proxies. Left alone, they reach public addresses and nothing else.
 	Egress egress.Operator
 
+	Holes []string // of this host that are known: see policy.Host
+
 	CgroupRoot string // where the cgroup file system is mounted
 }
 

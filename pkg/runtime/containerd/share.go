@@ -63,3 +63,11 @@ func (r *Runtime) limitWatches(ctx context.Context, pid int) error {
 	}
 	return nil
 }
+
+// pidShare is the part of the numbers of processes that one job may use at most: an
+// eighth, so that no job leaves others without, whatever its policy says.
+const pidShare = 8
+
+// MostProcesses returns how many processes one job may have on a host; 0 if the
+// host does not say how many there can be.
+func MostProcesses(root string) int { return int(sysctl(root, "kernel/pid_max") / pidShare) }

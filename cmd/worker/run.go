@@ -125,6 +125,9 @@ func openRuntime(ctx context.Context, cfg config) (runtime.Runtime, error) {
 	c.Runsc, c.GVisorRuntime, c.VMRuntime = cfg.Runsc, cfg.GVisorRuntime, cfg.VMRuntime
 	c.Egress = cfg.egress()
 	var err error
+	if c.Holes, err = knownHoles(ctx, cfg); err != nil {
+		return nil, err
+	}
 	if cfg.Warm >= 0 {
 		c.Warm = cfg.Warm
 	}

@@ -58,6 +58,7 @@ func (h Host) Examine(ctx context.Context) []Finding {
 	for _, p := range programs {
 		out = append(out, p.find(ctx))
 	}
+	out = append(out, h.holes(ctx), h.settings(), h.shares())
 	out = append(out, h.guest(), h.images(), h.disk(), h.memory())
 	return append(out, isolation(out, h.probe(ctx), h.probeGVisor(ctx)))
 }

@@ -52,8 +52,13 @@ func TestFindings(t *testing.T) {
 		"no seccomp":    {nil, Host.seccomp, Missing, "not in this kernel"},
 		"memory":        {map[string]string{"proc/meminfo": "MemTotal: 9 kB\nMemAvailable: 25000000 kB"}, Host.memory, OK, "23.8 GiB"},
 		"little memory": {map[string]string{"proc/meminfo": "MemAvailable: 250000 kB"}, Host.memory, Limited, "0.2 GiB"},
-		"no guest":      {nil, Host.guest, Missing, "is not there"},
-		"no image":      {nil, Host.images, Limited, "no archive"},
+		"shares": {map[string]string{"proc/sys/kernel/pid_max": "4194304", "proc/sys/fs/inotify/max_user_instances": "100000",
+			"proc/sys/fs/inotify/max_user_watches": "100000000"}, Host.shares, OK, "16 inotify instances"},
+		"few shares":   {map[string]string{"proc/sys/kernel/pid_max": "4096", "proc/sys/fs/inotify/max_user_instances": "1"}, Host.shares, Limited, "0 inotify instances"},
+		"settings":     {map[string]string{"proc/sys/kernel/core_pattern": "core"}, Host.settings, OK, "as they"},
+		"lax settings": {map[string]string{"proc/sys/kernel/core_pattern": "|/bin/x"}, Host.settings, Limited, "1 are lax"},
+		"no guest":     {nil, Host.guest, Missing, "is not there"},
+		"no image":     {nil, Host.images, Limited, "no archive"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

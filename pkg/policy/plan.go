@@ -17,8 +17,7 @@ type Host struct {
 	Processes  int         `json:"processes,omitempty"` // most of one job; 0: any number
 	Missing    []string    `json:"missing,omitempty"`   // what is not there, and what to do about it
 
-	// Holes are known ones of this machine's kernel and container programs. Whose
-	// programs run there is not told of them.
+	// Holes are known ones of this machine's kernel and container programs.
 	Holes []string `json:"holes,omitempty"`
 
 	// Unenforced names capabilities, as in the enforcement report, that this

@@ -1,0 +1,31 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/assay-run/assay/internal/advisories"
+)
+
+// knownHoles returns those of this host, and logs them. To have any is an error if
+// the worker is told to refuse them; a version that is not known is only logged.
+func knownHoles(ctx context.Context, cfg config) (ids []string, err error) {
+	found, unknown := advisories.Host{Runsc: cfg.Runsc}.Examine(ctx)
+	var errs []error
+	for _, f := range found {
+		ids = append(ids, f.ID)
+		slog.WarnContext(ctx, "this host has a known hole", "id", f.ID, "program", f.Program, "version", f.Version,
+			"fixed", strings.Join(f.Fixed, ", "), "what", f.What, "source", f.Source, "package_log_read", f.Logged)
+		errs = append(errs, errors.New(f.String()))
+	}
+	for _, u := range unknown {
+		slog.WarnContext(ctx, "it is not known whether this host has known holes", "unknown", u)
+	}
+	if cfg.RefuseKnownHoles && len(errs) > 0 {
+		return nil, fmt.Errorf("--refuse-known-holes: %w", errors.Join(errs...))
+	}
+	return ids, nil
+}

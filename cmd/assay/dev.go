@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -57,6 +58,9 @@ func (c *devCmd) config(a *app) (dev.FleetConfig, error) {
 	cfg := dev.FleetConfig{
 		Dir: c.Data, Listen: c.Listen, BinDir: bin, Runtime: c.Runtime,
 		ImageArchives: c.Archive, Verbose: c.Verbose, Stderr: a.stderr, Log: devLog(a.stderr, c.Verbose),
+	}
+	if err := notToStrangers(c.Listen, os.Getenv); err != nil {
+		return cfg, err
 	}
 	if cfg.Dir == "" {
 		if cfg.Dir, err = dataDir(); err != nil {
@@ -133,4 +137,18 @@ func devLog(w io.Writer, verbose bool) *slog.Logger {
 		level = slog.LevelInfo
 	}
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
+}
+
+// notToStrangers refuses to listen where other machines reach a fleet that lets
+// everybody in. The dispatcher would, too, but later.
+func notToStrangers(listen string, env func(string) string) error {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil || env("ASSAY_TOKENS") != "" || env("ASSAY_INSECURE_NO_TOKENS") != "" {
+		return nil
+	}
+	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
+		return nil
+	}
+	return fmt.Errorf("--listen: other machines reach %s, and without tokens whoever reaches it is let in; listen on 127.0.0.1, "+
+		"or set ASSAY_INSECURE_NO_TOKENS=true if something else keeps strangers out", listen)
 }

@@ -159,3 +159,43 @@ func TestStoredSpec(t *testing.T) {
 		t.Errorf("got %+v", j)
 	}
 }
+
+// granted is a tenant with a ceiling.
+type granted struct {
+	none
+	ceiling string
+}
+
+func (g granted) Tenant(_ context.Context, name string) (store.Tenant, error) {
+	return store.Tenant{Name: name, Weight: 1, Ceiling: json.RawMessage(g.ceiling)}, nil
+}
+
+// What is stored opens the addresses that the ceiling opens, whatever a client
+// writes in their place, in the job or in the defaults of its batch.
+func TestPrivateAddressesInTheStoredSpec(t *testing.T) {
+	t.Parallel()
+	const forged = `{"policy":{"network":{"mode":"allow","allow":["127.0.0.1:80","10.1.2.3:443"],"private":["127.0.0.0/8:*","169.254.169.254:80"]}}`
+	const program = `"program":{"python":{"code":"1"}}}`
+	for ceiling, want := range map[string]string{"": "", `{"network_private":["10.1.0.0/16:443"]}`: "10.1.0.0/16:443"} {
+		a := newAdmitter(t)
+		a.Tenants = granted{ceiling: ceiling}
+		for name, in := range map[string][2]string{"job": {"", forged + "," + program}, "defaults": {forged + "}", `{` + program}} {
+			intake, err := a.Open(t.Context(), "t", "", json.RawMessage(in[0]), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			j, err := intake.Job(t.Context(), []byte(in[1]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			spec, err := job.DecodeSpec(j.Spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := policy.Parse(spec.Policy)
+			if err != nil || strings.Join(p.Network.Private, " ") != want {
+				t.Errorf("%s under the ceiling %q opens %v, %v; want %q", name, ceiling, p.Network.Private, err, want)
+			}
+		}
+	}
+}

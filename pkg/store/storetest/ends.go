@@ -230,6 +230,11 @@ func testStats(t *testing.T, f *fixture) {
 		f.must(err)
 		return st.OldestQueued > 0 && st.Pools["gpu"].OldestQueued >= st.Pools[pool].OldestQueued
 	})
+	for who, want := range map[string]int64{tenant: 9, "nobody": 0} {
+		if n, err := f.Waiting(f.Context(), who); err != nil || n != want {
+			t.Errorf("jobs of %s that are not over: %d, %v; want %d", who, n, err, want)
+		}
+	}
 	got := map[string]string{"all": fmt.Sprint(st.Queued, st.Dispatched, st.Running)}
 	for name, p := range st.Pools {
 		got[name] = fmt.Sprint(p.Queued, p.Dispatched, p.Running)

@@ -26,7 +26,7 @@ import (
 // crowded is a fleet of the tenants mean and kind, with narrow limits.
 func crowded(t *testing.T, l httpapi.Limits, change ...func(*httpapi.Config)) *fleet {
 	t.Helper()
-	auth, err := httpapi.NewAuthenticator("of-mean=mean,of-kind=kind", "")
+	auth, err := httpapi.NewAuthenticator("of-mean=mean,of-kind=kind,of-full=full", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -419,6 +419,10 @@ func TestSessionsAreBounded(t *testing.T) {
 	}
 	if n := h.calls.Load(); n != asked {
 		t.Errorf("a worker was asked %d times for sessions that may not be", n-asked)
+	}
+	// The word of a worker on which a tenant has its share.
+	if code, p := open("of-full", "/v1/sessions"); code != http.StatusTooManyRequests || len(p.Errors) != 1 || p.Errors[0].Field != "sessions" {
+		t.Errorf("%d %+v", code, p)
 	}
 	if code, p := open("of-kind", "/v1/sessions"); code != http.StatusCreated {
 		t.Errorf("the other tenant: %d %s", code, p.Detail)

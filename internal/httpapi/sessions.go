@@ -123,7 +123,7 @@ func (s *Server) openSession(ctx context.Context, tenant string, spec job.Sessio
 			refusal = fmt.Errorf("%w: open a session: %w", job.ErrUnavailable, err)
 			continue
 		case errors.Is(err, errFull): // here, and perhaps not elsewhere
-			refusal = err
+			refusal = ofSessions(err)
 			continue
 		case err != nil:
 			return nil, fmt.Errorf("open a session: %w", err)
@@ -135,6 +135,14 @@ func (s *Server) openSession(ctx context.Context, tenant string, spec job.Sessio
 
 // errFull is the word of a worker on which the tenant's sessions have their share.
 var errFull = errors.New("open a session")
+
+// ofSessions has the word of a worker name the field, since waiting does not help.
+func ofSessions(err error) error {
+	if errors.Is(err, job.ErrTooMany) && len(api.FieldErrors(err)) == 0 {
+		return fmt.Errorf("%w: %w", job.ErrTooMany, job.Invalid("sessions", "%v", err))
+	}
+	return err
+}
 
 // recorded makes a session and its record side by side: neither waits for the
 // other, and neither stays without the other. Only where the record may be refused
@@ -272,7 +280,7 @@ func (s *Server) forkSession(w http.ResponseWriter, r *http.Request) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("fork session: %w", err)
+		return fmt.Errorf("fork session: %w", ofSessions(err))
 	}
 	w.Header().Set("Location", "/v1/sessions/"+string(v.ID))
 	return writeJSON(w, http.StatusCreated, v)

@@ -158,7 +158,9 @@ def processes():
 def memory():
     with mmap.mmap(-1, 8 << 20) as m:
         m[::4096] = bytes(2048)
-    call("mlock", ctypes.create_string_buffer(16384), 16384)
+        at = ctypes.addressof(ctypes.c_char.from_buffer(m))
+        call("mlock", ctypes.c_void_p(at), 16384)
+        call("munlock", ctypes.c_void_p(at), 16384)
 
 
 def files():

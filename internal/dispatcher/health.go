@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/assay-run/assay/pkg/job"
 )
 
 // When a worker's failures stand out.
@@ -21,8 +23,9 @@ const (
 type health struct {
 	mu     sync.Mutex
 	since  time.Time
-	recent map[string]tally // since then
-	before map[string]tally // half a window earlier
+	recent map[string]tally           // since then
+	before map[string]tally           // half a window earlier
+	blamed map[string]map[job.ID]bool // whose failures are in recent
 }
 
 // tally is how attempts of a worker ended.
@@ -47,11 +50,36 @@ func (h *health) add(worker string, done, failed int) {
 	h.recent[worker] = tally{t.done + done, t.failed + failed}
 }
 
+// gaveUp counts attempts that a worker gave up for reasons of ours: one for each
+// job. A job that fails again and again says nothing more about the worker.
+func (h *health) gaveUp(worker string, jobs []job.ID) {
+	h.mu.Lock()
+	h.roll()
+	if h.blamed == nil {
+		h.blamed = map[string]map[job.ID]bool{}
+	}
+	known := h.blamed[worker]
+	if known == nil {
+		known = map[job.ID]bool{}
+		h.blamed[worker] = known
+	}
+	fresh := 0
+	for _, id := range jobs {
+		if !known[id] {
+			known[id] = true
+			fresh++
+		}
+	}
+	h.mu.Unlock()
+	h.add(worker, 0, fresh)
+}
+
 // forget begins anew with a worker.
 func (h *health) forget(worker string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.recent, worker)
+	delete(h.blamed, worker)
 	delete(h.before, worker)
 }
 
@@ -64,7 +92,7 @@ func (h *health) roll() {
 	default:
 		h.before = map[string]tally{}
 	}
-	h.recent, h.since = map[string]tally{}, time.Now()
+	h.recent, h.since, h.blamed = map[string]tally{}, time.Now(), nil
 }
 
 // sick returns which of the workers of a pool stand out, and why. At least one

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/assay-run/assay/pkg/job"
 )
 
 func TestHealth(t *testing.T) {
@@ -57,4 +59,21 @@ func TestHealthForgets(t *testing.T) {
 			t.Error("old failures count")
 		}
 	})
+}
+
+// A job that fails again and again counts once.
+func TestHealthCountsJobs(t *testing.T) {
+	t.Parallel()
+	h := newHealth()
+	h.add("good", 100, 0)
+	for range 100 {
+		h.gaveUp("bad", []job.ID{"1", "2"})
+	}
+	if sick := h.sick([]string{"good", "bad"}); len(sick) > 0 {
+		t.Errorf("two jobs made it sick: %v", sick)
+	}
+	h.gaveUp("bad", []job.ID{"3", "4", "5"})
+	if sick := h.sick([]string{"good", "bad"}); len(sick) == 0 {
+		t.Error("five jobs failed, and nobody minds")
+	}
 }

@@ -125,7 +125,7 @@ func (r *recorder) HandleRelease(ctx context.Context, req queue.ReleaseRequest) 
 	_, err := r.releases.do(ctx, req.Releases)
 	if err == nil {
 		r.d.scheduler.ended(req.Worker, len(req.Releases))
-		r.d.health.add(req.Worker, 0, ours(req.Releases))
+		r.d.health.gaveUp(req.Worker, ours(req.Releases))
 	}
 	return queue.ReleaseReply{}, err
 }
@@ -146,14 +146,14 @@ func (r *recorder) unassign(ctx context.Context, worker string, l store.LeaseRef
 	return nil
 }
 
-// ours counts the attempts that failed on the worker's side.
-func ours(rs []store.Release) (n int) {
+// ours lists the jobs whose attempts failed on the worker's side.
+func ours(rs []store.Release) (ids []job.ID) {
 	for _, l := range rs {
 		if l.Reason == job.ReasonInfra {
-			n++
+			ids = append(ids, l.Job)
 		}
 	}
-	return n
+	return ids
 }
 
 func (r *recorder) claim(ctx context.Context, claims []store.Claim) ([]store.Claimed, error) {

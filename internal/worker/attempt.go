@@ -32,6 +32,7 @@ type attempt struct {
 	spec    job.Spec
 	plan    *policy.Plan
 	kept    *artifacts
+	alone   string // see runtime.Key; "" at first
 	timings job.Timings
 }
 
@@ -78,13 +79,19 @@ func (a *attempt) run(ctx context.Context) (*job.Result, error) {
 	defer release()
 	a.timings.FetchMS = since(began)
 
-	n, began := a.need(), time.Now()
+	n := a.need()
 	if err := a.capacity.enter(ctx, n); err != nil {
 		return nil, err
 	}
 	entered := time.Now()
 	defer func() { a.capacity.leave(n, time.Since(entered)) }()
 	a.leases.enter(a.lease, running)
+	return a.runOrBlame(ctx, files)
+}
+
+// runOnce runs the job in a slot.
+func (a *attempt) runOnce(ctx context.Context, files []runtime.File) (*job.Result, error) {
+	began := time.Now()
 	slot, err := a.acquire(ctx, a.kind())
 	if err != nil {
 		return nil, err
@@ -136,7 +143,7 @@ func (a *attempt) kind() string {
 func (a *attempt) acquire(ctx context.Context, kind string) (runtime.Slot, error) {
 	slot, err := a.Runtime.Acquire(ctx, runtime.Key{
 		Tenant: a.claimed.Tenant, Image: a.spec.Image,
-		Isolation: a.plan.Policy.Isolation, Kind: kind, Packages: a.plan.Policy.Requirements(),
+		Isolation: a.plan.Policy.Isolation, Kind: kind, Packages: a.plan.Policy.Requirements(), Alone: a.alone,
 	})
 	failure := new(runtime.BuildError)
 	switch {
@@ -148,7 +155,7 @@ func (a *attempt) acquire(ctx context.Context, kind string) (runtime.Slot, error
 		pause(ctx, imagePause) // the registry's trouble is not this worker's, and takes its time
 		fallthrough
 	case err != nil:
-		return nil, fmt.Errorf("acquire a slot: %w", err)
+		return nil, &noSlot{err}
 	}
 	return slot, nil
 }
@@ -236,7 +243,7 @@ func (a *attempt) report(ctx context.Context, res *job.Result, err error) job.Ou
 		return ""
 	}
 	if v == nil {
-		a.breaker.ok()
+		a.breaker.ok(a.claimed.Tenant)
 	}
 	return a.conclude(ctx, res)
 }
@@ -268,7 +275,7 @@ func (a *attempt) conclude(ctx context.Context, res *job.Result) job.Outcome {
 func (a *attempt) handBack(ctx context.Context, reason job.Reason, err error) {
 	slog.WarnContext(ctx, "attempt handed back", "job", a.lease.Job, "lease", a.lease.Lease, "reason", reason, "error", err)
 	if reason == job.ReasonInfra && !errors.Is(err, runtime.ErrImage) {
-		if d := a.breaker.fail(); d > 0 {
+		if d := a.breaker.fail(a.claimed.Tenant, a.lease.Job); d > 0 {
 			slog.ErrorContext(ctx, "nothing works here, taking no jobs for a while", "pause", d)
 		}
 	}

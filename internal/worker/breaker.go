@@ -6,29 +6,42 @@ import (
 	"math"
 	"sync"
 	"time"
+
+	"github.com/assay-run/assay/pkg/job"
 )
 
 // Limits of the breaker.
 const (
 	breakerAfter = 3                // failures of ours in a row before it opens
 	breakerMax   = 15 * time.Second // longest pause
+	breakerPast  = time.Minute      // for how long a success counts
 )
 
 // A breaker keeps a worker on which nothing works (containerd gone, disk full)
-// from swallowing the queue: after a few failures of ours in a row it pauses
-// the taking of jobs, longer each time, until one attempt succeeds. Dispatchers,
-// who compare the workers, may order a longer rest.
+// from swallowing the queue: after failures of ours with a few jobs in a row it
+// pauses the taking of jobs, longer each time, until one attempt succeeds.
+// Dispatchers, who compare the workers, may order a longer rest.
+//
+// What one tenant's jobs meet with may be that tenant's doing: as long as those of
+// another have succeeded lately, it is no reason for a rest.
 type breaker struct {
 	mu        sync.Mutex
-	failed    int
+	failed    map[job.ID]string    // the jobs, and whose they are
+	worked    map[string]time.Time // when one of a tenant succeeded
 	until     time.Time
 	ordered   time.Time // rest until then, whatever succeeds
 	probation bool      // nothing has succeeded since
 }
 
-func (b *breaker) ok() {
+// ok notes that an attempt of a tenant's job succeeded.
+func (b *breaker) ok(tenant string) {
 	b.mu.Lock()
-	b.failed, b.until = 0, time.Time{}
+	clear(b.failed)
+	b.until = time.Time{}
+	if b.worked == nil {
+		b.worked = map[string]time.Time{}
+	}
+	b.worked[tenant] = time.Now()
 	if time.Now().After(b.ordered) {
 		b.probation = false
 	}
@@ -55,17 +68,41 @@ func (b *breaker) most() int {
 	return math.MaxInt
 }
 
-// fail counts a failure and returns the pause that it causes.
-func (b *breaker) fail() time.Duration {
+// fail counts a failure with a tenant's job and returns the pause that it causes.
+func (b *breaker) fail(tenant string, id job.ID) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.failed++
-	if b.failed < breakerAfter {
+	if b.failed == nil {
+		b.failed = map[job.ID]string{}
+	}
+	b.failed[id] = tenant
+	if len(b.failed) < breakerAfter || b.onlyTheirs() {
 		return 0
 	}
-	d := min(100*time.Millisecond<<min(b.failed-breakerAfter, 10), breakerMax)
+	d := min(100*time.Millisecond<<min(len(b.failed)-breakerAfter, 10), breakerMax)
 	b.until = time.Now().Add(d)
 	return d
+}
+
+// onlyTheirs reports whether all that failed is one tenant's, while jobs of others
+// succeed. The caller holds the lock.
+func (b *breaker) onlyTheirs() bool {
+	whose := map[string]bool{}
+	for _, tenant := range b.failed {
+		whose[tenant] = true
+	}
+	if len(whose) > 1 {
+		return false
+	}
+	lately := false
+	for tenant, at := range b.worked {
+		if time.Since(at) > breakerPast {
+			delete(b.worked, tenant)
+			continue
+		}
+		lately = lately || !whose[tenant]
+	}
+	return lately
 }
 
 // closed reports whether jobs may be taken now, any number of them.

@@ -16,7 +16,7 @@ func TestQuarantineAndProbation(t *testing.T) {
 			t.Error("held back for nothing")
 		}
 		b.quarantine(t.Context(), time.Minute)
-		b.ok() // of an attempt that had begun before
+		b.ok("a") // of an attempt that had begun before
 		if b.wait(t.Context()); time.Since(began) < time.Minute {
 			t.Errorf("taking jobs again after %v", time.Since(began))
 		}
@@ -24,7 +24,7 @@ func TestQuarantineAndProbation(t *testing.T) {
 		if b.most() != 1 {
 			t.Errorf("on probation it asks for %d", b.most())
 		}
-		if b.ok(); b.most() != math.MaxInt {
+		if b.ok("a"); b.most() != math.MaxInt {
 			t.Error("probation never ends")
 		}
 	})

@@ -7,6 +7,11 @@ import "errors"
 // job.OutcomeCanceled. Any other cause is a failure of ours.
 var ErrCanceled = errors.New("canceled by a client")
 
+// ErrBroken is wrapped by an error of Slot.Run, or of Acquire, when a sandbox ended,
+// or did not do its part, around what ran in it. What ran there may have had a hand
+// in it, or its neighbours may: see Key.Alone.
+var ErrBroken = errors.New("the sandbox broke")
+
 // BuildError says that the packages of a job cannot be had: the job's end, and
 // no failure of ours.
 type BuildError struct{ Message string }

@@ -47,6 +47,7 @@ type Key struct {
 	Isolation policy.Isolation
 	Kind      string // job.Program.Kind of what will run, or "session": selects warm interpreters
 	Packages  string // policy.Requirements: what the image is to hold besides
+	Alone     string // shares nothing with slots of another word here: what breaks there was broken by what ran there
 }
 
 // Slot is a place for exactly one attempt.

@@ -39,7 +39,7 @@ type cells struct {
 }
 
 // cellHome says whose jobs may share a cell. Tenants never do.
-type cellHome struct{ tenant, digest string }
+type cellHome struct{ tenant, digest, alone string }
 
 // cellKey says which slots of cells are interchangeable.
 type cellKey struct {
@@ -141,7 +141,14 @@ func (c *cells) acquire(ctx context.Context, key runtime.Key) (runtime.Slot, err
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.pool.Get(ctx, cellKey{cellHome{key.Tenant, img.digest}, zygoteOf(key.Kind)})
+	if key.Alone != "" { // nobody else will want one
+		s, err := c.make(ctx, cellKey{cellHome{key.Tenant, img.digest, key.Alone}, zygoteOf(key.Kind)})
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	}
+	s, err := c.pool.Get(ctx, cellKey{cellHome{key.Tenant, img.digest, key.Alone}, zygoteOf(key.Kind)})
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +180,11 @@ func (c *cells) make(ctx context.Context, key cellKey) (*cellSlot, error) {
 		return nil, err
 	}
 	defer c.leave(home)
-	return home.newSlot(ctx, key.zygote, defaultLayout)
+	s, err := home.newSlot(ctx, key.zygote, defaultLayout)
+	if err != nil && ctx.Err() == nil && !home.fresh() { // it lost its interpreter, or its launcher, just now
+		err = fmt.Errorf("%w: %w", runtime.ErrBroken, err)
+	}
+	return s, err
 }
 
 // home returns the cell of a tenant and an image, with one slot more promised.
@@ -185,7 +196,7 @@ func (c *cells) home(ctx context.Context, key cellHome) (*cell, error) {
 		if err := context.Cause(ctx); err != nil {
 			return nil, err
 		}
-		shared := c.group.DoChan(key.tenant+"\x00"+key.digest, func() (any, error) {
+		shared := c.group.DoChan(key.tenant+"\x00"+key.digest+"\x00"+key.alone, func() (any, error) {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), makeTime)
 			defer cancel()
 			defer context.AfterFunc(c.rt.ctx, cancel)()

@@ -1,6 +1,7 @@
 package containerd
 
 import (
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -108,5 +109,41 @@ x = b"x" * (200 << 20)`
 	})
 	if err != nil || rep.Outcome != job.OutOfMemory {
 		t.Errorf("%+v, %v, want out_of_memory", rep, err)
+	}
+}
+
+// A job whose interpreter is gone says that its sandbox broke; in a cell that it has
+// for itself nothing of a neighbour's reaches it.
+func TestLosingAZygoteIsABrokenSandbox(t *testing.T) {
+	r := newRuntime(t, func(c *Config) { c.CellWarm = 0 })
+	begin := func(alone string) (*cellSlot, chan error) {
+		key := cellKeys["python"]
+		key.Alone = alone
+		got, err := r.Acquire(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(got.Close)
+		done := make(chan error, 1)
+		go func() {
+			rep, err := got.Run(t.Context(), runtime.Attempt{Job: job.NewID(), Lease: 1, Program: pySnippet("import time; time.sleep(1)"), Plan: cellPlan(nil)})
+			if err == nil && rep.Outcome != job.Succeeded {
+				err = fmt.Errorf("%s: %s", rep.Outcome, rep.Message)
+			}
+			done <- err
+		}()
+		return got.(*cellSlot), done
+	}
+	one, first := begin("")
+	alone, second := begin("x")
+	if one.cell == alone.cell {
+		t.Error("they share a cell")
+	}
+	one.job.zygote.conn.close()
+	if err := <-first; !errors.Is(err, runtime.ErrBroken) {
+		t.Errorf("with its interpreter gone: %v", err)
+	}
+	if err := <-second; err != nil {
+		t.Errorf("by itself: %v", err)
 	}
 }

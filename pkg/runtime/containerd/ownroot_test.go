@@ -64,7 +64,7 @@ func runTheirs(t *testing.T, r *Runtime, isolation policy.Isolation, img *image,
 	t.Helper()
 	var err error
 	if isolation == policy.Cell {
-		s, err = r.cells.pool.Get(t.Context(), cellKey{cellHome{"test", img.digest}, zygoteOf(p.Kind())})
+		s, err = r.cells.pool.Get(t.Context(), cellKey{cellHome{"test", img.digest, ""}, zygoteOf(p.Kind())})
 	} else {
 		key := taskSlotKey{isolation, img.digest, p.Kind() != "command"}
 		var first *slot

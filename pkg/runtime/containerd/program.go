@@ -86,7 +86,7 @@ func (s *place) execute(ctx context.Context, b box, p *program, before cgroup.Us
 	e.started, err = b.begin(ctx, p, io.theirs(p.files))
 	io.closeTheirs()
 	if err != nil {
-		return nil, err
+		return nil, broken(ctx, err)
 	}
 	watching := s.watch(ctx, b.init().pid, stop, p.limits, e.started, before)
 	talking := p.talk.begin(ctx, stop)
@@ -105,7 +105,7 @@ func (s *place) execute(ctx context.Context, b box, p *program, before cgroup.Us
 		return nil, fmt.Errorf("converse: %w", talkErr)
 	}
 	if err != nil && (e.stop == "" || errors.Is(err, errUndead)) {
-		return nil, err
+		return nil, broken(ctx, err)
 	}
 	if e.usage, err = s.group.Usage(); err != nil {
 		return nil, err
@@ -118,6 +118,14 @@ func (s *place) execute(ctx context.Context, b box, p *program, before cgroup.Us
 	e.oomKills, e.refused = e.usage.OOMKills, e.usage.ForksRefused
 	e.noSpace, e.noInodes, err = s.scratch.full()
 	return e, err
+}
+
+// broken marks an error around a program that nobody has told to stop.
+func broken(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %w", runtime.ErrBroken, err)
 }
 
 // blame says whose failure it was that the guest ended. Short of the job's memory,

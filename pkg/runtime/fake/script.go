@@ -29,6 +29,7 @@ import (
 //	exception=Type:message  end with an exception
 //	outcome=out_of_memory   end with this outcome
 //	error=text              fail on our side: Run returns an error
+//	broken=once             break the sandbox: in any but one that it has for itself, or (always) in that, too
 //	panic=text              panic inside Run
 //	crash=text              kill this whole process, as the kernel's OOM killer would
 type script []word
@@ -82,6 +83,9 @@ func runScript(ctx context.Context, key rt.Key, a rt.Attempt) (*rt.Report, error
 	wall := newWall(a)
 	defer wall.Stop()
 	for _, w := range words {
+		if w.verb == "broken" && (w.arg == "always" || key.Alone == "") {
+			return nil, rt.ErrBroken
+		}
 		done, err := w.perform(ctx, a, rep, wall.C)
 		if err != nil {
 			return nil, err
@@ -138,6 +142,7 @@ func (w word) perform(ctx context.Context, a rt.Attempt, rep *rt.Report, wall <-
 	case "outcome":
 		rep.Outcome = job.Outcome(w.arg)
 		return true, nil
+	case "broken": // see runScript
 	case "error":
 		return true, errors.New(w.arg)
 	case "panic":

@@ -1,0 +1,39 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/runtime"
+)
+
+// noSlot is why there was no slot: nothing of the job ran in it.
+type noSlot struct{ error }
+
+func (n *noSlot) Error() string { return "acquire a slot: " + n.error.Error() }
+func (n *noSlot) Unwrap() error { return n.error }
+
+// runOrBlame runs the job and, if its sandbox breaks, runs it again, with nobody
+// beside it. What breaks then has been broken by the job, twice: that is an end of
+// its own, no failure of ours. So a job cannot choose to have no verdict, and those
+// that lost their sandbox to a neighbour are none the worse: the attempt goes on
+// under its lease, and nobody is charged.
+func (a *attempt) runOrBlame(ctx context.Context, files []runtime.File) (*job.Result, error) {
+	res, err := a.runOnce(ctx, files)
+	if !errors.Is(err, runtime.ErrBroken) || ctx.Err() != nil {
+		return res, err
+	}
+	slog.WarnContext(ctx, "a sandbox broke; the job runs again, by itself", "job", a.lease.Job, "tenant", a.claimed.Tenant, "error", err)
+	a.alone = string(a.lease.Job)
+	if a.kept != nil && len(a.kept.list) > 0 { // those of the first try are nobody's
+		a.discard(ctx, a.claimed.Tenant, a.lease)
+	}
+	res, err = a.runOnce(ctx, files)
+	if unstarted := new(noSlot); !errors.Is(err, runtime.ErrBroken) || errors.As(err, &unstarted) || ctx.Err() != nil {
+		return res, err
+	}
+	slog.WarnContext(ctx, "a job broke two sandboxes", "job", a.lease.Job, "tenant", a.claimed.Tenant, "error", err)
+	return nil, &verdict{job.PolicyViolation, "it broke its sandbox, and the next one, which it had for itself: " + clip(err.Error())}
+}

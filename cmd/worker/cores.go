@@ -16,4 +16,7 @@ func leaveCoresToJobs() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(300) // the heap is some 20 MiB
 	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(160 << 20) // from here on, what was dropped goes first: the heap may not treble
+	}
 }

@@ -6,10 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/assay-run/assay/internal/boundedjson"
 )
 
 // MaxFrame is the most that one frame may hold, in bytes of JSON.
 const MaxFrame = 8 << 20
+
+// frameLimits leave room for the largest value, which is passed on as it is.
+var frameLimits = boundedjson.Limits{Values: 4 * maxNodes, Depth: 2 * maxDepth}
 
 var errProtocol = errors.New("breaks the protocol")
 
@@ -69,16 +74,13 @@ func readFrame(r io.Reader) (*frame, error) {
 		return nil, fmt.Errorf("%w: a frame of %d bytes", errProtocol, n)
 	}
 	// An enemy who announces much and sends little does not make us allocate it.
-	raw, err := io.ReadAll(io.LimitReader(r, int64(n)))
-	if err == nil && len(raw) < int(n) {
-		err = io.ErrUnexpectedEOF
-	}
+	raw, err := boundedjson.Read(r, int(n))
 	if err != nil {
 		return nil, err
 	}
 	f := &frame{raw: raw}
-	if err := json.Unmarshal(raw, f); err != nil {
-		return nil, fmt.Errorf("%w: a frame that is not JSON", errProtocol)
+	if err := boundedjson.Unmarshal(raw, f, frameLimits); err != nil {
+		return nil, fmt.Errorf("%w: a frame that is not JSON, or too much of it", errProtocol)
 	}
 	return f, nil
 }

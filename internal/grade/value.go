@@ -11,6 +11,8 @@ import (
 	"math/big"
 	"strconv"
 	"strings"
+
+	"github.com/assay-run/assay/internal/boundedjson"
 )
 
 // What a value may be at most: one that was sent by an enemy must not cost the
@@ -57,7 +59,16 @@ type value struct {
 var errValue = errors.New("not an encoded value")
 
 // decode reads one encoded value, strictly: the bytes may come from an enemy.
-func decode(raw []byte) (value, error) {
+func decode(raw []byte) (v value, err error) {
+	n, err := boundedjson.Count(raw, boundedjson.Limits{Values: 4 * maxNodes, Depth: 2 * maxDepth})
+	if err != nil {
+		return value{}, fmt.Errorf("%w: %w", errValue, err)
+	}
+	boundedjson.Build(raw, n, func() { v, err = build(raw) })
+	return v, err
+}
+
+func build(raw []byte) (value, error) {
 	d := &decoder{nodes: maxNodes}
 	d.json = json.NewDecoder(bytes.NewReader(raw))
 	d.json.UseNumber()

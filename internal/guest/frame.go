@@ -16,6 +16,9 @@ const Version = 1
 // large (input, output, code, results) travels through descriptors instead.
 const MaxFrame = 4 << 20
 
+// MaxWord is the longest of those to the worker: it has Hello and Ended to hear.
+const MaxWord = 64 << 10
+
 // MaxFiles is the most descriptors that a Start carries, the gate included.
 const MaxFiles = 16
 
@@ -85,16 +88,16 @@ func Encode(v any) ([]byte, error) {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...), nil
 }
 
-// Decode reads one frame into v. A frame that is too long, is not JSON or has
+// Decode reads one frame of at most limit bytes into v. A frame that is too long, is not JSON or has
 // unknown fields is an error; io.EOF means that the stream ended between frames.
-func Decode(r io.Reader, v any) error {
+func Decode(r io.Reader, v any, limit int) error {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return err
 	}
 	n := binary.BigEndian.Uint32(head[:])
-	if n > MaxFrame {
-		return fmt.Errorf("frame of %d bytes: the limit is %d", n, MaxFrame)
+	if int64(n) > int64(limit) {
+		return fmt.Errorf("frame of %d bytes: the limit is %d", n, limit)
 	}
 	// The body grows as it arrives: a length alone must not cost memory.
 	var body bytes.Buffer

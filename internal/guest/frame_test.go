@@ -27,14 +27,14 @@ func TestFrames(t *testing.T) {
 	}
 	for i := range want {
 		var got Start
-		if err := Decode(&stream, &got); err != nil {
+		if err := Decode(&stream, &got, MaxFrame); err != nil {
 			t.Fatal(err)
 		}
 		if d := cmp.Diff(want[i], got); d != "" {
 			t.Error(d)
 		}
 	}
-	if err := Decode(&stream, &Start{}); err != io.EOF {
+	if err := Decode(&stream, &Start{}, MaxFrame); err != io.EOF {
 		t.Errorf("at the end: %v, want io.EOF", err)
 	}
 }
@@ -62,7 +62,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"too long":       binary.BigEndian.AppendUint32(nil, MaxFrame+1),
 		"nothing at all": frame(""),
 	} {
-		if err := Decode(bytes.NewReader(raw), &Ended{}); err == nil || err == io.EOF {
+		if err := Decode(bytes.NewReader(raw), &Ended{}, MaxFrame); err == nil || err == io.EOF {
 			t.Errorf("%s: Decode = %v, want an error of its own", name, err)
 		}
 	}
@@ -71,13 +71,13 @@ func TestDecodeRefuses(t *testing.T) {
 // The length alone costs nothing.
 func TestDecodeDoesNotTrustLengths(t *testing.T) {
 	raw := binary.BigEndian.AppendUint32(nil, MaxFrame)
-	if n := testing.AllocsPerRun(10, func() { _ = Decode(bytes.NewReader(raw), &Ended{}) }); n > 20 {
+	if n := testing.AllocsPerRun(10, func() { _ = Decode(bytes.NewReader(raw), &Ended{}, MaxFrame) }); n > 20 {
 		t.Errorf("%v allocations", n)
 	}
 	b := testing.Benchmark(func(b *testing.B) {
 		b.ReportAllocs()
 		for range b.N {
-			_ = Decode(bytes.NewReader(raw), &Ended{})
+			_ = Decode(bytes.NewReader(raw), &Ended{}, MaxFrame)
 		}
 	})
 	if b.AllocedBytesPerOp() > 64<<10 {
@@ -95,12 +95,12 @@ func FuzzGuestProtocol(f *testing.F) {
 	f.Add(slices.Concat(frame(`[]`), frame(``), frame(`null`), frame(`{"status": 1e9}`))) // forged
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		stream := bytes.NewReader(raw)
-		if Decode(stream, &Hello{}) != nil {
+		if Decode(stream, &Hello{}, MaxFrame) != nil {
 			return
 		}
 		for {
 			var e Ended
-			if Decode(stream, &e) != nil {
+			if Decode(stream, &e, MaxFrame) != nil {
 				return
 			}
 			again, err := Encode(e)
@@ -108,7 +108,7 @@ func FuzzGuestProtocol(f *testing.F) {
 				t.Fatal(err)
 			}
 			var same Ended
-			if err := Decode(bytes.NewReader(again), &same); err != nil || same != e {
+			if err := Decode(bytes.NewReader(again), &same, MaxFrame); err != nil || same != e {
 				t.Fatalf("%+v became %+v, %v", e, same, err)
 			}
 		}

@@ -10,6 +10,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/internal/boundedjson"
 )
 
 // MaxTalk is the longest body of a frame between the worker and a running
@@ -61,8 +63,9 @@ func encodeTalk(v any) ([]byte, error) {
 // ReadTalk reads the body of one frame of at most limit bytes: a JSON object, of
 // which nothing else is known. Memory grows with what arrives, not with what is
 // announced. io.EOF means that the stream ended between frames;
-// what the other end did wrong wraps ErrProtocol.
-func ReadTalk(r io.Reader, limit int) (json.RawMessage, error) {
+// what the other end did wrong wraps ErrProtocol. If room is not nil, it is asked
+// before the body is read, with its length, and its error is returned.
+func ReadTalk(r io.Reader, limit int, room func(size int) error) (json.RawMessage, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return nil, cutShort(err)
@@ -71,12 +74,14 @@ func ReadTalk(r io.Reader, limit int) (json.RawMessage, error) {
 	if int64(n) > int64(min(limit, MaxTalk)) {
 		return nil, fmt.Errorf("%w: a frame of %d bytes; at most %d", ErrProtocol, n, min(limit, MaxTalk))
 	}
-	body, err := io.ReadAll(io.LimitReader(r, int64(n)))
-	if err != nil {
-		return nil, err
+	if room != nil {
+		if err := room(int(n)); err != nil {
+			return nil, err
+		}
 	}
-	if len(body) < int(n) {
-		return nil, cutShort(io.ErrUnexpectedEOF)
+	body, err := boundedjson.Read(r, int(n))
+	if err != nil {
+		return nil, cutShort(err)
 	}
 	if len(body) == 0 || body[0] != '{' || !json.Valid(body) {
 		return nil, fmt.Errorf("%w: a frame that is no JSON object", ErrProtocol)

@@ -17,7 +17,7 @@ func TestTalk(t *testing.T) {
 		if err := WriteTalk(&stream, map[string]string{"text": text}); err != nil {
 			t.Fatal(err)
 		}
-		raw, err := ReadTalk(&stream, MaxTalk)
+		raw, err := ReadTalk(&stream, MaxTalk, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -26,7 +26,7 @@ func TestTalk(t *testing.T) {
 			t.Errorf("got %.40q (%v), want %.40q", got["text"], err, text)
 		}
 	}
-	if _, err := ReadTalk(&stream, MaxTalk); err != io.EOF {
+	if _, err := ReadTalk(&stream, MaxTalk, nil); err != io.EOF {
 		t.Errorf("at the end: %v, want io.EOF", err)
 	}
 }
@@ -42,7 +42,7 @@ func TestTalkRefuses(t *testing.T) {
 		"above limit":   binary.BigEndian.AppendUint32(nil, 101),
 		"huge":          {0xff, 0xff, 0xff, 0xff},
 	} {
-		if _, err := ReadTalk(bytes.NewReader(raw), 100); !errors.Is(err, ErrProtocol) {
+		if _, err := ReadTalk(bytes.NewReader(raw), 100, nil); !errors.Is(err, ErrProtocol) {
 			t.Errorf("%s: %v, want ErrProtocol", name, err)
 		}
 	}
@@ -63,7 +63,7 @@ func FuzzTalk(f *testing.F) {
 		r := bytes.NewReader(raw)
 		for {
 			before := r.Len()
-			body, err := ReadTalk(r, 1<<16)
+			body, err := ReadTalk(r, 1<<16, nil)
 			if err == io.EOF {
 				if before != 0 {
 					t.Errorf("io.EOF with %d bytes left", before)

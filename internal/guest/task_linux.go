@@ -139,7 +139,7 @@ func send(conn int, v any) error {
 // recv reads one frame and the descriptors that came with it.
 func recv(conn int, v any) ([]int, error) {
 	r := &receiver{conn: conn}
-	err := Decode(r, v)
+	err := Decode(r, v, MaxFrame)
 	return r.files, err
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/internal/awake"
+	"github.com/assay-run/assay/internal/boundedjson"
 	"github.com/assay-run/assay/internal/guest"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
@@ -22,6 +23,10 @@ import (
 const (
 	// maxAnswer is the longest frame that a session may send, in bytes.
 	maxAnswer = 24 << 20
+	// maxUnasked is the longest that nobody waits for.
+	maxUnasked = 1 << 20
+	// longTime is how long a longer one may take to arrive: others wait meanwhile.
+	longTime = 10 * time.Second
 	// maxOpenCalls is how many calls of host functions may wait at once.
 	maxOpenCalls = 256
 	// longest is how long a session may live at all.
@@ -164,12 +169,20 @@ func (l *live) converse(ctx context.Context, conn net.Conn) error {
 		l.say(map[string]any{"op": "inject", "id": 0, "names": l.inject})
 	}
 	for {
-		raw, err := guest.ReadTalk(conn, maxAnswer)
+		done := func() {}
+		raw, err := guest.ReadTalk(conn, maxAnswer, func(size int) (err error) {
+			done, err = l.room(ctx, conn, size)
+			return err
+		})
 		if err == nil {
 			err = l.hear(raw)
 		}
+		done()
 		if err == nil {
 			continue
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() == nil {
+			err = fmt.Errorf("%w: a frame that does not arrive", guest.ErrProtocol) // a session that is killed has a reason already
 		}
 		if errors.Is(err, guest.ErrProtocol) {
 			l.finish(job.PolicyViolation, "the session broke the protocol: "+err.Error())
@@ -180,11 +193,73 @@ func (l *live) converse(ctx context.Context, conn net.Conn) error {
 	}
 }
 
+// arriving is what the long frames of all sessions may hold at the same time, in bytes.
+var arriving = boundedjson.NewGate(maxAnswer)
+
+// room waits until a frame of that size may arrive, and returns what says that it
+// was dealt with.
+func (l *live) room(ctx context.Context, conn net.Conn, size int) (done func(), err error) {
+	if size <= maxUnasked {
+		return func() {}, nil
+	}
+	l.mu.Lock()
+	asked := len(l.waiting) > 0
+	l.mu.Unlock()
+	if !asked {
+		return nil, fmt.Errorf("%w: a frame of %d bytes that nobody asked for", guest.ErrProtocol, size)
+	}
+	leave := arriving.Enter(size)
+	l.deadline(ctx, conn, time.Now().Add(longTime))
+	return func() {
+		l.deadline(ctx, conn, time.Time{})
+		leave()
+	}, nil
+}
+
+// deadline sets one for reading, unless the session is about to end.
+func (l *live) deadline(ctx context.Context, conn net.Conn, t time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.end == nil && ctx.Err() == nil {
+		_ = conn.SetReadDeadline(t)
+	}
+	if ctx.Err() != nil { // it may have ended since
+		_ = conn.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// frameLimits are beyond all that an interpreter of ours says.
+var frameLimits = boundedjson.Limits{Values: 128 << 10, Depth: 200}
+
+// decode reads a frame. The arguments of a call may be as many as fit in: they are
+// passed on as they are.
+func decode(raw []byte) (*frame, error) {
+	var f frame
+	err := boundedjson.Unmarshal(raw, &f, frameLimits)
+	if errors.Is(err, boundedjson.ErrLimit) {
+		var c struct {
+			Op           string
+			Call         int64
+			Name         string
+			Args, Kwargs json.RawMessage
+		}
+		boundedjson.Build(raw, 0, func() {
+			if json.Unmarshal(raw, &c) == nil && c.Op == "call" {
+				f, err = frame{Op: c.Op, Call: c.Call, Name: c.Name, Args: c.Args, Kwargs: c.Kwargs}, nil
+			}
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %.200s", guest.ErrProtocol, err.Error())
+	}
+	return &f, nil
+}
+
 // hear deals with one frame.
 func (l *live) hear(raw []byte) error {
-	var f frame
-	if err := json.Unmarshal(raw, &f); err != nil {
-		return fmt.Errorf("%w: %.200s", guest.ErrProtocol, err.Error())
+	f, err := decode(raw)
+	if err != nil {
+		return err
 	}
 	switch f.Op {
 	case "ready":
@@ -204,11 +279,11 @@ func (l *live) hear(raw []byte) error {
 		l.mu.Unlock()
 		if answer != nil { // somebody waits for it: what a session says unasked keeps nobody awake
 			l.awake.Stay()
-			answer <- &f
+			answer <- f
 		}
 		return nil
 	case "call":
-		return l.call(&f)
+		return l.call(f)
 	}
 	return fmt.Errorf("%w: op %.40q", guest.ErrProtocol, f.Op)
 }

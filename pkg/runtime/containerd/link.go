@@ -74,7 +74,7 @@ func accept(ctx context.Context, l *net.UnixListener, p *process) (*link, error)
 	}
 	var hello guest.Hello
 	_ = conn.SetReadDeadline(time.Now().Add(sendTime))
-	if err = guest.Decode(conn, &hello); err == nil && hello.Version != guest.Version {
+	if err = guest.Decode(conn, &hello, guest.MaxWord); err == nil && hello.Version != guest.Version {
 		err = fmt.Errorf("it speaks version %d, not %d: guest and worker are from different builds", hello.Version, guest.Version)
 	}
 	if err != nil {
@@ -93,7 +93,7 @@ func (k *link) read() {
 	defer k.conn.Close()
 	for {
 		var e guest.Ended
-		if err := guest.Decode(k.conn, &e); err != nil {
+		if err := guest.Decode(k.conn, &e, guest.MaxWord); err != nil {
 			return
 		}
 		select {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/assay-run/assay/guest/python"
+	"github.com/assay-run/assay/internal/boundedjson"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 )
@@ -108,17 +109,25 @@ func (p *resultPipe) read() *pythonResult {
 	if len(data) == 0 || len(data) > maxPythonResult {
 		return nil
 	}
-	var r pythonResult
-	if err := json.Unmarshal(data, &r); err != nil {
-		return nil
-	}
-	r.clip()
-	return &r
+	return decodeResult(data)
 }
 
 func (p *resultPipe) close() {
 	_ = p.theirs.Close()
 	_ = p.ours.Close()
+}
+
+// resultLimits are beyond all that the harness writes.
+var resultLimits = boundedjson.Limits{Values: 64 << 10, Depth: 100}
+
+// decodeResult makes sense of what a program wrote as its result; nil if there is none.
+func decodeResult(data []byte) *pythonResult {
+	var r pythonResult
+	if err := boundedjson.Unmarshal(data, &r, resultLimits); err != nil {
+		return nil
+	}
+	r.clip()
+	return &r
 }
 
 // clip cuts every text down to size.

@@ -1,0 +1,54 @@
+package session
+
+import (
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/assay-run/assay/internal/guest"
+)
+
+// At 5ee7338 each of these took a gigabyte and more of the worker's memory.
+func TestFramesThatGrowWhenTheyAreDecoded(t *testing.T) {
+	fill := func(head, part, tail string) []byte {
+		return []byte(head + strings.Repeat(part+",", (maxAnswer-len(head)-len(tail)-10)/(len(part)+1)) + part + tail)
+	}
+	for name, raw := range map[string][]byte{
+		"displays": fill(`{"op":"done","id":1,"display":[`, `{}`, `]}`),
+		"output":   fill(`{"op":"done","id":1,"output":[`, `[]`, `]}`),
+		"tables":   fill(`{"op":"done","id":1,"display":[{"table":{"rows":[`, `[]`, `]}}]}`),
+		"columns":  fill(`{"op":"done","id":1,"display":[{"table":{"columns":[`, `""`, `]}}]}`),
+		"a call":   fill(`{"op":"done","args":[`, `0`, `]}`),
+		"unknown":  fill(`{"op":"done","x":[`, `0`, `]}`),
+		"too deep": []byte(`{"op":"done","args":` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + "}"),
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := decode(raw)
+		runtime.ReadMemStats(&after)
+		if took := after.TotalAlloc - before.TotalAlloc; took > 64<<20 || !errors.Is(err, guest.ErrProtocol) {
+			t.Errorf("%s: %d MiB, %v", name, took>>20, err)
+		}
+	}
+	f, err := decode(fill(`{"op":"call","call":7,"name":"f","args":[`, `0`, `],"kwargs":{}}`))
+	if err != nil || f.Call != 7 || len(f.Args) < maxAnswer/2 {
+		t.Errorf("a call with many arguments: %+v, %v", f, err)
+	}
+}
+
+// FuzzFrame: whatever a session says, a frame that is taken is within its limits.
+func FuzzFrame(f *testing.F) {
+	for _, raw := range []string{`{"op":"ready"}`, `{"op":"done","id":1,"display":[{}],"output":[["stdout","x"]]}`, `{"op":"call","call":1,"name":"f","args":[1],"kwargs":{}}`} {
+		f.Add([]byte(raw))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		got, err := decode(raw)
+		if err != nil && !errors.Is(err, guest.ErrProtocol) {
+			t.Errorf("%v", err)
+		}
+		if err == nil && len(got.Display)+len(got.Output)+len(got.Tail)+len(got.Variables) > frameLimits.Values {
+			t.Errorf("%q", raw)
+		}
+	})
+}

@@ -14,6 +14,13 @@ import (
 )
 
 func main() {
+	if asked, err := keys(os.Args[1:], os.Stdout); asked {
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "dispatcher:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	sysmon.Calm()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // the second signal is not caught

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/assay-run/assay/pkg/queue/identity"
+)
+
+const keysUsage = `usage, with ASSAY_WORKERS_KEY set but for the first:
+  dispatcher key                  a new key, for ASSAY_WORKERS_KEY
+  dispatcher nats                 what the NATS server's configuration needs
+  dispatcher token WORKER POOL    for ASSAY_WORKER_TOKEN of that worker
+  dispatcher token POOL           the same for any worker of the pool, whose name it makes longer`
+
+// keys answers what is asked about the key of the workers, and reports whether
+// anything was.
+func keys(args []string, out io.Writer) (asked bool, err error) {
+	if len(args) == 0 || args[0] != "key" && args[0] != "nats" && args[0] != "token" {
+		return false, nil
+	}
+	if args[0] == "key" && len(args) == 1 {
+		_, err = fmt.Fprintln(out, identity.NewKey())
+		return true, err
+	}
+	k, err := workersKey(os.Getenv("ASSAY_WORKERS_KEY"))
+	switch {
+	case err != nil:
+		return true, fmt.Errorf("ASSAY_WORKERS_KEY: %w", err)
+	case k == nil:
+		return true, errors.New(keysUsage)
+	case args[0] == "nats" && len(args) == 1:
+		issuer, dispatcher := k.Public()
+		_, err = fmt.Fprintf(out, "authorization {\n  timeout: 3\n  users: [{nkey: %[2]s}]\n  auth_callout {\n    issuer: %[1]s\n    auth_users: [%[2]s]\n  }\n}\n", issuer, dispatcher)
+	case args[0] == "token" && len(args) == 2:
+		_, err = fmt.Fprintln(out, k.JoinToken(args[1]))
+	case args[0] == "token" && len(args) == 3:
+		_, err = fmt.Fprintln(out, k.Token(args[1], args[2]))
+	default:
+		err = errors.New(keysUsage)
+	}
+	return true, err
+}

@@ -16,7 +16,7 @@ UNIT = $(shell $(GO) list -e -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPa
 	grep -vE '/internal/(testenv|dev)\b' | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup gvisor build image dev demo test faults test-unit test-cgroup2 hostile cheats chaos check lint race bench
+.PHONY: help setup gvisor build image dev demo test faults test-unit test-cgroup2 hostile neighbours cheats chaos check lint race bench
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,10 @@ hostile: setup build image ## Attack the walls with every program of the corpus,
 
 cheats: setup build image ## Try to forge a pass in every way of the corpus, at every isolation that this host has
 	$(TEST) -count=1 -timeout=30m -v ./test/cheats -args -gvisor.every=1
+
+# Innocent jobs of the same tenant, in the same cells, at the same worker.
+neighbours: setup build image gvisor ## Run 1,000 jobs beside the hostile corpus in a loop, at one worker
+	$(TEST) -count=1 -timeout=60m -v ./test/e2e -run TestNeighbours -args -neighbours.jobs=1000 -neighbours.programs=1000
 
 # The same rows as in `make test`, longer, and 100,000 jobs under continuous faults.
 chaos: setup build image ## Break every component again and again under load, and judge the history (an hour)

@@ -295,7 +295,9 @@ func (e *environments) list() (kept []keptEnv, total int64, err error) {
 			var l lockfile
 			raw, err := os.ReadFile(filepath.Join(k.dir, "lock.json"))
 			k.whole = err == nil && json.Unmarshal(raw, &l) == nil && l.Tree != "" // named by what it holds
-			k.bytes = l.Bytes
+			if k.whole {
+				k.bytes = l.Bytes
+			}
 		}
 		total += k.bytes
 		kept = append(kept, k)

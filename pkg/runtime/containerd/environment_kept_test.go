@@ -2,6 +2,7 @@ package containerd
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -41,6 +42,10 @@ func TestEnvironmentsAreTrimmed(t *testing.T) {
 	put("old", 60, time.Hour)
 	put("new", 60, time.Minute)
 	put("half", -1, 0)
+	// Named by what was said about it, as it was once.
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "told"), 0o755), os.WriteFile(filepath.Join(dir, "told", "lock.json"), []byte(`{"packages":["a==1"],"bytes":1}`), 0o644)); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(filepath.Join(dir, "lock"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

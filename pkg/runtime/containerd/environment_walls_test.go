@@ -6,9 +6,11 @@ import (
 	"compress/gzip"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
+	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
@@ -186,5 +188,65 @@ def prepare_metadata_for_build_wheel(directory, config_settings=None):
 	_, err := ofTenant(t, r, "attacker", policy.Task, pySnippet("print(1)"), "assay_good")
 	if failure := new(runtime.BuildError); !errors.As(err, &failure) || strings.Contains(err.Error(), "code ran") {
 		t.Errorf("code of a package ran while its list was resolved: %v", err)
+	}
+}
+
+// A package makes /tmp a link to a directory of the host's, which gVisor's mount of /tmp
+// followed: worked on 5ee7338, where what a build wrote below its root was kept.
+func TestLayerIsNoWayToTheHost(t *testing.T) {
+	bait, err := os.MkdirTemp("/var/tmp", "assay-bait-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.Remove(bait)
+	x := newIndex(t, map[string][]byte{"assay_evil-1.0.tar.gz": sdist(t, "assay_evil", "1.0", `
+def attack():
+    os.makedirs("/workspace/root", exist_ok=True)
+    os.symlink("/var/tmp", "/workspace/root/tmp")
+`, "WHO = 'evil'")})
+	r := newRuntime(t, func(c *Config) { withGVisor(t)(c); c.Index = Index{URL: x.url} })
+	made := plan(t, policy.Host{Isolations: []policy.Isolation{policy.GVisor}}, policy.GVisor, func(p *policy.Policy) {
+		p.Packages, p.Write = []string{"assay_evil"}, []string{"/workspace"}
+	})
+	look := pySnippet("import os, assay_evil\nprint(os.listdir('/tmp'))")
+	s, err := r.Acquire(t.Context(), runtime.Key{Tenant: "test", Image: testenv.Image, Isolation: policy.GVisor, Kind: "python", Packages: "assay_evil"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	rep, err := s.Run(t.Context(), runtime.Attempt{Program: look, Plan: made})
+	if err != nil || rep.Stdout.Text != "[]\n" {
+		t.Errorf("/tmp at gvisor shows %q (%v)", rep.Stdout.Text, err)
+	}
+}
+
+// Wheels that are not what they should be end the job, and nothing of them is
+// used. On 5ee7338 each was installed as it is.
+func TestWheelsThatAreRefused(t *testing.T) {
+	x := newIndex(t, map[string][]byte{
+		"assay_python-1.0-py3-none-any.whl": wheelOf(t, "assay_python", "1.0", map[string]string{"assay_python-1.0.data/data/bin/python3": "#!/bin/sh\necho evil\n"}),
+		"assay_stdlib-1.0-py3-none-any.whl": wheelOf(t, "assay_stdlib", "1.0", map[string]string{"assay_stdlib-1.0.data/data/lib/python3.11/sitecustomize.py": "1"}),
+		"assay_other-1.0.tar.gz": sdist(t, "assay_other", "1.0", `
+def build_wheel(directory, config_settings=None, metadata_directory=None):
+    file = "assay_good-1.0-py3-none-any.whl"
+    info = "assay_good-1.0.dist-info/"
+    with zipfile.ZipFile(os.path.join(directory, file), "w") as z:
+        z.writestr("assay_good/__init__.py", "WHO = 'evil'\n")
+        z.writestr(info + "METADATA", "Metadata-Version: 2.1\nName: assay_good\nVersion: 1.0\n")
+        z.writestr(info + "WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        z.writestr(info + "RECORD", "")
+    return file
+`, ""),
+	})
+	r := newRuntime(t, func(c *Config) { c.Index = Index{URL: x.url} })
+	for name, want := range map[string]string{
+		"assay_python": "/usr/local/bin/python3: the image has a program of that name",
+		"assay_stdlib": "/usr/local/lib/python3.11/sitecustomize.py",
+		"assay_other":  "",
+	} {
+		_, err := ofTenant(t, r, "attacker", policy.Task, pySnippet("print(1)"), name)
+		if failure := new(runtime.BuildError); !errors.As(err, &failure) || !strings.Contains(failure.Message, want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
 	}
 }

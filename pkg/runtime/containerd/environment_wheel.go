@@ -117,19 +117,21 @@ func takeWheel(work *os.Root, from, to string, most int64) (w wheelFile, err err
 	return w, nil
 }
 
-// openPlain opens a regular file that a sandbox has left beneath work. It never
-// follows a link, nor waits for one who writes to a pipe.
+// openPlain opens a regular file that a sandbox has left beneath work. It follows
+// no link at that name, and does not wait for one who writes to a pipe.
 func openPlain(work *os.Root, name string) (*os.File, error) {
-	f, err := work.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) {
-		return nil, buildError("a package holds /%.200s, which is no file", name)
+	bad := buildError("a package holds /%.200s, which is no file", name)
+	info, err := work.Lstat(name)
+	if err != nil || !info.Mode().IsRegular() {
+		return nil, bad
 	}
+	f, err := work.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open what a build left: %w", err)
 	}
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+	if now, err := f.Stat(); err != nil || !os.SameFile(info, now) {
 		_ = f.Close()
-		return nil, buildError("a package holds /%.200s, which is no file", name)
+		return nil, bad
 	}
 	return f, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -12,6 +13,8 @@ import (
 	"github.com/containerd/containerd/v2/core/snapshots"
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/pkg/job"
 )
 
 // mountpoints are the directories that every sandbox mounts something on. The
@@ -46,6 +49,9 @@ func (m *images) mountRoot(ctx context.Context, chain string) (string, error) {
 	}
 	if err := mount.All(mounts, dir); err != nil {
 		return "", fmt.Errorf("mount the root file system: %w", err)
+	}
+	if err := checkMountpoints(dir); err != nil {
+		return "", errors.Join(err, mount.UnmountAll(dir, unix.MNT_DETACH))
 	}
 	m.roots[chain], m.lowers[dir] = dir, lowerDirs(mounts)
 	return dir, nil
@@ -124,10 +130,33 @@ func makeDirs(root string, dirs []string) error {
 	defer r.Close()
 	for _, d := range dirs {
 		if err := r.MkdirAll(d, 0o755); err != nil {
-			return fmt.Errorf("the image has no room for a mount at /%s: %w", d, err)
+			return noRoom(d)
 		}
 	}
 	return nil
+}
+
+// checkMountpoints refuses the root of an image in which a mountpoint, or a
+// directory on the way to one, is a link: what is mounted there would be
+// somewhere else, and what looks there from outside would leave the image.
+func checkMountpoints(root string) error {
+	r, err := os.OpenRoot(root)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	for _, d := range mountpoints {
+		for ; d != "."; d = path.Dir(d) {
+			if info, err := r.Lstat(d); err != nil || !info.IsDir() {
+				return noRoom(d)
+			}
+		}
+	}
+	return nil
+}
+
+func noRoom(dir string) error {
+	return job.Invalid("image", "it has no directory /%s to mount on, or a link there", dir)
 }
 
 // extraMountpoints stacks directories for unusual paths over rootfs, at

@@ -169,7 +169,11 @@ func (s *slot) lay(uid int) (*sandbox, error) {
 	if s.foreign { // its kernel says what there is
 		box.memory, box.pids, box.cpu = int64(s.shape.memory)+foreignMemory, foreignPids, s.shape.cpu
 		if !slices.Contains(s.layout.write, "/tmp") { // runsc would put a writable one there
-			box.mounts = append(box.mounts, bind(filepath.Join(box.rootfs, "tmp"), "/tmp", "ro"))
+			empty := filepath.Join(s.dir, "empty")
+			if err := os.Mkdir(empty, 0o755); err != nil {
+				return nil, err
+			}
+			box.mounts = append(box.mounts, bind(empty, "/tmp", "ro"))
 		}
 	} else {
 		if err := layDevices(filepath.Join(s.dir, "dev")); err != nil {

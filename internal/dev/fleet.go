@@ -183,6 +183,10 @@ func (f *Fleet) programs(ctx context.Context, env []string) error {
 	if err != nil {
 		return err
 	}
+	api, err := client.New(f.url, client.WithPatience(0))
+	if err != nil {
+		return err
+	}
 	database, others := env[0], env[1:] // workers hold no database credentials
 	children := []*child{
 		{name: "dispatcher", patience: childPatience, env: append([]string{database, "ASSAY_LISTEN=" + listen, "ASSAY_SECRETS_KEY=" + secrets,
@@ -209,25 +213,28 @@ func (f *Fleet) programs(ctx context.Context, env []string) error {
 			return err
 		}
 		f.onStop(c.stop)
+		// Only a dispatcher lets workers in: one that comes before waits for seconds.
+		if err := f.until(ctx, children, api.Ready); err != nil {
+			return err
+		}
 	}
-	return f.answers(ctx, children)
+	return f.until(ctx, children, func(ctx context.Context) error {
+		ws, err := api.Workers(ctx)
+		if err == nil && len(ws) == 0 {
+			err = errors.New("no worker has registered")
+		}
+		return err
+	})
 }
 
-// answers waits until the dispatcher accepts jobs and a worker has registered.
-func (f *Fleet) answers(ctx context.Context, children []*child) error {
-	api, err := client.New(f.url, client.WithPatience(0))
-	if err != nil {
-		return err
-	}
+// until waits for what f must be able to do, or until a child has given up.
+func (f *Fleet) until(ctx context.Context, children []*child, can func(context.Context) error) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		err := api.Ready(ctx)
+		err := can(ctx)
 		if err == nil {
-			ws, lerr := api.Workers(ctx)
-			if err = lerr; err == nil && len(ws) > 0 {
-				return nil
-			}
+			return nil
 		}
 		for _, c := range children {
 			if why := c.givenUp(); why != nil {
@@ -237,7 +244,7 @@ func (f *Fleet) answers(ctx context.Context, children []*child) error {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("the fleet did not get ready: %w: %w\n%s\n%s", ctx.Err(), orUnknown(err),
+			return fmt.Errorf("the fleet did not get ready: %w: %w\n%s\n%s", ctx.Err(), err,
 				tail(children[0].logFile), tail(children[1].logFile))
 		}
 	}

@@ -66,6 +66,11 @@ cheats: setup build image ## Try to forge a pass in every way of the corpus, at 
 neighbours: setup build image gvisor ## Run 1,000 jobs beside the hostile corpus in a loop, at one worker
 	$(TEST) -count=1 -timeout=60m -v ./test/e2e -run TestNeighbours -args -neighbours.jobs=1000 -neighbours.programs=1000
 
+.PHONY: fuzz
+FUZZTIME ?= 10m
+fuzz: ## Feed noise to whatever parses bytes from a sandbox, FUZZTIME for each parser
+	@GO=$(GO) scripts/fuzz $(FUZZTIME)
+
 # The same rows as in `make test`, longer, and 100,000 jobs under continuous faults.
 chaos: setup build image ## Break every component again and again under load, and judge the history (an hour)
 	$(TEST) -count=1 -timeout=3h -v ./test/chaos -args -chaos.jobs=100000 -chaos.rolling=20000 -chaos.flood=100000 -chaos.flood.factor=3 -chaos.down=2m

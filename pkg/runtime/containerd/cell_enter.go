@@ -139,9 +139,10 @@ func (c *cellSlot) ready(t *tracee) error {
 	if err != nil {
 		return err
 	}
-	// The files of a process that is not dumpable belong to somebody else. It was so
-	// from its birth on, because it has not executed anything yet.
-	if info.Sys().(*syscall.Stat_t).Uid == uint32(c.cell.hostUID()) {
+	// The files of a process that is not dumpable belong to root, of the cell or, if
+	// that has none, of the host. It was so from its birth on, because it has not
+	// executed anything yet.
+	if uid := int(info.Sys().(*syscall.Stat_t).Uid); uid != 0 && uid != c.cell.uid {
 		return errors.New("the interpreter has not hidden its memory")
 	}
 	mapped, err := mappings(t.pid)

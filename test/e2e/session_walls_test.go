@@ -11,7 +11,7 @@ import (
 )
 
 // TestSessionWalls attacks what stands between a session, its copies, and what
-// makes them. Each attack went through on 5ee7338, if it does not say otherwise.
+// makes them. Stories say what went through on 5ee7338, where that was seen.
 func TestSessionWalls(t *testing.T) {
 	f := start(t)
 	for name, story := range map[string]func(*testing.T, *fleet){
@@ -351,8 +351,8 @@ _ = chance()`
 
 // copyOwner: a session owns its copies' user namespaces, and so may do much to
 // processes in there which execute something. It takes their sockets and namespaces,
-// and tries what those are good for. On 5ee7338 it entered the namespaces and had
-// every capability there, and took lo down by a socket.
+// and tries what those are good for. On 5ee7338 it took lo down,
+// and set options that take CAP_NET_ADMIN, by a socket; it entered nothing.
 func copyOwner(t *testing.T, f *fleet) {
 	id := f.session(t, job.SessionSpec{})
 	f.execute(t, id, job.Succeeded, code(powers))

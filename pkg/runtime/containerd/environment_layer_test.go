@@ -37,8 +37,9 @@ func lay(t *testing.T, root string, files map[string]string) {
 	}
 }
 
-// What must not be in a layer: on 5ee7338 all of it was copied, links as they
-// are, and mounted; tmp as a link was a directory of the host's at gvisor.
+// What must not be in a layer. 5ee7338 refused devices, pipes and sockets only, and
+// copied links as they are: one in the place of a mountpoint was a directory of the
+// host's at gvisor (TestLayerIsNoWayToTheHost).
 func TestLayersAreChecked(t *testing.T) {
 	t.Parallel()
 	base := layBase(t, map[string]string{

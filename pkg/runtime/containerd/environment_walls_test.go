@@ -221,7 +221,7 @@ def attack():
 }
 
 // Wheels that are not what they should be end the job, and nothing of them is
-// used. On 5ee7338 each was installed as it is.
+// used. On 5ee7338 the first two were installed as they are.
 func TestWheelsThatAreRefused(t *testing.T) {
 	x := newIndex(t, map[string][]byte{
 		"assay_python-1.0-py3-none-any.whl": wheelOf(t, "assay_python", "1.0", map[string]string{"assay_python-1.0.data/data/bin/python3": "#!/bin/sh\necho evil\n"}),

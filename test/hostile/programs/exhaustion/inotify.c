@@ -1,5 +1,6 @@
 // tries: take all inotify instances and watches that this host has
 // outcome: succeeded
+// gvisor: failed, its kernel has instances of its own
 #include "hostile.h"
 #include <sys/inotify.h>
 // Worked on 5ee7338: all 128 instances of the host's root were this job's, and the engine's own could not be made.

@@ -1,5 +1,6 @@
 // tries: lock shared memory, which is counted for whoever made the namespaces
 // outcome: succeeded|out_of_memory
+// gvisor: failed, what its kernel calls locked is memory of the job's like any other
 #include "hostile.h"
 #include <sys/shm.h>
 int main(void) {

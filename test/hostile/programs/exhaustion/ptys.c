@@ -1,6 +1,6 @@
 // tries: take all the pseudo-terminals that this host has
 // outcome: succeeded
-// gvisor: out_of_memory, its kernel has those of its own
+// gvisor: out_of_memory|failed, its kernel has those of its own
 #include "hostile.h"
 // Worked on 5ee7338: 3,072 were all that unprivileged programs of the host had.
 int main(void) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/assay-run/assay/pkg/queue/identity"
 )
@@ -12,13 +13,14 @@ import (
 const keysUsage = `usage, with ASSAY_WORKERS_KEY set but for the first:
   dispatcher key                  a new key, for ASSAY_WORKERS_KEY
   dispatcher nats                 what the NATS server's configuration needs
+  dispatcher env POOL             all four as variables, for deploy/nats/nats.conf and docker-compose.yml
   dispatcher token WORKER POOL    for ASSAY_WORKER_TOKEN of that worker
   dispatcher token POOL           the same for any worker of the pool, whose name it makes longer`
 
 // keys answers what is asked about the key of the workers, and reports whether
 // anything was.
 func keys(args []string, out io.Writer) (asked bool, err error) {
-	if len(args) == 0 || args[0] != "key" && args[0] != "nats" && args[0] != "token" {
+	if len(args) == 0 || args[0] != "key" && args[0] != "nats" && args[0] != "env" && args[0] != "token" {
 		return false, nil
 	}
 	if args[0] == "key" && len(args) == 1 {
@@ -34,6 +36,10 @@ func keys(args []string, out io.Writer) (asked bool, err error) {
 	case args[0] == "nats" && len(args) == 1:
 		issuer, dispatcher := k.Public()
 		_, err = fmt.Fprintf(out, "authorization {\n  timeout: 3\n  users: [{nkey: %[2]s}]\n  auth_callout {\n    issuer: %[1]s\n    auth_users: [%[2]s]\n  }\n}\n", issuer, dispatcher)
+	case args[0] == "env" && len(args) == 2:
+		issuer, dispatcher := k.Public()
+		_, err = fmt.Fprintf(out, "ASSAY_WORKERS_KEY=%s\nASSAY_NATS_ISSUER=%s\nASSAY_NATS_DISPATCHER=%s\nASSAY_WORKER_TOKEN=%s\n",
+			strings.TrimSpace(os.Getenv("ASSAY_WORKERS_KEY")), issuer, dispatcher, k.JoinToken(args[1]))
 	case args[0] == "token" && len(args) == 2:
 		_, err = fmt.Fprintln(out, k.JoinToken(args[1]))
 	case args[0] == "token" && len(args) == 3:

@@ -153,8 +153,8 @@ func (e *evil) queueSub(subject string) error {
 }
 
 // TestForbidden: with the credentials of one worker, nothing can be said, heard, taken
-// or changed that is not that worker's own. Without them (on 5ee7338 every client was
-// let in, and had no limits) each of these was done.
+// or changed that is not that worker's own. Nobody ran these on
+// 5ee7338: there the server had no credentials at all, and every client could do anything.
 func TestForbidden(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

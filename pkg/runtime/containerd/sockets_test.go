@@ -1,7 +1,7 @@
 package containerd
 
 import (
-	"os"
+	"runtime"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -24,7 +24,10 @@ func TestSumRmem(t *testing.T) {
 
 // What a socket has not read is counted as long as it is there.
 func TestAnswersMemory(t *testing.T) {
-	before, err := answersMemory(os.Getpid())
+	// Of this thread: others of this process have been in other networks.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	before, err := answersMemory(unix.Gettid())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +42,7 @@ func TestAnswersMemory(t *testing.T) {
 	if err := unix.Sendto(fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := answersMemory(os.Getpid()); err != nil || n <= before {
+	if n, err := answersMemory(unix.Gettid()); err != nil || n <= before {
 		t.Errorf("answersMemory = %d, %v; it was %d before the kernel answered", n, err, before)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -30,6 +32,7 @@ type config struct {
 	Metrics     string         `name:"metrics-listen" env:"ASSAY_METRICS_LISTEN" help:"Address of /metrics alone, which whoever reaches it may read. None by default: it is at --listen, for operators."`
 	SecretsKey  httpapi.Secret `name:"secrets-key" env:"ASSAY_SECRETS_KEY" help:"Seals tenants' secrets: 32 bytes in base64 (openssl rand -base64 32); after a comma, older ones that only open. None: no secrets are kept."`
 	WorkersKey  httpapi.Secret `name:"workers-key" env:"ASSAY_WORKERS_KEY" help:"Lets workers in at a NATS server that asks dispatchers who may connect: 32 bytes in base64, or @FILE (\"dispatcher key\" makes one, \"dispatcher nats\" prints the server's configuration, \"dispatcher token\" what workers come with). None: whoever reaches the server is believed to be the worker that it says."`
+	OpenNATS    bool           `name:"insecure-open-nats" env:"ASSAY_INSECURE_OPEN_NATS" help:"Without --workers-key, use a NATS server that other machines reach, since something else keeps strangers from it."`
 	WorkersOut  []string       `name:"workers-refused" env:"ASSAY_WORKERS_REFUSED" placeholder:"ID" help:"Workers that are not let in again, whatever token they have, separated by commas."`
 	TenantsFile string         `name:"tenants-file" env:"ASSAY_TENANTS_FILE" placeholder:"FILE" help:"Weights, caps and ceilings of tenants, as a JSON list; read at start."`
 	Pool        string         `name:"pool" env:"ASSAY_POOL" default:"default" help:"The pool of workers that jobs go to."`
@@ -95,6 +98,9 @@ func parse(args []string, out io.Writer) (c config, err error) {
 			err = fmt.Errorf("--callback-allow: %w", bad)
 		}
 	}
+	if err == nil {
+		err = c.openNATS()
+	}
 	return c, err
 }
 
@@ -116,6 +122,27 @@ func (c *config) limits() (l httpapi.Limits, err error) {
 		return l, fmt.Errorf("--%w", err)
 	}
 	return l, nil
+}
+
+// openNATS says whether the NATS servers would believe whoever reaches them. A URL that
+// has credentials is of a server that asks for some.
+func (c *config) openNATS() error {
+	if c.WorkersKey != "" || c.OpenNATS {
+		return nil
+	}
+	for server := range strings.SplitSeq(c.NATSURL, ",") {
+		if server = strings.TrimSpace(server); !strings.Contains(server, "://") {
+			server = "nats://" + server
+		}
+		u, err := url.Parse(server)
+		if err != nil {
+			continue // to connect there fails, and says why
+		}
+		if u.User == nil && !loopback(net.JoinHostPort(u.Hostname(), "4222")) {
+			return fmt.Errorf("--nats-url: other machines reach %s, and without --workers-key (ASSAY_WORKERS_KEY) it believes any of them to be a worker; --insecure-open-nats, if something else keeps strangers from it", u.Host)
+		}
+	}
+	return nil
 }
 
 // loopback says whether only this machine reaches an address to listen at.

@@ -26,6 +26,26 @@ func TestOpenListenersAreRefused(t *testing.T) {
 	}
 }
 
+// A server that believes whoever reaches it is not used by mistake; once, only a line in
+// the log said so.
+func TestOpenNATSIsRefused(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		ok   bool
+	}{
+		{"", true}, {"--nats-url=127.0.0.1:4222", true}, {"--nats-url=nats://[::1]:4222,nats://localhost", true},
+		{"--nats-url=nats://nats:4222", false}, {"--nats-url=nats:4222", false}, {"--nats-url=tls://10.0.0.1", false},
+		{"--nats-url=nats://127.0.0.1:4222,nats://10.0.0.1:4222", false}, {"--nats-url=nats://localhost.example.org:4222", false},
+		{"--nats-url=nats://nats:4222 --workers-key=x", true}, {"--nats-url=nats://nats:4222 --insecure-open-nats", true},
+		{"--nats-url=nats://a:b@nats:4222", true},
+	} {
+		_, err := parse(append(strings.Fields(c.args), "--database-url=x"), io.Discard)
+		if c.ok && err != nil || !c.ok && (err == nil || !strings.Contains(err.Error(), "--insecure-open-nats")) {
+			t.Errorf("%q: %v", c.args, err)
+		}
+	}
+}
+
 func TestLimitsAreChecked(t *testing.T) {
 	for arg, says := range map[string]string{
 		"--spool=1Gi": "spool", "--spool=lots": "--spool", "--body-memory=64Mi": "body-memory", "--requests=0": "--requests",

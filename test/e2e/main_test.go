@@ -26,6 +26,9 @@ const leaseTTL = 6 * time.Second
 // store fail now and then: see package fault.
 var faulty = flag.Float64("faults", 0, "share of the operations on store, queue and object store that fail")
 
+// programs has the same stories told over an older version, say.
+var programs = flag.String("programs", "", "directory of the programs, built already; else they are built")
+
 func TestMain(m *testing.M) { testenv.Main(m) }
 
 // fleet is the one that all stories of a test are told to.
@@ -39,28 +42,22 @@ type fleet struct {
 }
 
 // start builds the programs, starts a fleet of them and stops it when the test
-// ends; what it leaves behind fails the test.
-func start(t *testing.T) *fleet {
+// ends; what it leaves behind fails the test. env is more of the programs' environment.
+func start(t *testing.T, env ...string) *fleet {
 	t.Helper()
 	root := testenv.RepoRoot(t)
 	archive := filepath.Join(root, ".cache", "images", "python.tar")
 	if _, err := os.Stat(archive); err != nil {
 		t.Fatalf("the default image is not built: %v; run: make image", err)
 	}
-	bin := t.TempDir()
-	args := []string{"build", "-o", bin}
-	if *faulty > 0 {
-		args = append(args, "-tags", "faults")
-	}
-	build := exec.CommandContext(t.Context(), "go", append(args, "./cmd/...")...)
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+	bin := *programs
+	if bin == "" {
+		bin = build(t, root)
 	}
 	dir := t.TempDir()
 	f, err := dev.StartFleet(t.Context(), dev.FleetConfig{
 		Dir: dir, Listen: testenv.Address(t), BinDir: bin, ImageArchives: []string{archive},
-		Env:    []string{"ASSAY_LEASE_TTL=" + leaseTTL.String(), "ASSAY_CPU=4", "ASSAY_EGRESS_PRIVATE=127.0.0.0/8:*", "ASSAY_RUNSC=" + testenv.Runsc(t), fmt.Sprintf("ASSAY_FAULTS=%g", *faulty)},
+		Env:    append([]string{"ASSAY_LEASE_TTL=" + leaseTTL.String(), "ASSAY_CPU=4", "ASSAY_EGRESS_PRIVATE=127.0.0.0/8:*", "ASSAY_RUNSC=" + testenv.Runsc(t), fmt.Sprintf("ASSAY_FAULTS=%g", *faulty)}, env...),
 		Stderr: t.Output(), Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	if err != nil {
@@ -72,6 +69,22 @@ func start(t *testing.T) *fleet {
 		t.Fatal(err)
 	}
 	return running
+}
+
+// build builds the programs and returns where they are.
+func build(t *testing.T, root string) string {
+	t.Helper()
+	bin := t.TempDir()
+	args := []string{"build", "-o", bin}
+	if *faulty > 0 {
+		args = append(args, "-tags", "faults")
+	}
+	build := exec.CommandContext(t.Context(), "go", append(args, "./cmd/...")...)
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return bin
 }
 
 // stop stops the fleet and looks for what is left of it.

@@ -122,9 +122,13 @@ func openRuntime(ctx context.Context, cfg config) (runtime.Runtime, error) {
 	c := containerd.DefaultConfig()
 	c.Address, c.Namespace, c.StateDir, c.Guest, c.ImageArchives, c.WorkerID = cfg.Containerd, cfg.Namespace, cfg.StateDir, cfg.Guest, cfg.ImageArchives, cfg.ID
 	c.Index, c.Environments, c.TrustedImages = cfg.index(), cfg.Environments, cfg.TrustedImages
+	c.ImageRegistries = cfg.ImageRegistries
 	c.Runsc, c.GVisorRuntime, c.VMRuntime = cfg.Runsc, cfg.GVisorRuntime, cfg.VMRuntime
 	c.Egress = cfg.egress()
 	var err error
+	if c.ImageSize, err = job.ParseSize(cfg.ImageSize); err != nil || c.ImageSize == 0 {
+		return nil, fmt.Errorf("--image-size: %q is not a size such as 8Gi", cfg.ImageSize)
+	}
 	if c.Holes, err = knownHoles(ctx, cfg); err != nil {
 		return nil, err
 	}

@@ -31,7 +31,13 @@ type Config struct {
 	// TrustedImages are images of registries that are as good as the operator's own:
 	// whole names without a tag (any) or with one, or beginnings that end in a slash.
 	TrustedImages []string
-	Snapshotter   string
+	// ImageRegistries are the registries that images may be pulled from: host[:port],
+	// with the beginning of a path or without, and http:// before one that has no TLS.
+	// Empty: only images that are there. ImageSize bounds each, as it is transferred and
+	// unpacked.
+	ImageRegistries []string
+	ImageSize       job.Size
+	Snapshotter     string
 
 	Runtime string // containerd runtime handler of isolation task
 	Runc    string // path of runc; empty: found by the shim
@@ -102,6 +108,7 @@ func DefaultConfig() Config {
 		Jobs:        8 * runtime.NumCPU(),
 		CgroupRoot:  cgroup.DefaultRoot,
 
+		ImageSize:        8 * job.GiB,
 		EnvironmentSize:  2 * job.GiB,
 		EnvironmentsMost: 20 * job.GiB,
 		Index:            PyPI,
@@ -121,6 +128,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.WarmIdle == 0 {
 		c.WarmIdle = d.WarmIdle
+	}
+	if c.ImageSize == 0 {
+		c.ImageSize = d.ImageSize
 	}
 	if c.EnvironmentSize == 0 {
 		c.EnvironmentSize = d.EnvironmentSize

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -52,6 +53,8 @@ type images struct {
 	snapshotter string
 	dir         string   // of root file systems
 	trusted     []string // see Config.TrustedImages
+	registries  []registry
+	most        int64 // bytes of one that is pulled
 
 	group  singleflight.Group
 	mu     sync.Mutex
@@ -163,25 +166,40 @@ func (m *images) pull(ctx context.Context, ref string) (client.Image, error) {
 	if strings.HasPrefix(ref, localDomain+"/") {
 		return nil, job.Invalid("image", "there is no image %s on this worker; import it, or name one of a registry", ref)
 	}
-	img, err := m.client.Pull(ctx, ref, client.WithPullUnpack, client.WithPullSnapshotter(m.snapshotter))
+	from, ok := registryOf(m.registries, ref)
+	if !ok {
+		host, _, _ := strings.Cut(ref, "/")
+		return nil, job.Invalid("image", "there is no image %s on this worker, and its operator lets none be pulled from registry %s (--image-registries)", ref, host)
+	}
+	way, done := newGuard(m.registries, m.most+manifestMost)
+	defer done()
+	size := &imageSize{store: m.client.ContentStore(), most: m.most}
+	img, err := m.client.Pull(ctx, ref, client.WithPullUnpack, client.WithPullSnapshotter(m.snapshotter),
+		client.WithResolver(resolver(from, way)), client.WithImageHandlerWrapper(size.wrap))
 	return img, pullError(ref, err)
 }
 
 // pullError tells whose trouble it is that ref could not be pulled: job.ErrInvalid
-// if the name is wrong, runtime.ErrImage if it may work another time.
+// if the name is wrong, runtime.ErrImage if it may work another time. What a
+// registry answered is in the worker's log only: it may come from elsewhere.
 func pullError(ref string, err error) error {
-	var dns *net.DNSError
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
+	}
+	slog.Warn("an image could not be pulled", "image", ref, "error", err)
+	var dns *net.DNSError
+	var no refusal
+	switch {
+	case errors.As(err, &no):
+		return job.Invalid("image", "%s is not pulled: %s", ref, no)
 	case errdefs.IsNotFound(err):
 		return job.Invalid("image", "the registry has no %s", ref)
 	case errdefs.IsUnauthorized(err) || errdefs.IsPermissionDenied(err):
 		return job.Invalid("image", "the registry does not let us pull %s", ref)
 	case errors.As(err, &dns) && dns.IsNotFound:
-		return job.Invalid("image", "there is no registry %s to pull %s from", dns.Name, ref)
+		return job.Invalid("image", "there is no registry to pull %s from: it has no address", ref)
 	}
-	return fmt.Errorf("%w: pull: %w", runtime.ErrImage, err)
+	return fmt.Errorf("%w: %s", runtime.ErrImage, pullKind(err))
 }
 
 // prepare unpacks img if it is not yet and mounts its root file system.

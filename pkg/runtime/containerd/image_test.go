@@ -95,7 +95,7 @@ func TestFailingRegistryIsAskedOnceInAWhile(t *testing.T) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}))
 	defer registry.Close()
-	m := newRuntime(t, nil).images
+	m := newRuntime(t, func(c *Config) { c.ImageRegistries = []string{registry.URL} }).images
 	ref := strings.TrimPrefix(registry.URL, "http://") + "/no/such:1"
 	for range 3 {
 		if _, err := m.get(t.Context(), ref); !errors.Is(err, runtime.ErrImage) {

@@ -141,6 +141,10 @@ func New(ctx context.Context, cfg Config) (_ *Runtime, err error) {
 }
 
 func (r *Runtime) connect(ctx context.Context) error {
+	registries, err := parseRegistries(r.cfg.ImageRegistries)
+	if err != nil {
+		return fmt.Errorf("image registries: %w", err)
+	}
 	c, err := client.New(r.cfg.Address, client.WithDefaultNamespace(r.cfg.Namespace), client.WithTimeout(connectTime))
 	if err != nil {
 		return fmt.Errorf("connect to containerd at %s: %w", r.cfg.Address, err)
@@ -151,7 +155,7 @@ func (r *Runtime) connect(ctx context.Context) error {
 	if _, err := c.Version(ctx); err != nil {
 		return fmt.Errorf("connect to containerd at %s: %w", r.cfg.Address, err)
 	}
-	r.images = &images{client: c, snapshotter: r.cfg.Snapshotter, trusted: r.cfg.TrustedImages, dir: filepath.Join(r.dir, "images"),
+	r.images = &images{client: c, snapshotter: r.cfg.Snapshotter, trusted: r.cfg.TrustedImages, registries: registries, most: int64(r.cfg.ImageSize), dir: filepath.Join(r.dir, "images"),
 		byName: map[string]imageEntry{}, known: map[string]*image{}, roots: map[string]string{}, lowers: map[string][]string{}}
 	r.engine, err = r.newEngine(r.cfg.Runtime, r.cfg.Runc, "")
 	return err

@@ -17,7 +17,7 @@ import time
 
 from assay_proxy import ANY, OF_A_CLASS, Candidate, Class, Reference
 from assay_wire import (
-    REHEARSED, Channel, Codec, Errors, Gone, NotData, TooLarge, article, compile_code, cut, forget_code, line_in, new_module, shared_classes,
+    MAX_TOKENS, REHEARSED, Channel, Codec, Errors, Gone, NotData, TooLarge, article, compile_code, crowded, cut, forget_code, line_in, new_module, shared_classes,
     delete_field, field_names, get_field, is_enum, is_record, set_field, show, type_name,
 )  # fmt: skip
 
@@ -49,6 +49,11 @@ class Link(Channel):
         if not fine:
             raise Lost("protocol")
         return m
+
+    def decode(self, data):
+        if crowded(data):
+            raise ValueError("a frame of more than %d signs" % MAX_TOKENS)
+        return Channel.decode(self, data)
 
     def read(self, size):
         self.wait(self.readable)

@@ -18,10 +18,12 @@ import base64
 import builtins
 import json
 import os
+import re
 import sys
 
 MAX_FRAME = 8 << 20
 MAX_NODES = 400_000
+MAX_TOKENS = 4 * MAX_NODES  # what a value is made of in JSON: signs outside of strings
 MAX_DEPTH = 150
 MAX_INT = 1 << 20  # bits
 MAX_TEXT = 2 << 10  # of a repr or a message
@@ -70,7 +72,10 @@ class Channel:
             if data is None:
                 return None
         self.rest = data[size:]
-        return _loads(data[4:size].decode())
+        return self.decode(data[4:size])
+
+    def decode(self, data):
+        return _loads(data.decode())
 
     def _whole(self, data, size):
         if size > MAX_FRAME + 4:
@@ -95,6 +100,29 @@ class Channel:
 # is to write to it: so these are made once, and found without looking far.
 _read, _write = os.read, os.write
 _dumps, _loads = json.JSONEncoder(check_circular=False).encode, json.JSONDecoder().decode
+
+
+_strings = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+
+
+def crowded(data):
+    """Whether a frame would make more objects than any value has. None is made to know."""
+    if len(data) <= MAX_TOKENS:
+        return False
+    found = at = 0
+    for text in _strings.finditer(data):
+        start, end = text.span()
+        found += 1 + _signs(data, at, start)
+        at = end
+        if found > MAX_TOKENS:
+            return True
+    return found + _signs(data, at, len(data)) > MAX_TOKENS
+
+
+def _signs(data, start, end):
+    if end - start == 1:
+        return 1
+    return sum(data.count(sign, start, end) for sign in (b",", b":", b"[", b"{"))
 
 
 # Values

@@ -2,6 +2,7 @@ package grade
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,15 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 )
+
+// crowd is a solution that answers with a frame of its own, which has this value.
+const crowd = `
+import os, struct
+def f(x):
+    body = b'{"op":"return","value":%s}'
+    data = struct.pack(">I", len(body)) + body
+    while data: data = data[os.write(6, data):]
+`
 
 // Suites as people write them, and solutions that must pass or fail them.
 func TestChecks(t *testing.T) {
@@ -182,11 +192,23 @@ func TestChecks(t *testing.T) {
 		"a solution that nests too deep": {
 			code: "import os\ndef f(x): os.write(6, b'\\0\\1\\0\\0' + b'[' * 65536)\n", function: "f", failed: 1, check: "assert f(1) == 1", says: "the solution wrote to a descriptor",
 		},
+		"a solution that sends more than any value has": {
+			code: fmt.Sprintf(crowd, `[' + b'{},' * 2_700_000 + b'{}]`), function: "f", failed: 1, check: "assert f(1) == 1", says: "the solution wrote to a descriptor",
+		},
+		"a solution that nests many": {
+			code: fmt.Sprintf(crowd, `[' + b'{"a":[[]]},' * 700_000 + b'{}]`), function: "f", failed: 1, check: "assert f(1) == 1", says: "the solution wrote to a descriptor",
+		},
+		"a solution that changes many": {
+			code: fmt.Sprintf(crowd, `0,"changed":{"0":[' + b'[],' * 2_700_000 + b'[]]}`), function: "f", failed: 1, check: "assert f(1) == 1", says: "the solution wrote to a descriptor",
+		},
 		"a solution that closes everything": {
 			code: "import os\ndef f(x):\n    os.closerange(3, 20)\n    return 1\n", function: "f", failed: 1, check: "assert f(1) == 1", says: "the process ended itself",
 		},
 		"large values": {
 			code: "def f(x): return x\n", function: "f", passed: 1, check: "x = 'ab' * 2_500_000\nassert f(x) == x\nassert f(1) == 1\n",
+		},
+		"text that looks like many values": {
+			code: "def f(x): return x\n", function: "f", passed: 1, check: "x = '{},' * 1_600_000\nassert f(x) == x\ny = list(range(300_000))\nassert f(y) == y\n",
 		},
 		"a check that does not wait": {
 			code: "import time\ndef f(x):\n    time.sleep(x)\n    return x\n", function: "f", passed: 1, failed: 1,

@@ -9,7 +9,8 @@ import (
 	"github.com/assay-run/assay/internal/guest"
 )
 
-// At 5ee7338 each of these took a gigabyte and more of the worker's memory.
+// At 5ee7338 decoding the displays allocated 2.2 GiB, the output 1.5, the tables 1.3 and
+// the columns 0.8; the others are of the same shape and cost little.
 func TestFramesThatGrowWhenTheyAreDecoded(t *testing.T) {
 	fill := func(head, part, tail string) []byte {
 		return []byte(head + strings.Repeat(part+",", (maxAnswer-len(head)-len(tail)-10)/(len(part)+1)) + part + tail)

@@ -26,9 +26,6 @@ const leaseTTL = 6 * time.Second
 // store fail now and then: see package fault.
 var faulty = flag.Float64("faults", 0, "share of the operations on store, queue and object store that fail")
 
-// programs has the same stories told over an older version, say.
-var programs = flag.String("programs", "", "directory of the programs, built already; else they are built")
-
 func TestMain(m *testing.M) { testenv.Main(m) }
 
 // fleet is the one that all stories of a test are told to.
@@ -50,10 +47,7 @@ func start(t *testing.T, env ...string) *fleet {
 	if _, err := os.Stat(archive); err != nil {
 		t.Fatalf("the default image is not built: %v; run: make image", err)
 	}
-	bin := *programs
-	if bin == "" {
-		bin = build(t, root)
-	}
+	bin := build(t, root)
 	dir := t.TempDir()
 	f, err := dev.StartFleet(t.Context(), dev.FleetConfig{
 		Dir: dir, Listen: testenv.Address(t), BinDir: bin, ImageArchives: []string{archive},

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// At 5ee7338 a result of 4 MiB took 150 MiB of the worker's memory.
+// At 5ee7338 decoding each of these 4 MiB allocated 130 to 370 MiB.
 func TestResultsThatGrowWhenTheyAreDecoded(t *testing.T) {
 	for name, part := range map[string]string{`{"display":[`: `{},`, `{"order":[`: `[],`, `{"display":[{"table":{"rows":[`: `[],`} {
 		raw := []byte(name + strings.Repeat(part, (maxPythonResult-len(name))/len(part)))

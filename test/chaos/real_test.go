@@ -197,7 +197,7 @@ func imagesFail(t *testing.T) {
 	t.Cleanup(registry.Close)
 	t.Cleanup(func() { close(hang) })
 	host := strings.TrimPrefix(registry.URL, "http://")
-	s := realFleet(t, plainDir(t), 1, "ASSAY_INFRA_BUDGET=2")
+	s := realFleet(t, plainDir(t), 1, "ASSAY_INFRA_BUDGET=2", "ASSAY_IMAGE_REGISTRIES="+registry.URL)
 	of := func(image string) job.ID {
 		spec := program("cell", "1")
 		spec.Image = image

@@ -51,7 +51,7 @@ func start(t *testing.T, env ...string) *fleet {
 	dir := t.TempDir()
 	f, err := dev.StartFleet(t.Context(), dev.FleetConfig{
 		Dir: dir, Listen: testenv.Address(t), BinDir: bin, ImageArchives: []string{archive},
-		Env:    append([]string{"ASSAY_LEASE_TTL=" + leaseTTL.String(), "ASSAY_CPU=4", "ASSAY_EGRESS_PRIVATE=127.0.0.0/8:*", "ASSAY_RUNSC=" + testenv.Runsc(t), fmt.Sprintf("ASSAY_FAULTS=%g", *faulty)}, env...),
+		Env:    append([]string{"ASSAY_LEASE_TTL=" + leaseTTL.String(), "ASSAY_CPU=4", "ASSAY_EGRESS_PRIVATE=127.0.0.0/8:*", "ASSAY_IMAGE_REGISTRIES=http://127.0.0.1:1", "ASSAY_RUNSC=" + testenv.Runsc(t), fmt.Sprintf("ASSAY_FAULTS=%g", *faulty)}, env...),
 		Stderr: t.Output(), Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	if err != nil {

@@ -35,7 +35,8 @@ type environments struct {
 	dir   string
 	lock  *os.File // of dir; nil: it is the runtime's own
 	group singleflight.Group
-	turns chan struct{} // bounds building: it takes memory that no job has promised
+
+	turns, sources *turns // bound building: it takes memory that no job has promised
 
 	mu     sync.Mutex
 	ready  map[string]*image    // by what was asked for
@@ -91,7 +92,7 @@ func (l *lockfile) digest(base *image) string {
 }
 
 func newEnvironments(r *Runtime) *environments {
-	return &environments{rt: r, dir: r.cfg.Environments, turns: make(chan struct{}, buildsAtOnce), ready: map[string]*image{}, failed: map[string]failedEnv{}}
+	return &environments{rt: r, dir: r.cfg.Environments, turns: newTurns(buildsAtOnce), sources: newTurns(buildsAtOnce), ready: map[string]*image{}, failed: map[string]failedEnv{}}
 }
 
 // own is where environments are that do not outlive the runtime.
@@ -273,10 +274,11 @@ func (e *environments) trim(most job.Size) error {
 }
 
 type keptEnv struct {
-	dir   string
-	bytes int64
-	used  time.Time
-	whole bool
+	dir    string
+	tenant string // for whom it was built
+	bytes  int64
+	used   time.Time
+	whole  bool
 }
 
 // list returns the environments on disk, the one used longest ago first.
@@ -296,7 +298,7 @@ func (e *environments) list() (kept []keptEnv, total int64, err error) {
 			raw, err := os.ReadFile(filepath.Join(k.dir, "lock.json"))
 			k.whole = err == nil && json.Unmarshal(raw, &l) == nil && l.Tree != "" // named by what it holds
 			if k.whole {
-				k.bytes = l.Bytes
+				k.bytes, k.tenant = l.Bytes, l.Tenant
 			}
 		}
 		total += k.bytes

@@ -27,7 +27,7 @@ const (
 	// environmentsMost is how many there may be on a worker: each is a mount, and
 	// every new container copies the table of those.
 	environmentsMost = 1000
-	buildsAtOnce     = 2
+	buildsAtOnce     = 2 // of wheels, and as many from source
 	buildOutput      = 64 * job.KiB
 	buildTail        = 700 // bytes of pip's last lines that a failure shows
 	buildLine        = 300 // and of each
@@ -143,18 +143,19 @@ func (e *environments) pip(ctx context.Context, base *image, run pipRun, take fu
 
 // build makes an environment and returns the directory that it is in.
 func (e *environments) build(ctx context.Context, base *image, ask asked) (dir string, l lockfile, err error) {
-	select {
-	case e.turns <- struct{}{}:
-		defer func() { <-e.turns }()
-	case <-ctx.Done():
-		return "", l, fmt.Errorf("wait to build an environment: %w", context.Cause(ctx))
+	turn := &buildTurn{wheels: e.turns, sources: e.sources, tenant: ask.tenant}
+	if turn.done, err = e.turns.take(ctx, ask.tenant); err != nil {
+		return "", l, err
 	}
+	defer func() { turn.done() }()
 	ctx, cancel := context.WithTimeout(ctx, buildTime+makeTime)
 	defer cancel()
-	if kept, total, err := e.list(); err != nil {
+	kept, _, err := e.list()
+	if err != nil {
 		return "", l, err
-	} else if total > int64(e.rt.cfg.EnvironmentsMost) || len(kept) >= environmentsMost {
-		return "", l, buildError("this worker keeps no more environments: its space for them is used up")
+	}
+	if err := roomFor(ask.tenant, kept, int64(e.rt.cfg.EnvironmentsMost)); err != nil {
+		return "", l, err
 	}
 	work, err := os.MkdirTemp(e.dir, "build-")
 	if err != nil {
@@ -164,7 +165,7 @@ func (e *environments) build(ctx context.Context, base *image, ask asked) (dir s
 	if err := errors.Join(os.Chmod(work, 0o755), os.Mkdir(filepath.Join(work, "layer"), 0o755)); err != nil {
 		return "", l, fmt.Errorf("build an environment: %w", err)
 	}
-	wheels, err := e.gather(ctx, base, ask.packages, filepath.Join(work, "wheels"))
+	wheels, err := e.gather(ctx, turn, base, ask.packages, filepath.Join(work, "wheels"))
 	if err != nil {
 		return "", l, err
 	}

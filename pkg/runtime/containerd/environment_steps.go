@@ -31,14 +31,18 @@ import (
 const sourcesMost = 20
 
 // gather returns the wheels that packages, one requirement a line, mean today.
-func (e *environments) gather(ctx context.Context, base *image, packages, dir string) ([]wheelFile, error) {
+func (e *environments) gather(ctx context.Context, turn *buildTurn, base *image, packages, dir string) ([]wheelFile, error) {
 	var built []wheelFile
 	for try := 0; ; try++ {
 		wheels, missing, err := e.resolve(ctx, base, packages, built, filepath.Join(dir, strconv.Itoa(try)))
 		if err == nil || missing == "" || try == sourcesMost || hasBuilt(built, missing) {
 			return wheels, err
 		}
-		w, err := e.fromSource(ctx, base, missing, filepath.Join(dir, "source-"+strconv.Itoa(try)))
+		var w wheelFile
+		err = turn.source(ctx, func() (err error) {
+			w, err = e.fromSource(ctx, base, missing, filepath.Join(dir, "source-"+strconv.Itoa(try)))
+			return err
+		})
 		if err != nil {
 			return nil, err
 		}

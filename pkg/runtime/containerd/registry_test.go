@@ -26,7 +26,13 @@ import (
 func hostileRegistry(t *testing.T, blob []byte, edit func(*ocispec.Descriptor), blobs http.HandlerFunc) (url string) {
 	t.Helper()
 	sum := func(b []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(b)) }
-	config := []byte(`{"architecture":"amd64","os":"linux","rootfs":{"type":"layers","diff_ids":["` + sum(blob) + `"]}}`)
+	plain := blob
+	if z, err := gzip.NewReader(bytes.NewReader(blob)); err == nil {
+		if plain, err = io.ReadAll(z); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := []byte(`{"architecture":"amd64","os":"linux","rootfs":{"type":"layers","diff_ids":["` + sum(plain) + `"]}}`)
 	layer := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayerGzip, Digest: "", Size: int64(len(blob))}
 	layerSum := sum(blob)
 	raw := func() []byte {
@@ -131,7 +137,13 @@ func TestHostileRegistries(t *testing.T) {
 		"huge by its declaration":                {hostileRegistry(t, layer("6"), func(d *ocispec.Descriptor) { d.Size = 1 << 40 }, nil), "larger"},
 		"huge when unpacked":                     {hostileRegistry(t, bomb, nil, nil), "larger"},
 	}
-	list := []string{}
+	good := hostileRegistry(t, zipped(t, func(w io.Writer) { // an image as it should be
+		a := tar.NewWriter(w)
+		_ = a.WriteHeader(&tar.Header{Name: "hello", Size: 5, Mode: 0o644})
+		_, _ = io.WriteString(a, "hello")
+		_ = a.Close()
+	}), nil, nil)
+	list := []string{good}
 	for _, c := range cases {
 		list = append(list, c.url)
 	}
@@ -141,6 +153,9 @@ func TestHostileRegistries(t *testing.T) {
 		if !errors.Is(err, job.ErrInvalid) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want an error of the job's that says %q", name, err, c.want)
 		}
+	}
+	if _, err := m.get(t.Context(), strings.TrimPrefix(good, "http://")+"/a/b:1"); err != nil {
+		t.Errorf("a good image: %v", err)
 	}
 	_, err := m.get(t.Context(), secret+"/a/b:1")
 	if !errors.Is(err, job.ErrInvalid) || !strings.Contains(err.Error(), "--image-registries") || !strings.Contains(err.Error(), secret) {

@@ -6,9 +6,9 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -21,28 +21,33 @@ import (
 
 // Nothing but door.go names the words that have a process become a program.
 func TestOneDoor(t *testing.T) {
-	packages, err := parser.ParseDir(token.NewFileSet(), ".", func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }, 0)
+	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
 	said := map[string]bool{}
-	for _, p := range packages {
-		for name, file := range p.Files {
-			ast.Inspect(file, func(n ast.Node) bool {
-				s, ok := n.(*ast.SelectorExpr)
-				if !ok {
-					return true
-				}
-				of, ok := s.X.(*ast.Ident)
-				if !ok || of.Name != "guest" || s.Sel.Name != "Run" && s.Sel.Name != "GateGo" {
-					return true
-				}
-				if said[s.Sel.Name] = true; name != "door.go" {
-					t.Errorf("%s says guest.%s: programs are started in door.go", name, s.Sel.Name)
-				}
-				return true
-			})
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
 		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			s, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			of, ok := s.X.(*ast.Ident)
+			if !ok || of.Name != "guest" || s.Sel.Name != "Run" && s.Sel.Name != "GateGo" {
+				return true
+			}
+			if said[s.Sel.Name] = true; name != "door.go" {
+				t.Errorf("%s says guest.%s: programs are started in door.go", name, s.Sel.Name)
+			}
+			return true
+		})
 	}
 	if len(said) != 2 {
 		t.Errorf("only %v is said anywhere: does this test look for the right words?", said)

@@ -18,7 +18,7 @@ import time
 from assay_proxy import ANY, OF_A_CLASS, Candidate, Class, Reference
 from assay_wire import (
     MAX_TOKENS, REHEARSED, Channel, Codec, Errors, Gone, NotData, TooLarge, article, compile_code, crowded, cut, forget_code, line_in, new_module, shared_classes,
-    delete_field, field_names, get_field, is_enum, is_record, set_field, show, type_name,
+    delete_field, field_names, get_field, is_array, is_enum, is_record, set_field, show, type_name,
 )  # fmt: skip
 
 CHECK = "<check>"
@@ -241,6 +241,8 @@ class Check:
                     names.remove(k)
             for k in names:
                 set_field(old, kind, k, get_field(new, kind, k))
+        elif is_array(kind) and old.shape == new.shape and old.dtype == new.dtype:
+            old[...] = new
         else:
             return False
         return True

@@ -132,8 +132,11 @@ class Codec:
     """Encodes and decodes values; refer and resolve say what becomes of others.
 
     inner decodes what is inside of an object: its fields, or the arguments that a
-    standard type is made of. leave names types whose values are no fields.
+    standard type is made of. leave names types whose values are no fields. Where
+    arrays is not set, an array of numpy is no data.
     """
+
+    arrays = True
 
     def __init__(self, refer, resolve, inner=None, shared=None, leave=()):
         self.refer, self.resolve, self.inner, self.leave = refer, resolve, inner or self, leave
@@ -192,6 +195,9 @@ class Codec:
             item = value.item()  # a scalar
             if type(item) in (bool, int, float, complex, str):
                 return self._encode(item, depth, inside)
+        if self.arrays and is_array(kind) and ELEMENTS.fullmatch(value.dtype.str):
+            self._spend(value.nbytes * 4 // 3)
+            return {"$ndarray": [value.dtype.str, list(value.shape), base64.b64encode(value.tobytes()).decode()]}
         if kind.__bases__ == (tuple,) and type(getattr(kind, "_fields", None)) is tuple:
             return {"$tuple": [self._encode(v, depth, inside) for v in tuple.__iter__(value)]}
         if module == "builtins" and name in VIEWS:
@@ -268,6 +274,8 @@ class Codec:
             return self._standard(v[0], [self.inner.decode(x) for x in v[1]])
         if tag == "view" and v[0] in VIEWS:
             return _view(v[0], [self.decode(x) for x in v[1]])
+        if tag == "ndarray":
+            return _array(*v)
         if tag == "obj":
             return self._object(self.shared[v[0]], v[1])
         return self.resolve(tag, v)
@@ -331,6 +339,26 @@ STANDARD = {
     "builtins.range": ("builtins.int",),
     "collections.deque": ("builtins.list",),
 }
+
+# What an array that crosses is made of, as numpy writes it: numbers, and text of one length.
+ELEMENTS = re.compile(r"[<>|](b1|[iu][1248]|f[248]|c8|c16|[SU][0-9]{1,5})")
+
+
+def is_array(kind):
+    return kind.__name__ == "ndarray" and kind.__module__ == "numpy"
+
+
+def _array(elements, shape, data):
+    """An array of our own numpy, of plain elements: no code of the other end is in it."""
+    if type(elements) is not str or not ELEMENTS.fullmatch(elements) or not all(type(n) is int and 0 <= n for n in shape):
+        raise ValueError("not an array")
+    import numpy
+
+    data = base64.b64decode(data)
+    if 0 in shape and not data:
+        return numpy.zeros(shape, elements)
+    return numpy.frombuffer(data, elements).reshape(shape).copy()
+
 
 VIEWS = ("dict_keys", "dict_values", "dict_items")
 

@@ -55,6 +55,7 @@
 //
 //	{"$obj": ["Point", [[name, value], …]]}  an instance of a class of the setup, by its fields; of an enum, by the name
 //	{"$view": ["dict_keys", […]]}            also dict_values and dict_items
+//	{"$ndarray": ["<f8", [2, 3], "base64"]}  an array of numpy: its elements, shape and bytes
 //	{"$error": {type, message, args, …}}     an exception that was returned
 //	{"$ref": [number, kind, type]}           what the sender keeps; kinds are those of assay_proxy.py
 //	{"$back": number}                        what the receiver keeps

@@ -1,4 +1,4 @@
-// tries: take longer to die than the worker waits, with little time of a processor and much to take down; worked on 5ee7338 at cell: it took five minutes to be stopped after three seconds
+// tries: take longer to die than the worker waits, with little time of a processor and much to take down; before the quota was lifted for the dying it took 293 s to be stopped after three
 // outcome: timed_out|out_of_memory
 // policy: {"wall": "3s", "cpu": 0.05, "processes": 128, "memory": "128Mi"}
 #include "hostile.h"

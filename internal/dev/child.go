@@ -91,7 +91,8 @@ func (c *child) launch() (*process, *os.File, error) {
 
 // isCredential picks out what a worker must not inherit: it sits beside untrusted code.
 func isCredential(env string) bool {
-	return strings.HasPrefix(env, "ASSAY_DATABASE_URL=") || strings.HasPrefix(env, "ASSAY_WORKERS_KEY=") || strings.HasPrefix(env, "ASSAY_SECRETS_KEY=")
+	name, _, _ := strings.Cut(env, "=")
+	return slices.Contains([]string{"ASSAY_DATABASE_URL", "ASSAY_WORKERS_KEY", "ASSAY_SECRETS_KEY", "ASSAY_TOKENS", "ASSAY_OPERATOR_TOKENS"}, name)
 }
 
 // killed reports whether a signal ended the process.

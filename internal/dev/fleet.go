@@ -47,6 +47,7 @@ type Fleet struct {
 	url    string
 	lock   *Lock
 	key    *identity.Key                 // of the workers
+	token  string                        // of an operator, our own; empty: nobody needs one
 	stops  []func(context.Context) error // in the order of starting
 	failed chan error                    // a component that is not restarted has ended
 	wg     sync.WaitGroup                // watchers of components
@@ -183,7 +184,11 @@ func (f *Fleet) programs(ctx context.Context, env []string) error {
 	if err != nil {
 		return err
 	}
-	api, err := client.New(f.url, client.WithPatience(0))
+	tokens, err := f.ownToken()
+	if err != nil {
+		return err
+	}
+	api, err := client.New(f.url, client.WithPatience(0), client.WithToken(f.token))
 	if err != nil {
 		return err
 	}
@@ -203,7 +208,10 @@ func (f *Fleet) programs(ctx context.Context, env []string) error {
 	}
 	for _, c := range children {
 		c.path = filepath.Join(f.cfg.BinDir, c.name)
-		c.env = append(append(c.env, "ASSAY_METRICS_LISTEN=127.0.0.1:0"), f.cfg.Env...)
+		c.env = append(append(append(c.env, "ASSAY_METRICS_LISTEN=127.0.0.1:0"), f.cfg.Env...), tokens...)
+		if c.name == "worker" {
+			c.env = slices.DeleteFunc(c.env, isCredential)
+		}
 		c.logFile = f.path(c.name + ".log")
 		c.log = f.cfg.Log
 		if f.cfg.Verbose {

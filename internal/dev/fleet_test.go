@@ -28,6 +28,7 @@ func TestFleet(t *testing.T) {
 	}
 	for name, test := range map[string]func(*testing.T, dev.FleetConfig){
 		"heals": fleetHeals, "stops and comes back": fleetComesBack, "as a command": fleetCommand, "cannot start": fleetCannotStart,
+		"asks for tokens": fleetAsksForTokens,
 	} {
 		t.Run(name, func(t *testing.T) {
 			test(t, dev.FleetConfig{Dir: t.TempDir(), Listen: "127.0.0.1:0", BinDir: bin, Runtime: "noop",
@@ -188,5 +189,45 @@ func fleetCannotStart(t *testing.T, cfg dev.FleetConfig) {
 	cfg.Env, cfg.BinDir = nil, t.TempDir()
 	if _, err := dev.StartFleet(ctx, cfg); err == nil || !strings.Contains(err.Error(), "make build") {
 		t.Errorf("without programs: %v", err)
+	}
+}
+
+// A fleet that lets in only who has a token finds its own worker all the same, with a token that is only its own; those
+// of the user's work, and the worker, which sits beside untrusted code, is told none of them.
+func fleetAsksForTokens(t *testing.T, cfg dev.FleetConfig) {
+	file := filepath.Join(t.TempDir(), "operators")
+	if err := os.WriteFile(file, []byte("of-operator=ops\n# of nobody"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Env = []string{"ASSAY_TOKENS=of-a=a,of-b=b", "ASSAY_OPERATOR_TOKENS=@" + file}
+	f, err := dev.StartFleet(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := f.Stop(stopContext(t)); err != nil {
+			t.Error(err)
+		}
+	}()
+	for token, want := range map[string]struct{ job, worker bool }{
+		"of-a": {job: true}, "of-b": {job: true}, "of-operator": {job: true, worker: true}, f.OperatorToken(): {job: true, worker: true}, "": {}, "of-c": {},
+	} {
+		c, err := client.New(f.URL(), client.WithToken(token))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := c.Run(t.Context(), job.Spec{Program: job.Program{Python: &job.Python{Code: "1"}}, Policy: []byte(`{"enforce":"report"}`)})
+		if ran := err == nil && r.Outcome == job.Succeeded; ran != want.job {
+			t.Errorf("with token %q a job gave %+v, %v", token, r, err)
+		}
+		if ws, err := c.Workers(t.Context()); len(ws) > 0 != want.worker {
+			t.Errorf("with token %q there are workers %+v, %v", token, ws, err)
+		}
+	}
+	for _, pid := range childrenOf(filepath.Join(cfg.BinDir, "worker")) {
+		env, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
+		if err != nil || strings.Contains(string(env), "_TOKENS=") || strings.Contains(string(env), f.OperatorToken()) {
+			t.Errorf("the worker is told of tokens: %q, %v", env, err)
+		}
 	}
 }

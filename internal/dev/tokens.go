@@ -1,0 +1,38 @@
+package dev
+
+import (
+	"crypto/rand"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// tenantOfFleet is whose token the fleet's own is. No job is ever this tenant's.
+const tenantOfFleet = "assay-dev"
+
+// ownToken makes the token with which the fleet asks its own dispatcher, where that one lets in nobody without: only an
+// operator sees workers, so no token of the user's would do. It returns what the dispatcher is told, after everything
+// else that it is told; nothing where everybody is let in.
+func (f *Fleet) ownToken() (env []string, err error) {
+	tokens, operators := f.inherited("ASSAY_TOKENS"), f.inherited("ASSAY_OPERATOR_TOKENS")
+	if strings.TrimSpace(tokens) == "" && strings.TrimSpace(operators) == "" {
+		return nil, nil
+	}
+	if path, ok := strings.CutPrefix(operators, "@"); ok {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("ASSAY_OPERATOR_TOKENS: %w", err)
+		}
+		operators = string(text)
+	}
+	f.token = rand.Text()
+	// A line of its own: the last one of a file may be a comment.
+	return []string{"ASSAY_TOKENS=" + tokens, "ASSAY_OPERATOR_TOKENS=" + operators + "\n" + f.token + "=" + tenantOfFleet}, nil
+}
+
+// OperatorToken is the token of an operator that the fleet has made for itself. It is empty where the dispatcher was
+// given no tokens: everybody is an operator there.
+func (f *Fleet) OperatorToken() string { return f.token }
+
+// inherited is what the dispatcher is told of name by the environment that wins, else by that of this process.
+func (f *Fleet) inherited(name string) string { return f.setting(name, os.Getenv(name)) }

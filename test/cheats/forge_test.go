@@ -152,11 +152,15 @@ def f(x):
 		for _, c := range []struct{ arg, want string }{
 			{"1", "1"}, {`"exit"`, "1"}, {"2", "2"}, {`"hang"`, "1"}, {"3", "3"}, {`"memory"`, "1"}, {"4", "4"}, {`"fork"`, "-1"},
 		} {
-			tests.Cases = append(tests.Cases, job.Case{Args: []json.RawMessage{[]byte(c.arg)}, Expected: []byte(c.want), Wall: job.Duration(2 * time.Second)})
+			wall := job.Duration(time.Minute) // however slow the host
+			if c.arg == `"hang"` {
+				wall = job.Duration(2 * time.Second)
+			}
+			tests.Cases = append(tests.Cases, job.Case{Args: []json.RawMessage{[]byte(c.arg)}, Expected: []byte(c.want), Wall: wall})
 		}
 		for _, forks := range []bool{true, false} {
 			rep := f.grade(t, tests, func(p *policy.Policy) {
-				p.Processes, p.Wall = map[bool]int{true: 64, false: 1}[forks], job.Duration(time.Minute)
+				p.Processes, p.Wall = map[bool]int{true: 64, false: 1}[forks], job.Duration(10*time.Minute)
 			})
 			var outcomes []string
 			for _, c := range rep.Tests.Cases {

@@ -61,7 +61,7 @@ type config struct {
 	Runtime       string   `name:"runtime" env:"ASSAY_RUNTIME" enum:"containerd,noop,scripted" default:"containerd" help:"containerd; or run nothing: noop to measure the rest, scripted to rehearse what a job's code says after \"# fake:\"."`
 	Containerd    string   `name:"containerd-address" env:"ASSAY_CONTAINERD_ADDRESS" default:"/run/containerd/containerd.sock" help:"containerd's socket."`
 	Namespace     string   `name:"containerd-namespace" env:"ASSAY_CONTAINERD_NAMESPACE" default:"assay" help:"containerd's namespace for our containers and images."`
-	StateDir      string   `name:"state-dir" env:"ASSAY_STATE_DIR" default:"/run/assay/worker" help:"Mounts, sockets and cached inputs; nothing in it outlives the worker."`
+	StateDir      string   `name:"state-dir" env:"ASSAY_STATE_DIR" default:"/run/assay/worker" help:"Mounts, sockets and cached inputs are in its directory run, of which nothing outlives the worker; the rest of it is the operator's."`
 	Guest         string   `name:"guest" env:"ASSAY_GUEST" help:"The guest binary (default: beside this one)."`
 	Runsc         string   `name:"runsc" env:"ASSAY_RUNSC" help:"gVisor's runsc, which offers isolation gvisor; none: do without (default: beside this program, else in PATH, if it is there)."`
 	GVisorRuntime string   `name:"gvisor-runtime" env:"ASSAY_GVISOR_RUNTIME" placeholder:"HANDLER" help:"containerd runtime handler of isolation gvisor, such as io.containerd.runsc.v1 (default: the shim of runc runs runsc)."`
@@ -249,7 +249,7 @@ func (c *config) fleet() (hosts []string) {
 func (c *config) worker(host policy.Host) (worker.Config, error) {
 	out := worker.Config{
 		ID: c.ID, Pool: c.Pool, Version: version(), Slots: c.Slots, CPU: c.CPU, Labels: c.Labels, Images: c.Images, Grace: max(c.Grace, time.Millisecond),
-		InputCache: filepath.Join(c.StateDir, "inputs"),
+		InputCache: filepath.Join(c.StateDir, containerd.Run, "inputs"),
 	}
 	if c.Memory != "" {
 		size, err := job.ParseSize(c.Memory)

@@ -22,7 +22,7 @@ import (
 type Config struct {
 	Address   string // containerd's socket
 	Namespace string // containerd namespace of our containers and images
-	StateDir  string // mounts and sockets; nothing in it outlives the runtime
+	StateDir  string // mounts and sockets are below it, in Run; nothing there outlives the runtime
 	Guest     string // path of the static guest binary
 
 	// ImageArchives are OCI archives that are imported when the runtime
@@ -159,6 +159,36 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// Run is the directory below a state directory that is a runtime's own: what is in
+// it is unmounted and removed. Beside it an operator may keep what they like there,
+// such as archives of images and built environments.
+const Run = "run"
+
+// checkOwn refuses paths of the operator's that would be removed with dir.
+func (c Config) checkOwn(dir string) error {
+	for _, p := range append([]string{c.Environments}, c.ImageArchives...) {
+		if p == "" {
+			continue
+		}
+		if rel, err := filepath.Rel(dir, realPath(p)); err == nil && filepath.IsLocal(rel) {
+			return fmt.Errorf("%s is in %s, which the worker removes when it stops; keep it elsewhere, also beside that", p, dir)
+		}
+	}
+	return nil
+}
+
+// realPath is path without symbolic links, as far as it exists.
+func realPath(path string) string {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return filepath.Join(realPath(filepath.Dir(path)), filepath.Base(path))
+}
+
 // stateDir makes the state directory and returns its real path.
 //
 // Containers of a user namespace reach their root file system as a user who is
@@ -179,7 +209,13 @@ func (c Config) stateDir() (string, error) {
 	if err := os.Chmod(dir, 0o711); err != nil {
 		return "", fmt.Errorf("state directory: %w", err)
 	}
-	return filepath.EvalSymlinks(dir)
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return "", fmt.Errorf("state directory: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, Run), 0o711); err != nil {
+		return "", fmt.Errorf("state directory: %w", err)
+	}
+	return dir, os.Chmod(filepath.Join(dir, Run), 0o711)
 }
 
 // passable reports whether others may pass through dir and all its existing

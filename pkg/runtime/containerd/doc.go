@@ -15,7 +15,7 @@
 //	container and task, labelled assay.dev/…   the sweep, which lists the labels
 //	process 1 (the guest) and all below it     the end of the worker's connection
 //	control groups /assay-<instance>/<slot>…   the sweep, by path
-//	tmpfs at <state>/slots/<slot>              the sweep, by path
+//	tmpfs at <state>/run/slots/<slot>          the sweep, by path
 //
 // An instance is one state directory: at most one Runtime uses it at a time.
 package containerd

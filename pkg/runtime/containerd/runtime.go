@@ -29,7 +29,7 @@ import (
 // Runtime runs attempts in containers of one containerd.
 type Runtime struct {
 	cfg      Config
-	dir      string // the state directory
+	dir      string // below the state directory, our own
 	lock     *os.File
 	instance string // names the state directory
 	started  string // differs from run to run, so that names never come back
@@ -99,13 +99,18 @@ func New(ctx context.Context, cfg Config) (_ *Runtime, err error) {
 	if err := checkTrusted(cfg.TrustedImages); err != nil {
 		return nil, fmt.Errorf("trusted images: %w", err)
 	}
-	if r.dir, err = cfg.stateDir(); err != nil {
+	state, err := cfg.stateDir()
+	if err != nil {
+		return nil, err
+	}
+	r.dir = filepath.Join(state, Run)
+	if err := cfg.checkOwn(r.dir); err != nil {
 		return nil, err
 	}
 	if r.lock, err = lock(r.dir); err != nil {
 		return nil, err
 	}
-	r.instance = instance(r.dir)
+	r.instance = instance(state)
 	if r.cgroups, err = cgroup.Detect(cfg.CgroupRoot); err != nil {
 		return nil, err
 	}

@@ -37,13 +37,15 @@ func (r *Runtime) sweep(ctx context.Context) error {
 	return errors.Join(os.MkdirAll(filepath.Join(r.dir, "slots"), 0o711), os.MkdirAll(filepath.Join(r.dir, "cells"), 0o711))
 }
 
-// removeState removes the state directory's contents, all of which is ours.
+// removeState removes our own directory, with what is known to be in it. The state
+// directory goes with it unless the operator keeps something there.
 func (r *Runtime) removeState() error {
 	var errs []error
 	for _, d := range []string{"slots", "cells", "dev", "bare", "images", "guest", "runsc", "environments", "lock"} {
 		errs = append(errs, os.RemoveAll(filepath.Join(r.dir, d)))
 	}
-	_ = os.Remove(r.dir) // unless somebody else keeps something there
+	_ = os.Remove(r.dir)
+	_ = os.Remove(filepath.Dir(r.dir)) // unless there is more
 	return errors.Join(errs...)
 }
 

@@ -9,6 +9,7 @@ package advisories
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -79,9 +80,16 @@ func (h *Hole) in(have number) bool {
 // after days, it is the day.
 type number [3]int
 
+// module is the version that Go gives to a commit without one of its own; the day is
+// that of the commit.
+var module = regexp.MustCompile(`^v0\.0\.0-(\d{8})\d{6}-`)
+
 // parse reads the leading numbers of a version; what a distribution appends is
 // ignored. It reports whether there were any.
 func parse(version string) (n number, ok bool) {
+	if m := module.FindStringSubmatch(version); m != nil {
+		version = m[1]
+	}
 	version = strings.TrimPrefix(strings.TrimPrefix(version, "release-"), "v")
 	for i := range n {
 		end := 0

@@ -52,6 +52,16 @@ func TestOpen(t *testing.T) {
 	}
 }
 
+// A gVisor that scripts/runsc built is as old as its commit, not older than all.
+func TestVersionsThatAreDays(t *testing.T) {
+	t.Parallel()
+	for version, day := range map[string]int{"release-20260901.0": 20260901, "v0.0.0-20260905035102-160fafc42237": 20260905, "v0.0.0": 0} {
+		if n, ok := parse(version); !ok || n != (number{day}) {
+			t.Errorf("%s: %v, %v, want day %d", version, n, ok, day)
+		}
+	}
+}
+
 // The table says where each hole is written about, and versions that can be read.
 func TestTable(t *testing.T) {
 	t.Parallel()
@@ -127,6 +137,13 @@ func TestExamine(t *testing.T) {
 	}
 	if len(unknown) != 1 || !strings.Contains(unknown[0], "runsc") {
 		t.Errorf("unknown %v, want the version of runsc", unknown)
+	}
+	stamped := filepath.Join(h.Root, "bin", "runsc")
+	if err := os.WriteFile(stamped, []byte("#!/bin/sh\necho 'runsc version v0.0.0-20260905035102-160fafc42237'\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, unknown := h.Examine(t.Context()); len(unknown) != 0 {
+		t.Errorf("unknown %v of a runsc that was told its version", unknown)
 	}
 	if lax := h.Settings(); len(lax) != 2 {
 		t.Errorf("settings %q, want the core pattern and bpf", lax)

@@ -1,6 +1,8 @@
 package containerd
 
 import (
+	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/assay-run/assay/internal/testenv"
@@ -18,6 +20,14 @@ func gvisorConfig() runtimetest.Config {
 	cfg := suiteConfig(policy.GVisor)
 	cfg.New = func(t *testing.T) runtime.Runtime { return newRuntime(t, withGVisor(t)) }
 	return cfg
+}
+
+// What scripts/runsc builds says which version it is, so that holes of it can be known.
+func TestRunscSaysItsVersion(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), testenv.Runsc(t), "--version").CombinedOutput()
+	if err != nil || !strings.HasPrefix(string(out), "runsc version v0.0.0-20") {
+		t.Errorf("%v: %s", err, out)
+	}
 }
 
 func TestGVisorLifecycle(t *testing.T) { runtimetest.Lifecycle(t, gvisorConfig()) }

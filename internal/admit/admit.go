@@ -102,6 +102,9 @@ func (in *Intake) Job(ctx context.Context, raw []byte) (store.NewJob, error) {
 	if err != nil {
 		return store.NewJob{}, err
 	}
+	if err := in.policies.ceiling.CheckImage(spec.Image); err != nil {
+		return store.NewJob{}, err
+	}
 	resolved, err := in.policies.resolve(ctx, spec.Policy, in.admitter)
 	if err != nil {
 		return store.NewJob{}, err

@@ -178,6 +178,28 @@ func TestCeiling(t *testing.T) {
 	}
 }
 
+// Images from elsewhere than the ceiling of a tenant allows are refused by name,
+// however the job comes; those that workers have are not.
+func TestCeilingOfRegistries(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	ceiling := json.RawMessage(`{"above":"clamp","registries":["ghcr.io/ours"]}`)
+	if err := f.store.PutTenant(t.Context(), store.Tenant{Name: "default", Weight: 1, Ceiling: ceiling}); err != nil {
+		t.Fatal(err)
+	}
+	const program = `"program":{"python":{"code":"1"}}}`
+	for _, bad := range []string{"someone/python:3", "ghcr.io/theirs/x", "10.0.0.1:5000/x"} {
+		resp, body := f.do("POST", "/v1/jobs", `{"image":"`+bad+`",`+program)
+		checkProblem(t, resp, body, 403, "image", 0)
+		resp, body = f.do("POST", "/v1/batches", `{"defaults":{"image":"`+bad+`"},"jobs":[{`+program+`]}`)
+		checkProblem(t, resp, body, 403, "jobs[0].image", 0)
+	}
+	for _, good := range []string{"ghcr.io/ours/x:1", "assay.local/x"} {
+		f.want(http.StatusCreated, nil, "POST", "/v1/jobs", `{"image":"`+good+`",`+program)
+	}
+	f.want(http.StatusOK, nil, "POST", "/v1/run", python("a"))
+}
+
 // A tenant that says so has its policies lowered, and told.
 func TestCeilingThatClamps(t *testing.T) {
 	t.Parallel()

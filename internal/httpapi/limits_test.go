@@ -396,11 +396,15 @@ func TestSessionsAreBounded(t *testing.T) {
 	if err := f.store.PutWorkers(t.Context(), []store.Worker{{ID: "w", Pool: pool, Slots: 1, Host: host}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.store.PutTenant(t.Context(), store.Tenant{Name: "mean", Weight: 1, Ceiling: json.RawMessage(`{"sessions":2}`)}); err != nil {
+	if err := f.store.PutTenant(t.Context(), store.Tenant{Name: "mean", Weight: 1, Ceiling: json.RawMessage(`{"sessions":2,"registries":["ghcr.io"]}`)}); err != nil {
 		t.Fatal(err)
 	}
 	open := func(token, path string) (int, api.ProblemDetails) {
 		return f.send(token, "POST", path, strings.NewReader(`{}`), "Content-Type", api.JSON)
+	}
+	elsewhere := strings.NewReader(`{"image":"someone/python"}`)
+	if code, p := f.send("of-mean", "POST", "/v1/sessions", elsewhere, "Content-Type", api.JSON); code != http.StatusForbidden || len(p.Errors) != 1 || p.Errors[0].Field != "image" {
+		t.Errorf("a session with an image above the ceiling: %d %+v", code, p)
 	}
 	for range 2 {
 		if code, p := open("of-mean", "/v1/sessions"); code != http.StatusCreated {

@@ -96,6 +96,9 @@ func (s *Server) openSession(ctx context.Context, tenant string, spec job.Sessio
 	if err != nil {
 		return nil, err
 	}
+	if err := ceiling.CheckImage(spec.Image); err != nil {
+		return nil, err
+	}
 	first := int(s.places.turn.Add(1) % 1024)
 	for i := range hosts {
 		h := hosts[(first+i)%len(hosts)]

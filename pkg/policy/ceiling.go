@@ -36,6 +36,12 @@ type Ceiling struct {
 	ArtifactBytes  job.Size `json:"artifact_bytes,omitempty"`
 	ArtifactFiles  int      `json:"artifact_files,omitempty"`
 
+	// Registries are those that images may come from, of the ones that a worker's
+	// operator lists: host[:port], with the beginning of a path or without. What
+	// workers have and never pull is always allowed, so assay.local alone allows
+	// nothing else.
+	Registries []string `json:"registries,omitempty"`
+
 	// What the tenant has at once, whatever its policies say.
 	Sessions int   `json:"sessions,omitempty"` // that live
 	Queued   int64 `json:"queued,omitempty"`   // jobs that are not over
@@ -81,6 +87,11 @@ func ParseCeiling(raw json.RawMessage) (Ceiling, error) {
 	}
 	if _, err := netrule.ParseRanges(c.NetworkPrivate); err != nil {
 		return Ceiling{}, job.Invalid("ceiling.network_private", "%v", err)
+	}
+	for i, entry := range c.Registries {
+		if bad := badRegistry(entry); bad != "" {
+			return Ceiling{}, job.Invalid(fmt.Sprintf("ceiling.registries[%d]", i), "%.200q: %s", entry, bad)
+		}
 	}
 	// A ceiling below what any policy needs would refuse everything.
 	if err := c.Clamp(Default()).validateAt("ceiling"); err != nil {

@@ -63,10 +63,41 @@ func TestParseCeilingNamesWhatIsWrong(t *testing.T) {
 		`{"isolation":"jail"}`: "ceiling.isolation: must be one of",
 		`{"enforce":"x"}`:      "ceiling.enforce: must be strict or report",
 		`{"network":"x"}`:      "ceiling.network: must be one of",
+
+		`{"registries":["ghcr.io","http://a.example"]}`: "ceiling.registries[1]: \"http://a.example\": leave out the scheme",
+		`{"registries":["library"]}`:                    "ceiling.registries[0]: \"library\": must be the beginning of whole names",
+		`{"registries":["docker.io/"]}`:                 "ceiling.registries[0]: \"docker.io/\": must be",
+		`{"registries":["docker.io/library/python:3"]}`: "ceiling.registries[0]: \"docker.io/library/python:3\": must be",
 	} {
 		if _, err := ParseCeiling(json.RawMessage(in)); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s…", in, err, want)
 		}
+	}
+}
+
+func TestCeilingOfRegistries(t *testing.T) {
+	t.Parallel()
+	c, err := ParseCeiling(json.RawMessage(`{"above":"clamp","registries":["docker.io/library","ghcr.io","registry.corp:5000/team"]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for image, want := range map[string]bool{
+		"": true, "python": true, "python:3.12": true, "assay.local/ours/python:1": true,
+		"library/python:3": true, "docker.io/python": true, "index.docker.io/library/python": true, "ghcr.io/a/b@sha256:00": true, "registry.corp:5000/team/x:1": true,
+		"someone/python:3": false, "docker.io/someone/python": false, "docker.io/libraryx/python": false, "ghcr.io.evil.example/a": false, "GHCR.io/a": false,
+		"registry.corp/team/x": false, "registry.corp:5000/teams/x": false, "localhost/a": false, "10.0.0.1:5000/x": false, "assay.local.evil.example/x": false,
+	} {
+		err := c.CheckImage(image)
+		if (err == nil) != want || !want && (!errors.Is(err, job.ErrRefused) || !strings.HasPrefix(err.Error(), "image: ")) {
+			t.Errorf("%q: %v, want allowed %v", image, err, want)
+		}
+		if err := (Ceiling{}).CheckImage(image); err != nil {
+			t.Errorf("%q without a ceiling: %v", image, err)
+		}
+	}
+	local, err := ParseCeiling(json.RawMessage(`{"registries":["assay.local"]}`))
+	if err != nil || local.CheckImage("python") != nil || local.CheckImage("ghcr.io/a") == nil {
+		t.Errorf("only what workers have: %v", err)
 	}
 }
 

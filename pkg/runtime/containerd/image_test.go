@@ -20,6 +20,7 @@ import (
 
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
@@ -43,6 +44,35 @@ func TestImageName(t *testing.T) {
 		if got != want || (want == "") != errors.Is(err, job.ErrInvalid) {
 			t.Errorf("imageName(%q) = %q, %v, want %q", name, got, err, want)
 		}
+	}
+}
+
+// What a ceiling takes an image's name for is what a worker takes it for: else there
+// were a way around the ceiling.
+func TestImageNamesAreThoseOfCeilings(t *testing.T) {
+	t.Parallel()
+	hosts := []string{"", "docker.io/", "index.docker.io/", "DOCKER.io/", "localhost/", "localhost:5000/", "ghcr.io/", "assay.local/", "library/", "a/", "A/", "10.0.0.1:80/", "x:1/"}
+	parts := []string{"library/", "a/", "a.b/", "docker.io/", "assay.local/", "localhost/", ""}
+	compared := 0
+	for _, host := range hosts {
+		for _, one := range parts {
+			for _, two := range parts {
+				for _, end := range []string{"python", "python:3", "a.b", "python@sha256:" + strings.Repeat("0", 64), "index.docker.io"} {
+					name := host + one + two + end
+					want, err := imageName(name)
+					if err != nil {
+						continue
+					}
+					compared++
+					if got := policy.ImageName(name); got != want && got+":latest" != want {
+						t.Errorf("%s: a ceiling reads %s, a worker %s", name, got, want)
+					}
+				}
+			}
+		}
+	}
+	if compared < 1000 {
+		t.Errorf("%d names were compared", compared)
 	}
 }
 

@@ -106,6 +106,8 @@ func zipped(t *testing.T, write func(w io.Writer)) []byte {
 }
 
 // Whoever runs a registry does not choose where the worker goes, nor what it stores.
+// On 5ee7338 it did: a redirected blob, the realm of a token and a layer's foreign
+// urls, with TLS or without, each had the worker connect to this canary on loopback.
 func TestHostileRegistries(t *testing.T) {
 	secret, called := canary(t)
 	redirect := func(to string) http.HandlerFunc {
@@ -133,9 +135,12 @@ func TestHostileRegistries(t *testing.T) {
 		"blob redirected to the metadata":        {hostileRegistry(t, layer("4"), nil, redirect("https://169.254.169.254/latest")), "not public"},
 		"token from a local server":              {realm("http://" + secret + "/token"), "without TLS"},
 		"token from a local server with TLS":     {realm("https://" + secret + "/token"), "not public"},
-		"foreign layer":                          {hostileRegistry(t, layer("5"), func(d *ocispec.Descriptor) { d.URLs = []string{"http://" + secret + "/layer"} }, nil), "urls"},
-		"huge by its declaration":                {hostileRegistry(t, layer("6"), func(d *ocispec.Descriptor) { d.Size = 1 << 40 }, nil), "larger"},
-		"huge when unpacked":                     {hostileRegistry(t, bomb, nil, nil), "larger"},
+		"foreign layer that is not distributable": {hostileRegistry(t, layer("7"), func(d *ocispec.Descriptor) {
+			d.MediaType, d.URLs = ocispec.MediaTypeImageLayerNonDistributableGzip, []string{"https://" + secret + "/layer"}
+		}, nil), "urls"},
+		"foreign layer":           {hostileRegistry(t, layer("5"), func(d *ocispec.Descriptor) { d.URLs = []string{"http://" + secret + "/layer"} }, nil), "urls"},
+		"huge by its declaration": {hostileRegistry(t, layer("6"), func(d *ocispec.Descriptor) { d.Size = 1 << 40 }, nil), "larger"},
+		"huge when unpacked":      {hostileRegistry(t, bomb, nil, nil), "larger"},
 	}
 	good := hostileRegistry(t, zipped(t, func(w io.Writer) { // an image as it should be
 		a := tar.NewWriter(w)

@@ -1,0 +1,68 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// localImages begins the names of images that workers have and never pull; a bare
+// name means one of them.
+const localImages = "assay.local"
+
+// ImageName returns the whole name that a job's image means, as workers read it:
+// python is assay.local/python, library/python is docker.io/library/python. A tag
+// or a digest stays at its end.
+func ImageName(image string) string {
+	host, path, ok := strings.Cut(image, "/")
+	switch {
+	case !ok:
+		return localImages + "/" + image
+	case !isHost(host):
+		host, path = "docker.io", image
+	case host == "index.docker.io":
+		host = "docker.io"
+	}
+	if host == "docker.io" && !strings.Contains(path, "/") {
+		path = "library/" + path
+	}
+	return host + "/" + path
+}
+
+// isHost tells the name of a registry from the beginning of a path on Docker's.
+func isHost(s string) bool {
+	return strings.ContainsAny(s, ".:") || s == "localhost" || s != strings.ToLower(s)
+}
+
+// CheckImage returns nil if c allows jobs with image, or a *Refusal. The images that
+// workers have are always allowed.
+func (c Ceiling) CheckImage(image string) error {
+	if len(c.Registries) == 0 {
+		return nil
+	}
+	name := ImageName(image)
+	if strings.HasPrefix(name, localImages+"/") {
+		return nil
+	}
+	if slices.ContainsFunc(c.Registries, func(r string) bool { return strings.HasPrefix(name, r+"/") }) {
+		return nil
+	}
+	return &Refusal{[]*job.FieldError{{Field: "image", Problem: name + " is not within the ceiling of registries: " + names(c.Registries)}}}
+}
+
+// badRegistry says what is wrong with an entry of Ceiling.Registries, "" if nothing is.
+func badRegistry(entry string) string {
+	host, path, _ := strings.Cut(entry, "/")
+	plain := func(c rune) bool {
+		return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || strings.ContainsRune("._-/:", c)
+	}
+	switch {
+	case strings.Contains(entry, "://"):
+		return "leave out the scheme: whether it has TLS is the workers' to know"
+	case entry == "" || host == "" || !isHost(host) || strings.ContainsFunc(entry, func(c rune) bool { return !plain(c) }),
+		strings.Contains(path, ":"), strings.Contains(entry, "//"), strings.HasSuffix(entry, "/"), host == "index.docker.io":
+		return "must be the beginning of whole names of images, such as docker.io/library, ghcr.io or registry.corp:5000/team"
+	}
+	return ""
+}

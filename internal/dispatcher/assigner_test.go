@@ -23,7 +23,7 @@ func (f *fleet) assignedBut(d *replica, said error) job.ID {
 	j := newJob()
 	f.until("a worker has room", func() bool { return d.Assign(&j) != nil })
 	submitted := d.Assign(&j)
-	_, issued, err := f.store.SubmitJob(f.Context(), j, store.Idempotency{}, true)
+	_, issued, err := f.store.SubmitJob(f.Context(), j, store.Idempotency{}, 100)
 	if err != nil || issued == nil || issued.Lease == 0 {
 		f.Fatalf("issued %+v, error %v", issued, err)
 	}

@@ -73,7 +73,7 @@ func BenchmarkSync(b *testing.B) {
 	for range b.N {
 		j := newJob()
 		changed, stop := d.WatchJob(j.ID)
-		_, dispatched, err := f.store.SubmitJob(b.Context(), j, store.Idempotency{}, true)
+		_, dispatched, err := f.store.SubmitJob(b.Context(), j, store.Idempotency{}, 100)
 		if err != nil || dispatched == nil {
 			b.Fatalf("dispatch %v, error %v", dispatched, err)
 		}

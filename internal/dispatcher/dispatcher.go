@@ -181,6 +181,12 @@ func (d *Dispatcher) Assign(j *store.NewJob) (submitted func(ctx context.Context
 	}
 }
 
+// Window is how many jobs of a class may be dispatched and not claimed: the
+// scheduler's bound, for those that come one by one and do not wait for it.
+func (d *Dispatcher) Window(class string) int {
+	return d.scheduler.window(class, d.registry.fit(class))
+}
+
 // Wake tells the scheduler that something was queued.
 func (d *Dispatcher) Wake() { d.scheduler.wake() }
 

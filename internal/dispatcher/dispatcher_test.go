@@ -55,7 +55,7 @@ func TestFastPath(t *testing.T) {
 	d := f.start(cfg, nil, nil)
 	f.work("w1", 1, succeed)
 	j := newJob()
-	_, dispatched, err := f.store.SubmitJob(t.Context(), j, store.Idempotency{}, true)
+	_, dispatched, err := f.store.SubmitJob(t.Context(), j, store.Idempotency{}, 100)
 	if err != nil || dispatched == nil {
 		t.Fatalf("dispatch %v, error %v", dispatched, err)
 	}

@@ -113,15 +113,30 @@ func (r *registry) fitting(classes []string) map[string]size {
 	}
 	fits := map[string]size{}
 	for class, n := range needs {
-		for _, m := range r.known {
-			if m.slots == 0 || m.rest() > 0 || m.pool != n.Pool || m.offer.Lacks(n) != "" {
-				continue
-			}
-			s := fits[class]
-			fits[class] = size{s.slots + m.slots, s.free + m.free}
+		if z := r.sizeFor(n); z.slots > 0 {
+			fits[class] = z
 		}
 	}
 	return fits
+}
+
+// fit is fitting of one class.
+func (r *registry) fit(class string) size {
+	need := placement.ParseClass(class)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.sizeFor(need)
+}
+
+// sizeFor sums up the workers that have what a job needs. r.mu is held.
+func (r *registry) sizeFor(n placement.Need) (z size) {
+	for _, m := range r.known {
+		if m.slots == 0 || m.rest() > 0 || m.pool != n.Pool || m.offer.Lacks(n) != "" {
+			continue
+		}
+		z = size{z.slots + m.slots, z.free + m.free}
+	}
+	return z
 }
 
 // taker returns the worker that has most room for a job of a pool or class, and

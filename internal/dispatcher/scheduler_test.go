@@ -91,6 +91,60 @@ func TestClockSuffices(t *testing.T) {
 
 // TestLateBinding: while all slots are taken, next to nothing is dispatched, so
 // that what is submitted later may still go first.
+// TestSinglesShareTheWindow: a tenant that submits its jobs one by one has no way
+// around the window, so a later batch of another tenant has its turns. On 5ee7338
+// that batch waited for all of them.
+func TestSinglesShareTheWindow(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	d := f.start(quick, nil, nil)
+	begin := make(chan struct{})
+	f.work("w1", 4, func(context.Context, store.Claimed) job.Outcome {
+		<-begin
+		time.Sleep(10 * time.Millisecond)
+		return job.Succeeded
+	})
+	const singles = 400
+	var flood []job.ID
+	most := 0
+	for range singles {
+		j := newJob()
+		j.Tenant = "greedy"
+		window := d.Window(pool)
+		most = max(most, window)
+		_, dispatched, err := f.store.SubmitJob(t.Context(), j, store.Idempotency{}, window)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if flood = append(flood, j.ID); dispatched == nil {
+			d.Wake()
+		} else if err := d.Dispatch(t.Context(), []store.Dispatch{*dispatched}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stats, err := f.store.Stats(t.Context())
+	if err != nil || stats.Dispatched > int64(2*most) || stats.Queued < singles/2 {
+		t.Errorf("%d dispatched and %d queued (%v) by one, where the window is at most %d", stats.Dispatched, stats.Queued, err, most)
+	}
+	batch, ids := f.submit(20)
+	d.Wake()
+	close(begin)
+	f.recordedOnce(batch, ids)
+	left := 0
+	for _, id := range flood {
+		j, err := f.store.Job(t.Context(), "greedy", id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !j.State.Terminal() {
+			left++
+		}
+	}
+	if left < singles/2 {
+		t.Errorf("the batch of another tenant ended when %d of %d jobs that came before it were left", left, singles)
+	}
+}
+
 func TestLateBinding(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

@@ -30,7 +30,7 @@ func TestSecretsTravelWithTheClaim(t *testing.T) {
 	cfg.Secrets = known{}
 	f.start(cfg, nil, nil)
 	j := newJob()
-	_, dispatched, err := f.store.SubmitJob(t.Context(), j, store.Idempotency{}, true)
+	_, dispatched, err := f.store.SubmitJob(t.Context(), j, store.Idempotency{}, 100)
 	if err != nil || dispatched == nil {
 		t.Fatalf("dispatch %v, error %v", dispatched, err)
 	}

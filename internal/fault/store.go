@@ -21,9 +21,9 @@ func (s *Store) SubmitBatch(ctx context.Context, b store.NewBatch, jobs []store.
 	return get(s.In, "submit batch", func() (job.ID, error) { return s.Store.SubmitBatch(ctx, b, jobs) })
 }
 
-func (s *Store) SubmitJob(ctx context.Context, j store.NewJob, key store.Idempotency, dispatch bool) (id job.ID, d *store.Dispatch, err error) {
+func (s *Store) SubmitJob(ctx context.Context, j store.NewJob, key store.Idempotency, window int) (id job.ID, d *store.Dispatch, err error) {
 	err = s.In.do("submit job", func() error {
-		id, d, err = s.Store.SubmitJob(ctx, j, key, dispatch)
+		id, d, err = s.Store.SubmitJob(ctx, j, key, window)
 		return err
 	})
 	return id, d, err

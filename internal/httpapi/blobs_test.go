@@ -186,7 +186,7 @@ func TestRecordsDoNotLeadToObjectsOfOthers(t *testing.T) {
 	f.put(digestOf("input of a"), "input of a", a)
 
 	nj := store.NewJob{ID: job.NewID(), Tenant: "b", Pool: "where no worker looks", Spec: []byte(python("x"))}
-	_, d, err := f.store.SubmitJob(t.Context(), nj, store.Idempotency{}, true)
+	_, d, err := f.store.SubmitJob(t.Context(), nj, store.Idempotency{}, 100)
 	if err != nil || d == nil {
 		t.Fatal(d, err)
 	}

@@ -39,7 +39,11 @@ func (s *Server) accept(w http.ResponseWriter, r *http.Request, watch func(job.I
 	}
 	watch(j.ID) // before it can end
 	assigned := s.Dispatcher.Assign(&j)
-	id, d, err := s.Store.SubmitJob(ctx, j, key, j.Pool == s.Pool || s.fleet.lack(j.Pool) == "")
+	window := 0
+	if j.Pool == s.Pool || s.fleet.lack(j.Pool) == "" {
+		window = s.Dispatcher.Window(j.Pool)
+	}
+	id, d, err := s.Store.SubmitJob(ctx, j, key, window)
 	if assigned != nil {
 		assigned(ctx, d, err)
 	}

@@ -194,6 +194,8 @@ func newRunner(t *testing.T, s store.Store, o *object.Store) *runner {
 func (r *runner) hold()    { r.mu.Lock(); r.held = true; r.mu.Unlock() }
 func (r *runner) release() { r.mu.Lock(); r.held = false; r.mu.Unlock(); r.Wake() }
 
+func (r *runner) Window(string) int { return 100 }
+
 func (r *runner) Wake() {
 	select {
 	case r.wake <- struct{}{}:

@@ -28,6 +28,8 @@ type Dispatcher interface {
 	// nil: there is none. submitted is to be told what SubmitJob returned: it
 	// hands the job over if there is a lease.
 	Assign(j *store.NewJob) (submitted func(ctx context.Context, d *store.Dispatch, err error))
+	// Window is how many jobs of a class may be dispatched and not claimed.
+	Window(class string) int
 	// Wake tells the scheduler that there is something to do.
 	Wake()
 	// WatchRecord is WatchJob for who wants the record only. Where it was written

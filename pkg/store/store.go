@@ -63,10 +63,11 @@ type Submitter interface {
 	// done, is returned as it is.
 	KeepBatch(ctx context.Context, tenant string, batch job.ID) (*job.Batch, error)
 
-	// SubmitJob accepts one job without a batch. With dispatch set and nothing
-	// queued ahead of it, it is dispatched in the same transaction and its
-	// Dispatch returned; it runs already, then, if the job names a worker.
-	SubmitJob(ctx context.Context, j NewJob, key Idempotency, dispatch bool) (job.ID, *Dispatch, error)
+	// SubmitJob accepts one job without a batch. With nothing queued ahead of it and
+	// fewer than window jobs dispatched in its pool (see Schedule), it is dispatched in
+	// the same transaction and its Dispatch returned. If the job names a worker, it runs
+	// already then, and the window does not matter, unless it is 0: that only queues.
+	SubmitJob(ctx context.Context, j NewJob, key Idempotency, window int) (job.ID, *Dispatch, error)
 
 	// RetryBatch submits the jobs of a batch that did not succeed again, as the
 	// new batch as, which names the old one: its id, tenant and idempotency

@@ -15,7 +15,7 @@ func TestBackoff(t *testing.T) {
 	ctx, seen := t.Context(), map[float64]bool{}
 	s := openTest(t, Config{InfraBudget: 100})
 	j := store.NewJob{ID: job.NewID(), Tenant: "acme", Pool: "default", Spec: []byte(`{}`)}
-	if _, _, err := s.SubmitJob(ctx, j, store.Idempotency{}, false); err != nil {
+	if _, _, err := s.SubmitJob(ctx, j, store.Idempotency{}, 0); err != nil {
 		t.Fatal(err)
 	}
 	for n := range 30 {

@@ -18,7 +18,7 @@ func TestPartitions(t *testing.T) {
 	submit := func(id job.ID) {
 		t.Helper()
 		j := store.NewJob{ID: id, Tenant: "t", Pool: "p", Spec: []byte(`{}`)}
-		if _, _, err := s.SubmitJob(ctx, j, store.Idempotency{}, false); err != nil {
+		if _, _, err := s.SubmitJob(ctx, j, store.Idempotency{}, 0); err != nil {
 			t.Fatal(err)
 		}
 		if j, err := s.Job(ctx, "t", id); err != nil || j.State != job.Queued {
@@ -79,7 +79,7 @@ func TestMaintainBesideWriters(t *testing.T) {
 	s := openTest(t, Config{})
 	ctx := t.Context()
 	j := store.NewJob{ID: job.NewID(), Tenant: "t", Pool: "p", Spec: []byte(`{}`)}
-	if _, _, err := s.SubmitJob(ctx, j, store.Idempotency{}, false); err != nil {
+	if _, _, err := s.SubmitJob(ctx, j, store.Idempotency{}, 0); err != nil {
 		t.Fatal(err)
 	}
 	tx, err := s.pool.Begin(ctx)
@@ -106,7 +106,7 @@ func TestForget(t *testing.T) {
 	}
 	over, waits, today := job.FirstIDAt(old.Add(time.Hour)), job.FirstIDAt(old.AddDate(0, 0, 1)), job.NewID()
 	for _, id := range []job.ID{over, waits, today} {
-		if _, _, err := s.SubmitJob(ctx, store.NewJob{ID: id, Tenant: "t", Pool: "p", Spec: []byte(`{}`)}, store.Idempotency{}, false); err != nil {
+		if _, _, err := s.SubmitJob(ctx, store.NewJob{ID: id, Tenant: "t", Pool: "p", Spec: []byte(`{}`)}, store.Idempotency{}, 0); err != nil {
 			t.Fatal(err)
 		}
 	}

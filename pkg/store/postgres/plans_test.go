@@ -42,7 +42,7 @@ func TestPlans(t *testing.T) {
 		{name: "repeats", sql: repeats, args: low + `, '{}', '{}'`, want: []string{byID, `tenant_id_cache_key_id_idx`}},
 		{name: "answer", sql: answer, args: low + `, '{}', '{}', '{}'`, want: []string{byID}, pkeyOnly: true},
 		{name: "orphans", sql: orphans, args: low + `, '{}', '{}'`, want: []string{byID}, pkeyOnly: true},
-		{name: "submit job", sql: submitJob, args: `1, '', '', ` + low + `, true, 'p', 0, 1, '', 0, '', '', '{}', 0, NULL, NULL, ` + low + `, ` + low + `, '', 0`, want: []string{queue}},
+		{name: "submit job", sql: submitJob, args: `1, '', '', ` + low + `, 1, 'p', 0, 1, '', 0, '', '', '{}', 0, NULL, NULL, ` + low + `, ` + low + `, '', 0`, want: []string{queue}},
 		{name: "batch", sql: `SELECT ` + batchColumns + batchTables + `WHERE b.id = $1`, args: low, want: []string{`batch_counts_pkey`, `batches_pkey`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -15,7 +15,7 @@ func TestLongRunsAreNotSuspected(t *testing.T) {
 	s := openTest(t, Config{PoisonAfter: 2, RetryDelay: -1})
 	ctx := t.Context()
 	id := job.NewID()
-	if _, _, err := s.SubmitJob(ctx, store.NewJob{ID: id, Tenant: "a", Pool: "p", Spec: []byte(`{}`)}, store.Idempotency{}, false); err != nil {
+	if _, _, err := s.SubmitJob(ctx, store.NewJob{ID: id, Tenant: "a", Pool: "p", Spec: []byte(`{}`)}, store.Idempotency{}, 0); err != nil {
 		t.Fatal(err)
 	}
 	for range 4 {
@@ -42,7 +42,7 @@ func TestTwoAreNotBlamedForTheLast(t *testing.T) {
 	s := openTest(t, Config{PoisonAfter: 2, RetryDelay: -1})
 	ctx := t.Context()
 	for range 2 {
-		if _, _, err := s.SubmitJob(ctx, store.NewJob{ID: job.NewID(), Tenant: "a", Pool: "p", Spec: []byte(`{}`)}, store.Idempotency{}, false); err != nil {
+		if _, _, err := s.SubmitJob(ctx, store.NewJob{ID: job.NewID(), Tenant: "a", Pool: "p", Spec: []byte(`{}`)}, store.Idempotency{}, 0); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -42,11 +42,14 @@ var takeBack = giveBack(fmt.Sprintf(`
 // job to be suspected of its worker's end. Whatever happened later has many causes.
 const poisonWithin = 2 * time.Minute
 
-// expire ends jobs that waited for longer than they wanted to.
+// expire ends jobs that waited for longer than they wanted to. Those of uploads that
+// go on are left out before they are counted: however many there are, they do not stand
+// before others. The list of uploads is read once, and is short.
 var expire = fmt.Sprintf(`
 WITH moved AS (
 	UPDATE jobs j SET state = 'finished', outcome = 'expired', ended_at = now()
 	FROM (SELECT id FROM jobs WHERE expires_at <= now() AND expires_at IS NOT NULL AND state IN ('queued', 'dispatched')
+			AND batch_id <> ALL (ARRAY(SELECT id FROM batches WHERE sealed_at IS NULL))
 		ORDER BY expires_at LIMIT %d FOR NO KEY UPDATE SKIP LOCKED) i
 	WHERE j.id = i.id AND j.state IN ('queued', 'dispatched')
 		AND NOT EXISTS (SELECT FROM batches b WHERE b.id = j.batch_id AND b.sealed_at IS NULL)

@@ -100,10 +100,11 @@ const (
 	nothingMoved = ` UNION ALL SELECT NULL, 0, '', false, 0 WHERE (SELECT bool_or(capped) FROM groups)`
 )
 
-// waitsIn is SQL for the jobs of a group that may run now.
+// waitsIn is SQL for the jobs of a group that may run now. Those that are overdue
+// may not: nobody could claim them, and they would hold places of the window.
 func waitsIn(row string) string {
 	return `j.state = 'queued' AND j.pool = $1 AND j.tenant_id = ` + row + `.tenant_id AND j.batch_id = ` + row + `.batch_id
-			AND j.priority = ` + row + `.priority AND (j.not_before IS NULL OR j.not_before <= now())`
+			AND j.priority = ` + row + `.priority AND (j.not_before IS NULL OR j.not_before <= now()) AND (j.expires_at IS NULL OR j.expires_at > now())`
 }
 
 // What is added where jobs are capped: how much of each cap is held, the candidates
@@ -208,7 +209,7 @@ UPDATE jobs j SET published_at = now()
 FROM (SELECT id FROM jobs WHERE state = 'dispatched' AND published_at < now() - $1 * interval '1 millisecond'
 	ORDER BY published_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED) p
 WHERE j.id = p.id AND j.state || '' = 'dispatched'
-RETURNING j.id, j.dispatch_gen, coalesce(j.traceparent, ''), j.pool`
+RETURNING j.id, j.dispatch_gen, coalesce(j.traceparent, ''), j.cache_key IS NOT NULL, j.pool`
 
 // Unclaimed implements store.Scheduler.
 func (s *Store) Unclaimed(ctx context.Context, olderThan time.Duration, n int) (ds []store.Dispatch, err error) {
@@ -220,7 +221,7 @@ func (s *Store) Unclaimed(ctx context.Context, olderThan time.Duration, n int) (
 		ds, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.Dispatch, error) {
 			var id pgtype.UUID
 			var d store.Dispatch
-			err := row.Scan(&id, &d.Generation, &d.TraceParent, &d.Pool)
+			err := row.Scan(&id, &d.Generation, &d.TraceParent, &d.Cacheable, &d.Pool)
 			d.Job = jobID(id)
 			return d, err
 		})

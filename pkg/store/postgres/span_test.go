@@ -18,10 +18,10 @@ func TestSpan(t *testing.T) {
 	s := openTest(t, Config{})
 	ctx := t.Context()
 	forget := func() { s.spans.last.Store(nil) }
-	submit := func(id job.ID, dispatch bool) bool {
+	submit := func(id job.ID, window int) bool {
 		t.Helper()
 		forget()
-		_, d, err := s.SubmitJob(ctx, store.NewJob{ID: id, Tenant: "t", Pool: "p", Spec: []byte(`{}`)}, store.Idempotency{}, dispatch)
+		_, d, err := s.SubmitJob(ctx, store.NewJob{ID: id, Tenant: "t", Pool: "p", Spec: []byte(`{}`)}, store.Idempotency{}, window)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,7 +37,7 @@ func TestSpan(t *testing.T) {
 		t.Helper()
 		forget()
 		live := s.unfinished(ctx)
-		plan := explain(t, s, submitJob, fmt.Sprintf(`1, '', '', '%s', true, 'p', 0, 1, '', 0, '', '', '{}', 0, NULL, NULL, '%s', '%s', '', 0`, job.NewID(), live.first, live.last))
+		plan := explain(t, s, submitJob, fmt.Sprintf(`1, '', '', '%s', 1, 'p', 0, 1, '', 0, '', '', '{}', 0, NULL, NULL, '%s', '%s', '', 0`, job.NewID(), live.first, live.last))
 		return strings.Count(plan, "_pool_tenant_id_batch_id_priority_lane_id_idx")
 	}
 
@@ -62,15 +62,15 @@ func TestSpan(t *testing.T) {
 		{"of the future", job.FirstIDAt(time.Now().AddDate(1, 0, 0))},
 		{"of yesterday", job.FirstIDAt(time.Now().UTC().Truncate(24 * time.Hour).Add(-2 * time.Hour))},
 	} {
-		submit(c.id, false)
-		if id := job.NewID(); submit(id, true) {
+		submit(c.id, 0)
+		if id := job.NewID(); submit(id, 100) {
 			t.Errorf("a job %s was overtaken", c.name)
 		} else {
 			over(id)
 		}
 		over(c.id)
 		id := job.NewID()
-		if !submit(id, true) {
+		if !submit(id, 100) {
 			t.Errorf("a job %s is over, and others wait for it", c.name)
 		}
 		over(id)

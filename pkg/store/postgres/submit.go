@@ -157,13 +157,14 @@ func (s *Store) abandon(ctx context.Context, batch job.ID) error {
 }
 
 // submitJob is SubmitJob's only round trip. The first generation is issued at
-// once if nothing is queued in the pool, the tenant is below its limit, and nothing
-// of the job is capped: only the scheduler counts those. $17 and $18: see span. $19 is
+// once if nothing is queued in the pool, the window $5 has room, the tenant is below its
+// limit, and nothing of the job is capped: only the scheduler counts those. $17 and $18: see span. $19 is
 // the worker that then runs it, under a lease of $20 milliseconds.
 const submitJob = keyGuard + `,
 now_or_later AS MATERIALIZED ( -- else all of it is done for each use of at_once
-	SELECT CASE WHEN NOT $5::boolean OR $14 > 0 THEN false
+	SELECT CASE WHEN $5::bigint = 0 OR $14 > 0 THEN false
 		WHEN (SELECT true FROM jobs WHERE state = 'queued' AND pool = $6 AND id >= $17 AND id < $18 ORDER BY tenant_id, batch_id, priority LIMIT 1) THEN false
+		WHEN $19 = '' AND $5 <= (SELECT count(*) FROM jobs WHERE state = 'dispatched' AND pool = $6 AND id >= $17 AND id < $18) THEN false
 		WHEN t.max_running IS NULL THEN true
 		ELSE t.max_running > (SELECT count(*) FROM jobs WHERE state = 'dispatched' AND tenant_id = $1 AND id >= $17 AND id < $18)
 			+ (SELECT count(*) FROM jobs WHERE state = 'running' AND tenant_id = $1 AND id >= $17 AND id < $18)
@@ -183,7 +184,7 @@ FROM now_or_later
 RETURNING dispatch_gen, lease`
 
 // SubmitJob implements store.Submitter.
-func (s *Store) SubmitJob(ctx context.Context, j store.NewJob, key store.Idempotency, dispatch bool) (job.ID, *store.Dispatch, error) {
+func (s *Store) SubmitJob(ctx context.Context, j store.NewJob, key store.Idempotency, window int) (job.ID, *store.Dispatch, error) {
 	cols, err := columnsOf([]store.NewJob{j})
 	if err != nil {
 		return "", nil, translate("submit job", err)
@@ -198,7 +199,7 @@ func (s *Store) SubmitJob(ctx context.Context, j store.NewJob, key store.Idempot
 		}
 		live := s.unfinished(ctx)
 		for {
-			err := s.pool.QueryRow(ctx, submitJob, tenant, key.Key, key.Hash, uuid(j.ID), dispatch, j.Pool, cols.priority[0],
+			err := s.pool.QueryRow(ctx, submitJob, tenant, key.Key, key.Hash, uuid(j.ID), window, j.Pool, cols.priority[0],
 				cols.maxAttempts[0], cols.retryOn[0], cols.expires[0], j.TraceParent, cols.identity[0], cols.spec[0],
 				cols.lane[0], cols.caps[0], cols.cacheKey[0], live.first, live.last,
 				j.Worker, j.LeaseTTL.Milliseconds()).Scan(&gen, &lease)

@@ -107,7 +107,7 @@ func benchSingle(b *testing.B, s store.Store) {
 				j := benchJobs(1)[0]
 				var d *store.Dispatch
 				var l store.LeaseRef
-				on("submit", func() { _, d, _ = f.SubmitJob(b.Context(), j, store.Idempotency{}, true) })
+				on("submit", func() { _, d, _ = f.SubmitJob(b.Context(), j, store.Idempotency{}, 100) })
 				on("claim", func() { l = leaseOf(f.claim(d.Ref)[0]) })
 				on("finish", func() { f.finish(l, job.Succeeded) })
 				on("result", func() { f.Result(b.Context(), tenant, j.ID) })

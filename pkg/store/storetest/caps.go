@@ -86,7 +86,7 @@ func testCaps(t *testing.T, open Open) {
 		lone := newJob("lone")
 		lone.Caps = store.CapsOf(map[string]string{"problem": "a"}, two, nil)
 		of[lone.ID] = map[string]string{"problem": "a"}
-		if _, d, err := f.SubmitJob(t.Context(), lone, store.Idempotency{}, true); err != nil || d != nil {
+		if _, d, err := f.SubmitJob(t.Context(), lone, store.Idempotency{}, 100); err != nil || d != nil {
 			t.Fatalf("a capped job went past the scheduler: %v, %v", d, err)
 		}
 		if got := values(f.schedule(100), of, "problem"); !cmp.Equal(got, map[string]int{"a": 2, "b": 1}) {

@@ -111,7 +111,7 @@ func testReap(t *testing.T, open Open) {
 		f := f.with(t)
 		jobs := newJobs(3)
 		for i := range jobs {
-			jobs[i].ExpiresIn = 100 * time.Millisecond
+			jobs[i].ExpiresIn = 2 * time.Second // long enough to be claimed on a busy machine
 		}
 		batch := f.submit(jobs...)
 		ds := f.schedule(2)
@@ -127,6 +127,38 @@ func testReap(t *testing.T, open Open) {
 			t.Error("expired again")
 		}
 	})
+	t.Run("overdue uploads", func(t *testing.T) { testOverdueUploads(f.with(t)) })
+}
+
+// An upload that goes on, with more overdue jobs than the reaper moves at once, does
+// not keep others from expiring; and what is overdue is not dispatched.
+func testOverdueUploads(f *fixture) {
+	ctx := f.Context()
+	upload := newBatch()
+	_, _, err := f.OpenBatch(ctx, upload)
+	f.must(err)
+	overdue := func(n int) []store.NewJob {
+		jobs := newJobs(n)
+		for i := range jobs {
+			jobs[i].ExpiresIn = time.Millisecond
+		}
+		return jobs
+	}
+	f.must(f.AppendJobs(ctx, upload.ID, overdue(1100)))
+	time.Sleep(2 * time.Millisecond) // what follows is overdue later than all of these
+	batch := f.submit(append(overdue(20), newJob("in time"))...)
+	time.Sleep(2 * time.Millisecond)
+	ds := f.schedule(8)
+	if len(ds) != 1 || f.claim(ds[0].Ref)[0].Lease == 0 {
+		f.Errorf("dispatched %d, want the one job that is in time", len(ds))
+	}
+	if n := f.reap().JobsExpired; n != 20 {
+		f.Errorf("%d jobs expired beside an upload, want 20", n)
+	}
+	if b := f.batch(batch); b.Outcomes[job.Expired] != 20 {
+		f.Errorf("batch %+v", b)
+	}
+	f.must(f.DropBatch(ctx, upload.ID))
 }
 
 func testRead(t *testing.T, open Open) {

@@ -219,7 +219,7 @@ func testClaim(t *testing.T, open Open) {
 		f.run()
 		j := newJob("hurry")
 		j.ExpiresIn = 250 * time.Millisecond
-		_, d, err := f.SubmitJob(ctx, j, store.Idempotency{}, true)
+		_, d, err := f.SubmitJob(ctx, j, store.Idempotency{}, 100)
 		f.must(err)
 		f.eventually("expiry", func() bool { return f.reap().JobsExpired == 1 })
 		if c := f.claim(d.Ref)[0]; c.Lease != 0 {

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -86,10 +87,13 @@ func testRepeats(t *testing.T, open Open) {
 	}
 
 	// An answer is no origin: the next one is answered from the first, too.
-	j, d, err := f.SubmitJob(ctx, keyed("third", "k1"), store.Idempotency{}, true)
+	j, d, err := f.SubmitJob(ctx, keyed("third", "k1"), store.Idempotency{}, 100)
 	f.must(err)
 	if d == nil || !d.Cacheable {
 		t.Fatalf("dispatched at once: %+v", d)
+	}
+	if again, err := f.Unclaimed(ctx, 0, 10); err != nil || !slices.Contains(again, *d) {
+		t.Errorf("to be published again: %+v, %v, want %+v among them", again, err, *d)
 	}
 	if got := f.repeats(d.Ref); len(got) != 1 || got[0].Origin != first.Job || got[0].Job != j {
 		t.Errorf("repeats %+v", got)

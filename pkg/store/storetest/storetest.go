@@ -132,7 +132,7 @@ func (f *fixture) submit(jobs ...store.NewJob) job.ID {
 
 func (f *fixture) submitJob(j store.NewJob) job.ID {
 	f.Helper()
-	id, _, err := f.SubmitJob(f.Context(), j, store.Idempotency{}, false)
+	id, _, err := f.SubmitJob(f.Context(), j, store.Idempotency{}, 0)
 	f.must(err)
 	return id
 }

@@ -114,16 +114,16 @@ func testBatchKey(t *testing.T, f *fixture) {
 func testJobKey(t *testing.T, f *fixture) {
 	key := store.Idempotency{Key: "job key", Hash: "h1"}
 	first, again := newJob("a"), newJob("b")
-	id, _, err := f.SubmitJob(t.Context(), first, key, false)
+	id, _, err := f.SubmitJob(t.Context(), first, key, 0)
 	f.must(err)
-	got, d, err := f.SubmitJob(t.Context(), again, key, true)
+	got, d, err := f.SubmitJob(t.Context(), again, key, 100)
 	f.must(err)
 	if id != first.ID || got != id || d != nil {
 		t.Errorf("the same key made %s, then %s (dispatch %v)", id, got, d)
 	}
 	_, err = f.Job(t.Context(), tenant, again.ID)
 	f.mustBe(err, job.ErrNotFound)
-	_, _, err = f.SubmitJob(t.Context(), newJob("c"), store.Idempotency{Key: "job key", Hash: "h2"}, false)
+	_, _, err = f.SubmitJob(t.Context(), newJob("c"), store.Idempotency{Key: "job key", Hash: "h2"}, 0)
 	f.mustBe(err, job.ErrConflict)
 }
 
@@ -152,7 +152,7 @@ func testKeyRace(t *testing.T, f *fixture) {
 
 func testDispatchAtOnce(t *testing.T, f *fixture) {
 	j := newJob("first")
-	id, d, err := f.SubmitJob(t.Context(), j, store.Idempotency{}, true)
+	id, d, err := f.SubmitJob(t.Context(), j, store.Idempotency{}, 100)
 	f.must(err)
 	want := &store.Dispatch{Ref: store.Ref{Job: id, Generation: 1}, Pool: pool, TraceParent: j.TraceParent}
 	if diff := cmp.Diff(want, d); diff != "" {
@@ -165,7 +165,7 @@ func testDispatchAtOnce(t *testing.T, f *fixture) {
 
 	assigned := newJob("for a worker")
 	assigned.Worker, assigned.LeaseTTL = worker, ttl
-	id, d, err = f.SubmitJob(t.Context(), assigned, store.Idempotency{}, true)
+	id, d, err = f.SubmitJob(t.Context(), assigned, store.Idempotency{}, 100)
 	f.must(err)
 	if d == nil || d.Lease == 0 {
 		t.Fatalf("a job for a worker has no lease: %+v", d)
@@ -182,7 +182,7 @@ func testDispatchAtOnce(t *testing.T, f *fixture) {
 
 	assigned = newJob("for a worker that does not want it")
 	assigned.Worker, assigned.LeaseTTL = worker, ttl
-	id, d, err = f.SubmitJob(t.Context(), assigned, store.Idempotency{}, true)
+	id, d, err = f.SubmitJob(t.Context(), assigned, store.Idempotency{}, 100)
 	f.must(err)
 	lease := store.LeaseRef{Job: id, Lease: d.Lease}
 	f.unassign(store.LeaseRef{Job: id, Lease: d.Lease - 1}, false)
@@ -196,7 +196,7 @@ func testDispatchAtOnce(t *testing.T, f *fixture) {
 	}
 	assigned = newJob("for a worker, behind another")
 	assigned.Worker, assigned.LeaseTTL = worker, ttl
-	if _, d, err = f.SubmitJob(t.Context(), assigned, store.Idempotency{}, true); err != nil || d != nil {
+	if _, d, err = f.SubmitJob(t.Context(), assigned, store.Idempotency{}, 100); err != nil || d != nil {
 		t.Errorf("assigned past a queued job: %+v, %v", d, err)
 	}
 	for _, c := range f.run() {
@@ -209,7 +209,7 @@ func testDispatchAtOnce(t *testing.T, f *fixture) {
 
 	assigned = newJob("for a worker, and nobody heard of it")
 	assigned.Worker, assigned.LeaseTTL = worker, ttl
-	id, _, err = f.SubmitJob(t.Context(), assigned, store.Idempotency{}, true)
+	id, _, err = f.SubmitJob(t.Context(), assigned, store.Idempotency{}, 100)
 	f.must(err)
 	f.unassign(store.LeaseRef{Job: id}, true)
 	f.wantState(id, job.Queued)
@@ -217,7 +217,7 @@ func testDispatchAtOnce(t *testing.T, f *fixture) {
 
 	assigned = newJob("for a worker, and canceled")
 	assigned.Worker, assigned.LeaseTTL = worker, ttl
-	id, d, err = f.SubmitJob(t.Context(), assigned, store.Idempotency{}, true)
+	id, d, err = f.SubmitJob(t.Context(), assigned, store.Idempotency{}, 100)
 	f.must(err)
 	_, err = f.Cancel(t.Context(), id)
 	f.must(err)
@@ -229,11 +229,22 @@ func testDispatchAtOnce(t *testing.T, f *fixture) {
 	other := newJob("in another pool")
 	other.Pool = "gpu"
 	f.submitJob(other)
-	if _, d, err = f.SubmitJob(t.Context(), newJob("second"), store.Idempotency{}, true); err != nil || d == nil {
+	if _, d, err = f.SubmitJob(t.Context(), newJob("second"), store.Idempotency{}, 100); err != nil || d == nil {
 		t.Errorf("a queue in another pool is in its way: %v, %v", d, err)
 	}
+	for range 2 {
+		if _, d, err = f.SubmitJob(t.Context(), newJob("within the window"), store.Idempotency{}, 3); err != nil || d == nil {
+			t.Errorf("the window has room, but: %v, %v", d, err)
+		}
+	}
+	above, d, err := f.SubmitJob(t.Context(), newJob("above the window"), store.Idempotency{}, 3)
+	if err != nil || d != nil {
+		t.Errorf("dispatched above the window: %v, %v", d, err)
+	}
+	f.wantState(above, job.Queued)
+	f.run()
 	ahead := f.submitJob(newJob("ahead"))
-	_, d, err = f.SubmitJob(t.Context(), newJob("behind"), store.Idempotency{}, true)
+	_, d, err = f.SubmitJob(t.Context(), newJob("behind"), store.Idempotency{}, 100)
 	f.must(err)
 	if d != nil {
 		t.Error("dispatched past a queued job")
@@ -242,7 +253,7 @@ func testDispatchAtOnce(t *testing.T, f *fixture) {
 	f.run()
 
 	f.must(f.PutTenant(t.Context(), store.Tenant{Name: tenant, Weight: 1, MaxRunning: 4}))
-	if _, d, err = f.SubmitJob(t.Context(), newJob("above the limit"), store.Idempotency{}, true); err != nil || d != nil {
+	if _, d, err = f.SubmitJob(t.Context(), newJob("above the limit"), store.Idempotency{}, 100); err != nil || d != nil {
 		t.Errorf("dispatched above max_running: %v, %v", d, err)
 	}
 }

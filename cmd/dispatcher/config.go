@@ -15,6 +15,7 @@ import (
 	"github.com/assay-run/assay/internal/httpapi"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/netrule"
+	"github.com/assay-run/assay/pkg/queue/jetstream"
 )
 
 // config is everything that a dispatcher can be told, by flag or environment.
@@ -52,6 +53,8 @@ type config struct {
 	Patience    time.Duration  `name:"body-patience" env:"ASSAY_BODY_PATIENCE" default:"15s" help:"How long the body of a request may stand still."`
 	DebugListen string         `name:"debug-listen" env:"ASSAY_DEBUG_LISTEN" help:"Address of /debug/pprof, for profiles; keep it private. None by default."`
 	LogLevel    slog.Level     `name:"log-level" env:"ASSAY_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
+
+	NATS jetstream.Files `embed:""`
 }
 
 // errHelp says that the flags asked for help, which was printed.
@@ -125,9 +128,15 @@ func (c *config) limits() (l httpapi.Limits, err error) {
 }
 
 // openNATS says whether the NATS servers would believe whoever reaches them. A URL that
-// has credentials is of a server that asks for some.
+// has credentials is of a server that asks for some, and so is one that gets some by file.
 func (c *config) openNATS() error {
-	if c.WorkersKey != "" || c.OpenNATS {
+	if err := c.NATS.Check(); err != nil {
+		return err
+	}
+	if c.WorkersKey != "" && c.NATS.Creds != "" {
+		return fmt.Errorf("--nats-creds: a server that is run by JWTs says itself who may connect, and does not ask dispatchers; leave out --workers-key")
+	}
+	if c.WorkersKey != "" || c.OpenNATS || c.NATS.Identified() {
 		return nil
 	}
 	for server := range strings.SplitSeq(c.NATSURL, ",") {

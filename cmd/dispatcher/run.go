@@ -165,7 +165,7 @@ func openQueue(ctx context.Context, cfg config) (*jetstream.Queue, error) {
 	if key == nil {
 		slog.WarnContext(ctx, "no --workers-key: whoever reaches the NATS server is believed to be the worker that it says")
 	}
-	return jetstream.Connect(ctx, jetstream.Config{URL: cfg.NATSURL, Name: "dispatcher", Replicas: cfg.Replicas, Key: key, Refused: cfg.WorkersOut})
+	return jetstream.Connect(ctx, jetstream.Config{URL: cfg.NATSURL, Files: cfg.NATS, Name: "dispatcher", Replicas: cfg.Replicas, Key: key, Refused: cfg.WorkersOut})
 }
 
 // workersKey reads the key that text is, or that is in the file which it names.

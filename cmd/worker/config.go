@@ -23,6 +23,7 @@ import (
 	"github.com/assay-run/assay/pkg/netrule"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/queue/identity"
+	"github.com/assay-run/assay/pkg/queue/jetstream"
 	"github.com/assay-run/assay/pkg/runtime/containerd"
 	"github.com/assay-run/assay/pkg/runtime/egress"
 )
@@ -83,6 +84,8 @@ type config struct {
 
 	RefuseKnownHoles bool `name:"refuse-known-holes" env:"ASSAY_REFUSE_KNOWN_HOLES" help:"Do not start where the kernel, runc, containerd or runsc has a hole that is known: see assay doctor."`
 
+	NATS jetstream.Files `embed:""`
+
 	identity identity.Worker // of ID, Pool and Token
 }
 
@@ -121,6 +124,12 @@ func (c *config) complete() (err error) {
 		return fmt.Errorf("--worker-token: %w", err)
 	}
 	c.ID = c.identity.ID
+	if err := c.NATS.Check(); err != nil {
+		return err
+	}
+	if token != "" && (c.NATS.Creds != "" || c.NATS.Nkey != "") {
+		return fmt.Errorf("--worker-token: a worker comes to the NATS server as one user; leave out --nats-creds and --nats-nkey, or the token")
+	}
 	if c.Guest == "" {
 		exe, err := os.Executable()
 		if err != nil {

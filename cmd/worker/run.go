@@ -107,7 +107,7 @@ func closing(ctx context.Context, f func(context.Context) error) func() error {
 func connect(ctx context.Context, cfg config) (*jetstream.Queue, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	return jetstream.Connect(ctx, jetstream.Config{URL: cfg.NATSURL, Name: "worker " + cfg.ID, Worker: &cfg.identity, Log: slog.Default()})
+	return jetstream.Connect(ctx, jetstream.Config{URL: cfg.NATSURL, Files: cfg.NATS, Name: "worker " + cfg.ID, Worker: &cfg.identity, Log: slog.Default()})
 }
 
 func openRuntime(ctx context.Context, cfg config) (runtime.Runtime, error) {

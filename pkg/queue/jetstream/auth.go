@@ -38,11 +38,14 @@ func (q *Queue) credentials() (o []nats.Option, err error) {
 		o = append(o, nats.Nkey(public, kp.Sign))
 		return err
 	}
+	if o, err = q.cfg.Files.options(); err != nil {
+		return nil, err
+	}
 	w := q.cfg.Worker
 	switch {
 	case w == nil:
 		o = append(o, nats.CustomInboxPrefix(dispatcherInbox))
-		if q.cfg.Key != nil {
+		if q.cfg.Key != nil && q.cfg.Files.Nkey == "" {
 			err = sign(q.cfg.Key.Dispatcher())
 		}
 		return o, err

@@ -23,6 +23,7 @@ type Config struct {
 	Replicas int           // of the stream; default 1
 	Timeout  time.Duration // of one request, if the caller sets none; default 10s
 	Log      *slog.Logger  // default slog.Default()
+	Files    Files         // certificates and credentials at the server; see Files.Check
 
 	// Worker is who a worker is; nil: this is a dispatcher. One that comes with a token
 	// may do at the server what a worker does, and nothing else.

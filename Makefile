@@ -49,6 +49,7 @@ demo: setup build image ## Run 328 real programs through a fleet of its own and 
 	@$(ROOT) bin/assay demo
 
 test: setup build image ## Run every test, with the real components
+	@scripts/setup pooler
 	$(SUITE) --packages=./... -- $(EXEC) -count=1 -timeout=20m
 	$(SUITE) --packages=./test/e2e -- $(EXEC) -count=1 -timeout=20m -run '^TestStories$$' -args -faults=0.03
 
@@ -90,7 +91,7 @@ lint: ## Check format, vet and staticcheck
 	$(GO) tool staticcheck ./...
 
 race: build image
-	@scripts/setup cc
+	@scripts/setup cc pooler
 	CGO_ENABLED=1 $(TEST) -race -count=1 -timeout=30m ./...
 
 # One after another, each over a fleet of its own; a scenario alone: make bench SCENARIO=sync

@@ -6,6 +6,12 @@
 // that a busy table makes it fail and be tried again rather than hold everybody
 // up. One that cannot run in a transaction (CREATE INDEX CONCURRENTLY) starts
 // with the line "-- no transaction" and holds a single statement.
+//
+// Programs of two versions run side by side while a fleet is upgraded, so a migration
+// only expands: new columns have defaults or may be null, and nothing is renamed. What no
+// program of the last version uses any more is taken away by a migration that says so in
+// a line "-- contract: unused since NNNN", the number of the migration with which the last
+// program that used it came to its end.
 package migrations
 
 import "embed"

@@ -14,18 +14,22 @@ import (
 )
 
 func main() {
-	if asked, err := keys(os.Args[1:], os.Stdout); asked {
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "dispatcher:", err)
-			os.Exit(1)
-		}
-		return
-	}
 	sysmon.Calm()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // the second signal is not caught
-	if err := run(ctx, os.Args[1:], os.Stderr); err != nil {
+	if err := program(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "dispatcher:", err)
 		os.Exit(1)
 	}
+}
+
+// program does what the arguments ask for: a command, if they begin with one.
+func program(ctx context.Context, args []string) error {
+	if asked, err := keys(args, os.Stdout); asked {
+		return err
+	}
+	if asked, err := migrate(ctx, args, os.Stdout); asked {
+		return err
+	}
+	return run(ctx, args, os.Stderr)
 }

@@ -147,10 +147,15 @@ func serve(ctx context.Context, cfg config, api http.Handler, d *dispatcher.Disp
 func openStore(ctx context.Context, cfg config) (*postgres.Store, error) {
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
+	if err := postgres.Reach(ctx, string(cfg.DatabaseURL)); err != nil {
+		return nil, err
+	}
 	if cfg.Migrate {
 		if err := postgres.Migrate(ctx, string(cfg.DatabaseURL)); err != nil {
 			return nil, fmt.Errorf("bring the schema up to date: %w", err)
 		}
+	} else if err := postgres.AwaitSchema(ctx, string(cfg.DatabaseURL)); err != nil {
+		return nil, fmt.Errorf("--no-migrate: %w", err)
 	}
 	return postgres.Open(ctx, postgres.Config{DSN: string(cfg.DatabaseURL), MaxConns: cfg.DatabaseMax, InfraBudget: cfg.InfraBudget, PoisonAfter: cfg.PoisonAfter, ApplicationTag: "assay-dispatcher"})
 }

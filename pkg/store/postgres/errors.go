@@ -21,6 +21,7 @@ const (
 	deadlockDetected     = "40P01"
 	lockNotAvailable     = "55P03"
 	queryCanceled        = "57014"
+	undefinedTable       = "42P01"
 )
 
 // translate gives an error of the driver its meaning. The caller's own

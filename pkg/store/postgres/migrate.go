@@ -21,6 +21,9 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
+// versionTable has a row for each migration that was made.
+const versionTable = "schema_versions"
+
 // Migrate brings the schema up to date and makes the partitions of the next
 // days. Several processes may call it at once: an advisory lock lets one work
 // and the others wait. It is safe to kill: each migration is a transaction.
@@ -53,6 +56,65 @@ func makePartitions(ctx context.Context, db *sql.DB) error {
 	return tx.Commit()
 }
 
+// Schema is how far a database has come.
+type Schema struct {
+	Has   int64 // the version that it has, 0: none
+	Wants int64 // the version that this program is made for
+}
+
+// Current says whether this program can work with it. A newer schema is current, too:
+// migrations only add to it what older programs do without, and take away what is not
+// used any more by any that may still run.
+func (s Schema) Current() bool { return s.Has >= s.Wants }
+
+// ReadSchema looks at a database and changes nothing.
+func ReadSchema(ctx context.Context, dsn string) (s Schema, err error) {
+	ms, err := readMigrations(migrations.Files)
+	if err != nil {
+		return s, err
+	}
+	for _, m := range ms {
+		s.Wants = max(s.Wants, m.Version)
+	}
+	cfg, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return s, fmt.Errorf("%w: database url: %w", job.ErrInvalid, err)
+	}
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return s, translate("connect", err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	err = conn.QueryRow(ctx, "SELECT coalesce(max(version_id), 0) FROM "+versionTable+" WHERE is_applied").Scan(&s.Has)
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && pg.Code == undefinedTable {
+		return s, nil
+	}
+	return s, translate("read the schema's version", err)
+}
+
+// AwaitSchema returns once the schema is current, which is somebody else's to do. It
+// looks until ctx ends.
+func AwaitSchema(ctx context.Context, dsn string) error {
+	for {
+		s, err := ReadSchema(ctx, dsn)
+		if err == nil && s.Current() {
+			return nil
+		}
+		if err != nil && !errors.Is(err, job.ErrUnavailable) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			if err != nil {
+				return err
+			}
+			return fmt.Errorf("%w: the schema has version %d, and this program needs %d: run \"dispatcher migrate\"", job.ErrUnavailable, s.Has, s.Wants)
+		case <-time.After(reachAgain):
+		}
+	}
+}
+
 // migrateDownTo undoes migrations above version; for tests and operators.
 func migrateDownTo(ctx context.Context, dsn string, version int64) error {
 	return withProvider(ctx, dsn, func(p *goose.Provider, _ *sql.DB) error {
@@ -66,6 +128,9 @@ func withProvider(ctx context.Context, dsn string, f func(*goose.Provider, *sql.
 	if err != nil {
 		return fmt.Errorf("%w: database url: %w", job.ErrInvalid, err)
 	}
+	if err := checkSessions(ctx, cfg); err != nil {
+		return err
+	}
 	db := stdlib.OpenDB(*cfg)
 	defer db.Close()
 	ms, err := readMigrations(migrations.Files)
@@ -77,7 +142,7 @@ func withProvider(ctx context.Context, dsn string, f func(*goose.Provider, *sql.
 		return err
 	}
 	p, err := goose.NewProvider(goose.DialectPostgres, db, nil, goose.WithGoMigrations(ms...),
-		goose.WithDisableGlobalRegistry(true), goose.WithSessionLocker(locker), goose.WithTableName("schema_versions"))
+		goose.WithDisableGlobalRegistry(true), goose.WithSessionLocker(locker), goose.WithTableName(versionTable))
 	if err != nil {
 		return err
 	}

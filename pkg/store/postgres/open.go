@@ -73,8 +73,8 @@ type Store struct {
 var _ store.Store = (*Store)(nil)
 
 // Open connects to a database whose schema is current (see Migrate). It fails
-// with job.ErrInvalid if the DSN cannot be read, and job.ErrUnavailable if the
-// server does not answer.
+// with job.ErrInvalid if the DSN cannot be read or leads to a pooler that shares
+// sessions (see Reach), and job.ErrUnavailable if the server does not answer.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	cfg = cfg.withDefaults()
 	pc, err := pgxpool.ParseConfig(cfg.DSN)
@@ -87,6 +87,9 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	pc.HealthCheckPeriod = 15 * time.Second
 	pc.ConnConfig.Tracer = cfg.Tracer
 	pc.ConnConfig.ConnectTimeout = min(cfg.Timeout, 5*time.Second)
+	if err := checkSessions(ctx, pc.ConnConfig); err != nil {
+		return nil, err
+	}
 	params := pc.ConnConfig.RuntimeParams
 	for k, v := range session {
 		params[k] = v

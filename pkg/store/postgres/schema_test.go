@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -227,4 +228,62 @@ func dumpSchema(t *testing.T, dsn string) string {
 		}
 	}
 	return strings.TrimSpace(kept.String()) + "\n"
+}
+
+// TestNewerSchema: programs of two versions run side by side. An older one finds what a
+// newer one has migrated, leaves it as it is, and works.
+func TestNewerSchema(t *testing.T) {
+	t.Parallel()
+	dsn := testenv.Postgres(t)
+	if s, err := ReadSchema(t.Context(), dsn); err != nil || s.Has != 0 || s.Current() {
+		t.Errorf("an empty database: %+v, %v", s, err)
+	}
+	migrateUp(t, dsn)
+	s, err := ReadSchema(t.Context(), dsn)
+	if err != nil || s.Has != s.Wants || !s.Current() {
+		t.Errorf("migrated: %+v, %v", s, err)
+	}
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	newer := s.Wants + 1
+	if _, err := conn.Exec(t.Context(), "ALTER TABLE jobs ADD COLUMN later text; INSERT INTO schema_versions (version_id, is_applied) VALUES ("+strconv.FormatInt(newer, 10)+", true)"); err != nil {
+		t.Fatal(err)
+	}
+	if err := Migrate(t.Context(), dsn); err != nil {
+		t.Errorf("an older program's migration: %v", err)
+	}
+	if err := AwaitSchema(t.Context(), dsn); err != nil {
+		t.Error(err)
+	}
+	if s, err := ReadSchema(t.Context(), dsn); err != nil || s.Has != newer || !s.Current() {
+		t.Errorf("newer: %+v, %v", s, err)
+	}
+	store, err := Open(t.Context(), Config{DSN: dsn})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store.Close()
+}
+
+// TestMigrationsExpand: what takes something away says since when nobody uses it.
+func TestMigrationsExpand(t *testing.T) {
+	t.Parallel()
+	taking := regexp.MustCompile(`(?i)\b(DROP\s+(TABLE|COLUMN|FUNCTION|VIEW)|RENAME|SET\s+NOT\s+NULL|ALTER\s+COLUMN\s+\w+\s+(SET\s+DATA\s+)?TYPE)\b`)
+	said := regexp.MustCompile(`(?m)^-- contract: unused since \d{4}`)
+	ups, err := fs.Glob(migrations.Files, "*.up.sql")
+	if err != nil || len(ups) == 0 {
+		t.Fatal(ups, err)
+	}
+	for _, name := range ups {
+		text, err := fs.ReadFile(migrations.Files, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if taken := taking.Find(text); taken != nil && !said.Match(text) {
+			t.Errorf("%s: %s breaks programs of the version before; see package migrations", name, taken)
+		}
+	}
 }

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/assay-run/assay/internal/httpapi"
+	"github.com/assay-run/assay/pkg/store/postgres"
+)
+
+// migration is what `dispatcher migrate` can be told.
+type migration struct {
+	DatabaseURL httpapi.Secret `name:"database-url" env:"ASSAY_DATABASE_URL" required:"" help:"PostgreSQL, as postgres://… or key=value pairs; not by way of a pooler that shares sessions."`
+	Status      bool           `name:"status" help:"Only say which version the schema has, and which this program needs; exit status 1 if it is older."`
+	Patience    time.Duration  `name:"patience" default:"1m" help:"How long the server may take to answer."`
+}
+
+// migrate answers `dispatcher migrate`, and reports whether it was that.
+//
+// Old dispatchers may go on beside it and after it: a migration adds what the next
+// version needs, and one that takes something away comes in a later version than the last
+// program that used it (see package migrations).
+func migrate(ctx context.Context, args []string, out io.Writer) (asked bool, err error) {
+	if len(args) == 0 || args[0] != "migrate" {
+		return false, nil
+	}
+	var m migration
+	helped := false
+	p, err := kong.New(&m, kong.Name("dispatcher migrate"), kong.Description("Brings the schema of the database up to date. Several at once take turns."),
+		kong.Writers(out, out), kong.Exit(func(int) { helped = true }))
+	if err != nil {
+		return true, err
+	}
+	if _, err := p.Parse(args[1:]); helped {
+		return true, nil
+	} else if err != nil {
+		return true, err
+	}
+	dsn := string(m.DatabaseURL)
+	reach, cancel := context.WithTimeout(ctx, m.Patience)
+	defer cancel()
+	if err := postgres.Reach(reach, dsn); err != nil {
+		return true, err
+	}
+	s, err := postgres.ReadSchema(ctx, dsn)
+	if err != nil {
+		return true, err
+	}
+	if !m.Status {
+		was := s.Has
+		if err := postgres.Migrate(ctx, dsn); err != nil {
+			return true, fmt.Errorf("bring the schema up to date: %w", err)
+		}
+		if s, err = postgres.ReadSchema(ctx, dsn); err != nil {
+			return true, err
+		}
+		if s.Has != was {
+			_, err = fmt.Fprintf(out, "the schema had version %d\n", was)
+		}
+	}
+	if err == nil {
+		_, err = fmt.Fprintf(out, "the schema has version %d, this program needs %d\n", s.Has, s.Wants)
+	}
+	if err == nil && !s.Current() {
+		err = fmt.Errorf("the schema is too old")
+	}
+	return true, err
+}

@@ -38,6 +38,7 @@ func (c *workerListCmd) Run(a *app) error {
 	if a.JSON {
 		return a.printJSON(found)
 	}
+	var lacks []string
 	t := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "WORKER\tPOOL\tBUSY\tSLOTS\tISOLATION\tMEMORY\tLABELS\tUP\tVERSION")
 	for _, w := range found {
@@ -45,6 +46,9 @@ func (c *workerListCmd) Run(a *app) error {
 		_ = json.Unmarshal(w.Host, &h) // a worker of another version: shown without
 		var o placement.Offer
 		_ = json.Unmarshal(w.Offer, &o) // the same
+		for _, m := range h.Missing {
+			lacks = append(lacks, w.ID+" lacks "+m)
+		}
 		levels := make([]string, len(h.Isolations))
 		for i, l := range h.Isolations {
 			levels[i] = string(l)
@@ -62,7 +66,13 @@ func (c *workerListCmd) Run(a *app) error {
 		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s%s\t%s\n", w.ID, w.Pool, w.Busy, w.Slots, strings.Join(levels, ","), most(o.Memory), special(o),
 			time.Since(w.StartedAt).Round(time.Second), state, w.Version)
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, line := range lacks {
+		fmt.Fprintln(a.stdout, line)
+	}
+	return nil
 }
 
 // sums is what there is to see without an operator's token.

@@ -77,6 +77,7 @@ type config struct {
 	EgressPrivate []string `name:"egress-private" env:"ASSAY_EGRESS_PRIVATE" placeholder:"CIDR:PORT" help:"Addresses that are not public and that jobs of this worker may reach all the same where their policies allow it, separated by commas (default: none; a tenant's ceiling may open some to that tenant)."`
 	EgressNetns   string   `name:"egress-netns" env:"ASSAY_EGRESS_NETNS" placeholder:"PATH" help:"Network namespace that jobs' connections are made from, such as /run/netns/jobs (default: the worker's own)."`
 	ImageArchives []string `name:"image-archives" env:"ASSAY_IMAGE_ARCHIVES" help:"OCI archives to import at start, separated by commas."`
+	CanaryImage   string   `name:"canary-image" env:"ASSAY_CANARY_IMAGE" placeholder:"NAME" help:"Image of the jobs that the worker runs for itself at each isolation before it is ready and takes others; it has the program echo (default: the first of --images, else python; none: jobs are taken untried)."`
 	TrustedImages []string `name:"trusted-images" env:"ASSAY_TRUSTED_IMAGES" placeholder:"NAME" help:"Images of registries that are as good as the operator's own, separated by commas: whole names such as docker.io/library/python, or their beginnings up to a slash. In cells, Python programs of others start more slowly."`
 
 	ImageRegistries []string `name:"image-registries" env:"ASSAY_IMAGE_REGISTRIES" placeholder:"HOST[:PORT][/PATH]" help:"Registries that images of jobs may be pulled from, separated by commas, such as docker.io/library,ghcr.io; http:// before one that has no TLS (default: none, only images that are there)."`
@@ -253,12 +254,23 @@ func (c *config) fleet() (hosts []string) {
 	return hosts
 }
 
+func (c *config) canaryImage() string {
+	switch {
+	case c.CanaryImage == "none":
+		return ""
+	case c.CanaryImage == "" && len(c.Images) > 0:
+		return c.Images[0]
+	}
+	return cmp.Or(c.CanaryImage, "python")
+}
+
 // worker returns the worker's own part, for a host. A runtime that runs nothing
 // promises nothing, so nothing is bounded then but the slots.
 func (c *config) worker(host policy.Host) (worker.Config, error) {
 	out := worker.Config{
 		ID: c.ID, Pool: c.Pool, Version: version(), Slots: c.Slots, CPU: c.CPU, Labels: c.Labels, Images: c.Images, Grace: max(c.Grace, time.Millisecond),
-		InputCache: filepath.Join(c.StateDir, containerd.Run, "inputs"),
+		CanaryImage: c.canaryImage(),
+		InputCache:  filepath.Join(c.StateDir, containerd.Run, "inputs"),
 	}
 	if c.Memory != "" {
 		size, err := job.ParseSize(c.Memory)

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/assay-run/assay/internal/awake"
@@ -46,6 +47,14 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 		return err
 	}
 	defer join(&err, closing(ctx, tel.Stop))
+	// Before anything that takes long, such as the import of images: who restarts what
+	// is not healthy must not restart what is only not yet ready.
+	ready := &readiness{}
+	stop, err := serve(ctx, cfg.MetricsListen, ready, tel.Metrics())
+	if err != nil {
+		return err
+	}
+	defer join(&err, stop)
 	objects, err := object.Open(ctx, cfg.ObjectsURL)
 	if err != nil {
 		return err
@@ -83,11 +92,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	stop, err := serve(ctx, cfg.MetricsListen, w, tel.Metrics())
-	if err != nil {
-		return err
-	}
-	defer join(&err, stop)
+	ready.of(w)
 	slog.InfoContext(ctx, "working", "worker", own.ID, "pool", own.Pool, "slots", own.Slots, "cpu", own.CPU, "memory", own.Memory)
 	return w.Run(ctx)
 }
@@ -161,8 +166,22 @@ func (c *config) awake(ctx context.Context) *awake.Keeper {
 	return keeper
 }
 
+// readiness is what there is to ask whether jobs are taken: nobody while the worker
+// starts.
+type readiness struct{ worker atomic.Pointer[worker.Worker] }
+
+func (r *readiness) of(w *worker.Worker) { r.worker.Store(w) }
+
+// Ready returns nil if the worker takes jobs, else why it does not.
+func (r *readiness) Ready() error {
+	if w := r.worker.Load(); w != nil {
+		return w.Ready()
+	}
+	return errors.New("the worker starts: it connects, or imports images")
+}
+
 // serve answers for the worker's health until stop.
-func serve(ctx context.Context, addr string, w *worker.Worker, metrics http.Handler) (stop func() error, err error) {
+func serve(ctx context.Context, addr string, w *readiness, metrics http.Handler) (stop func() error, err error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("--metrics-listen: %w", err)

@@ -69,6 +69,41 @@ func TestRunUntilToldToStop(t *testing.T) {
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 }
 
+// Who restarts what is not healthy leaves a worker alone that only takes its time,
+// here for a NATS server that is not there yet.
+func TestHealthyWhileItStarts(t *testing.T) {
+	dir, addr := t.TempDir(), testenv.Address(t)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- run(ctx, []string{"--runtime=noop", "--nats-url=nats://" + testenv.Address(t), "--objects-url=file://" + filepath.Join(dir, "objects"),
+			"--state-dir=" + filepath.Join(dir, "state"), "--metrics-listen=" + addr}, io.Discard)
+	}()
+	await(t, "healthy", func() bool { return status(addr, "/healthz") == http.StatusOK })
+	if got := status(addr, "/readyz"); got != http.StatusServiceUnavailable {
+		t.Errorf("ready while it starts: %d", got)
+	}
+	stop()
+	if err := <-done; err == nil {
+		t.Error("it ran without a NATS server")
+	}
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+}
+
+func TestCanaryImage(t *testing.T) {
+	for want, args := range map[string][]string{
+		"python": nil, "": {"--canary-image=none"}, "a/b:1": {"--images=a/b:1,c"}, "d": {"--images=a/b:1", "--canary-image=d"},
+	} {
+		c, err := parse(append(args, "--worker-id=w"), io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.canaryImage(); got != want {
+			t.Errorf("%q: %q, want %q", args, got, want)
+		}
+	}
+}
+
 func status(addr, path string) int {
 	resp, err := http.Get("http://" + addr + path)
 	if err != nil {

@@ -67,7 +67,7 @@ var table = map[string]row{
 	"internal/ociimage":    {"image archives", nil},
 	"internal/telemetry":   {"traces, metrics, logs", []string{"pkg/job"}},
 	"internal/doctor":      {"what this machine can enforce", with(ideas, "pkg/runtime/containerd", "pkg/runtime/cgroup", "internal/advisories", "internal/dev")},
-	"internal/dev":         {"a fleet on one machine, for people", []string{"api", "pkg/client", "pkg/job", "pkg/queue/identity", "internal/telemetry"}},
+	"internal/dev":         {"a fleet on one machine, for people", []string{"api", "pkg/client", "pkg/job", "pkg/policy", "pkg/store", "pkg/queue/identity", "internal/telemetry"}},
 	"internal/testenv":     {"real components, for tests", []string{"internal/dev", "pkg/job", "pkg/client"}},
 	"internal/advisories":  {"known holes in what walls are made of", nil},
 	"internal/sysmon":      {"the Go runtime's monitor thread, calmed", nil},

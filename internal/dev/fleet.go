@@ -3,6 +3,7 @@ package dev
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,7 +19,9 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/pkg/client"
+	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/queue/identity"
+	"github.com/assay-run/assay/pkg/store"
 )
 
 // FleetConfig describes a whole fleet on this machine. Dir and BinDir are required.
@@ -228,11 +231,24 @@ func (f *Fleet) programs(ctx context.Context, env []string) error {
 	}
 	return f.until(ctx, children, func(ctx context.Context) error {
 		ws, err := api.Workers(ctx)
-		if err == nil && len(ws) == 0 {
-			err = errors.New("no worker has registered")
+		if err == nil {
+			err = offered(ws)
 		}
 		return err
 	})
+}
+
+// offered returns nil if a worker offers something, else what workers say.
+func offered(ws []store.Worker) error {
+	said := []string{"no worker has registered"}
+	for _, w := range ws {
+		var host policy.Host
+		if err := json.Unmarshal(w.Host, &host); err == nil && len(host.Isolations) > 0 {
+			return nil
+		}
+		said = append(said, w.ID+": "+w.Held)
+	}
+	return errors.New(said[len(said)-1])
 }
 
 // until waits for what f must be able to do, or until a child has given up.

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -19,8 +20,15 @@ const beatAgain = time.Second
 // heartbeats says every few seconds that the worker lives and what it holds,
 // until ctx ends.
 func (w *Worker) heartbeats(ctx context.Context) {
-	next := time.NewTimer(0)
+	next := time.NewTimer(firstBeat)
 	defer next.Stop()
+	select {
+	case <-w.proof.over:
+		next.Reset(0)
+	case <-next.C:
+		next.Reset(0)
+	case <-ctx.Done():
+	}
 	for {
 		select {
 		case <-next.C:
@@ -125,23 +133,26 @@ func (w *Worker) classes(ctx context.Context) {
 	}
 }
 
-func (w *Worker) offer() placement.Offer {
-	return placement.Offer{Isolations: w.host.Isolations, Labels: w.cfg.Labels, Images: w.cfg.Images, CPU: w.cfg.CPU, Memory: w.cfg.Memory}
+func (w *Worker) offerOf(host policy.Host) placement.Offer {
+	return placement.Offer{Isolations: host.Isolations, Labels: w.cfg.Labels, Images: w.cfg.Images, CPU: w.cfg.CPU, Memory: w.cfg.Memory}
 }
 
 func (w *Worker) info() queue.WorkerInfo {
 	held, _, _ := w.pressure.state()
+	host, why := w.proof.state()
+	if why != "" {
+		held = why
+	}
 	return queue.WorkerInfo{
 		Held: held,
 		ID:   w.cfg.ID, Pool: w.cfg.Pool, Version: w.cfg.Version,
 		Slots: w.cfg.Slots, Busy: len(w.leases.all()), Draining: w.draining.Load(),
-		StartedAt: w.started, Host: w.hostNow(), Offer: w.offer(),
+		StartedAt: w.started, Host: w.hostNow(host), Offer: w.offerOf(host),
 	}
 }
 
 // hostNow is the host with what changes about it.
-func (w *Worker) hostNow() policy.Host {
-	h := w.host
+func (w *Worker) hostNow(h policy.Host) policy.Host {
 	if r, ok := w.Runtime.(runtime.Imager); ok {
 		h.ImageDigests = r.ImageDigests()
 	}
@@ -162,6 +173,9 @@ func pause(ctx context.Context, d time.Duration) {
 func (w *Worker) Ready() error {
 	if w.draining.Load() {
 		return errDrained
+	}
+	if _, why := w.proof.state(); why != "" {
+		return errors.New(why)
 	}
 	if age := w.HeartbeatAge(); w.answered.Load() == 0 || age > 3*w.interval() {
 		return fmt.Errorf("no dispatcher has answered a heartbeat for %v", age.Round(time.Second))

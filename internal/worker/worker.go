@@ -20,6 +20,7 @@
 //	fence      kills what outlives its lease
 //	pressure   stops taking jobs while the host suffers
 //	breaker    stops taking jobs while nothing works here
+//	canary     offers the isolations at which a job of its own has run
 //	drain      stops without costing anybody an attempt
 //
 // A worker holds no database credentials: it speaks to the queue, to the
@@ -54,6 +55,10 @@ type Config struct {
 
 	Labels map[string]string // that jobs may require
 	Images []string          // the only ones that are run here; none: any
+
+	// CanaryImage is the image of the jobs that the worker runs for itself, one at each
+	// isolation, before it takes any; empty: none are run.
+	CanaryImage string
 
 	Sessions session.Limits // of what sessions are promised, besides the above
 
@@ -120,7 +125,7 @@ type Parts struct {
 type Worker struct {
 	cfg Config
 	Parts
-	host policy.Host
+	proof proof
 
 	sources  *sources
 	capacity *capacity
@@ -155,16 +160,18 @@ func New(cfg Config, parts Parts) (*Worker, error) {
 		return nil, job.Invalid("worker-id", "must not be empty")
 	}
 	w := &Worker{
-		cfg: cfg, Parts: parts, host: parts.Runtime.Host(),
+		cfg: cfg, Parts: parts,
 		capacity: newCapacity(cfg.Slots, cfg.CPU, cfg.Memory),
 		leases:   newLeases(),
 		breaker:  &breaker{},
 		pressure: newPressure(cfg.Pressure),
 		started:  time.Now(),
 		beat:     make(chan struct{}, 1),
+		proof:    proof{over: make(chan struct{})},
 	}
-	w.planner = policy.NewPlanner(w.host)
-	w.sources = newSources(cfg.Pool, w.offer(), parts.Queue, parts.Class)
+	host, why := w.unproved()
+	w.proof.set(host, why)
+	w.serveFrom(host)
 	var err error
 	if w.inputs, err = newInputs(parts.Objects, cfg.InputCache, int64(cfg.InputCacheSize)); err != nil {
 		return nil, err
@@ -173,7 +180,10 @@ func New(cfg Config, parts Parts) (*Worker, error) {
 		w.sessions = session.New(session.Config{
 			Worker: cfg.ID, Runtime: parts.Runtime, Server: parts.Sessions, Awake: parts.Awake,
 			Limits: cfg.Sessions, Suffers: w.pressure.suffers,
-			Plan: func(p policy.Policy) (*policy.Plan, error) { return p.Plan(w.host) },
+			Plan: func(p policy.Policy) (*policy.Plan, error) {
+				host, _ := w.proof.state()
+				return p.Plan(host)
+			},
 		})
 	}
 	if w.metrics, err = newMetrics(w); err != nil {
@@ -199,9 +209,10 @@ func (w *Worker) Run(ctx context.Context) error {
 	service.Go(func() { w.heartbeats(base) })
 	service.Go(func() { w.fences(base) })
 	service.Go(func() { w.cancels(base) })
+	service.Go(func() { w.pressure.run(ctx, w.beatNow) })
+	w.prove(ctx)
 	service.Go(func() { w.assignments(ctx, base) })
 	service.Go(func() { w.classes(ctx) })
-	service.Go(func() { w.pressure.run(ctx, w.beatNow) })
 	senders.Go(func() { w.finishes.run(base) })
 	senders.Go(func() { w.releases.run(base) })
 	for range claimLanes {

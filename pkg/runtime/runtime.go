@@ -40,6 +40,13 @@ type Imager interface {
 	ImageDigests() map[string]string
 }
 
+// Prover is a Runtime that can be tried out.
+type Prover interface {
+	// Prove runs a program of an image in a sandbox as jobs have them, at an isolation
+	// that Host offers. It returns what kept the program from ending as it should.
+	Prove(ctx context.Context, image string, isolation policy.Isolation) error
+}
+
 // Key says which slots are interchangeable.
 type Key struct {
 	Tenant    string

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -25,6 +26,7 @@ import (
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
 )
 
 // shape says what a fleet consists of; a zero is the default.
@@ -226,11 +228,12 @@ func (f *fleet) ready() {
 	if len(f.apis) == 0 {
 		return
 	}
-	eventually(f.t, "all workers are known", func() bool {
+	eventually(f.t, "all workers are known, and what they offer", func() bool {
 		if f.shape.unwatched {
-			return f.count("SELECT count(*) FROM workers") >= len(f.workers)
+			return f.count(`SELECT count(*) FROM workers WHERE host LIKE '%"task"%'`) >= len(f.workers)
 		}
 		ws, err := f.api.Workers(f.t.Context())
+		ws = slices.DeleteFunc(ws, func(w store.Worker) bool { return !strings.Contains(string(w.Host), `"task"`) })
 		return err == nil && len(ws) >= len(f.workers)
 	})
 }

@@ -37,6 +37,10 @@ type Runtime struct {
 	// the runtime is used.
 	FailAcquire func(rt.Key) error
 
+	// FailProve, if set, says what a canary job at an isolation meets with. Set it
+	// before the runtime is used.
+	FailProve func(policy.Isolation) error
+
 	live    atomic.Int64
 	started atomic.Int64
 	mu      sync.Mutex
@@ -46,6 +50,7 @@ type Runtime struct {
 
 var (
 	_ rt.Runtime = (*Runtime)(nil)
+	_ rt.Prover  = (*Runtime)(nil)
 	_ rt.Slot    = (*slot)(nil)
 )
 
@@ -106,6 +111,14 @@ func (r *Runtime) Acquire(ctx context.Context, key rt.Key) (rt.Slot, error) {
 	}
 	r.live.Add(1)
 	return &slot{rt: r, key: key}, nil
+}
+
+// Prove implements rt.Prover.
+func (r *Runtime) Prove(ctx context.Context, _ string, isolation policy.Isolation) error {
+	if r.FailProve != nil {
+		return r.FailProve(isolation)
+	}
+	return context.Cause(ctx)
 }
 
 // Close implements rt.Runtime.

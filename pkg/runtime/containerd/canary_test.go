@@ -1,0 +1,47 @@
+package containerd
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/assay-run/assay/internal/testenv"
+	"github.com/assay-run/assay/pkg/policy"
+)
+
+// Prove leaves nothing, and says what is wrong where nothing runs.
+func TestProve(t *testing.T) {
+	// It answers a self-check, and makes no sandbox.
+	pretends := filepath.Join(t.TempDir(), "runsc")
+	if err := os.WriteFile(pretends, []byte("#!/bin/sh\ncase \"$*\" in *' do '*) exit 0;; esac\necho 'no sandbox today' >&2\nexit 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r := newRuntime(t, func(c *Config) { c.Runsc = pretends })
+	for _, level := range []policy.Isolation{policy.Cell, policy.Task} {
+		if err := r.Prove(t.Context(), testenv.Image, level); err != nil {
+			t.Errorf("%s: %v", level, err)
+		}
+	}
+	for what, call := range map[string]func() error{
+		"make a sandbox":      func() error { return r.Prove(t.Context(), testenv.Image, policy.GVisor) },
+		"no image":            func() error { return r.Prove(t.Context(), "no-such", policy.Task) },
+		"vm is not available": func() error { return r.Prove(t.Context(), testenv.Image, policy.VM) },
+	} {
+		if err := call(); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("%v, want an error that says %q", err, what)
+		}
+	}
+	var ids []string
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		var err error
+		if ids, err = r.engine.list(t.Context(), r.instance); err != nil {
+			t.Fatal(err)
+		}
+		if len(ids) == 0 {
+			return
+		}
+	}
+	t.Errorf("containers are left: %q", ids)
+}

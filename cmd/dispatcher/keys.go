@@ -34,8 +34,7 @@ func keys(args []string, out io.Writer) (asked bool, err error) {
 	case k == nil:
 		return true, errors.New(keysUsage)
 	case args[0] == "nats" && len(args) == 1:
-		issuer, dispatcher := k.Public()
-		_, err = fmt.Fprintf(out, "authorization {\n  timeout: 3\n  users: [{nkey: %[2]s}]\n  auth_callout {\n    issuer: %[1]s\n    auth_users: [%[2]s]\n  }\n}\n", issuer, dispatcher)
+		_, err = io.WriteString(out, authorization(k))
 	case args[0] == "env" && len(args) == 2:
 		issuer, dispatcher := k.Public()
 		_, err = fmt.Fprintf(out, "ASSAY_WORKERS_KEY=%s\nASSAY_NATS_ISSUER=%s\nASSAY_NATS_DISPATCHER=%s\nASSAY_WORKER_TOKEN=%s\n",
@@ -48,4 +47,10 @@ func keys(args []string, out io.Writer) (asked bool, err error) {
 		err = errors.New(keysUsage)
 	}
 	return true, err
+}
+
+// authorization is what the NATS server's configuration needs. Nothing in it is secret.
+func authorization(k *identity.Key) string {
+	issuer, dispatcher := k.Public()
+	return fmt.Sprintf("authorization {\n  timeout: 3\n  users: [{nkey: %[2]s}]\n  auth_callout {\n    issuer: %[1]s\n    auth_users: [%[2]s]\n  }\n}\n", issuer, dispatcher)
 }

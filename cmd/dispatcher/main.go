@@ -31,5 +31,8 @@ func program(ctx context.Context, args []string) error {
 	if asked, err := migrate(ctx, args, os.Stdout); asked {
 		return err
 	}
+	if asked, err := issue(ctx, args, os.Stdout); asked {
+		return err
+	}
 	return run(ctx, args, os.Stderr)
 }

@@ -26,7 +26,8 @@ import (
 // Key is the secret of a fleet.
 type Key struct {
 	issuer, dispatcher nkeys.KeyPair
-	tokens, names      []byte
+	names              []byte
+	tokens             [][]byte // the first makes tokens, all of them are good
 }
 
 // keyBytes is the length of the secret.
@@ -39,28 +40,53 @@ func NewKey() string {
 	return base64.StdEncoding.EncodeToString(raw[:])
 }
 
-// ParseKey reads 32 bytes in base64. The error wraps job.ErrInvalid and shows nothing
-// of the text.
+// ParseKey reads 32 bytes in base64, or several of those with commas between them: then
+// tokens are made with the second, and the third and further ones are good for tokens that
+// are still in use. What the NATS server knows comes from the first alone, so tokens can be
+// made anew without a change there. The error wraps job.ErrInvalid and shows nothing of
+// the text.
 func ParseKey(text string) (*Key, error) {
-	raw, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
-	if err != nil || len(raw) != keyBytes {
-		return nil, job.Invalid("key", "must be 32 random bytes in base64, such as: openssl rand -base64 32")
-	}
-	derive := func(use string) []byte {
-		out, err := hkdf.Key(sha256.New, raw, nil, "assay "+use, keyBytes)
-		if err != nil {
-			panic(err) // the length is a constant that it can do
+	var raws [][]byte
+	for part := range strings.SplitSeq(text, ",") {
+		raw, err := base64.StdEncoding.DecodeString(strings.TrimSpace(part))
+		if err != nil || len(raw) != keyBytes {
+			return nil, job.Invalid("key", "must be 32 random bytes in base64, such as: openssl rand -base64 32; or several, separated by commas")
 		}
-		return out
+		raws = append(raws, raw)
 	}
-	k := &Key{tokens: derive("tokens"), names: derive("names")}
-	if k.issuer, err = nkeys.FromRawSeed(nkeys.PrefixByteAccount, derive("issuer")); err != nil {
+	k := &Key{names: derive(raws[0], "names")}
+	for _, raw := range raws[min(1, len(raws)-1):] {
+		k.tokens = append(k.tokens, derive(raw, "tokens"))
+	}
+	var err error
+	if k.issuer, err = nkeys.FromRawSeed(nkeys.PrefixByteAccount, derive(raws[0], "issuer")); err != nil {
 		return nil, fmt.Errorf("derive the issuer: %w", err)
 	}
-	if k.dispatcher, err = nkeys.FromRawSeed(nkeys.PrefixByteUser, derive("dispatcher")); err != nil {
+	if k.dispatcher, err = nkeys.FromRawSeed(nkeys.PrefixByteUser, derive(raws[0], "dispatcher")); err != nil {
 		return nil, fmt.Errorf("derive the dispatcher: %w", err)
 	}
 	return k, nil
+}
+
+// RotateKey returns the text of a key whose tokens are new, under which those of the
+// key text are good until it is rotated again. Older ones are good no longer.
+func RotateKey(text string) (string, error) {
+	if _, err := ParseKey(text); err != nil {
+		return "", err
+	}
+	parts := strings.Split(text, ",")
+	for i := range parts {
+		parts[i] = strings.TrimSpace(parts[i])
+	}
+	return strings.Join([]string{parts[0], NewKey(), parts[min(1, len(parts)-1)]}, ","), nil
+}
+
+func derive(raw []byte, use string) []byte {
+	out, err := hkdf.Key(sha256.New, raw, nil, "assay "+use, keyBytes)
+	if err != nil {
+		panic(err) // the length is a constant that it can do
+	}
+	return out
 }
 
 // Issuer signs what workers may do. The NATS server is told its public half.
@@ -91,27 +117,31 @@ const (
 
 // Token lets a worker of a pool in, under this name and no other.
 func (k *Key) Token(worker, pool string) string {
-	return workerToken + base64.RawURLEncoding.EncodeToString(code(k.tokens, "worker", worker, pool))
+	return workerToken + base64.RawURLEncoding.EncodeToString(code(k.tokens[0], "worker", worker, pool))
 }
 
 // JoinToken lets workers of a pool in under names that they make with Worker.Join.
 func (k *Key) JoinToken(pool string) string {
-	return joinToken + base64.RawURLEncoding.EncodeToString(code(k.tokens, "join", pool))
+	return joinToken + base64.RawURLEncoding.EncodeToString(code(k.tokens[0], "join", pool))
 }
 
 // Check says whether who comes with a token may be that worker of that pool. proven is
 // the public key that it has signed with, "" if it has not. The error wraps job.ErrRefused.
 func (k *Key) Check(token, worker, pool, proven string) error {
-	switch {
-	case worker == "":
+	if worker == "" {
 		return fmt.Errorf("%w: a worker has a name", job.ErrRefused)
-	case strings.HasPrefix(token, workerToken):
-		if hmac.Equal([]byte(token), []byte(k.Token(worker, pool))) {
-			return nil
-		}
-	case strings.HasPrefix(token, joinToken):
-		if proven != "" && strings.HasSuffix(worker, suffix(proven)) && hmac.Equal([]byte(token), []byte(k.JoinToken(pool))) {
-			return nil
+	}
+	for _, key := range k.tokens {
+		old := Key{tokens: [][]byte{key}}
+		switch {
+		case strings.HasPrefix(token, workerToken):
+			if hmac.Equal([]byte(token), []byte(old.Token(worker, pool))) {
+				return nil
+			}
+		case strings.HasPrefix(token, joinToken):
+			if proven != "" && strings.HasSuffix(worker, suffix(proven)) && hmac.Equal([]byte(token), []byte(old.JoinToken(pool))) {
+				return nil
+			}
 		}
 	}
 	return fmt.Errorf("%w: the token is not that of worker %q of pool %q", job.ErrRefused, worker, pool)

@@ -2,6 +2,7 @@ package identity
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/assay-run/assay/pkg/job"
@@ -71,4 +72,46 @@ func key(t *testing.T) *Key {
 		t.Fatal(err)
 	}
 	return k
+}
+
+// TestRotate: new tokens come with each rotation, those of the one before stay good, and
+// what the server knows stays the same.
+func TestRotate(t *testing.T) {
+	t.Parallel()
+	text := []string{NewKey()}
+	var keys []*Key
+	for range 3 {
+		next, err := RotateKey(text[len(text)-1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = append(text, next)
+	}
+	for _, text := range text {
+		k, err := ParseKey(" " + strings.ReplaceAll(text, ",", " , ") + "\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, k)
+	}
+	for i, k := range keys {
+		issuer, dispatcher := k.Public()
+		if i0, d0 := keys[0].Public(); issuer != i0 || dispatcher != d0 || k.Name("x") != keys[0].Name("x") {
+			t.Errorf("rotation %d: the server would have to be told", i)
+		}
+		for j, other := range keys {
+			good := other.Check(k.Token("w", "p"), "w", "p", "") == nil
+			if want := j == i || j == i+1; good != want {
+				t.Errorf("a token of rotation %d is good at rotation %d: %v", i, j, good)
+			}
+		}
+	}
+	for _, bad := range []string{"", "x", text[0] + ",", text[0] + ",x"} {
+		if _, err := ParseKey(bad); err == nil {
+			t.Errorf("%q is a key", bad)
+		}
+		if _, err := RotateKey(bad); err == nil {
+			t.Errorf("%q was rotated", bad)
+		}
+	}
 }

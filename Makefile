@@ -25,7 +25,7 @@ UNIT = $(shell $(GO) list -e -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPa
 .PHONY: help setup gvisor build image dev demo test faults test-unit test-cgroup2 hostile neighbours cheats chaos check lint race bench
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Install what is missing from the system's packages
 	@scripts/setup
@@ -72,6 +72,13 @@ cheats: setup build image ## Try to forge a pass in every way of the corpus, at 
 # Innocent jobs of the same tenant, in the same cells, at the same worker.
 neighbours: setup build image gvisor ## Run 1,000 jobs beside the hostile corpus in a loop, at one worker
 	$(TEST) -count=1 -timeout=60m -v ./test/e2e -run TestNeighbours -args -neighbours.jobs=1000 -neighbours.programs=1000
+
+.PHONY: test-k8s
+# helm, and where KUBECONFIG names a cluster, that and kubectl.
+HELM ?= $(shell command -v helm || echo $(CURDIR)/.cache/tools/helm)
+test-k8s: ## Render the chart in many ways, and have the cluster of KUBECONFIG, if there is one, try each
+	@[ -x "$(HELM)" ] || GOBIN=$(CURDIR)/.cache/tools $(GO) install helm.sh/helm/v3/cmd/helm@v3.22.0
+	$(GO) test -count=1 -v -timeout=60m ./test/k8s -args -k8s.helm=$(HELM)
 
 .PHONY: fuzz
 FUZZTIME ?= 10m

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"io"
 	"os"
 	"regexp"
 	"slices"
@@ -15,6 +17,13 @@ func TestDeploymentsSetKnownVariables(t *testing.T) {
 	var help bytes.Buffer
 	if _, err := parse([]string{"--help"}, &help); err != errHelp {
 		t.Fatal(err)
+	}
+	for _, command := range []func(context.Context, []string, io.Writer) (bool, error){migrate, issue, check} {
+		for _, name := range []string{"migrate", "issue", "check"} {
+			if _, err := command(t.Context(), []string{name, "--help"}, &help); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 	known := variables(help.String())
 	if len(known) < 5 {
@@ -31,7 +40,7 @@ func TestDeploymentsSetKnownVariables(t *testing.T) {
 func deployed(t *testing.T) string {
 	t.Helper()
 	var text strings.Builder
-	for _, file := range []string{"_names.tpl", "dispatcher.yaml"} {
+	for _, file := range []string{"_names.tpl", "_dispatcher.tpl", "dispatcher.yaml", "migrations.yaml", "identities.yaml", "tests/run.yaml"} {
 		raw, err := os.ReadFile("../../deploy/helm/assay/templates/" + file)
 		if err != nil {
 			t.Fatal(err)

@@ -34,5 +34,8 @@ func program(ctx context.Context, args []string) error {
 	if asked, err := issue(ctx, args, os.Stdout); asked {
 		return err
 	}
+	if asked, err := check(ctx, args, os.Stdout); asked {
+		return err
+	}
 	return run(ctx, args, os.Stderr)
 }

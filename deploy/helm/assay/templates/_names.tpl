@@ -1,9 +1,15 @@
 {{- define "assay.name" -}}
-{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 50 | trimSuffix "-" -}}
+{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 
-{{- define "assay.image" -}}
-{{- printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) -}}
+{{- define "assay.tag" -}}
+{{- .Values.image.tag | default .Chart.AppVersion -}}
+{{- end -}}
+{{- define "assay.dispatcherImage" -}}
+{{- printf "%s/%s:%s" .Values.image.registry .Values.image.dispatcher (include "assay.tag" .) -}}
+{{- end -}}
+{{- define "assay.workerImage" -}}
+{{- printf "%s/%s:%s" .Values.image.registry .Values.image.worker (include "assay.tag" .) -}}
 {{- end -}}
 
 {{- define "assay.labels" -}}
@@ -11,6 +17,7 @@ app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 
 {{- define "assay.selector" -}}
@@ -18,14 +25,129 @@ app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
-{{- /* What every process is told, dispatcher or worker. */ -}}
+{{- /* A pool as it is: the defaults, and what it says itself, map by map. In: dict root, name. Out: YAML. sprig's own merge
+would take 0 and false for nothing said. */ -}}
+{{- define "assay.pool" -}}
+{{- include "assay.merge" (dict "base" .root.Values.poolDefaults "over" (get .root.Values.pools .name | default dict)) -}}
+{{- end -}}
+{{- define "assay.merge" -}}
+{{- $out := deepCopy .base -}}
+{{- range $k, $v := .over -}}
+{{- if and (kindIs "map" $v) (kindIs "map" (get $out $k)) (ne $k "storage") -}}
+{{- $_ := set $out $k (fromYaml (include "assay.merge" (dict "base" (get $out $k) "over" $v))) -}}
+{{- else -}}
+{{- $_ := set $out $k $v -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $out -}}
+{{- end -}}
+
+{{- define "assay.natsURL" -}}
+{{- if .Values.quickstart.enabled -}}nats://{{ include "assay.name" . }}-nats:4222{{- else -}}{{ required "nats.url is required" .Values.nats.url }}{{- end -}}
+{{- end -}}
+{{- define "assay.objectsURL" -}}
+{{- if .Values.quickstart.enabled -}}
+s3://assay?region=us-east-1&endpoint=http://{{ include "assay.name" . }}-objects:7070&use_path_style=true
+{{- else -}}{{ required "objects.url is required" .Values.objects.url }}{{- end -}}
+{{- end -}}
+{{- define "assay.objectsDir" -}}
+{{- if hasPrefix "file://" (include "assay.objectsURL" .) -}}{{ (urlParse (include "assay.objectsURL" .)).path }}{{- end -}}
+{{- end -}}
+{{- define "assay.natsAuth" -}}
+{{- if .Values.quickstart.enabled -}}issued{{- else -}}{{ .Values.nats.auth }}{{- end -}}
+{{- end -}}
+
+{{- /* What every process is told. In: dict root, side (dispatcher or worker), credentials. */ -}}
 {{- define "assay.env" -}}
+{{- $v := .root.Values -}}
 - name: ASSAY_NATS_URL
-  value: {{ required "nats.url is required" .Values.nats.url | quote }}
+  value: {{ include "assay.natsURL" .root | quote }}
 - name: ASSAY_OBJECTS_URL
-  value: {{ required "objects.url is required" .Values.objects.url | quote }}
-{{- with .Values.telemetry.otlpEndpoint }}
+  value: {{ include "assay.objectsURL" .root | quote }}
+{{- if and $v.nats.tls.secret (not $v.quickstart.enabled) }}
+- {name: ASSAY_NATS_CA, value: {{ printf "/etc/assay/nats-tls/%s" $v.nats.tls.ca | quote }}}
+{{- if $v.nats.tls.cert }}
+- {name: ASSAY_NATS_CERT, value: {{ printf "/etc/assay/nats-tls/%s" $v.nats.tls.cert | quote }}}
+- {name: ASSAY_NATS_KEY, value: {{ printf "/etc/assay/nats-tls/%s" (required "nats.tls.key is required with nats.tls.cert" $v.nats.tls.key) | quote }}}
+{{- end }}
+{{- end }}
+{{- if eq (include "assay.natsAuth" .root) "users" }}
+{{- if .credentials.creds }}
+- {name: ASSAY_NATS_CREDS, value: {{ printf "/etc/assay/nats/%s" .credentials.creds | quote }}}
+{{- end }}
+{{- if .credentials.nkey }}
+- {name: ASSAY_NATS_NKEY, value: {{ printf "/etc/assay/nats/%s" .credentials.nkey | quote }}}
+{{- end }}
+{{- end }}
+{{- $keys := get $v.objects.secrets .side }}
+{{- if $v.quickstart.enabled }}{{ $keys = printf "%s-objects" (include "assay.name" .root) }}{{ end }}
+{{- if $keys }}
+- name: AWS_ACCESS_KEY_ID
+  valueFrom:
+    secretKeyRef: {name: {{ $keys | quote }}, key: AWS_ACCESS_KEY_ID}
+- name: AWS_SECRET_ACCESS_KEY
+  valueFrom:
+    secretKeyRef: {name: {{ $keys | quote }}, key: AWS_SECRET_ACCESS_KEY}
+{{- end }}
+{{- with $v.telemetry.otlpEndpoint }}
 - name: OTEL_EXPORTER_OTLP_ENDPOINT
   value: {{ . | quote }}
 {{- end }}
+{{- end -}}
+
+{{- /* Files that every process has. In: dict root, credentials. */ -}}
+{{- define "assay.mounts" -}}
+{{- $v := .root.Values -}}
+{{- if and $v.nats.tls.secret (not $v.quickstart.enabled) }}
+- {name: nats-tls, mountPath: /etc/assay/nats-tls, readOnly: true}
+{{- end }}
+{{- if and (eq (include "assay.natsAuth" .root) "users") .credentials.secret }}
+- {name: nats, mountPath: /etc/assay/nats, readOnly: true}
+{{- end }}
+{{- if $v.objects.volume }}
+- {name: objects, mountPath: {{ include "assay.objectsDir" .root | required "objects.volume is for an objects.url of file://" | quote }}}
+{{- end }}
+{{- end -}}
+{{- define "assay.volumes" -}}
+{{- $v := .root.Values -}}
+{{- if and $v.nats.tls.secret (not $v.quickstart.enabled) }}
+- {name: nats-tls, secret: {secretName: {{ $v.nats.tls.secret | quote }}, defaultMode: 0444}}
+{{- end }}
+{{- if and (eq (include "assay.natsAuth" .root) "users") .credentials.secret }}
+- {name: nats, secret: {secretName: {{ .credentials.secret | quote }}, defaultMode: 0444}}
+{{- end }}
+{{- if $v.objects.volume }}
+- name: objects
+  {{- toYaml $v.objects.volume | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- define "assay.account" -}}
+{{- $a := get .root.Values.serviceAccounts .side -}}
+{{- $a.name | default (ternary (printf "%s-%s" (include "assay.name" .root) .side) "default" $a.create) -}}
+{{- end -}}
+
+{{- /* Walls of pods that run nobody's code. */ -}}
+{{- define "assay.podWalls" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+seccompProfile: {type: RuntimeDefault}
+{{- end -}}
+{{- define "assay.walls" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end -}}
+
+{{- /* The port of the endpoint in objects.url. */ -}}
+{{- define "assay.objectsPort" -}}
+{{- $e := regexReplaceAll ".*[?&]endpoint=([^&]*).*" (include "assay.objectsURL" .) "${1}" -}}
+{{- if contains "?" $e -}}443
+{{- else if not (contains "://" $e) -}}443
+{{- else if hasPrefix "s3://" $e -}}443
+{{- else -}}
+{{- $p := regexFind ":[0-9]+" (urlParse $e).host | trimPrefix ":" -}}
+{{- $p | default (ternary "80" "443" (hasPrefix "http://" $e)) -}}
+{{- end -}}
 {{- end -}}

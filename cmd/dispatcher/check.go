@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/assay-run/assay/internal/httpapi"
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// checking is what `dispatcher check` can be told: the test of an installation, for an
+// image that has no command line of its own.
+type checking struct {
+	URL      string         `arg:"" help:"Of the API, such as http://assay."`
+	Job      string         `name:"job" placeholder:"JSON" help:"A job to run; without one it is only asked whether the API is ready."`
+	Token    httpapi.Secret `name:"token" env:"ASSAY_TOKEN" help:"Whose job it is."`
+	Patience time.Duration  `name:"patience" default:"4m" help:"How long the API may take to be ready, and the job to run."`
+
+	key string
+}
+
+// check answers `dispatcher check`, and reports whether it was that.
+func check(ctx context.Context, args []string, out io.Writer) (asked bool, err error) {
+	if len(args) == 0 || args[0] != "check" {
+		return false, nil
+	}
+	var c checking
+	helped := false
+	p, err := kong.New(&c, kong.Name("dispatcher check"), kong.Description("Says whether a fleet works."), kong.Writers(out, out), kong.Exit(func(int) { helped = true }))
+	if err != nil {
+		return true, err
+	}
+	if _, err := p.Parse(args[1:]); helped {
+		return true, nil
+	} else if err != nil {
+		return true, err
+	}
+	c.key = "check-" + rand.Text()
+	ctx, cancel := context.WithTimeout(ctx, c.Patience)
+	defer cancel()
+	for {
+		_, _, err := c.ask(ctx, http.MethodGet, "/readyz", "")
+		if err == nil {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return true, err
+		case <-time.After(time.Second):
+		}
+	}
+	if c.Job == "" {
+		_, err = fmt.Fprintln(out, "the API is ready")
+		return true, err
+	}
+	// The same key: not ended within the wait, it is asked for again, and not run again.
+	var raw []byte
+	for status := http.StatusAccepted; status == http.StatusAccepted; {
+		if status, raw, err = c.ask(ctx, http.MethodPost, "/v1/run?wait=20s", c.Job); err != nil {
+			return true, err
+		}
+	}
+	var r struct {
+		Outcome job.Outcome `json:"outcome"`
+		Message string      `json:"message"`
+		Stdout  struct {
+			Text string `json:"text"`
+		} `json:"stdout"`
+	}
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return true, fmt.Errorf("the result: %w", err)
+	}
+	if r.Outcome != job.Succeeded {
+		return true, fmt.Errorf("the job ended as %s: %s", r.Outcome, r.Message)
+	}
+	_, err = fmt.Fprintf(out, "a job ran: %s\n", strings.TrimSpace(r.Stdout.Text))
+	return true, err
+}
+
+func (c *checking) ask(ctx context.Context, method, path, body string) (status int, raw []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(c.URL, "/")+path, strings.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	if c.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+string(c.Token))
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Idempotency-Key", c.key)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	raw, err = io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err == nil && resp.StatusCode >= 300 {
+		err = fmt.Errorf("%s %s: %s: %.500s", method, path, resp.Status, bytes.TrimSpace(raw))
+	}
+	return resp.StatusCode, raw, err
+}

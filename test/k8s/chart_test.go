@@ -1,0 +1,254 @@
+package k8s
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/oasdiff/yaml"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+const (
+	root  = "../.."
+	chart = root + "/deploy/helm/assay"
+)
+
+// readYAML reads a file as JSON's types.
+func readYAML(t *testing.T, path string) (v any) {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parseYAML(t, string(raw))
+}
+
+func parseYAML(t *testing.T, text string) (v any) {
+	t.Helper()
+	if _, err := yaml.Unmarshal([]byte(text), &v, yaml.DecodeOpts{}); err != nil {
+		t.Fatalf("%v in:\n%s", err, text)
+	}
+	// jsonschema wants the numbers of encoding/json.
+	raw, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err = jsonschema.UnmarshalJSON(strings.NewReader(string(raw))); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func schema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	c := jsonschema.NewCompiler()
+	s, err := c.Compile(chart + "/values.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestValues: the schema takes the chart's own values and those of the tests, and refuses
+// what is wrong, with its path.
+func TestValues(t *testing.T) {
+	t.Parallel()
+	s := schema(t)
+	files, err := filepath.Glob("values/*.yaml")
+	if err != nil || len(files) < 10 {
+		t.Fatalf("%d files of values: %v", len(files), err)
+	}
+	for _, file := range append(files, chart+"/values.yaml") {
+		if err := s.Validate(readYAML(t, file)); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+	for values, path := range map[string]string{
+		"nats: {auth: maybe}":                                   "/nats/auth",
+		"nats: {generation: 0}":                                 "/nats/generation",
+		`nats: {url: "nats://user:secret@nats"}`:                "/nats/url",
+		"objects: {url: ftp://x}":                               "/objects/url",
+		"dispatcher: {replicas: none}":                          "/dispatcher/replicas",
+		"dispatchers: {}":                                       "dispatchers",
+		"pools: {}":                                             "/pools",
+		"pools: {GPU: {}}":                                      "/pools",
+		"pools: {gpu: {replica: 1}}":                            "/pools/gpu",
+		"pools: {gpu: {replicas: -1}}":                          "/pools/gpu/replicas",
+		"pools: {gpu: {drainSeconds: 2m}}":                      "/pools/gpu/drainSeconds",
+		"pools: {gpu: {privileges: none}}":                      "/pools/gpu/privileges",
+		"pools: {gpu: {kind: DaemonSet}}":                       "/pools/gpu",
+		"pools: {gpu: {autoscaling: {kind: magic}}}":            "/pools/gpu/autoscaling/kind",
+		"poolDefaults: {egress: {private: [postgres:5432]}}":    "/poolDefaults/egress/private/0",
+		"networkPolicy: {publicPorts: [https]}":                 "/networkPolicy/publicPorts/0",
+		"database: {tls: {mode: disable}}":                      "/database/tls/mode",
+		"telemetry: {otlpEndpoint: collector}":                  "/telemetry/otlpEndpoint",
+		"tenants: [{weight: 1}]":                                "/tenants/0",
+		"auth: {secret: Not_A_Name}":                            "/auth/secret",
+		"quickstart: {size: big}":                               "/quickstart/size",
+		"monitoring: {serviceMonitor: {interval: often}}":       "/monitoring/serviceMonitor/interval",
+		"poolDefaults: {autoscaling: {slotsPerWorker: 0}}":      "/poolDefaults/autoscaling/slotsPerWorker",
+		"serviceAccounts: {worker: {annotation: {}}}":           "/serviceAccounts/worker",
+		"image: {pullPolicy: Sometimes}":                        "/image/pullPolicy",
+		"database: {url: \"postgres://assay:secret@db/assay\"}": "/database",
+	} {
+		err := s.Validate(parseYAML(t, values))
+		if err == nil {
+			t.Errorf("%s: is taken", values)
+		} else if !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v, want it to name %s", values, err, path)
+		}
+	}
+}
+
+// TestSchemaIsOfTheValues: every value that the schema knows is in values.yaml, where
+// people read what it is for. The other way round, the schema knows no others.
+func TestSchemaIsOfTheValues(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile(chart + "/values.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s struct {
+		node
+		Defs map[string]node `json:"$defs"`
+	}
+	if err := json.Unmarshal(raw, &s); err != nil {
+		t.Fatal(err)
+	}
+	values := readYAML(t, chart+"/values.yaml").(map[string]any)
+	delete(s.Properties, "global") // which helm gives to every chart
+	s.node.in(t, "", values)
+	s.Defs["pool"].in(t, "poolDefaults", values["poolDefaults"].(map[string]any))
+}
+
+type node struct {
+	Properties map[string]node `json:"properties"`
+}
+
+func (n node) in(t *testing.T, at string, values map[string]any) {
+	for name, below := range n.Properties {
+		v, ok := values[name]
+		if !ok && !strings.HasSuffix(at, "pdb") {
+			t.Errorf("the schema knows %s.%s, values.yaml does not", at, name)
+		}
+		if m, ok := v.(map[string]any); ok && len(m) > 0 {
+			below.in(t, at+"."+name, m)
+		}
+	}
+}
+
+// TestDashboardsAreCopies: a chart cannot read what is outside of it.
+func TestDashboardsAreCopies(t *testing.T) {
+	t.Parallel()
+	list := func(dir string) (names []string) {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		return names
+	}
+	source, copied := root+"/deploy/observe/grafana/dashboards", chart+"/dashboards"
+	if s, c := list(source), list(copied); !slices.Equal(s, c) {
+		t.Errorf("the chart has %v, want %v", c, s)
+	}
+	for _, name := range list(source) {
+		s, err1 := os.ReadFile(filepath.Join(source, name))
+		c, err2 := os.ReadFile(filepath.Join(copied, name))
+		if err1 != nil || err2 != nil || string(s) != string(c) {
+			t.Errorf("%s differs; cp deploy/observe/grafana/dashboards/* deploy/helm/assay/dashboards/ (%v, %v)", name, err1, err2)
+		}
+	}
+}
+
+// metrics finds names of ours in an expression, without what the exporter adds.
+var metrics = regexp.MustCompile(`\bassay_[a-z_]+`)
+
+// toCome are metrics that the chart is made for and no program has yet.
+var toCome = []string{"assay_backlog_slots"}
+
+// TestMetricsAreThere: what alerts, dashboards and scalers ask for is what programs export.
+func TestMetricsAreThere(t *testing.T) {
+	t.Parallel()
+	known := exported(t)
+	files := []string{chart + "/rules.yaml", chart + "/templates/workers.yaml"}
+	more, err := filepath.Glob(chart + "/dashboards/*.json")
+	if err != nil || len(more) == 0 {
+		t.Fatal(more, err)
+	}
+	for _, file := range append(files, more...) {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range metrics.FindAllString(string(raw), -1) {
+			base := name
+			for _, suffix := range []string{"_total", "_bucket", "_sum", "_count"} {
+				base = strings.TrimSuffix(base, suffix)
+			}
+			if !slices.Contains(known, base) && !slices.Contains(toCome, base) {
+				t.Errorf("%s asks for %s, which nothing exports", file, name)
+			}
+		}
+	}
+}
+
+// exported are the names that the sources give to instruments.
+func exported(t *testing.T) (names []string) {
+	t.Helper()
+	instrument := regexp.MustCompile(`(?i)(?:counter|histogram|gauge)\("(assay_[a-z_]+)"`)
+	for _, dir := range []string{"internal", "pkg"} {
+		err := filepath.WalkDir(root+"/"+dir, func(path string, d os.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			raw, err := os.ReadFile(path)
+			for _, m := range instrument.FindAllStringSubmatch(string(raw), -1) {
+				names = append(names, m[1])
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(names) < 20 {
+		t.Fatalf("found only %v", names)
+	}
+	return names
+}
+
+// TestAlertsHaveRunbooks: each alert leads to a heading of its name in the docs.
+func TestAlertsHaveRunbooks(t *testing.T) {
+	t.Parallel()
+	docs, err := os.ReadFile(root + "/docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules, ok := readYAML(t, chart+"/rules.yaml").([]any)
+	if !ok || len(rules) == 0 {
+		t.Fatal("no rules")
+	}
+	for _, r := range rules {
+		rule := r.(map[string]any)
+		for _, field := range []string{"alert", "expr", "for", "severity", "summary"} {
+			if text, _ := rule[field].(string); text == "" {
+				t.Errorf("%v: has no %s", rule["alert"], field)
+			}
+		}
+		if !strings.Contains(string(docs), fmt.Sprintf("\n### %s\n", rule["alert"])) {
+			t.Errorf("docs/operations.md has no heading %s", rule["alert"])
+		}
+		if expr, _ := rule["expr"].(string); !strings.Contains(expr, "SELECTOR") {
+			t.Errorf("%v: looks at other fleets of the cluster, too", rule["alert"])
+		}
+	}
+}

@@ -28,6 +28,7 @@ import harness
 
 MAX_PICTURE = 4 << 20
 MAX_FILE = 16 << 20
+MAX_ARGS = 4 << 20
 
 
 class CallError(Exception):
@@ -312,9 +313,11 @@ class Session:
     def call(self, name, args, kwargs):
         """Have the client answer. Any thread may ask, and many at once."""
         try:
-            json.dumps([args, kwargs], allow_nan=False)
+            size = len(json.dumps([args, kwargs], allow_nan=False))
         except (TypeError, ValueError, RecursionError) as e:
             raise TypeError("%s: the arguments cannot be sent: %s" % (name, e)) from None
+        if size > MAX_ARGS:  # a frame of that size is not read
+            raise CallError("%s: the arguments are %d bytes of JSON; a call may have %d" % (name, size, MAX_ARGS))
         lock = _thread.allocate_lock()
         lock.acquire()
         with self.guard:

@@ -26,8 +26,9 @@ var ErrLimit = errors.New("beyond the limits of a message")
 // a list of structs, half of which is room to grow.
 const valueCost = 256
 
-// building is what may be built at the same time, in bytes.
-var building = NewGate(48 << 20)
+// building is what may be built at the same time, in bytes: the largest text of any
+// reader alone, or some smaller ones.
+var building = NewGate(32 << 20)
 
 // Unmarshal is json.Unmarshal for a text within limits.
 func Unmarshal(raw []byte, into any, l Limits) error {
@@ -50,31 +51,68 @@ func Build(raw []byte, n int, f func()) {
 // trusts that the text is JSON: of another one, the count is at least what a
 // decoder builds before it notices.
 func Count(raw []byte, l Limits) (int, error) {
-	values, depth := 1, 0
+	c := counter{Limits: l, values: 1}
+	err := c.add(raw)
+	return c.values, err
+}
+
+// counter counts a text that comes in parts.
+type counter struct {
+	Limits
+	values, depth int
+	text, escaped bool // within a string, and behind a backslash there
+	err           error
+}
+
+// add counts the next part. Its first error stays.
+func (c *counter) add(part []byte) error {
+	if c.err == nil {
+		c.err = c.count(part)
+	}
+	return c.err
+}
+
+func (c *counter) count(raw []byte) error {
 	for i := 0; i < len(raw); i++ {
+		if c.text {
+			i = c.skip(raw, i)
+			continue
+		}
 		switch raw[i] {
 		case '"':
-			for i++; i < len(raw) && raw[i] != '"'; i++ {
-				if raw[i] == '\\' {
-					i++
-				}
-			}
+			c.text = true
 			continue
 		case '[', '{':
-			values++
-			if depth++; depth > l.Depth {
-				return values, fmt.Errorf("%w: nested deeper than %d", ErrLimit, l.Depth)
+			c.values++
+			if c.depth++; c.depth > c.Depth {
+				return fmt.Errorf("%w: nested deeper than %d", ErrLimit, c.Depth)
 			}
 		case ']', '}':
-			depth--
+			c.depth--
 		case ',', ':':
-			values++
+			c.values++
 		default:
 			continue
 		}
-		if values > l.Values {
-			return values, fmt.Errorf("%w: more than %d values", ErrLimit, l.Values)
+		if c.values > c.Values {
+			return fmt.Errorf("%w: more than %d values", ErrLimit, c.Values)
 		}
 	}
-	return values, nil
+	return nil
+}
+
+// skip returns where a string ends whose text goes on at i, or the part does.
+func (c *counter) skip(raw []byte, i int) int {
+	for ; i < len(raw); i++ {
+		switch {
+		case c.escaped:
+			c.escaped = false
+		case raw[i] == '\\':
+			c.escaped = true
+		case raw[i] == '"':
+			c.text = false
+			return i
+		}
+	}
+	return i
 }

@@ -3,6 +3,8 @@ package boundedjson
 import (
 	"encoding/json"
 	"errors"
+	"io"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,6 +23,66 @@ func TestCount(t *testing.T) {
 		if _, err := Count([]byte(raw), Limits{100, 10}); !errors.Is(err, ErrLimit) {
 			t.Errorf("%.20s: %v", raw, err)
 		}
+	}
+}
+
+// A text that is read is counted as one that is there, however it is cut.
+func TestTextsAreCountedAsTheyArrive(t *testing.T) {
+	for _, raw := range []string{`{"a":[1,{"b":"\"[,"},null]}`, `["\\\\",[],"\\\""]`, `"[[[[,,,,"`} {
+		want, _ := Count([]byte(raw), Limits{100, 10})
+		for cut := range len(raw) {
+			c := counter{Limits: Limits{100, 10}, values: 1}
+			if err := errors.Join(c.add([]byte(raw[:cut])), c.add([]byte(raw[cut:]))); err != nil || c.values != want {
+				t.Errorf("%s, cut at %d: %d, %v; want %d", raw, cut, c.values, err, want)
+			}
+		}
+	}
+}
+
+// bomb is JSON of many values without an end. It counts what is read of it.
+type bomb struct{ read int }
+
+func (b *bomb) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = "[],"[(b.read+i)%3]
+	}
+	b.read += len(p)
+	return len(p), nil
+}
+
+// Of a text with too many values no more is read, and held, than it takes to see it.
+func TestReadingStopsAtTheLimits(t *testing.T) {
+	const most = 24 << 20
+	l := Limits{64 << 10, 100}
+	for name, read := range map[string]func(r io.Reader) ([]byte, error){
+		"announced": func(r io.Reader) ([]byte, error) { return ReadWithin(r, most, 1<<20, l) },
+		"to an end": func(r io.Reader) ([]byte, error) { return ReadAll(r, most, l) },
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		b := &bomb{}
+		_, err := read(b)
+		runtime.ReadMemStats(&after)
+		if took := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, ErrLimit) || b.read > 2<<20 || name == "to an end" && took > 2<<20 {
+			t.Errorf("%s: %d bytes were read, %d allocated, %v", name, b.read, took, err)
+		}
+	}
+	text := `["` + strings.Repeat("x", 3<<20) + `"]`
+	if got, err := ReadAll(strings.NewReader(text), len(text), l); string(got) != text || err != nil {
+		t.Errorf("a long text: %d bytes, %v", len(got), err)
+	}
+	if _, err := ReadAll(strings.NewReader(text), len(text)-1, l); !errors.Is(err, ErrLimit) {
+		t.Errorf("one byte too many: %v", err)
+	}
+	if got, err := ReadWithin(strings.NewReader(text), len(text), 0, l); string(got) != text || err != nil {
+		t.Errorf("a long text that was announced: %d bytes, %v", len(got), err)
+	}
+	many := "[" + strings.Repeat("1,", 100<<10) + "1]"
+	if got, err := ReadWithin(strings.NewReader(many), len(many), len(many), l); string(got) != many || err != nil {
+		t.Errorf("what is not too long may have many values: %d bytes, %v", len(got), err)
+	}
+	if _, err := ReadWithin(strings.NewReader("[1"), 3, 0, l); err != io.ErrUnexpectedEOF {
+		t.Errorf("half a text: %v", err)
 	}
 }
 

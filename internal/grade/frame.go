@@ -16,6 +16,9 @@ const MaxFrame = 8 << 20
 // frameLimits leave room for the largest value, which is passed on as it is.
 var frameLimits = boundedjson.Limits{Values: 4 * maxNodes, Depth: 2 * maxDepth}
 
+// frameFree is how long a frame may be that is counted when it is there, in bytes.
+const frameFree = 64 << 10
+
 var errProtocol = errors.New("breaks the protocol")
 
 // frame is any message from a sandbox. What an op does not use is empty.
@@ -73,8 +76,12 @@ func readFrame(r io.Reader) (*frame, error) {
 	if n > MaxFrame {
 		return nil, fmt.Errorf("%w: a frame of %d bytes", errProtocol, n)
 	}
-	// An enemy who announces much and sends little does not make us allocate it.
-	raw, err := boundedjson.Read(r, int(n))
+	// An enemy who announces much and sends little does not make us allocate it, and
+	// one who sends too many values has us hold no more than shows that.
+	raw, err := boundedjson.ReadWithin(r, int(n), frameFree, frameLimits)
+	if errors.Is(err, boundedjson.ErrLimit) {
+		return nil, fmt.Errorf("%w: a frame of %d bytes with too many values", errProtocol, n)
+	}
 	if err != nil {
 		return nil, err
 	}

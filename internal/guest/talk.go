@@ -66,20 +66,35 @@ func encodeTalk(v any) ([]byte, error) {
 // what the other end did wrong wraps ErrProtocol. If room is not nil, it is asked
 // before the body is read, with its length, and its error is returned.
 func ReadTalk(r io.Reader, limit int, room func(size int) error) (json.RawMessage, error) {
+	return ReadTalkWithin(r, TalkBounds{Bytes: limit, Long: limit}, room)
+}
+
+// TalkBounds says what frames may be: of Bytes at most, and with few values if they
+// are longer than Long.
+type TalkBounds struct {
+	Bytes, Long int
+	Values      boundedjson.Limits
+}
+
+// ReadTalkWithin is ReadTalk for frames within bounds.
+func ReadTalkWithin(r io.Reader, b TalkBounds, room func(size int) error) (json.RawMessage, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return nil, cutShort(err)
 	}
 	n := binary.BigEndian.Uint32(head[:])
-	if int64(n) > int64(min(limit, MaxTalk)) {
-		return nil, fmt.Errorf("%w: a frame of %d bytes; at most %d", ErrProtocol, n, min(limit, MaxTalk))
+	if int64(n) > int64(min(b.Bytes, MaxTalk)) {
+		return nil, fmt.Errorf("%w: a frame of %d bytes; at most %d", ErrProtocol, n, min(b.Bytes, MaxTalk))
 	}
 	if room != nil {
 		if err := room(int(n)); err != nil {
 			return nil, err
 		}
 	}
-	body, err := boundedjson.Read(r, int(n))
+	body, err := boundedjson.ReadWithin(r, int(n), b.Long, b.Values)
+	if errors.Is(err, boundedjson.ErrLimit) {
+		return nil, fmt.Errorf("%w: a frame of %d bytes %w", ErrProtocol, n, err)
+	}
 	if err != nil {
 		return nil, cutShort(err)
 	}

@@ -1,12 +1,15 @@
 package session
 
 import (
+	"encoding/json"
 	"errors"
 	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/assay-run/assay/internal/guest"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
 )
 
 // At 5ee7338 decoding the displays allocated 2.2 GiB, the output 1.5, the tables 1.3 and
@@ -52,4 +55,26 @@ func FuzzFrame(f *testing.F) {
 			t.Errorf("%q", raw)
 		}
 	})
+}
+
+// What calls that wait for an answer hold of the worker's memory has an end, and the
+// session is told so. On 5ee7338 each of 256 could hold 24 MiB.
+func TestArgumentsOfOpenCallsAreBounded(t *testing.T) {
+	args := func(size int) json.RawMessage { return json.RawMessage(`["` + strings.Repeat("x", size-4) + `"]`) }
+	l := &live{calls: map[int64]job.HostCall{}, policy: policy.Policy{Callbacks: policy.Callbacks{Allow: []string{"f"}, MaxCalls: 1000}}}
+	if why := l.admit(job.HostCall{Call: 1, Name: "f", Args: args(maxArgs + 1)}); !strings.Contains(why, "a call may have") {
+		t.Errorf("arguments that are too long: %q", why)
+	}
+	for n := range int64(maxOpenArgs / maxArgs) {
+		if why := l.admit(job.HostCall{Call: n + 2, Name: "f", Args: args(maxArgs)}); why != "" {
+			t.Errorf("call %d: %s", n, why)
+		}
+	}
+	if why := l.admit(job.HostCall{Call: 100, Name: "f", Args: args(10)}); !strings.Contains(why, "wait for an answer") {
+		t.Errorf("one more: %q", why)
+	}
+	delete(l.calls, 2)
+	if why := l.admit(job.HostCall{Call: 100, Name: "f", Args: args(10)}); why != "" {
+		t.Errorf("when one was answered: %s", why)
+	}
 }

@@ -31,6 +31,11 @@ func (l *live) admit(c job.HostCall) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	budget := l.policy.Callbacks
+	open := 0
+	for _, other := range l.calls {
+		open += len(other.Args) + len(other.Kwargs)
+	}
+	size := len(c.Args) + len(c.Kwargs)
 	_, again := l.calls[c.Call]
 	switch {
 	case !slices.Contains(budget.Allow, c.Name):
@@ -39,6 +44,10 @@ func (l *live) admit(c job.HostCall) string {
 		return fmt.Sprintf("the budget of %d calls (policy.callbacks.max_calls) is used up", budget.MaxCalls)
 	case again:
 		return "a call of this number is open already"
+	case size > maxArgs:
+		return fmt.Sprintf("the arguments are %d bytes of JSON; a call may have %d", size, maxArgs)
+	case open+size > maxOpenArgs:
+		return fmt.Sprintf("the arguments of calls that wait for an answer would be %d bytes of JSON together; %d is the most", open+size, maxOpenArgs)
 	case len(l.calls) >= maxOpenCalls:
 		return fmt.Sprintf("%d calls are open already", maxOpenCalls)
 	}

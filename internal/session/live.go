@@ -27,6 +27,10 @@ const (
 	maxUnasked = 1 << 20
 	// longTime is how long a longer one may take to arrive: others wait meanwhile.
 	longTime = 10 * time.Second
+	// maxArgs is the longest that the arguments of one call may be, in bytes of JSON,
+	// and maxOpenArgs those of all that wait for an answer.
+	maxArgs     = 4 << 20
+	maxOpenArgs = 8 << 20
 	// maxOpenCalls is how many calls of host functions may wait at once.
 	maxOpenCalls = 256
 	// longest is how long a session may live at all.
@@ -170,7 +174,7 @@ func (l *live) converse(ctx context.Context, conn net.Conn) error {
 	}
 	for {
 		done := func() {}
-		raw, err := guest.ReadTalk(conn, maxAnswer, func(size int) (err error) {
+		raw, err := guest.ReadTalkWithin(conn, frameBounds, func(size int) (err error) {
 			done, err = l.room(ctx, conn, size)
 			return err
 		})
@@ -230,6 +234,10 @@ func (l *live) deadline(ctx context.Context, conn net.Conn, t time.Time) {
 
 // frameLimits are beyond all that an interpreter of ours says.
 var frameLimits = boundedjson.Limits{Values: 128 << 10, Depth: 200}
+
+// frameBounds leave room for the arguments of a call, which are passed on as they
+// are, however many values they have. Nothing else that is long has many.
+var frameBounds = guest.TalkBounds{Bytes: maxAnswer, Long: maxArgs + 4<<10, Values: frameLimits}
 
 // decode reads a frame. The arguments of a call may be as many as fit in: they are
 // passed on as they are.

@@ -16,7 +16,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// most is what messages from sandboxes may add to a worker's memory, in MiB.
+// most is what messages from sandboxes may add to a worker's memory, in MB.
 const most = 200
 
 // filled defines filled, which makes a text of that many bytes of one part.
@@ -121,9 +121,9 @@ def f(x):
 		t.Errorf("the worker was started again: %d, then %d", worker, again)
 	}
 	peak := memory(t, worker, "VmHWM")
-	t.Logf("the worker has %d MiB when it is idle, and had %d", idle, peak)
+	t.Logf("the worker has %d MB when it is idle, and had %d", idle, peak)
 	if peak-idle > most {
-		t.Errorf("messages took %d MiB of the worker's memory, want at most %d", peak-idle, most)
+		t.Errorf("messages took %d MB of the worker's memory, want at most %d", peak-idle, most)
 	}
 }
 
@@ -152,14 +152,14 @@ func (f *fleet) worker(t *testing.T) int {
 	return 0
 }
 
-// memory is a line of a process's status, in MiB.
+// memory is a line of a process's status, in MB.
 func memory(t *testing.T, pid int, line string) int {
 	t.Helper()
 	kib := value(pid, line)
 	if kib <= 0 {
 		t.Fatalf("process %d has no %s", pid, line)
 	}
-	return kib >> 10
+	return kib << 10 / 1_000_000
 }
 
 // value is the number in a line of a process's status, -1 if there is none.

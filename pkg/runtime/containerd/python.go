@@ -2,6 +2,7 @@ package containerd
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -94,7 +95,10 @@ func newResultPipe(uid int) (*resultPipe, error) {
 	}
 	p := &resultPipe{ours: r, theirs: w, done: make(chan []byte, 1)}
 	go func() {
-		data, _ := io.ReadAll(io.LimitReader(r, maxPythonResult+1))
+		data, err := boundedjson.ReadAll(r, maxPythonResult, resultLimits)
+		if errors.Is(err, boundedjson.ErrLimit) {
+			data = nil // it is none, and none of it is kept
+		}
 		p.done <- data
 		_, _ = io.Copy(io.Discard, r) // a program must not hang because it talks too much
 	}()
@@ -106,7 +110,7 @@ func newResultPipe(uid int) (*resultPipe, error) {
 func (p *resultPipe) read() *pythonResult {
 	_ = p.ours.SetReadDeadline(time.Now().Add(drainTime))
 	data := <-p.done
-	if len(data) == 0 || len(data) > maxPythonResult {
+	if len(data) == 0 {
 		return nil
 	}
 	return decodeResult(data)

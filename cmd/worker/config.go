@@ -83,6 +83,10 @@ type config struct {
 	ImageRegistries []string `name:"image-registries" env:"ASSAY_IMAGE_REGISTRIES" placeholder:"HOST[:PORT][/PATH]" help:"Registries that images of jobs may be pulled from, separated by commas, such as docker.io/library,ghcr.io; http:// before one that has no TLS (default: none, only images that are there)."`
 	ImageSize       string   `name:"image-size" env:"ASSAY_IMAGE_SIZE" default:"8Gi" placeholder:"SIZE" help:"Largest image that is pulled, as it is transferred and as it is unpacked."`
 
+	ImageSpace string `name:"image-space" env:"ASSAY_IMAGE_SPACE" default:"40Gi" placeholder:"SIZE" help:"Most that pulled images take together, packed and unpacked. Above it those go that were used longest ago and that no job uses; those of the operator stay and do not count."`
+
+	EnvironmentSpace string `name:"environment-space" env:"ASSAY_ENVIRONMENT_SPACE" default:"20Gi" placeholder:"SIZE" help:"Most that built environments take together, in --environments. Above it those go that were used longest ago and that no job uses. One tenant's are at most half of it."`
+
 	RefuseKnownHoles bool `name:"refuse-known-holes" env:"ASSAY_REFUSE_KNOWN_HOLES" help:"Do not start where the kernel, runc, containerd or runsc has a hole that is known: see assay doctor."`
 
 	NATS jetstream.Files `embed:""`

@@ -131,8 +131,16 @@ func openRuntime(ctx context.Context, cfg config) (runtime.Runtime, error) {
 	c.Runsc, c.GVisorRuntime, c.VMRuntime = cfg.Runsc, cfg.GVisorRuntime, cfg.VMRuntime
 	c.Egress = cfg.egress()
 	var err error
-	if c.ImageSize, err = job.ParseSize(cfg.ImageSize); err != nil || c.ImageSize == 0 {
-		return nil, fmt.Errorf("--image-size: %q is not a size such as 8Gi", cfg.ImageSize)
+	for _, s := range []struct {
+		flag, text string
+		into       *job.Size
+	}{
+		{"--image-size", cfg.ImageSize, &c.ImageSize}, {"--image-space", cfg.ImageSpace, &c.ImagesMost},
+		{"--environment-space", cfg.EnvironmentSpace, &c.EnvironmentsMost},
+	} {
+		if *s.into, err = job.ParseSize(s.text); err != nil || *s.into == 0 {
+			return nil, fmt.Errorf("%s: %q is not a size such as 8Gi", s.flag, s.text)
+		}
 	}
 	if c.Holes, err = knownHoles(ctx, cfg); err != nil {
 		return nil, err

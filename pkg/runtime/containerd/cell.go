@@ -29,6 +29,7 @@ type cell struct {
 	dir       string
 	roots     struct{ jobs, launcher string }
 	container *container
+	release   func() // its image
 	listener  *net.UnixListener
 	born      time.Time
 	ready     chan struct{} // closed when the launcher has connected
@@ -53,9 +54,13 @@ func (c *cell) hostUID() int { return c.uid + programUID }
 
 // newCell starts a container for img and waits for its launcher.
 func (r *Runtime) newCell(ctx context.Context, img *image) (_ *cell, err error) {
+	release, err := r.images.hold(img)
+	if err != nil {
+		return nil, err
+	}
 	token, name, uid := r.another()
 	c := &cell{
-		rt: r, image: img, uid: uid, dir: filepath.Join(r.dir, "cells", token), born: time.Now(),
+		rt: r, release: release, image: img, uid: uid, dir: filepath.Join(r.dir, "cells", token), born: time.Now(),
 		ready: make(chan struct{}), gone: make(chan struct{}), zygotes: map[byte]*zygotes{},
 		conns: map[*packet]bool{}, used: time.Now(),
 	}
@@ -365,13 +370,19 @@ func (c *cell) destroy(ctx context.Context) {
 	for p := range conns {
 		p.close()
 	}
+	whole := true
 	if c.container != nil {
 		if err := c.container.destroy(ctx); err != nil {
+			whole = false
 			slog.ErrorContext(ctx, "cannot remove a cell; the next sweep will", "cell", c.container.id, "error", err)
 		}
 	}
 	c.tasks.Wait()
 	if err := errors.Join(unmountViews(c.dir, "root", "own", "dev"), os.RemoveAll(c.dir)); err != nil {
+		whole = false
 		slog.ErrorContext(ctx, "cannot remove a cell's directory", "error", err)
+	}
+	if whole { // else what is left of it would lose its files
+		c.release()
 	}
 }

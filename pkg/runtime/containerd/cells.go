@@ -137,10 +137,11 @@ func layDevices(dir string) error {
 
 // acquire returns a slot of the cell of key.
 func (c *cells) acquire(ctx context.Context, key runtime.Key) (runtime.Slot, error) {
-	img, err := c.rt.find(ctx, key)
+	img, release, err := c.rt.find(ctx, key)
 	if err != nil {
 		return nil, err
 	}
+	defer release()      // the cell holds it
 	if key.Alone != "" { // nobody else will want one
 		s, err := c.make(ctx, cellKey{cellHome{key.Tenant, img.digest, key.Alone}, zygoteOf(key.Kind)})
 		if err != nil {

@@ -37,7 +37,11 @@ type Config struct {
 	// unpacked.
 	ImageRegistries []string
 	ImageSize       job.Size
-	Snapshotter     string
+	// ImagesMost bounds what pulled images take together: above it those go again that
+	// were used longest ago. Those that are in use stay, and those of the operator, which
+	// do not count.
+	ImagesMost  job.Size
+	Snapshotter string
 
 	Runtime string // containerd runtime handler of isolation task
 	Runc    string // path of runc; empty: found by the shim
@@ -109,6 +113,7 @@ func DefaultConfig() Config {
 		CgroupRoot:  cgroup.DefaultRoot,
 
 		ImageSize:        8 * job.GiB,
+		ImagesMost:       40 * job.GiB,
 		EnvironmentSize:  2 * job.GiB,
 		EnvironmentsMost: 20 * job.GiB,
 		Index:            PyPI,
@@ -128,6 +133,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.WarmIdle == 0 {
 		c.WarmIdle = d.WarmIdle
+	}
+	if c.ImagesMost == 0 {
+		c.ImagesMost = d.ImagesMost
 	}
 	if c.ImageSize == 0 {
 		c.ImageSize = d.ImageSize

@@ -71,7 +71,7 @@ func processes(t *testing.T, mark string) (found []string) {
 // eventually polls what has no event to wait for.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !ok(); <-time.After(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !ok(); <-time.After(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("timed out: %s", what)
 		}

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/containerd/containerd/v2/core/mount"
@@ -37,6 +38,9 @@ type environments struct {
 	group singleflight.Group
 
 	turns, sources *turns // bound building: it takes memory that no job has promised
+
+	room sync.Mutex  // held while something in dir comes, goes or is mounted
+	full atomic.Bool // it takes more than it may: all was in use
 
 	mu     sync.Mutex
 	ready  map[string]*image    // by what was asked for
@@ -121,8 +125,25 @@ func (e *environments) close() {
 	}
 }
 
-// find returns the image of key, with the packages that it asks for.
-func (r *Runtime) find(ctx context.Context, key runtime.Key) (*image, error) {
+// findTries is how often an image is looked for that is collected just then.
+const findTries = 3
+
+// find returns the image of key, with the packages that it asks for. It stays until
+// release is called.
+func (r *Runtime) find(ctx context.Context, key runtime.Key) (img *image, release func(), err error) {
+	for range findTries {
+		if img, err = r.look(ctx, key); err == nil {
+			release, err = r.images.hold(img)
+		}
+		if !errors.Is(err, errCollected) {
+			return img, release, err
+		}
+	}
+	return nil, nil, fmt.Errorf("%w: %w", runtime.ErrImage, err)
+}
+
+// look is find for what nobody holds yet.
+func (r *Runtime) look(ctx context.Context, key runtime.Key) (*image, error) {
 	base, err := r.images.get(ctx, key.Image)
 	if err != nil {
 		return nil, err
@@ -131,7 +152,11 @@ func (r *Runtime) find(ctx context.Context, key runtime.Key) (*image, error) {
 	if key.Packages == "" {
 		return base, nil
 	}
-	return r.environments.get(ctx, base, key.Tenant, key.Packages)
+	img, err := r.environments.get(ctx, base, key.Tenant, key.Packages)
+	if err == nil {
+		r.environments.note(img)
+	}
+	return img, err
 }
 
 // get returns base with packages, one requirement a line, for a tenant. The error
@@ -175,13 +200,14 @@ func (e *environments) load(ctx context.Context, base *image, ask asked) (*image
 		return nil, errClosed
 	}
 	defer e.rt.background.Done()
-	dir, l, err := e.find(ask)
-	if errors.Is(err, os.ErrNotExist) {
-		dir, l, err = e.build(ctx, base, ask)
+	release, err := e.rt.images.hold(base)
+	if err != nil {
+		return nil, err
 	}
-	var img *image
-	if err == nil {
-		img, err = e.mount(base, dir, &l)
+	defer release()
+	img, err := e.use(base, func() (string, lockfile, error) { return e.find(ask) })
+	if errors.Is(err, os.ErrNotExist) {
+		img, err = e.make(ctx, base, ask)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -195,7 +221,43 @@ func (e *environments) load(ctx context.Context, base *image, ask asked) (*image
 		return nil, err
 	}
 	delete(e.failed, ask.own)
+	return img, nil
+}
+
+// make builds an environment, and makes it ready. Others go for it, if need be.
+func (e *environments) make(ctx context.Context, base *image, ask asked) (*image, error) {
+	dir, l, err := e.build(ctx, base, ask)
+	if err != nil {
+		return nil, err
+	}
+	img, err := e.use(base, func() (string, lockfile, error) { return dir, l, nil })
+	if errors.Is(err, os.ErrNotExist) {
+		err = errCollected
+	}
+	if err == nil {
+		_, err = e.collect(ask.tenant, filepath.Base(dir))
+	}
+	return img, err
+}
+
+// use makes the environment ready that find finds.
+func (e *environments) use(base *image, find func() (dir string, l lockfile, err error)) (*image, error) {
+	e.room.Lock()
+	defer e.room.Unlock()
+	dir, l, err := find()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(filepath.Join(dir, "lock.json")); err != nil {
+		return nil, err
+	}
+	img, err := e.mount(base, dir, &l)
+	if err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
 	e.ready[filepath.Base(dir)] = img
+	e.mu.Unlock()
 	return img, nil
 }
 
@@ -229,7 +291,7 @@ func (e *environments) mount(base *image, dir string, l *lockfile) (*image, erro
 	if err != nil {
 		return nil, err
 	}
-	name := "env-" + filepath.Base(dir)
+	name := mountName(filepath.Base(dir))
 	img := &image{
 		name: base.name, digest: l.digest(base), env: base.env, own: base.own,
 		rootfs: filepath.Join(m.dir, name), packages: l.Packages,
@@ -240,7 +302,7 @@ func (e *environments) mount(base *image, dir string, l *lockfile) (*image, erro
 	if have := m.known[img.digest]; have != nil {
 		return have, nil
 	}
-	if m.roots[name] == "" {
+	if m.roots[name] == nil {
 		if err := os.MkdirAll(img.rootfs, 0o711); err != nil {
 			return nil, err
 		}
@@ -249,8 +311,12 @@ func (e *environments) mount(base *image, dir string, l *lockfile) (*image, erro
 		if err := over.Mount(img.rootfs); err != nil {
 			return nil, fmt.Errorf("mount an environment: %w", err)
 		}
-		m.roots[name], m.lowers[img.rootfs] = img.rootfs, lower
+		m.roots[name], m.lowers[img.rootfs] = &root{dir: img.rootfs, below: base.root, used: time.Now(), noted: time.Now()}, lower
+		if base.root != nil {
+			base.root.users++ // until it is unmounted
+		}
 	}
+	img.root = m.roots[name]
 	m.known[img.digest] = img
 	return img, nil
 }
@@ -296,7 +362,8 @@ func (e *environments) list() (kept []keptEnv, total int64, err error) {
 			k.used = info.ModTime()
 			var l lockfile
 			raw, err := os.ReadFile(filepath.Join(k.dir, "lock.json"))
-			k.whole = err == nil && json.Unmarshal(raw, &l) == nil && l.Tree != "" // named by what it holds
+			k.whole = err == nil && json.Unmarshal(raw, &l) == nil && l.Tree != "" && // named by what it holds
+				!strings.HasPrefix(d.Name(), goneMark)
 			if k.whole {
 				k.bytes, k.tenant = l.Bytes, l.Tenant
 			}

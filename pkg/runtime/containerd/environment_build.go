@@ -150,11 +150,7 @@ func (e *environments) build(ctx context.Context, base *image, ask asked) (dir s
 	defer func() { turn.done() }()
 	ctx, cancel := context.WithTimeout(ctx, buildTime+makeTime)
 	defer cancel()
-	kept, _, err := e.list()
-	if err != nil {
-		return "", l, err
-	}
-	if err := roomFor(ask.tenant, kept, int64(e.rt.cfg.EnvironmentsMost)); err != nil {
+	if err := e.makeRoom(ask.tenant); err != nil {
 		return "", l, err
 	}
 	work, err := os.MkdirTemp(e.dir, "build-")

@@ -113,7 +113,8 @@ func (b *buildTurn) source(ctx context.Context, f func() error) (err error) {
 }
 
 // roomFor says whether tenant may have another environment beside those that are
-// kept. Half of the space, and of the places, is the most that one tenant gets.
+// kept. Half of the space, and of the places, is the most that one tenant gets. The
+// error wraps runtime.ErrImage.
 func roomFor(tenant string, kept []keptEnv, most int64) error {
 	var all, own int64
 	var places int
@@ -126,9 +127,9 @@ func roomFor(tenant string, kept []keptEnv, most int64) error {
 	}
 	switch {
 	case all > most || len(kept) >= environmentsMost:
-		return buildError("this worker keeps no more environments: its space for them is used up")
+		return errNoRoom("")
 	case own > most/2 || places >= environmentsMost/2:
-		return buildError("this worker keeps no more environments of this tenant: its share of the space for them is used up")
+		return errNoRoom(" of this tenant")
 	}
 	return nil
 }

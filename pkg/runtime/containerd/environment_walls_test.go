@@ -68,6 +68,9 @@ def attack():
 	return b.Bytes()
 }
 
+// everyIsolation is where the packages of jobs are attacked from.
+var everyIsolation = []policy.Isolation{policy.Cell, policy.Task, policy.GVisor}
+
 const honest = "WHO = 'honest'\n"
 
 // says runs code of tenant with packages, and returns what it printed.
@@ -110,9 +113,9 @@ def build_wheel(directory, config_settings=None, metadata_directory=None):
     return file
 `, "")
 	x = newIndex(t, packages)
-	r := newRuntime(t, func(c *Config) { c.Index, c.Environments = Index{URL: x.url}, t.TempDir() })
+	r := newRuntime(t, func(c *Config) { withGVisor(t)(c); c.Index, c.Environments = Index{URL: x.url}, t.TempDir() })
 	const who = "import assay_good; print(assay_good.WHO)"
-	for _, isolation := range []policy.Isolation{policy.Cell, policy.Task} {
+	for _, isolation := range everyIsolation {
 		_, have := says(t, r, "attacker", isolation, who, "assay_evil")
 		if len(have) != 1 || !strings.HasPrefix(have[0], "assay_evil==1.0 ") {
 			t.Errorf("%s: the record of the attacker's job names %q", isolation, have)
@@ -141,11 +144,13 @@ def attack():
                         for n, b in old.items(): z.writestr(n, b)
 `, ""),
 	})
-	r := newRuntime(t, func(c *Config) { c.Index = Index{URL: x.url} })
+	r := newRuntime(t, func(c *Config) { withGVisor(t)(c); c.Index = Index{URL: x.url} })
 	const who = "import assay_good, assay_evil; print(assay_good.WHO)"
-	for _, tenant := range []string{"attacker", "victim"} {
-		if got, have := says(t, r, tenant, policy.Task, who, "assay_good==1.0", "assay_evil"); got != "honest" {
-			t.Errorf("%s imported what is %s, recorded as %q", tenant, got, have)
+	for _, isolation := range everyIsolation {
+		for _, tenant := range []string{"attacker", "victim"} {
+			if got, have := says(t, r, tenant, isolation, who, "assay_good==1.0", "assay_evil"); got != "honest" {
+				t.Errorf("%s: %s imported what is %s, recorded as %q", isolation, tenant, got, have)
+			}
 		}
 	}
 }
@@ -155,14 +160,16 @@ def attack():
 func TestBuildsOfSourceAreNotShared(t *testing.T) {
 	x := newIndex(t, map[string][]byte{"assay_odd-1.0.tar.gz": sdist(t, "assay_odd", "1.0", "", "WHO = 'RANDOM'\n")})
 	kept := t.TempDir()
-	r := newRuntime(t, func(c *Config) { c.Index, c.Environments = Index{URL: x.url}, kept })
+	r := newRuntime(t, func(c *Config) { withGVisor(t)(c); c.Index, c.Environments = Index{URL: x.url}, kept })
 	const who = "import assay_odd; print(assay_odd.WHO)"
 	first, have := says(t, r, "one", policy.Cell, who, "assay_odd")
-	if again, _ := says(t, r, "one", policy.Task, who, "assay_odd"); again != first {
-		t.Errorf("the same tenant got %s, then %s", first, again)
-	}
-	if other, _ := says(t, r, "two", policy.Cell, who, "assay_odd"); other == first {
-		t.Error("another tenant got the same build")
+	for _, isolation := range everyIsolation {
+		if again, _ := says(t, r, "one", isolation, who, "assay_odd"); again != first {
+			t.Errorf("%s: the same tenant got %s, then %s", isolation, first, again)
+		}
+		if other, _ := says(t, r, "two", isolation, who, "assay_odd"); other == first {
+			t.Errorf("%s: another tenant got the same build", isolation)
+		}
 	}
 	if len(have) != 1 || !strings.HasPrefix(have[0], "assay_odd==1.0 --hash=sha256:") || strings.Contains(have[0], x.sums["assay_odd"]) {
 		t.Errorf("recorded as %q", have)
@@ -183,11 +190,15 @@ def prepare_metadata_for_build_wheel(directory, config_settings=None):
 	})
 	y := newIndex(t, files)
 	r := newRuntime(t, func(c *Config) {
+		withGVisor(t)(c)
 		c.Index = Index{URL: y.url, Allow: []string{strings.TrimPrefix(strings.TrimSuffix(x.url, "/simple"), "http://")}}
 	})
-	_, err := ofTenant(t, r, "attacker", policy.Task, pySnippet("print(1)"), "assay_good")
-	if failure := new(runtime.BuildError); !errors.As(err, &failure) || strings.Contains(err.Error(), "code ran") {
-		t.Errorf("code of a package ran while its list was resolved: %v", err)
+	for _, isolation := range everyIsolation {
+		// Of a tenant each: what failed just now is not tried again.
+		_, err := ofTenant(t, r, "attacker at "+string(isolation), isolation, pySnippet("print(1)"), "assay_good")
+		if failure := new(runtime.BuildError); !errors.As(err, &failure) || strings.Contains(err.Error(), "code ran") {
+			t.Errorf("%s: code of a package ran while its list was resolved: %v", isolation, err)
+		}
 	}
 }
 
@@ -238,15 +249,17 @@ def build_wheel(directory, config_settings=None, metadata_directory=None):
     return file
 `, ""),
 	})
-	r := newRuntime(t, func(c *Config) { c.Index = Index{URL: x.url} })
+	r := newRuntime(t, func(c *Config) { withGVisor(t)(c); c.Index = Index{URL: x.url} })
 	for name, want := range map[string]string{
 		"assay_python": "/usr/local/bin/python3: the image has a program of that name",
 		"assay_stdlib": "/usr/local/lib/python3.11/sitecustomize.py",
 		"assay_other":  "",
 	} {
-		_, err := ofTenant(t, r, "attacker", policy.Task, pySnippet("print(1)"), name)
-		if failure := new(runtime.BuildError); !errors.As(err, &failure) || !strings.Contains(failure.Message, want) {
-			t.Errorf("%s: %v, want %q", name, err, want)
+		for _, isolation := range everyIsolation { // of which the last two are told what came of the first
+			_, err := ofTenant(t, r, "attacker", isolation, pySnippet("print(1)"), name)
+			if failure := new(runtime.BuildError); !errors.As(err, &failure) || !strings.Contains(failure.Message, want) {
+				t.Errorf("%s: %s: %v, want %q", isolation, name, err, want)
+			}
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	client "github.com/containerd/containerd/v2/client"
@@ -44,6 +45,8 @@ type image struct {
 	// brought the image, and there is none. See ADR 0013.
 	own *image
 
+	root *root // that is mounted at rootfs; nil: it is never collected
+
 	packages []string // that an environment adds, as requirements with hashes
 }
 
@@ -55,12 +58,21 @@ type images struct {
 	trusted     []string // see Config.TrustedImages
 	registries  []registry
 	most        int64 // bytes of one that is pulled
+	space       int64 // and of all of them, see collect
+
+	pulls      chan struct{}     // bounds how many are pulled at once
+	rest       func(base string) // has environments let go of a root file system that they do not use
+	collected  collected
+	collecting sync.Mutex            // held by collect
+	facts      map[string]imageFacts // by name and digest, of collect's
+	full       atomic.Bool           // they take more than they may: all were in use
+	mounting   sync.Mutex            // held while a root file system is mounted or removed
 
 	group  singleflight.Group
 	mu     sync.Mutex
 	byName map[string]imageEntry
 	known  map[string]*image   // by digest
-	roots  map[string]string   // chain id → mounted root file system
+	roots  map[string]*root    // that are mounted, by chain id or name of an environment
 	lowers map[string][]string // mounted root file system → its layers, the top first
 }
 
@@ -136,16 +148,22 @@ func (m *images) resolve(ctx context.Context, ref string) (*image, error) {
 		return nil, err
 	}
 	out, err := m.prepare(ctx, ref, img)
+	if errdefs.IsNotFound(err) { // of what was there a moment ago
+		err = fmt.Errorf("%w: %w", errCollected, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("image %s: %w", ref, err)
 	}
 	m.mu.Lock()
+	defer m.mu.Unlock()
+	if out.root.gone {
+		return nil, errCollected
+	}
 	if have := m.known[out.digest]; have != nil && have.own != nil { // the same content under another name
 		out.own = out
 	}
 	m.byName[ref] = imageEntry{image: out, until: time.Now().Add(imageTTL)}
 	m.known[out.digest] = out
-	m.mu.Unlock()
 	return out, nil
 }
 
@@ -171,12 +189,27 @@ func (m *images) pull(ctx context.Context, ref string) (client.Image, error) {
 		host, _, _ := strings.Cut(ref, "/")
 		return nil, job.Invalid("image", "there is no image %s on this worker, and its operator lets none be pulled from registry %s (--image-registries)", ref, host)
 	}
+	select {
+	case m.pulls <- struct{}{}:
+		defer func() { <-m.pulls }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: others are pulled", runtime.ErrImage)
+	}
+	if err := m.makeRoom(ctx); err != nil {
+		return nil, err
+	}
 	way, done := newGuard(m.registries, m.most+manifestMost)
 	defer done()
 	size := &imageSize{store: m.client.ContentStore(), most: m.most}
 	img, err := m.client.Pull(ctx, ref, client.WithPullUnpack, client.WithPullSnapshotter(m.snapshotter),
-		client.WithResolver(resolver(from, way)), client.WithImageHandlerWrapper(size.wrap))
-	return img, pullError(ref, err)
+		client.WithResolver(resolver(from, way)), client.WithImageHandlerWrapper(size.wrap), client.WithPullLabel(pulledLabel, "1"))
+	if err != nil {
+		return nil, pullError(ref, err)
+	}
+	if _, err := m.collect(ctx, ref); err != nil {
+		slog.WarnContext(ctx, "cannot make room after an image was pulled", "image", ref, "error", err)
+	}
+	return img, nil
 }
 
 // pullError tells whose trouble it is that ref could not be pulled: job.ErrInvalid
@@ -221,11 +254,11 @@ func (m *images) prepare(ctx context.Context, ref string, img client.Image) (*im
 	if err != nil {
 		return nil, err
 	}
-	rootfs, err := m.mountRoot(ctx, identity.ChainID(layers).String())
+	root, err := m.mountRoot(ctx, identity.ChainID(layers).String())
 	if err != nil {
 		return nil, err
 	}
-	out := &image{name: ref, digest: img.Target().Digest.String(), env: spec.Config.Env, rootfs: rootfs}
+	out := &image{name: ref, digest: img.Target().Digest.String(), env: spec.Config.Env, rootfs: root.dir, root: root}
 	if m.operators(ref, img.Labels()) {
 		out.own = out
 	}

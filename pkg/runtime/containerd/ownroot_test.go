@@ -28,7 +28,7 @@ func theirs(t *testing.T, r *Runtime, files map[string]string, own bool, env ...
 	r.images.mu.Lock()
 	name := "theirs-" + strconv.Itoa(len(r.images.known))
 	r.images.mu.Unlock()
-	layer, root := filepath.Join(t.TempDir(), "layer"), filepath.Join(r.images.dir, name)
+	layer, dir := filepath.Join(t.TempDir(), "layer"), filepath.Join(r.images.dir, name)
 	for name, text := range files {
 		file := filepath.Join(layer, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -38,7 +38,7 @@ func theirs(t *testing.T, r *Runtime, files map[string]string, own bool, env ...
 			t.Fatal(err)
 		}
 	}
-	if err := os.MkdirAll(root, 0o711); err != nil {
+	if err := os.MkdirAll(dir, 0o711); err != nil {
 		t.Fatal(err)
 	}
 	layers, err := r.images.layers(base.rootfs)
@@ -46,16 +46,18 @@ func theirs(t *testing.T, r *Runtime, files map[string]string, own bool, env ...
 		t.Fatal(err)
 	}
 	lower := strings.Join(append([]string{layer}, layers...), ":")
-	if err := unix.Mount("overlay", root, "overlay", unix.MS_RDONLY, "lowerdir="+lower); err != nil {
+	if err := unix.Mount("overlay", dir, "overlay", unix.MS_RDONLY, "lowerdir="+lower); err != nil {
 		t.Fatal(err)
 	}
-	img := &image{name: "test/theirs", digest: name, rootfs: root, env: append(base.env[:len(base.env):len(base.env)], env...)}
+	img := &image{name: "test/theirs", digest: name, rootfs: dir, env: append(base.env[:len(base.env):len(base.env)], env...)}
 	if own {
 		img.own = base
 	}
+	mounted := &root{dir: dir}
+	img.root = mounted
 	r.images.mu.Lock()
 	defer r.images.mu.Unlock()
-	r.images.known[img.digest], r.images.roots[name] = img, root
+	r.images.known[img.digest], r.images.roots[name] = img, mounted
 	return img
 }
 
@@ -66,7 +68,7 @@ func runTheirs(t *testing.T, r *Runtime, isolation policy.Isolation, img *image,
 	if isolation == policy.Cell {
 		s, err = r.cells.pool.Get(t.Context(), cellKey{cellHome{"test", img.digest, ""}, zygoteOf(p.Kind())})
 	} else {
-		key := taskSlotKey{isolation, img.digest, p.Kind() != "command"}
+		key := taskSlotKey{isolation, img.digest, p.Kind() != "command" && !r.levels[isolation].foreign}
 		var first *slot
 		if first, err = r.pool.Get(t.Context(), key); err != nil {
 			t.Fatal(err)
@@ -115,7 +117,7 @@ const distPackages = "usr/local/lib/python3.11/dist-packages/"
 // Each of these worked on 5ee7338, at cell with three capabilities and the worker's
 // socket, at task without a filter.
 func TestTheirCodeRunsBehindTheWalls(t *testing.T) {
-	r := newRuntime(t, func(c *Config) { c.Warm = 1 })
+	r := newRuntime(t, func(c *Config) { withGVisor(t)(c); c.Warm = 1 })
 	pth := "import sys; exec(open('/" + distPackages + "look.py').read())\n"
 	shadow := func(file string) map[string]string {
 		real, err := os.ReadFile(filepath.Join(baseRoot(t, r), file))
@@ -135,7 +137,7 @@ func TestTheirCodeRunsBehindTheWalls(t *testing.T) {
 		"site of their own":       shadow("usr/lib/python3.11/sitecustomize.py"),
 	} {
 		for kind, own := range map[string]bool{"packages": true, "image": false} {
-			for _, isolation := range []policy.Isolation{policy.Cell, policy.Task} {
+			for _, isolation := range everyIsolation {
 				t.Run(fmt.Sprintf("%s/%s/%s", isolation, kind, name), func(t *testing.T) {
 					_, rep := runTheirs(t, r, isolation, theirs(t, r, files, own), seen)
 					if !confined(rep.Stdout.Text) || rep.Outcome != job.Succeeded {

@@ -39,8 +39,11 @@ func (r *Runtime) taskPool() *slotpool.Pool[taskSlotKey, *slot] {
 			}
 			return s.warm(ctx)
 		},
-		Drop:  func(s *slot) { s.Close() },
-		Alive: func(k taskSlotKey, s *slot) bool { return s.alive() && s.image.rootfs == r.images.of(k.digest).rootfs },
+		Drop: func(s *slot) { s.Close() },
+		Alive: func(k taskSlotKey, s *slot) bool {
+			now := r.images.of(k.digest)
+			return s.alive() && now != nil && s.image.rootfs == now.rootfs
+		},
 		Weigh: func(k taskSlotKey) int64 {
 			switch {
 			case k.python:

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/containerd/containerd/v2/core/mount"
 	"github.com/containerd/containerd/v2/core/snapshots"
@@ -24,38 +26,56 @@ var mountpoints = []string{"workspace", "tmp", "proc", "dev", "sys", "run/assay"
 
 // mountRoot returns where the file system of a chain of layers is mounted, once
 // for all of its containers. The two snapshots behind it stay between runs.
-func (m *images) mountRoot(ctx context.Context, chain string) (string, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if dir, ok := m.roots[chain]; ok {
-		return dir, nil
+func (m *images) mountRoot(ctx context.Context, chain string) (*root, error) {
+	if r := m.mounted(chain); r != nil {
+		return r, nil
+	}
+	m.mounting.Lock()
+	defer m.mounting.Unlock()
+	if r := m.mounted(chain); r != nil {
+		return r, nil
 	}
 	base, err := m.base(ctx, chain)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	sn := m.client.SnapshotService(m.snapshotter)
-	view := base + "/view"
+	view := m.view(chain)
 	mounts, err := sn.View(ctx, view, base, snapshots.WithLabels(keep))
 	if errdefs.IsAlreadyExists(err) {
 		mounts, err = sn.Mounts(ctx, view)
 	}
 	if err != nil {
-		return "", fmt.Errorf("view of the root file system: %w", err)
+		return nil, fmt.Errorf("view of the root file system: %w", err)
 	}
 	dir := filepath.Join(m.dir, strings.ReplaceAll(chain, ":", "-"))
 	if err := os.MkdirAll(dir, 0o711); err != nil {
-		return "", err
+		return nil, err
 	}
 	if err := mount.All(mounts, dir); err != nil {
-		return "", fmt.Errorf("mount the root file system: %w", err)
+		return nil, fmt.Errorf("mount the root file system: %w", err)
 	}
 	if err := checkMountpoints(dir); err != nil {
-		return "", errors.Join(err, mount.UnmountAll(dir, unix.MNT_DETACH))
+		return nil, errors.Join(err, mount.UnmountAll(dir, unix.MNT_DETACH))
 	}
-	m.roots[chain], m.lowers[dir] = dir, lowerDirs(mounts)
-	return dir, nil
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.roots[chain], m.lowers[dir] = &root{dir: dir, used: time.Now()}, lowerDirs(mounts)
+	return m.roots[chain], nil
 }
+
+func (m *images) mounted(chain string) *root {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.roots[chain]
+}
+
+// baseName is the snapshot of a chain of layers with the mountpoints, which all
+// workers of one containerd share, and view the one of it that this runtime mounts: as
+// long as any has one, the base cannot be removed.
+func baseName(chain string) string { return "assay.dev/base/" + chain }
+
+func (m *images) view(chain string) string { return baseName(chain) + "/view/" + instance(m.dir) }
 
 // lowerDirs returns what a read-only mount shows, the top first, as overlay wants
 // it; nil if it is not made of directories.
@@ -89,7 +109,7 @@ var keep = map[string]string{"containerd.io/gc.root": "assay.dev"}
 
 // base returns the snapshot that adds the mountpoints to a chain of layers.
 func (m *images) base(ctx context.Context, chain string) (string, error) {
-	name := "assay.dev/base/" + chain
+	name := baseName(chain)
 	sn := m.client.SnapshotService(m.snapshotter)
 	if _, err := sn.Stat(ctx, name); err == nil {
 		return name, nil
@@ -183,14 +203,22 @@ func escapeOverlay(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `:`, `\:`, `,`, `\,`).Replace(path)
 }
 
-// unmountRoots forgets every root file system.
-func (m *images) unmountRoots() error {
+// unmountRoots forgets every root file system, and the runtime's own views of them:
+// one that stays holds its image until this worker is back.
+func (m *images) unmountRoots(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	sn := m.client.SnapshotService(m.snapshotter)
 	var errs []error
-	for chain, dir := range m.roots {
-		errs = append(errs, mount.UnmountAll(dir, unix.MNT_DETACH), os.Remove(dir))
+	for chain, r := range m.roots {
+		errs = append(errs, mount.UnmountAll(r.dir, unix.MNT_DETACH), os.Remove(r.dir))
 		delete(m.roots, chain)
+		if r.below != nil { // an environment, which is no snapshot
+			continue
+		}
+		if err := sn.Remove(ctx, m.view(chain)); err != nil && !errdefs.IsNotFound(err) {
+			slog.WarnContext(ctx, "cannot remove the view of an image", "error", err)
+		}
 	}
 	clear(m.byName)
 	return errors.Join(errs...)

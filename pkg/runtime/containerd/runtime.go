@@ -142,6 +142,7 @@ func New(ctx context.Context, cfg Config) (_ *Runtime, err error) {
 		return nil, err
 	}
 	r.spawn(r.expireCells)
+	r.spawn(r.tidy)
 	return r, nil
 }
 
@@ -161,7 +162,8 @@ func (r *Runtime) connect(ctx context.Context) error {
 		return fmt.Errorf("connect to containerd at %s: %w", r.cfg.Address, err)
 	}
 	r.images = &images{client: c, snapshotter: r.cfg.Snapshotter, trusted: r.cfg.TrustedImages, registries: registries, most: int64(r.cfg.ImageSize), dir: filepath.Join(r.dir, "images"),
-		byName: map[string]imageEntry{}, known: map[string]*image{}, roots: map[string]string{}, lowers: map[string][]string{}}
+		space: int64(r.cfg.ImagesMost), pulls: make(chan struct{}, pullsAtOnce), collected: newCollected(), rest: r.restOn,
+		byName: map[string]imageEntry{}, known: map[string]*image{}, roots: map[string]*root{}, lowers: map[string][]string{}}
 	r.engine, err = r.newEngine(r.cfg.Runtime, r.cfg.Runc, "")
 	return err
 }
@@ -187,10 +189,11 @@ func (r *Runtime) Acquire(ctx context.Context, key runtime.Key) (runtime.Slot, e
 	if l == nil || !slices.Contains(r.host.Isolations, key.Isolation) {
 		return nil, job.Invalid("policy.isolation", "%s is not available on this worker", key.Isolation)
 	}
-	img, err := r.find(ctx, key)
+	img, release, err := r.find(ctx, key)
 	if err != nil {
 		return nil, err
 	}
+	defer release() // the slot holds it
 	s, err := r.pool.Get(ctx, taskSlotKey{l.isolation, img.digest, key.Kind != "command" && !l.foreign})
 	if err != nil {
 		return nil, err // not s: a nil *slot is not a nil Slot
@@ -342,7 +345,7 @@ func (r *Runtime) Close(ctx context.Context) error {
 	select {
 	case <-done:
 		r.cells.destroy(ctx)
-		r.closeErr = errors.Join(r.images.unmountRoots(), r.sweep(ctx), r.removeState())
+		r.closeErr = errors.Join(r.images.unmountRoots(ctx), r.sweep(ctx), r.removeState())
 	case <-ctx.Done():
 		r.closeErr = fmt.Errorf("close the runtime: %w", context.Cause(ctx))
 	}

@@ -35,6 +35,7 @@ type slot struct {
 	gate      *gate        // of the program that runs
 	python    *interpreter // that waits for the job; nil: none
 	state     atomic.Int32
+	release   func() // its image; nil: it holds none
 }
 
 // place is what every kind of slot gives to its program.
@@ -79,8 +80,12 @@ func (l *level) fits(s, want shape) bool {
 
 // newSlot makes a slot. It needs no job: limits are set when one takes it.
 func (r *Runtime) newSlot(ctx context.Context, lv *level, img *image, want shape) (_ *slot, err error) {
+	release, err := r.images.hold(img)
+	if err != nil {
+		return nil, err
+	}
 	token, name, uid := r.another()
-	s := &slot{rt: r, level: lv, shape: want, place: place{image: img, layout: want.layout, foreign: lv.foreign, null: os.DevNull}, dir: filepath.Join(r.dir, "slots", token)}
+	s := &slot{rt: r, release: release, level: lv, shape: want, place: place{image: img, layout: want.layout, foreign: lv.foreign, null: os.DevNull}, dir: filepath.Join(r.dir, "slots", token)}
 	defer func() {
 		if err != nil {
 			s.Close()
@@ -303,7 +308,11 @@ func (s *slot) destroy(ctx context.Context) error {
 		errs = append(errs, s.scratch.close())
 	}
 	errs = append(errs, removeSlotDir(s.dir))
-	return errors.Join(errs...)
+	err := errors.Join(errs...)
+	if err == nil && s.release != nil { // what is left of it would lose its files
+		s.release()
+	}
+	return err
 }
 
 // removeSlotDir unmounts and removes what lay made, and the directory itself. It

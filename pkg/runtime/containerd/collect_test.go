@@ -1,0 +1,313 @@
+package containerd
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+
+	"github.com/assay-run/assay/internal/testenv"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime"
+)
+
+// shelf is registries of one image each, which takes a MiB packed and as much
+// unpacked.
+type shelf struct {
+	refs, urls []string
+	pulled     [8]atomic.Int64
+}
+
+func newShelf(t *testing.T, n int) *shelf {
+	t.Helper()
+	s := &shelf{}
+	for i := range n {
+		noise := make([]byte, 1<<20)
+		_, _ = rand.Read(noise)
+		blob := zipped(t, func(w io.Writer) {
+			a := tar.NewWriter(w)
+			for name, data := range map[string][]byte{"noise": noise, "name": fmt.Append(nil, i)} {
+				_ = a.WriteHeader(&tar.Header{Name: name, Size: int64(len(data)), Mode: 0o644})
+				_, _ = a.Write(data)
+			}
+			_ = a.Close()
+		})
+		url := hostileRegistry(t, blob, nil, func(w http.ResponseWriter, _ *http.Request) {
+			s.pulled[i].Add(1)
+			w.Header().Set("Content-Length", fmt.Sprint(len(blob)))
+			_, _ = w.Write(blob)
+		})
+		s.urls = append(s.urls, url)
+		s.refs = append(s.refs, strings.TrimPrefix(url, "http://")+"/a/b:1")
+	}
+	return s
+}
+
+func (s *shelf) config(space job.Size) func(*Config) {
+	return func(c *Config) { c.ImageRegistries, c.ImagesMost = s.urls, space }
+}
+
+// slotOf makes a container of an image.
+func slotOf(t *testing.T, r *Runtime, ref string) *slot {
+	t.Helper()
+	s, err := r.Acquire(t.Context(), runtime.Key{Tenant: "test", Image: ref, Isolation: policy.Task, Kind: "command"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s.(*slot)
+}
+
+// sees is what the container of s has in a file of its image.
+func sees(t *testing.T, s *slot, file string) string {
+	t.Helper()
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/root/%s", s.container.proc.pid, file))
+	if err != nil {
+		t.Errorf("an image in use lost a file: %v", err)
+	}
+	return string(data)
+}
+
+// holders is how many hold an image, -1 if it is not mounted.
+func (m *images) holders(ref string) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.byName[ref]; e.image != nil && e.image.root != nil && !e.image.root.gone {
+		return e.image.root.users
+	}
+	return -1
+}
+
+// there reports whether containerd has an image, and whether anything of its root
+// file system is left.
+func there(t *testing.T, r *Runtime, ref, chain string) (image, root bool) {
+	t.Helper()
+	_, err := r.client.GetImage(t.Context(), ref)
+	if err != nil && !errdefs.IsNotFound(err) {
+		t.Fatal(err)
+	}
+	for _, name := range []string{chain, baseName(chain), r.images.view(chain)} {
+		if _, err := r.client.SnapshotService(r.images.snapshotter).Stat(t.Context(), name); err == nil {
+			root = true
+		}
+	}
+	return err == nil, root
+}
+
+func chainOf(t *testing.T, r *Runtime, ref string) string {
+	t.Helper()
+	img, err := r.images.get(t.Context(), ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.images.mu.Lock()
+	defer r.images.mu.Unlock()
+	for chain, root := range r.images.roots {
+		if root == img.root {
+			return chain
+		}
+	}
+	t.Fatalf("%s is not mounted", ref)
+	return ""
+}
+
+// Pulled images go when their space is full, the one first that was used longest ago;
+// none that is in use, and none of the operator's.
+func TestPulledImagesAreCollected(t *testing.T) {
+	x := newShelf(t, 5)
+	r := newRuntime(t, x.config(5*job.MiB)) // room for two
+	used := slotOf(t, r, x.refs[0])
+	idle := chainOf(t, r, x.refs[1])
+	chainOf(t, r, x.refs[2])
+	if image, root := there(t, r, x.refs[1], idle); image || root {
+		t.Errorf("the idle image is left: %v, and its root file system: %v", image, root)
+	}
+	for _, ref := range []string{x.refs[0], x.refs[2], testenv.Image} {
+		if _, err := r.client.GetImage(t.Context(), ref); err != nil {
+			t.Errorf("%s: %v", ref, err)
+		}
+	}
+	if got := sees(t, used, "name"); got != "0" || !used.alive() {
+		t.Errorf("the image in use is that of %q now", got)
+	}
+	if again := slotOf(t, r, x.refs[1]); sees(t, again, "name") != "1" || x.pulled[1].Load() != 2 {
+		t.Errorf("what was collected was pulled %d times, want a second time", x.pulled[1].Load())
+	}
+
+	// When those in use leave no room, that passes.
+	if _, err := r.images.get(t.Context(), x.refs[3]); err != nil { // above the bound once: its size was not known
+		t.Fatal(err)
+	}
+	slotOf(t, r, x.refs[3])
+	key := runtime.Key{Tenant: "test", Image: x.refs[4], Isolation: policy.Task, Kind: "command"}
+	if _, err := r.Acquire(t.Context(), key); !errors.Is(err, runtime.ErrImage) || !strings.Contains(err.Error(), "no room") {
+		t.Errorf("with every image in use: %v", err)
+	}
+	used.Close()
+	eventually(t, "the image of a closed slot makes room", func() bool {
+		s, err := r.Acquire(t.Context(), key)
+		if err == nil {
+			s.Close()
+		}
+		return err == nil
+	})
+	if image, _ := there(t, r, x.refs[0], idle); image {
+		t.Error("the image of the closed slot is left")
+	}
+}
+
+// What another worker of the same containerd has mounted is not collected.
+func TestImagesOfAnotherWorkerStay(t *testing.T) {
+	x := newShelf(t, 2)
+	r, beside := newRuntime(t, x.config(3*job.MiB)), newRuntime(t, x.config(40*job.GiB))
+	theirs := slotOf(t, beside, x.refs[0])
+	chain := chainOf(t, r, x.refs[0])
+	chainOf(t, r, x.refs[1])
+	if image, root := there(t, r, x.refs[0], chain); !image || !root || sees(t, theirs, "name") != "0" {
+		t.Errorf("the image is there: %v, and its root file system: %v", image, root)
+	}
+	theirs.Close()
+	eventually(t, "the slot is gone", func() bool { return beside.images.holders(x.refs[0]) == 0 })
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+	defer cancel()
+	if err := beside.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.images.collect(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	if image, root := there(t, r, x.refs[0], chain); image || root {
+		t.Errorf("when nobody has it: the image is there: %v, and its root file system: %v", image, root)
+	}
+}
+
+// An environment that nobody uses does not hold the image that it is stacked on, and
+// is not lost with it; one in use does.
+func TestEnvironmentsLetGoOfTheirImage(t *testing.T) {
+	x := newShelf(t, 3)
+	r := newRuntime(t, x.config(5*job.MiB))
+	e := r.environments
+	stacked := func(i int, name string) (*image, string) {
+		t.Helper()
+		base, err := r.images.get(t.Context(), x.refs[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := filepath.Join(e.dir, name)
+		l := lockfile{Tree: name, Packages: []string{name}}
+		img, err := e.use(base, func() (string, lockfile, error) {
+			err := errors.Join(os.MkdirAll(filepath.Join(dir, "layer"), 0o755), os.WriteFile(filepath.Join(dir, "layer", "package"), nil, 0o644),
+				os.WriteFile(filepath.Join(dir, "lock.json"), []byte(`{"tree":"`+name+`"}`), 0o644))
+			return dir, l, err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return img, dir
+	}
+	idle, dir := stacked(0, "idle")
+	busy, _ := stacked(1, "busy")
+	release, err := r.images.hold(busy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	chainOf(t, r, x.refs[2]) // there was room for two
+	if _, err := r.client.GetImage(t.Context(), x.refs[0]); !errdefs.IsNotFound(err) {
+		t.Errorf("the image below an idle environment: %v", err)
+	}
+	if _, err := r.images.hold(idle); !errors.Is(err, errCollected) || !idle.root.gone {
+		t.Errorf("the idle environment is held: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "layer", "package")); err != nil {
+		t.Errorf("the idle environment is lost: %v", err)
+	}
+	for _, file := range []string{"package", "noise"} {
+		if _, err := os.Stat(filepath.Join(busy.rootfs, file)); err != nil {
+			t.Errorf("the environment in use: %v", err)
+		}
+	}
+	if _, err := r.client.GetImage(t.Context(), x.refs[1]); err != nil {
+		t.Errorf("the image below an environment in use: %v", err)
+	}
+}
+
+// A full space does not refuse builds for ever: what was used longest ago goes, and of
+// a tenant above its share its own. What is in use stays.
+func TestEnvironmentsAreCollected(t *testing.T) {
+	wheels := map[string][]byte{}
+	for i := range 5 {
+		name := fmt.Sprintf("assay_big%d", i)
+		wheels[name+"-1.0-py3-none-any.whl"] = wheel(t, name, "1.0", "BIG = '"+strings.Repeat("x", 1<<20)+"'\n")
+	}
+	x := newIndex(t, wheels)
+	kept := t.TempDir()
+	r := newRuntime(t, func(c *Config) {
+		c.Index, c.Environments, c.EnvironmentsMost = Index{URL: x.url}, kept, 5*job.MiB/2
+	})
+	acquire := func(tenant string, i int) *slot {
+		t.Helper()
+		var s runtime.Slot
+		eventually(t, "there is room for an environment", func() bool {
+			var err error
+			s, err = r.Acquire(t.Context(), runtime.Key{
+				Tenant: tenant, Image: testenv.Image, Isolation: policy.Task, Kind: "command", Packages: fmt.Sprintf("assay_big%d", i),
+			})
+			if err != nil && !errors.Is(err, runtime.ErrImage) { // what used one a moment ago is being cleaned up
+				t.Fatal(err)
+			}
+			return err == nil
+		})
+		t.Cleanup(s.Close)
+		return s.(*slot)
+	}
+	module := func(i int) string { return distPackages + fmt.Sprintf("assay_big%d/__init__.py", i) }
+	used := acquire("one", 0)
+	for i := 1; i < 5; i++ {
+		tenant := "two" // which has half, and then instead of its own
+		if i == 4 {
+			tenant = "three"
+		}
+		s := acquire(tenant, i)
+		if got := sees(t, s, module(i)); len(got) < 1<<20 {
+			t.Errorf("environment %d holds %d bytes of its package", i, len(got))
+		}
+		s.Close()
+	}
+	if got := sees(t, used, module(0)); len(got) < 1<<20 {
+		t.Errorf("the environment in use holds %d bytes of its package", len(got))
+	}
+	list, total, err := r.environments.list()
+	if err != nil || len(list) > 3 || total > 4<<20 {
+		t.Errorf("%d environments of %d bytes are kept, %v", len(list), total, err)
+	}
+	if n := x.asked.Load(); n != 5 {
+		t.Errorf("%d wheels were fetched, want 5", n)
+	}
+
+	// What was forgotten is built again, and what is kept is not.
+	rep, err := ofTenant(t, r, "one", policy.Task, pySnippet("import assay_big0; print(len(assay_big0.BIG))"), "assay_big0")
+	if err != nil || rep.Stdout.Text != fmt.Sprintln(1<<20) || x.asked.Load() != 5 {
+		t.Errorf("the one in use, for another job: %+v, %v; %d wheels were fetched", rep, err, x.asked.Load())
+	}
+	acquire("two", 1)
+	if n := x.asked.Load(); n != 6 {
+		t.Errorf("%d wheels were fetched, want one again", n)
+	}
+	left, err := filepath.Glob(filepath.Join(kept, goneMark+"*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("what was forgotten is left: %q, %v", left, err)
+	}
+}

@@ -1,0 +1,197 @@
+package containerd
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	client "github.com/containerd/containerd/v2/client"
+	imagespkg "github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/errdefs"
+	"github.com/opencontainers/image-spec/identity"
+
+	"github.com/assay-run/assay/pkg/runtime"
+)
+
+// Images that were pulled for jobs are kept for the next that names them, as long as
+// there is space. Then the ones go that were used longest ago, and that nobody holds.
+// Those of the operator stay: what was imported, and what they trust.
+
+const (
+	// pulledLabel marks an image that this or another worker pulled for a job.
+	pulledLabel = "assay.dev/pulled"
+	// imagesMost is how many pulled images there may be on a worker: each is a mount.
+	imagesMost = 500
+	// pullsAtOnce bounds how far above its bound the space of images may get.
+	pullsAtOnce = 4
+)
+
+// imageFacts are what cannot change of an image: they are asked for once.
+type imageFacts struct {
+	chain string
+	bytes int64 // packed and unpacked, as if it shared no layer
+}
+
+// pulledImage is one that may be collected.
+type pulledImage struct {
+	imageFacts
+	name string
+	used time.Time
+}
+
+// makeRoom collects images until another may be pulled. The error wraps
+// runtime.ErrImage if those that are in use leave no room.
+func (m *images) makeRoom(ctx context.Context) error {
+	full, err := m.collect(ctx, "")
+	if err != nil {
+		return fmt.Errorf("make room for an image: %w", err)
+	}
+	if full {
+		return fmt.Errorf("%w: this worker has no room for another while so many are in use", runtime.ErrImage)
+	}
+	return nil
+}
+
+// collect removes pulled images, the one first that was used longest ago, until they
+// take no more than they may, and reports whether they still do. The one called keep
+// is not removed.
+func (m *images) collect(ctx context.Context, keep string) (full bool, err error) {
+	m.collecting.Lock()
+	defer m.collecting.Unlock()
+	pulled, chains, err := m.pulled(ctx)
+	if err != nil {
+		return false, err
+	}
+	total, count := int64(0), len(pulled)
+	for _, p := range pulled {
+		total += p.bytes
+	}
+	for _, p := range pulled {
+		if total <= m.space && count <= imagesMost {
+			break
+		}
+		if p.name == keep {
+			continue
+		}
+		gone, err := m.remove(ctx, p, chains[p.chain] == 1)
+		if err != nil {
+			return false, fmt.Errorf("collect image %s: %w", p.name, err)
+		}
+		if gone {
+			total, count = total-p.bytes, count-1
+			chains[p.chain]--
+			m.collected.note(ctx, "image", p.name, p.bytes)
+		}
+	}
+	full = total > m.space || count > imagesMost
+	m.full.Store(full)
+	return full, nil
+}
+
+// pulled returns the images that may be collected, the one used longest ago first,
+// and how many images there are of each chain of layers.
+func (m *images) pulled(ctx context.Context) (pulled []pulledImage, chains map[string]int, err error) {
+	all, err := m.client.ImageService().List(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("list images: %w", err)
+	}
+	chains = map[string]int{}
+	known := map[string]imageFacts{}
+	for _, record := range all {
+		key := record.Name + "@" + record.Target.Digest.String()
+		theirs := record.Labels[pulledLabel] != "" && !m.operators(record.Name, record.Labels)
+		facts, ok := m.facts[key]
+		if !ok {
+			if facts, err = m.examine(ctx, record); err != nil && theirs {
+				slog.WarnContext(ctx, "cannot tell what an image takes", "image", record.Name, "error", err)
+			}
+			if facts.chain == "" {
+				continue // it has no layers here, so none in common with others
+			}
+		}
+		known[key] = facts
+		chains[facts.chain]++
+		if theirs {
+			pulled = append(pulled, pulledImage{facts, record.Name, m.lastUse(facts.chain, record.UpdatedAt)})
+		}
+	}
+	m.facts = known
+	slices.SortFunc(pulled, func(a, b pulledImage) int { return cmp.Or(a.used.Compare(b.used), cmp.Compare(a.name, b.name)) })
+	return pulled, chains, nil
+}
+
+func (m *images) examine(ctx context.Context, record imagespkg.Image) (f imageFacts, err error) {
+	img := client.NewImage(m.client, record)
+	layers, err := img.RootFS(ctx)
+	if err != nil {
+		return f, err
+	}
+	f.chain = identity.ChainID(layers).String()
+	if f.bytes, err = img.Usage(ctx, client.WithSnapshotUsage()); err != nil {
+		f.bytes = m.most
+	}
+	return f, err
+}
+
+// lastUse is when an image was last used: by this run of the worker, or else since
+// when it is there.
+func (m *images) lastUse(chain string, created time.Time) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.roots[chain]
+	switch {
+	case r == nil:
+		return created
+	case r.users > 0:
+		return time.Now()
+	}
+	return r.used
+}
+
+// remove removes an image, with its root file system if it is the last that has it. It
+// reports whether it is gone: one that is in use, here or by another worker of this
+// containerd, is not.
+func (m *images) remove(ctx context.Context, p pulledImage, last bool) (gone bool, err error) {
+	if last {
+		m.rest(p.chain)
+	}
+	m.mounting.Lock()
+	defer m.mounting.Unlock()
+	if last {
+		r, ok := m.detach(p.chain)
+		if !ok {
+			return false, nil
+		}
+		r.unmount()
+		if ok, err := m.removeBase(ctx, p.chain); err != nil || !ok {
+			return false, err
+		}
+	}
+	m.mu.Lock()
+	delete(m.byName, p.name)
+	m.mu.Unlock()
+	err = m.client.ImageService().Delete(ctx, p.name, imagespkg.SynchronousDelete())
+	if err != nil && !errdefs.IsNotFound(err) {
+		return false, err
+	}
+	return true, nil
+}
+
+// removeBase removes the snapshots that mountRoot made of a chain. It reports whether
+// nobody else has a view of them.
+func (m *images) removeBase(ctx context.Context, chain string) (bool, error) {
+	sn := m.client.SnapshotService(m.snapshotter)
+	for _, name := range []string{m.view(chain), baseName(chain)} {
+		err := sn.Remove(ctx, name)
+		if errdefs.IsFailedPrecondition(err) {
+			return false, nil
+		}
+		if err != nil && !errdefs.IsNotFound(err) {
+			return false, fmt.Errorf("remove the root file system: %w", err)
+		}
+	}
+	return true, nil
+}

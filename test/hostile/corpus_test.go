@@ -100,6 +100,10 @@ func (a *attack) set(key, value string) error {
 		for o := range strings.SplitSeq(outcomes, "|") {
 			a.foreign = append(a.foreign, job.Outcome(o))
 		}
+	case "at gvisor": // what the attack means there, for people: it is judged as elsewhere
+		if value == "" {
+			return fmt.Errorf("at gvisor: say what it measures there")
+		}
 	case "policy":
 		return json.Unmarshal([]byte(value), &a.policy)
 	case "says":

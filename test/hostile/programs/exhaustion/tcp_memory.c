@@ -1,5 +1,6 @@
 // tries: hold more memory in connections to itself than its limit
 // outcome: succeeded|out_of_memory
+// at gvisor: connections are those of the sandbox's own network stack; what is measured is the bound that it sets to buffers, all of them within the sandbox's memory, and no buffer of the host's
 #include "hostile.h"
 #include <netinet/in.h>
 int main(void) {

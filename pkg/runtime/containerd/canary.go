@@ -48,10 +48,11 @@ func (r *Runtime) Prove(ctx context.Context, image string, isolation policy.Isol
 
 // fresh makes a slot for key that no pool has or gets.
 func (r *Runtime) fresh(ctx context.Context, key runtime.Key) (runtime.Slot, error) {
-	img, err := r.find(ctx, key)
+	img, release, err := r.find(ctx, key)
 	if err != nil {
 		return nil, err
 	}
+	defer release() // the slot holds it
 	if key.Isolation == policy.Cell {
 		home := cellHome{key.Tenant, img.digest, key.Alone}
 		s, err := r.cells.make(ctx, cellKey{home, zygoteOf(key.Kind)})

@@ -90,7 +90,7 @@ var table = map[string]row{
 		"internal/worker", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd/rawloop", "pkg/runtime/fake")},
 	"test/cheats":  {"attempts to forge a pass", with(outside, "internal/grade")},
 	"test/chaos":   {"faults over real binaries", outside},
-	"test/e2e":     {"whole stories over real binaries", outside},
+	"test/e2e":     {"whole stories over real binaries", with(outside, "test/hostile")},
 	"test/hostile": {"attacks over real binaries", outside},
 	"test/k8s":     {"the chart on a cluster", outside},
 }
@@ -101,4 +101,4 @@ var outside = with(ideas, "api", "pkg/client", "pkg/object", "pkg/runtime/contai
 
 // testOnly are packages for tests: code imports them only where the table above
 // says so.
-var testOnly = []string{"internal/testenv", "pkg/store/storetest", "pkg/queue/queuetest", "pkg/runtime/runtimetest"}
+var testOnly = []string{"internal/testenv", "pkg/store/storetest", "pkg/queue/queuetest", "pkg/runtime/runtimetest", "test/hostile"}

@@ -3,10 +3,10 @@ package hostile
 import (
 	"bytes"
 	"context"
-	_ "embed"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -22,21 +22,12 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/containerd"
 )
 
-//go:embed hostile.py
-var preludePython []byte
-
-//go:embed hostile.h
-var preludeC []byte
-
-//go:embed neighbour.py
-var neighbour []byte
-
 // arena is one runtime at one isolation, and the host that is attacked.
 type arena struct {
 	rt        *containerd.Runtime
 	isolation policy.Isolation
 	host      *host
-	binaries  map[string][]byte // of the C programs, by subject/name
+	binaries  map[string][]byte // of the C programs, by name
 }
 
 // newRuntime keeps nothing warm, so that between jobs the host is empty.
@@ -94,87 +85,68 @@ func (a *arena) try(ctx context.Context, tenant string, p job.Program, plan *pol
 	return report, kept, nil
 }
 
-// compile builds every C program of the corpus in one job.
-func (a *arena) compile(t *testing.T, corpus []*attack) {
+// plan makes an attack's policy concrete.
+func (a *arena) plan(t *testing.T, c *Attack) *policy.Plan {
 	t.Helper()
-	files := []runtime.File{{Path: "/workspace/src/hostile.h", Data: preludeC}}
-	for _, c := range corpus {
-		if c.lang == "c" {
-			files = append(files, runtime.File{Path: "/workspace/src/" + c.subject + "__" + c.name + ".c", Data: c.source})
-		}
+	raw, err := c.Document(a.isolation, nil)
+	if err != nil {
+		t.Fatal(err)
 	}
-	build := &attack{policy: map[string]any{
-		"wall": "5m", "cpu_time": "5m", "cpu": 2, "memory": "1Gi", "disk": "256Mi",
-		"artifacts": map[string]any{"paths": []string{"/workspace/bin/*"}, "max_files": 1000, "max_bytes": "64Mi"},
-	}}
-	script := `mkdir bin; cd src; ls *.c | xargs -P2 -I{} sh -c 'gcc -O1 -w -pthread -o ../bin/$(basename {} .c) {} || exit 255'`
-	report, kept := a.do(t, command("bash", "-c", script), build.plan(t, a.rt.Host(), a.isolation), files)
+	p, err := policy.Parse(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := p.Plan(a.rt.Host())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan
+}
+
+// compile builds every C program of the corpus in one job.
+func (a *arena) compile(t *testing.T, corpus []*Attack) {
+	t.Helper()
+	build, program, sources, err := Build(corpus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, kept := a.do(t, program, a.plan(t, build), inputs(sources))
 	if report.Outcome != job.Succeeded {
 		t.Fatalf("compile the corpus: %s: %s", report.Outcome, report.Stderr.Text)
 	}
 	a.binaries = map[string][]byte{}
 	for path, data := range kept {
-		a.binaries[strings.Replace(filepath.Base(path), "__", "/", 1)] = data
+		a.binaries[Built(path)] = data
 	}
 }
 
-func command(argv ...string) job.Program { return job.Program{Command: &job.Command{Argv: argv}} }
-
-// program returns what the attack runs, and its files.
-func (a *arena) program(t *testing.T, c *attack) (job.Program, []runtime.File) {
-	t.Helper()
-	switch c.lang {
-	case "py":
-		return job.Program{Python: &job.Python{Code: string(c.source)}},
-			[]runtime.File{{Path: "/workspace/hostile.py", Data: preludePython}}
-	case "sh":
-		return command("bash", "/workspace/attack"), []runtime.File{{Path: "/workspace/attack", Data: c.source}}
+func inputs(files map[string][]byte) (list []runtime.File) {
+	for path, data := range files {
+		list = append(list, runtime.File{Path: path, Data: data})
 	}
-	binary := a.binaries[c.subject+"/"+c.name]
-	if len(binary) == 0 {
-		t.Fatal("it was not compiled")
-	}
-	return command("/workspace/attack"), []runtime.File{{Path: "/workspace/attack", Data: binary}}
+	return list
 }
 
 // attack runs c and judges it.
-func (a *arena) attack(t *testing.T, c *attack) {
-	plan := *c.plan(t, a.rt.Host(), a.isolation)
+func (a *arena) attack(t *testing.T, c *Attack) {
+	plan := *a.plan(t, c)
 	mark := string(job.NewID())
-	plan.Policy.Env.Set = a.host.bait(mark)
-	program, files := a.program(t, c)
+	plan.Policy.Env.Set = a.host.bait.Env(mark, a.rt.Cgroup())
+	program, files, err := c.Program(a.binaries[c.String()])
+	if err != nil {
+		t.Fatal(err)
+	}
 	var victim sync.WaitGroup
-	if c.victim != "" {
-		victim.Go(func() { a.victim(t, c.victim) })
+	if c.Victim != Nobody {
+		victim.Go(func() { a.victim(t, map[Victim]string{Same: attacker, Other: innocent}[c.Victim]) })
 	}
-	report, kept := a.do(t, program, &plan, files)
+	report, kept := a.do(t, program, &plan, inputs(files))
 	victim.Wait()
-	if a.isolation == policy.GVisor && slices.Contains(c.foreign, report.Outcome) {
-		a.host.untouched(t, mark, report, kept)
-		a.canary(t)
-		return
-	}
-	if !slices.Contains(c.outcomes, report.Outcome) {
-		t.Errorf("it tries to %s, and gets %s (%s), want %s", c.tries, report.Outcome, report.Message, c.outcomes)
-	}
 	said := report.Stdout.Text + report.Stderr.Text
-	if strings.Contains(said, "ESCAPED") {
-		t.Errorf("it tries to %s, and says that it could", c.tries)
-	}
-	want := c.says
-	if want == "" && slices.Equal(c.outcomes, []job.Outcome{job.Succeeded}) {
-		want = "contained\n"
-	}
-	if !strings.Contains(said, want) {
-		t.Errorf("the output lacks %q", want)
-	}
-	names := []string{}
-	for path := range kept {
-		names = append(names, path)
-	}
-	slices.Sort(names)
-	if !slices.Equal(names, slices.Sorted(slices.Values(c.kept))) {
-		t.Errorf("artifacts %v, want %v", names, c.kept)
+	for _, wrong := range c.Judge(a.isolation, Seen{
+		Outcome: report.Outcome, Message: report.Message, Said: said, Kept: slices.Collect(maps.Keys(kept)),
+	}) {
+		t.Error(wrong)
 	}
 	a.host.untouched(t, mark, report, kept)
 	a.canary(t)
@@ -199,8 +171,8 @@ odd += [n for n in os.environ if n not in ("PATH", "HOME", "LANG", "PYTHONDONTWR
 odd += [n for _, n in socket.if_nameindex() if n != "lo"]
 odd += [os.uname().nodename] if os.uname().nodename != "assay" else []
 print(6 * 7, odd)`
-	quiet := &attack{policy: map[string]any{"wall": "30s"}}
-	report, _, err := a.try(t.Context(), tenant, job.Program{Python: &job.Python{Code: code}}, quiet.plan(t, a.rt.Host(), a.isolation), nil)
+	quiet := &Attack{Policy: map[string]any{"wall": "30s"}}
+	report, _, err := a.try(t.Context(), tenant, job.Program{Python: &job.Python{Code: code}}, a.plan(t, quiet), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,9 +208,9 @@ while time.monotonic() < end:
         except TimeoutError: pass
 if locked: print("somebody holds", locked)
 print(open("/tmp/victim").read(), os.listdir("/tmp"), os.getpriority(os.PRIO_PROCESS, 0))`
-	quiet := &attack{policy: map[string]any{"wall": "60s", "env": map[string]any{"set": map[string]string{"VICTIM": "of-victim"}}}}
+	quiet := &Attack{Policy: map[string]any{"wall": "60s", "env": map[string]any{"set": map[string]string{"VICTIM": "of-victim"}}}}
 	told := "TENANT = " + strconv.Quote(tenant) + "\n"
-	report, _, err := a.try(t.Context(), tenant, job.Program{Python: &job.Python{Code: told + code}}, quiet.plan(t, a.rt.Host(), a.isolation), nil)
+	report, _, err := a.try(t.Context(), tenant, job.Program{Python: &job.Python{Code: told + code}}, a.plan(t, quiet), nil)
 	if err != nil {
 		t.Errorf("the job beside it: %v", err)
 		return
@@ -252,13 +224,13 @@ print(open("/tmp/victim").read(), os.listdir("/tmp"), os.getpriority(os.PRIO_PRO
 // the attacks' own tenant and one of another. They use all that the attacks of
 // subject exhaustion take, and must not notice any of it.
 func (a *arena) neighbours(t *testing.T) (end func()) {
-	quiet := &attack{policy: map[string]any{"wall": "20m", "cpu_time": "20m"}}
-	plan := quiet.plan(t, a.rt.Host(), a.isolation)
+	quiet := &Attack{Policy: map[string]any{"wall": "20m", "cpu_time": "20m"}}
+	plan := a.plan(t, quiet)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	var jobs sync.WaitGroup
 	for _, tenant := range []string{attacker, innocent} {
 		jobs.Go(func() {
-			report, _, err := a.try(ctx, tenant, job.Program{Python: &job.Python{Code: string(neighbour)}}, plan, nil)
+			report, _, err := a.try(ctx, tenant, job.Program{Python: &job.Python{Code: Neighbour}}, plan, nil)
 			if err != nil {
 				t.Errorf("the job of %s beside them: %v", tenant, err)
 				return

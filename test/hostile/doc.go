@@ -22,4 +22,6 @@
 // bait on the host (a listener, a socket, a file) must stay untouched, no
 // process of the attack may live on, a canary job right after it must find
 // everything as it should be, and after each subject the host must be clean.
+//
+// What other tests need for attacks of their own is exported; it runs nothing.
 package hostile

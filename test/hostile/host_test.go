@@ -3,18 +3,15 @@ package hostile
 import (
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/containerd"
 )
@@ -23,11 +20,7 @@ import (
 type host struct {
 	rt       *containerd.Runtime
 	stateDir string
-	secret   string // what the file says
-	file     string // that no job may read, write or remove
-	port     int    // that no job may reach
-	abstract string // socket that no job may reach
-	visits   atomic.Int64
+	bait     *Bait
 	before   map[string]string
 	idle     map[string]int
 }
@@ -35,60 +28,12 @@ type host struct {
 // newHost lays out the bait.
 func newHost(t *testing.T, rt *containerd.Runtime, stateDir string) *host {
 	t.Helper()
-	h := &host{rt: rt, stateDir: stateDir, secret: "secret-" + string(job.NewID()), abstract: "@hostile-" + string(job.NewID())}
-	h.file = filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(h.file, []byte(h.secret), 0o666); err != nil { // #nosec: it is bait
-		t.Fatal(err)
-	}
-	tcp := h.listen(t, "tcp", ":0")
-	h.port = tcp.Addr().(*net.TCPAddr).Port
-	h.listen(t, "unix", h.abstract)
-	h.before = settings(t)
-	return h
-}
-
-func (h *host) listen(t *testing.T, network, address string) net.Listener {
-	t.Helper()
-	l, err := net.Listen(network, address)
+	bait, err := LayBait(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			h.visits.Add(1)
-			_ = c.Close()
-		}
-	}()
-	t.Cleanup(func() { _ = l.Close(); <-done })
-	return l
-}
-
-// bait is the environment that tells an attack where things are.
-func (h *host) bait(mark string) map[string]string {
-	env := map[string]string{
-		"HOSTILE_MARK": mark, "HOSTILE_FILE": h.file, "HOSTILE_PORT": strconv.Itoa(h.port),
-		"HOSTILE_SOCKET": h.abstract, "HOSTILE_ADDRESSES": strings.Join(addresses(), " "),
-		"HOSTILE_CGROUP": h.rt.Cgroup(),
-	}
-	return env
-}
-
-// addresses are those of this machine.
-func addresses() []string {
-	list := []string{"127.0.0.1", "::1"}
-	found, _ := net.InterfaceAddrs()
-	for _, a := range found {
-		if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() {
-			list = append(list, n.IP.String())
-		}
-	}
-	return list
+	t.Cleanup(bait.Close)
+	return &host{rt: rt, stateDir: stateDir, bait: bait, before: settings(t)}
 }
 
 // settings are what a job with power over this machine would change.
@@ -112,27 +57,13 @@ func settings(t *testing.T) map[string]string {
 // nothing of the attack lives.
 func (h *host) untouched(t *testing.T, mark string, report *runtime.Report, kept map[string][]byte) {
 	t.Helper()
-	if n := h.visits.Swap(0); n > 0 {
-		t.Errorf("%d connections reached the host", n)
+	for _, what := range h.bait.Taken() {
+		t.Error(what)
 	}
-	if data, err := os.ReadFile(h.file); err != nil || string(data) != h.secret {
-		t.Errorf("the file on the host: %q, %v", data, err)
-	}
-	if leaks(report, kept, h.secret) {
+	if leaks(report, kept, h.bait.Secret()) {
 		t.Error("it read the file on the host")
 	}
-	within(t, "processes of the attack live on", func() string { return strings.Join(withMark(mark), ", ") })
-}
-
-// withMark lists processes whose environment has mark.
-func withMark(mark string) (found []string) {
-	files, _ := filepath.Glob("/proc/[0-9]*/environ")
-	for _, f := range files {
-		if data, err := os.ReadFile(f); err == nil && strings.Contains(string(data), mark) {
-			found = append(found, f)
-		}
-	}
-	return found
+	within(t, "processes of the attack live on", func() string { return strings.Join(WithMark(mark), ", ") })
 }
 
 // clean checks that the host is as it was before the first attack.
@@ -200,10 +131,11 @@ func (h *host) inventory(t *testing.T) map[string]int {
 	return n
 }
 
-// within waits, for a while, until f has nothing to say.
+// within waits until f has nothing to say. What was killed may take long to be gone on
+// a busy machine, the more the more there is of it.
 func within(t *testing.T, problem string, f func() string) {
 	t.Helper()
-	deadline := time.Now().Add(15 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		said := f()
 		if said == "" {

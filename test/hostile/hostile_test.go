@@ -46,11 +46,11 @@ func TestHostile(t *testing.T) {
 }
 
 // part is what of the corpus is run at the arena's isolation.
-func (a *arena) part(corpus []*attack) []*attack {
+func (a *arena) part(corpus []*Attack) []*Attack {
 	if a.isolation != policy.GVisor {
 		return corpus
 	}
-	var part []*attack
+	var part []*Attack
 	for i := 0; i < len(corpus); i += max(1, *gvisorEvery) {
 		part = append(part, corpus[i])
 	}
@@ -59,14 +59,14 @@ func (a *arena) part(corpus []*attack) []*attack {
 
 // all runs the attacks, a few at a time, and looks at the host after each
 // subject.
-func (a *arena) all(t *testing.T, corpus []*attack) {
-	bySubject := map[string][]*attack{}
+func (a *arena) all(t *testing.T, corpus []*Attack) {
+	bySubject := map[string][]*Attack{}
 	var subjects []string
 	for _, c := range corpus {
-		if bySubject[c.subject] == nil {
-			subjects = append(subjects, c.subject)
+		if bySubject[c.Subject] == nil {
+			subjects = append(subjects, c.Subject)
 		}
-		bySubject[c.subject] = append(bySubject[c.subject], c)
+		bySubject[c.Subject] = append(bySubject[c.Subject], c)
 	}
 	for _, subject := range subjects {
 		t.Run(subject, func(t *testing.T) {
@@ -82,11 +82,11 @@ func (a *arena) all(t *testing.T, corpus []*attack) {
 }
 
 // run returns when the last of these attacks is over.
-func (a *arena) run(t *testing.T, attacks []*attack) {
+func (a *arena) run(t *testing.T, attacks []*Attack) {
 	t.Run("programs", func(t *testing.T) {
 		for _, c := range attacks {
-			t.Run(c.name, func(t *testing.T) {
-				if !c.alone {
+			t.Run(c.Name, func(t *testing.T) {
+				if !c.Alone {
 					t.Parallel()
 				}
 				a.attack(t, c)

@@ -69,8 +69,8 @@ hostile: setup build image ## Attack the walls with every program of the corpus,
 cheats: setup build image ## Try to forge a pass in every way of the corpus, at every isolation that this host has
 	$(TEST) -count=1 -timeout=30m -v ./test/cheats -args -gvisor.every=1
 
-# Innocent jobs of the same tenant, in the same cells, at the same worker.
-neighbours: setup build image gvisor ## Run 1,000 jobs beside the hostile corpus in a loop, at one worker
+# Innocent jobs of the attacker's own tenant, who share its cell, and of another one; at cell and at task, a turn each.
+neighbours: setup build image gvisor ## Run 1,000 jobs beside the whole hostile corpus in a loop, at one worker (20 minutes)
 	$(TEST) -count=1 -timeout=60m -v ./test/e2e -run TestNeighbours -args -neighbours.jobs=1000 -neighbours.programs=1000
 
 .PHONY: test-k8s

@@ -4,103 +4,200 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
-	"github.com/assay-run/assay/internal/testenv"
+	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/test/hostile"
 )
 
 // `make neighbours` has more of both.
 var (
-	neighbourJobs     = flag.Int("neighbours.jobs", 60, "innocent jobs beside the hostile corpus")
-	neighbourPrograms = flag.Int("neighbours.programs", 20, "programs of the hostile corpus that run in a loop beside them")
+	neighbourJobs     = flag.Int("neighbours.jobs", 30, "innocent jobs beside the hostile corpus, at least")
+	neighbourPrograms = flag.Int("neighbours.programs", 12, "programs of the hostile corpus that run in a loop beside them")
 )
 
+// neighbourLanes is how many jobs of either side are under way at a time.
+const neighbourLanes = 4
+
 // TestNeighbours runs innocent jobs of every kind beside programs of the hostile
-// corpus, in a loop, at one worker and for one tenant: so they share a cell. Every
-// outcome is right, every job ran in one attempt, and the worker never rests.
+// corpus, in a loop, at one worker: of the attacker's own tenant, with whom they share
+// a cell, and of another one. Whoever it is, every outcome is right, every job ran in
+// one attempt, and the worker never rests.
 func TestNeighbours(t *testing.T) {
-	f := start(t)
-	f.unfailing = true
-	for _, level := range []string{"cell", "task"} {
-		t.Run(level, func(t *testing.T) { besideCorpus(t, f, level) })
+	if *faulty > 0 {
+		t.Skip("one attempt each is promised only where stores and queues work")
 	}
-	for _, rests := range []string{"nothing works here", "in quarantine"} {
-		if f.said(t, rests) {
-			t.Errorf("a program says %q", rests)
-		}
+	// A lease that ends because the machine is busy would be another attempt. The
+	// attacks on the way out are on one that no operator has widened.
+	f := start(t, "ASSAY_TOKENS=of-attacker=attacker,of-innocent=innocent", "ASSAY_LEASE_TTL=30s", "ASSAY_EGRESS_PRIVATE=", "ASSAY_CPU=8")
+	corpus, err := hostile.Corpus()
+	if err != nil {
+		t.Fatal(err)
+	}
+	attacker, innocent := f.as(t, "of-attacker"), f.as(t, "of-innocent")
+	turns := []struct {
+		name, level string
+		victim      *client.Client
+	}{
+		{"one tenant, cell", "cell", attacker}, {"one tenant, task", "task", attacker},
+		{"two tenants, cell", "cell", innocent}, {"two tenants, task", "task", innocent},
+	}
+	for i, turn := range turns {
+		t.Run(turn.name, func(t *testing.T) {
+			a := newAttackers(t, f, attacker, turn.level, part(corpus, *neighbourPrograms, i, len(turns)))
+			a.theirs = turn.victim == attacker
+			beside(t, f, a, turn.victim)
+		})
 	}
 }
 
-func besideCorpus(t *testing.T, f *fleet, level string) {
-	ctx, stop := context.WithCancel(t.Context())
-	var attackers, victims sync.WaitGroup
-	defer attackers.Wait()
-	defer stop()
-	corpus := hostileSpecs(t, level)
-	for lane := range 2 {
-		attackers.Go(func() {
-			for i := lane; ctx.Err() == nil; i += 2 {
-				r, err := f.api.Run(ctx, corpus[i%len(corpus)])
-				if ctx.Err() == nil && (err != nil || r.Outcome == job.Lost || len(r.Attempts) != 1) {
-					t.Errorf("hostile program %d: %+v, %v", i%len(corpus), r, err)
-				}
-			}
-		})
+// as is a client with a token.
+func (f *fleet) as(t *testing.T, token string) *client.Client {
+	t.Helper()
+	c, err := client.New(f.URL(), client.WithToken(token))
+	if err != nil {
+		t.Fatal(err)
 	}
-	const right = "def f(x): return x * 2\nif __name__ == '__main__': print(f(int(input())))"
-	innocent := []struct {
-		p    job.Program
-		want job.Outcome
-	}{
-		{python("print(6 * 7)"), job.Succeeded}, {python("1 / 0"), job.Exception}, {shell("echo hello; exit 3"), job.Failed},
-		{graded(right), job.Succeeded}, {graded("def f(x): return x"), job.Failed},
-	}
-	for lane := range 3 {
+	return c
+}
+
+// beside runs the innocent jobs while the attackers go through their programs once at
+// least.
+func beside(t *testing.T, f *fleet, a *attackers, api *client.Client) {
+	began := time.Now()
+	ended := a.attack(t)
+	awake := f.awake(t)
+	jobs := innocentJobs(t, a.level)
+	var victims sync.WaitGroup
+	var ran atomic.Int64
+	for range neighbourLanes {
 		victims.Go(func() {
-			for i := lane; i < *neighbourJobs; i += 3 {
-				c := innocent[i%len(innocent)]
-				r, err := f.api.Run(t.Context(), spec(t, c.p, level, limits{"wall": "60s"}, ""))
-				if err != nil || r.Outcome != c.want || len(r.Attempts) != 1 {
-					t.Errorf("innocent job %d: %+v, %v, want %s in one attempt", i, r, err, c.want)
+			for {
+				i := int(ran.Add(1)) - 1
+				if i >= *neighbourJobs && a.once() || t.Context().Err() != nil {
+					ran.Add(-1)
+					return
+				}
+				c := jobs[i%len(jobs)]
+				r, err := api.Run(t.Context(), c.spec)
+				if err != nil || r.Outcome != c.want || r.Stdout.Text != c.says || len(r.Attempts) != 1 {
+					t.Errorf("innocent job %s: %s; %v; want %s in one attempt, and %q", c.name, seen(r), err, c.want, c.says)
 				}
 			}
 		})
 	}
 	victims.Wait()
+	a.stop()
+	ended()
+	awake()
+	t.Logf("%d innocent jobs beside %d attacks (%d programs) in %v", ran.Load(), a.ran.Load(), len(a.corpus), time.Since(began).Round(time.Second))
 }
 
-// hostileSpecs are jobs that run python programs of the corpus, those that attack
-// verdicts first.
-func hostileSpecs(t *testing.T, level string) []job.Spec {
-	dir := filepath.Join(testenv.RepoRoot(t), "test", "hostile")
-	var files []string
-	for _, pattern := range []string{"verdicts/*.py", "[a-u]*/*.py", "v[f-z]*/*.py", "[w-z]*/*.py"} {
-		found, err := filepath.Glob(filepath.Join(dir, "programs", pattern))
-		if err != nil {
-			t.Fatal(err)
+// seen is what a test says of a result.
+func seen(r *job.Result) string {
+	if r == nil {
+		return "no result"
+	}
+	return fmt.Sprintf("%s %s %s (%s) %q, %.2000q, %.2000q, exception %+v, attempts %+v", r.ID, r.Outcome, r.Signal, r.Message, r.Feedback,
+		r.Stdout.Text, r.Stderr.Text, r.Exception, r.Attempts)
+}
+
+// innocentJob is a job, what comes of it and what it prints.
+type innocentJob struct {
+	name string
+	spec job.Spec
+	want job.Outcome
+	says string
+}
+
+// innocentJobs are of every kind. Their times are long: slow is no fault here.
+func innocentJobs(t *testing.T, level string) (jobs []innocentJob) {
+	const right = "def f(x): return x * 2\nif __name__ == '__main__': print(f(int(input())))"
+	// It finds everything as if it were alone.
+	const surroundings = `
+import os, socket
+odd = [f for d in ("/tmp", "/workspace", "/dev/shm") for f in os.listdir(d)]
+odd += [p for p in os.listdir("/proc") if p.isdigit() and int(p) not in (1, os.getpid())]
+odd += [n for n in os.environ if n not in ("PATH", "HOME", "LANG", "PYTHONDONTWRITEBYTECODE")]
+odd += [n for _, n in socket.if_nameindex() if n != "lo"]
+print(6 * 7, odd)`
+	for _, j := range []struct {
+		name   string
+		p      job.Program
+		want   job.Outcome
+		says   string
+		policy limits
+	}{
+		{name: "python", p: python("print(6 * 7)"), want: job.Succeeded, says: "42\n"},
+		{name: "exception", p: python("1 / 0"), want: job.Exception},
+		{name: "command", p: shell("echo hello; exit 3"), want: job.Failed, says: "hello\n"},
+		{name: "solution", p: graded(right), want: job.Succeeded, says: "8\n"},
+		{name: "wrong solution", p: graded("def f(x): return x"), want: job.Failed},
+		{name: "surroundings", p: python(surroundings), want: job.Succeeded, says: "42 []\n"},
+		{name: "resources", p: python(hostile.Neighbour), want: job.Succeeded, says: "round\n", policy: limits{"env": limits{"set": map[string]string{"ROUNDS": "3"}}}},
+	} {
+		policy := limits{"wall": "5m", "cpu_time": "5m"}
+		for k, v := range j.policy {
+			policy[k] = v
 		}
-		files = append(files, found...)
+		jobs = append(jobs, innocentJob{name: j.name, spec: spec(t, j.p, level, policy, ""), want: j.want, says: j.says})
 	}
-	prelude, err := os.ReadFile(filepath.Join(dir, "hostile.py"))
-	if err != nil || len(files) == 0 {
-		t.Fatal(fmt.Errorf("no corpus: %w", err))
-	}
-	text := string(prelude)
-	var specs []job.Spec
-	for _, name := range files[:min(len(files), *neighbourPrograms)] {
-		code, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
+	return jobs
+}
+
+// awake watches until the returned function is called that the worker takes jobs.
+func (f *fleet) awake(t *testing.T) (end func()) {
+	api := f.as(t, f.OperatorToken())
+	ctx, cancel := context.WithCancel(t.Context())
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		for ; ctx.Err() == nil; wait(ctx, 200*time.Millisecond) {
+			ws, err := api.Workers(ctx)
+			if ctx.Err() == nil && (err != nil || len(ws) != 1 || ws[0].Quarantine != nil || ws[0].Held != "") {
+				t.Errorf("the worker rests: %+v, %v", ws, err)
+			}
 		}
-		s := spec(t, job.Program{Python: &job.Python{Code: strings.ToValidUTF8(string(code), "")}}, level,
-			limits{"wall": "5s", "cpu_time": "5s", "memory": "128Mi", "disk": "16Mi", "processes": 32}, "")
-		s.Files = map[string]job.File{"/workspace/hostile.py": {Text: &text}}
-		specs = append(specs, s)
+	})
+	return func() {
+		cancel()
+		watch.Wait()
+		for _, rests := range []string{"nothing works here", "in quarantine", "attempt handed back", "attempt abandoned"} {
+			if f.said(t, rests) {
+				t.Errorf("a program says %q", rests)
+			}
+		}
 	}
-	return specs
+}
+
+// wait returns after a while, or when ctx ends.
+func wait(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// part is n programs of a corpus, others in each turn: some of those that attack
+// verdicts, which are the innocent jobs' concern, and some from all over the rest.
+func part(corpus []*hostile.Attack, n, turn, turns int) (some []*hostile.Attack) {
+	if n >= len(corpus) {
+		return corpus
+	}
+	verdicts := func(a *hostile.Attack) bool { return a.Subject == "verdicts" }
+	others := slices.DeleteFunc(slices.Clone(corpus), verdicts)
+	for i, a := range slices.DeleteFunc(slices.Clone(corpus), func(a *hostile.Attack) bool { return !verdicts(a) }) {
+		if i%turns == turn && len(some) < n {
+			some = append(some, a)
+		}
+	}
+	left := min(n-len(some), len(others))
+	for i := range left {
+		some = append(some, others[(i*turns+turn)*len(others)/(left*turns)])
+	}
+	return some
 }

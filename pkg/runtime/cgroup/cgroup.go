@@ -44,7 +44,7 @@ func (u Usage) Since(from Usage) Usage {
 }
 
 // Group is one control group that exists. It is not safe for concurrent use,
-// except that Kill and Hasten may run at any time.
+// except that Kill, Hasten and Usage may run at any time.
 type Group interface {
 	// Path names the group relative to the hierarchy, as linux.cgroupsPath of
 	// the OCI runtime specification wants it.

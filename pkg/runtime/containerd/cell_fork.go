@@ -322,14 +322,14 @@ func (s *cellSlot) programDead() error {
 	if err := errors.Join(s.killProgram(), s.lease.Hasten()); err != nil {
 		return err
 	}
-	for begin := time.Now(); !s.family.childless(); time.Sleep(time.Millisecond) {
+	for d := deathPatience.with(s.lease.Usage); !s.family.childless(); time.Sleep(time.Millisecond) {
 		pids, err := s.lease.Pids()
 		switch {
 		case err != nil:
 			return err
 		case len(pids) == 0:
 			return nil
-		case time.Since(begin) > deathTime:
+		case d.givenUp():
 			return fmt.Errorf("%w: processes %v", errUndead, pids)
 		}
 		if err := s.lease.Kill(); err != nil {

@@ -224,7 +224,7 @@ func (s *cellSlot) init() *process { return s.sup }
 // waits for the news of that does not wait for ever.
 func (s *cellSlot) kill() error {
 	s.deadline.Do(func() {
-		time.AfterFunc(deathTime, func() {
+		time.AfterFunc(newsTime, func() {
 			close(s.overdue)
 			_ = s.conn.file.SetReadDeadline(time.Unix(1, 0))
 		})
@@ -309,12 +309,7 @@ func (s *cellSlot) endPython(e *ended) error {
 
 // dead waits until nothing of the box is left.
 func (s *cellSlot) dead() error {
-	ctx, cancel := context.WithTimeout(context.Background(), deathTime)
-	defer cancel()
-	if err := s.sup.wait(ctx); err != nil {
-		return fmt.Errorf("%w: %w", errUndead, err)
-	}
-	return nil
+	return deathPatience.with(s.group.Usage).wait(s.sup)
 }
 
 // Close implements runtime.Slot: it kills at once and cleans in the background.

@@ -22,7 +22,6 @@ const (
 	meterEvery = 20 * time.Millisecond  // how late a CPU or memory limit may be noticed
 	meterIdle  = 320 * time.Millisecond // the same for a program that has done nothing for a while
 	gateTime   = 10 * time.Second       // for the guest to fork, on a machine without any time left
-	deathTime  = 2 * time.Second        // for the kernel to kill a sandbox
 	drainTime  = time.Second            // for output to end once nobody is left to write
 )
 
@@ -240,10 +239,8 @@ func (s *slot) end(e *ended) error {
 		return nil
 	case <-s.link.gone:
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), deathTime)
-	defer cancel()
-	if err := s.container.proc.wait(ctx); err != nil {
-		return fmt.Errorf("%w: %w", errUndead, err)
+	if err := deathPatience.with(s.group.Usage).wait(s.container.proc); err != nil {
+		return err
 	}
 	return errGuest
 }

@@ -7,6 +7,7 @@
 //	outcome   the outcome it must get; several, split by |, where the kernel may choose
 //	gvisor    outcomes that will do at that isolation, and why (optional): its kernel
 //	          permits more, to nobody's harm but its own
+//	at gvisor what the attack means there, for people (optional)
 //	policy    fields of the policy, over those of the corpus (optional)
 //	says      what the output must contain (optional)
 //	kept      the artifacts that are kept, split by spaces (optional)

@@ -1,8 +1,6 @@
 package jetstream
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,7 +11,6 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/queue"
 )
 
@@ -24,12 +21,7 @@ const (
 	calloutSubject  = "$SYS.REQ.USER.AUTH"
 	calloutAccount  = "$G" // of the server's configuration: the one without a name
 	connectPatience = 10 * time.Second
-	// A worker answers what it was asked for as long as the longest call takes.
-	answerWithin = 25 * time.Hour
 )
-
-// restricted says that this connection may do only what workers do.
-func (q *Queue) restricted() bool { return q.cfg.Worker != nil && q.cfg.Worker.Token != "" }
 
 // credentials are the options by which the server knows this process.
 func (q *Queue) credentials() (o []nats.Option, err error) {
@@ -60,47 +52,36 @@ func (q *Queue) credentials() (o []nats.Option, err error) {
 	return o, err
 }
 
-// permissions are what a worker may do: say things under its name, hear what is said
-// to it and to its pool, take deliveries and answer them. It makes, changes and lists
-// nothing at the server. The consumers that it takes from have names that it is told,
-// if they are of its pool, and cannot guess.
-//
-// Of another worker's delivery it may say that it is done, if they have a consumer in
-// common. Then the delivery is not made again by the server, but by the reaper: no
-// state of a job depends on it.
+// permissions are what a worker may do: say things and answer under its name, hear what
+// is said to it and to its pool. Of JetStream it may ask for nothing, not even for
+// deliveries, and acknowledge none: both name a subject that JetStream, which may
+// publish anywhere, then publishes on. For the same reason it may not answer wherever
+// a message says, as the server could allow it: deliveries say where they are
+// acknowledged. Dispatchers do both for it (relay.go).
 func permissions(pool, worker string) jwt.Permissions {
 	return jwt.Permissions{
 		Pub: jwt.Permission{Allow: jwt.StringList{
 			requestPrefix + token(pool) + "." + token(worker) + ".>",
 			restPrefix + token(worker) + ".>",
-			pullSubject + "*",
-			"$JS.ACK." + streamName + ".>",
+			answerPrefix + token(worker) + ".>",
 		}},
 		Sub: jwt.Permission{Allow: jwt.StringList{
 			workerPrefix + token(worker) + ".>",
 			poolPrefix + token(pool) + ".>",
 			inboxOf(worker) + ".>",
 		}},
-		Resp: &jwt.ResponsePermission{MaxMsgs: 1, Expires: answerWithin},
 	}
 }
 
 // admit lets workers in for as long as the connection lives.
-func (q *Queue) admit(ctx context.Context) error {
+func (q *Queue) admit() error {
 	if q.cfg.Key == nil {
 		return nil
 	}
 	if _, err := q.nc.QueueSubscribe(calloutSubject, serverGroup, q.answerCallout); err != nil {
 		return unavailable("listen for workers", err)
 	}
-	s := &server{q: q, base: context.WithoutCancel(ctx)}
-	consumers := requestPrefix + "*.*." + kindConsumer
-	if _, err := q.nc.QueueSubscribe(consumers, serverGroup, serve(s, q.lend)); err != nil {
-		return unavailable("listen for workers", err)
-	}
-	ctx, cancel := q.deadline(ctx)
-	defer cancel()
-	return q.nc.FlushWithContext(ctx)
+	return nil
 }
 
 func (q *Queue) answerCallout(m *nats.Msg) {
@@ -164,40 +145,6 @@ func proven(req *jwt.AuthorizationRequestClaims) string {
 	return o.Nkey
 }
 
-// consumerRequest asks for the consumer of a pool or class, and consumerReply names it.
-type consumerRequest struct {
-	Class string `json:"class"`
-	pool  string // of who asks
-}
-
-type consumerReply struct {
-	Name string `json:"name"`
-}
-
-// lend makes a consumer and tells its name to a worker of its pool.
-func (q *Queue) lend(ctx context.Context, r consumerRequest) (consumerReply, error) {
-	if placement.ParseClass(r.Class).Pool != r.pool {
-		return consumerReply{}, fmt.Errorf("%w: %q is not of the worker's pool", job.ErrRefused, r.Class)
-	}
-	if err := q.ensureConsumer(ctx, r.Class); err != nil {
-		return consumerReply{}, err
-	}
-	return consumerReply{Name: q.consumerName(r.Class)}, nil
-}
-
-// borrow asks for the name of a consumer. It is patient: the dispatcher that has let
-// this worker in may just have gone.
-func (q *Queue) borrow(ctx context.Context, class string) (string, error) {
-	ctx, cancel := q.deadline(ctx)
-	defer cancel()
-	for {
-		r, err := request[consumerReply](ctx, q, q.cfg.Worker.ID, kindConsumer, consumerRequest{Class: class})
-		if err == nil || !errors.Is(err, job.ErrUnavailable) || pause(ctx, reconnectWait) != nil {
-			return r.Name, err
-		}
-	}
-}
-
 // identify writes down who a request is from. What it says of itself does not count.
 // A server that lets everybody in knows no pools.
 func (q *Queue) identify(req any, subject string) error {
@@ -217,18 +164,17 @@ func (q *Queue) identify(req any, subject string) error {
 		r.Worker = worker
 	case *queue.ReleaseRequest:
 		r.Worker = worker
-	case *consumerRequest:
-		r.pool = pool
 	}
 	return nil
 }
 
-// answerable says whether an answer to m goes to the worker that asks and to nobody
-// else: a dispatcher may publish anywhere, and must not be led to.
-func (q *Queue) answerable(m *nats.Msg, worker string) bool {
+// answerable says of a subject whether what is published there goes to the worker that
+// has named it and to nobody else: a dispatcher may publish anywhere, and must not be
+// led to.
+func (q *Queue) answerable(worker string) func(reply string) bool {
 	prefix := "_INBOX."
 	if q.cfg.Key != nil {
 		prefix = inboxOf(worker) + "."
 	}
-	return strings.HasPrefix(m.Reply, prefix)
+	return func(reply string) bool { return literal(reply, prefix) }
 }

@@ -17,8 +17,9 @@ const (
 	kindHeartbeat = "heartbeat"
 	kindFinish    = "finish"
 	kindRelease   = "release"
-	kindConsumer  = "consumer" // asks for the name of the consumer of a class
-	kindTell      = "tell"     // is not answered
+	kindPull      = "pull" // asks for deliveries
+	kindAck       = "ack"  // says what became of some, and is not answered
+	kindTell      = "tell" // is not answered
 )
 
 // Claim asks for leases.
@@ -60,7 +61,7 @@ func request[Reply any](ctx context.Context, q *Queue, worker, kind string, req 
 		return reply, fmt.Errorf("%s: %w: %w", kind, job.ErrInvalid, err)
 	}
 	m := &nats.Msg{Subject: q.request(worker, kind), Header: nats.Header{keyHeader: {q.own.public}}}
-	answer, err := q.exchange(ctx, m, body, inboxOf(worker), restPrefix+token(worker))
+	answer, err := q.exchange(ctx, q.nc.RequestMsgWithContext, m, body, inboxOf(worker), restPrefix+token(worker), anywhere)
 	if err == nil {
 		answer, err = q.own.open(answer)
 	}
@@ -75,11 +76,13 @@ func request[Reply any](ctx context.Context, q *Queue, worker, kind string, req 
 
 // ask asks a worker, whose answer it returns. What it says is sealed to the worker.
 func (q *Queue) ask(ctx context.Context, worker, kind string, body []byte) ([]byte, error) {
+	exchange := func(kind string, body []byte) ([]byte, error) {
+		return q.exchange(ctx, q.desk.asking(worker), &nats.Msg{Subject: toWorker(worker, kind)}, body, restPrefix+token(worker), inboxOf(worker), q.answerable(worker))
+	}
 	for again := false; ; again = true {
 		key, known := q.seals.of(worker)
 		if !known {
-			m := &nats.Msg{Subject: toWorker(worker, kindKey)}
-			text, err := q.exchange(ctx, m, nil, restPrefix+token(worker), inboxOf(worker))
+			text, err := exchange(kindKey, nil)
 			if err != nil {
 				return nil, err
 			}
@@ -91,7 +94,7 @@ func (q *Queue) ask(ctx context.Context, worker, kind string, body []byte) ([]by
 		if err != nil {
 			return nil, err
 		}
-		answer, err := q.exchange(ctx, &nats.Msg{Subject: toWorker(worker, kind)}, secret, restPrefix+token(worker), inboxOf(worker))
+		answer, err := exchange(kind, secret)
 		if !errors.Is(err, errSealed) || again {
 			return answer, err
 		}
@@ -99,22 +102,25 @@ func (q *Queue) ask(ctx context.Context, worker, kind string, body []byte) ([]by
 	}
 }
 
+// anywhere is where a worker answers: the server knows where it may.
+func anywhere(string) bool { return true }
+
 // exchange asks and returns the answer. What does not fit into the message is to be
-// had below mine, and what does not fit into the answer below theirs.
-func (q *Queue) exchange(ctx context.Context, m *nats.Msg, body []byte, mine, theirs string) ([]byte, error) {
-	f, err := newFrame(q.nc, m, body, mine)
+// had below mine, by who may hear it, and what does not fit into the answer below theirs.
+func (q *Queue) exchange(ctx context.Context, ask requester, m *nats.Msg, body []byte, mine, theirs string, may func(string) bool) ([]byte, error) {
+	f, err := newFrame(q.nc, m, body, mine, may)
 	if err != nil {
 		return nil, unavailable("send", err)
 	}
 	defer f.close()
-	reply, err := q.nc.RequestMsgWithContext(ctx, m)
+	reply, err := ask(ctx, m)
 	if err != nil {
-		return nil, unavailable("no dispatcher answered", err)
+		return nil, unavailable("nobody answered", err)
 	}
 	if code := reply.Header.Get(errorHeader); code != "" {
 		return nil, fmt.Errorf("%s: %w", reply.Data, codeError(code))
 	}
-	answer, err := readFrame(ctx, q.nc, reply, theirs)
+	answer, err := readFrame(ctx, ask, reply, theirs)
 	if err != nil {
 		return nil, unavailable("receive", err)
 	}

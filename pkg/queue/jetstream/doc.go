@@ -14,9 +14,10 @@
 // generation is part of the subject because a retry would otherwise be refused
 // while the message of the attempt before it is still unacknowledged.
 //
-// Each pool has one durable pull consumer. Stream and consumers are made on
-// first use and made again when they have been deleted: what was in them is
-// published again by the reaper, for the store is the truth.
+// Each pool has one durable pull consumer. Dispatchers make stream and consumers
+// on first use, and again when they have been deleted: what was in them is
+// published again by the reaper, for the store is the truth. Workers ask JetStream
+// for nothing; dispatchers pass on their pulls and receipts (relay.go).
 //
 // # Control
 //
@@ -24,6 +25,7 @@
 //	assay.to.<worker>.<kind>            to one worker: cancel, assign, session, key
 //	assay.pool.<pool>.<kind>            to the workers of a pool: classes
 //	assay.rest.<worker>.<…>             where a worker asks for more of what it is told
+//	assay.ans.<worker>.<dispatcher>.<n> where a worker answers a dispatcher
 //	assay.wake.<topic>                  among dispatchers
 //
 // Who says something is read from the subject. A server that knows its workers (see

@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue"
 )
 
@@ -24,7 +24,11 @@ const (
 	statusRoom       = 64 // status messages that may come while out is blocked
 	fetchGrace       = 2 * time.Second
 	giveBackTimeout  = 2 * time.Second
+	// unanswered is how long a dispatcher has to pass a pull on.
+	unanswered = 3 * time.Second
 )
+
+const statusGoesOn = "100" // a heartbeat, or a pull that was passed on
 
 // errNoConsumer says that the consumer or its stream is gone.
 var errNoConsumer = errors.New("the consumer does not exist")
@@ -32,32 +36,20 @@ var errNoConsumer = errors.New("the consumer does not exist")
 type consumer struct {
 	q    *Queue
 	pool string
-	name atomic.Value // string
 }
 
-// Consumer returns the deliveries of a pool, whose consumer it makes, or has made.
+// Consumer returns the deliveries of a pool. Dispatchers make its consumer: this one
+// now, or, for a worker, the one that passes on a pull.
 func (q *Queue) Consumer(ctx context.Context, pool string) (queue.Consumer, error) {
-	c := &consumer{q: q, pool: pool}
-	if err := c.ensure(ctx); err != nil {
-		return nil, err
+	if q.cfg.Worker == nil {
+		if err := q.ensureConsumer(ctx, pool); err != nil {
+			return nil, err
+		}
 	}
-	return c, nil
+	return &consumer{q: q, pool: pool}, nil
 }
 
-func (c *consumer) ensure(ctx context.Context) (err error) {
-	name := c.q.consumerName(c.pool)
-	if c.q.restricted() {
-		name, err = c.q.borrow(ctx, c.pool)
-	} else {
-		err = c.q.ensureConsumer(ctx, c.pool)
-	}
-	if err == nil {
-		c.name.Store(name)
-	}
-	return err
-}
-
-// Fetch sends one pull request. The client library's own Fetch drops messages
+// Fetch sends one pull. The client library's own Fetch drops messages
 // that are on their way when its context ends, which then wait for the ack wait
 // to pass; this one gives them back.
 func (c *consumer) Fetch(ctx context.Context, n int, wait time.Duration, out chan<- queue.Message) error {
@@ -65,8 +57,10 @@ func (c *consumer) Fetch(ctx context.Context, n int, wait time.Duration, out cha
 		return nil
 	}
 	end := time.Now().Add(wait)
+	r := pullRequest{Class: c.pool}
 	for left := wait; ; left = time.Until(end) {
-		got, err := c.pull(ctx, n, max(left, 0), out)
+		r.Batch, r.Wait = n, job.Duration(max(left, 0))
+		got, err := c.pull(ctx, r, out)
 		if !errors.Is(err, errNoConsumer) {
 			return err
 		}
@@ -74,29 +68,27 @@ func (c *consumer) Fetch(ctx context.Context, n int, wait time.Duration, out cha
 		if pause(ctx, recreatePause) != nil {
 			return nil
 		}
-		if err := c.ensure(ctx); err != nil {
-			return err
-		}
+		r.Gone = true
 		if n -= got; n == 0 || time.Until(end) <= 0 {
 			return nil
 		}
 	}
 }
 
-func (c *consumer) pull(ctx context.Context, n int, wait time.Duration, out chan<- queue.Message) (got int, err error) {
+func (c *consumer) pull(ctx context.Context, r pullRequest, out chan<- queue.Message) (got int, err error) {
 	changed := c.q.connectionChange()
-	in := make(chan *nats.Msg, n+statusRoom)
+	in := make(chan *nats.Msg, r.Batch+statusRoom)
 	inbox := c.q.nc.NewInbox()
 	sub, err := c.q.nc.ChanSubscribe(inbox, in)
 	if err != nil {
 		return 0, unavailable("fetch", err)
 	}
-	p := &pull{c: c, in: in, out: out, want: n, beat: wait >= heartbeatMinWait}
-	if err := p.request(inbox, wait); err != nil {
+	if err := c.request(ctx, r, inbox); err != nil {
 		_ = sub.Unsubscribe()
 		return 0, unavailable("fetch", err)
 	}
-	if err = p.receive(ctx, wait, changed); p.served {
+	p := &pull{c: c, in: in, out: out, want: r.Batch, beat: r.Wait.D() >= heartbeatMinWait}
+	if err = p.receive(ctx, r.Wait.D(), changed); p.served {
 		_ = sub.Unsubscribe() // the server is through with it: nothing is on its way
 		return p.got, err
 	}
@@ -114,21 +106,22 @@ type pull struct {
 	served    bool
 }
 
-func (p *pull) request(inbox string, wait time.Duration) error {
-	r := struct {
-		Batch     int           `json:"batch"`
-		Expires   time.Duration `json:"expires,omitempty"`
-		NoWait    bool          `json:"no_wait,omitempty"`
-		Heartbeat time.Duration `json:"idle_heartbeat,omitempty"`
-	}{Batch: p.want, Expires: wait, NoWait: wait == 0}
-	if p.beat {
-		r.Heartbeat = heartbeat
+// request says the pull to a dispatcher, or is one.
+func (c *consumer) request(ctx context.Context, r pullRequest, inbox string) error {
+	q := c.q
+	if q.cfg.Worker == nil {
+		if r.Gone {
+			if err := q.ensureConsumer(ctx, r.Class); err != nil {
+				return err
+			}
+		}
+		return q.pull(r, inbox)
 	}
 	body, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
-	return p.c.q.nc.PublishRequest(pullSubject+p.c.name.Load().(string), inbox, body)
+	return q.nc.PublishRequest(q.request(q.cfg.Worker.ID, kindPull), inbox, body)
 }
 
 func (p *pull) receive(ctx context.Context, wait time.Duration, changed <-chan struct{}) error {
@@ -136,12 +129,12 @@ func (p *pull) receive(ctx context.Context, wait time.Duration, changed <-chan s
 	if p.beat {
 		silence = missedHeartbeats
 	}
-	timer := time.NewTimer(silence)
+	timer := time.NewTimer(min(silence, unanswered))
 	defer timer.Stop()
-	for p.got < p.want {
+	for first := true; p.got < p.want; first = false {
 		select {
 		case m := <-p.in:
-			if p.beat {
+			if p.beat || first {
 				timer.Reset(silence)
 			}
 			if done, err := p.handle(ctx, m); done || err != nil {
@@ -163,15 +156,18 @@ func (p *pull) receive(ctx context.Context, wait time.Duration, changed <-chan s
 // handle passes a delivery on, or reads a status: done says that the server
 // will send nothing more.
 func (p *pull) handle(ctx context.Context, m *nats.Msg) (done bool, err error) {
+	if code := m.Header.Get(errorHeader); code != "" { // of the dispatcher
+		return true, unavailable("fetch", fmt.Errorf("%s: %w", m.Data, codeError(code)))
+	}
 	if status := m.Header.Get("Status"); status != "" && len(m.Data) == 0 {
 		return pullStatus(status, m.Header.Get("Description"))
 	}
-	d, err := newDelivery(p.c.q.nc, m)
+	d, err := newDelivery(p.c, m)
 	if err != nil {
 		// Nothing of ours; it would come back for ever.
 		p.c.q.log.Error("delivery dropped", "subject", m.Subject, "error", err)
 		p.got++
-		return false, m.Respond(ackTerm)
+		return false, p.c.answer(receipt{To: m.Reply, Do: verbTerm})
 	}
 	select {
 	case p.out <- d:
@@ -184,12 +180,12 @@ func (p *pull) handle(ctx context.Context, m *nats.Msg) (done bool, err error) {
 
 func pullStatus(status, description string) (done bool, err error) {
 	switch status {
-	case "100": // heartbeat
+	case statusGoesOn:
 		return false, nil
 	case "404", "408": // nothing there, time is over
 		return true, nil
 	case "503": // no responders
-		return true, errNoConsumer
+		return true, unavailable("fetch", errors.New("no dispatcher is there to pass it on"))
 	case "409":
 		switch description {
 		case "Consumer Deleted":
@@ -209,8 +205,8 @@ func (p *pull) giveBack(sub *nats.Subscription) {
 	for {
 		select {
 		case m := <-p.in:
-			if m.Header.Get("Status") == "" {
-				_ = m.Respond(ackNak) // if that fails the ack wait does it
+			if m.Header.Get("Status") == "" && m.Header.Get(errorHeader) == "" {
+				_ = p.c.answer(receipt{To: m.Reply, Do: verbNak}) // if that fails the ack wait does it
 			}
 		default:
 			return

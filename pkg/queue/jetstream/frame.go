@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -26,7 +25,8 @@ import (
 //	reply                                                    next chunk
 //
 // The rest is at a subject that the receiver may publish on, and that has to be the
-// sender's: a dispatcher would otherwise publish wherever a worker tells it to.
+// sender's, and so has the subject of each reply: a dispatcher would otherwise publish
+// wherever a worker tells it to.
 //
 // The sender keeps the body until all of it was asked for, the exchange is
 // over, or nobody has asked for frameTimeout.
@@ -43,19 +43,19 @@ const (
 
 // frame is a body on its way out.
 type frame struct {
-	nc    *nats.Conn
 	body  []byte
+	may   func(reply string) bool // whether to answer there
 	chunk int
 	sub   *nats.Subscription
 	idle  *time.Timer
 	once  sync.Once
 }
 
-// newFrame prepares body for m, whose Data it sets; the rest of it is below a subject.
-// close must be called when
-// the exchange is over; it may be left to the idle timeout.
-func newFrame(nc *nats.Conn, m *nats.Msg, body []byte, below string) (*frame, error) {
-	f := &frame{nc: nc, body: body, chunk: chunkSize(nc.MaxPayload())}
+// newFrame prepares body for m, whose Data it sets; the rest of it is below a subject,
+// for who wants the answer where it may be. close must be called when the exchange is
+// over; it may be left to the idle timeout.
+func newFrame(nc *nats.Conn, m *nats.Msg, body []byte, below string, may func(reply string) bool) (*frame, error) {
+	f := &frame{body: body, may: may, chunk: chunkSize(nc.MaxPayload())}
 	if len(body) <= f.chunk {
 		m.Data = body
 		return f, nil
@@ -82,6 +82,9 @@ func chunkSize(maxPayload int64) int {
 }
 
 func (f *frame) serve(m *nats.Msg) {
+	if !f.may(m.Reply) {
+		return
+	}
 	f.idle.Reset(frameTimeout)
 	offset, err := strconv.Atoi(string(m.Data))
 	if err != nil || offset < 0 || offset >= len(f.body) {
@@ -103,8 +106,11 @@ func (f *frame) close() {
 	})
 }
 
+// requester asks at m.Subject and returns the answer.
+type requester func(ctx context.Context, m *nats.Msg) (*nats.Msg, error)
+
 // readFrame returns the whole body of m, the rest of which is below a subject.
-func readFrame(ctx context.Context, nc *nats.Conn, m *nats.Msg, below string) ([]byte, error) {
+func readFrame(ctx context.Context, ask requester, m *nats.Msg, below string) ([]byte, error) {
 	rest := m.Header.Get(restHeader)
 	if rest == "" {
 		return m.Data, nil
@@ -113,12 +119,12 @@ func readFrame(ctx context.Context, nc *nats.Conn, m *nats.Msg, below string) ([
 	if err != nil || size < len(m.Data) || size > maxBody {
 		return nil, fmt.Errorf("%w: frame of %q bytes", job.ErrInvalid, m.Header.Get(sizeHeader))
 	}
-	if !strings.HasPrefix(rest, below+".") {
+	if !literal(rest, below+".") {
 		return nil, fmt.Errorf("%w: the rest of a frame at %.80q", job.ErrInvalid, rest)
 	}
 	body := append(make([]byte, 0, size), m.Data...)
 	for len(body) < size {
-		chunk, err := nc.RequestWithContext(ctx, rest, strconv.AppendInt(nil, int64(len(body)), 10))
+		chunk, err := ask(ctx, &nats.Msg{Subject: rest, Data: strconv.AppendInt(nil, int64(len(body)), 10)})
 		if err != nil {
 			return nil, fmt.Errorf("rest of a frame: %w", err)
 		}

@@ -1,27 +1,21 @@
 package jetstream
 
 import (
-	"fmt"
+	"encoding/json"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
-)
-
-// What a consumer understands as an answer to a delivery (ADR-15).
-var (
-	ackDone     = []byte("+ACK")
-	ackNak      = []byte("-NAK")
-	ackProgress = []byte("+WPI")
-	ackTerm     = []byte("+TERM")
 )
 
 // delivery is one message. Its answers are not confirmed: if one is lost the
 // delivery is made again, and the claim guard of the store refuses it.
 type delivery struct {
-	nc    *nats.Conn
+	c     *consumer
 	reply string
 	ref   store.Ref
 	trace string
@@ -29,12 +23,12 @@ type delivery struct {
 
 var _ queue.Message = (*delivery)(nil)
 
-func newDelivery(nc *nats.Conn, m *nats.Msg) (*delivery, error) {
+func newDelivery(c *consumer, m *nats.Msg) (*delivery, error) {
 	ref, err := parseRef(m.Subject)
 	if err != nil {
 		return nil, err
 	}
-	d := &delivery{nc: nc, reply: m.Reply, ref: ref}
+	d := &delivery{c: c, reply: m.Reply, ref: ref}
 	if v := m.Header[traceHeader]; len(v) > 0 {
 		d.trace = v[0]
 	}
@@ -43,20 +37,77 @@ func newDelivery(nc *nats.Conn, m *nats.Msg) (*delivery, error) {
 
 func (d *delivery) Ref() store.Ref      { return d.ref }
 func (d *delivery) TraceParent() string { return d.trace }
-func (d *delivery) Ack() error          { return d.answer("ack", ackDone) }
-func (d *delivery) InProgress() error   { return d.answer("in progress", ackProgress) }
+func (d *delivery) Ack() error          { return d.c.answer(receipt{To: d.reply, Do: verbAck}) }
+func (d *delivery) InProgress() error   { return d.c.answer(receipt{To: d.reply, Do: verbProgress}) }
 
 func (d *delivery) Nak(delay time.Duration) error {
-	body := ackNak
-	if delay > 0 {
-		body = fmt.Appendf(nil, "%s {\"delay\": %d}", ackNak, delay.Nanoseconds())
-	}
-	return d.answer("nak", body)
+	return d.c.answer(receipt{To: d.reply, Do: verbNak, Delay: job.Duration(delay)})
 }
 
-func (d *delivery) answer(what string, body []byte) error {
-	if err := d.nc.Publish(d.reply, body); err != nil {
-		return unavailable(what, err)
+// answer answers a delivery. An error says that nobody will hear it now.
+func (c *consumer) answer(a receipt) error {
+	if !c.q.nc.IsConnected() {
+		return unavailable(string(a.Do), nats.ErrDisconnected)
 	}
+	if c.q.cfg.Worker == nil {
+		return c.q.acknowledge(ackRequest{Class: c.pool, Receipts: []receipt{a}})
+	}
+	c.q.receipts.add(c.pool, a)
 	return nil
+}
+
+const (
+	// receiptPause is how long one waits for others, with which it is one message.
+	receiptPause = 2 * time.Millisecond
+	mostReceipts = 500 // in one message
+)
+
+// receipts are a worker's, on their way to the dispatchers.
+type receipts struct {
+	say func(ackRequest)
+
+	mu      sync.Mutex
+	waiting map[string][]receipt // by class
+	due     bool                 // they are said in a moment
+}
+
+func newReceipts(say func(ackRequest)) *receipts {
+	return &receipts{say: say, waiting: map[string][]receipt{}}
+}
+
+func (as *receipts) add(class string, a receipt) {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	as.waiting[class] = append(as.waiting[class], a)
+	if !as.due {
+		as.due = true
+		time.AfterFunc(receiptPause, as.flush)
+	}
+}
+
+// flush says what waits. It is said in the order in which it was given.
+func (as *receipts) flush() {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	as.due = false
+	for class, waiting := range as.waiting {
+		for len(waiting) > 0 {
+			n := min(len(waiting), mostReceipts)
+			as.say(ackRequest{Class: class, Receipts: waiting[:n]})
+			waiting = waiting[n:]
+		}
+	}
+	clear(as.waiting)
+}
+
+// sayReceipts tells the dispatchers. If it fails the deliveries are made again, and
+// their claims refused.
+func (q *Queue) sayReceipts(r ackRequest) {
+	body, err := json.Marshal(r)
+	if err == nil {
+		err = q.nc.Publish(q.request(q.cfg.Worker.ID, kindAck), body)
+	}
+	if err != nil {
+		q.log.Warn("answers to deliveries are lost", "deliveries", len(r.Receipts), "error", err)
+	}
 }

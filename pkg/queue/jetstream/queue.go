@@ -53,6 +53,11 @@ type Queue struct {
 	js  jetstream.JetStream
 	log *slog.Logger
 
+	desk     *desk     // where workers answer; nil for one of those
+	relaying *server   // passes on what workers say to JetStream; nil likewise
+	seen     sightings // consumers that were there
+	receipts *receipts // of a worker
+
 	own     *sealer  // opens what is sealed to this process
 	seals   *seals   // the keys of workers
 	offered sync.Map // workers whose key is offered on this connection
@@ -82,6 +87,7 @@ func Connect(ctx context.Context, cfg Config) (*Queue, error) {
 		cfg.Log = slog.Default()
 	}
 	q := &Queue{cfg: cfg, log: cfg.Log, epoch: make(chan struct{}), own: newSealer(), seals: newSeals()}
+	q.receipts = newReceipts(q.sayReceipts)
 	for try := 0; ; try++ {
 		err := q.connect(ctx)
 		if err == nil {
@@ -140,13 +146,10 @@ func (q *Queue) connect(ctx context.Context) error {
 		return err
 	}
 	q.nc, q.js = nc, js
-	switch {
-	case q.restricted():
+	if q.cfg.Worker != nil {
 		err = q.offerKey(ctx, q.cfg.Worker.ID)
-	default:
-		if err = q.ensureStream(ctx); err == nil {
-			err = q.admit(ctx)
-		}
+	} else {
+		err = q.dispatch(ctx)
 	}
 	if err != nil {
 		nc.Close()
@@ -154,7 +157,27 @@ func (q *Queue) connect(ctx context.Context) error {
 	return err
 }
 
+// dispatch does what every dispatcher's connection does.
+func (q *Queue) dispatch(ctx context.Context) (err error) {
+	if err := q.ensureStream(ctx); err != nil {
+		return err
+	}
+	if q.desk, err = openDesk(q.nc); err != nil {
+		return unavailable("listen for answers", err)
+	}
+	if err := q.relay(ctx); err != nil {
+		return err
+	}
+	if err := q.admit(); err != nil {
+		return err
+	}
+	ctx, cancel := q.deadline(ctx)
+	defer cancel()
+	return q.nc.FlushWithContext(ctx)
+}
+
 func (q *Queue) nextEpoch() {
+	q.seen.forget()
 	q.epochMu.Lock()
 	defer q.epochMu.Unlock()
 	close(q.epoch)
@@ -169,11 +192,11 @@ func (q *Queue) connectionChange() <-chan struct{} {
 	return q.epoch
 }
 
-// Ping says whether the stream answers.
+// Ping says whether the stream answers, or, to a worker, the server.
 func (q *Queue) Ping(ctx context.Context) error {
 	ctx, cancel := q.deadline(ctx)
 	defer cancel()
-	if q.restricted() {
+	if q.cfg.Worker != nil {
 		if err := q.nc.FlushWithContext(ctx); err != nil {
 			return unavailable("ping", err)
 		}
@@ -187,6 +210,10 @@ func (q *Queue) Ping(ctx context.Context) error {
 
 // Close sends what is buffered and disconnects.
 func (q *Queue) Close() {
+	q.receipts.flush()
+	if q.relaying != nil {
+		q.relaying.stop() // what was taken is passed on
+	}
 	if err := q.nc.FlushTimeout(closeTimeout); err != nil && !q.nc.IsClosed() {
 		q.log.Warn("nats flush at close", "error", err)
 	}

@@ -77,7 +77,7 @@ func serve[Request, Reply any](s *server, f func(context.Context, Request) (Repl
 			ctx, cancel := context.WithTimeout(s.base, s.q.cfg.Timeout)
 			defer cancel()
 			_, worker, err := speaker(m.Subject)
-			if err != nil || !s.q.answerable(m, worker) {
+			if err != nil || !s.q.answerable(worker)(m.Reply) {
 				s.q.log.WarnContext(ctx, "control request dropped", "subject", m.Subject, "reply", m.Reply)
 				return
 			}
@@ -94,7 +94,7 @@ func answerWorker[Request, Reply any](ctx context.Context, s *server, m *nats.Ms
 	if err != nil {
 		return err
 	}
-	body, err := readFrame(ctx, s.q.nc, m, inboxOf(worker))
+	body, err := readFrame(ctx, s.q.desk.asking(worker), m, inboxOf(worker))
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func answerWorker[Request, Reply any](ctx context.Context, s *server, m *nats.Ms
 	if err != nil {
 		return err
 	}
-	return s.respond(m, reply, restPrefix+token(worker))
+	return s.respond(m, reply, restPrefix+token(worker), s.q.answerable(worker))
 }
 
 // serveWorker answers what is asked of one worker, each request in a goroutine of
@@ -122,7 +122,7 @@ func serveWorker[Request, Reply any](ctx context.Context, q *Queue, worker, kind
 	s := &server{q: q, base: context.WithoutCancel(ctx)}
 	return q.listenFor(ctx, toWorker(worker, kind), func(m *nats.Msg) {
 		go func() {
-			body, err := readFrame(s.base, q.nc, m, restPrefix+token(worker))
+			body, err := readFrame(s.base, q.nc.RequestMsgWithContext, m, restPrefix+token(worker))
 			if err == nil {
 				body, err = q.own.open(body)
 			}
@@ -130,7 +130,7 @@ func serveWorker[Request, Reply any](ctx context.Context, q *Queue, worker, kind
 				body, err = answer(s.base, m.Subject, body, f)
 			}
 			if err == nil {
-				err = s.respond(m, body, inboxOf(worker))
+				err = s.respond(m, body, inboxOf(worker), anywhere)
 			}
 			if err != nil {
 				s.respondError(ctx, m, err)
@@ -162,9 +162,9 @@ func answer[Request, Reply any](ctx context.Context, subject string, body []byte
 	return queue.Encode(reply)
 }
 
-func (s *server) respond(m *nats.Msg, body []byte, below string) error {
+func (s *server) respond(m *nats.Msg, body []byte, below string, may func(string) bool) error {
 	reply := &nats.Msg{}
-	f, err := newFrame(s.q.nc, reply, body, below)
+	f, err := newFrame(s.q.nc, reply, body, below, may)
 	if err != nil {
 		return err
 	}

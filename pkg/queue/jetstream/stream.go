@@ -25,6 +25,7 @@ const recreatePause = 500 * time.Millisecond
 
 // recreate makes a stream that was found missing.
 func (q *Queue) recreate(ctx context.Context) error {
+	q.seen.forget()
 	if err := pause(ctx, recreatePause); err != nil {
 		return err
 	}
@@ -80,6 +81,7 @@ func (q *Queue) ensureConsumer(ctx context.Context, pool string) error {
 	if err != nil {
 		return unavailable("make consumer of pool "+pool, err)
 	}
+	q.seen.note(pool)
 	return nil
 }
 

@@ -19,6 +19,7 @@ const (
 	workerPrefix    = "assay.to."   // <worker>.<kind>: what is said to one worker
 	poolPrefix      = "assay.pool." // <pool>.<kind>: what is said to the workers of a pool
 	restPrefix      = "assay.rest." // <worker>.<…>: where a worker asks for more of what it is told
+	answerPrefix    = "assay.ans."  // <worker>.<dispatcher>.<n>: where a worker answers a dispatcher
 	wakePrefix      = "assay.wake." // <topic>: among dispatchers
 	workerInbox     = "_INBOX.w."   // <worker>.<…>
 	dispatcherInbox = "_INBOX.d"
@@ -39,6 +40,26 @@ func toWorker(worker, kind string) string { return workerPrefix + token(worker) 
 
 // inboxOf is the beginning of every subject at which a worker hears answers.
 func inboxOf(worker string) string { return workerInbox + token(worker) }
+
+// literal says whether a subject is one below a prefix, and no pattern: a subject that
+// somebody else has named is published on only if it is.
+func literal(subject, prefix string) bool {
+	rest, ok := strings.CutPrefix(subject, prefix)
+	if !ok {
+		return false
+	}
+	for _, word := range strings.Split(rest, ".") {
+		if word == "" || strings.ContainsFunc(word, func(r rune) bool { return r != '=' && !plain(r) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// plain says of a character that NATS gives it no meaning.
+func plain[C byte | rune](c C) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_'
+}
 
 // speaker reads who says something from the subject: the server lets nobody else
 // publish on it.
@@ -103,9 +124,6 @@ func parseRef(subject string) (store.Ref, error) {
 // name: what NATS gives a meaning to is written as =XX. Different names yield
 // different tokens.
 func token(name string) string {
-	plain := func(c byte) bool {
-		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_'
-	}
 	var b strings.Builder
 	for i := range len(name) {
 		if c := name[i]; plain(c) {

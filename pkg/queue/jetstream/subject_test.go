@@ -53,3 +53,45 @@ func TestParseRefRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestLiteral: what somebody else has named is published on only below the prefix, and
+// only if NATS gives no other meaning to any of it.
+func TestLiteral(t *testing.T) {
+	t.Parallel()
+	for subject, want := range map[string]bool{
+		"_INBOX.w.a.x": true, "_INBOX.w.a.x.y-1_=2A": true,
+		"": false, "_INBOX.w.a": false, "_INBOX.w.a.": false, "_INBOX.w.ab.x": false, "x._INBOX.w.a.x": false,
+		"_INBOX.w.a.*": false, "_INBOX.w.a.>": false, "_INBOX.w.a.x.*.y": false, "_INBOX.w.a..x": false, "_INBOX.w.a.x.": false,
+		"_INBOX.w.a.x y": false, "_INBOX.w.a.x\ty": false, "_INBOX.w.a.x\r\nPUB y 0\r\n": false, "_INBOX.w.a.é": false,
+	} {
+		if got := literal(subject, "_INBOX.w.a."); got != want {
+			t.Errorf("%q: %v", subject, got)
+		}
+	}
+}
+
+// TestOfConsumer: receipts go where deliveries of the one consumer are answered.
+func TestOfConsumer(t *testing.T) {
+	t.Parallel()
+	for subject, want := range map[string]bool{
+		"$JS.ACK.JOBS.pool-a.1.2.3.4.5":               true,
+		"$JS.ACK._.acc.JOBS.pool-a.1.2.3.4.5":         true,
+		"$JS.ACK._.acc.JOBS.pool-a.1.2.3.4.5.ab":      true,
+		"$JS.ACK.JOBS.pool-b.1.2.3.4.5":               false,
+		"$JS.ACK.OTHER.pool-a.1.2.3.4.5":              false,
+		"$JS.ACK._.acc.JOBS.pool-b.1.2.3.4.5":         false,
+		"$JS.ACK.JOBS.pool-a.x.y.JOBS.pool-b.1":       false,
+		"$JS.ACK.JOBS.pool-b.JOBS.pool-a.1.2.3.4.5":   false, // a consumer named JOBS.pool-a's, or pool-b's
+		"$JS.ACK.JOBS.pool-a.JOBS.pool-b.1.2.3.4.5":   false,
+		"$JS.ACK.JOBS.pool-b.JOBS.pool-a.1.2.3.4.5.6": false,
+		"$JS.ACK.JOBS.pool-a":                         false,
+		"$JS.ACK.JOBS.pool-a.1.2.3.4.*":               false,
+		"$JS.ACK.JOBS.pool-a.1.2.3.4.5 x":             false,
+		"$JS.API.STREAM.DELETE.JOBS":                  false,
+		"":                                            false,
+	} {
+		if got := ofConsumer(subject, "pool-a"); got != want {
+			t.Errorf("%q: %v", subject, got)
+		}
+	}
+}

@@ -1,0 +1,265 @@
+package jetstream
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/placement"
+)
+
+// Workers say nothing to JetStream. A pull and an acknowledgement each name a subject
+// that JetStream then publishes on, and JetStream may publish anywhere: a worker could
+// have the stream deleted by the answer to its pull. So it says both to the dispatchers,
+// of whom one passes them on:
+//
+//	worker      assay.req.<pool>.<worker>.pull, reply <its inbox>     {class, batch, wait, gone}
+//	dispatcher  $JS.API.CONSUMER.MSG.NEXT.JOBS.<consumer>, the same reply
+//	dispatcher  <its inbox>                                           100 passed on
+//	JetStream   <its inbox>                                           deliveries, statuses
+//	worker      assay.req.<pool>.<worker>.ack                         {class, receipts}
+//	dispatcher  $JS.ACK.JOBS.<consumer>.<…>, for each of them
+//
+// The inbox has to be the worker's own and the consumer its pool's. Nothing is kept: any
+// dispatcher serves any of it, and deliveries do not pass through one. A pull that gets
+// no answer is said again; an acknowledgement that gets lost costs a delivery, whose
+// claim is refused.
+const (
+	mostPulled   = 1 << 12 // deliveries for one pull
+	longestPull  = time.Hour
+	longestDelay = time.Minute // of what is given back
+	// seenFor is how long a consumer that was there is taken to be there.
+	seenFor = 2 * time.Second
+)
+
+// pullRequest is what a worker says for deliveries of a class of its pool's jobs.
+type pullRequest struct {
+	Class string       `json:"class"`
+	Batch int          `json:"batch"`
+	Wait  job.Duration `json:"wait"`           // 0: only what is there
+	Gone  bool         `json:"gone,omitempty"` // the consumer was not there a moment ago
+}
+
+// ackRequest has receipts for deliveries of one class.
+type ackRequest struct {
+	Class    string    `json:"class"`
+	Receipts []receipt `json:"receipts"`
+}
+
+// receipt is what is said of one delivery.
+type receipt struct {
+	To    string       `json:"to"` // where the delivery says that it is answered
+	Do    verb         `json:"do"`
+	Delay job.Duration `json:"delay,omitempty"` // of verbNak
+}
+
+// verb is what is said of a delivery.
+type verb string
+
+const (
+	verbAck      verb = "ack"
+	verbNak      verb = "nak"
+	verbProgress verb = "progress"
+	verbTerm     verb = "term"
+)
+
+// body is what JetStream understands (ADR-15).
+func (a receipt) body() ([]byte, error) {
+	switch a.Do {
+	case verbAck:
+		return []byte("+ACK"), nil
+	case verbProgress:
+		return []byte("+WPI"), nil
+	case verbTerm:
+		return []byte("+TERM"), nil
+	case verbNak:
+		if delay := min(a.Delay.D(), longestDelay); delay > 0 {
+			return fmt.Appendf(nil, "-NAK {\"delay\": %d}", delay.Nanoseconds()), nil
+		}
+		return []byte("-NAK"), nil
+	}
+	return nil, fmt.Errorf("%w: %q is nothing to say of a delivery", job.ErrInvalid, a.Do)
+}
+
+// relay serves workers for as long as the connection lives.
+func (q *Queue) relay(ctx context.Context) error {
+	s := &server{q: q, base: context.WithoutCancel(ctx)}
+	for kind, handle := range map[string]nats.MsgHandler{
+		kindPull: s.relayPull,
+		kindAck:  s.relayAck,
+	} {
+		if err := s.subscribe(requestPrefix+"*.*."+kind, handle); err != nil {
+			return unavailable("listen for workers", err)
+		}
+	}
+	q.relaying = s
+	return nil
+}
+
+// ofPool says whether a class is one of the jobs of the pool of who says something.
+func ofPool(subject, class string) error {
+	pool, _, err := speaker(subject)
+	if err == nil && placement.ParseClass(class).Pool != pool {
+		err = fmt.Errorf("%w: %.80q is not of the worker's pool", job.ErrRefused, class)
+	}
+	return err
+}
+
+func (s *server) relayPull(m *nats.Msg) {
+	q := s.q
+	var r pullRequest
+	_, worker, err := speaker(m.Subject)
+	if err != nil || !q.answerable(worker)(m.Reply) {
+		q.log.Warn("pull dropped", "subject", m.Subject, "reply", m.Reply)
+		return
+	}
+	if err = json.Unmarshal(m.Data, &r); err != nil {
+		err = fmt.Errorf("%w: pull: %w", job.ErrInvalid, err)
+	} else {
+		err = ofPool(m.Subject, r.Class)
+	}
+	if err != nil {
+		s.respondError(s.base, m, err)
+		return
+	}
+	if !r.Gone && q.seen.recently(r.Class) {
+		s.passOn(m, r)
+		return
+	}
+	s.running.Go(func() { // callbacks must not block
+		if err := q.look(s.base, r.Class); err != nil {
+			s.respondError(s.base, m, err)
+			return
+		}
+		s.passOn(m, r)
+	})
+}
+
+// passOn passes a pull on, and says so. If it fails the worker hears nothing, and says
+// it again.
+func (s *server) passOn(m *nats.Msg, r pullRequest) {
+	if err := s.q.pull(r, m.Reply); err == nil {
+		_ = m.RespondMsg(&nats.Msg{Header: nats.Header{"Status": {statusGoesOn}}})
+	}
+}
+
+// pull asks JetStream for deliveries, to be sent to inbox.
+func (q *Queue) pull(r pullRequest, inbox string) error {
+	wait := min(max(r.Wait.D(), 0), longestPull)
+	ask := struct {
+		Batch     int           `json:"batch"`
+		Expires   time.Duration `json:"expires,omitempty"`
+		NoWait    bool          `json:"no_wait,omitempty"`
+		Heartbeat time.Duration `json:"idle_heartbeat,omitempty"`
+	}{Batch: min(max(r.Batch, 1), mostPulled), Expires: wait, NoWait: wait == 0}
+	if wait >= heartbeatMinWait {
+		ask.Heartbeat = heartbeat
+	}
+	body, err := json.Marshal(ask)
+	if err != nil {
+		return err
+	}
+	return q.nc.PublishRequest(pullSubject+q.consumerName(r.Class), inbox, body)
+}
+
+func (s *server) relayAck(m *nats.Msg) {
+	var r ackRequest
+	err := json.Unmarshal(m.Data, &r)
+	if err == nil {
+		err = ofPool(m.Subject, r.Class)
+	}
+	if err == nil {
+		err = s.q.acknowledge(r)
+	}
+	if err != nil {
+		s.q.log.Warn("answers to deliveries dropped", "subject", m.Subject, "error", err)
+	}
+}
+
+// acknowledge answers deliveries of one class.
+func (q *Queue) acknowledge(r ackRequest) error {
+	consumer := q.consumerName(r.Class)
+	for _, a := range r.Receipts {
+		if !ofConsumer(a.To, consumer) {
+			return fmt.Errorf("%w: %.200q is not where a delivery of %q is answered", job.ErrRefused, a.To, r.Class)
+		}
+		body, err := a.body()
+		if err != nil {
+			return err
+		}
+		// Without a reply, by which JetStream would confirm it.
+		if err := q.nc.Publish(a.To, body); err != nil {
+			return unavailable("answer a delivery", err)
+		}
+	}
+	return nil
+}
+
+// ofConsumer says whether deliveries of a consumer are answered on a subject:
+// $JS.ACK.JOBS.<consumer> and five numbers, or, as newer servers write it,
+// $JS.ACK.<domain>.<account>.JOBS.<consumer>, five numbers and whatever else.
+func ofConsumer(subject, consumer string) bool {
+	if !literal(subject, "$JS.ACK.") {
+		return false
+	}
+	words := strings.Split(subject, ".")
+	at := 2
+	if len(words) >= 11 && words[at] != streamName { // else it would be another consumer's, too
+		at = 4
+	}
+	if len(words) < at+7 || at == 2 && len(words) != 9 {
+		return false
+	}
+	for _, number := range words[at+2 : at+7] {
+		if strings.Trim(number, "0123456789") != "" {
+			return false
+		}
+	}
+	return words[at] == streamName && words[at+1] == consumer
+}
+
+// look makes a consumer if it is not there. A pull from one that is not is answered by
+// nobody, and the dispatcher that has passed it on does not hear of that.
+func (q *Queue) look(ctx context.Context, class string) error {
+	ctx, cancel := q.deadline(ctx)
+	defer cancel()
+	if _, err := q.js.Consumer(ctx, streamName, q.consumerName(class)); err != nil {
+		return q.ensureConsumer(ctx, class)
+	}
+	q.seen.note(class)
+	return nil
+}
+
+// sightings are the consumers that were there.
+type sightings struct {
+	mu sync.Mutex
+	at map[string]time.Time
+}
+
+func (s *sightings) recently(class string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Since(s.at[class]) < seenFor
+}
+
+func (s *sightings) note(class string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.at == nil || len(s.at) >= mostPeers {
+		s.at = map[string]time.Time{}
+	}
+	s.at[class] = time.Now()
+}
+
+// forget is for when the stream was lost, or the server was away.
+func (s *sightings) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.at = nil
+}

@@ -67,7 +67,7 @@ func (d *desk) asking(worker string) requester {
 		}
 		select {
 		case m := <-answer:
-			if len(m.Data) == 0 && m.Header.Get("Status") == "503" {
+			if len(m.Data) == 0 && m.Header.Get("Status") == statusNobody {
 				return nil, nats.ErrNoResponders
 			}
 			return m, nil

@@ -28,7 +28,10 @@ const (
 	unanswered = 3 * time.Second
 )
 
-const statusGoesOn = "100" // a heartbeat, or a pull that was passed on
+const (
+	statusGoesOn = "100" // a heartbeat, or a pull that was passed on
+	statusNobody = "503" // no responders
+)
 
 // errNoConsumer says that the consumer or its stream is gone.
 var errNoConsumer = errors.New("the consumer does not exist")
@@ -160,6 +163,9 @@ func (p *pull) handle(ctx context.Context, m *nats.Msg) (done bool, err error) {
 		return true, unavailable("fetch", fmt.Errorf("%s: %w", m.Data, codeError(code)))
 	}
 	if status := m.Header.Get("Status"); status != "" && len(m.Data) == 0 {
+		if status == statusNobody && p.c.q.cfg.Worker != nil {
+			return true, unavailable("fetch", errors.New("no dispatcher is there to pass it on"))
+		}
 		return pullStatus(status, m.Header.Get("Description"))
 	}
 	d, err := newDelivery(p.c, m)
@@ -184,8 +190,8 @@ func pullStatus(status, description string) (done bool, err error) {
 		return false, nil
 	case "404", "408": // nothing there, time is over
 		return true, nil
-	case "503": // no responders
-		return true, unavailable("fetch", errors.New("no dispatcher is there to pass it on"))
+	case statusNobody: // there is no such consumer
+		return true, errNoConsumer
 	case "409":
 		switch description {
 		case "Consumer Deleted":

@@ -211,7 +211,7 @@ func (q *Queue) Ping(ctx context.Context) error {
 // Close sends what is buffered and disconnects.
 func (q *Queue) Close() {
 	q.receipts.flush()
-	if q.relaying != nil {
+	if q.relaying != nil && q.nc.IsConnected() {
 		q.relaying.stop() // what was taken is passed on
 	}
 	if err := q.nc.FlushTimeout(closeTimeout); err != nil && !q.nc.IsClosed() {

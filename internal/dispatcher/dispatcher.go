@@ -26,6 +26,7 @@ type Config struct {
 	SweepEvery     time.Duration // default 6h
 	OrphanAge      time.Duration // objects younger than that are not swept; default 24h
 	Retention      time.Duration // history older than that is removed, by days; 0: never
+	Pool           string        // where admitted jobs go; named by the gauges even if it is empty
 	MinWindow      int           // least jobs dispatched ahead of the workers of a pool; default 8
 	Secrets        Secrets       // default: there are none
 	Log            *slog.Logger

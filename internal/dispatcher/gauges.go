@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -20,6 +22,9 @@ import (
 type gauges struct {
 	*Dispatcher
 	last atomic.Pointer[store.Stats]
+
+	mu    sync.Mutex
+	known map[string]bool // pools that had workers or live jobs since this dispatcher started
 }
 
 // run counts now and then until ctx ends. Counting is done here and not when
@@ -53,13 +58,17 @@ func (g *gauges) register() (unregister func(), err error) {
 	jobs, err1 := meter.Int64ObservableGauge("assay_jobs", metric.WithDescription("Live jobs, by pool and state."))
 	oldest, err2 := meter.Float64ObservableGauge("assay_oldest_queued_seconds", metric.WithDescription("How long the oldest queued job of a pool has waited."))
 	slots, err3 := meter.Int64ObservableGauge("assay_slots", metric.WithDescription("Slots of the workers of a pool, by whether they are free."))
+	backlog, err6 := meter.Int64ObservableGauge("assay_backlog_slots", metric.WithDescription("Slots that the live jobs of a pool need, those that no worker has yet included."))
 	resting, err4 := meter.Int64ObservableGauge("assay_workers_quarantined", metric.WithDescription("Workers of a pool that take no jobs because their failures stood out."))
 	term, err5 := meter.Int64ObservableGauge("assay_leader_term", metric.WithDescription("How often the leader has changed; reported by the dispatcher that leads."))
-	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
+	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
 		return nil, err
 	}
 	r, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		g.observe(o, jobs, oldest, slots)
+		for pool, n := range g.backlog() {
+			o.ObserveInt64(backlog, n, metric.WithAttributes(attribute.String("pool", pool)))
+		}
 		if g.leader.is() {
 			o.ObserveInt64(term, g.leader.term.Load())
 		}
@@ -68,7 +77,7 @@ func (g *gauges) register() (unregister func(), err error) {
 			o.ObserveInt64(resting, int64(n[pool]), metric.WithAttributes(attribute.String("pool", pool), attribute.String("state", "quarantined")))
 		}
 		return nil
-	}, jobs, oldest, slots, resting, term)
+	}, jobs, oldest, slots, resting, term, backlog)
 	if err != nil {
 		return nil, err
 	}
@@ -91,4 +100,37 @@ func (g *gauges) observe(o metric.Observer, jobs metric.Int64Observable, oldest 
 		o.ObserveInt64(slots, int64(z.free), at(pool, attribute.String("use", "free")))
 		o.ObserveInt64(slots, int64(z.slots-z.free), at(pool, attribute.String("use", "busy")))
 	}
+}
+
+// backlog returns how many slots the live jobs of each pool need, whatever class they
+// wait in and whether they were dispatched or not: what decides on the number of workers
+// compares it with the slots that there are. A pool that once had workers or jobs needs
+// none afterwards, and the dispatchers' own never says nothing: what is absent scales
+// nothing down, and nothing up from zero. It is empty until jobs were counted.
+func (g *gauges) backlog() map[string]int64 {
+	stats := g.last.Load()
+	if stats == nil {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.known == nil {
+		g.known = map[string]bool{}
+	}
+	if g.cfg.Pool != "" {
+		g.known[g.cfg.Pool] = true
+	}
+	for pool := range g.registry.pools() {
+		g.known[pool] = true
+	}
+	need := map[string]int64{}
+	for class, s := range stats.Pools {
+		pool := placement.ParseClass(class).Pool
+		g.known[pool] = true
+		need[pool] += s.Queued + s.Dispatched + s.Running
+	}
+	for pool := range g.known {
+		need[pool] += 0
+	}
+	return need
 }

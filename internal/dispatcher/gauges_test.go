@@ -22,15 +22,18 @@ func TestGauges(t *testing.T) {
 
 	f := newFleet(t)
 	cfg := quick
-	cfg.MinWindow = 3
+	cfg.MinWindow, cfg.Pool = 3, "own"
 	d := f.start(cfg, nil, nil)
 	f.work("w1", 2, hang)
 	f.submit(20)
-	f.submit(4, func(j *store.NewJob) { j.Pool = "nobody's" })
+	f.submit(3, func(j *store.NewJob) { j.Pool = "nobody's" })
+	f.submit(1, func(j *store.NewJob) { j.Pool = "nobody%27s?label.gpu=a100" })
 	d.Wake()
 	want := map[string]int64{
 		"default busy": 2, "default free": 0, "default running": 2, "default quarantined": 0,
-		"nobody's queued": 4, "nobody's dispatched": 0, "nobody's running": 0,
+		"nobody's queued": 3, "nobody's dispatched": 0, "nobody's running": 0,
+		"nobody%27s?label.gpu=a100 queued": 1, "nobody%27s?label.gpu=a100 dispatched": 0, "nobody%27s?label.gpu=a100 running": 0,
+		"default backlog": 20, "nobody's backlog": 4, "own backlog": 0,
 	}
 	f.until("the gauges show it", func() bool {
 		got := gauges(t, reader)
@@ -65,6 +68,10 @@ func gauges(t *testing.T, reader *sdkmetric.ManualReader) map[string]int64 {
 					continue // of no pool
 				}
 				pool, _ := p.Attributes.Value("pool")
+				if m.Name == "assay_backlog_slots" {
+					got[pool.AsString()+" backlog"] = p.Value
+					continue
+				}
 				kind, ok := p.Attributes.Value("state")
 				if !ok {
 					kind, _ = p.Attributes.Value("use")

@@ -27,6 +27,7 @@
 //	assay.rest.<worker>.<…>             where a worker asks for more of what it is told
 //	assay.ans.<worker>.<dispatcher>.<n> where a worker answers a dispatcher
 //	assay.wake.<topic>                  among dispatchers
+//	assay.placed                        among dispatchers: which delivery has which number
 //
 // Who says something is read from the subject. A server that knows its workers (see
 // auth.go) lets each publish and listen under its own name only. What a dispatcher

@@ -212,7 +212,9 @@ func (p *pull) giveBack(sub *nats.Subscription) {
 		select {
 		case m := <-p.in:
 			if m.Header.Get("Status") == "" && m.Header.Get(errorHeader) == "" {
-				_ = p.c.answer(receipt{To: m.Reply, Do: verbNak}) // if that fails the ack wait does it
+				if d, err := newDelivery(p.c, m); err == nil {
+					_ = d.Nak(0) // if that fails the ack wait does it
+				}
 			}
 		default:
 			return

@@ -37,11 +37,15 @@ func newDelivery(c *consumer, m *nats.Msg) (*delivery, error) {
 
 func (d *delivery) Ref() store.Ref      { return d.ref }
 func (d *delivery) TraceParent() string { return d.trace }
-func (d *delivery) Ack() error          { return d.c.answer(receipt{To: d.reply, Do: verbAck}) }
-func (d *delivery) InProgress() error   { return d.c.answer(receipt{To: d.reply, Do: verbProgress}) }
+func (d *delivery) Ack() error          { return d.answer(verbAck, 0) }
+func (d *delivery) InProgress() error   { return d.answer(verbProgress, 0) }
 
 func (d *delivery) Nak(delay time.Duration) error {
-	return d.c.answer(receipt{To: d.reply, Do: verbNak, Delay: job.Duration(delay)})
+	return d.answer(verbNak, delay)
+}
+
+func (d *delivery) answer(do verb, delay time.Duration) error {
+	return d.c.answer(receipt{To: d.reply, Job: d.ref.Job, Gen: d.ref.Generation, Do: do, Delay: job.Duration(delay)})
 }
 
 // answer answers a delivery. An error says that nobody will hear it now.
@@ -50,7 +54,7 @@ func (c *consumer) answer(a receipt) error {
 		return unavailable(string(a.Do), nats.ErrDisconnected)
 	}
 	if c.q.cfg.Worker == nil {
-		return c.q.acknowledge(ackRequest{Class: c.pool, Receipts: []receipt{a}})
+		return c.q.acknowledge(a)
 	}
 	c.q.receipts.add(c.pool, a)
 	return nil

@@ -105,7 +105,10 @@ func (q *Queue) publishOnce(ctx context.Context, ds []store.Dispatch) error {
 	g.SetLimit(maxSingles)
 	for _, d := range ds {
 		g.Go(func() error {
-			err := q.publishRequest(ctx, message(d))
+			seq, err := q.publishRequest(ctx, message(d))
+			if err == nil {
+				q.tellPlaced(seq, []store.Dispatch{d})
+			}
 			if refused := (*refusedError)(nil); errors.As(err, &refused) && refused.alreadyQueued() {
 				return nil
 			}
@@ -123,7 +126,11 @@ func (q *Queue) publishAtomic(ctx context.Context, ds []store.Dispatch) error {
 		m.Header[batchSeqHeader] = []string{strconv.Itoa(i + 1)}
 		if i == len(ds)-1 {
 			m.Header[batchCommitHeader] = []string{"1"}
-			return q.publishRequest(ctx, m)
+			last, err := q.publishRequest(ctx, m)
+			if err == nil {
+				q.tellPlaced(last-uint64(i), ds) // they are stored one after the other
+			}
+			return err
 		}
 		if err := q.nc.PublishMsg(m); err != nil {
 			return err
@@ -140,29 +147,30 @@ func message(d store.Dispatch) *nats.Msg {
 	return m
 }
 
-// publishRequest publishes and waits for the stream's answer, whose refusal is
-// a *refusedError.
-func (q *Queue) publishRequest(ctx context.Context, m *nats.Msg) error {
+// publishRequest publishes and waits for the stream's answer, the number of the message,
+// or a refusal, which is a *refusedError.
+func (q *Queue) publishRequest(ctx context.Context, m *nats.Msg) (seq uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
 	reply, err := q.nc.RequestMsgWithContext(ctx, m)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	var ack struct {
 		Stream string        `json:"stream"`
+		Seq    uint64        `json:"seq"`
 		Error  *refusedError `json:"error"`
 	}
 	if err := json.Unmarshal(reply.Data, &ack); err != nil {
-		return fmt.Errorf("publish acknowledgement %q: %w", reply.Data, err)
+		return 0, fmt.Errorf("publish acknowledgement %q: %w", reply.Data, err)
 	}
 	if ack.Error != nil {
-		return ack.Error
+		return 0, ack.Error
 	}
 	if ack.Stream != streamName {
-		return fmt.Errorf("subject %s belongs to stream %q", m.Subject, ack.Stream)
+		return 0, fmt.Errorf("subject %s belongs to stream %q", m.Subject, ack.Stream)
 	}
-	return nil
+	return ack.Seq, nil
 }
 
 // refusedError is the stream's refusal of a message or batch.

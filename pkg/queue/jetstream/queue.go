@@ -56,6 +56,7 @@ type Queue struct {
 	desk     *desk     // where workers answer; nil for one of those
 	relaying *server   // passes on what workers say to JetStream; nil likewise
 	seen     sightings // consumers that were there
+	placed   placed    // deliveries that are in the stream
 	receipts *receipts // of a worker
 
 	own     *sealer  // opens what is sealed to this process

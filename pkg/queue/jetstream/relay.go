@@ -12,6 +12,7 @@ import (
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/placement"
+	"github.com/assay-run/assay/pkg/store"
 )
 
 // Workers say nothing to JetStream. A pull and an acknowledgement each name a subject
@@ -24,7 +25,7 @@ import (
 //	dispatcher  <its inbox>                                           100 passed on
 //	JetStream   <its inbox>                                           deliveries, statuses
 //	worker      assay.req.<pool>.<worker>.ack                         {class, receipts}
-//	dispatcher  $JS.ACK.JOBS.<consumer>.<…>, for each of them
+//	dispatcher  $JS.ACK.JOBS.<consumer>.<…>, for each of them that is right (placed.go)
 //
 // The inbox has to be the worker's own and the consumer its pool's. Nothing is kept: any
 // dispatcher serves any of it, and deliveries do not pass through one. A pull that gets
@@ -54,10 +55,14 @@ type ackRequest struct {
 
 // receipt is what is said of one delivery.
 type receipt struct {
-	To    string       `json:"to"` // where the delivery says that it is answered
-	Do    verb         `json:"do"`
-	Delay job.Duration `json:"delay,omitempty"` // of verbNak
+	To    string         `json:"to"`  // where the delivery says that it is answered
+	Job   job.ID         `json:"job"` // and what it is of
+	Gen   job.Generation `json:"generation"`
+	Do    verb           `json:"do"`
+	Delay job.Duration   `json:"delay,omitempty"` // of verbNak
 }
+
+func (r receipt) ref() store.Ref { return store.Ref{Job: r.Job, Generation: r.Gen} }
 
 // verb is what is said of a delivery.
 type verb string
@@ -99,6 +104,9 @@ func (q *Queue) relay(ctx context.Context) error {
 		}
 	}
 	q.relaying = s
+	if _, err := q.nc.Subscribe(placedSubject, q.hearPlaced); err != nil {
+		return unavailable("listen for numbers of deliveries", err)
+	}
 	return nil
 }
 
@@ -175,53 +183,50 @@ func (s *server) relayAck(m *nats.Msg) {
 		err = ofPool(m.Subject, r.Class)
 	}
 	if err == nil {
-		err = s.q.acknowledge(r)
+		_, worker, _ := speaker(m.Subject)
+		err = s.relayReceipts(worker, r)
 	}
 	if err != nil {
 		s.q.log.Warn("answers to deliveries dropped", "subject", m.Subject, "error", err)
 	}
 }
 
-// acknowledge answers deliveries of one class.
-func (q *Queue) acknowledge(r ackRequest) error {
-	consumer := q.consumerName(r.Class)
-	for _, a := range r.Receipts {
-		if !ofConsumer(a.To, consumer) {
-			return fmt.Errorf("%w: %.200q is not where a delivery of %q is answered", job.ErrRefused, a.To, r.Class)
-		}
-		body, err := a.body()
-		if err != nil {
-			return err
-		}
-		// Without a reply, by which JetStream would confirm it.
-		if err := q.nc.Publish(a.To, body); err != nil {
-			return unavailable("answer a delivery", err)
-		}
+// acknowledge says what became of a delivery.
+func (q *Queue) acknowledge(r receipt) error {
+	body, err := r.body()
+	if err != nil {
+		return err
+	}
+	// Without a reply, by which JetStream would confirm it.
+	if err := q.nc.Publish(r.To, body); err != nil {
+		return unavailable("answer a delivery", err)
 	}
 	return nil
 }
 
-// ofConsumer says whether deliveries of a consumer are answered on a subject:
-// $JS.ACK.JOBS.<consumer> and five numbers, or, as newer servers write it,
-// $JS.ACK.<domain>.<account>.JOBS.<consumer>, five numbers and whatever else.
-func ofConsumer(subject, consumer string) bool {
+// ofConsumer returns the five numbers of the subject on which a delivery of a consumer is
+// answered, nil if it is not one: $JS.ACK.JOBS.<consumer> and the numbers, or, as newer
+// servers write it, $JS.ACK.<domain>.<account>.JOBS.<consumer>, they, and whatever else.
+// The second is the number in the stream.
+func ofConsumer(subject, consumer string) []string {
 	if !literal(subject, "$JS.ACK.") {
-		return false
+		return nil
 	}
 	words := strings.Split(subject, ".")
 	at := 2
 	if len(words) >= 11 && words[at] != streamName { // else it would be another consumer's, too
 		at = 4
 	}
-	if len(words) < at+7 || at == 2 && len(words) != 9 {
-		return false
+	if len(words) < at+7 || at == 2 && len(words) != 9 || words[at] != streamName || words[at+1] != consumer {
+		return nil
 	}
-	for _, number := range words[at+2 : at+7] {
+	numbers := words[at+2 : at+7]
+	for _, number := range numbers {
 		if strings.Trim(number, "0123456789") != "" {
-			return false
+			return nil
 		}
 	}
-	return words[at] == streamName && words[at+1] == consumer
+	return numbers
 }
 
 // look makes a consumer if it is not there. A pull from one that is not is answered by

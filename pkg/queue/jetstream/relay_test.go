@@ -111,9 +111,9 @@ func TestConsumerLostWhileIdle(t *testing.T) {
 	fetch()
 }
 
-// TestReceiptOfAnother: workers of a pool take from one consumer, and one can say that
-// another's delivery is done. It is then not made again by the server; the dispatcher,
-// who knows that nobody has claimed the job, publishes it again, and it is delivered.
+// TestReceiptOfAnother: workers of a pool take from one consumer, and the numbers of
+// deliveries can be guessed, but not which jobs they are of: nothing can be said of a
+// delivery to another worker, whatever was published by whom.
 func TestReceiptOfAnother(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -122,28 +122,140 @@ func TestReceiptOfAnother(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fetch := func(n int) (ms []queue.Message) {
+	out := make(chan queue.Message, 3)
+	if err := c.Fetch(t.Context(), 3, 30*time.Second, out); err != nil || len(out) != 3 {
+		t.Fatalf("%d deliveries, %v", len(out), err)
+	}
+	in, err := s.evil.nc.SubscribeSync("_INBOX.w.evil.mine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine := s.publish(t, "default", 1)[0].Ref
+	if err := s.evil.pub("assay.req.default.evil.pull", "_INBOX.w.evil.mine", `{"class":"default","batch":1,"wait":"30s"}`); err != nil {
+		t.Fatal(err)
+	}
+	own := next(t, in)
+	say := func(to string, ref store.Ref, do string) {
 		t.Helper()
+		body := fmt.Sprintf(`{"class":"default","receipts":[{"to":%q,"job":%q,"generation":%d,"do":%q}]}`, to, ref.Job, ref.Generation, do)
+		if err := s.evil.pub("assay.req.default.evil.ack", "", body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	victims := []uint64{1, 2, 3} // their numbers
+	for _, seq := range victims {
+		for _, do := range []string{"ack", "nak", "progress", "term"} {
+			to := fmt.Sprintf("$JS.ACK.JOBS.%s.1.%d.%d.%d.0", s.consumer("default"), seq, seq, time.Now().UnixNano())
+			say(to, mine, do)
+			say(to, store.Ref{}, do)
+			say(to, store.Ref{Job: job.NewID(), Generation: 1}, do)
+		}
+	}
+	say(own.Reply, mine, "ack") // what it may
+	stream, err := s.admin.Stream(t.Context(), "JOBS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(30 * time.Second); ; {
+		info, err := stream.Info(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.State.Msgs == 6 { // all but its own
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d messages", info.State.Msgs)
+		}
+	}
+	s.silent(t, s.evil)
+	time.Sleep(200 * time.Millisecond) // what is read from the stream is read by the way
+	s.untouched(t, 6, 3)
+	for range 3 { // and the victim may
+		if err := (<-out).Ack(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for end := time.Now().Add(30 * time.Second); ; {
+		info, err := stream.Info(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.State.Msgs == 3 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d messages", info.State.Msgs)
+		}
+	}
+}
+
+// TestReceiptsAfterRestart: a dispatcher that does not know which delivery has which
+// number, because it was not there or the stream has counted anew since, reads it from the
+// stream.
+func TestReceiptsAfterRestart(t *testing.T) {
+	t.Parallel()
+	s, key := guarded(t)
+	first := connect(t, jetstream.Config{URL: s.url, Key: key})
+	w := connectAs(t, s, key, "w", "default", 0)
+	c, err := w.Consumer(t.Context(), "default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	take := func(d *jetstream.Queue, n int) (ms []queue.Message) {
+		t.Helper()
+		ds := make([]store.Dispatch, n)
+		for i := range ds {
+			ds[i] = store.Dispatch{Ref: store.Ref{Job: job.NewID(), Generation: 1}, Pool: "default"}
+		}
+		if err := d.Publish(t.Context(), ds); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
 		out := make(chan queue.Message, n)
-		if err := c.Fetch(t.Context(), n, 30*time.Second, out); err != nil || len(out) != n {
-			t.Fatalf("%d deliveries, %v", len(out), err)
+		for len(out) < n && ctx.Err() == nil {
+			if err := c.Fetch(ctx, n-len(out), time.Second, out); err != nil {
+				t.Fatal(err)
+			}
 		}
 		for range n {
 			ms = append(ms, <-out)
 		}
 		return ms
 	}
-	first := fetch(3)[0]
-	receipt := fmt.Sprintf(`{"class":"default","receipts":[{"to":"$JS.ACK.JOBS.%s.1.1.1.%d.0","do":"ack"}]}`, s.consumer("default"), time.Now().UnixNano())
-	if err := s.evil.pub("assay.req.default.evil.ack", "", receipt); err != nil {
+	done := func(ms []queue.Message) {
+		t.Helper()
+		for _, m := range ms {
+			if err := m.Ack(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for end := time.Now().Add(30 * time.Second); ; {
+			stream, err := s.adminAs(t, key).Stream(t.Context(), "JOBS")
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := stream.CachedInfo().State.Msgs
+			if n == 0 {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%d messages are still there", n)
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	for _, n := range []int{1, 100} { // one by one, and as a batch
+		ms := take(first, n)
+		done(ms)
+	}
+	ms := take(first, 100)
+	second := connect(t, jetstream.Config{URL: s.url, Key: key})
+	first.Close()
+	done(ms)
+	if err := s.adminAs(t, key).DeleteStream(t.Context(), "JOBS"); err != nil {
 		t.Fatal(err)
 	}
-	s.silent(t, s.evil)
-	again := store.Dispatch{Ref: first.Ref(), Pool: "default"}
-	if err := s.dispatcher.Publish(t.Context(), []store.Dispatch{again}); err != nil { // as the reaper does
-		t.Fatal(err)
-	}
-	if m := fetch(1)[0]; m.Ref() != first.Ref() {
-		t.Errorf("delivered %v, want %v", m.Ref(), first.Ref())
-	}
+	done(take(second, 100))
 }

@@ -90,7 +90,7 @@ func TestOfConsumer(t *testing.T) {
 		"$JS.API.STREAM.DELETE.JOBS":                  false,
 		"":                                            false,
 	} {
-		if got := ofConsumer(subject, "pool-a"); got != want {
+		if got := ofConsumer(subject, "pool-a"); (got != nil) != want || want && got[1] != "2" {
 			t.Errorf("%q: %v", subject, got)
 		}
 	}

@@ -27,8 +27,8 @@ import (
 //	worker      assay.req.<pool>.<worker>.ack                         {class, receipts}
 //	dispatcher  $JS.ACK.JOBS.<consumer>.<…>, for each of them that is right (placed.go)
 //
-// The inbox has to be the worker's own and the consumer its pool's. Nothing is kept: any
-// dispatcher serves any of it, and deliveries do not pass through one. A pull that gets
+// The inbox has to be the worker's own and the consumer its pool's. Any dispatcher
+// serves any of it, at any time, and deliveries do not pass through one. A pull that gets
 // no answer is said again; an acknowledgement that gets lost costs a delivery, whose
 // claim is refused.
 const (

@@ -1,12 +1,16 @@
 package main
 
-import "runtime/debug"
+import (
+	"runtime/debug"
+
+	"github.com/assay-run/assay/internal/version"
+)
 
 type versionCmd struct{}
 
 // Run prints the version.
 func (versionCmd) Run(a *app) error {
-	v := version()
+	v := thisVersion()
 	if a.JSON {
 		return a.printJSON(v)
 	}
@@ -20,28 +24,11 @@ type versionInfo struct {
 	Go       string `json:"go"`
 }
 
-// version is what the toolchain stamped into the binary.
-func version() versionInfo {
-	out := versionInfo{Version: "devel", Revision: "unknown"}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return out
+// thisVersion is what was stamped into the program.
+func thisVersion() versionInfo {
+	out := versionInfo{Version: version.String(), Revision: version.Revision()}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		out.Go = info.GoVersion
 	}
-	out.Go = info.GoVersion
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		out.Version = v
-	}
-	dirty := ""
-	for _, s := range info.Settings {
-		switch s.Key {
-		case "vcs.revision":
-			out.Revision = s.Value[:min(12, len(s.Value))]
-		case "vcs.modified":
-			if s.Value == "true" {
-				dirty = "+changes"
-			}
-		}
-	}
-	out.Revision += dirty
 	return out
 }

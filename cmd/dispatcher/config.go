@@ -13,6 +13,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/assay-run/assay/internal/httpapi"
+	"github.com/assay-run/assay/internal/version"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/netrule"
 	"github.com/assay-run/assay/pkg/queue/jetstream"
@@ -55,6 +56,8 @@ type config struct {
 	LogLevel    slog.Level     `name:"log-level" env:"ASSAY_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
 
 	NATS jetstream.Files `embed:""`
+
+	Version kong.VersionFlag `name:"version" help:"Print the version."`
 }
 
 // errHelp says that the flags asked for help, which was printed.
@@ -64,7 +67,7 @@ var errHelp = fmt.Errorf("help was asked for")
 func parse(args []string, out io.Writer) (c config, err error) {
 	helped := false
 	p, err := kong.New(&c, kong.Name("dispatcher"), kong.Description("Accepts, schedules and records the jobs of a fleet."),
-		kong.Writers(out, out), kong.Exit(func(int) { helped = true }))
+		kong.Writers(out, out), kong.Vars{"version": "dispatcher " + version.String()}, kong.Exit(func(int) { helped = true }))
 	if err != nil {
 		return c, err
 	}

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	"github.com/assay-run/assay/internal/httpapi"
 	"github.com/assay-run/assay/internal/secret"
 	"github.com/assay-run/assay/internal/telemetry"
+	"github.com/assay-run/assay/internal/version"
 	"github.com/assay-run/assay/pkg/netrule"
 	"github.com/assay-run/assay/pkg/object"
 	"github.com/assay-run/assay/pkg/queue/identity"
@@ -41,7 +41,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	tel, err := telemetry.Start(ctx, telemetry.Config{Service: "assay-dispatcher", Version: version(), Log: stderr, Level: cfg.LogLevel})
+	tel, err := telemetry.Start(ctx, telemetry.Config{Service: "assay-dispatcher", Version: version.String(), Log: stderr, Level: cfg.LogLevel})
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func serve(ctx context.Context, cfg config, api http.Handler, d *dispatcher.Disp
 		stopWork()
 		return nil
 	})
-	slog.InfoContext(ctx, "serving", "address", l.Addr().String(), "version", version())
+	slog.InfoContext(ctx, "serving", "address", l.Addr().String(), "version", version.String())
 	return group.Wait()
 }
 
@@ -189,17 +189,3 @@ func workersKey(text string) (*identity.Key, error) {
 
 // join adds the error of closing something to the one that a function returns.
 func join(err *error, closing func() error) { *err = errors.Join(*err, closing()) }
-
-// version is what the toolchain stamped into the binary.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "devel"
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return s.Value[:min(12, len(s.Value))]
-		}
-	}
-	return "devel"
-}

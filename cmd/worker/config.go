@@ -18,6 +18,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/assay-run/assay/internal/session"
+	"github.com/assay-run/assay/internal/version"
 	"github.com/assay-run/assay/internal/worker"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/netrule"
@@ -60,7 +61,7 @@ type config struct {
 	Grace time.Duration `name:"grace" env:"ASSAY_GRACE" default:"30s" help:"How long running jobs may go on after SIGTERM."`
 
 	Runtime       string   `name:"runtime" env:"ASSAY_RUNTIME" enum:"containerd,noop,scripted" default:"containerd" help:"containerd; or run nothing: noop to measure the rest, scripted to rehearse what a job's code says after \"# fake:\"."`
-	Containerd    string   `name:"containerd-address" env:"ASSAY_CONTAINERD_ADDRESS" default:"/run/containerd/containerd.sock" help:"containerd's socket."`
+	Containerd    string   `name:"containerd-address" env:"ASSAY_CONTAINERD_ADDRESS" default:"/run/containerd/containerd.sock" help:"containerd's socket; own: the worker runs one of its own, below its state directory, and imports the images that came with it."`
 	Namespace     string   `name:"containerd-namespace" env:"ASSAY_CONTAINERD_NAMESPACE" default:"assay" help:"containerd's namespace for our containers and images."`
 	StateDir      string   `name:"state-dir" env:"ASSAY_STATE_DIR" default:"/run/assay/worker" help:"Mounts, sockets and cached inputs are in its directory run, of which nothing outlives the worker; the rest of it is the operator's."`
 	Guest         string   `name:"guest" env:"ASSAY_GUEST" help:"The guest binary (default: beside this one)."`
@@ -91,6 +92,8 @@ type config struct {
 
 	NATS jetstream.Files `embed:""`
 
+	Version kong.VersionFlag `name:"version" help:"Print the version."`
+
 	identity identity.Worker // of ID, Pool and Token
 }
 
@@ -101,7 +104,7 @@ var errHelp = fmt.Errorf("help was asked for")
 func parse(args []string, out io.Writer) (c config, err error) {
 	helped := false
 	p, err := kong.New(&c, kong.Name("worker"), kong.Description("Runs the jobs of a fleet."),
-		kong.Writers(out, out), kong.Exit(func(int) { helped = true }))
+		kong.Writers(out, out), kong.Vars{"version": "worker " + version.String()}, kong.Exit(func(int) { helped = true }))
 	if err != nil {
 		return c, err
 	}
@@ -272,7 +275,7 @@ func (c *config) canaryImage() string {
 // promises nothing, so nothing is bounded then but the slots.
 func (c *config) worker(host policy.Host) (worker.Config, error) {
 	out := worker.Config{
-		ID: c.ID, Pool: c.Pool, Version: version(), Slots: c.Slots, CPU: c.CPU, Labels: c.Labels, Images: c.Images, Grace: max(c.Grace, time.Millisecond),
+		ID: c.ID, Pool: c.Pool, Version: version.String(), Slots: c.Slots, CPU: c.CPU, Labels: c.Labels, Images: c.Images, Grace: max(c.Grace, time.Millisecond),
 		CanaryImage: c.canaryImage(),
 		InputCache:  filepath.Join(c.StateDir, containerd.Run, "inputs"),
 	}

@@ -12,6 +12,9 @@ import (
 )
 
 func main() {
+	if os.Getpid() == 1 {
+		os.Exit(first())
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // the second signal is not caught
 	if err := run(ctx, os.Args[1:], os.Stderr); err != nil {

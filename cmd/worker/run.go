@@ -8,13 +8,13 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"runtime/debug"
 	"sync/atomic"
 	"time"
 
 	"github.com/assay-run/assay/internal/awake"
 	"github.com/assay-run/assay/internal/sysmon"
 	"github.com/assay-run/assay/internal/telemetry"
+	"github.com/assay-run/assay/internal/version"
 	"github.com/assay-run/assay/internal/worker"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
@@ -42,7 +42,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	}
 	leaveCoresToJobs()
 	sysmon.Calm()
-	tel, err := telemetry.Start(ctx, telemetry.Config{Service: "assay-worker", Version: version(), Instance: cfg.ID, Log: stderr, Level: cfg.LogLevel})
+	tel, err := telemetry.Start(ctx, telemetry.Config{Service: "assay-worker", Version: version.String(), Instance: cfg.ID, Log: stderr, Level: cfg.LogLevel})
 	if err != nil {
 		return err
 	}
@@ -71,6 +71,11 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 		return err
 	}
 
+	stopOwn, err := cfg.ownContainerd(ctx)
+	if err != nil {
+		return err
+	}
+	defer join(&err, closing(ctx, stopOwn))
 	rt, err := openRuntime(ctx, cfg)
 	if err != nil {
 		return err
@@ -217,18 +222,4 @@ func serve(ctx context.Context, addr string, w *readiness, metrics http.Handler)
 		}
 		return nil
 	}, nil
-}
-
-// version is what the toolchain stamped into the binary.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "devel"
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return s.Value[:min(12, len(s.Value))]
-		}
-	}
-	return "devel"
 }

@@ -67,18 +67,20 @@ var table = map[string]row{
 	"internal/ociimage":    {"image archives", nil},
 	"internal/telemetry":   {"traces, metrics, logs", []string{"pkg/job"}},
 	"internal/doctor":      {"what this machine can enforce", with(ideas, "pkg/runtime/containerd", "pkg/runtime/cgroup", "internal/advisories", "internal/dev")},
-	"internal/dev":         {"a fleet on one machine, for people", []string{"api", "pkg/client", "pkg/job", "pkg/policy", "pkg/store", "pkg/queue/identity", "internal/telemetry"}},
+	"internal/dev":         {"a fleet on one machine, for people", []string{"api", "pkg/client", "pkg/job", "pkg/policy", "pkg/store", "pkg/queue/identity", "internal/daemon", "internal/telemetry"}},
+	"internal/daemon":      {"servers that end with this process, and containerd as one", nil},
 	"internal/testenv":     {"real components, for tests", []string{"internal/dev", "pkg/job", "pkg/client"}},
 	"internal/advisories":  {"known holes in what walls are made of", nil},
 	"internal/sysmon":      {"the Go runtime's monitor thread, calmed", nil},
+	"internal/version":     {"which build this is", nil},
 	"internal/arch":        {"this table", nil},
 
 	"cmd/dispatcher": {"wiring", with(ideas, "api", "migrations", "pkg/object", "pkg/store/postgres", "pkg/queue/jetstream", "pkg/queue/identity",
-		"internal/admit", "internal/callback", "internal/dispatcher", "internal/fault", "internal/httpapi", "internal/sysmon", "internal/secret", "internal/telemetry", "pkg/netrule", "web")},
+		"internal/admit", "internal/callback", "internal/dispatcher", "internal/fault", "internal/httpapi", "internal/sysmon", "internal/secret", "internal/telemetry", "internal/version", "pkg/netrule", "web")},
 	"cmd/worker": {"wiring", with(ideas, "pkg/object", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd", "pkg/runtime/fake",
-		"pkg/netrule", "pkg/runtime/cgroup", "pkg/runtime/egress", "internal/advisories", "internal/awake", "internal/fault", "internal/session", "internal/sysmon", "internal/worker", "internal/telemetry")},
+		"pkg/netrule", "pkg/runtime/cgroup", "pkg/runtime/egress", "internal/advisories", "internal/awake", "internal/daemon", "internal/fault", "internal/session", "internal/sysmon", "internal/worker", "internal/telemetry", "internal/version")},
 	"cmd/assay": {"command line", with(ideas, "api", "pkg/client", "pkg/runtime/containerd", "pkg/runtime/cgroup",
-		"internal/dev", "internal/doctor", "internal/sysmon", "internal/telemetry", "examples/humaneval")}, // which assay demo runs
+		"internal/dev", "internal/doctor", "internal/sysmon", "internal/telemetry", "internal/version", "examples/humaneval")}, // which assay demo runs
 	"cmd/guest": {"the first process of a sandbox", []string{"internal/guest", "internal/sysmon", "pkg/job"}},
 
 	"images/mkimage":              {"builds image archives", []string{"internal/ociimage"}},
@@ -92,6 +94,7 @@ var table = map[string]row{
 	"test/chaos":   {"faults over real binaries", outside},
 	"test/e2e":     {"whole stories over real binaries", with(outside, "test/hostile")},
 	"test/hostile": {"attacks over real binaries", outside},
+	"test/image":   {"the images, as containers", outside},
 	"test/k8s":     {"the chart on a cluster", outside},
 }
 

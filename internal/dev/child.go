@@ -13,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/assay-run/assay/internal/daemon"
 )
 
 // child is one of our own programs: started again when it dies, because a fleet heals, but given up on when it cannot
@@ -25,7 +27,7 @@ type child struct {
 	log                 *slog.Logger
 
 	mu       sync.Mutex
-	current  *process
+	current  *daemon.Process
 	stopping bool
 	gaveUp   error
 	quit     chan struct{}
@@ -60,7 +62,7 @@ func (c *child) start() error {
 }
 
 // launch starts one process. Its log is appended to, so that the reason of a crash is still there after the restart.
-func (c *child) launch() (*process, *os.File, error) {
+func (c *child) launch() (*daemon.Process, *os.File, error) {
 	log, err := os.OpenFile(c.logFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open the log of %s: %w", c.name, err)
@@ -80,7 +82,7 @@ func (c *child) launch() (*process, *os.File, error) {
 		log.Close()
 		return nil, nil, errStopping
 	}
-	p, err := startProcess(cmd, syscall.SIGKILL)
+	p, err := daemon.Start(cmd, syscall.SIGKILL)
 	if err != nil {
 		log.Close()
 		return nil, nil, fmt.Errorf("start %s: %w", c.path, err)
@@ -95,27 +97,21 @@ func isCredential(env string) bool {
 	return slices.Contains([]string{"ASSAY_DATABASE_URL", "ASSAY_WORKERS_KEY", "ASSAY_SECRETS_KEY", "ASSAY_TOKENS", "ASSAY_OPERATOR_TOKENS"}, name)
 }
 
-// killed reports whether a signal ended the process.
-func (p *process) killed() bool {
-	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
-	return ok && status.Signaled()
-}
-
 var errStopping = errors.New("stopping")
 
 // keep waits for the process to die, and starts it again after a pause that grows.
-func (c *child) keep(p *process, log *os.File) {
+func (c *child) keep(p *daemon.Process, log *os.File) {
 	pause, deaths := firstPause, 0
 	for {
 		born := time.Now()
-		<-p.done
+		<-p.Done()
 		log.Close()
 		// Whoever kills it wants to see it come back.
-		if time.Since(born) > healthyAfter || p.killed() {
+		if time.Since(born) > healthyAfter || p.Killed() {
 			pause, deaths = firstPause, 0
 		}
 		if deaths++; deaths == maxDeaths {
-			c.giveUp(fmt.Errorf("%s keeps ending: %w\n%s", c.name, orUnknown(p.err), tail(c.logFile)))
+			c.giveUp(fmt.Errorf("%s keeps ending: %w\n%s", c.name, p.Err(), daemon.Tail(c.logFile)))
 			return
 		}
 		select {
@@ -123,7 +119,7 @@ func (c *child) keep(p *process, log *os.File) {
 			return
 		case <-time.After(pause):
 		}
-		c.log.Warn("program ended; starting it again", "program", c.name, "error", orUnknown(p.err), "log", c.logFile)
+		c.log.Warn("program ended; starting it again", "program", c.name, "error", p.Err(), "log", c.logFile)
 		pause = min(2*pause, maxPause)
 		var err error
 		if p, log, err = c.launch(); err != nil {
@@ -159,7 +155,7 @@ func (c *child) stop(ctx context.Context) error {
 	if !already {
 		close(c.quit)
 	}
-	p.stop(ctx, c.patience, syscall.SIGTERM)
+	p.Stop(ctx, c.patience, syscall.SIGTERM)
 	<-c.done
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/assay-run/assay/internal/daemon"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/queue/identity"
@@ -269,19 +270,19 @@ func (f *Fleet) until(ctx context.Context, children []*child, can func(context.C
 		case <-tick.C:
 		case <-ctx.Done():
 			return fmt.Errorf("the fleet did not get ready: %w: %w\n%s\n%s", ctx.Err(), err,
-				tail(children[0].logFile), tail(children[1].logFile))
+				daemon.Tail(children[0].logFile), daemon.Tail(children[1].logFile))
 		}
 	}
 }
 
 // watch reports an end that nobody asked for. revive brings the component back; without, the fleet has failed.
-func (f *Fleet) watch(name string, p *process, revive func() (*process, error)) {
+func (f *Fleet) watch(name string, p *daemon.Process, revive func() (*daemon.Process, error)) {
 	f.wg.Go(func() {
 		for {
 			select {
 			case <-f.quit:
 				return
-			case <-p.done:
+			case <-p.Done():
 			}
 			select {
 			case <-f.quit: // both at once: it was asked for
@@ -289,10 +290,10 @@ func (f *Fleet) watch(name string, p *process, revive func() (*process, error)) 
 			default:
 			}
 			if revive == nil {
-				f.failed <- fmt.Errorf("%s ended: %w", name, orUnknown(p.err))
+				f.failed <- fmt.Errorf("%s ended: %w", name, p.Err())
 				return
 			}
-			f.cfg.Log.Warn("component ended; starting it again", "component", name, "error", orUnknown(p.err))
+			f.cfg.Log.Warn("component ended; starting it again", "component", name, "error", p.Err())
 			next, err := revive()
 			if err != nil {
 				f.failed <- err
@@ -304,13 +305,13 @@ func (f *Fleet) watch(name string, p *process, revive func() (*process, error)) 
 }
 
 func (f *Fleet) watchContainerd(c *Containerd) {
-	f.watch("containerd", c.proc, func() (*process, error) {
+	f.watch("containerd", c.Process(), func() (*daemon.Process, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), startPatience)
 		defer cancel()
 		if err := c.Restart(ctx); err != nil {
 			return nil, err
 		}
-		return c.proc, nil
+		return c.Process(), nil
 	})
 }
 

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/internal/daemon"
 )
 
 const (
@@ -39,7 +41,7 @@ type PostgresConfig struct {
 type Postgres struct {
 	binDir, dataDir, socketDir, logFile string
 	account                             *account
-	proc                                *process
+	proc                                *daemon.Process
 }
 
 // StartPostgres runs a server on the cluster in cfg.Dir, making the cluster first if there is none. The server listens on
@@ -62,7 +64,7 @@ func StartPostgres(ctx context.Context, cfg PostgresConfig) (_ *Postgres, err er
 	if err := p.account.makeDir(dir); err != nil {
 		return nil, fmt.Errorf("start postgres: %w", err)
 	}
-	if p.socketDir, err = socketDir(dir, "s", p.account.uid); err != nil {
+	if p.socketDir, err = daemon.SocketDir(dir, "s", p.account.uid); err != nil {
 		return nil, fmt.Errorf("start postgres: %w", err)
 	}
 	if err := p.initialise(ctx); err != nil {
@@ -123,7 +125,7 @@ func (p *Postgres) query(ctx context.Context, sql string) (string, error) {
 // Stop ends the server: clients are disconnected and a checkpoint is written ("fast"); if that takes too long or ctx ends,
 // it stops at once ("immediate") and recovers at the next start. Stopping twice does nothing.
 func (p *Postgres) Stop(ctx context.Context) error {
-	p.proc.stop(ctx, 20*time.Second, syscall.SIGINT, syscall.SIGQUIT)
+	p.proc.Stop(ctx, 20*time.Second, syscall.SIGINT, syscall.SIGQUIT)
 	if p.socketDir != filepath.Join(filepath.Dir(p.dataDir), "s") {
 		_ = os.RemoveAll(p.socketDir) // it was a substitute in the temporary directory
 	}
@@ -131,7 +133,7 @@ func (p *Postgres) Stop(ctx context.Context) error {
 }
 
 // PID is the server's process id, for tests that kill it.
-func (p *Postgres) PID() int { return p.proc.pid() }
+func (p *Postgres) PID() int { return p.proc.PID() }
 
 // initialise makes the cluster if there is none. It does so beside the final place: an interrupted try leaves no half of
 // a cluster that looks like one.
@@ -247,10 +249,10 @@ func (p *Postgres) start(ctx context.Context, settings map[string]string) error 
 	cmd := p.command(context.WithoutCancel(ctx), "postgres", args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	// SIGINT is Postgres' fast shutdown.
-	if p.proc, err = startProcess(cmd, syscall.SIGINT); err != nil {
+	if p.proc, err = daemon.Start(cmd, syscall.SIGINT); err != nil {
 		return fmt.Errorf("start postgres: %w", err)
 	}
-	if err := p.proc.ready(ctx, "postgres", p.logFile, p.acceptsConnections); err != nil {
+	if err := p.proc.Ready(ctx, "postgres", p.logFile, p.acceptsConnections); err != nil {
 		_ = p.Stop(context.WithoutCancel(ctx))
 		return fmt.Errorf("start postgres: %w", err)
 	}
@@ -264,7 +266,7 @@ func (p *Postgres) acceptsConnections() error {
 		return err
 	}
 	lines := strings.Split(string(data), "\n")
-	if len(lines) < 8 || strings.TrimSpace(lines[0]) != strconv.Itoa(p.proc.pid()) {
+	if len(lines) < 8 || strings.TrimSpace(lines[0]) != strconv.Itoa(p.proc.PID()) {
 		return errors.New("pid file is not written yet")
 	}
 	if state := strings.TrimSpace(lines[7]); state != "ready" {

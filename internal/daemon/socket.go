@@ -1,4 +1,4 @@
-package dev
+package daemon
 
 import (
 	"crypto/sha256"
@@ -15,10 +15,10 @@ const (
 	reservedForSocket = 24 // "/containerd.sock.ttrpc", "/.s.PGSQL.5432.lock"
 )
 
-// socketDir returns a directory for name's sockets: dir/name if that is short enough, else one in the system's temporary
+// SocketDir returns a directory for name's sockets: dir/name if that is short enough, else one in the system's temporary
 // directory that is always the same for dir. It belongs to uid and is closed to everybody else, because the components
 // trust whoever can connect.
-func socketDir(dir, name string, uid int) (string, error) {
+func SocketDir(dir, name string, uid int) (string, error) {
 	path := filepath.Join(dir, name)
 	if len(path)+reservedForSocket > maxSocketPath {
 		sum := sha256.Sum256([]byte(path))

@@ -1,4 +1,4 @@
-package dev
+package daemon
 
 import (
 	"context"
@@ -12,25 +12,25 @@ import (
 	"time"
 )
 
-// process is a child that does not outlive this process.
-type process struct {
+// Process is a child that does not outlive this process.
+type Process struct {
 	cmd  *exec.Cmd
 	done chan struct{} // closed when the child has been reaped
 	err  error         // how it ended; read after done
 }
 
-// startProcess starts cmd in a process group of its own, so that a terminal's Ctrl-C reaches only us and the child is
+// Start starts cmd in a process group of its own, so that a terminal's Ctrl-C reaches only us and the child is
 // stopped in order; if we die first, the kernel sends it onDeath.
 //
 // The kernel ties that signal to the *thread* that forked. So the goroutine that starts the child keeps its thread until
 // the child is gone, which costs nothing: it has to wait for it anyway.
-func startProcess(cmd *exec.Cmd, onDeath syscall.Signal) (*process, error) {
+func Start(cmd *exec.Cmd, onDeath syscall.Signal) (*Process, error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	cmd.SysProcAttr.Setpgid = true
 	cmd.SysProcAttr.Pdeathsig = onDeath
-	p := &process{cmd: cmd, done: make(chan struct{})}
+	p := &Process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
@@ -49,10 +49,11 @@ func startProcess(cmd *exec.Cmd, onDeath syscall.Signal) (*process, error) {
 	return p, nil
 }
 
-func (p *process) pid() int { return p.cmd.Process.Pid }
+// PID is its process id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// exited says whether the child is gone.
-func (p *process) exited() bool {
+// Exited says whether the child is gone.
+func (p *Process) Exited() bool {
 	select {
 	case <-p.done:
 		return true
@@ -61,11 +62,11 @@ func (p *process) exited() bool {
 	}
 }
 
-// stop sends the signals one after another, each with its time to take effect, and SIGKILL at the end. An ended context
+// Stop sends the signals one after another, each with its time to take effect, and SIGKILL at the end. An ended context
 // skips the waiting, not the killing.
-func (p *process) stop(ctx context.Context, patience time.Duration, signals ...syscall.Signal) {
+func (p *Process) Stop(ctx context.Context, patience time.Duration, signals ...syscall.Signal) {
 	for _, s := range signals {
-		if p.exited() {
+		if p.Exited() {
 			return
 		}
 		_ = p.cmd.Process.Signal(s)
@@ -80,8 +81,8 @@ func (p *process) stop(ctx context.Context, patience time.Duration, signals ...s
 	<-p.done
 }
 
-// ready polls probe until it succeeds, the child ends or ctx does; what names the child in errors, log is where it writes.
-func (p *process) ready(ctx context.Context, what, log string, probe func() error) error {
+// Ready polls probe until it succeeds, the child ends or ctx does; what names the child in errors, log is where it writes.
+func (p *Process) Ready(ctx context.Context, what, log string, probe func() error) error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -91,23 +92,33 @@ func (p *process) ready(ctx context.Context, what, log string, probe func() erro
 		}
 		select {
 		case <-p.done:
-			return fmt.Errorf("%s ended while starting: %w\n%s", what, orUnknown(p.err), tail(log))
+			return fmt.Errorf("%s ended while starting: %w\n%s", what, p.Err(), Tail(log))
 		case <-ctx.Done():
-			return fmt.Errorf("%s did not get ready: %w: %w\n%s", what, ctx.Err(), err, tail(log))
+			return fmt.Errorf("%s did not get ready: %w: %w\n%s", what, ctx.Err(), err, Tail(log))
 		case <-tick.C:
 		}
 	}
 }
 
-func orUnknown(err error) error {
-	if err == nil {
+// Done is closed when the child has been reaped.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Err says how the child ended, which is never nil; it may be asked once Done is closed.
+func (p *Process) Err() error {
+	if p.err == nil {
 		return errors.New("exit status 0")
 	}
-	return err
+	return p.err
 }
 
-// tail returns the last lines of a log file for an error message.
-func tail(path string) string {
+// Killed reports whether a signal ended the process; it may be asked once Done is closed.
+func (p *Process) Killed() bool {
+	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled()
+}
+
+// Tail returns the last lines of a log file for an error message.
+func Tail(path string) string {
 	const lines = 15
 	data, err := os.ReadFile(path)
 	if err != nil {

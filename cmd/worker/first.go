@@ -1,0 +1,49 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+
+	"golang.org/x/sys/unix"
+)
+
+// first is the first process of a container, whose child is the worker. What loses its
+// parent there becomes the first process's, shims of containerd above all, and stays in
+// the table of processes until it asks how that ended: nobody else does. It passes
+// signals on, and returns what the worker ended with; with it, the kernel ends whatever
+// is left.
+func first() int {
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals)
+	files := []*os.File{os.Stdin, os.Stdout, os.Stderr}
+	worker, err := os.StartProcess("/proc/self/exe", os.Args, &os.ProcAttr{Files: files})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "worker:", err)
+		return 1
+	}
+	go func() {
+		for s := range signals {
+			switch s {
+			case unix.SIGCHLD, unix.SIGURG, unix.SIGPIPE: // the runtime's, or about us
+			default:
+				_ = worker.Signal(s)
+			}
+		}
+	}()
+	for {
+		var status unix.WaitStatus
+		pid, err := unix.Wait4(-1, &status, 0, nil)
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			fmt.Fprintln(os.Stderr, "worker: wait for it:", err)
+			return 1
+		case pid != worker.Pid:
+		case status.Signaled():
+			return 128 + int(status.Signal())
+		case status.Exited():
+			return status.ExitStatus()
+		}
+	}
+}

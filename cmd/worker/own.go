@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/assay-run/assay/internal/daemon"
+	"github.com/assay-run/assay/pkg/runtime/cgroup"
+)
+
+// own in the place of containerd's address has the worker run a containerd of its own.
+const own = "own"
+
+// ownContainerd starts a containerd below the state directory, if there is to be one,
+// and keeps it running until stop. Images and snapshots outlive it.
+func (c *config) ownContainerd(ctx context.Context) (stop func(context.Context) error, err error) {
+	if c.Runtime != "containerd" || c.Containerd != own {
+		return func(context.Context) error { return nil }, nil
+	}
+	// In a container, this process is in the group that those of jobs are to be below.
+	// Where that is not allowed, the runtime offers nothing and says what it lacks.
+	if err := cgroup.MakeRoom(cgroup.DefaultRoot); err != nil {
+		slog.WarnContext(ctx, "there is no room for the control groups of jobs", "error", err)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	started, err := daemon.StartContainerd(ctx, daemon.ContainerdConfig{
+		Dir: filepath.Join(c.StateDir, "containerd"), BinDir: filepath.Dir(exe), Log: os.Stderr,
+	})
+	if err != nil {
+		return nil, err
+	}
+	slog.InfoContext(ctx, "started a containerd of its own", "version", started.Version(), "address", started.Address())
+	c.Containerd = started.Address()
+	c.ImageArchives = append(c.ImageArchives, brought(exe)...)
+	return started.Keep(slog.Default()), nil
+}
+
+// brought are the archives of images that came with the program exe: those of an image
+// of the worker.
+func brought(exe string) []string {
+	found, _ := filepath.Glob(filepath.Join(filepath.Dir(exe), "..", "share", "assay", "*.tar")) // an error means a bad pattern
+	return found
+}

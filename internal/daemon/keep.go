@@ -1,0 +1,60 @@
+package daemon
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+const (
+	restartPause    = 100 * time.Millisecond // before the first try to start a daemon again; doubled each time
+	restartPauseMax = 10 * time.Second
+	restartTime     = 2 * time.Minute // until it has to answer
+)
+
+// Keep has the daemon started again whenever it ends; its containers run on meanwhile. What cannot be started is tried
+// again for ever. stop ends that, then the daemon and all that runs under it, as Stop does.
+func (c *Containerd) Keep(log *slog.Logger) (stop func(context.Context) error) {
+	ctx, quit := context.WithCancel(context.Background())
+	var keeper sync.WaitGroup
+	keeper.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-c.proc.Done():
+			}
+			if ctx.Err() != nil {
+				return
+			}
+			log.Error("containerd ended; starting it again", "error", c.proc.Err())
+			c.revive(ctx, log)
+		}
+	})
+	return func(stopping context.Context) error {
+		quit()
+		keeper.Wait()
+		return c.Stop(stopping)
+	}
+}
+
+// revive starts the daemon again, or returns when ctx ends.
+func (c *Containerd) revive(ctx context.Context, log *slog.Logger) {
+	for pause := restartPause; ctx.Err() == nil; pause = min(2*pause, restartPauseMax) {
+		within, cancel := context.WithTimeout(ctx, restartTime)
+		err := c.again(within)
+		cancel()
+		if err == nil {
+			log.Info("containerd answers again")
+			return
+		}
+		if ctx.Err() == nil {
+			log.Error("containerd does not start; trying again", "in", pause, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}

@@ -22,7 +22,7 @@ UNIT = $(shell $(GO) list -e -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPa
 	grep -vE '/internal/(testenv|dev)\b' | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup gvisor build image dev demo test faults test-unit test-cgroup2 hostile neighbours cheats chaos check lint race bench
+.PHONY: help setup gvisor build image images test-image dev demo test faults test-unit test-cgroup2 hostile neighbours cheats chaos check lint race bench
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,11 @@ build: ## Build every program into bin/
 
 image: setup ## Build the default image from the system's packages
 	@images/build python
+
+images: setup image gvisor ## Build the images of worker and dispatcher, as OCI archives, without a container engine
+	@scripts/setup cc seccomp
+	@images/build base
+	@images/pack
 
 gvisor: ## Build gVisor's runsc into bin/, for isolation gvisor
 	@mkdir -p bin
@@ -62,6 +67,9 @@ test-unit: ## Run the tests that need neither root nor any component
 test-cgroup2: setup image ## Run the suites of the runtime in a virtual machine with cgroup v2 (slow: it is emulated)
 	@$(ROOT) test/cgroup2/run ./pkg/runtime/cgroup ./pkg/runtime/containerd -- \
 		-test.timeout=50m -test.run '^(Test(Task|Cell)(Lifecycle|Contract|Programs)|TestKernel.*|TestKillLeavesNobody|TestCellJobsDoNotMeet)$$'
+
+test-image: images build ## Run jobs in the built image of the worker, as a container with nothing of this host
+	$(TEST) -count=1 -timeout=15m -v ./test/image -args -image.run
 
 hostile: setup build image ## Attack the walls with every program of the corpus, at every isolation that this host has
 	$(TEST) -count=1 -timeout=30m -v ./test/hostile -args -gvisor.every=1

@@ -31,6 +31,10 @@ func TestRun(t *testing.T) {
 		{"bad time", []string{"-name", "n:1", "-rootfs", rootfs, "-o", out, "-created", "today"}, "-created"},
 		{"bad configuration", []string{"-name", "n:1", "-rootfs", rootfs, "-o", out, "-config", broken}, "broken.json"},
 		{"misspelt configuration", []string{"-name", "n:1", "-rootfs", rootfs, "-o", out, "-config", misspelt}, "WorkDir"},
+		{"more layers", []string{"-name", "n:1", "-rootfs", rootfs, "-o", out, "-label", "a=b", "-layer", "/bin/x=" + config + ",/y=" + rootfs, "-layer", "/z=" + rootfs}, ""},
+		{"a layer of nothing", []string{"-name", "n:1", "-rootfs", rootfs, "-o", out, "-layer", "/bin/x=" + dir + "/none"}, "none"},
+		{"a layer that leads out", []string{"-name", "n:1", "-rootfs", rootfs, "-o", out, "-layer", "/../x=" + rootfs}, "/../x"},
+		{"a layer without a source", []string{"-name", "n:1", "-rootfs", rootfs, "-o", out, "-layer", "/x"}, "-layer"},
 		{"no root file system", []string{"-name", "n:1", "-rootfs", dir + "/none", "-o", out}, "none"},
 	} {
 		err := run(test.args)

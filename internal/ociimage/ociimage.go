@@ -1,6 +1,6 @@
 // Package ociimage writes a root file system as an OCI image layout inside a tar archive.
 //
-// It covers exactly what this repository's own images need: one layer, one platform, a name for the importer. The format
+// It covers exactly what this repository's own images need: layers, one platform, a name for the importer. The format
 // is the OCI image layout 1.0 that `ctr images import`, containerd's client and skopeo's oci-archive read.
 package ociimage
 
@@ -35,6 +35,9 @@ type Config struct {
 	Cmd        []string          `json:"Cmd,omitempty"`
 	WorkingDir string            `json:"WorkingDir,omitempty"`
 	Labels     map[string]string `json:"Labels,omitempty"`
+
+	Volumes      map[string]struct{} `json:"Volumes,omitempty"`      // paths that are not to be in the container's own layer
+	ExposedPorts map[string]struct{} `json:"ExposedPorts,omitempty"` // such as 8080/tcp
 }
 
 // Image says what to write besides the layer.
@@ -87,33 +90,49 @@ type index struct {
 	Manifests     []descriptor `json:"manifests"`
 }
 
-// Write compresses the uncompressed tar stream rootfs into the image's only layer and writes the archive to w. The layer
-// is spooled to a temporary file in dir (default: the system's) because its digest comes before it in the archive.
-// It returns the digest of the manifest, which is the image's identity.
-func Write(w io.Writer, img Image, rootfs io.Reader, dir string) (digest string, err error) {
-	spool, err := os.CreateTemp(dir, "layer-")
-	if err != nil {
-		return "", fmt.Errorf("spool the layer: %w", err)
-	}
+// Write writes an image whose layers are the uncompressed tar streams, the lowest first, to w as an archive. The layers
+// are compressed and spooled to temporary files in dir (default: the system's) because their digests come before them in
+// the archive. It returns the digest of the manifest, which is the image's identity.
+func Write(w io.Writer, img Image, dir string, layers ...io.Reader) (digest string, err error) {
+	var spools []*os.File
 	defer func() {
-		_ = spool.Close()
-		_ = os.Remove(spool.Name())
+		for _, s := range spools {
+			_ = s.Close()
+			_ = os.Remove(s.Name())
+		}
 	}()
-	layer, diffID, err := compress(spool, rootfs)
-	if err != nil {
-		return "", fmt.Errorf("compress the layer: %w", err)
+	var packed []descriptor
+	var diffs []string
+	for _, l := range layers {
+		spool, err := os.CreateTemp(dir, "layer-")
+		if err != nil {
+			return "", fmt.Errorf("spool a layer: %w", err)
+		}
+		spools = append(spools, spool)
+		layer, diffID, err := compress(spool, l)
+		if err != nil {
+			return "", fmt.Errorf("compress a layer: %w", err)
+		}
+		if _, err := spool.Seek(0, io.SeekStart); err != nil {
+			return "", fmt.Errorf("rewind a layer: %w", err)
+		}
+		packed, diffs = append(packed, layer), append(diffs, diffID)
 	}
+	return write(w, img, packed, diffs, spools)
+}
 
+// write writes the archive, of layers that are in blobs.
+func write(w io.Writer, img Image, layers []descriptor, diffs []string, blobs []*os.File) (digest string, err error) {
 	if img.Architecture == "" {
 		img.Architecture = runtime.GOARCH
 	}
 	p := platform{Architecture: img.Architecture, OS: "linux"}
 	config, configBytes := blob(mediaConfig, imageConfig{
 		platform: p, Created: img.Created.UTC(), Config: img.Config,
-		RootFS: rootFS{Type: "layers", DiffIDs: []string{diffID}},
+		RootFS: rootFS{Type: "layers", DiffIDs: diffs},
 	})
 	man, manBytes := blob(mediaManifest, manifest{
-		SchemaVersion: 2, MediaType: mediaManifest, Config: config, Layers: []descriptor{layer},
+		SchemaVersion: 2, MediaType: mediaManifest, Config: config, Layers: layers,
 	})
 	man.Platform = &p
 	// The first annotation is containerd's own and holds a full name; the second is the specification's.
@@ -123,15 +142,14 @@ func Write(w io.Writer, img Image, rootfs io.Reader, dir string) (digest string,
 	}
 	_, indexBytes := blob(mediaIndex, index{SchemaVersion: 2, MediaType: mediaIndex, Manifests: []descriptor{man}})
 
-	if _, err := spool.Seek(0, io.SeekStart); err != nil {
-		return "", fmt.Errorf("rewind the layer: %w", err)
-	}
 	a := &archive{tw: tar.NewWriter(w), modTime: img.Created}
 	a.bytes("oci-layout", []byte(`{"imageLayoutVersion":"1.0.0"}`))
 	a.bytes("index.json", indexBytes)
 	a.bytes(blobPath(man), manBytes)
 	a.bytes(blobPath(config), configBytes)
-	a.file(blobPath(layer), layer.Size, spool)
+	for i, l := range layers {
+		a.file(blobPath(l), l.Size, blobs[i])
+	}
 	if err := a.close(); err != nil {
 		return "", fmt.Errorf("write the archive: %w", err)
 	}

@@ -30,7 +30,7 @@ func write(t *testing.T) (digest string, archive []byte) {
 		Created:      time.Unix(1, 0),
 		Architecture: "arm64",
 		Config:       ociimage.Config{Env: []string{"A=b"}, WorkingDir: "/w"},
-	}, strings.NewReader(rootfs), t.TempDir())
+	}, t.TempDir(), strings.NewReader(rootfs))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func TestWriteLeavesNoSpoolBehind(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	broken := errors.New("disk on fire")
-	_, err := ociimage.Write(io.Discard, ociimage.Image{Name: "x"}, iotest.ErrReader(broken), dir)
+	_, err := ociimage.Write(io.Discard, ociimage.Image{Name: "x"}, dir, iotest.ErrReader(broken))
 	if !errors.Is(err, broken) {
 		t.Errorf("error = %v, want %v", err, broken)
 	}
@@ -163,7 +163,7 @@ func (w *failAfter) Write(p []byte) (int, error) {
 func TestWriteReportsAFullDisk(t *testing.T) {
 	t.Parallel()
 	for _, room := range []int{0, 600, 1200, 3000} {
-		_, err := ociimage.Write(&failAfter{room}, ociimage.Image{Name: "x"}, strings.NewReader(rootfs), t.TempDir())
+		_, err := ociimage.Write(&failAfter{room}, ociimage.Image{Name: "x"}, t.TempDir(), strings.NewReader(rootfs))
 		if err == nil || !strings.Contains(err.Error(), "no space") {
 			t.Errorf("with room for %d bytes: %v", room, err)
 		}

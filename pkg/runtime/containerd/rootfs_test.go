@@ -57,7 +57,7 @@ func TestImagesWithLinksAtMountpoints(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ociimage.Write(f, ociimage.Image{Name: image, Created: time.Unix(0, 0)}, root, t.TempDir()); err != nil {
+		if _, err := ociimage.Write(f, ociimage.Image{Name: image, Created: time.Unix(0, 0)}, t.TempDir(), root); err != nil {
 			t.Fatal(err)
 		}
 		if err := errors.Join(f.Close(), r.images.importArchive(t.Context(), archive)); err != nil {

@@ -1,0 +1,3 @@
+// Package image runs the images that `make images` builds, as containers that have nothing of this host but its network:
+// no socket, no namespace of processes, no path, no device.
+package image

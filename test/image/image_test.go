@@ -1,0 +1,185 @@
+package image
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/assay-run/assay/internal/testenv"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+)
+
+var really = flag.Bool("image.run", false, "run the built images: see make test-image")
+
+var levels = []policy.Isolation{policy.Cell, policy.Task, policy.GVisor}
+
+func python(code string) job.Program { return job.Program{Python: &job.Python{Code: code}} }
+
+// A dispatcher's image runs as nobody, on a root file system that it cannot write. A worker's needs nothing of its host,
+// keeps what it built over a restart, heals, and leaves nothing but that.
+func TestImages(t *testing.T) {
+	if !*really {
+		t.Skip("it takes the built images: make test-image")
+	}
+	f := newFleet(t)
+	f.load("worker")
+	volume, index := t.TempDir(), newIndex(t)
+	if err := os.Chmod(filepath.Dir(volume), 0o711); err != nil {
+		t.Fatal(err)
+	}
+	groups := groupsOfWorkers(t)
+	start := func(id string) *container {
+		c := f.start("worker", id, "--privileged", "--mount", "type=bind,src="+volume+",dst=/var/lib/assay,options=rbind:rw",
+			"--env", "ASSAY_NATS_URL="+f.nats, "--env", "ASSAY_WORKER_ID="+id, "--env", "ASSAY_METRICS_LISTEN=127.0.0.1:0",
+			"--env", "ASSAY_OBJECTS_URL=file:///var/lib/assay/objects", "--env", "ASSAY_PIP_INDEX="+index.URL+"/simple", "--env", "ASSAY_GRACE=5s")
+		f.until(id+" offers every isolation", func() bool { return slices.Equal(f.offers(id), levels) })
+		return c
+	}
+	first := start("image-1")
+	for _, level := range levels {
+		if got := f.run(python("print(6 * 7)"), level); got != "42\n" {
+			t.Errorf("%s printed %q", level, got)
+		}
+	}
+	if got := f.run(python("import friendly\nprint(friendly.word)"), policy.Cell, "friendly==1.0"); got != "hello\n" {
+		t.Errorf("with a package: %q", got)
+	}
+	healed(f, first)
+	f.until("what lost its parent is reaped", func() bool {
+		for _, state := range below(first.pid) {
+			if strings.HasSuffix(state, " Z") {
+				return false
+			}
+		}
+		return true
+	})
+	first.stop()
+	index.Close() // what was built is there
+
+	second := start("image-2")
+	for _, level := range levels {
+		if got := f.run(python("import friendly\nprint(friendly.word)"), level, "friendly==1.0"); got != "hello\n" {
+			t.Errorf("%s, with the package from before: %q", level, got)
+		}
+	}
+	second.stop()
+
+	names := []string{}
+	entries, err := os.ReadDir(volume)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if d := cmp.Diff([]string{"containerd", "environments", "objects"}, names); d != "" {
+		t.Errorf("the volume (-want +got):\n%s", d)
+	}
+	if table, err := os.ReadFile("/proc/self/mountinfo"); err != nil || strings.Contains(string(table), volume) {
+		t.Errorf("mounts are left on this host (%v)", err)
+	}
+	if d := cmp.Diff(groups, groupsOfWorkers(t)); d != "" {
+		t.Errorf("control groups of this host (-before +after):\n%s", d)
+	}
+}
+
+// healed kills the worker's containerd and sees that jobs run again.
+func healed(f *fleet, c *container) {
+	f.t.Helper()
+	for pid, state := range below(c.pid) {
+		if strings.HasPrefix(state, "containerd ") {
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+				f.t.Fatal(err)
+			}
+			f.until("containerd is gone", func() bool { return !alive(pid) })
+			if got := f.run(python("print('again')"), policy.Task); got != "again\n" {
+				f.t.Errorf("after containerd was killed: %q", got)
+			}
+			return
+		}
+	}
+	f.t.Errorf("the container has no containerd: %v", below(c.pid))
+}
+
+// load gives the engine an image.
+func (f *fleet) load(name string) {
+	f.t.Helper()
+	archive := filepath.Join(testenv.RepoRoot(f.t), ".cache", "images", name+".tar")
+	if _, err := os.Stat(archive); err != nil {
+		f.t.Fatalf("%v; run: make images", err)
+	}
+	f.ctr("images", "import", archive)
+}
+
+// offers returns the isolations that a worker says it has.
+func (f *fleet) offers(id string) []policy.Isolation {
+	ws, err := f.api.Workers(f.t.Context())
+	if err != nil {
+		return nil
+	}
+	for _, w := range ws {
+		var host policy.Host
+		if w.ID == id && json.Unmarshal(w.Host, &host) == nil {
+			return host.Isolations
+		}
+	}
+	return nil
+}
+
+// groupsOfWorkers lists the control groups that workers made on this host.
+func groupsOfWorkers(t *testing.T) (found []string) {
+	t.Helper()
+	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, _ os.DirEntry, err error) error {
+		if err == nil && strings.HasPrefix(filepath.Base(path), "image-") {
+			found = append(found, path)
+		}
+		return nil
+	})
+	return found
+}
+
+// newIndex serves one package, as an index of packages does.
+func newIndex(t *testing.T) *httptest.Server {
+	t.Helper()
+	var wheel bytes.Buffer
+	z := zip.NewWriter(&wheel)
+	info := "friendly-1.0.dist-info/"
+	for _, file := range [][2]string{
+		{"friendly/__init__.py", "word = 'hello'\n"},
+		{info + "METADATA", "Metadata-Version: 2.1\nName: friendly\nVersion: 1.0\n"},
+		{info + "WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"},
+		{info + "RECORD", ""},
+	} {
+		w, err := z.Create(file[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprint(w, file[1])
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	const name = "friendly-1.0-py3-none-any.whl"
+	mux.HandleFunc("/simple/friendly/", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprintf(w, `<a href="/files/%s">%s</a>`, name, name)
+	})
+	mux.HandleFunc("/files/"+name, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(wheel.Bytes()) })
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	return s
+}

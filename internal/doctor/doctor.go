@@ -21,6 +21,7 @@ import (
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime/cgroup"
 	"github.com/assay-run/assay/pkg/runtime/containerd"
 )
 
@@ -58,7 +59,7 @@ func (h Host) Examine(ctx context.Context) []Finding {
 	for _, p := range programs {
 		out = append(out, p.find(ctx))
 	}
-	out = append(out, h.holes(ctx), h.settings(), h.shares())
+	out = append(out, h.holes(ctx), h.settings(), h.shares(), judgePrivileges(containerd.Privileges(cgroup.DefaultRoot)))
 	out = append(out, h.guest(), h.images(), h.disk(), h.memory())
 	return append(out, isolation(out, h.probe(ctx), h.probeGVisor(ctx)))
 }

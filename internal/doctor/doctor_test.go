@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime/containerd"
 )
 
 // host makes a file system that says what files says.
@@ -122,5 +125,17 @@ func TestIsolation(t *testing.T) {
 		if got := isolation(c.found, c.cell, c.gvisor); got != c.want {
 			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
 		}
+	}
+}
+
+func TestPrivilegesThatLack(t *testing.T) {
+	got := judgePrivileges([]containerd.Privilege{
+		{Name: "CAP_A"}, {Name: "CAP_B", Levels: []policy.Isolation{policy.Task, policy.GVisor}, Lacks: errors.New("not there")},
+	})
+	if want := (Finding{"privileges", Missing, "no CAP_B", "CAP_B: not there (without it there is no task, gvisor)"}); got != want {
+		t.Errorf("got %+v", got)
+	}
+	if got := judgePrivileges([]containerd.Privilege{{Name: "CAP_A"}}); got != ok("privileges", "CAP_A") {
+		t.Errorf("got %+v", got)
 	}
 }

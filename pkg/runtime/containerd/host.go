@@ -18,6 +18,7 @@ import (
 	"github.com/assay-run/assay/guest/python"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime/cgroup"
 )
 
 // layGuest puts into dir what every sandbox finds at /run/assay.
@@ -90,6 +91,7 @@ func (r *Runtime) inspect(ctx context.Context) policy.Host {
 	if r.cfg.VMRuntime != "" {
 		h.Isolations = append(h.Isolations, policy.VM)
 	}
+	withhold(&h, Privileges(r.cfg.CgroupRoot))
 	if r.cfg.Snapshotter != "overlayfs" {
 		h.Unenforced = map[string]string{"packages": "environments need the snapshotter overlayfs, not " + r.cfg.Snapshotter}
 	}
@@ -108,7 +110,8 @@ func lacksUserNamespaces() string {
 	return ""
 }
 
-// hostMemory returns the memory of this host, in bytes, 0 if it is unknown.
+// hostMemory returns the memory of this host, or what of it this container may have, in
+// bytes; 0 if it is unknown.
 func hostMemory() job.Size {
 	f, err := os.Open("/proc/meminfo")
 	if err != nil {
@@ -118,8 +121,32 @@ func hostMemory() job.Size {
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		var kib int64
 		if _, err := fmt.Sscanf(lines.Text(), "MemTotal: %d kB", &kib); err == nil {
-			return job.Size(kib) * job.KiB
+			return lesser(job.Size(kib)*job.KiB, memoryLimit(cgroup.DefaultRoot))
 		}
 	}
 	return 0
+}
+
+// memoryLimit returns the limit of the control group that is mounted at root, 0 if it
+// has none: that of a container, which those of its jobs are below.
+func memoryLimit(root string) job.Size {
+	for _, file := range []string{"memory.max", "memory/memory.limit_in_bytes"} {
+		text, err := os.ReadFile(filepath.Join(root, file))
+		if err != nil {
+			continue
+		}
+		n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+		if err == nil { // or it says max
+			return job.Size(n)
+		}
+	}
+	return 0
+}
+
+// lesser is the smaller of a size and a limit, 0 for none.
+func lesser(size, limit job.Size) job.Size {
+	if limit > 0 && limit < size {
+		return limit
+	}
+	return size
 }

@@ -26,7 +26,11 @@ func ProbeCell(ctx context.Context, guest string) error {
 		return err
 	}
 	defer binary.Close()
-	me := sandboxUID(0) + programUID
+	free, err := hostIDs()
+	if err != nil {
+		return err
+	}
+	me := free.nth(0) + programUID
 	ids := []syscall.SysProcIDMap{{ContainerID: me, HostID: me, Size: 1}}
 	cmd := exec.CommandContext(ctx, "/proc/self/fd/3", "probe")
 	cmd.Dir, cmd.Env, cmd.ExtraFiles = "/", []string{}, []*os.File{binary}

@@ -34,7 +34,7 @@ type Runtime struct {
 	instance string // names the state directory
 	started  string // differs from run to run, so that names never come back
 	next     atomic.Uint64
-	ids      []int // see another
+	ids      ids
 
 	client  *client.Client
 	engine  *engine // of isolation task, and of cells
@@ -78,7 +78,7 @@ const connectTime = 10 * time.Second
 func New(ctx context.Context, cfg Config) (_ *Runtime, err error) {
 	cfg = cfg.withDefaults()
 	r := &Runtime{
-		cfg: cfg, ids: mixedIDs(), started: strconv.FormatInt(time.Now().UnixNano(), 36),
+		cfg: cfg, started: strconv.FormatInt(time.Now().UnixNano(), 36),
 		parallel: make(chan struct{}, cfg.Parallel), patience: makePatience, live: map[*slot]bool{},
 	}
 	r.ctx, r.stop = context.WithCancel(context.WithoutCancel(ctx))
@@ -90,6 +90,9 @@ func New(ctx context.Context, cfg Config) (_ *Runtime, err error) {
 			r.release()
 		}
 	}()
+	if r.ids, err = hostIDs(); err != nil {
+		r.ids = ids{uidBase, []int{0}} // never given: inspect offers nothing then, and says why
+	}
 	if r.network, err = egress.Open(ctx, cfg.Egress); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,30 @@
+package containerd
+
+import (
+	"fmt"
+	"testing"
+)
+
+// Where there are fewer ids than a host has, sandboxes have fewer ranges, and none
+// without any.
+func TestIDRanges(t *testing.T) {
+	for _, c := range []struct {
+		uidMap       string
+		base, ranges int
+		fails        bool
+	}{
+		{"         0          0 4294967295\n", uidBase, uidRanges, false},
+		{"0 100000 65536\n", 0, 0, true},
+		{fmt.Sprintf("0 500000 %d\n", 16*idCount), idCount, 15, false},
+		{fmt.Sprintf("0 500000 %d\n", 256*idCount), idCount, 255, false},
+		{fmt.Sprintf("0 1000 1\n1 500000 %d\n", 16*idCount-1), idCount, 15, false},
+		{"0 1000 1\n", 0, 0, true},
+		{"zero\n", 0, 0, true},
+		{"", 0, 0, true},
+	} {
+		base, ranges, err := idRanges(c.uidMap)
+		if base != c.base || ranges != c.ranges || (err != nil) != c.fails {
+			t.Errorf("%q: %d, %d, %v", c.uidMap, base, ranges, err)
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package containerd
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/pkg/policy"
+)
+
+// Privilege is something that a worker needs of whoever runs it, which a container may
+// withhold. The same rows, with their reasons, are in docs/security.md.
+type Privilege struct {
+	Name   string
+	Levels []policy.Isolation // that are not there without it
+	Lacks  error              // nil: it is there
+}
+
+// every is the isolations that have a container of runc's.
+var every = []policy.Isolation{policy.Cell, policy.Task, policy.GVisor, policy.VM}
+
+// capabilities are those that a worker uses, by what it cannot do without them.
+var capabilities = []struct {
+	name   string
+	bit    int
+	levels []policy.Isolation
+}{
+	{"CAP_SYS_ADMIN", unix.CAP_SYS_ADMIN, every},
+	{"CAP_CHOWN", unix.CAP_CHOWN, every},
+	{"CAP_DAC_OVERRIDE", unix.CAP_DAC_OVERRIDE, every},
+	{"CAP_FOWNER", unix.CAP_FOWNER, every},
+	{"CAP_SETUID", unix.CAP_SETUID, every},
+	{"CAP_SETGID", unix.CAP_SETGID, every},
+	{"CAP_SETPCAP", unix.CAP_SETPCAP, every},
+	{"CAP_KILL", unix.CAP_KILL, every},
+	{"CAP_MKNOD", unix.CAP_MKNOD, every},
+	{"CAP_NET_ADMIN", unix.CAP_NET_ADMIN, every},
+	{"CAP_SYS_CHROOT", unix.CAP_SYS_CHROOT, every},
+	{"CAP_SYS_PTRACE", unix.CAP_SYS_PTRACE, every},
+}
+
+// Privileges looks for each privilege that a worker needs. Those that it has are in the
+// list, too.
+func Privileges(cgroupRoot string) []Privilege {
+	var out []Privilege
+	have, err := effective()
+	for _, c := range capabilities {
+		p := Privilege{Name: c.name, Levels: c.levels, Lacks: err}
+		if err == nil && have&(1<<c.bit) == 0 {
+			p.Lacks = errors.New("not among the capabilities of this process")
+		}
+		out = append(out, p)
+	}
+	_, ids := hostIDs()
+	return append(out,
+		Privilege{"control groups to write", every, groupsWritable(cgroupRoot)},
+		Privilege{"/proc without masks", every, unmasked("/proc/self/mountinfo")},
+		Privilege{"ids for sandboxes", every, ids})
+}
+
+// effective returns the capabilities of this process.
+func effective() (uint64, error) {
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(line, "CapEff:"); ok {
+			return strconv.ParseUint(strings.TrimSpace(value), 16, 64)
+		}
+	}
+	return 0, errors.New("/proc/self/status does not name capabilities")
+}
+
+// groupsWritable says what keeps this process from making control groups.
+func groupsWritable(root string) error {
+	dir := root
+	if _, err := os.Stat(filepath.Join(root, "cgroup.controllers")); err != nil {
+		dir = filepath.Join(root, "pids") // version 1: each controller is a tree of its own
+	}
+	probe := filepath.Join(dir, "assay-probe-"+strconv.Itoa(os.Getpid()))
+	if err := os.Mkdir(probe, 0o755); err != nil {
+		return fmt.Errorf("%w; mount the container's own control groups writable", err)
+	}
+	return os.Remove(probe)
+}
+
+// unmasked says what of /proc is hidden. The kernel lets a user namespace have a /proc
+// of its own only where nothing of the one above is.
+func unmasked(mountinfo string) error {
+	text, err := os.ReadFile(mountinfo)
+	if err != nil {
+		return err
+	}
+	var hidden []string
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		if len(fields) > 4 && strings.HasPrefix(fields[4], "/proc/") && fields[4] != "/proc/sys/fs/binfmt_misc" {
+			hidden = append(hidden, fields[4])
+		}
+	}
+	if len(hidden) == 0 {
+		return nil
+	}
+	return fmt.Errorf("hidden or read-only: %s; run the container with procMount: Unmasked, or privileged", strings.Join(slices.Compact(hidden), ", "))
+}
+
+// withhold takes from a host what it has no privileges for, and says which are lacking.
+func withhold(h *policy.Host, privileges []Privilege) {
+	for _, p := range privileges {
+		if p.Lacks == nil {
+			continue
+		}
+		h.Missing = append(h.Missing, fmt.Sprintf("privilege %s: %v", p.Name, p.Lacks))
+		h.Isolations = slices.DeleteFunc(h.Isolations, func(l policy.Isolation) bool { return slices.Contains(p.Levels, l) })
+	}
+}

@@ -3,7 +3,6 @@ package dev_test
 import (
 	"bytes"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -260,35 +259,5 @@ func TestContainerdSocketPathTooLong(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Dir(d.Address())); !os.IsNotExist(err) {
 		t.Errorf("the socket directory is left behind: %v", err)
-	}
-}
-
-// A containerd that dies is started again, and what ran under it runs on. Stopping ends both.
-func TestContainerdIsKept(t *testing.T) {
-	dir := t.TempDir()
-	c, err := dev.StartContainerd(t.Context(), dev.ContainerdConfig{Dir: dir, BinDir: binDir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	killed := c.PID()
-	stop := c.Keep(slog.New(slog.NewTextHandler(t.Output(), nil)))
-	t.Cleanup(func() { _ = stop(stopContext(t)) })
-	ran := runContainer(t, dir, c.Address())
-	if err := syscall.Kill(killed, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "containerd is gone", func() bool { return syscall.Kill(killed, 0) != nil })
-	eventually(t, "it answers again", func() bool {
-		return exec.CommandContext(t.Context(), "ctr", "--address", c.Address(), "version").Run() == nil
-	})
-	if err := syscall.Kill(ran.init, 0); err != nil {
-		t.Errorf("the container ended with its containerd: %v", err)
-	}
-	if err := stop(stopContext(t)); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the container is gone", func() bool { return syscall.Kill(ran.init, 0) != nil })
-	if exec.CommandContext(t.Context(), "ctr", "--address", c.Address(), "version").Run() == nil {
-		t.Error("containerd still answers")
 	}
 }

@@ -11,6 +11,7 @@ import (
 // and what is not offered for want of each.
 func judgePrivileges(all []containerd.Privilege) Finding {
 	const check = "privileges"
+	level := Limited
 	var names, lacks, advice []string
 	for _, p := range all {
 		names = append(names, p.Name)
@@ -22,10 +23,14 @@ func judgePrivileges(all []containerd.Privilege) Finding {
 			levels[i] = string(l)
 		}
 		lacks = append(lacks, p.Name)
-		advice = append(advice, fmt.Sprintf("%s: %v (without it there is no %s)", p.Name, p.Lacks, strings.Join(levels, ", ")))
+		text := fmt.Sprintf("%s: %v", p.Name, p.Lacks)
+		if len(levels) > 0 {
+			level, text = Missing, text+" (without it there is no "+strings.Join(levels, ", ")+")"
+		}
+		advice = append(advice, text)
 	}
 	if len(lacks) == 0 {
 		return ok(check, strings.Join(names, ", "))
 	}
-	return Finding{check, Missing, "no " + strings.Join(lacks, ", "), strings.Join(advice, "; ")}
+	return Finding{check, level, "no " + strings.Join(lacks, ", "), strings.Join(advice, "; ")}
 }

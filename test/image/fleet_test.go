@@ -149,6 +149,8 @@ type container struct {
 func (f *fleet) start(image, id string, args ...string) *container {
 	f.t.Helper()
 	c := &container{f: f, id: id, log: filepath.Join(f.t.TempDir(), id+".log")}
+	c.remove() // a run that was killed left one of that name
+	_, _ = f.tryCtr("snapshot", "remove", id)
 	f.ctr(append(append([]string{"run", "--detach", "--net-host", "--log-uri", "file://" + c.log}, args...), "assay.local/"+image+":latest", id)...)
 	f.t.Cleanup(func() {
 		if f.t.Failed() {

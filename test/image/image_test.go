@@ -43,9 +43,15 @@ func TestImages(t *testing.T) {
 	groups := groupsOfWorkers(t)
 	start := func(id string) *container {
 		c := f.start("worker", id, "--privileged", "--mount", "type=bind,src="+volume+",dst=/var/lib/assay,options=rbind:rw",
+			"--mount", "type=cgroup,src=cgroup,dst=/sys/fs/cgroup,options=rw:nosuid:noexec:nodev", // the container's own groups
 			"--env", "ASSAY_NATS_URL="+f.nats, "--env", "ASSAY_WORKER_ID="+id, "--env", "ASSAY_METRICS_LISTEN=127.0.0.1:0",
 			"--env", "ASSAY_OBJECTS_URL=file:///var/lib/assay/objects", "--env", "ASSAY_PIP_INDEX="+index.URL+"/simple", "--env", "ASSAY_GRACE=5s")
-		f.until(id+" offers every isolation", func() bool { return slices.Equal(f.offers(id), levels) })
+		f.until(id+" offers every isolation", func() bool {
+			if !alive(c.pid) {
+				t.Fatalf("%s ended", id)
+			}
+			return slices.Equal(f.offers(id), levels)
+		})
 		return c
 	}
 	first := start("image-1")

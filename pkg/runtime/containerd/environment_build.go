@@ -86,7 +86,7 @@ func (e *environments) plan(run *pipRun) (*policy.Plan, error) {
 	p.Wall, p.CPUTime, p.CPU = job.Duration(buildTime), job.Duration(buildTime), 2
 	p.Disk = e.rt.cfg.EnvironmentSize
 	p.Memory = p.Disk + job.GiB // what is written is memory, too
-	p.Files, p.OpenFiles, p.Processes = 1_000_000, 4096, 256
+	p.Files, p.OpenFiles, p.Processes = 1_000_000, min(4096, mostOpenFiles()), 256
 	p.Stdout.Limit, p.Stderr.Limit = buildOutput, buildOutput
 	p.Subprocesses = run.builds
 	if run.online {

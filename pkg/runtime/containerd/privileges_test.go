@@ -22,7 +22,7 @@ func TestPrivileges(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range Privileges(cgroup.DefaultRoot) {
-		if p.Lacks != nil {
+		if p.Lacks != nil && len(p.Levels) > 0 {
 			t.Errorf("%s: %v", p.Name, p.Lacks)
 		}
 		if !strings.Contains(string(doc), "| "+p.Name+" |") && !strings.Contains(string(doc), "| `"+p.Name+"` |") {

@@ -191,9 +191,9 @@ class Codec:
             return {"$obj": [name, self._fields(value, kind, depth, inside)]}
         if module == "collections" and name in ("Counter", "OrderedDict", "defaultdict"):
             return self._dict(value, depth, inside)
-        if module == "numpy" and not hasattr(value, "__len__") and hasattr(value, "item"):
+        if module == "numpy" and hasattr(value, "item") and (name in ("str_", "bytes_") or not hasattr(value, "__len__")):
             item = value.item()  # a scalar
-            if type(item) in (bool, int, float, complex, str):
+            if type(item) in (bool, int, float, complex, str, bytes):
                 return self._encode(item, depth, inside)
         if self.arrays and is_array(kind) and ELEMENTS.fullmatch(value.dtype.str):
             self._spend(value.nbytes * 4 // 3)
@@ -352,11 +352,19 @@ def _array(elements, shape, data):
     """An array of our own numpy, of plain elements: no code of the other end is in it."""
     if type(elements) is not str or not ELEMENTS.fullmatch(elements) or not all(type(n) is int and 0 <= n for n in shape):
         raise ValueError("not an array")
-    import numpy
+    try:
+        import numpy
+    except ImportError:
+        raise ValueError("an array of numpy, which is not there for the check") from None
 
     data = base64.b64decode(data)
     if 0 in shape and not data:
         return numpy.zeros(shape, elements)
+    # What no array of numpy's own making holds would be neither true nor false, or break what reads it.
+    if elements[1] == "b" and data.strip(b"\0\1"):
+        raise ValueError("not the bytes of truth values")
+    if elements[1] == "U" and len(data) and numpy.frombuffer(data, elements[0].replace("|", "=") + "u4").max() > 0x10FFFF:
+        raise ValueError("not the bytes of text")
     return numpy.frombuffer(data, elements).reshape(shape).copy()
 
 

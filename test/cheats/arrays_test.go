@@ -33,6 +33,12 @@ func TestArraysCross(t *testing.T) {
 			"assert len(f()) > 0", false},
 		"something else": {"class ndarray:\n    dtype = type('', (), {'str': '|O8'})\n    shape, nbytes = (1,), 8\n    def tobytes(self): return bytes(8)\nndarray.__module__ = 'numpy'\ndef f(): return ndarray()",
 			"assert len(f()) > 0", false},
+		"text": {"import numpy as np\ndef f(k): return np.array(['ab', 'c'], k)", "assert f('U').tolist() == ['ab', 'c'] and f('S').tolist() == [b'ab', b'c'] and f('>U3').tolist() == ['ab', 'c']", true},
+		"scalars": {"import numpy as np\ndef f(k): return np.array([1]).astype(k)[0]",
+			"for k, want in {'U3': '1', 'S3': b'1', '?': True, 'f': 1.0, 'i': 1}.items():\n    r = f(k)\n    assert r == want and type(r) is type(want), (k, r, type(r))", true},
+		"truth that is neither": {forged("|b1", "(1,)", `b"\2"`), "assert f()[0] in (False, True)", false},
+		"text that is none":     {forged("<U1", "(1,)", `b"\xff\xff\xff\xff"`), "assert len(f()) == 1", false},
+		"text, forged well":     {forged("<U1", "(1,)", `b"a\0\0\0"`), "assert f().tolist() == ['a']", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rep := f.grade(t, &job.Tests{Code: c.code, Function: "f", Check: c.check}, nil)
@@ -41,4 +47,10 @@ func TestArraysCross(t *testing.T) {
 			}
 		})
 	}
+}
+
+// forged is a solution whose class says that it is an array.
+func forged(elements, shape, data string) string {
+	return "class ndarray:\n    dtype = type('', (), {'str': '" + elements + "'})\n    shape, nbytes = " + shape + ", 8\n" +
+		"    def tobytes(self): return " + data + "\nndarray.__module__ = 'numpy'\ndef f(): return ndarray()"
 }

@@ -19,7 +19,8 @@ type policyCmd struct {
 }
 
 type policyExplainCmd struct {
-	File string `arg:"" help:"Policy: a JSON file, or the name of a stored one."`
+	File    string `arg:"" help:"Policy: a JSON file, or the name of a stored one."`
+	Program string `help:"Kind of program that is to run under it: python, command, tests, session or shell."`
 }
 
 // Run explains a policy for a connected worker.
@@ -32,7 +33,7 @@ func (c *policyExplainCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	e, err := fleet.Explain(a.ctx, raw)
+	e, err := fleet.ExplainFor(a.ctx, c.Program, raw)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/pkg/job"
@@ -64,6 +65,10 @@ func (s *Server) putPolicy(w http.ResponseWriter, r *http.Request) error {
 // explainPolicy says what would enforce a policy on a connected worker, before
 // anything runs.
 func (s *Server) explainPolicy(w http.ResponseWriter, r *http.Request) error {
+	use := policy.Use(r.URL.Query().Get("program"))
+	if !slices.Contains(policy.Uses, use) {
+		return job.Invalid("program", "%.40q must be python, command, tests, session or shell, or left out", use)
+	}
 	raw, err := s.readPolicy(w, r)
 	if err != nil {
 		return err
@@ -72,7 +77,7 @@ func (s *Server) explainPolicy(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out, err := explain(p, s.fleet.list())
+	out, err := explain(p, use, s.fleet.list())
 	if err != nil {
 		return err
 	}
@@ -94,9 +99,9 @@ func (s *Server) readPolicy(w http.ResponseWriter, r *http.Request) (json.RawMes
 	return raw, nil
 }
 
-// explain plans p for the first worker that can enforce it. If none can, it
+// explain plans p, for a kind of program, for the first worker that can enforce it. If none can, it
 // shows what the first one would object to.
-func explain(p policy.Policy, hosts []host) (api.Explanation, error) {
+func explain(p policy.Policy, use policy.Use, hosts []host) (api.Explanation, error) {
 	raw, err := json.Marshal(p)
 	if err != nil {
 		return api.Explanation{}, fmt.Errorf("encode policy: %w", err)
@@ -107,13 +112,13 @@ func explain(p policy.Policy, hosts []host) (api.Explanation, error) {
 	}
 	var refusal error
 	for _, h := range hosts {
-		plan, err := p.Plan(h.can)
+		plan, err := p.PlanFor(h.can, use)
 		if err == nil {
 			out.Host, out.Enforcement = h.worker, plan.Enforcement
 			return out, nil
 		}
 		refusal = err
 	}
-	out.Host, out.Enforcement, out.Refused = hosts[0].worker, policy.Explain(p, hosts[0].can), refusal.Error()
+	out.Host, out.Enforcement, out.Refused = hosts[0].worker, policy.Explain(p, hosts[0].can, use), refusal.Error()
 	return out, nil
 }

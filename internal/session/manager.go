@@ -23,8 +23,8 @@ type Config struct {
 	Worker  string
 	Runtime runtime.Runtime
 	Server  queue.SessionServer
-	// Plan decides what enforces a policy here.
-	Plan func(policy.Policy) (*policy.Plan, error)
+	// Plan decides what enforces a policy here, for a kind of session.
+	Plan func(policy.Policy, policy.Use) (*policy.Plan, error)
 	// Limits of what sessions are promised.
 	Limits Limits
 	// Suffers says why this host has no room for one more session, "" if it has, and
@@ -204,7 +204,7 @@ func (m *Manager) open(ctx context.Context, c queue.SessionCall) (queue.SessionR
 	if err := json.Unmarshal(c.Spec.Policy, &p); err != nil {
 		return queue.SessionReply{}, job.Invalid("policy", "this worker cannot read it: %v", err)
 	}
-	plan, err := m.Plan(p)
+	plan, err := m.Plan(p, policy.UseOf(c.Spec.Kind))
 	if err != nil {
 		return queue.SessionReply{}, err
 	}

@@ -61,7 +61,7 @@ func manage(t *testing.T, c Config) *Manager {
 	t.Helper()
 	serving := make(chan struct{})
 	c.Worker, c.Server = "w", line{serving}
-	c.Plan = func(p policy.Policy) (*policy.Plan, error) { return &policy.Plan{Policy: p}, nil }
+	c.Plan = func(p policy.Policy, _ policy.Use) (*policy.Plan, error) { return &policy.Plan{Policy: p}, nil }
 	m := New(c)
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup

@@ -107,14 +107,15 @@ func (a *attempt) read() (err error) {
 	if err := json.Unmarshal(a.claimed.Spec, &a.spec); err != nil {
 		return refuse("this worker (version %s) cannot read the job: %v", a.cfg.Version, err)
 	}
-	switch kind := a.spec.Program.Kind(); kind {
+	kind := a.spec.Program.Kind()
+	switch kind {
 	case "python", "command", "tests":
 	case "":
 		return refuse("program: this worker (version %s) knows none of its kinds", a.cfg.Version)
 	default:
 		return refuse("program.%s: not supported by this version of the worker (%s)", kind, a.cfg.Version)
 	}
-	if a.plan, err = a.planFor(a.spec.Policy); err != nil {
+	if a.plan, err = a.planFor(a.spec.Policy, policy.Use(kind)); err != nil {
 		return err
 	}
 	if n := a.need(); a.capacity.tooLarge(n) {

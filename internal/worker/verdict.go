@@ -21,9 +21,9 @@ func refuse(format string, args ...any) error {
 	return &verdict{job.PolicyViolation, fmt.Sprintf(format, args...)}
 }
 
-// planFor makes a job's policy concrete. The plan is shared: nobody writes to it.
-func (w *Worker) planFor(raw []byte) (*policy.Plan, error) {
-	plan, err := w.planner.Plan(raw)
+// planFor makes a job's policy concrete, for its kind of program. The plan is shared: nobody writes to it.
+func (w *Worker) planFor(raw []byte, u policy.Use) (*policy.Plan, error) {
+	plan, err := w.planner.Plan(raw, u)
 	switch {
 	case errors.Is(err, job.ErrInvalid), errors.Is(err, job.ErrRefused):
 		return nil, refuse("%v", err) // names the field

@@ -180,9 +180,9 @@ func New(cfg Config, parts Parts) (*Worker, error) {
 		w.sessions = session.New(session.Config{
 			Worker: cfg.ID, Runtime: parts.Runtime, Server: parts.Sessions, Awake: parts.Awake,
 			Limits: cfg.Sessions, Suffers: w.pressure.suffers,
-			Plan: func(p policy.Policy) (*policy.Plan, error) {
+			Plan: func(p policy.Policy, u policy.Use) (*policy.Plan, error) {
 				host, _ := w.proof.state()
-				return p.Plan(host)
+				return p.PlanFor(host, u)
 			},
 		})
 	}

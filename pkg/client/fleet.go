@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/url"
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/pkg/store"
@@ -48,9 +49,18 @@ func (c *Client) PutPolicy(ctx context.Context, name string, policy json.RawMess
 // Explain says what would enforce a policy, before anything runs. policy is an
 // object or a JSON string that names a stored one.
 func (c *Client) Explain(ctx context.Context, policy json.RawMessage) (*api.Explanation, error) {
+	return c.ExplainFor(ctx, "", policy)
+}
+
+// ExplainFor says so for one kind of program: python, command, tests, session or
+// shell; "" for those for which most is enforced.
+func (c *Client) ExplainFor(ctx context.Context, program string, policy json.RawMessage) (*api.Explanation, error) {
 	rq, err := post("/v1/policies/explain", nil, policy)
 	if err != nil {
 		return nil, err
+	}
+	if program != "" {
+		rq.query = url.Values{"program": {program}}
 	}
 	var out api.Explanation
 	_, err = c.json(ctx, rq, &out)

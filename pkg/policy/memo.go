@@ -11,21 +11,36 @@ import (
 // jobs of a batch tend to share a few. It is safe for concurrent use.
 type Planner struct {
 	host Host
-	memo memo[*Plan]
+
+	mu   sync.Mutex
+	memo map[Use]*memo[*Plan]
 }
 
 // NewPlanner returns a Planner for h, which must not change.
-func NewPlanner(h Host) *Planner { return &Planner{host: h} }
+func NewPlanner(h Host) *Planner { return &Planner{host: h, memo: map[Use]*memo[*Plan]{}} }
 
-// Plan parses and plans raw; see Parse and Policy.Plan for the errors.
-func (pl *Planner) Plan(raw json.RawMessage) (*Plan, error) {
-	return pl.memo.get(raw, func() (*Plan, error) {
+// Plan parses and plans raw for a kind of program; see Parse and Policy.PlanFor for
+// the errors.
+func (pl *Planner) Plan(raw json.RawMessage, u Use) (*Plan, error) {
+	return pl.of(u).get(raw, func() (*Plan, error) {
 		p, err := Parse(raw)
 		if err != nil {
 			return nil, err
 		}
-		return p.Plan(pl.host)
+		return p.PlanFor(pl.host, u)
 	})
+}
+
+// of returns the memory of the plans for a kind of program.
+func (pl *Planner) of(u Use) *memo[*Plan] {
+	pl.mu.Lock()
+	defer pl.mu.Unlock()
+	m := pl.memo[u]
+	if m == nil {
+		m = &memo[*Plan]{}
+		pl.memo[u] = m
+	}
+	return m
 }
 
 const (

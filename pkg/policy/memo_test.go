@@ -14,18 +14,18 @@ import (
 func TestPlannerRemembers(t *testing.T) {
 	t.Parallel()
 	pl := NewPlanner(taskHost)
-	first, err := pl.Plan(json.RawMessage(`{"wall":"1s"}`))
+	first, err := pl.Plan(json.RawMessage(`{"wall":"1s"}`), UsePython)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if second, _ := pl.Plan(json.RawMessage(`{"wall":"1s"}`)); second != first {
+	if second, _ := pl.Plan(json.RawMessage(`{"wall":"1s"}`), UsePython); second != first {
 		t.Error("the same policy was planned twice")
 	}
-	if other, _ := pl.Plan(json.RawMessage(`{"wall":"2s"}`)); other == first || other.Policy.Wall == first.Policy.Wall {
+	if other, _ := pl.Plan(json.RawMessage(`{"wall":"2s"}`), UsePython); other == first || other.Policy.Wall == first.Policy.Wall {
 		t.Error("two policies share a plan")
 	}
 	for range 2 {
-		if _, err := pl.Plan(json.RawMessage(`{"isolation":"vm"}`)); !errors.Is(err, job.ErrRefused) {
+		if _, err := pl.Plan(json.RawMessage(`{"isolation":"vm"}`), UsePython); !errors.Is(err, job.ErrRefused) {
 			t.Errorf("refusal: %v", err)
 		}
 	}
@@ -66,7 +66,7 @@ func TestMemoIsSafeForConcurrentUse(t *testing.T) {
 		wg.Go(func() {
 			for i := range 500 {
 				ms := 1 + (g*i)%50
-				p, err := pl.Plan(fmt.Appendf(nil, `{"wall":"%dms"}`, ms))
+				p, err := pl.Plan(fmt.Appendf(nil, `{"wall":"%dms"}`, ms), UsePython)
 				if err != nil || int(p.Policy.Wall.D().Milliseconds()) != ms {
 					t.Errorf("%dms: %v, %v", ms, p, err)
 					return
@@ -85,7 +85,7 @@ func BenchmarkPlannerDefault(b *testing.B) {
 	pl := NewPlanner(taskHost)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := pl.Plan(raw); err != nil {
+		if _, err := pl.Plan(raw, UsePython); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -57,12 +58,17 @@ func (r *Refusal) Unwrap() []error {
 	return out
 }
 
-// Plan decides which mechanism enforces each capability of a valid policy on h.
-// Under strict enforcement it returns a *Refusal that names every field that
-// asks for what nothing here enforces. An isolation that h lacks is always
-// refused, with one exception: a cell may be a task, which is the same walls
-// and more.
-func (p Policy) Plan(h Host) (*Plan, error) {
+// Plan decides which mechanism enforces each capability of a valid policy on h,
+// for a program of the kind for which most is. Who knows what is to run asks
+// PlanFor.
+func (p Policy) Plan(h Host) (*Plan, error) { return p.PlanFor(h, UseAny) }
+
+// PlanFor decides which mechanism enforces each capability of a valid policy on
+// h, for one kind of program. Under strict enforcement it returns a *Refusal that
+// names every field that asks for what nothing here enforces. An isolation that h
+// lacks is always refused, with one exception: a cell may be a task, which is the
+// same walls and more.
+func (p Policy) PlanFor(h Host, u Use) (*Plan, error) {
 	isolation, ok := h.serve(p.Isolation)
 	if !ok {
 		return nil, &Refusal{[]*job.FieldError{{
@@ -75,7 +81,7 @@ func (p Policy) Plan(h Host) (*Plan, error) {
 			Field: "policy.processes", Problem: fmt.Sprintf("at most %d here: the host has no more numbers for processes", h.Processes),
 		}}}
 	}
-	report, missing := p.enforcement(h, isolation)
+	report, missing := p.enforcement(h, isolation, u)
 	if len(missing) > 0 && p.Enforce == Strict {
 		return nil, &Refusal{missing}
 	}
@@ -83,10 +89,10 @@ func (p Policy) Plan(h Host) (*Plan, error) {
 	return &Plan{Policy: p, Enforcement: report}, nil
 }
 
-// Explain returns the enforcement report that Plan would, but never refuses.
-func Explain(p Policy, h Host) []job.Enforcement {
+// Explain returns the enforcement report that PlanFor would, but never refuses.
+func Explain(p Policy, h Host, u Use) []job.Enforcement {
 	isolation, _ := h.serve(p.Isolation)
-	report, _ := p.enforcement(h, isolation)
+	report, _ := p.enforcement(h, isolation, u)
 	return report
 }
 
@@ -103,16 +109,10 @@ func (h Host) serve(want Isolation) (Isolation, bool) {
 
 // enforcement walks the table: the report, and the fields that ask for what
 // nothing enforces.
-func (p *Policy) enforcement(h Host, isolation Isolation) (report []job.Enforcement, missing []*job.FieldError) {
+func (p *Policy) enforcement(h Host, isolation Isolation, u Use) (report []job.Enforcement, missing []*job.FieldError) {
 	report = make([]job.Enforcement, 0, len(capabilities))
-	last := ""
-	for i := range capabilities {
-		c := &capabilities[i]
-		if c.name == last || c.when != nil && !c.when(p) {
-			continue
-		}
-		last = c.name
-		row := c.enforce(p, h, isolation)
+	for c := range p.rows() {
+		row := c.enforce(p, h, isolation, u)
 		report = append(report, row)
 		if row.Level == job.LevelNone && !c.free {
 			missing = append(missing, &job.FieldError{
@@ -124,7 +124,24 @@ func (p *Policy) enforcement(h Host, isolation Isolation) (report []job.Enforcem
 	return report, missing
 }
 
-func (c *capability) enforce(p *Policy, h Host, isolation Isolation) job.Enforcement {
+// rows yields the row of the table that is meant of each capability.
+func (p *Policy) rows() iter.Seq[*capability] {
+	return func(yield func(*capability) bool) {
+		last := ""
+		for i := range capabilities {
+			c := &capabilities[i]
+			if c.name == last || c.when != nil && !c.when(p) {
+				continue
+			}
+			last = c.name
+			if !yield(c) {
+				return
+			}
+		}
+	}
+}
+
+func (c *capability) enforce(p *Policy, h Host, isolation Isolation, u Use) job.Enforcement {
 	asked := c.asked(p)
 	row := job.Enforcement{Capability: c.name, Requested: asked, Applied: asked, Level: job.LevelNone}
 	if c.free {
@@ -135,14 +152,23 @@ func (c *capability) enforce(p *Policy, h Host, isolation Isolation) job.Enforce
 		return row
 	}
 	w, ok := c.by[isolation]
+	if other, has := c.as[u]; has && ok {
+		w = other
+	}
 	reason, lacking := h.Unenforced[c.name]
+	unfit, cannot := c.unfit[u]
 	switch {
+	case cannot:
+		row.Applied, row.Mechanism = c.without, "not enforced: "+unfit
 	case lacking:
 		row.Applied, row.Mechanism = c.without, "not enforced on this host: "+reason
 	case !ok:
 		row.Applied, row.Mechanism = c.without, "not enforced yet"
 	default:
 		row.Mechanism, row.Level = w.mechanism, w.level
+		if c.applied != nil {
+			row.Applied = c.applied(p, h)
+		}
 	}
 	if c.name == "isolation" {
 		row.Applied = string(isolation)

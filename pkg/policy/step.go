@@ -53,14 +53,14 @@ func parseStep(raw json.RawMessage, at string, parent Policy) (Policy, error) {
 }
 
 // CheckSpec judges what a job and its policy must agree on: its input files lie
-// on its paths and fit there, its steps stay below its limits, and rules for
-// imports come with a snippet. Errors are *job.FieldError.
+// on its paths and fit there, its steps stay below its limits, and what it asks for
+// is enforced for programs of its kind. Errors are *job.FieldError.
 func (p Policy) CheckSpec(s job.Spec) error {
 	if err := p.checkFiles(s.Files); err != nil {
 		return err
 	}
-	if len(p.Imports.Allow)+len(p.Imports.Deny) > 0 && p.Enforce == Strict && s.Program.Python == nil {
-		return job.Invalid("policy.imports", `only the imports of a python program are checked; leave it out, or run the job with "enforce": "report"`)
+	if err := p.Check(Use(s.Program.Kind())); err != nil {
+		return err
 	}
 	if s.Program.Command == nil {
 		return nil

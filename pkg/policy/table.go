@@ -38,13 +38,41 @@ func (w walls) foreign(f wall) walls {
 
 // capability is one row of the table: one capability, or one way to ask for it.
 type capability struct {
-	name    string               // as in the policy, and in the report
-	when    func(*Policy) bool   // whether this way of asking is meant; nil: the only one
-	asked   func(*Policy) string // how the report renders what was asked
-	free    bool                 // asks for nothing: there is nothing to enforce
-	without string               // what applies where nothing enforces it
+	name    string                     // as in the policy, and in the report
+	when    func(*Policy) bool         // whether this way of asking is meant; nil: the only one
+	asked   func(*Policy) string       // how the report renders what was asked
+	applied func(*Policy, Host) string // what a host can apply of it at most; nil: all of it
+	free    bool                       // asks for nothing: there is nothing to enforce
+	without string                     // what applies where nothing enforces it
 	by      walls
+	as      map[Use]wall   // where another mechanism does it for a use, whatever the isolation
+	unfit   map[Use]string // uses for which nothing does it, each with the reason
 }
+
+// oneReason has nothing enforce a capability for any of these uses.
+func oneReason(reason string, uses ...Use) map[Use]string {
+	out := make(map[Use]string, len(uses))
+	for _, u := range uses {
+		out[u] = reason
+	}
+	return out
+}
+
+// inSessions has something else enforce a capability in sessions of both kinds.
+func inSessions(w wall) map[Use]wall { return map[Use]wall{UseSession: w, UseShell: w} }
+
+// andTests adds what does it for a graded solution.
+func andTests(m map[Use]wall, w wall) map[Use]wall {
+	m[UseTests] = w
+	return m
+}
+
+// collected is what holds a stream of a session: its interpreter collects what is
+// written, in its own memory, so code in there could lie about it.
+var collected = wall{"collected by the session's interpreter, which is interrupted, and cut by the worker", job.LevelHarness}
+
+// ofEachRun is what holds a stream of a graded solution.
+var ofEachRun = worker("collector that keeps draining, for each run of the solution")
 
 // capabilities is the whole truth about what is enforced, and by what, in the
 // order of the policy's fields. To implement a mechanism is to add its entry
@@ -58,11 +86,14 @@ var capabilities = []capability{
 			VM:     kernel("containerd task, by the handler that this worker is configured with"),
 		}},
 	{name: "wall", asked: func(p *Policy) string { return p.Wall.String() }, without: "unlimited",
-		by: everywhere(worker("timer, kill of the pid namespace"))},
-	{name: "cpu", asked: func(p *Policy) string { return fmt.Sprint(p.CPU) }, without: "unlimited",
+		by: everywhere(worker("timer, kill of the pid namespace")),
+		as: inSessions(worker("timer of each execute: an interrupt, then kill of the pid namespace"))},
+	{name: "cpu", asked: func(p *Policy) string { return fmt.Sprint(p.CPU) }, without: "unlimited", applied: coresOf,
 		by: everywhere(kernel("cgroup cpu quota"))},
 	{name: "cpu_time", asked: func(p *Policy) string { return p.CPUTime.String() }, without: "unlimited",
-		by: everywhere(worker("cgroup cpu meter, kill"))},
+		by: everywhere(worker("cgroup cpu meter, kill")),
+		as: andTests(inSessions(worker("cgroup cpu meter, from the end of one execute to that of the next: an interrupt, then kill")),
+			worker("one cpu meter over the cgroups of all sandboxes, kill"))},
 	{name: "memory", asked: func(p *Policy) string { return p.Memory.String() }, without: "unlimited",
 		by: inCellAndTask(kernel("cgroup memory")).foreign(kernel("cgroup memory of the sandbox, which has 96 MiB more for its kernel"))},
 	{name: "processes", asked: func(p *Policy) string { return fmt.Sprint(p.Processes) }, without: "unlimited",
@@ -77,9 +108,9 @@ var capabilities = []capability{
 	{name: "open_files", asked: func(p *Policy) string { return fmt.Sprint(p.OpenFiles) }, without: "unlimited",
 		by: inCellAndTask(kernel("rlimit nofile")).foreign(kernel("rlimit nofile of the sandbox's kernel"))},
 	{name: "stdout", asked: func(p *Policy) string { return p.Stdout.String() }, without: "unlimited",
-		by: everywhere(worker("collector that keeps draining"))},
+		by: everywhere(worker("collector that keeps draining")), as: andTests(inSessions(collected), ofEachRun)},
 	{name: "stderr", asked: func(p *Policy) string { return p.Stderr.String() }, without: "unlimited",
-		by: everywhere(worker("collector that keeps draining"))},
+		by: everywhere(worker("collector that keeps draining")), as: andTests(inSessions(collected), ofEachRun)},
 	{name: "read", when: func(p *Policy) bool { return len(p.Read) == 0 }, asked: is("image and inputs"), without: "unrestricted",
 		by: inCellAndTask(kernel("mount namespace")).foreign(kernel("mount namespace of the sandbox"))},
 	{name: "read", asked: func(p *Policy) string { return names(p.Read) }, without: "image and inputs",
@@ -97,11 +128,13 @@ var capabilities = []capability{
 		by: everywhere(worker("environment built from scratch"))},
 	{name: "env.secrets", when: func(p *Policy) bool { return len(p.Env.Secrets) == 0 }, asked: is("none"), free: true},
 	{name: "env.secrets", asked: func(p *Policy) string { return names(sorted(p.Env.Secrets)) }, without: "none",
-		by: everywhere(worker("told to the worker with the claim, masked in output"))},
+		by:    everywhere(worker("told to the worker with the claim, masked in output")),
+		unfit: oneReason("sessions are not told secrets", UseSession, UseShell)},
 	{name: "imports", asked: is("unrestricted"), free: true,
 		when: func(p *Policy) bool { return len(p.Imports.Allow)+len(p.Imports.Deny) == 0 }},
 	{name: "imports", asked: importsAsked, without: "unrestricted",
-		by: everywhere(wall{"the snippet is checked before it runs, and its import asks; no boundary", job.LevelHarness})},
+		by:    everywhere(wall{"the snippet is checked before it runs, and its import asks; no boundary", job.LevelHarness}),
+		unfit: oneReason("only the imports of python snippets are checked", UseCommand, UseTests, UseShell)},
 	{name: "packages", when: func(p *Policy) bool { return len(p.Packages) == 0 }, asked: is("none"), free: true},
 	{name: "packages", asked: func(p *Policy) string { return names(p.Packages) }, without: "none",
 		by: everywhere(worker("environment built once, in a sandbox with the index for its network"))},
@@ -112,15 +145,26 @@ var capabilities = []capability{
 	{name: "callbacks", asked: is("none"), free: true,
 		when: func(p *Policy) bool { return len(p.Callbacks.Allow) == 0 }},
 	{name: "callbacks", asked: callbacksAsked, without: "none",
-		by: everywhere(worker("passed on by name and counted; only sessions have them"))},
+		by:    everywhere(worker("passed on by name and counted")),
+		unfit: oneReason("only python sessions have host functions", UsePython, UseCommand, UseTests, UseShell)},
 	{name: "artifacts", when: func(p *Policy) bool { return len(p.Artifacts.Paths) == 0 }, asked: is("none"), free: true},
 	{name: "artifacts", asked: artifactsAsked, without: "none",
-		by: everywhere(worker("opened beneath the sandbox root, links not followed"))},
+		by:    everywhere(worker("opened beneath the sandbox root, links not followed")),
+		unfit: oneReason("sessions have no artifacts; their files can be read while they live", UseSession, UseShell)},
 }
 
 func is(s string) func(*Policy) string { return func(*Policy) string { return s } }
 
 func (s Stream) String() string { return s.Limit.String() + ", " + string(s.OnExceed) }
+
+// coresOf is what a host has of the cores that were asked for.
+func coresOf(p *Policy, h Host) string {
+	cores := p.CPU
+	if h.Cores > 0 {
+		cores = min(cores, float64(h.Cores))
+	}
+	return fmt.Sprint(cores)
+}
 
 func importsAsked(p *Policy) string {
 	return "allow " + names(p.Imports.Allow) + "; deny " + names(p.Imports.Deny)

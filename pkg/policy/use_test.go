@@ -1,0 +1,91 @@
+package policy
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// rowsFor returns the report of a policy by capability.
+func rowsFor(t *testing.T, raw string, u Use) map[string]job.Enforcement {
+	t.Helper()
+	out := map[string]job.Enforcement{}
+	for _, row := range Explain(parse(t, raw), cellHost, u) {
+		out[row.Capability] = row
+	}
+	return out
+}
+
+// What nothing enforces for a kind of program is refused under strict, by admission
+// and by the worker, and none in the report otherwise. On 490fff9 the report of a
+// command said that its imports were checked, and that of a job that its calls were
+// counted.
+func TestCapabilitiesByUse(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		capability, policy, without string
+		fit                         []Use
+	}{
+		{"imports", `"imports":{"deny":["os"]}`, "unrestricted", []Use{UsePython, UseSession}},
+		{"callbacks", `"callbacks":{"allow":["f"],"max_calls":1}`, "none", []Use{UseSession}},
+		{"artifacts", `"artifacts":{"paths":["/tmp/*"]}`, "none", []Use{UsePython, UseCommand, UseTests}},
+		{"env.secrets", `"env":{"secrets":{"A":"a"}}`, "none", []Use{UsePython, UseCommand, UseTests}},
+	} {
+		for _, u := range Uses {
+			fit := u == UseAny
+			for _, f := range c.fit {
+				fit = fit || f == u
+			}
+			strict := parse(t, "{"+c.policy+"}")
+			_, err := strict.PlanFor(cellHost, u)
+			admitted := strict.Check(u)
+			if fit != (err == nil) || fit != (admitted == nil) {
+				t.Errorf("%s for %q: planned %v, admitted %v", c.capability, u, err, admitted)
+			}
+			if !fit && (!errors.Is(err, job.ErrRefused) || !errors.Is(admitted, job.ErrInvalid) || !strings.HasPrefix(admitted.Error(), "policy."+c.capability+": ")) {
+				t.Errorf("%s for %q: refused with %v and %v", c.capability, u, err, admitted)
+			}
+			lenient := `{"enforce":"report",` + c.policy + "}"
+			p := parse(t, lenient)
+			if err := p.Check(u); err != nil {
+				t.Errorf("%s for %q, reported: %v", c.capability, u, err)
+			}
+			row := rowsFor(t, lenient, u)[c.capability]
+			if fit != (row.Level != job.LevelNone) || !fit && (row.Applied != c.without || !strings.HasPrefix(row.Mechanism, "not enforced: ")) {
+				t.Errorf("%s for %q: %+v", c.capability, u, row)
+			}
+		}
+	}
+}
+
+// Where something else does it, the report names that.
+func TestMechanismsByUse(t *testing.T) {
+	t.Parallel()
+	for u, want := range map[Use]map[string]string{
+		UseCommand: {"wall": "timer, kill of the pid namespace", "cpu_time": "cgroup cpu meter, kill", "stdout": "collector that keeps draining"},
+		UseTests:   {"cpu_time": "one cpu meter over the cgroups of all sandboxes, kill", "stderr": "collector that keeps draining, for each run of the solution"},
+		UseShell:   {"wall": "timer of each execute: an interrupt, then kill of the pid namespace", "memory": "cgroup memory"},
+	} {
+		rows := rowsFor(t, `{}`, u)
+		for capability, mechanism := range want {
+			if rows[capability].Mechanism != mechanism {
+				t.Errorf("%s for %q: %+v", capability, u, rows[capability])
+			}
+		}
+	}
+	for _, u := range []Use{UseSession, UseShell} { // its own process collects it
+		if row := rowsFor(t, `{}`, u)["stdout"]; row.Level != job.LevelHarness {
+			t.Errorf("stdout for %q: %+v", u, row)
+		}
+	}
+}
+
+// A host applies no more cores than it has.
+func TestCoresThatThereAre(t *testing.T) {
+	t.Parallel()
+	if row := rowsFor(t, `{"cpu":64}`, UseCommand)["cpu"]; row.Requested != "64" || row.Applied != "2" {
+		t.Errorf("64 of 2: %+v", row)
+	}
+}

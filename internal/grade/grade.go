@@ -41,9 +41,11 @@ type grading struct {
 	report   runtime.Report // so far
 	cases    []job.CaseResult
 	weights  []float64
-	together uint64          // says of its sandboxes that they take turns
-	box      *sandbox        // of the solution, nil if there is none now
-	unloaded *job.CaseResult // why the solution cannot be loaded, for every case
+	together uint64             // says of its sandboxes that they take turns
+	cpu      *runtime.CPUBudget // of all of its sandboxes
+	written  written            // by the solution, in all runs
+	box      *sandbox           // of the solution, nil if there is none now
+	unloaded *job.CaseResult    // why the solution cannot be loaded, for every case
 }
 
 // gradings numbers them.
@@ -53,13 +55,18 @@ var gradings atomic.Uint64
 // passed, else job.Failed, or job.OutcomeCanceled. The error is a failure of
 // ours: nothing that a solution does is one.
 func Run(ctx context.Context, c Config) (*runtime.Report, error) {
-	g := &grading{Config: c, began: time.Now(), together: gradings.Add(1)}
+	p := &c.Attempt.Plan.Policy
+	g := &grading{
+		Config: c, began: time.Now(), together: gradings.Add(1),
+		cpu: runtime.NewCPUBudget(p.CPUTime.D()), written: newWritten(p),
+	}
 	err := g.run(ctx)
 	if g.box != nil {
 		if e := g.leave(); err == nil {
 			err = e
 		}
 	}
+	g.report.Stdout, g.report.Stderr = g.written.stdout.output(), g.written.stderr.output()
 	if errors.Is(err, errCanceled) {
 		g.report.Outcome, g.report.State = job.OutcomeCanceled, job.Canceled
 		return &g.report, nil
@@ -132,6 +139,9 @@ func (g *grading) skipped(name string) (job.CaseResult, bool) {
 	case g.left() <= 0:
 		return job.CaseResult{Name: name, Outcome: job.TimedOut,
 			Message: fmt.Sprintf("not run: the time of the whole job, %s, was over", g.Attempt.Plan.Policy.Wall)}, true
+	case g.cpu.Left() <= 0:
+		return job.CaseResult{Name: name, Outcome: job.TimedOut,
+			Message: fmt.Sprintf("not run: the CPU time of the whole job, %s, was used up", g.Attempt.Plan.Policy.CPUTime)}, true
 	}
 	return job.CaseResult{}, false
 }
@@ -155,12 +165,7 @@ func (g *grading) account(r *runtime.Report, s side) {
 	if t.Network == nil {
 		t.Network = r.Network
 	}
-	if t.Stdout.Bytes == 0 {
-		t.Stdout = r.Stdout
-	}
-	if t.Stderr.Bytes == 0 {
-		t.Stderr = r.Stderr
-	}
+	g.written.add(r)
 }
 
 // maxDetails bounds what a result says about its cases, in bytes.

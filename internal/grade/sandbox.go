@@ -44,14 +44,11 @@ func (g *grading) open(ctx context.Context, s side, wall time.Duration, link *os
 	if err != nil {
 		return nil, err
 	}
-	a := g.attempt()
+	a := g.attempt(s)
 	plan := *a.Plan
 	plan.Policy.Wall = job.Duration(wall)
 	a.Plan = &plan
 	a.Service, a.Link, a.Together = string(s), link, g.together
-	if s == checkSide { // it is not the job's program: it has no part in what that leaves behind
-		a.Collect, a.Secrets = nil, nil
-	}
 	box := &sandbox{over: make(chan struct{}), done: make(chan struct{})}
 	ready := make(chan net.Conn, 1)
 	a.Converse = func(ctx context.Context, conn net.Conn) error {
@@ -78,10 +75,16 @@ func (g *grading) open(ctx context.Context, s side, wall time.Duration, link *os
 	return box, nil
 }
 
-// attempt is that of the next sandbox. Only the first one's artifacts are kept:
-// there is one file of a name.
-func (g *grading) attempt() runtime.Attempt {
+// attempt is that of the next sandbox. Only the artifacts of the solution's first one
+// are kept: there is one file of a name. The check is not the job's program: it has no
+// part in what that leaves behind, and takes it from nobody.
+func (g *grading) attempt(s side) runtime.Attempt {
 	a := g.Attempt
+	a.CPU = g.cpu
+	if s == checkSide {
+		a.Collect, a.Secrets = nil, nil
+		return a
+	}
 	g.Attempt.Collect = nil
 	return a
 }

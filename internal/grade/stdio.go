@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
@@ -48,10 +49,11 @@ func (g *grading) runScript(ctx context.Context, s *job.Stdio, last bool) (*runt
 		return nil, err
 	}
 	defer slot.Close()
-	a, plan := g.attempt(), *g.Attempt.Plan
+	a, plan := g.attempt(solutionSide), *g.Attempt.Plan
 	plan.Policy.Wall = job.Duration(g.share(s.Wall, last))
-	// What the program writes must be read whole to be compared.
-	plan.Policy.Stdout.Limit = max(plan.Policy.Stdout.Limit, job.Size(2*len(s.Stdout)+4096))
+	if out := &plan.Policy.Stdout; out.OnExceed != policy.Kill { // what is to be compared must be read whole; the record keeps less
+		out.Limit = max(out.Limit, job.Size(2*len(s.Stdout)+4096))
+	}
 	a.Plan = &plan
 	argv := s.Argv
 	if len(argv) == 0 {

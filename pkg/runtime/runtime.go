@@ -86,6 +86,8 @@ type Attempt struct {
 	Link     *os.File          // the program's descriptor 6, if it is in a conversation; closed by who gave it, once that began
 	Together uint64            // programs of the same number take turns, and so share their cores; 0: it is by itself
 	Forks    bool              // the program may be copied while it runs: see Forker
+	CPU      *CPUBudget        // of all attempts that share it, besides the policy's cpu_time for each; nil: none
+	Metered  func(Meter)       // is told before user code starts how to read what it spends; nil: nobody asks
 }
 
 // Forker is a Slot whose program can be copied while it runs, if the Attempt said

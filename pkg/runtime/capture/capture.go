@@ -45,6 +45,13 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// Skip counts n bytes of the stream that are not there to be written any more.
+func (b *Buffer) Skip(n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.total += max(n, 0)
+}
+
 // keep fills the head first and then overwrites the tail from its oldest byte.
 func (b *Buffer) keep(p []byte) {
 	headMax := b.limit - b.limit/2

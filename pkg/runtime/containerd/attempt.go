@@ -100,7 +100,7 @@ func (a *attempt) runProgram(ctx context.Context) error {
 
 func (a *attempt) runCommand(ctx context.Context, c *job.Command) error {
 	e, err := a.execute(ctx, a.box, &program{
-		argv: c.Argv, env: a.env, dir: a.dir(c.Dir), stdin: []byte(c.Stdin), limits: a.policy,
+		argv: c.Argv, env: a.env, dir: a.dir(c.Dir), stdin: []byte(c.Stdin), limits: a.policy, budget: a.CPU, metered: a.Metered,
 	}, cgroup.Usage{})
 	if err != nil {
 		return err
@@ -123,7 +123,7 @@ func (a *attempt) runSteps(ctx context.Context, steps []job.Step) error {
 		p.Wall = min(p.Wall, a.policy.Wall-job.Duration(a.wall()))
 		p.CPUTime = min(p.CPUTime, a.policy.CPUTime-job.Duration(used.CPU))
 		e, err := a.execute(ctx, a.box, &program{
-			argv: step.Argv, env: a.env, dir: a.dir(step.Dir), stdin: []byte(step.Stdin), limits: &p,
+			argv: step.Argv, env: a.env, dir: a.dir(step.Dir), stdin: []byte(step.Stdin), limits: &p, budget: a.CPU, metered: a.Metered,
 		}, used)
 		if err != nil {
 			return err
@@ -202,7 +202,7 @@ func (a *attempt) runPython(ctx context.Context, r *pythonRequest) error {
 	}
 	e, err := a.execute(ctx, a.box, &program{
 		argv: []string{"python3", "-B", harness}, env: a.env, dir: a.dir(""), limits: a.policy,
-		files: files, python: true, asked: a.policy.Env.Set, talk: talk, forks: a.Forks, together: a.Together,
+		files: files, python: true, asked: a.policy.Env.Set, talk: talk, forks: a.Forks, together: a.Together, budget: a.CPU, metered: a.Metered,
 	}, a.spent)
 	if err != nil {
 		return err

@@ -38,6 +38,8 @@ type program struct {
 	together  uint64            // see runtime.Attempt
 	cores     unix.CPUSet       // that it is bound to, chosen when it begins; none: any
 	limits    *policy.Policy    // wall, cpu_time, stdout, stderr; the rest is the slot's
+	budget    *runtime.CPUBudget
+	metered   func(runtime.Meter) // see runtime.Attempt; nil: nobody asks
 }
 
 // ended is how a program ended and what it used.
@@ -81,13 +83,18 @@ func (s *place) execute(ctx context.Context, b box, p *program, before cgroup.Us
 		return nil, err
 	}
 	defer io.close()
+	m := &meter{place: s, before: before, budget: p.budget}
+	defer m.close()
+	if p.metered != nil {
+		p.metered(m.spent)
+	}
 	e := &ended{}
 	e.started, err = b.begin(ctx, p, io.theirs(p.files))
 	io.closeTheirs()
 	if err != nil {
 		return nil, broken(ctx, err)
 	}
-	watching := s.watch(ctx, b.init().pid, stop, p.limits, e.started, before)
+	watching := s.watch(ctx, b.init().pid, stop, p.limits, e.started, m)
 	talking := p.talk.begin(ctx, stop)
 	err = s.blame(b.end(e), e, before)
 	e.wall = time.Since(e.started)
@@ -106,11 +113,11 @@ func (s *place) execute(ctx context.Context, b box, p *program, before cgroup.Us
 	if err != nil && (e.stop == "" || errors.Is(err, errUndead)) {
 		return nil, broken(ctx, err)
 	}
-	if e.usage, err = s.group.Usage(); err != nil {
+	if e.usage, err = m.usage(); err != nil {
 		return nil, err
 	}
-	e.usage = e.usage.Since(before)
-	if s.foreign { // what of it is the sandbox's kernel's is not the program's
+	m.exhausts(e.usage, 0) // the budget knows the rest now
+	if s.foreign {         // what of it is the sandbox's kernel's is not the program's
 		e.usage.ProcessesPeak, e.usage.ForksRefused = 0, 0
 		e.usage.MemoryPeak = min(max(e.usage.MemoryPeak-s.idle, 0), int64(p.limits.Memory))
 	}
@@ -248,7 +255,7 @@ func (s *slot) end(e *ended) error {
 // watch stops the program when a limit or ctx says so; first is process 1 of its
 // namespaces. The returned function ends the watch and reports whether the meter
 // failed.
-func (s *place) watch(ctx context.Context, first int, stop *stopper, p *policy.Policy, started time.Time, before cgroup.Usage) func() error {
+func (s *place) watch(ctx context.Context, first int, stop *stopper, p *policy.Policy, started time.Time, m *meter) func() error {
 	done := make(chan struct{})
 	var wg sync.WaitGroup
 	var meterErr error
@@ -274,7 +281,7 @@ func (s *place) watch(ctx context.Context, first int, stop *stopper, p *policy.P
 				return
 			case <-tick.C:
 			}
-			u, err := s.group.Usage()
+			u, err := m.usage()
 			answers := int64(0)
 			if err == nil && !s.foreign { // a kernel of its own has an account of its own
 				answers, err = answersMemory(first)
@@ -284,9 +291,9 @@ func (s *place) watch(ctx context.Context, first int, stop *stopper, p *policy.P
 				stop.now(stopOurs)
 				return
 			}
-			if u = u.Since(before); u.OOMKills > 0 || answers > int64(p.Memory)/answersShare {
+			if u.OOMKills > 0 || answers > int64(p.Memory)/answersShare {
 				stop.now(stopMemory)
-			} else if u.CPU >= p.CPUTime.D() {
+			} else if m.exhausts(u, p.CPUTime.D()) {
 				stop.now(stopCPU)
 			}
 			// Hundreds of sessions that wait for their clients must not cost a core.

@@ -323,6 +323,7 @@ CREATE TABLE public.sessions (
     message text,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     ended_at timestamp with time zone,
+    enforcement text,
     CONSTRAINT sessions_check CHECK (((state = 'ended'::text) = ((outcome IS NOT NULL) AND (ended_at IS NOT NULL)))),
     CONSTRAINT sessions_state_check CHECK ((state = ANY (ARRAY['live'::text, 'ended'::text])))
 );

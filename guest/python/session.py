@@ -106,6 +106,8 @@ class Session:
                 with self.guard:
                     if self.running == m["id"]:
                         signal.pthread_kill(self.main, signal.SIGINT)
+            elif op == "look":
+                self.captured.look()
             elif op == "answer":
                 call = self.calls.get(m["call"])
                 if call is not None:
@@ -157,21 +159,32 @@ class Session:
         if answer:
             self.send(answer)
 
+    def begin(self, m):
+        """Collect what is written from now on, and tell of streams that are not to pass their limits."""
+
+        def exceed(name):
+            self.send({"op": "exceeded", "id": m["id"], "stream": name})
+
+        self.captured.begin(m["stdout"], m["stderr"], m.get("kill") or (), exceed)
+
     def do_execute(self, m, answer):
         for name, value in (m.get("variables") or {}).items():
             self.names[name] = value
         before = {k: harness._fingerprint(v) for k, v in list(self.names.items())}
         sys.modules["__main__"] = self.module
         value, failed, code = None, None, 0
-        self.captured.begin(m["stdout"], m["stderr"])
+        self.begin(m)
         signal.signal(signal.SIGINT, self.on_interrupt)  # a snippet may have changed it
         began = time.perf_counter()
         try:
             with self.guard:
                 self.running = m["id"]
-            value = harness._execute(m["code"], self.names, harness._remember_lines())
+            rules = m.get("imports")
+            value = harness._execute(m["code"], self.names, harness._remember_lines(), rules and harness._Rules(rules))
             with self.guard:
                 self.running = None
+        except harness._Violation as e:
+            answer["violation"] = str(e)
         except SystemExit as e:
             code = harness._exit_code(e.code)
         except BaseException as e:
@@ -200,7 +213,7 @@ class Session:
         env = dict(os.environ if self.environment is None else self.environment)
         state, told = os.pipe()
         script = "trap 'pwd >&%d; env -0 >&%d' EXIT\n%s" % (told, told, m["command"])
-        self.captured.begin(m["stdout"], m["stderr"])
+        self.begin(m)
         began = time.perf_counter()
         p = None
         try:
@@ -445,8 +458,9 @@ class Captured:
         sys.stdout, sys.stderr = Stream(self, "stdout", 1), Stream(self, "stderr", 2)
         sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr
 
-    def begin(self, stdout, stderr):
+    def begin(self, stdout, stderr, kill=(), exceed=None):
         self.limits = {"stdout": stdout, "stderr": stderr}
+        self.kill, self.exceed = set(kill), exceed  # streams to be told of, and how
         self.total = {"stdout": 0, "stderr": 0}
         self.head, self.held = [], {"stdout": 0, "stderr": 0}
         self.tail, self.waiting = collections.deque(), {"stdout": 0, "stderr": 0}
@@ -473,6 +487,10 @@ class Captured:
                 self.total[name] += size - at - 2 * limit
                 self.put(name, os.pread(fd, limit, size - limit))
 
+    def look(self):
+        with self.lock:
+            self.collect()
+
     def add(self, name, data):
         with self.lock:
             self.collect()
@@ -480,6 +498,9 @@ class Captured:
 
     def put(self, name, data):
         self.total[name] += len(data)
+        if name in self.kill and self.total[name] > self.limits[name]:
+            self.kill.discard(name)
+            self.exceed(name)
         half = self.limits[name] // 2
         room = half - self.held[name]
         if room > 0:

@@ -22,6 +22,10 @@ const MaxTalk = 32 << 20
 // than about the connection.
 var ErrProtocol = errors.New("the program breaks the protocol")
 
+// ErrCut is an ErrProtocol: the stream ended within a frame. So it does, too, where
+// the program is killed while it writes one.
+var ErrCut = fmt.Errorf("%w: it ended within a frame", ErrProtocol)
+
 // WriteTalk writes v as one frame, in one Write.
 func WriteTalk(w io.Writer, v any) error {
 	frame, err := encodeTalk(v)
@@ -106,7 +110,7 @@ func ReadTalkWithin(r io.Reader, b TalkBounds, room func(size int) error) (json.
 
 func cutShort(err error) error {
 	if err == io.ErrUnexpectedEOF {
-		return fmt.Errorf("%w: it ended within a frame", ErrProtocol)
+		return ErrCut
 	}
 	return err
 }

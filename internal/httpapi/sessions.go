@@ -72,6 +72,9 @@ func (s *Server) createSession(w http.ResponseWriter, r *http.Request) error {
 	if len(p.Env.Secrets) > 0 {
 		return job.Invalid("policy.env.secrets", "sessions are not told secrets; pass what the session may know as a variable")
 	}
+	if err := p.Check(policy.UseOf(spec.Kind)); err != nil {
+		return err
+	}
 	if spec.Policy, err = json.Marshal(p); err != nil {
 		return fmt.Errorf("encode policy: %w", err)
 	}
@@ -105,13 +108,14 @@ func (s *Server) openSession(ctx context.Context, tenant string, spec job.Sessio
 		if h.pool != s.Pool || h.offer.Lacks(placement.Need{Pool: s.Pool, Image: spec.Image}) != "" {
 			continue
 		}
-		if _, err := p.Plan(h.can); err != nil {
+		plan, err := p.PlanFor(h.can, policy.UseOf(spec.Kind))
+		if err != nil {
 			refusal = err
 			continue
 		}
-		v := &job.Session{ID: job.NewID(), Spec: spec, State: job.SessionLive, Worker: h.worker, CreatedAt: time.Now().UTC()}
+		v := &job.Session{ID: job.NewID(), Spec: spec, State: job.SessionLive, Worker: h.worker, CreatedAt: time.Now().UTC(), Enforcement: plan.Enforcement}
 		record := func() error { return s.Store.PutSession(ctx, tenant, *v, ceiling.Sessions) }
-		err := s.recorded(ctx, tenant, v, ceiling.Sessions > 0, record, func() error {
+		err = s.recorded(ctx, tenant, v, ceiling.Sessions > 0, record, func() error {
 			reply, err := s.Sessions.CallSession(ctx, h.worker, queue.SessionCall{Op: queue.SessionOpen, Session: v.ID, Tenant: tenant, Spec: &spec})
 			if errors.Is(err, job.ErrTooMany) {
 				err = fmt.Errorf("%w: %w", errFull, err)

@@ -10,7 +10,8 @@
 // Frames are those of package guest (ReadTalk, WriteTalk), each an object with
 // the key op. Every request has an id, which its one answer repeats.
 //
-//	to the session    execute {id, code, variables, stdout, stderr}   shell {id, command, stdout, stderr}
+//	to the session    execute {id, code, variables, stdout, stderr, kill, imports}   shell {id, command, stdout, stderr, kill}
+//	                  look {id}: at what was written meanwhile; has no answer of its own
 //	                  set {id, name, load}  get {id, name}  list {id}  reset {id}  inject {id, names}
 //	                  put {id, path, load}  file {id, path}
 //	                  fork {id}, with a descriptor: see guest/python/fork.py
@@ -18,6 +19,7 @@
 //	                  answer {call, value} or {call, error}: of a host function
 //	from the session  ready, once
 //	                  done {id, …}: error, or what was asked for
+//	                  exceeded {id, stream}: what executes wrote more than it may, where kill names the stream
 //	                  call {call, name, args, kwargs}: of a host function; many may be open at once
 //
 // load is a number of bytes that follow the frame: of a value, as JSON, or of a

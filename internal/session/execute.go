@@ -23,14 +23,14 @@ const (
 	maxShown = 16
 )
 
-// ask sends a request and waits for its answer, at most for wall, if it is not
-// zero. then is called when its time is over, and may wait longer.
-func (l *live) ask(ctx context.Context, m map[string]any, wall time.Duration, interruptible bool, load ...[]byte) (*frame, bool, error) {
+// ask sends a request and waits for its answer, at most for wall.
+func (l *live) ask(ctx context.Context, m map[string]any, wall time.Duration, load ...[]byte) (*frame, error) {
 	if err := l.await(ctx); err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	defer l.yieldTurn()
-	return l.exchange(m, nil, wall, interruptible, load...)
+	f, _, err := l.exchange(m, nil, wall, false, load...)
+	return f, err
 }
 
 // await waits for the turn to ask something.
@@ -47,15 +47,16 @@ func (l *live) await(ctx context.Context) error {
 
 func (l *live) yieldTurn() { l.turn <- struct{}{} }
 
-// exchange is ask for who has the turn.
-func (l *live) exchange(m map[string]any, files []*os.File, wall time.Duration, interruptible bool, load ...[]byte) (*frame, bool, error) {
-	answer := make(chan *frame, 1)
+// exchange is ask for who has the turn. What is interruptible is interrupted at its
+// limits, and has to give way soon; the limit is returned.
+func (l *live) exchange(m map[string]any, files []*os.File, wall time.Duration, interruptible bool, load ...[]byte) (*frame, limit, error) {
+	answer, exceeded := make(chan *frame, 1), make(chan limit, 1)
 	l.mu.Lock()
 	l.next++
 	id := l.next
 	l.waiting[id] = answer
 	if interruptible {
-		l.executing, l.asked = id, false
+		l.executing, l.asked, l.exceeded = id, false, exceeded
 	}
 	l.mu.Unlock()
 	defer func() {
@@ -71,24 +72,49 @@ func (l *live) exchange(m map[string]any, files []*os.File, wall time.Duration, 
 	if err := l.send(m, load, files...); err != nil {
 		l.kill(job.Lost, "the session does not read any more: "+err.Error())
 		<-l.over
-		return nil, false, errEnded
+		return nil, "", errEnded
 	}
+	f, by := l.wait(id, answer, exceeded, wall, interruptible)
+	if f == nil && by != "" {
+		f = l.yield(id, answer, interruptible)
+	}
+	if f == nil && by != "" {
+		outcome, message := l.broken(by, wall)
+		l.kill(outcome, message+" and did not give way to an interrupt")
+		<-l.over
+	}
+	if f == nil {
+		return nil, by, errEnded
+	}
+	return f, by, nil
+}
+
+// wait waits for an answer, or until a limit is reached. There is neither if the
+// session has ended.
+func (l *live) wait(id int64, answer <-chan *frame, exceeded <-chan limit, wall time.Duration, watched bool) (*frame, limit) {
 	timer := time.NewTimer(wall)
 	defer timer.Stop()
-	select {
-	case f := <-answer:
-		return f, false, nil
-	case <-l.over:
-		return nil, false, errEnded
-	case <-timer.C:
+	pulse := newPulse()
+	defer pulse.Stop()
+	if !watched {
+		pulse.Stop()
 	}
-	f := l.yield(id, answer, interruptible)
-	if f == nil {
-		l.kill(job.TimedOut, fmt.Sprintf("it ran longer than %s and did not give way to an interrupt", wall))
-		<-l.over
-		return nil, true, errEnded
+	for {
+		select {
+		case f := <-answer:
+			return f, ""
+		case <-l.over:
+			return nil, ""
+		case <-timer.C:
+			return nil, limitWall
+		case by := <-exceeded:
+			return nil, by
+		case <-pulse.C:
+			if by := l.beat(pulse, id); by != "" {
+				return nil, by
+			}
+		}
 	}
-	return f, true, nil
 }
 
 // yield interrupts a request until it gives way; nil if it does not.
@@ -127,49 +153,85 @@ func (l *live) interrupt() error {
 	return nil
 }
 
-// wall is how long an execute may take. All cores at work for so long use no
-// more than the policy's CPU time.
+// wall is how long an execute may take.
 func (l *live) wall(asked job.Duration) time.Duration {
-	wall := l.policy.Wall.D()
 	if asked > 0 {
-		wall = min(wall, asked.D())
+		return min(asked.D(), l.policy.Wall.D())
 	}
-	if cores := l.policy.CPU; cores > 0 {
-		wall = min(wall, time.Duration(float64(l.policy.CPUTime.D())/cores))
+	return l.policy.Wall.D()
+}
+
+// asks is what the session is asked for by an execute.
+func (l *live) asks(c queue.SessionCall) map[string]any {
+	m := map[string]any{
+		"stdout": int64(l.policy.Stdout.Limit), "stderr": int64(l.policy.Stderr.Limit), "kill": killed(&l.policy),
 	}
-	return wall
+	if c.Op == queue.SessionShell {
+		m["op"], m["command"] = "shell", c.Code
+		return m
+	}
+	m["op"], m["code"], m["variables"] = "execute", c.Code, c.Variables
+	if rules := l.policy.Imports; len(rules.Allow)+len(rules.Deny) > 0 {
+		m["imports"] = rules
+	}
+	return m
 }
 
 // execute runs one snippet or script.
 func (l *live) execute(ctx context.Context, c queue.SessionCall) *job.Execute {
-	l.mu.Lock()
-	before := l.called
-	l.mu.Unlock()
-	m := map[string]any{"op": "execute", "code": c.Code, "variables": c.Variables,
-		"stdout": int64(l.policy.Stdout.Limit), "stderr": int64(l.policy.Stderr.Limit)}
-	if c.Op == queue.SessionShell {
-		m = map[string]any{"op": "shell", "command": c.Code, "stdout": m["stdout"], "stderr": m["stderr"]}
-	}
-	wall := l.wall(c.Wall)
-	f, late, err := l.ask(ctx, m, wall, true)
 	e := &job.Execute{ID: c.Execute, SessionID: l.id}
-	if err != nil {
-		e.Outcome, e.Message = job.Lost, err.Error()
-		if end := l.ended(); end != nil {
-			e.Outcome, e.Message = end.Outcome, "the session has ended: "+end.Message
-		}
-		return e
+	if err := l.await(ctx); err != nil {
+		return l.lost(e, err)
+	}
+	defer l.yieldTurn()
+	l.mu.Lock()
+	calls := l.called
+	l.mu.Unlock()
+	l.begins()
+	began, wall := time.Now(), l.wall(c.Wall)
+	f, by, err := l.exchange(l.asks(c), nil, wall, true)
+	usage, now, before := l.ends()
+	usage.WallMS = job.Milliseconds(time.Since(began))
+	e.Usage = usage
+	if err != nil || l.dying(now) {
+		return l.lost(e, err)
 	}
 	l.mu.Lock()
-	e.Calls, e.Alive = l.called-before, true
+	e.Calls, e.Alive = l.called-calls, true
 	canceled := l.asked
 	l.mu.Unlock()
 	l.fill(e, f)
+	if by == "" {
+		by = l.overrun(f)
+	}
+	l.judge(e, f, by, wall, canceled)
+	l.explain(e, now, before)
+	return e
+}
+
+// lost is what came of an execute whose session has ended under it.
+func (l *live) lost(e *job.Execute, err error) *job.Execute {
+	e.Outcome = job.Lost
+	if err != nil {
+		e.Message = err.Error()
+	}
+	if end := l.ended(); end != nil {
+		e.Outcome, e.Message = end.Outcome, "the session has ended: "+end.Message
+	}
+	return e
+}
+
+// judge says how an execute ended that the session lives on after. What we did to it
+// comes first, and then its own word.
+func (l *live) judge(e *job.Execute, f *frame, by limit, wall time.Duration, canceled bool) {
 	switch {
-	case late && f.Interrupted:
-		e.Outcome, e.Message = job.TimedOut, fmt.Sprintf("it ran longer than its limit of %s; the session is alive", wall)
+	case by != "":
+		e.Outcome, e.Message = l.broken(by, wall)
+		e.Message += "; the session is alive"
 	case canceled && f.Interrupted:
 		e.Outcome, e.Message = job.OutcomeCanceled, "interrupted by the client"
+	case f.Violation != "":
+		e.Outcome, e.Message = job.PolicyViolation, "policy.imports: "+clip(f.Violation, 1000)
 	case f.Error != "":
 		e.Outcome, e.Message = job.Failed, clip(f.Error, 1000)
 	case f.Exception != nil:
@@ -179,7 +241,6 @@ func (l *live) execute(ctx context.Context, c queue.SessionCall) *job.Execute {
 	default:
 		e.Outcome = job.Succeeded
 	}
-	return e
 }
 
 // maxText bounds a repr, a message or a traceback, in bytes.

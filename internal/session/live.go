@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"sync"
@@ -50,6 +49,7 @@ type live struct {
 	slot   runtime.Slot
 	awake  *awake.Keeper
 	inject []string // host functions to begin with; what is a copy has them
+	meters          // of what it uses
 
 	conn    net.Conn
 	writing sync.Mutex
@@ -62,12 +62,14 @@ type live struct {
 	next      int64
 	waiting   map[int64]chan *frame
 	calls     map[int64]job.HostCall
-	called    int   // of policy.Callbacks.MaxCalls
-	executing int64 // id of the request that can be interrupted; 0: none
-	asked     bool  // it was interrupted by its client
+	called    int        // of policy.Callbacks.MaxCalls
+	executing int64      // id of the request that can be interrupted; 0: none
+	exceeded  chan limit // of what executes now: streams that passed a limit
+	asked     bool       // it was interrupted by its client
 	used      time.Time
 	seen      time.Time
 	end       *queue.SessionEnd // first reason wins
+	cut       bool              // what it said last is not whole
 }
 
 // frame is any message of a session.
@@ -79,6 +81,8 @@ type frame struct {
 	Variables   map[string]job.Variable `json:"variables"`
 	Exception   *job.ExceptionInfo      `json:"exception"`
 	Interrupted bool                    `json:"interrupted"`
+	Violation   string                  `json:"violation"` // of the rules for imports; then nothing ran
+	Stream      string                  `json:"stream"`
 	Code        *int                    `json:"code"`
 	Output      [][2]string             `json:"output"`
 	Tail        [][2]string             `json:"tail"`
@@ -97,6 +101,7 @@ func newLive(id job.ID, tenant string, spec job.SessionSpec, plan *policy.Plan, 
 		id: id, tenant: tenant, spec: spec, policy: plan.Policy, plan: plan, slot: slot, tell: tell,
 		ready: make(chan struct{}), over: make(chan struct{}), turn: make(chan struct{}, 1),
 		waiting: map[int64]chan *frame{}, calls: map[int64]job.HostCall{}, used: time.Now(), seen: time.Now(),
+		meters: newMeters(&plan.Policy),
 	}
 	l.turn <- struct{}{}
 	return l
@@ -108,22 +113,42 @@ func (l *live) run(ctx context.Context) {
 	defer l.slot.Close()
 	ctx, l.stop = context.WithCancel(ctx)
 	defer l.stop()
-	whole := *l.plan // each execute has the policy's limits, the session as a whole only an end
+	whole := *l.plan // each execute has the policy's times, the session as a whole only an end
 	whole.Policy.Wall, whole.Policy.CPUTime = job.Duration(longest), job.Duration(longest)*64
 	rep, err := l.slot.Run(ctx, runtime.Attempt{
 		Job: l.id, Lease: 1, Service: "session", Plan: &whole, Deadline: time.Now().Add(longest), Converse: l.converse, Forks: true,
+		CPU: l.budget, Metered: l.metered,
 	})
+	if err == nil {
+		l.mu.Lock()
+		l.settle(rep.Usage)
+		l.mu.Unlock()
+	}
+	l.finish(l.verdict(rep, err))
+	l.tell(queue.SessionEvent{Ended: l.ended()})
+}
+
+// verdict says why a session ended that nobody ended. A limit that was enforced
+// explains whatever else there is to see.
+func (l *live) verdict(rep *runtime.Report, err error) (job.Outcome, string) {
+	l.mu.Lock()
+	cut := l.cut
+	l.mu.Unlock()
 	switch {
 	case err != nil:
-		l.finish(job.Lost, "the sandbox failed: "+err.Error())
+		return job.Lost, "the sandbox failed: " + err.Error()
+	case rep.Outcome == job.TimedOut && l.budget.Left() <= 0:
+		return job.TimedOut, fmt.Sprintf("it used more CPU time than its limit of %s", l.policy.CPUTime)
 	case rep.Outcome == job.TimedOut:
-		l.finish(job.TimedOut, "the session lived for "+longest.String())
+		return job.TimedOut, "the session lived for " + longest.String()
+	case rep.Outcome == job.OutOfMemory:
+		return job.OutOfMemory, rep.Message
+	case cut:
+		return job.PolicyViolation, "the session broke the protocol: " + guest.ErrCut.Error()
 	case rep.Outcome == job.Succeeded:
-		l.finish(job.Failed, "the interpreter ended")
-	default:
-		l.finish(rep.Outcome, "the interpreter ended: "+rep.Message+note(rep.Stderr.Text))
+		return job.Failed, "the interpreter ended"
 	}
-	l.tell(queue.SessionEvent{Ended: l.ended()})
+	return rep.Outcome, "the interpreter ended: " + rep.Message + note(rep.Stderr.Text)
 }
 
 func note(stderr string) string {
@@ -188,11 +213,14 @@ func (l *live) converse(ctx context.Context, conn net.Conn) error {
 		if errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() == nil {
 			err = fmt.Errorf("%w: a frame that does not arrive", guest.ErrProtocol) // a session that is killed has a reason already
 		}
-		if errors.Is(err, guest.ErrProtocol) {
+		switch {
+		case errors.Is(err, guest.ErrCut): // it may have been killed
+			l.mu.Lock()
+			l.cut = true
+			l.mu.Unlock()
+		case errors.Is(err, guest.ErrProtocol):
 			l.finish(job.PolicyViolation, "the session broke the protocol: "+err.Error())
-		} else if err != io.EOF && ctx.Err() == nil {
-			l.finish(job.Lost, err.Error())
-		}
+		} // else nobody is at the other end any more: how that came about the report says
 		return nil
 	}
 }
@@ -271,11 +299,13 @@ func (l *live) hear(raw []byte) error {
 	}
 	switch f.Op {
 	case "ready":
+		now, _ := l.spent()
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		select {
 		case <-l.ready:
 		default:
+			l.starts(now)
 			l.awake.Stay()
 			close(l.ready)
 		}
@@ -292,6 +322,9 @@ func (l *live) hear(raw []byte) error {
 		return nil
 	case "call":
 		return l.call(f)
+	case "exceeded":
+		l.exceeds(f)
+		return nil
 	}
 	return fmt.Errorf("%w: op %.40q", guest.ErrProtocol, f.Op)
 }

@@ -54,7 +54,7 @@ func (l *live) do(ctx context.Context, c queue.SessionCall) (r queue.SessionRepl
 
 // request is for what takes a moment only. The load goes behind the frame.
 func (l *live) request(ctx context.Context, m map[string]any, load ...[]byte) (*frame, error) {
-	f, _, err := l.ask(ctx, m, requestTime, false, load...)
+	f, err := l.ask(ctx, m, requestTime, load...)
 	return f, answered(f, err)
 }
 

@@ -23,8 +23,8 @@ const (
 	SessionEnded SessionState = "ended"
 )
 
-// SessionSpec is a session as a client asks for it. Policy's wall is for each
-// execute; its other limits, cpu_time among them, are for the session as a whole.
+// SessionSpec is a session as a client asks for it. Policy's wall, cpu_time, stdout
+// and stderr are for each execute; its other limits are for the session as a whole.
 type SessionSpec struct {
 	Name        string            `json:"name,omitempty"`
 	Labels      map[string]string `json:"labels,omitempty"`
@@ -48,6 +48,8 @@ type Session struct {
 	Executes  int          `json:"executes"`
 	CreatedAt time.Time    `json:"created_at"`
 	EndedAt   *time.Time   `json:"ended_at,omitempty"`
+
+	Enforcement []Enforcement `json:"enforcement,omitempty"` // of its policy, in every execute
 }
 
 // Execute is what came of one execute in a session.
@@ -64,7 +66,8 @@ type Execute struct {
 	Exception *ExceptionInfo      `json:"exception,omitempty"`
 	Variables map[string]Variable `json:"variables,omitempty"` // new and changed
 	Display   []Display           `json:"display,omitempty"`
-	WallMS    float64             `json:"wall_ms"`
+	WallMS    float64             `json:"wall_ms"`         // as the session itself measured it
+	Usage     Usage               `json:"usage"`           // as the worker did: CPU since the end of the execute before, peaks since the beginning
 	Calls     int                 `json:"calls,omitempty"` // of host functions
 	Alive     bool                `json:"alive"`           // whether the session is, after it
 }

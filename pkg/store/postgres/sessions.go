@@ -20,6 +20,10 @@ func (s *Store) PutSession(ctx context.Context, tenant string, v job.Session, mo
 	if err != nil {
 		return fmt.Errorf("%w: session: %w", job.ErrInvalid, err)
 	}
+	enforcement, err := json.Marshal(v.Enforcement)
+	if err != nil {
+		return fmt.Errorf("%w: session: %w", job.ErrInvalid, err)
+	}
 	return s.do(ctx, "put session", func(ctx context.Context) error {
 		t, err := s.tenantID(ctx, tenant)
 		if err != nil {
@@ -27,8 +31,8 @@ func (s *Store) PutSession(ctx context.Context, tenant string, v job.Session, mo
 		}
 		return s.counted(ctx, t, v.ID, most, func(db querier) error {
 			_, err := db.Exec(ctx, `
-				INSERT INTO sessions (id, tenant_id, worker, parent, spec) VALUES ($1, $2, $3, nullif($4, '')::uuid, $5)
-				ON CONFLICT (id) DO NOTHING`, string(v.ID), t, v.Worker, string(v.Parent), string(spec))
+				INSERT INTO sessions (id, tenant_id, worker, parent, spec, enforcement) VALUES ($1, $2, $3, nullif($4, '')::uuid, $5, $6)
+				ON CONFLICT (id) DO NOTHING`, string(v.ID), t, v.Worker, string(v.Parent), string(spec), string(enforcement))
 			return err
 		})
 	})
@@ -71,13 +75,13 @@ func (s *Store) ForkSession(ctx context.Context, tenant string, parent, id job.I
 			return err
 		}
 		v := &job.Session{ID: id, Parent: parent, State: job.SessionLive}
-		var spec string
+		var spec, enforcement string
 		err = s.counted(ctx, t, id, most, func(db querier) error {
 			return db.QueryRow(ctx, `
-				INSERT INTO sessions (id, tenant_id, worker, parent, spec)
-				SELECT $3, tenant_id, worker, id, spec FROM sessions WHERE id = $2 AND tenant_id = $1
-				ON CONFLICT (id) DO UPDATE SET parent = excluded.parent RETURNING worker, spec, created_at`,
-				t, string(parent), string(id)).Scan(&v.Worker, &spec, &v.CreatedAt)
+				INSERT INTO sessions (id, tenant_id, worker, parent, spec, enforcement)
+				SELECT $3, tenant_id, worker, id, spec, enforcement FROM sessions WHERE id = $2 AND tenant_id = $1
+				ON CONFLICT (id) DO UPDATE SET parent = excluded.parent RETURNING worker, spec, coalesce(enforcement, 'null'), created_at`,
+				t, string(parent), string(id)).Scan(&v.Worker, &spec, &enforcement, &v.CreatedAt)
 		})
 		if errors.Is(err, pgx.ErrNoRows) {
 			return fmt.Errorf("%w: session %s", job.ErrNotFound, parent)
@@ -86,7 +90,7 @@ func (s *Store) ForkSession(ctx context.Context, tenant string, parent, id job.I
 			return err
 		}
 		out = v
-		return json.Unmarshal([]byte(spec), &v.Spec)
+		return errors.Join(json.Unmarshal([]byte(spec), &v.Spec), json.Unmarshal([]byte(enforcement), &v.Enforcement))
 	})
 	return out, err
 }
@@ -100,13 +104,13 @@ func (s *Store) ForgetSession(ctx context.Context, id job.ID) error {
 }
 
 const sessionColumns = `s.id::text, s.worker, coalesce(s.parent::text, ''), s.spec, s.state, coalesce(s.outcome, ''), coalesce(s.message, ''),
-	s.created_at, s.ended_at, (SELECT count(*) FROM executes e WHERE e.session_id = s.id)`
+	s.created_at, s.ended_at, coalesce(s.enforcement, 'null'), (SELECT count(*) FROM executes e WHERE e.session_id = s.id)`
 
 func scanSession(row pgx.CollectableRow) (v job.Session, err error) {
-	var spec string
-	err = row.Scan(&v.ID, &v.Worker, &v.Parent, &spec, &v.State, &v.Outcome, &v.Message, &v.CreatedAt, &v.EndedAt, &v.Executes)
+	var spec, enforcement string
+	err = row.Scan(&v.ID, &v.Worker, &v.Parent, &spec, &v.State, &v.Outcome, &v.Message, &v.CreatedAt, &v.EndedAt, &enforcement, &v.Executes)
 	if err == nil {
-		err = json.Unmarshal([]byte(spec), &v.Spec)
+		err = errors.Join(json.Unmarshal([]byte(spec), &v.Spec), json.Unmarshal([]byte(enforcement), &v.Enforcement))
 	}
 	return v, err
 }

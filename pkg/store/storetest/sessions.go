@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 	"time"
 
@@ -15,7 +16,8 @@ func testSessions(t *testing.T, open Open) {
 	session := func() job.Session {
 		s := job.Session{
 			ID: job.NewID(), Worker: worker, State: job.SessionLive,
-			Spec: job.SessionSpec{Name: "s", Kind: job.SessionPython, Image: "python", Lease: job.Duration(time.Minute)},
+			Spec:        job.SessionSpec{Name: "s", Kind: job.SessionPython, Image: "python", Lease: job.Duration(time.Minute)},
+			Enforcement: []job.Enforcement{{Capability: "memory", Requested: "1Gi", Applied: "1Gi", Mechanism: "m", Level: job.LevelKernel}},
 		}
 		f.must(f.PutSession(ctx, tenant, s, 0))
 		return s
@@ -27,13 +29,16 @@ func testSessions(t *testing.T, open Open) {
 	if got.Spec.Name != "s" || got.Spec.Lease != first.Spec.Lease || got.Worker != worker || got.State != job.SessionLive || got.CreatedAt.IsZero() {
 		t.Errorf("session: %+v", got)
 	}
+	if !slices.Equal(got.Enforcement, first.Enforcement) {
+		t.Errorf("enforcement: %+v", got.Enforcement)
+	}
 
 	t.Run("fork", func(t *testing.T) {
 		id := job.NewID()
 		for range 2 {
 			copied, err := f.ForkSession(ctx, tenant, first.ID, id, 0)
 			f.must(err)
-			if copied.Parent != first.ID || copied.ID != id || copied.Worker != worker || copied.Spec.Name != "s" {
+			if copied.Parent != first.ID || copied.ID != id || copied.Worker != worker || copied.Spec.Name != "s" || !slices.Equal(copied.Enforcement, first.Enforcement) {
 				t.Errorf("copy: %+v", copied)
 			}
 		}

@@ -22,7 +22,7 @@ UNIT = $(shell $(GO) list -e -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPa
 	grep -vE '/internal/(testenv|dev)\b' | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup gvisor build image images test-image dev demo test faults test-unit test-cgroup2 hostile neighbours cheats chaos check lint race bench
+.PHONY: help setup gvisor build image images test-image dev demo test faults test-unit test-cgroup2 conformance hostile neighbours cheats chaos check lint race bench
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,6 +76,9 @@ hostile: setup build image ## Attack the walls with every program of the corpus,
 
 cheats: setup build image ## Try to forge a pass in every way of the corpus, at every isolation that this host has
 	$(TEST) -count=1 -timeout=30m -v ./test/cheats -args -gvisor.every=1
+
+conformance: setup build image gvisor ## Hold every kind of program to every limit at every isolation, and compare with the record
+	$(TEST) -count=1 -timeout=90m -parallel=3 -v ./test/conformance -args -conformance.all
 
 # Innocent jobs of the attacker's own tenant, who share its cell, and of another one; at cell and at task, a turn each.
 neighbours: setup build image gvisor ## Run 1,000 jobs beside the whole hostile corpus in a loop, at one worker (20 minutes)

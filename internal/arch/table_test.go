@@ -90,12 +90,13 @@ var table = map[string]row{
 
 	"test/bench": {"benchmarks over real binaries, and over simulated workers", with(outside,
 		"internal/worker", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd/rawloop", "pkg/runtime/fake")},
-	"test/cheats":  {"attempts to forge a pass", with(outside, "internal/grade")},
-	"test/chaos":   {"faults over real binaries", outside},
-	"test/e2e":     {"whole stories over real binaries", with(outside, "test/hostile")},
-	"test/hostile": {"attacks over real binaries", outside},
-	"test/image":   {"the images, as containers", outside},
-	"test/k8s":     {"the chart on a cluster", outside},
+	"test/conformance": {"every program held to every limit, over real binaries", outside},
+	"test/cheats":      {"attempts to forge a pass", with(outside, "internal/grade")},
+	"test/chaos":       {"faults over real binaries", outside},
+	"test/e2e":         {"whole stories over real binaries", with(outside, "test/hostile")},
+	"test/hostile":     {"attacks over real binaries", outside},
+	"test/image":       {"the images, as containers", outside},
+	"test/k8s":         {"the chart on a cluster", outside},
 }
 
 // outside is what a driver of real binaries needs to know of the inside.

@@ -92,12 +92,17 @@ func equalDicts(a, b value) bool {
 	for _, p := range b.pairs {
 		index[digestOf(p[0])] = p[1]
 	}
+	if len(index) != len(b.pairs) { // the same key twice is no dict
+		return false
+	}
 	for _, p := range a.pairs {
-		if v, ok := index[digestOf(p[0])]; !ok || !equal(p[1], v) {
+		key := digestOf(p[0])
+		if v, ok := index[key]; !ok || !equal(p[1], v) {
 			return false
 		}
+		delete(index, key) // nor is it on this side: each key of b is met once
 	}
-	return len(index) == len(b.pairs) // the same key twice is no dict
+	return true
 }
 
 // isType says whether a value is of the type that a test author named. An object

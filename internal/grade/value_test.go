@@ -222,6 +222,7 @@ func FuzzDecode(f *testing.F) {
 	} {
 		f.Add([]byte(s), []byte(`1`))
 	}
+	f.Add([]byte(`{"$":1,"$":1}`), []byte(`{"$":1,"":0}`))
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		v, err := decode(a)
 		if err != nil {
@@ -238,6 +239,25 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("equal(%s, %s) depends on the order", a, b)
 		}
 	})
+}
+
+// A solution that writes its answer as raw bytes may name a key of a dict twice. It
+// equals nothing: on 5ee7338 it was equal to whatever has that key, the same value and
+// one entry more.
+func TestKeysAreMetOnce(t *testing.T) {
+	t.Parallel()
+	for _, twice := range []string{`{"a":1,"a":1}`, `{"$dict":[["a",1],["a",1]]}`, `{"$dict":[[1,1],[1.0,1]]}`} {
+		for _, once := range []string{`{"a":1,"b":2}`, `{"a":1,"a":1}`, `{"$dict":[[1,1],[2,2]]}`} {
+			v, err := decode([]byte(twice))
+			w, err2 := decode([]byte(once))
+			if err != nil || err2 != nil {
+				t.Fatal(err, err2)
+			}
+			if equal(v, w) || equal(w, v) {
+				t.Errorf("%s is equal to %s", twice, once)
+			}
+		}
+	}
 }
 
 // Comparing takes time in proportion to the values, whatever they are.

@@ -113,8 +113,9 @@ type pull struct {
 func (c *consumer) request(ctx context.Context, r pullRequest, inbox string) error {
 	q := c.q
 	if q.cfg.Worker == nil {
-		if r.Gone {
-			if err := q.ensureConsumer(ctx, r.Class); err != nil {
+		// As for a worker: a pull from a consumer that is not there is answered by nobody.
+		if r.Gone || !q.seen.recently(r.Class) {
+			if err := q.look(ctx, r.Class); err != nil {
 				return err
 			}
 		}

@@ -49,7 +49,7 @@ func newFleet(t *testing.T) *fleet {
 		t.Fatal(err)
 	}
 	f.load("dispatcher")
-	d := f.start("dispatcher", "image-dispatcher", "--read-only", "--mount", "type=tmpfs,src=tmpfs,dst=/tmp,options=mode=1777",
+	d := f.start("dispatcher", unique("image-dispatcher"), "--read-only", "--mount", "type=tmpfs,src=tmpfs,dst=/tmp,options=mode=1777",
 		"--env", "ASSAY_DATABASE_URL="+overTCP(t, testenv.Postgres(t)), "--env", "ASSAY_NATS_URL="+f.nats, "--env", "ASSAY_LISTEN="+listen,
 		"--env", "ASSAY_OBJECTS_URL=file:///tmp/objects")
 	f.until("the dispatcher is ready", func() bool { return f.api.Ready(t.Context()) == nil })
@@ -145,12 +145,13 @@ type container struct {
 	pid     int // of its first process, on this host
 }
 
+// unique makes a name that no other run has: runc remembers what a run that was killed left, whatever became of its containerd.
+func unique(name string) string { return fmt.Sprintf("%s-%d", name, time.Now().UnixNano()) }
+
 // start runs an image. It is stopped when the test ends.
 func (f *fleet) start(image, id string, args ...string) *container {
 	f.t.Helper()
 	c := &container{f: f, id: id, log: filepath.Join(f.t.TempDir(), id+".log")}
-	c.remove() // a run that was killed left one of that name
-	_, _ = f.tryCtr("snapshot", "remove", id)
 	f.ctr(append(append([]string{"run", "--detach", "--net-host", "--log-uri", "file://" + c.log}, args...), "assay.local/"+image+":latest", id)...)
 	f.t.Cleanup(func() {
 		if f.t.Failed() {
@@ -199,6 +200,7 @@ func (c *container) stop() {
 func (c *container) remove() {
 	_, _ = c.f.tryCtr("task", "delete", "--force", c.id) // none: it was stopped
 	_, _ = c.f.tryCtr("container", "delete", c.id)
+	_, _ = c.f.tryCtr("snapshot", "remove", c.id) // which the container's deletion has removed already, unless it failed
 }
 
 func alive(pid int) bool {

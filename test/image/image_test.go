@@ -54,7 +54,7 @@ func TestImages(t *testing.T) {
 		})
 		return c
 	}
-	first := start("image-1")
+	first := start(unique("image-1"))
 	for _, level := range levels {
 		if got := f.run(python("print(6 * 7)"), level); got != "42\n" {
 			t.Errorf("%s printed %q", level, got)
@@ -75,7 +75,7 @@ func TestImages(t *testing.T) {
 	first.stop()
 	index.Close() // what was built is there
 
-	second := start("image-2")
+	second := start(unique("image-2"))
 	for _, level := range levels {
 		if got := f.run(python("import friendly\nprint(friendly.word)"), level, "friendly==1.0"); got != "hello\n" {
 			t.Errorf("%s, with the package from before: %q", level, got)

@@ -5,6 +5,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/assay-run/assay/internal/httpapi"
+	"github.com/assay-run/assay/internal/testenv"
 )
 
 func TestReadTenants(t *testing.T) {
@@ -15,10 +18,16 @@ func TestReadTenants(t *testing.T) {
 		`{}`:                       "must be a JSON list",
 		`[{"name":"a","wight":2}]`: "tenants[0].wight",
 		`[{"weight":2}]`:           "tenants[0].name",
-		`[{"name":"a","label_caps":{"problem":0}}]`:              "label_caps.problem",
-		`[{"name":"a","ceiling":{"memory":"lots"}}]`:             "ceiling.memory",
-		`[{"name":"a","ceiling":{"above":"ignore"}}]`:            "ceiling.above",
-		`[{"name":"a"},{"name":"b","ceiling":{"memory":"1Ki"}}]`: "tenants[1] (b): ceiling.memory",
+		`[{"name":"a","label_caps":{"problem":0}}]`:                                     "label_caps.problem",
+		`[{"name":"a","ceiling":{"memory":"lots"}}]`:                                    "ceiling.memory",
+		`[{"name":"a","ceiling":{"above":"ignore"}}]`:                                   "ceiling.above",
+		`[{"name":"a"},{"name":"b","ceiling":{"memory":"1Ki"}}]`:                        "tenants[1] (b): ceiling.memory",
+		`[{"name":"a","policies":{"small":{"memory":"64Mi"}}}]`:                         "",
+		`[{"name":"a","policies":{"small":{"memory":"lots"}}}]`:                         "policies.small: ",
+		`[{"name":"a","policies":{"small":{"memori":"1Gi"}}}]`:                          "memori",
+		`[{"name":"a","policies":{"a b":{}}}]`:                                          "not a name of a policy",
+		`[{"name":"a","policies":{"small@2":{}}}]`:                                      "not a name of a policy",
+		`[{"name":"a","ceiling":{"memory":"1Gi"},"policies":{"big":{"memory":"2Gi"}}}]`: "policies.big: ",
 	} {
 		file := filepath.Join(t.TempDir(), "tenants.json")
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -28,5 +37,33 @@ func TestReadTenants(t *testing.T) {
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
+	}
+}
+
+// TestPoliciesOfTenants: a dispatcher that starts stores them, and one that starts again
+// makes no version of what has not changed.
+func TestPoliciesOfTenants(t *testing.T) {
+	s, err := openStore(t.Context(), config{DatabaseURL: httpapi.Secret(testenv.Postgres(t)), DatabaseMax: 4, Migrate: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	file := filepath.Join(t.TempDir(), "tenants.json")
+	put := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := putTenants(t.Context(), s, file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const first = `[{"name":"a","policies":{"small":{"memory":"64Mi"}}}]`
+	put(first)
+	put(first)
+	put(`[{"name":"a","policies":{"small":{"memory":"128Mi"}}}]`)
+	found, err := s.Policies(t.Context(), "a")
+	if err != nil || len(found) != 1 || found[0].Name != "small" || found[0].Version != 2 || !strings.Contains(string(found[0].Policy), "128Mi") {
+		t.Errorf("%+v, %v, want version 2 of small", found, err)
 	}
 }

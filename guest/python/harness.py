@@ -242,8 +242,9 @@ class _Rules:
             return [node.module] if self.forbid(node.module) and not self.allow else [n for n in inner if self.forbid(n)]
         if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
             called = getattr(node.func, "id", None) or getattr(node.func, "attr", None)
-            if called in ("__import__", "import_module") and isinstance(node.args[0].value, str):
-                return [node.args[0].value]
+            name = node.args[0].value
+            if called in ("__import__", "import_module") and isinstance(name, str) and name[:1] != ".":
+                return [name]
         return []
 
     def builtins(self):
@@ -252,11 +253,49 @@ class _Rules:
 
         def __import__(name, globals=None, locals=None, fromlist=(), level=0):
             names = [name] + ["%s.%s" % (name, f) for f in fromlist or ()]
-            if not level and name != "__future__" and any(self.forbid(n) for n in (names[1:] or names)):
-                raise ImportError("import of %s is forbidden by policy.imports" % name)
+            if not level and name != "__future__":
+                self.ask(name, names[1:] or names)
             return original(name, globals, locals, fromlist, level)
 
+        __import__.ask = self.ask
+        _guard_importlib()
         return dict(builtins.__dict__, __import__=__import__)
+
+    def ask(self, name, names):
+        """Raise ImportError for name if one of names may not be imported."""
+        if any(self.forbid(n) for n in names):
+            raise ImportError("import of %s is forbidden by policy.imports" % name)
+
+
+def _guard_importlib():
+    """Have the functions of importlib ask, too, when a snippet under rules calls them.
+
+    Such a snippet is known by its builtins: modules that it imported have the usual ones.
+    """
+    import importlib
+
+    original = importlib.import_module
+    if hasattr(original, "guarded"):
+        return
+
+    def guard():
+        return sys._getframe(2).f_builtins.get("__import__")
+
+    def import_module(name, package=None):
+        ask = getattr(guard(), "ask", None)
+        if ask and isinstance(name, str):
+            absolute = name.lstrip(".")
+            if package and absolute != name:
+                absolute = package.rsplit(".", len(name) - len(absolute) - 1)[0] + "." + absolute
+            ask(name, [absolute])
+        return original(name, package)
+
+    def __import__(*args, **kw):
+        asks = guard()
+        return (asks if hasattr(asks, "ask") else plain)(*args, **kw)
+
+    plain, import_module.guarded = importlib.__import__, True
+    importlib.import_module, importlib.__import__ = import_module, __import__
 
 
 def _remember_lines():

@@ -11,9 +11,9 @@ import unittest
 HARNESS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "harness.py")
 
 
-def run(code, variables=None, context=None, timeout=20):
+def run(code, variables=None, context=None, timeout=20, imports=None):
     """Run a snippet as the worker does; returns (exit code, stdout, stderr, result)."""
-    request = json.dumps({"code": textwrap.dedent(code), "variables": variables or {}, "context": context}).encode()
+    request = json.dumps({"code": textwrap.dedent(code), "variables": variables or {}, "context": context, "imports": imports}).encode()
     request_r, request_w = os.pipe()
     result_r, result_w = os.pipe()
 
@@ -297,6 +297,37 @@ class Exit(unittest.TestCase):
         status, out, _, result = run("import os\npid = os.fork()\nif pid: os.waitpid(pid, 0)\nprint('x')")
         self.assertEqual((status, out), (0, "x\nx\n"))
         self.assertIsNotNone(result)
+
+
+class Imports(unittest.TestCase):
+    """Rules are for imports of the snippet's own, however it makes them."""
+
+    def tried(self, rules, *calls):
+        attempts = "".join("try: print(%s.__name__)\nexcept ImportError as e: print(e)\n" % c for c in calls)
+        status, out, err, _ = run("import importlib, json\nfrom importlib import import_module\no, s = 'o', 's'\n" + attempts, imports=rules)
+        self.assertEqual((status, err), (0, ""))
+        return dict(zip(calls, out.splitlines()))
+
+    def test_names_made_up_at_run_time(self):
+        calls = (
+            "__import__(o + s)", "importlib.import_module(o + s)", "import_module(name=o + s)", "importlib.__import__(o + s)",
+            "import_module('.path', o + s)", "list(map(import_module, [o + s]))[0]", "(lambda: import_module(o + s))()",
+            "eval('import_module(o + s)')", "import_module(o + s + '.path')",
+        )  # fmt: skip
+        for rules in {"deny": ["os"]}, {"allow": ["importlib", "json"]}:
+            for call, said in self.tried(rules, *calls).items():
+                self.assertIn("is forbidden by policy.imports", said, (call, rules))
+        for call, said in self.tried(None, *calls).items():
+            self.assertIn(said, ("os", "posixpath"), call)
+
+    def test_what_is_not_forbidden(self):
+        want = {
+            "import_module('js' + 'on')": "json",
+            "import_module('.decoder', 'json')": "json.decoder",
+            "importlib.__import__('js' + 'on', fromlist=['decoder'])": "json",
+            "import_module('shut' + 'il')": "shutil",  # which imports what the snippet may not
+        }
+        self.assertEqual(self.tried({"deny": ["os"]}, *want), want)
 
 
 class Main(unittest.TestCase):

@@ -27,6 +27,7 @@ func imports() []program {
 	}
 	const code = "print(1)\nimport os\nprint(os.sep)"
 	const hidden = "name = 'o' + 's'\ntry: __import__(name); print('imported')\nexcept ImportError as e: print(e)"
+	const computed = "import importlib\nname = 'o' + 's'\ntry: importlib.import_module(name); print('imported')\nexcept ImportError as e: print(e)"
 	return []program{
 		{name: "imports", outcome: job.Succeeded, run: py(code), check: stdoutIs("1\n/\n")},
 		{name: "denied import", outcome: job.PolicyViolation, code: 1, run: py(code), edit: deny("os"),
@@ -34,6 +35,7 @@ func imports() []program {
 		{name: "denied submodule", outcome: job.PolicyViolation, code: 1, run: py("def f():\n  from os import path\n"), edit: deny("os.path"), check: violates("line 2: import of os.path")},
 		{name: "denied import by name", outcome: job.PolicyViolation, code: 1, run: py("import importlib\nimportlib.import_module('os.path')"), edit: deny("os"), check: violates("os.path")},
 		{name: "denied import that cannot be seen", outcome: job.Succeeded, run: py(hidden), edit: deny("os"), check: stdoutIs("import of os is forbidden by policy.imports\n")},
+		{name: "denied import of a computed name", outcome: job.Succeeded, run: py(computed), edit: deny("os"), check: stdoutIs("import of os is forbidden by policy.imports\n")},
 		{name: "import that cannot be seen", outcome: job.Succeeded, run: py(hidden), check: stdoutIs("imported\n")},
 		{name: "allowed imports", outcome: job.Succeeded, edit: allow("json", "collections", "numpy"), check: stdoutIs("[1] 2\n"),
 			run: py("import json, numpy\nfrom collections import abc\nprint(json.dumps([1]), numpy.int64(2))")},

@@ -132,6 +132,14 @@ CREATE TABLE public.batches (
     CONSTRAINT batches_sealed_or_dropped CHECK (((sealed_at IS NULL) OR (dropped_at IS NULL)))
 );
 
+CREATE TABLE public.blames (
+    job_id uuid NOT NULL,
+    lease bigint NOT NULL,
+    worker text NOT NULL,
+    worker_since timestamp with time zone,
+    blamed_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
 CREATE TABLE public.callbacks (
     batch_id uuid NOT NULL,
     delivery uuid NOT NULL,
@@ -194,6 +202,7 @@ CREATE TABLE public.jobs (
     caps text,
     lane integer DEFAULT 0 NOT NULL,
     kills integer DEFAULT 0 NOT NULL,
+    worker_since timestamp with time zone,
     CONSTRAINT jobs_dispatched CHECK (((state <> 'dispatched'::text) OR ((dispatch_gen > 0) AND (dispatched_at IS NOT NULL) AND (published_at IS NOT NULL)))),
     CONSTRAINT jobs_ended CHECK ((((state = ANY (ARRAY['finished'::text, 'canceled'::text])) = (ended_at IS NOT NULL)) AND ((ended_at IS NULL) = (outcome IS NULL)) AND ((state = 'canceled'::text) = (NOT (outcome IS DISTINCT FROM 'canceled'::text))))),
     CONSTRAINT jobs_lane CHECK (((lane >= 0) AND ((lane > 0) = (caps IS NOT NULL)))),
@@ -235,6 +244,7 @@ CREATE TABLE public.jobs_default (
     caps text,
     lane integer DEFAULT 0 NOT NULL,
     kills integer DEFAULT 0 NOT NULL,
+    worker_since timestamp with time zone,
     CONSTRAINT jobs_dispatched CHECK (((state <> 'dispatched'::text) OR ((dispatch_gen > 0) AND (dispatched_at IS NOT NULL) AND (published_at IS NOT NULL)))),
     CONSTRAINT jobs_ended CHECK ((((state = ANY (ARRAY['finished'::text, 'canceled'::text])) = (ended_at IS NOT NULL)) AND ((ended_at IS NULL) = (outcome IS NULL)) AND ((state = 'canceled'::text) = (NOT (outcome IS DISTINCT FROM 'canceled'::text))))),
     CONSTRAINT jobs_lane CHECK (((lane >= 0) AND ((lane > 0) = (caps IS NOT NULL)))),
@@ -375,7 +385,10 @@ CREATE TABLE public.workers (
     quarantined_until timestamp with time zone,
     quarantines integer DEFAULT 0 NOT NULL,
     quarantine text DEFAULT ''::text NOT NULL,
-    held text DEFAULT ''::text NOT NULL
+    held text DEFAULT ''::text NOT NULL,
+    took_over_at timestamp with time zone,
+    rival_since timestamp with time zone,
+    rival_at timestamp with time zone
 )
 WITH (fillfactor='50');
 
@@ -401,6 +414,9 @@ ALTER TABLE ONLY public.batch_leases
 
 ALTER TABLE ONLY public.batches
     ADD CONSTRAINT batches_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.blames
+    ADD CONSTRAINT blames_pkey PRIMARY KEY (job_id, lease);
 
 ALTER TABLE ONLY public.callbacks
     ADD CONSTRAINT callbacks_pkey PRIMARY KEY (batch_id);

@@ -63,6 +63,9 @@ func (c *workerListCmd) Run(a *app) error {
 		if w.Quarantine != nil {
 			state += " (quarantine: " + w.Quarantine.Reason + ")"
 		}
+		if w.Rival != nil {
+			state += " (another worker of this name, started " + w.Rival.StartedAt.UTC().Format(time.RFC3339) + ", is refused)"
+		}
 		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s%s\t%s\n", w.ID, w.Pool, w.Busy, w.Slots, strings.Join(levels, ","), most(o.Memory), special(o),
 			time.Since(w.StartedAt).Round(time.Second), state, w.Version)
 	}

@@ -104,7 +104,7 @@ func (f *fleet) swallow(id string, slots int) (stop func()) {
 		defer tick.Stop()
 		for ctx.Err() == nil {
 			_, _ = insist(ctx, func() (queue.HeartbeatReply, error) {
-				return q.Heartbeat(ctx, queue.HeartbeatRequest{Worker: queue.WorkerInfo{ID: id, Pool: pool, Slots: slots, StartedAt: time.Now()}})
+				return q.Heartbeat(ctx, queue.HeartbeatRequest{Worker: queue.WorkerInfo{ID: id, Pool: pool, Slots: slots, StartedAt: started}})
 			})
 			select {
 			case <-tick.C:

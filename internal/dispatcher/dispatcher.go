@@ -171,7 +171,7 @@ func (d *Dispatcher) Assign(j *store.NewJob) (submitted func(ctx context.Context
 	if worker == "" {
 		return nil
 	}
-	j.Worker, j.LeaseTTL = worker, d.cfg.LeaseTTL
+	j.Worker, j.Since, j.LeaseTTL = worker, store.IncarnationOf(h.startedAt), d.cfg.LeaseTTL
 	return func(ctx context.Context, issued *store.Dispatch, err error) {
 		switch {
 		case errors.Is(err, job.ErrUnavailable), errors.Is(err, context.Canceled): // who knows whether there is a lease

@@ -72,6 +72,9 @@ func (f *fleet) log() *slog.Logger {
 	return slog.New(slog.NewTextHandler(f.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
+// started is when the workers of the tests did.
+var started = time.Now()
+
 // replica is one running dispatcher.
 type replica struct {
 	*dispatcher.Dispatcher
@@ -398,7 +401,7 @@ func (w *worker) heartbeats(ctx context.Context) {
 
 func (w *worker) heartbeat(ctx context.Context) {
 	w.mu.Lock()
-	req := queue.HeartbeatRequest{Worker: queue.WorkerInfo{ID: w.id, Pool: pool, Slots: w.slots, Busy: len(w.held), StartedAt: time.Now(), Beat: w.beat}}
+	req := queue.HeartbeatRequest{Worker: queue.WorkerInfo{ID: w.id, Pool: pool, Slots: w.slots, Busy: len(w.held), StartedAt: started, Beat: w.beat}}
 	for l := range w.held {
 		req.Leases = append(req.Leases, l)
 	}

@@ -17,8 +17,8 @@ const scope = "github.com/assay-run/assay/internal/dispatcher"
 
 // metrics are the dispatcher's instruments. Labels come from small fixed sets.
 type metrics struct {
-	dispatched, claims, outcomes, statuses, losses, reaps, cached metric.Int64Counter
-	queueWait, publishTime, bulk                                  metric.Float64Histogram
+	dispatched, claims, outcomes, statuses, losses, reaps, cached, refusals metric.Int64Counter
+	queueWait, publishTime, bulk                                            metric.Float64Histogram
 
 	refused  metric.MeasurementOption
 	granted  metric.MeasurementOption
@@ -49,6 +49,7 @@ func newMetrics() (*metrics, error) {
 		losses:      counter("assay_leases_lost", "Leases that a heartbeat found lost."),
 		reaps:       counter("assay_reaped", "Rows that a reaper repaired, by kind."),
 		cached:      counter("assay_jobs_cached", "Jobs answered with the record of an equal one."),
+		refusals:    counter("assay_workers_refused", "Heartbeats of workers whose name another one has."),
 		queueWait:   histogram("assay_queue_wait_milliseconds", "Time from accepted to claimed.", ms...),
 		publishTime: histogram("assay_publish_milliseconds", "Time of one publish to the queue.", ms...),
 		bulk:        histogram("assay_bulk_size", "Rows of one bulk statement, by kind.", 1, 2, 5, 10, 20, 50, 100, 200, 500),

@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -16,6 +17,9 @@ const (
 	// Two statements of a kind at once: one is at the disk while the other is
 	// being planned and fed. More only fight for the same counter rows.
 	bulkLanes = 2
+	// refusedFor is how long a process takes no jobs whose name another one has; it is
+	// told so again with each heartbeat.
+	refusedFor = 15 * time.Second
 )
 
 // recorder answers the workers. It is a queue.Handler.
@@ -52,12 +56,15 @@ func (r *recorder) run(ctx context.Context) {
 
 // HandleClaim issues leases.
 func (r *recorder) HandleClaim(ctx context.Context, req queue.ClaimRequest) (queue.ClaimReply, error) {
+	if _, refused := r.d.registry.refuses(req.Worker, req.Since); refused {
+		return queue.ClaimReply{Rest: job.Duration(refusedFor)}, nil
+	}
 	if rest := r.d.registry.rest(req.Worker); rest > 0 {
 		return queue.ClaimReply{Rest: job.Duration(rest)}, nil
 	}
 	claims := make([]store.Claim, len(req.Refs))
 	for i, ref := range req.Refs {
-		claims[i] = store.Claim{Ref: ref, Worker: req.Worker}
+		claims[i] = store.Claim{Ref: ref, Worker: req.Worker, Since: req.Since}
 	}
 	claimed, err := r.claims.do(ctx, claims)
 	if err != nil {
@@ -84,6 +91,7 @@ func (r *recorder) HandleHeartbeat(ctx context.Context, req queue.HeartbeatReque
 		r.d.scheduler.wake() // its slots widen the window
 	}
 	reply := queue.HeartbeatReply{TTL: job.Duration(r.ttl), Rest: job.Duration(r.d.registry.rest(req.Worker.ID))}
+	r.refuse(ctx, req.Worker, &reply)
 	held := make([]store.Held, len(req.Leases))
 	for i, l := range req.Leases {
 		held[i] = store.Held{LeaseRef: l, Worker: req.Worker.ID}
@@ -98,6 +106,23 @@ func (r *recorder) HandleHeartbeat(ctx context.Context, req queue.HeartbeatReque
 		}
 	}
 	return reply, err
+}
+
+// refuse says so to a process whose name another one has. Its leases are answered for as
+// long as they last: Reap takes them back.
+func (r *recorder) refuse(ctx context.Context, w queue.WorkerInfo, reply *queue.HeartbeatReply) {
+	since := store.IncarnationOf(w.StartedAt)
+	owner, refused := r.d.registry.refuses(w.ID, since)
+	if !refused {
+		return
+	}
+	reply.Rest = job.Duration(refusedFor)
+	reply.Refused = fmt.Sprintf("another worker is named %s and has started later, at %s; names must differ", w.ID, owner.Time().UTC().Format(time.RFC3339))
+	r.d.metrics.refusals.Add(ctx, 1)
+	if r.d.registry.complain(w.ID, since) {
+		r.d.log.ErrorContext(ctx, "worker refused: two processes have its name, and the one that started last keeps it",
+			"worker", w.ID, "refused_started_at", w.StartedAt, "started_at", owner.Time())
+	}
 }
 
 // HandleFinish records results; it answers after the commit.

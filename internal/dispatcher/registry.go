@@ -16,6 +16,9 @@ import (
 // A worker that was silent for so long does not widen the window any more.
 const workerSilence = 20 * time.Second
 
+// complainEvery is how often it is said that a worker is refused.
+const complainEvery = time.Minute
+
 // registry knows the workers of the fleet: those whose heartbeats arrive here,
 // and, through the store, those whose heartbeats reach other dispatchers.
 type registry struct {
@@ -26,8 +29,21 @@ type registry struct {
 	grown func()        // called when others have reported more slots; optional
 
 	mu    sync.Mutex
-	dirty map[string]queue.WorkerInfo // reported since the last refresh
+	dirty map[process]report // reported since the last refresh
 	known map[string]member
+	told  map[process]time.Time // when those that are refused were last complained of
+}
+
+// process is one of those that have had a worker's name.
+type process struct {
+	worker string
+	since  store.Incarnation
+}
+
+// report is what a process said of itself, and when.
+type report struct {
+	queue.WorkerInfo
+	at time.Time
 }
 
 // member is what a worker adds to its pool.
@@ -35,7 +51,8 @@ type member struct {
 	pool string
 	size
 	offer placement.Offer
-	rests time.Time // in quarantine until then
+	since store.Incarnation // which process it is
+	rests time.Time         // in quarantine until then
 	heard heard
 }
 
@@ -51,24 +68,58 @@ type size struct{ slots, free int }
 
 func newRegistry(cfg Config, s store.Registry) *registry {
 	return &registry{store: s, every: cfg.RegistryEvery, log: cfg.Log, news: make(chan struct{}, 1),
-		dirty: map[string]queue.WorkerInfo{}, known: map[string]member{}}
+		dirty: map[process]report{}, known: map[string]member{}, told: map[process]time.Time{}}
 }
 
 // seen notes a heartbeat. It reports whether the fleet has grown by it.
 func (r *registry) seen(w queue.WorkerInfo) (grown bool) {
+	p := process{w.ID, store.IncarnationOf(w.StartedAt)}
 	r.mu.Lock()
+	r.dirty[p] = report{w, time.Now()}
 	before, known := r.known[w.ID]
+	if known && p.since < before.since {
+		r.mu.Unlock()
+		return false // refused
+	}
 	m := memberOf(w.Pool, w.Slots, busy(w.Slots, w.Busy, w.Held), w.Draining, w.Offer)
-	m.rests, m.heard = before.rests, heard{time.Now(), w.StartedAt, w.Beat}
-	r.dirty[w.ID], r.known[w.ID] = w, m
+	m.since, m.rests, m.heard = p.since, before.rests, heard{time.Now(), w.StartedAt, w.Beat}
+	r.known[w.ID] = m
 	r.mu.Unlock()
-	if !known || before.slots != m.slots {
+	if !known || before.slots != m.slots || before.since != m.since {
 		select {
 		case r.news <- struct{}{}:
 		default: // one is waiting
 		}
 	}
 	return m.slots > before.slots
+}
+
+// refuses returns the start of the process that has a worker's name, if that is not the
+// one that asks but a younger one, which was heard of lately. Who does not say which it
+// is (0) is believed.
+func (r *registry) refuses(worker string, since store.Incarnation) (owner store.Incarnation, refused bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	owner = r.known[worker].since
+	return owner, since != 0 && since < owner
+}
+
+// complain reports whether it is time to say that a process is refused, which is now
+// and then.
+func (r *registry) complain(worker string, since store.Incarnation) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := process{worker, since}
+	for old, at := range r.told { // few
+		if time.Since(at) > complainEvery {
+			delete(r.told, old)
+		}
+	}
+	if _, told := r.told[p]; told {
+		return false
+	}
+	r.told[p] = time.Now()
+	return true
 }
 
 // busy counts the slots that take nothing now: all of them, if the worker is held
@@ -222,6 +273,7 @@ func (r *registry) refresh(ctx context.Context) error {
 		var offer placement.Offer
 		_ = json.Unmarshal(w.Offer, &offer) // a worker of another version offers nothing special
 		m := memberOf(w.Pool, w.Slots, busy(w.Slots, w.Busy, w.Held), w.Draining, offer)
+		m.since = store.IncarnationOf(w.StartedAt)
 		if w.Quarantine != nil {
 			m.rests = time.Now().Add(w.Quarantine.Left)
 		}
@@ -238,13 +290,16 @@ func (r *registry) refresh(ctx context.Context) error {
 func (r *registry) count(known map[string]member) (grown bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for id := range r.dirty {
-		m := r.known[id] // newer than what the store has
-		m.rests = known[id].rests
-		known[id] = m
+	for p := range r.dirty { // newer than what the store has
+		if m := r.known[p.worker]; m.since == p.since && known[p.worker].since <= p.since {
+			m.rests = known[p.worker].rests
+			known[p.worker] = m
+		}
 	}
 	for id, m := range known {
-		m.heard = r.known[id].heard
+		if before := r.known[id]; before.since == m.since {
+			m.heard = before.heard
+		}
 		known[id] = m
 		grown = grown || m.slots > r.known[id].slots
 	}
@@ -255,14 +310,16 @@ func (r *registry) count(known map[string]member) (grown bool) {
 func (r *registry) writeDown(ctx context.Context) error {
 	r.mu.Lock()
 	dirty := r.dirty
-	r.dirty = map[string]queue.WorkerInfo{}
+	r.dirty = map[process]report{}
 	r.mu.Unlock()
 	if len(dirty) == 0 {
 		return nil
 	}
 	ws := make([]store.Worker, 0, len(dirty))
 	for _, w := range dirty {
-		ws = append(ws, describe(w))
+		d := describe(w.WorkerInfo)
+		d.Silence = time.Since(w.at)
+		ws = append(ws, d)
 	}
 	err := r.store.PutWorkers(ctx, ws)
 	if err != nil {

@@ -58,6 +58,13 @@ func (b *breaker) quarantine(ctx context.Context, d time.Duration) {
 	b.ordered, b.probation = time.Now().Add(d), true
 }
 
+// rest stops the taking of jobs for d, for a reason that is not one of failures.
+func (b *breaker) rest(d time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ordered = time.Now().Add(d)
+}
+
 // most is how many deliveries to ask for at once.
 func (b *breaker) most() int {
 	b.mu.Lock()

@@ -30,6 +30,10 @@ func (w *Worker) claim(ctx context.Context, ds []delivery) {
 		w.giveBack(ds, 0)
 		return
 	}
+	if w.refusedWhy() != "" {
+		w.giveBack(ds, time.Second)
+		return
+	}
 	asked := time.Now() // leases count from before the first request: a repeat may return an older one
 	reply, err := w.askClaim(ctx, ds)
 	if err != nil {
@@ -69,7 +73,7 @@ func (w *Worker) claim(ctx context.Context, ds []delivery) {
 // askClaim asks until there is an answer. A claim without one is unknown, and
 // said again.
 func (w *Worker) askClaim(ctx context.Context, ds []delivery) (queue.ClaimReply, error) {
-	req := queue.ClaimRequest{Worker: w.cfg.ID, Refs: make([]store.Ref, len(ds))}
+	req := queue.ClaimRequest{Worker: w.cfg.ID, Since: store.IncarnationOf(w.started), Refs: make([]store.Ref, len(ds))}
 	for i, d := range ds {
 		req.Refs[i] = d.msg.Ref()
 	}

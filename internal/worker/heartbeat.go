@@ -94,7 +94,8 @@ func (w *Worker) heartbeat(ctx context.Context) bool {
 	}
 	w.answered.Store(int64(sent.Sub(w.started)) + 1) // zero means never
 	w.ttl.Store(int64(reply.TTL))
-	if reply.Rest > 0 {
+	w.refusal(ctx, reply)
+	if reply.Rest > 0 && reply.Refused == "" {
 		w.breaker.quarantine(ctx, reply.Rest.D())
 	}
 	lost := make(map[store.LeaseRef]bool, len(reply.Lost))
@@ -105,6 +106,26 @@ func (w *Worker) heartbeat(ctx context.Context) bool {
 	w.leases.endEach(reply.Lost, errLost) // without effect on an attempt that is being reported
 	w.leases.endEach(reply.Canceled, runtime.ErrCanceled)
 	return true
+}
+
+// refusal takes no jobs while another worker has this one's name, and says so.
+func (w *Worker) refusal(ctx context.Context, reply queue.HeartbeatReply) {
+	before := w.refusedWhy()
+	w.refused.Store(&reply.Refused)
+	if reply.Refused != "" && before != reply.Refused {
+		slog.ErrorContext(ctx, "refused by the fleet: this worker takes no jobs", "why", reply.Refused)
+	}
+	if reply.Refused != "" {
+		w.breaker.rest(reply.Rest.D())
+	}
+}
+
+// refusedWhy is empty unless the fleet refuses this worker.
+func (w *Worker) refusedWhy() string {
+	if why := w.refused.Load(); why != nil {
+		return *why
+	}
+	return ""
 }
 
 // cancels has attempts ended as soon as a cancel arrives, until ctx ends.
@@ -176,6 +197,9 @@ func (w *Worker) Ready() error {
 	}
 	if _, why := w.proof.state(); why != "" {
 		return errors.New(why)
+	}
+	if why := w.refusedWhy(); why != "" {
+		return errors.New("refused by the fleet: " + why)
 	}
 	if age := w.HeartbeatAge(); w.answered.Load() == 0 || age > 3*w.interval() {
 		return fmt.Errorf("no dispatcher has answered a heartbeat for %v", age.Round(time.Second))

@@ -145,12 +145,13 @@ type Worker struct {
 	background sync.WaitGroup // deletions nobody waits for but the drain
 	started    time.Time
 	draining   atomic.Bool
-	assigning  sync.RWMutex  // held for reading while an assignment is taken, for writing while draining begins
-	taken      sync.Map      // leases that were handed to it, until they would be over
-	underway   atomic.Int64  // attempts, from claim to report
-	beat       chan struct{} // asks for a heartbeat now
-	ttl        atomic.Int64  // of leases, as the last answer to a heartbeat said; zero: not yet known
-	answered   atomic.Int64  // when the last heartbeat that was answered was sent, after started
+	assigning  sync.RWMutex           // held for reading while an assignment is taken, for writing while draining begins
+	taken      sync.Map               // leases that were handed to it, until they would be over
+	underway   atomic.Int64           // attempts, from claim to report
+	beat       chan struct{}          // asks for a heartbeat now
+	ttl        atomic.Int64           // of leases, as the last answer to a heartbeat said; zero: not yet known
+	refused    atomic.Pointer[string] // why the last answer to a heartbeat said that it is
+	answered   atomic.Int64           // when the last heartbeat that was answered was sent, after started
 }
 
 // New returns a worker that Run starts.

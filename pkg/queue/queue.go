@@ -130,6 +130,8 @@ type Bus interface {
 type ClaimRequest struct {
 	Worker string      `json:"worker"`
 	Refs   []store.Ref `json:"refs"`
+	// Since is which process of the worker's name asks; older ones do not say.
+	Since store.Incarnation `json:"since,omitempty"`
 }
 
 // ClaimReply has one entry for each ref, in order.
@@ -166,7 +168,10 @@ type HeartbeatReply struct {
 	Lost     []store.LeaseRef `json:"lost,omitempty"`
 	Canceled []store.LeaseRef `json:"canceled,omitempty"`
 	Rest     job.Duration     `json:"rest,omitempty"` // the worker shall take no jobs for so long
-	TTL      job.Duration     `json:"ttl"`            // of the leases that are not lost, counted from before the request was sent
+	// Refused says that another process has the worker's name: this one shall take no
+	// jobs, and what it runs is taken back.
+	Refused string       `json:"refused,omitempty"`
+	TTL     job.Duration `json:"ttl"` // of the leases that are not lost, counted from before the request was sent
 }
 
 // WorkerInfo describes a worker to the fleet.

@@ -108,9 +108,10 @@ type Scheduler interface {
 	// again. job.ErrInvalid if there are no labels.
 	CancelLabeled(ctx context.Context, tenant string, labels map[string]string) (Canceled, error)
 
-	// Reap takes back expired leases and stale dispatches, expires overdue jobs,
-	// completes interrupted cancels, abandons batches whose leases are over, drops abandoned open batches and forgets
-	// old idempotency keys. Several callers at once share the work.
+	// Reap takes back expired leases, those of workers that were started anew, and stale
+	// dispatches, expires overdue jobs, gives up those that workers ended under, completes interrupted cancels, abandons batches whose leases are over, drops abandoned open batches and forgets
+	// old idempotency keys. Several callers at once share the work. After an error the
+	// rest was done all the same, and counts.
 	Reap(ctx context.Context) (ReapStats, error)
 
 	// Orphans returns those of the leases that are over and that no record
@@ -135,7 +136,7 @@ type Scheduler interface {
 type Recorder interface {
 	// Claim moves dispatched jobs of exactly the named generations to running,
 	// each under a new lease that ends ttl from now by the store's clock. The
-	// answer has one entry for each request, in order. A claim by the worker
+	// answer has one entry for each request, in order. A claim by the process
 	// that already runs this very generation yields the same lease again:
 	// unknown commits are retried by saying the same.
 	Claim(ctx context.Context, ttl time.Duration, claims []Claim) ([]Claimed, error)
@@ -194,8 +195,12 @@ type Tenants interface {
 }
 
 // Registry is the list of workers, as their heartbeats report them. It is for
-// people, gauges and windows; no transition depends on it.
+// people, gauges and windows; of the transitions, those of Reap look at it: a lost lease
+// is held against its job only if the worker seems to have come to an end.
 type Registry interface {
+	// PutWorkers writes down what workers said. Of two processes of one name the one
+	// that started last has it, from its first word on: Reap takes back what the other
+	// held. That one is refused while the owner is heard of, and noted as its Rival.
 	PutWorkers(ctx context.Context, ws []Worker) error
 	// Quarantine keeps a worker from taking jobs for the given time, twice as long
 	// for each time before that it followed soon, up to longest. It reports false

@@ -48,6 +48,7 @@ type NewJob struct {
 	// Worker is to run it at once, under a lease of LeaseTTL that it has not asked
 	// for, if it may be dispatched at once; empty: whoever claims it. For SubmitJob.
 	Worker   string
+	Since    Incarnation // which process of that name
 	LeaseTTL time.Duration
 }
 
@@ -57,11 +58,27 @@ type Ref struct {
 	Generation job.Generation `json:"gen"`
 }
 
+// Incarnation tells the processes apart that have had a worker's name: it is when one
+// of them started, by its own clock, in microseconds since 1970. 0: it did not say.
+type Incarnation int64
+
+// IncarnationOf is that of a process that started at t; of the zero time it is 0.
+func IncarnationOf(t time.Time) Incarnation {
+	if t.IsZero() {
+		return 0
+	}
+	return Incarnation(t.UnixMicro())
+}
+
+// Time is when the process started.
+func (i Incarnation) Time() time.Time { return time.UnixMicro(int64(i)) }
+
 // Claim asks for the lease of one delivery. Claims of many workers share one
 // call, so each names its own.
 type Claim struct {
 	Ref
 	Worker string
+	Since  Incarnation
 }
 
 // Dispatch is a job to publish.
@@ -203,6 +220,16 @@ type Worker struct {
 	Held      string          `json:"held,omitempty"`  // why it takes no jobs at the moment
 	// Quarantine is set while it takes no jobs because its failures stood out.
 	Quarantine *Quarantine `json:"quarantine,omitempty"`
+	// Rival is another process of the same name that was refused lately.
+	Rival *Rival `json:"rival,omitempty"`
+	// Silence is how long ago it said all this, for PutWorkers.
+	Silence time.Duration `json:"-"`
+}
+
+// Rival is a process that has the name of a worker, which another one has.
+type Rival struct {
+	StartedAt time.Time `json:"started_at"`
+	SeenAt    time.Time `json:"seen_at"` // by the store's clock
 }
 
 // Quarantine is a time in which a worker takes no jobs.

@@ -27,32 +27,32 @@ func byID(n int, id func(int) job.ID) (order []int, first pgtype.UUID) {
 	return order, uuid(id(order[0]))
 }
 
-// claim is the way to running, for all but suspects: jobs that $6 workers have ended
+// claim is the way to running, for all but suspects: jobs that $7 workers have ended
 // under.
 const claim = `
 WITH moved AS (
-	UPDATE jobs j SET state = 'running', lease = nextval('leases'), worker = i.worker,
+	UPDATE jobs j SET state = 'running', lease = nextval('leases'), worker = i.worker, worker_since = i.since,
 		started_at = now(), lease_until = now() + $1 * interval '1 millisecond'
-	FROM unnest($3::uuid[], $4::integer[], $5::text[]) AS i (id, gen, worker)
+	FROM unnest($3::uuid[], $4::integer[], $5::text[], $6::timestamptz[]) AS i (id, gen, worker, since)
 	WHERE j.id = i.id AND j.id >= $2 AND j.state || '' = 'dispatched' AND j.dispatch_gen = i.gen
 		AND NOT j.cancel_requested AND (j.expires_at IS NULL OR j.expires_at > now())
-		AND j.kills < $6::integer
+		AND j.kills < $7::integer
 	RETURNING j.*)
 SELECT ` + claimedColumns + ` FROM moved j JOIN specs s ON s.id = j.id AND s.id >= $2 JOIN tenants t ON t.id = j.tenant_id`
 
 // claimOne is claim for one job, as claims come while clients wait: the server
 // then looks into one partition, and prepares for none of the others.
-var claimOne = claimWhen(`j.kills < $5::integer`)
+var claimOne = claimWhen(`j.kills < $6::integer`)
 
 // claimSuspect is the way to running of a suspect. It does not run beside another
 // one: see takeBack. Suspects are claimed one after the other, since those that one
 // statement claims do not see each other.
-var claimSuspect = claimWhen(`NOT EXISTS (SELECT FROM jobs r WHERE r.state = 'running' AND r.worker = $4 AND r.kills >= $5::integer)`)
+var claimSuspect = claimWhen(`NOT EXISTS (SELECT FROM jobs r WHERE r.state = 'running' AND r.worker = $4 AND r.kills >= $6::integer)`)
 
 func claimWhen(allowed string) string {
 	return `
 WITH moved AS (
-	UPDATE jobs j SET state = 'running', lease = nextval('leases'), worker = $4::text,
+	UPDATE jobs j SET state = 'running', lease = nextval('leases'), worker = $4::text, worker_since = $5::timestamptz,
 		started_at = now(), lease_until = now() + $1 * interval '1 millisecond'
 	WHERE j.id = $2 AND j.state || '' = 'dispatched' AND j.dispatch_gen = $3::integer
 		AND NOT j.cancel_requested AND (j.expires_at IS NULL OR j.expires_at > now()) AND ` + allowed + `
@@ -65,18 +65,24 @@ const suspects = `
 SELECT j.id, j.dispatch_gen FROM jobs j, unnest($2::uuid[], $3::integer[]) AS i (id, gen)
 WHERE j.id = i.id AND j.id >= $1 AND j.state || '' = 'dispatched' AND j.dispatch_gen = i.gen AND j.kills >= $4`
 
-// reclaim answers a claim that was committed before, to the worker that made it:
-// the same lease, from now on.
+// reclaim answers a claim that was committed before, to the process that made it:
+// the same lease, from now on. Another process of the worker's name has not run the job
+// so far, and shall not do so under a lease that is not its own.
 const reclaim = `
 WITH moved AS (
 	UPDATE jobs j SET lease_until = now() + $1 * interval '1 millisecond'
-	FROM unnest($3::uuid[], $4::integer[], $5::text[]) AS i (id, gen, worker)
+	FROM unnest($3::uuid[], $4::integer[], $5::text[], $6::timestamptz[]) AS i (id, gen, worker, since)
 	WHERE j.id = i.id AND j.id >= $2 AND j.state || '' = 'running' AND j.dispatch_gen = i.gen AND j.worker = i.worker
-	RETURNING j.*)
-SELECT ` + claimedColumns + ` FROM moved j JOIN specs s ON s.id = j.id AND s.id >= $2 JOIN tenants t ON t.id = j.tenant_id`
+		AND coalesce(j.worker_since = i.since, true)
+	RETURNING j.*, i.since AS asked)
+SELECT ` + reclaimedColumns + ` FROM moved j JOIN specs s ON s.id = j.id AND s.id >= $2 JOIN tenants t ON t.id = j.tenant_id`
 
-const claimedColumns = `j.id, j.dispatch_gen, j.worker, j.lease, t.name, j.batch_id, s.spec, coalesce(j.traceparent, ''),
+const (
+	claimedColumns   = `j.id, j.dispatch_gen, j.worker, j.worker_since, ` + claimedRest
+	reclaimedColumns = `j.id, j.dispatch_gen, j.worker, j.asked, ` + claimedRest // as it was asked for
+	claimedRest      = `j.lease, t.name, j.batch_id, s.spec, coalesce(j.traceparent, ''),
 	1000 * extract(epoch FROM j.started_at - j.created_at)::float8`
+)
 
 // Claim implements store.Recorder.
 func (s *Store) Claim(ctx context.Context, ttl time.Duration, claims []store.Claim) ([]store.Claimed, error) {
@@ -90,8 +96,8 @@ func (s *Store) Claim(ctx context.Context, ttl time.Duration, claims []store.Cla
 				return err
 			}
 		} else {
-			ids, gens, workers, first := claimArrays(claims)
-			if err := s.claimRows(ctx, won, claim, ttl.Milliseconds(), first, ids, gens, workers, s.cfg.PoisonAfter-1); err != nil {
+			ids, gens, workers, since, first := claimArrays(claims)
+			if err := s.claimRows(ctx, won, claim, ttl.Milliseconds(), first, ids, gens, workers, since, s.cfg.PoisonAfter-1); err != nil {
 				return err
 			}
 		}
@@ -99,8 +105,8 @@ func (s *Store) Claim(ctx context.Context, ttl time.Duration, claims []store.Cla
 		if len(refused) == 0 {
 			return nil
 		}
-		ids, gens, workers, first := claimArrays(refused)
-		if err := s.claimRows(ctx, won, reclaim, ttl.Milliseconds(), first, ids, gens, workers); err != nil {
+		ids, gens, workers, since, first := claimArrays(refused)
+		if err := s.claimRows(ctx, won, reclaim, ttl.Milliseconds(), first, ids, gens, workers, since); err != nil {
 			return err
 		}
 		return s.claimSuspects(ctx, won, later, ttl, refused)
@@ -120,7 +126,7 @@ func (s *Store) Claim(ctx context.Context, ttl time.Duration, claims []store.Cla
 // claimSuspects claims what it may of those suspects among the refused claims, and
 // marks in later what it may not yet.
 func (s *Store) claimSuspects(ctx context.Context, won map[store.Claim]store.Claimed, later map[store.Ref]bool, ttl time.Duration, refused []store.Claim) error {
-	ids, gens, _, first := claimArrays(refused)
+	ids, gens, _, _, first := claimArrays(refused)
 	rows, err := s.pool.Query(ctx, suspects, first, ids, gens, s.cfg.PoisonAfter-1)
 	if err != nil {
 		return err
@@ -143,19 +149,32 @@ func (s *Store) claimSuspects(ctx context.Context, won map[store.Claim]store.Cla
 	return nil
 }
 
-func claimArrays(claims []store.Claim) (ids []pgtype.UUID, gens []int32, workers []string, first pgtype.UUID) {
+func claimArrays(claims []store.Claim) (ids []pgtype.UUID, gens []int32, workers []string, since []pgtype.Timestamptz, first pgtype.UUID) {
 	order, first := byID(len(claims), func(i int) job.ID { return claims[i].Job })
 	for _, i := range order {
 		ids = append(ids, uuid(claims[i].Job))
 		gens = append(gens, int32(claims[i].Generation))
 		workers = append(workers, claims[i].Worker)
+		since = append(since, sinceOf(claims[i].Since))
 	}
-	return ids, gens, workers, first
+	return ids, gens, workers, since, first
+}
+
+// sinceOf is NULL for a worker that has not said when it started.
+func sinceOf(i store.Incarnation) pgtype.Timestamptz {
+	return pgtype.Timestamptz{Time: i.Time(), Valid: i != 0}
+}
+
+func incarnationOf(since pgtype.Timestamptz) store.Incarnation {
+	if !since.Valid {
+		return 0
+	}
+	return store.IncarnationOf(since.Time)
 }
 
 // claimRow asks for one claim, by claimOne or claimSuspect.
 func (s *Store) claimRow(ctx context.Context, won map[store.Claim]store.Claimed, sql string, ttl time.Duration, c store.Claim) error {
-	return s.claimRows(ctx, won, sql, ttl.Milliseconds(), uuid(c.Job), int32(c.Generation), c.Worker, s.cfg.PoisonAfter-1)
+	return s.claimRows(ctx, won, sql, ttl.Milliseconds(), uuid(c.Job), int32(c.Generation), c.Worker, sinceOf(c.Since), s.cfg.PoisonAfter-1)
 }
 
 func (s *Store) claimRows(ctx context.Context, won map[store.Claim]store.Claimed, sql string, args ...any) error {
@@ -165,11 +184,12 @@ func (s *Store) claimRows(ctx context.Context, won map[store.Claim]store.Claimed
 	}
 	var id, batch pgtype.UUID
 	var worker string
+	var since pgtype.Timestamptz
 	var c store.Claimed
-	_, err = pgx.ForEachRow(rows, []any{&id, &c.Generation, &worker, &c.Lease, &c.Tenant, &batch, &c.Spec, &c.TraceParent, &c.QueuedMS},
+	_, err = pgx.ForEachRow(rows, []any{&id, &c.Generation, &worker, &since, &c.Lease, &c.Tenant, &batch, &c.Spec, &c.TraceParent, &c.QueuedMS},
 		func() error {
 			c.Job, c.BatchID = jobID(id), batchID(batch)
-			won[store.Claim{Ref: c.Ref, Worker: worker}] = c
+			won[store.Claim{Ref: c.Ref, Worker: worker, Since: incarnationOf(since)}] = c
 			c.Spec = nil // the next row gets its own memory
 			return nil
 		})

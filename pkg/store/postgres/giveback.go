@@ -15,10 +15,11 @@ const longestWait = `10000`
 // giveBack ends attempts for reasons of ours. Where the rows come from is put in
 // front ("i": id, lease, worker, reason, message, blamed); $1 is the infrastructure budget,
 // $2 the first delay of a retry in milliseconds, $3 how many workers a job may take
-// with it.
+// with it, $4 how long it takes in milliseconds until the last of these counts.
 //
-// The job goes back to the queue, unless its cancel was requested, this was the
-// last loss that the budget covers, or it is poison. Drain and preemption are not charged.
+// The job goes back to the queue, unless its cancel was requested or this was the
+// last loss that the budget covers. Drain and preemption are not charged. What may be
+// poison waits there until that is known: see condemn.
 // What is charged waits, longer each time, so that trouble that lasts does not eat
 // the budget and jobs that were lost together do not come back together. A lost
 // lease that is the first loss of all is the exception: another worker very likely has no trouble.
@@ -26,12 +27,13 @@ func giveBack(from string) string {
 	const charged = `(i.reason IN ('lost', 'infra'))::integer`
 	const over = `j.losses + ` + charged + ` >= $1 AND ` + charged + ` = 1`
 	const poison = `i.blamed AND j.kills + 1 >= $3`
+	const verdict = `now() + interval '10 seconds' + $4::bigint * interval '2 milliseconds'`
 	const nth = `(j.losses + (i.reason = 'infra')::integer)` // delay; none before the first
-	const wait = `CASE WHEN ` + charged + ` = 1 AND ` + nth + ` > 0 THEN now() + interval '1 millisecond'
+	const wait = `CASE WHEN ` + poison + ` THEN ` + verdict + ` WHEN ` + charged + ` = 1 AND ` + nth + ` > 0 THEN now() + interval '1 millisecond'
 		* least($2::bigint * 2.0 ^ least(` + nth + ` - 1, 20), ` + longestWait + `)
 		* (0.5 + abs(hashtext(j.id::text || j.losses) % 1000) / 2000.0) END`
 	end := func(canceled, lost, queued string) string {
-		return `CASE WHEN j.cancel_requested THEN ` + canceled + ` WHEN (` + over + ` OR ` + poison + `) THEN ` + lost + ` ELSE ` + queued + ` END`
+		return `CASE WHEN j.cancel_requested THEN ` + canceled + ` WHEN (` + over + `) THEN ` + lost + ` ELSE ` + queued + ` END`
 	}
 	return `
 WITH i AS MATERIALIZED (` + from + `),
@@ -46,20 +48,21 @@ moved AS (
 	WHERE j.id = i.id AND j.lease = i.lease AND j.worker = i.worker AND j.state || '' = 'running'
 	RETURNING j.id, j.batch_id, j.tenant_id, j.state, j.outcome, j.lease, i.reason, j.worker, j.identity, j.earlier,
 		CASE j.outcome WHEN 'canceled' THEN ` + bodyWith(`'canceled'::text`) + `
-			WHEN 'lost' THEN ` + bodyWith(`CASE WHEN i.blamed AND j.kills >= $3
-				THEN 'given up: poison, its start was the end of ' || j.kills || ' workers'
-				ELSE 'given up after ' || j.losses || ' attempts lost to infrastructure' END
+			WHEN 'lost' THEN ` + bodyWith(`'given up after ' || j.losses || ' attempts lost to infrastructure'
 				|| CASE WHEN i.message = '' THEN '' ELSE ': ' || i.message END`) + ` END AS body,
-		NULL::text AS attempt_outcome, i.message, j.started_at)` + recordTail
+		NULL::text AS attempt_outcome, i.message, j.started_at, j.worker_since, i.blamed),
+suspected AS (
+	INSERT INTO blames (job_id, lease, worker, worker_since)
+	SELECT id, lease, worker, worker_since FROM moved WHERE blamed AND state = 'queued')` + recordTail
 }
 
-var release = giveBack(`SELECT u.*, false AS blamed FROM unnest($4::uuid[], $5::bigint[], $6::text[], $7::text[], $8::text[]) AS u (id, lease, worker, reason, message)`)
+var release = giveBack(`SELECT u.*, false AS blamed FROM unnest($5::uuid[], $6::bigint[], $7::text[], $8::text[], $9::text[]) AS u (id, lease, worker, reason, message)`)
 
 // Unassign implements store.Recorder.
 func (s *Store) Unassign(ctx context.Context, l store.LeaseRef) (done bool, err error) {
 	err = s.do(ctx, "unassign", func(ctx context.Context) error {
 		tag, err := s.pool.Exec(ctx, `
-			UPDATE jobs SET state = 'queued', lease = 0, worker = NULL, started_at = NULL, dispatched_at = NULL, published_at = NULL, lease_until = NULL
+			UPDATE jobs SET state = 'queued', lease = 0, worker = NULL, worker_since = NULL, started_at = NULL, dispatched_at = NULL, published_at = NULL, lease_until = NULL
 			WHERE id = $1 AND (lease = $2 OR $2 = 0 AND started_at = created_at) AND state || '' = 'running' AND NOT cancel_requested`, uuid(l.Job), int64(l.Lease))
 		done = tag.RowsAffected() > 0
 		return err
@@ -87,7 +90,7 @@ func (s *Store) Release(ctx context.Context, rs []store.Release) error {
 	}
 	ids, numbers, workers, _ := heldArrays(leases)
 	return s.do(ctx, "release", func(ctx context.Context) error {
-		_, err := s.record(ctx, release, s.cfg.InfraBudget, s.cfg.RetryDelay.Milliseconds(), s.cfg.PoisonAfter, ids, numbers, workers, reasons, messages)
+		_, err := s.record(ctx, release, s.cfg.InfraBudget, s.cfg.RetryDelay.Milliseconds(), s.cfg.PoisonAfter, s.cfg.PoisonWait.Milliseconds(), ids, numbers, workers, reasons, messages)
 		return err
 	})
 }

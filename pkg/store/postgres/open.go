@@ -23,6 +23,7 @@ type Config struct {
 	Timeout        time.Duration   // of every call that has no earlier deadline, default 15s
 	InfraBudget    int             // attempts lost to infrastructure before a job is given up, default 20
 	PoisonAfter    int             // workers that a job may take with it before it is given up, at least 2, default 3
+	PoisonWait     time.Duration   // how long a worker must be silent until it counts as the last of these, default 30s
 	RetryDelay     time.Duration   // before the first retry after a failure of ours, doubled by each; default 100ms, negative: none
 	OpenBatchTTL   time.Duration   // an open batch without an append for so long is dropped, default 1h
 	KeyTTL         time.Duration   // how long idempotency keys are remembered, default 24h
@@ -39,6 +40,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.InfraBudget, 20)
 	setDefault(&c.PoisonAfter, 3)
 	c.PoisonAfter = max(c.PoisonAfter, 2)
+	setDefault(&c.PoisonWait, 30*time.Second)
 	setDefault(&c.RetryDelay, 100*time.Millisecond)
 	c.RetryDelay = max(c.RetryDelay, 0)
 	setDefault(&c.OpenBatchTTL, time.Hour)

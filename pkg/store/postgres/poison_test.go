@@ -39,8 +39,11 @@ func TestLongRunsAreNotSuspected(t *testing.T) {
 // suspects can run beside each other; then neither is given up.
 func TestTwoAreNotBlamedForTheLast(t *testing.T) {
 	t.Parallel()
-	s := openTest(t, Config{PoisonAfter: 2, RetryDelay: -1})
+	s := openTest(t, Config{PoisonAfter: 2, PoisonWait: time.Millisecond, RetryDelay: -1})
 	ctx := t.Context()
+	if err := s.PutWorkers(ctx, []store.Worker{{ID: "w", Pool: "p"}, {ID: "other", Pool: "p"}}); err != nil {
+		t.Fatal(err)
+	}
 	for range 2 {
 		if _, _, err := s.SubmitJob(ctx, store.NewJob{ID: job.NewID(), Tenant: "a", Pool: "p", Spec: []byte(`{}`)}, store.Idempotency{}, 0); err != nil {
 			t.Fatal(err)
@@ -58,8 +61,12 @@ func TestTwoAreNotBlamedForTheLast(t *testing.T) {
 		if _, err := s.pool.Exec(ctx, `UPDATE jobs SET kills = 1, lease_until = now() - interval '1 second' WHERE state = 'running'`); err != nil {
 			t.Fatal(err)
 		}
-		if st, err := s.Reap(ctx); err != nil || st.JobsLost != want {
+		if st, err := s.Reap(ctx); err != nil || st.LeasesExpired == 0 {
 			t.Fatalf("%+v, %v", st, err)
+		}
+		var blamed int64
+		if err := s.pool.QueryRow(ctx, `SELECT count(*) FROM jobs WHERE kills > 1`).Scan(&blamed); err != nil || blamed != want {
+			t.Fatalf("%d are blamed for the last, want %d (%v)", blamed, want, err)
 		}
 	}
 	lost(0)

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
@@ -34,7 +35,8 @@ func TestStore(t *testing.T) {
 		storetest.Run(t, func(t testing.TB, o storetest.Options) store.Store {
 			setDefault(&o.RetryDelay, -1) // none: the tests want their jobs back at once
 			setDefault(&o.PoisonAfter, 1000)
-			s := openTest(t, Config{InfraBudget: o.InfraBudget, PoisonAfter: o.PoisonAfter, OpenBatchTTL: o.OpenBatchTTL, TakeBackAfter: o.TakeBackAfter, AgeEvery: o.AgeEvery, RetryDelay: o.RetryDelay})
+			setDefault(&o.PoisonWait, time.Millisecond)
+			s := openTest(t, Config{InfraBudget: o.InfraBudget, PoisonAfter: o.PoisonAfter, PoisonWait: o.PoisonWait, OpenBatchTTL: o.OpenBatchTTL, TakeBackAfter: o.TakeBackAfter, AgeEvery: o.AgeEvery, RetryDelay: o.RetryDelay})
 			m.watch(t, s)
 			return s
 		})

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -16,31 +17,6 @@ import (
 // share the work instead of queueing up behind each other, and makes the order in
 // which they lock rows irrelevant.
 const reapChunk = 500
-
-// takeBack ends leases that nobody prolonged, by the server's clock alone. There
-// is no index on lease ends; the one on running rows is small.
-//
-// Of the jobs that a worker took along, those are blamed for its end that had begun
-// not long before and were blamed most often so far: at first all of them. Claim
-// sees to it that of those which are one step from being poison a worker runs one
-// at a time, and that one is only blamed alone, so that no job is given up
-// because it was in bad company.
-var takeBack = giveBack(fmt.Sprintf(`
-	WITH beside AS MATERIALIZED (
-		SELECT worker, max(kills) AS most FROM (SELECT worker, kills FROM jobs WHERE state = 'running' ORDER BY tenant_id, batch_id) r
-		WHERE kills > 0 GROUP BY worker),
-	ended AS MATERIALIZED (
-		SELECT id, lease, worker, kills, lease_until - started_at < interval '%d seconds' AS soon FROM jobs
-		WHERE state = 'running' AND lease_until < now() ORDER BY tenant_id, batch_id LIMIT %d FOR NO KEY UPDATE SKIP LOCKED)
-	SELECT id, lease, worker, 'lost' AS reason, 'the lease of worker ' || worker || ' ended' AS message,
-		soon AND kills >= coalesce((SELECT most FROM beside b WHERE b.worker = e.worker), 0)
-			AND (kills + 1 < $3 OR count(*) OVER (PARTITION BY worker, kills) = 1) AS blamed
-	FROM ended e`,
-	int(poisonWithin.Seconds()), reapChunk))
-
-// poisonWithin is how soon after a job's start its lease must have ended for the
-// job to be suspected of its worker's end. Whatever happened later has many causes.
-const poisonWithin = 2 * time.Minute
 
 // expire ends jobs that waited for longer than they wanted to. Those of uploads that
 // go on are left out before they are counted: however many there are, they do not stand
@@ -66,35 +42,16 @@ FROM (SELECT id FROM jobs WHERE state = 'dispatched' AND dispatched_at < now() -
 	ORDER BY tenant_id, batch_id LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED) i
 WHERE j.id = i.id AND j.state || '' = 'dispatched'`
 
-// Reap implements store.Scheduler.
+// Reap implements store.Scheduler. A step that fails keeps none of the others from
+// being made: what is in one's way need not be in another's.
 func (s *Store) Reap(ctx context.Context) (st store.ReapStats, err error) {
+	var errs []error
 	for _, step := range []func(context.Context, *store.ReapStats) error{
-		s.reapLeases, s.reapExpired, s.reapUnclaimed, s.reapAbandoned, s.reapCanceled, s.reapOpenBatches, s.forgetKeys,
+		s.acquit, s.reapLeases, s.condemn, s.reapExpired, s.reapUnclaimed, s.reapAbandoned, s.reapCanceled, s.reapOpenBatches, s.forgetKeys,
 	} {
-		if err := step(ctx, &st); err != nil {
-			return st, err
-		}
+		errs = append(errs, step(ctx, &st))
 	}
-	return st, nil
-}
-
-func (s *Store) reapLeases(ctx context.Context, st *store.ReapStats) error {
-	for {
-		var rows []ended
-		err := s.do(ctx, "reap leases", func(ctx context.Context) (err error) {
-			rows, err = s.record(ctx, takeBack, s.cfg.InfraBudget, s.cfg.RetryDelay.Milliseconds(), s.cfg.PoisonAfter)
-			return err
-		})
-		st.LeasesExpired += int64(len(rows))
-		for _, e := range rows {
-			if e.state == job.Finished {
-				st.JobsLost++
-			}
-		}
-		if err != nil || len(rows) < reapChunk {
-			return err
-		}
-	}
+	return st, errors.Join(errs...)
 }
 
 func (s *Store) reapExpired(ctx context.Context, st *store.ReapStats) error {

@@ -14,16 +14,27 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
+// rivals notes those processes whose names others have, who started later and are heard
+// of.
+const rivals = `
+UPDATE workers w SET rival_since = i.started_at, rival_at = now()
+FROM unnest($1::text[], $2::timestamptz[]) AS i (id, started_at)
+WHERE w.id = i.id AND w.started_at > i.started_at AND ` + nameTaken
+
+// nameTaken is whether the process that a worker w was last is heard of.
+const nameTaken = `w.seen_at > now() - interval '20 seconds'`
+
 const putWorkers = `
-INSERT INTO workers (id, pool, version, slots, busy, draining, started_at, host, offer, held, seen_at)
-SELECT DISTINCT ON (i.id) i.*, now()
-FROM unnest($1::text[], $2::text[], $3::text[], $4::integer[], $5::integer[], $6::boolean[], $7::timestamptz[], $8::text[], $9::text[], $10::text[])
-	AS i (id, pool, version, slots, busy, draining, started_at, host, offer, held)
-ORDER BY i.id
+INSERT INTO workers AS w (id, pool, version, slots, busy, draining, started_at, host, offer, held, seen_at)
+SELECT DISTINCT ON (i.id) id, pool, version, slots, busy, draining, started_at, host, offer, held, now() - silence * interval '1 millisecond'
+FROM unnest($1::text[], $2::text[], $3::text[], $4::integer[], $5::integer[], $6::boolean[], $7::timestamptz[], $8::text[], $9::text[], $10::text[], $11::bigint[])
+	AS i (id, pool, version, slots, busy, draining, started_at, host, offer, held, silence)
+ORDER BY i.id, i.started_at DESC
 ON CONFLICT (id) DO UPDATE SET pool = EXCLUDED.pool, version = EXCLUDED.version, slots = EXCLUDED.slots, busy = EXCLUDED.busy,
 	draining = EXCLUDED.draining, started_at = EXCLUDED.started_at, host = EXCLUDED.host, offer = EXCLUDED.offer,
-	held = EXCLUDED.held,
-	seen_at = EXCLUDED.seen_at`
+	held = EXCLUDED.held, seen_at = greatest(w.seen_at, EXCLUDED.seen_at),
+	took_over_at = CASE WHEN w.started_at = EXCLUDED.started_at THEN w.took_over_at ELSE now() END
+WHERE w.started_at <= EXCLUDED.started_at OR NOT (` + nameTaken + `)`
 
 // PutWorkers implements store.Registry. Its commit does not wait for the disk:
 // the next heartbeat says the same.
@@ -36,7 +47,9 @@ func (s *Store) PutWorkers(ctx context.Context, ws []store.Worker) error {
 	var draining []bool
 	var started []time.Time
 	var hosts, offers []*string
+	var silence []int64
 	for _, w := range ws {
+		silence = append(silence, w.Silence.Milliseconds())
 		ids, pools, versions = append(ids, w.ID), append(pools, w.Pool), append(versions, w.Version)
 		held = append(held, cleanText(w.Held))
 		slots, busy, draining = append(slots, int32(w.Slots)), append(busy, int32(w.Busy)), append(draining, w.Draining)
@@ -45,7 +58,8 @@ func (s *Store) PutWorkers(ctx context.Context, ws []store.Worker) error {
 	return s.do(ctx, "put workers", func(ctx context.Context) error {
 		b := &pgx.Batch{}
 		b.Queue(`SELECT set_config('synchronous_commit', 'off', true)`) // of the transaction that a batch is
-		b.Queue(putWorkers, ids, pools, versions, slots, busy, draining, started, hosts, offers, held)
+		b.Queue(rivals, ids, started)
+		b.Queue(putWorkers, ids, pools, versions, slots, busy, draining, started, hosts, offers, held, silence)
 		return s.pool.SendBatch(ctx, b).Close()
 	})
 }
@@ -55,18 +69,22 @@ func (s *Store) Workers(ctx context.Context, seenWithin time.Duration) (ws []sto
 	err = s.do(ctx, "workers", func(ctx context.Context) error {
 		rows, err := s.pool.Query(ctx, `
 			SELECT id, pool, version, slots, busy, draining, started_at, host, offer, held, seen_at,
-				quarantined_until, quarantine, (1000 * extract(epoch FROM quarantined_until - now()))::bigint FROM workers
+				quarantined_until, quarantine, (1000 * extract(epoch FROM quarantined_until - now()))::bigint,
+				CASE WHEN rival_at > now() - interval '1 minute' THEN rival_since END, rival_at FROM workers
 			WHERE $1::bigint = 0 OR seen_at > now() - $1 * interval '1 millisecond' ORDER BY id`, seenWithin.Milliseconds())
 		if err != nil {
 			return err
 		}
 		ws, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.Worker, error) {
 			var w store.Worker
-			var until *time.Time
+			var until, rivalSince, rivalAt *time.Time
 			var left *int64
 			var why string
 			err := row.Scan(&w.ID, &w.Pool, &w.Version, &w.Slots, &w.Busy, &w.Draining, &w.StartedAt,
-				(*[]byte)(&w.Host), (*[]byte)(&w.Offer), &w.Held, &w.SeenAt, &until, &why, &left)
+				(*[]byte)(&w.Host), (*[]byte)(&w.Offer), &w.Held, &w.SeenAt, &until, &why, &left, &rivalSince, &rivalAt)
+			if rivalSince != nil && rivalAt != nil {
+				w.Rival = &store.Rival{StartedAt: *rivalSince, SeenAt: *rivalAt}
+			}
 			if left != nil && *left > 0 {
 				w.Quarantine = &store.Quarantine{Until: *until, Reason: why, Left: time.Duration(*left) * time.Millisecond}
 			}

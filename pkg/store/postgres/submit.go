@@ -159,7 +159,7 @@ func (s *Store) abandon(ctx context.Context, batch job.ID) error {
 // submitJob is SubmitJob's only round trip. The first generation is issued at
 // once if nothing is queued in the pool, the window $5 has room, the tenant is below its
 // limit, and nothing of the job is capped: only the scheduler counts those. $17 and $18: see span. $19 is
-// the worker that then runs it, under a lease of $20 milliseconds.
+// the worker that then runs it, under a lease of $20 milliseconds, as the process $21.
 const submitJob = keyGuard + `,
 now_or_later AS MATERIALIZED ( -- else all of it is done for each use of at_once
 	SELECT CASE WHEN $5::bigint = 0 OR $14 > 0 THEN false
@@ -172,12 +172,13 @@ now_or_later AS MATERIALIZED ( -- else all of it is done for each use of at_once
 	FROM go, tenants t WHERE t.id = $1),
 specified AS (INSERT INTO specs (id, spec) SELECT $4, $13 FROM go)
 INSERT INTO jobs (id, tenant_id, pool, priority, max_attempts, retry_on, expires_at, traceparent, identity, lane, caps, cache_key,
-	state, dispatch_gen, dispatched_at, published_at, lease, worker, started_at, lease_until)
+	state, dispatch_gen, dispatched_at, published_at, lease, worker, worker_since, started_at, lease_until)
 SELECT $4, $1, $6, $7, $8, nullif($9, ''), CASE WHEN $10 > 0 THEN now() + $10::bigint * interval '1 millisecond' END,
 	nullif($11, ''), $12, $14::integer, $15, $16,
 	CASE WHEN NOT at_once THEN 'queued' WHEN $19 = '' THEN 'dispatched' ELSE 'running' END, CASE WHEN at_once THEN 1 ELSE 0 END,
 	CASE WHEN at_once THEN now() END, CASE WHEN at_once THEN now() END,
 	CASE WHEN at_once AND $19 <> '' THEN nextval('leases') ELSE 0 END, CASE WHEN at_once THEN nullif($19, '') END,
+	CASE WHEN at_once AND $19 <> '' THEN $21::timestamptz END,
 	CASE WHEN at_once AND $19 <> '' THEN now() END,
 	CASE WHEN at_once AND $19 <> '' THEN now() + $20::bigint * interval '1 millisecond' END
 FROM now_or_later
@@ -202,7 +203,7 @@ func (s *Store) SubmitJob(ctx context.Context, j store.NewJob, key store.Idempot
 			err := s.pool.QueryRow(ctx, submitJob, tenant, key.Key, key.Hash, uuid(j.ID), window, j.Pool, cols.priority[0],
 				cols.maxAttempts[0], cols.retryOn[0], cols.expires[0], j.TraceParent, cols.identity[0], cols.spec[0],
 				cols.lane[0], cols.caps[0], cols.cacheKey[0], live.first, live.last,
-				j.Worker, j.LeaseTTL.Milliseconds()).Scan(&gen, &lease)
+				j.Worker, j.LeaseTTL.Milliseconds(), sinceOf(j.Since)).Scan(&gen, &lease)
 			if isUniqueViolation(err) { // an unknown commit, said again; if it was dispatched, Unclaimed publishes it
 				gen, lease, err = s.issued(ctx, tenant, j, err)
 				return err

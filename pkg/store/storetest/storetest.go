@@ -17,6 +17,7 @@ import (
 type Options struct {
 	InfraBudget   int
 	PoisonAfter   int
+	PoisonWait    time.Duration // zero: a moment
 	OpenBatchTTL  time.Duration
 	TakeBackAfter time.Duration
 	AgeEvery      time.Duration
@@ -46,6 +47,8 @@ func Run(t *testing.T, open Open) {
 		{"release", testRelease},
 		{"backoff", testBackoff},
 		{"poison", testPoison},
+		{"outages", testOutages},
+		{"incarnations", testIncarnations},
 		{"cancel", testCancel},
 		{"cancel by label", testCancelLabeled},
 		{"reap", testReap},

@@ -1,0 +1,78 @@
+package dispatcher_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/queue"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// TestRestartedWorker: the first heartbeat of a new process takes back what the one before
+// it held, long before its leases are over; if that one lives, it is refused, everywhere.
+func TestRestartedWorker(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	cfg := quick
+	cfg.LeaseTTL, cfg.RegistryEvery = 30*time.Second, 100*time.Millisecond
+	one := f.start(cfg, nil, nil)
+	f.start(cfg, nil, nil)
+	q := f.connect()
+	info := queue.WorkerInfo{ID: "w", Pool: pool, Slots: 4, StartedAt: time.Now()}
+	beat := func(w queue.WorkerInfo, ls ...store.LeaseRef) (reply queue.HeartbeatReply) {
+		t.Helper()
+		f.until("a heartbeat is answered", func() (ok bool) {
+			var err error
+			reply, err = q.Heartbeat(t.Context(), queue.HeartbeatRequest{Worker: w, Leases: ls})
+			return err == nil
+		})
+		return reply
+	}
+	beat(info)
+	_, ids := f.submit(1)
+	one.Wake()
+	claim := func(w queue.WorkerInfo, gen job.Generation) (reply queue.ClaimReply) {
+		t.Helper()
+		f.until("a claim is answered", func() (ok bool) {
+			var err error
+			reply, err = q.Claim(t.Context(), queue.ClaimRequest{Worker: w.ID, Since: store.IncarnationOf(w.StartedAt),
+				Refs: []store.Ref{{Job: ids[0], Generation: gen}}})
+			return err == nil && (reply.Rest > 0 || reply.Claimed[0].Lease != 0)
+		})
+		return reply
+	}
+	old := claim(info, 1).Claimed[0]
+
+	next := info
+	next.StartedAt = info.StartedAt.Add(time.Millisecond)
+	began := time.Now()
+	if r := beat(next); r.Refused != "" {
+		t.Errorf("the new process is refused: %s", r.Refused)
+	}
+	now := claim(next, 2).Claimed[0] // it is queued and dispatched again
+	if took := time.Since(began); took > 25*time.Second {
+		t.Errorf("taken back after %v, like any lost lease", took)
+	}
+	f.until("both dispatchers refuse the old process", func() bool {
+		for range 20 { // each is answered by one of them
+			if r := beat(info, store.LeaseRef{Job: old.Job, Lease: old.Lease}); r.Refused == "" || r.Rest <= 0 || len(r.Lost) != 1 {
+				return false
+			}
+			if reply := claim(info, 2); reply.Rest <= 0 {
+				return false
+			}
+			if r := beat(next, store.LeaseRef{Job: now.Job, Lease: now.Lease}); r.Refused != "" || len(r.Lost) > 0 {
+				t.Fatalf("%+v", r)
+			}
+		}
+		return true
+	})
+	ws, err := f.store.Workers(t.Context(), 0)
+	if err != nil || len(ws) != 1 {
+		t.Fatalf("%+v, %v", ws, err)
+	}
+	if r := ws[0].Rival; r == nil || store.IncarnationOf(r.StartedAt) != store.IncarnationOf(info.StartedAt) {
+		t.Errorf("the list shows the rival %+v", r)
+	}
+}

@@ -1,0 +1,46 @@
+package worker
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/queue"
+)
+
+// refusing is a fleet in which another worker has this one's name.
+type refusing struct {
+	*fleet
+	since time.Time // no more from then on
+}
+
+func (r *refusing) Heartbeat(ctx context.Context, q queue.HeartbeatRequest) (queue.HeartbeatReply, error) {
+	reply, err := r.fleet.Heartbeat(ctx, q)
+	if time.Now().Before(r.since) {
+		reply.Refused, reply.Rest = "another worker is named so", job.Duration(15*time.Second)
+	}
+	return reply, err
+}
+
+// TestRefusedWorkerTakesNoJobs, and takes them as soon as it is not refused any more.
+func TestRefusedWorkerTakesNoJobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet()
+		until := time.Now().Add(time.Minute)
+		b := start(t, f, func(_ *Config, p *Parts) { p.Control = &refusing{f, until} })
+		b.until("it hears that it is refused", func() bool { return b.w.refusedWhy() != "" })
+		if err := b.w.Ready(); err == nil {
+			t.Error("it counts as ready")
+		}
+		id := b.submit(t, script("exit=0"))
+		b.until("the job is done", func() bool { return b.row(id).done })
+		if time.Now().Before(until) {
+			t.Error("it ran a job while it was refused")
+		}
+		if err := b.w.Ready(); err != nil {
+			t.Errorf("afterwards: %v", err)
+		}
+	})
+}

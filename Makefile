@@ -22,7 +22,7 @@ UNIT = $(shell $(GO) list -e -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPa
 	grep -vE '/internal/(testenv|dev)\b' | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup gvisor build image images test-image dev demo test faults test-unit test-cgroup2 conformance hostile neighbours cheats chaos check lint race bench
+.PHONY: help setup gvisor build image images images-quickstart test-image dev demo test faults test-unit test-cgroup2 conformance hostile neighbours cheats chaos check lint race bench
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,10 @@ images: setup image gvisor ## Build the images of worker and dispatcher, as OCI 
 	@scripts/setup cc seccomp
 	@images/build base
 	@images/pack
+
+images-quickstart: images ## Build what the chart's quickstart brings besides: Postgres, NATS and an object store
+	@images/build postgres
+	@images/pack nats objects
 
 gvisor: ## Build gVisor's runsc into bin/, for isolation gvisor
 	@mkdir -p bin
@@ -85,11 +89,13 @@ neighbours: setup build image gvisor ## Run 1,000 jobs beside the whole hostile 
 	$(TEST) -count=1 -timeout=60m -v ./test/e2e -run TestNeighbours -args -neighbours.jobs=1000 -neighbours.programs=1000
 
 .PHONY: test-k8s
-# helm, and where KUBECONFIG names a cluster, that and kubectl.
+# helm, and where KUBECONFIG names a cluster, that and kubectl. docs/operations.md says what a cluster is to have, and the ASSAY_
+# variables that tell of it.
 HELM ?= $(shell command -v helm || echo $(CURDIR)/.cache/tools/helm)
-test-k8s: ## Render the chart in many ways, and have the cluster of KUBECONFIG, if there is one, try each
+JOBS ?= 400
+test-k8s: $(if $(ASSAY_LOAD_IMAGE),images-quickstart) ## Render the chart in many ways; with KUBECONFIG have a cluster try each, with ASSAY_LOAD_IMAGE run a fleet there
 	@[ -x "$(HELM)" ] || GOBIN=$(CURDIR)/.cache/tools $(GO) install helm.sh/helm/v3/cmd/helm@v3.22.0
-	$(GO) test -count=1 -v -timeout=60m ./test/k8s -args -k8s.helm=$(HELM)
+	$(GO) test -count=1 -v -timeout=60m ./test/k8s -args -k8s.helm=$(HELM) -k8s.jobs=$(JOBS)
 
 .PHONY: fuzz
 FUZZTIME ?= 10m

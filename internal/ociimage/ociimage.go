@@ -38,6 +38,7 @@ type Config struct {
 
 	Volumes      map[string]struct{} `json:"Volumes,omitempty"`      // paths that are not to be in the container's own layer
 	ExposedPorts map[string]struct{} `json:"ExposedPorts,omitempty"` // such as 8080/tcp
+	StopSignal   string              `json:"StopSignal,omitempty"`   // SIGTERM, unless it says otherwise
 }
 
 // Image says what to write besides the layer.

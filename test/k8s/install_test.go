@@ -1,0 +1,120 @@
+package k8s
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+var (
+	jobsFlag   = flag.Int("k8s.jobs", 400, "jobs of TestInstall, at least: each of its acts has its share under way")
+	levelsFlag = flag.String("k8s.levels", "cell,task,gvisor", "isolations that the nodes have")
+	valuesFlag = flag.String("k8s.values", "", "file of values for TestInstall, besides install.yaml")
+)
+
+// What TestInstall is told of a cluster that is not in its KUBECONFIG.
+var (
+	loadImage   = os.Getenv("ASSAY_LOAD_IMAGE")   // a command that makes every node have the image archive that it is given
+	killNode    = os.Getenv("ASSAY_KILL_NODE")    // a command that ends the node that it is given, as a loss of power does
+	testAddress = os.Getenv("ASSAY_TEST_ADDRESS") // of this machine, where the cluster reaches it
+)
+
+// images are what the installation is made of.
+var images = []string{"worker", "dispatcher", "nats", "objects", "postgres"}
+
+// acts of TestInstall that have jobs under way.
+const acts = 6
+
+// TestInstall installs the chart on the cluster of KUBECONFIG and does with it what a platform does, while jobs run: workers go
+// from one to four and back, by hand and by the exported metric; all programs are replaced under new tokens; a node is drained,
+// and one is killed. Each job is recorded once with its own outcome, and only those of the killed node run again for want of
+// a worker. The end leaves nothing on the nodes.
+func TestInstall(t *testing.T) {
+	if os.Getenv("KUBECONFIG") == "" || loadImage == "" || *helmFlag == "" {
+		t.Skip("this is a part of make test-k8s, with KUBECONFIG and ASSAY_LOAD_IMAGE")
+	}
+	f := newFleet(t)
+	f.watchNodes()
+	f.helm("install", f.values(1)...)
+	f.rolledOut(1)
+	f.helm("test")
+	f.connect()
+
+	f.during("one worker", nil, func(*load) {})
+	f.during("workers by hand", drained, func(l *load) {
+		f.scale(4)
+		f.until("jobs on all four workers", func() bool { return l.workersSince(f.pods("worker")) == 4 })
+		f.scale(1)
+	})
+	f.byMetric()
+	f.forbidden()
+	f.helm("upgrade", f.values(4)...)
+	f.rolledOut(4)
+	f.during("rolling upgrade", drained, func(*load) {
+		f.helm("upgrade", f.values(4, "--set", "nats.generation=2,dispatcher.podAnnotations.version=next,poolDefaults.podAnnotations.version=next")...)
+		f.rolledOut(4)
+	})
+	f.during("drained node", drained, func(*load) { f.drain() })
+	if killNode != "" {
+		f.during("killed node", []job.Reason{job.ReasonLost, job.ReasonInfra}, func(l *load) { f.kill(l) })
+	} else {
+		t.Log("no node was killed: ASSAY_KILL_NODE is not set")
+	}
+	f.helm("test")
+
+	f.helm("uninstall", "--wait", "--timeout=5m")
+	f.gone()
+	f.nothingOnNodes()
+}
+
+// values are the arguments of an installation with so many workers.
+func (f *fleet) values(workers int, more ...string) []string {
+	args := []string{chart, "--values", "install.yaml", "--set", fmt.Sprintf("poolDefaults.replicas=%d,quickstart.nodeSelector.%s=%s", workers, storesLabel, f.namespace),
+		"--wait", "--timeout=8m"}
+	if *valuesFlag != "" {
+		args = append(args, "--values", *valuesFlag)
+	}
+	return append(args, more...)
+}
+
+// drained are the reasons for which jobs may run again where no more happens than what was asked for.
+var drained = []job.Reason{job.ReasonDrained, job.ReasonPreempted}
+
+// forbidden tries, with a token of the workers, everything that a worker may not do.
+func (f *fleet) forbidden() {
+	f.t.Helper()
+	port, stop := f.forward("service/fleet-assay-nats", 4222)
+	defer stop()
+	cmd := exec.CommandContext(f.t.Context(), "go", "test", "-count=1", "-v", "-run=^TestForbidden$", "./pkg/queue/jetstream", "-args",
+		fmt.Sprintf("-nats.url=nats://127.0.0.1:%d", port), "-worker.token="+f.secret("fleet-assay-worker-default", "token-1"))
+	cmd.Dir = root
+	out, err := cmd.CombinedOutput()
+	if n := strings.Count(string(out), "--- PASS: TestForbidden/"); err != nil || n < 50 {
+		f.t.Errorf("with a token of the workers, %d things were refused (%v):\n%s", n, err, out)
+	} else {
+		f.t.Logf("with a token of the workers, %d things were tried and refused", n)
+	}
+}
+
+// gone waits until nothing of the release is left in the cluster.
+func (f *fleet) gone() {
+	f.t.Helper()
+	var left []string
+	f.eventually(func() bool {
+		left = strings.Fields(f.kubectl("get", "all,secrets,configmaps,serviceaccounts,roles,rolebindings,networkpolicies,poddisruptionbudgets,persistentvolumeclaims,horizontalpodautoscalers",
+			"--output=name"))
+		left = slices.DeleteFunc(left, func(name string) bool {
+			return name == "configmap/kube-root-ca.crt" || name == "serviceaccount/default" || strings.Contains(name, "/watch")
+		})
+		return len(left) == 0
+	})
+	if len(left) > 0 {
+		f.t.Errorf("left after uninstall: %v", left)
+	}
+}

@@ -1,0 +1,134 @@
+package k8s
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// slotsPerWorker and a most of four workers make a backlog of 13 slots or more want all four.
+const slotsPerWorker = 4
+
+// byMetric has the backlog that dispatchers export make workers from one to four and back, while jobs run. Where the cluster
+// reaches this machine it is the chart's HorizontalPodAutoscaler that does it, and this test is what the Prometheus adapter
+// is elsewhere: the API of external metrics. Else the test does what such a scaler does.
+func (f *fleet) byMetric() {
+	f.t.Helper()
+	if testAddress != "" {
+		defer f.serveMetrics()()
+		f.helm("upgrade", f.values(1, "--set", fmt.Sprintf("poolDefaults.autoscaling.kind=hpa,poolDefaults.autoscaling.minReplicas=1,poolDefaults.autoscaling.maxReplicas=4,"+
+			"poolDefaults.autoscaling.slotsPerWorker=%d,poolDefaults.autoscaling.scaleDownSeconds=5", slotsPerWorker))...)
+	} else {
+		defer f.scaleByHand()()
+	}
+	count := func() string {
+		return strings.TrimSpace(f.kubectl("get", workers, "--output=jsonpath={.spec.replicas} {.status.readyReplicas}"))
+	}
+	f.during("workers by the metric", drained, func(l *load) {
+		f.until("four workers, as the backlog is large", func() bool { return count() == "4 4" })
+		l.width.Store(1)
+		f.until("one worker, as the backlog is small", func() bool { return count() == "1 1" })
+	})
+}
+
+var backlogLine = regexp.MustCompile(`(?m)^assay_backlog_slots\{[^}]*pool="default"[^}]*\} (\S+)$`)
+
+// backlog is the metric as a scraper finds it; of several dispatchers the most.
+func (f *fleet) backlog() (most float64) {
+	out, _ := exec.Command(*kubectlFlag, "--namespace", f.namespace, "get", "pods", "--selector=app.kubernetes.io/component=dispatcher", "--output=jsonpath={.items[*].metadata.name}").Output()
+	for _, pod := range strings.Fields(string(out)) {
+		page, _ := exec.Command(*kubectlFlag, "get", "--raw", fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:9090/proxy/metrics", f.namespace, pod)).Output()
+		for _, m := range backlogLine.FindAllStringSubmatch(string(page), -1) {
+			v, _ := strconv.ParseFloat(m[1], 64)
+			most = max(most, v)
+		}
+	}
+	return most
+}
+
+// scaleByHand scales as an HPA does, until it is stopped.
+func (f *fleet) scaleByHand() (stop func()) {
+	over, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-over:
+				return
+			case <-time.After(2 * time.Second):
+			}
+			n := min(4, max(1, (int(f.backlog())+slotsPerWorker-1)/slotsPerWorker))
+			_ = exec.Command(*kubectlFlag, "--namespace", f.namespace, "scale", workers, fmt.Sprintf("--replicas=%d", n)).Run()
+		}
+	}()
+	return func() { close(over); <-done }
+}
+
+const externalMetrics = "external.metrics.k8s.io"
+
+// serveMetrics makes this test the cluster's API of external metrics.
+func (f *fleet) serveMetrics() (stop func()) {
+	f.t.Helper()
+	list := func(w http.ResponseWriter, v map[string]any) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(v)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /apis/"+externalMetrics+"/v1beta1", func(w http.ResponseWriter, _ *http.Request) {
+		list(w, map[string]any{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": externalMetrics + "/v1beta1", "resources": []any{
+			map[string]any{"name": "assay_backlog_slots", "singularName": "", "namespaced": true, "kind": "ExternalMetricValueList", "verbs": []string{"get"}}}})
+	})
+	mux.HandleFunc("GET /apis/"+externalMetrics+"/v1beta1/namespaces/{namespace}/assay_backlog_slots", func(w http.ResponseWriter, r *http.Request) {
+		want := "namespace=" + f.namespace + ",pool=default"
+		if r.PathValue("namespace") != f.namespace || r.URL.Query().Get("labelSelector") != want {
+			http.Error(w, fmt.Sprintf("%s: this is for %s", r.URL, want), http.StatusBadRequest)
+			return
+		}
+		list(w, map[string]any{"kind": "ExternalMetricValueList", "apiVersion": externalMetrics + "/v1beta1", "metadata": map[string]any{}, "items": []any{
+			map[string]any{"metricName": "assay_backlog_slots", "metricLabels": map[string]string{}, "timestamp": time.Now().UTC().Format(time.RFC3339), "value": fmt.Sprint(int(f.backlog()))}}})
+	})
+	server := httptest.NewUnstartedServer(mux)
+	l, err := net.Listen("tcp", net.JoinHostPort(testAddress, "0"))
+	if err != nil {
+		f.t.Fatalf("ASSAY_TEST_ADDRESS: %v", err)
+	}
+	server.Listener.Close()
+	server.Listener = l
+	server.StartTLS()
+	apply := strings.NewReplacer("ADDRESS", testAddress, "PORT", fmt.Sprint(l.Addr().(*net.TCPAddr).Port), "NAMESPACE", f.namespace).Replace(metricsAPI)
+	if _, err := command(f.t, apply, *kubectlFlag, "apply", "--filename=-"); err != nil {
+		f.t.Fatal(err)
+	}
+	return func() {
+		if out, err := exec.Command(*kubectlFlag, "delete", "apiservice", "v1beta1."+externalMetrics).CombinedOutput(); err != nil {
+			f.t.Errorf("%v: %s", err, out)
+		}
+		_ = exec.Command(*kubectlFlag, "--namespace", f.namespace, "delete", "service", "test-metrics").Run()
+		server.Close()
+	}
+}
+
+const metricsAPI = `
+apiVersion: v1
+kind: Service
+metadata: {name: test-metrics, namespace: NAMESPACE}
+spec: {type: ExternalName, externalName: "ADDRESS", ports: [{name: https, port: PORT}]}
+---
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v1beta1.external.metrics.k8s.io}
+spec:
+  group: external.metrics.k8s.io
+  version: v1beta1
+  groupPriorityMinimum: 100
+  versionPriority: 100
+  insecureSkipTLSVerify: true
+  service: {name: test-metrics, namespace: NAMESPACE, port: PORT}
+`

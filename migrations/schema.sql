@@ -388,7 +388,8 @@ CREATE TABLE public.workers (
     held text DEFAULT ''::text NOT NULL,
     took_over_at timestamp with time zone,
     rival_since timestamp with time zone,
-    rival_at timestamp with time zone
+    rival_at timestamp with time zone,
+    tally text
 )
 WITH (fillfactor='50');
 

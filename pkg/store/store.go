@@ -129,6 +129,9 @@ type Scheduler interface {
 
 	// Stats is what the scheduler and the gauges need to know.
 	Stats(ctx context.Context) (Stats, error)
+	// Queue is what waits and what runs, by class of jobs, tenant and priority: for
+	// people, and bounded however much there is.
+	Queue(ctx context.Context) ([]QueueGroup, error)
 }
 
 // Recorder is the workers' side, in bulk: one call carries the messages of many

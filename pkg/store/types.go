@@ -23,11 +23,13 @@ type NewBatch struct {
 	Name        string
 	Labels      map[string]string
 	Idempotency Idempotency
-	TraceParent string        // W3C trace context of the submit
-	Total       int64         // unused by OpenBatch
-	Lease       time.Duration // without a KeepBatch for so long it is canceled; 0: never
-	Callback    *job.Callback // optional
-	LabelCaps   job.LabelCaps
+	TraceParent string // W3C trace context of the submit
+	// Trace returns the trace context of a job that RetryBatch makes; nil: TraceParent.
+	Trace     func(id job.ID, pool string) string
+	Total     int64         // unused by OpenBatch
+	Lease     time.Duration // without a KeepBatch for so long it is canceled; 0: never
+	Callback  *job.Callback // optional
+	LabelCaps job.LabelCaps
 }
 
 // NewJob is a job to accept. Spec has been validated and its policy resolved.
@@ -88,6 +90,8 @@ type Dispatch struct {
 	Lease       job.Lease // of the worker that it was submitted for; 0: it is to be claimed
 	Pool        string
 	TraceParent string
+	BatchID     job.ID // known only if it has a TraceParent
+	Tenant      string // the same
 }
 
 // Claimed answers one claim. Lease is zero if the claim was refused: the
@@ -125,7 +129,8 @@ type Finish struct {
 	Outcome job.Outcome `json:"outcome"`
 	// TraceParent is the job's, as claimed: the recording is a step of its trace.
 	TraceParent string          `json:"traceparent,omitempty"`
-	Result      json.RawMessage `json:"result"` // JSON of job.Result; what identifies the job in it is overwritten
+	Tenant      string          `json:"tenant,omitempty"` // as claimed, if there is a TraceParent
+	Result      json.RawMessage `json:"result"`           // JSON of job.Result; what identifies the job in it is overwritten
 	// Record is given the record, as Reader.Result would return it, when it is
 	// committed; nil: nobody waits for it. A repeated Finish may not give it.
 	Record func(json.RawMessage) `json:"-"`
@@ -196,6 +201,20 @@ type PoolStats struct {
 	OldestQueued                time.Duration
 }
 
+// QueueGroup is how many jobs of a tenant wait or are under way, in one class and at
+// one priority.
+type QueueGroup struct {
+	Pool       string `json:"pool"` // a pool, or a class of jobs in it: see placement.ParseClass
+	Tenant     string `json:"tenant"`
+	Priority   int    `json:"priority"`
+	Queued     int64  `json:"queued"`
+	Dispatched int64  `json:"dispatched"`
+	Running    int64  `json:"running"`
+	// AtLeast is set where the tenant's queue is too long to be counted job by job.
+	// What it has in all is exact also then; how that spreads over its groups is not.
+	AtLeast bool `json:"at_least,omitempty"`
+}
+
 // Tenant is who pays.
 type Tenant struct {
 	Name       string          `json:"name"`
@@ -218,6 +237,7 @@ type Worker struct {
 	Offer     json.RawMessage `json:"offer,omitempty"` // JSON of placement.Offer
 	SeenAt    time.Time       `json:"seen_at"`         // by the store's clock
 	Held      string          `json:"held,omitempty"`  // why it takes no jobs at the moment
+	Tally     *Tally          `json:"tally,omitempty"` // what it has done; nil: it does not say
 	// Quarantine is set while it takes no jobs because its failures stood out.
 	Quarantine *Quarantine `json:"quarantine,omitempty"`
 	// Rival is another process of the same name that was refused lately.
@@ -230,6 +250,14 @@ type Worker struct {
 type Rival struct {
 	StartedAt time.Time `json:"started_at"`
 	SeenAt    time.Time `json:"seen_at"` // by the store's clock
+}
+
+// Tally is what a worker has done since it started.
+type Tally struct {
+	Outcomes  map[job.Outcome]int64 `json:"outcomes,omitempty"` // attempts that ended
+	Back      map[job.Reason]int64  `json:"back,omitempty"`     // attempts that were handed back
+	PerSecond float64               `json:"per_second"`         // ends of late, between its last two heartbeats
+	Sessions  int                   `json:"sessions,omitempty"` // that are alive
 }
 
 // Quarantine is a time in which a worker takes no jobs.

@@ -66,6 +66,7 @@ type Store struct {
 	tenants sync.Map // name → int32; ids never change
 	watch   watch
 	spans   spans
+	unmeter func()
 	// laneSeen is when a schedule last met capped jobs, in ms since 1970.
 	laneSeen atomic.Int64
 	// How long a call cancels what waits before it leaves the rest to the next.
@@ -107,6 +108,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		pool.Close()
 		return nil, err
 	}
+	s.unmeter = meterPool(pool)
 	return s, nil
 }
 
@@ -133,7 +135,10 @@ func (s *Store) Ping(ctx context.Context) error {
 }
 
 // Close waits for the calls under way and closes all connections.
-func (s *Store) Close() { s.pool.Close() }
+func (s *Store) Close() {
+	s.unmeter()
+	s.pool.Close()
+}
 
 // do runs one call under a deadline. Deadlocks and serialization failures wrote
 // nothing and are tried again at once; what remains is translated.

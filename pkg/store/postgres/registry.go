@@ -25,14 +25,14 @@ WHERE w.id = i.id AND w.started_at > i.started_at AND ` + nameTaken
 const nameTaken = `w.seen_at > now() - interval '20 seconds'`
 
 const putWorkers = `
-INSERT INTO workers AS w (id, pool, version, slots, busy, draining, started_at, host, offer, held, seen_at)
-SELECT DISTINCT ON (i.id) id, pool, version, slots, busy, draining, started_at, host, offer, held, now() - silence * interval '1 millisecond'
-FROM unnest($1::text[], $2::text[], $3::text[], $4::integer[], $5::integer[], $6::boolean[], $7::timestamptz[], $8::text[], $9::text[], $10::text[], $11::bigint[])
-	AS i (id, pool, version, slots, busy, draining, started_at, host, offer, held, silence)
+INSERT INTO workers AS w (id, pool, version, slots, busy, draining, started_at, host, offer, held, tally, seen_at)
+SELECT DISTINCT ON (i.id) id, pool, version, slots, busy, draining, started_at, host, offer, held, tally, now() - silence * interval '1 millisecond'
+FROM unnest($1::text[], $2::text[], $3::text[], $4::integer[], $5::integer[], $6::boolean[], $7::timestamptz[], $8::text[], $9::text[], $10::text[], $11::text[], $12::bigint[])
+	AS i (id, pool, version, slots, busy, draining, started_at, host, offer, held, tally, silence)
 ORDER BY i.id, i.started_at DESC
 ON CONFLICT (id) DO UPDATE SET pool = EXCLUDED.pool, version = EXCLUDED.version, slots = EXCLUDED.slots, busy = EXCLUDED.busy,
 	draining = EXCLUDED.draining, started_at = EXCLUDED.started_at, host = EXCLUDED.host, offer = EXCLUDED.offer,
-	held = EXCLUDED.held, seen_at = greatest(w.seen_at, EXCLUDED.seen_at),
+	held = EXCLUDED.held, tally = EXCLUDED.tally, seen_at = greatest(w.seen_at, EXCLUDED.seen_at),
 	took_over_at = CASE WHEN w.started_at = EXCLUDED.started_at THEN w.took_over_at ELSE now() END
 WHERE w.started_at <= EXCLUDED.started_at OR NOT (` + nameTaken + `)`
 
@@ -46,7 +46,7 @@ func (s *Store) PutWorkers(ctx context.Context, ws []store.Worker) error {
 	var slots, busy []int32
 	var draining []bool
 	var started []time.Time
-	var hosts, offers []*string
+	var hosts, offers, tallies []*string
 	var silence []int64
 	for _, w := range ws {
 		silence = append(silence, w.Silence.Milliseconds())
@@ -54,12 +54,13 @@ func (s *Store) PutWorkers(ctx context.Context, ws []store.Worker) error {
 		held = append(held, cleanText(w.Held))
 		slots, busy, draining = append(slots, int32(w.Slots)), append(busy, int32(w.Busy)), append(draining, w.Draining)
 		started, hosts, offers = append(started, w.StartedAt), append(hosts, textOrNull(w.Host)), append(offers, textOrNull(w.Offer))
+		tallies = append(tallies, textOrNull(tallyOf(w.Tally)))
 	}
 	return s.do(ctx, "put workers", func(ctx context.Context) error {
 		b := &pgx.Batch{}
 		b.Queue(`SELECT set_config('synchronous_commit', 'off', true)`) // of the transaction that a batch is
 		b.Queue(rivals, ids, started)
-		b.Queue(putWorkers, ids, pools, versions, slots, busy, draining, started, hosts, offers, held, silence)
+		b.Queue(putWorkers, ids, pools, versions, slots, busy, draining, started, hosts, offers, held, tallies, silence)
 		return s.pool.SendBatch(ctx, b).Close()
 	})
 }
@@ -68,7 +69,7 @@ func (s *Store) PutWorkers(ctx context.Context, ws []store.Worker) error {
 func (s *Store) Workers(ctx context.Context, seenWithin time.Duration) (ws []store.Worker, err error) {
 	err = s.do(ctx, "workers", func(ctx context.Context) error {
 		rows, err := s.pool.Query(ctx, `
-			SELECT id, pool, version, slots, busy, draining, started_at, host, offer, held, seen_at,
+			SELECT id, pool, version, slots, busy, draining, started_at, host, offer, held, tally, seen_at,
 				quarantined_until, quarantine, (1000 * extract(epoch FROM quarantined_until - now()))::bigint,
 				CASE WHEN rival_at > now() - interval '1 minute' THEN rival_since END, rival_at FROM workers
 			WHERE $1::bigint = 0 OR seen_at > now() - $1 * interval '1 millisecond' ORDER BY id`, seenWithin.Milliseconds())
@@ -80,19 +81,31 @@ func (s *Store) Workers(ctx context.Context, seenWithin time.Duration) (ws []sto
 			var until, rivalSince, rivalAt *time.Time
 			var left *int64
 			var why string
+			var tally []byte
 			err := row.Scan(&w.ID, &w.Pool, &w.Version, &w.Slots, &w.Busy, &w.Draining, &w.StartedAt,
-				(*[]byte)(&w.Host), (*[]byte)(&w.Offer), &w.Held, &w.SeenAt, &until, &why, &left, &rivalSince, &rivalAt)
+				(*[]byte)(&w.Host), (*[]byte)(&w.Offer), &w.Held, &tally, &w.SeenAt, &until, &why, &left, &rivalSince, &rivalAt)
 			if rivalSince != nil && rivalAt != nil {
 				w.Rival = &store.Rival{StartedAt: *rivalSince, SeenAt: *rivalAt}
 			}
 			if left != nil && *left > 0 {
 				w.Quarantine = &store.Quarantine{Until: *until, Reason: why, Left: time.Duration(*left) * time.Millisecond}
 			}
+			if err == nil && tally != nil && json.Unmarshal(tally, &w.Tally) != nil {
+				w.Tally = nil // of a worker of another version
+			}
 			return w, err
 		})
 		return err
 	})
 	return ws, err
+}
+
+func tallyOf(t *store.Tally) json.RawMessage {
+	if t == nil {
+		return nil
+	}
+	raw, _ := json.Marshal(t) // plain data: there is nothing in it that could fail
+	return raw
 }
 
 // quarantine counts those that followed within longest of the last one's end.

@@ -91,13 +91,15 @@ picked AS MATERIALIZED (
 moved AS (
 	UPDATE jobs j SET state = 'dispatched', dispatch_gen = j.dispatch_gen + 1, dispatched_at = now(), published_at = now()
 	FROM picked p WHERE j.id = p.id AND j.state || '' = 'queued' AND NOT j.cancel_requested
-	RETURNING j.id, j.dispatch_gen, j.traceparent, j.cache_key IS NOT NULL AS cacheable, p.ord)
-SELECT id, dispatch_gen, coalesce(traceparent, ''), cacheable FROM (SELECT * FROM moved` + marker + `) all_moved ORDER BY ord`
+	RETURNING j.id, j.dispatch_gen, j.traceparent, j.cache_key IS NOT NULL AS cacheable, p.ord, j.batch_id, j.tenant_id)
+SELECT id, dispatch_gen, coalesce(traceparent, ''), cacheable, batch_id,
+	CASE WHEN traceparent IS NULL THEN '' ELSE (SELECT t.name FROM tenants t WHERE t.id = all_moved.tenant_id) END
+FROM (SELECT * FROM moved` + marker + `) all_moved ORDER BY ord`
 }
 
 const (
 	plainGroups  = ` AND NOT (SELECT coalesce(bool_or(capped), false) FROM groups)`
-	nothingMoved = ` UNION ALL SELECT NULL, 0, '', false, 0 WHERE (SELECT bool_or(capped) FROM groups)`
+	nothingMoved = ` UNION ALL SELECT NULL, 0, NULL, false, 0, NULL::uuid, 0 WHERE (SELECT bool_or(capped) FROM groups)`
 )
 
 // waitsIn is SQL for the jobs of a group that may run now. Those that are overdue
@@ -194,10 +196,13 @@ func (s *Store) schedule(ctx context.Context, sql, pool string, window int) (ds 
 
 func collectDispatches(rows pgx.Rows, pool string) ([]store.Dispatch, error) {
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.Dispatch, error) {
-		var id pgtype.UUID
+		var id, batch pgtype.UUID
 		d := store.Dispatch{Pool: pool}
-		err := row.Scan(&id, &d.Generation, &d.TraceParent, &d.Cacheable)
+		err := row.Scan(&id, &d.Generation, &d.TraceParent, &d.Cacheable, &batch, &d.Tenant)
 		d.Job = jobID(id)
+		if d.TraceParent != "" {
+			d.BatchID = batchID(batch)
+		}
 		return d, err
 	})
 }
@@ -209,7 +214,8 @@ UPDATE jobs j SET published_at = now()
 FROM (SELECT id FROM jobs WHERE state = 'dispatched' AND published_at < now() - $1 * interval '1 millisecond'
 	ORDER BY published_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED) p
 WHERE j.id = p.id AND j.state || '' = 'dispatched'
-RETURNING j.id, j.dispatch_gen, coalesce(j.traceparent, ''), j.cache_key IS NOT NULL, j.pool`
+RETURNING j.id, j.dispatch_gen, coalesce(j.traceparent, ''), j.cache_key IS NOT NULL, j.pool, j.batch_id,
+	CASE WHEN j.traceparent IS NULL THEN '' ELSE (SELECT t.name FROM tenants t WHERE t.id = j.tenant_id) END`
 
 // Unclaimed implements store.Scheduler.
 func (s *Store) Unclaimed(ctx context.Context, olderThan time.Duration, n int) (ds []store.Dispatch, err error) {
@@ -219,10 +225,13 @@ func (s *Store) Unclaimed(ctx context.Context, olderThan time.Duration, n int) (
 			return err
 		}
 		ds, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.Dispatch, error) {
-			var id pgtype.UUID
+			var id, batch pgtype.UUID
 			var d store.Dispatch
-			err := row.Scan(&id, &d.Generation, &d.TraceParent, &d.Cacheable, &d.Pool)
+			err := row.Scan(&id, &d.Generation, &d.TraceParent, &d.Cacheable, &d.Pool, &batch, &d.Tenant)
 			d.Job = jobID(id)
+			if d.TraceParent != "" {
+				d.BatchID = batchID(batch)
+			}
 			return d, err
 		})
 		return err

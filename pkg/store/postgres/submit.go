@@ -223,7 +223,11 @@ func (s *Store) SubmitJob(ctx context.Context, j store.NewJob, key store.Idempot
 	case gen == 0:
 		return made, nil, nil
 	}
-	return made, &store.Dispatch{Ref: store.Ref{Job: j.ID, Generation: gen}, Lease: lease, Cacheable: len(j.CacheKey) > 0, Pool: j.Pool, TraceParent: j.TraceParent}, nil
+	d := &store.Dispatch{Ref: store.Ref{Job: j.ID, Generation: gen}, Lease: lease, Cacheable: len(j.CacheKey) > 0, Pool: j.Pool, TraceParent: j.TraceParent}
+	if j.TraceParent != "" {
+		d.Tenant = j.Tenant
+	}
+	return made, d, nil
 }
 
 // issued returns the lease of a job that exists, if its worker is still to be told

@@ -243,6 +243,7 @@ func testRead(t *testing.T, open Open) {
 		}
 	})
 	t.Run("stats", func(t *testing.T) { testStats(t, newFixture(t, open, Options{})) })
+	t.Run("queue", func(t *testing.T) { testQueue(t, newFixture(t, open, Options{})) })
 }
 
 func testStats(t *testing.T, f *fixture) {

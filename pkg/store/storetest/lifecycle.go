@@ -16,13 +16,14 @@ func testSchedule(t *testing.T, open Open) {
 	t.Run("fills the window in order", func(t *testing.T) {
 		f := newFixture(t, open, Options{})
 		jobs := newJobs(5)
-		f.submit(jobs...)
+		batch := f.submit(jobs...)
 		ds := f.schedule(3)
 		if len(ds) != 3 {
 			t.Fatalf("released %d, want 3", len(ds))
 		}
 		for i, d := range ds {
-			want := store.Dispatch{Ref: store.Ref{Job: jobs[i].ID, Generation: 1}, Pool: pool, TraceParent: jobs[i].TraceParent}
+			want := store.Dispatch{Ref: store.Ref{Job: jobs[i].ID, Generation: 1}, Pool: pool,
+				TraceParent: jobs[i].TraceParent, BatchID: batch, Tenant: tenant}
 			if diff := cmp.Diff(want, d); diff != "" {
 				t.Errorf("dispatch %d (-want +got):\n%s", i, diff)
 			}

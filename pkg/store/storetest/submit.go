@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -154,7 +155,7 @@ func testDispatchAtOnce(t *testing.T, f *fixture) {
 	j := newJob("first")
 	id, d, err := f.SubmitJob(t.Context(), j, store.Idempotency{}, 100)
 	f.must(err)
-	want := &store.Dispatch{Ref: store.Ref{Job: id, Generation: 1}, Pool: pool, TraceParent: j.TraceParent}
+	want := &store.Dispatch{Ref: store.Ref{Job: id, Generation: 1}, Pool: pool, TraceParent: j.TraceParent, Tenant: j.Tenant}
 	if diff := cmp.Diff(want, d); diff != "" {
 		t.Fatalf("dispatch (-want +got):\n%s", diff)
 	}
@@ -349,6 +350,8 @@ func testRetryBatch(t *testing.T, open Open) {
 	as := newBatch()
 	as.Name = ""
 	as.Idempotency = store.Idempotency{Key: "retry", Hash: "h"}
+	traceOf := func(id job.ID) string { return strings.ReplaceAll(string(id), "-", "") }
+	as.Trace = func(id job.ID, _ string) string { return "00-" + traceOf(id) + "-b7ad6b7169203331-01" }
 	_, err := f.RetryBatch(ctx, id, as)
 	f.mustBe(err, job.ErrConflict) // not done
 	for i, c := range f.run() {
@@ -367,7 +370,11 @@ func testRetryBatch(t *testing.T, open Open) {
 	names := map[string]bool{}
 	for _, c := range f.run() {
 		f.finish(leaseOf(c), job.Succeeded)
-		names[f.result(c.Job).Name] = true
+		r := f.result(c.Job)
+		names[r.Name] = true
+		if r.TraceID != traceOf(c.Job) || c.TraceParent != as.Trace(c.Job, "") {
+			t.Errorf("the trace of a job that runs again is %q, %q; want its own", r.TraceID, c.TraceParent)
+		}
 	}
 	if want := map[string]bool{"job-1": true, "job-2": true}; !cmp.Equal(names, want) {
 		t.Errorf("ran %v again, want %v", names, want)

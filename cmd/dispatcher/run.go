@@ -45,7 +45,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	defer join(&err, func() error { return tel.Stop(context.WithoutCancel(ctx)) })
+	defer tel.Stop(context.WithoutCancel(ctx))
 	auth, err := httpapi.NewAuthenticator(cfg.Tokens, cfg.Operators)
 	if err != nil {
 		return fmt.Errorf("--tokens: %w", err)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -58,7 +59,7 @@ func runWorker() error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tel.Stop(context.WithoutCancel(ctx)) }()
+	defer tel.Stop(context.WithoutCancel(ctx))
 	q, err := jetstream.Connect(ctx, jetstream.Config{URL: os.Getenv("ASSAY_NATS_URL"), Name: "worker"})
 	if err != nil {
 		return err
@@ -140,11 +141,27 @@ func child(t *testing.T, kind string, env []string) (log io.Reader, stop func())
 	return r, stop
 }
 
-// collected is an OpenTelemetry collector that keeps what it is sent.
+// collected is an OpenTelemetry collector that keeps what it is sent. It takes no
+// metrics: those that have no place to go must not be in the way.
 type collected struct {
 	collector.UnimplementedTraceServiceServer
 	mu    sync.Mutex
 	spans map[string]map[string]int // trace → service and span → how many
+	lack  map[string]bool           // attributes that spans of jobs should have and have not
+	links map[string][]string       // trace → traces that it is linked to
+}
+
+// attributesOf are those that each span of a job has, by its name.
+var attributesOf = map[string][]string{
+	"job":      {"assay.job", "assay.batch", "assay.tenant", "assay.pool"},
+	"dispatch": {"assay.job", "assay.batch", "assay.tenant", "assay.pool"},
+	"assign":   {"assay.job", "assay.tenant", "assay.pool", "assay.worker", "assay.attempt"},
+	"claim":    {"assay.job", "assay.batch", "assay.tenant", "assay.pool", "assay.worker", "assay.attempt"},
+	"run":      {"assay.job", "assay.tenant", "assay.pool", "assay.worker", "assay.attempt", "assay.outcome"},
+	"slot":     {"assay.job", "assay.tenant", "assay.pool", "assay.worker", "assay.attempt"},
+	"program":  {"assay.job", "assay.tenant", "assay.pool", "assay.worker", "assay.attempt"},
+	"record":   {"assay.job", "assay.tenant", "assay.pool", "assay.worker", "assay.attempt"},
+	"batch":    {"assay.batch", "assay.tenant", "assay.count"},
 }
 
 func (c *collected) Export(_ context.Context, r *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
@@ -164,6 +181,18 @@ func (c *collected) Export(_ context.Context, r *collector.ExportTraceServiceReq
 					c.spans[id] = map[string]int{}
 				}
 				c.spans[id][service+" "+s.Name]++
+				have := map[string]bool{}
+				for _, a := range s.Attributes {
+					have[a.Key] = true
+				}
+				for _, a := range attributesOf[s.Name] {
+					if !have[a] {
+						c.lack[s.Name+" "+a] = true
+					}
+				}
+				for _, l := range s.Links {
+					c.links[id] = append(c.links[id], hex.EncodeToString(l.TraceId))
+				}
 			}
 		}
 	}
@@ -183,7 +212,7 @@ func startCollector(t *testing.T) (c *collected, endpoint string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c = &collected{spans: map[string]map[string]int{}}
+	c = &collected{spans: map[string]map[string]int{}, lack: map[string]bool{}, links: map[string][]string{}}
 	srv := grpc.NewServer()
 	collector.RegisterTraceServiceServer(srv, c)
 	served := make(chan struct{})
@@ -204,8 +233,9 @@ const (
 	clientParent = "00-" + clientTrace + "-b7ad6b7169203331-01"
 )
 
-// TestOneTrace: every step of a job, in both processes, is part of the trace
-// that its submit began, or that the client had begun before.
+// TestOneTrace: every step of a job, in both processes, is part of one trace: that of
+// the request for a job by itself, and for one of a batch a trace of its own, linked to
+// that of the request, in which the whole batch is one span.
 func TestOneTrace(t *testing.T) {
 	c, endpoint := startCollector(t)
 	f := startFleet(t, "OTEL_EXPORTER_OTLP_ENDPOINT="+endpoint)
@@ -225,24 +255,39 @@ func TestOneTrace(t *testing.T) {
 		b, err := f.Batch(t.Context(), b.ID, 0)
 		return err == nil && b.Done()
 	})
+	traces := map[string]bool{}
+	for raw, err := range f.Results(t.Context(), b.ID, false) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r job.Result
+		if err := json.Unmarshal(raw, &r); err != nil {
+			t.Fatal(err)
+		}
+		traces[r.TraceID] = true
+	}
 	f.stop()
-	for name, want := range map[string]struct {
-		trace, submit string
-		jobs          int
-		steps         []string
-	}{
-		"single, ours":    {run.TraceID, "POST /v1/run", 1, []string{"dispatcher assign", "worker run", "dispatcher record"}},
-		"batch, client's": {clientTrace, "POST /v1/batches", 3, []string{"dispatcher dispatch", "dispatcher claim", "worker run", "dispatcher record"}},
-	} {
-		got := c.trace(want.trace)
-		if got["dispatcher "+want.submit] != 1 {
-			t.Errorf("%s: trace %q has %v, want one %s", name, want.trace, got, want.submit)
+	if len(traces) != 3 || traces[clientTrace] {
+		t.Errorf("the jobs of a batch have the traces %v, want one each", traces)
+	}
+	steps := func(trace string, want map[string]int) {
+		t.Helper()
+		if got := c.trace(trace); !maps.Equal(got, want) {
+			t.Errorf("trace %q has %v, want %v", trace, got, want)
 		}
-		for _, step := range want.steps {
-			if got[step] != want.jobs {
-				t.Errorf("%s: %d times %q, want %d", name, got[step], step, want.jobs)
-			}
+	}
+	steps(run.TraceID, map[string]int{"dispatcher POST /v1/run": 1, "dispatcher assign": 1, "dispatcher record": 1,
+		"worker run": 1, "worker slot": 1, "worker program": 1})
+	steps(clientTrace, map[string]int{"dispatcher POST /v1/batches": 1, "dispatcher batch": 1})
+	for trace := range traces {
+		steps(trace, map[string]int{"dispatcher job": 1, "dispatcher dispatch": 1, "dispatcher claim": 1, "dispatcher record": 1,
+			"worker run": 1, "worker slot": 1, "worker program": 1})
+		if !slices.Equal(c.links[trace], []string{clientTrace}) {
+			t.Errorf("trace %s is linked to %v", trace, c.links[trace])
 		}
+	}
+	if len(c.lack) > 0 {
+		t.Errorf("spans lack %v", slices.Sorted(maps.Keys(c.lack)))
 	}
 }
 

@@ -46,7 +46,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	defer join(&err, closing(ctx, tel.Stop))
+	defer tel.Stop(context.WithoutCancel(ctx))
 	// Before anything that takes long, such as the import of images: who restarts what
 	// is not healthy must not restart what is only not yet ready.
 	ready := &readiness{}

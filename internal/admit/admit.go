@@ -51,7 +51,7 @@ type Admitter struct {
 
 // Job admits one job for a tenant.
 func (a *Admitter) Job(ctx context.Context, tenant, traceParent string, raw []byte) (store.NewJob, error) {
-	in, err := a.Open(ctx, tenant, traceParent, nil, nil)
+	in, err := a.Open(ctx, tenant, func(job.ID, string) string { return traceParent }, nil, nil)
 	if err != nil {
 		return store.NewJob{}, err
 	}
@@ -61,25 +61,31 @@ func (a *Admitter) Job(ctx context.Context, tenant, traceParent string, raw []by
 // Intake admits the jobs of one request: what they have in common is resolved
 // once. It is safe for concurrent use.
 type Intake struct {
-	admitter    *Admitter
-	tenant      string
-	traceParent string
-	defaults    *layer
-	tenantCaps  job.LabelCaps
-	batchCaps   job.LabelCaps
-	policies    policies
-	blobs       seen
+	admitter   *Admitter
+	tenant     string
+	trace      Trace
+	defaults   *layer
+	tenantCaps job.LabelCaps
+	batchCaps  job.LabelCaps
+	policies   policies
+	blobs      seen
 }
 
+// Trace returns the W3C trace context of a job that goes to a pool; "": it has none.
+type Trace func(id job.ID, pool string) string
+
 // Open begins the intake of a request. Every job is laid over defaults, which
-// may be empty; caps are those of the batch.
-func (a *Admitter) Open(ctx context.Context, tenant, traceParent string, defaults json.RawMessage, caps job.LabelCaps) (*Intake, error) {
-	in := &Intake{admitter: a, tenant: tenant, traceParent: traceParent, batchCaps: caps}
+// may be empty; caps are those of the batch. A trace that is nil is none.
+func (a *Admitter) Open(ctx context.Context, tenant string, trace Trace, defaults json.RawMessage, caps job.LabelCaps) (*Intake, error) {
+	in := &Intake{admitter: a, tenant: tenant, trace: trace, batchCaps: caps}
 	if len(defaults) > 0 && string(defaults) != "null" {
 		if err := job.Decode(defaults, "defaults", new(job.Spec)); err != nil {
 			return nil, err
 		}
 		in.defaults = newLayer(defaults)
+	}
+	if in.trace == nil {
+		in.trace = func(job.ID, string) string { return "" }
 	}
 	in.policies.source, in.policies.tenant = a.Policies, tenant
 	t, err := a.Tenants.Tenant(ctx, tenant)
@@ -129,11 +135,12 @@ func (in *Intake) Job(ctx context.Context, raw []byte) (store.NewJob, error) {
 			return store.NewJob{}, err
 		}
 	}
+	id := job.NewID()
 	return store.NewJob{
-		ID: job.NewID(), Tenant: in.tenant, Pool: pool,
+		ID: id, Tenant: in.tenant, Pool: pool,
 		Priority: spec.Priority, MaxAttempts: spec.Retry.MaxAttempts, RetryOn: spec.Retry.On, ExpiresIn: spec.ExpiresIn.D(),
 		Caps: store.CapsOf(spec.Labels, in.tenantCaps, in.batchCaps),
-		Spec: body, TraceParent: in.traceParent, CacheKey: key,
+		Spec: body, TraceParent: in.trace(id, placement.ParseClass(pool).Pool), CacheKey: key,
 	}, nil
 }
 

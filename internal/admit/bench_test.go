@@ -50,7 +50,7 @@ func BenchmarkLines(b *testing.B) {
 			b.ReportAllocs()
 			n := int64(0)
 			for b.Loop() {
-				in, err := a.Open(b.Context(), "default", "", json.RawMessage(defaults), nil)
+				in, err := a.Open(b.Context(), "default", nil, json.RawMessage(defaults), nil)
 				if err != nil {
 					b.Fatal(err)
 				}

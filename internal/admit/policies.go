@@ -153,7 +153,7 @@ func (a *Admitter) Ceiling(ctx context.Context, tenant string) (policy.Ceiling, 
 func (a *Admitter) Resolve(ctx context.Context, tenant string, raw json.RawMessage) (policy.Policy, error) {
 	judge := *a
 	judge.Hosts = func(string) []policy.Host { return nil }
-	in, err := judge.Open(ctx, tenant, "", nil, nil)
+	in, err := judge.Open(ctx, tenant, nil, nil, nil)
 	if err != nil {
 		return policy.Policy{}, err
 	}

@@ -32,7 +32,7 @@ func jobs(n int) string {
 // take admits a stream and returns what came out.
 func take(t *testing.T, r io.Reader) (out []store.NewJob, chunks int, err error) {
 	t.Helper()
-	in, err := newAdmitter(t).Open(t.Context(), "default", "", nil, nil)
+	in, err := newAdmitter(t).Open(t.Context(), "default", nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestBrokenBody(t *testing.T) {
 // A sink that fails, or a context that ends, ends the reading at once.
 func TestSinkEndsTheReading(t *testing.T) {
 	t.Parallel()
-	in, err := newAdmitter(t).Open(t.Context(), "default", "", nil, nil)
+	in, err := newAdmitter(t).Open(t.Context(), "default", nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func TestPrivateAddressesInTheStoredSpec(t *testing.T) {
 		a := newAdmitter(t)
 		a.Tenants = granted{ceiling: ceiling}
 		for name, in := range map[string][2]string{"job": {"", forged + "," + program}, "defaults": {forged + "}", `{` + program}} {
-			intake, err := a.Open(t.Context(), "t", "", json.RawMessage(in[0]), nil)
+			intake, err := a.Open(t.Context(), "t", nil, json.RawMessage(in[0]), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -46,7 +46,7 @@ func (a *assigner) hand(ctx context.Context, j store.NewJob, d store.Dispatch, h
 	ctx = context.WithoutCancel(ctx)
 	a.underway.Go(func() {
 		err := a.send(ctx, j.Worker, queue.Assignment{Claimed: claimed, TTL: job.Duration(a.ttl), StartedAt: h.startedAt, Beat: h.beat})
-		telemetry.Step(ctx, "assign", j.TraceParent, start)
+		telemetry.Step(ctx, "assign", j.TraceParent, start, a.d.aboutClaimed(claimed, j.Worker))
 		if err == nil || errors.Is(err, job.ErrConflict) { // it runs there
 			return
 		}

@@ -155,7 +155,7 @@ func (d *Dispatcher) Dispatch(ctx context.Context, ds []store.Dispatch) error {
 	err := d.scheduler.publish(ctx, ds)
 	for _, j := range ds {
 		d.scheduler.classes.note(ctx, j.Pool)
-		telemetry.Step(ctx, "dispatch", j.TraceParent, start)
+		telemetry.Step(ctx, "dispatch", j.TraceParent, start, aboutDispatch(j))
 	}
 	return err
 }

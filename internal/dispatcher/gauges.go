@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,7 +22,8 @@ import (
 // numbers, so take the maximum and not the sum.
 type gauges struct {
 	*Dispatcher
-	last atomic.Pointer[store.Stats]
+	last    atomic.Pointer[store.Stats]
+	tenants tenants
 
 	mu    sync.Mutex
 	known map[string]bool // pools that had workers or live jobs since this dispatcher started
@@ -45,6 +47,7 @@ func (g *gauges) run(ctx context.Context) {
 		} else if ctx.Err() == nil {
 			g.log.WarnContext(ctx, "live jobs not counted", "error", err)
 		}
+		g.tenants.count(ctx, g.Dispatcher)
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -53,53 +56,78 @@ func (g *gauges) run(ctx context.Context) {
 	}
 }
 
+// instruments are what the gauges are reported by.
+type instruments struct {
+	jobs, slots, workers, resting, backlog, term, tenants metric.Int64ObservableGauge
+	oldest                                                metric.Float64ObservableGauge
+}
+
 func (g *gauges) register() (unregister func(), err error) {
 	meter := otel.Meter(scope)
-	jobs, err1 := meter.Int64ObservableGauge("assay_jobs", metric.WithDescription("Live jobs, by pool and state."))
-	oldest, err2 := meter.Float64ObservableGauge("assay_oldest_queued_seconds", metric.WithDescription("How long the oldest queued job of a pool has waited."))
-	slots, err3 := meter.Int64ObservableGauge("assay_slots", metric.WithDescription("Slots of the workers of a pool, by whether they are free."))
-	backlog, err6 := meter.Int64ObservableGauge("assay_backlog_slots", metric.WithDescription("Slots that the live jobs of a pool need, those that no worker has yet included."))
-	resting, err4 := meter.Int64ObservableGauge("assay_workers_quarantined", metric.WithDescription("Workers of a pool that take no jobs because their failures stood out."))
-	term, err5 := meter.Int64ObservableGauge("assay_leader_term", metric.WithDescription("How often the leader has changed; reported by the dispatcher that leads."))
-	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
+	var errs []error
+	gauge := func(name, description string) metric.Int64ObservableGauge {
+		i, err := meter.Int64ObservableGauge(name, metric.WithDescription(description))
+		errs = append(errs, err)
+		return i
+	}
+	i := instruments{
+		jobs:    gauge("assay_jobs", "Live jobs, by pool and state."),
+		slots:   gauge("assay_slots", "Slots of the workers of a pool, by whether they are free."),
+		workers: gauge("assay_workers", "Workers of a pool that are connected."),
+		backlog: gauge("assay_backlog_slots", "Slots that the live jobs of a pool need, those that no worker has yet included."),
+		resting: gauge("assay_workers_quarantined", "Workers of a pool that take no jobs because their failures stood out."),
+		term:    gauge("assay_leader_term", "How often the leader has changed; 0 from dispatchers that do not lead."),
+		tenants: gauge("assay_tenant_jobs", "Live jobs, by tenant and state; the fifty tenants with most of them by name."),
+	}
+	i.oldest, err = meter.Float64ObservableGauge("assay_oldest_queued_seconds", metric.WithDescription("How long the oldest queued job of a pool has waited."))
+	if err := errors.Join(append(errs, err)...); err != nil {
 		return nil, err
 	}
 	r, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		g.observe(o, jobs, oldest, slots)
-		for pool, n := range g.backlog() {
-			o.ObserveInt64(backlog, n, metric.WithAttributes(attribute.String("pool", pool)))
-		}
-		if g.leader.is() {
-			o.ObserveInt64(term, g.leader.term.Load())
-		}
-		workers, n := g.registry.byPool()
-		for pool := range workers {
-			o.ObserveInt64(resting, int64(n[pool]), metric.WithAttributes(attribute.String("pool", pool), attribute.String("state", "quarantined")))
-		}
+		g.observe(o, &i)
 		return nil
-	}, jobs, oldest, slots, resting, term, backlog)
+	}, i.jobs, i.slots, i.workers, i.backlog, i.resting, i.term, i.tenants, i.oldest)
 	if err != nil {
 		return nil, err
 	}
 	return func() { _ = r.Unregister() }, nil
 }
 
-func (g *gauges) observe(o metric.Observer, jobs metric.Int64Observable, oldest metric.Float64Observable, slots metric.Int64Observable) {
+// observe reports every pool that is known, with zeros: what is absent is no news, and
+// whoever waits for a change would wait for ever.
+func (g *gauges) observe(o metric.Observer, i *instruments) {
 	at := func(pool string, more ...attribute.KeyValue) metric.MeasurementOption {
 		return metric.WithAttributes(append(more, attribute.String("pool", pool))...)
 	}
+	backlog := g.backlog()
 	if stats := g.last.Load(); stats != nil {
-		for pool, s := range stats.Pools {
+		pools := maps.Clone(stats.Pools)
+		for pool := range backlog {
+			pools[pool] = stats.Pools[pool]
+		}
+		for pool, s := range pools {
 			for state, n := range map[job.State]int64{job.Queued: s.Queued, job.Dispatched: s.Dispatched, job.Running: s.Running} {
-				o.ObserveInt64(jobs, n, at(pool, attribute.String("state", string(state))))
+				o.ObserveInt64(i.jobs, n, at(pool, attribute.String("state", string(state))))
 			}
-			o.ObserveFloat64(oldest, s.OldestQueued.Seconds(), at(pool))
+			o.ObserveFloat64(i.oldest, s.OldestQueued.Seconds(), at(pool))
 		}
 	}
-	for pool, z := range g.registry.pools() {
-		o.ObserveInt64(slots, int64(z.free), at(pool, attribute.String("use", "free")))
-		o.ObserveInt64(slots, int64(z.slots-z.free), at(pool, attribute.String("use", "busy")))
+	sizes := g.registry.pools()
+	workers, resting := g.registry.byPool()
+	for pool, n := range backlog {
+		z := sizes[pool]
+		o.ObserveInt64(i.backlog, n, at(pool))
+		o.ObserveInt64(i.slots, int64(z.free), at(pool, attribute.String("use", "free")))
+		o.ObserveInt64(i.slots, int64(z.slots-z.free), at(pool, attribute.String("use", "busy")))
+		o.ObserveInt64(i.workers, int64(len(workers[pool])), at(pool))
+		o.ObserveInt64(i.resting, int64(resting[pool]), at(pool, attribute.String("state", "quarantined")))
 	}
+	term := int64(0)
+	if g.leader.is() {
+		term = g.leader.term.Load()
+	}
+	o.ObserveInt64(i.term, term)
+	g.tenants.observe(o, i.tenants)
 }
 
 // backlog returns how many slots the live jobs of each pool need, whatever class they

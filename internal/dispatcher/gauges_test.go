@@ -31,6 +31,9 @@ func TestGauges(t *testing.T) {
 	d.Wake()
 	want := map[string]int64{
 		"default busy": 2, "default free": 0, "default running": 2, "default quarantined": 0,
+		"default workers": 1, "nobody's workers": 0, "own workers": 0,
+		"nobody's busy": 0, "nobody's free": 0, "nobody's quarantined": 0,
+		"own busy": 0, "own free": 0, "own quarantined": 0, "own queued": 0, "own dispatched": 0, "own running": 0,
 		"nobody's queued": 3, "nobody's dispatched": 0, "nobody's running": 0,
 		"nobody%27s?label.gpu=a100 queued": 1, "nobody%27s?label.gpu=a100 dispatched": 0, "nobody%27s?label.gpu=a100 running": 0,
 		"default backlog": 20, "nobody's backlog": 4, "own backlog": 0,
@@ -64,12 +67,16 @@ func gauges(t *testing.T, reader *sdkmetric.ManualReader) map[string]int64 {
 				continue
 			}
 			for _, p := range g.DataPoints {
-				if m.Name == "assay_leader_term" {
-					continue // of no pool
+				pool, ok := p.Attributes.Value("pool")
+				if !ok {
+					continue // of no pool: others'
 				}
-				pool, _ := p.Attributes.Value("pool")
 				if m.Name == "assay_backlog_slots" {
 					got[pool.AsString()+" backlog"] = p.Value
+					continue
+				}
+				if m.Name == "assay_workers" {
+					got[pool.AsString()+" workers"] = p.Value
 					continue
 				}
 				kind, ok := p.Attributes.Value("state")

@@ -63,7 +63,28 @@ func newMetrics() (*metrics, error) {
 	for _, s := range []store.FinishStatus{store.Recorded, store.Retried, store.Fenced} {
 		m.status[s] = label("status", string(s))
 	}
-	return m, errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	m.zero()
+	return m, nil
+}
+
+// zero has counters there before anything is counted: what rises from nothing has no
+// rate, and no alert sees it.
+func (m *metrics) zero() {
+	ctx := context.Background()
+	m.dispatched.Add(ctx, 0)
+	m.losses.Add(ctx, 0)
+	m.cached.Add(ctx, 0)
+	m.claims.Add(ctx, 0, m.granted)
+	m.claims.Add(ctx, 0, m.refused)
+	for _, at := range m.outcome {
+		m.outcomes.Add(ctx, 0, at)
+	}
+	for _, at := range m.status {
+		m.statuses.Add(ctx, 0, at)
+	}
 }
 
 func label(k, v string) metric.MeasurementOption {

@@ -188,8 +188,10 @@ func (r *recorder) claim(ctx context.Context, claims []store.Claim) ([]store.Cla
 		return nil, err
 	}
 	r.d.metrics.claimed(ctx, claimed)
-	for _, c := range claimed {
-		telemetry.Step(ctx, "claim", c.TraceParent, start)
+	for i, c := range claimed {
+		if c.TraceParent != "" {
+			telemetry.Step(ctx, "claim", c.TraceParent, start, r.d.aboutClaimed(c, claims[i].Worker))
+		}
 	}
 	return claimed, nil
 }
@@ -229,7 +231,9 @@ func (r *recorder) finish(ctx context.Context, fs []store.Finish) ([]store.Finis
 		if statuses[i] == store.Recorded {
 			ids = append(ids, f.Job)
 		}
-		telemetry.Step(ctx, "record", f.TraceParent, start)
+		if f.TraceParent != "" {
+			telemetry.Step(ctx, "record", f.TraceParent, start, r.d.aboutFinish(f))
+		}
 	}
 	r.d.metrics.finished(ctx, fs, statuses)
 	r.d.events.publish(ctx, append(ids, batchesOf(fs)...))

@@ -150,6 +150,13 @@ func (r *registry) pools() map[string]size {
 	return pools
 }
 
+// poolOf returns the pool of a worker; "": it is not known here.
+func (r *registry) poolOf(worker string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.known[worker].pool
+}
+
 // fitting returns the size of what may run the jobs of each pool and of each of the
 // classes, where there is any.
 func (r *registry) fitting(classes []string) map[string]size {
@@ -341,5 +348,5 @@ func describe(w queue.WorkerInfo) store.Worker {
 		offer = nil // the same
 	}
 	return store.Worker{ID: w.ID, Pool: w.Pool, Version: w.Version, Slots: w.Slots, Busy: w.Busy,
-		Draining: w.Draining, Held: w.Held, StartedAt: w.StartedAt, Host: host, Offer: offer}
+		Draining: w.Draining, Held: w.Held, Tally: w.Tally, StartedAt: w.StartedAt, Host: host, Offer: offer}
 }

@@ -266,7 +266,7 @@ func (s *scheduler) fill(ctx context.Context, pool string, window int) (int, err
 		return 0, err
 	}
 	for _, d := range ds {
-		telemetry.Step(ctx, "dispatch", d.TraceParent, start)
+		telemetry.Step(ctx, "dispatch", d.TraceParent, start, aboutDispatch(d))
 	}
 	if err := s.publish(ctx, ds); err != nil {
 		s.log.WarnContext(ctx, "publish failed; the reaper says it again", "jobs", len(ds), "error", err)

@@ -104,7 +104,7 @@ func (s *Server) keepBatch(w http.ResponseWriter, r *http.Request) error {
 }
 
 // retryBatch submits what did not succeed again, as a batch of its own.
-func (s *Server) retryBatch(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) retryBatch(w http.ResponseWriter, r *http.Request) (err error) {
 	id, err := s.ownBatch(r)
 	if err != nil {
 		return err
@@ -116,7 +116,10 @@ func (s *Server) retryBatch(w http.ResponseWriter, r *http.Request) error {
 	if _, _, err := s.roomForJobs(r.Context(), tenantOf(r)); err != nil {
 		return err
 	}
-	as := store.NewBatch{ID: job.NewID(), Tenant: tenantOf(r), TraceParent: traceParent(r.Context())}
+	as := store.NewBatch{ID: job.NewID(), Tenant: tenantOf(r)}
+	trace := startBatch(r, &as)
+	defer func() { trace.End(0, err) }()
+	as.Trace = trace.Job
 	if key != "" {
 		as.Idempotency = store.Idempotency{Key: key, Hash: requestHash(r, sha256.Sum256(nil))}
 	}

@@ -9,7 +9,9 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/admit"
+	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -30,13 +32,14 @@ func (s *Server) accept(w http.ResponseWriter, r *http.Request, watch func(job.I
 		return api.Accepted{}, err
 	}
 	ctx := r.Context()
-	j, err := s.admit.Job(ctx, tenantOf(r), traceParent(ctx), body)
+	j, err := s.admit.Job(ctx, tenantOf(r), telemetry.TraceParent(ctx), body)
 	if err != nil {
 		return api.Accepted{}, err
 	}
 	if _, _, err := s.roomForJobs(ctx, j.Tenant); err != nil {
 		return api.Accepted{}, err
 	}
+	telemetry.Describe(ctx, telemetry.About{Job: j.ID, Pool: placement.ParseClass(j.Pool).Pool})
 	watch(j.ID) // before it can end
 	assigned := s.Dispatcher.Assign(&j)
 	window := 0

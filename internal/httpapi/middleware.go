@@ -16,7 +16,9 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
 )
 
 const scope = "github.com/assay-run/assay/internal/httpapi"
@@ -24,12 +26,21 @@ const scope = "github.com/assay-run/assay/internal/httpapi"
 // The client's trace goes on through us, whatever propagator the process has.
 var traceContext = propagation.TraceContext{}
 
-// traceParent returns the W3C trace context of ctx for a row or a message;
-// empty if there is none.
-func traceParent(ctx context.Context) string {
-	carrier := propagation.MapCarrier{}
-	traceContext.Inject(ctx, carrier)
-	return carrier["traceparent"]
+// unwanted says whether the client has a trace that is not recorded.
+func unwanted(r *http.Request) bool {
+	client := trace.SpanContextFromContext(traceContext.Extract(context.Background(), propagation.HeaderCarrier(r.Header)))
+	return client.IsValid() && !client.IsSampled()
+}
+
+// startBatch begins the trace of a batch that is submitted.
+func startBatch(r *http.Request, b *store.NewBatch) *telemetry.Batch {
+	about := telemetry.About{Batch: b.ID, Tenant: b.Tenant}
+	_, t := telemetry.StartBatch(telemetry.Describe(r.Context(), about), about)
+	if unwanted(r) {
+		t.Unwanted()
+	}
+	b.TraceParent = t.Parent()
+	return t
 }
 
 // wrap surrounds one route: trace, tenant, problem documents, access log,
@@ -104,7 +115,7 @@ func (s *Server) guarded(w *recorder, r *http.Request, rt route) {
 		defer s.requests.give(tenant, 1)
 		c := &caller{tenant, claim{pot: s.memory, tenant: tenant}}
 		defer c.memory.release()
-		r = r.WithContext(withCaller(r.Context(), c))
+		r = r.WithContext(withCaller(telemetry.Describe(r.Context(), telemetry.About{Tenant: tenant}), c))
 	}
 	r.Body = &patientBody{ReadCloser: r.Body, control: http.NewResponseController(w), patience: s.Limits.Patience}
 	if err := rt.serve(s, w, r); err != nil {

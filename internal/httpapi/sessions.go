@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/policy"
@@ -222,6 +223,7 @@ func (s *Server) callSession(r *http.Request, c queue.SessionCall, wait time.Dur
 		return reply, nil, err
 	}
 	c.Tenant = tenantOf(r)
+	telemetry.Describe(r.Context(), telemetry.About{Session: c.Session})
 	p, err := s.place(r.Context(), c.Tenant, c.Session)
 	if err != nil {
 		return reply, nil, err
@@ -326,4 +328,12 @@ func (s *Server) closeSession(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return s.getSession(w, r)
+}
+
+// traced tells workers of which trace a call is part.
+type traced struct{ Sessions }
+
+func (t traced) CallSession(ctx context.Context, worker string, c queue.SessionCall) (queue.SessionReply, error) {
+	c.TraceParent = telemetry.TraceParent(ctx)
+	return t.Sessions.CallSession(ctx, worker, c)
 }

@@ -152,7 +152,7 @@ func verifyDigest(r *http.Request, sum hash.Hash) error {
 func (s *Server) newBatch(r *http.Request, name string, labels map[string]string, key store.Idempotency) store.NewBatch {
 	return store.NewBatch{
 		ID: job.NewID(), Tenant: tenantOf(r), Name: name, Labels: labels,
-		Idempotency: key, TraceParent: traceParent(r.Context()),
+		Idempotency: key,
 	}
 }
 
@@ -167,7 +167,7 @@ type intake struct {
 // take accepts a batch, all of it or nothing. One that fits into a chunk is
 // one transaction; a larger one is opened, filled while the body comes in, and
 // visible only once it is sealed.
-func (s *Server) take(w http.ResponseWriter, r *http.Request, in intake) error {
+func (s *Server) take(w http.ResponseWriter, r *http.Request, in intake) (err error) {
 	if err := admit.CheckBatch(in.batch); err != nil {
 		return err
 	}
@@ -177,7 +177,9 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request, in intake) error {
 	if err := s.checkCallback(r, in.batch); err != nil {
 		return err
 	}
-	a, err := s.admit.Open(r.Context(), in.batch.Tenant, in.batch.TraceParent, in.defaults, in.batch.LabelCaps)
+	n, trace := int64(0), startBatch(r, &in.batch)
+	defer func() { trace.End(n, err) }()
+	a, err := s.admit.Open(r.Context(), in.batch.Tenant, trace.Job, in.defaults, in.batch.LabelCaps)
 	if err != nil {
 		return err
 	}
@@ -186,7 +188,7 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request, in intake) error {
 		return err
 	}
 	sink := &sink{store: s.Store, ctx: r.Context(), batch: in.batch, most: most, room: room}
-	n, err := in.source(a, sink.take)
+	n, err = in.source(a, sink.take)
 	if errors.Is(err, errKnown) {
 		return s.answerBatch(w, r, sink.known, true)
 	}

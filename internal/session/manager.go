@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/internal/awake"
+	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/queue"
@@ -21,6 +22,7 @@ var errEnded = errors.New("the session has ended")
 // Config is what a Manager stands on.
 type Config struct {
 	Worker  string
+	Pool    string // of the worker, for traces
 	Runtime runtime.Runtime
 	Server  queue.SessionServer
 	// Plan decides what enforces a policy here, for a kind of session.
@@ -40,7 +42,8 @@ type Manager struct {
 	base    context.Context // of the sessions
 	running sync.WaitGroup
 
-	ledger *ledger
+	ledger  *ledger
+	metrics *metrics
 
 	mu      sync.Mutex
 	live    map[job.ID]*live
@@ -53,7 +56,9 @@ func New(c Config) *Manager {
 	if c.Suffers == nil {
 		c.Suffers = func() (string, bool) { return "", false }
 	}
-	return &Manager{Config: c, ledger: newLedger(c.Limits), live: map[job.ID]*live{}}
+	m := &Manager{Config: c, ledger: newLedger(c.Limits), live: map[job.ID]*live{}}
+	m.metrics = newMetrics(m.Live)
+	return m
 }
 
 // Run serves until ctx ends, and then ends every session: a worker that stops
@@ -61,6 +66,7 @@ func New(c Config) *Manager {
 func (m *Manager) Run(ctx context.Context) {
 	base, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
+	defer m.metrics.close()
 	m.base = base
 	serving, silence := context.WithCancel(base)
 	defer silence()
@@ -156,6 +162,10 @@ func (m *Manager) relieve() {
 
 // Handle answers one request.
 func (m *Manager) Handle(ctx context.Context, c queue.SessionCall) (queue.SessionReply, error) {
+	return m.observed(ctx, c)
+}
+
+func (m *Manager) handle(ctx context.Context, c queue.SessionCall) (queue.SessionReply, error) {
 	if c.Op != queue.SessionPing && c.Op != queue.SessionKeep { // those come at their own time, from every client
 		m.Awake.Stay()
 	}
@@ -211,15 +221,17 @@ func (m *Manager) open(ctx context.Context, c queue.SessionCall) (queue.SessionR
 	if err := m.enter(c.Tenant, plan.Policy); err != nil {
 		return queue.SessionReply{}, err
 	}
-	slot, err := m.Runtime.Acquire(ctx, runtime.Key{
+	waiting, end := telemetry.Within(ctx, "slot", telemetry.IsolationKey.String(string(plan.Policy.Isolation)))
+	slot, err := m.Runtime.Acquire(waiting, runtime.Key{
 		Tenant: c.Tenant, Image: c.Spec.Image, Isolation: plan.Policy.Isolation, Kind: "session", Packages: plan.Policy.Requirements()})
+	end(err)
 	if err != nil {
 		m.ledger.give(c.Tenant, shareOf(plan.Policy))
 		return queue.SessionReply{}, fmt.Errorf("make a place for the session: %w", err)
 	}
 	l := newLive(c.Session, c.Tenant, *c.Spec, plan, slot, func(e queue.SessionEvent) { m.tell(c.Session, e) })
 	l.inject = l.spec.Functions
-	if err := m.start(l); err != nil {
+	if err := m.start(l, "open"); err != nil {
 		return queue.SessionReply{}, err
 	}
 	return m.await(ctx, l)
@@ -237,7 +249,7 @@ func (m *Manager) fork(ctx context.Context, parent *live, id job.ID) (queue.Sess
 	}
 	defer settle()
 	l := newLive(id, parent.tenant, parent.spec, parent.plan, slot, func(e queue.SessionEvent) { m.tell(id, e) })
-	if err := m.start(l); err != nil {
+	if err := m.start(l, "fork"); err != nil {
 		return queue.SessionReply{}, err
 	}
 	return m.await(ctx, l)
@@ -252,15 +264,17 @@ func (m *Manager) enter(tenant string, p policy.Policy) error {
 }
 
 // start has a session live, or closes its slot and gives its place back.
-func (m *Manager) start(l *live) error {
+func (m *Manager) start(l *live, how string) error {
 	l.awake = m.Awake
 	if err := m.add(l); err != nil {
 		l.slot.Close()
 		m.ledger.give(l.tenant, shareOf(l.policy))
 		return err
 	}
+	m.metrics.created.Add(m.base, 1, label("how", how))
 	m.running.Go(func() {
 		l.run(m.base)
+		m.metrics.ended.Add(m.base, 1, label("outcome", string(l.ended().Outcome)))
 		m.mu.Lock()
 		delete(m.live, l.id)
 		m.mu.Unlock()

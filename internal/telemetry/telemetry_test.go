@@ -67,8 +67,8 @@ func TestStepIsAChildOfTheJob(t *testing.T) {
 	otel.SetTracerProvider(trace.NewTracerProvider(trace.WithSpanProcessor(rec)))
 	defer otel.SetTracerProvider(old)
 	start := time.Now().Add(-time.Second)
-	Step(t.Context(), "record", parent, start)
-	Step(t.Context(), "record", "", start) // no trace: no span
+	Step(t.Context(), "record", parent, start, About{})
+	Step(t.Context(), "record", "", start, About{}) // no trace: no span
 	spans := rec.Ended()
 	if len(spans) != 1 {
 		t.Fatalf("%d spans", len(spans))

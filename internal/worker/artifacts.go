@@ -34,6 +34,7 @@ const (
 // here, because here is the last place to do it.
 type artifacts struct {
 	objects Objects
+	metrics *metrics
 	tenant  string
 	lease   *lease
 	limits  policy.Artifacts
@@ -42,6 +43,8 @@ type artifacts struct {
 	list  []job.Artifact
 	bytes int64
 	took  time.Duration
+	first time.Time // when the first began
+	last  time.Time // when the last ended
 }
 
 // collect is a runtime.Collector.
@@ -49,7 +52,10 @@ func (as *artifacts) collect(ctx context.Context, name string, size int64, r io.
 	began := time.Now()
 	as.mu.Lock()
 	defer as.mu.Unlock()
-	defer func() { as.took += time.Since(began) }()
+	if as.first.IsZero() {
+		as.first = began
+	}
+	defer func() { as.last = time.Now(); as.took += as.last.Sub(began) }()
 	if len(as.list) >= as.limits.MaxFiles || as.bytes+size > int64(as.limits.MaxBytes) {
 		return fmt.Errorf("artifact %s: %w: above the policy's max_files or max_bytes", name, job.ErrTooLarge)
 	}
@@ -63,6 +69,7 @@ func (as *artifacts) collect(ctx context.Context, name string, size int64, r io.
 		return fmt.Errorf("artifact %s: %w", name, err)
 	}
 	as.bytes += info.Bytes
+	as.metrics.kept(ctx, info.Bytes)
 	as.list = append(as.list, job.Artifact{
 		Path: name, Bytes: info.Bytes, SHA256: info.SHA256, Object: key,
 		MediaType: mediaType(name, head.head),

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/internal/grade"
+	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/policy"
@@ -72,7 +73,7 @@ func (a *attempt) run(ctx context.Context) (*job.Result, error) {
 		return nil, err
 	}
 	began := time.Now()
-	files, release, err := a.inputs.fetch(ctx, a.claimed.Tenant, a.spec.Files)
+	files, release, err := a.fetch(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -87,6 +88,17 @@ func (a *attempt) run(ctx context.Context) (*job.Result, error) {
 	defer func() { a.capacity.leave(n, time.Since(entered)) }()
 	a.leases.enter(a.lease, running)
 	return a.runOrBlame(ctx, files)
+}
+
+// fetch returns the files that the job is to read, and what to call afterwards.
+func (a *attempt) fetch(ctx context.Context) (files []runtime.File, release func(), err error) {
+	if len(a.spec.Files) == 0 {
+		return nil, func() {}, nil
+	}
+	ctx, end := telemetry.Within(ctx, "fetch", telemetry.KindKey.String("inputs"), telemetry.CountKey.Int(len(a.spec.Files)))
+	files, release, err = a.inputs.fetch(ctx, a.claimed.Tenant, a.spec.Files)
+	end(err)
+	return files, release, err
 }
 
 // runOnce runs the job in a slot.
@@ -142,10 +154,12 @@ func (a *attempt) kind() string {
 }
 
 func (a *attempt) acquire(ctx context.Context, kind string) (runtime.Slot, error) {
-	slot, err := a.Runtime.Acquire(ctx, runtime.Key{
+	waiting, end := telemetry.Within(ctx, "slot")
+	slot, err := a.Runtime.Acquire(waiting, runtime.Key{
 		Tenant: a.claimed.Tenant, Image: a.spec.Image,
 		Isolation: a.plan.Policy.Isolation, Kind: kind, Packages: a.plan.Policy.Requirements(), Alone: a.alone,
 	})
+	end(err)
 	failure := new(runtime.BuildError)
 	switch {
 	case errors.As(err, &failure):
@@ -196,11 +210,16 @@ func (a *attempt) runIn(ctx context.Context, slot runtime.Slot, files []runtime.
 		in.Secrets[variable] = string(value)
 	}
 	if len(a.plan.Policy.Artifacts.Paths) > 0 {
-		a.kept = &artifacts{objects: a.Objects, tenant: a.claimed.Tenant, lease: a.lease, limits: a.plan.Policy.Artifacts}
+		a.kept = &artifacts{objects: a.Objects, metrics: a.metrics, tenant: a.claimed.Tenant, lease: a.lease, limits: a.plan.Policy.Artifacts}
 		in.Collect = a.kept.collect
 	}
 	hide := mask.New(slices.Collect(maps.Values(in.Secrets)))
-	rep, err := a.execute(ctx, slot, in)
+	running, end := telemetry.Within(ctx, "program")
+	rep, err := a.execute(running, slot, in)
+	end(err)
+	if a.kept != nil {
+		a.traceCollect(ctx)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("run: %w", err)
 	}
@@ -265,9 +284,11 @@ func (a *attempt) conclude(ctx context.Context, res *job.Result) job.Outcome {
 		return ""
 	}
 	a.metrics.ran(ctx, res.Outcome, a.isolation(), a.timings.RunMS)
+	a.tally.end(res.Outcome)
+	a.metrics.ended(ctx, a.claimed.Tenant, res.Outcome, a.timings.RunMS)
 	a.finishes.add(finishing{
 		lease: a.lease, tenant: a.claimed.Tenant, stored: a.kept != nil,
-		finish: store.Finish{LeaseRef: a.lease.LeaseRef, BatchID: a.claimed.BatchID, Outcome: res.Outcome, TraceParent: a.claimed.TraceParent, Result: raw},
+		finish: store.Finish{LeaseRef: a.lease.LeaseRef, BatchID: a.claimed.BatchID, Outcome: res.Outcome, TraceParent: a.claimed.TraceParent, Tenant: a.finishTenant(), Result: raw},
 	})
 	return res.Outcome
 }
@@ -281,6 +302,7 @@ func (a *attempt) handBack(ctx context.Context, reason job.Reason, err error) {
 		}
 	}
 	a.metrics.handedBack(ctx, reason)
+	a.tally.handBack(reason)
 	a.releases.add(releasing{
 		lease: a.lease, tenant: a.claimed.Tenant, stored: a.kept != nil,
 		release: store.Release{LeaseRef: a.lease.LeaseRef, Reason: reason, Message: clip(err.Error())},

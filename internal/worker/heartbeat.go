@@ -164,9 +164,13 @@ func (w *Worker) info() queue.WorkerInfo {
 	if why != "" {
 		held = why
 	}
+	sessions := 0
+	if w.sessions != nil {
+		sessions = w.sessions.Live()
+	}
 	return queue.WorkerInfo{
-		Held: held,
-		ID:   w.cfg.ID, Pool: w.cfg.Pool, Version: w.cfg.Version,
+		Held: held, Tally: w.tally.say(time.Now(), sessions),
+		ID: w.cfg.ID, Pool: w.cfg.Pool, Version: w.cfg.Version,
 		Slots: w.cfg.Slots, Busy: len(w.leases.all()), Draining: w.draining.Load(),
 		StartedAt: w.started, Host: w.hostNow(host), Offer: w.offerOf(host),
 	}

@@ -16,12 +16,14 @@ import (
 // metrics are the worker's instruments. Labels come from small fixed sets:
 // outcome, isolation, reason.
 type metrics struct {
-	run      metric.Float64Histogram
-	slotWait metric.Float64Histogram
-	claims   metric.Int64Counter
-	fences   metric.Int64Counter
-	back     metric.Int64Counter
-	observer metric.Registration
+	run                      metric.Float64Histogram
+	slotWait                 metric.Float64Histogram
+	claims                   metric.Int64Counter
+	fences                   metric.Int64Counter
+	back                     metric.Int64Counter
+	tenants                  *byTenant
+	artifacts, artifactBytes metric.Int64Counter
+	observer                 metric.Registration
 
 	labels sync.Map // label values → metric.MeasurementOption, made once
 }
@@ -42,6 +44,11 @@ func newMetrics(w *Worker) (*metrics, error) {
 			metric.WithDescription("Attempts killed because no dispatcher answered, or reported too late."))),
 		back: keepCounter(b)(meter.Int64Counter("assay_worker_handed_back",
 			metric.WithDescription("Attempts handed back, by reason."))),
+		tenants: newByTenant(meter, b),
+		artifacts: keepCounter(b)(meter.Int64Counter("assay_artifacts",
+			metric.WithDescription("Artifacts that were stored."))),
+		artifactBytes: keepCounter(b)(meter.Int64Counter("assay_artifact_bytes",
+			metric.WithDescription("Bytes of the artifacts that were stored."))),
 	}
 	slots, err := meter.Int64ObservableGauge("assay_worker_slots", metric.WithDescription("Most jobs at once."))
 	b.note(err)
@@ -65,6 +72,7 @@ func newMetrics(w *Worker) (*metrics, error) {
 		w.pressure.observe(o, stalled, held)
 		return nil
 	}, slots, busy, age, stalled, held)
+	m.zero()
 	return m, err
 }
 

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
@@ -15,30 +14,47 @@ import (
 
 const scope = "github.com/assay-run/assay/internal/worker"
 
-var tracer = otel.Tracer(scope)
-
-// trace begins the attempt's span, a child of the submit's. The function ends
-// it with the outcome.
+// trace begins the attempt's span, a child of the job's. The function ends it with
+// the outcome. What the attempt consists of are spans below it: fetch, slot, program,
+// collect.
 func (a *attempt) trace(ctx context.Context) (context.Context, func(job.Outcome)) {
 	if a.claimed.TraceParent == "" {
 		return ctx, func(job.Outcome) {}
 	}
-	ctx, span := tracer.Start(telemetry.WithTraceParent(ctx, a.claimed.TraceParent), "run",
+	about := telemetry.About{
+		Job: a.lease.Job, Batch: a.claimed.BatchID, Tenant: a.claimed.Tenant, Pool: a.cfg.Pool, Worker: a.cfg.ID, Attempt: a.lease.Lease,
+	}
+	ctx, span := otel.Tracer(scope).Start(telemetry.WithAbout(telemetry.WithTraceParent(ctx, a.claimed.TraceParent), about), "run",
 		trace.WithSpanKind(trace.SpanKindConsumer))
 	if !span.IsRecording() {
 		return ctx, func(job.Outcome) {}
 	}
-	span.SetAttributes(
-		attribute.String("assay.job", string(a.lease.Job)),
-		attribute.Int64("assay.lease", int64(a.lease.Lease)),
-		attribute.String("assay.worker", a.cfg.ID))
 	return ctx, func(o job.Outcome) {
-		span.SetAttributes(attribute.String("assay.outcome", string(o)), attribute.String("assay.isolation", string(a.isolation())))
+		span.SetAttributes(telemetry.OutcomeKey.String(string(o)), telemetry.IsolationKey.String(string(a.isolation())))
 		if o == "" {
 			span.SetStatus(codes.Error, "no outcome: handed back or abandoned")
 		}
 		span.End()
 	}
+}
+
+// traceCollect records what it took to store the attempt's artifacts, which happens
+// while its slot ends.
+func (a *attempt) traceCollect(ctx context.Context) {
+	if a.kept.first.IsZero() || !trace.SpanFromContext(ctx).IsRecording() {
+		return
+	}
+	_, span := otel.Tracer(scope).Start(ctx, "collect", trace.WithTimestamp(a.kept.first), trace.WithAttributes(
+		telemetry.CountKey.Int(len(a.kept.list)), telemetry.BytesKey.Int64(a.kept.bytes)))
+	span.End(trace.WithTimestamp(a.kept.last))
+}
+
+// finishTenant is whose job it is, for the trace of its recording; "": there is none.
+func (a *attempt) finishTenant() string {
+	if a.claimed.TraceParent == "" {
+		return ""
+	}
+	return a.claimed.Tenant
 }
 
 // traceID returns the trace id of a W3C traceparent; empty if it is none.

@@ -135,6 +135,7 @@ type Worker struct {
 	breaker  *breaker
 	pressure *pressure
 	metrics  *metrics
+	tally    *tally
 	sessions *session.Manager // nil: none are held here
 
 	claims   *batcher[delivery]
@@ -167,6 +168,7 @@ func New(cfg Config, parts Parts) (*Worker, error) {
 		breaker:  &breaker{},
 		pressure: newPressure(cfg.Pressure),
 		started:  time.Now(),
+		tally:    newTally(time.Now()),
 		beat:     make(chan struct{}, 1),
 		proof:    proof{over: make(chan struct{})},
 	}
@@ -179,7 +181,7 @@ func New(cfg Config, parts Parts) (*Worker, error) {
 	}
 	if parts.Sessions != nil {
 		w.sessions = session.New(session.Config{
-			Worker: cfg.ID, Runtime: parts.Runtime, Server: parts.Sessions, Awake: parts.Awake,
+			Worker: cfg.ID, Pool: cfg.Pool, Runtime: parts.Runtime, Server: parts.Sessions, Awake: parts.Awake,
 			Limits: cfg.Sessions, Suffers: w.pressure.suffers,
 			Plan: func(p policy.Policy, u policy.Use) (*policy.Plan, error) {
 				host, _ := w.proof.state()

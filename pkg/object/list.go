@@ -31,13 +31,16 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[Info, error] 
 			}
 		}
 		it := s.bucket.List(&blob.ListOptions{Prefix: prefix})
+		began, failed := time.Now(), error(nil)
+		defer func() { s.meter.done(ctx, "list", began, failed) }()
 		for {
 			o, err := it.Next(ctx)
 			if err == io.EOF {
 				return
 			}
 			if err != nil {
-				yield(Info{}, translate(err, "list", prefix))
+				failed = translate(err, "list", prefix)
+				yield(Info{}, failed)
 				return
 			}
 			if strings.HasSuffix(o.Key, tempSuffix) {

@@ -34,6 +34,7 @@ import (
 type Store struct {
 	bucket *blob.Bucket
 	dir    string // root of a file:// store, else empty
+	meter  meter
 }
 
 // Info describes one object.
@@ -61,7 +62,7 @@ func Open(ctx context.Context, rawURL string) (*Store, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: open objects at s3://%s: %w", job.ErrInvalid, u.Host, err)
 		}
-		return &Store{bucket: b}, nil
+		return &Store{bucket: b, meter: newMeter()}, nil
 	}
 	return nil, job.Invalid("objects", "%q must start with file:/// or s3://", rawURL)
 }
@@ -80,7 +81,7 @@ func openDir(u *url.URL) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: open objects at %s: %w", job.ErrUnavailable, dir, err)
 	}
-	return &Store{bucket: b, dir: dir}, nil
+	return &Store{bucket: b, dir: dir, meter: newMeter()}, nil
 }
 
 // Close releases the store's connections.
@@ -88,10 +89,17 @@ func (s *Store) Close() error { return s.bucket.Close() }
 
 // Put stores what r yields under key and returns its size and sha256. The
 // object becomes visible only once all of r was read without error.
-func (s *Store) Put(ctx context.Context, key string, r io.Reader) (Info, error) {
+func (s *Store) Put(ctx context.Context, key string, r io.Reader) (info Info, err error) {
 	if err := checkKey(key); err != nil {
 		return Info{}, err
 	}
+	src, began := &source{r: r}, time.Now()
+	defer func() {
+		if src.err == nil { // else it was the caller's own trouble
+			s.meter.done(ctx, "put", began, err)
+			s.meter.moved(ctx, "put", info.Bytes)
+		}
+	}()
 	ctx, abort := context.WithCancel(ctx)
 	defer abort()
 	w, err := s.newWriter(ctx, key)
@@ -99,7 +107,7 @@ func (s *Store) Put(ctx context.Context, key string, r io.Reader) (Info, error) 
 		return Info{}, translate(err, "put", key)
 	}
 	sum := sha256.New()
-	src := &source{r: io.TeeReader(r, sum)}
+	src.r = io.TeeReader(r, sum)
 	n, err := io.Copy(w, src)
 	if err != nil {
 		abort() // Close would otherwise publish the half that was written
@@ -147,21 +155,37 @@ func (s *Store) Get(ctx context.Context, key string) (io.ReadCloser, Info, error
 	if err := checkKey(key); err != nil {
 		return nil, Info{}, err
 	}
+	began := time.Now()
 	r, err := s.bucket.NewReader(ctx, key, nil)
 	if err != nil {
-		return nil, Info{}, translate(err, "get", key)
+		err = translate(err, "get", key)
 	}
-	return &reader{r, key}, Info{Key: key, Bytes: r.Size(), Modified: r.ModTime()}, nil
+	s.meter.done(ctx, "get", began, err)
+	if err != nil {
+		return nil, Info{}, err
+	}
+	return &reader{Reader: r, key: key, ctx: ctx, meter: &s.meter}, Info{Key: key, Bytes: r.Size(), Modified: r.ModTime()}, nil
 }
 
 // reader translates the errors of a read that fails half-way.
 type reader struct {
 	*blob.Reader
-	key string
+	key   string
+	ctx   context.Context // of the Get, for what is counted
+	meter *meter
+	read  int64
+}
+
+// Close counts what was read.
+func (r *reader) Close() error {
+	r.meter.moved(r.ctx, "get", r.read)
+	r.read = 0
+	return r.Reader.Close()
 }
 
 func (r *reader) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p)
+	r.read += int64(n)
 	if err != nil && err != io.EOF {
 		err = translate(err, "read", r.key)
 	}
@@ -173,9 +197,14 @@ func (s *Store) Stat(ctx context.Context, key string) (Info, error) {
 	if err := checkKey(key); err != nil {
 		return Info{}, err
 	}
+	began := time.Now()
 	a, err := s.bucket.Attributes(ctx, key)
 	if err != nil {
-		return Info{}, translate(err, "stat", key)
+		err = translate(err, "stat", key)
+	}
+	s.meter.done(ctx, "stat", began, err)
+	if err != nil {
+		return Info{}, err
 	}
 	return Info{Key: key, Bytes: a.Size, Modified: a.ModTime}, nil
 }
@@ -186,8 +215,14 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	if err := checkKey(key); err != nil {
 		return err
 	}
-	if err := s.bucket.Delete(ctx, key); err != nil {
-		return translate(err, "delete", key)
+	began := time.Now()
+	err := s.bucket.Delete(ctx, key)
+	if err != nil {
+		err = translate(err, "delete", key)
+	}
+	s.meter.done(ctx, "delete", began, err)
+	if err != nil {
+		return err
 	}
 	s.prune(key)
 	return nil

@@ -32,7 +32,7 @@ func stores(t *testing.T) map[string]*Store {
 	}
 	all := map[string]*Store{
 		"file": dir,
-		"mem":  {bucket: memblob.OpenBucket(nil)},
+		"mem":  {bucket: memblob.OpenBucket(nil), meter: newMeter()},
 		"s3":   openFakeS3(t),
 	}
 	t.Cleanup(func() {

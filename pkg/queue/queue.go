@@ -186,6 +186,8 @@ type WorkerInfo struct {
 	Host      policy.Host `json:"host"`
 	Beat      int64       `json:"beat,omitempty"` // when the heartbeat was sent, in nanoseconds since StartedAt
 	Held      string      `json:"held,omitempty"` // why it takes no jobs at the moment
+	// Tally is what it has done; nil: it does not say.
+	Tally *store.Tally `json:"tally,omitempty"`
 	// Offer decides which jobs are dispatched for it.
 	Offer placement.Offer `json:"offer"`
 }

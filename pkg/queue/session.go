@@ -49,6 +49,8 @@ type SessionCall struct {
 	Call      int64                      `json:"call,omitempty"`
 	Value     json.RawMessage            `json:"value,omitempty"`
 	Error     string                     `json:"error,omitempty"`
+	// TraceParent is the W3C trace context of the request; empty: it has none.
+	TraceParent string `json:"traceparent,omitempty"`
 }
 
 // SessionReply answers it.

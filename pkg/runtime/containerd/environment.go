@@ -37,6 +37,8 @@ type environments struct {
 	lock  *os.File // of dir; nil: it is the runtime's own
 	group singleflight.Group
 
+	building *fetching
+
 	turns, sources *turns // bound building: it takes memory that no job has promised
 
 	room sync.Mutex  // held while something in dir comes, goes or is mounted
@@ -96,7 +98,7 @@ func (l *lockfile) digest(base *image) string {
 }
 
 func newEnvironments(r *Runtime) *environments {
-	return &environments{rt: r, dir: r.cfg.Environments, turns: newTurns(buildsAtOnce), sources: newTurns(buildsAtOnce), ready: map[string]*image{}, failed: map[string]failedEnv{}}
+	return &environments{rt: r, dir: r.cfg.Environments, building: newBuilds(), turns: newTurns(buildsAtOnce), sources: newTurns(buildsAtOnce), ready: map[string]*image{}, failed: map[string]failedEnv{}}
 }
 
 // own is where environments are that do not outlive the runtime.
@@ -226,7 +228,9 @@ func (e *environments) load(ctx context.Context, base *image, ask asked) (*image
 
 // make builds an environment, and makes it ready. Others go for it, if need be.
 func (e *environments) make(ctx context.Context, base *image, ask asked) (*image, error) {
+	ctx, counted := e.building.begin(ctx, base.name)
 	dir, l, err := e.build(ctx, base, ask)
+	counted(l.Bytes, err)
 	if err != nil {
 		return nil, err
 	}

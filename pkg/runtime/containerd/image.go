@@ -63,6 +63,7 @@ type images struct {
 	pulls      chan struct{}     // bounds how many are pulled at once
 	rest       func(base string) // has environments let go of a root file system that they do not use
 	collected  collected
+	pulling    *fetching
 	collecting sync.Mutex            // held by collect
 	facts      map[string]imageFacts // by name and digest, of collect's
 	full       atomic.Bool           // they take more than they may: all were in use
@@ -198,18 +199,31 @@ func (m *images) pull(ctx context.Context, ref string) (client.Image, error) {
 	if err := m.makeRoom(ctx); err != nil {
 		return nil, err
 	}
+	ctx, counted := m.pulling.begin(ctx, ref)
+	img, bytes, err := m.fetch(ctx, ref, from)
+	counted(bytes, err)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := m.collect(ctx, ref); err != nil {
+		slog.WarnContext(ctx, "cannot make room after an image was pulled", "image", ref, "error", err)
+	}
+	return img, nil
+}
+
+// fetch pulls an image from its registry, and returns how many compressed bytes it has.
+func (m *images) fetch(ctx context.Context, ref string, from registry) (client.Image, int64, error) {
 	way, done := newGuard(m.registries, m.most+manifestMost)
 	defer done()
 	size := &imageSize{store: m.client.ContentStore(), most: m.most}
 	img, err := m.client.Pull(ctx, ref, client.WithPullUnpack, client.WithPullSnapshotter(m.snapshotter),
 		client.WithResolver(resolver(from, way)), client.WithImageHandlerWrapper(size.wrap), client.WithPullLabel(pulledLabel, "1"))
 	if err != nil {
-		return nil, pullError(ref, err)
+		return nil, 0, pullError(ref, err)
 	}
-	if _, err := m.collect(ctx, ref); err != nil {
-		slog.WarnContext(ctx, "cannot make room after an image was pulled", "image", ref, "error", err)
-	}
-	return img, nil
+	size.mu.Lock()
+	defer size.mu.Unlock()
+	return img, size.declared, nil
 }
 
 // pullError tells whose trouble it is that ref could not be pulled: job.ErrInvalid

@@ -164,8 +164,9 @@ func (r *Runtime) connect(ctx context.Context) error {
 	if _, err := c.Version(ctx); err != nil {
 		return fmt.Errorf("connect to containerd at %s: %w", r.cfg.Address, err)
 	}
+	egress.Zero()
 	r.images = &images{client: c, snapshotter: r.cfg.Snapshotter, trusted: r.cfg.TrustedImages, registries: registries, most: int64(r.cfg.ImageSize), dir: filepath.Join(r.dir, "images"),
-		space: int64(r.cfg.ImagesMost), pulls: make(chan struct{}, pullsAtOnce), collected: newCollected(), rest: r.restOn,
+		space: int64(r.cfg.ImagesMost), pulls: make(chan struct{}, pullsAtOnce), collected: newCollected(), pulling: newPulls(), rest: r.restOn,
 		byName: map[string]imageEntry{}, known: map[string]*image{}, roots: map[string]*root{}, lowers: map[string][]string{}}
 	r.engine, err = r.newEngine(r.cfg.Runtime, r.cfg.Runc, "")
 	return err

@@ -55,6 +55,7 @@ func (u *upstream) Read(p []byte) (int, error) {
 	n, err := u.Conn.Read(p)
 	granted := u.meter.take(n)
 	u.meter.received.Add(int64(granted))
+	count.moved(count.received, granted)
 	u.entry.received.Add(int64(granted))
 	if granted < n {
 		return granted, errBytes
@@ -66,6 +67,7 @@ func (u *upstream) Write(p []byte) (int, error) {
 	granted := u.meter.take(len(p))
 	n, err := u.Conn.Write(p[:granted])
 	u.meter.sent.Add(int64(n))
+	count.moved(count.sent, n)
 	u.entry.sent.Add(int64(n))
 	if err == nil && granted < len(p) {
 		err = errBytes

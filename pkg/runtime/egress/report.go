@@ -61,6 +61,7 @@ type journal struct {
 // add notes an attempt and returns its entry, which is on no list if there is no
 // room.
 func (j *journal) add(a Attempt) *entry {
+	count.attempt(a.Decision)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if e := j.index[a]; e != nil {

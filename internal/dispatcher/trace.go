@@ -1,0 +1,22 @@
+package dispatcher
+
+import (
+	"github.com/assay-run/assay/internal/telemetry"
+	"github.com/assay-run/assay/pkg/placement"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+func aboutDispatch(d store.Dispatch) telemetry.About {
+	if d.TraceParent == "" { // nobody asks
+		return telemetry.About{}
+	}
+	return telemetry.About{Job: d.Job, Batch: d.BatchID, Tenant: d.Tenant, Pool: placement.ParseClass(d.Pool).Pool}
+}
+
+func (d *Dispatcher) aboutClaimed(c store.Claimed, worker string) telemetry.About {
+	return telemetry.About{Job: c.Job, Batch: c.BatchID, Tenant: c.Tenant, Pool: d.registry.poolOf(worker), Worker: worker, Attempt: c.Lease}
+}
+
+func (d *Dispatcher) aboutFinish(f store.Finish) telemetry.About {
+	return telemetry.About{Job: f.Job, Batch: f.BatchID, Tenant: f.Tenant, Pool: d.registry.poolOf(f.Worker), Worker: f.Worker, Attempt: f.Lease}
+}

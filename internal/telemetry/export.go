@@ -1,0 +1,100 @@
+package telemetry
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc"
+	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+)
+
+// What is sent where is said by the variables of the OpenTelemetry specification.
+// Three decide here whether and how: OTEL_SDK_DISABLED, OTEL_TRACES_EXPORTER (or
+// OTEL_METRICS_EXPORTER) and OTEL_EXPORTER_OTLP_PROTOCOL (or its form for one
+// signal). The exporters and the SDK read the others themselves: endpoints, headers,
+// certificates, timeouts, compression, samplers, limits.
+//
+// The contrib module "autoexport" does the same, and is not used. Without any of the
+// variables it sends to localhost, and nothing must be sent by a fleet whose operator
+// has not asked for it. Its default protocol is another than the one that
+// deployments of ours rely on, and it brings exporters of logs, to consoles and to
+// Zipkin, and a server for Prometheus, which nobody here could reach.
+
+const (
+	grpcProtocol = "grpc" // the default
+	httpProtocol = "http/protobuf"
+)
+
+// spanExporter returns what traces are sent by; nil: they are not.
+func spanExporter(ctx context.Context) (sdktrace.SpanExporter, error) {
+	protocol, err := protocolOf("TRACES")
+	switch {
+	case err != nil || protocol == "":
+		return nil, err
+	case protocol == httpProtocol:
+		return otlptracehttp.New(ctx)
+	}
+	return otlptracegrpc.New(ctx)
+}
+
+// metricExporter returns what metrics are sent by; nil: they are only served.
+func metricExporter(ctx context.Context) (sdkmetric.Exporter, error) {
+	protocol, err := protocolOf("METRICS")
+	switch {
+	case err != nil || protocol == "":
+		return nil, err
+	case protocol == httpProtocol:
+		return otlpmetrichttp.New(ctx)
+	}
+	return otlpmetricgrpc.New(ctx)
+}
+
+// protocolOf returns how a signal is sent; "": not at all.
+func protocolOf(signal string) (string, error) {
+	if sends, err := sends(signal); err != nil || !sends {
+		return "", err
+	}
+	name := "OTEL_EXPORTER_OTLP_" + signal + "_PROTOCOL"
+	if os.Getenv(name) == "" {
+		name = "OTEL_EXPORTER_OTLP_PROTOCOL"
+	}
+	switch protocol := cmp.Or(os.Getenv(name), grpcProtocol); protocol {
+	case grpcProtocol, httpProtocol:
+		return protocol, nil
+	default:
+		return "", fmt.Errorf("%s: %q is neither %s nor %s", name, protocol, grpcProtocol, httpProtocol)
+	}
+}
+
+// sends says whether a signal is sent: if there is an endpoint, or an exporter was
+// asked for by name, and nothing forbids it.
+func sends(signal string) (bool, error) {
+	if off, _ := strconv.ParseBool(os.Getenv("OTEL_SDK_DISABLED")); off {
+		return false, nil
+	}
+	named := "OTEL_" + signal + "_EXPORTER"
+	wanted := os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_"+signal+"_ENDPOINT") != ""
+	text := os.Getenv(named)
+	if text == "" {
+		return wanted, nil
+	}
+	otlp := false
+	for _, exporter := range strings.Split(text, ",") {
+		switch exporter = strings.TrimSpace(exporter); {
+		case exporter == "otlp":
+			otlp = true
+		case exporter == "none", exporter == "prometheus" && signal == "METRICS": // served at /metrics anyway
+		default:
+			return false, fmt.Errorf("%s: %q is neither otlp nor none", named, exporter)
+		}
+	}
+	return otlp, nil
+}

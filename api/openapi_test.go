@@ -64,7 +64,7 @@ func TestSchemasHaveTheFieldsOfTheTypes(t *testing.T) {
 		"JobSpec": job.Spec{}, "Job": job.Job{}, "Batch": job.Batch{}, "Result": job.Result{}, "Artifact": job.Artifact{},
 		"Policy": policy.Policy{}, "Problem": api.ProblemDetails{}, "Accepted": api.Accepted{}, "CancelRequest": api.CancelRequest{}, "Callback": job.Callback{}, "Delivery": job.Delivery{}, "CancelReport": api.CancelReport{}, "Explanation": api.Explanation{},
 		"BatchRequest": api.BatchRequest{}, "BatchList": api.BatchList{}, "PoolSummary": api.PoolSummary{}, "ArtifactList": api.ArtifactList{},
-		"PolicyList": api.PolicyList{}, "SecretList": api.SecretList{}, "SecretValue": api.SecretValue{}, "StoredSecret": store.StoredSecret{}, "WorkerList": api.WorkerList{}, "Worker": store.Worker{}, "StoredPolicy": store.StoredPolicy{},
+		"PolicyList": api.PolicyList{}, "SecretList": api.SecretList{}, "SecretValue": api.SecretValue{}, "StoredSecret": store.StoredSecret{}, "WorkerList": api.WorkerList{}, "Worker": store.Worker{}, "Fleet": api.Fleet{}, "QueueGroup": store.QueueGroup{}, "StoredPolicy": store.StoredPolicy{},
 		"Program": job.Program{}, "File": job.File{}, "SessionSpec": job.SessionSpec{}, "Session": job.Session{}, "SessionList": api.SessionList{}, "ExecuteRequest": api.ExecuteRequest{},
 		"Execute": job.Execute{}, "Executed": store.Executed{}, "ExecuteList": api.ExecuteList{}, "VariableList": api.VariableList{},
 		"FunctionList": api.FunctionList{}, "CallAnswer": api.CallAnswer{}, "Usage": job.Usage{}, "Output": job.Output{}, "Enforcement": job.Enforcement{},

@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"time"
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
@@ -96,6 +97,15 @@ type ArtifactList struct {
 type WorkerList struct {
 	Workers []store.Worker `json:"workers"`
 	Pools   []PoolSummary  `json:"pools"`
+}
+
+// Fleet is what the fleet does at the moment. Who is no operator sees no workers, and of
+// what waits and runs only the own tenant's.
+type Fleet struct {
+	At      time.Time          `json:"at"`
+	Workers []store.Worker     `json:"workers"`
+	Pools   []PoolSummary      `json:"pools"`
+	Queue   []store.QueueGroup `json:"queue"`
 }
 
 // PoolSummary is the connected workers of one pool together.

@@ -44,6 +44,7 @@ type server struct {
 	result   job.Result
 	hang     bool // results never come
 	files    map[string]string
+	fleet    api.Fleet
 }
 
 const someID = job.ID("01932c07-8f6a-7c3e-9d2b-5a1f0e4c7b88")
@@ -140,6 +141,7 @@ func newServer(t *testing.T, result job.Result) *server {
 	mux.HandleFunc("GET /v1/workers", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusOK, api.WorkerList{Workers: []store.Worker{{ID: "w1", Pool: "default", Slots: 8, StartedAt: time.Now(), Offer: json.RawMessage(`{"labels":{"gpu":"a100"},"images":["cuda"],"memory":"8Gi"}`)}}})
 	})
+	mux.HandleFunc("GET /v1/fleet", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, s.fleet) })
 	mux.HandleFunc("POST /v1/policies/explain", func(w http.ResponseWriter, r *http.Request) {
 		raw, _ := io.ReadAll(r.Body)
 		e := api.Explanation{Policy: raw, Host: "w1", Enforcement: []job.Enforcement{{Capability: "memory", Requested: "1Gi", Applied: "1Gi", Mechanism: "cgroup memory", Level: job.LevelKernel}}}

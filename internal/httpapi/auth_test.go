@@ -111,6 +111,16 @@ func TestSecretsAreNotShown(t *testing.T) {
 	}
 }
 
+// submitTo has a tenant wait for n jobs, which nothing dispatches.
+func submitTo(f *fleet, tenant string, n int) error {
+	jobs := make([]store.NewJob, n)
+	for i := range jobs {
+		jobs[i] = store.NewJob{ID: job.NewID(), Tenant: tenant, Pool: "default", MaxAttempts: 1, Spec: []byte(`{"program":{"python":{"code":"1"}}}`)}
+	}
+	_, err := f.store.SubmitBatch(f.t.Context(), store.NewBatch{ID: job.NewID(), Tenant: tenant}, jobs)
+	return err
+}
+
 // A tenant sees how large the fleet is, and neither whose hosts there are nor what
 // they measure. On 5ee7338 every tenant saw all of it, and who had no token the
 // metrics.
@@ -136,6 +146,21 @@ func TestOnlyOperatorsSeeTheFleet(t *testing.T) {
 	all, err := f.client(client.WithToken("key-o")).Fleet(t.Context())
 	if err != nil || len(all.Workers) != 3 || !slices.Equal(all.Pools, sums) {
 		t.Errorf("an operator sees %+v, %v", all, err)
+	}
+	if err := submitTo(f, "a", 2); err != nil {
+		t.Fatal(err)
+	}
+	if err := submitTo(f, "b", 3); err != nil {
+		t.Fatal(err)
+	}
+	own, err := f.client(client.WithToken("key-a")).Now(t.Context())
+	if err != nil || len(own.Workers) != 0 || !slices.Equal(own.Pools, sums) ||
+		!slices.Equal(own.Queue, []store.QueueGroup{{Pool: "default", Tenant: "a", Queued: 2}}) {
+		t.Errorf("a tenant sees %+v, %v", own, err)
+	}
+	now, err := f.client(client.WithToken("key-o")).Now(t.Context())
+	if err != nil || len(now.Workers) != 3 || len(now.Queue) != 2 || now.Queue[1] != (store.QueueGroup{Pool: "default", Tenant: "b", Queued: 3}) {
+		t.Errorf("an operator sees %+v, %v", now, err)
 	}
 	for token, want := range map[string]int{"": http.StatusUnauthorized, "wrong": http.StatusUnauthorized, "key-a": http.StatusForbidden, "key-o": http.StatusOK} {
 		if code, _ := f.send(token, "GET", "/metrics", nil); code != want {

@@ -102,6 +102,7 @@ type Server struct {
 
 	requests, spool, memory *pot
 	waiting                 waiting
+	glance                  glance
 }
 
 // New returns a Server.
@@ -110,6 +111,9 @@ func New(c Config) *Server {
 		c.Log = slog.Default()
 	}
 	c.Limits = c.Limits.withDefaults()
+	if c.Sessions != nil {
+		c.Sessions = traced{c.Sessions}
+	}
 	s := &Server{Config: c, mux: http.NewServeMux(), fleet: &fleet{store: c.Store}}
 	s.admit = &admit.Admitter{
 		Policies: c.Store,
@@ -124,7 +128,7 @@ func New(c Config) *Server {
 	s.requests = newPot("requests at once", int64(c.Limits.Requests))
 	s.spool = newPot("uploads", int64(c.Limits.Spool))
 	s.memory = newPot("bodies in memory", int64(c.Limits.Memory))
-	s.waiting.store = c.Store
+	s.waiting.store, s.glance.store = c.Store, c.Store
 	for _, r := range s.routes() {
 		s.mux.Handle(r.pattern, s.wrap(r))
 	}
@@ -219,6 +223,7 @@ func (s *Server) routes() []route {
 		{"GET /v1/sessions/{id}/files/{path...}", false, (*Server).getFile},
 		{"PUT /v1/sessions/{id}/files/{path...}", false, (*Server).putFile},
 		{"GET /v1/workers", false, (*Server).listWorkers},
+		{"GET /v1/fleet", false, (*Server).getFleet},
 		{"GET /healthz", true, (*Server).healthz},
 		{"GET /readyz", true, (*Server).readyz},
 		{"GET /openapi.json", true, (*Server).openapi},

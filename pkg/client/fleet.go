@@ -22,6 +22,12 @@ func (c *Client) Fleet(ctx context.Context) (out api.WorkerList, err error) {
 	return out, err
 }
 
+// Now returns what the fleet does at the moment: see api.Fleet.
+func (c *Client) Now(ctx context.Context) (out api.Fleet, err error) {
+	_, err = c.json(ctx, get("/v1/fleet", nil), &out)
+	return out, err
+}
+
 // Policies lists the stored policies.
 func (c *Client) Policies(ctx context.Context) ([]store.StoredPolicy, error) {
 	var out api.PolicyList

@@ -286,7 +286,7 @@ func testRegistry(t *testing.T, open Open) {
 		a := store.Worker{ID: "a", Pool: pool, Version: "1", Slots: 4, StartedAt: start, Host: json.RawMessage(`{"cores":2}`)}
 		b := store.Worker{ID: "b", Pool: "gpu", Version: "1", Slots: 8, StartedAt: start, Draining: true}
 		f.must(f.PutWorkers(ctx, []store.Worker{b, a, a}))
-		a.Busy, a.Held = 3, "short of memory"
+		a.Busy, a.Held, a.Tally = 3, "short of memory", &store.Tally{Outcomes: map[job.Outcome]int64{job.Succeeded: 7}, PerSecond: 1.5}
 		f.must(f.PutWorkers(ctx, []store.Worker{a}))
 		got, err := f.Workers(ctx, time.Hour)
 		f.must(err)

@@ -26,7 +26,8 @@ type config struct {
 	DatabaseMax int32          `name:"database-connections" env:"ASSAY_DATABASE_CONNECTIONS" default:"16" help:"Most connections to PostgreSQL."`
 	Migrate     bool           `name:"migrate" env:"ASSAY_MIGRATE" default:"true" negatable:"" help:"Bring the schema up to date at start."`
 	NATSURL     string         `name:"nats-url" env:"ASSAY_NATS_URL" default:"nats://127.0.0.1:4222" help:"NATS servers, separated by commas."`
-	Replicas    int            `name:"stream-replicas" env:"ASSAY_STREAM_REPLICAS" default:"1" help:"Replicas of the JetStream stream."`
+	Replicas    int            `name:"stream-replicas" env:"ASSAY_STREAM_REPLICAS" default:"1" help:"Replicas of the JetStream stream: 3 at a cluster of three servers or more."`
+	RemakeAfter time.Duration  `name:"stream-remake-after" env:"ASSAY_STREAM_REMAKE_AFTER" default:"2m" help:"A stream of one replica that has stored nothing for so long, though it was sent something, is made anew. What was queued is published again. 0: never."`
 	ObjectsURL  string         `name:"objects-url" env:"ASSAY_OBJECTS_URL" default:"file:///var/lib/assay/objects" help:"Object store: file:///dir or s3://bucket?region=…"`
 	Tokens      httpapi.Secret `name:"tokens" env:"ASSAY_TOKENS" help:"Who may submit, as token=tenant,token=tenant; none: everybody is the tenant \"default\"."`
 	Operators   httpapi.Secret `name:"operator-tokens" env:"ASSAY_OPERATOR_TOKENS" help:"More such pairs, whose holders may also see the fleet itself: each worker, and /metrics."`
@@ -60,6 +61,9 @@ type config struct {
 	Version kong.VersionFlag `name:"version" help:"Print the version."`
 }
 
+// minRemake is the least --stream-remake-after.
+const minRemake = 10 * time.Second
+
 // errHelp says that the flags asked for help, which was printed.
 var errHelp = fmt.Errorf("help was asked for")
 
@@ -82,6 +86,12 @@ func parse(args []string, out io.Writer) (c config, err error) {
 	}
 	if err == nil && (c.PoisonAfter < 2 || c.PoisonAfter > 1000) {
 		err = fmt.Errorf("--poison-after: %d is not from 2 to 1000; once may be chance", c.PoisonAfter)
+	}
+	if err == nil && (c.Replicas < 1 || c.Replicas > 5) {
+		err = fmt.Errorf("--stream-replicas: %d is not from 1 to 5", c.Replicas)
+	}
+	if err == nil && c.RemakeAfter != 0 && c.RemakeAfter < minRemake {
+		err = fmt.Errorf("--stream-remake-after: %v is less than %v; a disk that stalls for so long comes back", c.RemakeAfter, minRemake)
 	}
 	if err == nil && c.OrphanAge < time.Minute {
 		err = fmt.Errorf("--orphan-age: %v is less than a minute", c.OrphanAge)

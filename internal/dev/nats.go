@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -27,8 +28,17 @@ type NATSConfig struct {
 	// Key makes the server ask dispatchers, who come with it, who else may connect; nil:
 	// everybody on this machine may, and may do anything.
 	Key *identity.Key
+	// Cluster makes the server one of several; nil: it is alone.
+	Cluster *NATSCluster
 	// Logger receives the server's log; default slog.Default.
 	Logger *slog.Logger
+}
+
+// NATSCluster is what a server of a cluster knows of it.
+type NATSCluster struct {
+	Node   string   // the server's name, which no other has: storage is placed by names
+	Listen string   // where it listens for the others, a host and a port
+	Peers  []string // where they listen; its own address may be among them
 }
 
 // NATS is a nats-server inside this process.
@@ -63,6 +73,11 @@ func StartNATS(ctx context.Context, cfg NATSConfig) (*NATS, error) {
 	if cfg.Port == 0 {
 		opts.Port = server.RANDOM_PORT
 	}
+	if cfg.Cluster != nil {
+		if err := cfg.Cluster.configure(opts); err != nil {
+			return nil, fmt.Errorf("start nats: %w", err)
+		}
+	}
 	s, err := server.NewServer(opts)
 	if err != nil {
 		return nil, fmt.Errorf("start nats: %w", err)
@@ -76,6 +91,22 @@ func StartNATS(ctx context.Context, cfg NATSConfig) (*NATS, error) {
 		return nil, fmt.Errorf("start nats on 127.0.0.1:%d in %s: %w", cfg.Port, cfg.Dir, err)
 	}
 	return n, nil
+}
+
+// configure adds the cluster to a server's options.
+func (c *NATSCluster) configure(opts *server.Options) error {
+	host, text, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return fmt.Errorf("address in the cluster: %w", err)
+	}
+	port, err := strconv.Atoi(text)
+	if err != nil {
+		return fmt.Errorf("address in the cluster: %w", err)
+	}
+	opts.ServerName = c.Node
+	opts.Cluster = server.ClusterOpts{Name: "assay", Host: host, Port: port, NoAdvertise: true}
+	opts.Routes = server.RoutesFromStr("nats://" + strings.Join(c.Peers, ",nats://"))
+	return nil
 }
 
 // waitReady returns when clients can connect. The server reports some failures (a taken port, a damaged store) only as a

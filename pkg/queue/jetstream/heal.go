@@ -2,18 +2,35 @@ package jetstream
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// deadAfter is for how long a stream must have stored nothing that it was sent.
-const deadAfter = 3 * time.Second
-
 // silence is what is known of a stream that does not answer publishes.
 type silence struct {
+	mu    sync.Mutex
 	since time.Time // zero: it answered
 	then  *jetstream.StreamInfo
+}
+
+// end is for when the stream answered.
+func (s *silence) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.since, s.then = time.Time{}, nil
+}
+
+// lasted says for how long the stream has stored nothing, given what it says of itself
+// now. What it has stored meanwhile, by whomever, ends the silence and begins another.
+func (s *silence) lasted(info *jetstream.StreamInfo) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.then == nil || !info.Created.Equal(s.then.Created) || info.State.LastSeq != s.then.State.LastSeq {
+		s.since, s.then = time.Now(), info
+	}
+	return time.Since(s.since)
 }
 
 // judge replaces the stream if it is dead. After one failed write (a full disk, a
@@ -22,22 +39,24 @@ type silence struct {
 // was queued, which the reaper publishes again from the store.
 //
 // Dead is a stream that describes itself, and whose last message was the same for
-// deadAfter although it was sent some: one that is only slow goes on.
-func (q *Queue) judge(ctx context.Context, s *silence) error {
+// RemakeAfter although it was sent some and answered none. Minutes, since a disk may
+// stall for so long and come back. A stream with replicas is never replaced: its silence
+// is an election or a lost majority, and it has what was queued when that is over.
+func (q *Queue) judge(ctx context.Context) error {
+	if q.cfg.Replicas > 1 || q.cfg.RemakeAfter < 0 {
+		return nil
+	}
 	info, err := q.streamInfo(ctx)
 	if err != nil {
-		*s = silence{} // nobody answers: then it is the server that is away
+		q.silence.end() // nobody answers: then it is the server that is away
 		return nil
 	}
-	if s.then == nil || !info.Created.Equal(s.then.Created) || info.State.LastSeq != s.then.State.LastSeq {
-		*s = silence{time.Now(), info}
+	lasted := q.silence.lasted(info)
+	if lasted < q.cfg.RemakeAfter || info.Config.Replicas > 1 {
 		return nil
 	}
-	if time.Since(s.since) < deadAfter {
-		return nil
-	}
-	*s = silence{}
-	q.log.ErrorContext(ctx, "stream stores nothing, making it anew", "stream", streamName, "queued", info.State.Msgs)
+	q.silence.end()
+	q.log.ErrorContext(ctx, "stream stores nothing, making it anew", "stream", streamName, "queued", info.State.Msgs, "silent", lasted)
 	if err := q.js.DeleteStream(ctx, streamName); err != nil {
 		return unavailable("delete the dead stream", err)
 	}

@@ -88,7 +88,7 @@ func (q *Queue) hearPlaced(m *nats.Msg) {
 func (q *Queue) lookUp(ctx context.Context, seq uint64, r receipt) error {
 	ctx, cancel := q.deadline(ctx)
 	defer cancel()
-	m, err := q.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+streamName, fmt.Appendf(nil, `{"seq":%d}`, seq))
+	m, err := q.nc.RequestWithContext(ctx, messageSubject, fmt.Appendf(nil, `{"seq":%d}`, seq))
 	if err != nil {
 		return unavailable("read a message", err)
 	}

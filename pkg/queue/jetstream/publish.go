@@ -40,6 +40,9 @@ const (
 	// The code alone means any failure to store, a full disk among them.
 	storeFailedCode = 10077
 	subjectFullText = "maximum messages per subject exceeded"
+	noMessageCode   = 10037
+
+	messageSubject = "$JS.API.STREAM.MSG.GET." + streamName
 )
 
 // Publish makes all messages durable. What it cannot know (a timeout, a lost
@@ -73,9 +76,12 @@ func distinct(ds []store.Dispatch) []store.Dispatch {
 
 func (q *Queue) publishChunk(ctx context.Context, ds []store.Dispatch) error {
 	var err error
-	var silent silence
 	for range publishAttempts {
-		if err = q.publishOnce(ctx, ds); err == nil || ctx.Err() != nil {
+		if err = q.publishOnce(ctx, ds); err == nil {
+			q.silence.end()
+			return nil
+		}
+		if ctx.Err() != nil {
 			return err
 		}
 		switch {
@@ -84,7 +90,7 @@ func (q *Queue) publishChunk(ctx context.Context, ds []store.Dispatch) error {
 				return err
 			}
 		case errors.Is(err, context.DeadlineExceeded):
-			if err := q.judge(ctx, &silent); err != nil {
+			if err := q.judge(ctx); err != nil {
 				return err
 			}
 		}
@@ -110,12 +116,47 @@ func (q *Queue) publishOnce(ctx context.Context, ds []store.Dispatch) error {
 				q.tellPlaced(seq, []store.Dispatch{d})
 			}
 			if refused := (*refusedError)(nil); errors.As(err, &refused) && refused.alreadyQueued() {
-				return nil
+				return q.confirm(ctx, d)
 			}
 			return err
 		})
 	}
 	return g.Wait()
+}
+
+// errNotStored says that a message was refused for one that is not in the stream.
+var errNotStored = fmt.Errorf("it is not stored yet: %w", context.DeadlineExceeded)
+
+// confirm says whether what was refused as queued already is in the stream. One with
+// replicas refuses it, too, while an earlier try of ours waits for a majority, without
+// which it is lost.
+func (q *Queue) confirm(ctx context.Context, d store.Dispatch) error {
+	if q.cfg.Replicas == 1 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	request, err := json.Marshal(map[string]string{"last_by_subj": subject(d)})
+	if err != nil {
+		return err
+	}
+	reply, err := q.nc.RequestWithContext(ctx, messageSubject, request)
+	if err != nil {
+		return err
+	}
+	var got struct {
+		Error *refusedError `json:"error"`
+	}
+	if err := json.Unmarshal(reply.Data, &got); err != nil {
+		return fmt.Errorf("message %q: %w", reply.Data, err)
+	}
+	if got.Error != nil && got.Error.Code == noMessageCode {
+		return errNotStored
+	}
+	if got.Error != nil {
+		return got.Error
+	}
+	return nil
 }
 
 func (q *Queue) publishAtomic(ctx context.Context, ds []store.Dispatch) error {

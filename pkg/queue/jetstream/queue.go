@@ -22,8 +22,11 @@ type Config struct {
 	AckWait  time.Duration // silence after which a delivery is made again; default 30s
 	Replicas int           // of the stream; default 1
 	Timeout  time.Duration // of one request, if the caller sets none; default 10s
-	Log      *slog.Logger  // default slog.Default()
-	Files    Files         // certificates and credentials at the server; see Files.Check
+	// RemakeAfter is for how long a stream of one replica must have stored nothing that
+	// it was sent until it is made anew; default 2m, negative: never. See judge.
+	RemakeAfter time.Duration
+	Log         *slog.Logger // default slog.Default()
+	Files       Files        // certificates and credentials at the server; see Files.Check
 
 	// Worker is who a worker is; nil: this is a dispatcher. One that comes with a token
 	// may do at the server what a worker does, and nothing else.
@@ -39,6 +42,7 @@ type Config struct {
 const (
 	defaultAckWait = 30 * time.Second
 	defaultTimeout = 10 * time.Second
+	defaultRemake  = 2 * time.Minute
 	reconnectWait  = 200 * time.Millisecond
 	// reconnectJitter spreads the reconnects of a fleet whose server restarted.
 	reconnectJitter = 800 * time.Millisecond
@@ -64,6 +68,7 @@ type Queue struct {
 	offered sync.Map // workers whose key is offered on this connection
 
 	ensureMu sync.Mutex // one stream or consumer is made at a time
+	silence  silence    // of the stream
 
 	epochMu sync.Mutex
 	epoch   chan struct{} // closed when the connection is lost or made anew
@@ -83,6 +88,9 @@ func Connect(ctx context.Context, cfg Config) (*Queue, error) {
 	}
 	if cfg.Timeout == 0 {
 		cfg.Timeout = defaultTimeout
+	}
+	if cfg.RemakeAfter == 0 {
+		cfg.RemakeAfter = defaultRemake
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()

@@ -49,7 +49,7 @@ func (q *Queue) ensureStream(ctx context.Context) error {
 	defer q.ensureMu.Unlock()
 	ctx, cancel := q.deadline(ctx)
 	defer cancel()
-	_, err := q.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+	cfg := jetstream.StreamConfig{
 		Name:        streamName,
 		Description: "dispatched jobs; rebuilt from the database if lost",
 		Subjects:    []string{streamSubject},
@@ -62,6 +62,10 @@ func (q *Queue) ensureStream(ctx context.Context) error {
 		Discard:              jetstream.DiscardNew,
 		DiscardNewPerSubject: true,
 		AllowAtomicPublish:   true,
+	}
+	err := again(ctx, func(ctx context.Context) error {
+		_, err := q.js.CreateOrUpdateStream(ctx, cfg)
+		return err
 	})
 	if err != nil {
 		return unavailable("make stream "+streamName, err)
@@ -94,7 +98,7 @@ func (q *Queue) makeConsumer(ctx context.Context, pool string) error {
 	if placement.ParseClass(pool).Pool != pool {
 		idle = idleClass
 	}
-	_, err := q.js.CreateOrUpdateConsumer(ctx, streamName, jetstream.ConsumerConfig{
+	cfg := jetstream.ConsumerConfig{
 		InactiveThreshold: idle,
 		Durable:           q.consumerName(pool),
 		FilterSubject:     poolSubjects(pool),
@@ -105,6 +109,32 @@ func (q *Queue) makeConsumer(ctx context.Context, pool string) error {
 		MaxDeliver:    -1,
 		MaxAckPending: -1, // the scheduler's window bounds what is under way
 		MaxWaiting:    maxWaiting,
+	}
+	return again(ctx, func(ctx context.Context) error {
+		_, err := q.js.CreateOrUpdateConsumer(ctx, streamName, cfg)
+		return err
 	})
-	return err
+}
+
+// again says a request to make something until it is answered, or ctx ends. While a
+// cluster elects its leader, which is at every start of one, it answers 503 or, as
+// nobody listens, not at all: who waited for that answer would wait for ever.
+func again(ctx context.Context, do func(context.Context) error) error {
+	for patience := attemptTimeout; ; patience = min(2*patience, 4*attemptTimeout) {
+		once, cancel := context.WithTimeout(ctx, patience)
+		err := do(once)
+		cancel()
+		var refused *jetstream.APIError
+		switch {
+		case err == nil || ctx.Err() != nil:
+			return err
+		case errors.Is(err, context.DeadlineExceeded):
+		case errors.As(err, &refused) && refused.Code == 503:
+			if pause(ctx, reconnectWait) != nil {
+				return err
+			}
+		default:
+			return err
+		}
+	}
 }

@@ -191,7 +191,8 @@ func TestPing(t *testing.T) {
 func TestDeadStream(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
-	q := connect(t, jetstream.Config{URL: s.url})
+	q := connect(t, jetstream.Config{URL: s.url, RemakeAfter: 3 * time.Second})
+	patient := connect(t, jetstream.Config{URL: s.url})
 	c, err := q.Consumer(t.Context(), "p")
 	if err != nil {
 		t.Fatal(err)
@@ -206,8 +207,18 @@ func TestDeadStream(t *testing.T) {
 	_ = stream.Purge(t.Context()) // makes the server open its next file
 
 	d := store.Dispatch{Ref: store.Ref{Job: job.NewID(), Generation: 1}, Pool: "p"}
-	if err := q.Publish(t.Context(), []store.Dispatch{d}); err != nil {
-		t.Fatal(err)
+	if err := patient.Publish(t.Context(), []store.Dispatch{d}); !errors.Is(err, job.ErrUnavailable) {
+		t.Errorf("a stream that is silent for seconds: got %v, want %v", err, job.ErrUnavailable)
+	}
+	if now, err := s.admin(t).Stream(t.Context(), "JOBS"); err != nil || !now.CachedInfo().Created.Equal(stream.CachedInfo().Created) {
+		t.Fatalf("it was made anew after seconds: %v", err)
+	}
+	for try := 0; ; try++ { // it takes several calls if the machine is slow
+		if err := q.Publish(t.Context(), []store.Dispatch{d}); err == nil {
+			break
+		} else if try == 5 {
+			t.Fatal(err)
+		}
 	}
 	out := make(chan queue.Message, 1)
 	for len(out) == 0 && t.Context().Err() == nil {

@@ -70,6 +70,15 @@ func (x Index) rules() ([]string, error) {
 	return list, err
 }
 
+// plain returns the host of an index without TLS, "" if it has TLS: pip ignores such an
+// index, unless it is told that whoever set it up knows.
+func (x Index) plain() string {
+	if u, err := url.Parse(x.URL); err == nil && u.Scheme == "http" {
+		return u.Host
+	}
+	return ""
+}
+
 // pipRun is what pip does in a sandbox of its own.
 type pipRun struct {
 	args   []string // after python3 -I -m pip
@@ -100,6 +109,9 @@ func (e *environments) plan(run *pipRun) (*policy.Plan, error) {
 		"PIP_INDEX_URL": e.rt.cfg.Index.URL, "PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_CACHE_DIR": "1",
 		"PIP_PROGRESS_BAR": "off", "PIP_NO_COLOR": "1", "PIP_BREAK_SYSTEM_PACKAGES": "1", "PIP_ROOT_USER_ACTION": "ignore",
 		"PIP_DEFAULT_TIMEOUT": "30", "PIP_RETRIES": "2",
+	}
+	if host := e.rt.cfg.Index.plain(); host != "" {
+		p.Env.Set["PIP_TRUSTED_HOST"] = host
 	}
 	return &policy.Plan{Policy: p}, nil
 }

@@ -58,7 +58,8 @@ func deployed(t *testing.T) string {
 	if next := regexp.MustCompile(`\n(  )?[a-z]+:`).FindStringIndex(service); next != nil {
 		service = service[:next[0]]
 	}
-	return text.String() + service
+	// What a value is taken from are names of .env.
+	return text.String() + regexp.MustCompile(`\$\{[^}]*\}`).ReplaceAllString(service, "")
 }
 
 func variables(text string) []string {

@@ -5,27 +5,32 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/assay-run/assay/pkg/queue/identity"
 )
 
-const keysUsage = `usage, with ASSAY_WORKERS_KEY set but for the first:
+const keysUsage = `usage, with ASSAY_WORKERS_KEY set but for the first two:
   dispatcher key                  a new key, for ASSAY_WORKERS_KEY
+  dispatcher secrets              a new .env for docker-compose.yml, with all secrets of a fleet
   dispatcher nats                 what the NATS server's configuration needs
-  dispatcher env POOL             all four as variables, for deploy/nats/nats.conf and docker-compose.yml
+  dispatcher env POOL             all four as variables, for deploy/nats/nats.conf
   dispatcher token WORKER POOL    for ASSAY_WORKER_TOKEN of that worker
   dispatcher token POOL           the same for any worker of the pool, whose name it makes longer`
 
 // keys answers what is asked about the key of the workers, and reports whether
 // anything was.
 func keys(args []string, out io.Writer) (asked bool, err error) {
-	if len(args) == 0 || args[0] != "key" && args[0] != "nats" && args[0] != "env" && args[0] != "token" {
+	if len(args) == 0 || !slices.Contains([]string{"key", "secrets", "nats", "env", "token"}, args[0]) {
 		return false, nil
 	}
 	if args[0] == "key" && len(args) == 1 {
 		_, err = fmt.Fprintln(out, identity.NewKey())
 		return true, err
+	}
+	if args[0] == "secrets" && len(args) == 1 {
+		return true, composeSecrets(out)
 	}
 	k, err := workersKey(os.Getenv("ASSAY_WORKERS_KEY"))
 	switch {

@@ -27,6 +27,10 @@ func TestDeployedConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.Host, o.Port, o.StoreDir, o.NoSigs, o.NoLog = "127.0.0.1", natsd.RANDOM_PORT, t.TempDir(), true, true
+	if o.HTTPHost != "127.0.0.1" || o.HTTPPort == 0 {
+		t.Errorf("health checks are answered at %q:%d", o.HTTPHost, o.HTTPPort)
+	}
+	o.HTTPPort = natsd.RANDOM_PORT
 	s, err := natsd.NewServer(o)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/assay-run/assay/pkg/queue/identity"
+)
+
+// composePool is the pool of the compose file's workers.
+const composePool = "default"
+
+// composeSecrets writes an .env for docker-compose.yml: every secret that a fleet needs,
+// new, and none of them a default that somebody else has, too. What it writes is the only
+// copy. A shell may read the file, too: it quotes nothing, as nothing in it needs that.
+func composeSecrets(out io.Writer) error {
+	key := identity.NewKey()
+	k, err := identity.ParseKey(key)
+	if err != nil {
+		return err
+	}
+	seal := make([]byte, 32)
+	_, _ = rand.Read(seal) // it never fails
+	issuer, dispatcher := k.Public()
+	token, operator := newSecret(), newSecret()
+	_, err = fmt.Fprintf(out, `# Made by "dispatcher secrets"; .env.example says what each is. Keep it: the volumes of the fleet open with it alone.
+ASSAY_TOKENS=%s=default
+ASSAY_OPERATOR_TOKENS=%s=default
+ASSAY_POSTGRES_PASSWORD=%s
+ASSAY_OBJECTS_ACCESS=%s
+ASSAY_OBJECTS_SECRET=%s
+ASSAY_SECRETS_KEY=%s
+ASSAY_WORKERS_KEY=%s
+ASSAY_NATS_ISSUER=%s
+ASSAY_NATS_DISPATCHER=%s
+ASSAY_WORKER_TOKEN=%s
+ASSAY_GRAFANA_PASSWORD=%s
+ASSAY_URL=http://127.0.0.1:8080
+ASSAY_TOKEN=%s
+#COMPOSE_PROFILES=observe
+#OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4317
+`, token, operator, newSecret(), newSecret()[:20], newSecret(), base64.StdEncoding.EncodeToString(seal), key, issuer, dispatcher,
+		k.JoinToken(composePool), newSecret(), token)
+	return err
+}
+
+// newSecret makes one of 130 bits, of letters and digits only: it may stand in a URL.
+func newSecret() string { return strings.ToLower(rand.Text()) }

@@ -95,6 +95,7 @@ var table = map[string]row{
 	"test/chaos":       {"faults over real binaries", outside},
 	"test/e2e":         {"whole stories over real binaries", with(outside, "test/hostile")},
 	"test/hostile":     {"attacks over real binaries", outside},
+	"test/compose":     {"the compose file, in Docker", outside},
 	"test/image":       {"the images, as containers", outside},
 	"test/k8s":         {"the chart on a cluster", outside},
 }

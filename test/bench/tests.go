@@ -39,6 +39,7 @@ func tests(ctx context.Context, b *bench) (r report, err error) {
 		return o, err
 	}
 	var sum outcome
+	before, beforeErr := t.cpuNow() // of a fleet that is not ours there is none
 	if b.n > 0 {
 		for sum.jobs < b.n && err == nil {
 			var o outcome
@@ -51,6 +52,7 @@ func tests(ctx context.Context, b *bench) (r report, err error) {
 	if err != nil {
 		return nil, err
 	}
+	after, afterErr := t.cpuNow()
 	ms, err := t.latencies(ctx, sum.batches, 10_000)
 	if err != nil {
 		return nil, err
@@ -58,6 +60,9 @@ func tests(ctx context.Context, b *bench) (r report, err error) {
 	r = sum.report(ms)
 	delete(r, "errors")
 	r["wrong_verdicts"] = wrong.Load()
+	if beforeErr == nil && afterErr == nil {
+		r["cpu_ms_per_job"] = after.perJob(before, sum.jobs)
+	}
 	r.noted(isolation, note)
 	return r, nil
 }

@@ -262,7 +262,7 @@ func (s *place) watch(ctx context.Context, first int, stop *stopper, p *policy.P
 	wg.Go(func() {
 		wall := time.NewTimer(time.Until(started.Add(p.Wall.D())))
 		defer wall.Stop()
-		every, cpu := meterEvery, time.Duration(0)
+		every, cpu, looked := meterEvery, time.Duration(0), answersLook{at: started}
 		tick := time.NewTimer(every)
 		defer tick.Stop()
 		for {
@@ -283,7 +283,7 @@ func (s *place) watch(ctx context.Context, first int, stop *stopper, p *policy.P
 			}
 			u, err := m.usage()
 			answers := int64(0)
-			if err == nil && !s.foreign { // a kernel of its own has an account of its own
+			if err == nil && !s.foreign && looked.due(u.CPU, time.Now()) { // a kernel of its own has an account of its own
 				answers, err = answersMemory(first)
 			}
 			if err != nil {

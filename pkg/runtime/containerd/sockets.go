@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,6 +15,32 @@ import (
 // answersShare is the part of a job's memory that answers of the kernel may take
 // which it does not read: the same as its other sockets have.
 const answersShare = 8
+
+// How much CPU time a program may use, and how long it may live if it uses any,
+// before its answers are measured again.
+const (
+	answersCPU   = meterEvery
+	answersEvery = 100 * time.Millisecond
+)
+
+// answersLook is when a program's answers were measured last. It takes the kernel a
+// walk over the sockets of the whole host, and a program that does nothing gets none:
+// they are made while it asks, in its own time. So most short ones are never asked
+// for theirs, nor are sessions that wait for their clients.
+type answersLook struct {
+	cpu time.Duration // that it had used by then
+	at  time.Time
+}
+
+// due reports whether to measure them now, and notes it.
+func (l *answersLook) due(cpu time.Duration, now time.Time) bool {
+	more := cpu - l.cpu
+	if more <= 0 || more < answersCPU && now.Sub(l.at) < answersEvery {
+		return false
+	}
+	l.cpu, l.at = cpu, now
+	return true
+}
 
 // answersMemory returns how many bytes wait in the netlink sockets of a process's
 // network namespace. No version of control groups counts them: a program that asks

@@ -3,6 +3,7 @@ package containerd
 import (
 	"runtime"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -44,5 +45,28 @@ func TestAnswersMemory(t *testing.T) {
 	}
 	if n, err := answersMemory(unix.Gettid()); err != nil || n <= before {
 		t.Errorf("answersMemory = %d, %v; it was %d before the kernel answered", n, err, before)
+	}
+}
+
+// A program's answers are measured while it works, once more after it has worked
+// for a moment, and never again while it does nothing.
+func TestAnswersAreMeasuredWhileTheyCanGrow(t *testing.T) {
+	began := time.Now()
+	l := answersLook{at: began}
+	for _, step := range []struct {
+		cpu, after time.Duration
+		want       bool
+	}{
+		{0, time.Hour, false}, // it sleeps
+		{answersCPU / 4, answersEvery / 2, false},
+		{answersCPU, answersEvery / 2, true}, // it works hard
+		{answersCPU + 1, answersEvery, false},
+		{answersCPU + 1, answersEvery * 2, true}, // the little that it did has its turn
+		{answersCPU + 1, time.Hour, false},
+		{2 * answersCPU, time.Hour, true},
+	} {
+		if got := l.due(step.cpu, began.Add(step.after)); got != step.want {
+			t.Errorf("with %v of CPU time, %v after its begin: due %v, want %v", step.cpu, step.after, got, step.want)
+		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/assay-run/assay/pkg/job"
@@ -36,8 +35,8 @@ type leased struct {
 	base    cgroup.Usage
 	charged int64 // memory that was charged when the loan began
 	limits  cgroup.Limits
-	hasty   atomic.Bool // its limit of CPU is lifted
-	back    time.Time   // when it was given back
+	haste   haste
+	back    time.Time // when it was given back
 }
 
 // leftover is how much of an earlier job's memory, cache aside, may be charged to a
@@ -106,8 +105,12 @@ func (l *leased) giveBack(ctx context.Context) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.lent--
-	l.back = time.Now()
-	g.free[l.own] = append(g.free[l.own], l)
+	// Whoever had it may hold it still, and kill once more what is dead.
+	next := &leased{Group: l.Group, from: g, own: l.own, base: l.base, charged: l.charged, limits: l.limits, back: time.Now()}
+	if l.haste.end() {
+		next.limits = cgroup.Limits{}
+	}
+	g.free[l.own] = append(g.free[l.own], next)
 }
 
 // shed removes the groups that nobody has wanted since a moment.
@@ -131,6 +134,7 @@ func (g *groups) shed(ctx context.Context, since time.Time) {
 
 // drop removes a group for good.
 func (l *leased) drop(ctx context.Context) {
+	l.haste.end()
 	if err := l.Remove(ctx); err != nil {
 		slog.ErrorContext(ctx, "cannot remove a control group; the next sweep will", "group", l.Path(), "error", err)
 	}
@@ -142,13 +146,16 @@ func (l *leased) drop(ctx context.Context) {
 // renew makes a used group as good as new.
 func (l *leased) renew() error {
 	r := l.Group.(cgroup.Reusable)
-	pids, err := r.Pids()
-	if err != nil {
-		return err
+	if n, err := r.Processes(); err != nil || n > 0 { // what is dead, but not waited for, is among these
+		pids, err := r.Pids()
+		if err != nil {
+			return err
+		}
+		if len(pids) > 0 {
+			return errUndead
+		}
 	}
-	if len(pids) > 0 {
-		return errUndead
-	}
+	var err error
 	if l.base, err = r.Usage(); err != nil {
 		return err
 	}
@@ -180,7 +187,7 @@ func (l *leased) again() error {
 // Limit implements cgroup.Group. What is set already is not set again.
 func (l *leased) Limit(want cgroup.Limits) error {
 	want.Processes += l.own
-	if hasty := l.hasty.Swap(false); want == l.limits && !hasty {
+	if lifted := l.haste.calm(); want == l.limits && !lifted {
 		return nil
 	}
 	if err := l.Group.Limit(want); err != nil {
@@ -191,10 +198,11 @@ func (l *leased) Limit(want cgroup.Limits) error {
 	return nil
 }
 
-// Hasten implements cgroup.Group.
+// Hasten implements cgroup.Group, for those that are not dead in a moment: most
+// are, and the next job would have to set all limits again.
 func (l *leased) Hasten() error {
-	l.hasty.Store(true)
-	return l.Group.Hasten()
+	l.haste.soon(l.Group)
+	return nil
 }
 
 // Usage implements cgroup.Group. Cache that was charged before the loan is not

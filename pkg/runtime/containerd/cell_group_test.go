@@ -105,7 +105,7 @@ func TestGroupsNobodyWantsAreGivenUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if l != last {
+		if l.Path() != last.Path() {
 			t.Fatalf("%s was lent, and %s was given back after it", l.Path(), last.Path())
 		}
 		l.giveBack(t.Context())

@@ -1,0 +1,101 @@
+package containerd
+
+import (
+	"testing"
+	"time"
+
+	"github.com/assay-run/assay/pkg/runtime/cgroup"
+)
+
+// hastened is a group that says when its limit of CPU is lifted, and when it is set.
+type hastened struct {
+	cgroup.Reusable
+	lifted chan time.Time
+	set    int
+}
+
+func (h *hastened) Path() string { return "/hastened" }
+
+func (h *hastened) Hasten() error {
+	h.lifted <- time.Now()
+	return nil
+}
+
+func (h *hastened) Limit(cgroup.Limits) error {
+	h.set++
+	return nil
+}
+
+// What is killed and does not die soon gets all the CPU that there is, and the next
+// program in the group its limits.
+func TestHasteComesLate(t *testing.T) {
+	g := &hastened{lifted: make(chan time.Time, 10)}
+	l := &leased{Group: g}
+	want := cgroup.Limits{Memory: 1 << 20}
+	limit := func() {
+		t.Helper()
+		if err := l.Limit(want); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit()
+	killed := time.Now()
+	for range 2 {
+		if err := l.Hasten(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if at := <-g.lifted; at.Sub(killed) < hasteDelay {
+		t.Errorf("lifted %v after the kill, before %v", at.Sub(killed), hasteDelay)
+	}
+	limit()
+	limit()
+	if g.set != 2 {
+		t.Errorf("the limits were set %d times; want 2: once, and once again after they were lifted", g.set)
+	}
+}
+
+// Whoever is dead in time has nothing lifted, nor does a kill that comes when the
+// group is somebody else's.
+func TestHasteEndsWithTheLoan(t *testing.T) {
+	groups := &groups{}
+	g := &hastened{lifted: make(chan time.Time, 10)}
+	l := &leased{Group: g, from: groups}
+	if err := l.Limit(cgroup.Limits{Memory: 1 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Hasten(); err != nil {
+		t.Fatal(err)
+	}
+	l.giveBack(t.Context())
+	if err := l.Hasten(); err != nil { // too late
+		t.Fatal(err)
+	}
+	next := groups.take(0)
+	if next == nil {
+		t.Fatal("the group was not taken back")
+	}
+	if err := next.Limit(cgroup.Limits{Memory: 1 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-g.lifted:
+		t.Error("the limit of the next job was lifted")
+	case <-time.After(4 * hasteDelay):
+	}
+	if g.set != 1 {
+		t.Errorf("the limits were set %d times; want once: they were never lifted", g.set)
+	}
+	if err := next.Hasten(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-g.lifted:
+	case <-time.After(time.Minute):
+		t.Fatal("a group that is lent again is not hastened")
+	}
+	next.giveBack(t.Context())
+	if last := groups.take(0); last.limits != (cgroup.Limits{}) {
+		t.Errorf("a group whose limit was lifted is lent as if it had %+v", last.limits)
+	}
+}

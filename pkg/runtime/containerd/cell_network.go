@@ -28,6 +28,9 @@ type network struct {
 // group of multicast outlives it for a moment.
 var traces = [...]string{"snmp", "snmp6", "ip6_flowlabel", "igmp", "igmp6"}
 
+// tableSize is how much of a table is compared.
+const tableSize = 8 << 10
+
 // maxNetworks bounds those of a cell that wait.
 const maxNetworks = 64
 
@@ -66,7 +69,7 @@ func readTable(fd int) (string, error) {
 	if fd < 0 {
 		return "", nil
 	}
-	var b [8 << 10]byte
+	var b [tableSize]byte
 	n, err := unix.Pread(fd, b[:], 0)
 	if err != nil {
 		return "", fmt.Errorf("read a table of a network namespace: %w", err)
@@ -79,8 +82,12 @@ func (n *network) untouched() bool {
 	if n.fresh[0] == "" {
 		return false
 	}
+	var b [tableSize]byte
 	for i, fd := range n.tables {
-		if now, err := readTable(fd); err != nil || now != n.fresh[i] {
+		if fd < 0 {
+			continue
+		}
+		if got, err := unix.Pread(fd, b[:], 0); err != nil || string(b[:got]) != n.fresh[i] {
 			return false
 		}
 	}

@@ -270,6 +270,13 @@ CREATE SEQUENCE public.leases
     NO MAXVALUE
     CACHE 1;
 
+CREATE TABLE public.lineage (
+    one boolean DEFAULT true NOT NULL,
+    name text NOT NULL,
+    since timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT lineage_one_check CHECK (one)
+);
+
 CREATE TABLE public.policies (
     tenant_id integer NOT NULL,
     name text NOT NULL COLLATE pg_catalog."C",
@@ -436,6 +443,9 @@ ALTER TABLE ONLY public.jobs_default
 
 ALTER TABLE ONLY public.leaders
     ADD CONSTRAINT leaders_pkey PRIMARY KEY (role);
+
+ALTER TABLE ONLY public.lineage
+    ADD CONSTRAINT lineage_pkey PRIMARY KEY (one);
 
 ALTER TABLE ONLY public.policies
     ADD CONSTRAINT policies_pkey PRIMARY KEY (tenant_id, name, version);

@@ -33,6 +33,10 @@ type PostgresConfig struct {
 	Dir string
 	// BinDir holds the server's programs. Default: beside `postgres` in PATH, else the newest of the distribution's.
 	BinDir string
+	// Of makes the server a standby of another one, which it copies and follows; nil: it is
+	// a server in its own right. Its settings are not copied. The other one knows it as
+	// "standby", for synchronous_standby_names.
+	Of *Postgres
 	// Settings are added to the server's configuration, e.g. {"max_connections": "500"}; they win over the defaults.
 	Settings map[string]string
 }
@@ -67,7 +71,12 @@ func StartPostgres(ctx context.Context, cfg PostgresConfig) (_ *Postgres, err er
 	if p.socketDir, err = daemon.SocketDir(dir, "s", p.account.uid); err != nil {
 		return nil, fmt.Errorf("start postgres: %w", err)
 	}
-	if err := p.initialise(ctx); err != nil {
+	if cfg.Of != nil {
+		err = p.copyFrom(ctx, cfg.Of)
+	} else {
+		err = p.initialise(ctx)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if err := p.removeStalePID(); err != nil {

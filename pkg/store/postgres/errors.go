@@ -22,6 +22,10 @@ const (
 	lockNotAvailable     = "55P03"
 	queryCanceled        = "57014"
 	undefinedTable       = "42P01"
+
+	insufficientPrivilege = "42501"
+	featureNotSupported   = "0A000"
+	undefinedFunction     = "42883"
 )
 
 // translate gives an error of the driver its meaning. The caller's own

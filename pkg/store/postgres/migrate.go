@@ -80,7 +80,7 @@ func ReadSchema(ctx context.Context, dsn string) (s Schema, err error) {
 	if err != nil {
 		return s, fmt.Errorf("%w: database url: %w", job.ErrInvalid, err)
 	}
-	conn, err := pgx.ConnectConfig(ctx, cfg)
+	conn, err := pgx.ConnectConfig(ctx, takesWrites(cfg))
 	if err != nil {
 		return s, translate("connect", err)
 	}
@@ -131,7 +131,7 @@ func withProvider(ctx context.Context, dsn string, f func(*goose.Provider, *sql.
 	if err := checkSessions(ctx, cfg); err != nil {
 		return err
 	}
-	db := stdlib.OpenDB(*cfg)
+	db := stdlib.OpenDB(*takesWrites(cfg))
 	defer db.Close()
 	ms, err := readMigrations(migrations.Files)
 	if err != nil {

@@ -88,7 +88,8 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	pc.MaxConnLifetime = time.Hour
 	pc.MaxConnLifetimeJitter = 10 * time.Minute
 	pc.HealthCheckPeriod = 15 * time.Second
-	pc.ConnConfig.Tracer = cfg.Tracer
+	pc.AfterConnect = cfg.continueLeases
+	takesWrites(pc.ConnConfig).Tracer = cfg.Tracer
 	pc.ConnConfig.ConnectTimeout = min(cfg.Timeout, 5*time.Second)
 	if err := checkSessions(ctx, pc.ConnConfig); err != nil {
 		return nil, err

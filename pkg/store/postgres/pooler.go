@@ -44,7 +44,7 @@ func Reach(ctx context.Context, dsn string) error {
 // (see doc.go). A pooler that shares sessions (PgBouncer's pool_mode = transaction) loses
 // both, in part without any error, so what can be told is told before anything is stored.
 func checkSessions(ctx context.Context, base *pgx.ConnConfig) error {
-	cfg := base.Copy()
+	cfg := takesWrites(base.Copy())
 	for k, v := range session {
 		cfg.RuntimeParams[k] = v
 	}

@@ -53,6 +53,7 @@ var problems = []struct {
 	{ErrUnauthorized, "unauthorized", http.StatusUnauthorized, "Unauthorized"},
 	{ErrMethod, "method", http.StatusMethodNotAllowed, "Method not allowed"},
 	{job.ErrNotFound, "not-found", http.StatusNotFound, "Not found"},
+	{job.ErrGone, "gone", http.StatusGone, "Gone"},
 	{job.ErrLost, "lost", http.StatusConflict, "Lost"},
 	{job.ErrUnavailable, "unavailable", http.StatusServiceUnavailable, "Temporarily unavailable"},
 	{context.DeadlineExceeded, "timeout", http.StatusServiceUnavailable, "Timed out"},

@@ -1,35 +1,46 @@
-CREATE FUNCTION public.assay_partitions(first date, days integer) RETURNS integer
+CREATE FUNCTION public.assay_partition(parent text, day date) RETURNS boolean
     LANGUAGE plpgsql
     AS $_$
 DECLARE
+    part text := parent || to_char(day, '_YYYYMMDD');
+    rest text := parent || '_default';
+    key  text := CASE parent WHEN 'attempts' THEN 'job_id' ELSE 'id' END;
+    lo   uuid := (lpad(to_hex((extract(epoch FROM day::timestamp) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid;
+    hi   uuid := (lpad(to_hex((extract(epoch FROM (day + 1)::timestamp) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid;
+    n    bigint;
+BEGIN
+    IF to_regclass(part) IS NOT NULL THEN
+        RETURN false;
+    END IF;
+    EXECUTE format('LOCK TABLE %I IN ACCESS EXCLUSIVE MODE', rest);
+    EXECUTE format('SELECT count(*) FROM (SELECT FROM %I WHERE %I >= $1 AND %2$I < $2 LIMIT 10001) r', rest, key) INTO n USING lo, hi;
+    IF n > 10000 THEN
+        RETURN false;
+    END IF;
+    EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING STORAGE)', part, parent);
+    PERFORM assay_tune(parent, part);
+    IF n > 0 THEN
+        EXECUTE format('WITH moved AS (DELETE FROM %I WHERE %I >= $1 AND %2$I < $2 RETURNING *) INSERT INTO %I SELECT * FROM moved',
+            rest, key, part) USING lo, hi;
+    END IF;
+    EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', parent, part, lo, hi);
+    RETURN true;
+END $_$;
+
+CREATE FUNCTION public.assay_partitions(first date, days integer) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
     parent text;
-    key    text;
-    part   text;
-    day    date;
-    lo     uuid;
-    hi     uuid;
-    taken  boolean;
     made   integer := 0;
 BEGIN
     FOR i IN 0 .. days - 1 LOOP
-        day := first + i;
-        lo := (lpad(to_hex((extract(epoch FROM day::timestamp) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid;
-        hi := (lpad(to_hex((extract(epoch FROM (day + 1)::timestamp) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid;
         FOREACH parent IN ARRAY ARRAY['jobs', 'specs', 'attempts', 'results'] LOOP
-            part := parent || to_char(day, '_YYYYMMDD');
-            key := CASE parent WHEN 'attempts' THEN 'job_id' ELSE 'id' END;
-            CONTINUE WHEN to_regclass(part) IS NOT NULL;
-            EXECUTE format('SELECT EXISTS (SELECT FROM %I WHERE %I >= $1 AND %2$I < $2)', parent || '_default', key)
-                INTO taken USING lo, hi;
-            CONTINUE WHEN taken;
-            EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING STORAGE)', part, parent);
-            PERFORM assay_tune(parent, part);
-            EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', parent, part, lo, hi);
-            made := made + 1;
+            made := made + assay_partition(parent, first + i)::integer;
         END LOOP;
     END LOOP;
     RETURN made;
-END $_$;
+END $$;
 
 CREATE FUNCTION public.assay_tune(parent text, part text) RETURNS void
     LANGUAGE plpgsql
@@ -160,7 +171,20 @@ CREATE TABLE public.executes (
     id uuid NOT NULL,
     code text NOT NULL,
     result text NOT NULL,
-    created_at timestamp with time zone DEFAULT now() NOT NULL
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    seq bigint DEFAULT 0 NOT NULL
+);
+
+CREATE TABLE public.fleet (
+    one boolean DEFAULT true NOT NULL,
+    id uuid DEFAULT gen_random_uuid() NOT NULL,
+    CONSTRAINT fleet_one_check CHECK (one)
+);
+
+CREATE TABLE public.history (
+    one boolean DEFAULT true NOT NULL,
+    since timestamp with time zone NOT NULL,
+    CONSTRAINT history_one_check CHECK (one)
 );
 
 CREATE TABLE public.idempotency_keys (
@@ -341,6 +365,7 @@ CREATE TABLE public.sessions (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     ended_at timestamp with time zone,
     enforcement text,
+    executed bigint DEFAULT 0 NOT NULL,
     CONSTRAINT sessions_check CHECK (((state = 'ended'::text) = ((outcome IS NOT NULL) AND (ended_at IS NOT NULL)))),
     CONSTRAINT sessions_state_check CHECK ((state = ANY (ARRAY['live'::text, 'ended'::text])))
 );
@@ -432,6 +457,12 @@ ALTER TABLE ONLY public.callbacks
 ALTER TABLE ONLY public.executes
     ADD CONSTRAINT executes_pkey PRIMARY KEY (session_id, id);
 
+ALTER TABLE ONLY public.fleet
+    ADD CONSTRAINT fleet_pkey PRIMARY KEY (one);
+
+ALTER TABLE ONLY public.history
+    ADD CONSTRAINT history_pkey PRIMARY KEY (one);
+
 ALTER TABLE ONLY public.idempotency_keys
     ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (tenant_id, key);
 
@@ -486,6 +517,8 @@ CREATE INDEX batches_by_tenant ON public.batches USING btree (tenant_id, id) WHE
 CREATE INDEX batches_open ON public.batches USING btree (id) WHERE (sealed_at IS NULL);
 
 CREATE INDEX callbacks_open ON public.callbacks USING btree (batch_id) WHERE ((delivered_at IS NULL) AND (given_up_at IS NULL));
+
+CREATE INDEX executes_in_order ON public.executes USING btree (session_id, seq, id);
 
 CREATE INDEX idempotency_keys_age ON public.idempotency_keys USING btree (created_at);
 

@@ -43,7 +43,7 @@ type config struct {
 	InfraBudget int            `name:"infra-budget" env:"ASSAY_INFRA_BUDGET" default:"20" help:"Failures of ours, such as lost workers, after which a job is given up."`
 	PoisonAfter int            `name:"poison-after" env:"ASSAY_POISON_AFTER" default:"3" help:"A job whose start was the end of so many workers is given up."`
 	OrphanAge   time.Duration  `name:"orphan-age" env:"ASSAY_ORPHAN_AGE" default:"24h" help:"Artifacts that belong to no record are removed when they are older than that."`
-	Retention   time.Duration  `name:"retention" env:"ASSAY_RETENTION" default:"0" help:"Jobs, results and sessions are removed when they are older than that, by whole days: 720h keeps a month. 0: never."`
+	Retention   time.Duration  `name:"retention" env:"ASSAY_RETENTION" default:"840h" help:"Jobs, results, batches and sessions are removed when they have been over for longer than that. 0: never."`
 	CallbackOK  []string       `name:"callback-allow" env:"ASSAY_CALLBACK_ALLOW" placeholder:"RANGE:PORT" help:"Addresses that are not public and that callbacks of batches may go to all the same, such as 10.0.0.0/8:443; separated by commas. None by default."`
 	CallbackFor time.Duration  `name:"callback-patience" env:"ASSAY_CALLBACK_PATIENCE" default:"24h" help:"How long after the end of a batch its callback is tried."`
 	Grace       time.Duration  `name:"grace" env:"ASSAY_GRACE" default:"10s" help:"How long requests under way may go on after SIGTERM."`

@@ -25,7 +25,7 @@ type Config struct {
 	Objects        Objects       // to be swept of what belongs to no record; default: none
 	SweepEvery     time.Duration // default 6h
 	OrphanAge      time.Duration // objects younger than that are not swept; default 24h
-	Retention      time.Duration // history older than that is removed, by days; 0: never
+	Retention      time.Duration // what has been over for longer is removed; 0: never
 	Pool           string        // where admitted jobs go; named by the gauges even if it is empty
 	MinWindow      int           // least jobs dispatched ahead of the workers of a pool; default 8
 	Secrets        Secrets       // default: there are none
@@ -91,6 +91,7 @@ type Dispatcher struct {
 	health    *health
 	leader    *leader
 	reaper    *reaper
+	keeper    *keeper
 	sweeper   *sweeper
 	gauges    *gauges
 }
@@ -111,6 +112,7 @@ func New(cfg Config, s store.Store, q Queue) (*Dispatcher, error) {
 	d.recorder = newRecorder(d)
 	d.assigner = &assigner{d: d, ttl: cfg.LeaseTTL}
 	d.reaper = &reaper{d}
+	d.keeper = newKeeper(d)
 	d.sweeper = &sweeper{d}
 	d.gauges = &gauges{Dispatcher: d}
 	return d, nil
@@ -133,7 +135,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	}
 	d.leader.stand(ctx)
 	var loops sync.WaitGroup
-	for _, loop := range []func(context.Context){d.scheduler.run, d.reaper.run, d.sweeper.run, d.registry.run, d.gauges.run, d.quarantine, d.leader.run} {
+	for _, loop := range []func(context.Context){d.scheduler.run, d.reaper.run, d.keeper.run, d.sweeper.run, d.registry.run, d.gauges.run, d.quarantine, d.leader.run} {
 		loops.Go(func() { loop(ctx) })
 	}
 	// The bulk loops outlive ctx: requests that were taken are still answered.

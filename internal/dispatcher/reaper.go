@@ -8,7 +8,6 @@ import (
 )
 
 const (
-	maintainEvery   = time.Hour
 	sweepQueueEvery = 30 * time.Second // between two looks
 	republishLimit  = 1000             // of one round
 )
@@ -19,14 +18,8 @@ type reaper struct{ *Dispatcher }
 func (r *reaper) run(ctx context.Context) {
 	tick := time.NewTicker(r.cfg.ReapEvery)
 	defer tick.Stop()
-	var maintained time.Time
 	swept := time.Now()
 	for {
-		if time.Since(maintained) > maintainEvery {
-			if r.maintain(ctx) {
-				maintained = time.Now()
-			}
-		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -43,26 +36,6 @@ func (r *reaper) run(ctx context.Context) {
 	}
 }
 
-func (r *reaper) maintain(ctx context.Context) bool {
-	if err := r.store.Maintain(ctx); err != nil {
-		if ctx.Err() == nil {
-			r.log.WarnContext(ctx, "maintain failed", "error", err)
-		}
-		return false
-	}
-	if r.cfg.Retention > 0 {
-		days, err := r.store.Forget(ctx, r.cfg.Retention)
-		if days > 0 {
-			r.log.InfoContext(ctx, "history dropped", "days", days, "older_than", r.cfg.Retention)
-		}
-		if err != nil && ctx.Err() == nil {
-			r.log.WarnContext(ctx, "history not dropped", "error", err)
-		}
-		return err == nil
-	}
-	return true
-}
-
 // sweepQueue has the queue forget what is done; while it is away, nothing is lost
 // by waiting.
 func (r *reaper) sweepQueue(ctx context.Context) {
@@ -74,12 +47,9 @@ func (r *reaper) sweepQueue(ctx context.Context) {
 func (r *reaper) reap(ctx context.Context) {
 	r.reapSessions(ctx)
 	stats, err := r.store.Reap(ctx)
-	r.stop(ctx, stats.Stopping) // those that were reached before an error, too
-	if err != nil {
-		if ctx.Err() == nil {
-			r.log.WarnContext(ctx, "reap failed", "error", err)
-		}
-		return
+	r.stop(ctx, stats.Stopping) // of what was reached, whatever failed
+	if err != nil && ctx.Err() == nil {
+		r.log.WarnContext(ctx, "reap failed in part", "error", err)
 	}
 	if stats.LeasesExpired+stats.JobsTakenBack+stats.JobsExpired+stats.JobsCanceled+stats.BatchesDropped+stats.BatchesAbandoned > 0 {
 		r.log.InfoContext(ctx, "reaped", "leases", stats.LeasesExpired, "lost", stats.JobsLost,

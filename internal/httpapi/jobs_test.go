@@ -170,6 +170,29 @@ func TestUnknownThings(t *testing.T) {
 	}
 }
 
+// What retention has removed is gone, and was not unknown.
+func TestForgottenThings(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	var b job.Batch
+	f.want(http.StatusCreated, &b, "POST", "/v1/batches", `{"jobs":[`+python("1")+`]}`)
+	at := "/v1/batches/" + string(b.ID)
+	f.want(http.StatusOK, nil, "GET", at+"?wait=30s", "")
+	id := string(job.FirstIDAt(time.Now().Add(-time.Hour))) // nobody knows that it never was
+	f.want(http.StatusNotFound, nil, "GET", "/v1/batches/"+id, "")
+	if n, err := f.store.Forget(t.Context(), 0); err != nil || n.Batches != 1 {
+		t.Fatalf("%+v, %v", n, err)
+	}
+	for _, path := range []string{at, at + "/results", "/v1/batches/" + id, "/v1/jobs/" + id, "/v1/jobs/" + id + "/result"} {
+		resp, body := f.do("GET", path, "")
+		if resp.StatusCode != http.StatusGone || !strings.Contains(body, "problems/gone") {
+			t.Errorf("%s: %d %s", path, resp.StatusCode, body)
+		}
+	}
+	f.want(http.StatusGone, nil, "POST", at+"/retry", "")
+	f.want(http.StatusNotFound, nil, "GET", "/v1/batches/"+string(job.NewID()), "")
+}
+
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

@@ -11,6 +11,7 @@ import (
 var (
 	ErrInvalid     = errors.New("invalid")                 // the request is wrong; saying it again will not help
 	ErrNotFound    = errors.New("not found")               // no such job, batch, artifact, …
+	ErrGone        = errors.New("gone")                    // it was there, and is not kept any more
 	ErrConflict    = errors.New("conflict")                // same idempotency key, different body
 	ErrLost        = errors.New("lease lost")              // a newer attempt or a terminal state won
 	ErrUnavailable = errors.New("temporarily unavailable") // a dependency is down; nothing was written, or retry with the same key

@@ -118,14 +118,21 @@ type Scheduler interface {
 	// names: what was stored under them is nobody's.
 	Orphans(ctx context.Context, leases []LeaseRef) ([]LeaseRef, error)
 
+	// Fleet names this store: no other one has the same name.
+	Fleet(ctx context.Context) (string, error)
+
 	// Maintain prepares storage for the days ahead. It is to be called at start
-	// and every few hours; nothing fails if it is not, reads only get slower.
+	// and every few hours, by one at a time; nothing fails if it is not, reads only get
+	// slower. It is job.ErrUnavailable as long as somebody reads all there is, as a backup
+	// does: there are days to wait.
 	Maintain(ctx context.Context) error
 
-	// Forget removes history that is older than age, in whole days (UTC): jobs with
-	// their records, batches and sessions. A day with a job that is not over is
-	// kept. It returns how many days it has dropped.
-	Forget(ctx context.Context, age time.Duration) (days int, err error)
+	// Forget removes history that has been over for longer than age: batches from their
+	// ends on, sessions, and jobs with their records, in whole days (UTC). A day is kept
+	// while one of its jobs, or a batch with jobs of it, is not over for so long. What is
+	// removed is job.ErrGone for its readers. For the rest it is as Maintain. What could
+	// not be removed now is in the error, and keeps nothing else.
+	Forget(ctx context.Context, age time.Duration) (Forgotten, error)
 
 	// Stats is what the scheduler and the gauges need to know.
 	Stats(ctx context.Context) (Stats, error)
@@ -173,7 +180,7 @@ type Recorder interface {
 type Reader interface {
 	Job(ctx context.Context, tenant string, id job.ID) (*job.Job, error)
 	// Result returns the record of a terminal job as JSON of job.Result,
-	// job.ErrNotFound until there is one.
+	// job.ErrNotFound until there is one, job.ErrGone when it is not kept any more.
 	Result(ctx context.Context, tenant string, id job.ID) (json.RawMessage, error)
 	// Batch takes the same time whatever the size of the batch.
 	Batch(ctx context.Context, tenant string, id job.ID) (*job.Batch, error)

@@ -184,6 +184,9 @@ type ReapStats struct {
 	Stopping []Canceling
 }
 
+// Forgotten counts what a Forget removed.
+type Forgotten struct{ Days, Batches, Sessions int }
+
 // Stats is a summary of the live rows. Queued numbers above StatsCap are at
 // least that; the others are exact.
 type Stats struct {

@@ -67,7 +67,7 @@ func (s *Store) Batch(ctx context.Context, tenant string, id job.ID) (*job.Batch
 		return nil, err
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("postgres: %w: batch %s", job.ErrNotFound, id)
+		return nil, s.gone(ctx, id, fmt.Errorf("postgres: %w: batch %s", job.ErrNotFound, id))
 	}
 	return &found[0], nil
 }
@@ -86,7 +86,7 @@ func (s *Store) BatchDone(ctx context.Context, tenant string, id job.ID) (done b
 		}
 		return s.pool.QueryRow(ctx, batchDone, t, uuid(id)).Scan(&done)
 	})
-	return done, err
+	return done, s.gone(ctx, id, err)
 }
 
 // Batches implements store.Reader.

@@ -67,6 +67,7 @@ type Store struct {
 	watch   watch
 	spans   spans
 	unmeter func()
+	ended   sync.Map // day (time.Time) that is over → when its last job ended
 	// laneSeen is when a schedule last met capped jobs, in ms since 1970.
 	laneSeen atomic.Int64
 	// How long a call cancels what waits before it leaves the rest to the next.

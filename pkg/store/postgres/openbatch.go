@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -109,18 +110,23 @@ func (s *Store) DropBatch(ctx context.Context, batch job.ID) error {
 		if err := s.abandon(ctx, batch); err != nil {
 			return err
 		}
-		return s.removeDropped(ctx, batch)
+		_, err := s.removeDropped(ctx, batch, time.Time{})
+		return err
 	})
 }
 
 // removeDropped deletes the jobs of a dropped batch, then the batch. The
-// scheduler never saw them: it takes jobs of sealed batches only.
-func (s *Store) removeDropped(ctx context.Context, batch job.ID) error {
+// scheduler never saw them: it takes jobs of sealed batches only. It stops at until, if
+// that is not zero, and says whether all is done.
+func (s *Store) removeDropped(ctx context.Context, batch job.ID, until time.Time) (done bool, err error) {
 	pools, err := s.Pools(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	for {
+		if !until.IsZero() && !time.Now().Before(until) {
+			return false, nil
+		}
 		tag, err := s.pool.Exec(ctx, `
 			WITH gone AS (
 				DELETE FROM jobs WHERE id IN (
@@ -131,14 +137,14 @@ func (s *Store) removeDropped(ctx context.Context, batch job.ID) error {
 				RETURNING id)
 			DELETE FROM specs s USING gone WHERE s.id = gone.id`, uuid(batch), pools)
 		if err != nil {
-			return err
+			return false, err
 		}
 		if tag.RowsAffected() == 0 {
 			break
 		}
 	}
 	_, err = s.pool.Exec(ctx, `DELETE FROM batches WHERE id = $1 AND dropped_at IS NOT NULL`, uuid(batch))
-	return err
+	return err == nil, err
 }
 
 // Pools implements store.Scheduler, by stepping through the index from one to the

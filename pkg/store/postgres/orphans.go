@@ -37,3 +37,11 @@ func (s *Store) Orphans(ctx context.Context, leases []store.LeaseRef) (out []sto
 	})
 	return out, err
 }
+
+// Fleet implements store.Scheduler.
+func (s *Store) Fleet(ctx context.Context) (id string, err error) {
+	err = s.do(ctx, "read the fleet's name", func(ctx context.Context) error {
+		return s.pool.QueryRow(ctx, `SELECT id::text FROM fleet WHERE one`).Scan(&id)
+	})
+	return id, err
+}

@@ -52,8 +52,11 @@ func TestPartitions(t *testing.T) {
 		}
 	}
 	submit(next)
-	if got := table(far) + " " + table(next); got != "jobs_default jobs_20310518" {
+	if got := table(far) + " " + table(next); got != "jobs_20310517 jobs_20310518" {
 		t.Errorf("after their partitions were made the jobs are in %s", got)
+	}
+	if n := queryStrings(t, s, `SELECT spec FROM specs_20310517`); len(n) != 1 {
+		t.Errorf("%d specs moved with the job", len(n))
 	}
 	// The whole queue, wherever it is, in one window.
 	ds, err := s.Schedule(ctx, "p", 10)
@@ -92,46 +95,5 @@ func TestMaintainBesideWriters(t *testing.T) {
 	}
 	if _, err := s.pool.Exec(ctx, `SET lock_timeout = '2s'; SELECT assay_partitions('2031-05-17', 1)`); err != nil {
 		t.Errorf("waited for a writer: %v", err)
-	}
-}
-
-// TestForget drops whole days that are old enough and over, and nothing else.
-func TestForget(t *testing.T) {
-	t.Parallel()
-	s := openTest(t, Config{})
-	ctx := t.Context()
-	old := time.Now().UTC().AddDate(0, 0, -40).Truncate(24 * time.Hour)
-	if _, err := s.pool.Exec(ctx, `SELECT assay_partitions($1::date, 2)`, old); err != nil {
-		t.Fatal(err)
-	}
-	over, waits, today := job.FirstIDAt(old.Add(time.Hour)), job.FirstIDAt(old.AddDate(0, 0, 1)), job.NewID()
-	for _, id := range []job.ID{over, waits, today} {
-		if _, _, err := s.SubmitJob(ctx, store.NewJob{ID: id, Tenant: "t", Pool: "p", Spec: []byte(`{}`)}, store.Idempotency{}, 0); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, id := range []job.ID{over, today} {
-		if _, err := s.Cancel(ctx, id); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if days, err := s.Forget(ctx, 30*24*time.Hour); err != nil || days != 1 {
-		t.Fatalf("Forget = %d, %v; want the day that is over", days, err)
-	}
-	for id, kept := range map[job.ID]bool{over: false, waits: true, today: true} {
-		if _, err := s.Job(ctx, "t", id); (err == nil) != kept {
-			t.Errorf("job of %v: %v, want kept %v", id.Time(), err, kept)
-		}
-	}
-	if _, err := s.Cancel(ctx, waits); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []int{1, 0} {
-		if days, err := s.Forget(ctx, 30*24*time.Hour); err != nil || days != want {
-			t.Errorf("Forget = %d, %v, want %d", days, err, want)
-		}
-	}
-	if err := s.Maintain(ctx); err != nil {
-		t.Error(err)
 	}
 }

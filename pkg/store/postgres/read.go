@@ -92,7 +92,7 @@ func (s *Store) Result(ctx context.Context, tenant string, id job.ID) (raw json.
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, s.gone(ctx, id, err)
 	}
 	return raw, nil
 }
@@ -159,7 +159,7 @@ func (s *Store) Job(ctx context.Context, tenant string, id job.ID) (*job.Job, er
 		return json.Unmarshal(spec, &j.Spec)
 	})
 	if err != nil || !j.State.Terminal() {
-		return withoutResult(j, err)
+		return withoutResult(j, s.gone(ctx, id, err))
 	}
 	raw, err := s.Result(ctx, tenant, id)
 	if err != nil {

@@ -18,6 +18,9 @@ import (
 // which they lock rows irrelevant.
 const reapChunk = 500
 
+// reapMany does so where rows are small and nothing follows from them.
+const reapMany = 5000
+
 // expire ends jobs that waited for longer than they wanted to. Those of uploads that
 // go on are left out before they are counted: however many there are, they do not stand
 // before others. The list of uploads is read once, and is short.
@@ -47,7 +50,7 @@ WHERE j.id = i.id AND j.state || '' = 'dispatched'`
 func (s *Store) Reap(ctx context.Context) (st store.ReapStats, err error) {
 	var errs []error
 	for _, step := range []func(context.Context, *store.ReapStats) error{
-		s.acquit, s.reapLeases, s.condemn, s.reapExpired, s.reapUnclaimed, s.reapAbandoned, s.reapCanceled, s.reapOpenBatches, s.forgetKeys,
+		s.acquit, s.reapLeases, s.condemn, s.reapExpired, s.reapUnclaimed, s.reapAbandoned, s.reapCanceled, s.reapOpenBatches, s.forgetKeys, s.forgetWorkers,
 	} {
 		errs = append(errs, step(ctx, &st))
 	}
@@ -88,18 +91,18 @@ func (s *Store) reapCanceled(ctx context.Context, st *store.ReapStats) error {
 		return err
 	}
 	until := time.Now().Add(s.cancelTime)
+	var errs []error
 	for _, b := range batches {
 		running, n, err := s.cancelRows(ctx, b, until)
 		st.JobsCanceled += n
 		st.Stopping = append(st.Stopping, running...)
-		if err != nil {
-			return err
-		}
+		errs = append(errs, err)
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
-// reapOpenBatches drops what was opened and left, and finishes interrupted drops.
+// reapOpenBatches drops what was opened and left, and finishes interrupted drops. It takes
+// a second in all, as reapCanceled does.
 func (s *Store) reapOpenBatches(ctx context.Context, st *store.ReapStats) error {
 	batches, err := s.batchesWhere(ctx, `
 		SELECT id FROM batches WHERE sealed_at IS NULL
@@ -107,13 +110,22 @@ func (s *Store) reapOpenBatches(ctx context.Context, st *store.ReapStats) error 
 	if err != nil {
 		return err
 	}
+	until := time.Now().Add(s.cancelTime)
+	var errs []error
 	for _, b := range batches {
-		if err := s.DropBatch(ctx, b); err != nil {
+		var done bool
+		errs = append(errs, s.do(ctx, "reap a batch", func(ctx context.Context) (err error) {
+			if err := s.abandon(ctx, b); err != nil {
+				return err
+			}
+			done, err = s.removeDropped(ctx, b, until)
 			return err
+		}))
+		if done {
+			st.BatchesDropped++
 		}
-		st.BatchesDropped++
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 func (s *Store) batchesWhere(ctx context.Context, sql string, args ...any) (ids []job.ID, err error) {
@@ -132,11 +144,40 @@ func (s *Store) batchesWhere(ctx context.Context, sql string, args ...any) (ids 
 	return ids, err
 }
 
-// forgetKeys deletes old idempotency keys.
+// forgetKeys deletes old idempotency keys, the oldest first.
 func (s *Store) forgetKeys(ctx context.Context, _ *store.ReapStats) error {
-	return s.do(ctx, "forget keys", func(ctx context.Context) error {
-		_, err := s.pool.Exec(ctx, `DELETE FROM idempotency_keys WHERE created_at < now() - $1 * interval '1 millisecond'`,
-			s.cfg.KeyTTL.Milliseconds())
-		return err
-	})
+	return s.drain(ctx, "forget keys", `
+		DELETE FROM idempotency_keys k USING (
+			SELECT tenant_id, key FROM idempotency_keys WHERE created_at < now() - $1 * interval '1 millisecond'
+			ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED) old
+		WHERE k.tenant_id = old.tenant_id AND k.key = old.key`, s.cfg.KeyTTL)
+}
+
+// workerGone is how long after its last word a worker is still listed among all of them.
+// Names come and go with the pods of a fleet.
+const workerGone = 24 * time.Hour
+
+// forgetWorkers deletes the workers that will not come back.
+func (s *Store) forgetWorkers(ctx context.Context, _ *store.ReapStats) error {
+	return s.drain(ctx, "forget workers", `
+		DELETE FROM workers w USING (
+			SELECT id FROM workers WHERE seen_at < now() - $1 * interval '1 millisecond'
+			ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED) old
+		WHERE w.id = old.id`, workerGone)
+}
+
+// drain has a statement delete what is older than age ($1) until it finds no more, $2 rows
+// at a time.
+func (s *Store) drain(ctx context.Context, op, sql string, age time.Duration) error {
+	for {
+		var n int64
+		err := s.do(ctx, op, func(ctx context.Context) error {
+			tag, err := s.pool.Exec(ctx, sql, age.Milliseconds(), reapMany)
+			n = tag.RowsAffected()
+			return err
+		})
+		if err != nil || n < reapMany {
+			return err
+		}
+	}
 }

@@ -135,7 +135,7 @@ func (s *Store) Session(ctx context.Context, tenant string, id job.ID) (out *job
 		}
 		return err
 	})
-	return out, err
+	return out, s.gone(ctx, id, err)
 }
 
 // ListSessions implements store.Sessions.
@@ -187,8 +187,11 @@ func (s *Store) ReapSessions(ctx context.Context, silence time.Duration) (n int6
 func (s *Store) PutExecute(ctx context.Context, e store.Executed) error {
 	return s.do(ctx, "put execute", func(ctx context.Context) error {
 		_, err := s.pool.Exec(ctx, `
-			INSERT INTO executes (session_id, id, code, result)
-			SELECT $1::uuid, $2::uuid, $3, $4 WHERE set_config('synchronous_commit', 'off', true) = 'off' ON CONFLICT DO NOTHING`,
+			WITH numbered AS (
+				UPDATE sessions SET executed = executed + 1
+				WHERE id = $1::uuid AND set_config('synchronous_commit', 'off', true) = 'off' RETURNING id, executed)
+			INSERT INTO executes (session_id, id, code, result, seq)
+			SELECT id, $2::uuid, $3, $4, executed FROM numbered ON CONFLICT (session_id, id) DO NOTHING`,
 			string(e.Session), string(e.ID), cleanText(e.Code), string(e.Result))
 		return err
 	})
@@ -203,7 +206,9 @@ func (s *Store) Executes(ctx context.Context, tenant string, session, after job.
 		}
 		rows, err := s.pool.Query(ctx, `
 			SELECT e.id::text, e.code, e.result, e.created_at FROM executes e JOIN sessions s ON s.id = e.session_id
-			WHERE e.session_id = $1 AND s.tenant_id = $2 AND ($3 = '' OR e.id > nullif($3, '')::uuid) ORDER BY e.session_id, e.id LIMIT $4`,
+			WHERE e.session_id = $1 AND s.tenant_id = $2 AND ($3 = '' OR (e.seq, e.id) > (
+				coalesce((SELECT a.seq FROM executes a WHERE a.session_id = $1 AND a.id = nullif($3, '')::uuid), 0), nullif($3, '')::uuid))
+			ORDER BY e.session_id, e.seq, e.id LIMIT $4`,
 			string(session), t, string(after), limit)
 		if err != nil {
 			return err

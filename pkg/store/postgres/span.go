@@ -93,14 +93,19 @@ func (s *Store) oldestUnfinished(ctx context.Context, day time.Time) (string, er
 	}
 	var each []string
 	for _, part := range parts {
-		states := ""
-		for _, state := range []job.State{job.Queued, job.Dispatched, job.Running} { // a partial index for each
-			states += fmt.Sprintf(` OR EXISTS (SELECT FROM %s WHERE state = '%s')`, part, state)
-		}
-		each = append(each, fmt.Sprintf(`SELECT '%s' AS part WHERE false%s`, part, states))
+		each = append(each, fmt.Sprintf(`SELECT '%s' AS part WHERE %s`, part, unfinishedIn(part)))
 	}
 	var oldest string
 	err = s.pool.QueryRow(ctx, `SELECT coalesce(min(part) FILTER (WHERE part = 'jobs_default'), min(part), '') FROM (`+
 		strings.Join(each, " UNION ALL ")+`) u`, pgx.QueryExecModeExec).Scan(&oldest) // not one for the cache of statements
 	return oldest, err
+}
+
+// unfinishedIn is whether a partition has unfinished jobs.
+func unfinishedIn(part string) string {
+	var each []string
+	for _, state := range []job.State{job.Queued, job.Dispatched, job.Running} { // a partial index for each
+		each = append(each, fmt.Sprintf(`EXISTS (SELECT FROM %s WHERE state = '%s')`, part, state))
+	}
+	return "(" + strings.Join(each, " OR ") + ")"
 }

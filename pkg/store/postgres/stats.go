@@ -10,29 +10,6 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Days of partitions that are kept ready, from yesterday's on: ids of a process
-// whose clock is behind belong there.
-const (
-	maintainFrom = `(now() AT TIME ZONE 'UTC' - interval '1 day')::date`
-	maintainDays = 5
-)
-
-// maintainLock lets one make partitions at a time, to the end of its transaction.
-const maintainLock = `SELECT pg_advisory_xact_lock(hashtextextended('assay maintain', 0))`
-
-// Maintain implements store.Scheduler.
-func (s *Store) Maintain(ctx context.Context) error {
-	return s.do(ctx, "maintain", func(ctx context.Context) error {
-		b := &pgx.Batch{}
-		// Attaching waits for readers of the default partition, and new readers wait
-		// behind it: rather try again later.
-		b.Queue(`SET LOCAL lock_timeout = '2s'`)
-		b.Queue(maintainLock)
-		b.Queue(`SELECT assay_partitions(`+maintainFrom+`, $1)`, maintainDays)
-		return s.pool.SendBatch(ctx, b).Close()
-	})
-}
-
 // poolStats counts the queue of each pool one by one up to a limit, and looks at
 // the head of each of its groups for the oldest.
 var poolStats = queuedPools + fmt.Sprintf(`,

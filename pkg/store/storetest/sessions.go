@@ -118,10 +118,18 @@ func testSessions(t *testing.T, open Open) {
 		if len(all) != 3 || all[0].ID != ids[0] || len(rest) != 1 || rest[0].ID != ids[1] {
 			t.Errorf("executes: %d of 3, then %+v", len(all), rest)
 		}
+		// One that began before, and took longer, lies behind what was read.
+		late := store.Executed{Session: first.ID, ID: job.FirstIDAt(ids[0].Time().Add(-time.Minute)), Code: "1", Result: json.RawMessage(`{}`)}
+		f.must(f.PutExecute(ctx, late))
+		rest, err = f.Executes(ctx, tenant, first.ID, ids[2], 10)
+		f.must(err)
+		if len(rest) != 1 || rest[0].ID != late.ID {
+			t.Errorf("after the last one %d were seen, want the one that was recorded since", len(rest))
+		}
 		if none, err := f.Executes(ctx, "other", first.ID, "", 10); err != nil || len(none) != 0 {
 			t.Errorf("of another tenant: %v, %v", none, err)
 		}
-		if s, err := f.Session(ctx, tenant, first.ID); err != nil || s.Executes != 3 {
+		if s, err := f.Session(ctx, tenant, first.ID); err != nil || s.Executes != 4 {
 			t.Errorf("count: %+v, %v", s, err)
 		}
 	})

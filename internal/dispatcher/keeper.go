@@ -1,0 +1,114 @@
+package dispatcher
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
+
+const (
+	keepLook  = 10 * time.Second // between two looks at who leads and what is due
+	keepEvery = time.Hour
+	// What fails is tried again after keepAgain, and after twice as long each time.
+	keepAgain   = time.Minute
+	keepLongest = 30 * time.Minute
+)
+
+// keeper does what changes tables as a whole: makes days ahead, and forgets old ones. The
+// leader does, beside everything else: it may take long, and nothing waits for it.
+type keeper struct {
+	*Dispatcher
+	chores []*chore
+}
+
+// chore is one thing to do now and then.
+type chore struct {
+	name   string
+	do     func(ctx context.Context) error
+	due    time.Time
+	failed int          // in a row
+	done   atomic.Int64 // when it last succeeded here, in seconds since 1970; 0: never
+}
+
+func newKeeper(d *Dispatcher) *keeper {
+	k := &keeper{Dispatcher: d}
+	k.chores = append(k.chores, &chore{name: "maintain", do: d.store.Maintain})
+	if d.cfg.Retention > 0 {
+		k.chores = append(k.chores, &chore{name: "forget", do: k.forget})
+	}
+	return k
+}
+
+func (k *keeper) run(ctx context.Context) {
+	unregister, err := k.register()
+	if err != nil {
+		k.log.WarnContext(ctx, "gauge of upkeep not registered", "error", err)
+		return
+	}
+	defer unregister()
+	tick := time.NewTicker(keepLook)
+	defer tick.Stop()
+	for {
+		for _, c := range k.chores {
+			if k.leader.is() && !time.Now().Before(c.due) {
+				k.tend(ctx, c)
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// tend does a chore and says when it is due again.
+func (k *keeper) tend(ctx context.Context, c *chore) {
+	err := c.do(ctx)
+	if err == nil {
+		c.failed, c.due = 0, time.Now().Add(keepEvery)
+		c.done.Store(time.Now().Unix())
+		return
+	}
+	wait := min(keepAgain<<min(c.failed, 10), keepLongest)
+	c.failed, c.due = c.failed+1, time.Now().Add(wait)
+	if ctx.Err() == nil {
+		k.log.WarnContext(ctx, "upkeep failed, trying again later", "task", c.name, "again_in", wait, "error", err)
+	}
+}
+
+func (k *keeper) forget(ctx context.Context) error {
+	f, err := k.store.Forget(ctx, k.cfg.Retention)
+	if f.Days+f.Batches+f.Sessions > 0 {
+		k.log.InfoContext(ctx, "history forgotten", "days", f.Days, "batches", f.Batches, "sessions", f.Sessions, "older_than", k.cfg.Retention)
+		for kind, n := range map[string]int{"day": f.Days, "forgotten_batch": f.Batches, "session": f.Sessions} {
+			k.metrics.reaps.Add(ctx, int64(n), label("kind", kind))
+		}
+	}
+	return err
+}
+
+func (k *keeper) register() (unregister func(), err error) {
+	meter := otel.Meter(scope)
+	last, err := meter.Int64ObservableGauge("assay_upkeep_success_timestamp_seconds",
+		metric.WithDescription("When a task of the leader's last succeeded, by task; reported by the dispatchers that did it, so take the maximum."))
+	if err != nil {
+		return nil, err
+	}
+	r, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		for _, c := range k.chores {
+			if at := c.done.Load(); at > 0 {
+				o.ObserveInt64(last, at, metric.WithAttributes(attribute.String("task", c.name)))
+			}
+		}
+		return nil
+	}, last)
+	if err != nil {
+		return nil, err
+	}
+	return func() { _ = r.Unregister() }, nil
+}

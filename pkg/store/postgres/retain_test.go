@@ -1,0 +1,361 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// keptFor is the age of the tests' history.
+const keptFor = 30 * 24 * time.Hour
+
+// past is a store with partitions for two days of 40 days ago.
+type past struct {
+	*testing.T
+	*Store
+	day time.Time
+}
+
+func newPast(t *testing.T) *past {
+	t.Helper()
+	p := &past{t, openTest(t, Config{}), time.Now().UTC().AddDate(0, 0, -40).Truncate(24 * time.Hour)}
+	p.exec(`SELECT assay_partitions($1::date, 2)`, p.day)
+	return p
+}
+
+func (p *past) exec(sql string, args ...any) {
+	p.Helper()
+	if _, err := p.pool.Exec(p.Context(), sql, args...); err != nil {
+		p.Fatal(err)
+	}
+}
+
+func (p *past) job(id job.ID) store.NewJob {
+	return store.NewJob{ID: id, Tenant: "t", Pool: "p", Spec: []byte(`{}`)}
+}
+
+// single submits jobs, each by itself.
+func (p *past) single(ids ...job.ID) {
+	p.Helper()
+	for _, id := range ids {
+		if _, _, err := p.SubmitJob(p.Context(), p.job(id), store.Idempotency{}, 0); err != nil {
+			p.Fatal(err)
+		}
+	}
+}
+
+// batch submits jobs as a batch that began with the first of them and was sealed on the
+// day of the last.
+func (p *past) batch(callback *job.Callback, ids ...job.ID) job.ID {
+	p.Helper()
+	var jobs []store.NewJob
+	for _, id := range ids {
+		jobs = append(jobs, p.job(id))
+	}
+	id := job.FirstIDAt(ids[0].Time())
+	if _, err := p.SubmitBatch(p.Context(), store.NewBatch{ID: id, Tenant: "t", Callback: callback}, jobs); err != nil {
+		p.Fatal(err)
+	}
+	p.exec(`UPDATE batches SET created_at = $2, appended_at = $3 WHERE id = $1`, uuid(id), ids[0].Time(), ids[len(ids)-1].Time())
+	return id
+}
+
+// over ends a job, so many days ago.
+func (p *past) over(id job.ID, days int) {
+	p.Helper()
+	if _, err := p.Cancel(p.Context(), id); err != nil {
+		p.Fatal(err)
+	}
+	p.exec(`UPDATE jobs SET ended_at = now() - $2 * interval '1 day' WHERE id = $1`, uuid(id), days)
+}
+
+// batchOver does so with a batch.
+func (p *past) batchOver(id job.ID, days int) {
+	p.Helper()
+	if _, err := p.CancelBatch(p.Context(), id); err != nil {
+		p.Fatal(err)
+	}
+	p.exec(`UPDATE jobs SET ended_at = now() - $2 * interval '1 day' WHERE batch_id = $1`, uuid(id), days)
+	p.exec(`UPDATE batch_counts SET ended_at = now() - $2 * interval '1 day' WHERE batch_id = $1`, uuid(id), days)
+}
+
+// forget wants so many days and batches to go.
+func (p *past) forget(days, batches int) {
+	p.Helper()
+	p.ended.Clear() // in the tests what is over does not stay so
+	f, err := p.Forget(p.Context(), keptFor)
+	if err != nil || f.Days != days || f.Batches != batches {
+		p.Fatalf("forgot %+v, %v; want %d days and %d batches", f, err, days, batches)
+	}
+}
+
+// TestForget drops whole days that have been over for long enough, and nothing else.
+func TestForget(t *testing.T) {
+	t.Parallel()
+	p := newPast(t)
+	over, waits, today := job.FirstIDAt(p.day.Add(time.Hour)), job.FirstIDAt(p.day.AddDate(0, 0, 1)), job.NewID()
+	p.single(over, waits, today)
+	unknown := job.FirstIDAt(p.day.Add(2 * time.Hour))
+	if _, err := p.Job(t.Context(), "t", unknown); !errors.Is(err, job.ErrNotFound) {
+		t.Errorf("an old id of a fleet that forgot nothing: %v", err)
+	}
+	p.over(over, 1)
+	p.forget(0, 0) // it waited for long, and ended yesterday
+	p.over(today, 0)
+	p.exec(`UPDATE jobs SET ended_at = now() - interval '31 days' WHERE id = $1`, uuid(over))
+	p.forget(1, 0)
+	for id, want := range map[job.ID]error{over: job.ErrGone, unknown: job.ErrGone, waits: nil, today: nil, job.NewID(): job.ErrNotFound} {
+		if _, err := p.Job(t.Context(), "t", id); !errors.Is(err, want) {
+			t.Errorf("job of %v: %v, want %v", id.Time(), err, want)
+		}
+	}
+	if _, err := p.Result(t.Context(), "t", over); !errors.Is(err, job.ErrGone) {
+		t.Errorf("its result: %v", err)
+	}
+	if _, err := p.Result(t.Context(), "t", waits); !errors.Is(err, job.ErrNotFound) {
+		t.Errorf("the result of a job that waits: %v", err)
+	}
+	p.over(waits, 31)
+	p.forget(1, 0)
+	p.forget(0, 0)
+	if err := p.Maintain(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestForgetGoesOn: what an interrupted Forget has left of a day goes with the next.
+func TestForgetGoesOn(t *testing.T) {
+	t.Parallel()
+	p := newPast(t)
+	p.exec(`DROP TABLE jobs` + p.day.Format("_20060102") + `, specs` + p.day.Format("_20060102"))
+	p.forget(2, 0)
+	if left := queryStrings(t, p.Store, `SELECT relname::text FROM pg_class WHERE relname ~ '`+p.day.Format("_20060102$")+`'`); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// TestForgetBatches: a batch is kept as a whole until it has been over for long enough and
+// nobody is to be told, and gone as a whole then.
+func TestForgetBatches(t *testing.T) {
+	t.Parallel()
+	p := newPast(t)
+	ctx := t.Context()
+	first, second := job.FirstIDAt(p.day.Add(23*time.Hour)), job.FirstIDAt(p.day.Add(25*time.Hour))
+	id := p.batch(&job.Callback{URL: "https://example.org/"}, first, second)
+	p.over(first, 39)
+	p.forget(0, 0) // its second half waits
+	p.batchOver(id, 1)
+	p.over(first, 39)
+	p.forget(0, 0) // it is over since yesterday
+	p.batchOver(id, 31)
+	p.forget(0, 0) // its callback is still tried
+	if got, _, err := p.Results(ctx, "t", id, 0, 10); err != nil || len(got) != 2 {
+		t.Fatalf("%d results are left, %v", len(got), err)
+	}
+	p.exec(`UPDATE callbacks SET given_up_at = now()`)
+	p.forget(2, 1)
+	if _, err := p.Batch(ctx, "t", id); !errors.Is(err, job.ErrGone) {
+		t.Errorf("the batch: %v", err)
+	}
+	if _, err := p.BatchDone(ctx, "t", id); !errors.Is(err, job.ErrGone) {
+		t.Errorf("whether it is done: %v", err)
+	}
+	if _, err := p.RetryBatch(ctx, id, store.NewBatch{ID: job.NewID(), Tenant: "t"}); !errors.Is(err, job.ErrGone) {
+		t.Errorf("its retry: %v", err)
+	}
+	for _, table := range []string{"batches", "batch_counts", "callbacks"} {
+		if n := queryStrings(t, p.Store, `SELECT 'row' FROM `+table); len(n) > 0 {
+			t.Errorf("%d rows left in %s", len(n), table)
+		}
+	}
+}
+
+// TestForgetKeepsLiveBatches, whatever the days of their jobs' ids: a dispatcher's clock
+// may have been ahead over midnight.
+func TestForgetKeepsLiveBatches(t *testing.T) {
+	t.Parallel()
+	p := newPast(t)
+	ahead := job.FirstIDAt(p.day.AddDate(0, 0, 1))
+	id := p.batch(nil, ahead)
+	p.exec(`UPDATE batches SET created_at = $1, appended_at = $1`, p.day.Add(23*time.Hour)) // by the server's clock
+	p.forget(0, 0)
+	if ds, err := p.Schedule(t.Context(), "p", 10); err != nil || len(ds) != 1 {
+		t.Errorf("of the batch, %v is scheduled, %v", ds, err)
+	}
+	p.batchOver(id, 31)
+	p.forget(2, 1)
+}
+
+// TestForgetUndated: what is in no day's partition is forgotten all the same.
+func TestForgetUndated(t *testing.T) {
+	t.Parallel()
+	p := newPast(t)
+	lost, waits := job.FirstIDAt(p.day.AddDate(0, 0, 5)), job.FirstIDAt(p.day.AddDate(0, 0, 6))
+	p.single(lost, waits)
+	p.over(lost, 31)
+	p.forget(2, 0)
+	if _, err := p.Job(t.Context(), "t", lost); !errors.Is(err, job.ErrGone) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := p.Job(t.Context(), "t", waits); err != nil {
+		t.Error(err)
+	}
+	for _, table := range []string{"specs", "results"} {
+		if n := queryStrings(t, p.Store, `SELECT 'row' FROM `+table+` WHERE id = '`+string(lost)+`'`); len(n) > 0 {
+			t.Errorf("left in %s", table)
+		}
+	}
+}
+
+func TestForgetSessions(t *testing.T) {
+	t.Parallel()
+	p := newPast(t)
+	ctx := t.Context()
+	old, live := job.FirstIDAt(p.day), job.FirstIDAt(p.day.Add(time.Hour))
+	for _, id := range []job.ID{old, live} {
+		if err := p.PutSession(ctx, "t", job.Session{ID: id, Worker: "w"}, 0); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if err := p.PutExecute(ctx, store.Executed{Session: id, ID: job.NewID(), Code: "1", Result: []byte(`{}`)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	p.exec(`UPDATE sessions SET state = 'ended', outcome = 'succeeded', ended_at = now() - interval '31 days' WHERE id = $1`, uuid(old))
+	if f, err := p.Forget(ctx, keptFor); err != nil || f.Sessions != 1 {
+		t.Fatalf("%+v, %v", f, err)
+	}
+	if _, err := p.Session(ctx, "t", old); !errors.Is(err, job.ErrGone) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := p.Session(ctx, "t", live); err != nil {
+		t.Error(err)
+	}
+	if n := queryStrings(t, p.Store, `SELECT 'row' FROM executes`); len(n) != 3 {
+		t.Errorf("%d executes are left", len(n))
+	}
+}
+
+// TestHistoryBesideADump: as long as a backup reads all there is, neither the making of
+// days nor the dropping of old ones is in anybody's way, and both are done when it is over.
+func TestHistoryBesideADump(t *testing.T) {
+	t.Parallel()
+	p := newPast(t)
+	ctx := t.Context()
+	soon := time.Now().UTC().AddDate(0, 0, 3)
+	p.exec(`DROP TABLE jobs` + soon.Format("_20060102"))
+
+	dump, err := p.pool.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = dump.Rollback(context.WithoutCancel(ctx)) }()
+	for _, table := range []string{"jobs_default", "jobs", "jobs" + p.day.Format("_20060102")} {
+		if _, err := dump.Exec(ctx, `LOCK TABLE ONLY `+table+` IN ACCESS SHARE MODE`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	watched := p.watchLocks()
+	for range 3 { // in the first seconds it might be a short one
+		if err := p.Maintain(ctx); !errors.Is(err, job.ErrUnavailable) {
+			t.Errorf("Maintain beside a dump: %v", err)
+		}
+		if _, err := p.Forget(ctx, keptFor); !errors.Is(err, job.ErrUnavailable) {
+			t.Errorf("Forget beside a dump: %v", err)
+		}
+	}
+	if err := dump.Rollback(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Maintain(ctx); err != nil {
+		t.Error(err)
+	}
+	p.forget(2, 0)
+	watched()
+	if n := queryStrings(t, p.Store, `SELECT relname::text FROM pg_class WHERE relname = 'jobs`+soon.Format("_20060102")+`'`); len(n) != 1 {
+		t.Error("the day was not made after the dump")
+	}
+}
+
+// TestForgetBesideWriters: a fleet at work neither keeps old days from being dropped, nor
+// is it stopped by that.
+func TestForgetBesideWriters(t *testing.T) {
+	t.Parallel()
+	p := newPast(t)
+	watched := p.watchLocks()
+	p.forget(2, 0)
+	watched()
+}
+
+// watchLocks submits, schedules and claims until the function is called that it returns.
+// Each statement fails that waits for a lock for a second.
+func (p *past) watchLocks() (stop func()) {
+	cfg := p.cfg
+	sep := " "
+	if strings.Contains(cfg.DSN, "://") {
+		if sep = "?"; strings.Contains(cfg.DSN, "?") {
+			sep = "&"
+		}
+	}
+	cfg.DSN += sep + "lock_timeout=1000"
+	s, err := Open(p.Context(), cfg)
+	if err != nil {
+		p.Fatal(err)
+	}
+	var n atomic.Int64
+	ctx, cancel := context.WithCancel(p.Context())
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				if err := work(ctx, s, fmt.Sprint("w", i)); err != nil && ctx.Err() == nil {
+					p.Errorf("stopped by upkeep: %v", err)
+					return
+				}
+				n.Add(1)
+			}
+		})
+	}
+	for n.Load() == 0 && !p.Failed() {
+		time.Sleep(time.Millisecond)
+	}
+	return func() {
+		before := n.Load()
+		for deadline := time.Now().Add(30 * time.Second); n.Load() < before+4 && time.Now().Before(deadline); {
+			time.Sleep(time.Millisecond)
+		}
+		if n.Load() < before+4 {
+			p.Error("no work is done any more")
+		}
+		cancel()
+		wg.Wait()
+		s.Close()
+	}
+}
+
+// work brings a job from submit to claimed.
+func work(ctx context.Context, s *Store, worker string) error {
+	j := store.NewJob{ID: job.NewID(), Tenant: "t", Pool: worker, Spec: []byte(`{}`)}
+	if _, _, err := s.SubmitJob(ctx, j, store.Idempotency{}, 0); err != nil {
+		return err
+	}
+	ds, err := s.Schedule(ctx, worker, 100)
+	if err != nil {
+		return err
+	}
+	for _, d := range ds {
+		if _, err := s.Claim(ctx, time.Minute, []store.Claim{{Ref: d.Ref, Worker: worker}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -3,15 +3,21 @@ package dispatcher
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"iter"
+	"strings"
 	"time"
 
+	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
 	"github.com/assay-run/assay/pkg/store"
 )
 
 // Objects is where attempts leave their files; *object.Store is it.
 type Objects interface {
+	Get(ctx context.Context, key string) (io.ReadCloser, object.Info, error)
+	Put(ctx context.Context, key string, r io.Reader) (object.Info, error)
 	List(ctx context.Context, prefix string) iter.Seq2[object.Info, error]
 	DeletePrefix(ctx context.Context, prefix string) (int, error)
 	SweepTemp(ctx context.Context, age time.Duration) (int, error)
@@ -21,8 +27,16 @@ type Objects interface {
 // removes its own, but not when it is killed, or when the object store was away.
 type sweeper struct{ *Dispatcher }
 
-// sweepChunk bounds one question to the store.
-const sweepChunk = 500
+const (
+	sweepChunk = 500     // attempts of one question to the store
+	sweepMost  = 100_000 // attempts removed in one sweep
+	// Where more attempts than sweepFew, and more than half of all, are said to be
+	// nobody's, though nothing from their time was forgotten, it is rather the database that
+	// is another one than theirs.
+	sweepFew = 100
+	// fleetKey is the object that says whose the others are.
+	fleetKey = "fleet"
+)
 
 func (s *sweeper) run(ctx context.Context) {
 	if s.cfg.Objects == nil {
@@ -35,6 +49,9 @@ func (s *sweeper) run(ctx context.Context) {
 		case <-tick.C:
 		case <-ctx.Done():
 			return
+		}
+		if !s.leader.is() {
+			continue
 		}
 		n, err := s.sweep(ctx)
 		if err != nil && ctx.Err() == nil {
@@ -58,20 +75,39 @@ type stored struct {
 // ours to remove (a database restored from a backup does not know it yet) is
 // noticed meanwhile.
 func (s *sweeper) sweep(ctx context.Context) (removed int, err error) {
+	if err := s.ours(ctx); err != nil {
+		return 0, err
+	}
 	var orphaned, asked []stored
+	young := func(as []stored) (n int) {
+		for _, a := range as {
+			if s.cfg.Retention == 0 || time.Since(a.Job.Time()) < s.cfg.Retention {
+				n++
+			}
+		}
+		return n
+	}
+	all := 0
 	for a, err := range s.attempts(ctx, time.Now().Add(-s.cfg.OrphanAge)) {
 		if err != nil {
 			return 0, err
 		}
+		all += young([]stored{a})
 		if asked = append(asked, a); len(asked) == sweepChunk {
 			if orphaned, err = s.orphans(ctx, orphaned, asked); err != nil {
 				return 0, err
 			}
 			asked = asked[:0]
 		}
+		if len(orphaned) >= sweepMost { // the rest next time
+			break
+		}
 	}
 	if orphaned, err = s.orphans(ctx, orphaned, asked); err != nil {
 		return 0, err
+	}
+	if n := young(orphaned); n > sweepFew && n > all/2 {
+		return 0, fmt.Errorf("%w: %d of %d attempts in the object store are in no record of this database: nothing is removed; is it the right one?", job.ErrRefused, n, all)
 	}
 	var errs []error
 	for _, a := range orphaned { // after the listing, which would skip entries
@@ -81,6 +117,40 @@ func (s *sweeper) sweep(ctx context.Context) (removed int, err error) {
 	}
 	n, err := s.cfg.Objects.SweepTemp(ctx, s.cfg.OrphanAge)
 	return removed + n, errors.Join(append(errs, err)...)
+}
+
+// ours refuses an object store that another fleet has marked as its own, and marks one that
+// nobody has: a dispatcher with the wrong address, or a copy of a database, must not remove
+// what it does not know.
+func (s *sweeper) ours(ctx context.Context) error {
+	name, err := s.store.Fleet(ctx)
+	if err != nil {
+		return err
+	}
+	owner, err := s.owner(ctx)
+	if errors.Is(err, job.ErrNotFound) {
+		if _, err := s.cfg.Objects.Put(ctx, fleetKey, strings.NewReader(name)); err != nil {
+			return err
+		}
+		owner, err = s.owner(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if owner != name {
+		return fmt.Errorf("%w: the object store belongs to fleet %q, as its object %q says, and this one is %q: nothing is removed", job.ErrRefused, owner, fleetKey, name)
+	}
+	return nil
+}
+
+func (s *sweeper) owner(ctx context.Context) (string, error) {
+	r, _, err := s.cfg.Objects.Get(ctx, fleetKey)
+	if err != nil {
+		return "", err
+	}
+	defer r.Close()
+	name, err := io.ReadAll(io.LimitReader(r, 100))
+	return strings.TrimSpace(string(name)), err
 }
 
 // attempts yields those whose newest object is from before. Listing is in the

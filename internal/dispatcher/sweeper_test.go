@@ -2,6 +2,7 @@ package dispatcher_test
 
 import (
 	"context"
+	"io"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -83,6 +84,66 @@ func TestYoungObjectsAreNotSwept(t *testing.T) {
 	if _, err := objects.Stat(t.Context(), key); err != nil {
 		t.Error(err)
 	}
+}
+
+// What is another fleet's is not swept, and neither is what looks so, whoever marked it.
+func TestObjectsOfOthersAreNotSwept(t *testing.T) {
+	for name, before := range map[string]func(*object.Store) int{
+		"marked by another fleet": func(o *object.Store) int {
+			if _, err := o.Put(t.Context(), "fleet", strings.NewReader("another")); err != nil {
+				t.Fatal(err)
+			}
+			return 3
+		},
+		"of a fleet that did not mark it": func(*object.Store) int { return 120 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t)
+			objects, err := object.Open(t.Context(), "file://"+t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer objects.Close()
+			n := before(objects)
+			for range n {
+				key, err := object.ArtifactKey(tenant, job.NewID(), 7, "/workspace/out")
+				if err == nil {
+					_, err = objects.Put(t.Context(), key, strings.NewReader("bytes"))
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			asked := &asking{Objects: objects}
+			cfg := quick
+			cfg.Objects, cfg.SweepEvery, cfg.OrphanAge = asked, time.Millisecond, time.Nanosecond
+			f.start(cfg, nil, nil)
+			f.until("it has looked twice", func() bool { return asked.n.Load() > 2 })
+			left := 0
+			for o, err := range objects.List(t.Context(), "") {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, _, _, ok := object.AttemptOf(o.Key); ok {
+					left++
+				}
+			}
+			if left != n {
+				t.Errorf("%d of %d are left", left, n)
+			}
+		})
+	}
+}
+
+// asking counts sweeps by their first step.
+type asking struct {
+	dispatcher.Objects
+	n atomic.Int64
+}
+
+func (a *asking) Get(ctx context.Context, key string) (io.ReadCloser, object.Info, error) {
+	defer a.n.Add(1)
+	return a.Objects.Get(ctx, key)
 }
 
 // counting counts sweeps by their last step.

@@ -34,10 +34,38 @@ const (
 	slack = 10 * time.Minute
 )
 
-// places remembers which worker holds a session: that never changes.
+// places remembers which worker holds a session: that never changes. Not every end is
+// heard of here, so what is remembered is bounded: beyond it the record is read again.
 type places struct {
-	known sync.Map // placeKey → place
-	turn  atomic.Uint64
+	turn atomic.Uint64
+
+	mu    sync.Mutex
+	known map[placeKey]place
+}
+
+// maxPlaces is how many sessions are remembered.
+const maxPlaces = 10_000
+
+func (p *places) get(k placeKey) (at place, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at, ok = p.known[k]
+	return at, ok
+}
+
+func (p *places) put(k placeKey, at place) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.known == nil || len(p.known) >= maxPlaces {
+		p.known = map[placeKey]place{}
+	}
+	p.known[k] = at
+}
+
+func (p *places) drop(k placeKey) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.known, k)
 }
 
 type placeKey struct {
@@ -177,7 +205,7 @@ func (s *Server) recorded(ctx context.Context, tenant string, v *job.Session, fi
 		s.abandonSession(tenant, v)
 		return fmt.Errorf("record session: %w", werr)
 	}
-	s.places.known.Store(placeKey{tenant, v.ID}, place{v.Worker, v.Spec.Kind, v.Spec.Lease.D()})
+	s.places.put(placeKey{tenant, v.ID}, place{v.Worker, v.Spec.Kind, v.Spec.Lease.D()})
 	return nil
 }
 
@@ -194,8 +222,8 @@ func (s *Server) abandonSession(tenant string, v *job.Session) {
 
 // place returns where a live session of the tenant is.
 func (s *Server) place(ctx context.Context, tenant string, id job.ID) (place, error) {
-	if p, ok := s.places.known.Load(placeKey{tenant, id}); ok {
-		return p.(place), nil
+	if p, ok := s.places.get(placeKey{tenant, id}); ok {
+		return p, nil
 	}
 	if s.Sessions == nil {
 		return place{}, fmt.Errorf("%w: sessions are switched off here", job.ErrUnavailable)
@@ -208,7 +236,7 @@ func (s *Server) place(ctx context.Context, tenant string, id job.ID) (place, er
 		return place{}, hasEnded(id, v.Outcome, v.Message)
 	}
 	p := place{v.Worker, v.Spec.Kind, v.Spec.Lease.D()}
-	s.places.known.Store(placeKey{tenant, id}, p)
+	s.places.put(placeKey{tenant, id}, p)
 	return p, nil
 }
 
@@ -244,7 +272,7 @@ func (s *Server) callSession(r *http.Request, c queue.SessionCall, wait time.Dur
 	if end == nil {
 		return reply, nil, nil
 	}
-	s.places.known.Delete(placeKey{c.Tenant, c.Session})
+	s.places.drop(placeKey{c.Tenant, c.Session})
 	if first, err := s.Store.EndSession(r.Context(), c.Session, p.worker, end.Outcome, end.Message); err != nil {
 		return reply, end, fmt.Errorf("record the end of a session: %w", err)
 	} else if !first { // the worker's own word was there before ours

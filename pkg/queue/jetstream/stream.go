@@ -43,6 +43,9 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// maxAge is how long messages are kept that nobody takes.
+const maxAge = 24 * time.Hour
+
 // ensureStream makes the stream, or makes it what it should be.
 func (q *Queue) ensureStream(ctx context.Context) error {
 	q.ensureMu.Lock()
@@ -56,6 +59,9 @@ func (q *Queue) ensureStream(ctx context.Context) error {
 		Retention:   jetstream.WorkQueuePolicy,
 		Storage:     jetstream.FileStorage,
 		Replicas:    q.cfg.Replicas,
+		// What nobody takes is of a class or a pool that has gone. If its job has not, it
+		// is published again.
+		MaxAge: maxAge,
 		// One message per subject, the second one refused: publishing is
 		// idempotent while the message is queued.
 		MaxMsgsPerSubject:    1,

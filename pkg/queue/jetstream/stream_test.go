@@ -32,7 +32,7 @@ func TestStreamConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := stream.CachedInfo().Config
-	if c.Retention != natsjs.WorkQueuePolicy || c.Storage != natsjs.FileStorage || c.MaxMsgsPerSubject != 1 ||
+	if c.Retention != natsjs.WorkQueuePolicy || c.Storage != natsjs.FileStorage || c.MaxMsgsPerSubject != 1 || c.MaxAge != 24*time.Hour ||
 		c.Discard != natsjs.DiscardNew || !c.DiscardNewPerSubject || !c.AllowAtomicPublish {
 		t.Errorf("stream config is %+v", c)
 	}

@@ -15,8 +15,9 @@ type Host struct {
 	CgroupV2   bool        `json:"cgroup_v2"`
 	Cores      int         `json:"cores"`
 	Memory     job.Size    `json:"memory"`
-	Processes  int         `json:"processes,omitempty"` // most of one job; 0: any number
-	Missing    []string    `json:"missing,omitempty"`   // what is not there, and what to do about it
+	Processes  int         `json:"processes,omitempty"`  // most of one job; 0: any number
+	OpenFiles  int         `json:"open_files,omitempty"` // the same of its descriptors
+	Missing    []string    `json:"missing,omitempty"`    // what is not there, and what to do about it
 
 	// Holes are known ones of this machine's kernel and container programs.
 	Holes []string `json:"holes,omitempty"`
@@ -76,10 +77,8 @@ func (p Policy) PlanFor(h Host, u Use) (*Plan, error) {
 			Problem: fmt.Sprintf("%s is not available here; there is %v", p.Isolation, h.Isolations),
 		}}}
 	}
-	if h.Processes > 0 && p.Processes > h.Processes {
-		return nil, &Refusal{[]*job.FieldError{{
-			Field: "policy.processes", Problem: fmt.Sprintf("at most %d here: the host has no more numbers for processes", h.Processes),
-		}}}
+	if beyond := h.beyond(p); beyond != nil {
+		return nil, &Refusal{beyond}
 	}
 	report, missing := p.enforcement(h, isolation, u)
 	if len(missing) > 0 && p.Enforce == Strict {
@@ -94,6 +93,21 @@ func Explain(p Policy, h Host, u Use) []job.Enforcement {
 	isolation, _ := h.serve(p.Isolation)
 	report, _ := p.enforcement(h, isolation, u)
 	return report
+}
+
+// beyond is what p asks for and no program on h can have, whatever enforces it.
+func (h Host) beyond(p Policy) (fields []*job.FieldError) {
+	if h.Processes > 0 && p.Processes > h.Processes {
+		fields = append(fields, &job.FieldError{
+			Field: "policy.processes", Problem: fmt.Sprintf("at most %d here: the host has no more numbers for processes", h.Processes),
+		})
+	}
+	if h.OpenFiles > 0 && p.OpenFiles > h.OpenFiles {
+		fields = append(fields, &job.FieldError{
+			Field: "policy.open_files", Problem: fmt.Sprintf("at most %d here: the worker has no higher limit of open files to give", h.OpenFiles),
+		})
+	}
+	return fields
 }
 
 // serve returns the isolation that a job asking for want gets on h.

@@ -68,7 +68,10 @@ const probeTime = 20 * time.Second
 
 // inspect is the self-check of this host.
 func (r *Runtime) inspect(ctx context.Context) policy.Host {
-	h := policy.Host{CgroupV2: r.cgroups.V2(), Cores: stdruntime.NumCPU(), Memory: hostMemory(), Processes: MostProcesses("/"), Holes: r.cfg.Holes}
+	h := policy.Host{
+		CgroupV2: r.cgroups.V2(), Cores: stdruntime.NumCPU(), Memory: hostMemory(), Holes: r.cfg.Holes,
+		Processes: MostProcesses("/"), OpenFiles: mostOpenFiles(),
+	}
 	if why := lacksUserNamespaces(); why != "" {
 		h.Missing = append(h.Missing, why)
 		return h

@@ -53,6 +53,7 @@ func (s *slot) startInterpreter(ctx context.Context) (err error) {
 		return err
 	}
 	def := policy.Default()
+	def.OpenFiles = 0 // as many as it can have: whoever may not raise the limit could not undo a lower one
 	pid, err := s.launch(ctx, guest.Start{
 		Argv: []string{"python3", "-B", guestDir + "/zygote.py", "alone"}, Env: environment(s.image.env), Dir: "/", UID: programUID, GID: programGID,
 	}, files, &program{limits: &def})

@@ -65,21 +65,42 @@ func Privileges(cgroupRoot string) []Privilege {
 		Privilege{"limit of open files", nil, enoughOpenFiles(mostOpenFiles())})
 }
 
-// mostOpenFiles is the highest limit that this process can give to programs.
+// The highest limit of open files that a policy may ask for, and the capability,
+// in the first user namespace, to give more than one has.
+const (
+	everOpenFiles  = 1 << 20
+	capSysResource = 24
+)
+
+// mostOpenFiles is the highest limit that this process can give to programs: with
+// the capability any that the kernel knows, else its own hard one, which its
+// children start with.
 func mostOpenFiles() int {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		return 0
 	}
-	return int(min(limit.Max, 1<<20))
+	most := int(min(limit.Max, everOpenFiles))
+	if ids, err := os.ReadFile("/proc/self/uid_map"); err != nil || !allIDs(string(ids)) {
+		return most
+	}
+	if have, err := effective(); err == nil && have&(1<<capSysResource) != 0 {
+		most = max(most, int(min(sysctl("/", "fs/nr_open"), everOpenFiles)))
+	}
+	return most
+}
+
+// allIDs says whether a uid_map is that of the first user namespace.
+func allIDs(uidMap string) bool {
+	return slices.Equal(strings.Fields(uidMap), []string{"0", "0", "4294967295"})
 }
 
 // enoughOpenFiles says which policies cannot be had.
 func enoughOpenFiles(most int) error {
-	if most >= 1<<20 { // the highest that a policy may ask for
+	if most >= everOpenFiles {
 		return nil
 	}
-	return fmt.Errorf("it is %d: jobs that ask for more, by open_files, do not start here; give the container a hard limit of 1048576", most)
+	return fmt.Errorf("it is %d: jobs that ask for more, by open_files, are refused here; give the container a hard limit of 1048576", most)
 }
 
 // effective returns the capabilities of this process.

@@ -209,8 +209,7 @@ func (s *slot) enter(ctx context.Context, g *gate, p *program) (int, error) {
 	pid, err := g.wait()
 	if err == nil && !s.foreign {
 		err = s.group.Add(pid)
-		if err == nil { // from outside, since the sandbox may not raise its own
-			n := uint64(p.limits.OpenFiles)
+		if n := uint64(p.limits.OpenFiles); err == nil && n > 0 { // from outside, since the sandbox may not raise its own
 			err = unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: n}, nil)
 		}
 	}

@@ -85,6 +85,9 @@ func New(cfg Config, s Store, secrets Secrets) (*Sender, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, result := range []string{"delivered", "failed", "given_up"} { // what rises from nothing has no rate
+		tries.Add(context.Background(), 0, metric.WithAttributes(attribute.String("result", result)))
+	}
 	return &Sender{cfg: cfg, store: s, secrets: secrets, http: newHTTPClient(cfg.Allow, cfg.Timeout), tries: tries, freed: make(chan struct{}, 1)}, nil
 }
 

@@ -85,6 +85,9 @@ func (m *metrics) zero() {
 	for _, at := range m.status {
 		m.statuses.Add(ctx, 0, at)
 	}
+	for kind := range reapedKinds(store.ReapStats{}) {
+		m.reaps.Add(ctx, 0, label("kind", kind))
+	}
 }
 
 func label(k, v string) metric.MeasurementOption {
@@ -133,10 +136,14 @@ func (m *metrics) finished(ctx context.Context, fs []store.Finish, statuses []st
 func (m *metrics) lost(ctx context.Context, n int) { m.losses.Add(ctx, int64(n)) }
 
 func (m *metrics) reaped(ctx context.Context, s store.ReapStats) {
-	for kind, n := range map[string]int64{"lease": s.LeasesExpired, "lost": s.JobsLost, "taken_back": s.JobsTakenBack,
-		"expired": s.JobsExpired, "canceled": s.JobsCanceled, "batch": s.BatchesDropped, "abandoned": s.BatchesAbandoned} {
+	for kind, n := range reapedKinds(s) {
 		if n > 0 {
 			m.reaps.Add(ctx, n, label("kind", kind))
 		}
 	}
+}
+
+func reapedKinds(s store.ReapStats) map[string]int64 {
+	return map[string]int64{"lease": s.LeasesExpired, "lost": s.JobsLost, "taken_back": s.JobsTakenBack,
+		"expired": s.JobsExpired, "canceled": s.JobsCanceled, "batch": s.BatchesDropped, "abandoned": s.BatchesAbandoned}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,21 +15,23 @@ import (
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue"
+	"github.com/assay-run/assay/pkg/queue/identity"
 	"github.com/assay-run/assay/pkg/queue/jetstream"
 	"github.com/assay-run/assay/pkg/store"
 )
 
 // startCluster starts three servers, and returns the addresses of all for clients.
-func startCluster(t *testing.T) (nodes []*server, urls string) {
+func startCluster(t *testing.T, with ...func(*dev.NATSConfig)) (nodes []*server, urls string) {
 	t.Helper()
 	var peers, at []string
 	for range 3 {
 		peers = append(peers, testenv.Address(t))
 	}
 	for i, listen := range peers {
-		n := startServer(t, func(c *dev.NATSConfig) {
+		joins := func(c *dev.NATSConfig) {
 			c.Cluster = &dev.NATSCluster{Node: fmt.Sprintf("n%d", i), Listen: listen, Peers: peers}
-		})
+		}
+		n := startServer(t, slices.Concat(with, []func(*dev.NATSConfig){joins})...)
 		nodes, at = append(nodes, n), append(at, n.url)
 	}
 	return nodes, strings.Join(at, ",")
@@ -108,6 +111,41 @@ func TestClusterWithoutMajority(t *testing.T) {
 	for deadline := time.Now().Add(60 * time.Second); len(out) < len(ds); {
 		if err := c.Fetch(t.Context(), len(ds)-len(out), 2*time.Second, out); time.Now().After(deadline) {
 			t.Fatalf("%d of %d were delivered: %v", len(out), len(ds), err)
+		}
+	}
+}
+
+// TestClusterKnowsItsWorkers: every server of a cluster asks whichever dispatcher there
+// is, at whichever server, who a worker is, and passes on what it says.
+func TestClusterKnowsItsWorkers(t *testing.T) {
+	t.Parallel()
+	key, err := identity.ParseKey(identity.NewKey())
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes, _ := startCluster(t, func(c *dev.NATSConfig) { c.Key = key })
+	dispatcher := connect(t, jetstream.Config{URL: nodes[0].url, Replicas: 3, Key: key})
+	if _, err := dispatcher.Consumer(t.Context(), "p"); err != nil {
+		t.Fatal(err)
+	}
+	ds := dispatches(3)
+	if err := dispatcher.Publish(t.Context(), ds); err != nil {
+		t.Fatal(err)
+	}
+	for i, n := range nodes {
+		worker := connectAs(t, n, key, fmt.Sprintf("worker%d", i), "p", 0)
+		c, err := worker.Consumer(t.Context(), "p")
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := make(chan queue.Message, 1)
+		for deadline := time.Now().Add(60 * time.Second); len(out) == 0; {
+			if err := c.Fetch(t.Context(), 1, 5*time.Second, out); time.Now().After(deadline) {
+				t.Fatalf("at server %d nothing was delivered: %v", i, err)
+			}
+		}
+		if err := (<-out).Ack(); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -36,6 +36,8 @@ type shape struct {
 	lease                time.Duration // 4s: a dead worker is missed soon
 	runtime              string        // scripted
 	postgres             *dev.Postgres // a server of its own, for tests that break it; a database of the shared one
+	pair                 *pair         // instead of postgres
+	nodes                int           // NATS servers of a cluster, as processes; 0: one, in this process
 	natsDir, objects     string        // elsewhere than in the test's directory
 	env                  []string      // of every process; it wins
 	prepare              func(dsn string)
@@ -52,6 +54,7 @@ type fleet struct {
 	nats    *dev.NATS
 	natsDir string
 	natsAt  string // where it listens, for ever
+	cluster []*node
 	objects string
 
 	dispatchers, workers []*process
@@ -97,9 +100,12 @@ func newFleet(t *testing.T, s shape) *fleet {
 	if err := os.MkdirAll(f.objects, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if s.postgres != nil {
+	switch {
+	case s.pair != nil:
+		f.dsn = s.pair.dsn(t)
+	case s.postgres != nil:
 		f.dsn = s.postgres.DSN()
-	} else {
+	default:
 		f.dsn = testenv.Postgres(t)
 	}
 	if s.prepare != nil {
@@ -110,8 +116,12 @@ func newFleet(t *testing.T, s shape) *fleet {
 		t.Fatal(err)
 	}
 	t.Cleanup(f.db.Close)
-	f.startNATS()
-	t.Cleanup(func() { f.nats.Stop() })
+	if s.nodes > 0 {
+		f.startCluster(s.nodes)
+	} else {
+		f.startNATS()
+		t.Cleanup(func() { f.nats.Stop() })
+	}
 	t.Cleanup(f.tell)
 	for i := range s.dispatchers {
 		f.addDispatcher(fmt.Sprintf("dispatcher%d", i))
@@ -162,8 +172,12 @@ func (f *fleet) restartNATS(between func()) {
 
 func (f *fleet) process(program, name, near string) *process {
 	p := &process{name: name, path: filepath.Join(built(f.t), program), log: filepath.Join(f.dir, name+".log")}
-	p.nats = newLink(f.t, near, "tcp", f.natsAt)
-	p.env = []string{"ASSAY_NATS_URL=nats://" + p.nats.address(), "ASSAY_OBJECTS_URL=file://" + f.objects, "ASSAY_METRICS_LISTEN=127.0.0.1:0"}
+	url := f.natsURL()
+	if f.cluster == nil {
+		p.nats = newLink(f.t, near, "tcp", f.natsAt)
+		url = "nats://" + p.nats.address()
+	}
+	p.env = []string{"ASSAY_NATS_URL=" + url, "ASSAY_OBJECTS_URL=file://" + f.objects, "ASSAY_METRICS_LISTEN=127.0.0.1:0"}
 	f.t.Cleanup(func() { p.end(f.t) }) // before its links are closed
 	return p
 }
@@ -174,6 +188,9 @@ func (f *fleet) addDispatcher(name string) *process {
 	p := f.process("dispatcher", name, localhost)
 	listen := testenv.Address(f.t)
 	p.postgres = at
+	if n := len(f.cluster); n > 0 {
+		p.env = append(p.env, "ASSAY_STREAM_REPLICAS="+strconv.Itoa(n))
+	}
 	p.env = append(append(p.env, "ASSAY_DATABASE_URL="+dsn, "ASSAY_LISTEN="+listen, "ASSAY_LEASE_TTL="+f.lease.String(), "ASSAY_GRACE=2s"), f.shape.env...)
 	api, err := client.New("http://"+listen, client.WithPatience(2*time.Minute))
 	if err != nil {
@@ -188,19 +205,28 @@ func (f *fleet) addDispatcher(name string) *process {
 	return p
 }
 
-// linked makes a way to the database.
-func (f *fleet) linked() (dsn string, l *link) {
+// linked makes a way to the database, or to each server of a pair: then the link
+// returned is to the first one.
+func (f *fleet) linked() (dsn string, first *link) {
 	u, err := url.Parse(f.dsn)
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	q := u.Query()
-	l = newLink(f.t, localhost, "unix", filepath.Join(q.Get("host"), ".s.PGSQL."+q.Get("port")))
-	host, port, _ := net.SplitHostPort(l.address())
-	q.Set("host", host)
-	q.Set("port", port)
+	var hosts, ports []string
+	ofSockets := strings.Split(q.Get("port"), ",")
+	for i, dir := range strings.Split(q.Get("host"), ",") {
+		l := newLink(f.t, localhost, "unix", filepath.Join(dir, ".s.PGSQL."+ofSockets[i]))
+		if first == nil {
+			first = l
+		}
+		host, port, _ := net.SplitHostPort(l.address())
+		hosts, ports = append(hosts, host), append(ports, port)
+	}
+	q.Set("host", strings.Join(hosts, ","))
+	q.Set("port", strings.Join(ports, ","))
 	u.RawQuery = q.Encode()
-	return u.String(), l
+	return u.String(), first
 }
 
 func (f *fleet) addWorker(name string, env ...string) *process {
@@ -352,7 +378,7 @@ func (f *fleet) stale() {
 // stream looks at what is queued, by the server's own words.
 func (f *fleet) stream(use func(ctx context.Context, js jetstream.JetStream)) {
 	f.t.Helper()
-	nc, err := nats.Connect("nats://" + f.natsAt)
+	nc, err := nats.Connect(f.natsURL())
 	if err != nil {
 		f.t.Fatal(err)
 	}

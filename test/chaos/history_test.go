@@ -33,6 +33,14 @@ func (f *fleet) rested() {
 // everything that the fleet has accepted.
 func (f *fleet) check() verdict {
 	f.t.Helper()
+	v := f.recorded()
+	eventually(f.t, "the queue is empty", func() bool { return f.queued() == 0 })
+	return v
+}
+
+// recorded is check, but for what may still be in the queue.
+func (f *fleet) recorded() verdict {
+	f.t.Helper()
 	f.rested()
 	v := f.judge()
 	for what, n := range map[string]int{
@@ -44,7 +52,6 @@ func (f *fleet) check() verdict {
 			f.t.Errorf("%d %s", n, what)
 		}
 	}
-	eventually(f.t, "the queue is empty", func() bool { return f.queued() == 0 })
 	return v
 }
 

@@ -23,10 +23,14 @@ var (
 	floodJobs   = flag.Int("chaos.flood", 3000, "jobs of the flooding tenant of row 32")
 	floodFactor = flag.Float64("chaos.flood.factor", 10, "how many times as long as on an idle fleet another tenant may wait there")
 	downFor     = flag.Duration("chaos.down", 5*time.Second, "how long Postgres is away in row 16")
+	losses      = flag.Int("chaos.losses", 1, "how often rows 38 to 40 lose what they lose")
 	seed        = flag.Uint64("chaos.seed", 1, "of TestChaos's choices")
 )
 
 func TestMain(m *testing.M) {
+	if cfg := os.Getenv(nodeVariable); cfg != "" {
+		serveNode(cfg) // this process is a NATS server that a test breaks
+	}
 	flag.Parse()
 	// A fleet mostly waits for a lease to end: more of them than cores.
 	_ = flag.Set("test.parallel", "4")

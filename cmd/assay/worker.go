@@ -32,7 +32,10 @@ func (c *workerListCmd) Run(a *app) error {
 		return err
 	}
 	if len(all.Workers) == 0 && len(all.Pools) > 0 {
-		return c.sums(a, all)
+		if a.JSON {
+			return a.printJSON(all)
+		}
+		return c.pools(a, all)
 	}
 	found := all.Workers
 	if a.JSON {
@@ -75,18 +78,23 @@ func (c *workerListCmd) Run(a *app) error {
 	for _, line := range lacks {
 		fmt.Fprintln(a.stdout, line)
 	}
-	return nil
+	if len(all.Pools) < 2 && !slices.ContainsFunc(all.Pools, func(p api.PoolSummary) bool { return p.Exclusive }) {
+		return nil // which says nothing more
+	}
+	fmt.Fprintln(a.stdout)
+	return c.pools(a, all)
 }
 
-// sums is what there is to see without an operator's token.
-func (c *workerListCmd) sums(a *app, all api.WorkerList) error {
-	if a.JSON {
-		return a.printJSON(all)
-	}
+// pools is all that there is to see without an operator's token.
+func (c *workerListCmd) pools(a *app, all api.WorkerList) error {
 	t := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "POOL\tWORKERS\tBUSY\tSLOTS")
+	fmt.Fprintln(t, "POOL\tWORKERS\tBUSY\tSLOTS\tTAKES")
 	for _, p := range all.Pools {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\n", p.Pool, p.Workers, p.Busy, p.Slots)
+		takes := "any job that it can run"
+		if p.Exclusive {
+			takes = "jobs that name it"
+		}
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%s\n", p.Pool, p.Workers, p.Busy, p.Slots, takes)
 	}
 	return t.Flush()
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/assay-run/assay/internal/version"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/netrule"
+	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/queue/jetstream"
 )
 
@@ -38,7 +39,7 @@ type config struct {
 	OpenNATS    bool           `name:"insecure-open-nats" env:"ASSAY_INSECURE_OPEN_NATS" help:"Without --workers-key, use a NATS server that other machines reach, since something else keeps strangers from it."`
 	WorkersOut  []string       `name:"workers-refused" env:"ASSAY_WORKERS_REFUSED" placeholder:"ID" help:"Workers that are not let in again, whatever token they have, separated by commas."`
 	TenantsFile string         `name:"tenants-file" env:"ASSAY_TENANTS_FILE" placeholder:"FILE" help:"Weights, caps and ceilings of tenants, as a JSON list; read at start."`
-	Pool        string         `name:"pool" env:"ASSAY_POOL" default:"default" help:"The pool of workers that jobs go to."`
+	Pools       []string       `name:"pools" env:"ASSAY_POOLS" placeholder:"POOL" help:"What is to be known of pools before their workers say so, separated by commas: gpu?exclusive&label.gpu=a100&image=cuda. The workers of an exclusive pool take jobs that name it, and no others. Jobs may name a pool that is here, or that had workers within a day."`
 	LeaseTTL    time.Duration  `name:"lease-ttl" env:"ASSAY_LEASE_TTL" default:"30s" help:"A worker silent for so long loses its jobs."`
 	InfraBudget int            `name:"infra-budget" env:"ASSAY_INFRA_BUDGET" default:"20" help:"Failures of ours, such as lost workers, after which a job is given up."`
 	PoisonAfter int            `name:"poison-after" env:"ASSAY_POISON_AFTER" default:"3" help:"A job whose start was the end of so many workers is given up."`
@@ -57,6 +58,8 @@ type config struct {
 	LogLevel    slog.Level     `name:"log-level" env:"ASSAY_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
 
 	NATS jetstream.Files `embed:""`
+
+	pools placement.Pools // what Pools says
 
 	Version kong.VersionFlag `name:"version" help:"Print the version."`
 }
@@ -112,6 +115,11 @@ func parse(args []string, out io.Writer) (c config, err error) {
 	if err == nil {
 		if _, bad := netrule.ParseRanges(c.CallbackOK); bad != nil {
 			err = fmt.Errorf("--callback-allow: %w", bad)
+		}
+	}
+	if err == nil {
+		if c.pools, err = placement.ParsePools(c.Pools); err != nil {
+			err = fmt.Errorf("--%w", err)
 		}
 	}
 	if err == nil {

@@ -48,6 +48,7 @@ func TestOpenNATSIsRefused(t *testing.T) {
 
 func TestLimitsAreChecked(t *testing.T) {
 	for arg, says := range map[string]string{
+		"--pools=gpu?exclusive=yes": "--pools: \"gpu?exclusive=yes\": exclusive is none of", "--pools=a,a": "--pools",
 		"--spool=1Gi": "spool", "--spool=lots": "--spool", "--body-memory=64Mi": "body-memory", "--requests=0": "--requests",
 		"--tenant-queued=-1": "--tenant-queued", "--body-patience=1ms": "--body-patience", "--max-batch=0": "--max-batch",
 	} {

@@ -77,7 +77,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return fmt.Errorf("--secrets-key: %w", err)
 	}
-	d, err := dispatcher.New(dispatcher.Config{Pool: cfg.Pool, LeaseTTL: cfg.LeaseTTL, OrphanAge: cfg.OrphanAge, Retention: cfg.Retention, Objects: objects, Secrets: secrets}, store, line)
+	d, err := dispatcher.New(dispatcher.Config{Pools: cfg.pools, LeaseTTL: cfg.LeaseTTL, OrphanAge: cfg.OrphanAge, Retention: cfg.Retention, Objects: objects, Secrets: secrets}, store, line)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	api := httpapi.New(httpapi.Config{Limits: limits, Store: accepting, Secrets: secrets, Objects: objects, Dispatcher: d, Canceler: q, Queue: q, Sessions: q, Callbacks: callbacks, Auth: auth, Pool: cfg.Pool, Metrics: tel.Metrics()})
+	api := httpapi.New(httpapi.Config{Limits: limits, Store: accepting, Secrets: secrets, Objects: objects, Dispatcher: d, Canceler: q, Queue: q, Sessions: q, Callbacks: callbacks, Auth: auth, Pools: cfg.pools, Metrics: tel.Metrics()})
 	stop, err := serveDebug(ctx, cfg.DebugListen)
 	if err != nil {
 		return err
@@ -170,7 +170,7 @@ func openQueue(ctx context.Context, cfg config) (*jetstream.Queue, error) {
 	if key == nil {
 		slog.WarnContext(ctx, "no --workers-key: whoever reaches the NATS server is believed to be the worker that it says")
 	}
-	return jetstream.Connect(ctx, jetstream.Config{URL: cfg.NATSURL, Files: cfg.NATS, Name: "dispatcher", Replicas: cfg.Replicas, RemakeAfter: cfg.remakeAfter(), Key: key, Refused: cfg.WorkersOut})
+	return jetstream.Connect(ctx, jetstream.Config{URL: cfg.NATSURL, Files: cfg.NATS, Name: "dispatcher", Replicas: cfg.Replicas, RemakeAfter: cfg.remakeAfter(), Key: key, Refused: cfg.WorkersOut, Exclusive: cfg.pools.Exclusive})
 }
 
 // remakeAfter is the setting as the queue has it, to which 0 is the default.

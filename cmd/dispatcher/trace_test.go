@@ -65,16 +65,12 @@ func runWorker() error {
 		return err
 	}
 	defer q.Close()
-	deliveries, err := q.Consumer(ctx, "default")
-	if err != nil {
-		return err
-	}
 	objects, err := object.Open(ctx, os.Getenv("ASSAY_OBJECTS_URL"))
 	if err != nil {
 		return err
 	}
 	defer objects.Close()
-	w, err := worker.New(worker.Config{ID: "w", Slots: 4}, worker.Parts{Queue: deliveries, Control: q, Runtime: fake.Noop(), Objects: objects})
+	w, err := worker.New(worker.Config{ID: "w", Slots: 4}, worker.Parts{Class: q.Consumer, Control: q, Runtime: fake.Noop(), Objects: objects})
 	if err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ type config struct {
 	Token string `name:"worker-token" env:"ASSAY_WORKER_TOKEN" help:"What this worker is let in with at a NATS server that asks dispatchers who may connect: the text that \"dispatcher token\" prints, or @FILE."`
 
 	ID   string `name:"worker-id" env:"ASSAY_WORKER_ID" help:"Name of this worker, unique in the fleet (default: the host's name)."`
-	Pool string `name:"pool" env:"ASSAY_POOL" default:"default" help:"Which jobs to take."`
+	Pool string `name:"pool" env:"ASSAY_POOL" default:"default" help:"The pool that this worker is of. It takes jobs that name the pool, and jobs that name none unless the dispatchers have the pool as exclusive."`
 
 	Labels map[string]string `name:"labels" env:"ASSAY_LABELS" mapsep:"," placeholder:"KEY=VALUE" help:"What jobs may require of this worker, separated by commas, such as gpu=a100,disk=fast."`
 	Images []string          `name:"images" env:"ASSAY_IMAGES" help:"Reserve this worker for jobs with these images, separated by commas (default: any)."`

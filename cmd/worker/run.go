@@ -66,11 +66,6 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 		return err
 	}
 	defer q.Close()
-	deliveries, err := q.Consumer(ctx, cfg.Pool)
-	if err != nil {
-		return err
-	}
-
 	stopOwn, err := cfg.ownContainerd(ctx)
 	if err != nil {
 		return err
@@ -89,7 +84,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	parts, err := unreliable(worker.Parts{Queue: deliveries, Class: q.Consumer, Control: q, Runtime: rt, Objects: objects, Sessions: q, Awake: keeper})
+	parts, err := unreliable(worker.Parts{Class: q.Consumer, Control: q, Runtime: rt, Objects: objects, Sessions: q, Awake: keeper})
 	if err != nil {
 		return err
 	}

@@ -38,8 +38,8 @@ type Admitter struct {
 	Tenants  Tenants
 	Blobs    Blobs
 	Secrets  Secrets
-	// Pool is where jobs wait that need nothing special of a worker.
-	Pool string
+	// Pool refuses a pool, named by a job, that does not exist.
+	Pool func(ctx context.Context, name string) error
 	// Reserved says for which images there are workers that take nothing else.
 	Reserved func(image string) bool
 	// Room refuses a class of jobs if there are too many already.
@@ -111,7 +111,7 @@ func (in *Intake) Job(ctx context.Context, raw []byte) (store.NewJob, error) {
 	if err := in.policies.ceiling.CheckImage(spec.Image); err != nil {
 		return store.NewJob{}, err
 	}
-	resolved, err := in.policies.resolve(ctx, spec.Policy, in.admitter)
+	resolved, err := in.policies.resolve(ctx, spec.Pool, spec.Policy, in.admitter)
 	if err != nil {
 		return store.NewJob{}, err
 	}
@@ -129,19 +129,31 @@ func (in *Intake) Job(ctx context.Context, raw []byte) (store.NewJob, error) {
 	if err != nil {
 		return store.NewJob{}, err
 	}
-	pool := placement.NeedOf(in.admitter.Pool, &spec, &resolved.policy, in.admitter.Reserved).Class()
-	if pool != in.admitter.Pool {
-		if err := in.admitter.Room(ctx, pool); err != nil {
-			return store.NewJob{}, err
-		}
+	pool, err := in.admitter.class(ctx, &spec, &resolved.policy)
+	if err != nil {
+		return store.NewJob{}, err
 	}
 	id := job.NewID()
 	return store.NewJob{
 		ID: id, Tenant: in.tenant, Pool: pool,
 		Priority: spec.Priority, MaxAttempts: spec.Retry.MaxAttempts, RetryOn: spec.Retry.On, ExpiresIn: spec.ExpiresIn.D(),
 		Caps: store.CapsOf(spec.Labels, in.tenantCaps, in.batchCaps),
-		Spec: body, TraceParent: in.trace(id, placement.ParseClass(pool).Pool), CacheKey: key,
+		Spec: body, TraceParent: in.trace(id, placement.PoolOf(pool)), CacheKey: key,
 	}, nil
+}
+
+// class returns the class of a job, if there may be more of it.
+func (a *Admitter) class(ctx context.Context, spec *job.Spec, p *policy.Policy) (string, error) {
+	if spec.Pool != "" {
+		if err := a.Pool(ctx, spec.Pool); err != nil {
+			return "", err
+		}
+	}
+	class := placement.NeedOf(spec, p, a.Reserved).Class()
+	if class == spec.Pool { // there is one for each pool, and one for all of them
+		return class, nil
+	}
+	return class, a.Room(ctx, class)
 }
 
 // encodeSpec returns the JSON of a spec with its whole policy. The policy is

@@ -32,7 +32,7 @@ func newAdmitter(t testing.TB) *admit.Admitter {
 	t.Cleanup(func() { _ = o.Close() })
 	return &admit.Admitter{
 		Policies: nothing{}, Tenants: nothing{}, Blobs: o,
-		Pool: "default", Reserved: func(string) bool { return false },
+		Pool: func(context.Context, string) error { return nil }, Reserved: func(string) bool { return false },
 		Hosts: func(string) []policy.Host { return nil },
 	}
 }

@@ -47,15 +47,17 @@ func (p *policies) setCeiling(raw json.RawMessage) error {
 	return nil
 }
 
-// resolve returns what a job's policy field means.
-func (p *policies) resolve(ctx context.Context, raw json.RawMessage, a *Admitter) (*resolved, error) {
+// resolve returns what a job's policy field means, if it can be enforced in the pool
+// that the job names.
+func (p *policies) resolve(ctx context.Context, pool string, raw json.RawMessage, a *Admitter) (*resolved, error) {
+	key := pool + "\n" + string(raw)
 	p.mu.Lock()
-	r := p.known[string(raw)]
+	r := p.known[key]
 	p.mu.Unlock()
 	if r != nil {
 		return r, nil
 	}
-	r, err := p.make(ctx, raw, a)
+	r, err := p.make(ctx, pool, raw, a)
 	if err != nil {
 		return nil, err
 	}
@@ -65,12 +67,12 @@ func (p *policies) resolve(ctx context.Context, raw json.RawMessage, a *Admitter
 		p.known = map[string]*resolved{}
 	}
 	if len(p.known) < maxKnown && len(raw) <= maxKnownSize {
-		p.known[string(raw)] = r
+		p.known[key] = r
 	}
 	return r, nil
 }
 
-func (p *policies) make(ctx context.Context, raw json.RawMessage, a *Admitter) (*resolved, error) {
+func (p *policies) make(ctx context.Context, pool string, raw json.RawMessage, a *Admitter) (*resolved, error) {
 	inline, err := p.inline(ctx, raw)
 	if err != nil {
 		return nil, err
@@ -89,7 +91,7 @@ func (p *policies) make(ctx context.Context, raw json.RawMessage, a *Admitter) (
 		}
 	}
 	r := &resolved{policy: pol}
-	where := placement.NeedOf(a.Pool, &job.Spec{}, &pol, func(string) bool { return false })
+	where := placement.NeedOf(&job.Spec{Pool: pool}, &pol, func(string) bool { return false })
 	if err := enforceable(pol, a.Hosts(where.Class())); err != nil {
 		return nil, err
 	}
@@ -157,7 +159,7 @@ func (a *Admitter) Resolve(ctx context.Context, tenant string, raw json.RawMessa
 	if err != nil {
 		return policy.Policy{}, err
 	}
-	r, err := in.policies.resolve(ctx, raw, &judge)
+	r, err := in.policies.resolve(ctx, "", raw, &judge)
 	if err != nil {
 		return policy.Policy{}, err
 	}

@@ -33,7 +33,8 @@ func cacheKey(spec *job.Spec, p *policy.Policy, raw json.RawMessage) ([]byte, er
 		Files    map[string]job.File
 		Policy   json.RawMessage
 		Requires map[string]string
-	}{image, spec.Program, spec.Files, raw, spec.Requires})
+		Pool     string `json:",omitempty"`
+	}{image, spec.Program, spec.Files, raw, spec.Requires, spec.Pool})
 	if err != nil {
 		return nil, fmt.Errorf("encode cache key: %w", err)
 	}

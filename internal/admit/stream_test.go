@@ -155,7 +155,7 @@ func TestStoredSpec(t *testing.T) {
 	if again, err := json.Marshal(p); err != nil || string(again) != string(spec.Policy) {
 		t.Errorf("the policy is not whole: %s", spec.Policy)
 	}
-	if j.MaxAttempts != 3 || len(j.RetryOn) != 1 || j.ExpiresIn.Hours() != 1 || j.Priority != -5 || j.Tenant != "t" || j.TraceParent != "tp" || j.Pool != "default" {
+	if j.MaxAttempts != 3 || len(j.RetryOn) != 1 || j.ExpiresIn.Hours() != 1 || j.Priority != -5 || j.Tenant != "t" || j.TraceParent != "tp" || j.Pool != "" {
 		t.Errorf("got %+v", j)
 	}
 }

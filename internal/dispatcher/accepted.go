@@ -40,8 +40,8 @@ func (c *counted) SealBatch(ctx context.Context, batch job.ID, total int64) erro
 	return err
 }
 
-func (c *counted) SubmitJob(ctx context.Context, j store.NewJob, key store.Idempotency, window int) (job.ID, *store.Dispatch, error) {
-	id, d, err := c.Store.SubmitJob(ctx, j, key, window)
+func (c *counted) SubmitJob(ctx context.Context, j store.NewJob, key store.Idempotency, window int, rivals ...string) (job.ID, *store.Dispatch, error) {
+	id, d, err := c.Store.SubmitJob(ctx, j, key, window, rivals...)
 	if err == nil {
 		c.jobs.Add(ctx, 1)
 	}

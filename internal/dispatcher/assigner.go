@@ -31,9 +31,9 @@ type assigner struct {
 	unsure   atomic.Int64   // jobs to be forgotten
 }
 
-// choose returns who shall run a job of a pool at once; "" if there is nobody.
-func (a *assigner) choose(pool string) (worker string, h heard) {
-	return a.d.registry.taker(pool, a.ttl/3)
+// choose returns who shall run a job of a class at once; "" if there is nobody.
+func (a *assigner) choose(class string) (worker string, h heard) {
+	return a.d.registry.taker(class, a.ttl/3)
 }
 
 // hand gives a job to the worker that the store has issued its lease to. If the

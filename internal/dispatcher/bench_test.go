@@ -10,6 +10,7 @@ import (
 
 	"github.com/assay-run/assay/internal/dispatcher"
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -93,7 +94,7 @@ func BenchmarkSync(b *testing.B) {
 func (f *fleet) swallow(id string, slots int) (stop func()) {
 	f.Helper()
 	q := f.connect()
-	deliveries, err := q.Consumer(f.Context(), pool)
+	deliveries, err := q.Consumer(f.Context(), placement.Any)
 	if err != nil {
 		f.Fatal(err)
 	}

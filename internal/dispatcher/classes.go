@@ -23,13 +23,14 @@ const (
 	nameClasses = 3 * time.Second
 )
 
-// classes knows which classes of jobs there are besides the pools themselves, and
-// tells the workers, who take from those that they fit.
+// classes knows which classes of jobs there are besides that of jobs that any worker may
+// run, and tells the workers, who take from those that they fit.
 type classes struct {
-	store store.Scheduler
-	bus   queue.Bus
-	log   *slog.Logger
-	stale atomic.Bool // something was queued since the last look
+	store   store.Scheduler
+	bus     queue.Bus
+	workers *registry
+	log     *slog.Logger
+	stale   atomic.Bool // something was queued since the last look
 
 	mu     sync.Mutex
 	queued []string // those with queued jobs, at the last look
@@ -37,8 +38,8 @@ type classes struct {
 	told   time.Time
 }
 
-func newClasses(s store.Scheduler, bus queue.Bus, log *slog.Logger) *classes {
-	return &classes{store: s, bus: bus, log: log, seen: map[string]time.Time{}}
+func newClasses(s store.Scheduler, bus queue.Bus, workers *registry, log *slog.Logger) *classes {
+	return &classes{store: s, bus: bus, workers: workers, log: log, seen: map[string]time.Time{}}
 }
 
 // refresh looks into the queue if something was queued. After an error the
@@ -47,40 +48,60 @@ func (c *classes) refresh(ctx context.Context) {
 	if !c.stale.Swap(false) {
 		return
 	}
-	pools, err := c.store.Pools(ctx)
+	queued, err := c.store.Pools(ctx)
 	if err != nil {
 		c.stale.Store(true)
 		c.log.WarnContext(ctx, "classes of jobs not looked up", "error", err)
 		return
 	}
-	c.note(ctx, pools...)
-	special := slices.DeleteFunc(pools, func(p string) bool { return placement.ParseClass(p).Pool == p })
+	c.note(ctx, queued...)
+	special := slices.DeleteFunc(queued, func(class string) bool { return class == placement.Any })
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.queued = special
 }
 
-// note remembers the classes among pools and tells the workers of new ones.
-func (c *classes) note(ctx context.Context, pools ...string) {
+// note remembers classes and tells the workers of new ones.
+func (c *classes) note(ctx context.Context, classes ...string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	fresh := false
-	for _, p := range pools {
-		if placement.ParseClass(p).Pool == p {
-			continue // a pool, which its workers know
+	for _, class := range classes {
+		if class == placement.Any {
+			continue // all workers know it
 		}
-		_, known := c.seen[p]
+		_, known := c.seen[class]
 		fresh = fresh || !known
-		c.seen[p] = time.Now()
+		c.seen[class] = time.Now()
 	}
 	if !fresh && (len(c.seen) == 0 || time.Since(c.told) < nameClasses) {
 		return
 	}
 	maps.DeleteFunc(c.seen, func(_ string, at time.Time) bool { return time.Since(at) > rememberClass })
 	c.told = time.Now()
-	if err := c.bus.SendClasses(slices.Sorted(maps.Keys(c.seen))); err != nil {
+	if err := c.tell(slices.Sorted(maps.Keys(c.seen))); err != nil {
 		c.log.WarnContext(ctx, "classes of jobs not sent, trying again", "error", err)
 	}
+}
+
+// tell names to each pool that has workers the classes that it may take.
+func (c *classes) tell(all []string) error {
+	for pool := range c.workers.sizes() {
+		offer := placement.Offer{Exclusive: c.workers.pools.Exclusive(pool)}
+		var its []string
+		for _, class := range all {
+			if offer.Open(pool, placement.ParseClass(class)) {
+				its = append(its, class)
+			}
+		}
+		if len(its) == 0 {
+			continue
+		}
+		if err := c.bus.SendClasses(pool, its); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // list returns the classes that are worth a look.

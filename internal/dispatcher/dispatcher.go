@@ -11,24 +11,25 @@ import (
 
 	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
 )
 
 // Config is how a dispatcher behaves. The zero value of a field is its default.
 type Config struct {
-	LeaseTTL       time.Duration // without a heartbeat for so long a job is taken back; default 30s
-	ScheduleEvery  time.Duration // look for queued jobs even without a wake-up; default 1s
-	ReapEvery      time.Duration // default 2s
-	RepublishAfter time.Duration // dispatched but unclaimed for so long: published again; default 15s
-	RegistryEvery  time.Duration // how often workers are written down and counted; default 3s
-	Objects        Objects       // to be swept of what belongs to no record; default: none
-	SweepEvery     time.Duration // default 6h
-	OrphanAge      time.Duration // objects younger than that are not swept; default 24h
-	Retention      time.Duration // what has been over for longer is removed; 0: never
-	Pool           string        // where admitted jobs go; named by the gauges even if it is empty
-	MinWindow      int           // least jobs dispatched ahead of the workers of a pool; default 8
-	Secrets        Secrets       // default: there are none
+	LeaseTTL       time.Duration   // without a heartbeat for so long a job is taken back; default 30s
+	ScheduleEvery  time.Duration   // look for queued jobs even without a wake-up; default 1s
+	ReapEvery      time.Duration   // default 2s
+	RepublishAfter time.Duration   // dispatched but unclaimed for so long: published again; default 15s
+	RegistryEvery  time.Duration   // how often workers are written down and counted; default 3s
+	Objects        Objects         // to be swept of what belongs to no record; default: none
+	SweepEvery     time.Duration   // default 6h
+	OrphanAge      time.Duration   // objects younger than that are not swept; default 24h
+	Retention      time.Duration   // what has been over for longer is removed; 0: never
+	Pools          placement.Pools // what is said of pools; the gauges name them even while they are empty
+	MinWindow      int             // least jobs dispatched ahead of the workers of a pool; default 8
+	Secrets        Secrets         // default: there are none
 	Log            *slog.Logger
 }
 
@@ -187,7 +188,7 @@ func (d *Dispatcher) Assign(j *store.NewJob) (submitted func(ctx context.Context
 // Window is how many jobs of a class may be dispatched and not claimed: the
 // scheduler's bound, for those that come one by one and do not wait for it.
 func (d *Dispatcher) Window(class string) int {
-	return d.scheduler.window(class, d.registry.fit(class))
+	return d.scheduler.window(d.registry.crew(class))
 }
 
 // Wake tells the scheduler that something was queued.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/assay-run/assay/internal/dispatcher"
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -232,7 +233,7 @@ func TestSilentWorker(t *testing.T) {
 // publishAll dispatches what is queued although no worker is known.
 func (f *fleet) publishAll(d *replica) {
 	f.Helper()
-	ds, err := f.store.Schedule(f.Context(), pool, 1000)
+	ds, err := f.store.Schedule(f.Context(), []string{placement.Any}, 1000)
 	if err != nil {
 		f.Fatal(err)
 	}

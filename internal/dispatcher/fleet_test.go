@@ -13,6 +13,7 @@ import (
 	"github.com/assay-run/assay/internal/dispatcher"
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/queue/jetstream"
 	"github.com/assay-run/assay/pkg/store"
@@ -109,7 +110,7 @@ func (f *fleet) start(cfg dispatcher.Config, s store.Store, q dispatcher.Queue) 
 }
 
 func newJob() store.NewJob {
-	return store.NewJob{ID: job.NewID(), Tenant: tenant, Pool: pool, MaxAttempts: 1,
+	return store.NewJob{ID: job.NewID(), Tenant: tenant, Pool: placement.Any, MaxAttempts: 1,
 		Spec: []byte(`{"program":{"python":{"code":"print(1)"}}}`)}
 }
 
@@ -241,7 +242,7 @@ func (f *fleet) work(id string, slots int, run program, edit ...func(*worker)) *
 	for _, e := range edit {
 		e(w)
 	}
-	deliveries, err := w.q.Consumer(f.Context(), pool)
+	deliveries, err := w.q.Consumer(f.Context(), placement.Any)
 	if err != nil {
 		f.Fatal(err)
 	}

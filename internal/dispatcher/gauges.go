@@ -2,9 +2,10 @@ package dispatcher
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"maps"
-	"sync"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -22,12 +23,25 @@ import (
 // numbers, so take the maximum and not the sum.
 type gauges struct {
 	*Dispatcher
-	last    atomic.Pointer[store.Stats]
+	last    atomic.Pointer[fleetCount]
+	seen    map[string]*seenPool // pools that had workers
 	tenants tenants
-
-	mu    sync.Mutex
-	known map[string]bool // pools that had workers or live jobs since this dispatcher started
 }
+
+// fleetCount is the fleet at one moment.
+type fleetCount struct {
+	stats   store.Stats
+	backlog map[string]int64 // see gauges.backlog
+}
+
+// seenPool is what is remembered of a pool that may have no workers now.
+type seenPool struct {
+	offers []placement.Offer // of its workers when there were any
+	at     time.Time
+}
+
+// rememberPool is for how long a pool is remembered after its last worker.
+const rememberPool = 24 * time.Hour
 
 // run counts now and then until ctx ends. Counting is done here and not when
 // somebody looks, so that no number of dashboards burdens the database.
@@ -38,12 +52,13 @@ func (g *gauges) run(ctx context.Context) {
 		return
 	}
 	defer unregister()
+	g.recall(ctx)
 	tick := time.NewTicker(g.cfg.RegistryEvery)
 	defer tick.Stop()
 	for {
 		stats, err := g.store.Stats(ctx)
 		if err == nil {
-			g.last.Store(&stats)
+			g.last.Store(&fleetCount{stats, g.backlog(stats)})
 		} else if ctx.Err() == nil {
 			g.log.WarnContext(ctx, "live jobs not counted", "error", err)
 		}
@@ -71,15 +86,15 @@ func (g *gauges) register() (unregister func(), err error) {
 		return i
 	}
 	i := instruments{
-		jobs:    gauge("assay_jobs", "Live jobs, by pool and state."),
+		jobs:    gauge("assay_jobs", "Live jobs, by class and state."),
 		slots:   gauge("assay_slots", "Slots of the workers of a pool, by whether they are free."),
 		workers: gauge("assay_workers", "Workers of a pool that are connected."),
-		backlog: gauge("assay_backlog_slots", "Slots that the live jobs of a pool need, those that no worker has yet included."),
+		backlog: gauge("assay_backlog_slots", "Slots that a pool's busy workers have in use, and those that the jobs need which wait and could run there."),
 		resting: gauge("assay_workers_quarantined", "Workers of a pool that take no jobs because their failures stood out."),
 		term:    gauge("assay_leader_term", "How often the leader has changed; 0 from dispatchers that do not lead."),
 		tenants: gauge("assay_tenant_jobs", "Live jobs, by tenant and state; the fifty tenants with most of them by name."),
 	}
-	i.oldest, err = meter.Float64ObservableGauge("assay_oldest_queued_seconds", metric.WithDescription("How long the oldest queued job of a pool has waited."))
+	i.oldest, err = meter.Float64ObservableGauge("assay_oldest_queued_seconds", metric.WithDescription("How long the oldest queued job of a class has waited."))
 	if err := errors.Join(append(errs, err)...); err != nil {
 		return nil, err
 	}
@@ -96,31 +111,9 @@ func (g *gauges) register() (unregister func(), err error) {
 // observe reports every pool that is known, with zeros: what is absent is no news, and
 // whoever waits for a change would wait for ever.
 func (g *gauges) observe(o metric.Observer, i *instruments) {
-	at := func(pool string, more ...attribute.KeyValue) metric.MeasurementOption {
-		return metric.WithAttributes(append(more, attribute.String("pool", pool))...)
-	}
-	backlog := g.backlog()
-	if stats := g.last.Load(); stats != nil {
-		pools := maps.Clone(stats.Pools)
-		for pool := range backlog {
-			pools[pool] = stats.Pools[pool]
-		}
-		for pool, s := range pools {
-			for state, n := range map[job.State]int64{job.Queued: s.Queued, job.Dispatched: s.Dispatched, job.Running: s.Running} {
-				o.ObserveInt64(i.jobs, n, at(pool, attribute.String("state", string(state))))
-			}
-			o.ObserveFloat64(i.oldest, s.OldestQueued.Seconds(), at(pool))
-		}
-	}
-	sizes := g.registry.pools()
-	workers, resting := g.registry.byPool()
-	for pool, n := range backlog {
-		z := sizes[pool]
-		o.ObserveInt64(i.backlog, n, at(pool))
-		o.ObserveInt64(i.slots, int64(z.free), at(pool, attribute.String("use", "free")))
-		o.ObserveInt64(i.slots, int64(z.slots-z.free), at(pool, attribute.String("use", "busy")))
-		o.ObserveInt64(i.workers, int64(len(workers[pool])), at(pool))
-		o.ObserveInt64(i.resting, int64(resting[pool]), at(pool, attribute.String("state", "quarantined")))
+	if last := g.last.Load(); last != nil {
+		observeJobs(o, i, last)
+		g.observePools(o, i, last.backlog)
 	}
 	term := int64(0)
 	if g.leader.is() {
@@ -130,35 +123,129 @@ func (g *gauges) observe(o metric.Observer, i *instruments) {
 	g.tenants.observe(o, i.tenants)
 }
 
-// backlog returns how many slots the live jobs of each pool need, whatever class they
-// wait in and whether they were dispatched or not: what decides on the number of workers
-// compares it with the slots that there are. A pool that once had workers or jobs needs
-// none afterwards, and the dispatchers' own never says nothing: what is absent scales
-// nothing down, and nothing up from zero. It is empty until jobs were counted.
-func (g *gauges) backlog() map[string]int64 {
-	stats := g.last.Load()
-	if stats == nil {
-		return nil
+func inPool(pool string, more ...attribute.KeyValue) metric.MeasurementOption {
+	return metric.WithAttributes(append(more, attribute.String("pool", pool))...)
+}
+
+// observeJobs reports what waits and runs of each class, and of each pool that is known:
+// of jobs that name it and need nothing else.
+func observeJobs(o metric.Observer, i *instruments, last *fleetCount) {
+	classes := maps.Clone(last.stats.Pools)
+	for class := range last.backlog {
+		classes[class] = last.stats.Pools[class]
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.known == nil {
-		g.known = map[string]bool{}
+	classes[placement.Any] = last.stats.Pools[placement.Any]
+	for class, s := range classes {
+		if class == placement.Any {
+			class = placement.PoolOf(class)
+		}
+		for state, n := range map[job.State]int64{job.Queued: s.Queued, job.Dispatched: s.Dispatched, job.Running: s.Running} {
+			o.ObserveInt64(i.jobs, n, inPool(class, attribute.String("state", string(state))))
+		}
+		o.ObserveFloat64(i.oldest, s.OldestQueued.Seconds(), inPool(class))
 	}
-	if g.cfg.Pool != "" {
-		g.known[g.cfg.Pool] = true
+}
+
+// observePools reports the workers of each pool that is known.
+func (g *gauges) observePools(o metric.Observer, i *instruments, backlog map[string]int64) {
+	sizes := g.registry.sizes()
+	workers, resting := g.registry.byPool()
+	for pool, n := range backlog {
+		z := sizes[pool]
+		o.ObserveInt64(i.backlog, n, inPool(pool))
+		o.ObserveInt64(i.slots, int64(z.free), inPool(pool, attribute.String("use", "free")))
+		o.ObserveInt64(i.slots, int64(z.slots-z.free), inPool(pool, attribute.String("use", "busy")))
+		o.ObserveInt64(i.workers, int64(len(workers[pool])), inPool(pool))
+		o.ObserveInt64(i.resting, int64(resting[pool]), inPool(pool, attribute.String("state", "quarantined")))
 	}
-	for pool := range g.registry.pools() {
-		g.known[pool] = true
+}
+
+// recall reads which pools had workers before this dispatcher started, and what those
+// offered.
+func (g *gauges) recall(ctx context.Context) {
+	g.seen = map[string]*seenPool{}
+	workers, err := g.store.Workers(ctx, rememberPool)
+	if err != nil {
+		if ctx.Err() == nil {
+			g.log.WarnContext(ctx, "pools of the past not read", "error", err)
+		}
+		return
+	}
+	offers := map[string][]placement.Offer{}
+	for _, w := range workers {
+		var offer placement.Offer
+		_ = json.Unmarshal(w.Offer, &offer) // a worker of another version offers nothing special
+		offer.Exclusive = g.cfg.Pools.Exclusive(w.Pool)
+		offers[w.Pool] = append(offers[w.Pool], offer)
+	}
+	g.note(offers)
+}
+
+// note remembers what the workers of pools offer.
+func (g *gauges) note(offers map[string][]placement.Offer) {
+	for pool, of := range offers {
+		g.seen[pool] = &seenPool{different(of), time.Now()}
+	}
+	maps.DeleteFunc(g.seen, func(_ string, p *seenPool) bool { return time.Since(p.at) > rememberPool })
+}
+
+// different drops offers that are alike: of a large pool most are.
+func different(offers []placement.Offer) (out []placement.Offer) {
+	known := map[string]bool{}
+	for _, o := range offers {
+		raw, _ := json.Marshal(o) // plain data
+		if !known[string(raw)] {
+			known[string(raw)] = true
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// backlog returns how many slots each pool should have at least: those in use, and one
+// for each job that waits and that its workers could run, dispatched or not. A job that
+// names a pool counts there. Any other counts at each pool with workers that could run it; if there is none, at
+// those whose last workers could, or could by what the configuration says of them. What decides on the number of
+// workers compares it with the slots that there are. A pool with nothing to do has 0:
+// what is absent scales nothing down, and nothing up from zero.
+func (g *gauges) backlog(stats store.Stats) map[string]int64 {
+	live := g.registry.offers()
+	g.note(live)
+	idle := map[string][]placement.Offer{} // what pools without workers would offer
+	for pool := range g.cfg.Pools {
+		idle[pool] = []placement.Offer{g.cfg.Pools.Offer(pool)}
+	}
+	for pool, p := range g.seen {
+		idle[pool] = p.offers
 	}
 	need := map[string]int64{}
-	for class, s := range stats.Pools {
-		pool := placement.ParseClass(class).Pool
-		g.known[pool] = true
-		need[pool] += s.Queued + s.Dispatched + s.Running
+	for pool := range idle {
+		need[pool] = 0
 	}
-	for pool := range g.known {
-		need[pool] += 0
+	for pool, z := range g.registry.sizes() {
+		need[pool] += int64(z.slots - z.free)
+	}
+	for class, s := range stats.Pools {
+		n := placement.ParseClass(class)
+		pools := []string{n.Pool} // whatever else it needs, it waits for this one
+		if n.Pool == placement.Any {
+			if pools = takers(live, n); len(pools) == 0 {
+				pools = takers(idle, n)
+			}
+		}
+		for _, pool := range pools {
+			need[pool] += s.Queued + s.Dispatched
+		}
 	}
 	return need
+}
+
+// takers returns the pools that could run jobs with a need.
+func takers(offers map[string][]placement.Offer, n placement.Need) (pools []string) {
+	for pool, of := range offers {
+		if slices.ContainsFunc(of, func(o placement.Offer) bool { return o.Takes(pool, n) }) {
+			pools = append(pools, pool)
+		}
+	}
+	return pools
 }

@@ -10,6 +10,7 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
+	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -22,28 +23,36 @@ func TestGauges(t *testing.T) {
 
 	f := newFleet(t)
 	cfg := quick
-	cfg.MinWindow, cfg.Pool = 3, "own"
+	cfg.MinWindow, cfg.Pools = 3, placement.Pools{"own": {Exclusive: true}, "a100": {Labels: map[string]string{"gpu": "a100"}}, "h100": {Labels: map[string]string{"gpu": "h100"}}}
+	last := store.Worker{ID: "last", Pool: "past", Slots: 1, Draining: true, Offer: []byte(`{"labels":{"gpu":"a100"}}`)}
+	if err := f.store.PutWorkers(t.Context(), []store.Worker{last}); err != nil {
+		t.Fatal(err)
+	}
 	d := f.start(cfg, nil, nil)
 	f.work("w1", 2, hang)
 	f.submit(20)
 	f.submit(3, func(j *store.NewJob) { j.Pool = "nobody's" })
 	f.submit(1, func(j *store.NewJob) { j.Pool = "nobody%27s?label.gpu=a100" })
+	f.submit(5, func(j *store.NewJob) { j.Pool = "?label.gpu=a100" })
 	d.Wake()
 	want := map[string]int64{
-		"default busy": 2, "default free": 0, "default running": 2, "default quarantined": 0,
-		"default workers": 1, "nobody's workers": 0, "own workers": 0,
-		"nobody's busy": 0, "nobody's free": 0, "nobody's quarantined": 0,
-		"own busy": 0, "own free": 0, "own quarantined": 0, "own queued": 0, "own dispatched": 0, "own running": 0,
-		"nobody's queued": 3, "nobody's dispatched": 0, "nobody's running": 0,
+		"default busy": 2, "default workers": 1, "past workers": 1,
+		"* running": 2, "nobody's queued": 3, "?label.gpu=a100 queued": 5, "?label.gpu=a100 dispatched": 0, "?label.gpu=a100 running": 0,
 		"nobody%27s?label.gpu=a100 queued": 1, "nobody%27s?label.gpu=a100 dispatched": 0, "nobody%27s?label.gpu=a100 running": 0,
-		"default backlog": 20, "nobody's backlog": 4, "own backlog": 0,
+		// What no worker could run waits for pools whose workers could, or are said to be such.
+		"default backlog": 20, "nobody's backlog": 4, "own backlog": 0, "a100 backlog": 5, "h100 backlog": 0, "past backlog": 5,
+	}
+	for _, pool := range []string{"default", "nobody's", "own", "a100", "h100", "past"} { // 0 and not absent
+		for _, kind := range []string{"queued", "dispatched", "running", "busy", "free", "quarantined", "workers"} {
+			want[pool+" "+kind] += 0
+		}
 	}
 	f.until("the gauges show it", func() bool {
 		got := gauges(t, reader)
-		rest := got["default queued"] + got["default dispatched"]
+		rest := got["* queued"] + got["* dispatched"]
 		got = maps.Clone(got)
-		delete(got, "default queued")
-		delete(got, "default dispatched")
+		delete(got, "* queued")
+		delete(got, "* dispatched")
 		return maps.Equal(got, want) && rest == 18
 	})
 	d.stop()

@@ -30,13 +30,16 @@ func (p *pace) add(pool string, n int) {
 	p.counts[pool] += n
 }
 
-// of returns jobs a second: the higher of before and now, so that a pool that
-// wakes up is not held back.
-func (p *pace) of(pool string) float64 {
+// of returns the jobs a second of some pools: the higher of before and now, so that a
+// pool that wakes up is not held back.
+func (p *pace) of(pools ...string) (sum float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.roll()
-	return max(p.rates[pool], float64(p.counts[pool])/paceEvery.Seconds())
+	for _, pool := range pools {
+		sum += max(p.rates[pool], float64(p.counts[pool])/paceEvery.Seconds())
+	}
+	return sum
 }
 
 func (p *pace) roll() {

@@ -90,7 +90,8 @@ func (r *recorder) HandleHeartbeat(ctx context.Context, req queue.HeartbeatReque
 	if r.d.registry.seen(req.Worker) {
 		r.d.scheduler.wake() // its slots widen the window
 	}
-	reply := queue.HeartbeatReply{TTL: job.Duration(r.ttl), Rest: job.Duration(r.d.registry.rest(req.Worker.ID))}
+	reply := queue.HeartbeatReply{TTL: job.Duration(r.ttl), Rest: job.Duration(r.d.registry.rest(req.Worker.ID)),
+		Exclusive: r.d.cfg.Pools.Exclusive(req.Worker.Pool)}
 	r.refuse(ctx, req.Worker, &reply)
 	held := make([]store.Held, len(req.Leases))
 	for i, l := range req.Leases {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,8 +26,9 @@ type registry struct {
 	store store.Registry
 	every time.Duration
 	log   *slog.Logger
-	news  chan struct{} // holds one hint: somebody should know at once
-	grown func()        // called when others have reported more slots; optional
+	pools placement.Pools // what is said of them; workers have others, too
+	news  chan struct{}   // holds one hint: somebody should know at once
+	grown func()          // called when others have reported more slots; optional
 
 	mu    sync.Mutex
 	dirty map[process]report // reported since the last refresh
@@ -67,12 +69,13 @@ type heard struct {
 type size struct{ slots, free int }
 
 func newRegistry(cfg Config, s store.Registry) *registry {
-	return &registry{store: s, every: cfg.RegistryEvery, log: cfg.Log, news: make(chan struct{}, 1),
+	return &registry{store: s, every: cfg.RegistryEvery, log: cfg.Log, pools: cfg.Pools, news: make(chan struct{}, 1),
 		dirty: map[process]report{}, known: map[string]member{}, told: map[process]time.Time{}}
 }
 
 // seen notes a heartbeat. It reports whether the fleet has grown by it.
 func (r *registry) seen(w queue.WorkerInfo) (grown bool) {
+	w.Offer.Exclusive = r.pools.Exclusive(w.Pool)
 	p := process{w.ID, store.IncarnationOf(w.StartedAt)}
 	r.mu.Lock()
 	r.dirty[p] = report{w, time.Now()}
@@ -138,8 +141,8 @@ func memberOf(pool string, slots, busy int, draining bool, offer placement.Offer
 	return member{pool: pool, size: size{slots, max(slots-busy, 0)}, offer: offer}
 }
 
-// pools returns the size of each pool that has a worker.
-func (r *registry) pools() map[string]size {
+// sizes returns the size of each pool that has a worker.
+func (r *registry) sizes() map[string]size {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	pools := map[string]size{}
@@ -157,47 +160,83 @@ func (r *registry) poolOf(worker string) string {
 	return r.known[worker].pool
 }
 
-// fitting returns the size of what may run the jobs of each pool and of each of the
-// classes, where there is any.
-func (r *registry) fitting(classes []string) map[string]size {
-	needs := make(map[string]placement.Need, len(classes))
-	for _, c := range classes {
-		needs[c] = placement.ParseClass(c)
+// crew is the workers that may run the jobs of some classes.
+type crew struct {
+	classes []string
+	pools   []string // that they are of
+	size
+}
+
+// crews returns who may run the jobs of the classes, where there is anybody: those
+// with the same workers are together.
+func (r *registry) crews(classes ...string) []crew {
+	needs := make([]placement.Need, len(classes))
+	for i, c := range classes {
+		needs[i] = placement.ParseClass(c)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, m := range r.known {
-		needs[m.pool] = placement.Need{Pool: m.pool}
-	}
-	fits := map[string]size{}
-	for class, n := range needs {
-		if z := r.sizeFor(n); z.slots > 0 {
-			fits[class] = z
-		}
-	}
-	return fits
-}
-
-// fit is fitting of one class.
-func (r *registry) fit(class string) size {
-	need := placement.ParseClass(class)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.sizeFor(need)
-}
-
-// sizeFor sums up the workers that have what a job needs. r.mu is held.
-func (r *registry) sizeFor(n placement.Need) (z size) {
-	for _, m := range r.known {
-		if m.slots == 0 || m.rest() > 0 || m.pool != n.Pool || m.offer.Lacks(n) != "" {
+	members := slices.Collect(maps.Values(r.known))
+	var crews []*crew
+	known := map[string]*crew{} // by their members
+	for i, n := range needs {
+		c, who := crewFor(n, members)
+		if c.slots == 0 {
 			continue
 		}
-		z = size{z.slots + m.slots, z.free + m.free}
+		if known[who] == nil {
+			known[who] = c
+			crews = append(crews, c)
+		}
+		known[who].classes = append(known[who].classes, classes[i])
 	}
-	return z
+	out := make([]crew, len(crews))
+	for i, c := range crews {
+		out[i] = *c
+	}
+	return out
 }
 
-// taker returns the worker that has most room for a job of a pool or class, and
+// crew is crews of one class.
+func (r *registry) crew(class string) crew {
+	if cs := r.crews(class); len(cs) == 1 {
+		return cs[0]
+	}
+	return crew{classes: []string{class}}
+}
+
+// crewFor sums up the members that have what a job needs. who is the same for the same
+// ones, and for no others.
+func crewFor(n placement.Need, members []member) (c *crew, who string) {
+	c = &crew{}
+	bits := make([]byte, (len(members)+7)/8)
+	for i, m := range members {
+		if m.slots == 0 || m.rest() > 0 || !m.offer.Takes(m.pool, n) {
+			continue
+		}
+		bits[i/8] |= 1 << (i % 8)
+		c.size = size{c.slots + m.slots, c.free + m.free}
+		if !slices.Contains(c.pools, m.pool) {
+			c.pools = append(c.pools, m.pool)
+		}
+	}
+	return c, string(bits)
+}
+
+// offers returns what the workers of each pool offer that has any.
+func (r *registry) offers() map[string][]placement.Offer {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	of := map[string][]placement.Offer{}
+	for _, m := range r.known {
+		if m.slots > 0 {
+			of[m.pool] = append(of[m.pool], m.offer)
+		}
+	}
+	return of
+}
+
+// taker returns the worker that has most room for a job of a class, and
 // the heartbeat that says so, which is younger than age; "": there is none.
 func (r *registry) taker(class string, age time.Duration) (worker string, h heard) {
 	need := placement.ParseClass(class)
@@ -205,7 +244,7 @@ func (r *registry) taker(class string, age time.Duration) (worker string, h hear
 	defer r.mu.Unlock()
 	most := 0
 	for id, m := range r.known {
-		if m.free > most && m.heard.beat > 0 && time.Since(m.heard.at) < age && m.rest() == 0 && m.pool == need.Pool && m.offer.Lacks(need) == "" {
+		if m.free > most && m.heard.beat > 0 && time.Since(m.heard.at) < age && m.rest() == 0 && m.offer.Takes(m.pool, need) {
 			worker, h, most = id, m.heard, m.free
 		}
 	}
@@ -279,6 +318,7 @@ func (r *registry) refresh(ctx context.Context) error {
 	for _, w := range fleet {
 		var offer placement.Offer
 		_ = json.Unmarshal(w.Offer, &offer) // a worker of another version offers nothing special
+		offer.Exclusive = r.pools.Exclusive(w.Pool)
 		m := memberOf(w.Pool, w.Slots, busy(w.Slots, w.Busy, w.Held), w.Draining, offer)
 		m.since = store.IncarnationOf(w.StartedAt)
 		if w.Quarantine != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -52,7 +54,7 @@ func newTestRegistry() (*registry, *listing) {
 
 func (r *registry) want(t *testing.T, pools map[string]size) {
 	t.Helper()
-	if diff := cmp.Diff(pools, r.pools(), cmp.AllowUnexported(size{})); diff != "" {
+	if diff := cmp.Diff(pools, r.sizes(), cmp.AllowUnexported(size{})); diff != "" {
 		t.Errorf("pools (-want +got):\n%s", diff)
 	}
 }
@@ -93,6 +95,33 @@ func TestRegistryCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.want(t, map[string]size{"p": {0, 0}, "q": {9, 6}})
+}
+
+// TestCrews: classes that the same workers run are together, and those of an exclusive
+// pool run what names it.
+func TestCrews(t *testing.T) {
+	t.Parallel()
+	r, _ := newTestRegistry()
+	r.pools = placement.Pools{"x": {Exclusive: true}}
+	r.seen(queue.WorkerInfo{ID: "a", Pool: "p", Slots: 8, Busy: 3, Offer: placement.Offer{Memory: 4 * job.GiB}})
+	r.seen(queue.WorkerInfo{ID: "b", Pool: "q", Slots: 4, Offer: placement.Offer{Memory: 2 * job.GiB}})
+	r.seen(queue.WorkerInfo{ID: "c", Pool: "x", Slots: 2, Offer: placement.Offer{Memory: 2 * job.GiB}})
+	r.seen(queue.WorkerInfo{ID: "d", Pool: "p", Draining: true})
+	got := r.crews(placement.Any, "p", "?memory=1Gi", "p?memory=1Gi", "?memory=2Gi", "?memory=3Gi", "x", "x?memory=1Gi", "nobody's", "?label.a=b")
+	for i := range got {
+		slices.Sort(got[i].pools)
+	}
+	want := []crew{
+		{[]string{placement.Any, "?memory=1Gi", "?memory=2Gi"}, []string{"p", "q"}, size{12, 9}},
+		{[]string{"p", "p?memory=1Gi", "?memory=3Gi"}, []string{"p"}, size{8, 5}},
+		{[]string{"x", "x?memory=1Gi"}, []string{"x"}, size{2, 2}},
+	}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(crew{}, size{})); diff != "" {
+		t.Errorf("crews (-want +got):\n%s", diff)
+	}
+	if c := r.crew("nobody's"); c.slots != 0 {
+		t.Errorf("got %+v", c)
+	}
 }
 
 func TestRegistryOutage(t *testing.T) {

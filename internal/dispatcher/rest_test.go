@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -19,13 +20,13 @@ type backlogged struct {
 	queued, looks atomic.Int64
 }
 
-func (b *backlogged) Pools(context.Context) ([]string, error) { return []string{"p"}, nil }
+func (b *backlogged) Pools(context.Context) ([]string, error) { return []string{placement.Any}, nil }
 
 func (b *backlogged) Stats(context.Context) (store.Stats, error) {
 	return store.Stats{Queued: b.queued.Load()}, nil
 }
 
-func (b *backlogged) Schedule(context.Context, string, int) ([]store.Dispatch, error) {
+func (b *backlogged) Schedule(context.Context, []string, int) ([]store.Dispatch, error) {
 	b.looks.Add(1)
 	n := min(b.queued.Load(), 1)
 	b.queued.Add(-n)
@@ -35,7 +36,7 @@ func (b *backlogged) Schedule(context.Context, string, int) ([]store.Dispatch, e
 type deaf struct{ Queue }
 
 func (deaf) Publish(context.Context, []store.Dispatch) error { return nil }
-func (deaf) SendClasses([]string) error                      { return nil }
+func (deaf) SendClasses(string, []string) error              { return nil }
 
 // TestRest: claims gather between looks where workers are at pace, and where they are
 // slower only while the window has no room for all that is queued.
@@ -66,7 +67,7 @@ func TestRest(t *testing.T) {
 				sched := newScheduler(&Dispatcher{
 					registry: r, leader: leads, metrics: m, log: slog.New(slog.DiscardHandler), cfg: Config{ScheduleEvery: time.Hour, MinWindow: 8},
 				})
-				sched.store, sched.publisher, sched.classes = s, deaf{}, newClasses(s, deaf{}, sched.log)
+				sched.store, sched.publisher, sched.classes = s, deaf{}, newClasses(s, deaf{}, r, sched.log)
 				r.seen(queue.WorkerInfo{ID: "w", Pool: "p", Slots: 4, Busy: 4})
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan struct{})

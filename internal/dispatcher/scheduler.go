@@ -47,22 +47,23 @@ type scheduler struct {
 	every     time.Duration
 	minWindow int
 
-	held    map[string]int  // smallest windows at the last look, by pool
-	taken   atomic.Int64    // claimed since the last look
-	behind  map[string]bool // pools that had more queued than room at the look before that
-	hint    chan struct{}   // holds one
-	most    chan struct{}   // holds one: most of a window may be taken
-	more    atomic.Bool     // jobs may be queued that a window had no room for
-	claimed atomic.Bool     // windows got room since the last look
-	queued  atomic.Bool     // something was queued since the last look
-	capped  atomic.Bool     // jobs are queued that had room: a tenant runs all it may
+	held    map[string]time.Duration // by pool, how long its workers are busy with what the windows hold since the last look
+	windows []int                    // at the last look
+	taken   atomic.Int64             // claimed since the last look
+	behind  map[string]bool          // pools that had more queued than room at the look before that
+	hint    chan struct{}            // holds one
+	most    chan struct{}            // holds one: most of a window may be taken
+	more    atomic.Bool              // jobs may be queued that a window had no room for
+	claimed atomic.Bool              // windows got room since the last look
+	queued  atomic.Bool              // something was queued since the last look
+	capped  atomic.Bool              // jobs are queued that had room: a tenant runs all it may
 }
 
 func newScheduler(d *Dispatcher) *scheduler {
 	s := &scheduler{
-		store: d.store, publisher: d.queue, registry: d.registry, classes: newClasses(d.store, d.queue, d.log),
+		store: d.store, publisher: d.queue, registry: d.registry, classes: newClasses(d.store, d.queue, d.registry, d.log),
 		leader: d.leader, hints: &hints{bus: d.queue, log: d.log}, pace: newPace(), metrics: d.metrics, log: d.log,
-		every: d.cfg.ScheduleEvery, minWindow: d.cfg.MinWindow, held: map[string]int{}, behind: map[string]bool{},
+		every: d.cfg.ScheduleEvery, minWindow: d.cfg.MinWindow, held: map[string]time.Duration{}, behind: map[string]bool{},
 		hint: make(chan struct{}, 1), most: make(chan struct{}, 1),
 	}
 	s.repeats = &repeats{store: d.store, events: d.events, metrics: d.metrics, log: d.log, answered: s.room}
@@ -189,7 +190,7 @@ func (s *scheduler) rest(ctx context.Context) {
 // the last look.
 func (s *scheduler) mostTaken() bool {
 	taken := s.taken.Load()
-	for _, window := range s.held {
+	for _, window := range s.windows {
 		if 4*taken >= 3*int64(window) {
 			return true
 		}
@@ -201,25 +202,30 @@ func (s *scheduler) mostTaken() bool {
 // at most twice the longest rest.
 func (s *scheduler) lasts() time.Duration {
 	least := 2 * restTime
-	for pool := range s.registry.pools() {
+	for pool := range s.registry.sizes() {
 		pace := s.pace.of(pool)
 		if pace < backlog || pace < atPace && !s.behind[pool] {
 			return 0
 		}
-		least = min(least, time.Duration(float64(s.held[pool])/pace*float64(time.Second)))
+		least = min(least, s.held[pool])
 	}
 	return least
 }
 
-// note remembers the smallest window of a pool's classes: perhaps only that one is full.
-func (s *scheduler) note(pool string, window int) {
-	if least, ok := s.held[pool]; !ok || window < least {
-		s.held[pool] = window
+// note remembers how long a window lasts for the pools of a crew, if that is the shortest
+// of theirs: perhaps only that one is full.
+func (s *scheduler) note(c crew, window int) {
+	s.windows = append(s.windows, window)
+	lasts := time.Duration(float64(window) / max(s.pace.of(c.pools...), 1) * float64(time.Second))
+	for _, pool := range c.pools {
+		if least, ok := s.held[pool]; !ok || lasts < least {
+			s.held[pool] = lasts
+		}
 	}
 }
 
-// fillAll fills the window of every pool and class that has workers. What nobody
-// can run stays queued.
+// fillAll fills the window of every crew: classes that the same workers run share one,
+// and tenants their turns in it. What nobody can run stays queued.
 func (s *scheduler) fillAll(ctx context.Context) {
 	room := s.claimed.Swap(false)
 	s.taken.Store(0)
@@ -230,17 +236,20 @@ func (s *scheduler) fillAll(ctx context.Context) {
 	n := 0
 	clear(s.held)
 	clear(s.behind)
-	for pool, size := range s.registry.fitting(s.classes.list()) {
-		window := s.window(pool, size)
-		s.note(placement.ParseClass(pool).Pool, window)
-		filled, err := s.fill(ctx, pool, window)
+	s.windows = s.windows[:0]
+	for _, c := range s.registry.crews(append(s.classes.list(), placement.Any)...) {
+		window := s.window(c)
+		s.note(c, window)
+		filled, err := s.fill(ctx, c.classes, window)
 		if err != nil {
-			s.log.WarnContext(ctx, "schedule failed", "pool", pool, "error", err)
+			s.log.WarnContext(ctx, "schedule failed", "classes", c.classes, "error", err)
 			return // whatever there was is still there: the next look finds it
 		}
 		n += filled
 		if left && filled > 0 {
-			s.behind[placement.ParseClass(pool).Pool] = true
+			for _, pool := range c.pools {
+				s.behind[pool] = true
+			}
 		}
 	}
 	switch {
@@ -252,16 +261,16 @@ func (s *scheduler) fillAll(ctx context.Context) {
 	}
 }
 
-// window is how many jobs of a pool may be dispatched and not claimed: one for
+// window is how many jobs may be dispatched for a crew and not claimed: one for
 // each free slot, and what the workers will take in the near future. Where jobs
 // are long and all slots taken, that is next to nothing.
-func (s *scheduler) window(pool string, z size) int {
-	return max(s.minWindow, z.free+int(s.pace.of(placement.ParseClass(pool).Pool)*ahead.Seconds()))
+func (s *scheduler) window(c crew) int {
+	return max(s.minWindow, c.free+int(s.pace.of(c.pools...)*ahead.Seconds()))
 }
 
-func (s *scheduler) fill(ctx context.Context, pool string, window int) (int, error) {
+func (s *scheduler) fill(ctx context.Context, classes []string, window int) (int, error) {
 	start := time.Now()
-	ds, err := s.store.Schedule(ctx, pool, window)
+	ds, err := s.store.Schedule(ctx, classes, window)
 	if err != nil {
 		return 0, err
 	}

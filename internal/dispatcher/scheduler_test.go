@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -110,7 +111,7 @@ func TestSinglesShareTheWindow(t *testing.T) {
 	for range singles {
 		j := newJob()
 		j.Tenant = "greedy"
-		window := d.Window(pool)
+		window := d.Window(placement.Any)
 		most = max(most, window)
 		_, dispatched, err := f.store.SubmitJob(t.Context(), j, store.Idempotency{}, window)
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/assay-run/assay/internal/dispatcher"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
+	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -161,7 +162,7 @@ func (c *counting) SweepTemp(ctx context.Context, age time.Duration) (int, error
 func (f *fleet) running() store.LeaseRef {
 	f.Helper()
 	_, ids := f.submit(1)
-	ds, err := f.store.Schedule(f.Context(), pool, 1000)
+	ds, err := f.store.Schedule(f.Context(), []string{placement.Any}, 1000)
 	if err != nil {
 		f.Fatal(err)
 	}

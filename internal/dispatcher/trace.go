@@ -10,7 +10,7 @@ func aboutDispatch(d store.Dispatch) telemetry.About {
 	if d.TraceParent == "" { // nobody asks
 		return telemetry.About{}
 	}
-	return telemetry.About{Job: d.Job, Batch: d.BatchID, Tenant: d.Tenant, Pool: placement.ParseClass(d.Pool).Pool}
+	return telemetry.About{Job: d.Job, Batch: d.BatchID, Tenant: d.Tenant, Pool: placement.PoolOf(d.Pool)}
 }
 
 func (d *Dispatcher) aboutClaimed(c store.Claimed, worker string) telemetry.About {

@@ -21,9 +21,9 @@ func (s *Store) SubmitBatch(ctx context.Context, b store.NewBatch, jobs []store.
 	return get(s.In, "submit batch", func() (job.ID, error) { return s.Store.SubmitBatch(ctx, b, jobs) })
 }
 
-func (s *Store) SubmitJob(ctx context.Context, j store.NewJob, key store.Idempotency, window int) (id job.ID, d *store.Dispatch, err error) {
+func (s *Store) SubmitJob(ctx context.Context, j store.NewJob, key store.Idempotency, window int, rivals ...string) (id job.ID, d *store.Dispatch, err error) {
 	err = s.In.do("submit job", func() error {
-		id, d, err = s.Store.SubmitJob(ctx, j, key, window)
+		id, d, err = s.Store.SubmitJob(ctx, j, key, window, rivals...)
 		return err
 	})
 	return id, d, err
@@ -41,8 +41,8 @@ func (s *Store) SealBatch(ctx context.Context, batch job.ID, total int64) error 
 	return s.In.do("seal batch", func() error { return s.Store.SealBatch(ctx, batch, total) })
 }
 
-func (s *Store) Schedule(ctx context.Context, pool string, window int) ([]store.Dispatch, error) {
-	return get(s.In, "schedule", func() ([]store.Dispatch, error) { return s.Store.Schedule(ctx, pool, window) })
+func (s *Store) Schedule(ctx context.Context, classes []string, window int) ([]store.Dispatch, error) {
+	return get(s.In, "schedule", func() ([]store.Dispatch, error) { return s.Store.Schedule(ctx, classes, window) })
 }
 
 func (s *Store) Unclaimed(ctx context.Context, olderThan time.Duration, n int) ([]store.Dispatch, error) {

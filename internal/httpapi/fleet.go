@@ -18,7 +18,7 @@ func (s *Server) getFleet(w http.ResponseWriter, r *http.Request) error {
 		return fmt.Errorf("look at the fleet: %w", err)
 	}
 	out := now
-	out.Pools = pools(now.Workers)
+	out.Pools = s.poolsOf(now.Workers)
 	if !s.Auth.Operator(r) {
 		out.Workers, out.Queue = []store.Worker{}, []store.QueueGroup{}
 		for _, g := range now.Queue {

@@ -39,14 +39,14 @@ func (s *Server) accept(w http.ResponseWriter, r *http.Request, watch func(job.I
 	if _, _, err := s.roomForJobs(ctx, j.Tenant); err != nil {
 		return api.Accepted{}, err
 	}
-	telemetry.Describe(ctx, telemetry.About{Job: j.ID, Pool: placement.ParseClass(j.Pool).Pool})
+	telemetry.Describe(ctx, telemetry.About{Job: j.ID, Pool: placement.PoolOf(j.Pool)})
 	watch(j.ID) // before it can end
 	assigned := s.Dispatcher.Assign(&j)
 	window := 0
-	if j.Pool == s.Pool || s.fleet.lack(j.Pool) == "" {
+	if j.Pool == placement.Any || s.fleet.lack(j.Pool) == "" {
 		window = s.Dispatcher.Window(j.Pool)
 	}
-	id, d, err := s.Store.SubmitJob(ctx, j, key, window)
+	id, d, err := s.Store.SubmitJob(ctx, j, key, window, s.fleet.ahead(j.Pool)...)
 	if assigned != nil {
 		assigned(ctx, d, err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
+	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/store"
 	"github.com/assay-run/assay/pkg/store/postgres"
 )
@@ -64,7 +65,7 @@ func newFleet(t *testing.T, change ...func(*httpapi.Config)) *fleet {
 		t.Fatal(err)
 	}
 	cfg := httpapi.Config{
-		Store: s, Secrets: secrets, Objects: o, Dispatcher: r, Canceler: r, Queue: r, Auth: httpapi.Open{}, Pool: pool,
+		Store: s, Secrets: secrets, Objects: o, Dispatcher: r, Canceler: r, Queue: r, Auth: httpapi.Open{},
 		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 	for _, f := range change {
@@ -268,7 +269,7 @@ func (r *runner) drain(ctx context.Context) {
 		if held {
 			return
 		}
-		ds, err := r.store.Schedule(ctx, pool, 100)
+		ds, err := r.store.Schedule(ctx, []string{placement.Any, pool}, 100)
 		if err != nil || len(ds) == 0 {
 			return
 		}

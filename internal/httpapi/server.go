@@ -16,6 +16,7 @@ import (
 	"github.com/assay-run/assay/internal/admit"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
+	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -84,11 +85,11 @@ type Config struct {
 	Sessions   Sessions  // nil: there are none here
 	Callbacks  Callbacks // nil: none are sent from here
 	Auth       Authenticator
-	Queue      Queue        // only to say how it is
-	Pool       string       // of jobs that need nothing special
-	Limits     Limits       // of what it bears; optional
-	Metrics    http.Handler // served at /metrics, to operators; optional
-	Log        *slog.Logger // optional
+	Queue      Queue           // only to say how it is
+	Pools      placement.Pools // what is said of pools; optional
+	Limits     Limits          // of what it bears; optional
+	Metrics    http.Handler    // served at /metrics, to operators; optional
+	Log        *slog.Logger    // optional
 }
 
 // Server answers the API.
@@ -114,13 +115,13 @@ func New(c Config) *Server {
 	if c.Sessions != nil {
 		c.Sessions = traced{c.Sessions}
 	}
-	s := &Server{Config: c, mux: http.NewServeMux(), fleet: &fleet{store: c.Store}}
+	s := &Server{Config: c, mux: http.NewServeMux(), fleet: &fleet{store: c.Store, pools: c.Pools}}
 	s.admit = &admit.Admitter{
 		Policies: c.Store,
 		Tenants:  admit.Recent(c.Store),
 		Blobs:    c.Objects,
 		Secrets:  c.Secrets,
-		Pool:     c.Pool,
+		Pool:     s.fleet.pool,
 		Reserved: s.fleet.reserved,
 		Room:     s.fleet.room,
 		Hosts:    s.fleet.hosts,

@@ -71,7 +71,7 @@ func TestShutdownEndsWaiting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := httpapi.NewHTTPServer(httpapi.New(httpapi.Config{Store: f.store, Objects: f.objects, Dispatcher: f.runner, Canceler: f.runner, Queue: f.runner, Auth: httpapi.Open{}, Pool: pool}))
+	srv := httpapi.NewHTTPServer(httpapi.New(httpapi.Config{Store: f.store, Objects: f.objects, Dispatcher: f.runner, Canceler: f.runner, Queue: f.runner, Auth: httpapi.Open{}}))
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
 	transport := &http.Transport{}

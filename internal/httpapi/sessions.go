@@ -94,6 +94,11 @@ func (s *Server) createSession(w http.ResponseWriter, r *http.Request) error {
 	if spec, err = spec.Validate(); err != nil {
 		return err
 	}
+	if spec.Pool != "" {
+		if err := s.fleet.pool(r.Context(), spec.Pool); err != nil {
+			return err
+		}
+	}
 	p, err := s.admit.Resolve(r.Context(), tenantOf(r), spec.Policy)
 	if err != nil {
 		return err
@@ -134,7 +139,7 @@ func (s *Server) openSession(ctx context.Context, tenant string, spec job.Sessio
 	first := int(s.places.turn.Add(1) % 1024)
 	for i := range hosts {
 		h := hosts[(first+i)%len(hosts)]
-		if h.pool != s.Pool || h.offer.Lacks(placement.Need{Pool: s.Pool, Image: spec.Image}) != "" {
+		if !h.takes(placement.Need{Pool: spec.Pool, Image: spec.Image}) {
 			continue
 		}
 		plan, err := p.PlanFor(h.can, policy.UseOf(spec.Kind))

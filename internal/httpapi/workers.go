@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,22 +31,28 @@ func (s *Server) listWorkers(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return fmt.Errorf("list workers: %w", err)
 	}
-	out := api.WorkerList{Workers: []store.Worker{}, Pools: pools(found)}
+	out := api.WorkerList{Workers: []store.Worker{}, Pools: s.poolsOf(found)}
 	if found != nil && s.Auth.Operator(r) {
 		out.Workers = found
 	}
 	return writeJSON(w, http.StatusOK, out)
 }
 
-// pools sums workers up, by the name of their pool.
-func pools(ws []store.Worker) []api.PoolSummary {
+// poolsOf sums workers up, by the name of their pool. A pool that the configuration names
+// is there without any.
+func (s *Server) poolsOf(ws []store.Worker) []api.PoolSummary {
 	byName := map[string]*api.PoolSummary{}
-	for _, w := range ws {
-		p := byName[w.Pool]
-		if p == nil {
-			p = &api.PoolSummary{Pool: w.Pool}
-			byName[w.Pool] = p
+	of := func(name string) *api.PoolSummary {
+		if byName[name] == nil {
+			byName[name] = &api.PoolSummary{Pool: name, Exclusive: s.Pools.Exclusive(name)}
 		}
+		return byName[name]
+	}
+	for name := range s.Pools {
+		of(name)
+	}
+	for _, w := range ws {
+		p := of(w.Pool)
 		p.Workers, p.Slots, p.Busy = p.Workers+1, p.Slots+w.Slots, p.Busy+w.Busy
 	}
 	out := make([]api.PoolSummary, 0, len(byName))
@@ -62,11 +69,14 @@ type fleet struct {
 		store.Registry
 		Pools(ctx context.Context) ([]string, error)
 	}
+	pools placement.Pools // what the configuration says of them
 
 	mu      sync.Mutex
 	listed  time.Time
 	known   []host
-	classes map[string]bool // of queued jobs
+	classes map[string]bool     // of queued jobs
+	rivals  map[string][]string // what was worked out since the list was made
+	past    pastPools
 }
 
 type host struct {
@@ -75,13 +85,15 @@ type host struct {
 	offer        placement.Offer
 }
 
+func (h host) takes(n placement.Need) bool { return h.offer.Takes(h.pool, n) }
+
 // hosts returns what the connected workers for a class of jobs can enforce; nothing
 // if the list cannot be read, since admission does not depend on it.
 func (f *fleet) hosts(class string) []policy.Host {
 	var out []policy.Host
 	need := placement.ParseClass(class)
 	for _, h := range f.list() {
-		if h.pool == need.Pool && h.offer.Lacks(need) == "" {
+		if h.takes(need) {
 			out = append(out, h.can)
 		}
 	}
@@ -102,23 +114,32 @@ func (f *fleet) lack(class string) string {
 	if all == nil {
 		return ""
 	}
-	connected := false
+	open, closed := 0, map[string]bool{} // pools that would take it if it named them
 	for _, h := range all {
-		if h.pool != need.Pool {
-			continue
-		}
-		if h.offer.Lacks(need) == "" {
+		switch {
+		case h.takes(need):
 			return ""
+		case h.offer.Open(h.pool, need):
+			open++
+		case need.Pool == placement.Any && h.offer.Lacks(need) == "":
+			closed[h.pool] = true
 		}
-		connected = true
 	}
+	who := "none that takes jobs without the name of a pool"
+	if need.Pool != placement.Any {
+		who = fmt.Sprintf("none of pool %q", need.Pool)
+	}
+	why := "waits for a worker: " + who + " is connected"
 	switch {
-	case !connected:
-		return fmt.Sprintf("waits for a worker: none of pool %q is connected", need.Pool)
-	case need.String() == "":
-		return fmt.Sprintf("waits for a worker: those of pool %q that are connected are reserved for certain images", need.Pool)
+	case open > 0 && need.String() == "":
+		why = "waits for a worker: those of its pool that are connected are reserved for certain images"
+	case open > 0:
+		why = fmt.Sprintf("waits for a worker: %s that is connected has what the job needs (%s)", who, need)
 	}
-	return fmt.Sprintf("waits for a worker: none of pool %q that is connected has what the job needs (%s)", need.Pool, need)
+	if len(closed) > 0 {
+		why += fmt.Sprintf("; pool %s could run it, if the job named it", strings.Join(slices.Sorted(maps.Keys(closed)), " or "))
+	}
+	return why
 }
 
 // maxClasses bounds the classes of jobs that wait at once: each costs the
@@ -138,6 +159,28 @@ func (f *fleet) room(_ context.Context, class string) error {
 	return nil
 }
 
+// ahead returns the other classes of which jobs wait that some of the workers for a class
+// would run, too: nothing of it may pass them. It is at most as old as the list.
+func (f *fleet) ahead(class string) []string {
+	hosts := f.list()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if rivals, known := f.rivals[class]; known {
+		return rivals
+	}
+	need, rivals := placement.ParseClass(class), []string(nil)
+	for other := range f.classes {
+		n := placement.ParseClass(other)
+		if other != class && slices.ContainsFunc(hosts, func(h host) bool { return h.takes(need) && h.takes(n) }) {
+			rivals = append(rivals, other)
+		}
+	}
+	if f.rivals != nil {
+		f.rivals[class] = rivals
+	}
+	return rivals
+}
+
 func (f *fleet) list() []host {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -150,20 +193,64 @@ func (f *fleet) list() []host {
 	if err != nil {
 		return nil
 	}
-	pools, err := f.store.Pools(ctx)
+	queued, err := f.store.Pools(ctx)
 	if err != nil {
 		return nil
 	}
-	f.listed, f.known, f.classes = time.Now(), []host{}, map[string]bool{}
-	for _, p := range pools {
-		f.classes[p] = true
+	f.listed, f.known, f.classes, f.rivals = time.Now(), []host{}, map[string]bool{}, map[string][]string{}
+	for _, class := range queued {
+		f.classes[class] = true
 	}
 	for _, w := range ws {
 		h := host{worker: w.ID, pool: w.Pool}
 		_ = json.Unmarshal(w.Offer, &h.offer) // a worker of another version offers nothing special
+		h.offer.Exclusive = f.pools.Exclusive(w.Pool)
 		if json.Unmarshal(w.Host, &h.can) == nil && len(h.can.Isolations) > 0 {
 			f.known = append(f.known, h)
 		}
 	}
 	return f.known
+}
+
+// pastPools are the pools that had workers not long ago.
+type pastPools struct {
+	read  time.Time
+	names map[string]bool
+}
+
+// rememberPool is for how long a pool without workers is one all the same, if the
+// configuration does not name it.
+const rememberPool = 24 * time.Hour
+
+// pool refuses the name of a pool that does not exist. Where no pool is known, or the list
+// cannot be read, any name is good.
+func (f *fleet) pool(ctx context.Context, name string) error {
+	if _, known := f.pools[name]; known {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.past.names[name] {
+		return nil
+	}
+	if time.Since(f.past.read) >= fleetAge {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		ws, err := f.store.Workers(ctx, rememberPool)
+		if err != nil {
+			return nil
+		}
+		f.past = pastPools{time.Now(), map[string]bool{}}
+		for _, w := range ws {
+			f.past.names[w.Pool] = true
+		}
+	}
+	all := maps.Clone(f.past.names)
+	for p := range f.pools {
+		all[p] = true
+	}
+	if len(all) == 0 || all[name] {
+		return nil
+	}
+	return job.Invalid("pool", "there is no pool %q; there are %s", name, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 }

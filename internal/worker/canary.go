@@ -130,5 +130,5 @@ var errCanary = errors.New("the canary job did not end in time")
 // serveFrom makes what depends on the isolations that are offered.
 func (w *Worker) serveFrom(host policy.Host) {
 	w.planner = policy.NewPlanner(host)
-	w.sources = newSources(w.cfg.Pool, w.offerOf(host), w.Queue, w.Class)
+	w.sources.proved(w.offerOf(host))
 }

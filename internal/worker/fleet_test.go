@@ -283,7 +283,7 @@ func start(t testing.TB, f *fleet, opts ...option) *bench {
 	}
 	rt := fake.New(nil)
 	cfg := Config{ID: "w1", InputCache: filepath.Join(dir, "inputs"), Memory: 4 * job.GiB}
-	parts := Parts{Queue: f, Control: f, Runtime: rt, Objects: objects}
+	parts := Parts{Class: func(context.Context, string) (queue.Consumer, error) { return f, nil }, Control: f, Runtime: rt, Objects: objects}
 	for _, o := range opts {
 		o(&cfg, &parts)
 	}

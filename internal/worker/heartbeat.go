@@ -94,6 +94,7 @@ func (w *Worker) heartbeat(ctx context.Context) bool {
 	}
 	w.answered.Store(int64(sent.Sub(w.started)) + 1) // zero means never
 	w.ttl.Store(int64(reply.TTL))
+	w.sources.share(ctx, reply.Exclusive)
 	w.refusal(ctx, reply)
 	if reply.Rest > 0 && reply.Refused == "" {
 		w.breaker.quarantine(ctx, reply.Rest.D())

@@ -59,10 +59,7 @@ func runWorkerOn(ctx context.Context, rt runtime.Runtime, slots int, url, id, ob
 		return err
 	}
 	defer q.Close()
-	deliveries, err := q.Consumer(ctx, "default")
-	if err != nil {
-		return err
-	}
+	deliveries := func(ctx context.Context, _ string) (queue.Consumer, error) { return q.Consumer(ctx, "default") }
 	objects, err := object.Open(ctx, objectsURL)
 	if err != nil {
 		return err
@@ -70,7 +67,7 @@ func runWorkerOn(ctx context.Context, rt runtime.Runtime, slots int, url, id, ob
 	defer objects.Close()
 	w, err := worker.New(
 		worker.Config{ID: id, Slots: slots, Heartbeat: 300 * time.Millisecond, Margin: 500 * time.Millisecond, Grace: time.Second},
-		worker.Parts{Queue: deliveries, Control: q, Runtime: rt, Objects: objects})
+		worker.Parts{Class: deliveries, Control: q, Runtime: rt, Objects: objects})
 	if err != nil {
 		return err
 	}
@@ -126,7 +123,7 @@ func (f *fleet) schedule(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		ds, err := f.store.Schedule(ctx, "default", window)
+		ds, err := f.store.Schedule(ctx, []string{"default"}, window)
 		if err == nil && len(ds) > 0 {
 			err = f.queue.Publish(ctx, ds)
 		}

@@ -14,18 +14,21 @@ import (
 // dispatchers last named it.
 const forgetClass = 15 * time.Minute
 
-// sources are where deliveries come from: the pool, and the classes of jobs with
-// special needs that this worker fits.
+// sources are where deliveries come from. Every worker asks for those of one class all
+// the time: of jobs that any pool may run, or, in an exclusive pool, of jobs that name
+// it. Which it is, the first heartbeat's answer says. Of the other classes it asks for
+// those that it fits and that the dispatchers name.
 type sources struct {
-	pool  string
-	offer placement.Offer
-	open  func(ctx context.Context, class string) (queue.Consumer, error)
+	pool string
+	open func(ctx context.Context, class string) (queue.Consumer, error)
 
 	mu      sync.Mutex
-	own     queue.Consumer // of the pool; nil if this worker is reserved for classes
+	offer   placement.Offer
+	known   bool           // what always is asked for
+	always  queue.Consumer // nil: nothing, as of a worker that is reserved for images
 	classes map[string]*source
 	turn    int
-	changed chan struct{} // closed when there is another source
+	changed chan struct{} // closed when the sources are others
 }
 
 type source struct {
@@ -33,19 +36,61 @@ type source struct {
 	named time.Time
 }
 
-func newSources(pool string, offer placement.Offer, own queue.Consumer, open func(context.Context, string) (queue.Consumer, error)) *sources {
-	if offer.Lacks(placement.Need{Pool: pool}) != "" {
-		own = nil
+func newSources(pool string, offer placement.Offer, open func(context.Context, string) (queue.Consumer, error)) *sources {
+	return &sources{pool: pool, offer: offer, open: open, classes: map[string]*source{}, changed: make(chan struct{})}
+}
+
+// proved says what the worker offers, once that is known. Nothing was asked for before.
+func (s *sources) proved(offer placement.Offer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	offer.Exclusive = s.offer.Exclusive
+	s.offer = offer
+}
+
+// share says whether the pool is exclusive. What cannot be opened now is opened when it
+// is said again.
+func (s *sources) share(ctx context.Context, exclusive bool) {
+	s.mu.Lock()
+	same, offer := s.known && s.offer.Exclusive == exclusive, s.offer
+	s.mu.Unlock()
+	if same {
+		return
 	}
-	return &sources{pool: pool, offer: offer, own: own, open: open, classes: map[string]*source{}, changed: make(chan struct{})}
+	class := placement.Any
+	if exclusive {
+		class = s.pool
+	}
+	var always queue.Consumer
+	if offer.Lacks(placement.Need{Pool: class}) == "" {
+		var err error
+		if always, err = s.open(ctx, class); err != nil {
+			slog.WarnContext(ctx, "class of jobs not opened, trying again", "class", class, "error", err)
+			return
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.known, s.always, s.offer.Exclusive = true, always, exclusive
+	for c := range s.classes { // what it may not take any more, and what it takes anyway
+		if c == class || !s.offer.Takes(s.pool, placement.ParseClass(c)) {
+			delete(s.classes, c)
+		}
+	}
+	s.change()
+}
+
+// change has whoever waits at the sources look again. s.mu is held.
+func (s *sources) change() {
+	close(s.changed)
+	s.changed = make(chan struct{})
 }
 
 // hear takes note of the classes that there are. One that cannot be opened now is
 // opened when it is named again.
 func (s *sources) hear(ctx context.Context, classes []string) {
 	for _, class := range classes {
-		need := placement.ParseClass(class)
-		if s.open == nil || need.Pool != s.pool || s.offer.Lacks(need) != "" || s.renew(class) {
+		if !s.wants(class) {
 			continue
 		}
 		c, err := s.open(ctx, class)
@@ -55,21 +100,24 @@ func (s *sources) hear(ctx context.Context, classes []string) {
 		}
 		s.mu.Lock()
 		s.classes[class] = &source{c, time.Now()}
-		close(s.changed)
-		s.changed = make(chan struct{})
+		s.change()
 		s.mu.Unlock()
 	}
 }
 
-// renew reports whether a class is a source already.
-func (s *sources) renew(class string) bool {
+// wants reports whether a class is to be opened, and notes that it was named.
+func (s *sources) wants(class string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known := s.classes[class]
-	if known != nil {
+	if known := s.classes[class]; known != nil {
 		known.named = time.Now()
+		return false
 	}
-	return known != nil
+	always := placement.Any
+	if s.offer.Exclusive {
+		always = s.pool
+	}
+	return s.known && class != always && s.offer.Takes(s.pool, placement.ParseClass(class))
 }
 
 // list returns the sources, another one first each time, and what says that there
@@ -77,8 +125,8 @@ func (s *sources) renew(class string) bool {
 func (s *sources) list() (all []queue.Consumer, changed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.own != nil {
-		all = append(all, s.own)
+	if s.always != nil {
+		all = append(all, s.always)
 	}
 	for class, c := range s.classes {
 		if time.Since(c.named) > forgetClass {

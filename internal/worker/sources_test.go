@@ -54,16 +54,37 @@ func TestSources(t *testing.T) {
 		own, big := make(line, 10), make(line, 10)
 		opened := []string{}
 		fail := errors.New("away")
-		s := newSources("p", placement.Offer{Memory: 4 * job.GiB}, own, func(_ context.Context, class string) (queue.Consumer, error) {
+		s := newSources("p", placement.Offer{Memory: 4 * job.GiB}, func(_ context.Context, class string) (queue.Consumer, error) {
 			opened = append(opened, class)
+			if class == placement.Any {
+				return own, fail
+			}
 			return big, fail
 		})
 		own <- &message{}
-		if n, took := fetched(t, s, 1); n != 1 || took != 0 {
-			t.Errorf("of the pool alone: %d after %v", n, took)
+		s.hear(t.Context(), []string{"p"}) // before it is known whether the pool is exclusive
+		s.share(t.Context(), false)        // fails
+		if n, took := fetched(t, s, 1); n != 0 || took != time.Minute {
+			t.Errorf("before anything is known: %d after %v", n, took)
 		}
+		fail = nil
+		go func() {
+			time.Sleep(time.Second)
+			s.share(t.Context(), false)
+			s.share(t.Context(), false)
+		}()
+		if n, took := fetched(t, s, 1); n != 0 || took != time.Second {
+			t.Errorf("the first source ended the wait with %d after %v", n, took)
+		}
+		if n, took := fetched(t, s, 1); n != 1 || took != 0 {
+			t.Errorf("of any pool alone: %d after %v", n, took)
+		}
+		if !slices.Equal(opened, []string{placement.Any, placement.Any}) {
+			t.Errorf("opened %q", opened)
+		}
+		opened, fail = nil, errors.New("away")
 
-		heard := []string{"p?memory=2Gi", "p?memory=8Gi", "q?memory=2Gi", "p?label.gpu=a"}
+		heard := []string{"p?memory=2Gi", "p?memory=8Gi", "q?memory=2Gi", "q", "?label.gpu=a"}
 		s.hear(t.Context(), heard) // fails
 		fail = nil
 		go func() {
@@ -101,15 +122,58 @@ func TestSources(t *testing.T) {
 	})
 }
 
-// A worker that is reserved for images takes nothing from the pool itself.
+// A worker that is reserved for images takes nothing that needs none.
 func TestReservedSources(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		own := make(line, 1)
-		own <- &message{}
-		s := newSources("p", placement.Offer{Images: []string{"cuda"}}, own, nil)
-		if n, took := fetched(t, s, 1); n != 0 || took != time.Minute {
-			t.Errorf("%d after %v", n, took)
+		l := make(line, 1)
+		l <- &message{}
+		var opened []string
+		s := newSources("p", placement.Offer{Images: []string{"cuda"}}, func(_ context.Context, class string) (queue.Consumer, error) {
+			opened = append(opened, class)
+			return l, nil
+		})
+		s.share(t.Context(), false)
+		s.hear(t.Context(), []string{"p", "p?memory=1Gi"})
+		if n, took := fetched(t, s, 1); n != 0 || took != time.Minute || opened != nil {
+			t.Errorf("%d after %v, opened %q", n, took, opened)
+		}
+		s.hear(t.Context(), []string{"?image=cuda"})
+		if n, _ := fetched(t, s, 1); n != 1 {
+			t.Errorf("%d of its image", n)
+		}
+	})
+}
+
+// A pool that becomes exclusive takes what names it, and one that ceases to be takes the rest again.
+func TestExclusiveSources(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		lines := map[string]line{}
+		for _, class := range []string{placement.Any, "p", "?memory=1Gi", "p?memory=1Gi"} {
+			lines[class] = make(line, 10)
+		}
+		s := newSources("p", placement.Offer{}, func(_ context.Context, class string) (queue.Consumer, error) { return lines[class], nil })
+		for _, step := range []struct {
+			exclusive bool
+			from      map[string]bool
+		}{
+			{false, map[string]bool{placement.Any: true, "p": true, "?memory=1Gi": true, "p?memory=1Gi": true}},
+			{true, map[string]bool{"p": true, "p?memory=1Gi": true}},
+			{false, map[string]bool{placement.Any: true, "p": true, "?memory=1Gi": true, "p?memory=1Gi": true}},
+		} {
+			s.share(t.Context(), step.exclusive)
+			s.hear(t.Context(), []string{"p", "?memory=1Gi", "p?memory=1Gi"})
+			for class, l := range lines {
+				l <- &message{}
+				n, _ := fetched(t, s, 1)
+				if (n == 1) != step.from[class] {
+					t.Errorf("exclusive %t: %d of %q", step.exclusive, n, class)
+				}
+				if n == 0 {
+					<-l
+				}
+			}
 		}
 	})
 }

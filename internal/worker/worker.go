@@ -3,7 +3,7 @@
 //
 // The path of one job, a file each:
 //
-//	sources    where deliveries come from: the pool, and classes of special jobs
+//	sources    where deliveries come from: the classes of jobs that the worker takes
 //	puller     asks the queue for as many deliveries as there is room for
 //	claimer    turns deliveries into leases, in bulk
 //	assigned   takes jobs that come with a lease, without having asked
@@ -38,6 +38,7 @@ import (
 	"github.com/assay-run/assay/internal/session"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
+	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/runtime"
@@ -107,9 +108,7 @@ var _ Objects = (*object.Store)(nil)
 
 // Parts are what a worker works with.
 type Parts struct {
-	Queue queue.Consumer // of the pool
-	// Class opens the deliveries of a class of jobs; nil: only those of the pool
-	// are taken.
+	// Class opens the deliveries of a class of jobs.
 	Class   func(ctx context.Context, class string) (queue.Consumer, error)
 	Control queue.Control
 	Runtime runtime.Runtime
@@ -171,6 +170,7 @@ func New(cfg Config, parts Parts) (*Worker, error) {
 		tally:    newTally(time.Now()),
 		beat:     make(chan struct{}, 1),
 		proof:    proof{over: make(chan struct{})},
+		sources:  newSources(cfg.Pool, placement.Offer{}, parts.Class),
 	}
 	host, why := w.unproved()
 	w.proof.set(host, why)

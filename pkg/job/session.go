@@ -30,6 +30,7 @@ type SessionSpec struct {
 	Labels      map[string]string `json:"labels,omitempty"`
 	Kind        SessionKind       `json:"kind,omitempty"`         // default python
 	Image       string            `json:"image,omitempty"`        // default python
+	Pool        string            `json:"pool,omitempty"`         // as a job's
 	Policy      json.RawMessage   `json:"policy,omitempty"`       // an object, or the name of a stored one
 	IdleTimeout Duration          `json:"idle_timeout,omitempty"` // ends without an execute for so long; default 10m
 	Lease       Duration          `json:"lease,omitempty"`        // ends without any sign of its client for so long; 0: does not
@@ -109,7 +110,7 @@ const (
 
 // Validate returns s with its defaults filled in, or a *FieldError.
 func (s SessionSpec) Validate() (SessionSpec, error) {
-	if err := (Spec{Name: s.Name, Labels: s.Labels, Program: Program{Python: &Python{Code: "0"}}}).Validate(); err != nil {
+	if err := (Spec{Name: s.Name, Labels: s.Labels, Pool: s.Pool, Program: Program{Python: &Python{Code: "0"}}}).Validate(); err != nil {
 		return s, err
 	}
 	if s.Kind == "" {

@@ -19,6 +19,8 @@ type Spec struct {
 	// is the whole, defaulted object.
 	Policy json.RawMessage `json:"policy,omitempty"`
 
+	// Pool is of the workers that may run the job; "": of any that is not exclusive.
+	Pool string `json:"pool,omitempty"`
 	// Requires are labels that a worker must have to be given the job.
 	Requires map[string]string `json:"requires,omitempty"`
 
@@ -40,7 +42,7 @@ type Job struct {
 	BatchID   ID        `json:"batch_id,omitempty"`
 	Tenant    string    `json:"tenant,omitempty"`
 	Spec      Spec      `json:"spec"`
-	Pool      string    `json:"pool,omitempty"` // of workers, and what the job needs of them
+	Pool      string    `json:"pool,omitempty"` // its class: the pool that it names, and what else it needs of a worker
 	State     State     `json:"state"`
 	Message   string    `json:"message,omitempty"` // why a queued job does not run
 	Lease     Lease     `json:"lease,omitempty"`

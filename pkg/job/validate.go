@@ -44,6 +44,9 @@ func (s Spec) Validate() error {
 	if err := s.validateLabels(); err != nil {
 		return err
 	}
+	if p := badName(s.Pool, MaxRequired); p != "" && s.Pool != "" {
+		return Invalid("pool", "%s", p)
+	}
 	if err := s.validateRequires(); err != nil {
 		return err
 	}

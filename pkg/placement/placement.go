@@ -1,12 +1,13 @@
 // Package placement says which workers can run which jobs.
 //
-// A job has a Need, a worker makes an Offer. Most jobs need nothing out of the
-// ordinary and wait in the pool itself; every other need is a class of its own,
-// with a queue of its own, that only the workers it fits take from. Dispatchers and
-// workers decide by the same function, so neither has to be told by the other.
+// A job has a Need, a worker makes an Offer. Jobs with the same need are a class, with
+// a queue of its own that only the workers it fits take from. Most jobs need nothing
+// out of the ordinary and name no pool: their class is Any. Dispatchers and workers
+// decide by the same function; that a pool is exclusive, dispatchers say.
 package placement
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math/bits"
@@ -18,8 +19,11 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// Ordinary is the memory that a job may need and still wait in the pool itself.
+// Ordinary is the memory that a job may need and still be of its pool's first class.
 const Ordinary = 512 * job.MiB
+
+// Any is the class of jobs that need nothing of a worker and name no pool.
+const Any = ""
 
 // Offer is what a worker can run.
 type Offer struct {
@@ -28,12 +32,14 @@ type Offer struct {
 	Images     []string           `json:"images,omitempty"` // none: any
 	CPU        float64            `json:"cpu,omitempty"`    // cores promised to jobs, 0: no bound; a job with more runs on what there is
 	Memory     job.Size           `json:"memory,omitempty"` // promised to jobs, 0: no bound
+	// Exclusive says that jobs have to name the worker's pool. Dispatchers write it into
+	// what a worker offers: it is not the worker's to say.
+	Exclusive bool `json:"exclusive,omitempty"`
 }
 
-// Need is what a job needs of a worker beyond what all of its pool have. The
-// zero value of a field needs nothing.
+// Need is what a job needs of a worker. The zero value of a field needs nothing.
 type Need struct {
-	Pool      string
+	Pool      string           // that the job names
 	Isolation policy.Isolation // gvisor or vm: every worker runs tasks, and cells as tasks
 	Memory    job.Size
 	Image     string // one that some workers are reserved for
@@ -42,8 +48,8 @@ type Need struct {
 
 // NeedOf returns what a job needs. reserved says for which images there are workers
 // that take nothing else.
-func NeedOf(pool string, s *job.Spec, p *policy.Policy, reserved func(image string) bool) Need {
-	n := Need{Pool: pool, Memory: MemoryOf(s.Program, p), Labels: s.Requires}
+func NeedOf(s *job.Spec, p *policy.Policy, reserved func(image string) bool) Need {
+	n := Need{Pool: s.Pool, Memory: MemoryOf(s.Program, p), Labels: s.Requires}
 	if p.Isolation == policy.GVisor || p.Isolation == policy.VM {
 		n.Isolation = p.Isolation
 	}
@@ -65,8 +71,8 @@ func MemoryOf(program job.Program, p *policy.Policy) job.Size {
 	return p.Memory
 }
 
-// Class names the queue in which jobs with a need wait. It is the pool's name if
-// they need nothing else. Memory is rounded up, by at most an eighth, so that
+// Class names the queue in which jobs with a need wait. It is the pool's name, or
+// Any, if they need nothing else. Memory is rounded up, by at most an eighth, so that
 // there are not as many classes as sizes.
 func (n Need) Class() string {
 	q := url.Values{}
@@ -121,8 +127,20 @@ func ParseClass(class string) Need {
 	return n
 }
 
-// Lacks says what a worker of the pool with this offer does not have that the
-// need asks for; "" if it fits.
+// PoolOf is the pool of a class for people: "*" if it names none.
+func PoolOf(class string) string { return cmp.Or(ParseClass(class).Pool, "*") }
+
+// Takes says whether a worker of a pool with this offer may run the jobs with a need.
+func (o Offer) Takes(pool string, n Need) bool { return o.Open(pool, n) && o.Lacks(n) == "" }
+
+// Open says whether a worker of a pool with this offer takes jobs that name the pool, or
+// none, that the need does.
+func (o Offer) Open(pool string, n Need) bool {
+	return n.Pool == pool || n.Pool == Any && !o.Exclusive
+}
+
+// Lacks says what a worker with this offer does not have that the need asks for, its
+// pool left aside; "" if it has all of it.
 func (o Offer) Lacks(n Need) string {
 	if n.Isolation != "" && !slices.Contains(o.Isolations, n.Isolation) {
 		return "isolation " + string(n.Isolation)

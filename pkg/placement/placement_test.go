@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -58,17 +59,19 @@ func TestNeedOf(t *testing.T) {
 		spec   job.Spec
 		change func(*policy.Policy)
 	}{
-		"p":                  {spec: job.Spec{Image: "python", Program: python}},
-		"p?isolation=gvisor": {job.Spec{Program: python}, func(p *policy.Policy) { p.Isolation = policy.GVisor }},
-		"p?memory=1Gi":       {job.Spec{Program: python}, func(p *policy.Policy) { p.Memory = job.GiB }},
-		"p?memory=2Gi":       {job.Spec{Program: job.Program{Tests: &job.Tests{Check: "c"}}}, func(p *policy.Policy) { p.Memory = job.GiB }},
-		"p?image=cuda&label.gpu=a100&label.zone=b": {spec: job.Spec{Image: "cuda", Program: python, Requires: map[string]string{"zone": "b", "gpu": "a100"}}},
+		"":                   {spec: job.Spec{Program: python}},
+		"?memory=1Gi":        {job.Spec{Program: python}, func(p *policy.Policy) { p.Memory = job.GiB }},
+		"p":                  {spec: job.Spec{Pool: "p", Image: "python", Program: python}},
+		"p?isolation=gvisor": {job.Spec{Pool: "p", Program: python}, func(p *policy.Policy) { p.Isolation = policy.GVisor }},
+		"p?memory=1Gi":       {job.Spec{Pool: "p", Program: python}, func(p *policy.Policy) { p.Memory = job.GiB }},
+		"p?memory=2Gi":       {job.Spec{Pool: "p", Program: job.Program{Tests: &job.Tests{Check: "c"}}}, func(p *policy.Policy) { p.Memory = job.GiB }},
+		"p?image=cuda&label.gpu=a100&label.zone=b": {spec: job.Spec{Pool: "p", Image: "cuda", Program: python, Requires: map[string]string{"zone": "b", "gpu": "a100"}}},
 	} {
 		p := policy.Default()
 		if c.change != nil {
 			c.change(&p)
 		}
-		if got := NeedOf("p", &c.spec, &p, reserved).Class(); got != want {
+		if got := NeedOf(&c.spec, &p, reserved).Class(); got != want {
 			t.Errorf("class %q, want %q", got, want)
 		}
 	}
@@ -97,5 +100,48 @@ func TestLacks(t *testing.T) {
 		if got := c.offer.Lacks(c.need); got != c.lacks {
 			t.Errorf("%+v for %+v lacks %q, want %q", c.offer, c.need, got, c.lacks)
 		}
+	}
+}
+
+func TestTakes(t *testing.T) {
+	t.Parallel()
+	shared, apart := Offer{Memory: 2 * job.GiB}, Offer{Memory: 2 * job.GiB, Exclusive: true}
+	for class, want := range map[string]struct{ shared, apart bool }{
+		Any:            {true, false},
+		"?memory=1Gi":  {true, false},
+		"?memory=3Gi":  {false, false},
+		"p":            {true, true},
+		"p?memory=1Gi": {true, true},
+		"p?memory=3Gi": {false, false},
+		"q":            {false, false},
+		"q?memory=1Gi": {false, false},
+	} {
+		n := ParseClass(class)
+		if a, b := shared.Takes("p", n), apart.Takes("p", n); a != want.shared || b != want.apart {
+			t.Errorf("class %q: a shared pool takes it: %t, an exclusive one: %t", class, a, b)
+		}
+	}
+}
+
+func TestParsePools(t *testing.T) {
+	t.Parallel()
+	got, err := ParsePools([]string{"default", " gpu?exclusive&label.gpu=a100&label.zone=b%26c&image=cuda&image=ghcr.io%2Fours%2Ftorch%3A2"})
+	want := Pools{"default": {}, "gpu": {Exclusive: true, Labels: map[string]string{"gpu": "a100", "zone": "b&c"}, Images: []string{"cuda", "ghcr.io/ours/torch:2"}}}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	if !got.Exclusive("gpu") || got.Exclusive("default") || got.Exclusive("another") {
+		t.Error("only gpu is exclusive")
+	}
+	if need := (Need{Pool: "gpu", Image: "cuda", Memory: 1 << 40, Isolation: policy.VM, Labels: map[string]string{"gpu": "a100"}}); !got.Offer("gpu").Takes("gpu", need) {
+		t.Error("what was not said of a pool it is taken to have")
+	}
+	for _, text := range []string{"", "?exclusive", "gpu?exclusive=yes", "gpu?nonsense", "gpu?label.a=1&label.a=2", "%zz", "gpu?label.a=%zz"} {
+		if ps, err := ParsePools([]string{text}); !errors.Is(err, job.ErrInvalid) {
+			t.Errorf("%q is read as %+v, %v", text, ps, err)
+		}
+	}
+	if _, err := ParsePools([]string{"a", "a?exclusive"}); !errors.Is(err, job.ErrInvalid) {
+		t.Error("a pool has two meanings")
 	}
 }

@@ -26,9 +26,8 @@ type Queue interface {
 	Control
 	Server
 	Bus
-	// Consumer is where a worker of the pool, or of a class of it, takes its
-	// deliveries from.
-	Consumer(ctx context.Context, pool string) (Consumer, error)
+	// Consumer is where workers take the deliveries of a class of jobs from.
+	Consumer(ctx context.Context, class string) (Consumer, error)
 	// Ping says whether deliveries can be published and taken now.
 	Ping(ctx context.Context) error
 	// Close sends what is on its way and disconnects. Close last.
@@ -83,8 +82,8 @@ type Control interface {
 	// a goroutine of its own, until ctx ends. It returns once that is in force. An
 	// error of f says that the worker does not take the job.
 	OnAssign(ctx context.Context, worker string, f func(Assignment) error) error
-	// OnClasses calls f with the classes of a pool's jobs (package placement) that the
-	// dispatchers name, which they do again and again as long as there are some.
+	// OnClasses calls f with the classes of jobs (package placement) that the dispatchers
+	// name to the workers of a pool, which they do again and again as long as there are some.
 	OnClasses(ctx context.Context, pool string, f func(classes []string)) error
 }
 
@@ -114,8 +113,8 @@ type Bus interface {
 	// After an error it may have: its lease has to be taken back. job.ErrLost:
 	// there is no such worker.
 	Assign(ctx context.Context, worker string, a Assignment) error
-	// SendClasses tells every worker those of its pool.
-	SendClasses(classes []string) error
+	// SendClasses names classes to every worker of a pool.
+	SendClasses(pool string, classes []string) error
 	// Wake tells every dispatcher that listens on the topic, the sender too.
 	// A topic is one word.
 	Wake(topic string, payload []byte) error
@@ -172,6 +171,8 @@ type HeartbeatReply struct {
 	// jobs, and what it runs is taken back.
 	Refused string       `json:"refused,omitempty"`
 	TTL     job.Duration `json:"ttl"` // of the leases that are not lost, counted from before the request was sent
+	// Exclusive says that the worker's pool takes jobs that name it, and no others.
+	Exclusive bool `json:"exclusive,omitempty"`
 }
 
 // WorkerInfo describes a worker to the fleet.

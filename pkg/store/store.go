@@ -63,11 +63,12 @@ type Submitter interface {
 	// done, is returned as it is.
 	KeepBatch(ctx context.Context, tenant string, batch job.ID) (*job.Batch, error)
 
-	// SubmitJob accepts one job without a batch. With nothing queued ahead of it and
-	// fewer than window jobs dispatched in its pool (see Schedule), it is dispatched in
-	// the same transaction and its Dispatch returned. If the job names a worker, it runs
-	// already then, and the window does not matter, unless it is 0: that only queues.
-	SubmitJob(ctx context.Context, j NewJob, key Idempotency, window int) (job.ID, *Dispatch, error)
+	// SubmitJob accepts one job without a batch. With nothing queued ahead of it, in its
+	// class and in the rivals, and fewer jobs of those dispatched than the window has room for (see
+	// Schedule), it is dispatched in the same transaction and its Dispatch returned. If
+	// the job names a worker, it runs already then, and the window does not matter,
+	// unless it is 0: that only queues.
+	SubmitJob(ctx context.Context, j NewJob, key Idempotency, window int, rivals ...string) (job.ID, *Dispatch, error)
 
 	// RetryBatch submits the jobs of a batch that did not succeed again, as the
 	// new batch as, which names the old one: its id, tenant and idempotency
@@ -78,16 +79,16 @@ type Submitter interface {
 
 // Scheduler moves work towards the workers and takes it back.
 type Scheduler interface {
-	// Schedule moves queued jobs of a pool to dispatched, best first, until
-	// window jobs of the pool are dispatched and not claimed, and returns those
-	// it moved for publishing. Several callers at once share the window. Tenants
+	// Schedule moves queued jobs of some classes (NewJob.Pool) to dispatched, best
+	// first whichever they are of, until window jobs of them all are dispatched and not
+	// claimed, and returns those it moved for publishing. Several callers at once share the window. Tenants
 	// share by weight and batches of a tenant by priority, which waiting raises.
-	Schedule(ctx context.Context, pool string, window int) ([]Dispatch, error)
+	Schedule(ctx context.Context, classes []string, window int) ([]Dispatch, error)
 
 	// Waiting counts the jobs of a tenant that are not over: all of its batches', and
 	// those on their own that are queued.
 	Waiting(ctx context.Context, tenant string) (int64, error)
-	// Pools lists the pools that have queued jobs.
+	// Pools lists the classes that have queued jobs.
 	Pools(ctx context.Context) ([]string, error)
 
 	// Unclaimed returns up to n jobs that were last published longer ago than

@@ -36,7 +36,7 @@ type NewBatch struct {
 type NewJob struct {
 	ID          job.ID
 	Tenant      string
-	Pool        string // which workers may run it
+	Pool        string // its class: which workers may run it (package placement)
 	Priority    int
 	MaxAttempts int           // the user's own budget; 0 counts as 1
 	RetryOn     []job.Outcome // outcomes worth another of MaxAttempts
@@ -192,13 +192,13 @@ type Forgotten struct{ Days, Batches, Sessions int }
 type Stats struct {
 	Queued, Dispatched, Running int64
 	OldestQueued                time.Duration
-	Pools                       map[string]PoolStats // pools with live rows
+	Pools                       map[string]PoolStats // classes with live rows
 }
 
 // StatsCap is how far Stats counts queued rows one by one.
 const StatsCap = 10_000
 
-// PoolStats is the same for one pool.
+// PoolStats is the same for one class.
 type PoolStats struct {
 	Queued, Dispatched, Running int64
 	OldestQueued                time.Duration
@@ -207,7 +207,7 @@ type PoolStats struct {
 // QueueGroup is how many jobs of a tenant wait or are under way, in one class and at
 // one priority.
 type QueueGroup struct {
-	Pool       string `json:"pool"` // a pool, or a class of jobs in it: see placement.ParseClass
+	Pool       string `json:"pool"` // their class: see placement.ParseClass
 	Tenant     string `json:"tenant"`
 	Priority   int    `json:"priority"`
 	Queued     int64  `json:"queued"`

@@ -161,12 +161,8 @@ func simulate(ctx context.Context, url string, key *identity.Key, id string) err
 		return err
 	}
 	defer q.Close()
-	deliveries, err := q.Consumer(ctx, "default")
-	if err != nil {
-		return err
-	}
 	w, err := worker.New(worker.Config{ID: id, Slots: workerSlots, Version: "simulated"},
-		worker.Parts{Queue: deliveries, Control: q, Runtime: fake.Noop(), Objects: nothing{}})
+		worker.Parts{Class: q.Consumer, Control: q, Runtime: fake.Noop(), Objects: nothing{}})
 	if err != nil {
 		return err
 	}

@@ -94,7 +94,7 @@ func TestLedAstray(t *testing.T) {
 		}
 		s.asked(t, target)
 	}
-	for _, class := range []string{"gpu", "gpu?label.a=b", "default?nonsense", ""} { // deliveries of other pools
+	for _, class := range []string{"gpu", "gpu?label.a=b", "default?nonsense"} { // deliveries of other pools
 		try("pull", "_INBOX.w.evil.gpu", fmt.Sprintf(`{"class":%q,"batch":10}`, class))
 		try("ack", "", fmt.Sprintf(`{"class":%q,"receipts":[{"to":"$JS.ACK.JOBS.%s.1.4.1.1.0","do":"ack"}]}`, class, s.consumer("gpu")))
 	}
@@ -220,7 +220,7 @@ func (s *scene) silent(t *testing.T, e *evil) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := e.pub("assay.req.default.evil."+kind, inbox, "{}"); err != nil { // without a key, or a class: an error
+		if err := e.pub("assay.req.default.evil."+kind, inbox, `{"class":"gpu"}`); err != nil { // without a key, or of another pool: an error
 			t.Fatal(err)
 		}
 		if _, err := in.NextMsg(30 * time.Second); err != nil {

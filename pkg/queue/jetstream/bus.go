@@ -8,7 +8,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -58,23 +57,13 @@ func (q *Queue) OnAssign(ctx context.Context, worker string, f func(queue.Assign
 	})
 }
 
-// SendClasses tells the workers of each pool which classes of its jobs there are.
-func (q *Queue) SendClasses(classes []string) error {
-	of := map[string][]string{}
-	for _, c := range classes {
-		pool := placement.ParseClass(c).Pool
-		of[pool] = append(of[pool], c)
+// SendClasses tells the workers of a pool which classes of jobs there are for them.
+func (q *Queue) SendClasses(pool string, classes []string) error {
+	body, err := queue.Encode(classes)
+	if err != nil {
+		return err
 	}
-	for pool, classes := range of {
-		body, err := queue.Encode(classes)
-		if err != nil {
-			return err
-		}
-		if err := q.send(poolPrefix+token(pool)+"."+kindClasses, body); err != nil {
-			return err
-		}
-	}
-	return nil
+	return q.send(poolPrefix+token(pool)+"."+kindClasses, body)
 }
 
 // OnClasses listens for SendClasses.

@@ -6,7 +6,7 @@
 //
 // One stream, JOBS, holds one message for each dispatch:
 //
-//	jobs.<pool>.<lane>.<job>.<generation>    no body; header traceparent
+//	jobs.<class>.<lane>.<job>.<generation>    no body; header traceparent
 //
 // The subject is the reference. The stream keeps one message per subject and
 // refuses a second one, so saying a publish again is harmless for as long as
@@ -14,9 +14,11 @@
 // generation is part of the subject because a retry would otherwise be refused
 // while the message of the attempt before it is still unacknowledged.
 //
-// Each pool has one durable pull consumer. Dispatchers make stream and consumers
-// on first use, and again when they have been deleted: what was in them is
-// published again by the reaper, for the store is the truth. Workers ask JetStream
+// Each class of jobs (package placement) has one durable pull consumer: that of jobs that
+// any pool may run is for ever, those of a pool go an hour after it has gone.
+// Dispatchers make stream and consumers on first use, and again when they have been
+// deleted: what was in them is published again by the reaper, for the store is the
+// truth. Workers ask JetStream
 // for nothing; dispatchers pass on their pulls and receipts (relay.go).
 //
 // # Control

@@ -37,19 +37,19 @@ const (
 var errNoConsumer = errors.New("the consumer does not exist")
 
 type consumer struct {
-	q    *Queue
-	pool string
+	q     *Queue
+	class string
 }
 
-// Consumer returns the deliveries of a pool. Dispatchers make its consumer: this one
+// Consumer returns the deliveries of a class. Dispatchers make its consumer: this one
 // now, or, for a worker, the one that passes on a pull.
-func (q *Queue) Consumer(ctx context.Context, pool string) (queue.Consumer, error) {
+func (q *Queue) Consumer(ctx context.Context, class string) (queue.Consumer, error) {
 	if q.cfg.Worker == nil {
-		if err := q.ensureConsumer(ctx, pool); err != nil {
+		if err := q.ensureConsumer(ctx, class); err != nil {
 			return nil, err
 		}
 	}
-	return &consumer{q: q, pool: pool}, nil
+	return &consumer{q: q, class: class}, nil
 }
 
 // Fetch sends one pull. The client library's own Fetch drops messages
@@ -60,7 +60,7 @@ func (c *consumer) Fetch(ctx context.Context, n int, wait time.Duration, out cha
 		return nil
 	}
 	end := time.Now().Add(wait)
-	r := pullRequest{Class: c.pool}
+	r := pullRequest{Class: c.class}
 	for left := wait; ; left = time.Until(end) {
 		r.Batch, r.Wait = n, job.Duration(max(left, 0))
 		got, err := c.pull(ctx, r, out)

@@ -56,7 +56,7 @@ func (c *consumer) answer(a receipt) error {
 	if c.q.cfg.Worker == nil {
 		return c.q.acknowledge(a)
 	}
-	c.q.receipts.add(c.pool, a)
+	c.q.receipts.add(c.class, a)
 	return nil
 }
 

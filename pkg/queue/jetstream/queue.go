@@ -35,6 +35,9 @@ type Config struct {
 	// package identity); nil: whoever reaches the server is let in, and believed to be
 	// who it says.
 	Key *identity.Key
+	// Exclusive says of a pool that its workers get jobs that name it, and no others; nil:
+	// of none.
+	Exclusive func(pool string) bool
 	// Refused are workers that are not let in, whatever they come with.
 	Refused []string
 }

@@ -27,7 +27,7 @@ import (
 //	worker      assay.req.<pool>.<worker>.ack                         {class, receipts}
 //	dispatcher  $JS.ACK.JOBS.<consumer>.<…>, for each of them that is right (placed.go)
 //
-// The inbox has to be the worker's own and the consumer its pool's. Any dispatcher
+// The inbox has to be the worker's own and the class one that its pool may take. Any dispatcher
 // serves any of it, at any time, and deliveries do not pass through one. A pull that gets
 // no answer is said again; an acknowledgement that gets lost costs a delivery, whose
 // claim is refused.
@@ -39,7 +39,7 @@ const (
 	seenFor = 2 * time.Second
 )
 
-// pullRequest is what a worker says for deliveries of a class of its pool's jobs.
+// pullRequest is what a worker says for deliveries of a class of jobs.
 type pullRequest struct {
 	Class string       `json:"class"`
 	Batch int          `json:"batch"`
@@ -110,13 +110,18 @@ func (q *Queue) relay(ctx context.Context) error {
 	return nil
 }
 
-// ofPool says whether a class is one of the jobs of the pool of who says something.
-func ofPool(subject, class string) error {
+// mayTake says whether jobs of a class are for the pool of who says something: whether its
+// worker has what they need, it has to know itself.
+func (q *Queue) mayTake(subject, class string) error {
 	pool, _, err := speaker(subject)
-	if err == nil && placement.ParseClass(class).Pool != pool {
-		err = fmt.Errorf("%w: %.80q is not of the worker's pool", job.ErrRefused, class)
+	if err != nil {
+		return err
 	}
-	return err
+	offer := placement.Offer{Exclusive: q.cfg.Exclusive != nil && q.cfg.Exclusive(pool)}
+	if !offer.Open(pool, placement.ParseClass(class)) {
+		return fmt.Errorf("%w: %.80q is not for the worker's pool", job.ErrRefused, class)
+	}
+	return nil
 }
 
 func (s *server) relayPull(m *nats.Msg) {
@@ -130,7 +135,7 @@ func (s *server) relayPull(m *nats.Msg) {
 	if err = json.Unmarshal(m.Data, &r); err != nil {
 		err = fmt.Errorf("%w: pull: %w", job.ErrInvalid, err)
 	} else {
-		err = ofPool(m.Subject, r.Class)
+		err = q.mayTake(m.Subject, r.Class)
 	}
 	if err != nil {
 		s.respondError(s.base, m, err)
@@ -180,7 +185,7 @@ func (s *server) relayAck(m *nats.Msg) {
 	var r ackRequest
 	err := json.Unmarshal(m.Data, &r)
 	if err == nil {
-		err = ofPool(m.Subject, r.Class)
+		err = s.q.mayTake(m.Subject, r.Class)
 	}
 	if err == nil {
 		_, worker, _ := speaker(m.Subject)

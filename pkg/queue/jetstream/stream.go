@@ -3,6 +3,7 @@ package jetstream
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -14,8 +15,8 @@ import (
 // each worker of a large fleet. It cannot be changed once the consumer exists.
 const maxWaiting = 1 << 16
 
-// idleClass is how long the consumer of a class of jobs is kept that nobody asks.
-// Deliveries outlive it: they are the stream's.
+// idleClass is how long the consumer of a class of jobs is kept that nobody asks: its
+// pool may be gone for good. Deliveries outlive it: they are the stream's.
 const idleClass = time.Hour
 
 // recreatePause lets a deletion come to its end. The server frees the name of a
@@ -79,35 +80,35 @@ func (q *Queue) ensureStream(ctx context.Context) error {
 	return nil
 }
 
-// ensureConsumer makes the consumer of a pool, and the stream if need be.
-func (q *Queue) ensureConsumer(ctx context.Context, pool string) error {
-	err := q.makeConsumer(ctx, pool)
+// ensureConsumer makes the consumer of a class, and the stream if need be.
+func (q *Queue) ensureConsumer(ctx context.Context, class string) error {
+	err := q.makeConsumer(ctx, class)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		if err := q.recreate(ctx); err != nil {
 			return err
 		}
-		err = q.makeConsumer(ctx, pool)
+		err = q.makeConsumer(ctx, class)
 	}
 	if err != nil {
-		return unavailable("make consumer of pool "+pool, err)
+		return unavailable("make the consumer of class "+strconv.Quote(class), err)
 	}
-	q.seen.note(pool)
+	q.seen.note(class)
 	return nil
 }
 
-func (q *Queue) makeConsumer(ctx context.Context, pool string) error {
+func (q *Queue) makeConsumer(ctx context.Context, class string) error {
 	q.ensureMu.Lock()
 	defer q.ensureMu.Unlock()
 	ctx, cancel := q.deadline(ctx)
 	defer cancel()
-	idle := time.Duration(0) // a pool's is kept
-	if placement.ParseClass(pool).Pool != pool {
-		idle = idleClass
+	idle := idleClass
+	if class == placement.Any {
+		idle = 0
 	}
 	cfg := jetstream.ConsumerConfig{
 		InactiveThreshold: idle,
-		Durable:           q.consumerName(pool),
-		FilterSubject:     poolSubjects(pool),
+		Durable:           q.consumerName(class),
+		FilterSubject:     classSubjects(class),
 		AckPolicy:         jetstream.AckExplicitPolicy,
 		AckWait:           q.cfg.AckWait,
 		// Attempts are counted in the store. A work-queue message that reached

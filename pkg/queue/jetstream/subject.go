@@ -83,7 +83,7 @@ func subject(d store.Dispatch) string {
 	return "jobs." + token(d.Pool) + "." + lane + "." + string(d.Job) + "." + strconv.Itoa(int(d.Generation))
 }
 
-func poolSubjects(pool string) string { return "jobs." + token(pool) + ".>" }
+func classSubjects(class string) string { return "jobs." + token(class) + ".>" }
 
 // consumerName names the consumer of a pool or class. Where workers are told apart,
 // those of other pools cannot guess it.

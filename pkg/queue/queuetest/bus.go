@@ -156,7 +156,7 @@ func testWake(t *testing.T, start starter) {
 	}
 }
 
-// testClasses: every worker hears of the classes of its pool.
+// testClasses: every worker hears of the classes that are named to its pool.
 func testClasses(t *testing.T, start starter) {
 	b := start(t, longAck)
 	heard := make(chan []string, 10)
@@ -169,9 +169,11 @@ func testClasses(t *testing.T, start starter) {
 	if err := b.Connect(t).OnClasses(t.Context(), "größe", func(classes []string) { others <- classes }); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"default?label.a=b", "default?memory=2Gi"}
-	if err := b.Connect(t).SendClasses(append([]string{"gr%C3%B6%C3%9Fe?label.a=b"}, want...)); err != nil {
-		t.Fatal(err)
+	want := []string{"?label.a=b", "default?memory=2Gi"}
+	for pool, classes := range map[string][]string{"größe": {"gr%C3%B6%C3%9Fe?label.a=b"}, pool: want} {
+		if err := b.Connect(t).SendClasses(pool, classes); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for range 2 {
 		if got := eventually(t, "the classes", heard); !slices.Equal(got, want) {

@@ -22,7 +22,7 @@ func TestBackoff(t *testing.T) {
 		if _, err := s.pool.Exec(ctx, `UPDATE jobs SET not_before = NULL WHERE id = $1`, uuid(j.ID)); err != nil {
 			t.Fatal(err)
 		}
-		ds, err := s.Schedule(ctx, "default", 1)
+		ds, err := s.Schedule(ctx, []string{"default"}, 1)
 		if err != nil || len(ds) != 1 {
 			t.Fatalf("retry %d: %v, %v", n, ds, err)
 		}

@@ -46,7 +46,7 @@ func testCancelInParts(t *testing.T, s *Store, cancel func(batch job.ID) ([]stor
 	if _, err := s.SubmitBatch(t.Context(), store.NewBatch{ID: id, Tenant: "acme"}, jobs); err != nil {
 		t.Fatal(err)
 	}
-	ds, err := s.Schedule(t.Context(), "p", 1)
+	ds, err := s.Schedule(t.Context(), []string{"p"}, 1)
 	if err != nil || len(ds) != 1 {
 		t.Fatalf("%v, %v", ds, err)
 	}

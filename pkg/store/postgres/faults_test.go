@@ -211,7 +211,7 @@ func (d *driver) submit(t *testing.T, n int) job.ID {
 // step takes some jobs to running, and checks the numbers they get.
 func (d *driver) step(t *testing.T, gens map[job.ID]job.Generation, last *job.Lease) []store.Finish {
 	t.Helper()
-	ds, err := d.Schedule(t.Context(), "p", 40)
+	ds, err := d.Schedule(t.Context(), []string{"p"}, 40)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +262,7 @@ func (d *driver) drive(t *testing.T, batch job.ID, n int64) (failures int) {
 		if b.Done() {
 			return failures
 		}
-		ds, err := d.Schedule(ctx, "p", 25)
+		ds, err := d.Schedule(ctx, []string{"p"}, 25)
 		if unavailable(err) {
 			continue
 		}

@@ -59,7 +59,7 @@ func TestPartitions(t *testing.T) {
 		t.Errorf("%d specs moved with the job", len(n))
 	}
 	// The whole queue, wherever it is, in one window.
-	ds, err := s.Schedule(ctx, "p", 10)
+	ds, err := s.Schedule(ctx, []string{"p"}, 10)
 	if err != nil || len(ds) != 3 {
 		t.Errorf("scheduled %v, %v", ds, err)
 	}

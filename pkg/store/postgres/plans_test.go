@@ -31,8 +31,8 @@ func TestPlans(t *testing.T) {
 		{name: "finish one", sql: finishOne, args: low + `, 1, '', '', ''`, want: []string{byID}, pkeyOnly: true},
 		{name: "finished", sql: finished, args: `'{}', '{}', '{}'`, want: []string{byID}, pkeyOnly: true},
 		{name: "release", sql: release, args: `1, 100, 3, 1, '{}', '{}', '{}', '{}', '{}'`, want: []string{byID}, pkeyOnly: true},
-		{name: "schedule", sql: schedule, args: `'p', 10, 60000`, want: []string{byID, queue + `.*\n *Index Cond: .*priority = r.priority`}, pkeyOnly: true},
-		{name: "schedule capped", sql: scheduleCapped, args: `'p', 10, 60000`, want: []string{byID, queue + `.*\n *Index Cond: .*priority = r.priority`, queue + `.*\n *Index Cond: .*lane > l.lane`, `_tenant_id_idx`}, pkeyOnly: true},
+		{name: "schedule", sql: schedule, args: `'{p,q}', 10, 60000`, want: []string{byID, queue + `.*\n *Index Cond: .*pool = c.pool`, queue + `.*\n *Index Cond: .*pool = g.pool`, queue + `.*\n *Index Cond: .*priority = r.priority`}, pkeyOnly: true},
+		{name: "schedule capped", sql: scheduleCapped, args: `'{p,q}', 10, 60000`, want: []string{byID, queue + `.*\n *Index Cond: .*pool = c.pool`, queue + `.*\n *Index Cond: .*pool = g.pool`, queue + `.*\n *Index Cond: .*priority = r.priority`, queue + `.*\n *Index Cond: .*lane > l.lane`, `_tenant_id_idx`}, pkeyOnly: true},
 		{name: "queue, waiting", sql: queued, args: ``, want: []string{queue + `.*\n *Index Cond: .*pool = heads.pool`, `tenants_pkey`}},
 		{name: "queue, under way", sql: underway, args: ``, want: []string{`_tenant_id_batch_id_idx`, `_tenant_id_batch_id_idx1`}},
 		{name: "queue, outstanding", sql: outstanding, args: ``, want: []string{`batch_counts_live|batch_counts_batch_id_idx`, `batches_pkey`}},
@@ -49,7 +49,7 @@ func TestPlans(t *testing.T) {
 		{name: "repeats", sql: repeats, args: low + `, '{}', '{}'`, want: []string{byID, `tenant_id_cache_key_id_idx`}},
 		{name: "answer", sql: answer, args: low + `, '{}', '{}', '{}'`, want: []string{byID}, pkeyOnly: true},
 		{name: "orphans", sql: orphans, args: low + `, '{}', '{}'`, want: []string{byID}, pkeyOnly: true},
-		{name: "submit job", sql: submitJob, args: `1, '', '', ` + low + `, 1, 'p', 0, 1, '', 0, '', '', '{}', 0, NULL, NULL, ` + low + `, ` + low + `, '', 0, NULL`, want: []string{queue}},
+		{name: "submit job", sql: submitJob, args: `1, '', '', ` + low + `, 1, 'p', 0, 1, '', 0, '', '', '{}', 0, NULL, NULL, ` + low + `, ` + low + `, '', 0, NULL, '{p,q}'`, want: []string{queue + `.*\n *Index Cond: .*pool = c.pool`}},
 		{name: "batch", sql: `SELECT ` + batchColumns + batchTables + `WHERE b.id = $1`, args: low, want: []string{`batch_counts_pkey`, `batches_pkey`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

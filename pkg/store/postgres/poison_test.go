@@ -19,7 +19,7 @@ func TestLongRunsAreNotSuspected(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 4 {
-		ds, err := s.Schedule(ctx, "p", 1)
+		ds, err := s.Schedule(ctx, []string{"p"}, 1)
 		if err != nil || len(ds) != 1 {
 			t.Fatalf("%v, %v", ds, err)
 		}
@@ -49,7 +49,7 @@ func TestTwoAreNotBlamedForTheLast(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ds, err := s.Schedule(ctx, "p", 2)
+	ds, err := s.Schedule(ctx, []string{"p"}, 2)
 	if err != nil || len(ds) != 2 {
 		t.Fatalf("%v, %v", ds, err)
 	}
@@ -70,7 +70,7 @@ func TestTwoAreNotBlamedForTheLast(t *testing.T) {
 		}
 	}
 	lost(0)
-	if ds, err = s.Schedule(ctx, "p", 1); err != nil || len(ds) != 1 {
+	if ds, err = s.Schedule(ctx, []string{"p"}, 1); err != nil || len(ds) != 1 {
 		t.Fatalf("%v, %v", ds, err)
 	}
 	if _, err := s.Claim(ctx, time.Minute, []store.Claim{{Ref: ds[0].Ref, Worker: "w"}}); err != nil {

@@ -187,7 +187,7 @@ func TestForgetKeepsLiveBatches(t *testing.T) {
 	id := p.batch(nil, ahead)
 	p.exec(`UPDATE batches SET created_at = $1, appended_at = $1`, p.day.Add(23*time.Hour)) // by the server's clock
 	p.forget(0, 0)
-	if ds, err := p.Schedule(t.Context(), "p", 10); err != nil || len(ds) != 1 {
+	if ds, err := p.Schedule(t.Context(), []string{"p"}, 10); err != nil || len(ds) != 1 {
 		t.Errorf("of the batch, %v is scheduled, %v", ds, err)
 	}
 	p.batchOver(id, 31)
@@ -348,7 +348,7 @@ func work(ctx context.Context, s *Store, worker string) error {
 	if _, _, err := s.SubmitJob(ctx, j, store.Idempotency{}, 0); err != nil {
 		return err
 	}
-	ds, err := s.Schedule(ctx, worker, 100)
+	ds, err := s.Schedule(ctx, []string{worker}, 100)
 	if err != nil {
 		return err
 	}

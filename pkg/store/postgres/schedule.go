@@ -10,10 +10,11 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// schedule releases up to what is left of the window $2 of pool $1, fairly:
+// schedule releases up to what is left of the window $2 of the classes $1 (column
+// pool), fairly:
 //
-//   - groups steps through the queue's index, from one (tenant, batch, priority)
-//     to the next: the cost is that of the groups, not of the queue.
+//   - groups steps through the queue's index, from one (tenant, batch, priority) of each
+//     class to the next: the cost is that of the groups, not of the queue.
 //   - held counts what every tenant and batch already occupies, from rows: there
 //     is no counter that a crash could leave wrong.
 //   - Each candidate's virtual time is its place in its batch, counted from what
@@ -34,7 +35,7 @@ import (
 //
 // The guard on state makes it safe beside any other statement; the advisory lock
 // taken before (in the same round trip) makes several schedulers share one window,
-// and the schedules of several pools the limits of a tenant.
+// and the schedules of several sets of classes the limits of a tenant.
 var (
 	schedule       = scheduling("", "", "", plainGroups, nothingMoved)
 	scheduleCapped = scheduling(cappedHeld, cappedWaiting, cappedFitting, "", "")
@@ -48,14 +49,16 @@ func scheduling(held, waiting, fitting, groups, marker string) string {
 	}
 	return `
 WITH RECURSIVE budget AS (
-	SELECT greatest($2::bigint - (SELECT count(*) FROM jobs WHERE state = 'dispatched' AND pool = $1), 0) AS n),
+	SELECT greatest($2::bigint - (SELECT count(*) FROM jobs WHERE state = 'dispatched' AND pool = ANY ($1::text[])), 0) AS n),
 groups AS (
-	(SELECT tenant_id, batch_id, priority, lane > 0 AS capped FROM jobs
-	WHERE state = 'queued' AND pool = $1 AND (SELECT n FROM budget) > 0 ORDER BY tenant_id, batch_id, priority, lane LIMIT 1)
+	SELECT c.pool, first.* FROM unnest($1::text[]) AS c (pool), LATERAL (
+		SELECT j.tenant_id, j.batch_id, j.priority, j.lane > 0 AS capped FROM jobs j
+		WHERE j.state = 'queued' AND j.pool = c.pool AND (SELECT n FROM budget) > 0
+		ORDER BY j.tenant_id, j.batch_id, j.priority, j.lane LIMIT 1) first
 	UNION ALL
-	SELECT next.* FROM groups g, LATERAL (
+	SELECT g.pool, next.* FROM groups g, LATERAL (
 		SELECT j.tenant_id, j.batch_id, j.priority, j.lane > 0 FROM jobs j
-		WHERE j.state = 'queued' AND j.pool = $1 AND (j.tenant_id, j.batch_id, j.priority, j.lane)
+		WHERE j.state = 'queued' AND j.pool = g.pool AND (j.tenant_id, j.batch_id, j.priority, j.lane)
 			> (g.tenant_id, g.batch_id, g.priority, CASE WHEN g.capped THEN 2147483647 ELSE 0 END)
 		ORDER BY j.tenant_id, j.batch_id, j.priority, j.lane LIMIT 1) next),
 held AS MATERIALIZED (
@@ -91,21 +94,21 @@ picked AS MATERIALIZED (
 moved AS (
 	UPDATE jobs j SET state = 'dispatched', dispatch_gen = j.dispatch_gen + 1, dispatched_at = now(), published_at = now()
 	FROM picked p WHERE j.id = p.id AND j.state || '' = 'queued' AND NOT j.cancel_requested
-	RETURNING j.id, j.dispatch_gen, j.traceparent, j.cache_key IS NOT NULL AS cacheable, p.ord, j.batch_id, j.tenant_id)
-SELECT id, dispatch_gen, coalesce(traceparent, ''), cacheable, batch_id,
+	RETURNING j.id, j.dispatch_gen, j.traceparent, j.cache_key IS NOT NULL AS cacheable, p.ord, j.pool, j.batch_id, j.tenant_id)
+SELECT id, dispatch_gen, coalesce(traceparent, ''), cacheable, coalesce(pool, ''), batch_id,
 	CASE WHEN traceparent IS NULL THEN '' ELSE (SELECT t.name FROM tenants t WHERE t.id = all_moved.tenant_id) END
 FROM (SELECT * FROM moved` + marker + `) all_moved ORDER BY ord`
 }
 
 const (
 	plainGroups  = ` AND NOT (SELECT coalesce(bool_or(capped), false) FROM groups)`
-	nothingMoved = ` UNION ALL SELECT NULL, 0, NULL, false, 0, NULL::uuid, 0 WHERE (SELECT bool_or(capped) FROM groups)`
+	nothingMoved = ` UNION ALL SELECT NULL, 0, NULL, false, 0, NULL, NULL::uuid, 0 WHERE (SELECT bool_or(capped) FROM groups)`
 )
 
 // waitsIn is SQL for the jobs of a group that may run now. Those that are overdue
 // may not: nobody could claim them, and they would hold places of the window.
 func waitsIn(row string) string {
-	return `j.state = 'queued' AND j.pool = $1 AND j.tenant_id = ` + row + `.tenant_id AND j.batch_id = ` + row + `.batch_id
+	return `j.state = 'queued' AND j.pool = ` + row + `.pool AND j.tenant_id = ` + row + `.tenant_id AND j.batch_id = ` + row + `.batch_id
 			AND j.priority = ` + row + `.priority AND (j.not_before IS NULL OR j.not_before <= now()) AND (j.expires_at IS NULL OR j.expires_at > now())`
 }
 
@@ -151,15 +154,15 @@ var openLanes = `
 		WHERE free.room > 0 LIMIT (SELECT n FROM budget)`
 
 // Schedule implements store.Scheduler.
-func (s *Store) Schedule(ctx context.Context, pool string, window int) (ds []store.Dispatch, err error) {
+func (s *Store) Schedule(ctx context.Context, classes []string, window int) (ds []store.Dispatch, err error) {
 	if time.Since(time.UnixMilli(s.laneSeen.Load())) > laneMemory {
-		ds, lanes, err := s.schedule(ctx, schedule, pool, window)
+		ds, lanes, err := s.schedule(ctx, schedule, classes, window)
 		if err != nil || !lanes {
 			return ds, err
 		}
 		s.laneSeen.Store(time.Now().UnixMilli())
 	}
-	ds, _, err = s.schedule(ctx, scheduleCapped, pool, window)
+	ds, _, err = s.schedule(ctx, scheduleCapped, classes, window)
 	return ds, err
 }
 
@@ -167,13 +170,13 @@ func (s *Store) Schedule(ctx context.Context, pool string, window int) (ds []sto
 const laneMemory = time.Minute
 
 // schedule reports lanes if that kept the statement from moving anything.
-func (s *Store) schedule(ctx context.Context, sql, pool string, window int) (ds []store.Dispatch, lanes bool, err error) {
+func (s *Store) schedule(ctx context.Context, sql string, classes []string, window int) (ds []store.Dispatch, lanes bool, err error) {
 	err = s.do(ctx, "schedule", func(ctx context.Context) error {
 		// One round trip and one transaction, but two snapshots: the second
 		// statement sees what the holder of the lock before us has committed.
 		b := &pgx.Batch{}
 		b.Queue(`SELECT pg_advisory_xact_lock(hashtextextended('assay schedule', 0))`)
-		b.Queue(sql, pool, window, s.cfg.AgeEvery.Milliseconds())
+		b.Queue(sql, classes, window, s.cfg.AgeEvery.Milliseconds())
 		res := s.pool.SendBatch(ctx, b)
 		defer res.Close()
 		if _, err := res.Exec(); err != nil {
@@ -183,7 +186,7 @@ func (s *Store) schedule(ctx context.Context, sql, pool string, window int) (ds 
 		if err != nil {
 			return err
 		}
-		if ds, err = collectDispatches(rows, pool); err != nil {
+		if ds, err = collectDispatches(rows); err != nil {
 			return err
 		}
 		if lanes = len(ds) == 1 && ds[0].Job == ""; lanes {
@@ -194,11 +197,11 @@ func (s *Store) schedule(ctx context.Context, sql, pool string, window int) (ds 
 	return ds, lanes, err
 }
 
-func collectDispatches(rows pgx.Rows, pool string) ([]store.Dispatch, error) {
+func collectDispatches(rows pgx.Rows) ([]store.Dispatch, error) {
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.Dispatch, error) {
 		var id, batch pgtype.UUID
-		d := store.Dispatch{Pool: pool}
-		err := row.Scan(&id, &d.Generation, &d.TraceParent, &d.Cacheable, &batch, &d.Tenant)
+		var d store.Dispatch
+		err := row.Scan(&id, &d.Generation, &d.TraceParent, &d.Cacheable, &d.Pool, &batch, &d.Tenant)
 		d.Job = jobID(id)
 		if d.TraceParent != "" {
 			d.BatchID = batchID(batch)
@@ -224,16 +227,7 @@ func (s *Store) Unclaimed(ctx context.Context, olderThan time.Duration, n int) (
 		if err != nil {
 			return err
 		}
-		ds, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.Dispatch, error) {
-			var id, batch pgtype.UUID
-			var d store.Dispatch
-			err := row.Scan(&id, &d.Generation, &d.TraceParent, &d.Cacheable, &d.Pool, &batch, &d.Tenant)
-			d.Job = jobID(id)
-			if d.TraceParent != "" {
-				d.BatchID = batchID(batch)
-			}
-			return d, err
-		})
+		ds, err = collectDispatches(rows)
 		return err
 	})
 	return ds, err

@@ -37,7 +37,7 @@ func TestSpan(t *testing.T) {
 		t.Helper()
 		forget()
 		live := s.unfinished(ctx)
-		plan := explain(t, s, submitJob, fmt.Sprintf(`1, '', '', '%s', 1, 'p', 0, 1, '', 0, '', '', '{}', 0, NULL, NULL, '%s', '%s', '', 0, NULL`, job.NewID(), live.first, live.last))
+		plan := explain(t, s, submitJob, fmt.Sprintf(`1, '', '', '%s', 1, 'p', 0, 1, '', 0, '', '', '{}', 0, NULL, NULL, '%s', '%s', '', 0, NULL, '{p}'`, job.NewID(), live.first, live.last))
 		return strings.Count(plan, "_pool_tenant_id_batch_id_priority_lane_id_idx")
 	}
 

@@ -156,15 +156,17 @@ func (s *Store) abandon(ctx context.Context, batch job.ID) error {
 	return err
 }
 
-// submitJob is SubmitJob's only round trip. The first generation is issued at
-// once if nothing is queued in the pool, the window $5 has room, the tenant is below its
-// limit, and nothing of the job is capped: only the scheduler counts those. $17 and $18: see span. $19 is
-// the worker that then runs it, under a lease of $20 milliseconds, as the process $21.
+// submitJob is SubmitJob's only round trip. The first generation is issued at once if
+// nothing is queued in the classes $22, which are the job's and its rivals, their window $5
+// has room, the tenant is below its limit, and nothing of the job is capped: only the scheduler counts those. $17 and
+// $18: see span. $19 is the worker that then runs it, under a lease of $20 milliseconds,
+// as the process $21.
 const submitJob = keyGuard + `,
 now_or_later AS MATERIALIZED ( -- else all of it is done for each use of at_once
 	SELECT CASE WHEN $5::bigint = 0 OR $14 > 0 THEN false
-		WHEN (SELECT true FROM jobs WHERE state = 'queued' AND pool = $6 AND id >= $17 AND id < $18 ORDER BY tenant_id, batch_id, priority LIMIT 1) THEN false
-		WHEN $19 = '' AND $5 <= (SELECT count(*) FROM jobs WHERE state = 'dispatched' AND pool = $6 AND id >= $17 AND id < $18) THEN false
+		WHEN (SELECT true FROM unnest($22::text[]) AS c (pool), LATERAL (SELECT FROM jobs j WHERE j.state = 'queued' AND j.pool = c.pool
+			AND j.id >= $17 AND j.id < $18 ORDER BY j.tenant_id, j.batch_id, j.priority LIMIT 1) ahead LIMIT 1) THEN false
+		WHEN $19 = '' AND $5 <= (SELECT count(*) FROM jobs WHERE state = 'dispatched' AND pool = ANY ($22::text[]) AND id >= $17 AND id < $18) THEN false
 		WHEN t.max_running IS NULL THEN true
 		ELSE t.max_running > (SELECT count(*) FROM jobs WHERE state = 'dispatched' AND tenant_id = $1 AND id >= $17 AND id < $18)
 			+ (SELECT count(*) FROM jobs WHERE state = 'running' AND tenant_id = $1 AND id >= $17 AND id < $18)
@@ -185,12 +187,12 @@ FROM now_or_later
 RETURNING dispatch_gen, lease`
 
 // SubmitJob implements store.Submitter.
-func (s *Store) SubmitJob(ctx context.Context, j store.NewJob, key store.Idempotency, window int) (job.ID, *store.Dispatch, error) {
+func (s *Store) SubmitJob(ctx context.Context, j store.NewJob, key store.Idempotency, window int, rivals ...string) (job.ID, *store.Dispatch, error) {
 	cols, err := columnsOf([]store.NewJob{j})
 	if err != nil {
 		return "", nil, translate("submit job", err)
 	}
-	made := j.ID
+	made, classes := j.ID, append([]string{j.Pool}, rivals...)
 	var gen job.Generation
 	var lease job.Lease
 	err = s.do(ctx, "submit job", func(ctx context.Context) error {
@@ -203,7 +205,7 @@ func (s *Store) SubmitJob(ctx context.Context, j store.NewJob, key store.Idempot
 			err := s.pool.QueryRow(ctx, submitJob, tenant, key.Key, key.Hash, uuid(j.ID), window, j.Pool, cols.priority[0],
 				cols.maxAttempts[0], cols.retryOn[0], cols.expires[0], j.TraceParent, cols.identity[0], cols.spec[0],
 				cols.lane[0], cols.caps[0], cols.cacheKey[0], live.first, live.last,
-				j.Worker, j.LeaseTTL.Milliseconds(), sinceOf(j.Since)).Scan(&gen, &lease)
+				j.Worker, j.LeaseTTL.Milliseconds(), sinceOf(j.Since), classes).Scan(&gen, &lease)
 			if isUniqueViolation(err) { // an unknown commit, said again; if it was dispatched, Unclaimed publishes it
 				gen, lease, err = s.issued(ctx, tenant, j, err)
 				return err

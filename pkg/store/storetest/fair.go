@@ -98,7 +98,7 @@ func (ft *fairTenant) sum() (queued, held int) {
 // and ends.
 type fair struct {
 	*fixture
-	pool    string
+	classes []string // of the jobs; the same workers run both
 	slots   int
 	tenants []*fairTenant
 	of      map[job.ID]struct {
@@ -112,13 +112,13 @@ type fair struct {
 // goes to the waiting tenant whose share, with it, would be the smallest for its
 // weight, and in it to the batch that holds the least. What follows for lag: no
 // tenant gets a slot above its ideal share of the fleet while one that waits is a
-// whole job below its own.
+// whole job below its own. That the jobs are of two classes changes nothing.
 func testFairness(t *testing.T, open Open) {
 	f := newFixture(t, open, Options{})
 	run := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		run++
-		m := &fair{fixture: f, pool: fmt.Sprintf("fair-%d", run), slots: rapid.IntRange(1, 12).Draw(rt, "slots")}
+		m := &fair{fixture: f, classes: []string{fmt.Sprintf("fair-%d", run), fmt.Sprintf("fair-%d?memory=1Gi", run)}, slots: rapid.IntRange(1, 12).Draw(rt, "slots")}
 		m.of = map[job.ID]struct {
 			tenant *fairTenant
 			batch  *fairBatch
@@ -140,7 +140,7 @@ func (m *fair) arrive(t *rapid.T) {
 	jobs, b := newJobs(rapid.IntRange(1, 8).Draw(t, "jobs")), newBatch()
 	b.Tenant = ft.name
 	for i := range jobs {
-		jobs[i].Tenant, jobs[i].Pool = ft.name, m.pool
+		jobs[i].Tenant, jobs[i].Pool = ft.name, rapid.SampledFrom(m.classes).Draw(t, "class")
 	}
 	fb := &fairBatch{queued: len(jobs)}
 	ft.batches[must(m.SubmitBatch(m.Context(), b, jobs))] = fb
@@ -170,7 +170,7 @@ func (m *fair) fill(t *rapid.T) {
 		waiting += queued
 	}
 	window := m.slots - len(m.held)
-	ds := must(m.Schedule(m.Context(), m.pool, window))
+	ds := must(m.Schedule(m.Context(), m.classes, window))
 	if want := min(window, waiting); len(ds) != want {
 		t.Fatalf("%d slots free and %d jobs waiting: released %d", window, waiting, len(ds))
 	}

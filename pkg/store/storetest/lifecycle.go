@@ -35,8 +35,41 @@ func testSchedule(t *testing.T, open Open) {
 		if ds := f.schedule(3); len(ds) != 1 {
 			t.Errorf("one place was free, released %d", len(ds))
 		}
-		if other, err := f.Schedule(t.Context(), "gpu", 10); err != nil || len(other) != 0 {
+		if other, err := f.Schedule(t.Context(), []string{"gpu"}, 10); err != nil || len(other) != 0 {
 			t.Errorf("another pool released %d, %v", len(other), err)
+		}
+	})
+	t.Run("classes share a window and the turns in it", func(t *testing.T) {
+		f := newFixture(t, open, Options{})
+		const special = pool + "?memory=1Gi"
+		for tenant, class := range map[string]string{"a": special, "b": pool} {
+			jobs := newJobs(20)
+			for i := range jobs {
+				jobs[i].Tenant, jobs[i].Pool = tenant, class
+			}
+			b := newBatch()
+			b.Tenant = tenant
+			_, err := f.SubmitBatch(t.Context(), b, jobs)
+			f.must(err)
+		}
+		counts := map[string]int{}
+		release := func(window int, classes ...string) (n int) {
+			t.Helper()
+			ds, err := f.Schedule(t.Context(), classes, window)
+			f.must(err)
+			for _, d := range ds {
+				counts[d.Pool]++
+			}
+			return len(ds)
+		}
+		if n := release(10, pool, special); n != 10 || counts[pool] != 5 || counts[special] != 5 {
+			t.Errorf("released %d: %v", n, counts)
+		}
+		if n := release(10, special, pool); n != 0 {
+			t.Errorf("a full window released %d more", n)
+		}
+		if n := release(6, special); n != 1 || counts[special] != 6 {
+			t.Errorf("released %d of one class: %v", n, counts)
 		}
 	})
 	t.Run("tenants take turns by weight", func(t *testing.T) {

@@ -111,7 +111,7 @@ func (m *model) submit(t *rapid.T) {
 func (m *model) scheduleSome(t *rapid.T) {
 	window := rapid.IntRange(0, 6).Draw(t, "window")
 	want := min(max(window-len(m.in(job.Dispatched)), 0), len(m.in(job.Queued)))
-	ds := must(m.Schedule(m.Context(), pool, window))
+	ds := must(m.Schedule(m.Context(), []string{pool}, window))
 	if len(ds) != want {
 		t.Fatalf("window %d released %d, want %d", window, len(ds), want)
 	}

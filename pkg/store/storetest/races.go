@@ -104,7 +104,7 @@ func testRaces(t *testing.T, open Open) {
 
 	worker := func(name string) {
 		for !stop() {
-			ds, err := f.Schedule(t.Context(), pool, 40)
+			ds, err := f.Schedule(t.Context(), []string{pool}, 40)
 			if err != nil {
 				t.Error(err)
 				return

@@ -142,7 +142,7 @@ func (f *fixture) submitJob(j store.NewJob) job.ID {
 
 func (f *fixture) schedule(window int) []store.Dispatch {
 	f.Helper()
-	ds, err := f.Schedule(f.Context(), pool, window)
+	ds, err := f.Schedule(f.Context(), []string{pool}, window)
 	f.must(err)
 	return ds
 }

@@ -233,6 +233,10 @@ func testDispatchAtOnce(t *testing.T, f *fixture) {
 	if _, d, err = f.SubmitJob(t.Context(), newJob("second"), store.Idempotency{}, 100); err != nil || d == nil {
 		t.Errorf("a queue in another pool is in its way: %v, %v", d, err)
 	}
+	if _, d, err = f.SubmitJob(t.Context(), newJob("past a rival"), store.Idempotency{}, 100, "gpu"); err != nil || d != nil {
+		t.Errorf("dispatched past a queued job of a rival: %v, %v", d, err)
+	}
+	f.run()
 	for range 2 {
 		if _, d, err = f.SubmitJob(t.Context(), newJob("within the window"), store.Idempotency{}, 3); err != nil || d == nil {
 			t.Errorf("the window has room, but: %v, %v", d, err)

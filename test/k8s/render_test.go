@@ -12,7 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/oasdiff/yaml"
+
+	"github.com/assay-run/assay/pkg/placement"
 )
 
 var (
@@ -177,13 +180,19 @@ func TestRender(t *testing.T) {
 		"pools": func(t *testing.T, r release, _ string) {
 			const gpu, users, bare = "Deployment/r-assay-worker-gpu", "Deployment/r-assay-worker-users", "Deployment/r-assay-worker-bare"
 			r.is(t, gpu, 0, "spec", "replicas")
-			r.is(t, gpu, "gpu=a100", value("worker", "ASSAY_LABELS")...)
+			r.is(t, gpu, "gpu=a100,zone=b&c", value("worker", "ASSAY_LABELS")...)
 			r.is(t, gpu, 1, spec("containers", "worker", "resources", "limits", "nvidia.com/gpu")...)
 			r.is(t, gpu, "4Gi", spec("containers", "worker", "resources", "requests", "memory")...) // of the defaults
 			r.is(t, users, false, spec("hostUsers")...)
 			r.is(t, users, nil, spec("volumes", "state", "emptyDir")...) // replaced, not mixed
 			r.is(t, "PodDisruptionBudget/r-assay-worker-users", "25%", "spec", "maxUnavailable")
 			r.is(t, bare, 2, "spec", "replicas")
+			pools, _ := r[dispatcher].at(value("dispatcher", "ASSAY_POOLS")...).(string)
+			known, err := placement.ParsePools(strings.Split(pools, ","))
+			want := placement.Pools{"bare": {}, "default": {}, "gpu": {Exclusive: true, Labels: map[string]string{"gpu": "a100", "zone": "b&c"}, Images: []string{"cuda", "ghcr.io/ours/torch:2"}}, "users": {}}
+			if diff := cmp.Diff(want, known); diff != "" || err != nil {
+				t.Errorf("dispatchers are told %q of pools, %v (-want +got):\n%s", pools, err, diff)
+			}
 			r.is(t, worker, nil, env("worker", "ASSAY_LABELS")...)
 		},
 		"network": func(t *testing.T, r release, text string) {

@@ -42,6 +42,20 @@ would take 0 and false for nothing said. */ -}}
 {{- toYaml $out -}}
 {{- end -}}
 
+{{- /* What dispatchers know of the pools before their workers say so. */ -}}
+{{- define "assay.pools" -}}
+{{- $pools := list -}}
+{{- range $name := keys .Values.pools | sortAlpha -}}
+{{- $p := fromYaml (include "assay.pool" (dict "root" $ "name" $name)) -}}
+{{- $said := list -}}
+{{- if $p.exclusive }}{{ $said = append $said "exclusive" }}{{ end -}}
+{{- range $k, $v := $p.labels }}{{ $said = append $said (printf "label.%s=%s" (urlquery $k) (toString $v | urlquery)) }}{{ end -}}
+{{- range $p.images }}{{ $said = append $said (printf "image=%s" (urlquery .)) }}{{ end -}}
+{{- $pools = append $pools (list $name (join "&" $said) | compact | join "?") -}}
+{{- end -}}
+{{- join "," $pools -}}
+{{- end -}}
+
 {{- define "assay.natsURL" -}}
 {{- if .Values.quickstart.enabled -}}nats://{{ include "assay.name" . }}-nats:4222{{- else -}}{{ required "nats.url is required" .Values.nats.url }}{{- end -}}
 {{- end -}}

@@ -65,7 +65,7 @@ func expand(expr string) string {
 }
 
 // quiet are what this run has nothing to count of: images pulled, calls back, ways out, failures of ours.
-var quiet = regexp.MustCompile(`assay_(image_pull|callback|egress|collected|jobs_cached|worker_handed_back|worker_fences|sessions_ended)|result="error"`)
+var quiet = regexp.MustCompile(`assay_(image_pull|callback|egress|collected|jobs_cached|worker_handed_back|worker_fences)|result="error"`)
 
 // dashboards asks Prometheus, which scraped every process, what the dashboards ask: each query has an answer.
 func (s *stack) dashboards() {

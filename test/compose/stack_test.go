@@ -93,7 +93,7 @@ func (s *stack) build() {
 	for _, file := range []string{"nats-server", "versitygw", "jaeger", "otelcol"} {
 		s.link(filepath.Join(made, "bin", file), filepath.Join(dir, "bin", file))
 	}
-	s.link(filepath.Join(s.root, "test", "compose", "postgres"), filepath.Join(dir, "postgres"))
+	s.link(filepath.Join(s.root, "images", "postgres", "entry"), filepath.Join(dir, "postgres-entry"))
 	s.index(filepath.Join(dir, "index"))
 	for _, target := range append(slices.Sorted(maps.Keys(images)), "index") {
 		s.run("docker", "build", "--quiet", "--file", filepath.Join(s.root, "test", "compose", "Dockerfile"), "--target", target,

@@ -43,12 +43,16 @@ func startBatch(r *http.Request, b *store.NewBatch) *telemetry.Batch {
 	return t
 }
 
+// seconds are the buckets of requests: those of OpenTelemetry's conventions, and longer
+// ones, as some wait for a job.
+var seconds = metric.WithExplicitBucketBoundaries(0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 30, 60, 300)
+
 // wrap surrounds one route: trace, tenant, problem documents, access log,
 // latency. The pattern is the route's name everywhere: user-chosen paths never
 // become metric labels.
 func (s *Server) wrap(rt route) http.Handler {
 	tracer := otel.Tracer(scope)
-	latency, err := otel.Meter(scope).Float64Histogram("http.server.request.duration", metric.WithUnit("s"))
+	latency, err := otel.Meter(scope).Float64Histogram("http.server.request.duration", metric.WithUnit("s"), seconds)
 	if err != nil {
 		otel.Handle(err)
 	}

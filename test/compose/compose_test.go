@@ -58,8 +58,8 @@ func TestCompose(t *testing.T) {
 	var trace string
 	part("load", func() { batch, trace = s.load(*jobs) })
 	part("exactly once", func() { s.exactlyOnce(batch, *jobs) })
-	part("session", s.session)
 	part("environments stay", s.environmentsStay)
+	part("session", s.session)
 	part("dashboards", s.dashboards)
 	part("traces", func() { s.traces(trace) })
 	part("walls", s.walls)

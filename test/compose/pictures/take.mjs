@@ -50,7 +50,7 @@ function plot(panel, lines, { start, end }, box) {
     return `<svg x="${box.x}" y="${box.y}" width="${box.w}" height="${box.h}"><rect width="100%" height="100%" rx="3" class="panel"/>
       <text x="12" y="19" class="title">${escape(panel.title)}</text><text x="${box.w / 2}" y="${box.h / 2 + 22}" text-anchor="middle" style="font-size:30px;fill:#73bf69">${text}</text></svg>`;
   }
-  const top = Math.max(1e-9, ...lines.flatMap((l) => l.points.map((p) => p[1]))) * 1.05;
+  const most = Math.max(0, ...lines.flatMap((l) => l.points.map((p) => p[1]))), top = most ? most * 1.05 : 1;
   const area = { x: 58, y: 30, w: box.w - 70, h: box.h - 30 - 22 - 17 * Math.ceil(Math.min(lines.length, 8) / 2) };
   const x = (t) => area.x + ((t - start) / (end - start)) * area.w;
   const y = (v) => area.y + area.h - (v / top) * area.h;

@@ -33,7 +33,7 @@ async function series(panel, { start, end }) {
   const lines = [];
   for (const target of panel.targets ?? []) {
     const query = target.expr.replace(/\$__(rate_interval|interval|range)/g, '1m').replace(/\$\{?\w+(:\w+)?\}?/g, '.*');
-    const { result } = await ask(process.env.PROMETHEUS, '/api/v1/query_range', { query, start, end, step: Math.max(1, Math.round((end - start) / 200)) });
+    const { result } = await ask(process.env.PROMETHEUS, '/api/v1/query_range', { query, start, end, step: Math.max(1, Math.round((end - start) / 150)) });
     for (const r of result) {
       lines.push({ name: legend(target.legendFormat, r.metric), points: r.values.map(([t, v]) => [t, Number(v)]).filter(([, v]) => Number.isFinite(v)) });
     }
@@ -111,7 +111,7 @@ async function trace() {
   return page(w, 50 + rows.length * 24, body);
 }
 
-const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox'] });
+const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox', '--disable-lcd-text'] });
 try {
   await mkdir(out, { recursive: true });
   for (const [name, draw] of [['dashboard', dashboard], ['trace', trace]]) {

@@ -341,12 +341,15 @@ func (s *stack) left() map[string][]string {
 		found[what] = strings.Fields(s.run("docker", args...))
 		slices.Sort(found[what])
 	}
+	dir := strings.TrimSpace(s.run("docker", "info", "--format", "{{.DockerRootDir}}")) + "/"
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	for line := range strings.Lines(string(mounts)) {
-		found["mounts"] = append(found["mounts"], strings.Fields(line)[4])
+		if at := strings.Fields(line)[4]; strings.HasPrefix(at, dir) { // others come and go as they like
+			found["mounts"] = append(found["mounts"], at)
+		}
 	}
 	slices.Sort(found["mounts"])
 	// The group that an engine of the test's own puts everything in; at another one containers are all there is to see.

@@ -113,7 +113,7 @@ fuzz: ## Feed noise to whatever parses bytes from a sandbox, FUZZTIME for each p
 
 # The same rows as in `make test`, longer, and 100,000 jobs under continuous faults.
 chaos: setup build image ## Break every component again and again under load, and judge the history (an hour)
-	$(TEST) -count=1 -timeout=3h -v ./test/chaos -args -chaos.jobs=100000 -chaos.rolling=20000 -chaos.flood=100000 -chaos.flood.factor=3 -chaos.down=2m -chaos.losses=5
+	$(TEST) -count=1 -timeout=3h -v ./test/chaos -args -chaos.jobs=100000 -chaos.rolling=20000 -chaos.flood=100000 -chaos.flood.factor=3 -chaos.down=2m -chaos.losses=5 -chaos.outages=3 -chaos.outage=45s -chaos.lease=30s
 
 check: lint race ## What a change must pass: format, vet, lint, every test with the race detector
 

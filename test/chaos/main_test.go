@@ -24,6 +24,9 @@ var (
 	floodFactor = flag.Float64("chaos.flood.factor", 10, "how many times as long as on an idle fleet another tenant may wait there")
 	downFor     = flag.Duration("chaos.down", 5*time.Second, "how long Postgres is away in row 16")
 	losses      = flag.Int("chaos.losses", 1, "how often rows 38 to 40 lose what they lose")
+	outageCount = flag.Int("chaos.outages", 1, "how often NATS is away in row 41")
+	outageFor   = flag.Duration("chaos.outage", 6*time.Second, "for how long")
+	outageLease = flag.Duration("chaos.lease", 4*time.Second, "the leases there")
 	seed        = flag.Uint64("chaos.seed", 1, "of TestChaos's choices")
 )
 

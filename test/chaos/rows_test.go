@@ -51,6 +51,8 @@ var rows = []struct {
 	{38, "a node of three NATS servers lost", nodeLost},
 	{39, "what a NATS leader had not synced lost", unsyncedLost},
 	{40, "the standby of a dead Postgres promoted", promoted},
+	{41, "NATS away for longer than a lease, again and again", outages},
+	{42, "worker killed and started again, leases as in production", restartedWorker},
 }
 
 // floods compares two measurements, one after the other. It goes alone: what other

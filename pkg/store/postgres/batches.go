@@ -159,7 +159,11 @@ func (s *Store) RetryBatch(ctx context.Context, batch job.ID, as store.NewBatch)
 	if !old.Done() || old.Outcomes[job.Succeeded] == old.Total { // what is done stays so
 		return "", fmt.Errorf("postgres: %w: batch %s is not done or has nothing to retry", job.ErrConflict, batch)
 	}
-	ids, identities, traces, err := freshJobs(as, old.Total-old.Outcomes[job.Succeeded])
+	n := old.Total - old.Outcomes[job.Succeeded]
+	if n > s.retrySlice {
+		return s.retryLarge(ctx, old, as)
+	}
+	ids, identities, traces, err := freshJobs(as, n)
 	if err != nil {
 		return "", err
 	}

@@ -72,6 +72,7 @@ type Store struct {
 	laneSeen atomic.Int64
 	// How long a call cancels what waits before it leaves the rest to the next.
 	cancelTime time.Duration
+	retrySlice int64 // jobs that one statement copies
 }
 
 var _ store.Store = (*Store)(nil)
@@ -105,7 +106,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, translate("open", err)
 	}
-	s := &Store{cfg: cfg, pool: pool, cancelTime: time.Second}
+	s := &Store{cfg: cfg, pool: pool, cancelTime: time.Second, retrySlice: retrySlice}
 	if err := s.Ping(ctx); err != nil {
 		pool.Close()
 		return nil, err

@@ -65,7 +65,7 @@ func TestRetryInSlices(t *testing.T) {
 	if got, err := s.RetryBatch(ctx, old.ID, again); err != nil || got != made {
 		t.Errorf("the same key made %s, %v", got, err)
 	}
-	if ds, err := s.Schedule(ctx, "p", 100); err != nil || len(ds) != 9 {
+	if ds, err := s.Schedule(ctx, []string{"p"}, 100); err != nil || len(ds) != 9 {
 		t.Errorf("%d jobs are scheduled, %v", len(ds), err)
 	}
 }

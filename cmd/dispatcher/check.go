@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/assay-run/assay/internal/httpapi"
 	"github.com/assay-run/assay/pkg/job"
 )
@@ -30,19 +28,10 @@ type checking struct {
 
 // check answers `dispatcher check`, and reports whether it was that.
 func check(ctx context.Context, args []string, out io.Writer) (asked bool, err error) {
-	if len(args) == 0 || args[0] != "check" {
-		return false, nil
-	}
 	var c checking
-	helped := false
-	p, err := kong.New(&c, kong.Name("dispatcher check"), kong.Description("Says whether a fleet works."), kong.Writers(out, out), kong.Exit(func(int) { helped = true }))
-	if err != nil {
-		return true, err
-	}
-	if _, err := p.Parse(args[1:]); helped {
-		return true, nil
-	} else if err != nil {
-		return true, err
+	asked, ready, err := command("check", "Says whether a fleet works.", args, &c, out)
+	if !ready {
+		return asked, err
 	}
 	c.key = "check-" + rand.Text()
 	ctx, cancel := context.WithTimeout(ctx, c.Patience)

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue/identity"
 )
@@ -50,20 +48,10 @@ type kept struct {
 
 // issue answers `dispatcher issue`, and reports whether it was that.
 func issue(ctx context.Context, args []string, out io.Writer) (asked bool, err error) {
-	if len(args) == 0 || args[0] != "issue" {
-		return false, nil
-	}
 	var c issuing
-	helped := false
-	p, err := kong.New(&c, kong.Name("dispatcher issue"), kong.Description("Fills the Secrets of a fleet in a Kubernetes cluster, from inside of it."),
-		kong.Writers(out, out), kong.Exit(func(int) { helped = true }))
-	if err != nil {
-		return true, err
-	}
-	if _, err := p.Parse(args[1:]); helped {
-		return true, nil
-	} else if err != nil {
-		return true, err
+	asked, ready, err := command("issue", "Fills the Secrets of a fleet in a Kubernetes cluster, from inside of it.", args, &c, out)
+	if !ready {
+		return asked, err
 	}
 	if c.Generation < 1 {
 		return true, fmt.Errorf("--generation: %d is not 1 or more", c.Generation)

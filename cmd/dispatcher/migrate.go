@@ -6,8 +6,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/assay-run/assay/internal/httpapi"
 	"github.com/assay-run/assay/pkg/store/postgres"
 )
@@ -25,20 +23,10 @@ type migration struct {
 // version needs, and one that takes something away comes in a later version than the last
 // program that used it (see package migrations).
 func migrate(ctx context.Context, args []string, out io.Writer) (asked bool, err error) {
-	if len(args) == 0 || args[0] != "migrate" {
-		return false, nil
-	}
 	var m migration
-	helped := false
-	p, err := kong.New(&m, kong.Name("dispatcher migrate"), kong.Description("Brings the schema of the database up to date. Several at once take turns."),
-		kong.Writers(out, out), kong.Exit(func(int) { helped = true }))
-	if err != nil {
-		return true, err
-	}
-	if _, err := p.Parse(args[1:]); helped {
-		return true, nil
-	} else if err != nil {
-		return true, err
+	asked, ready, err := command("migrate", "Brings the schema of the database up to date. Several at once take turns.", args, &m, out)
+	if !ready {
+		return asked, err
 	}
 	dsn := string(m.DatabaseURL)
 	reach, cancel := context.WithTimeout(ctx, m.Patience)

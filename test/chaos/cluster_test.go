@@ -174,15 +174,14 @@ func (f *fleet) survived(n int) {
 // forgotten what was acknowledged to dispatchers, and have again what workers had
 // acknowledged. (JetStream syncs its files every two minutes, unless told otherwise.)
 func unsyncedLost(t *testing.T) {
-	f := newFleet(t, shape{workers: 2, nodes: 3, lease: 20 * time.Second})
-	n := 500 * *losses
-	f.batch(n, always("sleep=200ms"))
-	for i := range *losses {
-		more := f.in(job.Finished) + 30
-		eventually(t, "some more is done", func() bool { return f.in(job.Finished) > more })
-		f.loseUnsynced(fmt.Sprintf("%s/synced%d", f.dir, i))
+	for range *losses {
+		const n = 500
+		f := newFleet(t, shape{workers: 2, nodes: 3, lease: 20 * time.Second}) // whose servers all know the same
+		f.batch(n, always("sleep=200ms"))
+		eventually(t, "a part is done", func() bool { return f.in(job.Finished) > 30 })
+		f.loseUnsynced(f.dir + "/synced")
+		f.survived(n)
 	}
-	f.survived(n)
 }
 
 func (f *fleet) loseUnsynced(synced string) {

@@ -32,9 +32,9 @@ var images = []string{"worker", "dispatcher", "nats", "objects", "postgres"}
 const acts = 6
 
 // TestInstall installs the chart on the cluster of KUBECONFIG and does with it what a platform does, while jobs run: workers go
-// from one to four and back, by hand and by the exported metric; all programs are replaced under new tokens; a node is drained,
-// and one is killed. Each job is recorded once with its own outcome, and only those of the killed node run again for want of
-// a worker. The end leaves nothing on the nodes.
+// from one to four, to none and back by hand, and to four and back by the exported metric; all programs are replaced under
+// new tokens; a node is drained, and one is killed. Each job is recorded once with its own outcome, and only those of the
+// killed node run again for want of a worker. The end leaves nothing on the nodes.
 func TestInstall(t *testing.T) {
 	if os.Getenv("KUBECONFIG") == "" || loadImage == "" || *helmFlag == "" {
 		t.Skip("this is a part of make test-k8s, with KUBECONFIG and ASSAY_LOAD_IMAGE")
@@ -50,6 +50,8 @@ func TestInstall(t *testing.T) {
 	f.during("workers by hand", drained, func(l *load) {
 		f.scale(4)
 		f.until("jobs on all four workers", func() bool { return l.workersSince(f.pods("worker")) == 4 })
+		f.scale(0)
+		f.until("a backlog that nobody works on", func() bool { return f.backlog("default") > 0 })
 		f.scale(1)
 	})
 	f.byMetric()

@@ -38,14 +38,13 @@ func (f *fleet) byMetric() {
 	})
 }
 
-var backlogLine = regexp.MustCompile(`(?m)^assay_backlog_slots\{[^}]*pool="default"[^}]*\} (\S+)$`)
-
-// backlog is the metric as a scraper finds it; of several dispatchers the most.
-func (f *fleet) backlog() (most float64) {
+// backlog is a pool's metric as a scraper finds it; of several dispatchers the most.
+func (f *fleet) backlog(pool string) (most float64) {
+	line := regexp.MustCompile(`(?m)^assay_backlog_slots\{[^}]*\bpool="` + pool + `"[^}]*\} (\S+)$`)
 	out, _ := exec.Command(*kubectlFlag, "--namespace", f.namespace, "get", "pods", "--selector=app.kubernetes.io/component=dispatcher", "--output=jsonpath={.items[*].metadata.name}").Output()
 	for _, pod := range strings.Fields(string(out)) {
 		page, _ := exec.Command(*kubectlFlag, "get", "--raw", fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:9090/proxy/metrics", f.namespace, pod)).Output()
-		for _, m := range backlogLine.FindAllStringSubmatch(string(page), -1) {
+		for _, m := range line.FindAllStringSubmatch(string(page), -1) {
 			v, _ := strconv.ParseFloat(m[1], 64)
 			most = max(most, v)
 		}
@@ -64,7 +63,7 @@ func (f *fleet) scaleByHand() (stop func()) {
 				return
 			case <-time.After(2 * time.Second):
 			}
-			n := min(4, max(1, (int(f.backlog())+slotsPerWorker-1)/slotsPerWorker))
+			n := min(4, max(1, (int(f.backlog("default"))+slotsPerWorker-1)/slotsPerWorker))
 			_ = exec.Command(*kubectlFlag, "--namespace", f.namespace, "scale", workers, fmt.Sprintf("--replicas=%d", n)).Run()
 		}
 	}()
@@ -92,7 +91,7 @@ func (f *fleet) serveMetrics() (stop func()) {
 			return
 		}
 		list(w, map[string]any{"kind": "ExternalMetricValueList", "apiVersion": externalMetrics + "/v1beta1", "metadata": map[string]any{}, "items": []any{
-			map[string]any{"metricName": "assay_backlog_slots", "metricLabels": map[string]string{}, "timestamp": time.Now().UTC().Format(time.RFC3339), "value": fmt.Sprint(int(f.backlog()))}}})
+			map[string]any{"metricName": "assay_backlog_slots", "metricLabels": map[string]string{}, "timestamp": time.Now().UTC().Format(time.RFC3339), "value": fmt.Sprint(int(f.backlog("default")))}}})
 	})
 	server := httptest.NewUnstartedServer(mux)
 	l, err := net.Listen("tcp", net.JoinHostPort(testAddress, "0"))

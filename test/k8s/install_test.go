@@ -14,6 +14,7 @@ import (
 
 var (
 	jobsFlag   = flag.Int("k8s.jobs", 400, "jobs of TestInstall, at least: each of its acts has its share under way")
+	actsFlag   = flag.String("k8s.acts", ".", "regular expression of the acts of TestInstall to play")
 	levelsFlag = flag.String("k8s.levels", "cell,task,gvisor", "isolations that the nodes have")
 	valuesFlag = flag.String("k8s.values", "", "file of values for TestInstall, besides install.yaml")
 )

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -34,6 +35,10 @@ const lanes = 2
 // is, and have run again for no other reasons than these.
 func (f *fleet) during(name string, reasons []job.Reason, act func(*load)) {
 	f.t.Helper()
+	if !regexp.MustCompile(*actsFlag).MatchString(name) {
+		f.t.Logf("%s: not played", name)
+		return
+	}
 	start := time.Now()
 	l := &load{f: f, name: name, reasons: reasons, again: map[job.Reason]int{}, workers: map[string]bool{}}
 	l.width.Store(40)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/assay-run/assay/pkg/job"
 )
@@ -109,6 +110,7 @@ func (f *fleet) forbidden() {
 func (f *fleet) gone() {
 	f.t.Helper()
 	var left []string
+	start := time.Now()
 	f.eventually(func() bool {
 		left = strings.Fields(f.kubectl("get", "all,secrets,configmaps,serviceaccounts,roles,rolebindings,networkpolicies,poddisruptionbudgets,persistentvolumeclaims,horizontalpodautoscalers",
 			"--output=name"))
@@ -119,5 +121,7 @@ func (f *fleet) gone() {
 	})
 	if len(left) > 0 {
 		f.t.Errorf("left after uninstall: %v", left)
+		return
 	}
+	f.t.Logf("after %v nothing of the release is left in the cluster", time.Since(start).Round(time.Second))
 }

@@ -108,13 +108,17 @@ func (f *fleet) scale(n int) {
 	f.rolledOut(n)
 }
 
-// rolledOut waits until there are so many workers, all of them new and ready, and none that is going.
+// rolledOut waits until there are so many workers, all programs are new and ready, and none is going: a dispatcher that goes
+// serves for a while, as what it was told to be.
 func (f *fleet) rolledOut(n int) {
 	f.t.Helper()
 	f.kubectl("rollout", "status", workers, "--timeout=8m")
 	f.kubectl("rollout", "status", "deployment/fleet-assay-dispatcher", "--timeout=8m")
-	f.until(fmt.Sprintf("%d workers, and none that is going", n), func() bool {
-		return len(strings.Fields(f.kubectl("get", "pods", "--selector=app.kubernetes.io/component=worker", "--output=name"))) == n
+	count := func(selector string) int {
+		return len(strings.Fields(f.kubectl("get", "pods", "--selector="+selector, "--output=name")))
+	}
+	f.until(fmt.Sprintf("%d workers, and nothing that is going", n), func() bool {
+		return count("app.kubernetes.io/component=worker") == n && count("app.kubernetes.io/component=dispatcher") == 2
 	})
 }
 

@@ -108,7 +108,7 @@ func (f *fleet) scale(n int) {
 	f.rolledOut(n)
 }
 
-// rolledOut waits until there are so many workers, all programs are new and ready, and none is going: a dispatcher that goes
+// rolledOut waits until the default pool has so many workers, all programs are new and ready, and none is going: a dispatcher that goes
 // serves for a while, as what it was told to be.
 func (f *fleet) rolledOut(n int) {
 	f.t.Helper()
@@ -118,7 +118,7 @@ func (f *fleet) rolledOut(n int) {
 		return len(strings.Fields(f.kubectl("get", "pods", "--selector="+selector, "--output=name")))
 	}
 	f.until(fmt.Sprintf("%d workers, and nothing that is going", n), func() bool {
-		return count("app.kubernetes.io/component=worker") == n && count("app.kubernetes.io/component=dispatcher") == 2
+		return count("assay.dev/pool=default") == n && count("app.kubernetes.io/component=dispatcher") == 2
 	})
 }
 

@@ -31,11 +31,12 @@ var (
 var images = []string{"worker", "dispatcher", "nats", "objects", "postgres"}
 
 // acts of TestInstall that have jobs under way.
-const acts = 6
+const acts = 7
 
 // TestInstall installs the chart on the cluster of KUBECONFIG and does with it what a platform does, while jobs run: workers go
 // from one to four, to none and back by hand, and to four and back by the exported metric; all programs are replaced under
-// new tokens; a node is drained, and one is killed. Each job is recorded once with its own outcome, and only those of the
+// new tokens; a node is drained, and one is killed; a second pool
+// comes and goes. Each job is recorded once with its own outcome, and only those of the
 // killed node run again for want of a worker. The end leaves nothing on the nodes.
 func TestInstall(t *testing.T) {
 	if os.Getenv("KUBECONFIG") == "" || loadImage == "" || *helmFlag == "" {
@@ -58,6 +59,7 @@ func TestInstall(t *testing.T) {
 	})
 	f.byMetric()
 	f.forbidden()
+	f.secondPool()
 	f.helm("upgrade", f.values(4)...)
 	f.rolledOut(4)
 	f.during("rolling upgrade", drained, func(*load) {

@@ -1,6 +1,7 @@
 package k8s
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -21,6 +22,7 @@ type load struct {
 	name    string
 	reasons []job.Reason // for which a job may run again
 	width   atomic.Int32 // of a batch
+	pool    atomic.Value // a string, that every third job names; the others name none
 
 	mu      sync.Mutex
 	jobs    int
@@ -42,6 +44,7 @@ func (f *fleet) during(name string, reasons []job.Reason, act func(*load)) {
 	start := time.Now()
 	l := &load{f: f, name: name, reasons: reasons, again: map[job.Reason]int{}, workers: map[string]bool{}}
 	l.width.Store(40)
+	l.pool.Store("")
 	ctx, cancel := context.WithCancel(f.t.Context())
 	var over atomic.Bool
 	var running sync.WaitGroup
@@ -81,12 +84,15 @@ func (l *load) workersSince(pods []string) (n int) {
 
 // batch runs some jobs, one of each kind and more of the ordinary one, and reports whether all was well.
 func (l *load) batch(ctx context.Context, name string) bool {
-	kinds := map[string]kind{}
+	asked, pool := map[string]kind{}, l.pool.Load().(string)
 	b, err := l.f.client.SubmitSpecs(ctx, client.BatchOptions{Name: name}, func(yield func(job.Spec) bool) {
 		for i := range int(l.width.Load()) {
 			k := theKinds[i%len(theKinds)]
+			if i%3 == 1 {
+				k.pool = pool
+			}
 			s := k.spec(fmt.Sprint(i), levelOf(i))
-			if kinds[s.Name] = k; !yield(s) {
+			if asked[s.Name] = k; !yield(s) {
 				return
 			}
 		}
@@ -107,10 +113,10 @@ func (l *load) batch(ctx context.Context, name string) bool {
 			ok = l.failed(ctx, "%s: job %s is recorded twice", name, r.Name)
 		}
 		seen[r.Name] = true
-		ok = l.record(ctx, name, kinds[r.Name], &r) && ok
+		ok = l.record(ctx, name, asked[r.Name], &r) && ok
 	}
-	if len(seen) != len(kinds) {
-		ok = l.failed(ctx, "%s: %d of %d jobs have a result", name, len(seen), len(kinds))
+	if len(seen) != len(asked) {
+		ok = l.failed(ctx, "%s: %d of %d jobs have a result", name, len(seen), len(asked))
 	}
 	return ok
 }
@@ -125,6 +131,9 @@ func (l *load) record(ctx context.Context, batch string, k kind, r *job.Result) 
 		ok = l.failed(ctx, "%s: job %s: %s, %q, want %s: %s", batch, r.Name, r.Outcome, r.Stdout.Text, k.outcome, r.Message)
 	}
 	for i, a := range r.Attempts {
+		if home := "fleet-assay-worker-" + cmp.Or(k.pool, "default") + "-"; !strings.HasPrefix(a.Worker, home) {
+			ok = l.failed(ctx, "%s: job %s of pool %q ran on %s", batch, r.Name, k.pool, a.Worker)
+		}
 		if l.workers[a.Worker] = true; i == len(r.Attempts)-1 {
 			break
 		}
@@ -148,6 +157,7 @@ type kind struct {
 	outcome job.Outcome
 	program func(name string) job.Program
 	policy  string // more fields
+	pool    string
 }
 
 func python(code string) job.Program { return job.Program{Python: &job.Python{Code: code}} }
@@ -155,19 +165,19 @@ func python(code string) job.Program { return job.Program{Python: &job.Python{Co
 // ordinary prints its name, and takes long enough to be under way when something happens.
 var ordinary = kind{job.Succeeded, func(name string) job.Program {
 	return python(fmt.Sprintf("import time; time.sleep(0.5); print(%s)", name))
-}, ""}
+}, "", ""}
 
 var theKinds = []kind{
 	ordinary, ordinary, ordinary, ordinary, ordinary, ordinary,
-	{job.Exception, func(name string) job.Program { return python("raise ValueError(" + name + ")") }, ""},
+	{job.Exception, func(name string) job.Program { return python("raise ValueError(" + name + ")") }, "", ""},
 	ordinary, ordinary, ordinary, ordinary,
 	{job.Failed, func(string) job.Program {
 		return job.Program{Command: &job.Command{Argv: []string{"sh", "-c", "exit 3"}}}
-	}, ""},
+	}, "", ""},
 	ordinary, ordinary, ordinary, ordinary, ordinary,
-	{job.TimedOut, func(string) job.Program { return python("import time; time.sleep(600)") }, `, "wall": "1s"`},
+	{job.TimedOut, func(string) job.Program { return python("import time; time.sleep(600)") }, `, "wall": "1s"`, ""},
 	ordinary, ordinary,
-	{job.OutOfMemory, func(string) job.Program { return python("x = bytearray(500 << 20)") }, `, "memory": "64Mi"`},
+	{job.OutOfMemory, func(string) job.Program { return python("x = bytearray(500 << 20)") }, `, "memory": "64Mi"`, ""},
 }
 
 // levelOf is the isolation of a batch's i-th job: one in eight has each level besides the first.
@@ -184,5 +194,5 @@ func (k kind) spec(name, level string) job.Spec {
 	if k.policy != "" {
 		policy = `{"isolation": "` + level + `"` + k.policy + `}`
 	}
-	return job.Spec{Name: name, Program: k.program(name), Policy: json.RawMessage(policy)}
+	return job.Spec{Name: name, Pool: k.pool, Program: k.program(name), Policy: json.RawMessage(policy)}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -174,14 +175,32 @@ func connectionsKilled(t *testing.T) {
 	}
 }
 
+// deleteConsumers deletes all consumers of the stream, of which there is one at least.
+func deleteConsumers(ctx context.Context, js jetstream.JetStream) error {
+	s, err := js.Stream(ctx, "JOBS")
+	if err != nil {
+		return err
+	}
+	n := 0
+	names := s.ConsumerNames(ctx)
+	for name := range names.Name() {
+		if err := s.DeleteConsumer(ctx, name); err != nil {
+			return err
+		}
+		n++
+	}
+	if names.Err() == nil && n == 0 {
+		return errors.New("there is no consumer")
+	}
+	return names.Err()
+}
+
 // The stream and its consumer are deleted and changed by hand.
 func streamByHand(t *testing.T) {
 	f := newFleet(t, shape{workers: 2})
 	f.batch(400, always("sleep=50ms"))
 	for i, harm := range []func(ctx context.Context, js jetstream.JetStream) error{
-		func(ctx context.Context, js jetstream.JetStream) error {
-			return js.DeleteConsumer(ctx, "JOBS", "pool-default")
-		},
+		deleteConsumers,
 		func(ctx context.Context, js jetstream.JetStream) error { return js.DeleteStream(ctx, "JOBS") },
 		func(ctx context.Context, js jetstream.JetStream) error {
 			s, err := js.Stream(ctx, "JOBS")

@@ -17,6 +17,7 @@ import (
 
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/placement"
 	queue "github.com/assay-run/assay/pkg/queue/jetstream"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -264,7 +265,7 @@ func staleMessages(t *testing.T) {
 	var ds []store.Dispatch
 	for _, id := range []job.ID{done, canceled, job.NewID()} {
 		for gen := range job.Generation(3) {
-			ds = append(ds, store.Dispatch{Ref: store.Ref{Job: id, Generation: gen + 1}, Pool: "default"})
+			ds = append(ds, store.Dispatch{Ref: store.Ref{Job: id, Generation: gen + 1}, Pool: placement.Any})
 		}
 	}
 	if err := q.Publish(t.Context(), ds); err != nil {

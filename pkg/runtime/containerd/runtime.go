@@ -197,7 +197,14 @@ func (r *Runtime) Acquire(ctx context.Context, key runtime.Key) (runtime.Slot, e
 	if err != nil {
 		return nil, err
 	}
-	defer release() // the slot holds it
+	defer release()      // the slot holds it
+	if key.Alone != "" { // those that wait may have been broken by what broke the first
+		s, err := r.makeSlot(ctx, l, img, defaultShape)
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	}
 	s, err := r.pool.Get(ctx, taskSlotKey{l.isolation, img.digest, key.Kind != "command" && !l.foreign})
 	if err != nil {
 		return nil, err // not s: a nil *slot is not a nil Slot

@@ -78,6 +78,25 @@ func TestDeadSlotsAreNotHandedOut(t *testing.T) {
 	}
 }
 
+// What runs by itself because its sandbox broke gets a container that was made for it:
+// whatever broke the first one may have broken those that wait, and the job is blamed
+// for the second.
+func TestNothingThatWaitedIsForAJobAlone(t *testing.T) {
+	r := newRuntime(t, func(c *Config) { c.Warm = 1 })
+	runOne(t, r, "true")
+	eventually(t, "a slot is ready", func() bool { return warmTasks(t, r, "command") == 1 })
+	alone := taskKey
+	alone.Alone = "of-a-job"
+	s, err := r.Acquire(t.Context(), alone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if n := warmTasks(t, r, "command"); n != 1 {
+		t.Errorf("%d slots wait, want the one that did", n)
+	}
+}
+
 // A sandbox that hangs while it is made is given up, and the next one is tried.
 func TestASandboxThatHangsIsMadeAgain(t *testing.T) {
 	r := newRuntime(t, func(c *Config) { c.Warm = 0 })

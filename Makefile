@@ -104,7 +104,7 @@ HELM ?= $(shell command -v helm || echo $(CURDIR)/.cache/tools/helm)
 JOBS ?= 400
 test-k8s: $(if $(ASSAY_LOAD_IMAGE),images-quickstart) ## Render the chart in many ways; with KUBECONFIG have a cluster try each, with ASSAY_LOAD_IMAGE run a fleet there
 	@[ -x "$(HELM)" ] || GOBIN=$(CURDIR)/.cache/tools $(GO) install helm.sh/helm/v3/cmd/helm@v3.22.0
-	$(GO) test -count=1 -v -timeout=60m ./test/k8s -args -k8s.helm=$(HELM) -k8s.jobs=$(JOBS)
+	$(GO) test -count=1 -v -timeout=60m -tags=cluster ./test/k8s -args -k8s.helm=$(HELM) -k8s.jobs=$(JOBS)
 
 .PHONY: fuzz
 FUZZTIME ?= 10m

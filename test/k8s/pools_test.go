@@ -1,3 +1,5 @@
+//go:build cluster
+
 package k8s
 
 // secondPool adds a pool that only jobs which name it may use, and takes it away again. What names it waits until it has a

@@ -79,10 +79,10 @@ test-image: images build ## Run jobs in the built image of the worker, as a cont
 COMPOSE_JOBS ?= 300
 test-compose: images build ## Run the compose file in a Docker engine of its own, under load, with COMPOSE_JOBS jobs
 	@$(ROOT) test/compose/build
-	$(GO) test -c -o .cache/compose/compose.test ./test/compose
+	$(GO) test -c -tags=compose -o .cache/compose/compose.test ./test/compose
 	$(GO) test -c -o .cache/compose/jetstream.test ./pkg/queue/jetstream
 	cd test/compose && $(ROOT) ./engine ../../.cache/compose/compose.test -test.v -test.count=1 -test.timeout=60m -test.run='^TestCompose$$' \
-		-compose.run -compose.jobs=$(COMPOSE_JOBS) -compose.forbidden=$(CURDIR)/.cache/compose/jetstream.test
+		-compose.jobs=$(COMPOSE_JOBS) -compose.forbidden=$(CURDIR)/.cache/compose/jetstream.test
 
 hostile: setup build image ## Attack the walls with every program of the corpus, at every isolation that this host has
 	$(TEST) -count=1 -timeout=30m -v ./test/hostile -args -gvisor.every=1

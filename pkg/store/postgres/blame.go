@@ -58,7 +58,7 @@ SELECT count(*) FROM gone`, int(blameFor.Seconds()), reapChunk)
 func (s *Store) acquit(ctx context.Context, _ *store.ReapStats) error {
 	for {
 		var n int
-		err := s.do(ctx, "take back blames", func(ctx context.Context) error {
+		err := s.urgent(ctx, "take back blames", func(ctx context.Context) error {
 			return s.pool.QueryRow(ctx, acquit, s.cfg.PoisonAfter).Scan(&n)
 		})
 		if err != nil || n < reapChunk {
@@ -90,7 +90,7 @@ moved AS (
 func (s *Store) condemn(ctx context.Context, st *store.ReapStats) error {
 	for {
 		var rows []ended
-		err := s.do(ctx, "give up poison", func(ctx context.Context) (err error) {
+		err := s.urgent(ctx, "give up poison", func(ctx context.Context) (err error) {
 			rows, err = s.record(ctx, condemn, s.cfg.PoisonAfter, s.cfg.PoisonWait.Milliseconds())
 			return err
 		})

@@ -90,7 +90,7 @@ func (s *Store) Claim(ctx context.Context, ttl time.Duration, claims []store.Cla
 		return nil, nil
 	}
 	won, later := make(map[store.Claim]store.Claimed, len(claims)), map[store.Ref]bool{}
-	err := s.do(ctx, "claim", func(ctx context.Context) error {
+	err := s.urgent(ctx, "claim", func(ctx context.Context) error {
 		if len(claims) == 1 {
 			if err := s.claimRow(ctx, won, claimOne, ttl, claims[0]); err != nil || len(won) == 1 {
 				return err
@@ -210,7 +210,7 @@ func (s *Store) Heartbeat(ctx context.Context, ttl time.Duration, leases []store
 	}
 	ids, numbers, workers, first := heldArrays(leases)
 	current := make(map[store.Held]bool, len(leases)) // → cancel requested
-	err = s.do(ctx, "heartbeat", func(ctx context.Context) error {
+	err = s.urgent(ctx, "heartbeat", func(ctx context.Context) error {
 		rows, err := s.pool.Query(ctx, heartbeat, ttl.Milliseconds(), first, ids, numbers, workers)
 		if err != nil {
 			return err

@@ -68,7 +68,7 @@ func (s *Store) Finish(ctx context.Context, fs []store.Finish) ([]store.FinishSt
 		return nil, translate("finish", err)
 	}
 	status := make(map[store.Held]store.FinishStatus, len(fs))
-	err = s.do(ctx, "finish", func(ctx context.Context) error {
+	err = s.urgent(ctx, "finish", func(ctx context.Context) error {
 		moved, err := s.recordFor(ctx, fs, in)
 		if err != nil {
 			return err

@@ -60,7 +60,7 @@ var release = giveBack(`SELECT u.*, false AS blamed FROM unnest($5::uuid[], $6::
 
 // Unassign implements store.Recorder.
 func (s *Store) Unassign(ctx context.Context, l store.LeaseRef) (done bool, err error) {
-	err = s.do(ctx, "unassign", func(ctx context.Context) error {
+	err = s.urgent(ctx, "unassign", func(ctx context.Context) error {
 		tag, err := s.pool.Exec(ctx, `
 			UPDATE jobs SET state = 'queued', lease = 0, worker = NULL, worker_since = NULL, started_at = NULL, dispatched_at = NULL, published_at = NULL, lease_until = NULL
 			WHERE id = $1 AND (lease = $2 OR $2 = 0 AND started_at = created_at) AND state || '' = 'running' AND NOT cancel_requested`, uuid(l.Job), int64(l.Lease))
@@ -89,7 +89,7 @@ func (s *Store) Release(ctx context.Context, rs []store.Release) error {
 		messages = append(messages, cleanText(rs[i].Message))
 	}
 	ids, numbers, workers, _ := heldArrays(leases)
-	return s.do(ctx, "release", func(ctx context.Context) error {
+	return s.urgent(ctx, "release", func(ctx context.Context) error {
 		_, err := s.record(ctx, release, s.cfg.InfraBudget, s.cfg.RetryDelay.Milliseconds(), s.cfg.PoisonAfter, s.cfg.PoisonWait.Milliseconds(), ids, numbers, workers, reasons, messages)
 		return err
 	})

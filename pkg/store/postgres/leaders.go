@@ -17,7 +17,7 @@ RETURNING term`
 
 // Lead implements store.Leaders.
 func (s *Store) Lead(ctx context.Context, role, holder string, ttl time.Duration) (term int64, err error) {
-	err = s.do(ctx, "lead", func(ctx context.Context) error {
+	err = s.urgent(ctx, "lead", func(ctx context.Context) error {
 		err := s.pool.QueryRow(ctx, lead, role, holder, ttl.Milliseconds()).Scan(&term)
 		if errors.Is(err, pgx.ErrNoRows) {
 			term = 0
@@ -30,7 +30,7 @@ func (s *Store) Lead(ctx context.Context, role, holder string, ttl time.Duration
 
 // Resign implements store.Leaders.
 func (s *Store) Resign(ctx context.Context, role, holder string) error {
-	return s.do(ctx, "resign", func(ctx context.Context) error {
+	return s.urgent(ctx, "resign", func(ctx context.Context) error {
 		_, err := s.pool.Exec(ctx, `UPDATE leaders SET until = now() WHERE role = $1 AND holder = $2`, role, holder)
 		return err
 	})

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.opentelemetry.io/otel"
@@ -10,8 +11,9 @@ import (
 )
 
 // meterPool has the pool's own figures reported, until stop. Who waits for a
-// connection waits for the whole system: it shows here first.
-func meterPool(pool *pgxpool.Pool) (stop func()) {
+// connection waits for the whole system: it shows here first. To wait for a place in the
+// share is to wait for a connection.
+func meterPool(pool *pgxpool.Pool, shared *share) (stop func()) {
 	m := otel.Meter("github.com/assay-run/assay/pkg/store/postgres")
 	// Instruments of these names and units cannot be wrong.
 	conns, _ := m.Int64ObservableGauge("assay_database_connections", metric.WithDescription("Connections to PostgreSQL, by state."))
@@ -29,9 +31,9 @@ func meterPool(pool *pgxpool.Pool) (stop func()) {
 		o.ObserveInt64(conns, int64(s.ConstructingConns()), state("constructing"))
 		o.ObserveInt64(most, int64(s.MaxConns()))
 		o.ObserveInt64(acquires, s.AcquireCount()-s.EmptyAcquireCount(), result("free"))
-		o.ObserveInt64(acquires, s.EmptyAcquireCount(), result("waited"))
-		o.ObserveInt64(acquires, s.CanceledAcquireCount(), result("given_up"))
-		o.ObserveFloat64(waited, s.EmptyAcquireWaitTime().Seconds())
+		o.ObserveInt64(acquires, s.EmptyAcquireCount()+shared.waited.Load(), result("waited"))
+		o.ObserveInt64(acquires, s.CanceledAcquireCount()+shared.gaveUp.Load(), result("given_up"))
+		o.ObserveFloat64(waited, (s.EmptyAcquireWaitTime() + time.Duration(shared.nanos.Load())).Seconds())
 		return nil
 	}, conns, most, acquires, waited)
 	if err != nil {

@@ -63,6 +63,7 @@ func setDefault[T comparable](v *T, to T) {
 type Store struct {
 	cfg     Config
 	pool    *pgxpool.Pool
+	share   *share   // of its connections, for what can wait
 	tenants sync.Map // name → int32; ids never change
 	watch   watch
 	spans   spans
@@ -106,12 +107,12 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, translate("open", err)
 	}
-	s := &Store{cfg: cfg, pool: pool, cancelTime: time.Second, retrySlice: retrySlice}
+	s := &Store{cfg: cfg, pool: pool, share: newShare(cfg.MaxConns), cancelTime: time.Second, retrySlice: retrySlice}
 	if err := s.Ping(ctx); err != nil {
 		pool.Close()
 		return nil, err
 	}
-	s.unmeter = meterPool(pool)
+	s.unmeter = meterPool(pool, s.share)
 	return s, nil
 }
 
@@ -143,9 +144,23 @@ func (s *Store) Close() {
 	s.pool.Close()
 }
 
-// do runs one call under a deadline. Deadlocks and serialization failures wrote
-// nothing and are tried again at once; what remains is translated.
+// do runs one call that can wait, under a deadline: it has a connection when others
+// like it have left one (see share). Else it is as urgent.
 func (s *Store) do(ctx context.Context, op string, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	ctx, leave, err := s.share.enter(ctx)
+	if err != nil {
+		return translate(op, fmt.Errorf("wait for a connection: %w", err))
+	}
+	defer leave()
+	return s.urgent(ctx, op, f)
+}
+
+// urgent runs one call that others wait for, or that is soon too late: any connection
+// is for it. Deadlocks and serialization failures wrote nothing and are tried again at
+// once; what remains is translated.
+func (s *Store) urgent(ctx context.Context, op string, f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
 	var err error

@@ -150,7 +150,7 @@ func (s *Store) removeDropped(ctx context.Context, batch job.ID, until time.Time
 // Pools implements store.Scheduler, by stepping through the index from one to the
 // next.
 func (s *Store) Pools(ctx context.Context) (pools []string, err error) {
-	err = s.do(ctx, "pools", func(ctx context.Context) error {
+	err = s.urgent(ctx, "pools", func(ctx context.Context) error {
 		rows, err := s.pool.Query(ctx, queuedPools+`SELECT pool FROM pools WHERE pool IS NOT NULL`)
 		if err != nil {
 			return err

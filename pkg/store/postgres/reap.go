@@ -60,7 +60,7 @@ func (s *Store) Reap(ctx context.Context) (st store.ReapStats, err error) {
 func (s *Store) reapExpired(ctx context.Context, st *store.ReapStats) error {
 	for {
 		var rows []ended
-		err := s.do(ctx, "reap expired", func(ctx context.Context) (err error) {
+		err := s.urgent(ctx, "reap expired", func(ctx context.Context) (err error) {
 			rows, err = s.record(ctx, expire)
 			return err
 		})
@@ -72,7 +72,7 @@ func (s *Store) reapExpired(ctx context.Context, st *store.ReapStats) error {
 }
 
 func (s *Store) reapUnclaimed(ctx context.Context, st *store.ReapStats) error {
-	return s.do(ctx, "reap unclaimed", func(ctx context.Context) error {
+	return s.urgent(ctx, "reap unclaimed", func(ctx context.Context) error {
 		tag, err := s.pool.Exec(ctx, unclaimedForLong, s.cfg.TakeBackAfter.Milliseconds(), reapChunk)
 		st.JobsTakenBack += tag.RowsAffected()
 		return err

@@ -56,7 +56,7 @@ func (s *Store) PutWorkers(ctx context.Context, ws []store.Worker) error {
 		started, hosts, offers = append(started, w.StartedAt), append(hosts, textOrNull(w.Host)), append(offers, textOrNull(w.Offer))
 		tallies = append(tallies, textOrNull(tallyOf(w.Tally)))
 	}
-	return s.do(ctx, "put workers", func(ctx context.Context) error {
+	return s.urgent(ctx, "put workers", func(ctx context.Context) error {
 		b := &pgx.Batch{}
 		b.Queue(`SELECT set_config('synchronous_commit', 'off', true)`) // of the transaction that a batch is
 		b.Queue(rivals, ids, started)
@@ -118,7 +118,7 @@ WHERE id = w AND (quarantined_until IS NULL OR quarantined_until <= now())`
 
 // Quarantine implements store.Registry.
 func (s *Store) Quarantine(ctx context.Context, worker, why string, first, longest time.Duration) (done bool, err error) {
-	err = s.do(ctx, "quarantine", func(ctx context.Context) error {
+	err = s.urgent(ctx, "quarantine", func(ctx context.Context) error {
 		tag, err := s.pool.Exec(ctx, quarantine, worker, cleanText(why), first.Milliseconds(), longest.Milliseconds())
 		done = tag.RowsAffected() > 0
 		return err

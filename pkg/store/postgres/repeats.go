@@ -31,7 +31,7 @@ func (s *Store) Repeats(ctx context.Context, refs []store.Ref) (out []store.Repe
 		return nil, nil
 	}
 	ids, gens, first := refArrays(refs)
-	err = s.do(ctx, "repeats", func(ctx context.Context) error {
+	err = s.urgent(ctx, "repeats", func(ctx context.Context) error {
 		rows, err := s.pool.Query(ctx, repeats, first, ids, gens)
 		if err != nil {
 			return err
@@ -85,7 +85,7 @@ func (s *Store) Answer(ctx context.Context, rs []store.Repeat) (out []store.Ref,
 		ids, gens, origins = append(ids, uuid(rs[i].Job)), append(gens, int32(rs[i].Generation)), append(origins, uuid(rs[i].Origin))
 		generation[rs[i].Job] = rs[i].Generation
 	}
-	err = s.do(ctx, "answer", func(ctx context.Context) error {
+	err = s.urgent(ctx, "answer", func(ctx context.Context) error {
 		ended, err := s.record(ctx, answer, first, ids, gens, origins)
 		out = nil
 		for _, e := range ended {

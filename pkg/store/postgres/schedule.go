@@ -171,7 +171,7 @@ const laneMemory = time.Minute
 
 // schedule reports lanes if that kept the statement from moving anything.
 func (s *Store) schedule(ctx context.Context, sql string, classes []string, window int) (ds []store.Dispatch, lanes bool, err error) {
-	err = s.do(ctx, "schedule", func(ctx context.Context) error {
+	err = s.urgent(ctx, "schedule", func(ctx context.Context) error {
 		// One round trip and one transaction, but two snapshots: the second
 		// statement sees what the holder of the lock before us has committed.
 		b := &pgx.Batch{}
@@ -222,7 +222,7 @@ RETURNING j.id, j.dispatch_gen, coalesce(j.traceparent, ''), j.cache_key IS NOT 
 
 // Unclaimed implements store.Scheduler.
 func (s *Store) Unclaimed(ctx context.Context, olderThan time.Duration, n int) (ds []store.Dispatch, err error) {
-	err = s.do(ctx, "unclaimed", func(ctx context.Context) error {
+	err = s.urgent(ctx, "unclaimed", func(ctx context.Context) error {
 		rows, err := s.pool.Query(ctx, unclaimed, olderThan.Milliseconds(), n)
 		if err != nil {
 			return err

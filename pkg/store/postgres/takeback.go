@@ -53,7 +53,7 @@ func giveBackEnded(query, message string) string {
 func (s *Store) reapLeases(ctx context.Context, st *store.ReapStats) error {
 	statements := []string{takeBack}
 	var some bool
-	if err := s.do(ctx, "look for new owners of names", func(ctx context.Context) error {
+	if err := s.urgent(ctx, "look for new owners of names", func(ctx context.Context) error {
 		return s.pool.QueryRow(ctx, tookOver).Scan(&some)
 	}); err != nil {
 		return err
@@ -72,7 +72,7 @@ func (s *Store) reapLeases(ctx context.Context, st *store.ReapStats) error {
 func (s *Store) reapEnded(ctx context.Context, sql string, st *store.ReapStats) error {
 	for {
 		var rows []ended
-		err := s.do(ctx, "reap leases", func(ctx context.Context) (err error) {
+		err := s.urgent(ctx, "reap leases", func(ctx context.Context) (err error) {
 			rows, err = s.record(ctx, sql, s.cfg.InfraBudget, s.cfg.RetryDelay.Milliseconds(), s.cfg.PoisonAfter, s.cfg.PoisonWait.Milliseconds())
 			return err
 		})

@@ -15,9 +15,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"mime"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -101,7 +103,8 @@ func (c *call) json(v any) error {
 	return nil
 }
 
-// do makes the call until its outcome is known, patience is over or ctx ends.
+// do makes the call until its outcome is known, patience is over or ctx ends. A server
+// that says when to come again is taken at its word.
 // The caller closes the body of the response, whose status is 2xx.
 func (c *Client) do(ctx context.Context, rq call) (*http.Response, error) {
 	policy := backoff.NewExponentialBackOff()
@@ -115,7 +118,12 @@ func (c *Client) do(ctx context.Context, rq call) (*http.Response, error) {
 		if failed.IsZero() {
 			failed = time.Now()
 		}
-		if rq.once || time.Since(failed) >= c.patience || !passing(err) {
+		var later *backoff.RetryAfterError
+		wait := time.Duration(0)
+		if errors.As(err, &later) {
+			wait = later.Duration
+		}
+		if rq.once || time.Since(failed)+wait >= c.patience || !passing(err) {
 			err = backoff.Permanent(err)
 		}
 		return nil, err
@@ -167,7 +175,32 @@ func (c *Client) try(ctx context.Context, rq call) (*http.Response, error) {
 		return resp, nil
 	}
 	defer resp.Body.Close()
-	return nil, problem(resp)
+	return nil, askedToWait(resp, problem(resp))
+}
+
+// told is an error that comes with the time when saying the same again may help.
+type told struct {
+	error
+	again *backoff.RetryAfterError
+}
+
+func (e *told) Unwrap() []error { return []error{e.error, e.again} }
+
+// askedToWait adds to err what Retry-After says, in seconds or as a date. Many may have been
+// told the same, so it takes up to a quarter more.
+func askedToWait(resp *http.Response, err error) error {
+	text := resp.Header.Get("Retry-After")
+	wait := time.Duration(0)
+	if seconds, bad := strconv.Atoi(text); bad == nil {
+		wait = time.Duration(min(max(seconds, 0), 24*60*60)) * time.Second
+	} else if date, bad := http.ParseTime(text); bad == nil {
+		wait = max(time.Until(date), 0)
+	}
+	if wait == 0 {
+		return err
+	}
+	wait += rand.N(wait/4 + 1)
+	return &told{err, &backoff.RetryAfterError{Duration: wait}}
 }
 
 // unknown describes a call that got no answer. The URL in the library's error

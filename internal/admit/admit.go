@@ -1,6 +1,7 @@
 package admit
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -42,8 +43,9 @@ type Admitter struct {
 	Pool func(ctx context.Context, name string) error
 	// Reserved says for which images there are workers that take nothing else.
 	Reserved func(image string) bool
-	// Room refuses a class of jobs if there are too many already.
-	Room func(ctx context.Context, class string) error
+	// Room refuses a class of jobs to a tenant if there are too many already: most of
+	// the tenant's, or of all.
+	Room func(ctx context.Context, tenant, class string, most int) error
 	// Hosts returns what the connected workers for a class of jobs can enforce.
 	// With none connected, the worker that runs the job judges.
 	Hosts func(class string) []policy.Host
@@ -129,7 +131,7 @@ func (in *Intake) Job(ctx context.Context, raw []byte) (store.NewJob, error) {
 	if err != nil {
 		return store.NewJob{}, err
 	}
-	pool, err := in.admitter.class(ctx, &spec, &resolved.policy)
+	pool, err := in.class(ctx, &spec, &resolved.policy)
 	if err != nil {
 		return store.NewJob{}, err
 	}
@@ -142,8 +144,13 @@ func (in *Intake) Job(ctx context.Context, raw []byte) (store.NewJob, error) {
 	}, nil
 }
 
+// MaxClasses is of how many classes a tenant may have jobs that wait, those of the pools
+// themselves aside, unless its ceiling says so: each costs every look of the scheduler.
+const MaxClasses = 16
+
 // class returns the class of a job, if there may be more of it.
-func (a *Admitter) class(ctx context.Context, spec *job.Spec, p *policy.Policy) (string, error) {
+func (in *Intake) class(ctx context.Context, spec *job.Spec, p *policy.Policy) (string, error) {
+	a := in.admitter
 	if spec.Pool != "" {
 		if err := a.Pool(ctx, spec.Pool); err != nil {
 			return "", err
@@ -153,7 +160,7 @@ func (a *Admitter) class(ctx context.Context, spec *job.Spec, p *policy.Policy) 
 	if class == spec.Pool { // there is one for each pool, and one for all of them
 		return class, nil
 	}
-	return class, a.Room(ctx, class)
+	return class, a.Room(ctx, in.tenant, class, cmp.Or(in.policies.ceiling.Classes, MaxClasses))
 }
 
 // encodeSpec returns the JSON of a spec with its whole policy. The policy is

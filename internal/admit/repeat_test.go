@@ -29,7 +29,7 @@ func (anySecret) Check(context.Context, string, map[string]string) error { retur
 func repeater(t *testing.T) *admit.Admitter {
 	a := newAdmitter(t)
 	a.Secrets = anySecret{}
-	a.Room = func(context.Context, string) error { return nil }
+	a.Room = func(context.Context, string, string, int) error { return nil }
 	return a
 }
 

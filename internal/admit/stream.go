@@ -231,7 +231,7 @@ func reposition(err error, move func(*job.FieldError)) error {
 		return err
 	}
 	out := &located{kind: job.ErrInvalid}
-	for _, kind := range []error{job.ErrTooLarge, job.ErrRefused} {
+	for _, kind := range []error{job.ErrTooLarge, job.ErrRefused, job.ErrTooMany} {
 		if errors.Is(err, kind) {
 			out.kind = kind
 		}

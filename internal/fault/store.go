@@ -101,6 +101,14 @@ func (s *Store) Batch(ctx context.Context, tenant string, id job.ID) (*job.Batch
 	return get(s.In, "batch", func() (*job.Batch, error) { return s.Store.Batch(ctx, tenant, id) })
 }
 
+func (s *Store) Progress(ctx context.Context, batches []job.ID) ([]store.Progress, error) {
+	return get(s.In, "progress", func() ([]store.Progress, error) { return s.Store.Progress(ctx, batches) })
+}
+
+func (s *Store) BatchesByID(ctx context.Context, batches []job.ID) ([]job.Batch, error) {
+	return get(s.In, "batches by id", func() ([]job.Batch, error) { return s.Store.BatchesByID(ctx, batches) })
+}
+
 func (s *Store) BatchDone(ctx context.Context, tenant string, id job.ID) (bool, error) {
 	return get(s.In, "batch done", func() (bool, error) { return s.Store.BatchDone(ctx, tenant, id) })
 }

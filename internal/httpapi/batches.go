@@ -23,7 +23,11 @@ func (s *Server) listBatches(w http.ResponseWriter, r *http.Request) error {
 			return job.Invalid("before", "%.40q is not the id of a batch", text)
 		}
 	}
-	found, err := s.Store.Batches(r.Context(), tenantOf(r), before, int(limit))
+	var found []job.Batch
+	err = s.reads.do(r.Context(), tenantOf(r), func() (err error) {
+		found, err = s.Store.Batches(r.Context(), tenantOf(r), before, int(limit))
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("list batches: %w", err)
 	}
@@ -56,12 +60,13 @@ func (s *Server) getBatch(w http.ResponseWriter, r *http.Request) error {
 	// looks in between need not know how far it is.
 	if wait > 0 {
 		_, err = poll(r.Context(), wait, calm(r.Context(), changed), func() (bool, error) {
-			return s.Store.BatchDone(r.Context(), tenantOf(r), id)
+			far, err := s.watching.far(r.Context(), tenantOf(r), id)
+			return far.Done, err
 		})
 	}
 	var b *job.Batch
 	if err == nil {
-		b, err = s.Store.Batch(r.Context(), tenantOf(r), id)
+		b, err = s.watching.batch(r.Context(), tenantOf(r), id)
 	}
 	if err != nil {
 		return fmt.Errorf("read batch %s: %w", id, err)
@@ -75,7 +80,11 @@ func (s *Server) cancelBatch(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	for {
-		running, err := s.Store.CancelBatch(r.Context(), id)
+		var running []store.Canceling
+		err := s.reads.do(r.Context(), tenantOf(r), func() (err error) {
+			running, err = s.Store.CancelBatch(r.Context(), id)
+			return err
+		})
 		s.stop(r, running...) // those that were met before an error, too
 		if err != nil {
 			return fmt.Errorf("cancel batch %s: %w", id, err)
@@ -113,7 +122,7 @@ func (s *Server) retryBatch(w http.ResponseWriter, r *http.Request) (err error) 
 	if err != nil {
 		return err
 	}
-	if _, _, err := s.roomForJobs(r.Context(), tenantOf(r)); err != nil {
+	if _, _, err := s.roomForBatch(r.Context(), tenantOf(r)); err != nil {
 		return err
 	}
 	as := store.NewBatch{ID: job.NewID(), Tenant: tenantOf(r)}
@@ -123,7 +132,11 @@ func (s *Server) retryBatch(w http.ResponseWriter, r *http.Request) (err error) 
 	if key != "" {
 		as.Idempotency = store.Idempotency{Key: key, Hash: requestHash(r, sha256.Sum256(nil))}
 	}
-	made, err := s.Store.RetryBatch(r.Context(), id, as)
+	var made job.ID
+	err = s.reads.do(r.Context(), tenantOf(r), func() (err error) {
+		made, err = s.Store.RetryBatch(r.Context(), id, as)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("retry batch %s: %w", id, err)
 	}

@@ -27,7 +27,7 @@ func (s *Server) batchEvents(w http.ResponseWriter, r *http.Request) error {
 	}
 	changed, stop := s.Dispatcher.WatchBatch(id)
 	defer stop()
-	b, err := s.Store.Batch(r.Context(), tenantOf(r), id)
+	b, err := s.watching.batch(r.Context(), tenantOf(r), id)
 	if err != nil {
 		return fmt.Errorf("read batch %s: %w", id, err)
 	}
@@ -36,20 +36,32 @@ func (s *Server) batchEvents(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // nginx would hold events back
 	w.WriteHeader(http.StatusOK)
-	e := &events{w: w, control: http.NewResponseController(w)}
+	e := &events{w: w, control: http.NewResponseController(w), whole: time.Now()}
 	for {
 		if err := e.batch(b); err != nil || b.Done() {
 			return nil // the client is gone, or has all there is
 		}
-		if !e.pause(r, changed) {
+		hinted, over := e.pause(r, changed)
+		if over {
 			return nil
 		}
-		next, err := s.Store.Batch(r.Context(), tenantOf(r), id)
-		if err != nil {
+		if b, err = s.nextEvent(r, e, b, hinted); err != nil {
 			return fmt.Errorf("read batch %s: %w", id, err)
 		}
-		b = next
 	}
+}
+
+// nextEvent reads a batch again if it may have changed. Without a hint it has, mostly, if
+// something was recorded; what else there is to see is looked for now and then.
+func (s *Server) nextEvent(r *http.Request, e *events, b *job.Batch, hinted bool) (*job.Batch, error) {
+	if !hinted && time.Since(e.whole) < keepAlive {
+		far, err := s.watching.far(r.Context(), b.Tenant, b.ID)
+		if err != nil || int64(far.Recorded) == b.Counts[job.Finished]+b.Counts[job.Canceled] && far.Done == b.Done() {
+			return b, err
+		}
+	}
+	e.whole = time.Now()
+	return s.watching.batch(r.Context(), b.Tenant, b.ID)
 }
 
 // events writes one stream.
@@ -58,6 +70,7 @@ type events struct {
 	control *http.ResponseController
 	last    []byte
 	spoke   time.Time
+	whole   time.Time // when the batch was last read, all of it
 }
 
 // batch sends b if it differs from what was sent last.
@@ -90,8 +103,8 @@ func (e *events) send(format string, args ...any) error {
 }
 
 // pause waits for a change, at least eventPeriod and at most recheck. It
-// reports false if the stream is to end.
-func (e *events) pause(r *http.Request, changed <-chan struct{}) bool {
+// reports whether it was hinted at, and whether the stream is to end.
+func (e *events) pause(r *http.Request, changed <-chan struct{}) (hinted, end bool) {
 	over := closing(r.Context())
 	for i, wait := range []time.Duration{eventPeriod, recheck} {
 		hint := changed
@@ -100,12 +113,13 @@ func (e *events) pause(r *http.Request, changed <-chan struct{}) bool {
 		}
 		select {
 		case <-hint:
+			return true, false
 		case <-time.After(wait):
 		case <-over: // the client connects again, elsewhere
-			return false
+			return false, true
 		case <-r.Context().Done():
-			return false
+			return false, true
 		}
 	}
-	return true
+	return false, false
 }

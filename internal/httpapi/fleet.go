@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/assay-run/assay/api"
@@ -13,7 +12,7 @@ import (
 
 // getFleet answers those who look at the fleet.
 func (s *Server) getFleet(w http.ResponseWriter, r *http.Request) error {
-	now, err := s.glance.look(r.Context())
+	now, _, err := s.glance.get(r.Context())
 	if err != nil {
 		return fmt.Errorf("look at the fleet: %w", err)
 	}
@@ -30,41 +29,25 @@ func (s *Server) getFleet(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, out)
 }
 
-// glance remembers for a moment what the fleet does: however many look, the database
-// is asked by one, once a second at most, and less often where that takes long.
-type glance struct {
-	store interface {
-		Workers(ctx context.Context, seenWithin time.Duration) ([]store.Worker, error)
-		Queue(ctx context.Context) ([]store.QueueGroup, error)
-	}
-
-	mu    sync.Mutex
-	seen  api.Fleet
-	until time.Time
-}
-
-func (g *glance) look(ctx context.Context) (api.Fleet, error) {
-	g.mu.Lock() // others wait for who asks, and have its answer
-	defer g.mu.Unlock()
-	if time.Now().Before(g.until) {
-		return g.seen, nil
-	}
-	start := time.Now()
-	workers, err := g.store.Workers(ctx, aliveFor)
-	if err != nil {
-		return api.Fleet{}, err
-	}
-	queue, err := g.store.Queue(ctx)
-	if err != nil {
-		return api.Fleet{}, err
-	}
-	if workers == nil {
-		workers = []store.Worker{}
-	}
-	if queue == nil {
-		queue = []store.QueueGroup{}
-	}
-	g.seen = api.Fleet{At: time.Now().UTC(), Workers: workers, Queue: queue}
-	g.until = time.Now().Add(max(time.Second, 20*time.Since(start)))
-	return g.seen, nil
+// newGlance remembers for a moment what the fleet does: however many look, the database
+// is asked by one, once a second at most, and less often where that takes long. Who looks
+// while it fails is told so.
+func newGlance(s store.Store) *recent[api.Fleet] {
+	return &recent[api.Fleet]{age: time.Second, thrift: 20, within: 15 * time.Second, read: func(ctx context.Context) (api.Fleet, error) {
+		workers, err := s.Workers(ctx, aliveFor)
+		if err != nil {
+			return api.Fleet{}, err
+		}
+		queue, err := s.Queue(ctx)
+		if err != nil {
+			return api.Fleet{}, err
+		}
+		if workers == nil {
+			workers = []store.Worker{}
+		}
+		if queue == nil {
+			queue = []store.QueueGroup{}
+		}
+		return api.Fleet{At: time.Now().UTC(), Workers: workers, Queue: queue}, nil
+	}}
 }

@@ -54,7 +54,7 @@ func (s *Server) accept(w http.ResponseWriter, r *http.Request, watch func(job.I
 		return api.Accepted{}, fmt.Errorf("submit job: %w", err)
 	}
 	if id == j.ID {
-		s.waiting.accepted(j.Tenant, 1)
+		s.waiting.accepted(j.Tenant, 1, 0)
 	}
 	state := job.Queued
 	switch {
@@ -238,7 +238,11 @@ func (s *Server) cancelJobs(w http.ResponseWriter, r *http.Request) error {
 	}
 	report, told := api.CancelReport{}, map[store.LeaseRef]bool{}
 	for more := true; more; {
-		c, err := s.Store.CancelLabeled(r.Context(), tenantOf(r), req.Labels)
+		var c store.Canceled
+		err := s.reads.do(r.Context(), tenantOf(r), func() (err error) {
+			c, err = s.Store.CancelLabeled(r.Context(), tenantOf(r), req.Labels)
+			return err
+		})
 		s.stop(r, c.Running...) // those that were met before an error, too
 		if err != nil {
 			return fmt.Errorf("cancel by label: %w", err)

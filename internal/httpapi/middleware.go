@@ -112,6 +112,10 @@ func (s *Server) guarded(w *recorder, r *http.Request, rt route) {
 			s.fail(w, r, err)
 			return
 		}
+		if r.Body, err = s.quotas.tenant(tenant).begin(r.Context(), r.Body); err != nil {
+			s.fail(w, r, err)
+			return
+		}
 		if err := s.requests.take(tenant, 1); err != nil {
 			s.fail(w, r, err)
 			return

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
+	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
@@ -30,7 +32,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		s.Log.ErrorContext(r.Context(), "request failed", "method", r.Method, "path", r.URL.Path, "status", p.Status, "error", err)
 	}
 	if p.Status == http.StatusServiceUnavailable || p.Status == http.StatusTooManyRequests {
-		w.Header().Set("Retry-After", "1")
+		w.Header().Set("Retry-After", strconv.Itoa(retryAfter(err)))
 	}
 	if p.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="assay"`)
@@ -39,6 +41,15 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(p.Status)
 	_ = json.NewEncoder(w).Encode(p) // the client may be gone; nobody left to tell
+}
+
+// retryAfter is in whole seconds, one at least.
+func retryAfter(err error) int {
+	var l *laterError
+	if !errors.As(err, &l) {
+		return 1
+	}
+	return max(int((l.after+time.Second-1)/time.Second), 1)
 }
 
 func notFound(format string, args ...any) error {

@@ -74,12 +74,19 @@ func (s *Server) awaitPage(r *http.Request, id job.ID, p page, wait time.Duratio
 	_, err := poll(r.Context(), wait, changed, func() (bool, error) {
 		// The batch first: if it is done before the page is read, a page that
 		// is not full is the last.
-		done, err := s.Store.BatchDone(r.Context(), tenant, id)
+		far, err := s.watching.far(r.Context(), tenant, id)
 		if err != nil {
 			return false, err
 		}
-		p.results, p.cursor, err = s.Store.Results(r.Context(), tenant, id, p.cursor, p.limit)
-		p.complete = done && len(p.results) < p.limit
+		if far.Recorded <= p.cursor { // there is nothing to read yet, as those who wait find mostly
+			p.complete = far.Done
+			return far.Done, nil
+		}
+		err = s.reads.do(r.Context(), tenant, func() (err error) {
+			p.results, p.cursor, err = s.Store.Results(r.Context(), tenant, id, p.cursor, p.limit)
+			return err
+		})
+		p.complete = far.Done && len(p.results) < p.limit
 		return len(p.results) > 0 || p.complete, err
 	})
 	return p, err

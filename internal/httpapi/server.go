@@ -102,8 +102,11 @@ type Server struct {
 	places places
 
 	requests, spool, memory *pot
+	reads                   *turns
+	quotas                  quotas
+	watching                watching
 	waiting                 waiting
-	glance                  glance
+	glance                  *recent[api.Fleet]
 }
 
 // New returns a Server.
@@ -115,7 +118,7 @@ func New(c Config) *Server {
 	if c.Sessions != nil {
 		c.Sessions = traced{c.Sessions}
 	}
-	s := &Server{Config: c, mux: http.NewServeMux(), fleet: &fleet{store: c.Store, pools: c.Pools}}
+	s := &Server{Config: c, mux: http.NewServeMux(), fleet: newFleet(c.Store, c.Pools)}
 	s.admit = &admit.Admitter{
 		Policies: c.Store,
 		Tenants:  admit.Recent(c.Store),
@@ -128,8 +131,11 @@ func New(c Config) *Server {
 	}
 	s.requests = newPot("requests at once", int64(c.Limits.Requests))
 	s.spool = newPot("uploads", int64(c.Limits.Spool))
+	s.reads = newTurns(c.Limits.Reads)
+	s.watching = newWatching(c.Store)
+	s.quotas.ceiling = s.admit.Ceiling
 	s.memory = newPot("bodies in memory", int64(c.Limits.Memory))
-	s.waiting.store, s.glance.store = c.Store, c.Store
+	s.waiting.store, s.glance = c.Store, newGlance(c.Store)
 	for _, r := range s.routes() {
 		s.mux.Handle(r.pattern, s.wrap(r))
 	}

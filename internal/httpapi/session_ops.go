@@ -122,7 +122,11 @@ func (s *Server) listExecutes(w http.ResponseWriter, r *http.Request) error {
 	if _, err := s.Store.Session(r.Context(), tenantOf(r), id); err != nil {
 		return fmt.Errorf("read session: %w", err)
 	}
-	found, err := s.Store.Executes(r.Context(), tenantOf(r), id, after, int(limit))
+	var found []store.Executed
+	err = s.reads.do(r.Context(), tenantOf(r), func() (err error) {
+		found, err = s.Store.Executes(r.Context(), tenantOf(r), id, after, int(limit))
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("list executes: %w", err)
 	}

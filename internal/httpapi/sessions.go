@@ -333,7 +333,11 @@ func (s *Server) listSessions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	found, err := s.Store.ListSessions(r.Context(), tenantOf(r), r.URL.Query().Get("state") == "live", int(limit))
+	var found []job.Session
+	err = s.reads.do(r.Context(), tenantOf(r), func() (err error) {
+		found, err = s.Store.ListSessions(r.Context(), tenantOf(r), r.URL.Query().Get("state") == "live", int(limit))
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("list sessions: %w", err)
 	}

@@ -64,7 +64,7 @@ func (s *Server) submitLines(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, _, err := s.roomForJobs(r.Context(), b.Tenant); err != nil {
+	if _, _, err := s.roomForBatch(r.Context(), b.Tenant); err != nil {
 		return err // before the body has come
 	}
 	sum := sha256.New()
@@ -183,7 +183,7 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request, in intake) (err er
 	if err != nil {
 		return err
 	}
-	most, room, err := s.roomForJobs(r.Context(), in.batch.Tenant)
+	most, room, err := s.roomForBatch(r.Context(), in.batch.Tenant)
 	if err != nil {
 		return err
 	}
@@ -207,7 +207,7 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request, in intake) (err er
 		return err
 	}
 	if id == in.batch.ID {
-		s.waiting.accepted(in.batch.Tenant, n)
+		s.waiting.accepted(in.batch.Tenant, n, 1)
 	}
 	s.Dispatcher.Wake()
 	return s.answerBatch(w, r, id, id != in.batch.ID)

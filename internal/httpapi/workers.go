@@ -27,7 +27,11 @@ const (
 )
 
 func (s *Server) listWorkers(w http.ResponseWriter, r *http.Request) error {
-	found, err := s.Store.Workers(r.Context(), aliveFor)
+	var found []store.Worker
+	err := s.reads.do(r.Context(), tenantOf(r), func() (err error) {
+		found, err = s.Store.Workers(r.Context(), aliveFor)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("list workers: %w", err)
 	}
@@ -68,15 +72,29 @@ type fleet struct {
 	store interface {
 		store.Registry
 		Pools(ctx context.Context) ([]string, error)
+		PoolsOf(ctx context.Context, tenant string) ([]string, error)
 	}
 	pools placement.Pools // what the configuration says of them
 
-	mu      sync.Mutex
-	listed  time.Time
-	known   []host
-	classes map[string]bool     // of queued jobs
-	rivals  map[string][]string // what was worked out since the list was made
-	past    pastPools
+	now  *recent[*view]
+	past *recent[map[string]bool] // pools that had workers not long ago
+
+	mu  sync.Mutex // of what views hold, and of:
+	own map[string]*recent[map[string]bool]
+}
+
+// view is the fleet as it was seen once.
+type view struct {
+	hosts   []host
+	classes map[string]bool     // of queued jobs, and of those that were admitted since
+	rivals  map[string][]string // what was worked out since
+}
+
+func newFleet(s store.Store, pools placement.Pools) *fleet {
+	f := &fleet{store: s, pools: pools, own: map[string]*recent[map[string]bool]{}}
+	f.now = &recent[*view]{age: fleetAge, read: f.look}
+	f.past = &recent[map[string]bool]{age: fleetAge, read: f.lookBack}
+	return f
 }
 
 type host struct {
@@ -142,85 +160,79 @@ func (f *fleet) lack(class string) string {
 	return why
 }
 
-// maxClasses bounds the classes of jobs that wait at once: each costs the
-// scheduler a look.
-const maxClasses = 256
-
-func (f *fleet) room(_ context.Context, class string) error {
-	f.list()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !f.classes[class] && len(f.classes) >= maxClasses {
-		return fmt.Errorf("%w: jobs with %d different needs of a worker wait already", job.ErrUnavailable, maxClasses)
-	}
-	if f.classes != nil {
-		f.classes[class] = true
-	}
-	return nil
-}
-
 // ahead returns the other classes of which jobs wait that some of the workers for a class
 // would run, too: nothing of it may pass them. It is at most as old as the list.
 func (f *fleet) ahead(class string) []string {
-	hosts := f.list()
+	v, known, _ := f.now.get(context.Background())
+	if !known {
+		return nil
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if rivals, known := f.rivals[class]; known {
+	if rivals, known := v.rivals[class]; known {
 		return rivals
 	}
 	need, rivals := placement.ParseClass(class), []string(nil)
-	for other := range f.classes {
+	for other := range v.classes {
 		n := placement.ParseClass(other)
-		if other != class && slices.ContainsFunc(hosts, func(h host) bool { return h.takes(need) && h.takes(n) }) {
+		if other != class && slices.ContainsFunc(v.hosts, func(h host) bool { return h.takes(need) && h.takes(n) }) {
 			rivals = append(rivals, other)
 		}
 	}
-	if f.rivals != nil {
-		f.rivals[class] = rivals
-	}
+	v.rivals[class] = rivals
 	return rivals
 }
 
+// list returns the connected workers; nil where nothing is known of them.
 func (f *fleet) list() []host {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if time.Since(f.listed) < fleetAge {
-		return f.known
+	v, known, _ := f.now.get(context.Background()) // recent has its own patience
+	if !known {
+		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
+	return v.hosts
+}
+
+func (f *fleet) look(ctx context.Context) (*view, error) {
 	ws, err := f.store.Workers(ctx, aliveFor)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	queued, err := f.store.Pools(ctx)
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	f.listed, f.known, f.classes, f.rivals = time.Now(), []host{}, map[string]bool{}, map[string][]string{}
-	for _, class := range queued {
-		f.classes[class] = true
-	}
+	v := &view{hosts: []host{}, classes: setOf(queued), rivals: map[string][]string{}}
 	for _, w := range ws {
 		h := host{worker: w.ID, pool: w.Pool}
 		_ = json.Unmarshal(w.Offer, &h.offer) // a worker of another version offers nothing special
 		h.offer.Exclusive = f.pools.Exclusive(w.Pool)
 		if json.Unmarshal(w.Host, &h.can) == nil && len(h.can.Isolations) > 0 {
-			f.known = append(f.known, h)
+			v.hosts = append(v.hosts, h)
 		}
 	}
-	return f.known
+	return v, nil
 }
 
-// pastPools are the pools that had workers not long ago.
-type pastPools struct {
-	read  time.Time
-	names map[string]bool
+func setOf(names []string) map[string]bool {
+	set := make(map[string]bool, len(names))
+	for _, name := range names {
+		set[name] = true
+	}
+	return set
 }
 
 // rememberPool is for how long a pool without workers is one all the same, if the
 // configuration does not name it.
 const rememberPool = 24 * time.Hour
+
+func (f *fleet) lookBack(ctx context.Context) (map[string]bool, error) {
+	ws, err := f.store.Workers(ctx, rememberPool)
+	names := map[string]bool{}
+	for _, w := range ws {
+		names[w.Pool] = true
+	}
+	return names, err
+}
 
 // pool refuses the name of a pool that does not exist. Where no pool is known, or the list
 // cannot be read, any name is good.
@@ -228,24 +240,14 @@ func (f *fleet) pool(ctx context.Context, name string) error {
 	if _, known := f.pools[name]; known {
 		return nil
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.past.names[name] {
+	if f.past.latest()[name] {
 		return nil
 	}
-	if time.Since(f.past.read) >= fleetAge {
-		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-		defer cancel()
-		ws, err := f.store.Workers(ctx, rememberPool)
-		if err != nil {
-			return nil
-		}
-		f.past = pastPools{time.Now(), map[string]bool{}}
-		for _, w := range ws {
-			f.past.names[w.Pool] = true
-		}
+	names, known, _ := f.past.get(ctx)
+	if !known {
+		return nil
 	}
-	all := maps.Clone(f.past.names)
+	all := maps.Clone(names)
 	for p := range f.pools {
 		all[p] = true
 	}

@@ -45,6 +45,12 @@ type Ceiling struct {
 	// What the tenant has at once, whatever its policies say.
 	Sessions int   `json:"sessions,omitempty"` // that live
 	Queued   int64 `json:"queued,omitempty"`   // jobs that are not over
+	Batches  int64 `json:"batches,omitempty"`  // that are not over, those that are still sent included
+	Classes  int   `json:"classes,omitempty"`  // different needs of a worker that its jobs wait with
+
+	// What the tenant sends, at each dispatcher. A second's worth may come at once.
+	Requests float64  `json:"requests_per_second,omitempty"`
+	Bytes    job.Size `json:"bytes_per_second,omitempty"` // of bodies, in the mean: a larger one is paid off before the next
 }
 
 // Above says what becomes of a policy that asks for more than its ceiling.
@@ -76,11 +82,11 @@ func ParseCeiling(raw json.RawMessage) (Ceiling, error) {
 	case c.Network != "" && !slices.Contains(networkModes, c.Network):
 		return Ceiling{}, job.Invalid("ceiling.network", "must be one of %v", networkModes)
 	}
-	if c.Sessions < 0 {
-		return Ceiling{}, job.Invalid("ceiling.sessions", "%d is negative", c.Sessions)
-	}
-	if c.Queued < 0 {
-		return Ceiling{}, job.Invalid("ceiling.queued", "%d is negative", c.Queued)
+	for field, n := range map[string]float64{"sessions": float64(c.Sessions), "queued": float64(c.Queued), "batches": float64(c.Batches),
+		"classes": float64(c.Classes), "requests_per_second": c.Requests, "bytes_per_second": float64(c.Bytes)} {
+		if n < 0 {
+			return Ceiling{}, job.Invalid("ceiling."+field, "%v is negative", n)
+		}
 	}
 	if _, err := netrule.ParseRules(c.NetworkAllow); err != nil {
 		return Ceiling{}, job.Invalid("ceiling.network_allow", "%v", err)

@@ -135,3 +135,19 @@ func TestClampedPoliciesPass(t *testing.T) {
 		}
 	})
 }
+
+// TestCeilingOfWhatIsSent: what bounds tenants and not policies is read, and not negative.
+func TestCeilingOfWhatIsSent(t *testing.T) {
+	t.Parallel()
+	c, err := ParseCeiling([]byte(`{"batches":10,"classes":20,"requests_per_second":0.5,"bytes_per_second":"10Mi"}`))
+	if err != nil || c.Batches != 10 || c.Classes != 20 || c.Requests != 0.5 || c.Bytes != 10*job.MiB {
+		t.Errorf("%+v, %v", c, err)
+	}
+	for _, field := range []string{"sessions", "queued", "batches", "classes", "requests_per_second"} {
+		_, err := ParseCeiling([]byte(`{"` + field + `":-1}`))
+		var f *job.FieldError
+		if !errors.As(err, &f) || f.Field != "ceiling."+field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}

@@ -86,10 +86,13 @@ type Scheduler interface {
 	Schedule(ctx context.Context, classes []string, window int) ([]Dispatch, error)
 
 	// Waiting counts the jobs of a tenant that are not over: all of its batches', and
-	// those on their own that are queued.
-	Waiting(ctx context.Context, tenant string) (int64, error)
+	// those on their own that are queued; and its batches that are not over, open ones
+	// included.
+	Waiting(ctx context.Context, tenant string) (jobs, batches int64, err error)
 	// Pools lists the classes that have queued jobs.
 	Pools(ctx context.Context) ([]string, error)
+	// PoolsOf lists the classes that have queued jobs of a tenant.
+	PoolsOf(ctx context.Context, tenant string) ([]string, error)
 
 	// Unclaimed returns up to n jobs that were last published longer ago than
 	// olderThan and that no worker has claimed: they are to be published again
@@ -188,6 +191,12 @@ type Reader interface {
 	// BatchDone reports whether every job of a batch is in a terminal state. It is
 	// what to ask again and again: a small part of what Batch costs.
 	BatchDone(ctx context.Context, tenant string, id job.ID) (bool, error)
+	// Progress says how far batches of any tenants are, for who asks on behalf of many
+	// and again and again. What is not a sealed batch is left out.
+	Progress(ctx context.Context, batches []job.ID) ([]Progress, error)
+	// BatchesByID returns batches of any tenants as Batch does. What is not a sealed batch
+	// is left out.
+	BatchesByID(ctx context.Context, batches []job.ID) ([]job.Batch, error)
 	// Batches lists sealed batches, newest first, made before the one named
 	// (zero: from the newest).
 	Batches(ctx context.Context, tenant string, before job.ID, limit int) ([]job.Batch, error)

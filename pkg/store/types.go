@@ -54,6 +54,15 @@ type NewJob struct {
 	LeaseTTL time.Duration
 }
 
+// Progress is how far a batch is. Results are numbered as they are recorded, so a cursor
+// of Recorded or more has seen all there is.
+type Progress struct {
+	Batch    job.ID
+	Tenant   string
+	Recorded Cursor
+	Done     bool
+}
+
 // Ref names one delivery: a job and the generation it was published under.
 type Ref struct {
 	Job        job.ID         `json:"job"`

@@ -89,6 +89,43 @@ func (s *Store) BatchDone(ctx context.Context, tenant string, id job.ID) (done b
 	return done, s.gone(ctx, id, err)
 }
 
+const progress = `
+SELECT b.id, t.name, c.recorded, c.ended_at IS NOT NULL
+FROM unnest($1::uuid[]) AS i (id) JOIN batches b ON b.id = i.id JOIN batch_counts c ON c.batch_id = b.id JOIN tenants t ON t.id = b.tenant_id
+WHERE coalesce(b.sealed_at, 'infinity') < 'infinity'`
+
+// Progress implements store.Reader.
+func (s *Store) Progress(ctx context.Context, batches []job.ID) (out []store.Progress, err error) {
+	err = s.do(ctx, "progress of batches", func(ctx context.Context) error {
+		rows, err := s.pool.Query(ctx, progress, uuids(batches))
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.Progress, error) {
+			var id pgtype.UUID
+			var p store.Progress
+			err := row.Scan(&id, &p.Tenant, &p.Recorded, &p.Done)
+			p.Batch = jobID(id)
+			return p, err
+		})
+		return err
+	})
+	return out, err
+}
+
+// BatchesByID implements store.Reader.
+func (s *Store) BatchesByID(ctx context.Context, batches []job.ID) ([]job.Batch, error) {
+	return s.selectBatches(ctx, "", `b.id = ANY($2::uuid[])`, uuids(batches))
+}
+
+func uuids(ids []job.ID) []pgtype.UUID {
+	out := make([]pgtype.UUID, len(ids))
+	for i, id := range ids {
+		out[i] = uuid(id)
+	}
+	return out
+}
+
 // Batches implements store.Reader.
 func (s *Store) Batches(ctx context.Context, tenant string, before job.ID, limit int) ([]job.Batch, error) {
 	if before == "" {

@@ -36,6 +36,7 @@ func TestPlans(t *testing.T) {
 		{name: "queue, waiting", sql: queued, args: ``, want: []string{queue + `.*\n *Index Cond: .*pool = heads.pool`, `tenants_pkey`}},
 		{name: "queue, under way", sql: underway, args: ``, want: []string{`_tenant_id_batch_id_idx`, `_tenant_id_batch_id_idx1`}},
 		{name: "queue, outstanding", sql: outstanding, args: ``, want: []string{`batch_counts_live|batch_counts_batch_id_idx`, `batches_pkey`}},
+		{name: "pools of a tenant", sql: poolsOf, args: `1`, want: []string{queue + `.*\n *Index Cond: .*pool = p.pool.* AND .*tenant_id = 1|` + queue + `.*\n *Index Cond: .*pool = p.pool.* AND .*tenant_id = \$1`}},
 		{name: "unclaimed", sql: unclaimed, args: `1, 10`, want: []string{byID}, pkeyOnly: true},
 		{name: "take back", sql: takeBack, args: `20, 100, 3, 1`, want: []string{byID, `_tenant_id_batch_id_idx1`}, pkeyOnly: true},
 		{name: "hand back", sql: handBack, args: `20, 100, 3, 1`, want: []string{byID, `_tenant_id_batch_id_idx1`, `workers_pkey`}, pkeyOnly: true},
@@ -50,6 +51,9 @@ func TestPlans(t *testing.T) {
 		{name: "answer", sql: answer, args: low + `, '{}', '{}', '{}'`, want: []string{byID}, pkeyOnly: true},
 		{name: "orphans", sql: orphans, args: low + `, '{}', '{}'`, want: []string{byID}, pkeyOnly: true},
 		{name: "submit job", sql: submitJob, args: `1, '', '', ` + low + `, 1, 'p', 0, 1, '', 0, '', '', '{}', 0, NULL, NULL, ` + low + `, ` + low + `, '', 0, NULL, '{p,q}'`, want: []string{queue + `.*\n *Index Cond: .*pool = c.pool`}},
+		{name: "waiting of a tenant", sql: waiting, args: `1`, want: []string{queue, `batches_`}},
+		{name: "progress", sql: progress, args: `'{}'`, want: []string{`batch_counts_pkey`, `batches_pkey`, `tenants_pkey`}},
+		{name: "batches by id", sql: `SELECT ` + batchColumns + batchTables + `WHERE coalesce(b.sealed_at, 'infinity') < 'infinity' AND b.id = ANY($1::uuid[])`, args: `'{}'`, want: []string{`batch_counts_pkey`, `batches_pkey`}},
 		{name: "batch", sql: `SELECT ` + batchColumns + batchTables + `WHERE b.id = $1`, args: low, want: []string{`batch_counts_pkey`, `batches_pkey`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -41,20 +41,24 @@ SELECT coalesce(sum(c.total - c.recorded), 0)::bigint
 	- (SELECT count(*) FROM jobs WHERE state = 'running' AND batch_id <> '00000000-0000-0000-0000-000000000000')
 FROM batch_counts c WHERE c.ended_at IS NULL`
 
+const waiting = queuedPools + `
+SELECT live.jobs + (SELECT count(*) FROM pools p, LATERAL (SELECT FROM jobs j WHERE j.state = 'queued' AND j.pool = p.pool
+		AND j.tenant_id = $1 AND j.batch_id = '00000000-0000-0000-0000-000000000000') q),
+	live.batches + (SELECT count(*) FROM batches b WHERE b.sealed_at IS NULL AND b.dropped_at IS NULL AND b.tenant_id = $1)
+FROM (SELECT coalesce(sum(c.total - c.recorded), 0)::bigint AS jobs, count(*) AS batches
+	FROM batches b JOIN batch_counts c ON c.batch_id = b.id
+	WHERE b.tenant_id = $1 AND b.sealed_at IS NOT NULL AND c.ended_at IS NULL) live`
+
 // Waiting implements store.Scheduler.
-func (s *Store) Waiting(ctx context.Context, tenant string) (n int64, err error) {
+func (s *Store) Waiting(ctx context.Context, tenant string) (jobs, batches int64, err error) {
 	err = s.do(ctx, "count a tenant's jobs", func(ctx context.Context) error {
 		t, err := s.knownTenant(ctx, tenant)
 		if err != nil {
 			return err
 		}
-		return s.pool.QueryRow(ctx, queuedPools+`
-			SELECT (SELECT coalesce(sum(c.total - c.recorded), 0)::bigint FROM batches b JOIN batch_counts c ON c.batch_id = b.id
-					WHERE b.tenant_id = $1 AND b.sealed_at IS NOT NULL AND c.ended_at IS NULL)
-				+ (SELECT count(*) FROM pools p, LATERAL (SELECT FROM jobs j WHERE j.state = 'queued' AND j.pool = p.pool
-					AND j.tenant_id = $1 AND j.batch_id = '00000000-0000-0000-0000-000000000000') q)`, t).Scan(&n)
+		return s.pool.QueryRow(ctx, waiting, t).Scan(&jobs, &batches)
 	})
-	return n, err
+	return jobs, batches, err
 }
 
 // Stats implements store.Scheduler.

@@ -220,6 +220,26 @@ func testRead(t *testing.T, open Open) {
 			t.Errorf("for all tenants: %v", err)
 		}
 	})
+	t.Run("for who asks often", func(t *testing.T) {
+		f := f.with(t)
+		one, err := f.Batch(ctx, tenant, batch)
+		f.must(err)
+		open := store.NewBatch{ID: job.NewID(), Tenant: tenant}
+		_, _, err = f.OpenBatch(ctx, open)
+		f.must(err)
+		asked := []job.ID{job.NewID(), batch, open.ID}
+		many, err := f.BatchesByID(ctx, asked)
+		f.must(err)
+		if diff := cmp.Diff([]job.Batch{*one}, many); diff != "" {
+			t.Errorf("by id (-one +many):\n%s", diff)
+		}
+		far, err := f.Progress(ctx, asked)
+		f.must(err)
+		if diff := cmp.Diff([]store.Progress{{Batch: batch, Tenant: tenant, Recorded: 1, Done: one.Done()}}, far); diff != "" {
+			t.Errorf("progress (-want +got):\n%s", diff)
+		}
+		f.must(f.DropBatch(ctx, open.ID))
+	})
 	t.Run("batches, newest first", func(t *testing.T) {
 		f := f.with(t)
 		ids := []job.ID{batch}
@@ -263,11 +283,15 @@ func testStats(t *testing.T, f *fixture) {
 		f.must(err)
 		return st.OldestQueued > 0 && st.Pools["gpu"].OldestQueued >= st.Pools[pool].OldestQueued
 	})
-	for who, want := range map[string]int64{tenant: 9, "nobody": 0} {
-		if n, err := f.Waiting(f.Context(), who); err != nil || n != want {
-			t.Errorf("jobs of %s that are not over: %d, %v; want %d", who, n, err, want)
+	open := store.NewBatch{ID: job.NewID(), Tenant: tenant}
+	_, _, err := f.OpenBatch(f.Context(), open)
+	f.must(err)
+	for who, want := range map[string][2]int64{tenant: {9, 3}, "nobody": {}} {
+		if n, b, err := f.Waiting(f.Context(), who); err != nil || n != want[0] || b != want[1] {
+			t.Errorf("of %s %d jobs and %d batches are not over, %v; want %d", who, n, b, err, want)
 		}
 	}
+	f.must(f.DropBatch(f.Context(), open.ID))
 	got := map[string]string{"all": fmt.Sprint(st.Queued, st.Dispatched, st.Running)}
 	for name, p := range st.Pools {
 		got[name] = fmt.Sprint(p.Queued, p.Dispatched, p.Running)

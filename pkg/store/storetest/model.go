@@ -307,6 +307,10 @@ func (m *model) check(t *rapid.T) {
 		for _, r := range m.results(id, 3) {
 			got[r.ID] = r.Outcome
 		}
+		far := must(m.Progress(m.Context(), []job.ID{id}))
+		if d := cmp.Diff([]store.Progress{{Batch: id, Tenant: tenant, Recorded: store.Cursor(len(ended)), Done: done}}, far); d != "" {
+			t.Fatalf("progress (-model +store):\n%s", d)
+		}
 		if d := cmp.Diff(ended, got); d != "" {
 			t.Fatalf("results (-model +store):\n%s", d)
 		}

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -23,6 +24,14 @@ func testQueue(t *testing.T, f *fixture) {
 	single := newJob("single")
 	single.Tenant = "beta"
 	f.submitJob(single)
+	for who, want := range map[string][]string{tenant: {pool, "other"}, "beta": {pool}, "nobody": nil} {
+		classes, err := f.PoolsOf(f.Context(), who)
+		f.must(err)
+		slices.Sort(classes)
+		if slices.Sort(want); !slices.Equal(classes, want) {
+			t.Errorf("classes with queued jobs of %s: %q, want %q", who, classes, want)
+		}
+	}
 	moved := f.schedule(2) // of one pool
 	f.claim(moved[0].Ref)
 	got, err = f.Queue(f.Context())

@@ -1,0 +1,105 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+)
+
+func TestPace(t *testing.T) {
+	t.Parallel()
+	for rate, burst := range map[float64]int{0.5: 1, 1: 1, 10: 10, 1000: 1000} {
+		synctest.Test(t, func(t *testing.T) {
+			var p pace
+			n := 0
+			for p.take(1, rate) == 0 {
+				n++
+			}
+			if n != burst {
+				t.Errorf("at %v a second %d came at once, want %d", rate, n, burst)
+			}
+			start := time.Now()
+			for range 20 {
+				for early := p.take(1, rate); early > 0; early = p.take(1, rate) {
+					time.Sleep(early)
+				}
+			}
+			if took, want := time.Since(start).Seconds(), 20/rate; took < want*0.99 || took > want*1.01 {
+				t.Errorf("at %v a second 20 took %.3f s, want %.3f", rate, took, want)
+			}
+		})
+	}
+}
+
+// TestQuotaOfRequests: the answer names the limit and its value and says when to come
+// again; other tenants do not notice.
+func TestQuotaOfRequests(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := quotas{ceiling: func(_ context.Context, tenant string) (policy.Ceiling, error) {
+			switch tenant {
+			case "mean":
+				return policy.Ceiling{Requests: 0.25, Bytes: 1000}, nil
+			case "unknown":
+				return policy.Ceiling{}, job.ErrUnavailable
+			}
+			return policy.Ceiling{}, nil
+		}}
+		begin := func(tenant string) error {
+			_, err := q.tenant(tenant).begin(t.Context(), nil)
+			return err
+		}
+		if err := begin("mean"); err != nil {
+			t.Fatal(err)
+		}
+		err := begin("mean")
+		if p := api.NewProblem(err); p.Status != 429 || !strings.Contains(p.Detail, "0.25 requests a second (requests_per_second") || retryAfter(err) != 4 || errors.Is(err, job.ErrInvalid) {
+			t.Errorf("%+v, again after %d s", p, retryAfter(err))
+		}
+		for range 1000 {
+			if err := errors.Join(begin("kind"), begin("unknown")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Duration(retryAfter(err)) * time.Second)
+		if err := begin("mean"); err != nil {
+			t.Errorf("when it was told to: %v", err)
+		}
+	})
+}
+
+// TestQuotaOfBytes: one body may be large, and is made up for before the next.
+func TestQuotaOfBytes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := quotas{ceiling: func(context.Context, string) (policy.Ceiling, error) { return policy.Ceiling{Bytes: 1000}, nil }}
+		send := func(n int) error {
+			body, err := q.tenant("t").begin(t.Context(), io.NopCloser(strings.NewReader(strings.Repeat("x", n))))
+			if err == nil {
+				_, err = io.Copy(io.Discard, body)
+			}
+			return err
+		}
+		for _, n := range []int{0, 500, 5000} {
+			if err := send(n); err != nil {
+				t.Fatalf("%d: %v", n, err)
+			}
+		}
+		err := send(1)
+		if p := api.NewProblem(err); p.Status != 429 || !strings.Contains(p.Detail, "1000 a second in the mean (bytes_per_second") || retryAfter(err) != 5 {
+			t.Errorf("%+v, again after %d s", p, retryAfter(err))
+		}
+		time.Sleep(5 * time.Second)
+		if err := send(1); err != nil {
+			t.Errorf("when it was told to: %v", err)
+		}
+	})
+}

@@ -1,0 +1,60 @@
+package httpapi
+
+import (
+	"context"
+	"math"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// watching is how those who watch batches read them: many at once, for all of them.
+type watching struct {
+	store    store.Reader
+	progress *gather[store.Progress]
+	batches  *gather[job.Batch]
+}
+
+func newWatching(s store.Reader) watching {
+	return watching{
+		store: s,
+		progress: newGather(func(ctx context.Context, ids []job.ID) (map[job.ID]store.Progress, error) {
+			all, err := s.Progress(ctx, ids)
+			found := make(map[job.ID]store.Progress, len(all))
+			for _, p := range all {
+				found[p.Batch] = p
+			}
+			return found, err
+		}),
+		batches: newGather(func(ctx context.Context, ids []job.ID) (map[job.ID]job.Batch, error) {
+			all, err := s.BatchesByID(ctx, ids)
+			found := make(map[job.ID]job.Batch, len(all))
+			for _, b := range all {
+				found[b.ID] = b
+			}
+			return found, err
+		}),
+	}
+}
+
+// batch is store.Reader's Batch. What it returns is not to be changed: others have it, too.
+func (w *watching) batch(ctx context.Context, tenant string, id job.ID) (*job.Batch, error) {
+	b, found, err := w.batches.get(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if !found || b.Tenant != tenant {
+		return w.store.Batch(ctx, tenant, id) // it says why not
+	}
+	return &b, nil
+}
+
+// far says how far a batch is.
+func (w *watching) far(ctx context.Context, tenant string, id job.ID) (store.Progress, error) {
+	p, found, err := w.progress.get(ctx, id)
+	if err != nil || found && p.Tenant == tenant {
+		return p, err
+	}
+	done, err := w.store.BatchDone(ctx, tenant, id) // it says why not
+	return store.Progress{Batch: id, Tenant: tenant, Recorded: math.MaxInt64, Done: done}, err
+}

@@ -97,6 +97,9 @@ conformance: setup build image gvisor ## Hold every kind of program to every lim
 neighbours: setup build image gvisor ## Run 1,000 jobs beside the whole hostile corpus in a loop, at one worker (20 minutes)
 	$(TEST) -count=1 -timeout=60m -v ./test/e2e -run TestNeighbours -args -neighbours.jobs=1000 -neighbours.programs=1000
 
+readers: setup ## Read large results from 64 clients for a minute, beside heartbeats and a leader
+	$(TEST) -count=1 -timeout=10m -v ./internal/httpapi -run '^TestReadersBesideHeartbeats$$' -args -readers.for=1m
+
 .PHONY: test-k8s
 # helm, and where KUBECONFIG names a cluster, that and kubectl. docs/operations.md says what a cluster is to have, and the ASSAY_
 # variables that tell of it.

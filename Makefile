@@ -22,7 +22,7 @@ UNIT = $(shell $(GO) list -e -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPa
 	grep -vE '/internal/(testenv|dev)\b' | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup gvisor build image images images-quickstart test-image dev demo test faults test-unit test-cgroup2 conformance hostile neighbours cheats chaos check lint race bench
+.PHONY: help setup gvisor build image images images-quickstart test-image dev demo test faults test-unit test-cgroup2 conformance hostile neighbours readers cheats chaos check lint race bench
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

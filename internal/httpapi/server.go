@@ -132,7 +132,7 @@ func New(c Config) *Server {
 	s.requests = newPot("requests at once", int64(c.Limits.Requests))
 	s.spool = newPot("uploads", int64(c.Limits.Spool))
 	s.reads = newTurns(c.Limits.Reads)
-	s.watching = newWatching(c.Store)
+	s.watching.store = c.Store
 	s.quotas.ceiling = s.admit.Ceiling
 	s.memory = newPot("bodies in memory", int64(c.Limits.Memory))
 	s.waiting.store, s.glance = c.Store, newGlance(c.Store)

@@ -3,21 +3,43 @@ package httpapi
 import (
 	"context"
 	"math"
+	"sync"
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// watching is how those who watch batches read them: many at once, for all of them.
+// watching is how those who watch batches read them: many at once, for all of a tenant's.
+// Another tenant's questions are others, so that who watches very many batches is answered
+// late alone.
 type watching struct {
-	store    store.Reader
+	store store.Reader
+
+	mu sync.Mutex
+	of map[string]*watchers
+}
+
+type watchers struct {
 	progress *gather[store.Progress]
 	batches  *gather[job.Batch]
 }
 
-func newWatching(s store.Reader) watching {
-	return watching{
-		store: s,
+func (w *watching) tenant(name string) *watchers {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if t := w.of[name]; t != nil {
+		return t
+	}
+	if len(w.of) >= maxCounted || w.of == nil {
+		w.of = map[string]*watchers{} // questions under way end by themselves
+	}
+	t := newWatchers(w.store)
+	w.of[name] = t
+	return t
+}
+
+func newWatchers(s store.Reader) *watchers {
+	return &watchers{
 		progress: newGather(func(ctx context.Context, ids []job.ID) (map[job.ID]store.Progress, error) {
 			all, err := s.Progress(ctx, ids)
 			found := make(map[job.ID]store.Progress, len(all))
@@ -39,7 +61,7 @@ func newWatching(s store.Reader) watching {
 
 // batch is store.Reader's Batch. What it returns is not to be changed: others have it, too.
 func (w *watching) batch(ctx context.Context, tenant string, id job.ID) (*job.Batch, error) {
-	b, found, err := w.batches.get(ctx, id)
+	b, found, err := w.tenant(tenant).batches.get(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +73,7 @@ func (w *watching) batch(ctx context.Context, tenant string, id job.ID) (*job.Ba
 
 // far says how far a batch is.
 func (w *watching) far(ctx context.Context, tenant string, id job.ID) (store.Progress, error) {
-	p, found, err := w.progress.get(ctx, id)
+	p, found, err := w.tenant(tenant).progress.get(ctx, id)
 	if err != nil || found && p.Tenant == tenant {
 		return p, err
 	}

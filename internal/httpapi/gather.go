@@ -11,7 +11,7 @@ import (
 const (
 	// gatherPerSecond is how many questions there are in a second at most; as many may
 	// be asked without a pause. A reader who is alone never waits for that (calmPeriod).
-	gatherPerSecond = 32
+	gatherPerSecond = 100
 	// gatherMost is about how many things one question is.
 	gatherMost = 500
 	// gatherFor is how long one may take.

@@ -57,7 +57,7 @@ func TestGather(t *testing.T) {
 			})
 		}
 		watchers.Wait()
-		if n := questions.Load(); n > 600 {
+		if n := questions.Load(); n > 1500 {
 			t.Errorf("%d questions for 100,000 looks in some 10 s", n)
 		}
 		if n := most.Load(); n > gatherMost {

@@ -26,5 +26,16 @@ const (
 	MaxLease     = Duration(24 * time.Hour)
 )
 
+// What one result may be at most. Its worker sees to that: see Output.Stored, and the
+// rows "output" and "result" of Result.Enforcement.
+const (
+	// MaxInline is the most that one stream takes in a result, in bytes of its JSON. A
+	// larger one is kept beside the result, which has its head and its tail.
+	MaxInline = 256 * KiB
+	// MaxResult is the whole JSON of a Result, as its worker reports it. A larger one is
+	// reported without what is large in it, as OutputLimit.
+	MaxResult = 32 * MiB
+)
+
 // DefaultImage is the image of a job that names none.
 const DefaultImage = "python"

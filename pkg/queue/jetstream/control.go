@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -61,6 +63,9 @@ func request[Reply any](ctx context.Context, q *Queue, worker, kind string, req 
 		return reply, fmt.Errorf("%s: %w: %w", kind, job.ErrInvalid, err)
 	}
 	m := &nats.Msg{Subject: q.request(worker, kind), Header: nats.Header{keyHeader: {q.own.public}}}
+	if until, ok := ctx.Deadline(); ok {
+		m.Header.Set(patienceHeader, strconv.FormatInt(time.Until(until).Milliseconds(), 10))
+	}
 	answer, err := q.exchange(ctx, q.nc.RequestMsgWithContext, m, body, inboxOf(worker), restPrefix+token(worker), anywhere)
 	if err == nil {
 		answer, err = q.own.open(answer)
@@ -120,7 +125,7 @@ func (q *Queue) exchange(ctx context.Context, ask requester, m *nats.Msg, body [
 	if code := reply.Header.Get(errorHeader); code != "" {
 		return nil, fmt.Errorf("%s: %w", reply.Data, codeError(code))
 	}
-	answer, err := readFrame(ctx, ask, reply, theirs)
+	answer, err := readFrame(ctx, ask, reply, theirs, maxAnswer)
 	if err != nil {
 		return nil, unavailable("receive", err)
 	}

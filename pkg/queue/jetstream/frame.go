@@ -30,6 +30,11 @@ import (
 //
 // The sender keeps the body until all of it was asked for, the exchange is
 // over, or nobody has asked for frameTimeout.
+//
+// The size that a message claims is believed as the bytes arrive: what is more than
+// its receiver takes is refused before the first chunk is asked for, and memory is
+// taken for what has come. A worker that claims much and sends nothing costs nothing
+// but the time of one chunk.
 const (
 	sizeHeader  = "Assay-Size"
 	restHeader  = "Assay-Rest"
@@ -38,7 +43,16 @@ const (
 	frameTimeout = 10 * time.Second
 	maxChunk     = 4 << 20 // larger messages hold up the heartbeats behind them
 	headerRoom   = 4 << 10 // headers count towards max_payload
-	maxBody      = 2 << 30 // refuse to believe more
+
+	// maxRequest is the most that a worker may say in one message: a result of the
+	// largest allowed size (job.MaxResult) and what goes with it.
+	maxRequest = int(job.MaxResult) + 8<<20
+	// maxAnswer is the most that is taken as an answer: the specs of claimed jobs, a
+	// file of a session.
+	maxAnswer = 256 << 20
+	// firstRoom is how much memory is taken for the body of a frame before more of it
+	// has come than its first chunk; it then doubles.
+	firstRoom = 1 << 20
 )
 
 // frame is a body on its way out.
@@ -109,29 +123,55 @@ func (f *frame) close() {
 // requester asks at m.Subject and returns the answer.
 type requester func(ctx context.Context, m *nats.Msg) (*nats.Msg, error)
 
-// readFrame returns the whole body of m, the rest of which is below a subject.
-func readFrame(ctx context.Context, ask requester, m *nats.Msg, below string) ([]byte, error) {
-	rest := m.Header.Get(restHeader)
-	if rest == "" {
-		return m.Data, nil
+// sizeOf returns how large the body of m says it is, and where its rest is to be had:
+// nowhere if there is none. What is above most is refused as job.ErrTooLarge, what
+// cannot be as job.ErrInvalid.
+func sizeOf(m *nats.Msg, below string, most int) (size int, rest string, err error) {
+	if rest = m.Header.Get(restHeader); rest == "" {
+		return len(m.Data), "", nil
 	}
-	size, err := strconv.Atoi(m.Header.Get(sizeHeader))
-	if err != nil || size < len(m.Data) || size > maxBody {
-		return nil, fmt.Errorf("%w: frame of %q bytes", job.ErrInvalid, m.Header.Get(sizeHeader))
+	size, err = strconv.Atoi(m.Header.Get(sizeHeader))
+	switch {
+	case errors.Is(err, strconv.ErrRange), err == nil && size > most:
+		return 0, "", fmt.Errorf("%w: a message of %.40s bytes, and %d are the most", job.ErrTooLarge, m.Header.Get(sizeHeader), most)
+	case err != nil, size < len(m.Data):
+		return 0, "", fmt.Errorf("%w: frame of %.40q bytes", job.ErrInvalid, m.Header.Get(sizeHeader))
+	case !literal(rest, below+"."):
+		return 0, "", fmt.Errorf("%w: the rest of a frame at %.80q", job.ErrInvalid, rest)
 	}
-	if !literal(rest, below+".") {
-		return nil, fmt.Errorf("%w: the rest of a frame at %.80q", job.ErrInvalid, rest)
+	return size, rest, nil
+}
+
+// readFrame returns the whole body of m, the rest of which is below a subject, if it
+// has no more than most bytes. Each chunk has frameTimeout to come.
+func readFrame(ctx context.Context, ask requester, m *nats.Msg, below string, most int) ([]byte, error) {
+	size, rest, err := sizeOf(m, below, most)
+	if err != nil || rest == "" {
+		return m.Data, err
 	}
-	body := append(make([]byte, 0, size), m.Data...)
+	body := append(make([]byte, 0, min(size, max(firstRoom, len(m.Data)))), m.Data...)
 	for len(body) < size {
-		chunk, err := ask(ctx, &nats.Msg{Subject: rest, Data: strconv.AppendInt(nil, int64(len(body)), 10)})
+		chunk, err := askChunk(ctx, ask, rest, len(body))
 		if err != nil {
 			return nil, fmt.Errorf("rest of a frame: %w", err)
 		}
-		if len(chunk.Data) == 0 || len(chunk.Data) > size-len(body) {
+		if len(chunk) == 0 || len(chunk) > size-len(body) {
 			return nil, errors.New("rest of a frame: chunk of an impossible size")
 		}
-		body = append(body, chunk.Data...)
+		if need := len(body) + len(chunk); need > cap(body) {
+			body = append(make([]byte, 0, min(size, max(need, 2*cap(body)))), body...)
+		}
+		body = append(body, chunk...)
 	}
 	return body, nil
+}
+
+func askChunk(ctx context.Context, ask requester, rest string, offset int) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, frameTimeout)
+	defer cancel()
+	m, err := ask(ctx, &nats.Msg{Subject: rest, Data: strconv.AppendInt(nil, int64(offset), 10)})
+	if err != nil {
+		return nil, err
+	}
+	return m.Data, nil
 }

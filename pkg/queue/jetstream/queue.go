@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue"
@@ -66,9 +67,10 @@ type Queue struct {
 	placed   placed    // deliveries that are in the stream
 	receipts *receipts // of a worker
 
-	own     *sealer  // opens what is sealed to this process
-	seals   *seals   // the keys of workers
-	offered sync.Map // workers whose key is offered on this connection
+	own     *sealer             // opens what is sealed to this process
+	seals   *seals              // the keys of workers
+	frames  *semaphore.Weighted // bytes of large requests that are being taken in: framesRoom
+	offered sync.Map            // workers whose key is offered on this connection
 
 	ensureMu sync.Mutex // one stream or consumer is made at a time
 	silence  silence    // of the stream
@@ -98,7 +100,7 @@ func Connect(ctx context.Context, cfg Config) (*Queue, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
-	q := &Queue{cfg: cfg, log: cfg.Log, epoch: make(chan struct{}), own: newSealer(), seals: newSeals()}
+	q := &Queue{cfg: cfg, log: cfg.Log, epoch: make(chan struct{}), frames: semaphore.NewWeighted(framesRoom), own: newSealer(), seals: newSeals()}
 	q.receipts = newReceipts(q.sayReceipts)
 	for try := 0; ; try++ {
 		err := q.connect(ctx)

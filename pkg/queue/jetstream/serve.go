@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -73,8 +75,7 @@ func (s *server) stop() {
 func serve[Request, Reply any](s *server, f func(context.Context, Request) (Reply, error)) nats.MsgHandler {
 	return func(m *nats.Msg) {
 		s.running.Go(func() {
-			// The requester waits no longer than this either.
-			ctx, cancel := context.WithTimeout(s.base, s.q.cfg.Timeout)
+			ctx, cancel := context.WithTimeout(s.base, s.q.patience(m))
 			defer cancel()
 			_, worker, err := speaker(m.Subject)
 			if err != nil || !s.q.answerable(worker)(m.Reply) {
@@ -88,16 +89,58 @@ func serve[Request, Reply any](s *server, f func(context.Context, Request) (Repl
 	}
 }
 
+const (
+	// patienceHeader is how long the sender of a request waits for the answer, in
+	// milliseconds. Those that say nothing wait for the default.
+	patienceHeader = "Assay-Patience"
+	maxPatience    = 2 * time.Minute
+	// framesRoom is how many bytes of large requests a dispatcher takes in at once. A
+	// request that does not fit waits for room as long as its sender waits for it.
+	framesRoom = 128 << 20
+)
+
+// patience is how long a request is worked on: as long as its sender waits, within
+// reason. The larger what it says, the longer it waits.
+func (q *Queue) patience(m *nats.Msg) time.Duration {
+	said, err := strconv.ParseInt(m.Header.Get(patienceHeader), 10, 32)
+	if err != nil {
+		return q.cfg.Timeout
+	}
+	return max(q.cfg.Timeout, min(time.Duration(said)*time.Millisecond, maxPatience))
+}
+
+// take reads the body of a worker's request. done gives back the room that it takes,
+// and is to be called when the request was answered.
+func (q *Queue) take(ctx context.Context, m *nats.Msg, worker string) (body []byte, done func(), err error) {
+	size, rest, err := sizeOf(m, inboxOf(worker), maxRequest)
+	if err != nil {
+		return nil, nil, err
+	}
+	if rest == "" {
+		return m.Data, func() {}, nil
+	}
+	if err := q.frames.Acquire(ctx, int64(size)); err != nil {
+		return nil, nil, unavailable("wait for room for a large message", err)
+	}
+	done = func() { q.frames.Release(int64(size)) }
+	if body, err = readFrame(ctx, q.desk.asking(worker), m, inboxOf(worker), maxRequest); err != nil {
+		done()
+		return nil, nil, err
+	}
+	return body, done, nil
+}
+
 // answerWorker answers a request of a worker, sealed to it.
 func answerWorker[Request, Reply any](ctx context.Context, s *server, m *nats.Msg, worker string, f func(context.Context, Request) (Reply, error)) error {
 	key, err := s.q.seals.note(worker, m.Header.Get(keyHeader))
 	if err != nil {
 		return err
 	}
-	body, err := readFrame(ctx, s.q.desk.asking(worker), m, inboxOf(worker))
+	body, done, err := s.q.take(ctx, m, worker)
 	if err != nil {
 		return err
 	}
+	defer done()
 	reply, err := answer(ctx, m.Subject, body, func(ctx context.Context, r Request) (reply Reply, err error) {
 		if err := s.q.identify(&r, m.Subject); err != nil {
 			return reply, err
@@ -122,7 +165,7 @@ func serveWorker[Request, Reply any](ctx context.Context, q *Queue, worker, kind
 	s := &server{q: q, base: context.WithoutCancel(ctx)}
 	return q.listenFor(ctx, toWorker(worker, kind), func(m *nats.Msg) {
 		go func() {
-			body, err := readFrame(s.base, q.nc.RequestMsgWithContext, m, restPrefix+token(worker))
+			body, err := readFrame(s.base, q.nc.RequestMsgWithContext, m, restPrefix+token(worker), maxAnswer)
 			if err == nil {
 				body, err = q.own.open(body)
 			}

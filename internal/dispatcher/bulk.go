@@ -12,16 +12,25 @@ import (
 // bulk turns many small calls into few large ones without ever waiting for
 // company: while one large call is under way, the next ones gather. An idle
 // system therefore answers in one round trip, and a busy one amortises it.
+//
+// A call is bounded in rows, and in bytes if there is a size. What one caller brings is
+// never cut. Callers that bring more than a call is to have are served one after the
+// other in a lane of their own, which the others do not wait for.
 type bulk[In, Out any] struct {
 	call  func(context.Context, []In) ([]Out, error) // one Out for each In, in order
 	max   int                                        // most Ins of one call, unless one caller brings more
 	lanes int                                        // calls under way at once
 	queue chan *pending[In, Out]
+
+	size     func(In) int // in bytes; nil: they do not count
+	maxBytes int          // most of one call, unless one caller brings more
+	large    chan *pending[In, Out]
 }
 
 type pending[In, Out any] struct {
 	ctx  context.Context // of whoever waits
 	in   []In
+	size int
 	out  []Out
 	err  error
 	done chan struct{}
@@ -29,6 +38,27 @@ type pending[In, Out any] struct {
 
 func newBulk[In, Out any](limit, lanes int, call func(context.Context, []In) ([]Out, error)) *bulk[In, Out] {
 	return &bulk[In, Out]{call: call, max: limit, lanes: lanes, queue: make(chan *pending[In, Out], 1024)}
+}
+
+// bounded has the calls of b bounded in bytes. It returns b.
+func (b *bulk[In, Out]) bounded(maxBytes int, size func(In) int) *bulk[In, Out] {
+	b.maxBytes, b.size = maxBytes, size
+	b.large = make(chan *pending[In, Out])
+	return b
+}
+
+// queueOf is where p waits for its call.
+func (b *bulk[In, Out]) queueOf(p *pending[In, Out]) chan<- *pending[In, Out] {
+	if b.size == nil {
+		return b.queue
+	}
+	for _, in := range p.in {
+		p.size += b.size(in)
+	}
+	if p.size > b.maxBytes {
+		return b.large
+	}
+	return b.queue
 }
 
 // do adds in to a large call and returns its part of the answer. When ctx ends
@@ -39,7 +69,7 @@ func (b *bulk[In, Out]) do(ctx context.Context, in []In) ([]Out, error) {
 	}
 	p := &pending[In, Out]{ctx: ctx, in: in, done: make(chan struct{})}
 	select {
-	case b.queue <- p:
+	case b.queueOf(p) <- p:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -55,34 +85,46 @@ func (b *bulk[In, Out]) do(ctx context.Context, in []In) ([]Out, error) {
 func (b *bulk[In, Out]) run(ctx context.Context) {
 	var lanes sync.WaitGroup
 	for range b.lanes {
-		lanes.Go(func() { b.lane(ctx) })
+		lanes.Go(func() { b.lane(ctx, b.queue) })
+	}
+	if b.large != nil {
+		lanes.Go(func() { b.lane(ctx, b.large) })
 	}
 	lanes.Wait()
 }
 
-func (b *bulk[In, Out]) lane(ctx context.Context) {
+// lane makes one call after the other of what waits in queue, until ctx ends.
+func (b *bulk[In, Out]) lane(ctx context.Context, queue <-chan *pending[In, Out]) {
+	var next *pending[In, Out] // did not fit into the call before
 	for {
-		select {
-		case p := <-b.queue:
-			b.flush(ctx, b.gather(p))
-		case <-ctx.Done():
-			return
+		if next == nil {
+			select {
+			case next = <-queue:
+			case <-ctx.Done():
+				return
+			}
 		}
+		var ps []*pending[In, Out]
+		ps, next = b.gather(next, queue)
+		b.flush(ctx, ps)
 	}
 }
 
-// gather takes what is waiting, up to max.
-func (b *bulk[In, Out]) gather(first *pending[In, Out]) []*pending[In, Out] {
-	ps, n := []*pending[In, Out]{first}, len(first.in)
-	for n < b.max {
+// gather takes what is waiting, up to max, and returns what came and did not fit.
+func (b *bulk[In, Out]) gather(first *pending[In, Out], queue <-chan *pending[In, Out]) (ps []*pending[In, Out], next *pending[In, Out]) {
+	ps, n, bytes := []*pending[In, Out]{first}, len(first.in), first.size
+	for n < b.max && (b.size == nil || bytes < b.maxBytes) {
 		select {
-		case p := <-b.queue:
-			ps, n = append(ps, p), n+len(p.in)
+		case p := <-queue:
+			if b.size != nil && bytes+p.size > b.maxBytes {
+				return ps, p
+			}
+			ps, n, bytes = append(ps, p), n+len(p.in), bytes+p.size
 		default:
-			return ps
+			return ps, nil
 		}
 	}
-	return ps
+	return ps, nil
 }
 
 func (b *bulk[In, Out]) flush(ctx context.Context, ps []*pending[In, Out]) {

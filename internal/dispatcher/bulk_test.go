@@ -147,3 +147,79 @@ func TestBulkForgets(t *testing.T) {
 		t.Errorf("calls %v, want %v", c.made, want)
 	}
 }
+
+// TestBulkBoundsBytes: what is gathered has at most so many bytes, nothing that waits is
+// passed over or forgotten, and what is larger than that alone is not waited for.
+func TestBulkBoundsBytes(t *testing.T) {
+	t.Parallel()
+	c := &calls{}
+	synctest.Test(t, func(t *testing.T) {
+		b := newBulk(100, 1, c.call).bounded(10, func(in int) int { return in })
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { b.run(ctx); close(done) }()
+		start := time.Now()
+		took := map[int]time.Duration{}
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		for _, in := range [][]int{{1}, {4, 2}, {3}, {8}, {2}, {50}, {60}, {9, 9}} { // 1 is under way, the others gather
+			wg.Go(func() {
+				out, err := b.do(t.Context(), in)
+				if err != nil || len(out) != len(in) || out[0] != 10*in[0] {
+					t.Errorf("do(%v) = %v, %v", in, out, err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				took[in[0]] = time.Since(start)
+			})
+			synctest.Wait()
+		}
+		wg.Wait()
+		// Calls of a second: 1, then 4+2+3, then 8+2; beside them 50, 60 and 9+9 alone.
+		for in, want := range map[int]time.Duration{1: 1, 4: 2, 3: 2, 8: 3, 2: 3, 50: 1, 60: 2, 9: 3} {
+			if took[in] != want*time.Second {
+				t.Errorf("%d took %v, want %ds", in, took[in], want)
+			}
+		}
+		cancel()
+		<-done
+	})
+	for _, call := range c.made {
+		sum := 0
+		for _, in := range call {
+			sum += in
+		}
+		if sum > 10 && len(call) > 2 {
+			t.Errorf("call of %v has more than 10 bytes", call)
+		}
+	}
+}
+
+// TestBulkOfLargeOnesForgets: a large one whose caller has gone while it waited is not done.
+func TestBulkOfLargeOnesForgets(t *testing.T) {
+	t.Parallel()
+	c := &calls{}
+	synctest.Test(t, func(t *testing.T) {
+		b := newBulk(100, 1, c.call).bounded(10, func(in int) int { return in })
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { b.run(ctx); close(done) }()
+		var wg sync.WaitGroup
+		wg.Go(func() { _, _ = b.do(t.Context(), []int{50}) })
+		synctest.Wait()
+		soon, end := context.WithTimeout(t.Context(), time.Millisecond)
+		defer end()
+		if _, err := b.do(soon, []int{60}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		wg.Wait()
+		if out, err := b.do(t.Context(), []int{3}); err != nil || out[0] != 30 {
+			t.Errorf("a small one after it: %v, %v", out, err)
+		}
+		cancel()
+		<-done
+	})
+	if want := [][]int{{50}, {3}}; !slices.EqualFunc(c.made, want, slices.Equal) {
+		t.Errorf("calls %v, want %v", c.made, want)
+	}
+}

@@ -14,6 +14,9 @@ import (
 
 const (
 	bulkSize = 500 // rows of one statement
+	// bulkBytes is how much the results of one statement take. A larger one is recorded
+	// alone, and beside the others.
+	bulkBytes = 8 << 20
 	// Two statements of a kind at once: one is at the disk while the other is
 	// being planned and fed. More only fight for the same counter rows.
 	bulkLanes = 2
@@ -41,7 +44,7 @@ func newRecorder(d *Dispatcher) *recorder {
 	r := &recorder{d: d, ttl: d.cfg.LeaseTTL}
 	r.claims = newBulk(bulkSize, bulkLanes, r.claim)
 	r.beats = newBulk(4*bulkSize, 1, r.heartbeat)
-	r.finishes = newBulk(bulkSize, bulkLanes, r.finish)
+	r.finishes = newBulk(bulkSize, bulkLanes, r.finish).bounded(bulkBytes, func(f store.Finish) int { return len(f.Result) })
 	r.releases = newBulk(bulkSize, 1, r.release)
 	return r
 }

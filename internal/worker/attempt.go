@@ -286,8 +286,8 @@ func (a *attempt) conclude(ctx context.Context, res *job.Result) job.Outcome {
 	a.metrics.ran(ctx, res.Outcome, a.isolation(), a.timings.RunMS)
 	a.tally.end(res.Outcome)
 	a.metrics.ended(ctx, a.claimed.Tenant, res.Outcome, a.timings.RunMS)
-	a.finishes.add(finishing{
-		lease: a.lease, tenant: a.claimed.Tenant, stored: a.kept != nil,
+	a.say(finishing{
+		since: time.Now(), lease: a.lease, tenant: a.claimed.Tenant, stored: a.kept != nil,
 		finish: store.Finish{LeaseRef: a.lease.LeaseRef, BatchID: a.claimed.BatchID, Outcome: res.Outcome, TraceParent: a.claimed.TraceParent, Tenant: a.finishTenant(), Result: raw},
 	})
 	return res.Outcome

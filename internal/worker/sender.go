@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -11,12 +12,36 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
+const (
+	// reportFor is how long it is tried to have a result recorded, or an attempt handed
+	// back, while heartbeats are answered, which keep its lease: longer than any outage
+	// that a fleet gets over by itself.
+	reportFor = 5 * time.Minute
+	// reportDraining is the same while the worker drains, for each of both: it is ended
+	// by force not long after its grace period.
+	reportDraining = 20 * time.Second
+	// reportRate is how fast a result is reckoned with to reach the record, in bytes a
+	// second: through a busy server, a busy dispatcher and a commit.
+	reportRate = 1 << 20
+	// mostPatience is the longest wait for one answer; dispatchers work no longer on it.
+	mostPatience = 2 * time.Minute
+	// morePatience is how much longer than at first an answer is waited for at last.
+	morePatience = 4
+)
+
+// patienceFor is how long the answer to a message of so many bytes is waited for at first.
+func patienceFor(bytes int) time.Duration {
+	return min(requestTimeout+time.Duration(bytes/reportRate)*time.Second, mostPatience)
+}
+
 // finishing is a result on its way to the record.
 type finishing struct {
 	lease  *lease
 	tenant string
 	stored bool // artifacts exist under the lease
 	finish store.Finish
+	since  time.Time // when it was there to be said
+	unsure bool      // it was said and not answered: it may be the record
 }
 
 // bytes is about what f takes in a message.
@@ -30,21 +55,38 @@ type releasing struct {
 	release store.Release
 }
 
-// finish records results: it says the same until there is an answer, or until
-// the leases are over. It acknowledges after the answer only, which is sent
-// after the commit.
+// say sends a result on its way: one that is larger than what is gathered goes alone,
+// and the others do not wait for it.
+func (w *Worker) say(f finishing) {
+	if f.bytes() > maxBatchBytes {
+		w.giants.add(f)
+		return
+	}
+	w.finishes.add(f)
+}
+
+// finish records results: it says the same until there is an answer, until the
+// leases are over, or for as long as reportFor. It acknowledges after the answer only,
+// which is sent after the commit.
 func (w *Worker) finish(ctx context.Context, batch []finishing) {
-	said := false
+	size := 0
+	for _, f := range batch {
+		size += f.bytes()
+	}
+	patience := patienceFor(size)
+	most := min(morePatience*patience, mostPatience)
+	var err error
 	for wait := 20 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
-		if batch = w.stillOurs(ctx, batch, said); len(batch) == 0 {
+		if batch = w.inTime(ctx, w.stillOurs(ctx, batch), err); len(batch) == 0 {
 			return
 		}
-		said = true
 		req := queue.FinishRequest{Worker: w.cfg.ID, Finishes: make([]store.Finish, len(batch))}
 		for i, f := range batch {
 			req.Finishes[i] = f.finish
 		}
-		reply, err := ask(ctx, w.Control.Finish, req)
+		var reply queue.FinishReply
+		asked := time.Now()
+		reply, err = askFor(ctx, patience, w.Control.Finish, req)
 		if err == nil && len(reply.Statuses) == len(batch) {
 			w.settle(ctx, batch, reply.Statuses)
 			return
@@ -53,9 +95,43 @@ func (w *Worker) finish(ctx context.Context, batch []finishing) {
 			w.finishApart(ctx, batch, err)
 			return
 		}
-		slog.WarnContext(ctx, "results not confirmed, saying the same again", "error", err, "results", len(batch))
+		for i := range batch {
+			batch[i].unsure = true
+		}
+		slog.WarnContext(ctx, "results not confirmed, saying the same again", "error", err, "results", len(batch), "bytes", size)
+		if time.Since(asked) >= patience { // it may only take longer
+			patience = min(2*patience, most)
+		}
 		pause(ctx, wait)
 	}
+}
+
+// reportLimit is how long the end of an attempt is tried to be reported.
+func (w *Worker) reportLimit() time.Duration {
+	if w.draining.Load() {
+		return reportDraining
+	}
+	return reportFor
+}
+
+// inTime hands back what was said and is not confirmed in good time, and returns the
+// rest. Its lease is prolonged with every heartbeat, so nothing else would ever end it;
+// and another worker may have a better way to a dispatcher.
+func (w *Worker) inTime(ctx context.Context, batch []finishing, err error) []finishing {
+	limit := w.reportLimit()
+	left := batch[:0:len(batch)]
+	for _, f := range batch {
+		if !f.unsure || time.Since(f.since) < limit {
+			left = append(left, f)
+			continue
+		}
+		// Artifacts stay: either they belong to the record, or they are swept as orphans.
+		why := clip(fmt.Sprintf("result of %d bytes not confirmed within %v: %v", len(f.finish.Result), limit, err))
+		slog.ErrorContext(ctx, "result given up, handing the job back", "job", f.lease.Job, "lease", f.lease.Lease, "why", why)
+		back := releasing{lease: f.lease, tenant: f.tenant, release: store.Release{LeaseRef: f.lease.LeaseRef, Reason: job.ReasonInfra, Message: why}}
+		w.background.Go(func() { w.release(ctx, []releasing{back}) })
+	}
+	return left
 }
 
 // finishApart deals with a message that is refused as a whole, by halves, so
@@ -69,7 +145,7 @@ func (w *Worker) finishApart(ctx context.Context, batch []finishing, err error) 
 	f := batch[0]
 	slog.ErrorContext(ctx, "result refused", "job", f.lease.Job, "lease", f.lease.Lease, "error", err)
 	w.release(ctx, []releasing{{
-		lease: f.lease, tenant: f.tenant, stored: f.stored,
+		lease: f.lease, tenant: f.tenant, stored: f.stored && !f.unsure,
 		release: store.Release{LeaseRef: f.lease.LeaseRef, Reason: job.ReasonInfra, Message: clip("result refused: " + err.Error())},
 	}})
 }
@@ -78,12 +154,12 @@ func (w *Worker) finishApart(ctx context.Context, batch []finishing, err error) 
 // answer may have been lost, so artifacts stay: either they belong to the record,
 // or they are swept as orphans. If it was not (the worker slept through its
 // lease), they go, and the lease is held until they are gone: see abandon.
-func (w *Worker) stillOurs(ctx context.Context, batch []finishing, said bool) []finishing {
+func (w *Worker) stillOurs(ctx context.Context, batch []finishing) []finishing {
 	ours := batch[:0:len(batch)]
 	for _, f := range batch {
 		if w.leases.over(f.lease) || ctx.Err() != nil {
 			slog.WarnContext(ctx, "result not confirmed before its lease was over", "job", f.lease.Job, "lease", f.lease.Lease)
-			if f.stored && !said {
+			if f.stored && !f.unsure {
 				w.background.Go(func() {
 					w.discard(ctx, f.tenant, f.lease)
 					w.leases.remove(f.lease)
@@ -122,13 +198,14 @@ func (w *Worker) release(ctx context.Context, batch []releasing) {
 	for i, r := range batch {
 		req.Releases[i] = r.release
 	}
+	began := time.Now()
 	for wait := 20 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
 		_, err := ask(ctx, w.Control.Release, req)
 		if err == nil {
 			break
 		}
-		if ctx.Err() != nil || w.allOver(batch) {
-			slog.WarnContext(ctx, "attempts not handed back, their leases are over", "error", err, "attempts", len(batch))
+		if ctx.Err() != nil || w.allOver(batch) || time.Since(began) >= w.reportLimit() {
+			slog.WarnContext(ctx, "attempts not handed back, their leases are over or end now", "error", err, "attempts", len(batch))
 			for _, r := range batch {
 				w.leases.remove(r.lease)
 			}

@@ -139,6 +139,7 @@ type Worker struct {
 
 	claims   *batcher[delivery]
 	finishes *batcher[finishing]
+	giants   *batcher[finishing] // results too large to be gathered, one after the other
 	releases *batcher[releasing]
 
 	attempts   sync.WaitGroup // attempts under way
@@ -194,6 +195,7 @@ func New(cfg Config, parts Parts) (*Worker, error) {
 	}
 	w.claims = newBatcher(w.claim, maxBatch, 0, nil)
 	w.finishes = newBatcher(w.finish, maxBatch, maxBatchBytes, finishing.bytes)
+	w.giants = newBatcher(w.finish, 1, 0, nil)
 	w.releases = newBatcher(w.release, maxBatch, 0, nil)
 	w.claims.rest, w.finishes.rest = w.claimRest, w.finishRest
 	return w, nil
@@ -217,6 +219,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	service.Go(func() { w.assignments(ctx, base) })
 	service.Go(func() { w.classes(ctx) })
 	senders.Go(func() { w.finishes.run(base) })
+	senders.Go(func() { w.giants.run(base) })
 	senders.Go(func() { w.releases.run(base) })
 	for range claimLanes {
 		takers.Go(func() { w.claims.run(base) })
@@ -228,6 +231,7 @@ func (w *Worker) Run(ctx context.Context) error {
 
 	w.drain(base, &takers)
 	w.finishes.close()
+	w.giants.close()
 	w.releases.close()
 	senders.Wait()
 	w.background.Wait()

@@ -108,6 +108,22 @@ func TestJobCommands(t *testing.T) {
 	}
 }
 
+// What is kept beside the result is printed as if it were in it.
+func TestStoredOutputsArePrintedWhole(t *testing.T) {
+	t.Parallel()
+	head := func(text string) job.Output { return job.Output{Text: text, Stored: &job.StoredOutput{Bytes: 1}} }
+	s := newServer(t, job.Result{ID: someID, Outcome: job.Succeeded, Stdout: head("he"), Stderr: job.Output{Text: "warned\n"},
+		Steps: []job.StepResult{{Stdout: job.Output{Text: "first\n"}}, {Stdout: head("se"), Stderr: head("se")}}})
+	s.files["stdout"], s.files["stdout1"], s.files["stderr1"] = "hello, whole\n", "second, whole\n", "second's errors\n"
+	if code, out, errs := s.assay(t.Context(), "", "job", "logs", string(someID)); code != 0 ||
+		out != "hello, whole\nfirst\nsecond, whole\n" || errs != "warned\nsecond's errors\n" {
+		t.Errorf("logs: exit %d, %q, %q", code, out, errs)
+	}
+	if code, out, errs := s.assay(t.Context(), "print(1)", "run", "-"); code != 0 || out != "hello, whole\n" || errs != "warned\n" {
+		t.Errorf("run: exit %d, %q, %q", code, out, errs)
+	}
+}
+
 // Paths of artifacts are a job's to choose; where they land is not.
 func TestArtifactsStayInside(t *testing.T) {
 	t.Parallel()

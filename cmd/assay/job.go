@@ -80,11 +80,44 @@ func (c *jobLogsCmd) Run(a *app) error {
 	if a.JSON {
 		return a.printJSON(map[string]job.Output{"stdout": r.Stdout, "stderr": r.Stderr})
 	}
-	fmt.Fprint(a.stdout, r.Stdout.Text)
-	fmt.Fprint(a.stderr, r.Stderr.Text)
-	for _, s := range r.Steps {
-		fmt.Fprint(a.stdout, s.Stdout.Text)
-		fmt.Fprint(a.stderr, s.Stderr.Text)
+	if err := a.printOutputs(api, r); err != nil {
+		return err
+	}
+	for i, s := range r.Steps {
+		if err := a.printStreams(api, r.ID, i, s.Stdout, s.Stderr); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printOutputs prints the streams of a program where they belong, all of them.
+func (a *app) printOutputs(api *client.Client, r *job.Result) error {
+	return a.printStreams(api, r.ID, -1, r.Stdout, r.Stderr)
+}
+
+// printStreams prints those of one step, or of the program as a whole, which is -1.
+func (a *app) printStreams(api *client.Client, id job.ID, step int, stdout, stderr job.Output) error {
+	if err := a.printOutput(api, id, "stdout", step, stdout, a.stdout); err != nil {
+		return err
+	}
+	return a.printOutput(api, id, "stderr", step, stderr, a.stderr)
+}
+
+// printOutput prints what a result has of an output, or what is kept beside it.
+func (a *app) printOutput(api *client.Client, id job.ID, stream string, step int, o job.Output, to io.Writer) error {
+	if o.Stored == nil {
+		fmt.Fprint(to, o.Text)
+		return nil
+	}
+	body, err := api.Output(a.ctx, id, stream, step)
+	if err != nil {
+		fmt.Fprint(to, o.Text)
+		return fmt.Errorf("only its head and its tail are there: read %s of job %s: %w", stream, id, err)
+	}
+	defer body.Close()
+	if _, err := io.Copy(to, body); err != nil {
+		return fmt.Errorf("read %s of job %s: %w", stream, id, err)
 	}
 	return nil
 }

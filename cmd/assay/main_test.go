@@ -106,6 +106,9 @@ func newServer(t *testing.T, result job.Result) *server {
 		s.mu.Unlock()
 		answer(w, http.StatusOK, api.CancelReport{Canceled: 3, Stopping: 2})
 	})
+	mux.HandleFunc("GET /v1/jobs/{id}/output/{stream}", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, s.files[r.PathValue("stream")+r.URL.Query().Get("step")])
+	})
 	mux.HandleFunc("GET /v1/jobs/{id}/artifacts", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusOK, api.ArtifactList{Artifacts: s.result.Artifacts})
 	})

@@ -54,8 +54,9 @@ func (c *runCmd) Run(a *app) error {
 	if a.JSON {
 		return a.printJSON(res)
 	}
-	fmt.Fprint(a.stdout, res.Stdout.Text)
-	fmt.Fprint(a.stderr, res.Stderr.Text)
+	if err := a.printOutputs(api, res); err != nil {
+		return err
+	}
 	a.explainEnd(res)
 	if code := exitCodeOf(res); code != 0 {
 		return exitCode(code)

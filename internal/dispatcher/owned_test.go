@@ -27,7 +27,13 @@ func TestOwnArtifacts(t *testing.T) {
 		result string
 		ok     bool
 	}{
-		"none":                {`{"stdout":"x"}`, true},
+		"an output":           {fmt.Sprintf(`{"stdout":{"text":"x","stored":{"object":%q}}}`, key(id, 7)), true},
+		"another's output":    {fmt.Sprintf(`{"stderr":{"stored":{"object":%q}}}`, key(other, 7)), false},
+		"output of a step":    {fmt.Sprintf(`{"steps":[{"stdout":{"stored":{"object":%q}}}]}`, key(id, 7)), true},
+		"another's step":      {fmt.Sprintf(`{"steps":[{},{"stderr":{"stored":{"object":%q}}}]}`, key(other, 7)), false},
+		"stored nowhere":      {`{"stdout":{"stored":{}}}`, false},
+		"only said so":        {`{"stdout":{"text":"{\"stored\":{}}"}}`, true},
+		"none":                {`{"stdout":{"text":"x"}}`, true},
 		"empty":               {`{"artifacts":[]}`, true},
 		"its own":             {fmt.Sprintf(`{"artifacts":[{"object":%q}]}`, key(id, 7)), true},
 		"of another job":      {fmt.Sprintf(`{"artifacts":[{"object":%q},{"object":%q}]}`, key(id, 7), key(other, 7)), false},

@@ -146,11 +146,14 @@ func fits(p store.Repeat, images map[string]string) bool {
 	if r.ImageDigest == "" || r.ImageDigest != images[spec.Image] || len(r.Artifacts) > 0 || r.Cached {
 		return false
 	}
+	if r.Stdout.Stored != nil || r.Stderr.Stored != nil {
+		return false // what is stored goes with its own record, as artifacts do
+	}
 	if !slices.Contains(deterministic, r.Outcome) || spec.Retry.MaxAttempts > 1 && slices.Contains(spec.Retry.On, r.Outcome) {
 		return false
 	}
 	for _, s := range r.Steps {
-		if !slices.Contains(deterministic, s.Outcome) {
+		if !slices.Contains(deterministic, s.Outcome) || s.Stdout.Stored != nil || s.Stderr.Stored != nil {
 			return false
 		}
 	}

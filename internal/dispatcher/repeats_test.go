@@ -24,6 +24,10 @@ func TestFits(t *testing.T) {
 		"another image since":  {`{}`, func(r *job.Result) { r.ImageDigest = "sha256:before" }, false},
 		"no image known":       {`{"image":"other"}`, func(*job.Result) {}, false},
 		"workers do not agree": {`{"image":"changing"}`, func(r *job.Result) { r.ImageDigest = "" }, false},
+		"stored output":        {`{}`, func(r *job.Result) { r.Stderr.Stored = &job.StoredOutput{} }, false},
+		"stored step": {`{}`, func(r *job.Result) {
+			r.Steps = []job.StepResult{{Outcome: job.Succeeded, Stdout: job.Output{Stored: &job.StoredOutput{}}}}
+		}, false},
 		"files":                {`{}`, func(r *job.Result) { r.Artifacts = []job.Artifact{{}} }, false},
 		"an answer itself":     {`{}`, func(r *job.Result) { r.Cached = true }, false},
 		"out of time":          {`{}`, func(r *job.Result) { r.Outcome = job.TimedOut }, false},

@@ -70,6 +70,7 @@ type Secrets interface {
 // Objects is where blobs and artifacts are; *object.Store is one.
 type Objects interface {
 	Get(ctx context.Context, key string) (io.ReadCloser, object.Info, error)
+	GetRange(ctx context.Context, key string, offset, n int64) (io.ReadCloser, object.Info, error)
 	PutBlob(ctx context.Context, tenant string, r io.Reader, limit int64) (ref string, n int64, err error)
 	StatBlob(ctx context.Context, tenant, ref string) (object.Info, error)
 }
@@ -193,6 +194,7 @@ func (s *Server) routes() []route {
 		{"POST /v1/jobs/{id}/cancel", false, (*Server).cancelJob},
 		{"GET /v1/jobs/{id}/artifacts", false, (*Server).listArtifacts},
 		{"GET /v1/jobs/{id}/artifacts/{path...}", false, (*Server).getArtifact},
+		{"GET /v1/jobs/{id}/output/{stream}", false, (*Server).getOutput},
 		{"POST /v1/batches", false, (*Server).submitBatch},
 		{"GET /v1/batches", false, (*Server).listBatches},
 		{"GET /v1/batches/{id}", false, (*Server).getBatch},

@@ -88,8 +88,13 @@ func (as *artifacts) put(ctx context.Context, key string, size int64, r io.Reade
 	if err != nil {
 		return object.Info{}, err
 	}
+	return retryPut(ctx, func() (object.Info, error) { return as.objects.Put(ctx, key, bytes.NewReader(data)) })
+}
+
+// retryPut uploads, again while the store is away.
+func retryPut(ctx context.Context, put func() (object.Info, error)) (object.Info, error) {
 	for try, wait := 1, 100*time.Millisecond; ; try, wait = try+1, 4*wait {
-		info, err := as.objects.Put(ctx, key, bytes.NewReader(data))
+		info, err := put()
 		if err == nil || !errors.Is(err, job.ErrUnavailable) || try == uploadTries || ctx.Err() != nil {
 			return info, err
 		}

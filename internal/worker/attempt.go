@@ -35,7 +35,15 @@ type attempt struct {
 	kept    *artifacts
 	alone   string // see runtime.Key; "" at first
 	timings job.Timings
+	outputs struct { // that are kept beside the result
+		any   bool // some were tried to be
+		n     int
+		bytes int64
+	}
 }
+
+// stored says whether there may be objects under the lease.
+func (a *attempt) stored() bool { return a.kept != nil || a.outputs.any }
 
 // attempt runs one claimed job and sees to it that its end is reported. It
 // gives the job's slot back.
@@ -231,6 +239,9 @@ func (a *attempt) runIn(ctx context.Context, slot runtime.Slot, files []runtime.
 		rep.Artifacts = a.kept.list
 		a.timings.CollectMS = job.Milliseconds(a.kept.took)
 	}
+	if err := a.storeOutputs(ctx, &rep.Result); err != nil {
+		return nil, err
+	}
 	a.timings.RunMS = rep.Usage.WallMS
 	if a.timings.RunMS == 0 && !rep.StartedAt.IsZero() {
 		a.timings.RunMS = max(since(rep.StartedAt)-a.timings.CollectMS, 0)
@@ -278,7 +289,10 @@ func (a *attempt) conclude(ctx context.Context, res *job.Result) job.Outcome {
 	if res.Enforcement == nil && a.plan != nil {
 		res.Enforcement = a.plan.Enforcement
 	}
-	raw, err := json.Marshal(res)
+	if a.plan != nil {
+		res.Enforcement = append(slices.Clip(res.Enforcement), a.limits()...)
+	}
+	raw, err := bounded(res)
 	if err != nil {
 		a.handBack(ctx, job.ReasonInfra, fmt.Errorf("encode result: %w", err))
 		return ""
@@ -287,7 +301,7 @@ func (a *attempt) conclude(ctx context.Context, res *job.Result) job.Outcome {
 	a.tally.end(res.Outcome)
 	a.metrics.ended(ctx, a.claimed.Tenant, res.Outcome, a.timings.RunMS)
 	a.say(finishing{
-		since: time.Now(), lease: a.lease, tenant: a.claimed.Tenant, stored: a.kept != nil,
+		since: time.Now(), lease: a.lease, tenant: a.claimed.Tenant, stored: a.stored(),
 		finish: store.Finish{LeaseRef: a.lease.LeaseRef, BatchID: a.claimed.BatchID, Outcome: res.Outcome, TraceParent: a.claimed.TraceParent, Tenant: a.finishTenant(), Result: raw},
 	})
 	return res.Outcome
@@ -304,7 +318,7 @@ func (a *attempt) handBack(ctx context.Context, reason job.Reason, err error) {
 	a.metrics.handedBack(ctx, reason)
 	a.tally.handBack(reason)
 	a.releases.add(releasing{
-		lease: a.lease, tenant: a.claimed.Tenant, stored: a.kept != nil,
+		lease: a.lease, tenant: a.claimed.Tenant, stored: a.stored(),
 		release: store.Release{LeaseRef: a.lease.LeaseRef, Reason: reason, Message: clip(err.Error())},
 	})
 }
@@ -315,7 +329,7 @@ func (a *attempt) handBack(ctx context.Context, reason job.Reason, err error) {
 // cut off), it must not find its new artifacts deleted.
 func (a *attempt) abandon(ctx context.Context, cause error) {
 	slog.WarnContext(ctx, "attempt abandoned", "job", a.lease.Job, "lease", a.lease.Lease, "cause", cause)
-	if a.kept != nil {
+	if a.stored() {
 		a.discard(ctx, a.claimed.Tenant, a.lease)
 	}
 	if errors.Is(cause, errLost) { // if nobody told us, the queue delivers again and the claim decides

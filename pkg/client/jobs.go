@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -120,6 +122,22 @@ func (c *Client) Artifacts(ctx context.Context, id job.ID) ([]job.Artifact, erro
 // Artifact opens one file by its path inside the sandbox. The caller closes it.
 func (c *Client) Artifact(ctx context.Context, id job.ID, path string) (io.ReadCloser, error) {
 	resp, err := c.do(ctx, get(jobPath(id)+"/artifacts/"+strings.TrimPrefix(path, "/"), nil))
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}
+
+// Output opens all of what was kept of one output of a finished job: stream is stdout or
+// stderr, step the number of a step or -1 for the program as a whole. It is what the
+// result has of it, unless job.Output.Stored says that it has only the head and the
+// tail. The caller closes it.
+func (c *Client) Output(ctx context.Context, id job.ID, stream string, step int) (io.ReadCloser, error) {
+	query := url.Values{}
+	if step >= 0 {
+		query.Set("step", strconv.Itoa(step))
+	}
+	resp, err := c.do(ctx, get(jobPath(id)+"/output/"+url.PathEscape(stream), query))
 	if err != nil {
 		return nil, err
 	}

@@ -42,6 +42,16 @@ type Output struct {
 	Text      string `json:"text"`
 	Bytes     int64  `json:"bytes"` // written by the program, kept or not
 	Truncated bool   `json:"truncated"`
+	// Stored is where all of what was kept is, if that is more than MaxInline. Text then
+	// holds the head and the tail of it.
+	Stored *StoredOutput `json:"stored,omitempty"`
+}
+
+// StoredOutput is an output that is kept beside its result.
+type StoredOutput struct {
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"`
+	Object string `json:"object"` // object path: <tenant>/<job>/<lease>/…
 }
 
 // Value is a python value as the program itself reported it.

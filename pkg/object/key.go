@@ -44,6 +44,27 @@ func ArtifactKey(tenant string, id job.ID, lease job.Lease, name string) (string
 	return prefix + rel, nil
 }
 
+// WholeOutput is the step of an OutputKey that is of the program as a whole.
+const WholeOutput = -1
+
+// OutputKey returns the object path of what one attempt wrote to a stream, in one step
+// or as a whole (WholeOutput). No artifact has it: their names never begin with ~ and
+// anything but a digest.
+func OutputKey(tenant string, id job.ID, lease job.Lease, stream string, step int) (string, error) {
+	prefix, err := AttemptPrefix(tenant, id, lease)
+	switch {
+	case err != nil:
+		return "", err
+	case stream != "stdout" && stream != "stderr":
+		return "", job.Invalid("stream", "%.40q is neither stdout nor stderr", stream)
+	case step == WholeOutput:
+		return prefix + "~" + stream, nil
+	case step < 0 || step >= job.MaxSteps:
+		return "", job.Invalid("step", "%d must be 0 to %d", step, job.MaxSteps-1)
+	}
+	return prefix + "~" + stream + "." + strconv.Itoa(step), nil
+}
+
 // AttemptPrefix returns the prefix, ending in a slash, of everything that one
 // attempt stores.
 func AttemptPrefix(tenant string, id job.ID, lease job.Lease) (string, error) {

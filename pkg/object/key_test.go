@@ -143,3 +143,33 @@ func TestAttemptOf(t *testing.T) {
 		}
 	}
 }
+
+// Outputs have keys of their own, which belong to their attempt and to no artifact.
+func TestOutputKey(t *testing.T) {
+	seen := map[string]bool{}
+	for _, stream := range []string{"stdout", "stderr"} {
+		for _, step := range []int{WholeOutput, 0, 1, job.MaxSteps - 1} {
+			key, err := OutputKey("a/../b", anID, 7, stream, step)
+			if err != nil || seen[key] || checkKey(key) != nil {
+				t.Errorf("%s of %d: %q, %v", stream, step, key, err)
+			}
+			seen[key] = true
+			if _, id, lease, ok := AttemptOf(key); !ok || id != anID || lease != 7 {
+				t.Errorf("%q has no owner", key)
+			}
+		}
+	}
+	for _, name := range []string{"/~stdout", "/~stdout.0", "/%7Estdout"} {
+		if key, err := ArtifactKey("a/../b", anID, 7, name); err != nil || seen[key] {
+			t.Errorf("artifact %q has the key of an output: %q, %v", name, key, err)
+		}
+	}
+	for _, c := range []struct {
+		stream string
+		step   int
+	}{{"stdin", 0}, {"", WholeOutput}, {"../x", 0}, {"stdout", -2}, {"stdout", job.MaxSteps}} {
+		if key, err := OutputKey("acme", anID, 7, c.stream, c.step); !errors.Is(err, job.ErrInvalid) {
+			t.Errorf("%q of %d: %q, %v", c.stream, c.step, key, err)
+		}
+	}
+}

@@ -167,6 +167,27 @@ func (s *Store) Get(ctx context.Context, key string) (io.ReadCloser, Info, error
 	return &reader{Reader: r, key: key, ctx: ctx, meter: &s.meter}, Info{Key: key, Bytes: r.Size(), Modified: r.ModTime()}, nil
 }
 
+// GetRange opens n bytes of the object under key from offset; a negative n: all that
+// follow. Info.Bytes is the size of the whole object. The caller closes it.
+func (s *Store) GetRange(ctx context.Context, key string, offset, n int64) (io.ReadCloser, Info, error) {
+	if err := checkKey(key); err != nil {
+		return nil, Info{}, err
+	}
+	if offset < 0 {
+		return nil, Info{}, job.Invalid("offset", "%d is negative", offset)
+	}
+	began := time.Now()
+	r, err := s.bucket.NewRangeReader(ctx, key, offset, n, nil)
+	if err != nil {
+		err = translate(err, "get", key)
+	}
+	s.meter.done(ctx, "get", began, err)
+	if err != nil {
+		return nil, Info{}, err
+	}
+	return &reader{Reader: r, key: key, ctx: ctx, meter: &s.meter}, Info{Key: key, Bytes: r.Size(), Modified: r.ModTime()}, nil
+}
+
 // reader translates the errors of a read that fails half-way.
 type reader struct {
 	*blob.Reader

@@ -265,3 +265,37 @@ func TestFullOrReadOnlyStoreIsUnavailable(t *testing.T) {
 		t.Errorf("Put = %v, want ErrUnavailable", err)
 	}
 }
+
+func TestGetRange(t *testing.T) {
+	each(t, func(t *testing.T, s *Store) {
+		if _, err := s.Put(t.Context(), "acme/x", strings.NewReader("0123456789")); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			offset, n int64
+			want      string
+		}{{0, 3, "012"}, {7, -1, "789"}, {4, 2, "45"}, {8, 100, "89"}, {0, 0, ""}, {0, -1, "0123456789"}} {
+			r, info, err := s.GetRange(t.Context(), "acme/x", c.offset, c.n)
+			if err != nil {
+				t.Errorf("%d+%d: %v", c.offset, c.n, err)
+				continue
+			}
+			got, err := io.ReadAll(r)
+			_ = r.Close()
+			if err != nil || string(got) != c.want || info.Bytes != 10 {
+				t.Errorf("%d+%d: %q of %d, %v, want %q of 10", c.offset, c.n, got, info.Bytes, err, c.want)
+			}
+		}
+		if _, _, err := s.GetRange(t.Context(), "acme/y", 0, 1); !errors.Is(err, job.ErrNotFound) {
+			t.Errorf("nothing there: %v", err)
+		}
+		for _, key := range []string{"../x", ""} {
+			if _, _, err := s.GetRange(t.Context(), key, 0, 1); !errors.Is(err, job.ErrInvalid) {
+				t.Errorf("key %q: %v", key, err)
+			}
+		}
+		if _, _, err := s.GetRange(t.Context(), "acme/x", -1, 1); !errors.Is(err, job.ErrInvalid) {
+			t.Errorf("before the beginning: %v", err)
+		}
+	})
+}

@@ -1,0 +1,125 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/object"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// outputs is the record of a job of this fleet that a worker has made, with stored
+// outputs: edit may change them.
+func (f *fleet) outputs(edit func(c store.Claimed, put func(stream string, step int, text string) *job.StoredOutput, r *job.Result)) job.ID {
+	f.t.Helper()
+	ctx := f.t.Context()
+	nj := store.NewJob{ID: job.NewID(), Tenant: "default", Pool: "where no worker looks", Spec: []byte(python("x"))}
+	_, d, err := f.store.SubmitJob(ctx, nj, store.Idempotency{}, 100)
+	if err != nil || d == nil {
+		f.t.Fatal(d, err)
+	}
+	cs, err := f.store.Claim(ctx, time.Minute, []store.Claim{{Ref: d.Ref, Worker: "byhand"}})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	res := job.Result{Outcome: job.Succeeded}
+	edit(cs[0], func(stream string, step int, text string) *job.StoredOutput {
+		key, err := object.OutputKey(cs[0].Tenant, cs[0].Job, cs[0].Lease, stream, step)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		info, err := f.objects.Put(ctx, key, strings.NewReader(text))
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		return &job.StoredOutput{Bytes: info.Bytes, SHA256: info.SHA256, Object: key}
+	}, &res)
+	raw, err := json.Marshal(res)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	fin := store.Finish{LeaseRef: store.LeaseRef{Job: cs[0].Job, Lease: cs[0].Lease}, Worker: "byhand", Outcome: job.Succeeded, Result: raw}
+	if got, err := f.store.Finish(ctx, []store.Finish{fin}); err != nil || got[0] != store.Recorded {
+		f.t.Fatalf("%v, %v", got, err)
+	}
+	return nj.ID
+}
+
+func TestOutputsAreReadByRange(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	big := strings.Repeat("0123456789", 30_000)
+	id := f.outputs(func(_ store.Claimed, put func(string, int, string) *job.StoredOutput, r *job.Result) {
+		r.Stdout = job.Output{Text: "01…89", Bytes: int64(len(big)), Stored: put("stdout", object.WholeOutput, big)}
+		r.Stderr = job.Output{Text: "small é", Bytes: 8}
+		r.Steps = []job.StepResult{{Outcome: job.Succeeded}, {Outcome: job.Succeeded, Stderr: job.Output{Stored: put("stderr", 1, big+"!")}}}
+	})
+	at := "/v1/jobs/" + string(id) + "/output/"
+	for _, c := range []struct {
+		path, ranges string
+		status       int
+		want         string
+		content      string
+	}{
+		{"stdout", "", 200, big, ""},
+		{"stdout", "bytes=0-9", 206, "0123456789", "bytes 0-9/300000"},
+		{"stdout", "bytes=299995-", 206, "56789", "bytes 299995-299999/300000"},
+		{"stdout", "bytes=-3", 206, "789", "bytes 299997-299999/300000"},
+		{"stdout", "bytes=100000-200000", 206, big[100000:200001], "bytes 100000-200000/300000"},
+		{"stdout", "bytes=300000-", 416, "", "bytes */300000"},
+		{"stderr", "", 200, "small é", ""},
+		{"stderr", "bytes=1-4", 206, "mall", "bytes 1-4/8"},
+		{"stdout?step=0", "", 200, "", ""},
+		{"stderr?step=1", "", 200, big + "!", ""},
+		{"stderr?step=1", "bytes=-1", 206, "!", "bytes 300000-300000/300001"},
+		{"stderr?step=2", "", 404, "", ""},
+		{"stderr?step=32", "", 422, "", ""},
+		{"stderr?step=x", "", 422, "", ""},
+	} {
+		var header []string
+		if c.ranges != "" {
+			header = []string{"Range", c.ranges}
+		}
+		resp, body := f.do("GET", at+c.path, "", header...)
+		if resp.StatusCode != c.status || c.status < 400 && body != c.want || resp.Header.Get("Content-Range") != c.content {
+			t.Errorf("%s %s: %d, %d bytes, %q", c.path, c.ranges, resp.StatusCode, len(body), resp.Header.Get("Content-Range"))
+		}
+		if c.status == 200 && (resp.Header.Get("X-Content-Type-Options") != "nosniff" || resp.Header.Get("Content-Type") != "text/plain; charset=utf-8") {
+			t.Errorf("%s: %v", c.path, resp.Header)
+		}
+	}
+	resp, _ := f.do("GET", at+"stdout", "")
+	if tag := resp.Header.Get("ETag"); tag == "" {
+		t.Error("no ETag")
+	} else if resp, _ := f.do("GET", at+"stdout", "", "If-None-Match", tag); resp.StatusCode != http.StatusNotModified {
+		t.Errorf("a copy that is current: %d", resp.StatusCode)
+	}
+	f.want(http.StatusNotFound, nil, "GET", "/v1/jobs/"+string(job.NewID())+"/output/stdout", "")
+}
+
+// A worker that lies about where an output is, or what, gets nobody to read anything else.
+func TestOutputsOfAForgedRecord(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	secret := strings.Repeat("not yours ", 30_000)
+	var victim *job.StoredOutput
+	f.outputs(func(_ store.Claimed, put func(string, int, string) *job.StoredOutput, _ *job.Result) {
+		victim = put("stdout", object.WholeOutput, secret)
+	})
+	id := f.outputs(func(_ store.Claimed, put func(string, int, string) *job.StoredOutput, r *job.Result) {
+		own := put("stderr", object.WholeOutput, secret)
+		other, short := *own, *own
+		other.SHA256, short.Bytes = strings.Repeat("0", 64), 10
+		r.Stdout.Stored, r.Stderr.Stored = victim, &other
+		r.Steps = []job.StepResult{{Outcome: job.Succeeded, Stdout: job.Output{Stored: own}, Stderr: job.Output{Stored: &job.StoredOutput{}}}}
+	})
+	for _, path := range []string{"stdout", "stderr", "stdout?step=0", "stderr?step=0"} {
+		if got, err := f.get("/v1/jobs/"+string(id)+"/output/"+path, []string{"Accept", "*/*"}); err == nil {
+			t.Errorf("%s was served: %.40q", path, got)
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/object"
+)
+
+// edge is how much of the head, and how much of the tail, of a stored output stays in
+// the result, in bytes of JSON.
+const edge = int(job.MaxInline) / 4
+
+// storeOutputs takes outputs that are too large for a result to the object store, and
+// leaves their heads and tails. Everything after the worker costs what a result has:
+// messages, statements, rows and pages. The error is ours: the store is away.
+func (a *attempt) storeOutputs(ctx context.Context, res *job.Result) error {
+	if err := a.storeOutput(ctx, &res.Stdout, "stdout", object.WholeOutput); err != nil {
+		return err
+	}
+	if err := a.storeOutput(ctx, &res.Stderr, "stderr", object.WholeOutput); err != nil {
+		return err
+	}
+	for i := range res.Steps {
+		if err := a.storeOutput(ctx, &res.Steps[i].Stdout, "stdout", i); err != nil {
+			return err
+		}
+		if err := a.storeOutput(ctx, &res.Steps[i].Stderr, "stderr", i); err != nil {
+			return err
+		}
+	}
+	chunks := 0
+	for _, c := range res.Output {
+		chunks += encodedSize(c.Text) + len(`{"stream":"stdout","text":},`)
+	}
+	if chunks > int(job.MaxInline) {
+		res.Output = nil // the streams themselves are there
+	}
+	return nil
+}
+
+// storeOutput stores one, unless it is small.
+func (a *attempt) storeOutput(ctx context.Context, o *job.Output, stream string, step int) error {
+	if 6*len(o.Text) < int(job.MaxInline) || encodedSize(o.Text) <= int(job.MaxInline) { // no byte takes more than 6
+		return nil
+	}
+	began := time.Now()
+	key, err := object.OutputKey(a.claimed.Tenant, a.lease.Job, a.lease.Lease, stream, step)
+	if err != nil {
+		return fmt.Errorf("store %s: %w", stream, err)
+	}
+	a.outputs.any = true // before it is tried: part of it may be there after an error
+	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
+	defer cancel()
+	info, err := putAgain(ctx, a.Objects, key, o.Text)
+	if err != nil {
+		return fmt.Errorf("store %s: %w", stream, err)
+	}
+	a.outputs.n, a.outputs.bytes = a.outputs.n+1, a.outputs.bytes+info.Bytes
+	a.timings.CollectMS += since(began)
+	o.Stored = &job.StoredOutput{Bytes: info.Bytes, SHA256: info.SHA256, Object: key}
+	o.Text = edges(o.Text, edge)
+	return nil
+}
+
+// edges returns the head and the tail of s, each of at most so many bytes of JSON, with
+// a marker line between.
+func edges(s string, most int) string {
+	head, n := 0, 0
+	for head < len(s) {
+		r, size := utf8.DecodeRuneInString(s[head:])
+		if n += encodedRune(r, size); n > most {
+			break
+		}
+		head += size
+	}
+	tail, n := len(s), 0
+	for tail > head {
+		r, size := utf8.DecodeLastRuneInString(s[head:tail])
+		if n += encodedRune(r, size); n > most {
+			break
+		}
+		tail -= size
+	}
+	if tail == head {
+		return s
+	}
+	return fmt.Sprintf("%s\n[%d bytes are in the stored output only]\n%s", s[:head], tail-head, s[tail:])
+}
+
+// encodedSize is what s takes as JSON.
+func encodedSize(s string) int {
+	n := 2
+	for i := 0; i < len(s); {
+		if c := s[i]; c < utf8.RuneSelf {
+			n += encodedRune(rune(c), 1)
+			i++
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(s[i:])
+		n += encodedRune(r, size)
+		i += size
+	}
+	return n
+}
+
+// encodedRune is what package json makes of a rune of so many bytes.
+func encodedRune(r rune, size int) int {
+	switch {
+	case r == '"', r == '\\', r == '\n', r == '\r', r == '\t', r == '\b', r == '\f':
+		return 2
+	case r < 0x20, r == '<', r == '>', r == '&', r == '\u2028', r == '\u2029', r == utf8.RuneError && size == 1:
+		return 6
+	}
+	return size
+}
+
+// bounded encodes a result that is no larger than job.MaxResult. What is larger ends as
+// OutputLimit, without what may be large in it: first what the program left, then all
+// but how it ended.
+func bounded(res *job.Result) (json.RawMessage, error) {
+	raw, err := json.Marshal(res)
+	if err != nil || len(raw) <= int(job.MaxResult) {
+		return raw, err
+	}
+	size := len(raw)
+	for _, cut := range []func(*job.Result) string{withoutValues, withoutAnything} {
+		left := cut(res)
+		res.Outcome = job.OutputLimit
+		res.State = res.Outcome.State()
+		res.Message = fmt.Sprintf("the result takes %d bytes, and %s are the most; it is recorded without %s", size, job.MaxResult, left)
+		if raw, err = json.Marshal(res); err != nil || len(raw) <= int(job.MaxResult) {
+			return raw, err
+		}
+	}
+	return nil, fmt.Errorf("%w: result of %d bytes", job.ErrTooLarge, len(raw))
+}
+
+// withoutValues leaves out what is as large as the program wants.
+func withoutValues(res *job.Result) string {
+	res.Value, res.Display, res.Variables, res.Output, res.Feedback = nil, nil, nil, nil, nil
+	if e := res.Exception; e != nil {
+		res.Exception = &job.ExceptionInfo{Type: clip(e.Type), Message: clip(e.Message), Line: e.Line, Traceback: clip(e.Traceback)}
+	}
+	if t := res.Tests; t != nil {
+		short := *t
+		short.Cases = make([]job.CaseResult, len(t.Cases))
+		for i, c := range t.Cases {
+			c.Got, c.Expected, c.Message = "", "", ""
+			short.Cases[i] = c
+		}
+		res.Tests = &short
+	}
+	return "its value, variables, figures and details of tests"
+}
+
+// withoutAnything leaves how it ended and what it used.
+func withoutAnything(res *job.Result) string {
+	res.Steps, res.Artifacts, res.Packages, res.Network, res.Exception = nil, nil, nil, nil, nil
+	res.Stdout.Text, res.Stderr.Text = edges(res.Stdout.Text, edge), edges(res.Stderr.Text, edge)
+	if res.Tests != nil {
+		res.Tests.Cases = []job.CaseResult{}
+	}
+	return "its steps, values, artifacts and details of tests"
+}
+
+// limits are the rows of the record about its own size.
+func (a *attempt) limits() []job.Enforcement {
+	how := "outputs above it are kept beside the result: none"
+	if a.outputs.n > 0 {
+		how = fmt.Sprintf("outputs above it are kept beside the result: %d of %d bytes", a.outputs.n, a.outputs.bytes)
+	}
+	return []job.Enforcement{
+		{Capability: "output", Requested: job.MaxInline.String(), Applied: job.MaxInline.String(), Mechanism: how, Level: job.LevelRuntime},
+		{
+			Capability: "result", Requested: job.MaxResult.String(), Applied: job.MaxResult.String(),
+			Mechanism: "the worker encodes the result: a larger one ends as output_limit, without what is large", Level: job.LevelRuntime,
+		},
+	}
+}
+
+// putAgain uploads what is in memory, again if the store is away.
+func putAgain(ctx context.Context, objects Objects, key, data string) (object.Info, error) {
+	return retryPut(ctx, func() (object.Info, error) { return objects.Put(ctx, key, strings.NewReader(data)) })
+}

@@ -1,0 +1,216 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/queue"
+	"github.com/assay-run/assay/pkg/runtime"
+)
+
+// leaving is a runtime whose programs leave what edit puts into their reports.
+type leaving struct {
+	runtime.Runtime
+	edit func(*job.Result)
+}
+
+func (l leaving) Acquire(ctx context.Context, k runtime.Key) (runtime.Slot, error) {
+	s, err := l.Runtime.Acquire(ctx, k)
+	return leavingSlot{s, l.edit}, err
+}
+
+type leavingSlot struct {
+	runtime.Slot
+	edit func(*job.Result)
+}
+
+func (s leavingSlot) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report, error) {
+	rep, err := s.Slot.Run(ctx, a)
+	if rep != nil {
+		s.edit(&rep.Result)
+	}
+	return rep, err
+}
+
+// left runs one job whose report is edited and returns its record and its JSON size.
+func left(t *testing.T, edit func(*job.Result), check func(b *bench, res job.Result)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		b := start(t, newFleet(), func(_ *Config, p *Parts) { p.Runtime = leaving{p.Runtime, edit} })
+		id := b.submit(t, script("exit=0"))
+		check(b, b.recorded(id))
+	})
+}
+
+func rowOf(res job.Result, capability string) job.Enforcement {
+	if i := slices.IndexFunc(res.Enforcement, func(e job.Enforcement) bool { return e.Capability == capability }); i >= 0 {
+		return res.Enforcement[i]
+	}
+	return job.Enforcement{}
+}
+
+// 8 steps of 2 × 16 MiB of control characters, which JSON makes six bytes of each: the
+// record stays small, and everything is to be had.
+func TestLargeOutputsAreKeptBesideTheResult(t *testing.T) {
+	const size, steps = 1 << 20, 8 // of the steps; the first has the largest there is
+	text := func(c string, n int) string { return strings.Repeat(c, n) }
+	left(t, func(r *job.Result) {
+		for i := range steps {
+			n := size
+			if i == 0 {
+				n = 16 << 20
+			}
+			r.Steps = append(r.Steps, job.StepResult{Name: "s", Outcome: job.Succeeded,
+				Stdout: job.Output{Text: text("\x01", n), Bytes: int64(n)}, Stderr: job.Output{Text: text("\x02", size), Bytes: size}})
+		}
+		r.Stdout, r.Stderr = job.Output{Text: "small"}, job.Output{Text: text("e", size), Bytes: size}
+		r.Output = []job.Chunk{{Stream: "stdout", Text: text("x", size)}}
+	}, func(b *bench, res job.Result) {
+		raw, _ := json.Marshal(res)
+		if len(raw) > 8<<20 || res.Outcome != job.Succeeded {
+			t.Errorf("%d bytes, %s", len(raw), res.Outcome)
+		}
+		if res.Stdout.Stored != nil || res.Stdout.Text != "small" || res.Output != nil {
+			t.Errorf("stdout %+v, %d chunks", res.Stdout, len(res.Output))
+		}
+		all := []job.Output{res.Stderr}
+		for _, s := range res.Steps {
+			all = append(all, s.Stdout, s.Stderr)
+		}
+		for i, o := range all {
+			if o.Stored == nil {
+				t.Fatalf("output %d is not stored", i)
+			}
+			r, info, err := b.objects.Get(t.Context(), o.Stored.Object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			whole, err := io.ReadAll(r)
+			r.Close()
+			if err != nil || int64(len(whole)) != o.Bytes || info.Bytes != o.Stored.Bytes || len(o.Stored.SHA256) != 64 {
+				t.Errorf("output %d: %d bytes of %d, %+v, %v", i, len(whole), o.Bytes, o.Stored, err)
+			}
+			if n := encodedSize(o.Text); n > int(job.MaxInline) || n < edge || !strings.Contains(o.Text, "stored output") {
+				t.Errorf("output %d: %d bytes inline", i, n)
+			}
+		}
+		if n := len(b.objectsLeft()); n != len(all) {
+			t.Errorf("%d objects, want %d", n, len(all))
+		}
+		if row := rowOf(res, "output"); !strings.Contains(row.Mechanism, "17 of 33554432 bytes") || row.Applied != "256Ki" {
+			t.Errorf("row %+v", row)
+		}
+		if row := rowOf(res, "result"); row.Applied != "32Mi" || row.Level != job.LevelRuntime || row.Mechanism == "" {
+			t.Errorf("row %+v", row)
+		}
+	})
+}
+
+// A secret does not get out by being long.
+func TestStoredOutputsAreMasked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet()
+		f.secrets = queue.Secrets{"TOKEN": "correct-horse"}
+		b := start(t, f, func(_ *Config, p *Parts) {
+			p.Runtime = leaving{p.Runtime, func(r *job.Result) {
+				r.Stdout.Text = strings.Repeat("x", 1<<20) + "correct-horse" + strings.Repeat("x", 1<<20)
+			}}
+		})
+		spec := script("exit=0")
+		spec.Policy = json.RawMessage(`{"isolation":"task","enforce":"report","env":{"secrets":{"TOKEN":"t"}}}`)
+		res := b.recorded(b.submit(t, spec))
+		if res.Stdout.Stored == nil {
+			t.Fatalf("not stored: %s %s", res.Outcome, res.Message)
+		}
+		r, _, err := b.objects.Get(t.Context(), res.Stdout.Stored.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		if whole, _ := io.ReadAll(r); strings.Contains(string(whole), "correct-horse") || !strings.Contains(string(whole), "***") {
+			t.Error("the secret is in the stored output")
+		}
+	})
+}
+
+// Without the object store there is no result without its output: it is ours to repeat,
+// and what was stored before is removed.
+func TestOutputsOfNoStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := start(t, newFleet(), func(_ *Config, p *Parts) {
+			d := &downStore{Objects: p.Objects}
+			d.fails.Store(1000)
+			p.Objects = d
+			p.Runtime = leaving{p.Runtime, func(r *job.Result) { r.Stdout.Text = strings.Repeat("x", 1<<20) }}
+		})
+		id := b.submit(t, script("exit=0"))
+		if rel := b.released(id); rel.Reason != job.ReasonInfra || !strings.Contains(rel.Message, "store stdout") || b.row(id).finishes != 0 {
+			t.Errorf("released with %+v after %d reports", rel, b.row(id).finishes)
+		}
+		b.until("nothing is left", func() bool { return len(b.objectsLeft()) == 0 })
+	})
+}
+
+// What is no output is bounded as well, and says so.
+func TestResultIsBounded(t *testing.T) {
+	big := strings.Repeat("\x01", 12<<20) // 72 MiB of JSON
+	for name, c := range map[string]struct {
+		edit func(*job.Result)
+		says string
+		ok   func(job.Result) bool
+	}{
+		"value":     {func(r *job.Result) { r.Value = &job.Value{Type: "str", Repr: big} }, "its value", func(r job.Result) bool { return r.Value == nil }},
+		"variables": {func(r *job.Result) { r.Variables = map[string]job.Variable{"x": {Repr: big}} }, "variables", func(r job.Result) bool { return r.Variables == nil }},
+		"exception": {func(r *job.Result) { r.Exception = &job.ExceptionInfo{Type: "E", Message: big, Traceback: big} }, "its value",
+			func(r job.Result) bool { return r.Exception.Type == "E" && len(r.Exception.Message) < 2000 }},
+		"tests": {func(r *job.Result) {
+			r.Tests = &job.TestsResult{Passed: 1, Total: 2, Cases: []job.CaseResult{{Name: "a", Got: big}, {Name: "b", Passed: true}}}
+		}, "details of tests", func(r job.Result) bool {
+			return len(r.Tests.Cases) == 2 && r.Tests.Cases[1].Passed && r.Tests.Passed == 1
+		}},
+		"names of artifacts": {func(r *job.Result) { r.Packages = []string{big} }, "its steps", func(r job.Result) bool { return r.Packages == nil }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			left(t, c.edit, func(_ *bench, res job.Result) {
+				if res.Outcome != job.OutputLimit || res.State != job.Finished || !strings.Contains(res.Message, "32Mi") || !strings.Contains(res.Message, c.says) {
+					t.Errorf("%s, %s: %s", res.State, res.Outcome, res.Message)
+				}
+				if !c.ok(res) || res.ExitCode == nil || len(res.Enforcement) == 0 {
+					t.Errorf("not left as it should be: exit code %v", res.ExitCode)
+				}
+			})
+		})
+	}
+}
+
+// encodedSize is what package json makes of it, whatever it is.
+func TestEncodedSize(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		s := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, "s")
+		raw, err := json.Marshal(s)
+		if err != nil || encodedSize(s) != len(raw) {
+			t.Fatalf("encodedSize(%q) = %d, want %d", s, encodedSize(s), len(raw))
+		}
+		most := rapid.IntRange(0, 40).Draw(t, "most")
+		got := edges(s, most)
+		if head, tail, cut := strings.Cut(got, "\n["); cut && got != s {
+			_, tail, _ = strings.Cut(tail, "only]\n")
+			if encodedSize(head)-2 > most || encodedSize(tail)-2 > most || !strings.HasPrefix(s, head) || !strings.HasSuffix(s, tail) {
+				t.Fatalf("edges(%q, %d) = %q", s, most, got)
+			}
+		}
+		if utf8.ValidString(s) && !utf8.ValidString(got) {
+			t.Fatalf("edges(%q, %d) = %q cuts a character", s, most, got)
+		}
+	})
+}

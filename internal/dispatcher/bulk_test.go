@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
 )
 
 // calls remembers what a bulk called, each call taking a second.
@@ -222,4 +223,50 @@ func TestBulkOfLargeOnesForgets(t *testing.T) {
 	if want := [][]int{{50}, {3}}; !slices.EqualFunc(c.made, want, slices.Equal) {
 		t.Errorf("calls %v, want %v", c.made, want)
 	}
+}
+
+// TestOldWorkersGetAllSpecs: a worker that does not ask again is answered whole.
+func TestOldWorkersGetAllSpecs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		rounds := 0
+		r := &recorder{claims: newBulk(100, 1, func(_ context.Context, claims []store.Claim) ([]store.Claimed, error) {
+			rounds++
+			out := make([]store.Claimed, len(claims))
+			for i, c := range claims {
+				if out[i].Ref = c.Ref; c.Generation == 0 {
+					continue // refused
+				}
+				out[i].Lease = job.Lease(c.Generation)
+				if i < 2 {
+					out[i].Spec = []byte(c.Job)
+				}
+			}
+			return out, nil
+		})}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { r.claims.run(ctx); close(done) }()
+		var claims []store.Claim
+		for i := range 7 {
+			claims = append(claims, store.Claim{Ref: store.Ref{Job: job.NewID(), Generation: job.Generation(i)}})
+		}
+		claimed, err := r.claims.do(ctx, claims)
+		if err != nil || granted(claimed) >= 6 {
+			t.Fatalf("%d granted at once, %v", granted(claimed), err)
+		}
+		if err := r.complete(ctx, claims, claimed); err != nil {
+			t.Fatal(err)
+		}
+		for i, c := range claimed {
+			if c.Ref != claims[i].Ref || c.Lease != job.Lease(i) || i > 0 && string(c.Spec) != string(c.Job) {
+				t.Errorf("%d: %+v", i, c)
+			}
+		}
+		if rounds > 4 {
+			t.Errorf("%d rounds", rounds)
+		}
+		cancel()
+		<-done
+	})
 }

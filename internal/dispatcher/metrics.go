@@ -103,14 +103,18 @@ func (m *metrics) published(ctx context.Context, n int, d time.Duration, err err
 }
 
 func (m *metrics) claimed(ctx context.Context, cs []store.Claimed) {
+	n, refused := 0, 0
 	for _, c := range cs {
-		if c.Lease != 0 {
+		switch {
+		case c.Lease == 0:
+			refused++
+		case !unread(c):
+			n++
 			m.queueWait.Record(ctx, c.QueuedMS)
 		}
 	}
-	n := granted(cs)
 	m.claims.Add(ctx, int64(n), m.granted)
-	m.claims.Add(ctx, int64(len(cs)-n), m.refused)
+	m.claims.Add(ctx, int64(refused), m.refused)
 	m.bulk.Record(ctx, float64(len(cs)), m.bulkKind["claim"])
 }
 

@@ -70,6 +70,9 @@ func (r *recorder) HandleClaim(ctx context.Context, req queue.ClaimRequest) (que
 		claims[i] = store.Claim{Ref: ref, Worker: req.Worker, Since: req.Since}
 	}
 	claimed, err := r.claims.do(ctx, claims)
+	if err == nil && !req.Partial {
+		err = r.complete(ctx, claims, claimed)
+	}
 	if err != nil {
 		return queue.ClaimReply{}, err
 	}
@@ -79,9 +82,36 @@ func (r *recorder) HandleClaim(ctx context.Context, req queue.ClaimRequest) (que
 	return queue.ClaimReply{Claimed: claimed, Secrets: secrets, TTL: job.Duration(r.ttl)}, err
 }
 
+// complete asks for the specs that did not fit into the answer, for a worker that would
+// not. Each round brings one at least.
+func (r *recorder) complete(ctx context.Context, claims []store.Claim, claimed []store.Claimed) error {
+	for {
+		var at []int
+		var missing []store.Claim
+		for i, c := range claimed {
+			if unread(c) {
+				at, missing = append(at, i), append(missing, claims[i])
+			}
+		}
+		if len(missing) == 0 {
+			return nil
+		}
+		more, err := r.claims.do(ctx, missing)
+		if err != nil {
+			return err
+		}
+		for i, c := range more {
+			claimed[at[i]] = c
+		}
+	}
+}
+
+// unread is a claim whose spec is still to be asked for.
+func unread(c store.Claimed) bool { return c.Lease != 0 && len(c.Spec) == 0 }
+
 func granted(cs []store.Claimed) (n int) {
 	for _, c := range cs {
-		if c.Lease != 0 {
+		if c.Lease != 0 && !unread(c) { // that is granted again
 			n++
 		}
 	}
@@ -193,7 +223,7 @@ func (r *recorder) claim(ctx context.Context, claims []store.Claim) ([]store.Cla
 	}
 	r.d.metrics.claimed(ctx, claimed)
 	for i, c := range claimed {
-		if c.TraceParent != "" {
+		if c.TraceParent != "" && !unread(c) {
 			telemetry.Step(ctx, "claim", c.TraceParent, start, r.d.aboutClaimed(c, claims[i].Worker))
 		}
 	}

@@ -86,10 +86,17 @@ func (s *Server) awaitPage(r *http.Request, id job.ID, p page, wait time.Duratio
 			p.results, p.cursor, err = s.Store.Results(r.Context(), tenant, id, p.cursor, p.limit)
 			return err
 		})
-		p.complete = far.Done && len(p.results) < p.limit
+		p.complete = far.Done && len(p.results) < p.limit && sizeOf(p.results) < store.PageBytes
 		return len(p.results) > 0 || p.complete, err
 	})
 	return p, err
+}
+
+func sizeOf(results []json.RawMessage) (n int) {
+	for _, raw := range results {
+		n += len(raw)
+	}
+	return n
 }
 
 // calmPeriod is how often a waiting reader of a busy batch looks again. A

@@ -20,6 +20,8 @@ const (
 	// suspectDelay is how long another worker has to take a job that cannot run
 	// here now.
 	suspectDelay = time.Second
+	// unreadPause is how long after an answer without any spec it is asked for again.
+	unreadPause = 20 * time.Millisecond
 	// requestTimeout is how long one answer is waited for.
 	requestTimeout = 5 * time.Second
 )
@@ -34,20 +36,41 @@ func (w *Worker) claim(ctx context.Context, ds []delivery) {
 		w.giveBack(ds, time.Second)
 		return
 	}
+	progress := time.Now()
+	for unread := map[store.Ref]job.Lease(nil); len(ds) > 0; {
+		before := len(ds)
+		if ds, unread = w.claimSome(ctx, ds, unread); len(ds) < before {
+			progress = time.Now()
+			continue
+		}
+		if time.Since(progress) > claimFor { // others' specs come first, but not for ever
+			slog.WarnContext(ctx, "specs of claimed jobs do not come, giving them back", "leases", len(ds))
+			w.giveBackAll(ctx, ds, unread, time.Second, time.Now().Add(requestTimeout))
+			return
+		}
+		pause(ctx, unreadPause)
+	}
+}
+
+// claimSome claims deliveries and begins with those whose specs come. It returns those
+// that have a lease and whose specs did not fit into the answer: they are to be claimed
+// again, which yields the same leases. unread are the leases of such ones.
+func (w *Worker) claimSome(ctx context.Context, ds []delivery, unread map[store.Ref]job.Lease) (rest []delivery, left map[store.Ref]job.Lease) {
 	asked := time.Now() // leases count from before the first request: a repeat may return an older one
 	reply, err := w.askClaim(ctx, ds)
 	if err != nil {
-		slog.WarnContext(ctx, "claim failed, giving deliveries back", "error", err, "deliveries", len(ds))
-		w.giveBack(ds, time.Second)
-		return
+		slog.WarnContext(ctx, "claim failed, giving deliveries back", "error", err, "deliveries", len(ds), "leases", len(unread))
+		w.giveBackAll(ctx, ds, unread, time.Second, asked.Add(requestTimeout))
+		return nil, nil
 	}
 	if reply.Rest > 0 {
 		w.breaker.quarantine(ctx, reply.Rest.D())
-		w.giveBack(ds, 0)
-		return
+		w.giveBackAll(ctx, ds, unread, 0, asked.Add(requestTimeout))
+		return nil, nil
 	}
 	until := asked.Add(reply.TTL.D())
 	refused := 0
+	left = map[store.Ref]job.Lease{}
 	for i, c := range reply.Claimed {
 		if c.Lease == 0 {
 			if c.Later { // a suspect, and another one runs here
@@ -56,6 +79,11 @@ func (w *Worker) claim(ctx context.Context, ds []delivery) {
 				_ = ds[i].msg.Ack() // stale: finished, canceled, or another delivery won
 			}
 			refused++
+			continue
+		}
+		if len(c.Spec) == 0 {
+			rest = append(rest, ds[i])
+			left[ds[i].msg.Ref()] = c.Lease
 			continue
 		}
 		ref := store.LeaseRef{Job: c.Job, Lease: c.Lease}
@@ -67,13 +95,38 @@ func (w *Worker) claim(ctx context.Context, ds []delivery) {
 		w.attempts.Go(func() { w.attempt(l, c, reply.Secrets[c.Job]) })
 	}
 	w.capacity.free(refused)
-	w.metrics.claimed(ctx, len(ds)-refused, refused)
+	w.metrics.claimed(ctx, len(ds)-len(rest)-refused, refused)
+	return rest, left
+}
+
+// giveBackAll returns deliveries, those without a lease to the queue and the others to
+// the dispatchers: whoever is delivered them would be told that they run here.
+func (w *Worker) giveBackAll(ctx context.Context, ds []delivery, unread map[store.Ref]job.Lease, delay time.Duration, until time.Time) {
+	var free []delivery
+	for _, d := range ds {
+		ref := d.msg.Ref()
+		n, leased := unread[ref]
+		if !leased {
+			free = append(free, d)
+			continue
+		}
+		w.capacity.free(1)
+		l := w.leases.add(ctx, store.LeaseRef{Job: ref.Job, Lease: n}, d.msg, until)
+		if l == nil {
+			continue // it runs here, by another delivery
+		}
+		w.leases.enter(l, reporting)
+		w.releases.add(releasing{lease: l, release: store.Release{
+			LeaseRef: l.LeaseRef, Reason: job.ReasonPreempted, Message: "the worker did not get to read the job",
+		}})
+	}
+	w.giveBack(free, delay)
 }
 
 // askClaim asks until there is an answer. A claim without one is unknown, and
 // said again.
 func (w *Worker) askClaim(ctx context.Context, ds []delivery) (queue.ClaimReply, error) {
-	req := queue.ClaimRequest{Worker: w.cfg.ID, Since: store.IncarnationOf(w.started), Refs: make([]store.Ref, len(ds))}
+	req := queue.ClaimRequest{Worker: w.cfg.ID, Since: store.IncarnationOf(w.started), Partial: true, Refs: make([]store.Ref, len(ds))}
 	for i, d := range ds {
 		req.Refs[i] = d.msg.Ref()
 	}

@@ -38,6 +38,7 @@ type fleet struct {
 	// Faults, asked before (a request that is not executed) and after (one
 	// whose answer gets lost). nil: none.
 	before, after func(ctx context.Context, kind string) error
+	room          int                // bytes of specs in an answer to a claim, besides the last; 0: any
 	status        store.FinishStatus // answer of Finish in place of recording
 }
 
@@ -160,6 +161,7 @@ func (f *fleet) faulty(ctx context.Context, kind string, do func()) error {
 func (f *fleet) Claim(ctx context.Context, r queue.ClaimRequest) (reply queue.ClaimReply, err error) {
 	err = f.faulty(ctx, "claim", func() {
 		reply.TTL = job.Duration(f.ttl)
+		specs := 0
 		for _, ref := range r.Refs {
 			j := f.jobs[ref.Job]
 			c := store.Claimed{Ref: ref}
@@ -170,6 +172,10 @@ func (f *fleet) Claim(ctx context.Context, r queue.ClaimRequest) (reply queue.Cl
 					j.lease = f.next
 				}
 				c.Lease, c.Tenant, c.Spec, c.QueuedMS = j.lease, "acme", j.spec, 7
+				if f.room > 0 && r.Partial && specs >= f.room {
+					c.Spec = nil
+				}
+				specs += len(c.Spec)
 				if f.secrets != nil {
 					reply.Secrets = map[job.ID]queue.Secrets{ref.Job: f.secrets}
 				}

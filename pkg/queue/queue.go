@@ -131,6 +131,9 @@ type ClaimRequest struct {
 	Refs   []store.Ref `json:"refs"`
 	// Since is which process of the worker's name asks; older ones do not say.
 	Since store.Incarnation `json:"since,omitempty"`
+	// Partial says that the worker asks again for those that come with a lease and no
+	// spec, because the answer was large enough; older ones do not.
+	Partial bool `json:"partial,omitempty"`
 }
 
 // ClaimReply has one entry for each ref, in order.

@@ -152,7 +152,9 @@ type Recorder interface {
 	// each under a new lease that ends ttl from now by the store's clock. The
 	// answer has one entry for each request, in order. A claim by the process
 	// that already runs this very generation yields the same lease again:
-	// unknown commits are retried by saying the same.
+	// unknown commits are retried by saying the same. Specs are given until they have
+	// ClaimBytes together; a claim that succeeds and comes after that has a lease and no
+	// spec, which the same claim said again brings. A single claim always has its spec.
 	Claim(ctx context.Context, ttl time.Duration, claims []Claim) ([]Claimed, error)
 
 	// Heartbeat prolongs leases that are still current and held by the worker that
@@ -202,7 +204,8 @@ type Reader interface {
 	Batches(ctx context.Context, tenant string, before job.ID, limit int) ([]job.Batch, error)
 	// Results returns up to limit results of a batch recorded after the cursor,
 	// in the order they became visible, and the next cursor. A result that
-	// commits later always lies after every cursor handed out before.
+	// commits later always lies after every cursor handed out before. A page ends before
+	// its limit if its results have PageBytes together; it then has more than none.
 	Results(ctx context.Context, tenant string, batch job.ID, after Cursor, limit int) ([]json.RawMessage, Cursor, error)
 }
 

@@ -111,10 +111,17 @@ type Claimed struct {
 	Later       bool            `json:"later,omitempty"`
 	Tenant      string          `json:"tenant,omitempty"`
 	BatchID     job.ID          `json:"batch_id,omitempty"`
-	Spec        json.RawMessage `json:"spec,omitempty"`
+	Spec        json.RawMessage `json:"spec,omitempty"` // none beside a lease: see Recorder.Claim
 	TraceParent string          `json:"traceparent,omitempty"`
 	QueuedMS    float64         `json:"queued_ms,omitempty"`
 }
+
+// What one answer of a store has at most, besides the last of its items, in bytes. All
+// who ask at once hold so much of it in memory, and so does the database.
+const (
+	ClaimBytes = 8 << 20 // specs of Claim
+	PageBytes  = 8 << 20 // records of Results
+)
 
 // LeaseRef names a lease that a worker believes it holds.
 type LeaseRef struct {

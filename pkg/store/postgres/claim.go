@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -29,7 +30,7 @@ func byID(n int, id func(int) job.ID) (order []int, first pgtype.UUID) {
 
 // claim is the way to running, for all but suspects: jobs that $7 workers have ended
 // under.
-const claim = `
+var claim = `
 WITH moved AS (
 	UPDATE jobs j SET state = 'running', lease = nextval('leases'), worker = i.worker, worker_since = i.since,
 		started_at = now(), lease_until = now() + $1 * interval '1 millisecond'
@@ -38,7 +39,7 @@ WITH moved AS (
 		AND NOT j.cancel_requested AND (j.expires_at IS NULL OR j.expires_at > now())
 		AND j.kills < $7::integer
 	RETURNING j.*)
-SELECT ` + claimedColumns + ` FROM moved j JOIN specs s ON s.id = j.id AND s.id >= $2 JOIN tenants t ON t.id = j.tenant_id`
+SELECT ` + claimedColumns + specInRoom + claimedRest + ` FROM moved j JOIN specs s ON s.id = j.id AND s.id >= $2 JOIN tenants t ON t.id = j.tenant_id`
 
 // claimOne is claim for one job, as claims come while clients wait: the server
 // then looks into one partition, and prepares for none of the others.
@@ -57,7 +58,7 @@ WITH moved AS (
 	WHERE j.id = $2 AND j.state || '' = 'dispatched' AND j.dispatch_gen = $3::integer
 		AND NOT j.cancel_requested AND (j.expires_at IS NULL OR j.expires_at > now()) AND ` + allowed + `
 	RETURNING j.*)
-SELECT ` + claimedColumns + ` FROM moved j JOIN specs s ON s.id = $2 JOIN tenants t ON t.id = j.tenant_id`
+SELECT ` + claimedColumns + `s.spec` + claimedRest + ` FROM moved j JOIN specs s ON s.id = $2 JOIN tenants t ON t.id = j.tenant_id`
 }
 
 // suspects finds those of the refused claims that were refused for being suspects.
@@ -68,21 +69,27 @@ WHERE j.id = i.id AND j.id >= $1 AND j.state || '' = 'dispatched' AND j.dispatch
 // reclaim answers a claim that was committed before, to the process that made it:
 // the same lease, from now on. Another process of the worker's name has not run the job
 // so far, and shall not do so under a lease that is not its own.
-const reclaim = `
+var reclaim = `
 WITH moved AS (
 	UPDATE jobs j SET lease_until = now() + $1 * interval '1 millisecond'
 	FROM unnest($3::uuid[], $4::integer[], $5::text[], $6::timestamptz[]) AS i (id, gen, worker, since)
 	WHERE j.id = i.id AND j.id >= $2 AND j.state || '' = 'running' AND j.dispatch_gen = i.gen AND j.worker = i.worker
 		AND coalesce(j.worker_since = i.since, true)
 	RETURNING j.*, i.since AS asked)
-SELECT ` + reclaimedColumns + ` FROM moved j JOIN specs s ON s.id = j.id AND s.id >= $2 JOIN tenants t ON t.id = j.tenant_id`
+SELECT ` + reclaimedColumns + specInRoom + claimedRest + ` FROM moved j JOIN specs s ON s.id = j.id AND s.id >= $2 JOIN tenants t ON t.id = j.tenant_id`
 
 const (
-	claimedColumns   = `j.id, j.dispatch_gen, j.worker, j.worker_since, ` + claimedRest
-	reclaimedColumns = `j.id, j.dispatch_gen, j.worker, j.asked, ` + claimedRest // as it was asked for
-	claimedRest      = `j.lease, t.name, j.batch_id, s.spec, coalesce(j.traceparent, ''),
+	claimedColumns   = `j.id, j.dispatch_gen, j.worker, j.worker_since, ` + claimedFirst
+	reclaimedColumns = `j.id, j.dispatch_gen, j.worker, j.asked, ` + claimedFirst // as it was asked for
+	claimedFirst     = `j.lease, t.name, j.batch_id, `
+	claimedRest      = `, coalesce(j.traceparent, ''),
 	1000 * extract(epoch FROM j.started_at - j.created_at)::float8`
 )
+
+// specInRoom is the spec, until those before it have store.ClaimBytes. The length of
+// one that is kept out of line is known without it being read.
+var specInRoom = fmt.Sprintf(`CASE WHEN sum(octet_length(s.spec)) OVER (ORDER BY j.id ROWS UNBOUNDED PRECEDING) - octet_length(s.spec) < %d THEN s.spec END`,
+	store.ClaimBytes)
 
 // Claim implements store.Recorder.
 func (s *Store) Claim(ctx context.Context, ttl time.Duration, claims []store.Claim) ([]store.Claimed, error) {

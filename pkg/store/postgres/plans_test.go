@@ -48,6 +48,7 @@ func TestPlans(t *testing.T) {
 		{name: "labeled", sql: labeled, args: `1, '{}', '{}'`, want: []string{queue, `_tenant_id_batch_id_idx`, `batch_counts_live|batch_counts_batch_id_idx`}},
 		{name: "cancel many", sql: cancelMany, args: `'{}'`, want: []string{byID}, pkeyOnly: true},
 		{name: "repeats", sql: repeats, args: low + `, '{}', '{}'`, want: []string{byID, `tenant_id_cache_key_id_idx`}},
+		{name: "results", sql: results, args: low + `, 0, 0, 10, 1000`, want: []string{`Limit.*\n *->  WindowAgg`, `_batch_id_seq_idx`}},
 		{name: "answer", sql: answer, args: low + `, '{}', '{}', '{}'`, want: []string{byID}, pkeyOnly: true},
 		{name: "orphans", sql: orphans, args: low + `, '{}', '{}'`, want: []string{byID}, pkeyOnly: true},
 		{name: "submit job", sql: submitJob, args: `1, '', '', ` + low + `, 1, 'p', 0, 1, '', 0, '', '', '{}', 0, NULL, NULL, ` + low + `, ` + low + `, '', 0, NULL, '{p,q}'`, want: []string{queue + `.*\n *Index Cond: .*pool = c.pool`}},

@@ -97,6 +97,16 @@ func (s *Store) Result(ctx context.Context, tenant string, id job.ID) (raw json.
 	return raw, nil
 }
 
+// results is one page. It ends after limit rows, or where those before have so many
+// bytes: the length of a body that is kept out of line is known without it being read.
+const results = `
+SELECT ` + resultColumns + ` FROM (
+	SELECT r.*, sum(octet_length(r.body)) OVER (ORDER BY r.seq ROWS UNBOUNDED PRECEDING) - octet_length(r.body) AS before
+	FROM results r
+	WHERE r.batch_id = $1 AND r.seq > $2 AND r.seq > 0 AND ($3::integer = 0 OR r.tenant_id = $3)
+	ORDER BY r.seq LIMIT $4) r
+WHERE r.before < $5::bigint ORDER BY r.seq`
+
 // Results implements store.Reader. recordTail says why no number is skipped.
 func (s *Store) Results(ctx context.Context, tenant string, batch job.ID, after store.Cursor, limit int) (out []json.RawMessage, next store.Cursor, err error) {
 	next = after
@@ -105,10 +115,7 @@ func (s *Store) Results(ctx context.Context, tenant string, batch job.ID, after 
 		if err != nil {
 			return err
 		}
-		rows, err := s.pool.Query(ctx, `
-			SELECT `+resultColumns+` FROM results r
-			WHERE r.batch_id = $1 AND r.seq > $2 AND r.seq > 0 AND ($3::integer = 0 OR r.tenant_id = $3)
-			ORDER BY r.seq LIMIT $4`, uuid(batch), int64(max(after, 0)), t, limit)
+		rows, err := s.pool.Query(ctx, results, uuid(batch), int64(max(after, 0)), t, limit, store.PageBytes)
 		if err != nil {
 			return err
 		}

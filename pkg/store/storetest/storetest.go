@@ -54,6 +54,7 @@ func Run(t *testing.T, open Open) {
 		{"reap", testReap},
 		{"orphans", testOrphans},
 		{"read", testRead},
+		{"bytes", testBytes},
 		{"cursor", testCursor},
 		{"races", testRaces},
 		{"registry", testRegistry},

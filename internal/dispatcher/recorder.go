@@ -164,6 +164,9 @@ func (r *recorder) HandleFinish(ctx context.Context, req queue.FinishRequest) (q
 	for i := range req.Finishes {
 		f := &req.Finishes[i]
 		f.Worker = req.Worker
+		if n := len(f.Result); n > int(job.MaxResult) {
+			return queue.FinishReply{}, fmt.Errorf("%w: result of job %s has %d bytes, and %s are the most", job.ErrTooLarge, f.Job, n, job.MaxResult)
+		}
 		if err := ownArtifacts(f); err != nil {
 			return queue.FinishReply{}, err
 		}

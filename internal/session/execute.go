@@ -206,6 +206,7 @@ func (l *live) execute(ctx context.Context, c queue.SessionCall) *job.Execute {
 	}
 	l.judge(e, f, by, wall, canceled)
 	l.explain(e, now, before)
+	bound(e)
 	return e
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
@@ -36,7 +35,7 @@ func (a *attempt) storeOutputs(ctx context.Context, res *job.Result) error {
 	}
 	chunks := 0
 	for _, c := range res.Output {
-		chunks += encodedSize(c.Text) + len(`{"stream":"stdout","text":},`)
+		chunks += job.EncodedSize(c.Text) + len(`{"stream":"stdout","text":},`)
 	}
 	if chunks > int(job.MaxInline) {
 		res.Output = nil // the streams themselves are there
@@ -46,7 +45,7 @@ func (a *attempt) storeOutputs(ctx context.Context, res *job.Result) error {
 
 // storeOutput stores one, unless it is small.
 func (a *attempt) storeOutput(ctx context.Context, o *job.Output, stream string, step int) error {
-	if 6*len(o.Text) < int(job.MaxInline) || encodedSize(o.Text) <= int(job.MaxInline) { // no byte takes more than 6
+	if 6*len(o.Text) < int(job.MaxInline) || job.EncodedSize(o.Text) <= int(job.MaxInline) { // no byte takes more than 6
 		return nil
 	}
 	began := time.Now()
@@ -64,60 +63,8 @@ func (a *attempt) storeOutput(ctx context.Context, o *job.Output, stream string,
 	a.outputs.n, a.outputs.bytes = a.outputs.n+1, a.outputs.bytes+info.Bytes
 	a.timings.CollectMS += since(began)
 	o.Stored = &job.StoredOutput{Bytes: info.Bytes, SHA256: info.SHA256, Object: key}
-	o.Text = edges(o.Text, edge)
+	o.Text = job.Edges(o.Text, edge, "in the stored output only")
 	return nil
-}
-
-// edges returns the head and the tail of s, each of at most so many bytes of JSON, with
-// a marker line between.
-func edges(s string, most int) string {
-	head, n := 0, 0
-	for head < len(s) {
-		r, size := utf8.DecodeRuneInString(s[head:])
-		if n += encodedRune(r, size); n > most {
-			break
-		}
-		head += size
-	}
-	tail, n := len(s), 0
-	for tail > head {
-		r, size := utf8.DecodeLastRuneInString(s[head:tail])
-		if n += encodedRune(r, size); n > most {
-			break
-		}
-		tail -= size
-	}
-	if tail == head {
-		return s
-	}
-	return fmt.Sprintf("%s\n[%d bytes are in the stored output only]\n%s", s[:head], tail-head, s[tail:])
-}
-
-// encodedSize is what s takes as JSON.
-func encodedSize(s string) int {
-	n := 2
-	for i := 0; i < len(s); {
-		if c := s[i]; c < utf8.RuneSelf {
-			n += encodedRune(rune(c), 1)
-			i++
-			continue
-		}
-		r, size := utf8.DecodeRuneInString(s[i:])
-		n += encodedRune(r, size)
-		i += size
-	}
-	return n
-}
-
-// encodedRune is what package json makes of a rune of so many bytes.
-func encodedRune(r rune, size int) int {
-	switch {
-	case r == '"', r == '\\', r == '\n', r == '\r', r == '\t', r == '\b', r == '\f':
-		return 2
-	case r < 0x20, r == '<', r == '>', r == '&', r == '\u2028', r == '\u2029', r == utf8.RuneError && size == 1:
-		return 6
-	}
-	return size
 }
 
 // bounded encodes a result that is no larger than job.MaxResult. What is larger ends as
@@ -162,7 +109,7 @@ func withoutValues(res *job.Result) string {
 // withoutAnything leaves how it ended and what it used.
 func withoutAnything(res *job.Result) string {
 	res.Steps, res.Artifacts, res.Packages, res.Network, res.Exception = nil, nil, nil, nil, nil
-	res.Stdout.Text, res.Stderr.Text = edges(res.Stdout.Text, edge), edges(res.Stderr.Text, edge)
+	res.Stdout.Text, res.Stderr.Text = job.Edges(res.Stdout.Text, edge, "left out"), job.Edges(res.Stderr.Text, edge, "left out")
 	if res.Tests != nil {
 		res.Tests.Cases = []job.CaseResult{}
 	}

@@ -8,9 +8,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"unicode/utf8"
-
-	"pgregory.net/rapid"
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue"
@@ -99,7 +96,7 @@ func TestLargeOutputsAreKeptBesideTheResult(t *testing.T) {
 			if err != nil || int64(len(whole)) != o.Bytes || info.Bytes != o.Stored.Bytes || len(o.Stored.SHA256) != 64 {
 				t.Errorf("output %d: %d bytes of %d, %+v, %v", i, len(whole), o.Bytes, o.Stored, err)
 			}
-			if n := encodedSize(o.Text); n > int(job.MaxInline) || n < edge || !strings.Contains(o.Text, "stored output") {
+			if n := job.EncodedSize(o.Text); n > int(job.MaxInline) || n < edge || !strings.Contains(o.Text, "stored output") {
 				t.Errorf("output %d: %d bytes inline", i, n)
 			}
 		}
@@ -190,27 +187,4 @@ func TestResultIsBounded(t *testing.T) {
 			})
 		})
 	}
-}
-
-// encodedSize is what package json makes of it, whatever it is.
-func TestEncodedSize(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		s := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, "s")
-		raw, err := json.Marshal(s)
-		if err != nil || encodedSize(s) != len(raw) {
-			t.Fatalf("encodedSize(%q) = %d, want %d", s, encodedSize(s), len(raw))
-		}
-		most := rapid.IntRange(0, 40).Draw(t, "most")
-		got := edges(s, most)
-		if head, tail, cut := strings.Cut(got, "\n["); cut && got != s {
-			_, tail, _ = strings.Cut(tail, "only]\n")
-			if encodedSize(head)-2 > most || encodedSize(tail)-2 > most || !strings.HasPrefix(s, head) || !strings.HasSuffix(s, tail) {
-				t.Fatalf("edges(%q, %d) = %q", s, most, got)
-			}
-		}
-		if utf8.ValidString(s) && !utf8.ValidString(got) {
-			t.Fatalf("edges(%q, %d) = %q cuts a character", s, most, got)
-		}
-	})
 }

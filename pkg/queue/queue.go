@@ -66,8 +66,12 @@ type Message interface {
 	InProgress() error             // still at it
 }
 
+// MaxRequest is the most that a worker may say in one request, in bytes of Encode: a
+// result of the largest allowed size, and what goes with it. More is job.ErrTooLarge.
+const MaxRequest = int(job.MaxResult) + 8<<20
+
 // Control is a worker's line to the dispatchers: request and reply, in bulk, of
-// any size. Any dispatcher answers. An error wraps job.ErrUnavailable unless it
+// sizes far above that of one message. Any dispatcher answers. An error wraps job.ErrUnavailable unless it
 // says otherwise and means unknown; saying the same again is safe. Without a
 // deadline of ctx's own a request is given up after a default timeout.
 type Control interface {

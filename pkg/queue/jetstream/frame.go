@@ -44,9 +44,6 @@ const (
 	maxChunk     = 4 << 20 // larger messages hold up the heartbeats behind them
 	headerRoom   = 4 << 10 // headers count towards max_payload
 
-	// maxRequest is the most that a worker may say in one message: a result of the
-	// largest allowed size (job.MaxResult) and what goes with it.
-	maxRequest = int(job.MaxResult) + 8<<20
 	// maxAnswer is the most that is taken as an answer: the specs of claimed jobs, a
 	// file of a session.
 	maxAnswer = 256 << 20

@@ -112,7 +112,7 @@ func (q *Queue) patience(m *nats.Msg) time.Duration {
 // take reads the body of a worker's request. done gives back the room that it takes,
 // and is to be called when the request was answered.
 func (q *Queue) take(ctx context.Context, m *nats.Msg, worker string) (body []byte, done func(), err error) {
-	size, rest, err := sizeOf(m, inboxOf(worker), maxRequest)
+	size, rest, err := sizeOf(m, inboxOf(worker), queue.MaxRequest)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -123,7 +123,7 @@ func (q *Queue) take(ctx context.Context, m *nats.Msg, worker string) (body []by
 		return nil, nil, unavailable("wait for room for a large message", err)
 	}
 	done = func() { q.frames.Release(int64(size)) }
-	if body, err = readFrame(ctx, q.desk.asking(worker), m, inboxOf(worker), maxRequest); err != nil {
+	if body, err = readFrame(ctx, q.desk.asking(worker), m, inboxOf(worker), queue.MaxRequest); err != nil {
 		done()
 		return nil, nil, err
 	}

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -13,8 +14,9 @@ import (
 // repeats looks into the partial index on records that may be repeated. A record
 // that was an answer itself has given up its key, so the origin is always one
 // that ran.
-const repeats = `
-SELECT j.id, j.dispatch_gen, j.batch_id, s.spec, ` + resultColumns + `
+// Those that are more than repeatBytes after the others are left out: their jobs run.
+var repeats = fmt.Sprintf(`
+SELECT * FROM (SELECT j.id, j.dispatch_gen, j.batch_id, s.spec, `+repeatSize+`, `+resultColumns+`
 FROM unnest($2::uuid[], $3::integer[]) AS i (id, gen)
 JOIN jobs j ON j.id = i.id AND j.id >= $1 AND j.state || '' = 'dispatched' AND j.dispatch_gen = i.gen AND j.cache_key IS NOT NULL
 CROSS JOIN LATERAL (
@@ -23,7 +25,13 @@ CROSS JOIN LATERAL (
 		AND o.outcome IN ('succeeded', 'failed', 'exception')
 	ORDER BY o.tenant_id DESC, o.cache_key DESC, o.id DESC LIMIT 1) o
 JOIN results r ON r.id = o.id
-JOIN specs s ON s.id = j.id AND s.id >= $1`
+JOIN specs s ON s.id = j.id AND s.id >= $1) AS found (job, gen, batch, spec, before, id, batch_id, seq, lease, outcome, reason, worker, identity, attempts, body)
+WHERE before < %d`, repeatBytes)
+
+const (
+	repeatBytes = 16 << 20 // specs and records of one answer, besides the last
+	repeatSize  = `coalesce(sum(octet_length(s.spec) + octet_length(r.body)) OVER (ORDER BY j.id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)`
+)
 
 // Repeats implements store.Repeater.
 func (s *Store) Repeats(ctx context.Context, refs []store.Ref) (out []store.Repeat, err error) {
@@ -39,8 +47,9 @@ func (s *Store) Repeats(ctx context.Context, refs []store.Ref) (out []store.Repe
 		var id, batch pgtype.UUID
 		var p store.Repeat
 		var r resultRow
+		var before int64
 		out = nil
-		_, err = pgx.ForEachRow(rows, append([]any{&id, &p.Generation, &batch, &p.Spec}, r.targets()...), func() error {
+		_, err = pgx.ForEachRow(rows, append([]any{&id, &p.Generation, &batch, &p.Spec, &before}, r.targets()...), func() error {
 			p.Job, p.BatchID, p.Origin, p.Record = jobID(id), batchID(batch), jobID(r.id), r.json()
 			out = append(out, p)
 			p.Spec = nil // the next row gets its own memory

@@ -1,0 +1,41 @@
+package job
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+)
+
+// EncodedSize is what package json makes of it, whatever it is, and Edges keeps within
+// what it is told.
+func TestEncodedSize(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		s := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, "s")
+		raw, err := json.Marshal(s)
+		if err != nil || EncodedSize(s) != len(raw) {
+			t.Fatalf("EncodedSize(%q) = %d, want %d", s, EncodedSize(s), len(raw))
+		}
+		most := rapid.IntRange(0, 40).Draw(t, "most")
+		got := Edges(s, most, "elsewhere")
+		if EncodedSize(s)-2 <= most && got != s {
+			t.Fatalf("Edges(%q, %d) = %q cuts what fits", s, most, got)
+		}
+		if got != s {
+			i, j := strings.LastIndex(got, "\n["), strings.LastIndex(got, " are elsewhere]\n")
+			if i < 0 || j < i {
+				t.Fatalf("Edges(%q, %d) = %q has no marker", s, most, got)
+			}
+			head, tail := got[:i], got[j+len(" are elsewhere]\n"):]
+			if EncodedSize(head)-2 > most || EncodedSize(tail)-2 > most || !strings.HasPrefix(s, head) || !strings.HasSuffix(s, tail) {
+				t.Fatalf("Edges(%q, %d) = %q", s, most, got)
+			}
+		}
+		if utf8.ValidString(s) && !utf8.ValidString(got) {
+			t.Fatalf("Edges(%q, %d) = %q cuts a character", s, most, got)
+		}
+	})
+}

@@ -100,6 +100,10 @@ neighbours: setup build image gvisor ## Run 1,000 jobs beside the whole hostile 
 readers: setup ## Read large results from 64 clients for a minute, beside heartbeats and a leader
 	$(TEST) -count=1 -timeout=10m -v ./internal/httpapi -run '^TestReadersBesideHeartbeats$$' -args -readers.for=1m
 
+.PHONY: test-large
+test-large: setup build image ## Run a job with 8 steps of the largest outputs beside 50 small ones
+	$(TEST) -count=1 -timeout=20m -v ./test/e2e -run '^TestStories$$/^large_outputs$$' -args -large.steps=8
+
 .PHONY: test-k8s
 # helm, and where KUBECONFIG names a cluster, that and kubectl. docs/operations.md says what a cluster is to have, and the ASSAY_
 # variables that tell of it.

@@ -73,13 +73,13 @@ func (f *fleet) judge() (v verdict) {
 	return v
 }
 
-// objectOf finds the artifacts in a record.
+// objectOf finds the artifacts and the stored outputs in a record.
 var objectOf = regexp.MustCompile(`"object": *"([^"]+)"`)
 
 // judgeArtifacts compares the records with what the object store holds.
 func (f *fleet) judgeArtifacts(v *verdict) {
 	f.t.Helper()
-	rows, err := f.db.Query(context.WithoutCancel(f.t.Context()), `SELECT id::text, lease, body FROM results WHERE body LIKE '%"artifacts"%'`)
+	rows, err := f.db.Query(context.WithoutCancel(f.t.Context()), `SELECT id::text, lease, body FROM results WHERE body LIKE '%"object"%'`)
 	if err != nil {
 		f.t.Fatal(err)
 	}

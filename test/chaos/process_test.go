@@ -1,9 +1,11 @@
 package chaos
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -129,4 +131,24 @@ func (p *process) end(t *testing.T) {
 	p.resume()
 	p.term(t)
 	p.wg.Wait()
+}
+
+// peak is the most memory that the running process has had, in bytes.
+func (p *process) peak(t *testing.T) int {
+	t.Helper()
+	p.mu.Lock()
+	pid := p.cmd.Process.Pid
+	p.mu.Unlock()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		var kib int
+		if n, _ := fmt.Sscanf(line, "VmHWM: %d kB", &kib); n == 1 {
+			return kib << 10
+		}
+	}
+	t.Fatalf("process %d has no VmHWM", pid)
+	return 0
 }

@@ -53,6 +53,7 @@ var rows = []struct {
 	{40, "the standby of a dead Postgres promoted", promoted},
 	{41, "NATS away for longer than a lease, again and again", outages},
 	{42, "worker killed and started again, leases as in production", restartedWorker},
+	{43, "the largest outputs beside small jobs; a dispatcher dies while they are reported", largestOutputs},
 }
 
 // floods compares two measurements, one after the other. It goes alone: what other

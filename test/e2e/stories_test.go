@@ -164,6 +164,7 @@ func TestStories(t *testing.T) {
 	t.Run("one bad line", func(t *testing.T) { oneBadLine(t, f) })
 	t.Run("secrets", func(t *testing.T) { tellSecrets(t, f) })
 	t.Run("batches", func(t *testing.T) { batches(t, f) })
+	t.Run("large outputs", func(t *testing.T) { largeOutputs(t, f) })
 	t.Run("two dispatchers", func(t *testing.T) { secondDispatcher(t, f) })
 	t.Run("kill -9 of the worker", func(t *testing.T) { killWorker(t, f) })
 }

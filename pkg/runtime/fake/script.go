@@ -23,6 +23,7 @@ import (
 //
 //	sleep=50ms              take time (the policy's wall clock and kills apply)
 //	output=text stderr=text write to a stream
+//	fill=16777216           write so many control characters to each stream
 //	cat=/workspace/in.txt   write an input file to stdout
 //	artifact=/path:content  leave a file behind
 //	exit=3                  end with an exit code: failed, unless it is 0
@@ -117,6 +118,14 @@ func (w word) perform(ctx context.Context, a rt.Attempt, rep *rt.Report, wall <-
 		write(&rep.Stdout, w.arg)
 	case "stderr":
 		write(&rep.Stderr, w.arg)
+	case "fill":
+		n, err := strconv.Atoi(w.arg)
+		if err != nil || n < 0 {
+			return true, fmt.Errorf("fake script: fill=%s", w.arg)
+		}
+		text := strings.Repeat("\x01", n)
+		write(&rep.Stdout, text)
+		write(&rep.Stderr, text)
 	case "cat":
 		text, err := content(ctx, a.Files, w.arg)
 		write(&rep.Stdout, text)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
 	"github.com/assay-run/assay/pkg/store"
@@ -120,6 +121,52 @@ func TestOutputsOfAForgedRecord(t *testing.T) {
 	for _, path := range []string{"stdout", "stderr", "stdout?step=0", "stderr?step=0"} {
 		if got, err := f.get("/v1/jobs/"+string(id)+"/output/"+path, []string{"Accept", "*/*"}); err == nil {
 			t.Errorf("%s was served: %.40q", path, got)
+		}
+	}
+}
+
+// A page that ends by its bytes does not claim to be the last, though it is shorter than
+// asked for and the batch is over.
+func TestPagesEndByTheirBytes(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	const n, size = 5, store.PageBytes * 3 / 8
+	var jobs []store.NewJob
+	for range n {
+		jobs = append(jobs, store.NewJob{ID: job.NewID(), Tenant: "default", Pool: "elsewhere", MaxAttempts: 1, Spec: []byte(python("x"))})
+	}
+	batch, err := f.store.SubmitBatch(t.Context(), store.NewBatch{ID: job.NewID(), Tenant: "default"}, jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ds, err := f.store.Schedule(t.Context(), []string{"elsewhere"}, n)
+	if err != nil || len(ds) != n {
+		t.Fatalf("%d scheduled, %v", len(ds), err)
+	}
+	for _, d := range ds {
+		cs, err := f.store.Claim(t.Context(), time.Minute, []store.Claim{{Ref: d.Ref, Worker: "w"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, _ := json.Marshal(job.Result{Stdout: job.Output{Text: strings.Repeat("x", size)}})
+		fin := store.Finish{LeaseRef: store.LeaseRef{Job: d.Job, Lease: cs[0].Lease}, Worker: "w", BatchID: batch, Outcome: job.Succeeded, Result: raw}
+		if got, err := f.store.Finish(t.Context(), []store.Finish{fin}); err != nil || got[0] != store.Recorded {
+			t.Fatalf("%v, %v", got, err)
+		}
+	}
+	cursor, total := "0", 0
+	for pages, complete := 0, "false"; complete != "true"; pages++ {
+		if pages > n {
+			t.Fatal("no page is the last")
+		}
+		resp, body := f.do("GET", "/v1/batches/"+string(batch)+"/results?limit=100&after="+cursor, "")
+		if resp.StatusCode != http.StatusOK || len(body) > store.PageBytes+2*size {
+			t.Fatalf("%d, a page of %d bytes", resp.StatusCode, len(body))
+		}
+		total += strings.Count(body, "\n")
+		cursor, complete = resp.Header.Get(api.HeaderCursor), resp.Header.Get(api.HeaderComplete)
+		if complete == "true" != (total == n) {
+			t.Errorf("page %d: complete is %s after %d of %d results", pages, complete, total, n)
 		}
 	}
 }

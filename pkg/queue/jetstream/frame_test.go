@@ -108,7 +108,7 @@ func TestFrameOfImpossibleChunks(t *testing.T) {
 // What is being taken in is bounded over all requests, not for each.
 func TestFramesShareTheirRoom(t *testing.T) {
 	t.Parallel()
-	q := &Queue{frames: semaphore.NewWeighted(framesRoom)}
+	q := &Queue{frames: semaphore.NewWeighted(framesRoom), messages: semaphore.NewWeighted(messagesRoom)}
 	if !q.frames.TryAcquire(framesRoom - 10) {
 		t.Fatal("there is no room at first")
 	}
@@ -119,9 +119,24 @@ func TestFramesShareTheirRoom(t *testing.T) {
 		t.Errorf("without room: %v, want unavailable: it is said again", err)
 	}
 	if body, done, err := q.take(t.Context(), &nats.Msg{Data: []byte("small")}, "w"); err != nil || string(body) != "small" {
-		t.Errorf("what is whole needs no room: %q, %v", body, err)
+		t.Errorf("what is small needs no room: %q, %v", body, err)
 	} else {
 		done()
+	}
+	whole := &nats.Msg{Data: make([]byte, smallRequest+1)}
+	_, done, err := q.take(t.Context(), whole, "w")
+	if err != nil {
+		t.Fatalf("a message waits for frames: %v", err)
+	}
+	if q.messages.TryAcquire(messagesRoom) {
+		t.Error("it takes no room")
+	}
+	done()
+	if !q.messages.TryAcquire(messagesRoom) {
+		t.Error("its room is not given back")
+	}
+	if _, _, err := q.take(t.Context(), whole, "w"); !errors.Is(err, job.ErrUnavailable) {
+		t.Errorf("a message without room: %v, want unavailable", err)
 	}
 }
 

@@ -67,10 +67,11 @@ type Queue struct {
 	placed   placed    // deliveries that are in the stream
 	receipts *receipts // of a worker
 
-	own     *sealer             // opens what is sealed to this process
-	seals   *seals              // the keys of workers
-	frames  *semaphore.Weighted // bytes of large requests that are being taken in: framesRoom
-	offered sync.Map            // workers whose key is offered on this connection
+	own      *sealer             // opens what is sealed to this process
+	seals    *seals              // the keys of workers
+	frames   *semaphore.Weighted // bytes of requests that are being worked on, those that came as frames
+	messages *semaphore.Weighted // and the others
+	offered  sync.Map            // workers whose key is offered on this connection
 
 	ensureMu sync.Mutex // one stream or consumer is made at a time
 	silence  silence    // of the stream
@@ -100,7 +101,7 @@ func Connect(ctx context.Context, cfg Config) (*Queue, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
-	q := &Queue{cfg: cfg, log: cfg.Log, epoch: make(chan struct{}), frames: semaphore.NewWeighted(framesRoom), own: newSealer(), seals: newSeals()}
+	q := &Queue{cfg: cfg, log: cfg.Log, epoch: make(chan struct{}), frames: semaphore.NewWeighted(framesRoom), messages: semaphore.NewWeighted(messagesRoom), own: newSealer(), seals: newSeals()}
 	q.receipts = newReceipts(q.sayReceipts)
 	for try := 0; ; try++ {
 		err := q.connect(ctx)

@@ -94,9 +94,15 @@ const (
 	// milliseconds. Those that say nothing wait for the default.
 	patienceHeader = "Assay-Patience"
 	maxPatience    = 2 * time.Minute
-	// framesRoom is how many bytes of large requests a dispatcher takes in at once. A
-	// request that does not fit waits for room as long as its sender waits for it.
-	framesRoom = 128 << 20
+	// framesRoom is how many bytes of frames a dispatcher takes in at once. One that does
+	// not fit waits for room as long as its sender waits for it, and is not asked for
+	// until then.
+	framesRoom = 96 << 20
+	// messagesRoom is the same of messages that are whole, which no frame takes any of.
+	// One that does not fit is there already: it is refused, and said again.
+	messagesRoom = 64 << 20
+	// smallRequest is the size up to which requests always fit: heartbeats, claims.
+	smallRequest = 256 << 10
 )
 
 // patience is how long a request is worked on: as long as its sender waits, within
@@ -116,13 +122,19 @@ func (q *Queue) take(ctx context.Context, m *nats.Msg, worker string) (body []by
 	if err != nil {
 		return nil, nil, err
 	}
-	if rest == "" {
+	if rest == "" && size <= smallRequest {
 		return m.Data, func() {}, nil
 	}
-	if err := q.frames.Acquire(ctx, int64(size)); err != nil {
-		return nil, nil, unavailable("wait for room for a large message", err)
+	if rest == "" {
+		if !q.messages.TryAcquire(int64(size)) {
+			return nil, nil, fmt.Errorf("%w: no room for a request of %d bytes", job.ErrUnavailable, size)
+		}
+		return m.Data, func() { q.messages.Release(int64(size)) }, nil
 	}
 	done = func() { q.frames.Release(int64(size)) }
+	if err := q.frames.Acquire(ctx, int64(size)); err != nil {
+		return nil, nil, unavailable("wait for room for a large request", err)
+	}
 	if body, err = readFrame(ctx, q.desk.asking(worker), m, inboxOf(worker), queue.MaxRequest); err != nil {
 		done()
 		return nil, nil, err

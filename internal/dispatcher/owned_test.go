@@ -3,10 +3,12 @@ package dispatcher
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
+	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -46,5 +48,14 @@ func TestOwnArtifacts(t *testing.T) {
 		if err := ownArtifacts(&f); (err == nil) != c.ok || err != nil && !errors.Is(err, job.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// A worker is not believed to have bounded its results.
+func TestResultsAboveTheLimitAreRefused(t *testing.T) {
+	f := store.Finish{LeaseRef: store.LeaseRef{Job: job.NewID(), Lease: 7}, Result: make([]byte, job.MaxResult+1)}
+	_, err := new(recorder).HandleFinish(t.Context(), queue.FinishRequest{Worker: "w", Finishes: []store.Finish{f}})
+	if !errors.Is(err, job.ErrTooLarge) || !strings.Contains(err.Error(), "32Mi") || !strings.Contains(err.Error(), string(f.Job)) {
+		t.Errorf("got %v, want one that names the job and the limit", err)
 	}
 }

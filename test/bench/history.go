@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// historyDays are the numbers of days of kept history that are compared with none.
+var historyDays = []int{35, 365}
+
+// historyRows is how many ended jobs and results each day of the history has.
+const historyRows = 20
+
+// history measures the control plane alone (see noop) with days of ended jobs beside
+// today's, as many as a fleet keeps: first none, then 35, then 365, then none again. A
+// ratio is the rate with so many days to the mean of the two without; "ratio" is that of
+// the most.
+func history(ctx context.Context, b *bench) (r report, err error) {
+	t, err := b.target(ctx, noopEnv, "ASSAY_RETENTION=0")
+	if err != nil {
+		return nil, err
+	}
+	defer t.stopped(&err)
+	db, err := t.database()
+	if err != nil {
+		return nil, err
+	}
+	spec := pythonJob("task")
+	b.logf("warming up")
+	if _, err := t.runBatch(ctx, spec, 2000); err != nil {
+		return nil, err
+	}
+	var sum outcome
+	rates := map[int]float64{}
+	measure := func(days int) (float64, error) {
+		b.logf("%d days of history", days)
+		if _, err := t.runBatch(ctx, spec, 500); err != nil { // plans are made anew
+			return 0, err
+		}
+		o, err := t.batches(ctx, spec, b.n, b.duration, 2000)
+		if err != nil {
+			return 0, err
+		}
+		sum.add(o)
+		return rate(o.jobs, o.took), nil
+	}
+	before, err := measure(0)
+	if err != nil {
+		return nil, err
+	}
+	had := 0
+	for _, days := range historyDays {
+		if err := addDays(ctx, db, had, days); err != nil {
+			return nil, fmt.Errorf("add days of history: %w", err)
+		}
+		had = days
+		if rates[days], err = measure(days); err != nil {
+			return nil, err
+		}
+	}
+	if err := dropDays(ctx, db, had); err != nil {
+		return nil, fmt.Errorf("remove days of history: %w", err)
+	}
+	after, err := measure(0)
+	if err != nil {
+		return nil, err
+	}
+	without := (before + after) / 2
+	ms, err := t.latencies(ctx, sum.batches, 4000)
+	if err != nil {
+		return nil, err
+	}
+	r = sum.report(ms)
+	r["jobs_per_s_by_days"] = map[string]float64{"0": before, "0 again": after, "35": rates[35], "365": rates[365]}
+	r["ratio_35"], r["ratio"] = round(rates[35]/without, 3), round(rates[365]/without, 3)
+	return r, nil
+}
+
+// database is the address of the fleet's.
+type database string
+
+func (t *target) database() (database, error) {
+	dispatcher, err := t.child("dispatcher")
+	if err != nil {
+		return "", err
+	}
+	url, err := dispatcher.env("ASSAY_DATABASE_URL")
+	return database(url), err
+}
+
+// run runs statements, each a transaction of its own.
+func (d database) run(ctx context.Context, statements []string) error {
+	psql := exec.CommandContext(ctx, "psql", "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--output=/dev/null", "--dbname="+string(d))
+	psql.Stdin = strings.NewReader(strings.Join(statements, ";\n") + ";\n")
+	var said strings.Builder
+	psql.Stderr = &said
+	if err := psql.Run(); err != nil {
+		return errors.Join(fmt.Errorf("psql: %w", err), errors.New(strings.TrimSpace(said.String())))
+	}
+	return nil
+}
+
+// oldDay is a day of the history, counted from two days ago: newer ones are always there.
+func oldDay(n int) time.Time { return time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -2-n) }
+
+// oldRows copies an ended job and its result into a day.
+const oldRows = `
+WITH ended AS (
+	SELECT j.*, row_number() OVER () AS n FROM jobs j WHERE j.state = 'finished' LIMIT %[2]d),
+ids AS (
+	SELECT id, (lpad(to_hex((extract(epoch FROM '%[1]s'::timestamp) * 1000)::bigint + n), 12, '0')
+		|| substr(replace(id::text, '-', ''), 13))::uuid AS old FROM ended),
+old_jobs AS (
+	INSERT INTO jobs SELECT (jsonb_populate_record(j, jsonb_build_object('id', i.old, 'batch_id', i.old,
+		'created_at', '%[1]s'::timestamp, 'ended_at', '%[1]s'::timestamp + interval '1 minute'))).* FROM ids i JOIN jobs j ON j.id = i.id)
+INSERT INTO results SELECT (jsonb_populate_record(r, jsonb_build_object('id', i.old, 'batch_id', i.old,
+	'recorded_at', '%[1]s'::timestamp + interval '1 minute'))).* FROM ids i JOIN results r ON r.id = i.id`
+
+// parents are the tables that have a partition for each day.
+var parents = []string{"jobs", "specs", "attempts", "results"}
+
+// addDays adds the days of the history from one number of them to another.
+func addDays(ctx context.Context, db database, from, to int) error {
+	var script []string
+	for n := from; n < to; n++ {
+		day := oldDay(n).Format(time.DateOnly)
+		for _, parent := range parents { // locks of a few tables at a time
+			script = append(script, fmt.Sprintf(`SELECT assay_partition('%s', '%s')`, parent, day))
+		}
+		script = append(script, fmt.Sprintf(oldRows, day, historyRows))
+	}
+	return db.run(ctx, script)
+}
+
+// dropDays removes so many days of the history.
+func dropDays(ctx context.Context, db database, days int) error {
+	var script []string
+	for n := range days {
+		for _, parent := range parents {
+			script = append(script, fmt.Sprintf(`DROP TABLE %s_%s`, parent, oldDay(n).Format("20060102")))
+		}
+	}
+	return db.run(ctx, script)
+}

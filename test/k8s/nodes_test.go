@@ -5,6 +5,7 @@ package k8s
 import (
 	"fmt"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -74,13 +75,18 @@ for p in /proc/[0-9]*; do
 done | sort | grep -vE '^process (|sh|sed|sort|grep|find|cut|ls|cat|runc.*|exe)$'
 `
 
-// look is what a node has now, sorted.
+// clusters is what the cluster itself makes of a node when the first pod of some kind comes, and keeps: the bridge of its network, and the
+// control group of a class of service.
+var clusters = regexp.MustCompile(`^(interface cni0|cgroup .*/kubepods[^/]*/(kubepods-)?(besteffort|burstable|guaranteed)(\.slice)?)$`)
+
+// look is what a node has now besides that, sorted.
 func (f *fleet) look(pod string) []string {
 	f.t.Helper()
 	out := strings.Split(strings.TrimSpace(f.kubectl("exec", pod, "--", "sh", "-c", see)), "\n")
 	if len(out) < 20 || !slices.Contains(out, "process kubelet") {
 		f.t.Fatalf("%s sees no node: %q", pod, out)
 	}
+	out = slices.DeleteFunc(out, clusters.MatchString)
 	slices.Sort(out)
 	return out
 }

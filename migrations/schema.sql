@@ -1,3 +1,22 @@
+CREATE FUNCTION public.assay_live_since() RETURNS uuid
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    RETURN substring(pg_get_viewdef('live_jobs'::regclass) FROM '''([0-9a-f-]{36})''')::uuid;
+END $$;
+
+CREATE FUNCTION public.assay_live_since(since uuid) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    parent text;
+BEGIN
+    FOREACH parent IN ARRAY ARRAY['jobs', 'specs', 'attempts', 'results'] LOOP
+        EXECUTE format('CREATE OR REPLACE VIEW %I AS SELECT * FROM %I WHERE %I >= %L::uuid', 'live_' || parent, parent,
+            CASE parent WHEN 'attempts' THEN 'job_id' ELSE 'id' END, since);
+    END LOOP;
+END $$;
+
 CREATE FUNCTION public.assay_partition(parent text, day date) RETURNS boolean
     LANGUAGE plpgsql
     AS $_$
@@ -301,14 +320,53 @@ CREATE TABLE public.lineage (
     CONSTRAINT lineage_one_check CHECK (one)
 );
 
-CREATE TABLE public.policies (
-    tenant_id integer NOT NULL,
-    name text NOT NULL COLLATE pg_catalog."C",
-    version integer NOT NULL,
-    policy text NOT NULL,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT policies_version_check CHECK ((version > 0))
-);
+CREATE VIEW public.live_attempts AS
+ SELECT attempts.job_id,
+    attempts.lease,
+    attempts.worker,
+    attempts.outcome,
+    attempts.reason,
+    attempts.message,
+    attempts.started_at,
+    attempts.ended_at,
+    attempts.body
+   FROM public.attempts
+  WHERE (attempts.job_id >= '00000000-0000-0000-0000-000000000000'::uuid);
+
+CREATE VIEW public.live_jobs AS
+ SELECT jobs.id,
+    jobs.batch_id,
+    jobs.tenant_id,
+    jobs.priority,
+    jobs.dispatch_gen,
+    jobs.lease,
+    jobs.tries,
+    jobs.max_attempts,
+    jobs.losses,
+    jobs.earlier,
+    jobs.cancel_requested,
+    jobs.created_at,
+    jobs.expires_at,
+    jobs.dispatched_at,
+    jobs.published_at,
+    jobs.started_at,
+    jobs.lease_until,
+    jobs.ended_at,
+    jobs.pool,
+    jobs.state,
+    jobs.outcome,
+    jobs.worker,
+    jobs.retry_on,
+    jobs.traceparent,
+    jobs.identity,
+    jobs.not_before,
+    jobs.cache_key,
+    jobs.caps,
+    jobs.lane,
+    jobs.kills,
+    jobs.worker_since
+   FROM public.jobs
+  WHERE (jobs.id >= '00000000-0000-0000-0000-000000000000'::uuid);
 
 CREATE TABLE public.results (
     id uuid NOT NULL,
@@ -327,6 +385,43 @@ CREATE TABLE public.results (
     CONSTRAINT results_reason CHECK ((reason = ANY (ARRAY[''::text, 'lost'::text, 'drained'::text, 'preempted'::text, 'infra'::text])))
 )
 PARTITION BY RANGE (id);
+
+CREATE VIEW public.live_results AS
+ SELECT results.id,
+    results.batch_id,
+    results.seq,
+    results.lease,
+    results.tenant_id,
+    results.recorded_at,
+    results.outcome,
+    results.reason,
+    results.worker,
+    results.identity,
+    results.attempts,
+    results.body
+   FROM public.results
+  WHERE (results.id >= '00000000-0000-0000-0000-000000000000'::uuid);
+
+CREATE TABLE public.specs (
+    id uuid NOT NULL,
+    spec text NOT NULL
+)
+PARTITION BY RANGE (id);
+
+CREATE VIEW public.live_specs AS
+ SELECT specs.id,
+    specs.spec
+   FROM public.specs
+  WHERE (specs.id >= '00000000-0000-0000-0000-000000000000'::uuid);
+
+CREATE TABLE public.policies (
+    tenant_id integer NOT NULL,
+    name text NOT NULL COLLATE pg_catalog."C",
+    version integer NOT NULL,
+    policy text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT policies_version_check CHECK ((version > 0))
+);
 
 CREATE TABLE public.results_default (
     id uuid NOT NULL,
@@ -369,12 +464,6 @@ CREATE TABLE public.sessions (
     CONSTRAINT sessions_check CHECK (((state = 'ended'::text) = ((outcome IS NOT NULL) AND (ended_at IS NOT NULL)))),
     CONSTRAINT sessions_state_check CHECK ((state = ANY (ARRAY['live'::text, 'ended'::text])))
 );
-
-CREATE TABLE public.specs (
-    id uuid NOT NULL,
-    spec text NOT NULL
-)
-PARTITION BY RANGE (id);
 
 CREATE TABLE public.specs_default (
     id uuid NOT NULL,

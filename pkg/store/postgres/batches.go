@@ -18,9 +18,9 @@ import (
 // the size of the batch does not matter. A batch that has ended has nothing
 // under way.
 var batchColumns = `b.id, b.name, b.labels, b.label_caps, t.name, b.retry_of, b.created_at, c.total, c.ended_at,
-	CASE WHEN c.ended_at IS NULL THEN (SELECT count(*) FROM jobs j
+	CASE WHEN c.ended_at IS NULL THEN (SELECT count(*) FROM live_jobs j
 		WHERE j.state = 'dispatched' AND j.tenant_id = b.tenant_id AND j.batch_id = b.id) ELSE 0 END,
-	CASE WHEN c.ended_at IS NULL THEN (SELECT count(*) FROM jobs j
+	CASE WHEN c.ended_at IS NULL THEN (SELECT count(*) FROM live_jobs j
 		WHERE j.state = 'running' AND j.tenant_id = b.tenant_id AND j.batch_id = b.id) ELSE 0 END,
 	c.recorded, ARRAY[` + perOutcome(`c.%s`) + `], ` + deliveryColumns + `, ` + leaseColumns
 

@@ -50,7 +50,7 @@ WITH cleared AS MATERIALIZED (
 	ORDER BY b.job_id, b.lease LIMIT %d FOR UPDATE OF b SKIP LOCKED),
 gone AS (DELETE FROM blames b USING cleared c WHERE b.job_id = c.job_id AND b.lease = c.lease RETURNING b.job_id),
 eased AS (
-	UPDATE jobs j SET kills = greatest(j.kills - g.n, 0), not_before = CASE WHEN j.kills < $1 THEN j.not_before END
+	UPDATE live_jobs j SET kills = greatest(j.kills - g.n, 0), not_before = CASE WHEN j.kills < $1 THEN j.not_before END
 	FROM (SELECT job_id, count(*)::integer AS n FROM gone GROUP BY job_id ORDER BY job_id) g
 	WHERE j.id = g.job_id AND j.state || '' IN ('queued', 'dispatched', 'running'))
 SELECT count(*) FROM gone`, int(blameFor.Seconds()), reapChunk)
@@ -73,15 +73,15 @@ var condemn = fmt.Sprintf(`
 WITH`+poolsHeard+`,
 guilty AS MATERIALIZED (
 	SELECT b.job_id, count(*) AS n FROM (SELECT * FROM blames ORDER BY job_id, lease) b LEFT JOIN workers w ON w.id = b.worker
-	WHERE EXISTS (SELECT FROM jobs j WHERE j.id = b.job_id AND j.state || '' IN ('queued', 'dispatched'))
+	WHERE EXISTS (SELECT FROM live_jobs j WHERE j.id = b.job_id AND j.state || '' IN ('queued', 'dispatched'))
 	GROUP BY b.job_id
 	HAVING count(*) >= $1 AND bool_and(coalesce(w.started_at <> b.worker_since, w.id IS NULL)
 		OR b.blamed_at < now() - $2 * interval '1 millisecond' AND %s)
 	LIMIT %d),
 i AS MATERIALIZED (
-	SELECT j.id, g.n FROM guilty g JOIN jobs j ON j.id = g.job_id ORDER BY j.id FOR NO KEY UPDATE OF j SKIP LOCKED),
+	SELECT j.id, g.n FROM guilty g JOIN live_jobs j ON j.id = g.job_id ORDER BY j.id FOR NO KEY UPDATE OF j SKIP LOCKED),
 moved AS (
-	UPDATE jobs j SET state = 'finished', outcome = 'lost', ended_at = now() FROM i
+	UPDATE live_jobs j SET state = 'finished', outcome = 'lost', ended_at = now() FROM i
 	WHERE j.id = i.id AND j.state || '' IN ('queued', 'dispatched')
 	RETURNING j.id, j.batch_id, j.tenant_id, j.state, j.outcome, 0::bigint AS lease, '' AS reason, j.worker, j.identity, j.earlier,
 		%s AS body, NULL::text AS attempt_outcome, '' AS message, j.started_at)`, wentAlone(`b.worker_since`), reapChunk,

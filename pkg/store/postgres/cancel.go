@@ -18,7 +18,7 @@ import (
 func cancel(from string) string {
 	return `
 WITH moved AS (
-	UPDATE jobs j SET cancel_requested = true,
+	UPDATE live_jobs j SET cancel_requested = true,
 		state = CASE j.state WHEN 'running' THEN 'running' ELSE 'canceled' END,
 		outcome = CASE j.state WHEN 'running' THEN NULL ELSE 'canceled' END,
 		ended_at = CASE j.state WHEN 'running' THEN NULL ELSE now() END
@@ -44,7 +44,7 @@ func (s *Store) Cancel(ctx context.Context, id job.ID) (c store.Canceling, err e
 			c = canceling(rows[0])
 			return nil
 		}
-		err = s.pool.QueryRow(ctx, `SELECT state FROM jobs WHERE id = $1`, uuid(id)).Scan(&c.State)
+		err = s.pool.QueryRow(ctx, `SELECT state FROM jobs WHERE id = $1 AND `+onDay("id", id), uuid(id)).Scan(&c.State)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return fmt.Errorf("%w: job %s", job.ErrNotFound, id)
 		}
@@ -70,7 +70,7 @@ const cancelChunk = 2000
 var (
 	cancelQueued = cancel(fmt.Sprintf(`
 		SELECT q.id FROM batches b, unnest($2::text[]) AS p (pool), LATERAL (
-			SELECT id FROM jobs WHERE state = 'queued' AND pool = p.pool AND tenant_id = b.tenant_id AND batch_id = b.id
+			SELECT id FROM live_jobs WHERE state = 'queued' AND pool = p.pool AND tenant_id = b.tenant_id AND batch_id = b.id
 			ORDER BY tenant_id, batch_id, priority LIMIT %d) q
 		WHERE b.id = $1 ORDER BY q.id`, cancelChunk))
 	cancelDispatched = cancel(fmt.Sprintf(cancelLive, job.Dispatched, cancelChunk))
@@ -79,7 +79,7 @@ var (
 
 const cancelLive = `
 		SELECT q.id FROM batches b, LATERAL (
-			SELECT id FROM jobs WHERE state = '%s' AND tenant_id = b.tenant_id AND batch_id = b.id
+			SELECT id FROM live_jobs WHERE state = '%s' AND tenant_id = b.tenant_id AND batch_id = b.id
 			ORDER BY tenant_id, batch_id LIMIT %d) q
 		WHERE b.id = $1 ORDER BY q.id`
 

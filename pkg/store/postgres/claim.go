@@ -32,14 +32,14 @@ func byID(n int, id func(int) job.ID) (order []int, first pgtype.UUID) {
 // under.
 var claim = `
 WITH moved AS (
-	UPDATE jobs j SET state = 'running', lease = nextval('leases'), worker = i.worker, worker_since = i.since,
+	UPDATE live_jobs j SET state = 'running', lease = nextval('leases'), worker = i.worker, worker_since = i.since,
 		started_at = now(), lease_until = now() + $1 * interval '1 millisecond'
 	FROM unnest($3::uuid[], $4::integer[], $5::text[], $6::timestamptz[]) AS i (id, gen, worker, since)
 	WHERE j.id = i.id AND j.id >= $2 AND j.state || '' = 'dispatched' AND j.dispatch_gen = i.gen
 		AND NOT j.cancel_requested AND (j.expires_at IS NULL OR j.expires_at > now())
 		AND j.kills < $7::integer
 	RETURNING j.*)
-SELECT ` + claimedColumns + specInRoom + claimedRest + ` FROM moved j JOIN specs s ON s.id = j.id AND s.id >= $2 JOIN tenants t ON t.id = j.tenant_id`
+SELECT ` + claimedColumns + specInRoom + claimedRest + ` FROM moved j JOIN live_specs s ON s.id = j.id AND s.id >= $2 JOIN tenants t ON t.id = j.tenant_id`
 
 // claimOne is claim for one job, as claims come while clients wait: the server
 // then looks into one partition, and prepares for none of the others.
@@ -48,22 +48,22 @@ var claimOne = claimWhen(`j.kills < $6::integer`)
 // claimSuspect is the way to running of a suspect. It does not run beside another
 // one: see takeBack. Suspects are claimed one after the other, since those that one
 // statement claims do not see each other.
-var claimSuspect = claimWhen(`NOT EXISTS (SELECT FROM jobs r WHERE r.state = 'running' AND r.worker = $4 AND r.kills >= $6::integer)`)
+var claimSuspect = claimWhen(`NOT EXISTS (SELECT FROM live_jobs r WHERE r.state = 'running' AND r.worker = $4 AND r.kills >= $6::integer)`)
 
 func claimWhen(allowed string) string {
 	return `
 WITH moved AS (
-	UPDATE jobs j SET state = 'running', lease = nextval('leases'), worker = $4::text, worker_since = $5::timestamptz,
+	UPDATE live_jobs j SET state = 'running', lease = nextval('leases'), worker = $4::text, worker_since = $5::timestamptz,
 		started_at = now(), lease_until = now() + $1 * interval '1 millisecond'
 	WHERE j.id = $2 AND j.state || '' = 'dispatched' AND j.dispatch_gen = $3::integer
 		AND NOT j.cancel_requested AND (j.expires_at IS NULL OR j.expires_at > now()) AND ` + allowed + `
 	RETURNING j.*)
-SELECT ` + claimedColumns + `s.spec` + claimedRest + ` FROM moved j JOIN specs s ON s.id = $2 JOIN tenants t ON t.id = j.tenant_id`
+SELECT ` + claimedColumns + `s.spec` + claimedRest + ` FROM moved j JOIN live_specs s ON s.id = $2 JOIN tenants t ON t.id = j.tenant_id`
 }
 
 // suspects finds those of the refused claims that were refused for being suspects.
 const suspects = `
-SELECT j.id, j.dispatch_gen FROM jobs j, unnest($2::uuid[], $3::integer[]) AS i (id, gen)
+SELECT j.id, j.dispatch_gen FROM live_jobs j, unnest($2::uuid[], $3::integer[]) AS i (id, gen)
 WHERE j.id = i.id AND j.id >= $1 AND j.state || '' = 'dispatched' AND j.dispatch_gen = i.gen AND j.kills >= $4`
 
 // reclaim answers a claim that was committed before, to the process that made it:
@@ -71,12 +71,12 @@ WHERE j.id = i.id AND j.id >= $1 AND j.state || '' = 'dispatched' AND j.dispatch
 // so far, and shall not do so under a lease that is not its own.
 var reclaim = `
 WITH moved AS (
-	UPDATE jobs j SET lease_until = now() + $1 * interval '1 millisecond'
+	UPDATE live_jobs j SET lease_until = now() + $1 * interval '1 millisecond'
 	FROM unnest($3::uuid[], $4::integer[], $5::text[], $6::timestamptz[]) AS i (id, gen, worker, since)
 	WHERE j.id = i.id AND j.id >= $2 AND j.state || '' = 'running' AND j.dispatch_gen = i.gen AND j.worker = i.worker
 		AND coalesce(j.worker_since = i.since, true)
 	RETURNING j.*, i.since AS asked)
-SELECT ` + reclaimedColumns + specInRoom + claimedRest + ` FROM moved j JOIN specs s ON s.id = j.id AND s.id >= $2 JOIN tenants t ON t.id = j.tenant_id`
+SELECT ` + reclaimedColumns + specInRoom + claimedRest + ` FROM moved j JOIN live_specs s ON s.id = j.id AND s.id >= $2 JOIN tenants t ON t.id = j.tenant_id`
 
 const (
 	claimedColumns   = `j.id, j.dispatch_gen, j.worker, j.worker_since, ` + claimedFirst
@@ -205,7 +205,7 @@ func (s *Store) claimRows(ctx context.Context, won map[store.Claim]store.Claimed
 
 // heartbeat changes no indexed column: a HOT update.
 const heartbeat = `
-UPDATE jobs j SET lease_until = now() + $1 * interval '1 millisecond'
+UPDATE live_jobs j SET lease_until = now() + $1 * interval '1 millisecond'
 FROM unnest($3::uuid[], $4::bigint[], $5::text[]) AS i (id, lease, worker)
 WHERE j.id = i.id AND j.id >= $2 AND j.lease = i.lease AND j.worker = i.worker AND j.state || '' = 'running'
 RETURNING j.id, j.lease, j.worker, j.cancel_requested`

@@ -24,7 +24,7 @@ const again = `(j.tries + 1 < j.max_attempts AND i.outcome = ANY (string_to_arra
 // every other job alone.
 var finishOne = `
 WITH moved AS (
-	UPDATE jobs j SET state = CASE WHEN i.outcome = 'canceled' THEN 'canceled' ELSE 'finished' END,
+	UPDATE live_jobs j SET state = CASE WHEN i.outcome = 'canceled' THEN 'canceled' ELSE 'finished' END,
 		outcome = i.outcome, ended_at = now(), tries = j.tries + 1, lease_until = NULL
 	FROM (SELECT $3::text AS outcome) i
 	WHERE j.id = $1 AND j.lease = $2::bigint AND j.worker = $5::text AND j.state || '' = 'running' AND j.batch_id = '` + string(nilID) + `' AND j.earlier = 0
@@ -38,7 +38,7 @@ RETURNING ` + resultColumns
 // Leases are numbers that can be guessed; whose word counts is the worker's.
 var finish = `
 WITH moved AS (
-	UPDATE jobs j SET
+	UPDATE live_jobs j SET
 		state = CASE WHEN ` + again + ` THEN 'queued' WHEN i.outcome = 'canceled' THEN 'canceled' ELSE 'finished' END,
 		outcome = CASE WHEN ` + again + ` THEN NULL ELSE i.outcome END,
 		ended_at = CASE WHEN ` + again + ` THEN NULL ELSE now() END,
@@ -50,7 +50,7 @@ WITH moved AS (
 		i.body, i.outcome AS attempt_outcome, '' AS message, j.started_at)` + recordTail
 
 // finished reads back what an earlier call, whose commit its caller did not see,
-// made of these leases.
+// made of these leases. They may be of a day that is not live any more.
 const finished = `
 SELECT i.id, i.lease, i.worker, r.id IS NOT NULL
 FROM unnest($1::uuid[], $2::bigint[], $3::text[]) AS i (id, lease, worker)
@@ -137,7 +137,7 @@ func (s *Store) recordFor(ctx context.Context, fs []store.Finish, in *finishColu
 		moved, err = scanEnded(rows)
 		return err
 	})
-	b.Queue(`SELECT `+resultColumns+` FROM results r WHERE r.id = ANY ($1) AND r.id >= $2`, ids, in.first).Query(func(rows pgx.Rows) error {
+	b.Queue(`SELECT `+resultColumns+` FROM live_results r WHERE r.id = ANY ($1) AND r.id >= $2`, ids, in.first).Query(func(rows pgx.Rows) error {
 		var r resultRow
 		_, err := pgx.ForEachRow(rows, r.targets(), func() error {
 			records[jobID(r.id)] = r.json()

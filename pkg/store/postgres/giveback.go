@@ -38,7 +38,7 @@ func giveBack(from string) string {
 	return `
 WITH i AS MATERIALIZED (` + from + `),
 moved AS (
-	UPDATE jobs j SET
+	UPDATE live_jobs j SET
 		state = ` + end(`'canceled'`, `'finished'`, `'queued'`) + `,
 		outcome = ` + end(`'canceled'`, `'lost'`, `NULL`) + `,
 		ended_at = ` + end(`now()`, `now()`, `NULL`) + `,
@@ -62,7 +62,7 @@ var release = giveBack(`SELECT u.*, false AS blamed FROM unnest($5::uuid[], $6::
 func (s *Store) Unassign(ctx context.Context, l store.LeaseRef) (done bool, err error) {
 	err = s.urgent(ctx, "unassign", func(ctx context.Context) error {
 		tag, err := s.pool.Exec(ctx, `
-			UPDATE jobs SET state = 'queued', lease = 0, worker = NULL, worker_since = NULL, started_at = NULL, dispatched_at = NULL, published_at = NULL, lease_until = NULL
+			UPDATE live_jobs SET state = 'queued', lease = 0, worker = NULL, worker_since = NULL, started_at = NULL, dispatched_at = NULL, published_at = NULL, lease_until = NULL
 			WHERE id = $1 AND (lease = $2 OR $2 = 0 AND started_at = created_at) AND state || '' = 'running' AND NOT cancel_requested`, uuid(l.Job), int64(l.Lease))
 		done = tag.RowsAffected() > 0
 		return err

@@ -26,15 +26,15 @@ WITH live AS MATERIALIZED (
 	WHERE c.ended_at IS NULL AND b.tenant_id = $1),
 jobs_of AS (
 	SELECT false AS runs, l.labels, q.id, q.identity FROM live l, unnest($3::text[]) AS p (pool), LATERAL (
-		SELECT j.id, j.identity FROM jobs j WHERE j.state = 'queued' AND j.pool = p.pool AND j.tenant_id = $1 AND j.batch_id = l.id
+		SELECT j.id, j.identity FROM live_jobs j WHERE j.state = 'queued' AND j.pool = p.pool AND j.tenant_id = $1 AND j.batch_id = l.id
 		ORDER BY j.tenant_id, j.batch_id, j.priority) q
 	UNION ALL
 	SELECT false, l.labels, q.id, q.identity FROM live l, LATERAL (
-		SELECT j.id, j.identity FROM jobs j WHERE j.state = 'dispatched' AND j.tenant_id = $1 AND j.batch_id = l.id
+		SELECT j.id, j.identity FROM live_jobs j WHERE j.state = 'dispatched' AND j.tenant_id = $1 AND j.batch_id = l.id
 		ORDER BY j.tenant_id, j.batch_id) q
 	UNION ALL
 	SELECT true, l.labels, q.id, q.identity FROM live l, LATERAL (
-		SELECT j.id, j.identity FROM jobs j WHERE j.state = 'running' AND j.tenant_id = $1 AND j.batch_id = l.id
+		SELECT j.id, j.identity FROM live_jobs j WHERE j.state = 'running' AND j.tenant_id = $1 AND j.batch_id = l.id
 		ORDER BY j.tenant_id, j.batch_id) q)
 SELECT id, runs FROM jobs_of
 WHERE labels || coalesce(('{' || rtrim(identity, ',') || '}')::jsonb -> 'labels', '{}') @> $2::jsonb

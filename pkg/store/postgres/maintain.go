@@ -30,7 +30,8 @@ SELECT p.parent, d.day::date FROM generate_series(` + maintainFrom + `, ` + main
 	unnest(ARRAY['jobs', 'specs', 'attempts', 'results']) AS p (parent)
 WHERE to_regclass(p.parent || to_char(d.day, '_YYYYMMDD')) IS NULL ORDER BY d.day, p.parent`
 
-// Maintain implements store.Scheduler. Partitions are made one by one: each waits for
+// Maintain implements store.Scheduler. It makes days ahead, and moves the first of those
+// that the queue looks at. Partitions are made one by one: each waits for
 // whoever uses the default partition, and others wait for it, no longer than exclusively
 // says.
 func (s *Store) Maintain(ctx context.Context) error {
@@ -57,10 +58,10 @@ func (s *Store) Maintain(ctx context.Context) error {
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("make %s of %s: %w", p.parent, p.day.Format(time.DateOnly), err)
+			return errors.Join(fmt.Errorf("make %s of %s: %w", p.parent, p.day.Format(time.DateOnly), err), s.moveLive(ctx))
 		}
 	}
-	return nil
+	return s.moveLive(ctx)
 }
 
 const (
@@ -113,7 +114,7 @@ func (s *Store) exclusive(ctx context.Context, tables []string, f func(context.C
 		if held != "" {
 			return fmt.Errorf("%w: a transaction that lasts uses %s", job.ErrUnavailable, held)
 		}
-		if _, err := tx.Exec(ctx, fmt.Sprintf(`SET LOCAL lock_timeout = %d`, lockWait.Milliseconds())); err != nil {
+		if _, err := tx.Exec(ctx, `SELECT set_config('lock_timeout', $1, true)`, fmt.Sprint(lockWait.Milliseconds())); err != nil {
 			return err
 		}
 		return f(ctx, tx)

@@ -66,7 +66,6 @@ type Store struct {
 	share   *share   // of its connections, for what can wait
 	tenants sync.Map // name → int32; ids never change
 	watch   watch
-	spans   spans
 	unmeter func()
 	ended   sync.Map // day (time.Time) that is over → when its last job ended
 	// laneSeen is when a schedule last met capped jobs, in ms since 1970.

@@ -129,13 +129,13 @@ func (s *Store) removeDropped(ctx context.Context, batch job.ID, until time.Time
 		}
 		tag, err := s.pool.Exec(ctx, `
 			WITH gone AS (
-				DELETE FROM jobs WHERE id IN (
+				DELETE FROM live_jobs WHERE id IN (
 					SELECT j.id FROM batches b, unnest($2::text[]) AS p (pool), LATERAL (
-						SELECT id FROM jobs WHERE state = 'queued' AND pool = p.pool AND tenant_id = b.tenant_id AND batch_id = b.id
+						SELECT id FROM live_jobs WHERE state = 'queued' AND pool = p.pool AND tenant_id = b.tenant_id AND batch_id = b.id
 						ORDER BY tenant_id, batch_id, priority LIMIT 5000) j
 					WHERE b.id = $1 AND b.dropped_at IS NOT NULL)
 				RETURNING id)
-			DELETE FROM specs s USING gone WHERE s.id = gone.id`, uuid(batch), pools)
+			DELETE FROM live_specs s USING gone WHERE s.id = gone.id`, uuid(batch), pools)
 		if err != nil {
 			return false, err
 		}
@@ -164,7 +164,7 @@ func (s *Store) Pools(ctx context.Context) (pools []string, err error) {
 // poolsOf looks into each class for one job of a tenant.
 const poolsOf = queuedPools + `
 SELECT p.pool FROM pools p, LATERAL (
-	SELECT FROM jobs j WHERE j.state = 'queued' AND j.pool = p.pool AND j.tenant_id = $1
+	SELECT FROM live_jobs j WHERE j.state = 'queued' AND j.pool = p.pool AND j.tenant_id = $1
 	ORDER BY j.tenant_id, j.batch_id, j.priority LIMIT 1) mine
 WHERE p.pool IS NOT NULL`
 
@@ -187,8 +187,8 @@ func (s *Store) PoolsOf(ctx context.Context, tenant string) (pools []string, err
 
 const queuedPools = `
 WITH RECURSIVE pools AS (
-	(SELECT pool FROM jobs WHERE state = 'queued' ORDER BY pool LIMIT 1)
+	(SELECT pool FROM live_jobs WHERE state = 'queued' ORDER BY pool LIMIT 1)
 	UNION ALL
-	SELECT (SELECT j.pool FROM jobs j WHERE j.state = 'queued' AND j.pool > p.pool ORDER BY j.pool LIMIT 1)
+	SELECT (SELECT j.pool FROM live_jobs j WHERE j.state = 'queued' AND j.pool > p.pool ORDER BY j.pool LIMIT 1)
 	FROM pools p WHERE p.pool IS NOT NULL)
 `

@@ -13,7 +13,7 @@ import (
 // the record is of. One snapshot: a job that ends meanwhile is seen in one of both.
 const orphans = `
 SELECT i.id, i.lease FROM unnest($2::uuid[], $3::bigint[]) AS i (id, lease)
-WHERE NOT EXISTS (SELECT FROM jobs j WHERE j.id = i.id AND j.id >= $1 AND j.lease = i.lease AND j.state || '' = 'running')
+WHERE NOT EXISTS (SELECT FROM live_jobs j WHERE j.id = i.id AND j.id >= $1 AND j.lease = i.lease AND j.state || '' = 'running')
 	AND NOT EXISTS (SELECT FROM results r WHERE r.id = i.id AND r.id >= $1 AND r.lease = i.lease AND r.reason = '')`
 
 // Orphans implements store.Scheduler.

@@ -20,15 +20,15 @@ const (
 // waits there. It reads one index, and at most as many entries as the limits say.
 var queued = fmt.Sprintf(`
 WITH RECURSIVE heads AS (
-	(SELECT pool, tenant_id FROM jobs WHERE state = 'queued' ORDER BY pool, tenant_id LIMIT 1)
+	(SELECT pool, tenant_id FROM live_jobs WHERE state = 'queued' ORDER BY pool, tenant_id LIMIT 1)
 	UNION ALL
 	SELECT next.* FROM heads h, LATERAL (
-		SELECT j.pool, j.tenant_id FROM jobs j WHERE j.state = 'queued' AND (j.pool, j.tenant_id) > (h.pool, h.tenant_id)
+		SELECT j.pool, j.tenant_id FROM live_jobs j WHERE j.state = 'queued' AND (j.pool, j.tenant_id) > (h.pool, h.tenant_id)
 		ORDER BY j.pool, j.tenant_id LIMIT 1) next)
 SELECT h.pool, t.name, q.priority, q.n, q.batched
 FROM (SELECT * FROM heads LIMIT %d) h JOIN tenants t ON t.id = h.tenant_id, LATERAL (
 	SELECT priority, count(*) AS n, count(*) FILTER (WHERE batch_id <> '00000000-0000-0000-0000-000000000000') AS batched
-	FROM (SELECT j.priority, j.batch_id FROM jobs j WHERE j.state = 'queued' AND j.pool = h.pool AND j.tenant_id = h.tenant_id
+	FROM (SELECT j.priority, j.batch_id FROM live_jobs j WHERE j.state = 'queued' AND j.pool = h.pool AND j.tenant_id = h.tenant_id
 		ORDER BY j.tenant_id, j.batch_id, j.priority LIMIT %d) first
 	GROUP BY priority) q`, queueGroups, queueCounted)
 
@@ -37,8 +37,8 @@ FROM (SELECT * FROM heads LIMIT %d) h JOIN tenants t ON t.id = h.tenant_id, LATE
 const underway = `
 SELECT j.pool, t.name, j.priority, count(*) FILTER (WHERE j.state = 'dispatched'), count(*) FILTER (WHERE j.state = 'running'),
 	count(*) FILTER (WHERE batch_id <> '00000000-0000-0000-0000-000000000000')
-FROM (SELECT pool, tenant_id, priority, batch_id, state FROM jobs WHERE state = 'dispatched'
-	UNION ALL SELECT pool, tenant_id, priority, batch_id, state FROM jobs WHERE state = 'running') j JOIN tenants t ON t.id = j.tenant_id
+FROM (SELECT pool, tenant_id, priority, batch_id, state FROM live_jobs WHERE state = 'dispatched'
+	UNION ALL SELECT pool, tenant_id, priority, batch_id, state FROM live_jobs WHERE state = 'running') j JOIN tenants t ON t.id = j.tenant_id
 GROUP BY 1, 2, 3`
 
 // outstanding is exact where the queue is too long to count: what a tenant's live

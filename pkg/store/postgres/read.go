@@ -83,7 +83,7 @@ func (s *Store) Result(ctx context.Context, tenant string, id job.ID) (raw json.
 			return err
 		}
 		var r resultRow
-		err = s.pool.QueryRow(ctx, `SELECT `+resultColumns+` FROM results r WHERE r.id = $1 AND ($2::integer = 0 OR r.tenant_id = $2)`,
+		err = s.pool.QueryRow(ctx, `SELECT `+resultColumns+` FROM results r WHERE r.id = $1 AND ($2::integer = 0 OR r.tenant_id = $2) AND `+onDay("r.id", id),
 			uuid(id), t).Scan(r.targets()...)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return fmt.Errorf("%w: no result of job %s", job.ErrNotFound, id)
@@ -99,13 +99,15 @@ func (s *Store) Result(ctx context.Context, tenant string, id job.ID) (raw json.
 
 // results is one page. It ends after limit rows, or where those before have so many
 // bytes: the length of a body that is kept out of line is known without it being read.
-const results = `
+func results(batch job.ID) string {
+	return `
 SELECT ` + resultColumns + ` FROM (
 	SELECT r.*, sum(octet_length(r.body)) OVER (ORDER BY r.seq ROWS UNBOUNDED PRECEDING) - octet_length(r.body) AS before
 	FROM results r
-	WHERE r.batch_id = $1 AND r.seq > $2 AND r.seq > 0 AND ($3::integer = 0 OR r.tenant_id = $3)
+	WHERE r.batch_id = $1 AND r.seq > $2 AND r.seq > 0 AND ($3::integer = 0 OR r.tenant_id = $3) AND ` + sinceDay("r.id", batch) + `
 	ORDER BY r.seq LIMIT $4) r
 WHERE r.before < $5::bigint ORDER BY r.seq`
+}
 
 // Results implements store.Reader. recordTail says why no number is skipped.
 func (s *Store) Results(ctx context.Context, tenant string, batch job.ID, after store.Cursor, limit int) (out []json.RawMessage, next store.Cursor, err error) {
@@ -115,7 +117,7 @@ func (s *Store) Results(ctx context.Context, tenant string, batch job.ID, after 
 		if err != nil {
 			return err
 		}
-		rows, err := s.pool.Query(ctx, results, uuid(batch), int64(max(after, 0)), t, limit, store.PageBytes)
+		rows, err := s.pool.Query(ctx, results(batch), uuid(batch), int64(max(after, 0)), t, limit, store.PageBytes)
 		if err != nil {
 			return err
 		}
@@ -150,6 +152,7 @@ func (s *Store) Job(ctx context.Context, tenant string, id job.ID) (*job.Job, er
 				coalesce(j.traceparent, '')
 			FROM jobs j JOIN specs s ON s.id = j.id JOIN tenants t ON t.id = j.tenant_id
 			WHERE j.id = $1 AND s.id = $1 AND ($2::integer = 0 OR j.tenant_id = $2)
+				AND `+onDay("j.id", id)+` AND `+onDay("s.id", id)+`
 				AND NOT EXISTS (SELECT FROM batches b WHERE b.id = j.batch_id AND b.sealed_at IS NULL)`, uuid(id), t).
 			Scan(&batch, &j.Tenant, &spec, &j.Pool, &j.State, &j.Lease, &j.Worker, &j.CreatedAt, &started, &ended, &trace)
 		if errors.Is(err, pgx.ErrNoRows) {

@@ -26,8 +26,8 @@ const reapMany = 5000
 // before others. The list of uploads is read once, and is short.
 var expire = fmt.Sprintf(`
 WITH moved AS (
-	UPDATE jobs j SET state = 'finished', outcome = 'expired', ended_at = now()
-	FROM (SELECT id FROM jobs WHERE expires_at <= now() AND expires_at IS NOT NULL AND state IN ('queued', 'dispatched')
+	UPDATE live_jobs j SET state = 'finished', outcome = 'expired', ended_at = now()
+	FROM (SELECT id FROM live_jobs WHERE expires_at <= now() AND expires_at IS NOT NULL AND state IN ('queued', 'dispatched')
 			AND batch_id <> ALL (ARRAY(SELECT id FROM batches WHERE sealed_at IS NULL))
 		ORDER BY expires_at LIMIT %d FOR NO KEY UPDATE SKIP LOCKED) i
 	WHERE j.id = i.id AND j.state IN ('queued', 'dispatched')
@@ -40,8 +40,8 @@ WITH moved AS (
 // that the choice should be made anew. The generation stays; the next schedule
 // counts it up, and the old message claims nothing.
 const unclaimedForLong = `
-UPDATE jobs j SET state = 'queued'
-FROM (SELECT id FROM jobs WHERE state = 'dispatched' AND dispatched_at < now() - $1 * interval '1 millisecond'
+UPDATE live_jobs j SET state = 'queued'
+FROM (SELECT id FROM live_jobs WHERE state = 'dispatched' AND dispatched_at < now() - $1 * interval '1 millisecond'
 	ORDER BY tenant_id, batch_id LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED) i
 WHERE j.id = i.id AND j.state || '' = 'dispatched'`
 

@@ -45,7 +45,7 @@ recorded AS (
 		CASE WHEN m.earlier > 0 THEN (
 			SELECT string_agg('{"lease":' || a.lease || ',"worker":' || to_json(a.worker) || ',"outcome":"'
 				|| coalesce(a.outcome, 'lost') || '","reason":"' || a.reason || '"}', ',' ORDER BY a.lease)
-			FROM attempts a WHERE a.job_id = m.id) END,
+			FROM live_attempts a WHERE a.job_id = m.id) END,
 		m.body
 	FROM moved m LEFT JOIN counted c ON c.batch_id = m.batch_id WHERE m.outcome IS NOT NULL),
 kept AS (

@@ -18,14 +18,14 @@ import (
 var repeats = fmt.Sprintf(`
 SELECT * FROM (SELECT j.id, j.dispatch_gen, j.batch_id, s.spec, `+repeatSize+`, `+resultColumns+`
 FROM unnest($2::uuid[], $3::integer[]) AS i (id, gen)
-JOIN jobs j ON j.id = i.id AND j.id >= $1 AND j.state || '' = 'dispatched' AND j.dispatch_gen = i.gen AND j.cache_key IS NOT NULL
+JOIN live_jobs j ON j.id = i.id AND j.id >= $1 AND j.state || '' = 'dispatched' AND j.dispatch_gen = i.gen AND j.cache_key IS NOT NULL
 CROSS JOIN LATERAL (
 	SELECT o.id FROM jobs o
 	WHERE o.tenant_id = j.tenant_id AND o.cache_key = j.cache_key AND o.cache_key IS NOT NULL
 		AND o.outcome IN ('succeeded', 'failed', 'exception')
 	ORDER BY o.tenant_id DESC, o.cache_key DESC, o.id DESC LIMIT 1) o
 JOIN results r ON r.id = o.id
-JOIN specs s ON s.id = j.id AND s.id >= $1) AS found (job, gen, batch, spec, before, id, batch_id, seq, lease, outcome, reason, worker, identity, attempts, body)
+JOIN live_specs s ON s.id = j.id AND s.id >= $1) AS found (job, gen, batch, spec, before, id, batch_id, seq, lease, outcome, reason, worker, identity, attempts, body)
 WHERE before < %d`, repeatBytes)
 
 const (
@@ -72,7 +72,7 @@ func refArrays(refs []store.Ref) (ids []pgtype.UUID, gens []int32, first pgtype.
 // answer is guarded as a claim is: one of the two wins.
 var answer = `
 WITH moved AS (
-	UPDATE jobs j SET state = 'finished', outcome = r.outcome, ended_at = now(), cache_key = NULL
+	UPDATE live_jobs j SET state = 'finished', outcome = r.outcome, ended_at = now(), cache_key = NULL
 	FROM unnest($2::uuid[], $3::integer[], $4::uuid[]) AS i (id, gen, origin) JOIN results r ON r.id = i.origin
 	WHERE j.id = i.id AND j.id >= $1 AND j.state || '' = 'dispatched' AND j.dispatch_gen = i.gen AND r.tenant_id = j.tenant_id
 		AND r.outcome IN ('succeeded', 'failed', 'exception')

@@ -98,7 +98,7 @@ func (s *Store) forgetRows(ctx context.Context, sql string, chunk int, age time.
 	for {
 		var some int
 		err := s.do(ctx, "forget", func(ctx context.Context) error {
-			return s.pool.QueryRow(ctx, sql, age.Milliseconds(), chunk, uuid(job.FirstIDAt(time.Now().Add(spanAhead-age)))).Scan(&some)
+			return s.pool.QueryRow(ctx, sql, age.Milliseconds(), chunk, uuid(job.FirstIDAt(time.Now().Add(24*time.Hour-age)))).Scan(&some)
 		})
 		n += some
 		if err != nil || some < chunk {
@@ -180,7 +180,7 @@ func (s *Store) dayOver(ctx context.Context, day time.Time, age time.Duration) (
 			over = !left // it was judged before
 			return err
 		}
-		err := s.pool.QueryRow(ctx, `SELECT NOT (`+unfinishedIn(part)+` OR EXISTS (
+		err := s.pool.QueryRow(ctx, `SELECT NOT (`+unfinishedIn(part, "true")+` OR EXISTS (
 			SELECT FROM batches b WHERE b.id < $1 AND b.appended_at > $2))`, pgx.QueryExecModeExec,
 			uuid(job.FirstIDAt(day.AddDate(0, 0, 2))), day.AddDate(0, 0, -1)).Scan(&over)
 		return err

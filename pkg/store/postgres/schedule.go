@@ -49,22 +49,22 @@ func scheduling(held, waiting, fitting, groups, marker string) string {
 	}
 	return `
 WITH RECURSIVE budget AS (
-	SELECT greatest($2::bigint - (SELECT count(*) FROM jobs WHERE state = 'dispatched' AND pool = ANY ($1::text[])), 0) AS n),
+	SELECT greatest($2::bigint - (SELECT count(*) FROM live_jobs WHERE state = 'dispatched' AND pool = ANY ($1::text[])), 0) AS n),
 groups AS (
 	SELECT c.pool, first.* FROM unnest($1::text[]) AS c (pool), LATERAL (
-		SELECT j.tenant_id, j.batch_id, j.priority, j.lane > 0 AS capped FROM jobs j
+		SELECT j.tenant_id, j.batch_id, j.priority, j.lane > 0 AS capped FROM live_jobs j
 		WHERE j.state = 'queued' AND j.pool = c.pool AND (SELECT n FROM budget) > 0
 		ORDER BY j.tenant_id, j.batch_id, j.priority, j.lane LIMIT 1) first
 	UNION ALL
 	SELECT g.pool, next.* FROM groups g, LATERAL (
-		SELECT j.tenant_id, j.batch_id, j.priority, j.lane > 0 FROM jobs j
+		SELECT j.tenant_id, j.batch_id, j.priority, j.lane > 0 FROM live_jobs j
 		WHERE j.state = 'queued' AND j.pool = g.pool AND (j.tenant_id, j.batch_id, j.priority, j.lane)
 			> (g.tenant_id, g.batch_id, g.priority, CASE WHEN g.capped THEN 2147483647 ELSE 0 END)
 		ORDER BY j.tenant_id, j.batch_id, j.priority, j.lane LIMIT 1) next),
 held AS MATERIALIZED (
 	SELECT tenant_id, batch_id, count(*) AS n FROM (
-		SELECT tenant_id, batch_id FROM jobs WHERE state = 'dispatched' AND (SELECT n FROM budget) > 0
-		UNION ALL SELECT tenant_id, batch_id FROM jobs WHERE state = 'running' AND (SELECT n FROM budget) > 0) live
+		SELECT tenant_id, batch_id FROM live_jobs WHERE state = 'dispatched' AND (SELECT n FROM budget) > 0
+		UNION ALL SELECT tenant_id, batch_id FROM live_jobs WHERE state = 'running' AND (SELECT n FROM budget) > 0) live
 	GROUP BY tenant_id, batch_id),
 ` + held + `ready AS MATERIALIZED (
 	SELECT g.*, t.weight, t.max_running, max(g.priority) OVER (PARTITION BY g.tenant_id) AS top,
@@ -76,7 +76,7 @@ held AS MATERIALIZED (
 		OR b.tenant_id = g.tenant_id AND b.sealed_at IS NOT NULL AND NOT b.cancel_requested)` + groups + `),
 waiting AS MATERIALIZED (
 	SELECT r.*, c.* FROM ready r, LATERAL (
-		SELECT j.id, j.created_at, NULL AS caps FROM jobs j
+		SELECT j.id, j.created_at, NULL AS caps FROM live_jobs j
 		WHERE NOT r.capped AND ` + waitsIn("r") + ` AND j.lane = 0
 		ORDER BY j.tenant_id, j.batch_id, j.priority, j.lane, j.id LIMIT (SELECT n FROM budget)) c` + waiting + `),
 candidates AS MATERIALIZED (
@@ -92,7 +92,7 @@ picked AS MATERIALIZED (
 	WHERE max_running IS NULL OR place <= max_running
 	ORDER BY place / weight, id LIMIT (SELECT n FROM budget)),
 moved AS (
-	UPDATE jobs j SET state = 'dispatched', dispatch_gen = j.dispatch_gen + 1, dispatched_at = now(), published_at = now()
+	UPDATE live_jobs j SET state = 'dispatched', dispatch_gen = j.dispatch_gen + 1, dispatched_at = now(), published_at = now()
 	FROM picked p WHERE j.id = p.id AND j.state || '' = 'queued' AND NOT j.cancel_requested
 	RETURNING j.id, j.dispatch_gen, j.traceparent, j.cache_key IS NOT NULL AS cacheable, p.ord, j.pool, j.batch_id, j.tenant_id)
 SELECT id, dispatch_gen, coalesce(traceparent, ''), cacheable, coalesce(pool, ''), batch_id,
@@ -118,14 +118,14 @@ var (
 	cappedHeld = `capped AS MATERIALIZED (
 	SELECT coalesce(jsonb_object_agg(k, n), '{}') AS held FROM (
 		SELECT ` + capKey("j", "cap") + ` AS k, count(*) AS n
-		FROM (SELECT tenant_id, batch_id, caps FROM jobs WHERE lane > 0 AND state IN ('dispatched', 'running')
+		FROM (SELECT tenant_id, batch_id, caps FROM live_jobs WHERE lane > 0 AND state IN ('dispatched', 'running')
 			AND (SELECT n FROM budget) > 0 ORDER BY tenant_id) j, string_to_table(j.caps, E'\n') cap
 		GROUP BY k) counted),
 `
 	cappedWaiting = `
 	UNION ALL
 	SELECT r.*, c.* FROM ready r, LATERAL (` + openLanes + `) o, LATERAL (
-		SELECT j.id, j.created_at, j.caps FROM jobs j
+		SELECT j.id, j.created_at, j.caps FROM live_jobs j
 		WHERE ` + waitsIn("r") + ` AND j.lane = o.lane
 		ORDER BY j.tenant_id, j.batch_id, j.priority, j.lane, j.id LIMIT least(o.room, (SELECT n FROM budget))) c`
 	cappedFitting = `fitting AS (
@@ -142,11 +142,11 @@ var (
 // jobs, unless several labels are capped: then a look ends after a thousand more.
 var openLanes = `
 		WITH RECURSIVE lanes AS (
-			(SELECT j.lane, j.caps FROM jobs j WHERE r.capped AND ` + waitsIn("r") + ` AND j.lane > 0
+			(SELECT j.lane, j.caps FROM live_jobs j WHERE r.capped AND ` + waitsIn("r") + ` AND j.lane > 0
 			ORDER BY j.tenant_id, j.batch_id, j.priority, j.lane LIMIT 1)
 			UNION ALL
 			SELECT next.* FROM lanes l, LATERAL (
-				SELECT j.lane, j.caps FROM jobs j WHERE ` + waitsIn("r") + ` AND j.lane > l.lane
+				SELECT j.lane, j.caps FROM live_jobs j WHERE ` + waitsIn("r") + ` AND j.lane > l.lane
 				ORDER BY j.tenant_id, j.batch_id, j.priority, j.lane LIMIT 1) next)
 		SELECT l.lane, free.room FROM (SELECT * FROM lanes LIMIT 1000 + r.tenant_held) l, LATERAL (
 			SELECT coalesce(min(` + capRoom("r", "cap", "(SELECT held FROM capped)") + `), 1000000) AS room
@@ -213,8 +213,8 @@ func collectDispatches(rows pgx.Rows) ([]store.Dispatch, error) {
 // unclaimed finds its rows through the index on dispatched ones, of which there
 // are never more than the windows.
 const unclaimed = `
-UPDATE jobs j SET published_at = now()
-FROM (SELECT id FROM jobs WHERE state = 'dispatched' AND published_at < now() - $1 * interval '1 millisecond'
+UPDATE live_jobs j SET published_at = now()
+FROM (SELECT id FROM live_jobs WHERE state = 'dispatched' AND published_at < now() - $1 * interval '1 millisecond'
 	ORDER BY published_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED) p
 WHERE j.id = p.id AND j.state || '' = 'dispatched'
 RETURNING j.id, j.dispatch_gen, coalesce(j.traceparent, ''), j.cache_key IS NOT NULL, j.pool, j.batch_id,

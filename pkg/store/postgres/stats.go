@@ -15,19 +15,19 @@ import (
 var poolStats = queuedPools + fmt.Sprintf(`,
 named AS (
 	SELECT pool FROM pools WHERE pool IS NOT NULL
-	UNION SELECT pool FROM jobs WHERE state = 'dispatched' UNION SELECT pool FROM jobs WHERE state = 'running')
+	UNION SELECT pool FROM live_jobs WHERE state = 'dispatched' UNION SELECT pool FROM live_jobs WHERE state = 'running')
 SELECT n.pool,
-	(SELECT count(*) FROM (SELECT FROM jobs j WHERE j.state = 'queued' AND j.pool = n.pool
+	(SELECT count(*) FROM (SELECT FROM live_jobs j WHERE j.state = 'queued' AND j.pool = n.pool
 		ORDER BY j.tenant_id, j.batch_id, j.priority LIMIT %d) q),
-	(SELECT count(*) FROM jobs j WHERE j.state = 'dispatched' AND j.pool = n.pool),
-	(SELECT count(*) FROM jobs j WHERE j.state = 'running' AND j.pool = n.pool),
+	(SELECT count(*) FROM live_jobs j WHERE j.state = 'dispatched' AND j.pool = n.pool),
+	(SELECT count(*) FROM live_jobs j WHERE j.state = 'running' AND j.pool = n.pool),
 	coalesce(1000 * extract(epoch FROM now() - (
 		WITH RECURSIVE heads AS (
-			(SELECT tenant_id, batch_id, priority, created_at FROM jobs
+			(SELECT tenant_id, batch_id, priority, created_at FROM live_jobs
 			WHERE state = 'queued' AND pool = n.pool ORDER BY tenant_id, batch_id, priority, id LIMIT 1)
 			UNION ALL
 			SELECT next.* FROM heads h, LATERAL (
-				SELECT j.tenant_id, j.batch_id, j.priority, j.created_at FROM jobs j
+				SELECT j.tenant_id, j.batch_id, j.priority, j.created_at FROM live_jobs j
 				WHERE j.state = 'queued' AND j.pool = n.pool AND (j.tenant_id, j.batch_id, j.priority) > (h.tenant_id, h.batch_id, h.priority)
 				ORDER BY j.tenant_id, j.batch_id, j.priority, j.id LIMIT 1) next)
 		SELECT min(created_at) FROM heads)), 0)::bigint
@@ -37,8 +37,8 @@ FROM named n`, store.StatsCap)
 // live batches have not recorded, less what is under way.
 const queuedInBatches = `
 SELECT coalesce(sum(c.total - c.recorded), 0)::bigint
-	- (SELECT count(*) FROM jobs WHERE state = 'dispatched' AND batch_id <> '00000000-0000-0000-0000-000000000000')
-	- (SELECT count(*) FROM jobs WHERE state = 'running' AND batch_id <> '00000000-0000-0000-0000-000000000000')
+	- (SELECT count(*) FROM live_jobs WHERE state = 'dispatched' AND batch_id <> '00000000-0000-0000-0000-000000000000')
+	- (SELECT count(*) FROM live_jobs WHERE state = 'running' AND batch_id <> '00000000-0000-0000-0000-000000000000')
 FROM batch_counts c WHERE c.ended_at IS NULL`
 
 // waiting goes through the batches of all that live, which are fewer than those that a
@@ -46,7 +46,7 @@ FROM batch_counts c WHERE c.ended_at IS NULL`
 // waits of the tenant's own in each class. OFFSET keeps the planner from joining the
 // classes to all that is queued.
 const waiting = queuedPools + `
-SELECT live.jobs + (SELECT count(*) FROM pools p, LATERAL (SELECT FROM jobs j WHERE j.state = 'queued' AND j.pool = p.pool
+SELECT live.jobs + (SELECT count(*) FROM pools p, LATERAL (SELECT FROM live_jobs j WHERE j.state = 'queued' AND j.pool = p.pool
 		AND j.tenant_id = $1 AND j.batch_id = '00000000-0000-0000-0000-000000000000' OFFSET 0) q),
 	live.batches + (SELECT count(*) FROM batches b WHERE b.sealed_at IS NULL AND b.dropped_at IS NULL AND b.tenant_id = $1)
 FROM (SELECT coalesce(sum(c.total - c.recorded), 0)::bigint AS jobs, count(*) AS batches

@@ -157,19 +157,17 @@ func (s *Store) abandon(ctx context.Context, batch job.ID) error {
 }
 
 // submitJob is SubmitJob's only round trip. The first generation is issued at once if
-// nothing is queued in the classes $22, which are the job's and its rivals, their window $5
-// has room, the tenant is below its limit, and nothing of the job is capped: only the scheduler counts those. $17 and
-// $18: see span. $19 is the worker that then runs it, under a lease of $20 milliseconds,
-// as the process $21.
+// nothing is queued in the classes $20, which are the job's and its rivals, their window $5
+// has room, the tenant is below its limit, and nothing of the job is capped: only the scheduler counts those. $17 is the worker that then runs it, under a lease of $18 milliseconds,
+// as the process $19.
 const submitJob = keyGuard + `,
 now_or_later AS MATERIALIZED ( -- else all of it is done for each use of at_once
 	SELECT CASE WHEN $5::bigint = 0 OR $14 > 0 THEN false
-		WHEN (SELECT true FROM unnest($22::text[]) AS c (pool), LATERAL (SELECT FROM jobs j WHERE j.state = 'queued' AND j.pool = c.pool
-			AND j.id >= $17 AND j.id < $18 ORDER BY j.tenant_id, j.batch_id, j.priority LIMIT 1) ahead LIMIT 1) THEN false
-		WHEN $19 = '' AND $5 <= (SELECT count(*) FROM jobs WHERE state = 'dispatched' AND pool = ANY ($22::text[]) AND id >= $17 AND id < $18) THEN false
+		WHEN (SELECT true FROM unnest($20::text[]) AS c (pool), LATERAL (SELECT FROM live_jobs j WHERE j.state = 'queued' AND j.pool = c.pool ORDER BY j.tenant_id, j.batch_id, j.priority LIMIT 1) ahead LIMIT 1) THEN false
+		WHEN $17 = '' AND $5 <= (SELECT count(*) FROM live_jobs WHERE state = 'dispatched' AND pool = ANY ($20::text[])) THEN false
 		WHEN t.max_running IS NULL THEN true
-		ELSE t.max_running > (SELECT count(*) FROM jobs WHERE state = 'dispatched' AND tenant_id = $1 AND id >= $17 AND id < $18)
-			+ (SELECT count(*) FROM jobs WHERE state = 'running' AND tenant_id = $1 AND id >= $17 AND id < $18)
+		ELSE t.max_running > (SELECT count(*) FROM live_jobs WHERE state = 'dispatched' AND tenant_id = $1)
+			+ (SELECT count(*) FROM live_jobs WHERE state = 'running' AND tenant_id = $1)
 		END AS at_once
 	FROM go, tenants t WHERE t.id = $1),
 specified AS (INSERT INTO specs (id, spec) SELECT $4, $13 FROM go)
@@ -177,12 +175,12 @@ INSERT INTO jobs (id, tenant_id, pool, priority, max_attempts, retry_on, expires
 	state, dispatch_gen, dispatched_at, published_at, lease, worker, worker_since, started_at, lease_until)
 SELECT $4, $1, $6, $7, $8, nullif($9, ''), CASE WHEN $10 > 0 THEN now() + $10::bigint * interval '1 millisecond' END,
 	nullif($11, ''), $12, $14::integer, $15, $16,
-	CASE WHEN NOT at_once THEN 'queued' WHEN $19 = '' THEN 'dispatched' ELSE 'running' END, CASE WHEN at_once THEN 1 ELSE 0 END,
+	CASE WHEN NOT at_once THEN 'queued' WHEN $17 = '' THEN 'dispatched' ELSE 'running' END, CASE WHEN at_once THEN 1 ELSE 0 END,
 	CASE WHEN at_once THEN now() END, CASE WHEN at_once THEN now() END,
-	CASE WHEN at_once AND $19 <> '' THEN nextval('leases') ELSE 0 END, CASE WHEN at_once THEN nullif($19, '') END,
-	CASE WHEN at_once AND $19 <> '' THEN $21::timestamptz END,
-	CASE WHEN at_once AND $19 <> '' THEN now() END,
-	CASE WHEN at_once AND $19 <> '' THEN now() + $20::bigint * interval '1 millisecond' END
+	CASE WHEN at_once AND $17 <> '' THEN nextval('leases') ELSE 0 END, CASE WHEN at_once THEN nullif($17, '') END,
+	CASE WHEN at_once AND $17 <> '' THEN $19::timestamptz END,
+	CASE WHEN at_once AND $17 <> '' THEN now() END,
+	CASE WHEN at_once AND $17 <> '' THEN now() + $18::bigint * interval '1 millisecond' END
 FROM now_or_later
 RETURNING dispatch_gen, lease`
 
@@ -200,11 +198,10 @@ func (s *Store) SubmitJob(ctx context.Context, j store.NewJob, key store.Idempot
 		if err != nil {
 			return err
 		}
-		live := s.unfinished(ctx)
 		for {
 			err := s.pool.QueryRow(ctx, submitJob, tenant, key.Key, key.Hash, uuid(j.ID), window, j.Pool, cols.priority[0],
 				cols.maxAttempts[0], cols.retryOn[0], cols.expires[0], j.TraceParent, cols.identity[0], cols.spec[0],
-				cols.lane[0], cols.caps[0], cols.cacheKey[0], live.first, live.last,
+				cols.lane[0], cols.caps[0], cols.cacheKey[0],
 				j.Worker, j.LeaseTTL.Milliseconds(), sinceOf(j.Since), classes).Scan(&gen, &lease)
 			if isUniqueViolation(err) { // an unknown commit, said again; if it was dispatched, Unclaimed publishes it
 				gen, lease, err = s.issued(ctx, tenant, j, err)
@@ -237,7 +234,7 @@ func (s *Store) SubmitJob(ctx context.Context, j store.NewJob, key store.Idempot
 func (s *Store) issued(ctx context.Context, tenant int32, j store.NewJob, cause error) (gen job.Generation, lease job.Lease, err error) {
 	err = s.pool.QueryRow(ctx, `
 		SELECT CASE WHEN told THEN 0 ELSE dispatch_gen END, CASE WHEN told THEN 0 ELSE lease END
-		FROM (SELECT *, state <> 'running' OR worker <> $3 AS told FROM jobs WHERE id = $1 AND tenant_id = $2) j`,
+		FROM (SELECT *, state <> 'running' OR worker <> $3 AS told FROM live_jobs WHERE id = $1 AND tenant_id = $2) j`,
 		uuid(j.ID), tenant, j.Worker).Scan(&gen, &lease)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = cause

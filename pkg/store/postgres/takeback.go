@@ -10,7 +10,7 @@ import (
 
 // takeBack ends leases that nobody prolonged, by the server's clock alone. There
 // is no index on lease ends; the one on running rows is small.
-var takeBack = giveBackEnded(`SELECT j.id, j.lease, j.worker, j.worker_since, j.kills, j.lease_until - j.started_at AS took FROM jobs j
+var takeBack = giveBackEnded(`SELECT j.id, j.lease, j.worker, j.worker_since, j.kills, j.lease_until - j.started_at AS took FROM live_jobs j
 		WHERE j.state = 'running' AND j.lease_until < now() ORDER BY j.tenant_id, j.batch_id`,
 	`'the lease of worker ' || worker || ' ended'`)
 
@@ -18,7 +18,7 @@ var takeBack = giveBackEnded(`SELECT j.id, j.lease, j.worker, j.worker_since, j.
 // nothing any more, and would only be waited for. It looks at each running job's worker,
 // so it is for when somebody did (tookOver).
 var handBack = giveBackEnded(`SELECT j.id, j.lease, j.worker, j.worker_since, j.kills, now() - j.started_at AS took
-		FROM jobs j JOIN workers w ON w.id = j.worker
+		FROM live_jobs j JOIN workers w ON w.id = j.worker
 		WHERE j.state = 'running' AND w.started_at <> j.worker_since ORDER BY j.tenant_id, j.batch_id`,
 	`'worker ' || worker || ' was started anew'`)
 
@@ -38,7 +38,7 @@ const tookOver = `SELECT EXISTS (SELECT FROM workers WHERE id > '' AND took_over
 func giveBackEnded(query, message string) string {
 	return giveBack(fmt.Sprintf(`
 	WITH beside AS MATERIALIZED (
-		SELECT worker, max(kills) AS most FROM (SELECT worker, kills FROM jobs WHERE state = 'running' ORDER BY tenant_id, batch_id) r
+		SELECT worker, max(kills) AS most FROM (SELECT worker, kills FROM live_jobs WHERE state = 'running' ORDER BY tenant_id, batch_id) r
 		WHERE kills > 0 GROUP BY worker),
 	ended AS MATERIALIZED (%s LIMIT %d FOR NO KEY UPDATE OF j SKIP LOCKED), `+poolsHeard+`,
 	judged AS (

@@ -26,7 +26,7 @@ var (
 	losses      = flag.Int("chaos.losses", 1, "how often rows 38 to 40 lose what they lose")
 	outageCount = flag.Int("chaos.outages", 1, "how often NATS is away in row 41")
 	outageFor   = flag.Duration("chaos.outage", 6*time.Second, "for how long")
-	outageLease = flag.Duration("chaos.lease", 4*time.Second, "the leases there")
+	longLease   = flag.Duration("chaos.lease", 0, "leases of rows that kill workers or what they talk to; 0: as short as the row needs")
 	seed        = flag.Uint64("chaos.seed", 1, "of TestChaos's choices")
 )
 
@@ -44,6 +44,10 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction(store+"msgBlock).flushLoop"),
 		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server/ats.Register.func1"), goleak.IgnoreAnyFunction(store+"fileStore).syncBlocks"))
 }
+
+// atLeast is a short lease, so that a row waits little, or the one of -chaos.lease, as
+// in production.
+func atLeast(short time.Duration) time.Duration { return max(short, *longLease) }
 
 var programs struct {
 	once sync.Once

@@ -10,9 +10,9 @@ import (
 // NATS is away for longer than a lease, again and again, while short jobs run on all
 // workers: none of them is taken for the reason.
 func outages(t *testing.T) {
-	f := newFleet(t, shape{workers: 2, lease: *outageLease})
+	f := newFleet(t, shape{workers: 2, lease: atLeast(4 * time.Second)})
 	const slots = 16
-	f.batch(slots+4, always("sleep="+(*outageLease*2).String()))
+	f.batch(slots+4, always("sleep="+(2*f.lease).String()))
 	for range *outageCount {
 		eventually(t, "every slot is taken", func() bool { return f.in(job.Running) == slots })
 		f.restartNATS(func() { time.Sleep(*outageFor) })

@@ -84,7 +84,7 @@ func ownPostgres(t *testing.T, dir string) *dev.Postgres {
 func postgresAway(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pg")
 	pg := ownPostgres(t, dir)
-	f := newFleet(t, shape{workers: 2, postgres: pg})
+	f := newFleet(t, shape{workers: 2, postgres: pg, lease: atLeast(4 * time.Second)})
 	f.batch(300, always("sleep=50ms"))
 	eventually(t, "a part is done", func() bool { return f.in(job.Finished) > 50 })
 	if err := pg.Stop(t.Context()); err != nil {

@@ -138,7 +138,7 @@ func clocksOff(t *testing.T) {
 
 // A job that kills its worker each time is given up, and the others run.
 func poison(t *testing.T) {
-	f := newFleet(t, shape{lease: 2 * time.Second})
+	f := newFleet(t, shape{lease: atLeast(2 * time.Second)})
 	f.workers[0].kept = true
 	id := f.submit("crash=now")
 	f.batch(30, always("sleep=1s")) // in bad company, again and again
@@ -159,7 +159,7 @@ func poison(t *testing.T) {
 
 // Cancels race claims, results and the reaper.
 func cancelRaces(t *testing.T) {
-	f := newFleet(t, shape{dispatchers: 2, workers: 2})
+	f := newFleet(t, shape{dispatchers: 2, workers: 2, lease: atLeast(4 * time.Second)})
 	random := rand.New(rand.NewPCG(*seed, 30))
 	var ids []job.ID
 	for range 120 {
@@ -271,7 +271,7 @@ func capRecovers(t *testing.T) {
 	if err := os.WriteFile(tenants, []byte(`[{"name": "a", "max_running": 2}]`), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	f := newFleet(t, shape{env: []string{twoTenants, "ASSAY_TENANTS_FILE=" + tenants}, unwatched: true})
+	f := newFleet(t, shape{lease: atLeast(4 * time.Second), env: []string{twoTenants, "ASSAY_TENANTS_FILE=" + tenants}, unwatched: true})
 	if _, err := f.submitBatch(f.as("token-of-a"), 6, always("sleep=1s")); err != nil {
 		t.Fatal(err)
 	}
@@ -341,7 +341,7 @@ func flood(t *testing.T) {
 
 // A worker dies between two artifacts. The record has both, of one attempt.
 func halfUploaded(t *testing.T) {
-	f := newFleet(t, shape{})
+	f := newFleet(t, shape{lease: atLeast(4 * time.Second)})
 	id := f.submit("artifact=/workspace/a:first sleep=1500ms artifact=/workspace/b:second")
 	eventually(t, "one artifact is stored", func() bool { return len(f.stored()) == 1 })
 	f.workers[0].kill()

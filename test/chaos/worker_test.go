@@ -40,9 +40,9 @@ func workerKilled(t *testing.T) {
 	} {
 		t.Run(step.name, func(t *testing.T) {
 			t.Parallel()
-			lease := 4 * time.Second
+			lease := atLeast(4 * time.Second)
 			if !step.again {
-				lease = 30 * time.Second
+				lease = atLeast(30 * time.Second)
 			}
 			f := newFleet(t, shape{lease: lease})
 			if step.before != nil {

@@ -54,16 +54,17 @@ var rows = []struct {
 	{41, "NATS away for longer than a lease, again and again", outages},
 	{42, "worker killed and started again, leases as in production", restartedWorker},
 	{43, "the largest outputs beside small jobs; a dispatcher dies while they are reported", largestOutputs},
+	{44, "one tenant asks for much of everything", crowded},
 }
 
-// floods compares two measurements, one after the other. It goes alone: what other
+// floods and crowds compare measurements, one after the other. They go alone: what other
 // rows do to one of them says nothing about the scheduler.
-const floods = 32
+const floods, crowds = 32, 44
 
 func TestRows(t *testing.T) {
 	for _, r := range rows {
 		t.Run(fmt.Sprintf("%02d %s", r.n, r.fault), func(t *testing.T) {
-			if r.n != floods {
+			if r.n != floods && r.n != crowds {
 				t.Parallel()
 			}
 			r.run(t)

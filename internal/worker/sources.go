@@ -120,6 +120,10 @@ func (s *sources) wants(class string) bool {
 	return s.known && class != always && s.offer.Takes(s.pool, placement.ParseClass(class))
 }
 
+// shortWait is how long a fetch waits if there are more sources than deliveries that it may
+// take: each source that it waits at may bring one, so it does not wait at all of them.
+const shortWait = 100 * time.Millisecond
+
 // list returns the sources, another one first each time, and what says that there
 // are more.
 func (s *sources) list() (all []queue.Consumer, changed <-chan struct{}) {
@@ -144,7 +148,7 @@ func (s *sources) list() (all []queue.Consumer, changed <-chan struct{}) {
 
 // fetch asks the sources for up to n deliveries: first for what is there, one
 // source after the other; then, if there was nothing, it waits for the first
-// delivery of any.
+// delivery of any. Where it cannot wait at all of them it does not wait for long.
 func (s *sources) fetch(ctx context.Context, n int, wait time.Duration, out chan<- queue.Message) error {
 	all, changed := s.list()
 	ctx, cancel := context.WithCancel(ctx)
@@ -173,7 +177,10 @@ func (s *sources) fetch(ctx context.Context, n int, wait time.Duration, out chan
 	if got > 0 {
 		return nil
 	}
-	return first(ctx, cancel, all[:min(n, len(all))], wait, out)
+	if n < len(all) {
+		all, wait = all[:n], min(wait, shortWait)
+	}
+	return first(ctx, cancel, all, wait, out)
 }
 
 // first waits at several sources for one delivery each, until one has come.

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -118,6 +119,37 @@ func TestSources(t *testing.T) {
 		big <- &message{}
 		if n, _ := fetched(t, s, 10); n != 0 {
 			t.Errorf("%d of a class that is not named any more", n)
+		}
+	})
+}
+
+// Many classes do not keep a worker with little room from what comes for another of them.
+func TestMoreSourcesThanRoom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		lines := map[string]line{}
+		s := newSources("p", placement.Offer{Memory: 64 * job.GiB}, func(_ context.Context, class string) (queue.Consumer, error) {
+			lines[class] = make(line, 1)
+			return lines[class], nil
+		})
+		s.share(t.Context(), false)
+		classes := []string{placement.Any}
+		for i := range 10 {
+			classes = append(classes, fmt.Sprintf("p?memory=%dGi", 2+i))
+		}
+		s.hear(t.Context(), classes[1:])
+		for _, class := range classes {
+			began := time.Now()
+			go func() {
+				time.Sleep(time.Second)
+				lines[class] <- &message{}
+			}()
+			for got := 0; got == 0 && time.Since(began) < time.Hour; {
+				got, _ = fetched(t, s, 2)
+			}
+			if took := time.Since(began); took > 1500*time.Millisecond {
+				t.Errorf("what came for %q after a second was taken after %v", class, took)
+			}
 		}
 	})
 }

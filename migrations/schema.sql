@@ -611,6 +611,8 @@ CREATE INDEX executes_in_order ON public.executes USING btree (session_id, seq, 
 
 CREATE INDEX idempotency_keys_age ON public.idempotency_keys USING btree (created_at);
 
+CREATE INDEX jobs_by_priority ON ONLY public.jobs USING btree (pool, tenant_id, ((- priority)), batch_id, lane, id) WHERE (state = 'queued'::text);
+
 CREATE INDEX jobs_capped ON ONLY public.jobs USING btree (tenant_id) WHERE ((lane > 0) AND (state = ANY (ARRAY['dispatched'::text, 'running'::text])));
 
 CREATE INDEX jobs_expiring ON ONLY public.jobs USING btree (expires_at) WHERE ((expires_at IS NOT NULL) AND (state = ANY (ARRAY['queued'::text, 'dispatched'::text])));
@@ -620,6 +622,8 @@ CREATE INDEX jobs_default_expires_at_idx ON public.jobs_default USING btree (exp
 CREATE INDEX jobs_queued ON ONLY public.jobs USING btree (pool, tenant_id, batch_id, priority, lane, id) WHERE (state = 'queued'::text);
 
 CREATE INDEX jobs_default_pool_tenant_id_batch_id_priority_lane_id_idx ON public.jobs_default USING btree (pool, tenant_id, batch_id, priority, lane, id) WHERE (state = 'queued'::text);
+
+CREATE INDEX jobs_default_pool_tenant_id_expr_batch_id_lane_id_idx ON public.jobs_default USING btree (pool, tenant_id, ((- priority)), batch_id, lane, id) WHERE (state = 'queued'::text);
 
 CREATE INDEX jobs_dispatched ON ONLY public.jobs USING btree (tenant_id, batch_id) WHERE (state = 'dispatched'::text);
 
@@ -650,6 +654,8 @@ ALTER INDEX public.jobs_expiring ATTACH PARTITION public.jobs_default_expires_at
 ALTER INDEX public.jobs_pkey ATTACH PARTITION public.jobs_default_pkey;
 
 ALTER INDEX public.jobs_queued ATTACH PARTITION public.jobs_default_pool_tenant_id_batch_id_priority_lane_id_idx;
+
+ALTER INDEX public.jobs_by_priority ATTACH PARTITION public.jobs_default_pool_tenant_id_expr_batch_id_lane_id_idx;
 
 ALTER INDEX public.jobs_dispatched ATTACH PARTITION public.jobs_default_tenant_id_batch_id_idx;
 

@@ -18,7 +18,7 @@ const scope = "github.com/assay-run/assay/internal/dispatcher"
 // metrics are the dispatcher's instruments. Labels come from small fixed sets.
 type metrics struct {
 	dispatched, claims, outcomes, statuses, losses, reaps, cached, refusals metric.Int64Counter
-	queueWait, publishTime, bulk                                            metric.Float64Histogram
+	queueWait, publishTime, lookTime, bulk                                  metric.Float64Histogram
 
 	refused  metric.MeasurementOption
 	granted  metric.MeasurementOption
@@ -52,6 +52,7 @@ func newMetrics() (*metrics, error) {
 		refusals:    counter("assay_workers_refused", "Heartbeats of workers whose name another one has."),
 		queueWait:   histogram("assay_queue_wait_milliseconds", "Time from accepted to claimed.", ms...),
 		publishTime: histogram("assay_publish_milliseconds", "Time of one publish to the queue.", ms...),
+		lookTime:    histogram("assay_look_milliseconds", "Time of one look of the scheduler into the queue, by those who may take from it.", ms...),
 		bulk:        histogram("assay_bulk_size", "Rows of one bulk statement, by kind.", 1, 2, 5, 10, 20, 50, 100, 200, 500),
 		granted:     label("result", "granted"), refused: label("result", "refused"),
 		outcome: map[job.Outcome]metric.MeasurementOption{}, status: map[store.FinishStatus]metric.MeasurementOption{},

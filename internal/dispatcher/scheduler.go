@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/internal/telemetry"
+	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -274,6 +275,7 @@ func (s *scheduler) fill(ctx context.Context, classes []string, window int) (int
 	if err != nil {
 		return 0, err
 	}
+	s.metrics.lookTime.Record(ctx, job.Milliseconds(time.Since(start)))
 	for _, d := range ds {
 		telemetry.Step(ctx, "dispatch", d.TraceParent, start, aboutDispatch(d))
 	}

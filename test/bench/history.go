@@ -2,10 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os/exec"
-	"strings"
 	"time"
 )
 
@@ -78,30 +75,6 @@ func history(ctx context.Context, b *bench) (r report, err error) {
 	r["jobs_per_s_by_days"] = map[string]float64{"0": before, "0 again": after, "35": rates[35], "365": rates[365]}
 	r["ratio_35"], r["ratio"] = round(rates[35]/without, 3), round(rates[365]/without, 3)
 	return r, nil
-}
-
-// database is the address of the fleet's.
-type database string
-
-func (t *target) database() (database, error) {
-	dispatcher, err := t.child("dispatcher")
-	if err != nil {
-		return "", err
-	}
-	url, err := dispatcher.env("ASSAY_DATABASE_URL")
-	return database(url), err
-}
-
-// run runs statements, each a transaction of its own.
-func (d database) run(ctx context.Context, statements []string) error {
-	psql := exec.CommandContext(ctx, "psql", "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--output=/dev/null", "--dbname="+string(d))
-	psql.Stdin = strings.NewReader(strings.Join(statements, ";\n") + ";\n")
-	var said strings.Builder
-	psql.Stderr = &said
-	if err := psql.Run(); err != nil {
-		return errors.Join(fmt.Errorf("psql: %w", err), errors.New(strings.TrimSpace(said.String())))
-	}
-	return nil
 }
 
 // oldDay is a day of the history, counted from two days ago: newer ones are always there.

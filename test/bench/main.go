@@ -44,6 +44,7 @@ var scenarios = map[string]scenario{
 	"tests":   {about: "all of examples/humaneval, graded by check code, isolation cell", run: tests},
 	"sync":    {about: "one client that waits for each print(1+1)", run: synchronous, waits: true},
 	"noop":    {about: "the control plane alone: a runtime that does nothing", run: noop},
+	"groups":  {about: "the same with 10 and 10,000 live batches, -n jobs each", run: groups},
 	"history": {about: "the same with 0, 35 and 365 days of ended jobs beside today's", run: history},
 	"submit":  {about: "accepting jobs in batches of 10000", run: submit},
 	"poll":    {about: "GET of a finished batch", run: poll},

@@ -13,8 +13,14 @@ import (
 // schedule releases up to what is left of the window $2 of the classes $1 (column
 // pool), fairly:
 //
-//   - groups steps through the queue's index, from one (tenant, batch, priority) of each
-//     class to the next: the cost is that of the groups, not of the queue.
+//   - tiers steps through the index jobs_by_priority, from one (tenant, priority) of each
+//     class to the next, and groups from one batch of a tier to the next, the oldest first, for as
+//     many as could be picked from: those that nothing is held of go ahead of the others,
+//     so one for each place of the window and for each batch that the tenant holds jobs of
+//     are enough. The cost is that of the window, not of the queue or its batches.
+//     Of these, the ones whose first job is among the first of its tenant have candidates.
+//   - Of each group no more are candidates than four times its even share, which a point
+//     of priority doubles.
 //   - held counts what every tenant and batch already occupies, from rows: there
 //     is no counter that a crash could leave wrong.
 //   - Each candidate's virtual time is its place in its batch, counted from what
@@ -50,39 +56,49 @@ func scheduling(held, waiting, fitting, groups, marker string) string {
 	return `
 WITH RECURSIVE budget AS (
 	SELECT greatest($2::bigint - (SELECT count(*) FROM live_jobs WHERE state = 'dispatched' AND pool = ANY ($1::text[])), 0) AS n),
-groups AS (
+tiers AS (
 	SELECT c.pool, first.* FROM unnest($1::text[]) AS c (pool), LATERAL (
-		SELECT j.tenant_id, j.batch_id, j.priority, j.lane > 0 AS capped FROM live_jobs j
+		SELECT j.tenant_id, j.priority FROM live_jobs j
 		WHERE j.state = 'queued' AND j.pool = c.pool AND (SELECT n FROM budget) > 0
-		ORDER BY j.tenant_id, j.batch_id, j.priority, j.lane LIMIT 1) first
+		ORDER BY j.tenant_id, -j.priority LIMIT 1) first
 	UNION ALL
-	SELECT g.pool, next.* FROM groups g, LATERAL (
-		SELECT j.tenant_id, j.batch_id, j.priority, j.lane > 0 FROM live_jobs j
-		WHERE j.state = 'queued' AND j.pool = g.pool AND (j.tenant_id, j.batch_id, j.priority, j.lane)
-			> (g.tenant_id, g.batch_id, g.priority, CASE WHEN g.capped THEN 2147483647 ELSE 0 END)
-		ORDER BY j.tenant_id, j.batch_id, j.priority, j.lane LIMIT 1) next),
+	SELECT t.pool, next.* FROM tiers t, LATERAL (
+		SELECT j.tenant_id, j.priority FROM live_jobs j
+		WHERE j.state = 'queued' AND j.pool = t.pool AND (j.tenant_id, -j.priority) > (t.tenant_id, -t.priority)
+		ORDER BY j.tenant_id, -j.priority LIMIT 1) next),
 held AS MATERIALIZED (
 	SELECT tenant_id, batch_id, count(*) AS n FROM (
 		SELECT tenant_id, batch_id FROM live_jobs WHERE state = 'dispatched' AND (SELECT n FROM budget) > 0
 		UNION ALL SELECT tenant_id, batch_id FROM live_jobs WHERE state = 'running' AND (SELECT n FROM budget) > 0) live
 	GROUP BY tenant_id, batch_id),
+tenant_held AS MATERIALIZED (SELECT tenant_id, sum(n) AS n, count(*) AS batches FROM held GROUP BY tenant_id),
+batch_held AS MATERIALIZED (SELECT coalesce(jsonb_object_agg(tenant_id || ' ' || batch_id, n), '{}') AS n FROM held),
+groups AS MATERIALIZED (
+	SELECT t.pool, g.*, t.held FROM (
+		SELECT t.*, coalesce(h.n, 0) AS held, (SELECT n FROM budget) + coalesce(h.batches, 0) AS most
+		FROM tiers t LEFT JOIN tenant_held h ON h.tenant_id = t.tenant_id OFFSET 0) t, LATERAL (` + oldestGroups + `) g),
 ` + held + `ready AS MATERIALIZED (
 	SELECT g.*, t.weight, t.max_running, max(g.priority) OVER (PARTITION BY g.tenant_id) AS top,
+		greatest(4 * (SELECT n FROM budget) / greatest(count(*) FILTER (WHERE g.counts) OVER (PARTITION BY g.tenant_id), 1), 1)
+			* 2 ^ least(g.priority - min(g.priority) OVER (PARTITION BY g.tenant_id), 20) AS most,
 		t.label_caps AS tenant_caps, b.label_caps AS batch_caps,
-		coalesce((SELECT n FROM held h WHERE h.tenant_id = g.tenant_id AND h.batch_id = g.batch_id), 0) AS batch_held,
-		coalesce((SELECT sum(n) FROM held h WHERE h.tenant_id = g.tenant_id), 0) AS tenant_held
+		coalesce(((SELECT n FROM batch_held) -> (g.tenant_id || ' ' || g.batch_id))::bigint, 0) AS batch_held,
+		g.held AS tenant_held, row_number() OVER (PARTITION BY g.tenant_id, g.batch_id, g.priority ORDER BY g.head) AS among -- classes
 	FROM groups g JOIN tenants t ON t.id = g.tenant_id LEFT JOIN batches b ON b.id = g.batch_id
 	WHERE (g.batch_id = '00000000-0000-0000-0000-000000000000'
 		OR b.tenant_id = g.tenant_id AND b.sealed_at IS NOT NULL AND NOT b.cancel_requested)` + groups + `),
+hopeful AS MATERIALIZED (
+	SELECT * FROM (SELECT r.*, row_number() OVER (PARTITION BY r.tenant_id, r.counts
+		ORDER BY (r.batch_held + r.among) / ` + virtually("r", "r.head_at") + `, r.head) AS nth FROM ready r) r
+	WHERE NOT counts OR nth <= (SELECT n FROM budget)),
 waiting AS MATERIALIZED (
-	SELECT r.*, c.* FROM ready r, LATERAL (
+	SELECT r.*, c.* FROM hopeful r, LATERAL (
 		SELECT j.id, j.created_at, NULL AS caps FROM live_jobs j
 		WHERE NOT r.capped AND ` + waitsIn("r") + ` AND j.lane = 0
-		ORDER BY j.tenant_id, j.batch_id, j.priority, j.lane, j.id LIMIT (SELECT n FROM budget)) c` + waiting + `),
+		ORDER BY j.tenant_id, j.batch_id, j.priority, j.lane, j.id LIMIT least(r.most, (SELECT n FROM budget))::bigint) c` + waiting + `),
 candidates AS MATERIALIZED (
 	SELECT w.*, (w.batch_held + row_number() OVER (PARTITION BY w.tenant_id, w.batch_id, w.priority ORDER BY w.id))
-		/ 2::float8 ^ greatest(least(w.priority
-			+ floor(greatest(date_part('epoch', now() - w.created_at), 0) * 1000 / $3::bigint), w.top) - w.top, -50) AS turn
+		/ ` + virtually("w", "w.created_at") + ` AS turn
 	FROM waiting w),
 ` + fitting + `ranked AS (
 	SELECT id, weight, max_running, tenant_held + row_number() OVER (PARTITION BY tenant_id ORDER BY turn, id) AS place
@@ -99,6 +115,35 @@ SELECT id, dispatch_gen, coalesce(traceparent, ''), cacheable, coalesce(pool, ''
 	CASE WHEN traceparent IS NULL THEN '' ELSE (SELECT t.name FROM tenants t WHERE t.id = all_moved.tenant_id) END
 FROM (SELECT * FROM moved` + marker + `) all_moved ORDER BY ord`
 }
+
+// virtually is SQL for what a job's place is divided by: two to the power of its priority,
+// counted from the highest of its tenant and raised by its age.
+func virtually(row, created string) string {
+	return `2::float8 ^ greatest(least(` + row + `.priority
+			+ floor(greatest(date_part('epoch', now() - ` + created + `), 0) * 1000 / $3::bigint), ` + row + `.top) - ` + row + `.top, -50)`
+}
+
+// oldestGroups are the (batch, priority) of a tier t that may be picked from. Those of which
+// the first job may not run now are stepped over, and so are those with capped labels, of which only the
+// statement for them can tell.
+const oldestGroups = `
+		WITH RECURSIVE steps AS (
+			SELECT first.*, first.counts::integer AS nth FROM (` + firstOfGroup + `
+				ORDER BY j.tenant_id, -j.priority, j.batch_id, j.lane LIMIT 1) first
+			UNION ALL
+			SELECT next.*, s.nth + next.counts::integer FROM steps s, LATERAL (` + firstOfGroup + `
+					AND (j.batch_id, j.lane) > (s.batch_id, CASE WHEN s.capped THEN 2147483647 ELSE 0 END)
+				ORDER BY j.tenant_id, -j.priority, j.batch_id, j.lane LIMIT 1) next
+			WHERE s.nth < t.most)
+		SELECT tenant_id, batch_id, priority, capped, counts, head, head_at FROM steps`
+
+const firstOfGroup = `
+				SELECT j.tenant_id, j.batch_id, j.priority, j.lane > 0 AS capped, ` + groupCounts + ` AS counts, j.id AS head, j.created_at AS head_at
+				FROM live_jobs j WHERE j.state = 'queued' AND j.pool = t.pool AND j.tenant_id = t.tenant_id AND -j.priority = -t.priority`
+
+const groupCounts = `(j.lane = 0 AND (j.not_before IS NULL OR j.not_before <= now()) AND (j.expires_at IS NULL OR j.expires_at > now())
+				AND (j.batch_id = '00000000-0000-0000-0000-000000000000'
+					OR EXISTS (SELECT FROM batches b WHERE b.id = j.batch_id AND b.sealed_at IS NOT NULL AND NOT b.cancel_requested)))`
 
 const (
 	plainGroups  = ` AND NOT (SELECT coalesce(bool_or(capped), false) FROM groups)`
@@ -124,7 +169,7 @@ var (
 `
 	cappedWaiting = `
 	UNION ALL
-	SELECT r.*, c.* FROM ready r, LATERAL (` + openLanes + `) o, LATERAL (
+	SELECT r.*, c.* FROM hopeful r, LATERAL (` + openLanes + `) o, LATERAL (
 		SELECT j.id, j.created_at, j.caps FROM live_jobs j
 		WHERE ` + waitsIn("r") + ` AND j.lane = o.lane
 		ORDER BY j.tenant_id, j.batch_id, j.priority, j.lane, j.id LIMIT least(o.room, (SELECT n FROM budget))) c`

@@ -11,7 +11,8 @@ import (
 )
 
 // poolStats counts the queue of each pool one by one up to a limit, and looks at
-// the head of each of its groups for the oldest.
+// the heads of each tenant's priorities for the oldest: of its single jobs, and of its
+// oldest batch.
 var poolStats = queuedPools + fmt.Sprintf(`,
 named AS (
 	SELECT pool FROM pools WHERE pool IS NOT NULL
@@ -22,14 +23,20 @@ SELECT n.pool,
 	(SELECT count(*) FROM live_jobs j WHERE j.state = 'dispatched' AND j.pool = n.pool),
 	(SELECT count(*) FROM live_jobs j WHERE j.state = 'running' AND j.pool = n.pool),
 	coalesce(1000 * extract(epoch FROM now() - (
-		WITH RECURSIVE heads AS (
-			(SELECT tenant_id, batch_id, priority, created_at FROM live_jobs
-			WHERE state = 'queued' AND pool = n.pool ORDER BY tenant_id, batch_id, priority, id LIMIT 1)
+		WITH RECURSIVE tiers AS (
+			(SELECT tenant_id, priority FROM live_jobs
+			WHERE state = 'queued' AND pool = n.pool ORDER BY tenant_id, -priority LIMIT 1)
 			UNION ALL
-			SELECT next.* FROM heads h, LATERAL (
-				SELECT j.tenant_id, j.batch_id, j.priority, j.created_at FROM live_jobs j
-				WHERE j.state = 'queued' AND j.pool = n.pool AND (j.tenant_id, j.batch_id, j.priority) > (h.tenant_id, h.batch_id, h.priority)
-				ORDER BY j.tenant_id, j.batch_id, j.priority, j.id LIMIT 1) next)
+			SELECT next.* FROM tiers t, LATERAL (
+				SELECT j.tenant_id, j.priority FROM live_jobs j
+				WHERE j.state = 'queued' AND j.pool = n.pool AND (j.tenant_id, -j.priority) > (t.tenant_id, -t.priority)
+				ORDER BY j.tenant_id, -j.priority LIMIT 1) next),
+		heads AS (
+			SELECT h.created_at FROM tiers t, (VALUES (false), (true)) AS batch (of_one), LATERAL (
+				SELECT j.created_at FROM live_jobs j
+				WHERE j.state = 'queued' AND j.pool = n.pool AND j.tenant_id = t.tenant_id AND -j.priority = -t.priority
+					AND j.batch_id >= CASE WHEN of_one THEN '00000000-0000-0000-0000-000000000001' ELSE '00000000-0000-0000-0000-000000000000' END::uuid
+				ORDER BY j.tenant_id, -j.priority, j.batch_id, j.lane, j.id LIMIT 1) h)
 		SELECT min(created_at) FROM heads)), 0)::bigint
 FROM named n`, store.StatsCap)
 
@@ -47,7 +54,8 @@ FROM batch_counts c WHERE c.ended_at IS NULL`
 // classes to all that is queued.
 const waiting = queuedPools + `
 SELECT live.jobs + (SELECT count(*) FROM pools p, LATERAL (SELECT FROM live_jobs j WHERE j.state = 'queued' AND j.pool = p.pool
-		AND j.tenant_id = $1 AND j.batch_id = '00000000-0000-0000-0000-000000000000' OFFSET 0) q),
+		AND j.tenant_id = $1 AND j.batch_id = '00000000-0000-0000-0000-000000000000'
+		ORDER BY j.tenant_id, j.batch_id, j.priority OFFSET 0) q),
 	live.batches + (SELECT count(*) FROM batches b WHERE b.sealed_at IS NULL AND b.dropped_at IS NULL AND b.tenant_id = $1)
 FROM (SELECT coalesce(sum(c.total - c.recorded), 0)::bigint AS jobs, count(*) AS batches
 	FROM batch_counts c JOIN batches b ON b.id = c.batch_id

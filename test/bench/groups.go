@@ -1,0 +1,162 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// groupCounts are the numbers of live batches that are compared.
+var groupCounts = []int{10, 10_000}
+
+const (
+	groupJobs    = 200    // of each batch, unless -n says so: 10,000 times 2,000 are 20 GB
+	groupWarm    = 2_000  // jobs before it is measured
+	groupMeasure = 16_000 // jobs that are measured
+)
+
+// groups measures the control plane alone (see noop) while few and while many batches wait:
+// "ratio" is the rate beside 10,000 to the rate beside 10, "look_ratio" the mean time of a
+// look of the scheduler. The rows of the batches are written into the database, all
+// at once.
+func groups(ctx context.Context, b *bench) (r report, err error) {
+	t, err := b.target(ctx, noopEnv)
+	if err != nil {
+		return nil, err
+	}
+	defer t.stopped(&err)
+	db, err := t.database()
+	if err != nil {
+		return nil, err
+	}
+	b.logf("warming up")
+	if _, err := t.runBatch(ctx, pythonJob("task"), 4000); err != nil {
+		return nil, err
+	}
+	each := b.n
+	if each == 0 {
+		each = groupJobs
+	}
+	rates, looks := map[string]float64{}, map[string]float64{}
+	for _, n := range groupCounts {
+		b.logf("%d batches", n)
+		jobs := each
+		if n*jobs < 2*(groupWarm+groupMeasure) { // they are to live until the end
+			jobs = 2 * (groupWarm + groupMeasure) / n
+		}
+		if err := db.run(ctx, liveBatches(n, jobs)); err != nil {
+			return nil, fmt.Errorf("make %d batches: %w", n, err)
+		}
+		name := strconv.Itoa(n)
+		if rates[name], looks[name], err = t.recordingRate(ctx, db); err != nil {
+			return nil, err
+		}
+		if err := db.run(ctx, endBatches); err != nil {
+			return nil, fmt.Errorf("remove %d batches: %w", n, err)
+		}
+	}
+	first, last := strconv.Itoa(groupCounts[0]), strconv.Itoa(groupCounts[len(groupCounts)-1])
+	return report{
+		"jobs_per_batch": each, "jobs_per_s_by_batches": rates, "look_ms_by_batches": looks,
+		"ratio": round(rates[last]/rates[first], 3), "look_ratio": round(looks[last]/looks[first], 3),
+	}, nil
+}
+
+// liveBatches writes n batches of so many queued jobs each, like those of the last batch that
+// ended, in one transaction. They are marked by their name.
+func liveBatches(n, jobs int) []string {
+	ms := time.Now().UnixMilli()
+	batch := fmt.Sprintf(`(lpad(to_hex(%d::bigint), 12, '0') || '70008' || lpad(to_hex(g), 15, '0'))::uuid`, ms)
+	id := fmt.Sprintf(`(lpad(to_hex(%d::bigint), 12, '0') || '70018' || lpad(to_hex(g::bigint * %d + l), 15, '0'))::uuid`, ms, jobs)
+	return []string{fmt.Sprintf(`BEGIN;
+CREATE TEMPORARY TABLE model ON COMMIT DROP AS SELECT j.tenant_id, j.pool, j.identity, s.spec FROM jobs j JOIN specs s ON s.id = j.id WHERE j.state = 'finished' LIMIT 1;
+INSERT INTO batches (id, tenant_id, name, sealed_at) SELECT %[1]s, tenant_id, 'groups', now() FROM model, generate_series(1, %[3]d) g;
+INSERT INTO batch_counts (batch_id, total) SELECT %[1]s, %[4]d FROM generate_series(1, %[3]d) g;
+INSERT INTO specs (id, spec) SELECT %[2]s, spec FROM model, generate_series(1, %[3]d) g, generate_series(0, %[4]d - 1) l;
+INSERT INTO jobs (id, batch_id, tenant_id, pool, identity) SELECT %[2]s, %[1]s, tenant_id, pool, identity
+	FROM model, generate_series(1, %[3]d) g, generate_series(0, %[4]d - 1) l;
+COMMIT`, batch, id, n, jobs)}
+}
+
+// endBatches ends what is left of them, so that it is not there any more for the queue.
+// What is under way ends by itself before.
+var endBatches = []string{
+	`UPDATE batches SET cancel_requested = true WHERE name = 'groups'`, `SELECT pg_sleep(3)`, `
+WITH ended AS (
+	UPDATE jobs SET state = 'canceled', outcome = 'canceled', ended_at = now()
+	WHERE state = 'queued' AND batch_id IN (SELECT id FROM batches WHERE name = 'groups') RETURNING batch_id),
+each AS (SELECT batch_id, count(*) AS n FROM ended GROUP BY batch_id)
+UPDATE batch_counts c SET canceled = c.canceled + n, recorded = c.recorded + n, ended_at = CASE WHEN c.recorded + n = c.total THEN now() END
+FROM each e WHERE e.batch_id = c.batch_id`, `VACUUM jobs, batch_counts`}
+
+// recordingRate is how many jobs a second are recorded, and how long a look of the
+// scheduler takes meanwhile.
+func (t *target) recordingRate(ctx context.Context, db database) (jobs, lookMS float64, err error) {
+	recorded := func() (n int, err error) {
+		text, err := db.ask(ctx, `SELECT sum(c.recorded) FROM batch_counts c JOIN batches b ON b.id = c.batch_id WHERE b.name = 'groups' AND c.ended_at IS NULL`)
+		if err != nil || text == "" {
+			return 0, err
+		}
+		return strconv.Atoi(text)
+	}
+	var began time.Time
+	var from, looks int
+	var ms float64
+	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		n, err := recorded()
+		if err != nil {
+			return 0, 0, err
+		}
+		switch {
+		case began.IsZero() && n >= groupWarm:
+			began, from = time.Now(), n
+			if looks, ms, err = t.looks(ctx); err != nil {
+				return 0, 0, err
+			}
+		case !began.IsZero() && n >= from+groupMeasure:
+			took := time.Since(began)
+			manyLooks, manyMS, err := t.looks(ctx)
+			return rate(n-from, took), round((manyMS-ms)/float64(max(manyLooks-looks, 1)), 3), err
+		}
+	}
+	return 0, 0, fmt.Errorf("%d jobs were not recorded within 3 minutes", groupWarm+groupMeasure)
+}
+
+// looks is how many looks there were, and how long all of them took.
+func (t *target) looks(ctx context.Context) (n int, ms float64, err error) {
+	rq, err := http.NewRequestWithContext(ctx, http.MethodGet, t.url+"/metrics", nil)
+	if err != nil {
+		return 0, 0, err
+	}
+	rs, err := http.DefaultClient.Do(rq)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer rs.Body.Close()
+	found := 0
+	for lines := bufio.NewScanner(rs.Body); lines.Scan(); {
+		name, value, _ := strings.Cut(lines.Text(), " ")
+		base, _, _ := strings.Cut(name, "{")
+		if i := strings.Index(name, "} "); i >= 0 {
+			value = name[i+2:]
+		}
+		v, err := strconv.ParseFloat(strings.TrimSpace(value[strings.LastIndex(value, " ")+1:]), 64)
+		if err != nil {
+			continue
+		}
+		switch base {
+		case "assay_look_milliseconds_count":
+			n, found = n+int(v), found+1
+		case "assay_look_milliseconds_sum":
+			ms, found = ms+v, found+1
+		}
+	}
+	if found < 2 {
+		return 0, 0, fmt.Errorf("%s/metrics has no assay_look_milliseconds (%s)", t.url, rs.Status)
+	}
+	return n, ms, nil
+}

@@ -22,7 +22,7 @@ import (
 var (
 	crowdJobs   = flag.Int("chaos.crowd", 400, "jobs of the crowds of row 44")
 	crowdFactor = flag.Float64("chaos.crowd.factor", 10, "how many times as long as on an idle fleet 20 jobs of another tenant may take there")
-	crowdAll    = flag.Bool("chaos.crowd.all", false, "with the crowds beside which a round of 20 jobs sometimes takes 10 s, which is a fault that is not found yet")
+	crowdAll    = flag.Bool("chaos.crowd.all", false, "with classes that nobody serves and the largest outputs, too, beside which rounds took 10 s until workers waited only briefly at more sources than they have room for")
 	crowdMore   = flag.Duration("chaos.crowd.more", 20*time.Second, "and how much longer than that")
 )
 

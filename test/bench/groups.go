@@ -139,12 +139,14 @@ func (t *target) looks(ctx context.Context) (n int, ms float64, err error) {
 	defer rs.Body.Close()
 	found := 0
 	for lines := bufio.NewScanner(rs.Body); lines.Scan(); {
-		name, value, _ := strings.Cut(lines.Text(), " ")
-		base, _, _ := strings.Cut(name, "{")
-		if i := strings.Index(name, "} "); i >= 0 {
-			value = name[i+2:]
+		line := lines.Text()
+		at := strings.LastIndex(line, " ")
+		if at < 0 {
+			continue
 		}
-		v, err := strconv.ParseFloat(strings.TrimSpace(value[strings.LastIndex(value, " ")+1:]), 64)
+		series, value := line[:at], line[at+1:]
+		base, _, _ := strings.Cut(series, "{")
+		v, err := strconv.ParseFloat(value, 64)
 		if err != nil {
 			continue
 		}

@@ -158,8 +158,9 @@ func (s *Store) abandon(ctx context.Context, batch job.ID) error {
 
 // submitJob is SubmitJob's only round trip. The first generation is issued at once if
 // nothing is queued in the classes $20, which are the job's and its rivals, their window $5
-// has room, the tenant is below its limit, and nothing of the job is capped: only the scheduler counts those. $17 is the worker that then runs it, under a lease of $18 milliseconds,
-// as the process $19.
+// has room, the tenant is below its limit, and nothing of the job is capped: only the
+// scheduler counts those. $17 is the worker that then runs it, under a lease of $18
+// milliseconds, as the process $19.
 const submitJob = keyGuard + `,
 now_or_later AS MATERIALIZED ( -- else all of it is done for each use of at_once
 	SELECT CASE WHEN $5::bigint = 0 OR $14 > 0 THEN false

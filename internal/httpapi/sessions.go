@@ -185,46 +185,6 @@ func ofSessions(err error) error {
 	return err
 }
 
-// recorded makes a session and its record side by side: neither waits for the
-// other, and neither stays without the other. Only where the record may be refused
-// (first) it is waited for: nothing is made for sessions that a tenant may not have.
-func (s *Server) recorded(ctx context.Context, tenant string, v *job.Session, first bool, record, open func() error) error {
-	written := make(chan error, 1)
-	go func() { written <- record() }()
-	if first {
-		err := <-written
-		if err != nil {
-			return err
-		}
-		written <- nil
-	}
-	err := open()
-	werr := <-written
-	switch {
-	case err != nil:
-		if ferr := s.Store.ForgetSession(context.WithoutCancel(ctx), v.ID); ferr != nil {
-			s.Log.WarnContext(ctx, "record of a session that never was is left", "session", v.ID, "error", ferr)
-		}
-		return err
-	case werr != nil:
-		s.abandonSession(tenant, v)
-		return fmt.Errorf("record session: %w", werr)
-	}
-	s.places.put(placeKey{tenant, v.ID}, place{v.Worker, v.Spec.Kind, v.Spec.Lease.D()})
-	return nil
-}
-
-// abandonSession closes one that could not be recorded. If that fails, too, its
-// idle timeout does.
-func (s *Server) abandonSession(tenant string, v *job.Session) {
-	ctx, cancel := context.WithTimeout(context.Background(), callTime)
-	defer cancel()
-	_, err := s.Sessions.CallSession(ctx, v.Worker, queue.SessionCall{Op: queue.SessionClose, Session: v.ID, Tenant: tenant})
-	if err != nil {
-		s.Log.WarnContext(ctx, "session left to its idle timeout", "session", v.ID, "error", err)
-	}
-}
-
 // place returns where a live session of the tenant is.
 func (s *Server) place(ctx context.Context, tenant string, id job.ID) (place, error) {
 	if p, ok := s.places.get(placeKey{tenant, id}); ok {

@@ -47,6 +47,7 @@ type Manager struct {
 
 	mu      sync.Mutex
 	live    map[job.ID]*live
+	making  map[job.ID]*making
 	closed  bool
 	starved int // seconds in which the host was about to run out of memory
 }
@@ -56,7 +57,7 @@ func New(c Config) *Manager {
 	if c.Suffers == nil {
 		c.Suffers = func() (string, bool) { return "", false }
 	}
-	m := &Manager{Config: c, ledger: newLedger(c.Limits), live: map[job.ID]*live{}}
+	m := &Manager{Config: c, ledger: newLedger(c.Limits), live: map[job.ID]*live{}, making: map[job.ID]*making{}}
 	m.metrics = newMetrics(m.Live)
 	return m
 }
@@ -175,6 +176,9 @@ func (m *Manager) handle(ctx context.Context, c queue.SessionCall) (queue.Sessio
 	m.mu.Lock()
 	l := m.live[c.Session]
 	m.mu.Unlock()
+	if l == nil && c.Op == queue.SessionClose && m.unmake(c) {
+		return queue.SessionReply{}, nil
+	}
 	if l == nil || c.Tenant != l.tenant && c.Op != queue.SessionPing {
 		return queue.SessionReply{}, fmt.Errorf("%w: session %s is not on worker %s", job.ErrNotFound, c.Session, m.Worker)
 	}
@@ -218,6 +222,11 @@ func (m *Manager) open(ctx context.Context, c queue.SessionCall) (queue.SessionR
 	if err != nil {
 		return queue.SessionReply{}, err
 	}
+	ctx, made, err := m.begin(ctx, c.Session, c.Tenant)
+	if err != nil {
+		return queue.SessionReply{}, err
+	}
+	defer made()
 	if err := m.enter(c.Tenant, plan.Policy); err != nil {
 		return queue.SessionReply{}, err
 	}
@@ -239,6 +248,11 @@ func (m *Manager) open(ctx context.Context, c queue.SessionCall) (queue.SessionR
 
 // fork makes a session that is a copy of another, and waits until it is ready.
 func (m *Manager) fork(ctx context.Context, parent *live, id job.ID) (queue.SessionReply, error) {
+	ctx, made, err := m.begin(ctx, id, parent.tenant)
+	if err != nil {
+		return queue.SessionReply{}, err
+	}
+	defer made()
 	if err := m.enter(parent.tenant, parent.policy); err != nil {
 		return queue.SessionReply{}, err
 	}
@@ -291,6 +305,9 @@ func (m *Manager) add(l *live) error {
 	}
 	if m.live[l.id] != nil {
 		return fmt.Errorf("%w: session %s is there already", job.ErrConflict, l.id)
+	}
+	if s := m.making[l.id]; s != nil && s.closed {
+		return fmt.Errorf("%w: session %s was closed before it was made", job.ErrConflict, l.id)
 	}
 	m.live[l.id] = l
 	return nil

@@ -179,3 +179,46 @@ func await(t *testing.T, done func() bool) {
 		}
 	}
 }
+
+// slow is a runtime whose sandboxes take until they are let go, whoever gives up.
+type slow struct {
+	sandboxes
+	began, let chan struct{}
+}
+
+func (s *slow) Acquire(ctx context.Context, k runtime.Key) (runtime.Slot, error) {
+	s.began <- struct{}{}
+	<-s.let
+	return s.sandboxes.Acquire(ctx, k)
+}
+
+// A session that is closed while its sandbox is made does not come to be: a dispatcher that
+// did not wait for it has no other way to be rid of it.
+func TestClosedWhileItIsMade(t *testing.T) {
+	t.Parallel()
+	rt := &slow{began: make(chan struct{}, 1), let: make(chan struct{})}
+	m := manage(t, Config{Runtime: rt, Limits: Limits{Places: 4}})
+	c := opening("t", `{"memory":"1Gi"}`)
+	opened := make(chan error, 1)
+	go func() { _, err := m.Handle(t.Context(), c); opened <- err }()
+	<-rt.began
+	end := queue.SessionCall{Op: queue.SessionClose, Session: c.Session, Tenant: "other"}
+	if _, err := m.Handle(t.Context(), end); !errors.Is(err, job.ErrNotFound) {
+		t.Errorf("closed by another tenant: %v", err)
+	}
+	if _, err := m.Handle(t.Context(), c); !errors.Is(err, job.ErrConflict) {
+		t.Errorf("opened twice at once: %v", err)
+	}
+	end.Tenant = "t"
+	if _, err := m.Handle(t.Context(), end); err != nil {
+		t.Errorf("close: %v", err)
+	}
+	close(rt.let)
+	if err := <-opened; err == nil {
+		t.Error("a session that was closed was opened")
+	}
+	await(t, func() bool { m.ledger.mu.Lock(); defer m.ledger.mu.Unlock(); return m.ledger.all == (share{}) })
+	if m.Live() != 0 || len(m.making) != 0 {
+		t.Errorf("%d sessions live, %d are made", m.Live(), len(m.making))
+	}
+}

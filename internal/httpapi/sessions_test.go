@@ -1,0 +1,153 @@
+package httpapi_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/assay-run/assay/internal/httpapi"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/queue"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// late are workers that make what they are asked to, and whose answer nobody hears: the
+// first of them at once, those after it only when the client is gone. What is closed has
+// to be closed twice: the first time the worker has not begun with it.
+type late struct {
+	asked chan struct{}
+
+	mu      sync.Mutex
+	held    map[job.ID]string // sessions, and which worker has them
+	opens   []string
+	closing map[job.ID]int
+	refused error // instead of the silence
+}
+
+func (l *late) CallSession(ctx context.Context, worker string, c queue.SessionCall) (queue.SessionReply, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch c.Op {
+	case queue.SessionOpen, queue.SessionFork:
+		id := c.Session
+		if c.Op == queue.SessionFork {
+			id = c.Fork
+		}
+		if l.refused != nil {
+			return queue.SessionReply{}, l.refused
+		}
+		l.held[id], l.opens = worker, append(l.opens, worker)
+		if len(l.opens) > 1 {
+			l.mu.Unlock()
+			l.asked <- struct{}{}
+			<-ctx.Done()
+			l.mu.Lock()
+		}
+		return queue.SessionReply{}, fmt.Errorf("%w: nobody answered", job.ErrUnavailable)
+	case queue.SessionClose:
+		if l.closing[c.Session]++; l.closing[c.Session] < 2 {
+			return queue.SessionReply{}, fmt.Errorf("%w: not here", job.ErrNotFound)
+		}
+		if l.held[c.Session] == worker && c.Tenant == "default" {
+			delete(l.held, c.Session)
+		}
+	}
+	return queue.SessionReply{}, nil
+}
+
+func (l *late) OnTold(context.Context, string, func(string, []byte)) error { return nil }
+
+func (l *late) left() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.held)
+}
+
+func withLate(t *testing.T, workers ...string) (*fleet, *late) {
+	t.Helper()
+	l := &late{asked: make(chan struct{}, 9), held: map[job.ID]string{}, closing: map[job.ID]int{}}
+	f := newFleet(t, func(c *httpapi.Config) { c.Sessions = l })
+	host, err := json.Marshal(map[string]any{"isolations": []string{"cell"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range workers {
+		if err := f.store.PutWorkers(t.Context(), []store.Worker{{ID: w, Pool: pool, Slots: 1, Host: host}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return f, l
+}
+
+func eventually(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(60 * time.Second); !f(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("never: %s", what)
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+}
+
+// A session whose making was not heard to end may be there all the same: it is closed,
+// and not left to an idle timeout of up to a day.
+func TestUnheardSessionsAreClosed(t *testing.T) {
+	t.Parallel()
+	f, l := withLate(t, "a", "b")
+	ctx, hangUp := context.WithCancel(t.Context())
+	defer hangUp()
+	gone := make(chan error, 1)
+	go func() {
+		req, err := http.NewRequestWithContext(ctx, "POST", f.url+"/v1/sessions", strings.NewReader(`{}`))
+		if err == nil {
+			req.Header.Set("Content-Type", "application/json")
+			var resp *http.Response
+			if resp, err = f.http.Do(req); err == nil {
+				resp.Body.Close()
+			}
+		}
+		gone <- err
+	}()
+	<-l.asked // the second worker: the first is silent
+	hangUp()
+	if err := <-gone; err == nil {
+		t.Error("the client that hung up got an answer")
+	}
+	eventually(t, "both sessions are closed", func() bool { return l.left() == 0 })
+	eventually(t, "nothing is recorded", func() bool {
+		live, err := f.store.ListSessions(t.Context(), "", false, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(live) == 0
+	})
+}
+
+// What a worker refused is not there, and nobody is asked to close it. A copy that was not
+// heard of is closed like any session.
+func TestRefusedSessionsAreNotClosed(t *testing.T) {
+	t.Parallel()
+	f, l := withLate(t, "a")
+	parent := job.Session{ID: job.NewID(), State: job.SessionLive, Worker: "a", CreatedAt: time.Now().UTC(),
+		Spec: job.SessionSpec{Kind: job.SessionPython, Policy: json.RawMessage(`{}`)}}
+	if err := f.store.PutSession(t.Context(), "default", parent, 0); err != nil {
+		t.Fatal(err)
+	}
+	l.refused = fmt.Errorf("%w: no", job.ErrTooMany)
+	f.want(http.StatusTooManyRequests, nil, "POST", "/v1/sessions", `{}`)
+	l.refused = fmt.Errorf("%w: no", job.ErrRefused)
+	f.want(http.StatusForbidden, nil, "POST", "/v1/sessions", `{}`)
+	l.refused = nil
+	f.want(http.StatusServiceUnavailable, nil, "POST", "/v1/sessions/"+string(parent.ID)+"/fork", ``)
+	eventually(t, "the copy is closed", func() bool { return l.left() == 0 })
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.closing) != 1 {
+		t.Errorf("asked to close %v", l.closing)
+	}
+}

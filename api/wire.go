@@ -66,7 +66,7 @@ type BatchRequest struct {
 	Jobs      []json.RawMessage `json:"jobs"`
 }
 
-// BatchList is a page of batches, newest first.
+// BatchList is a page of batches, those accepted last first.
 type BatchList struct {
 	Batches []job.Batch `json:"batches"`
 	Next    job.ID      `json:"next,omitempty"` // give it as before= for the next page

@@ -601,6 +601,8 @@ CREATE INDEX batch_counts_live ON public.batch_counts USING btree (batch_id) WHE
 
 CREATE INDEX batch_leases_live ON public.batch_leases USING btree (batch_id) WHERE (over_at IS NULL);
 
+CREATE INDEX batches_by_seal ON public.batches USING btree (tenant_id, sealed_at, id) WHERE (sealed_at IS NOT NULL);
+
 CREATE INDEX batches_by_tenant ON public.batches USING btree (tenant_id, id) WHERE (sealed_at IS NOT NULL);
 
 CREATE INDEX batches_open ON public.batches USING btree (id) WHERE (sealed_at IS NULL);

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -28,6 +29,9 @@ func (s *Server) listBatches(w http.ResponseWriter, r *http.Request) error {
 		found, err = s.Store.Batches(r.Context(), tenantOf(r), before, int(limit))
 		return err
 	})
+	if errors.Is(err, job.ErrNotFound) {
+		return job.Invalid("before", "%s is none of the batches that are listed: begin without it, at the newest", before)
+	}
 	if err != nil {
 		return fmt.Errorf("list batches: %w", err)
 	}

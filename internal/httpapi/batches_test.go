@@ -306,6 +306,18 @@ func TestCancelAndRetryBatch(t *testing.T) {
 	if n != 2 {
 		t.Errorf("%d batches", n)
 	}
+	list = api.BatchList{}
+	f.want(http.StatusOK, &list, "GET", "/v1/batches?limit=1&before="+string(next.ID), "")
+	if len(list.Batches) != 1 || list.Batches[0].ID != b.ID {
+		t.Errorf("behind the first: %+v", list)
+	}
+	for _, before := range []string{"x", string(job.NewID())} {
+		var p api.ProblemDetails
+		f.want(http.StatusUnprocessableEntity, &p, "GET", "/v1/batches?before="+before, "")
+		if len(p.Errors) != 1 || p.Errors[0].Field != "before" {
+			t.Errorf("before=%s: %+v", before, p)
+		}
+	}
 }
 
 // until polls; the conditions it waits for have no event of their own.

@@ -183,7 +183,7 @@ func (c *Client) Batch(ctx context.Context, id job.ID, wait time.Duration) (*job
 	}
 }
 
-// Batches lists batches, newest first.
+// Batches lists batches, those accepted last first.
 func (c *Client) Batches(ctx context.Context) iter.Seq2[job.Batch, error] {
 	return func(yield func(job.Batch, error) bool) {
 		q := url.Values{"limit": {"100"}}

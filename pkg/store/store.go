@@ -199,8 +199,9 @@ type Reader interface {
 	// BatchesByID returns batches of any tenants as Batch does. What is not a sealed batch
 	// is left out.
 	BatchesByID(ctx context.Context, batches []job.ID) ([]job.Batch, error)
-	// Batches lists sealed batches, newest first, made before the one named
-	// (zero: from the newest).
+	// Batches lists sealed batches, those sealed last first, that were sealed before the
+	// one named (zero: from the last): what is sealed later is before all that was listed,
+	// however long it was open. job.ErrNotFound if there is none of that name.
 	Batches(ctx context.Context, tenant string, before job.ID, limit int) ([]job.Batch, error)
 	// Results returns up to limit results of a batch recorded after the cursor,
 	// in the order they became visible, and the next cursor. A result that

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -126,12 +127,29 @@ func uuids(ids []job.ID) []pgtype.UUID {
 	return out
 }
 
+// listBatches is where a page of a tenant's batches begins and ends.
+const listBatches = `(b.sealed_at, b.id) < ($2::timestamptz, $3::uuid) ORDER BY b.tenant_id DESC, b.sealed_at DESC, b.id DESC LIMIT $4`
+
 // Batches implements store.Reader.
 func (s *Store) Batches(ctx context.Context, tenant string, before job.ID, limit int) ([]job.Batch, error) {
+	sealed := pgtype.Timestamptz{InfinityModifier: pgtype.Infinity, Valid: true}
 	if before == "" {
 		before = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+	} else if err := s.do(ctx, "find batch", func(ctx context.Context) error {
+		t, err := s.knownTenant(ctx, tenant)
+		if err != nil {
+			return err
+		}
+		err = s.pool.QueryRow(ctx, `SELECT sealed_at FROM batches WHERE id = $2 AND sealed_at IS NOT NULL AND (tenant_id = $1 OR $1::integer = 0)`,
+			t, uuid(before)).Scan(&sealed)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return fmt.Errorf("%w: batch %s", job.ErrNotFound, before)
+		}
+		return err
+	}); err != nil {
+		return nil, s.gone(ctx, before, err)
 	}
-	return s.selectBatches(ctx, tenant, `b.id < $2 ORDER BY b.tenant_id DESC, b.id DESC LIMIT $3`, uuid(before), limit)
+	return s.selectBatches(ctx, tenant, listBatches, sealed, uuid(before), limit)
 }
 
 func (s *Store) selectBatches(ctx context.Context, tenant, where string, args ...any) (found []job.Batch, err error) {

@@ -60,6 +60,8 @@ func planned() []plannedCase {
 		{name: "waiting of a tenant", sql: waiting, args: `1`, want: []string{queue + `.*\n *Index Cond: .*pool = p.*\.pool.* AND .*tenant_id = `, `batch_counts_live|batch_counts_batch_id_idx`, `batches_pkey`, `batches_open`}},
 		{name: "progress", sql: progress, args: `'{}'`, want: []string{`batch_counts_pkey`, `batches_pkey`, `tenants_pkey`}},
 		{name: "batches by id", sql: `SELECT ` + batchColumns + batchTables + `WHERE coalesce(b.sealed_at, 'infinity') < 'infinity' AND b.id = ANY($1::uuid[])`, args: `'{}'`, want: []string{`batch_counts_pkey`, `batches_pkey`}},
+		{name: "list of batches", sql: `SELECT ` + batchColumns + batchTables + `WHERE b.sealed_at IS NOT NULL AND b.tenant_id = $1 AND ` + listBatches, args: `1, 'infinity', ` + low + `, 10`,
+			want: []string{`Index Scan Backward using batches_by_seal .*\n *Index Cond: .*ROW\(`, `batch_counts_pkey`}},
 		{name: "batch", sql: `SELECT ` + batchColumns + batchTables + `WHERE b.id = $1`, args: low, want: []string{`batch_counts_pkey`, `batches_pkey`}},
 	}
 }

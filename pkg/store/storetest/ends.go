@@ -262,6 +262,7 @@ func testRead(t *testing.T, open Open) {
 			t.Errorf("batches (-want +got):\n%s", diff)
 		}
 	})
+	t.Run("batches, an upload that took long", func(t *testing.T) { testLongUpload(t, newFixture(t, open, Options{})) })
 	t.Run("stats", func(t *testing.T) { testStats(t, newFixture(t, open, Options{})) })
 	t.Run("queue", func(t *testing.T) { testQueue(t, newFixture(t, open, Options{})) })
 }

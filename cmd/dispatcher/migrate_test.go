@@ -3,10 +3,14 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/pressly/goose/v3/lock"
 
 	"github.com/assay-run/assay/internal/httpapi"
 	"github.com/assay-run/assay/internal/testenv"
@@ -31,7 +35,7 @@ func TestMigrate(t *testing.T) {
 	// A dispatcher that may not migrate says what to do.
 	short, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	_, err := openStore(short, config{DatabaseURL: httpapi.Secret(dsn), DatabaseMax: 4})
+	_, err := openStore(short, config{DatabaseURL: httpapi.Secret(dsn), DatabaseMax: 4}, time.Minute)
 	if err == nil || !strings.Contains(err.Error(), "dispatcher migrate") {
 		t.Errorf("a dispatcher with an empty database: %v", err)
 	}
@@ -46,11 +50,59 @@ func TestMigrate(t *testing.T) {
 	if out, err := call("--status"); err != nil || out != again {
 		t.Errorf("after: %q, %v", out, err)
 	}
-	s, err := openStore(t.Context(), config{DatabaseURL: httpapi.Secret(dsn), DatabaseMax: 4})
+	s, err := openStore(t.Context(), config{DatabaseURL: httpapi.Secret(dsn), DatabaseMax: 4}, time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.Close()
+}
+
+// TestStartWaitsForMigration: a migration that takes longer than a server has to answer is
+// waited for, by those who would make it themselves and by those who may not.
+func TestStartWaitsForMigration(t *testing.T) {
+	t.Parallel()
+	const patience = 5 * time.Second
+	dsn := testenv.Postgres(t)
+	if _, err := migrate(t.Context(), []string{"migrate", "--database-url=" + dsn}, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	exec := func(sql string) {
+		t.Helper()
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// As far as anybody can see, this connection is migrating.
+	exec(fmt.Sprintf("SELECT pg_advisory_lock(%d)", lock.DefaultLockID))
+	exec("CREATE TEMP TABLE last AS SELECT version_id, is_applied, tstamp FROM schema_versions ORDER BY version_id DESC LIMIT 1")
+	exec("DELETE FROM schema_versions WHERE version_id IN (SELECT version_id FROM last)")
+	started := make(chan error, 2)
+	for _, makes := range []bool{true, false} {
+		go func() {
+			s, err := openStore(t.Context(), config{DatabaseURL: httpapi.Secret(dsn), DatabaseMax: 4, Migrate: makes}, patience)
+			if err == nil {
+				s.Close()
+			}
+			started <- err
+		}()
+	}
+	select {
+	case err := <-started:
+		t.Fatalf("somebody did not wait: %v", err)
+	case <-time.After(patience + time.Second):
+	}
+	exec("INSERT INTO schema_versions (version_id, is_applied, tstamp) SELECT version_id, is_applied, tstamp FROM last")
+	exec(fmt.Sprintf("SELECT pg_advisory_unlock(%d)", lock.DefaultLockID))
+	for range cap(started) {
+		if err := <-started; err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 func TestMigrateNamesWhatIsWrong(t *testing.T) {

@@ -55,7 +55,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 		return err
 	}
 	defer join(&err, bucket.Close)
-	database, err := openStore(ctx, cfg)
+	database, err := openStore(ctx, cfg, startPatience)
 	if err != nil {
 		return err
 	}
@@ -144,20 +144,25 @@ func serve(ctx context.Context, cfg config, api http.Handler, d *dispatcher.Disp
 	return group.Wait()
 }
 
-func openStore(ctx context.Context, cfg config) (*postgres.Store, error) {
-	ctx, cancel := context.WithTimeout(ctx, startPatience)
+// openStore brings the schema up to date, or waits until somebody else has, which both
+// take as long as they take; the server has patience to answer.
+func openStore(ctx context.Context, cfg config, patience time.Duration) (*postgres.Store, error) {
+	dsn := string(cfg.DatabaseURL)
+	reach, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if err := postgres.Reach(ctx, string(cfg.DatabaseURL)); err != nil {
+	if err := postgres.Reach(reach, dsn); err != nil {
 		return nil, err
 	}
 	if cfg.Migrate {
-		if err := postgres.Migrate(ctx, string(cfg.DatabaseURL)); err != nil {
+		if err := postgres.Migrate(ctx, dsn); err != nil {
 			return nil, fmt.Errorf("bring the schema up to date: %w", err)
 		}
-	} else if err := postgres.AwaitSchema(ctx, string(cfg.DatabaseURL)); err != nil {
+	} else if err := postgres.AwaitSchema(ctx, dsn, patience); err != nil {
 		return nil, fmt.Errorf("--no-migrate: %w", err)
 	}
-	return postgres.Open(ctx, postgres.Config{DSN: string(cfg.DatabaseURL), MaxConns: cfg.DatabaseMax, InfraBudget: cfg.InfraBudget, PoisonAfter: cfg.PoisonAfter, ApplicationTag: "assay-dispatcher"})
+	ctx, cancel = context.WithTimeout(ctx, patience)
+	defer cancel()
+	return postgres.Open(ctx, postgres.Config{DSN: dsn, MaxConns: cfg.DatabaseMax, InfraBudget: cfg.InfraBudget, PoisonAfter: cfg.PoisonAfter, ApplicationTag: "assay-dispatcher"})
 }
 
 func openQueue(ctx context.Context, cfg config) (*jetstream.Queue, error) {

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/assay-run/assay/internal/httpapi"
 	"github.com/assay-run/assay/internal/testenv"
@@ -43,7 +44,7 @@ func TestReadTenants(t *testing.T) {
 // TestPoliciesOfTenants: a dispatcher that starts stores them, and one that starts again
 // makes no version of what has not changed.
 func TestPoliciesOfTenants(t *testing.T) {
-	s, err := openStore(t.Context(), config{DatabaseURL: httpapi.Secret(testenv.Postgres(t)), DatabaseMax: 4, Migrate: true})
+	s, err := openStore(t.Context(), config{DatabaseURL: httpapi.Secret(testenv.Postgres(t)), DatabaseMax: 4, Migrate: true}, time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}

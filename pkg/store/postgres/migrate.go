@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"strconv"
 	"strings"
 	"time"
@@ -15,7 +16,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
-	"github.com/pressly/goose/v3/lock"
 
 	"github.com/assay-run/assay/migrations"
 	"github.com/assay-run/assay/pkg/job"
@@ -26,13 +26,19 @@ const versionTable = "schema_versions"
 
 // Migrate brings the schema up to date and makes the partitions of the next
 // days. Several processes may call it at once: an advisory lock lets one work
-// and the others wait. It is safe to kill: each migration is a transaction.
+// and the others wait, which they say in the log. It is safe to kill: each migration is
+// a transaction.
+//
+// It has no deadline but ctx's, and none should be there: a migration of a large table
+// takes as long as it takes, and one that is broken off begins anew.
 func Migrate(ctx context.Context, dsn string) error {
 	return withProvider(ctx, dsn, func(p *goose.Provider, db *sql.DB) error {
 		if _, err := backoff.Retry(ctx, func() (struct{}, error) {
 			_, err := p.Up(ctx)
 			return struct{}{}, permanentUnlessLocked(err)
-		}, backoff.WithMaxElapsedTime(2*time.Minute)); err != nil {
+		}, backoff.WithMaxElapsedTime(0), backoff.WithNotify(func(err error, wait time.Duration) {
+			slog.WarnContext(ctx, "a table that a migration needs is in use, trying again", "error", err, "after", wait)
+		})); err != nil {
 			return err
 		}
 		return makePartitions(ctx, db)
@@ -60,6 +66,8 @@ func makePartitions(ctx context.Context, db *sql.DB) error {
 type Schema struct {
 	Has   int64 // the version that it has, 0: none
 	Wants int64 // the version that this program is made for
+	// Migrating says that a process is bringing it up to date.
+	Migrating bool
 }
 
 // Current says whether this program can work with it. A newer schema is current, too:
@@ -87,31 +95,48 @@ func ReadSchema(ctx context.Context, dsn string) (s Schema, err error) {
 	defer conn.Close(context.WithoutCancel(ctx))
 	err = conn.QueryRow(ctx, "SELECT coalesce(max(version_id), 0) FROM "+versionTable+" WHERE is_applied").Scan(&s.Has)
 	var pg *pgconn.PgError
-	if errors.As(err, &pg) && pg.Code == undefinedTable {
-		return s, nil
+	if err != nil && (!errors.As(err, &pg) || pg.Code != undefinedTable) {
+		return s, translate("read the schema's version", err)
 	}
-	return s, translate("read the schema's version", err)
+	s.Migrating, err = migrating(ctx, conn)
+	return s, err
 }
 
-// AwaitSchema returns once the schema is current, which is somebody else's to do. It
-// looks until ctx ends.
-func AwaitSchema(ctx context.Context, dsn string) error {
-	for {
+// AwaitSchema returns once the schema is current, which is somebody else's to do. It gives
+// up when nobody has been doing that for as long as patience, or when ctx ends.
+func AwaitSchema(ctx context.Context, dsn string, patience time.Duration) error {
+	var said time.Time
+	for idle := time.Now(); ; {
 		s, err := ReadSchema(ctx, dsn)
-		if err == nil && s.Current() {
+		switch {
+		case err == nil && s.Current():
 			return nil
+		case err != nil && !errors.Is(err, job.ErrUnavailable):
+			return err
+		case s.Migrating:
+			idle = time.Now()
 		}
-		if err != nil && !errors.Is(err, job.ErrUnavailable) {
+		if time.Since(said) >= sayAgain {
+			slog.InfoContext(ctx, "waiting for another process to bring the schema up to date", "has", s.Has, "needs", s.Wants, "migrating", s.Migrating, "error", err)
+			said = time.Now()
+		}
+		if waitMore(ctx, reachAgain) && time.Since(idle) < patience {
+			continue
+		}
+		if err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			if err != nil {
-				return err
-			}
-			return fmt.Errorf("%w: the schema has version %d, and this program needs %d: run \"dispatcher migrate\"", job.ErrUnavailable, s.Has, s.Wants)
-		case <-time.After(reachAgain):
-		}
+		return fmt.Errorf("%w: the schema has version %d, and this program needs %d: run \"dispatcher migrate\"", job.ErrUnavailable, s.Has, s.Wants)
+	}
+}
+
+// waitMore waits for d. It reports false if ctx has ended before.
+func waitMore(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
 	}
 }
 
@@ -137,7 +162,7 @@ func withProvider(ctx context.Context, dsn string, f func(*goose.Provider, *sql.
 	if err != nil {
 		return err
 	}
-	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300))
+	locker, err := newMigrationLock()
 	if err != nil {
 		return err
 	}

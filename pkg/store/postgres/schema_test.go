@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"errors"
 	"flag"
 	"io/fs"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,11 +15,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
 
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/migrations"
@@ -255,7 +260,7 @@ func TestNewerSchema(t *testing.T) {
 	if err := Migrate(t.Context(), dsn); err != nil {
 		t.Errorf("an older program's migration: %v", err)
 	}
-	if err := AwaitSchema(t.Context(), dsn); err != nil {
+	if err := AwaitSchema(t.Context(), dsn, time.Minute); err != nil {
 		t.Error(err)
 	}
 	if s, err := ReadSchema(t.Context(), dsn); err != nil || s.Has != newer || !s.Current() {
@@ -266,6 +271,67 @@ func TestNewerSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	store.Close()
+}
+
+// TestWaitForMigrationIsSaid: whoever waits for another process to migrate says so, and gives
+// up when nobody does.
+func TestWaitForMigrationIsSaid(t *testing.T) { // not parallel: the log is everybody's
+	var log syncBuffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	defer slog.SetDefault(before)
+	dsn := testenv.Postgres(t)
+	if err := AwaitSchema(t.Context(), dsn, time.Nanosecond); !errors.Is(err, job.ErrUnavailable) || !strings.Contains(err.Error(), "dispatcher migrate") {
+		t.Errorf("nobody migrates: %v", err)
+	}
+	if !strings.Contains(log.String(), "waiting for another process") || !strings.Contains(log.String(), "migrating=false") {
+		t.Errorf("logged %q", log.String())
+	}
+	holder, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer holder.Close(context.WithoutCancel(t.Context()))
+	if _, err := holder.Exec(t.Context(), "SELECT pg_advisory_lock($1)", lock.DefaultLockID); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- Migrate(t.Context(), dsn) }()
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(log.String(), "another process migrates the schema"); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("logged %q", log.String())
+		}
+	}
+	if s, err := ReadSchema(t.Context(), dsn); err != nil || !s.Migrating || s.Has != 0 {
+		t.Errorf("meanwhile: %+v, %v", s, err)
+	}
+	if _, err := holder.Exec(t.Context(), "SELECT pg_advisory_unlock($1)", lock.DefaultLockID); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if s, err := ReadSchema(t.Context(), dsn); err != nil || s.Migrating || !s.Current() {
+		t.Errorf("in the end: %+v, %v", s, err)
+	}
+}
+
+// syncBuffer is a buffer for several.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
 }
 
 // TestMigrationsExpand: what takes something away says since when nobody uses it.

@@ -122,6 +122,20 @@ fuzz: ## Feed noise to whatever parses bytes from a sandbox, FUZZTIME for each p
 chaos: setup build image ## Break every component again and again under load, and judge the history (an hour)
 	$(TEST) -count=1 -timeout=3h -v ./test/chaos -args -chaos.jobs=100000 -chaos.rolling=20000 -chaos.flood=100000 -chaos.flood.factor=3 -chaos.down=2m -chaos.losses=5 -chaos.outages=3 -chaos.outage=45s -chaos.lease=30s
 
+.PHONY: test-upgrade
+# The release before this one: its programs are built once, from git.
+PREVIOUS      ?= 9ffee17ff472df353b0b283c1d94dfa95ef0898e
+PREVIOUS_DIR   = .cache/previous/$(PREVIOUS)
+$(PREVIOUS_DIR)/bin:
+	@rm -rf $(PREVIOUS_DIR) && mkdir -p $(PREVIOUS_DIR)/tree
+	git archive $(PREVIOUS) | tar -x -C $(PREVIOUS_DIR)/tree
+	cd $(PREVIOUS_DIR)/tree && $(GO) build -trimpath -buildvcs=false -ldflags '-X github.com/assay-run/assay/internal/version.release=previous' -o ../made/ ./cmd/dispatcher ./cmd/worker ./cmd/guest
+	@mv $(PREVIOUS_DIR)/made $@ && rm -rf $(PREVIOUS_DIR)/tree
+
+test-upgrade: JOBS = 1000
+test-upgrade: setup image $(PREVIOUS_DIR)/bin ## Upgrade a fleet from the release before, and roll it back, while it runs JOBS jobs; twice
+	$(TEST) -tags=upgrade -count=1 -timeout=2h -v ./test/chaos -run '^TestUpgrade$$' -args -upgrade.previous=$(CURDIR)/$(PREVIOUS_DIR)/bin -upgrade.jobs=$(JOBS)
+
 check: lint race ## What a change must pass: format, vet, lint, every test with the race detector
 
 lint: ## Check format, vet and staticcheck

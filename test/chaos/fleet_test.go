@@ -40,6 +40,7 @@ type shape struct {
 	nodes                int           // NATS servers of a cluster, as processes; 0: one, in this process
 	natsDir, objects     string        // elsewhere than in the test's directory
 	env                  []string      // of every process; it wins
+	programs             string        // directory of the programs that it begins with; those of this source
 	prepare              func(dsn string)
 	unwatched            bool // the API asks for tokens, and cannot say who the workers are
 }
@@ -171,7 +172,11 @@ func (f *fleet) restartNATS(between func()) {
 }
 
 func (f *fleet) process(program, name, near string) *process {
-	p := &process{name: name, path: filepath.Join(built(f.t), program), log: filepath.Join(f.dir, name+".log")}
+	programs := f.shape.programs
+	if programs == "" {
+		programs = built(f.t)
+	}
+	p := &process{name: name, path: filepath.Join(programs, program), log: filepath.Join(f.dir, name+".log")}
 	url := f.natsURL()
 	if f.cluster == nil {
 		p.nats = newLink(f.t, near, "tcp", f.natsAt)

@@ -23,6 +23,12 @@ import (
 // below dir.
 func realFleet(t *testing.T, dir string, workers int, env ...string) *storm {
 	t.Helper()
+	return realShape(t, dir, shape{workers: workers, env: env})
+}
+
+// realShape is realFleet of any shape.
+func realShape(t *testing.T, dir string, of shape) *storm {
+	t.Helper()
 	archive := filepath.Join(testenv.RepoRoot(t), ".cache", "images", "python.tar")
 	if _, err := os.Stat(archive); err != nil {
 		t.Fatalf("the default image is not built: %v; run: make image", err)
@@ -37,8 +43,10 @@ func realFleet(t *testing.T, dir string, workers int, env ...string) *storm {
 			t.Error(err)
 		}
 	})
-	s.fleet = newFleet(t, shape{runtime: "containerd", workers: workers, env: append(env,
-		"ASSAY_CONTAINERD_ADDRESS="+s.containerd.Address(), "ASSAY_IMAGE_ARCHIVES="+archive, "ASSAY_CONTAINERD_NAMESPACE=chaos-"+instance(dir))})
+	of.runtime = "containerd"
+	of.env = append(of.env,
+		"ASSAY_CONTAINERD_ADDRESS="+s.containerd.Address(), "ASSAY_IMAGE_ARCHIVES="+archive, "ASSAY_CONTAINERD_NAMESPACE=chaos-"+instance(dir))
+	s.fleet = newFleet(t, of)
 	return s
 }
 

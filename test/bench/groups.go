@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -52,7 +53,7 @@ func groups(ctx context.Context, b *bench) (r report, err error) {
 			return nil, fmt.Errorf("make %d batches: %w", n, err)
 		}
 		name := strconv.Itoa(n)
-		if rates[name], looks[name], err = t.recordingRate(ctx, db); err != nil {
+		if rates[name], looks[name], err = t.recordingRate(ctx); err != nil {
 			return nil, err
 		}
 		if err := db.run(ctx, endBatches); err != nil {
@@ -94,71 +95,56 @@ UPDATE batch_counts c SET canceled = c.canceled + n, recorded = c.recorded + n, 
 FROM each e WHERE e.batch_id = c.batch_id`, `VACUUM jobs, batch_counts`}
 
 // recordingRate is how many jobs a second are recorded, and how long a look of the
-// scheduler takes meanwhile.
-func (t *target) recordingRate(ctx context.Context, db database) (jobs, lookMS float64, err error) {
-	recorded := func() (n int, err error) {
-		text, err := db.ask(ctx, `SELECT sum(c.recorded) FROM batch_counts c JOIN batches b ON b.id = c.batch_id WHERE b.name = 'groups' AND c.ended_at IS NULL`)
-		if err != nil || text == "" {
-			return 0, err
-		}
-		return strconv.Atoi(text)
+// scheduler takes meanwhile, by what the dispatcher has counted.
+func (t *target) recordingRate(ctx context.Context) (jobs, lookMS float64, err error) {
+	const recorded, looks, ms = "assay_jobs_finished_total", "assay_look_milliseconds_count", "assay_look_milliseconds_sum"
+	start, err := t.counters(ctx, recorded, looks, ms)
+	if err != nil {
+		return 0, 0, err
 	}
 	var began time.Time
-	var from, looks int
-	var ms float64
+	var from map[string]float64
 	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
-		n, err := recorded()
+		now, err := t.counters(ctx, recorded, looks, ms)
 		if err != nil {
 			return 0, 0, err
 		}
 		switch {
-		case began.IsZero() && n >= groupWarm:
-			began, from = time.Now(), n
-			if looks, ms, err = t.looks(ctx); err != nil {
-				return 0, 0, err
-			}
-		case !began.IsZero() && n >= from+groupMeasure:
-			took := time.Since(began)
-			manyLooks, manyMS, err := t.looks(ctx)
-			return rate(n-from, took), round((manyMS-ms)/float64(max(manyLooks-looks, 1)), 3), err
+		case began.IsZero() && now[recorded] >= start[recorded]+groupWarm:
+			began, from = time.Now(), now
+		case !began.IsZero() && now[recorded] >= from[recorded]+groupMeasure:
+			return rate(int(now[recorded]-from[recorded]), time.Since(began)),
+				round((now[ms]-from[ms])/max(now[looks]-from[looks], 1), 3), nil
 		}
 	}
 	return 0, 0, fmt.Errorf("%d jobs were not recorded within 3 minutes", groupWarm+groupMeasure)
 }
 
-// looks is how many looks there were, and how long all of them took.
-func (t *target) looks(ctx context.Context) (n int, ms float64, err error) {
+// counters are the sums of the series of some names in /metrics, each of which must be there.
+func (t *target) counters(ctx context.Context, names ...string) (map[string]float64, error) {
 	rq, err := http.NewRequestWithContext(ctx, http.MethodGet, t.url+"/metrics", nil)
 	if err != nil {
-		return 0, 0, err
+		return nil, err
 	}
 	rs, err := http.DefaultClient.Do(rq)
 	if err != nil {
-		return 0, 0, err
+		return nil, err
 	}
 	defer rs.Body.Close()
-	found := 0
+	sums := map[string]float64{}
 	for lines := bufio.NewScanner(rs.Body); lines.Scan(); {
 		line := lines.Text()
 		at := strings.LastIndex(line, " ")
 		if at < 0 {
 			continue
 		}
-		series, value := line[:at], line[at+1:]
-		base, _, _ := strings.Cut(series, "{")
-		v, err := strconv.ParseFloat(value, 64)
-		if err != nil {
-			continue
-		}
-		switch base {
-		case "assay_look_milliseconds_count":
-			n, found = n+int(v), found+1
-		case "assay_look_milliseconds_sum":
-			ms, found = ms+v, found+1
+		name, _, _ := strings.Cut(line[:at], "{")
+		if v, err := strconv.ParseFloat(line[at+1:], 64); err == nil && slices.Contains(names, name) {
+			sums[name] += v
 		}
 	}
-	if found < 2 {
-		return 0, 0, fmt.Errorf("%s/metrics has no assay_look_milliseconds (%s)", t.url, rs.Status)
+	if len(sums) < len(names) {
+		return nil, fmt.Errorf("%s/metrics has %d of %v (%s)", t.url, len(sums), names, rs.Status)
 	}
-	return n, ms, nil
+	return sums, nil
 }

@@ -14,16 +14,17 @@ import (
 // pool), fairly:
 //
 //   - tiers steps through the index jobs_by_priority, from one (tenant, priority) of each
-//     class to the next, and groups from one batch of a tier to the next, the oldest first, for as
-//     many as could be picked from: those that nothing is held of go ahead of the others,
-//     so one for each place of the window and for each batch that the tenant holds jobs of
-//     are enough. The cost is that of the window, not of the queue or its batches.
-//     Of these, the ones whose first job is among the first of its tenant have candidates.
-//   - Of each group no more are candidates than four times its even share, which a point
-//     of priority doubles.
+//     class to the next, and groups from one batch of a tier to the next, the oldest first,
+//     until they have jobs for the whole window. The cost is that of the window, not of the
+//     queue or its batches. Of these, the ones whose first job is among the first of its
+//     tenant have candidates.
+//   - A turn of a batch is one place, or, where the window has room for more than
+//     batchesAbreast, as many as make that number of batches fill it (quantum).
+//   - Of each group no more are candidates than what is left of its turn, or four times its
+//     even share among those that have a whole turn, which a point of priority doubles.
 //   - held counts what every tenant and batch already occupies, from rows: there
 //     is no counter that a crash could leave wrong.
-//   - Each candidate's virtual time is its place in its batch, counted from what
+//   - Each candidate's virtual time is its turn in its batch, counted from what
 //     the batch already holds, divided by 2^priority: batches of a tenant take
 //     turns, a point of priority is worth a double share.
 //   - Waiting for $3 milliseconds is worth a point of priority, up to the highest
@@ -55,7 +56,8 @@ func scheduling(held, waiting, fitting, groups, marker string) string {
 	}
 	return `
 WITH RECURSIVE budget AS (
-	SELECT greatest($2::bigint - (SELECT count(*) FROM live_jobs WHERE state = 'dispatched' AND pool = ANY ($1::text[])), 0) AS n),
+	SELECT greatest($2::bigint - (SELECT count(*) FROM live_jobs WHERE state = 'dispatched' AND pool = ANY ($1::text[])), 0) AS n,
+		ceil($2::bigint / ` + batchesAbreast + `)::bigint AS quantum),
 tiers AS (
 	SELECT c.pool, first.* FROM unnest($1::text[]) AS c (pool), LATERAL (
 		SELECT j.tenant_id, j.priority FROM live_jobs j
@@ -71,25 +73,23 @@ held AS MATERIALIZED (
 		SELECT tenant_id, batch_id FROM live_jobs WHERE state = 'dispatched' AND (SELECT n FROM budget) > 0
 		UNION ALL SELECT tenant_id, batch_id FROM live_jobs WHERE state = 'running' AND (SELECT n FROM budget) > 0) live
 	GROUP BY tenant_id, batch_id),
-tenant_held AS MATERIALIZED (SELECT tenant_id, sum(n) AS n, count(*) AS batches FROM held GROUP BY tenant_id),
+tenant_held AS MATERIALIZED (SELECT tenant_id, sum(n) AS n FROM held GROUP BY tenant_id),
 batch_held AS MATERIALIZED (SELECT coalesce(jsonb_object_agg(tenant_id || ' ' || batch_id, n), '{}') AS n FROM held),
 groups AS MATERIALIZED (
 	SELECT t.pool, g.*, t.held FROM (
-		SELECT t.*, coalesce(h.n, 0) AS held, (SELECT n FROM budget) + coalesce(h.batches, 0) AS most
-		FROM tiers t LEFT JOIN tenant_held h ON h.tenant_id = t.tenant_id OFFSET 0) t, LATERAL (` + oldestGroups + `) g),
+		SELECT t.*, coalesce(h.n, 0) AS held FROM tiers t LEFT JOIN tenant_held h ON h.tenant_id = t.tenant_id OFFSET 0) t, LATERAL (` + oldestGroups + `) g),
 ` + held + `ready AS MATERIALIZED (
 	SELECT g.*, t.weight, t.max_running, max(g.priority) OVER (PARTITION BY g.tenant_id) AS top,
-		greatest(4 * (SELECT n FROM budget) / greatest(count(*) FILTER (WHERE g.counts) OVER (PARTITION BY g.tenant_id), 1), 1)
+		greatest(4 * (SELECT n FROM budget) / greatest(count(*) FILTER (WHERE g.counts AND g.batch_held + g.added >= (SELECT quantum FROM budget))
+			OVER (PARTITION BY g.tenant_id), 1), g.added, 1)
 			* 2 ^ least(g.priority - min(g.priority) OVER (PARTITION BY g.tenant_id), 20) AS most,
-		t.label_caps AS tenant_caps, b.label_caps AS batch_caps,
-		coalesce(((SELECT n FROM batch_held) -> (g.tenant_id || ' ' || g.batch_id))::bigint, 0) AS batch_held,
-		g.held AS tenant_held, row_number() OVER (PARTITION BY g.tenant_id, g.batch_id, g.priority ORDER BY g.head) AS among -- classes
+		t.label_caps AS tenant_caps, b.label_caps AS batch_caps, g.held AS tenant_held, row_number() OVER (PARTITION BY g.tenant_id, g.batch_id, g.priority ORDER BY g.head) AS among -- classes
 	FROM groups g JOIN tenants t ON t.id = g.tenant_id LEFT JOIN batches b ON b.id = g.batch_id
 	WHERE (g.batch_id = '00000000-0000-0000-0000-000000000000'
 		OR b.tenant_id = g.tenant_id AND b.sealed_at IS NOT NULL AND NOT b.cancel_requested)` + groups + `),
 hopeful AS MATERIALIZED (
 	SELECT * FROM (SELECT r.*, row_number() OVER (PARTITION BY r.tenant_id, r.counts
-		ORDER BY (r.batch_held + r.among) / ` + virtually("r", "r.head_at") + `, r.head) AS nth FROM ready r) r
+		ORDER BY ` + turnOf("r.batch_held + r.among") + ` / ` + virtually("r", "r.head_at") + `, r.head) AS nth FROM ready r) r
 	WHERE NOT counts OR nth <= (SELECT n FROM budget)),
 waiting AS MATERIALIZED (
 	SELECT r.*, c.* FROM hopeful r, LATERAL (
@@ -97,7 +97,7 @@ waiting AS MATERIALIZED (
 		WHERE NOT r.capped AND ` + waitsIn("r") + ` AND j.lane = 0
 		ORDER BY j.tenant_id, j.batch_id, j.priority, j.lane, j.id LIMIT least(r.most, (SELECT n FROM budget))::bigint) c` + waiting + `),
 candidates AS MATERIALIZED (
-	SELECT w.*, (w.batch_held + row_number() OVER (PARTITION BY w.tenant_id, w.batch_id, w.priority ORDER BY w.id))
+	SELECT w.*, ` + turnOf("(w.batch_held + row_number() OVER (PARTITION BY w.tenant_id, w.batch_id, w.priority ORDER BY w.id))") + `
 		/ ` + virtually("w", "w.created_at") + ` AS turn
 	FROM waiting w),
 ` + fitting + `ranked AS (
@@ -123,22 +123,42 @@ func virtually(row, created string) string {
 			+ floor(greatest(date_part('epoch', now() - ` + created + `), 0) * 1000 / $3::bigint), ` + row + `.top) - ` + row + `.top, -50)`
 }
 
-// oldestGroups are the (batch, priority) of a tier t that may be picked from. Those of which
+// batchesAbreast is how many batches of a tenant's priority share a window that has room
+// for more: each then takes several places in a turn, its quantum. With many live batches
+// that is what keeps a look, and the counters that a bulk of results adds to, few.
+const batchesAbreast = `64.0`
+
+// turnOf is SQL for the turn, from one on, in which a batch takes a place of its own.
+func turnOf(place string) string {
+	return `ceil((` + place + `)::float8 / (SELECT quantum FROM budget))`
+}
+
+// oldestGroups are the (batch, priority) of a tier t that may be picked from: the oldest, until
+// those that have not held their quantum yet fill the window. Those of which
 // the first job may not run now are stepped over, and so are those with capped labels, of which only the
 // statement for them can tell.
-const oldestGroups = `
+var oldestGroups = `
 		WITH RECURSIVE steps AS (
-			SELECT first.*, first.counts::integer AS nth FROM (` + firstOfGroup + `
-				ORDER BY j.tenant_id, -j.priority, j.batch_id, j.lane LIMIT 1) first
+			SELECT first.*, adds.added, adds.added AS filled FROM (` + firstOfGroup + `
+				ORDER BY j.tenant_id, -j.priority, j.batch_id, j.lane LIMIT 1) first, ` + addsTo("first") + `
 			UNION ALL
-			SELECT next.*, s.nth + next.counts::integer FROM steps s, LATERAL (` + firstOfGroup + `
+			SELECT next.*, adds.added, s.filled + adds.added FROM steps s, LATERAL (` + firstOfGroup + `
 					AND (j.batch_id, j.lane) > (s.batch_id, CASE WHEN s.capped THEN 2147483647 ELSE 0 END)
-				ORDER BY j.tenant_id, -j.priority, j.batch_id, j.lane LIMIT 1) next
-			WHERE s.nth < t.most)
-		SELECT tenant_id, batch_id, priority, capped, counts, head, head_at FROM steps`
+				ORDER BY j.tenant_id, -j.priority, j.batch_id, j.lane LIMIT 1) next, ` + addsTo("next") + `
+			WHERE s.filled < (SELECT n FROM budget))
+		SELECT tenant_id, batch_id, priority, capped, counts, head, head_at, batch_held, added FROM steps`
+
+// addsTo is SQL for how many jobs of a group may run in the batch's present turn.
+func addsTo(group string) string {
+	room := `(SELECT quantum FROM budget) - ` + group + `.batch_held`
+	return `LATERAL (SELECT CASE WHEN NOT ` + group + `.counts OR ` + room + ` <= 0 THEN 0 WHEN ` + room + ` = 1 THEN 1 ELSE (
+				SELECT count(*) FROM (SELECT FROM live_jobs j WHERE ` + waitsIn(group) + ` AND j.lane = 0
+					ORDER BY j.tenant_id, j.batch_id, j.priority, j.lane, j.id LIMIT ` + room + `) few) END AS added) adds`
+}
 
 const firstOfGroup = `
-				SELECT j.tenant_id, j.batch_id, j.priority, j.lane > 0 AS capped, ` + groupCounts + ` AS counts, j.id AS head, j.created_at AS head_at
+				SELECT j.tenant_id, j.batch_id, j.priority, j.lane > 0 AS capped, ` + groupCounts + ` AS counts, j.id AS head, j.created_at AS head_at,
+					coalesce(((SELECT n FROM batch_held) -> (j.tenant_id || ' ' || j.batch_id))::bigint, 0) AS batch_held, j.pool
 				FROM live_jobs j WHERE j.state = 'queued' AND j.pool = t.pool AND j.tenant_id = t.tenant_id AND -j.priority = -t.priority`
 
 const groupCounts = `(j.lane = 0 AND (j.not_before IS NULL OR j.not_before <= now()) AND (j.expires_at IS NULL OR j.expires_at > now())

@@ -83,7 +83,8 @@ groups AS MATERIALIZED (
 		greatest(4 * (SELECT n FROM budget) / greatest(count(*) FILTER (WHERE g.counts AND g.batch_held + g.added >= (SELECT quantum FROM budget))
 			OVER (PARTITION BY g.tenant_id), 1), g.added, 1)
 			* 2 ^ least(g.priority - min(g.priority) OVER (PARTITION BY g.tenant_id), 20) AS most,
-		t.label_caps AS tenant_caps, b.label_caps AS batch_caps, g.held AS tenant_held, row_number() OVER (PARTITION BY g.tenant_id, g.batch_id, g.priority ORDER BY g.head) AS among -- classes
+		t.label_caps AS tenant_caps, b.label_caps AS batch_caps,
+		count(*) FILTER (WHERE g.capped) OVER (PARTITION BY g.tenant_id) AS capped_groups, g.held AS tenant_held, row_number() OVER (PARTITION BY g.tenant_id, g.batch_id, g.priority ORDER BY g.head) AS among -- classes
 	FROM groups g JOIN tenants t ON t.id = g.tenant_id LEFT JOIN batches b ON b.id = g.batch_id
 	WHERE (g.batch_id = '00000000-0000-0000-0000-000000000000'
 		OR b.tenant_id = g.tenant_id AND b.sealed_at IS NOT NULL AND NOT b.cancel_requested)` + groups + `),
@@ -202,21 +203,31 @@ var (
 `
 )
 
-// openLanes steps from one lane of a group to the next and keeps those with room,
-// as many as the window has. Full ones are at most as many as the tenant holds
-// jobs, unless several labels are capped: then a look ends after a thousand more.
+// openLanes steps from one lane of a group to the next and keeps those with room, as
+// many as the window has. It begins anywhere, goes around once, and ends after as many lanes as the tenant
+// holds jobs and a thousand more, shared by its capped groups. With one capped label that is past all that
+// are full; with several, of which one value can fill any number of lanes, a lane
+// with room is met within as many looks as it takes to go past those.
 var openLanes = `
-		WITH RECURSIVE lanes AS (
-			(SELECT j.lane, j.caps FROM live_jobs j WHERE r.capped AND ` + waitsIn("r") + ` AND j.lane > 0
-			ORDER BY j.tenant_id, j.batch_id, j.priority, j.lane LIMIT 1)
-			UNION ALL
-			SELECT next.* FROM lanes l, LATERAL (
-				SELECT j.lane, j.caps FROM live_jobs j WHERE ` + waitsIn("r") + ` AND j.lane > l.lane
-				ORDER BY j.tenant_id, j.batch_id, j.priority, j.lane LIMIT 1) next)
-		SELECT l.lane, free.room FROM (SELECT * FROM lanes LIMIT 1000 + r.tenant_held) l, LATERAL (
+		WITH RECURSIVE start AS MATERIALIZED (SELECT (random() * 2147483646)::integer AS lane WHERE r.capped),
+		up AS (` + lanesFrom("up", "> (SELECT lane FROM start)", "") + `),
+		around AS (` + lanesFrom("around", "> 0", " AND j.lane <= (SELECT lane FROM start)") + `)
+		SELECT l.lane, free.room FROM (SELECT * FROM (SELECT * FROM up UNION ALL SELECT * FROM around) every
+			LIMIT 10 + (1000 + r.tenant_held) / greatest(r.capped_groups, 1)) l, LATERAL (
 			SELECT coalesce(min(` + capRoom("r", "cap", "(SELECT held FROM capped)") + `), 1000000) AS room
 			FROM string_to_table(l.caps, E'\n') cap) free
 		WHERE free.room > 0 LIMIT (SELECT n FROM budget)`
+
+// lanesFrom is SQL for the lanes of a group, the lowest first, as rows of name.
+func lanesFrom(name, first, last string) string {
+	return `
+			(SELECT j.lane, j.caps FROM live_jobs j WHERE r.capped AND ` + waitsIn("r") + ` AND j.lane ` + first + last + `
+			ORDER BY j.tenant_id, j.batch_id, j.priority, j.lane LIMIT 1)
+			UNION ALL
+			SELECT next.* FROM ` + name + ` l, LATERAL (
+				SELECT j.lane, j.caps FROM live_jobs j WHERE ` + waitsIn("r") + ` AND j.lane > l.lane` + last + `
+				ORDER BY j.tenant_id, j.batch_id, j.priority, j.lane LIMIT 1) next`
+}
 
 // Schedule implements store.Scheduler.
 func (s *Store) Schedule(ctx context.Context, classes []string, window int) (ds []store.Dispatch, err error) {

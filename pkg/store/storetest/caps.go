@@ -101,6 +101,27 @@ func testCaps(t *testing.T, open Open) {
 			t.Errorf("released %v after the cap was taken away", got)
 		}
 	})
+	t.Run("a full value of one label hides no other, however many lanes it fills", func(t *testing.T) {
+		f := newFixture(t, open, Options{})
+		one := job.LabelCaps{"a": 1, "b": 1}
+		labels := []map[string]string{{"a": "free", "b": "free"}}
+		for i := range 4000 {
+			labels = append(labels, map[string]string{"a": "full", "b": fmt.Sprint(i)})
+		}
+		of := f.capped(nil, one, labels...)
+		got := map[string]int{}
+		for range 100 { // each goes past a thousand lanes, from anywhere
+			for value, n := range values(f.schedule(8), of, "a") {
+				got[value] += n
+			}
+			if got["free"] > 0 && got["full"] > 0 {
+				break
+			}
+		}
+		if diff := cmp.Diff(map[string]int{"free": 1, "full": 1}, got); diff != "" {
+			t.Errorf("released (-want +got):\n%s", diff)
+		}
+	})
 	t.Run("recovers from a holder that died", func(t *testing.T) {
 		f := newFixture(t, open, Options{})
 		f.capped(nil, job.LabelCaps{"problem": 1}, problems("a", "a")...)

@@ -67,7 +67,9 @@ func TestSchemasHaveTheFieldsOfTheTypes(t *testing.T) {
 		"PolicyList": api.PolicyList{}, "SecretList": api.SecretList{}, "SecretValue": api.SecretValue{}, "StoredSecret": store.StoredSecret{}, "WorkerList": api.WorkerList{}, "Worker": store.Worker{}, "Fleet": api.Fleet{}, "QueueGroup": store.QueueGroup{}, "StoredPolicy": store.StoredPolicy{},
 		"Program": job.Program{}, "File": job.File{}, "SessionSpec": job.SessionSpec{}, "Session": job.Session{}, "SessionList": api.SessionList{}, "ExecuteRequest": api.ExecuteRequest{},
 		"Execute": job.Execute{}, "Executed": store.Executed{}, "ExecuteList": api.ExecuteList{}, "VariableList": api.VariableList{},
-		"FunctionList": api.FunctionList{}, "CallAnswer": api.CallAnswer{}, "Usage": job.Usage{}, "Output": job.Output{}, "StoredOutput": job.StoredOutput{}, "Enforcement": job.Enforcement{},
+		"FunctionList": api.FunctionList{}, "CallAnswer": api.CallAnswer{}, "Action": store.Action{}, "ActionList": api.ActionList{}, "OperatorRequest": api.OperatorRequest{}, "QuarantineRequest": api.QuarantineRequest{},
+		"WorkerStatus": api.WorkerStatus{}, "Leader": store.Leader{}, "FleetVersion": api.FleetVersion{},
+		"Usage": job.Usage{}, "Output": job.Output{}, "StoredOutput": job.StoredOutput{}, "Enforcement": job.Enforcement{},
 	} {
 		schema := doc.Components.Schemas[name]
 		if schema == nil {

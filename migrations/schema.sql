@@ -302,7 +302,8 @@ CREATE TABLE public.leaders (
     role text NOT NULL COLLATE pg_catalog."C",
     holder text NOT NULL,
     term bigint NOT NULL,
-    until timestamp with time zone NOT NULL
+    until timestamp with time zone NOT NULL,
+    since timestamp with time zone DEFAULT now() NOT NULL
 )
 WITH (fillfactor='50');
 
@@ -414,6 +415,19 @@ CREATE VIEW public.live_specs AS
    FROM public.specs
   WHERE (specs.id >= '00000000-0000-0000-0000-000000000000'::uuid);
 
+CREATE TABLE public.operator_actions (
+    id uuid NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL,
+    actor text NOT NULL,
+    token text DEFAULT ''::text NOT NULL,
+    action text NOT NULL COLLATE pg_catalog."C",
+    subject text NOT NULL,
+    reason text DEFAULT ''::text NOT NULL,
+    detail jsonb,
+    outcome text NOT NULL,
+    CONSTRAINT operator_actions_outcome CHECK ((outcome = ANY (ARRAY['done'::text, 'unchanged'::text, 'failed'::text])))
+);
+
 CREATE TABLE public.policies (
     tenant_id integer NOT NULL,
     name text NOT NULL COLLATE pg_catalog."C",
@@ -510,7 +524,10 @@ CREATE TABLE public.workers (
     took_over_at timestamp with time zone,
     rival_since timestamp with time zone,
     rival_at timestamp with time zone,
-    tally text
+    tally text,
+    cordoned_at timestamp with time zone,
+    cordoned_by text DEFAULT ''::text NOT NULL,
+    cordon text DEFAULT ''::text NOT NULL
 )
 WITH (fillfactor='50');
 
@@ -566,6 +583,9 @@ ALTER TABLE ONLY public.leaders
 
 ALTER TABLE ONLY public.lineage
     ADD CONSTRAINT lineage_pkey PRIMARY KEY (one);
+
+ALTER TABLE ONLY public.operator_actions
+    ADD CONSTRAINT operator_actions_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY public.policies
     ADD CONSTRAINT policies_pkey PRIMARY KEY (tenant_id, name, version);
@@ -640,6 +660,8 @@ CREATE INDEX jobs_repeatable ON ONLY public.jobs USING btree (tenant_id, cache_k
 CREATE INDEX jobs_default_tenant_id_cache_key_id_idx ON public.jobs_default USING btree (tenant_id, cache_key, id) WHERE ((cache_key IS NOT NULL) AND (outcome = ANY (ARRAY['succeeded'::text, 'failed'::text, 'exception'::text])));
 
 CREATE INDEX jobs_default_tenant_id_idx ON public.jobs_default USING btree (tenant_id) WHERE ((lane > 0) AND (state = ANY (ARRAY['dispatched'::text, 'running'::text])));
+
+CREATE INDEX operator_actions_subject ON public.operator_actions USING btree (subject, id);
 
 CREATE INDEX results_by_batch ON ONLY public.results USING btree (batch_id, seq) WHERE (seq > 0);
 

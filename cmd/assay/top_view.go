@@ -126,6 +126,8 @@ func stateOf(w store.Worker) string {
 	switch {
 	case w.Quarantine != nil:
 		return "quarantined"
+	case w.Cordon != nil:
+		return "cordoned"
 	case w.Draining:
 		return "draining"
 	case w.Held != "":

@@ -63,6 +63,9 @@ func (c *workerListCmd) Run(a *app) error {
 		if w.Held != "" {
 			state += " (held back, " + w.Held + ")"
 		}
+		if w.Cordon != nil {
+			state += " (cordoned by " + w.Cordon.By + because(w.Cordon.Reason) + ")"
+		}
 		if w.Quarantine != nil {
 			state += " (quarantine: " + w.Quarantine.Reason + ")"
 		}

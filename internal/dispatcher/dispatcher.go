@@ -131,6 +131,9 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	if err := d.scheduler.listen(ctx); err != nil {
 		return err
 	}
+	if err := d.queue.OnWake(ctx, topicFleet, func([]byte) { offer(d.registry.news) }); err != nil {
+		return err
+	}
 	if err := d.registry.refresh(ctx); err != nil {
 		d.log.WarnContext(ctx, "registry not read", "error", err)
 	}
@@ -193,6 +196,17 @@ func (d *Dispatcher) Window(class string) int {
 
 // Wake tells the scheduler that something was queued.
 func (d *Dispatcher) Wake() { d.scheduler.wake() }
+
+// topicFleet says that somebody changed what the store has of workers.
+const topicFleet = "fleet"
+
+// FleetChanged tells every dispatcher that an operator changed what holds for workers.
+// Those that it does not reach find out within RegistryEvery.
+func (d *Dispatcher) FleetChanged(ctx context.Context) {
+	if err := d.queue.Wake(topicFleet, nil); err != nil {
+		d.log.WarnContext(ctx, "dispatchers not told of a change of the fleet; they look by themselves", "error", err)
+	}
+}
 
 // WatchRecord is WatchJob for who wants the record only. Where it is written by
 // way of this dispatcher, record returns it; else nil.

@@ -318,6 +318,13 @@ func (w *worker) begin(ctx context.Context, ms []queue.Message, free func()) {
 		}
 		return
 	}
+	if reply.Rest > 0 {
+		for _, m := range ms {
+			_ = m.Nak(10 * time.Millisecond)
+			free()
+		}
+		return
+	}
 	for i, c := range reply.Claimed {
 		if c.Lease == 0 || w.holds(c) {
 			w.refused.add()

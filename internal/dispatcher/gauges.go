@@ -73,8 +73,8 @@ func (g *gauges) run(ctx context.Context) {
 
 // instruments are what the gauges are reported by.
 type instruments struct {
-	jobs, slots, workers, resting, backlog, term, tenants metric.Int64ObservableGauge
-	oldest                                                metric.Float64ObservableGauge
+	jobs, slots, workers, resting, cordoned, backlog, term, tenants metric.Int64ObservableGauge
+	oldest                                                          metric.Float64ObservableGauge
 }
 
 func (g *gauges) register() (unregister func(), err error) {
@@ -86,13 +86,14 @@ func (g *gauges) register() (unregister func(), err error) {
 		return i
 	}
 	i := instruments{
-		jobs:    gauge("assay_jobs", "Live jobs, by class and state."),
-		slots:   gauge("assay_slots", "Slots of the workers of a pool, by whether they are free."),
-		workers: gauge("assay_workers", "Workers of a pool that are connected."),
-		backlog: gauge("assay_backlog_slots", "Slots that a pool's busy workers have in use, and those that the jobs need which wait and could run there."),
-		resting: gauge("assay_workers_quarantined", "Workers of a pool that take no jobs because their failures stood out."),
-		term:    gauge("assay_leader_term", "How often the leader has changed; 0 from dispatchers that do not lead."),
-		tenants: gauge("assay_tenant_jobs", "Live jobs, by tenant and state; the fifty tenants with most of them by name."),
+		jobs:     gauge("assay_jobs", "Live jobs, by class and state."),
+		slots:    gauge("assay_slots", "Slots of the workers of a pool, by whether they are free."),
+		workers:  gauge("assay_workers", "Workers of a pool that are connected."),
+		backlog:  gauge("assay_backlog_slots", "Slots that a pool's busy workers have in use, and those that the jobs need which wait and could run there."),
+		resting:  gauge("assay_workers_quarantined", "Workers of a pool that take no jobs because their failures stood out."),
+		cordoned: gauge("assay_workers_cordoned", "Workers of a pool that take no jobs because an operator said so."),
+		term:     gauge("assay_leader_term", "How often the leader has changed; 0 from dispatchers that do not lead."),
+		tenants:  gauge("assay_tenant_jobs", "Live jobs, by tenant and state; the fifty tenants with most of them by name."),
 	}
 	i.oldest, err = meter.Float64ObservableGauge("assay_oldest_queued_seconds", metric.WithDescription("How long the oldest queued job of a class has waited."))
 	if err := errors.Join(append(errs, err)...); err != nil {
@@ -101,7 +102,7 @@ func (g *gauges) register() (unregister func(), err error) {
 	r, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		g.observe(o, &i)
 		return nil
-	}, i.jobs, i.slots, i.workers, i.backlog, i.resting, i.term, i.tenants, i.oldest)
+	}, i.jobs, i.slots, i.workers, i.backlog, i.resting, i.cordoned, i.term, i.tenants, i.oldest)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +150,7 @@ func observeJobs(o metric.Observer, i *instruments, last *fleetCount) {
 // observePools reports the workers of each pool that is known.
 func (g *gauges) observePools(o metric.Observer, i *instruments, backlog map[string]int64) {
 	sizes := g.registry.sizes()
-	workers, resting := g.registry.byPool()
+	workers, resting, cordoned := g.registry.byPool()
 	for pool, n := range backlog {
 		z := sizes[pool]
 		o.ObserveInt64(i.backlog, n, inPool(pool))
@@ -157,6 +158,7 @@ func (g *gauges) observePools(o metric.Observer, i *instruments, backlog map[str
 		o.ObserveInt64(i.slots, int64(z.slots-z.free), inPool(pool, attribute.String("use", "busy")))
 		o.ObserveInt64(i.workers, int64(len(workers[pool])), inPool(pool))
 		o.ObserveInt64(i.resting, int64(resting[pool]), inPool(pool, attribute.String("state", "quarantined")))
+		o.ObserveInt64(i.cordoned, int64(cordoned[pool]), inPool(pool))
 	}
 }
 

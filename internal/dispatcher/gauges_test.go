@@ -43,7 +43,7 @@ func TestGauges(t *testing.T) {
 		"default backlog": 20, "nobody's backlog": 4, "own backlog": 0, "a100 backlog": 5, "h100 backlog": 0, "past backlog": 5,
 	}
 	for _, pool := range []string{"default", "nobody's", "own", "a100", "h100", "past"} { // 0 and not absent
-		for _, kind := range []string{"queued", "dispatched", "running", "busy", "free", "quarantined", "workers"} {
+		for _, kind := range []string{"queued", "dispatched", "running", "busy", "free", "quarantined", "cordoned", "workers"} {
 			want[pool+" "+kind] += 0
 		}
 	}
@@ -86,6 +86,10 @@ func gauges(t *testing.T, reader *sdkmetric.ManualReader) map[string]int64 {
 				}
 				if m.Name == "assay_workers" {
 					got[pool.AsString()+" workers"] = p.Value
+					continue
+				}
+				if m.Name == "assay_workers_cordoned" {
+					got[pool.AsString()+" cordoned"] = p.Value
 					continue
 				}
 				kind, ok := p.Attributes.Value("state")

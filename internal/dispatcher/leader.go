@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"context"
 	"log/slog"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 )
 
 const (
-	leaderRole = "dispatch"
+	leaderRole = store.DispatchRole
 	// leaderTTL is how long scheduling pauses when the leader is killed. A job that
 	// is submitted alone does not notice: it is dispatched as it is accepted.
 	leaderTTL = 3 * time.Second
@@ -31,7 +32,16 @@ type leader struct {
 }
 
 func newLeader(s store.Leaders, log *slog.Logger, gained func()) *leader {
-	return &leader{store: s, log: log, holder: string(job.NewID()), gained: gained, began: time.Now()}
+	return &leader{store: s, log: log, holder: hostName() + "/" + string(job.NewID()), gained: gained, began: time.Now()}
+}
+
+// hostName lets people recognise who leads.
+func hostName() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return "unknown"
+	}
+	return name
 }
 
 // is reports whether this dispatcher leads.

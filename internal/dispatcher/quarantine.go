@@ -23,10 +23,10 @@ func (d *Dispatcher) quarantine(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		workers, resting := d.registry.byPool()
+		workers, resting, cordoned := d.registry.byPool()
 		for pool, ids := range workers {
 			for id, why := range d.health.sick(ids) {
-				if 2*(resting[pool]+1) > len(ids) {
+				if 2*(resting[pool]+cordoned[pool]+1) > len(ids) {
 					break
 				}
 				if d.sendToRest(ctx, id, why) {

@@ -62,8 +62,8 @@ func (r *recorder) HandleClaim(ctx context.Context, req queue.ClaimRequest) (que
 	if _, refused := r.d.registry.refuses(req.Worker, req.Since); refused {
 		return queue.ClaimReply{Rest: job.Duration(refusedFor)}, nil
 	}
-	if rest := r.d.registry.rest(req.Worker); rest > 0 {
-		return queue.ClaimReply{Rest: job.Duration(rest)}, nil
+	if rest, cordoned := r.d.registry.rest(req.Worker); rest > 0 {
+		return queue.ClaimReply{Rest: job.Duration(rest), Cordoned: cordoned}, nil
 	}
 	claims := make([]store.Claim, len(req.Refs))
 	for i, ref := range req.Refs {
@@ -123,7 +123,8 @@ func (r *recorder) HandleHeartbeat(ctx context.Context, req queue.HeartbeatReque
 	if r.d.registry.seen(req.Worker) {
 		r.d.scheduler.wake() // its slots widen the window
 	}
-	reply := queue.HeartbeatReply{TTL: job.Duration(r.ttl), Rest: job.Duration(r.d.registry.rest(req.Worker.ID)),
+	rest, cordoned := r.d.registry.rest(req.Worker.ID)
+	reply := queue.HeartbeatReply{TTL: job.Duration(r.ttl), Rest: job.Duration(rest), Cordoned: cordoned,
 		Exclusive: r.d.cfg.Pools.Exclusive(req.Worker.Pool)}
 	r.refuse(ctx, req.Worker, &reply)
 	held := make([]store.Held, len(req.Leases))

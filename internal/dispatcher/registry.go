@@ -55,6 +55,7 @@ type member struct {
 	offer placement.Offer
 	since store.Incarnation // which process it is
 	rests time.Time         // in quarantine until then
+	apart bool              // cordoned off by an operator
 	heard heard
 }
 
@@ -85,7 +86,7 @@ func (r *registry) seen(w queue.WorkerInfo) (grown bool) {
 		return false // refused
 	}
 	m := memberOf(w.Pool, w.Slots, busy(w.Slots, w.Busy, w.Held), w.Draining, w.Offer)
-	m.since, m.rests, m.heard = p.since, before.rests, heard{time.Now(), w.StartedAt, w.Beat}
+	m.since, m.rests, m.apart, m.heard = p.since, before.rests, before.apart, heard{time.Now(), w.StartedAt, w.Beat}
 	r.known[w.ID] = m
 	r.mu.Unlock()
 	if !known || before.slots != m.slots || before.since != m.since {
@@ -251,27 +252,43 @@ func (r *registry) taker(class string, age time.Duration) (worker string, h hear
 	return worker, h
 }
 
-// rest returns for how long a worker is to take no jobs.
-func (r *registry) rest(worker string) time.Duration {
+// cordonedFor is how long a worker that is cordoned off takes no jobs; it is told so again
+// with each heartbeat.
+const cordonedFor = 15 * time.Second
+
+// rest returns for how long a worker is to take no jobs, and whether that is because it is
+// cordoned off.
+func (r *registry) rest(worker string) (d time.Duration, cordoned bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.known[worker].rest()
+	m := r.known[worker]
+	return m.rest(), m.apart
 }
 
-func (m member) rest() time.Duration { return max(time.Until(m.rests), 0) }
+func (m member) rest() time.Duration {
+	d := max(time.Until(m.rests), 0)
+	if m.apart {
+		d = max(d, cordonedFor)
+	}
+	return d
+}
 
-// byPool returns the workers of each pool, and how many of them are in quarantine.
-func (r *registry) byPool() (workers map[string][]string, resting map[string]int) {
+// byPool returns the workers of each pool, and how many of them are in quarantine and
+// cordoned off.
+func (r *registry) byPool() (workers map[string][]string, resting, cordoned map[string]int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	workers, resting = map[string][]string{}, map[string]int{}
+	workers, resting, cordoned = map[string][]string{}, map[string]int{}, map[string]int{}
 	for id, m := range r.known {
 		workers[m.pool] = append(workers[m.pool], id)
-		if m.rest() > 0 {
+		switch {
+		case m.apart:
+			cordoned[m.pool]++
+		case m.rest() > 0:
 			resting[m.pool]++
 		}
 	}
-	return workers, resting
+	return workers, resting, cordoned
 }
 
 // took counts n more jobs on a worker, fewer if n is negative, until its next
@@ -320,7 +337,7 @@ func (r *registry) refresh(ctx context.Context) error {
 		_ = json.Unmarshal(w.Offer, &offer) // a worker of another version offers nothing special
 		offer.Exclusive = r.pools.Exclusive(w.Pool)
 		m := memberOf(w.Pool, w.Slots, busy(w.Slots, w.Busy, w.Held), w.Draining, offer)
-		m.since = store.IncarnationOf(w.StartedAt)
+		m.since, m.apart = store.IncarnationOf(w.StartedAt), w.Cordon != nil
 		if w.Quarantine != nil {
 			m.rests = time.Now().Add(w.Quarantine.Left)
 		}
@@ -339,7 +356,7 @@ func (r *registry) count(known map[string]member) (grown bool) {
 	defer r.mu.Unlock()
 	for p := range r.dirty { // newer than what the store has
 		if m := r.known[p.worker]; m.since == p.since && known[p.worker].since <= p.since {
-			m.rests = known[p.worker].rests
+			m.rests, m.apart = known[p.worker].rests, known[p.worker].apart
 			known[p.worker] = m
 		}
 	}
@@ -348,7 +365,7 @@ func (r *registry) count(known map[string]member) (grown bool) {
 			m.heard = before.heard
 		}
 		known[id] = m
-		grown = grown || m.slots > r.known[id].slots
+		grown = grown || m.slots > r.known[id].slots || r.known[id].apart && !m.apart
 	}
 	r.known = known
 	return grown

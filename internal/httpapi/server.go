@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/admin"
 	"github.com/assay-run/assay/internal/admit"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
@@ -88,6 +89,8 @@ type Config struct {
 	Auth       Authenticator
 	Queue      Queue           // only to say how it is
 	Pools      placement.Pools // what is said of pools; optional
+	Fleet      admin.Fleet     // is told what operators do; optional
+	Version    string          // of this program; optional
 	Limits     Limits          // of what it bears; optional
 	Metrics    http.Handler    // served at /metrics, to operators; optional
 	Log        *slog.Logger    // optional
@@ -98,6 +101,7 @@ type Server struct {
 	Config
 	mux   *http.ServeMux
 	admit *admit.Admitter
+	admin *admin.Admin
 	fleet *fleet
 
 	places places
@@ -130,6 +134,7 @@ func New(c Config) *Server {
 		Room:     s.fleet.room,
 		Hosts:    s.fleet.hosts,
 	}
+	s.admin = &admin.Admin{Store: c.Store, Fleet: c.Fleet, Version: c.Version, Log: c.Log}
 	s.requests = newPot("requests at once", int64(c.Limits.Requests))
 	s.spool = newPot("uploads", int64(c.Limits.Spool))
 	s.reads = newTurns(c.Limits.Reads)
@@ -185,7 +190,7 @@ type route struct {
 // routes is the whole API, in the order of the OpenAPI document. A test holds
 // the two together.
 func (s *Server) routes() []route {
-	return []route{
+	all := []route{
 		{"POST /v1/run", false, (*Server).run},
 		{"POST /v1/jobs", false, (*Server).submitJob},
 		{"POST /v1/jobs/cancel", false, (*Server).cancelJobs},
@@ -237,6 +242,7 @@ func (s *Server) routes() []route {
 		{"GET /readyz", true, (*Server).readyz},
 		{"GET /openapi.json", true, (*Server).openapi},
 	}
+	return append(all, adminRoutes()...)
 }
 
 // noRoute answers for what no route matches: 405 if another method would have.

@@ -139,7 +139,7 @@ func (s *Server) openSession(ctx context.Context, tenant string, spec job.Sessio
 	first := int(s.places.turn.Add(1) % 1024)
 	for i := range hosts {
 		h := hosts[(first+i)%len(hosts)]
-		if !h.takes(placement.Need{Pool: spec.Pool, Image: spec.Image}) {
+		if h.cordoned || !h.takes(placement.Need{Pool: spec.Pool, Image: spec.Image}) {
 			continue
 		}
 		plan, err := p.PlanFor(h.can, policy.UseOf(spec.Kind))

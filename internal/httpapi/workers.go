@@ -101,6 +101,7 @@ type host struct {
 	worker, pool string
 	can          policy.Host
 	offer        placement.Offer
+	cordoned     bool
 }
 
 func (h host) takes(n placement.Need) bool { return h.offer.Takes(h.pool, n) }
@@ -203,7 +204,7 @@ func (f *fleet) look(ctx context.Context) (*view, error) {
 	}
 	v := &view{hosts: []host{}, classes: setOf(queued), rivals: map[string][]string{}}
 	for _, w := range ws {
-		h := host{worker: w.ID, pool: w.Pool}
+		h := host{worker: w.ID, pool: w.Pool, cordoned: w.Cordon != nil}
 		_ = json.Unmarshal(w.Offer, &h.offer) // a worker of another version offers nothing special
 		h.offer.Exclusive = f.pools.Exclusive(w.Pool)
 		if json.Unmarshal(w.Host, &h.can) == nil && len(h.can.Isolations) > 0 {

@@ -58,7 +58,8 @@ func (b *breaker) quarantine(ctx context.Context, d time.Duration) {
 	b.ordered, b.probation = time.Now().Add(d), true
 }
 
-// rest stops the taking of jobs for d, for a reason that is not one of failures.
+// rest stops the taking of jobs for d from now on, for a reason that is not one of
+// failures. It replaces what was ordered before: zero is the end of it.
 func (b *breaker) rest(d time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -119,6 +120,9 @@ func (b *breaker) closed() bool {
 	return !b.probation && time.Until(b.until) <= 0 && time.Until(b.ordered) <= 0
 }
 
+// waitStep is how soon it is noticed that a rest is over before its time.
+const waitStep = time.Second
+
 // wait returns when jobs may be taken, or ctx ends.
 func (b *breaker) wait(ctx context.Context) {
 	for ctx.Err() == nil {
@@ -128,6 +132,6 @@ func (b *breaker) wait(ctx context.Context) {
 		if left <= 0 {
 			return
 		}
-		pause(ctx, left)
+		pause(ctx, min(left, waitStep))
 	}
 }

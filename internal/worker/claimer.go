@@ -64,7 +64,7 @@ func (w *Worker) claimSome(ctx context.Context, ds []delivery, unread map[store.
 		return nil, nil
 	}
 	if reply.Rest > 0 {
-		w.breaker.quarantine(ctx, reply.Rest.D())
+		w.ordered(ctx, reply.Rest.D(), reply.Cordoned)
 		w.giveBackAll(ctx, ds, unread, 0, asked.Add(requestTimeout))
 		return nil, nil
 	}

@@ -96,8 +96,8 @@ func (w *Worker) heartbeat(ctx context.Context) bool {
 	w.ttl.Store(int64(reply.TTL))
 	w.sources.share(ctx, reply.Exclusive)
 	w.refusal(ctx, reply)
-	if reply.Rest > 0 && reply.Refused == "" {
-		w.breaker.quarantine(ctx, reply.Rest.D())
+	if reply.Refused == "" {
+		w.ordered(ctx, reply.Rest.D(), reply.Cordoned)
 	}
 	lost := make(map[store.LeaseRef]bool, len(reply.Lost))
 	for _, ref := range reply.Lost {
@@ -107,6 +107,18 @@ func (w *Worker) heartbeat(ctx context.Context) bool {
 	w.leases.endEach(reply.Lost, errLost) // without effect on an attempt that is being reported
 	w.leases.endEach(reply.Canceled, runtime.ErrCanceled)
 	return true
+}
+
+// ordered takes no jobs for d, as a dispatcher says; zero ends what was said before.
+func (w *Worker) ordered(ctx context.Context, d time.Duration, cordoned bool) {
+	if was := w.cordoned.Swap(cordoned); was != cordoned {
+		slog.InfoContext(ctx, "an operator decides about taking jobs", "cordoned", cordoned)
+	}
+	if cordoned || d == 0 {
+		w.breaker.rest(d)
+		return
+	}
+	w.breaker.quarantine(ctx, d)
 }
 
 // refusal takes no jobs while another worker has this one's name, and says so.

@@ -146,6 +146,7 @@ type Worker struct {
 	background sync.WaitGroup // deletions nobody waits for but the drain
 	started    time.Time
 	draining   atomic.Bool
+	cordoned   atomic.Bool            // by an operator, as was heard last
 	assigning  sync.RWMutex           // held for reading while an assignment is taken, for writing while draining begins
 	taken      sync.Map               // leases that were handed to it, until they would be over
 	underway   atomic.Int64           // attempts, from claim to report

@@ -150,6 +150,8 @@ type ClaimReply struct {
 	// Rest is set in place of all the others: nothing was claimed, the deliveries are
 	// to be given back, and the worker shall take none for so long.
 	Rest job.Duration `json:"rest,omitempty"`
+	// Cordoned says that an operator wants the rest: it is about nothing that failed.
+	Cordoned bool `json:"cordoned,omitempty"`
 }
 
 // Assignment is a job with a lease that its worker has not asked for. The worker
@@ -173,7 +175,8 @@ type HeartbeatRequest struct {
 type HeartbeatReply struct {
 	Lost     []store.LeaseRef `json:"lost,omitempty"`
 	Canceled []store.LeaseRef `json:"canceled,omitempty"`
-	Rest     job.Duration     `json:"rest,omitempty"` // the worker shall take no jobs for so long
+	Rest     job.Duration     `json:"rest,omitempty"`     // the worker shall take no jobs for so long; 0: it may take some
+	Cordoned bool             `json:"cordoned,omitempty"` // as in ClaimReply
 	// Refused says that another process has the worker's name: this one shall take no
 	// jobs, and what it runs is taken back.
 	Refused string       `json:"refused,omitempty"`

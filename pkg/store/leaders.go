@@ -5,6 +5,9 @@ import (
 	"time"
 )
 
+// DispatchRole is the role of the dispatcher that schedules and reaps for all.
+const DispatchRole = "dispatch"
+
 // Leaders lets one of several processes do what need not be done by all. It is for
 // thrift, never for safety: a leader that does not know yet that it was replaced
 // may act beside the new one.

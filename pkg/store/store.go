@@ -29,6 +29,7 @@ type Store interface {
 	Tenants
 	Registry
 	Leaders
+	Operations
 	Sessions
 	Callbacks
 	Repeater

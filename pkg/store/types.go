@@ -259,6 +259,8 @@ type Worker struct {
 	Tally     *Tally          `json:"tally,omitempty"` // what it has done; nil: it does not say
 	// Quarantine is set while it takes no jobs because its failures stood out.
 	Quarantine *Quarantine `json:"quarantine,omitempty"`
+	// Cordon is set while an operator keeps it from taking jobs.
+	Cordon *Cordon `json:"cordon,omitempty"`
 	// Rival is another process of the same name that was refused lately.
 	Rival *Rival `json:"rival,omitempty"`
 	// Silence is how long ago it said all this, for PutWorkers.

@@ -3,15 +3,20 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
 )
 
 const lead = `
 INSERT INTO leaders AS l (role, holder, term, until) VALUES ($1, $2, 1, now() + $3 * interval '1 millisecond')
 ON CONFLICT (role) DO UPDATE SET holder = EXCLUDED.holder, until = EXCLUDED.until,
-	term = l.term + (l.holder <> EXCLUDED.holder)::integer
+	term = l.term + (l.holder <> EXCLUDED.holder)::integer,
+	since = CASE WHEN l.holder = EXCLUDED.holder AND l.until > now() THEN l.since ELSE now() END
 WHERE l.holder = EXCLUDED.holder OR l.until <= now()
 RETURNING term`
 
@@ -26,6 +31,19 @@ func (s *Store) Lead(ctx context.Context, role, holder string, ttl time.Duration
 		return err
 	})
 	return term, err
+}
+
+// Leader implements store.Operations.
+func (s *Store) Leader(ctx context.Context, role string) (l store.Leader, err error) {
+	err = s.do(ctx, "leader", func(ctx context.Context) error {
+		err := s.pool.QueryRow(ctx, `SELECT holder, term, since, until FROM leaders WHERE role = $1 AND until > now()`, role).
+			Scan(&l.Holder, &l.Term, &l.Since, &l.Until)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return fmt.Errorf("%w: nobody leads", job.ErrNotFound)
+		}
+		return err
+	})
+	return l, err
 }
 
 // Resign implements store.Leaders.

@@ -77,12 +77,8 @@ func (s Schema) Current() bool { return s.Has >= s.Wants }
 
 // ReadSchema looks at a database and changes nothing.
 func ReadSchema(ctx context.Context, dsn string) (s Schema, err error) {
-	ms, err := readMigrations(migrations.Files)
-	if err != nil {
+	if s.Wants, err = wantedSchema(); err != nil {
 		return s, err
-	}
-	for _, m := range ms {
-		s.Wants = max(s.Wants, m.Version)
 	}
 	cfg, err := pgx.ParseConfig(dsn)
 	if err != nil {
@@ -93,13 +89,24 @@ func ReadSchema(ctx context.Context, dsn string) (s Schema, err error) {
 		return s, translate("connect", err)
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	err = conn.QueryRow(ctx, "SELECT coalesce(max(version_id), 0) FROM "+versionTable+" WHERE is_applied").Scan(&s.Has)
+	err = conn.QueryRow(ctx, schemaVersion).Scan(&s.Has)
 	var pg *pgconn.PgError
 	if err != nil && (!errors.As(err, &pg) || pg.Code != undefinedTable) {
 		return s, translate("read the schema's version", err)
 	}
 	s.Migrating, err = migrating(ctx, conn)
 	return s, err
+}
+
+const schemaVersion = "SELECT coalesce(max(version_id), 0) FROM " + versionTable + " WHERE is_applied"
+
+// wantedSchema is the version that this program is made for.
+func wantedSchema() (wants int64, err error) {
+	ms, err := readMigrations(migrations.Files)
+	for _, m := range ms {
+		wants = max(wants, m.Version)
+	}
+	return wants, err
 }
 
 // AwaitSchema returns once the schema is current, which is somebody else's to do. It gives

@@ -157,11 +157,12 @@ func (s *Store) forgetKeys(ctx context.Context, _ *store.ReapStats) error {
 // Names come and go with the pods of a fleet.
 const workerGone = 24 * time.Hour
 
-// forgetWorkers deletes the workers that will not come back.
+// forgetWorkers deletes the workers that will not come back. What is cordoned stays: a host
+// that was away for long is not to take jobs when it is back.
 func (s *Store) forgetWorkers(ctx context.Context, _ *store.ReapStats) error {
 	return s.drain(ctx, "forget workers", `
 		DELETE FROM workers w USING (
-			SELECT id FROM workers WHERE seen_at < now() - $1 * interval '1 millisecond'
+			SELECT id FROM workers WHERE seen_at < now() - $1 * interval '1 millisecond' AND cordoned_at IS NULL
 			ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED) old
 		WHERE w.id = old.id`, workerGone)
 }

@@ -71,19 +71,25 @@ func (s *Store) Workers(ctx context.Context, seenWithin time.Duration) (ws []sto
 		rows, err := s.pool.Query(ctx, `
 			SELECT id, pool, version, slots, busy, draining, started_at, host, offer, held, tally, seen_at,
 				quarantined_until, quarantine, (1000 * extract(epoch FROM quarantined_until - now()))::bigint,
-				CASE WHEN rival_at > now() - interval '1 minute' THEN rival_since END, rival_at FROM workers
+				CASE WHEN rival_at > now() - interval '1 minute' THEN rival_since END, rival_at, cordoned_at, cordoned_by, cordon FROM workers
 			WHERE $1::bigint = 0 OR seen_at > now() - $1 * interval '1 millisecond' ORDER BY id`, seenWithin.Milliseconds())
 		if err != nil {
 			return err
 		}
 		ws, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.Worker, error) {
 			var w store.Worker
-			var until, rivalSince, rivalAt *time.Time
+			var until, rivalSince, rivalAt, cordoned *time.Time
+			var c store.Cordon
 			var left *int64
 			var why string
 			var tally []byte
 			err := row.Scan(&w.ID, &w.Pool, &w.Version, &w.Slots, &w.Busy, &w.Draining, &w.StartedAt,
-				(*[]byte)(&w.Host), (*[]byte)(&w.Offer), &w.Held, &tally, &w.SeenAt, &until, &why, &left, &rivalSince, &rivalAt)
+				(*[]byte)(&w.Host), (*[]byte)(&w.Offer), &w.Held, &tally, &w.SeenAt, &until, &why, &left, &rivalSince, &rivalAt,
+				&cordoned, &c.By, &c.Reason)
+			if cordoned != nil {
+				c.At = *cordoned
+				w.Cordon = &c
+			}
 			if rivalSince != nil && rivalAt != nil {
 				w.Rival = &store.Rival{StartedAt: *rivalSince, SeenAt: *rivalAt}
 			}

@@ -59,6 +59,7 @@ func Run(t *testing.T, open Open) {
 		{"races", testRaces},
 		{"registry", testRegistry},
 		{"leaders", testLeaders},
+		{"operations", testOperations},
 		{"sessions", testSessions},
 		{"callbacks", testCallbacks},
 		{"repeats", testRepeats},

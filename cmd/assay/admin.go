@@ -1,0 +1,247 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/pkg/client"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// adminCmd is what operators do by hand.
+type adminCmd struct {
+	Log          adminLogCmd          `cmd:"" help:"What operators did, newest first."`
+	Leader       adminLeaderCmd       `cmd:"" help:"Which dispatcher schedules and reaps."`
+	Version      adminVersionCmd      `cmd:"" help:"Which programs the fleet consists of, and its schema."`
+	Cordon       adminCordonCmd       `cmd:"" help:"Keep a worker from taking jobs; what it runs goes on."`
+	Uncordon     adminUncordonCmd     `cmd:"" help:"Let a worker take jobs again."`
+	Drain        adminDrainCmd        `cmd:"" help:"Cordon a worker and say when nothing runs on it any more."`
+	Quarantine   adminQuarantineCmd   `cmd:"" help:"Keep a worker from taking jobs for a while; it then tries one at a time."`
+	Unquarantine adminUnquarantineCmd `cmd:"" help:"End a worker's quarantine, whoever began it."`
+}
+
+// reasoned is the flag of every command that does something.
+type reasoned struct {
+	Reason string `name:"reason" short:"m" help:"Why: it is kept with the record of it."`
+}
+
+// operator is a client of the operators' part of the API.
+func (a *app) operator() (client.Admin, error) {
+	c, err := a.client()
+	if err != nil {
+		return client.Admin{}, err
+	}
+	return c.Admin(), nil
+}
+
+// act does something and says what came of it.
+func (a *app) act(do func(client.Admin) (store.Action, error)) error {
+	fleet, err := a.operator()
+	if err != nil {
+		return err
+	}
+	done, err := do(fleet)
+	if err != nil {
+		return err
+	}
+	if a.JSON {
+		return a.printJSON(done)
+	}
+	a.printf("%s %s: %s\n", done.Action, done.Subject, done.Outcome)
+	return nil
+}
+
+// because is a reason as it is said behind something.
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ": " + reason
+}
+
+type adminLogCmd struct {
+	Subject string `name:"subject" help:"Only what was done to this worker, batch, tenant or whatever it is."`
+	Limit   int    `name:"limit" short:"n" default:"20" help:"How many."`
+}
+
+// Run lists actions.
+func (c *adminLogCmd) Run(a *app) error {
+	fleet, err := a.operator()
+	if err != nil {
+		return err
+	}
+	var found []store.Action
+	for q := (store.ActionQuery{Subject: c.Subject}); len(found) < c.Limit; {
+		q.Limit = min(c.Limit-len(found), 1000)
+		page, err := fleet.Actions(a.ctx, q)
+		if err != nil {
+			return err
+		}
+		found = append(found, page.Actions...)
+		if q.Before = page.Next; q.Before == "" {
+			break
+		}
+	}
+	if a.JSON {
+		return a.printJSON(api.ActionList{Actions: append([]store.Action{}, found...)})
+	}
+	t := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "AT\tWHO\tACTION\tSUBJECT\tOUTCOME\tWHY\tDETAIL")
+	for _, x := range found {
+		who := x.Actor
+		if x.Token != "" {
+			who += " (" + x.Token + ")"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", x.At.UTC().Format(time.RFC3339), who, x.Action, x.Subject, x.Outcome, x.Reason, x.Detail)
+	}
+	return t.Flush()
+}
+
+type adminLeaderCmd struct{}
+
+// Run says who leads.
+func (adminLeaderCmd) Run(a *app) error {
+	fleet, err := a.operator()
+	if err != nil {
+		return err
+	}
+	l, err := fleet.Leader(a.ctx)
+	if err != nil {
+		return err
+	}
+	if a.JSON {
+		return a.printJSON(l)
+	}
+	a.printf("%s leads since %s, term %d\n", l.Holder, l.Since.UTC().Format(time.RFC3339), l.Term)
+	return nil
+}
+
+type adminVersionCmd struct{}
+
+// Run says what the fleet consists of.
+func (adminVersionCmd) Run(a *app) error {
+	fleet, err := a.operator()
+	if err != nil {
+		return err
+	}
+	v, err := fleet.Version(a.ctx)
+	if err != nil {
+		return err
+	}
+	if a.JSON {
+		return a.printJSON(v)
+	}
+	a.printf("dispatcher %s\nschema %d, and the dispatcher needs %d\n", v.Dispatcher, v.Schema.Has, v.Schema.Wants)
+	for _, version := range slices.Sorted(maps.Keys(v.Workers)) {
+		a.printf("workers %s: %d\n", version, v.Workers[version])
+	}
+	return nil
+}
+
+type adminCordonCmd struct {
+	Worker string `arg:"" help:"Its name, as in assay worker list."`
+	reasoned
+}
+
+// Run cordons.
+func (c *adminCordonCmd) Run(a *app) error {
+	return a.act(func(f client.Admin) (store.Action, error) { return f.Cordon(a.ctx, c.Worker, c.Reason) })
+}
+
+type adminUncordonCmd struct {
+	Worker string `arg:"" help:"Its name, as in assay worker list."`
+	reasoned
+}
+
+// Run uncordons.
+func (c *adminUncordonCmd) Run(a *app) error {
+	return a.act(func(f client.Admin) (store.Action, error) { return f.Uncordon(a.ctx, c.Worker, c.Reason) })
+}
+
+type adminQuarantineCmd struct {
+	Worker string        `arg:"" help:"Its name, as in assay worker list."`
+	For    time.Duration `name:"for" default:"10m" help:"How long, from now on."`
+	reasoned
+}
+
+// Run puts into quarantine.
+func (c *adminQuarantineCmd) Run(a *app) error {
+	q := api.QuarantineRequest{Reason: c.Reason, For: job.Duration(c.For)}
+	return a.act(func(f client.Admin) (store.Action, error) { return f.Quarantine(a.ctx, c.Worker, q) })
+}
+
+type adminUnquarantineCmd struct {
+	Worker string `arg:"" help:"Its name, as in assay worker list."`
+	reasoned
+}
+
+// Run ends a quarantine.
+func (c *adminUnquarantineCmd) Run(a *app) error {
+	return a.act(func(f client.Admin) (store.Action, error) { return f.Unquarantine(a.ctx, c.Worker, c.Reason) })
+}
+
+type adminDrainCmd struct {
+	Worker string        `arg:"" help:"Its name, as in assay worker list."`
+	Wait   bool          `name:"wait" help:"Until nothing runs on it any more."`
+	Every  time.Duration `name:"every" default:"2s" hidden:""`
+	reasoned
+}
+
+// Run cordons and waits. Interrupted, it leaves the worker cordoned.
+func (c *adminDrainCmd) Run(a *app) error {
+	fleet, err := a.operator()
+	if err != nil {
+		return err
+	}
+	if _, err := fleet.Cordon(a.ctx, c.Worker, c.Reason); err != nil {
+		return err
+	}
+	settled := 0 // looks in a row that found nothing: a claim may have been on its way
+	for {
+		last, err := fleet.Worker(a.ctx, c.Worker)
+		if err != nil {
+			return err
+		}
+		if settled++; last.Running+last.Sessions > 0 {
+			settled = 0
+		}
+		if !c.Wait || settled == 2 {
+			return c.report(a, last)
+		}
+		if !a.JSON && settled == 0 {
+			fmt.Fprintf(a.stderr, "%s: %d jobs and %d sessions left\n", c.Worker, last.Running, last.Sessions)
+		}
+		if err := sleep(a.ctx, c.Every); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *adminDrainCmd) report(a *app, s api.WorkerStatus) error {
+	switch {
+	case a.JSON:
+		return a.printJSON(s)
+	case s.Running+s.Sessions == 0:
+		a.printf("%s is cordoned and empty\n", c.Worker)
+	default:
+		a.printf("%s is cordoned; %d jobs and %d sessions are left\n", c.Worker, s.Running, s.Sessions)
+	}
+	return nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

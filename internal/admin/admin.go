@@ -1,0 +1,129 @@
+// Package admin is what operators do to a fleet by hand: it judges what they ask for, has
+// the store do it, tells whom it concerns, and leaves a record of it.
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// Store is what the actions are done to.
+type Store interface {
+	store.Operations
+	Workers(ctx context.Context, seenWithin time.Duration) ([]store.Worker, error)
+}
+
+// Fleet is told what was done; *dispatcher.Dispatcher is one.
+type Fleet interface {
+	// FleetChanged says that what holds for workers is another.
+	FleetChanged(ctx context.Context)
+}
+
+// Admin acts. Store and Log are needed.
+type Admin struct {
+	Store   Store
+	Fleet   Fleet  // optional: dispatchers then find out by themselves, in seconds
+	Version string // of this program
+	Log     *slog.Logger
+}
+
+// Who acts.
+type Who struct {
+	Name  string
+	Token string // tells the tokens of one name apart, and does not reveal them
+}
+
+// Limits of what is asked for.
+const (
+	maxReason     = 1000
+	maxQuarantine = 30 * 24 * time.Hour
+	maxPage       = 1000
+	page          = 100
+)
+
+// aliveFor is how long after its last heartbeat a worker is part of the fleet.
+const aliveFor = 30 * time.Second
+
+// act does one action and returns its record. What fails leaves a record, too, if the store
+// can be reached.
+func (a *Admin) act(ctx context.Context, who Who, action, subject, reason string, do func(*store.Action) error) (*store.Action, error) {
+	if len(reason) > maxReason {
+		return nil, job.Invalid("reason", "has %d bytes; the most is %d", len(reason), maxReason)
+	}
+	done := &store.Action{ID: job.NewID(), Actor: who.Name, Token: who.Token, Action: action, Subject: subject, Reason: reason}
+	if err := do(done); err != nil {
+		a.failed(ctx, done, err)
+		return nil, fmt.Errorf("%s %.80s: %w", action, subject, err)
+	}
+	a.Log.InfoContext(ctx, "an operator acted", "actor", who.Name, "token", who.Token, "action", action, "subject", subject, "reason", reason, "outcome", done.Outcome)
+	return done, nil
+}
+
+// failed writes down that an action came to nothing. Whether it did is not known where the
+// store was away.
+func (a *Admin) failed(ctx context.Context, act *store.Action, cause error) {
+	a.Log.WarnContext(ctx, "an operator's action failed", "actor", act.Actor, "action", act.Action, "subject", act.Subject, "error", cause)
+	if errors.Is(cause, job.ErrUnavailable) || ctx.Err() != nil {
+		return
+	}
+	act.Outcome = store.ActionFailed
+	act.Detail, _ = json.Marshal(map[string]string{"error": cause.Error()}) // text always marshals
+	if err := a.Store.NoteAction(ctx, act); err != nil {
+		a.Log.WarnContext(ctx, "a failed action is not recorded", "error", err)
+	}
+}
+
+func (a *Admin) changed(ctx context.Context) {
+	if a.Fleet != nil {
+		a.Fleet.FleetChanged(ctx)
+	}
+}
+
+// Actions is a page of what was done. Limit 0 is a page of the usual size.
+func (a *Admin) Actions(ctx context.Context, q store.ActionQuery) (api.ActionList, error) {
+	switch {
+	case q.Limit < 0 || q.Limit > maxPage:
+		return api.ActionList{}, job.Invalid("limit", "must be 1 to %d", maxPage)
+	case q.Limit == 0:
+		q.Limit = page
+	}
+	as, err := a.Store.Actions(ctx, q)
+	if err != nil {
+		return api.ActionList{}, fmt.Errorf("list actions: %w", err)
+	}
+	out := api.ActionList{Actions: append([]store.Action{}, as...)}
+	if len(as) == q.Limit {
+		out.Next = as[len(as)-1].ID
+	}
+	return out, nil
+}
+
+// Leader says which dispatcher schedules and reaps.
+func (a *Admin) Leader(ctx context.Context) (store.Leader, error) {
+	return a.Store.Leader(ctx, store.DispatchRole)
+}
+
+// Versions says which programs the fleet consists of.
+func (a *Admin) Versions(ctx context.Context) (api.FleetVersion, error) {
+	out := api.FleetVersion{Dispatcher: a.Version, Workers: map[string]int{}}
+	var err error
+	if out.Schema, err = a.Store.Schema(ctx); err != nil {
+		return out, fmt.Errorf("read the schema's version: %w", err)
+	}
+	ws, err := a.Store.Workers(ctx, aliveFor)
+	if err != nil {
+		return out, fmt.Errorf("list workers: %w", err)
+	}
+	for _, w := range ws {
+		out.Workers[w.Version]++
+	}
+	return out, nil
+}

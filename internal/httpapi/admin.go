@@ -1,0 +1,131 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/assay-run/assay/internal/admin"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// maxOperatorBody is the largest request of an operator, in bytes.
+const maxOperatorBody = 256 << 10
+
+type serve func(s *Server, w http.ResponseWriter, r *http.Request) error
+
+// adminRoutes is what operators do by hand; nobody else may.
+func adminRoutes() []route {
+	out := []route{
+		{"GET /v1/admin/actions", false, (*Server).listActions},
+		{"GET /v1/admin/leader", false, asked(func(ctx context.Context, a *admin.Admin) (any, error) { return a.Leader(ctx) })},
+		{"GET /v1/admin/version", false, asked(func(ctx context.Context, a *admin.Admin) (any, error) { return a.Versions(ctx) })},
+		{"GET /v1/admin/workers/{worker}", false, (*Server).getWorker},
+		{"POST /v1/admin/workers/{worker}/cordon", false, onWorker((*admin.Admin).Cordon)},
+		{"POST /v1/admin/workers/{worker}/uncordon", false, onWorker((*admin.Admin).Uncordon)},
+		{"POST /v1/admin/workers/{worker}/quarantine", false, onWorker((*admin.Admin).Quarantine)},
+		{"POST /v1/admin/workers/{worker}/unquarantine", false, onWorker((*admin.Admin).Unquarantine)},
+	}
+	for i := range out {
+		out[i].serve = operatorsOnly(out[i].serve)
+	}
+	return out
+}
+
+// operatorsOnly refuses the others before it reads anything.
+func operatorsOnly(f serve) serve {
+	return func(s *Server, w http.ResponseWriter, r *http.Request) error {
+		if !s.Auth.Operator(r) {
+			return fmt.Errorf("%w: %s is for operators: their tokens are in ASSAY_OPERATOR_TOKENS", job.ErrRefused, r.URL.Path)
+		}
+		return f(s, w, r)
+	}
+}
+
+// asked answers with what is found without being told more.
+func asked(f func(context.Context, *admin.Admin) (any, error)) serve {
+	return func(s *Server, w http.ResponseWriter, r *http.Request) error {
+		found, err := f(r.Context(), s.admin)
+		if err != nil {
+			return err
+		}
+		return writeJSON(w, http.StatusOK, found)
+	}
+}
+
+// onWorker reads what is asked for of a worker, and answers with the record of the action.
+func onWorker[Q any](f func(a *admin.Admin, ctx context.Context, who admin.Who, worker string, q Q) (*store.Action, error)) serve {
+	return func(s *Server, w http.ResponseWriter, r *http.Request) error {
+		var q Q
+		if err := readOperator(w, r, &q); err != nil {
+			return err
+		}
+		done, err := f(s.admin, r.Context(), whoOf(r), r.PathValue("worker"), q)
+		if err != nil {
+			return err
+		}
+		return writeJSON(w, http.StatusOK, done)
+	}
+}
+
+// readOperator reads a request; no body is an empty object.
+func readOperator(w http.ResponseWriter, r *http.Request, into any) error {
+	raw, err := readBytes(w, r, maxOperatorBody)
+	if err != nil {
+		return err
+	}
+	if len(raw) == 0 {
+		return job.Decode([]byte("{}"), "", into)
+	}
+	if err := wantJSON(r); err != nil {
+		return err
+	}
+	return job.Decode(raw, "", into)
+}
+
+// whoOf says who sent r. The beginning of a token's hash tells the tokens of one tenant
+// apart, and is of no use to who wants to guess one.
+func whoOf(r *http.Request) admin.Who {
+	who := admin.Who{Name: tenantOf(r)}
+	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
+		sum := sha256.Sum256([]byte(token))
+		who.Token = hex.EncodeToString(sum[:4])
+	}
+	return who
+}
+
+func (s *Server) listActions(w http.ResponseWriter, r *http.Request) error {
+	q := store.ActionQuery{Before: job.ID(r.URL.Query().Get("before")), Subject: r.URL.Query().Get("subject")}
+	if text := r.URL.Query().Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return job.Invalid("limit", "%.20q must be a number, 1 or more", text)
+		}
+		q.Limit = n
+	}
+	if q.Before != "" {
+		id, err := job.ParseID(string(q.Before))
+		if err != nil {
+			return job.Invalid("before", "%.80q is not the id of an action", q.Before)
+		}
+		q.Before = id
+	}
+	found, err := s.admin.Actions(r.Context(), q)
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, found)
+}
+
+func (s *Server) getWorker(w http.ResponseWriter, r *http.Request) error {
+	found, err := s.admin.Worker(r.Context(), r.PathValue("worker"))
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, found)
+}

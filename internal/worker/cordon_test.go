@@ -1,0 +1,79 @@
+package worker
+
+import (
+	"context"
+	"math"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/queue"
+)
+
+// cordoning is a fleet whose operator keeps the worker from taking jobs.
+type cordoning struct {
+	*fleet
+	on atomic.Bool
+}
+
+func (c *cordoning) Heartbeat(ctx context.Context, q queue.HeartbeatRequest) (queue.HeartbeatReply, error) {
+	reply, err := c.fleet.Heartbeat(ctx, q)
+	if c.on.Load() {
+		reply.Cordoned, reply.Rest = true, job.Duration(15*time.Second)
+	}
+	return reply, err
+}
+
+func (c *cordoning) Claim(ctx context.Context, q queue.ClaimRequest) (queue.ClaimReply, error) {
+	if c.on.Load() {
+		return queue.ClaimReply{Cordoned: true, Rest: job.Duration(15 * time.Second)}, nil
+	}
+	return c.fleet.Claim(ctx, q)
+}
+
+// TestCordonedWorkerTakesNoJobs, ends what it runs, and takes jobs again at the first
+// heartbeat that says so, as many as it likes: nothing had failed.
+func TestCordonedWorkerTakesNoJobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &cordoning{fleet: newFleet()}
+		b := start(t, f.fleet, func(_ *Config, p *Parts) { p.Control = f })
+		running := b.submit(t, script("sleep=1m"))
+		b.until("a job runs", func() bool { return b.row(running).claims > 0 })
+		f.on.Store(true)
+		b.until("it hears of the cordon", func() bool { return !b.w.breaker.closed() })
+		waiting := b.submit(t, script("exit=0"))
+		b.until("what ran ends", func() bool { return b.row(running).done })
+		time.Sleep(time.Minute)
+		if n := b.row(waiting).claims; n > 0 {
+			t.Error("it claimed a job while it was cordoned")
+		}
+		m := b.row(waiting).delivered
+		f.on.Store(false)
+		b.until("it hears of the end", func() bool { return b.w.breaker.closed() })
+		if n := b.w.breaker.most(); n != math.MaxInt {
+			t.Errorf("it is on probation: %d jobs at once", n)
+		}
+		if m.naked() > 0 { // a fetch was under way: the queue delivers it again
+			f.ready <- m
+		}
+		b.until("the job is done", func() bool { return b.row(waiting).done })
+	})
+}
+
+// TestOrderedRestEndsEarly: a worker does not sit out what it was told before.
+func TestOrderedRestEndsEarly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b, began := &breaker{}, time.Now()
+		b.quarantine(t.Context(), time.Hour)
+		time.AfterFunc(time.Minute, func() { b.rest(0) })
+		if b.wait(t.Context()); time.Since(began) > time.Minute+waitStep {
+			t.Errorf("it rested for %v", time.Since(began))
+		}
+		if b.most() != 1 {
+			t.Error("a quarantine that is ended early has no probation")
+		}
+	})
+}

@@ -1,0 +1,83 @@
+package client
+
+import (
+	"context"
+	"net/url"
+	"strconv"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// Admin is what operators do; it needs an operator's token.
+type Admin struct{ c *Client }
+
+// Admin returns the part of the API that is for operators.
+func (c *Client) Admin() Admin { return Admin{c} }
+
+// Actions lists what operators did, newest first; a Limit of 0 is a usual page.
+func (a Admin) Actions(ctx context.Context, q store.ActionQuery) (out api.ActionList, err error) {
+	v := url.Values{}
+	if q.Before != "" {
+		v.Set("before", string(q.Before))
+	}
+	if q.Subject != "" {
+		v.Set("subject", q.Subject)
+	}
+	if q.Limit != 0 {
+		v.Set("limit", strconv.Itoa(q.Limit))
+	}
+	_, err = a.c.json(ctx, get("/v1/admin/actions", v), &out)
+	return out, err
+}
+
+// Cordon keeps a worker from taking jobs; what it runs goes on.
+func (a Admin) Cordon(ctx context.Context, worker, reason string) (store.Action, error) {
+	return a.worker(ctx, worker, "cordon", api.OperatorRequest{Reason: reason})
+}
+
+// Uncordon lets it take jobs again.
+func (a Admin) Uncordon(ctx context.Context, worker, reason string) (store.Action, error) {
+	return a.worker(ctx, worker, "uncordon", api.OperatorRequest{Reason: reason})
+}
+
+// Quarantine keeps a worker from taking jobs for a while.
+func (a Admin) Quarantine(ctx context.Context, worker string, q api.QuarantineRequest) (store.Action, error) {
+	return a.worker(ctx, worker, "quarantine", q)
+}
+
+// Unquarantine ends that.
+func (a Admin) Unquarantine(ctx context.Context, worker, reason string) (store.Action, error) {
+	return a.worker(ctx, worker, "unquarantine", api.OperatorRequest{Reason: reason})
+}
+
+func (a Admin) worker(ctx context.Context, worker, action string, q any) (store.Action, error) {
+	return send[store.Action](ctx, a, "/v1/admin/workers/"+worker+"/"+action, q)
+}
+
+// Worker returns one worker and what it has under way.
+func (a Admin) Worker(ctx context.Context, worker string) (out api.WorkerStatus, err error) {
+	_, err = a.c.json(ctx, get("/v1/admin/workers/"+worker, nil), &out)
+	return out, err
+}
+
+// Leader says which dispatcher schedules.
+func (a Admin) Leader(ctx context.Context) (out store.Leader, err error) {
+	_, err = a.c.json(ctx, get("/v1/admin/leader", nil), &out)
+	return out, err
+}
+
+// Version says which programs the fleet consists of.
+func (a Admin) Version(ctx context.Context) (out api.FleetVersion, err error) {
+	_, err = a.c.json(ctx, get("/v1/admin/version", nil), &out)
+	return out, err
+}
+
+func send[R any](ctx context.Context, a Admin, path string, q any) (out R, err error) {
+	rq, err := post(path, nil, q)
+	if err != nil {
+		return out, err
+	}
+	_, err = a.c.json(ctx, rq, &out)
+	return out, err
+}

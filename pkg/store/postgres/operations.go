@@ -1,0 +1,153 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+const insertAction = `
+INSERT INTO operator_actions (id, actor, token, action, subject, reason, detail, outcome)
+VALUES ($1, $2, $3, $4, $5, $6, $7::jsonb, $8) RETURNING at`
+
+// act does f and writes down what came of it, both or neither. f reports whether anything
+// changed, and may fill in the detail.
+func (s *Store) act(ctx context.Context, a *store.Action, f func(ctx context.Context, tx pgx.Tx) (changed bool, err error)) error {
+	return s.do(ctx, a.Action, func(ctx context.Context) error {
+		return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+			changed, err := f(ctx, tx)
+			if err != nil {
+				return err
+			}
+			if a.Outcome = store.ActionUnchanged; changed {
+				a.Outcome = store.ActionDone
+			}
+			return writeAction(ctx, tx, a)
+		})
+	})
+}
+
+func writeAction(ctx context.Context, tx pgx.Tx, a *store.Action) error {
+	return tx.QueryRow(ctx, insertAction, uuid(a.ID), cleanText(a.Actor), a.Token, a.Action, cleanText(a.Subject), cleanText(a.Reason),
+		textOrNull(a.Detail), string(a.Outcome)).Scan(&a.At)
+}
+
+// detail puts v into an action.
+func detail(a *store.Action, v any) error {
+	raw, err := json.Marshal(v)
+	a.Detail = raw
+	return err
+}
+
+// NoteAction implements store.Operations.
+func (s *Store) NoteAction(ctx context.Context, a *store.Action) error {
+	return s.do(ctx, "note an action", func(ctx context.Context) error {
+		return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { return writeAction(ctx, tx, a) })
+	})
+}
+
+// actions has two ways through the table, so that either is an index.
+const (
+	actionsOfAll = `SELECT id, at, actor, token, action, subject, reason, detail, outcome FROM operator_actions
+		WHERE id < $1 ORDER BY id DESC LIMIT $2`
+	actionsOfOne = `SELECT id, at, actor, token, action, subject, reason, detail, outcome FROM operator_actions
+		WHERE subject = $3 AND id < $1 ORDER BY id DESC LIMIT $2`
+	lastID job.ID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+)
+
+// Actions implements store.Operations.
+func (s *Store) Actions(ctx context.Context, q store.ActionQuery) (as []store.Action, err error) {
+	setDefault(&q.Before, lastID)
+	sql, args := actionsOfAll, []any{uuid(q.Before), max(q.Limit, 1)}
+	if q.Subject != "" {
+		sql, args = actionsOfOne, append(args, q.Subject)
+	}
+	err = s.do(ctx, "actions", func(ctx context.Context) error {
+		rows, err := s.pool.Query(ctx, sql, args...)
+		if err != nil {
+			return err
+		}
+		as, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.Action, error) {
+			var a store.Action
+			var id pgtype.UUID
+			err := row.Scan(&id, &a.At, &a.Actor, &a.Token, &a.Action, &a.Subject, &a.Reason, (*[]byte)(&a.Detail), &a.Outcome)
+			a.ID = jobID(id)
+			return a, err
+		})
+		return err
+	})
+	return as, err
+}
+
+// onWorker makes the update that names the worker as $1 and has a guard that says whether
+// anything is to change.
+func (s *Store) onWorker(ctx context.Context, a *store.Action, worker, sql string, args ...any) error {
+	return s.act(ctx, a, func(ctx context.Context, tx pgx.Tx) (bool, error) {
+		var known bool
+		err := tx.QueryRow(ctx, `SELECT true FROM workers WHERE id = $1 FOR NO KEY UPDATE`, worker).Scan(&known)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return false, fmt.Errorf("%w: worker %.80q", job.ErrNotFound, worker)
+		}
+		if err != nil {
+			return false, err
+		}
+		tag, err := tx.Exec(ctx, sql, append([]any{worker}, args...)...)
+		return tag.RowsAffected() > 0, err
+	})
+}
+
+// Cordon implements store.Operations.
+func (s *Store) Cordon(ctx context.Context, a *store.Action, worker string) error {
+	return s.onWorker(ctx, a, worker, `UPDATE workers SET cordoned_at = now(), cordoned_by = $2, cordon = $3
+		WHERE id = $1 AND cordoned_at IS NULL`, cleanText(a.Actor), cleanText(a.Reason))
+}
+
+// Uncordon implements store.Operations.
+func (s *Store) Uncordon(ctx context.Context, a *store.Action, worker string) error {
+	return s.onWorker(ctx, a, worker, `UPDATE workers SET cordoned_at = NULL, cordoned_by = '', cordon = ''
+		WHERE id = $1 AND cordoned_at IS NOT NULL`)
+}
+
+// Confine implements store.Operations.
+func (s *Store) Confine(ctx context.Context, a *store.Action, worker string, d time.Duration) error {
+	return s.onWorker(ctx, a, worker, `UPDATE workers SET quarantine = $2, quarantined_until = now() + $3 * interval '1 millisecond' WHERE id = $1`,
+		cleanText(a.Reason), d.Milliseconds())
+}
+
+// Absolve implements store.Operations. The next quarantine is again a first one.
+func (s *Store) Absolve(ctx context.Context, a *store.Action, worker string) error {
+	return s.onWorker(ctx, a, worker, `UPDATE workers SET quarantine = '', quarantined_until = NULL, quarantines = 0
+		WHERE id = $1 AND quarantined_until > now()`)
+}
+
+// load goes through what runs, of which there is no more than the fleet has slots.
+const load = `
+SELECT (SELECT count(*) FROM (SELECT worker FROM live_jobs WHERE state = 'running' ORDER BY tenant_id, batch_id) r WHERE worker = $1),
+	(SELECT count(*) FROM sessions WHERE state = 'live' AND worker = $1)`
+
+// Load implements store.Operations.
+func (s *Store) Load(ctx context.Context, worker string) (l store.Load, err error) {
+	err = s.do(ctx, "load of a worker", func(ctx context.Context) error {
+		return s.pool.QueryRow(ctx, load, worker).Scan(&l.Running, &l.Sessions)
+	})
+	return l, err
+}
+
+// Schema implements store.Operations.
+func (s *Store) Schema(ctx context.Context) (v store.Schema, err error) {
+	if v.Wants, err = wantedSchema(); err != nil {
+		return v, err
+	}
+	err = s.do(ctx, "schema", func(ctx context.Context) error {
+		return s.pool.QueryRow(ctx, schemaVersion).Scan(&v.Has)
+	})
+	return v, err
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -68,8 +67,6 @@ type Store struct {
 	watch   watch
 	unmeter func()
 	ended   sync.Map // day (time.Time) that is over → when its last job ended
-	// laneSeen is when a schedule last met capped jobs, in ms since 1970.
-	laneSeen atomic.Int64
 	// How long a call cancels what waits before it leaves the rest to the next.
 	cancelTime time.Duration
 	retrySlice int64 // jobs that one statement copies

@@ -36,28 +36,13 @@ import (
 //     values. Full lanes are stepped over, and of the candidates that share a value
 //     the first fit.
 //
-// Where there are no lanes, most of the last point is left out: planning it costs
-// more than everything else. The plain statement, if it meets a lane after all,
-// moves nothing and answers with a row of NULL.
-//
 // The guard on state makes it safe beside any other statement; the advisory lock
 // taken before (in the same round trip) makes several schedulers share one window,
 // and the schedules of several sets of classes the limits of a tenant.
-var (
-	schedule       = scheduling("", "", "", plainGroups, nothingMoved)
-	scheduleCapped = scheduling(cappedHeld, cappedWaiting, cappedFitting, "", "")
-)
-
-// scheduling puts the statement together, with or without what capped jobs need.
-func scheduling(held, waiting, fitting, groups, marker string) string {
-	ranked := ""
-	if fitting != "" {
-		ranked = ` WHERE caps IS NULL OR id IN (SELECT id FROM fitting)`
-	}
-	return `
+var schedule = `
 WITH RECURSIVE budget AS (
 	SELECT greatest($2::bigint - (SELECT count(*) FROM live_jobs WHERE state = 'dispatched' AND pool = ANY ($1::text[])), 0) AS n,
-		ceil($2::bigint / ` + batchesAbreast + `)::bigint AS quantum),
+		greatest(ceil($2::bigint / ` + batchesAbreast + `), 1)::bigint AS quantum),
 tiers AS (
 	SELECT c.pool, first.* FROM unnest($1::text[]) AS c (pool), LATERAL (
 		SELECT j.tenant_id, j.priority FROM live_jobs j
@@ -78,16 +63,17 @@ batch_held AS MATERIALIZED (SELECT coalesce(jsonb_object_agg(tenant_id || ' ' ||
 groups AS MATERIALIZED (
 	SELECT t.pool, g.*, t.held FROM (
 		SELECT t.*, coalesce(h.n, 0) AS held FROM tiers t LEFT JOIN tenant_held h ON h.tenant_id = t.tenant_id OFFSET 0) t, LATERAL (` + oldestGroups + `) g),
-` + held + `ready AS MATERIALIZED (
+` + cappedHeld + `ready AS MATERIALIZED (
 	SELECT g.*, t.weight, t.max_running, max(g.priority) OVER (PARTITION BY g.tenant_id) AS top,
 		greatest(4 * (SELECT n FROM budget) / greatest(count(*) FILTER (WHERE g.counts AND g.batch_held + g.added >= (SELECT quantum FROM budget))
 			OVER (PARTITION BY g.tenant_id), 1), g.added, 1)
 			* 2 ^ least(g.priority - min(g.priority) OVER (PARTITION BY g.tenant_id), 20) AS most,
 		t.label_caps AS tenant_caps, b.label_caps AS batch_caps,
-		count(*) FILTER (WHERE g.capped) OVER (PARTITION BY g.tenant_id) AS capped_groups, g.held AS tenant_held, row_number() OVER (PARTITION BY g.tenant_id, g.batch_id, g.priority ORDER BY g.head) AS among -- classes
+		count(*) FILTER (WHERE g.capped) OVER (PARTITION BY g.tenant_id) AS capped_groups,
+		g.held AS tenant_held, row_number() OVER (PARTITION BY g.tenant_id, g.batch_id, g.priority ORDER BY g.head) AS among -- classes
 	FROM groups g JOIN tenants t ON t.id = g.tenant_id LEFT JOIN batches b ON b.id = g.batch_id
 	WHERE (g.batch_id = '00000000-0000-0000-0000-000000000000'
-		OR b.tenant_id = g.tenant_id AND b.sealed_at IS NOT NULL AND NOT b.cancel_requested)` + groups + `),
+		OR b.tenant_id = g.tenant_id AND b.sealed_at IS NOT NULL AND NOT b.cancel_requested)),
 hopeful AS MATERIALIZED (
 	SELECT * FROM (SELECT r.*, row_number() OVER (PARTITION BY r.tenant_id, r.counts
 		ORDER BY ` + turnOf("r.batch_held + r.among") + ` / ` + virtually("r", "r.head_at") + `, r.head) AS nth FROM ready r) r
@@ -96,14 +82,14 @@ waiting AS MATERIALIZED (
 	SELECT r.*, c.* FROM hopeful r, LATERAL (
 		SELECT j.id, j.created_at, NULL AS caps FROM live_jobs j
 		WHERE NOT r.capped AND ` + waitsIn("r") + ` AND j.lane = 0
-		ORDER BY j.tenant_id, j.batch_id, j.priority, j.lane, j.id LIMIT least(r.most, (SELECT n FROM budget))::bigint) c` + waiting + `),
+		ORDER BY j.tenant_id, j.batch_id, j.priority, j.lane, j.id LIMIT least(r.most, (SELECT n FROM budget))::bigint) c` + cappedWaiting + `),
 candidates AS MATERIALIZED (
 	SELECT w.*, ` + turnOf("(w.batch_held + row_number() OVER (PARTITION BY w.tenant_id, w.batch_id, w.priority ORDER BY w.id))") + `
 		/ ` + virtually("w", "w.created_at") + ` AS turn
 	FROM waiting w),
-` + fitting + `ranked AS (
+` + cappedFitting + `ranked AS (
 	SELECT id, weight, max_running, tenant_held + row_number() OVER (PARTITION BY tenant_id ORDER BY turn, id) AS place
-	FROM candidates` + ranked + `),
+	FROM candidates WHERE caps IS NULL OR id IN (SELECT id FROM fitting)),
 picked AS MATERIALIZED (
 	SELECT id, row_number() OVER (ORDER BY place / weight, id) AS ord FROM ranked
 	WHERE max_running IS NULL OR place <= max_running
@@ -113,9 +99,8 @@ moved AS (
 	FROM picked p WHERE j.id = p.id AND j.state || '' = 'queued' AND NOT j.cancel_requested
 	RETURNING j.id, j.dispatch_gen, j.traceparent, j.cache_key IS NOT NULL AS cacheable, p.ord, j.pool, j.batch_id, j.tenant_id)
 SELECT id, dispatch_gen, coalesce(traceparent, ''), cacheable, coalesce(pool, ''), batch_id,
-	CASE WHEN traceparent IS NULL THEN '' ELSE (SELECT t.name FROM tenants t WHERE t.id = all_moved.tenant_id) END
-FROM (SELECT * FROM moved` + marker + `) all_moved ORDER BY ord`
-}
+	CASE WHEN traceparent IS NULL THEN '' ELSE (SELECT t.name FROM tenants t WHERE t.id = moved.tenant_id) END
+FROM moved ORDER BY ord`
 
 // virtually is SQL for what a job's place is divided by: two to the power of its priority,
 // counted from the highest of its tenant and raised by its age.
@@ -135,9 +120,9 @@ func turnOf(place string) string {
 }
 
 // oldestGroups are the (batch, priority) of a tier t that may be picked from: the oldest, until
-// those that have not held their quantum yet fill the window. Those of which
-// the first job may not run now are stepped over, and so are those with capped labels, of which only the
-// statement for them can tell.
+// those that have not held their quantum yet fill the window. Those of which the first job
+// may not run now are stepped over, and so are those with capped labels: openLanes knows how much of them
+// may run.
 var oldestGroups = `
 		WITH RECURSIVE steps AS (
 			SELECT first.*, adds.added, adds.added AS filled FROM (` + firstOfGroup + `
@@ -166,11 +151,6 @@ const groupCounts = `(j.lane = 0 AND (j.not_before IS NULL OR j.not_before <= no
 				AND (j.batch_id = '00000000-0000-0000-0000-000000000000'
 					OR EXISTS (SELECT FROM batches b WHERE b.id = j.batch_id AND b.sealed_at IS NOT NULL AND NOT b.cancel_requested)))`
 
-const (
-	plainGroups  = ` AND NOT (SELECT coalesce(bool_or(capped), false) FROM groups)`
-	nothingMoved = ` UNION ALL SELECT NULL, 0, NULL, false, 0, NULL, NULL::uuid, 0 WHERE (SELECT bool_or(capped) FROM groups)`
-)
-
 // waitsIn is SQL for the jobs of a group that may run now. Those that are overdue
 // may not: nobody could claim them, and they would hold places of the window.
 func waitsIn(row string) string {
@@ -178,7 +158,7 @@ func waitsIn(row string) string {
 			AND j.priority = ` + row + `.priority AND (j.not_before IS NULL OR j.not_before <= now()) AND (j.expires_at IS NULL OR j.expires_at > now())`
 }
 
-// What is added where jobs are capped: how much of each cap is held, the candidates
+// What is there for capped jobs: how much of each cap is held, the candidates
 // of each lane with room, and those of them that fit together.
 var (
 	cappedHeld = `capped AS MATERIALIZED (
@@ -231,28 +211,12 @@ func lanesFrom(name, first, last string) string {
 
 // Schedule implements store.Scheduler.
 func (s *Store) Schedule(ctx context.Context, classes []string, window int) (ds []store.Dispatch, err error) {
-	if time.Since(time.UnixMilli(s.laneSeen.Load())) > laneMemory {
-		ds, lanes, err := s.schedule(ctx, schedule, classes, window)
-		if err != nil || !lanes {
-			return ds, err
-		}
-		s.laneSeen.Store(time.Now().UnixMilli())
-	}
-	ds, _, err = s.schedule(ctx, scheduleCapped, classes, window)
-	return ds, err
-}
-
-// laneMemory is for how long the plain statement is not tried after it met a lane.
-const laneMemory = time.Minute
-
-// schedule reports lanes if that kept the statement from moving anything.
-func (s *Store) schedule(ctx context.Context, sql string, classes []string, window int) (ds []store.Dispatch, lanes bool, err error) {
 	err = s.urgent(ctx, "schedule", func(ctx context.Context) error {
 		// One round trip and one transaction, but two snapshots: the second
 		// statement sees what the holder of the lock before us has committed.
 		b := &pgx.Batch{}
 		b.Queue(`SELECT pg_advisory_xact_lock(hashtextextended('assay schedule', 0))`)
-		b.Queue(sql, classes, window, s.cfg.AgeEvery.Milliseconds())
+		b.Queue(schedule, classes, window, s.cfg.AgeEvery.Milliseconds())
 		res := s.pool.SendBatch(ctx, b)
 		defer res.Close()
 		if _, err := res.Exec(); err != nil {
@@ -265,12 +229,9 @@ func (s *Store) schedule(ctx context.Context, sql string, classes []string, wind
 		if ds, err = collectDispatches(rows); err != nil {
 			return err
 		}
-		if lanes = len(ds) == 1 && ds[0].Job == ""; lanes {
-			ds = nil
-		}
 		return res.Close() // the commit
 	})
-	return ds, lanes, err
+	return ds, err
 }
 
 func collectDispatches(rows pgx.Rows) ([]store.Dispatch, error) {

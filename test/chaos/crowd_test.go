@@ -17,12 +17,11 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// The bounds of `make crowd` are those that the fleet is to keep; the defaults are for a
-// machine that runs other tests, and catch who waits for a whole crowd.
+// The bounds that the fleet is to keep are in README.md; the defaults are for a machine that
+// runs other tests, and catch who waits for a whole crowd.
 var (
 	crowdJobs   = flag.Int("chaos.crowd", 400, "jobs of the crowds of row 44")
 	crowdFactor = flag.Float64("chaos.crowd.factor", 10, "how many times as long as on an idle fleet 20 jobs of another tenant may take there")
-	crowdAll    = flag.Bool("chaos.crowd.all", false, "with classes that nobody serves and the largest outputs, too, beside which rounds took 10 s until workers waited only briefly at more sources than they have room for")
 	crowdMore   = flag.Duration("chaos.crowd.more", 20*time.Second, "and how much longer than that")
 )
 
@@ -44,18 +43,14 @@ func crowded(t *testing.T) {
 	for _, s := range []struct {
 		name string
 		come func() (leave func())
-		slow bool // see -chaos.crowd.all
 	}{
-		{"an upload that is not sealed, of jobs that expire", c.unsealed, false},
-		{"64 readers of large pages", c.readers, false},
-		{"single jobs", c.singles, false},
-		{"20 sizes of memory", c.sizes, false},
-		{"classes that nobody serves", c.unserved, true},
-		{"the largest outputs", c.outputs, true},
+		{"an upload that is not sealed, of jobs that expire", c.unsealed},
+		{"64 readers of large pages", c.readers},
+		{"single jobs", c.singles},
+		{"20 sizes of memory", c.sizes},
+		{"classes that nobody serves", c.unserved},
+		{"the largest outputs", c.outputs},
 	} {
-		if s.slow && !*crowdAll {
-			continue
-		}
 		leave := s.come()
 		rounds := []time.Duration{c.twenty(), c.twenty(), c.twenty()}
 		took := slices.Max(rounds)

@@ -146,6 +146,10 @@ func TestRender(t *testing.T) {
 			r.is(t, worker, 2, "spec", "replicas")
 			r.is(t, worker, "own", value("worker", "ASSAY_CONTAINERD_ADDRESS")...)
 			r.is(t, worker, "token-1", append(env("worker", "ASSAY_WORKER_TOKEN"), "valueFrom", "secretKeyRef", "key")...)
+			r.is(t, dispatcher, "2m", value("dispatcher", "ASSAY_STREAM_REMAKE_AFTER")...)
+			r.is(t, dispatcher, "10000000", value("dispatcher", "ASSAY_TENANT_QUEUED")...)
+			r.is(t, dispatcher, "4Gi", value("dispatcher", "ASSAY_SPOOL")...)
+			r.is(t, dispatcher, "5Gi", spec("volumes", "spool", "emptyDir", "sizeLimit")...)
 			r.is(t, dispatcher, "false", value("dispatcher", "ASSAY_MIGRATE")...)
 			r.is(t, "Job/r-assay-migrate", "pre-install,pre-upgrade", "metadata", "annotations", "helm.sh/hook")
 		},
@@ -197,6 +201,7 @@ func TestRender(t *testing.T) {
 		},
 		"network": func(t *testing.T, r release, text string) {
 			r.is(t, dispatcher, "/etc/assay/nats-tls/ca.crt", value("dispatcher", "ASSAY_NATS_CA")...)
+			r.is(t, dispatcher, "0", value("dispatcher", "ASSAY_STREAM_REMAKE_AFTER")...)
 			r.is(t, worker, "/etc/assay/nats-tls/tls.key", value("worker", "ASSAY_NATS_KEY")...)
 			r.is(t, worker, "store-worker", append(env("worker", "AWS_ACCESS_KEY_ID"), "valueFrom", "secretKeyRef", "name")...)
 			egress := fmt.Sprint(r["NetworkPolicy/r-assay-worker-default"].at("spec", "egress"))
@@ -212,6 +217,10 @@ func TestRender(t *testing.T) {
 		"tenants": func(t *testing.T, r release, _ string) {
 			r.is(t, dispatcher, "r-assay-tenants", spec("volumes", "tenants", "configMap", "name")...)
 			r.is(t, dispatcher, "/etc/assay/tenants/tenants.json", value("dispatcher", "ASSAY_TENANTS_FILE")...)
+			for name, want := range map[string]string{"ASSAY_DATABASE_CONNECTIONS": "32", "ASSAY_READS": "4", "ASSAY_TENANT_QUEUED": "2000000", "ASSAY_TENANT_BATCHES": "5000",
+				"ASSAY_MAX_BATCH": "1Gi", "ASSAY_BODY_MEMORY": "256Mi", "ASSAY_REQUESTS": "8192"} {
+				r.is(t, dispatcher, want, value("dispatcher", name)...)
+			}
 			text, _ := r["ConfigMap/r-assay-tenants"].at("data", "tenants.json").(string)
 			tenants, ok := parseYAML(t, text).([]any)
 			if !ok || len(tenants) != 2 {

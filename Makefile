@@ -73,7 +73,7 @@ test-cgroup2: setup image ## Run the suites of the runtime in a virtual machine 
 		-test.timeout=50m -test.run '^(Test(Task|Cell)(Lifecycle|Contract|Programs)|TestKernel.*|TestKillLeavesNobody|TestCellJobsDoNotMeet)$$'
 
 test-image: images build ## Run jobs in the built image of the worker, as a container with nothing of this host
-	$(TEST) -count=1 -timeout=15m -v ./test/image -args -image.run
+	$(TEST) -count=1 -timeout=15m -v -tags=image ./test/image
 
 .PHONY: test-compose
 COMPOSE_JOBS ?= 300

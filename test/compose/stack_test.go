@@ -1,7 +1,6 @@
 package compose
 
 import (
-	"archive/zip"
 	"bytes"
 	"context"
 	"errors"
@@ -94,7 +93,7 @@ func (s *stack) build() {
 		s.link(filepath.Join(made, "bin", file), filepath.Join(dir, "bin", file))
 	}
 	s.link(filepath.Join(s.root, "images", "postgres", "entry"), filepath.Join(dir, "postgres-entry"))
-	s.index(filepath.Join(dir, "index"))
+	testenv.PackageIndex(s.t, filepath.Join(dir, "index"))
 	for _, target := range append(slices.Sorted(maps.Keys(images)), "index") {
 		s.run("docker", "build", "--quiet", "--file", filepath.Join(s.root, "test", "compose", "Dockerfile"), "--target", target,
 			"--tag", "assay.local/compose-"+target, dir)
@@ -122,38 +121,6 @@ func (s *stack) link(from, to string) {
 	}
 	if err != nil {
 		s.t.Fatalf("%v; run: make test-compose", err)
-	}
-}
-
-// index writes an index of packages that has one.
-func (s *stack) index(dir string) {
-	s.t.Helper()
-	var wheel bytes.Buffer
-	z := zip.NewWriter(&wheel)
-	info := "friendly-1.0.dist-info/"
-	for _, file := range [][2]string{
-		{"friendly/__init__.py", "word = 'hello'\n"},
-		{info + "METADATA", "Metadata-Version: 2.1\nName: friendly\nVersion: 1.0\n"},
-		{info + "WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"},
-		{info + "RECORD", ""},
-	} {
-		w, err := z.Create(file[0])
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		fmt.Fprint(w, file[1])
-	}
-	if err := z.Close(); err != nil {
-		s.t.Fatal(err)
-	}
-	const name = "friendly-1.0-py3-none-any.whl"
-	for file, data := range map[string][]byte{
-		"simple/friendly/index.html": []byte(`<a href="/files/` + name + `">` + name + `</a>`), "files/" + name: wheel.Bytes(),
-	} {
-		file = filepath.Join(dir, file)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, data, 0o644)); err != nil {
-			s.t.Fatal(err)
-		}
 	}
 }
 

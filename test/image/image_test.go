@@ -1,11 +1,9 @@
+//go:build image
+
 package image
 
 import (
-	"archive/zip"
-	"bytes"
 	"encoding/json"
-	"flag"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -22,8 +20,6 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-var really = flag.Bool("image.run", false, "run the built images: see make test-image")
-
 var levels = []policy.Isolation{policy.Cell, policy.Task, policy.GVisor}
 
 func python(code string) job.Program { return job.Program{Python: &job.Python{Code: code}} }
@@ -31,9 +27,6 @@ func python(code string) job.Program { return job.Program{Python: &job.Python{Co
 // A dispatcher's image runs as nobody, on a root file system that it cannot write. A worker's needs nothing of its host,
 // keeps what it built over a restart, heals, and leaves nothing but that.
 func TestImages(t *testing.T) {
-	if !*really {
-		t.Skip("it takes the built images: make test-image")
-	}
 	f := newFleet(t)
 	f.load("worker")
 	volume, index := t.TempDir(), newIndex(t)
@@ -160,32 +153,9 @@ func groupsOfWorkers(t *testing.T) (found []string) {
 // newIndex serves one package, as an index of packages does.
 func newIndex(t *testing.T) *httptest.Server {
 	t.Helper()
-	var wheel bytes.Buffer
-	z := zip.NewWriter(&wheel)
-	info := "friendly-1.0.dist-info/"
-	for _, file := range [][2]string{
-		{"friendly/__init__.py", "word = 'hello'\n"},
-		{info + "METADATA", "Metadata-Version: 2.1\nName: friendly\nVersion: 1.0\n"},
-		{info + "WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"},
-		{info + "RECORD", ""},
-	} {
-		w, err := z.Create(file[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprint(w, file[1])
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
-	mux := http.NewServeMux()
-	const name = "friendly-1.0-py3-none-any.whl"
-	mux.HandleFunc("/simple/friendly/", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html")
-		fmt.Fprintf(w, `<a href="/files/%s">%s</a>`, name, name)
-	})
-	mux.HandleFunc("/files/"+name, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(wheel.Bytes()) })
-	s := httptest.NewServer(mux)
+	dir := t.TempDir()
+	testenv.PackageIndex(t, dir)
+	s := httptest.NewServer(http.FileServer(http.Dir(dir)))
 	t.Cleanup(s.Close)
 	return s
 }

@@ -142,6 +142,7 @@ lint: ## Check format, vet and staticcheck
 	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
 	if [ -n "$$unformatted" ]; then echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
+	$(GO) vet -tags=cluster,compose,image,upgrade ./test/...
 	$(GO) tool staticcheck ./...
 
 race: build image
@@ -149,6 +150,6 @@ race: build image
 	CGO_ENABLED=1 $(TEST) -race -count=1 -timeout=30m ./...
 
 # One after another, each over a fleet of its own; a scenario alone: make bench SCENARIO=sync
-SCENARIO = noop submit poll fleet sync python command task gvisor tests session idle
+SCENARIO = noop submit poll fleet sync python command task gvisor tests session idle history groups
 bench: setup image build gvisor ## Measure: every scenario of bin/bench, one line of JSON each
 	@for s in $(SCENARIO); do $(ROOT) bin/bench -scenario $$s -json || exit 1; done

@@ -89,6 +89,9 @@ func (m *metrics) zero() {
 	for kind := range reapedKinds(store.ReapStats{}) {
 		m.reaps.Add(ctx, 0, label("kind", kind))
 	}
+	for _, kind := range []string{"object", "blob"} {
+		m.reaps.Add(ctx, 0, label("kind", kind))
+	}
 }
 
 func label(k, v string) metric.MeasurementOption {

@@ -18,7 +18,9 @@ import (
 type Objects interface {
 	Get(ctx context.Context, key string) (io.ReadCloser, object.Info, error)
 	Put(ctx context.Context, key string, r io.Reader) (object.Info, error)
+	Stat(ctx context.Context, key string) (object.Info, error)
 	List(ctx context.Context, prefix string) iter.Seq2[object.Info, error]
+	Delete(ctx context.Context, key string) error
 	DeletePrefix(ctx context.Context, prefix string) (int, error)
 	SweepTemp(ctx context.Context, age time.Duration) (int, error)
 }
@@ -53,13 +55,15 @@ func (s *sweeper) run(ctx context.Context) {
 		if !s.leader.is() {
 			continue
 		}
-		n, err := s.sweep(ctx)
-		if err != nil && ctx.Err() == nil {
-			s.log.WarnContext(ctx, "sweep of orphaned objects failed", "error", err)
-		}
-		if n > 0 {
-			s.log.InfoContext(ctx, "orphaned objects removed", "objects", n)
-			s.metrics.reaps.Add(ctx, int64(n), label("kind", "object"))
+		for kind, sweep := range map[string]func(context.Context) (int, error){"object": s.sweep, "blob": s.sweepBlobs} {
+			n, err := sweep(ctx)
+			if err != nil && ctx.Err() == nil {
+				s.log.WarnContext(ctx, "sweep of the object store failed", "kind", kind, "error", err)
+			}
+			if n > 0 {
+				s.log.InfoContext(ctx, "objects removed that belong to nothing", "kind", kind, "objects", n)
+				s.metrics.reaps.Add(ctx, int64(n), label("kind", kind))
+			}
 		}
 	}
 }

@@ -65,6 +65,10 @@ func (s *Store) Orphans(ctx context.Context, leases []store.LeaseRef) ([]store.L
 	return get(s.In, "orphans", func() ([]store.LeaseRef, error) { return s.Store.Orphans(ctx, leases) })
 }
 
+func (s *Store) Inputs(ctx context.Context, before time.Time) ([]store.Input, error) {
+	return get(s.In, "inputs", func() ([]store.Input, error) { return s.Store.Inputs(ctx, before) })
+}
+
 func (s *Store) Claim(ctx context.Context, ttl time.Duration, claims []store.Claim) ([]store.Claimed, error) {
 	return get(s.In, "claim", func() ([]store.Claimed, error) { return s.Store.Claim(ctx, ttl, claims) })
 }

@@ -31,12 +31,15 @@ func BlobKey(tenant, ref string) (string, error) {
 	if !ok || len(sum) != 2*sha256.Size || strings.Trim(sum, "0123456789abcdef") != "" {
 		return "", job.Invalid("blob", "%.80q must be sha256: and 64 lower-case hex digits", ref)
 	}
-	return "blobs/" + escape(tenant) + "/sha256/" + sum[:2] + "/" + sum, nil
+	return BlobPrefix + escape(tenant) + "/sha256/" + sum[:2] + "/" + sum, nil
 }
+
+// BlobPrefix is what the keys of all blobs begin with.
+const BlobPrefix = "blobs/"
 
 // PutBlob stores what r yields under its own digest, for a tenant, and returns the reference
 // ("sha256:…") and the size in bytes. A blob that is already there is not
-// written again. More than limit bytes is an error that wraps job.ErrTooLarge
+// written again, but is as young as if it were. More than limit bytes is an error that wraps job.ErrTooLarge
 // and stores nothing.
 func (s *Store) PutBlob(ctx context.Context, tenant string, r io.Reader, limit int64) (ref string, n int64, err error) {
 	sum := sha256.New()
@@ -55,7 +58,9 @@ func (s *Store) PutBlob(ctx context.Context, tenant string, r io.Reader, limit i
 		return "", 0, err
 	}
 	if have, err := s.Stat(ctx, key); err == nil && have.Bytes == n {
-		return ref, n, nil
+		if _, err := s.refresh(ctx, have); err == nil {
+			return ref, n, nil
+		}
 	}
 	body, err := sp.rewind()
 	if err != nil {
@@ -68,13 +73,17 @@ func (s *Store) PutBlob(ctx context.Context, tenant string, r io.Reader, limit i
 }
 
 // StatBlob returns the size of a tenant's blob; the error wraps job.ErrNotFound if it is
-// not there.
+// not there. One that is there is not removed for its age soon: see refresh.
 func (s *Store) StatBlob(ctx context.Context, tenant, ref string) (Info, error) {
 	key, err := BlobKey(tenant, ref)
 	if err != nil {
 		return Info{}, err
 	}
-	return s.Stat(ctx, key)
+	have, err := s.Stat(ctx, key)
+	if err != nil {
+		return Info{}, err
+	}
+	return s.refresh(ctx, have)
 }
 
 // errCorrupt is what a verified read returns for other bytes than promised.

@@ -123,11 +123,14 @@ func (s *Store) Put(ctx context.Context, key string, r io.Reader) (info Info, er
 	return Info{Key: key, Bytes: n, SHA256: hex.EncodeToString(sum.Sum(nil)), Modified: time.Now()}, nil
 }
 
+// contentType is that of all objects.
+const contentType = "application/octet-stream"
+
 // newWriter opens key for writing. In a directory it tries again when pruning
 // removed a parent between its making and its use.
 func (s *Store) newWriter(ctx context.Context, key string) (w *blob.Writer, err error) {
 	for range 5 {
-		w, err = s.bucket.NewWriter(ctx, key, &blob.WriterOptions{ContentType: "application/octet-stream"})
+		w, err = s.bucket.NewWriter(ctx, key, &blob.WriterOptions{ContentType: contentType})
 		if err == nil || s.dir == "" || !os.IsNotExist(rootCause(err)) {
 			return w, err
 		}

@@ -19,7 +19,15 @@ import (
 // the real client: the URL parameters, keys and error codes are what is tested.
 func openFakeS3(t *testing.T) *Store {
 	t.Helper()
-	srv := httptest.NewServer(&fakeS3{objects: map[string][]byte{}})
+	s, _ := openAgingS3(t)
+	return s
+}
+
+// openAgingS3 also returns how to make all that is there a day old.
+func openAgingS3(t *testing.T) (_ *Store, age func()) {
+	t.Helper()
+	fake := &fakeS3{objects: map[string][]byte{}, modified: map[string]time.Time{}}
+	srv := httptest.NewServer(fake)
 	t.Cleanup(func() {
 		srv.Close()
 		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
@@ -31,12 +39,19 @@ func openFakeS3(t *testing.T) *Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s
+	return s, func() {
+		fake.mu.Lock()
+		defer fake.mu.Unlock()
+		for key := range fake.objects {
+			fake.modified[key] = time.Now().Add(-24 * time.Hour)
+		}
+	}
 }
 
 type fakeS3 struct {
-	mu      sync.Mutex
-	objects map[string][]byte
+	mu       sync.Mutex
+	objects  map[string][]byte
+	modified map[string]time.Time
 }
 
 func (f *fakeS3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -46,14 +61,25 @@ func (f *fakeS3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	w.Header().Set("Last-Modified", time.Now().UTC().Format(http.TimeFormat))
-	w.Header().Set("ETag", `"e"`)
 	key := strings.TrimPrefix(r.URL.Path, "/objects/")
+	w.Header().Set("Last-Modified", f.modified[key].UTC().Format(http.TimeFormat))
+	w.Header().Set("ETag", `"e"`)
+	from, _ := url.QueryUnescape(r.Header.Get("X-Amz-Copy-Source"))
+	from = strings.TrimPrefix(from, "objects/")
 	switch {
 	case r.URL.Query().Get("list-type") == "2":
 		f.list(w, r.URL.Query().Get("prefix"))
+	case from != "" && f.objects[from] == nil:
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprint(w, `<Error><Code>NoSuchKey</Code></Error>`)
+	case from == key && r.Header.Get("X-Amz-Metadata-Directive") != "REPLACE": // so says S3
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprint(w, `<Error><Code>InvalidRequest</Code><Message>This copy request is illegal because it is trying to copy an object to itself without changing the object's metadata.</Message></Error>`)
+	case from != "":
+		f.objects[key], f.modified[key] = f.objects[from], time.Now()
+		fmt.Fprint(w, `<CopyObjectResult><ETag>"e"</ETag></CopyObjectResult>`)
 	case r.Method == http.MethodPut:
-		f.objects[key] = body
+		f.objects[key], f.modified[key] = body, time.Now()
 	case r.Method == http.MethodDelete:
 		delete(f.objects, key)
 		w.WriteHeader(http.StatusNoContent)
@@ -63,7 +89,7 @@ func (f *fakeS3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprint(w, `<Error><Code>NoSuchKey</Code></Error>`)
 		}
 	default:
-		http.ServeContent(w, r, "", time.Now(), bytes.NewReader(f.objects[key]))
+		http.ServeContent(w, r, "", f.modified[key], bytes.NewReader(f.objects[key]))
 	}
 }
 
@@ -80,7 +106,7 @@ func (f *fakeS3) list(w io.Writer, prefix string) {
 	}
 	for key, body := range f.objects {
 		if strings.HasPrefix(key, prefix) {
-			page.Contents = append(page.Contents, object{key, len(body), time.Now().UTC().Format(time.RFC3339), `"e"`})
+			page.Contents = append(page.Contents, object{key, len(body), f.modified[key].UTC().Format(time.RFC3339), `"e"`})
 		}
 	}
 	slices.SortFunc(page.Contents, func(a, b object) int { return strings.Compare(a.Key, b.Key) })

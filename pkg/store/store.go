@@ -123,6 +123,11 @@ type Scheduler interface {
 	// names: what was stored under them is nobody's.
 	Orphans(ctx context.Context, leases []LeaseRef) ([]LeaseRef, error)
 
+	// Inputs returns what jobs that are not over name in their specs in the way of a blob
+	// ("sha256:…"), by tenant: of the jobs that were submitted before a time, and of those
+	// that are retried, which have their inputs from jobs of an earlier time.
+	Inputs(ctx context.Context, before time.Time) ([]Input, error)
+
 	// Fleet names this store: no other one has the same name.
 	Fleet(ctx context.Context) (string, error)
 

@@ -177,6 +177,12 @@ type Canceling struct {
 	State  job.State // after the request
 }
 
+// Input is a blob that jobs of a tenant name.
+type Input struct {
+	Tenant string
+	Blob   string // "sha256:…"
+}
+
 // Canceled is what became of a request to cancel many jobs.
 type Canceled struct {
 	Running []Canceling // that have to be told

@@ -2,10 +2,12 @@ package postgres
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -33,6 +35,31 @@ func (s *Store) Orphans(ctx context.Context, leases []store.LeaseRef) (out []sto
 			l.Job = jobID(id)
 			return l, err
 		})
+		return err
+	})
+	return out, err
+}
+
+// inputs reads the specs of jobs that wait for long, and of those of retried batches. What
+// only looks like the name of a blob counts as one: it costs room in the object store.
+const inputs = `
+WITH live AS (
+	SELECT id, batch_id, tenant_id FROM live_jobs WHERE state = 'queued'
+	UNION ALL SELECT id, batch_id, tenant_id FROM live_jobs WHERE state = 'dispatched'
+	UNION ALL SELECT id, batch_id, tenant_id FROM live_jobs WHERE state = 'running')
+SELECT DISTINCT t.name, m.found[1]
+FROM live j JOIN live_specs s ON s.id = j.id JOIN tenants t ON t.id = j.tenant_id,
+	regexp_matches(s.spec, 'sha256:[0-9a-f]{64}', 'g') AS m (found)
+WHERE j.id < $1 OR EXISTS (SELECT FROM batches b WHERE b.id = j.batch_id AND b.retry_of IS NOT NULL)`
+
+// Inputs implements store.Scheduler.
+func (s *Store) Inputs(ctx context.Context, before time.Time) (out []store.Input, err error) {
+	err = s.do(ctx, "read inputs", func(ctx context.Context) error {
+		rows, err := s.pool.Query(ctx, inputs, uuid(job.FirstIDAt(before)))
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, pgx.RowToStructByPos[store.Input])
 		return err
 	})
 	return out, err

@@ -55,6 +55,7 @@ func planned() []plannedCase {
 		{name: "results", sql: results(nilID), args: low + `, 0, 0, 10, 1000`, want: []string{`Limit.*\n *->  WindowAgg`, `_batch_id_seq_idx`}},
 		{name: "answer", sql: answer, args: low + `, '{}', '{}', '{}'`, want: []string{byID}, pkeyOnly: true},
 		{name: "orphans", sql: orphans, args: low + `, '{}', '{}'`, want: []string{byID}, pkeyOnly: true},
+		{name: "inputs", sql: inputs, args: low, want: []string{byID, `_tenant_id_batch_id_idx`, `_tenant_id_batch_id_idx1`}},
 		{name: "submit job", sql: submitJob, args: `1, '', '', ` + low + `, 1, 'p', 0, 1, '', 0, '', '', '{}', 0, NULL, NULL, '', 0, NULL, '{p,q}'`, want: []string{queue + `.*\n *Index Cond: .*pool = c.pool`}},
 		{name: "waiting of a tenant", sql: waiting, args: `1`, want: []string{queue + `.*\n *Index Cond: .*pool = p.*\.pool.* AND .*tenant_id = `, `batch_counts_live|batch_counts_batch_id_idx`, `batches_pkey`, `batches_open`}},
 		{name: "progress", sql: progress, args: `'{}'`, want: []string{`batch_counts_pkey`, `batches_pkey`, `tenants_pkey`}},

@@ -1,9 +1,13 @@
 package storetest
 
 import (
+	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
@@ -48,4 +52,46 @@ func testLongUpload(t *testing.T, f *fixture) {
 	f.must(f.SealBatch(ctx, open.ID, 0))
 	_, err = f.Batches(ctx, tenant, open.ID, 10)
 	f.mustBe(err, job.ErrNotFound)
+}
+
+// The inputs that are needed are those of jobs that are not over: long submitted ones are
+// asked about, since the others made theirs young, and so are retried ones, which did not.
+func testInputs(t *testing.T, open Open) {
+	f := newFixture(t, open, Options{})
+	ctx := t.Context()
+	ref := func(c string) string { return "sha256:" + strings.Repeat(c, 64) }
+	with := func(name, c string) store.NewJob {
+		j := newJob(name)
+		j.Spec = fmt.Appendf(nil, `{"name":%q,"files":{"/workspace/in":{"blob":%q}},"program":{"python":{"code":"1"}}}`, name, ref(c))
+		return j
+	}
+	want := func(before time.Time, refs ...string) {
+		t.Helper()
+		var in []store.Input
+		for _, r := range refs {
+			in = append(in, store.Input{Tenant: tenant, Blob: ref(r)})
+		}
+		got, err := f.Inputs(ctx, before)
+		f.must(err)
+		if diff := cmp.Diff(in, got, cmpopts.EquateEmpty(), cmpopts.SortSlices(func(a, b store.Input) bool { return a.Blob < b.Blob })); diff != "" {
+			t.Errorf("inputs (-want +got):\n%s", diff)
+		}
+	}
+	over := with("over", "a")
+	batch := f.submit(over)
+	f.finish(leaseOf(f.claim(f.schedule(1)[0].Ref)[0]), job.Failed)
+	f.running(with("running", "b"))
+	f.submit(with("dispatched", "c"))
+	f.schedule(1)
+	f.submit(with("queued", "d"), with("queued, too", "d"), newJob("without"))
+	unsealed := store.NewBatch{ID: job.NewID(), Tenant: tenant}
+	_, _, err := f.OpenBatch(ctx, unsealed)
+	f.must(err)
+	f.must(f.AppendJobs(ctx, unsealed.ID, []store.NewJob{with("uploading", "e")}))
+	hence, ago := time.Now().Add(time.Hour), time.Now().Add(-time.Hour)
+	want(hence, "b", "c", "d", "e")
+	want(ago)
+	_, err = f.RetryBatch(ctx, batch, newBatch())
+	f.must(err)
+	want(ago, "a")
 }

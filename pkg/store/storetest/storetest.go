@@ -53,6 +53,7 @@ func Run(t *testing.T, open Open) {
 		{"cancel by label", testCancelLabeled},
 		{"reap", testReap},
 		{"orphans", testOrphans},
+		{"inputs", testInputs},
 		{"read", testRead},
 		{"bytes", testBytes},
 		{"cursor", testCursor},

@@ -1,0 +1,93 @@
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/object"
+)
+
+// sweepBlobs removes inputs that have not been asked for within BlobAge and that no job
+// which is not over names. Uploading a blob, looking whether it is there and submitting a
+// job that names it all make it young again, so most that are in use are so by their age
+// alone; the jobs that are asked about have waited for long, or are retried.
+//
+// Between the last look at a blob and its removal a submit may make it young: whoever
+// names it in that instant, after not having done so for BlobAge, has a job that fails and
+// says that the blob is missing.
+func (s *sweeper) sweepBlobs(ctx context.Context) (removed int, err error) {
+	if s.cfg.BlobAge == 0 {
+		return 0, nil
+	}
+	if err := s.ours(ctx); err != nil {
+		return 0, err
+	}
+	before := time.Now().Add(-s.cfg.BlobAge)
+	var old []string
+	for o, err := range s.cfg.Objects.List(ctx, object.BlobPrefix) {
+		if err != nil {
+			return 0, err
+		}
+		if o.Modified.Before(before) {
+			old = append(old, o.Key)
+		}
+		if len(old) >= sweepMost { // the rest next time
+			break
+		}
+	}
+	if len(old) == 0 {
+		return 0, nil
+	}
+	used, err := s.usedBlobs(ctx)
+	if err != nil {
+		return 0, err
+	}
+	var errs []error
+	for _, key := range old {
+		if used[key] {
+			continue
+		}
+		switch gone, err := s.removeBlob(ctx, key, before); {
+		case err != nil:
+			errs = append(errs, err)
+		case gone:
+			removed++
+		}
+	}
+	return removed, errors.Join(errs...)
+}
+
+// usedBlobs returns the keys of those that jobs need. Whatever was submitted in the last
+// half of BlobAge made its own young, uploads that took long included.
+func (s *sweeper) usedBlobs(ctx context.Context) (map[string]bool, error) {
+	inputs, err := s.store.Inputs(ctx, time.Now().Add(-s.cfg.BlobAge/2))
+	if err != nil {
+		return nil, err
+	}
+	used := make(map[string]bool, len(inputs))
+	for _, in := range inputs {
+		key, err := object.BlobKey(in.Tenant, in.Blob)
+		if err != nil {
+			return nil, err
+		}
+		used[key] = true
+	}
+	return used, nil
+}
+
+// removeBlob removes a blob that is still old.
+func (s *sweeper) removeBlob(ctx context.Context, key string, before time.Time) (bool, error) {
+	o, err := s.cfg.Objects.Stat(ctx, key)
+	if err == nil && !o.Modified.Before(before) {
+		return false, nil
+	}
+	if err == nil {
+		err = s.cfg.Objects.Delete(ctx, key)
+	}
+	if errors.Is(err, job.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}

@@ -61,7 +61,7 @@ func TestSchemasHaveTheFieldsOfTheTypes(t *testing.T) {
 	t.Parallel()
 	doc := document(t)
 	for name, v := range map[string]any{
-		"JobSpec": job.Spec{}, "Job": job.Job{}, "Batch": job.Batch{}, "Result": job.Result{}, "Artifact": job.Artifact{},
+		"JobSpec": job.Spec{}, "Job": job.Job{}, "JobSummary": job.Summary{}, "JobList": api.JobList{}, "Batch": job.Batch{}, "Result": job.Result{}, "Artifact": job.Artifact{},
 		"Policy": policy.Policy{}, "Problem": api.ProblemDetails{}, "Accepted": api.Accepted{}, "CancelRequest": api.CancelRequest{}, "Callback": job.Callback{}, "Delivery": job.Delivery{}, "CancelReport": api.CancelReport{}, "Explanation": api.Explanation{},
 		"BatchRequest": api.BatchRequest{}, "BatchList": api.BatchList{}, "PoolSummary": api.PoolSummary{}, "ArtifactList": api.ArtifactList{},
 		"PolicyList": api.PolicyList{}, "SecretList": api.SecretList{}, "SecretValue": api.SecretValue{}, "StoredSecret": store.StoredSecret{}, "WorkerList": api.WorkerList{}, "Worker": store.Worker{}, "Fleet": api.Fleet{}, "QueueGroup": store.QueueGroup{}, "StoredPolicy": store.StoredPolicy{},

@@ -66,6 +66,13 @@ type BatchRequest struct {
 	Jobs      []json.RawMessage `json:"jobs"`
 }
 
+// JobList is a page of jobs, those submitted last first. It may have fewer than were asked
+// for, or none, and Next all the same: then others were in between.
+type JobList struct {
+	Jobs []job.Summary `json:"jobs"`
+	Next job.ID        `json:"next,omitempty"` // give it as before= for the next page
+}
+
 // BatchList is a page of batches, those accepted last first.
 type BatchList struct {
 	Batches []job.Batch `json:"batches"`

@@ -84,6 +84,10 @@ func TestJobCommands(t *testing.T) {
 	if code, stdout, _ := s.assay(t.Context(), "", "job", "cancel", string(someID)); code != 0 || !strings.Contains(stdout, "being stopped") {
 		t.Errorf("cancel: exit %d, %q", code, stdout)
 	}
+	if code, stdout, stderr := s.assay(t.Context(), "", "job", "list", "--state", "finished", "--label", "run=7", "--since", "1h", "--limit", "1"); code != 0 ||
+		!strings.HasPrefix(stdout, "job "+string(someID)+" (one): finished, failed on w1, submitted ") || strings.Count(stdout, "\n") != 1 {
+		t.Errorf("list: exit %d, %q, %q", code, stdout, stderr)
+	}
 	if code, stdout, _ := s.assay(t.Context(), "", "job", "cancel", "--label", "run=7", "--label", "k=v"); code != 0 ||
 		stdout != "3 jobs canceled, 2 being stopped\n" || s.body != `{"labels":{"k":"v","run":"7"}}` {
 		t.Errorf("cancel by label: exit %d, %q, sent %s", code, stdout, s.body)
@@ -99,7 +103,7 @@ func TestJobCommands(t *testing.T) {
 	if code, stdout, _ := s.assay(t.Context(), "", "policy", "explain", write(t, "p.json", "{}")); code != 0 || !strings.Contains(stdout, "cgroup memory") {
 		t.Errorf("explain: exit %d, %q", code, stdout)
 	}
-	for _, args := range [][]string{{"job", "get", string(someID)}, {"job", "logs", string(someID)}, {"job", "cancel", string(someID)}, {"job", "cancel", "--label", "a=b"}, {"worker", "list"},
+	for _, args := range [][]string{{"job", "get", string(someID)}, {"job", "list", "--limit", "1"}, {"job", "logs", string(someID)}, {"job", "cancel", string(someID)}, {"job", "cancel", "--label", "a=b"}, {"worker", "list"},
 		{"policy", "explain", write(t, "p.json", "{}")}, {"version"}, {"job", "artifacts", string(someID)}} {
 		code, stdout, stderr := s.assay(t.Context(), "", append([]string{"--json"}, args...)...)
 		if code != 0 || !json.Valid([]byte(stdout)) {

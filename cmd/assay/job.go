@@ -18,6 +18,7 @@ import (
 
 type jobCmd struct {
 	Get       jobGetCmd       `cmd:"" help:"Show a job."`
+	List      jobListCmd      `cmd:"" help:"List jobs, newest first."`
 	Logs      jobLogsCmd      `cmd:"" help:"Print what a finished job wrote."`
 	Artifacts jobArtifactsCmd `cmd:"" help:"List the files that a job left behind, or fetch them."`
 	Cancel    jobCancelCmd    `cmd:"" help:"End a job, or all jobs with some labels."`

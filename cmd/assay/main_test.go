@@ -93,6 +93,19 @@ func newServer(t *testing.T, result job.Result) *server {
 		}
 		answer(w, http.StatusOK, job.Job{ID: someID, State: job.Finished, Worker: "w1", Result: &s.result})
 	})
+	mux.HandleFunc("GET /v1/jobs", func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query() // an empty page first: what was looked at had none of these
+		if q.Get("before") == "" {
+			answer(w, http.StatusOK, api.JobList{Jobs: []job.Summary{}, Next: someID})
+			return
+		}
+		name := "one"
+		if filtered := q.Get("state") == "finished" && q.Get("label") == "run=7" && q.Get("since") != ""; !filtered {
+			name = "unfiltered"
+		}
+		answer(w, http.StatusOK, api.JobList{Next: someID, Jobs: []job.Summary{
+			{ID: someID, Name: name, State: job.Finished, Outcome: job.Failed, Worker: "w1", CreatedAt: time.Unix(1, 0)}}})
+	})
 	mux.HandleFunc("POST /v1/jobs/{id}/cancel", func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		s.canceled = append(s.canceled, r.PathValue("id"))

@@ -193,6 +193,7 @@ func (s *Server) routes() []route {
 	all := []route{
 		{"POST /v1/run", false, (*Server).run},
 		{"POST /v1/jobs", false, (*Server).submitJob},
+		{"GET /v1/jobs", false, (*Server).listJobs},
 		{"POST /v1/jobs/cancel", false, (*Server).cancelJobs},
 		{"GET /v1/jobs/{id}", false, (*Server).getJob},
 		{"GET /v1/jobs/{id}/result", false, (*Server).getResult},

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -110,6 +112,50 @@ func (c *Client) CancelLabeled(ctx context.Context, labels map[string]string) (a
 	}
 	_, err = c.json(ctx, rq, &out)
 	return out, err
+}
+
+// JobFilter says which jobs are listed: those to which all of it applies.
+type JobFilter struct {
+	State  job.State         // empty: any
+	Batch  job.ID            // empty: any, and none
+	Labels map[string]string // its own or its batch's
+	Since  time.Time         // submitted then or later; zero: ever
+}
+
+// Jobs lists jobs, those submitted last first. Where few of very many are asked for, it
+// takes many requests.
+func (c *Client) Jobs(ctx context.Context, f JobFilter) iter.Seq2[job.Summary, error] {
+	q := url.Values{"limit": {"200"}}
+	for name, text := range map[string]string{"state": string(f.State), "batch": string(f.Batch)} {
+		if text != "" {
+			q.Set(name, text)
+		}
+	}
+	for k, v := range f.Labels {
+		q.Add("label", k+"="+v)
+	}
+	if !f.Since.IsZero() {
+		q.Set("since", f.Since.UTC().Format(time.RFC3339Nano))
+	}
+	return func(yield func(job.Summary, error) bool) {
+		q := maps.Clone(q)
+		for {
+			var page api.JobList
+			if _, err := c.json(ctx, get("/v1/jobs", q), &page); err != nil {
+				yield(job.Summary{}, err)
+				return
+			}
+			for _, j := range page.Jobs {
+				if !yield(j, nil) {
+					return
+				}
+			}
+			if page.Next == "" {
+				return
+			}
+			q.Set("before", string(page.Next))
+		}
+	}
 }
 
 // Artifacts lists what a job left behind.

@@ -36,6 +36,20 @@ type Retry struct {
 	On          []Outcome `json:"on,omitempty"`           // outcomes worth another attempt
 }
 
+// Summary is a job in a list: what it is called and where it stands.
+type Summary struct {
+	ID        ID                `json:"id"`
+	BatchID   ID                `json:"batch_id,omitempty"`
+	Name      string            `json:"name,omitempty"`
+	Labels    map[string]string `json:"labels,omitempty"` // its own
+	State     State             `json:"state"`
+	Outcome   Outcome           `json:"outcome,omitempty"`
+	Worker    string            `json:"worker,omitempty"` // on which it runs, or ended
+	CreatedAt time.Time         `json:"created_at"`
+	StartedAt time.Time         `json:"started_at,omitzero"`
+	EndedAt   time.Time         `json:"ended_at,omitzero"`
+}
+
 // Job is an accepted Spec and where it stands.
 type Job struct {
 	ID        ID        `json:"id"`

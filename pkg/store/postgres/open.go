@@ -70,6 +70,7 @@ type Store struct {
 	// How long a call cancels what waits before it leaves the rest to the next.
 	cancelTime time.Duration
 	retrySlice int64 // jobs that one statement copies
+	jobsLook   int64 // jobs in which a page of a list is looked for
 }
 
 var _ store.Store = (*Store)(nil)
@@ -103,7 +104,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, translate("open", err)
 	}
-	s := &Store{cfg: cfg, pool: pool, share: newShare(cfg.MaxConns), cancelTime: time.Second, retrySlice: retrySlice}
+	s := &Store{cfg: cfg, pool: pool, share: newShare(cfg.MaxConns), cancelTime: time.Second, retrySlice: retrySlice, jobsLook: jobsLook}
 	if err := s.Ping(ctx); err != nil {
 		pool.Close()
 		return nil, err

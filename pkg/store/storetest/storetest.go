@@ -54,6 +54,7 @@ func Run(t *testing.T, open Open) {
 		{"reap", testReap},
 		{"orphans", testOrphans},
 		{"inputs", testInputs},
+		{"list of jobs", testJobs},
 		{"read", testRead},
 		{"bytes", testBytes},
 		{"cursor", testCursor},

@@ -1,0 +1,89 @@
+package httpapi_test
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/httpapi"
+	"github.com/assay-run/assay/pkg/client"
+	"github.com/assay-run/assay/pkg/job"
+)
+
+func TestListJobs(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.runner.hold()
+	var single api.Accepted
+	f.want(http.StatusCreated, &single, "POST", "/v1/jobs", `{"name":"single","labels":{"a":"b=c"},"program":{"python":{"code":"x"}}}`)
+	var b job.Batch
+	f.want(http.StatusCreated, &b, "POST", "/v1/batches", `{"labels":{"run":"7"},"jobs":[`+python("x")+`,`+python("y")+`]}`)
+	list := func(filter client.JobFilter) (ids []job.ID) {
+		t.Helper()
+		for j, err := range f.client().Jobs(t.Context(), filter) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, j.ID)
+		}
+		return ids
+	}
+	if got := list(client.JobFilter{}); len(got) != 3 || got[2] != single.ID || !slices.IsSortedFunc(got, func(a, b job.ID) int { return strings.Compare(string(b), string(a)) }) {
+		t.Errorf("all: %v", got)
+	}
+	for what, c := range map[string]struct {
+		filter client.JobFilter
+		want   int
+	}{
+		"of the batch":    {client.JobFilter{Batch: b.ID}, 2},
+		"with its label":  {client.JobFilter{Labels: map[string]string{"run": "7"}}, 2},
+		"with one's own":  {client.JobFilter{Labels: map[string]string{"a": "b=c"}}, 1},
+		"canceled":        {client.JobFilter{State: job.Canceled}, 0},
+		"of the last day": {client.JobFilter{Since: time.Now().Add(-24 * time.Hour)}, 3},
+	} {
+		if got := list(c.filter); len(got) != c.want {
+			t.Errorf("%s: %v", what, got)
+		}
+	}
+	var page api.JobList
+	f.want(http.StatusOK, &page, "GET", "/v1/jobs?limit=2", "")
+	if len(page.Jobs) != 2 || page.Next != page.Jobs[1].ID {
+		t.Errorf("a page: %+v", page)
+	}
+	f.want(http.StatusOK, &page, "GET", "/v1/jobs?limit=2&before="+string(page.Next), "")
+	if len(page.Jobs) != 1 || page.Jobs[0].Name != "single" || page.Jobs[0].Labels["a"] != "b=c" {
+		t.Errorf("the next page: %+v", page)
+	}
+	f.want(http.StatusNotFound, nil, "GET", "/v1/jobs?batch="+string(job.NewID()), "")
+	for query, field := range map[string]string{
+		"state=lost": "state", "batch=x": "batch", "before=x": "before", "since=yesterday": "since", "limit=1001": "limit", "label=x": "label", "label==x": "label",
+		"label=a=1&label=a=2": "label", "label=" + url.QueryEscape(strings.Repeat("k", 1000)+"=v"): "label",
+	} {
+		var p api.ProblemDetails
+		f.want(http.StatusUnprocessableEntity, &p, "GET", "/v1/jobs?"+query, "")
+		if len(p.Errors) != 1 || p.Errors[0].Field != field {
+			t.Errorf("%s: %+v", query, p)
+		}
+	}
+}
+
+// Each tenant has its own.
+func TestListJobsOfOneTenant(t *testing.T) {
+	t.Parallel()
+	f := crowded(t, httpapi.Limits{})
+	f.runner.hold()
+	if code, p := f.send("of-kind", "POST", "/v1/jobs", strings.NewReader(python("x")), "Content-Type", api.JSON); code != http.StatusCreated {
+		t.Fatal(code, p.Detail)
+	}
+	for token, want := range map[string]int{"of-kind": 1, "of-mean": 0} {
+		var page api.JobList
+		f.want(http.StatusOK, &page, "GET", "/v1/jobs", "", "Authorization", "Bearer "+token)
+		if len(page.Jobs) != want || page.Jobs == nil {
+			t.Errorf("%s: %+v", token, page)
+		}
+	}
+}

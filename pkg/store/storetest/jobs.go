@@ -1,0 +1,117 @@
+package storetest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+func testJobs(t *testing.T, open Open) {
+	f := newFixture(t, open, Options{})
+	ctx := t.Context()
+	names := func(t *testing.T, filter store.JobFilter, page int) (got []string) {
+		t.Helper()
+		for before := job.ID(""); ; {
+			jobs, next, err := f.Jobs(ctx, tenant, filter, before, page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(jobs) > page {
+				t.Fatalf("%d jobs on a page of %d", len(jobs), page)
+			}
+			for _, j := range jobs {
+				got = append(got, j.Name)
+			}
+			if next == "" {
+				return got
+			}
+			if before != "" && next >= before {
+				t.Fatalf("from %s to %s: it does not come to an end", before, next)
+			}
+			before = next
+		}
+	}
+	over, running := newJob("over"), newJob("running")
+	f.submitJob(over)
+	f.finish(leaseOf(f.claim(f.schedule(1)[0].Ref)[0]), job.Failed)
+	f.running(running)
+	stranger := newJob("a stranger's")
+	stranger.Tenant = "another"
+	f.submitJob(stranger)
+	labeled := newJob("labeled")
+	labeled.Spec = []byte(`{"name":"labeled","labels":{"run":"8"},"program":{"python":{"code":"1"}}}`)
+	plain := newJob("plain")
+	batch := store.NewBatch{ID: job.NewID(), Tenant: tenant, Labels: map[string]string{"run": "7", "who": "me"}}
+	_, err := f.SubmitBatch(ctx, batch, []store.NewJob{plain, labeled})
+	f.must(err)
+	late := newJob("late")
+	f.submitJob(late)
+	unsealed := store.NewBatch{ID: job.NewID(), Tenant: tenant}
+	_, _, err = f.OpenBatch(ctx, unsealed)
+	f.must(err)
+	f.must(f.AppendJobs(ctx, unsealed.ID, []store.NewJob{newJob("uploading")}))
+	_, err = f.Cancel(ctx, late.ID)
+	f.must(err)
+
+	called := map[job.ID]string{over.ID: "over", running.ID: "running", labeled.ID: "labeled", plain.ID: "plain", late.ID: "late"}
+	var all []string
+	for _, id := range slices.Backward(slices.Sorted(maps.Keys(called))) {
+		all = append(all, called[id])
+	}
+	for _, page := range []int{1, 2, 100} {
+		t.Run(fmt.Sprintf("all, %d a page", page), func(t *testing.T) {
+			if diff := cmp.Diff(all, names(t, store.JobFilter{}, page)); diff != "" {
+				t.Errorf("jobs (-want +got):\n%s", diff)
+			}
+		})
+	}
+	for what, c := range map[string]struct {
+		filter store.JobFilter
+		want   []string
+	}{
+		"queued":          {store.JobFilter{State: job.Queued}, []string{"labeled", "plain"}},
+		"running":         {store.JobFilter{State: job.Running}, []string{"running"}},
+		"finished":        {store.JobFilter{State: job.Finished}, []string{"over"}},
+		"canceled":        {store.JobFilter{State: job.Canceled}, []string{"late"}},
+		"of a batch":      {store.JobFilter{Batch: batch.ID}, []string{"labeled", "plain"}},
+		"label of a job":  {store.JobFilter{Labels: map[string]string{"run": "8"}}, []string{"labeled"}},
+		"of its batch":    {store.JobFilter{Labels: map[string]string{"run": "7"}}, []string{"plain"}},
+		"of both":         {store.JobFilter{Labels: map[string]string{"run": "8", "who": "me"}}, []string{"labeled"}},
+		"several":         {store.JobFilter{Labels: map[string]string{"k": "v"}, State: job.Finished}, []string{"over"}},
+		"of nobody":       {store.JobFilter{Labels: map[string]string{"run": "9"}}, nil},
+		"from now on":     {store.JobFilter{Since: time.Now().Add(time.Hour)}, nil},
+		"since yesterday": {store.JobFilter{Since: time.Now().Add(-24 * time.Hour), Batch: batch.ID, State: job.Queued}, []string{"labeled", "plain"}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			got := names(t, c.filter, 1)
+			slices.Sort(got)
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("jobs (-want +got):\n%s", diff)
+			}
+		})
+	}
+	for _, none := range []job.ID{job.NewID(), unsealed.ID} {
+		_, _, err := f.Jobs(ctx, tenant, store.JobFilter{Batch: none}, "", 10)
+		f.mustBe(err, job.ErrNotFound)
+	}
+	if _, _, err := f.Jobs(ctx, "another", store.JobFilter{Batch: batch.ID}, "", 10); err == nil {
+		t.Error("a stranger's batch was listed")
+	}
+
+	page, _, err := f.Jobs(ctx, tenant, store.JobFilter{State: job.Finished}, "", 10)
+	f.must(err)
+	full, err := f.Job(ctx, tenant, over.ID)
+	f.must(err)
+	want := []job.Summary{{ID: over.ID, Name: "over", Labels: map[string]string{"k": "v"}, State: job.Finished, Outcome: job.Failed,
+		Worker: worker, CreatedAt: full.CreatedAt, StartedAt: full.StartedAt, EndedAt: full.EndedAt}}
+	if diff := cmp.Diff(want, page); diff != "" {
+		t.Errorf("a job that is over (-want +got):\n%s", diff)
+	}
+}

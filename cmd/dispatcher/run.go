@@ -22,6 +22,7 @@ import (
 	"github.com/assay-run/assay/internal/version"
 	"github.com/assay-run/assay/pkg/netrule"
 	"github.com/assay-run/assay/pkg/object"
+	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/queue/identity"
 	"github.com/assay-run/assay/pkg/queue/jetstream"
 	"github.com/assay-run/assay/pkg/store/postgres"
@@ -162,7 +163,7 @@ func openStore(ctx context.Context, cfg config, patience time.Duration) (*postgr
 	}
 	ctx, cancel = context.WithTimeout(ctx, patience)
 	defer cancel()
-	return postgres.Open(ctx, postgres.Config{DSN: dsn, MaxConns: cfg.DatabaseMax, InfraBudget: cfg.InfraBudget, PoisonAfter: cfg.PoisonAfter, ApplicationTag: "assay-dispatcher"})
+	return postgres.Open(ctx, postgres.Config{DSN: dsn, MaxConns: cfg.DatabaseMax, InfraBudget: cfg.InfraBudget, PoisonAfter: cfg.PoisonAfter, ApplicationTag: "assay-dispatcher", Protocol: queue.Protocol})
 }
 
 func openQueue(ctx context.Context, cfg config) (*jetstream.Queue, error) {

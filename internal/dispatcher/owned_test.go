@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -51,11 +52,38 @@ func TestOwnArtifacts(t *testing.T) {
 	}
 }
 
-// A worker is not believed to have bounded its results.
+// A worker is not believed to have bounded its results. Among others one above the limit is
+// refused; then it is sent alone.
 func TestResultsAboveTheLimitAreRefused(t *testing.T) {
 	f := store.Finish{LeaseRef: store.LeaseRef{Job: job.NewID(), Lease: 7}, Result: make([]byte, job.MaxResult+1)}
-	_, err := new(recorder).HandleFinish(t.Context(), queue.FinishRequest{Worker: "w", Finishes: []store.Finish{f}})
+	_, err := new(recorder).HandleFinish(t.Context(), queue.FinishRequest{Worker: "w", Finishes: []store.Finish{f, {}}})
 	if !errors.Is(err, job.ErrTooLarge) || !strings.Contains(err.Error(), "32Mi") || !strings.Contains(err.Error(), string(f.Job)) {
 		t.Errorf("got %v, want one that names the job and the limit", err)
+	}
+}
+
+// Alone it ends its job, whether all of it has come or only how large it is: a worker of an
+// older release would run the job again and again.
+func TestLoneResultAboveTheLimitIsCut(t *testing.T) {
+	lease := store.LeaseRef{Job: job.NewID(), Lease: 7}
+	for size, req := range map[string]queue.FinishRequest{
+		"33554433": {Finishes: []store.Finish{{LeaseRef: lease, Outcome: job.Succeeded, Result: make([]byte, job.MaxResult+1)}}},
+		"99999999": {Finishes: []store.Finish{{LeaseRef: lease, Outcome: job.Succeeded}}, Omitted: 99_999_999},
+	} {
+		cut, err := cutResult(&req)
+		var res job.Result
+		if err := json.Unmarshal(req.Finishes[0].Result, &res); err != nil {
+			t.Fatal(err)
+		}
+		if err != nil || !cut || req.Finishes[0].Outcome != job.OutputLimit || res.Outcome != job.OutputLimit || res.State != job.Finished {
+			t.Errorf("%s bytes: %v, %v, %+v", size, cut, err, res)
+		}
+		if !strings.Contains(res.Message, size) || !strings.Contains(res.Message, "32Mi") {
+			t.Errorf("message %q does not say how large it was", res.Message)
+		}
+	}
+	fits := queue.FinishRequest{Finishes: []store.Finish{{LeaseRef: lease, Outcome: job.Succeeded, Result: make([]byte, job.MaxResult)}}}
+	if cut, err := cutResult(&fits); cut || err != nil {
+		t.Errorf("the largest that fits: %v, %v", cut, err)
 	}
 }

@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"sync"
 	"time"
@@ -125,7 +126,7 @@ func (r *recorder) HandleHeartbeat(ctx context.Context, req queue.HeartbeatReque
 	}
 	rest, cordoned := r.d.registry.rest(req.Worker.ID)
 	reply := queue.HeartbeatReply{TTL: job.Duration(r.ttl), Rest: job.Duration(rest), Cordoned: cordoned,
-		Exclusive: r.d.cfg.Pools.Exclusive(req.Worker.Pool)}
+		Exclusive: r.d.cfg.Pools.Exclusive(req.Worker.Pool), Protocol: int(r.d.registry.spoken.Load())}
 	r.refuse(ctx, req.Worker, &reply)
 	held := make([]store.Held, len(req.Leases))
 	for i, l := range req.Leases {
@@ -162,12 +163,13 @@ func (r *recorder) refuse(ctx context.Context, w queue.WorkerInfo, reply *queue.
 
 // HandleFinish records results; it answers after the commit.
 func (r *recorder) HandleFinish(ctx context.Context, req queue.FinishRequest) (queue.FinishReply, error) {
+	cut, err := cutResult(&req)
+	if err != nil {
+		return queue.FinishReply{}, err
+	}
 	for i := range req.Finishes {
 		f := &req.Finishes[i]
 		f.Worker = req.Worker
-		if n := len(f.Result); n > int(job.MaxResult) {
-			return queue.FinishReply{}, fmt.Errorf("%w: result of job %s has %d bytes, and %s are the most", job.ErrTooLarge, f.Job, n, job.MaxResult)
-		}
 		if err := ownArtifacts(f); err != nil {
 			return queue.FinishReply{}, err
 		}
@@ -177,7 +179,32 @@ func (r *recorder) HandleFinish(ctx context.Context, req queue.FinishRequest) (q
 		r.d.scheduler.ended(req.Worker, len(statuses))
 		r.d.health.add(req.Worker, len(statuses), 0)
 	}
+	if err == nil && cut {
+		r.d.log.WarnContext(ctx, "result above the limit, recorded without what is in it", "job", req.Finishes[0].Job, "worker", req.Worker)
+		statuses[0] = store.Fenced // what it stored belongs to no record
+	}
 	return queue.FinishReply{Statuses: statuses}, err
+}
+
+// cutResult replaces a result that is larger than job.MaxResult by one that says so: its
+// worker is of a release that does not bound results, and would run the job again and again
+// if it was refused. Among others it is refused: then each is sent by itself.
+func cutResult(req *queue.FinishRequest) (cut bool, err error) {
+	for i := range req.Finishes {
+		f := &req.Finishes[i]
+		n := max(len(f.Result), req.Omitted)
+		if n <= int(job.MaxResult) {
+			continue
+		}
+		if len(req.Finishes) > 1 {
+			return false, fmt.Errorf("%w: result of job %s has %d bytes, and %s are the most", job.ErrTooLarge, f.Job, n, job.MaxResult)
+		}
+		f.Outcome = job.OutputLimit
+		f.Result, err = json.Marshal(job.Result{Outcome: f.Outcome, State: f.Outcome.State(), Message: fmt.Sprintf(
+			"the result takes %d bytes, and %s are the most; it is recorded without all that was in it: its worker is of a release that does not keep outputs beside the result", n, job.MaxResult)})
+		return true, err
+	}
+	return false, nil
 }
 
 // HandleRelease takes attempts back.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/assay-run/assay/pkg/placement"
@@ -29,6 +30,8 @@ type registry struct {
 	pools placement.Pools // what is said of them; workers have others, too
 	news  chan struct{}   // holds one hint: somebody should know at once
 	grown func()          // called when others have reported more slots; optional
+
+	spoken atomic.Int64 // the lowest version of the protocol of all dispatchers, as far as is known
 
 	mu    sync.Mutex
 	dirty map[process]report // reported since the last refresh
@@ -89,6 +92,9 @@ func (r *registry) seen(w queue.WorkerInfo) (grown bool) {
 	m.since, m.rests, m.apart, m.heard = p.since, before.rests, before.apart, heard{time.Now(), w.StartedAt, w.Beat}
 	r.known[w.ID] = m
 	r.mu.Unlock()
+	if w.Protocol > queue.Protocol && (!known || before.since != m.since) {
+		r.log.Warn("a worker is of a newer release: upgrade dispatchers first", "worker", w.ID, "version", w.Version, "speaks", w.Protocol, "here", queue.Protocol)
+	}
 	if !known || before.slots != m.slots || before.since != m.since {
 		select {
 		case r.news <- struct{}{}:
@@ -331,6 +337,11 @@ func (r *registry) refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	spoken, err := r.store.Spoken(ctx)
+	if err != nil {
+		return err
+	}
+	r.spoken.Store(int64(min(spoken, queue.Protocol)))
 	known := make(map[string]member, len(fleet))
 	for _, w := range fleet {
 		var offer placement.Offer

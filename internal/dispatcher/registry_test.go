@@ -21,6 +21,7 @@ import (
 // listing is a registry in memory.
 type listing struct {
 	ws   map[string]store.Worker
+	says int // of Spoken
 	puts int
 	fail error
 }
@@ -42,6 +43,8 @@ func (l *listing) Workers(context.Context, time.Duration) (ws []store.Worker, er
 	}
 	return ws, l.fail
 }
+
+func (l *listing) Spoken(context.Context) (int, error) { return l.says, l.fail }
 
 func (l *listing) Quarantine(context.Context, string, string, time.Duration, time.Duration) (bool, error) {
 	return false, l.fail
@@ -212,5 +215,24 @@ func TestWatchersAreForgotten(t *testing.T) {
 	stopC()
 	if len(e.watchers) != 0 {
 		t.Errorf("%d watchers are left", len(e.watchers))
+	}
+}
+
+// The lowest version of all dispatchers is what workers are told; after an error, what was
+// known before.
+func TestRegistryKnowsWhatIsSpoken(t *testing.T) {
+	r, l := newTestRegistry()
+	for says, want := range map[int]int64{0: 0, queue.Protocol: queue.Protocol, queue.Protocol + 7: queue.Protocol} {
+		l.says, l.fail = says, nil
+		if err := r.refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		l.says, l.fail = 0, errors.New("away")
+		if err := r.refresh(t.Context()); err == nil {
+			t.Error("no error")
+		}
+		if got := r.spoken.Load(); got != want {
+			t.Errorf("dispatchers speak %d, workers are told %d, want %d", says, got, want)
+		}
 	}
 }

@@ -34,6 +34,7 @@ type fleet struct {
 	beats     []queue.HeartbeatRequest
 	total     int           // results recorded
 	ttl       time.Duration // of leases
+	speaks    int           // the protocol of its dispatchers
 
 	// Faults, asked before (a request that is not executed) and after (one
 	// whose answer gets lost). nil: none.
@@ -78,7 +79,7 @@ func (m *message) acked() int { m.mu.Lock(); defer m.mu.Unlock(); return m.acks 
 func (m *message) naked() int { m.mu.Lock(); defer m.mu.Unlock(); return m.naks }
 
 func newFleet() *fleet {
-	return &fleet{ttl: ttl, ready: make(chan *message, 1<<16), jobs: map[job.ID]*row{}}
+	return &fleet{ttl: ttl, speaks: queue.Protocol, ready: make(chan *message, 1<<16), jobs: map[job.ID]*row{}}
 }
 
 // submit makes a job deliverable and returns its id.
@@ -189,7 +190,7 @@ func (f *fleet) Claim(ctx context.Context, r queue.ClaimRequest) (reply queue.Cl
 func (f *fleet) Heartbeat(ctx context.Context, r queue.HeartbeatRequest) (reply queue.HeartbeatReply, err error) {
 	err = f.faulty(ctx, "heartbeat", func() {
 		f.beats = append(f.beats, r)
-		reply.TTL = job.Duration(f.ttl)
+		reply.TTL, reply.Protocol = job.Duration(f.ttl), f.speaks
 		for _, l := range r.Leases {
 			switch j := f.jobs[l.Job]; {
 			case j.lease != l.Lease || j.done:

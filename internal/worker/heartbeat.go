@@ -94,6 +94,7 @@ func (w *Worker) heartbeat(ctx context.Context) bool {
 	}
 	w.answered.Store(int64(sent.Sub(w.started)) + 1) // zero means never
 	w.ttl.Store(int64(reply.TTL))
+	w.speak(ctx, reply.Protocol)
 	w.sources.share(ctx, reply.Exclusive)
 	w.refusal(ctx, reply)
 	if reply.Refused == "" {
@@ -119,6 +120,14 @@ func (w *Worker) ordered(ctx context.Context, d time.Duration, cordoned bool) {
 		return
 	}
 	w.breaker.quarantine(ctx, d)
+}
+
+// speak goes over to a version of the protocol.
+func (w *Worker) speak(ctx context.Context, version int) {
+	version = min(version, queue.Protocol)
+	if before := w.spoken.Swap(int64(version)); int(before) != version {
+		slog.InfoContext(ctx, "protocol with the dispatchers", "version", version, "before", before, "highest", queue.Protocol)
+	}
 }
 
 // refusal takes no jobs while another worker has this one's name, and says so.
@@ -183,7 +192,7 @@ func (w *Worker) info() queue.WorkerInfo {
 	}
 	return queue.WorkerInfo{
 		Held: held, Tally: w.tally.say(time.Now(), sessions),
-		ID: w.cfg.ID, Pool: w.cfg.Pool, Version: w.cfg.Version,
+		ID: w.cfg.ID, Pool: w.cfg.Pool, Version: w.cfg.Version, Protocol: queue.Protocol,
 		Slots: w.cfg.Slots, Busy: len(w.leases.all()), Draining: w.draining.Load(),
 		StartedAt: w.started, Host: w.hostNow(host), Offer: w.offerOf(host),
 	}

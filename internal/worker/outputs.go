@@ -9,6 +9,7 @@ import (
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
+	"github.com/assay-run/assay/pkg/queue"
 )
 
 // edge is how much of the head, and how much of the tail, of a stored output stays in
@@ -18,7 +19,13 @@ const edge = int(job.MaxInline) / 4
 // storeOutputs takes outputs that are too large for a result to the object store, and
 // leaves their heads and tails. Everything after the worker costs what a result has:
 // messages, statements, rows and pages. The error is ours: the store is away.
+//
+// Dispatchers of older releases do not serve what is beside a result. While there are some
+// it is inside, as they know it, unless that makes it too large.
 func (a *attempt) storeOutputs(ctx context.Context, res *job.Result) error {
+	if a.spoken.Load() < queue.ProtocolOutputs && outputsSize(res) <= int(job.MaxResult)/2 {
+		return nil
+	}
 	if err := a.storeOutput(ctx, &res.Stdout, "stdout", object.WholeOutput); err != nil {
 		return err
 	}
@@ -41,6 +48,18 @@ func (a *attempt) storeOutputs(ctx context.Context, res *job.Result) error {
 		res.Output = nil // the streams themselves are there
 	}
 	return nil
+}
+
+// outputsSize is what all outputs take in a result, in bytes of JSON.
+func outputsSize(res *job.Result) int {
+	n := job.EncodedSize(res.Stdout.Text) + job.EncodedSize(res.Stderr.Text)
+	for _, s := range res.Steps {
+		n += job.EncodedSize(s.Stdout.Text) + job.EncodedSize(s.Stderr.Text)
+	}
+	for _, c := range res.Output {
+		n += job.EncodedSize(c.Text)
+	}
+	return n
 }
 
 // storeOutput stores one, unless it is small.

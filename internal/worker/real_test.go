@@ -151,7 +151,7 @@ func (f *fleet) HandleHeartbeat(ctx context.Context, r queue.HeartbeatRequest) (
 		held[i] = store.Held{LeaseRef: l, Worker: r.Worker.ID}
 	}
 	lost, canceled, err := f.store.Heartbeat(ctx, leaseTTL, held)
-	return queue.HeartbeatReply{Lost: refsOf(lost), Canceled: refsOf(canceled), TTL: job.Duration(leaseTTL)}, err
+	return queue.HeartbeatReply{Lost: refsOf(lost), Canceled: refsOf(canceled), TTL: job.Duration(leaseTTL), Protocol: queue.Protocol}, err
 }
 
 func (f *fleet) HandleFinish(ctx context.Context, r queue.FinishRequest) (queue.FinishReply, error) {

@@ -153,6 +153,7 @@ type Worker struct {
 	beat       chan struct{}          // asks for a heartbeat now
 	ttl        atomic.Int64           // of leases, as the last answer to a heartbeat said; zero: not yet known
 	refused    atomic.Pointer[string] // why the last answer to a heartbeat said that it is
+	spoken     atomic.Int64           // version of the protocol, as the last answer said; none before
 	answered   atomic.Int64           // when the last heartbeat that was answered was sent, after started
 }
 

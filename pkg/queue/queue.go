@@ -183,6 +183,8 @@ type HeartbeatReply struct {
 	TTL     job.Duration `json:"ttl"` // of the leases that are not lost, counted from before the request was sent
 	// Exclusive says that the worker's pool takes jobs that name it, and no others.
 	Exclusive bool `json:"exclusive,omitempty"`
+	// Protocol is the version that the worker shall speak: the lowest of the dispatchers.
+	Protocol int `json:"protocol,omitempty"`
 }
 
 // WorkerInfo describes a worker to the fleet.
@@ -199,6 +201,8 @@ type WorkerInfo struct {
 	Held      string      `json:"held,omitempty"` // why it takes no jobs at the moment
 	// Tally is what it has done; nil: it does not say.
 	Tally *store.Tally `json:"tally,omitempty"`
+	// Protocol is the highest version of the protocol that it speaks.
+	Protocol int `json:"protocol,omitempty"`
 	// Offer decides which jobs are dispatched for it.
 	Offer placement.Offer `json:"offer"`
 }
@@ -209,6 +213,8 @@ type FinishRequest struct {
 	Finishes []store.Finish `json:"finishes"`
 	// Sizes are those of the results, in bytes, where they are behind the request: see Encode.
 	Sizes []int `json:"sizes,omitempty"`
+	// Omitted is how many bytes the only result has, if it was too large to be sent.
+	Omitted int `json:"omitted,omitempty"`
 }
 
 // FinishReply has one status for each finish, in order. It is sent after the
@@ -287,6 +293,9 @@ func (r FinishRequest) apart() (FinishRequest, []byte) {
 
 // together gives r its results back. Workers that are older have sent them inside.
 func (r *FinishRequest) together(load []byte) error {
+	if r.Omitted > 0 && len(r.Finishes) == 1 {
+		r.Finishes[0].Result = nil // it is null where it was
+	}
 	if len(r.Sizes) == 0 {
 		return nil
 	}

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
@@ -88,6 +90,38 @@ func TestResultsThatAreNotThere(t *testing.T) {
 		var got FinishRequest
 		if err := Decode([]byte(raw), &got); err == nil {
 			t.Errorf("%q was taken: %+v", raw, got)
+		}
+	}
+}
+
+// TestWithoutResult: of the first chunk of what is too large, what matters is left.
+func TestWithoutResult(t *testing.T) {
+	one := store.Finish{LeaseRef: store.LeaseRef{Job: job.NewID(), Lease: 3}, Outcome: job.Succeeded, Tenant: "t", Result: json.RawMessage(`"` + strings.Repeat("x", 1000) + `"`)}
+	encode := func(fs ...store.Finish) []byte {
+		t.Helper()
+		raw, err := Encode(FinishRequest{Worker: "w", Finishes: fs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+	raw := encode(one)
+	out, ok := WithoutResult(raw[:len(raw)-900])
+	if !ok {
+		t.Fatal("not understood")
+	}
+	var got FinishRequest
+	if err := Decode(out, &got); err != nil {
+		t.Fatal(err)
+	}
+	want := FinishRequest{Worker: "w", Finishes: []store.Finish{one}, Omitted: 1002}
+	want.Finishes[0].Result = nil
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for name, raw := range map[string][]byte{"half of the head": raw[:40], "two": encode(one, one), "none": encode(), "no request": []byte("x\ny"), "empty": nil} {
+		if out, ok := WithoutResult(raw); ok {
+			t.Errorf("%s: %s", name, out)
 		}
 	}
 }

@@ -243,6 +243,10 @@ type Registry interface {
 	// for each time before that it followed soon, up to longest. It reports false
 	// for a worker that is unknown or in quarantine already.
 	Quarantine(ctx context.Context, worker, why string, first, longest time.Duration) (bool, error)
+	// Spoken is the lowest version of the protocol (package queue) that a dispatcher
+	// speaks which is connected to this store now. Those of releases that say none count
+	// as 0.
+	Spoken(ctx context.Context) (int, error)
 	// Workers lists those seen within the given time, all if it is zero.
 	Workers(ctx context.Context, seenWithin time.Duration) ([]Worker, error)
 }

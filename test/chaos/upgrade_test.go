@@ -88,6 +88,71 @@ func upgraded(t *testing.T, order func(*fleet) []*process) {
 	}
 }
 
+// TestUpgradeLarge: the largest outputs there can be, between programs of two releases. The
+// job ends once, at its first attempt, with its outputs or as what is too large; never does
+// it run again because one side does not take what the other has made.
+func TestUpgradeLarge(t *testing.T) {
+	today := built(t)
+	for name, c := range map[string]struct {
+		dispatcher, worker string
+		steps              int
+		want               job.Outcome
+		stored             bool
+	}{
+		"old worker":                  {today, *previousPrograms, 1, job.OutputLimit, false},
+		"old worker, far above":       {today, *previousPrograms, 2, job.OutputLimit, false},
+		"old dispatcher":              {*previousPrograms, today, 2, job.Succeeded, true},
+		"old dispatcher, and it fits": {*previousPrograms, today, 0, job.Succeeded, false},
+		"both of today":               {today, today, 2, job.Succeeded, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := realShape(t, plainDir(t), shape{workers: -1, lease: 30 * time.Second, programs: c.dispatcher})
+			s.shape.programs = c.worker
+			s.addWorker("worker0")
+			s.ready()
+			if c.dispatcher == today && c.worker == today {
+				eventually(t, "the worker knows what is spoken", func() bool { return !s.workers[0].said(t, "protocol with the dispatchers").IsZero() })
+			}
+			id := s.enqueue(giant(c.steps))
+			s.ended(id)
+			r, err := s.api.Result(t.Context(), id)
+			if err != nil || r.Outcome != c.want || len(r.Attempts) != 1 || s.row(id).Tries != 1 || s.row(id).Losses != 0 {
+				t.Fatalf("%s %s, %d attempts, %+v, %v", r.Outcome, r.Message, len(r.Attempts), s.row(id), err)
+			}
+			t.Logf("%s %s", r.Outcome, r.Message)
+			for i, st := range r.Steps {
+				if (st.Stdout.Stored != nil) != c.stored {
+					t.Errorf("step %d: %d bytes inside, beside %+v", i, len(st.Stdout.Text), st.Stdout.Stored)
+				}
+				s.sameOutput(id, st.Stdout)
+			}
+			eventually(t, "what belongs to no record is discarded", func() bool { return s.judge().leaked == 0 })
+			s.check()
+		})
+	}
+}
+
+// giant is a job whose steps each write 16 MiB of control characters to both streams, which
+// JSON makes 192 MiB of; with none, one that writes 512 KiB.
+func giant(steps int) job.Spec {
+	s := job.Spec{Image: "python", Policy: json.RawMessage(`{"wall":"2m","cpu_time":"2m","stdout":{"limit":"16Mi"},"stderr":{"limit":"16Mi"},"artifacts":{"paths":["/workspace/**"]}}`)}
+	c := &job.Command{}
+	write := func(n int) job.Step {
+		return job.Step{Name: fmt.Sprint("write-", len(c.Steps)), Argv: []string{"python3", "-c", fmt.Sprintf(`import sys
+open("/workspace/kept", "w").write("kept")
+for s in sys.stdout, sys.stderr:
+    for i in range(%d): s.write(chr(1) * (1 << 16))`, n)}}
+	}
+	for range steps {
+		c.Steps = append(c.Steps, write(256))
+	}
+	if steps == 0 {
+		c.Steps = append(c.Steps, write(8))
+	}
+	s.Program.Command = c
+	return s
+}
+
 // replace has a program of another directory go on in the place of p, and waits until it
 // does.
 func (f *fleet) replace(p *process, programs string) {

@@ -150,7 +150,9 @@ func answerWorker[Request, Reply any](ctx context.Context, s *server, m *nats.Ms
 	}
 	body, done, err := s.q.take(ctx, m, worker)
 	if err != nil {
-		return err
+		if body, done, err = omit[Request](m, err); err != nil {
+			return err
+		}
 	}
 	defer done()
 	reply, err := answer(ctx, m.Subject, body, func(ctx context.Context, r Request) (reply Reply, err error) {
@@ -166,6 +168,17 @@ func answerWorker[Request, Reply any](ctx context.Context, s *server, m *nats.Ms
 		return err
 	}
 	return s.respond(m, reply, restPrefix+token(worker), s.q.answerable(worker))
+}
+
+// omit returns a request whose result was refused as too large, without it: the handler
+// says what becomes of the job. Else it returns the error.
+func omit[Request any](m *nats.Msg, err error) (body []byte, done func(), _ error) {
+	if _, finish := any(*new(Request)).(queue.FinishRequest); finish && errors.Is(err, job.ErrTooLarge) {
+		if body, ok := queue.WithoutResult(m.Data); ok {
+			return body, func() {}, nil
+		}
+	}
+	return nil, nil, err
 }
 
 // serveWorker answers what is asked of one worker, each request in a goroutine of

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -183,7 +185,7 @@ func testLargeBodies(t *testing.T, start starter) {
 	const n, size = 80, 1 << 20
 	b := start(t, longAck)
 	big := json.RawMessage(`"` + string(bytes.Repeat([]byte("x"), size)) + `"`)
-	var received atomic.Int64
+	var received, omitted atomic.Int64
 	serve(t, b.Connect(t), handler{
 		claim: func(_ context.Context, r queue.ClaimRequest) (reply queue.ClaimReply, _ error) {
 			for _, ref := range r.Refs {
@@ -194,6 +196,7 @@ func testLargeBodies(t *testing.T, start starter) {
 		finish: func(_ context.Context, r queue.FinishRequest) (reply queue.FinishReply, _ error) {
 			for _, f := range r.Finishes {
 				received.Add(int64(len(f.Result)))
+				omitted.Add(int64(r.Omitted))
 				reply.Statuses = append(reply.Statuses, store.Recorded)
 			}
 			return reply, nil
@@ -220,6 +223,12 @@ func testLargeBodies(t *testing.T, start starter) {
 	}
 	if _, err := w.Finish(ctx, fin); !errors.Is(err, job.ErrTooLarge) || received.Load() != 0 {
 		t.Errorf("%d MiB of results at once: %v, %d bytes were received; want %v", n, err, received.Load(), job.ErrTooLarge)
+	}
+	// One that is too large by itself arrives as how large it is.
+	alone := queue.FinishRequest{Finishes: slices.Clone(fin.Finishes[:1])}
+	alone.Finishes[0].Result = json.RawMessage(`"` + strings.Repeat("x", queue.MaxRequest) + `"`)
+	if r, err := w.Finish(ctx, alone); err != nil || len(r.Statuses) != 1 || received.Load() != 0 || omitted.Load() != int64(queue.MaxRequest+2) {
+		t.Errorf("a result above the limit: %+v, %v; %d bytes received, %d omitted", r, err, received.Load(), omitted.Load())
 	}
 	const fit = 32 // as much as the largest result
 	fin.Finishes = fin.Finishes[:fit]

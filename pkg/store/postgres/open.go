@@ -30,6 +30,7 @@ type Config struct {
 	AgeEvery       time.Duration   // waiting for so long is worth a point of priority, at least 1ms, default 1m
 	Tracer         pgx.QueryTracer // optional
 	ApplicationTag string          // application_name, default "assay"
+	Protocol       int             // said there, too: see Spoken
 }
 
 func (c Config) withDefaults() Config {
@@ -98,7 +99,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	for k, v := range session {
 		params[k] = v
 	}
-	params["application_name"] = cfg.ApplicationTag
+	params["application_name"] = cfg.applicationName()
 	params["statement_timeout"] = fmt.Sprint(cfg.Timeout.Milliseconds() + 1000) // ours ends first
 	pool, err := pgxpool.NewWithConfig(ctx, pc)
 	if err != nil {

@@ -68,6 +68,8 @@ func TestSchemasHaveTheFieldsOfTheTypes(t *testing.T) {
 		"Program": job.Program{}, "File": job.File{}, "SessionSpec": job.SessionSpec{}, "Session": job.Session{}, "SessionList": api.SessionList{}, "ExecuteRequest": api.ExecuteRequest{},
 		"Execute": job.Execute{}, "Executed": store.Executed{}, "ExecuteList": api.ExecuteList{}, "VariableList": api.VariableList{},
 		"FunctionList": api.FunctionList{}, "CallAnswer": api.CallAnswer{}, "Action": store.Action{}, "ActionList": api.ActionList{}, "OperatorRequest": api.OperatorRequest{}, "QuarantineRequest": api.QuarantineRequest{},
+		"RequeueRequest": api.RequeueRequest{}, "PauseRequest": api.PauseRequest{}, "PauseList": api.PauseList{}, "Override": store.Override{}, "OverrideRequest": api.OverrideRequest{},
+		"Tenant": store.Tenant{}, "VerifyRequest": api.VerifyRequest{}, "VerifyReport": api.VerifyReport{}, "SweepRequest": api.SweepRequest{}, "SweepReport": api.SweepReport{},
 		"WorkerStatus": api.WorkerStatus{}, "Leader": store.Leader{}, "FleetVersion": api.FleetVersion{},
 		"Usage": job.Usage{}, "Output": job.Output{}, "StoredOutput": job.StoredOutput{}, "Enforcement": job.Enforcement{},
 	} {

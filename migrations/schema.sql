@@ -159,6 +159,9 @@ CREATE TABLE public.batches (
     cancel_requested boolean DEFAULT false NOT NULL,
     retry_of uuid,
     label_caps jsonb,
+    paused_at timestamp with time zone,
+    paused_by text DEFAULT ''::text NOT NULL,
+    pause text DEFAULT ''::text NOT NULL,
     CONSTRAINT batches_sealed_or_dropped CHECK (((sealed_at IS NULL) OR (dropped_at IS NULL)))
 );
 
@@ -428,6 +431,13 @@ CREATE TABLE public.operator_actions (
     CONSTRAINT operator_actions_outcome CHECK ((outcome = ANY (ARRAY['done'::text, 'unchanged'::text, 'failed'::text])))
 );
 
+CREATE TABLE public.paused_pools (
+    pool text NOT NULL COLLATE pg_catalog."C",
+    paused_at timestamp with time zone DEFAULT now() NOT NULL,
+    paused_by text NOT NULL,
+    pause text NOT NULL
+);
+
 CREATE TABLE public.policies (
     tenant_id integer NOT NULL,
     name text NOT NULL COLLATE pg_catalog."C",
@@ -493,7 +503,14 @@ CREATE TABLE public.tenants (
     ceiling text,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     label_caps jsonb,
+    paused_at timestamp with time zone,
+    paused_by text DEFAULT ''::text NOT NULL,
+    pause text DEFAULT ''::text NOT NULL,
+    override jsonb,
+    override_until timestamp with time zone,
+    granted jsonb,
     CONSTRAINT tenants_max_running_check CHECK ((max_running > 0)),
+    CONSTRAINT tenants_overridden CHECK ((((override IS NULL) = (granted IS NULL)) AND ((override_until IS NULL) OR (override IS NOT NULL)))),
     CONSTRAINT tenants_weight_check CHECK ((weight > (0)::double precision))
 );
 
@@ -587,6 +604,9 @@ ALTER TABLE ONLY public.lineage
 ALTER TABLE ONLY public.operator_actions
     ADD CONSTRAINT operator_actions_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.paused_pools
+    ADD CONSTRAINT paused_pools_pkey PRIMARY KEY (pool);
+
 ALTER TABLE ONLY public.policies
     ADD CONSTRAINT policies_pkey PRIMARY KEY (tenant_id, name, version);
 
@@ -626,6 +646,8 @@ CREATE INDEX batches_by_seal ON public.batches USING btree (tenant_id, sealed_at
 CREATE INDEX batches_by_tenant ON public.batches USING btree (tenant_id, id) WHERE (sealed_at IS NOT NULL);
 
 CREATE INDEX batches_open ON public.batches USING btree (id) WHERE (sealed_at IS NULL);
+
+CREATE INDEX batches_paused ON public.batches USING btree (id) WHERE (paused_at IS NOT NULL);
 
 CREATE INDEX callbacks_open ON public.callbacks USING btree (batch_id) WHERE ((delivered_at IS NULL) AND (given_up_at IS NULL));
 
@@ -670,6 +692,8 @@ CREATE INDEX results_default_batch_id_seq_idx ON public.results_default USING bt
 CREATE INDEX sessions_live ON public.sessions USING btree (worker) WHERE (state = 'live'::text);
 
 CREATE INDEX sessions_tenant ON public.sessions USING btree (tenant_id, id);
+
+CREATE INDEX tenants_override_ends ON public.tenants USING btree (override_until) WHERE (override_until IS NOT NULL);
 
 ALTER INDEX public.attempts_pkey ATTACH PARTITION public.attempts_default_pkey;
 

@@ -24,6 +24,12 @@ type adminCmd struct {
 	Drain        adminDrainCmd        `cmd:"" help:"Cordon a worker and say when nothing runs on it any more."`
 	Quarantine   adminQuarantineCmd   `cmd:"" help:"Keep a worker from taking jobs for a while; it then tries one at a time."`
 	Unquarantine adminUnquarantineCmd `cmd:"" help:"End a worker's quarantine, whoever began it."`
+	Requeue      adminRequeueCmd      `cmd:"" help:"Have jobs run elsewhere, or at once, at no cost to them."`
+	Pause        adminPauseCmd        `cmd:"" help:"Hold back what waits of a batch or a tenant, or a pool's workers; alone, list what is paused."`
+	Resume       adminResumeCmd       `cmd:"" help:"End a pause."`
+	Tenant       adminTenantCmd       `cmd:"" help:"Show what a tenant is granted, or replace some of it."`
+	Verify       adminVerifyCmd       `cmd:"" help:"Compare the counters of a batch, or of all that are not over, with their rows."`
+	Sweep        adminSweepCmd        `cmd:"" help:"Remove what attempts stored and no record names."`
 }
 
 // reasoned is the flag of every command that does something.
@@ -189,6 +195,7 @@ func (c *adminUnquarantineCmd) Run(a *app) error {
 type adminDrainCmd struct {
 	Worker string        `arg:"" help:"Its name, as in assay worker list."`
 	Wait   bool          `name:"wait" help:"Until nothing runs on it any more."`
+	After  time.Duration `name:"hand-back-after" placeholder:"5m" help:"With --wait: have what still runs then run elsewhere."`
 	Every  time.Duration `name:"every" default:"2s" hidden:""`
 	reasoned
 }
@@ -202,6 +209,7 @@ func (c *adminDrainCmd) Run(a *app) error {
 	if _, err := fleet.Cordon(a.ctx, c.Worker, c.Reason); err != nil {
 		return err
 	}
+	began := time.Now()
 	settled := 0 // looks in a row that found nothing: a claim may have been on its way
 	for {
 		last, err := fleet.Worker(a.ctx, c.Worker)
@@ -216,6 +224,12 @@ func (c *adminDrainCmd) Run(a *app) error {
 		}
 		if !a.JSON && settled == 0 {
 			fmt.Fprintf(a.stderr, "%s: %d jobs and %d sessions left\n", c.Worker, last.Running, last.Sessions)
+		}
+		if c.After > 0 && last.Running > 0 && time.Since(began) >= c.After {
+			q := api.RequeueRequest{Worker: c.Worker, Reason: "the worker is drained" + because(c.Reason)}
+			if _, err := fleet.Requeue(a.ctx, q); err != nil {
+				return err
+			}
 		}
 		if err := sleep(a.ctx, c.Every); err != nil {
 			return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -19,9 +20,10 @@ import (
 // internal/httpapi.
 type operated struct {
 	*server
-	mu    sync.Mutex
-	asked []string // METHOD PATH?QUERY BODY
-	left  []int64  // jobs on the worker, at one look after the other
+	mu       sync.Mutex
+	asked    []string           // METHOD PATH?QUERY BODY
+	verified []api.VerifyReport // one after the other
+	left     []int64            // jobs on the worker, at one look after the other
 }
 
 func newOperated(t *testing.T) *operated {
@@ -33,6 +35,26 @@ func newOperated(t *testing.T) *operated {
 		_ = json.NewEncoder(w).Encode(v)
 	}
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	mux.HandleFunc("POST /v1/admin/verify", func(w http.ResponseWriter, _ *http.Request) {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		r := api.VerifyReport{Checked: 2, Different: []store.Verified{}, Repaired: []job.ID{}}
+		if n := len(o.verified); n > 0 {
+			r, o.verified = o.verified[0], o.verified[1:]
+		}
+		answer(w, r)
+	})
+	mux.HandleFunc("POST /v1/admin/sweep", func(w http.ResponseWriter, r *http.Request) {
+		var q api.SweepRequest
+		_ = json.NewDecoder(r.Body).Decode(&q)
+		answer(w, api.SweepReport{DryRun: q.DryRun, Attempts: 9, Orphaned: 2, Blobs: 4, Bytes: 7, Removed: 3})
+	})
+	mux.HandleFunc("GET /v1/admin/pauses", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, api.PauseList{Pauses: []store.Pause{{Kind: "pool", Name: "gpu", At: at, By: "ops", Reason: "heat"}}})
+	})
+	mux.HandleFunc("GET /v1/admin/tenants/a", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, store.Tenant{Name: "a", Weight: 2, Override: &store.Overridden{Until: &at}})
+	})
 	mux.HandleFunc("POST /v1/admin/", func(w http.ResponseWriter, r *http.Request) {
 		parts := strings.Split(r.URL.Path, "/")
 		answer(w, store.Action{ID: someID, At: at, Actor: "ops", Action: parts[len(parts)-1], Subject: parts[len(parts)-2], Outcome: store.ActionDone})
@@ -64,6 +86,7 @@ func newOperated(t *testing.T) *operated {
 		o.mu.Lock()
 		o.asked = append(o.asked, strings.TrimSpace(r.Method+" "+r.URL.RequestURI()+" "+string(body)))
 		o.mu.Unlock()
+		r.Body = io.NopCloser(bytes.NewReader(body))
 		mux.ServeHTTP(w, r)
 	}))
 	t.Cleanup(o.Close)
@@ -82,6 +105,19 @@ func TestAdmin(t *testing.T) {
 		"drain w1":                              {`POST /v1/admin/workers/w1/cordon {}; GET /v1/admin/workers/w1`, "w1 is cordoned and empty\n"},
 		"log --subject w1 -n 1":                 {`GET /v1/admin/actions?limit=1&subject=w1`, "ops (0a1b2c3d)"},
 		"log -n 5":                              {`GET /v1/admin/actions?limit=5; GET /v1/admin/actions?before=` + string(someID) + `&limit=4`, "2026-01-02T03:04:05Z"},
+		"requeue a b -m stuck":                  {`POST /v1/admin/requeue {"jobs":["a","b"],"reason":"stuck"}`, ": done\n"},
+		"requeue --worker w1 -m stuck":          {`POST /v1/admin/requeue {"worker":"w1","reason":"stuck"}`, ": done\n"},
+		"pause --tenant a -m bill":              {`POST /v1/admin/pause {"tenant":"a","reason":"bill"}`, ": done\n"},
+		"pause":                                 {`GET /v1/admin/pauses`, "pool    gpu   2026-01-02T03:04:05Z  ops  heat\n"},
+		"resume --pool gpu":                     {`POST /v1/admin/resume {"pool":"gpu"}`, ": done\n"},
+		"pause --batch x":                       {`POST /v1/admin/pause {"batch":"x"}`, ": done\n"},
+		"tenant a":                              {`GET /v1/admin/tenants/a`, "overridden by an operator, until 2026-01-02T03:04:05Z\n"},
+		"tenant a --weight 0.5 --max-running 0 --label-cap k=2 --for 1h": {`POST /v1/admin/tenants/a/override {"weight":0.5,"max_running":0,"label_caps":{"k":2},"for":"1h0m0s"}`, "override a: done\n"},
+		"tenant a --no-label-caps":                                       {`POST /v1/admin/tenants/a/override {"label_caps":{}}`, "override a: done\n"},
+		"tenant a --restore":                                             {`POST /v1/admin/tenants/a/restore {}`, "restore a: done\n"},
+		"verify":                                                         {`POST /v1/admin/verify {}`, "2 batches checked, 0 differ, 0 repaired\n"},
+		"sweep --dry-run":                                                {`POST /v1/admin/sweep {"dry_run":true}`, "2 of 9 attempts in the object store are in no record, and 4 inputs are needed by nobody; they have 7 bytes\n"},
+		"sweep":                                                          {`POST /v1/admin/sweep {}`, "3 objects removed\n"},
 	} {
 		o := newOperated(t)
 		code, out, errs := o.assay(t.Context(), "", append([]string{"admin"}, strings.Fields(args)...)...)
@@ -100,6 +136,11 @@ func TestAdminDrainWaits(t *testing.T) {
 	if code != 0 || out != "w1 is cordoned and empty\n" || len(o.left) != 1 || !strings.Contains(errs, "w1: 2 jobs and 0 sessions left\n") {
 		t.Errorf("exit %d, %d looks left, says %s%s", code, len(o.left), out, errs)
 	}
+	o.left, o.asked = []int64{2, 1, 0, 0}, nil
+	code, _, _ = o.assay(t.Context(), "", "admin", "drain", "w1", "--wait", "--every", "1ms", "--hand-back-after", "1ns", "-m", "disk")
+	if asked := strings.Join(o.asked, "\n"); code != 0 || !strings.Contains(asked, `POST /v1/admin/requeue {"worker":"w1","reason":"the worker is drained: disk"}`) {
+		t.Errorf("exit %d, asks for\n%s", code, asked)
+	}
 	o.left = []int64{4}
 	if code, out, _ := o.assay(t.Context(), "", "admin", "drain", "w1"); code != 0 || out != "w1 is cordoned; 4 jobs and 0 sessions are left\n" {
 		t.Errorf("exit %d, says %s", code, out)
@@ -108,5 +149,29 @@ func TestAdminDrainWaits(t *testing.T) {
 	var a store.Action
 	if err := json.Unmarshal([]byte(out), &a); err != nil || code != 0 || a.Action != "cordon" || a.ID != job.ID(someID) {
 		t.Errorf("exit %d, %v, says %s", code, err, out)
+	}
+}
+
+// What differs and is not repaired is an exit code, and every page is read.
+func TestAdminVerify(t *testing.T) {
+	t.Parallel()
+	o := newOperated(t)
+	bad := store.Verified{Batch: someID, Problems: []string{"one is missing"}}
+	o.verified = []api.VerifyReport{{Checked: 20, Different: []store.Verified{}, Next: someID}, {Checked: 3, Different: []store.Verified{bad}}}
+	code, out, _ := o.assay(t.Context(), "", "admin", "verify")
+	if want := "batch " + string(someID) + ": one is missing\n23 batches checked, 1 differ, 0 repaired\n"; code != 1 || out != want {
+		t.Errorf("exit %d, says %s, want %s", code, out, want)
+	}
+	if len(o.asked) != 2 || !strings.Contains(o.asked[1], `"after":"`+string(someID)+`"`) {
+		t.Errorf("asks for %q", o.asked)
+	}
+	o.verified = []api.VerifyReport{{Checked: 1, Different: []store.Verified{bad}, Repaired: []job.ID{someID}}}
+	if code, _, _ := o.assay(t.Context(), "", "admin", "verify", string(someID), "--repair"); code != 0 {
+		t.Errorf("exit %d after a repair", code)
+	}
+	for _, bad := range []string{"tenant a --restore --weight 1", "tenant a --for 1h", "pause --tenant a --pool b", "requeue x"} {
+		if code, _, errs := o.assay(t.Context(), "", append([]string{"admin"}, strings.Fields(bad)...)...); code != exitOurs || errs == "" {
+			t.Errorf("%s: exit %d, %s", bad, code, errs)
+		}
 	}
 }

@@ -18,6 +18,8 @@ import (
 // Store is what the actions are done to.
 type Store interface {
 	store.Operations
+	store.Steering
+	Tenant(ctx context.Context, name string) (store.Tenant, error)
 	Workers(ctx context.Context, seenWithin time.Duration) ([]store.Worker, error)
 }
 
@@ -25,13 +27,18 @@ type Store interface {
 type Fleet interface {
 	// FleetChanged says that what holds for workers is another.
 	FleetChanged(ctx context.Context)
+	// Sweep removes objects that no record names; dry: it only counts them.
+	Sweep(ctx context.Context, dry bool) (api.SweepReport, error)
 }
 
-// Admin acts. Store and Log are needed.
+// Admin acts. All is needed, unless it says otherwise.
 type Admin struct {
 	Store   Store
-	Fleet   Fleet  // optional: dispatchers then find out by themselves, in seconds
-	Version string // of this program
+	Fleet   Fleet                                        // optional: dispatchers then find out by themselves, in seconds
+	Wake    func()                                       // says that what may run is another
+	Stop    func(worker string, l store.LeaseRef) error  // tells a worker to stop an attempt
+	Pool    func(ctx context.Context, name string) error // refuses the name of a pool that there is not; optional
+	Version string                                       // of this program
 	Log     *slog.Logger
 }
 

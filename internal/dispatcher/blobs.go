@@ -5,11 +5,12 @@ import (
 	"errors"
 	"time"
 
+	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
 )
 
-// sweepBlobs removes inputs that have not been asked for within BlobAge and that no job
+// sweepBlobs removes, or in a dry run counts, inputs that have not been asked for within BlobAge and that no job
 // which is not over names. Uploading a blob, looking whether it is there and submitting a
 // job that names it all make it young again, so most that are in use are so by their age
 // alone; the jobs that are asked about have waited for long, or are retried.
@@ -17,46 +18,50 @@ import (
 // Between the last look at a blob and its removal a submit may make it young: whoever
 // names it in that instant, after not having done so for BlobAge, has a job that fails and
 // says that the blob is missing.
-func (s *sweeper) sweepBlobs(ctx context.Context) (removed int, err error) {
+func (s *sweeper) sweepBlobs(ctx context.Context, dry bool) (found api.SweepReport, err error) {
 	if s.cfg.BlobAge == 0 {
-		return 0, nil
+		return found, nil
 	}
-	if err := s.ours(ctx); err != nil {
-		return 0, err
+	if err := s.ours(ctx, dry); err != nil {
+		return found, err
 	}
 	before := time.Now().Add(-s.cfg.BlobAge)
-	var old []string
+	var old []object.Info
 	for o, err := range s.cfg.Objects.List(ctx, object.BlobPrefix) {
 		if err != nil {
-			return 0, err
+			return found, err
 		}
 		if o.Modified.Before(before) {
-			old = append(old, o.Key)
+			old = append(old, o)
 		}
 		if len(old) >= sweepMost { // the rest next time
 			break
 		}
 	}
 	if len(old) == 0 {
-		return 0, nil
+		return found, nil
 	}
 	used, err := s.usedBlobs(ctx)
 	if err != nil {
-		return 0, err
+		return found, err
 	}
 	var errs []error
-	for _, key := range old {
-		if used[key] {
+	for _, o := range old {
+		if used[o.Key] {
 			continue
 		}
-		switch gone, err := s.removeBlob(ctx, key, before); {
+		found.Blobs, found.Bytes = found.Blobs+1, found.Bytes+o.Bytes
+		if dry {
+			continue
+		}
+		switch gone, err := s.removeBlob(ctx, o.Key, before); {
 		case err != nil:
 			errs = append(errs, err)
 		case gone:
-			removed++
+			found.Removed++
 		}
 	}
-	return removed, errors.Join(errs...)
+	return found, errors.Join(errs...)
 }
 
 // usedBlobs returns the keys of those that jobs need. Whatever was submitted in the last

@@ -115,7 +115,7 @@ func New(cfg Config, s store.Store, q Queue) (*Dispatcher, error) {
 	d.assigner = &assigner{d: d, ttl: cfg.LeaseTTL}
 	d.reaper = &reaper{d}
 	d.keeper = newKeeper(d)
-	d.sweeper = &sweeper{d}
+	d.sweeper = &sweeper{Dispatcher: d}
 	d.gauges = &gauges{Dispatcher: d}
 	return d, nil
 }

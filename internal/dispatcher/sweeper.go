@@ -7,8 +7,10 @@ import (
 	"io"
 	"iter"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
 	"github.com/assay-run/assay/pkg/store"
@@ -27,7 +29,38 @@ type Objects interface {
 
 // sweeper removes what attempts stored that did not become the record: a worker
 // removes its own, but not when it is killed, or when the object store was away.
-type sweeper struct{ *Dispatcher }
+type sweeper struct {
+	*Dispatcher
+	sweeping sync.Mutex
+}
+
+// Sweep is a sweep out of turn; dry: it only counts what it would remove.
+func (d *Dispatcher) Sweep(ctx context.Context, dry bool) (api.SweepReport, error) {
+	if d.cfg.Objects == nil {
+		return api.SweepReport{}, fmt.Errorf("%w: there is no object store to sweep here", job.ErrUnavailable)
+	}
+	found, err := d.sweeper.alone(ctx, dry, d.sweeper.sweep)
+	if err != nil {
+		return found, err
+	}
+	blobs, err := d.sweeper.alone(ctx, dry, d.sweeper.sweepBlobs)
+	found.Blobs, found.Bytes, found.Removed = blobs.Blobs, found.Bytes+blobs.Bytes, found.Removed+blobs.Removed
+	return found, err
+}
+
+// sweep is one kind of it.
+type sweep func(ctx context.Context, dry bool) (api.SweepReport, error)
+
+// alone sweeps unless that is under way.
+func (s *sweeper) alone(ctx context.Context, dry bool, sweep sweep) (api.SweepReport, error) {
+	if !s.sweeping.TryLock() {
+		return api.SweepReport{}, fmt.Errorf("%w: a sweep is under way at this dispatcher", job.ErrUnavailable)
+	}
+	defer s.sweeping.Unlock()
+	found, err := sweep(ctx, dry)
+	found.DryRun = dry
+	return found, err
+}
 
 const (
 	sweepChunk = 500     // attempts of one question to the store
@@ -55,12 +88,12 @@ func (s *sweeper) run(ctx context.Context) {
 		if !s.leader.is() {
 			continue
 		}
-		for kind, sweep := range map[string]func(context.Context) (int, error){"object": s.sweep, "blob": s.sweepBlobs} {
-			n, err := sweep(ctx)
+		for kind, sweep := range map[string]sweep{"object": s.sweep, "blob": s.sweepBlobs} {
+			found, err := s.alone(ctx, false, sweep)
 			if err != nil && ctx.Err() == nil {
 				s.log.WarnContext(ctx, "sweep of the object store failed", "kind", kind, "error", err)
 			}
-			if n > 0 {
+			if n := found.Removed; n > 0 {
 				s.log.InfoContext(ctx, "objects removed that belong to nothing", "kind", kind, "objects", n)
 				s.metrics.reaps.Add(ctx, int64(n), label("kind", kind))
 			}
@@ -72,15 +105,16 @@ func (s *sweeper) run(ctx context.Context) {
 type stored struct {
 	store.LeaseRef
 	prefix string
+	bytes  int64
 }
 
 // sweep goes once over the object store. Objects younger than OrphanAge are left
 // alone, whatever the store says of them: they may be under way, and what is not
 // ours to remove (a database restored from a backup does not know it yet) is
-// noticed meanwhile.
-func (s *sweeper) sweep(ctx context.Context) (removed int, err error) {
-	if err := s.ours(ctx); err != nil {
-		return 0, err
+// noticed meanwhile. dry removes and writes nothing.
+func (s *sweeper) sweep(ctx context.Context, dry bool) (found api.SweepReport, err error) {
+	if err := s.ours(ctx, dry); err != nil {
+		return found, err
 	}
 	var orphaned, asked []stored
 	young := func(as []stored) (n int) {
@@ -94,12 +128,13 @@ func (s *sweeper) sweep(ctx context.Context) (removed int, err error) {
 	all := 0
 	for a, err := range s.attempts(ctx, time.Now().Add(-s.cfg.OrphanAge)) {
 		if err != nil {
-			return 0, err
+			return found, err
 		}
+		found.Attempts++
 		all += young([]stored{a})
 		if asked = append(asked, a); len(asked) == sweepChunk {
 			if orphaned, err = s.orphans(ctx, orphaned, asked); err != nil {
-				return 0, err
+				return found, err
 			}
 			asked = asked[:0]
 		}
@@ -108,31 +143,47 @@ func (s *sweeper) sweep(ctx context.Context) (removed int, err error) {
 		}
 	}
 	if orphaned, err = s.orphans(ctx, orphaned, asked); err != nil {
-		return 0, err
+		return found, err
 	}
 	if n := young(orphaned); n > sweepFew && n > all/2 {
-		return 0, fmt.Errorf("%w: %d of %d attempts in the object store are in no record of this database: nothing is removed; is it the right one?", job.ErrRefused, n, all)
+		return found, fmt.Errorf("%w: %d of %d attempts in the object store are in no record of this database: nothing is removed; is it the right one?", job.ErrRefused, n, all)
 	}
+	found.Orphaned = len(orphaned)
+	for _, a := range orphaned {
+		found.Bytes += a.bytes
+	}
+	if dry {
+		return found, nil
+	}
+	return found, s.remove(ctx, orphaned, &found)
+}
+
+// remove is called after the listing, which would skip entries.
+func (s *sweeper) remove(ctx context.Context, orphaned []stored, found *api.SweepReport) error {
 	var errs []error
-	for _, a := range orphaned { // after the listing, which would skip entries
+	for _, a := range orphaned {
 		n, err := s.cfg.Objects.DeletePrefix(ctx, a.prefix)
-		removed += n
+		found.Removed += n
 		errs = append(errs, err)
 	}
 	n, err := s.cfg.Objects.SweepTemp(ctx, s.cfg.OrphanAge)
-	return removed + n, errors.Join(append(errs, err)...)
+	found.Removed += n
+	return errors.Join(append(errs, err)...)
 }
 
 // ours refuses an object store that another fleet has marked as its own, and marks one that
-// nobody has: a dispatcher with the wrong address, or a copy of a database, must not remove
+// nobody has, unless it is to write nothing: a dispatcher with the wrong address, or a copy of a database, must not remove
 // what it does not know.
-func (s *sweeper) ours(ctx context.Context) error {
+func (s *sweeper) ours(ctx context.Context, dry bool) error {
 	name, err := s.store.Fleet(ctx)
 	if err != nil {
 		return err
 	}
 	owner, err := s.owner(ctx)
 	if errors.Is(err, job.ErrNotFound) {
+		if dry {
+			return nil
+		}
 		if _, err := s.cfg.Objects.Put(ctx, fleetKey, strings.NewReader(name)); err != nil {
 			return err
 		}
@@ -176,9 +227,10 @@ func (s *sweeper) attempts(ctx context.Context, before time.Time) iter.Seq2[stor
 				if old && !yield(last, nil) {
 					return
 				}
-				last, old = stored{store.LeaseRef{Job: id, Lease: lease}, prefix}, true
+				last, old = stored{store.LeaseRef{Job: id, Lease: lease}, prefix, 0}, true
 			}
 			old = old && o.Modified.Before(before)
+			last.bytes += o.Bytes
 		}
 		if old {
 			yield(last, nil)
@@ -189,20 +241,18 @@ func (s *sweeper) attempts(ctx context.Context, before time.Time) iter.Seq2[stor
 // orphans appends to out those of the attempts that are nobody's.
 func (s *sweeper) orphans(ctx context.Context, out, asked []stored) ([]stored, error) {
 	refs := make([]store.LeaseRef, len(asked))
-	prefixes := make(map[store.LeaseRef][]string, len(asked))
+	of := make(map[store.LeaseRef][]stored, len(asked))
 	for i, a := range asked {
 		refs[i] = a.LeaseRef
-		prefixes[a.LeaseRef] = append(prefixes[a.LeaseRef], a.prefix)
+		of[a.LeaseRef] = append(of[a.LeaseRef], a)
 	}
 	found, err := s.store.Orphans(ctx, refs)
 	if err != nil {
 		return out, err
 	}
 	for _, l := range found {
-		for _, p := range prefixes[l] {
-			out = append(out, stored{l, p})
-		}
-		delete(prefixes, l)
+		out = append(out, of[l]...)
+		delete(of, l)
 	}
 	return out, nil
 }

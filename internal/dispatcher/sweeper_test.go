@@ -2,6 +2,7 @@ package dispatcher_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"strings"
 	"sync/atomic"
@@ -178,4 +179,50 @@ func (f *fleet) running() store.LeaseRef {
 	}
 	f.Fatal("the job was not scheduled")
 	return store.LeaseRef{}
+}
+
+// A dry run counts what a sweep would remove, and neither removes nor marks anything.
+func TestDrySweep(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	objects, err := object.Open(t.Context(), "file://"+t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer objects.Close()
+	key, err := object.ArtifactKey(tenant, job.NewID(), 7, "/workspace/out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := objects.Put(t.Context(), key, strings.NewReader("bytes")); err != nil {
+		t.Fatal(err)
+	}
+	cfg := quick
+	cfg.Objects, cfg.SweepEvery, cfg.OrphanAge = objects, never, time.Nanosecond
+	d := f.start(cfg, nil, nil)
+	dry, err := d.Sweep(t.Context(), true)
+	if err != nil || !dry.DryRun || dry.Attempts != 1 || dry.Orphaned != 1 || dry.Bytes != 5 || dry.Removed != 0 {
+		t.Errorf("%+v, %v", dry, err)
+	}
+	if _, err := objects.Stat(t.Context(), key); err != nil {
+		t.Errorf("it was removed: %v", err)
+	}
+	if _, err := objects.Stat(t.Context(), "fleet"); !errors.Is(err, job.ErrNotFound) {
+		t.Errorf("the object store is marked: %v", err)
+	}
+	wet, err := d.Sweep(t.Context(), false)
+	if err != nil || wet.Orphaned != 1 || wet.Removed != 1 {
+		t.Errorf("%+v, %v", wet, err)
+	}
+	if _, err := objects.Stat(t.Context(), key); !errors.Is(err, job.ErrNotFound) {
+		t.Errorf("it was not removed: %v", err)
+	}
+	if _, err := objects.Put(t.Context(), "fleet", strings.NewReader("another's")); err != nil {
+		t.Fatal(err)
+	}
+	for _, dry := range []bool{true, false} {
+		if _, err := d.Sweep(t.Context(), dry); !errors.Is(err, job.ErrRefused) {
+			t.Errorf("another fleet's, dry %v: %v", dry, err)
+		}
+	}
 }

@@ -26,10 +26,19 @@ func adminRoutes() []route {
 		{"GET /v1/admin/leader", false, asked(func(ctx context.Context, a *admin.Admin) (any, error) { return a.Leader(ctx) })},
 		{"GET /v1/admin/version", false, asked(func(ctx context.Context, a *admin.Admin) (any, error) { return a.Versions(ctx) })},
 		{"GET /v1/admin/workers/{worker}", false, (*Server).getWorker},
-		{"POST /v1/admin/workers/{worker}/cordon", false, onWorker((*admin.Admin).Cordon)},
-		{"POST /v1/admin/workers/{worker}/uncordon", false, onWorker((*admin.Admin).Uncordon)},
-		{"POST /v1/admin/workers/{worker}/quarantine", false, onWorker((*admin.Admin).Quarantine)},
-		{"POST /v1/admin/workers/{worker}/unquarantine", false, onWorker((*admin.Admin).Unquarantine)},
+		{"POST /v1/admin/workers/{worker}/cordon", false, on("worker", (*admin.Admin).Cordon)},
+		{"POST /v1/admin/workers/{worker}/uncordon", false, on("worker", (*admin.Admin).Uncordon)},
+		{"POST /v1/admin/workers/{worker}/quarantine", false, on("worker", (*admin.Admin).Quarantine)},
+		{"POST /v1/admin/workers/{worker}/unquarantine", false, on("worker", (*admin.Admin).Unquarantine)},
+		{"POST /v1/admin/requeue", false, ordered((*admin.Admin).Requeue)},
+		{"GET /v1/admin/pauses", false, asked(func(ctx context.Context, a *admin.Admin) (any, error) { return a.Pauses(ctx) })},
+		{"POST /v1/admin/pause", false, ordered((*admin.Admin).Pause)},
+		{"POST /v1/admin/resume", false, ordered((*admin.Admin).Resume)},
+		{"GET /v1/admin/tenants/{tenant}", false, (*Server).getTenant},
+		{"POST /v1/admin/tenants/{tenant}/override", false, on("tenant", (*admin.Admin).Override)},
+		{"POST /v1/admin/tenants/{tenant}/restore", false, on("tenant", (*admin.Admin).Restore)},
+		{"POST /v1/admin/verify", false, ordered((*admin.Admin).Verify)},
+		{"POST /v1/admin/sweep", false, ordered((*admin.Admin).Sweep)},
 	}
 	for i := range out {
 		out[i].serve = operatorsOnly(out[i].serve)
@@ -58,18 +67,28 @@ func asked(f func(context.Context, *admin.Admin) (any, error)) serve {
 	}
 }
 
-// onWorker reads what is asked for of a worker, and answers with the record of the action.
-func onWorker[Q any](f func(a *admin.Admin, ctx context.Context, who admin.Who, worker string, q Q) (*store.Action, error)) serve {
+// on reads what is asked for of what the path names, and answers with the record of the
+// action.
+func on[Q any](name string, f func(a *admin.Admin, ctx context.Context, who admin.Who, subject string, q Q) (*store.Action, error)) serve {
+	return func(s *Server, w http.ResponseWriter, r *http.Request) error {
+		return ordered(func(a *admin.Admin, ctx context.Context, who admin.Who, q Q) (*store.Action, error) {
+			return f(a, ctx, who, r.PathValue(name), q)
+		})(s, w, r)
+	}
+}
+
+// ordered reads what is asked for, and answers with what came of it.
+func ordered[Q, R any](f func(a *admin.Admin, ctx context.Context, who admin.Who, q Q) (*R, error)) serve {
 	return func(s *Server, w http.ResponseWriter, r *http.Request) error {
 		var q Q
 		if err := readOperator(w, r, &q); err != nil {
 			return err
 		}
-		done, err := f(s.admin, r.Context(), whoOf(r), r.PathValue("worker"), q)
+		out, err := f(s.admin, r.Context(), whoOf(r), q)
 		if err != nil {
 			return err
 		}
-		return writeJSON(w, http.StatusOK, done)
+		return writeJSON(w, http.StatusOK, out)
 	}
 }
 
@@ -124,6 +143,14 @@ func (s *Server) listActions(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Server) getWorker(w http.ResponseWriter, r *http.Request) error {
 	found, err := s.admin.Worker(r.Context(), r.PathValue("worker"))
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, found)
+}
+
+func (s *Server) getTenant(w http.ResponseWriter, r *http.Request) error {
+	found, err := s.admin.Tenant(r.Context(), r.PathValue("tenant"))
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -17,7 +18,22 @@ import (
 )
 
 // told counts what dispatchers are told.
-type told struct{ changes atomic.Int64 }
+type told struct {
+	changes atomic.Int64
+	foreign bool // the object store is another fleet's
+}
+
+// Sweep finds what a test wants found.
+func (o *told) Sweep(_ context.Context, dry bool) (api.SweepReport, error) {
+	if o.foreign {
+		return api.SweepReport{}, fmt.Errorf("%w: the object store belongs to another fleet", job.ErrRefused)
+	}
+	r := api.SweepReport{DryRun: dry, Attempts: 9, Orphaned: 2, Bytes: 7}
+	if !dry {
+		r.Removed = 3
+	}
+	return r, nil
+}
 
 func (o *told) FleetChanged(context.Context) { o.changes.Add(1) }
 
@@ -55,7 +71,7 @@ func TestOnlyOperatorsAct(t *testing.T) {
 			}
 		}
 	}
-	if n < 8 {
+	if n < 17 {
 		t.Errorf("%d routes of operators", n)
 	}
 	as, err := op.Actions(t.Context(), store.ActionQuery{})
@@ -118,17 +134,37 @@ func TestBadOrders(t *testing.T) {
 	t.Parallel()
 	f, op, _ := operated(t)
 	for name, c := range map[string]struct{ method, path, body, field string }{
-		"unknown field":    {"POST", "/v1/admin/workers/w/cordon", `{"reson":"x"}`, "reson"},
-		"long reason":      {"POST", "/v1/admin/workers/w/cordon", `{"reason":"` + strings.Repeat("x", 1001) + `"}`, "reason"},
-		"no time":          {"POST", "/v1/admin/workers/w/quarantine", `{}`, "for"},
-		"no body":          {"POST", "/v1/admin/workers/w/quarantine", ``, "for"},
-		"a negative time":  {"POST", "/v1/admin/workers/w/quarantine", `{"for":"-1m"}`, "for"},
-		"too long a time":  {"POST", "/v1/admin/workers/w/quarantine", `{"for":"721h"}`, "for"},
-		"not a time":       {"POST", "/v1/admin/workers/w/quarantine", `{"for":7}`, "for"},
-		"limit":            {"GET", "/v1/admin/actions?limit=x", ``, "limit"},
-		"limit of none":    {"GET", "/v1/admin/actions?limit=0", ``, "limit"},
-		"too high a limit": {"GET", "/v1/admin/actions?limit=1001", ``, "limit"},
-		"before no action": {"GET", "/v1/admin/actions?before=x", ``, "before"},
+		"unknown field":        {"POST", "/v1/admin/workers/w/cordon", `{"reson":"x"}`, "reson"},
+		"long reason":          {"POST", "/v1/admin/workers/w/cordon", `{"reason":"` + strings.Repeat("x", 1001) + `"}`, "reason"},
+		"no time":              {"POST", "/v1/admin/workers/w/quarantine", `{}`, "for"},
+		"no body":              {"POST", "/v1/admin/workers/w/quarantine", ``, "for"},
+		"a negative time":      {"POST", "/v1/admin/workers/w/quarantine", `{"for":"-1m"}`, "for"},
+		"too long a time":      {"POST", "/v1/admin/workers/w/quarantine", `{"for":"721h"}`, "for"},
+		"not a time":           {"POST", "/v1/admin/workers/w/quarantine", `{"for":7}`, "for"},
+		"requeue for nothing":  {"POST", "/v1/admin/requeue", `{"worker":"w"}`, "reason"},
+		"requeue nothing":      {"POST", "/v1/admin/requeue", `{"reason":"x"}`, "jobs"},
+		"requeue both":         {"POST", "/v1/admin/requeue", `{"reason":"x","worker":"w","jobs":["019374b1-7b6c-7e7e-8d2a-000000000001"]}`, "jobs"},
+		"requeue no job":       {"POST", "/v1/admin/requeue", `{"reason":"x","jobs":["x"]}`, "jobs[0]"},
+		"requeue too many":     {"POST", "/v1/admin/requeue", `{"reason":"x","jobs":["x"` + strings.Repeat(`,"x"`, 500) + `]}`, "jobs"},
+		"pause nothing":        {"POST", "/v1/admin/pause", `{}`, ""},
+		"pause two":            {"POST", "/v1/admin/pause", `{"tenant":"a","pool":"default"}`, ""},
+		"pause no batch":       {"POST", "/v1/admin/pause", `{"batch":"x"}`, "batch"},
+		"pause no pool":        {"POST", "/v1/admin/pause", `{"pool":"gup"}`, "pool"},
+		"resume nothing":       {"POST", "/v1/admin/resume", `{}`, ""},
+		"override nothing":     {"POST", "/v1/admin/tenants/a/override", `{"for":"1h"}`, ""},
+		"a weight of nothing":  {"POST", "/v1/admin/tenants/a/override", `{"weight":0}`, "weight"},
+		"a negative weight":    {"POST", "/v1/admin/tenants/a/override", `{"weight":-1}`, "weight"},
+		"a negative limit":     {"POST", "/v1/admin/tenants/a/override", `{"max_running":-1}`, "max_running"},
+		"a cap of nothing":     {"POST", "/v1/admin/tenants/a/override", `{"label_caps":{"x":0}}`, "label_caps.x"},
+		"a negative override":  {"POST", "/v1/admin/tenants/a/override", `{"weight":1,"for":"-1s"}`, "for"},
+		"verify no batch":      {"POST", "/v1/admin/verify", `{"batch":"x"}`, "batch"},
+		"verify after nothing": {"POST", "/v1/admin/verify", `{"after":"x"}`, "after"},
+		"verify too many":      {"POST", "/v1/admin/verify", `{"limit":101}`, "limit"},
+		"sweep what":           {"POST", "/v1/admin/sweep", `{"dryrun":true}`, "dryrun"},
+		"limit":                {"GET", "/v1/admin/actions?limit=x", ``, "limit"},
+		"limit of none":        {"GET", "/v1/admin/actions?limit=0", ``, "limit"},
+		"too high a limit":     {"GET", "/v1/admin/actions?limit=1001", ``, "limit"},
+		"before no action":     {"GET", "/v1/admin/actions?before=x", ``, "before"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			resp, body := f.do(c.method, c.path, c.body, "Authorization", "Bearer key-o")

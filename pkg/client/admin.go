@@ -73,6 +73,54 @@ func (a Admin) Version(ctx context.Context) (out api.FleetVersion, err error) {
 	return out, err
 }
 
+// Requeue has jobs run elsewhere, or at once.
+func (a Admin) Requeue(ctx context.Context, q api.RequeueRequest) (store.Action, error) {
+	return send[store.Action](ctx, a, "/v1/admin/requeue", q)
+}
+
+// Pause holds a batch, a tenant's jobs or a pool's workers back.
+func (a Admin) Pause(ctx context.Context, q api.PauseRequest) (store.Action, error) {
+	return send[store.Action](ctx, a, "/v1/admin/pause", q)
+}
+
+// Resume ends a pause.
+func (a Admin) Resume(ctx context.Context, q api.PauseRequest) (store.Action, error) {
+	return send[store.Action](ctx, a, "/v1/admin/resume", q)
+}
+
+// Pauses lists what is paused.
+func (a Admin) Pauses(ctx context.Context) ([]store.Pause, error) {
+	var out api.PauseList
+	_, err := a.c.json(ctx, get("/v1/admin/pauses", nil), &out)
+	return out.Pauses, err
+}
+
+// Tenant returns what counts for a tenant now.
+func (a Admin) Tenant(ctx context.Context, name string) (out store.Tenant, err error) {
+	_, err = a.c.json(ctx, get("/v1/admin/tenants/"+name, nil), &out)
+	return out, err
+}
+
+// Override replaces some of what a tenant is granted.
+func (a Admin) Override(ctx context.Context, tenant string, q api.OverrideRequest) (store.Action, error) {
+	return send[store.Action](ctx, a, "/v1/admin/tenants/"+tenant+"/override", q)
+}
+
+// Restore ends an override.
+func (a Admin) Restore(ctx context.Context, tenant, reason string) (store.Action, error) {
+	return send[store.Action](ctx, a, "/v1/admin/tenants/"+tenant+"/restore", api.OperatorRequest{Reason: reason})
+}
+
+// Verify compares the counters of batches with their rows.
+func (a Admin) Verify(ctx context.Context, q api.VerifyRequest) (api.VerifyReport, error) {
+	return send[api.VerifyReport](ctx, a, "/v1/admin/verify", q)
+}
+
+// Sweep removes what attempts stored and no record names, or counts it.
+func (a Admin) Sweep(ctx context.Context, q api.SweepRequest) (api.SweepReport, error) {
+	return send[api.SweepReport](ctx, a, "/v1/admin/sweep", q)
+}
+
 func send[R any](ctx context.Context, a Admin, path string, q any) (out R, err error) {
 	rq, err := post(path, nil, q)
 	if err != nil {

@@ -30,6 +30,7 @@ type Store interface {
 	Registry
 	Leaders
 	Operations
+	Steering
 	Sessions
 	Callbacks
 	Repeater

@@ -255,6 +255,9 @@ type Tenant struct {
 	MaxRunning int             `json:"max_running,omitempty"` // most jobs dispatched or running at once, 0: no limit
 	LabelCaps  job.LabelCaps   `json:"label_caps,omitempty"`  // the same for jobs with the same value of a label
 	Ceiling    json.RawMessage `json:"ceiling,omitempty"`     // the most that its policies may ask for, nil: no limit
+	// Override is set while an operator has replaced some of it: Weight, MaxRunning and
+	// LabelCaps are what counts now. It is nothing to PutTenant.
+	Override *Overridden `json:"override,omitempty"`
 }
 
 // Worker is a worker as it last described itself.

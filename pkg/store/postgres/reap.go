@@ -50,7 +50,7 @@ WHERE j.id = i.id AND j.state || '' = 'dispatched'`
 func (s *Store) Reap(ctx context.Context) (st store.ReapStats, err error) {
 	var errs []error
 	for _, step := range []func(context.Context, *store.ReapStats) error{
-		s.acquit, s.reapLeases, s.condemn, s.reapExpired, s.reapUnclaimed, s.reapAbandoned, s.reapCanceled, s.reapOpenBatches, s.forgetKeys, s.forgetWorkers,
+		s.acquit, s.reapLeases, s.condemn, s.reapExpired, s.reapUnclaimed, s.reapAbandoned, s.reapCanceled, s.reapOpenBatches, s.forgetKeys, s.forgetWorkers, s.reapOverrides,
 	} {
 		errs = append(errs, step(ctx, &st))
 	}

@@ -30,7 +30,8 @@ import (
 //   - Waiting for $3 milliseconds is worth a point of priority, up to the highest
 //     that the tenant has queued, so that no stream of urgent jobs starves the
 //     others. Beyond it age would let an old flood starve what came later.
-//   - What waits after a failure of ours is stepped over until its time has come.
+//   - What waits after a failure of ours is stepped over until its time has come, what is
+//     paused until it is resumed.
 //   - Tenants take turns in the same way, by their weight, within max_running.
 //   - Jobs with capped labels are queued in lanes, one for each combination of
 //     values. Full lanes are stepped over, and of the candidates that share a value
@@ -62,7 +63,8 @@ tenant_held AS MATERIALIZED (SELECT tenant_id, sum(n) AS n FROM held GROUP BY te
 batch_held AS MATERIALIZED (SELECT coalesce(jsonb_object_agg(tenant_id || ' ' || batch_id, n), '{}') AS n FROM held),
 groups AS MATERIALIZED (
 	SELECT t.pool, g.*, t.held FROM (
-		SELECT t.*, coalesce(h.n, 0) AS held FROM tiers t LEFT JOIN tenant_held h ON h.tenant_id = t.tenant_id OFFSET 0) t, LATERAL (` + oldestGroups + `) g),
+		SELECT t.*, coalesce(h.n, 0) AS held FROM tiers t LEFT JOIN tenant_held h ON h.tenant_id = t.tenant_id
+		WHERE NOT EXISTS (SELECT FROM tenants p WHERE p.id = t.tenant_id AND p.paused_at IS NOT NULL) OFFSET 0) t, LATERAL (` + oldestGroups + `) g),
 ` + cappedHeld + `ready AS MATERIALIZED (
 	SELECT g.*, t.weight, t.max_running, max(g.priority) OVER (PARTITION BY g.tenant_id) AS top,
 		greatest(4 * (SELECT n FROM budget) / greatest(count(*) FILTER (WHERE g.counts AND g.batch_held + g.added >= (SELECT quantum FROM budget))
@@ -73,7 +75,7 @@ groups AS MATERIALIZED (
 		g.held AS tenant_held, row_number() OVER (PARTITION BY g.tenant_id, g.batch_id, g.priority ORDER BY g.head) AS among -- classes
 	FROM groups g JOIN tenants t ON t.id = g.tenant_id LEFT JOIN batches b ON b.id = g.batch_id
 	WHERE (g.batch_id = '00000000-0000-0000-0000-000000000000'
-		OR b.tenant_id = g.tenant_id AND b.sealed_at IS NOT NULL AND NOT b.cancel_requested)),
+		OR b.tenant_id = g.tenant_id AND b.sealed_at IS NOT NULL AND NOT b.cancel_requested AND b.paused_at IS NULL)),
 hopeful AS MATERIALIZED (
 	SELECT * FROM (SELECT r.*, row_number() OVER (PARTITION BY r.tenant_id, r.counts
 		ORDER BY ` + turnOf("r.batch_held + r.among") + ` / ` + virtually("r", "r.head_at") + `, r.head) AS nth FROM ready r) r
@@ -149,7 +151,7 @@ const firstOfGroup = `
 
 const groupCounts = `(j.lane = 0 AND (j.not_before IS NULL OR j.not_before <= now()) AND (j.expires_at IS NULL OR j.expires_at > now())
 				AND (j.batch_id = '00000000-0000-0000-0000-000000000000'
-					OR EXISTS (SELECT FROM batches b WHERE b.id = j.batch_id AND b.sealed_at IS NOT NULL AND NOT b.cancel_requested)))`
+					OR EXISTS (SELECT FROM batches b WHERE b.id = j.batch_id AND b.sealed_at IS NOT NULL AND NOT b.cancel_requested AND b.paused_at IS NULL)))`
 
 // waitsIn is SQL for the jobs of a group that may run now. Those that are overdue
 // may not: nobody could claim them, and they would hold places of the window.

@@ -166,6 +166,7 @@ now_or_later AS MATERIALIZED ( -- else all of it is done for each use of at_once
 	SELECT CASE WHEN $5::bigint = 0 OR $14 > 0 THEN false
 		WHEN (SELECT true FROM unnest($20::text[]) AS c (pool), LATERAL (SELECT FROM live_jobs j WHERE j.state = 'queued' AND j.pool = c.pool ORDER BY j.tenant_id, j.batch_id, j.priority LIMIT 1) ahead LIMIT 1) THEN false
 		WHEN $17 = '' AND $5 <= (SELECT count(*) FROM live_jobs WHERE state = 'dispatched' AND pool = ANY ($20::text[])) THEN false
+		WHEN t.paused_at IS NOT NULL THEN false
 		WHEN t.max_running IS NULL THEN true
 		ELSE t.max_running > (SELECT count(*) FROM live_jobs WHERE state = 'dispatched' AND tenant_id = $1)
 			+ (SELECT count(*) FROM live_jobs WHERE state = 'running' AND tenant_id = $1)

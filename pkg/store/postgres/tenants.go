@@ -53,12 +53,19 @@ func (s *Store) knownTenant(ctx context.Context, name string) (int32, error) {
 	return id, nil
 }
 
-const tenantColumns = `name, weight, coalesce(max_running, 0), label_caps, ceiling`
+const tenantColumns = `name, weight, coalesce(max_running, 0), label_caps, ceiling, override, override_until, granted`
 
 func scanTenant(row pgx.CollectableRow) (store.Tenant, error) {
 	var t store.Tenant
 	var ceiling *string
-	err := row.Scan(&t.Name, &t.Weight, &t.MaxRunning, &t.LabelCaps, &ceiling)
+	var over *store.Override
+	var o store.Overridden
+	var granted *store.Override
+	err := row.Scan(&t.Name, &t.Weight, &t.MaxRunning, &t.LabelCaps, &ceiling, &over, &o.Until, &granted)
+	if over != nil && granted != nil {
+		o.Set, o.Granted = *over, *granted
+		t.Override = &o
+	}
 	if ceiling != nil {
 		t.Ceiling = json.RawMessage(*ceiling)
 	}
@@ -93,9 +100,13 @@ func (s *Store) PutTenant(ctx context.Context, t store.Tenant) error {
 	setDefault(&t.Weight, 1)
 	return s.do(ctx, "put tenant", func(ctx context.Context) error {
 		_, err := s.pool.Exec(ctx, `
-			INSERT INTO tenants (name, weight, max_running, label_caps, ceiling) VALUES ($1, $2, nullif($3, 0), $4, $5)
-			ON CONFLICT (name) DO UPDATE SET weight = EXCLUDED.weight, max_running = EXCLUDED.max_running,
-				label_caps = EXCLUDED.label_caps, ceiling = EXCLUDED.ceiling`,
+			INSERT INTO tenants AS t (name, weight, max_running, label_caps, ceiling) VALUES ($1, $2, nullif($3, 0), $4, $5)
+			ON CONFLICT (name) DO UPDATE SET ceiling = EXCLUDED.ceiling,
+				weight = CASE WHEN t.override ? 'weight' THEN t.weight ELSE EXCLUDED.weight END,
+				max_running = CASE WHEN t.override ? 'max_running' THEN t.max_running ELSE EXCLUDED.max_running END,
+				label_caps = CASE WHEN t.override ? 'label_caps' THEN t.label_caps ELSE EXCLUDED.label_caps END,
+				granted = CASE WHEN t.override IS NOT NULL THEN
+					jsonb_build_object('weight', EXCLUDED.weight, 'max_running', EXCLUDED.max_running, 'label_caps', EXCLUDED.label_caps) END`,
 			t.Name, t.Weight, t.MaxRunning, jsonOrNull(t.LabelCaps), textOrNull(t.Ceiling))
 		return err
 	})

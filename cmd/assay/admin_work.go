@@ -1,0 +1,195 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/pkg/client"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+type adminRequeueCmd struct {
+	Jobs   []string `arg:"" optional:"" help:"Ids of jobs."`
+	Worker string   `name:"worker" help:"In place of ids: what runs on this worker."`
+	Reason string   `name:"reason" short:"m" required:"" help:"Why: the records of the attempts have it."`
+}
+
+// Run requeues.
+func (c *adminRequeueCmd) Run(a *app) error {
+	q := api.RequeueRequest{Worker: c.Worker, Reason: c.Reason}
+	for _, id := range c.Jobs {
+		q.Jobs = append(q.Jobs, job.ID(id))
+	}
+	return a.act(func(f client.Admin) (store.Action, error) { return f.Requeue(a.ctx, q) })
+}
+
+// paused is what a pause is about.
+type paused struct {
+	Batch  string `name:"batch" xor:"what" placeholder:"ID" help:"What waits of this batch."`
+	Tenant string `name:"tenant" xor:"what" help:"What waits of this tenant."`
+	Pool   string `name:"pool" xor:"what" help:"The workers of this pool: they take no jobs."`
+	reasoned
+}
+
+func (p *paused) request() api.PauseRequest {
+	return api.PauseRequest{Batch: job.ID(p.Batch), Tenant: p.Tenant, Pool: p.Pool, Reason: p.Reason}
+}
+
+type adminPauseCmd struct{ paused }
+
+// Run pauses, or lists what is paused.
+func (c *adminPauseCmd) Run(a *app) error {
+	if c.Batch+c.Tenant+c.Pool == "" {
+		return c.list(a)
+	}
+	return a.act(func(f client.Admin) (store.Action, error) { return f.Pause(a.ctx, c.request()) })
+}
+
+func (c *adminPauseCmd) list(a *app) error {
+	fleet, err := a.operator()
+	if err != nil {
+		return err
+	}
+	found, err := fleet.Pauses(a.ctx)
+	if err != nil {
+		return err
+	}
+	if a.JSON {
+		return a.printJSON(found)
+	}
+	t := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "PAUSED\tNAME\tSINCE\tBY\tWHY")
+	for _, p := range found {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", p.Kind, p.Name, p.At.UTC().Format(time.RFC3339), p.By, p.Reason)
+	}
+	return t.Flush()
+}
+
+type adminResumeCmd struct{ paused }
+
+// Run resumes.
+func (c *adminResumeCmd) Run(a *app) error {
+	return a.act(func(f client.Admin) (store.Action, error) { return f.Resume(a.ctx, c.request()) })
+}
+
+type adminTenantCmd struct {
+	Name       string         `arg:"" help:"The tenant."`
+	Weight     *float64       `name:"weight" help:"Its share, beside those of others."`
+	MaxRunning *int           `name:"max-running" help:"Most of its jobs dispatched or running at once; 0: no limit."`
+	LabelCaps  map[string]int `name:"label-cap" placeholder:"LABEL=N" help:"The same for jobs with the same value of a label."`
+	NoCaps     bool           `name:"no-label-caps" help:"No such caps."`
+	For        time.Duration  `name:"for" help:"How long; without it, until --restore."`
+	Restore    bool           `name:"restore" help:"As granted again."`
+	reasoned
+}
+
+// Run shows or replaces.
+func (c *adminTenantCmd) Run(a *app) error {
+	q := api.OverrideRequest{Weight: c.Weight, MaxRunning: c.MaxRunning, For: job.Duration(c.For), Reason: c.Reason}
+	if len(c.LabelCaps) > 0 || c.NoCaps {
+		caps := job.LabelCaps{}
+		for label, n := range c.LabelCaps {
+			caps[label] = n
+		}
+		q.LabelCaps = &caps
+	}
+	sets := q.Weight != nil || q.MaxRunning != nil || q.LabelCaps != nil
+	switch {
+	case sets && c.Restore, len(c.LabelCaps) > 0 && c.NoCaps:
+		return errors.New("--restore and --no-label-caps go with nothing that they would undo")
+	case c.Restore:
+		return a.act(func(f client.Admin) (store.Action, error) { return f.Restore(a.ctx, c.Name, c.Reason) })
+	case sets:
+		return a.act(func(f client.Admin) (store.Action, error) { return f.Override(a.ctx, c.Name, q) })
+	case c.For != 0:
+		return errors.New("--for goes with --weight, --max-running or --label-cap")
+	}
+	fleet, err := a.operator()
+	if err != nil {
+		return err
+	}
+	t, err := fleet.Tenant(a.ctx, c.Name)
+	if err != nil {
+		return err
+	}
+	if a.JSON {
+		return a.printJSON(t)
+	}
+	a.printf("%s: weight %g, max_running %d (0: no limit), label_caps %v\n", t.Name, t.Weight, t.MaxRunning, map[string]int(t.LabelCaps))
+	if t.Override != nil {
+		until := "until it is ended"
+		if u := t.Override.Until; u != nil {
+			until = "until " + u.UTC().Format(time.RFC3339)
+		}
+		a.printf("overridden by an operator, %s\n", until)
+	}
+	return nil
+}
+
+type adminVerifyCmd struct {
+	Batch  string `arg:"" optional:"" help:"A batch; without it, all that are not over."`
+	Repair bool   `name:"repair" help:"Set counters right that alone are wrong."`
+	reasoned
+}
+
+// Run verifies, page by page; exit 1 if something differed and was not repaired.
+func (c *adminVerifyCmd) Run(a *app) error {
+	fleet, err := a.operator()
+	if err != nil {
+		return err
+	}
+	all := api.VerifyReport{Different: []store.Verified{}, Repaired: []job.ID{}}
+	for q := (api.VerifyRequest{Batch: job.ID(c.Batch), Repair: c.Repair, Reason: c.Reason}); ; {
+		page, err := fleet.Verify(a.ctx, q)
+		if err != nil {
+			return err
+		}
+		all.Checked += page.Checked
+		all.Different, all.Repaired = append(all.Different, page.Different...), append(all.Repaired, page.Repaired...)
+		if q.After = page.Next; q.After == "" {
+			break
+		}
+	}
+	if a.JSON {
+		err = a.printJSON(all)
+	} else {
+		for _, v := range all.Different {
+			a.printf("batch %s: %s\n", v.Batch, strings.Join(v.Problems, "; "))
+		}
+		a.printf("%d batches checked, %d differ, %d repaired\n", all.Checked, len(all.Different), len(all.Repaired))
+	}
+	if err == nil && len(all.Different) > len(all.Repaired) {
+		err = exitCode(1)
+	}
+	return err
+}
+
+type adminSweepCmd struct {
+	DryRun bool `name:"dry-run" help:"Only count."`
+	reasoned
+}
+
+// Run sweeps.
+func (c *adminSweepCmd) Run(a *app) error {
+	fleet, err := a.operator()
+	if err != nil {
+		return err
+	}
+	r, err := fleet.Sweep(a.ctx, api.SweepRequest{DryRun: c.DryRun, Reason: c.Reason})
+	if err != nil {
+		return err
+	}
+	if a.JSON {
+		return a.printJSON(r)
+	}
+	a.printf("%d of %d attempts in the object store are in no record, and %d inputs are needed by nobody; they have %d bytes\n", r.Orphaned, r.Attempts, r.Blobs, r.Bytes)
+	if !r.DryRun {
+		a.printf("%d objects removed\n", r.Removed)
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// takeFrom gives back what runs of some jobs ($7), or on a worker ($8). Rows are locked in
+// the order of ids, as everywhere.
+var takeFrom = giveBack(fmt.Sprintf(`
+	SELECT j.id, j.lease, j.worker, $5::text AS reason, $6::text AS message, false AS blamed FROM live_jobs j JOIN (
+		SELECT id FROM live_jobs WHERE state = 'running' AND $8 = '' AND id = ANY ($7::uuid[])
+		UNION ALL
+		SELECT id FROM (SELECT id, worker FROM live_jobs WHERE state = 'running' AND $8 <> '' ORDER BY tenant_id, batch_id) r WHERE r.worker = $8) q ON q.id = j.id
+	WHERE j.state || '' = 'running' ORDER BY j.id LIMIT %d FOR NO KEY UPDATE OF j`, store.MaxRequeue))
+
+// untake queues what is dispatched and not claimed: the old message claims nothing after
+// the next schedule.
+const untake = `
+UPDATE live_jobs j SET state = 'queued'
+FROM (SELECT id FROM live_jobs WHERE id = ANY ($1::uuid[]) AND state || '' = 'dispatched' ORDER BY id FOR NO KEY UPDATE) i
+WHERE j.id = i.id AND j.state || '' = 'dispatched'`
+
+// hurry ends the wait of what is queued after a failure of ours.
+const hurry = `
+UPDATE live_jobs j SET not_before = NULL
+FROM (SELECT id FROM live_jobs WHERE id = ANY ($1::uuid[]) AND state || '' = 'queued' AND not_before > now() ORDER BY id FOR NO KEY UPDATE) i
+WHERE j.id = i.id AND j.state || '' = 'queued'`
+
+// Requeue implements store.Steering.
+func (s *Store) Requeue(ctx context.Context, a *store.Action, q store.Requeue) (taken []store.Canceling, err error) {
+	reason := job.ReasonPreempted
+	if q.Worker != "" {
+		reason = job.ReasonDrained
+	}
+	err = s.act(ctx, a, func(ctx context.Context, tx pgx.Tx) (bool, error) {
+		ids := uuids(q.Jobs)
+		if err := missing(ctx, tx, ids); err != nil {
+			return false, err
+		}
+		rows, err := tx.Query(ctx, takeFrom, s.cfg.InfraBudget, s.cfg.RetryDelay.Milliseconds(), s.cfg.PoisonAfter, s.cfg.PoisonWait.Milliseconds(),
+			string(reason), cleanText("requeued by an operator: "+a.Reason), ids, q.Worker)
+		if err != nil {
+			return false, err
+		}
+		ends, err := scanEnded(rows)
+		if err != nil {
+			return false, err
+		}
+		taken = taken[:0]
+		for _, e := range ends {
+			taken = append(taken, store.Canceling{LeaseRef: store.LeaseRef{Job: e.id, Lease: e.lease}, Worker: e.worker, State: e.state})
+		}
+		undone, err := tx.Exec(ctx, untake, ids)
+		if err != nil {
+			return false, err
+		}
+		hurried, err := tx.Exec(ctx, hurry, ids)
+		if err != nil {
+			return false, err
+		}
+		n := int64(len(taken)) + undone.RowsAffected() + hurried.RowsAffected()
+		return n > 0, detail(a, map[string]int64{"running": int64(len(taken)), "dispatched": undone.RowsAffected(), "waiting": hurried.RowsAffected()})
+	})
+	return taken, err
+}
+
+// missing is job.ErrNotFound if one of the jobs does not exist.
+func missing(ctx context.Context, tx pgx.Tx, ids []pgtype.UUID) error {
+	var id *pgtype.UUID
+	err := tx.QueryRow(ctx, `SELECT (SELECT i.id FROM unnest($1::uuid[]) AS i (id) WHERE NOT EXISTS (SELECT FROM jobs j WHERE j.id = i.id) LIMIT 1)`, ids).Scan(&id)
+	if err == nil && id != nil {
+		err = fmt.Errorf("%w: job %s", job.ErrNotFound, jobID(*id))
+	}
+	return err
+}

@@ -28,7 +28,7 @@ func (d database) run(ctx context.Context, statements []string) error {
 
 // ask returns what statements answer, a line for each row.
 func (d database) ask(ctx context.Context, script string) (string, error) {
-	psql := exec.CommandContext(ctx, "psql", "--no-psqlrc", "--quiet", "--no-align", "--tuples-only", "--set=ON_ERROR_STOP=1", "--dbname="+string(d))
+	psql := d.psql(ctx)
 	psql.Stdin = strings.NewReader(script + ";\n")
 	var out, said bytes.Buffer
 	psql.Stdout, psql.Stderr = &out, &said
@@ -36,4 +36,8 @@ func (d database) ask(ctx context.Context, script string) (string, error) {
 		return "", fmt.Errorf("psql: %w: %s", err, strings.TrimSpace(said.String()))
 	}
 	return strings.TrimSpace(out.String()), nil
+}
+
+func (d database) psql(ctx context.Context) *exec.Cmd {
+	return exec.CommandContext(ctx, "psql", "--no-psqlrc", "--quiet", "--no-align", "--tuples-only", "--set=ON_ERROR_STOP=1", "--dbname="+string(d))
 }

@@ -37,20 +37,23 @@ type scenario struct {
 }
 
 var scenarios = map[string]scenario{
-	"python":  {about: "batches of print(1+1), isolation cell", run: python},
-	"command": {about: "batches of /bin/true, isolation cell", run: command},
-	"task":    {about: "batches of /bin/true, a containerd task each, beside a bare client loop", run: task},
-	"gvisor":  {about: "the same under runsc", run: gvisor},
-	"tests":   {about: "all of examples/humaneval, graded by check code, isolation cell", run: tests},
-	"sync":    {about: "one client that waits for each print(1+1)", run: synchronous, waits: true},
-	"noop":    {about: "the control plane alone: a runtime that does nothing", run: noop},
-	"groups":  {about: "the same with 10 and 10,000 live batches, -n jobs each", run: groups},
-	"history": {about: "the same with 0, 35 and 365 days of ended jobs beside today's", run: history},
-	"submit":  {about: "accepting jobs in batches of 10000", run: submit},
-	"poll":    {about: "GET of a finished batch", run: poll},
-	"session": {about: "create, execute and callback in live sessions", run: sessions, waits: true},
-	"idle":    {about: "memory of warm slots", run: idle},
-	"fleet":   {about: "simulated workers against one control plane", run: simulated},
+	"python":    {about: "batches of print(1+1), isolation cell", run: python},
+	"command":   {about: "batches of /bin/true, isolation cell", run: command},
+	"task":      {about: "batches of /bin/true, a containerd task each, beside a bare client loop", run: task},
+	"gvisor":    {about: "the same under runsc", run: gvisor},
+	"tests":     {about: "all of examples/humaneval, graded by check code, isolation cell", run: tests},
+	"sync":      {about: "one client that waits for each print(1+1)", run: synchronous, waits: true},
+	"noop":      {about: "the control plane alone: a runtime that does nothing", run: noop},
+	"groups":    {about: "the same with 10 and 10,000 live batches, -n jobs each", run: groups},
+	"history":   {about: "the same with 0, 35 and 365 days of ended jobs beside today's", run: history},
+	"longtx":    {about: "the same beside a transaction that stays open", run: longtx},
+	"submit":    {about: "accepting jobs in batches of 10000", run: submit},
+	"poll":      {about: "GET of a finished batch", run: poll},
+	"session":   {about: "create, execute and callback in live sessions", run: sessions, waits: true},
+	"idle":      {about: "memory of warm slots", run: idle},
+	"fleet":     {about: "simulated workers against one control plane", run: simulated},
+	"watchers":  {about: "10,000 clients, or -n, that wait for a batch each", run: watchers},
+	"bigresult": {about: "small jobs beside jobs with 16 MiB of output", run: bigresult},
 }
 
 // bench is what a scenario works with.
@@ -78,7 +81,7 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 	f.Usage = func() {
 		fmt.Fprintln(log, "usage: bench -scenario NAME [-duration 20s] [-n N] [-json]")
 		for _, s := range slices.Sorted(maps.Keys(scenarios)) {
-			fmt.Fprintf(log, "  %-8s %s\n", s, scenarios[s].about)
+			fmt.Fprintf(log, "  %-9s %s\n", s, scenarios[s].about)
 		}
 	}
 	if err := f.Parse(args); err != nil {

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+)
+
+// longtxParts is in how many parts it is measured beside the transaction: what it keeps
+// from being cleaned up grows with each.
+const longtxParts = 4
+
+// longtx measures the control plane alone (see noop) beside a transaction that reads the
+// jobs once and stays open, as a dump does: before, in some parts beside it, and after.
+// "ratio" is the rate beside it to the mean of the two without, "ratio_end" that of the
+// last part.
+func longtx(ctx context.Context, b *bench) (r report, err error) {
+	t, err := b.target(ctx, noopEnv)
+	if err != nil {
+		return nil, err
+	}
+	defer t.stopped(&err)
+	db, err := t.database()
+	if err != nil {
+		return nil, err
+	}
+	spec := pythonJob("task")
+	b.logf("warming up")
+	if _, err := t.runBatch(ctx, spec, 2000); err != nil {
+		return nil, err
+	}
+	var sum outcome
+	measure := func(what string) (float64, error) {
+		b.logf("%s", what)
+		o, err := t.batches(ctx, spec, b.n, b.duration/longtxParts, 2000)
+		sum.add(o)
+		return rate(o.jobs, o.took), err
+	}
+	before, err := measure("without a transaction")
+	if err != nil {
+		return nil, err
+	}
+	tx, err := db.open(ctx, `BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM jobs; SELECT count(*) FROM batch_counts`)
+	if err != nil {
+		return nil, err
+	}
+	defer tx.close() // of no use to it, if something failed
+	beside, all := make([]float64, longtxParts), 0.0
+	for i := range beside {
+		if beside[i], err = measure(fmt.Sprintf("beside one, part %d of %d", i+1, longtxParts)); err != nil {
+			return nil, err
+		}
+		all += beside[i] / longtxParts
+	}
+	if err := tx.close(); err != nil {
+		return nil, err
+	}
+	after, err := measure("without one again")
+	if err != nil {
+		return nil, err
+	}
+	ms, err := t.latencies(ctx, sum.batches, 4000)
+	if err != nil {
+		return nil, err
+	}
+	r, without := sum.report(ms), (before+after)/2
+	r["jobs_per_s_without"], r["jobs_per_s_beside"] = []float64{before, after}, beside
+	r["ratio"], r["ratio_end"] = round(all/without, 3), round(beside[longtxParts-1]/without, 3)
+	return r, nil
+}
+
+// session is a connection that stays as it is until it is closed.
+type session struct {
+	psql *exec.Cmd
+	in   io.WriteCloser
+	said bytes.Buffer
+}
+
+// open runs statements and returns when they are done; their transaction is still open.
+func (d database) open(ctx context.Context, script string) (*session, error) {
+	s := &session{psql: d.psql(ctx)}
+	s.psql.Stderr = &s.said
+	in, err := s.psql.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	s.in = in
+	out, err := s.psql.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.psql.Start(); err != nil {
+		return nil, err
+	}
+	if _, err = fmt.Fprintf(in, "%s;\n\\echo open\n", script); err == nil {
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			if lines.Text() == "open" {
+				return s, nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("open a transaction: %w", errors.Join(err, s.close()))
+}
+
+// close ends it. Closing twice is the same as once.
+func (s *session) close() error {
+	if s.in == nil {
+		return nil
+	}
+	_ = s.in.Close()
+	s.in = nil
+	if err := s.psql.Wait(); err != nil {
+		return fmt.Errorf("psql: %w: %s", err, strings.TrimSpace(s.said.String()))
+	}
+	return nil
+}

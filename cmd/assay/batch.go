@@ -148,6 +148,9 @@ func (a *app) printBatch(b *job.Batch) {
 	if b.RetryOf != "" {
 		a.printf("  repeats the failures of %s\n", b.RetryOf)
 	}
+	if b.Paused {
+		a.printf("  paused by an operator\n")
+	}
 	if b.Abandoned {
 		a.printf("  abandoned: its client was not heard of for %v\n", b.Lease.D())
 	}

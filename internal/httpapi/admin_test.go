@@ -194,3 +194,28 @@ func TestWhoLeadsAndVersions(t *testing.T) {
 		t.Errorf("%+v, %v", v, err)
 	}
 }
+
+// A job that only cordoned workers could run says so.
+func TestJobsSayThatWorkersAreCordoned(t *testing.T) {
+	t.Parallel()
+	f, op, _ := operated(t)
+	ctx := t.Context()
+	f.runner.hold()
+	host := []byte(`{"isolations":["task"],"cores":2,"memory":"1Gi"}`)
+	if err := f.store.PutWorkers(ctx, []store.Worker{{ID: "gpu", Pool: "gpu", Slots: 3, StartedAt: time.Now(), Host: host}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := op.Cordon(ctx, "gpu", ""); err != nil {
+		t.Fatal(err)
+	}
+	a := f.client(client.WithToken("key-a"))
+	spec := job.Spec{Pool: "gpu", Program: job.Program{Python: &job.Python{Code: "1"}}, Policy: []byte(`{"enforce":"report"}`)}
+	accepted, err := a.Submit(ctx, spec)
+	if err != nil || accepted.State != job.Queued { // not dispatched in vain
+		t.Fatalf("%+v, %v", accepted, err)
+	}
+	j, err := a.Job(ctx, accepted.ID, 0)
+	if err != nil || !strings.Contains(j.Message, "an operator keeps those that could run it") {
+		t.Errorf("it says %q, %v", j.Message, err)
+	}
+}

@@ -54,6 +54,9 @@ func TestOperatorsPause(t *testing.T) {
 	if err != nil || len(ds) != 0 {
 		t.Errorf("%d jobs of a paused tenant were dispatched, %v", len(ds), err)
 	}
+	if j, err := a.Job(ctx, single.ID, 0); err != nil || j.Message != "paused by an operator" {
+		t.Errorf("it says %q, %v", j.Message, err)
+	}
 	ps, err := op.Pauses(ctx)
 	if err != nil || len(ps) != 1 || ps[0].Kind != "tenant" || ps[0].Name != "a" || ps[0].By != "ops" || ps[0].Reason != "its bill" {
 		t.Errorf("paused: %+v, %v", ps, err)

@@ -168,7 +168,7 @@ func (s *Server) awaitJob(r *http.Request, id job.ID, wait time.Duration) (*job.
 	if err != nil {
 		return nil, fmt.Errorf("read job %s: %w", id, err)
 	}
-	if j.State == job.Queued {
+	if j.State == job.Queued && j.Message == "" {
 		j.Message = s.fleet.lack(j.Pool)
 	}
 	return j, nil

@@ -133,9 +133,11 @@ func (f *fleet) lack(class string) string {
 	if all == nil {
 		return ""
 	}
-	open, closed := 0, map[string]bool{} // pools that would take it if it named them
+	open, cordoned, closed := 0, 0, map[string]bool{} // pools that would take it if it named them
 	for _, h := range all {
 		switch {
+		case h.takes(need) && h.cordoned:
+			cordoned++
 		case h.takes(need):
 			return ""
 		case h.offer.Open(h.pool, need):
@@ -143,6 +145,9 @@ func (f *fleet) lack(class string) string {
 		case need.Pool == placement.Any && h.offer.Lacks(need) == "":
 			closed[h.pool] = true
 		}
+	}
+	if cordoned > 0 {
+		return "waits for a worker: an operator keeps those that could run it from taking jobs"
 	}
 	who := "none that takes jobs without the name of a pool"
 	if need.Pool != placement.Any {

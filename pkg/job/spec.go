@@ -82,6 +82,7 @@ type Batch struct {
 	Lease      Duration  `json:"lease,omitempty"`
 	LeaseUntil time.Time `json:"lease_until,omitzero"`
 	Abandoned  bool      `json:"abandoned,omitempty"` // its lease ended before it was done
+	Paused     bool      `json:"paused,omitempty"`    // an operator holds back what waits of it, or of its tenant
 
 	Total     int64             `json:"total"`
 	Counts    map[State]int64   `json:"counts"`

@@ -19,6 +19,7 @@ import (
 // the size of the batch does not matter. A batch that has ended has nothing
 // under way.
 var batchColumns = `b.id, b.name, b.labels, b.label_caps, t.name, b.retry_of, b.created_at, c.total, c.ended_at,
+	c.ended_at IS NULL AND (b.paused_at IS NOT NULL OR t.paused_at IS NOT NULL),
 	CASE WHEN c.ended_at IS NULL THEN (SELECT count(*) FROM live_jobs j
 		WHERE j.state = 'dispatched' AND j.tenant_id = b.tenant_id AND j.batch_id = b.id) ELSE 0 END,
 	CASE WHEN c.ended_at IS NULL THEN (SELECT count(*) FROM live_jobs j
@@ -37,7 +38,7 @@ func scanBatch(row pgx.CollectableRow) (job.Batch, error) {
 	b := job.Batch{Outcomes: map[job.Outcome]int64{}}
 	var d deliveryRow
 	var l leaseRow
-	err := row.Scan(append([]any{&id, &b.Name, &labels, &b.LabelCaps, &b.Tenant, &retryOf, &b.CreatedAt, &b.Total, &ended,
+	err := row.Scan(append([]any{&id, &b.Name, &labels, &b.LabelCaps, &b.Tenant, &retryOf, &b.CreatedAt, &b.Total, &ended, &b.Paused,
 		&dispatched, &running, &recorded, &outcomes}, append(d.targets(), l.targets()...)...)...)
 	if err != nil {
 		return b, err

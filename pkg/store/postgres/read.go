@@ -147,14 +147,16 @@ func (s *Store) Job(ctx context.Context, tenant string, id job.ID) (*job.Job, er
 		var spec []byte
 		var trace string
 		var started, ended *time.Time
+		var paused bool
 		err = s.pool.QueryRow(ctx, `
 			SELECT j.batch_id, t.name, s.spec, j.pool, j.state, j.lease, coalesce(j.worker, ''), j.created_at, j.started_at, j.ended_at,
-				coalesce(j.traceparent, '')
+				coalesce(j.traceparent, ''),
+				j.state = 'queued' AND (t.paused_at IS NOT NULL OR EXISTS (SELECT FROM batches b WHERE b.id = j.batch_id AND b.paused_at IS NOT NULL))
 			FROM jobs j JOIN specs s ON s.id = j.id JOIN tenants t ON t.id = j.tenant_id
 			WHERE j.id = $1 AND s.id = $1 AND ($2::integer = 0 OR j.tenant_id = $2)
 				AND `+onDay("j.id", id)+` AND `+onDay("s.id", id)+`
 				AND NOT EXISTS (SELECT FROM batches b WHERE b.id = j.batch_id AND b.sealed_at IS NULL)`, uuid(id), t).
-			Scan(&batch, &j.Tenant, &spec, &j.Pool, &j.State, &j.Lease, &j.Worker, &j.CreatedAt, &started, &ended, &trace)
+			Scan(&batch, &j.Tenant, &spec, &j.Pool, &j.State, &j.Lease, &j.Worker, &j.CreatedAt, &started, &ended, &trace, &paused)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return fmt.Errorf("%w: job %s", job.ErrNotFound, id)
 		}
@@ -163,6 +165,9 @@ func (s *Store) Job(ctx context.Context, tenant string, id job.ID) (*job.Job, er
 		}
 		j.BatchID, j.TraceID = batchID(batch), traceID(trace)
 		j.StartedAt, j.EndedAt = orZero(started), orZero(ended)
+		if paused {
+			j.Message = "paused by an operator"
+		}
 		if j.State == job.Queued || j.State == job.Dispatched {
 			j.Lease, j.Worker = 0, "" // those of an attempt that is over
 		}

@@ -137,6 +137,9 @@ func testPause(t *testing.T, open Open) {
 		if n := f.batch(held).Counts[job.Running]; n != live[job.Running] {
 			t.Errorf("%d run of a paused batch, want %d", n, live[job.Running])
 		}
+		if !f.batch(held).Paused || f.batch(other).Paused {
+			t.Error("the one batch does not say that it is paused, or the other one does")
+		}
 		rest := f.batch(other).Counts[job.Queued]
 		count(f, int(rest), "while it is paused, of the other batch")
 		count(f, 0, "while it is paused")
@@ -146,6 +149,9 @@ func testPause(t *testing.T, open Open) {
 		}
 		resume(f, store.PauseBatch, string(held), store.ActionDone)
 		resume(f, store.PauseBatch, string(held), store.ActionUnchanged)
+		if f.batch(held).Paused {
+			t.Error("it says that it is paused afterwards")
+		}
 		count(f, 5-int(live[job.Running]), "afterwards")
 	})
 	t.Run("capped batch", func(t *testing.T) {
@@ -173,6 +179,11 @@ func testPause(t *testing.T, open Open) {
 		pause(f, store.PauseTenant, tenant, store.ActionDone)
 		f.wantState(ds[0].Job, job.Running)
 		f.wantState(ds[1].Job, job.Queued)
+		for i, want := range []string{"", "paused by an operator"} {
+			if j, err := f.Job(ctx, tenant, ds[i].Job); err != nil || j.Message != want {
+				t.Errorf("a %s job says %q, %v; want %q", j.State, j.Message, err, want)
+			}
+		}
 		f.submitJob(stranger)
 		single := newJob("single")
 		single.Pool = "elsewhere"

@@ -74,7 +74,8 @@ func (g *gauges) run(ctx context.Context) {
 // instruments are what the gauges are reported by.
 type instruments struct {
 	jobs, slots, workers, resting, cordoned, backlog, term, tenants metric.Int64ObservableGauge
-	oldest                                                          metric.Float64ObservableGauge
+	callbacks, undated, days                                        metric.Int64ObservableGauge
+	oldest, dispatched, transaction                                 metric.Float64ObservableGauge
 }
 
 func (g *gauges) register() (unregister func(), err error) {
@@ -82,6 +83,11 @@ func (g *gauges) register() (unregister func(), err error) {
 	var errs []error
 	gauge := func(name, description string) metric.Int64ObservableGauge {
 		i, err := meter.Int64ObservableGauge(name, metric.WithDescription(description))
+		errs = append(errs, err)
+		return i
+	}
+	ageGauge := func(name, description string) metric.Float64ObservableGauge {
+		i, err := meter.Float64ObservableGauge(name, metric.WithDescription(description))
 		errs = append(errs, err)
 		return i
 	}
@@ -94,15 +100,21 @@ func (g *gauges) register() (unregister func(), err error) {
 		cordoned: gauge("assay_workers_cordoned", "Workers of a pool that take no jobs because an operator said so."),
 		term:     gauge("assay_leader_term", "How often the leader has changed; 0 from dispatchers that do not lead."),
 		tenants:  gauge("assay_tenant_jobs", "Live jobs, by tenant and state; the fifty tenants with most of them by name."),
+
+		callbacks:   gauge("assay_callbacks_open", "Callbacks that are not delivered yet, 10,000 at most."),
+		undated:     gauge("assay_database_undated_jobs", "Jobs whose id is of no day that has a partition, 10,000 at most: the clock of a dispatcher is wrong."),
+		days:        gauge("assay_database_partitions", "Partitions of jobs: one a day, and one of no day."),
+		oldest:      ageGauge("assay_oldest_queued_seconds", "How long the oldest queued job of a class has waited."),
+		dispatched:  ageGauge("assay_oldest_dispatched_seconds", "How long ago the oldest job that no worker has claimed was handed to the queue."),
+		transaction: ageGauge("assay_database_oldest_transaction_seconds", "How long the oldest transaction has kept the database from cleaning up."),
 	}
-	i.oldest, err = meter.Float64ObservableGauge("assay_oldest_queued_seconds", metric.WithDescription("How long the oldest queued job of a class has waited."))
-	if err := errors.Join(append(errs, err)...); err != nil {
+	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
 	r, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		g.observe(o, &i)
 		return nil
-	}, i.jobs, i.slots, i.workers, i.backlog, i.resting, i.cordoned, i.term, i.tenants, i.oldest)
+	}, i.jobs, i.slots, i.workers, i.backlog, i.resting, i.cordoned, i.term, i.tenants, i.callbacks, i.undated, i.days, i.oldest, i.dispatched, i.transaction)
 	if err != nil {
 		return nil, err
 	}
@@ -115,6 +127,11 @@ func (g *gauges) observe(o metric.Observer, i *instruments) {
 	if last := g.last.Load(); last != nil {
 		observeJobs(o, i, last)
 		g.observePools(o, i, last.backlog)
+		o.ObserveInt64(i.callbacks, last.stats.Callbacks)
+		o.ObserveInt64(i.undated, last.stats.Undated)
+		o.ObserveInt64(i.days, last.stats.Days)
+		o.ObserveFloat64(i.dispatched, last.stats.OldestDispatched.Seconds())
+		o.ObserveFloat64(i.transaction, last.stats.OldestTransaction.Seconds())
 	}
 	term := int64(0)
 	if g.leader.is() {

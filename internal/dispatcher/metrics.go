@@ -17,8 +17,8 @@ const scope = "github.com/assay-run/assay/internal/dispatcher"
 
 // metrics are the dispatcher's instruments. Labels come from small fixed sets.
 type metrics struct {
-	dispatched, claims, outcomes, statuses, losses, reaps, cached, refusals metric.Int64Counter
-	queueWait, publishTime, lookTime, bulk                                  metric.Float64Histogram
+	dispatched, unpublished, claims, outcomes, statuses, losses, reaps, cached, refusals metric.Int64Counter
+	queueWait, publishTime, lookTime, bulk                                               metric.Float64Histogram
 
 	refused  metric.MeasurementOption
 	granted  metric.MeasurementOption
@@ -43,6 +43,7 @@ func newMetrics() (*metrics, error) {
 	ms := []float64{1, 2, 5, 10, 25, 50, 100, 250, 500, 1e3, 2.5e3, 5e3, 1e4, 3e4, 6e4, 3e5, 18e5}
 	m := &metrics{
 		dispatched:  counter("assay_jobs_dispatched", "Jobs handed to the queue, again included."),
+		unpublished: counter("assay_publish_failures", "Jobs that could not be handed to the queue; the reaper hands them again."),
 		claims:      counter("assay_claims", "Deliveries that were given a lease or refused."),
 		outcomes:    counter("assay_jobs_finished", "Jobs recorded, by outcome."),
 		statuses:    counter("assay_results", "Results that arrived, by what became of them."),
@@ -76,6 +77,7 @@ func newMetrics() (*metrics, error) {
 func (m *metrics) zero() {
 	ctx := context.Background()
 	m.dispatched.Add(ctx, 0)
+	m.unpublished.Add(ctx, 0)
 	m.losses.Add(ctx, 0)
 	m.cached.Add(ctx, 0)
 	m.claims.Add(ctx, 0, m.granted)
@@ -101,6 +103,8 @@ func label(k, v string) metric.MeasurementOption {
 func (m *metrics) published(ctx context.Context, n int, d time.Duration, err error) {
 	if err == nil {
 		m.dispatched.Add(ctx, int64(n))
+	} else {
+		m.unpublished.Add(ctx, int64(n))
 	}
 	m.publishTime.Record(ctx, job.Milliseconds(d))
 	m.bulk.Record(ctx, float64(n), m.bulkKind["publish"])

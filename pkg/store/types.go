@@ -223,6 +223,12 @@ type Stats struct {
 	Queued, Dispatched, Running int64
 	OldestQueued                time.Duration
 	Pools                       map[string]PoolStats // classes with live rows
+
+	OldestDispatched  time.Duration // since the longest dispatched job was handed to the queue
+	Callbacks         int64         // not delivered yet, counted to StatsCap
+	Undated           int64         // jobs whose id is of no day that has a partition, counted to StatsCap
+	Days              int64         // partitions of jobs
+	OldestTransaction time.Duration // how long one has kept the database from cleaning up; of other roles only where ours may see it
 }
 
 // StatsCap is how far Stats counts queued rows one by one.

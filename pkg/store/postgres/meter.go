@@ -2,19 +2,61 @@ package postgres
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+
+	"github.com/assay-run/assay/pkg/job"
 )
+
+const scope = "github.com/assay-run/assay/pkg/store/postgres"
+
+// calls are the questions to PostgreSQL, by what they are for: names are constants of this
+// package. A time for each name and no histogram, for there are a hundred of them.
+type calls struct {
+	n       metric.Int64Counter
+	seconds metric.Float64Counter
+	labels  sync.Map // callLabels → metric.MeasurementOption
+}
+
+type callLabels struct {
+	name   string
+	failed bool
+}
+
+func newCalls() *calls {
+	m := otel.Meter(scope)
+	// Instruments of these names cannot be wrong.
+	n, _ := m.Int64Counter("assay_database_calls", metric.WithDescription("Calls to PostgreSQL, by what they are for and whether it could not be done."))
+	seconds, _ := m.Float64Counter("assay_database_call_seconds", metric.WithDescription("Time of these calls, with what was tried again."))
+	return &calls{n: n, seconds: seconds}
+}
+
+// ended counts a call that began at a time.
+func (c *calls) ended(ctx context.Context, name string, began time.Time, err error) {
+	l := callLabels{name, errors.Is(err, job.ErrUnavailable)}
+	o, ok := c.labels.Load(l)
+	if !ok {
+		result := "ok"
+		if l.failed {
+			result = "error"
+		}
+		o, _ = c.labels.LoadOrStore(l, metric.WithAttributeSet(attribute.NewSet(attribute.String("call", name), attribute.String("result", result))))
+	}
+	c.n.Add(ctx, 1, o.(metric.MeasurementOption))
+	c.seconds.Add(ctx, time.Since(began).Seconds(), o.(metric.MeasurementOption))
+}
 
 // meterPool has the pool's own figures reported, until stop. Who waits for a
 // connection waits for the whole system: it shows here first. To wait for a place in the
 // share is to wait for a connection.
 func meterPool(pool *pgxpool.Pool, shared *share) (stop func()) {
-	m := otel.Meter("github.com/assay-run/assay/pkg/store/postgres")
+	m := otel.Meter(scope)
 	// Instruments of these names and units cannot be wrong.
 	conns, _ := m.Int64ObservableGauge("assay_database_connections", metric.WithDescription("Connections to PostgreSQL, by state."))
 	most, _ := m.Int64ObservableGauge("assay_database_connections_max", metric.WithDescription("Most connections that there may be."))

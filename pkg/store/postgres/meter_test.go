@@ -27,8 +27,14 @@ func TestPoolIsMetered(t *testing.T) {
 	if _, there := got["assay_database_connections constructing"]; !there {
 		t.Errorf("what is 0 is absent: %v", got)
 	}
+	if err := s.Maintain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := metered(t, reader); got["assay_database_calls ok"] == 0 {
+		t.Errorf("no call is counted: %v", got)
+	}
 	s.unmeter()
-	if got := metered(t, reader); len(got) != 0 {
+	if got := metered(t, reader); len(got) != 1 { // the calls, which were
 		t.Errorf("a store that is closed has %v", got)
 	}
 }

@@ -66,6 +66,7 @@ type Store struct {
 	share   *share   // of its connections, for what can wait
 	tenants sync.Map // name → int32; ids never change
 	watch   watch
+	calls   *calls
 	unmeter func()
 	ended   sync.Map // day (time.Time) that is over → when its last job ended
 	// How long a call cancels what waits before it leaves the rest to the next.
@@ -105,7 +106,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, translate("open", err)
 	}
-	s := &Store{cfg: cfg, pool: pool, share: newShare(cfg.MaxConns), cancelTime: time.Second, retrySlice: retrySlice, jobsLook: jobsLook}
+	s := &Store{cfg: cfg, pool: pool, share: newShare(cfg.MaxConns), calls: newCalls(), cancelTime: time.Second, retrySlice: retrySlice, jobsLook: jobsLook}
 	if err := s.Ping(ctx); err != nil {
 		pool.Close()
 		return nil, err
@@ -161,13 +162,16 @@ func (s *Store) do(ctx context.Context, op string, f func(context.Context) error
 func (s *Store) urgent(ctx context.Context, op string, f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
+	start := time.Now()
 	var err error
 	for range 4 {
 		if err = f(ctx); !wroteNothing(err) {
 			break
 		}
 	}
-	return translate(op, err)
+	err = translate(op, err)
+	s.calls.ended(ctx, op, start, err)
+	return err
 }
 
 // uuid converts an id that comes from inside and is therefore valid; a bad one

@@ -48,6 +48,15 @@ SELECT coalesce(sum(c.total - c.recorded), 0)::bigint
 	- (SELECT count(*) FROM live_jobs WHERE state = 'running' AND batch_id <> '00000000-0000-0000-0000-000000000000')
 FROM batch_counts c WHERE c.ended_at IS NULL`
 
+// upkeep is what grows where something does not come after.
+var upkeep = fmt.Sprintf(`
+SELECT coalesce(1000 * extract(epoch FROM now() - (SELECT min(dispatched_at) FROM live_jobs WHERE state = 'dispatched')), 0)::bigint,
+	(SELECT count(*) FROM (SELECT FROM callbacks WHERE delivered_at IS NULL AND given_up_at IS NULL LIMIT %[1]d) c),
+	(SELECT count(*) FROM (SELECT FROM jobs_default LIMIT %[1]d) d),
+	(SELECT count(*) FROM pg_inherits WHERE inhparent = 'jobs'::regclass),
+	coalesce(1000 * extract(epoch FROM now() - (
+		SELECT min(xact_start) FROM pg_stat_activity WHERE backend_xmin IS NOT NULL AND datname = current_database())), 0)::bigint`, store.StatsCap)
+
 // waiting goes through the batches of all that live, which are fewer than those that a
 // tenant ever had (the condition on sealed_at is as in outstanding), and through what
 // waits of the tenant's own in each class. OFFSET keeps the planner from joining the
@@ -80,6 +89,7 @@ func (s *Store) Stats(ctx context.Context) (st store.Stats, err error) {
 		b := &pgx.Batch{}
 		b.Queue(poolStats)
 		b.Queue(queuedInBatches)
+		b.Queue(upkeep)
 		res := s.pool.SendBatch(ctx, b)
 		defer res.Close()
 		rows, err := res.Query()
@@ -104,6 +114,12 @@ func (s *Store) Stats(ctx context.Context) (st store.Stats, err error) {
 			return err
 		}
 		st.Queued = max(st.Queued, inBatches)
+		var dispatchedMS, transactionMS int64
+		if err := res.QueryRow().Scan(&dispatchedMS, &st.Callbacks, &st.Undated, &st.Days, &transactionMS); err != nil {
+			return err
+		}
+		st.OldestDispatched = time.Duration(dispatchedMS) * time.Millisecond
+		st.OldestTransaction = time.Duration(transactionMS) * time.Millisecond
 		return res.Close()
 	})
 	return st, err

@@ -134,7 +134,7 @@ func New(c Config) *Server {
 		Room:     s.fleet.room,
 		Hosts:    s.fleet.hosts,
 	}
-	s.admin = &admin.Admin{Store: c.Store, Fleet: c.Fleet, Wake: c.Dispatcher.Wake, Stop: c.Canceler.SendCancel, Pool: s.fleet.pool, Version: c.Version, Log: c.Log}
+	s.admin = &admin.Admin{Store: c.Store, Fleet: c.Fleet, Wake: func() { c.Dispatcher.Wake() }, Stop: func(worker string, l store.LeaseRef) error { return c.Canceler.SendCancel(worker, l) }, Pool: s.fleet.pool, Version: c.Version, Log: c.Log}
 	s.requests = newPot("requests at once", int64(c.Limits.Requests))
 	s.spool = newPot("uploads", int64(c.Limits.Spool))
 	s.reads = newTurns(c.Limits.Reads)

@@ -215,6 +215,32 @@ func testPause(t *testing.T, open Open) {
 		}
 		resume(f, store.PausePool, "p", store.ActionUnchanged)
 	})
+	t.Run("too many batches", func(t *testing.T) {
+		f := newFixture(t, open, Options{})
+		var first job.ID
+		for i := range store.MaxPaused + 1 {
+			batch := f.submit(newJob("one"))
+			what := store.Pausable{Kind: store.PauseBatch, Name: string(batch)}
+			err := f.Pause(ctx, act("pause", what.Name), what)
+			if i < store.MaxPaused {
+				f.must(err)
+			} else if f.mustBe(err, job.ErrTooMany); f.batch(batch).Paused {
+				t.Error("the one too many is paused")
+			}
+			if i == 0 {
+				first = batch
+			}
+		}
+		_, err := f.CancelBatch(ctx, first) // what is over does not count
+		f.must(err)
+		next := f.submit(newJob("one"))
+		f.must(f.Pause(ctx, act("pause", string(next)), store.Pausable{Kind: store.PauseBatch, Name: string(next)}))
+		ps, err := f.Pauses(ctx)
+		if f.must(err); len(ps) != store.MaxPaused {
+			t.Errorf("%d batches are listed as paused", len(ps))
+		}
+		count(f, 1, "of the one that is not paused")
+	})
 	t.Run("what there is not", func(t *testing.T) {
 		f := newFixture(t, open, Options{})
 		f.mustBe(f.Pause(ctx, act("pause", "x"), store.Pausable{Kind: store.PauseBatch, Name: string(job.NewID())}), job.ErrNotFound)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -124,14 +123,6 @@ func (p *process) term(t *testing.T) {
 func (p *process) restart(t *testing.T) {
 	t.Helper()
 	p.term(t)
-	p.start(t)
-}
-
-// replace is what an upgrade does to it: another program goes on in its place.
-func (p *process) replace(t *testing.T, programs string) {
-	t.Helper()
-	p.term(t)
-	p.path = filepath.Join(programs, filepath.Base(p.path))
 	p.start(t)
 }
 

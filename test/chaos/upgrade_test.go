@@ -176,6 +176,14 @@ func (f *fleet) replace(p *process, programs string) {
 	})
 }
 
+// replace is what an upgrade does to it: another program goes on in its place.
+func (p *process) replace(t *testing.T, programs string) {
+	t.Helper()
+	p.term(t)
+	p.path = filepath.Join(programs, filepath.Base(p.path))
+	p.start(t)
+}
+
 func isolates(w store.Worker) bool { return strings.Contains(string(w.Host), `"task"`) }
 
 // session uses one for a moment, by a dispatcher and a worker that may be of two versions.

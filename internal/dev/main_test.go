@@ -113,7 +113,12 @@ func alive(pid int) bool {
 		return false
 	}
 	_, state, _ := strings.Cut(string(data[max(0, strings.LastIndex(string(data), ")")):]), ") ")
-	return !strings.HasPrefix(state, "Z")
+	if !strings.HasPrefix(state, "Z") {
+		return true
+	}
+	// Its first thread is over; until the others are, its files are open and its sockets answer.
+	threads, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	return len(threads) > 1
 }
 
 func uidOf(t *testing.T, pid int) uint32 {

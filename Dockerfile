@@ -4,7 +4,7 @@
 #   make image && docker build --target dispatcher -t assay-dispatcher . && docker build --target worker -t assay-worker .
 #
 # BASE and GO may be any Debian with apt and these programs, such as the base that make images builds of Debian's packages
-# and that an engine loads from .cache/images/base.tar.
+# and that an engine loads from .cache/fleet/base.tar.
 ARG BASE=debian:12-slim
 ARG GO=golang:1.26-bookworm
 

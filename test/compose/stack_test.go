@@ -101,7 +101,7 @@ func (s *stack) build() {
 	for _, name := range []string{"worker", "dispatcher"} {
 		r, w := io.Pipe()
 		go func() {
-			w.CloseWithError(asDocker(filepath.Join(s.root, ".cache", "images", name+".tar"), "assay.local/"+name+":latest", w))
+			w.CloseWithError(asDocker(filepath.Join(s.root, ".cache", "fleet", name+".tar"), "assay.local/"+name+":latest", w))
 		}()
 		cmd := exec.Command("docker", "load", "--quiet")
 		cmd.Stdin = r

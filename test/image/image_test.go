@@ -95,6 +95,19 @@ func TestImages(t *testing.T) {
 	}
 }
 
+// What `assay dev` gives to jobs by itself are images of jobs: the fleet's own, which `make images` built beside them, are not
+// such, and the base that they are made from is no image at all.
+func TestDevTakesNoneOfThem(t *testing.T) {
+	root := testenv.RepoRoot(t)
+	found, err := filepath.Glob(filepath.Join(root, ".cache", "images", "*.tar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{filepath.Join(root, ".cache", "images", "python.tar")}, found); d != "" {
+		t.Errorf("archives that are imported by default (-want +got):\n%s", d)
+	}
+}
+
 // healed kills the worker's containerd and sees that jobs run again.
 func healed(f *fleet, c *container) {
 	f.t.Helper()
@@ -116,7 +129,7 @@ func healed(f *fleet, c *container) {
 // load gives the engine an image.
 func (f *fleet) load(name string) {
 	f.t.Helper()
-	archive := filepath.Join(testenv.RepoRoot(f.t), ".cache", "images", name+".tar")
+	archive := filepath.Join(testenv.RepoRoot(f.t), ".cache", "fleet", name+".tar")
 	if _, err := os.Stat(archive); err != nil {
 		f.t.Fatalf("%v; run: make images", err)
 	}

@@ -32,7 +32,7 @@ type fleet struct {
 func newFleet(t *testing.T) *fleet {
 	t.Helper()
 	for _, name := range images {
-		archive, err := filepath.Abs(filepath.Join(root, ".cache", "images", name+".tar"))
+		archive, err := filepath.Abs(filepath.Join(root, ".cache", "fleet", name+".tar"))
 		if err == nil {
 			_, err = command(t, "", "sh", "-c", loadImage+` "$0"`, archive)
 		}

@@ -43,6 +43,9 @@ func TestOwnArtifacts(t *testing.T) {
 		"of another attempt":  {fmt.Sprintf(`{"artifacts":[{"object":%q}]}`, key(id, 6)), false},
 		"a blob":              {fmt.Sprintf(`{"artifacts":[{"object":%q}]}`, blob), false},
 		"nothing":             {`{"artifacts":[{"path":"/x"}]}`, false},
+		"a key in capitals":   {fmt.Sprintf(`{"Artifacts":[{"OBJECT":%q}]}`, key(other, 7)), false},
+		"a key with escapes":  {fmt.Sprintf(`{"\u0061rtifacts":[{"\u006fbject":%q}]}`, key(other, 7)), false},
+		"names as texts":      {`{"enforcement":[{"capability":"artifacts","mechanism":"object"}]}`, true},
 		"a way out of itself": {fmt.Sprintf(`{"artifacts":[{"object":"acme/%s/07/x"}]}`, id), false},
 	} {
 		f := store.Finish{LeaseRef: store.LeaseRef{Job: id, Lease: 7}, Result: []byte(c.result)}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/assay-run/assay/api"
@@ -97,16 +96,15 @@ func (c *adminLogCmd) Run(a *app) error {
 	if a.JSON {
 		return a.printJSON(api.ActionList{Actions: append([]store.Action{}, found...)})
 	}
-	t := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "AT\tWHO\tACTION\tSUBJECT\tOUTCOME\tWHY\tDETAIL")
+	t := newTable(a.stdout, "AT", "WHO", "ACTION", "SUBJECT", "OUTCOME", "WHY", "DETAIL")
 	for _, x := range found {
 		who := x.Actor
 		if x.Token != "" {
 			who += " (" + x.Token + ")"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", x.At.UTC().Format(time.RFC3339), who, x.Action, x.Subject, x.Outcome, x.Reason, x.Detail)
+		t.row(x.At.UTC().Format(time.RFC3339), who, x.Action, x.Subject, x.Outcome, x.Reason, x.Detail)
 	}
-	return t.Flush()
+	return t.end()
 }
 
 type adminLeaderCmd struct{}

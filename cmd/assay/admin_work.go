@@ -2,9 +2,7 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/assay-run/assay/api"
@@ -62,12 +60,11 @@ func (c *adminPauseCmd) list(a *app) error {
 	if a.JSON {
 		return a.printJSON(found)
 	}
-	t := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "PAUSED\tNAME\tSINCE\tBY\tWHY")
+	t := newTable(a.stdout, "PAUSED", "NAME", "SINCE", "BY", "WHY")
 	for _, p := range found {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", p.Kind, p.Name, p.At.UTC().Format(time.RFC3339), p.By, p.Reason)
+		t.row(p.Kind, p.Name, p.At.UTC().Format(time.RFC3339), p.By, p.Reason)
 	}
-	return t.Flush()
+	return t.end()
 }
 
 type adminResumeCmd struct{ paused }

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"fmt"
 	"path/filepath"
-	"text/tabwriter"
 
 	"github.com/assay-run/assay/internal/doctor"
 )
@@ -33,14 +31,14 @@ func (c *doctorCmd) Run(a *app) error {
 			return err
 		}
 	} else {
-		t := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
+		t := newTable(a.stdout)
 		for _, f := range found {
-			fmt.Fprintf(t, "%s\t%s\t%s\n", f.Level, f.Check, f.Found)
+			t.row(f.Level, f.Check, f.Found)
 			if f.Advice != "" {
-				fmt.Fprintf(t, "\t\t→ %s\n", f.Advice)
+				t.row("", "", "→ "+f.Advice)
 			}
 		}
-		if err := t.Flush(); err != nil {
+		if err := t.end(); err != nil {
 			return err
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"text/tabwriter"
 	"time"
 
 	"github.com/assay-run/assay/api"
@@ -55,12 +54,11 @@ func (a *app) printExplanation(e *api.Explanation) {
 		a.printf("no worker is connected: this is the whole policy, but nobody knows what would enforce it\n%s\n", e.Policy)
 		return
 	}
-	t := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "CAPABILITY\tREQUESTED\tAPPLIED\tLEVEL\tMECHANISM")
+	t := newTable(a.stdout, "CAPABILITY", "REQUESTED", "APPLIED", "LEVEL", "MECHANISM")
 	for _, r := range e.Enforcement {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", r.Capability, r.Requested, r.Applied, r.Level, r.Mechanism)
+		t.row(r.Capability, r.Requested, r.Applied, r.Level, r.Mechanism)
 	}
-	_ = t.Flush()
+	_ = t.end()
 	a.printf("(as worker %s would enforce it)\n", e.Host)
 }
 

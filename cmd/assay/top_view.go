@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode"
 
@@ -99,16 +98,15 @@ func counts(now, then map[string]int64) string {
 }
 
 func workers(b *strings.Builder, now api.Fleet) {
-	t := tabwriter.NewWriter(b, 0, 8, 2, ' ', 0)
-	defer t.Flush()
 	if len(now.Workers) == 0 {
-		fmt.Fprintln(t, "POOL\tWORKERS\tBUSY\tSLOTS")
+		t := newTable(b, "POOL", "WORKERS", "BUSY", "SLOTS")
 		for _, p := range now.Pools {
-			fmt.Fprintf(t, "%s\t%d\t%d\t%d\n", plain(p.Pool), p.Workers, p.Busy, p.Slots)
+			t.row(p.Pool, p.Workers, p.Busy, p.Slots)
 		}
+		_ = t.end()
 		return
 	}
-	fmt.Fprintln(t, "WORKER\tPOOL\tSTATE\tLEVELS\tBUSY\tSLOTS\tJOBS/S\tSESSIONS\tHEARD")
+	t := newTable(b, "WORKER", "POOL", "STATE", "LEVELS", "BUSY", "SLOTS", "JOBS/S", "SESSIONS", "HEARD")
 	for _, w := range slices.SortedFunc(slices.Values(now.Workers), func(a, b store.Worker) int {
 		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.ID, b.ID))
 	}) {
@@ -116,9 +114,9 @@ func workers(b *strings.Builder, now api.Fleet) {
 		if y := w.Tally; y != nil {
 			rate, sessions = fmt.Sprintf("%.1f", y.PerSecond), fmt.Sprint(y.Sessions)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s ago\n", plain(w.ID), plain(w.Pool), plain(stateOf(w)), levelsOf(w),
-			w.Busy, w.Slots, rate, sessions, max(now.At.Sub(w.SeenAt), 0).Round(time.Second))
+		t.row(w.ID, w.Pool, stateOf(w), levelsOf(w), w.Busy, w.Slots, rate, sessions, fmt.Sprint(max(now.At.Sub(w.SeenAt), 0).Round(time.Second), " ago"))
 	}
+	_ = t.end()
 }
 
 // stateOf is what keeps a worker from taking jobs, the gravest first.
@@ -141,7 +139,7 @@ func levelsOf(w store.Worker) string {
 	_ = json.Unmarshal(w.Host, &h) // a worker of another version: shown without
 	levels := make([]string, len(h.Isolations))
 	for i, l := range h.Isolations {
-		levels[i] = plain(string(l))
+		levels[i] = string(l)
 	}
 	return cmp.Or(strings.Join(levels, ","), "?")
 }
@@ -151,18 +149,16 @@ func queue(b *strings.Builder, groups []store.QueueGroup) {
 		b.WriteString("nothing waits or runs\n")
 		return
 	}
-	t := tabwriter.NewWriter(b, 0, 8, 2, ' ', 0)
-	defer t.Flush()
-	fmt.Fprintln(t, "POOL\tNEEDS\tTENANT\tPRIORITY\tQUEUED\tDISPATCHED\tRUNNING")
+	t := newTable(b, "POOL", "NEEDS", "TENANT", "PRIORITY", "QUEUED", "DISPATCHED", "RUNNING")
 	for _, g := range groups {
 		need := placement.ParseClass(g.Pool)
 		about := ""
 		if g.AtLeast {
 			about = "~"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s%d\t%d\t%d\n", plain(placement.PoolOf(g.Pool)), plain(cmp.Or(need.String(), "-")), plain(g.Tenant), g.Priority,
-			about, g.Queued, g.Dispatched, g.Running)
+		t.row(placement.PoolOf(g.Pool), cmp.Or(need.String(), "-"), g.Tenant, g.Priority, about+fmt.Sprint(g.Queued), g.Dispatched, g.Running)
 	}
+	_ = t.end()
 }
 
 // plain keeps what others wrote from speaking to the terminal.

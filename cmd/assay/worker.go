@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/assay-run/assay/api"
@@ -42,8 +41,7 @@ func (c *workerListCmd) Run(a *app) error {
 		return a.printJSON(found)
 	}
 	var lacks []string
-	t := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "WORKER\tPOOL\tBUSY\tSLOTS\tISOLATION\tMEMORY\tLABELS\tUP\tVERSION")
+	t := newTable(a.stdout, "WORKER", "POOL", "BUSY", "SLOTS", "ISOLATION", "MEMORY", "LABELS", "UP", "VERSION")
 	for _, w := range found {
 		var h policy.Host
 		_ = json.Unmarshal(w.Host, &h) // a worker of another version: shown without
@@ -72,14 +70,14 @@ func (c *workerListCmd) Run(a *app) error {
 		if w.Rival != nil {
 			state += " (another worker of this name, started " + w.Rival.StartedAt.UTC().Format(time.RFC3339) + ", is refused)"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s%s\t%s\n", w.ID, w.Pool, w.Busy, w.Slots, strings.Join(levels, ","), most(o.Memory), special(o),
-			time.Since(w.StartedAt).Round(time.Second), state, w.Version)
+		up := time.Since(w.StartedAt).Round(time.Second).String()
+		t.row(w.ID, w.Pool, w.Busy, w.Slots, strings.Join(levels, ","), most(o.Memory), special(o), up+state, w.Version)
 	}
-	if err := t.Flush(); err != nil {
+	if err := t.end(); err != nil {
 		return err
 	}
 	for _, line := range lacks {
-		fmt.Fprintln(a.stdout, line)
+		a.printf("%s\n", plain(line))
 	}
 	if len(all.Pools) < 2 && !slices.ContainsFunc(all.Pools, func(p api.PoolSummary) bool { return p.Exclusive }) {
 		return nil // which says nothing more
@@ -90,16 +88,15 @@ func (c *workerListCmd) Run(a *app) error {
 
 // pools is all that there is to see without an operator's token.
 func (c *workerListCmd) pools(a *app, all api.WorkerList) error {
-	t := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "POOL\tWORKERS\tBUSY\tSLOTS\tTAKES")
+	t := newTable(a.stdout, "POOL", "WORKERS", "BUSY", "SLOTS", "TAKES")
 	for _, p := range all.Pools {
 		takes := "any job that it can run"
 		if p.Exclusive {
 			takes = "jobs that name it"
 		}
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%s\n", p.Pool, p.Workers, p.Busy, p.Slots, takes)
+		t.row(p.Pool, p.Workers, p.Busy, p.Slots, takes)
 	}
-	return t.Flush()
+	return t.end()
 }
 
 func most(memory job.Size) string {

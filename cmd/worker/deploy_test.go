@@ -2,11 +2,10 @@ package main
 
 import (
 	"bytes"
-	"os"
-	"regexp"
 	"slices"
-	"strings"
 	"testing"
+
+	"github.com/assay-run/assay/internal/testenv"
 )
 
 // What the chart and the compose file set is what this program reads: a variable
@@ -16,43 +15,13 @@ func TestDeploymentsSetKnownVariables(t *testing.T) {
 	if _, err := parse([]string{"--help"}, &help); err != errHelp {
 		t.Fatal(err)
 	}
-	known := variables(help.String())
+	known := testenv.Variables(help.String())
 	if len(known) < 5 {
 		t.Fatalf("help names only %v", known)
 	}
-	for _, name := range variables(deployed(t)) {
+	for _, name := range testenv.Deployed(t, "worker", "_names.tpl", "workers.yaml") {
 		if !slices.Contains(known, name) {
 			t.Errorf("a deployment sets %s, which is not a variable of this program", name)
 		}
 	}
-}
-
-// deployed is what the deployments say about worker and to every program.
-func deployed(t *testing.T) string {
-	t.Helper()
-	var text strings.Builder
-	for _, file := range []string{"_names.tpl", "workers.yaml"} {
-		raw, err := os.ReadFile("../../deploy/helm/assay/templates/" + file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text.Write(raw)
-	}
-	raw, err := os.ReadFile("../../docker-compose.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, service, ok := strings.Cut(string(raw), "\n  worker:\n")
-	if !ok {
-		t.Fatal("the compose file has no service worker")
-	}
-	if next := regexp.MustCompile(`\n(  )?[a-z]+:`).FindStringIndex(service); next != nil {
-		service = service[:next[0]]
-	}
-	// What a value is taken from are names of .env.
-	return text.String() + regexp.MustCompile(`\$\{[^}]*\}`).ReplaceAllString(service, "")
-}
-
-func variables(text string) []string {
-	return regexp.MustCompile(`ASSAY_[A-Z_]+`).FindAllString(text, -1)
 }

@@ -62,7 +62,7 @@ func TestWhatAnAttemptConsistsOf(t *testing.T) {
 		for _, a := range s.Attributes() {
 			switch a.Key {
 			case telemetry.JobKey, telemetry.BatchKey, telemetry.TenantKey, telemetry.PoolKey, telemetry.WorkerKey, telemetry.AttemptKey:
-				have[string(a.Key)] = a.Value.Emit()
+				have[string(a.Key)] = a.Value.String()
 			}
 		}
 		if want := map[string]string{"assay.job": string(id), "assay.batch": string(batch), "assay.tenant": "acme", "assay.pool": "default",

@@ -136,6 +136,7 @@ func TestHostileRegistries(t *testing.T) {
 		"token from a local server":              {realm("http://" + secret + "/token"), "without TLS"},
 		"token from a local server with TLS":     {realm("https://" + secret + "/token"), "not public"},
 		"foreign layer that is not distributable": {hostileRegistry(t, layer("7"), func(d *ocispec.Descriptor) {
+			//lint:ignore SA1019 nobody should make such a layer any more, and an enemy may
 			d.MediaType, d.URLs = ocispec.MediaTypeImageLayerNonDistributableGzip, []string{"https://" + secret + "/layer"}
 		}, nil), "urls"},
 		"foreign layer":           {hostileRegistry(t, layer("5"), func(d *ocispec.Descriptor) { d.URLs = []string{"http://" + secret + "/layer"} }, nil), "urls"},

@@ -15,14 +15,14 @@ import (
 // ahead is for how long the window keeps workers busy at their present pace,
 // beyond what their free slots take. Whoever comes next waits behind it, so it is
 // hardly longer than a look takes on a busy machine.
-const ahead = 100 * time.Millisecond
+const ahead = 50 * time.Millisecond
 
 // Where workers are at pace, claims come by the moment, and the window holds what
 // they take in many of them: looks may be as far apart as three quarters of it last, unless
 // most of it goes at once. The same holds for slower workers while more is queued than
 // the window has room for. Else the next job may find workers that wait for it.
 const (
-	restTime = 150 * time.Millisecond // at most
+	restTime = 100 * time.Millisecond // at most
 	atPace   = 100                    // jobs a second
 	backlog  = 10                     // jobs a second, where there is a backlog
 )

@@ -18,7 +18,7 @@ import (
 // took a twentieth of the rate of small Python programs.
 const (
 	maintainFrom = `(now() AT TIME ZONE 'UTC' - interval '1 day')::date`
-	maintainDays = 5
+	maintainDays = 4
 )
 
 // maintainLock lets one make partitions at a time, to the end of its transaction.

@@ -13,6 +13,8 @@ import (
 // schedule releases up to what is left of the window $2 of the classes $1 (column
 // pool), fairly:
 //
+//   - A scan that stands in the statement costs even where it finds nothing: every partition
+//     is opened for it. So each stands there once: recursions begin before the first row.
 //   - tiers steps through the index jobs_by_priority, from one (tenant, priority) of each
 //     class to the next, and groups from one batch of a tier to the next, the oldest first,
 //     until they have jobs for the whole window. The cost is that of the window, not of the
@@ -41,30 +43,27 @@ import (
 // taken before (in the same round trip) makes several schedulers share one window,
 // and the schedules of several sets of classes the limits of a tenant.
 var schedule = `
-WITH RECURSIVE budget AS (
-	SELECT greatest($2::bigint - (SELECT count(*) FROM live_jobs WHERE state = 'dispatched' AND pool = ANY ($1::text[])), 0) AS n,
-		greatest(ceil($2::bigint / ` + batchesAbreast + `), 1)::bigint AS quantum),
+WITH RECURSIVE dispatched AS MATERIALIZED (SELECT tenant_id, batch_id, pool, caps FROM live_jobs WHERE state = 'dispatched'),
+budget AS MATERIALIZED (
+	SELECT greatest($2::bigint - count(*) FILTER (WHERE pool = ANY ($1::text[])), 0) AS n,
+		greatest(ceil($2::bigint / ` + batchesAbreast + `), 1)::bigint AS quantum FROM dispatched),
 tiers AS (
-	SELECT c.pool, first.* FROM unnest($1::text[]) AS c (pool), LATERAL (
-		SELECT j.tenant_id, j.priority FROM live_jobs j
-		WHERE j.state = 'queued' AND j.pool = c.pool AND (SELECT n FROM budget) > 0
-		ORDER BY j.tenant_id, -j.priority LIMIT 1) first
+	SELECT pool, 0 AS tenant_id, 0 AS priority FROM unnest($1::text[]) AS c (pool), budget WHERE n > 0 -- before the first
 	UNION ALL
 	SELECT t.pool, next.* FROM tiers t, LATERAL (
 		SELECT j.tenant_id, j.priority FROM live_jobs j
 		WHERE j.state = 'queued' AND j.pool = t.pool AND (j.tenant_id, -j.priority) > (t.tenant_id, -t.priority)
 		ORDER BY j.tenant_id, -j.priority LIMIT 1) next),
-held AS MATERIALIZED (
-	SELECT tenant_id, batch_id, count(*) AS n FROM (
-		SELECT tenant_id, batch_id FROM live_jobs WHERE state = 'dispatched' AND (SELECT n FROM budget) > 0
-		UNION ALL SELECT tenant_id, batch_id FROM live_jobs WHERE state = 'running' AND (SELECT n FROM budget) > 0) live
-	GROUP BY tenant_id, batch_id),
+live AS MATERIALIZED (
+	SELECT tenant_id, batch_id, caps FROM dispatched
+	UNION ALL SELECT tenant_id, batch_id, caps FROM live_jobs WHERE state = 'running' AND (SELECT n FROM budget) > 0),
+held AS MATERIALIZED (SELECT tenant_id, batch_id, count(*) AS n FROM live GROUP BY tenant_id, batch_id),
 tenant_held AS MATERIALIZED (SELECT tenant_id, sum(n) AS n FROM held GROUP BY tenant_id),
 batch_held AS MATERIALIZED (SELECT coalesce(jsonb_object_agg(tenant_id || ' ' || batch_id, n), '{}') AS n FROM held),
 groups AS MATERIALIZED (
 	SELECT t.pool, g.*, t.held FROM (
 		SELECT t.*, coalesce(h.n, 0) AS held FROM tiers t LEFT JOIN tenant_held h ON h.tenant_id = t.tenant_id
-		WHERE NOT EXISTS (SELECT FROM tenants p WHERE p.id = t.tenant_id AND p.paused_at IS NOT NULL) OFFSET 0) t, LATERAL (` + oldestGroups + `) g),
+		WHERE t.tenant_id > 0 AND NOT EXISTS (SELECT FROM tenants p WHERE p.id = t.tenant_id AND p.paused_at IS NOT NULL) OFFSET 0) t, LATERAL (` + oldestGroups + `) g),
 ` + cappedHeld + `ready AS MATERIALIZED (
 	SELECT g.*, t.weight, t.max_running, max(g.priority) OVER (PARTITION BY g.tenant_id) AS top,
 		greatest(4 * (SELECT n FROM budget) / greatest(count(*) FILTER (WHERE g.counts AND g.batch_held + g.added >= (SELECT quantum FROM budget))
@@ -82,9 +81,10 @@ hopeful AS MATERIALIZED (
 	WHERE NOT counts OR nth <= (SELECT n FROM budget)),
 waiting AS MATERIALIZED (
 	SELECT r.*, c.* FROM hopeful r, LATERAL (
-		SELECT j.id, j.created_at, NULL AS caps FROM live_jobs j
-		WHERE NOT r.capped AND ` + waitsIn("r") + ` AND j.lane = 0
-		ORDER BY j.tenant_id, j.batch_id, j.priority, j.lane, j.id LIMIT least(r.most, (SELECT n FROM budget))::bigint) c` + cappedWaiting + `),
+		SELECT 0 AS lane, r.most AS room WHERE NOT r.capped UNION ALL (` + openLanes + `)) o, LATERAL (
+		SELECT j.id, j.created_at, j.caps FROM live_jobs j
+		WHERE ` + waitsIn("r", "r") + ` AND j.lane = o.lane
+		ORDER BY j.tenant_id, j.batch_id, j.priority, j.lane, j.id LIMIT least(o.room, (SELECT n FROM budget))::bigint) c),
 candidates AS MATERIALIZED (
 	SELECT w.*, ` + turnOf("(w.batch_held + row_number() OVER (PARTITION BY w.tenant_id, w.batch_id, w.priority ORDER BY w.id))") + `
 		/ ` + virtually("w", "w.created_at") + ` AS turn
@@ -127,36 +127,34 @@ func turnOf(place string) string {
 // may run.
 var oldestGroups = `
 		WITH RECURSIVE steps AS (
-			SELECT first.*, adds.added, adds.added AS filled FROM (` + firstOfGroup + `
-				ORDER BY j.tenant_id, -j.priority, j.batch_id, j.lane LIMIT 1) first, ` + addsTo("first") + `
+			SELECT t.tenant_id, '00000000-0000-0000-0000-000000000000'::uuid AS batch_id, -1 AS lane, t.priority, false AS capped, false AS counts,
+				NULL::uuid AS head, NULL::timestamptz AS head_at, 0::bigint AS batch_held, 0::bigint AS added, 0::bigint AS filled -- before the first
 			UNION ALL
-			SELECT next.*, adds.added, s.filled + adds.added FROM steps s, LATERAL (` + firstOfGroup + `
-					AND (j.batch_id, j.lane) > (s.batch_id, CASE WHEN s.capped THEN 2147483647 ELSE 0 END)
-				ORDER BY j.tenant_id, -j.priority, j.batch_id, j.lane LIMIT 1) next, ` + addsTo("next") + `
+			SELECT next.*, adds.added, s.filled + adds.added FROM steps s, LATERAL (
+				SELECT j.tenant_id, j.batch_id, CASE WHEN j.lane > 0 THEN 2147483647 ELSE 0 END, j.priority, j.lane > 0 AS capped, ` + groupCounts + ` AS counts,
+					j.id AS head, j.created_at AS head_at,
+					coalesce(((SELECT n FROM batch_held) -> (j.tenant_id || ' ' || j.batch_id))::bigint, 0) AS batch_held
+				FROM live_jobs j WHERE j.state = 'queued' AND j.pool = t.pool AND j.tenant_id = t.tenant_id AND -j.priority = -t.priority
+					AND (j.batch_id, j.lane) > (s.batch_id, s.lane)
+				ORDER BY j.tenant_id, -j.priority, j.batch_id, j.lane LIMIT 1) next, LATERAL (` + addsNext + `) adds
 			WHERE s.filled < (SELECT n FROM budget))
-		SELECT tenant_id, batch_id, priority, capped, counts, head, head_at, batch_held, added FROM steps`
+		SELECT tenant_id, batch_id, priority, capped, counts, head, head_at, batch_held, added FROM steps WHERE head IS NOT NULL`
 
-// addsTo is SQL for how many jobs of a group may run in the batch's present turn.
-func addsTo(group string) string {
-	room := `(SELECT quantum FROM budget) - ` + group + `.batch_held`
-	return `LATERAL (SELECT CASE WHEN NOT ` + group + `.counts OR ` + room + ` <= 0 THEN 0 WHEN ` + room + ` = 1 THEN 1 ELSE (
-				SELECT count(*) FROM (SELECT FROM live_jobs j WHERE ` + waitsIn(group) + ` AND j.lane = 0
-					ORDER BY j.tenant_id, j.batch_id, j.priority, j.lane, j.id LIMIT ` + room + `) few) END AS added) adds`
-}
-
-const firstOfGroup = `
-				SELECT j.tenant_id, j.batch_id, j.priority, j.lane > 0 AS capped, ` + groupCounts + ` AS counts, j.id AS head, j.created_at AS head_at,
-					coalesce(((SELECT n FROM batch_held) -> (j.tenant_id || ' ' || j.batch_id))::bigint, 0) AS batch_held, j.pool
-				FROM live_jobs j WHERE j.state = 'queued' AND j.pool = t.pool AND j.tenant_id = t.tenant_id AND -j.priority = -t.priority`
+// addsNext is SQL for how many jobs of the group "next" may run in its batch's present turn.
+var addsNext = `
+				SELECT CASE WHEN NOT next.counts OR room.n <= 0 THEN 0 WHEN room.n = 1 THEN 1 ELSE (
+					SELECT count(*) FROM (SELECT FROM live_jobs j WHERE ` + waitsIn("next", "t") + ` AND j.lane = 0
+						ORDER BY j.tenant_id, j.batch_id, j.priority, j.lane, j.id LIMIT room.n) few) END AS added
+				FROM (SELECT quantum - next.batch_held AS n FROM budget) room OFFSET 0`
 
 const groupCounts = `(j.lane = 0 AND (j.not_before IS NULL OR j.not_before <= now()) AND (j.expires_at IS NULL OR j.expires_at > now())
 				AND (j.batch_id = '00000000-0000-0000-0000-000000000000'
 					OR EXISTS (SELECT FROM batches b WHERE b.id = j.batch_id AND b.sealed_at IS NOT NULL AND NOT b.cancel_requested AND b.paused_at IS NULL)))`
 
-// waitsIn is SQL for the jobs of a group that may run now. Those that are overdue
+// waitsIn is SQL for the jobs of a group, in the pool of a tier, that may run now. Those that are overdue
 // may not: nobody could claim them, and they would hold places of the window.
-func waitsIn(row string) string {
-	return `j.state = 'queued' AND j.pool = ` + row + `.pool AND j.tenant_id = ` + row + `.tenant_id AND j.batch_id = ` + row + `.batch_id
+func waitsIn(row, tier string) string {
+	return `j.state = 'queued' AND j.pool = ` + tier + `.pool AND j.tenant_id = ` + row + `.tenant_id AND j.batch_id = ` + row + `.batch_id
 			AND j.priority = ` + row + `.priority AND (j.not_before IS NULL OR j.not_before <= now()) AND (j.expires_at IS NULL OR j.expires_at > now())`
 }
 
@@ -166,16 +164,9 @@ var (
 	cappedHeld = `capped AS MATERIALIZED (
 	SELECT coalesce(jsonb_object_agg(k, n), '{}') AS held FROM (
 		SELECT ` + capKey("j", "cap") + ` AS k, count(*) AS n
-		FROM (SELECT tenant_id, batch_id, caps FROM live_jobs WHERE lane > 0 AND state IN ('dispatched', 'running')
-			AND (SELECT n FROM budget) > 0 ORDER BY tenant_id) j, string_to_table(j.caps, E'\n') cap
+		FROM live j, string_to_table(j.caps, E'\n') cap WHERE j.caps IS NOT NULL
 		GROUP BY k) counted),
 `
-	cappedWaiting = `
-	UNION ALL
-	SELECT r.*, c.* FROM hopeful r, LATERAL (` + openLanes + `) o, LATERAL (
-		SELECT j.id, j.created_at, j.caps FROM live_jobs j
-		WHERE ` + waitsIn("r") + ` AND j.lane = o.lane
-		ORDER BY j.tenant_id, j.batch_id, j.priority, j.lane, j.id LIMIT least(o.room, (SELECT n FROM budget))) c`
 	cappedFitting = `fitting AS (
 	SELECT id FROM (
 		SELECT c.id, ` + capRoom("c", "cap", "(SELECT held FROM capped)") + ` AS room,
@@ -192,24 +183,19 @@ var (
 // with room is met within as many looks as it takes to go past those.
 var openLanes = `
 		WITH RECURSIVE start AS MATERIALIZED (SELECT (random() * 2147483646)::integer AS lane WHERE r.capped),
-		up AS (` + lanesFrom("up", "> (SELECT lane FROM start)", "") + `),
-		around AS (` + lanesFrom("around", "> 0", " AND j.lane <= (SELECT lane FROM start)") + `)
-		SELECT l.lane, free.room FROM (SELECT * FROM (SELECT * FROM up UNION ALL SELECT * FROM around) every
+		lanes AS (
+			SELECT lane, 2147483647 AS upto, NULL AS caps FROM start
+			UNION ALL
+			SELECT coalesce(next.lane, 0), CASE WHEN next.lane IS NULL THEN (SELECT lane FROM start) ELSE l.upto END, next.caps
+			FROM lanes l LEFT JOIN LATERAL (
+				SELECT j.lane, j.caps FROM live_jobs j WHERE ` + waitsIn("r", "r") + ` AND j.lane > l.lane AND j.lane <= l.upto
+				ORDER BY j.tenant_id, j.batch_id, j.priority, j.lane LIMIT 1) next ON true
+			WHERE next.lane IS NOT NULL OR l.upto = 2147483647)
+		SELECT l.lane, free.room FROM (SELECT lane, caps FROM lanes WHERE caps IS NOT NULL
 			LIMIT 10 + (1000 + r.tenant_held) / greatest(r.capped_groups, 1)) l, LATERAL (
 			SELECT coalesce(min(` + capRoom("r", "cap", "(SELECT held FROM capped)") + `), 1000000) AS room
 			FROM string_to_table(l.caps, E'\n') cap) free
 		WHERE free.room > 0 LIMIT (SELECT n FROM budget)`
-
-// lanesFrom is SQL for the lanes of a group, the lowest first, as rows of name.
-func lanesFrom(name, first, last string) string {
-	return `
-			(SELECT j.lane, j.caps FROM live_jobs j WHERE r.capped AND ` + waitsIn("r") + ` AND j.lane ` + first + last + `
-			ORDER BY j.tenant_id, j.batch_id, j.priority, j.lane LIMIT 1)
-			UNION ALL
-			SELECT next.* FROM ` + name + ` l, LATERAL (
-				SELECT j.lane, j.caps FROM live_jobs j WHERE ` + waitsIn("r") + ` AND j.lane > l.lane` + last + `
-				ORDER BY j.tenant_id, j.batch_id, j.priority, j.lane LIMIT 1) next`
-}
 
 // Schedule implements store.Scheduler.
 func (s *Store) Schedule(ctx context.Context, classes []string, window int) (ds []store.Dispatch, err error) {

@@ -51,25 +51,31 @@ func newCapacity(slots int, cpu float64, memory job.Size) *capacity {
 	}
 }
 
-// reserve waits for room and returns how many deliveries to ask for, most at most;
-// each comes with one slot, to be given back by free.
-func (c *capacity) reserve(ctx context.Context, most int) (int, error) {
+// waitForRoom waits until another job is worth asking for.
+func (c *capacity) waitForRoom(ctx context.Context) error {
 	for {
 		c.mu.Lock()
-		n, changed := min(c.room(), most), c.changed
-		if n > 0 {
-			c.held += n
-		}
+		room, changed := c.room(), c.changed
 		c.mu.Unlock()
-		if n > 0 {
-			return n, nil
+		if room > 0 {
+			return nil
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return 0, ctx.Err()
+			return ctx.Err()
 		}
 	}
+}
+
+// hold returns how many deliveries to ask for, most at most, perhaps none; each comes with
+// one slot, to be given back by free.
+func (c *capacity) hold(most int) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := max(min(c.room(), most), 0)
+	c.held += n
+	return n
 }
 
 // Jobs that are held ahead start sooner here than they would after a round trip.
@@ -245,6 +251,14 @@ func (c *capacity) busy() int {
 func (w *Worker) occupied() bool { return w.underway.Load() >= occupiedBy }
 
 var occupiedBy = 2 * int64(goruntime.NumCPU())
+
+// gatherRoom keeps the pulls of an occupied worker pullRest apart: its slots come free one
+// by one, and one pull then asks for several.
+func (w *Worker) gatherRoom(ctx context.Context) {
+	if w.occupied() {
+		pause(ctx, pullRest-time.Since(time.Unix(0, w.pulled.Load())))
+	}
+}
 
 func (w *Worker) claimRest(delivery) time.Duration {
 	if w.occupied() {

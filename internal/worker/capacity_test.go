@@ -85,22 +85,22 @@ func TestCapacityTakesJobsLargerThanItsCores(t *testing.T) {
 
 func TestFetchesAreSizedByTheJobsOfLate(t *testing.T) {
 	c := newCapacity(100, 8, 0)
-	n, err := c.reserve(t.Context(), 100)
-	if err != nil || n != 16 { // default jobs of one core, as many again ahead
-		t.Fatalf("reserve = %d, %v, want 16", n, err)
+	n := c.hold(100)
+	if n != 16 { // default jobs of one core, as many again ahead
+		t.Fatalf("hold = %d, want 16", n)
 	}
 	c.free(n)
 	for range 100 {
 		c.leave(need{4000, 0}, time.Hour)
 		c.used = need{}
 	}
-	if n, _ = c.reserve(t.Context(), 100); n != 2 { // four cores each, long: no more than can run
-		t.Errorf("reserve = %d, want 2", n)
+	if n := c.hold(100); n != 2 { // four cores each, long: no more than can run
+		t.Errorf("hold = %d, want 2", n)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if n, err := c.reserve(ctx, 100); err == nil {
-		t.Errorf("reserve = %d without room", n)
+	if err := c.waitForRoom(ctx); err == nil {
+		t.Error("there is room")
 	}
 	if unbounded := newCapacity(512, 0, 0); unbounded.room() != 512 {
 		t.Errorf("without bounds there is room for %d, want every slot", unbounded.room())
@@ -130,6 +130,26 @@ func TestJobsAreHeldAheadByTheirTime(t *testing.T) {
 	}
 }
 
+// Slots of an occupied worker come free one by one: it does not pull for each.
+func TestPullsOfAnOccupiedWorkerGather(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &Worker{}
+		w.pulled.Store(time.Now().UnixNano())
+		waits := func(what string, want time.Duration) {
+			t.Helper()
+			began := time.Now()
+			w.gatherRoom(t.Context())
+			if d := time.Since(began); d != want {
+				t.Errorf("%s waits for %v before it pulls again, want %v", what, d, want)
+			}
+		}
+		waits("an idle worker", 0)
+		w.underway.Store(occupiedBy)
+		waits("an occupied worker", pullRest)
+		waits("an occupied worker that has rested", 0)
+	})
+}
+
 // Jobs that were short become long: what was held ahead does not wait behind them
 // for ever, and no more is fetched to share that fate.
 func TestHeldJobsLeaveALineThatStands(t *testing.T) {
@@ -140,9 +160,9 @@ func TestHeldJobsLeaveALineThatStands(t *testing.T) {
 			c.leave(one, time.Millisecond)
 			c.used = need{}
 		}
-		n, err := c.reserve(t.Context(), 16)
-		if err != nil || n != 16 {
-			t.Fatalf("reserve = %d, %v, want 16", n, err)
+		n := c.hold(16)
+		if n != 16 {
+			t.Fatalf("hold = %d, want 16", n)
 		}
 		ends := make(chan error, n)
 		for range n {

@@ -33,10 +33,15 @@ func (w *Worker) pull(ctx context.Context) {
 	for {
 		w.breaker.wait(ctx)
 		most, turn := w.pressure.admit(ctx, w.capacity.busy)
-		n, err := w.capacity.reserve(ctx, min(most, w.breaker.most()))
-		if err != nil {
+		if w.capacity.waitForRoom(ctx) != nil {
 			return
 		}
+		w.gatherRoom(ctx)
+		n := w.capacity.hold(min(most, w.breaker.most()))
+		if n == 0 { // another fetch was before this one
+			continue
+		}
+		w.pulled.Store(time.Now().UnixNano())
 		got, err := w.fetch(ctx, turn, n)
 		w.capacity.free(n - got)
 		if ctx.Err() != nil {

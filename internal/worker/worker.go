@@ -150,6 +150,7 @@ type Worker struct {
 	assigning  sync.RWMutex           // held for reading while an assignment is taken, for writing while draining begins
 	taken      sync.Map               // leases that were handed to it, until they would be over
 	underway   atomic.Int64           // attempts, from claim to report
+	pulled     atomic.Int64           // when deliveries were last asked for, as UnixNano
 	beat       chan struct{}          // asks for a heartbeat now
 	ttl        atomic.Int64           // of leases, as the last answer to a heartbeat said; zero: not yet known
 	refused    atomic.Pointer[string] // why the last answer to a heartbeat said that it is

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	goruntime "runtime"
 	"strings"
 	"time"
 
@@ -55,7 +56,7 @@ type config struct {
 	Requests    int            `name:"requests" env:"ASSAY_REQUESTS" default:"8192" help:"Most requests at once, those that wait and those that stream included."`
 	Queued      int64          `name:"tenant-queued" env:"ASSAY_TENANT_QUEUED" default:"10000000" help:"Most jobs of one tenant that are not over, unless its ceiling says so."`
 	Batches     int64          `name:"tenant-batches" env:"ASSAY_TENANT_BATCHES" default:"100000" help:"Most batches of one tenant that are not over, unless its ceiling says so."`
-	Reads       int            `name:"reads" env:"ASSAY_READS" default:"0" help:"Most large reads at once (pages of results, lists, cancels of many jobs). 0: half of the connections to PostgreSQL that are not left to the queue."`
+	Reads       int            `name:"reads" env:"ASSAY_READS" default:"0" help:"Most large reads at once (pages of results, lists, cancels of many jobs). 0: half of the connections to PostgreSQL that are not left to the queue, but no more than cores, or 2."`
 	Patience    time.Duration  `name:"body-patience" env:"ASSAY_BODY_PATIENCE" default:"15s" help:"How long the body of a request may stand still."`
 	DebugListen string         `name:"debug-listen" env:"ASSAY_DEBUG_LISTEN" help:"Address of /debug/pprof, for profiles; keep it private. None by default."`
 	LogLevel    slog.Level     `name:"log-level" env:"ASSAY_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
@@ -149,7 +150,8 @@ func (c *config) limits() (l httpapi.Limits, err error) {
 	}
 	l.Requests, l.Queued, l.Batches, l.Reads, l.Patience = c.Requests, c.Queued, c.Batches, c.Reads, c.Patience
 	if l.Reads == 0 {
-		l.Reads = max(int(c.DatabaseMax)*3/8, 1)
+		// Each keeps about a core busy, here or in PostgreSQL.
+		l.Reads = max(min(int(c.DatabaseMax)*3/8, max(goruntime.GOMAXPROCS(0), 2)), 1)
 	}
 	if err := l.Check(); err != nil {
 		return l, fmt.Errorf("--%w", err)

@@ -21,13 +21,10 @@ const ahead = 50 * time.Millisecond
 // they take in many of them: looks may be as far apart as three quarters of it last, unless
 // most of it goes at once. The same holds for slower workers while more is queued than
 // the window has room for. Else the next job may find workers that wait for it.
-// What is queued meanwhile may be of somebody who has nothing there yet: it waits for
-// freshTime only.
 const (
-	restTime  = 100 * time.Millisecond // at most
-	freshTime = 30 * time.Millisecond
-	atPace    = 100 // jobs a second
-	backlog   = 10  // jobs a second, where there is a backlog
+	restTime = 100 * time.Millisecond // at most
+	atPace   = 100                    // jobs a second
+	backlog  = 10                     // jobs a second, where there is a backlog
 )
 
 // scheduler hands queued jobs to the queue through a window: no more are
@@ -57,7 +54,6 @@ type scheduler struct {
 	behind  map[string]bool          // pools that had more queued than room at the look before that
 	hint    chan struct{}            // holds one
 	most    chan struct{}            // holds one: most of a window may be taken
-	fresh   chan struct{}            // holds one: something was queued
 	more    atomic.Bool              // jobs may be queued that a window had no room for
 	claimed atomic.Bool              // windows got room since the last look
 	queued  atomic.Bool              // something was queued since the last look
@@ -69,7 +65,7 @@ func newScheduler(d *Dispatcher) *scheduler {
 		store: d.store, publisher: d.queue, registry: d.registry, classes: newClasses(d.store, d.queue, d.registry, d.log),
 		leader: d.leader, hints: &hints{bus: d.queue, log: d.log}, pace: newPace(), metrics: d.metrics, log: d.log,
 		every: d.cfg.ScheduleEvery, minWindow: d.cfg.MinWindow, held: map[string]time.Duration{}, behind: map[string]bool{},
-		hint: make(chan struct{}, 1), most: make(chan struct{}, 1), fresh: make(chan struct{}, 1),
+		hint: make(chan struct{}, 1), most: make(chan struct{}, 1),
 	}
 	s.repeats = &repeats{store: d.store, events: d.events, metrics: d.metrics, log: d.log, answered: s.room}
 	return s
@@ -103,7 +99,6 @@ func (s *scheduler) wake() {
 	s.queued.Store(true)
 	s.more.Store(true)
 	s.look()
-	offer(s.fresh)
 }
 
 // took says that a worker claimed n jobs, so that its window has room again: with
@@ -176,26 +171,17 @@ func (s *scheduler) run(ctx context.Context) {
 
 // rest lets claims gather before the next look, if that keeps nobody waiting.
 func (s *scheduler) rest(ctx context.Context) {
-	rest := min(restTime, s.lasts()*3/4)
-	wait, soon := time.NewTimer(rest), time.NewTimer(min(rest, freshTime))
+	wait := time.NewTimer(min(restTime, s.lasts()*3/4))
 	defer wait.Stop()
-	defer soon.Stop()
-	rested := false // for long enough for what is queued
 	for {
 		select {
 		case <-wait.C:
 			return
-		case <-soon.C:
-			rested = true
-		case <-s.fresh:
 		case <-s.most:
 			if s.mostTaken() {
 				return
 			}
 		case <-ctx.Done():
-			return
-		}
-		if rested && s.queued.Load() {
 			return
 		}
 	}

@@ -251,7 +251,7 @@ func TestHistoryBesideADump(t *testing.T) {
 	t.Parallel()
 	p := newPast(t)
 	ctx := t.Context()
-	soon := time.Now().UTC().AddDate(0, 0, 3)
+	soon := time.Now().UTC().AddDate(0, 0, 2)
 	p.exec(`DROP TABLE jobs` + soon.Format("_20060102"))
 
 	dump, err := p.pool.Begin(ctx)

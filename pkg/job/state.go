@@ -32,6 +32,7 @@ var Births = []Move{
 // guards, docs/states.md and the state-machine tests are all derived from it.
 var Moves = []Move{
 	{Queued, Dispatched, "scheduled: picked, generation + 1"},
+	{Queued, Running, "assigned: a lone job, past those of one other tenant: a worker with room got a lease"},
 	{Queued, Finished, "expired before it was scheduled"},
 	{Queued, Canceled, "canceled"},
 	{Dispatched, Running, "claimed: a worker got a lease"},

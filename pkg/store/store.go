@@ -69,7 +69,8 @@ type Submitter interface {
 	// class and in the rivals, and fewer jobs of those dispatched than the window has room for (see
 	// Schedule), it is dispatched in the same transaction and its Dispatch returned. If
 	// the job names a worker, it runs already then, and the window does not matter,
-	// unless it is 0: that only queues.
+	// unless it is 0: that only queues. It then runs as well past the jobs of one other tenant,
+	// who has its share, if its own tenant has no other job.
 	SubmitJob(ctx context.Context, j NewJob, key Idempotency, window int, rivals ...string) (job.ID, *Dispatch, error)
 
 	// RetryBatch submits the jobs of a batch that did not succeed again, as the

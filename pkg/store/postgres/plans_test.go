@@ -57,6 +57,7 @@ func planned() []plannedCase {
 		{name: "orphans", sql: orphans, args: low + `, '{}', '{}'`, want: []string{byID}, pkeyOnly: true},
 		{name: "inputs", sql: inputs, args: low, want: []string{byID, `_tenant_id_batch_id_idx`, `_tenant_id_batch_id_idx1`}},
 		{name: "submit job", sql: submitJob, args: `1, '', '', ` + low + `, 1, 'p', 0, 1, '', 0, '', '', '{}', 0, NULL, NULL, '', 0, NULL, '{p,q}'`, want: []string{queue + `.*\n *Index Cond: .*pool = c.pool`}},
+		{name: "overtake", sql: overtake, args: low + `, 1, '', 0, NULL, '{p,q}', 2`, want: []string{byID, queue + `.*\n *Index Cond: .*pool = c.pool.* AND .*tenant_id > .* AND .*tenant_id < `, queue + `.*\n *Index Cond: .*pool = c.*pool.* AND .*tenant_id = `, `_tenant_id_batch_id_idx1.*\n *Index Cond: .*tenant_id = `}, pkeyOnly: true},
 		{name: "waiting of a tenant", sql: waiting, args: `1`, want: []string{queue + `.*\n *Index Cond: .*pool = p.*\.pool.* AND .*tenant_id = `, `batch_counts_live|batch_counts_batch_id_idx`, `batches_pkey`, `batches_open`}},
 		{name: "progress", sql: progress, args: `'{}'`, want: []string{`batch_counts_pkey`, `batches_pkey`, `tenants_pkey`}},
 		{name: "batches by id", sql: `SELECT ` + batchColumns + batchTables + `WHERE coalesce(b.sealed_at, 'infinity') < 'infinity' AND b.id = ANY($1::uuid[])`, args: `'{}'`, want: []string{`batch_counts_pkey`, `batches_pkey`}},

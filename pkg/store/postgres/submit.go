@@ -160,11 +160,14 @@ func (s *Store) abandon(ctx context.Context, batch job.ID) error {
 // nothing is queued in the classes $20, which are the job's and its rivals, their window $5
 // has room, the tenant is below its limit, and nothing of the job is capped: only the
 // scheduler counts those. $17 is the worker that then runs it, under a lease of $18
-// milliseconds, as the process $19.
+// milliseconds, as the process $19. It returns whose job is queued ahead, too, if one is.
 const submitJob = keyGuard + `,
+ahead AS MATERIALIZED (
+	SELECT first.tenant_id FROM unnest($20::text[]) AS c (pool), LATERAL (
+		SELECT j.tenant_id FROM live_jobs j WHERE j.state = 'queued' AND j.pool = c.pool ORDER BY j.tenant_id, j.batch_id, j.priority LIMIT 1) first
+	WHERE $5::bigint > 0 AND $14 = 0 LIMIT 1),
 now_or_later AS MATERIALIZED ( -- else all of it is done for each use of at_once
-	SELECT CASE WHEN $5::bigint = 0 OR $14 > 0 THEN false
-		WHEN (SELECT true FROM unnest($20::text[]) AS c (pool), LATERAL (SELECT FROM live_jobs j WHERE j.state = 'queued' AND j.pool = c.pool ORDER BY j.tenant_id, j.batch_id, j.priority LIMIT 1) ahead LIMIT 1) THEN false
+	SELECT CASE WHEN $5::bigint = 0 OR $14 > 0 OR EXISTS (SELECT FROM ahead) THEN false
 		WHEN $17 = '' AND $5 <= (SELECT count(*) FROM live_jobs WHERE state = 'dispatched' AND pool = ANY ($20::text[])) THEN false
 		WHEN t.paused_at IS NOT NULL THEN false
 		WHEN t.max_running IS NULL THEN true
@@ -184,7 +187,31 @@ SELECT $4, $1, $6, $7, $8, nullif($9, ''), CASE WHEN $10 > 0 THEN now() + $10::b
 	CASE WHEN at_once AND $17 <> '' THEN now() END,
 	CASE WHEN at_once AND $17 <> '' THEN now() + $18::bigint * interval '1 millisecond' END
 FROM now_or_later
-RETURNING dispatch_gen, lease`
+RETURNING dispatch_gen, lease, coalesce((SELECT tenant_id FROM ahead), 0)`
+
+// overtake has the job $1, that was queued just now, run at once by the worker $3, under a
+// lease of $4 milliseconds, as the process $5, if the scheduler would pick it next anyway and a
+// worker has room: all others that are queued in its classes $6 are of one tenant, $7, who runs as
+// many as its weight is worth, and the job's own, $2, has nothing else. For the scheduler, the
+// job would wait behind what is on its way to workers.
+const overtake = `
+UPDATE live_jobs mine SET state = 'running', dispatch_gen = 1, dispatched_at = now(), published_at = now(), lease = nextval('leases'),
+	worker = $3, worker_since = $5, started_at = now(), lease_until = now() + $4::bigint * interval '1 millisecond'
+FROM tenants me, tenants they
+WHERE mine.id = $1 AND mine.state || '' = 'queued' AND NOT mine.cancel_requested
+	AND me.id = $2 AND me.paused_at IS NULL AND me.max_running IS NULL AND they.id = $7
+	AND NOT EXISTS (SELECT FROM live_jobs j WHERE j.state = 'dispatched' AND j.tenant_id = $2)
+	AND NOT EXISTS (SELECT FROM live_jobs j WHERE j.state = 'running' AND j.tenant_id = $2)
+	AND they.weight <= me.weight * (SELECT count(*) FROM (
+		SELECT FROM live_jobs j WHERE j.state = 'running' AND j.tenant_id = $7 ORDER BY j.tenant_id, j.batch_id LIMIT 100) few)
+	AND NOT EXISTS (SELECT FROM unnest($6::text[]) AS c (pool),
+		(VALUES (0, least($2::integer, $7::integer)), (least($2, $7), greatest($2, $7)), (greatest($2, $7), 2147483647)) AS others (above, below), LATERAL (
+		SELECT FROM live_jobs j WHERE j.state = 'queued' AND j.pool = c.pool AND j.tenant_id > others.above AND j.tenant_id < others.below
+		ORDER BY j.tenant_id, j.batch_id, j.priority LIMIT 1) other)
+	AND NOT EXISTS (SELECT FROM unnest($6::text[]) AS c (pool), LATERAL (
+		SELECT j.id FROM live_jobs j WHERE j.state = 'queued' AND j.pool = c.pool AND j.tenant_id = $2
+		ORDER BY j.tenant_id, j.batch_id, j.priority LIMIT 2) own WHERE own.id <> $1)
+RETURNING mine.dispatch_gen, mine.lease`
 
 // SubmitJob implements store.Submitter.
 func (s *Store) SubmitJob(ctx context.Context, j store.NewJob, key store.Idempotency, window int, rivals ...string) (job.ID, *store.Dispatch, error) {
@@ -195,6 +222,7 @@ func (s *Store) SubmitJob(ctx context.Context, j store.NewJob, key store.Idempot
 	made, classes := j.ID, append([]string{j.Pool}, rivals...)
 	var gen job.Generation
 	var lease job.Lease
+	var ahead int32
 	err = s.do(ctx, "submit job", func(ctx context.Context) error {
 		tenant, err := s.tenantID(ctx, j.Tenant)
 		if err != nil {
@@ -204,10 +232,16 @@ func (s *Store) SubmitJob(ctx context.Context, j store.NewJob, key store.Idempot
 			err := s.pool.QueryRow(ctx, submitJob, tenant, key.Key, key.Hash, uuid(j.ID), window, j.Pool, cols.priority[0],
 				cols.maxAttempts[0], cols.retryOn[0], cols.expires[0], j.TraceParent, cols.identity[0], cols.spec[0],
 				cols.lane[0], cols.caps[0], cols.cacheKey[0],
-				j.Worker, j.LeaseTTL.Milliseconds(), sinceOf(j.Since), classes).Scan(&gen, &lease)
+				j.Worker, j.LeaseTTL.Milliseconds(), sinceOf(j.Since), classes).Scan(&gen, &lease, &ahead)
 			if isUniqueViolation(err) { // an unknown commit, said again; if it was dispatched, Unclaimed publishes it
 				gen, lease, err = s.issued(ctx, tenant, j, err)
 				return err
+			}
+			if err == nil && j.Worker != "" && ahead != 0 && ahead != tenant {
+				err = s.pool.QueryRow(ctx, overtake, uuid(j.ID), tenant, j.Worker, j.LeaseTTL.Milliseconds(), sinceOf(j.Since), classes, ahead).Scan(&gen, &lease)
+				if errors.Is(err, pgx.ErrNoRows) { // it waits for its turn
+					return nil
+				}
 			}
 			if !errors.Is(err, pgx.ErrNoRows) {
 				return err

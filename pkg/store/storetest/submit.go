@@ -79,6 +79,7 @@ func testSubmit(t *testing.T, open Open) {
 	t.Run("a key names a job", func(t *testing.T) { testJobKey(t, f.with(t)) })
 	t.Run("a key said by many at once", func(t *testing.T) { testKeyRace(t, f.with(t)) })
 	t.Run("dispatch at once", func(t *testing.T) { testDispatchAtOnce(t, newFixture(t, open, Options{})) })
+	t.Run("overtake a crowd", func(t *testing.T) { testOvertake(t, newFixture(t, open, Options{})) })
 }
 
 func testBatchKey(t *testing.T, f *fixture) {
@@ -261,6 +262,69 @@ func testDispatchAtOnce(t *testing.T, f *fixture) {
 	if _, d, err = f.SubmitJob(t.Context(), newJob("above the limit"), store.Idempotency{}, 100); err != nil || d != nil {
 		t.Errorf("dispatched above max_running: %v, %v", d, err)
 	}
+}
+
+// A lone job of a tenant that has nothing else does not wait behind the crowd of one other.
+func testOvertake(t *testing.T, f *fixture) {
+	of := func(tenant string) store.NewJob {
+		j := newJob("of " + tenant)
+		j.Tenant, j.Worker, j.LeaseTTL = tenant, worker, ttl
+		return j
+	}
+	isIn := func(id job.ID, want job.State) {
+		t.Helper()
+		j, err := f.Job(t.Context(), "", id)
+		f.must(err)
+		if j.State != want {
+			t.Errorf("%s is %s, want %s", id, j.State, want)
+		}
+	}
+	atOnce := func(what, tenant string, want bool) store.LeaseRef {
+		t.Helper()
+		id, d, err := f.SubmitJob(t.Context(), of(tenant), store.Idempotency{}, 100)
+		f.must(err)
+		if got := d != nil && d.Lease != 0; got != want {
+			t.Fatalf("%s: runs at once: %v, want %v", what, got, want)
+		}
+		if !want {
+			isIn(id, job.Queued)
+			return store.LeaseRef{}
+		}
+		isIn(id, job.Running)
+		return store.LeaseRef{Job: id, Lease: d.Lease}
+	}
+	f.must(f.PutTenant(t.Context(), store.Tenant{Name: "heavy", Weight: 2}))
+	for range 4 {
+		f.submitJob(of("crowd"))
+	}
+	atOnce("nothing of the crowd runs yet", "a", false)
+	for _, d := range f.schedule(2) { // one of each
+		f.claim(d.Ref)
+	}
+	atOnce("the crowd's own", "crowd", false)
+	b := atOnce("beside a crowd that runs its share", "b", true)
+	atOnce("while another of the tenant's runs", "b", false)
+	atOnce("past jobs of two others", "c", false)
+	f.finish(b, job.Succeeded)
+	for range 2 { // all but the crowd's
+		f.run()
+	}
+
+	for range 3 {
+		f.submitJob(of("heavy"))
+	}
+	atOnce("past those of more weight that run less than their share", "d", false)
+	f.run()
+	for range 3 {
+		f.submitJob(of("heavy"))
+	}
+	d := atOnce("past those of more weight that run their share", "e", true)
+	f.unassign(d, true)
+	isIn(d.Job, job.Queued)
+	f.run()
+	f.must(f.PutTenant(t.Context(), store.Tenant{Name: "limited", Weight: 1, MaxRunning: 1}))
+	f.submitJob(of("heavy"))
+	atOnce("a tenant with a limit", "limited", false)
 }
 
 func testOpenBatch(t *testing.T, open Open) {

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -53,3 +54,27 @@ static void hold(void) { usleep(1500000); }
 
 // SYSCALL is a system call that may be unknown to the C library.
 #define SYSCALL(nr, ...) syscall(nr, ##__VA_ARGS__)
+
+// fill_connections connects to itself and sends into each connection for as long as
+// something fits, and accepts each when it is full if accept_full says so. It returns how
+// many bytes were taken, and stops soon after 200 MiB.
+static long long fill_connections(int connections, int accept_full) {
+	static char data[1 << 16];
+	long long held = 0;
+	int server = socket(AF_INET, SOCK_STREAM, 0), most = 1 << 30;
+	setsockopt(server, SOL_SOCKET, SO_RCVBUF, &most, sizeof most);
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t n = sizeof a;
+	if (bind(server, (void *)&a, n) < 0 || listen(server, connections) < 0 || getsockname(server, (void *)&a, &n) < 0) return 0;
+	for (int i = 0; i < connections && held < 200 << 20; i++) {
+		int c = socket(AF_INET, SOCK_STREAM, 0);
+		if (c < 0 || connect(c, (void *)&a, n) < 0) break;
+		for (int misses = 0; misses < 20;) {
+			ssize_t w = send(c, data, sizeof data, MSG_DONTWAIT);
+			if (w > 0) held += w, misses = 0;
+			else misses++, usleep(100);
+		}
+		if (accept_full) accept(server, 0, 0);
+	}
+	return held;
+}

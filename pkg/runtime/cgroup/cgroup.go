@@ -44,7 +44,7 @@ func (u Usage) Since(from Usage) Usage {
 }
 
 // Group is one control group that exists. It is not safe for concurrent use,
-// except that Kill, Hasten and Usage may run at any time.
+// except that Kill, Hasten, Usage and SocketMemory may run at any time.
 type Group interface {
 	// Path names the group relative to the hierarchy, as linux.cgroupsPath of
 	// the OCI runtime specification wants it.
@@ -63,6 +63,9 @@ type Group interface {
 	// Usage reads the meters. Peaks that the kernel does not keep are the
 	// highest that Usage has seen.
 	Usage() (Usage, error)
+	// SocketMemory is how many bytes the group's TCP and UDP sockets hold that are not
+	// part of its memory: version 1 counts them apart, and lets some in above their limit.
+	SocketMemory() (int64, error)
 	// Kill sends SIGKILL to every process of the group, those included that
 	// are being forked. It does not wait for them to be gone.
 	Kill() error

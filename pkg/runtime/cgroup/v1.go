@@ -117,6 +117,12 @@ func (g *v1Group) Usage() (u Usage, err error) {
 	return u, err
 }
 
+// SocketMemory implements Group.
+func (g *v1Group) SocketMemory() (int64, error) {
+	n, _, err := readOptional(g.file("memory", "memory.kmem.tcp.usage_in_bytes"))
+	return n, err
+}
+
 // Hasten implements Group.
 func (g *v1Group) Hasten() error {
 	return ignoreGone(writeInt(g.file("cpu", "cpu.cfs_quota_us"), -1))

@@ -98,6 +98,9 @@ func (g *v2Group) readMemoryPeak() (int64, error) {
 	return g.memoryPeak.add(n), nil
 }
 
+// SocketMemory implements Group.
+func (g *v2Group) SocketMemory() (int64, error) { return 0, nil }
+
 // Hasten implements Group.
 func (g *v2Group) Hasten() error {
 	return ignoreGone(write(g.file("cpu.max"), "max"))

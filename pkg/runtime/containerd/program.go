@@ -261,7 +261,7 @@ func (s *place) watch(ctx context.Context, first int, stop *stopper, p *policy.P
 	wg.Go(func() {
 		wall := time.NewTimer(time.Until(started.Add(p.Wall.D())))
 		defer wall.Stop()
-		every, cpu, looked := meterEvery, time.Duration(0), answersLook{at: started}
+		every, cpu, looked := meterEvery, time.Duration(0), socketsLook{at: started}
 		tick := time.NewTimer(every)
 		defer tick.Stop()
 		for {
@@ -281,16 +281,16 @@ func (s *place) watch(ctx context.Context, first int, stop *stopper, p *policy.P
 			case <-tick.C:
 			}
 			u, err := m.usage()
-			answers := int64(0)
-			if err == nil && !s.foreign && looked.due(u.CPU, time.Now()) { // a kernel of its own has an account of its own
-				answers, err = answersMemory(first)
+			tooMuch := false
+			if err == nil && looked.due(u.CPU, time.Now()) {
+				tooMuch, err = s.socketsExceed(first, int64(p.Memory))
 			}
 			if err != nil {
 				meterErr = err // a limit that nobody watches: end it
 				stop.now(stopOurs)
 				return
 			}
-			if u.OOMKills > 0 || answers > int64(p.Memory)/answersShare {
+			if u.OOMKills > 0 || tooMuch {
 				stop.now(stopMemory)
 			} else if m.exhausts(u, p.CPUTime.D()) {
 				stop.now(stopCPU)

@@ -23,7 +23,8 @@ import (
 //   - A turn of a batch is one place, or, where the window has room for more than
 //     batchesAbreast, as many as make that number of batches fill it (quantum).
 //   - Of each group no more are candidates than what is left of its turn, or four times its
-//     even share among those that have a whole turn, which a point of priority doubles.
+//     even share among those that have a whole turn, which a point of priority doubles. Up to
+//     exactWindow places all of them may be one group's, which holds less than the others.
 //   - held counts what every tenant and batch already occupies, from rows: there
 //     is no counter that a crash could leave wrong.
 //   - Each candidate's virtual time is its turn in its batch, counted from what
@@ -67,7 +68,8 @@ groups AS MATERIALIZED (
 ` + cappedHeld + `ready AS MATERIALIZED (
 	SELECT g.*, t.weight, t.max_running, max(g.priority) OVER (PARTITION BY g.tenant_id) AS top,
 		greatest(4 * (SELECT n FROM budget) / greatest(count(*) FILTER (WHERE g.counts AND g.batch_held + g.added >= (SELECT quantum FROM budget))
-			OVER (PARTITION BY g.tenant_id), 1), g.added, 1)
+			OVER (PARTITION BY g.tenant_id), 1), g.added,
+			CASE WHEN (SELECT n FROM budget) <= ` + exactWindow + ` THEN (SELECT n FROM budget) ELSE 1 END)
 			* 2 ^ least(g.priority - min(g.priority) OVER (PARTITION BY g.tenant_id), 20) AS most,
 		t.label_caps AS tenant_caps, b.label_caps AS batch_caps,
 		count(*) FILTER (WHERE g.capped) OVER (PARTITION BY g.tenant_id) AS capped_groups,
@@ -115,6 +117,10 @@ func virtually(row, created string) string {
 // for more: each then takes several places in a turn, its quantum. With many live batches
 // that is what keeps a look, and the counters that a bulk of results adds to, few.
 const batchesAbreast = `64.0`
+
+// exactWindow is for how many places at most the order of the candidates alone decides who
+// gets them. For more a group that has fallen behind catches up over several looks.
+const exactWindow = `16`
 
 // turnOf is SQL for the turn, from one on, in which a batch takes a place of its own.
 func turnOf(place string) string {

@@ -66,6 +66,7 @@ type Store struct {
 	share   *share   // of its connections, for what can wait
 	tenants sync.Map // name → int32; ids never change
 	watch   watch
+	rounds  rounds // of the scheduler
 	calls   *calls
 	unmeter func()
 	ended   sync.Map // day (time.Time) that is over → when its last job ended

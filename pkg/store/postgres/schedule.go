@@ -17,9 +17,10 @@ import (
 //     is opened for it. So each stands there once: recursions begin before the first row.
 //   - tiers steps through the index jobs_by_priority, from one (tenant, priority) of each
 //     class to the next, and groups from one batch of a tier to the next, the oldest first,
-//     until they have jobs for the whole window. The cost is that of the window, not of the
-//     queue or its batches. Of these, the ones whose first job is among the first of its
-//     tenant have candidates.
+//     until they have jobs for the whole window, or it has stepped over mostSkipped that have
+//     none: then the next look goes on from there ($4, see rounds). The cost is that of the
+//     window, not of the queue or its batches. Of these, the ones whose first job is among the
+//     first of its tenant have candidates.
 //   - A turn of a batch is one place, or, where the window has room for more than
 //     batchesAbreast, as many as make that number of batches fill it (quantum).
 //   - Of each group no more are candidates than what is left of its turn, or four times its
@@ -62,8 +63,10 @@ held AS MATERIALIZED (SELECT tenant_id, batch_id, count(*) AS n FROM live GROUP 
 tenant_held AS MATERIALIZED (SELECT tenant_id, sum(n) AS n FROM held GROUP BY tenant_id),
 batch_held AS MATERIALIZED (SELECT coalesce(jsonb_object_agg(tenant_id || ' ' || batch_id, n), '{}') AS n FROM held),
 groups AS MATERIALIZED (
-	SELECT t.pool, g.*, t.held FROM (
-		SELECT t.*, coalesce(h.n, 0) AS held FROM tiers t LEFT JOIN tenant_held h ON h.tenant_id = t.tenant_id
+	SELECT t.pool, g.*, t.held, t.round FROM (
+		SELECT t.*, coalesce(h.n, 0) AS held, $4::jsonb -> ` + roundKey("t") + ` AS round,
+			greatest(` + mostSkipped + ` / count(*) OVER (PARTITION BY t.tenant_id), 10) AS most_skipped
+		FROM tiers t LEFT JOIN tenant_held h ON h.tenant_id = t.tenant_id
 		WHERE t.tenant_id > 0 AND NOT EXISTS (SELECT FROM tenants p WHERE p.id = t.tenant_id AND p.paused_at IS NOT NULL) OFFSET 0) t, LATERAL (` + oldestGroups + `) g),
 ` + cappedHeld + `ready AS MATERIALIZED (
 	SELECT g.*, t.weight, t.max_running, max(g.priority) OVER (PARTITION BY g.tenant_id) AS top,
@@ -103,8 +106,12 @@ moved AS (
 	FROM picked p WHERE j.id = p.id AND j.state || '' = 'queued' AND NOT j.cancel_requested
 	RETURNING j.id, j.dispatch_gen, j.traceparent, j.cache_key IS NOT NULL AS cacheable, p.ord, j.pool, j.batch_id, j.tenant_id)
 SELECT id, dispatch_gen, coalesce(traceparent, ''), cacheable, coalesce(pool, ''), batch_id,
-	CASE WHEN traceparent IS NULL THEN '' ELSE (SELECT t.name FROM tenants t WHERE t.id = moved.tenant_id) END
-FROM moved ORDER BY ord`
+	CASE WHEN traceparent IS NULL THEN '' ELSE (SELECT t.name FROM tenants t WHERE t.id = moved.tenant_id) END, ord
+FROM moved
+UNION ALL SELECT NULL, lane, CASE WHEN skips THEN '` + roundGoesOn + `' ELSE '` + roundEnds + `' END, finds, '', batch_id, ` + roundKey("groups") + `, 0
+FROM groups WHERE skips OR round IS NOT NULL AND finds
+UNION ALL SELECT NULL, 0, '` + roundWaits + `', false, '', NULL, '', 0 FROM budget WHERE n = 0
+ORDER BY ord`
 
 // virtually is SQL for what a job's place is divided by: two to the power of its priority,
 // counted from the highest of its tenant and raised by its age.
@@ -131,20 +138,27 @@ func turnOf(place string) string {
 // those that have not held their quantum yet fill the window. Those of which the first job
 // may not run now are stepped over, and so are those with capped labels: openLanes knows how much of them
 // may run.
+//
+// Jobs without a batch are stepped through beside the batches, so that those may begin anywhere.
 var oldestGroups = `
 		WITH RECURSIVE steps AS (
-			SELECT t.tenant_id, '00000000-0000-0000-0000-000000000000'::uuid AS batch_id, -1 AS lane, t.priority, false AS capped, false AS counts,
-				NULL::uuid AS head, NULL::timestamptz AS head_at, 0::bigint AS batch_held, 0::bigint AS added, 0::bigint AS filled -- before the first
+			SELECT t.tenant_id, b.batch_id, b.lane, t.priority, false AS capped, false AS counts, NULL::uuid AS head, NULL::timestamptz AS head_at,
+				0::bigint AS batch_held, 0::bigint AS added, 0::bigint AS filled, 0::bigint AS skipped, b.upto -- before the first
+			FROM (VALUES ('00000000-0000-0000-0000-000000000000'::uuid, -1, '00000000-0000-0000-0000-000000000000'::uuid),
+				(coalesce((t.round ->> 'batch')::uuid, '00000000-0000-0000-0000-000000000000'), coalesce((t.round ->> 'lane')::integer, 2147483647),
+				'ffffffff-ffff-ffff-ffff-ffffffffffff')) b (batch_id, lane, upto)
 			UNION ALL
-			SELECT next.*, adds.added, s.filled + adds.added FROM steps s, LATERAL (
+			SELECT next.*, adds.added, s.filled + adds.added, s.skipped + CASE WHEN adds.added = 0 THEN 1 ELSE 0 END, s.upto FROM steps s, LATERAL (
 				SELECT j.tenant_id, j.batch_id, CASE WHEN j.lane > 0 THEN 2147483647 ELSE 0 END, j.priority, j.lane > 0 AS capped, ` + groupCounts + ` AS counts,
 					j.id AS head, j.created_at AS head_at,
 					coalesce(((SELECT n FROM batch_held) -> (j.tenant_id || ' ' || j.batch_id))::bigint, 0) AS batch_held
 				FROM live_jobs j WHERE j.state = 'queued' AND j.pool = t.pool AND j.tenant_id = t.tenant_id AND -j.priority = -t.priority
-					AND (j.batch_id, j.lane) > (s.batch_id, s.lane)
+					AND (j.batch_id, j.lane) > (s.batch_id, s.lane) AND j.batch_id <= s.upto
 				ORDER BY j.tenant_id, -j.priority, j.batch_id, j.lane LIMIT 1) next, LATERAL (` + addsNext + `) adds
-			WHERE s.filled < (SELECT n FROM budget))
-		SELECT tenant_id, batch_id, priority, capped, counts, head, head_at, batch_held, added FROM steps WHERE head IS NOT NULL`
+			WHERE s.filled < (SELECT n FROM budget) AND s.skipped < t.most_skipped)
+		SELECT tenant_id, batch_id, priority, capped, counts, head, head_at, batch_held, added, lane,
+			filled > 0 AND batch_id <> upto AS finds, filled < (SELECT n FROM budget) AND skipped >= t.most_skipped AS skips
+		FROM steps WHERE head IS NOT NULL`
 
 // addsNext is SQL for how many jobs of the group "next" may run in its batch's present turn.
 var addsNext = `
@@ -203,42 +217,66 @@ var openLanes = `
 			FROM string_to_table(l.caps, E'\n') cap) free
 		WHERE free.room > 0 LIMIT (SELECT n FROM budget)`
 
-// Schedule implements store.Scheduler.
+// Schedule implements store.Scheduler. While batches that have nothing to run are all that it
+// meets, it goes on past them, for roundTime.
 func (s *Store) Schedule(ctx context.Context, classes []string, window int) (ds []store.Dispatch, err error) {
-	err = s.urgent(ctx, "schedule", func(ctx context.Context) error {
-		// One round trip and one transaction, but two snapshots: the second
-		// statement sees what the holder of the lock before us has committed.
-		b := &pgx.Batch{}
-		b.Queue(`SELECT pg_advisory_xact_lock(hashtextextended('assay schedule', 0))`)
-		b.Queue(schedule, classes, window, s.cfg.AgeEvery.Milliseconds())
-		res := s.pool.SendBatch(ctx, b)
-		defer res.Close()
-		if _, err := res.Exec(); err != nil {
+	for began := time.Now(); ; {
+		var more bool
+		err := s.urgent(ctx, "schedule", func(ctx context.Context) (err error) {
+			ds, more, err = s.scheduleOnce(ctx, classes, window)
 			return err
+		})
+		if err != nil || len(ds) > 0 || !more || time.Since(began) > roundTime {
+			return ds, err
 		}
-		rows, err := res.Query()
-		if err != nil {
-			return err
-		}
-		if ds, err = collectDispatches(rows); err != nil {
-			return err
-		}
-		return res.Close() // the commit
-	})
-	return ds, err
+	}
 }
 
-func collectDispatches(rows pgx.Rows) ([]store.Dispatch, error) {
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.Dispatch, error) {
-		var id, batch pgtype.UUID
-		var d store.Dispatch
-		err := row.Scan(&id, &d.Generation, &d.TraceParent, &d.Cacheable, &d.Pool, &batch, &d.Tenant)
-		d.Job = jobID(id)
+// scheduleOnce is one look. More says that it left batches out.
+func (s *Store) scheduleOnce(ctx context.Context, classes []string, window int) (ds []store.Dispatch, more bool, err error) {
+	// One round trip and one transaction, but two snapshots: the second
+	// statement sees what the holder of the lock before us has committed.
+	b := &pgx.Batch{}
+	b.Queue(`SELECT pg_advisory_xact_lock(hashtextextended('assay schedule', 0))`)
+	b.Queue(schedule, classes, window, s.cfg.AgeEvery.Milliseconds(), s.rounds.places(time.Now()))
+	res := s.pool.SendBatch(ctx, b)
+	defer res.Close()
+	if _, err := res.Exec(); err != nil {
+		return nil, false, err
+	}
+	rows, err := res.Query()
+	if err != nil {
+		return nil, false, err
+	}
+	var ends []roundEnd
+	if ds, err = collectDispatches(rows, &ends); err != nil {
+		return nil, false, err
+	}
+	if err := res.Close(); err != nil { // the commit
+		return nil, false, err
+	}
+	return ds, s.rounds.note(classes, ends, time.Now()), nil
+}
+
+// collectDispatches reads what schedule and unclaimed return. Of schedule a row without a job
+// is what became of a round.
+func collectDispatches(rows pgx.Rows, ends *[]roundEnd) (ds []store.Dispatch, err error) {
+	var id, batch pgtype.UUID
+	var d store.Dispatch
+	var ord int64
+	_, err = pgx.ForEachRow(rows, []any{&id, &d.Generation, &d.TraceParent, &d.Cacheable, &d.Pool, &batch, &d.Tenant, &ord}, func() error {
+		if !id.Valid {
+			*ends = append(*ends, roundEnd{tier: d.Tenant, what: d.TraceParent, found: d.Cacheable, place: place{Batch: jobID(batch), Lane: int64(d.Generation)}})
+			return nil
+		}
+		d.Job, d.BatchID = jobID(id), ""
 		if d.TraceParent != "" {
 			d.BatchID = batchID(batch)
 		}
-		return d, err
+		ds = append(ds, d)
+		return nil
 	})
+	return ds, err
 }
 
 // unclaimed finds its rows through the index on dispatched ones, of which there
@@ -249,7 +287,7 @@ FROM (SELECT id FROM live_jobs WHERE state = 'dispatched' AND published_at < now
 	ORDER BY published_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED) p
 WHERE j.id = p.id AND j.state || '' = 'dispatched'
 RETURNING j.id, j.dispatch_gen, coalesce(j.traceparent, ''), j.cache_key IS NOT NULL, j.pool, j.batch_id,
-	CASE WHEN j.traceparent IS NULL THEN '' ELSE (SELECT t.name FROM tenants t WHERE t.id = j.tenant_id) END`
+	CASE WHEN j.traceparent IS NULL THEN '' ELSE (SELECT t.name FROM tenants t WHERE t.id = j.tenant_id) END, 0::bigint`
 
 // Unclaimed implements store.Scheduler.
 func (s *Store) Unclaimed(ctx context.Context, olderThan time.Duration, n int) (ds []store.Dispatch, err error) {
@@ -258,7 +296,7 @@ func (s *Store) Unclaimed(ctx context.Context, olderThan time.Duration, n int) (
 		if err != nil {
 			return err
 		}
-		ds, err = collectDispatches(rows)
+		ds, err = collectDispatches(rows, nil)
 		return err
 	})
 	return ds, err

@@ -32,6 +32,11 @@ const (
 	buildTail        = 700 // bytes of pip's last lines that a failure shows
 	buildLine        = 300 // and of each
 
+	// byteCodeEpoch makes byte code that names its source by a hash, which each import
+	// checks, and not by a time, which is another on each worker: environments of the
+	// same wheels are the same. It is what SOURCE_DATE_EPOCH does to py_compile.
+	byteCodeEpoch = "315532800" // 1980, from which on archives can tell times
+
 	workspace  = "/workspace"
 	buildRoot  = workspace + "/root"
 	buildList  = workspace + "/requirements.txt"
@@ -108,7 +113,7 @@ func (e *environments) plan(run *pipRun) (*policy.Plan, error) {
 	p.Env.Set = map[string]string{
 		"PIP_INDEX_URL": e.rt.cfg.Index.URL, "PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_CACHE_DIR": "1",
 		"PIP_PROGRESS_BAR": "off", "PIP_NO_COLOR": "1", "PIP_BREAK_SYSTEM_PACKAGES": "1", "PIP_ROOT_USER_ACTION": "ignore",
-		"PIP_DEFAULT_TIMEOUT": "30", "PIP_RETRIES": "2",
+		"PIP_DEFAULT_TIMEOUT": "30", "PIP_RETRIES": "2", "SOURCE_DATE_EPOCH": byteCodeEpoch,
 	}
 	if host := e.rt.cfg.Index.plain(); host != "" {
 		p.Env.Set["PIP_TRUSTED_HOST"] = host

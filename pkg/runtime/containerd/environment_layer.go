@@ -52,12 +52,22 @@ func copyLayer(from *os.Root, to string, base *image, most int64) (n int64, tree
 		return 0, "", fmt.Errorf("keep an environment: %w", err)
 	}
 	defer l.to.Close()
+	var late error
 	err = fs.WalkDir(from.FS(), ".", func(p string, d fs.DirEntry, err error) error {
 		if err != nil || p == "." {
 			return err
 		}
-		return l.add(p, d)
+		// Byte code that must not be there is its module's fault, which comes after it.
+		if err := l.add(p, d); err == nil || d.Name() != "__pycache__" {
+			return err
+		} else if late == nil {
+			late = err
+		}
+		return fs.SkipDir
 	})
+	if err == nil {
+		err = late
+	}
 	if failure := new(runtime.BuildError); err != nil && !errors.As(err, &failure) {
 		err = fmt.Errorf("keep an environment: %w", err)
 	}

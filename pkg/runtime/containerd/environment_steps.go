@@ -123,9 +123,10 @@ func (e *environments) install(ctx context.Context, base *image, wheels []wheelF
 		fmt.Fprintln(&list, wheels[i].requirement())
 	}
 	// Files lie in the root of its own as they will in jobs. What the image has
-	// already is installed again: it could not be replaced.
+	// already is installed again: it could not be replaced. Modules are compiled (see
+	// byteCodeEpoch), since no program can leave its byte code here.
 	run := pipRun{
-		args: []string{"install", "--root", buildRoot, "--ignore-installed", "--no-compile", "--no-deps", "--no-index", "--only-binary", ":all:",
+		args: []string{"install", "--root", buildRoot, "--ignore-installed", "--no-deps", "--no-index", "--only-binary", ":all:",
 			"--no-warn-script-location", "--find-links", wheelsDir, "-r", buildList},
 		files: append(filesOf(wheels, wheelsDir), runtime.File{Path: buildList, Data: []byte(list.String())}),
 	}

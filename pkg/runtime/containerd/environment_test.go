@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -184,6 +185,48 @@ except OSError: pass`)
 	}
 	if x.asked.Load() != 2 {
 		t.Error("two runtimes share a directory")
+	}
+}
+
+// Modules of an environment are compiled, so that an import does not compile them each time, and
+// in such a way that the environment is the same wherever it is built.
+func TestEnvironmentsHaveByteCode(t *testing.T) {
+	x := newIndex(t, map[string][]byte{
+		"assay_hello-1.0-py3-none-any.whl": wheelOf(t, "assay_hello", "1.0", map[string]string{
+			"assay_hello/__init__.py": "from assay_hello import deep\nWHO = 'world'\n",
+			"assay_hello/deep.py":     "class C:\n    def f(self, x=(1, 2, 'a'), **more): return lambda: (x, {1, 2}, more)\n",
+			"assay_hello/broken.py":   "this is no Python\n",
+		}),
+	})
+	uses := pySnippet(`
+import assay_hello, sys
+for m in (assay_hello, assay_hello.deep):
+    data = open(m.__cached__, "rb").read()
+    print(m.__name__, "flags", int.from_bytes(data[4:8], "little"))`)
+	trees := map[string]bool{}
+	for range 2 {
+		kept := t.TempDir()
+		r := newRuntime(t, func(c *Config) { c.Index, c.Environments = Index{URL: x.url}, kept })
+		rep, err := withPackages(t, r, policy.Cell, uses, "assay_hello")
+		if err != nil {
+			t.Fatal(err)
+		}
+		// 3: by a hash of the source, which is checked.
+		if want := "assay_hello flags 3\nassay_hello.deep flags 3\n"; rep.Stdout.Text != want {
+			t.Errorf("%s: %q %+v, want %q", rep.Outcome, rep.Stdout.Text, rep.Exception, want)
+		}
+		locks, err := filepath.Glob(kept + "/*/lock.json")
+		if err != nil || len(locks) != 1 {
+			t.Fatalf("environments %q, %v", locks, err)
+		}
+		l, err := readLock(filepath.Dir(locks[0]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		trees[l.Tree] = true
+	}
+	if len(trees) != 1 {
+		t.Errorf("the same wheels came to different trees: %v", trees)
 	}
 }
 

@@ -47,10 +47,11 @@ const (
 
 // Collect calls take for every regular file below roots that matches, in the
 // order of their paths. What matches but is refused (a link, a device, a file
-// above a limit) is described in refused, one line each. An error is take's, or
-// a failure to read; the reader passed to take yields at most size bytes.
+// above a limit) is described in refused, one line each, and so is each glob that
+// nothing matched. An error is take's, or a failure to read; the reader passed to
+// take yields at most size bytes.
 func Collect(ctx context.Context, roots []Root, l Limits, take func(path string, size int64, r io.Reader) error) (refused []string, err error) {
-	w := &walk{ctx: ctx, limits: l, take: take}
+	w := &walk{ctx: ctx, limits: l, take: take, met: make([]bool, len(l.Paths))}
 	for _, p := range l.Paths {
 		w.patterns = append(w.patterns, strings.Split(strings.Trim(p, "/"), "/"))
 	}
@@ -68,6 +69,11 @@ func Collect(ctx context.Context, roots []Root, l Limits, take func(path string,
 			return nil, err
 		}
 	}
+	for i, p := range l.Paths {
+		if !w.met[i] {
+			w.refuse(p, "matched nothing below "+directories(roots))
+		}
+	}
 	if w.more > 0 {
 		w.refused = append(w.refused, fmt.Sprintf("… and %d more refused", w.more))
 	}
@@ -78,6 +84,7 @@ type walk struct {
 	ctx      context.Context
 	limits   Limits
 	patterns [][]string
+	met      []bool // by pattern: something matched it
 	take     func(string, int64, io.Reader) error
 
 	entries, files int
@@ -148,6 +155,9 @@ func (w *walk) entry(d *os.File, e os.DirEntry, at string, live []place, depth i
 	case e.Type()&os.ModeSymlink != 0:
 		// Named also if the pattern goes on behind it: somebody hopes to
 		// collect through it.
+		for _, p := range next {
+			w.met[p.pattern] = true
+		}
 		w.refuse(at, "a symbolic link is not followed")
 		return nil
 	case !w.matched(next):
@@ -237,10 +247,24 @@ func (w *walk) advance(live []place, name string) []place {
 	return slices.Compact(next)
 }
 
-// matched reports whether a pattern is used up. A trailing ** takes any file.
-func (w *walk) matched(live []place) bool {
-	return slices.ContainsFunc(live, func(at place) bool {
-		rest := w.patterns[at.pattern][at.part:]
-		return len(rest) == 0 || len(rest) == 1 && rest[0] == "**"
-	})
+// matched reports whether a pattern is used up, and notes which. A trailing ** takes any file.
+func (w *walk) matched(live []place) (any bool) {
+	for _, at := range live {
+		if rest := w.patterns[at.pattern][at.part:]; len(rest) == 0 || len(rest) == 1 && rest[0] == "**" {
+			w.met[at.pattern], any = true, true
+		}
+	}
+	return any
+}
+
+// directories names those that were searched.
+func directories(roots []Root) string {
+	if len(roots) == 0 {
+		return "any directory: the job may write to none"
+	}
+	var names []string
+	for _, r := range roots {
+		names = append(names, r.Path)
+	}
+	return strings.Join(names, ", ")
 }

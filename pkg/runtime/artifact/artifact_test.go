@@ -88,9 +88,38 @@ func TestGlobs(t *testing.T) {
 		for _, w := range tc.want {
 			want = append(want, "/workspace/"+w)
 		}
-		if d := cmp.Diff(want, got); d != "" || len(refused) > 0 {
-			t.Errorf("%s: refused %v (-want +got):\n%s", tc.glob, refused, d)
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s (-want +got):\n%s", tc.glob, d)
 		}
+		var says []string
+		if len(want) == 0 {
+			says = []string{fmt.Sprintf("%q: matched nothing below /workspace", tc.glob)}
+		}
+		if d := cmp.Diff(says, refused); d != "" {
+			t.Errorf("%s: refused (-want +got):\n%s", tc.glob, d)
+		}
+	}
+}
+
+// Each glob answers for itself, and one that leads to what is refused has met something.
+func TestWhatMatchedNothingIsNamed(t *testing.T) {
+	t.Parallel()
+	dir := tree(t, "a.txt", "big", "link -> a.txt")
+	if err := os.Truncate(filepath.Join(dir.Name(), "big"), 1<<24); err != nil { // sparse
+		t.Fatal(err)
+	}
+	got, refused := collect(t, paths("/w/a.txt", "/w/*.png", "/w/big", "/w/link", "/etc/passwd"), Root{"/w", dir})
+	said := strings.Join(refused, "\n")
+	for _, nothing := range []string{`"/w/*.png": matched nothing below /w`, `"/etc/passwd": matched nothing below /w`} {
+		if !strings.Contains(said, nothing) {
+			t.Errorf("it does not say %s in %q", nothing, refused)
+		}
+	}
+	if len(got) != 1 || strings.Count(said, "matched nothing") != 2 || len(refused) != 4 {
+		t.Errorf("took %q, refused %q", got, refused)
+	}
+	if _, refused := collect(t, paths("/w/a.txt")); len(refused) != 1 || !strings.Contains(refused[0], "may write to none") {
+		t.Errorf("without a directory: refused %q", refused)
 	}
 }
 

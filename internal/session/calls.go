@@ -40,7 +40,7 @@ func (l *live) admit(c job.HostCall) string {
 	switch {
 	case !slices.Contains(budget.Allow, c.Name):
 		return fmt.Sprintf("policy.callbacks.allow does not have %q", c.Name)
-	case l.called >= budget.MaxCalls:
+	case budget.MaxCalls > 0 && l.called >= budget.MaxCalls:
 		return fmt.Sprintf("the budget of %d calls (policy.callbacks.max_calls) is used up", budget.MaxCalls)
 	case again:
 		return "a call of this number is open already"

@@ -125,6 +125,9 @@ func (c Ceiling) Check(p Policy) error {
 // c says about policies above it, or a *Refusal as Check does.
 func (c Ceiling) Apply(p Policy) (Policy, error) {
 	p.Asked, p.Network.Private = nil, nil
+	if len(p.Callbacks.Allow) > 0 && p.Callbacks.MaxCalls == 0 {
+		p.Callbacks.MaxCalls = c.MaxCalls
+	}
 	err := c.Check(p)
 	if err == nil || c.Above != Lower {
 		p.Network.Private = c.private(&p)

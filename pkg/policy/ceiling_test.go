@@ -41,6 +41,32 @@ func TestCeilingNamesEveryOffendingField(t *testing.T) {
 	}
 }
 
+// Who does not say how many calls he wants has what the ceiling says, and any number without one.
+func TestCallsThatAreNotCounted(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		callbacks string
+		ceiling   Ceiling
+		want      int
+		asked     string
+	}{
+		{`{"allow":["f"]}`, Ceiling{}, 0, "f; any number of calls"},
+		{`{"allow":["f"]}`, Ceiling{MaxCalls: 7}, 7, "f; 7 calls"},
+		{`{"allow":["f"]}`, Ceiling{MaxCalls: 7, Above: Lower}, 7, "f; 7 calls"},
+		{`{"allow":["f"],"max_calls":3}`, Ceiling{MaxCalls: 7}, 3, "f; 3 calls"},
+		{`{"allow":["f"],"max_calls":3}`, Ceiling{}, 3, "f; 3 calls"},
+		{`{"allow":[]}`, Ceiling{MaxCalls: 7}, 0, "none; 0 calls"},
+	} {
+		p, err := c.ceiling.Apply(parse(t, `{"callbacks":`+c.callbacks+`}`))
+		if err != nil || p.Callbacks.MaxCalls != c.want || len(p.Asked) > 0 {
+			t.Errorf("%s under %+v: %+v, %v; asked %v", c.callbacks, c.ceiling, p.Callbacks, err, p.Asked)
+		}
+		if asked := callbacksAsked(&p); asked != c.asked {
+			t.Errorf("%s under %+v: %q, want %q", c.callbacks, c.ceiling, asked, c.asked)
+		}
+	}
+}
+
 func TestNoCeilingAllowsEverything(t *testing.T) {
 	t.Parallel()
 	for _, raw := range []string{"", "null", "{}"} {

@@ -112,7 +112,7 @@ type Imports struct {
 // Callbacks lists the host functions that a job may call.
 type Callbacks struct {
 	Allow    []string `json:"allow"`
-	MaxCalls int      `json:"max_calls"`
+	MaxCalls int      `json:"max_calls"` // 0: as many as the ceiling says, or any number
 }
 
 // Artifacts says which files are kept.

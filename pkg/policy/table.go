@@ -171,7 +171,11 @@ func importsAsked(p *Policy) string {
 }
 
 func callbacksAsked(p *Policy) string {
-	return fmt.Sprintf("%s; %d calls", names(p.Callbacks.Allow), p.Callbacks.MaxCalls)
+	c := p.Callbacks
+	if len(c.Allow) > 0 && c.MaxCalls == 0 {
+		return names(c.Allow) + "; any number of calls"
+	}
+	return fmt.Sprintf("%s; %d calls", names(c.Allow), c.MaxCalls)
 }
 
 func artifactsAsked(p *Policy) string {

@@ -151,6 +151,14 @@ func sessionCallbacks(t *testing.T, f *fleet) {
 	if e = f.execute(t, id, job.Exception, code("for _ in range(11): llm_query('x')")); !strings.Contains(e.Exception.Message, "budget") {
 		t.Errorf("above the budget: %+v", e.Exception)
 	}
+	// Without a budget there is none.
+	id = f.session(t, job.SessionSpec{Functions: []string{"llm_query"}, Policy: json.RawMessage(`{"callbacks": {"allow": ["llm_query"]}}`)})
+	go func() {
+		_ = f.api.AnswerCalls(ctx, id, map[string]client.HostFunction{"llm_query": func(context.Context, job.HostCall) (any, error) { return 1, nil }})
+	}()
+	if e = f.execute(t, id, job.Succeeded, code("sum(llm_query('x') for _ in range(25))")); e.Value == nil || e.Value.Repr != "25" {
+		t.Errorf("without a budget: %+v", e)
+	}
 }
 
 func sessionHostile(t *testing.T, f *fleet) {

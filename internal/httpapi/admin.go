@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/assay-run/assay/internal/admin"
 	"github.com/assay-run/assay/pkg/job"
@@ -111,7 +110,7 @@ func readOperator(w http.ResponseWriter, r *http.Request, into any) error {
 // apart, and is of no use to who wants to guess one.
 func whoOf(r *http.Request) admin.Who {
 	who := admin.Who{Name: tenantOf(r)}
-	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
+	if token, ok := bearer(r); ok {
 		sum := sha256.Sum256([]byte(token))
 		who.Token = hex.EncodeToString(sum[:4])
 	}

@@ -41,7 +41,7 @@ type Tokens map[[sha256.Size]byte]string
 
 // Tenant returns the tenant of the request's bearer token.
 func (t Tokens) Tenant(r *http.Request) (string, error) {
-	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	token, ok := bearer(r)
 	if !ok {
 		return "", fmt.Errorf("%w: send Authorization: Bearer TOKEN (the CLI reads ASSAY_TOKEN)", api.ErrUnauthorized)
 	}
@@ -50,6 +50,12 @@ func (t Tokens) Tenant(r *http.Request) (string, error) {
 		return "", fmt.Errorf("%w: the token is unknown here", api.ErrUnauthorized)
 	}
 	return tenant, nil
+}
+
+// bearer returns the token that r is sent with. The name of the scheme is in any case.
+func bearer(r *http.Request) (token string, ok bool) {
+	scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")
+	return token, ok && strings.EqualFold(scheme, "Bearer")
 }
 
 // Operator is false: a tenant's token is for what is the tenant's.

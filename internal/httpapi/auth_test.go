@@ -84,9 +84,11 @@ func TestTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, _ := http.NewRequest("GET", "/", nil)
-	r.Header.Set("Authorization", "Bearer y")
-	if tenant, err := a.Tenant(r); tenant != "other" || err != nil {
-		t.Errorf("got %q, %v", tenant, err)
+	for header, want := range map[string]string{"Bearer y": "other", "bearer y": "other", "BEARER x": "team", "Basic y": "", "y": "", "Bearer": "", "bearer Y": ""} {
+		r.Header.Set("Authorization", header)
+		if tenant, err := a.Tenant(r); tenant != want || (err == nil) != (want != "") {
+			t.Errorf("%q: got %q, %v", header, tenant, err)
+		}
 	}
 	empty := filepath.Join(t.TempDir(), "empty")
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {

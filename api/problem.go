@@ -46,7 +46,8 @@ var problems = []struct {
 }{
 	{job.ErrTooLarge, "too-large", http.StatusRequestEntityTooLarge, "Too large"},
 	{job.ErrTooMany, "too-many", http.StatusTooManyRequests, "Too many"},
-	{job.ErrConflict, "conflict", http.StatusUnprocessableEntity, "Idempotency key used for another request"},
+	{job.ErrKeyUsed, "key-used", http.StatusUnprocessableEntity, "Idempotency key used for another request"},
+	{job.ErrConflict, "conflict", http.StatusConflict, "Not in this state"},
 	{job.ErrRefused, "refused", http.StatusForbidden, "Refused"},
 	{ErrMismatch, "digest-mismatch", http.StatusUnprocessableEntity, "Body does not match its digest"},
 	{job.ErrInvalid, "invalid", http.StatusUnprocessableEntity, "Invalid request"},

@@ -20,7 +20,7 @@ func TestErrorsTravelThereAndBack(t *testing.T) {
 		err    error
 		status int
 	}{
-		{job.ErrTooLarge, 413}, {job.ErrConflict, 422}, {job.ErrRefused, 403}, {api.ErrMismatch, 422}, {job.ErrInvalid, 422},
+		{job.ErrTooLarge, 413}, {job.ErrConflict, 409}, {job.ErrKeyUsed, 422}, {job.ErrRefused, 403}, {api.ErrMismatch, 422}, {job.ErrInvalid, 422},
 		{api.ErrUnauthorized, 401}, {job.ErrNotFound, 404}, {job.ErrLost, 409}, {job.ErrUnavailable, 503},
 		{context.DeadlineExceeded, 503},
 	} {

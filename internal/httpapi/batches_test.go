@@ -183,7 +183,7 @@ func TestBatchIdempotency(t *testing.T) {
 			if err != nil || again.ID != first.ID || again.Total != int64(n) {
 				t.Errorf("%s: said twice: %+v, %v", key, again, err)
 			}
-			if _, err := submit(lines(n + 1)); !errors.Is(err, job.ErrConflict) {
+			if _, err := submit(lines(n + 1)); !errors.Is(err, job.ErrKeyUsed) {
 				t.Errorf("%s: another body: %v", key, err)
 			}
 		}
@@ -278,6 +278,10 @@ func TestCancelAndRetryBatch(t *testing.T) {
 	})
 	if _, err := f.client().RetryBatch(t.Context(), b.ID); !errors.Is(err, job.ErrConflict) {
 		t.Errorf("retry of a batch that runs: %v", err)
+	}
+	var p api.ProblemDetails
+	if f.want(http.StatusConflict, &p, "POST", "/v1/batches/"+string(b.ID)+"/retry", ""); strings.Contains(p.Title, "key") {
+		t.Errorf("retry of a batch that runs: %+v", p)
 	}
 	if _, err := f.client().CancelBatch(t.Context(), b.ID); err != nil {
 		t.Fatal(err)

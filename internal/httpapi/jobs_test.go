@@ -103,7 +103,7 @@ func TestIdempotencyKey(t *testing.T) {
 	}
 	var p api.ProblemDetails
 	f.want(http.StatusUnprocessableEntity, &p, "POST", "/v1/jobs", python("b"), "Idempotency-Key", "k1")
-	if !strings.HasSuffix(p.Type, "/conflict") {
+	if !strings.HasSuffix(p.Type, "/key-used") {
 		t.Errorf("another body under the same key: %+v", p)
 	}
 	var r job.Result

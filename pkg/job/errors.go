@@ -12,7 +12,8 @@ var (
 	ErrInvalid     = errors.New("invalid")                 // the request is wrong; saying it again will not help
 	ErrNotFound    = errors.New("not found")               // no such job, batch, artifact, …
 	ErrGone        = errors.New("gone")                    // it was there, and is not kept any more
-	ErrConflict    = errors.New("conflict")                // same idempotency key, different body
+	ErrConflict    = errors.New("conflict")                // not in the state that it is in: it has ended, it is not done, it is there already
+	ErrKeyUsed     = errors.New("idempotency key used")    // for a request with another body
 	ErrLost        = errors.New("lease lost")              // a newer attempt or a terminal state won
 	ErrUnavailable = errors.New("temporarily unavailable") // a dependency is down; nothing was written, or retry with the same key
 	ErrTooLarge    = errors.New("too large")               // a body, file or artifact above its limit

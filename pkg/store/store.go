@@ -16,7 +16,7 @@ import (
 
 // Store is the system of record, one part for each role. All methods are safe
 // for concurrent use. Their errors wrap job.ErrInvalid, job.ErrNotFound,
-// job.ErrConflict or job.ErrUnavailable where that is what happened. After
+// job.ErrConflict, job.ErrKeyUsed or job.ErrUnavailable where that is what happened. After
 // job.ErrUnavailable a write may or may not have been made; saying the same
 // again is safe for every method.
 type Store interface {
@@ -43,7 +43,7 @@ type Store interface {
 type Submitter interface {
 	// SubmitBatch accepts all jobs or none, in one transaction. A non-empty
 	// idempotency key that was seen before returns the first batch if the body
-	// hash is the same, job.ErrConflict if it is not.
+	// hash is the same, job.ErrKeyUsed if it is not.
 	SubmitBatch(ctx context.Context, b NewBatch, jobs []NewJob) (job.ID, error)
 
 	// OpenBatch, AppendJobs and SealBatch accept a batch too large for one

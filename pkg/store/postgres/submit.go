@@ -122,7 +122,7 @@ func (s *Store) saidBefore(ctx context.Context, tenant int32, id job.ID, cause e
 	return cause
 }
 
-// madeByKey returns what the first request with this key made; job.ErrConflict
+// madeByKey returns what the first request with this key made; job.ErrKeyUsed
 // if its body was another. A batch that is still open is given up for the new
 // request: then, as when the key has just been forgotten, the answer is empty and
 // the caller tries again.
@@ -141,7 +141,7 @@ func (s *Store) madeByKey(ctx context.Context, tenant int32, key store.Idempoten
 	case open:
 		return "", s.abandon(ctx, jobID(made))
 	case hash != key.Hash:
-		return "", fmt.Errorf("%w: the key %q was used with another body", job.ErrConflict, key.Key)
+		return "", fmt.Errorf("%w: the key %q came with another body before", job.ErrKeyUsed, key.Key)
 	}
 	return jobID(made), nil
 }

@@ -102,7 +102,7 @@ func testBatchKey(t *testing.T, f *fixture) {
 	other := newBatch()
 	other.Idempotency = store.Idempotency{Key: "k1", Hash: "h2"}
 	_, err = f.SubmitBatch(t.Context(), other, newJobs(1))
-	f.mustBe(err, job.ErrConflict)
+	f.mustBe(err, job.ErrKeyUsed)
 
 	stranger := newBatch()
 	stranger.Tenant, stranger.Idempotency = "somebody else", other.Idempotency
@@ -126,7 +126,7 @@ func testJobKey(t *testing.T, f *fixture) {
 	_, err = f.Job(t.Context(), tenant, again.ID)
 	f.mustBe(err, job.ErrNotFound)
 	_, _, err = f.SubmitJob(t.Context(), newJob("c"), store.Idempotency{Key: "job key", Hash: "h2"}, 0)
-	f.mustBe(err, job.ErrConflict)
+	f.mustBe(err, job.ErrKeyUsed)
 }
 
 func testKeyRace(t *testing.T, f *fixture) {
@@ -396,7 +396,7 @@ func testOpenBatch(t *testing.T, open Open) {
 		}
 		again.Idempotency.Hash = "other"
 		_, _, err = f.OpenBatch(ctx, again)
-		f.mustBe(err, job.ErrConflict)
+		f.mustBe(err, job.ErrKeyUsed)
 	})
 	t.Run("abandoned", func(t *testing.T) {
 		f, b := newFixture(t, open, Options{OpenBatchTTL: 200 * time.Millisecond}), newBatch()

@@ -54,6 +54,7 @@ func (s *Server) getBatch(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	s.hear(r.Context(), tenantOf(r), id)
 	var changed <-chan struct{}
 	if wait > 0 {
 		c, stop := s.Dispatcher.WatchBatch(id)

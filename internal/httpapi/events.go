@@ -25,6 +25,7 @@ func (s *Server) batchEvents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	s.hear(r.Context(), tenantOf(r), id)
 	changed, stop := s.Dispatcher.WatchBatch(id)
 	defer stop()
 	b, err := s.watching.batch(r.Context(), tenantOf(r), id)

@@ -34,6 +34,7 @@ func (s *Server) listResults(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	s.hear(r.Context(), tenantOf(r), id)
 	p, err := s.awaitPage(r, id, page{cursor: store.Cursor(after), limit: int(limit)}, wait)
 	if err != nil {
 		return fmt.Errorf("read results of batch %s: %w", id, err)

@@ -110,6 +110,7 @@ type Server struct {
 	reads                   *turns
 	quotas                  quotas
 	watching                watching
+	leases                  leases
 	waiting                 waiting
 	glance                  *recent[api.Fleet]
 }
@@ -139,6 +140,7 @@ func New(c Config) *Server {
 	s.spool = newPot("uploads", int64(c.Limits.Spool))
 	s.reads = newTurns(c.Limits.Reads)
 	s.watching.store = c.Store
+	s.leases.store = c.Store
 	s.quotas.ceiling = s.admit.Ceiling
 	s.memory = newPot("bodies in memory", int64(c.Limits.Memory))
 	s.waiting.store, s.glance = c.Store, newGlance(c.Store)

@@ -5,7 +5,7 @@ import "errors"
 // ErrCanceled is the cause to end an attempt's context with when a client
 // canceled its job: the program is killed and its outcome is
 // job.OutcomeCanceled. Any other cause is a failure of ours.
-var ErrCanceled = errors.New("canceled by a client")
+var ErrCanceled = errors.New("canceled by a client, or with its batch")
 
 // ErrBroken is wrapped by an error of Slot.Run, or of Acquire, when a sandbox ended,
 // or did not do its part, around what ran in it. What ran there may have had a hand

@@ -65,6 +65,10 @@ type Submitter interface {
 	// done, is returned as it is.
 	KeepBatch(ctx context.Context, tenant string, batch job.ID) (*job.Batch, error)
 
+	// KeepBatches prolongs the leases of those of a tenant's batches that have one which is not
+	// over, and returns how long they are.
+	KeepBatches(ctx context.Context, tenant string, batches []job.ID) (map[job.ID]time.Duration, error)
+
 	// SubmitJob accepts one job without a batch. With nothing queued ahead of it, in its
 	// class and in the rivals, and fewer jobs of those dispatched than the window has room for (see
 	// Schedule), it is dispatched in the same transaction and its Dispatch returned. If

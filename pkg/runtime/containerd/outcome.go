@@ -9,6 +9,7 @@ import (
 	"github.com/assay-run/assay/internal/guest"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime"
 )
 
 // stopReason is why the worker killed a program; "" if it did not.
@@ -51,7 +52,7 @@ type verdict struct {
 // never taken for more than it is.
 func judge(e ending, p *policy.Policy) verdict {
 	if e.stop == stopCanceled {
-		return verdict{outcome: job.OutcomeCanceled, message: "canceled by a client"}
+		return verdict{outcome: job.OutcomeCanceled, message: runtime.ErrCanceled.Error()}
 	}
 	if e.oomKills > 0 || e.stop == stopMemory {
 		return verdict{outcome: job.OutOfMemory, message: fmt.Sprintf("it needed more memory than its limit of %s", p.Memory)}

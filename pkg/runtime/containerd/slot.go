@@ -266,7 +266,7 @@ func (s *slot) mark(a runtime.Attempt) {
 // canceled is the report of an attempt whose program never started.
 func canceled(a runtime.Attempt) *runtime.Report {
 	r := &runtime.Report{StartedAt: time.Now()}
-	r.Outcome, r.State, r.Message = job.OutcomeCanceled, job.Canceled, "canceled by a client"
+	r.Outcome, r.State, r.Message = job.OutcomeCanceled, job.Canceled, runtime.ErrCanceled.Error()
 	r.Enforcement = a.Plan.Enforcement
 	return r
 }

@@ -6,27 +6,23 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// keepBatch prolongs a lease; one that ended a moment ago and was not noticed, too.
-const keepBatch = `
+// keepBatches prolongs leases; those that ended a moment ago and were not noticed, too.
+const keepBatches = `
 UPDATE batch_leases l SET until = now() + l.ttl * interval '1 millisecond'
 FROM batches b
-WHERE l.batch_id = $1 AND b.id = l.batch_id AND b.tenant_id = $2 AND b.sealed_at IS NOT NULL AND l.over_at IS NULL`
+WHERE l.batch_id = ANY ($1) AND b.id = l.batch_id AND b.tenant_id = $2 AND b.sealed_at IS NOT NULL AND l.over_at IS NULL
+RETURNING l.batch_id, l.ttl`
 
 // KeepBatch implements store.Submitter.
 func (s *Store) KeepBatch(ctx context.Context, tenant string, id job.ID) (*job.Batch, error) {
-	err := s.do(ctx, "keep batch", func(ctx context.Context) error {
-		t, err := s.knownTenant(ctx, tenant)
-		if err != nil {
-			return err
-		}
-		_, err = s.pool.Exec(ctx, keepBatch, uuid(id), t)
-		return err
-	})
-	if err != nil {
+	if _, err := s.KeepBatches(ctx, tenant, []job.ID{id}); err != nil {
 		return nil, err
 	}
 	b, err := s.Batch(ctx, tenant, id)
@@ -34,6 +30,33 @@ func (s *Store) KeepBatch(ctx context.Context, tenant string, id job.ID) (*job.B
 		return nil, fmt.Errorf("postgres: %w: the lease of batch %s ended, and with it the batch", job.ErrLost, id)
 	}
 	return b, err
+}
+
+// KeepBatches implements store.Submitter.
+func (s *Store) KeepBatches(ctx context.Context, tenant string, batches []job.ID) (kept map[job.ID]time.Duration, err error) {
+	ids := make([]pgtype.UUID, len(batches))
+	for i, id := range batches {
+		ids[i] = uuid(id)
+	}
+	err = s.do(ctx, "keep batches", func(ctx context.Context) error {
+		t, err := s.knownTenant(ctx, tenant)
+		if err != nil {
+			return err
+		}
+		rows, err := s.pool.Query(ctx, keepBatches, ids, t)
+		if err != nil {
+			return err
+		}
+		kept = map[job.ID]time.Duration{}
+		var id pgtype.UUID
+		var ms int64
+		_, err = pgx.ForEachRow(rows, []any{&id, &ms}, func() error {
+			kept[jobID(id)] = time.Duration(ms) * time.Millisecond
+			return nil
+		})
+		return err
+	})
+	return kept, err
 }
 
 // lapse ends the leases of batches that are done, and abandons the batches whose

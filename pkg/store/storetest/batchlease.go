@@ -70,7 +70,15 @@ func testBatchLease(t *testing.T, open Open) {
 			f.must(err)
 			return b.LeaseUntil.After(first)
 		})
-		_, err := f.KeepBatch(ctx, "umbrella", id)
+		kept, err := f.KeepBatches(ctx, tenant, []job.ID{id, f.submit(newJob("without a lease")), job.NewID()})
+		f.must(err)
+		if d := cmp.Diff(map[job.ID]time.Duration{id: time.Minute}, kept); d != "" {
+			t.Errorf("kept (-want +got):\n%s", d)
+		}
+		if kept, err = f.KeepBatches(ctx, "umbrella", []job.ID{id}); err != nil || len(kept) > 0 {
+			t.Errorf("another tenant's: %v, %v", kept, err)
+		}
+		_, err = f.KeepBatch(ctx, "umbrella", id)
 		f.mustBe(err, job.ErrNotFound)
 		_, err = f.KeepBatch(ctx, tenant, job.NewID())
 		f.mustBe(err, job.ErrNotFound)

@@ -208,6 +208,9 @@ func (s *Server) putFunctions(w http.ResponseWriter, r *http.Request) error {
 	if err := s.readSession(w, r, &req); err != nil {
 		return err
 	}
+	if req.Functions == nil {
+		return job.Invalid("functions", "must be a list of names; [] is none")
+	}
 	if err := job.CheckNames("functions", req.Functions); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue"
@@ -33,8 +34,11 @@ func (l *live) do(ctx context.Context, c queue.SessionCall) (r queue.SessionRepl
 		_, err = l.request(ctx, map[string]any{"op": "put", "path": c.Path}, c.Data)
 	case queue.SessionFile:
 		var f *frame
-		if f, err = l.request(ctx, map[string]any{"op": "file", "path": c.Path}); err == nil {
+		switch f, err = l.request(ctx, map[string]any{"op": "file", "path": c.Path}); {
+		case err == nil:
 			r.Data = f.Data
+		case f != nil && strings.HasPrefix(f.Error, "FileNotFoundError"):
+			err = fmt.Errorf("%w: the session has no file %.300q", job.ErrNotFound, c.Path)
 		}
 	case queue.SessionInterrupt:
 		err = l.interrupt()

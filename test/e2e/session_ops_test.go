@@ -97,8 +97,11 @@ func sessionFiles(t *testing.T, f *fleet) {
 	if got, err := f.api.File(t.Context(), id, "/workspace/new dir/ä?.bin"); err != nil || !bytes.Equal(got, data) {
 		t.Errorf("read %d bytes, %v", len(got), err)
 	}
-	for _, path := range []string{"/workspace/nonesuch", "/workspace", "/etc/shadow", "/proc/1/environ"} {
-		if got, err := f.api.File(t.Context(), id, path); !errors.Is(err, job.ErrInvalid) {
+	if got, err := f.api.File(t.Context(), id, "/workspace/nonesuch"); !errors.Is(err, job.ErrNotFound) || !strings.Contains(err.Error(), "/workspace/nonesuch") {
+		t.Errorf("a file that is not there: %q, %v", got, err)
+	}
+	for _, path := range []string{"/workspace", "/etc/shadow", "/proc/1/environ"} { // an image may lack the second
+		if got, err := f.api.File(t.Context(), id, path); !errors.Is(err, job.ErrInvalid) && !errors.Is(err, job.ErrNotFound) {
 			t.Errorf("%s: %q, %v", path, got, err)
 		}
 	}

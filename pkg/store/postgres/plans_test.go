@@ -36,7 +36,7 @@ func planned() []plannedCase {
 		{name: "finish one", sql: finishOne, args: low + `, 1, '', '', ''`, want: []string{byID}, pkeyOnly: true},
 		{name: "finished", sql: finished, args: `'{}', '{}', '{}'`, want: []string{byID}, pkeyOnly: true},
 		{name: "release", sql: release, args: `1, 100, 3, 1, '{}', '{}', '{}', '{}', '{}'`, want: []string{byID}, pkeyOnly: true},
-		{name: "schedule", sql: schedule, args: `'{p,q}', 10, 60000`, want: []string{byID, tier + `.*\n *Index Cond: .*pool = t.pool`, tier + `.*\n *Index Cond: .*\(- priority\) = .*ROW\(`, queue + `.*\n *Index Cond: .*priority = r(_[0-9]+)?.priority`, queue + `.*\n *Index Cond: .*lane > l.lane`}, pkeyOnly: true},
+		{name: "schedule", sql: schedule, args: `'{p,q}', 10, 60000, '{}'`, want: []string{byID, tier + `.*\n *Index Cond: .*pool = t.pool`, tier + `.*\n *Index Cond: .*\(- priority\) = .*ROW\(`, queue + `.*\n *Index Cond: .*priority = r(_[0-9]+)?.priority`, queue + `.*\n *Index Cond: .*lane > l.lane`}, pkeyOnly: true},
 		{name: "queue, waiting", sql: queued, args: ``, want: []string{queue + `.*\n *Index Cond: .*pool = heads.pool`, `tenants_pkey`}},
 		{name: "queue, under way", sql: underway, args: ``, want: []string{`_tenant_id_batch_id_idx`, `_tenant_id_batch_id_idx1`}},
 		{name: "queue, outstanding", sql: outstanding, args: ``, want: []string{`batch_counts_live|batch_counts_batch_id_idx`, `batches_pkey`}},

@@ -86,47 +86,58 @@ func (r *rounds) places(now time.Time) string {
 func (r *rounds) note(classes []string, ends []roundEnd, now time.Time) (goesOn bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	said := map[string]bool{}
+	said := map[string]roundEnd{}
 	for _, e := range ends {
 		if e.what == roundWaits {
 			return false
 		}
-		said[e.tier] = true
-		at := r.of[e.tier]
-		if at == nil {
-			if e.what == roundEnds { // it begins anew already
-				continue
-			}
-			at = &round{at: firstPlace, began: now}
-			if r.of == nil {
-				r.of = map[string]*round{}
-			}
-			r.of[e.tier] = at
+		was := said[e.tier]
+		if was.what == roundGoesOn { // whatever was found before the last of those
+			e.what, e.place = was.what, was.place
 		}
-		at.moved = now
-		if e.found {
-			if at.found.IsZero() {
-				at.found = now
-			}
-			if now.Sub(at.found) <= max(roundStay, 4*at.found.Sub(at.began)) {
-				continue
-			}
-		}
-		if e.what == roundEnds { // those before may have something to run by now
-			delete(r.of, e.tier)
-			continue
-		}
-		if e.found {
-			at.began = now
-		}
-		at.at, at.found, goesOn = e.place, time.Time{}, true
+		e.found = e.found || was.found
+		said[e.tier] = e
+	}
+	for tier, e := range said {
+		goesOn = r.step(tier, e, now) || goesOn
 	}
 	for tier := range r.of {
-		if _, rest, _ := strings.Cut(tier, " "); !said[tier] {
+		if _, rest, _ := strings.Cut(tier, " "); said[tier].what == "" {
 			if _, pool, _ := strings.Cut(rest, " "); slices.Contains(classes, pool) {
 				delete(r.of, tier)
 			}
 		}
 	}
 	return goesOn
+}
+
+// step notes what became of one round, and reports whether the next look begins elsewhere.
+func (r *rounds) step(tier string, e roundEnd, now time.Time) (goesOn bool) {
+	at := r.of[tier]
+	if at == nil {
+		if e.what == roundEnds { // it begins anew already
+			return false
+		}
+		at = &round{at: firstPlace, began: now}
+		if r.of == nil {
+			r.of = map[string]*round{}
+		}
+		r.of[tier] = at
+	}
+	at.moved = now
+	if e.found {
+		if at.found.IsZero() {
+			at.found = now
+		}
+		if now.Sub(at.found) <= max(roundStay, 4*at.found.Sub(at.began)) {
+			return false
+		}
+		at.began = now
+	}
+	if e.what == roundEnds { // those before may have something to run by now
+		delete(r.of, tier)
+		return false
+	}
+	at.at, at.found = e.place, time.Time{}
+	return true
 }

@@ -78,6 +78,61 @@ func TestBatchesWithNothingToRunCostLittle(t *testing.T) {
 	}
 }
 
+// A round goes on past what has nothing to run, stays for a while where something has, and goes on
+// after that, so that neither waits for ever.
+func TestRounds(t *testing.T) {
+	t.Parallel()
+	const tier = "1 0 p q"
+	classes := []string{"p q"}
+	first, second := place{Batch: "00000000-0000-0000-0000-00000000000a"}, place{Batch: "00000000-0000-0000-0000-00000000000b", Lane: 3}
+	on := func(at place, found bool) roundEnd {
+		return roundEnd{tier: tier, what: roundGoesOn, place: at, found: found}
+	}
+	some := roundEnd{tier: tier, what: roundEnds, found: true}
+	var r rounds
+	now := time.Now()
+	for _, step := range []struct {
+		what   string
+		after  time.Duration
+		ends   []roundEnd
+		goesOn bool
+		at     string // where the next look begins; "": with the oldest
+	}{
+		{"nothing is said of a tier without a round", 0, nil, false, ""},
+		{"nothing found", 0, []roundEnd{on(first, false)}, true, first.json()},
+		{"the window is full", 0, []roundEnd{{what: roundWaits}}, false, first.json()},
+		{"something found before the end", 0, []roundEnd{some, some}, false, first.json()},
+		{"and still, beside what has nothing to run", roundStay / 2, []roundEnd{some, on(second, true)}, false, first.json()},
+		{"for long enough, in either order", roundStay, []roundEnd{on(second, true), some}, true, second.json()},
+		{"found again", 0, []roundEnd{some}, false, second.json()},
+		{"for long enough, and there is no more", 2 * roundStay, []roundEnd{some}, false, ""},
+		{"found beside what has nothing to run, with the oldest", 0, []roundEnd{some, on(first, true)}, false, firstPlace.json()},
+		{"for long enough, the other order", 2 * roundStay, []roundEnd{some, on(first, true)}, true, first.json()},
+		{"the end", 0, nil, false, ""},
+		{"begun again", 0, []roundEnd{on(first, false)}, true, first.json()},
+		{"nobody looks any more", 2 * time.Minute, []roundEnd{{what: roundWaits}}, false, ""},
+	} {
+		now = now.Add(step.after)
+		r.places(now)
+		if goesOn := r.note(classes, step.ends, now); goesOn != step.goesOn {
+			t.Errorf("%s: goes on %v", step.what, goesOn)
+		}
+		want := "{}"
+		if step.at != "" {
+			want = fmt.Sprintf(`{"%s":%s}`, tier, step.at)
+		}
+		if got := r.places(now); got != want {
+			t.Errorf("%s: it begins at %s, want %s", step.what, got, want)
+		}
+	}
+	r.note(classes, []roundEnd{on(first, false)}, now)
+	if r.note([]string{"other"}, nil, now); r.places(now) == "{}" {
+		t.Error("a look at another class forgets the rounds of this one")
+	}
+}
+
+func (p place) json() string { return fmt.Sprintf(`{"batch":"%s","lane":%d}`, p.Batch, p.Lane) }
+
 // With nothing else to run, what stands behind many such batches runs, and then what may run
 // among them later.
 func TestWhatStandsBehindIsFound(t *testing.T) {

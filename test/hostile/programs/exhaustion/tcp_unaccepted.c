@@ -2,7 +2,7 @@
 // outcome: succeeded|out_of_memory
 // at gvisor: connections are those of the sandbox's own network stack, and their buffers are its memory: so many that they do not fit into it, its kernel's part included
 #include "hostile.h"
-// Worked on 81acd93 with either version of cgroups, at cell and task: 813 MiB were held under a limit of 128 MiB.
+// Worked on 81acd93 with cgroup v1, at cell and task: 813 MiB were held under a limit of 128 MiB.
 int main(void) {
 	long long held = fill_connections(100, 0);
 	hold();

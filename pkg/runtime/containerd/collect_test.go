@@ -250,7 +250,7 @@ func TestEnvironmentsAreCollected(t *testing.T) {
 	wheels := map[string][]byte{}
 	for i := range 5 {
 		name := fmt.Sprintf("assay_big%d", i)
-		wheels[name+"-1.0-py3-none-any.whl"] = wheel(t, name, "1.0", "BIG = '"+strings.Repeat("x", 1<<20)+"'\n")
+		wheels[name+"-1.0-py3-none-any.whl"] = wheel(t, name, "1.0", "BIG = 'x' * (1 << 20) # "+strings.Repeat("x", 1<<20)+"\n") // its byte code is small
 	}
 	x := newIndex(t, wheels)
 	kept := t.TempDir()

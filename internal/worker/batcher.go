@@ -14,8 +14,8 @@ const (
 // While a batcher rests, what comes is gathered. A claim holds a slot meanwhile, a
 // result does not. Pulls rest for as long as claims: what one of them brings is one claim.
 const (
-	pullRest   = 12 * time.Millisecond
-	claimRest  = 12 * time.Millisecond
+	pullRest   = 20 * time.Millisecond
+	claimRest  = 20 * time.Millisecond
 	finishRest = 100 * time.Millisecond
 	restStep   = 2 * time.Millisecond // how soon it is noticed that there is no more reason to
 )

@@ -13,7 +13,7 @@ import (
 )
 
 // Days of partitions that are kept ready, from yesterday's on: ids of a process
-// whose clock is behind belong there. Three are ahead, so there is time to wait until a
+// whose clock is behind belong there. Two are ahead, so there is time to wait until a
 // backup is over. Each costs: statements lock and visit every partition, and four more
 // took a twentieth of the rate of small Python programs.
 const (

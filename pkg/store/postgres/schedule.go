@@ -139,14 +139,15 @@ func turnOf(place string) string {
 // may not run now are stepped over, and so are those with capped labels: openLanes knows how much of them
 // may run.
 //
-// Jobs without a batch are stepped through beside the batches, so that those may begin anywhere.
+// In a round, jobs without a batch are stepped through beside the batches, which begin where it is.
 var oldestGroups = `
 		WITH RECURSIVE steps AS (
 			SELECT t.tenant_id, b.batch_id, b.lane, t.priority, false AS capped, false AS counts, NULL::uuid AS head, NULL::timestamptz AS head_at,
 				0::bigint AS batch_held, 0::bigint AS added, 0::bigint AS filled, 0::bigint AS skipped, b.upto -- before the first
-			FROM (VALUES ('00000000-0000-0000-0000-000000000000'::uuid, -1, '00000000-0000-0000-0000-000000000000'::uuid),
-				(coalesce((t.round ->> 'batch')::uuid, '00000000-0000-0000-0000-000000000000'), coalesce((t.round ->> 'lane')::integer, 2147483647),
-				'ffffffff-ffff-ffff-ffff-ffffffffffff')) b (batch_id, lane, upto)
+			FROM (SELECT '00000000-0000-0000-0000-000000000000'::uuid, -1,
+					CASE WHEN t.round IS NULL THEN 'ffffffff-ffff-ffff-ffff-ffffffffffff' ELSE '00000000-0000-0000-0000-000000000000' END::uuid
+				UNION ALL
+				SELECT (t.round ->> 'batch')::uuid, (t.round ->> 'lane')::integer, 'ffffffff-ffff-ffff-ffff-ffffffffffff' WHERE t.round IS NOT NULL) b (batch_id, lane, upto)
 			UNION ALL
 			SELECT next.*, adds.added, s.filled + adds.added, s.skipped + CASE WHEN adds.added = 0 THEN 1 ELSE 0 END, s.upto FROM steps s, LATERAL (
 				SELECT j.tenant_id, j.batch_id, CASE WHEN j.lane > 0 THEN 2147483647 ELSE 0 END, j.priority, j.lane > 0 AS capped, ` + groupCounts + ` AS counts,

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
@@ -18,6 +19,7 @@ func Bench(b *testing.B, open func(testing.TB) store.Store) {
 	}
 	b.Run("lifecycle/bulk=500", func(b *testing.B) { benchLifecycle(b, open(b), 500, false) })
 	b.Run("claim+finish/bulk=500", func(b *testing.B) { benchLifecycle(b, open(b), 500, true) })
+	b.Run("pace", func(b *testing.B) { benchPace(b, open(b)) })
 	b.Run("single", func(b *testing.B) { benchSingle(b, open(b)) })
 	for _, n := range []int{1000, 100_000} {
 		b.Run(fmt.Sprintf("batch-get/rows=%d", n), func(b *testing.B) { benchGet(b, open(b), n) })
@@ -87,6 +89,59 @@ func benchLifecycle(b *testing.B, s store.Store, k int, untimedSchedule bool) {
 		done += len(ds)
 	}
 	perSecond(b)
+}
+
+// benchPace is a fleet at work: two batches, jobs that run beside, looks that find a window
+// half empty, claims of three and bulks of twelve. A row is a look and what follows it.
+func benchPace(b *testing.B, s store.Store) {
+	f := &fixture{b, s}
+	var running []store.Claimed
+	var spent [3]time.Duration
+	result := []byte(`{"id":"","state":"","outcome":"succeeded","stdout":{"text":"2\n","bytes":2,"truncated":false},"usage":{"wall_ms":1}}`)
+	timed := func(i int, do func()) {
+		began := time.Now()
+		do()
+		spent[i] += time.Since(began)
+	}
+	left := 0
+	var waiting []store.Dispatch
+	for range b.N {
+		for ; left < 600; left += 400 {
+			b.StopTimer()
+			f.submit(benchJobs(400)...)
+			b.StartTimer()
+		}
+		timed(0, func() { waiting = append(waiting, f.schedule(22)...) })
+		for range 4 {
+			n := min(3, len(waiting))
+			var claims []store.Claim
+			for _, d := range waiting[:n] {
+				claims = append(claims, store.Claim{Ref: d.Ref, Worker: worker})
+			}
+			waiting = waiting[n:]
+			timed(1, func() {
+				got, err := f.Claim(b.Context(), ttl, claims)
+				f.must(err)
+				running = append(running, got...)
+			})
+		}
+		if len(running) > 24 {
+			var fs []store.Finish
+			for _, c := range running[:12] {
+				fs = append(fs, store.Finish{Worker: worker, LeaseRef: leaseOf(c), Outcome: job.Succeeded, Result: result})
+			}
+			running = running[12:]
+			timed(2, func() {
+				_, err := f.Finish(b.Context(), fs)
+				f.must(err)
+			})
+			left -= 12
+		}
+	}
+	for i, name := range []string{"look", "4claims", "bulk"} {
+		b.ReportMetric(float64(spent[i].Microseconds())/float64(b.N), name+"-us")
+	}
+	b.ReportMetric(0, "ns/op")
 }
 
 // benchSingle is the path of a waiting client, one job at a time.

@@ -114,7 +114,6 @@ func newRecipe(b *Box, masked []string, share Share) *recipe {
 	r := &recipe{nested: b.Nested}
 	r.identity()
 	r.limitSignals(share)
-	r.limitWatches(share)
 	r.identified = len(r.ops)
 	if b.Nested {
 		r.loopback()

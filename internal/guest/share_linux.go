@@ -19,12 +19,6 @@ func (r *recipe) limitSignals(s Share) {
 	}
 }
 
-// limitWatches bounds inotify in the box's user namespace.
-func (r *recipe) limitWatches(s Share) {
-	r.write(maxInstances, strconv.FormatInt(s.Instances, 10))
-	r.write(maxWatches, strconv.FormatInt(s.Watches, 10))
-}
-
 // limitZygote lowers the limits that all children of a zygote inherit.
 func limitZygote(pid int, s Share) error {
 	for what, n := range map[int]int64{unix.RLIMIT_SIGPENDING: s.Signals, unix.RLIMIT_MEMLOCK: Locked} {
@@ -38,6 +32,9 @@ func limitZygote(pid int, s Share) error {
 // LimitWatches bounds inotify in the user namespace of a container, of which pid
 // is a process, from outside: its own guest has no right to, and would need a
 // /proc/sys that can be written. It takes root, and the host's /proc.
+//
+// The bound holds for each user in that namespace. One who makes a namespace in it answers
+// there for all in his own, and each box of a cell is made by a user of its own.
 //
 // Only a process with one thread may enter a user namespace, and a program in Go
 // has several from its start. So a child does, which calls nothing but the kernel.

@@ -87,6 +87,9 @@ func (r *Runtime) newCell(ctx context.Context, img *image) (_ *cell, err error) 
 	if c.container, err = r.engine.create(ctx, name, c.spec(sock, r.cgroup(name)), labels); err != nil {
 		return nil, err
 	}
+	if err := r.limitWatches(ctx, c.container.proc.pid); err != nil {
+		return nil, err
+	}
 	// What it starts inherits its limits, and may only lower them.
 	if err := raiseOpenFiles(c.container.proc.pid); err != nil {
 		return nil, err

@@ -11,18 +11,19 @@ import (
 	"time"
 )
 
-// groupCounts are the numbers of live batches that are compared.
-var groupCounts = []int{10, 10_000}
+// groupSteps are the numbers of live batches beside which it is measured: few before and
+// after many, so that a machine that gets slower does not show.
+var groupSteps = []int{10, 10_000, 10}
 
 const (
 	groupJobs    = 200    // of each batch, unless -n says so: 10,000 times 2,000 are 20 GB
 	groupWarm    = 2_000  // jobs before it is measured
-	groupMeasure = 16_000 // jobs that are measured
+	groupMeasure = 32_000 // jobs that are measured
 )
 
 // groups measures the control plane alone (see noop) while few and while many batches wait:
-// "ratio" is the rate beside 10,000 to the rate beside 10, "look_ratio" the mean time of a
-// look of the scheduler. The rows of the batches are written into the database, all
+// "ratio" is the rate beside 10,000 to the mean rate beside 10, "look_ratio" that of the mean
+// times of a look of the scheduler. The rows of the batches are written into the database, all
 // at once.
 func groups(ctx context.Context, b *bench) (r report, err error) {
 	t, err := b.target(ctx, noopEnv)
@@ -42,8 +43,8 @@ func groups(ctx context.Context, b *bench) (r report, err error) {
 	if each == 0 {
 		each = groupJobs
 	}
-	rates, looks := map[string]float64{}, map[string]float64{}
-	for _, n := range groupCounts {
+	rates, looks := map[int][]float64{}, map[int][]float64{}
+	for _, n := range groupSteps {
 		b.logf("%d batches", n)
 		jobs := each
 		if n*jobs < 2*(groupWarm+groupMeasure) { // they are to live until the end
@@ -52,19 +53,27 @@ func groups(ctx context.Context, b *bench) (r report, err error) {
 		if err := db.run(ctx, liveBatches(n, jobs)); err != nil {
 			return nil, fmt.Errorf("make %d batches: %w", n, err)
 		}
-		name := strconv.Itoa(n)
-		if rates[name], looks[name], err = t.recordingRate(ctx); err != nil {
+		got, look, err := t.recordingRate(ctx)
+		if err != nil {
 			return nil, err
 		}
+		rates[n], looks[n] = append(rates[n], got), append(looks[n], look)
 		if err := db.run(ctx, endBatches); err != nil {
 			return nil, fmt.Errorf("remove %d batches: %w", n, err)
 		}
 	}
-	first, last := strconv.Itoa(groupCounts[0]), strconv.Itoa(groupCounts[len(groupCounts)-1])
+	few, many := groupSteps[0], groupSteps[1]
 	return report{
 		"jobs_per_batch": each, "jobs_per_s_by_batches": rates, "look_ms_by_batches": looks,
-		"ratio": round(rates[last]/rates[first], 3), "look_ratio": round(looks[last]/looks[first], 3),
+		"ratio": round(mean(rates[many])/mean(rates[few]), 3), "look_ratio": round(mean(looks[many])/mean(looks[few]), 3),
 	}, nil
+}
+
+func mean(of []float64) (m float64) {
+	for _, v := range of {
+		m += v / float64(len(of))
+	}
+	return m
 }
 
 // liveBatches writes n batches of so many queued jobs each, like those of the last batch that

@@ -25,6 +25,6 @@ int main(void) {
 		}
 	}
 	hold();
-	if (held > 128 << 20) escaped("%lld MiB in connections", held >> 20);
+	if (held > most_memory()) escaped("%lld MiB in connections", held >> 20);
 	return contained();
 }

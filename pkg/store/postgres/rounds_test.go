@@ -163,3 +163,22 @@ func TestWhatStandsBehindIsFound(t *testing.T) {
 	}
 	until("the job of the first batch, sealed since,", func(id job.ID) bool { return id == "00000000-0000-0000-0000-000000000001" })
 }
+
+// What a round finds is in batches: jobs without one run beside it, and do not keep it.
+func TestSinglesKeepNoRound(t *testing.T) {
+	s := openTest(t, Config{})
+	idleBatches(t, s, 2000, "NULL", "NULL", "NULL", "NULL")
+	if _, err := s.pool.Exec(t.Context(), `UPDATE jobs SET tenant_id = (SELECT id FROM tenants WHERE name = 'idle')`); err != nil {
+		t.Fatal(err)
+	}
+	// Fewer than the window has room for, or nothing is looked for in batches.
+	if _, err := s.pool.Exec(t.Context(), `DELETE FROM jobs WHERE batch_id = '00000000-0000-0000-0000-000000000000' AND id > lpad(to_hex(2000003), 32, '0')::uuid`); err != nil {
+		t.Fatal(err)
+	}
+	for look := range 3 {
+		ds, more, err := s.scheduleOnce(t.Context(), []string{""}, 16)
+		if want := 3; err != nil || !more || look == 0 && len(ds) != want || look > 0 && len(ds) != 0 {
+			t.Errorf("look %d: %d jobs, the round goes on %v, %v; want %d single jobs in the first and that it goes on", look, len(ds), more, err, want)
+		}
+	}
+}

@@ -140,16 +140,18 @@ func turnOf(place string) string {
 // may run.
 //
 // In a round, jobs without a batch are stepped through beside the batches, which begin where it is.
+// They are not what a round finds.
 var oldestGroups = `
 		WITH RECURSIVE steps AS (
 			SELECT t.tenant_id, b.batch_id, b.lane, t.priority, false AS capped, false AS counts, NULL::uuid AS head, NULL::timestamptz AS head_at,
-				0::bigint AS batch_held, 0::bigint AS added, 0::bigint AS filled, 0::bigint AS skipped, b.upto -- before the first
+				0::bigint AS batch_held, 0::bigint AS added, 0::bigint AS filled, 0::bigint AS skipped, false AS finds, b.upto -- before the first
 			FROM (SELECT '00000000-0000-0000-0000-000000000000'::uuid, -1,
 					CASE WHEN t.round IS NULL THEN 'ffffffff-ffff-ffff-ffff-ffffffffffff' ELSE '00000000-0000-0000-0000-000000000000' END::uuid
 				UNION ALL
 				SELECT (t.round ->> 'batch')::uuid, (t.round ->> 'lane')::integer, 'ffffffff-ffff-ffff-ffff-ffffffffffff' WHERE t.round IS NOT NULL) b (batch_id, lane, upto)
 			UNION ALL
-			SELECT next.*, adds.added, s.filled + adds.added, s.skipped + CASE WHEN adds.added = 0 THEN 1 ELSE 0 END, s.upto FROM steps s, LATERAL (
+			SELECT next.*, adds.added, s.filled + adds.added, s.skipped + CASE WHEN adds.added = 0 THEN 1 ELSE 0 END,
+				s.finds OR adds.added > 0 AND next.batch_id <> '00000000-0000-0000-0000-000000000000', s.upto FROM steps s, LATERAL (
 				SELECT j.tenant_id, j.batch_id, CASE WHEN j.lane > 0 THEN 2147483647 ELSE 0 END, j.priority, j.lane > 0 AS capped, ` + groupCounts + ` AS counts,
 					j.id AS head, j.created_at AS head_at,
 					coalesce(((SELECT n FROM batch_held) -> (j.tenant_id || ' ' || j.batch_id))::bigint, 0) AS batch_held
@@ -158,7 +160,7 @@ var oldestGroups = `
 				ORDER BY j.tenant_id, -j.priority, j.batch_id, j.lane LIMIT 1) next, LATERAL (` + addsNext + `) adds
 			WHERE s.filled < (SELECT n FROM budget) AND s.skipped < t.most_skipped)
 		SELECT tenant_id, batch_id, priority, capped, counts, head, head_at, batch_held, added, lane,
-			filled > 0 AND batch_id <> upto AS finds, filled < (SELECT n FROM budget) AND skipped >= t.most_skipped AS skips
+			finds, filled < (SELECT n FROM budget) AND skipped >= t.most_skipped AS skips
 		FROM steps WHERE head IS NOT NULL`
 
 // addsNext is SQL for how many jobs of the group "next" may run in its batch's present turn.

@@ -65,11 +65,14 @@ type Store struct {
 	pool    *pgxpool.Pool
 	share   *share   // of its connections, for what can wait
 	tenants sync.Map // name → int32; ids never change
-	watch   watch
-	rounds  rounds // of the scheduler
-	calls   *calls
-	unmeter func()
-	ended   sync.Map // day (time.Time) that is over → when its last job ended
+	// unlimited are the ids of the tenants that had no limit of running jobs when they last
+	// submitted one here.
+	unlimited sync.Map
+	watch     watch
+	rounds    rounds // of the scheduler
+	calls     *calls
+	unmeter   func()
+	ended     sync.Map // day (time.Time) that is over → when its last job ended
 	// How long a call cancels what waits before it leaves the rest to the next.
 	cancelTime time.Duration
 	retrySlice int64 // jobs that one statement copies

@@ -32,6 +32,18 @@ func (s *Store) tenantID(ctx context.Context, name string) (int32, error) {
 	return id, nil
 }
 
+// noteLimit notes whether a tenant has a limit of running jobs.
+func (s *Store) noteLimit(tenant int32, limited bool) {
+	if _, unlimited := s.unlimited.Load(tenant); unlimited != limited {
+		return // as it was
+	}
+	if limited {
+		s.unlimited.Delete(tenant)
+	} else {
+		s.unlimited.Store(tenant, struct{}{})
+	}
+}
+
 // knownTenant is tenantID for readers: it makes none. Zero stands for all
 // tenants; -1, which no tenant has, for one that does not exist.
 func (s *Store) knownTenant(ctx context.Context, name string) (int32, error) {

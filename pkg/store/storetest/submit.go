@@ -80,6 +80,7 @@ func testSubmit(t *testing.T, open Open) {
 	t.Run("a key said by many at once", func(t *testing.T) { testKeyRace(t, f.with(t)) })
 	t.Run("dispatch at once", func(t *testing.T) { testDispatchAtOnce(t, newFixture(t, open, Options{})) })
 	t.Run("overtake a crowd", func(t *testing.T) { testOvertake(t, newFixture(t, open, Options{})) })
+	t.Run("limit of jobs that run at once", func(t *testing.T) { testLimitAtOnce(t, newFixture(t, open, Options{})) })
 }
 
 func testBatchKey(t *testing.T, f *fixture) {
@@ -325,6 +326,56 @@ func testOvertake(t *testing.T, f *fixture) {
 	f.must(f.PutTenant(t.Context(), store.Tenant{Name: "limited", Weight: 1, MaxRunning: 1}))
 	f.submitJob(of("heavy"))
 	atOnce("a tenant with a limit", "limited", false)
+}
+
+// A limit of running jobs holds for those that run at once, from when it is set on, and
+// does not keep them waiting where there is room.
+func testLimitAtOnce(t *testing.T, f *fixture) {
+	submit := func() (store.LeaseRef, bool) {
+		t.Helper()
+		j := newJob("j")
+		j.Worker, j.LeaseTTL = worker, ttl
+		id, d, err := f.SubmitJob(t.Context(), j, store.Idempotency{}, 100)
+		f.must(err)
+		if d == nil || d.Lease == 0 {
+			f.wantState(id, job.Queued)
+			return store.LeaseRef{}, false
+		}
+		f.wantState(id, job.Running)
+		return store.LeaseRef{Job: id, Lease: d.Lease}, true
+	}
+	var held []store.LeaseRef
+	for range 3 {
+		l, atOnce := submit()
+		if !atOnce {
+			t.Fatal("a job of a tenant without a limit waits")
+		}
+		held = append(held, l)
+	}
+	f.must(f.PutTenant(t.Context(), store.Tenant{Name: tenant, Weight: 1, MaxRunning: 2}))
+	for range 3 {
+		if _, atOnce := submit(); atOnce {
+			t.Error("a job runs at once above a limit that was set meanwhile")
+		}
+	}
+	for _, l := range held {
+		f.finish(l, job.Succeeded)
+	}
+	for range 2 { // two of those that waited, and the third
+		for _, c := range f.run() {
+			f.finish(leaseOf(c), job.Succeeded)
+		}
+	}
+	for i := range 3 {
+		if _, atOnce := submit(); atOnce != (i < 2) {
+			t.Errorf("job %d of a tenant that may run 2: runs at once %v", i, atOnce)
+		}
+	}
+	f.must(f.PutTenant(t.Context(), store.Tenant{Name: tenant, Weight: 1}))
+	f.run() // what is ahead
+	if _, atOnce := submit(); !atOnce {
+		t.Error("a job waits for a limit that was taken away")
+	}
 }
 
 func testOpenBatch(t *testing.T, open Open) {

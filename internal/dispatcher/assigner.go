@@ -42,10 +42,10 @@ func (a *assigner) hand(ctx context.Context, j store.NewJob, d store.Dispatch, h
 	start := time.Now()
 	a.d.scheduler.took(j.Worker, 1)
 	claimed := store.Claimed{Ref: d.Ref, Lease: d.Lease, Tenant: j.Tenant, Spec: j.Spec, TraceParent: j.TraceParent}
-	a.d.metrics.claimed(ctx, []store.Claimed{claimed})
 	ctx = context.WithoutCancel(ctx)
 	a.underway.Go(func() {
 		err := a.send(ctx, j.Worker, queue.Assignment{Claimed: claimed, TTL: job.Duration(a.ttl), StartedAt: h.startedAt, Beat: h.beat})
+		a.d.metrics.claimed(ctx, []store.Claimed{claimed})
 		telemetry.Step(ctx, "assign", j.TraceParent, start, a.d.aboutClaimed(claimed, j.Worker))
 		if err == nil || errors.Is(err, job.ErrConflict) { // it runs there
 			return

@@ -300,8 +300,8 @@ func (r *recorder) finish(ctx context.Context, fs []store.Finish) ([]store.Finis
 			telemetry.Step(ctx, "record", f.TraceParent, start, r.d.aboutFinish(f))
 		}
 	}
-	r.d.metrics.finished(ctx, fs, statuses)
 	r.d.events.publish(ctx, append(ids, batchesOf(fs)...))
+	r.d.metrics.finished(ctx, fs, statuses)
 	if retried {
 		r.d.scheduler.wake()
 	}

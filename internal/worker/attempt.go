@@ -297,13 +297,13 @@ func (a *attempt) conclude(ctx context.Context, res *job.Result) job.Outcome {
 		a.handBack(ctx, job.ReasonInfra, fmt.Errorf("encode result: %w", err))
 		return ""
 	}
-	a.metrics.ran(ctx, res.Outcome, a.isolation(), a.timings.RunMS)
-	a.tally.end(res.Outcome)
-	a.metrics.ended(ctx, a.claimed.Tenant, res.Outcome, a.timings.RunMS)
 	a.say(finishing{
 		since: time.Now(), lease: a.lease, tenant: a.claimed.Tenant, stored: a.stored(),
 		finish: store.Finish{LeaseRef: a.lease.LeaseRef, BatchID: a.claimed.BatchID, Outcome: res.Outcome, TraceParent: a.claimed.TraceParent, Tenant: a.finishTenant(), Result: raw},
 	})
+	a.metrics.ran(ctx, res.Outcome, a.isolation(), a.timings.RunMS)
+	a.tally.end(res.Outcome)
+	a.metrics.ended(ctx, a.claimed.Tenant, res.Outcome, a.timings.RunMS)
 	return res.Outcome
 }
 

@@ -135,6 +135,9 @@ func withoutAnything(res *job.Result) string {
 	return "its steps, values, artifacts and details of tests"
 }
 
+// The limits of a record, as its rows say them.
+var mostInline, mostResult = job.MaxInline.String(), job.MaxResult.String()
+
 // limits are the rows of the record about its own size.
 func (a *attempt) limits() []job.Enforcement {
 	how := "outputs above it are kept beside the result: none"
@@ -142,9 +145,9 @@ func (a *attempt) limits() []job.Enforcement {
 		how = fmt.Sprintf("outputs above it are kept beside the result: %d of %d bytes", a.outputs.n, a.outputs.bytes)
 	}
 	return []job.Enforcement{
-		{Capability: "output", Requested: job.MaxInline.String(), Applied: job.MaxInline.String(), Mechanism: how, Level: job.LevelRuntime},
+		{Capability: "output", Requested: mostInline, Applied: mostInline, Mechanism: how, Level: job.LevelRuntime},
 		{
-			Capability: "result", Requested: job.MaxResult.String(), Applied: job.MaxResult.String(),
+			Capability: "result", Requested: mostResult, Applied: mostResult,
 			Mechanism: "the worker encodes the result: a larger one ends as output_limit, without what is large", Level: job.LevelRuntime,
 		},
 	}

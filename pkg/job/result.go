@@ -123,6 +123,7 @@ type Artifact struct {
 // Usage is what an attempt consumed, as the kernel counted it.
 type Usage struct {
 	WallMS          float64 `json:"wall_ms"`
+	WaitedMS        float64 `json:"waited_ms,omitempty"` // of that it could run and had no core, which its limits do not count
 	CPUMS           float64 `json:"cpu_ms"`
 	MemoryPeakBytes int64   `json:"memory_peak_bytes"`
 	ProcessesPeak   int64   `json:"processes_peak"`

@@ -21,3 +21,7 @@ func (e *BuildError) Error() string { return e.Message }
 // ErrImage is wrapped by Acquire's error when the image cannot be had now: its
 // registry does not answer, say. It is no sign that this worker is broken.
 var ErrImage = errors.New("the image cannot be had now")
+
+// ErrStarved is wrapped by an error of Slot.Run when a program had no core for so long
+// that nobody waits for it: the job is better off elsewhere, or later.
+var ErrStarved = errors.New("the program had no core")

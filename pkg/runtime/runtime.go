@@ -87,6 +87,7 @@ type Attempt struct {
 	Together uint64            // programs of the same number take turns, and so share their cores; 0: it is by itself
 	Forks    bool              // the program may be copied while it runs: see Forker
 	CPU      *CPUBudget        // of all attempts that share it, besides the policy's cpu_time for each; nil: none
+	Waits    *Waits            // of all attempts that share it: the policy's wall stands for each meanwhile; nil: its own
 	Metered  func(Meter)       // is told before user code starts how to read what it spends; nil: nobody asks
 }
 

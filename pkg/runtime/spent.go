@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -46,4 +47,48 @@ func (b *CPUBudget) Spend(d time.Duration) (over bool) {
 // Left is what may still be spent; zero or less: nothing.
 func (b *CPUBudget) Left() time.Duration {
 	return time.Duration(b.limit.Load() - b.spent.Load())
+}
+
+// Waits is how long the programs of attempts that share it could run and had no core. The clock of
+// each stands for as long as any of them waits: one that is asked cannot answer
+// while the other has no core. It is safe for concurrent use, and its zero value is ready.
+type Waits struct {
+	mu   sync.Mutex
+	past time.Duration // of programs that are over, and of pauses
+	live map[*func() time.Duration]struct{}
+}
+
+// Total is how long has been waited until now, in all.
+func (w *Waits) Total() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	sum := w.past
+	for read := range w.live {
+		sum += (*read)()
+	}
+	return sum
+}
+
+// Pause counts d as waited, for what programs do not wait for themselves, such as a slot.
+func (w *Waits) Pause(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.past += d
+}
+
+// Follow adds a program whose waits until now are what read returns, which is called by one
+// at a time. When it is over, done takes what it has waited in all.
+func (w *Waits) Follow(read func() time.Duration) (done func(all time.Duration)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.live == nil {
+		w.live = map[*func() time.Duration]struct{}{}
+	}
+	w.live[&read] = struct{}{}
+	return func(all time.Duration) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.live, &read)
+		w.past += all
+	}
 }

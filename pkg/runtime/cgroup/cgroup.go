@@ -26,6 +26,15 @@ type Limits struct {
 	Processes int64   // processes and threads
 }
 
+// The weights of a group among its siblings, in cgroup v1's unit, of which 1024 is usual.
+const (
+	usualShares = 1024
+	yieldShares = usualShares / yieldBy
+	usualWeight = 100 // the same in cgroup v2's
+	yieldWeight = usualWeight / yieldBy
+	yieldBy     = 16
+)
+
 // Usage is what a group has used so far, as the kernel counted it.
 type Usage struct {
 	CPU           time.Duration
@@ -44,7 +53,7 @@ func (u Usage) Since(from Usage) Usage {
 }
 
 // Group is one control group that exists. It is not safe for concurrent use,
-// except that Kill, Hasten, Usage and SocketMemory may run at any time.
+// except that Kill, Hasten and what only reads may run at any time.
 type Group interface {
 	// Path names the group relative to the hierarchy, as linux.cgroupsPath of
 	// the OCI runtime specification wants it.
@@ -63,12 +72,19 @@ type Group interface {
 	// Usage reads the meters. Peaks that the kernel does not keep are the
 	// highest that Usage has seen.
 	Usage() (Usage, error)
+	// Threads lists the threads of the group's processes, as this process sees them.
+	Threads() ([]int, error)
+	// Throttled is for how long the group had used up its share of CPU, by its own limit.
+	Throttled() (time.Duration, error)
 	// SocketMemory is how many bytes the group's TCP and UDP sockets hold that are not
 	// part of its memory: version 1 counts them apart, and lets some in above their limit.
 	SocketMemory() (int64, error)
 	// Kill sends SIGKILL to every process of the group, those included that
 	// are being forked. It does not wait for them to be gone.
 	Kill() error
+	// Yield has the group give way to its siblings where cores are short: it gets a small
+	// part of what each of them does. It may run at any time, and holds until the next Limit.
+	Yield() error
 	// Hasten lifts the limit of CPU, for a group whose processes are being killed:
 	// to die takes CPU, and a small share of it can take minutes. It may run at any
 	// time, and holds until the next Limit.

@@ -17,6 +17,7 @@ type v1Group struct {
 	root, path string
 	peak       highest // of processes, where the kernel does not keep it
 	kept       kept
+	yielded    atomic.Bool
 	moved      *atomic.Int64 // the hierarchy's, see Hurry
 }
 
@@ -37,6 +38,11 @@ func (g *v1Group) Limit(l Limits) error {
 	}
 	if err := g.kept.writeInt(g.file("cpu", "cpu.cfs_quota_us"), quota(l.CPU)); err != nil {
 		return err
+	}
+	if g.yielded.Swap(false) {
+		if err := g.kept.writeInt(g.file("cpu", "cpu.shares"), usualShares); err != nil {
+			return err
+		}
 	}
 	return g.kept.writeInt(g.file("pids", "pids.max"), l.Processes)
 }
@@ -121,6 +127,12 @@ func (g *v1Group) Usage() (u Usage, err error) {
 func (g *v1Group) SocketMemory() (int64, error) {
 	n, _, err := readOptional(g.file("memory", "memory.kmem.tcp.usage_in_bytes"))
 	return n, err
+}
+
+// Yield implements Group.
+func (g *v1Group) Yield() error {
+	g.yielded.Store(true)
+	return ignoreGone(writeInt(g.file("cpu", "cpu.shares"), yieldShares))
 }
 
 // Hasten implements Group.

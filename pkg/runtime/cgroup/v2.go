@@ -13,8 +13,9 @@ import (
 
 type v2Group struct {
 	dir, path  string
-	peak       highest       // of processes, where the kernel does not keep it
-	memoryPeak highest       // likewise, in bytes
+	peak       highest // of processes, where the kernel does not keep it
+	memoryPeak highest // likewise, in bytes
+	yielded    atomic.Bool
 	moved      *atomic.Int64 // the hierarchy's, see Hurry
 }
 
@@ -50,6 +51,11 @@ func (g *v2Group) Limit(l Limits) error {
 	}
 	if err := write(g.file("cpu.max"), fmt.Sprintf("%d %d", quota(l.CPU), period.Microseconds())); err != nil {
 		return err
+	}
+	if g.yielded.Swap(false) {
+		if err := writeInt(g.file("cpu.weight"), usualWeight); err != nil {
+			return err
+		}
 	}
 	return writeInt(g.file("pids.max"), l.Processes)
 }
@@ -100,6 +106,12 @@ func (g *v2Group) readMemoryPeak() (int64, error) {
 
 // SocketMemory implements Group.
 func (g *v2Group) SocketMemory() (int64, error) { return 0, nil }
+
+// Yield implements Group.
+func (g *v2Group) Yield() error {
+	g.yielded.Store(true)
+	return ignoreGone(writeInt(g.file("cpu.weight"), yieldWeight))
+}
 
 // Hasten implements Group.
 func (g *v2Group) Hasten() error {

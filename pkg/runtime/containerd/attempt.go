@@ -33,6 +33,7 @@ type attempt struct {
 	trusted bool
 	env     []string
 	report  *runtime.Report
+	waited  time.Duration // of its wall time it had no core
 }
 
 func (a *attempt) run(ctx context.Context) (*runtime.Report, error) {
@@ -100,7 +101,7 @@ func (a *attempt) runProgram(ctx context.Context) error {
 
 func (a *attempt) runCommand(ctx context.Context, c *job.Command) error {
 	e, err := a.execute(ctx, a.box, &program{
-		argv: c.Argv, env: a.env, dir: a.dir(c.Dir), stdin: []byte(c.Stdin), limits: a.policy, budget: a.CPU, metered: a.Metered,
+		argv: c.Argv, env: a.env, dir: a.dir(c.Dir), stdin: []byte(c.Stdin), limits: a.policy, budget: a.CPU, waits: a.Waits, metered: a.Metered,
 	}, cgroup.Usage{})
 	if err != nil {
 		return err
@@ -120,10 +121,10 @@ func (a *attempt) runSteps(ctx context.Context, steps []job.Step) error {
 			return err
 		}
 		// What is left of the job's own limits holds for all steps together.
-		p.Wall = min(p.Wall, a.policy.Wall-job.Duration(a.wall()))
+		p.Wall = min(p.Wall, a.policy.Wall-job.Duration(a.wall()-a.waited))
 		p.CPUTime = min(p.CPUTime, a.policy.CPUTime-job.Duration(used.CPU))
 		e, err := a.execute(ctx, a.box, &program{
-			argv: step.Argv, env: a.env, dir: a.dir(step.Dir), stdin: []byte(step.Stdin), limits: &p, budget: a.CPU, metered: a.Metered,
+			argv: step.Argv, env: a.env, dir: a.dir(step.Dir), stdin: []byte(step.Stdin), limits: &p, budget: a.CPU, waits: a.Waits, metered: a.Metered,
 		}, used)
 		if err != nil {
 			return err
@@ -150,13 +151,13 @@ func total(a, b cgroup.Usage) cgroup.Usage {
 func stepResult(name string, e *ended, v verdict) job.StepResult {
 	return job.StepResult{
 		Name: name, Outcome: v.outcome, ExitCode: v.code, Signal: v.signal,
-		Stdout: e.stdout, Stderr: e.stderr, Usage: usageOf(e.usage, e.wall),
+		Stdout: e.stdout, Stderr: e.stderr, Usage: usageOf(e.usage, e.wall, e.waited),
 	}
 }
 
-func usageOf(u cgroup.Usage, wall time.Duration) job.Usage {
+func usageOf(u cgroup.Usage, wall, waited time.Duration) job.Usage {
 	return job.Usage{
-		WallMS: job.Milliseconds(wall), CPUMS: job.Milliseconds(u.CPU),
+		WallMS: job.Milliseconds(wall), WaitedMS: job.Milliseconds(waited), CPUMS: job.Milliseconds(u.CPU),
 		MemoryPeakBytes: u.MemoryPeak, ProcessesPeak: u.ProcessesPeak,
 	}
 }
@@ -202,7 +203,7 @@ func (a *attempt) runPython(ctx context.Context, r *pythonRequest) error {
 	}
 	e, err := a.execute(ctx, a.box, &program{
 		argv: []string{"python3", "-B", harness}, env: a.env, dir: a.dir(""), limits: a.policy,
-		files: files, python: true, asked: a.policy.Env.Set, talk: talk, forks: a.Forks, together: a.Together, budget: a.CPU, metered: a.Metered,
+		files: files, python: true, asked: a.policy.Env.Set, talk: talk, forks: a.Forks, together: a.Together, budget: a.CPU, waits: a.Waits, metered: a.Metered,
 	}, a.spent)
 	if err != nil {
 		return err
@@ -247,7 +248,8 @@ func (a *attempt) account(e *ended) {
 		r.StartedAt = e.started
 	}
 	r.Stdout, r.Stderr = e.stdout, e.stderr
-	r.Usage = usageOf(e.usage, a.wall()+e.wall)
+	a.waited += e.waited
+	r.Usage = usageOf(e.usage, a.wall()+e.wall, a.waited)
 	r.Timings.RunMS = r.Usage.WallMS
 }
 

@@ -20,6 +20,8 @@ func TestCellContract(t *testing.T) { runtimetest.Contract(t, suiteConfig(policy
 
 func TestCellFields(t *testing.T) { runtimetest.Fields(t, suiteConfig(policy.Cell)) }
 
+func TestCellContention(t *testing.T) { runtimetest.Contention(t, suiteConfig(policy.Cell)) }
+
 func TestCellPrograms(t *testing.T) {
 	var r *Runtime
 	cfg := runtimetest.ProgramsConfig{Config: suiteConfig(policy.Cell), Leftovers: func() []string { return cellLeftovers(t, r) }}

@@ -38,6 +38,8 @@ func TestGVisorStarts(t *testing.T) { runtimetest.Starts(t, gvisorConfig()) }
 
 func TestGVisorFields(t *testing.T) { runtimetest.Fields(t, gvisorConfig()) }
 
+func TestGVisorContention(t *testing.T) { runtimetest.Contention(t, gvisorConfig()) }
+
 func TestGVisorPrograms(t *testing.T) {
 	var r *Runtime
 	cfg := runtimetest.ProgramsConfig{Config: gvisorConfig(), Leftovers: func() []string { return leftovers(t, r) }}

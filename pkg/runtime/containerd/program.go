@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,10 +18,8 @@ import (
 
 // How patient the worker is with what ought to take microseconds.
 const (
-	meterEvery = 20 * time.Millisecond  // how late a CPU or memory limit may be noticed
-	meterIdle  = 320 * time.Millisecond // the same for a program that has done nothing for a while
-	gateTime   = 10 * time.Second       // for the guest to fork, on a machine without any time left
-	drainTime  = time.Second            // for output to end once nobody is left to write
+	gateTime  = 10 * time.Second // for the guest to fork, on a machine without any time left
+	drainTime = time.Second      // for output to end once nobody is left to write
 )
 
 // program is one process to run in a slot, with what it leaves in its wake.
@@ -39,6 +36,7 @@ type program struct {
 	cores     unix.CPUSet       // that it is bound to, chosen when it begins; none: any
 	limits    *policy.Policy    // wall, cpu_time, stdout, stderr; the rest is the slot's
 	budget    *runtime.CPUBudget
+	waits     *runtime.Waits      // see runtime.Attempt; nil: its own
 	metered   func(runtime.Meter) // see runtime.Attempt; nil: nobody asks
 }
 
@@ -48,6 +46,7 @@ type ended struct {
 	stdout, stderr job.Output
 	started        time.Time
 	wall           time.Duration
+	waited         time.Duration // of that it could run and had no core
 	usage          cgroup.Usage
 }
 
@@ -94,18 +93,23 @@ func (s *place) execute(ctx context.Context, b box, p *program, before cgroup.Us
 	if err != nil {
 		return nil, broken(ctx, err)
 	}
-	watching := s.watch(ctx, b.init().pid, stop, p.limits, e.started, m)
+	own := newClock(s.group, m.usage, e.started)
+	watching := s.watch(ctx, b.init().pid, stop, p, own, m)
 	talking := p.talk.begin(ctx, stop)
 	err = s.blame(b.end(e), e, before)
 	e.wall = time.Since(e.started)
 	meterErr := watching()
+	e.waited = own.known()
 	talkErr := talking()
 	io.finish(e)
 	if e.stop = stop.reason(); e.stop == "" && err == nil {
 		err = meterErr
 	}
-	if e.stop == stopOurs {
+	switch e.stop {
+	case stopOurs:
 		return nil, fmt.Errorf("stopped: %w", context.Cause(ctx))
+	case stopStarved:
+		return nil, fmt.Errorf("%w: in %s it waited for %s", runtime.ErrStarved, e.wall.Round(time.Millisecond), e.waited.Round(time.Millisecond))
 	}
 	if talkErr != nil {
 		return nil, fmt.Errorf("converse: %w", talkErr)
@@ -249,87 +253,4 @@ func (s *slot) end(e *ended) error {
 		return err
 	}
 	return errGuest
-}
-
-// watch stops the program when a limit or ctx says so; first is process 1 of its
-// namespaces. The returned function ends the watch and reports whether the meter
-// failed.
-func (s *place) watch(ctx context.Context, first int, stop *stopper, p *policy.Policy, started time.Time, m *meter) func() error {
-	done := make(chan struct{})
-	var wg sync.WaitGroup
-	var meterErr error
-	wg.Go(func() {
-		wall := time.NewTimer(time.Until(started.Add(p.Wall.D())))
-		defer wall.Stop()
-		every, cpu, looked := meterEvery, time.Duration(0), socketsLook{at: started}
-		tick := time.NewTimer(every)
-		defer tick.Stop()
-		for {
-			select {
-			case <-done:
-				return
-			case <-ctx.Done():
-				if errors.Is(context.Cause(ctx), runtime.ErrCanceled) {
-					stop.now(stopCanceled)
-				} else {
-					stop.now(stopOurs)
-				}
-				return
-			case <-wall.C:
-				stop.now(stopWall)
-				return
-			case <-tick.C:
-			}
-			u, err := m.usage()
-			tooMuch := false
-			if err == nil && looked.due(u.CPU, time.Now()) {
-				tooMuch, err = s.socketsExceed(first, int64(p.Memory))
-			}
-			if err != nil {
-				meterErr = err // a limit that nobody watches: end it
-				stop.now(stopOurs)
-				return
-			}
-			if u.OOMKills > 0 || tooMuch {
-				stop.now(stopMemory)
-			} else if m.exhausts(u, p.CPUTime.D()) {
-				stop.now(stopCPU)
-			}
-			// Hundreds of sessions that wait for their clients must not cost a core.
-			if every = min(2*every, meterIdle); u.CPU > cpu+every/20 {
-				every = meterEvery
-			}
-			cpu = u.CPU
-			tick.Reset(every)
-		}
-	})
-	return func() error {
-		close(done)
-		wg.Wait()
-		return meterErr
-	}
-}
-
-// stopper kills a sandbox once, and remembers the first reason.
-type stopper struct {
-	mu   sync.Mutex
-	why  stopReason
-	kill func() error
-}
-
-func newStopper(kill func() error) *stopper { return &stopper{kill: kill} }
-
-func (s *stopper) now(why stopReason) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.why == "" {
-		s.why = why
-		_ = s.kill() // a sandbox that outlives this is reported by await
-	}
-}
-
-func (s *stopper) reason() stopReason {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.why
 }

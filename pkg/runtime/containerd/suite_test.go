@@ -29,6 +29,8 @@ func TestTaskContract(t *testing.T) { runtimetest.Contract(t, suiteConfig(policy
 
 func TestTaskFields(t *testing.T) { runtimetest.Fields(t, suiteConfig(policy.Task)) }
 
+func TestTaskContention(t *testing.T) { runtimetest.Contention(t, suiteConfig(policy.Task)) }
+
 func TestTaskPrograms(t *testing.T) {
 	var r *Runtime
 	cfg := runtimetest.ProgramsConfig{Config: suiteConfig(policy.Task), Leftovers: func() []string { return leftovers(t, r) }}

@@ -1,0 +1,92 @@
+package runtimetest
+
+import (
+	"fmt"
+	goruntime "runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime"
+)
+
+// How much more work than cores there is in Contention, and the limit of each program.
+const (
+	contended     = 6 // programs for each core
+	contendedCPU  = 400 * time.Millisecond
+	contendedWall = time.Second
+)
+
+// Contention tests that a limit of time means the same beside others.
+func Contention(t *testing.T, cfg Config) {
+	s := newSuite(t, cfg)
+	t.Run("own time", s.ownTime)
+	t.Run("shared time", s.sharedTime)
+}
+
+// ownTime: programs that keep their limit by themselves keep it where each has a sixth of a
+// core, and those that do not are timed out in half a second of their own time.
+func (s *suite) ownTime(t *testing.T) {
+	var all errgroup.Group
+	start := make(chan struct{})
+	try := func(code string, want job.Outcome, check func(u job.Usage, own time.Duration) error) {
+		slot := s.acquire(t, "python")
+		a := s.attempt(t, job.Program{Python: &job.Python{Code: code}}, func(p *policy.Policy) {
+			p.Wall, p.CPU = job.Duration(contendedWall), 1
+		})
+		all.Go(func() error {
+			<-start
+			rep, err := slot.Run(t.Context(), a)
+			if err != nil {
+				return err
+			}
+			own := time.Duration((rep.Usage.WallMS - rep.Usage.WaitedMS) * float64(time.Millisecond))
+			if rep.Outcome != want {
+				return fmt.Errorf("%q: %s (%s) after %+v, want %s", code, rep.Outcome, rep.Message, rep.Usage, want)
+			}
+			return check(rep.Usage, own)
+		})
+	}
+	late := func(u job.Usage, own time.Duration) error {
+		if own < contendedWall || own > contendedWall+500*time.Millisecond {
+			return fmt.Errorf("under a limit of %s it was ended after %s of its own: %+v", contendedWall, own, u)
+		}
+		return nil
+	}
+	try("while True: pass", job.TimedOut, late)
+	try("import time; time.sleep(60)", job.TimedOut, late)
+	waited := make(chan float64, contended*goruntime.NumCPU())
+	for range cap(waited) {
+		try(fmt.Sprintf("import time\nwhile time.process_time() < %g: pass", contendedCPU.Seconds()), job.Succeeded, func(u job.Usage, _ time.Duration) error {
+			waited <- u.WaitedMS
+			return nil
+		})
+	}
+	close(start) // a sandbox takes its time to make
+	if err := all.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	close(waited)
+	sum := 0.0
+	for ms := range waited {
+		sum += ms
+	}
+	if least := job.Milliseconds(contendedCPU) * float64(cap(waited)); sum < least { // each for one more, at least
+		t.Errorf("%d programs say that they waited for %.0f ms, and it was more than %.0f", cap(waited), sum, least)
+	}
+}
+
+// sharedTime: the time of a program stands while one waits that it shares its time with.
+func (s *suite) sharedTime(t *testing.T) {
+	a := s.attempt(t, sleeping(contendedWall+contendedWall/2), func(p *policy.Policy) { p.Wall = job.Duration(contendedWall) })
+	a.Waits = new(runtime.Waits)
+	slot := s.acquire(t, "python")
+	time.AfterFunc(contendedWall/2, func() { a.Waits.Pause(contendedWall) })
+	rep, err := slot.Run(t.Context(), a)
+	if err != nil || rep.Outcome != job.Succeeded {
+		t.Errorf("beside one that waited for %s: %s (%s), %v", contendedWall, rep.Outcome, rep.Message, err)
+	}
+}

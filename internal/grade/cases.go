@@ -59,15 +59,15 @@ func (g *grading) runCase(ctx context.Context, i int, c *job.Case) (job.CaseResu
 	if f.Kwargs == nil {
 		f.Kwargs = map[string]json.RawMessage{}
 	}
-	sent := time.Now()
+	sent, until := time.Now(), g.now()+wall
 	if err := g.box.send(f); err != nil {
 		return job.CaseResult{}, err
 	}
-	answer, end, err := g.box.answer(i+1, time.Now().Add(wall+grace))
+	answer, end, err := g.answer(i+1, until)
 	took := time.Since(sent)
 	if err == nil && answer == nil && end.Signal == int(unix.SIGKILL) && !end.Timeout {
 		// Perhaps the kernel, for its memory: then the sandbox is about to go.
-		_, err = g.box.receive(time.Now().Add(oomNews))
+		_, err = g.receive(g.box, g.now()+oomNews)
 		if late(err) {
 			err = nil
 		}
@@ -98,15 +98,19 @@ const oomNews = 250 * time.Millisecond
 // maxStray bounds the frames that a case may send without being asked.
 const maxStray = 1000
 
-// answer reads what came of case id, and how its process ended. The answer is
-// nil if there was none.
-func (b *sandbox) answer(id int, until time.Time) (answer, end *frame, err error) {
+// answer reads what came of case id, and how its process ended: the guest ends it, who asks
+// first whether the moment has come. The answer is nil if there was none.
+func (g *grading) answer(id int, until time.Duration) (answer, end *frame, err error) {
 	for range maxStray {
-		f, err := b.receive(until)
+		f, err := g.receive(g.box, until+grace)
 		switch {
 		case err != nil:
 			return nil, nil, err
 		case f.ID != id: // left over from an earlier case
+		case f.Op == "late":
+			if err := g.tell(g.box, until); err != nil {
+				return nil, nil, err
+			}
 		case f.Op == "ended":
 			return answer, f, nil
 		case answer == nil && (f.Op == "return" || f.Op == "raise"):

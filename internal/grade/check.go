@@ -31,7 +31,7 @@ type checkFrame struct {
 type relay struct {
 	*grading
 	check    *sandbox
-	until    time.Time       // of the test that runs now
+	until    time.Duration   // the moment at which the test that runs now is over
 	died     *job.CaseResult // the solution's process ended during this test
 	restarts int
 	verdicts []job.CaseResult
@@ -91,15 +91,19 @@ func (r *relay) run(ctx context.Context) (err error) {
 	if err := r.check.send(frame); err != nil {
 		return err
 	}
-	r.until = time.Now().Add(r.left())
+	r.until = r.now() + r.left()
 	for {
-		f, err := r.check.receive(time.Now().Add(r.left() + grace))
+		f, err := r.receive(r.check, r.now()+r.left()+grace)
 		if err != nil {
 			return r.checkBroke(err)
 		}
 		switch f.Op {
 		case "begin":
-			r.until = time.Now().Add(r.share(0, f.Code == 0))
+			r.until = r.now() + r.share(0, f.Code == 0)
+		case "late":
+			if err := r.tell(r.check, r.until); err != nil {
+				return err
+			}
 		case "verdict":
 			r.verdict(&f.verdict, f.Stage)
 			if r.Tests.StopOnFailure && !r.verdicts[len(r.verdicts)-1].Passed {
@@ -172,7 +176,7 @@ func (r *relay) ask(ctx context.Context, f *frame) error {
 		return r.check.send(gone)
 	}
 	r.box.relay(f.raw)
-	answer, err := r.box.receive(r.until)
+	answer, err := r.receive(r.box, r.until)
 	if err == nil && answer.Op != "return" && answer.Op != "raise" && answer.Op != "call" {
 		err = errProtocol
 	}

@@ -20,13 +20,15 @@
 //	to the solution        load {code, setup, function, by_reference, class, link} → loaded, or raise {stage, exception}
 //	                       case {id, args, kwargs, wall} → return or raise with the same id, then
 //	                       ended {id} with code, signal or timeout of the process that ran it; ended alone if that just ended
+//	                       late {id}, when its wall is over on its own clock → left {left}
 //	check → solution       call {ref, args, kwargs}, get {ref, name}, set {ref, name, value}, next {ref},
 //	                       is {ref, other}, special {ref, name, args}, send {ref, args}, close {ref}
 //	                       → return {value, changed} or raise {exception}
 //	solution → check       call {ref, args, kwargs}, while one of the above is open → return or raise
 //	to the check           check {check, setup, function, class, wall, link}
 //	from the check         begin {code: tests after it} and verdict {name, passed, …} for each test in it, then done;
-//	                       lost {problem: late, closed or protocol} → raise, when the link is of no use any more
+//	                       lost {problem: late, closed or protocol} → raise, when the link is of no use any more;
+//	                       late, when the time of the test is over on its own clock → left {left}
 //
 // The two sandboxes take turns: a frame is read only from the one whose turn it
 // is. When the link is lost, the solution's process is ended, the test that ran has

@@ -37,7 +37,7 @@ func KindOf(t *job.Tests) string {
 // grading is one solution being graded.
 type grading struct {
 	Config
-	began    time.Time
+	clock
 	report   runtime.Report // so far
 	cases    []job.CaseResult
 	weights  []float64
@@ -57,7 +57,7 @@ var gradings atomic.Uint64
 func Run(ctx context.Context, c Config) (*runtime.Report, error) {
 	p := &c.Attempt.Plan.Policy
 	g := &grading{
-		Config: c, began: time.Now(), together: gradings.Add(1),
+		Config: c, clock: newClock(), together: gradings.Add(1),
 		cpu: runtime.NewCPUBudget(p.CPUTime.D()), written: newWritten(p),
 	}
 	err := g.run(ctx)
@@ -92,9 +92,13 @@ func (g *grading) run(ctx context.Context) error {
 	return g.runStdio(ctx)
 }
 
-// left is what remains of the job's wall clock.
+// left is what remains of the job's wall clock, in the time of the grading.
 func (g *grading) left() time.Duration {
-	return g.Attempt.Plan.Policy.Wall.D() - time.Since(g.began)
+	wall := g.Attempt.Plan.Policy.Wall.D()
+	if left := wall - g.recent(); left > 0 {
+		return left
+	}
+	return wall - g.look()
 }
 
 // share is how long the next of several cases may take: one that hangs leaves
@@ -209,6 +213,7 @@ func (g *grading) conclude() {
 		r.Message = fmt.Sprintf("%d of %d cases passed", t.Passed, t.Total)
 	}
 	r.State = r.Outcome.State()
-	r.Usage.WallMS = job.Milliseconds(time.Since(g.began))
+	r.Usage.WallMS = job.Milliseconds(time.Since(g.began) - g.paused)
+	r.Usage.WaitedMS = job.Milliseconds(g.waits.Total() - g.paused)
 	r.Timings.RunMS = r.Usage.WallMS
 }

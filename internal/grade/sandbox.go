@@ -40,6 +40,7 @@ func (g *grading) open(ctx context.Context, s side, wall time.Duration, link *os
 	if link != nil {
 		defer link.Close()
 	}
+	defer g.pause(time.Now())
 	slot, err := g.Acquire(ctx, sides)
 	if err != nil {
 		return nil, err
@@ -80,7 +81,7 @@ func (g *grading) open(ctx context.Context, s side, wall time.Duration, link *os
 // part in what that leaves behind, and takes it from nobody.
 func (g *grading) attempt(s side) runtime.Attempt {
 	a := g.Attempt
-	a.CPU = g.cpu
+	a.CPU, a.Waits = g.cpu, g.waits
 	if s == checkSide {
 		a.Collect, a.Secrets = nil, nil
 		return a
@@ -91,6 +92,7 @@ func (g *grading) attempt(s side) runtime.Attempt {
 
 // end ends the sandbox and accounts for it.
 func (g *grading) end(b *sandbox, s side) (*runtime.Report, error) {
+	defer g.pause(time.Now())
 	b.once.Do(func() { close(b.over) })
 	<-b.done
 	if b.err != nil {
@@ -128,17 +130,14 @@ func (b *sandbox) relay(raw []byte) {
 // writeTime is how long a program may let a frame for it lie.
 const writeTime = 10 * time.Second
 
-// receive reads the next frame until a moment in time; os.ErrDeadlineExceeded
+// receive reads the next frame until a moment; os.ErrDeadlineExceeded
 // says that it was too late, errProtocol that it was no frame, and anything else
 // that the program is gone.
-func (b *sandbox) receive(until time.Time) (*frame, error) {
+func (g *grading) receive(b *sandbox, until time.Duration) (*frame, error) {
 	if b.conn == nil {
 		return nil, net.ErrClosed
 	}
-	if err := b.conn.SetReadDeadline(until); err != nil {
-		return nil, err
-	}
-	return readFrame(b.conn)
+	return readFrame(&patient{Conn: b.conn, clock: &g.clock, until: until})
 }
 
 func late(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }

@@ -43,7 +43,7 @@ func (g *grading) enter(ctx context.Context, byReference bool, link *os.File) er
 	if err := box.send(load); err != nil {
 		return err
 	}
-	f, err := box.receive(time.Now().Add(g.left() + grace))
+	f, err := g.receive(box, g.now()+g.left()+grace)
 	if err == nil && f.Op == "loaded" {
 		return nil
 	}

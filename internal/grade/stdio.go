@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
@@ -44,6 +45,7 @@ func (g *grading) runScript(ctx context.Context, s *job.Stdio, last bool) (*runt
 			return nil, err
 		}
 	}
+	began := time.Now()
 	slot, err := g.Acquire(ctx, script)
 	if err != nil {
 		return nil, err
@@ -65,6 +67,7 @@ func (g *grading) runScript(ctx context.Context, s *job.Stdio, last bool) (*runt
 	if err != nil {
 		return nil, err
 	}
+	g.skip(time.Since(began) - time.Duration(rep.Usage.WallMS*float64(time.Millisecond)))
 	g.account(rep, solutionSide)
 	if rep.Outcome == job.OutcomeCanceled {
 		return nil, errCanceled

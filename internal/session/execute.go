@@ -99,6 +99,11 @@ func (l *live) wait(id int64, answer <-chan *frame, exceeded <-chan limit, wall 
 	if !watched {
 		pulse.Stop()
 	}
+	defer func() {
+		l.mu.Lock()
+		l.waited = pulse.last
+		l.mu.Unlock()
+	}()
 	for {
 		select {
 		case f := <-answer:
@@ -106,7 +111,11 @@ func (l *live) wait(id int64, answer <-chan *frame, exceeded <-chan limit, wall 
 		case <-l.over:
 			return nil, ""
 		case <-timer.C:
-			return nil, limitWall
+			left := pulse.left(wall, l.waits)
+			if left <= 0 {
+				return nil, limitWall
+			}
+			timer.Reset(left)
 		case by := <-exceeded:
 			return nil, by
 		case <-pulse.C:
@@ -117,11 +126,21 @@ func (l *live) wait(id int64, answer <-chan *frame, exceeded <-chan limit, wall 
 	}
 }
 
+// waitedFor is for how long the last request waited for cores.
+func (l *live) waitedFor() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.waited
+}
+
 // yield interrupts a request until it gives way; nil if it does not.
 func (l *live) yield(id int64, answer <-chan *frame, interruptible bool) *frame {
 	if !interruptible {
 		return nil
 	}
+	patience := newPulse()
+	defer patience.Stop()
+	patience.waited(l.waits)
 	over := time.NewTimer(yieldTime)
 	defer over.Stop()
 	tick := time.NewTicker(interruptEvery)
@@ -133,7 +152,11 @@ func (l *live) yield(id int64, answer <-chan *frame, interruptible bool) *frame 
 			return f
 		case <-tick.C:
 		case <-over.C:
-			return nil
+			left := patience.left(yieldTime, l.waits)
+			if left <= 0 {
+				return nil
+			}
+			over.Reset(left)
 		case <-l.over:
 			return nil
 		}
@@ -191,7 +214,7 @@ func (l *live) execute(ctx context.Context, c queue.SessionCall) *job.Execute {
 	began, wall := time.Now(), l.wall(c.Wall)
 	f, by, err := l.exchange(l.asks(c), nil, wall, true)
 	usage, now, before := l.ends()
-	usage.WallMS = job.Milliseconds(time.Since(began))
+	usage.WallMS, usage.WaitedMS = job.Milliseconds(time.Since(began)), job.Milliseconds(l.waitedFor())
 	e.Usage = usage
 	if err != nil || l.dying(now) {
 		return l.lost(e, err)

@@ -37,13 +37,14 @@ const (
 // give way, or runs while nothing is executed, uses up the budget and is killed.
 type meters struct {
 	budget *runtime.CPUBudget
-	read   runtime.Meter // nil until the program begins
-	last   runtime.Spent // at the end of the last execute
-	final  runtime.Spent // at the end of the session
+	waits  *runtime.Waits // for cores
+	read   runtime.Meter  // nil until the program begins
+	last   runtime.Spent  // at the end of the last execute
+	final  runtime.Spent  // at the end of the session
 }
 
 func newMeters(p *policy.Policy) meters {
-	m := meters{budget: runtime.NewCPUBudget(0)}
+	m := meters{budget: runtime.NewCPUBudget(0), waits: new(runtime.Waits)}
 	m.allow(p, true)
 	return m
 }
@@ -121,17 +122,51 @@ func (m *meters) settle(u job.Usage) {
 	}
 }
 
-// pulse is how often an execute is looked at.
+// An execute that waits for cores has its time later; nobody waits for one for longer than
+// so many times its limit, and this besides.
+const (
+	starvedTimes = 20
+	starvedAfter = time.Minute
+)
+
+// pulse is how often an execute is looked at, and what it waited for cores.
 type pulse struct {
 	*time.Ticker
-	every time.Duration
-	cpu   time.Duration
+	every  time.Duration
+	cpu    time.Duration
+	began  time.Time
+	before time.Duration // what the session had waited at the first look
+	last   time.Duration // what it had waited since then at the last one
+	looked bool
 }
 
-func newPulse() *pulse { return &pulse{Ticker: time.NewTicker(beatFirst), every: beatFirst} }
+func newPulse() *pulse {
+	return &pulse{Ticker: time.NewTicker(beatFirst), every: beatFirst, began: time.Now()}
+}
+
+// waited is for how long the execute could run and had no core, since the first look at it:
+// short ones are not looked at.
+func (p *pulse) waited(w *runtime.Waits) time.Duration {
+	all := w.Total()
+	if !p.looked {
+		p.looked, p.before = true, all
+	}
+	p.last = all - p.before
+	return p.last
+}
+
+// left is what it has of a wall limit, in its own time.
+func (p *pulse) left(wall time.Duration, w *runtime.Waits) time.Duration {
+	passed := time.Since(p.began)
+	if passed >= starvedTimes*wall+starvedAfter {
+		return 0
+	}
+	return wall - (passed - p.waited(w))
+}
 
 // beat looks at what executes, and says which limit it has run into.
 func (l *live) beat(p *pulse, id int64) limit {
+	p.waited(l.waits)
 	if len(killed(&l.policy)) > 0 {
 		l.say(map[string]any{"op": "look", "id": id}) // at what others than python write
 	}

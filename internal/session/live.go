@@ -48,8 +48,9 @@ type live struct {
 	plan   *policy.Plan
 	slot   runtime.Slot
 	awake  *awake.Keeper
-	inject []string // host functions to begin with; what is a copy has them
-	meters          // of what it uses
+	inject []string      // host functions to begin with; what is a copy has them
+	meters               // of what it uses
+	waited time.Duration // for cores, by the last request
 
 	conn    net.Conn
 	writing sync.Mutex
@@ -117,7 +118,7 @@ func (l *live) run(ctx context.Context) {
 	whole.Policy.Wall, whole.Policy.CPUTime = job.Duration(longest), job.Duration(longest)*64
 	rep, err := l.slot.Run(ctx, runtime.Attempt{
 		Job: l.id, Lease: 1, Service: "session", Plan: &whole, Deadline: time.Now().Add(longest), Converse: l.converse, Forks: true,
-		CPU: l.budget, Metered: l.metered,
+		CPU: l.budget, Waits: l.waits, Metered: l.metered,
 	})
 	if err == nil {
 		l.mu.Lock()

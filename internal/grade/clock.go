@@ -1,0 +1,96 @@
+package grade
+
+import (
+	"net"
+	"time"
+
+	"github.com/assay-run/assay/pkg/runtime"
+)
+
+// clock measures the time of a grading, by which its limits are: what passed since it began
+// without what its programs waited for cores, and without what it takes to make and
+// to end their sandboxes. So a verdict does not depend on what else a machine does.
+//
+// A moment is how much of that time there has been. One goroutine uses it.
+type clock struct {
+	began  time.Time
+	waits  *runtime.Waits // of all of its sandboxes
+	paused time.Duration  // part of waits: for sandboxes
+	waited time.Duration  // what waits was at the last look
+	looked time.Time
+}
+
+// lookEvery is how old a look may be by which a limit begins to count.
+const lookEvery = 100 * time.Millisecond
+
+func newClock() clock {
+	now := time.Now()
+	return clock{began: now, waits: new(runtime.Waits), looked: now}
+}
+
+// now is the moment as of the last look: it is never later than that.
+func (c *clock) now() time.Duration { return max(time.Since(c.began)-c.waited, 0) }
+
+// look is now, after a look at what the programs wait for.
+func (c *clock) look() time.Duration {
+	c.waited, c.looked = c.waits.Total(), time.Now()
+	return c.now()
+}
+
+// recent is now by a look that is not old. To look takes longer than a short case.
+func (c *clock) recent() time.Duration {
+	if time.Since(c.looked) >= lookEvery {
+		return c.look()
+	}
+	return c.now()
+}
+
+// pause counts what passed since a time as no part of the grading's.
+func (c *clock) pause(since time.Time) { c.skip(time.Since(since)) }
+
+func (c *clock) skip(d time.Duration) {
+	c.waits.Pause(d)
+	c.paused += d
+	c.waited += d
+}
+
+// patient reads from a sandbox until a moment.
+type patient struct {
+	net.Conn
+	clock *clock
+	until time.Duration
+}
+
+// Read implements io.Reader. The error is os.ErrDeadlineExceeded when the moment has come.
+func (p *patient) Read(b []byte) (int, error) {
+	if err := p.wait(p.until - p.clock.now()); err != nil {
+		return 0, err
+	}
+	for {
+		n, err := p.Conn.Read(b)
+		if n > 0 || !late(err) {
+			return n, err
+		}
+		left := p.until - p.clock.look()
+		if left <= 0 {
+			return n, err
+		}
+		if err := p.wait(left); err != nil {
+			return 0, err
+		}
+	}
+}
+
+func (p *patient) wait(d time.Duration) error { return p.SetReadDeadline(time.Now().Add(d)) }
+
+// leftFrame tells a sandbox how much time there still is, in seconds.
+type leftFrame struct {
+	Op   string  `json:"op"`
+	Left float64 `json:"left"`
+}
+
+// tell answers a sandbox whose own clock says that a moment has come: it knows nothing of
+// what others wait for.
+func (g *grading) tell(b *sandbox, until time.Duration) error {
+	return b.send(leftFrame{Op: "left", Left: max(until-g.look(), 0).Seconds()})
+}

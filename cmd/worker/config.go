@@ -46,6 +46,7 @@ type config struct {
 	Images []string          `name:"images" env:"ASSAY_IMAGES" help:"Reserve this worker for jobs with these images, separated by commas (default: any)."`
 
 	Slots          int     `name:"slots" env:"ASSAY_SLOTS" help:"Most jobs held at once (default: 8 a core)."`
+	LongRunning    int     `name:"long-running" env:"ASSAY_LONG_RUNNING" default:"-1" help:"Most jobs at once that have run for longer than 100 ms: they keep their memory, and their slots and cores are for the next ones, which get cores first (default: 32 a core; 0, as where --slots is given: all keep their slots)."`
 	CPU            float64 `name:"cpu" env:"ASSAY_CPU" help:"Cores to promise to jobs (default: 4 times the host's, for a limit is rarely used to the full)."`
 	Memory         string  `name:"memory" env:"ASSAY_MEMORY" placeholder:"SIZE" help:"Memory to promise to jobs, such as 12Gi (default: four fifths of the host's)."`
 	Sessions       int     `name:"sessions" env:"ASSAY_SESSIONS" default:"1024" help:"Most sessions at once. One tenant gets at most as much as it leaves free, of this and of the next two."`
@@ -296,6 +297,9 @@ func (c *config) worker(host policy.Host) (worker.Config, error) {
 		if real {
 			out.Slots = 8 * host.Cores
 		}
+	}
+	if out.LongRunning = max(c.LongRunning, 0); c.LongRunning < 0 && c.Slots == 0 && real {
+		out.LongRunning = 32 * host.Cores
 	}
 	if out.CPU == 0 && real {
 		out.CPU = 4 * float64(host.Cores)

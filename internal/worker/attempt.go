@@ -88,12 +88,11 @@ func (a *attempt) run(ctx context.Context) (*job.Result, error) {
 	defer release()
 	a.timings.FetchMS = since(began)
 
-	n := a.need()
-	if err := a.capacity.enter(ctx, n); err != nil {
+	room, err := a.capacity.enter(ctx, a.need())
+	if err != nil {
 		return nil, err
 	}
-	entered := time.Now()
-	defer func() { a.capacity.leave(n, time.Since(entered)) }()
+	defer room.leave()
 	a.leases.enter(a.lease, running)
 	return a.runOrBlame(ctx, files)
 }
@@ -266,7 +265,7 @@ func (a *attempt) report(ctx context.Context, res *job.Result, err error) job.Ou
 	case errors.Is(cause, errDrained):
 		a.handBack(ctx, job.ReasonDrained, cause)
 		return ""
-	case errors.Is(err, errCrowded):
+	case errors.Is(err, errCrowded), errors.Is(err, runtime.ErrStarved):
 		a.handBack(ctx, job.ReasonPreempted, err)
 		return ""
 	default:

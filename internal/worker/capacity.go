@@ -23,12 +23,20 @@ func needOf(p policy.Policy) need {
 
 // capacity admits jobs by the CPU and memory that their policies allow, first
 // come first served, and says how many more deliveries are worth asking for.
+//
+// A job that has run for youngFor is old: its memory stays its own, its cores and its slot are
+// for the next one. So what sleeps keeps no core from anybody, and a job that is over in no time
+// does not wait for those that take theirs: the kernel, which the runtime tells who is old,
+// gives it a core before them.
 type capacity struct {
 	mu      sync.Mutex
 	total   need // zero: no bound
-	used    need
-	slots   int // most jobs held at once
-	held    int // slots given to fetches, and to attempts until they end
+	used    need // of cores by young jobs alone
+	slots   int  // most jobs held at once, but for old ones
+	held    int  // slots given to fetches, and to attempts until they end
+	mostOld int  // old jobs at once; where there are as many, none grows old
+	old     int  // of held
+	oldMem  int64
 	waiting []*waiter
 	changed chan struct{} // closed when held shrinks or the estimate changes
 
@@ -37,14 +45,55 @@ type capacity struct {
 	ran     time.Duration
 }
 
+// youngFor is for how long a job counts towards the cores of its worker.
+const youngFor = 100 * time.Millisecond
+
 type waiter struct {
 	need  need
 	ready chan struct{}
 }
 
-func newCapacity(slots int, cpu float64, memory job.Size) *capacity {
+// stay is what a job has of its worker from enter to leave.
+type stay struct {
+	c       *capacity
+	need    need
+	entered time.Time
+	aging   *time.Timer
+	old     bool // c.mu
+	left    bool // c.mu
+}
+
+func (c *capacity) begin(n need) *stay {
+	s := &stay{c: c, need: n, entered: time.Now()}
+	if c.mostOld > 0 {
+		s.aging = time.AfterFunc(youngFor, s.age)
+	}
+	return s
+}
+
+// age lets the next one have the job's cores and slot. Where too many are old already it is tried
+// again.
+func (s *stay) age() {
+	c := s.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case s.left:
+	case c.old >= c.mostOld:
+		s.aging.Reset(youngFor)
+	default:
+		s.old = true
+		c.old++
+		c.oldMem += s.need.mem
+		c.used.milli -= s.need.milli
+		c.signal()
+		c.admit()
+	}
+}
+
+func newCapacity(slots, mostOld int, cpu float64, memory job.Size) *capacity {
 	return &capacity{
-		slots: slots, total: need{int64(cpu * 1000), int64(memory)},
+		slots: slots, mostOld: mostOld, total: need{int64(cpu * 1000), int64(memory)},
 		changed: make(chan struct{}),
 		typical: need{1000, int64(256 * job.MiB)}, // the documented defaults of a policy
 		ran:     ahead,
@@ -95,7 +144,7 @@ func (c *capacity) room() int {
 	if c.ran < shortRun {
 		fit += max(fit, fit*int64(ahead)/max(int64(c.ran), int64(time.Millisecond)))
 	}
-	return int(min(fit, int64(c.slots))) - c.held
+	return int(min(fit, int64(c.slots))) - (c.held - c.old)
 }
 
 // fit is how many jobs like the recent ones can run at once. c.mu is held.
@@ -107,7 +156,9 @@ func (c *capacity) fit() int64 {
 		}
 	}
 	bound(c.total.milli, c.typical.milli)
-	bound(c.total.mem, c.typical.mem)
+	if c.total.mem > 0 {
+		bound(max(c.total.mem-c.oldMem, 1), c.typical.mem)
+	}
 	return n
 }
 
@@ -140,17 +191,17 @@ func (c *capacity) signal() {
 	c.changed = make(chan struct{})
 }
 
-// enter waits until what a job needs is free, and takes it. A job may ask for
+// enter waits until what a job needs is free, and takes it until leave. A job may ask for
 // more cores than there are, because its limit then never binds; more memory
 // than the worker has is the caller's to refuse (see tooLarge). The error is
 // errCrowded if the job is better off elsewhere.
-func (c *capacity) enter(ctx context.Context, n need) error {
+func (c *capacity) enter(ctx context.Context, n need) (*stay, error) {
 	c.mu.Lock()
 	n = c.clamp(n)
 	if len(c.waiting) == 0 && c.fits(n) {
 		c.take(n)
 		c.mu.Unlock()
-		return nil
+		return c.begin(n), nil
 	}
 	w := &waiter{n, make(chan struct{})}
 	c.waiting = append(c.waiting, w)
@@ -160,14 +211,14 @@ func (c *capacity) enter(ctx context.Context, n need) error {
 	for {
 		select {
 		case <-w.ready:
-			return nil
+			return c.begin(n), nil
 		case <-patience.C:
 			if c.yield(w) {
-				return errCrowded
+				return nil, errCrowded
 			}
 		case <-ctx.Done():
 			c.forsake(w)
-			return context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
 	}
 }
@@ -198,16 +249,32 @@ func (c *capacity) forsake(w *waiter) {
 	c.admit() // the next in line may be smaller
 }
 
-// leave gives back what enter took for a job that ran for so long.
-func (c *capacity) leave(n need, ran time.Duration) {
+// leave gives back what enter took.
+func (s *stay) leave() {
+	c := s.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n = c.clamp(n)
-	c.used = need{c.used.milli - n.milli, c.used.mem - n.mem}
+	s.left = true
+	if s.aging != nil {
+		s.aging.Stop()
+	}
+	n := s.need
+	if s.old {
+		c.old--
+		c.oldMem -= n.mem
+	} else {
+		c.used.milli -= n.milli
+	}
+	c.used.mem -= n.mem
+	c.learn(n, time.Since(s.entered))
+	c.admit()
+}
+
+// learn has the typical job be a bit more like one that needed n and ran for so long. c.mu is held.
+func (c *capacity) learn(n need, ran time.Duration) {
 	c.typical.milli += (n.milli - c.typical.milli) / 8
 	c.typical.mem += (n.mem - c.typical.mem) / 8
 	c.ran += (ran - c.ran) / 8
-	c.admit()
 }
 
 // tooLarge reports whether a job could never run here.
@@ -239,11 +306,18 @@ func (c *capacity) admit() {
 	}
 }
 
-// busy returns how many slots are held.
+// busy returns how many jobs are held.
 func (c *capacity) busy() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.held
+}
+
+// longRunning returns how many of them hold no slot any more.
+func (c *capacity) longRunning() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.old
 }
 
 // occupied reports whether the host has enough to do, so that what is sent may

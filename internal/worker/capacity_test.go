@@ -15,53 +15,96 @@ import (
 
 func TestCapacityBoundsWhatRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCapacity(100, 2, job.GiB)
+		c := newCapacity(100, 0, 2, job.GiB)
 		ctx := t.Context()
 		half := need{1000, int64(256 * job.MiB)}
-		for range 2 {
-			if err := c.enter(ctx, half); err != nil {
-				t.Fatal(err)
-			}
-		}
+		first, second := mustEnter(t, c, half), mustEnter(t, c, half)
+		var large *stay
 		got := make(chan string, 3)
-		go func() { _ = c.enter(ctx, need{2000, 1}); got <- "large" }()
+		go func() { large, _ = c.enter(ctx, need{2000, 1}); got <- "large" }()
 		synctest.Wait()
-		go func() { _ = c.enter(ctx, need{1, 1}); got <- "small" }()
+		go func() { _, _ = c.enter(ctx, need{1, 1}); got <- "small" }()
 		synctest.Wait()
-		c.leave(half, time.Second)
+		first.leave()
 		synctest.Wait()
 		select {
 		case who := <-got:
 			t.Fatalf("%s was let in: nobody may overtake, and the large one does not fit yet", who)
 		default:
 		}
-		c.leave(half, time.Second)
+		second.leave()
 		if who := <-got; who != "large" {
 			t.Fatalf("%s came first", who)
 		}
-		c.leave(need{2000, 1}, time.Second)
+		large.leave()
 		if who := <-got; who != "small" {
 			t.Fatalf("got %s", who)
 		}
 	})
 }
 
+func mustEnter(t *testing.T, c *capacity, n need) *stay {
+	t.Helper()
+	room, err := c.enter(t.Context(), n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return room
+}
+
+// A job that runs for long keeps its memory, and no core or slot from the next; nor do more than
+// the most that may.
+func TestLongRunningJobsLeaveRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCapacity(2, 3, 2, 1000)
+		if n := c.hold(9); n != 2 {
+			t.Fatalf("hold = %d, want 2", n)
+		}
+		one := need{1000, 200}
+		var rooms []*stay
+		for i := range 4 {
+			began := time.Now()
+			rooms = append(rooms, mustEnter(t, c, one))
+			want := time.Duration(0)
+			if i >= 2 {
+				want = youngFor
+			}
+			if d := time.Since(began); d > want {
+				t.Errorf("job %d waited for %v, want %v", i, d, want)
+			}
+		}
+		time.Sleep(time.Hour)
+		if c.old != 3 || c.used != (need{1000, 800}) || c.oldMem != 600 || c.longRunning() != 3 {
+			t.Errorf("%d run for long, with %d bytes; used %+v", c.old, c.oldMem, c.used)
+		}
+		rooms[0].leave()
+		time.Sleep(2 * youngFor)
+		if c.old != 3 {
+			t.Errorf("%d run for long after one has left, want 3", c.old)
+		}
+		for _, r := range rooms[1:] {
+			r.leave()
+		}
+		if c.used != (need{}) || c.old != 0 || c.oldMem != 0 {
+			t.Errorf("at the end: used %+v, %d run for long", c.used, c.old)
+		}
+	})
+}
+
 func TestCapacityWaitEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCapacity(10, 1, 0)
-		if err := c.enter(t.Context(), need{1000, 0}); err != nil {
-			t.Fatal(err)
-		}
+		c := newCapacity(10, 0, 1, 0)
+		held := mustEnter(t, c, need{1000, 0})
 		ctx, end := context.WithCancelCause(t.Context())
 		var errs [2]error
 		var wg sync.WaitGroup
-		wg.Go(func() { errs[0] = c.enter(ctx, need{1000, 0}) })
+		wg.Go(func() { _, errs[0] = c.enter(ctx, need{1000, 0}) })
 		synctest.Wait()
-		wg.Go(func() { errs[1] = c.enter(t.Context(), need{500, 0}) })
+		wg.Go(func() { _, errs[1] = c.enter(t.Context(), need{500, 0}) })
 		synctest.Wait()
 		end(errDrained)
 		synctest.Wait()
-		c.leave(need{1000, 0}, 0)
+		held.leave()
 		wg.Wait()
 		if !errors.Is(errs[0], errDrained) || errs[1] != nil {
 			t.Errorf("enter = %v and %v", errs[0], errs[1])
@@ -70,11 +113,8 @@ func TestCapacityWaitEndsWithItsContext(t *testing.T) {
 }
 
 func TestCapacityTakesJobsLargerThanItsCores(t *testing.T) {
-	c := newCapacity(10, 2, job.GiB)
-	if err := c.enter(t.Context(), need{64000, 1}); err != nil {
-		t.Fatal(err)
-	}
-	c.leave(need{64000, 1}, 0)
+	c := newCapacity(10, 0, 2, job.GiB)
+	mustEnter(t, c, need{64000, 1}).leave()
 	if c.used != (need{}) {
 		t.Errorf("used = %+v after everybody left", c.used)
 	}
@@ -84,15 +124,14 @@ func TestCapacityTakesJobsLargerThanItsCores(t *testing.T) {
 }
 
 func TestFetchesAreSizedByTheJobsOfLate(t *testing.T) {
-	c := newCapacity(100, 8, 0)
+	c := newCapacity(100, 0, 8, 0)
 	n := c.hold(100)
 	if n != 16 { // default jobs of one core, as many again ahead
 		t.Fatalf("hold = %d, want 16", n)
 	}
 	c.free(n)
 	for range 100 {
-		c.leave(need{4000, 0}, time.Hour)
-		c.used = need{}
+		c.learn(need{4000, 0}, time.Hour)
 	}
 	if n := c.hold(100); n != 2 { // four cores each, long: no more than can run
 		t.Errorf("hold = %d, want 2", n)
@@ -102,7 +141,7 @@ func TestFetchesAreSizedByTheJobsOfLate(t *testing.T) {
 	if err := c.waitForRoom(ctx); err == nil {
 		t.Error("there is room")
 	}
-	if unbounded := newCapacity(512, 0, 0); unbounded.room() != 512 {
+	if unbounded := newCapacity(512, 0, 0, 0); unbounded.room() != 512 {
 		t.Errorf("without bounds there is room for %d, want every slot", unbounded.room())
 	}
 }
@@ -119,10 +158,9 @@ func TestJobsAreHeldAheadByTheirTime(t *testing.T) {
 		{2 * time.Second, 2},
 		{0, 64}, // no more than the slots
 	} {
-		c := newCapacity(64, 2, 0)
+		c := newCapacity(64, 0, 2, 0)
 		for range 200 {
-			c.leave(need{1000, 0}, tt.typical)
-			c.used = need{}
+			c.learn(need{1000, 0}, tt.typical)
 		}
 		if got := c.room(); got != tt.room {
 			t.Errorf("jobs of %v: room for %d, want %d", tt.typical, got, tt.room)
@@ -154,11 +192,10 @@ func TestPullsOfAnOccupiedWorkerGather(t *testing.T) {
 // for ever, and no more is fetched to share that fate.
 func TestHeldJobsLeaveALineThatStands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCapacity(64, 2, 0)
+		c := newCapacity(64, 0, 2, 0)
 		one := need{1000, 0}
 		for range 200 {
-			c.leave(one, time.Millisecond)
-			c.used = need{}
+			c.learn(one, time.Millisecond)
 		}
 		n := c.hold(16)
 		if n != 16 {
@@ -167,10 +204,10 @@ func TestHeldJobsLeaveALineThatStands(t *testing.T) {
 		ends := make(chan error, n)
 		for range n {
 			go func() {
-				err := c.enter(t.Context(), one)
+				room, err := c.enter(t.Context(), one)
 				if err == nil {
 					time.Sleep(time.Minute)
-					c.leave(one, time.Minute)
+					room.leave()
 				}
 				c.free(1)
 				ends <- err
@@ -203,7 +240,7 @@ func TestHeldJobsLeaveALineThatStands(t *testing.T) {
 // total, and all of it is free at the end.
 func TestCapacityNeverOvercommits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := newCapacity(8, 4, 1000)
+		c := newCapacity(8, 0, 4, 1000)
 		var wg sync.WaitGroup
 		for range rapid.IntRange(1, 30).Draw(t, "jobs") {
 			n := need{rapid.Int64Range(0, 9000).Draw(t, "milli"), rapid.Int64Range(0, 1000).Draw(t, "mem")}
@@ -214,7 +251,8 @@ func TestCapacityNeverOvercommits(t *testing.T) {
 				if impatient {
 					go cancel()
 				}
-				if c.enter(ctx, n) != nil {
+				room, err := c.enter(ctx, n)
+				if err != nil {
 					return
 				}
 				c.mu.Lock()
@@ -222,7 +260,7 @@ func TestCapacityNeverOvercommits(t *testing.T) {
 					t.Errorf("used %+v of %+v", c.used, c.total)
 				}
 				c.mu.Unlock()
-				c.leave(n, time.Millisecond)
+				room.leave()
 			})
 		}
 		wg.Wait()

@@ -50,9 +50,13 @@ type Config struct {
 	Pool    string
 	Version string
 
-	Slots  int      // most jobs held at once
-	CPU    float64  // cores to promise; 0: no bound
+	Slots  int      // most jobs held at once, but for long-running ones
+	CPU    float64  // cores to promise, but for those; 0: no bound
 	Memory job.Size // memory to promise; 0: no bound
+
+	// LongRunning is how many jobs at once may go on beside the slots and cores that are
+	// promised, because they run for longer than youngFor; 0: all keep what they were promised.
+	LongRunning int
 
 	Labels map[string]string // that jobs may require
 	Images []string          // the only ones that are run here; none: any
@@ -166,7 +170,7 @@ func New(cfg Config, parts Parts) (*Worker, error) {
 	}
 	w := &Worker{
 		cfg: cfg, Parts: parts,
-		capacity: newCapacity(cfg.Slots, cfg.CPU, cfg.Memory),
+		capacity: newCapacity(cfg.Slots, cfg.LongRunning, cfg.CPU, cfg.Memory),
 		leases:   newLeases(),
 		breaker:  &breaker{},
 		pressure: newPressure(cfg.Pressure),

@@ -19,7 +19,7 @@ import (
 // What canary saturates a machine with, and the limit of its programs: each takes some milliseconds of it.
 const (
 	canaryRounds  = 5
-	canaryWall    = "1s"
+	canaryWall    = "2s"
 	canaryWork    = 20 // programs that work for each core, in the fleet
 	canaryOutside = 2  // processes that work for each core, outside
 )
@@ -65,9 +65,9 @@ func canary(ctx context.Context, b *bench) (r report, err error) {
 		}
 		busy += took
 		for _, s := range specs {
-			if alone[s.Name] != beside[s.Name] {
+			if alone[s.Name].verdict != beside[s.Name].verdict {
 				differ++
-				b.logf("%s: %s when idle, %s when saturated", s.Name, alone[s.Name], beside[s.Name])
+				b.logf("%s: %+v when idle, %+v when saturated", s.Name, alone[s.Name], beside[s.Name])
 			}
 			if alone[s.Name].outcome != humaneval.Expected(s) {
 				wrong++
@@ -82,8 +82,14 @@ func canary(ctx context.Context, b *bench) (r report, err error) {
 	return r, nil
 }
 
-// graded is a verdict.
+// graded is a verdict, and what explains it.
 type graded struct {
+	verdict
+	usage   job.Usage
+	message string
+}
+
+type verdict struct {
 	outcome       job.Outcome
 	passed, total int
 	first         job.Outcome // of its cases
@@ -105,9 +111,9 @@ func (t *target) verdicts(ctx context.Context, specs []job.Spec) (map[string]gra
 		if err := json.Unmarshal(raw, &r); err != nil {
 			return nil, 0, err
 		}
-		g := graded{outcome: r.Outcome}
-		if r.Tests != nil && len(r.Tests.Cases) > 0 {
-			g.passed, g.total, g.first = r.Tests.Passed, r.Tests.Total, r.Tests.Cases[0].Outcome
+		g := graded{verdict: verdict{outcome: r.Outcome}, usage: r.Usage, message: r.Message}
+		if t := r.Tests; t != nil && len(t.Cases) > 0 {
+			g.passed, g.total, g.first, g.message = t.Passed, t.Total, t.Cases[0].Outcome, t.Cases[0].Message
 		}
 		all[r.Name] = g
 	}

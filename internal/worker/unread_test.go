@@ -66,3 +66,14 @@ func TestUnreadJobsAreHandedBack(t *testing.T) {
 		})
 	}
 }
+
+// A job that has no core here for too long is better off elsewhere, and that is nobody's failure.
+func TestStarvedJobsAreHandedBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet()
+		b := start(t, f)
+		if rel := b.released(b.submit(t, script("starved=always"))); rel.Reason != job.ReasonPreempted || rel.Message == "" {
+			t.Errorf("released with %+v", rel)
+		}
+	})
+}

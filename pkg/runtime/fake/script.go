@@ -30,6 +30,7 @@ import (
 //	exception=Type:message  end with an exception
 //	outcome=out_of_memory   end with this outcome
 //	error=text              fail on our side: Run returns an error
+//	starved=always          have no core for longer than anybody waits
 //	broken=once             break the sandbox: in any but one that it has for itself, or (always) in that, too
 //	panic=text              panic inside Run
 //	crash=text              kill this whole process, as the kernel's OOM killer would
@@ -154,6 +155,8 @@ func (w word) perform(ctx context.Context, a rt.Attempt, rep *rt.Report, wall <-
 	case "broken": // see runScript
 	case "error":
 		return true, errors.New(w.arg)
+	case "starved":
+		return true, rt.ErrStarved
 	case "panic":
 		panic(w.arg)
 	case "crash":

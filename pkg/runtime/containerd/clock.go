@@ -52,6 +52,7 @@ type clock struct {
 	seen           map[int]threadTime
 	waited         time.Duration
 	free           time.Duration // of the last look's time, what may be part of a wait that was not over
+	busy           bool          // at the last look it had used a core for a while, or waited for one
 	more           time.Duration // of the waits that it saw, what may be of the time after it
 }
 
@@ -105,6 +106,14 @@ func (c *clock) known() time.Duration {
 	return c.waited
 }
 
+// worked reports whether the program used a core, or waited for one, for a good part of the time
+// before the last look.
+func (c *clock) worked() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.busy
+}
+
 // look takes note of what was waited since the last look; cpu is what the program has
 // used since it began, read after now. Where the machine is busy, so is whoever looks: what is read
 // in one look is of different times, and evens out with the next one.
@@ -154,6 +163,7 @@ func (c *clock) look(now time.Time, cpu time.Duration) error {
 		c.free = min(free, slack)
 	}
 	c.more = min(waits-took, slack)
+	c.busy = cpu-c.cpu+took >= passed/4
 	c.at, c.cpu, c.throttled, c.seen = now, cpu, throttled, seen
 	return nil
 }

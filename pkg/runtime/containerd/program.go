@@ -70,12 +70,12 @@ type box interface {
 // execute runs p in b and returns when nothing of it is left. An error means
 // that the sandbox failed, not the program.
 func (s *place) execute(ctx context.Context, b box, p *program, before cgroup.Usage) (*ended, error) {
-	cores, leave, err := seats.take(coresOf(p.limits.CPU), p.together, p.talk != nil)
+	seat, err := seats.take(coresOf(p.limits.CPU), p.together, p.talk != nil)
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
-	p.cores = cores
+	defer seat.leave()
+	p.cores = seat.set()
 	stop := newStopper(b.kill)
 	io, err := openStreams(p, s.null, s.scratch.uid+programUID, stop, s.mask)
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *place) execute(ctx context.Context, b box, p *program, before cgroup.Us
 		return nil, broken(ctx, err)
 	}
 	own := newClock(s.group, m.usage, e.started)
-	watching := s.watch(ctx, b.init().pid, stop, p, own, m)
+	watching := s.watch(ctx, b.init().pid, stop, p, own, m, seat)
 	talking := p.talk.begin(ctx, stop)
 	err = s.blame(b.end(e), e, before)
 	e.wall = time.Since(e.started)

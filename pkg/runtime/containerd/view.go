@@ -7,10 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
-	"sync"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
@@ -65,78 +61,3 @@ func (s *scratch) showDefaults() error {
 
 // coresOf returns how many cores a program of that quota should think it has.
 func coresOf(cpu float64) int { return min(max(int(math.Ceil(cpu)), 1), runtime.NumCPU()) }
-
-// seats spreads programs over the cores.
-var seats seating
-
-// seating counts the programs that are bound to each core.
-type seating struct {
-	mu    sync.Mutex
-	taken map[int]int // by core
-	turn  int
-}
-
-// take chooses n of our cores, all if there are fewer: those that the fewest programs
-// are bound to. Programs that take turns, which have a number in common that is not 0,
-// share theirs. One that waits, as a session does for most of a long life, does not count
-// for others: where idle sessions happen to be must not crowd the rest. leave gives the
-// cores back, when the program has ended.
-func (s *seating) take(n int, together uint64, waits bool) (set unix.CPUSet, leave func(), err error) {
-	var ours unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &ours); err != nil {
-		return set, nil, fmt.Errorf("read our cores: %w", err)
-	}
-	var cores []int
-	for core := 0; len(cores) < ours.Count(); core++ {
-		if ours.IsSet(core) {
-			cores = append(cores, core)
-		}
-	}
-	n = min(n, len(cores))
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.taken == nil {
-		s.taken = map[int]int{}
-	}
-	if together == 0 {
-		cores = rotated(cores, s.turn)
-		slices.SortStableFunc(cores, func(a, b int) int { return s.taken[a] - s.taken[b] })
-		s.turn += n
-	} else {
-		cores = rotated(cores, int(together*uint64(n)%uint64(len(cores))))
-	}
-	cores = cores[:n]
-	for _, core := range cores {
-		set.Set(core)
-	}
-	if waits {
-		return set, func() {}, nil
-	}
-	for _, core := range cores {
-		s.taken[core]++
-	}
-	return set, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for _, core := range cores {
-			s.taken[core]--
-		}
-	}, nil
-}
-
-func rotated(all []int, by int) []int {
-	by %= len(all)
-	return slices.Concat(all[by:], all[:by])
-}
-
-// pin binds the process of a program, and what it will start, to its cores. What
-// only waits for a program has none.
-func pin(pid int, p *program) error {
-	if p.cores.Count() == 0 {
-		return nil
-	}
-	if err := unix.SchedSetaffinity(pid, &p.cores); err != nil && !errors.Is(err, unix.ESRCH) { // it has died: we shall hear of it
-		return fmt.Errorf("bind process %d to its cores: %w", pid, err)
-	}
-	return nil
-}

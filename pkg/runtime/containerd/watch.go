@@ -24,6 +24,7 @@ type watch struct {
 	stop   *stopper
 	own    *clock
 	meter  *meter
+	seat   *seat
 	waits  *runtime.Waits // the program's, and of those that it shares its time with
 	before time.Duration  // what was waited before it began
 	looked socketsLook
@@ -34,9 +35,9 @@ type watch struct {
 // watch stops the program when a limit or ctx says so; first is process 1 of its
 // namespaces. The returned function ends the watch and reports whether the meter
 // failed.
-func (s *place) watch(ctx context.Context, first int, stop *stopper, p *program, own *clock, m *meter) func() error {
+func (s *place) watch(ctx context.Context, first int, stop *stopper, p *program, own *clock, m *meter, t *seat) func() error {
 	w := &watch{
-		place: s, first: first, limits: p.limits, stop: stop, own: own, meter: m, waits: p.waits,
+		place: s, first: first, limits: p.limits, stop: stop, own: own, meter: m, seat: t, waits: p.waits,
 		looked: socketsLook{at: own.began}, yields: !p.forks, asked: p.forks,
 	}
 	if w.waits == nil {
@@ -113,6 +114,9 @@ func (w *watch) look(over bool) (time.Duration, error) {
 	}
 	if !over && !w.asked && w.own.due(now) { // when it is over, left looks
 		err = w.own.look(now, u.CPU)
+		if err == nil && w.seat.look(w.own.worked()) {
+			err = w.bind(w.seat.set())
+		}
 	}
 	if err == nil && w.looked.due(u.CPU, now) {
 		tooMuch, err = w.socketsExceed(w.first, int64(w.limits.Memory))

@@ -87,7 +87,6 @@ CREATE TABLE public.attempts (
     ended_at timestamp with time zone DEFAULT now() NOT NULL,
     body text,
     CONSTRAINT attempts_lease_check CHECK ((lease > 0)),
-    CONSTRAINT attempts_outcome CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'failed'::text, 'exception'::text, 'timed_out'::text, 'out_of_memory'::text, 'output_limit'::text, 'disk_limit'::text, 'process_limit'::text, 'signaled'::text, 'policy_violation'::text, 'canceled'::text, 'expired'::text, 'lost'::text]))),
     CONSTRAINT attempts_reason CHECK ((reason = ANY (ARRAY[''::text, 'lost'::text, 'drained'::text, 'preempted'::text, 'infra'::text]))),
     CONSTRAINT attempts_why CHECK (((outcome IS NULL) = (reason <> ''::text)))
 )
@@ -104,7 +103,6 @@ CREATE TABLE public.attempts_default (
     ended_at timestamp with time zone DEFAULT now() NOT NULL,
     body text,
     CONSTRAINT attempts_lease_check CHECK ((lease > 0)),
-    CONSTRAINT attempts_outcome CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'failed'::text, 'exception'::text, 'timed_out'::text, 'out_of_memory'::text, 'output_limit'::text, 'disk_limit'::text, 'process_limit'::text, 'signaled'::text, 'policy_violation'::text, 'canceled'::text, 'expired'::text, 'lost'::text]))),
     CONSTRAINT attempts_reason CHECK ((reason = ANY (ARRAY[''::text, 'lost'::text, 'drained'::text, 'preempted'::text, 'infra'::text]))),
     CONSTRAINT attempts_why CHECK (((outcome IS NULL) = (reason <> ''::text)))
 );
@@ -128,9 +126,10 @@ CREATE TABLE public.batch_counts (
     expired bigint DEFAULT 0 NOT NULL,
     lost bigint DEFAULT 0 NOT NULL,
     ended_at timestamp with time zone,
+    check_error bigint DEFAULT 0 NOT NULL,
+    setup_error bigint DEFAULT 0 NOT NULL,
     CONSTRAINT batch_counts_bounded CHECK ((recorded <= total)),
-    CONSTRAINT batch_counts_ended CHECK (((recorded = total) = (ended_at IS NOT NULL))),
-    CONSTRAINT batch_counts_reconcile CHECK ((recorded = ((((((((((((succeeded + failed) + exception) + timed_out) + out_of_memory) + output_limit) + disk_limit) + process_limit) + signaled) + policy_violation) + canceled) + expired) + lost)))
+    CONSTRAINT batch_counts_ended CHECK (((recorded = total) = (ended_at IS NOT NULL)))
 )
 WITH (fillfactor='40', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='2000');
 
@@ -253,7 +252,6 @@ CREATE TABLE public.jobs (
     CONSTRAINT jobs_ended CHECK ((((state = ANY (ARRAY['finished'::text, 'canceled'::text])) = (ended_at IS NOT NULL)) AND ((ended_at IS NULL) = (outcome IS NULL)) AND ((state = 'canceled'::text) = (NOT (outcome IS DISTINCT FROM 'canceled'::text))))),
     CONSTRAINT jobs_lane CHECK (((lane >= 0) AND ((lane > 0) = (caps IS NOT NULL)))),
     CONSTRAINT jobs_max_attempts_check CHECK ((max_attempts > 0)),
-    CONSTRAINT jobs_outcome CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'failed'::text, 'exception'::text, 'timed_out'::text, 'out_of_memory'::text, 'output_limit'::text, 'disk_limit'::text, 'process_limit'::text, 'signaled'::text, 'policy_violation'::text, 'canceled'::text, 'expired'::text, 'lost'::text]))),
     CONSTRAINT jobs_running CHECK ((((state = 'running'::text) = (lease_until IS NOT NULL)) AND ((state <> 'running'::text) OR ((lease > 0) AND (worker IS NOT NULL) AND (started_at IS NOT NULL))))),
     CONSTRAINT jobs_state CHECK ((state = ANY (ARRAY['queued'::text, 'dispatched'::text, 'running'::text, 'finished'::text, 'canceled'::text])))
 )
@@ -295,7 +293,6 @@ CREATE TABLE public.jobs_default (
     CONSTRAINT jobs_ended CHECK ((((state = ANY (ARRAY['finished'::text, 'canceled'::text])) = (ended_at IS NOT NULL)) AND ((ended_at IS NULL) = (outcome IS NULL)) AND ((state = 'canceled'::text) = (NOT (outcome IS DISTINCT FROM 'canceled'::text))))),
     CONSTRAINT jobs_lane CHECK (((lane >= 0) AND ((lane > 0) = (caps IS NOT NULL)))),
     CONSTRAINT jobs_max_attempts_check CHECK ((max_attempts > 0)),
-    CONSTRAINT jobs_outcome CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'failed'::text, 'exception'::text, 'timed_out'::text, 'out_of_memory'::text, 'output_limit'::text, 'disk_limit'::text, 'process_limit'::text, 'signaled'::text, 'policy_violation'::text, 'canceled'::text, 'expired'::text, 'lost'::text]))),
     CONSTRAINT jobs_running CHECK ((((state = 'running'::text) = (lease_until IS NOT NULL)) AND ((state <> 'running'::text) OR ((lease > 0) AND (worker IS NOT NULL) AND (started_at IS NOT NULL))))),
     CONSTRAINT jobs_state CHECK ((state = ANY (ARRAY['queued'::text, 'dispatched'::text, 'running'::text, 'finished'::text, 'canceled'::text])))
 )
@@ -385,7 +382,6 @@ CREATE TABLE public.results (
     identity text NOT NULL,
     attempts text,
     body text NOT NULL,
-    CONSTRAINT results_outcome CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'failed'::text, 'exception'::text, 'timed_out'::text, 'out_of_memory'::text, 'output_limit'::text, 'disk_limit'::text, 'process_limit'::text, 'signaled'::text, 'policy_violation'::text, 'canceled'::text, 'expired'::text, 'lost'::text]))),
     CONSTRAINT results_reason CHECK ((reason = ANY (ARRAY[''::text, 'lost'::text, 'drained'::text, 'preempted'::text, 'infra'::text])))
 )
 PARTITION BY RANGE (id);
@@ -460,7 +456,6 @@ CREATE TABLE public.results_default (
     identity text NOT NULL,
     attempts text,
     body text NOT NULL,
-    CONSTRAINT results_outcome CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'failed'::text, 'exception'::text, 'timed_out'::text, 'out_of_memory'::text, 'output_limit'::text, 'disk_limit'::text, 'process_limit'::text, 'signaled'::text, 'policy_violation'::text, 'canceled'::text, 'expired'::text, 'lost'::text]))),
     CONSTRAINT results_reason CHECK ((reason = ANY (ARRAY[''::text, 'lost'::text, 'drained'::text, 'preempted'::text, 'infra'::text])))
 );
 ALTER TABLE ONLY public.results_default ALTER COLUMN body SET COMPRESSION lz4;
@@ -562,8 +557,14 @@ ALTER TABLE ONLY public.attempts
 ALTER TABLE ONLY public.attempts_default
     ADD CONSTRAINT attempts_default_pkey PRIMARY KEY (job_id, lease);
 
+ALTER TABLE public.attempts
+    ADD CONSTRAINT attempts_outcome CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'failed'::text, 'exception'::text, 'timed_out'::text, 'out_of_memory'::text, 'output_limit'::text, 'disk_limit'::text, 'process_limit'::text, 'signaled'::text, 'policy_violation'::text, 'canceled'::text, 'expired'::text, 'lost'::text, 'check_error'::text, 'setup_error'::text]))) NOT VALID;
+
 ALTER TABLE ONLY public.batch_counts
     ADD CONSTRAINT batch_counts_pkey PRIMARY KEY (batch_id);
+
+ALTER TABLE public.batch_counts
+    ADD CONSTRAINT batch_counts_reconcile CHECK ((recorded = ((((((((((((((succeeded + failed) + exception) + timed_out) + out_of_memory) + output_limit) + disk_limit) + process_limit) + signaled) + policy_violation) + canceled) + expired) + lost) + check_error) + setup_error))) NOT VALID;
 
 ALTER TABLE ONLY public.batch_leases
     ADD CONSTRAINT batch_leases_pkey PRIMARY KEY (batch_id);
@@ -595,6 +596,9 @@ ALTER TABLE ONLY public.jobs
 ALTER TABLE ONLY public.jobs_default
     ADD CONSTRAINT jobs_default_pkey PRIMARY KEY (id);
 
+ALTER TABLE public.jobs
+    ADD CONSTRAINT jobs_outcome CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'failed'::text, 'exception'::text, 'timed_out'::text, 'out_of_memory'::text, 'output_limit'::text, 'disk_limit'::text, 'process_limit'::text, 'signaled'::text, 'policy_violation'::text, 'canceled'::text, 'expired'::text, 'lost'::text, 'check_error'::text, 'setup_error'::text]))) NOT VALID;
+
 ALTER TABLE ONLY public.leaders
     ADD CONSTRAINT leaders_pkey PRIMARY KEY (role);
 
@@ -615,6 +619,9 @@ ALTER TABLE ONLY public.results
 
 ALTER TABLE ONLY public.results_default
     ADD CONSTRAINT results_default_pkey PRIMARY KEY (id);
+
+ALTER TABLE public.results
+    ADD CONSTRAINT results_outcome CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'failed'::text, 'exception'::text, 'timed_out'::text, 'out_of_memory'::text, 'output_limit'::text, 'disk_limit'::text, 'process_limit'::text, 'signaled'::text, 'policy_violation'::text, 'canceled'::text, 'expired'::text, 'lost'::text, 'check_error'::text, 'setup_error'::text]))) NOT VALID;
 
 ALTER TABLE ONLY public.secrets
     ADD CONSTRAINT secrets_pkey PRIMARY KEY (tenant_id, name);

@@ -250,7 +250,7 @@ func withIsolation(ctx context.Context, api *client.Client, raw json.RawMessage,
 // explainEnd says on stderr how a program ended that did not simply exit.
 func (a *app) explainEnd(r *job.Result) {
 	if t := r.Tests; t != nil {
-		a.printf("%d of %d tests passed, score %.3g\n", t.Passed, t.Total, t.Score)
+		a.printf("%d of %d tests passed, %s\n", t.Passed, t.Total, scoreOf(t))
 		for _, f := range r.Feedback {
 			a.printf("%s\n", f)
 		}
@@ -275,6 +275,14 @@ func (a *app) explainEnd(r *job.Result) {
 	fmt.Fprintln(a.stderr, "assay:", text)
 }
 
+// scoreOf is the score of a graded solution, for people.
+func scoreOf(t *job.TestsResult) string {
+	if t.Score == nil {
+		return fmt.Sprintf("no score: %d failed by themselves", t.Errors)
+	}
+	return fmt.Sprintf("score %.3g", *t.Score)
+}
+
 // exitCodeOf returns the exit code that stands for how a program ended.
 func exitCodeOf(r *job.Result) int {
 	own := 0
@@ -292,7 +300,8 @@ func exitCodeOf(r *job.Result) int {
 		if n := unix.SignalNum(r.Signal); n != 0 {
 			return 128 + int(n)
 		}
-	case job.PolicyViolation, job.OutcomeCanceled, job.Expired, job.Lost:
+	}
+	if r.Outcome == job.PolicyViolation || !r.Outcome.OfProgram() {
 		return exitOurs
 	}
 	return max(own, 1)

@@ -37,6 +37,8 @@ func TestRunExitCodes(t *testing.T) {
 		"policy violation": {job.Result{Outcome: job.PolicyViolation, Message: "there is no image x"}, 125, "there is no image x\n"},
 		"canceled":         {job.Result{Outcome: job.OutcomeCanceled}, 125, "assay: canceled\n"},
 		"expired":          {job.Result{Outcome: job.Expired}, 125, "assay: expired\n"},
+		"check error":      {job.Result{Outcome: job.CheckError, Message: "1 of 1 cases have no verdict"}, 125, "assay: check error: 1 of 1 cases have no verdict\n"},
+		"setup error":      {job.Result{Outcome: job.SetupError, Message: "there is no image x"}, 125, "assay: setup error: there is no image x\n"},
 		"lost":             {job.Result{Outcome: job.Lost}, 125, "assay: lost\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

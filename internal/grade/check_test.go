@@ -389,8 +389,8 @@ func TestStdio(t *testing.T) {
 	if got := strings.Join(outcomes, " "); got != "succeeded failed failed failed failed succeeded succeeded" {
 		t.Errorf("%s: %q", got, r.Feedback)
 	}
-	if r.Tests.Score != 3./9 {
-		t.Errorf("score %v", r.Tests.Score)
+	if *r.Tests.Score != 3./9 {
+		t.Errorf("score %v", *r.Tests.Score)
 	}
 	for i, want := range []string{`stdio 2: line 1 of the output is "2.0000001", expected "2"`, "stdio 3: exit code 4", "ZeroDivisionError: division by zero", "ValueError"} {
 		if !strings.Contains(r.Feedback[i], want) {
@@ -403,7 +403,7 @@ func TestWeightsAndStopping(t *testing.T) {
 	t.Parallel()
 	r := run(t, `{"code":"def f(x): return x","function":"f","stop_on_failure":true,"cases":[
 		{"args":[1],"expected":1,"weight":3},{"args":[2],"expected":1,"weight":0},{"name":"third","args":[3],"expected":3,"weight":1}],"check":"assert f(1) == 1"}`)
-	if r.Tests.Passed != 1 || r.Tests.Failed != 3 || r.Tests.Total != 4 || r.Tests.Score != 3./5 {
+	if r.Tests.Passed != 1 || r.Tests.Failed != 3 || r.Tests.Total != 4 || *r.Tests.Score != 3./5 {
 		t.Errorf("%+v", r.Tests)
 	}
 	if c := r.Tests.Cases[2]; c.Name != "third" || c.Outcome != job.OutcomeCanceled || c.Message == "" {

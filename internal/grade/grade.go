@@ -52,7 +52,8 @@ type grading struct {
 var gradings atomic.Uint64
 
 // Run grades a solution. The report's outcome is job.Succeeded if every case
-// passed, else job.Failed, or job.OutcomeCanceled. The error is a failure of
+// passed, else job.Failed, or job.CheckError if the tests themselves failed, or
+// job.OutcomeCanceled. The error is a failure of
 // ours: nothing that a solution does is one.
 func Run(ctx context.Context, c Config) (*runtime.Report, error) {
 	p := &c.Attempt.Plan.Policy
@@ -186,31 +187,49 @@ func trim(cases []job.CaseResult) {
 	}
 }
 
+// score is the share of weights that passed; nil where a case has no verdict, so that
+// nobody takes it for one on the solution.
+func score(t *job.TestsResult, got, all float64) *float64 {
+	share := 0.0
+	switch {
+	case t.Errors > 0:
+		return nil
+	case all > 0:
+		share = got / all
+	case t.Total > 0: // weights of zero: they count the same
+		share = float64(t.Passed) / float64(t.Total)
+	}
+	return &share
+}
+
 // conclude sums up.
 func (g *grading) conclude() {
 	t := &job.TestsResult{Total: len(g.cases), Cases: g.cases}
 	var got, all float64
 	for i, c := range g.cases {
 		all += g.weights[i]
-		if c.Passed {
+		switch {
+		case c.Passed:
 			t.Passed++
 			got += g.weights[i]
+		case c.Outcome == job.CheckError:
+			t.Errors++
 		}
 	}
-	t.Failed = t.Total - t.Passed
-	switch {
-	case all > 0:
-		t.Score = got / all
-	case t.Total > 0: // weights of zero: they count the same
-		t.Score = float64(t.Passed) / float64(t.Total)
-	}
+	t.Failed = t.Total - t.Passed - t.Errors
+	t.Score = score(t, got, all)
 	trim(t.Cases)
 	r := &g.report
 	r.Tests, r.Feedback = t, feedback(g.cases)
-	r.Outcome = job.Succeeded
-	if t.Failed > 0 {
+	switch {
+	case t.Errors > 0:
+		r.Outcome = job.CheckError
+		r.Message = fmt.Sprintf("%d of %d cases have no verdict: the tests themselves failed", t.Errors, t.Total)
+	case t.Failed > 0:
 		r.Outcome = job.Failed
 		r.Message = fmt.Sprintf("%d of %d cases passed", t.Passed, t.Total)
+	default:
+		r.Outcome = job.Succeeded
 	}
 	r.State = r.Outcome.State()
 	r.Usage.WallMS = job.Milliseconds(time.Since(g.began) - g.paused)

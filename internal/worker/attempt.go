@@ -170,9 +170,9 @@ func (a *attempt) acquire(ctx context.Context, kind string) (runtime.Slot, error
 	failure := new(runtime.BuildError)
 	switch {
 	case errors.As(err, &failure):
-		return nil, &verdict{job.Failed, "policy.packages: " + clip(failure.Message)}
+		return nil, refuse("policy.packages: %s", clip(failure.Message))
 	case errors.Is(err, job.ErrInvalid):
-		return nil, &verdict{job.Failed, fmt.Sprintf("image: %v", err)}
+		return nil, refuse("image: %v", err)
 	case errors.Is(err, runtime.ErrImage):
 		pause(ctx, imagePause) // the registry's trouble is not this worker's, and takes its time
 		fallthrough
@@ -290,6 +290,9 @@ func (a *attempt) conclude(ctx context.Context, res *job.Result) job.Outcome {
 	}
 	if a.plan != nil {
 		res.Enforcement = append(slices.Clip(res.Enforcement), a.limits()...)
+	}
+	if a.olderOutcomes() {
+		asKnown(res)
 	}
 	raw, err := bounded(res)
 	if err != nil {

@@ -92,9 +92,9 @@ func (w *Worker) heartbeat(ctx context.Context) bool {
 		}
 		return false
 	}
+	w.speak(ctx, reply.Protocol)
 	w.answered.Store(int64(sent.Sub(w.started)) + 1) // zero means never
 	w.ttl.Store(int64(reply.TTL))
-	w.speak(ctx, reply.Protocol)
 	w.sources.share(ctx, reply.Exclusive)
 	w.refusal(ctx, reply)
 	if reply.Refused == "" {

@@ -100,7 +100,7 @@ func (in *inputs) one(ctx context.Context, tenant, path string, f job.File) (run
 	file, c, err := in.blob(ctx, tenant, f.Blob)
 	switch {
 	case errors.Is(err, job.ErrNotFound):
-		return file, nil, &verdict{job.Failed, fmt.Sprintf("files: %s: blob %s does not exist; upload it first", path, f.Blob)}
+		return file, nil, refuse("files: %s: blob %s does not exist; upload it first", path, f.Blob)
 	case errors.Is(err, job.ErrInvalid):
 		return file, nil, refuse("files: %s: %v", path, err)
 	case err != nil:

@@ -37,7 +37,7 @@ func TestSecretIsGone(t *testing.T) {
 		b := start(t, f)
 		id := b.submit(t, with(script("exit=0"), needsSecret))
 		res := b.recorded(id)
-		if res.Outcome != job.PolicyViolation || !strings.Contains(res.Message, "policy.env.secrets.TOKEN") {
+		if res.Outcome != job.SetupError || !strings.Contains(res.Message, "policy.env.secrets.TOKEN") {
 			t.Errorf("%s: %s", res.Outcome, res.Message)
 		}
 		if b.rt.Started() != 0 {

@@ -143,6 +143,10 @@ func (w *Worker) finishApart(ctx context.Context, batch []finishing, err error) 
 		return
 	}
 	f := batch[0]
+	if f.toOlder() { // a dispatcher of an older release, back since the last heartbeat
+		w.finish(ctx, []finishing{f})
+		return
+	}
 	slog.ErrorContext(ctx, "result refused", "job", f.lease.Job, "lease", f.lease.Lease, "error", err)
 	w.release(ctx, []releasing{{
 		lease: f.lease, tenant: f.tenant, stored: f.stored && !f.unsure,

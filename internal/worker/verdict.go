@@ -17,8 +17,10 @@ type verdict struct {
 
 func (v *verdict) Error() string { return string(v.outcome) + ": " + v.message }
 
+// refuse is the verdict on a job that cannot run as it stands: what it asks for is not to
+// be had.
 func refuse(format string, args ...any) error {
-	return &verdict{job.PolicyViolation, fmt.Sprintf(format, args...)}
+	return &verdict{job.SetupError, fmt.Sprintf(format, args...)}
 }
 
 // planFor makes a job's policy concrete, for its kind of program. The plan is shared: nobody writes to it.

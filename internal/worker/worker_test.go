@@ -61,14 +61,14 @@ func TestVerdicts(t *testing.T) {
 		want job.Outcome
 		says string
 	}{
-		"unreadable":      {raw: `{"program": 7}`, want: job.PolicyViolation, says: "cannot read the job"},
-		"unknown program": {raw: `{"program": {"wasm": {}}}`, want: job.PolicyViolation, says: "program"},
-		"bad policy":      {raw: `{"program":{"python":{"code":""}},"policy":{"memory":"lots"}}`, want: job.PolicyViolation, says: "memory"},
-		"too much memory": {raw: `{"program":{"python":{"code":""}},"policy":{"memory":"8Gi","enforce":"report"}}`, want: job.PolicyViolation, says: "memory"},
-		"missing image":   {spec: with(script("exit=0"), func(s *job.Spec) { s.Image = "no-such-image" }), want: job.Failed, says: "image"},
-		"bad base64":      {spec: with(script("exit=0"), func(s *job.Spec) { s.Files = map[string]job.File{"/workspace/a": {Base64: &text}} }), want: job.PolicyViolation, says: "files: /workspace/a"},
-		"bad blob":        {spec: with(script("exit=0"), func(s *job.Spec) { s.Files = map[string]job.File{"/workspace/a": {Blob: "../etc"}} }), want: job.PolicyViolation, says: "files: /workspace/a"},
-		"missing blob":    {spec: with(script("exit=0"), func(s *job.Spec) { s.Files = map[string]job.File{"/a": {Blob: "sha256:" + strings.Repeat("0", 64)}} }), want: job.Failed, says: "does not exist"},
+		"unreadable":      {raw: `{"program": 7}`, want: job.SetupError, says: "cannot read the job"},
+		"unknown program": {raw: `{"program": {"wasm": {}}}`, want: job.SetupError, says: "program"},
+		"bad policy":      {raw: `{"program":{"python":{"code":""}},"policy":{"memory":"lots"}}`, want: job.SetupError, says: "memory"},
+		"too much memory": {raw: `{"program":{"python":{"code":""}},"policy":{"memory":"8Gi","enforce":"report"}}`, want: job.SetupError, says: "memory"},
+		"missing image":   {spec: with(script("exit=0"), func(s *job.Spec) { s.Image = "no-such-image" }), want: job.SetupError, says: "image"},
+		"bad base64":      {spec: with(script("exit=0"), func(s *job.Spec) { s.Files = map[string]job.File{"/workspace/a": {Base64: &text}} }), want: job.SetupError, says: "files: /workspace/a"},
+		"bad blob":        {spec: with(script("exit=0"), func(s *job.Spec) { s.Files = map[string]job.File{"/workspace/a": {Blob: "../etc"}} }), want: job.SetupError, says: "files: /workspace/a"},
+		"missing blob":    {spec: with(script("exit=0"), func(s *job.Spec) { s.Files = map[string]job.File{"/a": {Blob: "sha256:" + strings.Repeat("0", 64)}} }), want: job.SetupError, says: "does not exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -5,7 +5,7 @@ import "slices"
 // Outcome is how a program ended, as data.
 type Outcome string
 
-// The outcomes. Lost and Expired are never the program's doing.
+// The outcomes. The last four are never the program's doing: see OfProgram.
 const (
 	Succeeded       Outcome = "succeeded"        // exit code 0, or every test passed
 	Failed          Outcome = "failed"           // non-zero exit, or a test did not pass
@@ -16,20 +16,32 @@ const (
 	DiskLimit       Outcome = "disk_limit"       // it failed with its writable space or inodes full
 	ProcessLimit    Outcome = "process_limit"    // it failed after the kernel refused it a process
 	Signaled        Outcome = "signaled"         // ended by a signal of its own making
-	PolicyViolation Outcome = "policy_violation" // stopped for what its policy forbids, or refused by the worker
+	PolicyViolation Outcome = "policy_violation" // stopped for what its policy forbids
 	OutcomeCanceled Outcome = "canceled"         // a client canceled it
 	Expired         Outcome = "expired"          // it waited longer than expires_in
 	Lost            Outcome = "lost"             // our failure: infrastructure attempts ran out
+	CheckError      Outcome = "check_error"      // the tests themselves failed: no solution could have passed them
+	SetupError      Outcome = "setup_error"      // what the job asks for could not be had: image, packages, inputs, secrets; it did not run
 )
 
-// Outcomes lists every outcome.
+// Outcomes lists every outcome, in the order in which they came to be: the schema has it.
 var Outcomes = []Outcome{
 	Succeeded, Failed, Exception, TimedOut, OutOfMemory, OutputLimit, DiskLimit,
-	ProcessLimit, Signaled, PolicyViolation, OutcomeCanceled, Expired, Lost,
+	ProcessLimit, Signaled, PolicyViolation, OutcomeCanceled, Expired, Lost, CheckError, SetupError,
 }
 
 // Valid reports whether o is one of Outcomes.
 func (o Outcome) Valid() bool { return slices.Contains(Outcomes, o) }
+
+// OfProgram reports whether an outcome is what the program itself came to. All others
+// say nothing about it: whoever rewards or ranks programs leaves those jobs out.
+func (o Outcome) OfProgram() bool {
+	switch o {
+	case OutcomeCanceled, Expired, Lost, CheckError, SetupError:
+		return false
+	}
+	return true
+}
 
 // State returns the terminal state that an outcome belongs to.
 func (o Outcome) State() State {

@@ -88,11 +88,14 @@ type StepResult struct {
 
 // TestsResult is the verdict on a graded solution.
 type TestsResult struct {
-	Passed int          `json:"passed"`
-	Failed int          `json:"failed"`
-	Total  int          `json:"total"`
-	Score  float64      `json:"score"` // weighted share of passed cases, 0 to 1
-	Cases  []CaseResult `json:"cases"`
+	Passed int `json:"passed"`
+	Failed int `json:"failed"`
+	Errors int `json:"errors,omitempty"` // cases that ended as CheckError: neither passed nor failed
+	Total  int `json:"total"`
+	// Score is the weighted share of passed cases, 0 to 1; nil, and null in JSON, if
+	// there are Errors: then there is no verdict on the solution.
+	Score *float64     `json:"score"`
+	Cases []CaseResult `json:"cases"`
 }
 
 // CaseResult is the verdict on one case.

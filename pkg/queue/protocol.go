@@ -14,11 +14,12 @@ import (
 // the dispatchers that are connected to the store (store.Registry); until it has an answer
 // it speaks ProtocolNone. Dispatchers understand all versions.
 const (
-	ProtocolNone    = 0 // releases that say no version
-	ProtocolOutputs = 1 // outputs may be beside the result: job.Output.Stored
+	ProtocolNone     = 0 // releases that say no version
+	ProtocolOutputs  = 1 // outputs may be beside the result: job.Output.Stored
+	ProtocolOutcomes = 2 // an outcome may be job.CheckError or job.SetupError
 
 	// Protocol is the highest version that this program speaks.
-	Protocol = ProtocolOutputs
+	Protocol = ProtocolOutcomes
 )
 
 // WithoutResult makes of the first bytes of a FinishRequest, which Encode has made larger

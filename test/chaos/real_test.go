@@ -217,7 +217,7 @@ func imagesFail(t *testing.T) {
 	}
 	slow, corrupt, missing := of(host+"/slow/image:1"), of(host+"/corrupt/image:1"), of(host+"/missing/image:1")
 	r, err := s.api.Result(t.Context(), s.ended(missing))
-	if err != nil || r.Outcome != job.Failed || len(r.Attempts) != 1 || !strings.Contains(r.Message, "missing/image") {
+	if err != nil || r.Outcome != job.SetupError || len(r.Attempts) != 1 || !strings.Contains(r.Message, "missing/image") {
 		t.Errorf("missing: %+v, %v", r, err)
 	}
 	for range 5 {

@@ -19,7 +19,7 @@ func unknownImage(t *testing.T, f *fleet) {
 	s := spec(t, python("1"), "cell", nil, "")
 	s.Image = "no-such-image"
 	r, err := f.api.Run(t.Context(), s)
-	if err != nil || r.Outcome != job.Failed || !strings.Contains(r.Message, s.Image) || len(r.Attempts) != 1 {
+	if err != nil || r.Outcome != job.SetupError || !strings.Contains(r.Message, s.Image) || len(r.Attempts) != 1 {
 		t.Errorf("an image that does not exist: %+v, %v", r, err)
 	}
 	s.Image = "127.0.0.1:1/no/such:1" // nobody listens there

@@ -64,7 +64,7 @@ var stories = []story{
 		}
 	}},
 	{name: "graded", program: graded("def f(x):\n    return x * 2\nif __name__ == '__main__':\n    print(f(int(input())))\n"), outcome: job.Succeeded, check: func(t *testing.T, r *job.Result) {
-		if g := r.Tests; g == nil || g.Passed != 4 || g.Total != 4 || g.Score != 1 || len(r.Feedback) != 0 {
+		if g := r.Tests; g == nil || g.Passed != 4 || g.Total != 4 || *g.Score != 1 || len(r.Feedback) != 0 {
 			t.Errorf("%+v, feedback %q", g, r.Feedback)
 		}
 		if len(r.Enforcement) == 0 || r.Usage.CPUMS == 0 || r.Usage.WallMS == 0 || r.ImageDigest == "" {
@@ -72,7 +72,7 @@ var stories = []story{
 		}
 	}},
 	{name: "graded, and wrong", program: graded("import os\ndef f(x):\n    if x == 3:\n        os._exit(0)\n    return x * 2\nprint('all tests passed')\n"), outcome: job.Failed, check: func(t *testing.T, r *job.Result) {
-		if g := r.Tests; g == nil || g.Passed != 2 || g.Failed != 2 || g.Score != 0.5 || len(r.Feedback) != 2 {
+		if g := r.Tests; g == nil || g.Passed != 2 || g.Failed != 2 || *g.Score != 0.5 || len(r.Feedback) != 2 {
 			t.Errorf("%+v, feedback %q", g, r.Feedback)
 		}
 	}},

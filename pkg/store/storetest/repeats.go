@@ -148,4 +148,16 @@ func testRepeatsStayAtHome(f *fixture) {
 	if done, err := f.Answer(ctx, got); err != nil || len(done) != 0 || len(got) != 1 {
 		f.Errorf("answered a canceled job: %v, %v", done, err)
 	}
+
+	// What was no program's doing may be otherwise the next time.
+	for key, o := range map[string]job.Outcome{"k4": job.CheckError, "k5": job.SetupError} {
+		f.submit(keyed("ends", key))
+		f.finishAll(o)
+		f.submitJob(keyed("again", key))
+		all, _ = f.refs()
+		if got := f.repeats(all...); len(got) != 0 {
+			f.Errorf("answered with a record that is %s: %+v", o, got)
+		}
+		f.finishAll(job.Succeeded)
+	}
 }

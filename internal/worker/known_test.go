@@ -1,0 +1,71 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/queue"
+)
+
+// unsolvable is a report on tests that failed by themselves.
+func unsolvable(r *job.Result) {
+	r.Outcome = job.CheckError
+	r.Tests = &job.TestsResult{Total: 3, Passed: 1, Failed: 1, Errors: 1, Cases: []job.CaseResult{
+		{Passed: true, Outcome: job.Succeeded}, {Outcome: job.Failed}, {Outcome: job.CheckError}}}
+}
+
+// Dispatchers of a release that knows fewer outcomes are told what they know.
+func TestOutcomesForOlderDispatchers(t *testing.T) {
+	leftFor(t, queue.ProtocolOutputs, unsolvable, func(_ *bench, res job.Result) {
+		r := res.Tests
+		if res.Outcome != job.Failed || r.Failed != 2 || r.Errors != 0 || r.Score == nil || *r.Score != 0 || r.Cases[2].Outcome != job.Failed {
+			t.Errorf("%s, %+v", res.Outcome, r)
+		}
+	})
+	leftFor(t, queue.ProtocolOutcomes, unsolvable, func(_ *bench, res job.Result) {
+		if r := res.Tests; res.Outcome != job.CheckError || r.Errors != 1 || r.Score != nil || r.Cases[2].Outcome != job.CheckError {
+			t.Errorf("%s, %+v", res.Outcome, r)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet()
+		f.speaks = queue.ProtocolOutputs
+		b := start(t, f)
+		b.heard()
+		spec := script("exit=0")
+		spec.Image = "no-such-image"
+		if res := b.recorded(b.submit(t, spec)); res.Outcome != job.PolicyViolation {
+			t.Errorf("%s: %s", res.Outcome, res.Message)
+		}
+	})
+}
+
+// older is a fleet with a dispatcher of such a release that is back, of which no heartbeat
+// has told yet: it refuses what it does not know.
+type older struct{ *fleet }
+
+func (o older) Finish(ctx context.Context, r queue.FinishRequest) (queue.FinishReply, error) {
+	for _, f := range r.Finishes {
+		if f.Outcome == job.CheckError || f.Outcome == job.SetupError {
+			return queue.FinishReply{}, fmt.Errorf("%w: job %s: outcome %q", job.ErrInvalid, f.Job, f.Outcome)
+		}
+	}
+	return o.fleet.Finish(ctx, r)
+}
+
+// A result that is refused for its outcome is said again with one that is known: it is
+// recorded, and its job does not run again.
+func TestRefusedOutcomesAreSaidAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := start(t, newFleet(), func(_ *Config, p *Parts) {
+			p.Control, p.Runtime = older{p.Control.(*fleet)}, leaving{p.Runtime, unsolvable}
+		})
+		id := b.submit(t, script("exit=0"))
+		if res := b.recorded(id); res.Outcome != job.Failed || b.row(id).claims != 1 || len(b.row(id).releases) != 0 {
+			t.Errorf("%s, %+v", res.Outcome, b.row(id))
+		}
+	})
+}

@@ -15,9 +15,11 @@ import sys
 import threading
 import time
 
+import assay_fault
+import assay_suite
 from assay_proxy import ANY, OF_A_CLASS, Candidate, Class, Reference
 from assay_wire import (
-    MAX_TOKENS, REHEARSED, Channel, Codec, Errors, Gone, NotData, TooLarge, article, compile_code, crowded, cut, forget_code, line_in, new_module, shared_classes,
+    MAX_TOKENS, MAX_TRACE, REHEARSED, Channel, Codec, Errors, Gone, NotData, TooLarge, article, compile_code, crowded, cut, forget_code, line_in, new_module, shared_classes,
     delete_field, field_names, get_field, is_array, is_enum, is_record, set_field, show, type_name,
 )  # fmt: skip
 
@@ -105,15 +107,19 @@ class Check:
         self.ids = {}
         self.lock = threading.RLock()
         self.calls = 0
+        self.asked = False  # the solution was asked something: from then on, what happens here may be its doing
+        self.said = None  # what the solution said last of an exception
         self.last = None  # the last call: its arguments and what came of it
         self.fault = None  # why the test has failed, whatever it makes of it
         self.self_reported = False  # an object of the solution was asked about itself in this test
-        self.code = ""
+        self.code = self.setup = ""
+        self.functions = []  # further ones that the check was given
 
     # The solution, over there
 
     def ask(self, m):
         """The solution's answer to m: return or raise."""
+        self.asked = True
         with self.lock:
             link = self.link
             try:
@@ -182,12 +188,13 @@ class Check:
 
     def call(self, ref, args, kwargs):
         self.calls += 1
-        if self.asked_class and ref:
+        if self.asked_class and ref or ref < 0:
             self.self_reported = True
-        self.last = [ref, args, kwargs, None, None]
+        self.said = None
+        shown = [show(a, 200) for a in args] + ["%s=%s" % (k, show(v, 200)) for k, v in kwargs.items()]
+        self.last = [ref, shown, None, None, None, None]
         codec = self.codec
         sent = {"op": "call", "ref": ref, "args": [codec.encode(a) for a in args], "kwargs": {k: codec.encode(v) for k, v in kwargs.items()}}
-        self.last[1] = [show(a, 200) for a in args] + ["%s=%s" % (k, show(v, 200)) for k, v in kwargs.items()]
         last = self.last
         if self.asked_method and ref == 1:  # the class that has the method: the check makes an instance
             codec = self.of_a_class
@@ -195,7 +202,7 @@ class Check:
             got = self.request_changing(sent, args, kwargs)
             value = self.decode(got["value"], codec, "returned")
         except BaseException as e:
-            last[4] = e
+            last[4:] = e, self.said
             raise
         last[3] = show(value, 500)
         self.last = last  # a callback may have called as well
@@ -207,7 +214,8 @@ class Check:
             old = args[int(key)] if key.isdigit() and int(key) < len(args) else kwargs.get(key)
             self.merge(old, self.decode(j, self.codec, "made of an argument"))
         if m["op"] == "raise":
-            raise Errors.make(m["exception"], self.data)
+            self.said = m["exception"]
+            raise Errors.make(self.said, self.data)
         return m
 
     def merge(self, old, new):
@@ -327,19 +335,22 @@ class Check:
                 self.data.shared.update(shared_classes(names, "__main__"))
         except BaseException as e:
             return self.report("check", 0, e, "setup")
+        self.setup = m.get("setup") or ""
         first, _, rest = m["function"].partition(".")
+        first = first.partition("(")[0]
         self.asked_class, self.asked_method = m.get("class", False), bool(rest)
         if self.asked_class:
             self.codec = self.of_a_class
         names["candidate"] = (Class if self.asked_class else Candidate)(self, 0, m["function"])
         names[first] = Class(self, 1, first) if rest else names["candidate"]
+        self.functions = m.get("functions") or []
+        for i, name in enumerate(self.functions):
+            names[name] = Candidate(self, -1 - i, name)
         before = dict(names)
         if not self.attempt("check", lambda: exec(compile_code(self.code, CHECK), names), quiet=True):
             return
         own = {k: v for k, v in names.items() if before.get(k) is not v}
-        tests = list(self.tests(own, names["candidate"]))
-        if callable(own.get("check")):
-            tests.insert(0, ("check", lambda: own["check"](names["candidate"])))
+        tests = list(assay_suite.tests(own, names["candidate"]))
         for i, (name, test) in enumerate(tests):
             rest = len(tests) - 1 - i
             self.channel.send({"op": "begin", "code": rest})
@@ -348,22 +359,6 @@ class Check:
             self.attempt(name, test)
         if not tests:
             self.report("check", 0, None)
-
-    def tests(self, own, candidate):
-        """Test functions and methods, as pytest and unittest would find them."""
-        for name, value in own.items():
-            if name.startswith("test") and type(value) is type(check):
-                if value.__code__.co_argcount - len(value.__defaults__ or ()) == 0:
-                    yield name, value
-                elif value.__code__.co_varnames[:1] == ("candidate",) and value.__code__.co_argcount == 1:
-                    yield name, lambda value=value: value(candidate)
-        if "unittest" in sys.modules:
-            import unittest
-
-            for name, value in own.items():
-                if isinstance(value, type) and issubclass(value, unittest.TestCase):
-                    for test in unittest.defaultTestLoader.loadTestsFromTestCase(value):
-                        yield test.id().partition(".")[2], _unittest(test)
 
     def attempt(self, name, f, quiet=False):
         began = time.monotonic()
@@ -402,18 +397,28 @@ class Check:
         if line and stage == "check":
             text = cut(self.code.splitlines()[line - 1].strip(), 200)
         last = self.last
-        out = {"type": type_name(type(e)), "text": text, "line": line, "stage": stage}
+        out = {"type": type_name(type(e)), "text": text, "line": line, "stage": stage, "own": self.own(e)}
         out["by_solution"] = last is not None and last[4] is e
         out["message"] = cut(e.msg if isinstance(e, SyntaxError) and e.msg else str(e) if not isinstance(e, Gone) else "", 500)
         if isinstance(e, NotData) and e is self.fault:
             out["refused"] = cut(str(e), 500)
+        if out["by_solution"]:
+            out["exception"] = _sanitized(last[5])
         if last is not None:
             out["call"] = cut("(%s)" % ", ".join(last[1]), 300)
+            if last[0] < 0:
+                out["function"] = self.functions[-1 - last[0]]
             if last[3] is not None:
                 out["got"] = cut(last[3], 500)
         if isinstance(e, AssertionError) and line:
             out["expected"] = self.expected(line)
         return out
+
+    def own(self, e):
+        """Whether a test has failed by itself, whatever the solution is."""
+        if not self.asked:
+            return assay_fault.untouched(e)
+        return self.fault is None and assay_fault.unavoidable(e, {CHECK: self.code, "<setup>": self.setup})
 
     def expected(self, line):
         """What an assert on that line compares with, if it is written down."""
@@ -430,21 +435,13 @@ class Check:
         return ""
 
 
-def _unittest(test):
-    def run():
-        import unittest
-
-        result = unittest.TestResult()
-        errors = []
-        result.addError = result.addFailure = lambda t, err: errors.append(err[1])
-        result.addSubTest = lambda t, s, err: errors.append(err[1]) if err else None
-        test.run(result)
-        if errors:
-            raise errors[0]
-        if result.testsRun != 1 or result.skipped or result.expectedFailures or result.unexpectedSuccesses:
-            raise AssertionError("the test did not run to its end")
-
-    return run
+def _sanitized(said):
+    """What the solution said of an exception, as much of it as is told on."""
+    said = said or {}
+    line = said.get("line")
+    out = {"type": cut(said.get("type"), 200), "message": cut(said.get("message")), "traceback": cut(said.get("traceback"), MAX_TRACE)}
+    out["line"] = line if type(line) is int and 0 < line < 1 << 31 else 0
+    return out
 
 
 class _Next:
@@ -468,7 +465,7 @@ def check(fd):
         return
     try:
         side.run(m)
-        side.channel.send({"op": "done", "calls": side.calls})
+        side.channel.send({"op": "done", "calls": side.calls, "asked": side.asked})
         side.channel.receive()
     except (Gone, OSError):
         pass

@@ -14,8 +14,8 @@ import sys
 import time
 
 from assay_wire import (
-    REHEARSED, Channel, Codec, Errors, Gone, TooLarge, compile_code, cut, forget_code, line_in, new_module, shared_classes,
-    show, type_name,
+    MAX_TRACE, REHEARSED, Channel, Codec, Errors, Gone, TooLarge, compile_code, cut, forget_code, line_in, new_module,
+    shared_classes, show, type_name,
 )  # fmt: skip
 
 SOLUTION = "<solution>"
@@ -31,7 +31,7 @@ class Solution:
         self.ids = {}
         self.by_reference = self.asked_class = False
         self.code = ""
-        self.loaded = False
+        self.names = None  # of the module that the solution becomes, once there is one
 
     def serve(self):
         while True:
@@ -42,6 +42,8 @@ class Solution:
 
     def handle(self, m):
         op = m["op"]
+        if op == "setup":
+            return self.channel.send(self.prepare(m["setup"]) or {"op": "ready"})
         if op == "load":
             self.channel.send(self.load(m))
             if m.get("link"):  # the check asks from now on
@@ -63,37 +65,57 @@ class Solution:
         except (TooLarge, ValueError, RecursionError, MemoryError) as e:
             self.channel.send({"op": "raise", "exception": self.exception(e)})
 
+    def prepare(self, setup):
+        """Run the setup of the tests. The solution is not here yet: what fails is not its doing."""
+        self.names = new_module("solution").__dict__
+        try:
+            if setup:
+                exec(compile_code(setup, "<setup>"), self.names)
+                self.codec.shared.update(shared_classes(self.names, "solution"))
+        except BaseException as e:
+            return {"op": "raise", "stage": "setup", "exception": self.exception(e)}
+        return None
+
     def load(self, m):
+        failed = self.prepare(m.get("setup")) if self.names is None else None
+        if failed:
+            return failed
         self.code = m["code"]
         self.by_reference, self.asked_class = m.get("by_reference", False), m.get("class", False)
         self.codec.arrays = self.by_reference  # the worker compares what cases return, and knows none
-        names = new_module("solution").__dict__
-        stage = "setup"
+        names, stage = self.names, "load"
         try:
-            if m.get("setup"):
-                exec(compile_code(m["setup"], "<setup>"), names)
-                self.codec.shared.update(shared_classes(names, "solution"))
-            stage = "load"
             exec(compile_code(m["code"], SOLUTION), names)
             self.codec.shared.update({k: names.get(k) for k in self.codec.shared})
             stage = "function"
             if m.get("function"):
                 self.objects[0], self.objects[1] = self.find(names, m["function"])
+            for i, name in enumerate(m.get("functions") or ()):
+                self.objects[-1 - i] = self.find(names, name)[0]
         except BaseException as e:
             return {"op": "raise", "stage": stage, "exception": self.exception(e)}
         return {"op": "loaded"}
 
     def find(self, names, path):
-        """The function that path names, and the object that its first part names."""
+        """The function that path names, and the object that its first part names: f, Class.method, Class().method.
+
+        What stands before () is called without arguments. A method of a class gets an instance that is made like that.
+        """
         first, *rest = path.split(".")
+        made, first = first.endswith("()"), first.partition("(")[0]
         if first not in names:
             near = sorted(k for k, v in names.items() if callable(v) and not k.startswith("_"))[:10]
             raise NameError("%s is not defined%s" % (first, "; there are " + ", ".join(near) if near else ""))
         root = value = names[first]
+        if made:
+            value = value()
         for part in rest:
-            if isinstance(value, type) and not isinstance(vars(value).get(part), (staticmethod, classmethod, type)):
+            made, part = part.endswith("()"), part.partition("(")[0]
+            if isinstance(value, type) and not isinstance(_plain(value, part), (staticmethod, classmethod, type)):
                 value = value()  # a method needs an instance
             value = getattr(value, part)
+            if made:
+                value = value()
         if not callable(value):
             raise TypeError("%s is a %s, and cannot be called" % (path, type_name(type(value))))
         return value, root
@@ -150,9 +172,11 @@ class Solution:
     def one(self, m, n):
         try:
             args, kwargs = self.codec.decode(m["args"]), self.codec.decode(m["kwargs"])
-            value = self.objects[0](*args, **kwargs)
+            value = _finish(self.objects[0](*args, **kwargs))
         except BaseException as e:
             return {"op": "raise", "id": n, "exception": self.exception(e)}
+        if m.get("ignore"):
+            return {"op": "return", "id": n, "value": None}
         try:
             return {"op": "return", "id": n, "value": self.codec.encode(value)}
         except TooLarge as e:
@@ -187,7 +211,7 @@ class Solution:
     def call(self, target, m):
         args, kwargs = self.codec.decode(m["args"]), self.codec.decode(m["kwargs"])
         try:
-            answer = {"op": "return", "value": self.codec.encode(target(*args, **kwargs))}
+            answer = {"op": "return", "value": self.codec.encode(_finish(target(*args, **kwargs)))}
         except Gone:
             raise
         except BaseException as e:
@@ -253,7 +277,7 @@ class Solution:
 
     def exception(self, e):
         kind = type(e)
-        out = {"type": type_name(kind), "module": "", "mro": [], "message": "", "line": 0, "text": "", "args": []}
+        out = {"type": type_name(kind), "module": "", "mro": [], "message": "", "line": 0, "text": "", "args": [], "traceback": ""}
         try:
             out["mro"] = [type_name(k) for k in kind.__mro__[:50]]
             out["module"] = cut(str(kind.__module__), 200)
@@ -261,6 +285,7 @@ class Solution:
             if out["line"]:
                 out["text"] = cut(self.code.splitlines()[out["line"] - 1].strip(), 200)
             out["message"] = cut(e.msg if isinstance(e, SyntaxError) and e.msg else str(e))
+            out["traceback"] = cut(self.traceback(e, out["type"]), MAX_TRACE)
             if len(e.args) <= 10:
                 args = [self.data.encode(a) for a in e.args]
                 if len(json.dumps(args)) < 64 << 10:
@@ -268,6 +293,29 @@ class Solution:
         except BaseException:
             pass
         return out
+
+
+    def traceback(self, e, name):
+        """As python writes it, with the solution's own frames. The ends of a deep recursion are enough."""
+        lines, frames, tb = self.code.splitlines(), [], e.__traceback__
+        while tb is not None:
+            code, line = tb.tb_frame.f_code, tb.tb_lineno
+            if code.co_filename == SOLUTION:
+                frames.append('  File "%s", line %d, in %s\n    %s\n' % (SOLUTION, line, cut(code.co_name, 200), cut(lines[line - 1].strip(), 200)))
+            tb = tb.tb_next
+        if isinstance(e, SyntaxError) and e.filename == SOLUTION:
+            import traceback
+
+            end = "".join(cut(part) for part in traceback.format_exception_only(type(e), e))
+        else:
+            message = cut(str(e))
+            end = "%s: %s\n" % (name, message) if message else name + "\n"
+        if len(frames) > 2 * DEEP:
+            frames[DEEP:-DEEP] = ["  … %d frames …\n" % (len(frames) - 2 * DEEP)]
+        return "Traceback (most recent call last):\n" + "".join(frames) + end
+
+
+DEEP = 20  # frames of each end of a traceback
 
 
 class _Callback:
@@ -288,6 +336,32 @@ class _Callback:
             if m["op"] == "raise":
                 raise Errors.make(m["exception"], codec)
             self.side.handle(m)
+
+
+def _plain(kind, name):
+    """What a class, or one that it inherits from, has by that name, as it was written."""
+    for k in kind.__mro__:
+        if name in vars(k):
+            return vars(k)[name]
+    return None
+
+
+async def _nothing():
+    pass
+
+
+_coroutine = _nothing()
+_Coroutine = type(_coroutine)
+_coroutine.close()
+
+
+def _finish(value):
+    """What a function came to: that of a coroutine function is awaited here."""
+    if type(value) is _Coroutine:
+        import asyncio
+
+        return asyncio.run(value)
+    return value
 
 
 def _iterate(more):

@@ -27,6 +27,7 @@ MAX_TOKENS = 4 * MAX_NODES  # what a value is made of in JSON: signs outside of 
 MAX_DEPTH = 150
 MAX_INT = 1 << 20  # bits
 MAX_TEXT = 2 << 10  # of a repr or a message
+MAX_TRACE = 48 << 10  # of a traceback
 
 
 class TooLarge(Exception):

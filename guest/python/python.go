@@ -15,10 +15,11 @@ type Service struct {
 
 // Services are those that there are, by name.
 func Services() map[string]Service {
-	wire, proxy := [2]string{"assay_wire", string(Wire)}, [2]string{"assay_proxy", string(Proxy)}
+	wire, proxy, fault := [2]string{"assay_wire", string(Wire)}, [2]string{"assay_proxy", string(Proxy)}, [2]string{"assay_fault", string(Fault)}
+	suite := [2]string{"assay_suite", string(Suite)}
 	return map[string]Service{
 		"solution": {"assay_solution", "solution", [][2]string{wire, {"assay_solution", string(Solution)}}},
-		"check":    {"assay_check", "check", [][2]string{wire, proxy, {"assay_check", string(Check)}}},
+		"check":    {"assay_check", "check", [][2]string{wire, proxy, fault, suite, {"assay_check", string(Check)}}},
 		"session":  {"_assay_session", "serve", [][2]string{{"_assay_session", string(Session)}}},
 	}
 }
@@ -47,6 +48,16 @@ var Check []byte
 //
 //go:embed assay_proxy.py
 var Proxy []byte
+
+// Fault judges whether check code has failed by itself: the module assay_fault.
+//
+//go:embed assay_fault.py
+var Fault []byte
+
+// Suite finds the tests in check code: the module assay_suite.
+//
+//go:embed assay_suite.py
+var Suite []byte
 
 // Zygote is an interpreter that is forked for each snippet.
 //

@@ -53,6 +53,8 @@ OURS = {"harness": "harness", "_assay_child": "child"}
 SERVICES = {
     "assay_wire": "assay_wire",
     "assay_proxy": "assay_proxy",
+    "assay_fault": "assay_fault",
+    "assay_suite": "assay_suite",
     "assay_check": "assay_check",
     "assay_solution": "assay_solution",
     "_assay_session": "session",

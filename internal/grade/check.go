@@ -1,6 +1,7 @@
 package grade
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,8 @@ type checkFrame struct {
 	Class    bool    `json:"class,omitempty"` // function names a class
 	Wall     float64 `json:"wall"`            // how long the solution may take for all tests, in seconds
 	Link     int     `json:"link"`            // the descriptor over which the solution is asked
+
+	Functions []string `json:"functions,omitempty"` // further ones of the solution
 }
 
 // relay is one run of check code: the sandbox of the check, and that of the
@@ -87,7 +90,7 @@ func (r *relay) run(ctx context.Context) (err error) {
 		return err
 	}
 	t := r.Tests
-	frame := checkFrame{Op: "check", Check: t.Check, Setup: t.Setup, Function: t.Function, Class: t.OfClass(), Wall: r.left().Seconds(), Link: linkFD}
+	frame := checkFrame{Op: "check", Check: t.Check, Setup: t.Setup, Function: t.Function, Class: t.OfClass(), Wall: r.left().Seconds(), Link: linkFD, Functions: t.Functions}
 	if err := r.check.send(frame); err != nil {
 		return err
 	}
@@ -105,12 +108,12 @@ func (r *relay) run(ctx context.Context) (err error) {
 				return err
 			}
 		case "verdict":
-			r.verdict(&f.verdict, f.Stage)
+			r.verdict(&f.verdict, f.Stage, f.Exception)
 			if r.Tests.StopOnFailure && !r.verdicts[len(r.verdicts)-1].Passed {
 				return nil
 			}
 		case "done":
-			r.done(f.Calls)
+			r.done(f.Calls, f.Asked)
 			return nil
 		case "lost":
 			if err := r.lost(f.Problem); err != nil {
@@ -198,8 +201,9 @@ var gone = map[string]any{"op": "raise", "exception": map[string]any{
 	"type": "SolutionEnded", "module": "", "mro": []string{}, "message": "the solution's process is gone", "args": []any{},
 }}
 
-// verdict notes what the check says about one test.
-func (r *relay) verdict(v *verdict, stage string) {
+// verdict notes what the check says about one test, and the exception if it was one of the
+// solution's.
+func (r *relay) verdict(v *verdict, stage string, e *exception) {
 	c := job.CaseResult{Name: short(v.Name, "check"), Passed: v.Passed, Outcome: job.Succeeded, WallMS: v.WallMS, SelfReported: v.SelfReported}
 	if r.died != nil {
 		c.Passed, c.Outcome, c.Message = false, r.died.Outcome, r.died.Message+in(v)
@@ -209,10 +213,14 @@ func (r *relay) verdict(v *verdict, stage string) {
 	}
 	if !v.Passed {
 		c.Outcome, c.Got, c.Expected = job.Failed, short(v.Got, ""), short(v.Expected, "")
-		if v.BySolution && v.Refused == "" {
+		switch {
+		case v.Own:
+			c.Outcome = job.CheckError
+		case v.BySolution && v.Refused == "":
 			c.Outcome = job.Exception
+			r.note(e)
 		}
-		c.Message = checkMessage(r.Tests.Function, v, stage)
+		c.Message = checkMessage(cmp.Or(v.Function, r.Tests.Function), v, stage)
 	}
 	r.verdicts = append(r.verdicts, c)
 }
@@ -273,17 +281,21 @@ func join(a, b string) string {
 }
 
 // done is the end of the check. One that never called the solution has not
-// tested it.
-func (r *relay) done(calls int) {
+// tested it: its own fault, if it asked it nothing else either.
+func (r *relay) done(calls int, asked bool) {
+	fault := job.CheckError
+	if asked {
+		fault = job.Failed
+	}
 	if len(r.verdicts) == 0 {
-		r.verdicts = append(r.verdicts, job.CaseResult{Name: "check", Outcome: job.Failed, Message: "the check came to no verdict"})
+		r.verdicts = append(r.verdicts, job.CaseResult{Name: "check", Outcome: fault, Message: "the check came to no verdict"})
 	}
 	if calls > 0 {
 		return
 	}
 	for i := range r.verdicts {
 		if v := &r.verdicts[i]; v.Passed {
-			v.Passed, v.Outcome = false, job.Failed
+			v.Passed, v.Outcome = false, fault
 			v.Message = "the check never called the solution: it should call candidate, or " + r.Tests.Function
 		}
 	}
@@ -295,6 +307,9 @@ func (r *relay) checkBroke(cause error) error {
 	r.check = nil
 	rep, err := r.end(box, checkSide)
 	if err != nil {
+		return err
+	}
+	if err := box.unstarted(rep); err != nil {
 		return err
 	}
 	c := job.CaseResult{Name: "check", Outcome: job.TimedOut, Message: "the check did not come to its end: " + tooSlow}

@@ -25,7 +25,7 @@ func TestChecks(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		setup, code, function, check string
-		passed, failed               int
+		passed, failed, errors       int
 		says                         string // in the feedback
 	}{
 		"HumanEval": {
@@ -136,19 +136,19 @@ func TestChecks(t *testing.T) {
 			code: "len = print = sorted = list = None\nid = 7\ndef f(x):\n    return {'r': [x, id]}\n", function: "f", passed: 1, check: "assert f(1) == {'r': [1, 7]}\n",
 		},
 		"helpers are not the solution's": {
-			code: "def poly(*a): return 0\ndef f(x): return 1\n", function: "f", failed: 1,
+			code: "def poly(*a): return 0\ndef f(x): return 1\n", function: "f", errors: 1,
 			check: "assert poly([1], f(2)) == 0\n", says: "belongs into setup",
 		},
 		"helpers of the setup": {
 			setup: "def poly(x): return x + 1\n", code: "def poly(x): return 0\ndef f(x): return -1\n", function: "f", passed: 1, check: "assert poly(f(2)) == 0\n",
 		},
 		"a check that tests nothing": {
-			code: "def f(x): return 1\n", function: "f", failed: 1, check: "def test_nothing():\n    pass\n", says: "never called the solution",
+			code: "def f(x): return 1\n", function: "f", errors: 1, check: "def test_nothing():\n    pass\n", says: "never called the solution",
 		},
 		"a check that is wrong": {
 			code: "def f(x): return 1\n", function: "f", failed: 1, check: "def check(candidate):\n    candidate(1).nothing()\n", says: "AttributeError",
 		},
-		"a check that cannot be parsed": {code: "def f(x): return 1\n", function: "f", failed: 1, check: "assert f(1 ==\n", says: "SyntaxError"},
+		"a check that cannot be parsed": {code: "def f(x): return 1\n", function: "f", errors: 1, check: "assert f(1 ==\n", says: "SyntaxError"},
 		"a check that compares in its own way": {
 			code: "class A:\n    def __init__(self, x): self.v = x\n    def __eq__(self, o): return True\n", function: "A", passed: 1,
 			check: "class Approx:\n    def __eq__(self, o):\n        return getattr(o, 'v', o) == 3\nassert A(3) == Approx() and Approx() == A(3)\nassert A(3) != 3 and not A(3) == 3 and 3 != A(3) and A(3) != None\n",
@@ -224,14 +224,21 @@ func TestChecks(t *testing.T) {
 			t.Parallel()
 			r := runTests(t, &job.Tests{Setup: c.setup, Code: c.code, Function: c.function, Check: c.check})
 			text := strings.Join(r.Feedback, "\n")
-			if r.Tests.Passed != c.passed || r.Tests.Failed != c.failed {
-				t.Errorf("%d passed, %d failed; want %d and %d\n%s\n%s", r.Tests.Passed, r.Tests.Failed, c.passed, c.failed, text, r.Stderr.Text)
+			if r.Tests.Passed != c.passed || r.Tests.Failed != c.failed || r.Tests.Errors != c.errors {
+				t.Errorf("%+v; want %d passed, %d failed, %d errors\n%s\n%s", r.Tests, c.passed, c.failed, c.errors, text, r.Stderr.Text)
 			}
-			if !strings.Contains(text, c.says) || c.failed > 0 && text == "" {
+			if !strings.Contains(text, c.says) || c.failed+c.errors > 0 && text == "" {
 				t.Errorf("feedback %q does not say %q", text, c.says)
 			}
-			if want := map[bool]job.Outcome{true: job.Succeeded, false: job.Failed}[c.failed == 0]; r.Outcome != want {
-				t.Errorf("outcome %s, want %s", r.Outcome, want)
+			want := job.Succeeded
+			if c.failed > 0 {
+				want = job.Failed
+			}
+			if c.errors > 0 {
+				want = job.CheckError
+			}
+			if r.Outcome != want || (r.Tests.Score == nil) != (want == job.CheckError) {
+				t.Errorf("outcome %s, want %s, score %v", r.Outcome, want, r.Tests.Score)
 			}
 		})
 	}
@@ -304,8 +311,8 @@ def f(x, k=None):
 		"not nan":               {`{"args":["nan"],"expected":1}`, false, job.Failed, "returned nan"},
 		"surrogate":             {`{"args":["surrogate"],"expected":{"$str":"7aCA"}}`, true, job.Succeeded, ""},
 		"too many arguments":    {`{"args":[1,2,3],"expected":1}`, false, job.Exception, "TypeError"},
-		"an argument untagged":  {`{"args":[{"$nothing":1}],"expected":1}`, false, job.Exception, "unknown tag"},
-		"expectation untagged":  {`{"args":[1],"expected":{"$nothing":1}}`, false, job.Failed, "not a tagged value"},
+		"an argument untagged":  {`{"args":[{"$nothing":1}],"expected":1}`, false, job.CheckError, "args[0]: not an encoded value"},
+		"expectation untagged":  {`{"args":[1],"expected":{"$nothing":1}}`, false, job.CheckError, "not a tagged value"},
 		"the parent is killed":  {`{"args":["kill parent"],"expected":1}`, false, job.Failed, "ended itself"},
 		"after all that: equal": {`{"args":[2],"expected":2}`, true, job.Succeeded, ""},
 	} {

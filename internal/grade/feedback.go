@@ -75,6 +75,22 @@ var hints = map[string]string{
 	"EOFError":            "it reads input, and there is none",
 	"SystemExit":          "it exits instead of returning a value",
 	"StopIteration":       "an iterator was at its end",
+	"AssertionError":      "an assert of the code itself does not hold",
+	"OSError":             "the system refuses it: files and other resources are limited here",
+	"FileNotFoundError":   "there is no such file here",
+	"PermissionError":     "that is not allowed here",
+	"TimeoutError":        "it waited for something that did not come in time",
+}
+
+// hint is that of an exception's class or, if there is none, of the nearest that it is
+// derived from and that says more than that it is an error.
+func (e *exception) hint() string {
+	for _, name := range append([]string{e.Type}, e.MRO...) {
+		if h := hints[name]; h != "" {
+			return h
+		}
+	}
+	return ""
 }
 
 func (e *exception) String() string {
@@ -93,7 +109,7 @@ func (e *exception) explain() string {
 			s += ": " + oneLine(e.Text)
 		}
 	}
-	if h := hints[e.Type]; h != "" {
+	if h := e.hint(); h != "" {
 		s += " (" + h + ")"
 	}
 	return s

@@ -27,12 +27,13 @@ type frame struct {
 	ID        int             `json:"id"`
 	Stage     string          `json:"stage"`
 	Value     json.RawMessage `json:"value"`
-	Exception *exception      `json:"exception"`
+	Exception *exception      `json:"exception"` // of the solution; of a verdict, the one that the test ended with
 	Problem   string          `json:"problem"`
 	Timeout   bool            `json:"timeout"`
 	Signal    int             `json:"signal"`
 	Code      int             `json:"code"`
 	Calls     int             `json:"calls"`
+	Asked     bool            `json:"asked"` // the check asked the solution something
 	verdict
 
 	raw []byte // the whole, to relay
@@ -45,6 +46,8 @@ type exception struct {
 	Message string   `json:"message"`
 	Line    int      `json:"line"`
 	Text    string   `json:"text"`
+
+	Traceback string `json:"traceback"` // with the solution's frames only
 }
 
 // verdict is what the check's sandbox says about one test.
@@ -57,7 +60,9 @@ type verdict struct {
 	Text       string  `json:"text"`
 	Line       int     `json:"line"`
 	BySolution bool    `json:"by_solution"`
+	Own        bool    `json:"own"` // it failed by itself: no solution could have passed it
 	Call       string  `json:"call"`
+	Function   string  `json:"function"` // that was called, if it is one of job.Tests.Functions
 	Got        string  `json:"got"`
 	Expected   string  `json:"expected"`
 	Refused    string  `json:"refused"` // what the solution did that no check takes

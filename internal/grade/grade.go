@@ -46,6 +46,8 @@ type grading struct {
 	written  written            // by the solution, in all runs
 	box      *sandbox           // of the solution, nil if there is none now
 	unloaded *job.CaseResult    // why the solution cannot be loaded, for every case
+	told     bool               // a sandbox was told what the solution is: from then on, what fails may be its doing
+	raised   *job.ExceptionInfo // by the solution, the first one by which it failed
 }
 
 // gradings numbers them.
@@ -57,6 +59,10 @@ var gradings atomic.Uint64
 // ours: nothing that a solution does is one.
 func Run(ctx context.Context, c Config) (*runtime.Report, error) {
 	p := &c.Attempt.Plan.Policy
+	if t := *c.Tests; t.Function == "" {
+		t.Function = t.Candidate()
+		c.Tests = &t
+	}
 	g := &grading{
 		Config: c, clock: newClock(), together: gradings.Add(1),
 		cpu: runtime.NewCPUBudget(p.CPUTime.D()), written: newWritten(p),
@@ -70,6 +76,10 @@ func Run(ctx context.Context, c Config) (*runtime.Report, error) {
 	g.report.Stdout, g.report.Stderr = g.written.stdout.output(), g.written.stderr.output()
 	if errors.Is(err, errCanceled) {
 		g.report.Outcome, g.report.State = job.OutcomeCanceled, job.Canceled
+		return &g.report, nil
+	}
+	if missing := new(noPython); errors.As(err, &missing) {
+		g.report.Outcome, g.report.State, g.report.Message = job.SetupError, job.Finished, missing.Error()
 		return &g.report, nil
 	}
 	if err != nil {
@@ -181,8 +191,8 @@ func trim(cases []job.CaseResult) {
 	left := maxDetails
 	for i := range cases {
 		c := &cases[i]
-		if left -= len(c.Got) + len(c.Expected) + len(c.Message); left < 0 {
-			c.Got, c.Expected, c.Message = "", "", ""
+		if left -= len(c.Got) + len(c.Expected) + len(c.Message) + len(c.Stderr); left < 0 {
+			c.Got, c.Expected, c.Message, c.Stderr = "", "", "", ""
 		}
 	}
 }
@@ -220,7 +230,7 @@ func (g *grading) conclude() {
 	t.Score = score(t, got, all)
 	trim(t.Cases)
 	r := &g.report
-	r.Tests, r.Feedback = t, feedback(g.cases)
+	r.Tests, r.Feedback, r.Exception = t, feedback(g.cases), g.raised
 	switch {
 	case t.Errors > 0:
 		r.Outcome = job.CheckError

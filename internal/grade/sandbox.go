@@ -105,6 +105,20 @@ func (g *grading) end(b *sandbox, s side) (*runtime.Report, error) {
 	return b.report, nil
 }
 
+// unstarted is an error if the program of a side was not even there to begin: an image
+// without python is no solution's doing.
+func (b *sandbox) unstarted(rep *runtime.Report) error {
+	if b.conn == nil && rep.Outcome == job.Failed && rep.ExitCode != nil && *rep.ExitCode >= 126 {
+		return &noPython{rep.Message}
+	}
+	return nil
+}
+
+// noPython ends a grading in whose image no interpreter can be started, and says why.
+type noPython struct{ message string }
+
+func (n *noPython) Error() string { return "solutions need a python3 in the image: " + n.message }
+
 // errCanceled ends a grading whose job was canceled.
 var errCanceled = errors.New("canceled")
 

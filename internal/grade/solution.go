@@ -12,6 +12,12 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
+// setupFrame has a sandbox run the setup of the tests, before the solution is there.
+type setupFrame struct {
+	Op    string `json:"op"`
+	Setup string `json:"setup"`
+}
+
 // load frames tell a sandbox what the solution is.
 type loadFrame struct {
 	Op          string `json:"op"`
@@ -21,6 +27,8 @@ type loadFrame struct {
 	ByReference bool   `json:"by_reference,omitempty"` // what is no data may be handed out, where the check can ask for it
 	Class       bool   `json:"class,omitempty"`        // a class is to be written: so may its instances
 	Link        int    `json:"link,omitempty"`         // the descriptor over which the check asks
+
+	Functions []string `json:"functions,omitempty"` // further ones that the check may call
 }
 
 // enter makes sure that there is a sandbox with the solution loaded. If the
@@ -40,6 +48,16 @@ func (g *grading) enter(ctx context.Context, byReference bool, link *os.File) er
 	if link != nil {
 		load.Link = linkFD
 	}
+	if byReference {
+		load.Functions = t.Functions
+	}
+	if !g.told && t.Setup != "" {
+		if err := g.prepare(box); err != nil || g.unloaded != nil {
+			return err
+		}
+		load.Setup = ""
+	}
+	g.told = true
 	if err := box.send(load); err != nil {
 		return err
 	}
@@ -52,6 +70,7 @@ func (g *grading) enter(ctx context.Context, byReference bool, link *os.File) er
 	}
 	if err == nil {
 		g.unloaded = &job.CaseResult{Outcome: job.Exception, Message: unloadedMessage(f.Stage, f.Exception)}
+		g.note(f.Exception)
 		return g.leave()
 	}
 	rep, err := g.broken(err)
@@ -60,6 +79,31 @@ func (g *grading) enter(ctx context.Context, byReference bool, link *os.File) er
 	}
 	g.unloaded = &rep
 	g.unloaded.Message = "the solution cannot be loaded: " + rep.Message
+	return nil
+}
+
+// prepare runs the setup in the first sandbox of the solution, which is not told what the
+// solution is before that is done: whatever goes wrong is the tests' own doing. In later
+// sandboxes setup and solution go together, as there it might be the solution's.
+func (g *grading) prepare(box *sandbox) error {
+	if err := box.send(setupFrame{Op: "setup", Setup: g.Tests.Setup}); err != nil {
+		return err
+	}
+	f, err := box.receive(time.Now().Add(g.left() + grace))
+	switch {
+	case err == nil && f.Op == "ready":
+		return nil
+	case err == nil && f.Op == "raise" && f.Exception != nil:
+		g.unloaded = &job.CaseResult{Outcome: job.CheckError, Message: unloadedMessage("setup", f.Exception)}
+		return g.leave()
+	case err == nil:
+		err = errProtocol
+	}
+	rep, err := g.broken(err)
+	if err != nil {
+		return err
+	}
+	g.unloaded = &job.CaseResult{Outcome: job.CheckError, Message: "setup of the tests did not come to its end: " + rep.Message}
 	return nil
 }
 
@@ -81,6 +125,9 @@ func (g *grading) broken(cause error) (job.CaseResult, error) {
 	g.box = nil
 	rep, err := g.end(box, solutionSide)
 	if err != nil {
+		return job.CaseResult{}, err
+	}
+	if err := box.unstarted(rep); err != nil {
 		return job.CaseResult{}, err
 	}
 	c := job.CaseResult{Outcome: rep.Outcome}

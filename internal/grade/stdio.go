@@ -27,19 +27,32 @@ func (g *grading) runStdio(ctx context.Context) error {
 		}
 		c, skip := g.skipped(name)
 		if !skip {
-			rep, err := g.runScript(ctx, s, i == len(g.Tests.Stdio)-1)
+			limits := g.limits(s, i == len(g.Tests.Stdio)-1)
+			rep, err := g.runScript(ctx, s, limits)
 			if err != nil {
 				return err
 			}
 			c = judgeOutput(s, rep)
-			c.Name = name
+			c.Name, c.Limits = name, &limits
+			if len(s.Argv) == 0 && c.Outcome == job.Failed && *rep.ExitCode != 0 {
+				g.note(g.printed(rep.Stderr.Text))
+			}
 		}
 		g.add(c, s.Weight)
 	}
 	return nil
 }
 
-func (g *grading) runScript(ctx context.Context, s *job.Stdio, last bool) (*runtime.Report, error) {
+// limits are those of one run: what the test says, within what the job has.
+func (g *grading) limits(s *job.Stdio, last bool) job.CaseLimits {
+	l := job.CaseLimits{Wall: job.Duration(g.share(s.Wall, last).Round(time.Millisecond)), Memory: g.Attempt.Plan.Policy.Memory}
+	if s.Memory > 0 {
+		l.Memory = min(l.Memory, s.Memory)
+	}
+	return l
+}
+
+func (g *grading) runScript(ctx context.Context, s *job.Stdio, limits job.CaseLimits) (*runtime.Report, error) {
 	if g.box != nil {
 		if err := g.leave(); err != nil {
 			return nil, err
@@ -52,7 +65,7 @@ func (g *grading) runScript(ctx context.Context, s *job.Stdio, last bool) (*runt
 	}
 	defer slot.Close()
 	a, plan := g.attempt(solutionSide), *g.Attempt.Plan
-	plan.Policy.Wall = job.Duration(g.share(s.Wall, last))
+	plan.Policy.Wall, plan.Policy.Memory = limits.Wall, limits.Memory
 	if out := &plan.Policy.Stdout; out.OnExceed != policy.Kill { // what is to be compared must be read whole; the record keeps less
 		out.Limit = max(out.Limit, job.Size(2*len(s.Stdout)+4096))
 	}
@@ -121,8 +134,26 @@ func judgeOutput(s *job.Stdio, rep *runtime.Report) job.CaseResult {
 		}
 	default:
 		c.Passed = true
+		return c
 	}
+	c.Stderr = tail(rep.Stderr.Text)
 	return c
+}
+
+// maxTail is what is kept of what a case wrote to stderr, in bytes.
+const maxTail = 1000
+
+// tail returns the last lines of s.
+func tail(s string) string {
+	s = strings.TrimRight(s, "\n")
+	if len(s) <= maxTail {
+		return s
+	}
+	s = s[len(s)-maxTail:]
+	if _, rest, ok := strings.Cut(s, "\n"); ok && rest != "" {
+		s = rest
+	}
+	return strings.ToValidUTF8(s, "")
 }
 
 func cut(s string) string {

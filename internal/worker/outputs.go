@@ -117,7 +117,7 @@ func withoutValues(res *job.Result) string {
 		short := *t
 		short.Cases = make([]job.CaseResult, len(t.Cases))
 		for i, c := range t.Cases {
-			c.Got, c.Expected, c.Message = "", "", ""
+			c.Got, c.Expected, c.Message, c.Stderr = "", "", "", ""
 			short.Cases[i] = c
 		}
 		res.Tests = &short

@@ -11,6 +11,7 @@ const (
 	MaxSteps     = 32
 	MaxFiles     = 1024
 	MaxCases     = 10_000
+	MaxFunctions = 64
 	MaxLabels    = 64
 	MaxRequires  = 4
 	MaxRequired  = 64  // bytes of a required label's key or value
@@ -36,6 +37,9 @@ const (
 	// reported without what is large in it, as OutputLimit.
 	MaxResult = 32 * MiB
 )
+
+// MinCaseMemory is the least that a limit of one case may be: an interpreter has to start.
+const MinCaseMemory = 16 * MiB
 
 // DefaultImage is the image of a job that names none.
 const DefaultImage = "python"

@@ -52,9 +52,11 @@ type Step struct {
 
 // Tests grades a solution that is never trusted.
 type Tests struct {
-	Code          string  `json:"code"`               // the solution, in python
-	Setup         string  `json:"setup,omitempty"`    // runs before the solution and, in the other sandbox, before the check
-	Function      string  `json:"function,omitempty"` // under test: a name, or Class.method
+	Code  string `json:"code"`            // the solution, in python
+	Setup string `json:"setup,omitempty"` // runs before the solution and, in the other sandbox, before the check
+	// Function is what is under test: a name, Class.method or Class().method. What stands
+	// before () is called without arguments.
+	Function      string  `json:"function,omitempty"`
 	Cases         []Case  `json:"cases,omitempty"`
 	Check         string  `json:"check,omitempty"` // python code that asserts things about candidate
 	Stdio         []Stdio `json:"stdio,omitempty"`
@@ -63,6 +65,20 @@ type Tests struct {
 	// Class says that a class is what the solution is to write: its instances may
 	// then answer for themselves in the check. See OfClass for the default.
 	Class *bool `json:"class,omitempty"`
+
+	// Functions are further functions of the solution that the check may call by their
+	// names. What they answer is the solution's own word about itself: a check that
+	// compares them with each other tests that they agree, and nothing else.
+	Functions []string `json:"functions,omitempty"`
+}
+
+// Candidate is what the check has by the name candidate: Function or, without it, the
+// first of Functions.
+func (t *Tests) Candidate() string {
+	if t.Function == "" && len(t.Functions) > 0 {
+		return t.Functions[0]
+	}
+	return t.Function
 }
 
 // OfClass reports whether Function names a class: Class says so or, if it does
@@ -72,11 +88,13 @@ func (t *Tests) OfClass() bool {
 	if t.Class != nil {
 		return *t.Class
 	}
-	name := t.Function[strings.LastIndexByte(t.Function, '.')+1:]
+	name := t.Candidate()
+	name = name[strings.LastIndexByte(name, '.')+1:]
 	return name != "" && 'A' <= name[0] && name[0] <= 'Z' && !strings.Contains(name, "_")
 }
 
-// Case is one call of the function under test.
+// Case is one call of the function under test. One that expects nothing passes if the
+// call returns.
 type Case struct {
 	Name              string                     `json:"name,omitempty"`
 	Args              []json.RawMessage          `json:"args,omitempty"`
@@ -95,6 +113,7 @@ type Stdio struct {
 	Stdout string   `json:"stdout"`
 	Weight *float64 `json:"weight,omitempty"`
 	Wall   Duration `json:"wall,omitempty"`
+	Memory Size     `json:"memory,omitempty"` // of this run, never above the job's
 
 	Argv      []string `json:"argv,omitempty"`      // instead of the solution as a script; files bring what it needs
 	Compare   Compare  `json:"compare,omitempty"`   // default whitespace

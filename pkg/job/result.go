@@ -18,7 +18,7 @@ type Result struct {
 	Output      []Chunk             `json:"output,omitempty"` // both streams in the order in which a snippet wrote to them, if it used both
 	Value       *Value              `json:"value"`            // of the last expression
 	Display     []Display           `json:"display,omitempty"`
-	Exception   *ExceptionInfo      `json:"exception,omitempty"`
+	Exception   *ExceptionInfo      `json:"exception,omitempty"` // of tests: the first by which the solution failed
 	Variables   map[string]Variable `json:"variables,omitempty"`
 	Steps       []StepResult        `json:"steps,omitempty"`
 	Tests       *TestsResult        `json:"tests,omitempty"`
@@ -108,9 +108,21 @@ type CaseResult struct {
 	Message  string  `json:"message,omitempty"` // why it failed, in one line
 	WallMS   float64 `json:"wall_ms"`
 
+	// Limits are those that it ran with: of its own, or its share of the job's.
+	Limits *CaseLimits `json:"limits,omitempty"`
+	// Stderr is the end of what the program wrote there, of a stdio case that failed.
+	Stderr string `json:"stderr,omitempty"`
+
 	// SelfReported says that the check asked objects of the solution about
-	// themselves: instances of the class under test, through their methods.
+	// themselves (instances of the class under test, through their methods) or called
+	// one of Tests.Functions.
 	SelfReported bool `json:"self_reported,omitempty"`
+}
+
+// CaseLimits are the limits of one case.
+type CaseLimits struct {
+	Wall   Duration `json:"wall,omitempty"`
+	Memory Size     `json:"memory,omitempty"`
 }
 
 // Artifact is a file that a job left behind.

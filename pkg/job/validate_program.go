@@ -115,10 +115,8 @@ func (t *Tests) validate() error {
 	if len(t.Cases)+len(t.Stdio) > MaxCases {
 		return Invalid(at, "has %d cases; at most %d", len(t.Cases)+len(t.Stdio), MaxCases)
 	}
-	if t.Function != "" || len(t.Cases) > 0 || t.Check != "" {
-		if p := badFunction(t.Function); p != "" {
-			return Invalid(at+".function", "%s", p)
-		}
+	if err := t.validateFunctions(at); err != nil {
+		return err
 	}
 	for i := range t.Cases {
 		if field, p := t.Cases[i].problem(); p != "" {
@@ -133,10 +131,41 @@ func (t *Tests) validate() error {
 	return nil
 }
 
-func (c *Case) problem() (field, problem string) {
-	if c.Expected == nil && c.ExpectedType == "" && c.ExpectedException == "" {
-		return "", "must expect something: expected, expected_type or expected_exception"
+// validateFunctions judges what is under test.
+func (t *Tests) validateFunctions(at string) error {
+	switch {
+	case t.Function == "" && len(t.Cases) > 0:
+		return Invalid(at+".function", "must name the function under test: cases call it")
+	case t.Function == "" && t.Check != "" && len(t.Functions) == 0:
+		return Invalid(at+".function", "must name the function under test, or functions those that the check calls")
+	case len(t.Functions) > 0 && t.Check == "":
+		return Invalid(at+".functions", "are for a check, and there is none: cases call function")
+	case t.Class != nil && t.Check == "":
+		return Invalid(at+".class", "is for a check, and there is none")
+	case len(t.Functions) > MaxFunctions:
+		return Invalid(at+".functions", "has %d names; at most %d", len(t.Functions), MaxFunctions)
 	}
+	if t.Function != "" {
+		if p := badFunction(t.Function); p != "" {
+			return Invalid(at+".function", "%s", p)
+		}
+	}
+	first, _, _ := strings.Cut(t.Function, ".")
+	taken := map[string]bool{"candidate": true, strings.TrimSuffix(first, "()"): t.Function != ""}
+	for i, name := range t.Functions {
+		field := at + ".functions[" + strconv.Itoa(i) + "]"
+		if p := badIdentifier(name); p != "" {
+			return Invalid(field, "%s", p)
+		}
+		if taken[name] {
+			return Invalid(field, "%s is there already: give each name once, and not that of function", name)
+		}
+		taken[name] = true
+	}
+	return nil
+}
+
+func (c *Case) problem() (field, problem string) {
 	if c.ExpectedException != "" && (c.Expected != nil || c.ExpectedType != "") {
 		return "expected_exception", "excludes expected and expected_type: a call ends in one way"
 	}
@@ -169,6 +198,9 @@ func (s *Stdio) problem() (field, problem string) {
 	}
 	if s.Wall < 0 || s.Wall > MaxWall {
 		return "wall", "must be 0s to " + MaxWall.String()
+	}
+	if s.Memory < 0 || s.Memory > 0 && s.Memory < MinCaseMemory {
+		return "memory", "must be at least " + MinCaseMemory.String()
 	}
 	switch s.Compare {
 	case "", CompareExact, CompareWhitespace, CompareTokens, CompareFloats:
@@ -204,14 +236,18 @@ func badCode(s string) string {
 	return badText(s, int(MaxCode))
 }
 
-// badFunction judges the name of a function, or of a method: Solution.twoSum.
+// badFunction judges the name of a function, or of a method: Solution.twoSum, and
+// Solution().twoSum.
 func badFunction(s string) string {
-	if s == "" {
-		return "must name the function under test"
+	if strings.HasSuffix(s, "()") {
+		return "must name what is called, not call it: leave the last () out"
+	}
+	if len(s) > MaxName {
+		return badName(s, MaxName)
 	}
 	for part := range strings.SplitSeq(s, ".") {
-		if p := badIdentifier(part); p != "" {
-			return p
+		if p := badIdentifier(strings.TrimSuffix(part, "()")); p != "" {
+			return p + "; or several with dots between, such as Class.method or Class().method"
 		}
 	}
 	return ""

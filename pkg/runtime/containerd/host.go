@@ -56,6 +56,8 @@ func layGuest(binary, dir string) error {
 		os.WriteFile(filepath.Join(dir, "assay_wire.py"), python.Wire, 0o644),
 		os.WriteFile(filepath.Join(dir, "assay_solution.py"), python.Solution, 0o644),
 		os.WriteFile(filepath.Join(dir, "assay_proxy.py"), python.Proxy, 0o644),
+		os.WriteFile(filepath.Join(dir, "assay_fault.py"), python.Fault, 0o644),
+		os.WriteFile(filepath.Join(dir, "assay_suite.py"), python.Suite, 0o644),
 		os.WriteFile(filepath.Join(dir, "assay_check.py"), python.Check, 0o644),
 		os.WriteFile(filepath.Join(dir, "session.py"), python.Session, 0o644),
 		os.WriteFile(filepath.Join(dir, "child.py"), python.Child, 0o644),

@@ -1,0 +1,120 @@
+package grade
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+	"regexp"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// badValues says what of a case's values no python has, "" if nothing: such a case cannot
+// be passed, and that is not the solution's fault.
+func badValues(c *job.Case) string {
+	for i, raw := range c.Args {
+		if err := readable(raw); err != nil {
+			return fmt.Sprintf("args[%d]: %v", i, err)
+		}
+	}
+	for k, raw := range c.Kwargs {
+		if err := readable(raw); err != nil {
+			return fmt.Sprintf("kwargs.%s: %v", k, err)
+		}
+	}
+	if c.Expected == nil {
+		return ""
+	}
+	want, err := expected(c)
+	if err == nil {
+		err = hashable(want)
+	}
+	if err != nil {
+		return "expected: " + err.Error()
+	}
+	return ""
+}
+
+// between are the tags that only the two sides of a check know; python judges those.
+var between = regexp.MustCompile(`"\$(obj|view|ndarray|error|ref|back)"`)
+
+// readable judges an argument.
+func readable(raw []byte) error {
+	v, err := decode(raw)
+	if err != nil && between.Match(raw) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return hashable(v)
+}
+
+var errUnhashable = errors.New("a list, set or dict is no member of a set, and no key of a dict")
+
+// hashable judges what sets and dicts hold.
+func hashable(v value) error {
+	members := v.items
+	if v.kind != kindSet && v.kind != kindFrozenSet {
+		members = nil
+	}
+	for _, p := range v.pairs {
+		members = append(members[:len(members):len(members)], p[0])
+		if err := hashable(p[1]); err != nil {
+			return err
+		}
+	}
+	for _, m := range members {
+		if !canHash(m) {
+			return errUnhashable
+		}
+	}
+	for _, item := range v.items {
+		if err := hashable(item); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func canHash(v value) bool {
+	switch v.kind {
+	case kindList, kindSet, kindDict, kindByteArray:
+		return false
+	case kindTuple:
+		for _, item := range v.items {
+			if !canHash(item) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// shortDigits is less than python reads of a whole number: 4300 digits are the most.
+const shortDigits = 1000
+
+// numbers are those of a value, with a tag and without; and strings, whose digits are none.
+var numbers = regexp.MustCompile(`\{\s*"\$int"\s*:\s*"(-?[0-9]+)"\s*\}|"(?:[^"\\]|\\.)*"|-?[0-9][-+.0-9eE]*`)
+
+// shortInts writes the long whole numbers of a value so that python reads them: by their
+// hexadecimal digits, of which there may be any number.
+func shortInts(raw []byte) []byte {
+	if len(raw) < shortDigits {
+		return raw
+	}
+	return numbers.ReplaceAllFunc(raw, func(b []byte) []byte {
+		if len(b) < shortDigits {
+			return b
+		}
+		digits := string(b)
+		if m := numbers.FindSubmatch(b); len(m[1]) > 0 {
+			digits = string(m[1])
+		}
+		n, ok := new(big.Int).SetString(digits, 10)
+		if !ok {
+			return b
+		}
+		return fmt.Appendf(nil, `{"$int":"%#x"}`, n)
+	})
+}

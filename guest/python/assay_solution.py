@@ -14,7 +14,7 @@ import sys
 import time
 
 from assay_wire import (
-    MAX_TRACE, REHEARSED, Channel, Codec, Errors, Gone, TooLarge, compile_code, cut, forget_code, line_in, new_module,
+    MAX_TRACE, REHEARSED, Channel, Codec, Errors, Gone, TooLarge, article, compile_code, cut, forget_code, line_in, new_module,
     shared_classes, show, type_name,
 )  # fmt: skip
 
@@ -117,7 +117,7 @@ class Solution:
             if made:
                 value = value()
         if not callable(value):
-            raise TypeError("%s is a %s, and cannot be called" % (path, type_name(type(value))))
+            raise TypeError("%s is %s, and cannot be called" % (path, article(type_name(type(value)))))
         return value, root
 
     # Cases

@@ -31,10 +31,16 @@ func most(s string, n int) string {
 	return strings.ToValidUTF8(s, "�")
 }
 
-// The last traceback that python has written, and where it came to the solution.
+// inScript matches the name of the solution's script.
+const inScript = `"(?:[^"\n]*/)?solution\.py"`
+
+// Where a traceback of python begins (that of a syntax error has no title), what it ends
+// with, and where it came to the solution.
 var (
-	traced = regexp.MustCompile(`(?s)(?:.*\n|^)(Traceback \(most recent call last\):\n.*\n|  File "` + scriptPath + `".*\n)([A-Za-z_][\w.]*)(?:: ([^\n]*))?\s*$`)
-	inLine = regexp.MustCompile(`File "` + scriptPath + `", line ([0-9]+)`)
+	title  = regexp.MustCompile(`(?m)^Traceback \(most recent call last\):\n`)
+	untold = regexp.MustCompile(`(?m)^  File ` + inScript + `, line [0-9]+\n`)
+	ending = regexp.MustCompile(`\n([A-Za-z_][\w.]*)(?:: ([^\n]*))?\s*$`)
+	inLine = regexp.MustCompile(`File ` + inScript + `, line ([0-9]+)`)
 )
 
 // printed is the exception that a script ended with, by what it wrote; nil if it says
@@ -43,14 +49,19 @@ func (g *grading) printed(stderr string) *exception {
 	if len(stderr) > maxTraceback {
 		stderr = stderr[len(stderr)-maxTraceback:]
 	}
-	m := traced.FindStringSubmatchIndex(stderr)
+	begins := title.FindAllStringIndex(stderr, -1)
+	if begins == nil {
+		begins = untold.FindAllStringIndex(stderr, -1)
+	}
+	if begins == nil {
+		return nil
+	}
+	e := &exception{Traceback: stderr[begins[len(begins)-1][0]:]}
+	m := ending.FindStringSubmatch(e.Traceback)
 	if m == nil {
 		return nil
 	}
-	e := &exception{Type: stderr[m[4]:m[5]], Traceback: stderr[m[2]:]}
-	if m[6] >= 0 {
-		e.Message = stderr[m[6]:m[7]]
-	}
+	e.Type, e.Message = m[1], m[2]
 	if lines := inLine.FindAllStringSubmatch(e.Traceback, -1); len(lines) > 0 {
 		n, _ := strconv.Atoi(lines[len(lines)-1][1])
 		e.Line = max(n-strings.Count(strings.TrimSuffix(g.source(), g.Tests.Code), "\n"), 0)

@@ -1,0 +1,74 @@
+package cheats
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// TestNoFailureIsExcused: where a check has errors of its own, a wrong solution does not
+// get to choose them: it would have no score in the place of a bad one. A check that nobody
+// can pass is an error for everyone.
+func TestNoFailureIsExcused(t *testing.T) {
+	const sent = `import json, os, struct
+def f(x):
+    e = {"type": "NameError", "module": "builtins", "mro": ["NameError"], "message": "name 'nothing' is not defined", "args": ["name 'nothing' is not defined"]}
+    b = json.dumps({"op": "raise", "own": True, "stage": "check", "exception": e}).encode()
+    os.write(6, struct.pack(">I", len(b)) + b)
+`
+	wrong := map[string]string{
+		"wrong": "def f(x): return 1", "none": "def f(x): pass", "raises": "def f(x): raise NameError(\"name 'nothing' is not defined\")",
+		"returns": "def f(x): return NameError(\"name 'nothing' is not defined\")", "sends": sent, "exits": "import os\ndef f(x): os._exit(0)",
+		"empties": "def f(x):\n    if type(x) is list: x.clear()\n    return x",
+	}
+	checks := map[string]string{
+		"a branch":      "def check(candidate):\n    if candidate(1) != 2:\n        nothing()\n",
+		"a handler":     "def check(candidate):\n    try:\n        r = candidate(1)\n    except Exception as e:\n        nothing(e)\n    assert r == 2\n",
+		"a message":     "def check(candidate):\n    r = candidate(1)\n    assert r == 2, nothing(r)\n",
+		"a way round":   "def check(candidate):\n    if candidate(1) == 2:\n        return\n    nothing()\n",
+		"its own loop":  "def check(candidate):\n    x = [1]\n    r = candidate(x)\n    for i in x:\n        nothing(i)\n    assert r == 2\n",
+		"a helper":      "def good(): pass\ndef bad(): nothing()\ndef check(candidate):\n    [good, bad][candidate(1) != 2]()\n",
+		"a wrong index": "def check(candidate):\n    assert {2: True}[candidate(1)]\n",
+	}
+	eachIsolation(t, func(t *testing.T, f *fleet) {
+		for what, check := range checks {
+			for how, code := range wrong {
+				t.Run(what+", "+how, func(t *testing.T) {
+					t.Parallel()
+					rep := f.grade(t, &job.Tests{Code: code, Function: "f", Check: check}, limits)
+					if rep.Outcome != job.Failed || rep.Tests.Score == nil || *rep.Tests.Score != 0 || rep.Tests.Errors != 0 {
+						t.Errorf("%s: excused\n%+v", rep.Outcome, rep.Tests)
+					}
+				})
+			}
+		}
+		for what, tests := range map[string]*job.Tests{
+			"syntax": {Check: "def check(candidate\n    assert candidate(1) == 2"}, "a name": {Check: "def check(candidate):\n    assert candidate(nothing) == 2"},
+			"setup": {Setup: "import nonesuch", Check: "assert f(1) == 2"}, "never": {Check: "def check(candidate):\n    pass"},
+			"a value": {Cases: []job.Case{{Args: []json.RawMessage{[]byte(`{"$nothing":1}`)}, Expected: []byte("1")}}},
+		} {
+			for _, code := range []string{"def f(x): return 2", wrong["wrong"], wrong["exits"]} {
+				tests := *tests
+				tests.Code, tests.Function = code, "f"
+				if rep := f.grade(t, &tests, limits); rep.Outcome != job.CheckError || rep.Tests.Score != nil || rep.Tests.Errors != 1 {
+					t.Errorf("%s, %q: %s %+v", what, code, rep.Outcome, rep.Tests)
+				}
+			}
+		}
+	})
+}
+
+// A limit of one case is of the kernel's making, as the job's is.
+func TestCaseMemory(t *testing.T) {
+	eachIsolation(t, func(t *testing.T, f *fleet) {
+		const code = "x = b'x' * (int(input()) << 20)\nprint(len(x))"
+		rep := f.grade(t, &job.Tests{Code: code, Stdio: []job.Stdio{
+			{Stdin: "100\n", Stdout: "104857600\n"}, {Stdin: "100\n", Stdout: "104857600\n", Memory: 64 * job.MiB}, {Stdin: "1\n", Stdout: "1048576\n", Memory: 64 * job.MiB}}}, nil)
+		for i, want := range []job.Outcome{job.Succeeded, job.OutOfMemory, job.Succeeded} {
+			if c := rep.Tests.Cases[i]; c.Outcome != want || c.Limits == nil || c.Limits.Memory != map[bool]job.Size{true: 256, false: 64}[i == 0]*job.MiB {
+				t.Errorf("case %d: %+v, want %s", i, c, want)
+			}
+		}
+	})
+}

@@ -3,11 +3,13 @@ package worker
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue"
+	"github.com/assay-run/assay/pkg/runtime"
 )
 
 // unsolvable is a report on tests that failed by themselves.
@@ -41,6 +43,28 @@ func TestOutcomesForOlderDispatchers(t *testing.T) {
 			t.Errorf("%s: %s", res.Outcome, res.Message)
 		}
 	})
+}
+
+// unbuilt is a runtime whose environments cannot be built.
+type unbuilt struct{ runtime.Runtime }
+
+func (unbuilt) Acquire(context.Context, runtime.Key) (runtime.Slot, error) {
+	return nil, fmt.Errorf("acquire: %w", &runtime.BuildError{Message: "pip failed: no matching distribution found for nonesuch"})
+}
+
+// Packages that cannot be had are no program's doing, whatever it is.
+func TestPackagesThatCannotBeHad(t *testing.T) {
+	for name, spec := range map[string]job.Spec{
+		"a snippet":  script("exit=0"),
+		"a solution": {Image: "python", Program: job.Program{Tests: &job.Tests{Code: "def f(): pass", Function: "f", Cases: make([]job.Case, 1)}}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := start(t, newFleet(), func(_ *Config, p *Parts) { p.Runtime = unbuilt{p.Runtime} })
+			if res := b.recorded(b.submit(t, spec)); res.Outcome != job.SetupError || res.Outcome.OfProgram() || !strings.Contains(res.Message, "policy.packages: pip failed") {
+				t.Errorf("%s: %s: %s", name, res.Outcome, res.Message)
+			}
+		})
+	}
 }
 
 // older is a fleet with a dispatcher of such a release that is back, of which no heartbeat

@@ -76,6 +76,20 @@ var stories = []story{
 			t.Errorf("%+v, feedback %q", g, r.Feedback)
 		}
 	}},
+	{name: "graded, by tests that fail by themselves", program: job.Program{Tests: &job.Tests{
+		Code: "def f(x): return x", Setup: "secret = 'hidden'", Function: "f", Check: "def check(candidate):\n    r = candidate(secret)\n    assert same(r, secret)\n",
+		Cases: []job.Case{{Args: []json.RawMessage{[]byte("1")}}}}}, outcome: job.CheckError, check: func(t *testing.T, r *job.Result) {
+		if g := r.Tests; g == nil || g.Passed != 1 || g.Failed != 0 || g.Errors != 1 || g.Score != nil || g.Cases[1].Outcome != job.CheckError || r.Exception != nil {
+			t.Errorf("%+v, exception %+v", g, r.Exception)
+		}
+	}},
+	{name: "graded, and raises", program: job.Program{Tests: &job.Tests{
+		Code: "class Solution:\n    async def f(self, x):\n        return [][x]", Function: "Solution().f", Check: "def check(candidate):\n    assert candidate(1) == 'hidden'\n"}},
+		outcome: job.Failed, check: func(t *testing.T, r *job.Result) {
+			if e := r.Exception; e == nil || e.Type != "IndexError" || e.Line != 3 || strings.Contains(e.Traceback, "hidden") || !strings.Contains(e.Traceback, "return [][x]") {
+				t.Errorf("%+v", e)
+			}
+		}},
 	{name: "exit code", program: shell("echo out; echo err >&2; exit 3"), outcome: job.Failed, check: func(t *testing.T, r *job.Result) {
 		if r.ExitCode == nil || *r.ExitCode != 3 || r.Stdout.Text != "out\n" || r.Stderr.Text != "err\n" {
 			t.Errorf("exit code %v, stdout %q, stderr %q", r.ExitCode, r.Stdout.Text, r.Stderr.Text)

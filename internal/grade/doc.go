@@ -14,19 +14,21 @@
 // solution's: the link, over which it calls the solution. A frame is its length in
 // four bytes, big-endian, at most MaxFrame, and one JSON object with the key op. The
 // ends inside are assay_solution.py and assay_check.py of guest/python;
-// assay_wire.py is what the two share, and assay_proxy.py what the latter has of the
-// solution beside data.
+// assay_wire.py is what the two share, assay_proxy.py what the latter has of the
+// solution beside data, assay_suite.py how it finds tests, and assay_fault.py whether one
+// has failed by itself.
 //
-//	to the solution        load {code, setup, function, by_reference, class, link} → loaded, or raise {stage, exception}
-//	                       case {id, args, kwargs, wall} → return or raise with the same id, then
+//	to the solution        setup {setup} → ready or raise {stage, exception}, in the first sandbox, before the solution is there
+//	                       load {code, setup, function, functions, by_reference, class, link} → loaded, or raise {stage, exception}
+//	                       case {id, args, kwargs, wall, ignore} → return or raise with the same id, then
 //	                       ended {id} with code, signal or timeout of the process that ran it; ended alone if that just ended
 //	                       late {id}, when its wall is over on its own clock → left {left}
 //	check → solution       call {ref, args, kwargs}, get {ref, name}, set {ref, name, value}, next {ref},
 //	                       is {ref, other}, special {ref, name, args}, send {ref, args}, close {ref}
 //	                       → return {value, changed} or raise {exception}
 //	solution → check       call {ref, args, kwargs}, while one of the above is open → return or raise
-//	to the check           check {check, setup, function, class, wall, link}
-//	from the check         begin {code: tests after it} and verdict {name, passed, …} for each test in it, then done;
+//	to the check           check {check, setup, function, functions, class, wall, link}
+//	from the check         begin {code: tests after it} and verdict {name, passed, …} for each test in it, then done {calls, asked};
 //	                       lost {problem: late, closed or protocol} → raise, when the link is of no use any more;
 //	                       late, when the time of the test is over on its own clock → left {left}
 //
@@ -35,6 +37,11 @@
 // failed, and what the check asks of the solution's next process is relayed by the
 // worker, over the streams that it has to both. Only the second sandbox's verdicts
 // count, and only after it said done.
+//
+// # Errors of the tests
+//
+// What no solution could have passed ends as job.CheckError, and has no score. A wrong
+// solution must not come by that: docs/adr/0024 has the rule.
 //
 // # Values
 //

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -127,6 +128,44 @@ func TestUpgradeLarge(t *testing.T) {
 				s.sameOutput(id, st.Stdout)
 			}
 			eventually(t, "what belongs to no record is discarded", func() bool { return s.judge().leaked == 0 })
+			s.check()
+		})
+	}
+}
+
+// TestUpgradeOutcomes: outcomes that the release before does not know, between programs of
+// two releases. Each job ends once, at its first attempt, under a name that its dispatcher
+// knows, and is counted in its batch; only programs of today say the new ones.
+func TestUpgradeOutcomes(t *testing.T) {
+	today := built(t)
+	for name, c := range map[string]struct {
+		dispatcher, worker string
+		check, image       job.Outcome
+	}{
+		"old worker":     {today, *previousPrograms, job.Failed, job.Failed},
+		"old dispatcher": {*previousPrograms, today, job.Failed, job.PolicyViolation},
+		"both of today":  {today, today, job.CheckError, job.SetupError},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := realShape(t, plainDir(t), shape{workers: -1, lease: 30 * time.Second, programs: c.dispatcher})
+			s.shape.programs = c.worker
+			s.addWorker("worker0")
+			s.ready()
+			b, err := s.api.SubmitBatch(t.Context(), client.BatchOptions{}, strings.NewReader(`{"program":{"tests":{"code":"def f(x): return x","function":"f","check":"def check("}}}
+{"program":{"python":{"code":"1"}},"image":"no-such-image"}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			done, err := s.api.Batch(t.Context(), b.ID, time.Minute)
+			want := map[job.Outcome]int64{}
+			want[c.check]++
+			want[c.image]++
+			if err != nil || !done.Done() || !maps.Equal(done.Outcomes, want) {
+				t.Errorf("%+v, %v, want %v", done, err, want)
+			}
+			if n := s.count("SELECT count(*) FROM jobs WHERE losses > 0 OR tries <> 1"); n > 0 {
+				t.Errorf("%d jobs were charged", n)
+			}
 			s.check()
 		})
 	}

@@ -35,6 +35,7 @@ type relay struct {
 	*grading
 	check    *sandbox
 	until    time.Duration   // the moment at which the test that runs now is over
+	limit    time.Duration   // of its calls of the solution; 0 before the first test
 	died     *job.CaseResult // the solution's process ended during this test
 	restarts int
 	verdicts []job.CaseResult
@@ -102,7 +103,8 @@ func (r *relay) run(ctx context.Context) (err error) {
 		}
 		switch f.Op {
 		case "begin":
-			r.until = r.now() + r.share(0, f.Code == 0)
+			r.limit = r.share(0, f.Code == 0)
+			r.until = r.now() + r.limit
 		case "late":
 			if err := r.tell(r.check, r.until); err != nil {
 				return err
@@ -205,6 +207,9 @@ var gone = map[string]any{"op": "raise", "exception": map[string]any{
 // solution's.
 func (r *relay) verdict(v *verdict, stage string, e *exception) {
 	c := job.CaseResult{Name: short(v.Name, "check"), Passed: v.Passed, Outcome: job.Succeeded, WallMS: v.WallMS, SelfReported: v.SelfReported}
+	if r.limit > 0 {
+		c.Limits = &job.CaseLimits{Wall: job.Duration(r.limit.Round(time.Millisecond))}
+	}
 	if r.died != nil {
 		c.Passed, c.Outcome, c.Message = false, r.died.Outcome, r.died.Message+in(v)
 		r.died = nil

@@ -431,6 +431,14 @@ func TestHangsLeaveTimeForOthers(t *testing.T) {
 	for _, c := range r.Tests.Cases {
 		outcomes = append(outcomes, c.Name+" "+string(c.Outcome))
 	}
+	for _, c := range r.Tests.Cases {
+		if c.Limits == nil || c.Limits.Wall <= 0 || c.Limits.Wall > job.Duration(24*time.Second) {
+			t.Errorf("%s ran with %+v", c.Name, c.Limits)
+		}
+	}
+	if l := r.Tests.Cases[0].Limits; l != nil && (l.Wall < job.Duration(11*time.Second) || l.Wall > job.Duration(12*time.Second)) { // half of what is left
+		t.Errorf("the first ran with %v", l.Wall)
+	}
 	if got := strings.Join(outcomes, ", "); got != "case 1 succeeded, case 2 timed_out, case 3 succeeded, test_a succeeded, test_b timed_out, test_c succeeded" {
 		t.Errorf("%s: %q", got, r.Feedback)
 	}

@@ -89,7 +89,7 @@ func (g *grading) prepare(box *sandbox) error {
 	if err := box.send(setupFrame{Op: "setup", Setup: g.Tests.Setup}); err != nil {
 		return err
 	}
-	f, err := box.receive(time.Now().Add(g.left() + grace))
+	f, err := g.receive(box, g.now()+g.left()+grace)
 	switch {
 	case err == nil && f.Op == "ready":
 		return nil

@@ -5,7 +5,7 @@ import "slices"
 // Outcome is how a program ended, as data.
 type Outcome string
 
-// The outcomes. The last four are never the program's doing: see OfProgram.
+// The outcomes. Some are never the program's doing: see OfProgram.
 const (
 	Succeeded       Outcome = "succeeded"        // exit code 0, or every test passed
 	Failed          Outcome = "failed"           // non-zero exit, or a test did not pass
@@ -33,14 +33,15 @@ var Outcomes = []Outcome{
 // Valid reports whether o is one of Outcomes.
 func (o Outcome) Valid() bool { return slices.Contains(Outcomes, o) }
 
-// OfProgram reports whether an outcome is what the program itself came to. All others
-// say nothing about it: whoever rewards or ranks programs leaves those jobs out.
+// OfProgram reports whether an outcome is what the program itself came to. All others,
+// and those of releases to come, say nothing about it: whoever rewards or ranks programs
+// leaves such jobs out.
 func (o Outcome) OfProgram() bool {
 	switch o {
 	case OutcomeCanceled, Expired, Lost, CheckError, SetupError:
 		return false
 	}
-	return true
+	return o.Valid()
 }
 
 // State returns the terminal state that an outcome belongs to.

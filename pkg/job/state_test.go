@@ -165,6 +165,12 @@ func TestOutcomesBelongToTerminalStates(t *testing.T) {
 			t.Errorf("%s: valid %v, state %s", o, o.Valid(), o.State())
 		}
 	}
+	said := map[Outcome]bool{OutcomeCanceled: true, Expired: true, Lost: true, CheckError: true, SetupError: true, "": true, "of_tomorrow": true}
+	for _, o := range append([]Outcome{"", "of_tomorrow"}, Outcomes...) {
+		if o.OfProgram() == said[o] {
+			t.Errorf("%q is the program's: %v", o, o.OfProgram())
+		}
+	}
 	if Outcome("").Valid() || State("").Valid() {
 		t.Error("the empty outcome or state is valid")
 	}

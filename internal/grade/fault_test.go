@@ -127,6 +127,7 @@ func TestValuesOfCases(t *testing.T) {
 		"a long one, tagged":   {`{"args":[{"$int":"-` + long + `"}],"expected":-` + long + `}`, job.Succeeded},
 		"long ones inside":     {`{"args":[{"a":[1,-` + long + `,"` + long + `"]}],"expected":{"a":[1,-` + long + `,"` + long + `"]}}`, job.Succeeded},
 		"a long float":         {`{"args":[1.` + long + `],"expected":1.` + long + `}`, job.Succeeded},
+		"deeper than we read":  {`{"args":[` + strings.Repeat("[", 180) + `{"$tuple":[]}` + strings.Repeat("]", 180) + `],"expected_type":"list"}`, job.Succeeded},
 		"and wrong":            {`{"args":[` + long + `],"expected":1}`, job.Failed},
 	} {
 		t.Run(name, func(t *testing.T) {

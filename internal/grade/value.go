@@ -97,10 +97,10 @@ func (d *decoder) value(depth int) (value, error) {
 
 func (d *decoder) from(t json.Token, depth int) (value, error) {
 	if d.nodes--; d.nodes < 0 {
-		return value{}, fmt.Errorf("more than %d values", maxNodes)
+		return value{}, fmt.Errorf("%w: more than %d values", boundedjson.ErrLimit, maxNodes)
 	}
 	if depth > maxDepth {
-		return value{}, fmt.Errorf("nested deeper than %d", maxDepth)
+		return value{}, fmt.Errorf("%w: nested deeper than %d", boundedjson.ErrLimit, maxDepth)
 	}
 	switch t := t.(type) {
 	case nil:

@@ -28,6 +28,25 @@ func TestSecretsAreMasked(t *testing.T) {
 	})
 }
 
+// What a solution raises or writes with a secret in it is masked, as all that it prints.
+func TestWhatSolutionsRaiseIsMasked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet()
+		f.secrets = queue.Secrets{"TOKEN": "hunter2-and-more"}
+		b := start(t, f, func(_ *Config, p *Parts) {
+			p.Runtime = leaving{p.Runtime, func(r *job.Result) {
+				r.Exception = &job.ExceptionInfo{Type: "E", Message: "it is hunter2-and-more", Traceback: "line 1: hunter2-and-more\n"}
+				r.Tests = &job.TestsResult{Cases: []job.CaseResult{{Message: "raised hunter2-and-more", Stderr: "hunter2-and-more"}}}
+			}}
+		})
+		res := b.recorded(b.submit(t, with(script("exit=0"), needsSecret)))
+		raw, err := json.Marshal(res)
+		if err != nil || strings.Contains(string(raw), "hunter2") || res.Exception.Message != "it is ***" || res.Tests.Cases[0].Stderr != "***" {
+			t.Errorf("%s, %v", raw, err)
+		}
+	})
+}
+
 // A secret that was deleted since the job was accepted is the job's end, and
 // nothing of it runs.
 func TestSecretIsGone(t *testing.T) {

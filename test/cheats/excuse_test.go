@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
 )
 
 // TestNoFailureIsExcused: where a check has errors of its own, a wrong solution does not
@@ -64,9 +65,10 @@ func TestCaseMemory(t *testing.T) {
 	eachIsolation(t, func(t *testing.T, f *fleet) {
 		const code = "x = b'x' * (int(input()) << 20)\nprint(len(x))"
 		rep := f.grade(t, &job.Tests{Code: code, Stdio: []job.Stdio{
-			{Stdin: "100\n", Stdout: "104857600\n"}, {Stdin: "100\n", Stdout: "104857600\n", Memory: 64 * job.MiB}, {Stdin: "1\n", Stdout: "1048576\n", Memory: 64 * job.MiB}}}, nil)
+			{Stdin: "300\n", Stdout: "314572800\n"}, {Stdin: "300\n", Stdout: "314572800\n", Memory: 64 * job.MiB}, {Stdin: "1\n", Stdout: "1048576\n", Memory: 64 * job.MiB}}},
+			func(p *policy.Policy) { p.Memory = 512 * job.MiB })
 		for i, want := range []job.Outcome{job.Succeeded, job.OutOfMemory, job.Succeeded} {
-			if c := rep.Tests.Cases[i]; c.Outcome != want || c.Limits == nil || c.Limits.Memory != map[bool]job.Size{true: 256, false: 64}[i == 0]*job.MiB {
+			if c := rep.Tests.Cases[i]; c.Outcome != want || c.Limits == nil || c.Limits.Memory != map[bool]job.Size{true: 512, false: 64}[i == 0]*job.MiB {
 				t.Errorf("case %d: %+v, want %s", i, c, want)
 			}
 		}

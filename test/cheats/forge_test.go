@@ -14,6 +14,7 @@ import (
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime"
 )
 
 // answers are what solve(1), solve(2), … should return: nobody can guess them.
@@ -100,6 +101,12 @@ func TestNoPassCanBeForged(t *testing.T) {
 				}
 				tests, _ := problem(t, name, string(code))
 				rep := f.grade(t, tests, limits)
+				for range 3 { // the attempt was not there yet
+					if !late(rep) {
+						break
+					}
+					rep = f.grade(t, tests, limits)
+				}
 				if rep.Tests.Passed != 0 || rep.Tests.Score == nil || *rep.Tests.Score != 0 || rep.Outcome != job.Failed {
 					t.Errorf("%s, %d passed: forged, or excused\n%+v", rep.Outcome, rep.Tests.Passed, rep.Tests.Cases)
 				}
@@ -111,6 +118,13 @@ func TestNoPassCanBeForged(t *testing.T) {
 			})
 		}
 	})
+}
+
+// late reports whether a busy host has had no time for more than the setup, in which no
+// solution has a part.
+func late(rep *runtime.Report) bool {
+	return rep.Outcome == job.CheckError && rep.Tests.Errors == 1 &&
+		strings.HasPrefix(rep.Tests.Cases[0].Message, "setup of the tests did not come to its end: it took too long")
 }
 
 // The problems can be solved, by who knows the answers.

@@ -36,6 +36,9 @@ var ErrMethod = errors.New("method not allowed")
 // ErrMismatch is a body that is not what its digest says.
 var ErrMismatch = errors.New("digest mismatch")
 
+// ErrSlow is a body that stood still, or came too slowly.
+var ErrSlow = errors.New("request timed out")
+
 // problems is the one table between errors and HTTP. The first match from the
 // top wins in both directions; the last entry is the answer to everything else.
 var problems = []struct {
@@ -44,6 +47,7 @@ var problems = []struct {
 	status int
 	title  string
 }{
+	{ErrSlow, "slow-body", http.StatusRequestTimeout, "The body came too slowly"},
 	{job.ErrTooLarge, "too-large", http.StatusRequestEntityTooLarge, "Too large"},
 	{job.ErrTooMany, "too-many", http.StatusTooManyRequests, "Too many"},
 	{job.ErrKeyUsed, "key-used", http.StatusUnprocessableEntity, "Idempotency key used for another request"},

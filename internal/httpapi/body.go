@@ -11,7 +11,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"os"
 	"strings"
 
 	"github.com/assay-run/assay/api"
@@ -44,6 +43,9 @@ func openBody(w http.ResponseWriter, r *http.Request, limit int64) (io.Reader, e
 		return body, nil
 	case "gzip":
 		z, err := gzip.NewReader(body)
+		if errors.Is(err, api.ErrSlow) {
+			return nil, err
+		}
 		if err != nil {
 			return nil, job.Invalid("body", "is not gzip, though Content-Encoding says so: %v", err)
 		}
@@ -102,10 +104,8 @@ func (b *remembered) Read(p []byte) (int, error) {
 func readError(err error) error {
 	var tooLarge *http.MaxBytesError
 	switch {
-	case errors.As(err, &tooLarge), errors.Is(err, job.ErrTooMany), errors.Is(err, job.ErrUnavailable):
+	case errors.As(err, &tooLarge), errors.Is(err, api.ErrSlow), errors.Is(err, job.ErrTooMany), errors.Is(err, job.ErrUnavailable):
 		return err
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return job.Invalid("body", "came too slowly: it must not stand still, and must come at %s a second in the mean", job.Size(minRate))
 	}
 	return job.Invalid("body", "cannot be read: %v", err)
 }

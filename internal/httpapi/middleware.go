@@ -125,7 +125,6 @@ func (s *Server) guarded(w *recorder, r *http.Request, rt route) {
 		defer c.memory.release()
 		r = r.WithContext(withCaller(telemetry.Describe(r.Context(), telemetry.About{Tenant: tenant}), c))
 	}
-	r.Body = &patientBody{ReadCloser: r.Body, control: http.NewResponseController(w), patience: s.Limits.Patience}
 	if err := rt.serve(s, w, r); err != nil {
 		if w.wrote { // half an answer is out: only a broken connection can say so
 			s.Log.WarnContext(r.Context(), "answer cut short", "path", r.URL.Path, "error", err)

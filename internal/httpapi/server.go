@@ -154,7 +154,9 @@ func New(c Config) *Server {
 	return s
 }
 
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mux.ServeHTTP(w, withPatience(w, r, s.Limits.Patience))
+}
 
 // NewHTTPServer returns a server for h whose timeouts leave streams alone:
 // bodies and answers have rolling deadlines of their own (see stall.go). When it

@@ -1,9 +1,15 @@
 package httpapi
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"time"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/pkg/job"
 )
 
 // stallLimit is how long a peer may leave an answer standing still. A
@@ -27,6 +33,28 @@ type patientBody struct {
 	ended    bool
 }
 
+// withPatience returns r with a body that is patient. A handler that never reads it answers under a
+// deadline as well: the server reads what is left of a body before it sends an answer,
+// which for one that does not come would be never.
+func withPatience(w http.ResponseWriter, r *http.Request, patience time.Duration) *http.Request {
+	b := &patientBody{ReadCloser: r.Body, control: http.NewResponseController(w), patience: patience}
+	if r.ContentLength != 0 { // unknown (-1) included; without a body the server watches for a client that goes
+		_ = b.control.SetReadDeadline(time.Now().Add(patience))
+	}
+	r = r.WithContext(r.Context()) // the server keeps the body that it knows
+	r.Body = b
+	return r
+}
+
+// tooSlow tells a deadline of ours that passed from a body that broke off.
+func (b *patientBody) tooSlow(err error) error {
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", api.ErrSlow, job.Invalid("body",
+		"came too slowly: it must not stand still for %v, and must come at %s a second in the mean", b.patience, job.Size(minRate)))
+}
+
 func (b *patientBody) Read(p []byte) (int, error) {
 	start := time.Now()
 	if !b.ended {
@@ -47,7 +75,7 @@ func (b *patientBody) Read(p []byte) (int, error) {
 		}
 		_ = b.control.SetReadDeadline(next)
 	}
-	return n, err
+	return n, b.tooSlow(err)
 }
 
 // streamTo copies r to w, and gives each write its own deadline.

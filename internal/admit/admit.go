@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
@@ -185,13 +186,14 @@ func tooLarge(raw []byte) error {
 	if err := job.Decode(raw, "", &spec); err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: %w", job.ErrTooLarge, job.Invalid(largest(&spec),
-		"makes the job larger than %s; upload large inputs with PUT /v1/blobs and name them in files", job.MaxSpec))
+	field, advice := largest(&spec)
+	return fmt.Errorf("%w: %w", job.ErrTooLarge, job.Invalid(field, "makes the job larger than %s; %s", job.MaxSpec, advice))
 }
 
-// largest returns the path of the field that takes most of a spec.
-func largest(s *job.Spec) string {
+// largest returns the path of the field that takes most of a spec, and what to do about it.
+func largest(s *job.Spec) (field, advice string) {
 	best, most := "", 0
+	advice = "upload large inputs with PUT /v1/blobs and name them in files"
 	weigh := func(field string, n int) {
 		if n > most {
 			best, most = field, n
@@ -206,11 +208,19 @@ func largest(s *job.Spec) string {
 	}
 	if c := s.Program.Command; c != nil {
 		weigh("program.command.stdin", len(c.Stdin))
+		for i, s := range c.Steps {
+			weigh(fmt.Sprintf("program.command.steps[%d].stdin", i), len(s.Stdin))
+		}
 	}
 	if t := s.Program.Tests; t != nil {
 		weigh("program.tests.code", len(t.Code))
 		weigh("program.tests.setup", len(t.Setup))
 		weigh("program.tests.check", len(t.Check))
+		if cases, stdio := weightOf(t); max(cases, stdio) > most {
+			weigh("program.tests.cases", cases)
+			weigh("program.tests.stdio", stdio)
+			advice = "files are no part of a test, so split the tests over several jobs, each with the solution"
+		}
 	}
 	for path, f := range s.Files {
 		if f.Text != nil {
@@ -220,7 +230,27 @@ func largest(s *job.Spec) string {
 			weigh(fileField(path)+".base64", len(*f.Base64))
 		}
 	}
-	return best
+	if strings.HasPrefix(best, "files") {
+		advice = "upload it with PUT /v1/blobs and name it there as a blob"
+	}
+	return best, advice
+}
+
+// weightOf returns what the tests of each kind take together.
+func weightOf(t *job.Tests) (cases, stdio int) {
+	for _, c := range t.Cases {
+		cases += len(c.Expected)
+		for _, a := range c.Args {
+			cases += len(a)
+		}
+		for _, a := range c.Kwargs {
+			cases += len(a)
+		}
+	}
+	for _, s := range t.Stdio {
+		stdio += len(s.Stdin) + len(s.Stdout)
+	}
+	return cases, stdio
 }
 
 // CheckBatch judges what a batch says of itself: name and labels by the rules for

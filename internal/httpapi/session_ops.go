@@ -97,11 +97,11 @@ func (s *Server) readSession(w http.ResponseWriter, r *http.Request, into any) e
 	if err != nil {
 		return err
 	}
-	if raw, ok := into.(*json.RawMessage); ok { // whether it is JSON the session says
-		*raw = body
-		return nil
+	at := ""
+	if _, ok := into.(*json.RawMessage); ok { // a value is all there is
+		at = "body"
 	}
-	return job.Decode(body, "", into)
+	return job.Decode(body, at, into)
 }
 
 func (s *Server) listExecutes(w http.ResponseWriter, r *http.Request) error {

@@ -217,11 +217,7 @@ func leaseParam(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
 	}
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		return 0, job.Invalid("lease", "%.40q must be a duration such as 60s", text)
-	}
-	return d, nil
+	return durationParam("lease", text)
 }
 
 func checkLease(d time.Duration) error {

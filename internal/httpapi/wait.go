@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/assay-run/assay/pkg/job"
@@ -25,11 +26,23 @@ func waitParam(r *http.Request, def time.Duration) (time.Duration, error) {
 	if text == "" {
 		return def, nil
 	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d < 0 {
-		return 0, job.Invalid("wait", "%.40q must be a duration such as 10s", text)
+	d, err := durationParam("wait", text)
+	if err != nil {
+		return 0, err
+	}
+	if d < 0 {
+		return 0, job.Invalid("wait", "%.40q must not be negative", text)
 	}
 	return min(d, maxWait), nil
+}
+
+// durationParam reads a Go duration from the query.
+func durationParam(name, text string) (time.Duration, error) {
+	d, err := job.ParseDuration(text)
+	if err != nil {
+		return 0, job.Invalid(name, "%s", strings.TrimPrefix(err.Error(), job.ErrInvalid.Error()+": "))
+	}
+	return d, nil
 }
 
 // intParam reads a whole number from the query, within [lo, hi].

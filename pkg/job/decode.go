@@ -1,6 +1,7 @@
 package job
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"reflect"
@@ -14,10 +15,19 @@ import (
 // own JSON reader must be able to take them.
 const maxDepth = 200
 
+var tooDeep = "is nested deeper than " + strconv.Itoa(maxDepth) + " levels"
+
+// maxField is about the longest path of a field that is told, in bytes.
+const maxField = 512
+
+// maxDigits is how many digits a whole number in such a value may have: python reads no
+// more (sys.get_int_max_str_digits).
+const maxDigits = 4300
+
 // Decode reads the JSON in raw into the value that into points to, as the
 // contract wants it: an unknown or repeated field, another spelling of a field,
-// a wrong type, text that is not Unicode or nesting beyond 200 levels is a
-// *FieldError with the path of the field, beneath at. A null is the same as an
+// a wrong type, text that is not Unicode, nesting beyond 200 levels or a whole number of
+// more digits than python reads is a *FieldError with the path of the field, beneath at. A null is the same as an
 // absent field. What into held before stays where raw says nothing.
 func Decode(raw []byte, at string, into any) error {
 	if !utf8.Valid(raw) {
@@ -92,7 +102,7 @@ func (w *walker) fail(problem string) {
 // inside names where the problem found in the meantime was.
 func (w *walker) inside(name string) {
 	if w.bad != nil {
-		w.bad.Field = join(name, w.bad.Field)
+		w.bad.Field = strings.ToValidUTF8(clip(join(name, w.bad.Field), maxField), "")
 	}
 }
 
@@ -115,7 +125,9 @@ func (w *walker) value(s *shape) {
 	c := w.peek()
 	switch {
 	case s.kind == anything:
-		w.skip()
+		if w.passed(0); w.bad != nil && w.bad.Problem == tooDeep {
+			w.bad.Field = "" // 200 levels of the same
+		}
 	case s.kind == object && c == '{':
 		w.object(s)
 	case s.kind == table && c == '{':
@@ -164,15 +176,92 @@ func (s *shape) unknown(name string) string {
 }
 
 func (w *walker) table(s *shape) {
+	w.keys(func() { w.value(s.elem) })
+}
+
+// keys walks an object whose keys are free, by a function that walks one value.
+func (w *walker) keys(value func()) {
+	var seen names
 	for w.pos++; w.peek() == '"'; w.comma() {
 		name := w.name()
-		w.colon()
-		if w.value(s.elem); w.bad != nil {
+		if w.bad == nil && seen.again(name) {
+			w.fail("is given twice")
+		}
+		if w.bad == nil {
+			w.colon()
+			value()
+		}
+		if w.bad != nil {
 			w.inside(key(string(name)))
 			return
 		}
 	}
 	w.step()
+}
+
+// names are the keys of one object so far. Most have few, and need no table.
+type names struct {
+	few  [][]byte
+	many map[string]bool
+}
+
+// again adds a name, and reports whether it was there.
+func (n *names) again(name []byte) bool {
+	if n.many != nil {
+		was := n.many[string(name)]
+		n.many[string(name)] = true
+		return was
+	}
+	for _, s := range n.few {
+		if bytes.Equal(s, name) {
+			return true
+		}
+	}
+	if n.few = append(n.few, name); len(n.few) > 16 {
+		n.many = make(map[string]bool, 2*len(n.few))
+		for _, s := range n.few {
+			n.many[string(s)] = true
+		}
+	}
+	return false
+}
+
+// passed walks a value that is passed on to a program as it is.
+func (w *walker) passed(depth int) {
+	if depth > maxDepth {
+		w.fail(tooDeep)
+	}
+	switch w.peek() {
+	case '"':
+		w.quoted()
+	case '{':
+		w.keys(func() { w.passed(depth + 1) })
+	case '[':
+		i := 0
+		for w.pos++; w.peek() != ']' && w.pos < len(w.raw); w.comma() {
+			if w.passed(depth + 1); w.bad != nil {
+				w.inside("[" + strconv.Itoa(i) + "]")
+				return
+			}
+			i++
+		}
+		w.step()
+	case '}', ']', ',', ':':
+		w.pos++ // malformed: the syntax error will say so
+	default:
+		if n := len(bytes.TrimPrefix(w.word(), minus)); n > maxDigits {
+			w.digits(n)
+		}
+	}
+}
+
+var minus = []byte("-")
+
+// digits judges a word of n bytes that has just been passed, too long for a whole number.
+func (w *walker) digits(n int) {
+	if word := w.raw[w.pos-n : w.pos]; len(bytes.Trim(word, "0123456789")) == 0 {
+		w.fail("is a whole number of " + strconv.Itoa(n) + " digits; python reads " + strconv.Itoa(maxDigits) + " at most, so pass it as a string")
+	}
 }
 
 func (w *walker) list(s *shape) {
@@ -283,7 +372,7 @@ func (w *walker) skip() {
 			w.quoted()
 		case '{', '[':
 			if depth++; depth > maxDepth {
-				w.fail("is nested deeper than " + strconv.Itoa(maxDepth) + " levels")
+				w.fail(tooDeep)
 			}
 			w.pos++
 		case '}', ']':

@@ -52,7 +52,7 @@ type Step struct {
 
 // Tests grades a solution that is never trusted.
 type Tests struct {
-	Code  string `json:"code"`            // the solution, in python
+	Code  string `json:"code"`            // the solution, in python; may be empty where every test is a stdio with argv
 	Setup string `json:"setup,omitempty"` // runs before the solution and, in the other sandbox, before the check
 	// Function is what is under test: a name, Class.method or Class().method. What stands
 	// before () is called without arguments.

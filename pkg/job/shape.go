@@ -108,12 +108,18 @@ func objectShape(t reflect.Type) *shape {
 }
 
 // nearest returns the field of s that name was probably meant to be, or "".
-func (s *shape) nearest(name string) string {
+func (s *shape) nearest(name string) string { return Nearest(name, s.names) }
+
+// FieldNames returns the names of the fields that v, a struct, has in JSON, in their order.
+func FieldNames(v any) []string { return shapeOf(reflect.TypeOf(v)).names }
+
+// Nearest returns the one of names that name was probably meant to be, or "".
+func Nearest(name string, names []string) string {
 	if len(name) > 40 {
 		return "" // no slip of the finger, and the search would take its time
 	}
 	best, least := "", 1+len(name)/3
-	for _, n := range s.names {
+	for _, n := range names {
 		if d := distance(strings.ToLower(name), n); d <= least {
 			best, least = n, d-1
 		}

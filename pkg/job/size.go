@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -26,7 +27,8 @@ var sizeUnits = []struct {
 	factor int64
 }{
 	{"Ki", 1 << 10}, {"Mi", 1 << 20}, {"Gi", 1 << 30}, {"Ti", 1 << 40}, {"Pi", 1 << 50},
-	{"k", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"P", 1e15}, {"", 1},
+	{"Ei", 1 << 60},
+	{"k", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"P", 1e15}, {"E", 1e18}, {"", 1},
 }
 
 // ParseSize reads a Kubernetes quantity of whole, non-negative bytes.
@@ -48,7 +50,7 @@ func ParseSize(s string) (Size, error) {
 		r.Mul(r, new(big.Rat).SetInt64(u.factor))
 		n := new(big.Int).Quo(r.Num(), r.Denom())
 		if !n.IsInt64() {
-			return 0, fmt.Errorf("%w: size %q is too large", ErrInvalid, clip(s, 40))
+			return 0, fmt.Errorf("%w: size %q is out of range: sizes are below 8Ei", ErrInvalid, clip(s, 40))
 		}
 		return Size(n.Int64()), nil
 	}
@@ -57,7 +59,7 @@ func ParseSize(s string) (Size, error) {
 
 // String returns the shortest exact quantity with a binary suffix.
 func (s Size) String() string {
-	for i := 4; i >= 0; i-- {
+	for i := 5; i >= 0; i-- {
 		if f := Size(sizeUnits[i].factor); s != 0 && s%f == 0 {
 			return fmt.Sprintf("%d%s", s/f, sizeUnits[i].suffix)
 		}
@@ -110,12 +112,28 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &text); err != nil {
 		return fmt.Errorf("%w: duration %s must be a string with a unit such as \"1.5s\"", ErrInvalid, clip(string(b), 40))
 	}
-	v, err := time.ParseDuration(text)
+	v, err := ParseDuration(text)
 	if err != nil {
-		return fmt.Errorf("%w: duration %q must have a unit such as \"1.5s\"", ErrInvalid, clip(text, 40))
+		return err
 	}
 	*d = Duration(v)
 	return nil
+}
+
+// written is what durations look like, however long they are.
+var written = regexp.MustCompile(`^[-+]?((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h))+$`)
+
+// ParseDuration reads a Go duration string. The error wraps ErrInvalid, and tells one that
+// is out of range from what is no duration.
+func ParseDuration(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	switch {
+	case err == nil:
+		return d, nil
+	case written.MatchString(text):
+		return 0, fmt.Errorf("%w: duration %q is out of range: there is none above %dh", ErrInvalid, clip(text, 40), int64(math.MaxInt64/time.Hour))
+	}
+	return 0, fmt.Errorf("%w: duration %q must have a unit such as \"1.5s\"", ErrInvalid, clip(text, 40))
 }
 
 // Milliseconds returns d in milliseconds, for reporting.

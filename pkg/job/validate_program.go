@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -129,7 +130,7 @@ func (t *Tests) validate() error {
 	for _, c := range []struct {
 		field, code string
 		needed      bool
-	}{{"code", t.Code, true}, {"setup", t.Setup, false}, {"check", t.Check, false}} {
+	}{{"code", t.Code, !t.onlyArgv()}, {"setup", t.Setup, false}, {"check", t.Check, false}} {
 		if p := badCode(c.code); p != "" && (c.needed || c.code != "") {
 			return Invalid(at+"."+c.field, "%s", p)
 		}
@@ -154,6 +155,11 @@ func (t *Tests) validate() error {
 		}
 	}
 	return nil
+}
+
+// onlyArgv reports whether every case runs a program of its own, and none the solution.
+func (t *Tests) onlyArgv() bool {
+	return len(t.Cases) == 0 && t.Check == "" && len(t.Stdio) > 0 && !slices.ContainsFunc(t.Stdio, func(s Stdio) bool { return len(s.Argv) == 0 })
 }
 
 // validateFunctions judges what is under test.

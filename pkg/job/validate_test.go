@@ -75,6 +75,12 @@ var badSpecs = []struct{ in, want string }{
 	{`{"program":{"python":{"cod":"1"}}}`, "program.python.cod: unknown field; did you mean code?"},
 	{`{"program":{"pyhton":{"code":"1"}}}`, "program.pyhton: unknown field; did you mean python?"},
 	{python(`"program":{"command":{"argv":["x"]}}`), "program: is given twice"},
+	{python(`"labels":{"a":"1","\u0061":"2"}`), "labels.a: is given twice"},
+	{`{"program":{"python":{"code":"1","variables":{"x":1,"x":2}}}}`, "program.python.variables.x: is given twice"},
+	{`{"program":{"python":{"code":"1","variables":{"x":[0,{"a":{},"b c":1,"a":2}]}}}}`, "program.python.variables.x[1].a: is given twice"},
+	{`{"program":{"python":{"code":"1","context":{"k":[{"` + strings.Repeat(`k":1,"l`, 20) + `":1}]}}}}`, "program.python.context.k[0].l"},
+	{`{"program":{"tests":{"code":"1","function":"f","cases":[{"args":[{"a":1,"a":1}]}]}}}`, "program.tests.cases[0].args[0].a: is given twice"},
+	{`{"program":{"python":{"code":"1","variables":{"n":[-1` + strings.Repeat("0", 4300) + `]}}}}`, "program.python.variables.n[0]: is a whole number of 4301 digits; python reads 4300 at most"},
 	{python(`"name":7`), "name: must be a string, not a number"},
 	{python(`"labels":[]`), "labels: must be an object, not a list"},
 	{python(`"labels":{"a b":1}`), `labels["a b"]: must be a string, not a number`},
@@ -84,6 +90,7 @@ var badSpecs = []struct{ in, want string }{
 	{python(`"cache":1`), "cache: must be true or false, not a number"},
 	{python(`"expires_in":60`), `expires_in: duration 60 must be a string with a unit such as "1.5s"`},
 	{python(`"expires_in":"60"`), `expires_in: duration "60" must have a unit such as "1.5s"`},
+	{python(`"expires_in":"99999999999999h"`), `expires_in: duration "99999999999999h" is out of range: there is none above 2562047h`},
 	{python(`"expires_in":{}`), "expires_in: must be a duration such as \"1.5s\", not an object"},
 	{python(`"files":{"/a":{"txt":"x"}}`), `files["/a"].txt: unknown field; did you mean text?`},
 	{`{"program":{"command":{"argv":["a",{}]}}}`, "program.command.argv[1]: must be a string, not an object"},
@@ -114,6 +121,7 @@ var badSpecs = []struct{ in, want string }{
 	{`{"program":{"command":{"steps":[{"name":"a","argv":[]}]}}}`, "program.command.steps[0].argv: must name a program"},
 	{`{"program":{"command":{"steps":[{"name":"a","argv":["a"],"policy":"x"}]}}}`, "program.command.steps[0].policy: must be an object"},
 	{`{"program":{"tests":{"code":"1"}}}`, "program.tests: must have cases, check or stdio"},
+	{`{"program":{"tests":{"stdio":[{"argv":["a"]},{"stdin":"1"}]}}}`, "program.tests.code: must not be empty"},
 	{`{"program":{"tests":{"check":"1"}}}`, "program.tests.code: must not be empty"},
 	{`{"program":{"tests":{"code":"1","check":"x"}}}`, "program.tests.function: must name the function under test"},
 	{`{"program":{"tests":{"code":"1","check":"x","function":"a b"}}}`, "program.tests.function: must be a python name"},
@@ -171,6 +179,21 @@ func manyLabels(n int) string {
 		out[i] = fmt.Sprintf(`"l%d":"x"`, i)
 	}
 	return strings.Join(out, ",")
+}
+
+// What looks like one of the bad ones, and is not.
+func TestDecodeSpecTakesWhatIsRight(t *testing.T) {
+	t.Parallel()
+	for _, in := range []string{
+		`{"program":{"tests":{"stdio":[{"argv":["sh","-c","cat"],"stdin":"1","stdout":"1"}]}}}`, // nothing of it is the solution
+		`{"program":{"tests":{"code":"","stdio":[{"argv":["true"]}]}}}`,
+		`{"program":{"python":{"code":"1","variables":{"x":[{"a":1},{"a":1}],"y":{"a":{"a":1}}}}}}`,
+		`{"program":{"python":{"code":"1","variables":{"n":-` + strings.Repeat("9", 4300) + `,"x":1.` + strings.Repeat("9", 5000) + `}}}}`,
+	} {
+		if _, err := DecodeSpec([]byte(in)); err != nil {
+			t.Errorf("%.100s: %v", in, err)
+		}
+	}
 }
 
 func TestDecodeSpecNamesWhatIsWrong(t *testing.T) {

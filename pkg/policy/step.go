@@ -62,11 +62,39 @@ func (p Policy) CheckSpec(s job.Spec) error {
 	if err := p.Check(Use(s.Program.Kind())); err != nil {
 		return err
 	}
+	if s.Program.Tests != nil {
+		return p.checkWalls(s.Program.Tests)
+	}
 	if s.Program.Command == nil {
 		return nil
 	}
 	for i, step := range s.Program.Command.Steps {
 		if _, err := parseStep(step.Policy, fmt.Sprintf("program.command.steps[%d].policy", i), p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkWalls refuses a test that is given more time than the whole job has. What a ceiling
+// took away nobody asked for.
+func (p Policy) checkWalls(t *job.Tests) error {
+	if p.Asked["wall"] != "" {
+		return nil
+	}
+	check := func(kind string, i int, wall job.Duration) error {
+		if wall <= p.Wall {
+			return nil
+		}
+		return job.Invalid(fmt.Sprintf("program.tests.%s[%d].wall", kind, i), "%s is more than the whole job has, policy.wall %s: raise that, or lower this", wall, p.Wall)
+	}
+	for i := range t.Cases {
+		if err := check("cases", i, t.Cases[i].Wall); err != nil {
+			return err
+		}
+	}
+	for i := range t.Stdio {
+		if err := check("stdio", i, t.Stdio[i].Wall); err != nil {
 			return err
 		}
 	}

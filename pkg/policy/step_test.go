@@ -81,3 +81,26 @@ func TestImportsNeedASnippet(t *testing.T) {
 		t.Errorf("a command whose policy is reported: %v", err)
 	}
 }
+
+// A test cannot have more time than its job; that a ceiling took some refuses nothing.
+func TestTestsHaveNoMoreTimeThanTheJob(t *testing.T) {
+	t.Parallel()
+	p := Default()
+	spec := func(wall time.Duration) job.Spec {
+		return job.Spec{Program: job.Program{Tests: &job.Tests{
+			Code: "1", Function: "f",
+			Cases: []job.Case{{Expected: json.RawMessage("1")}, {Expected: json.RawMessage("1"), Wall: job.Duration(wall)}},
+		}}}
+	}
+	if err := p.CheckSpec(spec(p.Wall.D())); err != nil {
+		t.Errorf("all of the job's: %v", err)
+	}
+	const want = "program.tests.cases[1].wall: 31s is more than the whole job has, policy.wall 30s"
+	if err := p.CheckSpec(spec(31 * time.Second)); err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("more than the job's: %v, want %s…", err, want)
+	}
+	p.Asked = map[string]string{"wall": "1m"}
+	if err := p.CheckSpec(spec(31 * time.Second)); err != nil {
+		t.Errorf("more than a ceiling left: %v", err)
+	}
+}

@@ -84,11 +84,51 @@ func NewProblem(err error) ProblemDetails {
 		out.Detail = "something failed on our side; the trace id names the request in the logs"
 		return out
 	}
-	out.Detail = err.Error()
+	out.Detail = detail(err, row.err)
 	for _, f := range FieldErrors(err) {
 		out.Errors = append(out.Errors, FieldProblem{Field: f.Field, Line: f.Line, Problem: f.Problem})
 	}
 	return out
+}
+
+// detail is what the outermost error says that gives sentinel as its own reason. Those around it
+// say by which of our layers it came, which is for the log.
+func detail(err, sentinel error) string {
+	if sentinel == context.DeadlineExceeded {
+		return "it took too long here; try again"
+	}
+	for e := err; e != nil; {
+		if _, field := e.(*job.FieldError); field {
+			return e.Error()
+		}
+		switch u := e.(type) {
+		case interface{ Unwrap() []error }:
+			for _, reason := range u.Unwrap() {
+				if reason == sentinel {
+					return e.Error()
+				}
+			}
+			e = matching(u.Unwrap(), sentinel)
+		case interface{ Unwrap() error }:
+			if u.Unwrap() == sentinel {
+				return e.Error()
+			}
+			e = u.Unwrap()
+		default:
+			return err.Error()
+		}
+	}
+	return err.Error()
+}
+
+// matching returns the first of errs that is sentinel.
+func matching(errs []error, sentinel error) error {
+	for _, e := range errs {
+		if errors.Is(e, sentinel) {
+			return e
+		}
+	}
+	return nil
 }
 
 // FieldErrors returns every FieldError in the tree of err, depth first.

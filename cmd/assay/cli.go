@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/url"
 	"os"
 	"time"
 
@@ -112,11 +114,25 @@ func (a *app) report(err error) int {
 
 // client returns a client of the chosen fleet.
 func (a *app) client() (*client.Client, error) {
-	c, err := client.New(a.URL, client.WithToken(a.Token), client.WithPatience(a.Patience))
+	options := []client.Option{client.WithToken(a.Token), client.WithPatience(a.Patience)}
+	if !local(a.URL) {
+		options = append(options, client.WithCompression())
+	}
+	c, err := client.New(a.URL, options...)
 	if err != nil {
 		return nil, fmt.Errorf("--url or ASSAY_URL: %w", err)
 	}
 	return c, nil
+}
+
+// local reports whether a fleet is on this machine.
+func local(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // printJSON prints v as one line of JSON.

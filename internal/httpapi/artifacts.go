@@ -52,11 +52,8 @@ func (s *Server) listArtifacts(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	out := api.ArtifactList{Artifacts: []job.Artifact{}}
-	for _, a := range found {
-		a.URL = artifactURL(id, a.Path)
-		a.Object = "" // where we keep it is ours
-		out.Artifacts = append(out.Artifacts, a)
-	}
+	served(id, found)
+	out.Artifacts = append(out.Artifacts, found...)
 	return writeJSON(w, http.StatusOK, out)
 }
 

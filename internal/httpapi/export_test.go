@@ -9,3 +9,6 @@ func Patterns() []string {
 	}
 	return out
 }
+
+// Zipping is zipping.
+var Zipping = zipping

@@ -91,6 +91,10 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	v, err := shownParam(r, resultFields)
+	if err != nil {
+		return err
+	}
 	var changed <-chan struct{}
 	var record func() json.RawMessage
 	stop := func() {}
@@ -105,7 +109,7 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 	if a.State != job.Queued { // only just, so it would be looked for in vain
 		doze(r.Context(), min(wait, recheck), changed)
 		if raw := record(); raw != nil {
-			return writeRaw(w, http.StatusOK, raw)
+			return v.writeResult(w, raw)
 		}
 	}
 	raw, err := s.awaitResult(r, a.ID, wait, changed)
@@ -115,7 +119,7 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 	if raw == nil {
 		return writeJSON(w, http.StatusAccepted, a)
 	}
-	return writeRaw(w, http.StatusOK, raw)
+	return v.writeResult(w, raw)
 }
 
 // awaitResult returns the result of a job that exists; nil if there is none
@@ -145,11 +149,19 @@ func (s *Server) getJob(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	v, err := shownParam(r, jobFields)
+	if err != nil {
+		return err
+	}
 	j, err := s.awaitJob(r, id, wait)
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, j)
+	raw, err := v.job(j)
+	if err != nil {
+		return err
+	}
+	return writeRaw(w, http.StatusOK, raw)
 }
 
 // awaitJob returns the job once it is in a terminal state or wait has passed.
@@ -183,6 +195,10 @@ func (s *Server) getResult(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	v, err := shownParam(r, resultFields)
+	if err != nil {
+		return err
+	}
 	// Unknown jobs are told apart first: they are not worth waiting for.
 	j, err := s.Store.Job(r.Context(), tenantOf(r), id)
 	if err != nil {
@@ -197,7 +213,7 @@ func (s *Server) getResult(w http.ResponseWriter, r *http.Request) error {
 	if raw == nil {
 		return notFound("job %s is %s: it has no result yet; wait for it with ?wait=30s", id, j.State)
 	}
-	return writeRaw(w, http.StatusOK, raw)
+	return v.writeResult(w, raw)
 }
 
 func (s *Server) cancelJob(w http.ResponseWriter, r *http.Request) error {

@@ -57,7 +57,7 @@ func (s *Server) wrap(rt route) http.Handler {
 		otel.Handle(err)
 	}
 	_, path, _ := strings.Cut(rt.pattern, " ")
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return zipping(rt.pattern, func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		ctx := traceContext.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 		ctx, span := tracer.Start(ctx, rt.pattern, trace.WithSpanKind(trace.SpanKindServer),
@@ -125,13 +125,23 @@ func (s *Server) guarded(w *recorder, r *http.Request, rt route) {
 		defer c.memory.release()
 		r = r.WithContext(withCaller(telemetry.Describe(r.Context(), telemetry.About{Tenant: tenant}), c))
 	}
-	if err := rt.serve(s, w, r); err != nil {
+	if err := rt.answer(s, w, r); err != nil {
 		if w.wrote { // half an answer is out: only a broken connection can say so
 			s.Log.WarnContext(r.Context(), "answer cut short", "path", r.URL.Path, "error", err)
 			panic(http.ErrAbortHandler)
 		}
 		s.fail(w, r, err)
 	}
+}
+
+// answer serves what the document allows to be asked.
+func (rt route) answer(s *Server, w http.ResponseWriter, r *http.Request) error {
+	if p, known := parametersOf(rt.pattern); known {
+		if err := p.check(r); err != nil {
+			return err
+		}
+	}
+	return rt.serve(s, w, r)
 }
 
 // forOperators serves h to those who may see the fleet itself.

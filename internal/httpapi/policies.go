@@ -96,6 +96,9 @@ func (s *Server) readPolicy(w http.ResponseWriter, r *http.Request) (json.RawMes
 	if raw = bytes.TrimSpace(raw); len(raw) == 0 {
 		return nil, job.Invalid("policy", "is empty")
 	}
+	if string(raw) == "null" {
+		return nil, job.Invalid("policy", "must be an object or the name of a stored policy, not null; {} is the defaults")
+	}
 	return raw, nil
 }
 

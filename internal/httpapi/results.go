@@ -34,10 +34,19 @@ func (s *Server) listResults(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	v, err := shownParam(r, resultFields)
+	if err != nil {
+		return err
+	}
 	s.hear(r.Context(), tenantOf(r), id)
 	p, err := s.awaitPage(r, id, page{cursor: store.Cursor(after), limit: int(limit)}, wait)
 	if err != nil {
 		return fmt.Errorf("read results of batch %s: %w", id, err)
+	}
+	for i, raw := range p.results {
+		if p.results[i], err = v.result(raw); err != nil {
+			return err
+		}
 	}
 	h := w.Header()
 	h.Set("Content-Type", api.NDJSON)

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -99,12 +100,15 @@ type Config struct {
 // Server answers the API.
 type Server struct {
 	Config
-	mux   *http.ServeMux
-	admit *admit.Admitter
-	admin *admin.Admin
-	fleet *fleet
+	mux *http.ServeMux
+	// nowhere answers for what no route matches.
+	nowhere http.Handler
+	admit   *admit.Admitter
+	admin   *admin.Admin
+	fleet   *fleet
 
 	places places
+	fixed  map[string][]string // methods of the addresses that are not of a pattern
 
 	requests, spool, memory *pot
 	reads                   *turns
@@ -145,17 +149,39 @@ func New(c Config) *Server {
 	s.memory = newPot("bodies in memory", int64(c.Limits.Memory))
 	s.waiting.store, s.glance = c.Store, newGlance(c.Store)
 	for _, r := range s.routes() {
+		s.fix(r.pattern)
 		s.mux.Handle(r.pattern, s.wrap(r))
 	}
 	if c.Metrics != nil {
 		s.mux.Handle("GET /metrics", s.forOperators(c.Metrics))
 	}
-	s.mux.Handle("/", s.wrap(route{pattern: "/", open: true, serve: noRoute}))
+	s.nowhere = s.wrap(route{pattern: "/", open: true, serve: noRoute})
+	s.mux.Handle("/", s.nowhere)
 	return s
 }
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.mux.ServeHTTP(w, withPatience(w, r, s.Limits.Patience))
+	r = withPatience(w, r, s.Limits.Patience)
+	if methods := s.fixed[r.URL.Path]; methods != nil && !slices.Contains(methods, r.Method) {
+		s.nowhere.ServeHTTP(w, r) // never the thing that a pattern would take its last part for
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+// fix notes the method of an address that is not of a pattern.
+func (s *Server) fix(pattern string) {
+	method, path, _ := strings.Cut(pattern, " ")
+	if strings.Contains(path, "{") {
+		return
+	}
+	if s.fixed == nil {
+		s.fixed = map[string][]string{}
+	}
+	s.fixed[path] = append(s.fixed[path], method)
+	if method == http.MethodGet {
+		s.fixed[path] = append(s.fixed[path], http.MethodHead)
+	}
 }
 
 // NewHTTPServer returns a server for h whose timeouts leave streams alone:
@@ -252,16 +278,24 @@ func (s *Server) routes() []route {
 
 // noRoute answers for what no route matches: 405 if another method would have.
 func noRoute(s *Server, w http.ResponseWriter, r *http.Request) error {
-	var allowed []string
-	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete} {
-		probe := &http.Request{Method: method, URL: r.URL, Host: r.Host}
-		if _, pattern := s.mux.Handler(probe); pattern != "/" {
-			allowed = append(allowed, method)
-		}
+	allowed := s.fixed[r.URL.Path]
+	if allowed == nil {
+		allowed = s.matching(r)
 	}
 	if len(allowed) > 0 {
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
 		return fmt.Errorf("%w: %s takes %s", api.ErrMethod, r.URL.Path, strings.Join(allowed, ", "))
 	}
 	return notFound("%s %s: there is no such address; see /openapi.json", r.Method, r.URL.Path)
+}
+
+// matching returns the methods of the patterns that match.
+func (s *Server) matching(r *http.Request) (allowed []string) {
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete} {
+		probe := &http.Request{Method: method, URL: r.URL, Host: r.Host}
+		if _, pattern := s.mux.Handler(probe); pattern != "/" {
+			allowed = append(allowed, method)
+		}
+	}
+	return allowed
 }

@@ -32,6 +32,11 @@ func (s *Server) submitBatch(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) submitObject(w http.ResponseWriter, r *http.Request) error {
+	for _, name := range []string{"name", "labels", "label_caps", "defaults", "lease", "callback"} { // in the order in which they are named
+		if r.URL.Query().Has(name) {
+			return job.Invalid(name, "is in the query of a batch of lines; one that is an object has it as a field")
+		}
+	}
 	body, err := readBody(w, r, maxBatchBody)
 	if err != nil {
 		return err

@@ -69,7 +69,7 @@ func (s *Store) Batch(ctx context.Context, tenant string, id job.ID) (*job.Batch
 		return nil, err
 	}
 	if len(found) == 0 {
-		return nil, s.gone(ctx, id, fmt.Errorf("postgres: %w: batch %s", job.ErrNotFound, id))
+		return nil, s.gone(ctx, id, fmt.Errorf("postgres: %w", fmt.Errorf("%w: batch %s", job.ErrNotFound, id)))
 	}
 	return &found[0], nil
 }
@@ -83,10 +83,13 @@ WHERE b.id = $2 AND b.sealed_at IS NOT NULL AND (b.tenant_id = $1 OR $1::integer
 func (s *Store) BatchDone(ctx context.Context, tenant string, id job.ID) (done bool, err error) {
 	err = s.do(ctx, "batch done", func(ctx context.Context) error {
 		t, err := s.knownTenant(ctx, tenant)
-		if err != nil {
-			return err
+		if err == nil {
+			err = s.pool.QueryRow(ctx, batchDone, t, uuid(id)).Scan(&done)
 		}
-		return s.pool.QueryRow(ctx, batchDone, t, uuid(id)).Scan(&done)
+		if errors.Is(err, pgx.ErrNoRows) || errors.Is(err, job.ErrNotFound) {
+			err = fmt.Errorf("%w: batch %s", job.ErrNotFound, id)
+		}
+		return err
 	})
 	return done, s.gone(ctx, id, err)
 }
@@ -213,7 +216,7 @@ func (s *Store) RetryBatch(ctx context.Context, batch job.ID, as store.NewBatch)
 		return "", err
 	}
 	if !old.Done() || old.Outcomes[job.Succeeded] == old.Total { // what is done stays so
-		return "", fmt.Errorf("postgres: %w: batch %s is not done or has nothing to retry", job.ErrConflict, batch)
+		return "", fmt.Errorf("postgres: %w", fmt.Errorf("%w: batch %s is not done or has nothing to retry", job.ErrConflict, batch))
 	}
 	n := old.Total - old.Outcomes[job.Succeeded]
 	if n > s.retrySlice {

@@ -27,7 +27,7 @@ func (s *Store) KeepBatch(ctx context.Context, tenant string, id job.ID) (*job.B
 	}
 	b, err := s.Batch(ctx, tenant, id)
 	if err == nil && b.Abandoned {
-		return nil, fmt.Errorf("postgres: %w: the lease of batch %s ended, and with it the batch", job.ErrLost, id)
+		return nil, fmt.Errorf("postgres: %w", fmt.Errorf("%w: the lease of batch %s ended, and with it the batch", job.ErrLost, id))
 	}
 	return b, err
 }

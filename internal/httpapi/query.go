@@ -1,0 +1,112 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// parameters are the query parameters of one route.
+type parameters struct {
+	names    []string
+	repeated map[string]bool // may be given more than once
+}
+
+// queries are the query parameters of every route, by its pattern, as the OpenAPI document
+// has them: so none is forgotten, and none is taken that is not written down.
+var queries = sync.OnceValue(func() map[string]parameters {
+	type parameter struct {
+		Ref    string `json:"$ref"`
+		Name   string `json:"name"`
+		In     string `json:"in"`
+		Schema struct {
+			Type string `json:"type"`
+		} `json:"schema"`
+	}
+	var doc struct {
+		Paths      map[string]map[string]json.RawMessage `json:"paths"`
+		Components struct {
+			Parameters map[string]parameter `json:"parameters"`
+		} `json:"components"`
+	}
+	if err := json.Unmarshal(api.OpenAPI, &doc); err != nil {
+		panic("httpapi: the embedded OpenAPI document: " + err.Error())
+	}
+	out := map[string]parameters{}
+	for path, item := range doc.Paths {
+		var all []parameter
+		_ = json.Unmarshal(item["parameters"], &all) // there may be none
+		for method, raw := range item {
+			var op struct {
+				Parameters []parameter `json:"parameters"`
+			}
+			if method == "parameters" || json.Unmarshal(raw, &op) != nil {
+				continue
+			}
+			p := parameters{repeated: map[string]bool{}}
+			for _, q := range append(all[:len(all):len(all)], op.Parameters...) {
+				if name, ok := strings.CutPrefix(q.Ref, "#/components/parameters/"); ok {
+					q = doc.Components.Parameters[name]
+				}
+				if q.In == "query" {
+					p.names = append(p.names, q.Name)
+					p.repeated[q.Name] = q.Schema.Type == "array"
+				}
+			}
+			out[strings.ToUpper(method)+" "+path] = p
+		}
+	}
+	return out
+})
+
+// parametersOf returns those of a route; of one that is not in the document, known is false.
+func parametersOf(pattern string) (p parameters, known bool) {
+	p, known = queries()[strings.Replace(pattern, "...}", "}", 1)]
+	return p, known
+}
+
+// check refuses a query that cannot be read, and what the route would ignore of it.
+func (p parameters) check(r *http.Request) error {
+	if r.URL.RawQuery == "" {
+		return nil
+	}
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return job.Invalid("query", "cannot be read: %v", err)
+	}
+	for name, values := range q {
+		repeated, known := p.repeated[name]
+		switch {
+		case !known:
+			return job.Invalid(told(name), "%s", p.unknown(name))
+		case len(values) > 1 && !repeated:
+			return job.Invalid(name, "is given %d times in the query", len(values))
+		}
+	}
+	return nil
+}
+
+func (p parameters) unknown(name string) string {
+	const what = "unknown query parameter"
+	if len(p.names) == 0 {
+		return what + "; there are none here"
+	}
+	if n := job.Nearest(name, p.names); n != "" {
+		return what + "; did you mean " + n + "?"
+	}
+	return what + "; there are " + strings.Join(p.names, ", ")
+}
+
+// told is a name from outside as an error shows it.
+func told(name string) string {
+	if len(name) > 80 || name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != "" {
+		return strconv.QuoteToASCII(name[:min(len(name), 80)])
+	}
+	return name
+}

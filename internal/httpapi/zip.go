@@ -1,0 +1,48 @@
+package httpapi
+
+import (
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/klauspost/compress/gzhttp"
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/assay-run/assay/api"
+)
+
+// zipped are the media types that are worth compressing: all that is text of ours.
+var zipped = []string{api.JSON, api.NDJSON, api.Problem}
+
+// minZip is the smallest answer that is compressed, in bytes: one packet is one packet.
+const minZip = 1 << 10
+
+// vary says of an answer that it may be compressed.
+var vary = []string{"Accept-Encoding"}
+
+// zipping returns h, whose answers are compressed for those who ask for it. The rest of
+// them do not notice. Streams of events, and files, outputs and artifacts, which have
+// lengths, ranges and tags of their own, go out as they are.
+func zipping(pattern string, h http.HandlerFunc) http.HandlerFunc {
+	if strings.HasSuffix(pattern, "/events") || strings.HasSuffix(pattern, "...}") || strings.Contains(pattern, "/output/") {
+		return h
+	}
+	wrap, err := gzhttp.NewWrapper(gzhttp.EnableZstd(false), gzhttp.CompressionLevel(gzip.BestSpeed), gzhttp.MinSize(minZip),
+		gzhttp.ContentTypeFilter(func(t string) bool {
+			t, _, err := mime.ParseMediaType(t)
+			return err == nil && slices.Contains(zipped, t)
+		}))
+	if err != nil {
+		panic("httpapi: compression: " + err.Error()) // the options are constants
+	}
+	compressed := wrap(h)
+	return func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+			compressed(w, r) // which reads the rest of what the header says
+			return
+		}
+		w.Header()["Vary"] = vary
+		h(w, r)
+	}
+}

@@ -71,6 +71,7 @@ func TestSchemasHaveTheFieldsOfTheTypes(t *testing.T) {
 		"RequeueRequest": api.RequeueRequest{}, "PauseRequest": api.PauseRequest{}, "PauseList": api.PauseList{}, "Override": store.Override{}, "OverrideRequest": api.OverrideRequest{},
 		"Tenant": store.Tenant{}, "VerifyRequest": api.VerifyRequest{}, "VerifyReport": api.VerifyReport{}, "SweepRequest": api.SweepRequest{}, "SweepReport": api.SweepReport{},
 		"WorkerStatus": api.WorkerStatus{}, "Leader": store.Leader{}, "FleetVersion": api.FleetVersion{},
+		"CheckRequest": api.CheckRequest{}, "CheckProgram": api.CheckProgram{}, "CheckReport": api.CheckReport{}, "Checked": api.Checked{}, "CheckedFunction": api.CheckedFunction{},
 		"Usage": job.Usage{}, "Output": job.Output{}, "StoredOutput": job.StoredOutput{}, "Enforcement": job.Enforcement{},
 	} {
 		schema := doc.Components.Schemas[name]

@@ -2,7 +2,10 @@
 // standard-library Python for 3.8 and later.
 package python
 
-import _ "embed"
+import (
+	_ "embed"
+	"strings"
+)
 
 // Service is a program that serves the worker on a conversation: Function of Module
 // is called with its descriptor. Interpreters that wait for such programs have the
@@ -78,3 +81,19 @@ var Session []byte
 //
 //go:embed fork.py
 var Fork []byte
+
+// Static returns the program that says what can be seen of others without running them:
+// see assay_static.py. It is a snippet, of the two files in one.
+func Static() string {
+	const imported = "from assay_names import Names\n"
+	return string(names) + strings.Replace(string(static), imported, "", 1)
+}
+
+// ImportRules is the source of what knows what policy.imports forbids, for Static.
+func ImportRules() string { return string(Harness) }
+
+//go:embed assay_static.py
+var static []byte
+
+//go:embed assay_names.py
+var names []byte

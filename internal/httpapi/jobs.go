@@ -18,7 +18,7 @@ import (
 // maxRun is how long POST /v1/run waits if the client does not say.
 const maxRun = maxWait
 
-// accept reads, admits and stores one job, and hands it on.
+// accept reads one job and submits it.
 func (s *Server) accept(w http.ResponseWriter, r *http.Request, watch func(job.ID)) (api.Accepted, error) {
 	if err := wantJSON(r); err != nil {
 		return api.Accepted{}, err
@@ -31,6 +31,11 @@ func (s *Server) accept(w http.ResponseWriter, r *http.Request, watch func(job.I
 	if err != nil {
 		return api.Accepted{}, err
 	}
+	return s.submit(w, r, body, key, watch)
+}
+
+// submit admits and stores one job, and hands it on.
+func (s *Server) submit(w http.ResponseWriter, r *http.Request, body []byte, key store.Idempotency, watch func(job.ID)) (api.Accepted, error) {
 	ctx := r.Context()
 	j, err := s.admit.Job(ctx, tenantOf(r), telemetry.TraceParent(ctx), body)
 	if err != nil {
@@ -95,24 +100,7 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var changed <-chan struct{}
-	var record func() json.RawMessage
-	stop := func() {}
-	defer func() { stop() }()
-	a, err := s.accept(w, r, func(id job.ID) {
-		stop()
-		changed, record, stop = s.Dispatcher.WatchRecord(id)
-	})
-	if err != nil {
-		return err
-	}
-	if a.State != job.Queued { // only just, so it would be looked for in vain
-		doze(r.Context(), min(wait, recheck), changed)
-		if raw := record(); raw != nil {
-			return v.writeResult(w, raw)
-		}
-	}
-	raw, err := s.awaitResult(r, a.ID, wait, changed)
+	a, raw, err := s.ran(r, wait, func(watch func(job.ID)) (api.Accepted, error) { return s.accept(w, r, watch) })
 	if err != nil {
 		return err
 	}
@@ -120,6 +108,29 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 		return writeJSON(w, http.StatusAccepted, a)
 	}
 	return v.writeResult(w, raw)
+}
+
+// ran submits one job and returns its result; nil if there is none within wait.
+func (s *Server) ran(r *http.Request, wait time.Duration, submit func(watch func(job.ID)) (api.Accepted, error)) (api.Accepted, json.RawMessage, error) {
+	var changed <-chan struct{}
+	var record func() json.RawMessage
+	stop := func() {}
+	defer func() { stop() }()
+	a, err := submit(func(id job.ID) {
+		stop()
+		changed, record, stop = s.Dispatcher.WatchRecord(id)
+	})
+	if err != nil {
+		return a, nil, err
+	}
+	if a.State != job.Queued { // only just, so it would be looked for in vain
+		doze(r.Context(), min(wait, recheck), changed)
+		if raw := record(); raw != nil {
+			return a, raw, nil
+		}
+	}
+	raw, err := s.awaitResult(r, a.ID, wait, changed)
+	return a, raw, err
 }
 
 // awaitResult returns the result of a job that exists; nil if there is none

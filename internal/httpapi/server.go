@@ -222,6 +222,7 @@ type route struct {
 func (s *Server) routes() []route {
 	all := []route{
 		{"POST /v1/run", false, (*Server).run},
+		{"POST /v1/check", false, (*Server).check},
 		{"POST /v1/jobs", false, (*Server).submitJob},
 		{"GET /v1/jobs", false, (*Server).listJobs},
 		{"POST /v1/jobs/cancel", false, (*Server).cancelJobs},

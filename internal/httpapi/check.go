@@ -1,0 +1,250 @@
+package httpapi
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/guest/python"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/object"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+const (
+	// maxChecks is the most programs of one request.
+	maxChecks = 1000
+	// maxCheckNames is the most names that one program is given.
+	maxCheckNames = 1000
+	// checkWait is how long a check may wait for a worker and take, if the client does not say.
+	checkWait = time.Minute
+	// checkSeconds is how long the programs of a request may take together; what is not judged
+	// by then says so. It is below the wall of the job, the default.
+	checkSeconds = 25
+	// maxFindings is the most that is read of what was found, in bytes, and a policy's largest output.
+	maxFindings = 16 << 20
+	// checkRoom is what of a job's largest size is left for the program that checks.
+	checkRoom = 256 << 10
+)
+
+// checkPolicy is of the job that checks: the defaults, and room for what it says.
+var checkPolicy = json.RawMessage(`{"stdout":{"limit":"16Mi"}}`)
+
+// check says what can be seen of programs without running them. Parsing them is work on
+// hostile input, and only the image's own python is exact about it, so it is a job: with the
+// limits, the quotas and the one record of any other, called check.
+func (s *Server) check(w http.ResponseWriter, r *http.Request) error {
+	wait, err := waitParam(r, checkWait)
+	if err != nil {
+		return err
+	}
+	if err := wantJSON(r); err != nil {
+		return err
+	}
+	body, err := readBody(w, r, maxBody)
+	if err != nil {
+		return err
+	}
+	var req api.CheckRequest
+	if err := job.Decode(body, "", &req); err != nil {
+		return err
+	}
+	spec, err := s.checkSpec(r.Context(), tenantOf(r), req, wait)
+	if err != nil {
+		return err
+	}
+	a, raw, err := s.ran(r, wait, func(watch func(job.ID)) (api.Accepted, error) {
+		return s.submit(w, r, spec, store.Idempotency{}, watch)
+	})
+	w.Header().Del("Location")
+	if a.ID != "" && raw == nil { // nobody waits for it any more
+		s.dismiss(r, a.ID)
+	}
+	if err != nil {
+		return err
+	}
+	if raw == nil {
+		return fmt.Errorf("%w: no worker came to the end of it within %v; it is canceled, try again", job.ErrUnavailable, wait)
+	}
+	report, err := s.findings(r.Context(), tenantOf(r), raw)
+	if err != nil {
+		return err
+	}
+	if len(report.Programs) != len(req.Programs) {
+		return fmt.Errorf("check: job %s has %d answers for %d programs", report.Job, len(report.Programs), len(req.Programs))
+	}
+	for i := range report.Programs {
+		complete(&report.Programs[i], req.Programs[i].Name)
+	}
+	return writeJSON(w, http.StatusOK, report)
+}
+
+// dismiss cancels a job of ours, whoever still listens.
+func (s *Server) dismiss(r *http.Request, id job.ID) {
+	c, err := s.Store.Cancel(context.WithoutCancel(r.Context()), id)
+	if err != nil {
+		s.Log.WarnContext(r.Context(), "check left to its end", "job", id, "error", err)
+		return
+	}
+	s.stop(r, c)
+}
+
+// checkedProgram is a program as the one that checks is told of it.
+type checkedProgram struct {
+	Code     string   `json:"code"`
+	Given    []string `json:"given,omitempty"`
+	Allow    []string `json:"allow,omitempty"`
+	Deny     []string `json:"deny,omitempty"`
+	Packages bool     `json:"packages,omitempty"`
+}
+
+// checkSpec judges a request and makes a job of it.
+func (s *Server) checkSpec(ctx context.Context, tenant string, req api.CheckRequest, wait time.Duration) ([]byte, error) {
+	if n := len(req.Programs); n == 0 || n > maxChecks {
+		return nil, job.Invalid("programs", "has %d programs; from 1 to %d can be checked at once", n, maxChecks)
+	}
+	rules, known := "", map[string]checkedProgram{}
+	programs := make([]checkedProgram, len(req.Programs))
+	for i, p := range req.Programs {
+		at := fmt.Sprintf("programs[%d]", i)
+		if err := judgeProgram(at, p); err != nil {
+			return nil, err
+		}
+		of, ok := known[string(p.Policy)]
+		if !ok {
+			resolved, err := s.admit.Resolve(ctx, tenant, p.Policy)
+			if err != nil {
+				return nil, within(at, err)
+			}
+			of = checkedProgram{Allow: resolved.Imports.Allow, Deny: resolved.Imports.Deny, Packages: len(resolved.Packages) > 0}
+			known[string(p.Policy)] = of
+		}
+		if len(of.Allow)+len(of.Deny) > 0 {
+			rules = python.ImportRules()
+		}
+		of.Code, of.Given = p.Code, p.Names
+		programs[i] = of
+	}
+	return checkJob(req, programs, rules, wait)
+}
+
+func checkJob(req api.CheckRequest, programs []checkedProgram, rules string, wait time.Duration) ([]byte, error) {
+	variables := map[string]json.RawMessage{}
+	for name, v := range map[string]any{"programs": programs, "rules": rules, "seconds": checkSeconds} {
+		raw, err := json.Marshal(v)
+		if err != nil {
+			return nil, fmt.Errorf("encode check: %w", err)
+		}
+		variables[name] = raw
+	}
+	if n := len(variables["programs"]); n > int(job.MaxSpec)-checkRoom {
+		return nil, fmt.Errorf("%w: %w", job.ErrTooLarge, job.Invalid("programs", "are %s together; at most %s, send them in several requests", job.Size(n), job.MaxSpec-checkRoom))
+	}
+	return json.Marshal(job.Spec{
+		Name: "check", Image: req.Image, Pool: req.Pool, Policy: checkPolicy, ExpiresIn: job.Duration(max(wait, time.Second)),
+		Program: job.Program{Python: &job.Python{Code: python.Static(), Variables: variables}},
+	})
+}
+
+func judgeProgram(at string, p api.CheckProgram) error {
+	if len(p.Name) > job.MaxName {
+		return job.Invalid(at+".name", "is %d bytes; at most %d", len(p.Name), job.MaxName)
+	}
+	if len(p.Code) > int(job.MaxCode) {
+		return fmt.Errorf("%w: %w", job.ErrTooLarge, job.Invalid(at+".code", "is %d bytes; at most %s", len(p.Code), job.MaxCode))
+	}
+	if len(p.Names) > maxCheckNames {
+		return job.Invalid(at+".names", "has %d names; at most %d", len(p.Names), maxCheckNames)
+	}
+	for i, name := range p.Names {
+		if !job.PythonName(name) {
+			return job.Invalid(fmt.Sprintf("%s.names[%d]", at, i), "%.80q is not a name", name)
+		}
+	}
+	return nil
+}
+
+// within has an error name the fields of it beneath a field of the request.
+func within(at string, err error) error {
+	kind := job.ErrInvalid
+	for _, k := range []error{job.ErrRefused, job.ErrTooMany, job.ErrUnavailable} {
+		if errors.Is(err, k) {
+			kind = k
+		}
+	}
+	var out error
+	for _, f := range api.FieldErrors(err) {
+		moved := &job.FieldError{Field: at + "." + f.Field, Problem: f.Problem}
+		if out == nil {
+			out = moved
+			continue
+		}
+		out = fmt.Errorf("%w; %w", out, moved)
+	}
+	switch {
+	case out == nil:
+		return err
+	case kind == job.ErrInvalid:
+		return out
+	}
+	return fmt.Errorf("%w: %w", kind, out)
+}
+
+// findings reads the result of a check. It is the word of a sandbox that read hostile programs.
+func (s *Server) findings(ctx context.Context, tenant string, raw json.RawMessage) (report api.CheckReport, err error) {
+	var res job.Result
+	if err := json.Unmarshal(raw, &res); err != nil {
+		return report, fmt.Errorf("decode the recorded result of a check: %w", err)
+	}
+	if res.Outcome != job.Succeeded {
+		return report, fmt.Errorf("%w: the check ended as %s: %s (job %s)", job.ErrUnavailable, res.Outcome, cmp.Or(res.Message, "its record says more"), res.ID)
+	}
+	text := []byte(res.Stdout.Text)
+	if o := res.Stdout.Stored; o != nil {
+		body, err := s.openOutput(ctx, tenant, res.ID, "stdout", object.WholeOutput, o)
+		if err != nil {
+			return report, fmt.Errorf("open what a check found: %w", err)
+		}
+		defer body.Close()
+		if text, err = io.ReadAll(io.LimitReader(body, maxFindings)); err != nil {
+			return report, fmt.Errorf("read what a check found: %w", err)
+		}
+	}
+	if res.Stdout.Truncated {
+		return report, fmt.Errorf("%w: %w", job.ErrTooLarge, job.Invalid("programs", "have more to say than the %s that a check may print: send fewer at once", job.Size(maxFindings)))
+	}
+	if err := json.Unmarshal(text, &report); err != nil {
+		return report, fmt.Errorf("decode what check %s found: %w", res.ID, err)
+	}
+	report.Digest, report.Job = res.ImageDigest, res.ID
+	return report, nil
+}
+
+// complete adds what the dispatcher knows, and lists where there is nothing.
+func complete(c *api.Checked, name string) {
+	c.Name, c.OK = name, c.Error == nil
+	for _, i := range c.Imports {
+		c.OK = c.OK && !i.Forbidden
+	}
+	list(&c.Imports)
+	list(&c.Undefined)
+	list(&c.Functions)
+	list(&c.Classes)
+	for i := range c.Classes {
+		list(&c.Classes[i].Bases)
+		list(&c.Classes[i].Methods)
+	}
+}
+
+// list makes a list that is nil an empty one.
+func list[T any](l *[]T) {
+	if *l == nil {
+		*l = []T{}
+	}
+}

@@ -1,10 +1,10 @@
 """Say what can be seen of programs without running them: errors of syntax, imports, names that nothing binds, definitions.
 
-Run as a job: the variable programs holds a list of objects with the keys code, given
-(names that the program is given), allow and deny (its policy's rules for imports) and
-packages (whether it has some that this interpreter has not); rules holds the source of
-the module that knows what the rules forbid, seconds how long all of it may take. What
-there is to say is printed as one JSON object (see judge).
+Run as a job, whose last line calls main: programs is a list of objects with the keys code,
+given (names that the program is given), allow and deny (its policy's rules for imports) and
+packages (whether it has some that this interpreter has not); rules is the source of the
+module that knows what the rules forbid, seconds how long all of it may take. What there is
+to say is printed as one JSON object (see judge).
 
 What is parsed is hostile. A parser may crash, run for ever or eat memory, so a process
 of its own parses; when it dies, another one goes on behind the program that killed it.
@@ -20,6 +20,7 @@ import signal
 import struct
 import sys
 import time
+import warnings
 
 from assay_names import Names
 
@@ -34,6 +35,7 @@ FRAME = struct.Struct("<I")
 
 def main(programs, rules="", seconds=25):
     """Print what there is to say of each program."""
+    warnings.simplefilter("ignore")  # of the parser, about programs that are right
     until = time.monotonic() + seconds
     answers = []
     while len(answers) < len(programs):
@@ -348,10 +350,3 @@ def _called(node):
 def _list(node, field):
     value = getattr(node, field, None)
     return value if isinstance(value, list) else []
-
-
-if "programs" in globals():
-    import warnings
-
-    warnings.simplefilter("ignore")  # of the parser, about programs that are right
-    main(programs, rules, seconds)  # noqa: F821 - a job is given them

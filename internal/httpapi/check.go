@@ -77,7 +77,7 @@ func (s *Server) check(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if len(report.Programs) != len(req.Programs) {
-		return fmt.Errorf("check: job %s has %d answers for %d programs", report.Job, len(report.Programs), len(req.Programs))
+		return fmt.Errorf("%w: job %s has %d answers for %d programs", job.ErrUnavailable, report.Job, len(report.Programs), len(req.Programs))
 	}
 	for i := range report.Programs {
 		complete(&report.Programs[i], req.Programs[i].Name)
@@ -220,7 +220,7 @@ func (s *Server) findings(ctx context.Context, tenant string, raw json.RawMessag
 		return report, fmt.Errorf("%w: %w", job.ErrTooLarge, job.Invalid("programs", "have more to say than the %s that a check may print: send fewer at once", job.Size(maxFindings)))
 	}
 	if err := json.Unmarshal(text, &report); err != nil {
-		return report, fmt.Errorf("decode what check %s found: %w", res.ID, err)
+		return report, fmt.Errorf("%w: what job %s found cannot be read: %w", job.ErrUnavailable, res.ID, err)
 	}
 	report.Digest, report.Job = res.ImageDigest, res.ID
 	return report, nil

@@ -1,0 +1,50 @@
+package httpapi_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/httpapi"
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// A check that no worker comes to is an error that says so, and is not left in the queue.
+func TestCheckThatNobodyDoes(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, func(c *httpapi.Config) { c.Dispatcher = shut{c.Dispatcher.(*runner)} })
+	f.runner.hold()
+	resp, body := f.do("POST", "/v1/check?wait=300ms", `{"programs":[{"code":"x"}]}`)
+	checkProblem(t, resp, body, http.StatusServiceUnavailable, "", 0)
+	if !strings.Contains(body, "300ms") || resp.Header.Get("Retry-After") == "" || resp.Header.Get("Location") != "" {
+		t.Errorf("%v %s", resp.Header, body)
+	}
+	var list api.JobList
+	f.want(http.StatusOK, &list, "GET", "/v1/jobs?state=canceled", "")
+	if len(list.Jobs) != 1 || list.Jobs[0].Name != "check" {
+		t.Errorf("canceled: %+v", list.Jobs)
+	}
+}
+
+// shut is a dispatcher that lets nothing past the queue.
+type shut struct{ *runner }
+
+func (shut) Window(string) int { return 0 }
+
+// What a sandbox says instead of findings is an error, and no crash.
+func TestCheckWithoutFindings(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t) // whose worker prints the code of the job that checks
+	resp, body := f.do("POST", "/v1/check", `{"programs":[{"code":"x"}]}`)
+	checkProblem(t, resp, body, http.StatusServiceUnavailable, "", 0)
+	resp, body = f.do("POST", "/v1/check", `{"programs":[]}`)
+	checkProblem(t, resp, body, 422, "programs", 0)
+	resp, body = f.do("POST", "/v1/check", `{"programs":[{"code":"x","policy":{"memory":"1"}}]}`)
+	checkProblem(t, resp, body, 422, "programs[0].policy.memory", 0)
+	var jobs api.JobList
+	f.want(http.StatusOK, &jobs, "GET", "/v1/jobs", "")
+	if len(jobs.Jobs) != 1 || jobs.Jobs[0].State != job.Finished {
+		t.Errorf("%+v", jobs.Jobs)
+	}
+}

@@ -82,3 +82,14 @@ func TestFixedAddressesAreNoNames(t *testing.T) {
 	resp, body = f.do("POST", "/v1/policies/explain", "7")
 	checkProblem(t, resp, body, 422, "policy", 0)
 }
+
+// A null in a request is as if nothing were said there, and the document says so: the checker of these
+// tests holds it to that.
+func TestNullIsAbsent(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	nothing := `"name":null,"labels":null,"image":null,"priority":null,"files":null,"policy":null,"pool":null,"requires":null,"retry":null,"expires_in":null,"cache":null`
+	f.want(http.StatusOK, nil, "POST", "/v1/run", `{"program":{"python":{"code":"a"}},`+nothing+`}`)
+	f.want(http.StatusCreated, nil, "POST", "/v1/jobs", `{"program":{"python":{"code":"a"}},`+nothing+`}`)
+	f.want(http.StatusCreated, nil, "POST", "/v1/batches", `{"name":null,"labels":null,"label_caps":null,"defaults":null,"callback":null,"lease":null,"jobs":[`+python("a")+`]}`)
+}

@@ -151,3 +151,36 @@ func TestRefusedSessionsAreNotClosed(t *testing.T) {
 		t.Errorf("asked to close %v", l.closing)
 	}
 }
+
+// Whatever is asked of a session that has ended is a conflict that says so. On 5ee7338 it was said to be an
+// idempotency key that was used before.
+func TestEndedSessionsAreConflicts(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, func(c *httpapi.Config) { c.Sessions = &holders{} })
+	v := job.Session{ID: job.NewID(), State: job.SessionLive, Worker: "w", CreatedAt: time.Now(), Spec: job.SessionSpec{Kind: job.SessionPython}}
+	if err := f.store.PutSession(t.Context(), "default", v, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.store.EndSession(t.Context(), v.ID, "w", job.TimedOut, "nobody used it for 10m"); err != nil {
+		t.Fatal(err)
+	}
+	at := "/v1/sessions/" + string(v.ID)
+	for _, c := range []struct{ method, path, body string }{
+		{"POST", "/execute", `{"code":"1"}`}, {"POST", "/fork", ""}, {"POST", "/interrupt", ""}, {"POST", "/reset", ""}, {"POST", "/keepalive", ""},
+		{"PUT", "/context", "1"}, {"GET", "/variables", ""}, {"GET", "/variables/x", ""}, {"PUT", "/variables/x", "1"}, {"PUT", "/functions", `{"functions":[]}`},
+		{"GET", "/events", ""}, {"POST", "/answers", `{"call":1,"value":1}`}, {"GET", "/files/workspace/x", ""}, {"PUT", "/files/workspace/x", "x"},
+	} {
+		resp, body := f.do(c.method, at+c.path, c.body, "Content-Type", map[bool]string{true: "application/octet-stream", false: "application/json"}[strings.Contains(c.path, "/files/")])
+		var p struct{ Type, Title, Detail string }
+		if err := json.Unmarshal([]byte(body), &p); err != nil || resp.StatusCode != http.StatusConflict || p.Title != "Not in this state" || !strings.Contains(p.Detail, "has ended (timed_out)") {
+			t.Errorf("%s %s: %d %s", c.method, c.path, resp.StatusCode, body)
+		}
+	}
+	// Values are judged before anybody is asked.
+	for body, want := range map[string]string{`{"a":1,"a":2}`: "body.a", strings.Repeat("7", 5000): "body", "{": "body"} {
+		resp, text := f.do("PUT", at+"/variables/x", body)
+		checkProblem(t, resp, text, 422, want, 0)
+	}
+	resp, text := f.do("PUT", at+"/functions", `{"functions":null}`)
+	checkProblem(t, resp, text, 422, "functions", 0)
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+	"unicode/utf8"
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/pkg/job"
@@ -97,11 +98,14 @@ func (s *Server) readSession(w http.ResponseWriter, r *http.Request, into any) e
 	if err != nil {
 		return err
 	}
-	at := ""
-	if _, ok := into.(*json.RawMessage); ok { // a value is all there is
-		at = "body"
+	raw, value := into.(*json.RawMessage)
+	if !value {
+		return job.Decode(body, "", into)
 	}
-	return job.Decode(body, at, into)
+	if *raw = body; !utf8.Valid(body) || !json.Valid(body) {
+		return nil // the session says so
+	}
+	return job.Decode(body, "body", into)
 }
 
 func (s *Server) listExecutes(w http.ResponseWriter, r *http.Request) error {

@@ -90,6 +90,13 @@ var stories = []story{
 				t.Errorf("%+v", e)
 			}
 		}},
+	{name: "graded, without a solution in python", outcome: job.Succeeded, program: job.Program{Tests: &job.Tests{Stdio: []job.Stdio{
+		{Argv: []string{"tr", "a-z", "A-Z"}, Stdin: "ab\n", Stdout: "AB\n"}, {Argv: []string{"ls", "-A"}, Stdout: ""}, // in /workspace
+	}}}, check: func(t *testing.T, r *job.Result) {
+		if g := r.Tests; g == nil || g.Passed != 2 || g.Total != 2 || g.Score == nil || *g.Score != 1 {
+			t.Errorf("%+v, feedback %q", g, r.Feedback)
+		}
+	}},
 	{name: "exit code", program: shell("echo out; echo err >&2; exit 3"), outcome: job.Failed, check: func(t *testing.T, r *job.Result) {
 		if r.ExitCode == nil || *r.ExitCode != 3 || r.Stdout.Text != "out\n" || r.Stderr.Text != "err\n" {
 			t.Errorf("exit code %v, stdout %q, stderr %q", r.ExitCode, r.Stdout.Text, r.Stderr.Text)

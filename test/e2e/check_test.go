@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/api"
+	checker "github.com/assay-run/assay/guest/python"
 	"github.com/assay-run/assay/pkg/job"
 )
 
@@ -27,6 +28,7 @@ func TestCheck(t *testing.T) {
 	t.Run("a thousand", func(t *testing.T) { checkThousand(t, f) })
 	t.Run("bad requests", func(t *testing.T) { checkBad(t, f) })
 	t.Run("command line", func(t *testing.T) { checkCommand(t, f) })
+	t.Run("every isolation", func(t *testing.T) { checkIsolations(t, f) })
 	t.Run("large answers", func(t *testing.T) { checkLarge(t, f) })
 }
 
@@ -283,5 +285,33 @@ func checkLarge(t *testing.T, f *fleet) {
 		if len(c.Functions) != 200 || c.Truncated {
 			t.Fatalf("%d: %d functions", i, len(c.Functions))
 		}
+	}
+}
+
+// checkIsolations has the program that checks run where a tenant's ceiling may put it.
+func checkIsolations(t *testing.T, f *fleet) {
+	variables := map[string]json.RawMessage{"rules": json.RawMessage(`""`), "seconds": json.RawMessage("20")}
+	programs := []map[string]string{{"code": "print(x)"}, {"code": "a" + strings.Repeat(".a", 300_000)}, {"code": strings.Repeat("-", 1_000_000) + "1"}, {"code": "def f(): pass"}}
+	var err error
+	if variables["programs"], err = json.Marshal(programs); err != nil {
+		t.Fatal(err)
+	}
+	for _, level := range []string{"cell", "task", "gvisor"} {
+		t.Run(level, func(t *testing.T) {
+			t.Parallel()
+			program := job.Program{Python: &job.Python{Code: checker.Static(), Variables: variables}}
+			r, err := f.api.Run(t.Context(), job.Spec{Program: program, Policy: json.RawMessage(`{"isolation":"` + level + `"}`)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var report api.CheckReport
+			if err := json.Unmarshal([]byte(r.Stdout.Text), &report); err != nil || r.Outcome != job.Succeeded || len(report.Programs) != 4 {
+				t.Fatalf("%s %v %.500s %s", r.Outcome, err, r.Stdout.Text, r.Stderr.Text)
+			}
+			got := report.Programs
+			if len(got[0].Undefined) != 1 || got[1].Error == nil || got[2].Error == nil || got[3].Error != nil || len(got[3].Functions) != 1 {
+				t.Errorf("%+v", got)
+			}
+		})
 	}
 }

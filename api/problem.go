@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 
@@ -94,8 +95,12 @@ func NewProblem(err error) ProblemDetails {
 // detail is what the outermost error says that gives sentinel as its own reason. Those around it
 // say by which of our layers it came, which is for the log.
 func detail(err, sentinel error) string {
-	if sentinel == context.DeadlineExceeded {
+	var network net.Error
+	switch {
+	case sentinel == context.DeadlineExceeded:
 		return "it took too long here; try again"
+	case sentinel == job.ErrUnavailable && errors.As(err, &network): // whose text has names and addresses of ours
+		return sentinel.Error() + ": a part of the fleet does not answer; try again"
 	}
 	for e := err; e != nil; {
 		if _, field := e.(*job.FieldError); field {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 
@@ -20,7 +21,7 @@ func TestErrorsTravelThereAndBack(t *testing.T) {
 		err    error
 		status int
 	}{
-		{job.ErrTooLarge, 413}, {job.ErrConflict, 409}, {job.ErrKeyUsed, 422}, {job.ErrRefused, 403}, {api.ErrMismatch, 422}, {job.ErrInvalid, 422},
+		{api.ErrSlow, 408}, {job.ErrTooLarge, 413}, {job.ErrConflict, 409}, {job.ErrKeyUsed, 422}, {job.ErrRefused, 403}, {api.ErrMismatch, 422}, {job.ErrInvalid, 422},
 		{api.ErrUnauthorized, 401}, {job.ErrNotFound, 404}, {job.ErrLost, 409}, {job.ErrUnavailable, 503},
 		{context.DeadlineExceeded, 503},
 	} {
@@ -57,5 +58,31 @@ func TestOurFailuresSayNothing(t *testing.T) {
 	}
 	if d := p.Detail; errors.Is(p.Err(), job.ErrInvalid) || len(d) > 0 && (strings.Contains(d, "hunter2") || strings.Contains(d, "db7")) {
 		t.Errorf("tells %q", d)
+	}
+}
+
+// What is told is the error that has the reason itself, without what is around it: by which of our layers it
+// came, and where these are.
+func TestDetailsAreAboutTheRequest(t *testing.T) {
+	t.Parallel()
+	gone := fmt.Errorf("%w: job 7", job.ErrNotFound)
+	dial := &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(10, 1, 2, 3), Port: 5432}, Err: errors.New("refused")}
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{gone, "not found: job 7"},
+		{fmt.Errorf("read job 7: %w", fmt.Errorf("postgres: job: %w", gone)), "not found: job 7"},
+		{fmt.Errorf("%w: open a session: %w", job.ErrUnavailable, errors.New("no worker")), "temporarily unavailable: open a session: no worker"},
+		{fmt.Errorf("submit: %w", fmt.Errorf("%w: %w", job.ErrTooLarge, job.Invalid("code", "is long"))), "too large: code: is long"},
+		{fmt.Errorf("submit: %w", job.Invalid("code", "is long")), "code: is long"},
+		{errors.Join(errors.New("rows"), fmt.Errorf("look: %w", gone)), "not found: job 7"},
+		{fmt.Errorf("postgres: submit: %w", fmt.Errorf("%w: %w", job.ErrUnavailable, dial)), "temporarily unavailable: a part of the fleet does not answer; try again"},
+		{fmt.Errorf("postgres: job: %w", context.DeadlineExceeded), "it took too long here; try again"},
+		{fmt.Errorf("open artifact: %w", job.ErrNotFound), "open artifact: not found"},
+	} {
+		if got := api.NewProblem(c.err).Detail; got != c.want {
+			t.Errorf("%v\n tells %q\n  want %q", c.err, got, c.want)
+		}
 	}
 }

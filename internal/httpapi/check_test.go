@@ -36,7 +36,7 @@ func (shut) Window(string) int { return 0 }
 func TestCheckWithoutFindings(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t) // whose worker prints the code of the job that checks
-	resp, body := f.do("POST", "/v1/check", `{"programs":[{"code":"x"}]}`)
+	resp, body := f.do("POST", "/v1/check", `{"image":null,"pool":null,"programs":[{"code":"x","name":null,"names":null,"policy":null}]}`)
 	checkProblem(t, resp, body, http.StatusServiceUnavailable, "", 0)
 	resp, body = f.do("POST", "/v1/check", `{"programs":[]}`)
 	checkProblem(t, resp, body, 422, "programs", 0)

@@ -64,7 +64,7 @@ def prepare():
         source = request.get("code") or ""
         given = request.get("variables")
         context = request.get("context")
-        rules = request.get("imports")
+        rules = _rules(request.get("imports"))
         before = None
         if given or context is not None:
             given = dict(given or {})
@@ -79,7 +79,7 @@ def prepare():
             if "serve" in request:
                 _serve(**request["serve"])
             else:
-                value = _execute(source, names, lines, rules and _Rules(rules))
+                value = _execute(source, names, lines, rules)
         except _Violation as e:
             result["violation"] = str(e)
             code = 1
@@ -140,7 +140,9 @@ def _execute(code, names, lines, rules=None):
         return eval(last, names)
     tree = compile(code, FILENAME, "exec", _ast.PyCF_ONLY_AST, dont_inherit=True)
     if rules:
-        rules.check(tree, _ast)
+        broken = rules.broken(tree)
+        if broken:
+            raise _Violation(broken)
         names["__builtins__"] = rules.builtins()
     last = None
     if tree.body and isinstance(tree.body[-1], _ast.Expr):
@@ -195,9 +197,7 @@ def _serve(module, function, sources=()):
         lent = sys.modules["harness"] = type(sys)("harness")
         lent.__dict__.update(globals())
     for name, source in sources:
-        made = sys.modules[name] = type(sys)(name)
-        made.__file__ = "<%s>" % name
-        exec(compile(source, made.__file__, "exec", dont_inherit=True), made.__dict__)
+        sys.modules[name] = _lent(name, source)
     getattr(sys.modules[module], function)(5)
 
 
@@ -205,97 +205,20 @@ class _Violation(BaseException):
     """The code breaks a rule that can be seen without running it."""
 
 
-class _Rules:
-    """Which modules the snippet may import. What these import is their own affair.
-
-    This is for honest code that shall be told: there are a hundred ways around it.
-    """
-
-    def __init__(self, rules):
-        self.allow = rules.get("allow") or ()
-        self.deny = rules.get("deny") or ()
-
-    def forbid(self, name):
-        """Whether the module name, or one that it is part of, may not be imported."""
-
-        def listed(rules):
-            return any(name == r or name.startswith(r + ".") for r in rules)
-
-        return listed(self.deny) or bool(self.allow) and not listed(self.allow)
-
-    def check(self, tree, ast):
-        todo = [tree]
-        while todo:
-            node = todo.pop()
-            for name in self._imports(node, ast):
-                if self.forbid(name):
-                    raise _Violation("line %d: import of %s" % (node.lineno, name[:200]))
-            for field in node._fields:
-                value = getattr(node, field, None)
-                todo.extend(v for v in (value if isinstance(value, list) else [value]) if isinstance(v, ast.AST))
-
-    def _imports(self, node, ast):
-        if isinstance(node, ast.Import):
-            return [a.name for a in node.names]
-        if isinstance(node, ast.ImportFrom) and not node.level and node.module != "__future__":
-            inner = [node.module + "." + a.name for a in node.names]
-            return [node.module] if self.forbid(node.module) and not self.allow else [n for n in inner if self.forbid(n)]
-        if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
-            called = getattr(node.func, "id", None) or getattr(node.func, "attr", None)
-            name = node.args[0].value
-            if called in ("__import__", "import_module") and isinstance(name, str) and name[:1] != ".":
-                return [name]
-        return []
-
-    def builtins(self):
-        """The names that the snippet finds everywhere, with an import that asks first."""
-        original = builtins.__import__
-
-        def __import__(name, globals=None, locals=None, fromlist=(), level=0):
-            names = [name] + ["%s.%s" % (name, f) for f in fromlist or ()]
-            if not level and name != "__future__":
-                self.ask(name, names[1:] or names)
-            return original(name, globals, locals, fromlist, level)
-
-        __import__.ask = self.ask
-        _guard_importlib()
-        return dict(builtins.__dict__, __import__=__import__)
-
-    def ask(self, name, names):
-        """Raise ImportError for name if one of names may not be imported."""
-        if any(self.forbid(n) for n in names):
-            raise ImportError("import of %s is forbidden by policy.imports" % name)
+def _rules(asked):
+    """The rules for imports that a request has, None if it has none; what knows them is here, or lent."""
+    if not asked:
+        return None
+    known = sys.modules.get("assay_imports") or _lent("assay_imports", asked["source"])
+    return known.Rules(asked)
 
 
-def _guard_importlib():
-    """Have the functions of importlib ask, too, when a snippet under rules calls them.
-
-    Such a snippet is known by its builtins: modules that it imported have the usual ones.
-    """
-    import importlib
-
-    original = importlib.import_module
-    if hasattr(original, "guarded"):
-        return
-
-    def guard():
-        return sys._getframe(2).f_builtins.get("__import__")
-
-    def import_module(name, package=None):
-        ask = getattr(guard(), "ask", None)
-        if ask and isinstance(name, str):
-            absolute = name.lstrip(".")
-            if package and absolute != name:
-                absolute = package.rsplit(".", len(name) - len(absolute) - 1)[0] + "." + absolute
-            ask(name, [absolute])
-        return original(name, package)
-
-    def __import__(*args, **kw):
-        asks = guard()
-        return (asks if hasattr(asks, "ask") else plain)(*args, **kw)
-
-    plain, import_module.guarded = importlib.__import__, True
-    importlib.import_module, importlib.__import__ = import_module, __import__
+def _lent(name, source):
+    """A module made of source."""
+    made = type(sys)(name)
+    made.__file__ = "<%s>" % name
+    exec(compile(source, made.__file__, "exec", dont_inherit=True), made.__dict__)
+    return made
 
 
 def _remember_lines():

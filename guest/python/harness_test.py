@@ -8,11 +8,15 @@ import textwrap
 import threading
 import unittest
 
-HARNESS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "harness.py")
+HERE = os.path.dirname(os.path.abspath(__file__))
+HARNESS = os.path.join(HERE, "harness.py")
+with open(os.path.join(HERE, "assay_imports.py")) as f:
+    RULES = f.read()
 
 
 def run(code, variables=None, context=None, timeout=20, imports=None):
     """Run a snippet as the worker does; returns (exit code, stdout, stderr, result)."""
+    imports = imports and dict(imports, source=RULES)
     request = json.dumps({"code": textwrap.dedent(code), "variables": variables or {}, "context": context, "imports": imports}).encode()
     request_r, request_w = os.pipe()
     result_r, result_w = os.pipe()

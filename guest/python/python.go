@@ -19,11 +19,11 @@ type Service struct {
 // Services are those that there are, by name.
 func Services() map[string]Service {
 	wire, proxy, fault := [2]string{"assay_wire", string(Wire)}, [2]string{"assay_proxy", string(Proxy)}, [2]string{"assay_fault", string(Fault)}
-	suite := [2]string{"assay_suite", string(Suite)}
+	suite, imports := [2]string{"assay_suite", string(Suite)}, [2]string{"assay_imports", string(Imports)}
 	return map[string]Service{
 		"solution": {"assay_solution", "solution", [][2]string{wire, {"assay_solution", string(Solution)}}},
 		"check":    {"assay_check", "check", [][2]string{wire, proxy, fault, suite, {"assay_check", string(Check)}}},
-		"session":  {"_assay_session", "serve", [][2]string{{"_assay_session", string(Session)}}},
+		"session":  {"_assay_session", "serve", [][2]string{imports, {"assay_output", string(Output)}, {"_assay_session", string(Session)}}},
 	}
 }
 
@@ -31,6 +31,12 @@ func Services() map[string]Service {
 //
 //go:embed harness.py
 var Harness []byte
+
+// Imports knows the rules for what code imports: the module assay_imports. A snippet under
+// such rules brings it along.
+//
+//go:embed assay_imports.py
+var Imports []byte
 
 // Wire is what both ends of a graded solution share: the module assay_wire.
 //
@@ -76,6 +82,11 @@ var Child []byte
 //
 //go:embed session.py
 var Session []byte
+
+// Output collects what a session writes: the module assay_output.
+//
+//go:embed assay_output.py
+var Output []byte
 
 // Fork copies a live interpreter: see fork.py.
 //

@@ -57,6 +57,8 @@ SERVICES = {
     "assay_suite": "assay_suite",
     "assay_check": "assay_check",
     "assay_solution": "assay_solution",
+    "assay_imports": "assay_imports",
+    "assay_output": "assay_output",
     "_assay_session": "session",
     "_assay_fork": "fork",
 }

@@ -90,7 +90,7 @@ func (a *attempt) runProgram(ctx context.Context) error {
 	case a.Service != "":
 		return a.runService(ctx)
 	case a.Program.Python != nil:
-		return a.runPython(ctx, &pythonRequest{Python: a.Program.Python, Imports: importRules(a.policy.Imports)})
+		return a.runPython(ctx, &pythonRequest{Python: a.Program.Python, Imports: rulesFor(a.policy.Imports)})
 	case a.Program.Command != nil && len(a.Program.Command.Steps) > 0:
 		return a.runSteps(ctx, a.Program.Command.Steps)
 	case a.Program.Command != nil:

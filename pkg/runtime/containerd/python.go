@@ -39,19 +39,25 @@ type pythonResult struct {
 	Violation string                  `json:"violation"` // of the rules for imports; then nothing ran
 }
 
-// importRules are the policy's rules as the harness reads them, nil if there are none.
-func importRules(p policy.Imports) map[string][]string {
+// importRules are the policy's rules as the harness reads them, with the module that knows them.
+type importRules struct {
+	policy.Imports
+	Source string `json:"source"`
+}
+
+// rulesFor returns nil if the policy has none.
+func rulesFor(p policy.Imports) *importRules {
 	if len(p.Allow)+len(p.Deny) == 0 {
 		return nil
 	}
-	return map[string][]string{"allow": p.Allow, "deny": p.Deny}
+	return &importRules{p, string(python.Imports)}
 }
 
 // pythonRequest is what the harness is asked for: to run a snippet, or to serve.
 type pythonRequest struct {
 	*job.Python
-	Imports map[string][]string `json:"imports,omitempty"`
-	Serve   *python.Service     `json:"serve,omitempty"`
+	Imports *importRules    `json:"imports,omitempty"`
+	Serve   *python.Service `json:"serve,omitempty"`
 }
 
 // file returns the request as a file to pass to the harness.

@@ -16,11 +16,16 @@ class Rules:
     """Which modules the snippet may import. What these import is their own affair.
 
     This is for honest code that shall be told: there are a hundred ways around it.
+
+    exempt are files and their last lines that are under no rules although they share
+    the snippet's names: what runs before a solution, for one.
     """
 
-    def __init__(self, rules):
+    def __init__(self, rules, exempt=None):
         self.allow = rules.get("allow") or ()
         self.deny = rules.get("deny") or ()
+        self.only = bool(self.allow) or "*" in self.deny  # what is not allowed is forbidden
+        self.exempt = exempt or {}
 
     def forbid(self, name):
         """Whether the module name, or one that it is part of, may not be imported."""
@@ -28,27 +33,29 @@ class Rules:
         def listed(rules):
             return any(name == r or name.startswith(r + ".") for r in rules)
 
-        return listed(self.deny) or bool(self.allow) and not listed(self.allow)
+        return listed(self.deny) or self.only and not listed(self.allow)
 
-    def broken(self, tree):
+    def broken(self, tree, file=None):
         """The first import in tree that can be seen to be forbidden, as text; None if there is none."""
+        found, before = None, self.exempt.get(file, 0)
         todo = [tree]
         while todo:
             node = todo.pop()
             for name in self._imports(node):
-                if self.forbid(name):
-                    return "line %d: import of %s" % (node.lineno, name[:200])
+                if self.forbid(name) and node.lineno > before and (found is None or node.lineno - before < found[0]):
+                    found = node.lineno - before, name[:200]
             for field in node._fields:
                 value = getattr(node, field, None)
                 todo.extend(v for v in (value if isinstance(value, list) else [value]) if isinstance(v, ast.AST))
-        return None
+        return found and "line %d: import of %s" % found
 
     def _imports(self, node):
         if isinstance(node, ast.Import):
             return [a.name for a in node.names]
         if isinstance(node, ast.ImportFrom) and not node.level and node.module != "__future__":
             inner = [node.module + "." + a.name for a in node.names]
-            return [node.module] if self.forbid(node.module) and not self.allow else [n for n in inner if self.forbid(n)]
+            forbidden = [n for n in inner if self.forbid(n)]
+            return [node.module] if forbidden == inner and self.forbid(node.module) else forbidden
         if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
             called = getattr(node.func, "id", None) or getattr(node.func, "attr", None)
             name = node.args[0].value
@@ -62,17 +69,19 @@ class Rules:
 
         def __import__(name, globals=None, locals=None, fromlist=(), level=0):
             names = [name] + ["%s.%s" % (name, f) for f in fromlist or ()]
-            if not level and name != "__future__":
-                self.ask(name, names[1:] or names)
+            # What is written in C imports with the names of whoever called it, and a list that is empty.
+            own = fromlist == [] and globals is not None and globals is locals
+            if not level and name != "__future__" and not own:
+                self.ask(name, names[1:] or names, sys._getframe(1))
             return original(name, globals, locals, fromlist, level)
 
         __import__.ask = self.ask
         _guard_importlib()
         return dict(builtins.__dict__, __import__=__import__)
 
-    def ask(self, name, names):
-        """Raise ImportError for name if one of names may not be imported."""
-        if any(self.forbid(n) for n in names):
+    def ask(self, name, names, frame):
+        """Raise ImportError for name if code in frame may not import one of names."""
+        if any(self.forbid(n) for n in names) and frame.f_lineno > self.exempt.get(frame.f_code.co_filename, 0):
             raise ImportError("import of %s is forbidden by policy.imports" % name)
 
 
@@ -87,21 +96,48 @@ def _guard_importlib():
     if hasattr(original, "guarded"):
         return
 
-    def guard():
-        return sys._getframe(2).f_builtins.get("__import__")
+    def asks(frame):
+        return getattr(frame.f_builtins.get("__import__"), "ask", None)
 
     def import_module(name, package=None):
-        ask = getattr(guard(), "ask", None)
+        frame = sys._getframe(1)
+        ask = asks(frame)
         if ask and isinstance(name, str):
             absolute = name.lstrip(".")
             if package and absolute != name:
                 absolute = package.rsplit(".", len(name) - len(absolute) - 1)[0] + "." + absolute
-            ask(name, [absolute])
+            ask(name, [absolute], frame)
         return original(name, package)
 
-    def __import__(*args, **kw):
-        asks = guard()
-        return (asks if hasattr(asks, "ask") else plain)(*args, **kw)
+    def __import__(name, globals=None, locals=None, fromlist=(), level=0):
+        frame = sys._getframe(1)
+        ask = asks(frame)
+        if ask and not level and isinstance(name, str):
+            ask(name, ["%s.%s" % (name, f) for f in fromlist or ()] or [name], frame)
+        return plain(name, globals, locals, fromlist, level)
 
     plain, import_module.guarded = importlib.__import__, True
     importlib.import_module, importlib.__import__ = import_module, __import__
+
+
+def run_script(path, rules, exempt):
+    """Run a file as the interpreter would, but under rules from the line after exempt on.
+
+    The interpreter is about to end: it is for who has started it for nothing else.
+    """
+    with open(path, "rb") as f:
+        source = f.read()
+    rules = Rules(rules, {path: exempt})
+    main = sys.modules["__main__"] = type(sys)("__main__")
+    main.__file__, main.__builtins__ = path, builtins
+    sys.argv, sys.path[0] = [path], path.rpartition("/")[0]
+    try:
+        tree = compile(source, path, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
+        broken = rules.broken(tree, path)
+        if broken:
+            sys.exit("policy.imports: " + broken)
+        main.__builtins__ = rules.builtins()
+        exec(compile(tree, path, "exec", dont_inherit=True), main.__dict__)
+    except Exception as e:
+        sys.excepthook(type(e), e, e.__traceback__.tb_next)
+        sys.exit(1)

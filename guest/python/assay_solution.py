@@ -7,15 +7,17 @@ and what it expects, never comes here.
 Standard library only, for Python 3.8 and later.
 """
 
+import _ast
 import _socket
 import json
 import os
 import sys
 import time
 
+from assay_imports import Rules
 from assay_wire import (
     MAX_TRACE, REHEARSED, Channel, Codec, Errors, Gone, TooLarge, article, compile_code, cut, forget_code, line_in, new_module,
-    shared_classes, show, type_name,
+    shared_classes, show, type_name, without_mark,
 )  # fmt: skip
 
 SOLUTION = "<solution>"
@@ -84,7 +86,13 @@ class Solution:
         self.by_reference, self.asked_class = m.get("by_reference", False), m.get("class", False)
         self.codec.arrays = self.by_reference  # the worker compares what cases return, and knows none
         names, stage = self.names, "load"
+        rules = m.get("imports") and Rules(m["imports"], {"<setup>": sys.maxsize})
         try:
+            if rules:  # before anything of it runs
+                broken = rules.broken(compile(without_mark(self.code), SOLUTION, "exec", _ast.PyCF_ONLY_AST, dont_inherit=True))
+                if broken:
+                    return {"op": "raise", "stage": "imports", "problem": broken}
+                names["__builtins__"] = rules.builtins()
             exec(compile_code(m["code"], SOLUTION), names)
             self.codec.shared.update({k: names.get(k) for k in self.codec.shared})
             stage = "function"

@@ -490,9 +490,13 @@ def new_module(name):
     return module
 
 
+def without_mark(code):
+    """code without the mark of its encoding, which is no part of a file's text."""
+    return code[1:] if code.startswith("\ufeff") else code
+
+
 def compile_code(code, filename):
-    if code.startswith("\ufeff"):
-        code = code[1:]
+    code = without_mark(code)
     try:
         import linecache
 

@@ -308,9 +308,14 @@ def _exception(e):
 
 
 def _user_frames(tb):
-    """tb without the harness's own frames at its start."""
+    """tb without the harness's own frames at its start, and those of its rules at its end."""
     while tb is not None and tb.tb_frame.f_code.co_filename == __file__:
         tb = tb.tb_next
+    at = tb
+    while at is not None and at.tb_next is not None:
+        if at.tb_next.tb_frame.f_code.co_filename == "<assay_imports>":
+            at.tb_next = None
+        at = at.tb_next
     return tb
 
 

@@ -333,6 +333,25 @@ class Imports(unittest.TestCase):
         }
         self.assertEqual(self.tried({"deny": ["os"]}, *want), want)
 
+    def test_none(self):
+        """All are denied but those that are named: what these import, in C as well, is their own affair."""
+        for code, rules, want in (
+            ("import json", {"deny": ["*"]}, "line 1: import of json"),
+            ("import json\nfrom os import path", {"deny": ["*"], "allow": ["json"]}, "line 2: import of os"),
+            ("def f():\n  import re\nimport json", {"deny": ["*"]}, "line 2: import of re"),
+            ("from __future__ import annotations\nimport json, time, datetime\ntime.strptime('2020', '%Y')\n"
+             "datetime.datetime.strptime('2020', '%Y')\njson.loads('1')", {"deny": ["*"], "allow": ["json", "time", "datetime"]}, None),
+            ("'\\N{SNOWMAN}'.encode('idna')", {"deny": ["*"]}, None),
+        ):  # fmt: skip
+            status, _, err, result = run(code, imports=rules)
+            self.assertEqual((result.get("violation"), err), (want, ""), code)
+            self.assertEqual(status, 1 if want else 0)
+        _, _, err, result = run("def f():\n  __import__('o' + 's')\nf()", imports={"deny": ["os"]})
+        self.assertEqual(err.count("File"), 2, err)  # none of ours
+        self.assertEqual(result["exception"]["line"], 2)
+        status, out, _, _ = run("try: __import__('o' + 's')\nexcept ImportError as e: print(e)", imports={"deny": ["*"]})
+        self.assertEqual(out, "import of os is forbidden by policy.imports\n")
+
 
 class Main(unittest.TestCase):
     def test_namespace(self):

@@ -21,7 +21,7 @@ func Services() map[string]Service {
 	wire, proxy, fault := [2]string{"assay_wire", string(Wire)}, [2]string{"assay_proxy", string(Proxy)}, [2]string{"assay_fault", string(Fault)}
 	suite, imports := [2]string{"assay_suite", string(Suite)}, [2]string{"assay_imports", string(Imports)}
 	return map[string]Service{
-		"solution": {"assay_solution", "solution", [][2]string{wire, {"assay_solution", string(Solution)}}},
+		"solution": {"assay_solution", "solution", [][2]string{imports, wire, {"assay_solution", string(Solution)}}},
 		"check":    {"assay_check", "check", [][2]string{wire, proxy, fault, suite, {"assay_check", string(Check)}}},
 		"session":  {"_assay_session", "serve", [][2]string{imports, {"assay_output", string(Output)}, {"_assay_session", string(Session)}}},
 	}

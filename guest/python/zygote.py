@@ -51,14 +51,14 @@ MADV_HUGEPAGE, MREMAP_MAYMOVE, MREMAP_FIXED = 14, 1, 2
 # are nothing else than, under names that no user's import asks for.
 OURS = {"harness": "harness", "_assay_child": "child"}
 SERVICES = {
+    "assay_imports": "assay_imports",
+    "assay_output": "assay_output",
     "assay_wire": "assay_wire",
     "assay_proxy": "assay_proxy",
     "assay_fault": "assay_fault",
     "assay_suite": "assay_suite",
     "assay_check": "assay_check",
     "assay_solution": "assay_solution",
-    "assay_imports": "assay_imports",
-    "assay_output": "assay_output",
     "_assay_session": "session",
     "_assay_fork": "fork",
 }

@@ -59,7 +59,7 @@ var table = map[string]row{
 	"internal/callback":    {"telling others that a batch is done", []string{"pkg/job", "pkg/netrule", "pkg/store"}},
 	"internal/secret":      {"what jobs are told and nobody else may read", []string{"pkg/job", "pkg/policy", "pkg/queue", "pkg/store"}},
 	"internal/worker":      {"take, run, report", with(ideas, "pkg/runtime/mask", "pkg/object", "internal/awake", "internal/grade", "internal/session", "internal/telemetry")},
-	"internal/grade":       {"verdicts on solutions", with(ideas, "pkg/runtime/capture", "internal/boundedjson", "internal/guest")},
+	"internal/grade":       {"verdicts on solutions", with(ideas, "pkg/runtime/capture", "internal/boundedjson", "internal/guest", "guest/python")},
 	"internal/session":     {"jobs that stay", with(ideas, "internal/awake", "internal/boundedjson", "internal/guest", "internal/telemetry")},
 	"internal/awake":       {"processors that do not sleep while somebody waits", nil},
 	"internal/guest":       {"the protocol with the inside of a sandbox, and its end there", []string{"internal/boundedjson", "pkg/job"}},

@@ -19,7 +19,7 @@
 // has failed by itself.
 //
 //	to the solution        setup {setup} → ready or raise {stage, exception}, in the first sandbox, before the solution is there
-//	                       load {code, setup, function, functions, by_reference, class, link} → loaded, or raise {stage, exception}
+//	                       load {code, setup, function, functions, by_reference, class, link, imports} → loaded, or raise {stage, exception or problem}
 //	                       case {id, args, kwargs, wall, ignore} → return or raise with the same id, then
 //	                       ended {id} with code, signal or timeout of the process that ran it; ended alone if that just ended
 //	                       late {id}, when its wall is over on its own clock → left {left}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
@@ -29,6 +30,7 @@ type loadFrame struct {
 	Link        int    `json:"link,omitempty"`         // the descriptor over which the check asks
 
 	Functions []string `json:"functions,omitempty"` // further ones that the check may call
+	Imports *policy.Imports `json:"imports,omitempty"` // rules for the code, and not for the setup
 }
 
 // enter makes sure that there is a sandbox with the solution loaded. If the
@@ -58,12 +60,19 @@ func (g *grading) enter(ctx context.Context, byReference bool, link *os.File) er
 		load.Setup = ""
 	}
 	g.told = true
+	if rules := &g.Attempt.Plan.Policy.Imports; rules.Any() {
+		load.Imports = rules
+	}
 	if err := box.send(load); err != nil {
 		return err
 	}
 	f, err := g.receive(box, g.now()+g.left()+grace)
 	if err == nil && f.Op == "loaded" {
 		return nil
+	}
+	if err == nil && f.Op == "raise" && f.Stage == "imports" {
+		g.unloaded = &job.CaseResult{Outcome: job.PolicyViolation, Message: short("policy.imports: "+f.Problem, "")}
+		return g.leave()
 	}
 	if err == nil && (f.Op != "raise" || f.Exception == nil) {
 		err = errProtocol

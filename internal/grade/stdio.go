@@ -2,12 +2,14 @@ package grade
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/assay-run/assay/guest/python"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
@@ -72,7 +74,7 @@ func (g *grading) runScript(ctx context.Context, s *job.Stdio, limits job.CaseLi
 	a.Plan = &plan
 	argv := s.Argv
 	if len(argv) == 0 {
-		argv = []string{"python3", "-B", scriptPath}
+		argv = g.interpreter()
 		a.Files = withFile(a.Files, runtime.File{Path: scriptPath, Data: []byte(g.source())})
 	}
 	a.Program = job.Program{Command: &job.Command{Argv: argv, Stdin: s.Stdin}}
@@ -86,6 +88,22 @@ func (g *grading) runScript(ctx context.Context, s *job.Stdio, limits job.CaseLi
 		return nil, errCanceled
 	}
 	return rep, nil
+}
+
+// interpreter is what runs the solution as a script, under rules for its imports if the
+// policy has some.
+func (g *grading) interpreter() []string {
+	rules := g.Attempt.Plan.Policy.Imports
+	if !rules.Any() {
+		return []string{"python3", "-B", scriptPath}
+	}
+	exempt := 0
+	if g.Tests.Setup != "" {
+		exempt = 1 + strings.Count(g.Tests.Setup, "\n")
+	}
+	const run = "\nimport json\nrun_script(sys.argv[3], json.loads(sys.argv[1]), int(sys.argv[2]))\n"
+	asked, _ := json.Marshal(rules) // lists of strings
+	return []string{"python3", "-B", "-c", string(python.Imports) + run, string(asked), strconv.Itoa(exempt), scriptPath}
 }
 
 // source is the solution as a script.

@@ -194,7 +194,7 @@ func (l *live) asks(c queue.SessionCall) map[string]any {
 		return m
 	}
 	m["op"], m["code"], m["variables"] = "execute", c.Code, c.Variables
-	if rules := l.policy.Imports; len(rules.Allow)+len(rules.Deny) > 0 {
+	if rules := l.policy.Imports; rules.Any() {
 		m["imports"] = rules
 	}
 	return m

@@ -148,7 +148,9 @@ func TestParseNamesWhatIsWrong(t *testing.T) {
 		`{"env":{"set":{"A":"1"},"secrets":{"A":"x"}}}`:                `policy.env.secrets.A: is in policy.env.set too`,
 		`{"env":{"secrets":{"A":""}}}`:                                 `policy.env.secrets.A: the name of the secret must not be empty`,
 		`{"env":{"set":{"A":"` + strings.Repeat("x", 128<<10) + `"}}}`: "policy.env.set: is 131075 bytes; at most 128Ki",
-		`{"imports":{"deny":["os-path"]}}`:                             `policy.imports.deny[0]: "os-path" must be a python module`,
+		`{"imports":{"deny":["os-path"]}}`:                             `policy.imports.deny[0]: "os-path" must be a python module such as os.path, or "*" for every one that imports.allow does not name`,
+		`{"imports":{"deny":["os.*"]}}`:                                `policy.imports.deny[0]: "os.*" must be a python module`,
+		`{"imports":{"allow":["*"]}}`:                                  `policy.imports.allow[0]: "*" is for deny; without imports.allow every module is allowed`,
 		`{"callbacks":{"max_calls":-1}}`:                               `policy.callbacks.max_calls: must be 0`,
 		`{"callbacks":{"allow":["a b"]}}`:                              `policy.callbacks.allow[0]: "a b" must be a name`,
 		`{"artifacts":{"paths":["*.png"]}}`:                            `policy.artifacts.paths[0]: "*.png" must be absolute`,
@@ -171,7 +173,7 @@ func TestParseAccepts(t *testing.T) {
 	for _, in := range []string{
 		`{"network":{"mode":"allow","allow":["pypi.org:443","*.example.org:443","192.0.2.7:5432","10.0.0.0/8:443","[::1]:80"]}}`,
 		`{"write":[]}`, `{"write":["/tmp","/tmpfiles"]}`, `{"cpu":0.5}`, `{"memory":268435456}`, `{"memory":"1.5G"}`,
-		`{"artifacts":{"paths":["/workspace/out/**/*.png"]}}`, `{"imports":{"allow":["os.path"]}}`, `{"stdout":{"limit":0}}`,
+		`{"artifacts":{"paths":["/workspace/out/**/*.png"]}}`, `{"imports":{"allow":["os.path"]}}`, `{"imports":{"deny":["*"],"allow":["math"]}}`, `{"stdout":{"limit":0}}`,
 	} {
 		if _, err := Parse(json.RawMessage(in)); err != nil {
 			t.Errorf("%s: %v", in, err)

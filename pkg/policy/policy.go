@@ -6,7 +6,11 @@
 // touches the system; the mechanisms live in pkg/runtime.
 package policy
 
-import "github.com/assay-run/assay/pkg/job"
+import (
+	"slices"
+
+	"github.com/assay-run/assay/pkg/job"
+)
 
 // Isolation is the kind of wall a job runs behind.
 type Isolation string
@@ -103,10 +107,31 @@ type Env struct {
 	Secrets map[string]string `json:"secrets"` // variable → name of a secret
 }
 
-// Imports restricts python imports. It is advice, not a wall.
+// Imports restricts python imports. It is advice, not a wall. Both empty is any import;
+// a module that is denied is denied wherever it is allowed.
 type Imports struct {
-	Allow []string `json:"allow"`
-	Deny  []string `json:"deny"`
+	Allow []string `json:"allow"` // none besides these, unless it is empty
+	Deny  []string `json:"deny"`  // not these; DenyAll: only what Allow names
+}
+
+// DenyAll stands for every module that Imports.Allow does not name.
+const DenyAll = "*"
+
+// Any reports whether there are rules at all.
+func (i Imports) Any() bool { return len(i.Allow)+len(i.Deny) > 0 }
+
+func (i Imports) String() string {
+	if !slices.Contains(i.Deny, DenyAll) {
+		return "allow " + names(i.Allow) + "; deny " + names(i.Deny)
+	}
+	text := "none"
+	if len(i.Allow) > 0 {
+		text = "only " + names(i.Allow)
+	}
+	if rest := slices.DeleteFunc(slices.Clone(i.Deny), func(name string) bool { return name == DenyAll }); len(rest) > 0 {
+		text += "; deny " + names(rest)
+	}
+	return text
 }
 
 // Callbacks lists the host functions that a job may call.

@@ -62,8 +62,11 @@ func (p Policy) CheckSpec(s job.Spec) error {
 	if err := p.Check(Use(s.Program.Kind())); err != nil {
 		return err
 	}
-	if s.Program.Tests != nil {
-		return p.checkWalls(s.Program.Tests)
+	if t := s.Program.Tests; t != nil {
+		if err := p.checkArgv(t); err != nil {
+			return err
+		}
+		return p.checkWalls(t)
 	}
 	if s.Program.Command == nil {
 		return nil
@@ -71,6 +74,19 @@ func (p Policy) CheckSpec(s job.Spec) error {
 	for i, step := range s.Program.Command.Steps {
 		if _, err := parseStep(step.Policy, fmt.Sprintf("program.command.steps[%d].policy", i), p); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// checkArgv refuses rules for imports beside programs that are not python.
+func (p Policy) checkArgv(t *job.Tests) error {
+	if !p.Imports.Any() {
+		return nil
+	}
+	for i, run := range t.Stdio {
+		if len(run.Argv) > 0 {
+			return job.Invalid("policy.imports", "program.tests.stdio[%d].argv runs a program of its own, whose imports nothing checks; leave one of the two out", i)
 		}
 	}
 	return nil

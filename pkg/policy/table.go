@@ -131,10 +131,14 @@ var capabilities = []capability{
 		by:    everywhere(worker("told to the worker with the claim, masked in output")),
 		unfit: oneReason("sessions are not told secrets", UseSession, UseShell)},
 	{name: "imports", asked: is("unrestricted"), free: true,
-		when: func(p *Policy) bool { return len(p.Imports.Allow)+len(p.Imports.Deny) == 0 }},
-	{name: "imports", asked: importsAsked, without: "unrestricted",
-		by:    everywhere(wall{"the snippet is checked before it runs, and its import asks; no boundary", job.LevelHarness}),
-		unfit: oneReason("only the imports of python snippets are checked", UseCommand, UseTests, UseShell)},
+		when: func(p *Policy) bool { return !p.Imports.Any() }},
+	{name: "imports", asked: func(p *Policy) string { return p.Imports.String() }, without: "unrestricted",
+		by: everywhere(wall{"the snippet is checked before it runs, and its import asks; no boundary", job.LevelHarness}),
+		as: map[Use]wall{
+			UseTests:   {"the solution is checked before it runs, and its import asks; no boundary", job.LevelHarness},
+			UseSession: {"each snippet is checked before it runs, and its import asks; no boundary", job.LevelHarness},
+		},
+		unfit: oneReason("only the imports of python code are checked", UseCommand, UseShell)},
 	{name: "packages", when: func(p *Policy) bool { return len(p.Packages) == 0 }, asked: is("none"), free: true},
 	{name: "packages", asked: func(p *Policy) string { return names(p.Packages) }, without: "none",
 		by: everywhere(worker("environment built once, in a sandbox with the index for its network"))},
@@ -164,10 +168,6 @@ func coresOf(p *Policy, h Host) string {
 		cores = min(cores, float64(h.Cores))
 	}
 	return fmt.Sprint(cores)
-}
-
-func importsAsked(p *Policy) string {
-	return "allow " + names(p.Imports.Allow) + "; deny " + names(p.Imports.Deny)
 }
 
 func callbacksAsked(p *Policy) string {

@@ -28,7 +28,8 @@ func TestCapabilitiesByUse(t *testing.T) {
 		capability, policy, without string
 		fit                         []Use
 	}{
-		{"imports", `"imports":{"deny":["os"]}`, "unrestricted", []Use{UsePython, UseSession}},
+		{"imports", `"imports":{"deny":["os"]}`, "unrestricted", []Use{UsePython, UseTests, UseSession}},
+		{"imports", `"imports":{"deny":["*"]}`, "unrestricted", []Use{UsePython, UseTests, UseSession}},
 		{"callbacks", `"callbacks":{"allow":["f"],"max_calls":1}`, "none", []Use{UseSession}},
 		{"artifacts", `"artifacts":{"paths":["/tmp/*"]}`, "none", []Use{UsePython, UseCommand, UseTests}},
 		{"env.secrets", `"env":{"secrets":{"A":"a"}}`, "none", []Use{UsePython, UseCommand, UseTests}},
@@ -87,5 +88,32 @@ func TestCoresThatThereAre(t *testing.T) {
 	t.Parallel()
 	if row := rowsFor(t, `{"cpu":64}`, UseCommand)["cpu"]; row.Requested != "64" || row.Applied != "2" {
 		t.Errorf("64 of 2: %+v", row)
+	}
+}
+
+// Rules say what they leave, and a solution that is run by a program of its own has none.
+func TestImportRules(t *testing.T) {
+	t.Parallel()
+	for raw, want := range map[string]string{
+		`{"imports":{"deny":["*"]}}`:                                   "none",
+		`{"imports":{"deny":["*"],"allow":["math","json"]}}`:           "only math, json",
+		`{"imports":{"deny":["*","os.path"],"allow":["os"]}}`:          "only os; deny os.path",
+		`{"imports":{"allow":["math"]}}`:                               "allow math; deny none",
+		`{"imports":{"deny":["os"]}}`:                                  "allow none; deny os",
+		`{"imports":{"deny":[],"allow":[]}}`:                           "unrestricted",
+		`{"enforce":"report","imports":{"allow":["os"],"deny":["*"]}}`: "only os",
+	} {
+		if row := rowsFor(t, raw, UseSession)["imports"]; row.Requested != want || row.Applied != want {
+			t.Errorf("%s: %+v", raw, row)
+		}
+	}
+	own := job.Spec{Program: job.Program{Tests: &job.Tests{Code: "0", Stdio: []job.Stdio{{Stdout: "1"}, {Argv: []string{"cat"}}}}}}
+	err := parse(t, `{"enforce":"report","imports":{"deny":["os"]}}`).CheckSpec(own)
+	if err == nil || !strings.Contains(err.Error(), "policy.imports: program.tests.stdio[1].argv") {
+		t.Errorf("a program of its own: %v", err)
+	}
+	own.Program.Tests.Stdio = own.Program.Tests.Stdio[:1]
+	if err := parse(t, `{"imports":{"deny":["*"]}}`).CheckSpec(own); err != nil {
+		t.Error(err)
 	}
 }

@@ -106,8 +106,8 @@ func (p *Policy) validateLists() error {
 		entries []string
 		problem func(string) string
 	}{
-		{"imports.allow", p.Imports.Allow, badModule},
-		{"imports.deny", p.Imports.Deny, badModule},
+		{"imports.allow", p.Imports.Allow, badAllowed},
+		{"imports.deny", p.Imports.Deny, badDenied},
 		{"packages", p.Packages, badRequirement},
 		{"callbacks.allow", p.Callbacks.Allow, badVariable},
 		{"artifacts.paths", p.Artifacts.Paths, badGlob},
@@ -295,6 +295,23 @@ func badVariable(s string) string {
 	const first = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"
 	if s == "" || len(s) > job.MaxName || strings.Trim(s, first+"0123456789") != "" || !strings.Contains(first, s[:1]) {
 		return "must be a name: letters, digits and _, not starting with a digit"
+	}
+	return ""
+}
+
+func badAllowed(s string) string {
+	if s == DenyAll {
+		return "is for deny; without imports.allow every module is allowed"
+	}
+	return badModule(s)
+}
+
+func badDenied(s string) string {
+	if s == DenyAll {
+		return ""
+	}
+	if bad := badModule(s); bad != "" {
+		return bad + `, or "*" for every one that imports.allow does not name`
 	}
 	return ""
 }

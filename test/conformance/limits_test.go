@@ -181,6 +181,7 @@ func others(page string) []limit {
 			},
 			unfit: map[policy.Use]string{policy.UseSession: "sessions have no artifacts", policy.UseShell: "sessions have no artifacts"}},
 		{name: "imports", capability: "imports", level: job.LevelHarness, outcomes: []job.Outcome{job.PolicyViolation},
+			graded: []job.Outcome{job.PolicyViolation, job.Failed}, // all that a script has to say it with is its exit code
 			policy: limits{"wall": "2m", "imports": limits{"deny": []string{"colorsys"}}}, beyond: "def act():\n    import colorsys",
 			held: func(t *testing.T, o *observed, _ *program, _ string) {
 				if !strings.Contains(o.message, "policy.imports: line 2: import of colorsys") {
@@ -190,7 +191,7 @@ func others(page string) []limit {
 			within:  "def act():\n    import calendar",
 			excused: map[string]string{"session command": "a command is no snippet, and may start another python: the rules are no wall, and the level says so"},
 			unfit: map[policy.Use]string{
-				policy.UseCommand: "only the imports of python snippets", policy.UseTests: "only the imports of python snippets", policy.UseShell: "only the imports of python snippets",
+				policy.UseCommand: "only the imports of python code", policy.UseShell: "only the imports of python code",
 			}},
 	}
 }

@@ -47,7 +47,7 @@ type importRules struct {
 
 // rulesFor returns nil if the policy has none.
 func rulesFor(p policy.Imports) *importRules {
-	if len(p.Allow)+len(p.Deny) == 0 {
+	if !p.Any() {
 		return nil
 	}
 	return &importRules{p, string(python.Imports)}

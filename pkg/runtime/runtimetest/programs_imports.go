@@ -40,5 +40,9 @@ func imports() []program {
 		{name: "allowed imports", outcome: job.Succeeded, edit: allow("json", "collections", "numpy"), check: stdoutIs("[1] 2\n"),
 			run: py("import json, numpy\nfrom collections import abc\nprint(json.dumps([1]), numpy.int64(2))")},
 		{name: "import that is not allowed", outcome: job.PolicyViolation, code: 1, run: py(code), edit: allow("json"), check: violates("line 2: import of os")},
+		{name: "no imports", outcome: job.PolicyViolation, code: 1, run: py(code), edit: deny("*"),
+			check: with(violates("line 2: import of os"), rowIs("imports", "none", job.LevelHarness))},
+		{name: "no imports but some", outcome: job.Succeeded, edit: func(p *policy.Policy) { p.Imports = policy.Imports{Allow: []string{"time"}, Deny: []string{"*"}} },
+			run: py("import time\nprint(time.strptime('2020', '%Y').tm_year)\ntry: __import__('o' + 's')\nexcept ImportError as e: print(e)"), check: stdoutIs("2020\nimport of os is forbidden by policy.imports\n")},
 	}
 }

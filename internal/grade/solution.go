@@ -29,8 +29,8 @@ type loadFrame struct {
 	Class       bool   `json:"class,omitempty"`        // a class is to be written: so may its instances
 	Link        int    `json:"link,omitempty"`         // the descriptor over which the check asks
 
-	Functions []string `json:"functions,omitempty"` // further ones that the check may call
-	Imports *policy.Imports `json:"imports,omitempty"` // rules for the code, and not for the setup
+	Functions []string        `json:"functions,omitempty"` // further ones that the check may call
+	Imports   *policy.Imports `json:"imports,omitempty"`   // rules for the code, and not for the setup
 }
 
 // enter makes sure that there is a sandbox with the solution loaded. If the

@@ -52,24 +52,29 @@ func (s *Server) listArtifacts(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	out := api.ArtifactList{Artifacts: []job.Artifact{}}
-	served(id, found)
+	served("jobs", id, found)
 	out.Artifacts = append(out.Artifacts, found...)
 	return writeJSON(w, http.StatusOK, out)
 }
 
-// artifactURL is where the API serves an artifact.
-func artifactURL(id job.ID, name string) string {
-	u := url.URL{Path: "/v1/jobs/" + string(id) + "/artifacts/" + strings.TrimPrefix(name, "/")}
+// artifactURL is where the API serves an artifact of one of the jobs or sessions.
+func artifactURL(kind string, id job.ID, name string) string {
+	u := url.URL{Path: "/v1/" + kind + "/" + string(id) + "/artifacts/" + strings.TrimPrefix(name, "/")}
 	return u.EscapedPath()
 }
 
-// getArtifact streams one file. It is whatever a job wrote, so a browser must
-// neither guess its type nor render it in our origin.
 func (s *Server) getArtifact(w http.ResponseWriter, r *http.Request) error {
 	id, found, err := s.artifacts(r)
 	if err != nil {
 		return err
 	}
+	w.Header().Set("Cache-Control", "private, max-age=31536000, immutable")
+	return s.serveArtifact(w, r, "job", id, found)
+}
+
+// serveArtifact streams one of the files that were found. It is whatever a program wrote,
+// so a browser must neither guess its type nor render it in our origin.
+func (s *Server) serveArtifact(w http.ResponseWriter, r *http.Request, kind string, id job.ID, found []job.Artifact) error {
 	name := "/" + r.PathValue("path")
 	var a *job.Artifact
 	for i := range found {
@@ -78,11 +83,11 @@ func (s *Server) getArtifact(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	if a == nil {
-		return notFound("job %s has no artifact %q", id, name)
+		w.Header().Del("Cache-Control")
+		return notFound("%s %s has no artifact %q", kind, id, name)
 	}
 	h := w.Header()
 	h.Set("ETag", `"sha256:`+a.SHA256+`"`)
-	h.Set("Cache-Control", "private, max-age=31536000, immutable")
 	if r.Header.Get("If-None-Match") == h.Get("ETag") {
 		w.WriteHeader(http.StatusNotModified)
 		return nil

@@ -84,7 +84,7 @@ func (v shown) writeResult(w http.ResponseWriter, raw json.RawMessage) error {
 // job shows a job.
 func (v shown) job(j *job.Job) (json.RawMessage, error) {
 	if j.Result != nil {
-		served(j.ID, j.Result.Artifacts)
+		served("jobs", j.ID, j.Result.Artifacts)
 	}
 	raw, err := json.Marshal(j)
 	if err != nil {
@@ -101,9 +101,9 @@ func (v shown) job(j *job.Job) (json.RawMessage, error) {
 }
 
 // served has artifacts say where they are served, in place of where they are kept.
-func served(id job.ID, all []job.Artifact) {
+func served(kind string, id job.ID, all []job.Artifact) {
 	for i := range all {
-		all[i].URL, all[i].Object = artifactURL(id, all[i].Path), ""
+		all[i].URL, all[i].Object = artifactURL(kind, id, all[i].Path), ""
 	}
 }
 
@@ -112,7 +112,7 @@ func servedArtifacts(id job.ID, raw json.RawMessage) (json.RawMessage, error) {
 	if err := json.Unmarshal(raw, &all); err != nil {
 		return nil, err
 	}
-	served(id, all)
+	served("jobs", id, all)
 	return json.Marshal(all)
 }
 

@@ -321,7 +321,7 @@ func (s *Server) getSession(w http.ResponseWriter, r *http.Request) error {
 
 // closeSession ends a session; one that has ended stays as it is.
 func (s *Server) closeSession(w http.ResponseWriter, r *http.Request) error {
-	if _, _, err := s.callSession(r, queue.SessionCall{Op: queue.SessionClose}, callTime); err != nil && !errors.Is(err, job.ErrConflict) {
+	if _, _, err := s.callSession(r, queue.SessionCall{Op: queue.SessionClose}, exportTime); err != nil && !errors.Is(err, job.ErrConflict) {
 		return err
 	}
 	return s.getSession(w, r)

@@ -52,6 +52,13 @@ type live struct {
 	meters               // of what it uses
 	waited time.Duration // for cores, by the last request
 
+	exporter  Exporter        // nil: nothing of it is kept
+	running   context.Context // ends when nothing of its program is left
+	stopped   context.CancelFunc
+	exporting sync.Mutex // an export, or the end of the slot
+	gather    runtime.Gather
+	gathering bool // an export is under way; guarded by mu, as gather is
+
 	conn    net.Conn
 	writing sync.Mutex
 	ready   chan struct{} // closed when the interpreter waits for work
@@ -104,6 +111,7 @@ func newLive(id job.ID, tenant string, spec job.SessionSpec, plan *policy.Plan, 
 		waiting: map[int64]chan *frame{}, calls: map[int64]job.HostCall{}, used: time.Now(), seen: time.Now(),
 		meters: newMeters(&plan.Policy),
 	}
+	l.running, l.stopped = context.WithCancel(context.Background())
 	l.turn <- struct{}{}
 	return l
 }
@@ -111,22 +119,39 @@ func newLive(id job.ID, tenant string, spec job.SessionSpec, plan *policy.Plan, 
 // run is the session's life: it returns when the session has ended.
 func (l *live) run(ctx context.Context) {
 	defer close(l.over)
-	defer l.slot.Close()
+	defer l.release()
 	ctx, l.stop = context.WithCancel(ctx)
 	defer l.stop()
 	whole := *l.plan // each execute has the policy's times, the session as a whole only an end
 	whole.Policy.Wall, whole.Policy.CPUTime = job.Duration(longest), job.Duration(longest)*64
-	rep, err := l.slot.Run(ctx, runtime.Attempt{
+	in := runtime.Attempt{
 		Job: l.id, Lease: 1, Service: "session", Plan: &whole, Deadline: time.Now().Add(longest), Converse: l.converse, Forks: true,
-		CPU: l.budget, Waits: l.waits, Metered: l.metered,
-	})
+		CPU: l.budget, Waits: l.waits, Metered: l.metered, Gathered: l.gathered,
+	}
+	last := l.exports()
+	if last != nil {
+		in.Collect = last.take
+	}
+	rep, err := l.slot.Run(ctx, in)
+	l.stopped()
 	if err == nil {
 		l.mu.Lock()
 		l.settle(rep.Usage)
 		l.mu.Unlock()
 	}
 	l.finish(l.verdict(rep, err))
+	l.exporting.Lock() // what was exported before is over, and this one counts
+	l.leave(ctx, last, rep, err)
+	l.exporting.Unlock()
 	l.tell(queue.SessionEvent{Ended: l.ended()})
+}
+
+// release closes the slot, when nobody looks into it any more.
+func (l *live) release() {
+	l.stopped()
+	l.exporting.Lock()
+	defer l.exporting.Unlock()
+	l.slot.Close()
 }
 
 // verdict says why a session ended that nobody ended. A limit that was enforced

@@ -32,6 +32,8 @@ type Config struct {
 	// Suffers says why this host has no room for one more session, "" if it has, and
 	// whether it is about to run out of memory; nil: never.
 	Suffers func() (why string, starves bool)
+	// Exports takes the artifacts of a session that is made; nil: there are none.
+	Exports func(tenant string, session job.ID, p policy.Artifacts) Exporter
 	// Awake keeps processors awake while a client waits; nil: they may sleep.
 	Awake *awake.Keeper
 }
@@ -114,7 +116,7 @@ func (m *Manager) sweep(now time.Time) {
 	defer m.mu.Unlock()
 	for _, l := range m.live {
 		l.mu.Lock()
-		idle, unseen, busy := now.Sub(l.used), now.Sub(l.seen), len(l.waiting) > 0
+		idle, unseen, busy := now.Sub(l.used), now.Sub(l.seen), len(l.waiting) > 0 || l.gathering
 		l.mu.Unlock()
 		switch {
 		case l.spec.Lease > 0 && unseen > l.spec.Lease.D():
@@ -280,6 +282,9 @@ func (m *Manager) enter(tenant string, p policy.Policy) error {
 // start has a session live, or closes its slot and gives its place back.
 func (m *Manager) start(l *live, how string) error {
 	l.awake = m.Awake
+	if m.Exports != nil {
+		l.exporter = m.Exports(l.tenant, l.id, l.policy.Artifacts)
+	}
 	if err := m.add(l); err != nil {
 		l.slot.Close()
 		m.ledger.give(l.tenant, shareOf(l.policy))

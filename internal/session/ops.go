@@ -40,6 +40,8 @@ func (l *live) do(ctx context.Context, c queue.SessionCall) (r queue.SessionRepl
 		case f != nil && strings.HasPrefix(f.Error, "FileNotFoundError"):
 			err = fmt.Errorf("%w: the session has no file %.300q", job.ErrNotFound, c.Path)
 		}
+	case queue.SessionExport:
+		err = l.export(ctx)
 	case queue.SessionInterrupt:
 		err = l.interrupt()
 	case queue.SessionAnswer:

@@ -190,7 +190,7 @@ func New(cfg Config, parts Parts) (*Worker, error) {
 	if parts.Sessions != nil {
 		w.sessions = session.New(session.Config{
 			Worker: cfg.ID, Pool: cfg.Pool, Runtime: parts.Runtime, Server: parts.Sessions, Awake: parts.Awake,
-			Limits: cfg.Sessions, Suffers: w.pressure.suffers,
+			Limits: cfg.Sessions, Suffers: w.pressure.suffers, Exports: w.exports,
 			Plan: func(p policy.Policy, u policy.Use) (*policy.Plan, error) {
 				host, _ := w.proof.state()
 				return p.PlanFor(host, u)

@@ -129,6 +129,31 @@ func filePath(id job.ID, path string) string {
 	return sessionPath(id) + "/files/" + strings.TrimPrefix(path, "/")
 }
 
+// ExportArtifacts keeps the files of a session that its policy names (artifacts), as they
+// are between two executes, and returns what is kept. They take the place of those of the
+// export before, and stay when the session has ended, which exports them once more.
+func (c *Client) ExportArtifacts(ctx context.Context, id job.ID) (*job.Export, error) {
+	var out job.Export
+	return &out, c.once(ctx, http.MethodPost, sessionPath(id)+"/artifacts", nil, &out)
+}
+
+// ExportedArtifacts returns what was exported of a session last, live or ended.
+func (c *Client) ExportedArtifacts(ctx context.Context, id job.ID) (*job.Export, error) {
+	var out job.Export
+	_, err := c.json(ctx, get(sessionPath(id)+"/artifacts", nil), &out)
+	return &out, err
+}
+
+// ExportedArtifact opens one of these files by its path inside the sandbox. The caller
+// closes it.
+func (c *Client) ExportedArtifact(ctx context.Context, id job.ID, path string) (io.ReadCloser, error) {
+	resp, err := c.do(ctx, get(sessionPath(id)+"/artifacts/"+strings.TrimPrefix(path, "/"), nil))
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}
+
 // Executes lists what was executed in a session after one, oldest first.
 func (c *Client) Executes(ctx context.Context, id, after job.ID) (*api.ExecuteList, error) {
 	var out api.ExecuteList

@@ -73,6 +73,13 @@ type Execute struct {
 	Alive     bool                `json:"alive"`           // whether the session is, after it
 }
 
+// Export is what a session left behind when it was last asked for that, or at its end.
+type Export struct {
+	Artifacts  []Artifact `json:"artifacts"`
+	Feedback   []string   `json:"feedback,omitempty"` // what is not there although the policy names it, and why
+	ExportedAt *time.Time `json:"exported_at,omitempty"`
+}
+
 // Chunk is a piece of output.
 type Chunk struct {
 	Stream string `json:"stream"` // stdout or stderr

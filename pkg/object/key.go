@@ -65,6 +65,16 @@ func OutputKey(tenant string, id job.ID, lease job.Lease, stream string, step in
 	return prefix + "~" + stream + "." + strconv.Itoa(step), nil
 }
 
+// FirstExport is the lease of the files of a session's first export. What is below the
+// one before it says which export counts: see ExportKey.
+const FirstExport job.Lease = 2
+
+// ExportKey returns the object path of the list of what a session has exported last.
+func ExportKey(tenant string, id job.ID) (string, error) {
+	prefix, err := AttemptPrefix(tenant, id, FirstExport-1)
+	return prefix + "~export", err
+}
+
 // AttemptPrefix returns the prefix, ending in a slash, of everything that one
 // attempt stores.
 func AttemptPrefix(tenant string, id job.ID, lease job.Lease) (string, error) {

@@ -153,8 +153,8 @@ var capabilities = []capability{
 		unfit: oneReason("only python sessions have host functions", UsePython, UseCommand, UseTests, UseShell)},
 	{name: "artifacts", when: func(p *Policy) bool { return len(p.Artifacts.Paths) == 0 }, asked: is("none"), free: true},
 	{name: "artifacts", asked: artifactsAsked, without: "none",
-		by:    everywhere(worker("opened beneath the sandbox root, links not followed")),
-		unfit: oneReason("sessions have no artifacts; their files can be read while they live", UseSession, UseShell)},
+		by: everywhere(worker("opened beneath the sandbox root, links not followed")),
+		as: inSessions(worker("opened beneath the sandbox root when they are asked for and at the end, links not followed"))},
 }
 
 func is(s string) func(*Policy) string { return func(*Policy) string { return s } }

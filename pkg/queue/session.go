@@ -22,6 +22,7 @@ const (
 	SessionInject    SessionOp = "inject"    // Names
 	SessionPut       SessionOp = "put"       // Path, Data
 	SessionFile      SessionOp = "file"      // Path
+	SessionExport    SessionOp = "export"    // what there is then is in the object store
 	SessionInterrupt SessionOp = "interrupt" //
 	SessionPending   SessionOp = "pending"   //
 	SessionAnswer    SessionOp = "answer"    // Call, Value or Error

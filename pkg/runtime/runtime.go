@@ -88,6 +88,7 @@ type Attempt struct {
 	Forks    bool              // the program may be copied while it runs: see Forker
 	CPU      *CPUBudget        // of all attempts that share it, besides the policy's cpu_time for each; nil: none
 	Waits    *Waits            // of all attempts that share it: the policy's wall stands for each meanwhile; nil: its own
+	Gathered func(Gather)      // is told before user code starts how to collect artifacts while it runs; nil: nobody asks
 	Metered  func(Meter)       // is told before user code starts how to read what it spends; nil: nobody asks
 }
 
@@ -124,6 +125,12 @@ type Converse func(ctx context.Context, conn net.Conn) error
 // opened the file beneath the sandbox root without following links; r yields at
 // most size bytes.
 type Collector func(ctx context.Context, path string, size int64, r io.Reader) error
+
+// Gather has take collect the policy's artifacts as they are at the moment, while the
+// program runs and may change them: what is gone or grows meanwhile is refused, or kept
+// as it was. What is refused is described as in Report.Feedback. It must be over before the
+// slot is closed.
+type Gather func(ctx context.Context, take Collector) (refused []string, err error)
 
 // Report is how an attempt ended. ID, names, attempts and timings of the
 // control plane are filled in by the worker and the dispatcher.

@@ -178,8 +178,7 @@ func others(page string) []limit {
 				if len(o.artifacts) != 1 || o.artifacts[0].Bytes != 500 {
 					t.Errorf("artifacts %+v", o.artifacts)
 				}
-			},
-			unfit: map[policy.Use]string{policy.UseSession: "sessions have no artifacts", policy.UseShell: "sessions have no artifacts"}},
+			}},
 		{name: "imports", capability: "imports", level: job.LevelHarness, outcomes: []job.Outcome{job.PolicyViolation},
 			graded: []job.Outcome{job.PolicyViolation, job.Failed}, // all that a script has to say it with is its exit code
 			policy: limits{"wall": "2m", "imports": limits{"deny": []string{"colorsys"}}}, beyond: "def act():\n    import colorsys",

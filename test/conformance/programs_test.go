@@ -144,9 +144,17 @@ func aSession(kind job.SessionKind, forked bool, of func(act string) api.Execute
 		if len(told) == 0 || len(told) != len(s.Enforcement) {
 			t.Errorf("told of %d rows when it was made, and of %d afterwards", len(told), len(s.Enforcement))
 		}
-		return &observed{
+		o := &observed{
 			outcome: e.Outcome, message: e.Message, stdout: e.Stdout, stderr: e.Stderr, usage: e.Usage, rows: s.Enforcement, raw: e,
-		}, nil
+		}
+		if strings.Contains(string(p), `"artifacts"`) {
+			left, err := f.api.ExportArtifacts(t.Context(), s.ID)
+			if err != nil {
+				return nil, err
+			}
+			o.artifacts = left.Artifacts
+		}
+		return o, nil
 	}
 }
 

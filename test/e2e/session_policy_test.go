@@ -1,10 +1,15 @@
 package e2e
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"io"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/pkg/job"
@@ -48,5 +53,125 @@ func sessionImports(t *testing.T, f *fleet) {
 	s, err := f.api.CreateSession(t.Context(), job.SessionSpec{Kind: job.SessionShell, Policy: json.RawMessage(`{"imports": {"deny": ["*"]}}`)})
 	if !errors.Is(err, job.ErrInvalid) || !strings.Contains(err.Error(), "policy.imports: only the imports of python code are checked") {
 		t.Errorf("a shell: %+v, %v", s, err)
+	}
+}
+
+// sessionArtifacts: the files that the policy names are exported when that is asked for and
+// at the end, whatever that is, and can be read when the session is gone.
+func sessionArtifacts(t *testing.T, f *fleet) {
+	const kept = `"artifacts": {"paths": ["/workspace/out/**", "/tmp/*.log"], "max_bytes": "1Ki", "max_files": 3}`
+	for _, level := range []string{"cell", "task", "gvisor"} {
+		id := f.session(t, job.SessionSpec{Policy: json.RawMessage(`{"isolation": "` + level + `", ` + kept + `}`)})
+		if e, err := f.api.ExportedArtifacts(t.Context(), id); err != nil || len(e.Artifacts) != 0 || e.ExportedAt != nil {
+			t.Errorf("%s: before the first: %+v, %v", level, e, err)
+		}
+		f.execute(t, id, job.Succeeded, code(`import os
+os.makedirs("out/deep")
+kept_open = open("out/deep/a.json", "w")
+print("[1]", file=kept_open, flush=True)
+os.symlink("/etc/passwd", "out/link")
+open("out/large", "w").write("x" * 2000)
+open("out/b.txt", "w").write("first")`))
+		e, err := f.api.ExportArtifacts(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.left(t, id, e, map[string]string{"/workspace/out/b.txt": "first", "/workspace/out/deep/a.json": "[1]\n"})
+		said := strings.Join(e.Feedback, "\n")
+		for _, want := range []string{`"/workspace/out/large": its 2000 bytes are above what is left of the limit of 1024`, `"/workspace/out/link": a symbolic link is not followed`, `"/tmp/*.log": matched nothing`} {
+			if !strings.Contains(said, want) {
+				t.Errorf("%s: %q does not say %q", level, said, want)
+			}
+		}
+		if len(e.Artifacts) == 2 && (e.Artifacts[1].MediaType != "application/json" || e.Artifacts[1].URL != "/v1/sessions/"+string(id)+"/artifacts/workspace/out/deep/a.json" || e.Artifacts[1].Object != "") {
+			t.Errorf("%s: %+v", level, e.Artifacts[1])
+		}
+		// The next one takes its place, and the end that of the last.
+		f.execute(t, id, job.Succeeded, code("os.remove('out/b.txt')\nos.remove('out/large')\nopen('/tmp/x.log', 'w').write('log')\nkept_open.close()"))
+		if e, err = f.api.ExportArtifacts(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		f.left(t, id, e, map[string]string{"/workspace/out/deep/a.json": "[1]\n", "/tmp/x.log": "log"})
+		f.execute(t, id, job.Succeeded, api.ExecuteRequest{Command: "echo last > out/c; echo 1; rm /tmp/x.log"})
+		if _, err := f.api.CloseSession(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		if e, err = f.api.ExportedArtifacts(t.Context(), id); err != nil || e.ExportedAt == nil {
+			t.Fatal(e, err)
+		}
+		f.left(t, id, e, map[string]string{"/workspace/out/deep/a.json": "[1]\n", "/workspace/out/c": "last\n"})
+		if _, err := f.api.ExportedArtifact(t.Context(), id, "/workspace/out/b.txt"); !errors.Is(err, job.ErrNotFound) {
+			t.Errorf("%s: a file of an export before: %v", level, err)
+		}
+		if _, err := f.api.ExportArtifacts(t.Context(), id); !errors.Is(err, job.ErrConflict) || !strings.Contains(err.Error(), "has ended") {
+			t.Errorf("%s: of one that has ended: %v", level, err)
+		}
+	}
+	f.endsThatExport(t, kept)
+	none := f.session(t, job.SessionSpec{})
+	if _, err := f.api.ExportArtifacts(t.Context(), none); !errors.Is(err, job.ErrInvalid) || !strings.Contains(err.Error(), "policy.artifacts.paths: names no files to export") {
+		t.Errorf("of a policy that names none: %v", err)
+	}
+}
+
+// endsThatExport are those that nobody asks for, of either kind of session and of a copy.
+func (f *fleet) endsThatExport(t *testing.T, kept string) {
+	const write = "mkdir -p /workspace/out; echo text > /workspace/out/f"
+	text := map[string]string{"/workspace/out/f": "text\n"}
+	spec := job.SessionSpec{Kind: job.SessionShell, Policy: json.RawMessage(`{` + kept + `}`)}
+	spec.Lease = job.Duration(2 * time.Second)
+	lease := f.session(t, spec)
+	spec.Lease, spec.IdleTimeout = 0, job.Duration(2*time.Second)
+	idle := f.session(t, spec)
+	late := f.session(t, job.SessionSpec{Policy: json.RawMessage(`{"wall": "500ms", ` + kept + `}`)})
+	full := f.session(t, job.SessionSpec{Policy: json.RawMessage(`{"memory": "64Mi", ` + kept + `}`)})
+	for _, id := range []job.ID{lease, idle, late, full} {
+		f.execute(t, id, job.Succeeded, api.ExecuteRequest{Command: write})
+	}
+	copied, err := f.api.ForkSession(t.Context(), late)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.execute(t, late, job.TimedOut, code("import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass"))
+	f.execute(t, full, job.OutOfMemory, code("x = b'x' * (200 << 20)"))
+	for id, want := range map[job.ID]job.Outcome{lease: job.Expired, idle: job.Expired, late: job.TimedOut, full: job.OutOfMemory} {
+		f.ends(t, id, want, "")
+		e, err := f.api.ExportedArtifacts(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.left(t, id, e, text)
+	}
+	f.execute(t, copied.ID, job.Succeeded, api.ExecuteRequest{Command: "echo more >> /workspace/out/f"})
+	if _, err := f.api.CloseSession(t.Context(), copied.ID); err != nil {
+		t.Fatal(err)
+	}
+	e, err := f.api.ExportedArtifacts(t.Context(), copied.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.left(t, copied.ID, e, map[string]string{"/workspace/out/f": "text\nmore\n"})
+}
+
+// left says that these are the artifacts of a session, and no others.
+func (f *fleet) left(t *testing.T, id job.ID, e *job.Export, want map[string]string) {
+	t.Helper()
+	var found []string
+	for _, a := range e.Artifacts {
+		found = append(found, a.Path)
+		body, err := f.api.ExportedArtifact(t.Context(), id, a.Path)
+		if err != nil {
+			t.Errorf("%s: %v", a.Path, err)
+			continue
+		}
+		data, err := io.ReadAll(body)
+		sum := sha256.Sum256(data)
+		if err = errors.Join(err, body.Close()); err != nil || string(data) != want[a.Path] || a.Bytes != int64(len(data)) || a.SHA256 != hex.EncodeToString(sum[:]) {
+			t.Errorf("%+v: %q, %v", a, data, err)
+		}
+	}
+	if len(found) != len(want) {
+		slices.Sort(found)
+		t.Errorf("exported %q, want %v", found, want)
 	}
 }

@@ -27,7 +27,7 @@ func TestSessions(t *testing.T) {
 		"state and output": sessionState, "timed out": sessionTimedOut, "callbacks": sessionCallbacks, "hostile": sessionHostile,
 		"shell": sessionShell, "idle": sessionIdle, "fork": sessionFork, "hostile fork": sessionForkHostile,
 		"variables": sessionVariables, "files": sessionFiles, "interrupt": sessionInterrupt, "lease": sessionLease,
-		"rich outputs": sessionDisplay, "refusals": sessionRefusals, "imports": sessionImports,
+		"rich outputs": sessionDisplay, "refusals": sessionRefusals, "imports": sessionImports, "artifacts": sessionArtifacts,
 		"prompt": sessionPrompt, "awake": sessionAwake, "worker killed": sessionWorkerKilled,
 	} {
 		t.Run(name, func(t *testing.T) { story(t, f) })

@@ -2,8 +2,9 @@
 // without trusting anything about the tree that they are in.
 //
 // Every name is resolved by the kernel beneath a directory that the worker
-// holds open, one component at a time, and no link of any kind is followed. It
-// must be called when nothing can change the tree any more.
+// holds open, one component at a time, and no link of any kind is followed. The tree
+// of a live program may change meanwhile: what is there to be opened is taken, as
+// long as it was when it was found.
 package artifact
 
 import (
@@ -209,6 +210,12 @@ func (w *walk) unreadable(at string, err error) error {
 	for _, theirs := range []error{unix.ELOOP, unix.EXDEV, unix.ENXIO, unix.ENODEV, unix.EACCES, unix.ENOTDIR, unix.ENAMETOOLONG} {
 		if errors.Is(err, theirs) {
 			w.refuse(at, "cannot be opened without following links")
+			return nil
+		}
+	}
+	for _, gone := range []error{unix.ENOENT, unix.ESTALE, unix.EAGAIN} {
+		if errors.Is(err, gone) {
+			w.refuse(at, "was removed or moved while it was looked at")
 			return nil
 		}
 	}

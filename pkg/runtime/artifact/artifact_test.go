@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -180,6 +181,41 @@ func TestSeveralRootsInOrder(t *testing.T) {
 	got, _ := collect(t, paths("/**/x"), Root{"/workspace", tree(t, "x")}, Root{"/tmp", tree(t, "x")})
 	if d := cmp.Diff([]string{"/tmp/x", "/workspace/x"}, got); d != "" {
 		t.Error(d)
+	}
+}
+
+// A live program removes and moves what is being looked at: that is told of, and no failure.
+func TestTreeThatChanges(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a", "b", "c"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name, "f"), []byte("text"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	var taken []string
+	refused, err := Collect(t.Context(), []Root{{Path: "/w", Dir: root}}, paths("/w/**"), func(path string, size int64, r io.Reader) error {
+		if len(taken) == 0 {
+			if err := errors.Join(os.RemoveAll(filepath.Join(dir, "b")), os.Truncate(filepath.Join(dir, "c", "f"), 1<<10)); err != nil {
+				return err
+			}
+		}
+		data, err := io.ReadAll(r)
+		taken = append(taken, fmt.Sprint(path, " ", size, " ", len(data)))
+		return err
+	})
+	if err != nil || len(refused) != 1 || refused[0] != `"/w/b": was removed or moved while it was looked at` {
+		t.Errorf("%q, %v", refused, err)
+	}
+	if want := []string{"/w/a/f 4 4", "/w/c/f 1024 1024"}; !slices.Equal(taken, want) {
+		t.Errorf("%q, want %q", taken, want)
 	}
 }
 

@@ -53,6 +53,9 @@ func (a *attempt) run(ctx context.Context) (*runtime.Report, error) {
 	}
 	a.env = environment(a.image.env, way.variables(), a.policy.Env.Set, a.Secrets)
 	a.mask = mask.New(slices.Collect(maps.Values(a.Secrets)))
+	if a.Gathered != nil {
+		a.Gathered(a.gather)
+	}
 	err = a.runProgram(ctx)
 	way.close(a.report)
 	if err != nil {
@@ -264,11 +267,22 @@ func (a *attempt) conclude(v verdict) {
 // collect hands out the artifacts, now that nothing in the sandbox can change
 // them any more. Those of a canceled job are nobody's.
 func (a *attempt) collect(ctx context.Context) error {
-	want := a.policy.Artifacts
-	if a.Collect == nil || len(want.Paths) == 0 || a.report.Outcome == job.OutcomeCanceled {
+	if a.Collect == nil || len(a.policy.Artifacts.Paths) == 0 || a.report.Outcome == job.OutcomeCanceled {
 		return nil
 	}
 	begin := time.Now()
+	refused, err := a.gather(ctx, a.Collect)
+	if err != nil {
+		return err
+	}
+	a.report.Feedback = append(a.report.Feedback, refused...)
+	a.report.Timings.CollectMS = sinceMS(begin)
+	return nil
+}
+
+// gather is a runtime.Gather.
+func (a *attempt) gather(ctx context.Context, take runtime.Collector) ([]string, error) {
+	want := a.policy.Artifacts
 	var roots []artifact.Root
 	for _, w := range a.scratch.mounts {
 		if !w.readOnly { // it left nothing there
@@ -277,14 +291,13 @@ func (a *attempt) collect(ctx context.Context) error {
 	}
 	limits := artifact.Limits{Paths: want.Paths, MaxBytes: int64(want.MaxBytes), MaxFiles: want.MaxFiles}
 	refused, err := artifact.Collect(ctx, roots, limits, func(path string, size int64, r io.Reader) error {
-		return a.Collect(ctx, path, size, r)
+		return take(ctx, path, size, r)
 	})
 	if err != nil {
-		return fmt.Errorf("collect artifacts: %w", err)
+		return nil, fmt.Errorf("collect artifacts: %w", err)
 	}
-	for _, r := range refused {
-		a.report.Feedback = append(a.report.Feedback, "artifact "+r)
+	for i := range refused {
+		refused[i] = "artifact " + refused[i]
 	}
-	a.report.Timings.CollectMS = sinceMS(begin)
-	return nil
+	return refused, nil
 }

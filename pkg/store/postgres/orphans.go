@@ -12,11 +12,12 @@ import (
 )
 
 // orphans are leases under which nothing runs, and which are not the one that
-// the record is of. One snapshot: a job that ends meanwhile is seen in one of both.
+// the record is of. What a session has exported is nobody's when it is forgotten. One snapshot: a job that ends meanwhile is seen in one of both.
 const orphans = `
 SELECT i.id, i.lease FROM unnest($2::uuid[], $3::bigint[]) AS i (id, lease)
 WHERE NOT EXISTS (SELECT FROM live_jobs j WHERE j.id = i.id AND j.id >= $1 AND j.lease = i.lease AND j.state || '' = 'running')
-	AND NOT EXISTS (SELECT FROM results r WHERE r.id = i.id AND r.id >= $1 AND r.lease = i.lease AND r.reason = '')`
+	AND NOT EXISTS (SELECT FROM results r WHERE r.id = i.id AND r.id >= $1 AND r.lease = i.lease AND r.reason = '')
+	AND NOT EXISTS (SELECT FROM sessions s WHERE s.id = i.id)`
 
 // Orphans implements store.Scheduler.
 func (s *Store) Orphans(ctx context.Context, leases []store.LeaseRef) (out []store.LeaseRef, err error) {

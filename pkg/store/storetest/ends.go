@@ -451,7 +451,10 @@ func testOrphans(t *testing.T, open Open) {
 	unknown := store.LeaseRef{Job: job.NewID(), Lease: running.Lease}
 	wrong := store.LeaseRef{Job: running.Job, Lease: running.Lease + 1000}
 
-	got, err := f.Orphans(ctx, []store.LeaseRef{running, recorded, released, leaseOf(second), repeated, unknown, wrong})
+	session := store.LeaseRef{Job: job.NewID(), Lease: 7} // which has exported something
+	f.must(f.PutSession(ctx, tenant, job.Session{ID: session.Job, Worker: worker}, 0))
+
+	got, err := f.Orphans(ctx, []store.LeaseRef{running, recorded, released, leaseOf(second), repeated, unknown, wrong, session})
 	f.must(err)
 	want := []store.LeaseRef{released, repeated, unknown, wrong}
 	byLease := cmpopts.SortSlices(func(a, b store.LeaseRef) bool {
@@ -459,6 +462,10 @@ func testOrphans(t *testing.T, open Open) {
 	})
 	if diff := cmp.Diff(want, got, byLease); diff != "" {
 		t.Errorf("orphans (-want +got):\n%s", diff)
+	}
+	f.must(f.ForgetSession(ctx, session.Job))
+	if got, err = f.Orphans(ctx, []store.LeaseRef{session}); err != nil || len(got) != 1 {
+		t.Errorf("of a session that is forgotten: %v, %v", got, err)
 	}
 	if none, err := f.Orphans(ctx, nil); err != nil || len(none) != 0 {
 		t.Errorf("of none: %v, %v", none, err)

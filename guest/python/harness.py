@@ -376,9 +376,10 @@ def _json(value):
     return _dumps(value)
 
 
-def _faithful(value, depth, budget):
+def _faithful(value, depth, budget, deepest=MAX_DEPTH, long=False):
+    """Whether JSON says all of value. budget is of values, and of characters too if texts may be long."""
     budget[0] -= 1
-    if depth > MAX_DEPTH or budget[0] < 0:
+    if depth > deepest or budget[0] < 0:
         return False
     kind = type(value)
     if value is None or kind is bool:
@@ -388,12 +389,13 @@ def _faithful(value, depth, budget):
     if kind is float:
         return value - value == 0  # neither infinite nor nan
     if kind is str:
-        return len(value) <= MAX_VALUE and _encodable(value)
+        budget[0] -= long and len(value)
+        return budget[0] >= 0 and (long or len(value) <= MAX_VALUE) and _encodable(value)
     if kind is list:
-        return all(_faithful(v, depth + 1, budget) for v in value)
+        return all(_faithful(v, depth + 1, budget, deepest, long) for v in value)
     if kind is dict:
         return all(
-            type(k) is str and _encodable(k) and _faithful(v, depth + 1, budget) for k, v in value.items()
+            type(k) is str and _encodable(k) and _faithful(v, depth + 1, budget, deepest, long) for k, v in value.items()
         )
     return False
 

@@ -20,10 +20,11 @@ type Service struct {
 func Services() map[string]Service {
 	wire, proxy, fault := [2]string{"assay_wire", string(Wire)}, [2]string{"assay_proxy", string(Proxy)}, [2]string{"assay_fault", string(Fault)}
 	suite, imports := [2]string{"assay_suite", string(Suite)}, [2]string{"assay_imports", string(Imports)}
+	output, shell := [2]string{"assay_output", string(Output)}, [2]string{"assay_shell", string(Shell)}
 	return map[string]Service{
 		"solution": {"assay_solution", "solution", [][2]string{imports, wire, {"assay_solution", string(Solution)}}},
 		"check":    {"assay_check", "check", [][2]string{wire, proxy, fault, suite, {"assay_check", string(Check)}}},
-		"session":  {"_assay_session", "serve", [][2]string{imports, {"assay_output", string(Output)}, {"_assay_session", string(Session)}}},
+		"session":  {"_assay_session", "serve", [][2]string{imports, output, shell, {"_assay_session", string(Session)}}},
 	}
 }
 
@@ -87,6 +88,11 @@ var Session []byte
 //
 //go:embed assay_output.py
 var Output []byte
+
+// Shell runs the scripts of a session: the module assay_shell.
+//
+//go:embed assay_shell.py
+var Shell []byte
 
 // Fork copies a live interpreter: see fork.py.
 //

@@ -16,9 +16,11 @@ import _socket
 import _thread
 import base64
 import collections
+import importlib
 import json
 import os
 import signal
+import stat
 import struct
 import sys
 import threading
@@ -27,10 +29,12 @@ import time
 import assay_imports
 import harness
 from assay_output import Captured
+from assay_shell import Shell
 
 MAX_PICTURE = 4 << 20
 MAX_FILE = 16 << 20
 MAX_ARGS = 4 << 20
+MAX_DEEP = 200  # of a variable that is read, in lists and dicts
 
 
 class CallError(Exception):
@@ -38,13 +42,15 @@ class CallError(Exception):
 
 
 class Session:
+    failed = ""  # the traceback of the last execute that an exception ended
+
     def __init__(self, fd):
         self.fd = fd
         self.connect()
         self.called = 0
-        self.functions = {}
+        self.functions, self.first = {}, ()  # of the host; those that the session was made with
         self.capture()
-        self.directory, self.environment = None, None  # of the shell
+        self.shell = Shell()
         self.main = threading.get_ident()
         self.fresh()
 
@@ -65,6 +71,7 @@ class Session:
     def fresh(self):
         self.module = harness._new_main()
         self.names = self.module.__dict__
+        self.names.update(HELPERS)
         self.names.update(self.functions)
 
     def serve(self):
@@ -196,6 +203,7 @@ class Session:
         if failed is not None:
             failed.__traceback__ = own(failed.__traceback__)
             answer["exception"] = harness._exception(failed)
+            Session.failed = answer["exception"]["traceback"]
             answer["interrupted"] = isinstance(failed, KeyboardInterrupt)
             harness._print_error(answer["exception"]["traceback"])
             failed = None
@@ -209,50 +217,23 @@ class Session:
         self.captured.end(answer)
 
     def do_shell(self, m, answer):
-        import subprocess
-
-        env = dict(os.environ if self.environment is None else self.environment)
-        state, told = os.pipe()
-        script = "trap 'pwd >&%d; env -0 >&%d' EXIT\n%s" % (told, told, m["command"])
         self.begin(m)
         began = time.perf_counter()
-        p = None
+        p, files = None, ()
         try:
             with self.guard:
                 self.running = m["id"]
-            p = subprocess.Popen(
-                ["bash", "-c", script], env=env, cwd=self.directory, pass_fds=(told,), stdin=subprocess.DEVNULL, start_new_session=True
-            )
-            os.close(told)
-            told = -1
-            kept = b""
-            code = p.wait()
-            while len(kept) < 1 << 20:
-                os.set_blocking(state, False)
-                try:
-                    part = os.read(state, 1 << 16)
-                except BlockingIOError:
-                    break  # something in the background holds it open
-                if not part:
-                    break
-                kept += part
-            directory, _, rest = kept.partition(b"\n")
-            if rest:
-                self.directory = os.fsdecode(directory)
-                pairs = [e.partition(b"=") for e in rest.split(b"\0") if b"=" in e]
-                self.environment = {os.fsdecode(k): os.fsdecode(v) for k, _, v in pairs}
-            answer["code"] = code
+            p, files = self.shell.start(m["command"])
+            answer["code"] = p.wait()
         except KeyboardInterrupt:
             answer["interrupted"] = True
         finally:
             with self.guard:
                 self.running = None
-            if answer.get("interrupted") and p is not None:
+            if "interrupted" in answer and p is not None:
                 harness._guard(os.killpg, p.pid, 9)
                 harness._guard(p.wait)
-            for fd in (state, told):
-                if fd >= 0:
-                    os.close(fd)
+            self.shell.end(files, "code" in answer)
         answer["wall_ms"] = (time.perf_counter() - began) * 1000
         self.captured.end(answer)
 
@@ -268,16 +249,42 @@ class Session:
         if m["name"] not in self.names:
             answer["error"] = "not found"
             return
-        answer["value"] = plain(harness._value(self.names[m["name"]]))
+        value = self.names[m["name"]]
+        answer["value"] = plain(harness._value(value))
+        if "json" in answer["value"]:
+            return
+        # What is larger goes beside the frame: a frame has few values.
+        budget = [MAX_FILE]
+        text = b""
+        if harness._faithful(value, 0, budget, MAX_DEEP, True):
+            text = harness._dumps(value).encode("ascii")
+        if budget[0] < 0 or len(text) > MAX_FILE:
+            answer["size"] = MAX_FILE + 1
+        else:
+            answer["data"] = base64.b64encode(text).decode()
 
     def do_list(self, m, answer):
-        names = {k: v for k, v in self.names.items() if k not in self.functions}
-        answer["variables"] = harness._variables(names, {})
+        answer["variables"] = harness._variables(self.visible(), {})
+
+    def visible(self):
+        """The names that are neither host functions nor helpers."""
+        given = {**HELPERS, **self.functions}
+        return {k: v for k, v in list(self.names.items()) if given.get(k) is not v}
 
     def do_reset(self, m, answer):
+        """Make the namespace and the shell what they were at first. Files stay, and so does what runs."""
+        dropped = [k for k in self.visible() if k[:1] != "_"]
+        self.functions = {k: v for k, v in self.functions.items() if k in self.first}
+        self.shell = Shell()
         self.fresh()
+        answer["reset"] = {
+            "dropped": sorted(harness._cut(k, 200) for k in dropped)[: harness.MAX_VARIABLES], "modules": drop_modules(),
+            "functions": sorted(self.functions),
+        }  # fmt: skip
 
     def do_inject(self, m, answer):
+        if m.get("first"):
+            self.first = m["names"]
         for name in m["names"]:
             self.functions[name] = self.names[name] = self.host_function(name)
 
@@ -309,11 +316,20 @@ class Session:
             f.write(m["load"] or b"")
 
     def do_file(self, m, answer):
-        with open(m["path"], "rb") as f:
-            data = f.read(MAX_FILE + 1)
-        if len(data) > MAX_FILE:
-            raise ValueError("the file has more than %d MiB" % (MAX_FILE >> 20))
+        """A range of a file, and how long all of it is. What tells no length is read to its end."""
+        offset, length = m.get("offset", 0), m.get("length", MAX_FILE)
+        fd = os.open(m["path"], os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        info = os.fstat(fd)
+        if stat.S_ISDIR(info.st_mode):
+            os.close(fd)
+            raise IsADirectoryError("it is a directory")
+        with open(fd, "rb") as f:
+            f.seek(offset if stat.S_ISREG(info.st_mode) else 0)
+            data = f.read(length + 1 if not info.st_size else length) or b""
+            if not info.st_size and len(data) > length:
+                raise ValueError("the file does not tell its length, and has more than %d MiB" % (MAX_FILE >> 20))
         answer["data"] = base64.b64encode(data).decode()
+        answer["size"] = info.st_size or len(data)
 
     # Host functions
 
@@ -347,6 +363,50 @@ class Session:
         if answer.get("error"):
             raise CallError("%s: %s" % (name, answer["error"]))
         return answer.get("value")
+
+
+def drop_modules():
+    """Forget what was imported of files that the session can write; their names."""
+    found = []
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        places = [os.path.dirname(file)] if isinstance(file, str) else getattr(module, "__path__", None)
+        if name == "__main__" or not isinstance(places, (list, tuple)) and type(places).__name__ != "_NamespacePath":
+            continue
+        if isinstance(file, str) and file[:1] == "<":
+            continue  # our own
+        if any(isinstance(p, str) and os.access(p or ".", os.W_OK) for p in places):
+            found.append(name)
+    for name in found:  # now: a package without a file asks its parent where it is
+        del sys.modules[name]
+    importlib.invalidate_caches()
+    return sorted(harness._cut(name, 200) for name in found)[: harness.MAX_VARIABLES]
+
+
+# What a snippet finds besides its own names.
+
+
+def format_exc(limit=None, chain=True):
+    """The traceback of the exception that is being handled, or else of the one that ended an execute last."""
+    import traceback
+
+    if sys.exc_info()[0] is None:
+        return Session.failed
+    return traceback.format_exc(limit=limit, chain=chain)
+
+
+def safe_json_dumps(value, **kwargs):
+    """value as JSON. What JSON has no form for is a string, in it or as a whole: nothing raises."""
+    kwargs.setdefault("default", str)
+    try:
+        return json.dumps(value, **kwargs)
+    except Exception:
+        return json.dumps(harness._repr(value, 1 << 20))
+
+
+HELPERS = {"format_exc": format_exc, "safe_json_dumps": safe_json_dumps}
+for helper in HELPERS.values():
+    helper.__module__ = "__main__"
 
 
 def no_constant(name):

@@ -53,6 +53,7 @@ OURS = {"harness": "harness", "_assay_child": "child"}
 SERVICES = {
     "assay_imports": "assay_imports",
     "assay_output": "assay_output",
+    "assay_shell": "assay_shell",
     "assay_wire": "assay_wire",
     "assay_proxy": "assay_proxy",
     "assay_fault": "assay_fault",

@@ -154,7 +154,14 @@ func (s *Server) interruptSession(w http.ResponseWriter, r *http.Request) error 
 }
 
 func (s *Server) resetSession(w http.ResponseWriter, r *http.Request) error {
-	return s.simply(w, r, queue.SessionCall{Op: queue.SessionReset})
+	reply, _, err := s.callSession(r, queue.SessionCall{Op: queue.SessionReset}, callTime)
+	if err != nil {
+		return err
+	}
+	if reply.Reset == nil { // of a worker that is older
+		reply.Reset = &job.SessionReset{Dropped: []string{}, Modules: []string{}, Functions: []string{}, Kept: []string{}}
+	}
+	return writeJSON(w, http.StatusOK, reply.Reset)
 }
 
 func (s *Server) keepSession(w http.ResponseWriter, r *http.Request) error {
@@ -191,6 +198,12 @@ func (s *Server) getVariable(w http.ResponseWriter, r *http.Request) error {
 	}
 	if reply.Value == nil {
 		return notFound("the session has no variable %s that can be shown", name)
+	}
+	if len(reply.Data) > 0 && json.Valid(reply.Data) { // the word of the session
+		reply.Value.JSON = reply.Data
+	} else if reply.Size > maxSessionBody {
+		return fmt.Errorf("%w: variable %s has more than %d bytes of JSON; have the session write it to a file, and read that in ranges or export it",
+			job.ErrTooLarge, name, maxSessionBody)
 	}
 	return writeJSON(w, http.StatusOK, reply.Value)
 }
@@ -238,18 +251,6 @@ func (s *Server) putFile(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return s.simply(w, r, queue.SessionCall{Op: queue.SessionPut, Path: "/" + r.PathValue("path"), Data: data})
-}
-
-func (s *Server) getFile(w http.ResponseWriter, r *http.Request) error {
-	reply, _, err := s.callSession(r, queue.SessionCall{Op: queue.SessionFile, Path: "/" + r.PathValue("path")}, callTime)
-	if err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/octet-stream")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.Header().Set("Content-Disposition", "attachment")
-	_, err = w.Write(reply.Data)
-	return err
 }
 
 // sessionEvents streams calls of host functions, and the session's end, as

@@ -12,8 +12,8 @@
 //
 //	to the session    execute {id, code, variables, stdout, stderr, kill, imports}   shell {id, command, stdout, stderr, kill}
 //	                  look {id}: at what was written meanwhile; has no answer of its own
-//	                  set {id, name, load}  get {id, name}  list {id}  reset {id}  inject {id, names}
-//	                  put {id, path, load}  file {id, path}
+//	                  set {id, name, load}  get {id, name}  list {id}  reset {id}  inject {id, names, first: the session is made with these}
+//	                  put {id, path, load}  file {id, path, offset, length}
 //	                  fork {id}, with a descriptor: see guest/python/fork.py
 //	                  interrupt {id}: of an execute or shell; has no answer of its own
 //	                  answer {call, value} or {call, error}: of a host function

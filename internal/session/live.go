@@ -98,6 +98,8 @@ type frame struct {
 	Display     []job.Display           `json:"display"`
 	WallMS      float64                 `json:"wall_ms"`
 	Data        []byte                  `json:"data"`
+	Size        int64                   `json:"size"`
+	Reset       *job.SessionReset       `json:"reset"`
 	Call        int64                   `json:"call"`
 	Name        string                  `json:"name"`
 	Args        json.RawMessage         `json:"args"`
@@ -221,7 +223,7 @@ func (l *live) converse(ctx context.Context, conn net.Conn) error {
 	}
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 	if len(l.inject) > 0 { // before anything else that is asked, so nobody waits for the answer
-		l.say(map[string]any{"op": "inject", "id": 0, "names": l.inject})
+		l.say(map[string]any{"op": "inject", "id": 0, "names": l.inject, "first": true})
 	}
 	for {
 		done := func() {}

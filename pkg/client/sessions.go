@@ -65,10 +65,11 @@ func (c *Client) Interrupt(ctx context.Context, id job.ID) error {
 	return c.once(ctx, http.MethodPost, sessionPath(id)+"/interrupt", nil, nil)
 }
 
-// ResetSession empties the namespace of a session. Its host functions stay, and so
-// do its files and what it has imported.
-func (c *Client) ResetSession(ctx context.Context, id job.ID) error {
-	return c.once(ctx, http.MethodPost, sessionPath(id)+"/reset", nil, nil)
+// ResetSession makes the namespace of a session, and its shell, what they were when it was
+// made, and returns what is gone and what is kept.
+func (c *Client) ResetSession(ctx context.Context, id job.ID) (*job.SessionReset, error) {
+	var out job.SessionReset
+	return &out, c.once(ctx, http.MethodPost, sessionPath(id)+"/reset", nil, &out)
 }
 
 // KeepSession prolongs the client's lease of a session. Every other call about
@@ -115,9 +116,20 @@ func (c *Client) PutFile(ctx context.Context, id job.ID, path string, data []byt
 	return err
 }
 
-// File reads a file of at most 16 MiB of a session. path is absolute.
+// File reads a file of a session, however large. path is absolute.
 func (c *Client) File(ctx context.Context, id job.ID, path string) ([]byte, error) {
-	resp, err := c.do(ctx, get(filePath(id, path), nil))
+	return c.file(ctx, get(filePath(id, path), nil))
+}
+
+// FileRange reads n bytes of a file of a session from offset on, or what there is of them.
+func (c *Client) FileRange(ctx context.Context, id job.ID, path string, offset, n int64) ([]byte, error) {
+	rq := get(filePath(id, path), nil)
+	rq.header = http.Header{"Range": {fmt.Sprintf("bytes=%d-%d", offset, offset+n-1)}}
+	return c.file(ctx, rq)
+}
+
+func (c *Client) file(ctx context.Context, rq call) ([]byte, error) {
+	resp, err := c.do(ctx, rq)
 	if err != nil {
 		return nil, err
 	}

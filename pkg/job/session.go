@@ -80,6 +80,14 @@ type Export struct {
 	ExportedAt *time.Time `json:"exported_at,omitempty"`
 }
 
+// SessionReset is what a reset did. Names are cut to the first few hundred.
+type SessionReset struct {
+	Dropped   []string `json:"dropped"`   // names of the namespace that are gone
+	Modules   []string `json:"modules"`   // that were imported of the session's own files, and are not any more
+	Functions []string `json:"functions"` // of the host that are still there: those that the session was made with
+	Kept      []string `json:"kept"`      // what else is, in words
+}
+
 // Chunk is a piece of output.
 type Chunk struct {
 	Stream string `json:"stream"` // stdout or stderr

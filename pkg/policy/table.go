@@ -129,7 +129,7 @@ var capabilities = []capability{
 	{name: "env.secrets", when: func(p *Policy) bool { return len(p.Env.Secrets) == 0 }, asked: is("none"), free: true},
 	{name: "env.secrets", asked: func(p *Policy) string { return names(sorted(p.Env.Secrets)) }, without: "none",
 		by:    everywhere(worker("told to the worker with the claim, masked in output")),
-		unfit: oneReason("sessions are not told secrets", UseSession, UseShell)},
+		unfit: oneReason("sessions are not told secrets: pass what one may know as a variable", UseSession, UseShell)},
 	{name: "imports", asked: is("unrestricted"), free: true,
 		when: func(p *Policy) bool { return !p.Imports.Any() }},
 	{name: "imports", asked: func(p *Policy) string { return p.Imports.String() }, without: "unrestricted",

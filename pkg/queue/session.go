@@ -21,7 +21,7 @@ const (
 	SessionReset     SessionOp = "reset"     //
 	SessionInject    SessionOp = "inject"    // Names
 	SessionPut       SessionOp = "put"       // Path, Data
-	SessionFile      SessionOp = "file"      // Path
+	SessionFile      SessionOp = "file"      // Path, Offset, Length
 	SessionExport    SessionOp = "export"    // what there is then is in the object store
 	SessionInterrupt SessionOp = "interrupt" //
 	SessionPending   SessionOp = "pending"   //
@@ -46,7 +46,9 @@ type SessionCall struct {
 	Name      string                     `json:"name,omitempty"`
 	Names     []string                   `json:"names,omitempty"`
 	Path      string                     `json:"path,omitempty"`
-	Data      []byte                     `json:"-"` // behind the JSON: see Encode
+	Offset    int64                      `json:"offset,omitempty"`
+	Length    int64                      `json:"length,omitempty"` // of what is wanted of a file; 0: all of it
+	Data      []byte                     `json:"-"`                // behind the JSON: see Encode
 	Call      int64                      `json:"call,omitempty"`
 	Value     json.RawMessage            `json:"value,omitempty"`
 	Error     string                     `json:"error,omitempty"`
@@ -59,7 +61,9 @@ type SessionReply struct {
 	Execute   *job.Execute            `json:"execute,omitempty"`
 	Value     *job.Value              `json:"value,omitempty"`
 	Variables map[string]job.Variable `json:"variables,omitempty"`
-	Data      []byte                  `json:"-"`
+	Data      []byte                  `json:"-"`              // of a file, or a value's JSON where that is long
+	Size      int64                   `json:"size,omitempty"` // of the whole file, or of a value's JSON, in bytes
+	Reset     *job.SessionReset       `json:"reset,omitempty"`
 	Pending   []job.HostCall          `json:"pending,omitempty"`
 	Ended     *SessionEnd             `json:"ended,omitempty"` // the session has, now or before
 }

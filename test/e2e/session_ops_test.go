@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -62,6 +63,24 @@ func sessionVariables(t *testing.T, f *fleet) {
 	if v.Repr != "42" || string(v.JSON) != "42" || v.Type != "int" {
 		t.Errorf("y = %+v", v)
 	}
+	for name, value := range map[string]any{ // far more values than a frame may have, and longer texts
+		"many": many(300_000), "long": strings.Repeat("é\"", 2_000_000), "deep": nested(150),
+	} {
+		check(f.api.SetVariable(ctx, id, name, value))
+		want, err := json.Marshal(value)
+		check(err)
+		v, err := f.api.Variable(ctx, id, name)
+		check(err)
+		var got, sent any
+		if err := errors.Join(json.Unmarshal(v.JSON, &got), json.Unmarshal(want, &sent)); err != nil || !reflect.DeepEqual(got, sent) {
+			t.Errorf("%s: %d bytes of JSON, want %d: %v", name, len(v.JSON), len(want), err)
+		}
+	}
+	f.execute(t, id, job.Succeeded, code("del many, long, deep\nhuge = 'x' * (17 << 20)"))
+	if _, err := f.api.Variable(ctx, id, "huge"); !errors.Is(err, job.ErrTooLarge) || !strings.Contains(err.Error(), "write it to a file") {
+		t.Errorf("huge: %v", err)
+	}
+	f.execute(t, id, job.Succeeded, code("del huge"))
 	check(f.api.InjectFunctions(ctx, id, "ask"))
 	all, err := f.api.Variables(ctx, id)
 	check(err)
@@ -76,11 +95,148 @@ func sessionVariables(t *testing.T, f *fleet) {
 			t.Errorf("%q: %s", bad, err)
 		}
 	}
-	check(f.api.PutFile(ctx, id, "/workspace/kept", []byte("k")))
-	check(f.api.ResetSession(ctx, id))
-	f.execute(t, id, job.Exception, code("x"))
-	if e := f.execute(t, id, job.Succeeded, code("callable(ask), open('kept').read()")); e.Value.Repr != "(True, 'k')" {
-		t.Errorf("after the reset: %+v", e.Value)
+}
+
+// many is a list of n numbers, and nested one in n others.
+func many(n int) []int { return make([]int, n) }
+
+func nested(n int) any {
+	if n == 0 {
+		return []any{}
+	}
+	return []any{nested(n - 1)}
+}
+
+// sessionReset: a reset leaves what a session has when it is made, and its files.
+func sessionReset(t *testing.T, f *fleet) {
+	for _, level := range []string{"cell", "task"} {
+		id := f.session(t, job.SessionSpec{
+			Functions: []string{"first"}, Policy: json.RawMessage(`{"isolation": "` + level + `", "callbacks": {"allow": ["first", "later"]}}`),
+		})
+		if err := errors.Join(f.api.InjectFunctions(t.Context(), id, "later"), f.api.PutFile(t.Context(), id, "/workspace/mine.py", []byte("x = 1")),
+			f.api.PutFile(t.Context(), id, "/workspace/pack/inner/part.py", []byte("y = 1"))); err != nil {
+			t.Fatal(err)
+		}
+		f.execute(t, id, job.Succeeded, code("import mine, pack.inner.part, json, colorsys\ndef f(): return 1\nclass C: pass\nz = f\nmine.x = 2\nfirst = 5\nformat_exc = None"))
+		f.execute(t, id, job.Succeeded, api.ExecuteRequest{Command: "cd /tmp; X=3; export Y=4"})
+		r, err := f.api.ResetSession(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := &job.SessionReset{
+			Dropped: []string{"C", "colorsys", "f", "first", "format_exc", "json", "mine", "pack", "z"}, Modules: []string{"mine", "pack", "pack.inner", "pack.inner.part"},
+			Functions: []string{"first"},
+			Kept:      []string{"files", "os.environ and the directory of python", "modules of the image and of packages", "threads and processes that run"},
+		}
+		if diff := cmp.Diff(want, r); diff != "" {
+			t.Errorf("%s: reset (-want +got):\n%s", level, diff)
+		}
+		for _, gone := range []string{"f", "C", "z", "mine", "json", "later"} {
+			f.execute(t, id, job.Exception, code(gone))
+		}
+		e := f.execute(t, id, job.Succeeded, code("import sys\n'colorsys' in sys.modules, callable(first), callable(format_exc), open('mine.py').read(), __import__('mine').x"))
+		if e.Value.Repr != "(True, True, True, 'x = 1', 1)" {
+			t.Errorf("%s: after the reset: %s", level, e.Value.Repr)
+		}
+		if e := f.execute(t, id, job.Succeeded, api.ExecuteRequest{Command: "pwd; echo ${X-none} ${Y-none}"}); e.Stdout.Text != "/workspace\nnone none\n" {
+			t.Errorf("%s: the shell after the reset: %q", level, e.Stdout.Text)
+		}
+		if all, err := f.api.Variables(t.Context(), id); err != nil || len(all) != 0 {
+			t.Errorf("%s: variables %v, %v", level, all, err)
+		}
+	}
+}
+
+// sessionHelpers: what snippets find besides their own names.
+func sessionHelpers(t *testing.T, f *fleet) {
+	id := f.session(t, job.SessionSpec{})
+	f.execute(t, id, job.Exception, code("def broken():\n    raise ValueError('why')\nbroken()"))
+	for text, want := range map[string]string{
+		"format_exc().splitlines()[-1]":                                                 "ValueError: why",
+		"'line 2, in broken' in format_exc()":                                           "true",
+		"try:\n    1 / 0\nexcept ArithmeticError:\n    said = format_exc()\nsaid[-36:]": "ZeroDivisionError: division by zero\n",
+		"safe_json_dumps({'a': [1, {2}, object], 'b': 1 + 2j})":                         `{"a": [1, "{2}", "<class 'object'>"], "b": "(1+2j)"}`,
+		"x = []\nx.append(x)\nsafe_json_dumps(x)":                                       `"[[...]]"`,
+		"safe_json_dumps({(1, 2): 3}, indent=1)":                                        `"{(1, 2): 3}"`,
+		"safe_json_dumps([1.5, None, 'é'], ensure_ascii=False)":                         `[1.5, null, "é"]`,
+	} {
+		e := f.execute(t, id, job.Succeeded, code(text))
+		var got any
+		if err := json.Unmarshal(e.Value.JSON, &got); err != nil || fmt.Sprint(got) != want {
+			t.Errorf("%s: %s, want %s", text, e.Value.JSON, want)
+		}
+	}
+	if all, err := f.api.Variables(t.Context(), id); err != nil || all["format_exc"].Type != "" {
+		t.Errorf("variables: %v, %v", all, err)
+	}
+}
+
+// sessionShellState: a script finds what the one before has left, exported or not.
+func sessionShellState(t *testing.T, f *fleet) {
+	for _, level := range []string{"cell", "task", "gvisor"} {
+		id := f.session(t, job.SessionSpec{Kind: job.SessionShell, Policy: json.RawMessage(`{"isolation": "` + level + `"}`)})
+		for _, step := range []struct {
+			script, out, err string
+			code             int
+		}{
+			{"X=3; a=(1 'b c'); declare -A m=([k]=$'v\\n1'); declare -i n=2; f() { echo \"f $1 $X\"; }; shopt -s extglob; alias l=ls", "", "", 0},
+			{"echo $X \"${a[1]}\" \"${m[k]}\"; f 7; n+=3; echo $n; shopt -q extglob && echo on; alias", "3 b c v\n1\nf 7 3\n5\non\nalias l='ls'\n", "", 0},
+			{"set -eu; X=4", "", "", 0},
+			{"false; echo no", "", "", 1},
+			{"set +e; X=5; nonesuch", "", "bash: line 1: nonesuch: command not found\n", 127},
+			{"echo $X; set +u; readonly R=1; set -x", "5\n", "", 0},
+			{"echo $R", "1\n", "+ echo 1\n", 0},
+			{"set +x; trap 'echo bye' EXIT; X=6", "bye\n", "+ set +x\n", 0}, // a trap of its own: nothing is kept
+			{"{ set +x; } 2>/dev/null; echo $X; big=$(head -c 1000000 /dev/zero | tr '\\0' y)", "5\n", "", 0},
+			{"echo ${#big}; unset big; exit 9", "1000000\n", "", 9},
+			{"cd /tmp; kill -9 $$", "", "", -9},
+			{"pwd; env | grep -c BASH_ENV", "/workspace\n0\n", "", 1},
+		} {
+			want := job.Succeeded
+			if step.code != 0 {
+				want = job.Failed
+			}
+			e := f.execute(t, id, want, code(step.script))
+			if e.Stdout.Text != step.out || !strings.HasPrefix(e.Stderr.Text, step.err) && step.err != "" || *e.ExitCode != step.code {
+				t.Errorf("%s: %s: %d %q %q, want %d %q %q", level, step.script, *e.ExitCode, e.Stdout.Text, e.Stderr.Text, step.code, step.out, step.err)
+			}
+		}
+	}
+}
+
+// sessionEnded: what is asked of a session that has ended is a conflict, whatever it is,
+// and what can be read of it still can.
+func sessionEnded(t *testing.T, f *fleet) {
+	id := f.session(t, job.SessionSpec{})
+	f.execute(t, id, job.Succeeded, code("1"))
+	if _, err := f.api.CloseSession(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ method, path, body string }{
+		{"POST", "/execute", `{"code": "1"}`}, {"GET", "/variables", ""}, {"GET", "/variables/x", ""}, {"PUT", "/variables/x", "1"}, {"PUT", "/context", "1"},
+		{"PUT", "/functions", `{"functions": ["f"]}`}, {"POST", "/answers", `{"call": 1, "value": 1}`}, {"GET", "/files/workspace/f", ""}, {"PUT", "/files/workspace/f", "x"},
+		{"POST", "/interrupt", ""}, {"POST", "/reset", ""}, {"POST", "/fork", ""}, {"POST", "/keepalive", ""}, {"POST", "/artifacts", ""}, {"GET", "/events", ""},
+	} {
+		rq, err := http.NewRequestWithContext(t.Context(), c.method, f.URL()+"/v1/sessions/"+string(id)+c.path, strings.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rq.Header.Set("Content-Type", "application/json")
+		resp, err := http.DefaultClient.Do(rq)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if err != nil || resp.StatusCode != http.StatusConflict || !strings.Contains(string(said), "has ended (succeeded): closed by its client") || strings.Contains(string(said), "Idempotency") {
+			t.Errorf("%s %s: %d %s %v", c.method, c.path, resp.StatusCode, said, err)
+		}
+	}
+	if s, err := f.api.CloseSession(t.Context(), id); err != nil || s.State != job.SessionEnded {
+		t.Errorf("closed again: %+v, %v", s, err)
+	}
+	if l, err := f.api.Executes(t.Context(), id, ""); err != nil || len(l.Executes) != 1 {
+		t.Errorf("executes: %+v, %v", l, err)
 	}
 }
 
@@ -96,6 +252,20 @@ func sessionFiles(t *testing.T, f *fleet) {
 	}
 	if got, err := f.api.File(t.Context(), id, "/workspace/new dir/ä?.bin"); err != nil || !bytes.Equal(got, data) {
 		t.Errorf("read %d bytes, %v", len(got), err)
+	}
+	f.execute(t, id, job.Succeeded, code("with open('large', 'wb') as f:\n  for i in range(21 << 10): f.write(i.to_bytes(2, 'big') * 512)"))
+	large, err := f.api.File(t.Context(), id, "/workspace/large") // 21 MiB: more than a worker sends at once
+	if err != nil || len(large) != 21<<20 || !bytes.Equal(large[20<<20:20<<20+2], []byte{0x50, 0}) {
+		t.Errorf("read %d bytes, %v", len(large), err)
+	}
+	if got, err := f.api.FileRange(t.Context(), id, "/workspace/large", 20<<20, 4); err != nil || !bytes.Equal(got, []byte{0x50, 0, 0x50, 0}) {
+		t.Errorf("a range: %v, %v", got, err)
+	}
+	if got, err := f.api.FileRange(t.Context(), id, "/workspace/large", 21<<20-3, 1<<20); err != nil || !bytes.Equal(got, large[21<<20-3:]) {
+		t.Errorf("the end: %v, %v", got, err)
+	}
+	if got, err := f.api.File(t.Context(), id, "/proc/self/status"); err != nil || !bytes.HasPrefix(got, []byte("Name:")) {
+		t.Errorf("what does not tell its length: %.100q, %v", got, err)
 	}
 	if got, err := f.api.File(t.Context(), id, "/workspace/nonesuch"); !errors.Is(err, job.ErrNotFound) || !strings.Contains(err.Error(), "/workspace/nonesuch") {
 		t.Errorf("a file that is not there: %q, %v", got, err)

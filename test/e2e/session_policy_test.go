@@ -175,3 +175,61 @@ func (f *fleet) left(t *testing.T, id job.ID, e *job.Export, want map[string]str
 		t.Errorf("exported %q, want %v", found, want)
 	}
 }
+
+// unfitFields: a field that a kind of program cannot have is refused by name, and where that
+// is asked for the program runs and the report says that nothing enforces it.
+func unfitFields(t *testing.T, f *fleet) {
+	if err := f.api.PutSecret(t.Context(), "unfit", "s3cret"); err != nil {
+		t.Fatal(err)
+	}
+	const callbacks, imports, secrets = `"callbacks": {"allow": ["ask"], "max_calls": 3}`, `"imports": {"deny": ["*"]}`, `"env": {"secrets": {"TOKEN": "unfit"}}`
+	programs := map[string]job.Program{
+		"python":  {Python: &job.Python{Code: "try: ask()\nexcept NameError as e: print(e)"}},
+		"command": {Command: &job.Command{Argv: []string{"python3", "-c", "import os"}}},
+		"steps":   {Command: &job.Command{Steps: []job.Step{{Name: "a", Argv: []string{"python3", "-c", "import os"}}}}},
+		"tests":   {Tests: &job.Tests{Code: "def f(x): return x", Function: "f", Cases: []job.Case{{Args: []json.RawMessage{[]byte("1")}, Expected: []byte("1")}}}},
+		"stdio":   {Tests: &job.Tests{Code: "print(1)", Stdio: []job.Stdio{{Stdout: "1\n"}}}},
+	}
+	none := func(what string, rows []job.Enforcement, capability, applied string) {
+		t.Helper()
+		for _, row := range rows {
+			if row.Capability == capability && (row.Level != job.LevelNone || row.Applied != applied || !strings.HasPrefix(row.Mechanism, "not enforced: ")) {
+				t.Errorf("%s: %+v", what, row)
+			}
+		}
+	}
+	for name, p := range programs {
+		for capability, field := range map[string]string{"callbacks": callbacks, "imports": imports} {
+			if capability == "imports" && p.Command == nil {
+				continue
+			}
+			if _, err := f.api.Run(t.Context(), job.Spec{Program: p, Policy: json.RawMessage("{" + field + "}")}); !errors.Is(err, job.ErrInvalid) || !strings.Contains(err.Error(), "policy."+capability+": only ") {
+				t.Errorf("%s with %s: %v", name, capability, err)
+			}
+			r, err := f.api.Run(t.Context(), job.Spec{Program: p, Policy: json.RawMessage(`{"enforce": "report", ` + field + "}")})
+			if err != nil || r.Outcome != job.Succeeded {
+				t.Errorf("%s with %s, reported: %+v, %v", name, capability, r, err)
+				continue
+			}
+			none(name, r.Enforcement, capability, map[string]string{"callbacks": "none", "imports": "unrestricted"}[capability])
+		}
+	}
+	for kind, fields := range map[job.SessionKind]map[string]string{
+		job.SessionPython: {"env.secrets": secrets}, job.SessionShell: {"env.secrets": secrets, "callbacks": callbacks, "imports": imports},
+	} {
+		for capability, field := range fields {
+			if _, err := f.api.CreateSession(t.Context(), job.SessionSpec{Kind: kind, Policy: json.RawMessage("{" + field + "}")}); !errors.Is(err, job.ErrInvalid) || !strings.Contains(err.Error(), "policy."+capability+": ") {
+				t.Errorf("%s session with %s: %v", kind, capability, err)
+			}
+			s, err := f.api.CreateSession(t.Context(), job.SessionSpec{Kind: kind, Policy: json.RawMessage(`{"enforce": "report", ` + field + "}")})
+			if err != nil {
+				t.Errorf("%s session with %s, reported: %v", kind, capability, err)
+				continue
+			}
+			none(string(kind)+" session", s.Enforcement, capability, map[string]string{"env.secrets": "none", "callbacks": "none", "imports": "unrestricted"}[capability])
+			if e := f.execute(t, s.ID, job.Succeeded, api.ExecuteRequest{Command: "echo ${TOKEN-untold}"}); e.Stdout.Text != "untold\n" {
+				t.Errorf("%s session is told %q", kind, e.Stdout.Text)
+			}
+		}
+	}
+}

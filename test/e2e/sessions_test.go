@@ -27,8 +27,9 @@ func TestSessions(t *testing.T) {
 		"state and output": sessionState, "timed out": sessionTimedOut, "callbacks": sessionCallbacks, "hostile": sessionHostile,
 		"shell": sessionShell, "idle": sessionIdle, "fork": sessionFork, "hostile fork": sessionForkHostile,
 		"variables": sessionVariables, "files": sessionFiles, "interrupt": sessionInterrupt, "lease": sessionLease,
-		"rich outputs": sessionDisplay, "refusals": sessionRefusals, "imports": sessionImports, "artifacts": sessionArtifacts,
-		"prompt": sessionPrompt, "awake": sessionAwake, "worker killed": sessionWorkerKilled,
+		"rich outputs": sessionDisplay, "refusals": sessionRefusals, "reset": sessionReset, "helpers": sessionHelpers, "shell state": sessionShellState, "ended": sessionEnded, "imports": sessionImports, "artifacts": sessionArtifacts,
+		"fields that a kind cannot have": unfitFields,
+		"prompt":                         sessionPrompt, "awake": sessionAwake, "worker killed": sessionWorkerKilled,
 	} {
 		t.Run(name, func(t *testing.T) { story(t, f) })
 	}

@@ -1,0 +1,98 @@
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/queue"
+)
+
+// maxPiece is how much of a file of a session is asked for at once, in bytes.
+const maxPiece = 8 << 20
+
+// getFile reads a file of a session: all of it, or the ranges of bytes that are asked for.
+func (s *Server) getFile(w http.ResponseWriter, r *http.Request) error {
+	f := &sessionFile{of: s, r: r, path: "/" + r.PathValue("path")}
+	first := int64(maxPiece)
+	if r.Header.Get("Range") != "" {
+		first = 1 // what is wanted is elsewhere: this tells how long it is
+	}
+	if err := f.fetch(first); err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Disposition", "attachment")
+	slow := &patientWriter{ResponseWriter: w, control: http.NewResponseController(w)}
+	defer slow.done()
+	http.ServeContent(slow, r, "", time.Time{}, f)
+	return nil
+}
+
+// sessionFile reads a file of a live session, a piece at a time. If its length changes
+// meanwhile, reading fails: what was read is of two files.
+type sessionFile struct {
+	of    *Server
+	r     *http.Request
+	path  string
+	at    int64
+	size  int64
+	known bool   // size is
+	piece []byte // that is here
+	begin int64  // where it begins
+}
+
+// fetch asks for the piece that is to be read next, of at most n bytes.
+func (f *sessionFile) fetch(n int64) error {
+	reply, _, err := f.of.callSession(f.r, queue.SessionCall{Op: queue.SessionFile, Path: f.path, Offset: f.at, Length: n}, callTime)
+	if err != nil {
+		return err
+	}
+	f.piece, f.begin = reply.Data, f.at
+	if reply.Size == 0 { // an empty file, or all of it from a worker that is older
+		reply.Size, f.begin = int64(len(reply.Data)), 0
+	}
+	if f.known && reply.Size != f.size {
+		return fmt.Errorf("%w: file %.300q had %d bytes and has %d", job.ErrConflict, f.path, f.size, reply.Size)
+	}
+	f.size, f.known = reply.Size, true
+	return nil
+}
+
+// Read implements io.Reader.
+func (f *sessionFile) Read(p []byte) (int, error) {
+	if f.at >= f.size {
+		return 0, io.EOF
+	}
+	if f.at < f.begin || f.at >= f.begin+int64(len(f.piece)) {
+		if err := f.fetch(maxPiece); err != nil {
+			return 0, err
+		}
+		if len(f.piece) == 0 {
+			return 0, fmt.Errorf("%w: file %.300q ends before its length", job.ErrConflict, f.path)
+		}
+	}
+	n := copy(p, f.piece[f.at-f.begin:])
+	f.at += int64(n)
+	return n, nil
+}
+
+// Seek implements io.Seeker.
+func (f *sessionFile) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += f.at
+	case io.SeekEnd:
+		offset += f.size
+	}
+	if offset < 0 {
+		return 0, errors.New("seek before the beginning")
+	}
+	f.at = offset
+	return offset, nil
+}

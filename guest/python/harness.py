@@ -64,7 +64,7 @@ def prepare():
         source = request.get("code") or ""
         given = request.get("variables")
         context = request.get("context")
-        rules = _rules(request.get("imports"))
+        rules = request.get("imports")
         before = None
         if given or context is not None:
             given = dict(given or {})
@@ -79,7 +79,7 @@ def prepare():
             if "serve" in request:
                 _serve(**request["serve"])
             else:
-                value = _execute(source, names, lines, rules)
+                value = _execute(source, names, lines, rules and _rules(rules))
         except _Violation as e:
             result["violation"] = str(e)
             code = 1
@@ -206,9 +206,7 @@ class _Violation(BaseException):
 
 
 def _rules(asked):
-    """The rules for imports that a request has, None if it has none; what knows them is here, or lent."""
-    if not asked:
-        return None
+    """The rules for imports that a request has; what knows them is here, or lent."""
     known = sys.modules.get("assay_imports") or _lent("assay_imports", asked["source"])
     return known.Rules(asked)
 

@@ -188,7 +188,8 @@ class Session:
         try:
             with self.guard:
                 self.running = m["id"]
-            value = harness._execute(m["code"], self.names, harness._remember_lines(), harness._rules(m.get("imports")))
+            rules = m.get("imports")
+            value = harness._execute(m["code"], self.names, harness._remember_lines(), rules and harness._rules(rules))
             with self.guard:
                 self.running = None
         except harness._Violation as e:

@@ -122,8 +122,11 @@ func (l *live) exportNow(ctx context.Context, e *export) error {
 	l.mu.Lock()
 	gather := l.gather
 	l.mu.Unlock()
-	if gather == nil || l.running.Err() != nil {
+	if l.running.Err() != nil {
 		return errEnded
+	}
+	if gather == nil {
+		return fmt.Errorf("%w: this session's files cannot be collected while it lives", job.ErrUnavailable)
 	}
 	refused, err := gather(ctx, e.take)
 	if l.running.Err() != nil {

@@ -11,7 +11,7 @@ import assay_static
 from assay_names import Names
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-with open(os.path.join(HERE, "harness.py")) as f:
+with open(os.path.join(HERE, "assay_imports.py")) as f:
     RULES = f.read()
 
 

@@ -108,7 +108,7 @@ func Static() string {
 }
 
 // ImportRules is the source of what knows what policy.imports forbids, for Static.
-func ImportRules() string { return string(Harness) }
+func ImportRules() string { return string(Imports) }
 
 //go:embed assay_static.py
 var static []byte

@@ -12,7 +12,6 @@ const (
 	MaxFiles     = 1024
 	MaxCases     = 10_000
 	MaxFunctions = 64
-	MaxDigits    = 4300 // of a number in a variable: sys.int_info.default_max_str_digits
 	MaxLabels    = 64
 	MaxRequires  = 4
 	MaxRequired  = 64  // bytes of a required label's key or value

@@ -1,11 +1,9 @@
 package job
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"io"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,33 +33,8 @@ func (p *Python) validate() error {
 	if bad := badCode(p.Code); bad != "" {
 		return Invalid("program.python.code", "%s", bad)
 	}
-	if bad := badDigits(p.Context); bad != "" {
-		return Invalid("program.python.context", "%s", bad)
-	}
-	return each("program.python.variables", p.Variables, func(k string, v json.RawMessage) string {
-		if bad := badIdentifier(k); bad != "" {
-			return bad
-		}
-		return badDigits(v)
-	})
+	return each("program.python.variables", p.Variables, func(k string, _ json.RawMessage) string { return badIdentifier(k) })
 }
-
-// badDigits judges the numbers of a value for a program: python reads none with more
-// digits than MaxDigits, and what it does not read would end the program before it begins.
-func badDigits(raw json.RawMessage) string {
-	if len(raw) <= MaxDigits {
-		return ""
-	}
-	for _, number := range numbers.FindAll(raw, -1) {
-		if number[0] != '"' && len(number) > MaxDigits && !bytes.ContainsAny(number, ".eE") {
-			return "has a number of more than " + strconv.Itoa(MaxDigits) + " digits, which python does not read: send it as a string"
-		}
-	}
-	return ""
-}
-
-// numbers are those of JSON, and strings, whose digits are none.
-var numbers = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|[0-9][-+.0-9eE]*`)
 
 func (c *Command) validate() error {
 	const at = "program.command"

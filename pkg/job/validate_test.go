@@ -103,8 +103,6 @@ var badSpecs = []struct{ in, want string }{
 	{`{"program":{"python":{"code":"1"},"command":{"argv":["x"]}}}`, "program: must be exactly one of python, command, tests; it has 2"},
 	{`{"program":{"python":{}}}`, "program.python.code: must not be empty"},
 	{`{"program":{"python":{"code":"a\u0000b"}}}`, "program.python.code: must not contain NUL bytes"},
-	{`{"program":{"python":{"code":"1","variables":{"x":[` + strings.Repeat("7", 4301) + `]}}}}`, "program.python.variables.x: has a number of more than 4300 digits"},
-	{`{"program":{"python":{"code":"1","context":{"a":-` + strings.Repeat("7", 5000) + `}}}}`, "program.python.context: has a number of more than 4300 digits"},
 	{`{"program":{"python":{"code":"` + strings.Repeat("a", 1<<20+1) + `"}}}`, "program.python.code: is 1048577 bytes; at most 1Mi"},
 	{`{"program":{"python":{"code":"` + strings.Repeat("a", 10_000_000) + `"}}}`, "is 10000034 bytes; a job has at most 8388608"},
 	{`{"program":{"python":{"code":"1","variables":{"a-b":1}}}}`, `program.python.variables["a-b"]: must be a python name`},

@@ -234,7 +234,11 @@ def live(slot, program, rehearsal=None):
             os._exit(0)  # the worker had no job for it
         slot.detach()
         become(*program_of)
-        code = program(request(), 4)
+        asked = request()
+        if "preload" in asked:
+            become(*preload(asked["preload"], program))
+            asked = request()
+        code = program(asked, 4)
     except SystemExit as e:
         code = harness._exit_code(e.code)
     except BaseException:
@@ -246,6 +250,17 @@ def live(slot, program, rehearsal=None):
             finish()
         finally:
             _exit(code)
+
+
+def preload(source, program):
+    """Import what the worker names, and be forked: see preload.py, whose text source is.
+
+    It returns in the processes that were forked, as wait does.
+    """
+    module = sys.modules["_assay_preload"] = type(sys)("_assay_preload")
+    module.__file__ = "<_assay_preload>"
+    exec(compile(source, module.__file__, "exec", dont_inherit=True), module.__dict__)
+    return module.serve(program)
 
 
 def enter(box, slot, seeds):

@@ -115,3 +115,8 @@ var static []byte
 
 //go:embed assay_names.py
 var names []byte
+
+// Preload imports what programs will, and is forked for them: see preload.py.
+//
+//go:embed preload.py
+var Preload []byte

@@ -109,15 +109,23 @@ def packaged(program):
 
     added = site.getsitepackages() + [site.getusersitepackages()]
     usual = list(itertools.takewhile(lambda p: p not in added, sys.path[1:]))
+    looked = []
 
-    def run(request, result_fd):
+    def look():
+        if looked:  # before it was forked
+            return
+        looked.append(True)
         first = sys.path[0]
         sys.path[:] = usual
         importlib.invalidate_caches()
         site.main()
         sys.path.insert(0, first)
+
+    def run(request, result_fd):
+        look()
         return program(request, result_fd)
 
+    run.look = look
     return run
 
 

@@ -167,6 +167,9 @@ func usageOf(u cgroup.Usage, wall, waited time.Duration) job.Usage {
 
 // runService runs the harness, which becomes the service.
 func (a *attempt) runService(ctx context.Context) error {
+	if a.Service == preloadService {
+		return a.runPython(ctx, &pythonRequest{Preload: string(python.Preload)})
+	}
 	serve, ok := services[a.Service]
 	if !ok {
 		return job.Invalid("service", "there is no %q", a.Service)

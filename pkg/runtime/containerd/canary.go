@@ -55,7 +55,7 @@ func (r *Runtime) fresh(ctx context.Context, key runtime.Key) (runtime.Slot, err
 	defer release() // the slot holds it
 	if key.Isolation == policy.Cell {
 		home := cellHome{key.Tenant, img.digest, key.Alone}
-		s, err := r.cells.make(ctx, cellKey{home, zygoteOf(key.Kind)})
+		s, err := r.cells.make(ctx, cellKey{cellHome: home, zygote: zygoteOf(key.Kind)})
 		r.cells.retire(home) // as soon as the slot is closed
 		if err != nil {
 			return nil, err

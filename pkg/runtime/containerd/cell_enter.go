@@ -72,43 +72,51 @@ func (c *cellSlot) holdAndEnter(ctx context.Context, p *policy.Policy, from int,
 	if err != nil {
 		return err
 	}
+	sequences := between.sequences()
+	t, err := between.through(fds, tid, 0)
+	if err != nil {
+		return err
+	}
+	between.end()
+	if err = c.watchCopy(t.pid); err == nil {
+		if err = c.limit(p); err == nil {
+			err = c.settle(t, sequences)
+		}
+	}
+	if err != nil {
+		t.end()
+	}
+	return err
+}
+
+// through has t enter the namespaces of a box, of which it has descriptors in the
+// order of spaces, and fork there. A fork that is not t's child with is its parent's.
+func (t *tracee) through(fds []uintptr, tid uintptr, with uintptr) (*tracee, error) {
 	for i, fd := range fds {
-		if err := between.call("enter the "+spaces[i]+" namespace", unix.SYS_SETNS, fd, 0); err != nil {
-			return err
+		if err := t.call("enter the "+spaces[i]+" namespace", unix.SYS_SETNS, fd, 0); err != nil {
+			return nil, err
 		}
 	}
 	// Only a fork takes a process into a pid namespace. The two share their memory,
 	// which saves a copy of all page tables, and which the one in between never uses
 	// again; nor may the kernel for it.
-	sequences := between.sequences()
-	if err := between.call("forget its number", unix.SYS_SET_TID_ADDRESS, 0); err != nil {
-		return err
+	if err := t.call("forget its number", unix.SYS_SET_TID_ADDRESS, 0); err != nil {
+		return nil, err
 	}
-	flags := uintptr(unix.CLONE_VM) | uintptr(syscall.SIGCHLD)
+	flags := uintptr(unix.CLONE_VM) | uintptr(syscall.SIGCHLD) | with
 	if tid != 0 {
 		flags |= unix.CLONE_CHILD_SETTID | unix.CLONE_CHILD_CLEARTID
 	}
-	t, err := between.fork(flags, tid)
+	inside, err := t.fork(flags, tid)
 	if err != nil {
-		return fmt.Errorf("fork: %w", err)
+		return nil, fmt.Errorf("fork: %w", err)
 	}
-	between.end()
-	if err := c.settle(t, p, sequences); err != nil {
-		t.end()
-		return err
-	}
-	return nil
+	return inside, nil
 }
 
-// settle gives a copy that is held its limits, takes its capabilities away and lets
-// it go.
-func (c *cellSlot) settle(t *tracee, p *policy.Policy, s sequences) error {
-	if err := c.watchCopy(t.pid); err != nil {
-		return err
-	}
-	if err := c.limit(p); err != nil {
-		return err
-	}
+// settle puts a copy that is held into its control group, takes its capabilities away
+// and lets it go.
+func (c *cellSlot) settle(t *tracee, s sequences) error {
 	if err := c.lease.Add(t.pid); err != nil {
 		return err
 	}
@@ -145,6 +153,11 @@ func (c *cellSlot) ready(t *tracee) error {
 	if uid := int(info.Sys().(*syscall.Stat_t).Uid); uid != 0 && uid != c.cell.uid {
 		return errors.New("the interpreter has not hidden its memory")
 	}
+	return c.prepare(t)
+}
+
+// prepare makes t ready for calls, if it shares nothing with what it was forked from.
+func (c *cellSlot) prepare(t *tracee) error {
 	mapped, err := mappings(t.pid)
 	if err != nil {
 		return err

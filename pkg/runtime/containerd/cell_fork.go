@@ -182,10 +182,13 @@ func (s *cellSlot) tryFork(ctx context.Context, p *policy.Policy, ask func([]*os
 	return c, spare, nil
 }
 
-// newCopyBox makes the box of a copy of what runs in s, and finds it a control
-// group meanwhile: to make one takes as long, where none is free.
-func (s *cellSlot) newCopyBox(ctx context.Context) (*cellSlot, error) {
-	c := &cellSlot{place: place{image: s.image, layout: s.layout, null: s.null}, cell: s.cell, overdue: make(chan struct{})}
+// newCopyBox makes the box of a copy of what runs in s.
+func (s *cellSlot) newCopyBox(ctx context.Context) (*cellSlot, error) { return s.newBox(ctx, nil) }
+
+// newBox makes a box inside that of s, for what is forked from p if that is not nil,
+// and finds it a control group meanwhile: to make one takes as long, where none is free.
+func (s *cellSlot) newBox(ctx context.Context, p *preload) (*cellSlot, error) {
+	c := &cellSlot{preload: p, place: place{image: s.image, layout: s.layout, null: s.null}, cell: s.cell, overdue: make(chan struct{})}
 	c.parent, c.depth = s, s.depth+1
 	s.cell.mu.Lock()
 	s.cell.slots++ // until release
@@ -237,9 +240,7 @@ var errNotForked = errors.New("it did not")
 func (c *cellSlot) copy(ctx context.Context, p *policy.Policy, from int, asked *asking) (err error) {
 	var box []int
 	defer func() {
-		for _, fd := range box {
-			_ = unix.Close(fd)
-		}
+		closeAll(box)
 		if err == nil {
 			return // the interpreter answers when its copy goes on
 		}
@@ -248,12 +249,8 @@ func (c *cellSlot) copy(ctx context.Context, p *policy.Policy, from int, asked *
 			err = asked.err
 		}
 	}()
-	for _, name := range spaces {
-		fd, err := unix.Open(fmt.Sprintf("/proc/%d/ns/%s", c.sup.pid, name), unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return fmt.Errorf("open the %s namespace of a box: %w", name, err)
-		}
-		box = append(box, fd)
+	if box, err = c.openSpaces(); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -266,6 +263,25 @@ func (c *cellSlot) copy(ctx context.Context, p *policy.Policy, from int, asked *
 	}()
 	defer c.job.slot.within(ctx)()
 	return c.enter(ctx, p, from, func() error { return c.job.slot.send([]byte{guest.BoxReady}, box...) })
+}
+
+// openSpaces opens the namespaces of the box, in the order in which they are entered.
+func (c *cellSlot) openSpaces() (box []int, err error) {
+	for _, name := range spaces {
+		fd, err := unix.Open(fmt.Sprintf("/proc/%d/ns/%s", c.sup.pid, name), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			closeAll(box)
+			return nil, fmt.Errorf("open the %s namespace of a box: %w", name, err)
+		}
+		box = append(box, fd)
+	}
+	return box, nil
+}
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		_ = unix.Close(fd)
+	}
 }
 
 // arrived waits until the interpreter in c, a copy, has found its way in its box. It
@@ -281,9 +297,24 @@ func (c *cellSlot) arrived(ctx context.Context) error {
 // watchCopy makes sure that a process, which is held, is where it should be, and
 // waits for its end. What its status was, only process 1 of the box is told.
 func (c *cellSlot) watchCopy(pid int) error {
-	proc, err := openProcess(pid)
+	proc, err := c.arrival(pid)
 	if err != nil {
 		return err
+	}
+	c.job.pid = pid
+	go func() {
+		defer proc.close()
+		_ = proc.wait(context.Background()) // release kills it
+		c.job.ended <- 0
+	}()
+	return nil
+}
+
+// arrival makes sure that a process, which is held, is in the namespaces of the box.
+func (c *cellSlot) arrival(pid int) (*process, error) {
+	proc, err := openProcess(pid)
+	if err != nil {
+		return nil, err
 	}
 	for _, name := range spaces {
 		its, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", pid, name))
@@ -293,16 +324,10 @@ func (c *cellSlot) watchCopy(pid int) error {
 		}
 		if err != nil {
 			proc.close()
-			return err
+			return nil, err
 		}
 	}
-	c.job.pid = pid
-	go func() {
-		defer proc.close()
-		_ = proc.wait(context.Background()) // release kills it
-		c.job.ended <- 0
-	}()
-	return nil
+	return proc, nil
 }
 
 // killProgram kills what runs in s, but not the box if copies need it.

@@ -155,7 +155,7 @@ func TestCellLeaksNothing(t *testing.T) {
 func slotKeyOf(t *testing.T, r *Runtime, zygote byte) cellKey {
 	t.Helper()
 	for home := range r.cells.live {
-		return cellKey{home, zygote}
+		return cellKey{cellHome: home, zygote: zygote}
 	}
 	t.Fatal("no cell")
 	return cellKey{}

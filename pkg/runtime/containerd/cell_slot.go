@@ -25,15 +25,16 @@ import (
 // cellSlot is a box of a cell that waits for one attempt.
 type cellSlot struct {
 	place
-	cell   *cell
-	sup    *process // process 1 of the box
-	conn   *packet  // to it
-	job    *forked  // an interpreter that waits in the box; nil for commands
-	lease  *leased
-	net    *network
-	user   int  // among the cell's; 0: that of parent
-	python bool // what runs came from a zygote
-	state  atomic.Int32
+	cell    *cell
+	sup     *process // process 1 of the box
+	conn    *packet  // to it
+	job     *forked  // an interpreter that waits in the box; nil for commands
+	lease   *leased
+	net     *network
+	user    int      // among the cell's; 0: that of parent
+	python  bool     // what runs came from a zygote
+	preload *preload // that its interpreter is forked from; nil: a zygote
+	state   atomic.Int32
 
 	family
 	running atomic.Pointer[ran] // while Run does
@@ -150,6 +151,9 @@ func (s *cellSlot) makeBox(ctx context.Context) (err error) {
 	return err
 }
 
+// copied reports whether s is for a copy of a running program.
+func (s *cellSlot) copied() bool { return s.parent != nil && s.preload == nil }
+
 // hostUID is the user of what runs in the box, on the host.
 func (s *cellSlot) hostUID() int { return s.scratch.uid + programUID }
 
@@ -173,8 +177,9 @@ func (s *cellSlot) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report,
 	// Only an interpreter is in the job's group where one waits: what process 1 of a
 	// box starts needs a box of which that is in the group itself.
 	command := a.Service == "" && a.Program.Command != nil
-	alone := s.job != nil && s.parent == nil && (command || startsAfresh(p.Env.Set) || startsAfresh(a.Secrets))
-	if want := layoutOf(p); alone || !want.equal(s.layout) {
+	alone := s.job != nil && !s.copied() && (command || startsAfresh(p.Env.Set) || startsAfresh(a.Secrets))
+	suits := s.preload == nil || s.preload.suits(&a)
+	if want := layoutOf(p); alone || !suits || !want.equal(s.layout) {
 		kind := byte(0)
 		if s.job != nil && !alone {
 			kind = s.job.zygote.kind
@@ -214,7 +219,7 @@ func startsAfresh(env map[string]string) bool {
 
 // serves implements box. A copy serves already.
 func (s *cellSlot) serves(map[string]string) bool {
-	return s.parent != nil || s.job != nil && s.job.zygote.kind == guest.ZygoteServices
+	return s.copied() || s.job != nil && s.job.zygote.kind == guest.ZygoteServices
 }
 
 // init implements box.
@@ -258,7 +263,7 @@ func (s *cellSlot) begin(ctx context.Context, p *program, files []*os.File) (tim
 		return time.Time{}, err
 	}
 	began, err := s.admitRun(first, p, to, argv, files, filter)
-	if s.python && s.parent != nil {
+	if s.python && s.copied() {
 		if err == nil {
 			err = s.arrived(ctx)
 		}

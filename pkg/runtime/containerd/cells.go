@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	goruntime "runtime"
@@ -28,6 +29,7 @@ type cells struct {
 	forking []byte // of those that may be copied
 	groups  *groups
 	pool    *slotpool.Pool[cellKey, *cellSlot]
+	loaded  *preloads
 	group   singleflight.Group
 	running atomic.Int32 // slots in which a job is
 
@@ -44,7 +46,9 @@ type cellHome struct{ tenant, digest, alone string }
 // cellKey says which slots of cells are interchangeable.
 type cellKey struct {
 	cellHome
-	zygote byte // the kind of the interpreter that waits in it; 0: none
+	zygote  byte   // the kind of the interpreter that waits in it; 0: none
+	preload string // the modules that it has imported, for a program on so many cores
+	cores   int
 }
 
 func newCells(r *Runtime) (*cells, error) {
@@ -64,6 +68,7 @@ func newCells(r *Runtime) (*cells, error) {
 	if err := layBare(filepath.Join(r.dir, "bare")); err != nil {
 		return nil, err
 	}
+	c.loaded = newPreloads(r)
 	c.pool = slotpool.New(slotpool.Config[cellKey, *cellSlot]{
 		Name: "cell", Most: r.cfg.CellWarm, Memory: int64(r.cfg.WarmMemory), Idle: r.cfg.WarmIdle, Fill: 2,
 		Settle: 12 * time.Millisecond, // what a short job takes, or the making of a session and its first execute
@@ -141,15 +146,18 @@ func (c *cells) acquire(ctx context.Context, key runtime.Key) (runtime.Slot, err
 	if err != nil {
 		return nil, err
 	}
-	defer release()      // the cell holds it
+	defer release() // the cell holds it
+	want := cellKey{cellHome: cellHome{key.Tenant, img.digest, key.Alone}, zygote: zygoteOf(key.Kind)}
+	get := c.pool.Get
 	if key.Alone != "" { // nobody else will want one
-		s, err := c.make(ctx, cellKey{cellHome{key.Tenant, img.digest, key.Alone}, zygoteOf(key.Kind)})
-		if err != nil {
-			return nil, err
+		get = c.make
+	} else if want.zygote == guest.ZygotePrograms {
+		cores := coresOf(key.CPU)
+		if want.preload = c.loaded.choose(ctx, want.cellHome, key.Imports, cores); want.preload != "" {
+			want.cores = cores
 		}
-		return s, nil
 	}
-	s, err := c.pool.Get(ctx, cellKey{cellHome{key.Tenant, img.digest, key.Alone}, zygoteOf(key.Kind)})
+	s, err := get(ctx, want)
 	if err != nil {
 		return nil, err
 	}
@@ -181,6 +189,15 @@ func (c *cells) make(ctx context.Context, key cellKey) (*cellSlot, error) {
 		return nil, err
 	}
 	defer c.leave(home)
+	if key.preload != "" {
+		if p := c.loaded.of(preloadKey{key.cellHome, key.preload, key.cores}); p != nil {
+			s, err := p.newSlot(ctx)
+			if err == nil {
+				return s, nil
+			}
+			slog.WarnContext(ctx, "a program imports by itself", "modules", key.preload, "error", err)
+		}
+	}
 	s, err := home.newSlot(ctx, key.zygote, defaultLayout)
 	if err != nil && ctx.Err() == nil && !home.fresh() { // it lost its interpreter, or its launcher, just now
 		err = fmt.Errorf("%w: %w", runtime.ErrBroken, err)
@@ -342,6 +359,7 @@ func (c *cells) close() {
 		live = append(live, s)
 	}
 	c.mu.Unlock()
+	c.loaded.close()
 	c.pool.Close()
 	for _, s := range live {
 		s.Close()

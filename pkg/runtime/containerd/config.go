@@ -70,6 +70,12 @@ type Config struct {
 	CellAge  time.Duration
 	// Zygotes is how many interpreters a cell keeps to fork from.
 	Zygotes int
+	// PreloadMemory bounds the memory of interpreters that have imported what python
+	// programs of a cell do, all of them together and each one while it imports; above it
+	// those go that were used longest ago. 0: there are none. PreloadIdle is how long
+	// one stays after its last use.
+	PreloadMemory job.Size
+	PreloadIdle   time.Duration
 	// Jobs is how many are expected at once. What the kernel counts for the whole
 	// host is divided by it: see ShareOf.
 	Jobs int
@@ -107,11 +113,13 @@ func DefaultConfig() Config {
 		CellJobs:    100_000,
 		CellAge:     time.Hour,
 		Zygotes:     1,
+		PreloadIdle: 5 * time.Minute,
 		WarmIdle:    time.Minute,
 		Parallel:    2 * runtime.NumCPU(),
 		Jobs:        8 * runtime.NumCPU(),
 		CgroupRoot:  cgroup.DefaultRoot,
 
+		PreloadMemory:    hostMemory() / 16,
 		ImageSize:        8 * job.GiB,
 		ImagesMost:       40 * job.GiB,
 		EnvironmentSize:  2 * job.GiB,
@@ -120,7 +128,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// withDefaults fills in what is empty, except Warm and CellWarm, whose zero means something.
+// withDefaults fills in what is empty, except Warm, CellWarm and PreloadMemory, whose zero means something.
 func (c Config) withDefaults() Config {
 	d := DefaultConfig()
 	for _, f := range []struct{ have, def *string }{
@@ -157,6 +165,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Zygotes == 0 {
 		c.Zygotes = d.Zygotes
+	}
+	if c.PreloadIdle == 0 {
+		c.PreloadIdle = d.PreloadIdle
 	}
 	if c.Jobs == 0 {
 		c.Jobs = d.Jobs

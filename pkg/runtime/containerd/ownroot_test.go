@@ -66,7 +66,7 @@ func runTheirs(t *testing.T, r *Runtime, isolation policy.Isolation, img *image,
 	t.Helper()
 	var err error
 	if isolation == policy.Cell {
-		s, err = r.cells.pool.Get(t.Context(), cellKey{cellHome{"test", img.digest, ""}, zygoteOf(p.Kind())})
+		s, err = r.cells.pool.Get(t.Context(), cellKey{cellHome: cellHome{"test", img.digest, ""}, zygote: zygoteOf(p.Kind())})
 	} else {
 		key := taskSlotKey{isolation, img.digest, p.Kind() != "command" && !r.levels[isolation].foreign}
 		var first *slot

@@ -22,6 +22,8 @@ const (
 	boxWeight    = 1 << 20
 	pythonWeight = 12 << 20
 	forkWeight   = 3 << 20
+
+	preloadWeight = 2 << 20 // more of page tables
 )
 
 // taskPool keeps slots ready that have a container of their own.
@@ -58,6 +60,9 @@ func (r *Runtime) taskPool() *slotpool.Pool[taskSlotKey, *slot] {
 
 // weighBox is Weigh for the slots of cells.
 func weighBox(k cellKey) int64 {
+	if k.preload != "" {
+		return boxWeight + forkWeight + preloadWeight
+	}
 	if k.zygote != 0 {
 		return boxWeight + forkWeight
 	}

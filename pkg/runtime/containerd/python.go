@@ -58,6 +58,7 @@ type pythonRequest struct {
 	*job.Python
 	Imports *importRules    `json:"imports,omitempty"`
 	Serve   *python.Service `json:"serve,omitempty"`
+	Preload string          `json:"preload,omitempty"` // the text of what an interpreter that waits becomes instead
 }
 
 // file returns the request as a file to pass to the harness.

@@ -309,6 +309,7 @@ func (r *Runtime) expireCells() {
 		case <-r.ctx.Done():
 			return
 		case now := <-tick.C:
+			r.cells.loaded.expire(now)
 			r.cells.expire(now)
 			r.cells.groups.shed(r.ctx, now.Add(-r.cfg.WarmIdle))
 		}

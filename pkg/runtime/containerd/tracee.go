@@ -130,15 +130,21 @@ func (t *tracee) prepare(code uintptr) error {
 
 // call has t make a system call.
 func (t *tracee) call(name string, nr uintptr, args ...uintptr) error {
+	_, err := t.ask(name, nr, args...)
+	return err
+}
+
+// ask is call for one whose result matters.
+func (t *tracee) ask(name string, nr uintptr, args ...uintptr) (uintptr, error) {
 	r := t.regs.calling(t.code, nr, args...)
 	err := t.run(r, t.code+callEnd)
 	if err == nil {
 		err = r.result()
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return 0, fmt.Errorf("%s: %w", name, err)
 	}
-	return nil
+	return r.value(), nil
 }
 
 // run lets t go on with r until it has come to end, a breakpoint. r is what it has
@@ -210,6 +216,38 @@ func (t *tracee) fork(flags, tid uintptr) (*tracee, error) {
 			return nil, err
 		}
 	}
+}
+
+// spawn is fork for a tracee that will make more calls. It returns the number that
+// what was forked has to t as well.
+func (t *tracee) spawn(flags, tid uintptr) (child *tracee, number uintptr, err error) {
+	if child, err = t.fork(flags, tid); err != nil {
+		return nil, 0, err
+	}
+	for { // the call is not over yet
+		var r registers
+		if err = unix.PtraceCont(t.pid, 0); err != nil {
+			break
+		}
+		ws, werr := waitFor(t.pid)
+		if err = werr; err == nil && !ws.Stopped() {
+			err = errKilled
+		}
+		if err != nil {
+			break
+		}
+		if int(ws)>>16 != 0 || ws.StopSignal() != unix.SIGTRAP {
+			continue
+		}
+		if err = r.read(t.pid); err != nil {
+			break
+		}
+		if r.at() == t.code+callEnd {
+			return child, r.value(), r.result()
+		}
+	}
+	child.end()
+	return nil, 0, err
 }
 
 // end kills t, unless it was.

@@ -83,6 +83,13 @@ func (r *registers) result() error {
 	return nil
 }
 
+// value is what a call returned that did not fail.
+func (r *registers) value() uintptr { return uintptr(r.Rax) }
+
+// spare is where memory begins, downwards, that a process which is held does not use:
+// below its stack and what leaf functions keep there.
+func (r *registers) spare() uintptr { return uintptr(r.Rsp) - 512 }
+
 // forking reports whether a process that stopped because it forks forks as fork(2)
 // does, with nothing that it shares with its copy, and where that is to find its
 // number.

@@ -24,4 +24,6 @@ func (*registers) at() uintptr                                     { return 0 }
 func (r *registers) calling(_, _ uintptr, _ ...uintptr) *registers { return r }
 func (r *registers) dropping(_, _ uintptr) *registers              { return r }
 func (*registers) result() error                                   { return errors.ErrUnsupported }
+func (*registers) value() uintptr                                  { return 0 }
+func (*registers) spare() uintptr                                  { return 0 }
 func (*registers) forking() (uintptr, bool)                        { return 0, false }

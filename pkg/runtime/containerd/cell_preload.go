@@ -1,0 +1,334 @@
+package containerd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/internal/guest"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/cgroup"
+)
+
+// preload is an interpreter that has imported modules which programs of one cell
+// import, and of which they are forked. What it imports may be a tenant's, so it is
+// confined as any program is: it is one, in a slot with a box, a user and a control
+// group of its own. Once it has imported it stands still for good: see frozen. Its
+// forks have boxes inside its own, because only there may a process without
+// capabilities take them; nothing that runs is in the one, and each has all the walls
+// of a plain one.
+type preload struct {
+	preloadKey
+	slot   *cellSlot
+	conn   *packet
+	frozen *frozen
+	zygote *zygote // as which its forks know it
+	took   map[string]float64
+	names  map[string]bool // top-level names of all that was imported
+	memory int64
+	over   chan struct{} // closed when it shall end
+	end    func()
+	ended  chan struct{} // closed when its program has ended
+}
+
+// preloadService is the attempt of an interpreter that preloads.
+const preloadService = "preload"
+
+// preloadLink is the descriptor of its connection to the worker.
+const preloadLink = 6
+
+// Bounds of an interpreter that preloads.
+const (
+	preloadTime      = 60 * time.Second // to import, on a machine without any time left
+	preloadProcesses = 64
+	preloadLife      = job.Duration(1 << 62)
+	preloadTables    = 16 * job.GiB // for what the kernel keeps of all forks: nothing else can grow any more
+)
+
+// unusable is why programs are not forked from an interpreter with some modules: it
+// could be told from a fresh one, or it does not come about.
+type unusable struct{ why string }
+
+func (e *unusable) Error() string { return e.why }
+
+// newPreload starts an interpreter in the cell and has it import the modules of key.
+func (c *cell) newPreload(ctx context.Context, key preloadKey, memory job.Size) (_ *preload, err error) {
+	ctx, cancel := context.WithTimeout(ctx, preloadTime)
+	defer cancel()
+	s, err := c.newSlot(ctx, guest.ZygotePrograms, defaultLayout)
+	if err != nil {
+		return nil, err
+	}
+	p := &preload{preloadKey: key, slot: s, names: map[string]bool{}, over: make(chan struct{}), ended: make(chan struct{})}
+	p.end = sync.OnceFunc(func() { close(p.over) })
+	defer func() {
+		if err != nil {
+			p.end()
+			s.Close()
+		}
+	}()
+	if s.job == nil {
+		return nil, &unusable{"no interpreter waits in its cell"}
+	}
+	if err := p.run(ctx, memory); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			p.conn.close()
+		}
+	}()
+	if err := p.bring(ctx); err != nil {
+		return nil, err
+	}
+	p.frozen, err = freeze(ctx, s.job.pid, preloadLink, func() error { return p.conn.send([]byte("f")) }, p.allow)
+	if err != nil {
+		return nil, &unusable{err.Error()}
+	}
+	p.zygote = &zygote{kind: guest.ZygotePrograms, gone: p.frozen.gone}
+	p.memory = residentOf(p.frozen.pid)
+	limits := cgroup.Limits{Memory: int64(memory + preloadTables), CPU: float64(p.cores), Processes: preloadProcesses}
+	if err := s.group.Limit(limits); err != nil {
+		p.frozen.end()
+		return nil, err
+	}
+	return p, nil
+}
+
+// run begins the attempt of p, which lasts as long as p does.
+func (p *preload) run(ctx context.Context, memory job.Size) error {
+	var open unix.Rlimit
+	if err := unix.Prlimit(p.slot.job.pid, unix.RLIMIT_NOFILE, nil, &open); err != nil {
+		return fmt.Errorf("read the limit of open files: %w", err)
+	}
+	ours, theirs, err := packetPair()
+	if err != nil {
+		return err
+	}
+	p.conn = ours
+	link := os.NewFile(uintptr(theirs), "link")
+	pol := policy.Default()
+	pol.Isolation, pol.CPU, pol.Memory, pol.Processes = policy.Cell, float64(p.cores), memory, preloadProcesses
+	pol.Wall, pol.CPUTime, pol.OpenFiles = preloadLife, preloadLife, int(open.Max) // programs may lower it
+	go func() {
+		defer close(p.ended)
+		defer link.Close()
+		_, _ = p.slot.Run(context.WithoutCancel(ctx), runtime.Attempt{
+			Service: preloadService, Plan: &policy.Plan{Policy: pol}, Link: link, Converse: p.wait,
+		})
+	}()
+	return nil
+}
+
+// wait is the conversation of p.
+func (p *preload) wait(ctx context.Context, _ net.Conn) error {
+	select {
+	case <-p.over:
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// bring has p import its modules.
+func (p *preload) bring(ctx context.Context) error {
+	ask, err := json.Marshal(map[string]any{"modules": strings.Fields(p.modules)})
+	if err != nil {
+		return err
+	}
+	if err := p.conn.send(ask); err != nil {
+		return err
+	}
+	done := make(chan struct{})
+	defer close(done)
+	go func() { // its connection has another end in this process
+		select {
+		case <-p.ended:
+			_ = p.conn.file.SetReadDeadline(time.Unix(1, 0))
+		case <-done:
+		}
+	}()
+	defer p.conn.within(ctx)()
+	buf := make([]byte, guest.MaxMessage)
+	n, _, err := p.conn.recv(buf)
+	if err != nil {
+		select {
+		case <-p.ended:
+			return &unusable{"the interpreter ended while it imported"}
+		case <-ctx.Done():
+			return &unusable{"its imports take too long"}
+		default:
+			return fmt.Errorf("wait for imports: %w", err)
+		}
+	}
+	var said struct {
+		Unusable string             `json:"unusable"`
+		Took     map[string]float64 `json:"took"`
+		Names    []string           `json:"names"`
+	}
+	if err := json.Unmarshal(buf[:n], &said); err != nil {
+		return &unusable{"the interpreter breaks its protocol"}
+	}
+	if said.Unusable != "" {
+		return &unusable{said.Unusable}
+	}
+	p.took = said.Took
+	for _, name := range said.Names {
+		p.names[name] = true
+	}
+	return nil
+}
+
+// allow makes sure that programs can be forked from what is about to stand still.
+func (p *preload) allow(t *tracee) error {
+	if n, err := p.slot.lease.Processes(); err != nil || n != 2 {
+		return errors.Join(err, fmt.Errorf("an import left %d processes running", n-2))
+	}
+	return p.slot.prepare(t)
+}
+
+// residentOf is the memory of a process that is no file's, in bytes.
+func residentOf(pid int) int64 {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	fields := strings.Fields(string(data))
+	if err != nil || len(fields) < 3 {
+		return 0
+	}
+	all, _ := strconv.ParseInt(fields[1], 10, 64)
+	files, _ := strconv.ParseInt(fields[2], 10, 64)
+	return (all - files) * int64(os.Getpagesize())
+}
+
+// close ends p, of which nothing may be forked any more.
+func (p *preload) close() {
+	p.end()
+	p.frozen.end()
+	p.conn.close()
+	p.slot.Close()
+}
+
+// suits reports whether an attempt may run in a process that was forked from p: what
+// p imported it found as that would.
+func (p *preload) suits(a *runtime.Attempt) bool {
+	pol := &a.Plan.Policy
+	if a.Service != "" || a.Program.Python == nil || len(pol.Env.Set)+len(a.Secrets) > 0 || coresOf(pol.CPU) != p.cores {
+		return false
+	}
+	for _, f := range a.Files {
+		for part := range strings.SplitSeq(f.Path, "/") {
+			if name, _, _ := strings.Cut(part, "."); p.names[name] {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// alive reports whether p can be forked.
+func (p *preload) alive() bool {
+	select {
+	case <-p.frozen.gone:
+		return false
+	case <-p.over:
+		return false
+	default:
+		return p.slot.cell.fresh() && p.slot.sup.running()
+	}
+}
+
+// newSlot makes a slot in which a process waits that was forked from p.
+func (p *preload) newSlot(ctx context.Context) (_ *cellSlot, err error) {
+	ctx, cancel := context.WithTimeout(ctx, boxTime)
+	defer cancel()
+	if err := p.slot.family.join(); err != nil {
+		return nil, err
+	}
+	c, err := p.slot.newBox(ctx, p)
+	if err != nil {
+		p.slot.family.leave()
+		return nil, fmt.Errorf("make a box: %w", err)
+	}
+	c.joined = true
+	defer func() {
+		if err != nil {
+			c.Close()
+		}
+	}()
+	if err := c.forkPreloaded(ctx); err != nil {
+		return nil, err
+	}
+	if !c.cell.rt.cells.register(c) {
+		return nil, errClosed
+	}
+	return c, nil
+}
+
+// forkPreloaded has the process of c forked, and waits until it waits.
+func (c *cellSlot) forkPreloaded(ctx context.Context) error {
+	box, err := c.openSpaces()
+	if err != nil {
+		return err
+	}
+	defer closeAll(box)
+	ours, theirs, err := packetPair()
+	if err != nil {
+		return err
+	}
+	defer unix.Close(theirs)
+	p := c.preload
+	c.job = &forked{zygote: p.zygote, slot: ours, ended: make(chan unix.WaitStatus, 1)}
+	var number uintptr
+	var proc *process
+	err = p.frozen.do(func() (err error) {
+		if err = p.conn.send([]byte("f"), append([]int{theirs}, box...)...); err != nil {
+			return err
+		}
+		number, err = p.frozen.fork(func(t *tracee, s sequences) (err error) {
+			if proc, err = c.arrival(t.pid); err != nil {
+				return err
+			}
+			c.job.pid = t.pid
+			return c.settle(t, s)
+		})
+		return err
+	})
+	if err != nil {
+		p.end() // a message may be left over, which is about this fork
+		if proc != nil {
+			proc.close()
+		}
+		return fmt.Errorf("fork an interpreter with its imports: %w", err)
+	}
+	go c.job.bury(p.frozen, proc, number)
+	defer ours.within(ctx)()
+	if _, err := ours.expect(guest.BoxWaiting); err != nil {
+		return fmt.Errorf("fork an interpreter with its imports: %w", err)
+	}
+	return nil
+}
+
+// bury waits for the end of a process that was forked from f.
+func (j *forked) bury(f *frozen, proc *process, number uintptr) {
+	defer proc.close()
+	_ = proc.wait(context.Background()) // release kills it
+	err := f.do(func() error {
+		status, err := f.status(number)
+		if err == nil {
+			j.ended <- status
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, errGuest) {
+		f.end() // nobody learns how others end, either
+	}
+}

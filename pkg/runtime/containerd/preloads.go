@@ -1,0 +1,270 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/assay-run/assay/internal/guest"
+)
+
+// preloadKey says whose programs are forked from a preload, and which.
+type preloadKey struct {
+	cellHome
+	modules string // separated by spaces, sorted
+	cores   int    // of the programs: libraries start as many threads
+}
+
+// preloads are the interpreters that have imported what programs do, and what is known
+// about imports. Nobody waits for one: a program for which there is none runs as it
+// would without them, and what it asked for comes about when it was asked for again.
+type preloads struct {
+	rt    *Runtime
+	meter *preloadMeter
+
+	mu     sync.Mutex
+	live   map[preloadKey]*preloaded
+	wanted map[preloadKey]int       // how often they were missed
+	bad    map[preloadKey]time.Time // unusable, until then
+	took   map[string]float64       // by digest and module: milliseconds of CPU
+	closed bool
+}
+
+// preloaded is a preload, or that one is being made: then it is nil.
+type preloaded struct {
+	*preload
+	used time.Time
+}
+
+// What is worth preloading, and when.
+const (
+	preloadHeavy  = 4.0             // milliseconds that an import takes at least
+	preloadAfter  = 2               // so many programs that would have had it
+	preloadAgain  = 5 * time.Minute // after it turned out unusable
+	preloadMost   = 16              // modules of one program that are looked at
+	preloadMemory = 4096            // entries of what is remembered
+)
+
+func newPreloads(r *Runtime) *preloads {
+	ps := &preloads{rt: r}
+	ps.live, ps.wanted, ps.bad, ps.took = map[preloadKey]*preloaded{}, map[preloadKey]int{}, map[preloadKey]time.Time{}, map[string]float64{}
+	ps.meter = newPreloadMeter(ps.levels)
+	return ps
+}
+
+// choose returns the modules of the best preload for a program of home that imports
+// modules; "" if there is none. The one that would be better comes about if it is
+// missed again.
+func (ps *preloads) choose(ctx context.Context, home cellHome, modules string, cores int) string {
+	if modules == "" || ps.rt.cfg.PreloadMemory <= 0 || !canTrace {
+		return ""
+	}
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	var heavy []string
+	for _, m := range strings.Fields(modules) {
+		if took, known := ps.took[home.digest+" "+m]; (!known || took >= preloadHeavy) && len(heavy) < preloadMost {
+			heavy = append(heavy, m)
+		}
+	}
+	if len(heavy) == 0 {
+		return ""
+	}
+	slices.Sort(heavy)
+	best := ""
+	for key, have := range ps.live {
+		if key.cellHome == home && key.cores == cores && have.preload != nil && len(key.modules) > len(best) && within(strings.Fields(key.modules), heavy) && have.alive() {
+			best = key.modules
+		}
+	}
+	want := preloadKey{home, strings.Join(slices.Compact(heavy), " "), cores}
+	if best != "" {
+		ps.live[preloadKey{home, best, cores}].used = time.Now()
+	}
+	ps.meter.chosen(ctx, best == want.modules)
+	if best != want.modules {
+		ps.miss(want)
+	}
+	return best
+}
+
+// within reports whether all of some are among others, which are sorted.
+func within(some, others []string) bool {
+	for _, s := range some {
+		if _, ok := slices.BinarySearch(others, s); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// miss notes that a preload would have been of use, and has it made when that was often
+// enough. The caller holds the lock.
+func (ps *preloads) miss(want preloadKey) {
+	now := time.Now()
+	if ps.live[want] != nil || ps.closed || now.Before(ps.bad[want]) {
+		return
+	}
+	if len(ps.wanted) > preloadMemory {
+		clear(ps.wanted)
+	}
+	if ps.wanted[want]++; ps.wanted[want] < preloadAfter {
+		return
+	}
+	delete(ps.wanted, want)
+	ps.live[want] = &preloaded{used: now}
+	if !ps.rt.spawn(func() { ps.make(want) }) {
+		delete(ps.live, want)
+	}
+}
+
+// make makes a preload. One whose modules turn out to be light in part is that of the
+// others.
+func (ps *preloads) make(want preloadKey) {
+	ctx, cancel := context.WithCancel(ps.rt.ctx)
+	defer cancel()
+	p, err := ps.start(ctx, want)
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	delete(ps.live, want)
+	if err != nil {
+		if len(ps.bad) > preloadMemory {
+			clear(ps.bad)
+		}
+		ps.bad[want] = time.Now().Add(preloadAgain)
+		if u := new(unusable); errors.As(err, &u) || ctx.Err() != nil {
+			slog.DebugContext(ctx, "programs cannot be forked with their imports", "modules", want.modules, "reason", err)
+		} else {
+			slog.WarnContext(ctx, "cannot preload what programs import", "modules", want.modules, "error", err)
+		}
+		ps.meter.failed(ctx)
+		return
+	}
+	if len(ps.took) > preloadMemory {
+		clear(ps.took)
+	}
+	var heavy []string
+	for m, took := range p.took {
+		ps.took[want.digest+" "+m] = took
+		if took >= preloadHeavy {
+			heavy = append(heavy, m)
+		}
+	}
+	slices.Sort(heavy)
+	p.modules = strings.Join(heavy, " ")
+	if len(heavy) == 0 || ps.live[p.preloadKey] != nil || ps.closed {
+		p.close()
+		return
+	}
+	ps.live[p.preloadKey] = &preloaded{preload: p, used: time.Now()}
+	ps.meter.made(ctx)
+	ps.shrink()
+}
+
+// start makes a preload in the cell of its programs.
+func (ps *preloads) start(ctx context.Context, key preloadKey) (*preload, error) {
+	home, err := ps.rt.cells.home(ctx, key.cellHome)
+	if err != nil {
+		return nil, err
+	}
+	defer ps.rt.cells.leave(home)
+	return home.newPreload(ctx, key, ps.rt.cfg.PreloadMemory)
+}
+
+// of returns a preload that can be forked, nil if there is none.
+func (ps *preloads) of(key preloadKey) *preload {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	have := ps.live[key]
+	if have == nil || have.preload == nil || !have.alive() {
+		return nil
+	}
+	return have.preload
+}
+
+// shrink ends those that were used longest ago until the rest is within the budget.
+// The caller holds the lock.
+func (ps *preloads) shrink() {
+	for {
+		var sum int64
+		var oldest *preloaded
+		for _, have := range ps.live {
+			if have.preload == nil {
+				continue
+			}
+			sum += have.memory
+			if oldest == nil || have.used.Before(oldest.used) {
+				oldest = have
+			}
+		}
+		if oldest == nil || sum <= int64(ps.rt.cfg.PreloadMemory) {
+			return
+		}
+		ps.drop(oldest.preload)
+	}
+}
+
+// drop has nothing more forked from p, and ends it when its forks have ended. The
+// caller holds the lock.
+func (ps *preloads) drop(p *preload) {
+	delete(ps.live, p.preloadKey)
+	end := func() {
+		ps.rt.cells.pool.Flush(p.poolKey())
+		select {
+		case <-p.slot.family.end():
+		case <-p.frozen.gone:
+		}
+		p.close()
+	}
+	if !ps.rt.spawn(end) {
+		p.close()
+	}
+}
+
+// poolKey is that of the slots that are forked from p.
+func (p *preload) poolKey() cellKey {
+	return cellKey{cellHome: p.cellHome, zygote: guest.ZygotePrograms, preload: p.modules, cores: p.cores}
+}
+
+// expire ends those that nobody has used for a while, that are dead, or whose cell is
+// about to go.
+func (ps *preloads) expire(now time.Time) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	for _, have := range ps.live {
+		if have.preload != nil && (now.Sub(have.used) > ps.rt.cfg.PreloadIdle || !have.alive()) {
+			ps.drop(have.preload)
+		}
+	}
+}
+
+// close ends all. Their forks end with them.
+func (ps *preloads) close() {
+	defer ps.meter.close() // without the lock
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	ps.closed = true
+	for key, have := range ps.live {
+		if have.preload != nil {
+			delete(ps.live, key)
+			have.close()
+		}
+	}
+}
+
+// levels returns how many there are and the memory that they take.
+func (ps *preloads) levels() (count, memory int64) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	for _, have := range ps.live {
+		if have.preload != nil {
+			count++
+			memory += have.memory
+		}
+	}
+	return count, memory
+}

@@ -159,6 +159,11 @@ func openRuntime(ctx context.Context, cfg config) (runtime.Runtime, error) {
 			return nil, fmt.Errorf("--warm-memory: %w", err)
 		}
 	}
+	if cfg.PreloadMemory != "" {
+		if c.PreloadMemory, err = job.ParseSize(cfg.PreloadMemory); err != nil {
+			return nil, fmt.Errorf("--preload-memory: %w", err)
+		}
+	}
 	return containerd.New(ctx, c)
 }
 

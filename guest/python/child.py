@@ -236,7 +236,7 @@ def live(slot, program, rehearsal=None):
         become(*program_of)
         asked = request()
         if "preload" in asked:
-            become(*preload(asked["preload"], program))
+            become(*preload(asked["preload"], program, rehearsal))
             asked = request()
         code = program(asked, 4)
     except SystemExit as e:
@@ -252,15 +252,15 @@ def live(slot, program, rehearsal=None):
             _exit(code)
 
 
-def preload(source, program):
+def preload(source, program, rehearsal):
     """Import what the worker names, and be forked: see preload.py, whose text source is.
 
     It returns in the processes that were forked, as wait does.
     """
-    module = sys.modules["_assay_preload"] = type(sys)("_assay_preload")
+    module = type(sys)("_assay_preload")
     module.__file__ = "<_assay_preload>"
     exec(compile(source, module.__file__, "exec", dont_inherit=True), module.__dict__)
-    return module.serve(program)
+    return module.serve(program, rehearsal)
 
 
 def enter(box, slot, seeds):

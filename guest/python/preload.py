@@ -33,7 +33,7 @@ class Unusable(Exception):
     """Programs that are forked from here would not be what they are without it."""
 
 
-def serve(program):
+def serve(program, rehearsal):
     """Import what the worker names. Returns what child.wait does, in the processes that are forked for programs."""
     worker = child._socket.socket(fileno=WORKER)
     asked = json.loads(worker.recv(child.MAX_MESSAGE))
@@ -53,19 +53,19 @@ def serve(program):
     worker.recv(16)
     if os.fork() > 0:
         os._exit(1)  # nobody holds it: the worker is gone
-    return begin(worker, seeds)
+    return begin(worker, seeds, rehearsal)
 
 
 def tell(worker, what):
     worker.send(json.dumps(what).encode()[: child.MAX_MESSAGE])
 
 
-def begin(slot, seeds):
+def begin(slot, seeds, rehearsal):
     """What a program begins with, in its box: the worker has put its slot in the place of the connection."""
     for seed in seeds:
         seed()
     os.write(WORKER, b"w")
-    what = child.wait(slot, None)
+    what = child.wait(slot, rehearsal)
     if what is None:
         os._exit(0)
     slot.detach()

@@ -165,6 +165,7 @@ func (a *attempt) acquire(ctx context.Context, kind string) (runtime.Slot, error
 	slot, err := a.Runtime.Acquire(waiting, runtime.Key{
 		Tenant: a.claimed.Tenant, Image: a.spec.Image,
 		Isolation: a.plan.Policy.Isolation, Kind: kind, Packages: a.plan.Policy.Requirements(), Alone: a.alone,
+		Imports: runtime.ImportsOf(a.spec.Program, &a.plan.Policy), CPU: a.plan.Policy.CPU,
 	})
 	end(err)
 	failure := new(runtime.BuildError)

@@ -43,6 +43,7 @@ var scenarios = map[string]scenario{
 	"gvisor":     {about: "the same under runsc", run: gvisor},
 	"tests":      {about: "all of examples/humaneval, graded by check code, isolation cell", run: tests},
 	"sync":       {about: "one client that waits for each print(1+1)", run: synchronous, waits: true},
+	"libs":       {about: "programs that import numpy, and pandas with scipy and sympy, beside a loop of bare interpreters", run: libs},
 	"noop":       {about: "the control plane alone: a runtime that does nothing", run: noop},
 	"groups":     {about: "the same with 10 and 10,000 live batches, -n jobs each", run: groups},
 	"history":    {about: "the same with 0, 35 and 365 days of ended jobs beside today's", run: history},

@@ -37,21 +37,21 @@ func freeze(ctx context.Context, from, connect int, tell func() error, allow fun
 	f.end = sync.OnceFunc(func() { close(over) })
 	made := make(chan error, 1)
 	go func() {
-		// What is held is held by a thread. It ends with this function, and what it holds dies.
-		goruntime.LockOSThread()
+		goruntime.LockOSThread() // what is held is held by a thread
+		defer goruntime.UnlockOSThread()
 		err := f.hold(ctx, from, tell, allow)
 		made <- err
-		if err != nil {
-			return
-		}
-		for {
+		for err == nil {
 			select {
 			case do := <-f.work:
 				do()
+				continue
 			case <-over:
-				f.t.end()
-				return
+			case <-f.gone:
 			}
+			f.t.end()
+			(&tracee{pid: from}).end()
+			return
 		}
 	}()
 	if err := <-made; err != nil {
@@ -74,15 +74,17 @@ func (f *frozen) hold(ctx context.Context, from int, tell func() error, allow fu
 	if err := seize(from); err != nil {
 		return fmt.Errorf("hold the interpreter: %w", err)
 	}
-	if err := tell(); err != nil {
-		return err
+	err := tell()
+	pid := 0
+	if err == nil {
+		pid, err = awaitFork(ctx, from)
 	}
-	pid, err := awaitFork(ctx, from)
+	if err == nil {
+		f.t, err = born(pid)
+	}
 	if err != nil {
+		release(from)
 		return fmt.Errorf("wait for the interpreter to fork: %w", err)
-	}
-	if f.t, err = born(pid); err != nil {
-		return err
 	}
 	f.pid = pid
 	var how registers
@@ -106,6 +108,7 @@ func (f *frozen) hold(ctx context.Context, from int, tell func() error, allow fu
 	}
 	if err != nil {
 		f.t.end()
+		(&tracee{pid: from}).end()
 	}
 	return err
 }

@@ -2,6 +2,9 @@ package containerd
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -75,9 +78,52 @@ func TestPreloadTry(t *testing.T) {
 	i := importing{r: r, imports: "asyncio"}
 	code := "import asyncio\nprint(asyncio.__name__)"
 	i.warm(t, code)
-	for range 5 {
+	for range 100 {
 		began := time.Now()
 		rep, pre := i.run(t, code)
 		t.Log(rep.Outcome, rep.Stdout.Text, rep.Stderr.Text, pre, rep.Usage.CPUMS, rep.Usage.WallMS, time.Since(began))
 	}
+}
+
+func TestPreloadNumpy(t *testing.T) {
+	wheels := map[string][]byte{}
+	files, _ := filepath.Glob(os.Getenv("ZYG_WHEELS") + "/*.whl")
+	for _, f := range files {
+		data, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wheels[filepath.Base(f)] = data
+	}
+	r := preloadRuntime(t, wheels)
+	for _, i := range []importing{
+		{r: r, imports: "numpy", packages: []string{"numpy"}},
+		{r: r, imports: "pandas scipy sympy", packages: []string{"pandas", "scipy", "sympy"}},
+	} {
+		code := ""
+		for _, m := range strings.Fields(i.imports) {
+			code += "import " + m + "\n"
+		}
+		rep, _ := i.run(t, code)
+		t.Log("first", rep.Outcome, rep.Usage.CPUMS, rep.Usage.WallMS, rep.Message, rep.Stderr.Text)
+		i.warm(t, code)
+		time.Sleep(time.Second)
+		for range 5 {
+			began := time.Now()
+			rep, pre := i.run(t, code)
+			t.Log(rep.Outcome, rep.Stdout.Text, rep.Stderr.Text, pre, rep.Usage.CPUMS, rep.Usage.WallMS, rep.Usage.MemoryPeakBytes>>20, time.Since(began))
+		}
+		began := time.Now()
+		for range 50 {
+			i.run(t, code)
+		}
+		t.Log("rate", 50/time.Since(began).Seconds())
+		code += "print(sympy.randprime(2,10**9) if 'sympy' in globals() else numpy.random.rand())\n"
+		for range 3 {
+			rep, pre := i.run(t, code)
+			t.Log(rep.Stdout.Text, rep.Stderr.Text, pre)
+		}
+	}
+	n, m := r.cells.loaded.levels()
+	t.Log(n, m>>20, r.cells.loaded.took)
 }

@@ -47,6 +47,8 @@ type recipe struct {
 	sealed []op     // the same, as supervisors see them
 	memory heirloom // what ops point to, and sealed
 	nested bool
+	holds  bool // see Box
+	own    bool
 
 	identified int // after so many ops the process is who it shall be, and out of reach
 }
@@ -111,7 +113,7 @@ const inert = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 
 // newRecipe says how to make b.
 func newRecipe(b *Box, masked []string, share Share) *recipe {
-	r := &recipe{nested: b.Nested}
+	r := &recipe{nested: b.Nested, holds: b.Holds, own: b.Own}
 	r.identity()
 	r.limitSignals(share)
 	r.identified = len(r.ops)
@@ -158,11 +160,16 @@ func newRecipe(b *Box, masked []string, share Share) *recipe {
 // identity makes the process its user namespace's only user, and unreachable.
 // The maps must be written first: the files of a process that is not dumpable, as
 // one is whose user was changed, belong to root.
+//
+// A map with the ids of others takes rights over the namespace around it. Who made
+// the process has written it then.
 func (r *recipe) identity() {
-	r.do("be reachable", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 1)
-	r.write("/proc/self/setgroups", "deny")
-	r.writeIDs("/proc/self/uid_map")
-	r.writeIDs("/proc/self/gid_map")
+	if !r.holds && !r.own {
+		r.do("be reachable", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 1)
+		r.write("/proc/self/setgroups", "deny")
+		r.writeIDs("/proc/self/uid_map")
+		r.writeIDs("/proc/self/gid_map")
+	}
 	r.do("take the group", unix.SYS_SETRESGID, boxUID, boxUID, boxUID)
 	r.do("take the user", unix.SYS_SETRESUID, boxUID, boxUID, boxUID)
 	r.do("hide", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0)

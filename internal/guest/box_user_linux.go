@@ -3,6 +3,7 @@ package guest
 import (
 	"fmt"
 	"os"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -18,6 +19,43 @@ const idMap = 4 + 1 + 10 + 2
 
 // setIDs writes into b the map by which boxUID is id.
 func setIDs(b []byte, id int) { copy(b, fmt.Sprintf("%4d %010d 1", boxUID, id)) }
+
+// holdIDs writes the maps of process n, the first of a user namespace in which boxUID
+// is id, and everybody else of the cell who he is here: boxes in it may be theirs. The
+// calling thread acts as id, to whom the files belong.
+func holdIDs(n, id int) error {
+	first, count, err := cellIDs()
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf("%d %d 1\n", boxUID, id)
+	for _, part := range [][2]int{{first, id}, {id + 1, first + count}} {
+		if part[1] > part[0] {
+			text += fmt.Sprintf("%d %d %d\n", part[0], part[0], part[1]-part[0])
+		}
+	}
+	for _, f := range []struct{ name, text string }{{"setgroups", "deny"}, {"uid_map", text}, {"gid_map", text}} {
+		if err := os.WriteFile(fmt.Sprintf("/proc/%d/%s", n, f.name), []byte(f.text), 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cellIDs are the users of the cell besides the launcher's.
+func cellIDs() (first, count int, err error) {
+	data, err := os.ReadFile("/proc/self/uid_map")
+	if err != nil {
+		return 0, 0, err
+	}
+	for line := range strings.Lines(string(data)) {
+		var inside, outside, n int
+		if _, err := fmt.Sscan(line, &inside, &outside, &n); err == nil && inside == os.Getuid() {
+			return inside + 1, n - 1, nil
+		}
+	}
+	return 0, 0, fmt.Errorf("the cell has no users: %q", data)
+}
 
 // become makes the calling thread act as user and group id, until it becomes its
 // own again. Who clones in a user namespace as somebody is its owner's, and may map

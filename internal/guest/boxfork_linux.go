@@ -34,17 +34,31 @@ var room struct {
 	capHead unix.CapUserHeader
 	status  unix.WaitStatus
 	answer  [8]byte
+	pipe    [2]int32
+	path    [32]byte
 
 	order struct { // of the launcher, before each fork
 		ids                   [idMap]byte // what to write to the maps of ids
 		slot, scratch, parent int
 		ops                   *op
 		count                 int
-		before                int    // so many of the ops come before the processes in between, see launch
-		handled               uint64 // signals that the launcher has handlers for
-		blocked               uint64 // none
+		before                int      // so many of the ops come before the processes in between, see launch
+		own                   bool     // a nested box is not its parent's user's
+		held                  [2]int32 // a pipe that is closed when the maps of ids are written; {-1, -1}: none
+		handled               uint64   // signals that the launcher has handlers for
+		blocked               uint64   // none
 	}
 }
+
+// idFiles are those in which the ids of a user namespace are said, of a process whose
+// number follows the first six letters. Each ends with a NUL.
+var idFiles = [3][18]byte{
+	{'/', 'p', 'r', 'o', 'c', '/', '/', 's', 'e', 't', 'g', 'r', 'o', 'u', 'p', 's'},
+	{'/', 'p', 'r', 'o', 'c', '/', '/', 'u', 'i', 'd', '_', 'm', 'a', 'p'},
+	{'/', 'p', 'r', 'o', 'c', '/', '/', 'g', 'i', 'd', '_', 'm', 'a', 'p'},
+}
+
+var denied4 = [4]byte{'d', 'e', 'n', 'y'}
 
 func init() {
 	room.iov.Base = &room.message[0]
@@ -76,11 +90,19 @@ func (r *recipe) launch(slot, scratch, parent, uid int) error {
 		// of one that was not dumpable any more.
 		first, room.order.before = uintptr(syscall.SIGCHLD), r.identified
 	}
-	if parent >= 0 { // to whom the user is the one that it is in its own box
+	room.order.own, room.order.held = r.own, [2]int32{-1, -1}
+	if parent >= 0 && !r.own { // to whom the user is the one that it is in its own box
 		setIDs(room.order.ids[:], boxUID)
 	} else {
 		setIDs(room.order.ids[:], uid)
+	}
+	if parent < 0 {
 		if err := become(uid); err != nil {
+			return err
+		}
+	}
+	if r.holds {
+		if err := hold(); err != nil {
 			return err
 		}
 	}
@@ -89,6 +111,13 @@ func (r *recipe) launch(slot, scratch, parent, uid int) error {
 	n, errno := clone(first)
 	afterFork()
 	syscall.ForkLock.Unlock()
+	var err error
+	if r.holds {
+		if n != 0 {
+			err = holdIDs(int(n), uid)
+		}
+		letGo()
+	}
 	if parent < 0 {
 		if err := become(os.Getuid()); err != nil {
 			panic(err) // the next box would be made by somebody else
@@ -97,7 +126,24 @@ func (r *recipe) launch(slot, scratch, parent, uid int) error {
 	if n == 0 {
 		return errno
 	}
-	return nil
+	return err
+}
+
+// hold has the next process wait for letGo, and be reachable for who acts as its user.
+func hold() error {
+	var ends [2]int
+	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+		return err
+	}
+	room.order.held = [2]int32{int32(ends[0]), int32(ends[1])}
+	return unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
+}
+
+func letGo() {
+	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+	for _, fd := range room.order.held {
+		_ = unix.Close(int(fd))
+	}
 }
 
 // supervise is the process of a box from its birth to its end. It runs nothing
@@ -144,12 +190,19 @@ func supervise() {
 		if _, _, errno = syscall.RawSyscall(syscall.SYS_SETRESUID, boxUID, boxUID, boxUID); errno != 0 {
 			goto unborn
 		}
+		if room.order.own {
+			goto own
+		}
 		_, _, errno = syscall.RawSyscall(unix.SYS_UNSHARE, unix.CLONE_NEWUSER, 0, 0)
 		if errno != 0 {
 			goto unborn
 		}
+	} else if room.order.held[0] >= 0 {
+		_, _, _ = syscall.RawSyscall(syscall.SYS_CLOSE, uintptr(room.order.held[1]), 0, 0)
+		_, _, _ = syscall.RawSyscall(syscall.SYS_READ, uintptr(room.order.held[0]), uintptr(unsafe.Pointer(&room.answer[0])), 1)
 	}
 
+identified:
 	// Descriptors: the slot, the scratch mount and the three standard ones.
 	_, _, _ = syscall.RawSyscall(syscall.SYS_DUP3, uintptr(room.order.scratch), scratchFD, syscall.O_CLOEXEC)
 	_, _, _ = syscall.RawSyscall(unix.SYS_CLOSE_RANGE, 3, slotFD-1, 0)
@@ -358,6 +411,54 @@ program:
 	if denied != 0 {
 		errno = denied
 	}
+
+	goto fail
+
+own: // the box's user is not that of its owner, so its map is written by who has rights over the parent
+	_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, unix.PR_SET_DUMPABLE, 1, 0)
+	_, _, errno = syscall.RawSyscall(unix.SYS_PIPE2, uintptr(unsafe.Pointer(&room.pipe[0])), unix.O_CLOEXEC, 0)
+	if errno != 0 {
+		goto unborn
+	}
+	n, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE, unix.CLONE_NEWUSER|uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
+	if errno != 0 {
+		goto unborn
+	}
+	if n == 0 {
+		_, _, _ = syscall.RawSyscall(syscall.SYS_CLOSE, uintptr(room.pipe[1]), 0, 0)
+		_, _, _ = syscall.RawSyscall(syscall.SYS_READ, uintptr(room.pipe[0]), uintptr(unsafe.Pointer(&room.answer[0])), 1) // the other has ended
+		goto identified
+	}
+	for i = 0; i < len(idFiles); i++ {
+		// "/proc/", the number, its digits from the last, and the name.
+		count, at = 0, int(n)
+		for end = at; end > 0; end /= 10 {
+			count++
+		}
+		for end = 0; end < 6; end++ {
+			room.path[end] = idFiles[i][end]
+		}
+		for end = 5 + count; end > 5; end-- {
+			room.path[end] = byte('0' + at%10)
+			at /= 10
+		}
+		for end = 6; end < len(idFiles[i]); end++ {
+			room.path[count+end] = idFiles[i][end]
+		}
+		high, _, errno = syscall.RawSyscall6(syscall.SYS_OPENAT, atCWD, uintptr(unsafe.Pointer(&room.path[0])), unix.O_WRONLY|unix.O_CLOEXEC, 0, 0, 0)
+		if errno != 0 {
+			goto unborn
+		}
+		if i == 0 {
+			_, _, errno = syscall.RawSyscall(syscall.SYS_WRITE, high, uintptr(unsafe.Pointer(&denied4[0])), 4)
+		} else {
+			_, _, errno = syscall.RawSyscall(syscall.SYS_WRITE, high, uintptr(unsafe.Pointer(&room.order.ids[0])), idMap)
+		}
+		if errno != 0 {
+			goto unborn
+		}
+	}
+	goto exit
 
 fail:
 	room.answer = [8]byte{BoxNotBegun, byte(stage), byte(errno), byte(errno >> 8), byte(errno >> 16), byte(errno >> 24)}

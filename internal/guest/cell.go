@@ -113,6 +113,11 @@ type Box struct {
 	// a live interpreter does: see runtime.Forker.
 	Nested bool `json:"nested,omitempty"`
 
+	// Holds says that boxes of other users of the cell will be nested in it, and Own that
+	// a nested box is one: it has the user that the message names, not its parent's.
+	Holds bool `json:"holds,omitempty"`
+	Own   bool `json:"own,omitempty"`
+
 	// First, unless 0, is the number of the first process in a nested box. No two that
 	// are copies of one another have the same: libraries, OpenSSL among them, tell by
 	// that alone that they were forked, and need another seed.

@@ -73,7 +73,7 @@ func (c *cellSlot) holdAndEnter(ctx context.Context, p *policy.Policy, from int,
 		return err
 	}
 	sequences := between.sequences()
-	t, err := between.through(fds, tid, 0)
+	t, err := between.through(fds, tid, 0, func() error { return nil })
 	if err != nil {
 		return err
 	}
@@ -90,12 +90,15 @@ func (c *cellSlot) holdAndEnter(ctx context.Context, p *policy.Policy, from int,
 }
 
 // through has t enter the namespaces of a box, of which it has descriptors in the
-// order of spaces, and fork there. A fork that is not t's child with is its parent's.
-func (t *tracee) through(fds []uintptr, tid uintptr, with uintptr) (*tracee, error) {
+// order of spaces, and fork there, with more flags. there is called in between.
+func (t *tracee) through(fds []uintptr, tid, with uintptr, there func() error) (*tracee, error) {
 	for i, fd := range fds {
 		if err := t.call("enter the "+spaces[i]+" namespace", unix.SYS_SETNS, fd, 0); err != nil {
 			return nil, err
 		}
+	}
+	if err := there(); err != nil {
+		return nil, err
 	}
 	// Only a fork takes a process into a pid namespace. The two share their memory,
 	// which saves a copy of all page tables, and which the one in between never uses

@@ -198,7 +198,7 @@ func (s *cellSlot) newBox(ctx context.Context, p *preload) (*cellSlot, error) {
 		c.lease, err = s.cell.rt.cells.groups.lend(ctx, 0)
 		return err
 	})
-	making.Go(func() error { return c.makeBox(ctx) })
+	making.Go(func() error { return c.makeBox(ctx, guest.Box{}) })
 	if err := making.Wait(); err != nil {
 		c.Close()
 		return nil, err

@@ -52,6 +52,7 @@ const preloadLink = 6
 const (
 	preloadTime      = 60 * time.Second // to import, on a machine without any time left
 	preloadProcesses = 64
+	preloadProcess   = 100
 	preloadLife      = job.Duration(1 << 62)
 	preloadTables    = 16 * job.GiB // for what the kernel keeps of all forks: nothing else can grow any more
 )
@@ -66,7 +67,8 @@ func (e *unusable) Error() string { return e.why }
 func (c *cell) newPreload(ctx context.Context, key preloadKey, memory job.Size) (_ *preload, err error) {
 	ctx, cancel := context.WithTimeout(ctx, preloadTime)
 	defer cancel()
-	s, err := c.newSlot(ctx, guest.ZygotePrograms, defaultLayout)
+	// Its own number is none that a program has: libraries know by theirs that they were forked.
+	s, err := c.slotWith(ctx, guest.ZygotePrograms, defaultLayout, guest.Box{Holds: true, First: preloadProcess})
 	if err != nil {
 		return nil, err
 	}

@@ -51,7 +51,12 @@ const firstProcess = 2
 const boxTime = 20 * time.Second
 
 // newSlot makes a slot. It needs no job: limits are set when one takes it.
-func (c *cell) newSlot(ctx context.Context, kind byte, l layout) (_ *cellSlot, err error) {
+func (c *cell) newSlot(ctx context.Context, kind byte, l layout) (*cellSlot, error) {
+	return c.slotWith(ctx, kind, l, guest.Box{})
+}
+
+// slotWith is newSlot with a box that has of b what does not follow from the slot.
+func (c *cell) slotWith(ctx context.Context, kind byte, l layout, b guest.Box) (_ *cellSlot, err error) {
 	ctx, cancel := context.WithTimeout(ctx, boxTime)
 	defer cancel()
 	var z *zygote
@@ -73,7 +78,7 @@ func (c *cell) newSlot(ctx context.Context, kind byte, l layout) (_ *cellSlot, e
 		}
 	}()
 	c.rt.cgroups.Hurry()
-	if err := s.makeBox(ctx); err != nil {
+	if err := s.makeBox(ctx, b); err != nil {
 		return nil, fmt.Errorf("make a box: %w", err)
 	}
 	own := int64(0) // the supervisor of an interpreter stays in the cell's group
@@ -99,10 +104,10 @@ func (c *cell) newSlot(ctx context.Context, kind byte, l layout) (_ *cellSlot, e
 }
 
 // makeBox has the launcher make the namespaces.
-func (s *cellSlot) makeBox(ctx context.Context) (err error) {
+func (s *cellSlot) makeBox(ctx context.Context, b guest.Box) (err error) {
 	def := policy.Default()
 	of := s
-	for of.parent != nil { // a copy is its session's user
+	for of.copied() { // a copy is its session's user
 		of = of.parent
 	}
 	if s == of {
@@ -113,8 +118,8 @@ func (s *cellSlot) makeBox(ctx context.Context) (err error) {
 	if s.scratch, err = newDetachedScratch(s.cell.uid+of.user, def.Disk, def.Files, s.layout); err != nil {
 		return err
 	}
-	b := guest.Box{Paths: s.layout.paths(), ReadOnly: len(s.layout.read), Nested: s.parent != nil}
-	if b.Nested {
+	b.Paths, b.ReadOnly, b.Nested, b.Own = s.layout.paths(), len(s.layout.read), s.parent != nil, s.preload != nil
+	if s.copied() {
 		b.First = firstProcess + s.depth
 	}
 	request, err := json.Marshal(b)

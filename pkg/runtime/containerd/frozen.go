@@ -157,7 +157,12 @@ func (f *frozen) fork(take func(*tracee, sequences) error) (number uintptr, err 
 		return 0, err
 	}
 	sequences := between.sequences()
-	t, err := between.through(fds[1:], f.tid, unix.CLONE_PARENT)
+	t, err := between.through(fds[1:], f.tid, unix.CLONE_PARENT, func() error {
+		if err := between.call("become the group of its box", unix.SYS_SETRESGID, programGID, programGID, programGID); err != nil {
+			return err
+		}
+		return between.call("become the user of its box", unix.SYS_SETRESUID, programUID, programUID, programUID)
+	})
 	if err != nil {
 		return 0, err
 	}

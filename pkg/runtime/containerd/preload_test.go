@@ -1,10 +1,8 @@
 package containerd
 
 import (
+	"cmp"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -28,7 +26,7 @@ type importing struct {
 	imports  string
 	edit     func(*policy.Policy)
 	files    []runtime.File
-	tenant   string
+	tenant   string // default test
 }
 
 func (i importing) run(t testing.TB, code string) (rep *runtime.Report, preloaded bool) {
@@ -40,7 +38,7 @@ func (i importing) run(t testing.TB, code string) (rep *runtime.Report, preloade
 		}
 	})
 	s, err := i.r.Acquire(t.Context(), runtime.Key{
-		Tenant: "test" + i.tenant, Image: testenv.Image, Isolation: policy.Cell, Kind: "python", Packages: made.Policy.Requirements(),
+		Tenant: cmp.Or(i.tenant, "test"), Image: testenv.Image, Isolation: policy.Cell, Kind: "python", Packages: made.Policy.Requirements(),
 		Imports: i.imports, CPU: made.Policy.CPU,
 	})
 	if err != nil {
@@ -71,59 +69,4 @@ func (i importing) warm(t testing.TB, code string) {
 	i.r.cells.loaded.mu.Lock()
 	defer i.r.cells.loaded.mu.Unlock()
 	t.Fatal("no interpreter has the imports: ", fmt.Sprint(i.r.cells.loaded.took, i.r.cells.loaded.bad))
-}
-
-func TestPreloadTry(t *testing.T) {
-	r := newRuntime(t, func(c *Config) { c.PreloadMemory = job.GiB })
-	i := importing{r: r, imports: "asyncio"}
-	code := "import asyncio\nprint(asyncio.__name__)"
-	i.warm(t, code)
-	for range 100 {
-		began := time.Now()
-		rep, pre := i.run(t, code)
-		t.Log(rep.Outcome, rep.Stdout.Text, rep.Stderr.Text, pre, rep.Usage.CPUMS, rep.Usage.WallMS, time.Since(began))
-	}
-}
-
-func TestPreloadNumpy(t *testing.T) {
-	wheels := map[string][]byte{}
-	files, _ := filepath.Glob(os.Getenv("ZYG_WHEELS") + "/*.whl")
-	for _, f := range files {
-		data, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		wheels[filepath.Base(f)] = data
-	}
-	r := preloadRuntime(t, wheels)
-	for _, i := range []importing{
-		{r: r, imports: "numpy", packages: []string{"numpy"}},
-		{r: r, imports: "pandas scipy sympy", packages: []string{"pandas", "scipy", "sympy"}},
-	} {
-		code := ""
-		for _, m := range strings.Fields(i.imports) {
-			code += "import " + m + "\n"
-		}
-		rep, _ := i.run(t, code)
-		t.Log("first", rep.Outcome, rep.Usage.CPUMS, rep.Usage.WallMS, rep.Message, rep.Stderr.Text)
-		i.warm(t, code)
-		time.Sleep(time.Second)
-		for range 5 {
-			began := time.Now()
-			rep, pre := i.run(t, code)
-			t.Log(rep.Outcome, rep.Stdout.Text, rep.Stderr.Text, pre, rep.Usage.CPUMS, rep.Usage.WallMS, rep.Usage.MemoryPeakBytes>>20, time.Since(began))
-		}
-		began := time.Now()
-		for range 50 {
-			i.run(t, code)
-		}
-		t.Log("rate", 50/time.Since(began).Seconds())
-		code += "print(sympy.randprime(2,10**9) if 'sympy' in globals() else numpy.random.rand())\n"
-		for range 3 {
-			rep, pre := i.run(t, code)
-			t.Log(rep.Stdout.Text, rep.Stderr.Text, pre)
-		}
-	}
-	n, m := r.cells.loaded.levels()
-	t.Log(n, m>>20, r.cells.loaded.took)
 }

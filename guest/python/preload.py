@@ -62,6 +62,7 @@ def tell(worker, what):
 
 def begin(slot, seeds, rehearsal):
     """What a program begins with, in its box: the worker has put its slot in the place of the connection."""
+    os.setsid()
     for seed in seeds:
         seed()
     os.write(WORKER, b"w")
@@ -145,7 +146,7 @@ def writable():
         for line in f:
             fields = line.split()
             if fields[3][:2] == "/w" and fields[3][2:].isdigit() and "rw" in fields[5].split(","):
-                yield fields[4].encode().decode("unicode_escape").encode("latin-1").decode()
+                yield fields[4]  # those of a slot that nobody has taken have plain names
 
 
 def generators(unseeded):
@@ -160,7 +161,7 @@ def generators(unseeded):
         seeds.append(numpy.seed)
         usual = getattr(numpy.mtrand._rand, "_bit_generator", None)
         for bits in [o for o in gc.get_objects() if isinstance(o, numpy.BitGenerator) and o is not usual]:
-            entropy = getattr(getattr(bits, "seed_seq", None), "entropy", None)
+            entropy = getattr(getattr(bits, "seed_seq", None) or getattr(bits, "_seed_seq", None), "entropy", None)
             if isinstance(entropy, int) and entropy >> 64:  # which is the system's, and no package's choice
                 seeds.append(lambda bits=bits: setattr(bits, "state", type(bits)().state))
     return seeds

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strconv"
@@ -163,15 +164,13 @@ func (p *preload) bring(ctx context.Context) error {
 	defer p.conn.within(ctx)()
 	buf := make([]byte, guest.MaxMessage)
 	n, _, err := p.conn.recv(buf)
-	if err != nil {
-		select {
-		case <-p.ended:
-			return &unusable{"the interpreter ended while it imported"}
-		case <-ctx.Done():
-			return &unusable{"its imports take too long"}
-		default:
-			return fmt.Errorf("wait for imports: %w", err)
-		}
+	switch {
+	case ctx.Err() != nil:
+		return &unusable{"its imports take too long"}
+	case errors.Is(err, io.EOF), errors.Is(err, os.ErrDeadlineExceeded):
+		return &unusable{"the interpreter ended while it imported"}
+	case err != nil:
+		return fmt.Errorf("wait for imports: %w", err)
 	}
 	var said struct {
 		Unusable string             `json:"unusable"`

@@ -3,6 +3,7 @@ package containerd
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,13 +12,6 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
 )
-
-// preloadRuntime is a runtime whose programs may import packages of these wheels.
-func preloadRuntime(t *testing.T, wheels map[string][]byte) *Runtime {
-	t.Helper()
-	x := newIndex(t, wheels)
-	return newRuntime(t, func(c *Config) { c.Index, c.Environments, c.PreloadMemory = Index{URL: x.url}, t.TempDir(), job.GiB })
-}
 
 // importing is a job of a program that imports modules.
 type importing struct {
@@ -45,18 +39,19 @@ func (i importing) run(t testing.TB, code string) (rep *runtime.Report, preloade
 		t.Fatal(err)
 	}
 	defer s.Close()
+	a := runtime.Attempt{Job: job.NewID(), Lease: 1, Program: pySnippet(code), Plan: made, Files: i.files}
 	c := s.(*cellSlot)
-	preloaded = c.preload != nil && c.preload.suits(&runtime.Attempt{Program: pySnippet(code), Plan: made, Files: i.files})
-	rep, err = s.Run(t.Context(), runtime.Attempt{Job: job.NewID(), Lease: 1, Program: pySnippet(code), Plan: made, Files: i.files})
-	if err != nil {
+	preloaded = c.preload != nil && c.preload.suits(&a)
+	if rep, err = s.Run(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}
 	return rep, preloaded
 }
 
-// warm runs code until a program is forked from an interpreter that has its imports.
-func (i importing) warm(t testing.TB, code string) {
+// warm runs programs until one is forked from an interpreter that has their imports.
+func (i importing) warm(t testing.TB) {
 	t.Helper()
+	code := "import " + strings.ReplaceAll(i.imports, " ", ", ")
 	for deadline := time.Now().Add(60 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		rep, preloaded := i.run(t, code)
 		if rep.Outcome != job.Succeeded {
@@ -66,7 +61,270 @@ func (i importing) warm(t testing.TB, code string) {
 			return
 		}
 	}
-	i.r.cells.loaded.mu.Lock()
-	defer i.r.cells.loaded.mu.Unlock()
-	t.Fatal("no interpreter has the imports: ", fmt.Sprint(i.r.cells.loaded.took, i.r.cells.loaded.bad))
+	t.Fatalf("no interpreter has %s: %v", i.imports, i.r.cells.loaded.bad)
+}
+
+// forked runs code in a process that was forked from an interpreter with its imports.
+func (i importing) forked(t testing.TB, code string) string {
+	t.Helper()
+	rep, preloaded := i.run(t, code)
+	if !preloaded {
+		t.Error("it ran by itself")
+	}
+	if rep.Outcome != job.Succeeded {
+		t.Errorf("%s: %s\n%s", rep.Outcome, rep.Message, rep.Stderr.Text)
+	}
+	return rep.Stdout.Text
+}
+
+func preloading(c *Config) { c.PreloadMemory = job.GiB }
+
+// modules is a runtime that has a package with these top-level modules.
+func modules(t *testing.T, files map[string]string) importing {
+	t.Helper()
+	all := map[string]string{"assay_modules/__init__.py": ""}
+	for name, code := range files {
+		all[name+"/__init__.py"] = code
+	}
+	x := newIndex(t, map[string][]byte{"assay_modules-1.0-py3-none-any.whl": wheelOf(t, "assay_modules", "1.0", all)})
+	r := newRuntime(t, func(c *Config) {
+		preloading(c)
+		c.Index, c.Environments = Index{URL: x.url}, t.TempDir()
+	})
+	return importing{r: r, packages: []string{"assay_modules"}}
+}
+
+// slow is an import that is worth preloading.
+const slow = "import time\nend = time.process_time() + .02\nwhile time.process_time() < end: pass\n"
+
+// An interpreter comes about when programs have missed it, and serves those that import
+// all that it has. What is quick to import needs none.
+func TestPreloadIsLearnt(t *testing.T) {
+	r := newRuntime(t, preloading)
+	i := importing{r: r, imports: "asyncio"}
+	if _, preloaded := i.run(t, "import asyncio"); preloaded {
+		t.Error("the first program found one")
+	}
+	if n, _ := r.cells.loaded.levels(); n != 0 {
+		t.Error("one program is enough")
+	}
+	i.warm(t)
+	usage := func(rep *runtime.Report, _ bool) float64 { return rep.Usage.CPUMS }
+	if bare, forked := usage(importing{r: r}.run(t, "import asyncio")), usage(i.run(t, "import asyncio")); forked > bare/2 {
+		t.Errorf("the import takes %.1f ms, %.1f without", forked, bare)
+	}
+	i.imports = "asyncio colorsys"
+	if _, preloaded := i.run(t, "import asyncio, colorsys"); !preloaded {
+		t.Error("a program that imports more is not forked from it")
+	}
+	for _, other := range []importing{{r: r}, {r: r, imports: "colorsys"}, {r: r, imports: "asyncio", tenant: "another"}, {r: r, imports: "asyncio", edit: func(p *policy.Policy) { p.CPU = 2 }}} {
+		if _, preloaded := other.run(t, "pass"); preloaded {
+			t.Errorf("it serves %+v", other)
+		}
+	}
+	i.imports = "colorsys"
+	for range 10 {
+		i.run(t, "import colorsys")
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		r.cells.loaded.mu.Lock()
+		known := false
+		for m := range r.cells.loaded.took {
+			known = known || strings.HasSuffix(m, " colorsys")
+		}
+		r.cells.loaded.mu.Unlock()
+		if known {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("nobody has found out what colorsys costs")
+		}
+	}
+	if _, preloaded := i.run(t, "import colorsys"); preloaded {
+		t.Error("colorsys is preloaded")
+	}
+}
+
+// Until a program imports something it finds what it would find without.
+func TestPreloadIsNotSeen(t *testing.T) {
+	r := newRuntime(t, preloading)
+	i := importing{r: r, imports: "asyncio numpy"}
+	i.warm(t)
+	look := `
+import sys, os, threading, warnings, signal, resource, time, gc
+print(sorted(sys.modules), list(sys.modules)[:20])
+print(sys.meta_path, sys.path_hooks, sys.path, sys.argv, sys.flags, sys.getrecursionlimit(), sys.gettrace(), sys.excepthook)
+print(sorted(os.listdir("/proc/self/fd")), threading.active_count(), threading.main_thread().ident == threading.get_ident(), len(os.listdir("/proc/self/task")))
+print([(n, signal.getsignal(n)) for n in range(1, 65) if n not in (32, 33)], signal.pthread_sigmask(0, []))
+print(os.getcwd(), dict(os.environ), os.getpid(), os.getppid(), os.getsid(0), os.getuid(), os.getgid(), os.getgroups(), os.umask(0o22))
+print([resource.getrlimit(n) for n in range(16)], os.cpu_count(), os.sched_getaffinity(0).__len__(), os.listdir("."), os.listdir("/tmp"))
+print(gc.isenabled(), gc.get_threshold(), gc.callbacks, sys.stdout, sys.stdin, __builtins__, sorted(globals()))
+depth = 0
+f = sys._getframe()
+while f: depth += 1; f = f.f_back
+print(depth > 0)
+status = [l for l in open("/proc/self/status") if l.startswith(("Cap", "NoNew", "Seccomp:", "Threads", "Uid", "NSpid", "TracerPid", "SigQ", "SigCgt", "SigIgn", "SigBlk"))]
+print(status)
+print([(l.split()[4], l.split()[5]) for l in open("/proc/self/mountinfo")])
+print(sorted(os.listdir("/proc/self/ns")), open("/proc/self/uid_map").read().split()[0::2], open("/proc/self/setgroups").read(), os.uname())
+import email.message, subprocess
+print(sorted(sys.modules))
+`
+	plain, _ := importing{r: r}.run(t, look)
+	if got := i.forked(t, look); got != plain.Stdout.Text || got == "" {
+		a, b := strings.Split(plain.Stdout.Text, "\n"), strings.Split(got, "\n")
+		for n := range a {
+			if n >= len(b) || a[n] != b[n] {
+				t.Errorf("line %d:\n%s\nwithout:\n%s", n, strings.Join(b[min(n, len(b)):min(n+1, len(b))], ""), a[n])
+			}
+		}
+		t.Error(plain.Stderr.Text)
+	}
+	said := i.forked(t, `
+import sys
+before = [n for n in sys.modules if n.partition(".")[0] in ("numpy", "asyncio")]
+import asyncio.events as events
+middle = [n for n in sys.modules if n.partition(".")[0] == "numpy"]
+import numpy.linalg
+import numpy as np
+print(before, middle, sys.modules["numpy"] is np, np.linalg.norm([3, 4]), events is sys.modules["asyncio"].events)
+import importlib, pickle
+print(importlib.import_module("numpy") is np, pickle.loads(pickle.dumps(np.arange(3))).sum())
+try: import numpy.no_such_thing
+except ImportError as e: print(type(e).__name__, e, e.__traceback__.tb_next)
+try: import no_such_thing
+except ImportError as e: print(type(e).__name__, e, e.__traceback__.tb_next)
+`)
+	if want := "[] [] True 5.0 True\nTrue 3\nModuleNotFoundError No module named 'numpy.no_such_thing' None\nModuleNotFoundError No module named 'no_such_thing' None\n"; said != want {
+		t.Errorf("imports: %s\nwant: %s", said, want)
+	}
+}
+
+// No two programs draw the same number, wherever they have it from; and what a package
+// gave a seed gives what it gives to everybody.
+func TestPreloadedRandomness(t *testing.T) {
+	i := modules(t, map[string]string{
+		"assay_random": slow + "import random\nfree, fixed = random.Random(), random.Random(42)\n",
+		"assay_numpy":  slow + "import numpy.random\nfree, fixed = numpy.random.default_rng(), numpy.random.default_rng(42)\n",
+	})
+	i.imports = "assay_random assay_numpy"
+	i.warm(t)
+	seen := map[string]int{}
+	const programs = 5
+	for range programs {
+		for n, drawn := range strings.Fields(i.forked(t, `
+import assay_random, assay_numpy, numpy, random, os, uuid, secrets, tempfile, ssl, hashlib
+print(random.random(), numpy.random.random(), numpy.random.default_rng().random(), os.urandom(8).hex(), uuid.uuid4(), secrets.token_hex(8),
+    tempfile.mktemp(), ssl.RAND_bytes(8).hex(), assay_random.free.random(), assay_numpy.free.random(), "fixed", assay_random.fixed.random(), assay_numpy.fixed.random())
+`)) {
+			seen[fmt.Sprint(n, " ", drawn)]++
+		}
+	}
+	for drawn, times := range seen {
+		n, _, _ := strings.Cut(drawn, " ")
+		if fixed := len(n) > 1; fixed != (times == programs) || !fixed && times > 1 {
+			t.Errorf("%d programs drew %s", times, drawn)
+		}
+	}
+	if len(seen) != 10*programs+3 {
+		t.Errorf("%d numbers", len(seen))
+	}
+}
+
+// What could be told from a fresh interpreter, or would be shared, is not forked: its
+// programs run by themselves, as they did.
+func TestPreloadUnusable(t *testing.T) {
+	why := map[string]string{}
+	files := map[string]string{}
+	for name, c := range map[string]struct{ code, why string }{
+		"raises":    {"raise ValueError('no')", "ValueError: no"},
+		"exits":     {"import os\nif os.getpid() != 2: raise SystemExit(3)", "SystemExit"},
+		"dies":      {"import os\nif os.getpid() != 2: os.abort()", "ended while it imported"},
+		"prints":    {"print('hello')", "printed something"},
+		"complains": {"import sys\nsys.stderr.write('hello')", "printed something"},
+		"writes":    {"import os\nos.write(1, b'hello')", "printed something"},
+		"threads":   {"import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()", "threads running"},
+		"processes": {"import subprocess\nchild = subprocess.Popen(['sleep', '60'], stdout=subprocess.DEVNULL)", "processes running"},
+		"sockets":   {"import socket\nkept = socket.socketpair()", "file open"},
+		"files":     {"kept = open(__file__)", "file open"},
+		"leaves":    {"open('/tmp/left', 'w').close()", "left files"},
+		"shares":    {"import mmap\nkept = mmap.mmap(-1, 4096)", "share"},
+	} {
+		name = "assay_" + name
+		files[name], why[name] = slow+c.code, c.why
+	}
+	i := modules(t, files)
+	for name, want := range why {
+		i.imports = name
+		run := func() string {
+			rep, preloaded := i.run(t, "try:\n import "+name+"\nexcept (ValueError, SystemExit): pass\nprint('fine')")
+			if preloaded {
+				t.Errorf("%s is preloaded", name)
+			}
+			return rep.Stdout.Text
+		}
+		first := run()
+		if !strings.HasSuffix(first, "fine\n") {
+			t.Errorf("%s says %q", name, first)
+		}
+		run()
+		got := ""
+		for deadline := time.Now().Add(30 * time.Second); got == "" && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+			got = whyNot(i.r.cells.loaded, name)
+		}
+		if !strings.Contains(got, want) {
+			t.Errorf("%s is unusable: %q, want %q", name, got, want)
+		}
+		if again := run(); again != first {
+			t.Errorf("%s says %q, and %q at first", name, again, first)
+		}
+	}
+	if n, _ := i.r.cells.loaded.levels(); n != 0 {
+		t.Errorf("%d interpreters are there", n)
+	}
+}
+
+// A module of the program's own goes before one of the same name that is preloaded.
+func TestPreloadedNamesMeanWhatTheyDo(t *testing.T) {
+	r := newRuntime(t, preloading)
+	i := importing{r: r, imports: "asyncio"}
+	i.warm(t)
+	for name, code := range map[string]string{
+		"a file that it writes":  "open('asyncio.py', 'w').write('x = 1')\nimport asyncio\nprint(asyncio.x)",
+		"a path of its own":      "import sys, os\nos.mkdir('lib')\nopen('lib/asyncio.py', 'w').write('x = 1')\nsys.path.insert(0, 'lib')\nimport asyncio\nprint(asyncio.x)",
+		"a module that it makes": "import sys, types\nsys.modules['asyncio'] = types.SimpleNamespace(x=1)\nimport asyncio\nprint(asyncio.x)",
+		"a finder": `
+import sys
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "asyncio": raise ImportError("1")
+sys.meta_path.insert(0, Finder())
+try: import asyncio
+except ImportError as e: print(e)`,
+		"none any more": "import sys\nimport asyncio as a\na.x = 2\nfor n in [n for n in sys.modules if n.startswith('asyncio')]: del sys.modules[n]\nimport asyncio as b\nprint(a is not b and 1)",
+	} {
+		if got := i.forked(t, code); got != "1\n" {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	i.files = []runtime.File{{Path: "/workspace/asyncio.py", Data: []byte("x = 1")}}
+	if rep, preloaded := i.run(t, "import asyncio\nprint(asyncio.x)"); preloaded || rep.Stdout.Text != "1\n" {
+		t.Errorf("with an input of that name: %q, %v", rep.Stdout.Text, preloaded)
+	}
+	i.files = []runtime.File{{Path: "/workspace/data.csv", Data: []byte("x")}}
+	if got := i.forked(t, "import asyncio\nprint(open('data.csv').read())"); got != "x\n" {
+		t.Errorf("with another input: %q", got)
+	}
+}
+
+// whyNot is why there is no interpreter with these modules; "" if nobody knows.
+func whyNot(ps *preloads, modules string) string {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	for key, bad := range ps.bad {
+		if key.modules == modules {
+			return bad.why.Error()
+		}
+	}
+	return ""
 }

@@ -28,9 +28,9 @@ type preloads struct {
 
 	mu     sync.Mutex
 	live   map[preloadKey]*preloaded
-	wanted map[preloadKey]int       // how often they were missed
-	bad    map[preloadKey]time.Time // unusable, until then
-	took   map[string]float64       // by digest and module: milliseconds of CPU
+	wanted map[preloadKey]int // how often they were missed
+	bad    map[preloadKey]badPreload
+	took   map[string]float64 // by digest and module: milliseconds of CPU
 	closed bool
 }
 
@@ -38,6 +38,12 @@ type preloads struct {
 type preloaded struct {
 	*preload
 	used time.Time
+}
+
+// badPreload is why there is no preload, until when.
+type badPreload struct {
+	why   error
+	until time.Time
 }
 
 // What is worth preloading, and when.
@@ -51,7 +57,7 @@ const (
 
 func newPreloads(r *Runtime) *preloads {
 	ps := &preloads{rt: r}
-	ps.live, ps.wanted, ps.bad, ps.took = map[preloadKey]*preloaded{}, map[preloadKey]int{}, map[preloadKey]time.Time{}, map[string]float64{}
+	ps.live, ps.wanted, ps.bad, ps.took = map[preloadKey]*preloaded{}, map[preloadKey]int{}, map[preloadKey]badPreload{}, map[string]float64{}
 	ps.meter = newPreloadMeter(ps.levels)
 	return ps
 }
@@ -106,7 +112,7 @@ func within(some, others []string) bool {
 // enough. The caller holds the lock.
 func (ps *preloads) miss(want preloadKey) {
 	now := time.Now()
-	if ps.live[want] != nil || ps.closed || now.Before(ps.bad[want]) {
+	if ps.live[want] != nil || ps.closed || now.Before(ps.bad[want].until) {
 		return
 	}
 	if len(ps.wanted) > preloadMemory {
@@ -135,7 +141,7 @@ func (ps *preloads) make(want preloadKey) {
 		if len(ps.bad) > preloadMemory {
 			clear(ps.bad)
 		}
-		ps.bad[want] = time.Now().Add(preloadAgain)
+		ps.bad[want] = badPreload{err, time.Now().Add(preloadAgain)}
 		if u := new(unusable); errors.As(err, &u) || ctx.Err() != nil {
 			slog.DebugContext(ctx, "programs cannot be forked with their imports", "modules", want.modules, "reason", err)
 		} else {

@@ -134,11 +134,21 @@ def leftovers(before):
             continue  # that which lists the others
         if name not in before and not stat.S_ISCHR(kind):
             raise Unusable("an import left a file open")
+    if any(child._signal.getitimer(which)[0] for which in range(3)) or timers():
+        raise Unusable("an import left a timer running")
     for place in writable():
         for here, _, files in os.walk(place):
             inside = os.path.relpath(here, os.environ.get("HOME") or "/")
             if files and inside.partition("/")[0] not in KEPT:
                 raise Unusable("an import left files")
+
+
+def timers():
+    try:
+        with open("/proc/self/timers") as f:
+            return f.read()
+    except OSError:
+        return ""
 
 
 def writable():

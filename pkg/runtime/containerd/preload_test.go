@@ -247,6 +247,7 @@ func TestPreloadUnusable(t *testing.T) {
 		"processes": {"import subprocess\nchild = subprocess.Popen(['sleep', '60'], stdout=subprocess.DEVNULL)", "processes running"},
 		"sockets":   {"import socket\nkept = socket.socketpair()", "file open"},
 		"files":     {"kept = open(__file__)", "file open"},
+		"timers":    {"import signal\nsignal.signal(signal.SIGALRM, lambda *args: None)\nsignal.setitimer(signal.ITIMER_REAL, 60, 60)", "timer running"},
 		"leaves":    {"open('/tmp/left', 'w').close()", "left files"},
 		"shares":    {"import mmap\nkept = mmap.mmap(-1, 4096)", "share"},
 	} {

@@ -12,20 +12,23 @@ when its imports were done.
 Standard library only, for Python 3.8 and later.
 """
 
-import gc
-import json
-import os
-import random
-import stat
 import sys
-import time
+
+known = set(sys.modules)  # what every program finds
+
+import gc  # noqa: E402
+import json  # noqa: E402
+import os  # noqa: E402
+import random  # noqa: E402
+import stat  # noqa: E402
+import time  # noqa: E402
 
 child = sys.modules["_assay_child"]
 bootstrap = sys._frozen_importlib if hasattr(sys, "_frozen_importlib") else sys.modules["_frozen_importlib"]
 
 WORKER = 6  # the connection to the worker; in a program, its slot
 STREAMS = 1, 2
-MAX_TEXT = 400
+MAX_TEXT, MAX_NAMES = 400, 100
 KEPT = ".cache", ".config"  # of the home directory: what is there is made again if it is missing
 
 
@@ -36,28 +39,34 @@ class Unusable(Exception):
 def serve(program, rehearsal):
     """Import what the worker names. Returns what child.wait does, in the processes that are forked for programs."""
     worker = child._socket.socket(fileno=WORKER)
-    asked = json.loads(worker.recv(child.MAX_MESSAGE))
+    asked = json.loads(worker.recv(child.MAX_MESSAGE))["modules"]
     try:
         look = getattr(program, "look", None)
         if look:
+            before = len(sys.modules)
             look()
-        took, unseeded = bring(asked["modules"])
+            known.update(list(sys.modules)[before:])
+        took, unseeded = bring(asked)
         seeds = generators(unseeded)
     except Unusable as e:
         tell(worker, {"unusable": str(e)[:MAX_TEXT]})
         os._exit(1)
-    hide(asked["modules"])
+    names = sorted({name.partition(".")[0] for name in sys.modules if name not in known})
+    tell(worker, {"took": took, "names": names, "inside": inside(asked)}, {"took": took, "names": names})
+    hide()
     gc.collect()
     gc.freeze()
-    tell(worker, {"took": took, "names": sorted({name.partition(".")[0] for name in hidden})})
-    worker.recv(16)
+    worker.recv(16)  # the word to fork
     if os.fork() > 0:
         os._exit(1)  # nobody holds it: the worker is gone
     return begin(worker, seeds, rehearsal)
 
 
-def tell(worker, what):
-    worker.send(json.dumps(what).encode()[: child.MAX_MESSAGE])
+def tell(worker, what, shorter=None):
+    text = json.dumps(what)
+    if len(text) > child.MAX_MESSAGE:
+        text = json.dumps(shorter)
+    worker.send(text.encode())
 
 
 def begin(slot, seeds, rehearsal):
@@ -91,14 +100,12 @@ def bring(modules):
     usual, random.Random.seed, bootstrap._find_and_load = random.Random.seed, seed, watch
     took = {}
     try:
+        alone = [apart(name) for name in modules] if len(modules) > 1 else ()
         for place, name in enumerate(modules):
             before, began = len(sys.modules), time.process_time()
-            try:
-                __import__(name)
-            except BaseException as e:
-                raise Unusable("import %s: %s: %s" % (name, type(e).__name__, e))
+            load(name)
             took[name] = round((time.process_time() - began) * 1000, 3)
-            new.append(list(sys.modules)[before:])
+            brings[name] = alone[place] if alone else list(sys.modules)[before:]
     finally:
         random.Random.seed, bootstrap._find_and_load = usual, original
         child.harness._flush()
@@ -109,11 +116,52 @@ def bring(modules):
         os.close(said)
     if not silent:
         raise Unusable("an import printed something")
+    for _ in range(100):  # one that was told to end may need its time
+        if len(os.listdir("/proc/self/task")) == 1:
+            break
+        time.sleep(0.01)
     leftovers(files)
     return took, unseeded
 
 
-new = []  # for each import, the names that it brought
+def load(name):
+    try:
+        __import__(name)
+    except BaseException as e:
+        raise Unusable("import %s: %s: %s" % (name, type(e).__name__, e))
+
+
+def apart(name):
+    """The names of the modules that an import brings to an interpreter without the others."""
+    reader, writer = os.pipe()
+    process = os.fork()
+    if process == 0:
+        try:
+            before = len(sys.modules)
+            load(name)
+            with os.fdopen(writer, "w") as f:
+                f.write("\n".join(list(sys.modules)[before:]))
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as f:
+        names = f.read().split("\n")
+    os.waitpid(process, 0)
+    return names
+
+
+def inside(modules):
+    """The names of the modules in each of modules: what is imported from it may be one of them."""
+    import pkgutil
+
+    found = {}
+    for name in modules:
+        path = getattr(sys.modules[name], "__path__", None)
+        if path is not None:
+            found[name] = [m.name for m in pkgutil.iter_modules(path) if m.name[:1] != "_"][:MAX_NAMES]
+    return found
+
+
 within = {}  # of each module that was loaded, the names that came with it
 original = bootstrap._find_and_load
 
@@ -184,15 +232,11 @@ ours = {}  # the same, and for good
 brings = {}  # of a name, those that come with it
 
 
-def hide(modules):
-    everything = []
-    for name, names in zip(modules, new):
-        everything += names
-        brings[name] = list(everything)
-    for name in everything:
-        if name in sys.modules and name not in hidden:
-            ours[name] = hidden[name] = sys.modules.pop(name)
-            brings.setdefault(name, within.get(name, ()))
+def hide():
+    """Take all modules but the known ones away."""
+    for name in [n for n in sys.modules if n not in known]:
+        ours[name] = hidden[name] = sys.modules.pop(name)
+        brings.setdefault(name, within.get(name, ()))
     within.clear()
     code = find_and_load.__code__.replace(co_filename=original.__code__.co_filename, co_name=original.__name__)
     bootstrap._find_and_load = type(find_and_load)(code, globals(), original.__name__)

@@ -23,43 +23,63 @@ func ImportsOf(program job.Program, p *policy.Policy) string {
 	return strings.Join(Imports(program.Python.Code), " ")
 }
 
-// Imports returns the top-level names of the modules that python code imports in
-// statements at its margin, sorted. It reads no more of the language than that takes,
-// and of code that is none it may return anything.
+// Imports returns the modules that python code imports in statements at its margin,
+// sorted: the full name of each, and with a colon behind that any name that is imported
+// from it, which may be that of another module. It reads no more of the language than
+// that takes, and of code that is none it may return anything.
 func Imports(code string) (names []string) {
 	for line := range logicalLines(code) {
 		for _, statement := range strings.Split(line, ";") {
-			words := strings.Fields(statement)
-			if len(words) < 2 {
-				continue
+			if words := strings.Fields(statement); len(words) > 1 {
+				names = append(names, importsOf(words)...)
 			}
-			switch {
-			case words[0] == "import":
-				for _, module := range strings.Split(strings.Join(words[1:], " "), ",") {
-					names = appendImport(names, module)
-				}
-			case words[0] == "from" && slices.Contains(words, "import"):
-				names = appendImport(names, words[1])
-			}
-			if len(names) >= maxImports {
-				return names
-			}
+		}
+		if len(names) > maxImports {
+			break
 		}
 	}
 	slices.Sort(names)
-	return slices.Compact(names)
+	names = slices.Compact(names)
+	return names[:min(len(names), maxImports)]
 }
 
-func appendImport(names []string, module string) []string {
-	name, _, _ := strings.Cut(strings.TrimSpace(module), ".")
-	name, _, _ = strings.Cut(name, " ")
-	if name == "" || name == "__future__" || !identifier(name) { // relative ones are no modules of an image
-		return names
+// importsOf returns what a statement of these words imports.
+func importsOf(words []string) (names []string) {
+	list := func(words []string) (first []string) { // a as b, c
+		for _, item := range strings.Split(strings.Trim(strings.Join(words, " "), "() "), ",") {
+			if f := strings.Fields(item); len(f) > 0 && dotted(f[0]) {
+				first = append(first, f[0])
+			}
+		}
+		return first
 	}
-	return append(names, name)
+	switch at := slices.IndexFunc(words, func(w string) bool { return w == "import" || strings.HasPrefix(w, "import(") }); {
+	case words[0] == "import":
+		return list(words[1:])
+	case words[0] == "from" && at == 2 && dotted(words[1]) && words[1] != "__future__": // relative ones are no modules of an image
+		names = append(names, words[1])
+		words[at] = strings.TrimPrefix(words[at], "import")
+		for _, name := range list(words[at:]) {
+			names = append(names, words[1]+":"+name)
+		}
+	}
+	return names
+}
+
+// dotted reports whether name is one of a module.
+func dotted(name string) bool {
+	for part := range strings.SplitSeq(name, ".") {
+		if !identifier(part) {
+			return false
+		}
+	}
+	return true
 }
 
 func identifier(name string) bool {
+	if name == "" {
+		return false
+	}
 	for i, c := range name {
 		if c != '_' && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (i == 0 || c < '0' || c > '9') {
 			return false

@@ -28,7 +28,11 @@ type arena struct {
 	isolation policy.Isolation
 	host      *host
 	binaries  map[string][]byte // of the C programs, by name
+	imports   string            // a module that python programs are forked with; "": none
 }
+
+// preloadedModule is one that is worth importing ahead of programs.
+const preloadedModule = "asyncio"
 
 // newRuntime keeps nothing warm, so that between jobs the host is empty.
 func newRuntime(t *testing.T) (_ *containerd.Runtime, stateDir string) {
@@ -37,6 +41,7 @@ func newRuntime(t *testing.T) (_ *containerd.Runtime, stateDir string) {
 	dir := filepath.Join(t.TempDir(), "state")
 	r, err := containerd.New(t.Context(), containerd.Config{
 		Address: env.Address, Namespace: env.Namespace, StateDir: dir, Guest: testenv.Guest(t), WorkerID: "hostile", Runsc: testenv.Runsc(t),
+		PreloadMemory: job.GiB, PreloadIdle: time.Hour,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +71,11 @@ func (a *arena) do(t *testing.T, p job.Program, plan *policy.Plan, files []runti
 
 // try is do for a job of any tenant.
 func (a *arena) try(ctx context.Context, tenant string, p job.Program, plan *policy.Plan, files []runtime.File) (*runtime.Report, map[string][]byte, error) {
-	slot, err := a.rt.Acquire(ctx, runtime.Key{Tenant: tenant, Image: testenv.Image, Isolation: a.isolation, Kind: p.Kind()})
+	key := runtime.Key{Tenant: tenant, Image: testenv.Image, Isolation: a.isolation, Kind: p.Kind()}
+	if p.Python != nil && a.imports != "" {
+		key.Imports, key.CPU = a.imports, plan.Policy.CPU
+	}
+	slot, err := a.rt.Acquire(ctx, key)
 	if err != nil {
 		return nil, nil, fmt.Errorf("acquire: %w", err)
 	}
@@ -136,6 +145,14 @@ func (a *arena) attack(t *testing.T, c *Attack) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if a.imports != "" { // which are another's environment's
+		told, err := json.Marshal(plan.Policy.Env.Set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		program.Python.Code = "import os; os.environ.update(" + string(told) + ")\n" + program.Python.Code
+		plan.Policy.Env.Set = nil
+	}
 	var victim sync.WaitGroup
 	if c.Victim != Nobody {
 		victim.Go(func() { a.victim(t, map[Victim]string{Same: attacker, Other: innocent}[c.Victim]) })
@@ -170,9 +187,11 @@ odd += [p for p in os.listdir("/proc") if p.isdigit() and int(p) not in (1, os.g
 odd += [n for n in os.environ if n not in ("PATH", "HOME", "LANG", "PYTHONDONTWRITEBYTECODE")]
 odd += [n for _, n in socket.if_nameindex() if n != "lo"]
 odd += [os.uname().nodename] if os.uname().nodename != "assay" else []
+import sys
+if IMPORTS and "preload" not in sys.modules["_frozen_importlib"]._find_and_load.__globals__.get("__file__", ""): odd += ["it was not forked with its imports"]
 print(6 * 7, odd)`
 	quiet := &Attack{Policy: map[string]any{"wall": "30s"}}
-	report, _, err := a.try(t.Context(), tenant, job.Program{Python: &job.Python{Code: code}}, a.plan(t, quiet), nil)
+	report, _, err := a.try(t.Context(), tenant, job.Program{Python: &job.Python{Code: "IMPORTS = " + strconv.Quote(a.imports) + "\n" + code}}, a.plan(t, quiet), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

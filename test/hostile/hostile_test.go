@@ -3,9 +3,11 @@ package hostile
 import (
 	"flag"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/assay-run/assay/internal/testenv"
+	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 )
 
@@ -43,6 +45,33 @@ func TestHostile(t *testing.T) {
 			a.all(t, a.part(corpus))
 		})
 	}
+}
+
+// TestHostilePreloaded runs the programs in python once more, forked from an interpreter
+// that has imported something for them.
+func TestHostilePreloaded(t *testing.T) {
+	rt, stateDir := newRuntime(t)
+	a := &arena{rt: rt, isolation: policy.Cell, host: newHost(t, rt, stateDir), imports: preloadedModule}
+	quiet := a.plan(t, &Attack{Policy: map[string]any{"wall": "30s"}})
+	for _, tenant := range []string{attacker, innocent} {
+		within(t, "no program is forked with its imports", func() string {
+			const code = "import sys; print('preload' in sys.modules['_frozen_importlib']._find_and_load.__globals__.get('__file__', ''))"
+			report, _, err := a.try(t.Context(), tenant, job.Program{Python: &job.Python{Code: code}}, quiet, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return strings.TrimSuffix(report.Stdout.Text, "True\n")
+		})
+		a.canaryOf(t, tenant)
+	}
+	a.host.settle(t)
+	var python []*Attack
+	for _, c := range load(t) {
+		if c.Lang == "py" {
+			python = append(python, c)
+		}
+	}
+	a.all(t, python)
 }
 
 // part is what of the corpus is run at the arena's isolation.

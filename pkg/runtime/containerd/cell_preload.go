@@ -34,9 +34,9 @@ type preload struct {
 	slot   *cellSlot
 	conn   *packet
 	frozen *frozen
-	zygote *zygote // as which its forks know it
-	took   map[string]float64
-	names  map[string]bool // top-level names of all that was imported
+	zygote *zygote          // as which its forks know it
+	known  map[string]known // about its modules
+	names  map[string]bool  // top-level names of all that was imported
 	memory int64
 	over   chan struct{} // closed when it shall end
 	end    func()
@@ -73,7 +73,7 @@ func (c *cell) newPreload(ctx context.Context, key preloadKey, memory job.Size) 
 	if err != nil {
 		return nil, err
 	}
-	p := &preload{preloadKey: key, slot: s, names: map[string]bool{}, over: make(chan struct{}), ended: make(chan struct{})}
+	p := &preload{preloadKey: key, slot: s, names: map[string]bool{}, known: map[string]known{}, over: make(chan struct{}), ended: make(chan struct{})}
 	p.end = sync.OnceFunc(func() { close(p.over) })
 	defer func() {
 		if err != nil {
@@ -173,9 +173,10 @@ func (p *preload) bring(ctx context.Context) error {
 		return fmt.Errorf("wait for imports: %w", err)
 	}
 	var said struct {
-		Unusable string             `json:"unusable"`
-		Took     map[string]float64 `json:"took"`
-		Names    []string           `json:"names"`
+		Unusable string              `json:"unusable"`
+		Took     map[string]float64  `json:"took"`
+		Names    []string            `json:"names"`
+		Inside   map[string][]string `json:"inside"`
 	}
 	if err := json.Unmarshal(buf[:n], &said); err != nil {
 		return &unusable{"the interpreter breaks its protocol"}
@@ -183,7 +184,13 @@ func (p *preload) bring(ctx context.Context) error {
 	if said.Unusable != "" {
 		return &unusable{said.Unusable}
 	}
-	p.took = said.Took
+	for name, took := range said.Took {
+		k := known{took: took, inside: map[string]bool{}}
+		for _, inner := range said.Inside[name] {
+			k.inside[inner] = true
+		}
+		p.known[name] = k
+	}
 	for _, name := range said.Names {
 		p.names[name] = true
 	}

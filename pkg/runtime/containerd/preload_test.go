@@ -129,7 +129,7 @@ func TestPreloadIsLearnt(t *testing.T) {
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		r.cells.loaded.mu.Lock()
 		known := false
-		for m := range r.cells.loaded.took {
+		for m := range r.cells.loaded.known {
 			known = known || strings.HasSuffix(m, " colorsys")
 		}
 		r.cells.loaded.mu.Unlock()
@@ -142,6 +142,46 @@ func TestPreloadIsLearnt(t *testing.T) {
 	}
 	if _, preloaded := i.run(t, "import colorsys"); preloaded {
 		t.Error("colorsys is preloaded")
+	}
+}
+
+// A module in a package is worth as much as one by itself, however a program names it,
+// and what is imported of it that is no module makes no difference.
+func TestPreloadInPackages(t *testing.T) {
+	i := modules(t, map[string]string{"assay_outer": "", "assay_outer/inner": slow + "def f(): return 1\n", "assay_alone": slow})
+	i.imports = "assay_outer assay_outer:inner"
+	code := "import sys\nprint('assay_outer' in sys.modules)\nfrom assay_outer import inner\nprint(inner.f(), 'assay_alone' in sys.modules)"
+	ready := func() bool {
+		rep, preloaded := i.run(t, code)
+		if rep.Stdout.Text != "False\n1 False\n" {
+			t.Fatalf("said %q %s", rep.Stdout.Text, rep.Stderr.Text)
+		}
+		return preloaded
+	}
+	eventually(t, "the module is preloaded", ready)
+	i.imports = "assay_outer.inner assay_outer.inner:f"
+	for n := range 5 {
+		i.imports += fmt.Sprint(" assay_outer.inner:f", n)
+		if got := i.forked(t, "from assay_outer.inner import f\nprint(f())"); got != "1\n" {
+			t.Errorf("named in another way: %q", got)
+		}
+	}
+	i.imports = "assay_outer"
+	if _, preloaded := i.run(t, "import assay_outer"); preloaded {
+		t.Error("a program is forked with what it does not import")
+	}
+	// What another module brought is not there with the first.
+	i.imports = "assay_alone assay_outer.inner"
+	eventually(t, "both are preloaded", func() bool {
+		i.run(t, "import assay_alone, assay_outer.inner")
+		n, _ := i.r.cells.loaded.levels()
+		return n == 2
+	})
+	if got := i.forked(t, code); got != "False\n1 False\n" {
+		t.Errorf("beside another: %q", got)
+	}
+	if got := i.forked(t, "import assay_alone, sys\nprint('assay_outer' in sys.modules)"); got != "False\n" {
+		t.Errorf("the other one: %q", got)
 	}
 }
 

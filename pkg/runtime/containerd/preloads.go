@@ -30,7 +30,7 @@ type preloads struct {
 	live   map[preloadKey]*preloaded
 	wanted map[preloadKey]int // how often they were missed
 	bad    map[preloadKey]badPreload
-	took   map[string]float64 // by digest and module: milliseconds of CPU
+	known  map[string]known // about modules, by digest and name
 	closed bool
 }
 
@@ -46,6 +46,12 @@ type badPreload struct {
 	until time.Time
 }
 
+// known is what is known about a module of an image.
+type known struct {
+	took   float64         // to import, in milliseconds of CPU
+	inside map[string]bool // the names of modules in it
+}
+
 // What is worth preloading, and when.
 const (
 	preloadHeavy  = 4.0             // milliseconds that an import takes at least
@@ -57,7 +63,7 @@ const (
 
 func newPreloads(r *Runtime) *preloads {
 	ps := &preloads{rt: r}
-	ps.live, ps.wanted, ps.bad, ps.took = map[preloadKey]*preloaded{}, map[preloadKey]int{}, map[preloadKey]badPreload{}, map[string]float64{}
+	ps.live, ps.wanted, ps.bad, ps.known = map[preloadKey]*preloaded{}, map[preloadKey]int{}, map[preloadKey]badPreload{}, map[string]known{}
 	ps.meter = newPreloadMeter(ps.levels)
 	return ps
 }
@@ -71,23 +77,17 @@ func (ps *preloads) choose(ctx context.Context, home cellHome, modules string, c
 	}
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	var heavy []string
-	for _, m := range strings.Fields(modules) {
-		if took, known := ps.took[home.digest+" "+m]; (!known || took >= preloadHeavy) && len(heavy) < preloadMost {
-			heavy = append(heavy, m)
-		}
-	}
+	heavy, all := ps.heavy(home.digest, modules)
 	if len(heavy) == 0 {
 		return ""
 	}
-	slices.Sort(heavy)
 	best := ""
 	for key, have := range ps.live {
-		if key.cellHome == home && key.cores == cores && have.preload != nil && len(key.modules) > len(best) && within(strings.Fields(key.modules), heavy) && have.alive() {
+		if key.cellHome == home && key.cores == cores && have.preload != nil && len(key.modules) > len(best) && within(strings.Fields(key.modules), all) && have.alive() {
 			best = key.modules
 		}
 	}
-	want := preloadKey{home, strings.Join(slices.Compact(heavy), " "), cores}
+	want := preloadKey{home, strings.Join(heavy, " "), cores}
 	if best != "" {
 		ps.live[preloadKey{home, best, cores}].used = time.Now()
 	}
@@ -98,10 +98,32 @@ func (ps *preloads) choose(ctx context.Context, home cellHome, modules string, c
 	return best
 }
 
-// within reports whether all of some are among others, which are sorted.
-func within(some, others []string) bool {
+// heavy returns those modules that are worth preloading, or may be, and all that their
+// import imports for certain. The caller holds the lock.
+func (ps *preloads) heavy(digest, modules string) (heavy []string, all map[string]bool) {
+	all = map[string]bool{}
+	for _, m := range strings.Fields(modules) {
+		if from, name, is := strings.Cut(m, ":"); is {
+			if !ps.known[digest+" "+from].inside[name] {
+				continue // no module, or nobody knows yet
+			}
+			m = from + "." + name
+		}
+		if k, is := ps.known[digest+" "+m]; (!is || k.took >= preloadHeavy) && len(heavy) < preloadMost {
+			heavy = append(heavy, m)
+		}
+		for part := m; part != ""; part = part[:max(strings.LastIndexByte(part, '.'), 0)] {
+			all[part] = true
+		}
+	}
+	slices.Sort(heavy)
+	return slices.Compact(heavy), all
+}
+
+// within reports whether all of some are among others.
+func within(some []string, others map[string]bool) bool {
 	for _, s := range some {
-		if _, ok := slices.BinarySearch(others, s); !ok {
+		if !others[s] {
 			return false
 		}
 	}
@@ -150,13 +172,13 @@ func (ps *preloads) make(want preloadKey) {
 		ps.meter.failed(ctx)
 		return
 	}
-	if len(ps.took) > preloadMemory {
-		clear(ps.took)
+	if len(ps.known) > preloadMemory {
+		clear(ps.known)
 	}
 	var heavy []string
-	for m, took := range p.took {
-		ps.took[want.digest+" "+m] = took
-		if took >= preloadHeavy {
+	for m, k := range p.known {
+		ps.known[want.digest+" "+m] = k
+		if k.took >= preloadHeavy {
 			heavy = append(heavy, m)
 		}
 	}

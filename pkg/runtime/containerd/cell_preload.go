@@ -295,20 +295,18 @@ func (c *cellSlot) forkPreloaded(ctx context.Context) error {
 	defer unix.Close(theirs)
 	p := c.preload
 	c.job = &forked{zygote: p.zygote, slot: ours, ended: make(chan unix.WaitStatus, 1)}
-	var number uintptr
 	var proc *process
 	err = p.frozen.do(func() (err error) {
 		if err = p.conn.send([]byte("f"), append([]int{theirs}, box...)...); err != nil {
 			return err
 		}
-		number, err = p.frozen.fork(func(t *tracee, s sequences) (err error) {
+		return p.frozen.fork(c.job.ended, func(t *tracee, s sequences) (err error) {
 			if proc, err = c.arrival(t.pid); err != nil {
 				return err
 			}
 			c.job.pid = t.pid
 			return c.settle(t, s)
 		})
-		return err
 	})
 	if err != nil {
 		p.end() // a message may be left over, which is about this fork
@@ -317,7 +315,7 @@ func (c *cellSlot) forkPreloaded(ctx context.Context) error {
 		}
 		return fmt.Errorf("fork an interpreter with its imports: %w", err)
 	}
-	go c.job.bury(p.frozen, proc, number)
+	go p.frozen.bury(proc)
 	defer ours.within(ctx)()
 	if _, err := ours.expect(guest.BoxWaiting); err != nil {
 		return fmt.Errorf("fork an interpreter with its imports: %w", err)
@@ -325,18 +323,19 @@ func (c *cellSlot) forkPreloaded(ctx context.Context) error {
 	return nil
 }
 
-// bury waits for the end of a process that was forked from f.
-func (j *forked) bury(f *frozen, proc *process, number uintptr) {
+// bury has f reap until proc, which was forked from it, has ended.
+func (f *frozen) bury(proc *process) {
 	defer proc.close()
-	_ = proc.wait(context.Background()) // release kills it
-	err := f.do(func() error {
-		status, err := f.status(number)
-		if err == nil {
-			j.ended <- status
+	for every := meterEvery; ; every = min(2*every, meterIdle) {
+		ctx, cancel := context.WithTimeout(context.Background(), every)
+		over := proc.wait(ctx) == nil
+		cancel()
+		if err := f.do(f.reap); err != nil {
+			f.end() // nobody learns how others end, either
+			return
 		}
-		return err
-	})
-	if err != nil && !errors.Is(err, errGuest) {
-		f.end() // nobody learns how others end, either
+		if over {
+			return
+		}
 	}
 }

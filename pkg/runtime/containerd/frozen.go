@@ -26,13 +26,15 @@ type frozen struct {
 	work    chan func()
 	end     func()
 	gone    chan struct{} // closed when it is dead
+
+	waiting map[uintptr]chan<- unix.WaitStatus // for the ends of what was forked; its thread's
 }
 
 // freeze waits until the process from, which tell tells to, forks, and holds it and
 // what it forked. allow may object to the latter. Where it has several threads it is
 // of no use: of those only one is copied.
 func freeze(ctx context.Context, from, connect int, tell func() error, allow func(*tracee) error) (*frozen, error) {
-	f := &frozen{connect: connect, work: make(chan func()), gone: make(chan struct{})}
+	f := &frozen{connect: connect, work: make(chan func()), gone: make(chan struct{}), waiting: map[uintptr]chan<- unix.WaitStatus{}}
 	over := make(chan struct{})
 	f.end = sync.OnceFunc(func() { close(over) })
 	made := make(chan error, 1)
@@ -138,23 +140,23 @@ var errMessage = errors.New("a forked interpreter has not got its descriptors")
 
 // fork has a process forked that finds its way by descriptors which were sent to the
 // connection: its slot, and the namespaces of its box. take is called with the process
-// while it is held in its box. The number is what status knows it by.
-func (f *frozen) fork(take func(*tracee, sequences) error) (number uintptr, err error) {
-	between, first, err := f.t.spawn(f.flags(), f.tid)
+// while it is held in its box. How it ends is told to ended, as long as somebody reaps.
+func (f *frozen) fork(ended chan<- unix.WaitStatus, take func(*tracee, sequences) error) error {
+	between, _, err := f.t.spawn(f.flags(), f.tid)
 	if err != nil {
-		return 0, fmt.Errorf("fork: %w", err)
+		return fmt.Errorf("fork: %w", err)
 	}
 	defer func() {
 		between.end()
-		_, _ = f.status(first)
+		_ = f.reap()
 	}()
 	fds, err := between.receive(f.connect, 1+len(spaces))
 	if err != nil {
-		return 0, err
+		return err
 	}
 	// The slot takes the place of the connection: nobody else has any business with that.
 	if err := between.call("take the slot", unix.SYS_DUP3, fds[0], uintptr(f.connect), unix.O_CLOEXEC); err != nil {
-		return 0, err
+		return err
 	}
 	sequences := between.sequences()
 	t, err := between.through(fds[1:], f.tid, unix.CLONE_PARENT, func() error {
@@ -164,18 +166,18 @@ func (f *frozen) fork(take func(*tracee, sequences) error) (number uintptr, err 
 		return between.call("become the user of its box", unix.SYS_SETRESUID, programUID, programUID, programUID)
 	})
 	if err != nil {
-		return 0, err
+		return err
 	}
-	if number, err = innerNumber(t.pid, f.pid); err == nil {
+	number, err := innerNumber(t.pid, f.pid)
+	if err == nil {
 		err = take(t, sequences)
 	}
 	if err != nil {
 		t.end()
-		if number != 0 {
-			_, _ = f.status(number)
-		}
+		return err
 	}
-	return number, err
+	f.waiting[number] = ended
+	return nil
 }
 
 func (f *frozen) flags() uintptr {
@@ -186,18 +188,30 @@ func (f *frozen) flags() uintptr {
 	return flags
 }
 
-// status waits for the end of a process that was forked from f, which must be dead,
-// and returns how it ended.
-func (f *frozen) status(number uintptr) (unix.WaitStatus, error) {
+// reap tells how processes ended that were forked from f, whose children they are. As
+// for any zygote, there are others: a thread that asks to be traced is its parent's to
+// wait for, at its end and at each of its stops.
+func (f *frozen) reap() error {
 	at := f.t.regs.spare() &^ 15
-	if _, err := f.t.ask("wait", unix.SYS_WAIT4, number, at, 0, 0); err != nil {
-		return 0, err
+	for range 256 { // a program must not keep others waiting
+		number, err := f.t.ask("wait", unix.SYS_WAIT4, ^uintptr(0), at, unix.WNOHANG, 0)
+		switch {
+		case errors.Is(err, unix.ECHILD), err == nil && number == 0:
+			return nil
+		case err != nil:
+			return err
+		}
+		var b [4]byte
+		if _, err := unix.PtracePeekData(f.t.pid, at, b[:]); err != nil {
+			return fmt.Errorf("read a status: %w", err)
+		}
+		status := unix.WaitStatus(binary.NativeEndian.Uint32(b[:]))
+		if ended := f.waiting[number]; ended != nil && (status.Exited() || status.Signaled()) {
+			ended <- status
+			delete(f.waiting, number)
+		}
 	}
-	var b [4]byte
-	if _, err := unix.PtracePeekData(f.t.pid, at, b[:]); err != nil {
-		return 0, fmt.Errorf("read a status: %w", err)
-	}
-	return unix.WaitStatus(binary.NativeEndian.Uint32(b[:])), nil
+	return nil
 }
 
 // receive has t receive one message with n descriptors, and returns them.

@@ -104,6 +104,13 @@ readers: setup ## Read large results from 64 clients for a minute, beside heartb
 test-large: setup build image ## Run a job with 8 steps of the largest outputs beside 50 small ones
 	$(TEST) -count=1 -timeout=20m -v ./test/e2e -run '^TestStories$$/^large_outputs$$' -args -large.steps=8
 
+.PHONY: test-libs
+# Wheels for the python of the default image.
+test-libs: setup build image ## Run programs with numpy, pandas, scipy, sympy, scikit-learn and matplotlib, from the package index
+	python3 -m pip download --quiet --dest .cache/wheels --only-binary=:all: --python-version 3.11 $(foreach v,2014 _2_17 _2_24 _2_27 _2_28,--platform manylinux$(v)_x86_64) \
+		numpy pandas scipy sympy scikit-learn matplotlib
+	$(TEST) -tags=libs -count=1 -timeout=20m -v ./pkg/runtime/containerd -run '^TestLibraries$$' -args -libs.wheels=$(CURDIR)/.cache/wheels
+
 .PHONY: test-k8s
 # helm, and where KUBECONFIG names a cluster, that and kubectl. docs/operations.md says what a cluster is to have, and the ASSAY_
 # variables that tell of it.
@@ -138,12 +145,12 @@ test-upgrade: setup image $(PREVIOUS_DIR)/bin ## Upgrade a fleet from the releas
 
 check: lint race ## What a change must pass: format, vet, lint, every test with the race detector
 
-lint: tags = cluster,compose,image,upgrade
+lint: tags = cluster,compose,image,libs,upgrade
 lint: ## Check format, vet and staticcheck
 	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
 	if [ -n "$$unformatted" ]; then echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
-	$(GO) vet -tags=$(tags) ./test/...
+	$(GO) vet -tags=$(tags) ./test/... ./pkg/runtime/containerd
 	$(GO) tool staticcheck -tags=$(tags) ./...
 
 race: build image

@@ -51,10 +51,10 @@ const preloadLink = 6
 
 // Bounds of an interpreter that preloads.
 const (
-	preloadTime      = 60 * time.Second // to import, on a machine without any time left
+	preloadTime      = 30 * time.Second // to import, on a machine without any time left
 	preloadProcesses = 64
 	preloadProcess   = 100
-	preloadLife      = job.Duration(1 << 62)
+	preloadLife      = job.Duration(1000 * time.Hour)
 	preloadTables    = 16 * job.GiB // for what the kernel keeps of all forks: nothing else can grow any more
 )
 

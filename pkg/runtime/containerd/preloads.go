@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	goruntime "runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -31,6 +32,7 @@ type preloads struct {
 	wanted map[preloadKey]int // how often they were missed
 	bad    map[preloadKey]badPreload
 	known  map[string]known // about modules, by digest and name
+	making map[cellHome]bool
 	closed bool
 }
 
@@ -65,6 +67,7 @@ func newPreloads(r *Runtime) *preloads {
 	ps := &preloads{rt: r}
 	ps.live, ps.wanted, ps.bad, ps.known = map[preloadKey]*preloaded{}, map[preloadKey]int{}, map[preloadKey]badPreload{}, map[string]known{}
 	ps.meter = newPreloadMeter(ps.levels)
+	ps.making = map[cellHome]bool{}
 	return ps
 }
 
@@ -137,6 +140,10 @@ func (ps *preloads) miss(want preloadKey) {
 	if ps.live[want] != nil || ps.closed || now.Before(ps.bad[want].until) {
 		return
 	}
+	// What they take meanwhile is no job's: nobody has many made at once.
+	if ps.making[want.cellHome] || len(ps.making) >= max(goruntime.NumCPU()/2, 1) {
+		return
+	}
 	if len(ps.wanted) > preloadMemory {
 		clear(ps.wanted)
 	}
@@ -144,7 +151,7 @@ func (ps *preloads) miss(want preloadKey) {
 		return
 	}
 	delete(ps.wanted, want)
-	ps.live[want] = &preloaded{used: now}
+	ps.live[want], ps.making[want.cellHome] = &preloaded{used: now}, true
 	if !ps.rt.spawn(func() { ps.make(want) }) {
 		delete(ps.live, want)
 	}
@@ -159,6 +166,7 @@ func (ps *preloads) make(want preloadKey) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	delete(ps.live, want)
+	delete(ps.making, want.cellHome)
 	if err != nil {
 		if len(ps.bad) > preloadMemory {
 			clear(ps.bad)

@@ -288,11 +288,17 @@ func (c *cellSlot) forkPreloaded(ctx context.Context) error {
 		return err
 	}
 	defer closeAll(box)
+	// What an earlier job had may be too little to wait with.
+	def := policy.Default()
+	if l := c.lease.limits; l != (cgroup.Limits{}) && (l.Memory < int64(def.Memory) || l.CPU < def.CPU) {
+		if err := c.lease.Limit(cgroup.Limits{Memory: int64(def.Memory), CPU: def.CPU, Processes: int64(def.Processes)}); err != nil {
+			return err
+		}
+	}
 	ours, theirs, err := packetPair()
 	if err != nil {
 		return err
 	}
-	defer unix.Close(theirs)
 	p := c.preload
 	c.job = &forked{zygote: p.zygote, slot: ours, ended: make(chan unix.WaitStatus, 1)}
 	var proc *process
@@ -308,6 +314,7 @@ func (c *cellSlot) forkPreloaded(ctx context.Context) error {
 			return c.settle(t, s)
 		})
 	})
+	_ = unix.Close(theirs) // else nobody hears of the end of what has the other
 	if err != nil {
 		p.end() // a message may be left over, which is about this fork
 		if proc != nil {

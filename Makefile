@@ -104,6 +104,10 @@ readers: setup ## Read large results from 64 clients for a minute, beside heartb
 test-large: setup build image ## Run a job with 8 steps of the largest outputs beside 50 small ones
 	$(TEST) -count=1 -timeout=20m -v ./test/e2e -run '^TestStories$$/^large_outputs$$' -args -large.steps=8
 
+.PHONY: test-load
+test-load: setup build image gvisor ## Compare verdicts beside processes that keep all cores busy: nothing else runs beside it
+	$(TEST) -count=1 -timeout=20m -tags=load ./test/e2e -run '^TestVerdictsBesideLoad$$'
+
 .PHONY: test-libs
 # Wheels for the python of the default image.
 test-libs: setup build image ## Run programs with numpy, pandas, scipy, sympy, scikit-learn and matplotlib, from the package index
@@ -145,7 +149,7 @@ test-upgrade: setup image $(PREVIOUS_DIR)/bin ## Upgrade a fleet from the releas
 
 check: lint race ## What a change must pass: format, vet, lint, every test with the race detector
 
-lint: tags = cluster,compose,image,libs,upgrade
+lint: tags = cluster,compose,image,libs,load,upgrade
 lint: ## Check format, vet and staticcheck
 	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
 	if [ -n "$$unformatted" ]; then echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; fi

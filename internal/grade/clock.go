@@ -1,9 +1,11 @@
 package grade
 
 import (
+	"math"
 	"net"
 	"time"
 
+	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
@@ -14,22 +16,24 @@ import (
 // A moment is how much of that time there has been. One goroutine uses it.
 type clock struct {
 	began  time.Time
-	waits  *runtime.Waits // of all of its sandboxes
-	paused time.Duration  // part of waits: for sandboxes
-	waited time.Duration  // what waits was at the last look
+	waits  *runtime.Waits       // of all of its sandboxes
+	used   func() time.Duration // the least time in which two sandboxes can have used the CPU time that they did
+	paused time.Duration        // part of waits: for sandboxes
+	waited time.Duration        // what waits was at the last look
 	looked time.Time
 }
 
 // lookEvery is how old a look may be by which a limit begins to count.
 const lookEvery = 100 * time.Millisecond
 
-func newClock() clock {
-	now := time.Now()
-	return clock{began: now, waits: new(runtime.Waits), looked: now}
+func newClock(p *policy.Policy, cpu *runtime.CPUBudget) clock {
+	now, cores := time.Now(), time.Duration(max(math.Ceil(p.CPU), 1))
+	return clock{began: now, waits: new(runtime.Waits), used: func() time.Duration { return (p.CPUTime.D() - cpu.Left()) / (2 * cores) }, looked: now}
 }
 
-// now is the moment as of the last look: it is never later than that.
-func (c *clock) now() time.Duration { return max(time.Since(c.began)-c.waited, 0) }
+// now is the moment as of the last look. What its sandboxes wait for at the same time is counted
+// for each of them, so there is a least time.
+func (c *clock) now() time.Duration { return max(time.Since(c.began)-c.waited, c.used()) }
 
 // look is now, after a look at what the programs wait for.
 func (c *clock) look() time.Duration {

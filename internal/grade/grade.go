@@ -63,10 +63,8 @@ func Run(ctx context.Context, c Config) (*runtime.Report, error) {
 		t.Function = t.Candidate()
 		c.Tests = &t
 	}
-	g := &grading{
-		Config: c, clock: newClock(), together: gradings.Add(1),
-		cpu: runtime.NewCPUBudget(p.CPUTime.D()), written: newWritten(p),
-	}
+	budget := runtime.NewCPUBudget(p.CPUTime.D())
+	g := &grading{Config: c, clock: newClock(p, budget), together: gradings.Add(1), cpu: budget, written: newWritten(p)}
 	err := g.run(ctx)
 	if g.box != nil {
 		if e := g.leave(); err == nil {

@@ -76,9 +76,11 @@ func (c *clock) due(now time.Time) bool {
 	return now.Sub(c.at) >= clockEvery
 }
 
-// left is how much of a limit there is for a program that waited for so long.
-func (c *clock) left(now time.Time, limit, waited time.Duration) time.Duration {
-	return limit - (now.Sub(c.began) - waited)
+// left is how much of a limit there is for a program that waited for so long, with those that it
+// shares its time with, and needed at least some time for what it did. Two that wait at the same
+// time are counted twice, so that the clock might stand for ever.
+func (c *clock) left(now time.Time, limit, waited, least time.Duration) time.Duration {
+	return limit - max(now.Sub(c.began)-waited, least)
 }
 
 // starved reports whether a program under this limit has waited for as long as it may.

@@ -3,6 +3,7 @@ package containerd
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"time"
 
@@ -88,7 +89,7 @@ func (w *watch) run(ctx context.Context, done <-chan struct{}) error {
 			return err
 		}
 		if over {
-			left, ended := w.left()
+			left, ended := w.left(used)
 			if ended {
 				return nil
 			}
@@ -135,10 +136,10 @@ func (w *watch) look(over bool) (time.Duration, error) {
 }
 
 // left is what the program has of its wall limit, in its own time. It is ended where that is
-// nothing, and where it has waited for too long.
-func (w *watch) left() (left time.Duration, ended bool) {
+// nothing, and where it has waited for too long; cpu is what it has used.
+func (w *watch) left(cpu time.Duration) (left time.Duration, ended bool) {
 	waited, now := w.waits.Total()-w.before, time.Now()
-	left = w.own.left(now, w.limits.Wall.D(), waited)
+	left = w.own.left(now, w.limits.Wall.D(), waited, cpu/time.Duration(max(math.Ceil(w.limits.CPU), 1)))
 	switch {
 	case left <= 0:
 		w.stop.now(stopWall)

@@ -96,14 +96,26 @@ func oversleeps(t *testing.T) func() time.Duration {
 	return func() time.Duration { return time.Duration(worst.Load()) }
 }
 
-// sharedTime: the time of a program stands while one waits that it shares its time with.
+// sharedTime: the time of a program stands while one waits that it shares its time with, and is never
+// less than the CPU time that it used: what is counted twice, because both wait, makes no program's
+// time stand for ever.
 func (s *suite) sharedTime(t *testing.T) {
-	a := s.attempt(t, sleeping(contendedWall+contendedWall/2), func(p *policy.Policy) { p.Wall = job.Duration(contendedWall) })
-	a.Waits = new(runtime.Waits)
-	slot := s.acquire(t, "python")
-	time.AfterFunc(contendedWall/2, func() { a.Waits.Pause(contendedWall) })
-	rep, err := slot.Run(t.Context(), a)
-	if err != nil || rep.Outcome != job.Succeeded {
-		t.Errorf("beside one that waited for %s: %s (%s), %v", contendedWall, rep.Outcome, rep.Message, err)
+	try := func(p job.Program, waits time.Duration) *runtime.Report {
+		a := s.attempt(t, p, func(p *policy.Policy) { p.Wall = job.Duration(contendedWall) })
+		a.Waits = new(runtime.Waits)
+		slot := s.acquire(t, "python")
+		time.AfterFunc(contendedWall/2, func() { a.Waits.Pause(waits) })
+		rep, err := slot.Run(t.Context(), a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rep
+	}
+	if rep := try(sleeping(contendedWall+contendedWall/2), contendedWall); rep.Outcome != job.Succeeded {
+		t.Errorf("beside one that waited for %s: %s (%s)", contendedWall, rep.Outcome, rep.Message)
+	}
+	rep := try(job.Program{Python: &job.Python{Code: "while True: pass"}}, time.Hour)
+	if most := job.Milliseconds(contendedWall + 500*time.Millisecond); rep.Outcome != job.TimedOut || rep.Usage.CPUMS > most {
+		t.Errorf("beside one that waited for an hour: %s (%s) after %+v", rep.Outcome, rep.Message, rep.Usage)
 	}
 }

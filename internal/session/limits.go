@@ -122,13 +122,6 @@ func (m *meters) settle(u job.Usage) {
 	}
 }
 
-// An execute that waits for cores has its time later; nobody waits for one for longer than
-// so many times its limit, and this besides.
-const (
-	starvedTimes = 20
-	starvedAfter = time.Minute
-)
-
 // pulse is how often an execute is looked at, and what it waited for cores.
 type pulse struct {
 	*time.Ticker
@@ -158,7 +151,7 @@ func (p *pulse) waited(w *runtime.Waits) time.Duration {
 // left is what it has of a wall limit, in its own time.
 func (p *pulse) left(wall time.Duration, w *runtime.Waits) time.Duration {
 	passed := time.Since(p.began)
-	if passed >= starvedTimes*wall+starvedAfter {
+	if passed >= runtime.MostTime(wall) {
 		return 0
 	}
 	return wall - (passed - p.waited(w))

@@ -49,6 +49,10 @@ func (b *CPUBudget) Left() time.Duration {
 	return time.Duration(b.limit.Load() - b.spent.Load())
 }
 
+// MostTime is how long a program may take that has this limit in its own time, however much its
+// clock stands. Nobody waits longer for cores that it does not get.
+func MostTime(limit time.Duration) time.Duration { return 20*limit + time.Minute }
+
 // Waits is how long the programs of attempts that share it could run and had no core. The clock of
 // each stands for as long as any of them waits: one that is asked cannot answer
 // while the other has no core. It is safe for concurrent use, and its zero value is ready.

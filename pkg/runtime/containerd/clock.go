@@ -8,14 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
-)
-
-// How long a program may wait for cores in all, however much its clock stands: so many
-// times its limit, and this besides. Then it is left to a worker that has room.
-const (
-	starvedTimes = 20
-	starvedAfter = time.Minute
 )
 
 // doubtful is for how long a program may live on for a wait that perhaps it is in.
@@ -85,7 +79,7 @@ func (c *clock) left(now time.Time, limit, waited, least time.Duration) time.Dur
 
 // starved reports whether a program under this limit has waited for as long as it may.
 func (c *clock) starved(now time.Time, limit time.Duration) bool {
-	return now.Sub(c.began) >= starvedTimes*limit+starvedAfter
+	return now.Sub(c.began) >= runtime.MostTime(limit)
 }
 
 // read is for a runtime.Waits: what was waited until now, or until the program was over. Of a

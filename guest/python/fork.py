@@ -115,12 +115,13 @@ scratch = None  # the paths of writable(): no program can change them, and a cop
 
 
 def writable():
-    """The directories of the scratch: binds of its w0, w1, …"""
+    """The directories of the scratch: binds of its w0, w1, …, and what is written over directories of the image."""
     with open("/proc/self/mountinfo") as f:
         for line in f:
             fields = line.split()
             root, path, options = fields[3], fields[4], fields[5].split(",")
-            if root[:2] == "/w" and root[2:].isdigit() and "rw" in options:
+            over = fields[fields.index("-") + 1] == "overlay" and root == path
+            if (over or root[:2] == "/w" and root[2:].isdigit()) and "rw" in options:
                 yield path.encode().decode("unicode_escape").encode("latin-1").decode()
 
 

@@ -68,7 +68,7 @@ type Policy struct {
 	Stdout       Stream       `json:"stdout"`
 	Stderr       Stream       `json:"stderr"`
 	Read         []string     `json:"read"`  // directories with inputs that the program cannot change
-	Write        []string     `json:"write"` // directories that it can, empty but for inputs
+	Write        []string     `json:"write"` // directories that it can, with what the image has there
 	Network      Network      `json:"network"`
 	Env          Env          `json:"env"`
 	Imports      Imports      `json:"imports"`

@@ -125,7 +125,7 @@ func (p *Policy) validateLists() error {
 }
 
 // validatePaths judges the places where the job gets a sized filesystem of its
-// own: empty ones to write to, and ones with inputs that it only reads.
+// own: ones to write to, and ones with inputs that it only reads.
 func (p *Policy) validatePaths() error {
 	if n := len(p.Write) + len(p.Read); n > maxPaths {
 		return job.Invalid("policy.write", "and policy.read have %d paths; at most %d", n, maxPaths)

@@ -25,7 +25,7 @@ func TestSessions(t *testing.T) {
 	f.unfailing = true
 	for name, story := range map[string]func(*testing.T, *fleet){
 		"state and output": sessionState, "timed out": sessionTimedOut, "callbacks": sessionCallbacks, "hostile": sessionHostile,
-		"shell": sessionShell, "idle": sessionIdle, "fork": sessionFork, "hostile fork": sessionForkHostile,
+		"shell": sessionShell, "idle": sessionIdle, "fork": sessionFork, "fork over the image": sessionForkOver, "hostile fork": sessionForkHostile,
 		"variables": sessionVariables, "files": sessionFiles, "interrupt": sessionInterrupt, "lease": sessionLease,
 		"rich outputs": sessionDisplay, "refusals": sessionRefusals, "reset": sessionReset, "helpers": sessionHelpers, "shell state": sessionShellState, "ended": sessionEnded, "imports": sessionImports, "artifacts": sessionArtifacts,
 		"fields that a kind cannot have": unfitFields,

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -21,10 +22,44 @@ func newDetachedScratch(uid int, size job.Size, files int, l layout) (_ *scratch
 		return nil, fmt.Errorf("make scratch: %w", err)
 	}
 	s.dir = "/proc/self/fd/" + strconv.Itoa(int(s.mount.Fd()))
-	if err := errors.Join(s.divide(l), s.showDefaults()); err != nil {
+	if err := errors.Join(s.divide(l, nil), s.showDefaults()); err != nil {
 		_ = s.close()
 		return nil, fmt.Errorf("make scratch: %w", err)
 	}
+	return s, nil
+}
+
+// scratchDir is where the scratch of a user's box is made that is made at a directory.
+func (c *cell) scratchDir(user int) string {
+	return filepath.Join(c.dir, "scratch-"+strconv.Itoa(user))
+}
+
+// newScratchOver is newDetachedScratch for one that begins with what an image has. What
+// is mounted nowhere cannot be a part of an overlay, so all of it is made at dir first.
+func newScratchOver(dir string, uid int, size job.Size, files int, l layout, over *overlays) (_ *scratch, err error) {
+	s, err := newScratch(dir, uid, size, files, l, over)
+	if err != nil {
+		return nil, err
+	}
+	tree, err := cloneTree(dir, unix.AT_RECURSIVE)
+	if err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	for i := range s.mounts { // by what is open of it: the box takes the tree apart
+		w := &s.mounts[i]
+		_ = w.dir.Close()
+		if w.dir, err = os.Open(filepath.Join("/proc/self/fd", strconv.Itoa(int(tree.Fd())), filepath.Base(w.host))); err != nil {
+			return nil, errors.Join(err, tree.Close(), s.close())
+		}
+		w.host = "/proc/self/fd/" + strconv.Itoa(int(w.dir.Fd()))
+	}
+	mounts := s.mounts
+	s.mounts = nil
+	if err := s.close(); err != nil {
+		return nil, errors.Join(err, tree.Close())
+	}
+	s.mount, s.mounts = tree, mounts
+	s.dir = "/proc/self/fd/" + strconv.Itoa(int(tree.Fd()))
 	return s, nil
 }
 

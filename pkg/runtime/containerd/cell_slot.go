@@ -115,7 +115,18 @@ func (s *cellSlot) makeBox(ctx context.Context, b guest.Box) (err error) {
 			return err
 		}
 	}
-	if s.scratch, err = newDetachedScratch(s.cell.uid+of.user, def.Disk, def.Files, s.layout); err != nil {
+	var over *overlays
+	if s == of { // a copy brings all of its files along
+		if over, err = s.cell.rt.images.overlaysOf(s.image, s.layout); err != nil {
+			return err
+		}
+	}
+	if over == nil {
+		s.scratch, err = newDetachedScratch(s.cell.uid+of.user, def.Disk, def.Files, s.layout)
+	} else {
+		s.scratch, err = newScratchOver(s.cell.scratchDir(of.user), s.cell.uid+of.user, def.Disk, def.Files, s.layout, over)
+	}
+	if err != nil {
 		return err
 	}
 	b.Paths, b.ReadOnly, b.Nested, b.Own = s.layout.paths(), len(s.layout.read), s.parent != nil, s.preload != nil

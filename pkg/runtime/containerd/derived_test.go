@@ -12,8 +12,6 @@ import (
 	"github.com/containerd/containerd/v2/core/content"
 	imagespkg "github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/errdefs"
-	"github.com/containerd/platforms"
-	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/assay-run/assay/internal/testenv"
@@ -65,7 +63,7 @@ func derived(t *testing.T, r *Runtime, name string, edit func(*ocispec.Image), l
 		t.Fatal(err)
 	}
 	store := r.client.ContentStore()
-	m, err := imagespkg.Manifest(ctx, store, base.Target(), platforms.Default())
+	m, err := imagespkg.Manifest(ctx, store, base.Target(), base.Platform())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +72,7 @@ func derived(t *testing.T, r *Runtime, name string, edit func(*ocispec.Image), l
 		t.Fatal(err)
 	}
 	put := func(kind string, data []byte, labels map[string]string) ocispec.Descriptor {
-		d := ocispec.Descriptor{MediaType: kind, Digest: digest.FromBytes(data), Size: int64(len(data))}
+		d := ocispec.Descriptor{MediaType: kind, Digest: base.Target().Digest.Algorithm().FromBytes(data), Size: int64(len(data))}
 		err := content.WriteBlob(ctx, store, d.Digest.String(), bytes.NewReader(data), d, content.WithLabels(labels))
 		if err != nil && !errdefs.IsAlreadyExists(err) {
 			t.Fatal(err)

@@ -23,7 +23,11 @@ var errInputsFull = errors.New("the input files do not fit into the disk limit")
 // starts and from outside of the sandbox.
 func (s *scratch) writeInputs(ctx context.Context, files []runtime.File) error {
 	for _, f := range files {
-		err := s.writeInput(ctx, f)
+		w, rest, ok := s.within(f.Path)
+		if !ok {
+			return job.Invalid("files", "%q is not below a path of policy.write or policy.read", f.Path)
+		}
+		err := s.writeInput(ctx, w, rest, f)
 		if errors.Is(err, unix.ENOSPC) {
 			return errInputsFull
 		}
@@ -34,28 +38,15 @@ func (s *scratch) writeInputs(ctx context.Context, files []runtime.File) error {
 	return nil
 }
 
-func (s *scratch) writeInput(ctx context.Context, in runtime.File) error {
-	w, rest, ok := s.within(in.Path)
-	if !ok {
-		return job.Invalid("files", "%q is not below a path of policy.write or policy.read", in.Path)
-	}
+func (s *scratch) writeInput(ctx context.Context, w writable, rest string, in runtime.File) error {
 	root, err := os.OpenRoot(w.host)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
 	uid := s.uid + programUID
-	for i, c := range rest {
-		if c != '/' {
-			continue
-		}
-		err := root.Mkdir(rest[:i], 0o755)
-		if err == nil {
-			err = root.Lchown(rest[:i], uid, uid)
-		}
-		if err != nil && !errors.Is(err, os.ErrExist) {
-			return err
-		}
+	if err := s.clearWay(root, w, rest, uid); err != nil {
+		return err
 	}
 	src := io.ReadCloser(io.NopCloser(bytes.NewReader(in.Data)))
 	if in.Data == nil && in.Open != nil {
@@ -70,6 +61,41 @@ func (s *scratch) writeInput(ctx context.Context, in runtime.File) error {
 	}
 	_, err = io.Copy(dst, src)
 	return errors.Join(err, dst.Chown(uid, uid), dst.Chmod(inputMode(in.Data)), dst.Close())
+}
+
+// clearWay makes the directories that lead to the input rest, and takes what an image
+// has in its place away. Whatever that is, it is the image's to answer for.
+func (s *scratch) clearWay(root *os.Root, w writable, rest string, uid int) (err error) {
+	defer func() {
+		if err != nil && w.over && !errors.Is(err, unix.ENOSPC) {
+			err = job.Invalid("files", "%q cannot be put over what the image has there: %v", w.path+"/"+rest, err)
+		}
+	}()
+	for i, c := range rest {
+		if c != '/' {
+			continue
+		}
+		err := root.Mkdir(rest[:i], 0o755)
+		if err == nil {
+			err = root.Lchown(rest[:i], uid, uid)
+		}
+		if err != nil && !errors.Is(err, os.ErrExist) {
+			return err
+		}
+	}
+	if !w.over {
+		return nil
+	}
+	info, err := root.Lstat(rest)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.IsDir():
+		return errors.New("it is a directory")
+	}
+	return root.Remove(rest)
 }
 
 // inputMode makes scripts and binaries executable: the job format has no modes.

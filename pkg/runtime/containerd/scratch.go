@@ -43,13 +43,15 @@ type writable struct {
 	dir  *os.File // of host: artifacts are opened, and inputs written, beneath it
 
 	readOnly bool // for the program
+	over     bool // it began with what the image has there
 }
 
 // newScratch mounts the space at dir for a sandbox whose root is host user uid.
-func newScratch(dir string, uid int, size job.Size, files int, l layout) (_ *scratch, err error) {
+// It begins with over, nil for nothing.
+func newScratch(dir string, uid int, size job.Size, files int, l layout, over *overlays) (_ *scratch, err error) {
 	// Ours besides: the root, the socket's directory, and the socket, which a
 	// connection keeps although it has no name any more.
-	s := &scratch{dir: dir, uid: uid, size: size, files: files, own: 3 + viewFiles + len(l.paths())}
+	s := &scratch{dir: dir, uid: uid, size: size, files: files, own: 3 + viewFiles + len(l.paths()) + over.inodes()}
 	if err := os.Mkdir(dir, 0o711); err != nil {
 		return nil, err
 	}
@@ -61,11 +63,11 @@ func newScratch(dir string, uid int, size job.Size, files int, l layout) (_ *scr
 	if err := unix.Mount("assay", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, joined(s.options(size, files))+",mode=0711"); err != nil {
 		return nil, fmt.Errorf("mount scratch: %w", err)
 	}
-	return s, errors.Join(s.divide(l), s.showDefaults())
+	return s, errors.Join(s.divide(l, over), s.showDefaults())
 }
 
-// divide makes a directory for each path.
-func (s *scratch) divide(l layout) (err error) {
+// divide makes a directory for each path, which begins with what over has for it.
+func (s *scratch) divide(l layout, over *overlays) (err error) {
 	paths := l.paths()
 	for i, p := range paths {
 		w := writable{path: p, host: filepath.Join(s.dir, "w"+strconv.Itoa(i)), readOnly: i >= len(paths)-len(l.read)}
@@ -74,6 +76,12 @@ func (s *scratch) divide(l layout) (err error) {
 		}
 		if p == "/tmp" || p == "/dev/shm" {
 			if err := os.Chmod(w.host, 0o777|os.ModeSticky); err != nil {
+				return err
+			}
+		}
+		if v := over.find(p); v != nil {
+			w.over = true
+			if err := over.lay(v, filepath.Join(s.dir, "o"+strconv.Itoa(i)), w.host, s.dir+"-layers", s.uid+programUID); err != nil {
 				return err
 			}
 		}

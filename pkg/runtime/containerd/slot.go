@@ -140,8 +140,11 @@ func (s *slot) lay(uid int) (*sandbox, error) {
 		return nil, err
 	}
 	def := policy.Default()
-	var err error
-	s.scratch, err = newScratch(filepath.Join(s.dir, "scratch"), uid, def.Disk, def.Files, s.layout)
+	over, err := s.rt.images.overlaysOf(s.image, s.layout)
+	if err != nil {
+		return nil, err
+	}
+	s.scratch, err = newScratch(filepath.Join(s.dir, "scratch"), uid, def.Disk, def.Files, s.layout, over)
 	if err != nil {
 		return nil, err
 	}

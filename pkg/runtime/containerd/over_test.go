@@ -1,0 +1,213 @@
+package containerd
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/assay-run/assay/internal/testenv"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime"
+)
+
+const repoImage = "assay.local/repo:1"
+
+// repo imports an image with a repository at /testbed, as such images have it: all of
+// it is root's, and root alone may enter. Two layers have parts of it.
+func repo(t *testing.T, r *Runtime) {
+	t.Helper()
+	owned := file("testbed/theirs", 0o600, "of another user\n")
+	owned.Uid, owned.Gid = 12345, 12345
+	derived(t, r, repoImage, nil,
+		[]entry{
+			{Header: tar.Header{Name: "testbed", Typeflag: tar.TypeDir, Mode: 0o700}},
+			{Header: tar.Header{Name: "testbed/pkg", Typeflag: tar.TypeDir, Mode: 0o700}},
+			file("testbed/pkg/a.py", 0o600, "print('broken')\n"), file("testbed/gone", 0o644, "of the first layer\n"),
+			file("testbed/run", 0o700|0o4000, "#!/bin/sh\nid -u\n"), file("testbed/large", 0o444, strings.Repeat("x", 8<<20)),
+			{Header: tar.Header{Name: "testbed/passwd", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}},
+			{Header: tar.Header{Name: "testbed/up", Typeflag: tar.TypeSymlink, Linkname: ".."}},
+			{Header: tar.Header{Name: "testbed/device", Typeflag: tar.TypeChar, Devmajor: 1, Devminor: 5, Mode: 0o666}},
+			{Header: tar.Header{Name: "testbed/pipe", Typeflag: tar.TypeFifo, Mode: 0o666}},
+			owned,
+			{Header: tar.Header{Name: "elsewhere", Typeflag: tar.TypeSymlink, Linkname: "testbed"}},
+			{Header: tar.Header{Name: "nothing", Typeflag: tar.TypeDir, Mode: 0o755}},
+			file("workspace/here", 0o644, "in the image\n"), file("tmp/there", 0o644, "in the image\n"),
+		},
+		[]entry{file("testbed/.wh.gone", 0, ""), file("testbed/second", 0o644, "of the second layer\n")})
+}
+
+func writes(paths ...string) func(*policy.Policy) {
+	return func(p *policy.Policy) { p.Write = paths }
+}
+
+// A directory of the image that a job may write to is the job's own copy of it: the
+// program changes, removes and adds what it likes, whoever owned it, and the next job
+// finds it as the image has it. It was empty on 18664e0.
+func TestWriteOverTheImage(t *testing.T) {
+	r, isolations := everywhere(t)
+	repo(t, r)
+	for _, isolation := range isolations {
+		t.Run(string(isolation), func(t *testing.T) {
+			for range 2 { // nothing of the first is left for the second
+				got := map[string]string{}
+				rep, err := try(t, r, isolation, repoImage, runtime.Attempt{
+					Program: sh("cd /testbed", "test ! -e gone", "cat second pkg/a.py", "ls -A", "stat -c '%U %a' . pkg pkg/a.py | head -c 60 >&2",
+						"sed -i s/broken/mended/ pkg/a.py", "python3 pkg/a.py", "rm second", "mv pkg moved", "mkdir pkg", "echo new >pkg/new", "chmod 755 .",
+						"cat input deep/er/input", "./run"),
+					Files: []runtime.File{{Path: "/testbed/input", Data: []byte("given\n")}, {Path: "/testbed/deep/er/input", Data: []byte("deep\n")}},
+					Collect: func(_ context.Context, path string, _ int64, rd io.Reader) error {
+						b, err := io.ReadAll(rd)
+						got[path] = string(b)
+						return err
+					},
+				}, func(p *policy.Policy) {
+					p.Write = append(p.Write, "/testbed")
+					p.Artifacts.Paths = []string{"/testbed/moved/*", "/testbed/pkg/*", "/testbed/s*", "/testbed/passwd", "/testbed/device", "/testbed/pipe"}
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := "of the second layer\nprint('broken')\ndeep\ndevice\ninput\nlarge\npasswd\npipe\npkg\nrun\nsecond\ntheirs\nup\nmended\ngiven\ndeep\n1000\n"
+				if rep.Outcome != job.Succeeded || rep.Stdout.Text != want {
+					t.Fatalf("%s %s\n%s%s", rep.Outcome, rep.Message, cmp.Diff(want, rep.Stdout.Text), rep.Stderr.Text)
+				}
+				if diff := cmp.Diff(map[string]string{"/testbed/moved/a.py": "print('mended')\n", "/testbed/pkg/new": "new\n"}, got); diff != "" {
+					t.Errorf("artifacts: %s%v", diff, rep.Feedback)
+				}
+			}
+		})
+	}
+}
+
+// What is not a directory of the image, or is one without anything in it, begins empty,
+// as does /tmp; and what is not writable stays as the image has it.
+func TestWriteBesidesTheImage(t *testing.T) {
+	r, isolations := everywhere(t)
+	repo(t, r)
+	for _, isolation := range isolations {
+		rep, err := try(t, r, isolation, repoImage, runtime.Attempt{Program: sh(
+			"ls -A /nothing /new /elsewhere /tmp", "cat /workspace/here", "echo x | tee /nothing/a /new/a /elsewhere/a /workspace/here >/dev/null",
+			"if cat /testbed/second; then exit 7; fi")}, writes("/workspace", "/tmp", "/nothing", "/new", "/elsewhere"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := "/elsewhere:\n\n/new:\n\n/nothing:\n\n/tmp:\nin the image\n"; rep.Outcome != job.Succeeded || rep.Stdout.Text != want {
+			t.Errorf("%s: %s %s %q %q", isolation, rep.Outcome, rep.Message, rep.Stdout.Text, rep.Stderr.Text)
+		}
+	}
+}
+
+// What an image has in its directory gives a program nothing that it would not have
+// without: not a device, not what a link leads to, not more than its disk and its files.
+func TestHostileDirectoriesOfImages(t *testing.T) {
+	r, isolations := everywhere(t)
+	repo(t, r)
+	for _, isolation := range isolations {
+		for name, c := range map[string]struct {
+			program job.Program
+			files   string // an input's path
+			edit    func(*policy.Policy)
+			want    job.Outcome
+			field   string // of the error
+		}{
+			"device":   {program: sh("cd /testbed", "! head -c 1 device"), want: job.Succeeded},
+			"link":     {program: sh("cd /testbed", "! echo x >>passwd", "! touch up/etc/x"), want: job.Succeeded},
+			"theirs":   {program: sh("cd /testbed", "! cat theirs", "rm -f theirs"), want: job.Succeeded},
+			"trusted":  {program: sh("cd /testbed", "! python3 -c 'import os; os.setxattr(\"pkg\", \"trusted.overlay.redirect\", b\"/root\")'"), want: job.Succeeded},
+			"disk":     {program: sh("cd /testbed", "chmod u+w large", "echo x >>large"), edit: func(p *policy.Policy) { p.Disk = 4 * job.MiB }, want: job.Failed},
+			"fill":     {program: sh("head -c 6M /dev/zero >/testbed/zeros"), edit: func(p *policy.Policy) { p.Disk = 4 * job.MiB }, want: job.DiskLimit},
+			"files":    {program: sh("cd /testbed", "for i in $(seq 100); do : >f$i; done"), edit: func(p *policy.Policy) { p.Files = 50 }, want: job.DiskLimit},
+			"replaced": {program: sh("cat /testbed/passwd"), files: "/testbed/passwd", want: job.Succeeded},
+			"through":  {program: sh("true"), files: "/testbed/up/etc/evil", field: "files"},
+			"into":     {program: sh("true"), files: "/testbed/second/x", field: "files"},
+			"over":     {program: sh("true"), files: "/testbed/pkg", field: "files"},
+		} {
+			if name == "device" && isolation == policy.GVisor {
+				continue // of its own kernel's devices
+			}
+			a := runtime.Attempt{Program: c.program}
+			if c.files != "" {
+				a.Files = []runtime.File{{Path: c.files, Data: []byte("input\n")}}
+			}
+			rep, err := try(t, r, isolation, repoImage, a, func(p *policy.Policy) {
+				p.Write = append(p.Write, "/testbed")
+				if c.edit != nil {
+					c.edit(p)
+				}
+			})
+			var field *job.FieldError
+			switch {
+			case c.field != "":
+				if !errors.As(err, &field) || field.Field != c.field {
+					t.Errorf("%s, %s: %v, want an error of %s", isolation, name, err, c.field)
+				}
+			case err != nil:
+				t.Errorf("%s, %s: %v", isolation, name, err)
+			case rep.Outcome != c.want || name == "replaced" && rep.Stdout.Text != "input\n":
+				t.Errorf("%s, %s: %s %s %q %q, want %s", isolation, name, rep.Outcome, rep.Message, rep.Stdout.Text, rep.Stderr.Text, c.want)
+			}
+		}
+	}
+	rep, err := try(t, r, policy.Task, testenv.Image, runtime.Attempt{Program: sh("grep -c root /etc/passwd")}, nil)
+	if err != nil || rep.Stdout.Text != "1\n" {
+		t.Errorf("another image: %v %v", rep, err)
+	}
+}
+
+// Who does not write over an image has no part in any of it: no overlay, no inodes.
+func TestNothingIsLaidOverAnEmptyDirectory(t *testing.T) {
+	r := newRuntime(t, nil)
+	img, err := r.images.get(t.Context(), testenv.Image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o, err := r.images.overlaysOf(img, layout{write: []string{"/workspace", "/tmp", "/none"}}); o != nil || err != nil {
+		t.Errorf("%+v, %v", o, err)
+	}
+	o, err := r.images.overlaysOf(img, layout{write: []string{"/usr/share", "/bin", "/etc"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, v := range o.list {
+		got = append(got, v.path)
+	}
+	if want := []string{"/usr/share", "/etc"}; !slices.Equal(got, want) { // /bin is a link
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// A map exchanges two ids and leaves all others be, each once.
+func TestSwapped(t *testing.T) {
+	for _, c := range [][2]int{{0, 1000}, {1000, 0}, {5, 5}, {0, 0}, {1, 2}, {65534, 231072}} {
+		got := map[int]int{}
+		covered := 0
+		for part := range strings.SplitSeq(swapped(c[0], c[1]), ",") {
+			var from, to, size int
+			if _, err := fmt.Sscanf(part, "%d:%d:%d", &from, &to, &size); err != nil {
+				t.Fatal(err)
+			}
+			covered += size
+			for _, id := range []int{0, 1, 2, 5, 1000, 65534, 231072, 1<<32 - 2} {
+				if id >= from && id < from+size {
+					if _, twice := got[id]; twice {
+						t.Errorf("%v: %d is mapped twice", c, id)
+					}
+					got[id] = to + id - from
+				}
+			}
+		}
+		if covered != 1<<32-1 || got[c[0]] != c[1] || got[c[1]] != c[0] || len(got) != 8 || len(slices.Compact(slices.Sorted(maps.Values(got)))) != 8 {
+			t.Errorf("%v: %d ids, %v", c, covered, got)
+		}
+	}
+}

@@ -76,7 +76,7 @@ func (c *Command) validateStep(i int) error {
 
 func validateRun(at string, argv []string, stdin, dir string) error {
 	if len(argv) == 0 || argv[0] == "" {
-		return Invalid(at+".argv", "must name a program")
+		return Invalid(at+".argv", "must name a program: an image's own entrypoint and command are not run")
 	}
 	if len(argv) > MaxArgs {
 		return Invalid(at+".argv", "has %d arguments; at most %d", len(argv), MaxArgs)

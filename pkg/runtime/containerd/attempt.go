@@ -94,10 +94,14 @@ func (a *attempt) runProgram(ctx context.Context) error {
 		return a.runService(ctx)
 	case a.Program.Python != nil:
 		return a.runPython(ctx, &pythonRequest{Python: a.Program.Python, Imports: rulesFor(a.policy.Imports)})
-	case a.Program.Command != nil && len(a.Program.Command.Steps) > 0:
-		return a.runSteps(ctx, a.Program.Command.Steps)
 	case a.Program.Command != nil:
-		return a.runCommand(ctx, a.Program.Command)
+		if note := a.image.userNote(); note != "" {
+			a.report.Feedback = append(a.report.Feedback, note)
+		}
+		if len(a.Program.Command.Steps) == 0 {
+			return a.runCommand(ctx, a.Program.Command)
+		}
+		return a.runSteps(ctx, a.Program.Command.Steps)
 	}
 	return job.Invalid("program", "isolation %s runs python and command programs only", a.policy.Isolation)
 }
@@ -236,11 +240,16 @@ func (a *attempt) runPython(ctx context.Context, r *pythonRequest) error {
 	return nil
 }
 
+// dir is where a program begins: where its job says, else where its image does, if it
+// is a command.
 func (a *attempt) dir(asked string) string {
-	if asked == "" {
-		return a.scratch.home()
+	switch {
+	case asked != "":
+		return asked
+	case a.Service == "" && a.Program.Command != nil && a.image.dir != "":
+		return a.image.dir
 	}
-	return asked
+	return a.scratch.home()
 }
 
 func (a *attempt) wall() time.Duration {

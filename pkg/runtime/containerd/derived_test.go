@@ -3,12 +3,12 @@ package containerd
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
-	client "github.com/containerd/containerd/v2/client"
 	"github.com/containerd/containerd/v2/core/content"
 	imagespkg "github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/errdefs"
@@ -71,23 +71,10 @@ func derived(t *testing.T, r *Runtime, name string, edit func(*ocispec.Image), l
 	if err != nil {
 		t.Fatal(err)
 	}
-	put := func(kind string, data []byte, labels map[string]string) ocispec.Descriptor {
-		d := ocispec.Descriptor{MediaType: kind, Digest: base.Target().Digest.Algorithm().FromBytes(data), Size: int64(len(data))}
-		err := content.WriteBlob(ctx, store, d.Digest.String(), bytes.NewReader(data), d, content.WithLabels(labels))
-		if err != nil && !errdefs.IsAlreadyExists(err) {
-			t.Fatal(err)
-		}
-		return d
-	}
-	ctx, done, err := r.client.WithLease(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = done(ctx) }()
+	var blobs [][]byte
 	for _, l := range layers {
-		d := put(ocispec.MediaTypeImageLayer, layerOf(t, l), nil)
-		m.Layers = append(m.Layers, d)
-		config.RootFS.DiffIDs = append(config.RootFS.DiffIDs, d.Digest)
+		blobs = append(blobs, layerOf(t, l))
+		config.RootFS.DiffIDs = append(config.RootFS.DiffIDs, ocispec.DescriptorEmptyJSON.Digest.Algorithm().FromBytes(blobs[len(blobs)-1]))
 	}
 	if edit != nil {
 		edit(&config)
@@ -96,24 +83,74 @@ func derived(t *testing.T, r *Runtime, name string, edit func(*ocispec.Image), l
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Config = put(ocispec.MediaTypeImageConfig, data, nil)
+	stored(t, r, name, m, data, blobs...)
+	if img, err := r.client.GetImage(ctx, name); err != nil {
+		t.Fatal(err)
+	} else if err := img.Unpack(ctx, r.images.snapshotter); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// stored has containerd store an image of m's layers, more layers, and a configuration.
+func stored(t *testing.T, r *Runtime, name string, m ocispec.Manifest, config []byte, layers ...[]byte) {
+	t.Helper()
+	ctx, done, err := r.client.WithLease(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = done(ctx) }()
+	for _, l := range layers {
+		m.Layers = append(m.Layers, blob(ctx, t, r, ocispec.MediaTypeImageLayer, l, nil))
+	}
+	m.MediaType, m.Config = ocispec.MediaTypeImageManifest, blob(ctx, t, r, ocispec.MediaTypeImageConfig, config, nil)
+	m.SchemaVersion = 2
 	refs := map[string]string{"containerd.io/gc.ref.content.config": m.Config.Digest.String()}
 	for i, l := range m.Layers {
 		refs[fmt.Sprintf("containerd.io/gc.ref.content.l.%d", i)] = l.Digest.String()
 	}
-	if data, err = json.Marshal(m); err != nil {
+	data, err := json.Marshal(m)
+	if err != nil {
 		t.Fatal(err)
 	}
-	img := imagespkg.Image{Name: name, Target: put(ocispec.MediaTypeImageManifest, data, refs)}
-	if _, err := r.client.ImageService().Create(ctx, img); errdefs.IsAlreadyExists(err) {
+	img := imagespkg.Image{Name: name, Target: blob(ctx, t, r, ocispec.MediaTypeImageManifest, data, refs)}
+	points(ctx, t, r, img)
+}
+
+// indexed puts the image called name into an index, as that of a platform.
+func indexed(t *testing.T, r *Runtime, name string, platform ocispec.Platform) {
+	t.Helper()
+	ctx := t.Context()
+	img, err := r.client.ImageService().Get(ctx, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	img.Target.Platform = &platform
+	data, err := json.Marshal(map[string]any{"schemaVersion": 2, "mediaType": ocispec.MediaTypeImageIndex, "manifests": []any{img.Target}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	img.Target = blob(ctx, t, r, ocispec.MediaTypeImageIndex, data, map[string]string{"containerd.io/gc.ref.content.m": img.Target.Digest.String()})
+	points(ctx, t, r, img)
+}
+
+func blob(ctx context.Context, t *testing.T, r *Runtime, kind string, data []byte, labels map[string]string) ocispec.Descriptor {
+	t.Helper()
+	d := ocispec.Descriptor{MediaType: kind, Digest: ocispec.DescriptorEmptyJSON.Digest.Algorithm().FromBytes(data), Size: int64(len(data))}
+	err := content.WriteBlob(ctx, r.client.ContentStore(), d.Digest.String(), bytes.NewReader(data), d, content.WithLabels(labels))
+	if err != nil && !errdefs.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// points has a name mean an image, whatever it meant before.
+func points(ctx context.Context, t *testing.T, r *Runtime, img imagespkg.Image) {
+	t.Helper()
+	_, err := r.client.ImageService().Create(ctx, img)
+	if errdefs.IsAlreadyExists(err) {
 		_, err = r.client.ImageService().Update(ctx, img)
-		if err != nil {
-			t.Fatal(err)
-		}
-	} else if err != nil {
-		t.Fatal(err)
 	}
-	if err := client.NewImage(r.client, img).Unpack(ctx, r.images.snapshotter); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
 }

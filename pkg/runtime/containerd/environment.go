@@ -297,7 +297,7 @@ func (e *environments) mount(base *image, dir string, l *lockfile) (*image, erro
 	}
 	name := mountName(filepath.Base(dir))
 	img := &image{
-		name: base.name, digest: l.digest(base), env: base.env, own: base.own,
+		name: base.name, digest: l.digest(base), env: base.env, dir: base.dir, user: base.user, own: base.own,
 		rootfs: filepath.Join(m.dir, name), packages: l.Packages,
 	}
 	m.mu.Lock()

@@ -38,6 +38,8 @@ type image struct {
 	name   string   // normalised reference
 	digest string   // of the manifest or index that the name means
 	env    []string // of its configuration
+	dir    string   // that commands start in by its configuration; empty: it says none that they may enter
+	user   string   // that its configuration names
 	rootfs string   // its root file system, mounted read-only on this host
 
 	// own is the operator's image that this one is, or adds packages to. Only from
@@ -246,33 +248,45 @@ func pullError(ref string, err error) error {
 	case errors.As(err, &dns) && dns.IsNotFound:
 		return job.Invalid("image", "there is no registry to pull %s from: it has no address", ref)
 	}
+	if bad := unpackError(err); errors.Is(bad, job.ErrInvalid) {
+		return bad
+	}
 	return fmt.Errorf("%w: %s", runtime.ErrImage, pullKind(err))
 }
 
 // prepare unpacks img if it is not yet and mounts its root file system.
 func (m *images) prepare(ctx context.Context, ref string, img client.Image) (*image, error) {
+	layers, err := img.RootFS(ctx)
+	if errdefs.IsNotFound(err) {
+		return nil, m.absent(ctx, ref, img, err)
+	}
+	if err != nil {
+		return nil, unpackError(err)
+	}
+	spec, err := img.Spec(ctx)
+	if err != nil {
+		return nil, unpackError(err)
+	}
+	if err := checkEnvironment(spec.Config.Env); err != nil {
+		return nil, err
+	}
 	unpacked, err := img.IsUnpacked(ctx, m.snapshotter)
 	if err != nil {
 		return nil, err
 	}
 	if !unpacked {
-		if err := img.Unpack(ctx, m.snapshotter); err != nil {
-			return nil, fmt.Errorf("unpack: %w", err)
+		if err := img.Unpack(ctx, m.snapshotter); errdefs.IsNotFound(err) {
+			return nil, m.absent(ctx, ref, img, err)
+		} else if err != nil {
+			return nil, unpackError(err)
 		}
-	}
-	layers, err := img.RootFS(ctx)
-	if err != nil {
-		return nil, err
-	}
-	spec, err := img.Spec(ctx)
-	if err != nil {
-		return nil, err
 	}
 	root, err := m.mountRoot(ctx, identity.ChainID(layers).String())
 	if err != nil {
 		return nil, err
 	}
-	out := &image{name: ref, digest: img.Target().Digest.String(), env: spec.Config.Env, rootfs: root.dir, root: root}
+	out := &image{name: ref, digest: img.Target().Digest.String(), env: spec.Config.Env, rootfs: root.dir, root: root,
+		dir: workingDir(root.dir, spec.Config.WorkingDir), user: spec.Config.User}
 	if m.operators(ref, img.Labels()) {
 		out.own = out
 	}

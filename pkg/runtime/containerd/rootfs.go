@@ -135,6 +135,10 @@ func (m *images) base(ctx context.Context, chain string) (string, error) {
 		if errdefs.IsAlreadyExists(err) {
 			return name, nil
 		}
+		var no *job.FieldError
+		if errors.As(err, &no) { // the rest names places of this host
+			return "", no
+		}
 		return "", fmt.Errorf("base snapshot: %w", err)
 	}
 	return name, nil

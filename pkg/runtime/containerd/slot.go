@@ -89,6 +89,9 @@ func (r *Runtime) newSlot(ctx context.Context, lv *level, img *image, want shape
 	defer func() {
 		if err != nil {
 			s.Close()
+			if img.own == nil && !errors.Is(err, job.ErrInvalid) && context.Cause(ctx) == nil { // it stands on what a tenant brought
+				err = fmt.Errorf("%w: no sandbox of it starts here: %w", runtime.ErrImage, err)
+			}
 		}
 	}()
 	box, err := s.lay(uid)
@@ -155,10 +158,14 @@ func (s *slot) lay(uid int) (*sandbox, error) {
 		args: []string{guestPath, "task", slotDir + "/" + socketName},
 		uid:  uid, caps: guestCaps, memory: 64 << 20, pids: 64, share: s.rt.share, limits: limits(s.rt.share),
 	}
-	if s.layout.equal(defaultLayout) {
+	extra := s.layout.extra()
+	if s.foreign { // what is in its /dev is the engine's, but for what we bind there
+		extra = append(extra, "/dev/shm")
+	}
+	if s.layout.equal(defaultLayout) && (!s.foreign || hasShm(s.image.rootfs)) {
 		box.rootfs, err = s.rt.images.ownRoot(filepath.Join(s.dir, "rootfs"), s.image.rootfs)
 	} else {
-		box.rootfs, err = extraMountpoints(s.dir, s.image.rootfs, s.layout.extra())
+		box.rootfs, err = extraMountpoints(s.dir, s.image.rootfs, extra)
 	}
 	if err != nil {
 		return nil, err
@@ -195,6 +202,12 @@ func (s *slot) lay(uid int) (*sandbox, error) {
 		bind(guestFiles, guestDir, "ro"),
 		bind(filepath.Join(s.scratch.dir, "slot"), slotDir))
 	return box, nil
+}
+
+// hasShm reports whether an image has the one directory of our own that not all have.
+func hasShm(rootfs string) bool {
+	info, err := os.Lstat(filepath.Join(rootfs, "dev/shm"))
+	return err == nil && info.IsDir()
 }
 
 // alive reports whether the guest is still there, and the interpreter if it had

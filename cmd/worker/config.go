@@ -86,6 +86,10 @@ type config struct {
 	ImageRegistries []string `name:"image-registries" env:"ASSAY_IMAGE_REGISTRIES" placeholder:"HOST[:PORT][/PATH]" help:"Registries that images of jobs may be pulled from, separated by commas, such as docker.io/library,ghcr.io; http:// before one that has no TLS (default: none, only images that are there)."`
 	ImageSize       string   `name:"image-size" env:"ASSAY_IMAGE_SIZE" default:"8Gi" placeholder:"SIZE" help:"Largest image that is pulled, as it is transferred and as it is unpacked."`
 
+	ImageMirrors     []string `name:"image-mirrors" env:"ASSAY_IMAGE_MIRRORS" placeholder:"REGISTRY=MIRROR" help:"Registries that are asked before others, separated by commas, such as docker.io=mirror.example.com:5000/hub; http:// before a mirror that has no TLS. REGISTRY is a host of --image-registries."`
+	ImageCredentials string   `name:"image-credentials" env:"ASSAY_IMAGE_CREDENTIALS" placeholder:"FILE" help:"File of the shape of docker's config.json with credentials for registries and mirrors (auths). It is read for each pull (default: none are used)."`
+	ImagePull        string   `name:"image-pull" env:"ASSAY_IMAGE_PULL" enum:"if_not_present,always" default:"if_not_present" help:"When a registry is asked for an image: if_not_present, when none of the name is there; always, also when it was asked more than a minute ago, so that a tag that was moved is found."`
+
 	ImageSpace string `name:"image-space" env:"ASSAY_IMAGE_SPACE" default:"40Gi" placeholder:"SIZE" help:"Most that pulled images take together, packed and unpacked. Above it those go that were used longest ago and that no job uses; those of the operator stay and do not count."`
 
 	EnvironmentSpace string `name:"environment-space" env:"ASSAY_ENVIRONMENT_SPACE" default:"20Gi" placeholder:"SIZE" help:"Most that built environments take together, in --environments. Above it those go that were used longest ago and that no job uses. One tenant's are at most half of it."`

@@ -127,7 +127,8 @@ func openRuntime(ctx context.Context, cfg config) (runtime.Runtime, error) {
 	c := containerd.DefaultConfig()
 	c.Address, c.Namespace, c.StateDir, c.Guest, c.ImageArchives, c.WorkerID = cfg.Containerd, cfg.Namespace, cfg.StateDir, cfg.Guest, cfg.ImageArchives, cfg.ID
 	c.Index, c.Environments, c.TrustedImages = cfg.index(), cfg.Environments, cfg.TrustedImages
-	c.ImageRegistries = cfg.ImageRegistries
+	c.ImageRegistries, c.ImageMirrors = cfg.ImageRegistries, cfg.ImageMirrors
+	c.ImageCredentials, c.ImagePull = cfg.ImageCredentials, containerd.PullPolicy(cfg.ImagePull)
 	c.Runsc, c.GVisorRuntime, c.VMRuntime = cfg.Runsc, cfg.GVisorRuntime, cfg.VMRuntime
 	c.Egress = cfg.egress()
 	var err error

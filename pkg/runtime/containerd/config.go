@@ -37,6 +37,13 @@ type Config struct {
 	// unpacked.
 	ImageRegistries []string
 	ImageSize       job.Size
+	// ImageMirrors are registries that are asked first: REGISTRY=MIRROR, of which the
+	// first is a host of ImageRegistries and the second like those. ImageCredentials is
+	// a file of the shape of docker's config.json, read for each pull. ImagePull says
+	// when a registry is asked; empty: PullIfNotPresent.
+	ImageMirrors     []string
+	ImageCredentials string
+	ImagePull        PullPolicy
 	// ImagesMost bounds what pulled images take together: above it those go again that
 	// were used longest ago. Those that are in use stay, and those of the operator, which
 	// do not count.

@@ -59,6 +59,7 @@ type images struct {
 	dir         string   // of root file systems
 	trusted     []string // see Config.TrustedImages
 	registries  []registry
+	access      access
 	most        int64 // bytes of one that is pulled
 	space       int64 // and of all of them, see collect
 
@@ -74,9 +75,10 @@ type images struct {
 	group  singleflight.Group
 	mu     sync.Mutex
 	byName map[string]imageEntry
-	known  map[string]*image   // by digest
-	roots  map[string]*root    // that are mounted, by chain id or name of an environment
-	lowers map[string][]string // mounted root file system → its layers, the top first
+	asked  map[string]time.Time // when a registry last said what a name means, of late
+	known  map[string]*image    // by digest
+	roots  map[string]*root     // that are mounted, by chain id or name of an environment
+	lowers map[string][]string  // mounted root file system → its layers, the top first
 }
 
 // imageEntry is what a name meant when it was last asked for: an image, or the
@@ -140,7 +142,7 @@ func (m *images) of(digest string) *image {
 
 func (m *images) resolve(ctx context.Context, ref string) (*image, error) {
 	img, err := m.client.GetImage(ctx, ref)
-	if errdefs.IsNotFound(err) {
+	if errdefs.IsNotFound(err) || err == nil && m.stale(ref, img) {
 		img, err = m.pull(ctx, ref)
 	}
 	if err != nil {
@@ -215,14 +217,22 @@ func (m *images) pull(ctx context.Context, ref string) (client.Image, error) {
 
 // fetch pulls an image from its registry, and returns how many compressed bytes it has.
 func (m *images) fetch(ctx context.Context, ref string, from registry) (client.Image, int64, error) {
-	way, done := newGuard(m.registries, m.most+manifestMost)
+	way, done := newGuard(m.access.lists(m.registries), m.most+manifestMost)
 	defer done()
-	size := &imageSize{store: m.client.ContentStore(), most: m.most}
-	img, err := m.client.Pull(ctx, ref, client.WithPullUnpack, client.WithPullSnapshotter(m.snapshotter),
-		client.WithResolver(resolver(from, way)), client.WithImageHandlerWrapper(size.wrap), client.WithPullLabel(pulledLabel, "1"))
+	logins, err := m.access.logins(ref)
 	if err != nil {
 		return nil, 0, pullError(ref, err)
 	}
+	size := &imageSize{store: m.client.ContentStore(), most: m.most}
+	img, err := m.client.Pull(ctx, ref, client.WithPullUnpack, client.WithPullSnapshotter(m.snapshotter),
+		client.WithResolver(resolver(from, m.access.of(ref), logins, way)), client.WithImageHandlerWrapper(size.wrap), client.WithPullLabel(pulledLabel, "1"))
+	if err != nil {
+		if notLetIn(err) && someOf(logins) { // the operator's to mend, not the job's
+			err = fmt.Errorf("%w: %w", errNotTaken, err)
+		}
+		return nil, 0, pullError(ref, err)
+	}
+	m.answered(ref)
 	size.mu.Lock()
 	defer size.mu.Unlock()
 	return img, size.declared, nil
@@ -239,17 +249,21 @@ func pullError(ref string, err error) error {
 	var dns *net.DNSError
 	var no refusal
 	switch {
+	case errors.Is(err, errCredentials):
+		return fmt.Errorf("%w: %w", runtime.ErrImage, errCredentials)
 	case errors.As(err, &no):
 		return job.Invalid("image", "%s is not pulled: %s", ref, no)
 	case errdefs.IsNotFound(err):
 		return job.Invalid("image", "the registry has no %s", ref)
-	case errdefs.IsUnauthorized(err) || errdefs.IsPermissionDenied(err):
+	case errors.Is(err, errNotTaken):
+		return fmt.Errorf("%w: %w", runtime.ErrImage, errNotTaken)
+	case notLetIn(err):
 		return job.Invalid("image", "the registry does not let us pull %s", ref)
 	case errors.As(err, &dns) && dns.IsNotFound:
 		return job.Invalid("image", "there is no registry to pull %s from: it has no address", ref)
 	}
-	if bad := unpackError(err); errors.Is(bad, job.ErrInvalid) {
-		return bad
+	if unpacking(err) {
+		return unpackError(err)
 	}
 	return fmt.Errorf("%w: %s", runtime.ErrImage, pullKind(err))
 }

@@ -63,6 +63,17 @@ func unpackError(err error) error {
 // temporary is where containerd mounts an image that it unpacks.
 var temporary = regexp.MustCompile(`[^ "]*/containerd-mount[0-9]+`)
 
+// unpacking reports whether what was pulled failed after it had come.
+func unpacking(err error) bool {
+	text := err.Error()
+	for _, s := range []string{"failed to extract layer", "wrong diff id calculated", "mismatched image rootfs", "unmarshal image config"} {
+		if strings.Contains(text, s) {
+			return true
+		}
+	}
+	return false
+}
+
 // lastOf is the end of a chain of errors, without paths of this host.
 func lastOf(text string) string {
 	if _, rest, ok := strings.Cut(text, "mount callback failed on "); ok {

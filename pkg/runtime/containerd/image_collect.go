@@ -65,6 +65,9 @@ func (m *images) collect(ctx context.Context, keep string) (full bool, err error
 	if err != nil {
 		return false, err
 	}
+	if err := m.removeOrphans(ctx, chains); err != nil {
+		return false, err
+	}
 	total, count := int64(0), len(pulled)
 	for _, p := range pulled {
 		total += p.bytes
@@ -178,6 +181,34 @@ func (m *images) remove(ctx context.Context, p pulledImage, last bool) (gone boo
 		return false, err
 	}
 	return true, nil
+}
+
+// removeOrphans removes the root file systems that no image has any more, and nobody
+// holds: those of what a tag meant before it was moved.
+func (m *images) removeOrphans(ctx context.Context, chains map[string]int) error {
+	m.mu.Lock()
+	var orphans []string
+	for chain, r := range m.roots {
+		if chains[chain] == 0 && r.below == nil {
+			orphans = append(orphans, chain)
+		}
+	}
+	m.mu.Unlock()
+	for _, chain := range orphans {
+		m.rest(chain)
+		m.mounting.Lock()
+		r, ok := m.detach(chain)
+		var err error
+		if ok {
+			r.unmount()
+			_, err = m.removeBase(ctx, chain)
+		}
+		m.mounting.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // removeBase removes the snapshots that mountRoot made of a chain. It reports whether

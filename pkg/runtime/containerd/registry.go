@@ -159,22 +159,47 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// resolver returns what fetches from r, and nowhere that g does not go.
-func resolver(r registry, g *guard) remotes.Resolver {
-	c := &http.Client{Transport: g}
-	scheme := "https"
-	if r.plain {
-		scheme = "http"
+// authority is the host of r's API as requests name it.
+func (r registry) authority() string {
+	domain, _, _ := strings.Cut(r.name, "/")
+	host, err := docker.DefaultHost(domain)
+	if err != nil {
+		return domain
 	}
-	return docker.NewResolver(docker.ResolverOptions{Hosts: func(domain string) ([]docker.RegistryHost, error) {
+	return host
+}
+
+func (r registry) scheme() string {
+	if r.plain {
+		return "http"
+	}
+	return "https"
+}
+
+// resolver returns what fetches from mirrors, then from r, and nowhere that g does not
+// go. Each host is told its own of logins.
+func resolver(r registry, mirrors []mirror, logins map[string]login, g *guard) remotes.Resolver {
+	c := &http.Client{Transport: g}
+	auth := docker.NewDockerAuthorizer(docker.WithAuthClient(c), docker.WithAuthCreds(func(host string) (string, string, error) {
+		l := logins[host]
+		return l.user, l.secret, nil
+	}))
+	at := func(r registry, host, path string) docker.RegistryHost {
+		return docker.RegistryHost{
+			Client: c, Host: host, Scheme: r.scheme(), Path: path, Capabilities: docker.HostCapabilityPull | docker.HostCapabilityResolve,
+			Authorizer: auth,
+		}
+	}
+	return docker.NewResolver(docker.ResolverOptions{Hosts: func(domain string) (hosts []docker.RegistryHost, err error) {
 		host, err := docker.DefaultHost(domain)
 		if err != nil {
 			return nil, err
 		}
-		return []docker.RegistryHost{{
-			Client: c, Host: host, Scheme: scheme, Path: "/v2", Capabilities: docker.HostCapabilityPull | docker.HostCapabilityResolve,
-			Authorizer: docker.NewDockerAuthorizer(docker.WithAuthClient(c)),
-		}}, nil
+		for _, m := range mirrors {
+			_, below, _ := strings.Cut(m.name, "/")
+			hosts = append(hosts, at(m.registry, m.authority(), strings.TrimSuffix("/v2/"+below, "/")))
+		}
+		return append(hosts, at(r, host, "/v2")), nil
 	}})
 }
 

@@ -154,6 +154,10 @@ func (r *Runtime) connect(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("image registries: %w", err)
 	}
+	access, err := r.cfg.newAccess(registries)
+	if err != nil {
+		return err
+	}
 	c, err := client.New(r.cfg.Address, client.WithDefaultNamespace(r.cfg.Namespace), client.WithTimeout(connectTime))
 	if err != nil {
 		return fmt.Errorf("connect to containerd at %s: %w", r.cfg.Address, err)
@@ -165,9 +169,9 @@ func (r *Runtime) connect(ctx context.Context) error {
 		return fmt.Errorf("connect to containerd at %s: %w", r.cfg.Address, err)
 	}
 	egress.Zero()
-	r.images = &images{client: c, snapshotter: r.cfg.Snapshotter, trusted: r.cfg.TrustedImages, registries: registries, most: int64(r.cfg.ImageSize), dir: filepath.Join(r.dir, "images"),
+	r.images = &images{client: c, snapshotter: r.cfg.Snapshotter, trusted: r.cfg.TrustedImages, registries: registries, access: access, most: int64(r.cfg.ImageSize), dir: filepath.Join(r.dir, "images"),
 		space: int64(r.cfg.ImagesMost), pulls: make(chan struct{}, pullsAtOnce), collected: newCollected(), pulling: newPulls(), rest: r.restOn,
-		byName: map[string]imageEntry{}, known: map[string]*image{}, roots: map[string]*root{}, lowers: map[string][]string{}}
+		byName: map[string]imageEntry{}, asked: map[string]time.Time{}, known: map[string]*image{}, roots: map[string]*root{}, lowers: map[string][]string{}}
 	r.engine, err = r.newEngine(r.cfg.Runtime, r.cfg.Runc, "")
 	return err
 }

@@ -118,13 +118,14 @@ func (s *cellSlot) makeBox(ctx context.Context, b guest.Box) (err error) {
 	var over *overlays
 	if s == of { // a copy brings all of its files along
 		if over, err = s.cell.rt.images.overlaysOf(s.image, s.layout); err != nil {
-			return err
+			return s.image.trouble(err)
 		}
 	}
 	if over == nil {
 		s.scratch, err = newDetachedScratch(s.cell.uid+of.user, def.Disk, def.Files, s.layout)
 	} else {
 		s.scratch, err = newScratchOver(s.cell.scratchDir(of.user), s.cell.uid+of.user, def.Disk, def.Files, s.layout, over)
+		err = s.image.trouble(err)
 	}
 	if err != nil {
 		return err

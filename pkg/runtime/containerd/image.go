@@ -49,6 +49,8 @@ type image struct {
 
 	root *root // that is mounted at rootfs; nil: it is never collected
 
+	others map[string]*others // by directory, of what was written over; guarded by the lock of images
+
 	packages []string // that an environment adds, as requirements with hashes
 }
 

@@ -63,6 +63,15 @@ func unpackError(err error) error {
 // temporary is where containerd mounts an image that it unpacks.
 var temporary = regexp.MustCompile(`[^ "]*/containerd-mount[0-9]+`)
 
+// trouble is err of what was made of img: runtime.ErrImage if a tenant brought it, for
+// then it may be the image's, and says nothing about this worker.
+func (img *image) trouble(err error) error {
+	if err == nil || img.own != nil || errors.Is(err, job.ErrInvalid) {
+		return err
+	}
+	return fmt.Errorf("%w: no sandbox of it starts here: %w", runtime.ErrImage, err)
+}
+
 // unpacking reports whether what was pulled failed after it had come.
 func unpacking(err error) bool {
 	text := err.Error()

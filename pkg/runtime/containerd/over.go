@@ -20,12 +20,14 @@ import (
 // there: an overlay whose upper directory is in the job's scratch, so that what the
 // program changes counts as what it writes anywhere else. The layers are mounted with
 // their ids mapped: what belongs to the directory's owner belongs to the program, so
-// that it may change what a container's usual user, root, left there.
+// that it may change what a container's usual user, root, left there. What belongs to
+// others there is given to it file by file.
 
 // over is a writable path of which the image has a directory that is not empty.
 type over struct {
 	path     string
 	uid, gid int // of the image's directory
+	others   *others
 }
 
 // overFiles are the inodes of an overlay's own in a scratch, besides those of the
@@ -50,6 +52,12 @@ func (m *images) overs(img *image, l layout) (out []over, err error) {
 			return nil, fmt.Errorf("look at %s of the image: %w", p, err)
 		}
 		if some {
+			if o.others, err = m.othersOf(img, &o); err != nil {
+				return nil, err
+			}
+			if err := o.others.check(p); err != nil {
+				return nil, err
+			}
 			out = append(out, o)
 		}
 	}
@@ -123,7 +131,7 @@ func (o *overlays) inodes() (n int) {
 		return 0
 	}
 	for _, v := range o.list {
-		n += overFiles + strings.Count(v.path, "/")
+		n += overFiles + strings.Count(v.path, "/") + v.others.inodes
 	}
 	return n
 }
@@ -168,9 +176,12 @@ func (o *overlays) lay(v *over, upper, target, stage string, uid int) (err error
 	if err := errors.Join(os.Mkdir(upper, 0o700), os.Mkdir(above, 0o755), os.Mkdir(work, 0o700), os.Mkdir(whole, 0o700)); err != nil {
 		return err
 	}
-	options := "lowerdir=" + strings.Join(lower, ":") + ",upperdir=" + escapeOverlay(above) + ",workdir=" + escapeOverlay(work) + ",redirect_dir=on"
+	options := "lowerdir=" + strings.Join(lower, ":") + ",upperdir=" + escapeOverlay(above) + ",workdir=" + escapeOverlay(work) + ",redirect_dir=on,metacopy=on"
 	if err := unix.Mount("overlay", whole, "overlay", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
 		return cannotOver(v, err)
+	}
+	if err := v.others.give(filepath.Join(whole, v.path), uid); err != nil {
+		return fmt.Errorf("give %s to the program: %w", v.path, err)
 	}
 	return attach(filepath.Join(whole, v.path), target)
 }

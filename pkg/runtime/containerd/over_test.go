@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -26,7 +28,9 @@ const repoImage = "assay.local/repo:1"
 func repo(t *testing.T, r *Runtime) {
 	t.Helper()
 	owned := file("testbed/theirs", 0o600, "of another user\n")
-	owned.Uid, owned.Gid = 12345, 12345
+	owned.Uid, owned.Gid = 12345, 1000
+	deeper := owned
+	deeper.Name = "testbed/deeper/theirs"
 	derived(t, r, repoImage, nil,
 		[]entry{
 			{Header: tar.Header{Name: "testbed", Typeflag: tar.TypeDir, Mode: 0o700}},
@@ -37,7 +41,7 @@ func repo(t *testing.T, r *Runtime) {
 			{Header: tar.Header{Name: "testbed/up", Typeflag: tar.TypeSymlink, Linkname: ".."}},
 			{Header: tar.Header{Name: "testbed/device", Typeflag: tar.TypeChar, Devmajor: 1, Devminor: 5, Mode: 0o666}},
 			{Header: tar.Header{Name: "testbed/pipe", Typeflag: tar.TypeFifo, Mode: 0o666}},
-			owned,
+			owned, deeper,
 			{Header: tar.Header{Name: "elsewhere", Typeflag: tar.TypeSymlink, Linkname: "testbed"}},
 			{Header: tar.Header{Name: "nothing", Typeflag: tar.TypeDir, Mode: 0o755}},
 			file("workspace/here", 0o644, "in the image\n"), file("tmp/there", 0o644, "in the image\n"),
@@ -61,7 +65,7 @@ func TestWriteOverTheImage(t *testing.T) {
 				got := map[string]string{}
 				rep, err := try(t, r, isolation, repoImage, runtime.Attempt{
 					Program: sh("cd /testbed", "test ! -e gone", "cat second pkg/a.py", "ls -A", "stat -c '%U %a' . pkg pkg/a.py | head -c 60 >&2",
-						"sed -i s/broken/mended/ pkg/a.py", "python3 pkg/a.py", "rm second", "mv pkg moved", "mkdir pkg", "echo new >pkg/new", "chmod 755 .",
+						"sed -i s/broken/mended/ pkg/a.py", "python3 pkg/a.py", "rm second", "cat theirs", "echo more >>theirs", "chmod 644 deeper/theirs", "cat deeper/theirs", "mv pkg moved", "mkdir pkg", "echo new >pkg/new", "chmod 755 .",
 						"cat input deep/er/input", "./run"),
 					Files: []runtime.File{{Path: "/testbed/input", Data: []byte("given\n")}, {Path: "/testbed/deep/er/input", Data: []byte("deep\n")}},
 					Collect: func(_ context.Context, path string, _ int64, rd io.Reader) error {
@@ -76,7 +80,7 @@ func TestWriteOverTheImage(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				want := "of the second layer\nprint('broken')\ndeep\ndevice\ninput\nlarge\npasswd\npipe\npkg\nrun\nsecond\ntheirs\nup\nmended\ngiven\ndeep\n1000\n"
+				want := "of the second layer\nprint('broken')\ndeep\ndeeper\ndevice\ninput\nlarge\npasswd\npipe\npkg\nrun\nsecond\ntheirs\nup\nmended\nof another user\nof another user\ngiven\ndeep\n1000\n"
 				if rep.Outcome != job.Succeeded || rep.Stdout.Text != want {
 					t.Fatalf("%s %s\n%s%s", rep.Outcome, rep.Message, cmp.Diff(want, rep.Stdout.Text), rep.Stderr.Text)
 				}
@@ -121,9 +125,9 @@ func TestHostileDirectoriesOfImages(t *testing.T) {
 		}{
 			"device":   {program: sh("cd /testbed", "! head -c 1 device"), want: job.Succeeded},
 			"link":     {program: sh("cd /testbed", "! echo x >>passwd", "! touch up/etc/x"), want: job.Succeeded},
-			"theirs":   {program: sh("cd /testbed", "! cat theirs", "rm -f theirs"), want: job.Succeeded},
+			"theirs":   {program: sh("cd /testbed", "cat theirs", "rm -f theirs"), want: job.Succeeded},
 			"trusted":  {program: sh("cd /testbed", "! python3 -c 'import os; os.setxattr(\"pkg\", \"trusted.overlay.redirect\", b\"/root\")'"), want: job.Succeeded},
-			"disk":     {program: sh("cd /testbed", "chmod u+w large", "echo x >>large"), edit: func(p *policy.Policy) { p.Disk = 4 * job.MiB }, want: job.Failed},
+			"disk":     {program: sh("cd /testbed", "chmod u+w large", "echo x >>large"), edit: func(p *policy.Policy) { p.Disk = 4 * job.MiB }, want: job.DiskLimit},
 			"fill":     {program: sh("head -c 6M /dev/zero >/testbed/zeros"), edit: func(p *policy.Policy) { p.Disk = 4 * job.MiB }, want: job.DiskLimit},
 			"files":    {program: sh("cd /testbed", "for i in $(seq 100); do : >f$i; done"), edit: func(p *policy.Policy) { p.Files = 50 }, want: job.DiskLimit},
 			"replaced": {program: sh("cat /testbed/passwd"), files: "/testbed/passwd", want: job.Succeeded},
@@ -183,6 +187,74 @@ func TestNothingIsLaidOverAnEmptyDirectory(t *testing.T) {
 	}
 	if want := []string{"/usr/share", "/etc"}; !slices.Equal(got, want) { // /bin is a link
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// What an overlay notes in its files, and an image brings along, leads nowhere else: a
+// tenant's image with such notes is nobody's trouble but its own.
+func TestNotesOfOverlaysInImages(t *testing.T) {
+	r, isolations := everywhere(t)
+	noted := func(e entry, notes map[string]string) entry {
+		e.Format, e.PAXRecords = tar.FormatPAX, map[string]string{}
+		for k, v := range notes {
+			e.PAXRecords["SCHILY.xattr.trusted.overlay."+k] = v
+		}
+		return e
+	}
+	dir := func(name string) entry { return entry{Header: tar.Header{Name: name, Typeflag: tar.TypeDir}} }
+	for i, notes := range []map[string]string{
+		{"redirect": "/../../../../etc"}, {"redirect": "/etc"}, {"redirect": ".."}, {"opaque": "y"}, {"metacopy": ""}, {"metacopy": "", "redirect": "/etc/shadow"},
+		{"origin": "noise"}, {"impure": "y"}, {"upper": "noise"},
+	} {
+		image := fmt.Sprintf("example.com/noted:%d", i)
+		derived(t, r, image, nil, []entry{dir("testbed"), dir("testbed/d"), file("testbed/f", 0o644, "f\n"), file("testbed/g", 0o644, "g\n")},
+			[]entry{noted(dir("testbed/d"), notes), noted(file("testbed/f", 0o644, "f\n"), notes)})
+		for _, isolation := range isolations {
+			rep, err := try(t, r, isolation, image, runtime.Attempt{Program: sh("cd /testbed", "ls d || true", "cat f || true", "echo x >>f || true", "! test -e d/hostname", "cat g")},
+				func(p *policy.Policy) { p.Write = append(p.Write, "/testbed") })
+			if err != nil && !errors.Is(err, runtime.ErrImage) && !errors.Is(err, job.ErrInvalid) {
+				t.Errorf("%s, %v: %v", isolation, notes, err)
+			} else if err == nil && strings.Contains(rep.Stdout.Text, "root:") {
+				t.Errorf("%s, %v: %q", isolation, notes, rep.Stdout.Text)
+			}
+		}
+	}
+}
+
+// So many files of others that giving them away would take its time are refused.
+func TestOthersAreBounded(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 3 {
+		if err := os.MkdirAll(filepath.Join(dir, fmt.Sprint(i)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chown(filepath.Join(dir, fmt.Sprint(i)), 7, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o, err := listOthers(dir, 0, 0)
+	if err != nil || len(o.paths) != 3 || o.inodes != 3 || o.check("/x") != nil {
+		t.Errorf("%+v, %v", o, err)
+	}
+	o.many = true
+	if err := o.check("/x"); !errors.Is(err, job.ErrInvalid) {
+		t.Errorf("too many: %v", err)
+	}
+}
+
+// Programs find their libraries where they write over those of the image.
+func TestWriteOverTheLibraries(t *testing.T) {
+	r, isolations := everywhere(t)
+	for _, isolation := range isolations {
+		for _, program := range []job.Program{
+			pySnippet("import numpy, ssl, os; open('/usr/lib/python3/dist-packages/mine.py', 'w').write('x = 1'); import mine; print(numpy.ones(2).sum(), mine.x)"),
+			sh("echo 'x = 1' >/usr/lib/python3/dist-packages/mine.py", "python3 -c 'import numpy, ssl, mine; print(numpy.ones(2).sum(), mine.x)'"),
+		} {
+			rep, err := try(t, r, isolation, testenv.Image, runtime.Attempt{Program: program}, writes("/workspace", "/tmp", "/usr"))
+			if err != nil || rep.Outcome != job.Succeeded || rep.Stdout.Text != "2.0 1\n" {
+				t.Errorf("%s %s: %+v, %v", isolation, program.Kind(), rep, err)
+			}
+		}
 	}
 }
 

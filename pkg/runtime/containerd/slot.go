@@ -89,8 +89,8 @@ func (r *Runtime) newSlot(ctx context.Context, lv *level, img *image, want shape
 	defer func() {
 		if err != nil {
 			s.Close()
-			if img.own == nil && !errors.Is(err, job.ErrInvalid) && context.Cause(ctx) == nil { // it stands on what a tenant brought
-				err = fmt.Errorf("%w: no sandbox of it starts here: %w", runtime.ErrImage, err)
+			if context.Cause(ctx) == nil {
+				err = img.trouble(err)
 			}
 		}
 	}()

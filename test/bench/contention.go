@@ -28,7 +28,8 @@ const (
 // not. Beside them are as many half that sleep, a few of both kinds that are late wherever they run
 // ("not_timed_out" of those should be 0), and a client that has one toy run after the other:
 // "toy_p95_ms". "makespan_ratio" is how long all took, in parts of the CPU time that they
-// need on all cores.
+// need on all cores, where a toy needs what the same program does as a process of its own, beside
+// no others; "makespan_toys_free" is the same as if toys needed nothing.
 func contention(ctx context.Context, b *bench) (r report, err error) {
 	t, err := b.target(ctx)
 	if err != nil {
@@ -52,6 +53,10 @@ func contention(ctx context.Context, b *bench) (r report, err error) {
 		if _, err := t.Run(ctx, toy); err != nil {
 			return nil, err
 		}
+	}
+	toyNeeds, err := bareCPU(ctx, toy.Program.Python.Code, 20)
+	if err != nil {
+		return nil, err
 	}
 	cores := runtime.NumCPU()
 	n := contendedPerCore * cores
@@ -126,9 +131,11 @@ func contention(ctx context.Context, b *bench) (r report, err error) {
 		}
 	}
 	need := float64(n)*contendedCPU + float64(late)*2.5
+	makespan := func(need float64) float64 { return round(took.Seconds()/(need/float64(cores)), 3) }
 	r = report{
 		"programs": n, "toys": len(ms), "falsely_timed_out": untrue, "not_timed_out": missed, "seconds": round(took.Seconds(), 3),
-		"makespan_ratio": round(took.Seconds()/(need/float64(cores)), 3), "toy_p50_ms": percentile(ms, 0.5), "toy_p95_ms": percentile(ms, 0.95),
+		"makespan_ratio": makespan(need + float64(len(ms))*toyNeeds.Seconds()), "makespan_toys_free": makespan(need),
+		"toy_cpu_ms": round(job.Milliseconds(toyNeeds), 3), "toy_p50_ms": percentile(ms, 0.5), "toy_p95_ms": percentile(ms, 0.95),
 	}
 	r.noted(isolation, note)
 	return r, nil

@@ -7,14 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
@@ -197,29 +193,6 @@ func (t *target) packages(l library) (string, error) {
 		err = errors.Join(err, fmt.Errorf("the environment of %s is not below %s", l.packages, t.dir))
 	}
 	return found, err
-}
-
-// bare runs code in interpreters of this host, so many at once, one after the other,
-// and returns how many a second.
-func bare(ctx context.Context, site, code string, at int, d time.Duration) (float64, error) {
-	var n atomic.Int64
-	began := time.Now()
-	group, ctx := errgroup.WithContext(ctx)
-	for range at {
-		group.Go(func() error {
-			for time.Since(began) < d && ctx.Err() == nil {
-				cmd := exec.CommandContext(ctx, "python3", "-B", "-c", code)
-				cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "PYTHONPATH=" + site, "HOME=/nonexistent", "OPENBLAS_NUM_THREADS=1"}
-				if out, err := cmd.CombinedOutput(); err != nil {
-					return fmt.Errorf("a bare interpreter: %w\n%s", err, out)
-				}
-				n.Add(1)
-			}
-			return nil
-		})
-	}
-	err := group.Wait()
-	return float64(n.Load()) / time.Since(began).Seconds(), err
 }
 
 // said runs n jobs alike and returns what each of them printed.

@@ -21,7 +21,7 @@ const socketShare = 8
 // before its sockets are measured again.
 const (
 	socketsCPU   = meterEvery
-	socketsEvery = 100 * time.Millisecond
+	socketsEvery = 500 * time.Millisecond
 )
 
 // socketsLook is when a program's sockets were measured last. It takes the kernel a

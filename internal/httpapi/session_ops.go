@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"time"
-	"unicode/utf8"
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/pkg/job"
@@ -102,10 +101,8 @@ func (s *Server) readSession(w http.ResponseWriter, r *http.Request, into any) e
 	if !value {
 		return job.Decode(body, "", into)
 	}
-	if *raw = body; !utf8.Valid(body) || !json.Valid(body) {
-		return nil // the session says so
-	}
-	return job.Decode(body, "body", into)
+	*raw = body
+	return job.CheckValue(body, "body")
 }
 
 func (s *Server) listExecutes(w http.ResponseWriter, r *http.Request) error {

@@ -46,6 +46,20 @@ func Decode(raw []byte, at string, into any) error {
 	return nil
 }
 
+// CheckValue is Decode for a value that is passed on to a program as it is. What is not JSON at
+// all is no error: whoever reads it says so.
+func CheckValue(raw []byte, at string) error {
+	if !utf8.Valid(raw) {
+		return nil
+	}
+	w := walker{raw: raw}
+	if w.value(shapeOf(reflect.TypeFor[json.RawMessage]())); w.bad != nil && json.Valid(raw) {
+		w.bad.Field = join(at, w.bad.Field)
+		return w.bad
+	}
+	return nil
+}
+
 func syntaxProblem(err error) string {
 	if s := new(json.SyntaxError); errors.As(err, &s) {
 		return "is not valid JSON: " + s.Error() + " (byte " + strconv.FormatInt(s.Offset, 10) + ")"

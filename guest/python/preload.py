@@ -29,6 +29,7 @@ bootstrap = sys._frozen_importlib if hasattr(sys, "_frozen_importlib") else sys.
 WORKER = 6  # the connection to the worker; in a program, its slot
 STREAMS = 1, 2
 MAX_TEXT, MAX_NAMES = 400, 100
+packed = []  # see zygote.pack
 KEPT = ".cache", ".config"  # of the home directory: what is there is made again if it is missing
 
 
@@ -54,7 +55,7 @@ def serve(program, rehearsal):
     names = sorted({name.partition(".")[0] for name in sys.modules if name not in known})
     tell(worker, {"took": took, "names": names, "inside": inside(asked)}, {"took": took, "names": names})
     hide()
-    gc.collect()
+    packed.extend(child.pack())
     gc.freeze()
     worker.recv(16)  # the word to fork
     if os.fork() > 0:

@@ -39,6 +39,9 @@ func TestPreloadedMemory(t *testing.T) {
 	if rep, _ := i.run(t, "import assay_large"); rep.Usage.MemoryPeakBytes > 24<<20 {
 		t.Errorf("64 MiB of the preload: the program has %d", rep.Usage.MemoryPeakBytes)
 	}
+	if got := hugePages(t, onlyPreload(t, i.r).frozen.pid); got < 60<<10 {
+		t.Errorf("of 64 MiB %d KiB are on huge pages: each fork copies an entry for each other page", got)
+	}
 	writes := "import assay_large\nd = assay_large.data\nfor n in range(0, len(d), 4096): d[n] = 1\nprint(d[4096])"
 	if rep, preloaded := i.run(t, writes); !preloaded || rep.Stdout.Text != "1\n" || rep.Usage.MemoryPeakBytes < 64<<20 {
 		t.Errorf("written to: %q, %d bytes", rep.Stdout.Text, rep.Usage.MemoryPeakBytes)
@@ -50,6 +53,21 @@ func TestPreloadedMemory(t *testing.T) {
 	if rep, preloaded := i.run(t, writes); !preloaded || rep.Outcome != job.OutOfMemory {
 		t.Errorf("within 32 MiB: %s", rep.Outcome)
 	}
+}
+
+// hugePages is how much of a process's memory is on such, in KiB.
+func hugePages(t *testing.T, pid int) (kib int) {
+	t.Helper()
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(data)) {
+		if _, err := fmt.Sscanf(line, "AnonHugePages: %d kB", &kib); err == nil {
+			break
+		}
+	}
+	return kib
 }
 
 // Programs that run at once are different users of the host, and none is that of what

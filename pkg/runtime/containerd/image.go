@@ -49,7 +49,9 @@ type image struct {
 
 	root *root // that is mounted at rootfs; nil: it is never collected
 
-	others map[string]*others // by directory, of what was written over; guarded by the lock of images
+	// Guarded by the lock of images:
+	others map[string]*others // by directory, of what was written over
+	empty  map[string]bool    // directories of which it has nothing, of those that were asked for
 
 	packages []string // that an environment adds, as requirements with hashes
 }

@@ -37,15 +37,16 @@ const overFiles = 8
 // overs returns the paths of l that begin with what img has there. /tmp never does,
 // nor what is reached through a link.
 func (m *images) overs(img *image, l layout) (out []over, err error) {
+	paths := m.perhaps(img, l.write)
+	if len(paths) == 0 {
+		return nil, nil // nearly always
+	}
 	root, err := os.Open(img.rootfs)
 	if err != nil {
 		return nil, fmt.Errorf("look at the image: %w", err)
 	}
 	defer root.Close()
-	for _, p := range l.write {
-		if p == "/tmp" {
-			continue
-		}
+	for _, p := range paths {
 		o := over{path: p}
 		some, err := o.look(root)
 		if err != nil {
@@ -59,9 +60,34 @@ func (m *images) overs(img *image, l layout) (out []over, err error) {
 				return nil, err
 			}
 			out = append(out, o)
+		} else {
+			m.emptyThere(img, p)
 		}
 	}
 	return out, nil
+}
+
+// perhaps returns those of the paths of which img may have something, as far as is known: it does
+// not change.
+func (m *images) perhaps(img *image, paths []string) (out []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range paths {
+		if p != "/tmp" && !img.empty[p] {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// emptyThere notes that img has nothing at a path.
+func (m *images) emptyThere(img *image, path string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if img.empty == nil || len(img.empty) > 100 { // whoever names directories by the hundred has them looked at again
+		img.empty = map[string]bool{}
+	}
+	img.empty[path] = true
 }
 
 // look reports whether there is something to begin with, and whose it is.

@@ -202,6 +202,7 @@ func (w *Worker) info() queue.WorkerInfo {
 func (w *Worker) hostNow(h policy.Host) policy.Host {
 	if r, ok := w.Runtime.(runtime.Imager); ok {
 		h.ImageDigests = r.ImageDigests()
+		h.Images, h.ImagesMore = r.Images()
 	}
 	return h
 }

@@ -29,6 +29,28 @@ type Host struct {
 	// ImageDigests says which image a name means on this machine at present, for
 	// names that jobs have used.
 	ImageDigests map[string]string `json:"image_digests,omitempty"`
+
+	// Images are those that this machine has at present, the operator's first: at most
+	// MaxHostImages. ImagesMore is how many there are besides.
+	Images     []HostImage `json:"images,omitempty"`
+	ImagesMore int         `json:"images_more,omitempty"`
+}
+
+// MaxHostImages bounds what a host says about its images: it says so every few seconds.
+const MaxHostImages = 200
+
+// SomeImages returns the first of all that a host says, and how many it leaves out.
+func SomeImages(all []HostImage) (some []HostImage, more int) {
+	more = max(0, len(all)-MaxHostImages)
+	return all[:len(all)-more], more
+}
+
+// HostImage is an image that a machine has under a name.
+type HostImage struct {
+	Name   string `json:"name"` // in full: assay.local/python:latest is what jobs call python
+	Digest string `json:"digest"`
+	Bytes  int64  `json:"bytes"`  // packed and unpacked, as if it shared no layer; 0: not known
+	Pulled bool   `json:"pulled"` // a job brought it, and it goes when space is needed; false: it is the operator's
 }
 
 // Plan is a policy made concrete for one host: what the runtime has to set up.

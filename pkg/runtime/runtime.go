@@ -38,6 +38,11 @@ type Imager interface {
 	// ImageDigests returns the digest for each name by which jobs have asked for an
 	// image, as it was some seconds ago. It never waits for anything.
 	ImageDigests() map[string]string
+
+	// Images returns the images that the runtime has, also those that no job has asked
+	// for, at most policy.MaxHostImages of them, and how many it leaves out, as it was
+	// some seconds ago: nothing until it has looked once. It never waits for anything.
+	Images() (some []policy.HostImage, more int)
 }
 
 // Prover is a Runtime that can be tried out.

@@ -2,14 +2,10 @@ package containerd
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -330,44 +326,6 @@ func checkTrusted(names []string) error {
 		if named, err := reference.ParseNormalizedNamed(full); err != nil || named.String() != full && !strings.HasSuffix(name, "/") {
 			return fmt.Errorf("%q is not the whole name of an image, such as docker.io/library/python, or the beginning of names up to a slash", name)
 		}
-	}
-	return nil
-}
-
-// archiveLabel marks what was imported from an archive.
-const archiveLabel = "assay.dev/archive"
-
-// importArchive imports an OCI archive unless just this file was imported
-// before.
-func (m *images) importArchive(ctx context.Context, file string) error {
-	info, err := os.Stat(file)
-	if err != nil {
-		return fmt.Errorf("image archive: %w; build it with make image", err)
-	}
-	abs, err := filepath.Abs(file)
-	if err != nil {
-		return fmt.Errorf("image archive: %w", err)
-	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %d", abs, info.Size(), info.ModTime().UnixNano()))
-	mark := hex.EncodeToString(sum[:16])
-	have, err := m.client.ImageService().List(ctx, fmt.Sprintf("labels.%q==%s", archiveLabel, mark))
-	if err != nil {
-		return fmt.Errorf("import %s: %w", file, err)
-	}
-	if len(have) > 0 {
-		return nil
-	}
-	f, err := os.Open(file)
-	if err != nil {
-		return fmt.Errorf("image archive: %w", err)
-	}
-	defer f.Close()
-	imported, err := m.client.Import(ctx, f, client.WithImageLabels(map[string]string{archiveLabel: mark}))
-	if err == nil && len(imported) == 0 {
-		err = errors.New("it holds no named image")
-	}
-	if err != nil {
-		return fmt.Errorf("import %s: %w", file, err)
 	}
 	return nil
 }

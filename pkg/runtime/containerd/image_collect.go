@@ -10,9 +10,11 @@ import (
 
 	client "github.com/containerd/containerd/v2/client"
 	imagespkg "github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/containerd/v2/core/leases"
 	"github.com/containerd/errdefs"
 	"github.com/opencontainers/image-spec/identity"
 
+	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
@@ -29,10 +31,29 @@ const (
 	pullsAtOnce = 4
 )
 
-// imageFacts are what cannot change of an image: they are asked for once.
+// imageFacts are what does not change of an image once it is unpacked: they are asked
+// for once then.
 type imageFacts struct {
-	chain string
-	bytes int64 // packed and unpacked, as if it shared no layer
+	chain    string
+	bytes    int64 // packed and unpacked, as if it shared no layer
+	unpacked bool
+	unsure   error // why bytes is not known
+}
+
+// keptImage is an image that this containerd has.
+type keptImage struct {
+	imageFacts
+	record imagespkg.Image
+	pulled bool // for a job, and the operator does not vouch for it
+}
+
+// host is what the fleet is told of it.
+func (k *keptImage) host() policy.HostImage {
+	out := policy.HostImage{Name: k.record.Name, Digest: k.record.Target.Digest.String(), Bytes: k.bytes, Pulled: k.pulled}
+	if k.unsure != nil {
+		out.Bytes = 0
+	}
+	return out
 }
 
 // pulledImage is one that may be collected.
@@ -61,11 +82,12 @@ func (m *images) makeRoom(ctx context.Context) error {
 func (m *images) collect(ctx context.Context, keep string) (full bool, err error) {
 	m.collecting.Lock()
 	defer m.collecting.Unlock()
+	began := time.Now()
 	pulled, chains, err := m.pulled(ctx)
 	if err != nil {
 		return false, err
 	}
-	if err := m.removeOrphans(ctx, chains); err != nil {
+	if err := m.removeOrphans(ctx, chains, began); err != nil {
 		return false, err
 	}
 	total, count := int64(0), len(pulled)
@@ -97,46 +119,68 @@ func (m *images) collect(ctx context.Context, keep string) (full bool, err error
 // pulled returns the images that may be collected, the one used longest ago first,
 // and how many images there are of each chain of layers.
 func (m *images) pulled(ctx context.Context) (pulled []pulledImage, chains map[string]int, err error) {
-	all, err := m.client.ImageService().List(ctx)
+	all, err := m.survey(ctx)
 	if err != nil {
-		return nil, nil, fmt.Errorf("list images: %w", err)
+		return nil, nil, err
 	}
 	chains = map[string]int{}
-	known := map[string]imageFacts{}
-	for _, record := range all {
-		key := record.Name + "@" + record.Target.Digest.String()
-		theirs := record.Labels[pulledLabel] != "" && !m.operators(record.Name, record.Labels)
-		facts, ok := m.facts[key]
-		if !ok {
-			if facts, err = m.examine(ctx, record); err != nil && theirs {
-				slog.WarnContext(ctx, "cannot tell what an image takes", "image", record.Name, "error", err)
-			}
-			if facts.chain == "" {
-				continue // it has no layers here, so none in common with others
-			}
+	for _, k := range all {
+		if k.pulled && k.unsure != nil {
+			slog.WarnContext(ctx, "cannot tell what an image takes", "image", k.record.Name, "error", k.unsure)
 		}
-		known[key] = facts
-		chains[facts.chain]++
-		if theirs {
-			pulled = append(pulled, pulledImage{facts, record.Name, m.lastUse(facts.chain, record.UpdatedAt)})
+		if k.chain == "" {
+			continue // it has no layers here, so none in common with others
+		}
+		chains[k.chain]++
+		if k.pulled {
+			pulled = append(pulled, pulledImage{k.imageFacts, k.record.Name, m.lastUse(k.chain, k.record.UpdatedAt)})
 		}
 	}
-	m.facts = known
 	slices.SortFunc(pulled, func(a, b pulledImage) int { return cmp.Or(a.used.Compare(b.used), cmp.Compare(a.name, b.name)) })
 	return pulled, chains, nil
 }
 
-func (m *images) examine(ctx context.Context, record imagespkg.Image) (f imageFacts, err error) {
+// survey returns all images that there are. The caller holds collecting.
+func (m *images) survey(ctx context.Context) ([]keptImage, error) {
+	all, err := m.client.ImageService().List(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list images: %w", err)
+	}
+	out := make([]keptImage, len(all))
+	known := map[string]imageFacts{}
+	for i, record := range all {
+		key := record.Name + "@" + record.Target.Digest.String()
+		facts, ok := m.facts[key]
+		if !ok || !facts.unpacked && m.isUnpacked(ctx, facts.chain) {
+			facts = m.examine(ctx, record)
+		}
+		if facts.chain != "" {
+			known[key] = facts
+		}
+		out[i] = keptImage{facts, record, record.Labels[pulledLabel] != "" && !m.operators(record.Name, record.Labels)}
+	}
+	m.facts = known
+	return out, nil
+}
+
+func (m *images) isUnpacked(ctx context.Context, chain string) bool {
+	_, err := m.client.SnapshotService(m.snapshotter).Stat(ctx, chain)
+	return err == nil
+}
+
+func (m *images) examine(ctx context.Context, record imagespkg.Image) (f imageFacts) {
 	img := client.NewImage(m.client, record)
 	layers, err := img.RootFS(ctx)
 	if err != nil {
-		return f, err
+		f.unsure = err
+		return f
 	}
 	f.chain = identity.ChainID(layers).String()
-	if f.bytes, err = img.Usage(ctx, client.WithSnapshotUsage()); err != nil {
+	f.unpacked = m.isUnpacked(ctx, f.chain)
+	if f.bytes, f.unsure = img.Usage(ctx, client.WithSnapshotUsage()); f.unsure != nil {
 		f.bytes = m.most
 	}
-	return f, err
+	return f
 }
 
 // lastUse is when an image was last used: by this run of the worker, or else since
@@ -183,17 +227,19 @@ func (m *images) remove(ctx context.Context, p pulledImage, last bool) (gone boo
 	return true, nil
 }
 
-// removeOrphans removes the root file systems that no image has any more, and nobody
-// holds: those of what a tag meant before it was moved.
-func (m *images) removeOrphans(ctx context.Context, chains map[string]int) error {
+// removeOrphans removes the root file systems that no image had at a time, and nobody has
+// used since or holds: those of what a tag meant before it was moved, and of images that
+// somebody removed.
+func (m *images) removeOrphans(ctx context.Context, chains map[string]int, at time.Time) error {
 	m.mu.Lock()
 	var orphans []string
 	for chain, r := range m.roots {
-		if chains[chain] == 0 && r.below == nil {
+		if chains[chain] == 0 && r.below == nil && r.used.Before(at) {
 			orphans = append(orphans, chain)
 		}
 	}
 	m.mu.Unlock()
+	removed := false
 	for _, chain := range orphans {
 		m.rest(chain)
 		m.mounting.Lock()
@@ -202,11 +248,28 @@ func (m *images) removeOrphans(ctx context.Context, chains map[string]int) error
 		if ok {
 			r.unmount()
 			_, err = m.removeBase(ctx, chain)
+			removed = true
 		}
 		m.mounting.Unlock()
 		if err != nil {
 			return err
 		}
+	}
+	if removed {
+		return m.reclaim(ctx)
+	}
+	return nil
+}
+
+// reclaim has containerd free at once what nothing refers to any more.
+func (m *images) reclaim(ctx context.Context) error {
+	s := m.client.LeasesService()
+	l, err := s.Create(ctx, leases.WithRandomID())
+	if err == nil {
+		err = s.Delete(ctx, l, leases.SynchronousDelete)
+	}
+	if err != nil {
+		return fmt.Errorf("free what images took: %w", err)
 	}
 	return nil
 }

@@ -1,11 +1,15 @@
 package containerd
 
 import (
+	"cmp"
 	"context"
+	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
@@ -21,6 +25,10 @@ type named struct {
 	digests map[string]string // as jobs name them
 	asked   time.Time         // when containerd was asked last
 	asking  bool
+
+	images  []policy.HostImage // all that there are, the operator's first
+	looked  time.Time          // when they were looked through last
+	looking bool
 }
 
 // note says what a name means just now.
@@ -77,4 +85,65 @@ func (r *Runtime) askNames() {
 			r.named.digests[name] = now[name]
 		}
 	}
+}
+
+// Images implements runtime.Imager. They are looked through again beside whoever asks,
+// as names are.
+func (r *Runtime) Images() (some []policy.HostImage, more int) {
+	n := &r.named
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.looking && time.Since(n.looked) > imageTTL {
+		n.looking = r.spawn(r.lookThrough)
+	}
+	return policy.SomeImages(n.images) // which nobody writes to
+}
+
+// lookThrough looks which images there are. Root file systems of those that somebody
+// removed are let go of, as soon as nobody uses them. If it fails, what was known stands.
+func (r *Runtime) lookThrough() {
+	ctx, cancel := context.WithTimeout(r.ctx, 30*time.Second)
+	defer cancel()
+	found, err := r.images.look(ctx)
+	if err != nil && r.ctx.Err() == nil {
+		slog.WarnContext(ctx, "cannot look which images there are", "error", err)
+	}
+	r.named.mu.Lock()
+	defer r.named.mu.Unlock()
+	r.named.looking, r.named.looked = false, time.Now()
+	if err == nil {
+		r.named.images = found
+	}
+}
+
+// look returns what the fleet is told of images, and removes the root file systems that
+// none of them has.
+func (m *images) look(ctx context.Context) ([]policy.HostImage, error) {
+	m.collecting.Lock()
+	defer m.collecting.Unlock()
+	began := time.Now()
+	all, err := m.survey(ctx)
+	if err != nil {
+		return nil, err
+	}
+	chains := map[string]int{}
+	for _, k := range all {
+		chains[k.chain]++
+	}
+	return told(all), m.removeOrphans(ctx, chains, began)
+}
+
+// told is what is said of images, the operator's first.
+func told(all []keptImage) []policy.HostImage {
+	out := make([]policy.HostImage, len(all))
+	for i := range all {
+		out[i] = all[i].host()
+	}
+	slices.SortFunc(out, func(a, b policy.HostImage) int {
+		if a.Pulled != b.Pulled {
+			return map[bool]int{false: -1, true: 1}[a.Pulled]
+		}
+		return cmp.Compare(a.Name, b.Name)
+	})
+	return out
 }

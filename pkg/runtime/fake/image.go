@@ -4,7 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"maps"
+	"slices"
 
+	"github.com/assay-run/assay/pkg/policy"
 	rt "github.com/assay-run/assay/pkg/runtime"
 )
 
@@ -21,4 +23,13 @@ func (r *Runtime) ImageDigests() map[string]string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return maps.Clone(r.images)
+}
+
+// Images implements rt.Imager. A fake has what jobs have asked for.
+func (r *Runtime) Images() (out []policy.HostImage, more int) {
+	digests := r.ImageDigests()
+	for _, name := range slices.Sorted(maps.Keys(digests)) {
+		out = append(out, policy.HostImage{Name: name, Digest: digests[name]})
+	}
+	return policy.SomeImages(out)
 }

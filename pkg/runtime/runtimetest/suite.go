@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -380,4 +381,12 @@ func (s *suite) imagesAreKnown(t *testing.T) {
 	if got := images.ImageDigests()[s.Image]; got == "" || got != rep.ImageDigest {
 		t.Errorf("%s is said to be %q, and was %q", s.Image, got, rep.ImageDigest)
 	}
+	var all []policy.HostImage
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		all, _ = images.Images()
+		if slices.ContainsFunc(all, func(i policy.HostImage) bool { return i.Digest == rep.ImageDigest && i.Name != "" && !i.Pulled }) {
+			return
+		}
+	}
+	t.Errorf("%s is not among %+v", rep.ImageDigest, all)
 }

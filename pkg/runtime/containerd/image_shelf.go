@@ -1,0 +1,150 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	client "github.com/containerd/containerd/v2/client"
+	imagespkg "github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/containerd/v2/core/snapshots"
+	"github.com/containerd/errdefs"
+
+	"github.com/assay-run/assay/pkg/policy"
+)
+
+// Shelf is the images of a containerd, for who looks after them by hand, with workers
+// beside it or without.
+type Shelf struct{ images *images }
+
+// OpenShelf connects to the containerd at address. In its namespace, trusted are the
+// images of registries that are as good as the operator's own: see Config.TrustedImages.
+func OpenShelf(ctx context.Context, address, namespace string, trusted []string) (*Shelf, error) {
+	if err := checkTrusted(trusted); err != nil {
+		return nil, fmt.Errorf("trusted images: %w", err)
+	}
+	c, err := client.New(address, client.WithDefaultNamespace(namespace), client.WithTimeout(connectTime))
+	if err != nil {
+		return nil, fmt.Errorf("connect to containerd at %s: %w", address, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	if _, err := c.Version(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("connect to containerd at %s: %w", address, err), c.Close())
+	}
+	d := DefaultConfig()
+	return &Shelf{&images{client: c, snapshotter: d.Snapshotter, trusted: trusted, most: int64(d.ImageSize)}}, nil
+}
+
+// Close ends the connection.
+func (s *Shelf) Close() error { return s.images.client.Close() }
+
+// List returns all images, the operator's first.
+func (s *Shelf) List(ctx context.Context) ([]policy.HostImage, error) {
+	all, err := s.survey(ctx)
+	return told(all), err
+}
+
+func (s *Shelf) survey(ctx context.Context) ([]keptImage, error) {
+	s.images.collecting.Lock()
+	defer s.images.collecting.Unlock()
+	return s.images.survey(ctx)
+}
+
+// Check looks whether a file may be an archive of images, without importing it.
+func (s *Shelf) Check(file string) error {
+	if err := checkArchive(file); err != nil {
+		return fmt.Errorf("import %s: %w", file, err)
+	}
+	return nil
+}
+
+// Import imports the images of an archive and returns those. On error there are none.
+func (s *Shelf) Import(ctx context.Context, file string) ([]policy.HostImage, error) {
+	made, err := importFile(ctx, s.images.client, file)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]keptImage, len(made))
+	for i, record := range made {
+		all[i] = keptImage{imageFacts: s.images.examine(ctx, record), record: record}
+	}
+	return told(all), nil
+}
+
+// Pruned is an image that Prune removed, or would.
+type Pruned struct {
+	policy.HostImage
+	InUse bool `json:"in_use"` // a worker has its files mounted: they go when that lets go of it
+}
+
+// Prune removes the images that jobs brought and that were pulled longer ago than older,
+// and calls did for each that is gone. With dry, it removes none. What runs in one goes
+// on, and a worker pulls it again for the next job that names it.
+func (s *Shelf) Prune(ctx context.Context, older time.Duration, dry bool, did func(Pruned)) error {
+	all, err := s.survey(ctx)
+	if err != nil {
+		return err
+	}
+	chains := map[string]int{}
+	for _, k := range all {
+		chains[k.chain]++
+	}
+	before := time.Now().Add(-older)
+	for _, k := range all {
+		if !k.pulled || older > 0 && k.record.UpdatedAt.After(before) {
+			continue
+		}
+		chains[k.chain]--
+		p := Pruned{HostImage: k.host()}
+		if p.InUse, err = s.images.isViewed(ctx, k.chain); err == nil && !dry {
+			p.InUse, err = s.prune(ctx, &k, chains[k.chain] == 0)
+		}
+		if errors.Is(err, errMoved) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("prune %s: %w", k.record.Name, err)
+		}
+		did(p)
+	}
+	if dry {
+		return nil
+	}
+	return s.images.reclaim(ctx)
+}
+
+// errMoved says that a name means no longer what it did a moment ago.
+var errMoved = errors.New("it has just been pulled anew, or removed")
+
+// prune removes one, and with the last of a chain of layers the root file system that
+// workers made of them, unless one has it mounted.
+func (s *Shelf) prune(ctx context.Context, k *keptImage, last bool) (inUse bool, err error) {
+	m := s.images
+	target := k.record.Target
+	err = m.client.ImageService().Delete(ctx, k.record.Name, imagespkg.DeleteTarget(&target))
+	if errdefs.IsNotFound(err) {
+		return false, errMoved
+	}
+	if err != nil || k.chain == "" {
+		return false, err
+	}
+	if !last {
+		return m.isViewed(ctx, k.chain)
+	}
+	free, err := m.removeBase(ctx, k.chain)
+	return !free, err
+}
+
+// isViewed reports whether a worker has the root file system of a chain of layers mounted.
+func (m *images) isViewed(ctx context.Context, chain string) (viewed bool, err error) {
+	err = m.client.SnapshotService(m.snapshotter).Walk(ctx, func(context.Context, snapshots.Info) error {
+		viewed = true
+		return nil
+	}, fmt.Sprintf("parent==%q", baseName(chain)))
+	if err != nil {
+		return false, fmt.Errorf("look for who uses it: %w", err)
+	}
+	return viewed, nil
+}

@@ -36,6 +36,7 @@ type cli struct {
 	Policy  policyCmd  `cmd:"" help:"What programs may do."`
 	Secret  secretCmd  `cmd:"" help:"What programs are told, by environment variable, and nobody else."`
 	Worker  workerCmd  `cmd:"" help:"The machines that run jobs."`
+	Image   imageCmd   `cmd:"" help:"What programs find on their disk: which images workers have, and, on a worker's host, importing and pruning them."`
 	Admin   adminCmd   `cmd:"" help:"What operators do by hand; it takes an operator's token."`
 	Top     topCmd     `cmd:"" help:"The fleet, live: its workers, what waits, how jobs end."`
 	Doctor  doctorCmd  `cmd:"" help:"Check what this host can run and enforce, and say what to do about the rest."`

@@ -27,6 +27,21 @@ type ContainerdConfig struct {
 	Log *os.File
 }
 
+// Where the socket is, of which the directory may be a substitute.
+const sockets, socket = "s", "containerd.sock"
+
+// ContainerdAddress is where a containerd of a directory answers, if one runs there.
+func ContainerdAddress(dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	return filepath.Join(socketPath(dir, sockets), socket), nil
+}
+
 // Containerd is a running private containerd.
 type Containerd struct {
 	dir, stateDir, address, logFile, binDir, version string
@@ -82,11 +97,11 @@ func StartContainerd(ctx context.Context, cfg ContainerdConfig) (*Containerd, er
 		return nil, fmt.Errorf("start containerd: %w", err)
 	}
 	c := &Containerd{dir: dir, binDir: cfg.BinDir, log: cfg.Log, stateDir: filepath.Join(dir, "state"), logFile: filepath.Join(dir, "containerd.log")}
-	sockets, err := SocketDir(dir, "s", 0)
+	sockets, err := SocketDir(dir, sockets, 0)
 	if err != nil {
 		return nil, fmt.Errorf("start containerd: %w", err)
 	}
-	c.address = filepath.Join(sockets, "containerd.sock")
+	c.address = filepath.Join(sockets, socket)
 	if err := c.checkInstalled(ctx); err != nil {
 		return nil, err
 	}

@@ -19,11 +19,7 @@ const (
 // directory that is always the same for dir. It belongs to uid and is closed to everybody else, because the components
 // trust whoever can connect.
 func SocketDir(dir, name string, uid int) (string, error) {
-	path := filepath.Join(dir, name)
-	if len(path)+reservedForSocket > maxSocketPath {
-		sum := sha256.Sum256([]byte(path))
-		path = filepath.Join(os.TempDir(), "assay-"+name+"-"+hex.EncodeToString(sum[:6]))
-	}
+	path := socketPath(dir, name)
 	if err := os.Mkdir(path, 0o700); err != nil && !os.IsExist(err) {
 		return "", fmt.Errorf("create the socket directory: %w", err)
 	}
@@ -45,4 +41,13 @@ func SocketDir(dir, name string, uid int) (string, error) {
 		return "", fmt.Errorf("socket directory: %w", err)
 	}
 	return path, nil
+}
+
+func socketPath(dir, name string) string {
+	path := filepath.Join(dir, name)
+	if len(path)+reservedForSocket > maxSocketPath {
+		sum := sha256.Sum256([]byte(path))
+		path = filepath.Join(os.TempDir(), "assay-"+name+"-"+hex.EncodeToString(sum[:6]))
+	}
+	return path
 }

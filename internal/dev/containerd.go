@@ -10,3 +10,6 @@ type ContainerdConfig = daemon.ContainerdConfig
 
 // StartContainerd runs a containerd of our own beside any that the system has.
 var StartContainerd = daemon.StartContainerd
+
+// ContainerdAddress is where a containerd of a directory answers, if one runs there.
+var ContainerdAddress = daemon.ContainerdAddress

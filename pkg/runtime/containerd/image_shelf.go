@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 	"time"
 
 	client "github.com/containerd/containerd/v2/client"
@@ -23,6 +25,11 @@ type Shelf struct{ images *images }
 func OpenShelf(ctx context.Context, address, namespace string, trusted []string) (*Shelf, error) {
 	if err := checkTrusted(trusted); err != nil {
 		return nil, fmt.Errorf("trusted images: %w", err)
+	}
+	if strings.HasPrefix(address, "/") {
+		if _, err := os.Stat(address); err != nil { // which is not waited for, as a worker does that starts with it
+			return nil, fmt.Errorf("connect to containerd at %s: %w", address, err)
+		}
 	}
 	c, err := client.New(address, client.WithDefaultNamespace(namespace), client.WithTimeout(connectTime))
 	if err != nil {

@@ -1,0 +1,271 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/dev"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime/containerd"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+type imageCmd struct {
+	List   imageListCmd   `cmd:"" help:"List the images that the fleet's workers have, or those of a containerd of this host."`
+	Import imageImportCmd `cmd:"" help:"Import archives of images into the containerd of a worker on this host."`
+	Prune  imagePruneCmd  `cmd:"" help:"Remove images that jobs brought from the containerd of a worker on this host."`
+}
+
+// shelf are the flags that say which images of this host are meant: those of its worker.
+type shelf struct {
+	Containerd string   `name:"containerd" env:"ASSAY_CONTAINERD_ADDRESS" default:"/run/containerd/containerd.sock" placeholder:"ADDRESS" help:"containerd's socket, as the worker is told (${env}); own: that of a worker that runs one of its own."`
+	StateDir   string   `name:"state-dir" env:"ASSAY_STATE_DIR" default:"/run/assay/worker" placeholder:"DIR" help:"The worker's, below which a containerd of its own is (${env})."`
+	Namespace  string   `name:"namespace" env:"ASSAY_CONTAINERD_NAMESPACE" default:"assay" help:"containerd's namespace for our images (${env})."`
+	Trusted    []string `name:"trusted-images" env:"ASSAY_TRUSTED_IMAGES" placeholder:"NAME" help:"Images of registries that are as good as the operator's own, as the worker is told (${env})."`
+}
+
+func (s *shelf) open(a *app) (*containerd.Shelf, error) {
+	address := s.Containerd
+	if address == "own" {
+		var err error
+		if address, err = dev.ContainerdAddress(filepath.Join(s.StateDir, "containerd")); err != nil {
+			return nil, fmt.Errorf("--state-dir: %w", err)
+		}
+	}
+	found, err := containerd.OpenShelf(a.ctx, address, s.Namespace, s.Trusted)
+	if err != nil {
+		return nil, fmt.Errorf("--containerd, --namespace, --trusted-images: %w", err)
+	}
+	return found, nil
+}
+
+type imageListCmd struct {
+	Host      string   `name:"containerd" placeholder:"ADDRESS" help:"List those of a containerd of this host instead: its socket, or own."`
+	StateDir  string   `name:"state-dir" env:"ASSAY_STATE_DIR" default:"/run/assay/worker" placeholder:"DIR" help:"Of own: the worker's (${env})."`
+	Namespace string   `name:"namespace" env:"ASSAY_CONTAINERD_NAMESPACE" default:"assay" help:"Of that containerd (${env})."`
+	Trusted   []string `name:"trusted-images" env:"ASSAY_TRUSTED_IMAGES" placeholder:"NAME" help:"Of that containerd: images that are as good as the operator's own (${env})."`
+}
+
+func hasWorkers(p api.PoolSummary) bool { return p.Workers > 0 }
+
+// imageList is what assay image list --json prints.
+type imageList struct {
+	Images   []fleetImage `json:"images"`
+	Workers  int          `json:"workers"`  // that say which images they have
+	Silent   []string     `json:"silent"`   // those that do not, or not yet
+	Unlisted int          `json:"unlisted"` // images that workers have besides, all of them together
+}
+
+// fleetImage is an image that workers have.
+type fleetImage struct {
+	policy.HostImage
+	Workers int `json:"workers"` // how many
+}
+
+// Run lists images.
+func (c *imageListCmd) Run(a *app) error {
+	if c.Host != "" {
+		return c.ofHost(a)
+	}
+	fleet, err := a.client()
+	if err != nil {
+		return err
+	}
+	all, err := fleet.Fleet(a.ctx)
+	if err != nil {
+		return err
+	}
+	if len(all.Workers) == 0 && slices.ContainsFunc(all.Pools, hasWorkers) {
+		return errors.New("which images workers have is for operators to see: give an operator's token (--token, ASSAY_TOKEN)")
+	}
+	found := imagesOf(all.Workers)
+	if a.JSON {
+		return a.printJSON(found)
+	}
+	if err := a.printImages(found.Images, true); err != nil {
+		return err
+	}
+	if found.Unlisted > 0 {
+		a.printf("and %d more that workers did not list: each names %d\n", found.Unlisted, policy.MaxHostImages)
+	}
+	for _, id := range found.Silent {
+		a.printf("%s has not said which images it has\n", plain(id))
+	}
+	return nil
+}
+
+// imagesOf adds up what workers say, the operator's images first.
+func imagesOf(workers []store.Worker) imageList {
+	out := imageList{Images: []fleetImage{}, Silent: []string{}}
+	at := map[policy.HostImage]int{} // without bytes: how many there are differs between hosts
+	for _, w := range workers {
+		var h policy.Host
+		if json.Unmarshal(w.Host, &h) != nil || len(h.Images) == 0 {
+			out.Silent = append(out.Silent, w.ID) // of another version, or it has just started
+			continue
+		}
+		out.Workers++
+		out.Unlisted += h.ImagesMore
+		for _, i := range h.Images {
+			key := policy.HostImage{Name: i.Name, Digest: i.Digest, Pulled: i.Pulled}
+			n, ok := at[key]
+			if !ok {
+				n, at[key] = len(out.Images), len(out.Images)
+				out.Images = append(out.Images, fleetImage{HostImage: key})
+			}
+			out.Images[n].Workers++
+			out.Images[n].Bytes = max(out.Images[n].Bytes, i.Bytes)
+		}
+	}
+	slices.SortFunc(out.Images, func(a, b fleetImage) int {
+		return cmp.Or(cmp.Compare(whose(a.HostImage), whose(b.HostImage)), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Digest, b.Digest))
+	})
+	return out
+}
+
+func (c *imageListCmd) ofHost(a *app) error {
+	s, err := (&shelf{Containerd: c.Host, StateDir: c.StateDir, Namespace: c.Namespace, Trusted: c.Trusted}).open(a)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	all, err := s.List(a.ctx)
+	if err != nil {
+		return err
+	}
+	if a.JSON {
+		return a.printJSON(all)
+	}
+	found := make([]fleetImage, len(all))
+	for i := range all {
+		found[i].HostImage = all[i]
+	}
+	return a.printImages(found, false)
+}
+
+func (a *app) printImages(all []fleetImage, workers bool) error {
+	headings := []any{"IMAGE", "DIGEST", "SIZE", "WHOSE"}
+	if workers {
+		headings = append(headings, "WORKERS")
+	}
+	t := newTable(a.stdout, headings...)
+	for _, i := range all {
+		row := []any{i.Name, shortDigest(i.Digest), size(i.Bytes), whose(i.HostImage)}
+		if workers {
+			row = append(row, i.Workers)
+		}
+		t.row(row...)
+	}
+	return t.end()
+}
+
+// whose says who brought an image.
+func whose(i policy.HostImage) string {
+	if i.Pulled {
+		return "pulled"
+	}
+	return "operator"
+}
+
+func shortDigest(digest string) string {
+	_, hex, ok := strings.Cut(digest, ":")
+	if !ok || len(hex) < 12 {
+		return digest
+	}
+	return hex[:12]
+}
+
+// size is a number of bytes for people: of the largest unit of which there is more than one.
+func size(n int64) string {
+	switch {
+	case n == 0:
+		return "?"
+	case n >= int64(job.GiB):
+		return fmt.Sprintf("%.1fGi", float64(n)/float64(job.GiB))
+	case n >= int64(job.MiB):
+		return fmt.Sprintf("%.1fMi", float64(n)/float64(job.MiB))
+	}
+	return fmt.Sprintf("%.1fKi", float64(n)/1024)
+}
+
+type imageImportCmd struct {
+	shelf
+	Files []string `arg:"" name:"file" help:"Archives, as docker save and skopeo copy … oci-archive: write them; gzip or zstd may be around them."`
+}
+
+// Run imports archives, each as a whole or not at all. One that is none at first sight
+// keeps all from being imported.
+func (c *imageImportCmd) Run(a *app) error {
+	s, err := c.open(a)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	for _, file := range c.Files {
+		if err := s.Check(file); err != nil {
+			return err
+		}
+	}
+	all := []policy.HostImage{}
+	for _, file := range c.Files {
+		made, err := s.Import(a.ctx, file)
+		if err != nil {
+			return errors.Join(err, a.sayImported(all))
+		}
+		all = append(all, made...)
+	}
+	return a.sayImported(all)
+}
+
+func (a *app) sayImported(all []policy.HostImage) error {
+	if a.JSON {
+		return a.printJSON(all)
+	}
+	for _, i := range all {
+		a.printf("imported %s %s\n", plain(i.Name), plain(i.Digest))
+	}
+	return nil
+}
+
+type imagePruneCmd struct {
+	shelf
+	Older  time.Duration `name:"older" placeholder:"DURATION" help:"Only what was pulled, or last found at its registry, longer ago, such as 72h."`
+	DryRun bool          `name:"dry-run" help:"Only say what would go."`
+}
+
+// Run removes images that jobs brought.
+func (c *imagePruneCmd) Run(a *app) error {
+	if c.Older < 0 {
+		return fmt.Errorf("--older: %v is negative", c.Older)
+	}
+	s, err := c.open(a)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	all := []containerd.Pruned{}
+	err = s.Prune(a.ctx, c.Older, c.DryRun, func(p containerd.Pruned) { all = append(all, p) })
+	if a.JSON {
+		return errors.Join(err, a.printJSON(all))
+	}
+	verb := map[bool]string{false: "removed", true: "would remove"}[c.DryRun]
+	var bytes int64
+	for _, p := range all {
+		bytes += p.Bytes
+		note := ""
+		if p.InUse {
+			note = ": a worker has its files, and lets go of them when nothing runs in it"
+		}
+		a.printf("%s %s %s, %s%s\n", verb, plain(p.Name), shortDigest(p.Digest), size(p.Bytes), note)
+	}
+	a.printf("%s %d images of %d bytes\n", verb, len(all), bytes)
+	return err
+}

@@ -185,6 +185,7 @@ func TestRender(t *testing.T) {
 		},
 		"pools": func(t *testing.T, r release, _ string) {
 			const gpu, users, bare = "Deployment/r-assay-worker-gpu", "Deployment/r-assay-worker-users", "Deployment/r-assay-worker-bare"
+			const pulls = "Deployment/r-assay-worker-pulls"
 			r.is(t, gpu, 0, "spec", "replicas")
 			r.is(t, gpu, "gpu=a100,zone=b&c", value("worker", "ASSAY_LABELS")...)
 			r.is(t, gpu, 1, spec("containers", "worker", "resources", "limits", "nvidia.com/gpu")...)
@@ -193,9 +194,17 @@ func TestRender(t *testing.T) {
 			r.is(t, users, nil, spec("volumes", "state", "emptyDir")...) // replaced, not mixed
 			r.is(t, "PodDisruptionBudget/r-assay-worker-users", "25%", "spec", "maxUnavailable")
 			r.is(t, bare, 2, "spec", "replicas")
+			for name, want := range map[string]string{"ASSAY_IMAGE_REGISTRIES": "docker.io/library,ghcr.io/ours", "ASSAY_IMAGE_MIRRORS": "docker.io=mirror.example.com/hub,docker.io=http://10.0.0.5:5000",
+				"ASSAY_IMAGE_CREDENTIALS": "/etc/assay/images/.dockerconfigjson", "ASSAY_IMAGE_PULL": "always", "ASSAY_IMAGE_SIZE": "2Gi", "ASSAY_IMAGE_SPACE": "30Gi"} {
+				r.is(t, pulls, want, value("worker", name)...)
+				r.is(t, bare, nil, env("worker", name)...)
+			}
+			r.is(t, pulls, "registries", spec("volumes", "image-credentials", "secret", "secretName")...)
+			r.is(t, pulls, "/etc/assay/images", spec("containers", "worker", "volumeMounts", "image-credentials", "mountPath")...)
+			r.is(t, bare, nil, spec("volumes", "image-credentials")...)
 			pools, _ := r[dispatcher].at(value("dispatcher", "ASSAY_POOLS")...).(string)
 			known, err := placement.ParsePools(strings.Split(pools, ","))
-			want := placement.Pools{"bare": {}, "default": {}, "gpu": {Exclusive: true, Labels: map[string]string{"gpu": "a100", "zone": "b&c"}, Images: []string{"cuda", "ghcr.io/ours/torch:2"}}, "users": {}}
+			want := placement.Pools{"bare": {}, "default": {}, "gpu": {Exclusive: true, Labels: map[string]string{"gpu": "a100", "zone": "b&c"}, Images: []string{"cuda", "ghcr.io/ours/torch:2"}}, "pulls": {}, "users": {}}
 			if diff := cmp.Diff(want, known); diff != "" || err != nil {
 				t.Errorf("dispatchers are told %q of pools, %v (-want +got):\n%s", pools, err, diff)
 			}

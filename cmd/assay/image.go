@@ -26,13 +26,13 @@ type imageCmd struct {
 
 // shelf are the flags that say which images of this host are meant: those of its worker.
 type shelf struct {
-	Containerd string   `name:"containerd" env:"ASSAY_CONTAINERD_ADDRESS" default:"/run/containerd/containerd.sock" placeholder:"ADDRESS" help:"containerd's socket, as the worker is told (${env}); own: that of a worker that runs one of its own."`
-	StateDir   string   `name:"state-dir" env:"ASSAY_STATE_DIR" default:"/run/assay/worker" placeholder:"DIR" help:"The worker's, below which a containerd of its own is (${env})."`
-	Namespace  string   `name:"namespace" env:"ASSAY_CONTAINERD_NAMESPACE" default:"assay" help:"containerd's namespace for our images (${env})."`
-	Trusted    []string `name:"trusted-images" env:"ASSAY_TRUSTED_IMAGES" placeholder:"NAME" help:"Images of registries that are as good as the operator's own, as the worker is told (${env})."`
+	Containerd string `name:"containerd" env:"ASSAY_CONTAINERD_ADDRESS" default:"/run/containerd/containerd.sock" placeholder:"ADDRESS" help:"containerd's socket, as the worker is told (${env}); own: that of a worker that runs one of its own."`
+	StateDir   string `name:"state-dir" env:"ASSAY_STATE_DIR" default:"/run/assay/worker" placeholder:"DIR" help:"The worker's, below which a containerd of its own is (${env})."`
+	Namespace  string `name:"namespace" env:"ASSAY_CONTAINERD_NAMESPACE" default:"assay" help:"containerd's namespace for our images (${env})."`
 }
 
-func (s *shelf) open(a *app) (*containerd.Shelf, error) {
+// open connects to it. The images that are called trusted are the operator's, too.
+func (s *shelf) open(a *app, trusted ...string) (*containerd.Shelf, error) {
 	address := s.Containerd
 	if address == "own" {
 		var err error
@@ -40,9 +40,9 @@ func (s *shelf) open(a *app) (*containerd.Shelf, error) {
 			return nil, fmt.Errorf("--state-dir: %w", err)
 		}
 	}
-	found, err := containerd.OpenShelf(a.ctx, address, s.Namespace, s.Trusted)
+	found, err := containerd.OpenShelf(a.ctx, address, s.Namespace, trusted)
 	if err != nil {
-		return nil, fmt.Errorf("--containerd, --namespace, --trusted-images: %w", err)
+		return nil, fmt.Errorf("images of this host: %w", err)
 	}
 	return found, nil
 }
@@ -132,7 +132,7 @@ func imagesOf(workers []store.Worker) imageList {
 }
 
 func (c *imageListCmd) ofHost(a *app) error {
-	s, err := (&shelf{Containerd: c.Host, StateDir: c.StateDir, Namespace: c.Namespace, Trusted: c.Trusted}).open(a)
+	s, err := (&shelf{Containerd: c.Host, StateDir: c.StateDir, Namespace: c.Namespace}).open(a, c.Trusted...)
 	if err != nil {
 		return err
 	}
@@ -237,8 +237,9 @@ func (a *app) sayImported(all []policy.HostImage) error {
 
 type imagePruneCmd struct {
 	shelf
-	Older  time.Duration `name:"older" placeholder:"DURATION" help:"Only what was pulled, or last found at its registry, longer ago, such as 72h."`
-	DryRun bool          `name:"dry-run" help:"Only say what would go."`
+	Trusted []string      `name:"trusted-images" env:"ASSAY_TRUSTED_IMAGES" placeholder:"NAME" help:"Images of registries that are as good as the operator's own, as the worker is told: they stay (${env})."`
+	Older   time.Duration `name:"older" placeholder:"DURATION" help:"Only what was pulled, or last found at its registry, longer ago, such as 72h."`
+	DryRun  bool          `name:"dry-run" help:"Only say what would go."`
 }
 
 // Run removes images that jobs brought.
@@ -246,7 +247,7 @@ func (c *imagePruneCmd) Run(a *app) error {
 	if c.Older < 0 {
 		return fmt.Errorf("--older: %v is negative", c.Older)
 	}
-	s, err := c.open(a)
+	s, err := c.open(a, c.Trusted...)
 	if err != nil {
 		return err
 	}

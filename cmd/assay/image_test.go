@@ -81,9 +81,9 @@ func TestImageFlags(t *testing.T) {
 	for says, args := range map[string][]string{
 		`expected "<file> ..."`: {"import"},
 		"--older: -1s":          {"prune", "--older=-1s"},
-		"containerd at " + filepath.Join(dir, "none"):                               {"import", archive, "--containerd", filepath.Join(dir, "none")},
-		"containerd at " + filepath.Join(dir, "containerd/s/containerd.sock") + ":": {"list", "--containerd", "own"},
-		"trusted images": {"prune", "--trusted-images", "python"},
+		"containerd at " + filepath.Join(dir, "none"):                         {"import", archive, "--containerd", filepath.Join(dir, "none")},
+		"containerd at " + filepath.Join(dir, "containerd/s/containerd.sock"): {"list", "--containerd", "own"},
+		"--trusted-images": {"prune", "--trusted-images", "python"},
 	} {
 		code, out, errs := s.assay(t.Context(), "", append([]string{"image"}, args...)...)
 		if code != exitOurs || !strings.Contains(errs, says) {

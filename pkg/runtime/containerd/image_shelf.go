@@ -24,11 +24,11 @@ type Shelf struct{ images *images }
 // images of registries that are as good as the operator's own: see Config.TrustedImages.
 func OpenShelf(ctx context.Context, address, namespace string, trusted []string) (*Shelf, error) {
 	if err := checkTrusted(trusted); err != nil {
-		return nil, fmt.Errorf("trusted images: %w", err)
+		return nil, fmt.Errorf("--trusted-images: %w", err)
 	}
 	if strings.HasPrefix(address, "/") {
 		if _, err := os.Stat(address); err != nil { // which is not waited for, as a worker does that starts with it
-			return nil, fmt.Errorf("connect to containerd at %s: %w", address, err)
+			return nil, fmt.Errorf("connect to containerd at %s (--containerd): %w", address, err)
 		}
 	}
 	c, err := client.New(address, client.WithDefaultNamespace(namespace), client.WithTimeout(connectTime))

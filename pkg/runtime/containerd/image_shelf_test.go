@@ -23,6 +23,7 @@ import (
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime"
 )
 
 // openShelf is the images of a namespace of this test's own.
@@ -320,5 +321,59 @@ func TestImagesAreBounded(t *testing.T) {
 	some, more := policy.SomeImages(told(all))
 	if more != 3 || len(some) != policy.MaxHostImages || some[0].Pulled || some[0].Bytes != 0 || some[1].Name != "a/001" || some[1].Bytes != 1 {
 		t.Errorf("%d, and %d more: %+v", len(some), more, some[:2])
+	}
+}
+
+// Whatever a prune takes away while an image is pulled, unpacked, mounted or held, the job
+// that names it has its files, or at worst waits: it fails neither by itself nor by a
+// fault of the worker's.
+func TestPruneWhileImagesAreMade(t *testing.T) {
+	x := newShelf(t, 1)
+	r := newRuntime(t, x.config(40*job.GiB))
+	s := openShelf(t, r.cfg.Namespace)
+	stop, done := make(chan struct{}), make(chan error)
+	go func() {
+		for {
+			select {
+			case <-stop:
+				done <- nil
+				return
+			default:
+			}
+			if err := s.Prune(context.WithoutCancel(t.Context()), 0, false, func(Pruned) {}); err != nil {
+				done <- err
+				return
+			}
+			if _, err := r.images.look(context.WithoutCancel(t.Context())); err != nil { // which lets go of what was pruned
+				done <- err
+				return
+			}
+		}
+	}()
+	had := 0
+	for range 20 {
+		r.images.mu.Lock()
+		delete(r.images.byName, x.refs[0]) // it is looked for again
+		r.images.mu.Unlock()
+		again, err := r.Acquire(t.Context(), runtime.Key{Tenant: "test", Image: x.refs[0], Isolation: policy.Task, Kind: "command"})
+		if errors.Is(err, runtime.ErrImage) {
+			continue
+		}
+		if err != nil {
+			t.Error(err)
+			break
+		}
+		if got := sees(t, again.(*slot), "name"); got != "0" {
+			t.Errorf("a job sees %q", got)
+		}
+		again.Close()
+		had++
+	}
+	close(stop)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if n := x.pulled[0].Load(); n < 2 || had < 5 {
+		t.Errorf("of 20 jobs %d had the image, which was pulled %d times", had, n)
 	}
 }

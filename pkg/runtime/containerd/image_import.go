@@ -119,6 +119,9 @@ func readImages(ctx context.Context, c *client.Client, f io.Reader) (out []image
 	}
 	list := imagespkg.FilterPlatforms(imagespkg.ChildrenHandler(store), ours)
 	if err := imagespkg.WalkNotEmpty(ctx, imagespkg.SetChildrenLabels(store, list), index); err != nil {
+		if errors.Is(err, imagespkg.ErrEmptyWalk) {
+			err = errNoMachine
+		}
 		return nil, err
 	}
 	data, err := content.ReadBlob(ctx, store, index)
@@ -151,6 +154,7 @@ func readImages(ctx context.Context, c *client.Client, f io.Reader) (out []image
 
 var (
 	errNoArchive = errors.New("it is no archive of images, as docker save and skopeo copy … oci-archive: write them")
+	errNoMachine = errors.New("nothing in it is for this machine's processor and Linux")
 	errNoName    = errors.New("it holds no image with a whole name, such as assay.local/swe:1 or docker.io/library/python:3.12")
 )
 

@@ -1,7 +1,6 @@
 package guest
 
 import (
-	"encoding/binary"
 	"fmt"
 	"os"
 	"path"
@@ -117,7 +116,7 @@ func newRecipe(b *Box, masked []string, share Share) *recipe {
 	r.identity()
 	r.limitSignals(share)
 	r.identified = len(r.ops)
-	if b.Nested {
+	if b.Nested && !b.Own { // a box that is Own has no rights to its network
 		r.loopback()
 	}
 	r.mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
@@ -185,11 +184,8 @@ func (r *recipe) writeIDs(file string) {
 // loopback brings lo up in a network namespace of the box's own: whoever may
 // enter a nested box has no rights to one of the cell's.
 func (r *recipe) loopback() {
-	ifreq := make([]byte, 40) // struct ifreq
-	copy(ifreq, "lo")
-	binary.NativeEndian.PutUint16(ifreq[unix.IFNAMSIZ:], unix.IFF_UP|unix.IFF_RUNNING)
 	r.do("make a socket", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	r.do("bring lo up", unix.SYS_IOCTL, spareFD, unix.SIOCSIFFLAGS, r.data(ifreq))
+	r.do("bring lo up", unix.SYS_IOCTL, spareFD, unix.SIOCSIFFLAGS, uintptr(unsafe.Pointer(&room.lo)))
 	r.do("close the socket", unix.SYS_CLOSE, spareFD)
 }
 

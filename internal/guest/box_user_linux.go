@@ -42,6 +42,43 @@ func holdIDs(n, id int) error {
 	return nil
 }
 
+// maxIDs is the longest text of idsOf.
+const maxIDs = 256
+
+// idsOf is the map of a user namespace inside that of a process in which everybody is who
+// he is there. The process is named by a descriptor.
+func idsOf(pidfd int) (string, error) {
+	info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", pidfd))
+	if err != nil {
+		return "", err
+	}
+	pid := 0
+	for line := range strings.Lines(string(info)) {
+		if n, ok := strings.CutPrefix(line, "Pid:"); ok {
+			_, _ = fmt.Sscan(n, &pid)
+		}
+	}
+	if pid <= 0 {
+		return "", fmt.Errorf("the box that holds another is gone: %w", unix.ESRCH)
+	}
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/uid_map", pid))
+	if err != nil {
+		return "", err
+	}
+	text := ""
+	for line := range strings.Lines(string(data)) {
+		var inside, outside, n int
+		if _, err := fmt.Sscan(line, &inside, &outside, &n); err != nil {
+			return "", fmt.Errorf("/proc/%d/uid_map: %q: %w", pid, line, err)
+		}
+		text += fmt.Sprintf("%d %d %d\n", inside, inside, n)
+	}
+	if len(text) > maxIDs || text == "" {
+		return "", fmt.Errorf("/proc/%d/uid_map has %d bytes: %w", pid, len(data), unix.EINVAL)
+	}
+	return text, nil
+}
+
 // cellIDs are the users of the cell besides the launcher's.
 func cellIDs() (first, count int, err error) {
 	data, err := os.ReadFile("/proc/self/uid_map")

@@ -1,7 +1,6 @@
 package guest
 
 import (
-	"os"
 	"syscall"
 	"unsafe"
 
@@ -36,10 +35,18 @@ var room struct {
 	answer  [8]byte
 	pipe    [2]int32
 	path    [32]byte
+	lo      struct { // struct ifreq
+		name  [unix.IFNAMSIZ]byte
+		flags uint16
+		_     [22]byte
+	}
 
 	order struct { // of the launcher, before each fork
 		ids                   [idMap]byte // what to write to the maps of ids
+		everybody             [maxIDs]byte
+		everybodys            int // the length of that
 		slot, scratch, parent int
+		owner, network        int // see origin
 		ops                   *op
 		count                 int
 		before                int      // so many of the ops come before the processes in between, see launch
@@ -50,13 +57,18 @@ var room struct {
 	}
 }
 
-// idFiles are those in which the ids of a user namespace are said, of a process whose
-// number follows the first six letters. Each ends with a NUL.
-var idFiles = [3][18]byte{
+// ofProcess are files of a process whose number follows the first six letters: in which the
+// ids of its user namespace are said, and from firstSpace on its namespaces of users and of
+// the network. Each ends with a NUL.
+var ofProcess = [5][18]byte{
 	{'/', 'p', 'r', 'o', 'c', '/', '/', 's', 'e', 't', 'g', 'r', 'o', 'u', 'p', 's'},
 	{'/', 'p', 'r', 'o', 'c', '/', '/', 'u', 'i', 'd', '_', 'm', 'a', 'p'},
 	{'/', 'p', 'r', 'o', 'c', '/', '/', 'g', 'i', 'd', '_', 'm', 'a', 'p'},
+	{'/', 'p', 'r', 'o', 'c', '/', '/', 'n', 's', '/', 'u', 's', 'e', 'r'},
+	{'/', 'p', 'r', 'o', 'c', '/', '/', 'n', 's', '/', 'n', 'e', 't'},
 }
+
+const firstSpace = 3
 
 var denied4 = [4]byte{'d', 'e', 'n', 'y'}
 
@@ -65,85 +77,8 @@ func init() {
 	room.header.Iov, room.header.Iovlen = &room.iov, 1
 	room.header.Control = &room.control[0]
 	room.capHead.Version = unix.LINUX_CAPABILITY_VERSION_3
-}
-
-// launch starts the supervisor of a box, whose user is uid to the cell.
-func (r *recipe) launch(slot, scratch, parent, uid int) error {
-	if r.sealed == nil {
-		if err := r.seal(); err != nil {
-			return err
-		}
-	}
-	if room.order.handled == 0 { // not before: what is ignored by now stays so
-		room.order.handled = handled()
-	}
-	room.order.slot, room.order.scratch, room.order.parent = slot, scratch, parent
-	room.order.ops, room.order.count, room.order.before = &r.sealed[0], len(r.sealed), 0
-	first := boxFlags
-	if parent >= 0 {
-		// The box is made by processes in between. The first goes into the user namespace
-		// of the parent, makes that of the box, in which it has the box's identity and
-		// cannot be reached, and has the second start in the pid namespace of the parent:
-		// only there may one be made inside it. What runs in the parent owns the box's
-		// user namespace, so it may do anything to a process of that which it sees and
-		// which is dumpable; it does not see the first, and all that it sees are children
-		// of one that was not dumpable any more.
-		first, room.order.before = uintptr(syscall.SIGCHLD), r.identified
-	}
-	room.order.own, room.order.held = r.own, [2]int32{-1, -1}
-	if parent >= 0 && !r.own { // to whom the user is the one that it is in its own box
-		setIDs(room.order.ids[:], boxUID)
-	} else {
-		setIDs(room.order.ids[:], uid)
-	}
-	if parent < 0 {
-		if err := become(uid); err != nil {
-			return err
-		}
-	}
-	if r.holds {
-		if err := hold(); err != nil {
-			return err
-		}
-	}
-	syscall.ForkLock.Lock()
-	beforeFork()
-	n, errno := clone(first)
-	afterFork()
-	syscall.ForkLock.Unlock()
-	var err error
-	if r.holds {
-		if n != 0 {
-			err = holdIDs(int(n), uid)
-		}
-		letGo()
-	}
-	if parent < 0 {
-		if err := become(os.Getuid()); err != nil {
-			panic(err) // the next box would be made by somebody else
-		}
-	}
-	if n == 0 {
-		return errno
-	}
-	return err
-}
-
-// hold has the next process wait for letGo, and be reachable for who acts as its user.
-func hold() error {
-	var ends [2]int
-	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
-		return err
-	}
-	room.order.held = [2]int32{int32(ends[0]), int32(ends[1])}
-	return unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
-}
-
-func letGo() {
-	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
-	for _, fd := range room.order.held {
-		_ = unix.Close(int(fd))
-	}
+	copy(room.lo.name[:], "lo")
+	room.lo.flags = unix.IFF_UP | unix.IFF_RUNNING
 }
 
 // supervise is the process of a box from its birth to its end. It runs nothing
@@ -169,6 +104,7 @@ func supervise() {
 		env, filter     int
 		child, open     uintptr
 		high            uintptr
+		between         bool
 	)
 	// The launcher's handlers are code of a runtime that is not here. Of process 1
 	// of a pid namespace, signals from inside only reach handlers.
@@ -227,14 +163,18 @@ make:
 		}
 	}
 	if end < room.order.count {
-		n, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
-		if errno != 0 {
-			goto unborn
+		high = boxFlags &^ unix.CLONE_NEWUSER
+		if !room.order.own { // else it is in that pid namespace, and in its network
+			high |= unix.CLONE_NEWNET
+			n, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
+			if errno != 0 {
+				goto unborn
+			}
+			if n != 0 {
+				goto exit
+			}
 		}
-		if n != 0 {
-			goto exit
-		}
-		n, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE, (boxFlags|unix.CLONE_NEWNET)&^unix.CLONE_NEWUSER, 0, 0, 0, 0, 0)
+		n, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE, high, 0, 0, 0, 0, 0)
 		if errno != 0 {
 			goto unborn
 		}
@@ -414,49 +354,94 @@ program:
 
 	goto fail
 
-own: // the box's user is not that of its owner, so its map is written by who has rights over the parent
+own:
+	// The box is in a user namespace that owns its network, which is made now if there is none.
+	between = room.order.network < 0
+	if between {
+		goto apart
+	}
+	if _, _, errno = syscall.RawSyscall(unix.SYS_SETNS, uintptr(room.order.owner), unix.CLONE_NEWUSER, 0); errno != 0 {
+		goto unborn
+	}
+	if _, _, errno = syscall.RawSyscall(unix.SYS_SETNS, uintptr(room.order.network), unix.CLONE_NEWNET, 0); errno != 0 {
+		goto unborn
+	}
+	if room.order.everybodys > 0 {
+		n, _, errno = syscall.RawSyscall(syscall.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+		if errno != 0 {
+			goto unborn
+		}
+		if _, _, errno = syscall.RawSyscall(syscall.SYS_IOCTL, n, unix.SIOCSIFFLAGS, uintptr(unsafe.Pointer(&room.lo))); errno != 0 {
+			goto unborn
+		}
+		_, _, _ = syscall.RawSyscall(syscall.SYS_CLOSE, n, 0, 0)
+	}
+
+apart: // the ids of a user namespace are not all its owner's, so they are written by who has rights over the one around it
 	_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, unix.PR_SET_DUMPABLE, 1, 0)
 	_, _, errno = syscall.RawSyscall(unix.SYS_PIPE2, uintptr(unsafe.Pointer(&room.pipe[0])), unix.O_CLOEXEC, 0)
 	if errno != 0 {
 		goto unborn
 	}
-	n, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE, unix.CLONE_NEWUSER|uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
+	high, files = unix.CLONE_NEWUSER|uintptr(syscall.SIGCHLD), firstSpace
+	if between {
+		high, files = high|unix.CLONE_NEWNET, len(ofProcess)
+	}
+	n, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE, high, 0, 0, 0, 0, 0)
 	if errno != 0 {
 		goto unborn
 	}
 	if n == 0 {
 		_, _, _ = syscall.RawSyscall(syscall.SYS_CLOSE, uintptr(room.pipe[1]), 0, 0)
-		_, _, _ = syscall.RawSyscall(syscall.SYS_READ, uintptr(room.pipe[0]), uintptr(unsafe.Pointer(&room.answer[0])), 1) // the other has ended
+		_, _, _ = syscall.RawSyscall(syscall.SYS_READ, uintptr(room.pipe[0]), uintptr(unsafe.Pointer(&room.answer[0])), 1) // the other needs this one no more
+		if between {
+			goto exit
+		}
 		goto identified
 	}
-	for i = 0; i < len(idFiles); i++ {
+	for i = 0; i < files; i++ {
 		// "/proc/", the number, its digits from the last, and the name.
 		count, at = 0, int(n)
 		for end = at; end > 0; end /= 10 {
 			count++
 		}
 		for end = 0; end < 6; end++ {
-			room.path[end] = idFiles[i][end]
+			room.path[end] = ofProcess[i][end]
 		}
 		for end = 5 + count; end > 5; end-- {
 			room.path[end] = byte('0' + at%10)
 			at /= 10
 		}
-		for end = 6; end < len(idFiles[i]); end++ {
-			room.path[count+end] = idFiles[i][end]
+		for end = 6; end < len(ofProcess[i]); end++ {
+			room.path[count+end] = ofProcess[i][end]
 		}
-		high, _, errno = syscall.RawSyscall6(syscall.SYS_OPENAT, atCWD, uintptr(unsafe.Pointer(&room.path[0])), unix.O_WRONLY|unix.O_CLOEXEC, 0, 0, 0)
+		open = unix.O_WRONLY | unix.O_CLOEXEC
+		if i >= firstSpace {
+			open = unix.O_RDONLY | unix.O_CLOEXEC
+		}
+		high, _, errno = syscall.RawSyscall6(syscall.SYS_OPENAT, atCWD, uintptr(unsafe.Pointer(&room.path[0])), open, 0, 0, 0)
 		if errno != 0 {
 			goto unborn
 		}
-		if i == 0 {
+		switch {
+		case i == firstSpace:
+			room.order.owner = int(high)
+		case i > firstSpace:
+			room.order.network = int(high)
+		case i == 0:
 			_, _, errno = syscall.RawSyscall(syscall.SYS_WRITE, high, uintptr(unsafe.Pointer(&denied4[0])), 4)
-		} else {
+		case between:
+			_, _, errno = syscall.RawSyscall(syscall.SYS_WRITE, high, uintptr(unsafe.Pointer(&room.order.everybody[0])), uintptr(room.order.everybodys))
+		default:
 			_, _, errno = syscall.RawSyscall(syscall.SYS_WRITE, high, uintptr(unsafe.Pointer(&room.order.ids[0])), idMap)
 		}
 		if errno != 0 {
 			goto unborn
 		}
+	}
+	if between {
+		_, _, _ = syscall.RawSyscall(syscall.SYS_CLOSE, uintptr(room.pipe[1]), 0, 0)
+		goto own
 	}
 	goto exit
 

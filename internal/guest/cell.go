@@ -23,7 +23,9 @@ import (
 //	launcher → worker    CellLauncher                        connected and waiting
 //	worker   → launcher  CellMake, uid, Box  slot, scratch   make a box: the namespaces of one job, who is
 //	                                         (, network)     user uid of the cell; that of the network is given or made
-//	                                         (, parent)      or, for a nested Box, inside that of another
+//	                                         (, parent)      or, for a nested Box, inside that of another;
+//	                                         (, owner,       that of the network, and the user namespace that owns it,
+//	                                         network)        are made for one that is Own if they are not given
 //	worker   → launcher  CellZygote, kind,   connection      start a zygote of a kind
 //	                     root
 //	launcher → worker    CellNoZygote, kind, why             the zygote has ended
@@ -52,6 +54,12 @@ import (
 // rehearse (BoxRehearse): to do what the job will have it do, for nothing. When the supervisor ends, by
 // whatever cause, the kernel kills everything in its pid namespace; and the
 // supervisor ends when its slot does.
+//
+// Nothing enters a network namespace but with rights over what owns it, which for those of
+// the cell nobody in a box has. A nested box that is Own is therefore in one of a user
+// namespace in between, inside that of the box which holds it and around its own: a process
+// from there passes through it, gains the rights that it takes, and loses them in the box.
+// So it can be used again as that of a plain box can, and no box has rights over it.
 //
 // User code never holds a slot: it is closed, by close-on-exec or by hand, before
 // the first instruction of it. The supervisor cannot be traced or signalled by it:

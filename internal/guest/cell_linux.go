@@ -90,18 +90,13 @@ func (l *launcher) serve() error {
 	}
 	switch l.buf[0] {
 	case CellMake:
-		third := -1
-		switch len(files) {
-		case 3:
-			third = files[2]
-		case 2:
-		default:
-			return errors.New("make a box: needs a slot, a scratch mount and maybe a network namespace or a parent")
+		if len(files) < 2 {
+			return errors.New("make a box: needs a slot and a scratch mount")
 		}
 		if n < 5 {
 			return errors.New("make a box: for which user?")
 		}
-		l.make(l.buf[5:n], int(binary.LittleEndian.Uint32(l.buf[1:])), files[0], files[1], third)
+		l.make(l.buf[5:n], int(binary.LittleEndian.Uint32(l.buf[1:])), files)
 		return nil
 	case CellZygote:
 		if n != 3 || len(files) != 1 {
@@ -134,9 +129,10 @@ func rights(oob []byte) ([]int, error) {
 	return out, nil
 }
 
-// make makes a box for user uid. What goes wrong is told on its slot. third is the network
-// namespace, or the parent of a nested box, or negative.
-func (l *launcher) make(body []byte, uid, slot, scratch, third int) {
+// make makes a box for user uid of the files that came with the message. What goes wrong
+// is told on its slot.
+func (l *launcher) make(body []byte, uid int, files []int) {
+	slot := files[0]
 	r := l.recipes[string(body)]
 	if r == nil {
 		var b Box
@@ -153,15 +149,27 @@ func (l *launcher) make(body []byte, uid, slot, scratch, third int) {
 		r = newRecipe(&b, l.masked, l.share)
 		l.recipes[string(body)] = r
 	}
-	parent := third
-	if !r.nested {
-		parent = -1
-		if err := network(third); err != nil {
-			fail(slot, err.Error(), errno(err))
-			return
+	from := origin{slot: slot, scratch: files[1], parent: -1, owner: -1, network: -1, uid: uid}
+	var err error
+	switch rest := files[2:]; {
+	case !r.nested && len(rest) == 0:
+		err = network(-1)
+	case !r.nested && len(rest) == 1:
+		err = network(rest[0])
+	case r.nested && len(rest) == 1:
+		if from.parent = rest[0]; r.own {
+			from.everybody, err = idsOf(from.parent)
 		}
+	case r.own && len(rest) == 3:
+		from.parent, from.owner, from.network = rest[0], rest[1], rest[2]
+	default:
+		err = fmt.Errorf("a box with %d files: %w", len(files), unix.EINVAL)
 	}
-	if err := r.launch(slot, scratch, parent, uid); err != nil {
+	if err != nil {
+		fail(slot, err.Error(), errno(err))
+		return
+	}
+	if err := r.launch(from); err != nil {
 		fail(slot, "clone", errno(err))
 	}
 }

@@ -43,8 +43,8 @@ type cell struct {
 	slots    int               // that exist
 	made     int               // that were ever made
 	used     time.Time
-	retired  bool       // makes no more slots
-	nets     []*network // that wait for a box
+	retired  bool // makes no more slots
+	nets     networks
 	users    users
 }
 
@@ -364,12 +364,10 @@ func (c *cell) destroy(ctx context.Context) {
 	}
 	c.mu.Lock()
 	c.retired = true
-	conns, nets := c.conns, c.nets
-	c.conns, c.nets = nil, nil
+	conns := c.conns
+	c.conns = nil
 	c.mu.Unlock()
-	for _, n := range nets {
-		n.close()
-	}
+	c.nets.close()
 	for p := range conns {
 		p.close()
 	}

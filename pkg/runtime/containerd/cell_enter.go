@@ -21,6 +21,13 @@ import (
 // in which they are entered: what may be entered follows from the first.
 var spaces = []string{"user", "mnt", "net", "ipc", "uts", "pid"}
 
+// forkedSpaces are those of a box for what is forked from a preload that are entered after
+// its network, which is not the box's: that, and what owns it, come first.
+var forkedSpaces = []string{"user", "mnt", "ipc", "uts", "pid"}
+
+// passedSpaces are what leads to those, in order.
+var passedSpaces = append([]string{"network's user", "net"}, forkedSpaces...)
+
 // enter has the process from fork, and takes what it forks into the box of c: its
 // namespaces, its limits, its control group. tell tells the process that the box is
 // there, and when it has forked it is held until its copy goes on.
@@ -73,7 +80,7 @@ func (c *cellSlot) holdAndEnter(ctx context.Context, p *policy.Policy, from int,
 		return err
 	}
 	sequences := between.sequences()
-	t, err := between.through(fds, tid, 0, func() error { return nil })
+	t, err := between.through(spaces, fds, tid, 0, func() error { return nil })
 	if err != nil {
 		return err
 	}
@@ -89,11 +96,11 @@ func (c *cellSlot) holdAndEnter(ctx context.Context, p *policy.Policy, from int,
 	return err
 }
 
-// through has t enter the namespaces of a box, of which it has descriptors in the
-// order of spaces, and fork there, with more flags. there is called in between.
-func (t *tracee) through(fds []uintptr, tid, with uintptr, there func() error) (*tracee, error) {
+// through has t enter namespaces of which it has descriptors, by their names, and fork
+// there, with more flags. there is called in between.
+func (t *tracee) through(names []string, fds []uintptr, tid, with uintptr, there func() error) (*tracee, error) {
 	for i, fd := range fds {
-		if err := t.call("enter the "+spaces[i]+" namespace", unix.SYS_SETNS, fd, 0); err != nil {
+		if err := t.call("enter the "+names[i]+" namespace", unix.SYS_SETNS, fd, 0); err != nil {
 			return nil, err
 		}
 	}

@@ -249,7 +249,7 @@ func (c *cellSlot) copy(ctx context.Context, p *policy.Policy, from int, asked *
 			err = asked.err
 		}
 	}()
-	if box, err = c.openSpaces(); err != nil {
+	if box, err = c.openSpaces(spaces); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -265,9 +265,9 @@ func (c *cellSlot) copy(ctx context.Context, p *policy.Policy, from int, asked *
 	return c.enter(ctx, p, from, func() error { return c.job.slot.send([]byte{guest.BoxReady}, box...) })
 }
 
-// openSpaces opens the namespaces of the box, in the order in which they are entered.
-func (c *cellSlot) openSpaces() (box []int, err error) {
-	for _, name := range spaces {
+// openSpaces opens namespaces of the box.
+func (c *cellSlot) openSpaces(names []string) (box []int, err error) {
+	for _, name := range names {
 		fd, err := unix.Open(fmt.Sprintf("/proc/%d/ns/%s", c.sup.pid, name), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			closeAll(box)

@@ -3,6 +3,7 @@ package containerd
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,6 +20,7 @@ import (
 // box; all else takes rights over the namespace that no program has.
 type network struct {
 	fd     int
+	owner  int              // the user namespace that owns it, if that is its own and not the cell's; -1
 	tables [len(traces)]int // descriptors; -1 where the kernel has none
 	fresh  [len(traces)]string
 }
@@ -35,9 +37,9 @@ const tableSize = 8 << 10
 const maxNetworks = 64
 
 // openNetwork returns the namespace of process pid, in which nothing has
-// happened yet.
-func openNetwork(pid int) (_ *network, err error) {
-	n := &network{fd: -1}
+// happened yet, and what owns it if that is its own.
+func openNetwork(pid int, own bool) (_ *network, err error) {
+	n := &network{fd: -1, owner: -1}
 	for i := range n.tables {
 		n.tables[i] = -1
 	}
@@ -48,6 +50,11 @@ func openNetwork(pid int) (_ *network, err error) {
 	}()
 	if n.fd, err = unix.Open(fmt.Sprintf("/proc/%d/ns/net", pid), unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
 		return nil, fmt.Errorf("open a network namespace: %w", err)
+	}
+	if own {
+		if n.owner, err = unix.IoctlRetInt(n.fd, unix.NS_GET_USERNS); err != nil {
+			return nil, fmt.Errorf("open the owner of a network namespace: %w", err)
+		}
 	}
 	for i, name := range traces {
 		fd, err := unix.Open(fmt.Sprintf("/proc/%d/net/%s", pid, name), unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -94,40 +101,95 @@ func (n *network) untouched() bool {
 	return true
 }
 
+// files appends the descriptors by which it is entered, in order.
+func (n *network) files(to []int) []int {
+	if n.owner >= 0 {
+		to = append(to, n.owner)
+	}
+	return append(to, n.fd)
+}
+
 func (n *network) close() {
-	for _, fd := range append(n.tables[:], n.fd) {
+	for _, fd := range append(n.tables[:], n.fd, n.owner) {
 		if fd >= 0 {
 			_ = unix.Close(fd)
 		}
 	}
 }
 
-// takeNetwork returns a namespace in which nothing has happened; nil if none
-// waits.
-func (c *cell) takeNetwork() *network {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.nets) == 0 {
+// networks are those that wait for a box: of a cell, or of what programs are forked from,
+// whose boxes can only be in those that were made for them.
+type networks struct {
+	mu      sync.Mutex
+	waiting []*network
+	closed  bool
+}
+
+// take returns a namespace in which nothing has happened; nil if none waits.
+func (ns *networks) take() *network {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	if len(ns.waiting) == 0 {
 		return nil
 	}
-	n := c.nets[len(c.nets)-1]
-	c.nets = c.nets[:len(c.nets)-1]
+	n := ns.waiting[len(ns.waiting)-1]
+	ns.waiting = ns.waiting[:len(ns.waiting)-1]
 	return n
 }
 
-// giveNetwork keeps n for the next box, or lets go of it. The box is gone.
-func (c *cell) giveNetwork(n *network) {
-	if !n.untouched() || !c.keepNetwork(n) {
+// give keeps n for the next box, or lets go of it. The box that was in it is gone.
+func (ns *networks) give(n *network) {
+	if !n.untouched() || !ns.keep(n) {
 		n.close()
 	}
 }
 
-func (c *cell) keepNetwork(n *network) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.retired || len(c.nets) >= maxNetworks {
+func (ns *networks) keep(n *network) bool {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	if ns.closed || len(ns.waiting) >= maxNetworks {
 		return false
 	}
-	c.nets = append(c.nets, n)
+	ns.waiting = append(ns.waiting, n)
 	return true
+}
+
+// close lets go of all, and of those that are given from now on.
+func (ns *networks) close() {
+	ns.mu.Lock()
+	waiting := ns.waiting
+	ns.waiting, ns.closed = nil, true
+	ns.mu.Unlock()
+	for _, n := range waiting {
+		n.close()
+	}
+}
+
+// networks are those that a box like that of s may be in; nil: one of its own.
+func (s *cellSlot) networks() *networks {
+	switch {
+	case s.copied():
+		return nil
+	case s.preload != nil:
+		return &s.preload.nets
+	}
+	return &s.cell.nets
+}
+
+// giveNetwork gives the network of s back, of which nothing is left if it is clean.
+func (s *cellSlot) giveNetwork(clean bool) {
+	switch {
+	case s.net == nil:
+	case clean && s.cell.lasts():
+		s.networks().give(s.net)
+	default:
+		s.net.close()
+	}
+}
+
+// lasts reports whether the cell may make more boxes.
+func (c *cell) lasts() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.retired
 }

@@ -5,12 +5,15 @@ import (
 	"testing"
 )
 
-// What a job did on its network is nothing that a later one finds, while the
-// namespaces of those that did nothing are used again.
-func TestCellNetworksAreUsedAgainOnlyIfUntouched(t *testing.T) {
-	r := newRuntime(t, nil)
-	look := pySnippet(`
-import os
+// networkName prints what no two network namespaces have in common, as numbers of files
+// that are given to the next have: SO_NETNS_COOKIE.
+const networkName = `
+import socket
+with socket.socket(socket.AF_UNIX) as s: print(s.getsockopt(socket.SOL_SOCKET, 71, 8).hex(), flush=True)
+`
+
+// networkLook prints the network namespace and what there is to be found in it.
+const networkLook = networkName + `
 counters = dict()
 for name in "snmp", "netstat":
     lines = open("/proc/net/" + name).read().splitlines()
@@ -22,29 +25,30 @@ for line in open("/proc/net/snmp6"):
 # Settings and what the kernel made of bringing lo up.
 traces = {n: v for n, v in counters.items() if v and n not in ("Ip:Forwarding", "Ip:DefaultTTL", "Tcp:RtoAlgorithm", "Tcp:RtoMin", "Tcp:RtoMax", "Tcp:MaxConn")}
 traces.update({f: open("/proc/net/" + f).read().count("\n") for f in ("tcp", "udp", "tcp6", "unix", "ip6_flowlabel") if open("/proc/net/" + f).read().count("\n") > 1})
-print(os.readlink("/proc/self/ns/net"), traces)`)
-	seen := map[string]int{}
-	for name, code := range map[string]string{
-		"nothing": "",
-		"a connection left in TIME_WAIT": `
+print(traces)`
+
+// networkUses are programs that do something on their network, by what they leave.
+var networkUses = map[string]string{
+	"nothing": "",
+	"a connection left in TIME_WAIT": `
 import socket
 l = socket.create_server(("127.0.0.1", 7777))
 c = socket.create_connection(("127.0.0.1", 7777))
 s, _ = l.accept()
 s.close(); c.close()`,
-		"one of IPv6":              `import socket; l = socket.create_server(("::1", 7), family=socket.AF_INET6); socket.create_connection(("::1", 7))`,
-		"a datagram to nobody":     `import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("127.0.0.1", 9))`,
-		"a datagram without a way": "import socket\ntry: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('10.0.0.1', 9))\nexcept OSError: pass",
-		"a connection without one": "import socket\ntry: socket.create_connection(('10.0.0.1', 9))\nexcept OSError: pass",
-		"one that is refused":      "import socket\ntry: socket.create_connection(('127.0.0.1', 9))\nexcept OSError: pass",
-		"a listener, and a name":   `import socket; socket.create_server(("127.0.0.1", 7777)); socket.socket(socket.AF_UNIX).bind("\0name")`,
-		"a label of flows": `
+	"one of IPv6":              `import socket; l = socket.create_server(("::1", 7), family=socket.AF_INET6); socket.create_connection(("::1", 7))`,
+	"a datagram to nobody":     `import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("127.0.0.1", 9))`,
+	"a datagram without a way": "import socket\ntry: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('10.0.0.1', 9))\nexcept OSError: pass",
+	"a connection without one": "import socket\ntry: socket.create_connection(('10.0.0.1', 9))\nexcept OSError: pass",
+	"one that is refused":      "import socket\ntry: socket.create_connection(('127.0.0.1', 9))\nexcept OSError: pass",
+	"a listener, and a name":   `import socket; socket.create_server(("127.0.0.1", 7777)); socket.socket(socket.AF_UNIX).bind("\0name")`,
+	"a label of flows": `
 import socket, struct
 s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
 for label in 1, 2, 3:
     try: s.setsockopt(41, 32, struct.pack("16s4sBBHHHI", socket.inet_pton(socket.AF_INET6, "fd00::cafe"), struct.pack(">I", label), 0, 255, 1, 0, 150, 0))
     except OSError: pass`,
-		"a group of multicast": `
+	"a group of multicast": `
 import socket, struct
 s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
 for group in "ff02::cafe", "ff15::1":
@@ -53,21 +57,58 @@ for group in "ff02::cafe", "ff15::1":
 t = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 try: t.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, socket.inet_aton("239.1.2.3") + socket.inet_aton("127.0.0.1"))
 except OSError: pass`,
-		"a listener with fast open": `import socket; l = socket.create_server(("127.0.0.1", 7777)); l.setsockopt(socket.IPPROTO_TCP, socket.TCP_FASTOPEN, 5)`,
-		"a listener that forks off": `import os, socket, time; l = socket.create_server(("127.0.0.1", 7777)); os.fork() or time.sleep(60)`,
-	} {
-		cellJob(t, r, pySnippet(code), nil)
+	"a listener with fast open": `import socket; l = socket.create_server(("127.0.0.1", 7777)); l.setsockopt(socket.IPPROTO_TCP, socket.TCP_FASTOPEN, 5)`,
+	"a listener that forks off": `import os, socket, time; l = socket.create_server(("127.0.0.1", 7777)); os.fork() or time.sleep(60)`,
+}
+
+// networksAre makes sure that what a job did on its network is nothing that a later one
+// finds, while the namespaces of those that did nothing are used again.
+func networksAre(t *testing.T, run func(code string) (stdout, stderr string)) {
+	t.Helper()
+	seen := map[string]int{}
+	for name, code := range networkUses {
+		stdout, _ := run(networkName + code)
+		used := strings.TrimSpace(stdout)
 		// More than are made ahead, so that the one in question is among them.
 		for range 8 {
-			rep := cellJob(t, r, look, nil)
-			ns, traces, _ := strings.Cut(strings.TrimSpace(rep.Stdout.Text), " ")
+			stdout, stderr := run(networkLook)
+			ns, traces, _ := strings.Cut(strings.TrimSpace(stdout), "\n")
 			seen[ns]++
 			if traces != "{}" {
-				t.Errorf("after %s a job finds %s %s%s", name, traces, rep.Stderr.Text, ns)
+				t.Errorf("after %s a job finds %s %s%s", name, traces, stderr, ns)
+			}
+			if ns == used && leavesTraces[name] {
+				t.Errorf("after %s a job gets the same namespace", name)
 			}
 		}
 	}
 	if len(seen) > 50 {
-		t.Errorf("%d namespaces for 96 jobs: none is used again", len(seen))
+		t.Errorf("%d namespaces for %d jobs: none is used again", len(seen), 8*len(networkUses))
 	}
+}
+
+// leavesTraces are those of networkUses that leave something on any kernel, with IPv6 or without.
+var leavesTraces = map[string]bool{
+	"a connection left in TIME_WAIT": true, "a datagram to nobody": true, "a datagram without a way": true, "a connection without one": true, "one that is refused": true,
+}
+
+func TestCellNetworksAreUsedAgainOnlyIfUntouched(t *testing.T) {
+	r := newRuntime(t, nil)
+	networksAre(t, func(code string) (stdout, stderr string) {
+		rep := cellJob(t, r, pySnippet(code), nil)
+		return rep.Stdout.Text, rep.Stderr.Text
+	})
+}
+
+// Programs that are forked from a preload have networks by the same rule.
+func TestPreloadedNetworksAreUsedAgainOnlyIfUntouched(t *testing.T) {
+	i := importing{r: newRuntime(t, preloading), imports: "asyncio"}
+	i.warm(t)
+	networksAre(t, func(code string) (stdout, stderr string) {
+		rep, preloaded := i.run(t, code)
+		if !preloaded {
+			t.Error("it ran by itself")
+		}
+		return rep.Stdout.Text, rep.Stderr.Text
+	})
 }

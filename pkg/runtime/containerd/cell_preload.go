@@ -38,6 +38,7 @@ type preload struct {
 	known  map[string]known // about its modules
 	names  map[string]bool  // top-level names of all that was imported
 	memory int64
+	nets   networks      // of its forks
 	over   chan struct{} // closed when it shall end
 	end    func()
 	ended  chan struct{} // closed when its program has ended
@@ -222,6 +223,7 @@ func (p *preload) close() {
 	p.end()
 	p.frozen.end()
 	p.conn.close()
+	p.nets.close()
 	p.slot.Close()
 }
 
@@ -283,7 +285,7 @@ func (p *preload) newSlot(ctx context.Context) (_ *cellSlot, err error) {
 
 // forkPreloaded has the process of c forked, and waits until it waits.
 func (c *cellSlot) forkPreloaded(ctx context.Context) error {
-	box, err := c.openSpaces()
+	box, err := c.openSpaces(forkedSpaces)
 	if err != nil {
 		return err
 	}
@@ -303,7 +305,7 @@ func (c *cellSlot) forkPreloaded(ctx context.Context) error {
 	c.job = &forked{zygote: p.zygote, slot: ours, ended: make(chan unix.WaitStatus, 1)}
 	var proc *process
 	err = p.frozen.do(func() (err error) {
-		if err = p.conn.send([]byte("f"), append([]int{theirs}, box...)...); err != nil {
+		if err = p.conn.send([]byte("f"), append(c.net.files([]int{theirs}), box...)...); err != nil {
 			return err
 		}
 		return p.frozen.fork(c.job.ended, func(t *tracee, s sequences) (err error) {

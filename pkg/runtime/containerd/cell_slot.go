@@ -148,8 +148,13 @@ func (s *cellSlot) makeBox(ctx context.Context, b guest.Box) (err error) {
 	files := []int{theirs, int(s.scratch.mount.Fd())}
 	if s.parent != nil {
 		files = append(files, int(s.parent.sup.fd.Fd()))
-	} else if s.net = s.cell.takeNetwork(); s.net != nil {
-		files = append(files, s.net.fd)
+	}
+	nets := s.networks()
+	if nets != nil {
+		s.net = nets.take()
+	}
+	if s.net != nil {
+		files = s.net.files(files)
 	}
 	err = launcher.send(append(binary.LittleEndian.AppendUint32([]byte{guest.CellMake}, uint32(s.hostUID())), request...), files...)
 	_ = unix.Close(theirs)
@@ -161,10 +166,10 @@ func (s *cellSlot) makeBox(ctx context.Context, b guest.Box) (err error) {
 	if err != nil {
 		return err
 	}
-	if s.sup, err = openProcess(pid); err != nil || s.net != nil || s.parent != nil {
+	if s.sup, err = openProcess(pid); err != nil || s.net != nil || nets == nil {
 		return err
 	}
-	s.net, err = openNetwork(pid)
+	s.net, err = openNetwork(pid, s.preload != nil)
 	return err
 }
 
@@ -377,11 +382,7 @@ func (s *cellSlot) release() {
 	if s.lease != nil && clean {
 		s.lease.giveBack(ctx)
 	}
-	if s.net != nil && clean {
-		s.cell.giveNetwork(s.net)
-	} else if s.net != nil {
-		s.net.close()
-	}
+	s.giveNetwork(clean)
 	cells.mu.Lock()
 	delete(cells.slots, s)
 	cells.mu.Unlock()

@@ -139,7 +139,7 @@ func (f *frozen) do(what func() error) error {
 var errMessage = errors.New("a forked interpreter has not got its descriptors")
 
 // fork has a process forked that finds its way by descriptors which were sent to the
-// connection: its slot, and the namespaces of its box. take is called with the process
+// connection: its slot, and passedSpaces of its box. take is called with the process
 // while it is held in its box. How it ends is told to ended, as long as somebody reaps.
 func (f *frozen) fork(ended chan<- unix.WaitStatus, take func(*tracee, sequences) error) error {
 	between, _, err := f.t.spawn(f.flags(), f.tid)
@@ -150,7 +150,7 @@ func (f *frozen) fork(ended chan<- unix.WaitStatus, take func(*tracee, sequences
 		between.end()
 		_ = f.reap()
 	}()
-	fds, err := between.receive(f.connect, 1+len(spaces))
+	fds, err := between.receive(f.connect, 1+len(passedSpaces))
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (f *frozen) fork(ended chan<- unix.WaitStatus, take func(*tracee, sequences
 		return err
 	}
 	sequences := between.sequences()
-	t, err := between.through(fds[1:], f.tid, unix.CLONE_PARENT, func() error {
+	t, err := between.through(passedSpaces, fds[1:], f.tid, unix.CLONE_PARENT, func() error {
 		if err := between.call("become the group of its box", unix.SYS_SETRESGID, programGID, programGID, programGID); err != nil {
 			return err
 		}

@@ -80,7 +80,7 @@ func (c *cellSlot) holdAndEnter(ctx context.Context, p *policy.Policy, from int,
 		return err
 	}
 	sequences := between.sequences()
-	t, err := between.through(spaces, fds, tid, 0, func() error { return nil })
+	t, err := between.through(entering(spaces, fds), tid, 0)
 	if err != nil {
 		return err
 	}
@@ -96,21 +96,20 @@ func (c *cellSlot) holdAndEnter(ctx context.Context, p *policy.Policy, from int,
 	return err
 }
 
-// through has t enter namespaces of which it has descriptors, by their names, and fork
-// there, with more flags. there is called in between.
-func (t *tracee) through(names []string, fds []uintptr, tid, with uintptr, there func() error) (*tracee, error) {
+// entering are the calls that enter namespaces of which a process has descriptors.
+func entering(names []string, fds []uintptr) (calls []systemCall) {
 	for i, fd := range fds {
-		if err := t.call("enter the "+names[i]+" namespace", unix.SYS_SETNS, fd, 0); err != nil {
-			return nil, err
-		}
+		calls = append(calls, newCall("enter the "+names[i]+" namespace", unix.SYS_SETNS, fd, 0))
 	}
-	if err := there(); err != nil {
-		return nil, err
-	}
+	return calls
+}
+
+// through has t make the calls that take it into a box, and fork there, with more flags.
+func (t *tracee) through(calls []systemCall, tid, with uintptr) (*tracee, error) {
 	// Only a fork takes a process into a pid namespace. The two share their memory,
 	// which saves a copy of all page tables, and which the one in between never uses
 	// again; nor may the kernel for it.
-	if err := t.call("forget its number", unix.SYS_SET_TID_ADDRESS, 0); err != nil {
+	if err := t.callAll(append(calls, newCall("forget its number", unix.SYS_SET_TID_ADDRESS, 0))); err != nil {
 		return nil, err
 	}
 	flags := uintptr(unix.CLONE_VM) | uintptr(syscall.SIGCHLD) | with
@@ -130,19 +129,18 @@ func (c *cellSlot) settle(t *tracee, s sequences) error {
 	if err := c.lease.Add(t.pid); err != nil {
 		return err
 	}
-	if err := t.call("make a cgroup namespace", unix.SYS_UNSHARE, unix.CLONE_NEWCGROUP); err != nil {
-		return err
-	}
 	if err := t.run(t.regs.dropping(t.code, unix.CAP_LAST_CAP), t.code+dropEnd); err != nil {
 		return fmt.Errorf("empty the bounding set: %w", err)
 	}
-	if err := t.call("drop capabilities", unix.SYS_CAPSET, t.code+capHeader, t.code+capNone); err != nil {
-		return err
+	calls := []systemCall{
+		newCall("make a cgroup namespace", unix.SYS_UNSHARE, unix.CLONE_NEWCGROUP),
+		newCall("drop capabilities", unix.SYS_CAPSET, t.code+capHeader, t.code+capNone),
 	}
 	if s.area != 0 { // who borrows memory has none, and what is forked without asking the C library, either
-		if err := t.call("tell of restartable sequences", unix.SYS_RSEQ, uintptr(s.area), uintptr(s.size), 0, uintptr(s.signature)); err != nil {
-			return err
-		}
+		calls = append(calls, newCall("tell of restartable sequences", unix.SYS_RSEQ, uintptr(s.area), uintptr(s.size), 0, uintptr(s.signature)))
+	}
+	if err := t.callAll(calls); err != nil {
+		return err
 	}
 	if err := harmless(t.pid); err != nil {
 		return err

@@ -154,17 +154,14 @@ func (f *frozen) fork(ended chan<- unix.WaitStatus, take func(*tracee, sequences
 	if err != nil {
 		return err
 	}
-	// The slot takes the place of the connection: nobody else has any business with that.
-	if err := between.call("take the slot", unix.SYS_DUP3, fds[0], uintptr(f.connect), unix.O_CLOEXEC); err != nil {
-		return err
-	}
 	sequences := between.sequences()
-	t, err := between.through(passedSpaces, fds[1:], f.tid, unix.CLONE_PARENT, func() error {
-		if err := between.call("become the group of its box", unix.SYS_SETRESGID, programGID, programGID, programGID); err != nil {
-			return err
-		}
-		return between.call("become the user of its box", unix.SYS_SETRESUID, programUID, programUID, programUID)
-	})
+	// The slot takes the place of the connection: nobody else has any business with that.
+	calls := []systemCall{newCall("take the slot", unix.SYS_DUP3, fds[0], uintptr(f.connect), unix.O_CLOEXEC)}
+	calls = append(calls, entering(passedSpaces, fds[1:])...)
+	calls = append(calls,
+		newCall("become the group of its box", unix.SYS_SETRESGID, programGID, programGID, programGID),
+		newCall("become the user of its box", unix.SYS_SETRESUID, programUID, programUID, programUID))
+	t, err := between.through(calls, f.tid, unix.CLONE_PARENT)
 	if err != nil {
 		return err
 	}
@@ -231,15 +228,15 @@ func (t *tracee) receive(from, n int) ([]uintptr, error) {
 	put(b[40:], uint64(room))
 	put(b[header:], uint64(at)+uint64(len(b))-8) // iov_base
 	put(b[header+8:], 1)
-	if _, err := unix.PtracePokeData(t.pid, at, b); err != nil {
-		return nil, fmt.Errorf("write to a forked interpreter: %w", err)
+	if err := t.write(at, b); err != nil {
+		return nil, err
 	}
 	got, err := t.ask("receive its descriptors", unix.SYS_RECVMSG, uintptr(from), at, unix.MSG_DONTWAIT)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := unix.PtracePeekData(t.pid, at, b); err != nil {
-		return nil, fmt.Errorf("read from a forked interpreter: %w", err)
+	if err := t.read(at, b); err != nil {
+		return nil, err
 	}
 	length := binary.NativeEndian.Uint64(b[header+vector:])
 	if got != 1 || length != uint64(room) {

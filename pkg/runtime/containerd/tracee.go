@@ -2,6 +2,7 @@ package containerd
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -126,6 +127,76 @@ func (t *tracee) prepare(code uintptr) error {
 		return fmt.Errorf("write to the vdso: %w", err)
 	}
 	return nil
+}
+
+// systemCall is one of those that a tracee makes in a row.
+type systemCall struct {
+	name string
+	nr   uintptr
+	args [tableEntry - 1]uintptr
+}
+
+// tableEntry is the length of a system call in the table of them, in words.
+const tableEntry = 5
+
+func newCall(name string, nr uintptr, args ...uintptr) (c systemCall) {
+	c.name, c.nr = name, nr
+	copy(c.args[:], args)
+	return c
+}
+
+// callAll has t make calls, of which none is made after one that failed. It stops once
+// for all of them: a stop takes longer than most calls.
+func (t *tracee) callAll(calls []systemCall) error {
+	b := make([]byte, 0, len(calls)*tableEntry*8)
+	for _, c := range calls {
+		b = binary.NativeEndian.AppendUint64(b, uint64(c.nr))
+		for _, a := range c.args {
+			b = binary.NativeEndian.AppendUint64(b, uint64(a))
+		}
+	}
+	at := (t.regs.spare() - uintptr(len(b))) &^ 15
+	if err := t.write(at, b); err != nil {
+		return err
+	}
+	r := t.regs.callingAll(t.code, at, len(calls))
+	if err := t.run(r, t.code+tableEnd); err != nil {
+		return err
+	}
+	if err := r.result(); err != nil {
+		return fmt.Errorf("%s: %w", calls[len(calls)-r.left()].name, err)
+	}
+	return nil
+}
+
+// write writes to memory of t that it may write to itself.
+func (t *tracee) write(at uintptr, b []byte) error {
+	n, err := unix.ProcessVMWritev(t.pid, local(b), []unix.RemoteIovec{{Base: at, Len: len(b)}}, 0)
+	if err == nil && n != len(b) {
+		err = unix.EFAULT
+	}
+	if err != nil {
+		return fmt.Errorf("write to a forked interpreter: %w", err)
+	}
+	return nil
+}
+
+// read reads from the memory of t.
+func (t *tracee) read(at uintptr, b []byte) error {
+	n, err := unix.ProcessVMReadv(t.pid, local(b), []unix.RemoteIovec{{Base: at, Len: len(b)}}, 0)
+	if err == nil && n != len(b) {
+		err = unix.EFAULT
+	}
+	if err != nil {
+		return fmt.Errorf("read from a forked interpreter: %w", err)
+	}
+	return nil
+}
+
+func local(b []byte) []unix.Iovec {
+	v := unix.Iovec{Base: unsafe.SliceData(b)}
+	v.SetLen(len(b))
+	return []unix.Iovec{v}
 }
 
 // call has t make a system call.

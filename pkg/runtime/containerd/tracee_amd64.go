@@ -11,6 +11,20 @@ const canTrace = true
 
 // injected are the instructions of a tracee, and the arguments of capset.
 var injected = []byte{
+	// Calls of a table at rbx, whose number is in r12, until one fails.
+	0x48, 0x8b, 0x03, // mov rax, [rbx]
+	0x48, 0x8b, 0x7b, 8, // mov rdi, [rbx+8]
+	0x48, 0x8b, 0x73, 16, // mov rsi, [rbx+16]
+	0x48, 0x8b, 0x53, 24, // mov rdx, [rbx+24]
+	0x4c, 0x8b, 0x53, 32, // mov r10, [rbx+32]
+	0x0f, 0x05, // syscall
+	0x48, 0x83, 0xc3, 8 * tableEntry, // add rbx, 40
+	0x48, 0x85, 0xc0, // test rax, rax
+	0x78, 0x05, // js to the end
+	0x49, 0xff, 0xcc, // dec r12
+	0x75, 0xdd, // jnz to the beginning
+	0xcc,       // int3
+	0, 0, 0, 0, //
 	// Once for each capability, down to 0: prctl(PR_CAPBSET_DROP, capability, 0, 0, 0).
 	0x48, 0x89, 0xde, // mov rsi, rbx
 	0xb8, unix.SYS_PRCTL, 0, 0, 0, // mov eax, SYS_PRCTL
@@ -31,11 +45,13 @@ var injected = []byte{
 
 // Offsets in injected, and what comes behind its breakpoints.
 const (
-	dropEnd   = 16
-	callBegin = 16
-	callEnd   = 19
-	capHeader = 24
-	capNone   = 32
+	tableEnd  = 36
+	dropBegin = 40
+	dropEnd   = dropBegin + 16
+	callBegin = dropBegin + 16
+	callEnd   = callBegin + 3
+	capHeader = dropBegin + 24
+	capNone   = capHeader + 8
 )
 
 // registers are those of a tracee.
@@ -71,9 +87,19 @@ func (r *registers) calling(code, nr uintptr, args ...uintptr) *registers {
 // dropping returns r, about to give up every capability up to last for ever.
 func (r *registers) dropping(code, last uintptr) *registers {
 	n := r.calling(code, 0, unix.PR_CAPBSET_DROP, 0, 0, 0, 0)
-	n.Rip, n.Rbx = uint64(code), uint64(last)
+	n.Rip, n.Rbx = uint64(code+dropBegin), uint64(last)
 	return n
 }
+
+// callingAll returns r, about to make so many calls of the table at at.
+func (r *registers) callingAll(code, at uintptr, calls int) *registers {
+	n := r.calling(code, 0)
+	n.Rip, n.Rbx, n.R12 = uint64(code), uint64(at), uint64(calls)
+	return n
+}
+
+// left is how many calls of a table were not made, with the one that failed.
+func (r *registers) left() int { return int(r.R12) }
 
 // result is what a call came to.
 func (r *registers) result() error {

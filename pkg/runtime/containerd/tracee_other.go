@@ -10,6 +10,7 @@ const canTrace = false
 var injected []byte
 
 const (
+	tableEnd  = 0
 	dropEnd   = 0
 	callEnd   = 0
 	capHeader = 0
@@ -23,6 +24,8 @@ func (*registers) write(int) error                                 { return erro
 func (*registers) at() uintptr                                     { return 0 }
 func (r *registers) calling(_, _ uintptr, _ ...uintptr) *registers { return r }
 func (r *registers) dropping(_, _ uintptr) *registers              { return r }
+func (r *registers) callingAll(_, _ uintptr, _ int) *registers     { return r }
+func (*registers) left() int                                       { return 0 }
 func (*registers) result() error                                   { return errors.ErrUnsupported }
 func (*registers) value() uintptr                                  { return 0 }
 func (*registers) spare() uintptr                                  { return 0 }

@@ -1,0 +1,53 @@
+package containerd
+
+import (
+	"errors"
+	"os/exec"
+	goruntime "runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Of calls in a row none is made after one that failed, and it is that one which is named.
+func TestTraceeCallsInARow(t *testing.T) {
+	goruntime.LockOSThread() // what is held is held by a thread
+	defer goruntime.UnlockOSThread()
+	cmd := exec.Command("/bin/sleep", "60")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	held, err := born(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.end()
+	if err := (&cellSlot{}).prepare(held); err != nil {
+		t.Fatal(err)
+	}
+	mask := func(m uintptr) systemCall { return newCall("set the mask", unix.SYS_UMASK, m) }
+	masked := func() uintptr {
+		old, err := held.ask("read the mask", unix.SYS_UMASK, 0o22)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return old
+	}
+	if err := held.callAll([]systemCall{mask(0o11), mask(0o17)}); err != nil || masked() != 0o17 {
+		t.Errorf("calls that succeed: %v", err)
+	}
+	for place, name := range []string{"first", "second", "third"} {
+		calls := []systemCall{mask(0o1), mask(0o2), mask(0o3)}
+		calls[place] = newCall("close the "+name, unix.SYS_CLOSE, ^uintptr(0))
+		err := held.callAll(calls)
+		if !errors.Is(err, unix.EBADF) || !strings.HasPrefix(err.Error(), "close the "+name+":") {
+			t.Errorf("the %s fails: %v", name, err)
+		}
+		if want := []uintptr{0o22, 0o1, 0o2}[place]; masked() != want {
+			t.Errorf("after the %s the mask is not %#o", name, want)
+		}
+	}
+}

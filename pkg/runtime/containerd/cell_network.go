@@ -1,6 +1,7 @@
 package containerd
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"sync"
@@ -17,7 +18,9 @@ import (
 // packet there is no connection, no TIME_WAIT, no route, no metric and no counter
 // that the next job could find. What a program can leave without one, the tables of
 // traces tell. Sockets, abstract names and what belongs to a socket end with the
-// box; all else takes rights over the namespace that no program has.
+// box, but for those that were on their way through another socket and are there
+// until the kernel looks for them: they are counted. All else takes rights over the
+// namespace that no program has.
 type network struct {
 	fd     int
 	owner  int              // the user namespace that owns it, if that is its own and not the cell's; -1
@@ -28,7 +31,11 @@ type network struct {
 // traces are the files of /proc/net that are compared. A label of flows outlives
 // its socket, for minutes, with an address of the program's choice; who is in a
 // group of multicast outlives it for a moment.
-var traces = [...]string{"snmp", "snmp6", "ip6_flowlabel", "igmp", "igmp6"}
+var traces = [...]string{"snmp", "snmp6", "ip6_flowlabel", "igmp", "igmp6", socketCounts}
+
+// socketCounts is that of which only the first line is compared, the sockets of any kind
+// that are there: others are of the whole host.
+const socketCounts = "sockstat"
 
 // tableSize is how much of a table is compared.
 const tableSize = 8 << 10
@@ -65,23 +72,27 @@ func openNetwork(pid int, own bool) (_ *network, err error) {
 			return nil, fmt.Errorf("open the tables of a network namespace: %w", err)
 		}
 		n.tables[i] = fd
-		if n.fresh[i], err = readTable(fd); err != nil {
-			return nil, err
+		var b [tableSize]byte
+		got, err := n.read(i, &b)
+		if err != nil {
+			return nil, fmt.Errorf("read a table of a network namespace: %w", err)
 		}
+		n.fresh[i] = string(got)
 	}
 	return n, nil
 }
 
-func readTable(fd int) (string, error) {
-	if fd < 0 {
-		return "", nil
-	}
-	var b [tableSize]byte
-	n, err := unix.Pread(fd, b[:], 0)
+// read returns what is compared of table i.
+func (n *network) read(i int, b *[tableSize]byte) ([]byte, error) {
+	got, err := unix.Pread(n.tables[i], b[:], 0)
 	if err != nil {
-		return "", fmt.Errorf("read a table of a network namespace: %w", err)
+		return nil, err
 	}
-	return string(b[:n]), nil
+	if traces[i] == socketCounts {
+		first, _, _ := bytes.Cut(b[:got], []byte("\n"))
+		return first, nil
+	}
+	return b[:got], nil
 }
 
 // untouched reports whether nothing has happened in the namespace.
@@ -94,7 +105,7 @@ func (n *network) untouched() bool {
 		if fd < 0 {
 			continue
 		}
-		if got, err := unix.Pread(fd, b[:], 0); err != nil || string(b[:got]) != n.fresh[i] {
+		if got, err := n.read(i, &b); err != nil || string(got) != n.fresh[i] {
 			return false
 		}
 	}

@@ -1,8 +1,12 @@
 package containerd
 
 import (
+	goruntime "runtime"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // networkName prints what no two network namespaces have in common, as numbers of files
@@ -111,4 +115,47 @@ func TestPreloadedNetworksAreUsedAgainOnlyIfUntouched(t *testing.T) {
 		}
 		return rep.Stdout.Text, rep.Stderr.Text
 	})
+}
+
+// A socket of any kind that outlives its program, as one does that was on its way through
+// another when both ended, until the kernel finds it, keeps a namespace from the next.
+func TestCellNetworksWithSocketsAreNotUsedAgain(t *testing.T) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		goruntime.LockOSThread() // and never unlocked: it ends with its namespace
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			t.Error(err)
+			return
+		}
+		n, err := openNetwork(unix.Gettid(), false)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer n.close()
+		for name, kind := range map[string][2]int{
+			"none": {}, "of TCP": {unix.AF_INET, unix.SOCK_STREAM}, "of UDP": {unix.AF_INET, unix.SOCK_DGRAM},
+			"with a name": {unix.AF_UNIX, unix.SOCK_DGRAM}, "of netlink": {unix.AF_NETLINK, unix.SOCK_RAW},
+		} {
+			fd := -1
+			if name != "none" {
+				if fd, err = unix.Socket(kind[0], kind[1]|unix.SOCK_CLOEXEC, 0); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+			if n.untouched() != (fd < 0) {
+				t.Errorf("a socket, %s: nothing has happened: %v", name, n.untouched())
+			}
+			_ = unix.Close(fd)
+			for deadline := time.Now().Add(10 * time.Second); !n.untouched(); time.Sleep(time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Errorf("a socket, %s, is there for ever", name)
+					return
+				}
+			}
+		}
+	}()
+	<-done
 }

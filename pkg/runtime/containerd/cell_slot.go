@@ -35,6 +35,7 @@ type cellSlot struct {
 	python  bool     // what runs came from a zygote
 	preload *preload // that its interpreter is forked from; nil: a zygote
 	state   atomic.Int32
+	inRun   sync.RWMutex // held by Run
 
 	family
 	running atomic.Pointer[ran] // while Run does
@@ -184,6 +185,8 @@ func (s *cellSlot) alive() bool { return s.cell.fresh() && s.sup.running() }
 
 // Run implements runtime.Slot.
 func (s *cellSlot) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report, error) {
+	s.inRun.RLock()
+	defer s.inRun.RUnlock()
 	if !s.state.CompareAndSwap(slotReady, slotTaken) {
 		return nil, errUsed
 	}
@@ -367,6 +370,10 @@ func (s *cellSlot) release() {
 		}
 		s.sup.close()
 	}
+	// Whoever watches what ran looks at its group until then. The next job's files of it are
+	// others, of the same names.
+	s.inRun.Lock()
+	defer s.inRun.Unlock()
 	if s.conn != nil {
 		s.conn.close()
 	}

@@ -107,6 +107,9 @@ func (s *place) execute(ctx context.Context, b box, p *program, before cgroup.Us
 	}
 	switch e.stop {
 	case stopOurs:
+		if ctx.Err() == nil { // so that nobody runs beyond limits that nobody watches
+			return nil, broken(ctx, fmt.Errorf("watch its limits: %w", meterErr))
+		}
 		return nil, fmt.Errorf("stopped: %w", context.Cause(ctx))
 	case stopStarved:
 		return nil, fmt.Errorf("%w: in %s it waited for %s", runtime.ErrStarved, e.wall.Round(time.Millisecond), e.waited.Round(time.Millisecond))

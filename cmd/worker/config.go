@@ -94,6 +94,9 @@ type config struct {
 
 	EnvironmentSpace string `name:"environment-space" env:"ASSAY_ENVIRONMENT_SPACE" default:"20Gi" placeholder:"SIZE" help:"Most that built environments take together, in --environments. Above it those go that were used longest ago and that no job uses. One tenant's are at most half of it."`
 
+	EnvironmentSize string        `name:"environment-size" env:"ASSAY_ENVIRONMENT_SIZE" default:"2Gi" placeholder:"SIZE" help:"Largest environment that is built. A build has as much room for what it downloads and makes, in memory."`
+	EnvironmentTime time.Duration `name:"environment-time" env:"ASSAY_ENVIRONMENT_TIME" default:"10m" placeholder:"DURATION" help:"How long the building of an environment may take."`
+
 	RefuseKnownHoles bool `name:"refuse-known-holes" env:"ASSAY_REFUSE_KNOWN_HOLES" help:"Do not start where the kernel, runc, containerd or runsc has a hole that is known: see assay doctor."`
 
 	NATS jetstream.Files `embed:""`

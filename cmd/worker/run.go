@@ -137,11 +137,14 @@ func openRuntime(ctx context.Context, cfg config) (runtime.Runtime, error) {
 		into       *job.Size
 	}{
 		{"--image-size", cfg.ImageSize, &c.ImageSize}, {"--image-space", cfg.ImageSpace, &c.ImagesMost},
-		{"--environment-space", cfg.EnvironmentSpace, &c.EnvironmentsMost},
+		{"--environment-space", cfg.EnvironmentSpace, &c.EnvironmentsMost}, {"--environment-size", cfg.EnvironmentSize, &c.EnvironmentSize},
 	} {
 		if *s.into, err = job.ParseSize(s.text); err != nil || *s.into == 0 {
 			return nil, fmt.Errorf("%s: %q is not a size such as 8Gi", s.flag, s.text)
 		}
+	}
+	if c.EnvironmentTime = cfg.EnvironmentTime; c.EnvironmentTime < time.Second {
+		return nil, fmt.Errorf("--environment-time: %v is too short to build anything", cfg.EnvironmentTime)
 	}
 	if c.Holes, err = knownHoles(ctx, cfg); err != nil {
 		return nil, err

@@ -91,9 +91,11 @@ type Config struct {
 
 	// Environments is the directory in which environments are kept between runs,
 	// this runtime's alone; empty: they last as long as the runtime. EnvironmentSize
-	// is the largest that is built, and EnvironmentsMost bounds all of them.
+	// is the largest that is built, EnvironmentTime how long that may take, and
+	// EnvironmentsMost bounds all of them.
 	Environments     string
 	EnvironmentSize  job.Size
+	EnvironmentTime  time.Duration
 	EnvironmentsMost job.Size
 	Index            Index // where packages come from
 
@@ -130,6 +132,7 @@ func DefaultConfig() Config {
 		ImageSize:        8 * job.GiB,
 		ImagesMost:       40 * job.GiB,
 		EnvironmentSize:  2 * job.GiB,
+		EnvironmentTime:  10 * time.Minute,
 		EnvironmentsMost: 20 * job.GiB,
 		Index:            PyPI,
 	}
@@ -157,6 +160,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.EnvironmentSize == 0 {
 		c.EnvironmentSize = d.EnvironmentSize
+	}
+	if c.EnvironmentTime == 0 {
+		c.EnvironmentTime = d.EnvironmentTime
 	}
 	if c.EnvironmentsMost == 0 {
 		c.EnvironmentsMost = d.EnvironmentsMost

@@ -23,7 +23,6 @@ import (
 
 // How an environment is built.
 const (
-	buildTime = 10 * time.Minute
 	// environmentsMost is how many there may be on a worker: each is a mount, and
 	// every new container copies the table of those.
 	environmentsMost = 1000
@@ -97,7 +96,7 @@ type pipRun struct {
 func (e *environments) plan(run *pipRun) (*policy.Plan, error) {
 	p := policy.Default()
 	p.Isolation = policy.Task
-	p.Wall, p.CPUTime, p.CPU = job.Duration(buildTime), job.Duration(buildTime), 2
+	p.Wall, p.CPUTime, p.CPU = job.Duration(e.rt.cfg.EnvironmentTime), job.Duration(e.rt.cfg.EnvironmentTime), 2
 	p.Disk = e.rt.cfg.EnvironmentSize
 	p.Memory = p.Disk + job.GiB // what is written is memory, too
 	p.Files, p.OpenFiles, p.Processes = 1_000_000, min(4096, mostOpenFiles()), 256
@@ -135,7 +134,7 @@ func (e *environments) pip(ctx context.Context, base *image, run pipRun, take fu
 	defer s.Close()
 	a := runtime.Attempt{
 		Program: job.Program{Command: &job.Command{Argv: append([]string{"python3", "-I", "-m", "pip"}, run.args...)}},
-		Plan:    plan, Deadline: time.Now().Add(buildTime), Files: run.files,
+		Plan:    plan, Deadline: time.Now().Add(e.rt.cfg.EnvironmentTime), Files: run.files,
 	}
 	if trusted := certificates(); trusted != nil {
 		a.Files = append([]runtime.File{{Path: buildCerts, Data: trusted}}, a.Files...)
@@ -165,7 +164,7 @@ func (e *environments) build(ctx context.Context, base *image, ask asked) (dir s
 		return "", l, err
 	}
 	defer func() { turn.done() }()
-	ctx, cancel := context.WithTimeout(ctx, buildTime+makeTime)
+	ctx, cancel := context.WithTimeout(ctx, e.rt.cfg.EnvironmentTime+makeTime)
 	defer cancel()
 	if err := e.makeRoom(ask.tenant); err != nil {
 		return "", l, err

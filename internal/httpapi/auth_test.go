@@ -136,7 +136,7 @@ func TestOnlyOperatorsSeeTheFleet(t *testing.T) {
 		c.Auth = auth
 		c.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "all there is") })
 	})
-	ws := []store.Worker{{ID: "secret-host", Pool: "default", Slots: 3, Host: []byte(`{"image_digests":["sha256:1"]}`)}, {ID: "w2", Pool: "default", Slots: 4}, {ID: "w3", Pool: "gpu", Slots: 1}}
+	ws := []store.Worker{{ID: "secret-host", Pool: "default", Slots: 3, Host: []byte(`{"image_digests":{"python":"sha256:1"}}`)}, {ID: "w2", Pool: "default", Slots: 4}, {ID: "w3", Pool: "gpu", Slots: 1}}
 	if err := f.store.PutWorkers(t.Context(), ws); err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package containerd
 import (
 	"errors"
 	"io/fs"
+	"math"
 	"sync"
 	"time"
 
@@ -75,6 +76,11 @@ func (c *clock) due(now time.Time) bool {
 // time are counted twice, so that the clock might stand for ever.
 func (c *clock) left(now time.Time, limit, waited, least time.Duration) time.Duration {
 	return limit - max(now.Sub(c.began)-waited, least)
+}
+
+// needed is the least time in which a program with so many cores used that much CPU time.
+func needed(cpu time.Duration, cores float64) time.Duration {
+	return cpu / time.Duration(max(math.Ceil(cores), 1))
 }
 
 // starved reports whether a program under this limit has waited for as long as it may.

@@ -124,7 +124,9 @@ func (s *place) execute(ctx context.Context, b box, p *program, before cgroup.Us
 		return nil, err
 	}
 	m.exhausts(e.usage, 0) // the budget knows the rest now
-	if s.foreign {         // what of it is the sandbox's kernel's is not the program's
+	// As for its limit, so in what is said of it: see watch.left.
+	e.waited = min(e.waited, max(e.wall-needed(e.usage.CPU, p.limits.CPU), 0))
+	if s.foreign { // what of it is the sandbox's kernel's is not the program's
 		e.usage.ProcessesPeak, e.usage.ForksRefused = 0, 0
 		e.usage.MemoryPeak = min(max(e.usage.MemoryPeak-s.idle, 0), int64(p.limits.Memory))
 	}

@@ -3,7 +3,6 @@ package containerd
 import (
 	"context"
 	"errors"
-	"math"
 	"sync"
 	"time"
 
@@ -139,7 +138,7 @@ func (w *watch) look(over bool) (time.Duration, error) {
 // nothing, and where it has waited for too long; cpu is what it has used.
 func (w *watch) left(cpu time.Duration) (left time.Duration, ended bool) {
 	waited, now := w.waits.Total()-w.before, time.Now()
-	left = w.own.left(now, w.limits.Wall.D(), waited, cpu/time.Duration(max(math.Ceil(w.limits.CPU), 1)))
+	left = w.own.left(now, w.limits.Wall.D(), waited, needed(cpu, w.limits.CPU))
 	switch {
 	case left <= 0:
 		w.stop.now(stopWall)

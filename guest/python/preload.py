@@ -2,9 +2,9 @@
 
 A process of a box, confined as a program is, becomes this. On descriptor 6 the worker
 names modules; it imports them, puts them out of sight, tells what they cost, and
-forks once. The two processes that come of that never run: the worker holds both, and has
-the second one forked for each program, in its box: see frozen.go. What is here after
-the fork is what such a program begins with.
+forks as often as it is told to. The processes that come of that never run: the worker holds
+them, at last this one, too, and has them forked for programs, each in its box: see frozen.go. What is here
+after the fork is what such a program begins with.
 
 So nothing of a program can get into another's: what they are forked from is as it was
 when its imports were done.
@@ -40,27 +40,29 @@ class Unusable(Exception):
 def serve(program, rehearsal):
     """Import what the worker names. Returns what child.wait does, in the processes that are forked for programs."""
     worker = child._socket.socket(fileno=WORKER)
-    asked = json.loads(worker.recv(child.MAX_MESSAGE))["modules"]
+    asked = json.loads(worker.recv(child.MAX_MESSAGE))
+    modules = asked["modules"]
     try:
         look = getattr(program, "look", None)
         if look:
             before = len(sys.modules)
             look()
             known.update(list(sys.modules)[before:])
-        took, unseeded = bring(asked)
+        took, unseeded = bring(modules)
         seeds = generators(unseeded)
     except Unusable as e:
         tell(worker, {"unusable": str(e)[:MAX_TEXT]})
         os._exit(1)
     names = sorted({name.partition(".")[0] for name in sys.modules if name not in known})
-    tell(worker, {"took": took, "names": names, "inside": inside(asked)}, {"took": took, "names": names})
+    tell(worker, {"took": took, "names": names, "inside": inside(modules)}, {"took": took, "names": names})
     hide()
     packed.extend(child.pack())
     gc.freeze()
-    worker.recv(16)  # the word to fork
-    if os.fork() > 0:
-        os._exit(1)  # nobody holds it: the worker is gone
-    return begin(worker, seeds, rehearsal)
+    for _ in range(asked["copies"]):
+        worker.recv(16)  # the word to fork
+        if os.fork() == 0:
+            return begin(worker, seeds, rehearsal)
+    os._exit(1)  # nobody holds it: the worker is gone
 
 
 def tell(worker, what, shorter=None):

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	goruntime "runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -96,12 +97,12 @@ func (c *cell) newPreload(ctx context.Context, key preloadKey, memory job.Size) 
 	if err := p.bring(ctx); err != nil {
 		return nil, err
 	}
-	p.frozen, err = freeze(ctx, s.job.pid, preloadLink, func() error { return p.conn.send([]byte("f")) }, p.allow)
+	p.frozen, err = freeze(ctx, s.job.pid, preloadLink, preloadCopies(), func() error { return p.conn.send([]byte("f")) }, p.allow)
 	if err != nil {
 		return nil, &unusable{err.Error()}
 	}
 	p.zygote = &zygote{kind: guest.ZygotePrograms, gone: p.frozen.gone}
-	p.memory = residentOf(p.frozen.pid)
+	p.memory = residentOf(p.frozen.copies[0].pid) // which the others share
 	limits := cgroup.Limits{Memory: int64(memory + preloadTables), CPU: float64(p.cores), Processes: preloadProcesses}
 	if err := s.group.Limit(limits); err != nil {
 		p.frozen.end()
@@ -146,7 +147,7 @@ func (p *preload) wait(ctx context.Context, _ net.Conn) error {
 
 // bring has p import its modules.
 func (p *preload) bring(ctx context.Context) error {
-	ask, err := json.Marshal(map[string]any{"modules": strings.Fields(p.modules)})
+	ask, err := json.Marshal(map[string]any{"modules": strings.Fields(p.modules), "copies": preloadCopies()})
 	if err != nil {
 		return err
 	}
@@ -198,10 +199,15 @@ func (p *preload) bring(ctx context.Context) error {
 	return nil
 }
 
-// allow makes sure that programs can be forked from what is about to stand still.
-func (p *preload) allow(t *tracee) error {
-	if n, err := p.slot.lease.Processes(); err != nil || n != 2 {
-		return errors.Join(err, fmt.Errorf("an import left %d processes running", n-2))
+// preloadCopies is how many forks of a preload are made at once: making one is the work of two
+// processes in turn, and half of the cores are the programs'.
+func preloadCopies() int { return min(max(goruntime.NumCPU()/2, 2), standingMost) }
+
+// allow makes sure that programs can be forked from what is about to stand still, beside the
+// copies that there are.
+func (p *preload) allow(t *tracee, before int) error {
+	if n, err := p.slot.lease.Processes(); err != nil || n != int64(2+before) {
+		return errors.Join(err, fmt.Errorf("an import left %d processes running", n-int64(2+before)))
 	}
 	return p.slot.prepare(t)
 }
@@ -304,11 +310,11 @@ func (c *cellSlot) forkPreloaded(ctx context.Context) error {
 	p := c.preload
 	c.job = &forked{zygote: p.zygote, slot: ours, ended: make(chan unix.WaitStatus, 1)}
 	var proc *process
-	err = p.frozen.do(func() (err error) {
-		if err = p.conn.send([]byte("f"), append(c.net.files([]int{theirs}), box...)...); err != nil {
-			return err
-		}
-		return p.frozen.fork(c.job.ended, func(t *tracee, s sequences) (err error) {
+	send := func() error { return p.conn.send([]byte("f"), append(c.net.files([]int{theirs}), box...)...) }
+	var from *standing
+	err = p.frozen.do(func(one *standing) error {
+		from = one
+		return one.fork(c.job.ended, send, func(t *tracee, s sequences) (err error) {
 			if proc, err = c.arrival(t.pid); err != nil {
 				return err
 			}
@@ -318,13 +324,13 @@ func (c *cellSlot) forkPreloaded(ctx context.Context) error {
 	})
 	_ = unix.Close(theirs) // else nobody hears of the end of what has the other
 	if err != nil {
-		p.end() // a message may be left over, which is about this fork
+		p.end()
 		if proc != nil {
 			proc.close()
 		}
 		return fmt.Errorf("fork an interpreter with its imports: %w", err)
 	}
-	go p.frozen.bury(proc)
+	go from.bury(proc)
 	defer ours.within(ctx)()
 	if _, err := ours.expect(guest.BoxWaiting); err != nil {
 		return fmt.Errorf("fork an interpreter with its imports: %w", err)
@@ -332,15 +338,15 @@ func (c *cellSlot) forkPreloaded(ctx context.Context) error {
 	return nil
 }
 
-// bury has f reap until proc, which was forked from it, has ended.
-func (f *frozen) bury(proc *process) {
+// bury has s reap until proc, which was forked from it, has ended.
+func (s *standing) bury(proc *process) {
 	defer proc.close()
 	for every := meterEvery; ; every = min(2*every, meterIdle) {
 		ctx, cancel := context.WithTimeout(context.Background(), every)
 		over := proc.wait(ctx) == nil
 		cancel()
-		if err := f.do(f.reap); err != nil {
-			f.end() // nobody learns how others end, either
+		if err := s.do(s.reap); err != nil {
+			s.of.end() // nobody learns how others end, either
 			return
 		}
 		if over {

@@ -14,85 +14,132 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// frozen is a process of a box that does nothing any more but be forked: the worker
-// holds it from its birth on, and so what it was forked from. Neither runs again, so
-// whatever is forked from it begins the same, and nothing that one fork does or knows
-// can reach another.
+// frozen is an interpreter that does nothing any more but be forked, in copies of which
+// each is held by the worker from its birth on, and what they were forked from is, too. None
+// of them runs again, so whatever is forked from one begins the same, and nothing that one
+// fork does or knows can reach another.
+//
+// A copy is held by a thread, which makes one fork at a time: there are several for
+// machines with several cores.
 type frozen struct {
+	copies []*standing
+	work   chan func(*standing) // for any of them
+	end    func()
+	over   chan struct{} // closed by end
+	gone   chan struct{} // closed when one of them is dead
+
+	passing sync.Mutex // held while a message is on its way to what is forked
+}
+
+// standing is a copy.
+type standing struct {
+	of      *frozen
 	pid     int
 	connect int // its descriptor of a connection to the worker, in all that it forks
 	tid     uintptr
 	t       *tracee
 	work    chan func()
-	end     func()
-	gone    chan struct{} // closed when it is dead
 
 	waiting map[uintptr]chan<- unix.WaitStatus // for the ends of what was forked; its thread's
 }
 
-// freeze waits until the process from, which tell tells to, forks, and holds it and
-// what it forked. allow may object to the latter. Where it has several threads it is
-// of no use: of those only one is copied.
-func freeze(ctx context.Context, from, connect int, tell func() error, allow func(*tracee) error) (*frozen, error) {
-	f := &frozen{connect: connect, work: make(chan func()), gone: make(chan struct{}), waiting: map[uintptr]chan<- unix.WaitStatus{}}
-	over := make(chan struct{})
-	f.end = sync.OnceFunc(func() { close(over) })
+// standingMost bounds the copies of one interpreter: each is a process with a thread that
+// holds it, and page tables of its own.
+const standingMost = 4
+
+// freeze waits until the process from forks, which tell tells it to for each copy, and holds
+// what it forked, and at last itself. allow may object to a copy, of which there were so many
+// before. Where it has several threads it is of no use: of those only one is copied.
+func freeze(ctx context.Context, from, connect, copies int, tell func() error, allow func(t *tracee, before int) error) (*frozen, error) {
+	f := &frozen{work: make(chan func(*standing)), over: make(chan struct{}), gone: make(chan struct{})}
+	f.end = sync.OnceFunc(func() { close(f.over) })
+	gone := sync.OnceFunc(func() { close(f.gone) })
+	for before := range copies {
+		s := &standing{of: f, connect: connect, work: make(chan func()), waiting: map[uintptr]chan<- unix.WaitStatus{}}
+		err := s.begin(ctx, from, before == copies-1, tell, func(t *tracee) error { return allow(t, before) })
+		if err == nil {
+			f.copies = append(f.copies, s)
+			err = s.watch(gone)
+		}
+		if err != nil {
+			f.end()
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// begin has a copy held by a thread of its own, which does then what it is asked to.
+func (s *standing) begin(ctx context.Context, from int, last bool, tell func() error, allow func(*tracee) error) error {
 	made := make(chan error, 1)
 	go func() {
 		goruntime.LockOSThread() // what is held is held by a thread
 		defer goruntime.UnlockOSThread()
-		err := f.hold(ctx, from, tell, allow)
+		err := s.hold(ctx, from, tell, allow)
+		if err == nil && !last {
+			release(from)
+		}
 		made <- err
-		for err == nil {
-			select {
-			case do := <-f.work:
-				do()
-				continue
-			case <-over:
-			case <-f.gone:
-			}
-			f.t.end()
-			(&tracee{pid: from}).end()
+		if err != nil {
 			return
 		}
+		s.serve()
+		s.t.end()
+		if last {
+			(&tracee{pid: from}).end()
+		}
 	}()
-	if err := <-made; err != nil {
-		return nil, err
+	return <-made
+}
+
+func (s *standing) serve() {
+	for {
+		select {
+		case do := <-s.work:
+			do()
+		case do := <-s.of.work:
+			do(s)
+		case <-s.of.over:
+			return
+		case <-s.of.gone:
+			return
+		}
 	}
-	proc, err := openProcess(f.pid)
+}
+
+// watch calls gone when the copy is dead.
+func (s *standing) watch(gone func()) error {
+	proc, err := openProcess(s.pid)
 	if err != nil {
-		f.end()
-		return nil, err
+		return err
 	}
 	go func() {
-		defer close(f.gone)
+		defer gone()
 		defer proc.close()
 		_ = proc.wait(context.Background())
 	}()
-	return f, nil
+	return nil
 }
 
-func (f *frozen) hold(ctx context.Context, from int, tell func() error, allow func(*tracee) error) error {
+func (s *standing) hold(ctx context.Context, from int, tell func() error, allow func(*tracee) error) error {
 	if err := seize(from); err != nil {
 		return fmt.Errorf("hold the interpreter: %w", err)
 	}
 	err := tell()
-	pid := 0
 	if err == nil {
-		pid, err = awaitFork(ctx, from)
+		s.pid, err = awaitFork(ctx, from)
 	}
 	if err == nil {
-		f.t, err = born(pid)
+		s.t, err = born(s.pid)
 	}
 	if err != nil {
 		release(from)
 		return fmt.Errorf("wait for the interpreter to fork: %w", err)
 	}
-	f.pid = pid
 	var how registers
 	if err = how.read(from); err == nil {
 		var ok bool
-		if f.tid, ok = how.forking(); !ok {
+		if s.tid, ok = how.forking(); !ok {
 			err = errors.New("the interpreter does not fork as it should")
 		}
 	}
@@ -103,13 +150,13 @@ func (f *frozen) hold(ctx context.Context, from int, tell func() error, allow fu
 		err = unix.PtraceSetOptions(from, tracedForks)
 	}
 	if err == nil {
-		err = allow(f.t)
+		err = allow(s.t)
 	}
 	if err == nil {
-		err = f.t.call("hide", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0)
+		err = s.t.call("hide", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0)
 	}
 	if err != nil {
-		f.t.end()
+		s.t.end()
 		(&tracee{pid: from}).end()
 	}
 	return err
@@ -124,48 +171,61 @@ func single(pid int) error {
 	return err
 }
 
-// do has the thread that holds f call something.
-func (f *frozen) do(what func() error) error {
+// do has a thread that holds a copy call something with it.
+func (f *frozen) do(what func(*standing) error) error {
 	done := make(chan error, 1)
 	select {
-	case f.work <- func() { done <- what() }:
+	case f.work <- func(s *standing) { done <- what(s) }:
 		return <-done
 	case <-f.gone:
-		return errGuest
+	case <-f.over:
 	}
+	return errGuest
+}
+
+// do is the same with this copy.
+func (s *standing) do(what func() error) error {
+	done := make(chan error, 1)
+	select {
+	case s.work <- func() { done <- what() }:
+		return <-done
+	case <-s.of.gone:
+	case <-s.of.over:
+	}
+	return errGuest
 }
 
 // errMessage: the message with the namespaces did not come through whole.
 var errMessage = errors.New("a forked interpreter has not got its descriptors")
 
-// fork has a process forked that finds its way by descriptors which were sent to the
+// fork has a process forked that finds its way by descriptors which send sends to the
 // connection: its slot, and passedSpaces of its box. take is called with the process
 // while it is held in its box. How it ends is told to ended, as long as somebody reaps.
-func (f *frozen) fork(ended chan<- unix.WaitStatus, take func(*tracee, sequences) error) error {
-	between, _, err := f.t.spawn(f.flags(), f.tid)
+func (s *standing) fork(ended chan<- unix.WaitStatus, send func() error, take func(*tracee, sequences) error) error {
+	between, _, err := s.t.spawn(s.flags(), s.tid)
 	if err != nil {
 		return fmt.Errorf("fork: %w", err)
 	}
 	defer func() {
 		between.end()
-		_ = f.reap()
+		_ = s.reap()
 	}()
-	fds, err := between.receive(f.connect, 1+len(passedSpaces))
+	fds, err := s.of.pass(send, between, s.connect)
 	if err != nil {
 		return err
 	}
 	sequences := between.sequences()
 	// The slot takes the place of the connection: nobody else has any business with that.
-	calls := []systemCall{newCall("take the slot", unix.SYS_DUP3, fds[0], uintptr(f.connect), unix.O_CLOEXEC)}
+	calls := []systemCall{newCall("take the slot", unix.SYS_DUP3, fds[0], uintptr(s.connect), unix.O_CLOEXEC)}
 	calls = append(calls, entering(passedSpaces, fds[1:])...)
 	calls = append(calls,
 		newCall("become the group of its box", unix.SYS_SETRESGID, programGID, programGID, programGID),
 		newCall("become the user of its box", unix.SYS_SETRESUID, programUID, programUID, programUID))
-	t, err := between.through(calls, f.tid, unix.CLONE_PARENT)
+	t, err := between.through(calls, s.tid, unix.CLONE_PARENT)
 	if err != nil {
 		return err
 	}
-	number, err := innerNumber(t.pid, f.pid)
+	number, err := innerNumber(t.pid, s.pid)
 	if err == nil {
 		err = take(t, sequences)
 	}
@@ -173,25 +233,44 @@ func (f *frozen) fork(ended chan<- unix.WaitStatus, take func(*tracee, sequences
 		t.end()
 		return err
 	}
-	f.waiting[number] = ended
+	s.waiting[number] = ended
 	return nil
 }
 
-func (f *frozen) flags() uintptr {
+// pass has t receive what send sends to the connection, which all copies have. Where it does
+// not, nothing more is forked: the message may still be there, and is meant for this one.
+func (f *frozen) pass(send func() error, t *tracee, connect int) (fds []uintptr, err error) {
+	f.passing.Lock()
+	defer f.passing.Unlock()
+	select {
+	case <-f.over:
+		return nil, errGuest
+	default:
+	}
+	if err = send(); err == nil {
+		fds, err = t.receive(connect, 1+len(passedSpaces))
+	}
+	if err != nil {
+		f.end()
+	}
+	return fds, err
+}
+
+func (s *standing) flags() uintptr {
 	flags := uintptr(syscall.SIGCHLD)
-	if f.tid != 0 {
+	if s.tid != 0 {
 		flags |= unix.CLONE_CHILD_SETTID | unix.CLONE_CHILD_CLEARTID
 	}
 	return flags
 }
 
-// reap tells how processes ended that were forked from f, whose children they are. As
+// reap tells how processes ended that were forked from s, whose children they are. As
 // for any zygote, there are others: a thread that asks to be traced is its parent's to
 // wait for, at its end and at each of its stops.
-func (f *frozen) reap() error {
-	at := f.t.regs.spare() &^ 15
+func (s *standing) reap() error {
+	at := s.t.regs.spare() &^ 15
 	for range 256 { // a program must not keep others waiting
-		number, err := f.t.ask("wait", unix.SYS_WAIT4, ^uintptr(0), at, unix.WNOHANG, 0)
+		number, err := s.t.ask("wait", unix.SYS_WAIT4, ^uintptr(0), at, unix.WNOHANG, 0)
 		switch {
 		case errors.Is(err, unix.ECHILD), err == nil && number == 0:
 			return nil
@@ -199,13 +278,13 @@ func (f *frozen) reap() error {
 			return err
 		}
 		var b [4]byte
-		if _, err := unix.PtracePeekData(f.t.pid, at, b[:]); err != nil {
+		if _, err := unix.PtracePeekData(s.t.pid, at, b[:]); err != nil {
 			return fmt.Errorf("read a status: %w", err)
 		}
 		status := unix.WaitStatus(binary.NativeEndian.Uint32(b[:]))
-		if ended := f.waiting[number]; ended != nil && (status.Exited() || status.Signaled()) {
+		if ended := s.waiting[number]; ended != nil && (status.Exited() || status.Signaled()) {
 			ended <- status
-			delete(f.waiting, number)
+			delete(s.waiting, number)
 		}
 	}
 	return nil

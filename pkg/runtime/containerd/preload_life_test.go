@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"github.com/assay-run/assay/pkg/job"
@@ -39,7 +41,7 @@ func TestPreloadedMemory(t *testing.T) {
 	if rep, _ := i.run(t, "import assay_large"); rep.Usage.MemoryPeakBytes > 24<<20 {
 		t.Errorf("64 MiB of the preload: the program has %d", rep.Usage.MemoryPeakBytes)
 	}
-	if got := hugePages(t, onlyPreload(t, i.r).frozen.pid); got < 60<<10 {
+	if got := hugePages(t, onlyPreload(t, i.r).frozen.copies[0].pid); got < 60<<10 {
 		t.Errorf("of 64 MiB %d KiB are on huge pages: each fork copies an entry for each other page", got)
 	}
 	writes := "import assay_large\nd = assay_large.data\nfor n in range(0, len(d), 4096): d[n] = 1\nprint(d[4096])"
@@ -95,7 +97,9 @@ func TestPreloadedUsers(t *testing.T) {
 			}
 		}
 	}
-	note(p.frozen.pid)
+	for _, pid := range pidsOf(p.frozen) {
+		note(pid)
+	}
 	const programs = 4
 	for range programs {
 		s, err := p.newSlot(t.Context())
@@ -108,7 +112,7 @@ func TestPreloadedUsers(t *testing.T) {
 			t.Error("a program is the user of what it was forked from")
 		}
 	}
-	if len(seen) != 2*(programs+1) {
+	if len(seen) != 2*(programs+1) { // the copies are one
 		t.Errorf("users and groups: %v", seen)
 	}
 }
@@ -120,7 +124,7 @@ func TestPreloadStandsStill(t *testing.T) {
 	i.warm(t)
 	p := onlyPreload(t, i.r)
 	cpu := func() (sum uint64) {
-		for _, pid := range []int{p.frozen.pid, p.slot.job.pid} {
+		for _, pid := range append(pidsOf(p.frozen), p.slot.job.pid) {
 			data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 			if err != nil {
 				t.Fatal(err)
@@ -138,7 +142,7 @@ func TestPreloadStandsStill(t *testing.T) {
 		return sum
 	}
 	before := cpu()
-	for _, pid := range []int{p.frozen.pid, p.slot.job.pid} {
+	for _, pid := range append(pidsOf(p.frozen), p.slot.job.pid) {
 		if err := errors.Join(unix.Kill(pid, unix.SIGCONT), unix.Kill(pid, unix.SIGUSR1)); err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +162,7 @@ func TestPreloadDies(t *testing.T) {
 	i := importing{r: r, imports: "asyncio"}
 	i.warm(t)
 	p := onlyPreload(t, r)
-	if err := unix.Kill(p.frozen.pid, unix.SIGKILL); err != nil {
+	if err := unix.Kill(slices.Max(pidsOf(p.frozen)), unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	<-p.frozen.gone
@@ -272,4 +276,62 @@ func TestPreloadedAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// pidsOf are the copies of an interpreter that stands still.
+func pidsOf(f *frozen) (pids []int) {
+	for _, s := range f.copies {
+		pids = append(pids, s.pid)
+	}
+	return pids
+}
+
+// Every copy of an interpreter makes forks, and each its own message's: many at once are all right.
+func TestPreloadCopies(t *testing.T) {
+	i := importing{r: newRuntime(t, preloading), imports: "asyncio"}
+	i.warm(t)
+	p := onlyPreload(t, i.r)
+	if n := len(p.frozen.copies); n != preloadCopies() || n < 2 {
+		t.Fatalf("%d copies", n)
+	}
+	var all errgroup.Group
+	slots := make([]*cellSlot, 24)
+	for n := range slots {
+		all.Go(func() (err error) {
+			slots[n], err = p.newSlot(t.Context())
+			return err
+		})
+	}
+	if err := all.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	parents := map[int]int{}
+	for _, s := range slots {
+		defer s.Close()
+		parents[parentOf(t, s.job.pid)]++
+		for _, name := range spaces[:2] {
+			box, err1 := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", s.sup.pid, name))
+			its, err2 := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", s.job.pid, name))
+			if err := errors.Join(err1, err2); err != nil || box != its {
+				t.Errorf("its %s namespace is %s, its box's %s (%v)", name, its, box, err)
+			}
+		}
+	}
+	for _, pid := range pidsOf(p.frozen) {
+		if parents[pid] == 0 {
+			t.Errorf("nothing was forked from copy %d: %v", pid, parents)
+		}
+	}
+}
+
+func parentOf(t *testing.T, pid int) (parent int) {
+	t.Helper()
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err == nil {
+		_, err = fmt.Sscan(strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))[1], &parent)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parent
 }

@@ -88,7 +88,7 @@ hostile: setup build image ## Attack the walls with every program of the corpus,
 	$(TEST) -count=1 -timeout=30m -v ./test/hostile -args -gvisor.every=1
 
 cheats: setup build image ## Try to forge a pass in every way of the corpus, at every isolation that this host has
-	$(TEST) -count=1 -timeout=30m -v ./test/cheats -args -gvisor.every=1
+	$(TEST) -count=1 -timeout=30m -v ./test/cheats -args -gvisor.every=1 -preloaded.every=1
 
 conformance: setup build image gvisor ## Hold every kind of program to every limit at every isolation, and compare with the record
 	$(TEST) -count=1 -timeout=90m -parallel=3 -v ./test/conformance -args -conformance.all

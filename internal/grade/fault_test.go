@@ -178,7 +178,7 @@ func TestImagesWithoutPython(t *testing.T) {
 		"cases": {Code: "x", Function: "f", Cases: make([]job.Case, 1)}, "check": {Code: "x", Setup: "y", Function: "f", Check: "f(1)"},
 	} {
 		rep, err := Run(t.Context(), Config{Tests: tests, Attempt: runtime.Attempt{Plan: &policy.Plan{Policy: policy.Default()}},
-			Acquire: func(context.Context, string) (runtime.Slot, error) { return bare{}, nil }})
+			Acquire: func(context.Context, string, string) (runtime.Slot, error) { return bare{}, nil }})
 		if err != nil || rep.Outcome != job.SetupError || rep.Tests != nil || !strings.Contains(rep.Message, "no such program") {
 			t.Errorf("%s: %+v, %v", name, rep, err)
 		}

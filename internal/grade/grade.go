@@ -16,8 +16,9 @@ type Config struct {
 	Tests   *job.Tests
 	Attempt runtime.Attempt // of the job; the program in it is not run
 	// Acquire returns a slot of a kind (see runtime.Key) for the image and isolation
-	// of the job. It is called for each sandbox, in one goroutine.
-	Acquire func(ctx context.Context, kind string) (runtime.Slot, error)
+	// of the job, in which python code will run, if there is some that is known. It is called for each
+	// sandbox, in one goroutine.
+	Acquire func(ctx context.Context, kind, code string) (runtime.Slot, error)
 }
 
 // The kinds of slots that a grading acquires.
@@ -26,12 +27,15 @@ const (
 	script = "command" // the solution is a program of its own
 )
 
-// KindOf is the kind of the first slot that the grading of t acquires.
-func KindOf(t *job.Tests) string {
-	if len(t.Cases) == 0 && t.Check == "" {
-		return script
+// First is what the grading of t acquires its first slot with.
+func First(t *job.Tests) (kind, code string) {
+	switch {
+	case len(t.Cases) > 0:
+		return sides, solutionSide.code(t)
+	case t.Check != "":
+		return sides, checkSide.code(t)
 	}
-	return sides
+	return script, ""
 }
 
 // grading is one solution being graded.

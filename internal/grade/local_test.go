@@ -147,7 +147,7 @@ func runTests(t *testing.T, spec *job.Tests, edit ...func(*policy.Policy)) *runt
 	rep, err := Run(t.Context(), Config{
 		Tests:   spec,
 		Attempt: runtime.Attempt{Plan: &policy.Plan{Policy: p}},
-		Acquire: func(context.Context, string) (runtime.Slot, error) { return local{}, nil },
+		Acquire: func(context.Context, string, string) (runtime.Slot, error) { return local{}, nil },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -23,6 +23,14 @@ const (
 	checkSide    side = "check"
 )
 
+// code is what will run on a side.
+func (s side) code(t *job.Tests) string {
+	if s == checkSide {
+		return t.Setup + "\n" + t.Check
+	}
+	return t.Setup + "\n" + t.Code
+}
+
 // sandbox is one attempt in a slot, and the stream to the program in it.
 type sandbox struct {
 	conn   net.Conn
@@ -41,7 +49,7 @@ func (g *grading) open(ctx context.Context, s side, wall time.Duration, link *os
 		defer link.Close()
 	}
 	defer g.pause(time.Now())
-	slot, err := g.Acquire(ctx, sides)
+	slot, err := g.Acquire(ctx, sides, s.code(g.Tests))
 	if err != nil {
 		return nil, err
 	}

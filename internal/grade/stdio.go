@@ -61,7 +61,7 @@ func (g *grading) runScript(ctx context.Context, s *job.Stdio, limits job.CaseLi
 		}
 	}
 	began := time.Now()
-	slot, err := g.Acquire(ctx, script)
+	slot, err := g.Acquire(ctx, script, "")
 	if err != nil {
 		return nil, err
 	}

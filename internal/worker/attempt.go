@@ -111,7 +111,8 @@ func (a *attempt) fetch(ctx context.Context) (files []runtime.File, release func
 // runOnce runs the job in a slot.
 func (a *attempt) runOnce(ctx context.Context, files []runtime.File) (*job.Result, error) {
 	began := time.Now()
-	slot, err := a.acquire(ctx, a.kind())
+	kind, code := a.first()
+	slot, err := a.acquire(ctx, kind, code)
 	if err != nil {
 		return nil, err
 	}
@@ -152,20 +153,25 @@ func (a *attempt) read() (err error) {
 // back to be tried again, maybe elsewhere.
 const imagePause = 2 * time.Second
 
-// kind is that of the slot in which the attempt begins.
-func (a *attempt) kind() string {
-	if t := a.spec.Program.Tests; t != nil {
-		return grade.KindOf(t)
+// first is the kind of the slot in which the attempt begins, and the python code that will run
+// there, if it is known.
+func (a *attempt) first() (kind, code string) {
+	switch p := &a.spec.Program; {
+	case p.Tests != nil:
+		return grade.First(p.Tests)
+	case p.Python != nil:
+		return p.Kind(), p.Python.Code
+	default:
+		return p.Kind(), ""
 	}
-	return a.spec.Program.Kind()
 }
 
-func (a *attempt) acquire(ctx context.Context, kind string) (runtime.Slot, error) {
+func (a *attempt) acquire(ctx context.Context, kind, code string) (runtime.Slot, error) {
 	waiting, end := telemetry.Within(ctx, "slot")
 	slot, err := a.Runtime.Acquire(waiting, runtime.Key{
 		Tenant: a.claimed.Tenant, Image: a.spec.Image,
 		Isolation: a.plan.Policy.Isolation, Kind: kind, Packages: a.plan.Policy.Requirements(), Alone: a.alone,
-		Imports: runtime.ImportsOf(a.spec.Program, &a.plan.Policy), CPU: a.plan.Policy.CPU,
+		Imports: runtime.ImportsOf(code, &a.plan.Policy), CPU: a.plan.Policy.CPU,
 	})
 	end(err)
 	failure := new(runtime.BuildError)
@@ -199,12 +205,12 @@ func (a *attempt) execute(ctx context.Context, slot runtime.Slot, in runtime.Att
 	first := slot
 	return grade.Run(ctx, grade.Config{
 		Tests: in.Program.Tests, Attempt: in,
-		Acquire: func(ctx context.Context, kind string) (runtime.Slot, error) {
+		Acquire: func(ctx context.Context, kind, code string) (runtime.Slot, error) {
 			if s := first; s != nil {
 				first = nil
 				return s, nil
 			}
-			return a.acquire(ctx, kind)
+			return a.acquire(ctx, kind, code)
 		},
 	})
 }

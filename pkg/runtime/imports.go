@@ -4,23 +4,22 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 )
 
 // maxImports is how many modules of a program are looked at.
 const maxImports = 64
 
-// ImportsOf returns the modules that a python program imports first of all, as Key has
-// them: those of statements that run whenever the program does. It is "" for programs
-// that an interpreter which has imported ahead does not suit: their environment has
-// more in it, or they have other directories.
-func ImportsOf(program job.Program, p *policy.Policy) string {
+// ImportsOf returns the modules that python code imports first of all, as Key has
+// them: those of statements that run whenever the code does. It is "" under a policy
+// that an interpreter which has imported ahead does not suit: programs have more
+// in their environment, or other directories.
+func ImportsOf(code string, p *policy.Policy) string {
 	def := policy.Default()
-	if program.Python == nil || len(p.Env.Set)+len(p.Env.Secrets)+len(p.Read) > 0 || !slices.Equal(p.Write, def.Write) {
+	if len(p.Env.Set)+len(p.Env.Secrets)+len(p.Read) > 0 || !slices.Equal(p.Write, def.Write) {
 		return ""
 	}
-	return strings.Join(Imports(program.Python.Code), " ")
+	return strings.Join(Imports(code), " ")
 }
 
 // Imports returns the modules that python code imports in statements at its margin,

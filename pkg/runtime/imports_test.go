@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
 )
@@ -41,12 +40,12 @@ func TestImports(t *testing.T) {
 
 // What an interpreter that imported ahead does not suit has nothing preloaded.
 func TestImportsOf(t *testing.T) {
-	program := job.Program{Python: &job.Python{Code: "import numpy"}}
+	const program = "import numpy"
 	def := policy.Default()
 	if got := runtime.ImportsOf(program, &def); got != "numpy" {
 		t.Errorf("by default %q", got)
 	}
-	if got := runtime.ImportsOf(job.Program{Command: &job.Command{}}, &def); got != "" {
+	if got := runtime.ImportsOf("", &def); got != "" {
 		t.Errorf("of a command %q", got)
 	}
 	for name, edit := range map[string]func(*policy.Policy){

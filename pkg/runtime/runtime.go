@@ -59,7 +59,7 @@ type Key struct {
 	Isolation policy.Isolation
 	Kind      string // job.Program.Kind of what will run, or "session": selects warm interpreters
 	Packages  string // policy.Requirements: what the image is to hold besides
-	Imports   string // modules that the python program imports for certain, separated by spaces, and 0 or more CPUs of its policy: an interpreter that has them may do
+	Imports   string // modules that the python code in it imports for certain, separated by spaces, and 0 or more CPUs of its policy: an interpreter that has them may do
 	CPU       float64
 	Alone     string // shares nothing with slots of another word here: what breaks there was broken by what ran there
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -23,11 +24,34 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 // isolations are the walls that solutions are tried behind.
 var isolations = []policy.Isolation{policy.Cell, policy.Task, policy.GVisor}
 
-// eachIsolation runs f on a real runtime, once for every isolation.
+// preloaded is a module that is worth importing ahead of both sides.
+const preloaded = "asyncio"
+
+// eachIsolation runs f on a real runtime, once for every isolation, and once where both sides are
+// forked from an interpreter that has imported ahead.
 func eachIsolation(t *testing.T, f func(*testing.T, *fleet)) {
 	for _, isolation := range isolations {
 		t.Run(string(isolation), func(t *testing.T) { f(t, newFleet(t, isolation)) })
 	}
+	t.Run("preloaded", func(t *testing.T) {
+		fl := newFleet(t, policy.Cell)
+		fl.imports = preloaded
+		fl.warm(t)
+		f(t, fl)
+	})
+}
+
+// warm grades until a solution and its check are forked from an interpreter with imports.
+func (f *fleet) warm(t *testing.T) {
+	t.Helper()
+	const ahead = "'preload' in sys.modules['_frozen_importlib']._find_and_load.__globals__.get('__file__', '')"
+	tests := &job.Tests{Code: "import sys\ndef f(): return " + ahead, Function: "f", Check: "import sys\ndef test_both(): assert f() and " + ahead}
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if f.grade(t, tests, nil).Outcome == job.Succeeded {
+			return
+		}
+	}
+	t.Fatal("nothing is forked from an interpreter with imports")
 }
 
 var guestBinary = sync.OnceValues(func() (string, error) {
@@ -51,6 +75,7 @@ var guestBinary = sync.OnceValues(func() (string, error) {
 type fleet struct {
 	rt        *containerd.Runtime
 	isolation policy.Isolation
+	imports   string // what both sides find imported ahead, whatever they import
 }
 
 func newFleet(t *testing.T, isolation policy.Isolation) *fleet {
@@ -75,11 +100,14 @@ func newFleet(t *testing.T, isolation policy.Isolation) *fleet {
 			t.Errorf("Close: %v", err)
 		}
 	})
-	return &fleet{rt, isolation}
+	return &fleet{rt: rt, isolation: isolation}
 }
 
-func (f *fleet) acquire(ctx context.Context, kind string) (runtime.Slot, error) {
-	return f.rt.Acquire(ctx, runtime.Key{Tenant: "test", Image: testenv.Image, Isolation: f.isolation, Kind: kind})
+func (f *fleet) acquire(ctx context.Context, kind, code string) (runtime.Slot, error) {
+	p := policy.Default()
+	return f.rt.Acquire(ctx, runtime.Key{
+		Tenant: "test", Image: testenv.Image, Isolation: f.isolation, Kind: kind, Imports: strings.TrimSpace(f.imports + " " + runtime.ImportsOf(code, &p)), CPU: p.CPU,
+	})
 }
 
 // plan is the default policy, edited.

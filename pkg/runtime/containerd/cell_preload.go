@@ -35,7 +35,7 @@ type preload struct {
 	slot   *cellSlot
 	conn   *packet
 	frozen *frozen
-	zygote *zygote          // as which its forks know it
+	parent *zygote          // of its forks
 	known  map[string]known // about its modules
 	names  map[string]bool  // top-level names of all that was imported
 	memory int64
@@ -71,7 +71,7 @@ func (c *cell) newPreload(ctx context.Context, key preloadKey, memory job.Size) 
 	ctx, cancel := context.WithTimeout(ctx, preloadTime)
 	defer cancel()
 	// Its own number is none that a program has: libraries know by theirs that they were forked.
-	s, err := c.slotWith(ctx, guest.ZygotePrograms, defaultLayout, guest.Box{Holds: true, First: preloadProcess})
+	s, err := c.slotWith(ctx, key.zygote, defaultLayout, guest.Box{Holds: true, First: preloadProcess})
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (c *cell) newPreload(ctx context.Context, key preloadKey, memory job.Size) 
 	if err != nil {
 		return nil, &unusable{err.Error()}
 	}
-	p.zygote = &zygote{kind: guest.ZygotePrograms, gone: p.frozen.gone}
+	p.parent = &zygote{kind: key.zygote, gone: p.frozen.gone}
 	p.memory = residentOf(p.frozen.copies[0].pid) // which the others share
 	limits := cgroup.Limits{Memory: int64(memory + preloadTables), CPU: float64(p.cores), Processes: preloadProcesses}
 	if err := s.group.Limit(limits); err != nil {
@@ -237,7 +237,11 @@ func (p *preload) close() {
 // p imported it found as that would.
 func (p *preload) suits(a *runtime.Attempt) bool {
 	pol := &a.Plan.Policy
-	if a.Service != "" || a.Program.Python == nil || len(pol.Env.Set)+len(a.Secrets) > 0 || coresOf(pol.CPU) != p.cores {
+	program := a.Service == "" && a.Program.Python != nil
+	if p.zygote == guest.ZygoteServices {
+		program = a.Service != "" && !a.Forks // those of sessions are copied otherwise
+	}
+	if !program || len(pol.Env.Set)+len(a.Secrets) > 0 || coresOf(pol.CPU) != p.cores {
 		return false
 	}
 	for _, f := range a.Files {
@@ -308,7 +312,7 @@ func (c *cellSlot) forkPreloaded(ctx context.Context) error {
 		return err
 	}
 	p := c.preload
-	c.job = &forked{zygote: p.zygote, slot: ours, ended: make(chan unix.WaitStatus, 1)}
+	c.job = &forked{zygote: p.parent, slot: ours, ended: make(chan unix.WaitStatus, 1)}
 	var proc *process
 	send := func() error { return p.conn.send([]byte("f"), append(c.net.files([]int{theirs}), box...)...) }
 	var from *standing

@@ -151,9 +151,9 @@ func (c *cells) acquire(ctx context.Context, key runtime.Key) (runtime.Slot, err
 	get := c.pool.Get
 	if key.Alone != "" { // nobody else will want one
 		get = c.make
-	} else if want.zygote == guest.ZygotePrograms {
+	} else if want.zygote != 0 {
 		cores := coresOf(key.CPU)
-		if want.preload = c.loaded.choose(ctx, want.cellHome, key.Imports, cores); want.preload != "" {
+		if want.preload = c.loaded.choose(ctx, want.cellHome, want.zygote, key.Imports, cores); want.preload != "" {
 			want.cores = cores
 		}
 	}
@@ -190,7 +190,7 @@ func (c *cells) make(ctx context.Context, key cellKey) (*cellSlot, error) {
 	}
 	defer c.leave(home)
 	if key.preload != "" {
-		if p := c.loaded.of(preloadKey{key.cellHome, key.preload, key.cores}); p != nil {
+		if p := c.loaded.of(preloadKey{key.cellHome, key.zygote, key.preload, key.cores}); p != nil {
 			s, err := p.newSlot(ctx)
 			if err == nil {
 				return s, nil

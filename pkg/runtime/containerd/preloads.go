@@ -9,13 +9,12 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/assay-run/assay/internal/guest"
 )
 
 // preloadKey says whose programs are forked from a preload, and which.
 type preloadKey struct {
 	cellHome
+	zygote  byte   // the kind of which it is one itself
 	modules string // separated by spaces, sorted
 	cores   int    // of the programs: libraries start as many threads
 }
@@ -74,7 +73,7 @@ func newPreloads(r *Runtime) *preloads {
 // choose returns the modules of the best preload for a program of home that imports
 // modules; "" if there is none. The one that would be better comes about if it is
 // missed again.
-func (ps *preloads) choose(ctx context.Context, home cellHome, modules string, cores int) string {
+func (ps *preloads) choose(ctx context.Context, home cellHome, zygote byte, modules string, cores int) string {
 	if modules == "" || ps.rt.cfg.PreloadMemory <= 0 || !canTrace {
 		return ""
 	}
@@ -86,13 +85,13 @@ func (ps *preloads) choose(ctx context.Context, home cellHome, modules string, c
 	}
 	best := ""
 	for key, have := range ps.live {
-		if key.cellHome == home && key.cores == cores && have.preload != nil && len(key.modules) > len(best) && within(strings.Fields(key.modules), all) && have.alive() {
+		if key.cellHome == home && key.zygote == zygote && key.cores == cores && have.preload != nil && len(key.modules) > len(best) && within(strings.Fields(key.modules), all) && have.alive() {
 			best = key.modules
 		}
 	}
-	want := preloadKey{home, strings.Join(heavy, " "), cores}
+	want := preloadKey{home, zygote, strings.Join(heavy, " "), cores}
 	if best != "" {
-		ps.live[preloadKey{home, best, cores}].used = time.Now()
+		ps.live[preloadKey{home, zygote, best, cores}].used = time.Now()
 	}
 	ps.meter.chosen(ctx, best == want.modules)
 	if best != want.modules {
@@ -263,7 +262,7 @@ func (ps *preloads) drop(p *preload) {
 
 // poolKey is that of the slots that are forked from p.
 func (p *preload) poolKey() cellKey {
-	return cellKey{cellHome: p.cellHome, zygote: guest.ZygotePrograms, preload: p.modules, cores: p.cores}
+	return cellKey{cellHome: p.cellHome, zygote: p.zygote, preload: p.modules, cores: p.cores}
 }
 
 // expire ends those that nobody has used for a while, that are dead, or whose cell is

@@ -91,10 +91,11 @@ type SweepRequest struct {
 
 // SweepReport is what a sweep found.
 type SweepReport struct {
-	DryRun   bool  `json:"dry_run"`
-	Attempts int   `json:"attempts"` // with objects that are old enough
-	Orphaned int   `json:"orphaned"` // of these: attempts that no record names
-	Blobs    int   `json:"blobs"`    // inputs that nobody needs
-	Bytes    int64 `json:"bytes"`    // of those attempts and blobs
-	Removed  int   `json:"removed"`  // objects
+	DryRun       bool  `json:"dry_run"`
+	Attempts     int   `json:"attempts"`     // with objects that are old enough
+	Orphaned     int   `json:"orphaned"`     // of these: attempts that no record names
+	Blobs        int   `json:"blobs"`        // inputs that nobody needs
+	Environments int   `json:"environments"` // of packages, that nobody has fetched or built for long
+	Bytes        int64 `json:"bytes"`        // of all of those
+	Removed      int   `json:"removed"`      // objects
 }

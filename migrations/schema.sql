@@ -187,6 +187,17 @@ CREATE TABLE public.callbacks (
 )
 WITH (fillfactor='70');
 
+CREATE TABLE public.environments (
+    name text NOT NULL COLLATE pg_catalog."C",
+    pool text NOT NULL COLLATE pg_catalog."C",
+    witness text NOT NULL COLLATE pg_catalog."C",
+    worker text NOT NULL COLLATE pg_catalog."C",
+    digest text NOT NULL COLLATE pg_catalog."C",
+    stated_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT environments_digest_check CHECK ((digest ~ '^sha256:[0-9a-f]{64}$'::text)),
+    CONSTRAINT environments_name_check CHECK ((name ~ '^[0-9a-f]{64}$'::text))
+);
+
 CREATE TABLE public.executes (
     session_id uuid NOT NULL,
     id uuid NOT NULL,
@@ -578,6 +589,9 @@ ALTER TABLE ONLY public.blames
 ALTER TABLE ONLY public.callbacks
     ADD CONSTRAINT callbacks_pkey PRIMARY KEY (batch_id);
 
+ALTER TABLE ONLY public.environments
+    ADD CONSTRAINT environments_pkey PRIMARY KEY (name, pool, witness);
+
 ALTER TABLE ONLY public.executes
     ADD CONSTRAINT executes_pkey PRIMARY KEY (session_id, id);
 
@@ -657,6 +671,10 @@ CREATE INDEX batches_open ON public.batches USING btree (id) WHERE (sealed_at IS
 CREATE INDEX batches_paused ON public.batches USING btree (id) WHERE (paused_at IS NOT NULL);
 
 CREATE INDEX callbacks_open ON public.callbacks USING btree (batch_id) WHERE ((delivered_at IS NULL) AND (given_up_at IS NULL));
+
+CREATE INDEX environments_age ON public.environments USING btree (stated_at);
+
+CREATE INDEX environments_witness ON public.environments USING btree (pool, witness, stated_at);
 
 CREATE INDEX executes_in_order ON public.executes USING btree (session_id, seq, id);
 

@@ -45,7 +45,8 @@ type config struct {
 	InfraBudget int            `name:"infra-budget" env:"ASSAY_INFRA_BUDGET" default:"20" help:"Failures of ours, such as lost workers, after which a job is given up."`
 	PoisonAfter int            `name:"poison-after" env:"ASSAY_POISON_AFTER" default:"3" help:"A job whose start was the end of so many workers is given up."`
 	OrphanAge   time.Duration  `name:"orphan-age" env:"ASSAY_ORPHAN_AGE" default:"24h" help:"Artifacts that belong to no record are removed when they are older than that."`
-	BlobAge     time.Duration  `name:"blob-age" env:"ASSAY_BLOB_AGE" default:"840h" help:"Inputs that were neither uploaded nor named within that, and that no job needs which is not over, are removed. 0: never."`
+	BlobAge     time.Duration  `name:"blob-age" env:"ASSAY_BLOB_AGE" default:"840h" help:"Inputs that were neither uploaded nor named within that, and that no job needs which is not over, are removed, as are environments that no worker has fetched or built. 0: never."`
+	Witnesses   int            `name:"environment-witnesses" env:"ASSAY_ENVIRONMENT_WITNESSES" default:"2" help:"Workers of a pool that must have built the same environment of packages before others of the pool take it from the object store. With 2 or more no single worker decides what others import; those that came with a join token count as one. 1: for a pool whose workers trust each other; 0: environments are not shared."`
 	Retention   time.Duration  `name:"retention" env:"ASSAY_RETENTION" default:"840h" help:"Jobs, results, batches and sessions are removed when they have been over for longer than that. 0: never."`
 	CallbackOK  []string       `name:"callback-allow" env:"ASSAY_CALLBACK_ALLOW" placeholder:"RANGE:PORT" help:"Addresses that are not public and that callbacks of batches may go to all the same, such as 10.0.0.0/8:443; separated by commas. None by default."`
 	CallbackFor time.Duration  `name:"callback-patience" env:"ASSAY_CALLBACK_PATIENCE" default:"24h" help:"How long after the end of a batch its callback is tried."`
@@ -105,6 +106,9 @@ func parse(args []string, out io.Writer) (c config, err error) {
 	}
 	if err == nil && c.BlobAge != 0 && c.BlobAge < 24*time.Hour {
 		err = fmt.Errorf("--blob-age: %v is less than a day; an input has to outlast the way from its upload to the end of a batch that names it", c.BlobAge)
+	}
+	if err == nil && (c.Witnesses < 0 || c.Witnesses > 100) {
+		err = fmt.Errorf("--environment-witnesses: %d is not from 0 to 100; 0: environments are not shared", c.Witnesses)
 	}
 	if err == nil && c.Retention != 0 && c.Retention < 24*time.Hour {
 		err = fmt.Errorf("--retention: %v is less than a day; history is dropped by days", c.Retention)

@@ -71,7 +71,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 		return err
 	}
 	defer join(&err, closing(ctx, stopOwn))
-	rt, err := openRuntime(ctx, cfg)
+	rt, err := openRuntime(ctx, cfg, &worker.Environments{Worker: cfg.ID, Control: q, Objects: objects})
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func connect(ctx context.Context, cfg config) (*jetstream.Queue, error) {
 	return jetstream.Connect(ctx, jetstream.Config{URL: cfg.NATSURL, Files: cfg.NATS, Name: "worker " + cfg.ID, Worker: &cfg.identity, Log: slog.Default()})
 }
 
-func openRuntime(ctx context.Context, cfg config) (runtime.Runtime, error) {
+func openRuntime(ctx context.Context, cfg config, shared containerd.SharedEnvironments) (runtime.Runtime, error) {
 	switch cfg.Runtime {
 	case "noop":
 		slog.WarnContext(ctx, "runtime noop: jobs succeed without being run")
@@ -126,7 +126,7 @@ func openRuntime(ctx context.Context, cfg config) (runtime.Runtime, error) {
 	}
 	c := containerd.DefaultConfig()
 	c.Address, c.Namespace, c.StateDir, c.Guest, c.ImageArchives, c.WorkerID = cfg.Containerd, cfg.Namespace, cfg.StateDir, cfg.Guest, cfg.ImageArchives, cfg.ID
-	c.Index, c.Environments, c.TrustedImages = cfg.index(), cfg.Environments, cfg.TrustedImages
+	c.Index, c.Environments, c.Shared, c.TrustedImages = cfg.index(), cfg.Environments, shared, cfg.TrustedImages
 	c.ImageRegistries, c.ImageMirrors = cfg.ImageRegistries, cfg.ImageMirrors
 	c.ImageCredentials, c.ImagePull = cfg.ImageCredentials, containerd.PullPolicy(cfg.ImagePull)
 	c.Runsc, c.GVisorRuntime, c.VMRuntime = cfg.Runsc, cfg.GVisorRuntime, cfg.VMRuntime

@@ -26,12 +26,15 @@ type Config struct {
 	Objects        Objects         // to be swept of what belongs to no record; default: none
 	SweepEvery     time.Duration   // default 6h
 	OrphanAge      time.Duration   // objects younger than that are not swept; default 24h
-	BlobAge        time.Duration   // inputs that nobody asked for within it are removed; 0: never
+	BlobAge        time.Duration   // inputs and environments that nobody asked for within it are removed; 0: never
 	Retention      time.Duration   // what has been over for longer is removed; 0: never
 	Pools          placement.Pools // what is said of pools; the gauges name them even while they are empty
 	MinWindow      int             // least jobs dispatched ahead of the workers of a pool; default 8
 	Secrets        Secrets         // default: there are none
-	Log            *slog.Logger
+	// EnvironmentWitnesses is how many workers of a pool must have built the same environment
+	// before others of the pool take it from the object store; 0: none do.
+	EnvironmentWitnesses int
+	Log                  *slog.Logger
 }
 
 func (c Config) withDefaults() Config {

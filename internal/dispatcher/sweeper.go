@@ -45,6 +45,11 @@ func (d *Dispatcher) Sweep(ctx context.Context, dry bool) (api.SweepReport, erro
 	}
 	blobs, err := d.sweeper.alone(ctx, dry, d.sweeper.sweepBlobs)
 	found.Blobs, found.Bytes, found.Removed = blobs.Blobs, found.Bytes+blobs.Bytes, found.Removed+blobs.Removed
+	if err != nil {
+		return found, err
+	}
+	environments, err := d.sweeper.alone(ctx, dry, d.sweeper.sweepEnvironments)
+	found.Environments, found.Bytes, found.Removed = environments.Environments, found.Bytes+environments.Bytes, found.Removed+environments.Removed
 	return found, err
 }
 
@@ -88,7 +93,7 @@ func (s *sweeper) run(ctx context.Context) {
 		if !s.leader.is() {
 			continue
 		}
-		for kind, sweep := range map[string]sweep{"object": s.sweep, "blob": s.sweepBlobs} {
+		for kind, sweep := range map[string]sweep{"object": s.sweep, "blob": s.sweepBlobs, "environment": s.sweepEnvironments} {
 			found, err := s.alone(ctx, false, sweep)
 			if err != nil && ctx.Err() == nil {
 				s.log.WarnContext(ctx, "sweep of the object store failed", "kind", kind, "error", err)

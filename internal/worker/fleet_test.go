@@ -228,6 +228,10 @@ func (f *fleet) Finish(ctx context.Context, r queue.FinishRequest) (reply queue.
 	return reply, errors.Join(err, bad)
 }
 
+func (f *fleet) Environment(context.Context, queue.EnvironmentRequest) (queue.EnvironmentReply, error) {
+	return queue.EnvironmentReply{}, job.ErrUnavailable // as of an older dispatcher
+}
+
 func (f *fleet) Release(ctx context.Context, r queue.ReleaseRequest) (reply queue.ReleaseReply, err error) {
 	return reply, f.faulty(ctx, "release", func() {
 		for _, rel := range r.Releases {

@@ -169,6 +169,10 @@ func (f *fleet) HandleRelease(ctx context.Context, r queue.ReleaseRequest) (queu
 	return queue.ReleaseReply{}, f.store.Release(ctx, r.Releases)
 }
 
+func (f *fleet) HandleEnvironment(context.Context, queue.EnvironmentRequest) (queue.EnvironmentReply, error) {
+	return queue.EnvironmentReply{Off: true}, nil
+}
+
 func refsOf(held []store.Held) (refs []store.LeaseRef) {
 	for _, h := range held {
 		refs = append(refs, h.LeaseRef)

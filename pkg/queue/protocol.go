@@ -7,7 +7,8 @@ import (
 
 // The versions of what workers and dispatchers say to each other. A release that says what
 // the one before does not understand, or understands otherwise, has the next one. Fields
-// that may be left out and ignored need none.
+// that may be left out and ignored need none, nor do requests that a worker can do without an
+// answer to.
 //
 // Programs of two releases work side by side while a fleet is upgraded and rolled back. A
 // worker says in each heartbeat what it speaks, and is answered with the lowest version of

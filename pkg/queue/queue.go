@@ -79,6 +79,7 @@ type Control interface {
 	Heartbeat(ctx context.Context, r HeartbeatRequest) (HeartbeatReply, error)
 	Finish(ctx context.Context, r FinishRequest) (FinishReply, error)
 	Release(ctx context.Context, r ReleaseRequest) (ReleaseReply, error)
+	Environment(ctx context.Context, r EnvironmentRequest) (EnvironmentReply, error)
 	// OnCancel calls f for each lease of this worker that is to be canceled. It
 	// returns once that is in force; f is called, one at a time, until ctx ends.
 	OnCancel(ctx context.Context, worker string, f func(store.LeaseRef)) error
@@ -99,6 +100,7 @@ type Handler interface {
 	HandleHeartbeat(ctx context.Context, r HeartbeatRequest) (HeartbeatReply, error)
 	HandleFinish(ctx context.Context, r FinishRequest) (FinishReply, error)
 	HandleRelease(ctx context.Context, r ReleaseRequest) (ReleaseReply, error)
+	HandleEnvironment(ctx context.Context, r EnvironmentRequest) (EnvironmentReply, error)
 }
 
 // Server is where the dispatchers answer: each request reaches one of them.

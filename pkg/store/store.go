@@ -34,6 +34,7 @@ type Store interface {
 	Sessions
 	Callbacks
 	Repeater
+	Environments
 
 	Ping(ctx context.Context) error
 	Close()

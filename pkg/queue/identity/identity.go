@@ -16,6 +16,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/nats-io/nkeys"
@@ -178,6 +179,12 @@ func NewWorker(name, pool, token string) (Worker, error) {
 	w.ID += suffix(public)
 	return w, err
 }
+
+// Joined reports whether a worker's name is such as NewWorker makes with a join token. A worker with a token
+// of its own may have one, too, if somebody named it so; one that joined has no other.
+func Joined(worker string) bool { return joinedName.MatchString(worker) }
+
+var joinedName = regexp.MustCompile(`-[0-9a-f]{20}$`)
 
 // suffix is the fingerprint of a key in names: 80 bits of it.
 func suffix(public string) string {

@@ -43,6 +43,19 @@ func TestTokens(t *testing.T) {
 	}
 }
 
+// Who has a join token can be as many workers as they like: their names tell.
+func TestJoinedNamesAreKnown(t *testing.T) {
+	joined, err := NewWorker("pod", "gpu", key(t).JoinToken("gpu"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{joined.ID: true, "pod": false, "w1": false, joined.ID + "x": false, "": false} {
+		if Joined(name) != want {
+			t.Errorf("%q: joined %v, want %v", name, !want, want)
+		}
+	}
+}
+
 func TestKeyIsTheSameAgain(t *testing.T) {
 	text := NewKey()
 	a, err := ParseKey(text)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue"
+	"github.com/assay-run/assay/pkg/queue/identity"
 )
 
 // A server that is configured for it (auth_callout) asks who may connect. Dispatchers
@@ -164,9 +165,18 @@ func (q *Queue) identify(req any, subject string) error {
 		r.Worker = worker
 	case *queue.ReleaseRequest:
 		r.Worker = worker
+	case *queue.EnvironmentRequest:
+		r.Worker, r.Pool, r.Witness = worker, pool, worker
+		if q.cfg.Key != nil && identity.Joined(worker) {
+			r.Witness = joinedWitness
+		}
 	}
 	return nil
 }
+
+// joinedWitness is the one witness that all workers of a pool are which came with its join
+// token: who has the token can be as many of them as they like. No joined worker has the name.
+const joinedWitness = "(join token)"
 
 // answerable says of a subject whether what is published there goes to the worker that
 // has named it and to nobody else: a dispatcher may publish anywhere, and must not be

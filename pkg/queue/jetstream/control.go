@@ -19,6 +19,7 @@ const (
 	kindHeartbeat = "heartbeat"
 	kindFinish    = "finish"
 	kindRelease   = "release"
+	kindBuilt     = "environment"
 	kindPull      = "pull" // asks for deliveries
 	kindAck       = "ack"  // says what became of some, and is not answered
 	kindTell      = "tell" // is not answered
@@ -42,6 +43,11 @@ func (q *Queue) Finish(ctx context.Context, r queue.FinishRequest) (queue.Finish
 // Release hands attempts back.
 func (q *Queue) Release(ctx context.Context, r queue.ReleaseRequest) (queue.ReleaseReply, error) {
 	return request[queue.ReleaseReply](ctx, q, r.Worker, kindRelease, r)
+}
+
+// Environment asks for an environment, or states one.
+func (q *Queue) Environment(ctx context.Context, r queue.EnvironmentRequest) (queue.EnvironmentReply, error) {
+	return request[queue.EnvironmentReply](ctx, q, r.Worker, kindBuilt, r)
 }
 
 // request is the subject of what a worker says. Without an identity a connection

@@ -54,7 +54,7 @@ var notToBeHeard = map[string]string{
 // notToBeServed are requests of workers that only dispatchers answer.
 var notToBeServed = []string{
 	"assay.req.*.*.claim", "assay.req.*.*.heartbeat", "assay.req.*.*.finish", "assay.req.*.*.release", "assay.req.*.*.pull",
-	"assay.req.*.*.ack", "assay.req.{pool}.victim.claim", "assay.to.victim.assign", "$SYS.REQ.USER.AUTH",
+	"assay.req.*.*.ack", "assay.req.*.*.environment", "assay.req.{pool}.victim.claim", "assay.to.victim.assign", "$SYS.REQ.USER.AUTH",
 }
 
 // publication is what a worker must not publish.
@@ -70,6 +70,8 @@ var notToBeSaid = map[string]publication{
 	"a claim of another":             {"assay.req.{pool}.victim.claim", mine, `{}`},
 	"a finish of another":            {"assay.req.{pool}.victim.finish", mine, `{}`},
 	"a release of another":           {"assay.req.{pool}.victim.release", mine, `{}`},
+	"an environment of another":      {"assay.req.{pool}.victim.environment", mine, `{"worker":"victim"}`},
+	"an environment of another pool": {"assay.req.nobodys.{me}.environment", mine, `{}`},
 	"a pull of another":              {"assay.req.{pool}.victim.pull", mine, `{"class":"{pool}","batch":1}`},
 	"a pull of another pool":         {"assay.req.nobodys.{me}.pull", mine, `{"class":"nobodys","batch":1}`},
 	"an ack of another":              {"assay.req.{pool}.victim.ack", "", `{"class":"{pool}"}`},

@@ -82,6 +82,11 @@ func (w *witness) HandleRelease(_ context.Context, r queue.ReleaseRequest) (queu
 	return queue.ReleaseReply{}, nil
 }
 
+func (w *witness) HandleEnvironment(_ context.Context, r queue.EnvironmentRequest) (queue.EnvironmentReply, error) {
+	w.note("environment", strings.Join([]string{r.Worker, r.Pool, r.Witness}, " "))
+	return queue.EnvironmentReply{}, nil
+}
+
 // evil is a client with the credentials of one worker, and none of our code.
 type evil struct {
 	nc       *nats.Conn

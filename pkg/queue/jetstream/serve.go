@@ -22,6 +22,7 @@ func (q *Queue) Serve(ctx context.Context, h queue.Handler) error {
 		kindHeartbeat: serve(s, h.HandleHeartbeat),
 		kindFinish:    serve(s, h.HandleFinish),
 		kindRelease:   serve(s, h.HandleRelease),
+		kindBuilt:     serve(s, h.HandleEnvironment),
 	}
 	for kind, handle := range kinds {
 		if err := s.subscribe(requestPrefix+"*.*."+kind, handle); err != nil {

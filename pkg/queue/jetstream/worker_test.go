@@ -104,6 +104,14 @@ func (s *split) Claim(ctx context.Context, r queue.ClaimRequest) (queue.ClaimRep
 	return w.Claim(ctx, r)
 }
 
+func (s *split) Environment(ctx context.Context, r queue.EnvironmentRequest) (queue.EnvironmentReply, error) {
+	w := s.worker(r.Worker, "default")
+	if r.Worker == "" {
+		r.Worker = "w1"
+	}
+	return w.Environment(ctx, r)
+}
+
 func (s *split) Heartbeat(ctx context.Context, r queue.HeartbeatRequest) (queue.HeartbeatReply, error) {
 	return s.worker(r.Worker.ID, "default").Heartbeat(ctx, r)
 }

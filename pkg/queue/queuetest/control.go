@@ -57,6 +57,10 @@ func (echo) HandleRelease(_ context.Context, r queue.ReleaseRequest) (queue.Rele
 	return queue.ReleaseReply{}, nil
 }
 
+func (echo) HandleEnvironment(_ context.Context, r queue.EnvironmentRequest) (queue.EnvironmentReply, error) {
+	return queue.EnvironmentReply{Digest: r.Worker + r.Name + r.Digest, Off: r.Witness != r.Worker}, nil
+}
+
 // serve answers with h until the test ends.
 func serve(t *testing.T, q queue.Server, h queue.Handler) {
 	t.Helper()
@@ -107,6 +111,11 @@ func testControl(t *testing.T, start starter) {
 	}
 	if _, err := w.Release(t.Context(), queue.ReleaseRequest{Releases: []store.Release{{LeaseRef: leases[0], Reason: job.ReasonDrained}}}); err != nil {
 		t.Error(err)
+	}
+	// What a request says of who vouches for it does not count.
+	env, err := w.Environment(t.Context(), queue.EnvironmentRequest{Worker: "w", Name: "n", Digest: "d", Witness: "another", Pool: "p"})
+	if err != nil || env != (queue.EnvironmentReply{Digest: "wnd"}) {
+		t.Errorf("environment: %+v, %v", env, err)
 	}
 }
 
@@ -173,6 +182,9 @@ func testNoDispatcher(t *testing.T, start starter) {
 	_, err := w.Claim(t.Context(), queue.ClaimRequest{Refs: []store.Ref{dispatches(1)[0].Ref}})
 	if !errors.Is(err, job.ErrUnavailable) {
 		t.Errorf("got %v, want %v", err, job.ErrUnavailable)
+	}
+	if _, err := w.Environment(t.Context(), queue.EnvironmentRequest{Name: "n"}); !errors.Is(err, job.ErrUnavailable) {
+		t.Errorf("environment: got %v, want %v", err, job.ErrUnavailable)
 	}
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("took %v", took)

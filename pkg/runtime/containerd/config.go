@@ -98,6 +98,9 @@ type Config struct {
 	EnvironmentTime  time.Duration
 	EnvironmentsMost job.Size
 	Index            Index // where packages come from
+	// Shared is where environments that other workers have built are found, and those go
+	// that are built here; nil: each worker builds its own.
+	Shared SharedEnvironments
 
 	// Egress is what the operator says about the network that jobs reach through
 	// their proxies. Left alone, they reach public addresses and nothing else.

@@ -41,6 +41,8 @@ type environments struct {
 
 	turns, sources *turns // bound building: it takes memory that no job has promised
 
+	shared sharing // with other workers
+
 	room sync.Mutex  // held while something in dir comes, goes or is mounted
 	full atomic.Bool // it takes more than it may: all was in use
 
@@ -84,6 +86,7 @@ type lockfile struct {
 	Tree     string   `json:"tree"`              // hash of the layer, as it was copied
 	Tenant   string   `json:"tenant"`            // for whom it was built
 	Private  bool     `json:"private,omitempty"` // and whose alone it is
+	Fetched  bool     `json:"fetched,omitempty"` // by another worker: this one vouches for nothing
 }
 
 // digest names what an environment on base is: by its content, and by nothing
@@ -98,7 +101,7 @@ func (l *lockfile) digest(base *image) string {
 }
 
 func newEnvironments(r *Runtime) *environments {
-	return &environments{rt: r, dir: r.cfg.Environments, building: newBuilds(), turns: newTurns(buildsAtOnce), sources: newTurns(buildsAtOnce), ready: map[string]*image{}, failed: map[string]failedEnv{}}
+	return &environments{rt: r, dir: r.cfg.Environments, building: newBuilds(), turns: newTurns(buildsAtOnce), sources: newTurns(buildsAtOnce), shared: newSharing(r.cfg.Shared), ready: map[string]*image{}, failed: map[string]failedEnv{}}
 }
 
 // own is where environments are that do not outlive the runtime.
@@ -226,13 +229,19 @@ func (e *environments) load(ctx context.Context, base *image, ask asked) (*image
 	return img, nil
 }
 
-// make builds an environment, and makes it ready. Others go for it, if need be.
+// make fetches an environment, or builds it, and makes it ready. Others go for it, if
+// need be.
 func (e *environments) make(ctx context.Context, base *image, ask asked) (*image, error) {
-	ctx, counted := e.building.begin(ctx, base.name)
-	dir, l, err := e.build(ctx, base, ask)
-	counted(l.Bytes, err)
-	if err != nil {
-		return nil, err
+	dir, l, fetched := e.fetch(ctx, base, ask)
+	if !fetched {
+		var counted func(int64, error)
+		var err error
+		ctx, counted = e.building.begin(ctx, base.name)
+		dir, l, err = e.build(ctx, base, ask)
+		counted(l.Bytes, err)
+		if err != nil {
+			return nil, err
+		}
 	}
 	img, err := e.use(base, func() (string, lockfile, error) { return dir, l, nil })
 	if errors.Is(err, os.ErrNotExist) {
@@ -262,6 +271,7 @@ func (e *environments) use(base *image, find func() (dir string, l lockfile, err
 	e.mu.Lock()
 	e.ready[filepath.Base(dir)] = img
 	e.mu.Unlock()
+	e.offer(img, filepath.Base(dir), &l)
 	return img, nil
 }
 

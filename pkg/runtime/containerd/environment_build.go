@@ -169,14 +169,11 @@ func (e *environments) build(ctx context.Context, base *image, ask asked) (dir s
 	if err := e.makeRoom(ask.tenant); err != nil {
 		return "", l, err
 	}
-	work, err := os.MkdirTemp(e.dir, "build-")
+	work, err := e.workDir()
 	if err != nil {
-		return "", l, fmt.Errorf("build an environment: %w", err)
+		return "", l, err
 	}
 	defer os.RemoveAll(work)
-	if err := errors.Join(os.Chmod(work, 0o755), os.Mkdir(filepath.Join(work, "layer"), 0o755)); err != nil {
-		return "", l, fmt.Errorf("build an environment: %w", err)
-	}
 	wheels, err := e.gather(ctx, turn, base, ask.packages, filepath.Join(work, "wheels"))
 	if err != nil {
 		return "", l, err
@@ -197,12 +194,26 @@ func (e *environments) build(ctx context.Context, base *image, ask asked) (dir s
 	return dir, l, e.keep(work, dir, &l)
 }
 
+// workDir makes a directory in which an environment is made: its layer is there, and empty.
+func (e *environments) workDir() (string, error) {
+	work, err := os.MkdirTemp(e.dir, "build-")
+	if err == nil {
+		if err = errors.Join(os.Chmod(work, 0o755), os.Mkdir(filepath.Join(work, "layer"), 0o755)); err != nil {
+			_ = os.RemoveAll(work)
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("make an environment: %w", err)
+	}
+	return work, nil
+}
+
 // keep puts what was made in work where it stays. Another tenant may have been
 // faster, with what is the same for all.
 func (e *environments) keep(work, dir string, l *lockfile) error {
 	raw, err := json.Marshal(l)
 	if err == nil {
-		err = errors.Join(os.RemoveAll(filepath.Join(work, "wheels")), os.WriteFile(filepath.Join(work, "lock.json"), raw, 0o644))
+		err = errors.Join(os.RemoveAll(filepath.Join(work, "wheels")), os.RemoveAll(filepath.Join(work, "fetched")), os.WriteFile(filepath.Join(work, "lock.json"), raw, 0o644))
 	}
 	if err == nil {
 		err = os.Rename(work, dir)

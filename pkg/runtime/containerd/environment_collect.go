@@ -150,7 +150,9 @@ func (e *environments) note(img *image) {
 	m.mu.Unlock()
 	if due {
 		name := strings.TrimPrefix(filepath.Base(img.rootfs), mountName(""))
-		_ = os.Chtimes(filepath.Join(e.dir, name, "lock.json"), now, now) // gone: it will not be missed
+		if l, err := readLock(filepath.Join(e.dir, name)); err == nil { // else it is gone, and will not be missed
+			e.offer(img, name, &l)
+		}
 	}
 }
 

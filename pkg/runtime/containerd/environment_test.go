@@ -67,6 +67,7 @@ type index struct {
 	url   string
 	asked atomic.Int64 // for files
 	sums  map[string]string
+	close func()
 }
 
 func newIndex(t *testing.T, wheels map[string][]byte) *index {
@@ -92,7 +93,7 @@ func newIndex(t *testing.T, wheels map[string][]byte) *index {
 	}
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
-	x.url = s.URL + "/simple"
+	x.url, x.close = s.URL+"/simple", s.Close
 	return x
 }
 

@@ -45,6 +45,14 @@ func newBuilds() *fetching {
 	return f.zero()
 }
 
+func newFetches() *fetching {
+	m, f := otel.Meter(scope), &fetching{kind: "environment of others"}
+	f.count, _ = m.Int64Counter("assay_environment_fetches", metric.WithDescription("Environments of packages fetched that other workers had built, by result: refused ones were something else."))
+	f.bytes, _ = m.Int64Counter("assay_environment_fetch_bytes", metric.WithDescription("Bytes of the environments that were fetched, unpacked."))
+	f.took, _ = m.Float64Histogram("assay_environment_fetch_milliseconds", fetchBuckets, metric.WithDescription("Time of a fetch, the wait for its turn and the check included."))
+	return f.zero()
+}
+
 var fetchBuckets = metric.WithExplicitBucketBoundaries(100, 250, 500, 1e3, 2.5e3, 5e3, 1e4, 3e4, 6e4, 3e5, 6e5)
 
 // zero has the counters there before anything is counted: what rises from nothing has

@@ -30,6 +30,7 @@ func TestFetchingIsCounted(t *testing.T) {
 		end(100, err)
 	}
 	newBuilds()
+	newFetches()
 	(*fetching)(nil).begin(ctx, "")
 	var all metricdata.ResourceMetrics
 	if err := reader.Collect(t.Context(), &all); err != nil {
@@ -49,6 +50,7 @@ func TestFetchingIsCounted(t *testing.T) {
 	}
 	want := map[string]string{
 		"assay_image_pulls ok": "2", "assay_image_pulls refused": "1", "assay_image_pulls error": "1", "assay_image_pull_bytes ": "200", "assay_image_pull_milliseconds": "4",
+		"assay_environment_fetches ok": "0", "assay_environment_fetches refused": "0", "assay_environment_fetches error": "0", "assay_environment_fetch_bytes ": "0",
 		"assay_environment_builds ok": "0", "assay_environment_builds refused": "0", "assay_environment_builds error": "0", "assay_environment_build_bytes ": "0",
 	}
 	if !maps.Equal(got, want) {

@@ -69,6 +69,7 @@ func Run(t *testing.T, open Open) {
 		{"sessions", testSessions},
 		{"callbacks", testCallbacks},
 		{"repeats", testRepeats},
+		{"environments", testEnvironments},
 		{"batch lease", testBatchLease},
 		{"batch lease after an outage", testBatchLeaseAfterAnOutage},
 		{"model", testModel},

@@ -2,6 +2,7 @@ package cheats
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,7 +19,26 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/containerd"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) {
+	// Most attempts wait, for processes to start or for a limit; -parallel overrides it.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
+	testenv.Main(m)
+}
+
+// parts are what of the corpora is tried beyond isolation cell: who grades is the same behind every wall, and a container
+// costs more than the rest of an attempt.
+var parts = map[policy.Isolation]*testenv.Part{policy.Task: testenv.NewPart("task", 3), policy.GVisor: testenv.NewPart("gvisor", 6)}
+
+// part is what of a corpus is tried at the fleet's isolation.
+func part[T any](t *testing.T, f *fleet, corpus []T) []T {
+	t.Helper()
+	if p, ok := parts[f.isolation]; ok {
+		return testenv.Of(t, p, corpus)
+	}
+	return corpus
+}
 
 // isolations are the walls that solutions are tried behind.
 var isolations = []policy.Isolation{policy.Cell, policy.Task, policy.GVisor}
@@ -26,7 +46,10 @@ var isolations = []policy.Isolation{policy.Cell, policy.Task, policy.GVisor}
 // eachIsolation runs f on a real runtime, once for every isolation.
 func eachIsolation(t *testing.T, f func(*testing.T, *fleet)) {
 	for _, isolation := range isolations {
-		t.Run(string(isolation), func(t *testing.T) { f(t, newFleet(t, isolation)) })
+		t.Run(string(isolation), func(t *testing.T) {
+			t.Parallel() // while one waits for its last attempts, another begins
+			f(t, newFleet(t, isolation))
+		})
 	}
 }
 

@@ -69,7 +69,7 @@ func Programs(t *testing.T, cfg ProgramsConfig) {
 		{"files", inputsAndArtifacts()}, {"python", pythonPrograms()}, {"talk", talks()},
 	} {
 		t.Run(group.name, func(t *testing.T) {
-			for _, p := range group.programs {
+			for _, p := range part(t, cfg.Config, group.programs) {
 				t.Run(p.name, func(t *testing.T) {
 					s.try(t, p)
 					clean(t, cfg.Leftovers)

@@ -17,6 +17,10 @@ TEST  = $(GO) test $(EXEC)
 RERUN ?= 0
 SUITE  = $(GO) tool gotestsum --format=pkgname --format-hide-empty-pkg --rerun-fails=$(RERUN) --rerun-fails-max-failures=8 --rerun-fails-run-root-test
 
+# The longest packages come first, so that none of them is left alone at the end; three at a time, because most of them wait
+# most of the time.
+LONGEST = ./pkg/runtime/containerd ./test/chaos ./test/e2e ./test/cheats ./test/hostile ./internal/httpapi ./internal/dispatcher
+
 # Packages whose tests need neither root nor a real component: those that do not ask testenv or dev for one.
 UNIT = $(shell $(GO) list -e -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{.TestImports}} {{.XTestImports}}{{end}}' ./... | \
 	grep -vE '/internal/(testenv|dev)\b' | cut -d' ' -f1)
@@ -57,13 +61,14 @@ dev: setup build image ## Run a whole fleet here: Postgres, NATS, containerd, di
 demo: setup build image ## Run 328 real programs through a fleet of its own and check every verdict
 	@$(ROOT) bin/assay demo
 
-test: setup build image ## Run every test, with the real components
+# Corpora that are long are run by their own targets (hostile, cheats, conformance, test-runtime, chaos): here each commit takes
+# another part of them at the isolations where a program costs much, and a test that fails says by which flags it is run again.
+test: setup build image ## Run every test, with the real components, and a part of the long corpora
 	@scripts/setup pooler
-	$(SUITE) --packages=./... -- $(EXEC) -count=1 -timeout=20m
-	$(SUITE) --packages=./test/e2e -- $(EXEC) -count=1 -timeout=20m -run '^TestStories$$' -args -faults=0.03
+	$(SUITE) --packages='$(LONGEST) ./...' -- $(EXEC) -p=3 -count=1 -timeout=20m
 
 faults: setup image ## Tell the end-to-end stories over a store, a queue and an object store that fail now and then
-	$(TEST) -count=1 -timeout=20m ./test/e2e -run '^TestStories$$' -args -faults=0.03
+	$(TEST) -count=1 -timeout=20m ./test/e2e -run '^TestStoriesOverFaults$$'
 
 test-unit: ## Run the tests that need neither root nor any component
 	$(GO) test $(UNIT)
@@ -85,10 +90,14 @@ test-compose: images build ## Run the compose file in a Docker engine of its own
 		-compose.jobs=$(COMPOSE_JOBS) -compose.forbidden=$(CURDIR)/.cache/compose/jetstream.test
 
 hostile: setup build image ## Attack the walls with every program of the corpus, at every isolation that this host has
-	$(TEST) -count=1 -timeout=30m -v ./test/hostile -args -gvisor.every=1
+	$(TEST) -count=1 -timeout=30m -v ./test/hostile -args -task.every=1 -gvisor.every=1 -preloaded.every=1
 
 cheats: setup build image ## Try to forge a pass in every way of the corpus, at every isolation that this host has
-	$(TEST) -count=1 -timeout=30m -v ./test/cheats -args -gvisor.every=1 -preloaded.every=1
+	$(TEST) -count=1 -timeout=30m -v ./test/cheats -args -task.every=1 -gvisor.every=1 -preloaded.every=1
+
+.PHONY: test-runtime
+test-runtime: setup build image gvisor ## Run the suites of the runtime, with every program at isolation gvisor, too
+	$(TEST) -count=1 -timeout=60m ./pkg/runtime/containerd -args -gvisor.every=1
 
 conformance: setup build image gvisor ## Hold every kind of program to every limit at every isolation, and compare with the record
 	$(TEST) -count=1 -timeout=90m -parallel=3 -v ./test/conformance -args -conformance.all

@@ -132,7 +132,7 @@ func TestSurvivesItsSender(t *testing.T) {
 	})
 	id := f.done(job.Callback{URL: rc.URL, SecretRef: "hook"})
 	stop := f.start(f.sender(nil))
-	<-begun
+	soon(t, "the first call", begun)
 	stop()
 	f.start(f.sender(nil))
 	d := f.until(id, "delivered", delivered)

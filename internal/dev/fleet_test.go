@@ -15,17 +15,14 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/internal/dev"
+	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
 )
 
 // TestFleet builds the real programs once, for all that needs them.
 func TestFleet(t *testing.T) {
-	bin := t.TempDir()
-	out, err := exec.Command("go", "build", "-o", bin, "../../cmd/dispatcher", "../../cmd/worker", "../../cmd/guest", "../../cmd/assay").CombinedOutput()
-	if err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
+	bin := testenv.Programs(t)
 	for name, test := range map[string]func(*testing.T, dev.FleetConfig){
 		"heals": fleetHeals, "stops and comes back": fleetComesBack, "as a command": fleetCommand, "cannot start": fleetCannotStart,
 		"asks for tokens": fleetAsksForTokens,

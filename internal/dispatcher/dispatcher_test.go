@@ -301,7 +301,7 @@ func TestStopAnswers(t *testing.T) {
 	f.work("w1", 1, succeed)
 	batch, ids := f.submit(1)
 	d.Wake()
-	<-s.entered
+	soon(t, "the result", s.entered)
 	stopped := make(chan struct{})
 	go func() { d.stop(); close(stopped) }()
 	select {
@@ -310,6 +310,6 @@ func TestStopAnswers(t *testing.T) {
 	case <-time.After(300 * time.Millisecond):
 	}
 	close(s.release)
-	<-stopped
+	soon(t, "the stop", stopped)
 	f.recordedOnce(batch, ids)
 }

@@ -113,9 +113,9 @@ func TestUnheardSessionsAreClosed(t *testing.T) {
 		}
 		gone <- err
 	}()
-	<-l.asked // the second worker: the first is silent
+	soon(t, "a question to the second worker", l.asked) // the second worker: the first is silent
 	hangUp()
-	if err := <-gone; err == nil {
+	if err := soon(t, "the end of the request", gone); err == nil {
 		t.Error("the client that hung up got an answer")
 	}
 	eventually(t, "both sessions are closed", func() bool { return l.left() == 0 })

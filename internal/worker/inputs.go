@@ -119,8 +119,7 @@ func (in *inputs) blob(ctx context.Context, tenant, ref string) (runtime.File, i
 	if f := in.cached(name); f != nil {
 		return fromDisk(f), f, nil
 	}
-	// One download for all who want it. It must not end with the first of them.
-	v, err, _ := in.flight.Do(name, func() (any, error) { return in.download(context.WithoutCancel(ctx), tenant, ref, name) })
+	v, err := in.once(ctx, tenant, ref, name)
 	if err != nil {
 		return runtime.File{}, nil, err
 	}
@@ -131,6 +130,18 @@ func (in *inputs) blob(ctx context.Context, tenant, ref string) (runtime.File, i
 		return fromDisk(f), f, nil
 	}
 	return runtime.File{}, nil, fmt.Errorf("blob %s left the cache at once: the input cache is too small", ref)
+}
+
+// once is one download for all who want the blob at the same time. It must not end with the first of them. Who looked
+// for it in the cache just before another's download ended comes too late for that one, and needs none.
+func (in *inputs) once(ctx context.Context, tenant, ref, name string) (any, error) {
+	v, err, _ := in.flight.Do(name, func() (any, error) {
+		if f := in.cached(name); f != nil {
+			return nil, f.Close()
+		}
+		return in.download(context.WithoutCancel(ctx), tenant, ref, name)
+	})
+	return v, err
 }
 
 // cacheName is the file of a tenant's blob in the cache.

@@ -116,6 +116,27 @@ func TestOneDownloadForAll(t *testing.T) {
 	}
 }
 
+// Who found nothing in the cache just before a download ended does not begin another.
+func TestNoDownloadAfterOneEnded(t *testing.T) {
+	in, store := newCache(t, 1<<30)
+	ref := upload(t, store, 'x', 2*blobInMemory)
+	_, release, err := in.fetch(t.Context(), "acme", map[string]job.File{"/x": {Blob: ref}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	name, err := cacheName("acme", ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.once(t.Context(), "acme", ref, name); err != nil {
+		t.Fatal(err)
+	}
+	if n := store.gets.Load(); n != 1 {
+		t.Errorf("downloaded %d times", n)
+	}
+}
+
 func TestCacheStaysWithinItsSize(t *testing.T) {
 	const size = 2 * blobInMemory
 	in, store := newCache(t, 2*size)

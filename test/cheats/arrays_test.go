@@ -41,6 +41,7 @@ func TestArraysCross(t *testing.T) {
 		"text, forged well":     {forged("<U1", "(1,)", `b"a\0\0\0"`), "assert f().tolist() == ['a']", true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			rep := f.grade(t, &job.Tests{Code: c.code, Function: "f", Check: c.check}, nil)
 			if passed := rep.Outcome == job.Succeeded; passed != c.passes {
 				t.Errorf("%s, want passed: %v\n%q", rep.Outcome, c.passes, rep.Feedback)

@@ -2,6 +2,8 @@ package cheats
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/assay-run/assay/pkg/job"
@@ -32,32 +34,46 @@ def f(x):
 		"a helper":      "def good(): pass\ndef bad(): nothing()\ndef check(candidate):\n    [good, bad][candidate(1) != 2]()\n",
 		"a wrong index": "def check(candidate):\n    assert {2: True}[candidate(1)]\n",
 	}
+	broken := map[string]job.Tests{
+		"syntax": {Check: "def check(candidate\n    assert candidate(1) == 2"}, "a name": {Check: "def check(candidate):\n    assert candidate(nothing) == 2"},
+		"setup": {Setup: "import nonesuch", Check: "assert f(1) == 2"}, "never": {Check: "def check(candidate):\n    pass"},
+		"a value": {Cases: []job.Case{{Args: []json.RawMessage{[]byte(`{"$nothing":1}`)}, Expected: []byte("1")}}},
+	}
+	blameless := map[string]string{"right": "def f(x): return 2", "wrong": wrong["wrong"], "exits": wrong["exits"]}
 	eachIsolation(t, func(t *testing.T, f *fleet) {
-		for what, check := range checks {
-			for how, code := range wrong {
-				t.Run(what+", "+how, func(t *testing.T) {
-					t.Parallel()
-					rep := f.grade(t, &job.Tests{Code: code, Function: "f", Check: check}, limits)
-					if rep.Outcome != job.Failed || rep.Tests.Score == nil || *rep.Tests.Score != 0 || rep.Tests.Errors != 0 {
-						t.Errorf("%s: excused\n%+v", rep.Outcome, rep.Tests)
-					}
-				})
-			}
-		}
-		for what, tests := range map[string]*job.Tests{
-			"syntax": {Check: "def check(candidate\n    assert candidate(1) == 2"}, "a name": {Check: "def check(candidate):\n    assert candidate(nothing) == 2"},
-			"setup": {Setup: "import nonesuch", Check: "assert f(1) == 2"}, "never": {Check: "def check(candidate):\n    pass"},
-			"a value": {Cases: []job.Case{{Args: []json.RawMessage{[]byte(`{"$nothing":1}`)}, Expected: []byte("1")}}},
-		} {
-			for _, code := range []string{"def f(x): return 2", wrong["wrong"], wrong["exits"]} {
-				tests := *tests
-				tests.Code, tests.Function = code, "f"
-				if rep := f.grade(t, &tests, limits); rep.Outcome != job.CheckError || rep.Tests.Score != nil || rep.Tests.Errors != 1 {
-					t.Errorf("%s, %q: %s %+v", what, code, rep.Outcome, rep.Tests)
+		for _, c := range part(t, f, pairs(checks, wrong)) {
+			t.Run(c.check+", "+c.code, func(t *testing.T) {
+				t.Parallel()
+				rep := f.grade(t, &job.Tests{Code: wrong[c.code], Function: "f", Check: checks[c.check]}, limits)
+				if rep.Outcome != job.Failed || rep.Tests.Score == nil || *rep.Tests.Score != 0 || rep.Tests.Errors != 0 {
+					t.Errorf("%s: excused\n%+v", rep.Outcome, rep.Tests)
 				}
-			}
+			})
+		}
+		for _, c := range part(t, f, pairs(broken, blameless)) {
+			t.Run("broken: "+c.check+", "+c.code, func(t *testing.T) {
+				t.Parallel()
+				tests := broken[c.check]
+				tests.Code, tests.Function = blameless[c.code], "f"
+				if rep := f.grade(t, &tests, limits); rep.Outcome != job.CheckError || rep.Tests.Score != nil || rep.Tests.Errors != 1 {
+					t.Errorf("%s, %q: %s %+v", c.check, tests.Code, rep.Outcome, rep.Tests)
+				}
+			})
 		}
 	})
+}
+
+// pair names a check and a solution that is graded by it.
+type pair struct{ check, code string }
+
+// pairs are all of them, in an order that is always the same.
+func pairs[T any](checks map[string]T, codes map[string]string) (all []pair) {
+	for _, check := range slices.Sorted(maps.Keys(checks)) {
+		for _, code := range slices.Sorted(maps.Keys(codes)) {
+			all = append(all, pair{check, code})
+		}
+	}
+	return all
 }
 
 // A limit of one case is of the kernel's making, as the job's is.

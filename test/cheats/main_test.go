@@ -2,6 +2,8 @@ package cheats
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,7 +21,32 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/containerd"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) {
+	// Most attempts wait, for processes to start or for a limit; -parallel overrides it.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
+	testenv.Main(m)
+}
+
+// parts are what of the corpora is tried beyond isolation cell: who grades is the same behind every wall, and a container
+// costs more than the rest of an attempt.
+var parts = map[policy.Isolation]*testenv.Part{policy.Task: testenv.NewPart("task", 3), policy.GVisor: testenv.NewPart("gvisor", 6)}
+
+// preloadedPart is the same of what is forked with imports, at isolation cell.
+var preloadedPart = testenv.NewPart("preloaded", 4)
+
+// part is what of a corpus is tried at the fleet's isolation.
+func part[T any](t *testing.T, f *fleet, corpus []T) []T {
+	t.Helper()
+	if f.imports != "" {
+		return testenv.Of(t, preloadedPart, corpus)
+	}
+	if p, ok := parts[f.isolation]; ok {
+		return testenv.Of(t, p, corpus)
+	}
+	return corpus
+}
 
 // isolations are the walls that solutions are tried behind.
 var isolations = []policy.Isolation{policy.Cell, policy.Task, policy.GVisor}
@@ -31,9 +58,13 @@ const preloaded = "asyncio"
 // forked from an interpreter that has imported ahead.
 func eachIsolation(t *testing.T, f func(*testing.T, *fleet)) {
 	for _, isolation := range isolations {
-		t.Run(string(isolation), func(t *testing.T) { f(t, newFleet(t, isolation)) })
+		t.Run(string(isolation), func(t *testing.T) {
+			t.Parallel() // while one waits for its last attempts, another begins
+			f(t, newFleet(t, isolation))
+		})
 	}
 	t.Run("preloaded", func(t *testing.T) {
+		t.Parallel()
 		fl := newFleet(t, policy.Cell)
 		fl.imports = preloaded
 		fl.warm(t)
@@ -132,11 +163,20 @@ func (f *fleet) grade(t *testing.T, tests *job.Tests, edit func(*policy.Policy))
 	if err := spec.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	rep, err := grade.Run(t.Context(), grade.Config{
-		Tests:   tests,
-		Attempt: runtime.Attempt{Job: job.NewID(), Lease: 1, Plan: f.plan(t, edit), Deadline: time.Now().Add(time.Minute)},
-		Acquire: f.acquire,
-	})
+	run := func() (*runtime.Report, error) {
+		return grade.Run(t.Context(), grade.Config{
+			Tests:   tests,
+			Attempt: runtime.Attempt{Job: job.NewID(), Lease: 1, Plan: f.plan(t, edit), Deadline: time.Now().Add(time.Minute)},
+			Acquire: f.acquire,
+		})
+	}
+	rep, err := run()
+	for range 3 { // a fleet has another worker try it
+		if !errors.Is(err, runtime.ErrStarved) {
+			break
+		}
+		rep, err = run()
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

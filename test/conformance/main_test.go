@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -42,15 +41,9 @@ func start(t *testing.T) *fleet {
 	if _, err := os.Stat(archive); err != nil {
 		t.Fatalf("the default image is not built: %v; run: make image", err)
 	}
-	bin := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", bin, "./cmd/...")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
 	dir := t.TempDir()
 	running, err := dev.StartFleet(t.Context(), dev.FleetConfig{
-		Dir: dir, Listen: testenv.Address(t), BinDir: bin, ImageArchives: []string{archive},
+		Dir: dir, Listen: testenv.Address(t), BinDir: testenv.Programs(t), ImageArchives: []string{archive},
 		Env:    []string{"ASSAY_CPU=4", "ASSAY_EGRESS_PRIVATE=127.0.0.0/8:*", "ASSAY_RUNSC=" + testenv.Runsc(t)},
 		Stderr: t.Output(), Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})

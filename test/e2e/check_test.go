@@ -21,6 +21,7 @@ import (
 
 // TestCheck has programs read and not run, by the python of the default image.
 func TestCheck(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	t.Run("what is seen", func(t *testing.T) { checkSees(t, f) })
 	t.Run("it is not run", func(t *testing.T) { checkRunsNothing(t, f) })

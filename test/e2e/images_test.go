@@ -77,7 +77,8 @@ func oneImage(t *testing.T, layer string) (url string, pulls *atomic.Int64) {
 // TestImages: an operator sees which images workers have, imports one that a job names at
 // once, and prunes what a job brought, which the next one brings again.
 func TestImages(t *testing.T) {
-	program, err := os.ReadFile(filepath.Join(build(t, testenv.RepoRoot(t)), "assay"))
+	t.Parallel()
+	program, err := os.ReadFile(filepath.Join(testenv.Programs(t), "assay"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,6 @@ func load(t *testing.T) {
 // and what does not, does not: programs, steps, all kinds of tests, and sessions.
 func TestVerdictsBesideLoad(t *testing.T) {
 	f := start(t)
-	f.unfailing = true
 	tests := func(edit func(*job.Tests)) job.Program {
 		p := job.Tests{Code: workCode}
 		edit(&p)

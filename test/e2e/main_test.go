@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -22,36 +21,52 @@ import (
 // leaseTTL is the fleet's, short so that a dead worker is missed soon.
 const leaseTTL = 6 * time.Second
 
-// faulty has the same stories told over programs whose store, queue and object
-// store fail now and then: see package fault.
-var faulty = flag.Float64("faults", 0, "share of the operations on store, queue and object store that fail")
+// faults is how often the store, the queue and the object store of some programs fail: see package fault.
+var faults = flag.Float64("faults", 0.03, "share of the operations on store, queue and object store that fail where stories are told over faults")
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) {
+	// Each has a fleet of its own, and waits for it most of the time; -parallel overrides it.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
+	testenv.Main(m)
+}
 
 // fleet is the one that all stories of a test are told to.
 type fleet struct {
 	*dev.Fleet
-	api *client.Client
-	bin string
-	log string // of the worker
-
-	unfailing bool // its stories hardly touch what fails by design
+	api    *client.Client
+	bin    string
+	log    string // of the worker
+	faulty bool   // its store, queue and object store fail by design
 }
 
 // start builds the programs, starts a fleet of them and stops it when the test
 // ends; what it leaves behind fails the test. env is more of the programs' environment.
 func start(t *testing.T, env ...string) *fleet {
 	t.Helper()
+	return startPrograms(t, testenv.Programs(t), env...)
+}
+
+// startFaulty starts one whose programs fail by design now and then.
+func startFaulty(t *testing.T) *fleet {
+	t.Helper()
+	f := startPrograms(t, testenv.Programs(t, "faults"), fmt.Sprintf("ASSAY_FAULTS=%g", *faults))
+	f.faulty = true
+	return f
+}
+
+func startPrograms(t *testing.T, bin string, env ...string) *fleet {
+	t.Helper()
 	root := testenv.RepoRoot(t)
 	archive := filepath.Join(root, ".cache", "images", "python.tar")
 	if _, err := os.Stat(archive); err != nil {
 		t.Fatalf("the default image is not built: %v; run: make image", err)
 	}
-	bin := build(t, root)
 	dir := t.TempDir()
 	f, err := dev.StartFleet(t.Context(), dev.FleetConfig{
 		Dir: dir, Listen: testenv.Address(t), BinDir: bin, ImageArchives: []string{archive},
-		Env:    append([]string{"ASSAY_LEASE_TTL=" + leaseTTL.String(), "ASSAY_CPU=4", "ASSAY_EGRESS_PRIVATE=127.0.0.0/8:*", "ASSAY_IMAGE_REGISTRIES=http://127.0.0.1:1", "ASSAY_RUNSC=" + testenv.Runsc(t), fmt.Sprintf("ASSAY_FAULTS=%g", *faulty)}, env...),
+		Env:    append([]string{"ASSAY_LEASE_TTL=" + leaseTTL.String(), "ASSAY_CPU=4", "ASSAY_EGRESS_PRIVATE=127.0.0.0/8:*", "ASSAY_IMAGE_REGISTRIES=http://127.0.0.1:1", "ASSAY_RUNSC=" + testenv.Runsc(t)}, env...),
 		Stderr: t.Output(), Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	if err != nil {
@@ -65,22 +80,6 @@ func start(t *testing.T, env ...string) *fleet {
 	return running
 }
 
-// build builds the programs and returns where they are.
-func build(t *testing.T, root string) string {
-	t.Helper()
-	bin := t.TempDir()
-	args := []string{"build", "-o", bin}
-	if *faulty > 0 {
-		args = append(args, "-tags", "faults")
-	}
-	build := exec.CommandContext(t.Context(), "go", append(args, "./cmd/...")...)
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
-	return bin
-}
-
 // stop stops the fleet and looks for what is left of it.
 func (f *fleet) stop(t *testing.T) {
 	traces := f.traces(t)
@@ -92,10 +91,10 @@ func (f *fleet) stop(t *testing.T) {
 	for _, what := range traces.left(t) {
 		t.Errorf("left behind: %s", what)
 	}
-	if *faulty > 0 && !f.said(t, "faults will be injected") {
+	if f.faulty && !f.said(t, "faults will be injected") {
 		t.Errorf("no program fails by design; is the tag faults not known any more?")
 	}
-	if *faulty > 0 && !f.unfailing && !f.said(t, "fault injected") {
+	if f.faulty && !f.said(t, "fault injected") {
 		t.Errorf("nothing failed by design")
 	}
 	if t.Failed() {

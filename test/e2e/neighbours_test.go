@@ -29,9 +29,6 @@ const neighbourLanes = 4
 // a cell, and of another one. Whoever it is, every outcome is right, every job ran in
 // one attempt, and the worker never rests.
 func TestNeighbours(t *testing.T) {
-	if *faulty > 0 {
-		t.Skip("one attempt each is promised only where stores and queues work")
-	}
 	// A lease that ends because the machine is busy would be another attempt. The
 	// attacks on the way out are on one that no operator has widened.
 	f := start(t, "ASSAY_TOKENS=of-attacker=attacker,of-innocent=innocent", "ASSAY_LEASE_TTL=30s", "ASSAY_EGRESS_PRIVATE=", "ASSAY_CPU=8")

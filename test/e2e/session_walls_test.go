@@ -13,6 +13,7 @@ import (
 // TestSessionWalls attacks what stands between a session, its copies, and what
 // makes them. Stories say what went through on 5ee7338, where that was seen.
 func TestSessionWalls(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	for name, story := range map[string]func(*testing.T, *fleet){
 		"who makes a copy": whoMakesACopy, "capabilities": copyCapabilities, "ways to fork": copyWaysToFork,

@@ -21,8 +21,8 @@ import (
 
 // TestSessions tells the stories of live sessions over one fleet.
 func TestSessions(t *testing.T) {
+	t.Parallel()
 	f := start(t)
-	f.unfailing = true
 	for name, story := range map[string]func(*testing.T, *fleet){
 		"state and output": sessionState, "timed out": sessionTimedOut, "callbacks": sessionCallbacks, "hostile": sessionHostile,
 		"shell": sessionShell, "idle": sessionIdle, "fork": sessionFork, "fork over the image": sessionForkOver, "hostile fork": sessionForkHostile,

@@ -169,16 +169,27 @@ var stories = []story{
 // TestStories tells every story at every level of isolation, then stops the
 // fleet and looks for what it left.
 func TestStories(t *testing.T) {
-	f := start(t)
+	t.Parallel()
+	tellAll(t, start(t), "e2e")
+}
+
+// TestStoriesOverFaults tells the same over a store, a queue and an object store that fail now and then.
+func TestStoriesOverFaults(t *testing.T) {
+	t.Parallel()
+	tellAll(t, startFaulty(t), "e2e-faults")
+}
+
+// tellAll tells every story to a fleet. Words that begin with mark are those of its processes alone.
+func tellAll(t *testing.T, f *fleet, mark string) {
 	t.Run("stories", func(t *testing.T) {
 		for _, level := range []string{"cell", "task", "gvisor"} {
 			for i, s := range stories {
 				t.Run(level+"/"+s.name, func(t *testing.T) {
 					t.Parallel()
-					s.tell(t, f, level, fmt.Sprintf("e2e-%s-%d", level, i))
+					s.tell(t, f, level, fmt.Sprintf("%s-%s-%d", mark, level, i))
 				})
 			}
-			t.Run(level+"/cancel", func(t *testing.T) { t.Parallel(); cancelRunning(t, f, level) })
+			t.Run(level+"/cancel", func(t *testing.T) { t.Parallel(); cancelRunning(t, f, level, mark+"-cancel-"+level) })
 		}
 	})
 	t.Run("unknown image", func(t *testing.T) { unknownImage(t, f) })
@@ -230,8 +241,7 @@ func spec(t *testing.T, p job.Program, level string, policy limits, word string)
 
 // A running job ends within two seconds of its cancellation, with everything
 // that it started.
-func cancelRunning(t *testing.T, f *fleet, level string) {
-	word := "e2e-cancel-" + level
+func cancelRunning(t *testing.T, f *fleet, level, word string) {
 	accepted, err := f.api.Submit(t.Context(), spec(t, python(orphan+"time.sleep(1000)"), level, nil, word))
 	if err != nil {
 		t.Fatal(err)

@@ -11,9 +11,14 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// A container of gVisor's costs more than all the rest of an attack, and its kernel
-// is the same for all: a usual run shows it a part of the corpus.
-var gvisorEvery = flag.Int("gvisor.every", 3, "at isolation gvisor, run one program in this many; 1: all of them")
+// What a usual run takes of the corpus, beyond isolation cell, where all of it is run. At task each program has a sandbox made
+// for it, and at gvisor, whose kernel is the same for all, that costs more than all the rest of an attack. To be forked from
+// an interpreter is a matter of programs in python alone.
+var (
+	taskPart      = testenv.NewPart("task", 2)
+	gvisorPart    = testenv.NewPart("gvisor", 3)
+	preloadedPart = testenv.NewPart("preloaded", 2)
+)
 
 func TestMain(m *testing.M) {
 	// Most attacks wait for a limit to stop them; -parallel overrides it.
@@ -42,7 +47,7 @@ func TestHostile(t *testing.T) {
 			a.canary(t)
 			a.canaryOf(t, innocent)
 			h.settle(t)
-			a.all(t, a.part(corpus))
+			a.all(t, a.part(t, corpus))
 		})
 	}
 }
@@ -71,19 +76,19 @@ func TestHostilePreloaded(t *testing.T) {
 			python = append(python, c)
 		}
 	}
-	a.all(t, python)
+	a.all(t, testenv.Of(t, preloadedPart, python))
 }
 
 // part is what of the corpus is run at the arena's isolation.
-func (a *arena) part(corpus []*Attack) []*Attack {
-	if a.isolation != policy.GVisor {
-		return corpus
+func (a *arena) part(t *testing.T, corpus []*Attack) []*Attack {
+	t.Helper()
+	switch a.isolation {
+	case policy.Task:
+		return testenv.Of(t, taskPart, corpus)
+	case policy.GVisor:
+		return testenv.Of(t, gvisorPart, corpus)
 	}
-	var part []*Attack
-	for i := 0; i < len(corpus); i += max(1, *gvisorEvery) {
-		part = append(part, corpus[i])
-	}
-	return part
+	return corpus
 }
 
 // all runs the attacks, a few at a time, and looks at the host after each

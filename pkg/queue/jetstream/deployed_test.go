@@ -44,7 +44,7 @@ func TestDeployedConfiguration(t *testing.T) {
 	served := make(chan error, 1)
 	go func() { served <- d.Serve(t.Context(), &witness{}) }()
 	t.Cleanup(func() {
-		if err := <-served; err != nil {
+		if err := soon(t, "the end of serving", served); err != nil {
 			t.Error(err)
 		}
 	})

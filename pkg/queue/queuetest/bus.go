@@ -71,14 +71,14 @@ func testAssign(t *testing.T, start starter) {
 	if err := dispatcher.Assign(t.Context(), "host.a", want); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, <-heard); diff != "" {
+	if diff := cmp.Diff(want, eventually(t, "the assignment", heard)); diff != "" {
 		t.Errorf("the worker heard (-want +got):\n%s", diff)
 	}
 	answer = fmt.Errorf("%w: full", job.ErrRefused)
 	if err := dispatcher.Assign(t.Context(), "host.a", want); !errors.Is(err, job.ErrRefused) {
 		t.Errorf("refused: %v", err)
 	}
-	<-heard
+	eventually(t, "the refused assignment", heard)
 	if err := dispatcher.Assign(t.Context(), "host.b", want); !errors.Is(err, job.ErrLost) {
 		t.Errorf("nobody there: %v, want %v", err, job.ErrLost)
 	}

@@ -69,7 +69,7 @@ func serve(t *testing.T, q queue.Server, h queue.Handler) {
 	go func() { done <- q.Serve(ctx, h) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-done; err != nil {
+		if err := eventually(t, "the end of serving", done); err != nil {
 			t.Errorf("serve: %v", err)
 		}
 	})

@@ -107,7 +107,7 @@ func keepFetching(t *testing.T, c queue.Consumer, out chan<- queue.Message) (sto
 	<-started
 	return func() {
 		cancel()
-		<-done
+		eventually(t, "the end of the fetch", done)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 // An environment that is larger than the operator allows, or takes longer to build, is the job's
 // trouble, which says so. One within the limits is built.
 func TestEnvironmentsHaveLimits(t *testing.T) {
+	t.Parallel()
 	x := newIndex(t, map[string][]byte{
 		"assay_small-1.0-py3-none-any.whl": wheel(t, "assay_small", "1.0", ""),
 		"assay_large-1.0-py3-none-any.whl": wheel(t, "assay_large", "1.0", "x = '"+strings.Repeat("large", 1<<20)+"'\n"),

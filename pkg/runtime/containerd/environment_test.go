@@ -117,6 +117,7 @@ func ofTenant(t *testing.T, r *Runtime, tenant string, isolation policy.Isolatio
 }
 
 func TestEnvironment(t *testing.T) {
+	t.Parallel()
 	x := newIndex(t, map[string][]byte{
 		"assay_hello-1.0-py3-none-any.whl": wheel(t, "assay_hello", "1.0", "WHO = 'world'\ndef main(): print('script')\n"),
 	})
@@ -192,6 +193,7 @@ except OSError: pass`)
 // Modules of an environment are compiled, so that an import does not compile them each time, and
 // in such a way that the environment is the same wherever it is built.
 func TestEnvironmentsHaveByteCode(t *testing.T) {
+	t.Parallel()
 	x := newIndex(t, map[string][]byte{
 		"assay_hello-1.0-py3-none-any.whl": wheelOf(t, "assay_hello", "1.0", map[string]string{
 			"assay_hello/__init__.py": "from assay_hello import deep\nWHO = 'world'\n",
@@ -234,6 +236,7 @@ for m in (assay_hello, assay_hello.deep):
 // What cannot be installed is the job's end, in pip's words, and is not tried
 // again at once.
 func TestEnvironmentThatCannotBe(t *testing.T) {
+	t.Parallel()
 	broken := wheel(t, "assay_hello", "1.0", "")
 	x := newIndex(t, map[string][]byte{"assay_hello-1.0-py3-none-any.whl": broken, "assay_broken-1.0-py3-none-any.whl": broken[:100]})
 	kept := t.TempDir()

@@ -107,6 +107,7 @@ func sleepyPackage(t *testing.T, name string, seconds int) []byte {
 // not take what others' need. On 5ee7338 two builds that slept for 40 s had another tenant wait
 // for 79, and what one tenant kept left no space for anybody: "this worker keeps no more environments".
 func TestEnvironmentsOfOneTenantAreInNobodysWay(t *testing.T) {
+	t.Parallel()
 	files := map[string][]byte{"assay_hello-1.0-py3-none-any.whl": wheel(t, "assay_hello", "1.0", ""), "assay_other-1.0-py3-none-any.whl": wheel(t, "assay_other", "1.0", "")}
 	for _, name := range []string{"slow_a", "slow_b", "slow_c"} {
 		files[name+"-1.0.tar.gz"] = sleepyPackage(t, name, 60)

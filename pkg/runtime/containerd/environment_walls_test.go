@@ -90,6 +90,7 @@ func says(t *testing.T, r *Runtime, tenant string, isolation policy.Isolation, c
 // and brings one of that name along. Worked on 5ee7338: the next tenant that
 // asked for the other package got this one, under the right name and hash.
 func TestBuildCannotPassForAnotherPackage(t *testing.T) {
+	t.Parallel()
 	good := wheel(t, "assay_good", "1.0", honest)
 	packages := map[string][]byte{"assay_good-1.0-py3-none-any.whl": good}
 	x := newIndex(t, packages)
@@ -130,6 +131,7 @@ def build_wheel(directory, config_settings=None, metadata_directory=None):
 // A source package overwrites the other packages of its list, wherever a build
 // has them. Worked on 5ee7338.
 func TestBuildCannotChangeOtherPackages(t *testing.T) {
+	t.Parallel()
 	x := newIndex(t, map[string][]byte{
 		"assay_good-1.0-py3-none-any.whl": wheel(t, "assay_good", "1.0", honest),
 		"assay_evil-1.0.tar.gz": sdist(t, "assay_evil", "1.0", `
@@ -158,6 +160,7 @@ def attack():
 // What was built from source is its tenant's alone: two tenants share neither the
 // build nor what came of it. On 5ee7338 they did.
 func TestBuildsOfSourceAreNotShared(t *testing.T) {
+	t.Parallel()
 	x := newIndex(t, map[string][]byte{"assay_odd-1.0.tar.gz": sdist(t, "assay_odd", "1.0", "", "WHO = 'RANDOM'\n")})
 	kept := t.TempDir()
 	r := newRuntime(t, func(c *Config) { withGVisor(t)(c); c.Index, c.Environments = Index{URL: x.url}, kept })
@@ -179,6 +182,7 @@ func TestBuildsOfSourceAreNotShared(t *testing.T) {
 // A wheel depends on a source package by address, which pip builds while it
 // resolves, whatever it is told of wheels. Worked on 5ee7338.
 func TestResolvingRunsNoCode(t *testing.T) {
+	t.Parallel()
 	files := map[string][]byte{"assay_direct-1.0.tar.gz": sdist(t, "assay_direct", "1.0", `
 def prepare_metadata_for_build_wheel(directory, config_settings=None):
     raise RuntimeError("code ran: uid %d" % os.getuid())
@@ -205,6 +209,7 @@ def prepare_metadata_for_build_wheel(directory, config_settings=None):
 // A package makes /tmp a link to a directory of the host's, which gVisor's mount of /tmp
 // followed: worked on 5ee7338, where what a build wrote below its root was kept.
 func TestLayerIsNoWayToTheHost(t *testing.T) {
+	t.Parallel()
 	bait, err := os.MkdirTemp("/var/tmp", "assay-bait-")
 	if err != nil {
 		t.Fatal(err)
@@ -234,6 +239,7 @@ def attack():
 // Wheels that are not what they should be end the job, and nothing of them is
 // used. On 5ee7338 the first two were installed as they are.
 func TestWheelsThatAreRefused(t *testing.T) {
+	t.Parallel()
 	x := newIndex(t, map[string][]byte{
 		"assay_python-1.0-py3-none-any.whl": wheelOf(t, "assay_python", "1.0", map[string]string{"assay_python-1.0.data/data/bin/python3": "#!/bin/sh\necho evil\n"}),
 		"assay_stdlib-1.0-py3-none-any.whl": wheelOf(t, "assay_stdlib", "1.0", map[string]string{"assay_stdlib-1.0.data/data/lib/python3.11/sitecustomize.py": "1"}),

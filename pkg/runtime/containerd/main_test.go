@@ -2,6 +2,7 @@ package containerd
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,6 +19,10 @@ func TestMain(m *testing.M) {
 	if config, ok := os.LookupEnv(victimEnv); ok {
 		fmt.Fprintln(os.Stderr, victim(config))
 		os.Exit(1)
+	}
+	// Programs wait for a limit, and environments for their builds; -parallel overrides it.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
 	}
 	testenv.Main(m)
 }

@@ -123,11 +123,12 @@ func TestPreloadStandsStill(t *testing.T) {
 	i := importing{r: newRuntime(t, preloading), imports: "asyncio"}
 	i.warm(t)
 	p := onlyPreload(t, i.r)
-	cpu := func() (sum uint64) {
+	look := func() (sum uint64) {
 		for _, pid := range append(pidsOf(p.frozen), p.slot.job.pid) {
 			data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 			if err != nil {
-				t.Fatal(err)
+				t.Error(err)
+				continue
 			}
 			fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
 			if fields[0] != "t" {
@@ -135,9 +136,20 @@ func TestPreloadStandsStill(t *testing.T) {
 			}
 			n, err := strconv.ParseUint(fields[11], 10, 64) // in user mode
 			if err != nil {
-				t.Fatal(err)
+				t.Error(err)
 			}
 			sum += n
+		}
+		return sum
+	}
+	cpu := func() (sum uint64) { // between two forks, which slots that are made ahead need at any time
+		between := func() error { sum = look(); return nil }
+		for _, s := range p.frozen.copies {
+			inner := between
+			between = func() error { return s.do(inner) }
+		}
+		if err := between(); err != nil {
+			t.Fatal(err)
 		}
 		return sum
 	}
@@ -244,17 +256,31 @@ func TestPreloadOfAnOldCell(t *testing.T) {
 	})
 }
 
-// Warm slots of programs with imports are there ahead of them, and are as good.
+// Warm slots of programs with imports are there ahead of them, and are as good. Of those few may be plain ones: on a busy
+// host a fork is late now and then, and a program imports by itself.
 func TestPreloadedSlotsAreWarm(t *testing.T) {
 	r := newRuntime(t, func(c *Config) { preloading(c); c.CellWarm = 4 })
 	i := importing{r: r, imports: "asyncio"}
 	i.warm(t)
-	key := onlyPreload(t, r).poolKey()
-	for range 50 {
-		eventually(t, "a slot is made ahead", func() bool { return r.cells.pool.Ready(key) > 0 })
-		if got := i.forked(t, "import asyncio\nprint(1)"); got != "1\n" {
-			t.Fatalf("said %q", got)
+	const programs = 50
+	late := 0
+	for range programs {
+		key := onlyPreload(t, r).poolKey()
+		ready := false
+		for deadline := time.Now().Add(10 * time.Second); !ready && time.Now().Before(deadline); <-time.After(10 * time.Millisecond) {
+			ready = r.cells.pool.Ready(key) > 0
 		}
+		rep, preloaded := i.run(t, "import asyncio\nprint(1)") // which has the pool try again, if it could not make one
+		if rep.Stdout.Text != "1\n" {
+			t.Fatalf("%s: %q %s", rep.Outcome, rep.Stdout.Text, rep.Stderr.Text)
+		}
+		if !ready || !preloaded {
+			late++
+			i.warm(t)
+		}
+	}
+	if late > programs/10 {
+		t.Errorf("for %d of %d programs no slot was made ahead, or no good one", late, programs)
 	}
 }
 

@@ -38,6 +38,10 @@ type Config struct {
 	// isolation set, then changed by edit.
 	Plan func(t *testing.T, host policy.Host, isolation policy.Isolation, edit func(*policy.Policy)) *policy.Plan
 
+	// Part says which of n programs a run tries, of those that Programs has and of those that Starts has, where each costs
+	// much. nil: all of them.
+	Part func(t *testing.T, n int) []int
+
 	// Slack is how much longer than a limit this runtime may take on a busy
 	// machine; default one second.
 	Slack time.Duration
@@ -70,6 +74,18 @@ func newSuite(t *testing.T, cfg Config) *suite {
 		}
 	})
 	return s
+}
+
+// part is what of a list a run tries.
+func part[T any](t *testing.T, cfg Config, all []T) (taken []T) {
+	t.Helper()
+	if cfg.Part == nil {
+		return all
+	}
+	for _, i := range cfg.Part(t, len(all)) {
+		taken = append(taken, all[i])
+	}
+	return taken
 }
 
 func (s *suite) key(kind string) runtime.Key {

@@ -1,0 +1,59 @@
+package testenv
+
+import (
+	"flag"
+	"fmt"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Part is what a run takes of a corpus that is too long for every change: one item in so many, others with each commit.
+// Flags name it: NAME.every, where 1 takes all, and NAME.turn, so that what failed can be run again.
+type Part struct {
+	name        string
+	every, turn *int
+}
+
+// NewPart makes the flags. It is called before flags are parsed, as a package's variable is.
+func NewPart(name string, every int) *Part {
+	return &Part{name,
+		flag.Int(name+".every", every, "run one in this many; 1: all of them"),
+		flag.Int(name+".turn", -1, "which ones; -1: as the commit's hash says"),
+	}
+}
+
+// Of returns the items of corpus that this run takes, in their order, and logs the flags that take them again.
+func Of[T any](t testing.TB, p *Part, corpus []T) (taken []T) {
+	t.Helper()
+	every := max(1, *p.every)
+	if every == 1 {
+		return corpus
+	}
+	turn := *p.turn
+	if turn < 0 {
+		turn = commit(t)
+	}
+	turn %= every
+	for i := turn; i < len(corpus); i += every {
+		taken = append(taken, corpus[i])
+	}
+	t.Logf("%d of %d, which -args -%s.every=%d -%s.turn=%d takes again", len(taken), len(corpus), p.name, every, p.name, turn)
+	return taken
+}
+
+// commit is a number that the repository's newest commit gives; 0 in a copy that git does not know.
+func commit(t testing.TB) int {
+	t.Helper()
+	hash, err := exec.CommandContext(t.Context(), "git", "-C", RepoRoot(t), "rev-parse", "HEAD").Output()
+	if err != nil {
+		t.Logf("no commit says which turn it is: %v", err)
+		return 0
+	}
+	n, err := strconv.ParseUint(fmt.Sprintf("%.6s", strings.TrimSpace(string(hash))), 16, 31)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(n)
+}

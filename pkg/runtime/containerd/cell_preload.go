@@ -65,10 +65,9 @@ type unusable struct{ why string }
 
 func (e *unusable) Error() string { return e.why }
 
-// newPreload starts an interpreter in the cell and has it import the modules of key.
+// newPreload starts an interpreter in the cell and has it import the modules of key, as long as
+// ctx lasts.
 func (c *cell) newPreload(ctx context.Context, key preloadKey, memory job.Size) (_ *preload, err error) {
-	ctx, cancel := context.WithTimeout(ctx, preloadTime)
-	defer cancel()
 	// Its own number is none that a program has: libraries know by theirs that they were forked.
 	s, err := c.slotWith(ctx, guest.ZygotePrograms, defaultLayout, guest.Box{Holds: true, First: preloadProcess})
 	if err != nil {

@@ -120,6 +120,59 @@ func TestPreloadBesidesPathFiles(t *testing.T) {
 	}
 }
 
+// An import that hangs is given up in time, wherever it does: meanwhile and afterwards its
+// programs import by themselves, and nothing of it stays behind.
+func TestPreloadHangs(t *testing.T) {
+	// Programs are process 2 of their box, and what imports ahead of them is process 100.
+	const hang = "import os, signal, time\nif os.getpid() != 2: "
+	i := modules(t, map[string]string{
+		"assay_sleeps":   hang + "time.sleep(3600)",
+		"assay_spins":    hang + "exec('while True: pass')",
+		"assay_deaf":     hang + "signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65)); time.sleep(3600)",
+		"assay_children": hang + "os.getpid() > 100 and time.sleep(3600)", // where it is imported apart from another
+		"assay_forks":    hang + "os.register_at_fork(before=lambda: time.sleep(3600))",
+		"assay_other":    slow,
+	})
+	loaded := i.r.cells.loaded
+	loaded.time = 5 * time.Second
+	making := func() (is bool) {
+		loaded.mu.Lock()
+		defer loaded.mu.Unlock()
+		return len(loaded.making) > 0
+	}
+	for imports, why := range map[string]string{
+		"assay_sleeps": "take too long", "assay_spins": "take too long", "assay_deaf": "take too long",
+		"assay_children assay_other": "take too long", "assay_forks": "wait for the interpreter to fork",
+	} {
+		i.imports = imports
+		code := "import " + strings.ReplaceAll(imports, " ", ", ") + "\nprint('fine')"
+		during := 0
+		for began := time.Now(); whyNot(loaded, imports) == ""; {
+			if time.Since(began) > 30*time.Second {
+				t.Fatalf("%s is not given up", imports)
+			}
+			hangs := making()
+			rep, preloaded := i.run(t, code)
+			if preloaded || rep.Stdout.Text != "fine\n" {
+				t.Fatalf("while %s hangs: %v %q %s %s", imports, preloaded, rep.Stdout.Text, rep.Message, rep.Stderr.Text)
+			}
+			if hangs && making() {
+				during++
+			}
+		}
+		if got := whyNot(loaded, imports); !strings.Contains(got, why) || during == 0 {
+			t.Errorf("%s is unusable: %q, want %q; %d programs ran meanwhile", imports, got, why, during)
+		}
+		if rep, preloaded := i.run(t, code); preloaded || rep.Stdout.Text != "fine\n" {
+			t.Errorf("after %s: %v %q %s", imports, preloaded, rep.Stdout.Text, rep.Message)
+		}
+		eventually(t, "nothing of it is left", func() bool { return len(cellLeftovers(t, i.r)) == 0 })
+		if n, bytes := loaded.levels(); n != 0 || bytes != 0 || making() {
+			t.Errorf("after %s there are %d interpreters of %d bytes, more on their way: %v", imports, n, bytes, making())
+		}
+	}
+}
+
 // whyNot is why there is no interpreter with these modules; "" if nobody knows.
 func whyNot(ps *preloads, modules string) string {
 	ps.mu.Lock()

@@ -282,6 +282,17 @@ func (p *preload) newSlot(ctx context.Context) (_ *cellSlot, err error) {
 	return c, nil
 }
 
+// rehearse makes a slot for nobody: what an import has done at forks may hang there, and then
+// no program shall wait for it.
+func (p *preload) rehearse(ctx context.Context) error {
+	s, err := p.newSlot(ctx)
+	if err != nil {
+		return &unusable{"what is forked from it never gets to a program: " + err.Error()}
+	}
+	s.Close()
+	return nil
+}
+
 // forkPreloaded has the process of c forked, and waits until it waits.
 func (c *cellSlot) forkPreloaded(ctx context.Context) error {
 	box, err := c.openSpaces(forkedSpaces)

@@ -211,7 +211,15 @@ func (ps *preloads) start(ctx context.Context, key preloadKey) (*preload, error)
 	defer ps.rt.cells.leave(home)
 	ctx, cancel := context.WithTimeout(ctx, ps.time)
 	defer cancel()
-	return home.newPreload(ctx, key, ps.rt.cfg.PreloadMemory)
+	p, err := home.newPreload(ctx, key, ps.rt.cfg.PreloadMemory)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.rehearse(ctx); err != nil {
+		p.close()
+		return nil, err
+	}
+	return p, nil
 }
 
 // of returns a preload that can be forked, nil if there is none.

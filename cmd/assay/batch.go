@@ -238,22 +238,23 @@ func (c *batchListCmd) Run(a *app) error {
 }
 
 type batchResultsCmd struct {
-	ID     string `arg:"" help:"The batch."`
-	Follow bool   `short:"f" help:"Wait for those that are still to come."`
+	ID     string   `arg:"" help:"The batch."`
+	Follow bool     `short:"f" help:"Wait for those that are still to come."`
+	Fields []string `placeholder:"NAME,..." help:"Print these fields of each alone, as JSON, such as id,outcome."`
 }
 
-// Run prints results: with --json one result a line, otherwise a line for a
+// Run prints results: with --json or --fields one result a line, otherwise a line for a
 // person.
 func (c *batchResultsCmd) Run(a *app) error {
 	api, err := a.client()
 	if err != nil {
 		return err
 	}
-	for raw, err := range api.Results(a.ctx, job.ID(c.ID), c.Follow) {
+	for raw, err := range api.Results(a.ctx, job.ID(c.ID), c.Follow, c.Fields...) {
 		if err != nil {
 			return err
 		}
-		if a.JSON {
+		if a.JSON || len(c.Fields) > 0 {
 			a.printf("%s\n", raw)
 			continue
 		}

@@ -72,6 +72,20 @@ func TestBatchResults(t *testing.T) {
 	}
 }
 
+// Fields that are asked for are those that the API is asked for, and its answer is what is printed.
+func TestFields(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, job.Result{})
+	for want, args := range map[string][]string{
+		`{"asked":"id,outcome"}`: {"batch", "results", "--fields", "id,outcome", string(someID)},
+		`{"asked":"id,state"}`:   {"job", "get", "--fields", "id,state", string(someID)},
+	} {
+		if code, stdout, stderr := s.assay(t.Context(), "", args...); code != 0 || stdout != want+"\n" {
+			t.Errorf("%q: exit %d, %q, %q", args, code, stdout, stderr)
+		}
+	}
+}
+
 func TestJobCommands(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, job.Result{Outcome: job.Failed, Stdout: job.Output{Text: "o"}, Stderr: job.Output{Text: "e"}})

@@ -25,8 +25,9 @@ type jobCmd struct {
 }
 
 type jobGetCmd struct {
-	ID   string        `arg:"" help:"The job."`
-	Wait time.Duration `help:"Wait at most this long for the end."`
+	ID     string        `arg:"" help:"The job."`
+	Wait   time.Duration `help:"Wait at most this long for the end."`
+	Fields []string      `placeholder:"NAME,..." help:"Print these fields alone, as JSON, such as id,state; with --wait the state is always there."`
 }
 
 // Run shows a job.
@@ -34,6 +35,13 @@ func (c *jobGetCmd) Run(a *app) error {
 	api, err := a.client()
 	if err != nil {
 		return err
+	}
+	if len(c.Fields) > 0 {
+		raw, err := api.JobFields(a.ctx, job.ID(c.ID), c.Wait, c.Fields...)
+		if err != nil {
+			return err
+		}
+		return a.printJSON(raw)
 	}
 	j, err := api.Job(a.ctx, job.ID(c.ID), c.Wait)
 	if err != nil {

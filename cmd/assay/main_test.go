@@ -91,6 +91,10 @@ func newServer(t *testing.T, result job.Result) *server {
 			refuse(w, fmt.Errorf("read job: %w", job.ErrNotFound))
 			return
 		}
+		if fields := r.URL.Query().Get("fields"); fields != "" {
+			answer(w, http.StatusOK, map[string]string{"asked": fields})
+			return
+		}
 		answer(w, http.StatusOK, job.Job{ID: someID, State: job.Finished, Worker: "w1", Result: &s.result})
 	})
 	mux.HandleFunc("GET /v1/jobs", func(w http.ResponseWriter, r *http.Request) {
@@ -149,9 +153,13 @@ func newServer(t *testing.T, result job.Result) *server {
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = fmt.Fprintf(w, "event: done\ndata: %s\n\n", raw)
 	})
-	mux.HandleFunc("GET /v1/batches/{id}/results", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /v1/batches/{id}/results", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(api.HeaderCursor, "2")
 		w.Header().Set(api.HeaderComplete, "true")
+		if fields := r.URL.Query().Get("fields"); fields != "" {
+			answer(w, http.StatusOK, map[string]string{"asked": fields})
+			return
+		}
 		_, _ = io.WriteString(w, `{"id":"a","outcome":"succeeded"}`+"\n"+`{"id":"b","outcome":"failed"}`+"\n")
 	})
 	mux.HandleFunc("GET /v1/workers", func(w http.ResponseWriter, _ *http.Request) {

@@ -221,6 +221,17 @@ def child(slot, box, conn, worker, seeds, rehearsal, program):
     live(worker, program, rehearsal)
 
 
+def writable():
+    """The paths of the scratch: binds of its w0, w1, …, and what is written over directories of the image."""
+    with open("/proc/self/mountinfo") as f:
+        for line in f:
+            fields = line.split()
+            root, path, options = fields[3], fields[4], fields[5].split(",")
+            over = fields[fields.index("-") + 1] == "overlay" and root == path
+            if (over or root[:2] == "/w" and root[2:].isdigit()) and "rw" in options:
+                yield path.encode().decode("unicode_escape").encode("latin-1").decode()
+
+
 def live(slot, program, rehearsal=None):
     """Wait for a job, become it, and end with it."""
     code = 1

@@ -91,7 +91,7 @@ class Left:
 def leave(slot):
     global scratch
     if scratch is None:
-        scratch = list(writable())
+        scratch = list(child.writable())
     left = Left()
     left.trees = [(path, os.open(path, os.O_RDONLY | os.O_DIRECTORY)) for path in scratch]
     ours = {fd for _, fd in left.trees}
@@ -111,18 +111,7 @@ def leave(slot):
     return left
 
 
-scratch = None  # the paths of writable(): no program can change them, and a copy has the same
-
-
-def writable():
-    """The directories of the scratch: binds of its w0, w1, …, and what is written over directories of the image."""
-    with open("/proc/self/mountinfo") as f:
-        for line in f:
-            fields = line.split()
-            root, path, options = fields[3], fields[4], fields[5].split(",")
-            over = fields[fields.index("-") + 1] == "overlay" and root == path
-            if (over or root[:2] == "/w" and root[2:].isdigit()) and "rw" in options:
-                yield path.encode().decode("unicode_escape").encode("latin-1").decode()
+scratch = None  # the paths of child.writable(): no program can change them, and a copy has the same
 
 
 def open_file(fd):

@@ -21,13 +21,16 @@ import builtins
 import os
 import sys
 
+# The worker has the text of it in this place: see python.go. All that sessions and graded
+# solutions have of it is named here, too.
+from assay_values import (  # fmt: skip
+    MAX_VARIABLES, _cut, _cut_middle, _display, _dumps, _faithful, _figures, _fingerprint, _guard, _loads, _repr, _table,
+    _value, _variables,
+)
+
 FILENAME = "<job>"
-MAX_VALUE = 64 << 10  # bytes of a value's repr or JSON
-MAX_REPR = 2 << 10  # bytes of a variable's repr
 MAX_MESSAGE = 8 << 10  # bytes of an exception's message
 MAX_TRACEBACK = 48 << 10
-MAX_VARIABLES = 200
-MAX_DEPTH = 40  # of containers in a repr or JSON
 
 
 def main():
@@ -349,188 +352,9 @@ def _traceback(e):
     return "".join(traceback.format_exception(type(e), e, e.__traceback__))
 
 
-# Values
-
-
-def _value(value):
-    out = {"type": _type(value), "repr": _repr(value, MAX_VALUE)}
-    text = _guard(_json, value)
-    if text is not None and len(text) <= MAX_VALUE:
-        out["json"] = _Raw(value)
-    return out
-
-
-class _Raw:
-    """Marks a value that is its own JSON."""
-
-    def __init__(self, value):
-        self.value = value
-
-
-def _json(value):
-    """value as JSON text, None if that would not say all of it."""
-    if not _faithful(value, 0, [10000]):
-        return None
-    return _dumps(value)
-
-
-def _faithful(value, depth, budget, deepest=MAX_DEPTH, long=False):
-    """Whether JSON says all of value. budget is of values, and of characters too if texts may be long."""
-    budget[0] -= 1
-    if depth > deepest or budget[0] < 0:
-        return False
-    kind = type(value)
-    if value is None or kind is bool:
-        return True
-    if kind is int:
-        return value.bit_length() <= 4096
-    if kind is float:
-        return value - value == 0  # neither infinite nor nan
-    if kind is str:
-        budget[0] -= long and len(value)
-        return budget[0] >= 0 and (long or len(value) <= MAX_VALUE) and _encodable(value)
-    if kind is list:
-        return all(_faithful(v, depth + 1, budget, deepest, long) for v in value)
-    if kind is dict:
-        return all(
-            type(k) is str and _encodable(k) and _faithful(v, depth + 1, budget, deepest, long) for k, v in value.items()
-        )
-    return False
-
-
-def _encodable(text):
-    """Lone surrogates and NUL do not survive everywhere that JSON goes."""
-    if "\0" in text:
-        return False
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _variables(names, before):
-    """The names that the snippet created or changed."""
-    out = {}
-    for name, value in sorted((k, v) for k, v in list(names.items()) if isinstance(k, str) and not k.startswith("_")):
-        if isinstance(value, type(sys)):
-            continue
-        if name in before and before[name] == _fingerprint(value):
-            continue
-        if len(out) >= MAX_VARIABLES:
-            break
-        out[_cut(name, 200)] = {"type": _type(value), "repr": _repr(value, MAX_REPR)}
-    return out
-
-
-def _fingerprint(value):
-    """Tells a changed variable from the one that was given."""
-    return (id(value), type(value).__name__, _repr(value, 1 << 20) if type(value) in (list, dict) else None)
-
-
-def _type(value):
-    name = _guard(lambda: type(value).__qualname__)
-    return _cut(name, 256) if isinstance(name, str) else "?"
-
-
-def _repr(value, limit):
-    """repr(value) of about limit bytes; it never raises."""
-    out = []
-    try:
-        whole = _write_repr(value, out, limit, 0, set())
-        text = "".join(out)
-    except BaseException as e:
-        return "<repr failed: %s>" % _type(e)
-    if not whole or len(text) > limit:
-        text = text[:limit] + "…"
-    return _cut(text, limit)
-
-
-def _write_repr(value, out, budget, depth, open_ids):
-    """Append repr(value) to out until budget is used up.
-
-    Returns whether all of it fitted. Containers are walked here, so that a list
-    of a million items costs no more than what is shown of it.
-    """
-    kind = type(value)
-    pairs = {list: "[]", tuple: "()", set: "{}", frozenset: ("frozenset({", "})"), dict: "{}"}.get(kind)
-    if pairs is None or not value or depth > MAX_DEPTH or id(value) in open_ids:
-        if kind in (str, bytes, bytearray) and len(value) > budget:
-            out.append(repr(value[:budget]))
-            return False
-        if kind is int and value.bit_length() > 4 * budget:
-            out.append("<int of %d bits>" % value.bit_length())
-            return True
-        if pairs is not None and value and depth > MAX_DEPTH:
-            out.append("…")
-            return False
-        if id(value) in open_ids:
-            out.append({list: "[...]", dict: "{...}"}.get(kind, "(...)"))
-            return True
-        text = repr(value)
-        if not isinstance(text, str):
-            raise TypeError("repr")
-        out.append(text)
-        return True
-    open_ids.add(id(value))
-    out.append(pairs[0])
-    used = 0
-    first = True
-    whole = True
-    for item in value.items() if kind is dict else value:
-        start = len(out)
-        if not first:
-            out.append(", ")
-        first = False
-        if kind is dict:
-            whole = _write_repr(item[0], out, budget - used, depth + 1, open_ids)
-            if whole:
-                out.append(": ")
-                whole = _write_repr(item[1], out, budget - used, depth + 1, open_ids)
-        else:
-            whole = _write_repr(item, out, budget - used, depth + 1, open_ids)
-        used += sum(len(x) for x in out[start:])
-        if not whole or used > budget:
-            whole = False
-            break
-    open_ids.discard(id(value))
-    if whole:
-        out.append(",)" if kind is tuple and len(value) == 1 else pairs[1])
-    return whole
-
-
 # Output
 
 
-def _guard(f, *args):
-    """f(*args), None if it raises: the snippet's own methods may do anything."""
-    try:
-        return f(*args)
-    except BaseException:
-        return None
-
-
-def _cut(text, limit):
-    """text as plain str of at most limit UTF-8 bytes."""
-    if type(text) is not str:
-        text = str.__str__(text) if isinstance(text, str) else "?"
-    data = text[: limit + 1].encode("utf-8", "backslashreplace")
-    if len(data) > limit:
-        return data[: max(limit - 3, 0)].decode("utf-8", "ignore") + "…"
-    return data.decode("utf-8")
-
-
-def _cut_middle(text, limit):
-    if len(text) <= limit // 4:
-        return _cut(text, limit)
-    half = limit // 8
-    if len(text) <= 2 * half:
-        return _cut(text, limit)
-    return _cut(text[:half], limit // 2) + "\n  … cut …\n" + _cut(text[-half:], limit // 2)
-
-
-MAX_ROWS = 100  # of a data frame, and columns
-MAX_FIGURES = 20
 MAX_ORDER = 2000
 _order = []
 
@@ -570,47 +394,6 @@ def _noted(base, number, stream):
     return noted
 
 
-def _display(value):
-    """What there is to look at: a data frame as a table, and figures that are open.
-
-    Figures are written to the working directory: artifacts, if the policy wants them.
-    """
-    out = _table(value)
-    figures = _figures()
-    if figures:
-        for i, data in enumerate(figures):
-            path = os.path.abspath("figure-%d.png" % (i + 1))
-            with open(path, "wb") as f:
-                f.write(data)
-            out.append({"media_type": "image/png", "path": path})
-    return out
-
-
-def _table(value):
-    """The head of a data frame, if value is one."""
-    if not (hasattr(type(value), "to_records") and hasattr(value, "columns")):
-        return []
-    columns = [_cut(str(c), 200) for c in list(value.columns)[:MAX_ROWS]]
-    rows = [[_cut(str(v), 200) for v in row[:MAX_ROWS]] for row in value.head(MAX_ROWS).values.tolist()]
-    return [{"media_type": "application/vnd.assay.table+json", "table": {"columns": columns, "rows": rows, "total": len(value)}}]
-
-
-def _figures():
-    """The figures that are open, as PNG; then they are not any more."""
-    pyplot = sys.modules.get("matplotlib.pyplot")
-    if pyplot is None:
-        return []
-    import io
-
-    out = []
-    for number in pyplot.get_fignums()[:MAX_FIGURES]:
-        f = io.BytesIO()
-        pyplot.figure(number).savefig(f, format="png")
-        out.append(f.getvalue())
-    pyplot.close("all")
-    return out
-
-
 def _flush():
     for name in "stdout", "stderr":
         try:
@@ -625,42 +408,6 @@ def _print_error(text):
         text += "\n"
     _guard(lambda: sys.stderr.write(text))
     _flush()
-
-
-# The module json takes as long to import as the interpreter to start. What it is
-# built on is there at once, where the interpreter is CPython.
-
-
-def _loads(text):
-    try:
-        from _json import make_scanner
-    except ImportError:
-        import json
-
-        return json.loads(text)
-
-    class Context:
-        strict = True
-        object_hook = object_pairs_hook = None
-        parse_float, parse_int, parse_constant = float, int, float
-        memo = {}
-
-    return make_scanner(Context)(text, 0)[0]
-
-
-def _dumps(value):
-    try:
-        from _json import encode_basestring_ascii, make_encoder
-    except ImportError:
-        import json
-
-        return json.dumps(value, default=_raw, allow_nan=False)
-    encode = make_encoder({}, _raw, encode_basestring_ascii, None, ": ", ", ", False, False, False)
-    return "".join(encode(value, 0))
-
-
-def _raw(value):
-    return value.value if isinstance(value, _Raw) else None
 
 
 def _write(fd, result):

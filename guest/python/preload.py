@@ -43,12 +43,7 @@ def serve(program, rehearsal):
     asked = json.loads(worker.recv(child.MAX_MESSAGE))
     modules = asked["modules"]
     try:
-        look = getattr(program, "look", None)
-        if look:
-            before = len(sys.modules)
-            look()
-            known.update(list(sys.modules)[before:])
-        took, unseeded = bring(modules)
+        took, unseeded = bring(modules, getattr(program, "look", None))
         seeds = generators(unseeded)
     except Unusable as e:
         tell(worker, {"unusable": str(e)[:MAX_TEXT]})
@@ -88,9 +83,12 @@ def begin(slot, seeds, rehearsal):
 # Imports
 
 
-def bring(modules):
-    """Import modules. Returns what each took, in milliseconds of CPU, and the generators that nobody gave a seed."""
-    files, unseeded = set(os.listdir("/proc/self/fd")), []
+def bring(modules, look):
+    """Import modules. Returns what each took, in milliseconds of CPU, and the generators that nobody gave a seed.
+
+    look, if there is one, is called first: what it imports every program finds.
+    """
+    opened, there, unseeded = set(os.listdir("/proc/self/fd")), contents(), []
     streams = [os.dup(fd) for fd in STREAMS]
     said = os.memfd_create("said")
     for fd in STREAMS:
@@ -103,6 +101,10 @@ def bring(modules):
     usual, random.Random.seed, bootstrap._find_and_load = random.Random.seed, seed, watch
     took = {}
     try:
+        if look:
+            before = len(sys.modules)
+            look()
+            known.update(list(sys.modules)[before:])
         alone = [apart(name) for name in modules] if len(modules) > 1 else ()
         for place, name in enumerate(modules):
             before, began = len(sys.modules), time.process_time()
@@ -123,7 +125,7 @@ def bring(modules):
         if len(os.listdir("/proc/self/task")) == 1:
             break
         time.sleep(0.01)
-    leftovers(files)
+    leftovers(opened, there)
     return took, unseeded
 
 
@@ -176,22 +178,41 @@ def watch(name, import_):
     return module
 
 
-def leftovers(before):
-    """Raise Unusable for what would be shared by all that is forked, or would be missing in it."""
+def leftovers(opened, there):
+    """Raise Unusable for what would be shared by all that is forked, or would be missing in it.
+
+    opened are the descriptors and there the contents() of before.
+    """
     for name in os.listdir("/proc/self/fd"):
         try:
             kind = os.fstat(int(name)).st_mode
         except OSError:
             continue  # that which lists the others
-        if name not in before and not stat.S_ISCHR(kind):
+        if name not in opened and not stat.S_ISCHR(kind):
             raise Unusable("an import left a file open")
     if any(child._signal.getitimer(which)[0] for which in range(3)) or timers():
         raise Unusable("an import left a timer running")
-    for place in writable():
-        for here, _, files in os.walk(place):
-            inside = os.path.relpath(here, os.environ.get("HOME") or "/")
-            if files and inside.partition("/")[0] not in KEPT:
-                raise Unusable("an import left files")
+    if contents() != there:
+        raise Unusable("an import left files")
+
+
+def contents():
+    """What tells whether a file or directory of the scratch was made, changed or removed, by its path.
+
+    It may begin with what the image has there, so that what an import left is not all that there is.
+    """
+    found, home = {}, os.path.normpath(os.environ.get("HOME") or "/")
+    for place in child.writable():
+        for here, directories, files in os.walk(place):
+            if here == home:
+                directories[:] = [name for name in directories if name not in KEPT]
+            for path in [os.path.join(here, name) for name in directories + files]:
+                try:
+                    s = os.lstat(path)
+                except OSError:
+                    continue  # what removed it is still running, for which there are other words
+                found[path] = s.st_mode if stat.S_ISDIR(s.st_mode) else (s.st_mode, s.st_size, s.st_mtime_ns, s.st_ctime_ns)
+    return found
 
 
 def timers():
@@ -200,14 +221,6 @@ def timers():
             return f.read()
     except OSError:
         return ""
-
-
-def writable():
-    with open("/proc/self/mountinfo") as f:
-        for line in f:
-            fields = line.split()
-            if fields[3][:2] == "/w" and fields[3][2:].isdigit() and "rw" in fields[5].split(","):
-                yield fields[4]  # those of a slot that nobody has taken have plain names
 
 
 def generators(unseeded):

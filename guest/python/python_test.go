@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/assay-run/assay/guest/python"
@@ -21,9 +22,34 @@ func TestPython(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	out, err := exec.Command("python3", "-B", "-m", "unittest", "discover", "-p", "*_test.py").CombinedOutput()
+	cmd := exec.CommandContext(t.Context(), "python3", "-B", "-m", "unittest", "discover", "-p", "*_test.py")
+	cmd.Env = append(os.Environ(), "ASSAY_HARNESS="+harness(t))
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v (python3 is needed)\n%s", err, out)
+	}
+}
+
+// harness is a file of the harness, as workers have it.
+func harness(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "harness.py")
+	if err := os.WriteFile(file, python.Harness, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// The harness is one file, which imports nothing of ours: where it lies there is nothing else.
+func TestHarnessIsOneFile(t *testing.T) {
+	text := string(python.Harness)
+	if strings.Contains(text, "assay_values") {
+		t.Error("it imports what is to be in it")
+	}
+	for _, name := range []string{"def prepare(", "def _value(", "def _table(", "def _dumps("} {
+		if strings.Count(text, "\n"+name) != 1 {
+			t.Errorf("it has %d of %s", strings.Count(text, "\n"+name), name)
+		}
 	}
 }
 
@@ -65,7 +91,7 @@ def serve(fd):
 			t.Fatal(err)
 		}
 		defer null.Close()
-		cmd := exec.CommandContext(t.Context(), "python3", "-B", "harness.py")
+		cmd := exec.CommandContext(t.Context(), "python3", "-B", harness(t))
 		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "PYTHONSAFEPATH=1"} // modules that lie beside it are not found
 		cmd.ExtraFiles = []*os.File{request, null, null}
 		said, err := cmd.CombinedOutput()

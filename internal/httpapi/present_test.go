@@ -2,7 +2,10 @@ package httpapi_test
 
 import (
 	"encoding/json"
+	"errors"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -87,6 +90,7 @@ func TestFields(t *testing.T) {
 			}
 		}
 	}
+	clientsFields(t, f, ran.ID, b.ID)
 	for _, path := range []string{id, id + "/result", "/v1/batches/" + string(b.ID) + "/results"} {
 		for _, fields := range []string{"outcom", "id,,state", "id,%20state", "*"} {
 			resp, body := f.do("GET", path+"?fields="+fields, "")
@@ -95,6 +99,41 @@ func TestFields(t *testing.T) {
 	}
 	if _, body := f.do("GET", id+"/result?fields=outcom", ""); !strings.Contains(body, "did you mean outcome?") {
 		t.Errorf("no advice: %s", body)
+	}
+}
+
+// clientsFields asks for fields by the client.
+func clientsFields(t *testing.T, f *fleet, id, batch job.ID) {
+	t.Helper()
+	ctx, c := t.Context(), f.client()
+	has := func(what string, raw json.RawMessage, err error, want ...string) {
+		t.Helper()
+		var got map[string]json.RawMessage
+		if err = errors.Join(err, json.Unmarshal(raw, &got)); err != nil || !slices.Equal(slices.Sorted(maps.Keys(got)), want) {
+			t.Errorf("%s has %s, want %q: %v", what, raw, want, err)
+		}
+	}
+	raw, err := c.RunFields(ctx, job.Spec{Program: job.Program{Python: &job.Python{Code: "1"}}}, "outcome", "id")
+	has("a run", raw, err, "id", "outcome")
+	raw, err = c.ResultFields(ctx, id, "outcome")
+	has("a result", raw, err, "outcome")
+	raw, err = c.JobFields(ctx, id, 0, "id")
+	has("a job", raw, err, "id")
+	raw, err = c.JobFields(ctx, id, time.Minute, "id")
+	has("a job with a wait", raw, err, "id", "state")
+	for _, follow := range []bool{false, true} {
+		n := 0
+		for raw, err := range c.Results(ctx, batch, follow, "id", "outcome") {
+			has("a batch's result", raw, err, "id", "outcome")
+			n++
+		}
+		if n != 1 {
+			t.Errorf("%d results", n)
+		}
+	}
+	var field *job.FieldError
+	if _, err := c.ResultFields(ctx, id, "outcom"); !errors.As(err, &field) || field.Field != "fields" {
+		t.Errorf("a field that there is not: %v", err)
 	}
 }
 

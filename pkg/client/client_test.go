@@ -207,6 +207,25 @@ func TestRunFollowsItsJob(t *testing.T) {
 	}
 }
 
+// The fields that are asked for of a run are those of its result, however late that is.
+func TestRunFieldsFollowsItsJob(t *testing.T) {
+	t.Parallel()
+	var asked []string
+	c := fleet(t, func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.Path+" "+r.URL.Query().Get("fields"))
+		if r.URL.Path == "/v1/run" {
+			answer(w, http.StatusAccepted, api.Accepted{ID: id, State: job.Queued})
+			return
+		}
+		answer(w, http.StatusOK, map[string]string{"outcome": "failed"})
+	})
+	raw, err := c.RunFields(t.Context(), job.Spec{}, "id", "outcome")
+	want := []string{"/v1/run id,outcome", "/v1/jobs/" + string(id) + "/result id,outcome"}
+	if err != nil || string(raw) != `{"outcome":"failed"}` || !slices.Equal(asked, want) {
+		t.Errorf("%s, %v; asked for %q, want %q", raw, err, asked, want)
+	}
+}
+
 // A page that breaks off is asked for again, whole: nothing lost, nothing twice.
 func TestBrokenPage(t *testing.T) {
 	t.Parallel()

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,7 +21,18 @@ import (
 
 // Run submits a job and waits for its result, as long as ctx allows.
 func (c *Client) Run(ctx context.Context, spec job.Spec) (*job.Result, error) {
-	rq, err := post("/v1/run", waiting(turn), spec)
+	raw, err := c.RunFields(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	return decodeResult(raw)
+}
+
+// RunFields is Run for some fields of the result, such as id and outcome: the JSON of a
+// job.Result that has these alone. Without any it has all. A field that no result has is a
+// *job.FieldError, and nothing was submitted.
+func (c *Client) RunFields(ctx context.Context, spec job.Spec, fields ...string) (json.RawMessage, error) {
+	rq, err := post("/v1/run", only(waiting(turn), fields), spec)
 	if err != nil {
 		return nil, err
 	}
@@ -30,13 +42,21 @@ func (c *Client) Run(ctx context.Context, spec job.Spec) (*job.Result, error) {
 		return nil, err
 	}
 	if resp.StatusCode == http.StatusOK {
-		return decodeResult(raw)
+		return raw, nil
 	}
 	var a api.Accepted
 	if err := json.Unmarshal(raw, &a); err != nil {
 		return nil, fmt.Errorf("run: read the answer: %w", err)
 	}
-	return c.Result(ctx, a.ID)
+	return c.ResultFields(ctx, a.ID, fields...)
+}
+
+// only has an answer show some fields alone; none: all.
+func only(q url.Values, fields []string) url.Values {
+	if len(fields) > 0 {
+		q.Set("fields", strings.Join(fields, ","))
+	}
+	return q
 }
 
 func decodeResult(raw []byte) (*job.Result, error) {
@@ -61,25 +81,59 @@ func (c *Client) Submit(ctx context.Context, spec job.Spec) (api.Accepted, error
 // Job returns a job as it stands; with a wait, once it is in a terminal state
 // or the wait is over.
 func (c *Client) Job(ctx context.Context, id job.ID, wait time.Duration) (*job.Job, error) {
+	raw, err := c.JobFields(ctx, id, wait)
+	if err != nil {
+		return nil, err
+	}
+	var j job.Job
+	if err := json.Unmarshal(raw, &j); err != nil {
+		return nil, fmt.Errorf("read job: %w", err)
+	}
+	return &j, nil
+}
+
+// JobFields is Job for some fields, such as id and state: the JSON of a job.Job that has these
+// alone. Without any it has all. With a wait, the state is always there.
+func (c *Client) JobFields(ctx context.Context, id job.ID, wait time.Duration, fields ...string) (json.RawMessage, error) {
+	if wait > 0 && len(fields) > 0 && !slices.Contains(fields, "state") {
+		fields = append(slices.Clone(fields), "state")
+	}
 	deadline := time.Now().Add(wait)
 	for {
-		var j job.Job
-		if _, err := c.json(ctx, get(jobPath(id), waiting(time.Until(deadline))), &j); err != nil {
+		var raw json.RawMessage
+		if _, err := c.json(ctx, get(jobPath(id), only(waiting(time.Until(deadline)), fields)), &raw); err != nil {
 			return nil, err
 		}
-		if j.State.Terminal() || time.Until(deadline) <= 0 {
-			return &j, nil
+		if time.Until(deadline) <= 0 {
+			return raw, nil
+		}
+		var j struct{ State job.State }
+		if err := json.Unmarshal(raw, &j); err != nil {
+			return nil, fmt.Errorf("read job: %w", err)
+		}
+		if j.State.Terminal() {
+			return raw, nil
 		}
 	}
 }
 
 // Result waits for the result of a job, as long as ctx allows.
 func (c *Client) Result(ctx context.Context, id job.ID) (*job.Result, error) {
+	raw, err := c.ResultFields(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return decodeResult(raw)
+}
+
+// ResultFields is Result for some fields, such as id and outcome: the JSON of a job.Result that
+// has these alone. Without any it has all.
+func (c *Client) ResultFields(ctx context.Context, id job.ID, fields ...string) (json.RawMessage, error) {
 	for {
 		var raw json.RawMessage
-		_, err := c.json(ctx, get(jobPath(id)+"/result", waiting(turn)), &raw)
+		_, err := c.json(ctx, get(jobPath(id)+"/result", only(waiting(turn), fields)), &raw)
 		if err == nil {
-			return decodeResult(raw)
+			return raw, nil
 		}
 		if !errors.Is(err, job.ErrNotFound) {
 			return nil, err

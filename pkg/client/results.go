@@ -19,15 +19,16 @@ import (
 // Results yields the results of a batch in the order they became visible, each
 // exactly once, as the JSON of a job.Result. With follow it waits for those
 // that are still to come, until the batch is done or ctx ends; without, it ends
-// at the last one that is there. It ends after the first error.
-func (c *Client) Results(ctx context.Context, batch job.ID, follow bool) iter.Seq2[json.RawMessage, error] {
+// at the last one that is there. It ends after the first error. With fields, such
+// as id and outcome, each has these alone: most of a result is its enforcement.
+func (c *Client) Results(ctx context.Context, batch job.ID, follow bool, fields ...string) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
 		cursor := "0"
 		if follow {
 			defer c.heard(ctx, batch)()
 		}
 		for {
-			p, err := c.page(ctx, batch, cursor, follow)
+			p, err := c.page(ctx, batch, cursor, follow, fields)
 			if err != nil {
 				yield(nil, err)
 				return
@@ -53,10 +54,10 @@ type page struct {
 
 // page reads one page whole before any of it is used: if the connection breaks
 // in the middle, the page is asked for again.
-func (c *Client) page(ctx context.Context, batch job.ID, after string, follow bool) (p page, err error) {
-	q := url.Values{}
+func (c *Client) page(ctx context.Context, batch job.ID, after string, follow bool, fields []string) (p page, err error) {
+	q := only(url.Values{}, fields)
 	if follow {
-		q = waiting(turn)
+		q = only(waiting(turn), fields)
 	}
 	q.Set("after", after)
 	q.Set("limit", "500")

@@ -66,10 +66,9 @@ type unusable struct{ why string }
 
 func (e *unusable) Error() string { return e.why }
 
-// newPreload starts an interpreter in the cell and has it import the modules of key.
+// newPreload starts an interpreter in the cell and has it import the modules of key, as long as
+// ctx lasts.
 func (c *cell) newPreload(ctx context.Context, key preloadKey, memory job.Size) (_ *preload, err error) {
-	ctx, cancel := context.WithTimeout(ctx, preloadTime)
-	defer cancel()
 	// Its own number is none that a program has: libraries know by theirs that they were forked.
 	s, err := c.slotWith(ctx, key.zygote, defaultLayout, guest.Box{Holds: true, First: preloadProcess})
 	if err != nil {
@@ -291,6 +290,17 @@ func (p *preload) newSlot(ctx context.Context) (_ *cellSlot, err error) {
 		return nil, errClosed
 	}
 	return c, nil
+}
+
+// rehearse makes a slot for nobody: what an import has done at forks may hang there, and then
+// no program shall wait for it.
+func (p *preload) rehearse(ctx context.Context) error {
+	s, err := p.newSlot(ctx)
+	if err != nil {
+		return &unusable{"what is forked from it never gets to a program: " + err.Error()}
+	}
+	s.Close()
+	return nil
 }
 
 // forkPreloaded has the process of c forked, and waits until it waits.

@@ -112,7 +112,11 @@ func TestLibraries(t *testing.T) {
 				return preloaded
 			}
 			run() // which builds its environment
-			defer func() { t.Log(r.cells.loaded.bad) }()
+			defer func() {
+				for key, bad := range r.cells.loaded.bad {
+					t.Log(key.modules, "is not preloaded:", bad.why)
+				}
+			}()
 			eventually(t, "a program is forked with it", run)
 		})
 	}

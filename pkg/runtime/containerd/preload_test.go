@@ -16,6 +16,7 @@ import (
 // importing is a job of a program that imports modules.
 type importing struct {
 	r        *Runtime
+	image    string // default testenv.Image
 	packages []string
 	imports  string
 	edit     func(*policy.Policy)
@@ -32,7 +33,7 @@ func (i importing) run(t testing.TB, code string) (rep *runtime.Report, preloade
 		}
 	})
 	s, err := i.r.Acquire(t.Context(), runtime.Key{
-		Tenant: cmp.Or(i.tenant, "test"), Image: testenv.Image, Isolation: policy.Cell, Kind: "python", Packages: made.Policy.Requirements(),
+		Tenant: cmp.Or(i.tenant, "test"), Image: cmp.Or(i.image, testenv.Image), Isolation: policy.Cell, Kind: "python", Packages: made.Policy.Requirements(),
 		Imports: i.imports, CPU: made.Policy.CPU,
 	})
 	if err != nil {
@@ -271,60 +272,6 @@ print(random.random(), numpy.random.random(), numpy.random.default_rng().random(
 	}
 }
 
-// What could be told from a fresh interpreter, or would be shared, is not forked: its
-// programs run by themselves, as they did.
-func TestPreloadUnusable(t *testing.T) {
-	why := map[string]string{}
-	files := map[string]string{}
-	for name, c := range map[string]struct{ code, why string }{
-		"raises":    {"raise ValueError('no')", "ValueError: no"},
-		"exits":     {"import os\nif os.getpid() != 2: raise SystemExit(3)", "SystemExit"},
-		"dies":      {"import os\nif os.getpid() != 2: os.abort()", "ended while it imported"},
-		"prints":    {"print('hello')", "printed something"},
-		"complains": {"import sys\nsys.stderr.write('hello')", "printed something"},
-		"writes":    {"import os\nos.write(1, b'hello')", "printed something"},
-		"threads":   {"import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()", "threads running"},
-		"processes": {"import subprocess\nchild = subprocess.Popen(['sleep', '60'], stdout=subprocess.DEVNULL)", "processes running"},
-		"sockets":   {"import socket\nkept = socket.socketpair()", "file open"},
-		"files":     {"kept = open(__file__)", "file open"},
-		"timers":    {"import signal\nsignal.signal(signal.SIGALRM, lambda *args: None)\nsignal.setitimer(signal.ITIMER_REAL, 60, 60)", "timer running"},
-		"leaves":    {"open('/tmp/left', 'w').close()", "left files"},
-		"shares":    {"import mmap\nkept = mmap.mmap(-1, 4096)", "share"},
-	} {
-		name = "assay_" + name
-		files[name], why[name] = slow+c.code, c.why
-	}
-	i := modules(t, files)
-	for name, want := range why {
-		i.imports = name
-		run := func() string {
-			rep, preloaded := i.run(t, "try:\n import "+name+"\nexcept (ValueError, SystemExit): pass\nprint('fine')")
-			if preloaded {
-				t.Errorf("%s is preloaded", name)
-			}
-			return rep.Stdout.Text
-		}
-		first := run()
-		if !strings.HasSuffix(first, "fine\n") {
-			t.Errorf("%s says %q", name, first)
-		}
-		run()
-		got := ""
-		for deadline := time.Now().Add(30 * time.Second); got == "" && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-			got = whyNot(i.r.cells.loaded, name)
-		}
-		if !strings.Contains(got, want) {
-			t.Errorf("%s is unusable: %q, want %q", name, got, want)
-		}
-		if again := run(); again != first {
-			t.Errorf("%s says %q, and %q at first", name, again, first)
-		}
-	}
-	if n, _ := i.r.cells.loaded.levels(); n != 0 {
-		t.Errorf("%d interpreters are there", n)
-	}
-}
-
 // A module of the program's own goes before one of the same name that is preloaded.
 func TestPreloadedNamesMeanWhatTheyDo(t *testing.T) {
 	r := newRuntime(t, preloading)
@@ -356,16 +303,4 @@ except ImportError as e: print(e)`,
 	if got := i.forked(t, "import asyncio\nprint(open('data.csv').read())"); got != "x\n" {
 		t.Errorf("with another input: %q", got)
 	}
-}
-
-// whyNot is why there is no interpreter with these modules; "" if nobody knows.
-func whyNot(ps *preloads, modules string) string {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	for key, bad := range ps.bad {
-		if key.modules == modules {
-			return bad.why.Error()
-		}
-	}
-	return ""
 }

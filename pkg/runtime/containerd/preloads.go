@@ -25,6 +25,7 @@ type preloadKey struct {
 type preloads struct {
 	rt    *Runtime
 	meter *preloadMeter
+	time  time.Duration // that one has to come about; whose imports take longer is given up
 
 	mu     sync.Mutex
 	live   map[preloadKey]*preloaded
@@ -63,7 +64,7 @@ const (
 )
 
 func newPreloads(r *Runtime) *preloads {
-	ps := &preloads{rt: r}
+	ps := &preloads{rt: r, time: preloadTime}
 	ps.live, ps.wanted, ps.bad, ps.known = map[preloadKey]*preloaded{}, map[preloadKey]int{}, map[preloadKey]badPreload{}, map[string]known{}
 	ps.meter = newPreloadMeter(ps.levels)
 	ps.making = map[cellHome]bool{}
@@ -207,7 +208,17 @@ func (ps *preloads) start(ctx context.Context, key preloadKey) (*preload, error)
 		return nil, err
 	}
 	defer ps.rt.cells.leave(home)
-	return home.newPreload(ctx, key, ps.rt.cfg.PreloadMemory)
+	ctx, cancel := context.WithTimeout(ctx, ps.time)
+	defer cancel()
+	p, err := home.newPreload(ctx, key, ps.rt.cfg.PreloadMemory)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.rehearse(ctx); err != nil {
+		p.close()
+		return nil, err
+	}
+	return p, nil
 }
 
 // of returns a preload that can be forked, nil if there is none.

@@ -12,10 +12,10 @@ ROOT := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env)
 EXEC  = $(if $(ROOT),-exec '$(ROOT)')
 TEST  = $(GO) test $(EXEC)
 
-# `make test RERUN=1` runs a test that failed once more, alone, if at most eight failed (subtests count), and lists such tests at the end:
+# `make test RERUN=1` runs a test that failed once more, alone, if at most twenty failed (subtests count), and lists such tests at the end:
 # one that waits for something real may be late on a machine that is busy with another package. A test that fails twice fails.
 RERUN ?= 0
-SUITE  = $(GO) tool gotestsum --format=pkgname --format-hide-empty-pkg --rerun-fails=$(RERUN) --rerun-fails-max-failures=8 --rerun-fails-run-root-test
+SUITE  = $(GO) tool gotestsum --format=pkgname --format-hide-empty-pkg --rerun-fails=$(RERUN) --rerun-fails-max-failures=20 --rerun-fails-run-root-test
 
 # The longest packages come first, so that none of them is left alone at the end; three at a time, because most of them wait
 # most of the time.

@@ -27,13 +27,21 @@ type imageCmd struct {
 // shelf are the flags that say which images of this host are meant: those of its worker.
 type shelf struct {
 	Containerd string `name:"containerd" env:"ASSAY_CONTAINERD_ADDRESS" default:"/run/containerd/containerd.sock" placeholder:"ADDRESS" help:"containerd's socket, as the worker is told (${env}); own: that of a worker that runs one of its own."`
-	StateDir   string `name:"state-dir" env:"ASSAY_STATE_DIR" default:"/run/assay/worker" placeholder:"DIR" help:"The worker's, below which a containerd of its own is (${env})."`
-	Namespace  string `name:"namespace" env:"ASSAY_CONTAINERD_NAMESPACE" default:"assay" help:"containerd's namespace for our images (${env})."`
+	place
 }
 
-// open connects to it. The images that are called trusted are the operator's, too.
 func (s *shelf) open(a *app, trusted ...string) (*containerd.Shelf, error) {
-	address := s.Containerd
+	return s.place.open(a, s.Containerd, trusted...)
+}
+
+// place are the flags that say where in a containerd they are, and where one of the worker's own is.
+type place struct {
+	StateDir  string `name:"state-dir" env:"ASSAY_STATE_DIR" default:"/run/assay/worker" placeholder:"DIR" help:"The worker's, below which a containerd of its own is (${env})."`
+	Namespace string `name:"namespace" env:"ASSAY_CONTAINERD_NAMESPACE" default:"assay" help:"containerd's namespace for our images (${env})."`
+}
+
+// open connects to a containerd. The images that are called trusted are the operator's, too.
+func (s *place) open(a *app, address string, trusted ...string) (*containerd.Shelf, error) {
 	if address == "own" {
 		var err error
 		if address, err = dev.ContainerdAddress(filepath.Join(s.StateDir, "containerd")); err != nil {
@@ -48,10 +56,9 @@ func (s *shelf) open(a *app, trusted ...string) (*containerd.Shelf, error) {
 }
 
 type imageListCmd struct {
-	Host      string   `name:"containerd" placeholder:"ADDRESS" help:"List those of a containerd of this host instead: its socket, or own."`
-	StateDir  string   `name:"state-dir" env:"ASSAY_STATE_DIR" default:"/run/assay/worker" placeholder:"DIR" help:"Of own: the worker's (${env})."`
-	Namespace string   `name:"namespace" env:"ASSAY_CONTAINERD_NAMESPACE" default:"assay" help:"Of that containerd (${env})."`
-	Trusted   []string `name:"trusted-images" env:"ASSAY_TRUSTED_IMAGES" placeholder:"NAME" help:"Of that containerd: images that are as good as the operator's own (${env})."`
+	Host string `name:"containerd" placeholder:"ADDRESS" help:"List those of a containerd of this host instead: its socket, or own."`
+	place
+	Trusted []string `name:"trusted-images" env:"ASSAY_TRUSTED_IMAGES" placeholder:"NAME" help:"Of that containerd: images that are as good as the operator's own (${env})."`
 }
 
 func hasWorkers(p api.PoolSummary) bool { return p.Workers > 0 }
@@ -132,7 +139,7 @@ func imagesOf(workers []store.Worker) imageList {
 }
 
 func (c *imageListCmd) ofHost(a *app) error {
-	s, err := (&shelf{Containerd: c.Host, StateDir: c.StateDir, Namespace: c.Namespace}).open(a, c.Trusted...)
+	s, err := c.open(a, c.Host, c.Trusted...)
 	if err != nil {
 		return err
 	}

@@ -33,12 +33,8 @@ func Decode(raw []byte, at string, into any) error {
 	if !utf8.Valid(raw) {
 		return Invalid(at, "is not valid UTF-8 (byte %d)", invalidUTF8(raw))
 	}
-	// encoding/json alone names no paths, takes any case, lets a repeated field
-	// overwrite the first and replaces half a surrogate pair in silence.
-	w := walker{raw: raw}
-	if w.value(shapeOf(reflect.TypeOf(into).Elem())); w.bad != nil && json.Valid(raw) {
-		w.bad.Field = join(at, w.bad.Field)
-		return w.bad
+	if err := walk(raw, at, reflect.TypeOf(into).Elem()); err != nil {
+		return err
 	}
 	if err := json.Unmarshal(raw, into); err != nil {
 		return Invalid(at, "%s", syntaxProblem(err))
@@ -52,8 +48,15 @@ func CheckValue(raw []byte, at string) error {
 	if !utf8.Valid(raw) {
 		return nil
 	}
+	return walk(raw, at, reflect.TypeFor[json.RawMessage]())
+}
+
+// walk returns what Decode does not want in JSON for a t, and encoding/json takes: alone it
+// names no paths, takes any case, lets a repeated field overwrite the first and replaces half a
+// surrogate pair in silence. What is not JSON at all is left for others to say.
+func walk(raw []byte, at string, t reflect.Type) error {
 	w := walker{raw: raw}
-	if w.value(shapeOf(reflect.TypeFor[json.RawMessage]())); w.bad != nil && json.Valid(raw) {
+	if w.value(shapeOf(t)); w.bad != nil && json.Valid(raw) {
 		w.bad.Field = join(at, w.bad.Field)
 		return w.bad
 	}

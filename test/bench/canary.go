@@ -13,7 +13,6 @@ import (
 	"github.com/assay-run/assay/examples/humaneval"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/policy"
 )
 
 // What canary saturates a machine with, and the limit of its programs: each takes some milliseconds of it.
@@ -27,15 +26,11 @@ const (
 // canary grades the whole example on the idle machine and on a saturated one, round by round, and
 // compares the verdicts program by program: "differ" says how many were not the same.
 func canary(ctx context.Context, b *bench) (r report, err error) {
-	t, err := b.target(ctx)
+	t, isolation, note, err := b.cellTarget(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer t.stopped(&err)
-	isolation, note, err := t.isolation(ctx, policy.Cell)
-	if err != nil {
-		return nil, err
-	}
 	limited := fmt.Appendf(nil, `{"isolation":%q,"wall":%q}`, isolation, canaryWall)
 	specs := humaneval.Batch(string(isolation))
 	for i := range specs {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/policy"
 )
 
 // What the programs of contention need, and their limit.
@@ -31,15 +30,11 @@ const (
 // need on all cores, where a toy needs what the same program does as a process of its own, beside
 // no others; "makespan_toys_free" is the same as if toys needed nothing.
 func contention(ctx context.Context, b *bench) (r report, err error) {
-	t, err := b.target(ctx)
+	t, isolation, note, err := b.cellTarget(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer t.stopped(&err)
-	isolation, note, err := t.isolation(ctx, policy.Cell)
-	if err != nil {
-		return nil, err
-	}
 	limited := json.RawMessage(fmt.Sprintf(`{"isolation":%q,"wall":%q,"cpu":1}`, isolation, contendedWall))
 	spec := func(code string) job.Spec {
 		return job.Spec{Image: "python", Policy: limited, Program: job.Program{Python: &job.Python{Code: code}}}

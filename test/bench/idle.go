@@ -19,16 +19,12 @@ func idle(ctx context.Context, b *bench) (r report, err error) {
 	if slots == 0 {
 		slots = 100
 	}
-	t, err := b.target(ctx, fmt.Sprintf("ASSAY_WARM=%d", slots), fmt.Sprintf("ASSAY_CELL_WARM=%d", slots),
+	t, isolation, note, err := b.cellTarget(ctx, fmt.Sprintf("ASSAY_WARM=%d", slots), fmt.Sprintf("ASSAY_CELL_WARM=%d", slots),
 		fmt.Sprintf("ASSAY_SLOTS=%d", slots), fmt.Sprintf("ASSAY_CPU=%d", slots), "ASSAY_WARM_MEMORY=64Gi", "ASSAY_MEMORY=64Gi")
 	if err != nil {
 		return nil, err
 	}
 	defer t.stopped(&err)
-	isolation, note, err := t.isolation(ctx, policy.Cell)
-	if err != nil {
-		return nil, err
-	}
 	worker, err := t.child("worker")
 	if err != nil {
 		return nil, err

@@ -30,17 +30,13 @@ var libraries = []library{
 // bare interpreters over the same packages and all cores. It needs a python3 of the
 // image's version, and packages from the index that the fleet has.
 func libs(ctx context.Context, b *bench) (r report, err error) {
-	t, err := b.target(ctx)
+	t, isolation, note, err := b.cellTarget(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer t.stopped(&err)
 	if t.cmd == nil {
 		return nil, errNotOurs
-	}
-	isolation, note, err := t.isolation(ctx, policy.Cell)
-	if err != nil {
-		return nil, err
 	}
 	r = report{}
 	r.noted(isolation, note)

@@ -11,15 +11,11 @@ func python(ctx context.Context, b *bench) (report, error) { return b.inCells(ct
 
 // inCells measures batches of jobs in isolation cell, or what there is of it.
 func (b *bench) inCells(ctx context.Context, spec func(policy.Isolation) job.Spec) (r report, err error) {
-	t, err := b.target(ctx)
+	t, isolation, note, err := b.cellTarget(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer t.stopped(&err)
-	isolation, note, err := t.isolation(ctx, policy.Cell)
-	if err != nil {
-		return nil, err
-	}
 	if r, err = b.measured(ctx, t, spec(isolation), 50); err != nil {
 		return nil, err
 	}

@@ -6,21 +6,16 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/policy"
 )
 
 // synchronous is one client that submits, waits, and only then submits again:
 // what an agent sees.
 func synchronous(ctx context.Context, b *bench) (r report, err error) {
-	t, err := b.target(ctx)
+	t, isolation, note, err := b.cellTarget(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer t.stopped(&err)
-	isolation, note, err := t.isolation(ctx, policy.Cell)
-	if err != nil {
-		return nil, err
-	}
 	spec := pythonJob(isolation)
 	for range 10 { // warm up
 		if _, err := t.Run(ctx, spec); err != nil {

@@ -130,6 +130,19 @@ func removeAll(dir string) error {
 	return os.RemoveAll(dir)
 }
 
+// cellTarget is target with the isolation that scenarios of cells have: cell, or what there is in
+// its place, which the note says then.
+func (b *bench) cellTarget(ctx context.Context, env ...string) (t *target, isolation policy.Isolation, note string, err error) {
+	if t, err = b.target(ctx, env...); err != nil {
+		return nil, "", "", err
+	}
+	if isolation, note, err = t.isolation(ctx, policy.Cell); err != nil {
+		t.stopped(&err)
+		return nil, "", "", err
+	}
+	return t, isolation, note, nil
+}
+
 // isolation returns the wall to measure: the wanted one if a worker offers it,
 // else task, and a note that says so.
 func (t *target) isolation(ctx context.Context, want policy.Isolation) (policy.Isolation, string, error) {

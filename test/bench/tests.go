@@ -11,21 +11,16 @@ import (
 	"github.com/assay-run/assay/examples/humaneval"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/policy"
 )
 
 // tests grades the whole example, reference and wrong solutions, again and again
 // until the time is over, and counts the verdicts that are wrong.
 func tests(ctx context.Context, b *bench) (r report, err error) {
-	t, err := b.target(ctx)
+	t, isolation, note, err := b.cellTarget(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer t.stopped(&err)
-	isolation, note, err := t.isolation(ctx, policy.Cell)
-	if err != nil {
-		return nil, err
-	}
 	specs := humaneval.Batch(string(isolation))
 	b.logf("warming up")
 	if _, _, err := t.gradeBatch(ctx, specs[:20]); err != nil {

@@ -17,8 +17,8 @@ TEST  = $(GO) test $(EXEC)
 RERUN ?= 0
 SUITE  = $(GO) tool gotestsum --format=pkgname --format-hide-empty-pkg --rerun-fails=$(RERUN) --rerun-fails-max-failures=20 --rerun-fails-run-root-test
 
-# The longest packages come first, so that none of them is left alone at the end; three at a time, because most of them wait
-# most of the time.
+# The longest packages come first, so that none of them is left alone at the end; two at a time, each of which has several tests
+# under way: with more, what has a limit of real time misses it.
 LONGEST = ./pkg/runtime/containerd ./test/chaos ./test/e2e ./test/cheats ./test/hostile ./internal/httpapi ./internal/dispatcher
 
 # Packages whose tests need neither root nor a real component: those that do not ask testenv or dev for one.
@@ -65,7 +65,7 @@ demo: setup build image ## Run 328 real programs through a fleet of its own and 
 # another part of them at the isolations where a program costs much, and a test that fails says by which flags it is run again.
 test: setup build image ## Run every test, with the real components, and a part of the long corpora
 	@scripts/setup pooler
-	$(SUITE) --packages='$(LONGEST) ./...' -- $(EXEC) -p=3 -count=1 -timeout=20m
+	$(SUITE) --packages='$(LONGEST) ./...' -- $(EXEC) -p=2 -count=1 -timeout=40m
 
 faults: setup image ## Tell the end-to-end stories over a store, a queue and an object store that fail now and then
 	$(TEST) -count=1 -timeout=20m ./test/e2e -run '^TestStoriesOverFaults$$'

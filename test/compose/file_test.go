@@ -89,6 +89,15 @@ func TestServices(t *testing.T) {
 	}
 }
 
+// Workers of the compose file have one token, so they are one witness together, and none would fetch an environment that
+// takes two.
+func TestWorkersFetchEnvironments(t *testing.T) {
+	const variable, want = "ASSAY_ENVIRONMENT_WITNESSES", "${ASSAY_ENVIRONMENT_WITNESSES:-1}"
+	if have := services(t)["dispatcher"].Environment[variable]; have != want {
+		t.Errorf("%s is %v, want %s", variable, have, want)
+	}
+}
+
 // Each file that the compose file mounts is there.
 func TestMountedFiles(t *testing.T) {
 	mounted := 0

@@ -62,21 +62,8 @@ func secondDispatcher(t *testing.T, f *fleet) {
 // own. stop kills it; it is killed when the test ends at the latest.
 func (f *fleet) secondDispatcher(t *testing.T) (api *client.Client, stop func()) {
 	t.Helper()
-	path := filepath.Join(f.bin, "dispatcher")
-	pids := started(path)
-	if len(pids) != 1 {
-		t.Fatalf("dispatchers: %v", pids)
-	}
-	raw, err := os.ReadFile(filepath.Join("/proc", pids[0], "environ"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	listen := testenv.Address(t)
-	cmd := exec.Command(path)
-	cmd.Env = append(strings.Split(strings.TrimRight(string(raw), "\x00"), "\x00"), "ASSAY_LISTEN="+listen)
-	cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
-	var log bytes.Buffer
-	cmd.Stderr = &log
+	cmd, log := f.another(t, "dispatcher", "ASSAY_LISTEN="+listen)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +75,8 @@ func (f *fleet) secondDispatcher(t *testing.T) (api *client.Client, stop func())
 		}
 	})
 	t.Cleanup(stop)
-	if api, err = client.New("http://" + listen); err != nil {
+	api, err := client.New("http://" + listen)
+	if err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the second dispatcher is ready", func() bool {
@@ -97,6 +85,26 @@ func (f *fleet) secondDispatcher(t *testing.T) (api *client.Client, stop func())
 		return api.Ready(ctx) == nil
 	})
 	return api, stop
+}
+
+// another is one more of a program that the fleet runs one of: with the environment of that
+// one, and more of its own. It is not started, and dies with the test at the latest.
+func (f *fleet) another(t *testing.T, program string, env ...string) (cmd *exec.Cmd, log *bytes.Buffer) {
+	t.Helper()
+	path := filepath.Join(f.bin, program)
+	pids := started(path)
+	if len(pids) != 1 {
+		t.Fatalf("processes of the %s: %v", program, pids)
+	}
+	raw, err := os.ReadFile(filepath.Join("/proc", pids[0], "environ"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd, log = exec.Command(path), &bytes.Buffer{}
+	cmd.Env = append(strings.Split(strings.TrimRight(string(raw), "\x00"), "\x00"), env...)
+	cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
+	cmd.Stderr = log
+	return cmd, log
 }
 
 // numbered are n jobs that sleep for some seconds and print their name.

@@ -137,6 +137,16 @@ func TestSchemaIsOfTheValues(t *testing.T) {
 	s.Defs["pool"].in(t, "poolDefaults", values["poolDefaults"].(map[string]any))
 }
 
+// TestWorkersFetchEnvironments: workers of a pool have one token, so they are one witness
+// together, and none would fetch an environment that takes two.
+func TestWorkersFetchEnvironments(t *testing.T) {
+	t.Parallel()
+	values := readYAML(t, chart+"/values.yaml").(map[string]any)
+	if n := values["dispatcher"].(map[string]any)["environmentWitnesses"]; fmt.Sprint(n) != "1" {
+		t.Errorf("environmentWitnesses is %v, want 1", n)
+	}
+}
+
 type node struct {
 	Properties map[string]node `json:"properties"`
 }

@@ -150,6 +150,7 @@ func TestRender(t *testing.T) {
 			r.is(t, worker, "token-1", append(env("worker", "ASSAY_WORKER_TOKEN"), "valueFrom", "secretKeyRef", "key")...)
 			r.is(t, dispatcher, "2m", value("dispatcher", "ASSAY_STREAM_REMAKE_AFTER")...)
 			r.is(t, dispatcher, "10000000", value("dispatcher", "ASSAY_TENANT_QUEUED")...)
+			r.is(t, dispatcher, "1", value("dispatcher", "ASSAY_ENVIRONMENT_WITNESSES")...)
 			r.is(t, dispatcher, "4Gi", value("dispatcher", "ASSAY_SPOOL")...)
 			r.is(t, dispatcher, "5Gi", spec("volumes", "spool", "emptyDir", "sizeLimit")...)
 			r.is(t, dispatcher, "false", value("dispatcher", "ASSAY_MIGRATE")...)

@@ -32,9 +32,9 @@ func workerKilled(t *testing.T) {
 			func(f *fleet) { f.workers[0].nats.set(frozen) }, false, false},
 		{"before it hears of its lease", "", func(f *fleet, id job.ID) bool { return f.row(id).State == job.Running },
 			func(f *fleet) { f.workers[0].nats.set(frozen) }, false, true},
-		{"after its claim", "sleep=3s", func(f *fleet, id job.ID) bool { return f.row(id).State == job.Running }, nil, true, false},
-		{"after it was assigned", "sleep=3s", func(f *fleet, id job.ID) bool { return f.row(id).State == job.Running }, nil, true, true},
-		{"after the upload", "artifact=/workspace/out:content sleep=3s", func(f *fleet, _ job.ID) bool { return len(f.stored()) == 1 }, nil, true, false},
+		{"after its claim", "sleep=6s", func(f *fleet, id job.ID) bool { return f.row(id).State == job.Running }, nil, true, false},
+		{"after it was assigned", "sleep=6s", func(f *fleet, id job.ID) bool { return f.row(id).State == job.Running }, nil, true, true},
+		{"after the upload", "artifact=/workspace/out:content sleep=6s", func(f *fleet, _ job.ID) bool { return len(f.stored()) == 1 }, nil, true, false},
 		{"after the commit, before its ack", "artifact=/workspace/out:content sleep=2s", func(f *fleet, id job.ID) bool { return f.row(id).State == job.Finished }, nil, false, false},
 		{"after the commit of what was assigned", "artifact=/workspace/out:content sleep=2s", func(f *fleet, id job.ID) bool { return f.row(id).State == job.Finished }, nil, false, true},
 	} {
@@ -99,7 +99,7 @@ func workerPaused(t *testing.T) {
 // The old holder acknowledges its message while the job runs elsewhere.
 func lateAck(t *testing.T) {
 	f := newFleet(t, shape{})
-	id := f.enqueue(scripted("sleep=8s"))
+	id := f.enqueue(scripted("sleep=6s"))
 	f.until(id, job.Running)
 	f.addWorker("worker1")
 	f.workers[0].pause()

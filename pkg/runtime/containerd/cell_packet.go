@@ -145,10 +145,20 @@ func (p *packet) ended() bool {
 	return ended
 }
 
-// within lets ctx end what p waits for. The returned function undoes that.
+// within lets ctx end what p waits for. The returned function undoes that, also where ctx has
+// ended just when there was nothing to wait for any more.
 func (p *packet) within(ctx context.Context) (stop func()) {
-	undo := context.AfterFunc(ctx, func() { _ = p.file.SetDeadline(time.Unix(1, 0)) })
-	return func() { undo() }
+	ended := make(chan struct{})
+	undo := context.AfterFunc(ctx, func() {
+		defer close(ended)
+		_ = p.file.SetDeadline(time.Unix(1, 0))
+	})
+	return func() {
+		if !undo() {
+			<-ended
+			_ = p.file.SetDeadline(time.Time{})
+		}
+	}
 }
 
 func (p *packet) close() { _ = p.file.Close() }

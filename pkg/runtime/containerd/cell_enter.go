@@ -42,7 +42,11 @@ func (c *cellSlot) enter(ctx context.Context, p *policy.Policy, from int, tell f
 	go func() {
 		goruntime.LockOSThread() // what is held is held by a thread
 		defer goruntime.UnlockOSThread()
-		done <- c.holdAndEnter(ctx, p, from, tell)
+		err := c.holdAndEnter(ctx, p, from, tell)
+		if err != nil {
+			endStrays(from)
+		}
+		done <- err
 	}()
 	return <-done
 }

@@ -35,6 +35,7 @@ type frozen struct {
 type standing struct {
 	of      *frozen
 	pid     int
+	from    int // what it was forked from
 	connect int // its descriptor of a connection to the worker, in all that it forks
 	tid     uintptr
 	t       *tracee
@@ -79,6 +80,10 @@ func (s *standing) begin(ctx context.Context, from int, last bool, tell func() e
 		if err == nil && !last {
 			release(from)
 		}
+		s.from = from
+		if err != nil {
+			endStrays()
+		}
 		made <- err
 		if err != nil {
 			return
@@ -88,6 +93,7 @@ func (s *standing) begin(ctx context.Context, from int, last bool, tell func() e
 		if last {
 			(&tracee{pid: from}).end()
 		}
+		endStrays()
 	}()
 	return <-made
 }
@@ -201,13 +207,17 @@ var errMessage = errors.New("a forked interpreter has not got its descriptors")
 // fork has a process forked that finds its way by descriptors which send sends to the
 // connection: its slot, and passedSpaces of its box. take is called with the process
 // while it is held in its box. How it ends is told to ended, as long as somebody reaps.
-func (s *standing) fork(ended chan<- unix.WaitStatus, send func() error, take func(*tracee, sequences) error) error {
+func (s *standing) fork(ended chan<- unix.WaitStatus, send func() error, take func(*tracee, sequences) error) (err error) {
 	between, _, err := s.t.spawn(s.flags(), s.tid)
 	if err != nil {
+		endStrays(s.pid, s.from)
 		return fmt.Errorf("fork: %w", err)
 	}
 	defer func() {
 		between.end()
+		if err != nil {
+			endStrays(s.pid, s.from)
+		}
 		_ = s.reap()
 	}()
 	fds, err := s.of.pass(send, between, s.connect)

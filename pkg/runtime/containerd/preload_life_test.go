@@ -1,6 +1,7 @@
 package containerd
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -360,4 +361,32 @@ func parentOf(t *testing.T, pid int) (parent int) {
 		t.Fatal(err)
 	}
 	return parent
+}
+
+// A runtime that is closed while many processes are being forked has soon ended all: one that was forked
+// by a process which was killed just then is waited for, too.
+func TestPreloadsCloseAmidForks(t *testing.T) {
+	for n := range 10 {
+		r := newRuntime(t, preloading)
+		importing{r: r, imports: "asyncio"}.warm(t)
+		p := onlyPreload(t, r)
+		var forks sync.WaitGroup
+		for range 8 {
+			forks.Go(func() {
+				for r.ctx.Err() == nil {
+					if s, err := p.newSlot(r.ctx); err == nil {
+						s.Close()
+					}
+				}
+			})
+		}
+		time.Sleep(time.Duration(50+20*n) * time.Millisecond)
+		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+		err := r.Close(ctx)
+		cancel()
+		if err != nil {
+			t.Fatal(err)
+		}
+		forks.Wait()
+	}
 }

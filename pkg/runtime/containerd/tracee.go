@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"unsafe"
@@ -333,6 +334,27 @@ func (t *tracee) end() {
 		}
 	}
 	t.pid = 0 // it can be another process's now
+}
+
+// endStrays ends whatever the calling thread holds but the known processes. A process that is
+// killed while it forks may leave one of which nobody was told, and which nobody but who holds it can
+// wait for: its pid namespace cannot end before.
+func endStrays(known ...int) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return
+	}
+	tracer := fmt.Sprintf("\nTracerPid:\t%d\n", unix.Gettid())
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || slices.Contains(known, pid) {
+			continue
+		}
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err == nil && strings.Contains(string(status), tracer) {
+			(&tracee{pid: pid}).end()
+		}
+	}
 }
 
 // letGo has t go on from where it was born.

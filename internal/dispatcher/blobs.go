@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/assay-run/assay/api"
@@ -26,17 +27,9 @@ func (s *sweeper) sweepBlobs(ctx context.Context, dry bool) (found api.SweepRepo
 		return found, err
 	}
 	before := time.Now().Add(-s.cfg.BlobAge)
-	var old []object.Info
-	for o, err := range s.cfg.Objects.List(ctx, object.BlobPrefix) {
-		if err != nil {
-			return found, err
-		}
-		if o.Modified.Before(before) {
-			old = append(old, o)
-		}
-		if len(old) >= sweepMost { // the rest next time
-			break
-		}
+	old, err := s.old(ctx, object.BlobPrefix, before, nil)
+	if err != nil {
+		return found, err
 	}
 	if len(old) == 0 {
 		return found, nil
@@ -45,12 +38,34 @@ func (s *sweeper) sweepBlobs(ctx context.Context, dry bool) (found api.SweepRepo
 	if err != nil {
 		return found, err
 	}
+	old = slices.DeleteFunc(old, func(o object.Info) bool { return used[o.Key] })
+	found, err = s.removeOld(ctx, old, before, dry)
+	found.Blobs = len(old)
+	return found, err
+}
+
+// old returns what is below a prefix and has not been made young since before: the keys that are meant,
+// nil for all.
+func (s *sweeper) old(ctx context.Context, prefix string, before time.Time, meant func(key string) bool) (old []object.Info, err error) {
+	for o, err := range s.cfg.Objects.List(ctx, prefix) {
+		if err != nil {
+			return nil, err
+		}
+		if o.Modified.Before(before) && (meant == nil || meant(o.Key)) {
+			old = append(old, o)
+		}
+		if len(old) >= sweepMost { // the rest next time
+			break
+		}
+	}
+	return old, nil
+}
+
+// removeOld removes those that are still old, or in a dry run counts their bytes.
+func (s *sweeper) removeOld(ctx context.Context, old []object.Info, before time.Time, dry bool) (found api.SweepReport, err error) {
 	var errs []error
 	for _, o := range old {
-		if used[o.Key] {
-			continue
-		}
-		found.Blobs, found.Bytes = found.Blobs+1, found.Bytes+o.Bytes
+		found.Bytes += o.Bytes
 		if dry {
 			continue
 		}

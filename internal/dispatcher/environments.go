@@ -38,34 +38,15 @@ func (s *sweeper) sweepEnvironments(ctx context.Context, dry bool) (found api.Sw
 		return found, err
 	}
 	before := time.Now().Add(-s.cfg.BlobAge)
-	var old []object.Info
-	for o, err := range s.cfg.Objects.List(ctx, object.EnvironmentPrefix) {
-		if err != nil {
-			return found, err
-		}
-		if object.IsEnvironment(o.Key) && o.Modified.Before(before) {
-			old = append(old, o)
-		}
-		if len(old) >= sweepMost { // the rest next time
-			break
-		}
+	old, err := s.old(ctx, object.EnvironmentPrefix, before, object.IsEnvironment)
+	if err != nil {
+		return found, err
 	}
-	var errs []error
-	for _, o := range old {
-		found.Environments, found.Bytes = found.Environments+1, found.Bytes+o.Bytes
-		if dry {
-			continue
-		}
-		switch gone, err := s.removeBlob(ctx, o.Key, before); {
-		case err != nil:
-			errs = append(errs, err)
-		case gone:
-			found.Removed++
-		}
-	}
+	found, err = s.removeOld(ctx, old, before, dry)
+	found.Environments = len(old)
 	if !dry {
-		_, err := s.store.ForgetEnvironments(ctx, s.cfg.BlobAge)
-		errs = append(errs, err)
+		_, ferr := s.store.ForgetEnvironments(ctx, s.cfg.BlobAge)
+		err = errors.Join(err, ferr)
 	}
-	return found, errors.Join(errs...)
+	return found, err
 }

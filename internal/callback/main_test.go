@@ -97,7 +97,7 @@ func (f *fixture) start(s *Sender) (stop func()) {
 	ctx, cancel := context.WithCancel(f.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); s.Run(ctx) }()
-	stop = func() { cancel(); soon(f, "the end of the sender", ended) }
+	stop = func() { cancel(); testenv.Soon(f, "the end of the sender", ended) }
 	f.Cleanup(stop)
 	return stop
 }
@@ -169,14 +169,3 @@ func status(codes ...int) func(http.ResponseWriter, *http.Request, int) {
 }
 
 func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
-
-// soon waits for what another goroutine sends. Without it a test that waits in vain ends the whole package, by its timeout.
-func soon[T any](t testing.TB, what string, c <-chan T) (v T) {
-	t.Helper()
-	select {
-	case v = <-c:
-	case <-time.After(2 * time.Minute):
-		t.Fatalf("timed out waiting for %s", what)
-	}
-	return v
-}

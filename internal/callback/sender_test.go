@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/netrule"
 	"github.com/assay-run/assay/pkg/store"
@@ -132,7 +133,7 @@ func TestSurvivesItsSender(t *testing.T) {
 	})
 	id := f.done(job.Callback{URL: rc.URL, SecretRef: "hook"})
 	stop := f.start(f.sender(nil))
-	soon(t, "the first call", begun)
+	testenv.Soon(t, "the first call", begun)
 	stop()
 	f.start(f.sender(nil))
 	d := f.until(id, "delivered", delivered)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
@@ -47,7 +48,7 @@ func TestAssign(t *testing.T) {
 		w.assign = func(a queue.Assignment) error { taken <- a; return nil }
 	})
 	id := f.assigned(d)
-	a := soon(t, "the assignment", taken)
+	a := testenv.Soon(t, "the assignment", taken)
 	if a.Claimed.Job != id || a.Claimed.Tenant != tenant || a.Beat != 7 || a.TTL.D() != quick.LeaseTTL {
 		t.Errorf("the worker got %+v", a)
 	}

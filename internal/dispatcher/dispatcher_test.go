@@ -11,6 +11,7 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/assay-run/assay/internal/dispatcher"
+	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/store"
@@ -301,7 +302,7 @@ func TestStopAnswers(t *testing.T) {
 	f.work("w1", 1, succeed)
 	batch, ids := f.submit(1)
 	d.Wake()
-	soon(t, "the result", s.entered)
+	testenv.Soon(t, "the result", s.entered)
 	stopped := make(chan struct{})
 	go func() { d.stop(); close(stopped) }()
 	select {
@@ -310,6 +311,6 @@ func TestStopAnswers(t *testing.T) {
 	case <-time.After(300 * time.Millisecond):
 	}
 	close(s.release)
-	soon(t, "the stop", stopped)
+	testenv.Soon(t, "the stop", stopped)
 	f.recordedOnce(batch, ids)
 }

@@ -101,7 +101,7 @@ func (f *fleet) start(cfg dispatcher.Config, s store.Store, q dispatcher.Queue) 
 	go func() { done <- d.Run(ctx) }()
 	r := &replica{d, sync.OnceFunc(func() {
 		cancel()
-		if err := soon(f, "the end of a dispatcher", done); err != nil {
+		if err := testenv.Soon(f, "the end of a dispatcher", done); err != nil {
 			f.Errorf("Run: %v", err)
 		}
 	})}
@@ -429,15 +429,4 @@ func (w *worker) cancel(l store.LeaseRef) {
 	if end := w.held[l]; end != nil {
 		end()
 	}
-}
-
-// soon waits for what another goroutine sends. Without it a test that waits in vain ends the whole package, by its timeout.
-func soon[T any](t testing.TB, what string, c <-chan T) (v T) {
-	t.Helper()
-	select {
-	case v = <-c:
-	case <-time.After(2 * time.Minute):
-		t.Fatalf("timed out waiting for %s", what)
-	}
-	return v
 }

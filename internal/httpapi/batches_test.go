@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
 )
@@ -418,7 +419,7 @@ func TestWaitingKeepsTheLease(t *testing.T) {
 	}
 	f.runner.release()
 	for range waits {
-		if err := soon(t, "the answer to a client that waits", done); err != nil {
+		if err := testenv.Soon(t, "the answer to a client that waits", done); err != nil {
 			t.Error(err)
 		}
 	}
@@ -443,15 +444,4 @@ func TestAbandonedBatchIsLost(t *testing.T) {
 	if err != nil || !got.Abandoned || got.Counts[job.Canceled] != 3 {
 		t.Errorf("got %+v, %v", got, err)
 	}
-}
-
-// soon waits for what another goroutine sends. Without it a test that waits in vain ends the whole package, by its timeout.
-func soon[T any](t testing.TB, what string, c <-chan T) (v T) {
-	t.Helper()
-	select {
-	case v = <-c:
-	case <-time.After(2 * time.Minute):
-		t.Fatalf("timed out waiting for %s", what)
-	}
-	return v
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 )
@@ -87,7 +88,7 @@ func TestWaitEndsWithTheJob(t *testing.T) {
 	}()
 	start := time.Now()
 	f.runner.release()
-	if b := soon(t, "the batch", done); b.Counts[job.Finished] != 1 || time.Since(start) > 15*time.Second {
+	if b := testenv.Soon(t, "the batch", done); b.Counts[job.Finished] != 1 || time.Since(start) > 15*time.Second {
 		t.Errorf("got %+v after %s", b, time.Since(start))
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/httpapi"
+	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
 )
@@ -99,11 +100,11 @@ func TestShutdownEndsWaiting(t *testing.T) {
 	if err := srv.Shutdown(ctx); err != nil {
 		t.Errorf("shutdown: %v", err)
 	}
-	if err := soon(t, "the end of serving", served); !errors.Is(err, http.ErrServerClosed) {
+	if err := testenv.Soon(t, "the end of serving", served); !errors.Is(err, http.ErrServerClosed) {
 		t.Error(err)
 	}
 	for range 2 {
-		if got := soon(t, "an answer", answers); !strings.HasPrefix(got, "200 OK") || !strings.Contains(got, `"queued":1`) {
+		if got := testenv.Soon(t, "an answer", answers); !strings.HasPrefix(got, "200 OK") || !strings.Contains(got, `"queued":1`) {
 			t.Errorf("answered %q", got)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/internal/httpapi"
+	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
@@ -113,9 +114,9 @@ func TestUnheardSessionsAreClosed(t *testing.T) {
 		}
 		gone <- err
 	}()
-	soon(t, "a question to the second worker", l.asked) // the second worker: the first is silent
+	testenv.Soon(t, "a question to the second worker", l.asked) // the second worker: the first is silent
 	hangUp()
-	if err := soon(t, "the end of the request", gone); err == nil {
+	if err := testenv.Soon(t, "the end of the request", gone); err == nil {
 		t.Error("the client that hung up got an answer")
 	}
 	eventually(t, "both sessions are closed", func() bool { return l.left() == 0 })

@@ -105,8 +105,8 @@ func newFleet(t testing.TB) *fleet {
 	go func() { f.schedule(serving); done <- struct{}{} }()
 	t.Cleanup(func() {
 		stop()
-		soon(t, "the end of serving", done)
-		soon(t, "the end of the schedule", done)
+		testenv.Soon(t, "the end of serving", done)
+		testenv.Soon(t, "the end of the schedule", done)
 		q.Close()
 		s.Close()
 	})
@@ -187,7 +187,7 @@ func (f *fleet) worker(id string) (stop func()) {
 	go func() { done <- runWorker(ctx, f.url, id, f.objects) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
-		if err := soon(f.t, "the end of a worker", done); err != nil {
+		if err := testenv.Soon(f.t, "the end of a worker", done); err != nil {
 			f.t.Errorf("worker %s: %v", id, err)
 		}
 	})
@@ -376,18 +376,7 @@ func BenchmarkRealNoop(b *testing.B) {
 	b.StopTimer()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "jobs/s")
 	stop()
-	if err := soon(b, "the end of the worker", done); err != nil {
+	if err := testenv.Soon(b, "the end of the worker", done); err != nil {
 		b.Error(err)
 	}
-}
-
-// soon waits for what another goroutine sends. Without it a test that waits in vain ends the whole package, by its timeout.
-func soon[T any](t testing.TB, what string, c <-chan T) (v T) {
-	t.Helper()
-	select {
-	case v = <-c:
-	case <-time.After(2 * time.Minute):
-		t.Fatalf("timed out waiting for %s", what)
-	}
-	return v
 }

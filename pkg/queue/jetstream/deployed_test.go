@@ -7,6 +7,7 @@ import (
 	natsd "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/queue/identity"
 	"github.com/assay-run/assay/pkg/queue/jetstream"
@@ -44,7 +45,7 @@ func TestDeployedConfiguration(t *testing.T) {
 	served := make(chan error, 1)
 	go func() { served <- d.Serve(t.Context(), &witness{}) }()
 	t.Cleanup(func() {
-		if err := soon(t, "the end of serving", served); err != nil {
+		if err := testenv.Soon(t, "the end of serving", served); err != nil {
 			t.Error(err)
 		}
 	})

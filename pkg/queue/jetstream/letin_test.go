@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/queue/identity"
@@ -109,14 +110,14 @@ func TestSealed(t *testing.T) {
 		if err := s.dispatcher.Assign(t.Context(), "victim", a); err != nil {
 			t.Fatal(err)
 		}
-		if got := soon(t, "the assignment", heard); got != string(spec) {
+		if got := testenv.Soon(t, "the assignment", heard); got != string(spec) {
 			t.Errorf("%d bytes arrived of %d", len(got), len(spec))
 		}
 	}
 	if _, err := s.dispatcher.CallSession(t.Context(), "victim", queue.SessionCall{Op: queue.SessionOpen, Code: theSecret}); err != nil {
 		t.Fatal(err)
 	}
-	if got := soon(t, "the call", heard); got != theSecret {
+	if got := testenv.Soon(t, "the call", heard); got != theSecret {
 		t.Errorf("the session heard %q", got)
 	}
 	got, err := w.Claim(t.Context(), queue.ClaimRequest{Worker: "victim", Refs: []store.Ref{{Job: job.NewID(), Generation: 1}}})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/queue/identity"
@@ -47,12 +48,12 @@ func TestPullSaidAgain(t *testing.T) {
 		}
 		done <- err
 	}()
-	soon(t, "the request that hangs", hung)
+	testenv.Soon(t, "the request that hangs", hung)
 	d := store.Dispatch{Ref: store.Ref{Job: job.NewID(), Generation: 1}, Pool: "p"}
 	if err := connect(t, jetstream.Config{URL: s.url}).Publish(t.Context(), []store.Dispatch{d}); err != nil {
 		t.Fatal(err)
 	}
-	if err := soon(t, "the end of the fetch", done); err != nil || len(out) != 1 {
+	if err := testenv.Soon(t, "the end of the fetch", done); err != nil || len(out) != 1 {
 		t.Fatalf("%d deliveries, %v", len(out), err)
 	}
 }
@@ -82,7 +83,7 @@ func TestConsumerLostWhileIdle(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		m := soon(t, "the message", out)
+		m := testenv.Soon(t, "the message", out)
 		if m.Ref() != ref {
 			t.Errorf("delivered %v, want %v", m.Ref(), ref)
 		}
@@ -172,7 +173,7 @@ func TestReceiptOfAnother(t *testing.T) {
 	time.Sleep(200 * time.Millisecond) // what is read from the stream is read by the way
 	s.untouched(t, 6, 3)
 	for range 3 { // and the victim may
-		if err := soon(t, "a message", out).Ack(); err != nil {
+		if err := testenv.Soon(t, "a message", out).Ack(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -220,7 +221,7 @@ func TestReceiptsAfterRestart(t *testing.T) {
 			}
 		}
 		for range n {
-			ms = append(ms, soon(t, "a message", out))
+			ms = append(ms, testenv.Soon(t, "a message", out))
 		}
 		return ms
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
+	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/queue/identity"
@@ -148,7 +149,7 @@ func newScene(t *testing.T) *scene {
 	go func() { served <- s.dispatcher.Serve(ctx, s.heard) }()
 	t.Cleanup(func() {
 		stop()
-		if err := soon(t, "the end of serving", served); err != nil {
+		if err := testenv.Soon(t, "the end of serving", served); err != nil {
 			t.Error(err)
 		}
 	})
@@ -237,15 +238,4 @@ func (s *scene) untouched(t *testing.T, messages uint64, taken int) {
 func publicOf(k *identity.Key) string {
 	_, dispatcher := k.Public()
 	return dispatcher
-}
-
-// soon waits for what another goroutine sends. Without it a test that waits in vain ends the whole package, by its timeout.
-func soon[T any](t *testing.T, what string, c <-chan T) (v T) {
-	t.Helper()
-	select {
-	case v = <-c:
-	case <-time.After(time.Minute):
-		t.Fatalf("timed out waiting for %s", what)
-	}
-	return v
 }

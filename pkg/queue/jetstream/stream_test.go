@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
+	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/queue/jetstream"
@@ -226,7 +227,7 @@ func TestDeadStream(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if m := soon(t, "the message", out); m.Ref() != d.Ref {
+	if m := testenv.Soon(t, "the message", out); m.Ref() != d.Ref {
 		t.Errorf("delivered %v, want %v", m.Ref(), d.Ref)
 	}
 }

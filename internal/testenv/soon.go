@@ -1,0 +1,17 @@
+package testenv
+
+import (
+	"testing"
+	"time"
+)
+
+// Soon waits for what another goroutine sends. Without it a test that waits in vain ends the whole package, by its timeout.
+func Soon[T any](t testing.TB, what string, c <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(2 * time.Minute):
+		t.Fatalf("timed out waiting for %s", what)
+	}
+	return v
+}

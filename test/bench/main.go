@@ -79,10 +79,12 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 	name := f.String("scenario", "", "what to measure: "+strings.Join(slices.Sorted(maps.Keys(scenarios)), ", "))
 	duration := f.Duration("duration", 20*time.Second, "how long to measure")
 	n := f.Int("n", 0, "how many jobs, in place of a duration")
+	other := f.String("beside", "", "the directory of another build of this project, to run by turns with this one: the output is ratios")
+	rounds := f.Int("rounds", 3, "with -beside: how often to measure both")
 	jsonOnly := f.Bool("json", false, "print nothing but the JSON object")
 	verbose := f.Bool("v", false, "copy the fleet's log to stderr")
 	f.Usage = func() {
-		fmt.Fprintln(log, "usage: bench -scenario NAME [-duration 20s] [-n N] [-json]")
+		fmt.Fprintln(log, "usage: bench -scenario NAME [-duration 20s] [-n N] [-json] [-beside TREE [-rounds 3]]")
 		for _, s := range slices.Sorted(maps.Keys(scenarios)) {
 			fmt.Fprintf(log, "  %-9s %s\n", s, scenarios[s].about)
 		}
@@ -97,10 +99,17 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 		return fmt.Errorf("-scenario: there is no %q; there are %s", *name, strings.Join(slices.Sorted(maps.Keys(scenarios)), ", "))
 	case *n < 0 || *duration <= 0:
 		return fmt.Errorf("-n and -duration must be positive")
+	case *other != "" && (*n != 0 || *rounds < 1):
+		return fmt.Errorf("-beside: -rounds must be positive, and -n cannot be set: both builds run for -duration")
 	}
 	b := &bench{duration: *duration, n: *n, log: log, verbose: *verbose}
 	if *jsonOnly {
 		b.log = io.Discard
+	}
+	if *other != "" {
+		c := &comparison{scenario: *name, duration: *duration, rounds: *rounds, trees: [2]string{".", *other}, logf: b.logf}
+		r, err := c.run(ctx)
+		return write(out, *name, r, err)
 	}
 	if s.waits {
 		// Like the parts of a fleet, it has half of the machine: on two cores, one
@@ -108,9 +117,14 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 		runtime.GOMAXPROCS(max(runtime.NumCPU()/2, 1))
 	}
 	r, err := s.run(ctx, b)
+	return write(out, *name, r, err)
+}
+
+// write prints what a scenario reports.
+func write(out io.Writer, name string, r report, err error) error {
 	if err != nil {
-		return fmt.Errorf("%s: %w", *name, err)
+		return fmt.Errorf("%s: %w", name, err)
 	}
-	r["scenario"], r["cores"] = *name, runtime.NumCPU()
+	r["scenario"], r["cores"] = name, runtime.NumCPU()
 	return json.NewEncoder(out).Encode(r)
 }

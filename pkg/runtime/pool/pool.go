@@ -1,6 +1,6 @@
-// Package pool keeps things that are slow to make ready ahead of demand.
+// Package pool keeps what is slow to make ready ahead of demand.
 //
-// Things are interchangeable by key. A key that was asked for is kept warm until
+// Items are interchangeable by key. A key that was asked for is kept warm until
 // nobody has asked for a while: the number that is kept grows with each demand
 // that found nothing, and shrinks while some of them are never touched. All keys
 // share the bounds, of count and of memory, and the one that was asked for last
@@ -19,31 +19,31 @@ import (
 type Config[K comparable, V any] struct {
 	// Name is the pool's, in metrics and logs.
 	Name string
-	// Make makes a thing. It is called from several goroutines.
+	// Make makes a item. It is called from several goroutines.
 	Make func(context.Context, K) (V, error)
 	// Drop destroys one that nobody takes any more. It must not block.
 	Drop func(V)
-	// Alive tells whether a thing that was ready still is; nil: always.
+	// Alive tells whether a item that was ready still is; nil: always.
 	Alive func(K, V) bool
-	// Warm does what is worth doing only for a thing that is made ahead of demand.
-	// After an error the thing is dropped; nil: nothing.
+	// Warm does what is worth doing only for a item that is made ahead of demand.
+	// After an error the item is dropped; nil: nothing.
 	Warm func(context.Context, K, V) error
-	// Weigh returns the memory that a thing takes while it waits, in bytes; nil: none.
+	// Weigh returns the memory that a item takes while it waits, in bytes; nil: none.
 	Weigh func(K) int64
 
-	// Settle is how long after a taking the next thing is made, as long as half of
+	// Settle is how long after a taking the next item is made, as long as half of
 	// what is kept is there: who takes one is in a hurry, and the making takes its
 	// time from the same cores. 0: it is made at once.
 	Settle time.Duration
 
-	Most   int           // things ready or being made, all keys together; 0: nothing is kept
+	Most   int           // items ready or being made, all keys together; 0: nothing is kept
 	Memory int64         // their memory, as weighed; 0: no bound
 	Idle   time.Duration // how long a key stays warm after its last use; default a minute
-	Age    time.Duration // when a thing that still waits is dropped; 0: never
-	Fill   int           // goroutines that make things ahead of demand; default 1
+	Age    time.Duration // when a item that still waits is dropped; 0: never
+	Fill   int           // goroutines that make items ahead of demand; default 1
 }
 
-// Pool keeps things of type V. Its methods are safe for concurrent use.
+// Pool keeps items of type V. Its methods are safe for concurrent use.
 type Pool[K comparable, V any] struct {
 	Config[K, V]
 	ctx   context.Context
@@ -53,16 +53,16 @@ type Pool[K comparable, V any] struct {
 	meter *meter
 
 	mu      sync.Mutex
-	shelves map[K]*shelf[K, V]
-	count   int   // of things ready or being made
+	buckets map[K]*bucket[K, V]
+	count   int   // of items ready or being made
 	weight  int64 // of them
 	closed  bool
 }
 
-// shelf is the things of one key.
-type shelf[K comparable, V any] struct {
+// bucket is the items of one key.
+type bucket[K comparable, V any] struct {
 	key    K
-	ready  []thing[V] // the oldest first
+	ready  []item[V] // the oldest first
 	weight int64      // of each
 	making int
 	want   int
@@ -70,7 +70,7 @@ type shelf[K comparable, V any] struct {
 	used   time.Time
 }
 
-type thing[V any] struct {
+type item[V any] struct {
 	value V
 	made  time.Time
 }
@@ -90,17 +90,17 @@ func New[K comparable, V any](cfg Config[K, V]) *Pool[K, V] {
 		cfg.Weigh = func(K) int64 { return 0 }
 	}
 	cfg.Fill = max(cfg.Fill, 1)
-	p := &Pool[K, V]{Config: cfg, wake: make(chan struct{}, cfg.Fill), shelves: map[K]*shelf[K, V]{}}
+	p := &Pool[K, V]{Config: cfg, wake: make(chan struct{}, cfg.Fill), buckets: map[K]*bucket[K, V]{}}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.meter = newMeter(cfg.Name, p.levels)
 	for range cfg.Fill {
 		p.tasks.Go(p.fill)
 	}
-	p.tasks.Go(p.tend)
+	p.tasks.Go(p.expireLoop)
 	return p
 }
 
-// Get returns a ready thing, or makes one. The error is Make's, or the cause of
+// Get returns a ready item, or makes one. The error is Make's, or the cause of
 // ctx.
 func (p *Pool[K, V]) Get(ctx context.Context, key K) (V, error) {
 	if err := context.Cause(ctx); err != nil {
@@ -123,7 +123,7 @@ func (p *Pool[K, V]) Get(ctx context.Context, key K) (V, error) {
 	return v, err
 }
 
-// take returns a ready thing, notes the demand, and reports whether others should
+// take returns a ready item, notes the demand, and reports whether others should
 // be made in a hurry.
 func (p *Pool[K, V]) take(key K) (v V, ok, hurry bool) {
 	p.mu.Lock()
@@ -131,16 +131,16 @@ func (p *Pool[K, V]) take(key K) (v V, ok, hurry bool) {
 	if p.Most <= 0 || p.closed {
 		return v, false, true
 	}
-	s := p.shelves[key]
+	s := p.buckets[key]
 	if s == nil {
-		s = &shelf[K, V]{key: key, weight: p.Weigh(key)}
-		p.shelves[key] = s
+		s = &bucket[K, V]{key: key, weight: p.Weigh(key)}
+		p.buckets[key] = s
 	}
 	s.used = time.Now()
 	for len(s.ready) > 0 {
 		last := len(s.ready) - 1
 		was := s.ready[last].value
-		s.ready[last] = thing[V]{}
+		s.ready[last] = item[V]{}
 		s.ready = s.ready[:last]
 		s.low = min(s.low, last)
 		p.discount(s, 1)
@@ -153,17 +153,17 @@ func (p *Pool[K, V]) take(key K) (v V, ok, hurry bool) {
 	return v, false, true
 }
 
-// Flush drops the ready things of key: they have become useless.
+// Flush drops the ready items of key: they have become useless.
 func (p *Pool[K, V]) Flush(key K) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if s := p.shelves[key]; s != nil {
+	if s := p.buckets[key]; s != nil {
 		p.drop(s, len(s.ready))
 	}
 }
 
-// drop drops n ready things of s, the oldest first; the caller holds the lock.
-func (p *Pool[K, V]) drop(s *shelf[K, V], n int) {
+// drop drops n ready items of s, the oldest first; the caller holds the lock.
+func (p *Pool[K, V]) drop(s *bucket[K, V], n int) {
 	for _, t := range s.ready[:n] {
 		p.Drop(t.value)
 	}
@@ -172,16 +172,16 @@ func (p *Pool[K, V]) drop(s *shelf[K, V], n int) {
 	p.discount(s, n)
 }
 
-// discount notes that n things of s are no longer the pool's; the caller holds
+// discount notes that n items of s are no longer the pool's; the caller holds
 // the lock.
-func (p *Pool[K, V]) discount(s *shelf[K, V], n int) {
+func (p *Pool[K, V]) discount(s *bucket[K, V], n int) {
 	p.count -= n
 	p.weight -= int64(n) * s.weight
 }
 
-// full reports whether another thing of s would be too much; the caller holds
+// full reports whether another item of s would be too much; the caller holds
 // the lock.
-func (p *Pool[K, V]) full(s *shelf[K, V]) bool {
+func (p *Pool[K, V]) full(s *bucket[K, V]) bool {
 	return p.count >= p.Most || p.Memory > 0 && p.weight+s.weight > p.Memory
 }
 
@@ -205,7 +205,7 @@ func (p *Pool[K, V]) fill() {
 	}
 }
 
-// fillOne makes one thing for a shelf that wants one. It reports whether another
+// fillOne makes one item for a bucket that wants one. It reports whether another
 // should be made.
 func (p *Pool[K, V]) fillOne() bool {
 	s := p.wanting()
@@ -230,12 +230,12 @@ func (p *Pool[K, V]) fillOne() bool {
 		p.discount(s, 1)
 		p.Drop(v)
 	default:
-		s.ready = append(s.ready, thing[V]{v, time.Now()})
+		s.ready = append(s.ready, item[V]{v, time.Now()})
 	}
 	return err == nil && !p.closed
 }
 
-// make makes a thing ahead of demand.
+// make makes a item ahead of demand.
 func (p *Pool[K, V]) make(key K) (V, error) {
 	v, err := p.Make(p.ctx, key)
 	if err != nil {
@@ -248,9 +248,9 @@ func (p *Pool[K, V]) make(key K) (V, error) {
 	return v, nil
 }
 
-// wanting returns a shelf that should be filled, and counts the thing that the
+// wanting returns a bucket that should be filled, and counts the item that the
 // caller is about to make for it.
-func (p *Pool[K, V]) wanting() *shelf[K, V] {
+func (p *Pool[K, V]) wanting() *bucket[K, V] {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -275,10 +275,10 @@ func (p *Pool[K, V]) wanting() *shelf[K, V] {
 	}
 }
 
-// extremes returns the shelf to fill first, if any, and the one to take from
+// extremes returns the bucket to fill first, if any, and the one to take from
 // first; the caller holds the lock.
-func (p *Pool[K, V]) extremes() (best, oldest *shelf[K, V]) {
-	for _, s := range p.shelves {
+func (p *Pool[K, V]) extremes() (best, oldest *bucket[K, V]) {
+	for _, s := range p.buckets {
 		if len(s.ready)+s.making < s.want && (best == nil || s.used.After(best.used)) {
 			best = s
 		}
@@ -289,8 +289,8 @@ func (p *Pool[K, V]) extremes() (best, oldest *shelf[K, V]) {
 	return best, oldest
 }
 
-// tend forgets what nobody asks for.
-func (p *Pool[K, V]) tend() {
+// expireLoop forgets what nobody asks for.
+func (p *Pool[K, V]) expireLoop() {
 	tick := time.NewTicker(max(p.Idle/4, 10*time.Millisecond))
 	defer tick.Stop()
 	for {
@@ -304,17 +304,17 @@ func (p *Pool[K, V]) tend() {
 	}
 }
 
-// expire drops the things of keys that are idle, and things that died, and
+// expire drops the items of keys that are idle, and items that died, and
 // keeps fewer where some were never touched.
 func (p *Pool[K, V]) expire(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for key, s := range p.shelves {
+	for key, s := range p.buckets {
 		if now.Sub(s.used) > p.Idle {
 			p.drop(s, len(s.ready))
 			s.want = 0
 			if s.making == 0 {
-				delete(p.shelves, key)
+				delete(p.buckets, key)
 			}
 			continue
 		}
@@ -336,22 +336,22 @@ func (p *Pool[K, V]) expire(now time.Time) {
 	}
 }
 
-// levels returns how many things are ready, and how many are being made.
+// levels returns how many items are ready, and how many are being made.
 func (p *Pool[K, V]) levels() (ready, making int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, s := range p.shelves {
+	for _, s := range p.buckets {
 		ready += int64(len(s.ready))
 		making += int64(s.making)
 	}
 	return ready, making
 }
 
-// Ready returns how many things of key are ready.
+// Ready returns how many items of key are ready.
 func (p *Pool[K, V]) Ready(key K) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if s := p.shelves[key]; s != nil {
+	if s := p.buckets[key]; s != nil {
 		return len(s.ready)
 	}
 	return 0
@@ -361,7 +361,7 @@ func (p *Pool[K, V]) Ready(key K) int {
 func (p *Pool[K, V]) Close() {
 	p.mu.Lock()
 	p.closed = true
-	for _, s := range p.shelves {
+	for _, s := range p.buckets {
 		p.drop(s, len(s.ready))
 		s.want = 0
 	}

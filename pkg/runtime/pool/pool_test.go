@@ -221,8 +221,8 @@ func TestNothingIsKeptForEver(t *testing.T) {
 			t.Fatal("dropped although there was demand just now")
 		}
 		pass(time.Minute)
-		if p.Ready("a") != 0 || len(s.live) != 0 || len(p.shelves) != 0 {
-			t.Errorf("%d ready, %d alive, %d shelves without demand", p.Ready("a"), len(s.live), len(p.shelves))
+		if p.Ready("a") != 0 || len(s.live) != 0 || len(p.buckets) != 0 {
+			t.Errorf("%d ready, %d alive, %d buckets without demand", p.Ready("a"), len(s.live), len(p.buckets))
 		}
 		get(t, p, s, "a")
 		pass(time.Second)
@@ -230,7 +230,7 @@ func TestNothingIsKeptForEver(t *testing.T) {
 		for range 14 {
 			pass(50 * time.Second)
 			p.mu.Lock()
-			p.shelves["a"].used = time.Now() // wanted, yet never taken
+			p.buckets["a"].used = time.Now() // wanted, yet never taken
 			p.mu.Unlock()
 		}
 		if n := p.Ready("a"); n != 1 || first(p, "a") == oldest {
@@ -337,11 +337,11 @@ func TestNothingIsKept(t *testing.T) {
 	})
 }
 
-// first returns the oldest thing of key.
+// first returns the oldest item of key.
 func first(p *Pool[string, *item], key string) *item {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.shelves[key].ready[0].value
+	return p.buckets[key].ready[0].value
 }
 
 // pass lets time pass, and everybody come to rest.

@@ -72,7 +72,7 @@ func (g *grading) runCase(ctx context.Context, i int, c *job.Case) (job.CaseResu
 	took := time.Since(sent)
 	if err == nil && answer == nil && end.Signal == int(unix.SIGKILL) && !end.Timeout {
 		// Perhaps the kernel, for its memory: then the sandbox is about to go.
-		_, err = g.receive(g.box, g.now()+oomNews)
+		_, err = g.receive(g.box, g.now()+oomDelay)
 		if late(err) {
 			err = nil
 		}
@@ -100,9 +100,9 @@ func (g *grading) runCase(ctx context.Context, i int, c *job.Case) (job.CaseResu
 	return r, nil
 }
 
-// oomNews is how long the worker may take to notice that the kernel killed
+// oomDelay is how long the worker may take to notice that the kernel killed
 // something in a sandbox.
-const oomNews = 250 * time.Millisecond
+const oomDelay = 250 * time.Millisecond
 
 // maxStray bounds the frames that a case may send without being asked.
 const maxStray = 1000

@@ -78,7 +78,7 @@ func (r *relay) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer toCheck.Close() // of a solution that is not opened
-	if r.check, err = r.open(ctx, checkSide, r.left()+lastWord, toSolution); err != nil {
+	if r.check, err = r.open(ctx, checkSide, r.left()+verdictGrace, toSolution); err != nil {
 		return err
 	}
 	defer func() {
@@ -134,9 +134,9 @@ func (r *relay) run(ctx context.Context) (err error) {
 	}
 }
 
-// lastWord is what a check has, when the time of the job is over, to say that it
+// verdictGrace is what a check has, when the time of the job is over, to say that it
 // was the solution that did not answer.
-const lastWord = 250 * time.Millisecond
+const verdictGrace = 250 * time.Millisecond
 
 // linkFD is the descriptor that a program finds Link of its runtime.Attempt at.
 const linkFD = 6

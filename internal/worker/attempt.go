@@ -270,13 +270,13 @@ func (a *attempt) report(ctx context.Context, res *job.Result, err error) job.Ou
 	case errors.Is(cause, runtime.ErrCanceled):
 		res = &job.Result{Outcome: job.OutcomeCanceled}
 	case errors.Is(cause, errDrained):
-		a.handBack(ctx, job.ReasonDrained, cause)
+		a.releaseLease(ctx, job.ReasonDrained, cause)
 		return ""
-	case errors.Is(err, errCrowded), errors.Is(err, runtime.ErrStarved):
-		a.handBack(ctx, job.ReasonPreempted, err)
+	case errors.Is(err, errQueueFull), errors.Is(err, runtime.ErrStarved):
+		a.releaseLease(ctx, job.ReasonPreempted, err)
 		return ""
 	default:
-		a.handBack(ctx, job.ReasonInfra, err)
+		a.releaseLease(ctx, job.ReasonInfra, err)
 		return ""
 	}
 	if v == nil {
@@ -303,7 +303,7 @@ func (a *attempt) conclude(ctx context.Context, res *job.Result) job.Outcome {
 	}
 	raw, err := bounded(res)
 	if err != nil {
-		a.handBack(ctx, job.ReasonInfra, fmt.Errorf("encode result: %w", err))
+		a.releaseLease(ctx, job.ReasonInfra, fmt.Errorf("encode result: %w", err))
 		return ""
 	}
 	a.say(finishing{
@@ -316,8 +316,8 @@ func (a *attempt) conclude(ctx context.Context, res *job.Result) job.Outcome {
 	return res.Outcome
 }
 
-// handBack returns the job to the dispatchers; the user is not charged.
-func (a *attempt) handBack(ctx context.Context, reason job.Reason, err error) {
+// releaseLease returns the job to the dispatchers; the user is not charged.
+func (a *attempt) releaseLease(ctx context.Context, reason job.Reason, err error) {
 	slog.WarnContext(ctx, "attempt handed back", "job", a.lease.Job, "lease", a.lease.Lease, "reason", reason, "error", err)
 	if reason == job.ReasonInfra && !errors.Is(err, runtime.ErrImage) {
 		if d := a.breaker.fail(a.claimed.Tenant, a.lease.Job); d > 0 {
@@ -325,7 +325,7 @@ func (a *attempt) handBack(ctx context.Context, reason job.Reason, err error) {
 		}
 	}
 	a.metrics.handedBack(ctx, reason)
-	a.tally.handBack(reason)
+	a.tally.released(reason)
 	a.releases.add(releasing{
 		lease: a.lease, tenant: a.claimed.Tenant, stored: a.stored(),
 		release: store.Release{LeaseRef: a.lease.LeaseRef, Reason: reason, Message: clip(err.Error())},

@@ -194,7 +194,7 @@ func (c *capacity) signal() {
 // enter waits until what a job needs is free, and takes it until leave. A job may ask for
 // more cores than there are, because its limit then never binds; more memory
 // than the worker has is the caller's to refuse (see tooLarge). The error is
-// errCrowded if the job is better off elsewhere.
+// errQueueFull if the job is better off elsewhere.
 func (c *capacity) enter(ctx context.Context, n need) (*stay, error) {
 	c.mu.Lock()
 	n = c.clamp(n)
@@ -214,10 +214,10 @@ func (c *capacity) enter(ctx context.Context, n need) (*stay, error) {
 			return c.begin(n), nil
 		case <-patience.C:
 			if c.yield(w) {
-				return nil, errCrowded
+				return nil, errQueueFull
 			}
 		case <-ctx.Done():
-			c.forsake(w)
+			c.abandon(w)
 			return nil, context.Cause(ctx)
 		}
 	}
@@ -237,8 +237,8 @@ func (c *capacity) yield(w *waiter) bool {
 	return true
 }
 
-// forsake takes w out of the line, or gives back what it was given at the last moment.
-func (c *capacity) forsake(w *waiter) {
+// abandon takes w out of the line, or gives back what it was given at the last moment.
+func (c *capacity) abandon(w *waiter) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if i := slices.Index(c.waiting, w); i >= 0 {

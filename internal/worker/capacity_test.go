@@ -215,8 +215,8 @@ func TestHeldJobsLeaveALineThatStands(t *testing.T) {
 		}
 		began := time.Now()
 		for range n - 4 {
-			if err := <-ends; !errors.Is(err, errCrowded) {
-				t.Fatalf("a job that waited ended with %v, want %v", err, errCrowded)
+			if err := <-ends; !errors.Is(err, errQueueFull) {
+				t.Fatalf("a job that waited ended with %v, want %v", err, errQueueFull)
 			}
 		}
 		if d := time.Since(began); d > 2*shortRun {

@@ -29,11 +29,11 @@ const (
 // claim turns deliveries into attempts. Each delivery's slot goes with it.
 func (w *Worker) claim(ctx context.Context, ds []delivery) {
 	if w.draining.Load() {
-		w.giveBack(ds, 0)
+		w.nak(ds, 0)
 		return
 	}
 	if w.refusedWhy() != "" {
-		w.giveBack(ds, time.Second)
+		w.nak(ds, time.Second)
 		return
 	}
 	progress := time.Now()
@@ -45,7 +45,7 @@ func (w *Worker) claim(ctx context.Context, ds []delivery) {
 		}
 		if time.Since(progress) > claimFor { // others' specs come first, but not for ever
 			slog.WarnContext(ctx, "specs of claimed jobs do not come, giving them back", "leases", len(ds))
-			w.giveBackAll(ctx, ds, unread, time.Second, time.Now().Add(requestTimeout))
+			w.returnAll(ctx, ds, unread, time.Second, time.Now().Add(requestTimeout))
 			return
 		}
 		pause(ctx, unreadPause)
@@ -60,12 +60,12 @@ func (w *Worker) claimSome(ctx context.Context, ds []delivery, unread map[store.
 	reply, err := w.askClaim(ctx, ds)
 	if err != nil {
 		slog.WarnContext(ctx, "claim failed, giving deliveries back", "error", err, "deliveries", len(ds), "leases", len(unread))
-		w.giveBackAll(ctx, ds, unread, time.Second, asked.Add(requestTimeout))
+		w.returnAll(ctx, ds, unread, time.Second, asked.Add(requestTimeout))
 		return nil, nil
 	}
 	if reply.Rest > 0 {
 		w.ordered(ctx, reply.Rest.D(), reply.Cordoned)
-		w.giveBackAll(ctx, ds, unread, 0, asked.Add(requestTimeout))
+		w.returnAll(ctx, ds, unread, 0, asked.Add(requestTimeout))
 		return nil, nil
 	}
 	until := asked.Add(reply.TTL.D())
@@ -99,9 +99,9 @@ func (w *Worker) claimSome(ctx context.Context, ds []delivery, unread map[store.
 	return rest, left
 }
 
-// giveBackAll returns deliveries, those without a lease to the queue and the others to
+// returnAll returns deliveries, those without a lease to the queue and the others to
 // the dispatchers: whoever is delivered them would be told that they run here.
-func (w *Worker) giveBackAll(ctx context.Context, ds []delivery, unread map[store.Ref]job.Lease, delay time.Duration, until time.Time) {
+func (w *Worker) returnAll(ctx context.Context, ds []delivery, unread map[store.Ref]job.Lease, delay time.Duration, until time.Time) {
 	var free []delivery
 	for _, d := range ds {
 		ref := d.msg.Ref()
@@ -120,7 +120,7 @@ func (w *Worker) giveBackAll(ctx context.Context, ds []delivery, unread map[stor
 			LeaseRef: l.LeaseRef, Reason: job.ReasonPreempted, Message: "the worker did not get to read the job",
 		}})
 	}
-	w.giveBack(free, delay)
+	w.nak(free, delay)
 }
 
 // askClaim asks until there is an answer. A claim without one is unknown, and
@@ -159,8 +159,8 @@ func askFor[Q, R any](ctx context.Context, patience time.Duration, request func(
 	return request(ctx, q)
 }
 
-// giveBack returns deliveries that no lease was taken on.
-func (w *Worker) giveBack(ds []delivery, delay time.Duration) {
+// nak returns deliveries that no lease was taken on.
+func (w *Worker) nak(ds []delivery, delay time.Duration) {
 	for _, d := range ds {
 		_ = d.msg.Nak(delay) // else the queue delivers it again by itself
 	}

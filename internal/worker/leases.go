@@ -11,9 +11,9 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// errCrowded ends an attempt that has not begun: what runs here takes so long that
+// errQueueFull ends an attempt that has not begun: what runs here takes so long that
 // the job may start sooner on another worker.
-var errCrowded = errors.New("the jobs before it take long: left to workers that have room")
+var errQueueFull = errors.New("the jobs before it take long: left to workers that have room")
 
 // Why an attempt is ended before its program is done. A cancel is
 // runtime.ErrCanceled.

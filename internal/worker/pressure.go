@@ -34,8 +34,8 @@ const (
 	comeBack = 0.75
 )
 
-// suffering is what a host goes through.
-type suffering struct {
+// reading is what a host goes through.
+type reading struct {
 	cpu, memory, io float64
 	available       job.Size
 	known           bool // available was read
@@ -47,7 +47,7 @@ type pressure struct {
 	proc   string // /proc
 
 	mu      sync.Mutex
-	last    suffering
+	last    reading
 	why     string        // it is held back; "" if it is not
 	short   bool          // of memory: not even a single job is taken
 	changed chan struct{} // closed when why begins or ends
@@ -67,7 +67,7 @@ func (p *pressure) run(ctx context.Context, turned func()) {
 	defer tick.Stop()
 	warned := false
 	for {
-		now, err := readSuffering(p.proc)
+		now, err := readPSI(p.proc)
 		if err != nil && !warned {
 			warned = true
 			slog.WarnContext(ctx, "pressure on this host is not known in full", "error", err)
@@ -86,7 +86,7 @@ func (p *pressure) run(ctx context.Context, turned func()) {
 }
 
 // note judges what was read, and reports whether that turned things.
-func (p *pressure) note(now suffering) (turned bool) {
+func (p *pressure) note(now reading) (turned bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	held := p.why != ""
@@ -100,7 +100,7 @@ func (p *pressure) note(now suffering) (turned bool) {
 }
 
 // judge says why a host suffers too much; once it did, limits are lower.
-func (p *pressure) judge(s suffering, held bool) (why string, short bool) {
+func (p *pressure) judge(s reading, held bool) (why string, short bool) {
 	factor := 1.0
 	if held {
 		factor = comeBack
@@ -164,9 +164,9 @@ func (p *pressure) admit(ctx context.Context, busy func() int) (most int, change
 	}
 }
 
-// readSuffering reads what there is; a kernel without pressure stall information
+// readPSI reads what there is; a kernel without pressure stall information
 // leaves the available memory.
-func readSuffering(proc string) (s suffering, err error) {
+func readPSI(proc string) (s reading, err error) {
 	var errs []error
 	stalled := func(resource, kind string) float64 {
 		raw, err := os.ReadFile(filepath.Join(proc, "pressure", resource))

@@ -36,14 +36,14 @@ func host(t *testing.T, cpu, memory, io float64, availableKiB int) string {
 
 func TestReadSuffering(t *testing.T) {
 	t.Parallel()
-	got, err := readSuffering(host(t, 50, 20, 80, 1<<20))
-	if want := (suffering{50, 20, 40, job.GiB, true}); err != nil || got != want {
+	got, err := readPSI(host(t, 50, 20, 80, 1<<20))
+	if want := (reading{50, 20, 40, job.GiB, true}); err != nil || got != want {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
 	}
-	if got, err := readSuffering("/proc"); !got.known || got.available <= 0 {
+	if got, err := readPSI("/proc"); !got.known || got.available <= 0 {
 		t.Errorf("of this host: %+v, %v", got, err)
 	}
-	if got, err := readSuffering(t.TempDir()); err == nil || got != (suffering{}) {
+	if got, err := readPSI(t.TempDir()); err == nil || got != (reading{}) {
 		t.Errorf("of nothing: %+v, %v", got, err)
 	}
 	broken := host(t, 1, 1, 1, 1)
@@ -52,7 +52,7 @@ func TestReadSuffering(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, err := readSuffering(broken); err == nil || got.cpu != 0 || got.known || got.memory != 1 {
+	if got, err := readPSI(broken); err == nil || got.cpu != 0 || got.known || got.memory != 1 {
 		t.Errorf("of a kernel that speaks otherwise: %+v, %v", got, err)
 	}
 }
@@ -62,18 +62,18 @@ func TestPressureHolds(t *testing.T) {
 	p := newPressure(Pressure{Memory: 20, IO: 80, Keep: job.GiB})
 	plenty := 8 * job.GiB
 	for i, c := range []struct {
-		now    suffering
+		now    reading
 		turned bool
 		why    string
 	}{
-		{suffering{cpu: 100, available: plenty, known: true}, false, ""}, // no limit for that
-		{suffering{memory: 20, available: plenty, known: true}, true, "waiting for memory: 20% of the time (limit 20%)"},
-		{suffering{memory: 16, available: plenty, known: true}, false, "waiting for memory"}, // not back far enough
-		{suffering{memory: 16, io: 90, available: job.GiB, known: true}, false, "short of memory: 1024 MiB available"},
-		{suffering{memory: 14, io: 50, available: 2 * job.GiB, known: true}, true, ""},
-		{suffering{memory: 16, io: 79, available: job.GiB, known: true}, false, ""},
-		{suffering{available: job.GiB - 1, known: true}, true, "short of memory"},
-		{suffering{}, true, ""}, // unreadable: no reason to hold anybody back
+		{reading{cpu: 100, available: plenty, known: true}, false, ""}, // no limit for that
+		{reading{memory: 20, available: plenty, known: true}, true, "waiting for memory: 20% of the time (limit 20%)"},
+		{reading{memory: 16, available: plenty, known: true}, false, "waiting for memory"}, // not back far enough
+		{reading{memory: 16, io: 90, available: job.GiB, known: true}, false, "short of memory: 1024 MiB available"},
+		{reading{memory: 14, io: 50, available: 2 * job.GiB, known: true}, true, ""},
+		{reading{memory: 16, io: 79, available: job.GiB, known: true}, false, ""},
+		{reading{available: job.GiB - 1, known: true}, true, "short of memory"},
+		{reading{}, true, ""}, // unreadable: no reason to hold anybody back
 	} {
 		turned := p.note(c.now)
 		if why, _, _ := p.state(); turned != c.turned || (why == "") != (c.why == "") || !strings.HasPrefix(why, c.why) {
@@ -95,22 +95,22 @@ func TestPressureAdmits(t *testing.T) {
 		if n, took := admit(); n != math.MaxInt || took != 0 {
 			t.Errorf("at ease: %d after %v", n, took)
 		}
-		p.note(suffering{io: 90})
+		p.note(reading{io: 90})
 		if n, took := admit(); n != 1 || took != 0 {
 			t.Errorf("slow and idle: %d after %v", n, took)
 		}
 		busy = 3
-		go func() { time.Sleep(10 * time.Second); p.note(suffering{}) }()
+		go func() { time.Sleep(10 * time.Second); p.note(reading{}) }()
 		if n, took := admit(); n != math.MaxInt || took != 10*time.Second {
 			t.Errorf("slow and busy: %d after %v", n, took)
 		}
 		busy = 0
-		p.note(suffering{known: true})
-		go func() { time.Sleep(10 * time.Second); p.note(suffering{}) }()
+		p.note(reading{known: true})
+		go func() { time.Sleep(10 * time.Second); p.note(reading{}) }()
 		if n, took := admit(); n != math.MaxInt || took != 10*time.Second {
 			t.Errorf("short of memory, though idle: %d after %v", n, took)
 		}
-		p.note(suffering{known: true})
+		p.note(reading{known: true})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
 		defer cancel()
 		if _, took := admitIn(ctx, p); took > time.Second/2 {

@@ -35,7 +35,7 @@ func (t *tally) end(o job.Outcome) {
 	t.mu.Unlock()
 }
 
-func (t *tally) handBack(r job.Reason) {
+func (t *tally) released(r job.Reason) {
 	t.mu.Lock()
 	t.back[r]++
 	t.mu.Unlock()

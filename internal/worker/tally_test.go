@@ -17,7 +17,7 @@ func TestTally(t *testing.T) {
 	for range 10 {
 		y.end(job.Succeeded)
 	}
-	y.handBack(job.ReasonInfra)
+	y.released(job.ReasonInfra)
 	first := y.say(start.Add(5*time.Second), 2)
 	want := &store.Tally{Outcomes: map[job.Outcome]int64{job.Succeeded: 10}, Back: map[job.Reason]int64{job.ReasonInfra: 1}, PerSecond: 2, Sessions: 2}
 	if diff := cmp.Diff(want, first); diff != "" {

@@ -21,8 +21,8 @@ type Move struct {
 	Why      string // the event that causes it
 }
 
-// Births are the states that a job may begin in, which is a Move from nothing.
-var Births = []Move{
+// InitialStates are the states that a job may begin in, which is a Move from nothing.
+var InitialStates = []Move{
 	{"", Queued, "accepted"},
 	{"", Dispatched, "accepted by itself, with nothing ahead of it"},
 	{"", Running, "accepted by itself, with nothing ahead of it, and assigned: a worker with room got a lease"},

@@ -38,11 +38,11 @@ func TestStatesPage(t *testing.T) {
 func renderStates() string {
 	var b strings.Builder
 	b.WriteString("# The lifecycle of a job\n\n")
-	b.WriteString("Generated from the tables `Births` and `Moves` in pkg/job (`go generate ./pkg/job`). Any other move is a bug: the\n")
+	b.WriteString("Generated from the tables `InitialStates` and `Moves` in pkg/job (`go generate ./pkg/job`). Any other move is a bug: the\n")
 	b.WriteString("guard of each statement in the store names the state that it moves from, and the schema's `CHECK`s\n")
 	b.WriteString("refuse a state that is not here.\n\n")
 	b.WriteString("```mermaid\nstateDiagram-v2\n")
-	for _, m := range Births {
+	for _, m := range InitialStates {
 		fmt.Fprintf(&b, "    [*] --> %s: %s\n", m.To, strings.ReplaceAll(m.Why, ":", ","))
 	}
 	for _, m := range Moves {
@@ -54,7 +54,7 @@ func renderStates() string {
 		}
 	}
 	b.WriteString("```\n\n| from | to | when |\n|---|---|---|\n")
-	for _, m := range slices.Concat(Births, Moves) {
+	for _, m := range slices.Concat(InitialStates, Moves) {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", m.From, m.To, m.Why)
 	}
 	b.WriteString("\nHow the program ended is its *outcome*, which says what the terminal state is:\n\n| outcome | state |\n|---|---|\n")

@@ -23,7 +23,7 @@ const (
 	missedHeartbeats = 2*heartbeat + time.Second
 	statusRoom       = 64 // status messages that may come while out is blocked
 	fetchGrace       = 2 * time.Second
-	giveBackTimeout  = 2 * time.Second
+	stopTimeout      = 2 * time.Second
 	// unanswered is how long a dispatcher has to pass a pull on.
 	unanswered = 3 * time.Second
 )
@@ -95,7 +95,7 @@ func (c *consumer) pull(ctx context.Context, r pullRequest, out chan<- queue.Mes
 		_ = sub.Unsubscribe() // the server is through with it: nothing is on its way
 		return p.got, err
 	}
-	p.giveBack(sub)
+	p.stop(sub)
 	return p.got, err
 }
 
@@ -204,11 +204,11 @@ func pullStatus(status, description string) (done bool, err error) {
 	return true, unavailable("fetch", fmt.Errorf("status %s: %s", status, description))
 }
 
-// giveBack ends a pull that the server has not: it withdraws the subscription,
+// stop ends a pull that the server has not: it withdraws the subscription,
 // waits until the server knows, and returns what came in the meantime.
-func (p *pull) giveBack(sub *nats.Subscription) {
+func (p *pull) stop(sub *nats.Subscription) {
 	_ = sub.Drain() // for a channel: no more interest, but what arrives is still passed on
-	_ = p.c.q.nc.FlushTimeout(giveBackTimeout)
+	_ = p.c.q.nc.FlushTimeout(stopTimeout)
 	for {
 		select {
 		case m := <-p.in:

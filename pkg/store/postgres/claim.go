@@ -46,7 +46,7 @@ SELECT ` + claimedColumns + specInRoom + claimedRest + ` FROM moved j JOIN live_
 var claimOne = claimWhen(`j.kills < $6::integer`)
 
 // claimSuspect is the way to running of a suspect. It does not run beside another
-// one: see takeBack. Suspects are claimed one after the other, since those that one
+// one: see releaseExpired. Suspects are claimed one after the other, since those that one
 // statement claims do not see each other.
 var claimSuspect = claimWhen(`NOT EXISTS (SELECT FROM live_jobs r WHERE r.state = 'running' AND r.worker = $4 AND r.kills >= $6::integer)`)
 

@@ -56,7 +56,7 @@ func (m *moves) watch(t testing.TB, s *Store) {
 // everything in it does.
 func (m *moves) check(t *testing.T) {
 	want := map[[2]job.State]bool{}
-	for _, move := range slices.Concat(job.Births, job.Moves) {
+	for _, move := range slices.Concat(job.InitialStates, job.Moves) {
 		want[[2]job.State{move.From, move.To}] = true
 	}
 	if diff := cmp.Diff(want, m.seen); diff != "" {

@@ -13,7 +13,7 @@ import (
 
 // takeFrom gives back what runs of some jobs ($7), or on a worker ($8). Rows are locked in
 // the order of ids, as everywhere.
-var takeFrom = giveBack(fmt.Sprintf(`
+var takeFrom = releaseFrom(fmt.Sprintf(`
 	SELECT j.id, j.lease, j.worker, $5::text AS reason, $6::text AS message, false AS blamed FROM live_jobs j JOIN (
 		SELECT id FROM live_jobs WHERE state = 'running' AND $8 = '' AND id = ANY ($7::uuid[])
 		UNION ALL

@@ -1,4 +1,4 @@
-// Package rawloop is the yardstick of isolation task: what a plain containerd
+// Package rawloop is the baseline of isolation task: what a plain containerd
 // client does at best, with no queue, record, limits or walls beyond the
 // engine's defaults. One turn of it is create, start, wait and delete.
 package rawloop

@@ -8,16 +8,16 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// takeBack ends leases that nobody prolonged, by the server's clock alone. There
+// releaseExpired ends leases that nobody prolonged, by the server's clock alone. There
 // is no index on lease ends; the one on running rows is small.
-var takeBack = giveBackEnded(`SELECT j.id, j.lease, j.worker, j.worker_since, j.kills, j.lease_until - j.started_at AS took FROM live_jobs j
+var releaseExpired = releaseEnded(`SELECT j.id, j.lease, j.worker, j.worker_since, j.kills, j.lease_until - j.started_at AS took FROM live_jobs j
 		WHERE j.state = 'running' AND j.lease_until < now() ORDER BY j.tenant_id, j.batch_id`,
 	`'the lease of worker ' || worker || ' ended'`)
 
-// handBack ends the leases of processes whose names others have taken over: they run
+// releaseReplaced ends the leases of processes whose names others have taken over: they run
 // nothing any more, and would only be waited for. It looks at each running job's worker,
 // so it is for when somebody did (tookOver).
-var handBack = giveBackEnded(`SELECT j.id, j.lease, j.worker, j.worker_since, j.kills, now() - j.started_at AS took
+var releaseReplaced = releaseEnded(`SELECT j.id, j.lease, j.worker, j.worker_since, j.kills, now() - j.started_at AS took
 		FROM live_jobs j JOIN workers w ON w.id = j.worker
 		WHERE j.state = 'running' AND w.started_at <> j.worker_since ORDER BY j.tenant_id, j.batch_id`,
 	`'worker ' || worker || ' was started anew'`)
@@ -26,7 +26,7 @@ var handBack = giveBackEnded(`SELECT j.id, j.lease, j.worker, j.worker_since, j.
 // may not have ended by themselves.
 const tookOver = `SELECT EXISTS (SELECT FROM workers WHERE id > '' AND took_over_at > now() - interval '2 minutes')`
 
-// giveBackEnded gives back what a query finds (id, lease, worker, worker_since, kills, and
+// releaseEnded gives back what a query finds (id, lease, worker, worker_since, kills, and
 // how long it took).
 //
 // Of the jobs that a worker took along, those are blamed for its end that had begun
@@ -35,8 +35,8 @@ const tookOver = `SELECT EXISTS (SELECT FROM workers WHERE id > '' AND took_over
 // at a time, and that one is only blamed alone, so that no job is given up
 // because it was in bad company. Nobody is blamed unless the worker seems to have come to
 // an end: see wentAlone.
-func giveBackEnded(query, message string) string {
-	return giveBack(fmt.Sprintf(`
+func releaseEnded(query, message string) string {
+	return releaseFrom(fmt.Sprintf(`
 	WITH beside AS MATERIALIZED (
 		SELECT worker, max(kills) AS most FROM (SELECT worker, kills FROM live_jobs WHERE state = 'running' ORDER BY tenant_id, batch_id) r
 		WHERE kills > 0 GROUP BY worker),
@@ -51,7 +51,7 @@ func giveBackEnded(query, message string) string {
 }
 
 func (s *Store) reapLeases(ctx context.Context, st *store.ReapStats) error {
-	statements := []string{takeBack}
+	statements := []string{releaseExpired}
 	var some bool
 	if err := s.urgent(ctx, "look for new owners of names", func(ctx context.Context) error {
 		return s.pool.QueryRow(ctx, tookOver).Scan(&some)
@@ -59,7 +59,7 @@ func (s *Store) reapLeases(ctx context.Context, st *store.ReapStats) error {
 		return err
 	}
 	if some {
-		statements = append(statements, handBack)
+		statements = append(statements, releaseReplaced)
 	}
 	for _, sql := range statements {
 		if err := s.reapEnded(ctx, sql, st); err != nil {

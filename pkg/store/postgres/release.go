@@ -12,7 +12,7 @@ import (
 // ours. A job's own share of it is between a half and the whole.
 const longestWait = `10000`
 
-// giveBack ends attempts for reasons of ours. Where the rows come from is put in
+// releaseFrom ends attempts for reasons of ours. Where the rows come from is put in
 // front ("i": id, lease, worker, reason, message, blamed); $1 is the infrastructure budget,
 // $2 the first delay of a retry in milliseconds, $3 how many workers a job may take
 // with it, $4 how long it takes in milliseconds until the last of these counts.
@@ -23,7 +23,7 @@ const longestWait = `10000`
 // What is charged waits, longer each time, so that trouble that lasts does not eat
 // the budget and jobs that were lost together do not come back together. A lost
 // lease that is the first loss of all is the exception: another worker very likely has no trouble.
-func giveBack(from string) string {
+func releaseFrom(from string) string {
 	const charged = `(i.reason IN ('lost', 'infra'))::integer`
 	const over = `j.losses + ` + charged + ` >= $1 AND ` + charged + ` = 1`
 	const poison = `i.blamed AND j.kills + 1 >= $3`
@@ -56,7 +56,7 @@ suspected AS (
 	SELECT id, lease, worker, worker_since FROM moved WHERE blamed AND state = 'queued')` + recordTail
 }
 
-var release = giveBack(`SELECT u.*, false AS blamed FROM unnest($5::uuid[], $6::bigint[], $7::text[], $8::text[], $9::text[]) AS u (id, lease, worker, reason, message)`)
+var release = releaseFrom(`SELECT u.*, false AS blamed FROM unnest($5::uuid[], $6::bigint[], $7::text[], $8::text[], $9::text[]) AS u (id, lease, worker, reason, message)`)
 
 // Unassign implements store.Recorder.
 func (s *Store) Unassign(ctx context.Context, l store.LeaseRef) (done bool, err error) {

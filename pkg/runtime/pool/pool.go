@@ -62,7 +62,7 @@ type Pool[K comparable, V any] struct {
 // bucket is the items of one key.
 type bucket[K comparable, V any] struct {
 	key    K
-	ready  []item[V] // the oldest first
+	ready  []entry[V] // the oldest first
 	weight int64     // of each
 	making int
 	want   int
@@ -70,7 +70,7 @@ type bucket[K comparable, V any] struct {
 	used   time.Time
 }
 
-type item[V any] struct {
+type entry[V any] struct {
 	value V
 	made  time.Time
 }
@@ -140,7 +140,7 @@ func (p *Pool[K, V]) take(key K) (v V, ok, hurry bool) {
 	for len(s.ready) > 0 {
 		last := len(s.ready) - 1
 		was := s.ready[last].value
-		s.ready[last] = item[V]{}
+		s.ready[last] = entry[V]{}
 		s.ready = s.ready[:last]
 		s.low = min(s.low, last)
 		p.discount(s, 1)
@@ -230,7 +230,7 @@ func (p *Pool[K, V]) fillOne() bool {
 		p.discount(s, 1)
 		p.Drop(v)
 	default:
-		s.ready = append(s.ready, item[V]{v, time.Now()})
+		s.ready = append(s.ready, entry[V]{v, time.Now()})
 	}
 	return err == nil && !p.closed
 }

@@ -19,11 +19,7 @@ var backticked = regexp.MustCompile("`([^`]+)`")
 // glossary reads the tables of docs/glossary.md.
 func glossary(t *testing.T) (terms []term) {
 	t.Helper()
-	raw, err := os.ReadFile("../../docs/glossary.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(raw)) {
+	for line := range strings.Lines(read(t, "../../docs/glossary.md")) {
 		cells := strings.Split(strings.TrimSpace(line), "|")
 		if len(cells) != 6 || strings.HasPrefix(line, "|---") || strings.TrimSpace(cells[1]) == "word" {
 			if strings.HasPrefix(line, "|") && len(cells) != 6 {

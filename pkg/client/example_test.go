@@ -17,7 +17,7 @@ import (
 )
 
 // A job is submitted, and waited for. What became of the program is data: an error means that Assay failed.
-func Example() {
+func ExampleClient() {
 	url, stop := exampleFleet()
 	defer stop()
 	ctx := context.Background()

@@ -87,6 +87,8 @@ var table = map[string]row{
 	"images/mkimage":              {"builds image archives", []string{"internal/ociimage"}},
 	"examples/humaneval":          {"164 real problems", []string{"pkg/job"}},
 	"examples/humaneval/generate": {"writes them as a batch file", []string{"pkg/job", "examples/humaneval"}},
+	"examples/forksearch":         {"a search by forks of a session", []string{"api", "pkg/client", "pkg/job"}},
+	"examples/sessioncallbacks":   {"a session that calls its host", []string{"api", "pkg/client", "pkg/job"}},
 	"web":                         {"the UI, embedded", nil},
 
 	"test/bench": {"benchmarks over real binaries, and over simulated workers", with(outside,
@@ -98,6 +100,7 @@ var table = map[string]row{
 	"test/hostile":     {"attacks over real binaries", outside},
 	"test/compose":     {"the compose file, in Docker", outside},
 	"test/image":       {"the images, as containers", outside},
+	"test/start":       {"what newcomers are told to run: pages and examples", outside},
 	"test/k8s":         {"the chart on a cluster", outside},
 }
 

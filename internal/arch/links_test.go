@@ -1,0 +1,82 @@
+package arch
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var (
+	fenced   = regexp.MustCompile("(?s)```.*?```")
+	linked   = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading  = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	notInURL = regexp.MustCompile(`[^\p{L}\p{N}_\- ]`)
+)
+
+// Whatever a page refers to in this tree is there: the file, and the heading.
+func TestLinks(t *testing.T) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages := 0
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // gone in the meantime
+			return nil
+		case err != nil:
+			return err
+		case d.IsDir() && path != root && strings.HasPrefix(d.Name(), "."):
+			return fs.SkipDir
+		case filepath.Ext(path) == ".md":
+			pages++
+			checkLinks(t, path)
+		}
+		return nil
+	})
+	if err != nil || pages < 20 {
+		t.Fatalf("%d pages, %v", pages, err)
+	}
+}
+
+func checkLinks(t *testing.T, page string) {
+	t.Helper()
+	for _, m := range linked.FindAllStringSubmatch(fenced.ReplaceAllString(read(t, page), ""), -1) {
+		if strings.Contains(m[1], "://") {
+			continue
+		}
+		file, anchor, _ := strings.Cut(m[1], "#")
+		to := page
+		if file != "" {
+			to = filepath.Join(filepath.Dir(page), file)
+		}
+		if _, err := os.Stat(to); err != nil {
+			t.Errorf("%s: %s: %v", page, m[1], err)
+		} else if anchor != "" && filepath.Ext(to) == ".md" && !slices.Contains(anchors(read(t, to)), anchor) {
+			t.Errorf("%s: %s: there is no such heading", page, m[1])
+		}
+	}
+}
+
+// anchors are the names that GitHub gives to the headings of a page.
+func anchors(text string) (names []string) {
+	for _, m := range heading.FindAllStringSubmatch(text, -1) {
+		plain := notInURL.ReplaceAllString(strings.ToLower(strings.TrimSpace(m[1])), "")
+		names = append(names, strings.ReplaceAll(plain, " ", "-"))
+	}
+	return names
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}

@@ -1,0 +1,48 @@
+package start
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/assay-run/assay/internal/dev"
+	"github.com/assay-run/assay/internal/testenv"
+)
+
+// pageTime is how long a page may take, what is read included; examples have as long, all of them.
+const pageTime = 5 * time.Minute
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// archive is the default image.
+func archive(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(testenv.RepoRoot(t), ".cache", "images", "python.tar")
+	if _, err := os.Stat(file); err != nil {
+		t.Fatalf("the default image is not built: %v; run: make image", err)
+	}
+	return file
+}
+
+// fleet starts a fleet for examples, which may reach and be reached by servers of this machine, and
+// returns its address. It is stopped when the test ends.
+func fleet(t *testing.T) string {
+	t.Helper()
+	f, err := dev.StartFleet(t.Context(), dev.FleetConfig{
+		Dir: t.TempDir(), Listen: testenv.Address(t), BinDir: testenv.Programs(t), ImageArchives: []string{archive(t)},
+		Env:    []string{"ASSAY_CPU=4", "ASSAY_EGRESS_PRIVATE=127.0.0.0/8:*", "ASSAY_CALLBACK_ALLOW=127.0.0.0/8:*"},
+		Stderr: t.Output(), Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := f.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return f.URL()
+}

@@ -63,7 +63,7 @@ type Pool[K comparable, V any] struct {
 type bucket[K comparable, V any] struct {
 	key    K
 	ready  []entry[V] // the oldest first
-	weight int64     // of each
+	weight int64      // of each
 	making int
 	want   int
 	low    int // fewest ready since the last tick

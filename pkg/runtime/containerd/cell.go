@@ -87,11 +87,11 @@ func (r *Runtime) newCell(ctx context.Context, img *image) (_ *cell, err error) 
 	if c.container, err = r.engine.create(ctx, name, c.spec(sock, r.cgroup(name)), labels); err != nil {
 		return nil, err
 	}
-	if err := r.limitWatches(ctx, c.container.proc.pid); err != nil {
+	if err := r.limitWatches(ctx, c.container.proc.PID); err != nil {
 		return nil, err
 	}
 	// What it starts inherits its limits, and may only lower them.
-	if err := raiseOpenFiles(c.container.proc.pid); err != nil {
+	if err := raiseOpenFiles(c.container.proc.PID); err != nil {
 		return nil, err
 	}
 	if err := c.container.start(ctx); err != nil {
@@ -146,7 +146,7 @@ func (c *cell) await(ctx context.Context) error {
 	watch, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c.tasks.Go(func() {
-		if c.container.proc.wait(watch) == nil {
+		if c.container.proc.Wait(watch) == nil {
 			close(ended)
 		}
 	})

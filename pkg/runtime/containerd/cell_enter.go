@@ -227,7 +227,7 @@ func (c *cellSlot) openIn(pid int) ([]uintptr, error) {
 	}
 	var out []uintptr
 	for _, name := range spaces {
-		link, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", c.sup.pid, name))
+		link, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", c.sup.PID, name))
 		if err != nil {
 			return nil, err
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/process"
 )
 
 // family is what a slot's copies have in common with it. The pid namespace of a
@@ -268,7 +269,7 @@ func (c *cellSlot) copy(ctx context.Context, p *policy.Policy, from int, asked *
 // openSpaces opens namespaces of the box.
 func (c *cellSlot) openSpaces(names []string) (box []int, err error) {
 	for _, name := range names {
-		fd, err := unix.Open(fmt.Sprintf("/proc/%d/ns/%s", c.sup.pid, name), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		fd, err := unix.Open(fmt.Sprintf("/proc/%d/ns/%s", c.sup.PID, name), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			closeAll(box)
 			return nil, fmt.Errorf("open the %s namespace of a box: %w", name, err)
@@ -303,27 +304,27 @@ func (c *cellSlot) watchCopy(pid int) error {
 	}
 	c.job.pid = pid
 	go func() {
-		defer proc.close()
-		_ = proc.wait(context.Background()) // release kills it
+		defer proc.Close()
+		_ = proc.Wait(context.Background()) // release kills it
 		c.job.ended <- 0
 	}()
 	return nil
 }
 
 // arrival makes sure that a process, which is held, is in the namespaces of the box.
-func (c *cellSlot) arrival(pid int) (*process, error) {
-	proc, err := openProcess(pid)
+func (c *cellSlot) arrival(pid int) (*process.Process, error) {
+	proc, err := process.Open(pid)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range spaces {
 		its, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", pid, name))
-		box, berr := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", c.sup.pid, name))
+		box, berr := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", c.sup.PID, name))
 		if err = errors.Join(err, berr); err == nil && its != box {
 			err = fmt.Errorf("the interpreter did not enter the %s namespace of its box", name)
 		}
 		if err != nil {
-			proc.close()
+			proc.Close()
 			return nil, err
 		}
 	}
@@ -333,7 +334,7 @@ func (c *cellSlot) arrival(pid int) (*process, error) {
 // killProgram kills what runs in s, but not the box if copies need it.
 func (s *cellSlot) killProgram() error {
 	if s.family.childless() {
-		return s.sup.kill()
+		return s.sup.Kill()
 	}
 	return s.lease.Kill()
 }
@@ -347,21 +348,21 @@ func (s *cellSlot) programDead() error {
 	if err := errors.Join(s.killProgram(), s.lease.Hasten()); err != nil {
 		return err
 	}
-	for d := deathPatience.with(s.lease.Usage); !s.family.childless(); time.Sleep(time.Millisecond) {
+	for d := process.DeathPatience.With(s.lease.Usage); !s.family.childless(); time.Sleep(time.Millisecond) {
 		pids, err := s.lease.Pids()
 		switch {
 		case err != nil:
 			return err
 		case len(pids) == 0:
 			return nil
-		case d.givenUp():
-			return fmt.Errorf("%w: processes %v", errUndead, pids)
+		case d.GivenUp():
+			return fmt.Errorf("%w: processes %v", process.ErrUndead, pids)
 		}
 		if err := s.lease.Kill(); err != nil {
 			return err
 		}
 	}
-	if err := s.sup.kill(); err != nil {
+	if err := s.sup.Kill(); err != nil {
 		return err
 	}
 	return s.dead()

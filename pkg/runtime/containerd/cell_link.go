@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/assay-run/assay/internal/guest"
+	"github.com/assay-run/assay/pkg/runtime/process"
 )
 
 // accept serves the socket of a cell for one connection, that of its launcher,
@@ -127,7 +128,7 @@ type forked struct {
 
 // fork forks a process into the box of which process 1 is sup, and has it wait
 // for its job in group.
-func (z *zygote) fork(ctx context.Context, sup *process, group *leased) (_ *forked, err error) {
+func (z *zygote) fork(ctx context.Context, sup *process.Process, group *leased) (_ *forked, err error) {
 	ours, theirs, err := packetPair()
 	if err != nil {
 		return nil, err
@@ -143,7 +144,7 @@ func (z *zygote) fork(ctx context.Context, sup *process, group *leased) (_ *fork
 			f.close()
 		}
 	}()
-	err = z.conn.send(binary.LittleEndian.AppendUint64([]byte{guest.ZygoteFork}, f.id), theirs, int(sup.fd.Fd()))
+	err = z.conn.send(binary.LittleEndian.AppendUint64([]byte{guest.ZygoteFork}, f.id), theirs, int(sup.FD.Fd()))
 	_ = unix.Close(theirs)
 	if err != nil {
 		return nil, fmt.Errorf("ask the zygote: %w", err)

@@ -21,6 +21,7 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
+	"github.com/assay-run/assay/pkg/runtime/process"
 )
 
 // preload is an interpreter that has imported modules which programs of one cell
@@ -261,7 +262,7 @@ func (p *preload) alive() bool {
 	case <-p.over:
 		return false
 	default:
-		return p.slot.cell.fresh() && p.slot.sup.running()
+		return p.slot.cell.fresh() && p.slot.sup.Running()
 	}
 }
 
@@ -323,7 +324,7 @@ func (c *cellSlot) forkPreloaded(ctx context.Context) error {
 	}
 	p := c.preload
 	c.job = &forked{zygote: p.parent, slot: ours, ended: make(chan unix.WaitStatus, 1)}
-	var proc *process
+	var proc *process.Process
 	send := func() error { return p.conn.send([]byte("f"), append(c.net.files([]int{theirs}), box...)...) }
 	var from *standing
 	err = p.frozen.do(func(one *standing) error {
@@ -340,7 +341,7 @@ func (c *cellSlot) forkPreloaded(ctx context.Context) error {
 	if err != nil {
 		p.end()
 		if proc != nil {
-			proc.close()
+			proc.Close()
 		}
 		return fmt.Errorf("fork an interpreter with its imports: %w", err)
 	}
@@ -353,11 +354,11 @@ func (c *cellSlot) forkPreloaded(ctx context.Context) error {
 }
 
 // bury has s reap until proc, which was forked from it, has ended.
-func (s *standing) bury(proc *process) {
-	defer proc.close()
+func (s *standing) bury(proc *process.Process) {
+	defer proc.Close()
 	for every := meterEvery; ; every = min(2*every, meterIdle) {
 		ctx, cancel := context.WithTimeout(context.Background(), every)
-		over := proc.wait(ctx) == nil
+		over := proc.Wait(ctx) == nil
 		cancel()
 		if err := s.do(s.reap); err != nil {
 			s.of.end() // nobody learns how others end, either

@@ -20,15 +20,16 @@ import (
 	"github.com/assay-run/assay/internal/guest"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/process"
 )
 
 // cellSlot is a box of a cell that waits for one attempt.
 type cellSlot struct {
 	place
 	cell    *cell
-	sup     *process // process 1 of the box
-	conn    *packet  // to it
-	job     *forked  // an interpreter that waits in the box; nil for commands
+	sup     *process.Process // process 1 of the box
+	conn    *packet          // to it
+	job     *forked          // an interpreter that waits in the box; nil for commands
 	lease   *leased
 	net     *network
 	user    int      // among the cell's; 0: that of parent
@@ -92,7 +93,7 @@ func (c *cell) slotWith(ctx context.Context, kind byte, l layout, b guest.Box) (
 	s.group = s.lease
 	if z != nil {
 		s.job, err = z.fork(ctx, s.sup, s.lease)
-	} else if err = s.lease.Add(s.sup.pid); err == nil {
+	} else if err = s.lease.Add(s.sup.PID); err == nil {
 		err = s.conn.send([]byte{guest.BoxEnter})
 	}
 	if err != nil {
@@ -148,7 +149,7 @@ func (s *cellSlot) makeBox(ctx context.Context, b guest.Box) (err error) {
 	s.cell.mu.Unlock()
 	files := []int{theirs, int(s.scratch.mount.Fd())}
 	if s.parent != nil {
-		files = append(files, int(s.parent.sup.fd.Fd()))
+		files = append(files, int(s.parent.sup.FD.Fd()))
 	}
 	nets := s.networks()
 	if nets != nil {
@@ -167,7 +168,7 @@ func (s *cellSlot) makeBox(ctx context.Context, b guest.Box) (err error) {
 	if err != nil {
 		return err
 	}
-	if s.sup, err = openProcess(pid); err != nil || s.net != nil || nets == nil {
+	if s.sup, err = process.Open(pid); err != nil || s.net != nil || nets == nil {
 		return err
 	}
 	s.net, err = openNetwork(pid, s.preload != nil)
@@ -181,7 +182,7 @@ func (s *cellSlot) copied() bool { return s.parent != nil && s.preload == nil }
 func (s *cellSlot) hostUID() int { return s.scratch.uid + programUID }
 
 // alive reports whether the box is still there, and its cell still in use.
-func (s *cellSlot) alive() bool { return s.cell.fresh() && s.sup.running() }
+func (s *cellSlot) alive() bool { return s.cell.fresh() && s.sup.Running() }
 
 // Run implements runtime.Slot.
 func (s *cellSlot) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report, error) {
@@ -248,13 +249,13 @@ func (s *cellSlot) serves(map[string]string) bool {
 }
 
 // init implements box.
-func (s *cellSlot) init() *process { return s.sup }
+func (s *cellSlot) init() *process.Process { return s.sup }
 
 // kill implements box: process 1 takes its whole pid namespace along. Whoever
 // waits for the news of that does not wait for ever.
 func (s *cellSlot) kill() error {
 	s.deadline.Do(func() {
-		time.AfterFunc(newsTime, func() {
+		time.AfterFunc(process.NewsTime, func() {
 			close(s.overdue)
 			_ = s.conn.file.SetReadDeadline(time.Unix(1, 0))
 		})
@@ -265,7 +266,7 @@ func (s *cellSlot) kill() error {
 // begin implements box.
 func (s *cellSlot) begin(ctx context.Context, p *program, files []*os.File) (time.Time, error) {
 	argv := p.argv
-	to, first := s.conn, s.sup.pid
+	to, first := s.conn, s.sup.PID
 	s.python = p.python && s.job != nil
 	switch {
 	case s.python:
@@ -339,7 +340,7 @@ func (s *cellSlot) endPython(e *ended) error {
 
 // dead waits until nothing of the box is left.
 func (s *cellSlot) dead() error {
-	return deathPatience.with(s.group.Usage).wait(s.sup)
+	return process.DeathPatience.With(s.group.Usage).Wait(s.sup)
 }
 
 // Close implements runtime.Slot: it kills at once and cleans in the background.
@@ -363,12 +364,12 @@ func (s *cellSlot) release() {
 	s.endSpares()
 	<-s.family.end()
 	if s.sup != nil {
-		_ = s.sup.kill()
+		_ = s.sup.Kill()
 		if err := s.dead(); err != nil {
 			slog.ErrorContext(ctx, "a box does not die; the next sweep will remove it", "error", err)
 			clean = false
 		}
-		s.sup.close()
+		s.sup.Close()
 	}
 	// Whoever watches what ran looks at its group until then. The next job's files of it are
 	// others, of the same names.

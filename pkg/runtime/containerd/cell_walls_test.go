@@ -286,7 +286,7 @@ func TestCellGuestDies(t *testing.T) {
 			defer s.Close()
 			slot := s.(*cellSlot)
 			pid := map[string]int{
-				"launcher": slot.cell.container.proc.pid, "supervisor": slot.sup.pid, "zygote": childOf(t, slot.cell.container.proc.pid, "python3"),
+				"launcher": slot.cell.container.proc.PID, "supervisor": slot.sup.PID, "zygote": childOf(t, slot.cell.container.proc.PID, "python3"),
 			}[victim]
 			failed := make(chan error, 1)
 			go func() {

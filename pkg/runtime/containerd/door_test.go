@@ -94,7 +94,7 @@ func TestKernelChoosesProcess1(t *testing.T) {
 	}
 	defer got.Close()
 	s := got.(*cellSlot)
-	chosen := fmt.Sprintf("/proc/%d/oom_score_adj", s.sup.pid)
+	chosen := fmt.Sprintf("/proc/%d/oom_score_adj", s.sup.PID)
 	go func() { // not before it has started the program, which would be chosen, too
 		for t.Context().Err() == nil {
 			if pids, err := s.lease.Pids(); err != nil || len(pids) > 1 {

@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/pkg/runtime/process"
 )
 
 // frozen is an interpreter that does nothing any more but be forked, in copies of which
@@ -115,14 +117,14 @@ func (s *standing) serve() {
 
 // watch calls gone when the copy is dead.
 func (s *standing) watch(gone func()) error {
-	proc, err := openProcess(s.pid)
+	proc, err := process.Open(s.pid)
 	if err != nil {
 		return err
 	}
 	go func() {
 		defer gone()
-		defer proc.close()
-		_ = proc.wait(context.Background())
+		defer proc.Close()
+		_ = proc.Wait(context.Background())
 	}()
 	return nil
 }

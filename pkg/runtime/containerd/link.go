@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/assay-run/assay/internal/guest"
+	"github.com/assay-run/assay/pkg/runtime/process"
 )
 
 // sendTime is how long a guest may take to read what we send: it does nothing
@@ -54,11 +55,11 @@ type link struct {
 
 // accept waits for the guest, which is process p, to connect and to introduce
 // itself.
-func accept(ctx context.Context, l *net.UnixListener, p *process) (*link, error) {
+func accept(ctx context.Context, l *net.UnixListener, p *process.Process) (*link, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var watching sync.WaitGroup
 	watching.Go(func() {
-		if p.wait(ctx) == nil {
+		if p.Wait(ctx) == nil {
 			cancel(errors.New("it exited"))
 		}
 	})

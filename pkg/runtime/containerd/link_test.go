@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/internal/guest"
+	"github.com/assay-run/assay/pkg/runtime/process"
 )
 
 // meet returns a link to a guest that this test plays, and the guest's end.
@@ -28,14 +29,14 @@ func meet(t *testing.T, hello any) (*link, *net.UnixConn, error) {
 	if err := alive.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p, err := openProcess(alive.Process.Pid)
+	p, err := process.Open(alive.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = p.kill()
+		_ = p.Kill()
 		_ = alive.Wait()
-		p.close()
+		p.Close()
 	})
 	t.Chdir(dir)
 	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: "socket", Net: "unix"})

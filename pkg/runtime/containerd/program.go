@@ -14,6 +14,7 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
+	"github.com/assay-run/assay/pkg/runtime/process"
 )
 
 // How patient the worker is with what ought to take microseconds.
@@ -56,7 +57,7 @@ type box interface {
 	// a program that asks for this environment.
 	serves(asked map[string]string) bool
 	// init is process 1 of its namespaces.
-	init() *process
+	init() *process.Process
 	// kill kills everything in it.
 	kill() error
 	// begin starts p, with these descriptors, under the limits of its place. It
@@ -94,7 +95,7 @@ func (s *place) execute(ctx context.Context, b box, p *program, before cgroup.Us
 		return nil, broken(ctx, err)
 	}
 	own := newClock(s.group, m.usage, e.started)
-	watching := s.watch(ctx, b.init().pid, stop, p, own, m, seat)
+	watching := s.watch(ctx, b.init().PID, stop, p, own, m, seat)
 	talking := p.talk.begin(ctx, stop)
 	err = s.blame(b.end(e), e, before)
 	e.wall = time.Since(e.started)
@@ -117,7 +118,7 @@ func (s *place) execute(ctx context.Context, b box, p *program, before cgroup.Us
 	if talkErr != nil {
 		return nil, fmt.Errorf("converse: %w", talkErr)
 	}
-	if err != nil && (e.stop == "" || errors.Is(err, errUndead)) {
+	if err != nil && (e.stop == "" || errors.Is(err, process.ErrUndead)) {
 		return nil, broken(ctx, err)
 	}
 	if e.usage, err = m.usage(); err != nil {
@@ -147,7 +148,7 @@ func broken(ctx context.Context, err error) error {
 // the kernel may have chosen it: then that was the program's, whose every process
 // went with it.
 func (s *place) blame(err error, e *ended, before cgroup.Usage) error {
-	if !errors.Is(err, errGuest) || errors.Is(err, errUndead) {
+	if !errors.Is(err, errGuest) || errors.Is(err, process.ErrUndead) {
 		return err
 	}
 	u, uerr := s.group.Usage()
@@ -231,10 +232,7 @@ func (s *slot) enter(ctx context.Context, g *gate, p *program) (int, error) {
 	return pid, nil
 }
 
-var (
-	errUndead = errors.New("the sandbox does not die")
-	errGuest  = errors.New("the guest ended while its program ran")
-)
+var errGuest = errors.New("the guest ended while its program ran")
 
 // end implements box.
 func (s *slot) end(e *ended) error {
@@ -254,7 +252,7 @@ func (s *slot) end(e *ended) error {
 		return nil
 	case <-s.link.gone:
 	}
-	if err := deathPatience.with(s.group.Usage).wait(s.container.proc); err != nil {
+	if err := process.DeathPatience.With(s.group.Usage).Wait(s.container.proc); err != nil {
 		return err
 	}
 	return errGuest

@@ -17,6 +17,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
 	"github.com/assay-run/assay/pkg/runtime/mask"
+	"github.com/assay-run/assay/pkg/runtime/process"
 )
 
 // cleanTime is how long taking a slot apart may take; it goes on in the
@@ -122,7 +123,7 @@ func (r *Runtime) newSlot(ctx context.Context, lv *level, img *image, want shape
 		return nil, err
 	}
 	if !lv.foreign {
-		if err := r.limitWatches(ctx, s.container.proc.pid); err != nil {
+		if err := r.limitWatches(ctx, s.container.proc.PID); err != nil {
 			return nil, err
 		}
 	}
@@ -288,7 +289,7 @@ func canceled(a runtime.Attempt) *runtime.Report {
 }
 
 // init implements box.
-func (s *slot) init() *process { return s.container.proc }
+func (s *slot) init() *process.Process { return s.container.proc }
 
 // kill implements box.
 func (s *slot) kill() error { return errors.Join(s.container.kill(), s.group.Hasten()) }

@@ -1,4 +1,4 @@
-package containerd
+package process
 
 import (
 	"context"
@@ -12,24 +12,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// process is a process that is not our child, held by a descriptor so that its
+// Process is a process that is not our child, held by a descriptor so that its
 // number cannot come to mean another.
-type process struct {
-	pid int
-	fd  *os.File
+type Process struct {
+	PID int
+	FD  *os.File
 }
 
-func openProcess(pid int) (*process, error) {
+// Open returns the process of a number, which must not have been waited for yet.
+func Open(pid int) (*Process, error) {
 	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
 	if err != nil {
 		return nil, fmt.Errorf("open process %d: %w", pid, err)
 	}
-	return &process{pid: pid, fd: os.NewFile(uintptr(fd), "pidfd")}, nil
+	return &Process{PID: pid, FD: os.NewFile(uintptr(fd), "pidfd")}, nil
 }
 
-// kill sends SIGKILL. A process that is gone already is no error.
-func (p *process) kill() error {
-	rc, err := p.fd.SyscallConn()
+// Kill sends SIGKILL. A process that is gone already is no error.
+func (p *Process) Kill() error {
+	rc, err := p.FD.SyscallConn()
 	if err != nil {
 		return err
 	}
@@ -42,10 +43,10 @@ func (p *process) kill() error {
 	return err
 }
 
-// running reports whether the process has not exited yet.
-func (p *process) running() bool {
+// Running reports whether the process has not exited yet.
+func (p *Process) Running() bool {
 	running := false
-	rc, err := p.fd.SyscallConn()
+	rc, err := p.FD.SyscallConn()
 	if err == nil {
 		_ = rc.Control(func(fd uintptr) {
 			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
@@ -55,10 +56,10 @@ func (p *process) running() bool {
 	return running
 }
 
-// doomed reports whether the process was killed and lives on for a moment: on a busy
+// Doomed reports whether the process was killed and lives on for a moment: on a busy
 // machine a signal is pending until there is a processor to die on.
-func (p *process) doomed() bool {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
+func (p *Process) Doomed() bool {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID))
 	if err != nil {
 		return true
 	}
@@ -72,19 +73,19 @@ func (p *process) doomed() bool {
 			return true
 		}
 	}
-	return !p.running() // else the number may be somebody else's by now
+	return !p.Running() // else the number may be somebody else's by now
 }
 
-// wait returns when the process has exited. Of a process 1 that means that its
+// Wait returns when the process has exited. Of a process 1 that means that its
 // whole pid namespace is gone: the kernel empties it before it lets it exit.
 // There is one waiter at a time.
-func (p *process) wait(ctx context.Context) error {
-	rc, err := p.fd.SyscallConn()
+func (p *Process) Wait(ctx context.Context) error {
+	rc, err := p.FD.SyscallConn()
 	if err != nil {
 		return err
 	}
-	_ = p.fd.SetReadDeadline(time.Time{})
-	stop := context.AfterFunc(ctx, func() { _ = p.fd.SetReadDeadline(time.Unix(1, 0)) })
+	_ = p.FD.SetReadDeadline(time.Time{})
+	stop := context.AfterFunc(ctx, func() { _ = p.FD.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	err = rc.Read(func(fd uintptr) bool {
 		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
@@ -92,9 +93,10 @@ func (p *process) wait(ctx context.Context) error {
 		return n > 0 || err != nil && !errors.Is(err, unix.EINTR)
 	})
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return fmt.Errorf("process %d has not exited: %w", p.pid, context.Cause(ctx))
+		return fmt.Errorf("process %d has not exited: %w", p.PID, context.Cause(ctx))
 	}
 	return err
 }
 
-func (p *process) close() { _ = p.fd.Close() }
+// Close gives up the descriptor. The process goes on.
+func (p *Process) Close() { _ = p.FD.Close() }

@@ -1,4 +1,4 @@
-package containerd
+package process
 
 import (
 	"errors"
@@ -13,20 +13,20 @@ import (
 // never comes to an end, is given up.
 func TestDyingIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	quick := patience{look: 10 * time.Millisecond, stuck: 200 * time.Millisecond, most: time.Hour}
+	quick := Patience{look: 10 * time.Millisecond, stuck: 200 * time.Millisecond, most: time.Hour}
 	patientNever := quick
 	patientNever.most = 300 * time.Millisecond
 	for name, c := range map[string]struct {
-		patience
+		Patience
 		sleeps  string // how long the process takes
 		getsOn  bool
 		unknown error // that the group answers with
 		undead  bool
 	}{
-		"slow":       {patience: quick, sleeps: "2", getsOn: true},
-		"stuck":      {patience: quick, sleeps: "1000", undead: true},
-		"no meter":   {patience: quick, sleeps: "1000", unknown: errors.New("no such group"), undead: true},
-		"never ends": {patience: patientNever, sleeps: "1000", getsOn: true, undead: true},
+		"slow":       {Patience: quick, sleeps: "2", getsOn: true},
+		"stuck":      {Patience: quick, sleeps: "1000", undead: true},
+		"no meter":   {Patience: quick, sleeps: "1000", unknown: errors.New("no such group"), undead: true},
+		"never ends": {Patience: patientNever, sleeps: "1000", getsOn: true, undead: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -35,19 +35,19 @@ func TestDyingIsWaitedFor(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
-			p, err := openProcess(cmd.Process.Pid)
+			p, err := Open(cmd.Process.Pid)
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer p.close()
+			defer p.Close()
 			u := cgroup.Usage{CPU: time.Second}
-			err = c.with(func() (cgroup.Usage, error) {
+			err = c.With(func() (cgroup.Usage, error) {
 				if c.getsOn {
 					u.CPU++
 				}
 				return u, c.unknown
-			}).wait(p)
-			if errors.Is(err, errUndead) != c.undead || !c.undead && err != nil {
+			}).Wait(p)
+			if errors.Is(err, ErrUndead) != c.undead || !c.undead && err != nil {
 				t.Errorf("got %v, want it to be given up: %v", err, c.undead)
 			}
 		})

@@ -39,8 +39,8 @@ type attempt struct {
 func (a *attempt) run(ctx context.Context) (*runtime.Report, error) {
 	a.policy = &a.Plan.Policy
 	a.report = &runtime.Report{}
-	a.report.ImageDigest, a.report.Enforcement = a.image.digest, a.Plan.Enforcement
-	a.report.Packages = a.image.packages
+	a.report.ImageDigest, a.report.Enforcement = a.image.Digest, a.Plan.Enforcement
+	a.report.Packages = a.image.Packages
 	if err := a.prepare(ctx); errors.Is(err, errInputsFull) {
 		a.conclude(verdict{outcome: job.DiskLimit, message: fmt.Sprintf("%s of %s", err, a.policy.Disk)})
 		return a.report, nil
@@ -51,7 +51,7 @@ func (a *attempt) run(ctx context.Context) (*runtime.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.env = environment(a.image.env, way.variables(), a.policy.Env.Set, a.Secrets)
+	a.env = environment(a.image.Env, way.variables(), a.policy.Env.Set, a.Secrets)
 	a.mask = mask.New(slices.Collect(maps.Values(a.Secrets)))
 	if a.Gathered != nil {
 		a.Gathered(a.gather)
@@ -95,7 +95,7 @@ func (a *attempt) runProgram(ctx context.Context) error {
 	case a.Program.Python != nil:
 		return a.runPython(ctx, &pythonRequest{Python: a.Program.Python, Imports: rulesFor(a.policy.Imports)})
 	case a.Program.Command != nil:
-		if note := a.image.userNote(); note != "" {
+		if note := a.image.Note; note != "" {
 			a.report.Feedback = append(a.report.Feedback, note)
 		}
 		if len(a.Program.Command.Steps) == 0 {
@@ -169,6 +169,9 @@ func usageOf(u cgroup.Usage, wall, waited time.Duration) job.Usage {
 	}
 }
 
+// preloadService is the attempt of an interpreter that preloads.
+const preloadService = "preload"
+
 // runService runs the harness, which becomes the service.
 func (a *attempt) runService(ctx context.Context) error {
 	if a.Service == preloadService {
@@ -178,7 +181,7 @@ func (a *attempt) runService(ctx context.Context) error {
 	if !ok {
 		return job.Invalid("service", "there is no %q", a.Service)
 	}
-	if a.box.serves(a.policy.Env.Set) {
+	if a.box.Serves(a.policy.Env.Set) {
 		serve.Sources = nil
 	}
 	return a.runPython(ctx, &pythonRequest{Serve: &serve})
@@ -246,8 +249,8 @@ func (a *attempt) dir(asked string) string {
 	switch {
 	case asked != "":
 		return asked
-	case a.Service == "" && a.Program.Command != nil && a.image.dir != "":
-		return a.image.dir
+	case a.Service == "" && a.Program.Command != nil && a.image.Dir != "":
+		return a.image.Dir
 	}
 	return a.scratch.home()
 }

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/assay-run/assay/internal/guest"
+	"github.com/assay-run/assay/pkg/runtime/packet"
 )
 
 // cell is a container in which many jobs of one tenant and image run, each in
@@ -37,8 +38,8 @@ type cell struct {
 	tasks     sync.WaitGroup
 
 	mu       sync.Mutex
-	conns    map[*packet]bool // nil: closed
-	launcher *packet
+	conns    map[*packet.Conn]bool // nil: closed
+	launcher *packet.Conn
 	zygotes  map[byte]*zygotes // by kind
 	slots    int               // that exist
 	made     int               // that were ever made
@@ -62,7 +63,7 @@ func (r *Runtime) newCell(ctx context.Context, img *image) (_ *cell, err error) 
 	c := &cell{
 		rt: r, release: release, image: img, uid: uid, dir: filepath.Join(r.dir, "cells", token), born: time.Now(),
 		ready: make(chan struct{}), gone: make(chan struct{}), zygotes: map[byte]*zygotes{},
-		conns: map[*packet]bool{}, used: time.Now(),
+		conns: map[*packet.Conn]bool{}, used: time.Now(),
 	}
 	defer func() {
 		if err != nil {
@@ -176,7 +177,7 @@ func (c *cell) spec(sock, group string) *specs.Spec {
 	if own := c.image.own; own != nil {
 		env = own.env
 	}
-	box := &sandbox{
+	box := &containerSpec{
 		rootfs: c.roots.launcher, args: []string{guestPath, "cell", slotDir + "/" + socketName, c.rt.share.String()},
 		uid: c.uid, cgroup: group, caps: caps, seccomp: c.rt.cells.seccomp, memory: cellMemory, pids: cellPids,
 	}
@@ -205,7 +206,7 @@ func (c *cell) spec(sock, group string) *specs.Spec {
 }
 
 // hold notes a connection that the end of the cell closes.
-func (c *cell) hold(p *packet) bool {
+func (c *cell) hold(p *packet.Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.conns == nil {
@@ -369,7 +370,7 @@ func (c *cell) destroy(ctx context.Context) {
 	c.mu.Unlock()
 	c.nets.close()
 	for p := range conns {
-		p.close()
+		p.Close()
 	}
 	whole := true
 	if c.container != nil {
@@ -386,4 +387,9 @@ func (c *cell) destroy(ctx context.Context) {
 	if whole { // else what is left of it would lose its files
 		c.release()
 	}
+}
+
+// scratchDir is where the scratch of a user's box is made that is made at a directory.
+func (c *cell) scratchDir(user int) string {
+	return filepath.Join(c.dir, "scratch-"+strconv.Itoa(user))
 }

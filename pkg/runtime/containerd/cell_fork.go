@@ -16,6 +16,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/packet"
 	"github.com/assay-run/assay/pkg/runtime/process"
 )
 
@@ -189,7 +190,7 @@ func (s *cellSlot) newCopyBox(ctx context.Context) (*cellSlot, error) { return s
 // newBox makes a box inside that of s, for what is forked from p if that is not nil,
 // and finds it a control group meanwhile: to make one takes as long, where none is free.
 func (s *cellSlot) newBox(ctx context.Context, p *preload) (*cellSlot, error) {
-	c := &cellSlot{preload: p, place: place{image: s.image, layout: s.layout, null: s.null}, cell: s.cell, overdue: make(chan struct{})}
+	c := &cellSlot{preload: p, of: s.of, place: place{image: s.image, layout: s.layout, null: s.null}, cell: s.cell, overdue: make(chan struct{})}
 	c.parent, c.depth = s, s.depth+1
 	s.cell.mu.Lock()
 	s.cell.slots++ // until release
@@ -217,7 +218,7 @@ type asking struct {
 // askFork tells a running interpreter to make ready for being copied, while the
 // box of the copy is made.
 func askFork(ask func([]*os.File) error) (*forked, *asking, error) {
-	ours, theirs, err := packetPair()
+	ours, theirs, err := packet.Pair()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -245,7 +246,7 @@ func (c *cellSlot) copy(ctx context.Context, p *policy.Policy, from int, asked *
 		if err == nil {
 			return // the interpreter answers when its copy goes on
 		}
-		c.job.slot.close()
+		c.job.slot.Close()
 		if <-asked.done; asked.err != nil { // what came of it here follows from that
 			err = asked.err
 		}
@@ -262,8 +263,8 @@ func (c *cellSlot) copy(ctx context.Context, p *policy.Policy, from int, asked *
 		case <-ctx.Done():
 		}
 	}()
-	defer c.job.slot.within(ctx)()
-	return c.enter(ctx, p, from, func() error { return c.job.slot.send([]byte{guest.BoxReady}, box...) })
+	defer c.job.slot.Within(ctx)()
+	return c.enter(ctx, p, from, func() error { return c.job.slot.Send([]byte{guest.BoxReady}, box...) })
 }
 
 // openSpaces opens namespaces of the box.
@@ -290,8 +291,8 @@ func closeAll(fds []int) {
 func (c *cellSlot) arrived(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, boxTime)
 	defer cancel()
-	defer c.job.slot.within(ctx)()
-	_, err := c.job.slot.expect(guest.BoxWaiting)
+	defer c.job.slot.Within(ctx)()
+	_, err := c.job.slot.Expect(guest.BoxWaiting)
 	return err
 }
 

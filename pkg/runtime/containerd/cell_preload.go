@@ -21,6 +21,7 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
+	"github.com/assay-run/assay/pkg/runtime/packet"
 	"github.com/assay-run/assay/pkg/runtime/process"
 )
 
@@ -34,7 +35,7 @@ import (
 type preload struct {
 	preloadKey
 	slot   *cellSlot
-	conn   *packet
+	conn   *packet.Conn
 	frozen *frozen
 	parent *zygote          // of its forks
 	known  map[string]known // about its modules
@@ -45,9 +46,6 @@ type preload struct {
 	end    func()
 	ended  chan struct{} // closed when its program has ended
 }
-
-// preloadService is the attempt of an interpreter that preloads.
-const preloadService = "preload"
 
 // preloadLink is the descriptor of its connection to the worker.
 const preloadLink = 6
@@ -91,13 +89,13 @@ func (c *cell) newPreload(ctx context.Context, key preloadKey, memory job.Size) 
 	}
 	defer func() {
 		if err != nil {
-			p.conn.close()
+			p.conn.Close()
 		}
 	}()
 	if err := p.bring(ctx); err != nil {
 		return nil, err
 	}
-	p.frozen, err = freeze(ctx, s.job.pid, preloadLink, preloadCopies(), func() error { return p.conn.send([]byte("f")) }, p.allow)
+	p.frozen, err = freeze(ctx, s.job.pid, preloadLink, preloadCopies(), func() error { return p.conn.Send([]byte("f")) }, p.allow)
 	if err != nil {
 		return nil, &unusable{err.Error()}
 	}
@@ -117,7 +115,7 @@ func (p *preload) run(ctx context.Context, memory job.Size) error {
 	if err := unix.Prlimit(p.slot.job.pid, unix.RLIMIT_NOFILE, nil, &open); err != nil {
 		return fmt.Errorf("read the limit of open files: %w", err)
 	}
-	ours, theirs, err := packetPair()
+	ours, theirs, err := packet.Pair()
 	if err != nil {
 		return err
 	}
@@ -151,7 +149,7 @@ func (p *preload) bring(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.conn.send(ask); err != nil {
+	if err := p.conn.Send(ask); err != nil {
 		return err
 	}
 	done := make(chan struct{})
@@ -159,13 +157,13 @@ func (p *preload) bring(ctx context.Context) error {
 	go func() { // its connection has another end in this process
 		select {
 		case <-p.ended:
-			_ = p.conn.file.SetReadDeadline(time.Unix(1, 0))
+			_ = p.conn.File.SetReadDeadline(time.Unix(1, 0))
 		case <-done:
 		}
 	}()
-	defer p.conn.within(ctx)()
+	defer p.conn.Within(ctx)()
 	buf := make([]byte, guest.MaxMessage)
-	n, _, err := p.conn.recv(buf)
+	n, _, err := p.conn.Receive(buf)
 	switch {
 	case ctx.Err() != nil:
 		return &unusable{"its imports take too long"}
@@ -228,7 +226,7 @@ func residentOf(pid int) int64 {
 func (p *preload) close() {
 	p.end()
 	p.frozen.end()
-	p.conn.close()
+	p.conn.Close()
 	p.nets.close()
 	p.slot.Close()
 }
@@ -318,14 +316,14 @@ func (c *cellSlot) forkPreloaded(ctx context.Context) error {
 			return err
 		}
 	}
-	ours, theirs, err := packetPair()
+	ours, theirs, err := packet.Pair()
 	if err != nil {
 		return err
 	}
 	p := c.preload
 	c.job = &forked{zygote: p.parent, slot: ours, ended: make(chan unix.WaitStatus, 1)}
 	var proc *process.Process
-	send := func() error { return p.conn.send([]byte("f"), append(c.net.files([]int{theirs}), box...)...) }
+	send := func() error { return p.conn.Send([]byte("f"), append(c.net.files([]int{theirs}), box...)...) }
 	var from *standing
 	err = p.frozen.do(func(one *standing) error {
 		from = one
@@ -346,8 +344,8 @@ func (c *cellSlot) forkPreloaded(ctx context.Context) error {
 		return fmt.Errorf("fork an interpreter with its imports: %w", err)
 	}
 	go from.bury(proc)
-	defer ours.within(ctx)()
-	if _, err := ours.expect(guest.BoxWaiting); err != nil {
+	defer ours.Within(ctx)()
+	if _, err := ours.Expect(guest.BoxWaiting); err != nil {
 		return fmt.Errorf("fork an interpreter with its imports: %w", err)
 	}
 	return nil

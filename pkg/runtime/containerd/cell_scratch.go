@@ -29,14 +29,9 @@ func newDetachedScratch(uid int, size job.Size, files int, l layout) (_ *scratch
 	return s, nil
 }
 
-// scratchDir is where the scratch of a user's box is made that is made at a directory.
-func (c *cell) scratchDir(user int) string {
-	return filepath.Join(c.dir, "scratch-"+strconv.Itoa(user))
-}
-
 // newScratchOver is newDetachedScratch for one that begins with what an image has. What
 // is mounted nowhere cannot be a part of an overlay, so all of it is made at dir first.
-func newScratchOver(dir string, uid int, size job.Size, files int, l layout, over *overlays) (_ *scratch, err error) {
+func newScratchOver(dir string, uid int, size job.Size, files int, l layout, over Overlays) (_ *scratch, err error) {
 	s, err := newScratch(dir, uid, size, files, l, over)
 	if err != nil {
 		return nil, err
@@ -104,4 +99,13 @@ func (s *scratch) reconfigure(size job.Size, files int) error {
 		return err
 	}
 	return unix.FsconfigReconfigure(fs)
+}
+
+// cloneTree returns a mount of dir that is nowhere yet.
+func cloneTree(dir string, flags uint) (*os.File, error) {
+	fd, err := unix.OpenTree(unix.AT_FDCWD, dir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|flags)
+	if err != nil {
+		return nil, fmt.Errorf("clone the mount of %s: %w", dir, err)
+	}
+	return os.NewFile(uintptr(fd), dir), nil
 }

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,15 +19,17 @@ import (
 	"github.com/assay-run/assay/internal/guest"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/packet"
 	"github.com/assay-run/assay/pkg/runtime/process"
 )
 
 // cellSlot is a box of a cell that waits for one attempt.
 type cellSlot struct {
 	place
+	of      *image
 	cell    *cell
 	sup     *process.Process // process 1 of the box
-	conn    *packet          // to it
+	conn    *packet.Conn     // to it
 	job     *forked          // an interpreter that waits in the box; nil for commands
 	lease   *leased
 	net     *network
@@ -67,7 +68,7 @@ func (c *cell) slotWith(ctx context.Context, kind byte, l layout, b guest.Box) (
 			return nil, err
 		}
 	}
-	s := &cellSlot{place: place{image: c.image, layout: l, null: filepath.Join(c.dir, "dev", "null")}, cell: c, overdue: make(chan struct{})}
+	s := &cellSlot{of: c.image, place: place{image: c.image.told(), layout: l, null: filepath.Join(c.dir, "dev", "null")}, cell: c, overdue: make(chan struct{})}
 	c.mu.Lock()
 	c.slots++ // until release
 	c.mu.Unlock()
@@ -94,7 +95,7 @@ func (c *cell) slotWith(ctx context.Context, kind byte, l layout, b guest.Box) (
 	if z != nil {
 		s.job, err = z.fork(ctx, s.sup, s.lease)
 	} else if err = s.lease.Add(s.sup.PID); err == nil {
-		err = s.conn.send([]byte{guest.BoxEnter})
+		err = s.conn.Send([]byte{guest.BoxEnter})
 	}
 	if err != nil {
 		return nil, err
@@ -119,15 +120,15 @@ func (s *cellSlot) makeBox(ctx context.Context, b guest.Box) (err error) {
 	}
 	var over *overlays
 	if s == of { // a copy brings all of its files along
-		if over, err = s.cell.rt.images.overlaysOf(s.image, s.layout); err != nil {
-			return s.image.trouble(err)
+		if over, err = s.cell.rt.images.overlaysOf(s.of, s.layout); err != nil {
+			return s.of.trouble(err)
 		}
 	}
 	if over == nil {
 		s.scratch, err = newDetachedScratch(s.cell.uid+of.user, def.Disk, def.Files, s.layout)
 	} else {
 		s.scratch, err = newScratchOver(s.cell.scratchDir(of.user), s.cell.uid+of.user, def.Disk, def.Files, s.layout, over)
-		err = s.image.trouble(err)
+		err = s.of.trouble(err)
 	}
 	if err != nil {
 		return err
@@ -141,7 +142,7 @@ func (s *cellSlot) makeBox(ctx context.Context, b guest.Box) (err error) {
 		return err
 	}
 	var theirs int
-	if s.conn, theirs, err = packetPair(); err != nil {
+	if s.conn, theirs, err = packet.Pair(); err != nil {
 		return err
 	}
 	s.cell.mu.Lock()
@@ -158,13 +159,13 @@ func (s *cellSlot) makeBox(ctx context.Context, b guest.Box) (err error) {
 	if s.net != nil {
 		files = s.net.files(files)
 	}
-	err = launcher.send(append(binary.LittleEndian.AppendUint32([]byte{guest.CellMake}, uint32(s.hostUID())), request...), files...)
+	err = launcher.Send(append(binary.LittleEndian.AppendUint32([]byte{guest.CellMake}, uint32(s.hostUID())), request...), files...)
 	_ = unix.Close(theirs)
 	if err != nil {
 		return err
 	}
-	defer s.conn.within(ctx)()
-	pid, err := s.conn.expect(guest.BoxReady)
+	defer s.conn.Within(ctx)()
+	pid, err := s.conn.Expect(guest.BoxReady)
 	if err != nil {
 		return err
 	}
@@ -232,39 +233,28 @@ func (s *cellSlot) replace(ctx context.Context, zygote byte, l layout) (*cellSlo
 	return s.cell.newSlot(ctx, zygote, l)
 }
 
-// startsAfresh reports whether an interpreter reads one of these variables when
-// it starts, so that one that runs already will not do.
-func startsAfresh(env map[string]string) bool {
-	for k := range env {
-		if strings.HasPrefix(k, "PYTHON") || strings.HasPrefix(k, "LD_") || strings.HasPrefix(k, "LC_") || k == "LANG" || k == "TZ" {
-			return true
-		}
-	}
-	return false
-}
-
-// serves implements box. A copy serves already.
-func (s *cellSlot) serves(map[string]string) bool {
+// Serves implements sandbox.Box. A copy serves already.
+func (s *cellSlot) Serves(map[string]string) bool {
 	return s.copied() || s.job != nil && s.job.zygote.kind == guest.ZygoteServices
 }
 
-// init implements box.
-func (s *cellSlot) init() *process.Process { return s.sup }
+// Init implements sandbox.Box.
+func (s *cellSlot) Init() *process.Process { return s.sup }
 
-// kill implements box: process 1 takes its whole pid namespace along. Whoever
+// Kill implements sandbox.Box: process 1 takes its whole pid namespace along. Whoever
 // waits for the news of that does not wait for ever.
-func (s *cellSlot) kill() error {
+func (s *cellSlot) Kill() error {
 	s.deadline.Do(func() {
 		time.AfterFunc(process.NewsTime, func() {
 			close(s.overdue)
-			_ = s.conn.file.SetReadDeadline(time.Unix(1, 0))
+			_ = s.conn.File.SetReadDeadline(time.Unix(1, 0))
 		})
 	})
 	return errors.Join(s.killProgram(), s.lease.Hasten())
 }
 
-// begin implements box.
-func (s *cellSlot) begin(ctx context.Context, p *program, files []*os.File) (time.Time, error) {
+// Begin implements sandbox.Box.
+func (s *cellSlot) Begin(ctx context.Context, p *program, files []*os.File) (time.Time, error) {
 	argv := p.argv
 	to, first := s.conn, s.sup.PID
 	s.python = p.python && s.job != nil
@@ -300,19 +290,19 @@ func (s *cellSlot) begin(ctx context.Context, p *program, files []*os.File) (tim
 	return began, err
 }
 
-// end implements box.
-func (s *cellSlot) end(e *ended) error {
+// End implements sandbox.Box.
+func (s *cellSlot) End(e *ended) error {
 	if s.python {
 		return s.endPython(e)
 	}
 	var b [16]byte
 	for {
-		n, _, err := s.conn.recv(b[:])
+		n, _, err := s.conn.Receive(b[:])
 		switch {
 		case err != nil: // the supervisor is dead, and everything with it
 			return errors.Join(errGuest, s.dead())
 		case n == 6 && b[0] == guest.BoxNotBegun:
-			e.failure = &failure{guest.Stage(b[1]), unix.Errno(binary.LittleEndian.Uint32(b[2:]))}
+			e.failure = &failure{stage: guest.Stage(b[1]), errno: unix.Errno(binary.LittleEndian.Uint32(b[2:]))}
 		case n == 5 && b[0] == guest.BoxEnded:
 			e.status = unix.WaitStatus(binary.LittleEndian.Uint32(b[1:]))
 			return nil
@@ -327,7 +317,7 @@ func (s *cellSlot) endPython(e *ended) error {
 	var lost error
 	select {
 	case e.status = <-s.job.ended:
-		if s.conn.ended() { // the supervisor was killed, and took the interpreter along
+		if s.conn.Ended() { // the supervisor was killed, and took the interpreter along
 			lost = errGuest
 		}
 	case <-s.job.zygoteGone():
@@ -376,7 +366,7 @@ func (s *cellSlot) release() {
 	s.inRun.Lock()
 	defer s.inRun.Unlock()
 	if s.conn != nil {
-		s.conn.close()
+		s.conn.Close()
 	}
 	if s.job != nil {
 		s.job.close()

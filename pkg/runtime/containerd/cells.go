@@ -87,7 +87,7 @@ func (c *cells) rehearse(_ context.Context, _ cellKey, s *cellSlot) error {
 	if s.job == nil || int(c.running.Load()) >= goruntime.NumCPU() {
 		return nil
 	}
-	return s.job.slot.send([]byte{guest.BoxRehearse})
+	return s.job.slot.Send([]byte{guest.BoxRehearse})
 }
 
 // layBare makes the root of cells of which a tenant brought the image: nothing but

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/internal/guest"
+	"github.com/assay-run/assay/pkg/runtime/packet"
 )
 
 // Everything that belongs to a job begins here, whatever kind of program it is and
@@ -42,17 +43,17 @@ func (s *place) admitGate(pid int, p *program, g *gate) error {
 
 // admitRun sends a program to the process at the other end of to, with its files,
 // and returns when that was.
-func (s *place) admitRun(pid int, p *program, to *packet, argv []string, files []*os.File, filter []byte) (began time.Time, err error) {
+func (s *place) admitRun(pid int, p *program, to *packet.Conn, argv []string, files []*os.File, filter []byte) (began time.Time, err error) {
 	run := guest.Run{Argv: argv, Env: p.env, Dir: p.dir, OpenFiles: uint64(p.limits.OpenFiles), Filter: filter}
 	err = s.admit(pid, p, func() error {
-		began, err = to.run(&run, files, s.scratch.uid+programUID)
+		began, err = send(to, &run, files, s.scratch.uid+programUID)
 		return err
 	})
 	return began, err
 }
 
-// run sends a program to run, and returns when that was.
-func (p *packet) run(r *guest.Run, files []*os.File, uid int) (time.Time, error) {
+// send sends a program to run, and returns when that was.
+func send(to *packet.Conn, r *guest.Run, files []*os.File, uid int) (time.Time, error) {
 	message, err := r.Marshal()
 	if err != nil {
 		return time.Time{}, err
@@ -70,7 +71,7 @@ func (p *packet) run(r *guest.Run, files []*os.File, uid int) (time.Time, error)
 		message, fds = []byte{guest.BoxRunFile}, append(fds, int(f.Fd()))
 	}
 	started := time.Now()
-	if err := p.send(message, fds...); err != nil {
+	if err := to.Send(message, fds...); err != nil {
 		return time.Time{}, fmt.Errorf("start the program: %w", err)
 	}
 	return started, nil

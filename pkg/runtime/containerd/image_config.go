@@ -51,3 +51,8 @@ func (img *image) userNote() string {
 		return fmt.Sprintf("the image's user %.80q is not used: programs are user %d of their sandbox", user, programUID)
 	}
 }
+
+// told is what programs are told of img.
+func (img *image) told() Image {
+	return Image{Digest: img.digest, Env: img.env, Dir: img.dir, Note: img.userNote(), Packages: img.packages}
+}

@@ -11,13 +11,14 @@ import (
 	"github.com/assay-run/assay/internal/guest"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
+	"github.com/assay-run/assay/pkg/runtime/packet"
 )
 
 // interpreter is a Python that waits in a slot of isolation task, so that its
 // job need not wait for one to start.
 type interpreter struct {
 	pid  int // on the host
-	conn *packet
+	conn *packet.Conn
 }
 
 // warmTime bounds the start of an interpreter on a machine without any time left.
@@ -28,7 +29,7 @@ const warmTime = 20 * time.Second
 // has packages on top, may not: what waits has neither a job's filter nor its limits,
 // and nobody watches what it uses.
 func (s *slot) warm(ctx context.Context) error {
-	if s.image.own != s.image {
+	if s.of.own != s.of {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, warmTime)
@@ -37,25 +38,25 @@ func (s *slot) warm(ctx context.Context) error {
 	if err == nil || ctx.Err() != nil || !s.alive() {
 		return err
 	}
-	slog.DebugContext(ctx, "no interpreter waits in a slot", "image", s.image.name, "error", err)
+	slog.DebugContext(ctx, "no interpreter waits in a slot", "image", s.of.name, "error", err)
 	return nil
 }
 
 func (s *slot) startInterpreter(ctx context.Context) (err error) {
-	ours, theirs, err := packetPair()
+	ours, theirs, err := packet.Pair()
 	if err != nil {
 		return err
 	}
-	defer ours.within(ctx)()
+	defer ours.Within(ctx)()
 	files, err := interpreterFiles(theirs, s.null)
 	if err != nil {
-		ours.close()
+		ours.Close()
 		return err
 	}
 	def := policy.Default()
 	def.OpenFiles = 0 // as many as it can have: whoever may not raise the limit could not undo a lower one
 	pid, err := s.launch(ctx, guest.Start{
-		Argv: []string{"python3", "-B", guestDir + "/zygote.py", "alone"}, Env: environment(s.image.env), Dir: "/", UID: programUID, GID: programGID,
+		Argv: []string{"python3", "-B", guestDir + "/zygote.py", "alone"}, Env: environment(s.of.env), Dir: "/", UID: programUID, GID: programGID,
 	}, files, &program{limits: &def})
 	for _, f := range files {
 		_ = f.Close()
@@ -66,13 +67,13 @@ func (s *slot) startInterpreter(ctx context.Context) (err error) {
 			err = rerr
 		}
 		if err == nil {
-			_, err = ours.expect(guest.BoxWaiting)
+			_, err = ours.Expect(guest.BoxWaiting)
 		}
 		s.gate.close()
 		s.gate = nil
 	}
 	if err != nil {
-		ours.close() // it ends, if it ever began
+		ours.Close() // it ends, if it ever began
 		return errors.Join(err, s.buried(ctx))
 	}
 	s.python = &interpreter{pid, ours}
@@ -124,7 +125,7 @@ func (s *slot) dismiss(ctx context.Context) error {
 	if s.python == nil {
 		return nil
 	}
-	s.python.conn.close()
+	s.python.conn.Close()
 	s.python = nil
 	ctx, cancel := context.WithTimeout(ctx, gateTime)
 	defer cancel()

@@ -8,6 +8,15 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
+// Where the guest and its files are in a sandbox.
+const (
+	guestDir   = "/run/assay"
+	guestPath  = guestDir + "/guest"
+	harness    = guestDir + "/harness.py"
+	slotDir    = guestDir + "/slot"
+	socketName = "socket"
+)
+
 // layout is the directories of a sandbox that are not the image's: each is one of
 // its scratch. What lies in read was put there before the program began, and the
 // program cannot change it.

@@ -37,7 +37,7 @@ func (a *attempt) openWay() (*way, error) {
 	if a.trusted { // what an operator's own list names is open
 		private = rules
 	}
-	rc, err := a.init().FD.SyscallConn()
+	rc, err := a.Init().FD.SyscallConn()
 	if err != nil {
 		return nil, err
 	}

@@ -151,8 +151,8 @@ func (m *images) overlaysOf(img *image, l layout) (*overlays, error) {
 	return &overlays{list, m.beneath(img)}, nil
 }
 
-// inodes is how many of a scratch's are ours for them.
-func (o *overlays) inodes() (n int) {
+// Inodes is how many of a scratch's are ours for them.
+func (o *overlays) Inodes() (n int) {
 	if o == nil {
 		return 0
 	}
@@ -175,10 +175,14 @@ func (o *overlays) find(path string) *over {
 	return nil
 }
 
-// lay mounts on target the directory of v with what is written to it in the directory
+// Has reports whether a path begins with something.
+func (o *overlays) Has(path string) bool { return o.find(path) != nil }
+
+// Lay mounts on target the directory of a path with what is written to it in the directory
 // upper of a scratch, whose program is the host's user uid. The directory stage is for
 // what is needed meanwhile.
-func (o *overlays) lay(v *over, upper, target, stage string, uid int) (err error) {
+func (o *overlays) Lay(path, upper, target, stage string, uid int) (err error) {
+	v := o.find(path)
 	if err := os.Mkdir(stage, 0o700); err != nil {
 		return err
 	}
@@ -272,13 +276,4 @@ func attach(source, target string) error {
 		return fmt.Errorf("mount %s: %w", target, err)
 	}
 	return nil
-}
-
-// cloneTree returns a mount of dir that is nowhere yet.
-func cloneTree(dir string, flags uint) (*os.File, error) {
-	fd, err := unix.OpenTree(unix.AT_FDCWD, dir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|flags)
-	if err != nil {
-		return nil, fmt.Errorf("clone the mount of %s: %w", dir, err)
-	}
-	return os.NewFile(uintptr(fd), dir), nil
 }

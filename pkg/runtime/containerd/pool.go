@@ -44,7 +44,7 @@ func (r *Runtime) taskPool() *slotpool.Pool[taskSlotKey, *slot] {
 		Drop: func(s *slot) { s.Close() },
 		Alive: func(k taskSlotKey, s *slot) bool {
 			now := r.images.of(k.digest)
-			return s.alive() && now != nil && s.image.rootfs == now.rootfs
+			return s.alive() && now != nil && s.of.rootfs == now.rootfs
 		},
 		Weigh: func(k taskSlotKey) int64 {
 			switch {

@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/assay-run/assay/internal/guest"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
@@ -53,19 +52,19 @@ type ended struct {
 
 // box runs programs in a place, one after the other.
 type box interface {
-	// serves reports whether an interpreter waits here that has all services, for
+	// Serves reports whether an interpreter waits here that has all services, for
 	// a program that asks for this environment.
-	serves(asked map[string]string) bool
-	// init is process 1 of its namespaces.
-	init() *process.Process
-	// kill kills everything in it.
-	kill() error
-	// begin starts p, with these descriptors, under the limits of its place. It
+	Serves(asked map[string]string) bool
+	// Init is process 1 of its namespaces.
+	Init() *process.Process
+	// Kill kills everything in it.
+	Kill() error
+	// Begin starts p, with these descriptors, under the limits of its place. It
 	// returns when user code started.
-	begin(ctx context.Context, p *program, files []*os.File) (time.Time, error)
-	// end waits for the program to end and for everything that it left to be
+	Begin(ctx context.Context, p *program, files []*os.File) (time.Time, error)
+	// End waits for the program to end and for everything that it left to be
 	// gone. It fills in how that came about.
-	end(e *ended) error
+	End(e *ended) error
 }
 
 // execute runs p in b and returns when nothing of it is left. An error means
@@ -77,7 +76,7 @@ func (s *place) execute(ctx context.Context, b box, p *program, before cgroup.Us
 	}
 	defer seat.leave()
 	p.cores = seat.set()
-	stop := newStopper(b.kill)
+	stop := newStopper(b.Kill)
 	io, err := openStreams(p, s.null, s.scratch.uid+programUID, stop, s.mask)
 	if err != nil {
 		return nil, err
@@ -89,15 +88,15 @@ func (s *place) execute(ctx context.Context, b box, p *program, before cgroup.Us
 		p.metered(m.spent)
 	}
 	e := &ended{}
-	e.started, err = b.begin(ctx, p, io.theirs(p.files))
+	e.started, err = b.Begin(ctx, p, io.theirs(p.files))
 	io.closeTheirs()
 	if err != nil {
 		return nil, broken(ctx, err)
 	}
 	own := newClock(s.group, m.usage, e.started)
-	watching := s.watch(ctx, b.init().PID, stop, p, own, m, seat)
+	watching := s.watch(ctx, b.Init().PID, stop, p, own, m, seat)
 	talking := p.talk.begin(ctx, stop)
-	err = s.blame(b.end(e), e, before)
+	err = s.blame(b.End(e), e, before)
 	e.wall = time.Since(e.started)
 	meterErr := watching()
 	e.waited = own.known()
@@ -159,101 +158,5 @@ func (s *place) blame(err error, e *ended, before cgroup.Usage) error {
 	return nil
 }
 
-// serves implements box.
-func (s *slot) serves(asked map[string]string) bool { return s.python != nil && !startsAfresh(asked) }
-
-// begin implements box.
-func (s *slot) begin(ctx context.Context, p *program, files []*os.File) (time.Time, error) {
-	filter, err := s.rt.filters.of(p.limits, s.rt.filter)
-	if err != nil {
-		return time.Time{}, err
-	}
-	if p.python && s.serves(p.asked) {
-		i := s.python
-		s.python = nil
-		defer i.conn.close()
-		return s.admitRun(i.pid, p, i.conn, p.argv, files, filter)
-	}
-	if err := s.dismiss(ctx); err != nil {
-		return time.Time{}, err
-	}
-	start := guest.Start{Argv: p.argv, Env: p.env, Dir: p.dir, UID: programUID, GID: programGID, Filter: filter}
-	if s.foreign {
-		start.OpenFiles, start.Processes = uint64(p.limits.OpenFiles), uint64(max(p.limits.Processes-1, 1)) // its kernel does not count the first
-		u, err := s.group.Usage()
-		if err != nil {
-			return time.Time{}, err
-		}
-		s.idle = u.MemoryPeak
-	}
-	_, err = s.launch(ctx, start, files, p)
-	return time.Now(), err
-}
-
-// launch has the guest start a program, and returns its process on the host.
-func (s *slot) launch(ctx context.Context, start guest.Start, files []*os.File, p *program) (pid int, err error) {
-	g, theirs, err := newGate()
-	if err != nil {
-		return 0, err
-	}
-	err = s.link.start(start, append([]*os.File{theirs}, files...))
-	_ = theirs.Close()
-	if err == nil {
-		pid, err = s.enter(ctx, g, p)
-	}
-	if err != nil {
-		g.close()
-		return 0, err
-	}
-	s.gate = g
-	return pid, nil
-}
-
-// enter waits for the process at the gate, puts it under the job's limits and
-// has it go through. The process of a kernel of its own is that of the whole
-// sandbox, which is in its group from the start.
-func (s *slot) enter(ctx context.Context, g *gate, p *program) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, gateTime)
-	defer cancel()
-	defer context.AfterFunc(ctx, func() { _ = g.conn.SetDeadline(time.Unix(1, 0)) })()
-	pid, err := g.wait()
-	if err == nil && !s.foreign {
-		err = s.group.Add(pid)
-		if n := uint64(p.limits.OpenFiles); err == nil && n > 0 { // from outside, since the sandbox may not raise its own
-			err = unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: n}, nil)
-		}
-	}
-	if err == nil {
-		err = s.admitGate(pid, p, g)
-	}
-	if err != nil {
-		return 0, fmt.Errorf("start the program: %w", errors.Join(err, ctx.Err()))
-	}
-	return pid, nil
-}
-
+// errGuest says that what starts programs in a sandbox is gone.
 var errGuest = errors.New("the guest ended while its program ran")
-
-// end implements box.
-func (s *slot) end(e *ended) error {
-	if s.gate != nil { // none before an interpreter that waited
-		defer s.gate.close()
-		err := s.gate.result()
-		if !errors.As(err, &e.failure) && err != nil {
-			return err
-		}
-	}
-	select {
-	case m := <-s.link.ended:
-		e.status = unix.WaitStatus(m.Status)
-		if m.Error != "" {
-			return fmt.Errorf("the guest cannot start a program: %.200s", m.Error)
-		}
-		return nil
-	case <-s.link.gone:
-	}
-	if err := process.DeathPatience.With(s.group.Usage).Wait(s.container.proc); err != nil {
-		return err
-	}
-	return errGuest
-}

@@ -46,12 +46,24 @@ type writable struct {
 	over     bool // it began with what the image has there
 }
 
+// Overlays are the directories of an image that paths of a scratch begin with.
+type Overlays interface {
+	// Inodes is how many of a scratch's are not the program's for them.
+	Inodes() int
+	// Has reports whether a path begins with something.
+	Has(path string) bool
+	// Lay mounts on target the directory of a path with what is written to it in the
+	// directory upper of a scratch, whose program is the host's user uid. The directory
+	// stage is for what is needed meanwhile.
+	Lay(path, upper, target, stage string, uid int) error
+}
+
 // newScratch mounts the space at dir for a sandbox whose root is host user uid.
 // It begins with over, nil for nothing.
-func newScratch(dir string, uid int, size job.Size, files int, l layout, over *overlays) (_ *scratch, err error) {
+func newScratch(dir string, uid int, size job.Size, files int, l layout, over Overlays) (_ *scratch, err error) {
 	// Ours besides: the root, the socket's directory, and the socket, which a
 	// connection keeps although it has no name any more.
-	s := &scratch{dir: dir, uid: uid, size: size, files: files, own: 3 + viewFiles + len(l.paths()) + over.inodes()}
+	s := &scratch{dir: dir, uid: uid, size: size, files: files, own: 3 + viewFiles + len(l.paths()) + over.Inodes()}
 	if err := os.Mkdir(dir, 0o711); err != nil {
 		return nil, err
 	}
@@ -67,7 +79,7 @@ func newScratch(dir string, uid int, size job.Size, files int, l layout, over *o
 }
 
 // divide makes a directory for each path, which begins with what over has for it.
-func (s *scratch) divide(l layout, over *overlays) (err error) {
+func (s *scratch) divide(l layout, over Overlays) (err error) {
 	paths := l.paths()
 	for i, p := range paths {
 		w := writable{path: p, host: filepath.Join(s.dir, "w"+strconv.Itoa(i)), readOnly: i >= len(paths)-len(l.read)}
@@ -79,9 +91,9 @@ func (s *scratch) divide(l layout, over *overlays) (err error) {
 				return err
 			}
 		}
-		if v := over.find(p); v != nil {
+		if over != nil && over.Has(p) {
 			w.over = true
-			if err := over.lay(v, filepath.Join(s.dir, "o"+strconv.Itoa(i)), w.host, s.dir+"-layers", s.uid+programUID); err != nil {
+			if err := over.Lay(p, filepath.Join(s.dir, "o"+strconv.Itoa(i)), w.host, s.dir+"-layers", s.uid+programUID); err != nil {
 				return err
 			}
 		}

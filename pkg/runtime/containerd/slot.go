@@ -16,7 +16,6 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
-	"github.com/assay-run/assay/pkg/runtime/mask"
 	"github.com/assay-run/assay/pkg/runtime/process"
 )
 
@@ -27,6 +26,7 @@ const cleanTime = 30 * time.Second
 // slot is a running container whose guest waits for one attempt.
 type slot struct {
 	place
+	of        *image
 	level     *level
 	shape     shape
 	rt        *Runtime
@@ -37,18 +37,6 @@ type slot struct {
 	python    *interpreter // that waits for the job; nil: none
 	state     atomic.Int32
 	release   func() // its image; nil: it holds none
-}
-
-// place is what every kind of slot gives to its program.
-type place struct {
-	image   *image
-	layout  layout
-	scratch *scratch
-	group   cgroup.Group // of the programs; what starts them is in another
-	mask    *mask.Mask   // of what programs write; nil for nothing
-	foreign bool         // its programs run on a kernel of their own
-	idle    int64        // bytes that this takes by itself
-	null    string       // the device that programs read which are given no input
 }
 
 // The states of a slot.
@@ -86,7 +74,7 @@ func (r *Runtime) newSlot(ctx context.Context, lv *level, img *image, want shape
 		return nil, err
 	}
 	token, name, uid := r.another()
-	s := &slot{rt: r, release: release, level: lv, shape: want, place: place{image: img, layout: want.layout, foreign: lv.foreign, null: os.DevNull}, dir: filepath.Join(r.dir, "slots", token)}
+	s := &slot{rt: r, release: release, level: lv, shape: want, of: img, place: place{image: img.told(), layout: want.layout, foreign: lv.foreign, null: os.DevNull}, dir: filepath.Join(r.dir, "slots", token)}
 	defer func() {
 		if err != nil {
 			s.Close()
@@ -138,13 +126,13 @@ func (r *Runtime) newSlot(ctx context.Context, lv *level, img *image, want shape
 }
 
 // lay makes the slot's directories and says what its container consists of.
-func (s *slot) lay(uid int) (*sandbox, error) {
+func (s *slot) lay(uid int) (*containerSpec, error) {
 	// Nobody else of this host passes: what the job has lies beneath.
 	if err := errors.Join(os.Mkdir(s.dir, 0o700), os.Chown(s.dir, uid, uid)); err != nil {
 		return nil, err
 	}
 	def := policy.Default()
-	over, err := s.rt.images.overlaysOf(s.image, s.layout)
+	over, err := s.rt.images.overlaysOf(s.of, s.layout)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +143,7 @@ func (s *slot) lay(uid int) (*sandbox, error) {
 	if err := s.scratch.mkdir(filepath.Join(s.scratch.dir, "slot"), 0, 0o700); err != nil {
 		return nil, err
 	}
-	box := &sandbox{
+	box := &containerSpec{
 		args: []string{guestPath, "task", slotDir + "/" + socketName},
 		uid:  uid, caps: guestCaps, memory: 64 << 20, pids: 64, share: s.rt.share, limits: limits(s.rt.share),
 	}
@@ -163,10 +151,10 @@ func (s *slot) lay(uid int) (*sandbox, error) {
 	if s.foreign { // what is in its /dev is the engine's, but for what we bind there
 		extra = append(extra, "/dev/shm")
 	}
-	if s.layout.equal(defaultLayout) && (!s.foreign || hasShm(s.image.rootfs)) {
-		box.rootfs, err = s.rt.images.ownRoot(filepath.Join(s.dir, "rootfs"), s.image.rootfs)
+	if s.layout.equal(defaultLayout) && (!s.foreign || hasShm(s.of.rootfs)) {
+		box.rootfs, err = s.rt.images.ownRoot(filepath.Join(s.dir, "rootfs"), s.of.rootfs)
 	} else {
-		box.rootfs, err = extraMountpoints(s.dir, s.image.rootfs, extra)
+		box.rootfs, err = extraMountpoints(s.dir, s.of.rootfs, extra)
 	}
 	if err != nil {
 		return nil, err
@@ -218,7 +206,7 @@ func (s *slot) alive() bool {
 	case <-s.link.gone:
 		return false
 	default:
-		return s.python == nil || !s.python.conn.ended()
+		return s.python == nil || !s.python.conn.Ended()
 	}
 }
 
@@ -261,7 +249,7 @@ func (s *slot) replace(ctx context.Context, want shape) (*slot, error) {
 	if err := want.check(); err != nil {
 		return nil, err
 	}
-	return s.rt.makeSlot(ctx, s.level, s.image, want)
+	return s.rt.makeSlot(ctx, s.level, s.of, want)
 }
 
 // mark labels the container with the attempt, in the background: labels are for
@@ -288,11 +276,11 @@ func canceled(a runtime.Attempt) *runtime.Report {
 	return r
 }
 
-// init implements box.
-func (s *slot) init() *process.Process { return s.container.proc }
+// Init implements sandbox.Box.
+func (s *slot) Init() *process.Process { return s.container.proc }
 
-// kill implements box.
-func (s *slot) kill() error { return errors.Join(s.container.kill(), s.group.Hasten()) }
+// Kill implements sandbox.Box.
+func (s *slot) Kill() error { return errors.Join(s.container.kill(), s.group.Hasten()) }
 
 // Close implements runtime.Slot: it kills at once and cleans in the background.
 func (s *slot) Close() {
@@ -309,7 +297,7 @@ func (s *slot) Close() {
 // after a failure.
 func (s *slot) destroy(ctx context.Context) error {
 	if s.python != nil {
-		s.python.conn.close()
+		s.python.conn.Close()
 	}
 	if s.link != nil {
 		s.link.close()

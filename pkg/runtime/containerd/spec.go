@@ -2,9 +2,7 @@ package containerd
 
 import (
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 
 	"github.com/containerd/containerd/v2/contrib/seccomp"
 	"github.com/opencontainers/runtime-spec/specs-go"
@@ -18,18 +16,9 @@ import (
 // in the sandbox's own namespaces only.
 var guestCaps = []string{"CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP", "CAP_KILL", "CAP_NET_ADMIN"}
 
-// Where the guest and its files are in a sandbox.
-const (
-	guestDir   = "/run/assay"
-	guestPath  = guestDir + "/guest"
-	harness    = guestDir + "/harness.py"
-	slotDir    = guestDir + "/slot"
-	socketName = "socket"
-)
-
-// sandbox says what differs between the containers that we make. A zero field
+// containerSpec says what differs between the containers that we make. A zero field
 // means nothing of the kind.
-type sandbox struct {
+type containerSpec struct {
 	rootfs  string
 	devices string   // directory that becomes its /dev; empty: the engine makes one
 	args    []string // of process 1
@@ -46,7 +35,7 @@ type sandbox struct {
 }
 
 // spec returns the OCI configuration of a container.
-func (s *sandbox) spec() *specs.Spec {
+func (s *containerSpec) spec() *specs.Spec {
 	ids := []specs.LinuxIDMapping{{ContainerID: 0, HostID: uint32(s.uid), Size: idCount}}
 	umask := uint32(0o022)
 	oom := 500 // whatever runs in a sandbox dies before anything of the host
@@ -103,7 +92,7 @@ func (s *sandbox) spec() *specs.Spec {
 	}
 }
 
-func (s *sandbox) baseMounts() []specs.Mount {
+func (s *containerSpec) baseMounts() []specs.Mount {
 	devices := specs.Mount{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "strictatime", "mode=755", "size=64k"}}
 	if s.devices != "" { // not the host's, which is what runc would bind there
 		devices = specs.Mount{Destination: "/dev", Type: "bind", Source: s.devices, Options: []string{"bind", "ro", "nosuid", "noexec"}}
@@ -158,27 +147,4 @@ func engineSeccomp() *specs.LinuxSeccomp {
 // (message queues), or is memory that the kernel can neither swap nor see.
 var uncounted = []string{
 	"io_setup", "mq_open", "fanotify_init", "fanotify_mark", "memfd_secret",
-}
-
-// environment is the whole environment of a program: three defaults, the
-// image's, and then more, of which the later wins. It is sorted.
-func environment(image []string, more ...map[string]string) []string {
-	env := map[string]string{
-		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-		"HOME": "/workspace",
-		"LANG": "C.UTF-8",
-	}
-	for _, e := range image {
-		if k, v, ok := strings.Cut(e, "="); ok {
-			env[k] = v
-		}
-	}
-	for _, m := range more {
-		maps.Copy(env, m)
-	}
-	var out []string
-	for _, k := range slices.Sorted(maps.Keys(env)) {
-		out = append(out, k+"="+env[k])
-	}
-	return out
 }

@@ -1,7 +1,8 @@
-package containerd
+package packet
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -11,28 +12,31 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/internal/guest"
 )
 
-// packet is one end of a connection that keeps messages apart: SOCK_SEQPACKET.
+// Conn is one end of a connection that keeps messages apart: SOCK_SEQPACKET.
 // It is not a net.UnixConn because making one of those costs six system calls,
 // and every job has two.
-type packet struct {
-	file *os.File
+type Conn struct {
+	File *os.File
 	raw  syscall.RawConn
 }
 
-func newPacket(fd int) (*packet, error) {
-	p := &packet{file: os.NewFile(uintptr(fd), "packet")}
+// newPacket takes over fd, a socket that does not block.
+func newPacket(fd int) (*Conn, error) {
+	p := &Conn{File: os.NewFile(uintptr(fd), "packet")}
 	var err error
-	if p.raw, err = p.file.SyscallConn(); err != nil {
-		_ = p.file.Close()
+	if p.raw, err = p.File.SyscallConn(); err != nil {
+		_ = p.File.Close()
 		return nil, err
 	}
 	return p, nil
 }
 
-// packetOf turns conn, which is closed, into a packet.
-func packetOf(conn *net.UnixConn) (*packet, error) {
+// Of turns conn, which is closed, into a packet.
+func Of(conn *net.UnixConn) (*Conn, error) {
 	file, err := conn.File()
 	if err = errors.Join(err, conn.Close()); err != nil {
 		return nil, err
@@ -49,9 +53,9 @@ func packetOf(conn *net.UnixConn) (*packet, error) {
 	return newPacket(fd)
 }
 
-// packetPair returns our end, which learns who sends, and a descriptor of
+// Pair returns our end, which learns who sends, and a descriptor of
 // theirs, which the caller closes.
-func packetPair() (ours *packet, theirs int, err error) {
+func Pair() (ours *Conn, theirs int, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, -1, fmt.Errorf("make a socket: %w", err)
@@ -69,8 +73,8 @@ func packetPair() (ours *packet, theirs int, err error) {
 	return ours, fds[1], nil
 }
 
-// send sends one message with descriptors.
-func (p *packet) send(b []byte, fds ...int) error {
+// Send sends one message with descriptors.
+func (p *Conn) Send(b []byte, fds ...int) error {
 	var oob []byte
 	if len(fds) > 0 {
 		oob = unix.UnixRights(fds...)
@@ -87,9 +91,9 @@ func (p *packet) send(b []byte, fds ...int) error {
 	return errors.Join(werr, err)
 }
 
-// recv receives one message into b. pid is the sender's, if we asked to be told.
+// Receive receives one message into b. pid is the sender's, if we asked to be told.
 // The end of the connection is io.EOF.
-func (p *packet) recv(b []byte) (n, pid int, err error) {
+func (p *Conn) Receive(b []byte) (n, pid int, err error) {
 	var oob [64]byte
 	var oobn int
 	rerr := p.raw.Read(func(fd uintptr) bool {
@@ -133,9 +137,9 @@ func sender(oob []byte) (pid int) {
 	return pid
 }
 
-// ended reports whether the other end is closed. That of a process is closed
+// Ended reports whether the other end is closed. That of a process is closed
 // before any other effect of its death.
-func (p *packet) ended() bool {
+func (p *Conn) Ended() bool {
 	ended := false
 	_ = p.raw.Control(func(fd uintptr) {
 		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
@@ -145,20 +149,36 @@ func (p *packet) ended() bool {
 	return ended
 }
 
-// within lets ctx end what p waits for. The returned function undoes that, also where ctx has
+// Within lets ctx end what p waits for. The returned function undoes that, also where ctx has
 // ended just when there was nothing to wait for any more.
-func (p *packet) within(ctx context.Context) (stop func()) {
+func (p *Conn) Within(ctx context.Context) (stop func()) {
 	ended := make(chan struct{})
 	undo := context.AfterFunc(ctx, func() {
 		defer close(ended)
-		_ = p.file.SetDeadline(time.Unix(1, 0))
+		_ = p.File.SetDeadline(time.Unix(1, 0))
 	})
 	return func() {
 		if !undo() {
 			<-ended
-			_ = p.file.SetDeadline(time.Time{})
+			_ = p.File.SetDeadline(time.Time{})
 		}
 	}
 }
 
-func (p *packet) close() { _ = p.file.Close() }
+// Close closes this end.
+func (p *Conn) Close() { _ = p.File.Close() }
+
+// Expect receives the one message that may come next, and returns who sent it.
+func (p *Conn) Expect(kind byte) (pid int, err error) {
+	var b [512]byte
+	n, pid, err := p.Receive(b[:])
+	switch {
+	case err != nil:
+		return 0, err
+	case b[0] == kind:
+		return pid, nil
+	case b[0] == guest.BoxFailed && n >= 5:
+		return 0, fmt.Errorf("%s: %w", b[5:n], unix.Errno(binary.LittleEndian.Uint32(b[1:])))
+	}
+	return 0, errors.New("the guest breaks its protocol")
+}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/assay-run/assay/internal/guest"
 	"github.com/assay-run/assay/pkg/runtime/packet"
+	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
 // cell is a container in which many jobs of one tenant and image run, each in
@@ -26,7 +27,7 @@ import (
 type cell struct {
 	rt        *Runtime
 	image     *image
-	uid       int // host uid that is its root; its guest is uid+programUID, and each job one of those above
+	uid       int // host uid that is its root; its guest is uid+sandbox.ProgramUID, and each job one of those above
 	dir       string
 	roots     struct{ jobs, launcher string }
 	container *container
@@ -51,7 +52,7 @@ type cell struct {
 
 // hostUID is the user of a cell's guest, in the container and on the host: its
 // ids are the host's, so that a job can see in its uid map that it is nobody.
-func (c *cell) hostUID() int { return c.uid + programUID }
+func (c *cell) hostUID() int { return c.uid + sandbox.ProgramUID }
 
 // newCell starts a container for img and waits for its launcher.
 func (r *Runtime) newCell(ctx context.Context, img *image) (_ *cell, err error) {
@@ -80,10 +81,10 @@ func (r *Runtime) newCell(ctx context.Context, img *image) (_ *cell, err error) 
 	if err := errors.Join(os.Mkdir(sock, 0o700), os.Chown(sock, c.hostUID(), c.hostUID())); err != nil {
 		return nil, err
 	}
-	if c.listener, err = listen("unixpacket", sock, socketName, c.hostUID()); err != nil {
+	if c.listener, err = sandbox.Listen("unixpacket", sock, sandbox.SocketName, c.hostUID()); err != nil {
 		return nil, err
 	}
-	c.tasks.Go(func() { c.accept(filepath.Join(sock, socketName)) })
+	c.tasks.Go(func() { c.accept(filepath.Join(sock, sandbox.SocketName)) })
 	labels := map[string]string{labelInstance: r.instance, labelWorker: r.cfg.WorkerID}
 	if c.container, err = r.engine.create(ctx, name, c.spec(sock, r.cgroup(name)), labels); err != nil {
 		return nil, err
@@ -178,7 +179,7 @@ func (c *cell) spec(sock, group string) *specs.Spec {
 		env = own.env
 	}
 	box := &containerSpec{
-		rootfs: c.roots.launcher, args: []string{guestPath, "cell", slotDir + "/" + socketName, c.rt.share.String()},
+		rootfs: c.roots.launcher, args: []string{sandbox.GuestPath, "cell", sandbox.SlotDir + "/" + sandbox.SocketName, c.rt.share.String()},
 		uid: c.uid, cgroup: group, caps: caps, seccomp: c.rt.cells.seccomp, memory: cellMemory, pids: cellPids,
 	}
 	s := box.spec()
@@ -198,9 +199,9 @@ func (c *cell) spec(sock, group string) *specs.Spec {
 		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"nosuid", "noexec", "nodev"}},
 		{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"nosuid", "noexec", "nodev", "ro"}},
 		{Destination: "/dev", Type: "bind", Source: filepath.Join(c.dir, "dev"), Options: []string{"bind", "ro", "nosuid", "noexec"}},
-		bind(filepath.Join(c.rt.dir, "guest"), guestDir, "ro"),
-		bind(c.roots.jobs, guestDir+"/root", "ro"),
-		bind(sock, slotDir),
+		bind(filepath.Join(c.rt.dir, "guest"), sandbox.GuestDir, "ro"),
+		bind(c.roots.jobs, sandbox.GuestDir+"/root", "ro"),
+		bind(sock, sandbox.SlotDir),
 	}
 	return s
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/packet"
 	"github.com/assay-run/assay/pkg/runtime/process"
+	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
 // family is what a slot's copies have in common with it. The pid namespace of a
@@ -190,7 +191,7 @@ func (s *cellSlot) newCopyBox(ctx context.Context) (*cellSlot, error) { return s
 // newBox makes a box inside that of s, for what is forked from p if that is not nil,
 // and finds it a control group meanwhile: to make one takes as long, where none is free.
 func (s *cellSlot) newBox(ctx context.Context, p *preload) (*cellSlot, error) {
-	c := &cellSlot{preload: p, of: s.of, place: place{image: s.image, layout: s.layout, null: s.null}, cell: s.cell, overdue: make(chan struct{})}
+	c := &cellSlot{preload: p, of: s.of, Place: sandbox.Place{Image: s.Image, Layout: s.Layout, Null: s.Null}, cell: s.cell, overdue: make(chan struct{})}
 	c.parent, c.depth = s, s.depth+1
 	s.cell.mu.Lock()
 	s.cell.slots++ // until release
@@ -205,7 +206,7 @@ func (s *cellSlot) newBox(ctx context.Context, p *preload) (*cellSlot, error) {
 		c.Close()
 		return nil, err
 	}
-	c.group = c.lease
+	c.Group = c.lease
 	return c, nil
 }
 

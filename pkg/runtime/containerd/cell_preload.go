@@ -23,6 +23,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
 	"github.com/assay-run/assay/pkg/runtime/packet"
 	"github.com/assay-run/assay/pkg/runtime/process"
+	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
 // preload is an interpreter that has imported modules which programs of one cell
@@ -69,7 +70,7 @@ func (e *unusable) Error() string { return e.why }
 // ctx lasts.
 func (c *cell) newPreload(ctx context.Context, key preloadKey, memory job.Size) (_ *preload, err error) {
 	// Its own number is none that a program has: libraries know by theirs that they were forked.
-	s, err := c.slotWith(ctx, key.zygote, defaultLayout, guest.Box{Holds: true, First: preloadProcess})
+	s, err := c.slotWith(ctx, key.zygote, sandbox.DefaultLayout, guest.Box{Holds: true, First: preloadProcess})
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +103,7 @@ func (c *cell) newPreload(ctx context.Context, key preloadKey, memory job.Size) 
 	p.parent = &zygote{kind: key.zygote, gone: p.frozen.gone}
 	p.memory = residentOf(p.frozen.copies[0].pid) // which the others share
 	limits := cgroup.Limits{Memory: int64(memory + preloadTables), CPU: float64(p.cores), Processes: preloadProcesses}
-	if err := s.group.Limit(limits); err != nil {
+	if err := s.Group.Limit(limits); err != nil {
 		p.frozen.end()
 		return nil, err
 	}
@@ -128,7 +129,7 @@ func (p *preload) run(ctx context.Context, memory job.Size) error {
 		defer close(p.ended)
 		defer link.Close()
 		_, _ = p.slot.Run(context.WithoutCancel(ctx), runtime.Attempt{
-			Service: preloadService, Plan: &policy.Plan{Policy: pol}, Link: link, Converse: p.wait,
+			Service: sandbox.PreloadService, Plan: &policy.Plan{Policy: pol}, Link: link, Converse: p.wait,
 		})
 	}()
 	return nil
@@ -239,7 +240,7 @@ func (p *preload) suits(a *runtime.Attempt) bool {
 	if p.zygote == guest.ZygoteServices {
 		program = a.Service != "" && !a.Forks // those of sessions are copied otherwise
 	}
-	if !program || len(pol.Env.Set)+len(a.Secrets) > 0 || coresOf(pol.CPU) != p.cores {
+	if !program || len(pol.Env.Set)+len(a.Secrets) > 0 || sandbox.CoresOf(pol.CPU) != p.cores {
 		return false
 	}
 	for _, f := range a.Files {
@@ -354,7 +355,7 @@ func (c *cellSlot) forkPreloaded(ctx context.Context) error {
 // bury has s reap until proc, which was forked from it, has ended.
 func (s *standing) bury(proc *process.Process) {
 	defer proc.Close()
-	for every := meterEvery; ; every = min(2*every, meterIdle) {
+	for every := sandbox.MeterEvery; ; every = min(2*every, sandbox.MeterIdle) {
 		ctx, cancel := context.WithTimeout(context.Background(), every)
 		over := proc.Wait(ctx) == nil
 		cancel()

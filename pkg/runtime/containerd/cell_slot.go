@@ -21,11 +21,12 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/packet"
 	"github.com/assay-run/assay/pkg/runtime/process"
+	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
 // cellSlot is a box of a cell that waits for one attempt.
 type cellSlot struct {
-	place
+	sandbox.Place
 	of      *image
 	cell    *cell
 	sup     *process.Process // process 1 of the box
@@ -54,12 +55,12 @@ const firstProcess = 2
 const boxTime = 20 * time.Second
 
 // newSlot makes a slot. It needs no job: limits are set when one takes it.
-func (c *cell) newSlot(ctx context.Context, kind byte, l layout) (*cellSlot, error) {
+func (c *cell) newSlot(ctx context.Context, kind byte, l sandbox.Layout) (*cellSlot, error) {
 	return c.slotWith(ctx, kind, l, guest.Box{})
 }
 
 // slotWith is newSlot with a box that has of b what does not follow from the slot.
-func (c *cell) slotWith(ctx context.Context, kind byte, l layout, b guest.Box) (_ *cellSlot, err error) {
+func (c *cell) slotWith(ctx context.Context, kind byte, l sandbox.Layout, b guest.Box) (_ *cellSlot, err error) {
 	ctx, cancel := context.WithTimeout(ctx, boxTime)
 	defer cancel()
 	var z *zygote
@@ -68,7 +69,7 @@ func (c *cell) slotWith(ctx context.Context, kind byte, l layout, b guest.Box) (
 			return nil, err
 		}
 	}
-	s := &cellSlot{of: c.image, place: place{image: c.image.told(), layout: l, null: filepath.Join(c.dir, "dev", "null")}, cell: c, overdue: make(chan struct{})}
+	s := &cellSlot{of: c.image, Place: sandbox.Place{Image: c.image.told(), Layout: l, Null: filepath.Join(c.dir, "dev", "null")}, cell: c, overdue: make(chan struct{})}
 	c.mu.Lock()
 	c.slots++ // until release
 	c.mu.Unlock()
@@ -91,7 +92,7 @@ func (c *cell) slotWith(ctx context.Context, kind byte, l layout, b guest.Box) (
 	if s.lease, err = c.rt.cells.groups.lend(ctx, own); err != nil {
 		return nil, err
 	}
-	s.group = s.lease
+	s.Group = s.lease
 	if z != nil {
 		s.job, err = z.fork(ctx, s.sup, s.lease)
 	} else if err = s.lease.Add(s.sup.PID); err == nil {
@@ -120,20 +121,20 @@ func (s *cellSlot) makeBox(ctx context.Context, b guest.Box) (err error) {
 	}
 	var over *overlays
 	if s == of { // a copy brings all of its files along
-		if over, err = s.cell.rt.images.overlaysOf(s.of, s.layout); err != nil {
+		if over, err = s.cell.rt.images.overlaysOf(s.of, s.Layout); err != nil {
 			return s.of.trouble(err)
 		}
 	}
 	if over == nil {
-		s.scratch, err = newDetachedScratch(s.cell.uid+of.user, def.Disk, def.Files, s.layout)
+		s.Scratch, err = sandbox.NewDetachedScratch(s.cell.uid+of.user, def.Disk, def.Files, s.Layout)
 	} else {
-		s.scratch, err = newScratchOver(s.cell.scratchDir(of.user), s.cell.uid+of.user, def.Disk, def.Files, s.layout, over)
+		s.Scratch, err = sandbox.NewScratchOver(s.cell.scratchDir(of.user), s.cell.uid+of.user, def.Disk, def.Files, s.Layout, over)
 		err = s.of.trouble(err)
 	}
 	if err != nil {
 		return err
 	}
-	b.Paths, b.ReadOnly, b.Nested, b.Own = s.layout.paths(), len(s.layout.read), s.parent != nil, s.preload != nil
+	b.Paths, b.ReadOnly, b.Nested, b.Own = s.Layout.Paths(), len(s.Layout.Read), s.parent != nil, s.preload != nil
 	if s.copied() {
 		b.First = firstProcess + s.depth
 	}
@@ -148,7 +149,7 @@ func (s *cellSlot) makeBox(ctx context.Context, b guest.Box) (err error) {
 	s.cell.mu.Lock()
 	launcher := s.cell.launcher
 	s.cell.mu.Unlock()
-	files := []int{theirs, int(s.scratch.mount.Fd())}
+	files := []int{theirs, int(s.Scratch.Mount.Fd())}
 	if s.parent != nil {
 		files = append(files, int(s.parent.sup.FD.Fd()))
 	}
@@ -180,7 +181,7 @@ func (s *cellSlot) makeBox(ctx context.Context, b guest.Box) (err error) {
 func (s *cellSlot) copied() bool { return s.parent != nil && s.preload == nil }
 
 // hostUID is the user of what runs in the box, on the host.
-func (s *cellSlot) hostUID() int { return s.scratch.uid + programUID }
+func (s *cellSlot) hostUID() int { return s.Scratch.UID + sandbox.ProgramUID }
 
 // alive reports whether the box is still there, and its cell still in use.
 func (s *cellSlot) alive() bool { return s.cell.fresh() && s.sup.Running() }
@@ -204,9 +205,9 @@ func (s *cellSlot) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report,
 	// Only an interpreter is in the job's group where one waits: what process 1 of a
 	// box starts needs a box of which that is in the group itself.
 	command := a.Service == "" && a.Program.Command != nil
-	alone := s.job != nil && !s.copied() && (command || startsAfresh(p.Env.Set) || startsAfresh(a.Secrets))
+	alone := s.job != nil && !s.copied() && (command || sandbox.StartsAfresh(p.Env.Set) || sandbox.StartsAfresh(a.Secrets))
 	suits := s.preload == nil || s.preload.suits(&a)
-	if want := layoutOf(p); alone || !suits || !want.equal(s.layout) {
+	if want := sandbox.LayoutOf(p); alone || !suits || !want.Equal(s.Layout) {
 		kind := byte(0)
 		if s.job != nil && !alone {
 			kind = s.job.zygote.kind
@@ -222,12 +223,12 @@ func (s *cellSlot) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report,
 		s.running.Store(&ran{where, p})
 		defer s.running.Store(nil)
 	}
-	return (&attempt{place: &where.place, box: where, Attempt: a, network: s.cell.rt.network}).run(ctx)
+	return (&sandbox.Attempt{Place: &where.Place, Box: where, Attempt: a, Network: s.cell.rt.network}).Run(ctx)
 }
 
 // replace makes a slot that is not like the warm ones.
-func (s *cellSlot) replace(ctx context.Context, zygote byte, l layout) (*cellSlot, error) {
-	if err := l.check(); err != nil {
+func (s *cellSlot) replace(ctx context.Context, zygote byte, l sandbox.Layout) (*cellSlot, error) {
+	if err := l.Check(); err != nil {
 		return nil, err
 	}
 	return s.cell.newSlot(ctx, zygote, l)
@@ -254,15 +255,15 @@ func (s *cellSlot) Kill() error {
 }
 
 // Begin implements sandbox.Box.
-func (s *cellSlot) Begin(ctx context.Context, p *program, files []*os.File) (time.Time, error) {
-	argv := p.argv
+func (s *cellSlot) Begin(ctx context.Context, p *sandbox.Program, files []*os.File) (time.Time, error) {
+	argv := p.Args
 	to, first := s.conn, s.sup.PID
-	s.python = p.python && s.job != nil
+	s.python = p.Python && s.job != nil
 	switch {
 	case s.python:
 		to, first = s.job.slot, s.job.pid
-	case p.python:
-		f, err := contentFile("harness.py", python.Harness, s.hostUID())
+	case p.Python:
+		f, err := sandbox.ContentFile("harness.py", python.Harness, s.hostUID())
 		if err != nil {
 			return time.Time{}, err
 		}
@@ -271,14 +272,14 @@ func (s *cellSlot) Begin(ctx context.Context, p *program, files []*os.File) (tim
 		files = append(files, f)
 	}
 	usual := s.cell.rt.cells.filter
-	if p.forks {
+	if p.Forks {
 		usual = s.cell.rt.cells.forking
 	}
-	filter, err := s.cell.rt.filters.of(p.limits, usual)
+	filter, err := s.cell.rt.filters.of(p.Limits, usual)
 	if err != nil {
 		return time.Time{}, err
 	}
-	began, err := s.admitRun(first, p, to, argv, files, filter)
+	began, err := s.AdmitRun(first, p, to, argv, files, filter)
 	if s.python && s.copied() {
 		if err == nil {
 			err = s.arrived(ctx)
@@ -291,7 +292,7 @@ func (s *cellSlot) Begin(ctx context.Context, p *program, files []*os.File) (tim
 }
 
 // End implements sandbox.Box.
-func (s *cellSlot) End(e *ended) error {
+func (s *cellSlot) End(e *sandbox.Ended) error {
 	if s.python {
 		return s.endPython(e)
 	}
@@ -300,11 +301,11 @@ func (s *cellSlot) End(e *ended) error {
 		n, _, err := s.conn.Receive(b[:])
 		switch {
 		case err != nil: // the supervisor is dead, and everything with it
-			return errors.Join(errGuest, s.dead())
+			return errors.Join(sandbox.ErrGuest, s.dead())
 		case n == 6 && b[0] == guest.BoxNotBegun:
-			e.failure = &failure{stage: guest.Stage(b[1]), errno: unix.Errno(binary.LittleEndian.Uint32(b[2:]))}
+			e.Failure = &sandbox.Failure{Stage: guest.Stage(b[1]), Errno: unix.Errno(binary.LittleEndian.Uint32(b[2:]))}
 		case n == 5 && b[0] == guest.BoxEnded:
-			e.status = unix.WaitStatus(binary.LittleEndian.Uint32(b[1:]))
+			e.Status = unix.WaitStatus(binary.LittleEndian.Uint32(b[1:]))
 			return nil
 		default:
 			return fmt.Errorf("the supervisor of a box breaks its protocol: %q", b[:n])
@@ -313,24 +314,24 @@ func (s *cellSlot) End(e *ended) error {
 }
 
 // endPython waits for the interpreter, and then takes down what it left behind.
-func (s *cellSlot) endPython(e *ended) error {
+func (s *cellSlot) endPython(e *sandbox.Ended) error {
 	var lost error
 	select {
-	case e.status = <-s.job.ended:
+	case e.Status = <-s.job.ended:
 		if s.conn.Ended() { // the supervisor was killed, and took the interpreter along
-			lost = errGuest
+			lost = sandbox.ErrGuest
 		}
 	case <-s.job.zygoteGone():
-		lost = errGuest
+		lost = sandbox.ErrGuest
 	case <-s.overdue:
-		lost = fmt.Errorf("%w: the zygote did not say how its process ended", errGuest)
+		lost = fmt.Errorf("%w: the zygote did not say how its process ended", sandbox.ErrGuest)
 	}
 	return errors.Join(lost, s.programDead())
 }
 
 // dead waits until nothing of the box is left.
 func (s *cellSlot) dead() error {
-	return process.DeathPatience.With(s.group.Usage).Wait(s.sup)
+	return process.DeathPatience.With(s.Group.Usage).Wait(s.sup)
 }
 
 // Close implements runtime.Slot: it kills at once and cleans in the background.
@@ -371,8 +372,8 @@ func (s *cellSlot) release() {
 	if s.job != nil {
 		s.job.close()
 	}
-	if s.scratch != nil {
-		_ = s.scratch.close()
+	if s.Scratch != nil {
+		_ = s.Scratch.Close()
 	}
 	if s.user != 0 && clean {
 		s.cell.users.giveBack(s.user)

@@ -254,7 +254,7 @@ func TestCellControlGroups(t *testing.T) {
 		want := map[string]int{"python": 2, "command": 4}[kind] // with the supervisor
 		var pids []int
 		for deadline := time.Now().Add(time.Second); len(pids) != want && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-			if pids, err = slot.group.Pids(); err != nil {
+			if pids, err = slot.Group.Pids(); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/assay-run/assay/internal/guest"
 	"github.com/assay-run/assay/pkg/runtime"
 	slotpool "github.com/assay-run/assay/pkg/runtime/pool"
+	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
 // cells are the cells of this host and their slots.
@@ -152,7 +153,7 @@ func (c *cells) acquire(ctx context.Context, key runtime.Key) (runtime.Slot, err
 	if key.Alone != "" { // nobody else will want one
 		get = c.make
 	} else if want.zygote != 0 {
-		cores := coresOf(key.CPU)
+		cores := sandbox.CoresOf(key.CPU)
 		if want.preload = c.loaded.choose(ctx, want.cellHome, want.zygote, key.Imports, cores); want.preload != "" {
 			want.cores = cores
 		}
@@ -198,7 +199,7 @@ func (c *cells) make(ctx context.Context, key cellKey) (*cellSlot, error) {
 			slog.WarnContext(ctx, "a program imports by itself", "modules", key.preload, "error", err)
 		}
 	}
-	s, err := home.newSlot(ctx, key.zygote, defaultLayout)
+	s, err := home.newSlot(ctx, key.zygote, sandbox.DefaultLayout)
 	if err != nil && ctx.Err() == nil && !home.fresh() { // it lost its interpreter, or its launcher, just now
 		err = fmt.Errorf("%w: %w", runtime.ErrBroken, err)
 	}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/assay-run/assay/pkg/runtime/process"
+	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
 // frozen is an interpreter that does nothing any more but be forked, in copies of which
@@ -188,7 +189,7 @@ func (f *frozen) do(what func(*standing) error) error {
 	case <-f.gone:
 	case <-f.over:
 	}
-	return errGuest
+	return sandbox.ErrGuest
 }
 
 // do is the same with this copy.
@@ -200,7 +201,7 @@ func (s *standing) do(what func() error) error {
 	case <-s.of.gone:
 	case <-s.of.over:
 	}
-	return errGuest
+	return sandbox.ErrGuest
 }
 
 // errMessage: the message with the namespaces did not come through whole.
@@ -231,8 +232,8 @@ func (s *standing) fork(ended chan<- unix.WaitStatus, send func() error, take fu
 	calls := []systemCall{newCall("take the slot", unix.SYS_DUP3, fds[0], uintptr(s.connect), unix.O_CLOEXEC)}
 	calls = append(calls, entering(passedSpaces, fds[1:])...)
 	calls = append(calls,
-		newCall("become the group of its box", unix.SYS_SETRESGID, programGID, programGID, programGID),
-		newCall("become the user of its box", unix.SYS_SETRESUID, programUID, programUID, programUID))
+		newCall("become the group of its box", unix.SYS_SETRESGID, sandbox.ProgramGID, sandbox.ProgramGID, sandbox.ProgramGID),
+		newCall("become the user of its box", unix.SYS_SETRESUID, sandbox.ProgramUID, sandbox.ProgramUID, sandbox.ProgramUID))
 	t, err := between.through(calls, s.tid, unix.CLONE_PARENT)
 	if err != nil {
 		return err
@@ -256,7 +257,7 @@ func (f *frozen) pass(send func() error, t *tracee, connect int) (fds []uintptr,
 	defer f.passing.Unlock()
 	select {
 	case <-f.over:
-		return nil, errGuest
+		return nil, sandbox.ErrGuest
 	default:
 	}
 	if err = send(); err == nil {

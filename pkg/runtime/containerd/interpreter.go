@@ -12,6 +12,7 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
 	"github.com/assay-run/assay/pkg/runtime/packet"
+	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
 // interpreter is a Python that waits in a slot of isolation task, so that its
@@ -48,7 +49,7 @@ func (s *slot) startInterpreter(ctx context.Context) (err error) {
 		return err
 	}
 	defer ours.Within(ctx)()
-	files, err := interpreterFiles(theirs, s.null)
+	files, err := interpreterFiles(theirs, s.Null)
 	if err != nil {
 		ours.Close()
 		return err
@@ -56,20 +57,20 @@ func (s *slot) startInterpreter(ctx context.Context) (err error) {
 	def := policy.Default()
 	def.OpenFiles = 0 // as many as it can have: whoever may not raise the limit could not undo a lower one
 	pid, err := s.launch(ctx, guest.Start{
-		Argv: []string{"python3", "-B", guestDir + "/zygote.py", "alone"}, Env: environment(s.of.env), Dir: "/", UID: programUID, GID: programGID,
-	}, files, &program{limits: &def})
+		Argv: []string{"python3", "-B", sandbox.GuestDir + "/zygote.py", "alone"}, Env: sandbox.Environ(s.of.env), Dir: "/", UID: sandbox.ProgramUID, GID: sandbox.ProgramGID,
+	}, files, &sandbox.Program{Limits: &def})
 	for _, f := range files {
 		_ = f.Close()
 	}
 	if err == nil {
 		err = raiseOpenFiles(pid) // it lowers the limit to the job's
-		if rerr := s.gate.result(); err == nil {
+		if rerr := s.gate.Result(); err == nil {
 			err = rerr
 		}
 		if err == nil {
 			_, err = ours.Expect(guest.BoxWaiting)
 		}
-		s.gate.close()
+		s.gate.Close()
 		s.gate = nil
 	}
 	if err != nil {
@@ -92,7 +93,7 @@ func interpreterFiles(slot int, empty string) (_ []*os.File, err error) {
 			}
 		}
 	}()
-	null, err := openDevice(empty)
+	null, err := sandbox.OpenDevice(empty)
 	if err != nil {
 		return nil, err
 	}
@@ -111,10 +112,10 @@ func interpreterFiles(slot int, empty string) (_ []*os.File, err error) {
 // buried waits until the guest has said that its program has ended.
 func (s *slot) buried(ctx context.Context) error {
 	select {
-	case <-s.link.ended:
+	case <-s.link.Ended:
 		return nil
-	case <-s.link.gone:
-		return errGuest
+	case <-s.link.Gone:
+		return sandbox.ErrGuest
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -127,7 +128,7 @@ func (s *slot) dismiss(ctx context.Context) error {
 	}
 	s.python.conn.Close()
 	s.python = nil
-	ctx, cancel := context.WithTimeout(ctx, gateTime)
+	ctx, cancel := context.WithTimeout(ctx, sandbox.GateTime)
 	defer cancel()
 	if err := s.buried(ctx); err != nil {
 		return fmt.Errorf("dismiss an interpreter: %w", err)
@@ -141,6 +142,6 @@ func (s *slot) spent() (cgroup.Usage, error) {
 	if s.python == nil {
 		return cgroup.Usage{}, nil
 	}
-	u, err := s.group.Usage()
+	u, err := s.Group.Usage()
 	return cgroup.Usage{CPU: u.CPU}, err
 }

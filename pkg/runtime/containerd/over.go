@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
 // A writable path that is a directory of the image begins with what the image has
@@ -36,8 +37,8 @@ const overFiles = 8
 
 // overs returns the paths of l that begin with what img has there. /tmp never does,
 // nor what is reached through a link.
-func (m *images) overs(img *image, l layout) (out []over, err error) {
-	paths := m.perhaps(img, l.write)
+func (m *images) overs(img *image, l sandbox.Layout) (out []over, err error) {
+	paths := m.perhaps(img, l.Write)
 	if len(paths) == 0 {
 		return nil, nil // nearly always
 	}
@@ -143,7 +144,7 @@ type overlays struct {
 }
 
 // overlaysOf returns what the scratch of a slot of img begins with, nil for nothing.
-func (m *images) overlaysOf(img *image, l layout) (*overlays, error) {
+func (m *images) overlaysOf(img *image, l sandbox.Layout) (*overlays, error) {
 	list, err := m.overs(img, l)
 	if err != nil || len(list) == 0 {
 		return nil, err
@@ -267,7 +268,7 @@ func swapped(a, b int) string {
 
 // attach mounts the directory source on target too.
 func attach(source, target string) error {
-	tree, err := cloneTree(source, 0)
+	tree, err := sandbox.CloneTree(source, 0)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/assay-run/assay/pkg/policy"
 	slotpool "github.com/assay-run/assay/pkg/runtime/pool"
+	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
 // taskSlotKey says which slots with a container of their own are interchangeable.
@@ -51,7 +52,7 @@ func (r *Runtime) taskPool() *slotpool.Pool[taskSlotKey, *slot] {
 			case k.python:
 				return taskWeight + pythonWeight
 			case r.levels[k.isolation].foreign:
-				return taskWeight + foreignMemory/2
+				return taskWeight + sandbox.ForeignMemory/2
 			}
 			return taskWeight
 		},

@@ -11,52 +11,55 @@ import (
 
 	"github.com/assay-run/assay/internal/guest"
 	"github.com/assay-run/assay/pkg/runtime/process"
+	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
 // Serves implements sandbox.Box.
-func (s *slot) Serves(asked map[string]string) bool { return s.python != nil && !startsAfresh(asked) }
+func (s *slot) Serves(asked map[string]string) bool {
+	return s.python != nil && !sandbox.StartsAfresh(asked)
+}
 
 // Begin implements sandbox.Box.
-func (s *slot) Begin(ctx context.Context, p *program, files []*os.File) (time.Time, error) {
-	filter, err := s.rt.filters.of(p.limits, s.rt.filter)
+func (s *slot) Begin(ctx context.Context, p *sandbox.Program, files []*os.File) (time.Time, error) {
+	filter, err := s.rt.filters.of(p.Limits, s.rt.filter)
 	if err != nil {
 		return time.Time{}, err
 	}
-	if p.python && s.Serves(p.asked) {
+	if p.Python && s.Serves(p.Asked) {
 		i := s.python
 		s.python = nil
 		defer i.conn.Close()
-		return s.admitRun(i.pid, p, i.conn, p.argv, files, filter)
+		return s.AdmitRun(i.pid, p, i.conn, p.Args, files, filter)
 	}
 	if err := s.dismiss(ctx); err != nil {
 		return time.Time{}, err
 	}
-	start := guest.Start{Argv: p.argv, Env: p.env, Dir: p.dir, UID: programUID, GID: programGID, Filter: filter}
-	if s.foreign {
-		start.OpenFiles, start.Processes = uint64(p.limits.OpenFiles), uint64(max(p.limits.Processes-1, 1)) // its kernel does not count the first
-		u, err := s.group.Usage()
+	start := guest.Start{Argv: p.Args, Env: p.Env, Dir: p.Dir, UID: sandbox.ProgramUID, GID: sandbox.ProgramGID, Filter: filter}
+	if s.Foreign {
+		start.OpenFiles, start.Processes = uint64(p.Limits.OpenFiles), uint64(max(p.Limits.Processes-1, 1)) // its kernel does not count the first
+		u, err := s.Group.Usage()
 		if err != nil {
 			return time.Time{}, err
 		}
-		s.idle = u.MemoryPeak
+		s.Idle = u.MemoryPeak
 	}
 	_, err = s.launch(ctx, start, files, p)
 	return time.Now(), err
 }
 
 // launch has the guest start a program, and returns its process on the host.
-func (s *slot) launch(ctx context.Context, start guest.Start, files []*os.File, p *program) (pid int, err error) {
-	g, theirs, err := newGate()
+func (s *slot) launch(ctx context.Context, start guest.Start, files []*os.File, p *sandbox.Program) (pid int, err error) {
+	g, theirs, err := sandbox.NewGate()
 	if err != nil {
 		return 0, err
 	}
-	err = s.link.start(start, append([]*os.File{theirs}, files...))
+	err = s.link.Start(start, append([]*os.File{theirs}, files...))
 	_ = theirs.Close()
 	if err == nil {
 		pid, err = s.enter(ctx, g, p)
 	}
 	if err != nil {
-		g.close()
+		g.Close()
 		return 0, err
 	}
 	s.gate = g
@@ -66,19 +69,19 @@ func (s *slot) launch(ctx context.Context, start guest.Start, files []*os.File, 
 // enter waits for the process at the gate, puts it under the job's limits and
 // has it go through. The process of a kernel of its own is that of the whole
 // sandbox, which is in its group from the start.
-func (s *slot) enter(ctx context.Context, g *gate, p *program) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, gateTime)
+func (s *slot) enter(ctx context.Context, g *sandbox.Gate, p *sandbox.Program) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, sandbox.GateTime)
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { _ = g.conn.SetDeadline(time.Unix(1, 0)) })()
-	pid, err := g.wait()
-	if err == nil && !s.foreign {
-		err = s.group.Add(pid)
-		if n := uint64(p.limits.OpenFiles); err == nil && n > 0 { // from outside, since the sandbox may not raise its own
+	defer context.AfterFunc(ctx, func() { _ = g.Conn.SetDeadline(time.Unix(1, 0)) })()
+	pid, err := g.Wait()
+	if err == nil && !s.Foreign {
+		err = s.Group.Add(pid)
+		if n := uint64(p.Limits.OpenFiles); err == nil && n > 0 { // from outside, since the sandbox may not raise its own
 			err = unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: n}, nil)
 		}
 	}
 	if err == nil {
-		err = s.admitGate(pid, p, g)
+		err = s.AdmitGate(pid, p, g)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("start the program: %w", errors.Join(err, ctx.Err()))
@@ -87,25 +90,25 @@ func (s *slot) enter(ctx context.Context, g *gate, p *program) (int, error) {
 }
 
 // End implements sandbox.Box.
-func (s *slot) End(e *ended) error {
+func (s *slot) End(e *sandbox.Ended) error {
 	if s.gate != nil { // none before an interpreter that waited
-		defer s.gate.close()
-		err := s.gate.result()
-		if !errors.As(err, &e.failure) && err != nil {
+		defer s.gate.Close()
+		err := s.gate.Result()
+		if !errors.As(err, &e.Failure) && err != nil {
 			return err
 		}
 	}
 	select {
-	case m := <-s.link.ended:
-		e.status = unix.WaitStatus(m.Status)
+	case m := <-s.link.Ended:
+		e.Status = unix.WaitStatus(m.Status)
 		if m.Error != "" {
 			return fmt.Errorf("the guest cannot start a program: %.200s", m.Error)
 		}
 		return nil
-	case <-s.link.gone:
+	case <-s.link.Gone:
 	}
-	if err := process.DeathPatience.With(s.group.Usage).Wait(s.container.proc); err != nil {
+	if err := process.DeathPatience.With(s.Group.Usage).Wait(s.container.proc); err != nil {
 		return err
 	}
-	return errGuest
+	return sandbox.ErrGuest
 }

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/assay-run/assay/internal/guest"
+	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
 // guestCaps are what the guest needs to start a program as somebody else, to
@@ -36,7 +37,7 @@ type containerSpec struct {
 
 // spec returns the OCI configuration of a container.
 func (s *containerSpec) spec() *specs.Spec {
-	ids := []specs.LinuxIDMapping{{ContainerID: 0, HostID: uint32(s.uid), Size: idCount}}
+	ids := []specs.LinuxIDMapping{{ContainerID: 0, HostID: uint32(s.uid), Size: sandbox.IDs}}
 	umask := uint32(0o022)
 	oom := 500 // whatever runs in a sandbox dies before anything of the host
 	noSwap := s.memory

@@ -1,4 +1,4 @@
-package containerd
+package sandbox
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ const socketShare = 8
 // How much CPU time a program may use, and how long it may live if it uses any,
 // before its sockets are measured again.
 const (
-	socketsCPU   = meterEvery
+	socketsCPU   = MeterEvery
 	socketsEvery = 500 * time.Millisecond
 )
 
@@ -45,9 +45,9 @@ func (l *socketsLook) due(cpu time.Duration, now time.Time) bool {
 
 // socketsExceed reports whether the network of process pid holds more in its sockets than
 // a program with this memory may, of what no limit of the kernel stops.
-func (s *place) socketsExceed(pid int, memory int64) (bool, error) {
+func (s *Place) socketsExceed(pid int, memory int64) (bool, error) {
 	share := memory / socketShare
-	if !s.foreign { // a kernel of its own has an account of its own
+	if !s.Foreign { // a kernel of its own has an account of its own
 		if n, err := answersMemory(pid); err != nil || n > share {
 			return n > share, err
 		}
@@ -55,7 +55,7 @@ func (s *place) socketsExceed(pid int, memory int64) (bool, error) {
 	if few, err := fewConnections(pid, share); err != nil || few {
 		return false, err
 	}
-	held, err := s.group.SocketMemory()
+	held, err := s.Group.SocketMemory()
 	if err != nil || held > 2*share {
 		return held > 2*share, err
 	}

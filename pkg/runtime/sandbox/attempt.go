@@ -1,4 +1,4 @@
-package containerd
+package sandbox
 
 import (
 	"context"
@@ -20,27 +20,28 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/mask"
 )
 
-// attempt is one attempt in its slot.
-type attempt struct {
-	*place
-	box
+// Attempt is one attempt in its slot.
+type Attempt struct {
+	*Place
+	Box
 	runtime.Attempt
 	policy *policy.Policy
-	spent  cgroup.Usage // before the job
-	// network is what the proxy dials from.
-	network *egress.Network
-	// trusted says that the allow-list of the policy is the operator's.
-	trusted bool
+	Spent  cgroup.Usage // before the job
+	// Network is what the proxy dials from.
+	Network *egress.Network
+	// Trusted says that the allow-list of the policy is the operator's.
+	Trusted bool
 	env     []string
 	report  *runtime.Report
 	waited  time.Duration // of its wall time it had no core
 }
 
-func (a *attempt) run(ctx context.Context) (*runtime.Report, error) {
+// Run runs the attempt and returns its report. An error means that the sandbox failed, not the program.
+func (a *Attempt) Run(ctx context.Context) (*runtime.Report, error) {
 	a.policy = &a.Plan.Policy
 	a.report = &runtime.Report{}
-	a.report.ImageDigest, a.report.Enforcement = a.image.Digest, a.Plan.Enforcement
-	a.report.Packages = a.image.Packages
+	a.report.ImageDigest, a.report.Enforcement = a.Image.Digest, a.Plan.Enforcement
+	a.report.Packages = a.Image.Packages
 	if err := a.prepare(ctx); errors.Is(err, errInputsFull) {
 		a.conclude(verdict{outcome: job.DiskLimit, message: fmt.Sprintf("%s of %s", err, a.policy.Disk)})
 		return a.report, nil
@@ -51,7 +52,7 @@ func (a *attempt) run(ctx context.Context) (*runtime.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.env = environment(a.image.Env, way.variables(), a.policy.Env.Set, a.Secrets)
+	a.env = Environ(a.Image.Env, way.variables(), a.policy.Env.Set, a.Secrets)
 	a.mask = mask.New(slices.Collect(maps.Values(a.Secrets)))
 	if a.Gathered != nil {
 		a.Gathered(a.gather)
@@ -65,37 +66,37 @@ func (a *attempt) run(ctx context.Context) (*runtime.Report, error) {
 }
 
 // prepare gives the slot the job's limits and inputs.
-func (a *attempt) prepare(ctx context.Context) error {
+func (a *Attempt) prepare(ctx context.Context) error {
 	p := a.policy
-	if err := a.limit(p); err != nil {
+	if err := a.Limit(p); err != nil {
 		return err
 	}
-	if err := a.scratch.show(coresOf(p.CPU), p.Memory); err != nil {
+	if err := a.Scratch.show(CoresOf(p.CPU), p.Memory); err != nil {
 		return err
 	}
-	return a.scratch.writeInputs(ctx, a.Files)
+	return a.Scratch.writeInputs(ctx, a.Files)
 }
 
-// limit gives the place the limits of a policy.
-func (s *place) limit(p *policy.Policy) error {
+// Limit gives the place the limits of a policy.
+func (s *Place) Limit(p *policy.Policy) error {
 	limits := cgroup.Limits{Memory: int64(p.Memory), CPU: p.CPU, Processes: int64(p.Processes)}
-	if s.foreign {
-		limits.Memory, limits.Processes = limits.Memory+foreignMemory, foreignPids
+	if s.Foreign {
+		limits.Memory, limits.Processes = limits.Memory+ForeignMemory, ForeignPids
 	}
-	if err := s.group.Limit(limits); err != nil {
+	if err := s.Group.Limit(limits); err != nil {
 		return err
 	}
-	return s.scratch.resize(p.Disk, p.Files)
+	return s.Scratch.resize(p.Disk, p.Files)
 }
 
-func (a *attempt) runProgram(ctx context.Context) error {
+func (a *Attempt) runProgram(ctx context.Context) error {
 	switch {
 	case a.Service != "":
 		return a.runService(ctx)
 	case a.Program.Python != nil:
 		return a.runPython(ctx, &pythonRequest{Python: a.Program.Python, Imports: rulesFor(a.policy.Imports)})
 	case a.Program.Command != nil:
-		if note := a.image.Note; note != "" {
+		if note := a.Image.Note; note != "" {
 			a.report.Feedback = append(a.report.Feedback, note)
 		}
 		if len(a.Program.Command.Steps) == 0 {
@@ -106,9 +107,9 @@ func (a *attempt) runProgram(ctx context.Context) error {
 	return job.Invalid("program", "isolation %s runs python and command programs only", a.policy.Isolation)
 }
 
-func (a *attempt) runCommand(ctx context.Context, c *job.Command) error {
-	e, err := a.execute(ctx, a.box, &program{
-		argv: c.Argv, env: a.env, dir: a.dir(c.Dir), stdin: []byte(c.Stdin), limits: a.policy, budget: a.CPU, waits: a.Waits, metered: a.Metered,
+func (a *Attempt) runCommand(ctx context.Context, c *job.Command) error {
+	e, err := a.execute(ctx, a.Box, &Program{
+		Args: c.Argv, Env: a.env, Dir: a.dir(c.Dir), stdin: []byte(c.Stdin), Limits: a.policy, budget: a.CPU, waits: a.Waits, metered: a.Metered,
 	}, cgroup.Usage{})
 	if err != nil {
 		return err
@@ -120,7 +121,7 @@ func (a *attempt) runCommand(ctx context.Context, c *job.Command) error {
 
 // runSteps runs steps until one fails. The result's streams, code and outcome
 // are those of the last one that ran; its usage is that of all.
-func (a *attempt) runSteps(ctx context.Context, steps []job.Step) error {
+func (a *Attempt) runSteps(ctx context.Context, steps []job.Step) error {
 	var used cgroup.Usage
 	for i, step := range steps {
 		p, err := policy.ParseStep(step.Policy, *a.policy)
@@ -130,8 +131,8 @@ func (a *attempt) runSteps(ctx context.Context, steps []job.Step) error {
 		// What is left of the job's own limits holds for all steps together.
 		p.Wall = min(p.Wall, a.policy.Wall-job.Duration(a.wall()-a.waited))
 		p.CPUTime = min(p.CPUTime, a.policy.CPUTime-job.Duration(used.CPU))
-		e, err := a.execute(ctx, a.box, &program{
-			argv: step.Argv, env: a.env, dir: a.dir(step.Dir), stdin: []byte(step.Stdin), limits: &p, budget: a.CPU, waits: a.Waits, metered: a.Metered,
+		e, err := a.execute(ctx, a.Box, &Program{
+			Args: step.Argv, Env: a.env, Dir: a.dir(step.Dir), stdin: []byte(step.Stdin), Limits: &p, budget: a.CPU, waits: a.Waits, metered: a.Metered,
 		}, used)
 		if err != nil {
 			return err
@@ -155,7 +156,7 @@ func total(a, b cgroup.Usage) cgroup.Usage {
 	return cgroup.Usage{CPU: a.CPU + b.CPU, OOMKills: a.OOMKills + b.OOMKills, ForksRefused: a.ForksRefused + b.ForksRefused}
 }
 
-func stepResult(name string, e *ended, v verdict) job.StepResult {
+func stepResult(name string, e *Ended, v verdict) job.StepResult {
 	return job.StepResult{
 		Name: name, Outcome: v.outcome, ExitCode: v.code, Signal: v.signal,
 		Stdout: e.stdout, Stderr: e.stderr, Usage: usageOf(e.usage, e.wall, e.waited),
@@ -169,19 +170,19 @@ func usageOf(u cgroup.Usage, wall, waited time.Duration) job.Usage {
 	}
 }
 
-// preloadService is the attempt of an interpreter that preloads.
-const preloadService = "preload"
+// PreloadService is the attempt of an interpreter that preloads.
+const PreloadService = "preload"
 
 // runService runs the harness, which becomes the service.
-func (a *attempt) runService(ctx context.Context) error {
-	if a.Service == preloadService {
+func (a *Attempt) runService(ctx context.Context) error {
+	if a.Service == PreloadService {
 		return a.runPython(ctx, &pythonRequest{Preload: string(python.Preload)})
 	}
 	serve, ok := services[a.Service]
 	if !ok {
 		return job.Invalid("service", "there is no %q", a.Service)
 	}
-	if a.box.Serves(a.policy.Env.Set) {
+	if a.Box.Serves(a.policy.Env.Set) {
 		serve.Sources = nil
 	}
 	return a.runPython(ctx, &pythonRequest{Serve: &serve})
@@ -190,8 +191,8 @@ func (a *attempt) runService(ctx context.Context) error {
 var services = python.Services()
 
 // runPython runs the harness, which does what is requested.
-func (a *attempt) runPython(ctx context.Context, r *pythonRequest) error {
-	uid := a.scratch.uid + programUID
+func (a *Attempt) runPython(ctx context.Context, r *pythonRequest) error {
+	uid := a.Scratch.UID + ProgramUID
 	request, err := r.file(uid)
 	if err != nil {
 		return err
@@ -214,10 +215,10 @@ func (a *attempt) runPython(ctx context.Context, r *pythonRequest) error {
 			files = append(files, a.Link)
 		}
 	}
-	e, err := a.execute(ctx, a.box, &program{
-		argv: []string{"python3", "-B", harness}, env: a.env, dir: a.dir(""), limits: a.policy,
-		files: files, python: true, asked: a.policy.Env.Set, talk: talk, forks: a.Forks, together: a.Together, budget: a.CPU, waits: a.Waits, metered: a.Metered,
-	}, a.spent)
+	e, err := a.execute(ctx, a.Box, &Program{
+		Args: []string{"python3", "-B", harness}, Env: a.env, Dir: a.dir(""), Limits: a.policy,
+		files: files, Python: true, Asked: a.policy.Env.Set, talk: talk, Forks: a.Forks, together: a.Together, budget: a.CPU, waits: a.Waits, metered: a.Metered,
+	}, a.Spent)
 	if err != nil {
 		return err
 	}
@@ -234,7 +235,7 @@ func (a *attempt) runPython(ctx context.Context, r *pythonRequest) error {
 	a.account(e)
 	v := judge(e.ending, a.policy)
 	switch {
-	case e.failure != nil && *v.code == 127:
+	case e.Failure != nil && *v.code == 127:
 		v.message = "the image has no python3"
 	case v.outcome == job.Failed && violation != "":
 		v.outcome, v.message = job.PolicyViolation, "policy.imports: "+clipText(violation)
@@ -245,22 +246,22 @@ func (a *attempt) runPython(ctx context.Context, r *pythonRequest) error {
 
 // dir is where a program begins: where its job says, else where its image does, if it
 // is a command.
-func (a *attempt) dir(asked string) string {
+func (a *Attempt) dir(asked string) string {
 	switch {
 	case asked != "":
 		return asked
-	case a.Service == "" && a.Program.Command != nil && a.image.Dir != "":
-		return a.image.Dir
+	case a.Service == "" && a.Program.Command != nil && a.Image.Dir != "":
+		return a.Image.Dir
 	}
-	return a.scratch.home()
+	return a.Scratch.home()
 }
 
-func (a *attempt) wall() time.Duration {
+func (a *Attempt) wall() time.Duration {
 	return time.Duration(a.report.Usage.WallMS * float64(time.Millisecond))
 }
 
 // account adds what a program left and used.
-func (a *attempt) account(e *ended) {
+func (a *Attempt) account(e *Ended) {
 	r := a.report
 	if r.StartedAt.IsZero() {
 		r.StartedAt = e.started
@@ -271,7 +272,7 @@ func (a *attempt) account(e *ended) {
 	r.Timings.RunMS = r.Usage.WallMS
 }
 
-func (a *attempt) conclude(v verdict) {
+func (a *Attempt) conclude(v verdict) {
 	r := a.report
 	r.Outcome, r.State, r.Message, r.ExitCode, r.Signal = v.outcome, v.outcome.State(), v.message, v.code, v.signal
 	if r.StartedAt.IsZero() {
@@ -281,7 +282,7 @@ func (a *attempt) conclude(v verdict) {
 
 // collect hands out the artifacts, now that nothing in the sandbox can change
 // them any more. Those of a canceled job are nobody's.
-func (a *attempt) collect(ctx context.Context) error {
+func (a *Attempt) collect(ctx context.Context) error {
 	if a.Collect == nil || len(a.policy.Artifacts.Paths) == 0 || a.report.Outcome == job.OutcomeCanceled {
 		return nil
 	}
@@ -296,12 +297,12 @@ func (a *attempt) collect(ctx context.Context) error {
 }
 
 // gather is a runtime.Gather.
-func (a *attempt) gather(ctx context.Context, take runtime.Collector) ([]string, error) {
+func (a *Attempt) gather(ctx context.Context, take runtime.Collector) ([]string, error) {
 	want := a.policy.Artifacts
 	var roots []artifact.Root
-	for _, w := range a.scratch.mounts {
-		if !w.readOnly { // it left nothing there
-			roots = append(roots, artifact.Root{Path: w.path, Dir: w.dir})
+	for _, w := range a.Scratch.Dirs {
+		if !w.ReadOnly { // it left nothing there
+			roots = append(roots, artifact.Root{Path: w.Path, Dir: w.Dir})
 		}
 	}
 	limits := artifact.Limits{Paths: want.Paths, MaxBytes: int64(want.MaxBytes), MaxFiles: want.MaxFiles}

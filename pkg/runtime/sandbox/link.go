@@ -1,4 +1,4 @@
-package containerd
+package sandbox
 
 import (
 	"context"
@@ -23,9 +23,9 @@ import (
 // else, so a guest that does not is broken.
 const sendTime = 5 * time.Second
 
-// listen listens at name in dir for the guest of a sandbox whose root is host
+// Listen listens at name in dir for the guest of a sandbox whose root is host
 // user uid; nobody else can connect.
-func listen(network, dir, name string, uid int) (*net.UnixListener, error) {
+func Listen(network, dir, name string, uid int) (*net.UnixListener, error) {
 	// The path of a socket has at most 107 bytes, that of a directory has not.
 	d, err := os.Open(dir)
 	if err != nil {
@@ -46,16 +46,16 @@ func listen(network, dir, name string, uid int) (*net.UnixListener, error) {
 	return l, nil
 }
 
-// link is the worker's end of a guest's connection. One program runs at a time.
-type link struct {
+// Link is the worker's end of a guest's connection. One program runs at a time.
+type Link struct {
 	conn  *net.UnixConn
-	ended chan guest.Ended
-	gone  chan struct{} // closed when the connection has ended
+	Ended chan guest.Ended
+	Gone  chan struct{} // closed when the connection has ended
 }
 
-// accept waits for the guest, which is process p, to connect and to introduce
+// Accept waits for the guest, which is process p, to connect and to introduce
 // itself.
-func accept(ctx context.Context, l *net.UnixListener, p *process.Process) (*link, error) {
+func Accept(ctx context.Context, l *net.UnixListener, p *process.Process) (*Link, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var watching sync.WaitGroup
 	watching.Go(func() {
@@ -83,14 +83,14 @@ func accept(ctx context.Context, l *net.UnixListener, p *process.Process) (*link
 		return nil, fmt.Errorf("greet the guest: %w", err)
 	}
 	_ = conn.SetReadDeadline(time.Time{})
-	k := &link{conn: conn, ended: make(chan guest.Ended, 1), gone: make(chan struct{})}
+	k := &Link{conn: conn, Ended: make(chan guest.Ended, 1), Gone: make(chan struct{})}
 	go k.read()
 	return k, nil
 }
 
 // read passes on what the guest says, until it is gone or says what it may not.
-func (k *link) read() {
-	defer close(k.gone)
+func (k *Link) read() {
+	defer close(k.Gone)
 	defer k.conn.Close()
 	for {
 		var e guest.Ended
@@ -98,15 +98,15 @@ func (k *link) read() {
 			return
 		}
 		select {
-		case k.ended <- e:
+		case k.Ended <- e:
 		default:
 			return // nobody asked
 		}
 	}
 }
 
-// start sends s with its descriptors.
-func (k *link) start(s guest.Start, files []*os.File) error {
+// Start sends s with its descriptors.
+func (k *Link) Start(s guest.Start, files []*os.File) error {
 	frame, err := guest.Encode(s)
 	if err != nil {
 		return err
@@ -126,13 +126,14 @@ func (k *link) start(s guest.Start, files []*os.File) error {
 	return nil
 }
 
-func (k *link) close() { _ = k.conn.Close() }
+// Close ends the connection, and with it the guest.
+func (k *Link) Close() { _ = k.conn.Close() }
 
-// gate is the worker's end of a gate: see package guest.
-type gate struct{ conn *net.UnixConn }
+// Gate is the worker's end of a gate: see package guest.
+type Gate struct{ Conn *net.UnixConn }
 
-// newGate returns both ends. The caller closes them.
-func newGate() (*gate, *os.File, error) {
+// NewGate returns both ends. The caller closes them.
+func NewGate() (*Gate, *os.File, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make a gate: %w", err)
@@ -148,14 +149,14 @@ func newGate() (*gate, *os.File, error) {
 		_ = theirs.Close()
 		return nil, nil, fmt.Errorf("make a gate: %w", err)
 	}
-	return &gate{conn.(*net.UnixConn)}, theirs, nil
+	return &Gate{conn.(*net.UnixConn)}, theirs, nil
 }
 
-// wait returns the process that waits at the gate, by the kernel's word.
-func (g *gate) wait() (pid int, err error) {
+// Wait returns the process that waits at the gate, by the kernel's word.
+func (g *Gate) Wait() (pid int, err error) {
 	var word [8]byte
 	oob := make([]byte, unix.CmsgSpace(unix.SizeofUcred))
-	n, oobn, _, _, err := g.conn.ReadMsgUnix(word[:], oob)
+	n, oobn, _, _, err := g.Conn.ReadMsgUnix(word[:], oob)
 	if err != nil {
 		return 0, fmt.Errorf("wait at the gate: %w", err)
 	}
@@ -173,18 +174,19 @@ func (g *gate) wait() (pid int, err error) {
 	return int(cred.Pid), nil
 }
 
-// failure is why a process could not become the program.
-type failure struct {
-	stage guest.Stage
-	errno unix.Errno
+// Failure is why a process could not become the program.
+type Failure struct {
+	Stage guest.Stage
+	Errno unix.Errno
 }
 
-func (f *failure) Error() string { return fmt.Sprintf("%s: %s", f.stage, f.errno) }
+// Error implements error.
+func (f *Failure) Error() string { return fmt.Sprintf("%s: %s", f.Stage, f.Errno) }
 
-// result waits for the program to begin. A *failure says that it could not.
-func (g *gate) result() error {
+// Result waits for the program to begin. A *failure says that it could not.
+func (g *Gate) Result() error {
 	var word [8]byte
-	n, err := g.conn.Read(word[:])
+	n, err := g.Conn.Read(word[:])
 	switch {
 	case err == io.EOF || err == nil && n == 0:
 		return nil
@@ -193,7 +195,8 @@ func (g *gate) result() error {
 	case n != 6 || word[0] != guest.GateFailed:
 		return errors.New("pass the gate: the guest breaks its protocol")
 	}
-	return &failure{guest.Stage(word[1]), unix.Errno(binary.LittleEndian.Uint32(word[2:6]))}
+	return &Failure{guest.Stage(word[1]), unix.Errno(binary.LittleEndian.Uint32(word[2:6]))}
 }
 
-func (g *gate) close() { _ = g.conn.Close() }
+// Close closes our end. A process that waits at the gate goes no further.
+func (g *Gate) Close() { _ = g.Conn.Close() }

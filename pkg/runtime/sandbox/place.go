@@ -1,20 +1,20 @@
-package containerd
+package sandbox
 
 import (
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
 	"github.com/assay-run/assay/pkg/runtime/mask"
 )
 
-// place is what every kind of slot gives to its program.
-type place struct {
-	image   Image
-	layout  layout
-	scratch *scratch
-	group   cgroup.Group // of the programs; what starts them is in another
+// Place is what every kind of slot gives to its program.
+type Place struct {
+	Image   Image
+	Layout  Layout
+	Scratch *Scratch
+	Group   cgroup.Group // of the programs; what starts them is in another
 	mask    *mask.Mask   // of what programs write; nil for nothing
-	foreign bool         // its programs run on a kernel of their own
-	idle    int64        // bytes that this takes by itself
-	null    string       // the device that programs read which are given no input
+	Foreign bool         // its programs run on a kernel of their own
+	Idle    int64        // bytes that this takes by itself
+	Null    string       // the device that programs read which are given no input
 }
 
 // Image is what a program is told of the image that its sandbox is made of.
@@ -29,7 +29,7 @@ type Image struct {
 // What a kernel of its own takes besides its program: memory in bytes, and
 // processes and threads of this host.
 const (
-	foreignMemory = 96 << 20
-	foreignLeast  = 64 << 20 // to start
-	foreignPids   = 4096
+	ForeignMemory = 96 << 20
+	ForeignLeast  = 64 << 20 // to start
+	ForeignPids   = 4096
 )

@@ -1,4 +1,4 @@
-package containerd
+package sandbox
 
 import (
 	"fmt"
@@ -18,7 +18,7 @@ type way struct {
 
 // openWay starts the proxy that the policy asks for. It is there before the
 // program is, so that the program cannot take its place.
-func (a *attempt) openWay() (*way, error) {
+func (a *Attempt) openWay() (*way, error) {
 	n := a.policy.Network
 	if n.Mode == policy.NetworkNone {
 		return nil, nil
@@ -34,7 +34,7 @@ func (a *attempt) openWay() (*way, error) {
 	if err != nil {
 		return nil, fmt.Errorf("policy.network.private: %w", err)
 	}
-	if a.trusted { // what an operator's own list names is open
+	if a.Trusted { // what an operator's own list names is open
 		private = rules
 	}
 	rc, err := a.Init().FD.SyscallConn()
@@ -42,8 +42,8 @@ func (a *attempt) openWay() (*way, error) {
 		return nil, err
 	}
 	w := &way{
-		proxy: egress.New(egress.Config{Rules: rules, Private: private, Network: a.network, Trusted: a.trusted, MaxBytes: int64(n.MaxBytes)}),
-		env:   egress.Variables(rules, private, a.network.Private()),
+		proxy: egress.New(egress.Config{Rules: rules, Private: private, Network: a.Network, Trusted: a.Trusted, MaxBytes: int64(n.MaxBytes)}),
+		env:   egress.Variables(rules, private, a.Network.Private()),
 	}
 	cerr := rc.Control(func(fd uintptr) {
 		l, lerr := egress.Listen(fd)

@@ -1,4 +1,4 @@
-package containerd
+package sandbox
 
 import (
 	"context"
@@ -18,30 +18,30 @@ import (
 
 // How patient the worker is with what ought to take microseconds.
 const (
-	gateTime  = 10 * time.Second // for the guest to fork, on a machine without any time left
+	GateTime  = 10 * time.Second // for the guest to fork, on a machine without any time left
 	drainTime = time.Second      // for output to end once nobody is left to write
 )
 
-// program is one process to run in a slot, with what it leaves in its wake.
-type program struct {
-	argv, env []string
-	dir       string
+// Program is one process to run in a slot, with what it leaves in its wake.
+type Program struct {
+	Args, Env []string
+	Dir       string
 	stdin     []byte
 	files     []*os.File        // descriptors from 3 on; the caller closes them
-	python    bool              // argv is the harness: an interpreter that runs already will do
-	asked     map[string]string // of env, what the job set
+	Python    bool              // argv is the harness: an interpreter that runs already will do
+	Asked     map[string]string // of env, what the job set
 	talk      *conversation     // nil: none
-	forks     bool              // it may be copied while it runs
+	Forks     bool              // it may be copied while it runs
 	together  uint64            // see runtime.Attempt
 	cores     unix.CPUSet       // that it is bound to, chosen when it begins; none: any
-	limits    *policy.Policy    // wall, cpu_time, stdout, stderr; the rest is the slot's
+	Limits    *policy.Policy    // wall, cpu_time, stdout, stderr; the rest is the slot's
 	budget    *runtime.CPUBudget
 	waits     *runtime.Waits      // see runtime.Attempt; nil: its own
 	metered   func(runtime.Meter) // see runtime.Attempt; nil: nobody asks
 }
 
-// ended is how a program ended and what it used.
-type ended struct {
+// Ended is how a program ended and what it used.
+type Ended struct {
 	ending
 	stdout, stderr job.Output
 	started        time.Time
@@ -50,8 +50,8 @@ type ended struct {
 	usage          cgroup.Usage
 }
 
-// box runs programs in a place, one after the other.
-type box interface {
+// Box runs programs in a place, one after the other.
+type Box interface {
 	// Serves reports whether an interpreter waits here that has all services, for
 	// a program that asks for this environment.
 	Serves(asked map[string]string) bool
@@ -61,23 +61,23 @@ type box interface {
 	Kill() error
 	// Begin starts p, with these descriptors, under the limits of its place. It
 	// returns when user code started.
-	Begin(ctx context.Context, p *program, files []*os.File) (time.Time, error)
+	Begin(ctx context.Context, p *Program, files []*os.File) (time.Time, error)
 	// End waits for the program to end and for everything that it left to be
 	// gone. It fills in how that came about.
-	End(e *ended) error
+	End(e *Ended) error
 }
 
 // execute runs p in b and returns when nothing of it is left. An error means
 // that the sandbox failed, not the program.
-func (s *place) execute(ctx context.Context, b box, p *program, before cgroup.Usage) (*ended, error) {
-	seat, err := seats.take(coresOf(p.limits.CPU), p.together, p.talk != nil)
+func (s *Place) execute(ctx context.Context, b Box, p *Program, before cgroup.Usage) (*Ended, error) {
+	seat, err := seats.take(CoresOf(p.Limits.CPU), p.together, p.talk != nil)
 	if err != nil {
 		return nil, err
 	}
 	defer seat.leave()
 	p.cores = seat.set()
 	stop := newStopper(b.Kill)
-	io, err := openStreams(p, s.null, s.scratch.uid+programUID, stop, s.mask)
+	io, err := openStreams(p, s.Null, s.Scratch.UID+ProgramUID, stop, s.mask)
 	if err != nil {
 		return nil, err
 	}
@@ -87,13 +87,13 @@ func (s *place) execute(ctx context.Context, b box, p *program, before cgroup.Us
 	if p.metered != nil {
 		p.metered(m.spent)
 	}
-	e := &ended{}
+	e := &Ended{}
 	e.started, err = b.Begin(ctx, p, io.theirs(p.files))
 	io.closeTheirs()
 	if err != nil {
 		return nil, broken(ctx, err)
 	}
-	own := newClock(s.group, m.usage, e.started)
+	own := newClock(s.Group, m.usage, e.started)
 	watching := s.watch(ctx, b.Init().PID, stop, p, own, m, seat)
 	talking := p.talk.begin(ctx, stop)
 	err = s.blame(b.End(e), e, before)
@@ -125,13 +125,13 @@ func (s *place) execute(ctx context.Context, b box, p *program, before cgroup.Us
 	}
 	m.exhausts(e.usage, 0) // the budget knows the rest now
 	// As for its limit, so in what is said of it: see watch.left.
-	e.waited = min(e.waited, max(e.wall-needed(e.usage.CPU, p.limits.CPU), 0))
-	if s.foreign { // what of it is the sandbox's kernel's is not the program's
+	e.waited = min(e.waited, max(e.wall-needed(e.usage.CPU, p.Limits.CPU), 0))
+	if s.Foreign { // what of it is the sandbox's kernel's is not the program's
 		e.usage.ProcessesPeak, e.usage.ForksRefused = 0, 0
-		e.usage.MemoryPeak = min(max(e.usage.MemoryPeak-s.idle, 0), int64(p.limits.Memory))
+		e.usage.MemoryPeak = min(max(e.usage.MemoryPeak-s.Idle, 0), int64(p.Limits.Memory))
 	}
 	e.oomKills, e.refused = e.usage.OOMKills, e.usage.ForksRefused
-	e.noSpace, e.noInodes, err = s.scratch.full()
+	e.noSpace, e.noInodes, err = s.Scratch.full()
 	return e, err
 }
 
@@ -146,17 +146,17 @@ func broken(ctx context.Context, err error) error {
 // blame says whose failure it was that the guest ended. Short of the job's memory,
 // the kernel may have chosen it: then that was the program's, whose every process
 // went with it.
-func (s *place) blame(err error, e *ended, before cgroup.Usage) error {
-	if !errors.Is(err, errGuest) || errors.Is(err, process.ErrUndead) {
+func (s *Place) blame(err error, e *Ended, before cgroup.Usage) error {
+	if !errors.Is(err, ErrGuest) || errors.Is(err, process.ErrUndead) {
 		return err
 	}
-	u, uerr := s.group.Usage()
+	u, uerr := s.Group.Usage()
 	if uerr != nil || u.Since(before).OOMKills == 0 {
 		return err
 	}
-	e.status = unix.WaitStatus(unix.SIGKILL)
+	e.Status = unix.WaitStatus(unix.SIGKILL)
 	return nil
 }
 
-// errGuest says that what starts programs in a sandbox is gone.
-var errGuest = errors.New("the guest ended while its program ran")
+// ErrGuest says that what starts programs in a sandbox is gone.
+var ErrGuest = errors.New("the guest ended while its program ran")

@@ -1,4 +1,4 @@
-package containerd
+package sandbox
 
 import (
 	"fmt"
@@ -31,8 +31,8 @@ const (
 // ending is all that is known about how one program ended.
 type ending struct {
 	stop      stopReason
-	failure   *failure        // it never began
-	status    unix.WaitStatus // if it was not stopped
+	Failure   *Failure        // it never began
+	Status    unix.WaitStatus // if it was not stopped
 	exception bool            // python reported an uncaught one
 	oomKills  int64
 	refused   int64 // forks
@@ -60,7 +60,7 @@ func judge(e ending, p *policy.Policy) verdict {
 	}
 	switch e.stop {
 	case stopDone:
-		if e.status.Signaled() && e.status.Signal() == unix.SIGKILL {
+		if e.Status.Signaled() && e.Status.Signal() == unix.SIGKILL {
 			return verdict{outcome: job.Succeeded}
 		} // else it was over anyway
 	case stopWall:
@@ -72,8 +72,8 @@ func judge(e ending, p *policy.Policy) verdict {
 	case stopStderr:
 		return verdict{outcome: job.OutputLimit, message: fmt.Sprintf("it wrote more than %s to stderr", p.Stderr.Limit)}
 	}
-	if e.failure != nil {
-		return neverBegan(e.failure)
+	if e.Failure != nil {
+		return neverBegan(e.Failure)
 	}
 	return ownEnd(e, p)
 }
@@ -82,16 +82,16 @@ func judge(e ending, p *policy.Policy) verdict {
 func ownEnd(e ending, p *policy.Policy) verdict {
 	var v verdict
 	switch {
-	case e.status.Signaled():
-		v.outcome, v.signal = job.Signaled, unix.SignalName(e.status.Signal())
+	case e.Status.Signaled():
+		v.outcome, v.signal = job.Signaled, unix.SignalName(e.Status.Signal())
 		v.message = "it was ended by " + v.signal
-	case e.status.ExitStatus() == 0 && !e.exception:
-		return verdict{outcome: job.Succeeded, code: codeOf(e.status)}
+	case e.Status.ExitStatus() == 0 && !e.exception:
+		return verdict{outcome: job.Succeeded, code: codeOf(e.Status)}
 	case e.exception:
-		v.outcome, v.code = job.Exception, codeOf(e.status)
+		v.outcome, v.code = job.Exception, codeOf(e.Status)
 		v.message = "it ended with an uncaught exception"
 	default:
-		v.outcome, v.code = job.Failed, codeOf(e.status)
+		v.outcome, v.code = job.Failed, codeOf(e.Status)
 		v.message = fmt.Sprintf("it ended with exit code %d", *v.code)
 	}
 	// It failed by itself. A limit that it ran into is the better explanation.
@@ -115,19 +115,19 @@ func codeOf(s unix.WaitStatus) *int {
 }
 
 // neverBegan gives a program that could not be executed a shell's exit codes.
-func neverBegan(f *failure) verdict {
+func neverBegan(f *Failure) verdict {
 	code := 126
 	v := verdict{outcome: job.Failed, code: &code, message: "cannot " + f.Error()}
 	switch {
-	case f.stage == guest.StageExec && (f.errno == unix.ENOENT || f.errno == unix.ENOTDIR):
+	case f.Stage == guest.StageExec && (f.Errno == unix.ENOENT || f.Errno == unix.ENOTDIR):
 		code = 127
 		v.message = "no such program"
-	case f.stage == guest.StageExec && f.errno == unix.EACCES:
+	case f.Stage == guest.StageExec && f.Errno == unix.EACCES:
 		v.message = "the program is not executable"
-	case f.stage == guest.StageExec && f.errno == unix.E2BIG:
+	case f.Stage == guest.StageExec && f.Errno == unix.E2BIG:
 		v.message = "argv and environment are too long"
-	case f.stage == guest.StageDir:
-		v.message = "cannot enter the working directory: " + f.errno.Error()
+	case f.Stage == guest.StageDir:
+		v.message = "cannot enter the working directory: " + f.Errno.Error()
 	}
 	return v
 }

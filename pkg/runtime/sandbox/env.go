@@ -1,4 +1,4 @@
-package containerd
+package sandbox
 
 import (
 	"maps"
@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// environment is the whole environment of a program: three defaults, the
+// Environ is the whole environment of a program: three defaults, the
 // image's, and then more, of which the later wins. It is sorted.
-func environment(image []string, more ...map[string]string) []string {
+func Environ(image []string, more ...map[string]string) []string {
 	env := map[string]string{
 		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"HOME": "/workspace",
@@ -29,9 +29,9 @@ func environment(image []string, more ...map[string]string) []string {
 	return out
 }
 
-// startsAfresh reports whether an interpreter reads one of these variables when
+// StartsAfresh reports whether an interpreter reads one of these variables when
 // it starts, so that one that runs already will not do.
-func startsAfresh(env map[string]string) bool {
+func StartsAfresh(env map[string]string) bool {
 	for k := range env {
 		if strings.HasPrefix(k, "PYTHON") || strings.HasPrefix(k, "LD_") || strings.HasPrefix(k, "LC_") || k == "LANG" || k == "TZ" {
 			return true

@@ -1,4 +1,4 @@
-package containerd
+package sandbox
 
 import (
 	"os/exec"
@@ -113,7 +113,7 @@ func TestPin(t *testing.T) {
 	}
 	defer seat.leave()
 	want := seat.set()
-	if err := pin(cmd.Process.Pid, &program{cores: want}); err != nil {
+	if err := pin(cmd.Process.Pid, &Program{cores: want}); err != nil {
 		t.Fatal(err)
 	}
 	var got unix.CPUSet

@@ -1,4 +1,4 @@
-package containerd
+package sandbox
 
 import (
 	"errors"
@@ -135,7 +135,7 @@ func rotated(all []int, by int) []int {
 
 // pin binds the process of a program, and what it will start, to its cores. What
 // only waits for a program has none.
-func pin(pid int, p *program) error {
+func pin(pid int, p *Program) error {
 	if p.cores.Count() == 0 {
 		return nil
 	}
@@ -147,8 +147,8 @@ func pin(pid int, p *program) error {
 
 // bind binds all that runs of a program to other cores. What is forked meanwhile keeps the old
 // ones; the limit of its CPU is the control group's.
-func (s *place) bind(set unix.CPUSet) error {
-	threads, err := s.group.Threads()
+func (s *Place) bind(set unix.CPUSet) error {
+	threads, err := s.Group.Threads()
 	if err != nil {
 		return err
 	}

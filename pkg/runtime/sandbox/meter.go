@@ -1,4 +1,4 @@
-package containerd
+package sandbox
 
 import (
 	"sync"
@@ -10,7 +10,7 @@ import (
 
 // meter reads what one program has used, for the watch and for whoever else asks.
 type meter struct {
-	place  *place
+	place  *Place
 	before cgroup.Usage
 	budget *runtime.CPUBudget // of more than this program; nil: none
 
@@ -26,7 +26,7 @@ func (m *meter) usage() (cgroup.Usage, error) {
 	if m.over {
 		return cgroup.Usage{}, runtime.ErrOver
 	}
-	u, err := m.place.group.Usage()
+	u, err := m.place.Group.Usage()
 	return u.Since(m.before), err
 }
 
@@ -56,11 +56,11 @@ func (m *meter) spent() (runtime.Spent, error) {
 	if m.over {
 		return s, runtime.ErrOver
 	}
-	if m.place.foreign { // what of it is the sandbox's kernel's is not the program's
+	if m.place.Foreign { // what of it is the sandbox's kernel's is not the program's
 		s.ProcessesPeak, s.ForksRefused = 0, 0
-		s.MemoryPeak = max(s.MemoryPeak-m.place.idle, 0)
+		s.MemoryPeak = max(s.MemoryPeak-m.place.Idle, 0)
 	}
-	s.NoSpace, s.NoInodes, err = m.place.scratch.full()
+	s.NoSpace, s.NoInodes, err = m.place.Scratch.full()
 	return s, err
 }
 

@@ -1,4 +1,4 @@
-package containerd
+package sandbox
 
 import (
 	"errors"
@@ -12,55 +12,55 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// newDetachedScratch makes a scratch that is mounted nowhere on this host: the
+// NewDetachedScratch makes a scratch that is mounted nowhere on this host: the
 // supervisor of a box is handed the mount itself. So thousands of them do not
 // lengthen the host's mount table, which every new mount namespace copies, and
 // nothing is left of one when its last user has ended.
-func newDetachedScratch(uid int, size job.Size, files int, l layout) (_ *scratch, err error) {
-	s := &scratch{uid: uid, size: size, files: files, own: 1 + viewFiles + len(l.paths())}
-	if s.mount, err = mountTmpfs(append(s.options(size, files), "mode", "0711")...); err != nil {
+func NewDetachedScratch(uid int, size job.Size, files int, l Layout) (_ *Scratch, err error) {
+	s := &Scratch{UID: uid, size: size, files: files, own: 1 + viewFiles + len(l.Paths())}
+	if s.Mount, err = MountTmpfs(append(s.options(size, files), "mode", "0711")...); err != nil {
 		return nil, fmt.Errorf("make scratch: %w", err)
 	}
-	s.dir = "/proc/self/fd/" + strconv.Itoa(int(s.mount.Fd()))
+	s.Dir = "/proc/self/fd/" + strconv.Itoa(int(s.Mount.Fd()))
 	if err := errors.Join(s.divide(l, nil), s.showDefaults()); err != nil {
-		_ = s.close()
+		_ = s.Close()
 		return nil, fmt.Errorf("make scratch: %w", err)
 	}
 	return s, nil
 }
 
-// newScratchOver is newDetachedScratch for one that begins with what an image has. What
+// NewScratchOver is NewDetachedScratch for one that begins with what an image has. What
 // is mounted nowhere cannot be a part of an overlay, so all of it is made at dir first.
-func newScratchOver(dir string, uid int, size job.Size, files int, l layout, over Overlays) (_ *scratch, err error) {
-	s, err := newScratch(dir, uid, size, files, l, over)
+func NewScratchOver(dir string, uid int, size job.Size, files int, l Layout, over Overlays) (_ *Scratch, err error) {
+	s, err := NewScratch(dir, uid, size, files, l, over)
 	if err != nil {
 		return nil, err
 	}
-	tree, err := cloneTree(dir, unix.AT_RECURSIVE)
+	tree, err := CloneTree(dir, unix.AT_RECURSIVE)
 	if err != nil {
-		return nil, errors.Join(err, s.close())
+		return nil, errors.Join(err, s.Close())
 	}
-	for i := range s.mounts { // by what is open of it: the box takes the tree apart
-		w := &s.mounts[i]
-		_ = w.dir.Close()
-		if w.dir, err = os.Open(filepath.Join("/proc/self/fd", strconv.Itoa(int(tree.Fd())), filepath.Base(w.host))); err != nil {
-			return nil, errors.Join(err, tree.Close(), s.close())
+	for i := range s.Dirs { // by what is open of it: the box takes the tree apart
+		w := &s.Dirs[i]
+		_ = w.Dir.Close()
+		if w.Dir, err = os.Open(filepath.Join("/proc/self/fd", strconv.Itoa(int(tree.Fd())), filepath.Base(w.Host))); err != nil {
+			return nil, errors.Join(err, tree.Close(), s.Close())
 		}
-		w.host = "/proc/self/fd/" + strconv.Itoa(int(w.dir.Fd()))
+		w.Host = "/proc/self/fd/" + strconv.Itoa(int(w.Dir.Fd()))
 	}
-	mounts := s.mounts
-	s.mounts = nil
-	if err := s.close(); err != nil {
+	mounts := s.Dirs
+	s.Dirs = nil
+	if err := s.Close(); err != nil {
 		return nil, errors.Join(err, tree.Close())
 	}
-	s.mount, s.mounts = tree, mounts
-	s.dir = "/proc/self/fd/" + strconv.Itoa(int(tree.Fd()))
+	s.Mount, s.Dirs = tree, mounts
+	s.Dir = "/proc/self/fd/" + strconv.Itoa(int(tree.Fd()))
 	return s, nil
 }
 
-// mountTmpfs returns the mount of a new tmpfs with options, given as names and
+// MountTmpfs returns the mount of a new tmpfs with options, given as names and
 // values.
-func mountTmpfs(options ...string) (*os.File, error) {
+func MountTmpfs(options ...string) (*os.File, error) {
 	fs, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("fsopen: %w", err)
@@ -89,8 +89,8 @@ func configure(fs int, options []string) error {
 }
 
 // reconfigure is resize for a file system that has no path.
-func (s *scratch) reconfigure(size job.Size, files int) error {
-	fs, err := unix.Fspick(int(s.mount.Fd()), "", unix.FSPICK_CLOEXEC|unix.FSPICK_EMPTY_PATH)
+func (s *Scratch) reconfigure(size job.Size, files int) error {
+	fs, err := unix.Fspick(int(s.Mount.Fd()), "", unix.FSPICK_CLOEXEC|unix.FSPICK_EMPTY_PATH)
 	if err != nil {
 		return fmt.Errorf("fspick: %w", err)
 	}
@@ -101,8 +101,8 @@ func (s *scratch) reconfigure(size job.Size, files int) error {
 	return unix.FsconfigReconfigure(fs)
 }
 
-// cloneTree returns a mount of dir that is nowhere yet.
-func cloneTree(dir string, flags uint) (*os.File, error) {
+// CloneTree returns a mount of dir that is nowhere yet.
+func CloneTree(dir string, flags uint) (*os.File, error) {
 	fd, err := unix.OpenTree(unix.AT_FDCWD, dir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|flags)
 	if err != nil {
 		return nil, fmt.Errorf("clone the mount of %s: %w", dir, err)

@@ -1,4 +1,4 @@
-package containerd
+package sandbox
 
 import (
 	"errors"
@@ -24,10 +24,10 @@ type streams struct {
 
 // openStreams makes the standard streams. They belong to host user uid, so that
 // a program may open /dev/stdout.
-func openStreams(p *program, null string, uid int, stop *stopper, m *mask.Mask) (_ *streams, err error) {
+func openStreams(p *Program, null string, uid int, stop *stopper, m *mask.Mask) (_ *streams, err error) {
 	s := &streams{
-		out: capture.New(p.limits.Stdout.Limit, onExceed(p.limits.Stdout, stop, stopStdout)),
-		err: capture.New(p.limits.Stderr.Limit, onExceed(p.limits.Stderr, stop, stopStderr)),
+		out: capture.New(p.Limits.Stdout.Limit, onExceed(p.Limits.Stdout, stop, stopStdout)),
+		err: capture.New(p.Limits.Stderr.Limit, onExceed(p.Limits.Stderr, stop, stopStderr)),
 	}
 	defer func() {
 		if err != nil {
@@ -36,9 +36,9 @@ func openStreams(p *program, null string, uid int, stop *stopper, m *mask.Mask) 
 		}
 	}()
 	if len(p.stdin) == 0 {
-		s.child[0], err = openDevice(null)
+		s.child[0], err = OpenDevice(null)
 	} else {
-		s.child[0], err = contentFile("stdin", p.stdin, uid)
+		s.child[0], err = ContentFile("stdin", p.stdin, uid)
 	}
 	if err != nil {
 		return nil, err
@@ -54,8 +54,8 @@ func openStreams(p *program, null string, uid int, stop *stopper, m *mask.Mask) 
 	return s, nil
 }
 
-// openDevice opens a device to read. It is never to be polled.
-func openDevice(name string) (*os.File, error) {
+// OpenDevice opens a device to read. It is never to be polled.
+func OpenDevice(name string) (*os.File, error) {
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", name, err)
@@ -96,7 +96,7 @@ func (s *streams) closeTheirs() {
 
 // finish takes what is left in the pipes. Nobody is left to write, so this is
 // quick; the deadline is for a kernel that has not buried the last one yet.
-func (s *streams) finish(e *ended) {
+func (s *streams) finish(e *Ended) {
 	for _, f := range s.ours {
 		_ = f.SetReadDeadline(time.Now().Add(drainTime))
 	}
@@ -127,8 +127,8 @@ func pipe(uid int) (r, w *os.File, err error) {
 	return r, w, nil
 }
 
-// contentFile returns a file in memory, open for reading, that holds data.
-func contentFile(name string, data []byte, uid int) (*os.File, error) {
+// ContentFile returns a file in memory, open for reading, that holds data.
+func ContentFile(name string, data []byte, uid int) (*os.File, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("make %s: %w", name, err)

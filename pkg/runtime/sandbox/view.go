@@ -1,4 +1,4 @@
-package containerd
+package sandbox
 
 import (
 	"errors"
@@ -17,8 +17,8 @@ import (
 // kernel's, and the program's processes are bound to as many cores. The limits
 // are the control group's: a program that does not believe this gains nothing.
 const (
-	cpuOnline = "/sys/devices/system/cpu/online"
-	memInfo   = "/proc/meminfo"
+	CpuOnline = "/sys/devices/system/cpu/online"
+	MemInfo   = "/proc/meminfo"
 )
 
 // What the two files take of a scratch that is not the program's.
@@ -27,13 +27,13 @@ const (
 	viewSize  = 2 * 4096
 )
 
-// view names the files in a scratch.
-func (s *scratch) view() (cpus, memory string) {
-	return filepath.Join(s.dir, "cpus"), filepath.Join(s.dir, "meminfo")
+// View names the files in a scratch.
+func (s *Scratch) View() (cpus, memory string) {
+	return filepath.Join(s.Dir, "cpus"), filepath.Join(s.Dir, "meminfo")
 }
 
 // show has programs see that many cores and that much memory.
-func (s *scratch) show(cores int, memory job.Size) error {
+func (s *Scratch) show(cores int, memory job.Size) error {
 	if s.cores == cores && s.memory == memory {
 		return nil
 	}
@@ -45,7 +45,7 @@ func (s *scratch) show(cores int, memory job.Size) error {
 	info := fmt.Sprintf("MemTotal:       %8d kB\nMemFree:        %8d kB\nMemAvailable:   %8d kB\n"+
 		"Buffers:               0 kB\nCached:                0 kB\nSwapCached:            0 kB\n"+
 		"SwapTotal:             0 kB\nSwapFree:              0 kB\n", kib, kib, kib)
-	cpus, mem := s.view()
+	cpus, mem := s.View()
 	if err := errors.Join(os.WriteFile(cpus, []byte(online), 0o444), os.WriteFile(mem, []byte(info), 0o444)); err != nil {
 		return fmt.Errorf("show the limits: %w", err)
 	}
@@ -54,10 +54,10 @@ func (s *scratch) show(cores int, memory job.Size) error {
 }
 
 // showDefaults is show for a slot that nobody has taken yet.
-func (s *scratch) showDefaults() error {
+func (s *Scratch) showDefaults() error {
 	def := policy.Default()
-	return s.show(coresOf(def.CPU), def.Memory)
+	return s.show(CoresOf(def.CPU), def.Memory)
 }
 
-// coresOf returns how many cores a program of that quota should think it has.
-func coresOf(cpu float64) int { return min(max(int(math.Ceil(cpu)), 1), runtime.NumCPU()) }
+// CoresOf returns how many cores a program of that quota should think it has.
+func CoresOf(cpu float64) int { return min(max(int(math.Ceil(cpu)), 1), runtime.NumCPU()) }

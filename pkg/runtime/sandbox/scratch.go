@@ -1,4 +1,4 @@
-package containerd
+package sandbox
 
 import (
 	"errors"
@@ -15,34 +15,34 @@ import (
 
 // Ids of a sandbox, inside its user namespace.
 const (
-	idCount    = 65536 // ids that a user namespace maps
-	programUID = 1000
-	programGID = 1000
+	IDs        = 65536 // ids that a user namespace maps
+	ProgramUID = 1000
+	ProgramGID = 1000
 )
 
-// scratch is the writable space of one slot: one tmpfs, mounted by the worker,
+// Scratch is the writable space of one slot: one tmpfs, mounted by the worker,
 // with a directory for each writable path. One file system for all of them
 // makes the disk limit hold for their sum, and since it is the worker's own
 // mount, artifacts can be read when everything in the sandbox is dead.
-type scratch struct {
-	dir    string
-	mount  *os.File // the file system, if it is mounted nowhere on this host; dir leads through it
-	uid    int      // host uid of the sandbox's root
+type Scratch struct {
+	Dir    string   // on the host
+	Mount  *os.File // the file system, if it is mounted nowhere on this host; Dir leads through it
+	UID    int      // host uid of the sandbox's root
 	size   job.Size
 	files  int
 	own    int      // inodes that are ours
 	cores  int      // that programs are shown
 	memory job.Size // likewise
-	mounts []writable
+	Dirs   []Dir    // one for each path of its layout
 }
 
-// writable is one path of a sandbox that is its own: writable, or to be read only.
-type writable struct {
-	path string   // in the sandbox
-	host string   // on the host
-	dir  *os.File // of host: artifacts are opened, and inputs written, beneath it
+// Dir is one path of a sandbox that is its own: writable, or to be read only.
+type Dir struct {
+	Path string   // in the sandbox
+	Host string   // on the host
+	Dir  *os.File // of host: artifacts are opened, and inputs written, beneath it
 
-	readOnly bool // for the program
+	ReadOnly bool // for the program
 	over     bool // it began with what the image has there
 }
 
@@ -58,18 +58,18 @@ type Overlays interface {
 	Lay(path, upper, target, stage string, uid int) error
 }
 
-// newScratch mounts the space at dir for a sandbox whose root is host user uid.
+// NewScratch mounts the space at dir for a sandbox whose root is host user uid.
 // It begins with over, nil for nothing.
-func newScratch(dir string, uid int, size job.Size, files int, l layout, over Overlays) (_ *scratch, err error) {
+func NewScratch(dir string, uid int, size job.Size, files int, l Layout, over Overlays) (_ *Scratch, err error) {
 	// Ours besides: the root, the socket's directory, and the socket, which a
 	// connection keeps although it has no name any more.
-	s := &scratch{dir: dir, uid: uid, size: size, files: files, own: 3 + viewFiles + len(l.paths()) + over.Inodes()}
+	s := &Scratch{Dir: dir, UID: uid, size: size, files: files, own: 3 + viewFiles + len(l.Paths()) + over.Inodes()}
 	if err := os.Mkdir(dir, 0o711); err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			_ = s.close()
+			_ = s.Close()
 		}
 	}()
 	if err := unix.Mount("assay", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, joined(s.options(size, files))+",mode=0711"); err != nil {
@@ -79,43 +79,43 @@ func newScratch(dir string, uid int, size job.Size, files int, l layout, over Ov
 }
 
 // divide makes a directory for each path, which begins with what over has for it.
-func (s *scratch) divide(l layout, over Overlays) (err error) {
-	paths := l.paths()
+func (s *Scratch) divide(l Layout, over Overlays) (err error) {
+	paths := l.Paths()
 	for i, p := range paths {
-		w := writable{path: p, host: filepath.Join(s.dir, "w"+strconv.Itoa(i)), readOnly: i >= len(paths)-len(l.read)}
-		if err := s.mkdir(w.host, programUID, 0o755); err != nil {
+		w := Dir{Path: p, Host: filepath.Join(s.Dir, "w"+strconv.Itoa(i)), ReadOnly: i >= len(paths)-len(l.Read)}
+		if err := s.Mkdir(w.Host, ProgramUID, 0o755); err != nil {
 			return err
 		}
 		if p == "/tmp" || p == "/dev/shm" {
-			if err := os.Chmod(w.host, 0o777|os.ModeSticky); err != nil {
+			if err := os.Chmod(w.Host, 0o777|os.ModeSticky); err != nil {
 				return err
 			}
 		}
 		if over != nil && over.Has(p) {
 			w.over = true
-			if err := over.Lay(p, filepath.Join(s.dir, "o"+strconv.Itoa(i)), w.host, s.dir+"-layers", s.uid+programUID); err != nil {
+			if err := over.Lay(p, filepath.Join(s.Dir, "o"+strconv.Itoa(i)), w.Host, s.Dir+"-layers", s.UID+ProgramUID); err != nil {
 				return err
 			}
 		}
-		if w.dir, err = os.Open(w.host); err != nil {
+		if w.Dir, err = os.Open(w.Host); err != nil {
 			return err
 		}
-		s.mounts = append(s.mounts, w)
+		s.Dirs = append(s.Dirs, w)
 	}
 	return nil
 }
 
-// mkdir makes a directory that belongs to a user of the sandbox.
-func (s *scratch) mkdir(dir string, uid int, mode os.FileMode) error {
+// Mkdir makes a directory that belongs to a user of the sandbox.
+func (s *Scratch) Mkdir(dir string, uid int, mode os.FileMode) error {
 	if err := os.Mkdir(dir, mode); err != nil {
 		return err
 	}
-	return os.Chown(dir, s.uid+uid, s.uid+uid)
+	return os.Chown(dir, s.UID+uid, s.UID+uid)
 }
 
 // options are the tmpfs's, as names and values; what is our own in it is not the
 // program's.
-func (s *scratch) options(size job.Size, files int) []string {
+func (s *Scratch) options(size job.Size, files int) []string {
 	return []string{"size", strconv.FormatInt(int64(size)+viewSize, 10), "nr_inodes", strconv.Itoa(files + s.own)}
 }
 
@@ -129,15 +129,15 @@ func joined(options []string) string {
 }
 
 // resize sets the limits of the job that takes the slot.
-func (s *scratch) resize(size job.Size, files int) error {
+func (s *Scratch) resize(size job.Size, files int) error {
 	if s.size == size && s.files == files {
 		return nil
 	}
 	var err error
-	if s.mount != nil {
+	if s.Mount != nil {
 		err = s.reconfigure(size, files)
 	} else {
-		err = unix.Mount("", s.dir, "", unix.MS_REMOUNT|unix.MS_NOSUID|unix.MS_NODEV, joined(s.options(size, files)))
+		err = unix.Mount("", s.Dir, "", unix.MS_REMOUNT|unix.MS_NOSUID|unix.MS_NODEV, joined(s.options(size, files)))
 	}
 	if err != nil {
 		return fmt.Errorf("resize scratch: %w", err)
@@ -147,37 +147,37 @@ func (s *scratch) resize(size job.Size, files int) error {
 }
 
 // full reports whether the space or the inodes have run out.
-func (s *scratch) full() (space, inodes bool, err error) {
+func (s *Scratch) full() (space, inodes bool, err error) {
 	var st unix.Statfs_t
-	if err := unix.Statfs(s.dir, &st); err != nil {
+	if err := unix.Statfs(s.Dir, &st); err != nil {
 		return false, false, fmt.Errorf("measure scratch: %w", err)
 	}
 	return st.Bavail == 0, st.Ffree == 0, nil
 }
 
-// close unmounts the space; what was in it is gone.
-func (s *scratch) close() error {
-	for _, w := range s.mounts {
-		_ = w.dir.Close()
+// Close unmounts the space; what was in it is gone.
+func (s *Scratch) Close() error {
+	for _, w := range s.Dirs {
+		_ = w.Dir.Close()
 	}
-	if s.mount != nil {
-		return s.mount.Close()
+	if s.Mount != nil {
+		return s.Mount.Close()
 	}
-	err := unix.Unmount(s.dir, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+	err := unix.Unmount(s.Dir, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) { // not mounted
 		err = nil
 	}
-	if rerr := os.Remove(s.dir); rerr != nil && !errors.Is(rerr, os.ErrNotExist) {
+	if rerr := os.Remove(s.Dir); rerr != nil && !errors.Is(rerr, os.ErrNotExist) {
 		err = errors.Join(err, rerr)
 	}
 	return err
 }
 
 // home is the directory that programs start in.
-func (s *scratch) home() string {
-	for _, w := range s.mounts {
-		if w.path == "/workspace" {
-			return w.path
+func (s *Scratch) home() string {
+	for _, w := range s.Dirs {
+		if w.Path == "/workspace" {
+			return w.Path
 		}
 	}
 	return "/"

@@ -1,4 +1,4 @@
-package containerd
+package sandbox
 
 import (
 	"encoding/json"
@@ -68,7 +68,7 @@ func (r *pythonRequest) file(uid int) (*os.File, error) {
 		return nil, fmt.Errorf("python request: %w", err)
 	}
 	if len(body) > pipeSize {
-		return contentFile("request", body, uid)
+		return ContentFile("request", body, uid)
 	}
 	// It fits into a pipe, which is cheaper to make than a file.
 	var fds [2]int

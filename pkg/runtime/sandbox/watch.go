@@ -1,4 +1,4 @@
-package containerd
+package sandbox
 
 import (
 	"context"
@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	meterEvery = 20 * time.Millisecond  // how late a CPU or memory limit may be noticed
-	meterIdle  = 320 * time.Millisecond // the same for a program that has done nothing for a while
+	MeterEvery = 20 * time.Millisecond  // how late a CPU or memory limit may be noticed
+	MeterIdle  = 320 * time.Millisecond // the same for a program that has done nothing for a while
 	newFor     = 50 * time.Millisecond  // CPU time for which a program has its cores before those that have had as much
 )
 
 // watch is one program, and who ends it at its limits.
 type watch struct {
-	*place
+	*Place
 	first  int // process 1 of its namespaces
 	limits *policy.Policy
 	stop   *stopper
@@ -35,10 +35,10 @@ type watch struct {
 // watch stops the program when a limit or ctx says so; first is process 1 of its
 // namespaces. The returned function ends the watch and reports whether the meter
 // failed.
-func (s *place) watch(ctx context.Context, first int, stop *stopper, p *program, own *clock, m *meter, t *seat) func() error {
+func (s *Place) watch(ctx context.Context, first int, stop *stopper, p *Program, own *clock, m *meter, t *seat) func() error {
 	w := &watch{
-		place: s, first: first, limits: p.limits, stop: stop, own: own, meter: m, seat: t, waits: p.waits,
-		looked: socketsLook{at: own.began}, yields: !p.forks, asked: p.forks,
+		Place: s, first: first, limits: p.Limits, stop: stop, own: own, meter: m, seat: t, waits: p.waits,
+		looked: socketsLook{at: own.began}, yields: !p.Forks, asked: p.Forks,
 	}
 	if w.waits == nil {
 		w.waits = new(runtime.Waits)
@@ -64,7 +64,7 @@ func (s *place) watch(ctx context.Context, first int, stop *stopper, p *program,
 func (w *watch) run(ctx context.Context, done <-chan struct{}) error {
 	wall := time.NewTimer(time.Until(w.own.began.Add(w.limits.Wall.D())))
 	defer wall.Stop()
-	every, cpu := meterEvery, time.Duration(0)
+	every, cpu := MeterEvery, time.Duration(0)
 	tick := time.NewTimer(every)
 	defer tick.Stop()
 	for {
@@ -96,8 +96,8 @@ func (w *watch) run(ctx context.Context, done <-chan struct{}) error {
 			continue
 		}
 		// Hundreds of sessions that wait for their clients must not cost a core.
-		if every = min(2*every, meterIdle); used > cpu+every/20 {
-			every = meterEvery
+		if every = min(2*every, MeterIdle); used > cpu+every/20 {
+			every = MeterEvery
 		}
 		cpu = used
 		tick.Reset(every)
@@ -122,7 +122,7 @@ func (w *watch) look(over bool) (time.Duration, error) {
 		tooMuch, err = w.socketsExceed(w.first, int64(w.limits.Memory))
 	}
 	if err == nil && w.yields && u.CPU >= newFor {
-		w.yields, err = false, w.group.Yield()
+		w.yields, err = false, w.Group.Yield()
 	}
 	switch {
 	case err != nil:

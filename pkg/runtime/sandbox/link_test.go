@@ -1,4 +1,4 @@
-package containerd
+package sandbox
 
 import (
 	"net"
@@ -14,13 +14,13 @@ import (
 )
 
 // meet returns a link to a guest that this test plays, and the guest's end.
-func meet(t *testing.T, hello any) (*link, *net.UnixConn, error) {
+func meet(t *testing.T, hello any) (*Link, *net.UnixConn, error) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 30)) // longer than a socket's path may be
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	l, err := listen("unix", dir, "socket", os.Getuid())
+	l, err := Listen("unix", dir, "socket", os.Getuid())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,9 +45,9 @@ func meet(t *testing.T, hello any) (*link, *net.UnixConn, error) {
 	}
 	t.Cleanup(func() { _ = conn.Close() })
 	say(t, conn, hello)
-	k, err := accept(t.Context(), l, p)
+	k, err := Accept(t.Context(), l, p)
 	if err == nil {
-		t.Cleanup(k.close)
+		t.Cleanup(k.Close)
 	}
 	return k, conn, err
 }
@@ -89,7 +89,7 @@ func TestTalkativeGuest(t *testing.T) {
 		say(t, conn, guest.Ended{Status: 0})
 	}
 	select {
-	case <-k.gone:
+	case <-k.Gone:
 	case <-time.After(5 * time.Second):
 		t.Fatal("still connected")
 	}
@@ -97,7 +97,7 @@ func TestTalkativeGuest(t *testing.T) {
 
 func TestGateRefusesNonsense(t *testing.T) {
 	for _, word := range []string{"x", "hh", "", "f\x01\x02\x00\x00\x00"} {
-		g, theirs, err := newGate()
+		g, theirs, err := NewGate()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,20 +105,20 @@ func TestGateRefusesNonsense(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = theirs.Close()
-		if pid, err := g.wait(); err == nil {
+		if pid, err := g.Wait(); err == nil {
 			t.Errorf("%q: let process %d in", word, pid)
 		}
-		g.close()
+		g.Close()
 	}
 }
 
 // The kernel, not the child, says who is at the gate.
 func TestGateKnowsWhoWaits(t *testing.T) {
-	g, theirs, err := newGate()
+	g, theirs, err := NewGate()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer g.close()
+	defer g.Close()
 	child := exec.Command("sh", "-c", "printf h >&3; exec sleep 1000")
 	child.ExtraFiles = []*os.File{theirs}
 	if err := child.Start(); err != nil {
@@ -126,7 +126,7 @@ func TestGateKnowsWhoWaits(t *testing.T) {
 	}
 	_ = theirs.Close()
 	defer func() { _, _ = child.Process.Kill(), child.Wait() }()
-	if pid, err := g.wait(); err != nil || pid != child.Process.Pid {
+	if pid, err := g.Wait(); err != nil || pid != child.Process.Pid {
 		t.Errorf("wait = %d, %v, want %d", pid, err, child.Process.Pid)
 	}
 }

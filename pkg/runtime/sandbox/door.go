@@ -1,4 +1,4 @@
-package containerd
+package sandbox
 
 import (
 	"fmt"
@@ -11,19 +11,19 @@ import (
 
 // Everything that belongs to a job begins here, whatever kind of program it is and
 // however its process came about: it waits, in the control group of its place, for
-// a word that this file alone says. TestOneDoor holds the rest of the package to it.
+// a word that this file alone says. TestOneDoor holds the rest of the tree to it.
 
 // admit has a process that waits become p, or start it: word tells it to. The
 // process must be in the place's control group, by the kernel's word of this
 // moment: a program outside of it would have no limits, while its record said that
 // they were applied.
-func (s *place) admit(pid int, p *program, word func() error) error {
-	if !s.foreign { // its kernel has threads of its own
+func (s *Place) admit(pid int, p *Program, word func() error) error {
+	if !s.Foreign { // its kernel has threads of its own
 		if err := pin(pid, p); err != nil {
 			return err
 		}
 	}
-	in, err := s.group.Has(pid)
+	in, err := s.Group.Has(pid)
 	if err != nil {
 		return fmt.Errorf("admit the program: %w", err)
 	}
@@ -33,20 +33,20 @@ func (s *place) admit(pid int, p *program, word func() error) error {
 	return word()
 }
 
-// admitGate opens the gate at which a process waits.
-func (s *place) admitGate(pid int, p *program, g *gate) error {
+// AdmitGate opens the gate at which a process waits.
+func (s *Place) AdmitGate(pid int, p *Program, g *Gate) error {
 	return s.admit(pid, p, func() error {
-		_, err := g.conn.Write([]byte{guest.GateGo})
+		_, err := g.Conn.Write([]byte{guest.GateGo})
 		return err
 	})
 }
 
-// admitRun sends a program to the process at the other end of to, with its files,
+// AdmitRun sends a program to the process at the other end of to, with its files,
 // and returns when that was.
-func (s *place) admitRun(pid int, p *program, to *packet.Conn, argv []string, files []*os.File, filter []byte) (began time.Time, err error) {
-	run := guest.Run{Argv: argv, Env: p.env, Dir: p.dir, OpenFiles: uint64(p.limits.OpenFiles), Filter: filter}
+func (s *Place) AdmitRun(pid int, p *Program, to *packet.Conn, argv []string, files []*os.File, filter []byte) (began time.Time, err error) {
+	run := guest.Run{Argv: argv, Env: p.Env, Dir: p.Dir, OpenFiles: uint64(p.Limits.OpenFiles), Filter: filter}
 	err = s.admit(pid, p, func() error {
-		began, err = send(to, &run, files, s.scratch.uid+programUID)
+		began, err = send(to, &run, files, s.Scratch.UID+ProgramUID)
 		return err
 	})
 	return began, err
@@ -63,7 +63,7 @@ func send(to *packet.Conn, r *guest.Run, files []*os.File, uid int) (time.Time, 
 		fds = append(fds, int(f.Fd()))
 	}
 	if len(message) > guest.MaxMessage {
-		f, err := contentFile("run", message, uid)
+		f, err := ContentFile("run", message, uid)
 		if err != nil {
 			return time.Time{}, err
 		}

@@ -1,4 +1,4 @@
-package containerd
+package sandbox
 
 import (
 	"bytes"
@@ -21,7 +21,7 @@ var errInputsFull = errors.New("the input files do not fit into the disk limit")
 
 // writeInputs puts the input files into the writable space, before the program
 // starts and from outside of the sandbox.
-func (s *scratch) writeInputs(ctx context.Context, files []runtime.File) error {
+func (s *Scratch) writeInputs(ctx context.Context, files []runtime.File) error {
 	for _, f := range files {
 		w, rest, ok := s.within(f.Path)
 		if !ok {
@@ -38,13 +38,13 @@ func (s *scratch) writeInputs(ctx context.Context, files []runtime.File) error {
 	return nil
 }
 
-func (s *scratch) writeInput(ctx context.Context, w writable, rest string, in runtime.File) error {
-	root, err := os.OpenRoot(w.host)
+func (s *Scratch) writeInput(ctx context.Context, w Dir, rest string, in runtime.File) error {
+	root, err := os.OpenRoot(w.Host)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	uid := s.uid + programUID
+	uid := s.UID + ProgramUID
 	if err := s.clearWay(root, w, rest, uid); err != nil {
 		return err
 	}
@@ -65,10 +65,10 @@ func (s *scratch) writeInput(ctx context.Context, w writable, rest string, in ru
 
 // clearWay makes the directories that lead to the input rest, and takes what an image
 // has in its place away. Whatever that is, it is the image's to answer for.
-func (s *scratch) clearWay(root *os.Root, w writable, rest string, uid int) (err error) {
+func (s *Scratch) clearWay(root *os.Root, w Dir, rest string, uid int) (err error) {
 	defer func() {
 		if err != nil && w.over && !errors.Is(err, unix.ENOSPC) {
-			err = job.Invalid("files", "%q cannot be put over what the image has there: %v", w.path+"/"+rest, err)
+			err = job.Invalid("files", "%q cannot be put over what the image has there: %v", w.Path+"/"+rest, err)
 		}
 	}()
 	for i, c := range rest {
@@ -107,12 +107,12 @@ func inputMode(data []byte) os.FileMode {
 }
 
 // within finds the writable path that p, a path of the sandbox, lies below.
-func (s *scratch) within(p string) (w writable, rest string, ok bool) {
+func (s *Scratch) within(p string) (w Dir, rest string, ok bool) {
 	if path.Clean(p) != p {
 		return w, "", false
 	}
-	for _, w := range s.mounts {
-		if rest, ok := strings.CutPrefix(p, w.path+"/"); ok {
+	for _, w := range s.Dirs {
+		if rest, ok := strings.CutPrefix(p, w.Path+"/"); ok {
 			return w, rest, true
 		}
 	}

@@ -33,8 +33,9 @@ var table = map[string]row{
 
 	"pkg/runtime": {"running one attempt: the idea", []string{"pkg/job", "pkg/policy"}},
 	"pkg/runtime/containerd": {"over containerd", []string{
-		"pkg/job", "pkg/netrule", "pkg/policy", "pkg/runtime", "pkg/runtime/cgroup", "pkg/runtime/egress",
+		"pkg/job", "pkg/netrule", "pkg/policy", "pkg/runtime", "pkg/runtime/cgroup", "pkg/runtime/containerd/filter", "pkg/runtime/egress",
 		"pkg/runtime/packet", "pkg/runtime/pool", "pkg/runtime/process", "pkg/runtime/sandbox", "pkg/runtime/seccomp", "internal/guest", "guest/python"}},
+	"pkg/runtime/containerd/filter":  {"which system calls programs may make", []string{"pkg/policy", "pkg/runtime/seccomp"}},
 	"pkg/runtime/containerd/rawloop": {"a bare client loop, to compare with", []string{"pkg/runtime/cgroup"}},
 	"pkg/runtime/fake":               {"without walls, scripted", []string{"pkg/job", "pkg/policy", "pkg/runtime"}},
 	"pkg/runtime/runtimetest":        {"its specification", []string{"pkg/job", "pkg/policy", "pkg/runtime"}},

@@ -275,7 +275,7 @@ func (s *cellSlot) Begin(ctx context.Context, p *sandbox.Program, files []*os.Fi
 	if p.Forks {
 		usual = s.cell.rt.cells.forking
 	}
-	filter, err := s.cell.rt.filters.of(p.Limits, usual)
+	filter, err := s.cell.rt.filters.Of(p.Limits, usual)
 	if err != nil {
 		return time.Time{}, err
 	}

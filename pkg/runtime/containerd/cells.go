@@ -18,6 +18,7 @@ import (
 
 	"github.com/assay-run/assay/internal/guest"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/containerd/filter"
 	slotpool "github.com/assay-run/assay/pkg/runtime/pool"
 	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
@@ -53,16 +54,16 @@ type cellKey struct {
 }
 
 func newCells(r *Runtime) (*cells, error) {
-	filter, err := jobFilter(false)
+	usual, err := filter.Job(false)
 	if err != nil {
 		return nil, err
 	}
-	forking, err := jobFilter(true)
+	forking, err := filter.Job(true)
 	if err != nil {
 		return nil, err
 	}
 	c := &cells{
-		rt: r, seccomp: cellSeccomp(), filter: filter, forking: forking,
+		rt: r, seccomp: filter.Cell(), filter: usual, forking: forking,
 		groups: &groups{hierarchy: r.cgroups, path: r.cgroup("jobs")},
 		live:   map[cellHome]*cell{}, old: map[*cell]bool{}, slots: map[*cellSlot]bool{},
 	}

@@ -21,7 +21,7 @@ func (s *slot) Serves(asked map[string]string) bool {
 
 // Begin implements sandbox.Box.
 func (s *slot) Begin(ctx context.Context, p *sandbox.Program, files []*os.File) (time.Time, error) {
-	filter, err := s.rt.filters.of(p.Limits, s.rt.filter)
+	filter, err := s.rt.filters.Of(p.Limits, s.rt.filter)
 	if err != nil {
 		return time.Time{}, err
 	}

@@ -1,4 +1,4 @@
-package containerd
+package filter
 
 import (
 	"golang.org/x/net/bpf"

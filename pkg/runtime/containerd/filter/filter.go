@@ -1,4 +1,4 @@
-package containerd
+package filter
 
 import (
 	_ "embed"
@@ -32,7 +32,7 @@ func parseCalls(table string) (names []string) {
 // netCalls are those that strict leaves a job with a way out besides.
 var netCalls = []string{"socket", "connect", "bind", "listen", "accept", "accept4"}
 
-// programSeccomp is the profile of every program that asks for no other. Each gets
+// Program is the profile of every program that asks for no other. Each gets
 // it from its guest, compiled once: to leave it to runc costs an eighth of a
 // container. The guest itself does without.
 //
@@ -41,7 +41,7 @@ var netCalls = []string{"socket", "connect", "bind", "listen", "accept", "accept
 // was forked from), and the kernel asks for no more of who makes himself a sibling
 // of his own (CLONE_PARENT), or sets limits of another process (prlimit). Its
 // priority and its processors are safe: for those the kernel looks at capabilities.
-func programSeccomp() *specs.LinuxSeccomp {
+func Program() *specs.LinuxSeccomp {
 	p := engineSeccomp()
 	for i := range p.Syscalls {
 		s := &p.Syscalls[i]
@@ -73,14 +73,14 @@ func restrictionOf(p *policy.Policy) restriction {
 	return r
 }
 
-// filters compiles and keeps the filters of restricted programs.
-type filters struct {
+// Filters compiles and keeps the filters of restricted programs.
+type Filters struct {
 	mu   sync.Mutex
 	kept map[restriction][]byte
 }
 
-// of returns the filter for p, which is usual where p asks for nothing special.
-func (f *filters) of(p *policy.Policy, usual []byte) ([]byte, error) {
+// Of returns the filter for p, which is usual where p asks for nothing special.
+func (f *Filters) Of(p *policy.Policy, usual []byte) ([]byte, error) {
 	r := restrictionOf(p)
 	if r == (restriction{}) {
 		return usual, nil
@@ -103,7 +103,7 @@ func (f *filters) of(p *policy.Policy, usual []byte) ([]byte, error) {
 
 // profile is that of any program, less what r takes away.
 func (r restriction) profile() *specs.LinuxSeccomp {
-	profile := programSeccomp()
+	profile := Program()
 	for i := range profile.Syscalls {
 		s := &profile.Syscalls[i]
 		s.Names = slices.DeleteFunc(slices.Clone(s.Names), r.forbids)

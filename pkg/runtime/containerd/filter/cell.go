@@ -1,4 +1,4 @@
-package containerd
+package filter
 
 import (
 	"fmt"
@@ -12,15 +12,15 @@ import (
 )
 
 // boxCalls are what the making of a box takes beyond the engine's default
-// profile, and what a job is refused again: see cellSeccomp and jobFilter.
+// profile, and what a job is refused again: see Cell and Job.
 var boxCalls = map[string]uint32{
 	"unshare": unix.SYS_UNSHARE, "setns": unix.SYS_SETNS, "mount": unix.SYS_MOUNT, "umount2": unix.SYS_UMOUNT2,
 	"pivot_root": unix.SYS_PIVOT_ROOT, "move_mount": unix.SYS_MOVE_MOUNT, "sethostname": unix.SYS_SETHOSTNAME,
 }
 
-// cellSeccomp is the profile of a cell's container: the engine's default and
+// Cell is the profile of a cell's container: the engine's default and
 // exactly what the making of boxes takes.
-func cellSeccomp() *specs.LinuxSeccomp {
+func Cell() *specs.LinuxSeccomp {
 	p := engineSeccomp()
 	p.Syscalls = slices.DeleteFunc(slices.Clone(p.Syscalls), func(s specs.LinuxSyscall) bool {
 		return len(s.Names) == 1 && s.Names[0] == "clone" // allowed without namespaces: here, with
@@ -48,8 +48,8 @@ var auditArch = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix
 const namespaceFlags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET |
 	unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWTIME
 
-// jobFilter is the seccomp filter that a job gets on top of its cell's: it takes
-// back what the cell's has beyond programSeccomp. It is short on
+// Job is the seccomp filter that a job gets on top of its cell's: it takes
+// back what the cell's has beyond Program. It is short on
 // purpose, because it is installed for every job, and because the kernel runs
 // both for every call of a job that its cache does not know to be harmless.
 //
@@ -57,7 +57,7 @@ const namespaceFlags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID
 // what it might get hold of there, a socket of one's network for instance. So it has
 // no call, option or request that takes one: see socketRules. It does not enter
 // anything itself, see enter.
-func jobFilter(forks bool) ([]byte, error) {
+func Job(forks bool) ([]byte, error) {
 	arch, ok := auditArch[runtime.GOARCH]
 	if !ok {
 		return nil, fmt.Errorf("seccomp: no architecture %s", runtime.GOARCH)

@@ -1,4 +1,4 @@
-package containerd
+package filter
 
 import (
 	"github.com/opencontainers/runtime-spec/specs-go"

@@ -20,7 +20,7 @@ var homes = []home{
 	{"github.com/nats-io/nats.go", []string{"pkg/queue/jetstream"}, adapters},
 	{"github.com/nats-io/nats-server/", []string{"internal/dev", "internal/testenv"}, "the embedded server is for one machine and for tests; a fleet runs its own"},
 	{"github.com/containerd/", []string{"pkg/runtime/containerd/..."}, adapters},
-	{"github.com/opencontainers/runtime-spec/", []string{"pkg/runtime/containerd", "pkg/runtime/seccomp"}, adapters},
+	{"github.com/opencontainers/runtime-spec/", []string{"pkg/runtime/containerd/...", "pkg/runtime/seccomp"}, adapters},
 	{"gocloud.dev/", []string{"pkg/object"}, adapters},
 	{"github.com/aws/", []string{"pkg/object"}, adapters},
 	{"go.opentelemetry.io/otel/sdk", []string{"internal/telemetry", "cmd/..."}, "libraries speak to the OpenTelemetry API; one package chooses what is behind it"},

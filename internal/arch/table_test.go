@@ -33,9 +33,9 @@ var table = map[string]row{
 
 	"pkg/runtime": {"running one attempt: the idea", []string{"pkg/job", "pkg/policy"}},
 	"pkg/runtime/containerd": {"over containerd", []string{
-		"pkg/job", "pkg/netrule", "pkg/policy", "pkg/runtime", "pkg/runtime/artifact", "pkg/runtime/capture", "pkg/runtime/cgroup",
-		"pkg/runtime/egress", "pkg/runtime/mask",
-		"pkg/runtime/pool", "pkg/runtime/seccomp", "internal/boundedjson", "internal/guest", "internal/ociimage", "guest/python"}},
+		"pkg/job", "pkg/netrule", "pkg/policy", "pkg/runtime", "pkg/runtime/cgroup", "pkg/runtime/containerd/filter", "pkg/runtime/egress",
+		"pkg/runtime/packet", "pkg/runtime/pool", "pkg/runtime/process", "pkg/runtime/sandbox", "pkg/runtime/seccomp", "internal/guest", "guest/python"}},
+	"pkg/runtime/containerd/filter":  {"which system calls programs may make", []string{"pkg/policy", "pkg/runtime/seccomp"}},
 	"pkg/runtime/containerd/rawloop": {"a bare client loop, to compare with", []string{"pkg/runtime/cgroup"}},
 	"pkg/runtime/fake":               {"without walls, scripted", []string{"pkg/job", "pkg/policy", "pkg/runtime"}},
 	"pkg/runtime/runtimetest":        {"its specification", []string{"pkg/job", "pkg/policy", "pkg/runtime"}},
@@ -44,8 +44,13 @@ var table = map[string]row{
 	"pkg/runtime/cgroup":             {"limits and meters, both cgroup versions", []string{"pkg/job"}},
 	"pkg/runtime/egress":             {"the one way out of a sandbox, an allow-list", []string{"pkg/netrule"}},
 	"pkg/runtime/mask":               {"secrets out of what programs write", nil},
+	"pkg/runtime/packet":             {"messages and descriptors to the inside of a cell", []string{"internal/guest"}},
 	"pkg/runtime/pool":               {"warm things by key, made ahead of need", nil},
-	"pkg/runtime/seccomp":            {"system call filters, without cgo", nil},
+	"pkg/runtime/process":            {"processes that are not our children: name, kill, await", []string{"pkg/runtime/cgroup"}},
+	"pkg/runtime/sandbox": {"one program in a place, under limits", []string{
+		"pkg/job", "pkg/netrule", "pkg/policy", "pkg/runtime", "pkg/runtime/artifact", "pkg/runtime/capture", "pkg/runtime/cgroup",
+		"pkg/runtime/egress", "pkg/runtime/mask", "pkg/runtime/packet", "pkg/runtime/process", "internal/boundedjson", "internal/guest", "guest/python"}},
+	"pkg/runtime/seccomp": {"system call filters, without cgo", nil},
 
 	"pkg/object": {"object paths and blobs", []string{"pkg/job"}},
 	"pkg/client": {"Go client of the API", []string{"api", "pkg/job", "pkg/policy", "pkg/store"}},

@@ -7,6 +7,8 @@ import (
 	mathrand "math/rand/v2"
 	"os"
 	"strings"
+
+	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
 const (
@@ -32,11 +34,11 @@ func idRanges(uidMap string) (base, ranges int, err error) {
 			ids += n
 		}
 	}
-	if base, ranges = uidBase, (ids-uidBase)/idCount; ranges < uidRanges {
-		base, ranges = idCount, ids/idCount-1
+	if base, ranges = uidBase, (ids-uidBase)/sandbox.IDs; ranges < uidRanges {
+		base, ranges = sandbox.IDs, ids/sandbox.IDs-1
 	}
 	if ranges < leastRanges {
-		return 0, 0, fmt.Errorf("this user namespace has %d ids, and sandboxes take at least %d: of a pod, set userNamespaces.idsPerPod of the kubelet", ids, (leastRanges+1)*idCount)
+		return 0, 0, fmt.Errorf("this user namespace has %d ids, and sandboxes take at least %d: of a pod, set userNamespaces.idsPerPod of the kubelet", ids, (leastRanges+1)*sandbox.IDs)
 	}
 	return base, min(ranges, uidRanges), nil
 }
@@ -62,7 +64,7 @@ func hostIDs() (ids, error) {
 }
 
 // nth is the first id of the n-th sandbox.
-func (i ids) nth(n uint64) int { return i.base + i.order[n%uint64(len(i.order))]*idCount }
+func (i ids) nth(n uint64) int { return i.base + i.order[n%uint64(len(i.order))]*sandbox.IDs }
 
 // another names one more sandbox: for its directory, for everything else on this
 // host, and the first of its ids. A program sees all three, so none of them tells

@@ -3,6 +3,8 @@ package containerd
 import (
 	"fmt"
 	"testing"
+
+	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
 // Where there are fewer ids than a host has, sandboxes have fewer ranges, and none
@@ -15,9 +17,9 @@ func TestIDRanges(t *testing.T) {
 	}{
 		{"         0          0 4294967295\n", uidBase, uidRanges, false},
 		{"0 100000 65536\n", 0, 0, true},
-		{fmt.Sprintf("0 500000 %d\n", 16*idCount), idCount, 15, false},
-		{fmt.Sprintf("0 500000 %d\n", 256*idCount), idCount, 255, false},
-		{fmt.Sprintf("0 1000 1\n1 500000 %d\n", 16*idCount-1), idCount, 15, false},
+		{fmt.Sprintf("0 500000 %d\n", 16*sandbox.IDs), sandbox.IDs, 15, false},
+		{fmt.Sprintf("0 500000 %d\n", 256*sandbox.IDs), sandbox.IDs, 255, false},
+		{fmt.Sprintf("0 1000 1\n1 500000 %d\n", 16*sandbox.IDs-1), sandbox.IDs, 15, false},
 		{"0 1000 1\n", 0, 0, true},
 		{"zero\n", 0, 0, true},
 		{"", 0, 0, true},

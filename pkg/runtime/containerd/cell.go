@@ -18,6 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/assay-run/assay/internal/guest"
+	"github.com/assay-run/assay/pkg/runtime/packet"
+	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
 // cell is a container in which many jobs of one tenant and image run, each in
@@ -25,7 +27,7 @@ import (
 type cell struct {
 	rt        *Runtime
 	image     *image
-	uid       int // host uid that is its root; its guest is uid+programUID, and each job one of those above
+	uid       int // host uid that is its root; its guest is uid+sandbox.ProgramUID, and each job one of those above
 	dir       string
 	roots     struct{ jobs, launcher string }
 	container *container
@@ -37,8 +39,8 @@ type cell struct {
 	tasks     sync.WaitGroup
 
 	mu       sync.Mutex
-	conns    map[*packet]bool // nil: closed
-	launcher *packet
+	conns    map[*packet.Conn]bool // nil: closed
+	launcher *packet.Conn
 	zygotes  map[byte]*zygotes // by kind
 	slots    int               // that exist
 	made     int               // that were ever made
@@ -50,7 +52,7 @@ type cell struct {
 
 // hostUID is the user of a cell's guest, in the container and on the host: its
 // ids are the host's, so that a job can see in its uid map that it is nobody.
-func (c *cell) hostUID() int { return c.uid + programUID }
+func (c *cell) hostUID() int { return c.uid + sandbox.ProgramUID }
 
 // newCell starts a container for img and waits for its launcher.
 func (r *Runtime) newCell(ctx context.Context, img *image) (_ *cell, err error) {
@@ -62,7 +64,7 @@ func (r *Runtime) newCell(ctx context.Context, img *image) (_ *cell, err error) 
 	c := &cell{
 		rt: r, release: release, image: img, uid: uid, dir: filepath.Join(r.dir, "cells", token), born: time.Now(),
 		ready: make(chan struct{}), gone: make(chan struct{}), zygotes: map[byte]*zygotes{},
-		conns: map[*packet]bool{}, used: time.Now(),
+		conns: map[*packet.Conn]bool{}, used: time.Now(),
 	}
 	defer func() {
 		if err != nil {
@@ -79,19 +81,19 @@ func (r *Runtime) newCell(ctx context.Context, img *image) (_ *cell, err error) 
 	if err := errors.Join(os.Mkdir(sock, 0o700), os.Chown(sock, c.hostUID(), c.hostUID())); err != nil {
 		return nil, err
 	}
-	if c.listener, err = listen("unixpacket", sock, socketName, c.hostUID()); err != nil {
+	if c.listener, err = sandbox.Listen("unixpacket", sock, sandbox.SocketName, c.hostUID()); err != nil {
 		return nil, err
 	}
-	c.tasks.Go(func() { c.accept(filepath.Join(sock, socketName)) })
+	c.tasks.Go(func() { c.accept(filepath.Join(sock, sandbox.SocketName)) })
 	labels := map[string]string{labelInstance: r.instance, labelWorker: r.cfg.WorkerID}
 	if c.container, err = r.engine.create(ctx, name, c.spec(sock, r.cgroup(name)), labels); err != nil {
 		return nil, err
 	}
-	if err := r.limitWatches(ctx, c.container.proc.pid); err != nil {
+	if err := r.limitWatches(ctx, c.container.proc.PID); err != nil {
 		return nil, err
 	}
 	// What it starts inherits its limits, and may only lower them.
-	if err := raiseOpenFiles(c.container.proc.pid); err != nil {
+	if err := raiseOpenFiles(c.container.proc.PID); err != nil {
 		return nil, err
 	}
 	if err := c.container.start(ctx); err != nil {
@@ -146,7 +148,7 @@ func (c *cell) await(ctx context.Context) error {
 	watch, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c.tasks.Go(func() {
-		if c.container.proc.wait(watch) == nil {
+		if c.container.proc.Wait(watch) == nil {
 			close(ended)
 		}
 	})
@@ -176,8 +178,8 @@ func (c *cell) spec(sock, group string) *specs.Spec {
 	if own := c.image.own; own != nil {
 		env = own.env
 	}
-	box := &sandbox{
-		rootfs: c.roots.launcher, args: []string{guestPath, "cell", slotDir + "/" + socketName, c.rt.share.String()},
+	box := &containerSpec{
+		rootfs: c.roots.launcher, args: []string{sandbox.GuestPath, "cell", sandbox.SlotDir + "/" + sandbox.SocketName, c.rt.share.String()},
 		uid: c.uid, cgroup: group, caps: caps, seccomp: c.rt.cells.seccomp, memory: cellMemory, pids: cellPids,
 	}
 	s := box.spec()
@@ -197,15 +199,15 @@ func (c *cell) spec(sock, group string) *specs.Spec {
 		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"nosuid", "noexec", "nodev"}},
 		{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"nosuid", "noexec", "nodev", "ro"}},
 		{Destination: "/dev", Type: "bind", Source: filepath.Join(c.dir, "dev"), Options: []string{"bind", "ro", "nosuid", "noexec"}},
-		bind(filepath.Join(c.rt.dir, "guest"), guestDir, "ro"),
-		bind(c.roots.jobs, guestDir+"/root", "ro"),
-		bind(sock, slotDir),
+		bind(filepath.Join(c.rt.dir, "guest"), sandbox.GuestDir, "ro"),
+		bind(c.roots.jobs, sandbox.GuestDir+"/root", "ro"),
+		bind(sock, sandbox.SlotDir),
 	}
 	return s
 }
 
 // hold notes a connection that the end of the cell closes.
-func (c *cell) hold(p *packet) bool {
+func (c *cell) hold(p *packet.Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.conns == nil {
@@ -369,7 +371,7 @@ func (c *cell) destroy(ctx context.Context) {
 	c.mu.Unlock()
 	c.nets.close()
 	for p := range conns {
-		p.close()
+		p.Close()
 	}
 	whole := true
 	if c.container != nil {
@@ -386,4 +388,9 @@ func (c *cell) destroy(ctx context.Context) {
 	if whole { // else what is left of it would lose its files
 		c.release()
 	}
+}
+
+// scratchDir is where the scratch of a user's box is made that is made at a directory.
+func (c *cell) scratchDir(user int) string {
+	return filepath.Join(c.dir, "scratch-"+strconv.Itoa(user))
 }

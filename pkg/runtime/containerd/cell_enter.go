@@ -90,7 +90,7 @@ func (c *cellSlot) holdAndEnter(ctx context.Context, p *policy.Policy, from int,
 	}
 	between.end()
 	if err = c.watchCopy(t.pid); err == nil {
-		if err = c.limit(p); err == nil {
+		if err = c.Limit(p); err == nil {
 			err = c.settle(t, sequences)
 		}
 	}
@@ -194,7 +194,7 @@ func (c *cellSlot) ofImage(m mapping) bool {
 	if m.writable || !strings.HasPrefix(m.name, "/usr/") && !strings.HasPrefix(m.name, "/lib") || strings.HasSuffix(m.name, " (deleted)") {
 		return false
 	}
-	for _, dir := range c.layout.paths() {
+	for _, dir := range c.Layout.Paths() {
 		if m.name == dir || strings.HasPrefix(m.name, dir+"/") {
 			return false
 		}
@@ -227,7 +227,7 @@ func (c *cellSlot) openIn(pid int) ([]uintptr, error) {
 	}
 	var out []uintptr
 	for _, name := range spaces {
-		link, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", c.sup.pid, name))
+		link, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", c.sup.PID, name))
 		if err != nil {
 			return nil, err
 		}

@@ -16,6 +16,9 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/packet"
+	"github.com/assay-run/assay/pkg/runtime/process"
+	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
 // family is what a slot's copies have in common with it. The pid namespace of a
@@ -188,7 +191,7 @@ func (s *cellSlot) newCopyBox(ctx context.Context) (*cellSlot, error) { return s
 // newBox makes a box inside that of s, for what is forked from p if that is not nil,
 // and finds it a control group meanwhile: to make one takes as long, where none is free.
 func (s *cellSlot) newBox(ctx context.Context, p *preload) (*cellSlot, error) {
-	c := &cellSlot{preload: p, place: place{image: s.image, layout: s.layout, null: s.null}, cell: s.cell, overdue: make(chan struct{})}
+	c := &cellSlot{preload: p, of: s.of, Place: sandbox.Place{Image: s.Image, Layout: s.Layout, Null: s.Null}, cell: s.cell, overdue: make(chan struct{})}
 	c.parent, c.depth = s, s.depth+1
 	s.cell.mu.Lock()
 	s.cell.slots++ // until release
@@ -203,7 +206,7 @@ func (s *cellSlot) newBox(ctx context.Context, p *preload) (*cellSlot, error) {
 		c.Close()
 		return nil, err
 	}
-	c.group = c.lease
+	c.Group = c.lease
 	return c, nil
 }
 
@@ -216,7 +219,7 @@ type asking struct {
 // askFork tells a running interpreter to make ready for being copied, while the
 // box of the copy is made.
 func askFork(ask func([]*os.File) error) (*forked, *asking, error) {
-	ours, theirs, err := packetPair()
+	ours, theirs, err := packet.Pair()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -244,7 +247,7 @@ func (c *cellSlot) copy(ctx context.Context, p *policy.Policy, from int, asked *
 		if err == nil {
 			return // the interpreter answers when its copy goes on
 		}
-		c.job.slot.close()
+		c.job.slot.Close()
 		if <-asked.done; asked.err != nil { // what came of it here follows from that
 			err = asked.err
 		}
@@ -261,14 +264,14 @@ func (c *cellSlot) copy(ctx context.Context, p *policy.Policy, from int, asked *
 		case <-ctx.Done():
 		}
 	}()
-	defer c.job.slot.within(ctx)()
-	return c.enter(ctx, p, from, func() error { return c.job.slot.send([]byte{guest.BoxReady}, box...) })
+	defer c.job.slot.Within(ctx)()
+	return c.enter(ctx, p, from, func() error { return c.job.slot.Send([]byte{guest.BoxReady}, box...) })
 }
 
 // openSpaces opens namespaces of the box.
 func (c *cellSlot) openSpaces(names []string) (box []int, err error) {
 	for _, name := range names {
-		fd, err := unix.Open(fmt.Sprintf("/proc/%d/ns/%s", c.sup.pid, name), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		fd, err := unix.Open(fmt.Sprintf("/proc/%d/ns/%s", c.sup.PID, name), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			closeAll(box)
 			return nil, fmt.Errorf("open the %s namespace of a box: %w", name, err)
@@ -289,8 +292,8 @@ func closeAll(fds []int) {
 func (c *cellSlot) arrived(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, boxTime)
 	defer cancel()
-	defer c.job.slot.within(ctx)()
-	_, err := c.job.slot.expect(guest.BoxWaiting)
+	defer c.job.slot.Within(ctx)()
+	_, err := c.job.slot.Expect(guest.BoxWaiting)
 	return err
 }
 
@@ -303,27 +306,27 @@ func (c *cellSlot) watchCopy(pid int) error {
 	}
 	c.job.pid = pid
 	go func() {
-		defer proc.close()
-		_ = proc.wait(context.Background()) // release kills it
+		defer proc.Close()
+		_ = proc.Wait(context.Background()) // release kills it
 		c.job.ended <- 0
 	}()
 	return nil
 }
 
 // arrival makes sure that a process, which is held, is in the namespaces of the box.
-func (c *cellSlot) arrival(pid int) (*process, error) {
-	proc, err := openProcess(pid)
+func (c *cellSlot) arrival(pid int) (*process.Process, error) {
+	proc, err := process.Open(pid)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range spaces {
 		its, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", pid, name))
-		box, berr := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", c.sup.pid, name))
+		box, berr := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", c.sup.PID, name))
 		if err = errors.Join(err, berr); err == nil && its != box {
 			err = fmt.Errorf("the interpreter did not enter the %s namespace of its box", name)
 		}
 		if err != nil {
-			proc.close()
+			proc.Close()
 			return nil, err
 		}
 	}
@@ -333,7 +336,7 @@ func (c *cellSlot) arrival(pid int) (*process, error) {
 // killProgram kills what runs in s, but not the box if copies need it.
 func (s *cellSlot) killProgram() error {
 	if s.family.childless() {
-		return s.sup.kill()
+		return s.sup.Kill()
 	}
 	return s.lease.Kill()
 }
@@ -347,21 +350,21 @@ func (s *cellSlot) programDead() error {
 	if err := errors.Join(s.killProgram(), s.lease.Hasten()); err != nil {
 		return err
 	}
-	for d := deathPatience.with(s.lease.Usage); !s.family.childless(); time.Sleep(time.Millisecond) {
+	for d := process.DeathPatience.With(s.lease.Usage); !s.family.childless(); time.Sleep(time.Millisecond) {
 		pids, err := s.lease.Pids()
 		switch {
 		case err != nil:
 			return err
 		case len(pids) == 0:
 			return nil
-		case d.givenUp():
-			return fmt.Errorf("%w: processes %v", errUndead, pids)
+		case d.GivenUp():
+			return fmt.Errorf("%w: processes %v", process.ErrUndead, pids)
 		}
 		if err := s.lease.Kill(); err != nil {
 			return err
 		}
 	}
-	if err := s.sup.kill(); err != nil {
+	if err := s.sup.Kill(); err != nil {
 		return err
 	}
 	return s.dead()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
+	"github.com/assay-run/assay/pkg/runtime/process"
 )
 
 // groups lends control groups to the slots of cells, and takes them back where
@@ -152,7 +153,7 @@ func (l *leased) renew() error {
 			return err
 		}
 		if len(pids) > 0 {
-			return errUndead
+			return process.ErrUndead
 		}
 	}
 	var err error

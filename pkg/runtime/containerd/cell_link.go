@@ -12,6 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/assay-run/assay/internal/guest"
+	"github.com/assay-run/assay/pkg/runtime/packet"
+	"github.com/assay-run/assay/pkg/runtime/process"
 )
 
 // accept serves the socket of a cell for one connection, that of its launcher,
@@ -23,7 +25,7 @@ func (c *cell) accept(socket string) {
 	if conn == nil {
 		return // closed
 	}
-	p, perr := packetOf(conn)
+	p, perr := packet.Of(conn)
 	if err = errors.Join(err, perr); err != nil {
 		slog.Error("cannot serve the launcher of a cell", "error", err)
 		return
@@ -33,13 +35,13 @@ func (c *cell) accept(socket string) {
 
 // serve waits until who has the other end of p says the word, and has it listened
 // to.
-func (c *cell) serve(p *packet, word byte, listen func()) {
-	defer p.close()
+func (c *cell) serve(p *packet.Conn, word byte, listen func()) {
+	defer p.Close()
 	if !c.hold(p) {
 		return
 	}
 	var b [2]byte
-	if _, _, err := p.recv(b[:]); err != nil || b[0] != word {
+	if _, _, err := p.Receive(b[:]); err != nil || b[0] != word {
 		return
 	}
 	listen()
@@ -48,14 +50,14 @@ func (c *cell) serve(p *packet, word byte, listen func()) {
 // startZygote has the launcher start a zygote, which is handed its connection. The
 // caller holds the lock.
 func (c *cell) startZygote(kind, root byte) error {
-	ours, theirs, err := packetPair()
+	ours, theirs, err := packet.Pair()
 	if err != nil {
 		return err
 	}
-	err = c.launcher.send([]byte{guest.CellZygote, kind, root}, theirs)
+	err = c.launcher.Send([]byte{guest.CellZygote, kind, root}, theirs)
 	_ = unix.Close(theirs)
 	if err != nil {
-		ours.close()
+		ours.Close()
 		return err
 	}
 	c.tasks.Go(func() {
@@ -70,7 +72,7 @@ func (c *cell) startZygote(kind, root byte) error {
 }
 
 // serveLauncher listens to the launcher. Its end is the end of the cell.
-func (c *cell) serveLauncher(p *packet) {
+func (c *cell) serveLauncher(p *packet.Conn) {
 	c.mu.Lock()
 	c.launcher = p
 	c.mu.Unlock()
@@ -78,7 +80,7 @@ func (c *cell) serveLauncher(p *packet) {
 	defer c.end()
 	buf := make([]byte, guest.MaxMessage)
 	for {
-		n, _, err := p.recv(buf)
+		n, _, err := p.Receive(buf)
 		if err != nil || n < 2 || buf[0] != guest.CellNoZygote {
 			return
 		}
@@ -89,7 +91,7 @@ func (c *cell) serveLauncher(p *packet) {
 // zygote is the worker's side of an interpreter that is forked for jobs.
 type zygote struct {
 	kind byte
-	conn *packet
+	conn *packet.Conn
 	gone chan struct{}
 
 	mu      sync.Mutex
@@ -102,7 +104,7 @@ func (z *zygote) serve() {
 	defer close(z.gone)
 	var b [32]byte
 	for {
-		n, _, err := z.conn.recv(b[:])
+		n, _, err := z.conn.Receive(b[:])
 		if err != nil || n != 13 || b[0] != guest.ZygoteEnded {
 			return
 		}
@@ -120,15 +122,15 @@ func (z *zygote) serve() {
 type forked struct {
 	zygote *zygote // nil: another one
 	id     uint64
-	pid    int     // on the host
-	slot   *packet // until it becomes its job
+	pid    int          // on the host
+	slot   *packet.Conn // until it becomes its job
 	ended  chan unix.WaitStatus
 }
 
 // fork forks a process into the box of which process 1 is sup, and has it wait
 // for its job in group.
-func (z *zygote) fork(ctx context.Context, sup *process, group *leased) (_ *forked, err error) {
-	ours, theirs, err := packetPair()
+func (z *zygote) fork(ctx context.Context, sup *process.Process, group *leased) (_ *forked, err error) {
+	ours, theirs, err := packet.Pair()
 	if err != nil {
 		return nil, err
 	}
@@ -143,22 +145,22 @@ func (z *zygote) fork(ctx context.Context, sup *process, group *leased) (_ *fork
 			f.close()
 		}
 	}()
-	err = z.conn.send(binary.LittleEndian.AppendUint64([]byte{guest.ZygoteFork}, f.id), theirs, int(sup.fd.Fd()))
+	err = z.conn.Send(binary.LittleEndian.AppendUint64([]byte{guest.ZygoteFork}, f.id), theirs, int(sup.FD.Fd()))
 	_ = unix.Close(theirs)
 	if err != nil {
 		return nil, fmt.Errorf("ask the zygote: %w", err)
 	}
-	defer ours.within(ctx)()
-	if f.pid, err = ours.expect(guest.BoxReady); err != nil {
+	defer ours.Within(ctx)()
+	if f.pid, err = ours.Expect(guest.BoxReady); err != nil {
 		return nil, fmt.Errorf("fork the zygote: %w", err)
 	}
 	if err := group.Add(f.pid); err != nil {
 		return nil, err
 	}
-	if err := ours.send([]byte{guest.BoxEnter}); err != nil {
+	if err := ours.Send([]byte{guest.BoxEnter}); err != nil {
 		return nil, fmt.Errorf("fork the zygote: %w", err)
 	}
-	if _, err := ours.expect(guest.BoxWaiting); err != nil {
+	if _, err := ours.Expect(guest.BoxWaiting); err != nil {
 		return nil, fmt.Errorf("fork the zygote: %w", err)
 	}
 	return f, nil
@@ -175,26 +177,11 @@ func (f *forked) zygoteGone() <-chan struct{} {
 // close forgets the process. It ends by itself when it waits for a job that will
 // not come.
 func (f *forked) close() {
-	f.slot.close()
+	f.slot.Close()
 	if f.zygote == nil {
 		return
 	}
 	f.zygote.mu.Lock()
 	delete(f.zygote.waiting, f.id)
 	f.zygote.mu.Unlock()
-}
-
-// expect receives the one message that may come next, and returns who sent it.
-func (p *packet) expect(kind byte) (pid int, err error) {
-	var b [512]byte
-	n, pid, err := p.recv(b[:])
-	switch {
-	case err != nil:
-		return 0, err
-	case b[0] == kind:
-		return pid, nil
-	case b[0] == guest.BoxFailed && n >= 5:
-		return 0, fmt.Errorf("%s: %w", b[5:n], unix.Errno(binary.LittleEndian.Uint32(b[1:])))
-	}
-	return 0, errors.New("the guest breaks its protocol")
 }

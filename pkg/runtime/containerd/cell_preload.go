@@ -21,6 +21,9 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
+	"github.com/assay-run/assay/pkg/runtime/packet"
+	"github.com/assay-run/assay/pkg/runtime/process"
+	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
 // preload is an interpreter that has imported modules which programs of one cell
@@ -33,7 +36,7 @@ import (
 type preload struct {
 	preloadKey
 	slot   *cellSlot
-	conn   *packet
+	conn   *packet.Conn
 	frozen *frozen
 	parent *zygote          // of its forks
 	known  map[string]known // about its modules
@@ -44,9 +47,6 @@ type preload struct {
 	end    func()
 	ended  chan struct{} // closed when its program has ended
 }
-
-// preloadService is the attempt of an interpreter that preloads.
-const preloadService = "preload"
 
 // preloadLink is the descriptor of its connection to the worker.
 const preloadLink = 6
@@ -70,7 +70,7 @@ func (e *unusable) Error() string { return e.why }
 // ctx lasts.
 func (c *cell) newPreload(ctx context.Context, key preloadKey, memory job.Size) (_ *preload, err error) {
 	// Its own number is none that a program has: libraries know by theirs that they were forked.
-	s, err := c.slotWith(ctx, key.zygote, defaultLayout, guest.Box{Holds: true, First: preloadProcess})
+	s, err := c.slotWith(ctx, key.zygote, sandbox.DefaultLayout, guest.Box{Holds: true, First: preloadProcess})
 	if err != nil {
 		return nil, err
 	}
@@ -90,20 +90,20 @@ func (c *cell) newPreload(ctx context.Context, key preloadKey, memory job.Size) 
 	}
 	defer func() {
 		if err != nil {
-			p.conn.close()
+			p.conn.Close()
 		}
 	}()
 	if err := p.bring(ctx); err != nil {
 		return nil, err
 	}
-	p.frozen, err = freeze(ctx, s.job.pid, preloadLink, preloadCopies(), func() error { return p.conn.send([]byte("f")) }, p.allow)
+	p.frozen, err = freeze(ctx, s.job.pid, preloadLink, preloadCopies(), func() error { return p.conn.Send([]byte("f")) }, p.allow)
 	if err != nil {
 		return nil, &unusable{err.Error()}
 	}
 	p.parent = &zygote{kind: key.zygote, gone: p.frozen.gone}
 	p.memory = residentOf(p.frozen.copies[0].pid) // which the others share
 	limits := cgroup.Limits{Memory: int64(memory + preloadTables), CPU: float64(p.cores), Processes: preloadProcesses}
-	if err := s.group.Limit(limits); err != nil {
+	if err := s.Group.Limit(limits); err != nil {
 		p.frozen.end()
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func (p *preload) run(ctx context.Context, memory job.Size) error {
 	if err := unix.Prlimit(p.slot.job.pid, unix.RLIMIT_NOFILE, nil, &open); err != nil {
 		return fmt.Errorf("read the limit of open files: %w", err)
 	}
-	ours, theirs, err := packetPair()
+	ours, theirs, err := packet.Pair()
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (p *preload) run(ctx context.Context, memory job.Size) error {
 		defer close(p.ended)
 		defer link.Close()
 		_, _ = p.slot.Run(context.WithoutCancel(ctx), runtime.Attempt{
-			Service: preloadService, Plan: &policy.Plan{Policy: pol}, Link: link, Converse: p.wait,
+			Service: sandbox.PreloadService, Plan: &policy.Plan{Policy: pol}, Link: link, Converse: p.wait,
 		})
 	}()
 	return nil
@@ -150,7 +150,7 @@ func (p *preload) bring(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.conn.send(ask); err != nil {
+	if err := p.conn.Send(ask); err != nil {
 		return err
 	}
 	done := make(chan struct{})
@@ -158,13 +158,13 @@ func (p *preload) bring(ctx context.Context) error {
 	go func() { // its connection has another end in this process
 		select {
 		case <-p.ended:
-			_ = p.conn.file.SetReadDeadline(time.Unix(1, 0))
+			_ = p.conn.File.SetReadDeadline(time.Unix(1, 0))
 		case <-done:
 		}
 	}()
-	defer p.conn.within(ctx)()
+	defer p.conn.Within(ctx)()
 	buf := make([]byte, guest.MaxMessage)
-	n, _, err := p.conn.recv(buf)
+	n, _, err := p.conn.Receive(buf)
 	switch {
 	case ctx.Err() != nil:
 		return &unusable{"its imports take too long"}
@@ -227,7 +227,7 @@ func residentOf(pid int) int64 {
 func (p *preload) close() {
 	p.end()
 	p.frozen.end()
-	p.conn.close()
+	p.conn.Close()
 	p.nets.close()
 	p.slot.Close()
 }
@@ -240,7 +240,7 @@ func (p *preload) suits(a *runtime.Attempt) bool {
 	if p.zygote == guest.ZygoteServices {
 		program = a.Service != "" && !a.Forks // those of sessions are copied otherwise
 	}
-	if !program || len(pol.Env.Set)+len(a.Secrets) > 0 || coresOf(pol.CPU) != p.cores {
+	if !program || len(pol.Env.Set)+len(a.Secrets) > 0 || sandbox.CoresOf(pol.CPU) != p.cores {
 		return false
 	}
 	for _, f := range a.Files {
@@ -261,7 +261,7 @@ func (p *preload) alive() bool {
 	case <-p.over:
 		return false
 	default:
-		return p.slot.cell.fresh() && p.slot.sup.running()
+		return p.slot.cell.fresh() && p.slot.sup.Running()
 	}
 }
 
@@ -317,14 +317,14 @@ func (c *cellSlot) forkPreloaded(ctx context.Context) error {
 			return err
 		}
 	}
-	ours, theirs, err := packetPair()
+	ours, theirs, err := packet.Pair()
 	if err != nil {
 		return err
 	}
 	p := c.preload
 	c.job = &forked{zygote: p.parent, slot: ours, ended: make(chan unix.WaitStatus, 1)}
-	var proc *process
-	send := func() error { return p.conn.send([]byte("f"), append(c.net.files([]int{theirs}), box...)...) }
+	var proc *process.Process
+	send := func() error { return p.conn.Send([]byte("f"), append(c.net.files([]int{theirs}), box...)...) }
 	var from *standing
 	err = p.frozen.do(func(one *standing) error {
 		from = one
@@ -340,24 +340,24 @@ func (c *cellSlot) forkPreloaded(ctx context.Context) error {
 	if err != nil {
 		p.end()
 		if proc != nil {
-			proc.close()
+			proc.Close()
 		}
 		return fmt.Errorf("fork an interpreter with its imports: %w", err)
 	}
 	go from.bury(proc)
-	defer ours.within(ctx)()
-	if _, err := ours.expect(guest.BoxWaiting); err != nil {
+	defer ours.Within(ctx)()
+	if _, err := ours.Expect(guest.BoxWaiting); err != nil {
 		return fmt.Errorf("fork an interpreter with its imports: %w", err)
 	}
 	return nil
 }
 
 // bury has s reap until proc, which was forked from it, has ended.
-func (s *standing) bury(proc *process) {
-	defer proc.close()
-	for every := meterEvery; ; every = min(2*every, meterIdle) {
+func (s *standing) bury(proc *process.Process) {
+	defer proc.Close()
+	for every := sandbox.MeterEvery; ; every = min(2*every, sandbox.MeterIdle) {
 		ctx, cancel := context.WithTimeout(context.Background(), every)
-		over := proc.wait(ctx) == nil
+		over := proc.Wait(ctx) == nil
 		cancel()
 		if err := s.do(s.reap); err != nil {
 			s.of.end() // nobody learns how others end, either

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,15 +19,19 @@ import (
 	"github.com/assay-run/assay/internal/guest"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/packet"
+	"github.com/assay-run/assay/pkg/runtime/process"
+	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
 // cellSlot is a box of a cell that waits for one attempt.
 type cellSlot struct {
-	place
+	sandbox.Place
+	of      *image
 	cell    *cell
-	sup     *process // process 1 of the box
-	conn    *packet  // to it
-	job     *forked  // an interpreter that waits in the box; nil for commands
+	sup     *process.Process // process 1 of the box
+	conn    *packet.Conn     // to it
+	job     *forked          // an interpreter that waits in the box; nil for commands
 	lease   *leased
 	net     *network
 	user    int      // among the cell's; 0: that of parent
@@ -52,12 +55,12 @@ const firstProcess = 2
 const boxTime = 20 * time.Second
 
 // newSlot makes a slot. It needs no job: limits are set when one takes it.
-func (c *cell) newSlot(ctx context.Context, kind byte, l layout) (*cellSlot, error) {
+func (c *cell) newSlot(ctx context.Context, kind byte, l sandbox.Layout) (*cellSlot, error) {
 	return c.slotWith(ctx, kind, l, guest.Box{})
 }
 
 // slotWith is newSlot with a box that has of b what does not follow from the slot.
-func (c *cell) slotWith(ctx context.Context, kind byte, l layout, b guest.Box) (_ *cellSlot, err error) {
+func (c *cell) slotWith(ctx context.Context, kind byte, l sandbox.Layout, b guest.Box) (_ *cellSlot, err error) {
 	ctx, cancel := context.WithTimeout(ctx, boxTime)
 	defer cancel()
 	var z *zygote
@@ -66,7 +69,7 @@ func (c *cell) slotWith(ctx context.Context, kind byte, l layout, b guest.Box) (
 			return nil, err
 		}
 	}
-	s := &cellSlot{place: place{image: c.image, layout: l, null: filepath.Join(c.dir, "dev", "null")}, cell: c, overdue: make(chan struct{})}
+	s := &cellSlot{of: c.image, Place: sandbox.Place{Image: c.image.told(), Layout: l, Null: filepath.Join(c.dir, "dev", "null")}, cell: c, overdue: make(chan struct{})}
 	c.mu.Lock()
 	c.slots++ // until release
 	c.mu.Unlock()
@@ -89,11 +92,11 @@ func (c *cell) slotWith(ctx context.Context, kind byte, l layout, b guest.Box) (
 	if s.lease, err = c.rt.cells.groups.lend(ctx, own); err != nil {
 		return nil, err
 	}
-	s.group = s.lease
+	s.Group = s.lease
 	if z != nil {
 		s.job, err = z.fork(ctx, s.sup, s.lease)
-	} else if err = s.lease.Add(s.sup.pid); err == nil {
-		err = s.conn.send([]byte{guest.BoxEnter})
+	} else if err = s.lease.Add(s.sup.PID); err == nil {
+		err = s.conn.Send([]byte{guest.BoxEnter})
 	}
 	if err != nil {
 		return nil, err
@@ -118,20 +121,20 @@ func (s *cellSlot) makeBox(ctx context.Context, b guest.Box) (err error) {
 	}
 	var over *overlays
 	if s == of { // a copy brings all of its files along
-		if over, err = s.cell.rt.images.overlaysOf(s.image, s.layout); err != nil {
-			return s.image.trouble(err)
+		if over, err = s.cell.rt.images.overlaysOf(s.of, s.Layout); err != nil {
+			return s.of.trouble(err)
 		}
 	}
 	if over == nil {
-		s.scratch, err = newDetachedScratch(s.cell.uid+of.user, def.Disk, def.Files, s.layout)
+		s.Scratch, err = sandbox.NewDetachedScratch(s.cell.uid+of.user, def.Disk, def.Files, s.Layout)
 	} else {
-		s.scratch, err = newScratchOver(s.cell.scratchDir(of.user), s.cell.uid+of.user, def.Disk, def.Files, s.layout, over)
-		err = s.image.trouble(err)
+		s.Scratch, err = sandbox.NewScratchOver(s.cell.scratchDir(of.user), s.cell.uid+of.user, def.Disk, def.Files, s.Layout, over)
+		err = s.of.trouble(err)
 	}
 	if err != nil {
 		return err
 	}
-	b.Paths, b.ReadOnly, b.Nested, b.Own = s.layout.paths(), len(s.layout.read), s.parent != nil, s.preload != nil
+	b.Paths, b.ReadOnly, b.Nested, b.Own = s.Layout.Paths(), len(s.Layout.Read), s.parent != nil, s.preload != nil
 	if s.copied() {
 		b.First = firstProcess + s.depth
 	}
@@ -140,15 +143,15 @@ func (s *cellSlot) makeBox(ctx context.Context, b guest.Box) (err error) {
 		return err
 	}
 	var theirs int
-	if s.conn, theirs, err = packetPair(); err != nil {
+	if s.conn, theirs, err = packet.Pair(); err != nil {
 		return err
 	}
 	s.cell.mu.Lock()
 	launcher := s.cell.launcher
 	s.cell.mu.Unlock()
-	files := []int{theirs, int(s.scratch.mount.Fd())}
+	files := []int{theirs, int(s.Scratch.Mount.Fd())}
 	if s.parent != nil {
-		files = append(files, int(s.parent.sup.fd.Fd()))
+		files = append(files, int(s.parent.sup.FD.Fd()))
 	}
 	nets := s.networks()
 	if nets != nil {
@@ -157,17 +160,17 @@ func (s *cellSlot) makeBox(ctx context.Context, b guest.Box) (err error) {
 	if s.net != nil {
 		files = s.net.files(files)
 	}
-	err = launcher.send(append(binary.LittleEndian.AppendUint32([]byte{guest.CellMake}, uint32(s.hostUID())), request...), files...)
+	err = launcher.Send(append(binary.LittleEndian.AppendUint32([]byte{guest.CellMake}, uint32(s.hostUID())), request...), files...)
 	_ = unix.Close(theirs)
 	if err != nil {
 		return err
 	}
-	defer s.conn.within(ctx)()
-	pid, err := s.conn.expect(guest.BoxReady)
+	defer s.conn.Within(ctx)()
+	pid, err := s.conn.Expect(guest.BoxReady)
 	if err != nil {
 		return err
 	}
-	if s.sup, err = openProcess(pid); err != nil || s.net != nil || nets == nil {
+	if s.sup, err = process.Open(pid); err != nil || s.net != nil || nets == nil {
 		return err
 	}
 	s.net, err = openNetwork(pid, s.preload != nil)
@@ -178,10 +181,10 @@ func (s *cellSlot) makeBox(ctx context.Context, b guest.Box) (err error) {
 func (s *cellSlot) copied() bool { return s.parent != nil && s.preload == nil }
 
 // hostUID is the user of what runs in the box, on the host.
-func (s *cellSlot) hostUID() int { return s.scratch.uid + programUID }
+func (s *cellSlot) hostUID() int { return s.Scratch.UID + sandbox.ProgramUID }
 
 // alive reports whether the box is still there, and its cell still in use.
-func (s *cellSlot) alive() bool { return s.cell.fresh() && s.sup.running() }
+func (s *cellSlot) alive() bool { return s.cell.fresh() && s.sup.Running() }
 
 // Run implements runtime.Slot.
 func (s *cellSlot) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report, error) {
@@ -202,9 +205,9 @@ func (s *cellSlot) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report,
 	// Only an interpreter is in the job's group where one waits: what process 1 of a
 	// box starts needs a box of which that is in the group itself.
 	command := a.Service == "" && a.Program.Command != nil
-	alone := s.job != nil && !s.copied() && (command || startsAfresh(p.Env.Set) || startsAfresh(a.Secrets))
+	alone := s.job != nil && !s.copied() && (command || sandbox.StartsAfresh(p.Env.Set) || sandbox.StartsAfresh(a.Secrets))
 	suits := s.preload == nil || s.preload.suits(&a)
-	if want := layoutOf(p); alone || !suits || !want.equal(s.layout) {
+	if want := sandbox.LayoutOf(p); alone || !suits || !want.Equal(s.Layout) {
 		kind := byte(0)
 		if s.job != nil && !alone {
 			kind = s.job.zygote.kind
@@ -220,58 +223,47 @@ func (s *cellSlot) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report,
 		s.running.Store(&ran{where, p})
 		defer s.running.Store(nil)
 	}
-	return (&attempt{place: &where.place, box: where, Attempt: a, network: s.cell.rt.network}).run(ctx)
+	return (&sandbox.Attempt{Place: &where.Place, Box: where, Attempt: a, Network: s.cell.rt.network}).Run(ctx)
 }
 
 // replace makes a slot that is not like the warm ones.
-func (s *cellSlot) replace(ctx context.Context, zygote byte, l layout) (*cellSlot, error) {
-	if err := l.check(); err != nil {
+func (s *cellSlot) replace(ctx context.Context, zygote byte, l sandbox.Layout) (*cellSlot, error) {
+	if err := l.Check(); err != nil {
 		return nil, err
 	}
 	return s.cell.newSlot(ctx, zygote, l)
 }
 
-// startsAfresh reports whether an interpreter reads one of these variables when
-// it starts, so that one that runs already will not do.
-func startsAfresh(env map[string]string) bool {
-	for k := range env {
-		if strings.HasPrefix(k, "PYTHON") || strings.HasPrefix(k, "LD_") || strings.HasPrefix(k, "LC_") || k == "LANG" || k == "TZ" {
-			return true
-		}
-	}
-	return false
-}
-
-// serves implements box. A copy serves already.
-func (s *cellSlot) serves(map[string]string) bool {
+// Serves implements sandbox.Box. A copy serves already.
+func (s *cellSlot) Serves(map[string]string) bool {
 	return s.copied() || s.job != nil && s.job.zygote.kind == guest.ZygoteServices
 }
 
-// init implements box.
-func (s *cellSlot) init() *process { return s.sup }
+// Init implements sandbox.Box.
+func (s *cellSlot) Init() *process.Process { return s.sup }
 
-// kill implements box: process 1 takes its whole pid namespace along. Whoever
+// Kill implements sandbox.Box: process 1 takes its whole pid namespace along. Whoever
 // waits for the news of that does not wait for ever.
-func (s *cellSlot) kill() error {
+func (s *cellSlot) Kill() error {
 	s.deadline.Do(func() {
-		time.AfterFunc(newsTime, func() {
+		time.AfterFunc(process.NewsTime, func() {
 			close(s.overdue)
-			_ = s.conn.file.SetReadDeadline(time.Unix(1, 0))
+			_ = s.conn.File.SetReadDeadline(time.Unix(1, 0))
 		})
 	})
 	return errors.Join(s.killProgram(), s.lease.Hasten())
 }
 
-// begin implements box.
-func (s *cellSlot) begin(ctx context.Context, p *program, files []*os.File) (time.Time, error) {
-	argv := p.argv
-	to, first := s.conn, s.sup.pid
-	s.python = p.python && s.job != nil
+// Begin implements sandbox.Box.
+func (s *cellSlot) Begin(ctx context.Context, p *sandbox.Program, files []*os.File) (time.Time, error) {
+	argv := p.Args
+	to, first := s.conn, s.sup.PID
+	s.python = p.Python && s.job != nil
 	switch {
 	case s.python:
 		to, first = s.job.slot, s.job.pid
-	case p.python:
-		f, err := contentFile("harness.py", python.Harness, s.hostUID())
+	case p.Python:
+		f, err := sandbox.ContentFile("harness.py", python.Harness, s.hostUID())
 		if err != nil {
 			return time.Time{}, err
 		}
@@ -280,14 +272,14 @@ func (s *cellSlot) begin(ctx context.Context, p *program, files []*os.File) (tim
 		files = append(files, f)
 	}
 	usual := s.cell.rt.cells.filter
-	if p.forks {
+	if p.Forks {
 		usual = s.cell.rt.cells.forking
 	}
-	filter, err := s.cell.rt.filters.of(p.limits, usual)
+	filter, err := s.cell.rt.filters.Of(p.Limits, usual)
 	if err != nil {
 		return time.Time{}, err
 	}
-	began, err := s.admitRun(first, p, to, argv, files, filter)
+	began, err := s.AdmitRun(first, p, to, argv, files, filter)
 	if s.python && s.copied() {
 		if err == nil {
 			err = s.arrived(ctx)
@@ -299,21 +291,21 @@ func (s *cellSlot) begin(ctx context.Context, p *program, files []*os.File) (tim
 	return began, err
 }
 
-// end implements box.
-func (s *cellSlot) end(e *ended) error {
+// End implements sandbox.Box.
+func (s *cellSlot) End(e *sandbox.Ended) error {
 	if s.python {
 		return s.endPython(e)
 	}
 	var b [16]byte
 	for {
-		n, _, err := s.conn.recv(b[:])
+		n, _, err := s.conn.Receive(b[:])
 		switch {
 		case err != nil: // the supervisor is dead, and everything with it
-			return errors.Join(errGuest, s.dead())
+			return errors.Join(sandbox.ErrGuest, s.dead())
 		case n == 6 && b[0] == guest.BoxNotBegun:
-			e.failure = &failure{guest.Stage(b[1]), unix.Errno(binary.LittleEndian.Uint32(b[2:]))}
+			e.Failure = &sandbox.Failure{Stage: guest.Stage(b[1]), Errno: unix.Errno(binary.LittleEndian.Uint32(b[2:]))}
 		case n == 5 && b[0] == guest.BoxEnded:
-			e.status = unix.WaitStatus(binary.LittleEndian.Uint32(b[1:]))
+			e.Status = unix.WaitStatus(binary.LittleEndian.Uint32(b[1:]))
 			return nil
 		default:
 			return fmt.Errorf("the supervisor of a box breaks its protocol: %q", b[:n])
@@ -322,24 +314,24 @@ func (s *cellSlot) end(e *ended) error {
 }
 
 // endPython waits for the interpreter, and then takes down what it left behind.
-func (s *cellSlot) endPython(e *ended) error {
+func (s *cellSlot) endPython(e *sandbox.Ended) error {
 	var lost error
 	select {
-	case e.status = <-s.job.ended:
-		if s.conn.ended() { // the supervisor was killed, and took the interpreter along
-			lost = errGuest
+	case e.Status = <-s.job.ended:
+		if s.conn.Ended() { // the supervisor was killed, and took the interpreter along
+			lost = sandbox.ErrGuest
 		}
 	case <-s.job.zygoteGone():
-		lost = errGuest
+		lost = sandbox.ErrGuest
 	case <-s.overdue:
-		lost = fmt.Errorf("%w: the zygote did not say how its process ended", errGuest)
+		lost = fmt.Errorf("%w: the zygote did not say how its process ended", sandbox.ErrGuest)
 	}
 	return errors.Join(lost, s.programDead())
 }
 
 // dead waits until nothing of the box is left.
 func (s *cellSlot) dead() error {
-	return deathPatience.with(s.group.Usage).wait(s.sup)
+	return process.DeathPatience.With(s.Group.Usage).Wait(s.sup)
 }
 
 // Close implements runtime.Slot: it kills at once and cleans in the background.
@@ -363,25 +355,25 @@ func (s *cellSlot) release() {
 	s.endSpares()
 	<-s.family.end()
 	if s.sup != nil {
-		_ = s.sup.kill()
+		_ = s.sup.Kill()
 		if err := s.dead(); err != nil {
 			slog.ErrorContext(ctx, "a box does not die; the next sweep will remove it", "error", err)
 			clean = false
 		}
-		s.sup.close()
+		s.sup.Close()
 	}
 	// Whoever watches what ran looks at its group until then. The next job's files of it are
 	// others, of the same names.
 	s.inRun.Lock()
 	defer s.inRun.Unlock()
 	if s.conn != nil {
-		s.conn.close()
+		s.conn.Close()
 	}
 	if s.job != nil {
 		s.job.close()
 	}
-	if s.scratch != nil {
-		_ = s.scratch.close()
+	if s.Scratch != nil {
+		_ = s.Scratch.Close()
 	}
 	if s.user != 0 && clean {
 		s.cell.users.giveBack(s.user)

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/pkg/runtime/process"
 )
 
 // The box of the next copy is made ahead once, is not used if it is dead, and goes
@@ -15,7 +17,7 @@ func TestSpareBox(t *testing.T) {
 	s := acquireCell(t, r)
 	s.makeSpare()
 	first := spareOf(s)
-	if first == nil || !first.sup.running() {
+	if first == nil || !first.sup.Running() {
 		t.Fatal("there is none")
 	}
 	s.makeSpare()
@@ -29,7 +31,7 @@ func TestSpareBox(t *testing.T) {
 	for range 20 { // it takes its time to die, or does not
 		s.makeSpare()
 		dead := spareOf(s)
-		if err := unix.Kill(dead.sup.pid, unix.SIGKILL); err != nil {
+		if err := unix.Kill(dead.sup.PID, unix.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 		if s.takeSpare() != nil {
@@ -72,24 +74,24 @@ func TestDoomed(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		p, err := openProcess(cmd.Process.Pid)
+		p, err := process.Open(cmd.Process.Pid)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p.doomed() {
+		if p.Doomed() {
 			t.Error("doomed before it was killed")
 		}
-		if err := p.kill(); err != nil {
+		if err := p.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		if !p.doomed() {
+		if !p.Doomed() {
 			t.Error("killed, and not doomed")
 		}
 		_ = cmd.Wait()
-		if !p.doomed() {
+		if !p.Doomed() {
 			t.Error("dead, and not doomed")
 		}
-		p.close()
+		p.Close()
 	}
 }
 

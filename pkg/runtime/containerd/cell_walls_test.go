@@ -254,7 +254,7 @@ func TestCellControlGroups(t *testing.T) {
 		want := map[string]int{"python": 2, "command": 4}[kind] // with the supervisor
 		var pids []int
 		for deadline := time.Now().Add(time.Second); len(pids) != want && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-			if pids, err = slot.group.Pids(); err != nil {
+			if pids, err = slot.Group.Pids(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -286,7 +286,7 @@ func TestCellGuestDies(t *testing.T) {
 			defer s.Close()
 			slot := s.(*cellSlot)
 			pid := map[string]int{
-				"launcher": slot.cell.container.proc.pid, "supervisor": slot.sup.pid, "zygote": childOf(t, slot.cell.container.proc.pid, "python3"),
+				"launcher": slot.cell.container.proc.PID, "supervisor": slot.sup.PID, "zygote": childOf(t, slot.cell.container.proc.PID, "python3"),
 			}[victim]
 			failed := make(chan error, 1)
 			go func() {

@@ -18,7 +18,9 @@ import (
 
 	"github.com/assay-run/assay/internal/guest"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/containerd/filter"
 	slotpool "github.com/assay-run/assay/pkg/runtime/pool"
+	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
 // cells are the cells of this host and their slots.
@@ -52,16 +54,16 @@ type cellKey struct {
 }
 
 func newCells(r *Runtime) (*cells, error) {
-	filter, err := jobFilter(false)
+	usual, err := filter.Job(false)
 	if err != nil {
 		return nil, err
 	}
-	forking, err := jobFilter(true)
+	forking, err := filter.Job(true)
 	if err != nil {
 		return nil, err
 	}
 	c := &cells{
-		rt: r, seccomp: cellSeccomp(), filter: filter, forking: forking,
+		rt: r, seccomp: filter.Cell(), filter: usual, forking: forking,
 		groups: &groups{hierarchy: r.cgroups, path: r.cgroup("jobs")},
 		live:   map[cellHome]*cell{}, old: map[*cell]bool{}, slots: map[*cellSlot]bool{},
 	}
@@ -87,7 +89,7 @@ func (c *cells) rehearse(_ context.Context, _ cellKey, s *cellSlot) error {
 	if s.job == nil || int(c.running.Load()) >= goruntime.NumCPU() {
 		return nil
 	}
-	return s.job.slot.send([]byte{guest.BoxRehearse})
+	return s.job.slot.Send([]byte{guest.BoxRehearse})
 }
 
 // layBare makes the root of cells of which a tenant brought the image: nothing but
@@ -152,7 +154,7 @@ func (c *cells) acquire(ctx context.Context, key runtime.Key) (runtime.Slot, err
 	if key.Alone != "" { // nobody else will want one
 		get = c.make
 	} else if want.zygote != 0 {
-		cores := coresOf(key.CPU)
+		cores := sandbox.CoresOf(key.CPU)
 		if want.preload = c.loaded.choose(ctx, want.cellHome, want.zygote, key.Imports, cores); want.preload != "" {
 			want.cores = cores
 		}
@@ -198,7 +200,7 @@ func (c *cells) make(ctx context.Context, key cellKey) (*cellSlot, error) {
 			slog.WarnContext(ctx, "a program imports by itself", "modules", key.preload, "error", err)
 		}
 	}
-	s, err := home.newSlot(ctx, key.zygote, defaultLayout)
+	s, err := home.newSlot(ctx, key.zygote, sandbox.DefaultLayout)
 	if err != nil && ctx.Err() == nil && !home.fresh() { // it lost its interpreter, or its launcher, just now
 		err = fmt.Errorf("%w: %w", runtime.ErrBroken, err)
 	}

@@ -73,7 +73,7 @@ func slotOf(t *testing.T, r *Runtime, ref string) *slot {
 // sees is what the container of s has in a file of its image.
 func sees(t *testing.T, s *slot, file string) string {
 	t.Helper()
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/root/%s", s.container.proc.pid, file))
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/root/%s", s.container.proc.PID, file))
 	if err != nil {
 		t.Errorf("an image in use lost a file: %v", err)
 	}

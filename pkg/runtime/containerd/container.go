@@ -15,6 +15,8 @@ import (
 	"github.com/containerd/typeurl/v2"
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/pkg/runtime/process"
 )
 
 // The labels of our containers.
@@ -52,7 +54,7 @@ func newEngine(c *client.Client, handler string, opts *runcoptions.Options) (*en
 type container struct {
 	engine *engine
 	id     string
-	proc   *process
+	proc   *process.Process
 }
 
 // create makes a container and its task, ready to be started. What a failure
@@ -73,7 +75,7 @@ func (e *engine) create(ctx context.Context, id string, s *specs.Spec, labels ma
 	if err != nil {
 		return c, fmt.Errorf("create task %s: %w", id, errgrpc.ToNative(err))
 	}
-	if c.proc, err = openProcess(int(task.Pid)); err != nil {
+	if c.proc, err = process.Open(int(task.Pid)); err != nil {
 		return c, fmt.Errorf("create task %s: %w", id, err)
 	}
 	return c, nil
@@ -106,7 +108,7 @@ func (c *container) kill() error {
 	if c.proc == nil {
 		return nil
 	}
-	return c.proc.kill()
+	return c.proc.Kill()
 }
 
 // destroy kills the container and removes every record of it. It may be called
@@ -119,7 +121,7 @@ func (c *container) destroy(ctx context.Context) error {
 		return err
 	}
 	if c.proc != nil {
-		c.proc.close()
+		c.proc.Close()
 	}
 	return nil
 }

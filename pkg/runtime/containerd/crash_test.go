@@ -20,6 +20,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
 // victimEnv holds the Config of a worker that this test binary plays in a
@@ -157,7 +158,7 @@ func TestGuestDies(t *testing.T) {
 	defer s.Close()
 	kill := time.AfterFunc(300*time.Millisecond, func() { _ = s.(*slot).container.kill() })
 	defer kill.Stop()
-	if rep, err := s.Run(t.Context(), attemptOf(t, r, "sleep 1000")); !errors.Is(err, errGuest) {
+	if rep, err := s.Run(t.Context(), attemptOf(t, r, "sleep 1000")); !errors.Is(err, sandbox.ErrGuest) {
 		t.Errorf("Run = %+v, %v, want errGuest", rep, err)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/assay-run/assay/pkg/netrule"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
 // How an environment is built.
@@ -148,8 +149,8 @@ func (e *environments) pip(ctx context.Context, base *image, run pipRun, take fu
 	if rep.Outcome != job.Succeeded {
 		return said, buildFailure(rep)
 	}
-	i := slices.IndexFunc(s.scratch.mounts, func(w writable) bool { return w.path == workspace })
-	work, err := os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", s.scratch.mounts[i].dir.Fd()))
+	i := slices.IndexFunc(s.Scratch.Dirs, func(w sandbox.Dir) bool { return w.Path == workspace })
+	work, err := os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", s.Scratch.Dirs[i].Dir.Fd()))
 	if err != nil {
 		return said, fmt.Errorf("look at what pip left: %w", err)
 	}

@@ -12,6 +12,9 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/pkg/runtime/process"
+	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
 // frozen is an interpreter that does nothing any more but be forked, in copies of which
@@ -115,14 +118,14 @@ func (s *standing) serve() {
 
 // watch calls gone when the copy is dead.
 func (s *standing) watch(gone func()) error {
-	proc, err := openProcess(s.pid)
+	proc, err := process.Open(s.pid)
 	if err != nil {
 		return err
 	}
 	go func() {
 		defer gone()
-		defer proc.close()
-		_ = proc.wait(context.Background())
+		defer proc.Close()
+		_ = proc.Wait(context.Background())
 	}()
 	return nil
 }
@@ -186,7 +189,7 @@ func (f *frozen) do(what func(*standing) error) error {
 	case <-f.gone:
 	case <-f.over:
 	}
-	return errGuest
+	return sandbox.ErrGuest
 }
 
 // do is the same with this copy.
@@ -198,7 +201,7 @@ func (s *standing) do(what func() error) error {
 	case <-s.of.gone:
 	case <-s.of.over:
 	}
-	return errGuest
+	return sandbox.ErrGuest
 }
 
 // errMessage: the message with the namespaces did not come through whole.
@@ -229,8 +232,8 @@ func (s *standing) fork(ended chan<- unix.WaitStatus, send func() error, take fu
 	calls := []systemCall{newCall("take the slot", unix.SYS_DUP3, fds[0], uintptr(s.connect), unix.O_CLOEXEC)}
 	calls = append(calls, entering(passedSpaces, fds[1:])...)
 	calls = append(calls,
-		newCall("become the group of its box", unix.SYS_SETRESGID, programGID, programGID, programGID),
-		newCall("become the user of its box", unix.SYS_SETRESUID, programUID, programUID, programUID))
+		newCall("become the group of its box", unix.SYS_SETRESGID, sandbox.ProgramGID, sandbox.ProgramGID, sandbox.ProgramGID),
+		newCall("become the user of its box", unix.SYS_SETRESUID, sandbox.ProgramUID, sandbox.ProgramUID, sandbox.ProgramUID))
 	t, err := between.through(calls, s.tid, unix.CLONE_PARENT)
 	if err != nil {
 		return err
@@ -254,7 +257,7 @@ func (f *frozen) pass(send func() error, t *tracee, connect int) (fds []uintptr,
 	defer f.passing.Unlock()
 	select {
 	case <-f.over:
-		return nil, errGuest
+		return nil, sandbox.ErrGuest
 	default:
 	}
 	if err = send(); err == nil {

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
 // workingDir returns the directory of an image's configuration, if there is such a one
@@ -48,6 +50,11 @@ func (img *image) userNote() string {
 	case "", "root", "0":
 		return ""
 	default:
-		return fmt.Sprintf("the image's user %.80q is not used: programs are user %d of their sandbox", user, programUID)
+		return fmt.Sprintf("the image's user %.80q is not used: programs are user %d of their sandbox", user, sandbox.ProgramUID)
 	}
+}
+
+// told is what programs are told of img.
+func (img *image) told() sandbox.Image {
+	return sandbox.Image{Digest: img.digest, Env: img.env, Dir: img.dir, Note: img.userNote(), Packages: img.packages}
 }

@@ -11,13 +11,15 @@ import (
 	"github.com/assay-run/assay/internal/guest"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
+	"github.com/assay-run/assay/pkg/runtime/packet"
+	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
 // interpreter is a Python that waits in a slot of isolation task, so that its
 // job need not wait for one to start.
 type interpreter struct {
 	pid  int // on the host
-	conn *packet
+	conn *packet.Conn
 }
 
 // warmTime bounds the start of an interpreter on a machine without any time left.
@@ -28,7 +30,7 @@ const warmTime = 20 * time.Second
 // has packages on top, may not: what waits has neither a job's filter nor its limits,
 // and nobody watches what it uses.
 func (s *slot) warm(ctx context.Context) error {
-	if s.image.own != s.image {
+	if s.of.own != s.of {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, warmTime)
@@ -37,42 +39,42 @@ func (s *slot) warm(ctx context.Context) error {
 	if err == nil || ctx.Err() != nil || !s.alive() {
 		return err
 	}
-	slog.DebugContext(ctx, "no interpreter waits in a slot", "image", s.image.name, "error", err)
+	slog.DebugContext(ctx, "no interpreter waits in a slot", "image", s.of.name, "error", err)
 	return nil
 }
 
 func (s *slot) startInterpreter(ctx context.Context) (err error) {
-	ours, theirs, err := packetPair()
+	ours, theirs, err := packet.Pair()
 	if err != nil {
 		return err
 	}
-	defer ours.within(ctx)()
-	files, err := interpreterFiles(theirs, s.null)
+	defer ours.Within(ctx)()
+	files, err := interpreterFiles(theirs, s.Null)
 	if err != nil {
-		ours.close()
+		ours.Close()
 		return err
 	}
 	def := policy.Default()
 	def.OpenFiles = 0 // as many as it can have: whoever may not raise the limit could not undo a lower one
 	pid, err := s.launch(ctx, guest.Start{
-		Argv: []string{"python3", "-B", guestDir + "/zygote.py", "alone"}, Env: environment(s.image.env), Dir: "/", UID: programUID, GID: programGID,
-	}, files, &program{limits: &def})
+		Argv: []string{"python3", "-B", sandbox.GuestDir + "/zygote.py", "alone"}, Env: sandbox.Environ(s.of.env), Dir: "/", UID: sandbox.ProgramUID, GID: sandbox.ProgramGID,
+	}, files, &sandbox.Program{Limits: &def})
 	for _, f := range files {
 		_ = f.Close()
 	}
 	if err == nil {
 		err = raiseOpenFiles(pid) // it lowers the limit to the job's
-		if rerr := s.gate.result(); err == nil {
+		if rerr := s.gate.Result(); err == nil {
 			err = rerr
 		}
 		if err == nil {
-			_, err = ours.expect(guest.BoxWaiting)
+			_, err = ours.Expect(guest.BoxWaiting)
 		}
-		s.gate.close()
+		s.gate.Close()
 		s.gate = nil
 	}
 	if err != nil {
-		ours.close() // it ends, if it ever began
+		ours.Close() // it ends, if it ever began
 		return errors.Join(err, s.buried(ctx))
 	}
 	s.python = &interpreter{pid, ours}
@@ -91,7 +93,7 @@ func interpreterFiles(slot int, empty string) (_ []*os.File, err error) {
 			}
 		}
 	}()
-	null, err := openDevice(empty)
+	null, err := sandbox.OpenDevice(empty)
 	if err != nil {
 		return nil, err
 	}
@@ -110,10 +112,10 @@ func interpreterFiles(slot int, empty string) (_ []*os.File, err error) {
 // buried waits until the guest has said that its program has ended.
 func (s *slot) buried(ctx context.Context) error {
 	select {
-	case <-s.link.ended:
+	case <-s.link.Ended:
 		return nil
-	case <-s.link.gone:
-		return errGuest
+	case <-s.link.Gone:
+		return sandbox.ErrGuest
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -124,9 +126,9 @@ func (s *slot) dismiss(ctx context.Context) error {
 	if s.python == nil {
 		return nil
 	}
-	s.python.conn.close()
+	s.python.conn.Close()
 	s.python = nil
-	ctx, cancel := context.WithTimeout(ctx, gateTime)
+	ctx, cancel := context.WithTimeout(ctx, sandbox.GateTime)
 	defer cancel()
 	if err := s.buried(ctx); err != nil {
 		return fmt.Errorf("dismiss an interpreter: %w", err)
@@ -140,6 +142,6 @@ func (s *slot) spent() (cgroup.Usage, error) {
 	if s.python == nil {
 		return cgroup.Usage{}, nil
 	}
-	u, err := s.group.Usage()
+	u, err := s.Group.Usage()
 	return cgroup.Usage{CPU: u.CPU}, err
 }

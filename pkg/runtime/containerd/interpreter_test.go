@@ -64,7 +64,7 @@ func TestInterpreterWaits(t *testing.T) {
 func TestInterpreterDies(t *testing.T) {
 	r := newRuntime(t, func(c *Config) { c.Warm = 1 })
 	s := warmPython(t, r)
-	if err := s.group.Kill(); err != nil {
+	if err := s.Group.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the slot is of no more use", func() bool { return !s.alive() })

@@ -34,14 +34,6 @@ func (l *level) through(m policy.NetworkMode) *engine {
 	return l.engine
 }
 
-// What a kernel of its own takes besides its program: memory in bytes, and
-// processes and threads of this host.
-const (
-	foreignMemory = 96 << 20
-	foreignLeast  = 64 << 20 // to start
-	foreignPids   = 4096
-)
-
 // openLevels opens those that this host is configured for; whether they work,
 // the self-check finds out.
 func (r *Runtime) openLevels() (err error) {

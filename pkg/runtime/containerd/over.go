@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
 // A writable path that is a directory of the image begins with what the image has
@@ -36,8 +37,8 @@ const overFiles = 8
 
 // overs returns the paths of l that begin with what img has there. /tmp never does,
 // nor what is reached through a link.
-func (m *images) overs(img *image, l layout) (out []over, err error) {
-	paths := m.perhaps(img, l.write)
+func (m *images) overs(img *image, l sandbox.Layout) (out []over, err error) {
+	paths := m.perhaps(img, l.Write)
 	if len(paths) == 0 {
 		return nil, nil // nearly always
 	}
@@ -143,7 +144,7 @@ type overlays struct {
 }
 
 // overlaysOf returns what the scratch of a slot of img begins with, nil for nothing.
-func (m *images) overlaysOf(img *image, l layout) (*overlays, error) {
+func (m *images) overlaysOf(img *image, l sandbox.Layout) (*overlays, error) {
 	list, err := m.overs(img, l)
 	if err != nil || len(list) == 0 {
 		return nil, err
@@ -151,8 +152,8 @@ func (m *images) overlaysOf(img *image, l layout) (*overlays, error) {
 	return &overlays{list, m.beneath(img)}, nil
 }
 
-// inodes is how many of a scratch's are ours for them.
-func (o *overlays) inodes() (n int) {
+// Inodes is how many of a scratch's are ours for them.
+func (o *overlays) Inodes() (n int) {
 	if o == nil {
 		return 0
 	}
@@ -175,10 +176,14 @@ func (o *overlays) find(path string) *over {
 	return nil
 }
 
-// lay mounts on target the directory of v with what is written to it in the directory
+// Has reports whether a path begins with something.
+func (o *overlays) Has(path string) bool { return o.find(path) != nil }
+
+// Lay mounts on target the directory of a path with what is written to it in the directory
 // upper of a scratch, whose program is the host's user uid. The directory stage is for
 // what is needed meanwhile.
-func (o *overlays) lay(v *over, upper, target, stage string, uid int) (err error) {
+func (o *overlays) Lay(path, upper, target, stage string, uid int) (err error) {
+	v := o.find(path)
 	if err := os.Mkdir(stage, 0o700); err != nil {
 		return err
 	}
@@ -263,7 +268,7 @@ func swapped(a, b int) string {
 
 // attach mounts the directory source on target too.
 func attach(source, target string) error {
-	tree, err := cloneTree(source, 0)
+	tree, err := sandbox.CloneTree(source, 0)
 	if err != nil {
 		return err
 	}
@@ -272,13 +277,4 @@ func attach(source, target string) error {
 		return fmt.Errorf("mount %s: %w", target, err)
 	}
 	return nil
-}
-
-// cloneTree returns a mount of dir that is nowhere yet.
-func cloneTree(dir string, flags uint) (*os.File, error) {
-	fd, err := unix.OpenTree(unix.AT_FDCWD, dir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|flags)
-	if err != nil {
-		return nil, fmt.Errorf("clone the mount of %s: %w", dir, err)
-	}
-	return os.NewFile(uintptr(fd), dir), nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
 const repoImage = "assay.local/repo:1"
@@ -174,10 +175,10 @@ func TestNothingIsLaidOverAnEmptyDirectory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o, err := r.images.overlaysOf(img, layout{write: []string{"/workspace", "/tmp", "/none"}}); o != nil || err != nil {
+	if o, err := r.images.overlaysOf(img, sandbox.Layout{Write: []string{"/workspace", "/tmp", "/none"}}); o != nil || err != nil {
 		t.Errorf("%+v, %v", o, err)
 	}
-	o, err := r.images.overlaysOf(img, layout{write: []string{"/usr/share", "/bin", "/etc"}})
+	o, err := r.images.overlaysOf(img, sandbox.Layout{Write: []string{"/usr/share", "/bin", "/etc"}})
 	if err != nil {
 		t.Fatal(err)
 	}

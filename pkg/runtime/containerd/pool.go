@@ -5,6 +5,7 @@ import (
 
 	"github.com/assay-run/assay/pkg/policy"
 	slotpool "github.com/assay-run/assay/pkg/runtime/pool"
+	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
 // taskSlotKey says which slots with a container of their own are interchangeable.
@@ -44,14 +45,14 @@ func (r *Runtime) taskPool() *slotpool.Pool[taskSlotKey, *slot] {
 		Drop: func(s *slot) { s.Close() },
 		Alive: func(k taskSlotKey, s *slot) bool {
 			now := r.images.of(k.digest)
-			return s.alive() && now != nil && s.image.rootfs == now.rootfs
+			return s.alive() && now != nil && s.of.rootfs == now.rootfs
 		},
 		Weigh: func(k taskSlotKey) int64 {
 			switch {
 			case k.python:
 				return taskWeight + pythonWeight
 			case r.levels[k.isolation].foreign:
-				return taskWeight + foreignMemory/2
+				return taskWeight + sandbox.ForeignMemory/2
 			}
 			return taskWeight
 		},

@@ -69,7 +69,7 @@ func TestDeadSlotsAreNotHandedOut(t *testing.T) {
 			if err := s.container.kill(); err != nil {
 				t.Error(err)
 			}
-			<-s.link.gone
+			<-s.link.Gone
 		}
 	}
 	r.mu.Unlock()

@@ -337,7 +337,7 @@ func TestPreloadCopies(t *testing.T) {
 		defer s.Close()
 		parents[parentOf(t, s.job.pid)]++
 		for _, name := range spaces[:2] {
-			box, err1 := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", s.sup.pid, name))
+			box, err1 := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", s.sup.PID, name))
 			its, err2 := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", s.job.pid, name))
 			if err := errors.Join(err1, err2); err != nil || box != its {
 				t.Errorf("its %s namespace is %s, its box's %s (%v)", name, its, box, err)

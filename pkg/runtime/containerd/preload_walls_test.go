@@ -79,8 +79,8 @@ func TestPreloadedNetworksAreNobodys(t *testing.T) {
 	i := importing{r: newRuntime(t, preloading), imports: "asyncio"}
 	i.warm(t)
 	p := onlyPreload(t, i.r)
-	holder := spaceOf(t, p.slot.sup.pid, "user")
-	own := spaceOf(t, p.slot.sup.pid, "net")
+	holder := spaceOf(t, p.slot.sup.PID, "user")
+	own := spaceOf(t, p.slot.sup.PID, "net")
 	networks, users := map[uint64]int{}, map[uint64]int{}
 	const rounds, programs = 3, 3
 	for round := range rounds {

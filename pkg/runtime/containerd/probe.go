@@ -11,12 +11,14 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
 // ProbeCell says what keeps this host from running cells, nil if nothing does:
 // it has guest, the guest binary, make a box where a cell would. It needs root.
 func ProbeCell(ctx context.Context, guest string) error {
-	mount, err := mountTmpfs("size", "65536")
+	mount, err := sandbox.MountTmpfs("size", "65536")
 	if err != nil {
 		return fmt.Errorf("mount by descriptor, which takes Linux 5.2: %w", err)
 	}
@@ -30,7 +32,7 @@ func ProbeCell(ctx context.Context, guest string) error {
 	if err != nil {
 		return err
 	}
-	me := free.nth(0) + programUID
+	me := free.nth(0) + sandbox.ProgramUID
 	ids := []syscall.SysProcIDMap{{ContainerID: me, HostID: me, Size: 1}}
 	cmd := exec.CommandContext(ctx, "/proc/self/fd/3", "probe")
 	cmd.Dir, cmd.Env, cmd.ExtraFiles = "/", []string{}, []*os.File{binary}

@@ -21,6 +21,7 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
+	"github.com/assay-run/assay/pkg/runtime/containerd/filter"
 	"github.com/assay-run/assay/pkg/runtime/egress"
 	slotpool "github.com/assay-run/assay/pkg/runtime/pool"
 	"github.com/assay-run/assay/pkg/runtime/seccomp"
@@ -50,7 +51,7 @@ type Runtime struct {
 	network      *egress.Network // that jobs reach
 
 	filter  []byte // the seccomp program of every job that asks for no other
-	filters filters
+	filters filter.Filters
 	host    policy.Host
 
 	ctx      context.Context // ends with Close
@@ -96,7 +97,7 @@ func New(ctx context.Context, cfg Config) (_ *Runtime, err error) {
 	if r.network, err = egress.Open(ctx, cfg.Egress); err != nil {
 		return nil, err
 	}
-	if r.filter, err = seccomp.Compile(programSeccomp()); err != nil {
+	if r.filter, err = seccomp.Compile(filter.Program()); err != nil {
 		return nil, err
 	}
 	if err := checkTrusted(cfg.TrustedImages); err != nil {

@@ -16,7 +16,8 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
-	"github.com/assay-run/assay/pkg/runtime/mask"
+	"github.com/assay-run/assay/pkg/runtime/process"
+	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
 // cleanTime is how long taking a slot apart may take; it goes on in the
@@ -25,29 +26,18 @@ const cleanTime = 30 * time.Second
 
 // slot is a running container whose guest waits for one attempt.
 type slot struct {
-	place
+	sandbox.Place
+	of        *image
 	level     *level
 	shape     shape
 	rt        *Runtime
 	dir       string // on the host
 	container *container
-	link      *link
-	gate      *gate        // of the program that runs
-	python    *interpreter // that waits for the job; nil: none
+	link      *sandbox.Link
+	gate      *sandbox.Gate // of the program that runs
+	python    *interpreter  // that waits for the job; nil: none
 	state     atomic.Int32
 	release   func() // its image; nil: it holds none
-}
-
-// place is what every kind of slot gives to its program.
-type place struct {
-	image   *image
-	layout  layout
-	scratch *scratch
-	group   cgroup.Group // of the programs; what starts them is in another
-	mask    *mask.Mask   // of what programs write; nil for nothing
-	foreign bool         // its programs run on a kernel of their own
-	idle    int64        // bytes that this takes by itself
-	null    string       // the device that programs read which are given no input
 }
 
 // The states of a slot.
@@ -59,23 +49,23 @@ const (
 
 // shape is what of a job's policy its container has from the start.
 type shape struct {
-	layout
+	sandbox.Layout
 	network policy.NetworkMode // matters where proxied jobs are run by another
 	cpu     float64            // and this, memory and the rest, to a kernel of its own
 	memory  job.Size
 }
 
 // defaultShape is what warm slots have.
-var defaultShape = shape{layout: defaultLayout, network: policy.NetworkNone, cpu: policy.Default().CPU, memory: policy.Default().Memory}
+var defaultShape = shape{Layout: sandbox.DefaultLayout, network: policy.NetworkNone, cpu: policy.Default().CPU, memory: policy.Default().Memory}
 
 func shapeOf(p *policy.Policy) shape {
-	return shape{layoutOf(p), p.Network.Mode, p.CPU, p.Memory}
+	return shape{sandbox.LayoutOf(p), p.Network.Mode, p.CPU, p.Memory}
 }
 
 // fits reports whether a container of shape s serves for want.
 func (l *level) fits(s, want shape) bool {
-	return s.layout.equal(want.layout) && l.through(s.network) == l.through(want.network) &&
-		(!l.foreign || coresOf(s.cpu) == coresOf(want.cpu) && s.memory == want.memory)
+	return s.Layout.Equal(want.Layout) && l.through(s.network) == l.through(want.network) &&
+		(!l.foreign || sandbox.CoresOf(s.cpu) == sandbox.CoresOf(want.cpu) && s.memory == want.memory)
 }
 
 // newSlot makes a slot. It needs no job: limits are set when one takes it.
@@ -85,7 +75,7 @@ func (r *Runtime) newSlot(ctx context.Context, lv *level, img *image, want shape
 		return nil, err
 	}
 	token, name, uid := r.another()
-	s := &slot{rt: r, release: release, level: lv, shape: want, place: place{image: img, layout: want.layout, foreign: lv.foreign, null: os.DevNull}, dir: filepath.Join(r.dir, "slots", token)}
+	s := &slot{rt: r, release: release, level: lv, shape: want, of: img, Place: sandbox.Place{Image: img.told(), Layout: want.Layout, Foreign: lv.foreign, Null: os.DevNull}, dir: filepath.Join(r.dir, "slots", token)}
 	defer func() {
 		if err != nil {
 			s.Close()
@@ -103,16 +93,16 @@ func (r *Runtime) newSlot(ctx context.Context, lv *level, img *image, want shape
 	if lv.foreign { // the container's own: all of it is one process here
 		group = box.cgroup
 	}
-	if s.group, err = r.cgroups.Create(group); err != nil {
+	if s.Group, err = r.cgroups.Create(group); err != nil {
 		return nil, err
 	}
 	if lv.foreign { // its kernel tells programs what it finds there when it starts
-		limits := cgroup.Limits{Memory: int64(max(want.memory, foreignLeast)), CPU: want.cpu, Processes: foreignPids}
-		if err := s.group.Limit(limits); err != nil {
+		limits := cgroup.Limits{Memory: int64(max(want.memory, sandbox.ForeignLeast)), CPU: want.cpu, Processes: sandbox.ForeignPids}
+		if err := s.Group.Limit(limits); err != nil {
 			return nil, err
 		}
 	}
-	l, err := listen("unix", filepath.Join(s.scratch.dir, "slot"), socketName, uid)
+	l, err := sandbox.Listen("unix", filepath.Join(s.Scratch.Dir, "slot"), sandbox.SocketName, uid)
 	if err != nil {
 		return nil, err
 	}
@@ -122,50 +112,50 @@ func (r *Runtime) newSlot(ctx context.Context, lv *level, img *image, want shape
 		return nil, err
 	}
 	if !lv.foreign {
-		if err := r.limitWatches(ctx, s.container.proc.pid); err != nil {
+		if err := r.limitWatches(ctx, s.container.proc.PID); err != nil {
 			return nil, err
 		}
 	}
 	if err := s.container.start(ctx); err != nil {
 		return nil, err
 	}
-	if s.link, err = accept(ctx, l, s.container.proc); err != nil {
+	if s.link, err = sandbox.Accept(ctx, l, s.container.proc); err != nil {
 		return nil, err
 	}
 	// Nobody else shall find it, and its inode is not the program's.
-	return s, os.Remove(filepath.Join(s.scratch.dir, "slot", socketName))
+	return s, os.Remove(filepath.Join(s.Scratch.Dir, "slot", sandbox.SocketName))
 }
 
 // lay makes the slot's directories and says what its container consists of.
-func (s *slot) lay(uid int) (*sandbox, error) {
+func (s *slot) lay(uid int) (*containerSpec, error) {
 	// Nobody else of this host passes: what the job has lies beneath.
 	if err := errors.Join(os.Mkdir(s.dir, 0o700), os.Chown(s.dir, uid, uid)); err != nil {
 		return nil, err
 	}
 	def := policy.Default()
-	over, err := s.rt.images.overlaysOf(s.image, s.layout)
+	over, err := s.rt.images.overlaysOf(s.of, s.Layout)
 	if err != nil {
 		return nil, err
 	}
-	s.scratch, err = newScratch(filepath.Join(s.dir, "scratch"), uid, def.Disk, def.Files, s.layout, over)
+	s.Scratch, err = sandbox.NewScratch(filepath.Join(s.dir, "scratch"), uid, def.Disk, def.Files, s.Layout, over)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.scratch.mkdir(filepath.Join(s.scratch.dir, "slot"), 0, 0o700); err != nil {
+	if err := s.Scratch.Mkdir(filepath.Join(s.Scratch.Dir, "slot"), 0, 0o700); err != nil {
 		return nil, err
 	}
-	box := &sandbox{
-		args: []string{guestPath, "task", slotDir + "/" + socketName},
+	box := &containerSpec{
+		args: []string{sandbox.GuestPath, "task", sandbox.SlotDir + "/" + sandbox.SocketName},
 		uid:  uid, caps: guestCaps, memory: 64 << 20, pids: 64, share: s.rt.share, limits: limits(s.rt.share),
 	}
-	extra := s.layout.extra()
-	if s.foreign { // what is in its /dev is the engine's, but for what we bind there
+	extra := s.Layout.Extra()
+	if s.Foreign { // what is in its /dev is the engine's, but for what we bind there
 		extra = append(extra, "/dev/shm")
 	}
-	if s.layout.equal(defaultLayout) && (!s.foreign || hasShm(s.image.rootfs)) {
-		box.rootfs, err = s.rt.images.ownRoot(filepath.Join(s.dir, "rootfs"), s.image.rootfs)
+	if s.Layout.Equal(sandbox.DefaultLayout) && (!s.Foreign || hasShm(s.of.rootfs)) {
+		box.rootfs, err = s.rt.images.ownRoot(filepath.Join(s.dir, "rootfs"), s.of.rootfs)
 	} else {
-		box.rootfs, err = extraMountpoints(s.dir, s.image.rootfs, extra)
+		box.rootfs, err = extraMountpoints(s.dir, s.of.rootfs, extra)
 	}
 	if err != nil {
 		return nil, err
@@ -174,16 +164,16 @@ func (s *slot) lay(uid int) (*sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, w := range s.scratch.mounts {
+	for _, w := range s.Scratch.Dirs {
 		var options []string
-		if w.readOnly {
+		if w.ReadOnly {
 			options = []string{"ro"}
 		}
-		box.mounts = append(box.mounts, bind(w.host, w.path, options...))
+		box.mounts = append(box.mounts, bind(w.Host, w.Path, options...))
 	}
-	if s.foreign { // its kernel says what there is
-		box.memory, box.pids, box.cpu = int64(s.shape.memory)+foreignMemory, foreignPids, s.shape.cpu
-		if !slices.Contains(s.layout.write, "/tmp") { // runsc would put a writable one there
+	if s.Foreign { // its kernel says what there is
+		box.memory, box.pids, box.cpu = int64(s.shape.memory)+sandbox.ForeignMemory, sandbox.ForeignPids, s.shape.cpu
+		if !slices.Contains(s.Layout.Write, "/tmp") { // runsc would put a writable one there
 			empty := filepath.Join(s.dir, "empty")
 			if err := os.Mkdir(empty, 0o755); err != nil {
 				return nil, err
@@ -194,13 +184,13 @@ func (s *slot) lay(uid int) (*sandbox, error) {
 		if err := layDevices(filepath.Join(s.dir, "dev")); err != nil {
 			return nil, err
 		}
-		box.devices, s.null = filepath.Join(s.dir, "dev"), filepath.Join(s.dir, "dev", "null")
-		cpus, memory := s.scratch.view()
-		box.mounts = append(box.mounts, bind(cpus, cpuOnline, "ro"), bind(memory, memInfo, "ro"))
+		box.devices, s.Null = filepath.Join(s.dir, "dev"), filepath.Join(s.dir, "dev", "null")
+		cpus, memory := s.Scratch.View()
+		box.mounts = append(box.mounts, bind(cpus, sandbox.CpuOnline, "ro"), bind(memory, sandbox.MemInfo, "ro"))
 	}
 	box.mounts = append(box.mounts,
-		bind(guestFiles, guestDir, "ro"),
-		bind(filepath.Join(s.scratch.dir, "slot"), slotDir))
+		bind(guestFiles, sandbox.GuestDir, "ro"),
+		bind(filepath.Join(s.Scratch.Dir, "slot"), sandbox.SlotDir))
 	return box, nil
 }
 
@@ -214,10 +204,10 @@ func hasShm(rootfs string) bool {
 // one.
 func (s *slot) alive() bool {
 	select {
-	case <-s.link.gone:
+	case <-s.link.Gone:
 		return false
 	default:
-		return s.python == nil || !s.python.conn.ended()
+		return s.python == nil || !s.python.conn.Ended()
 	}
 }
 
@@ -252,15 +242,15 @@ func (s *slot) run(ctx context.Context, a runtime.Attempt, trusted bool) (*runti
 	if err != nil {
 		return nil, err
 	}
-	return (&attempt{spent: spent, place: &where.place, box: where, Attempt: a, network: s.rt.network, trusted: trusted}).run(ctx)
+	return (&sandbox.Attempt{Spent: spent, Place: &where.Place, Box: where, Attempt: a, Network: s.rt.network, Trusted: trusted}).Run(ctx)
 }
 
 // replace makes a slot of another shape than warm ones have.
 func (s *slot) replace(ctx context.Context, want shape) (*slot, error) {
-	if err := want.check(); err != nil {
+	if err := want.Check(); err != nil {
 		return nil, err
 	}
-	return s.rt.makeSlot(ctx, s.level, s.image, want)
+	return s.rt.makeSlot(ctx, s.level, s.of, want)
 }
 
 // mark labels the container with the attempt, in the background: labels are for
@@ -287,11 +277,11 @@ func canceled(a runtime.Attempt) *runtime.Report {
 	return r
 }
 
-// init implements box.
-func (s *slot) init() *process { return s.container.proc }
+// Init implements sandbox.Box.
+func (s *slot) Init() *process.Process { return s.container.proc }
 
-// kill implements box.
-func (s *slot) kill() error { return errors.Join(s.container.kill(), s.group.Hasten()) }
+// Kill implements sandbox.Box.
+func (s *slot) Kill() error { return errors.Join(s.container.kill(), s.Group.Hasten()) }
 
 // Close implements runtime.Slot: it kills at once and cleans in the background.
 func (s *slot) Close() {
@@ -308,20 +298,20 @@ func (s *slot) Close() {
 // after a failure.
 func (s *slot) destroy(ctx context.Context) error {
 	if s.python != nil {
-		s.python.conn.close()
+		s.python.conn.Close()
 	}
 	if s.link != nil {
-		s.link.close()
+		s.link.Close()
 	}
 	var errs []error
 	if s.container != nil {
 		errs = append(errs, s.container.destroy(ctx))
 	}
-	if s.group != nil {
-		errs = append(errs, s.group.Remove(ctx))
+	if s.Group != nil {
+		errs = append(errs, s.Group.Remove(ctx))
 	}
-	if s.scratch != nil {
-		errs = append(errs, s.scratch.close())
+	if s.Scratch != nil {
+		errs = append(errs, s.Scratch.Close())
 	}
 	errs = append(errs, removeSlotDir(s.dir))
 	err := errors.Join(errs...)

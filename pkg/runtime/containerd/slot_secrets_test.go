@@ -11,6 +11,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
 // What a job has in its directories is not for the users of the host. They could
@@ -30,7 +31,7 @@ func TestSlotsAreClosedToTheHostsUsers(t *testing.T) {
 		t.Fatalf("%+v, %v", rep, err)
 	}
 	for _, file := range []string{"w0/in", "w0/out", "w1/out", "w2/out", "meminfo"} {
-		path := filepath.Join(s.(*slot).scratch.dir, file)
+		path := filepath.Join(s.(*slot).Scratch.Dir, file)
 		cat := exec.Command("cat", path)
 		cat.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534, NoSetGroups: true}}
 		if out, err := cat.CombinedOutput(); err == nil || !strings.Contains(string(out), "Permission denied") {
@@ -48,7 +49,7 @@ func TestNamesDoNotCount(t *testing.T) {
 	tokens := map[string]bool{}
 	for last := 0; len(seen) < uidRanges; {
 		token, name, uid := r.another()
-		if !strings.HasSuffix(name, token) || tokens[token] || seen[uid] || uid < uidBase || (uid-uidBase)%idCount != 0 {
+		if !strings.HasSuffix(name, token) || tokens[token] || seen[uid] || uid < uidBase || (uid-uidBase)%sandbox.IDs != 0 {
 			t.Fatalf("%s, %s, %d", token, name, uid)
 		}
 		steps[uid-last] = true

@@ -2,15 +2,12 @@ package containerd
 
 import (
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 
-	"github.com/containerd/containerd/v2/contrib/seccomp"
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 
 	"github.com/assay-run/assay/internal/guest"
+	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
 // guestCaps are what the guest needs to start a program as somebody else, to
@@ -18,18 +15,9 @@ import (
 // in the sandbox's own namespaces only.
 var guestCaps = []string{"CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP", "CAP_KILL", "CAP_NET_ADMIN"}
 
-// Where the guest and its files are in a sandbox.
-const (
-	guestDir   = "/run/assay"
-	guestPath  = guestDir + "/guest"
-	harness    = guestDir + "/harness.py"
-	slotDir    = guestDir + "/slot"
-	socketName = "socket"
-)
-
-// sandbox says what differs between the containers that we make. A zero field
+// containerSpec says what differs between the containers that we make. A zero field
 // means nothing of the kind.
-type sandbox struct {
+type containerSpec struct {
 	rootfs  string
 	devices string   // directory that becomes its /dev; empty: the engine makes one
 	args    []string // of process 1
@@ -46,8 +34,8 @@ type sandbox struct {
 }
 
 // spec returns the OCI configuration of a container.
-func (s *sandbox) spec() *specs.Spec {
-	ids := []specs.LinuxIDMapping{{ContainerID: 0, HostID: uint32(s.uid), Size: idCount}}
+func (s *containerSpec) spec() *specs.Spec {
+	ids := []specs.LinuxIDMapping{{ContainerID: 0, HostID: uint32(s.uid), Size: sandbox.IDs}}
 	umask := uint32(0o022)
 	oom := 500 // whatever runs in a sandbox dies before anything of the host
 	noSwap := s.memory
@@ -103,7 +91,7 @@ func (s *sandbox) spec() *specs.Spec {
 	}
 }
 
-func (s *sandbox) baseMounts() []specs.Mount {
+func (s *containerSpec) baseMounts() []specs.Mount {
 	devices := specs.Mount{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "strictatime", "mode=755", "size=64k"}}
 	if s.devices != "" { // not the host's, which is what runc would bind there
 		devices = specs.Mount{Destination: "/dev", Type: "bind", Source: s.devices, Options: []string{"bind", "ro", "nosuid", "noexec"}}
@@ -135,50 +123,4 @@ func limits(share guest.Share) []specs.POSIXRlimit {
 		{Type: "RLIMIT_SIGPENDING", Hard: signals, Soft: signals},
 		{Type: "RLIMIT_MEMLOCK", Hard: guest.Locked, Soft: guest.Locked},
 	}
-}
-
-// engineSeccomp is the engine's default seccomp profile for a process without
-// capabilities, less what is counted for the whole host or by nobody. Each program
-// gets it from its guest, compiled once: to
-// leave it to runc costs an eighth of a container. The guest itself does without.
-func engineSeccomp() *specs.LinuxSeccomp {
-	p := seccomp.DefaultProfile(&specs.Spec{Process: &specs.Process{Capabilities: &specs.LinuxCapabilities{}}})
-	calls := slices.DeleteFunc(p.Syscalls, func(s specs.LinuxSyscall) bool {
-		return len(s.Names) == 1 && s.Names[0] == "socket"
-	})
-	for i := range calls {
-		calls[i].Names = slices.DeleteFunc(calls[i].Names, func(name string) bool { return name == "setsockopt" || slices.Contains(uncounted, name) })
-	}
-	p.Syscalls = append(calls, socketCalls()...)
-	return p
-}
-
-// uncounted are system calls that no job is left: what they take comes out of one
-// pot for the whole host (fs.aio-max-nr), or for the root who made the namespaces
-// (message queues), or is memory that the kernel can neither swap nor see.
-var uncounted = []string{
-	"io_setup", "mq_open", "fanotify_init", "fanotify_mark", "memfd_secret",
-}
-
-// environment is the whole environment of a program: three defaults, the
-// image's, and then more, of which the later wins. It is sorted.
-func environment(image []string, more ...map[string]string) []string {
-	env := map[string]string{
-		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-		"HOME": "/workspace",
-		"LANG": "C.UTF-8",
-	}
-	for _, e := range image {
-		if k, v, ok := strings.Cut(e, "="); ok {
-			env[k] = v
-		}
-	}
-	for _, m := range more {
-		maps.Copy(env, m)
-	}
-	var out []string
-	for _, k := range slices.Sorted(maps.Keys(env)) {
-		out = append(out, k+"="+env[k])
-	}
-	return out
 }

@@ -1,0 +1,55 @@
+package process
+
+import (
+	"errors"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/assay-run/assay/pkg/runtime/cgroup"
+)
+
+// What gets on with dying is waited for however long it takes; what does not, or
+// never comes to an end, is given up.
+func TestDyingIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	quick := Patience{look: 10 * time.Millisecond, stuck: 200 * time.Millisecond, most: time.Hour}
+	patientNever := quick
+	patientNever.most = 300 * time.Millisecond
+	for name, c := range map[string]struct {
+		Patience
+		sleeps  string // how long the process takes
+		getsOn  bool
+		unknown error // that the group answers with
+		undead  bool
+	}{
+		"slow":       {Patience: quick, sleeps: "2", getsOn: true},
+		"stuck":      {Patience: quick, sleeps: "1000", undead: true},
+		"no meter":   {Patience: quick, sleeps: "1000", unknown: errors.New("no such group"), undead: true},
+		"never ends": {Patience: patientNever, sleeps: "1000", getsOn: true, undead: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.Command("sleep", c.sleeps)
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+			p, err := Open(cmd.Process.Pid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Close()
+			u := cgroup.Usage{CPU: time.Second}
+			err = c.With(func() (cgroup.Usage, error) {
+				if c.getsOn {
+					u.CPU++
+				}
+				return u, c.unknown
+			}).Wait(p)
+			if errors.Is(err, ErrUndead) != c.undead || !c.undead && err != nil {
+				t.Errorf("got %v, want it to be given up: %v", err, c.undead)
+			}
+		})
+	}
+}

@@ -1,0 +1,319 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/assay-run/assay/guest/python"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/artifact"
+	"github.com/assay-run/assay/pkg/runtime/cgroup"
+	"github.com/assay-run/assay/pkg/runtime/egress"
+	"github.com/assay-run/assay/pkg/runtime/mask"
+)
+
+// Attempt is one attempt in its slot.
+type Attempt struct {
+	*Place
+	Box
+	runtime.Attempt
+	policy *policy.Policy
+	Spent  cgroup.Usage // before the job
+	// Network is what the proxy dials from.
+	Network *egress.Network
+	// Trusted says that the allow-list of the policy is the operator's.
+	Trusted bool
+	env     []string
+	report  *runtime.Report
+	waited  time.Duration // of its wall time it had no core
+}
+
+// Run runs the attempt and returns its report. An error means that the sandbox failed, not the program.
+func (a *Attempt) Run(ctx context.Context) (*runtime.Report, error) {
+	a.policy = &a.Plan.Policy
+	a.report = &runtime.Report{}
+	a.report.ImageDigest, a.report.Enforcement = a.Image.Digest, a.Plan.Enforcement
+	a.report.Packages = a.Image.Packages
+	if err := a.prepare(ctx); errors.Is(err, errInputsFull) {
+		a.conclude(verdict{outcome: job.DiskLimit, message: fmt.Sprintf("%s of %s", err, a.policy.Disk)})
+		return a.report, nil
+	} else if err != nil {
+		return nil, err
+	}
+	way, err := a.openWay()
+	if err != nil {
+		return nil, err
+	}
+	a.env = Environ(a.Image.Env, way.variables(), a.policy.Env.Set, a.Secrets)
+	a.mask = mask.New(slices.Collect(maps.Values(a.Secrets)))
+	if a.Gathered != nil {
+		a.Gathered(a.gather)
+	}
+	err = a.runProgram(ctx)
+	way.close(a.report)
+	if err != nil {
+		return nil, err
+	}
+	return a.report, a.collect(ctx)
+}
+
+// prepare gives the slot the job's limits and inputs.
+func (a *Attempt) prepare(ctx context.Context) error {
+	p := a.policy
+	if err := a.Limit(p); err != nil {
+		return err
+	}
+	if err := a.Scratch.show(CoresOf(p.CPU), p.Memory); err != nil {
+		return err
+	}
+	return a.Scratch.writeInputs(ctx, a.Files)
+}
+
+// Limit gives the place the limits of a policy.
+func (s *Place) Limit(p *policy.Policy) error {
+	limits := cgroup.Limits{Memory: int64(p.Memory), CPU: p.CPU, Processes: int64(p.Processes)}
+	if s.Foreign {
+		limits.Memory, limits.Processes = limits.Memory+ForeignMemory, ForeignPids
+	}
+	if err := s.Group.Limit(limits); err != nil {
+		return err
+	}
+	return s.Scratch.resize(p.Disk, p.Files)
+}
+
+func (a *Attempt) runProgram(ctx context.Context) error {
+	switch {
+	case a.Service != "":
+		return a.runService(ctx)
+	case a.Program.Python != nil:
+		return a.runPython(ctx, &pythonRequest{Python: a.Program.Python, Imports: rulesFor(a.policy.Imports)})
+	case a.Program.Command != nil:
+		if note := a.Image.Note; note != "" {
+			a.report.Feedback = append(a.report.Feedback, note)
+		}
+		if len(a.Program.Command.Steps) == 0 {
+			return a.runCommand(ctx, a.Program.Command)
+		}
+		return a.runSteps(ctx, a.Program.Command.Steps)
+	}
+	return job.Invalid("program", "isolation %s runs python and command programs only", a.policy.Isolation)
+}
+
+func (a *Attempt) runCommand(ctx context.Context, c *job.Command) error {
+	e, err := a.execute(ctx, a.Box, &Program{
+		Args: c.Argv, Env: a.env, Dir: a.dir(c.Dir), stdin: []byte(c.Stdin), Limits: a.policy, budget: a.CPU, waits: a.Waits, metered: a.Metered,
+	}, cgroup.Usage{})
+	if err != nil {
+		return err
+	}
+	a.account(e)
+	a.conclude(judge(e.ending, a.policy))
+	return nil
+}
+
+// runSteps runs steps until one fails. The result's streams, code and outcome
+// are those of the last one that ran; its usage is that of all.
+func (a *Attempt) runSteps(ctx context.Context, steps []job.Step) error {
+	var used cgroup.Usage
+	for i, step := range steps {
+		p, err := policy.ParseStep(step.Policy, *a.policy)
+		if err != nil {
+			return err
+		}
+		// What is left of the job's own limits holds for all steps together.
+		p.Wall = min(p.Wall, a.policy.Wall-job.Duration(a.wall()-a.waited))
+		p.CPUTime = min(p.CPUTime, a.policy.CPUTime-job.Duration(used.CPU))
+		e, err := a.execute(ctx, a.Box, &Program{
+			Args: step.Argv, Env: a.env, Dir: a.dir(step.Dir), stdin: []byte(step.Stdin), Limits: &p, budget: a.CPU, waits: a.Waits, metered: a.Metered,
+		}, used)
+		if err != nil {
+			return err
+		}
+		v := judge(e.ending, &p)
+		a.report.Steps = append(a.report.Steps, stepResult(step.Name, e, v))
+		used = total(used, e.usage)
+		e.usage.CPU = used.CPU
+		a.account(e)
+		if v.outcome != job.Succeeded {
+			v.message = fmt.Sprintf("step %d (%s): %s", i+1, step.Name, v.message)
+			a.conclude(v)
+			return nil
+		}
+		a.conclude(v)
+	}
+	return nil
+}
+
+func total(a, b cgroup.Usage) cgroup.Usage {
+	return cgroup.Usage{CPU: a.CPU + b.CPU, OOMKills: a.OOMKills + b.OOMKills, ForksRefused: a.ForksRefused + b.ForksRefused}
+}
+
+func stepResult(name string, e *Ended, v verdict) job.StepResult {
+	return job.StepResult{
+		Name: name, Outcome: v.outcome, ExitCode: v.code, Signal: v.signal,
+		Stdout: e.stdout, Stderr: e.stderr, Usage: usageOf(e.usage, e.wall, e.waited),
+	}
+}
+
+func usageOf(u cgroup.Usage, wall, waited time.Duration) job.Usage {
+	return job.Usage{
+		WallMS: job.Milliseconds(wall), WaitedMS: job.Milliseconds(waited), CPUMS: job.Milliseconds(u.CPU),
+		MemoryPeakBytes: u.MemoryPeak, ProcessesPeak: u.ProcessesPeak,
+	}
+}
+
+// PreloadService is the attempt of an interpreter that preloads.
+const PreloadService = "preload"
+
+// runService runs the harness, which becomes the service.
+func (a *Attempt) runService(ctx context.Context) error {
+	if a.Service == PreloadService {
+		return a.runPython(ctx, &pythonRequest{Preload: string(python.Preload)})
+	}
+	serve, ok := services[a.Service]
+	if !ok {
+		return job.Invalid("service", "there is no %q", a.Service)
+	}
+	if a.Box.Serves(a.policy.Env.Set) {
+		serve.Sources = nil
+	}
+	return a.runPython(ctx, &pythonRequest{Serve: &serve})
+}
+
+var services = python.Services()
+
+// runPython runs the harness, which does what is requested.
+func (a *Attempt) runPython(ctx context.Context, r *pythonRequest) error {
+	uid := a.Scratch.UID + ProgramUID
+	request, err := r.file(uid)
+	if err != nil {
+		return err
+	}
+	defer request.Close()
+	result, err := newResultPipe(uid)
+	if err != nil {
+		return err
+	}
+	defer result.close()
+	files := []*os.File{request, result.theirs}
+	talk, err := converse(a.Converse)
+	if err != nil {
+		return err
+	}
+	defer talk.close()
+	if talk != nil {
+		files = append(files, talk.theirs)
+		if a.Link != nil {
+			files = append(files, a.Link)
+		}
+	}
+	e, err := a.execute(ctx, a.Box, &Program{
+		Args: []string{"python3", "-B", harness}, Env: a.env, Dir: a.dir(""), Limits: a.policy,
+		files: files, Python: true, Asked: a.policy.Env.Set, talk: talk, Forks: a.Forks, together: a.Together, budget: a.CPU, waits: a.Waits, metered: a.Metered,
+	}, a.Spent)
+	if err != nil {
+		return err
+	}
+	_ = result.theirs.Close()
+	var violation string
+	if r := result.read(); r != nil {
+		violation = r.Violation
+		a.report.Value, a.report.Variables, a.report.Display = r.Value, r.Variables, r.Display
+		a.report.Output = inOrder(r.Order, e.stdout, e.stderr)
+		if e.stop == "" && e.oomKills == 0 {
+			a.report.Exception, e.exception = r.Exception, r.Exception != nil
+		}
+	}
+	a.account(e)
+	v := judge(e.ending, a.policy)
+	switch {
+	case e.Failure != nil && *v.code == 127:
+		v.message = "the image has no python3"
+	case v.outcome == job.Failed && violation != "":
+		v.outcome, v.message = job.PolicyViolation, "policy.imports: "+clipText(violation)
+	}
+	a.conclude(v)
+	return nil
+}
+
+// dir is where a program begins: where its job says, else where its image does, if it
+// is a command.
+func (a *Attempt) dir(asked string) string {
+	switch {
+	case asked != "":
+		return asked
+	case a.Service == "" && a.Program.Command != nil && a.Image.Dir != "":
+		return a.Image.Dir
+	}
+	return a.Scratch.home()
+}
+
+func (a *Attempt) wall() time.Duration {
+	return time.Duration(a.report.Usage.WallMS * float64(time.Millisecond))
+}
+
+// account adds what a program left and used.
+func (a *Attempt) account(e *Ended) {
+	r := a.report
+	if r.StartedAt.IsZero() {
+		r.StartedAt = e.started
+	}
+	r.Stdout, r.Stderr = e.stdout, e.stderr
+	a.waited += e.waited
+	r.Usage = usageOf(e.usage, a.wall()+e.wall, a.waited)
+	r.Timings.RunMS = r.Usage.WallMS
+}
+
+func (a *Attempt) conclude(v verdict) {
+	r := a.report
+	r.Outcome, r.State, r.Message, r.ExitCode, r.Signal = v.outcome, v.outcome.State(), v.message, v.code, v.signal
+	if r.StartedAt.IsZero() {
+		r.StartedAt = time.Now()
+	}
+}
+
+// collect hands out the artifacts, now that nothing in the sandbox can change
+// them any more. Those of a canceled job are nobody's.
+func (a *Attempt) collect(ctx context.Context) error {
+	if a.Collect == nil || len(a.policy.Artifacts.Paths) == 0 || a.report.Outcome == job.OutcomeCanceled {
+		return nil
+	}
+	begin := time.Now()
+	refused, err := a.gather(ctx, a.Collect)
+	if err != nil {
+		return err
+	}
+	a.report.Feedback = append(a.report.Feedback, refused...)
+	a.report.Timings.CollectMS = sinceMS(begin)
+	return nil
+}
+
+// gather is a runtime.Gather.
+func (a *Attempt) gather(ctx context.Context, take runtime.Collector) ([]string, error) {
+	want := a.policy.Artifacts
+	var roots []artifact.Root
+	for _, w := range a.Scratch.Dirs {
+		if !w.ReadOnly { // it left nothing there
+			roots = append(roots, artifact.Root{Path: w.Path, Dir: w.Dir})
+		}
+	}
+	limits := artifact.Limits{Paths: want.Paths, MaxBytes: int64(want.MaxBytes), MaxFiles: want.MaxFiles}
+	refused, err := artifact.Collect(ctx, roots, limits, func(path string, size int64, r io.Reader) error {
+		return take(ctx, path, size, r)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("collect artifacts: %w", err)
+	}
+	for i := range refused {
+		refused[i] = "artifact " + refused[i]
+	}
+	return refused, nil
+}

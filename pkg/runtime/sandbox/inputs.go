@@ -1,0 +1,120 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/runtime"
+)
+
+// errInputsFull says that the inputs alone fill the job's disk.
+var errInputsFull = errors.New("the input files do not fit into the disk limit")
+
+// writeInputs puts the input files into the writable space, before the program
+// starts and from outside of the sandbox.
+func (s *Scratch) writeInputs(ctx context.Context, files []runtime.File) error {
+	for _, f := range files {
+		w, rest, ok := s.within(f.Path)
+		if !ok {
+			return job.Invalid("files", "%q is not below a path of policy.write or policy.read", f.Path)
+		}
+		err := s.writeInput(ctx, w, rest, f)
+		if errors.Is(err, unix.ENOSPC) {
+			return errInputsFull
+		}
+		if err != nil {
+			return fmt.Errorf("input %s: %w", f.Path, err)
+		}
+	}
+	return nil
+}
+
+func (s *Scratch) writeInput(ctx context.Context, w Dir, rest string, in runtime.File) error {
+	root, err := os.OpenRoot(w.Host)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	uid := s.UID + ProgramUID
+	if err := s.clearWay(root, w, rest, uid); err != nil {
+		return err
+	}
+	src := io.ReadCloser(io.NopCloser(bytes.NewReader(in.Data)))
+	if in.Data == nil && in.Open != nil {
+		if src, err = in.Open(ctx); err != nil {
+			return err
+		}
+	}
+	defer src.Close()
+	dst, err := root.OpenFile(rest, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(dst, src)
+	return errors.Join(err, dst.Chown(uid, uid), dst.Chmod(inputMode(in.Data)), dst.Close())
+}
+
+// clearWay makes the directories that lead to the input rest, and takes what an image
+// has in its place away. Whatever that is, it is the image's to answer for.
+func (s *Scratch) clearWay(root *os.Root, w Dir, rest string, uid int) (err error) {
+	defer func() {
+		if err != nil && w.over && !errors.Is(err, unix.ENOSPC) {
+			err = job.Invalid("files", "%q cannot be put over what the image has there: %v", w.Path+"/"+rest, err)
+		}
+	}()
+	for i, c := range rest {
+		if c != '/' {
+			continue
+		}
+		err := root.Mkdir(rest[:i], 0o755)
+		if err == nil {
+			err = root.Lchown(rest[:i], uid, uid)
+		}
+		if err != nil && !errors.Is(err, os.ErrExist) {
+			return err
+		}
+	}
+	if !w.over {
+		return nil
+	}
+	info, err := root.Lstat(rest)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.IsDir():
+		return errors.New("it is a directory")
+	}
+	return root.Remove(rest)
+}
+
+// inputMode makes scripts and binaries executable: the job format has no modes.
+func inputMode(data []byte) os.FileMode {
+	if bytes.HasPrefix(data, []byte("#!")) || bytes.HasPrefix(data, []byte("\x7fELF")) {
+		return 0o755
+	}
+	return 0o644
+}
+
+// within finds the writable path that p, a path of the sandbox, lies below.
+func (s *Scratch) within(p string) (w Dir, rest string, ok bool) {
+	if path.Clean(p) != p {
+		return w, "", false
+	}
+	for _, w := range s.Dirs {
+		if rest, ok := strings.CutPrefix(p, w.Path+"/"); ok {
+			return w, rest, true
+		}
+	}
+	return w, "", false
+}

@@ -1,0 +1,72 @@
+package sandbox
+
+import (
+	"sync"
+	"time"
+
+	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/cgroup"
+)
+
+// meter reads what one program has used, for the watch and for whoever else asks.
+type meter struct {
+	place  *Place
+	before cgroup.Usage
+	budget *runtime.CPUBudget // of more than this program; nil: none
+
+	mu      sync.Mutex
+	over    bool
+	counted time.Duration // CPU time that the budget knows of
+}
+
+// usage is what was used since the program began.
+func (m *meter) usage() (cgroup.Usage, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.over {
+		return cgroup.Usage{}, runtime.ErrOver
+	}
+	u, err := m.place.Group.Usage()
+	return u.Since(m.before), err
+}
+
+// exhausts reports whether the program has used up its CPU time with u, or what it
+// shares with others.
+func (m *meter) exhausts(u cgroup.Usage, limit time.Duration) bool {
+	over := u.CPU >= limit
+	if m.budget == nil {
+		return over
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	more := u.CPU - m.counted
+	m.counted = u.CPU
+	return m.budget.Spend(more) || over
+}
+
+// spent is a runtime.Meter.
+func (m *meter) spent() (runtime.Spent, error) {
+	u, err := m.usage()
+	if err != nil {
+		return runtime.Spent{}, err
+	}
+	s := runtime.Spent{CPU: u.CPU, MemoryPeak: u.MemoryPeak, ProcessesPeak: u.ProcessesPeak, OOMKills: u.OOMKills, ForksRefused: u.ForksRefused}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.over {
+		return s, runtime.ErrOver
+	}
+	if m.place.Foreign { // what of it is the sandbox's kernel's is not the program's
+		s.ProcessesPeak, s.ForksRefused = 0, 0
+		s.MemoryPeak = max(s.MemoryPeak-m.place.Idle, 0)
+	}
+	s.NoSpace, s.NoInodes, err = m.place.Scratch.full()
+	return s, err
+}
+
+// close ends it: the group is about to be somebody else's.
+func (m *meter) close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.over = true
+}

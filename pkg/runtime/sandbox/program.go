@@ -1,0 +1,162 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/cgroup"
+	"github.com/assay-run/assay/pkg/runtime/process"
+)
+
+// How patient the worker is with what ought to take microseconds.
+const (
+	GateTime  = 10 * time.Second // for the guest to fork, on a machine without any time left
+	drainTime = time.Second      // for output to end once nobody is left to write
+)
+
+// Program is one process to run in a slot, with what it leaves in its wake.
+type Program struct {
+	Args, Env []string
+	Dir       string
+	stdin     []byte
+	files     []*os.File        // descriptors from 3 on; the caller closes them
+	Python    bool              // argv is the harness: an interpreter that runs already will do
+	Asked     map[string]string // of env, what the job set
+	talk      *conversation     // nil: none
+	Forks     bool              // it may be copied while it runs
+	together  uint64            // see runtime.Attempt
+	cores     unix.CPUSet       // that it is bound to, chosen when it begins; none: any
+	Limits    *policy.Policy    // wall, cpu_time, stdout, stderr; the rest is the slot's
+	budget    *runtime.CPUBudget
+	waits     *runtime.Waits      // see runtime.Attempt; nil: its own
+	metered   func(runtime.Meter) // see runtime.Attempt; nil: nobody asks
+}
+
+// Ended is how a program ended and what it used.
+type Ended struct {
+	ending
+	stdout, stderr job.Output
+	started        time.Time
+	wall           time.Duration
+	waited         time.Duration // of that it could run and had no core
+	usage          cgroup.Usage
+}
+
+// Box runs programs in a place, one after the other.
+type Box interface {
+	// Serves reports whether an interpreter waits here that has all services, for
+	// a program that asks for this environment.
+	Serves(asked map[string]string) bool
+	// Init is process 1 of its namespaces.
+	Init() *process.Process
+	// Kill kills everything in it.
+	Kill() error
+	// Begin starts p, with these descriptors, under the limits of its place. It
+	// returns when user code started.
+	Begin(ctx context.Context, p *Program, files []*os.File) (time.Time, error)
+	// End waits for the program to end and for everything that it left to be
+	// gone. It fills in how that came about.
+	End(e *Ended) error
+}
+
+// execute runs p in b and returns when nothing of it is left. An error means
+// that the sandbox failed, not the program.
+func (s *Place) execute(ctx context.Context, b Box, p *Program, before cgroup.Usage) (*Ended, error) {
+	seat, err := seats.take(CoresOf(p.Limits.CPU), p.together, p.talk != nil)
+	if err != nil {
+		return nil, err
+	}
+	defer seat.leave()
+	p.cores = seat.set()
+	stop := newStopper(b.Kill)
+	io, err := openStreams(p, s.Null, s.Scratch.UID+ProgramUID, stop, s.mask)
+	if err != nil {
+		return nil, err
+	}
+	defer io.close()
+	m := &meter{place: s, before: before, budget: p.budget}
+	defer m.close()
+	if p.metered != nil {
+		p.metered(m.spent)
+	}
+	e := &Ended{}
+	e.started, err = b.Begin(ctx, p, io.theirs(p.files))
+	io.closeTheirs()
+	if err != nil {
+		return nil, broken(ctx, err)
+	}
+	own := newClock(s.Group, m.usage, e.started)
+	watching := s.watch(ctx, b.Init().PID, stop, p, own, m, seat)
+	talking := p.talk.begin(ctx, stop)
+	err = s.blame(b.End(e), e, before)
+	e.wall = time.Since(e.started)
+	meterErr := watching()
+	e.waited = own.known()
+	talkErr := talking()
+	io.finish(e)
+	if e.stop = stop.reason(); e.stop == "" && err == nil {
+		err = meterErr
+	}
+	switch e.stop {
+	case stopOurs:
+		if ctx.Err() == nil { // so that nobody runs beyond limits that nobody watches
+			return nil, broken(ctx, fmt.Errorf("watch its limits: %w", meterErr))
+		}
+		return nil, fmt.Errorf("stopped: %w", context.Cause(ctx))
+	case stopStarved:
+		return nil, fmt.Errorf("%w: in %s it waited for %s", runtime.ErrStarved, e.wall.Round(time.Millisecond), e.waited.Round(time.Millisecond))
+	}
+	if talkErr != nil {
+		return nil, fmt.Errorf("converse: %w", talkErr)
+	}
+	if err != nil && (e.stop == "" || errors.Is(err, process.ErrUndead)) {
+		return nil, broken(ctx, err)
+	}
+	if e.usage, err = m.usage(); err != nil {
+		return nil, err
+	}
+	m.exhausts(e.usage, 0) // the budget knows the rest now
+	// As for its limit, so in what is said of it: see watch.left.
+	e.waited = min(e.waited, max(e.wall-needed(e.usage.CPU, p.Limits.CPU), 0))
+	if s.Foreign { // what of it is the sandbox's kernel's is not the program's
+		e.usage.ProcessesPeak, e.usage.ForksRefused = 0, 0
+		e.usage.MemoryPeak = min(max(e.usage.MemoryPeak-s.Idle, 0), int64(p.Limits.Memory))
+	}
+	e.oomKills, e.refused = e.usage.OOMKills, e.usage.ForksRefused
+	e.noSpace, e.noInodes, err = s.Scratch.full()
+	return e, err
+}
+
+// broken marks an error around a program that nobody has told to stop.
+func broken(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %w", runtime.ErrBroken, err)
+}
+
+// blame says whose failure it was that the guest ended. Short of the job's memory,
+// the kernel may have chosen it: then that was the program's, whose every process
+// went with it.
+func (s *Place) blame(err error, e *Ended, before cgroup.Usage) error {
+	if !errors.Is(err, ErrGuest) || errors.Is(err, process.ErrUndead) {
+		return err
+	}
+	u, uerr := s.Group.Usage()
+	if uerr != nil || u.Since(before).OOMKills == 0 {
+		return err
+	}
+	e.Status = unix.WaitStatus(unix.SIGKILL)
+	return nil
+}
+
+// ErrGuest says that what starts programs in a sandbox is gone.
+var ErrGuest = errors.New("the guest ended while its program ran")

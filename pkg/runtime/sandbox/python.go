@@ -1,0 +1,197 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/guest/python"
+	"github.com/assay-run/assay/internal/boundedjson"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+)
+
+// What a python program may tell about itself, at most. The harness keeps to
+// less; these bounds are for programs that write to its descriptor themselves.
+const (
+	maxPythonResult = 4 << 20
+	maxVariables    = 1000
+	maxShown        = 24
+	maxText         = 64 << 10 // of a repr, a message or a traceback
+)
+
+// pythonResult is the one document that the harness writes.
+type pythonResult struct {
+	Value     *job.Value              `json:"value"`
+	Exception *job.ExceptionInfo      `json:"exception"`
+	Variables map[string]job.Variable `json:"variables"`
+	Display   []job.Display           `json:"display"`
+	Order     [][2]int                `json:"order"`     // descriptor and bytes
+	Violation string                  `json:"violation"` // of the rules for imports; then nothing ran
+}
+
+// importRules are the policy's rules as the harness reads them, with the module that knows them.
+type importRules struct {
+	policy.Imports
+	Source string `json:"source"`
+}
+
+// rulesFor returns nil if the policy has none.
+func rulesFor(p policy.Imports) *importRules {
+	if !p.Any() {
+		return nil
+	}
+	return &importRules{p, string(python.Imports)}
+}
+
+// pythonRequest is what the harness is asked for: to run a snippet, or to serve.
+type pythonRequest struct {
+	*job.Python
+	Imports *importRules    `json:"imports,omitempty"`
+	Serve   *python.Service `json:"serve,omitempty"`
+	Preload string          `json:"preload,omitempty"` // the text of what an interpreter that waits becomes instead
+}
+
+// file returns the request as a file to pass to the harness.
+func (r *pythonRequest) file(uid int) (*os.File, error) {
+	body, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("python request: %w", err)
+	}
+	if len(body) > pipeSize {
+		return ContentFile("request", body, uid)
+	}
+	// It fits into a pipe, which is cheaper to make than a file.
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+		return nil, fmt.Errorf("python request: %w", err)
+	}
+	_, err = unix.Write(fds[1], body)
+	_ = unix.Close(fds[1])
+	f := os.NewFile(uintptr(fds[0]), "request")
+	if err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("python request: %w", err)
+	}
+	return f, nil
+}
+
+// pipeSize is what a pipe takes without a reader: a page where the user has
+// many pipes already.
+const pipeSize = 4096
+
+// resultPipe collects what the harness writes, at most maxPythonResult bytes.
+type resultPipe struct {
+	ours, theirs *os.File
+	done         chan []byte
+}
+
+func newResultPipe(uid int) (*resultPipe, error) {
+	r, w, err := pipe(uid)
+	if err != nil {
+		return nil, err
+	}
+	p := &resultPipe{ours: r, theirs: w, done: make(chan []byte, 1)}
+	go func() {
+		data, err := boundedjson.ReadAll(r, maxPythonResult, resultLimits)
+		if errors.Is(err, boundedjson.ErrLimit) {
+			data = nil // it is none, and none of it is kept
+		}
+		p.done <- data
+		_, _ = io.Copy(io.Discard, r) // a program must not hang because it talks too much
+	}()
+	return p, nil
+}
+
+// read returns the document once the program is gone. A program that broke or
+// never wrote it has none: nil.
+func (p *resultPipe) read() *pythonResult {
+	_ = p.ours.SetReadDeadline(time.Now().Add(drainTime))
+	data := <-p.done
+	if len(data) == 0 {
+		return nil
+	}
+	return decodeResult(data)
+}
+
+func (p *resultPipe) close() {
+	_ = p.theirs.Close()
+	_ = p.ours.Close()
+}
+
+// resultLimits are beyond all that the harness writes.
+var resultLimits = boundedjson.Limits{Values: 64 << 10, Depth: 100}
+
+// decodeResult makes sense of what a program wrote as its result; nil if there is none.
+func decodeResult(data []byte) *pythonResult {
+	var r pythonResult
+	if err := boundedjson.Unmarshal(data, &r, resultLimits); err != nil {
+		return nil
+	}
+	r.clip()
+	return &r
+}
+
+// clip cuts every text down to size.
+func (r *pythonResult) clip() {
+	if v := r.Value; v != nil {
+		v.Type, v.Repr = clipText(v.Type), clipText(v.Repr)
+	}
+	if e := r.Exception; e != nil {
+		e.Type, e.Message, e.Traceback = clipText(e.Type), clipText(e.Message), clipText(e.Traceback)
+	}
+	if len(r.Display) > maxShown {
+		r.Display = r.Display[:maxShown]
+	}
+	for i, name := range slices.Sorted(maps.Keys(r.Variables)) {
+		v := r.Variables[name]
+		delete(r.Variables, name)
+		if i < maxVariables && len(name) <= 256 {
+			r.Variables[name] = job.Variable{Type: clipText(v.Type), Repr: clipText(v.Repr)}
+		}
+	}
+}
+
+func clipText(s string) string {
+	if len(s) > maxText {
+		s = strings.ToValidUTF8(s[:maxText], "") + "…"
+	}
+	return s
+}
+
+// inOrder returns both streams as they were written, nil if order does not tell
+// of all that is in them, or if there is only one.
+func inOrder(order [][2]int, stdout, stderr job.Output) []job.Chunk {
+	rest := map[int]string{1: stdout.Text, 2: stderr.Text}
+	names := map[int]string{1: "stdout", 2: "stderr"}
+	for n, o := range map[int]job.Output{1: stdout, 2: stderr} {
+		if o.Truncated || int64(len(rest[n])) != o.Bytes || o.Bytes == 0 {
+			return nil
+		}
+	}
+	var out []job.Chunk
+	for _, o := range order {
+		n, size := o[0], o[1]
+		if size <= 0 || size > len(rest[n]) {
+			return nil
+		}
+		text := rest[n][:size]
+		if !utf8.ValidString(text) {
+			return nil
+		}
+		out, rest[n] = append(out, job.Chunk{Stream: names[n], Text: text}), rest[n][size:]
+	}
+	if rest[1] != "" || rest[2] != "" {
+		return nil
+	}
+	return out
+}

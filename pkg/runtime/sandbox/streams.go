@@ -1,0 +1,149 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime/capture"
+	"github.com/assay-run/assay/pkg/runtime/mask"
+)
+
+// streams are the standard streams of one program.
+type streams struct {
+	child    [3]*os.File // the program's ends
+	ours     []*os.File
+	out, err *capture.Buffer
+	draining sync.WaitGroup
+}
+
+// openStreams makes the standard streams. They belong to host user uid, so that
+// a program may open /dev/stdout.
+func openStreams(p *Program, null string, uid int, stop *stopper, m *mask.Mask) (_ *streams, err error) {
+	s := &streams{
+		out: capture.New(p.Limits.Stdout.Limit, onExceed(p.Limits.Stdout, stop, stopStdout)),
+		err: capture.New(p.Limits.Stderr.Limit, onExceed(p.Limits.Stderr, stop, stopStderr)),
+	}
+	defer func() {
+		if err != nil {
+			s.closeTheirs()
+			s.close()
+		}
+	}()
+	if len(p.stdin) == 0 {
+		s.child[0], err = OpenDevice(null)
+	} else {
+		s.child[0], err = ContentFile("stdin", p.stdin, uid)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i, b := range []*capture.Buffer{s.out, s.err} {
+		r, w, err := pipe(uid)
+		if err != nil {
+			return nil, err
+		}
+		s.child[i+1], s.ours = w, append(s.ours, r)
+		s.draining.Go(func() { drain(b, r, m) })
+	}
+	return s, nil
+}
+
+// OpenDevice opens a device to read. It is never to be polled.
+func OpenDevice(name string) (*os.File, error) {
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", name, err)
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// drain ends with the program, or with the deadline of finish.
+func drain(b *capture.Buffer, r *os.File, m *mask.Mask) {
+	if m == nil {
+		_ = capture.Drain(b, r)
+		return
+	}
+	// Before anything is cut: half of a value would not be known.
+	w := m.Writer(b)
+	_ = capture.Drain(w, r)
+	_ = w.Close()
+}
+
+func onExceed(limit policy.Stream, stop *stopper, why stopReason) func() {
+	if limit.OnExceed != policy.Kill {
+		return nil
+	}
+	return func() { stop.now(why) }
+}
+
+// theirs lists the program's descriptors in order.
+func (s *streams) theirs(more []*os.File) []*os.File { return append(s.child[:], more...) }
+
+func (s *streams) closeTheirs() {
+	for i, f := range s.child {
+		if f != nil {
+			_ = f.Close()
+		}
+		s.child[i] = nil
+	}
+}
+
+// finish takes what is left in the pipes. Nobody is left to write, so this is
+// quick; the deadline is for a kernel that has not buried the last one yet.
+func (s *streams) finish(e *Ended) {
+	for _, f := range s.ours {
+		_ = f.SetReadDeadline(time.Now().Add(drainTime))
+	}
+	s.draining.Wait()
+	e.stdout, e.stderr = s.out.Output(), s.err.Output()
+}
+
+func (s *streams) close() {
+	for _, f := range s.ours {
+		_ = f.Close()
+	}
+	s.draining.Wait()
+}
+
+// pipe returns our end for reading and the program's for writing. Only ours is
+// non-blocking: programs do not expect that of theirs.
+func pipe(uid int) (r, w *os.File, err error) {
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+		return nil, nil, fmt.Errorf("make a pipe: %w", err)
+	}
+	err = errors.Join(unix.SetNonblock(fds[0], true), unix.Fchown(fds[1], uid, uid))
+	r, w = os.NewFile(uintptr(fds[0]), "pipe"), os.NewFile(uintptr(fds[1]), "pipe")
+	if err != nil {
+		_, _ = r.Close(), w.Close()
+		return nil, nil, fmt.Errorf("make a pipe: %w", err)
+	}
+	return r, w, nil
+}
+
+// ContentFile returns a file in memory, open for reading, that holds data.
+func ContentFile(name string, data []byte, uid int) (*os.File, error) {
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("make %s: %w", name, err)
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	if _, err := f.Write(data); err != nil {
+		return nil, fmt.Errorf("fill %s: %w", name, err)
+	}
+	if err := f.Chown(uid, uid); err != nil {
+		return nil, fmt.Errorf("own %s: %w", name, err)
+	}
+	r, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", fd)) // its own offset, and no way to write
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", name, err)
+	}
+	return r, nil
+}

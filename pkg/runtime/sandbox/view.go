@@ -1,0 +1,63 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+)
+
+// What a program is told of its machine: the cores and the memory of its policy.
+// Libraries size their thread pools and caches by it. Two files lie over the
+// kernel's, and the program's processes are bound to as many cores. The limits
+// are the control group's: a program that does not believe this gains nothing.
+const (
+	CpuOnline = "/sys/devices/system/cpu/online"
+	MemInfo   = "/proc/meminfo"
+)
+
+// What the two files take of a scratch that is not the program's.
+const (
+	viewFiles = 2
+	viewSize  = 2 * 4096
+)
+
+// View names the files in a scratch.
+func (s *Scratch) View() (cpus, memory string) {
+	return filepath.Join(s.Dir, "cpus"), filepath.Join(s.Dir, "meminfo")
+}
+
+// show has programs see that many cores and that much memory.
+func (s *Scratch) show(cores int, memory job.Size) error {
+	if s.cores == cores && s.memory == memory {
+		return nil
+	}
+	online := "0\n"
+	if cores > 1 {
+		online = fmt.Sprintf("0-%d\n", cores-1)
+	}
+	kib := int64(memory / job.KiB)
+	info := fmt.Sprintf("MemTotal:       %8d kB\nMemFree:        %8d kB\nMemAvailable:   %8d kB\n"+
+		"Buffers:               0 kB\nCached:                0 kB\nSwapCached:            0 kB\n"+
+		"SwapTotal:             0 kB\nSwapFree:              0 kB\n", kib, kib, kib)
+	cpus, mem := s.View()
+	if err := errors.Join(os.WriteFile(cpus, []byte(online), 0o444), os.WriteFile(mem, []byte(info), 0o444)); err != nil {
+		return fmt.Errorf("show the limits: %w", err)
+	}
+	s.cores, s.memory = cores, memory
+	return nil
+}
+
+// showDefaults is show for a slot that nobody has taken yet.
+func (s *Scratch) showDefaults() error {
+	def := policy.Default()
+	return s.show(CoresOf(def.CPU), def.Memory)
+}
+
+// CoresOf returns how many cores a program of that quota should think it has.
+func CoresOf(cpu float64) int { return min(max(int(math.Ceil(cpu)), 1), runtime.NumCPU()) }

@@ -1,0 +1,175 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime"
+)
+
+const (
+	MeterEvery = 20 * time.Millisecond  // how late a CPU or memory limit may be noticed
+	MeterIdle  = 320 * time.Millisecond // the same for a program that has done nothing for a while
+	newFor     = 50 * time.Millisecond  // CPU time for which a program has its cores before those that have had as much
+)
+
+// watch is one program, and who ends it at its limits.
+type watch struct {
+	*Place
+	first  int // process 1 of its namespaces
+	limits *policy.Policy
+	stop   *stopper
+	own    *clock
+	meter  *meter
+	seat   *seat
+	waits  *runtime.Waits // the program's, and of those that it shares its time with
+	before time.Duration  // what was waited before it began
+	looked socketsLook
+	yields bool // it gives way to others once it has worked for a while
+	asked  bool // somebody else looks at its clock while that counts: see runtime.Forker
+}
+
+// watch stops the program when a limit or ctx says so; first is process 1 of its
+// namespaces. The returned function ends the watch and reports whether the meter
+// failed.
+func (s *Place) watch(ctx context.Context, first int, stop *stopper, p *Program, own *clock, m *meter, t *seat) func() error {
+	w := &watch{
+		Place: s, first: first, limits: p.Limits, stop: stop, own: own, meter: m, seat: t, waits: p.waits,
+		looked: socketsLook{at: own.began}, yields: !p.Forks, asked: p.Forks,
+	}
+	if w.waits == nil {
+		w.waits = new(runtime.Waits)
+	}
+	w.before = w.waits.Total()
+	unfollow := w.waits.Follow(own.read)
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	var err error
+	wg.Go(func() {
+		if err = w.run(ctx, done); err != nil { // a limit that nobody watches: end it
+			stop.now(stopOurs)
+		}
+	})
+	return func() error {
+		close(done)
+		wg.Wait()
+		unfollow(own.known())
+		return err
+	}
+}
+
+func (w *watch) run(ctx context.Context, done <-chan struct{}) error {
+	wall := time.NewTimer(time.Until(w.own.began.Add(w.limits.Wall.D())))
+	defer wall.Stop()
+	every, cpu := MeterEvery, time.Duration(0)
+	tick := time.NewTimer(every)
+	defer tick.Stop()
+	for {
+		over := false
+		select {
+		case <-done:
+			return nil
+		case <-ctx.Done():
+			if errors.Is(context.Cause(ctx), runtime.ErrCanceled) {
+				w.stop.now(stopCanceled)
+			} else {
+				w.stop.now(stopOurs)
+			}
+			return nil
+		case <-wall.C:
+			over = true
+		case <-tick.C:
+		}
+		used, err := w.look(over)
+		if err != nil {
+			return err
+		}
+		if over {
+			left, ended := w.left(used)
+			if ended {
+				return nil
+			}
+			wall.Reset(left)
+			continue
+		}
+		// Hundreds of sessions that wait for their clients must not cost a core.
+		if every = min(2*every, MeterIdle); used > cpu+every/20 {
+			every = MeterEvery
+		}
+		cpu = used
+		tick.Reset(every)
+	}
+}
+
+// look reads the meters, ends what exceeds a limit that they know of, and returns the CPU
+// time that was used.
+func (w *watch) look(over bool) (time.Duration, error) {
+	now, tooMuch := time.Now(), false
+	u, err := w.meter.usage()
+	if err != nil {
+		return 0, err
+	}
+	if !over && !w.asked && w.own.due(now) { // when it is over, left looks
+		err = w.own.look(now, u.CPU)
+		if err == nil && w.seat.look(w.own.worked()) {
+			err = w.bind(w.seat.set())
+		}
+	}
+	if err == nil && w.looked.due(u.CPU, now) {
+		tooMuch, err = w.socketsExceed(w.first, int64(w.limits.Memory))
+	}
+	if err == nil && w.yields && u.CPU >= newFor {
+		w.yields, err = false, w.Group.Yield()
+	}
+	switch {
+	case err != nil:
+	case u.OOMKills > 0 || tooMuch:
+		w.stop.now(stopMemory)
+	case w.meter.exhausts(u, w.limits.CPUTime.D()):
+		w.stop.now(stopCPU)
+	}
+	return u.CPU, err
+}
+
+// left is what the program has of its wall limit, in its own time. It is ended where that is
+// nothing, and where it has waited for too long; cpu is what it has used.
+func (w *watch) left(cpu time.Duration) (left time.Duration, ended bool) {
+	waited, now := w.waits.Total()-w.before, time.Now()
+	left = w.own.left(now, w.limits.Wall.D(), waited, needed(cpu, w.limits.CPU))
+	switch {
+	case left <= 0:
+		w.stop.now(stopWall)
+	case w.own.starved(now, w.limits.Wall.D()):
+		w.stop.now(stopStarved)
+	default:
+		return max(left, time.Millisecond), false
+	}
+	return 0, true
+}
+
+// stopper kills a sandbox once, and remembers the first reason.
+type stopper struct {
+	mu   sync.Mutex
+	why  stopReason
+	kill func() error
+}
+
+func newStopper(kill func() error) *stopper { return &stopper{kill: kill} }
+
+func (s *stopper) now(why stopReason) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.why == "" {
+		s.why = why
+		_ = s.kill() // a sandbox that outlives this is reported by await
+	}
+}
+
+func (s *stopper) reason() stopReason {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.why
+}

@@ -53,7 +53,9 @@ var table = map[string]row{
 
 	"internal/admin":       {"what operators do by hand", []string{"api", "pkg/job", "pkg/store"}},
 	"internal/admit":       {"bytes in, accepted jobs out", with(ideas, "api", "pkg/object")},
-	"internal/httpapi":     {"the HTTP surface", with(ideas, "api", "guest/python", "pkg/object", "internal/admin", "internal/admit", "internal/telemetry")},
+	"internal/recent":      {"what was read a moment ago, for many", nil},
+	"internal/intake":      {"admits, stores and hands on", with(ideas, "internal/admit", "internal/recent", "internal/telemetry")},
+	"internal/httpapi":     {"the HTTP surface", with(ideas, "api", "guest/python", "pkg/object", "internal/admin", "internal/admit", "internal/intake", "internal/recent", "internal/telemetry")},
 	"internal/dispatcher":  {"schedule, relay, record, reap", with(ideas, "api", "pkg/object", "internal/admit", "internal/telemetry")},
 	"internal/fault":       {"failing stores and queues, for tests", []string{"pkg/job", "pkg/object", "pkg/queue", "pkg/store"}},
 	"internal/callback":    {"telling others that a batch is done", []string{"pkg/job", "pkg/netrule", "pkg/store"}},

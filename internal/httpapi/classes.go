@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/assay-run/assay/internal/recent"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/placement"
 )
@@ -17,8 +18,8 @@ const maxClasses = 256
 // is left, so that whatever one takes, another finds some. Where the
 // database does not say what waits, there is room.
 func (f *fleet) room(ctx context.Context, tenant, class string, most int) error {
-	v, known, _ := f.now.get(ctx)
-	mine, knownToo, _ := f.classesOf(tenant).get(ctx)
+	v, known, _ := f.now.Get(ctx)
+	mine, knownToo, _ := f.classesOf(tenant).Get(ctx)
 	if !known || !knownToo {
 		return nil
 	}
@@ -45,7 +46,7 @@ func tooManyClasses(problem string, args ...any) error {
 
 // classesOf remembers for a moment of which classes a tenant has queued jobs, those aside
 // that are a pool's and no more.
-func (f *fleet) classesOf(tenant string) *recent[map[string]bool] {
+func (f *fleet) classesOf(tenant string) *recent.Value[map[string]bool] {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if r := f.own[tenant]; r != nil {
@@ -54,7 +55,7 @@ func (f *fleet) classesOf(tenant string) *recent[map[string]bool] {
 	if len(f.own) >= maxCounted {
 		clear(f.own) // what was admitted in the last moment is not counted then
 	}
-	r := &recent[map[string]bool]{age: fleetAge, read: func(ctx context.Context) (map[string]bool, error) {
+	r := &recent.Value[map[string]bool]{Age: fleetAge, Read: func(ctx context.Context) (map[string]bool, error) {
 		all, err := f.store.PoolsOf(ctx, tenant)
 		own := map[string]bool{}
 		for _, class := range all {

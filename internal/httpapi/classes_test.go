@@ -106,7 +106,7 @@ func TestClassesUnknown(t *testing.T) {
 	if err := f.room(t.Context(), "t", "?label.x=1", 0); err != nil || errors.Is(err, job.ErrTooMany) {
 		t.Error(err)
 	}
-	if f.lack("") != "" || f.ahead("") != nil || f.pool(t.Context(), "p") != nil {
+	if f.Lack("") != "" || f.Ahead("") != nil || f.pool(t.Context(), "p") != nil {
 		t.Error("something is said of a fleet that nothing is known of")
 	}
 }

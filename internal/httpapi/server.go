@@ -16,25 +16,17 @@ import (
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/admin"
 	"github.com/assay-run/assay/internal/admit"
+	"github.com/assay-run/assay/internal/intake"
+	"github.com/assay-run/assay/internal/recent"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
 	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Dispatcher is what the handlers need of the dispatcher beside them.
+// Dispatcher is what the API needs of the dispatcher beside it.
 type Dispatcher interface {
-	// Dispatch publishes jobs that the store has just dispatched. An error
-	// costs time, never the job: unclaimed jobs are published again.
-	Dispatch(ctx context.Context, ds []store.Dispatch) error
-	// Assign names in j a worker that may run it at once, before it is submitted;
-	// nil: there is none. submitted is to be told what SubmitJob returned: it
-	// hands the job over if there is a lease.
-	Assign(j *store.NewJob) (submitted func(ctx context.Context, d *store.Dispatch, err error))
-	// Window is how many jobs of a class may be dispatched and not claimed.
-	Window(class string) int
-	// Wake tells the scheduler that there is something to do.
-	Wake()
+	intake.Dispatcher
 	// WatchRecord is WatchJob for who wants the record only. Where it was written
 	// by way of this dispatcher, record returns it; else nil.
 	WatchRecord(job.ID) (changed <-chan struct{}, record func() json.RawMessage, stop func())
@@ -48,12 +40,6 @@ type Dispatcher interface {
 // Canceler tells a worker to stop a job; queue.Bus is one.
 type Canceler interface {
 	SendCancel(worker string, l store.LeaseRef) error
-}
-
-// Callbacks judges whom a batch wants told; *callback.Sender does.
-type Callbacks interface {
-	// Check returns a *job.FieldError for a callback that cannot be.
-	Check(ctx context.Context, tenant string, c job.Callback) error
 }
 
 // Queue is asked whether it delivers; queue.Queue does.
@@ -85,8 +71,8 @@ type Config struct {
 	Objects    Objects
 	Dispatcher Dispatcher
 	Canceler   Canceler
-	Sessions   Sessions  // nil: there are none here
-	Callbacks  Callbacks // nil: none are sent from here
+	Sessions   Sessions         // nil: there are none here
+	Callbacks  intake.Callbacks // nil: none are sent from here
 	Auth       Authenticator
 	Queue      Queue           // only to say how it is
 	Pools      placement.Pools // what is said of pools; optional
@@ -104,6 +90,7 @@ type Server struct {
 	// nowhere answers for what no route matches.
 	nowhere http.Handler
 	admit   *admit.Admitter
+	intake  *intake.Service
 	admin   *admin.Admin
 	fleet   *fleet
 
@@ -115,8 +102,7 @@ type Server struct {
 	quotas                  quotas
 	watching                watching
 	leases                  leases
-	waiting                 waiting
-	glance                  *recent[api.Fleet]
+	glance                  *recent.Value[api.Fleet]
 }
 
 // New returns a Server.
@@ -147,7 +133,9 @@ func New(c Config) *Server {
 	s.leases.store = c.Store
 	s.quotas.ceiling = s.admit.Ceiling
 	s.memory = newPot("bodies in memory", int64(c.Limits.Memory))
-	s.waiting.store, s.glance = c.Store, newGlance(c.Store)
+	s.glance = newGlance(c.Store)
+	s.intake = intake.New(intake.Config{Store: c.Store, Admit: s.admit, Dispatcher: c.Dispatcher, Fleet: s.fleet, Callbacks: c.Callbacks,
+		Queued: c.Limits.Queued, Batches: c.Limits.Batches, Log: c.Log})
 	for _, r := range s.routes() {
 		s.fix(r.pattern)
 		s.mux.Handle(r.pattern, s.wrap(r))

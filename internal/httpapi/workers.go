@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/recent"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/policy"
@@ -76,11 +77,11 @@ type fleet struct {
 	}
 	pools placement.Pools // what the configuration says of them
 
-	now  *recent[*view]
-	past *recent[map[string]bool] // pools that had workers not long ago
+	now  *recent.Value[*view]
+	past *recent.Value[map[string]bool] // pools that had workers not long ago
 
 	mu  sync.Mutex // of what views hold, and of:
-	own map[string]*recent[map[string]bool]
+	own map[string]*recent.Value[map[string]bool]
 }
 
 // view is the fleet as it was seen once.
@@ -91,9 +92,9 @@ type view struct {
 }
 
 func newFleet(s store.Store, pools placement.Pools) *fleet {
-	f := &fleet{store: s, pools: pools, own: map[string]*recent[map[string]bool]{}}
-	f.now = &recent[*view]{age: fleetAge, read: f.look}
-	f.past = &recent[map[string]bool]{age: fleetAge, read: f.lookBack}
+	f := &fleet{store: s, pools: pools, own: map[string]*recent.Value[map[string]bool]{}}
+	f.now = &recent.Value[*view]{Age: fleetAge, Read: f.look}
+	f.past = &recent.Value[map[string]bool]{Age: fleetAge, Read: f.lookBack}
 	return f
 }
 
@@ -125,9 +126,9 @@ func (f *fleet) reserved(image string) bool {
 	return slices.ContainsFunc(f.list(), func(h host) bool { return slices.Contains(h.offer.Images, image) })
 }
 
-// lack says why no connected worker can run the jobs of a class; "" if one can, or
+// Lack says why no connected worker can run the jobs of a class; "" if one can, or
 // nothing is known.
-func (f *fleet) lack(class string) string {
+func (f *fleet) Lack(class string) string {
 	need := placement.ParseClass(class)
 	all := f.list()
 	if all == nil {
@@ -166,10 +167,10 @@ func (f *fleet) lack(class string) string {
 	return why
 }
 
-// ahead returns the other classes of which jobs wait that some of the workers for a class
+// Ahead returns the other classes of which jobs wait that some of the workers for a class
 // would run, too: nothing of it may pass them. It is at most as old as the list.
-func (f *fleet) ahead(class string) []string {
-	v, known, _ := f.now.get(context.Background())
+func (f *fleet) Ahead(class string) []string {
+	v, known, _ := f.now.Get(context.Background())
 	if !known {
 		return nil
 	}
@@ -191,7 +192,7 @@ func (f *fleet) ahead(class string) []string {
 
 // list returns the connected workers; nil where nothing is known of them.
 func (f *fleet) list() []host {
-	v, known, _ := f.now.get(context.Background()) // recent has its own patience
+	v, known, _ := f.now.Get(context.Background()) // recent has its own patience
 	if !known {
 		return nil
 	}
@@ -246,10 +247,10 @@ func (f *fleet) pool(ctx context.Context, name string) error {
 	if _, known := f.pools[name]; known {
 		return nil
 	}
-	if f.past.latest()[name] {
+	if f.past.Latest()[name] {
 		return nil
 	}
-	names, known, _ := f.past.get(ctx)
+	names, known, _ := f.past.Get(ctx)
 	if !known {
 		return nil
 	}

@@ -1,4 +1,6 @@
-package httpapi
+// Package recent remembers for a moment what was read from the database, for however many
+// ask for it at once.
+package recent
 
 import (
 	"cmp"
@@ -16,17 +18,17 @@ const (
 	staleAfter = 100 * time.Millisecond
 )
 
-// recent is what was read from the database a moment ago. However many want it,
+// Value is what was read from the database a moment ago. However many want it,
 // one asks, and nobody holds a lock meanwhile. Where that takes long or fails, others
 // have what was known before; only where nothing was do they wait for the end of it.
-// The next question comes when the answer, or the failure, is as old as age says.
-type recent[V any] struct {
-	read   func(ctx context.Context) (V, error)
-	within time.Duration // what a question may take; zero: askFor
-	age    time.Duration
-	// thrift is how many times as long as the question took its answer is good, at
+// The next question comes when the answer, or the failure, is as old as Age says.
+type Value[V any] struct {
+	Read   func(ctx context.Context) (V, error)
+	Within time.Duration // what a question may take; zero: askFor
+	Age    time.Duration
+	// Thrift is how many times as long as the question took its answer is good, at
 	// least.
-	thrift time.Duration
+	Thrift time.Duration
 
 	mu     sync.Mutex
 	value  V
@@ -41,9 +43,9 @@ type question struct {
 	done  chan struct{}
 }
 
-// get returns what is known, false if nothing is, and why the last question failed; nil
+// Get returns what is known, false if nothing is, and why the last question failed; nil
 // if it did not.
-func (m *recent[V]) get(ctx context.Context) (v V, known bool, err error) {
+func (m *Value[V]) Get(ctx context.Context) (v V, known bool, err error) {
 	q := m.ask()
 	if q != nil {
 		m.await(ctx, q)
@@ -56,15 +58,15 @@ func (m *recent[V]) get(ctx context.Context) (v V, known bool, err error) {
 	return m.value, m.known, m.err
 }
 
-// latest returns what is known, however old, without asking.
-func (m *recent[V]) latest() V {
+// Latest returns what is known, however old, without asking.
+func (m *Value[V]) Latest() V {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.value
 }
 
 // ask returns the question under way, a new one if it is time; nil: there is no need.
-func (m *recent[V]) ask() *question {
+func (m *Value[V]) ask() *question {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.asking == nil && !time.Now().Before(m.next) {
@@ -74,22 +76,22 @@ func (m *recent[V]) ask() *question {
 	return m.asking
 }
 
-func (m *recent[V]) answer(q *question) {
-	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(m.within, askFor))
+func (m *Value[V]) answer(q *question) {
+	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(m.Within, askFor))
 	defer cancel()
 	defer close(q.done)
-	v, err := m.read(ctx)
+	v, err := m.Read(ctx)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.asking, m.err = nil, err
-	m.next = time.Now().Add(max(m.age, m.thrift*time.Since(q.began)))
+	m.next = time.Now().Add(max(m.Age, m.Thrift*time.Since(q.began)))
 	if err == nil {
 		m.value, m.known = v, true
 	}
 }
 
 // await returns when q is answered, ctx ends, or there is no more reason to wait.
-func (m *recent[V]) await(ctx context.Context, q *question) {
+func (m *Value[V]) await(ctx context.Context, q *question) {
 	m.mu.Lock()
 	known := m.known
 	m.mu.Unlock()

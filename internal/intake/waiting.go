@@ -1,4 +1,4 @@
-package httpapi
+package intake
 
 import (
 	"context"
@@ -6,16 +6,16 @@ import (
 	"sync"
 	"time"
 
+	"github.com/assay-run/assay/internal/recent"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/store"
 )
 
 // waiting knows how much of a tenant's is not over.
 type waiting struct {
-	store store.Scheduler
+	store Store
 
 	mu    sync.Mutex // of loads, too
-	known map[string]*recent[*load]
+	known map[string]*recent.Value[*load]
 }
 
 type load struct{ jobs, batches int64 }
@@ -26,7 +26,7 @@ const maxCounted = 1000
 // of returns what of a tenant's is not over. It is a second old at most, or older where
 // counting takes long or fails; what was accepted here since is added.
 func (q *waiting) of(ctx context.Context, tenant string) (load, error) {
-	l, known, err := q.counter(tenant).get(ctx)
+	l, known, err := q.counter(tenant).Get(ctx)
 	if !known {
 		return load{}, fmt.Errorf("count the jobs of %s: %w", tenant, err)
 	}
@@ -35,16 +35,16 @@ func (q *waiting) of(ctx context.Context, tenant string) (load, error) {
 	return *l, nil
 }
 
-func (q *waiting) counter(tenant string) *recent[*load] {
+func (q *waiting) counter(tenant string) *recent.Value[*load] {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if r := q.known[tenant]; r != nil {
 		return r
 	}
 	if len(q.known) >= maxCounted || q.known == nil {
-		q.known = map[string]*recent[*load]{}
+		q.known = map[string]*recent.Value[*load]{}
 	}
-	r := &recent[*load]{age: time.Second, thrift: 20, within: 15 * time.Second, read: func(ctx context.Context) (*load, error) {
+	r := &recent.Value[*load]{Age: time.Second, Thrift: 20, Within: 15 * time.Second, Read: func(ctx context.Context) (*load, error) {
 		jobs, batches, err := q.store.Waiting(ctx, tenant)
 		return &load{jobs, batches}, err
 	}}
@@ -54,7 +54,7 @@ func (q *waiting) counter(tenant string) *recent[*load] {
 
 // accepted adds jobs, and a batch if they are one.
 func (q *waiting) accepted(tenant string, jobs, batches int64) {
-	l := q.counter(tenant).latest()
+	l := q.counter(tenant).Latest()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if l != nil {
@@ -63,12 +63,12 @@ func (q *waiting) accepted(tenant string, jobs, batches int64) {
 }
 
 // roomForJobs returns how many more jobs the tenant may submit, one at least.
-func (s *Server) roomForJobs(ctx context.Context, tenant string) (most, room int64, err error) {
-	ceiling, err := s.admit.Ceiling(ctx, tenant)
+func (s *Service) roomForJobs(ctx context.Context, tenant string) (most, room int64, err error) {
+	ceiling, err := s.Admit.Ceiling(ctx, tenant)
 	if err != nil {
 		return 0, 0, err
 	}
-	most = s.Limits.Queued
+	most = s.Queued
 	if ceiling.Queued > 0 {
 		most = ceiling.Queued
 	}
@@ -80,17 +80,23 @@ func (s *Server) roomForJobs(ctx context.Context, tenant string) (most, room int
 	return most, room, err
 }
 
+// CheckRoom refuses a batch that the tenant may not submit now, before its body has come.
+func (s *Service) CheckRoom(ctx context.Context, tenant string) error {
+	_, _, err := s.roomForBatch(ctx, tenant)
+	return err
+}
+
 // roomForBatch is roomForJobs for a batch of them, which counts itself, too.
-func (s *Server) roomForBatch(ctx context.Context, tenant string) (most, room int64, err error) {
+func (s *Service) roomForBatch(ctx context.Context, tenant string) (most, room int64, err error) {
 	most, room, err = s.roomForJobs(ctx, tenant)
 	if err != nil {
 		return 0, 0, err
 	}
-	ceiling, err := s.admit.Ceiling(ctx, tenant)
+	ceiling, err := s.Admit.Ceiling(ctx, tenant)
 	if err != nil {
 		return 0, 0, err
 	}
-	limit := s.Limits.Batches
+	limit := s.Batches
 	if ceiling.Batches > 0 {
 		limit = ceiling.Batches
 	}

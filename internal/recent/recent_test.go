@@ -1,4 +1,4 @@
-package httpapi
+package recent
 
 import (
 	"context"
@@ -17,7 +17,7 @@ func TestRecent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64
 		var slow, broken atomic.Bool
-		m := &recent[int64]{age: 2 * time.Second, read: func(ctx context.Context) (int64, error) {
+		m := &Value[int64]{Age: 2 * time.Second, Read: func(ctx context.Context) (int64, error) {
 			n := asked.Add(1)
 			if slow.Load() {
 				<-ctx.Done()
@@ -32,7 +32,7 @@ func TestRecent(t *testing.T) {
 		var all sync.WaitGroup
 		for range 100 {
 			all.Go(func() {
-				if v, known, err := m.get(t.Context()); v != 1 || !known || err != nil {
+				if v, known, err := m.Get(t.Context()); v != 1 || !known || err != nil {
 					t.Errorf("%d %v %v", v, known, err)
 				}
 			})
@@ -47,7 +47,7 @@ func TestRecent(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		start := time.Now()
 		for range 1000 {
-			if v, known, _ := m.get(t.Context()); v != 1 || !known {
+			if v, known, _ := m.Get(t.Context()); v != 1 || !known {
 				t.Fatalf("%d %v", v, known)
 			}
 		}
@@ -56,26 +56,26 @@ func TestRecent(t *testing.T) {
 		}
 		time.Sleep(askFor)
 		start = time.Now()
-		if v, known, err := m.get(t.Context()); v != 1 || !known || err == nil || time.Since(start) != 0 {
+		if v, known, err := m.Get(t.Context()); v != 1 || !known || err == nil || time.Since(start) != 0 {
 			t.Errorf("after the failure: %d %v %v in %v", v, known, err, time.Since(start))
 		}
 
 		slow.Store(false)
 		broken.Store(true)
 		time.Sleep(3 * time.Second)
-		if v, known, err := m.get(t.Context()); v != 1 || !known || err == nil {
+		if v, known, err := m.Get(t.Context()); v != 1 || !known || err == nil {
 			t.Errorf("while it fails: %d %v %v", v, known, err)
 		}
 		before := asked.Load()
 		for range 100 {
-			_, _, _ = m.get(t.Context())
+			_, _, _ = m.Get(t.Context())
 		}
 		if n := asked.Load(); n != before {
 			t.Errorf("a failure is forgotten: %d more questions", n-before)
 		}
 		broken.Store(false)
 		time.Sleep(3 * time.Second)
-		if v, known, err := m.get(t.Context()); v != asked.Load() || !known || err != nil {
+		if v, known, err := m.Get(t.Context()); v != asked.Load() || !known || err != nil {
 			t.Errorf("when it is back: %d %v %v", v, known, err)
 		}
 	})
@@ -85,10 +85,10 @@ func TestRecent(t *testing.T) {
 func TestRecentNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := &recent[int]{read: func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, ctx.Err() }}
+		m := &Value[int]{Read: func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, ctx.Err() }}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, known, err := m.get(ctx); known || !errors.Is(err, context.DeadlineExceeded) {
+		if _, known, err := m.Get(ctx); known || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v %v", known, err)
 		}
 		time.Sleep(askFor)

@@ -3,14 +3,10 @@ package dispatcher
 import (
 	"context"
 	"encoding/json"
-	"time"
 
+	"github.com/assay-run/assay/internal/fleet"
 	"github.com/assay-run/assay/pkg/queue"
 )
-
-// sessionSilence is how long a worker may be silent before its sessions count
-// as lost.
-const sessionSilence = 30 * time.Second
 
 // listenSessions records how sessions end, as their workers tell it. News that
 // is lost is found out by whoever uses the session next, or by reapSessions.
@@ -28,7 +24,7 @@ func (d *Dispatcher) listenSessions(ctx context.Context) error {
 }
 
 func (r *reaper) reapSessions(ctx context.Context) {
-	n, err := r.store.ReapSessions(ctx, sessionSilence)
+	n, err := r.store.ReapSessions(ctx, fleet.Connected)
 	switch {
 	case err != nil && ctx.Err() == nil:
 		r.log.WarnContext(ctx, "sessions not reaped", "error", err)

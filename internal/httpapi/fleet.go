@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/fleet"
 	"github.com/assay-run/assay/internal/recent"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -35,7 +36,7 @@ func (s *Server) getFleet(w http.ResponseWriter, r *http.Request) error {
 // while it fails is told so.
 func newGlance(s store.Store) *recent.Value[api.Fleet] {
 	return &recent.Value[api.Fleet]{Age: time.Second, Thrift: 20, Within: 15 * time.Second, Read: func(ctx context.Context) (api.Fleet, error) {
-		workers, err := s.Workers(ctx, aliveFor)
+		workers, err := s.Workers(ctx, fleet.Connected)
 		if err != nil {
 			return api.Fleet{}, err
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/admin"
 	"github.com/assay-run/assay/internal/admit"
+	"github.com/assay-run/assay/internal/fleet"
 	"github.com/assay-run/assay/internal/intake"
 	"github.com/assay-run/assay/internal/recent"
 	"github.com/assay-run/assay/pkg/job"
@@ -76,6 +77,7 @@ type Config struct {
 	Auth       Authenticator
 	Queue      Queue           // only to say how it is
 	Pools      placement.Pools // what is said of pools; optional
+	Workers    *fleet.Fleet    // who is connected; default: what Store says
 	Fleet      admin.Fleet     // is told what operators do; optional
 	Version    string          // of this program; optional
 	Limits     Limits          // of what it bears; optional
@@ -92,7 +94,7 @@ type Server struct {
 	admit   *admit.Admitter
 	intake  *intake.Service
 	admin   *admin.Admin
-	fleet   *fleet
+	fleet   *fleet.Fleet
 
 	places places
 	fixed  map[string][]string // methods of the addresses that are not of a pattern
@@ -114,18 +116,21 @@ func New(c Config) *Server {
 	if c.Sessions != nil {
 		c.Sessions = traced{c.Sessions}
 	}
-	s := &Server{Config: c, mux: http.NewServeMux(), fleet: newFleet(c.Store, c.Pools)}
+	if c.Workers == nil {
+		c.Workers = fleet.New(fleet.Config{Pools: c.Pools, Every: time.Second, Log: c.Log}, c.Store)
+	}
+	s := &Server{Config: c, mux: http.NewServeMux(), fleet: c.Workers}
 	s.admit = &admit.Admitter{
 		Policies: c.Store,
 		Tenants:  admit.Recent(c.Store),
 		Blobs:    c.Objects,
 		Secrets:  c.Secrets,
-		Pool:     s.fleet.pool,
-		Reserved: s.fleet.reserved,
-		Room:     s.fleet.room,
-		Hosts:    s.fleet.hosts,
+		Pool:     s.fleet.Pool,
+		Reserved: s.fleet.Reserved,
+		Room:     s.fleet.Room,
+		Hosts:    s.fleet.Hosts,
 	}
-	s.admin = &admin.Admin{Store: c.Store, Fleet: c.Fleet, Wake: func() { c.Dispatcher.Wake() }, Stop: func(worker string, l store.LeaseRef) error { return c.Canceler.SendCancel(worker, l) }, Pool: s.fleet.pool, Version: c.Version, Log: c.Log}
+	s.admin = &admin.Admin{Store: c.Store, Fleet: c.Fleet, Wake: func() { c.Dispatcher.Wake() }, Stop: func(worker string, l store.LeaseRef) error { return c.Canceler.SendCancel(worker, l) }, Pool: s.fleet.Pool, Version: c.Version, Log: c.Log}
 	s.requests = newPot("requests at once", int64(c.Limits.Requests))
 	s.spool = newPot("uploads", int64(c.Limits.Spool))
 	s.reads = newTurns(c.Limits.Reads)

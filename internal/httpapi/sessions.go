@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/assay-run/assay/api"
@@ -37,8 +36,6 @@ const (
 // places remembers which worker holds a session: that never changes. Not every end is
 // heard of here, so what is remembered is bounded: beyond it the record is read again.
 type places struct {
-	turn atomic.Uint64
-
 	mu    sync.Mutex
 	known map[placeKey]place
 }
@@ -95,7 +92,7 @@ func (s *Server) createSession(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if spec.Pool != "" {
-		if err := s.fleet.pool(r.Context(), spec.Pool); err != nil {
+		if err := s.fleet.Pool(r.Context(), spec.Pool); err != nil {
 			return err
 		}
 	}
@@ -124,7 +121,6 @@ func (s *Server) openSession(ctx context.Context, tenant string, spec job.Sessio
 	}
 	ctx, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()
-	hosts := s.fleet.list()
 	refusal := fmt.Errorf("%w: no worker is connected that could hold a session", job.ErrUnavailable)
 	ceiling, err := s.admit.Ceiling(ctx, tenant)
 	if err != nil {
@@ -133,21 +129,16 @@ func (s *Server) openSession(ctx context.Context, tenant string, spec job.Sessio
 	if err := ceiling.CheckImage(spec.Image); err != nil {
 		return nil, err
 	}
-	first := int(s.places.turn.Add(1) % 1024)
-	for i := range hosts {
-		h := hosts[(first+i)%len(hosts)]
-		if h.cordoned || !h.takes(placement.Need{Pool: spec.Pool, Image: spec.Image}) {
-			continue
-		}
-		plan, err := p.PlanFor(h.can, policy.UseOf(spec.Kind))
+	for _, h := range s.fleet.Ranked(placement.Need{Pool: spec.Pool, Image: spec.Image}) {
+		plan, err := p.PlanFor(h.Host, policy.UseOf(spec.Kind))
 		if err != nil {
 			refusal = err
 			continue
 		}
-		v := &job.Session{ID: job.NewID(), Spec: spec, State: job.SessionLive, Worker: h.worker, CreatedAt: time.Now().UTC(), Enforcement: plan.Enforcement}
+		v := &job.Session{ID: job.NewID(), Spec: spec, State: job.SessionLive, Worker: h.ID, CreatedAt: time.Now().UTC(), Enforcement: plan.Enforcement}
 		record := func() error { return s.Store.PutSession(ctx, tenant, *v, ceiling.Sessions) }
 		err = s.recorded(ctx, tenant, v, ceiling.Sessions > 0, record, func() error {
-			reply, err := s.Sessions.CallSession(ctx, h.worker, queue.SessionCall{Op: queue.SessionOpen, Session: v.ID, Tenant: tenant, Spec: &spec})
+			reply, err := s.Sessions.CallSession(ctx, h.ID, queue.SessionCall{Op: queue.SessionOpen, Session: v.ID, Tenant: tenant, Spec: &spec})
 			if errors.Is(err, job.ErrTooMany) {
 				err = fmt.Errorf("%w: %w", errFull, err)
 			}

@@ -1,4 +1,4 @@
-package httpapi
+package fleet
 
 import (
 	"context"
@@ -25,6 +25,8 @@ func (q *queuedClasses) Workers(context.Context, time.Duration) ([]store.Worker,
 	return nil, q.err()
 }
 
+func (q *queuedClasses) Spoken(context.Context) (int, error) { return 0, q.err() }
+
 func (q *queuedClasses) err() error {
 	if q.down {
 		return job.ErrUnavailable
@@ -47,25 +49,25 @@ func (q *queuedClasses) PoolsOf(_ context.Context, tenant string) ([]string, err
 // them, and nobody else is. On c877d6f everybody was, as unavailable.
 func TestClassesOfOneTenant(t *testing.T) {
 	t.Parallel()
-	f := newFleet(&queuedClasses{of: map[string][]string{"mean": {"", "gpu", "?label.x=0"}}}, nil)
+	f := New(Config{}, &queuedClasses{of: map[string][]string{"mean": {"", "gpu", "?label.x=0"}}})
 	class := func(i int) string { return fmt.Sprintf("?label.x=%d", i) }
 	for i := range admit.MaxClasses {
-		if err := f.room(t.Context(), "mean", class(i), admit.MaxClasses); err != nil {
+		if err := f.Room(t.Context(), "mean", class(i), admit.MaxClasses); err != nil {
 			t.Fatalf("the tenant's class %d: %v", i, err)
 		}
 	}
-	err := f.room(t.Context(), "mean", class(admit.MaxClasses), admit.MaxClasses)
+	err := f.Room(t.Context(), "mean", class(admit.MaxClasses), admit.MaxClasses)
 	p := api.NewProblem(err)
 	if p.Status != 429 || !strings.Contains(p.Detail, "16 different needs") || len(p.Errors) != 1 || p.Errors[0].Field != "classes" {
 		t.Errorf("one more: %+v", p)
 	}
-	if err := f.room(t.Context(), "mean", class(3), admit.MaxClasses); err != nil {
+	if err := f.Room(t.Context(), "mean", class(3), admit.MaxClasses); err != nil {
 		t.Errorf("one that it has: %v", err)
 	}
-	if err := f.room(t.Context(), "mean", class(99), admit.MaxClasses+1); err != nil {
+	if err := f.Room(t.Context(), "mean", class(99), admit.MaxClasses+1); err != nil {
 		t.Errorf("with a higher ceiling: %v", err)
 	}
-	if err := f.room(t.Context(), "kind", "?isolation=gvisor", admit.MaxClasses); err != nil {
+	if err := f.Room(t.Context(), "kind", "?isolation=gvisor", admit.MaxClasses); err != nil {
 		t.Errorf("the other tenant: %v", err)
 	}
 }
@@ -74,11 +76,11 @@ func TestClassesOfOneTenant(t *testing.T) {
 // those who have none do.
 func TestClassesOfManyTenants(t *testing.T) {
 	t.Parallel()
-	f := newFleet(&queuedClasses{}, nil)
+	f := New(Config{}, &queuedClasses{})
 	admitted := map[string]int{}
 	for i := range 100 * admit.MaxClasses {
 		tenant := fmt.Sprintf("t%d", i%40)
-		if f.room(t.Context(), tenant, fmt.Sprintf("?label.x=%d", i), admit.MaxClasses) == nil {
+		if f.Room(t.Context(), tenant, fmt.Sprintf("?label.x=%d", i), admit.MaxClasses) == nil {
 			admitted[tenant]++
 		}
 	}
@@ -91,10 +93,10 @@ func TestClassesOfManyTenants(t *testing.T) {
 	if all > maxClasses || all < maxClasses/2 {
 		t.Errorf("%d in all", all)
 	}
-	if err := f.room(t.Context(), "late", "?label.late=1", admit.MaxClasses); err != nil {
+	if err := f.Room(t.Context(), "late", "?label.late=1", admit.MaxClasses); err != nil {
 		t.Errorf("who has none: %v", err)
 	}
-	if err := f.room(t.Context(), "late", "?label.x=1", admit.MaxClasses); err != nil {
+	if err := f.Room(t.Context(), "late", "?label.x=1", admit.MaxClasses); err != nil {
 		t.Errorf("a class that is there already: %v", err)
 	}
 }
@@ -102,11 +104,11 @@ func TestClassesOfManyTenants(t *testing.T) {
 // TestClassesUnknown: what cannot be counted is not refused.
 func TestClassesUnknown(t *testing.T) {
 	t.Parallel()
-	f := newFleet(&queuedClasses{down: true}, nil)
-	if err := f.room(t.Context(), "t", "?label.x=1", 0); err != nil || errors.Is(err, job.ErrTooMany) {
+	f := New(Config{}, &queuedClasses{down: true})
+	if err := f.Room(t.Context(), "t", "?label.x=1", 0); err != nil || errors.Is(err, job.ErrTooMany) {
 		t.Error(err)
 	}
-	if f.Lack("") != "" || f.Ahead("") != nil || f.pool(t.Context(), "p") != nil {
+	if f.Lack("") != "" || f.Ahead("") != nil || f.Pool(t.Context(), "p") != nil {
 		t.Error("something is said of a fleet that nothing is known of")
 	}
 }

@@ -1,4 +1,4 @@
-package dispatcher
+package fleet
 
 import (
 	"context"
@@ -14,8 +14,8 @@ const (
 // quarantine looks after the workers until ctx ends: one whose failures stand out
 // takes no jobs for a while, and then tries a few at a time. Half of a pool always
 // goes on.
-func (d *Dispatcher) quarantine(ctx context.Context) {
-	tick := time.NewTicker(d.cfg.RegistryEvery)
+func (f *Fleet) quarantine(ctx context.Context) {
+	tick := time.NewTicker(f.every)
 	defer tick.Stop()
 	for {
 		select {
@@ -23,13 +23,13 @@ func (d *Dispatcher) quarantine(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		workers, resting, cordoned := d.registry.byPool()
+		workers, resting, cordoned := f.ByPool()
 		for pool, ids := range workers {
-			for id, why := range d.health.sick(ids) {
+			for id, why := range f.health.sick(ids) {
 				if 2*(resting[pool]+cordoned[pool]+1) > len(ids) {
 					break
 				}
-				if d.sendToRest(ctx, id, why) {
+				if f.sendToRest(ctx, id, why) {
 					resting[pool]++
 				}
 			}
@@ -38,19 +38,19 @@ func (d *Dispatcher) quarantine(ctx context.Context) {
 }
 
 // sendToRest reports whether the worker was put into quarantine now.
-func (d *Dispatcher) sendToRest(ctx context.Context, worker, why string) bool {
-	put, err := d.store.Quarantine(ctx, worker, why, firstQuarantine, longestQuarantine)
+func (f *Fleet) sendToRest(ctx context.Context, worker, why string) bool {
+	put, err := f.store.Quarantine(ctx, worker, why, firstQuarantine, longestQuarantine)
 	if err != nil {
-		d.log.WarnContext(ctx, "worker not put into quarantine, trying again", "worker", worker, "error", err)
+		f.log.WarnContext(ctx, "worker not put into quarantine, trying again", "worker", worker, "error", err)
 		return false
 	}
-	d.health.forget(worker)
+	f.health.forget(worker)
 	if !put {
 		return false // another dispatcher did
 	}
-	d.log.WarnContext(ctx, "worker put into quarantine", "worker", worker, "why", why)
-	if err := d.registry.refresh(ctx); err != nil {
-		d.log.WarnContext(ctx, "registry not refreshed", "error", err)
+	f.log.WarnContext(ctx, "worker put into quarantine", "worker", worker, "why", why)
+	if err := f.Refresh(ctx); err != nil {
+		f.log.WarnContext(ctx, "registry not refreshed", "error", err)
 	}
 	return true
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/internal/fleet"
+	"github.com/assay-run/assay/internal/session"
 	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/placement"
@@ -94,6 +95,7 @@ type Dispatcher struct {
 	recorder  *recorder
 	assigner  *assigner
 	fleet     *fleet.Fleet
+	sessions  *session.Ends
 	leader    *leader
 	reaper    *reaper
 	keeper    *keeper
@@ -111,6 +113,7 @@ func New(cfg Config, s store.Store, q Queue) (*Dispatcher, error) {
 	d := &Dispatcher{cfg: cfg, store: s, queue: q, log: cfg.Log, metrics: m}
 	d.events = newEvents(q, d.log)
 	d.fleet = fleet.New(fleet.Config{Every: cfg.RegistryEvery, Pools: cfg.Pools, Log: cfg.Log}, s)
+	d.sessions = &session.Ends{Store: s, Log: d.log}
 	d.leader = newLeader(s, d.log)
 	d.scheduler = newScheduler(d)
 	d.recorder = newRecorder(d)
@@ -128,7 +131,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	if err := d.events.listen(ctx); err != nil {
 		return err
 	}
-	if err := d.listenSessions(ctx); err != nil {
+	if err := d.sessions.Listen(ctx, d.queue); err != nil {
 		return err
 	}
 	if err := d.scheduler.listen(ctx); err != nil {

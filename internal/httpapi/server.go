@@ -19,6 +19,7 @@ import (
 	"github.com/assay-run/assay/internal/fleet"
 	"github.com/assay-run/assay/internal/intake"
 	"github.com/assay-run/assay/internal/recent"
+	"github.com/assay-run/assay/internal/session"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
 	"github.com/assay-run/assay/pkg/placement"
@@ -72,7 +73,7 @@ type Config struct {
 	Objects    Objects
 	Dispatcher Dispatcher
 	Canceler   Canceler
-	Sessions   Sessions         // nil: there are none here
+	Sessions   session.Line     // nil: there are none here
 	Callbacks  intake.Callbacks // nil: none are sent from here
 	Auth       Authenticator
 	Queue      Queue           // only to say how it is
@@ -90,14 +91,14 @@ type Server struct {
 	Config
 	mux *http.ServeMux
 	// nowhere answers for what no route matches.
-	nowhere http.Handler
-	admit   *admit.Admitter
-	intake  *intake.Service
-	admin   *admin.Admin
-	fleet   *fleet.Fleet
+	nowhere  http.Handler
+	admit    *admit.Admitter
+	intake   *intake.Service
+	sessions *session.Service
+	admin    *admin.Admin
+	fleet    *fleet.Fleet
 
-	places places
-	fixed  map[string][]string // methods of the addresses that are not of a pattern
+	fixed map[string][]string // methods of the addresses that are not of a pattern
 
 	requests, spool, memory *pot
 	reads                   *turns
@@ -113,9 +114,6 @@ func New(c Config) *Server {
 		c.Log = slog.Default()
 	}
 	c.Limits = c.Limits.withDefaults()
-	if c.Sessions != nil {
-		c.Sessions = traced{c.Sessions}
-	}
 	if c.Workers == nil {
 		c.Workers = fleet.New(fleet.Config{Pools: c.Pools, Every: time.Second, Log: c.Log}, c.Store)
 	}
@@ -141,6 +139,7 @@ func New(c Config) *Server {
 	s.glance = newGlance(c.Store)
 	s.intake = intake.New(intake.Config{Store: c.Store, Admit: s.admit, Dispatcher: c.Dispatcher, Fleet: s.fleet, Callbacks: c.Callbacks,
 		Queued: c.Limits.Queued, Batches: c.Limits.Batches, Log: c.Log})
+	s.sessions = session.New(session.Config{Store: c.Store, Line: c.Sessions, Fleet: c.Workers, Admit: s.admit, Log: c.Log})
 	for _, r := range s.routes() {
 		s.fix(r.pattern)
 		s.mux.Handle(r.pattern, s.wrap(r))

@@ -1,4 +1,4 @@
-package session
+package live
 
 import (
 	"context"
@@ -21,7 +21,7 @@ type metrics struct {
 }
 
 func newMetrics(live func() int) *metrics {
-	meter, m := otel.Meter("github.com/assay-run/assay/internal/session"), &metrics{}
+	meter, m := otel.Meter("github.com/assay-run/assay/internal/session/live"), &metrics{}
 	// Instruments of these names and units cannot be wrong.
 	m.created, _ = meter.Int64Counter("assay_sessions_created", metric.WithDescription("Sessions that were begun, by whether they are copies of others."))
 	m.ended, _ = meter.Int64Counter("assay_sessions_ended", metric.WithDescription("Sessions that ended, by outcome: succeeded if their client closed them."))

@@ -17,7 +17,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/assay-run/assay/internal/session"
+	"github.com/assay-run/assay/internal/session/live"
 	"github.com/assay-run/assay/internal/version"
 	"github.com/assay-run/assay/internal/worker"
 	"github.com/assay-run/assay/pkg/job"
@@ -315,7 +315,7 @@ func (c *config) worker(host policy.Host) (worker.Config, error) {
 	if out.Memory == 0 && real {
 		out.Memory = host.Memory / 5 * 4
 	}
-	out.Sessions = session.Limits{Places: c.Sessions, CPU: cmp.Or(c.SessionCPU, float64(c.Sessions)), Memory: 8 * out.Memory}
+	out.Sessions = live.Limits{Places: c.Sessions, CPU: cmp.Or(c.SessionCPU, float64(c.Sessions)), Memory: 8 * out.Memory}
 	if c.SessionMemory != "" {
 		if out.Sessions.Memory, err = job.ParseSize(c.SessionMemory); err != nil || out.Sessions.Memory == 0 {
 			return out, fmt.Errorf("--session-memory: %q is not a size such as 64Gi", c.SessionMemory)

@@ -1,7 +1,7 @@
 """A live interpreter: it executes snippets one after another and keeps its state.
 
 serve(fd) reads frames (four bytes of length, most significant first, and a JSON
-object with the key op) and answers them; internal/session is the other end and
+object with the key op) and answers them; internal/session/live is the other end and
 documents them. One thread reads; the main thread executes, so that a snippet
 can be interrupted as by Control-C, and so that host functions can be answered
 while it waits for them.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/fleet"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -55,9 +56,6 @@ const (
 	maxPage       = 1000
 	page          = 100
 )
-
-// aliveFor is how long after its last heartbeat a worker is part of the fleet.
-const aliveFor = 30 * time.Second
 
 // act does one action and returns its record. What fails leaves a record, too, if the store
 // can be reached.
@@ -125,7 +123,7 @@ func (a *Admin) Versions(ctx context.Context) (api.FleetVersion, error) {
 	if out.Schema, err = a.Store.Schema(ctx); err != nil {
 		return out, fmt.Errorf("read the schema's version: %w", err)
 	}
-	ws, err := a.Store.Workers(ctx, aliveFor)
+	ws, err := a.Store.Workers(ctx, fleet.Connected)
 	if err != nil {
 		return out, fmt.Errorf("list workers: %w", err)
 	}

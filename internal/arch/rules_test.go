@@ -57,7 +57,7 @@ type reach struct {
 var reaches = []reach{
 	{"cmd/worker", []string{"github.com/jackc/pgx/", "./pkg/store/postgres", "./migrations"},
 		"a worker sits beside untrusted code: it has no database credentials, and no code that could use them"},
-	{"cmd/worker", []string{"./internal/httpapi", "./internal/admit", "./internal/dispatcher"}, "a worker speaks NATS only"},
+	{"cmd/worker", []string{"./internal/httpapi", "./internal/admit", "./internal/intake", "./internal/fleet", "./internal/dispatcher"}, "a worker speaks NATS only"},
 	{"cmd/dispatcher", []string{"github.com/containerd/containerd/", "./pkg/runtime/containerd", "./internal/guest"}, "a dispatcher runs nobody's code"},
 	{"cmd/dispatcher", []string{"github.com/nats-io/nats-server/", "./internal/dev", "./internal/testenv", "testing"}, "production binaries carry no servers of their own and no test tools"},
 	{"cmd/worker", []string{"github.com/nats-io/nats-server/", "./internal/dev", "./internal/testenv", "testing"}, "production binaries carry no servers of their own and no test tools"},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 
+	"github.com/assay-run/assay/internal/fleet"
 	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue"
@@ -31,20 +32,15 @@ type assigner struct {
 	unsure   atomic.Int64   // jobs to be forgotten
 }
 
-// choose returns who shall run a job of a class at once; "" if there is nobody.
-func (a *assigner) choose(class string) (worker string, h heard) {
-	return a.d.registry.taker(class, a.ttl/3)
-}
-
 // hand gives a job to the worker that the store has issued its lease to. If the
 // worker does not take it, the lease is taken back, and the job goes the usual way.
-func (a *assigner) hand(ctx context.Context, j store.NewJob, d store.Dispatch, h heard) {
+func (a *assigner) hand(ctx context.Context, j store.NewJob, d store.Dispatch, c fleet.Choice) {
 	start := time.Now()
 	a.d.scheduler.took(j.Worker, 1)
 	claimed := store.Claimed{Ref: d.Ref, Lease: d.Lease, Tenant: j.Tenant, Spec: j.Spec, TraceParent: j.TraceParent}
 	ctx = context.WithoutCancel(ctx)
 	a.underway.Go(func() {
-		err := a.send(ctx, j.Worker, queue.Assignment{Claimed: claimed, TTL: job.Duration(a.ttl), StartedAt: h.startedAt, Beat: h.beat})
+		err := a.send(ctx, j.Worker, queue.Assignment{Claimed: claimed, TTL: job.Duration(a.ttl), StartedAt: c.StartedAt, Beat: c.Beat})
 		a.d.metrics.claimed(ctx, []store.Claimed{claimed})
 		telemetry.Step(ctx, "assign", j.TraceParent, start, a.d.aboutClaimed(claimed, j.Worker))
 		if err == nil || errors.Is(err, job.ErrConflict) { // it runs there
@@ -52,7 +48,7 @@ func (a *assigner) hand(ctx context.Context, j store.NewJob, d store.Dispatch, h
 		}
 		a.d.log.InfoContext(ctx, "assignment taken back", "job", d.Job, "worker", j.Worker, "why", err)
 		a.unassign(ctx, j.Worker, store.LeaseRef{Job: d.Job, Lease: d.Lease})
-		a.d.registry.took(j.Worker, math.MaxInt32) // nothing more for it before its next heartbeat
+		a.d.fleet.Took(j.Worker, math.MaxInt32) // nothing more for it before its next heartbeat
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/assay-run/assay/internal/fleet"
 	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
@@ -28,7 +29,8 @@ const (
 type classes struct {
 	store   store.Scheduler
 	bus     queue.Bus
-	workers *registry
+	workers *fleet.Fleet
+	pools   placement.Pools
 	log     *slog.Logger
 	stale   atomic.Bool // something was queued since the last look
 
@@ -38,8 +40,8 @@ type classes struct {
 	told   time.Time
 }
 
-func newClasses(s store.Scheduler, bus queue.Bus, workers *registry, log *slog.Logger) *classes {
-	return &classes{store: s, bus: bus, workers: workers, log: log, seen: map[string]time.Time{}}
+func newClasses(s store.Scheduler, bus queue.Bus, workers *fleet.Fleet, pools placement.Pools, log *slog.Logger) *classes {
+	return &classes{store: s, bus: bus, workers: workers, pools: pools, log: log, seen: map[string]time.Time{}}
 }
 
 // refresh looks into the queue if something was queued. After an error the
@@ -86,8 +88,8 @@ func (c *classes) note(ctx context.Context, classes ...string) {
 
 // tell names to each pool that has workers the classes that it may take.
 func (c *classes) tell(all []string) error {
-	for pool := range c.workers.sizes() {
-		offer := placement.Offer{Exclusive: c.workers.pools.Exclusive(pool)}
+	for pool := range c.workers.Sizes() {
+		offer := placement.Offer{Exclusive: c.pools.Exclusive(pool)}
 		var its []string
 		for _, class := range all {
 			if offer.Open(pool, placement.ParseClass(class)) {

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/assay-run/assay/internal/fleet"
+	"github.com/assay-run/assay/internal/session"
 	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/placement"
@@ -92,8 +94,8 @@ type Dispatcher struct {
 	scheduler *scheduler
 	recorder  *recorder
 	assigner  *assigner
-	registry  *registry
-	health    *health
+	fleet     *fleet.Fleet
+	sessions  *session.Ends
 	leader    *leader
 	reaper    *reaper
 	keeper    *keeper
@@ -110,10 +112,10 @@ func New(cfg Config, s store.Store, q Queue) (*Dispatcher, error) {
 	}
 	d := &Dispatcher{cfg: cfg, store: s, queue: q, log: cfg.Log, metrics: m}
 	d.events = newEvents(q, d.log)
-	d.registry, d.health = newRegistry(cfg, s), newHealth()
-	d.leader = newLeader(s, d.log, func() { d.scheduler.look() })
+	d.fleet = fleet.New(fleet.Config{Every: cfg.RegistryEvery, Pools: cfg.Pools, Log: cfg.Log}, s)
+	d.sessions = &session.Ends{Store: s, Log: d.log}
+	d.leader = newLeader(s, d.log)
 	d.scheduler = newScheduler(d)
-	d.registry.grown = d.scheduler.look
 	d.recorder = newRecorder(d)
 	d.assigner = &assigner{d: d, ttl: cfg.LeaseTTL}
 	d.reaper = &reaper{d}
@@ -129,21 +131,21 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	if err := d.events.listen(ctx); err != nil {
 		return err
 	}
-	if err := d.listenSessions(ctx); err != nil {
+	if err := d.sessions.Listen(ctx, d.queue); err != nil {
 		return err
 	}
 	if err := d.scheduler.listen(ctx); err != nil {
 		return err
 	}
-	if err := d.queue.OnWake(ctx, topicFleet, func([]byte) { offer(d.registry.news) }); err != nil {
+	if err := d.queue.OnWake(ctx, topicFleet, func([]byte) { d.fleet.Look() }); err != nil {
 		return err
 	}
-	if err := d.registry.refresh(ctx); err != nil {
+	if err := d.fleet.Refresh(ctx); err != nil {
 		d.log.WarnContext(ctx, "registry not read", "error", err)
 	}
 	d.leader.stand(ctx)
 	var loops sync.WaitGroup
-	for _, loop := range []func(context.Context){d.scheduler.run, d.reaper.run, d.keeper.run, d.sweeper.run, d.registry.run, d.gauges.run, d.quarantine, d.leader.run} {
+	for _, loop := range []func(context.Context){d.scheduler.run, d.reaper.run, d.keeper.run, d.sweeper.run, d.fleet.Run, d.gauges.run, d.leader.run} {
 		loops.Go(func() { loop(ctx) })
 	}
 	// The bulk loops outlive ctx: requests that were taken are still answered.
@@ -177,17 +179,17 @@ func (d *Dispatcher) Assign(j *store.NewJob) (submitted func(ctx context.Context
 	if len(j.CacheKey) > 0 { // perhaps it need not run
 		return nil
 	}
-	worker, h := d.assigner.choose(j.Pool)
-	if worker == "" {
+	c, ok := d.fleet.Choose(j.Pool, d.cfg.LeaseTTL/3)
+	if !ok {
 		return nil
 	}
-	j.Worker, j.Since, j.LeaseTTL = worker, store.IncarnationOf(h.startedAt), d.cfg.LeaseTTL
+	j.Worker, j.Since, j.LeaseTTL = c.Worker, store.IncarnationOf(c.StartedAt), d.cfg.LeaseTTL
 	return func(ctx context.Context, issued *store.Dispatch, err error) {
 		switch {
 		case errors.Is(err, job.ErrUnavailable), errors.Is(err, context.Canceled): // who knows whether there is a lease
-			d.assigner.forget(ctx, worker, j.ID)
+			d.assigner.forget(ctx, c.Worker, j.ID)
 		case err == nil && issued != nil && issued.Lease != 0:
-			d.assigner.hand(ctx, *j, *issued, h)
+			d.assigner.hand(ctx, *j, *issued, c)
 		}
 	}
 }
@@ -195,8 +197,11 @@ func (d *Dispatcher) Assign(j *store.NewJob) (submitted func(ctx context.Context
 // Window is how many jobs of a class may be dispatched and not claimed: the
 // scheduler's bound, for those that come one by one and do not wait for it.
 func (d *Dispatcher) Window(class string) int {
-	return d.scheduler.window(d.registry.crew(class))
+	return d.scheduler.window(d.fleet.Crew(class))
 }
+
+// Fleet is the workers as this dispatcher knows them.
+func (d *Dispatcher) Fleet() *fleet.Fleet { return d.fleet }
 
 // Wake tells the scheduler that something was queued.
 func (d *Dispatcher) Wake() { d.scheduler.wake() }

@@ -6,7 +6,7 @@
 //	scheduler  queued → dispatched, through a small window, as late as possible
 //	recorder   answers the workers' claims, heartbeats and results, in bulk
 //	reaper     takes back what was lost, publishes again what nobody claimed
-//	registry   which workers live, and how many jobs they take at once
+//	fleet      (a package) which workers live, and how many jobs they take at once
 //	gauges     what the fleet looks like now
 //
 // Every step is a guarded statement of package store, so several dispatchers do

@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/assay-run/assay/internal/fleet"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/store"
@@ -39,9 +40,6 @@ type seenPool struct {
 	offers []placement.Offer // of its workers when there were any
 	at     time.Time
 }
-
-// rememberPool is for how long a pool is remembered after its last worker.
-const rememberPool = 24 * time.Hour
 
 // run counts now and then until ctx ends. Counting is done here and not when
 // somebody looks, so that no number of dashboards burdens the database.
@@ -166,13 +164,13 @@ func observeJobs(o metric.Observer, i *instruments, last *fleetCount) {
 
 // observePools reports the workers of each pool that is known.
 func (g *gauges) observePools(o metric.Observer, i *instruments, backlog map[string]int64) {
-	sizes := g.registry.sizes()
-	workers, resting, cordoned := g.registry.byPool()
+	sizes := g.fleet.Sizes()
+	workers, resting, cordoned := g.fleet.ByPool()
 	for pool, n := range backlog {
 		z := sizes[pool]
 		o.ObserveInt64(i.backlog, n, inPool(pool))
-		o.ObserveInt64(i.slots, int64(z.free), inPool(pool, attribute.String("use", "free")))
-		o.ObserveInt64(i.slots, int64(z.slots-z.free), inPool(pool, attribute.String("use", "busy")))
+		o.ObserveInt64(i.slots, int64(z.Free), inPool(pool, attribute.String("use", "free")))
+		o.ObserveInt64(i.slots, int64(z.Slots-z.Free), inPool(pool, attribute.String("use", "busy")))
 		o.ObserveInt64(i.workers, int64(len(workers[pool])), inPool(pool))
 		o.ObserveInt64(i.resting, int64(resting[pool]), inPool(pool, attribute.String("state", "quarantined")))
 		o.ObserveInt64(i.cordoned, int64(cordoned[pool]), inPool(pool))
@@ -183,7 +181,7 @@ func (g *gauges) observePools(o metric.Observer, i *instruments, backlog map[str
 // offered.
 func (g *gauges) recall(ctx context.Context) {
 	g.seen = map[string]*seenPool{}
-	workers, err := g.store.Workers(ctx, rememberPool)
+	workers, err := g.store.Workers(ctx, fleet.Remembered)
 	if err != nil {
 		if ctx.Err() == nil {
 			g.log.WarnContext(ctx, "pools of the past not read", "error", err)
@@ -205,7 +203,7 @@ func (g *gauges) note(offers map[string][]placement.Offer) {
 	for pool, of := range offers {
 		g.seen[pool] = &seenPool{different(of), time.Now()}
 	}
-	maps.DeleteFunc(g.seen, func(_ string, p *seenPool) bool { return time.Since(p.at) > rememberPool })
+	maps.DeleteFunc(g.seen, func(_ string, p *seenPool) bool { return time.Since(p.at) > fleet.Remembered })
 }
 
 // different drops offers that are alike: of a large pool most are.
@@ -228,7 +226,7 @@ func different(offers []placement.Offer) (out []placement.Offer) {
 // workers compares it with the slots that there are. A pool with nothing to do has 0:
 // what is absent scales nothing down, and nothing up from zero.
 func (g *gauges) backlog(stats store.Stats) map[string]int64 {
-	live := g.registry.offers()
+	live := g.fleet.Offers()
 	g.note(live)
 	idle := map[string][]placement.Offer{} // what pools without workers would offer
 	for pool := range g.cfg.Pools {
@@ -241,8 +239,8 @@ func (g *gauges) backlog(stats store.Stats) map[string]int64 {
 	for pool := range idle {
 		need[pool] = 0
 	}
-	for pool, z := range g.registry.sizes() {
-		need[pool] += int64(z.slots - z.free)
+	for pool, z := range g.fleet.Sizes() {
+		need[pool] += int64(z.Slots - z.Free)
 	}
 	for class, s := range stats.Pools {
 		n := placement.ParseClass(class)

@@ -47,7 +47,7 @@ func TestKeeper(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := &Dispatcher{cfg: Config{Retention: time.Hour}, store: u, log: slog.New(slog.DiscardHandler), metrics: m}
-		d.leader = newLeader(nil, d.log, nil)
+		d.leader = newLeader(nil, d.log)
 		d.leader.until.Store(int64(100 * time.Minute))
 		k := newKeeper(d)
 		ctx, cancel := context.WithCancel(t.Context())

@@ -24,15 +24,15 @@ type leader struct {
 	store  store.Leaders
 	log    *slog.Logger
 	holder string
-	gained func()
+	gained chan struct{} // holds one hint: this dispatcher leads now
 
 	began time.Time
 	until atomic.Int64 // leads until then, after began, by the local clock
 	term  atomic.Int64
 }
 
-func newLeader(s store.Leaders, log *slog.Logger, gained func()) *leader {
-	return &leader{store: s, log: log, holder: hostName() + "/" + string(job.NewID()), gained: gained, began: time.Now()}
+func newLeader(s store.Leaders, log *slog.Logger) *leader {
+	return &leader{store: s, log: log, holder: hostName() + "/" + string(job.NewID()), gained: make(chan struct{}, 1), began: time.Now()}
 }
 
 // hostName lets people recognise who leads.
@@ -90,7 +90,7 @@ func (l *leader) stand(ctx context.Context) {
 	if now := l.is(); now != was {
 		l.log.InfoContext(ctx, "leadership changed", "leads", now, "term", term)
 		if now {
-			l.gained()
+			offer(l.gained)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func (r *reaper) sweepQueue(ctx context.Context) {
 }
 
 func (r *reaper) reap(ctx context.Context) {
-	r.reapSessions(ctx)
+	r.sessions.Reap(ctx)
 	stats, err := r.store.Reap(ctx)
 	r.stop(ctx, stats.Stopping) // of what was reached, whatever failed
 	if err != nil && ctx.Err() == nil {

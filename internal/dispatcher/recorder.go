@@ -60,10 +60,10 @@ func (r *recorder) run(ctx context.Context) {
 
 // HandleClaim issues leases.
 func (r *recorder) HandleClaim(ctx context.Context, req queue.ClaimRequest) (queue.ClaimReply, error) {
-	if _, refused := r.d.registry.refuses(req.Worker, req.Since); refused {
+	if _, refused := r.d.fleet.Refuses(req.Worker, req.Since); refused {
 		return queue.ClaimReply{Rest: job.Duration(refusedFor)}, nil
 	}
-	if rest, cordoned := r.d.registry.rest(req.Worker); rest > 0 {
+	if rest, cordoned := r.d.fleet.Rest(req.Worker); rest > 0 {
 		return queue.ClaimReply{Rest: job.Duration(rest), Cordoned: cordoned}, nil
 	}
 	claims := make([]store.Claim, len(req.Refs))
@@ -121,12 +121,12 @@ func granted(cs []store.Claimed) (n int) {
 
 // HandleHeartbeat prolongs leases and notes the worker.
 func (r *recorder) HandleHeartbeat(ctx context.Context, req queue.HeartbeatRequest) (queue.HeartbeatReply, error) {
-	if r.d.registry.seen(req.Worker) {
+	if r.d.fleet.Seen(req.Worker) {
 		r.d.scheduler.wake() // its slots widen the window
 	}
-	rest, cordoned := r.d.registry.rest(req.Worker.ID)
+	rest, cordoned := r.d.fleet.Rest(req.Worker.ID)
 	reply := queue.HeartbeatReply{TTL: job.Duration(r.ttl), Rest: job.Duration(rest), Cordoned: cordoned,
-		Exclusive: r.d.cfg.Pools.Exclusive(req.Worker.Pool), Protocol: int(r.d.registry.spoken.Load())}
+		Exclusive: r.d.cfg.Pools.Exclusive(req.Worker.Pool), Protocol: r.d.fleet.Spoken()}
 	r.refuse(ctx, req.Worker, &reply)
 	held := make([]store.Held, len(req.Leases))
 	for i, l := range req.Leases {
@@ -148,14 +148,14 @@ func (r *recorder) HandleHeartbeat(ctx context.Context, req queue.HeartbeatReque
 // long as they last: Reap takes them back.
 func (r *recorder) refuse(ctx context.Context, w queue.WorkerInfo, reply *queue.HeartbeatReply) {
 	since := store.IncarnationOf(w.StartedAt)
-	owner, refused := r.d.registry.refuses(w.ID, since)
+	owner, refused := r.d.fleet.Refuses(w.ID, since)
 	if !refused {
 		return
 	}
 	reply.Rest = job.Duration(refusedFor)
 	reply.Refused = fmt.Sprintf("another worker is named %s and has started later, at %s; names must differ", w.ID, owner.Time().UTC().Format(time.RFC3339))
 	r.d.metrics.refusals.Add(ctx, 1)
-	if r.d.registry.complain(w.ID, since) {
+	if r.d.fleet.Complain(w.ID, since) {
 		r.d.log.ErrorContext(ctx, "worker refused: two processes have its name, and the one that started last keeps it",
 			"worker", w.ID, "refused_started_at", w.StartedAt, "started_at", owner.Time())
 	}
@@ -177,7 +177,7 @@ func (r *recorder) HandleFinish(ctx context.Context, req queue.FinishRequest) (q
 	statuses, err := r.finishes.do(ctx, req.Finishes)
 	if err == nil {
 		r.d.scheduler.ended(req.Worker, len(statuses))
-		r.d.health.add(req.Worker, len(statuses), 0)
+		r.d.fleet.Ended(req.Worker, len(statuses))
 	}
 	if err == nil && cut {
 		r.d.log.WarnContext(ctx, "result above the limit, recorded without what is in it", "job", req.Finishes[0].Job, "worker", req.Worker)
@@ -215,7 +215,7 @@ func (r *recorder) HandleRelease(ctx context.Context, req queue.ReleaseRequest) 
 	_, err := r.releases.do(ctx, req.Releases)
 	if err == nil {
 		r.d.scheduler.ended(req.Worker, len(req.Releases))
-		r.d.health.gaveUp(req.Worker, ours(req.Releases))
+		r.d.fleet.GaveUp(req.Worker, ours(req.Releases))
 	}
 	return queue.ReleaseReply{}, err
 }

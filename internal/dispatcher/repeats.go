@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"log/slog"
 	"slices"
-	"sync"
-	"time"
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
@@ -21,17 +19,12 @@ type repeats struct {
 	events   *events
 	metrics  *metrics
 	log      *slog.Logger
-	answered func() // windows have room again
-
-	mu     sync.Mutex
-	listed time.Time
-	images map[string]string // name → digest, where all workers agree
+	answered func()                            // windows have room again
+	images   func() (map[string]string, error) // name → digest, where all workers agree
 }
 
-const (
-	repeatChunk = 100             // records are read whole
-	imagesAge   = 2 * time.Second // how old the list of images may be
-)
+// repeatChunk is how many records are read at once: they are whole.
+const repeatChunk = 100
 
 // sift answers what it can and returns the rest, to be published.
 func (r *repeats) sift(ctx context.Context, ds []store.Dispatch) []store.Dispatch {
@@ -64,7 +57,7 @@ func (r *repeats) answer(ctx context.Context, refs []store.Ref, over map[store.R
 	if err != nil || len(found) == 0 {
 		return err
 	}
-	images, err := r.digests(ctx)
+	images, err := r.images()
 	if err != nil {
 		return err
 	}
@@ -86,42 +79,6 @@ func (r *repeats) answer(ctx context.Context, refs []store.Ref, over map[store.R
 	r.events.publish(ctx, ids)
 	r.metrics.cached.Add(ctx, int64(len(done)))
 	return nil
-}
-
-// digests returns what the names of images mean to the workers that are there.
-func (r *repeats) digests(ctx context.Context) (map[string]string, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if time.Since(r.listed) < imagesAge {
-		return r.images, nil
-	}
-	ws, err := r.store.Workers(ctx, workerSilence)
-	if err != nil {
-		return nil, err
-	}
-	r.listed, r.images = time.Now(), agreed(ws)
-	return r.images, nil
-}
-
-// agreed returns the names that mean the same to every worker that knows them.
-// While an image is being replaced, its name means nothing.
-func agreed(ws []store.Worker) map[string]string {
-	out := map[string]string{}
-	for _, w := range ws {
-		var host struct {
-			Images map[string]string `json:"image_digests"`
-		}
-		if json.Unmarshal(w.Host, &host) != nil {
-			continue // of another version; it says nothing
-		}
-		for name, digest := range host.Images {
-			if known, ok := out[name]; ok && known != digest {
-				digest = ""
-			}
-			out[name] = digest
-		}
-	}
-	return out
 }
 
 // deterministic are the outcomes that a program brings about by itself. Time,

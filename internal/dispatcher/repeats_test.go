@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -52,16 +50,5 @@ func TestFits(t *testing.T) {
 	}
 	if fits(store.Repeat{Spec: []byte(`{}`), Record: []byte(`nonsense`)}, images) {
 		t.Error("nonsense fits")
-	}
-}
-
-func TestAgreed(t *testing.T) {
-	t.Parallel()
-	host := func(s string) store.Worker { return store.Worker{Host: []byte(s)} }
-	got := agreed([]store.Worker{
-		host(`{"image_digests":{"a":"1","b":"1","c":"1"}}`), host(`{"image_digests":{"a":"1","b":"2"}}`), host(`{"image_digests":{"b":"1","d":"4"}}`), host(`{}`), host(``),
-	})
-	if diff := cmp.Diff(map[string]string{"a": "1", "b": "", "c": "1", "d": "4"}, got); diff != "" {
-		t.Error(diff)
 	}
 }

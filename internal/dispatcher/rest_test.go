@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/assay-run/assay/internal/fleet"
 	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
@@ -58,18 +59,18 @@ func TestRest(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &backlogged{}
 				s.queued.Store(int64(c.queued))
-				r, _ := newTestRegistry()
+				r := fleet.New(fleet.Config{Log: slog.New(slog.DiscardHandler)}, nil)
 				m, err := newMetrics()
 				if err != nil {
 					t.Fatal(err)
 				}
-				leads := &leader{began: time.Now()}
+				leads := &leader{began: time.Now(), gained: make(chan struct{})}
 				leads.until.Store(math.MaxInt64)
 				sched := newScheduler(&Dispatcher{
-					registry: r, leader: leads, metrics: m, log: slog.New(slog.DiscardHandler), cfg: Config{ScheduleEvery: time.Hour, MinWindow: 8},
+					fleet: r, leader: leads, metrics: m, log: slog.New(slog.DiscardHandler), cfg: Config{ScheduleEvery: time.Hour, MinWindow: 8},
 				})
-				sched.store, sched.publisher, sched.classes = s, deaf{}, newClasses(s, deaf{}, r, sched.log)
-				r.seen(queue.WorkerInfo{ID: "w", Pool: "p", Slots: 4, Busy: 4})
+				sched.store, sched.publisher, sched.classes = s, deaf{}, newClasses(s, deaf{}, r, nil, sched.log)
+				r.Seen(queue.WorkerInfo{ID: "w", Pool: "p", Slots: 4, Busy: 4})
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan struct{})
 				go func() { sched.run(ctx); close(done) }()

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/assay-run/assay/internal/fleet"
 	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/placement"
@@ -37,7 +38,7 @@ const (
 type scheduler struct {
 	store     store.Scheduler
 	publisher Queue
-	registry  *registry
+	fleet     *fleet.Fleet
 	classes   *classes
 	repeats   *repeats
 	leader    *leader
@@ -62,12 +63,12 @@ type scheduler struct {
 
 func newScheduler(d *Dispatcher) *scheduler {
 	s := &scheduler{
-		store: d.store, publisher: d.queue, registry: d.registry, classes: newClasses(d.store, d.queue, d.registry, d.log),
+		store: d.store, publisher: d.queue, fleet: d.fleet, classes: newClasses(d.store, d.queue, d.fleet, d.cfg.Pools, d.log),
 		leader: d.leader, hints: &hints{bus: d.queue, log: d.log}, pace: newPace(), metrics: d.metrics, log: d.log,
 		every: d.cfg.ScheduleEvery, minWindow: d.cfg.MinWindow, held: map[string]time.Duration{}, behind: map[string]bool{},
 		hint: make(chan struct{}, 1), most: make(chan struct{}, 1),
 	}
-	s.repeats = &repeats{store: d.store, events: d.events, metrics: d.metrics, log: d.log, answered: s.room}
+	s.repeats = &repeats{store: d.store, events: d.events, metrics: d.metrics, log: d.log, answered: s.room, images: d.fleet.Images}
 	return s
 }
 
@@ -108,7 +109,7 @@ func (s *scheduler) took(worker string, n int) {
 		s.hints.add(func(h *hint) { h.Took[worker] += n })
 		return
 	}
-	s.pace.add(s.registry.took(worker, n), n)
+	s.pace.add(s.fleet.Took(worker, n), n)
 	s.claimed.Store(true)
 	s.taken.Add(int64(n))
 	if s.more.Load() {
@@ -133,7 +134,7 @@ func (s *scheduler) ended(worker string, n int) {
 		s.hints.add(func(h *hint) { h.Ended[worker] += n })
 		return
 	}
-	s.registry.took(worker, -n)
+	s.fleet.Took(worker, -n)
 	if s.capped.Load() {
 		s.look()
 	}
@@ -156,6 +157,8 @@ func (s *scheduler) run(ctx context.Context) {
 	for {
 		select {
 		case <-s.hint:
+		case <-s.fleet.Grown():
+		case <-s.leader.gained:
 		case <-tick.C:
 			s.classes.stale.Store(true)
 		case <-ctx.Done():
@@ -203,7 +206,7 @@ func (s *scheduler) mostTaken() bool {
 // at most twice the longest rest.
 func (s *scheduler) lasts() time.Duration {
 	least := 2 * restTime
-	for pool := range s.registry.sizes() {
+	for pool := range s.fleet.Sizes() {
 		pace := s.pace.of(pool)
 		if pace < backlog || pace < atPace && !s.behind[pool] {
 			return 0
@@ -215,10 +218,10 @@ func (s *scheduler) lasts() time.Duration {
 
 // note remembers how long a window lasts for the pools of a crew, if that is the shortest
 // of theirs: perhaps only that one is full.
-func (s *scheduler) note(c crew, window int) {
+func (s *scheduler) note(c fleet.Crew, window int) {
 	s.windows = append(s.windows, window)
-	lasts := time.Duration(float64(window) / max(s.pace.of(c.pools...), 1) * float64(time.Second))
-	for _, pool := range c.pools {
+	lasts := time.Duration(float64(window) / max(s.pace.of(c.Pools...), 1) * float64(time.Second))
+	for _, pool := range c.Pools {
 		if least, ok := s.held[pool]; !ok || lasts < least {
 			s.held[pool] = lasts
 		}
@@ -239,16 +242,16 @@ func (s *scheduler) fillAll(ctx context.Context) {
 	clear(s.held)
 	behind := map[string]bool{}
 	s.windows = s.windows[:0]
-	for _, c := range s.registry.crews(append(s.classes.list(), placement.Any)...) {
+	for _, c := range s.fleet.Crews(append(s.classes.list(), placement.Any)...) {
 		window := s.window(c)
 		s.note(c, window)
-		filled, err := s.fill(ctx, c.classes, window)
+		filled, err := s.fill(ctx, c.Classes, window)
 		if err != nil {
-			s.log.WarnContext(ctx, "schedule failed", "classes", c.classes, "error", err)
+			s.log.WarnContext(ctx, "schedule failed", "classes", c.Classes, "error", err)
 			return // whatever there was is still there: the next look finds it
 		}
 		n += filled
-		for _, pool := range c.pools {
+		for _, pool := range c.Pools {
 			behind[pool] = behind[pool] || filled > 0 && (left || s.behind[pool])
 		}
 	}
@@ -265,8 +268,8 @@ func (s *scheduler) fillAll(ctx context.Context) {
 // window is how many jobs may be dispatched for a crew and not claimed: one for
 // each free slot, and what the workers will take in the near future. Where jobs
 // are long and all slots taken, that is next to nothing.
-func (s *scheduler) window(c crew) int {
-	return max(s.minWindow, c.free+int(s.pace.of(c.pools...)*ahead.Seconds()))
+func (s *scheduler) window(c fleet.Crew) int {
+	return max(s.minWindow, c.Free+int(s.pace.of(c.Pools...)*ahead.Seconds()))
 }
 
 func (s *scheduler) fill(ctx context.Context, classes []string, window int) (int, error) {

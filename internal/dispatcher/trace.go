@@ -14,9 +14,9 @@ func aboutDispatch(d store.Dispatch) telemetry.About {
 }
 
 func (d *Dispatcher) aboutClaimed(c store.Claimed, worker string) telemetry.About {
-	return telemetry.About{Job: c.Job, Batch: c.BatchID, Tenant: c.Tenant, Pool: d.registry.poolOf(worker), Worker: worker, Attempt: c.Lease}
+	return telemetry.About{Job: c.Job, Batch: c.BatchID, Tenant: c.Tenant, Pool: d.fleet.PoolOf(worker), Worker: worker, Attempt: c.Lease}
 }
 
 func (d *Dispatcher) aboutFinish(f store.Finish) telemetry.About {
-	return telemetry.About{Job: f.Job, Batch: f.BatchID, Tenant: f.Tenant, Pool: d.registry.poolOf(f.Worker), Worker: f.Worker, Attempt: f.Lease}
+	return telemetry.About{Job: f.Job, Batch: f.BatchID, Tenant: f.Tenant, Pool: d.fleet.PoolOf(f.Worker), Worker: f.Worker, Attempt: f.Lease}
 }

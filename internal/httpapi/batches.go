@@ -118,7 +118,7 @@ func (s *Server) keepBatch(w http.ResponseWriter, r *http.Request) error {
 }
 
 // retryBatch submits what did not succeed again, as a batch of its own.
-func (s *Server) retryBatch(w http.ResponseWriter, r *http.Request) (err error) {
+func (s *Server) retryBatch(w http.ResponseWriter, r *http.Request) error {
 	id, err := s.ownBatch(r)
 	if err != nil {
 		return err
@@ -127,26 +127,20 @@ func (s *Server) retryBatch(w http.ResponseWriter, r *http.Request) (err error) 
 	if err != nil {
 		return err
 	}
-	if _, _, err := s.roomForBatch(r.Context(), tenantOf(r)); err != nil {
-		return err
-	}
-	as := store.NewBatch{ID: job.NewID(), Tenant: tenantOf(r)}
-	trace := startBatch(r, &as)
-	defer func() { trace.End(0, err) }()
-	as.Trace = trace.Job
+	b := newBatch(r)
 	if key != "" {
-		as.Idempotency = store.Idempotency{Key: key, Hash: requestHash(r, sha256.Sum256(nil))}
+		b.Idempotency = store.Idempotency{Key: key, Hash: requestHash(r, sha256.Sum256(nil))}
 	}
 	var made job.ID
+	var replayed bool
 	err = s.reads.do(r.Context(), tenantOf(r), func() (err error) {
-		made, err = s.Store.RetryBatch(r.Context(), id, as)
+		made, replayed, err = s.intake.RetryBatch(r.Context(), id, b)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("retry batch %s: %w", id, err)
+		return err
 	}
-	s.Dispatcher.Wake()
-	return s.answerBatch(w, r, made, made != as.ID)
+	return s.answerBatch(w, r, made, replayed)
 }
 
 // ownBatch returns the {id} of the path if that batch is the tenant's.

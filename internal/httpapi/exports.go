@@ -6,16 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"time"
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
 	"github.com/assay-run/assay/pkg/queue"
 )
-
-// exportTime bounds an export, with the end of what is executed before it, and the end of
-// a session, which exports too.
-const exportTime = 4 * time.Minute
 
 // maxExport is the largest list of artifacts that is read, in bytes: that of as many files
 // as a policy may name, with the longest paths.
@@ -23,7 +18,7 @@ const maxExport = 256 << 20
 
 // exportSession keeps the files of a session that its policy names, as they are now.
 func (s *Server) exportSession(w http.ResponseWriter, r *http.Request) error {
-	if _, _, err := s.callSession(r, queue.SessionCall{Op: queue.SessionExport}, exportTime); err != nil {
+	if _, _, err := s.callSession(r, queue.SessionCall{Op: queue.SessionExport}); err != nil {
 		return err
 	}
 	return s.listExported(w, r)

@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/fleet"
+	"github.com/assay-run/assay/internal/recent"
 	"github.com/assay-run/assay/pkg/store"
 )
 
 // getFleet answers those who look at the fleet.
 func (s *Server) getFleet(w http.ResponseWriter, r *http.Request) error {
-	now, _, err := s.glance.get(r.Context())
+	now, _, err := s.glance.Get(r.Context())
 	if err != nil {
 		return fmt.Errorf("look at the fleet: %w", err)
 	}
@@ -32,9 +34,9 @@ func (s *Server) getFleet(w http.ResponseWriter, r *http.Request) error {
 // newGlance remembers for a moment what the fleet does: however many look, the database
 // is asked by one, once a second at most, and less often where that takes long. Who looks
 // while it fails is told so.
-func newGlance(s store.Store) *recent[api.Fleet] {
-	return &recent[api.Fleet]{age: time.Second, thrift: 20, within: 15 * time.Second, read: func(ctx context.Context) (api.Fleet, error) {
-		workers, err := s.Workers(ctx, aliveFor)
+func newGlance(s store.Store) *recent.Value[api.Fleet] {
+	return &recent.Value[api.Fleet]{Age: time.Second, Thrift: 20, Within: 15 * time.Second, Read: func(ctx context.Context) (api.Fleet, error) {
+		workers, err := s.Workers(ctx, fleet.Connected)
 		if err != nil {
 			return api.Fleet{}, err
 		}

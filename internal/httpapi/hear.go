@@ -41,6 +41,9 @@ func (l *leases) gather(tenant string) *gather[time.Duration] {
 	return g
 }
 
+// maxCounted bounds the tenants of which something is remembered.
+const maxCounted = 1000
+
 // maxLeases bounds what is remembered; asking anew costs a share of a statement.
 const maxLeases = 100_000
 

@@ -9,9 +9,8 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/admit"
-	"github.com/assay-run/assay/internal/telemetry"
+	"github.com/assay-run/assay/internal/intake"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -34,51 +33,18 @@ func (s *Server) accept(w http.ResponseWriter, r *http.Request, watch func(job.I
 	return s.submit(w, r, body, key, watch)
 }
 
-// submit admits and stores one job, and hands it on.
+// submit submits one job, and says where it is.
 func (s *Server) submit(w http.ResponseWriter, r *http.Request, body []byte, key store.Idempotency, watch func(job.ID)) (api.Accepted, error) {
-	ctx := r.Context()
-	j, err := s.admit.Job(ctx, tenantOf(r), telemetry.TraceParent(ctx), body)
+	a, err := s.intake.Submit(r.Context(), intake.Job{Tenant: tenantOf(r), Body: body, Idempotency: key}, watch)
 	if err != nil {
 		return api.Accepted{}, err
 	}
-	if _, _, err := s.roomForJobs(ctx, j.Tenant); err != nil {
-		return api.Accepted{}, err
-	}
-	telemetry.Describe(ctx, telemetry.About{Job: j.ID, Pool: placement.PoolOf(j.Pool)})
-	watch(j.ID) // before it can end
-	assigned := s.Dispatcher.Assign(&j)
-	window := 0
-	if j.Pool == placement.Any || s.fleet.lack(j.Pool) == "" {
-		window = s.Dispatcher.Window(j.Pool)
-	}
-	id, d, err := s.Store.SubmitJob(ctx, j, key, window, s.fleet.ahead(j.Pool)...)
-	if assigned != nil {
-		assigned(ctx, d, err)
-	}
-	if err != nil {
-		return api.Accepted{}, fmt.Errorf("submit job: %w", err)
-	}
-	if id == j.ID {
-		s.waiting.accepted(j.Tenant, 1, 0)
-	}
-	state := job.Queued
-	switch {
-	case d != nil && d.Lease != 0:
-		state = job.Running
-	case d != nil:
-		state = job.Dispatched
-		if err := s.Dispatcher.Dispatch(ctx, []store.Dispatch{*d}); err != nil {
-			s.Log.WarnContext(ctx, "job accepted, publishing put off", "job", id, "error", err)
-		}
-	case id != j.ID: // said before; who knows how far it is
+	if a.Replayed {
 		w.Header().Set(api.HeaderReplayed, "true")
-		watch(id)
-	default:
-		s.Dispatcher.Wake()
 	}
-	url := "/v1/jobs/" + string(id)
+	url := "/v1/jobs/" + string(a.ID)
 	w.Header().Set("Location", url)
-	return api.Accepted{ID: id, State: state, URL: url}, nil
+	return api.Accepted{ID: a.ID, State: a.State, URL: url}, nil
 }
 
 func (s *Server) submitJob(w http.ResponseWriter, r *http.Request) error {
@@ -192,7 +158,7 @@ func (s *Server) awaitJob(r *http.Request, id job.ID, wait time.Duration) (*job.
 		return nil, fmt.Errorf("read job %s: %w", id, err)
 	}
 	if j.State == job.Queued && j.Message == "" {
-		j.Message = s.fleet.lack(j.Pool)
+		j.Message = s.fleet.Lack(j.Pool)
 	}
 	return j, nil
 }

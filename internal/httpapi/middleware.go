@@ -18,7 +18,6 @@ import (
 
 	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/store"
 )
 
 const scope = "github.com/assay-run/assay/internal/httpapi"
@@ -30,17 +29,6 @@ var traceContext = propagation.TraceContext{}
 func unwanted(r *http.Request) bool {
 	client := trace.SpanContextFromContext(traceContext.Extract(context.Background(), propagation.HeaderCarrier(r.Header)))
 	return client.IsValid() && !client.IsSampled()
-}
-
-// startBatch begins the trace of a batch that is submitted.
-func startBatch(r *http.Request, b *store.NewBatch) *telemetry.Batch {
-	about := telemetry.About{Batch: b.ID, Tenant: b.Tenant}
-	_, t := telemetry.StartBatch(telemetry.Describe(r.Context(), about), about)
-	if unwanted(r) {
-		t.Unwanted()
-	}
-	b.TraceParent = t.Parent()
-	return t
 }
 
 // seconds are the buckets of requests: those of OpenTelemetry's conventions, and longer

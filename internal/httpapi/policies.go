@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/fleet"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/store"
@@ -77,7 +78,7 @@ func (s *Server) explainPolicy(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out, err := explain(p, use, s.fleet.list())
+	out, err := explain(p, use, s.fleet.List())
 	if err != nil {
 		return err
 	}
@@ -104,7 +105,7 @@ func (s *Server) readPolicy(w http.ResponseWriter, r *http.Request) (json.RawMes
 
 // explain plans p, for a kind of program, for the first worker that can enforce it. If none can, it
 // shows what the first one would object to.
-func explain(p policy.Policy, use policy.Use, hosts []host) (api.Explanation, error) {
+func explain(p policy.Policy, use policy.Use, hosts []fleet.Worker) (api.Explanation, error) {
 	raw, err := json.Marshal(p)
 	if err != nil {
 		return api.Explanation{}, fmt.Errorf("encode policy: %w", err)
@@ -115,13 +116,13 @@ func explain(p policy.Policy, use policy.Use, hosts []host) (api.Explanation, er
 	}
 	var refusal error
 	for _, h := range hosts {
-		plan, err := p.PlanFor(h.can, use)
+		plan, err := p.PlanFor(h.Host, use)
 		if err == nil {
-			out.Host, out.Enforcement = h.worker, plan.Enforcement
+			out.Host, out.Enforcement = h.ID, plan.Enforcement
 			return out, nil
 		}
 		refusal = err
 	}
-	out.Host, out.Enforcement, out.Refused = hosts[0].worker, policy.Explain(p, hosts[0].can, use), refusal.Error()
+	out.Host, out.Enforcement, out.Refused = hosts[0].ID, policy.Explain(p, hosts[0].Host, use), refusal.Error()
 	return out, nil
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/assay-run/assay/internal/recent"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 )
@@ -20,7 +21,7 @@ type quotas struct {
 }
 
 type quota struct {
-	ceiling         *recent[policy.Ceiling]
+	ceiling         *recent.Value[policy.Ceiling]
 	requests, bytes pace
 }
 
@@ -33,7 +34,7 @@ func (q *quotas) tenant(name string) *quota {
 	if q.of == nil {
 		q.of = map[string]*quota{}
 	}
-	t := &quota{ceiling: &recent[policy.Ceiling]{age: time.Second, read: func(ctx context.Context) (policy.Ceiling, error) {
+	t := &quota{ceiling: &recent.Value[policy.Ceiling]{Age: time.Second, Read: func(ctx context.Context) (policy.Ceiling, error) {
 		return q.ceiling(ctx, name)
 	}}}
 	q.of[name] = t
@@ -44,7 +45,7 @@ func (q *quotas) tenant(name string) *quota {
 // ceiling cannot be read there is none: what the request wants of the database fails by
 // itself.
 func (t *quota) begin(ctx context.Context, body io.ReadCloser) (io.ReadCloser, error) {
-	c, _, _ := t.ceiling.get(ctx)
+	c, _, _ := t.ceiling.Get(ctx)
 	if c.Requests > 0 {
 		if early := t.requests.take(1, c.Requests); early > 0 {
 			return nil, later(early, "of this tenant a dispatcher takes %v requests a second (requests_per_second of its ceiling)", c.Requests)

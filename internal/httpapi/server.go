@@ -16,25 +16,19 @@ import (
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/admin"
 	"github.com/assay-run/assay/internal/admit"
+	"github.com/assay-run/assay/internal/fleet"
+	"github.com/assay-run/assay/internal/intake"
+	"github.com/assay-run/assay/internal/recent"
+	"github.com/assay-run/assay/internal/session"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
 	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Dispatcher is what the handlers need of the dispatcher beside them.
+// Dispatcher is what the API needs of the dispatcher beside it.
 type Dispatcher interface {
-	// Dispatch publishes jobs that the store has just dispatched. An error
-	// costs time, never the job: unclaimed jobs are published again.
-	Dispatch(ctx context.Context, ds []store.Dispatch) error
-	// Assign names in j a worker that may run it at once, before it is submitted;
-	// nil: there is none. submitted is to be told what SubmitJob returned: it
-	// hands the job over if there is a lease.
-	Assign(j *store.NewJob) (submitted func(ctx context.Context, d *store.Dispatch, err error))
-	// Window is how many jobs of a class may be dispatched and not claimed.
-	Window(class string) int
-	// Wake tells the scheduler that there is something to do.
-	Wake()
+	intake.Dispatcher
 	// WatchRecord is WatchJob for who wants the record only. Where it was written
 	// by way of this dispatcher, record returns it; else nil.
 	WatchRecord(job.ID) (changed <-chan struct{}, record func() json.RawMessage, stop func())
@@ -48,12 +42,6 @@ type Dispatcher interface {
 // Canceler tells a worker to stop a job; queue.Bus is one.
 type Canceler interface {
 	SendCancel(worker string, l store.LeaseRef) error
-}
-
-// Callbacks judges whom a batch wants told; *callback.Sender does.
-type Callbacks interface {
-	// Check returns a *job.FieldError for a callback that cannot be.
-	Check(ctx context.Context, tenant string, c job.Callback) error
 }
 
 // Queue is asked whether it delivers; queue.Queue does.
@@ -85,11 +73,12 @@ type Config struct {
 	Objects    Objects
 	Dispatcher Dispatcher
 	Canceler   Canceler
-	Sessions   Sessions  // nil: there are none here
-	Callbacks  Callbacks // nil: none are sent from here
+	Sessions   session.Line     // nil: there are none here
+	Callbacks  intake.Callbacks // nil: none are sent from here
 	Auth       Authenticator
 	Queue      Queue           // only to say how it is
 	Pools      placement.Pools // what is said of pools; optional
+	Workers    *fleet.Fleet    // who is connected; default: what Store says
 	Fleet      admin.Fleet     // is told what operators do; optional
 	Version    string          // of this program; optional
 	Limits     Limits          // of what it bears; optional
@@ -102,21 +91,21 @@ type Server struct {
 	Config
 	mux *http.ServeMux
 	// nowhere answers for what no route matches.
-	nowhere http.Handler
-	admit   *admit.Admitter
-	admin   *admin.Admin
-	fleet   *fleet
+	nowhere  http.Handler
+	admit    *admit.Admitter
+	intake   *intake.Service
+	sessions *session.Service
+	admin    *admin.Admin
+	fleet    *fleet.Fleet
 
-	places places
-	fixed  map[string][]string // methods of the addresses that are not of a pattern
+	fixed map[string][]string // methods of the addresses that are not of a pattern
 
 	requests, spool, memory *pot
 	reads                   *turns
 	quotas                  quotas
 	watching                watching
 	leases                  leases
-	waiting                 waiting
-	glance                  *recent[api.Fleet]
+	glance                  *recent.Value[api.Fleet]
 }
 
 // New returns a Server.
@@ -125,21 +114,21 @@ func New(c Config) *Server {
 		c.Log = slog.Default()
 	}
 	c.Limits = c.Limits.withDefaults()
-	if c.Sessions != nil {
-		c.Sessions = traced{c.Sessions}
+	if c.Workers == nil {
+		c.Workers = fleet.New(fleet.Config{Pools: c.Pools, Every: time.Second, Log: c.Log}, c.Store)
 	}
-	s := &Server{Config: c, mux: http.NewServeMux(), fleet: newFleet(c.Store, c.Pools)}
+	s := &Server{Config: c, mux: http.NewServeMux(), fleet: c.Workers}
 	s.admit = &admit.Admitter{
 		Policies: c.Store,
 		Tenants:  admit.Recent(c.Store),
 		Blobs:    c.Objects,
 		Secrets:  c.Secrets,
-		Pool:     s.fleet.pool,
-		Reserved: s.fleet.reserved,
-		Room:     s.fleet.room,
-		Hosts:    s.fleet.hosts,
+		Pool:     s.fleet.Pool,
+		Reserved: s.fleet.Reserved,
+		Room:     s.fleet.Room,
+		Hosts:    s.fleet.Hosts,
 	}
-	s.admin = &admin.Admin{Store: c.Store, Fleet: c.Fleet, Wake: func() { c.Dispatcher.Wake() }, Stop: func(worker string, l store.LeaseRef) error { return c.Canceler.SendCancel(worker, l) }, Pool: s.fleet.pool, Version: c.Version, Log: c.Log}
+	s.admin = &admin.Admin{Store: c.Store, Fleet: c.Fleet, Wake: func() { c.Dispatcher.Wake() }, Stop: func(worker string, l store.LeaseRef) error { return c.Canceler.SendCancel(worker, l) }, Pool: s.fleet.Pool, Version: c.Version, Log: c.Log}
 	s.requests = newPot("requests at once", int64(c.Limits.Requests))
 	s.spool = newPot("uploads", int64(c.Limits.Spool))
 	s.reads = newTurns(c.Limits.Reads)
@@ -147,7 +136,10 @@ func New(c Config) *Server {
 	s.leases.store = c.Store
 	s.quotas.ceiling = s.admit.Ceiling
 	s.memory = newPot("bodies in memory", int64(c.Limits.Memory))
-	s.waiting.store, s.glance = c.Store, newGlance(c.Store)
+	s.glance = newGlance(c.Store)
+	s.intake = intake.New(intake.Config{Store: c.Store, Admit: s.admit, Dispatcher: c.Dispatcher, Fleet: s.fleet, Callbacks: c.Callbacks,
+		Queued: c.Limits.Queued, Batches: c.Limits.Batches, Log: c.Log})
+	s.sessions = session.New(session.Config{Store: c.Store, Line: c.Sessions, Fleet: c.Workers, Admit: s.admit, Log: c.Log})
 	for _, r := range s.routes() {
 		s.fix(r.pattern)
 		s.mux.Handle(r.pattern, s.wrap(r))

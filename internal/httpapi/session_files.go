@@ -49,7 +49,7 @@ type sessionFile struct {
 
 // fetch asks for the piece that is to be read next, of at most n bytes.
 func (f *sessionFile) fetch(n int64) error {
-	reply, _, err := f.of.callSession(f.r, queue.SessionCall{Op: queue.SessionFile, Path: f.path, Offset: f.at, Length: n}, callTime)
+	reply, _, err := f.of.callSession(f.r, queue.SessionCall{Op: queue.SessionFile, Path: f.path, Offset: f.at, Length: n})
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,69 +22,15 @@ func (s *Server) execute(w http.ResponseWriter, r *http.Request) error {
 	if err := s.readSession(w, r, &req); err != nil {
 		return err
 	}
-	c, err := s.executeCall(r, req)
+	id, err := idParam(r)
 	if err != nil {
 		return err
 	}
-	wait := slack
-	if req.Wall > 0 {
-		wait += req.Wall.D()
-	} else {
-		wait += job.MaxIdle
-	}
-	reply, end, err := s.callSession(r, c, wait)
-	e := reply.Execute
-	if e == nil {
-		if end == nil {
-			return err
-		}
-		// It was ended under the execute: that is an answer, too.
-		e = &job.Execute{ID: c.Execute, Outcome: end.Outcome, Message: "the session has ended: " + end.Message}
-	}
-	e.SessionID = job.ID(r.PathValue("id"))
-	if e.Outcome == job.Succeeded && end != nil {
-		e.Alive = false
-	}
-	raw, err := json.Marshal(e)
+	raw, err := s.sessions.Execute(r.Context(), tenantOf(r), id, req)
 	if err != nil {
-		return fmt.Errorf("encode execute: %w", err)
-	}
-	ctx := context.WithoutCancel(r.Context()) // it has happened, whoever still listens
-	if err := s.Store.PutExecute(ctx, store.Executed{Session: e.SessionID, ID: e.ID, Code: c.Code, Result: raw}); err != nil {
-		return fmt.Errorf("record execute: %w", err)
+		return err
 	}
 	return writeRaw(w, http.StatusOK, raw)
-}
-
-func (s *Server) executeCall(r *http.Request, req api.ExecuteRequest) (queue.SessionCall, error) {
-	c := queue.SessionCall{Op: queue.SessionExecute, Execute: job.NewID(), Code: req.Code, Variables: req.Variables, Wall: req.Wall}
-	id, err := idParam(r)
-	if err != nil {
-		return c, err
-	}
-	p, err := s.place(r.Context(), tenantOf(r), id)
-	if err != nil {
-		return c, err
-	}
-	switch {
-	case (req.Code == "") == (req.Command == ""):
-		return c, job.Invalid("code", "give either code or command")
-	case req.Wall < 0:
-		return c, job.Invalid("wall", "%s is negative", req.Wall)
-	case req.Command != "":
-		c.Op, c.Code = queue.SessionShell, req.Command
-	case p.kind == job.SessionShell:
-		c.Op = queue.SessionShell
-	}
-	if c.Op == queue.SessionShell && len(req.Variables) > 0 {
-		return c, job.Invalid("variables", "are for python snippets")
-	}
-	for name := range req.Variables {
-		if !job.PythonName(name) {
-			return c, job.Invalid("variables", "%.80q is not a name", name)
-		}
-	}
-	return c, nil
 }
 
 // readSession reads the JSON body of a request about a session.
@@ -139,7 +84,7 @@ func (s *Server) listExecutes(w http.ResponseWriter, r *http.Request) error {
 
 // simply makes a call that has nothing to say but that it was done.
 func (s *Server) simply(w http.ResponseWriter, r *http.Request, c queue.SessionCall) error {
-	if _, _, err := s.callSession(r, c, callTime); err != nil {
+	if _, _, err := s.callSession(r, c); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -151,7 +96,7 @@ func (s *Server) interruptSession(w http.ResponseWriter, r *http.Request) error 
 }
 
 func (s *Server) resetSession(w http.ResponseWriter, r *http.Request) error {
-	reply, _, err := s.callSession(r, queue.SessionCall{Op: queue.SessionReset}, callTime)
+	reply, _, err := s.callSession(r, queue.SessionCall{Op: queue.SessionReset})
 	if err != nil {
 		return err
 	}
@@ -189,7 +134,7 @@ func (s *Server) getVariable(w http.ResponseWriter, r *http.Request) error {
 	if !job.PythonName(name) {
 		return job.Invalid("name", "%.80q is not a name", name)
 	}
-	reply, _, err := s.callSession(r, queue.SessionCall{Op: queue.SessionGet, Name: name}, callTime)
+	reply, _, err := s.callSession(r, queue.SessionCall{Op: queue.SessionGet, Name: name})
 	if err != nil {
 		return err
 	}
@@ -206,7 +151,7 @@ func (s *Server) getVariable(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) listVariables(w http.ResponseWriter, r *http.Request) error {
-	reply, _, err := s.callSession(r, queue.SessionCall{Op: queue.SessionList}, callTime)
+	reply, _, err := s.callSession(r, queue.SessionCall{Op: queue.SessionList})
 	if err != nil {
 		return err
 	}
@@ -257,22 +202,9 @@ func (s *Server) sessionEvents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	p, err := s.place(r.Context(), tenantOf(r), id)
+	heard, lease, err := s.sessions.Listen(r.Context(), tenantOf(r), id)
 	if err != nil {
 		return err
-	}
-	heard := make(chan []byte, 1024)
-	err = s.Sessions.OnTold(r.Context(), queue.SessionTopic(id), func(worker string, payload []byte) {
-		if worker != p.worker {
-			return // it does not hold the session
-		}
-		select {
-		case heard <- payload:
-		case <-r.Context().Done():
-		}
-	})
-	if err != nil {
-		return fmt.Errorf("listen to session: %w", err)
 	}
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
@@ -280,7 +212,7 @@ func (s *Server) sessionEvents(w http.ResponseWriter, r *http.Request) error {
 	h.Set("X-Accel-Buffering", "no")
 	w.WriteHeader(http.StatusOK)
 	st := &sessionStream{events: &events{w: w, control: http.NewResponseController(w)}, sent: map[int64]bool{}}
-	return st.run(s, r, heard, p)
+	return st.run(s, r, heard, lease)
 }
 
 type sessionStream struct {
@@ -288,16 +220,16 @@ type sessionStream struct {
 	sent map[int64]bool // calls are told twice: as they come, and as what is pending
 }
 
-func (st *sessionStream) run(s *Server, r *http.Request, heard <-chan []byte, p place) error {
+func (st *sessionStream) run(s *Server, r *http.Request, heard <-chan queue.SessionEvent, lease time.Duration) error {
 	period := keepAlive
-	if p.lease > 0 {
-		period = min(period, p.lease/3)
+	if lease > 0 {
+		period = min(period, lease/3)
 	}
 	tick := time.NewTicker(period)
 	defer tick.Stop()
 	for {
 		// What was told before we listened, or got lost, is still pending.
-		reply, end, err := s.callSession(r, queue.SessionCall{Op: queue.SessionPending}, callTime)
+		reply, end, err := s.callSession(r, queue.SessionCall{Op: queue.SessionPending})
 		for _, c := range reply.Pending {
 			if st.call(&c) != nil {
 				return nil
@@ -319,14 +251,10 @@ func (st *sessionStream) run(s *Server, r *http.Request, heard <-chan []byte, p 
 }
 
 // listen passes on what is heard until the next tick.
-func (st *sessionStream) listen(r *http.Request, heard <-chan []byte, tick <-chan time.Time) (over bool, err error) {
+func (st *sessionStream) listen(r *http.Request, heard <-chan queue.SessionEvent, tick <-chan time.Time) (over bool, err error) {
 	for {
 		select {
-		case payload := <-heard:
-			var e queue.SessionEvent
-			if json.Unmarshal(payload, &e) != nil {
-				continue
-			}
+		case e := <-heard:
 			if e.Call != nil && st.call(e.Call) != nil {
 				return true, nil
 			}

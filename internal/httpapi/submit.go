@@ -1,10 +1,8 @@
 package httpapi
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/admit"
+	"github.com/assay-run/assay/internal/intake"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -49,11 +48,11 @@ func (s *Server) submitObject(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	in := intake{batch: s.newBatch(r, req.Name, req.Labels, key), defaults: req.Defaults}
-	in.batch.Callback, in.batch.Lease = req.Callback, req.Lease.D()
-	in.batch.LabelCaps = req.LabelCaps
-	in.source = func(a *admit.Intake, sink admit.Sink) (int64, error) { return a.Objects(r.Context(), req.Jobs, sink) }
-	return s.take(w, r, in)
+	b := newBatch(r)
+	b.Name, b.Labels, b.LabelCaps, b.Idempotency = req.Name, req.Labels, req.LabelCaps, key
+	b.Callback, b.Lease = req.Callback, req.Lease.D()
+	b.Defaults, b.Objects = req.Defaults, req.Jobs
+	return s.take(w, r, b)
 }
 
 // submitLines streams: nothing holds more of the body than a few chunks. The
@@ -61,7 +60,7 @@ func (s *Server) submitObject(w http.ResponseWriter, r *http.Request) error {
 // an error's line number is the file's.
 func (s *Server) submitLines(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
-	b := s.newBatch(r, q.Get("name"), nil, store.Idempotency{})
+	b := newBatch(r)
 	if err := fromQuery(q, &b); err != nil {
 		return err
 	}
@@ -69,7 +68,7 @@ func (s *Server) submitLines(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, _, err := s.roomForBatch(r.Context(), b.Tenant); err != nil {
+	if err := s.intake.CheckRoom(r.Context(), b.Tenant); err != nil {
 		return err // before the body has come
 	}
 	sum := sha256.New()
@@ -78,15 +77,13 @@ func (s *Server) submitLines(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	b.Idempotency = key
-	in := intake{batch: b, defaults: json.RawMessage(q.Get("defaults"))}
-	in.source = func(a *admit.Intake, sink admit.Sink) (int64, error) { return a.Lines(r.Context(), body, sink) }
-	in.verify = func() error { return verifyDigest(r, sum) }
-	return s.take(w, r, in)
+	b.Idempotency, b.Lines, b.Verify = key, body, func() error { return verifyDigest(r, sum) }
+	return s.take(w, r, b)
 }
 
-// fromQuery fills in what a streamed batch says about itself beside its name.
-func fromQuery(q url.Values, b *store.NewBatch) error {
+// fromQuery fills in what a streamed batch says about itself.
+func fromQuery(q url.Values, b *intake.Batch) error {
+	b.Name, b.Defaults = q.Get("name"), json.RawMessage(q.Get("defaults"))
 	if text := q.Get("labels"); text != "" {
 		if err := json.Unmarshal([]byte(text), &b.Labels); err != nil {
 			return job.Invalid("labels", "must be a JSON object of strings")
@@ -154,68 +151,18 @@ func verifyDigest(r *http.Request, sum hash.Hash) error {
 	return nil
 }
 
-func (s *Server) newBatch(r *http.Request, name string, labels map[string]string, key store.Idempotency) store.NewBatch {
-	return store.NewBatch{
-		ID: job.NewID(), Tenant: tenantOf(r), Name: name, Labels: labels,
-		Idempotency: key,
-	}
+// newBatch is what every batch says of itself: whose it is, and whether it is traced.
+func newBatch(r *http.Request) intake.Batch {
+	return intake.Batch{NewBatch: store.NewBatch{Tenant: tenantOf(r)}, Unrecorded: unwanted(r)}
 }
 
-// intake is one batch on its way in.
-type intake struct {
-	batch    store.NewBatch
-	defaults json.RawMessage
-	source   func(*admit.Intake, admit.Sink) (int64, error) // sends chunks of jobs to the sink, in order
-	verify   func() error                                   // judges the whole body, after its last byte; optional
-}
-
-// take accepts a batch, all of it or nothing. One that fits into a chunk is
-// one transaction; a larger one is opened, filled while the body comes in, and
-// visible only once it is sealed.
-func (s *Server) take(w http.ResponseWriter, r *http.Request, in intake) (err error) {
-	if err := admit.CheckBatch(in.batch); err != nil {
-		return err
-	}
-	if err := checkLease(in.batch.Lease); err != nil {
-		return err
-	}
-	if err := s.checkCallback(r, in.batch); err != nil {
-		return err
-	}
-	n, trace := int64(0), startBatch(r, &in.batch)
-	defer func() { trace.End(n, err) }()
-	a, err := s.admit.Open(r.Context(), in.batch.Tenant, trace.Job, in.defaults, in.batch.LabelCaps)
+// take submits a batch and answers with it.
+func (s *Server) take(w http.ResponseWriter, r *http.Request, b intake.Batch) error {
+	id, replayed, err := s.intake.SubmitBatch(r.Context(), b)
 	if err != nil {
 		return err
 	}
-	most, room, err := s.roomForBatch(r.Context(), in.batch.Tenant)
-	if err != nil {
-		return err
-	}
-	sink := &sink{store: s.Store, ctx: r.Context(), batch: in.batch, most: most, room: room}
-	n, err = in.source(a, sink.take)
-	if errors.Is(err, errKnown) {
-		return s.answerBatch(w, r, sink.known, true)
-	}
-	if err == nil && n == 0 {
-		err = job.Invalid("jobs", "a batch has at least one job")
-	}
-	if err == nil && in.verify != nil {
-		err = in.verify()
-	}
-	id := in.batch.ID
-	if err == nil {
-		id, err = sink.seal(n)
-	}
-	if err != nil {
-		s.drop(r, sink)
-		return err
-	}
-	if id == in.batch.ID {
-		s.waiting.accepted(in.batch.Tenant, n, 1)
-	}
-	s.Dispatcher.Wake()
-	return s.answerBatch(w, r, id, id != in.batch.ID)
+	return s.answerBatch(w, r, id, replayed)
 }
 
 func leaseParam(text string) (time.Duration, error) {
@@ -223,100 +170,4 @@ func leaseParam(text string) (time.Duration, error) {
 		return 0, nil
 	}
 	return durationParam("lease", text)
-}
-
-func checkLease(d time.Duration) error {
-	if d != 0 && (d < job.MinLease.D() || d > job.MaxLease.D()) {
-		return job.Invalid("lease", "%v must be from %v to %v", d, job.MinLease.D(), job.MaxLease.D())
-	}
-	return nil
-}
-
-func (s *Server) checkCallback(r *http.Request, b store.NewBatch) error {
-	switch {
-	case b.Callback == nil:
-		return nil
-	case s.Callbacks == nil:
-		return job.Invalid("callback", "this fleet sends no callbacks")
-	}
-	return s.Callbacks.Check(r.Context(), b.Tenant, *b.Callback)
-}
-
-// drop removes what was filled in of a batch that is not accepted. If we die
-// first, Reap does.
-func (s *Server) drop(r *http.Request, sink *sink) {
-	if !sink.open {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), 30*time.Second)
-	defer cancel()
-	if err := s.Store.DropBatch(ctx, sink.batch.ID); err != nil {
-		s.Log.WarnContext(ctx, "open batch left to the reaper", "batch", sink.batch.ID, "error", err)
-	}
-}
-
-// sink writes chunks to the store. It keeps the first one back: most batches
-// have no second.
-type sink struct {
-	store store.Store
-	ctx   context.Context // of the request, whose length this has
-	batch store.NewBatch
-	first []store.NewJob
-	most  int64 // that the tenant may have, in all
-	room  int64 // for as many more
-	open  bool
-	known job.ID // the batch that an earlier request with this key made
-}
-
-// errKnown ends the reading of a body that was accepted before.
-var errKnown = errors.New("accepted before")
-
-func (k *sink) take(jobs []store.NewJob) error {
-	if k.room -= int64(len(jobs)); k.room < 0 {
-		return tooManyJobs(k.most)
-	}
-	if k.first == nil && !k.open {
-		k.first = jobs
-		return nil
-	}
-	if !k.open {
-		id, existed, err := k.store.OpenBatch(k.ctx, k.batch)
-		if err != nil {
-			return fmt.Errorf("open batch: %w", err)
-		}
-		if existed {
-			k.known = id
-			return errKnown
-		}
-		k.open = true
-		if err := k.append(k.first); err != nil {
-			return err
-		}
-		k.first = nil
-	}
-	return k.append(jobs)
-}
-
-func (k *sink) append(jobs []store.NewJob) error {
-	if err := k.store.AppendJobs(k.ctx, k.batch.ID, jobs); err != nil {
-		return fmt.Errorf("append jobs: %w", err)
-	}
-	return nil
-}
-
-// seal makes the batch visible and returns its id.
-func (k *sink) seal(total int64) (job.ID, error) {
-	if !k.open {
-		k.batch.Total = total
-		id, err := k.store.SubmitBatch(k.ctx, k.batch, k.first)
-		if err != nil {
-			return "", fmt.Errorf("submit batch: %w", err)
-		}
-		return id, nil
-	}
-	if err := k.store.SealBatch(k.ctx, k.batch.ID, total); err != nil {
-		return "", fmt.Errorf("seal batch: %w", err)
-	}
-	k.open = false
-	return k.batch.ID, nil
 }

@@ -2,48 +2,80 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue"
 )
 
-// making is a session that is not live yet: its image is fetched, or its sandbox made.
-type making struct {
-	tenant string
-	stop   context.CancelFunc
-	closed bool
+// recorded makes a session and its record side by side: neither waits for the
+// other, and neither stays without the other. Only where the record may be refused
+// (first) it is waited for: nothing is made for sessions that a tenant may not have.
+func (s *Service) recorded(ctx context.Context, tenant string, v *job.Session, first bool, record, open func() error) error {
+	written := make(chan error, 1)
+	go func() { written <- record() }()
+	if first {
+		err := <-written
+		if err != nil {
+			return err
+		}
+		written <- nil
+	}
+	err := open()
+	werr := <-written
+	switch {
+	case err != nil:
+		if ferr := s.Store.ForgetSession(context.WithoutCancel(ctx), v.ID); ferr != nil {
+			s.Log.WarnContext(ctx, "record of a session that never was is left", "session", v.ID, "error", ferr)
+		}
+		if !said(err) {
+			go s.abandon(ctx, tenant, v.Worker, v.ID)
+		}
+		return err
+	case werr != nil:
+		go s.abandon(ctx, tenant, v.Worker, v.ID)
+		return fmt.Errorf("record session: %w", werr)
+	}
+	s.places.put(placeKey{tenant, v.ID}, placeOf(v))
+	return nil
 }
 
-// begin notes that a session is being made. The context ends when it is closed meanwhile,
-// by a dispatcher that does not wait for it any more; made is to be called when it is
-// live, or will not be.
-func (m *Manager) begin(ctx context.Context, id job.ID, tenant string) (_ context.Context, made func(), err error) {
-	ctx, stop := context.WithCancel(ctx)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.making[id] != nil || m.live[id] != nil {
-		stop()
-		return nil, nil, fmt.Errorf("%w: session %s is there already", job.ErrConflict, id)
+// said reports whether an error is the word of the worker that there is no session. All
+// else may be the loss of its word: it was asked, and may have made one.
+func said(err error) bool {
+	for _, refusal := range []error{job.ErrTooMany, job.ErrRefused, job.ErrInvalid, job.ErrConflict, job.ErrNotFound} {
+		if errors.Is(err, refusal) {
+			return true
+		}
 	}
-	m.making[id] = &making{tenant: tenant, stop: stop}
-	return ctx, func() {
-		stop()
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		delete(m.making, id)
-	}, nil
+	return false
 }
 
-// unmake closes a session that is being made.
-func (m *Manager) unmake(c queue.SessionCall) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s := m.making[c.Session]
-	if s == nil || s.tenant != c.Tenant {
-		return false
+// abandonPause is between two tries to close a session.
+const abandonPause = time.Second
+
+// abandon closes a session that nobody has heard of: it could not be recorded, or the
+// answer to its making got lost. A worker that does not have it may only not have come to
+// it, and is asked once more; one that is gone has none. While none answers, callTime is
+// what is tried for: then the session's idle timeout ends it.
+func (s *Service) abandon(ctx context.Context, tenant, worker string, id job.ID) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTime)
+	defer cancel()
+	for unknown := 0; ; {
+		_, err := s.ask(ctx, worker, queue.SessionCall{Op: queue.SessionClose, Session: id, Tenant: tenant})
+		if errors.Is(err, job.ErrNotFound) {
+			unknown++
+		}
+		if err == nil || errors.Is(err, job.ErrLost) || unknown == 2 {
+			return
+		}
+		select {
+		case <-time.After(abandonPause):
+		case <-ctx.Done():
+			s.Log.WarnContext(ctx, "session left to its idle timeout", "session", id, "worker", worker, "error", err)
+			return
+		}
 	}
-	s.closed = true
-	s.stop()
-	return true
 }

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/assay-run/assay/internal/session"
+	"github.com/assay-run/assay/internal/session/live"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
 	"github.com/assay-run/assay/pkg/policy"
@@ -28,14 +28,14 @@ type exports struct {
 	sealed atomic.Int64 // the export that counts; 0: none
 }
 
-func (w *Worker) exports(tenant string, id job.ID, p policy.Artifacts) session.Exporter {
+func (w *Worker) exports(tenant string, id job.ID, p policy.Artifacts) live.Exporter {
 	e := &exports{Worker: w, tenant: tenant, id: id, limits: p}
 	e.next.Store(int64(object.FirstExport))
 	return e
 }
 
-// Begin implements session.Exporter.
-func (e *exports) Begin() session.Exporting {
+// Begin implements live.Exporter.
+func (e *exports) Begin() live.Exporting {
 	l := &lease{LeaseRef: store.LeaseRef{Job: e.id, Lease: job.Lease(e.next.Add(1) - 1)}}
 	return &exporting{e, &artifacts{objects: e.Objects, metrics: e.metrics, tenant: e.tenant, lease: l, limits: e.limits}}
 }
@@ -45,12 +45,12 @@ type exporting struct {
 	kept *artifacts
 }
 
-// Collect implements session.Exporting.
+// Collect implements live.Exporting.
 func (e *exporting) Collect(ctx context.Context, name string, size int64, r io.Reader) error {
 	return e.kept.collect(ctx, name, size, r)
 }
 
-// Seal implements session.Exporting. The export before is removed: what fails there is
+// Seal implements live.Exporting. The export before is removed: what fails there is
 // removed with the session's record.
 func (e *exporting) Seal(ctx context.Context, refused []string) error {
 	now := time.Now().UTC()

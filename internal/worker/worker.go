@@ -35,7 +35,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/internal/awake"
-	"github.com/assay-run/assay/internal/session"
+	"github.com/assay-run/assay/internal/session/live"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
 	"github.com/assay-run/assay/pkg/placement"
@@ -65,7 +65,7 @@ type Config struct {
 	// isolation, before it takes any; empty: none are run.
 	CanaryImage string
 
-	Sessions session.Limits // of what sessions are promised, besides the above
+	Sessions live.Limits // of what sessions are promised, besides the above
 
 	Pressure Pressure // on the host, above which no more jobs are taken; zero: none is
 
@@ -139,7 +139,7 @@ type Worker struct {
 	pressure *pressure
 	metrics  *metrics
 	tally    *tally
-	sessions *session.Manager // nil: none are held here
+	sessions *live.Manager // nil: none are held here
 
 	claims   *batcher[delivery]
 	finishes *batcher[finishing]
@@ -188,7 +188,7 @@ func New(cfg Config, parts Parts) (*Worker, error) {
 		return nil, err
 	}
 	if parts.Sessions != nil {
-		w.sessions = session.New(session.Config{
+		w.sessions = live.New(live.Config{
 			Worker: cfg.ID, Pool: cfg.Pool, Runtime: parts.Runtime, Server: parts.Sessions, Awake: parts.Awake,
 			Limits: cfg.Sessions, Suffers: w.pressure.suffers, Exports: w.exports,
 			Plan: func(p policy.Policy, u policy.Use) (*policy.Plan, error) {

@@ -1,0 +1,84 @@
+package fleet
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/assay-run/assay/pkg/placement"
+)
+
+// standing is how good a worker is for what comes next: lower is better.
+type standing int
+
+const (
+	roomy standing = iota // has a free slot
+	busy                  // has none, or is held back
+	away                  // is in quarantine, or drains: only if there is no other
+	never                 // an operator has cordoned it off
+)
+
+func (m *member) standing() standing {
+	switch {
+	case m.cordoned:
+		return never
+	case m.draining || m.rest() > 0:
+		return away
+	case m.Free < 1:
+		return busy
+	}
+	return roomy
+}
+
+// Choice is a worker that was chosen, and the heartbeat by which it was.
+type Choice struct {
+	Worker    string
+	StartedAt time.Time
+	Beat      int64
+}
+
+// Choose returns the worker with most free slots for a job of a class, of those whose last
+// heartbeat came to this dispatcher and is younger than age; ok is false if there is none.
+func (f *Fleet) Choose(class string, age time.Duration) (c Choice, ok bool) {
+	need := placement.ParseClass(class)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	most := 0
+	for id, m := range f.members {
+		if m.Free > most && m.heard.beat > 0 && time.Since(m.heard.at) < age && m.standing() == roomy && m.offer.Takes(m.pool, need) {
+			c, most = Choice{id, m.heard.startedAt, m.heard.beat}, m.Free
+		}
+	}
+	return c, most > 0
+}
+
+// Ranked returns the workers that fit a need and hold what takes no slot, as sessions do: those
+// with free slots first, and of those that are alike another one first each time.
+func (f *Fleet) Ranked(n placement.Need) []Worker {
+	all := slices.DeleteFunc(slices.Clone(f.List()), func(w Worker) bool { return !w.Takes(n) })
+	if len(all) == 0 {
+		return nil
+	}
+	first := int(f.turn.Add(1) % uint64(len(all)))
+	all = append(all[first:len(all):len(all)], all[:first]...)
+	rank := f.standings(all)
+	all = slices.DeleteFunc(all, func(w Worker) bool { return rank[w.ID] == never })
+	slices.SortStableFunc(all, func(a, b Worker) int { return cmp.Compare(rank[a.ID], rank[b.ID]) })
+	return all
+}
+
+// standings returns those of some workers.
+func (f *Fleet) standings(of []Worker) map[string]standing {
+	rank := make(map[string]standing, len(of))
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, w := range of {
+		switch m, known := f.members[w.ID]; {
+		case w.Cordoned:
+			rank[w.ID] = never
+		case known:
+			rank[w.ID] = m.standing()
+		}
+	}
+	return rank
+}

@@ -1,0 +1,77 @@
+package fleet
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/assay-run/assay/pkg/placement"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/queue"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// A lone job goes to the worker with most room of those that were heard of here lately.
+func TestChoose(t *testing.T) {
+	t.Parallel()
+	f, _ := newTestFleet()
+	for _, w := range []queue.WorkerInfo{
+		{ID: "few", Pool: "p", Slots: 8, Busy: 6, Beat: 1},
+		{ID: "most", Pool: "p", Slots: 4, Beat: 2},
+		{ID: "unheard", Pool: "p", Slots: 99},
+		{ID: "held", Pool: "p", Slots: 99, Held: "memory", Beat: 1},
+		{ID: "drains", Pool: "p", Slots: 99, Draining: true, Beat: 1},
+		{ID: "elsewhere", Pool: "q", Slots: 5, Beat: 1},
+	} {
+		f.Seen(w)
+	}
+	for class, want := range map[string]string{placement.Any: "elsewhere", "p": "most", "nobody's": ""} {
+		if c, ok := f.Choose(class, time.Minute); c.Worker != want || ok != (want != "") {
+			t.Errorf("%q: %+v, want %s", class, c, want)
+		}
+	}
+	f.Took("most", 3)
+	if c, _ := f.Choose("p", time.Minute); c.Worker != "few" || c.Beat != 1 {
+		t.Errorf("when it has less room: %+v", c)
+	}
+	if c, ok := f.Choose("p", 0); ok {
+		t.Errorf("heard of too long ago: %+v", c)
+	}
+}
+
+// Sessions go in turn to workers with free slots, then to busy ones, and to those in
+// quarantine or that drain only where there is no other.
+func TestRanked(t *testing.T) {
+	t.Parallel()
+	f, l := newTestFleet()
+	host, err := json.Marshal(policy.Host{Isolations: []policy.Isolation{policy.Cell}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range []store.Worker{
+		{ID: "a", Slots: 4}, {ID: "b", Slots: 2}, {ID: "busy", Slots: 4, Busy: 4}, {ID: "drains", Slots: 4, Draining: true},
+		{ID: "cordoned", Slots: 4, Cordon: &store.Cordon{}}, {ID: "rests", Slots: 4, Quarantine: &store.Quarantine{Left: time.Hour}}, {ID: "other", Pool: "q", Slots: 4},
+	} {
+		w.Host = host
+		l.ws[w.ID] = w
+	}
+	firsts := map[string]bool{}
+	for range 10 {
+		var ids []string
+		for _, w := range f.Ranked(placement.Need{}) {
+			if w.Pool == "" {
+				ids = append(ids, w.ID)
+			}
+		}
+		firsts[ids[0]] = true
+		slices.Sort(ids[:2])
+		slices.Sort(ids[3:])
+		if !slices.Equal(ids, []string{"a", "b", "busy", "drains", "rests"}) {
+			t.Fatalf("ranked %v", ids)
+		}
+	}
+	if !firsts["a"] || !firsts["b"] {
+		t.Errorf("always first: %v", firsts)
+	}
+}

@@ -1,0 +1,79 @@
+package fleet
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		of   map[string]tally
+		sick []string
+	}{
+		"nobody worked":              {nil, nil},
+		"one stands out":             {map[string]tally{"a": {100, 0}, "b": {90, 1}, "c": {10, 10}}, []string{"c"}},
+		"of two":                     {map[string]tally{"a": {20, 0}, "b": {0, 5}}, []string{"b"}},
+		"too few to say":             {map[string]tally{"a": {100, 0}, "b": {0, 4}}, nil},
+		"a rate that is low":         {map[string]tally{"a": {1000, 0}, "b": {1000, 100}}, nil},
+		"everybody fails":            {map[string]tally{"a": {10, 9}, "b": {10, 8}, "c": {10, 10}}, nil},
+		"alone":                      {map[string]tally{"a": {0, 50}}, nil},
+		"beside one that did little": {map[string]tally{"a": {0, 50}, "b": {1, 0}}, nil},
+	} {
+		h := newHealth()
+		for w, n := range c.of {
+			h.add(w, n.done, n.failed)
+		}
+		got := h.sick([]string{"a", "b", "c", "never heard of"})
+		if sick := slices.Sorted(maps.Keys(got)); !slices.Equal(sick, c.sick) {
+			t.Errorf("%s: %v, want %v", name, got, c.sick)
+		}
+	}
+}
+
+func TestHealthForgets(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHealth()
+		sick := func() bool { return len(h.sick([]string{"good", "bad"})) > 0 }
+		h.add("good", 100, 0)
+		h.add("bad", 0, 3)
+		time.Sleep(healthWindow/2 + time.Second)
+		h.add("good", 100, 0)
+		h.add("bad", 0, 3)
+		if !sick() {
+			t.Error("failures of one window are not added up")
+		}
+		h.forget("bad")
+		if sick() {
+			t.Error("probation does not begin anew")
+		}
+		h.add("bad", 0, 6)
+		time.Sleep(healthWindow + time.Second)
+		if sick() {
+			t.Error("old failures count")
+		}
+	})
+}
+
+// A job that fails again and again counts once.
+func TestHealthCountsJobs(t *testing.T) {
+	t.Parallel()
+	h := newHealth()
+	h.add("good", 100, 0)
+	for range 100 {
+		h.gaveUp("bad", []job.ID{"1", "2"})
+	}
+	if sick := h.sick([]string{"good", "bad"}); len(sick) > 0 {
+		t.Errorf("two jobs made it sick: %v", sick)
+	}
+	h.gaveUp("bad", []job.ID{"3", "4", "5"})
+	if sick := h.sick([]string{"good", "bad"}); len(sick) == 0 {
+		t.Error("five jobs failed, and nobody minds")
+	}
+}

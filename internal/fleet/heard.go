@@ -1,0 +1,158 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/placement"
+	"github.com/assay-run/assay/pkg/queue"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// complainEvery is how often it is said that a worker is refused.
+const complainEvery = time.Minute
+
+// process is one of those that have had a worker's name.
+type process struct {
+	worker string
+	since  store.Incarnation
+}
+
+// report is what a process said of itself, and when.
+type report struct {
+	queue.WorkerInfo
+	at time.Time
+}
+
+// Seen notes a heartbeat. It reports whether the fleet has grown by it.
+func (f *Fleet) Seen(w queue.WorkerInfo) (grown bool) {
+	w.Offer.Exclusive = f.pools.Exclusive(w.Pool)
+	p := process{w.ID, store.IncarnationOf(w.StartedAt)}
+	f.mu.Lock()
+	f.dirty[p] = report{w, time.Now()}
+	before, known := f.members[w.ID]
+	if known && p.since < before.since {
+		f.mu.Unlock()
+		return false // refused
+	}
+	m := memberOf(w.Pool, w.Slots, taken(w.Slots, w.Busy, w.Held), w.Draining, w.Offer)
+	m.since, m.rests, m.cordoned, m.heard = p.since, before.rests, before.cordoned, heard{time.Now(), w.StartedAt, w.Beat}
+	f.members[w.ID] = m
+	f.mu.Unlock()
+	if w.Protocol > queue.Protocol && (!known || before.since != m.since) {
+		f.log.Warn("a worker is of a newer release: upgrade dispatchers first", "worker", w.ID, "version", w.Version, "speaks", w.Protocol, "here", queue.Protocol)
+	}
+	if !known || before.Slots != m.Slots || before.since != m.since {
+		f.Look()
+	}
+	return m.Slots > before.Slots
+}
+
+// Ended notes that n attempts of a worker came to a result.
+func (f *Fleet) Ended(worker string, n int) { f.health.add(worker, n, 0) }
+
+// GaveUp notes that a worker gave attempts of jobs up for reasons of its own.
+func (f *Fleet) GaveUp(worker string, jobs []job.ID) { f.health.gaveUp(worker, jobs) }
+
+// Refuses returns the start of the process that has a worker's name, if that is not the
+// one that asks but a younger one, which was heard of lately. Who does not say which it
+// is (0) is believed.
+func (f *Fleet) Refuses(worker string, since store.Incarnation) (owner store.Incarnation, refused bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	owner = f.members[worker].since
+	return owner, since != 0 && since < owner
+}
+
+// Complain reports whether it is time to say that a process is refused, which is now
+// and then.
+func (f *Fleet) Complain(worker string, since store.Incarnation) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p := process{worker, since}
+	for old, at := range f.told { // few
+		if time.Since(at) > complainEvery {
+			delete(f.told, old)
+		}
+	}
+	if _, told := f.told[p]; told {
+		return false
+	}
+	f.told[p] = time.Now()
+	return true
+}
+
+// taken counts the slots that take nothing now: all of them, if the worker is held
+// back.
+func taken(slots, busy int, held string) int {
+	if held != "" {
+		return slots
+	}
+	return busy
+}
+
+func memberOf(pool string, slots, taken int, draining bool, offer placement.Offer) member {
+	m := member{pool: pool, offer: offer, draining: draining}
+	if !draining {
+		m.Size = Size{slots, max(slots-taken, 0)}
+	}
+	return m
+}
+
+// memberOf returns what the store has of a worker.
+func (f *Fleet) memberOf(w store.Worker) member {
+	m := memberOf(w.Pool, w.Slots, taken(w.Slots, w.Busy, w.Held), w.Draining, f.offerOf(w))
+	m.since, m.cordoned = store.IncarnationOf(w.StartedAt), w.Cordon != nil
+	if w.Quarantine != nil {
+		m.rests = time.Now().Add(w.Quarantine.Left)
+	}
+	return m
+}
+
+// offerOf returns what a worker offers, as the store has it. One of another version offers
+// nothing special.
+func (f *Fleet) offerOf(w store.Worker) (offer placement.Offer) {
+	_ = json.Unmarshal(w.Offer, &offer)
+	offer.Exclusive = f.pools.Exclusive(w.Pool)
+	return offer
+}
+
+func (f *Fleet) writeDown(ctx context.Context) error {
+	f.mu.Lock()
+	dirty := f.dirty
+	f.dirty = map[process]report{}
+	f.mu.Unlock()
+	if len(dirty) == 0 {
+		return nil
+	}
+	ws := make([]store.Worker, 0, len(dirty))
+	for _, w := range dirty {
+		d := describe(w.WorkerInfo)
+		d.Silence = time.Since(w.at)
+		ws = append(ws, d)
+	}
+	err := f.store.PutWorkers(ctx, ws)
+	if err != nil {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		maps.Copy(dirty, f.dirty)
+		f.dirty = dirty
+	}
+	return err
+}
+
+func describe(w queue.WorkerInfo) store.Worker {
+	host, err := json.Marshal(w.Host)
+	if err != nil {
+		host = nil // Host is plain data; there is nothing in it that could fail
+	}
+	offer, err := json.Marshal(w.Offer)
+	if err != nil {
+		offer = nil // the same
+	}
+	return store.Worker{ID: w.ID, Pool: w.Pool, Version: w.Version, Slots: w.Slots, Busy: w.Busy,
+		Draining: w.Draining, Held: w.Held, Tally: w.Tally, StartedAt: w.StartedAt, Host: host, Offer: offer}
+}

@@ -1,0 +1,75 @@
+package intake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// sink writes chunks to the store. It keeps the first one back: most batches
+// have no second.
+type sink struct {
+	store store.Submitter
+	batch store.NewBatch
+	first []store.NewJob
+	most  int64 // that the tenant may have, in all
+	room  int64 // for as many more
+	open  bool
+	known job.ID // the batch that an earlier request with this key made
+}
+
+// errKnown ends the reading of a batch that was accepted before.
+var errKnown = errors.New("accepted before")
+
+func (k *sink) take(ctx context.Context, jobs []store.NewJob) error {
+	if k.room -= int64(len(jobs)); k.room < 0 {
+		return tooManyJobs(k.most)
+	}
+	if k.first == nil && !k.open {
+		k.first = jobs
+		return nil
+	}
+	if !k.open {
+		id, existed, err := k.store.OpenBatch(ctx, k.batch)
+		if err != nil {
+			return fmt.Errorf("open batch: %w", err)
+		}
+		if existed {
+			k.known = id
+			return errKnown
+		}
+		k.open = true
+		if err := k.append(ctx, k.first); err != nil {
+			return err
+		}
+		k.first = nil
+	}
+	return k.append(ctx, jobs)
+}
+
+func (k *sink) append(ctx context.Context, jobs []store.NewJob) error {
+	if err := k.store.AppendJobs(ctx, k.batch.ID, jobs); err != nil {
+		return fmt.Errorf("append jobs: %w", err)
+	}
+	return nil
+}
+
+// seal makes the batch visible and returns its id.
+func (k *sink) seal(ctx context.Context, total int64) (job.ID, error) {
+	if !k.open {
+		k.batch.Total = total
+		id, err := k.store.SubmitBatch(ctx, k.batch, k.first)
+		if err != nil {
+			return "", fmt.Errorf("submit batch: %w", err)
+		}
+		return id, nil
+	}
+	if err := k.store.SealBatch(ctx, k.batch.ID, total); err != nil {
+		return "", fmt.Errorf("seal batch: %w", err)
+	}
+	k.open = false
+	return k.batch.ID, nil
+}

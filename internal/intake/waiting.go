@@ -1,0 +1,114 @@
+package intake
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/assay-run/assay/internal/recent"
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// waiting knows how much of a tenant's is not over.
+type waiting struct {
+	store Store
+
+	mu    sync.Mutex // of loads, too
+	known map[string]*recent.Value[*load]
+}
+
+type load struct{ jobs, batches int64 }
+
+// maxCounted bounds the memory of it.
+const maxCounted = 1000
+
+// of returns what of a tenant's is not over. It is a second old at most, or older where
+// counting takes long or fails; what was accepted here since is added.
+func (q *waiting) of(ctx context.Context, tenant string) (load, error) {
+	l, known, err := q.counter(tenant).Get(ctx)
+	if !known {
+		return load{}, fmt.Errorf("count the jobs of %s: %w", tenant, err)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return *l, nil
+}
+
+func (q *waiting) counter(tenant string) *recent.Value[*load] {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if r := q.known[tenant]; r != nil {
+		return r
+	}
+	if len(q.known) >= maxCounted || q.known == nil {
+		q.known = map[string]*recent.Value[*load]{}
+	}
+	r := &recent.Value[*load]{Age: time.Second, Thrift: 20, Within: 15 * time.Second, Read: func(ctx context.Context) (*load, error) {
+		jobs, batches, err := q.store.Waiting(ctx, tenant)
+		return &load{jobs, batches}, err
+	}}
+	q.known[tenant] = r
+	return r
+}
+
+// accepted adds jobs, and a batch if they are one.
+func (q *waiting) accepted(tenant string, jobs, batches int64) {
+	l := q.counter(tenant).Latest()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if l != nil {
+		l.jobs, l.batches = l.jobs+jobs, l.batches+batches
+	}
+}
+
+// roomForJobs returns how many more jobs the tenant may submit, one at least.
+func (s *Service) roomForJobs(ctx context.Context, tenant string) (most, room int64, err error) {
+	ceiling, err := s.Admit.Ceiling(ctx, tenant)
+	if err != nil {
+		return 0, 0, err
+	}
+	most = s.Queued
+	if ceiling.Queued > 0 {
+		most = ceiling.Queued
+	}
+	l, err := s.waiting.of(ctx, tenant)
+	room = most - l.jobs
+	if err == nil && room < 1 {
+		err = tooManyJobs(most)
+	}
+	return most, room, err
+}
+
+// CheckRoom refuses a batch that the tenant may not submit now, before its body has come.
+func (s *Service) CheckRoom(ctx context.Context, tenant string) error {
+	_, _, err := s.roomForBatch(ctx, tenant)
+	return err
+}
+
+// roomForBatch is roomForJobs for a batch of them, which counts itself, too.
+func (s *Service) roomForBatch(ctx context.Context, tenant string) (most, room int64, err error) {
+	most, room, err = s.roomForJobs(ctx, tenant)
+	if err != nil {
+		return 0, 0, err
+	}
+	ceiling, err := s.Admit.Ceiling(ctx, tenant)
+	if err != nil {
+		return 0, 0, err
+	}
+	limit := s.Batches
+	if ceiling.Batches > 0 {
+		limit = ceiling.Batches
+	}
+	l, err := s.waiting.of(ctx, tenant)
+	if err == nil && l.batches >= limit {
+		err = fmt.Errorf("%w: %w", job.ErrTooMany,
+			job.Invalid("batches", "the tenant has %d batches that are not over, of the %d that it may have; submit again when one is", l.batches, limit))
+	}
+	return most, room, err
+}
+
+func tooManyJobs(most int64) error {
+	return fmt.Errorf("%w: %w", job.ErrTooMany,
+		job.Invalid("jobs", "the tenant would have more than the %d jobs that may wait and run at once; submit again when some are over", most))
+}

@@ -1,0 +1,342 @@
+package live
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/queue"
+)
+
+const (
+	// yieldTime is how long an interrupted execute may take to give way before
+	// the session is killed.
+	yieldTime = 3 * time.Second
+	// interruptEvery is how often it is interrupted meanwhile: code may catch one.
+	interruptEvery = 200 * time.Millisecond
+	// requestTime bounds what is no execute.
+	requestTime = 30 * time.Second
+	// maxShown bounds what one execute shows besides its output.
+	maxShown = 16
+)
+
+// ask sends a request and waits for its answer, at most for wall.
+func (l *live) ask(ctx context.Context, m map[string]any, wall time.Duration, load ...[]byte) (*frame, error) {
+	if err := l.await(ctx); err != nil {
+		return nil, err
+	}
+	defer l.yieldTurn()
+	f, _, err := l.exchange(m, nil, wall, false, load...)
+	return f, err
+}
+
+// await waits for the turn to ask something.
+func (l *live) await(ctx context.Context) error {
+	select {
+	case <-l.turn:
+		return nil
+	case <-l.over:
+		return errEnded
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (l *live) yieldTurn() { l.turn <- struct{}{} }
+
+// exchange is ask for who has the turn. What is interruptible is interrupted at its
+// limits, and has to give way soon; the limit is returned.
+func (l *live) exchange(m map[string]any, files []*os.File, wall time.Duration, interruptible bool, load ...[]byte) (*frame, limit, error) {
+	answer, exceeded := make(chan *frame, 1), make(chan limit, 1)
+	l.mu.Lock()
+	l.next++
+	id := l.next
+	l.waiting[id] = answer
+	if interruptible {
+		l.executing, l.asked, l.exceeded = id, false, exceeded
+	}
+	l.mu.Unlock()
+	defer func() {
+		l.mu.Lock()
+		delete(l.waiting, id)
+		if l.executing == id {
+			l.executing = 0
+		}
+		l.used = time.Now()
+		l.mu.Unlock()
+	}()
+	m["id"] = id
+	if err := l.send(m, load, files...); err != nil {
+		l.kill(job.Lost, "the session does not read any more: "+err.Error())
+		<-l.over
+		return nil, "", errEnded
+	}
+	f, by := l.wait(id, answer, exceeded, wall, interruptible)
+	if f == nil && by != "" {
+		f = l.yield(id, answer, interruptible)
+	}
+	if f == nil && by != "" {
+		outcome, message := l.broken(by, wall)
+		l.kill(outcome, message+" and did not give way to an interrupt")
+		<-l.over
+	}
+	if f == nil {
+		return nil, by, errEnded
+	}
+	return f, by, nil
+}
+
+// wait waits for an answer, or until a limit is reached. There is neither if the
+// session has ended.
+func (l *live) wait(id int64, answer <-chan *frame, exceeded <-chan limit, wall time.Duration, watched bool) (*frame, limit) {
+	timer := time.NewTimer(wall)
+	defer timer.Stop()
+	pulse := newPulse()
+	defer pulse.Stop()
+	if !watched {
+		pulse.Stop()
+	}
+	defer func() {
+		l.mu.Lock()
+		l.waited = pulse.last
+		l.mu.Unlock()
+	}()
+	for {
+		select {
+		case f := <-answer:
+			return f, ""
+		case <-l.over:
+			return nil, ""
+		case <-timer.C:
+			left := pulse.left(wall, l.waits)
+			if left <= 0 {
+				return nil, limitWall
+			}
+			timer.Reset(left)
+		case by := <-exceeded:
+			return nil, by
+		case <-pulse.C:
+			if by := l.beat(pulse, id); by != "" {
+				return nil, by
+			}
+		}
+	}
+}
+
+// waitedFor is for how long the last request waited for cores.
+func (l *live) waitedFor() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.waited
+}
+
+// yield interrupts a request until it gives way; nil if it does not.
+func (l *live) yield(id int64, answer <-chan *frame, interruptible bool) *frame {
+	if !interruptible {
+		return nil
+	}
+	patience := newPulse()
+	defer patience.Stop()
+	patience.waited(l.waits)
+	over := time.NewTimer(yieldTime)
+	defer over.Stop()
+	tick := time.NewTicker(interruptEvery)
+	defer tick.Stop()
+	for {
+		l.say(map[string]any{"op": "interrupt", "id": id})
+		select {
+		case f := <-answer:
+			return f
+		case <-tick.C:
+		case <-over.C:
+			left := patience.left(yieldTime, l.waits)
+			if left <= 0 {
+				return nil
+			}
+			over.Reset(left)
+		case <-l.over:
+			return nil
+		}
+	}
+}
+
+// interrupt ends what is executed, as by Control-C.
+func (l *live) interrupt() error {
+	l.mu.Lock()
+	id := l.executing
+	l.asked = id != 0
+	l.mu.Unlock()
+	if id == 0 {
+		return nil // it has just ended
+	}
+	l.say(map[string]any{"op": "interrupt", "id": id})
+	return nil
+}
+
+// wall is how long an execute may take.
+func (l *live) wall(asked job.Duration) time.Duration {
+	if asked > 0 {
+		return min(asked.D(), l.policy.Wall.D())
+	}
+	return l.policy.Wall.D()
+}
+
+// asks is what the session is asked for by an execute.
+func (l *live) asks(c queue.SessionCall) map[string]any {
+	m := map[string]any{
+		"stdout": int64(l.policy.Stdout.Limit), "stderr": int64(l.policy.Stderr.Limit), "kill": killed(&l.policy),
+	}
+	if c.Op == queue.SessionShell {
+		m["op"], m["command"] = "shell", c.Code
+		return m
+	}
+	m["op"], m["code"], m["variables"] = "execute", c.Code, c.Variables
+	if rules := l.policy.Imports; rules.Any() {
+		m["imports"] = rules
+	}
+	return m
+}
+
+// execute runs one snippet or script.
+func (l *live) execute(ctx context.Context, c queue.SessionCall) *job.Execute {
+	e := &job.Execute{ID: c.Execute, SessionID: l.id}
+	if err := l.await(ctx); err != nil {
+		return l.lost(e, err)
+	}
+	defer l.yieldTurn()
+	l.mu.Lock()
+	calls := l.called
+	l.mu.Unlock()
+	l.begins()
+	began, wall := time.Now(), l.wall(c.Wall)
+	f, by, err := l.exchange(l.asks(c), nil, wall, true)
+	usage, now, before := l.ends()
+	usage.WallMS, usage.WaitedMS = job.Milliseconds(time.Since(began)), job.Milliseconds(l.waitedFor())
+	e.Usage = usage
+	if err != nil || l.dying(now) {
+		return l.lost(e, err)
+	}
+	l.mu.Lock()
+	e.Calls, e.Alive = l.called-calls, true
+	canceled := l.asked
+	l.mu.Unlock()
+	l.fill(e, f)
+	if by == "" {
+		by = l.overrun(f)
+	}
+	l.judge(e, f, by, wall, canceled)
+	l.explain(e, now, before)
+	bound(e)
+	return e
+}
+
+// lost is what came of an execute whose session has ended under it.
+func (l *live) lost(e *job.Execute, err error) *job.Execute {
+	e.Outcome = job.Lost
+	if err != nil {
+		e.Message = err.Error()
+	}
+	if end := l.ended(); end != nil {
+		e.Outcome, e.Message = end.Outcome, "the session has ended: "+end.Message
+	}
+	return e
+}
+
+// judge says how an execute ended that the session lives on after. What we did to it
+// comes first, and then its own word.
+func (l *live) judge(e *job.Execute, f *frame, by limit, wall time.Duration, canceled bool) {
+	switch {
+	case by != "":
+		e.Outcome, e.Message = l.broken(by, wall)
+		e.Message += "; the session is alive"
+	case canceled && f.Interrupted:
+		e.Outcome, e.Message = job.OutcomeCanceled, "interrupted by the client"
+	case f.Violation != "":
+		e.Outcome, e.Message = job.PolicyViolation, "policy.imports: "+clip(f.Violation, 1000)
+	case f.Error != "":
+		e.Outcome, e.Message = job.Failed, clip(f.Error, 1000)
+	case f.Exception != nil:
+		e.Outcome, e.Message = job.Exception, "it ended with an uncaught exception"
+	case f.Code != nil && *f.Code != 0:
+		e.Outcome, e.Message = job.Failed, fmt.Sprintf("it ended with exit code %d", *f.Code)
+	default:
+		e.Outcome = job.Succeeded
+	}
+}
+
+// maxText bounds a repr, a message or a traceback, in bytes.
+const maxText = 64 << 10
+
+// fill takes over what the session says about an execute, cut to what it may be.
+func (l *live) fill(e *job.Execute, f *frame) {
+	e.ExitCode, e.WallMS = f.Code, f.WallMS
+	e.Value = clipValue(f.Value)
+	if x := f.Exception; x != nil {
+		e.Exception = &job.ExceptionInfo{Type: clip(x.Type, 256), Message: clip(x.Message, maxText), Line: x.Line, Traceback: clip(x.Traceback, maxText)}
+	}
+	e.Variables = clipVariables(f.Variables)
+	if len(f.Display) > maxShown {
+		f.Display = f.Display[:maxShown]
+	}
+	e.Display = f.Display
+	limits := map[string]int{"stdout": int(l.policy.Stdout.Limit), "stderr": int(l.policy.Stderr.Limit)}
+	texts := map[string]*strings.Builder{"stdout": {}, "stderr": {}}
+	cut := map[string]int64{}
+	for name, limit := range limits {
+		if kept := sizeOf(f.Output, name) + sizeOf(f.Tail, name); f.Bytes[name] > int64(limit) {
+			cut[name] = max(f.Bytes[name]-int64(kept), 1)
+		}
+	}
+	add := func(chunks [][2]string) {
+		for _, c := range chunks {
+			if texts[c[0]] == nil {
+				continue
+			}
+			text := clip(strings.ToValidUTF8(c[1], "\uFFFD"), max(4*limits[c[0]]-texts[c[0]].Len(), 0))
+			texts[c[0]].WriteString(text)
+			e.Output = append(e.Output, job.Chunk{Stream: c[0], Text: text})
+		}
+	}
+	add(f.Output)
+	for _, name := range []string{"stdout", "stderr"} {
+		if n := cut[name]; n > 0 {
+			add([][2]string{{name, fmt.Sprintf("\n… %d bytes cut …\n", n)}})
+		}
+	}
+	add(f.Tail)
+	e.Stdout = job.Output{Text: texts["stdout"].String(), Bytes: f.Bytes["stdout"], Truncated: cut["stdout"] > 0}
+	e.Stderr = job.Output{Text: texts["stderr"].String(), Bytes: f.Bytes["stderr"], Truncated: cut["stderr"] > 0}
+}
+
+func sizeOf(chunks [][2]string, stream string) (n int) {
+	for _, c := range chunks {
+		if c[0] == stream {
+			n += len(c[1])
+		}
+	}
+	return n
+}
+
+func clipValue(v *job.Value) *job.Value {
+	if v == nil {
+		return nil
+	}
+	out := &job.Value{Type: clip(v.Type, 256), Repr: clip(v.Repr, maxText)}
+	if len(v.JSON) <= 4*maxText {
+		out.JSON = v.JSON
+	}
+	return out
+}
+
+func clipVariables(in map[string]job.Variable) map[string]job.Variable {
+	out := make(map[string]job.Variable, min(len(in), 1000))
+	for name, v := range in {
+		if len(out) < 1000 && len(name) <= 256 {
+			out[name] = job.Variable{Type: clip(v.Type, 256), Repr: clip(v.Repr, maxText)}
+		}
+	}
+	return out
+}

@@ -1,0 +1,173 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/queue"
+	"github.com/assay-run/assay/pkg/runtime"
+)
+
+// leaving are sandboxes in which there are always the same files.
+type leaving struct {
+	sandboxes
+	files  []string
+	closed chan struct{}
+}
+
+func (s *leaving) Acquire(context.Context, runtime.Key) (runtime.Slot, error) {
+	return leaver{of: s}, nil
+}
+
+type leaver struct {
+	sandbox
+	of *leaving
+}
+
+func (l leaver) Close() { close(l.of.closed) }
+
+func (l leaver) gather(ctx context.Context, take runtime.Collector) ([]string, error) {
+	for _, name := range l.of.files {
+		if err := take(ctx, name, 4, strings.NewReader("text")); err != nil {
+			return nil, err
+		}
+	}
+	return []string{"artifact refused"}, ctx.Err()
+}
+
+func (l leaver) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report, error) {
+	a.Gathered(l.gather)
+	report, err := l.sandbox.Run(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	report.Feedback, err = l.gather(ctx, a.Collect)
+	return report, err
+}
+
+// shelf is a store of exports that refuses a file, or the list.
+type shelf struct {
+	mu     sync.Mutex
+	begun  int
+	bad    string
+	list   error
+	sealed []string // what is kept of each export that counts, and what is said
+	hold   chan struct{}
+	held   chan struct{}
+}
+
+func (s *shelf) Begin() Exporting {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begun++
+	return &shelved{of: s, live: s.begun > 1} // the first is for the end
+}
+
+type shelved struct {
+	of    *shelf
+	live  bool
+	names []string
+}
+
+func (s *shelved) Collect(ctx context.Context, path string, _ int64, _ io.Reader) error {
+	if s.live && s.of.hold != nil {
+		close(s.of.held)
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	if path == s.of.bad {
+		return job.ErrUnavailable
+	}
+	s.names = append(s.names, path)
+	return nil
+}
+
+func (s *shelved) Seal(_ context.Context, refused []string) error {
+	s.of.mu.Lock()
+	defer s.of.mu.Unlock()
+	if s.of.list != nil {
+		return s.of.list
+	}
+	s.of.sealed = append(s.of.sealed, strings.Join(append(s.names, refused...), "; "))
+	return nil
+}
+
+// exporting opens a session whose files are exported to s.
+func exporting(t *testing.T, s *shelf, files ...string) (call func(queue.SessionOp) (queue.SessionReply, error), closed chan struct{}) {
+	t.Helper()
+	rt := &leaving{files: files, closed: make(chan struct{})}
+	m := manage(t, Config{Runtime: rt, Exports: func(string, job.ID, policy.Artifacts) Exporter { return s }})
+	c := opening("a", `{"artifacts":{"paths":["/out/**"],"max_bytes":"1Ki","max_files":9}}`)
+	if _, err := m.Handle(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	return func(op queue.SessionOp) (queue.SessionReply, error) {
+		return m.Handle(t.Context(), queue.SessionCall{Op: op, Session: c.Session, Tenant: "a"})
+	}, rt.closed
+}
+
+// What cannot be stored is named, and keeps neither the export nor the end from the rest.
+func TestExportsSayWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	s := &shelf{bad: "/out/b"}
+	call, closed := exporting(t, s, "/out/a", "/out/b", "/out/c")
+	if _, err := call(queue.SessionExport); err != nil {
+		t.Fatal(err)
+	}
+	s.bad = "/out/c"
+	r, err := call(queue.SessionClose)
+	if err != nil || r.Ended == nil || r.Ended.Message != "closed by its client" {
+		t.Fatalf("%+v, %v", r.Ended, err)
+	}
+	<-closed
+	want := []string{
+		`/out/a; artifact refused; artifact "/out/b": cannot be stored: temporarily unavailable; artifact "/out/c": is not stored, as one before it`,
+		`/out/a; /out/b; artifact refused; artifact "/out/c": cannot be stored: temporarily unavailable`,
+	}
+	if !slices.Equal(s.sealed, want) {
+		t.Errorf("%q, want %q", s.sealed, want)
+	}
+}
+
+// An export that is under way when its session ends is over before the sandbox is, and the
+// end's counts. Where the list cannot be stored the end says so.
+func TestEndsDuringAnExport(t *testing.T) {
+	t.Parallel()
+	s := &shelf{hold: make(chan struct{}), held: make(chan struct{})}
+	call, closed := exporting(t, s, "/out/a")
+	answer := make(chan error)
+	go func() {
+		r, err := call(queue.SessionExport)
+		if err == nil && r.Ended == nil {
+			err = errors.New("it lives")
+		}
+		answer <- err
+	}()
+	<-s.held
+	if r, err := call(queue.SessionClose); err != nil || r.Ended == nil {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if err := <-answer; err != nil {
+		t.Errorf("the export: %v", err)
+	}
+	<-closed
+	if !slices.Equal(s.sealed, []string{"/out/a; artifact refused"}) {
+		t.Errorf("%q", s.sealed)
+	}
+
+	s = &shelf{list: job.ErrUnavailable}
+	call, _ = exporting(t, s, "/out/a")
+	if _, err := call(queue.SessionExport); !errors.Is(err, job.ErrUnavailable) {
+		t.Errorf("a list that is not stored: %v", err)
+	}
+	if r, err := call(queue.SessionClose); err != nil || r.Ended == nil || !strings.Contains(r.Ended.Message, "closed by its client; its artifacts could not be kept: ") {
+		t.Errorf("%+v, %v", r.Ended, err)
+	}
+}

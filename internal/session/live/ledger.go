@@ -1,0 +1,113 @@
+package live
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+)
+
+// Limits bound what a worker promises to its sessions, all of them together. A
+// session does nothing for most of its life, so this is more than the worker has:
+// how much more is said here.
+type Limits struct {
+	Places int      // sessions at once; 0: 1024
+	CPU    float64  // cores; 0: no bound
+	Memory job.Size // 0: no bound
+}
+
+// share is what sessions are promised.
+type share struct {
+	places, milli, mem int64
+}
+
+func shareOf(p policy.Policy) share {
+	return share{places: 1, milli: int64(p.CPU * 1000), mem: int64(p.Memory)}
+}
+
+func (s *share) add(o share) {
+	s.places, s.milli, s.mem = s.places+o.places, s.milli+o.milli, s.mem+o.mem
+}
+func (s *share) sub(o share) {
+	s.places, s.milli, s.mem = s.places-o.places, s.milli-o.milli, s.mem-o.mem
+}
+
+// ledger says which tenant's sessions hold how much. A tenant gets no more than
+// would still be free then: alone it has half, and however much it takes, another
+// one finds as much. Nothing has to be taken back from anybody for that.
+type ledger struct {
+	most share // zero: no bound
+
+	mu      sync.Mutex
+	all     share
+	tenants map[string]*share
+}
+
+func newLedger(l Limits) *ledger {
+	if l.Places == 0 {
+		l.Places = 1024
+	}
+	return &ledger{most: share{int64(l.Places), int64(l.CPU * 1000), int64(l.Memory)}, tenants: map[string]*share{}}
+}
+
+// take enters a session, or says why there is no place for it: job.ErrUnavailable
+// if nobody would get one here, job.ErrTooMany if the tenant has its share.
+func (l *ledger) take(tenant string, n share) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.tenants[tenant]
+	if t == nil {
+		t = &share{}
+	}
+	for _, r := range []struct {
+		what               string
+		most, all, have, n int64
+		show               func(int64) string
+	}{
+		{"sessions", l.most.places, l.all.places, t.places, n.places, func(v int64) string { return fmt.Sprint(v) }},
+		{"policy.memory", l.most.mem, l.all.mem, t.mem, n.mem, func(v int64) string { return job.Size(v).String() }},
+		{"policy.cpu", l.most.milli, l.all.milli, t.milli, n.milli, func(v int64) string { return fmt.Sprint(float64(v) / 1000) }},
+	} {
+		free := r.most - r.all - r.n
+		switch {
+		case r.most == 0:
+		case free < 0:
+			return fmt.Errorf("%w: %s: the sessions of this worker hold %s of %s, and this one asks for %s",
+				job.ErrUnavailable, r.what, r.show(r.all), r.show(r.most), r.show(r.n))
+		case r.have > 0 && r.have+r.n > free:
+			return fmt.Errorf("%w: %s: this tenant's sessions hold %s of the %s that this worker gives to sessions, and %s more would be above its share; close some",
+				job.ErrTooMany, r.what, r.show(r.have), r.show(r.most), r.show(r.n))
+		}
+	}
+	l.tenants[tenant] = t
+	t.add(n)
+	l.all.add(n)
+	return nil
+}
+
+// give takes a session out.
+func (l *ledger) give(tenant string, n share) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all.sub(n)
+	if t := l.tenants[tenant]; t.places == n.places {
+		delete(l.tenants, tenant)
+	} else {
+		t.sub(n)
+	}
+}
+
+// largest is the tenant whose sessions are promised most memory; "" if there is
+// none.
+func (l *ledger) largest() (tenant string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	most := int64(-1)
+	for name, t := range l.tenants {
+		if t.mem > most || t.mem == most && name < tenant {
+			tenant, most = name, t.mem
+		}
+	}
+	return tenant
+}

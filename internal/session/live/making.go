@@ -1,0 +1,49 @@
+package live
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/queue"
+)
+
+// making is a session that is not live yet: its image is fetched, or its sandbox made.
+type making struct {
+	tenant string
+	stop   context.CancelFunc
+	closed bool
+}
+
+// begin notes that a session is being made. The context ends when it is closed meanwhile,
+// by a dispatcher that does not wait for it any more; made is to be called when it is
+// live, or will not be.
+func (m *Manager) begin(ctx context.Context, id job.ID, tenant string) (_ context.Context, made func(), err error) {
+	ctx, stop := context.WithCancel(ctx)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.making[id] != nil || m.live[id] != nil {
+		stop()
+		return nil, nil, fmt.Errorf("%w: session %s is there already", job.ErrConflict, id)
+	}
+	m.making[id] = &making{tenant: tenant, stop: stop}
+	return ctx, func() {
+		stop()
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.making, id)
+	}, nil
+}
+
+// unmake closes a session that is being made.
+func (m *Manager) unmake(c queue.SessionCall) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.making[c.Session]
+	if s == nil || s.tenant != c.Tenant {
+		return false
+	}
+	s.closed = true
+	s.stop()
+	return true
+}

@@ -1,0 +1,353 @@
+package live
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/assay-run/assay/internal/awake"
+	"github.com/assay-run/assay/internal/telemetry"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/queue"
+	"github.com/assay-run/assay/pkg/runtime"
+)
+
+var errEnded = errors.New("the session has ended")
+
+// Config is what a Manager stands on.
+type Config struct {
+	Worker  string
+	Pool    string // of the worker, for traces
+	Runtime runtime.Runtime
+	Server  queue.SessionServer
+	// Plan decides what enforces a policy here, for a kind of session.
+	Plan func(policy.Policy, policy.Use) (*policy.Plan, error)
+	// Limits of what sessions are promised.
+	Limits Limits
+	// Suffers says why this host has no room for one more session, "" if it has, and
+	// whether it is about to run out of memory; nil: never.
+	Suffers func() (why string, starves bool)
+	// Exports takes the artifacts of a session that is made; nil: there are none.
+	Exports func(tenant string, session job.ID, p policy.Artifacts) Exporter
+	// Awake keeps processors awake while a client waits; nil: they may sleep.
+	Awake *awake.Keeper
+}
+
+// Manager holds the sessions of one worker.
+type Manager struct {
+	Config
+	base    context.Context // of the sessions
+	running sync.WaitGroup
+
+	ledger  *ledger
+	metrics *metrics
+
+	mu      sync.Mutex
+	live    map[job.ID]*live
+	making  map[job.ID]*making
+	closed  bool
+	starved int // seconds in which the host was about to run out of memory
+}
+
+// New returns a Manager without sessions.
+func New(c Config) *Manager {
+	if c.Suffers == nil {
+		c.Suffers = func() (string, bool) { return "", false }
+	}
+	m := &Manager{Config: c, ledger: newLedger(c.Limits), live: map[job.ID]*live{}, making: map[job.ID]*making{}}
+	m.metrics = newMetrics(m.Live)
+	return m
+}
+
+// Run serves until ctx ends, and then ends every session: a worker that stops
+// takes its sessions along, and says so.
+func (m *Manager) Run(ctx context.Context) {
+	base, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	defer m.metrics.close()
+	m.base = base
+	serving, silence := context.WithCancel(base)
+	defer silence()
+	for ctx.Err() == nil {
+		err := m.Server.ServeSessions(serving, m.Worker, m.Handle)
+		if err == nil {
+			break
+		}
+		slog.WarnContext(ctx, "not listening for sessions, trying again", "error", err)
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+		}
+	}
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-tick.C:
+			m.sweep(time.Now())
+			m.relieve()
+		case <-ctx.Done():
+		}
+	}
+	m.mu.Lock()
+	m.closed = true
+	for _, l := range m.live {
+		l.kill(job.Lost, "its worker was stopped")
+	}
+	m.mu.Unlock()
+	m.running.Wait()
+}
+
+// Live is how many sessions there are.
+func (m *Manager) Live() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.live)
+}
+
+// sweep ends the sessions that nobody uses, or whose client is gone.
+func (m *Manager) sweep(now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, l := range m.live {
+		l.mu.Lock()
+		idle, unseen, busy := now.Sub(l.used), now.Sub(l.seen), len(l.waiting) > 0 || l.gathering
+		l.mu.Unlock()
+		switch {
+		case l.spec.Lease > 0 && unseen > l.spec.Lease.D():
+			l.kill(job.Expired, fmt.Sprintf("its client gave no sign for %s", l.spec.Lease))
+		case !busy && idle > l.spec.IdleTimeout.D():
+			l.kill(job.Expired, fmt.Sprintf("nobody used it for %s", l.spec.IdleTimeout))
+		}
+	}
+}
+
+// starvedFor is how many seconds the host may be about to run out of memory before
+// a session has to go.
+const starvedFor = 2
+
+// relieve ends a session if the host is about to run out of memory: sessions are
+// promised more than there is, and the kernel would choose anybody's. It is one of
+// the tenant that is promised most, and the one that was used longest ago.
+func (m *Manager) relieve() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, starves := m.Suffers(); !starves {
+		m.starved = 0
+		return
+	}
+	if m.starved++; m.starved < starvedFor {
+		return
+	}
+	tenant := m.ledger.largest()
+	var oldest *live
+	var used time.Time
+	for _, l := range m.live {
+		if l.tenant != tenant {
+			continue
+		}
+		l.mu.Lock()
+		if at := l.used; l.end == nil && (oldest == nil || at.Before(used)) {
+			oldest, used = l, at
+		}
+		l.mu.Unlock()
+	}
+	if oldest != nil {
+		m.starved = 0
+		oldest.kill(job.OutOfMemory, "this host ran short of memory, and its tenant's sessions may use the most of it")
+	}
+}
+
+// Handle answers one request.
+func (m *Manager) Handle(ctx context.Context, c queue.SessionCall) (queue.SessionReply, error) {
+	return m.observed(ctx, c)
+}
+
+func (m *Manager) handle(ctx context.Context, c queue.SessionCall) (queue.SessionReply, error) {
+	if c.Op != queue.SessionPing && c.Op != queue.SessionKeep { // those come at their own time, from every client
+		m.Awake.Stay()
+	}
+	if c.Op == queue.SessionOpen {
+		return m.open(ctx, c)
+	}
+	m.mu.Lock()
+	l := m.live[c.Session]
+	m.mu.Unlock()
+	if l == nil && c.Op == queue.SessionClose && m.unmake(c) {
+		return queue.SessionReply{}, nil
+	}
+	if l == nil || c.Tenant != l.tenant && c.Op != queue.SessionPing {
+		return queue.SessionReply{}, fmt.Errorf("%w: session %s is not on worker %s", job.ErrNotFound, c.Session, m.Worker)
+	}
+	if c.Op == queue.SessionPing {
+		return queue.SessionReply{}, nil
+	}
+	l.mu.Lock()
+	l.seen = time.Now()
+	l.mu.Unlock()
+	var reply queue.SessionReply
+	var err error
+	if c.Op == queue.SessionFork {
+		if reply, err = m.fork(ctx, l, c.Fork); reply.Ended != nil { // the copy, that is
+			err = fmt.Errorf("%w: the copy ended as it began: %s", job.ErrRefused, reply.Ended.Message)
+		}
+		reply.Ended = nil
+	} else {
+		reply, err = l.do(ctx, c)
+	}
+	if errors.Is(err, errEnded) {
+		err = nil
+	}
+	select {
+	case <-l.over:
+		reply.Ended = l.ended()
+	default:
+	}
+	return reply, err
+}
+
+// open makes a session and waits until it is ready.
+func (m *Manager) open(ctx context.Context, c queue.SessionCall) (queue.SessionReply, error) {
+	if c.Spec == nil {
+		return queue.SessionReply{}, job.Invalid("spec", "is missing")
+	}
+	var p policy.Policy
+	if err := json.Unmarshal(c.Spec.Policy, &p); err != nil {
+		return queue.SessionReply{}, job.Invalid("policy", "this worker cannot read it: %v", err)
+	}
+	plan, err := m.Plan(p, policy.UseOf(c.Spec.Kind))
+	if err != nil {
+		return queue.SessionReply{}, err
+	}
+	ctx, made, err := m.begin(ctx, c.Session, c.Tenant)
+	if err != nil {
+		return queue.SessionReply{}, err
+	}
+	defer made()
+	if err := m.enter(c.Tenant, plan.Policy); err != nil {
+		return queue.SessionReply{}, err
+	}
+	waiting, end := telemetry.Within(ctx, "slot", telemetry.IsolationKey.String(string(plan.Policy.Isolation)))
+	slot, err := m.Runtime.Acquire(waiting, runtime.Key{
+		Tenant: c.Tenant, Image: c.Spec.Image, Isolation: plan.Policy.Isolation, Kind: "session", Packages: plan.Policy.Requirements()})
+	end(err)
+	if err != nil {
+		m.ledger.give(c.Tenant, shareOf(plan.Policy))
+		return queue.SessionReply{}, fmt.Errorf("make a place for the session: %w", err)
+	}
+	l := newLive(c.Session, c.Tenant, *c.Spec, plan, slot, func(e queue.SessionEvent) { m.tell(c.Session, e) })
+	l.inject = l.spec.Functions
+	if err := m.start(l, "open"); err != nil {
+		return queue.SessionReply{}, err
+	}
+	return m.await(ctx, l)
+}
+
+// fork makes a session that is a copy of another, and waits until it is ready.
+func (m *Manager) fork(ctx context.Context, parent *live, id job.ID) (queue.SessionReply, error) {
+	ctx, made, err := m.begin(ctx, id, parent.tenant)
+	if err != nil {
+		return queue.SessionReply{}, err
+	}
+	defer made()
+	if err := m.enter(parent.tenant, parent.policy); err != nil {
+		return queue.SessionReply{}, err
+	}
+	slot, settle, err := parent.fork(ctx)
+	if err != nil {
+		m.ledger.give(parent.tenant, shareOf(parent.policy))
+		return queue.SessionReply{}, err
+	}
+	defer settle()
+	l := newLive(id, parent.tenant, parent.spec, parent.plan, slot, func(e queue.SessionEvent) { m.tell(id, e) })
+	if err := m.start(l, "fork"); err != nil {
+		return queue.SessionReply{}, err
+	}
+	return m.await(ctx, l)
+}
+
+// enter takes a place for a session, before anything is made for it.
+func (m *Manager) enter(tenant string, p policy.Policy) error {
+	if why, _ := m.Suffers(); why != "" {
+		return fmt.Errorf("%w: worker %s opens no sessions: %s", job.ErrUnavailable, m.Worker, why)
+	}
+	return m.ledger.take(tenant, shareOf(p))
+}
+
+// start has a session live, or closes its slot and gives its place back.
+func (m *Manager) start(l *live, how string) error {
+	l.awake = m.Awake
+	if m.Exports != nil {
+		l.exporter = m.Exports(l.tenant, l.id, l.policy.Artifacts)
+	}
+	if err := m.add(l); err != nil {
+		l.slot.Close()
+		m.ledger.give(l.tenant, shareOf(l.policy))
+		return err
+	}
+	m.metrics.created.Add(m.base, 1, label("how", how))
+	m.running.Go(func() {
+		l.run(m.base)
+		m.metrics.ended.Add(m.base, 1, label("outcome", string(l.ended().Outcome)))
+		m.mu.Lock()
+		delete(m.live, l.id)
+		m.mu.Unlock()
+		m.ledger.give(l.tenant, shareOf(l.policy))
+	})
+	return nil
+}
+
+func (m *Manager) add(l *live) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return fmt.Errorf("%w: worker %s stops", job.ErrUnavailable, m.Worker)
+	}
+	if m.live[l.id] != nil {
+		return fmt.Errorf("%w: session %s is there already", job.ErrConflict, l.id)
+	}
+	if s := m.making[l.id]; s != nil && s.closed {
+		return fmt.Errorf("%w: session %s was closed before it was made", job.ErrConflict, l.id)
+	}
+	m.live[l.id] = l
+	return nil
+}
+
+// await returns when the interpreter is ready for its first execute.
+func (m *Manager) await(ctx context.Context, l *live) (queue.SessionReply, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	select {
+	case <-l.ready:
+	case <-l.over:
+		return queue.SessionReply{Ended: l.ended()}, nil
+	case <-ctx.Done():
+		l.kill(job.Lost, "the interpreter did not start in time")
+		return queue.SessionReply{}, fmt.Errorf("%w: start the session: %w", job.ErrUnavailable, ctx.Err())
+	}
+	return queue.SessionReply{}, nil
+}
+
+// tell sends an event to those who listen to the session, and an end to every
+// dispatcher.
+func (m *Manager) tell(id job.ID, e queue.SessionEvent) {
+	m.wake(queue.SessionTopic(id), e)
+	if e.Ended != nil {
+		m.wake(queue.TopicEnded, e.Ended)
+	}
+}
+
+func (m *Manager) wake(topic string, v any) {
+	body, err := json.Marshal(v)
+	if err == nil {
+		err = m.Server.Tell(m.Worker, topic, body)
+	}
+	if err != nil {
+		slog.WarnContext(m.base, "session event not sent", "topic", topic, "error", err)
+	}
+}

@@ -1,0 +1,104 @@
+package live
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/queue"
+)
+
+// do does what a dispatcher asks of this session.
+func (l *live) do(ctx context.Context, c queue.SessionCall) (r queue.SessionReply, err error) {
+	switch c.Op {
+	case queue.SessionExecute, queue.SessionShell:
+		r.Execute = l.execute(ctx, c)
+	case queue.SessionSet:
+		_, err = l.request(ctx, map[string]any{"op": "set", "name": c.Name}, c.Data)
+	case queue.SessionGet:
+		var f *frame
+		if f, err = l.request(ctx, map[string]any{"op": "get", "name": c.Name}); err == nil {
+			r.Value, r.Data, r.Size = clipValue(f.Value), f.Data, f.Size
+		}
+	case queue.SessionList:
+		var f *frame
+		if f, err = l.request(ctx, map[string]any{"op": "list"}); err == nil {
+			r.Variables = clipVariables(f.Variables)
+		}
+	case queue.SessionReset:
+		var f *frame
+		if f, err = l.request(ctx, map[string]any{"op": "reset"}); err == nil {
+			r.Reset = clipReset(f.Reset)
+		}
+	case queue.SessionInject:
+		_, err = l.request(ctx, map[string]any{"op": "inject", "names": c.Names})
+	case queue.SessionPut:
+		_, err = l.request(ctx, map[string]any{"op": "put", "path": c.Path}, c.Data)
+	case queue.SessionFile:
+		var f *frame
+		m := map[string]any{"op": "file", "path": c.Path}
+		if c.Length > 0 { // else all of it, which dispatchers of older releases want
+			m["offset"], m["length"] = c.Offset, c.Length
+		}
+		switch f, err = l.request(ctx, m); {
+		case err == nil && c.Length == 0 && f.Size > int64(len(f.Data)):
+			err = job.Invalid("path", "the file has %d bytes; read it in ranges", f.Size)
+		case err == nil:
+			r.Data, r.Size = f.Data, f.Size
+		case f != nil && strings.HasPrefix(f.Error, "FileNotFoundError"):
+			err = fmt.Errorf("%w: the session has no file %.300q", job.ErrNotFound, c.Path)
+		}
+	case queue.SessionExport:
+		err = l.export(ctx)
+	case queue.SessionInterrupt:
+		err = l.interrupt()
+	case queue.SessionAnswer:
+		err = l.answer(c)
+	case queue.SessionPending:
+		r.Pending = l.pending()
+	case queue.SessionKeep:
+	case queue.SessionClose:
+		l.kill(job.Succeeded, "closed by its client")
+		<-l.over
+	default:
+		err = job.Invalid("op", "%.40q is not known to this worker", c.Op)
+	}
+	return r, err
+}
+
+// clipReset bounds what a session says of its reset. What is kept besides is ours to know.
+func clipReset(in *job.SessionReset) *job.SessionReset {
+	out := &job.SessionReset{Kept: []string{"files", "os.environ and the directory of python", "modules of the image and of packages", "threads and processes that run"}}
+	if in != nil {
+		out.Dropped, out.Modules, out.Functions = clipNames(in.Dropped), clipNames(in.Modules), clipNames(in.Functions)
+	}
+	return out
+}
+
+func clipNames(in []string) []string {
+	out := make([]string, 0, min(len(in), 1000))
+	for _, name := range in[:min(len(in), 1000)] {
+		out = append(out, clip(strings.ToValidUTF8(name, "\uFFFD"), 256))
+	}
+	return out
+}
+
+// request is for what takes a moment only. The load goes behind the frame.
+func (l *live) request(ctx context.Context, m map[string]any, load ...[]byte) (*frame, error) {
+	f, err := l.ask(ctx, m, requestTime, load...)
+	return f, answered(f, err)
+}
+
+// answered is the error that an answer tells of.
+func answered(f *frame, err error) error {
+	switch {
+	case err != nil:
+		return err
+	case f.Error == "not found":
+		return fmt.Errorf("%w: no variable of that name", job.ErrNotFound)
+	case f.Error != "":
+		return fmt.Errorf("%w: %s", job.ErrInvalid, clip(f.Error, 1000))
+	}
+	return nil
+}

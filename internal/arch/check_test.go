@@ -26,6 +26,7 @@ func TestCheckFindsViolations(t *testing.T) {
 		{pkg{ImportPath: "./internal/dispatcher", Imports: []string{"github.com/jackc/pgx/v5"}}, "whose home is [pkg/store/postgres]"},
 		{pkg{ImportPath: "./internal/httpapi", Imports: []string{"testing"}}, "test tools must not be linked"},
 		{pkg{ImportPath: "./internal/worker", Imports: []string{"github.com/nats-io/nats.go/jetstream"}}, "whose home is [pkg/queue/jetstream]"},
+		{pkg{ImportPath: "./internal/httpapi", Imports: []string{"unsafe"}}, "read in one place"},
 		{pkg{ImportPath: "./cmd/worker", Deps: []string{"github.com/jackc/pgx/v5/pgconn"}}, "no database credentials"},
 		{pkg{ImportPath: "./cmd/worker", Deps: []string{"github.com/nats-io/nats-server/v2/server"}}, "no servers of their own"},
 		{pkg{ImportPath: "./cmd/dispatcher", Deps: []string{"./internal/testenv"}}, "no test tools"},

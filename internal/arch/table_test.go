@@ -78,7 +78,7 @@ var table = map[string]row{
 	"internal/arch":        {"this table", nil},
 
 	"cmd/dispatcher": {"wiring", with(ideas, "api", "migrations", "pkg/object", "pkg/store/postgres", "pkg/queue/jetstream", "pkg/queue/identity",
-		"internal/admit", "internal/callback", "internal/dispatcher", "internal/fault", "internal/httpapi", "internal/sysmon", "internal/secret", "internal/telemetry", "internal/version", "pkg/netrule", "web")},
+		"internal/admit", "internal/callback", "internal/dispatcher", "internal/fault", "internal/httpapi", "internal/sysmon", "internal/secret", "internal/telemetry", "internal/version", "pkg/netrule")},
 	"cmd/worker": {"wiring", with(ideas, "pkg/object", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd", "pkg/runtime/fake",
 		"pkg/netrule", "pkg/runtime/cgroup", "pkg/runtime/egress", "internal/advisories", "internal/awake", "internal/daemon", "internal/fault", "internal/session", "internal/sysmon", "internal/worker", "internal/telemetry", "internal/version")},
 	"cmd/assay": {"command line", with(ideas, "api", "pkg/client", "pkg/runtime/containerd", "pkg/runtime/cgroup",
@@ -88,7 +88,6 @@ var table = map[string]row{
 	"images/mkimage":              {"builds image archives", []string{"internal/ociimage"}},
 	"examples/humaneval":          {"164 real problems", []string{"pkg/job"}},
 	"examples/humaneval/generate": {"writes them as a batch file", []string{"pkg/job", "examples/humaneval"}},
-	"web":                         {"the UI, embedded", nil},
 
 	"test/bench": {"benchmarks over real binaries, and over simulated workers", with(outside,
 		"internal/worker", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd/rawloop", "pkg/runtime/fake")},

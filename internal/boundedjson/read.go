@@ -18,7 +18,7 @@ func Read(r io.Reader, n int) ([]byte, error) { return ReadWithin(r, n, n, Limit
 // ErrLimit, no more is held than it took to see that.
 func ReadWithin(r io.Reader, n, free int, l Limits) ([]byte, error) {
 	c := counter{Limits: l, values: 1}
-	body := make([]byte, 0, min(n, 64<<10))
+	body := make([]byte, 0, min(n, 32<<10))
 	for len(body) < n {
 		body = grown(body, n)
 		begin := len(body)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/assay-run/assay/internal/dev"
+	"github.com/assay-run/assay/internal/testenv"
 )
 
 // binDir is where to look for containerd before PATH, so that the tests can run against another version.
@@ -19,6 +20,7 @@ var binDir = os.Getenv("ASSAY_TEST_CONTAINERD_BIN")
 
 func startContainerd(t *testing.T, dir string) *dev.Containerd {
 	t.Helper()
+	testenv.Needs(t, "containerd, and root")
 	c, err := dev.StartContainerd(t.Context(), dev.ContainerdConfig{Dir: dir, BinDir: binDir})
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/assay-run/assay/internal/dev"
+	"github.com/assay-run/assay/internal/testenv"
 )
 
 // helperVar makes this test binary a process that starts a component in the directory and waits to be killed.
@@ -66,6 +67,9 @@ type helper struct {
 // startHelper returns when the component in the other process has started.
 func startHelper(t *testing.T, component, dir string) *helper {
 	t.Helper()
+	if component != "lock" {
+		testenv.Needs(t, component)
+	}
 	cmd := exec.Command(os.Args[0], "-test.run=^$")
 	cmd.Env = append(os.Environ(), helperVar+"="+component+":"+dir)
 	cmd.Stderr = os.Stderr

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/internal/dev"
+	"github.com/assay-run/assay/internal/testenv"
 )
 
 // serverInfo reads what a NATS server says to everybody who connects.
@@ -37,6 +38,7 @@ func serverInfo(t *testing.T, url string) (info struct {
 
 func startNATS(t *testing.T, cfg dev.NATSConfig) *dev.NATS {
 	t.Helper()
+	testenv.Needs(t, "NATS")
 	cfg.Logger = slog.New(slog.DiscardHandler)
 	n, err := dev.StartNATS(t.Context(), cfg)
 	if err != nil {

@@ -10,11 +10,13 @@ import (
 	"testing"
 
 	"github.com/assay-run/assay/internal/dev"
+	"github.com/assay-run/assay/internal/testenv"
 )
 
 // startPostgres starts a server that is stopped at the end of the test at the latest.
 func startPostgres(t *testing.T, cfg dev.PostgresConfig) *dev.Postgres {
 	t.Helper()
+	testenv.Needs(t, "Postgres")
 	p, err := dev.StartPostgres(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -174,6 +176,7 @@ func TestPostgresErrorsSayWhatToDo(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
+			testenv.Needs(t, "Postgres")
 			p, err := dev.StartPostgres(t.Context(), test.cfg(t.TempDir()))
 			if err == nil {
 				_ = p.Stop(stopContext(t))

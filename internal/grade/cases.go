@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/assay-run/assay/internal/frame"
 	"github.com/assay-run/assay/pkg/job"
 )
 
@@ -109,7 +110,7 @@ const maxStray = 1000
 
 // answer reads what came of case id, and how its process ended: the guest ends it, who asks
 // first whether the moment has come. The answer is nil if there was none.
-func (g *grading) answer(id int, until time.Duration) (answer, end *frame, err error) {
+func (g *grading) answer(id int, until time.Duration) (answer, end *message, err error) {
 	for range maxStray {
 		f, err := g.receive(g.box, until+grace)
 		switch {
@@ -126,11 +127,11 @@ func (g *grading) answer(id int, until time.Duration) (answer, end *frame, err e
 			answer = f
 		}
 	}
-	return nil, nil, errProtocol
+	return nil, nil, frame.ErrProtocol
 }
 
 // judge compares an answer with what was expected.
-func judge(c *job.Case, answer, end *frame) job.CaseResult {
+func judge(c *job.Case, answer, end *message) job.CaseResult {
 	switch {
 	case end.Timeout:
 		return job.CaseResult{Outcome: job.TimedOut, Message: tooSlow}

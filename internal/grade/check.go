@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/assay-run/assay/internal/frame"
 	"github.com/assay-run/assay/pkg/job"
 )
 
@@ -91,8 +92,8 @@ func (r *relay) run(ctx context.Context) (err error) {
 		return err
 	}
 	t := r.Tests
-	frame := checkFrame{Op: "check", Check: t.Check, Setup: t.Setup, Function: t.Function, Class: t.OfClass(), Wall: r.left().Seconds(), Link: linkFD, Functions: t.Functions}
-	if err := r.check.send(frame); err != nil {
+	first := checkFrame{Op: "check", Check: t.Check, Setup: t.Setup, Function: t.Function, Class: t.OfClass(), Wall: r.left().Seconds(), Link: linkFD, Functions: t.Functions}
+	if err := r.check.send(first); err != nil {
 		return err
 	}
 	r.until = r.now() + r.left()
@@ -126,10 +127,10 @@ func (r *relay) run(ctx context.Context) (err error) {
 				return err
 			}
 		default:
-			return r.checkBroke(errProtocol)
+			return r.checkBroke(frame.ErrProtocol)
 		}
 		if len(r.verdicts) > job.MaxCases {
-			return r.checkBroke(errProtocol)
+			return r.checkBroke(frame.ErrProtocol)
 		}
 	}
 }
@@ -153,7 +154,7 @@ func newLink() (a, b *os.File, err error) {
 // lost ends the solution's process, whose link is of no use to the check any more.
 func (r *relay) lost(why string) error {
 	if r.box != nil {
-		cause := map[string]error{"late": os.ErrDeadlineExceeded, "protocol": errProtocol}[why]
+		cause := map[string]error{"late": os.ErrDeadlineExceeded, "protocol": frame.ErrProtocol}[why]
 		if cause == nil {
 			cause = net.ErrClosed
 		}
@@ -167,7 +168,7 @@ func (r *relay) lost(why string) error {
 }
 
 // ask passes a frame of the check on to the solution, and its answer back.
-func (r *relay) ask(ctx context.Context, f *frame) error {
+func (r *relay) ask(ctx context.Context, f *message) error {
 	if r.box == nil && r.died == nil { // it died in an earlier test
 		if r.restarts++; r.restarts > maxRestarts {
 			r.died = &job.CaseResult{Outcome: job.Failed, Message: "the solution ended its process too often"}
@@ -183,7 +184,7 @@ func (r *relay) ask(ctx context.Context, f *frame) error {
 	r.box.relay(f.raw)
 	answer, err := r.receive(r.box, r.until)
 	if err == nil && answer.Op != "return" && answer.Op != "raise" && answer.Op != "call" {
-		err = errProtocol
+		err = frame.ErrProtocol
 	}
 	if err != nil {
 		c, err := r.broken(err)
@@ -320,7 +321,7 @@ func (r *relay) checkBroke(cause error) error {
 	c := job.CaseResult{Name: "check", Outcome: job.TimedOut, Message: "the check did not come to its end: " + tooSlow}
 	switch {
 	case late(cause):
-	case errors.Is(cause, errProtocol):
+	case errors.Is(cause, frame.ErrProtocol):
 		c.Outcome, c.Message = job.Failed, "the check wrote to a descriptor that is not its own"
 	default:
 		c.Outcome, c.Message = endMessage(rep)

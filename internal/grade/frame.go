@@ -1,28 +1,24 @@
 package grade
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 
 	"github.com/assay-run/assay/internal/boundedjson"
+	"github.com/assay-run/assay/internal/frame"
 )
 
 // MaxFrame is the most that one frame may hold, in bytes of JSON.
 const MaxFrame = 8 << 20
 
-// frameLimits leave room for the largest value, which is passed on as it is.
-var frameLimits = boundedjson.Limits{Values: 4 * maxNodes, Depth: 2 * maxDepth}
+// frameLimits leave room for the largest value, which is passed on as it is. One of up
+// to 64 KiB is counted only when it is there.
+var frameLimits = frame.Limits{Bytes: MaxFrame, Free: 64 << 10, Values: boundedjson.Limits{Values: 4 * maxNodes, Depth: 2 * maxDepth}}
 
-// frameFree is how long a frame may be that is counted when it is there, in bytes.
-const frameFree = 64 << 10
-
-var errProtocol = errors.New("breaks the protocol")
-
-// frame is any message from a sandbox. What an op does not use is empty.
-type frame struct {
+// message is any from a sandbox. What an op does not use is empty.
+type message struct {
 	Op        string          `json:"op"`
 	ID        int             `json:"id"`
 	Stage     string          `json:"stage"`
@@ -70,34 +66,19 @@ type verdict struct {
 	SelfReported bool `json:"self_reported"`
 }
 
-// readFrame reads one frame. Errors of the reader are passed on; a frame that is
-// none wraps errProtocol.
-func readFrame(r io.Reader) (*frame, error) {
-	var head [4]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
-		return nil, err
-	}
-	n := binary.BigEndian.Uint32(head[:])
-	if n > MaxFrame {
-		return nil, fmt.Errorf("%w: a frame of %d bytes", errProtocol, n)
-	}
-	// An enemy who announces much and sends little does not make us allocate it, and
-	// one who sends too many values has us hold no more than shows that.
-	raw, err := boundedjson.ReadWithin(r, int(n), frameFree, frameLimits)
-	if errors.Is(err, boundedjson.ErrLimit) {
-		return nil, fmt.Errorf("%w: a frame of %d bytes with too many values", errProtocol, n)
+// readFrame reads one frame. An end within it, as any other error of the reader, says
+// that the program is gone; a frame that is none wraps frame.ErrProtocol.
+func readFrame(r io.Reader) (*message, error) {
+	raw, err := frame.Read(r, frameLimits, nil)
+	if errors.Is(err, frame.ErrCut) {
+		return nil, io.ErrUnexpectedEOF
 	}
 	if err != nil {
 		return nil, err
 	}
-	f := &frame{raw: raw}
-	if err := boundedjson.Unmarshal(raw, f, frameLimits); err != nil {
-		return nil, fmt.Errorf("%w: a frame that is not JSON, or too much of it", errProtocol)
+	f := &message{raw: raw}
+	if err := boundedjson.Unmarshal(raw, f, frameLimits.Values); err != nil {
+		return nil, fmt.Errorf("%w: a frame that is not JSON, or too much of it", frame.ErrProtocol)
 	}
 	return f, nil
-}
-
-func writeRaw(w io.Writer, raw []byte) error {
-	_, err := w.Write(append(binary.BigEndian.AppendUint32(make([]byte, 0, len(raw)+4), uint32(len(raw))), raw...))
-	return err
 }

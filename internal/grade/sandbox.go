@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/assay-run/assay/internal/frame"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/runtime"
 )
@@ -145,7 +146,7 @@ func (b *sandbox) send(v any) error {
 func (b *sandbox) relay(raw []byte) {
 	if b.conn != nil {
 		_ = b.conn.SetWriteDeadline(time.Now().Add(writeTime))
-		_ = writeRaw(b.conn, raw)
+		_, _ = b.conn.Write(frame.Of(raw))
 	}
 }
 
@@ -153,9 +154,9 @@ func (b *sandbox) relay(raw []byte) {
 const writeTime = 10 * time.Second
 
 // receive reads the next frame until a moment; os.ErrDeadlineExceeded
-// says that it was too late, errProtocol that it was no frame, and anything else
+// says that it was too late, frame.ErrProtocol that it was no frame, and anything else
 // that the program is gone.
-func (g *grading) receive(b *sandbox, until time.Duration) (*frame, error) {
+func (g *grading) receive(b *sandbox, until time.Duration) (*message, error) {
 	if b.conn == nil {
 		return nil, net.ErrClosed
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/assay-run/assay/internal/frame"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
@@ -75,7 +76,7 @@ func (g *grading) enter(ctx context.Context, byReference bool, link *os.File) er
 		return g.leave()
 	}
 	if err == nil && (f.Op != "raise" || f.Exception == nil) {
-		err = errProtocol
+		err = frame.ErrProtocol
 	}
 	if err == nil {
 		g.unloaded = &job.CaseResult{Outcome: job.Exception, Message: unloadedMessage(f.Stage, f.Exception)}
@@ -106,7 +107,7 @@ func (g *grading) prepare(box *sandbox) error {
 		g.unloaded = &job.CaseResult{Outcome: job.CheckError, Message: unloadedMessage("setup", f.Exception)}
 		return g.leave()
 	case err == nil:
-		err = errProtocol
+		err = frame.ErrProtocol
 	}
 	rep, err := g.broken(err)
 	if err != nil {
@@ -143,7 +144,7 @@ func (g *grading) broken(cause error) (job.CaseResult, error) {
 	switch {
 	case late(cause):
 		c.Outcome, c.Message = job.TimedOut, tooSlow
-	case errors.Is(cause, errProtocol):
+	case errors.Is(cause, frame.ErrProtocol):
 		c.Outcome, c.Message = job.Failed, "the solution wrote to a descriptor that is not its own"
 	default:
 		c.Outcome, c.Message = endMessage(rep)

@@ -1,11 +1,10 @@
 package guest
 
 import (
-	"bytes"
-	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"io"
+
+	"github.com/assay-run/assay/internal/frame"
 )
 
 // Version is of this protocol. Worker and guest come from the same build, and a
@@ -77,43 +76,7 @@ func (s Stage) String() string {
 }
 
 // Encode returns v as a frame.
-func Encode(v any) ([]byte, error) {
-	body, err := json.Marshal(v)
-	if err != nil {
-		return nil, err
-	}
-	if len(body) > MaxFrame {
-		return nil, fmt.Errorf("frame of %d bytes: the limit is %d", len(body), MaxFrame)
-	}
-	return append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...), nil
-}
+func Encode(v any) ([]byte, error) { return frame.Encode(v, MaxFrame) }
 
-// Decode reads one frame of at most limit bytes into v. A frame that is too long, is not JSON or has
-// unknown fields is an error; io.EOF means that the stream ended between frames.
-func Decode(r io.Reader, v any, limit int) error {
-	var head [4]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
-		return err
-	}
-	n := binary.BigEndian.Uint32(head[:])
-	if int64(n) > int64(limit) {
-		return fmt.Errorf("frame of %d bytes: the limit is %d", n, limit)
-	}
-	// The body grows as it arrives: a length alone must not cost memory.
-	var body bytes.Buffer
-	if _, err := io.CopyN(&body, r, int64(n)); err != nil {
-		if err == io.EOF {
-			err = io.ErrUnexpectedEOF
-		}
-		return err
-	}
-	d := json.NewDecoder(&body)
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		return fmt.Errorf("frame: %w", err)
-	}
-	if d.More() {
-		return fmt.Errorf("frame: more than one value")
-	}
-	return nil
-}
+// Decode reads one frame of at most limit bytes into v, as frame.Decode does.
+func Decode(r io.Reader, v any, limit int) error { return frame.Decode(r, v, limit) }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/assay-run/assay/internal/frame"
 )
 
 func TestFrames(t *testing.T) {
@@ -46,21 +48,19 @@ func TestEncodeRefusesWhatDecodeWould(t *testing.T) {
 	}
 }
 
-func frame(body string) []byte {
-	return append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
-}
+func framed(body string) []byte { return frame.Of([]byte(body)) }
 
 func TestDecodeRefuses(t *testing.T) {
 	t.Parallel()
 	for name, raw := range map[string][]byte{
 		"half a length":  {0, 0},
-		"half a body":    frame(`{"status": 1}`)[:10],
-		"no JSON":        frame("status"),
-		"unknown field":  frame(`{"status": 1, "more": 2}`),
-		"wrong type":     frame(`{"status": "1"}`),
-		"two values":     frame(`{"status": 1}{"status": 2}`),
+		"half a body":    framed(`{"status": 1}`)[:10],
+		"no JSON":        framed("status"),
+		"unknown field":  framed(`{"status": 1, "more": 2}`),
+		"wrong type":     framed(`{"status": "1"}`),
+		"two values":     framed(`{"status": 1}{"status": 2}`),
 		"too long":       binary.BigEndian.AppendUint32(nil, MaxFrame+1),
-		"nothing at all": frame(""),
+		"nothing at all": framed(""),
 	} {
 		if err := Decode(bytes.NewReader(raw), &Ended{}, MaxFrame); err == nil || err == io.EOF {
 			t.Errorf("%s: Decode = %v, want an error of its own", name, err)
@@ -88,11 +88,11 @@ func TestDecodeDoesNotTrustLengths(t *testing.T) {
 // What a guest says is a stream of frames, each of which may be anything. The
 // worker reads Hello, and then Ended after Ended, until one is wrong.
 func FuzzGuestProtocol(f *testing.F) {
-	f.Add(slices.Concat(frame(`{"version": 1}`), frame(`{"status": 256}`), frame(`{"status": 1, "error": "x"}`)))
-	f.Add(slices.Concat(frame(`{"status": 0}`), frame(`{"version": 1}`)))                 // reordered
-	f.Add(append(frame(`{"version": 1}`), 0xff, 0xff, 0xff, 0xff))                        // oversized
-	f.Add(append(frame(`{"version": 1}`), 0, 0, 0, 9, '{'))                               // truncated
-	f.Add(slices.Concat(frame(`[]`), frame(``), frame(`null`), frame(`{"status": 1e9}`))) // forged
+	f.Add(slices.Concat(framed(`{"version": 1}`), framed(`{"status": 256}`), framed(`{"status": 1, "error": "x"}`)))
+	f.Add(slices.Concat(framed(`{"status": 0}`), framed(`{"version": 1}`)))                   // reordered
+	f.Add(append(framed(`{"version": 1}`), 0xff, 0xff, 0xff, 0xff))                           // oversized
+	f.Add(append(framed(`{"version": 1}`), 0, 0, 0, 9, '{'))                                  // truncated
+	f.Add(slices.Concat(framed(`[]`), framed(``), framed(`null`), framed(`{"status": 1e9}`))) // forged
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		stream := bytes.NewReader(raw)
 		if Decode(stream, &Hello{}, MaxFrame) != nil {

@@ -32,6 +32,7 @@ type Env struct {
 // them.
 func Containerd(t testing.TB) *Env {
 	t.Helper()
+	Needs(t, "containerd, and root")
 	defer env.use(t)()
 	if env.containerd == nil {
 		if err := env.startContainerd(); err != nil {

@@ -14,6 +14,7 @@ import (
 // ASSAY_GUEST says where it is.
 func Guest(t testing.TB) string {
 	t.Helper()
+	Needs(t, "the program of cmd/guest")
 	file, err := guest()
 	if err != nil {
 		t.Fatal(err)

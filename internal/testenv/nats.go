@@ -12,6 +12,7 @@ import (
 // that restarts its server uses dev.StartNATS itself.
 func NATS(t testing.TB) (url string) {
 	t.Helper()
+	Needs(t, "NATS")
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
 	defer cancel()
 	n, err := dev.StartNATS(ctx, dev.NATSConfig{Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})

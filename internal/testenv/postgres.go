@@ -18,6 +18,7 @@ const databasePrefix = "test_"
 // Unlike everywhere else, fsync is off: a test's data need not survive a power cut, and a killed server loses nothing by it.
 func Postgres(t testing.TB) (dsn string) {
 	t.Helper()
+	Needs(t, "Postgres")
 	pg, name := database(t)
 	ctx, cancel := startContext()
 	defer cancel()

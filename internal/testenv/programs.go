@@ -23,6 +23,7 @@ import (
 // of others by their paths.
 func Programs(t testing.TB, tags ...string) string {
 	t.Helper()
+	Needs(t, "the programs of cmd")
 	own := t.TempDir()
 	if err := programs(t.Context(), own, tags); err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 // there yet.
 func Runsc(t testing.TB) string {
 	t.Helper()
+	Needs(t, "runsc")
 	script := filepath.Join(RepoRoot(t), "scripts", "runsc")
 	cmd := exec.CommandContext(t.Context(), script)
 	cmd.Stderr = os.Stderr

@@ -12,7 +12,8 @@
 //
 // Postgres and containerd start once per test binary, on first use. Their directories are kept under .cache/testenv in
 // the repository, so that making a cluster and unpacking an image is paid for once. Test binaries that run at the same
-// time each take a directory of their own. Missing set-up fails the test with the command to run; nothing is skipped.
+// time each take a directory of their own. Missing set-up fails the test with the command to run; nothing is skipped
+// but by -short: see Needs.
 package testenv
 
 import (

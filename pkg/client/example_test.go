@@ -41,7 +41,7 @@ func ExampleClient() {
 	// Output: succeeded: 42
 }
 
-// Run is both in one call.
+// Both in one call.
 func ExampleClient_Run() {
 	url, stop := exampleFleet()
 	defer stop()

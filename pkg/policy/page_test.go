@@ -62,7 +62,7 @@ func TestPolicyPage(t *testing.T) {
 	}
 }
 
-// documented are the uses and isolations of the table. Another runtime's handler (vm) is
+// The uses and isolations of the table. Another runtime's handler (vm) is
 // whatever an operator configures.
 var (
 	documentedUses       = []Use{UsePython, UseCommand, UseTests, UseSession, UseShell}

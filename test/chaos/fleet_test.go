@@ -87,6 +87,7 @@ func (s *shape) defaults() {
 // newFleet starts a fleet that ends with the test.
 func newFleet(t *testing.T, s shape) *fleet {
 	t.Helper()
+	testenv.Needs(t, "a fleet")
 	s.defaults()
 	f := &fleet{t: t, dir: t.TempDir(), lease: s.lease, shape: s, natsDir: s.natsDir, objects: s.objects}
 	if err := os.Chmod(f.dir, 0o755); err != nil { // sandboxes pass through it

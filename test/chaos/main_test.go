@@ -58,6 +58,7 @@ var programs struct {
 // built returns the directory of the programs, made from this very source.
 func built(t *testing.T) string {
 	t.Helper()
+	testenv.Needs(t, "the programs of cmd")
 	programs.once.Do(func() {
 		root := testenv.RepoRoot(t)
 		programs.dir = filepath.Join(root, ".cache", "testenv", "chaos-bin")

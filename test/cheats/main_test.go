@@ -4,12 +4,8 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -85,23 +81,6 @@ func (f *fleet) warm(t *testing.T) {
 	t.Fatal("nothing is forked from an interpreter with imports")
 }
 
-var guestBinary = sync.OnceValues(func() (string, error) {
-	if file := os.Getenv("ASSAY_GUEST"); file != "" {
-		return file, nil
-	}
-	file, err := filepath.Abs("../../.cache/testenv/guest")
-	if err != nil {
-		return "", err
-	}
-	fresh := fmt.Sprintf("%s.%d", file, os.Getpid())
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", fresh, "github.com/assay-run/assay/cmd/guest")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the guest: %w\n%s", err, out)
-	}
-	return file, os.Rename(fresh, file)
-})
-
 // fleet is a runtime, and how a worker grades with it.
 type fleet struct {
 	rt        *containerd.Runtime
@@ -112,12 +91,8 @@ type fleet struct {
 func newFleet(t *testing.T, isolation policy.Isolation) *fleet {
 	t.Helper()
 	env := testenv.Containerd(t)
-	guest, err := guestBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
 	cfg := containerd.DefaultConfig()
-	cfg.Address, cfg.Namespace, cfg.Guest, cfg.WorkerID = env.Address, env.Namespace, guest, "test"
+	cfg.Address, cfg.Namespace, cfg.Guest, cfg.WorkerID = env.Address, env.Namespace, testenv.Guest(t), "test"
 	cfg.StateDir = filepath.Join(t.TempDir(), "state")
 	cfg.Runsc = testenv.Runsc(t)
 	rt, err := containerd.New(t.Context(), cfg)

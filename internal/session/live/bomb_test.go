@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/assay-run/assay/internal/guest"
+	"github.com/assay-run/assay/internal/frame"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 )
@@ -31,7 +31,7 @@ func TestFramesThatGrowWhenTheyAreDecoded(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		_, err := decode(raw)
 		runtime.ReadMemStats(&after)
-		if took := after.TotalAlloc - before.TotalAlloc; took > 64<<20 || !errors.Is(err, guest.ErrProtocol) {
+		if took := after.TotalAlloc - before.TotalAlloc; took > 64<<20 || !errors.Is(err, frame.ErrProtocol) {
 			t.Errorf("%s: %d MiB, %v", name, took>>20, err)
 		}
 	}
@@ -48,7 +48,7 @@ func FuzzFrame(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		got, err := decode(raw)
-		if err != nil && !errors.Is(err, guest.ErrProtocol) {
+		if err != nil && !errors.Is(err, frame.ErrProtocol) {
 			t.Errorf("%v", err)
 		}
 		if err == nil && len(got.Display)+len(got.Output)+len(got.Tail)+len(got.Variables) > frameLimits.Values {

@@ -4,16 +4,16 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/assay-run/assay/internal/guest"
+	"github.com/assay-run/assay/internal/frame"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue"
 )
 
 // call passes a call of a host function on to the client, if the policy has room
 // for it.
-func (l *live) call(f *frame) error {
+func (l *live) call(f *message) error {
 	if f.Call <= 0 || len(f.Name) > 200 {
-		return fmt.Errorf("%w: a call without number or with too long a name", guest.ErrProtocol)
+		return fmt.Errorf("%w: a call without number or with too long a name", frame.ErrProtocol)
 	}
 	c := job.HostCall{Call: f.Call, Name: f.Name, Args: f.Args, Kwargs: f.Kwargs}
 	refusal := l.admit(c)

@@ -7,7 +7,7 @@
 //
 // # Frames
 //
-// Frames are those of package guest (ReadTalk, WriteTalk), each an object with
+// Frames are those of package frame, each an object with
 // the key op. Every request has an id, which its one answer repeats.
 //
 //	to the session    execute {id, code, variables, stdout, stderr, kill, imports}   shell {id, command, stdout, stderr, kill}

@@ -24,7 +24,7 @@ const (
 )
 
 // ask sends a request and waits for its answer, at most for wall.
-func (l *live) ask(ctx context.Context, m map[string]any, wall time.Duration, load ...[]byte) (*frame, error) {
+func (l *live) ask(ctx context.Context, m map[string]any, wall time.Duration, load ...[]byte) (*message, error) {
 	if err := l.await(ctx); err != nil {
 		return nil, err
 	}
@@ -49,8 +49,8 @@ func (l *live) yieldTurn() { l.turn <- struct{}{} }
 
 // exchange is ask for who has the turn. What is interruptible is interrupted at its
 // limits, and has to give way soon; the limit is returned.
-func (l *live) exchange(m map[string]any, files []*os.File, wall time.Duration, interruptible bool, load ...[]byte) (*frame, limit, error) {
-	answer, exceeded := make(chan *frame, 1), make(chan limit, 1)
+func (l *live) exchange(m map[string]any, files []*os.File, wall time.Duration, interruptible bool, load ...[]byte) (*message, limit, error) {
+	answer, exceeded := make(chan *message, 1), make(chan limit, 1)
 	l.mu.Lock()
 	l.next++
 	id := l.next
@@ -91,7 +91,7 @@ func (l *live) exchange(m map[string]any, files []*os.File, wall time.Duration, 
 
 // wait waits for an answer, or until a limit is reached. There is neither if the
 // session has ended.
-func (l *live) wait(id int64, answer <-chan *frame, exceeded <-chan limit, wall time.Duration, watched bool) (*frame, limit) {
+func (l *live) wait(id int64, answer <-chan *message, exceeded <-chan limit, wall time.Duration, watched bool) (*message, limit) {
 	timer := time.NewTimer(wall)
 	defer timer.Stop()
 	pulse := newPulse()
@@ -134,7 +134,7 @@ func (l *live) waitedFor() time.Duration {
 }
 
 // yield interrupts a request until it gives way; nil if it does not.
-func (l *live) yield(id int64, answer <-chan *frame, interruptible bool) *frame {
+func (l *live) yield(id int64, answer <-chan *message, interruptible bool) *message {
 	if !interruptible {
 		return nil
 	}
@@ -247,7 +247,7 @@ func (l *live) lost(e *job.Execute, err error) *job.Execute {
 
 // judge says how an execute ended that the session lives on after. What we did to it
 // comes first, and then its own word.
-func (l *live) judge(e *job.Execute, f *frame, by limit, wall time.Duration, canceled bool) {
+func (l *live) judge(e *job.Execute, f *message, by limit, wall time.Duration, canceled bool) {
 	switch {
 	case by != "":
 		e.Outcome, e.Message = l.broken(by, wall)
@@ -271,7 +271,7 @@ func (l *live) judge(e *job.Execute, f *frame, by limit, wall time.Duration, can
 const maxText = 64 << 10
 
 // fill takes over what the session says about an execute, cut to what it may be.
-func (l *live) fill(e *job.Execute, f *frame) {
+func (l *live) fill(e *job.Execute, f *message) {
 	e.ExitCode, e.WallMS = f.Code, f.WallMS
 	e.Value = clipValue(f.Value)
 	if x := f.Exception; x != nil {

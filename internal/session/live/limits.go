@@ -193,7 +193,7 @@ func killed(p *policy.Policy) []string {
 }
 
 // exceeds passes on that what executes wrote too much.
-func (l *live) exceeds(f *frame) {
+func (l *live) exceeds(f *message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if f.ID != l.executing || f.ID == 0 {
@@ -223,7 +223,7 @@ func (l *live) broken(by limit, wall time.Duration) (job.Outcome, string) {
 }
 
 // overrun says which stream passed a limit that ends an execute.
-func (l *live) overrun(f *frame) limit {
+func (l *live) overrun(f *message) limit {
 	most := map[string]job.Size{"stdout": l.policy.Stdout.Limit, "stderr": l.policy.Stderr.Limit}
 	for _, name := range killed(&l.policy) {
 		if f.Bytes[name] > int64(most[name]) {

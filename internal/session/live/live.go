@@ -12,7 +12,7 @@ import (
 
 	"github.com/assay-run/assay/internal/awake"
 	"github.com/assay-run/assay/internal/boundedjson"
-	"github.com/assay-run/assay/internal/guest"
+	"github.com/assay-run/assay/internal/frame"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/queue"
@@ -68,7 +68,7 @@ type live struct {
 
 	mu        sync.Mutex
 	next      int64
-	waiting   map[int64]chan *frame
+	waiting   map[int64]chan *message
 	calls     map[int64]job.HostCall
 	called    int        // of policy.Callbacks.MaxCalls
 	executing int64      // id of the request that can be interrupted; 0: none
@@ -80,8 +80,8 @@ type live struct {
 	cut       bool              // what it said last is not whole
 }
 
-// frame is any message of a session.
-type frame struct {
+// message is any of a session.
+type message struct {
 	Op          string                  `json:"op"`
 	ID          int64                   `json:"id"`
 	Error       string                  `json:"error"`
@@ -110,7 +110,7 @@ func newLive(id job.ID, tenant string, spec job.SessionSpec, plan *policy.Plan, 
 	l := &live{
 		id: id, tenant: tenant, spec: spec, policy: plan.Policy, plan: plan, slot: slot, tell: tell,
 		ready: make(chan struct{}), over: make(chan struct{}), turn: make(chan struct{}, 1),
-		waiting: map[int64]chan *frame{}, calls: map[int64]job.HostCall{}, used: time.Now(), seen: time.Now(),
+		waiting: map[int64]chan *message{}, calls: map[int64]job.HostCall{}, used: time.Now(), seen: time.Now(),
 		meters: newMeters(&plan.Policy),
 	}
 	l.running, l.stopped = context.WithCancel(context.Background())
@@ -172,7 +172,7 @@ func (l *live) verdict(rep *runtime.Report, err error) (job.Outcome, string) {
 	case rep.Outcome == job.OutOfMemory:
 		return job.OutOfMemory, rep.Message
 	case cut:
-		return job.PolicyViolation, "the session broke the protocol: " + guest.ErrCut.Error()
+		return job.PolicyViolation, "the session broke the protocol: " + frame.ErrCut.Error()
 	case rep.Outcome == job.Succeeded:
 		return job.Failed, "the interpreter ended"
 	}
@@ -227,7 +227,7 @@ func (l *live) converse(ctx context.Context, conn net.Conn) error {
 	}
 	for {
 		done := func() {}
-		raw, err := guest.ReadTalkWithin(conn, frameBounds, func(size int) (err error) {
+		raw, err := frame.ReadObject(conn, frameBounds, func(size int) (err error) {
 			done, err = l.room(ctx, conn, size)
 			return err
 		})
@@ -239,14 +239,14 @@ func (l *live) converse(ctx context.Context, conn net.Conn) error {
 			continue
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() == nil {
-			err = fmt.Errorf("%w: a frame that does not arrive", guest.ErrProtocol) // a session that is killed has a reason already
+			err = fmt.Errorf("%w: a frame that does not arrive", frame.ErrProtocol) // a session that is killed has a reason already
 		}
 		switch {
-		case errors.Is(err, guest.ErrCut): // it may have been killed
+		case errors.Is(err, frame.ErrCut): // it may have been killed
 			l.mu.Lock()
 			l.cut = true
 			l.mu.Unlock()
-		case errors.Is(err, guest.ErrProtocol):
+		case errors.Is(err, frame.ErrProtocol):
 			l.finish(job.PolicyViolation, "the session broke the protocol: "+err.Error())
 		} // else nobody is at the other end any more: how that came about the report says
 		return nil
@@ -266,7 +266,7 @@ func (l *live) room(ctx context.Context, conn net.Conn, size int) (done func(), 
 	asked := len(l.waiting) > 0
 	l.mu.Unlock()
 	if !asked {
-		return nil, fmt.Errorf("%w: a frame of %d bytes that nobody asked for", guest.ErrProtocol, size)
+		return nil, fmt.Errorf("%w: a frame of %d bytes that nobody asked for", frame.ErrProtocol, size)
 	}
 	leave := arriving.Enter(size)
 	l.deadline(ctx, conn, time.Now().Add(longTime))
@@ -293,12 +293,12 @@ var frameLimits = boundedjson.Limits{Values: 128 << 10, Depth: 200}
 
 // frameBounds leave room for the arguments of a call, which are passed on as they
 // are, however many values they have. Nothing else that is long has many.
-var frameBounds = guest.TalkBounds{Bytes: maxAnswer, Long: maxArgs + 4<<10, Values: frameLimits}
+var frameBounds = frame.Limits{Bytes: maxAnswer, Free: maxArgs + 4<<10, Values: frameLimits}
 
 // decode reads a frame. The arguments of a call may be as many as fit in: they are
 // passed on as they are.
-func decode(raw []byte) (*frame, error) {
-	var f frame
+func decode(raw []byte) (*message, error) {
+	var f message
 	err := boundedjson.Unmarshal(raw, &f, frameLimits)
 	if errors.Is(err, boundedjson.ErrLimit) {
 		var c struct {
@@ -309,12 +309,12 @@ func decode(raw []byte) (*frame, error) {
 		}
 		boundedjson.Build(raw, 0, func() {
 			if json.Unmarshal(raw, &c) == nil && c.Op == "call" {
-				f, err = frame{Op: c.Op, Call: c.Call, Name: c.Name, Args: c.Args, Kwargs: c.Kwargs}, nil
+				f, err = message{Op: c.Op, Call: c.Call, Name: c.Name, Args: c.Args, Kwargs: c.Kwargs}, nil
 			}
 		})
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %.200s", guest.ErrProtocol, err.Error())
+		return nil, fmt.Errorf("%w: %.200s", frame.ErrProtocol, err.Error())
 	}
 	return &f, nil
 }
@@ -354,7 +354,7 @@ func (l *live) hear(raw []byte) error {
 		l.exceeds(f)
 		return nil
 	}
-	return fmt.Errorf("%w: op %.40q", guest.ErrProtocol, f.Op)
+	return fmt.Errorf("%w: op %.40q", frame.ErrProtocol, f.Op)
 }
 
 // send writes one frame, and its load behind it.
@@ -367,9 +367,9 @@ func (l *live) send(m map[string]any, load [][]byte, files ...*os.File) error {
 	}
 	var err error
 	if conn, ok := l.conn.(*net.UnixConn); ok && len(files) > 0 {
-		err = guest.WriteTalkFiles(conn, m, files)
+		err = frame.WriteFiles(conn, m, files)
 	} else {
-		err = guest.WriteTalk(l.conn, m)
+		err = frame.Write(l.conn, m)
 	}
 	for _, b := range load {
 		if err == nil {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/assay-run/assay/internal/guest"
+	"github.com/assay-run/assay/internal/frame"
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
@@ -38,7 +38,7 @@ func (sandbox) Close() {}
 func (sandbox) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report, error) {
 	near, far := net.Pipe()
 	defer far.Close()
-	go func() { _ = guest.WriteTalk(far, map[string]any{"op": "ready"}) }()
+	go func() { _ = frame.Write(far, map[string]any{"op": "ready"}) }()
 	if err := a.Converse(ctx, near); err != nil {
 		return nil, err
 	}

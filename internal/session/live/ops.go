@@ -17,17 +17,17 @@ func (l *live) do(ctx context.Context, c queue.SessionCall) (r queue.SessionRepl
 	case queue.SessionSet:
 		_, err = l.request(ctx, map[string]any{"op": "set", "name": c.Name}, c.Data)
 	case queue.SessionGet:
-		var f *frame
+		var f *message
 		if f, err = l.request(ctx, map[string]any{"op": "get", "name": c.Name}); err == nil {
 			r.Value, r.Data, r.Size = clipValue(f.Value), f.Data, f.Size
 		}
 	case queue.SessionList:
-		var f *frame
+		var f *message
 		if f, err = l.request(ctx, map[string]any{"op": "list"}); err == nil {
 			r.Variables = clipVariables(f.Variables)
 		}
 	case queue.SessionReset:
-		var f *frame
+		var f *message
 		if f, err = l.request(ctx, map[string]any{"op": "reset"}); err == nil {
 			r.Reset = clipReset(f.Reset)
 		}
@@ -36,7 +36,7 @@ func (l *live) do(ctx context.Context, c queue.SessionCall) (r queue.SessionRepl
 	case queue.SessionPut:
 		_, err = l.request(ctx, map[string]any{"op": "put", "path": c.Path}, c.Data)
 	case queue.SessionFile:
-		var f *frame
+		var f *message
 		m := map[string]any{"op": "file", "path": c.Path}
 		if c.Length > 0 { // else all of it, which dispatchers of older releases want
 			m["offset"], m["length"] = c.Offset, c.Length
@@ -85,13 +85,13 @@ func clipNames(in []string) []string {
 }
 
 // request is for what takes a moment only. The load goes behind the frame.
-func (l *live) request(ctx context.Context, m map[string]any, load ...[]byte) (*frame, error) {
+func (l *live) request(ctx context.Context, m map[string]any, load ...[]byte) (*message, error) {
 	f, err := l.ask(ctx, m, requestTime, load...)
 	return f, answered(f, err)
 }
 
 // answered is the error that an answer tells of.
-func answered(f *frame, err error) error {
+func answered(f *message, err error) error {
 	switch {
 	case err != nil:
 		return err

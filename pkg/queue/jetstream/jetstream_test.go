@@ -62,6 +62,7 @@ func startServer(t *testing.T, with ...func(*dev.NATSConfig)) *server {
 
 func (s *server) start(t *testing.T) {
 	t.Helper()
+	testenv.Needs(t, "NATS")
 	u, err := url.Parse(s.url)
 	if err != nil {
 		t.Fatal(err)

@@ -79,7 +79,7 @@ const (
 	failedMost = 1000
 )
 
-// lock says what is in an environment.
+// lockfile says what is in an environment.
 type lockfile struct {
 	Packages []string `json:"packages"` // name==version --hash=sha256:…
 	Bytes    int64    `json:"bytes"`

@@ -191,7 +191,7 @@ func searchPath(env []string) (out []string) {
 	return out
 }
 
-// place is what packages may do at a path.
+// layerPlace is what packages may do at a path.
 type layerPlace int
 
 const (

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/internal/dev"
+	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -114,6 +115,7 @@ func TestConnectionsKilled(t *testing.T) {
 // results, and that leases and generations are never issued again.
 func TestServerKilled(t *testing.T) {
 	t.Parallel()
+	testenv.Needs(t, "Postgres")
 	ctx := t.Context()
 	cfg := dev.PostgresConfig{Dir: filepath.Join(t.TempDir(), "pg")}
 	pg, err := dev.StartPostgres(ctx, cfg)

@@ -30,6 +30,7 @@ func openTest(t testing.TB, cfg Config) *Store {
 
 func TestStore(t *testing.T) {
 	t.Parallel()
+	testenv.Needs(t, "Postgres")
 	m := &moves{seen: map[[2]job.State]bool{}}
 	t.Run("suite", func(t *testing.T) {
 		storetest.Run(t, func(t testing.TB, o storetest.Options) store.Store {

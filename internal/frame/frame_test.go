@@ -1,4 +1,4 @@
-package guest
+package frame
 
 import (
 	"bytes"
@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-func TestTalk(t *testing.T) {
+func TestFrames(t *testing.T) {
 	t.Parallel()
 	var stream bytes.Buffer
 	for _, text := range []string{"", "x", strings.Repeat("long", 100_000)} {
-		if err := WriteTalk(&stream, map[string]string{"text": text}); err != nil {
+		if err := Write(&stream, map[string]string{"text": text}); err != nil {
 			t.Fatal(err)
 		}
-		raw, err := ReadTalk(&stream, MaxTalk, nil)
+		raw, err := ReadObject(&stream, Bytes(Max), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -26,45 +26,45 @@ func TestTalk(t *testing.T) {
 			t.Errorf("got %.40q (%v), want %.40q", got["text"], err, text)
 		}
 	}
-	if _, err := ReadTalk(&stream, MaxTalk, nil); err != io.EOF {
+	if _, err := ReadObject(&stream, Bytes(Max), nil); err != io.EOF {
 		t.Errorf("at the end: %v, want io.EOF", err)
 	}
 }
 
-func TestTalkRefuses(t *testing.T) {
+func TestReadRefuses(t *testing.T) {
 	t.Parallel()
 	for name, raw := range map[string][]byte{
 		"half a length": {0, 0},
-		"half a body":   frame(`{"a": 1}`)[:8],
-		"no object":     frame(`[1]`),
-		"two objects":   frame(`{}{}`),
-		"nothing":       frame(""),
+		"half a body":   of(`{"a": 1}`)[:8],
+		"no object":     of(`[1]`),
+		"two objects":   of(`{}{}`),
+		"nothing":       of(""),
 		"above limit":   binary.BigEndian.AppendUint32(nil, 101),
 		"huge":          {0xff, 0xff, 0xff, 0xff},
 	} {
-		if _, err := ReadTalk(bytes.NewReader(raw), 100, nil); !errors.Is(err, ErrProtocol) {
+		if _, err := ReadObject(bytes.NewReader(raw), Bytes(100), nil); !errors.Is(err, ErrProtocol) {
 			t.Errorf("%s: %v, want ErrProtocol", name, err)
 		}
 	}
-	if err := WriteTalk(io.Discard, strings.Repeat("x", MaxTalk)); err == nil {
+	if err := Write(io.Discard, strings.Repeat("x", Max)); err == nil {
 		t.Error("wrote a frame above the limit")
 	}
 }
 
-// FuzzTalk: whatever arrives, frames are objects within their limit,
+// FuzzRead: whatever arrives, frames are objects within their limit,
 // and every other end is io.EOF or ErrProtocol.
-func FuzzTalk(f *testing.F) {
-	f.Add(frame(`{"op": "x"}`))
-	f.Add(append(frame(`{}`), frame(`{"a": [1, null]}`)...))
-	f.Add(frame("{}{}"))
+func FuzzRead(f *testing.F) {
+	f.Add(of(`{"op": "x"}`))
+	f.Add(append(of(`{}`), of(`{"a": [1, null]}`)...))
+	f.Add(of("{}{}"))
 	f.Add([]byte{0, 0, 1, 0, '{'})
 	f.Add([]byte{0x7f, 0xff, 0xff, 0xff})
-	f.Add(frame(`{"0":1e00010000}`)) // a number that is valid JSON, and no float64
+	f.Add(of(`{"0":1e00010000}`)) // a number that is valid JSON, and no float64
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		r := bytes.NewReader(raw)
 		for {
 			before := r.Len()
-			body, err := ReadTalk(r, 1<<16, nil)
+			body, err := ReadObject(r, Bytes(1<<16), nil)
 			if err == io.EOF {
 				if before != 0 {
 					t.Errorf("io.EOF with %d bytes left", before)
@@ -84,3 +84,5 @@ func FuzzTalk(f *testing.F) {
 		}
 	})
 }
+
+func of(body string) []byte { return Of([]byte(body)) }

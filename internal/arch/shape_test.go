@@ -1,0 +1,256 @@
+package arch
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// What a reader can hold in the head, in lines, tests not counted.
+const (
+	packageLines  = 3000
+	fileLines     = 400
+	functionLines = 70
+)
+
+// larger are exceptions from these sizes, with the reason for each: a folder, a file, or a file and a function. One that
+// is not needed any more fails the test.
+var larger = map[string]string{
+	"pkg/store/postgres":     "one subject, a file for each transition, and few arrows back",
+	"pkg/queue/jetstream":    "to be divided: control messages apart from deliveries",
+	"pkg/runtime/containerd": "to be divided: sandbox, cell, environment and what imports the client",
+	"internal/httpapi":       "to be divided: intake and sessions become services beneath it",
+	"internal/worker":        "to be divided: what is not take, run, report",
+	"internal/dispatcher":    "to be divided: the connected fleet is a subject of its own",
+	"cmd/assay":              "a file for each command; none knows of another",
+	"test/bench":             "a file for each scenario",
+	"guest/python":           "what is embedded together; each file is a program or a module of its own",
+
+	"pkg/job/decode.go":                         "one table: how each field is decoded, and what is said where that fails",
+	"pkg/runtime/containerd/tracee.go":          "to be divided: the kernel's part goes behind a wall of its own",
+	"internal/guest/boxfork_linux.go":           "to be divided: a launcher behind a wall of its own",
+	"guest/python/assay_check.py":               "the program of a check's sandbox, in one file as it is embedded",
+	"guest/python/assay_solution.py":            "the program of a solution's sandbox, in one file as it is embedded",
+	"guest/python/assay_wire.py":                "both ends of one encoding, side by side",
+	"guest/python/harness.py":                   "the program of a snippet's sandbox, in one file as it is embedded",
+	"guest/python/session.py":                   "the program of a session, in one file as it is embedded",
+	"cmd/dispatcher/run.go run":                 "wiring, in the order in which things stop",
+	"pkg/runtime/containerd/runtime.go New":     "to be divided: sandbox, cell, environment and what imports the client",
+	"test/bench/contention.go contention":       "one scenario, told from its beginning to its end",
+	"internal/guest/boxfork_linux.go supervise": "runs after a fork without the Go runtime: no calls, so one function",
+	"internal/guest/fork_linux.go fork":         "runs after a fork without the Go runtime: no calls, so one function",
+}
+
+func TestSizes(t *testing.T) {
+	t.Parallel()
+	src := sources(t)
+	too := map[string]string{}
+	folders := map[string]int{}
+	for name, f := range src {
+		if isTest(name) {
+			continue
+		}
+		folders[path.Dir(name)] += f.lines
+		if f.lines > fileLines {
+			too[name] = fmt.Sprintf("%d lines; a file has %d at most", f.lines, fileLines)
+		}
+		for _, fn := range f.functions() {
+			if fn.lines > functionLines {
+				too[name+" "+fn.name] = fmt.Sprintf("%d lines; a function has %d at most", fn.lines, functionLines)
+			}
+		}
+	}
+	for folder, n := range folders {
+		if n > packageLines {
+			too[folder] = fmt.Sprintf("%d lines; a package has %d at most", n, packageLines)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(too)) {
+		if larger[name] == "" {
+			t.Errorf("%s: %s: divide it, or argue for it in the list of internal/arch/shape_test.go", name, too[name])
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(larger)) {
+		if too[name] == "" {
+			t.Errorf("%s is no larger than others: take it from the list of internal/arch/shape_test.go", name)
+		}
+	}
+}
+
+// isTest says whether a file is read by case: a test, or a suite.
+func isTest(name string) bool {
+	return strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, "_test.py") || slices.Contains(testOnly, path.Dir(name))
+}
+
+// A comment that begins with the name of something else was that thing's once.
+func TestCommentsNameTheirOwn(t *testing.T) {
+	t.Parallel()
+	src := sources(t)
+	declared := map[string]map[string]bool{} // by folder
+	for name, f := range src {
+		if f.ast == nil {
+			continue
+		}
+		dir := path.Dir(name)
+		if declared[dir] == nil {
+			declared[dir] = map[string]bool{}
+		}
+		for _, d := range f.documented() {
+			for _, n := range d.names {
+				declared[dir][n] = true
+			}
+		}
+	}
+	for name, f := range src {
+		if f.ast == nil {
+			continue
+		}
+		for _, d := range f.documented() {
+			if about := subject(d.doc); about != "" && declared[path.Dir(name)][about] && !slices.Contains(d.names, about) {
+				t.Errorf("%s:%d: the comment of %s is about %s", name, f.set.Position(d.pos).Line, strings.Join(d.names, ", "), about)
+			}
+		}
+	}
+}
+
+// subject is the identifier that a comment is about: "x is …", "x returns …", and so on.
+func subject(doc *ast.CommentGroup) string {
+	words := strings.Fields(doc.Text())
+	if len(words) < 2 {
+		return ""
+	}
+	verb := words[1]
+	if strings.HasSuffix(verb, "s") && !strings.HasSuffix(verb, "'s") || verb == "are" {
+		return words[0]
+	}
+	return ""
+}
+
+// source is a file of ours; ast is nil unless it is Go.
+type source struct {
+	lines int
+	text  string
+	set   *token.FileSet
+	ast   *ast.File
+}
+
+// sources are all Go and Python files of the tree, by name. They are read once.
+func sources(t *testing.T) map[string]*source {
+	t.Helper()
+	found, err := readSources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+var readSources = sync.OnceValues(func() (map[string]*source, error) {
+	found := map[string]*source{}
+	err := walk(func(name, file string) error {
+		ext := path.Ext(name)
+		if ext != ".go" && ext != ".py" {
+			return nil
+		}
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		f := &source{text: string(raw), lines: bytes.Count(raw, []byte("\n")), set: token.NewFileSet()}
+		if ext == ".go" {
+			f.ast, err = parser.ParseFile(f.set, name, raw, parser.ParseComments|parser.SkipObjectResolution)
+		}
+		found[name] = f
+		return err
+	})
+	return found, err
+})
+
+// walk calls f with each file of the tree: its name there, and where it is from here. Hidden folders and bin are left out.
+func walk(f func(name, file string) error) error {
+	root := filepath.Join("..", "..")
+	return filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(root, file)
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (name == "bin" || name != "." && strings.HasPrefix(d.Name(), ".") || d.Name() == "__pycache__"):
+			return fs.SkipDir
+		case d.Type().IsRegular():
+			return f(filepath.ToSlash(name), file)
+		}
+		return nil
+	})
+}
+
+type function struct {
+	name  string
+	lines int
+}
+
+// functions are those of a Go file; methods are named after their receivers' methods alone.
+func (f *source) functions() (all []function) {
+	if f.ast == nil {
+		return nil
+	}
+	for _, d := range f.ast.Decls {
+		if fn, ok := d.(*ast.FuncDecl); ok {
+			all = append(all, function{fn.Name.Name, f.set.Position(fn.End()).Line - f.set.Position(fn.Pos()).Line + 1})
+		}
+	}
+	return all
+}
+
+// documented is what a comment belongs to.
+type documented struct {
+	names []string
+	doc   *ast.CommentGroup
+	pos   token.Pos
+}
+
+func (f *source) documented() (all []documented) {
+	for _, d := range f.ast.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			if strings.HasSuffix(f.set.Position(d.Pos()).Filename, "_test.go") && strings.HasPrefix(d.Name.Name, "Test") {
+				continue // what it says is about what it tests
+			}
+			all = append(all, documented{[]string{d.Name.Name}, d.Doc, d.Pos()})
+		case *ast.GenDecl:
+			var group []string
+			for _, spec := range d.Specs {
+				names, doc := ofSpec(spec)
+				group = append(group, names...)
+				all = append(all, documented{names, doc, spec.Pos()})
+			}
+			all = append(all, documented{group, d.Doc, d.Pos()})
+		}
+	}
+	return all
+}
+
+func ofSpec(spec ast.Spec) (names []string, doc *ast.CommentGroup) {
+	switch s := spec.(type) {
+	case *ast.TypeSpec:
+		return []string{s.Name.Name}, s.Doc
+	case *ast.ValueSpec:
+		for _, n := range s.Names {
+			names = append(names, n.Name)
+		}
+		return names, s.Doc
+	}
+	return nil, nil
+}

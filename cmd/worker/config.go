@@ -57,7 +57,7 @@ type config struct {
 	PressureIO     float64 `name:"pressure-io" env:"ASSAY_PRESSURE_IO" default:"90" placeholder:"PERCENT" help:"The same for all tasks waiting for disks."`
 	MemoryReserve  string  `name:"memory-reserve" env:"ASSAY_MEMORY_RESERVE" placeholder:"SIZE" help:"Take no more jobs while less memory than that is available on this host, 0 for no such limit (default: a twentieth of the host's, at most 1Gi)."`
 
-	Awake time.Duration `name:"awake" env:"ASSAY_AWAKE" default:"4ms" help:"How long processors without work poll for it, instead of sleeping, after each step of what a client waits for: an execute of a session, or a job that came alone. It needs /dev/cpu_dma_latency, and power; 0: they sleep."`
+	Awake time.Duration `name:"awake" env:"ASSAY_AWAKE" default:"4ms" help:"How long processors without work poll for it, instead of sleeping, after each step of what a client waits for: an execution of a session, or a job that came alone. It needs /dev/cpu_dma_latency, and power; 0: they sleep."`
 
 	Grace time.Duration `name:"grace" env:"ASSAY_GRACE" default:"30s" help:"How long running jobs may go on after SIGTERM."`
 

@@ -388,7 +388,7 @@ def drop_modules():
 
 
 def format_exc(limit=None, chain=True):
-    """The traceback of the exception that is being handled, or else of the one that ended an execute last."""
+    """The traceback of the exception that is being handled, or else of the one that ended an execution last."""
     import traceback
 
     if sys.exc_info()[0] is None:

@@ -26,7 +26,7 @@ type anySecret struct{}
 
 func (anySecret) Check(context.Context, string, map[string]string) error { return nil }
 
-func repeater(t *testing.T) *admit.Admitter {
+func withResultCache(t *testing.T) *admit.Admitter {
 	a := newAdmitter(t)
 	a.Secrets = anySecret{}
 	a.Room = func(context.Context, string, string, int) error { return nil }
@@ -35,7 +35,7 @@ func repeater(t *testing.T) *admit.Admitter {
 
 func TestCacheKey(t *testing.T) {
 	t.Parallel()
-	a := repeater(t)
+	a := withResultCache(t)
 	const program = `"program":{"python":{"code":"print(x)","variables":{"x":1,"y":2}}}`
 	base := keyOf(t, a, `{"cache":true,`+program+`}`)
 	if len(base) != 32 {
@@ -78,7 +78,7 @@ func TestCacheKey(t *testing.T) {
 
 func TestWhatIsNotRepeatable(t *testing.T) {
 	t.Parallel()
-	a := repeater(t)
+	a := withResultCache(t)
 	for policy, why := range map[string]string{
 		`{"network":{"mode":"open"}}`:                              "network",
 		`{"network":{"mode":"allow","allow":["example.org:443"]}}`: "network",

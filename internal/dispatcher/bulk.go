@@ -128,7 +128,7 @@ func (b *bulk[In, Out]) gather(first *pending[In, Out], queue <-chan *pending[In
 }
 
 func (b *bulk[In, Out]) flush(ctx context.Context, ps []*pending[In, Out]) {
-	// Nobody waits for these any more, and they may have been said again since:
+	// Nobody waits for these any more, and they may have been sent again since:
 	// after an outage, doing them too would only prolong it.
 	ps = slices.DeleteFunc(ps, func(p *pending[In, Out]) bool { return p.ctx.Err() != nil })
 	if len(ps) == 0 {

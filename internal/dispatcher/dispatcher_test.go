@@ -266,7 +266,7 @@ func (s *faultyStore) Claim(ctx context.Context, ttl time.Duration, cs []store.C
 }
 
 // TestUnknownCommits: every other claim and result is committed and reported as
-// failed; said again, it changes nothing.
+// failed; sent again, it changes nothing.
 func TestUnknownCommits(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

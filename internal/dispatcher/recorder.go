@@ -78,7 +78,7 @@ func (r *recorder) HandleClaim(ctx context.Context, req queue.ClaimRequest) (que
 		return queue.ClaimReply{}, err
 	}
 	r.d.scheduler.took(req.Worker, granted(claimed))
-	// A claim that fails now is said again, and yields the same leases.
+	// A claim that fails now is sent again, and yields the same leases.
 	secrets, err := r.d.cfg.Secrets.Reveal(ctx, claimed)
 	return queue.ClaimReply{Claimed: claimed, Secrets: secrets, TTL: job.Duration(r.ttl)}, err
 }

@@ -12,7 +12,7 @@ import (
 
 // repeats answers jobs that ask for it with the records of equal ones, between
 // their dispatch and their publishing: as late as possible, so that a batch of
-// twins finds the first of them, and at no price for jobs that do not ask. What
+// equal jobs finds the first of them, and at no price for jobs that do not ask. What
 // goes wrong here costs a run of the job, and nothing else.
 type repeats struct {
 	store    store.Store
@@ -26,8 +26,8 @@ type repeats struct {
 // repeatChunk is how many records are read at once: they are whole.
 const repeatChunk = 100
 
-// sift answers what it can and returns the rest, to be published.
-func (r *repeats) sift(ctx context.Context, ds []store.Dispatch) []store.Dispatch {
+// filter answers what it can and returns the rest, to be published.
+func (r *repeats) filter(ctx context.Context, ds []store.Dispatch) []store.Dispatch {
 	var asked []store.Ref
 	for _, d := range ds {
 		if d.Cacheable {

@@ -309,7 +309,7 @@ func (s *scheduler) settle(ctx context.Context) {
 
 // publish puts dispatched jobs onto the queue, but for those that need not run. If it cannot, the reaper will.
 func (s *scheduler) publish(ctx context.Context, ds []store.Dispatch) error {
-	if ds = s.repeats.sift(ctx, ds); len(ds) == 0 {
+	if ds = s.repeats.filter(ctx, ds); len(ds) == 0 {
 		return nil
 	}
 	start := time.Now()

@@ -62,7 +62,7 @@ func (s *Server) listExecutes(w http.ResponseWriter, r *http.Request) error {
 	after := job.ID(r.URL.Query().Get("after"))
 	if after != "" {
 		if after, err = job.ParseID(string(after)); err != nil {
-			return job.Invalid("after", "is not the id of an execute")
+			return job.Invalid("after", "is not the id of an execution")
 		}
 	}
 	if _, err := s.Store.Session(r.Context(), tenantOf(r), id); err != nil {

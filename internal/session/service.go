@@ -50,7 +50,7 @@ const (
 	// exportTime bounds an export, with the end of what is executed before it, and the end
 	// of a session, which exports too.
 	exportTime = 4 * time.Minute
-	// slack is what an execute may take on top of its wall: waiting for its turn,
+	// slack is what an execution may take on top of its wall: waiting for its turn,
 	// giving way, and the way there and back.
 	slack = 10 * time.Minute
 )

@@ -124,7 +124,7 @@ func (w *Worker) returnAll(ctx context.Context, ds []delivery, unread map[store.
 }
 
 // askClaim asks until there is an answer. A claim without one is unknown, and
-// said again.
+// sent again.
 func (w *Worker) askClaim(ctx context.Context, ds []delivery) (queue.ClaimReply, error) {
 	req := queue.ClaimRequest{Worker: w.cfg.ID, Since: store.IncarnationOf(w.started), Partial: true, Refs: make([]store.Ref, len(ds))}
 	for i, d := range ds {

@@ -80,7 +80,7 @@ func (o older) Finish(ctx context.Context, r queue.FinishRequest) (queue.FinishR
 	return o.fleet.Finish(ctx, r)
 }
 
-// A result that is refused for its outcome is said again with one that is known: it is
+// A result that is refused for its outcome is sent again with one that is known: it is
 // recorded, and its job does not run again.
 func TestRefusedOutcomesAreSaidAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -49,7 +49,7 @@ func (s *sources) proved(offer placement.Offer) {
 }
 
 // share says whether the pool is exclusive. What cannot be opened now is opened when it
-// is said again.
+// is sent again.
 func (s *sources) share(ctx context.Context, exclusive bool) {
 	s.mu.Lock()
 	same, offer := s.known && s.offer.Exclusive == exclusive, s.offer

@@ -19,7 +19,7 @@ type transport func(r *http.Request) *http.Response
 
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r), nil }
 
-// TestRetryAfter: a call is said again when the server says, not before; if that is beyond
+// TestRetryAfter: a call is sent again when the server says, not before; if that is beyond
 // the client's patience, it fails at once.
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()

@@ -49,7 +49,7 @@ func WithToken(token string) Option { return func(c *Client) { c.token = token }
 // that wait have none but their context's.
 func WithHTTPClient(h *http.Client) Option { return func(c *Client) { c.http = h } }
 
-// WithPatience says for how long after its first failure a call is said again while
+// WithPatience says for how long after its first failure a call is sent again while
 // the server cannot be reached or is not ready; the default is 30 s, 0 is never.
 func WithPatience(d time.Duration) Option { return func(c *Client) { c.patience = d } }
 

@@ -114,7 +114,7 @@ func TestUnknownIsSaidAgain(t *testing.T) {
 	}
 }
 
-// What the server has judged is not said again, nor what cannot be.
+// What the server has judged is not sent again, nor what cannot be.
 func TestNotSaidAgain(t *testing.T) {
 	t.Parallel()
 	var s said
@@ -285,7 +285,7 @@ func TestBrokenEvents(t *testing.T) {
 	}
 }
 
-// What is kept of a batch is said again; what is streamed cannot be.
+// What is kept of a batch is sent again; what is streamed cannot be.
 func TestSpecs(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ jobs, calls int }{"kept": {2, 2}, "streamed": {9, 1}} {

@@ -34,7 +34,7 @@ func (c *Client) heard(ctx context.Context, id job.ID) (stop func()) {
 	return func() { cancel(); <-ended }
 }
 
-// keepOnce returns when to say it again, -1 for never; if it could not be said,
+// keepOnce returns when to send it again, -1 for never; if it could not be sent,
 // that is after retry.
 func (c *Client) keepOnce(ctx context.Context, id job.ID, retry time.Duration) time.Duration {
 	b, err := c.KeepBatch(ctx, id)

@@ -42,7 +42,7 @@ func (p *replay) again() (io.Reader, error) {
 // It does not close the reader, which is the caller's.
 type attempt struct{ replay *replay }
 
-var errSuperseded = errors.New("the request is being said again")
+var errSuperseded = errors.New("the request is being sent again")
 
 func (a *attempt) Read(b []byte) (int, error) {
 	p := a.replay

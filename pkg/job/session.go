@@ -24,7 +24,7 @@ const (
 )
 
 // SessionSpec is a session as a client asks for it. Policy's wall, cpu_time, stdout
-// and stderr are for each execute; its other limits are for the session as a whole.
+// and stderr are for each execution; its other limits are for the session as a whole.
 type SessionSpec struct {
 	Name        string            `json:"name,omitempty"`
 	Labels      map[string]string `json:"labels,omitempty"`
@@ -32,7 +32,7 @@ type SessionSpec struct {
 	Image       string            `json:"image,omitempty"`        // default python
 	Pool        string            `json:"pool,omitempty"`         // as a job's
 	Policy      json.RawMessage   `json:"policy,omitempty"`       // an object, or the name of a stored one
-	IdleTimeout Duration          `json:"idle_timeout,omitempty"` // ends without an execute for so long; default 10m
+	IdleTimeout Duration          `json:"idle_timeout,omitempty"` // ends without an execution for so long; default 10m
 	Lease       Duration          `json:"lease,omitempty"`        // ends without any sign of its client for so long; 0: does not
 	Functions   []string          `json:"functions,omitempty"`    // host functions, answered by the client; policy.callbacks allows them
 }

@@ -87,7 +87,7 @@ var capabilities = []capability{
 		}},
 	{name: "wall", asked: func(p *Policy) string { return p.Wall.String() }, without: "unlimited",
 		by: everywhere(worker("timer that stands while the program waits for a core, kill of the pid namespace")),
-		as: inSessions(worker("timer of each execute, that stands while it waits for a core: an interrupt, then kill of the pid namespace"))},
+		as: inSessions(worker("timer of each execution, that stands while it waits for a core: an interrupt, then kill of the pid namespace"))},
 	{name: "cpu", asked: func(p *Policy) string { return fmt.Sprint(p.CPU) }, without: "unlimited", applied: coresOf,
 		by: everywhere(kernel("cgroup cpu quota"))},
 	{name: "cpu_time", asked: func(p *Policy) string { return p.CPUTime.String() }, without: "unlimited",

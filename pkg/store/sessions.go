@@ -32,7 +32,7 @@ type Sessions interface {
 	EndSession(ctx context.Context, id job.ID, worker string, o job.Outcome, message string) (bool, error)
 	// ReapSessions ends the sessions of workers that were silent for so long.
 	ReapSessions(ctx context.Context, silence time.Duration) (int64, error)
-	// PutExecute records an execute of a session. Saying it twice is the same
+	// PutExecute records an execution of a session. Saying it twice is the same
 	// as once. Every reader sees it then, but it need not be on disk yet: a crash
 	// of the store's machine may take the newest along.
 	PutExecute(ctx context.Context, e Executed) error
@@ -41,7 +41,7 @@ type Sessions interface {
 	Executes(ctx context.Context, tenant string, session, after job.ID, limit int) ([]Executed, error)
 }
 
-// Executed is the record of an execute.
+// Executed is the record of an execution.
 type Executed struct {
 	Session   job.ID          `json:"-"`
 	ID        job.ID          `json:"id"`

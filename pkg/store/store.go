@@ -33,7 +33,7 @@ type Store interface {
 	Steering
 	Sessions
 	Callbacks
-	Repeater
+	ResultCache
 	Environments
 
 	Ping(ctx context.Context) error
@@ -167,7 +167,7 @@ type Recorder interface {
 	// that already runs this very generation yields the same lease again:
 	// unknown commits are retried by saying the same. Specs are given until they have
 	// ClaimBytes together; a claim that succeeds and comes after that has a lease and no
-	// spec, which the same claim said again brings. A single claim always has its spec.
+	// spec, which the same claim sent again brings. A single claim always has its spec.
 	Claim(ctx context.Context, ttl time.Duration, claims []Claim) ([]Claimed, error)
 
 	// Heartbeat prolongs leases that are still current and held by the worker that

@@ -95,7 +95,7 @@ type Claim struct {
 // Dispatch is a job to publish.
 type Dispatch struct {
 	Ref
-	Cacheable   bool      // has a cache key: see Repeater
+	Cacheable   bool      // has a cache key: see ResultCache
 	Lease       job.Lease // of the worker that it was submitted for; 0: it is to be claimed
 	Pool        string
 	TraceParent string
@@ -195,7 +195,7 @@ type Input struct {
 type Canceled struct {
 	Running []Canceling // that have to be told
 	Ended   int64       // that waited
-	More    bool        // there are others that wait: say it again
+	More    bool        // there are others that wait: ask again
 }
 
 // ReapStats counts what a reap changed.

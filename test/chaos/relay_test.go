@@ -63,7 +63,7 @@ func keyOfAnother(t *testing.T) {
 	}
 	again, second := f.post("/v1/batches", "application/x-ndjson", "the-key", fmt.Sprintf(line, 1))
 	if id(t, first) != id(t, second) {
-		t.Errorf("said again: %d: %s, before: %s", again, second, first)
+		t.Errorf("sent again: %d: %s, before: %s", again, second, first)
 	}
 	if status, answer := f.post("/v1/batches", "application/x-ndjson", "the-key", fmt.Sprintf(line, 2)); status != http.StatusUnprocessableEntity {
 		t.Errorf("another body: %d: %s", status, answer)

@@ -160,7 +160,7 @@ func others(page string) []limit {
 			roomy: limits{"wall": "2m", "network": limits{"mode": "allow", "allow": []string{page}}}, within: get,
 			stayed: func(t *testing.T, o *observed, p *program, _ string) {
 				if p.use == policy.UseSession || p.use == policy.UseShell {
-					return // an execute has no account of its own
+					return // an execution has no account of its own
 				}
 				if n := o.network; n == nil || len(n.Attempts) != 1 || n.Attempts[0].Decision != "allowed" || o.usage.NetworkBytes == 0 {
 					t.Errorf("network %+v, %d bytes", o.network, o.usage.NetworkBytes)

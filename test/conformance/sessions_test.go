@@ -45,7 +45,7 @@ func (f *fleet) execute(t *testing.T, s *job.Session, want job.Outcome, rq api.E
 	return e
 }
 
-// On 490fff9 an execute could sleep for the CPU time divided by the cores, here 500 ms, and was said to have run longer
+// On 490fff9 an execution could sleep for the CPU time divided by the cores, here 500 ms, and was said to have run longer
 // than its limit of that.
 func cpuTimeIsNoWall(t *testing.T, f *fleet) {
 	s := f.session(t, job.SessionPython, limits{"cpu": 2, "cpu_time": "1s", "wall": "2m"})
@@ -99,7 +99,7 @@ func deathOfAPart(t *testing.T, f *fleet) {
 	}
 }
 
-// Each execute has the limits anew.
+// Each execution has the limits anew.
 func limitsAreOver(t *testing.T, f *fleet) {
 	s := f.session(t, job.SessionPython, limits{"wall": "2m", "cpu_time": "1s", "stdout": limits{"limit": "4Ki", "on_exceed": "kill"}})
 	f.execute(t, s, job.Succeeded, api.ExecuteRequest{Code: "x = 7"})

@@ -15,7 +15,7 @@
 //	                  set {id, name, load}  get {id, name}  list {id}  reset {id}  inject {id, names, first: the session is made with these}
 //	                  put {id, path, load}  file {id, path, offset, length}
 //	                  fork {id}, with a descriptor: see guest/python/fork.py
-//	                  interrupt {id}: of an execute or shell; has no answer of its own
+//	                  interrupt {id}: of an execution or shell; has no answer of its own
 //	                  answer {call, value} or {call, error}: of a host function
 //	from the session  ready, once
 //	                  done {id, …}: error, or what was asked for

@@ -176,7 +176,7 @@ func (l *live) interrupt() error {
 	return nil
 }
 
-// wall is how long an execute may take.
+// wall is how long an execution may take.
 func (l *live) wall(asked job.Duration) time.Duration {
 	if asked > 0 {
 		return min(asked.D(), l.policy.Wall.D())
@@ -184,7 +184,7 @@ func (l *live) wall(asked job.Duration) time.Duration {
 	return l.policy.Wall.D()
 }
 
-// asks is what the session is asked for by an execute.
+// asks is what the session is asked for by an execution.
 func (l *live) asks(c queue.SessionCall) map[string]any {
 	m := map[string]any{
 		"stdout": int64(l.policy.Stdout.Limit), "stderr": int64(l.policy.Stderr.Limit), "kill": killed(&l.policy),
@@ -233,7 +233,7 @@ func (l *live) execute(ctx context.Context, c queue.SessionCall) *job.Execute {
 	return e
 }
 
-// lost is what came of an execute whose session has ended under it.
+// lost is what came of an execution whose session has ended under it.
 func (l *live) lost(e *job.Execute, err error) *job.Execute {
 	e.Outcome = job.Lost
 	if err != nil {
@@ -245,7 +245,7 @@ func (l *live) lost(e *job.Execute, err error) *job.Execute {
 	return e
 }
 
-// judge says how an execute ended that the session lives on after. What we did to it
+// judge says how an execution ended that the session lives on after. What we did to it
 // comes first, and then its own word.
 func (l *live) judge(e *job.Execute, f *message, by limit, wall time.Duration, canceled bool) {
 	switch {
@@ -270,7 +270,7 @@ func (l *live) judge(e *job.Execute, f *message, by limit, wall time.Duration, c
 // maxText bounds a repr, a message or a traceback, in bytes.
 const maxText = 64 << 10
 
-// fill takes over what the session says about an execute, cut to what it may be.
+// fill takes over what the session says about an execution, cut to what it may be.
 func (l *live) fill(e *job.Execute, f *message) {
 	e.ExitCode, e.WallMS = f.Code, f.WallMS
 	e.Value = clipValue(f.Value)

@@ -10,7 +10,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// limit is one that an execute has run into, and is interrupted for; "" for none.
+// limit is one that an execution has run into, and is interrupted for; "" for none.
 type limit string
 
 // The limits. Those of the streams have their names.
@@ -22,7 +22,7 @@ const (
 )
 
 const (
-	// beatFirst is how soon after its beginning an execute is looked at, and how
+	// beatFirst is how soon after its beginning an execution is looked at, and how
 	// often one that uses CPU is: so much later a limit may be noticed.
 	beatFirst = 20 * time.Millisecond
 	// beatLast is the same for one that waits, for its client perhaps.
@@ -31,9 +31,9 @@ const (
 	deathTime = 10 * time.Second
 )
 
-// meters are what a session uses. Its policy's cpu_time is for each execute: from
+// meters are what a session uses. Its policy's cpu_time is for each execution: from
 // the end of the one before it to its own, so that what runs in between counts, and
-// what ran before does not. An execute that uses it up is interrupted. What does not
+// what ran before does not. An execution that uses it up is interrupted. What does not
 // give way, or runs while nothing is executed, uses up the budget and is killed.
 type meters struct {
 	budget *runtime.CPUBudget
@@ -84,14 +84,14 @@ func (l *live) starts(now runtime.Spent) {
 	l.allow(&l.policy, false)
 }
 
-// begins says that an execute does.
+// begins says that an execution does.
 func (l *live) begins() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.allow(&l.policy, true)
 }
 
-// ends says that an execute did, and returns what was used since the one before,
+// ends says that an execution did, and returns what was used since the one before,
 // and in all.
 func (l *live) ends() (since job.Usage, now, before runtime.Spent) {
 	now, ok := l.spent()
@@ -122,7 +122,7 @@ func (m *meters) settle(u job.Usage) {
 	}
 }
 
-// pulse is how often an execute is looked at, and what it waited for cores.
+// pulse is how often an execution is looked at, and what it waited for cores.
 type pulse struct {
 	*time.Ticker
 	every  time.Duration
@@ -180,7 +180,7 @@ func (l *live) beat(p *pulse, id int64) limit {
 	return ""
 }
 
-// killed lists the streams whose limit ends an execute.
+// killed lists the streams whose limit ends an execution.
 func killed(p *policy.Policy) []string {
 	names := []string{}
 	if p.Stdout.OnExceed == policy.Kill {
@@ -209,7 +209,7 @@ func (l *live) exceeds(f *message) {
 	}
 }
 
-// broken is the outcome of an execute that ran into a limit.
+// broken is the outcome of an execution that ran into a limit.
 func (l *live) broken(by limit, wall time.Duration) (job.Outcome, string) {
 	switch by {
 	case limitCPU:
@@ -222,7 +222,7 @@ func (l *live) broken(by limit, wall time.Duration) (job.Outcome, string) {
 	return job.TimedOut, fmt.Sprintf("it ran longer than its limit of %s", wall)
 }
 
-// overrun says which stream passed a limit that ends an execute.
+// overrun says which stream passed a limit that ends an execution.
 func (l *live) overrun(f *message) limit {
 	most := map[string]job.Size{"stdout": l.policy.Stdout.Limit, "stderr": l.policy.Stderr.Limit}
 	for _, name := range killed(&l.policy) {

@@ -124,7 +124,7 @@ func (l *live) run(ctx context.Context) {
 	defer l.release()
 	ctx, l.stop = context.WithCancel(ctx)
 	defer l.stop()
-	whole := *l.plan // each execute has the policy's times, the session as a whole only an end
+	whole := *l.plan // each execution has the policy's times, the session as a whole only an end
 	whole.Policy.Wall, whole.Policy.CPUTime = job.Duration(longest), job.Duration(longest)*64
 	in := runtime.Attempt{
 		Job: l.id, Lease: 1, Service: "session", Plan: &whole, Deadline: time.Now().Add(longest), Converse: l.converse, Forks: true,

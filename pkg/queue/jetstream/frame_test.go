@@ -116,7 +116,7 @@ func TestFramesShareTheirRoom(t *testing.T) {
 	defer cancel()
 	m := &nats.Msg{Data: []byte("x"), Header: nats.Header{sizeHeader: {"11"}, restHeader: {inboxOf("w") + ".x"}}}
 	if _, _, err := q.take(ctx, m, "w"); !errors.Is(err, job.ErrUnavailable) {
-		t.Errorf("without room: %v, want unavailable: it is said again", err)
+		t.Errorf("without room: %v, want unavailable: it is sent again", err)
 	}
 	if body, done, err := q.take(t.Context(), &nats.Msg{Data: []byte("small")}, "w"); err != nil || string(body) != "small" {
 		t.Errorf("what is small needs no room: %q, %v", body, err)

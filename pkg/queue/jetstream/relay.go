@@ -29,7 +29,7 @@ import (
 //
 // The inbox has to be the worker's own and the class one that its pool may take. Any dispatcher
 // serves any of it, at any time, and deliveries do not pass through one. A pull that gets
-// no answer is said again; an acknowledgement that gets lost costs a delivery, whose
+// no answer is sent again; an acknowledgement that gets lost costs a delivery, whose
 // claim is refused.
 const (
 	mostPulled   = 1 << 12 // deliveries for one pull

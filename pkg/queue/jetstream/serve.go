@@ -100,7 +100,7 @@ const (
 	// until then.
 	framesRoom = 96 << 20
 	// messagesRoom is the same of messages that are whole, which no frame takes any of.
-	// One that does not fit is there already: it is refused, and said again.
+	// One that does not fit is there already: it is refused, and sent again.
 	messagesRoom = 64 << 20
 	// smallRequest is the size up to which requests always fit: heartbeats, claims.
 	smallRequest = 256 << 10

@@ -84,5 +84,5 @@ func (q *Queue) watchWorker(ctx context.Context, lost context.CancelCauseFunc, w
 
 // ServeSessions implements queue.SessionServer.
 func (q *Queue) ServeSessions(ctx context.Context, worker string, h func(context.Context, queue.SessionCall) (queue.SessionReply, error)) error {
-	return serveWorker(ctx, q, worker, kindSession, h) // as long as it takes: an execute has its own limit
+	return serveWorker(ctx, q, worker, kindSession, h) // as long as it takes: an execution has its own limit
 }

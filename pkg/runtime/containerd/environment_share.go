@@ -37,7 +37,7 @@ const (
 	// fetchShare is the part of the time for building that a fetch may take. A store that
 	// stalls costs a job no more.
 	fetchShare = 4
-	// offerAgain is how often it is said again that an environment was built here, while it
+	// offerAgain is how often it is sent again that an environment was built here, while it
 	// is used: what nobody repeats is forgotten.
 	offerAgain = 24 * time.Hour
 	offersMost = 2 * environmentsMost // that are remembered

@@ -77,7 +77,7 @@ func TestDeadline(t *testing.T) {
 }
 
 // TestConnectionsKilled runs a batch while all connections are killed again and
-// again. Calls fail and are said again; in the end each job has its one record.
+// again. Calls fail and are sent again; in the end each job has its one record.
 func TestConnectionsKilled(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, Config{ApplicationTag: "victim"})

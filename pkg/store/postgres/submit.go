@@ -252,7 +252,7 @@ func (s *Store) SubmitJob(ctx context.Context, j store.NewJob, key store.Idempot
 				cols.maxAttempts[0], cols.retryOn[0], cols.expires[0], j.TraceParent, cols.identity[0], cols.spec[0],
 				cols.lane[0], cols.caps[0], cols.cacheKey[0],
 				j.Worker, j.LeaseTTL.Milliseconds(), sinceOf(j.Since), classes).Scan(&gen, &lease, &ahead, &limited)
-			if isUniqueViolation(err) { // an unknown commit, said again; if it was dispatched, Unclaimed publishes it
+			if isUniqueViolation(err) { // an unknown commit, sent again; if it was dispatched, Unclaimed publishes it
 				gen, lease, err = s.issued(ctx, tenant, j, err)
 				return err
 			}

@@ -58,7 +58,7 @@ func testBatchLease(t *testing.T, open Open) {
 			t.Errorf("a batch without a lease: %+v", b)
 		}
 		if st := f.reap(); st.BatchesAbandoned != 0 || st.Stopping != nil {
-			t.Errorf("said again: %+v", st)
+			t.Errorf("sent again: %+v", st)
 		}
 	})
 	t.Run("kept", func(t *testing.T) {

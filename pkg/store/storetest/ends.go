@@ -37,7 +37,7 @@ func testCancel(t *testing.T, open Open) {
 			t.Error("a canceled job was claimed")
 		}
 		want := store.Canceling{LeaseRef: running, Worker: worker, State: job.Running}
-		for range 2 { // said again it is answered again
+		for range 2 { // sent again it is answered again
 			if c, err := f.Cancel(ctx, running.Job); err != nil || c != want {
 				t.Errorf("got %+v, %v, want %+v", c, err, want)
 			}

@@ -71,7 +71,7 @@ func testCancelLabeled(t *testing.T, open Open) {
 		f.Errorf("a job that was over is %s", r.Outcome)
 	}
 	if got, err := f.CancelLabeled(ctx, tenant, want); err != nil || !cmp.Equal(got, store.Canceled{}) {
-		f.Errorf("said again: %+v, %v", got, err)
+		f.Errorf("sent again: %+v, %v", got, err)
 	}
 	f.must(f.SealBatch(ctx, unsealed, 1)) // accepted after the cancel
 

@@ -53,7 +53,7 @@ func testClaim(t *testing.T, open Open) {
 		again, err := f.Claim(ctx, ttl, claims)
 		f.must(err)
 		if diff := cmp.Diff(got, again); diff != "" {
-			t.Errorf("said again (-first +again):\n%s", diff)
+			t.Errorf("sent again (-first +again):\n%s", diff)
 		}
 	})
 	t.Run("again is from now on", func(t *testing.T) {
@@ -268,7 +268,7 @@ func testUserBudget(t *testing.T, f *fixture) {
 		t.Fatalf("first attempt is %s", got)
 	}
 	if got := f.finish(first, job.TimedOut); got != store.Retried {
-		t.Errorf("said again it is %s", got)
+		t.Errorf("sent again it is %s", got)
 	}
 	f.wantState(j.ID, job.Queued)
 

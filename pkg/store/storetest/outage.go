@@ -77,7 +77,7 @@ func testIncarnations(t *testing.T, open Open) {
 		old := claim(fl, "w1", ds[0].Ref, ds[1].Ref)
 		other := claim(fl, "w2", ds[2].Ref)[0]
 		if again := claim(fl, "w1", ds[0].Ref)[0]; again.Lease != old[0].Lease {
-			t.Errorf("said again, the claim yields lease %d, want %d", again.Lease, old[0].Lease)
+			t.Errorf("sent again, the claim yields lease %d, want %d", again.Lease, old[0].Lease)
 		}
 		restart(fl, "w1")
 		if c := claim(fl, "w1", ds[0].Ref)[0]; c.Lease != 0 {

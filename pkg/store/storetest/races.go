@@ -206,7 +206,7 @@ func endAll(t *testing.T, f *fixture, by string, held map[store.LeaseRef]bool, r
 	}
 	for i := range first {
 		if first[i] != again[i] {
-			t.Errorf("%s, and said again %s", first[i], again[i])
+			t.Errorf("%s, and sent again %s", first[i], again[i])
 		}
 		if first[i] == store.Recorded {
 			recorded.Add(1)

@@ -7,10 +7,9 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Repeater answers jobs with the records of equal ones, which is what a result
-// cache is: the records themselves, found by NewJob.CacheKey. What retention
-// drops, it forgets.
-type Repeater interface {
+// ResultCache answers jobs with the records of equal ones, found by NewJob.CacheKey.
+// It keeps nothing of its own: what retention drops, it forgets.
+type ResultCache interface {
 	// Repeats returns those of the dispatched jobs that have a cache key under
 	// which a job of the same tenant has succeeded, failed or ended with an
 	// exception: each with the newest such record. Whether it will do is for the

@@ -33,7 +33,7 @@ const (
 	repeatSize  = `coalesce(sum(octet_length(s.spec) + octet_length(r.body)) OVER (ORDER BY j.id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)`
 )
 
-// Repeats implements store.Repeater.
+// Repeats implements store.ResultCache.
 func (s *Store) Repeats(ctx context.Context, refs []store.Ref) (out []store.Repeat, err error) {
 	if len(refs) == 0 {
 		return nil, nil
@@ -81,7 +81,7 @@ WITH moved AS (
 		'"cached":true,"cached_from":"' || r.id || '",' || r.body AS body,
 		NULL::text AS attempt_outcome, '' AS message, j.started_at)` + recordTail
 
-// Answer implements store.Repeater.
+// Answer implements store.ResultCache.
 func (s *Store) Answer(ctx context.Context, rs []store.Repeat) (out []store.Ref, err error) {
 	if len(rs) == 0 {
 		return nil, nil

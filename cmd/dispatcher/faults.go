@@ -6,6 +6,7 @@ import (
 	"github.com/assay-run/assay/internal/dispatcher"
 	"github.com/assay-run/assay/internal/fault"
 	"github.com/assay-run/assay/internal/httpapi"
+	"github.com/assay-run/assay/internal/sweep"
 	"github.com/assay-run/assay/pkg/object"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/queue/jetstream"
@@ -13,7 +14,7 @@ import (
 )
 
 type objects interface {
-	dispatcher.Objects
+	sweep.Objects
 	httpapi.Objects
 }
 

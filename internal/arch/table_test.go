@@ -62,7 +62,8 @@ var table = map[string]row{
 	"internal/fleet":        {"who is connected, what fits, who has room", with(ideas, "internal/recent")},
 	"internal/intake":       {"admits, stores and hands on", with(ideas, "internal/admit", "internal/recent", "internal/telemetry")},
 	"internal/httpapi":      {"the HTTP surface", with(ideas, "api", "guest/python", "pkg/object", "internal/admin", "internal/admit", "internal/fleet", "internal/intake", "internal/recent", "internal/session", "internal/telemetry")},
-	"internal/dispatcher":   {"schedule, relay, record, reap", with(ideas, "api", "pkg/object", "internal/fleet", "internal/session", "internal/telemetry")},
+	"internal/sweep":        {"removes from the object store what is nobody's", []string{"api", "pkg/job", "pkg/object", "pkg/store"}},
+	"internal/dispatcher":   {"schedule, relay, record, reap", with(ideas, "api", "pkg/object", "internal/fleet", "internal/session", "internal/sweep", "internal/telemetry")},
 	"internal/fault":        {"failing stores and queues, for tests", []string{"pkg/job", "pkg/object", "pkg/queue", "pkg/store"}},
 	"internal/callback":     {"telling others that a batch is done", []string{"pkg/job", "pkg/netrule", "pkg/store"}},
 	"internal/secret":       {"what jobs are told and nobody else may read", []string{"pkg/job", "pkg/policy", "pkg/queue", "pkg/store"}},
@@ -87,7 +88,7 @@ var table = map[string]row{
 	"internal/arch":         {"this table", nil},
 
 	"cmd/dispatcher": {"wiring", with(ideas, "api", "migrations", "pkg/object", "pkg/store/postgres", "pkg/queue/jetstream", "pkg/queue/identity",
-		"internal/admit", "internal/callback", "internal/dispatcher", "internal/fault", "internal/httpapi", "internal/sysmon", "internal/secret", "internal/telemetry", "internal/version", "pkg/netrule")},
+		"internal/admit", "internal/callback", "internal/dispatcher", "internal/fault", "internal/httpapi", "internal/sysmon", "internal/secret", "internal/sweep", "internal/telemetry", "internal/version", "pkg/netrule")},
 	"cmd/worker": {"wiring", with(ideas, "pkg/object", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd", "pkg/runtime/fake",
 		"pkg/netrule", "pkg/runtime/cgroup", "pkg/runtime/egress", "internal/advisories", "internal/awake", "internal/daemon", "internal/fault", "internal/session/live", "internal/sysmon", "internal/worker", "internal/telemetry", "internal/version")},
 	"cmd/assay": {"command line", with(ideas, "api", "pkg/client", "pkg/runtime/containerd", "pkg/runtime/cgroup",

@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -26,35 +27,62 @@ const (
 // assigner hands jobs that come one by one to workers that have nothing to do, with
 // a lease: it spares them the way through the queue, and the claim.
 type assigner struct {
-	d        *Dispatcher
-	ttl      time.Duration
+	fleet     *fleet.Fleet
+	scheduler *scheduler
+	recorder  *recorder
+	queue     queue.Bus
+	secrets   Secrets
+	metrics   *metrics
+	log       *slog.Logger
+	ttl       time.Duration
+
 	underway sync.WaitGroup // what no request waits for
 	unsure   atomic.Int64   // jobs to be forgotten
+}
+
+// assign is Dispatcher.Assign.
+func (a *assigner) assign(j *store.NewJob) (submitted func(ctx context.Context, issued *store.Dispatch, err error)) {
+	if len(j.CacheKey) > 0 { // perhaps it need not run
+		return nil
+	}
+	c, ok := a.fleet.Choose(j.Pool, a.ttl/3)
+	if !ok {
+		return nil
+	}
+	j.Worker, j.Since, j.LeaseTTL = c.Worker, store.IncarnationOf(c.StartedAt), a.ttl
+	return func(ctx context.Context, issued *store.Dispatch, err error) {
+		switch {
+		case errors.Is(err, job.ErrUnavailable), errors.Is(err, context.Canceled): // who knows whether there is a lease
+			a.forget(ctx, c.Worker, j.ID)
+		case err == nil && issued != nil && issued.Lease != 0:
+			a.hand(ctx, *j, *issued, c)
+		}
+	}
 }
 
 // hand gives a job to the worker that the store has issued its lease to. If the
 // worker does not take it, the lease is taken back, and the job goes the usual way.
 func (a *assigner) hand(ctx context.Context, j store.NewJob, d store.Dispatch, c fleet.Choice) {
 	start := time.Now()
-	a.d.scheduler.took(j.Worker, 1)
+	a.scheduler.took(j.Worker, 1)
 	claimed := store.Claimed{Ref: d.Ref, Lease: d.Lease, Tenant: j.Tenant, Spec: j.Spec, TraceParent: j.TraceParent}
 	ctx = context.WithoutCancel(ctx)
 	a.underway.Go(func() {
 		err := a.send(ctx, j.Worker, queue.Assignment{Claimed: claimed, TTL: job.Duration(a.ttl), StartedAt: c.StartedAt, Beat: c.Beat})
-		a.d.metrics.claimed(ctx, []store.Claimed{claimed})
-		telemetry.Step(ctx, "assign", j.TraceParent, start, a.d.aboutClaimed(claimed, j.Worker))
+		a.metrics.claimed(ctx, []store.Claimed{claimed})
+		telemetry.Step(ctx, "assign", j.TraceParent, start, aboutClaimed(a.fleet, claimed, j.Worker))
 		if err == nil || errors.Is(err, job.ErrConflict) { // it runs there
 			return
 		}
-		a.d.log.InfoContext(ctx, "assignment taken back", "job", d.Job, "worker", j.Worker, "why", err)
+		a.log.InfoContext(ctx, "assignment taken back", "job", d.Job, "worker", j.Worker, "why", err)
 		a.unassign(ctx, j.Worker, store.LeaseRef{Job: d.Job, Lease: d.Lease})
-		a.d.fleet.Took(j.Worker, math.MaxInt32) // nothing more for it before its next heartbeat
+		a.fleet.Took(j.Worker, math.MaxInt32) // nothing more for it before its next heartbeat
 	})
 }
 
 // send says the same again if nobody knows whether it was heard.
 func (a *assigner) send(ctx context.Context, worker string, as queue.Assignment) error {
-	secrets, err := a.d.cfg.Secrets.Reveal(ctx, []store.Claimed{as.Claimed})
+	secrets, err := a.secrets.Reveal(ctx, []store.Claimed{as.Claimed})
 	if err != nil {
 		return err
 	}
@@ -62,7 +90,7 @@ func (a *assigner) send(ctx context.Context, worker string, as queue.Assignment)
 	return again(ctx, assignTime, func() error {
 		ctx, cancel := context.WithTimeout(ctx, assignTime/2)
 		defer cancel()
-		return a.d.queue.Assign(ctx, worker, as)
+		return a.queue.Assign(ctx, worker, as)
 	})
 }
 
@@ -74,7 +102,7 @@ func (a *assigner) forget(ctx context.Context, worker string, id job.ID) {
 		a.unsure.Add(-1)
 		return
 	}
-	a.d.scheduler.took(worker, 1) // perhaps, and perhaps not: unassign gives it back
+	a.scheduler.took(worker, 1) // perhaps, and perhaps not: unassign gives it back
 	ctx = context.WithoutCancel(ctx)
 	a.underway.Go(func() {
 		defer a.unsure.Add(-1)
@@ -84,9 +112,9 @@ func (a *assigner) forget(ctx context.Context, worker string, id job.ID) {
 
 // unassign takes a lease back that no worker has.
 func (a *assigner) unassign(ctx context.Context, worker string, l store.LeaseRef) {
-	err := again(ctx, unassignTime, func() error { return a.d.recorder.unassign(ctx, worker, l) })
+	err := again(ctx, unassignTime, func() error { return a.recorder.unassign(ctx, worker, l) })
 	if err != nil {
-		a.d.log.WarnContext(ctx, "assignment not taken back: its lease has to run out", "job", l.Job, "error", err)
+		a.log.WarnContext(ctx, "assignment not taken back: its lease has to run out", "job", l.Job, "error", err)
 	}
 }
 

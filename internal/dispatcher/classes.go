@@ -12,7 +12,6 @@ import (
 	"github.com/assay-run/assay/internal/fleet"
 	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/queue"
-	"github.com/assay-run/assay/pkg/store"
 )
 
 const (
@@ -27,7 +26,7 @@ const (
 // classes knows which classes of jobs there are besides that of jobs that any worker may
 // run, and tells the workers, who take from those that they fit.
 type classes struct {
-	store   store.Scheduler
+	store   classStore
 	bus     queue.Bus
 	workers *fleet.Fleet
 	pools   placement.Pools
@@ -40,7 +39,13 @@ type classes struct {
 	told   time.Time
 }
 
-func newClasses(s store.Scheduler, bus queue.Bus, workers *fleet.Fleet, pools placement.Pools, log *slog.Logger) *classes {
+// classStore is what classes need of the store.
+type classStore interface {
+	// Pools is store.Scheduler's: the classes of the jobs that wait.
+	Pools(ctx context.Context) ([]string, error)
+}
+
+func newClasses(s classStore, bus queue.Bus, workers *fleet.Fleet, pools placement.Pools, log *slog.Logger) *classes {
 	return &classes{store: s, bus: bus, workers: workers, pools: pools, log: log, seen: map[string]time.Time{}}
 }
 

@@ -9,8 +9,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/fleet"
 	"github.com/assay-run/assay/internal/session"
+	"github.com/assay-run/assay/internal/sweep"
 	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/placement"
@@ -25,7 +27,7 @@ type Config struct {
 	ReapEvery      time.Duration   // default 2s
 	RepublishAfter time.Duration   // dispatched but unclaimed for so long: published again; default 15s
 	RegistryEvery  time.Duration   // how often workers are written down and counted; default 3s
-	Objects        Objects         // to be swept of what belongs to no record; default: none
+	Objects        sweep.Objects   // to be swept of what belongs to no record; default: none
 	SweepEvery     time.Duration   // default 6h
 	OrphanAge      time.Duration   // objects younger than that are not swept; default 24h
 	BlobAge        time.Duration   // inputs and environments that nobody asked for within it are removed; 0: never
@@ -86,10 +88,8 @@ type Queue interface {
 // Dispatcher is one replica.
 type Dispatcher struct {
 	cfg       Config
-	store     store.Store
 	queue     Queue
 	log       *slog.Logger
-	metrics   *metrics
 	events    *events
 	scheduler *scheduler
 	recorder  *recorder
@@ -99,7 +99,7 @@ type Dispatcher struct {
 	leader    *leader
 	reaper    *reaper
 	keeper    *keeper
-	sweeper   *sweeper
+	sweeper   *sweep.Sweeper
 	gauges    *gauges
 }
 
@@ -110,18 +110,25 @@ func New(cfg Config, s store.Store, q Queue) (*Dispatcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make metrics: %w", err)
 	}
-	d := &Dispatcher{cfg: cfg, store: s, queue: q, log: cfg.Log, metrics: m}
+	d := &Dispatcher{cfg: cfg, queue: q, log: cfg.Log}
 	d.events = newEvents(q, d.log)
 	d.fleet = fleet.New(fleet.Config{Every: cfg.RegistryEvery, Pools: cfg.Pools, Log: cfg.Log}, s)
 	d.sessions = &session.Ends{Store: s, Log: d.log}
 	d.leader = newLeader(s, d.log)
-	d.scheduler = newScheduler(d)
-	d.recorder = newRecorder(d)
-	d.assigner = &assigner{d: d, ttl: cfg.LeaseTTL}
-	d.reaper = &reaper{d}
-	d.keeper = newKeeper(d)
-	d.sweeper = &sweeper{Dispatcher: d}
-	d.gauges = &gauges{Dispatcher: d}
+	d.scheduler = &scheduler{store: s, publisher: q, fleet: d.fleet, classes: newClasses(s, q, d.fleet, cfg.Pools, d.log), leader: d.leader,
+		hints: &hints{bus: q, log: d.log}, pacer: newPacer(cfg.ScheduleEvery), metrics: m, log: d.log, minWindow: cfg.MinWindow}
+	d.scheduler.repeats = &repeats{store: s, events: d.events, metrics: m, log: d.log, answered: d.scheduler.room, images: d.fleet.Images}
+	recorder := recorder{store: s, fleet: d.fleet, scheduler: d.scheduler, events: d.events, metrics: m,
+		secrets: cfg.Secrets, pools: cfg.Pools, witnesses: cfg.EnvironmentWitnesses, log: d.log, ttl: cfg.LeaseTTL}
+	d.recorder = recorder.start()
+	d.assigner = &assigner{fleet: d.fleet, scheduler: d.scheduler, recorder: d.recorder, queue: q, secrets: cfg.Secrets, metrics: m, log: d.log, ttl: cfg.LeaseTTL}
+	d.reaper = &reaper{store: s, queue: q, leader: d.leader, scheduler: d.scheduler, sessions: d.sessions, metrics: m, log: d.log,
+		every: cfg.ReapEvery, republishAfter: cfg.RepublishAfter}
+	keeper := keeper{store: s, leader: d.leader, metrics: m, log: d.log, retention: cfg.Retention}
+	d.keeper = keeper.start()
+	d.sweeper = &sweep.Sweeper{Store: s, Objects: cfg.Objects, Leads: d.leader.is, Removed: m.removed, SweepEvery: cfg.SweepEvery,
+		OrphanAge: cfg.OrphanAge, BlobAge: cfg.BlobAge, Retention: cfg.Retention, Log: d.log}
+	d.gauges = &gauges{store: s, fleet: d.fleet, leader: d.leader, pools: cfg.Pools, every: cfg.RegistryEvery, log: d.log}
 	return d, nil
 }
 
@@ -145,7 +152,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	}
 	d.leader.stand(ctx)
 	var loops sync.WaitGroup
-	for _, loop := range []func(context.Context){d.scheduler.run, d.reaper.run, d.keeper.run, d.sweeper.run, d.fleet.Run, d.gauges.run, d.leader.run} {
+	for _, loop := range []func(context.Context){d.scheduler.run, d.reaper.run, d.keeper.run, d.sweeper.Run, d.fleet.Run, d.gauges.run, d.leader.run} {
 		loops.Go(func() { loop(ctx) })
 	}
 	// The bulk loops outlive ctx: requests that were taken are still answered.
@@ -202,6 +209,11 @@ func (d *Dispatcher) Window(class string) int {
 
 // Fleet is the workers as this dispatcher knows them.
 func (d *Dispatcher) Fleet() *fleet.Fleet { return d.fleet }
+
+// Sweep is a sweep of the object store out of turn; dry: it only counts what it would remove.
+func (d *Dispatcher) Sweep(ctx context.Context, dry bool) (api.SweepReport, error) {
+	return d.sweeper.Sweep(ctx, dry)
+}
 
 // Wake tells the scheduler that something was queued.
 func (d *Dispatcher) Wake() { d.scheduler.wake() }

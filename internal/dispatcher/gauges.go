@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -23,10 +24,23 @@ import (
 // decides how many workers there should be. Every dispatcher reports the same
 // numbers, so take the maximum and not the sum.
 type gauges struct {
-	*Dispatcher
+	store  gaugeStore
+	fleet  *fleet.Fleet
+	leader *leader
+	pools  placement.Pools
+	every  time.Duration
+	log    *slog.Logger
+
 	last    atomic.Pointer[fleetCount]
 	seen    map[string]*seenPool // pools that had workers
 	tenants tenants
+}
+
+// gaugeStore is what gauges need of the store.
+type gaugeStore interface {
+	Stats(ctx context.Context) (store.Stats, error)
+	Workers(ctx context.Context, seenWithin time.Duration) ([]store.Worker, error)
+	Queue(ctx context.Context) ([]store.QueueGroup, error)
 }
 
 // fleetCount is the fleet at one moment.
@@ -51,7 +65,7 @@ func (g *gauges) run(ctx context.Context) {
 	}
 	defer unregister()
 	g.recall(ctx)
-	tick := time.NewTicker(g.cfg.RegistryEvery)
+	tick := time.NewTicker(g.every)
 	defer tick.Stop()
 	for {
 		stats, err := g.store.Stats(ctx)
@@ -60,7 +74,7 @@ func (g *gauges) run(ctx context.Context) {
 		} else if ctx.Err() == nil {
 			g.log.WarnContext(ctx, "live jobs not counted", "error", err)
 		}
-		g.tenants.count(ctx, g.Dispatcher)
+		g.tenants.count(ctx, g.store, g.log)
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -192,7 +206,7 @@ func (g *gauges) recall(ctx context.Context) {
 	for _, w := range workers {
 		var offer placement.Offer
 		_ = json.Unmarshal(w.Offer, &offer) // a worker of another version offers nothing special
-		offer.Exclusive = g.cfg.Pools.Exclusive(w.Pool)
+		offer.Exclusive = g.pools.Exclusive(w.Pool)
 		offers[w.Pool] = append(offers[w.Pool], offer)
 	}
 	g.note(offers)
@@ -229,8 +243,8 @@ func (g *gauges) backlog(stats store.Stats) map[string]int64 {
 	live := g.fleet.Offers()
 	g.note(live)
 	idle := map[string][]placement.Offer{} // what pools without workers would offer
-	for pool := range g.cfg.Pools {
-		idle[pool] = []placement.Offer{g.cfg.Pools.Offer(pool)}
+	for pool := range g.pools {
+		idle[pool] = []placement.Offer{g.pools.Offer(pool)}
 	}
 	for pool, p := range g.seen {
 		idle[pool] = p.offers

@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -32,17 +33,17 @@ type tenants struct {
 }
 
 // count counts, if it is time to.
-func (t *tenants) count(ctx context.Context, d *Dispatcher) {
+func (t *tenants) count(ctx context.Context, s gaugeStore, log *slog.Logger) {
 	t.mu.Lock()
 	due := time.Since(t.counted) >= tenantsEvery
 	t.mu.Unlock()
 	if !due {
 		return
 	}
-	groups, err := d.store.Queue(ctx)
+	groups, err := s.Queue(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			d.log.WarnContext(ctx, "jobs of tenants not counted", "error", err)
+			log.WarnContext(ctx, "jobs of tenants not counted", "error", err)
 		}
 		return
 	}

@@ -2,12 +2,15 @@ package dispatcher
 
 import (
 	"context"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+
+	"github.com/assay-run/assay/pkg/store"
 )
 
 const (
@@ -21,8 +24,12 @@ const (
 // keeper does what changes tables as a whole: makes days ahead, and forgets old ones. The
 // leader does, beside everything else: it may take long, and nothing waits for it.
 type keeper struct {
-	*Dispatcher
-	chores []*chore
+	store     keeperStore
+	leader    *leader
+	metrics   *metrics
+	log       *slog.Logger
+	retention time.Duration
+	chores    []*chore
 }
 
 // chore is one thing to do now and then.
@@ -34,10 +41,16 @@ type chore struct {
 	done   atomic.Int64 // when it last succeeded here, in seconds since 1970; 0: never
 }
 
-func newKeeper(d *Dispatcher) *keeper {
-	k := &keeper{Dispatcher: d}
-	k.chores = append(k.chores, &chore{name: "maintain", do: d.store.Maintain})
-	if d.cfg.Retention > 0 {
+// keeperStore is what a keeper needs of the store.
+type keeperStore interface {
+	Maintain(ctx context.Context) error
+	Forget(ctx context.Context, age time.Duration) (store.Forgotten, error)
+}
+
+// start says what there is to do. It returns k.
+func (k *keeper) start() *keeper {
+	k.chores = append(k.chores, &chore{name: "maintain", do: k.store.Maintain})
+	if k.retention > 0 {
 		k.chores = append(k.chores, &chore{name: "forget", do: k.forget})
 	}
 	return k
@@ -82,9 +95,9 @@ func (k *keeper) tend(ctx context.Context, c *chore) {
 }
 
 func (k *keeper) forget(ctx context.Context) error {
-	f, err := k.store.Forget(ctx, k.cfg.Retention)
+	f, err := k.store.Forget(ctx, k.retention)
 	if f.Days+f.Batches+f.Sessions > 0 {
-		k.log.InfoContext(ctx, "history forgotten", "days", f.Days, "batches", f.Batches, "sessions", f.Sessions, "older_than", k.cfg.Retention)
+		k.log.InfoContext(ctx, "history forgotten", "days", f.Days, "batches", f.Batches, "sessions", f.Sessions, "older_than", k.retention)
 		for kind, n := range map[string]int{"day": f.Days, "forgotten_batch": f.Batches, "session": f.Sessions} {
 			k.metrics.reaps.Add(ctx, int64(n), label("kind", kind))
 		}

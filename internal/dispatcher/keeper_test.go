@@ -46,10 +46,11 @@ func TestKeeper(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := &Dispatcher{cfg: Config{Retention: time.Hour}, store: u, log: slog.New(slog.DiscardHandler), metrics: m}
-		d.leader = newLeader(nil, d.log)
-		d.leader.until.Store(int64(100 * time.Minute))
-		k := newKeeper(d)
+		log := slog.New(slog.DiscardHandler)
+		leads := newLeader(nil, log)
+		leads.until.Store(int64(100 * time.Minute))
+		keeper := keeper{store: u, leader: leads, metrics: m, log: log, retention: time.Hour}
+		k := keeper.start()
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { k.run(ctx); close(done) }()
@@ -64,7 +65,7 @@ func TestKeeper(t *testing.T) {
 		if at := k.chores[1].done.Load(); at != u.began.Add(31*time.Minute).Unix() {
 			t.Errorf("last done at %v", time.Unix(at, 0))
 		}
-		d.leader.until.Store(0)
+		leads.until.Store(0)
 		n := len(u.maintained) + len(u.forgotten)
 		time.Sleep(5 * time.Hour)
 		if now := len(u.maintained) + len(u.forgotten); now != n {

@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/assay-run/assay/internal/sweep"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -91,7 +92,7 @@ func (m *metrics) zero() {
 	for kind := range reapedKinds(store.ReapStats{}) {
 		m.reaps.Add(ctx, 0, label("kind", kind))
 	}
-	for _, kind := range []string{"object", "blob"} {
+	for _, kind := range sweep.Kinds {
 		m.reaps.Add(ctx, 0, label("kind", kind))
 	}
 }
@@ -146,6 +147,11 @@ func (m *metrics) finished(ctx context.Context, fs []store.Finish, statuses []st
 }
 
 func (m *metrics) lost(ctx context.Context, n int) { m.losses.Add(ctx, int64(n)) }
+
+// removed counts what was swept.
+func (m *metrics) removed(ctx context.Context, kind string, n int64) {
+	m.reaps.Add(ctx, n, label("kind", kind))
+}
 
 func (m *metrics) reaped(ctx context.Context, s store.ReapStats) {
 	for kind, n := range reapedKinds(s) {

@@ -2,8 +2,10 @@ package dispatcher
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
+	"github.com/assay-run/assay/internal/session"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -13,10 +15,33 @@ const (
 )
 
 // reaper repairs: it is what makes the loss of anything but Postgres harmless.
-type reaper struct{ *Dispatcher }
+type reaper struct {
+	store     reaperStore
+	queue     reaperQueue
+	leader    *leader
+	scheduler *scheduler
+	sessions  *session.Ends
+	metrics   *metrics
+	log       *slog.Logger
+
+	every          time.Duration
+	republishAfter time.Duration
+}
+
+// reaperStore is what a reaper needs of the store.
+type reaperStore interface {
+	Reap(ctx context.Context) (store.ReapStats, error)
+	Unclaimed(ctx context.Context, age time.Duration, limit int) ([]store.Dispatch, error)
+}
+
+// reaperQueue is what a reaper needs of the queue.
+type reaperQueue interface {
+	Sweep(ctx context.Context) error
+	SendCancel(worker string, l store.LeaseRef) error
+}
 
 func (r *reaper) run(ctx context.Context) {
-	tick := time.NewTicker(r.cfg.ReapEvery)
+	tick := time.NewTicker(r.every)
 	defer tick.Stop()
 	swept := time.Now()
 	for {
@@ -74,7 +99,7 @@ func (r *reaper) stop(ctx context.Context, cs []store.Canceling) {
 // been sent, or JetStream may have lost it. A message that is still queued
 // counts as published, so this is safe at any time.
 func (r *reaper) republish(ctx context.Context) {
-	ds, err := r.store.Unclaimed(ctx, r.cfg.RepublishAfter, republishLimit)
+	ds, err := r.store.Unclaimed(ctx, r.republishAfter, republishLimit)
 	if err == nil {
 		for _, d := range ds { // whoever is to take it may not have heard of its class
 			r.scheduler.classes.note(ctx, d.Pool)

@@ -4,11 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
+	"github.com/assay-run/assay/internal/fleet"
 	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -28,8 +31,17 @@ const (
 
 // recorder answers the workers. It is a queue.Handler.
 type recorder struct {
-	d        *Dispatcher
-	ttl      time.Duration
+	store     recorderStore
+	fleet     *fleet.Fleet
+	scheduler *scheduler
+	events    *events
+	metrics   *metrics
+	secrets   Secrets
+	pools     placement.Pools
+	witnesses int // of an environment; 0: none are shared
+	log       *slog.Logger
+	ttl       time.Duration
+
 	claims   *bulk[store.Claim, store.Claimed]
 	beats    *bulk[store.Held, beat]
 	finishes *bulk[store.Finish, store.FinishStatus]
@@ -38,11 +50,17 @@ type recorder struct {
 
 var _ queue.Handler = (*recorder)(nil)
 
+// recorderStore is what a recorder needs of the store.
+type recorderStore interface {
+	store.Recorder
+	store.Environments
+}
+
 // beat is the answer for one lease.
 type beat struct{ lost, canceled bool }
 
-func newRecorder(d *Dispatcher) *recorder {
-	r := &recorder{d: d, ttl: d.cfg.LeaseTTL}
+// start makes what gathers rows for its statements. It returns r.
+func (r *recorder) start() *recorder {
 	r.claims = newBulk(bulkSize, bulkLanes, r.claim)
 	r.beats = newBulk(4*bulkSize, 1, r.heartbeat)
 	r.finishes = newBulk(bulkSize, bulkLanes, r.finish).bounded(bulkBytes, func(f store.Finish) int { return len(f.Result) })
@@ -60,10 +78,10 @@ func (r *recorder) run(ctx context.Context) {
 
 // HandleClaim issues leases.
 func (r *recorder) HandleClaim(ctx context.Context, req queue.ClaimRequest) (queue.ClaimReply, error) {
-	if _, refused := r.d.fleet.Refuses(req.Worker, req.Since); refused {
+	if _, refused := r.fleet.Refuses(req.Worker, req.Since); refused {
 		return queue.ClaimReply{Rest: job.Duration(refusedFor)}, nil
 	}
-	if rest, cordoned := r.d.fleet.Rest(req.Worker); rest > 0 {
+	if rest, cordoned := r.fleet.Rest(req.Worker); rest > 0 {
 		return queue.ClaimReply{Rest: job.Duration(rest), Cordoned: cordoned}, nil
 	}
 	claims := make([]store.Claim, len(req.Refs))
@@ -77,9 +95,9 @@ func (r *recorder) HandleClaim(ctx context.Context, req queue.ClaimRequest) (que
 	if err != nil {
 		return queue.ClaimReply{}, err
 	}
-	r.d.scheduler.took(req.Worker, granted(claimed))
+	r.scheduler.took(req.Worker, granted(claimed))
 	// A claim that fails now is sent again, and yields the same leases.
-	secrets, err := r.d.cfg.Secrets.Reveal(ctx, claimed)
+	secrets, err := r.secrets.Reveal(ctx, claimed)
 	return queue.ClaimReply{Claimed: claimed, Secrets: secrets, TTL: job.Duration(r.ttl)}, err
 }
 
@@ -121,12 +139,12 @@ func granted(cs []store.Claimed) (n int) {
 
 // HandleHeartbeat prolongs leases and notes the worker.
 func (r *recorder) HandleHeartbeat(ctx context.Context, req queue.HeartbeatRequest) (queue.HeartbeatReply, error) {
-	if r.d.fleet.Seen(req.Worker) {
-		r.d.scheduler.wake() // its slots widen the window
+	if r.fleet.Seen(req.Worker) {
+		r.scheduler.wake() // its slots widen the window
 	}
-	rest, cordoned := r.d.fleet.Rest(req.Worker.ID)
+	rest, cordoned := r.fleet.Rest(req.Worker.ID)
 	reply := queue.HeartbeatReply{TTL: job.Duration(r.ttl), Rest: job.Duration(rest), Cordoned: cordoned,
-		Exclusive: r.d.cfg.Pools.Exclusive(req.Worker.Pool), Protocol: r.d.fleet.Spoken()}
+		Exclusive: r.pools.Exclusive(req.Worker.Pool), Protocol: r.fleet.Spoken()}
 	r.refuse(ctx, req.Worker, &reply)
 	held := make([]store.Held, len(req.Leases))
 	for i, l := range req.Leases {
@@ -148,15 +166,15 @@ func (r *recorder) HandleHeartbeat(ctx context.Context, req queue.HeartbeatReque
 // long as they last: Reap takes them back.
 func (r *recorder) refuse(ctx context.Context, w queue.WorkerInfo, reply *queue.HeartbeatReply) {
 	since := store.IncarnationOf(w.StartedAt)
-	owner, refused := r.d.fleet.Refuses(w.ID, since)
+	owner, refused := r.fleet.Refuses(w.ID, since)
 	if !refused {
 		return
 	}
 	reply.Rest = job.Duration(refusedFor)
 	reply.Refused = fmt.Sprintf("another worker is named %s and has started later, at %s; names must differ", w.ID, owner.Time().UTC().Format(time.RFC3339))
-	r.d.metrics.refusals.Add(ctx, 1)
-	if r.d.fleet.Complain(w.ID, since) {
-		r.d.log.ErrorContext(ctx, "worker refused: two processes have its name, and the one that started last keeps it",
+	r.metrics.refusals.Add(ctx, 1)
+	if r.fleet.Complain(w.ID, since) {
+		r.log.ErrorContext(ctx, "worker refused: two processes have its name, and the one that started last keeps it",
 			"worker", w.ID, "refused_started_at", w.StartedAt, "started_at", owner.Time())
 	}
 }
@@ -176,11 +194,11 @@ func (r *recorder) HandleFinish(ctx context.Context, req queue.FinishRequest) (q
 	}
 	statuses, err := r.finishes.do(ctx, req.Finishes)
 	if err == nil {
-		r.d.scheduler.ended(req.Worker, len(statuses))
-		r.d.fleet.Ended(req.Worker, len(statuses))
+		r.scheduler.ended(req.Worker, len(statuses))
+		r.fleet.Ended(req.Worker, len(statuses))
 	}
 	if err == nil && cut {
-		r.d.log.WarnContext(ctx, "result above the limit, recorded without what is in it", "job", req.Finishes[0].Job, "worker", req.Worker)
+		r.log.WarnContext(ctx, "result above the limit, recorded without what is in it", "job", req.Finishes[0].Job, "worker", req.Worker)
 		statuses[0] = store.Fenced // what it stored belongs to no record
 	}
 	return queue.FinishReply{Statuses: statuses}, err
@@ -214,8 +232,8 @@ func (r *recorder) HandleRelease(ctx context.Context, req queue.ReleaseRequest) 
 	}
 	_, err := r.releases.do(ctx, req.Releases)
 	if err == nil {
-		r.d.scheduler.ended(req.Worker, len(req.Releases))
-		r.d.fleet.GaveUp(req.Worker, ours(req.Releases))
+		r.scheduler.ended(req.Worker, len(req.Releases))
+		r.fleet.GaveUp(req.Worker, ours(req.Releases))
 	}
 	return queue.ReleaseReply{}, err
 }
@@ -223,16 +241,16 @@ func (r *recorder) HandleRelease(ctx context.Context, req queue.ReleaseRequest) 
 // unassign takes back what a worker was assigned and does not take. Where there is a
 // cancel to be recorded, the attempt ends as any other.
 func (r *recorder) unassign(ctx context.Context, worker string, l store.LeaseRef) error {
-	done, err := r.d.store.Unassign(ctx, l)
+	done, err := r.store.Unassign(ctx, l)
 	if err != nil || !done {
 		if err == nil {
 			_, err = r.HandleRelease(ctx, queue.ReleaseRequest{Worker: worker, Releases: []store.Release{{LeaseRef: l, Reason: job.ReasonPreempted}}})
 		}
 		return err
 	}
-	r.d.scheduler.ended(worker, 1)
-	r.d.events.publish(ctx, []job.ID{l.Job})
-	r.d.scheduler.wake()
+	r.scheduler.ended(worker, 1)
+	r.events.publish(ctx, []job.ID{l.Job})
+	r.scheduler.wake()
 	return nil
 }
 
@@ -248,21 +266,21 @@ func ours(rs []store.Release) (ids []job.ID) {
 
 func (r *recorder) claim(ctx context.Context, claims []store.Claim) ([]store.Claimed, error) {
 	start := time.Now()
-	claimed, err := r.d.store.Claim(ctx, r.ttl, claims)
+	claimed, err := r.store.Claim(ctx, r.ttl, claims)
 	if err != nil {
 		return nil, err
 	}
-	r.d.metrics.claimed(ctx, claimed)
+	r.metrics.claimed(ctx, claimed)
 	for i, c := range claimed {
 		if c.TraceParent != "" && !unread(c) {
-			telemetry.Step(ctx, "claim", c.TraceParent, start, r.d.aboutClaimed(c, claims[i].Worker))
+			telemetry.Step(ctx, "claim", c.TraceParent, start, aboutClaimed(r.fleet, c, claims[i].Worker))
 		}
 	}
 	return claimed, nil
 }
 
 func (r *recorder) heartbeat(ctx context.Context, leases []store.Held) ([]beat, error) {
-	lost, canceled, err := r.d.store.Heartbeat(ctx, r.ttl, leases)
+	lost, canceled, err := r.store.Heartbeat(ctx, r.ttl, leases)
 	if err != nil {
 		return nil, err
 	}
@@ -277,16 +295,16 @@ func (r *recorder) heartbeat(ctx context.Context, leases []store.Held) ([]beat, 
 	for i, l := range leases {
 		beats[i] = at[l]
 	}
-	r.d.metrics.lost(ctx, len(lost))
+	r.metrics.lost(ctx, len(lost))
 	return beats, nil
 }
 
 func (r *recorder) finish(ctx context.Context, fs []store.Finish) ([]store.FinishStatus, error) {
 	start := time.Now()
 	for i := range fs {
-		fs[i].Record = r.d.events.recipient(fs[i].Job)
+		fs[i].Record = r.events.recipient(fs[i].Job)
 	}
-	statuses, err := r.d.store.Finish(ctx, fs)
+	statuses, err := r.store.Finish(ctx, fs)
 	if err != nil {
 		return nil, err
 	}
@@ -297,13 +315,13 @@ func (r *recorder) finish(ctx context.Context, fs []store.Finish) ([]store.Finis
 			ids = append(ids, f.Job)
 		}
 		if f.TraceParent != "" {
-			telemetry.Step(ctx, "record", f.TraceParent, start, r.d.aboutFinish(f))
+			telemetry.Step(ctx, "record", f.TraceParent, start, aboutFinish(r.fleet, f))
 		}
 	}
-	r.d.events.publish(ctx, append(ids, batchesOf(fs)...))
-	r.d.metrics.finished(ctx, fs, statuses)
+	r.events.publish(ctx, append(ids, batchesOf(fs)...))
+	r.metrics.finished(ctx, fs, statuses)
 	if retried {
-		r.d.scheduler.wake()
+		r.scheduler.wake()
 	}
 	return statuses, nil
 }
@@ -324,14 +342,14 @@ func batchesOf(fs []store.Finish) (ids []job.ID) {
 }
 
 func (r *recorder) release(ctx context.Context, rs []store.Release) ([]struct{}, error) {
-	if err := r.d.store.Release(ctx, rs); err != nil {
+	if err := r.store.Release(ctx, rs); err != nil {
 		return nil, err
 	}
 	ids := make([]job.ID, len(rs)) // some may be over for good
 	for i, l := range rs {
 		ids[i] = l.Job
 	}
-	r.d.events.publish(ctx, ids)
-	r.d.scheduler.wake()
+	r.events.publish(ctx, ids)
+	r.scheduler.wake()
 	return make([]struct{}, len(rs)), nil
 }

@@ -15,12 +15,18 @@ import (
 // equal jobs finds the first of them, and at no price for jobs that do not ask. What
 // goes wrong here costs a run of the job, and nothing else.
 type repeats struct {
-	store    store.Store
+	store    repeatStore
 	events   *events
 	metrics  *metrics
 	log      *slog.Logger
 	answered func()                            // windows have room again
 	images   func() (map[string]string, error) // name → digest, where all workers agree
+}
+
+// repeatStore is what repeats need of the store.
+type repeatStore interface {
+	Repeats(ctx context.Context, refs []store.Ref) ([]store.Repeat, error)
+	Answer(ctx context.Context, rs []store.Repeat) ([]store.Ref, error)
 }
 
 // repeatChunk is how many records are read at once: they are whole.

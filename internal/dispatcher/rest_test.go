@@ -66,10 +66,9 @@ func TestRest(t *testing.T) {
 				}
 				leads := &leader{began: time.Now(), gained: make(chan struct{})}
 				leads.until.Store(math.MaxInt64)
-				sched := newScheduler(&Dispatcher{
-					fleet: r, leader: leads, metrics: m, log: slog.New(slog.DiscardHandler), cfg: Config{ScheduleEvery: time.Hour, MinWindow: 8},
-				})
-				sched.store, sched.publisher, sched.classes = s, deaf{}, newClasses(s, deaf{}, r, nil, sched.log)
+				log := slog.New(slog.DiscardHandler)
+				sched := &scheduler{store: s, publisher: deaf{}, fleet: r, classes: newClasses(s, deaf{}, r, nil, log), leader: leads,
+					repeats: &repeats{}, pacer: newPacer(time.Hour), metrics: m, log: log, minWindow: 8}
 				r.Seen(queue.WorkerInfo{ID: "w", Pool: "p", Slots: 4, Busy: 4})
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan struct{})

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/assay-run/assay/internal/dispatcher"
+	"github.com/assay-run/assay/internal/sweep"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
 	"github.com/assay-run/assay/pkg/placement"
@@ -139,7 +139,7 @@ func TestObjectsOfOthersAreNotSwept(t *testing.T) {
 
 // asking counts sweeps by their first step.
 type asking struct {
-	dispatcher.Objects
+	sweep.Objects
 	n atomic.Int64
 }
 
@@ -150,7 +150,7 @@ func (a *asking) Get(ctx context.Context, key string) (io.ReadCloser, object.Inf
 
 // counting counts sweeps by their last step.
 type counting struct {
-	dispatcher.Objects
+	sweep.Objects
 	n atomic.Int64
 }
 

@@ -1,4 +1,4 @@
-package dispatcher
+package sweep
 
 import (
 	"context"
@@ -19,14 +19,14 @@ import (
 // Between the last look at a blob and its removal a submit may make it young: whoever
 // names it in that instant, after not having done so for BlobAge, has a job that fails and
 // says that the blob is missing.
-func (s *sweeper) sweepBlobs(ctx context.Context, dry bool) (found api.SweepReport, err error) {
-	if s.cfg.BlobAge == 0 {
+func (s *Sweeper) sweepBlobs(ctx context.Context, dry bool) (found api.SweepReport, err error) {
+	if s.BlobAge == 0 {
 		return found, nil
 	}
 	if err := s.ours(ctx, dry); err != nil {
 		return found, err
 	}
-	before := time.Now().Add(-s.cfg.BlobAge)
+	before := time.Now().Add(-s.BlobAge)
 	old, err := s.old(ctx, object.BlobPrefix, before, nil)
 	if err != nil {
 		return found, err
@@ -46,8 +46,8 @@ func (s *sweeper) sweepBlobs(ctx context.Context, dry bool) (found api.SweepRepo
 
 // old returns what is below a prefix and has not been made young since before: the keys that are meant,
 // nil for all.
-func (s *sweeper) old(ctx context.Context, prefix string, before time.Time, meant func(key string) bool) (old []object.Info, err error) {
-	for o, err := range s.cfg.Objects.List(ctx, prefix) {
+func (s *Sweeper) old(ctx context.Context, prefix string, before time.Time, meant func(key string) bool) (old []object.Info, err error) {
+	for o, err := range s.Objects.List(ctx, prefix) {
 		if err != nil {
 			return nil, err
 		}
@@ -62,7 +62,7 @@ func (s *sweeper) old(ctx context.Context, prefix string, before time.Time, mean
 }
 
 // removeOld removes those that are still old, or in a dry run counts their bytes.
-func (s *sweeper) removeOld(ctx context.Context, old []object.Info, before time.Time, dry bool) (found api.SweepReport, err error) {
+func (s *Sweeper) removeOld(ctx context.Context, old []object.Info, before time.Time, dry bool) (found api.SweepReport, err error) {
 	var errs []error
 	for _, o := range old {
 		found.Bytes += o.Bytes
@@ -81,8 +81,8 @@ func (s *sweeper) removeOld(ctx context.Context, old []object.Info, before time.
 
 // usedBlobs returns the keys of those that jobs need. Whatever was submitted in the last
 // half of BlobAge made its own young, uploads that took long included.
-func (s *sweeper) usedBlobs(ctx context.Context) (map[string]bool, error) {
-	inputs, err := s.store.Inputs(ctx, time.Now().Add(-s.cfg.BlobAge/2))
+func (s *Sweeper) usedBlobs(ctx context.Context) (map[string]bool, error) {
+	inputs, err := s.Store.Inputs(ctx, time.Now().Add(-s.BlobAge/2))
 	if err != nil {
 		return nil, err
 	}
@@ -98,13 +98,13 @@ func (s *sweeper) usedBlobs(ctx context.Context) (map[string]bool, error) {
 }
 
 // removeBlob removes a blob that is still old.
-func (s *sweeper) removeBlob(ctx context.Context, key string, before time.Time) (bool, error) {
-	o, err := s.cfg.Objects.Stat(ctx, key)
+func (s *Sweeper) removeBlob(ctx context.Context, key string, before time.Time) (bool, error) {
+	o, err := s.Objects.Stat(ctx, key)
 	if err == nil && !o.Modified.Before(before) {
 		return false, nil
 	}
 	if err == nil {
-		err = s.cfg.Objects.Delete(ctx, key)
+		err = s.Objects.Delete(ctx, key)
 	}
 	if errors.Is(err, job.ErrNotFound) {
 		return false, nil

@@ -1,4 +1,6 @@
-package dispatcher
+// Package sweep removes from the object store what belongs to no record, and what nobody has
+// asked for in a long time. Only the dispatcher that leads does.
+package sweep
 
 import (
 	"context"
@@ -6,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -27,28 +30,50 @@ type Objects interface {
 	SweepTemp(ctx context.Context, age time.Duration) (int, error)
 }
 
-// sweeper removes what attempts stored that did not become the record: a worker
+// Store is what a Sweeper needs of the store.
+type Store interface {
+	// Fleet, Orphans and Inputs are store.Store's.
+	Fleet(ctx context.Context) (string, error)
+	Orphans(ctx context.Context, refs []store.LeaseRef) ([]store.LeaseRef, error)
+	Inputs(ctx context.Context, since time.Time) ([]store.Input, error)
+	ForgetEnvironments(ctx context.Context, age time.Duration) (int64, error)
+}
+
+// Sweeper removes what attempts stored that did not become the record: a worker
 // removes its own, but not when it is killed, or when the object store was away.
-type sweeper struct {
-	*Dispatcher
+// Every field is needed unless it says otherwise.
+type Sweeper struct {
+	Store      Store
+	Objects    Objects // nil: there is nothing to sweep
+	Leads      func() bool
+	Removed    func(ctx context.Context, kind string, n int64) // counts what was removed
+	SweepEvery time.Duration
+	OrphanAge  time.Duration // objects younger than that are not swept
+	BlobAge    time.Duration // inputs and environments that nobody asked for within it are removed; 0: never
+	Retention  time.Duration // what has been over for longer is removed; 0: never
+	Log        *slog.Logger
+
 	sweeping sync.Mutex
 }
 
+// Kinds are those of what is removed, as Removed is told them.
+var Kinds = []string{"object", "blob"}
+
 // Sweep is a sweep out of turn; dry: it only counts what it would remove.
-func (d *Dispatcher) Sweep(ctx context.Context, dry bool) (api.SweepReport, error) {
-	if d.cfg.Objects == nil {
+func (s *Sweeper) Sweep(ctx context.Context, dry bool) (api.SweepReport, error) {
+	if s.Objects == nil {
 		return api.SweepReport{}, fmt.Errorf("%w: there is no object store to sweep here", job.ErrUnavailable)
 	}
-	found, err := d.sweeper.alone(ctx, dry, d.sweeper.sweep)
+	found, err := s.alone(ctx, dry, s.sweep)
 	if err != nil {
 		return found, err
 	}
-	blobs, err := d.sweeper.alone(ctx, dry, d.sweeper.sweepBlobs)
+	blobs, err := s.alone(ctx, dry, s.sweepBlobs)
 	found.Blobs, found.Bytes, found.Removed = blobs.Blobs, found.Bytes+blobs.Bytes, found.Removed+blobs.Removed
 	if err != nil {
 		return found, err
 	}
-	environments, err := d.sweeper.alone(ctx, dry, d.sweeper.sweepEnvironments)
+	environments, err := s.alone(ctx, dry, s.sweepEnvironments)
 	found.Environments, found.Bytes, found.Removed = environments.Environments, found.Bytes+environments.Bytes, found.Removed+environments.Removed
 	return found, err
 }
@@ -57,7 +82,7 @@ func (d *Dispatcher) Sweep(ctx context.Context, dry bool) (api.SweepReport, erro
 type sweep func(ctx context.Context, dry bool) (api.SweepReport, error)
 
 // alone sweeps unless that is under way.
-func (s *sweeper) alone(ctx context.Context, dry bool, sweep sweep) (api.SweepReport, error) {
+func (s *Sweeper) alone(ctx context.Context, dry bool, sweep sweep) (api.SweepReport, error) {
 	if !s.sweeping.TryLock() {
 		return api.SweepReport{}, fmt.Errorf("%w: a sweep is under way at this dispatcher", job.ErrUnavailable)
 	}
@@ -78,11 +103,12 @@ const (
 	fleetKey = "fleet"
 )
 
-func (s *sweeper) run(ctx context.Context) {
-	if s.cfg.Objects == nil {
+// Run sweeps now and then while this dispatcher leads, until ctx ends.
+func (s *Sweeper) Run(ctx context.Context) {
+	if s.Objects == nil {
 		return
 	}
-	tick := time.NewTicker(s.cfg.SweepEvery)
+	tick := time.NewTicker(s.SweepEvery)
 	defer tick.Stop()
 	for {
 		select {
@@ -90,17 +116,17 @@ func (s *sweeper) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if !s.leader.is() {
+		if !s.Leads() {
 			continue
 		}
 		for kind, sweep := range map[string]sweep{"object": s.sweep, "blob": s.sweepBlobs, "environment": s.sweepEnvironments} {
 			found, err := s.alone(ctx, false, sweep)
 			if err != nil && ctx.Err() == nil {
-				s.log.WarnContext(ctx, "sweep of the object store failed", "kind", kind, "error", err)
+				s.Log.WarnContext(ctx, "sweep of the object store failed", "kind", kind, "error", err)
 			}
 			if n := found.Removed; n > 0 {
-				s.log.InfoContext(ctx, "objects removed that belong to nothing", "kind", kind, "objects", n)
-				s.metrics.reaps.Add(ctx, int64(n), label("kind", kind))
+				s.Log.InfoContext(ctx, "objects removed that belong to nothing", "kind", kind, "objects", n)
+				s.Removed(ctx, kind, int64(n))
 			}
 		}
 	}
@@ -117,21 +143,21 @@ type stored struct {
 // alone, whatever the store says of them: they may be under way, and what is not
 // ours to remove (a database restored from a backup does not know it yet) is
 // noticed meanwhile. dry removes and writes nothing.
-func (s *sweeper) sweep(ctx context.Context, dry bool) (found api.SweepReport, err error) {
+func (s *Sweeper) sweep(ctx context.Context, dry bool) (found api.SweepReport, err error) {
 	if err := s.ours(ctx, dry); err != nil {
 		return found, err
 	}
 	var orphaned, asked []stored
 	young := func(as []stored) (n int) {
 		for _, a := range as {
-			if s.cfg.Retention == 0 || time.Since(a.Job.Time()) < s.cfg.Retention {
+			if s.Retention == 0 || time.Since(a.Job.Time()) < s.Retention {
 				n++
 			}
 		}
 		return n
 	}
 	all := 0
-	for a, err := range s.attempts(ctx, time.Now().Add(-s.cfg.OrphanAge)) {
+	for a, err := range s.attempts(ctx, time.Now().Add(-s.OrphanAge)) {
 		if err != nil {
 			return found, err
 		}
@@ -164,14 +190,14 @@ func (s *sweeper) sweep(ctx context.Context, dry bool) (found api.SweepReport, e
 }
 
 // remove is called after the listing, which would skip entries.
-func (s *sweeper) remove(ctx context.Context, orphaned []stored, found *api.SweepReport) error {
+func (s *Sweeper) remove(ctx context.Context, orphaned []stored, found *api.SweepReport) error {
 	var errs []error
 	for _, a := range orphaned {
-		n, err := s.cfg.Objects.DeletePrefix(ctx, a.prefix)
+		n, err := s.Objects.DeletePrefix(ctx, a.prefix)
 		found.Removed += n
 		errs = append(errs, err)
 	}
-	n, err := s.cfg.Objects.SweepTemp(ctx, s.cfg.OrphanAge)
+	n, err := s.Objects.SweepTemp(ctx, s.OrphanAge)
 	found.Removed += n
 	return errors.Join(append(errs, err)...)
 }
@@ -179,8 +205,8 @@ func (s *sweeper) remove(ctx context.Context, orphaned []stored, found *api.Swee
 // ours refuses an object store that another fleet has marked as its own, and marks one that
 // nobody has, unless it is to write nothing: a dispatcher with the wrong address, or a copy of a database, must not remove
 // what it does not know.
-func (s *sweeper) ours(ctx context.Context, dry bool) error {
-	name, err := s.store.Fleet(ctx)
+func (s *Sweeper) ours(ctx context.Context, dry bool) error {
+	name, err := s.Store.Fleet(ctx)
 	if err != nil {
 		return err
 	}
@@ -189,7 +215,7 @@ func (s *sweeper) ours(ctx context.Context, dry bool) error {
 		if dry {
 			return nil
 		}
-		if _, err := s.cfg.Objects.Put(ctx, fleetKey, strings.NewReader(name)); err != nil {
+		if _, err := s.Objects.Put(ctx, fleetKey, strings.NewReader(name)); err != nil {
 			return err
 		}
 		owner, err = s.owner(ctx)
@@ -203,8 +229,8 @@ func (s *sweeper) ours(ctx context.Context, dry bool) error {
 	return nil
 }
 
-func (s *sweeper) owner(ctx context.Context) (string, error) {
-	r, _, err := s.cfg.Objects.Get(ctx, fleetKey)
+func (s *Sweeper) owner(ctx context.Context) (string, error) {
+	r, _, err := s.Objects.Get(ctx, fleetKey)
 	if err != nil {
 		return "", err
 	}
@@ -215,11 +241,11 @@ func (s *sweeper) owner(ctx context.Context) (string, error) {
 
 // attempts yields those whose newest object is from before. Listing is in the
 // order of keys, so the objects of one attempt come together.
-func (s *sweeper) attempts(ctx context.Context, before time.Time) iter.Seq2[stored, error] {
+func (s *Sweeper) attempts(ctx context.Context, before time.Time) iter.Seq2[stored, error] {
 	return func(yield func(stored, error) bool) {
 		var last stored
 		old := false
-		for o, err := range s.cfg.Objects.List(ctx, "") {
+		for o, err := range s.Objects.List(ctx, "") {
 			if err != nil {
 				yield(stored{}, err)
 				return
@@ -244,14 +270,14 @@ func (s *sweeper) attempts(ctx context.Context, before time.Time) iter.Seq2[stor
 }
 
 // orphans appends to out those of the attempts that are nobody's.
-func (s *sweeper) orphans(ctx context.Context, out, asked []stored) ([]stored, error) {
+func (s *Sweeper) orphans(ctx context.Context, out, asked []stored) ([]stored, error) {
 	refs := make([]store.LeaseRef, len(asked))
 	of := make(map[store.LeaseRef][]stored, len(asked))
 	for i, a := range asked {
 		refs[i] = a.LeaseRef
 		of[a.LeaseRef] = append(of[a.LeaseRef], a)
 	}
-	found, err := s.store.Orphans(ctx, refs)
+	found, err := s.Store.Orphans(ctx, refs)
 	if err != nil {
 		return out, err
 	}

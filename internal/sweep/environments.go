@@ -1,0 +1,34 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/pkg/object"
+)
+
+// sweepEnvironments removes, or in a dry run counts, environments in the object store that
+// nobody has fetched or offered within BlobAge, and forgets what was stated before that.
+// Nothing depends on them: a worker that does not find one builds it.
+func (s *Sweeper) sweepEnvironments(ctx context.Context, dry bool) (found api.SweepReport, err error) {
+	if s.BlobAge == 0 {
+		return found, nil
+	}
+	if err := s.ours(ctx, dry); err != nil {
+		return found, err
+	}
+	before := time.Now().Add(-s.BlobAge)
+	old, err := s.old(ctx, object.EnvironmentPrefix, before, object.IsEnvironment)
+	if err != nil {
+		return found, err
+	}
+	found, err = s.removeOld(ctx, old, before, dry)
+	found.Environments = len(old)
+	if !dry {
+		_, ferr := s.Store.ForgetEnvironments(ctx, s.BlobAge)
+		err = errors.Join(err, ferr)
+	}
+	return found, err
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -42,14 +43,10 @@ type config struct {
 	TenantsFile string         `name:"tenants-file" env:"ASSAY_TENANTS_FILE" placeholder:"FILE" help:"Weights, caps and ceilings of tenants, as a JSON list; read at start."`
 	Pools       []string       `name:"pools" env:"ASSAY_POOLS" placeholder:"POOL" help:"What is to be known of pools before their workers say so, separated by commas: gpu?exclusive&label.gpu=a100&image=cuda. The workers of an exclusive pool take jobs that name it, and no others. Jobs may name a pool that is here, or that had workers within a day."`
 	LeaseTTL    time.Duration  `name:"lease-ttl" env:"ASSAY_LEASE_TTL" default:"30s" help:"A worker silent for so long loses its jobs."`
-	InfraBudget int            `name:"infra-budget" env:"ASSAY_INFRA_BUDGET" default:"20" help:"Failures of ours, such as lost workers, after which a job is given up."`
-	PoisonAfter int            `name:"poison-after" env:"ASSAY_POISON_AFTER" default:"3" help:"A job whose start was the end of so many workers is given up."`
-	OrphanAge   time.Duration  `name:"orphan-age" env:"ASSAY_ORPHAN_AGE" default:"24h" help:"Artifacts that belong to no record are removed when they are older than that."`
 	BlobAge     time.Duration  `name:"blob-age" env:"ASSAY_BLOB_AGE" default:"840h" help:"Inputs that were neither uploaded nor named within that, and that no job needs which is not over, are removed, as are environments that no worker has fetched or built. 0: never."`
 	Witnesses   int            `name:"environment-witnesses" env:"ASSAY_ENVIRONMENT_WITNESSES" default:"2" help:"Workers of a pool that must have built the same environment of packages before others of the pool take it from the object store. With 2 or more no single worker decides what others import; those that came with a join token count as one. 1: for a pool whose workers trust each other; 0: environments are not shared."`
 	Retention   time.Duration  `name:"retention" env:"ASSAY_RETENTION" default:"840h" help:"Jobs, results, batches and sessions are removed when they have been over for longer than that. 0: never."`
 	CallbackOK  []string       `name:"callback-allow" env:"ASSAY_CALLBACK_ALLOW" placeholder:"RANGE:PORT" help:"Addresses that are not public and that callbacks of batches may go to all the same, such as 10.0.0.0/8:443; separated by commas. None by default."`
-	CallbackFor time.Duration  `name:"callback-patience" env:"ASSAY_CALLBACK_PATIENCE" default:"24h" help:"How long after the end of a batch its callback is tried."`
 	Grace       time.Duration  `name:"grace" env:"ASSAY_GRACE" default:"10s" help:"How long requests under way may go on after SIGTERM."`
 	MaxBatch    string         `name:"max-batch" env:"ASSAY_MAX_BATCH" default:"4Gi" placeholder:"SIZE" help:"Largest batch that is sent as lines, both as it is sent and unpacked."`
 	Spool       string         `name:"spool" env:"ASSAY_SPOOL" default:"4Gi" placeholder:"SIZE" help:"Most of the temporary directory that bodies take until they are accepted. Of this and of the next two, one tenant gets at most as much as it leaves free."`
@@ -58,16 +55,20 @@ type config struct {
 	Queued      int64          `name:"tenant-queued" env:"ASSAY_TENANT_QUEUED" default:"10000000" help:"Most jobs of one tenant that are not over, unless its ceiling says so."`
 	Batches     int64          `name:"tenant-batches" env:"ASSAY_TENANT_BATCHES" default:"100000" help:"Most batches of one tenant that are not over, unless its ceiling says so."`
 	Reads       int            `name:"reads" env:"ASSAY_READS" default:"0" help:"Most large reads at once (pages of results, lists, cancels of many jobs). 0: half of the connections to PostgreSQL that are not left to the queue, but no more than cores, or 2."`
-	Patience    time.Duration  `name:"body-patience" env:"ASSAY_BODY_PATIENCE" default:"15s" help:"How long the body of a request may stand still."`
 	DebugListen string         `name:"debug-listen" env:"ASSAY_DEBUG_LISTEN" help:"Address of /debug/pprof, for profiles; keep it private. None by default."`
 	LogLevel    slog.Level     `name:"log-level" env:"ASSAY_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
 
 	NATS jetstream.Files `embed:""`
 
+	Seams seams `embed:""`
+
 	pools placement.Pools // what Pools says
 
 	Version kong.VersionFlag `name:"version" help:"Print the version."`
 }
+
+// bodyPatience is how long the body of a request may stand still.
+const bodyPatience = 15 * time.Second
 
 // minRemake is the least --stream-remake-after.
 const minRemake = 10 * time.Second
@@ -77,6 +78,9 @@ var errHelp = fmt.Errorf("help was asked for")
 
 // parse reads flags and environment.
 func parse(args []string, out io.Writer) (c config, err error) {
+	if err := errors.Join(gone.Check(args), goneSeams.Check(args)); err != nil {
+		return c, err
+	}
 	helped := false
 	p, err := kong.New(&c, kong.Name("dispatcher"), kong.Description("Accepts, schedules and records the jobs of a fleet."),
 		kong.Writers(out, out), kong.Vars{"version": "dispatcher " + version.String()}, kong.Exit(func(int) { helped = true }))
@@ -89,20 +93,14 @@ func parse(args []string, out io.Writer) (c config, err error) {
 	if err == nil && c.LeaseTTL < 2*time.Second {
 		err = fmt.Errorf("--lease-ttl: %v leaves a worker no time to answer; use 2s or more", c.LeaseTTL)
 	}
-	if err == nil && (c.InfraBudget < 1 || c.InfraBudget > 1000) {
-		err = fmt.Errorf("--infra-budget: %d is not from 1 to 1000", c.InfraBudget)
-	}
-	if err == nil && (c.PoisonAfter < 2 || c.PoisonAfter > 1000) {
-		err = fmt.Errorf("--poison-after: %d is not from 2 to 1000; once may be chance", c.PoisonAfter)
+	if err == nil {
+		err = c.Seams.check()
 	}
 	if err == nil && (c.Replicas < 1 || c.Replicas > 5) {
 		err = fmt.Errorf("--stream-replicas: %d is not from 1 to 5", c.Replicas)
 	}
 	if err == nil && c.RemakeAfter != 0 && c.RemakeAfter < minRemake {
 		err = fmt.Errorf("--stream-remake-after: %v is less than %v; a disk that stalls for so long comes back", c.RemakeAfter, minRemake)
-	}
-	if err == nil && c.OrphanAge < time.Minute {
-		err = fmt.Errorf("--orphan-age: %v is less than a minute", c.OrphanAge)
 	}
 	if err == nil && c.BlobAge != 0 && c.BlobAge < 24*time.Hour {
 		err = fmt.Errorf("--blob-age: %v is less than a day; an input has to outlast the way from its upload to the end of a batch that names it", c.BlobAge)
@@ -112,9 +110,6 @@ func parse(args []string, out io.Writer) (c config, err error) {
 	}
 	if err == nil && c.Retention != 0 && c.Retention < 24*time.Hour {
 		err = fmt.Errorf("--retention: %v is less than a day; history is dropped by days", c.Retention)
-	}
-	if err == nil && c.CallbackFor < time.Second {
-		err = fmt.Errorf("--callback-patience: %v is less than a second", c.CallbackFor)
 	}
 	if err == nil && c.Tokens == "" && !c.NoTokens && !loopback(c.Listen) {
 		err = fmt.Errorf("--listen: %s can be reached from other machines, and without --tokens (ASSAY_TOKENS) whoever reaches it is let in; give tokens, "+
@@ -149,10 +144,10 @@ func (c *config) limits() (l httpapi.Limits, err error) {
 			return l, fmt.Errorf("--%s: %q is not a size such as 4Gi", f.flag, f.text)
 		}
 	}
-	if c.Requests < 1 || c.Queued < 1 || c.Batches < 1 || c.Patience < time.Second {
-		return l, fmt.Errorf("--requests, --tenant-queued, --tenant-batches, --body-patience: must be 1, 1, 1 and 1s at least")
+	if c.Requests < 1 || c.Queued < 1 || c.Batches < 1 {
+		return l, fmt.Errorf("--requests, --tenant-queued, --tenant-batches: must be 1 at least")
 	}
-	l.Requests, l.Queued, l.Batches, l.Reads, l.Patience = c.Requests, c.Queued, c.Batches, c.Reads, c.Patience
+	l.Requests, l.Queued, l.Batches, l.Reads, l.Patience = c.Requests, c.Queued, c.Batches, c.Reads, bodyPatience
 	if l.Reads == 0 {
 		// Each keeps about a core busy, here or in PostgreSQL.
 		l.Reads = max(min(int(c.DatabaseMax)*3/8, max(goruntime.GOMAXPROCS(0), 2)), 1)

@@ -21,8 +21,8 @@ type objects interface {
 // unreliable puts faults between this program and what it stands on.
 func unreliable(s store.Store, q *jetstream.Queue, o *object.Store) (store.Store, dispatcher.Queue, objects, error) {
 	in, err := fault.FromEnv()
-	if err != nil {
-		return nil, nil, nil, err
+	if err != nil || in == nil {
+		return s, q, o, err
 	}
 	line := struct {
 		queue.Publisher

@@ -78,7 +78,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return fmt.Errorf("--secrets-key: %w", err)
 	}
-	d, err := dispatcher.New(dispatcher.Config{Pools: cfg.pools, LeaseTTL: cfg.LeaseTTL, OrphanAge: cfg.OrphanAge, BlobAge: cfg.BlobAge, Retention: cfg.Retention, EnvironmentWitnesses: cfg.Witnesses, Objects: objects, Secrets: secrets}, store, line)
+	d, err := dispatcher.New(dispatcher.Config{Pools: cfg.pools, LeaseTTL: cfg.LeaseTTL, BlobAge: cfg.BlobAge, Retention: cfg.Retention, EnvironmentWitnesses: cfg.Witnesses, Objects: objects, Secrets: secrets}, store, line)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return fmt.Errorf("--callback-allow: %w", err)
 	}
-	callbacks, err := callback.New(callback.Config{Allow: allow, Patience: cfg.CallbackFor}, store, secrets)
+	callbacks, err := callback.New(callback.Config{Allow: allow}, store, secrets)
 	if err != nil {
 		return err
 	}
@@ -163,7 +163,8 @@ func openStore(ctx context.Context, cfg config, patience time.Duration) (*postgr
 	}
 	ctx, cancel = context.WithTimeout(ctx, patience)
 	defer cancel()
-	return postgres.Open(ctx, postgres.Config{DSN: dsn, MaxConns: cfg.DatabaseMax, InfraBudget: cfg.InfraBudget, PoisonAfter: cfg.PoisonAfter, ApplicationTag: "assay-dispatcher", Protocol: queue.Protocol})
+	infra, poison := cfg.Seams.budgets()
+	return postgres.Open(ctx, postgres.Config{DSN: dsn, MaxConns: cfg.DatabaseMax, InfraBudget: infra, PoisonAfter: poison, ApplicationTag: "assay-dispatcher", Protocol: queue.Protocol})
 }
 
 func openQueue(ctx context.Context, cfg config) (*jetstream.Queue, error) {

@@ -46,18 +46,12 @@ type config struct {
 	Images []string          `name:"images" env:"ASSAY_IMAGES" help:"Reserve this worker for jobs with these images, separated by commas (default: any)."`
 
 	Slots          int     `name:"slots" env:"ASSAY_SLOTS" help:"Most jobs held at once (default: 8 a core)."`
-	LongRunning    int     `name:"long-running" env:"ASSAY_LONG_RUNNING" default:"-1" help:"Most jobs at once that have run for longer than 100 ms: they keep their memory, and their slots and cores are for the next ones, which get cores first (default: 32 a core; 0, as where --slots is given: all keep their slots)."`
 	CPU            float64 `name:"cpu" env:"ASSAY_CPU" help:"Cores to promise to jobs (default: 4 times the host's, for a limit is rarely used to the full)."`
 	Memory         string  `name:"memory" env:"ASSAY_MEMORY" placeholder:"SIZE" help:"Memory to promise to jobs, such as 12Gi (default: four fifths of the host's)."`
-	Sessions       int     `name:"sessions" env:"ASSAY_SESSIONS" default:"1024" help:"Most sessions at once. One tenant gets at most as much as it leaves free, of this and of the next two."`
-	SessionCPU     float64 `name:"session-cpu" env:"ASSAY_SESSION_CPU" help:"Cores to promise to sessions, which wait most of the time (default: one for each of --sessions)."`
+	Sessions       int     `name:"sessions" env:"ASSAY_SESSIONS" default:"1024" help:"Most sessions at once, each of which is promised a core, as they wait most of the time. One tenant gets at most as much as it leaves free, of this and of --session-memory."`
 	SessionMemory  string  `name:"session-memory" env:"ASSAY_SESSION_MEMORY" placeholder:"SIZE" help:"Memory to promise to sessions, such as 64Gi (default: 8 times --memory, for few use what they may). On a host that runs short all the same, those of the tenant that is promised most are ended."`
-	PressureCPU    float64 `name:"pressure-cpu" env:"ASSAY_PRESSURE_CPU" default:"0" placeholder:"PERCENT" help:"Take no more jobs while tasks of this host wait for cores so much of the time (0: however much; cores are promised several times, so waiting is usual)."`
-	PressureMemory float64 `name:"pressure-memory" env:"ASSAY_PRESSURE_MEMORY" default:"20" placeholder:"PERCENT" help:"The same for waiting for memory to be reclaimed."`
-	PressureIO     float64 `name:"pressure-io" env:"ASSAY_PRESSURE_IO" default:"90" placeholder:"PERCENT" help:"The same for all tasks waiting for disks."`
+	PressureMemory float64 `name:"pressure-memory" env:"ASSAY_PRESSURE_MEMORY" default:"20" placeholder:"PERCENT" help:"Take no more jobs while tasks of this host wait for memory to be reclaimed so much of the time."`
 	MemoryReserve  string  `name:"memory-reserve" env:"ASSAY_MEMORY_RESERVE" placeholder:"SIZE" help:"Take no more jobs while less memory than that is available on this host, 0 for no such limit (default: a twentieth of the host's, at most 1Gi)."`
-
-	Awake time.Duration `name:"awake" env:"ASSAY_AWAKE" default:"4ms" help:"How long processors without work poll for it, instead of sleeping, after each step of what a client waits for: an execution of a session, or a job that came alone. It needs /dev/cpu_dma_latency, and power; 0: they sleep."`
 
 	Grace time.Duration `name:"grace" env:"ASSAY_GRACE" default:"30s" help:"How long running jobs may go on after SIGTERM."`
 
@@ -65,12 +59,8 @@ type config struct {
 	Containerd    string   `name:"containerd-address" env:"ASSAY_CONTAINERD_ADDRESS" default:"/run/containerd/containerd.sock" help:"containerd's socket; own: the worker runs one of its own, below its state directory, and imports the images that came with it."`
 	Namespace     string   `name:"containerd-namespace" env:"ASSAY_CONTAINERD_NAMESPACE" default:"assay" help:"containerd's namespace for our containers and images."`
 	StateDir      string   `name:"state-dir" env:"ASSAY_STATE_DIR" default:"/run/assay/worker" help:"Mounts, sockets and cached inputs are in its directory run, of which nothing outlives the worker; the rest of it is the operator's."`
-	Guest         string   `name:"guest" env:"ASSAY_GUEST" help:"The guest binary (default: beside this one)."`
 	Runsc         string   `name:"runsc" env:"ASSAY_RUNSC" help:"gVisor's runsc, which offers isolation gvisor; none: do without (default: beside this program, else in PATH, if it is there)."`
-	GVisorRuntime string   `name:"gvisor-runtime" env:"ASSAY_GVISOR_RUNTIME" placeholder:"HANDLER" help:"containerd runtime handler of isolation gvisor, such as io.containerd.runsc.v1 (default: the shim of runc runs runsc)."`
 	VMRuntime     string   `name:"vm-runtime" env:"ASSAY_VM_RUNTIME" placeholder:"HANDLER" help:"containerd runtime handler of isolation vm, such as io.containerd.kata.v2 (default: none)."`
-	Warm          int      `name:"warm" env:"ASSAY_WARM" default:"-1" help:"Most slots of isolation task kept ready ahead of demand, 0 for none (default: 2 a core)."`
-	CellWarm      int      `name:"cell-warm" env:"ASSAY_CELL_WARM" default:"-1" help:"The same of isolation cell (default: 16 a core)."`
 	WarmMemory    string   `name:"warm-memory" env:"ASSAY_WARM_MEMORY" placeholder:"SIZE" help:"Most memory of ready slots, such as 1Gi (default: an eighth of the host's)."`
 	PreloadMemory string   `name:"preload-memory" env:"ASSAY_PRELOAD_MEMORY" placeholder:"SIZE" help:"Most memory of interpreters that have imported what python programs of isolation cell do, and are forked for them; 0 for none (default: a sixteenth of the host's)."`
 	PipIndex      string   `name:"pip-index" env:"ASSAY_PIP_INDEX" default:"https://pypi.org/simple" help:"Where the packages of policies come from; http:// is spoken without TLS."`
@@ -111,6 +101,9 @@ var errHelp = fmt.Errorf("help was asked for")
 
 // parse reads flags and environment.
 func parse(args []string, out io.Writer) (c config, err error) {
+	if err := gone.Check(args); err != nil {
+		return c, err
+	}
 	helped := false
 	p, err := kong.New(&c, kong.Name("worker"), kong.Description("Runs the jobs of a fleet."),
 		kong.Writers(out, out), kong.Vars{"version": "worker " + version.String()}, kong.Exit(func(int) { helped = true }))
@@ -147,13 +140,6 @@ func (c *config) complete() (err error) {
 	if token != "" && (c.NATS.Creds != "" || c.NATS.Nkey != "") {
 		return fmt.Errorf("--worker-token: a worker comes to the NATS server as one user; leave out --nats-creds and --nats-nkey, or the token")
 	}
-	if c.Guest == "" {
-		exe, err := os.Executable()
-		if err != nil {
-			return fmt.Errorf("--guest: find the guest beside this program: %w", err)
-		}
-		c.Guest = filepath.Join(filepath.Dir(exe), "guest")
-	}
 	if c.Runsc == "" {
 		c.Runsc = findRunsc()
 	} else if c.Runsc == "none" {
@@ -164,18 +150,14 @@ func (c *config) complete() (err error) {
 		return fmt.Errorf("--slots: %d is not between 1 and 100000", c.Slots)
 	case c.Sessions < 1 || c.Sessions > 100_000:
 		return fmt.Errorf("--sessions: %d is not between 1 and 100000", c.Sessions)
-	case c.SessionCPU < 0:
-		return fmt.Errorf("--session-cpu: %g is negative", c.SessionCPU)
 	case c.CPU < 0:
 		return fmt.Errorf("--cpu: %g is negative", c.CPU)
 	case slices.Contains(c.Images, ""):
 		return fmt.Errorf("--images: an image has a name")
 	case len(c.Labels) > job.MaxLabels:
 		return fmt.Errorf("--labels: %d labels; at most %d", len(c.Labels), job.MaxLabels)
-	case !percent(c.PressureCPU) || !percent(c.PressureMemory) || !percent(c.PressureIO):
-		return fmt.Errorf("--pressure-cpu, --pressure-memory, --pressure-io: must be percentages, from 0 to 100")
-	case c.Awake < 0 || c.Awake > time.Second:
-		return fmt.Errorf("--awake: %v is not between 0 and 1s", c.Awake)
+	case c.PressureMemory < 0 || c.PressureMemory > 100:
+		return fmt.Errorf("--pressure-memory: must be a percentage, from 0 to 100")
 	case c.Grace < 0:
 		return fmt.Errorf("--grace: %v is negative", c.Grace)
 	}
@@ -204,20 +186,30 @@ func readToken(text string) (string, error) {
 	return string(bytes.TrimSpace(b)), nil
 }
 
-func percent(v float64) bool { return v >= 0 && v <= 100 }
+// pressureIO is how much of the time all tasks of a host may wait for disks, in percent, before jobs wait elsewhere.
+const pressureIO = 90
 
 // pressure returns what the host may suffer before jobs wait elsewhere.
 func (c *config) pressure(host policy.Host) (p worker.Pressure, err error) {
 	if c.Runtime == "noop" {
 		return p, nil // nothing that runs here weighs on the host
 	}
-	p = worker.Pressure{CPU: c.PressureCPU, Memory: c.PressureMemory, IO: c.PressureIO, Keep: min(host.Memory/20, job.GiB)}
+	p = worker.Pressure{Memory: c.PressureMemory, IO: pressureIO, Keep: min(host.Memory/20, job.GiB)}
 	if c.MemoryReserve != "" {
 		if p.Keep, err = job.ParseSize(c.MemoryReserve); err != nil {
 			return p, fmt.Errorf("--memory-reserve: %q is not a size such as 512Mi", c.MemoryReserve)
 		}
 	}
 	return p, nil
+}
+
+// guest returns the path of the guest, which is beside this program.
+func guest() (string, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find the guest beside this program: %w", err)
+	}
+	return filepath.Join(filepath.Dir(exe), "guest"), nil
 }
 
 // findRunsc returns the path of runsc, "" if it is not installed.
@@ -306,7 +298,7 @@ func (c *config) worker(host policy.Host) (worker.Config, error) {
 			out.Slots = 8 * host.Cores
 		}
 	}
-	if out.LongRunning = max(c.LongRunning, 0); c.LongRunning < 0 && c.Slots == 0 && real {
+	if c.Slots == 0 && real {
 		out.LongRunning = 32 * host.Cores
 	}
 	if out.CPU == 0 && real {
@@ -315,7 +307,7 @@ func (c *config) worker(host policy.Host) (worker.Config, error) {
 	if out.Memory == 0 && real {
 		out.Memory = host.Memory / 5 * 4
 	}
-	out.Sessions = live.Limits{Places: c.Sessions, CPU: cmp.Or(c.SessionCPU, float64(c.Sessions)), Memory: 8 * out.Memory}
+	out.Sessions = live.Limits{Places: c.Sessions, CPU: float64(c.Sessions), Memory: 8 * out.Memory}
 	if c.SessionMemory != "" {
 		if out.Sessions.Memory, err = job.ParseSize(c.SessionMemory); err != nil || out.Sessions.Memory == 0 {
 			return out, fmt.Errorf("--session-memory: %q is not a size such as 64Gi", c.SessionMemory)

@@ -14,7 +14,7 @@ import (
 // unreliable puts faults between this program and what it stands on.
 func unreliable(p worker.Parts) (worker.Parts, error) {
 	in, err := fault.FromEnv()
-	if err != nil {
+	if err != nil || in == nil {
 		return p, err
 	}
 	p.Control = &fault.Control{Control: p.Control, In: in}

@@ -124,14 +124,17 @@ func openRuntime(ctx context.Context, cfg config, shared containerd.SharedEnviro
 		slog.WarnContext(ctx, "runtime scripted: jobs pretend and are not run")
 		return fake.New(nil), nil
 	}
+	guest, err := guest()
+	if err != nil {
+		return nil, err
+	}
 	c := containerd.DefaultConfig()
-	c.Address, c.Namespace, c.StateDir, c.Guest, c.ImageArchives, c.WorkerID = cfg.Containerd, cfg.Namespace, cfg.StateDir, cfg.Guest, cfg.ImageArchives, cfg.ID
+	c.Address, c.Namespace, c.StateDir, c.Guest, c.ImageArchives, c.WorkerID = cfg.Containerd, cfg.Namespace, cfg.StateDir, guest, cfg.ImageArchives, cfg.ID
 	c.Index, c.Environments, c.Shared, c.TrustedImages = cfg.index(), cfg.Environments, shared, cfg.TrustedImages
 	c.ImageRegistries, c.ImageMirrors = cfg.ImageRegistries, cfg.ImageMirrors
 	c.ImageCredentials, c.ImagePull = cfg.ImageCredentials, containerd.PullPolicy(cfg.ImagePull)
-	c.Runsc, c.GVisorRuntime, c.VMRuntime = cfg.Runsc, cfg.GVisorRuntime, cfg.VMRuntime
+	c.Runsc, c.VMRuntime = cfg.Runsc, cfg.VMRuntime
 	c.Egress = cfg.egress()
-	var err error
 	for _, s := range []struct {
 		flag, text string
 		into       *job.Size
@@ -149,14 +152,8 @@ func openRuntime(ctx context.Context, cfg config, shared containerd.SharedEnviro
 	if c.Holes, err = knownHoles(ctx, cfg); err != nil {
 		return nil, err
 	}
-	if cfg.Warm >= 0 {
-		c.Warm = cfg.Warm
-	}
 	if cfg.Slots > 0 {
 		c.Jobs = cfg.Slots
-	}
-	if cfg.CellWarm >= 0 {
-		c.CellWarm = cfg.CellWarm
 	}
 	if cfg.WarmMemory != "" {
 		if c.WarmMemory, err = job.ParseSize(cfg.WarmMemory); err != nil {
@@ -171,12 +168,16 @@ func openRuntime(ctx context.Context, cfg config, shared containerd.SharedEnviro
 	return containerd.New(ctx, c)
 }
 
+// awakeFor is how long processors without work poll for it, instead of sleeping, after each step of what a client waits
+// for. It takes power; less than 4 ms or more was measured to be no better (docs/performance.md).
+const awakeFor = 4 * time.Millisecond
+
 // awake returns what keeps this host's processors awake, nil if nothing does.
 func (c *config) awake(ctx context.Context) *awake.Keeper {
-	if c.Awake == 0 || c.Runtime != "containerd" {
+	if c.Runtime != "containerd" {
 		return nil
 	}
-	keeper, err := awake.Open(awake.Device, c.Awake)
+	keeper, err := awake.Open(awake.Device, awakeFor)
 	if err != nil { // in a container that was given no devices, or under a kernel without
 		slog.InfoContext(ctx, "processors of this host sleep while somebody waits for an answer", "error", err)
 	}

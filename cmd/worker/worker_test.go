@@ -131,8 +131,8 @@ func TestBadFlagsAreNamed(t *testing.T) {
 		"--cpu=-2":               "--cpu",
 		"--runtime=docker":       "--runtime",
 		"--grace=-1s":            "--grace",
-		"--pressure-io=101":      "--pressure-io",
-		"--pressure-cpu=-1":      "--pressure-cpu",
+		"--pressure-memory=101":  "--pressure-memory",
+		"--pressure-cpu=1":       "--slots", // which is what to give instead
 		"--no-such-flag":         "no-such-flag",
 		"--log-level=loud":       "--log-level",
 		"--objects-url=ftp://x/": "file:///",

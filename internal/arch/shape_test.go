@@ -32,10 +32,10 @@ var larger = map[string]string{
 	"pkg/runtime/containerd": "to be divided: sandbox, cell, environment and what imports the client",
 	"internal/httpapi":       "to be divided: intake and sessions become services beneath it",
 	"internal/worker":        "to be divided: what is not take, run, report",
-	"internal/dispatcher":    "to be divided: the connected fleet is a subject of its own",
-	"cmd/assay":              "a file for each command; none knows of another",
-	"test/bench":             "a file for each scenario",
-	"guest/python":           "what is embedded together; each file is a program or a module of its own",
+
+	"cmd/assay":    "a file for each command; none knows of another",
+	"test/bench":   "a file for each scenario",
+	"guest/python": "what is embedded together; each file is a program or a module of its own",
 
 	"pkg/job/decode.go":                         "one table: how each field is decoded, and what is said where that fails",
 	"pkg/runtime/containerd/tracee.go":          "to be divided: the kernel's part goes behind a wall of its own",

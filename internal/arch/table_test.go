@@ -85,12 +85,13 @@ var table = map[string]row{
 	"internal/advisories":   {"known holes in what walls are made of", nil},
 	"internal/sysmon":       {"the Go runtime's monitor thread, calmed", nil},
 	"internal/version":      {"which build this is", nil},
+	"internal/settings":     {"what programs cannot be told any more", nil},
 	"internal/arch":         {"this table", nil},
 
 	"cmd/dispatcher": {"wiring", with(ideas, "api", "migrations", "pkg/object", "pkg/store/postgres", "pkg/queue/jetstream", "pkg/queue/identity",
-		"internal/admit", "internal/callback", "internal/dispatcher", "internal/fault", "internal/httpapi", "internal/sysmon", "internal/secret", "internal/sweep", "internal/telemetry", "internal/version", "pkg/netrule")},
+		"internal/admit", "internal/callback", "internal/dispatcher", "internal/fault", "internal/httpapi", "internal/settings", "internal/sysmon", "internal/secret", "internal/sweep", "internal/telemetry", "internal/version", "pkg/netrule")},
 	"cmd/worker": {"wiring", with(ideas, "pkg/object", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd", "pkg/runtime/fake",
-		"pkg/netrule", "pkg/runtime/cgroup", "pkg/runtime/egress", "internal/advisories", "internal/awake", "internal/daemon", "internal/fault", "internal/session/live", "internal/sysmon", "internal/worker", "internal/telemetry", "internal/version")},
+		"pkg/netrule", "pkg/runtime/cgroup", "pkg/runtime/egress", "internal/advisories", "internal/awake", "internal/daemon", "internal/fault", "internal/session/live", "internal/settings", "internal/sysmon", "internal/worker", "internal/telemetry", "internal/version")},
 	"cmd/assay": {"command line", with(ideas, "api", "pkg/client", "pkg/runtime/containerd", "pkg/runtime/cgroup",
 		"internal/dev", "internal/doctor", "internal/sysmon", "internal/telemetry", "internal/version", "examples/humaneval")}, // which assay demo runs
 	"cmd/guest": {"the first process of a sandbox", []string{"internal/guest", "internal/sysmon", "pkg/job"}},

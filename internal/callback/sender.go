@@ -2,6 +2,7 @@ package callback
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -47,23 +48,16 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	setDefault(&c.Every, time.Second)
-	setDefault(&c.Timeout, 10*time.Second)
-	setDefault(&c.First, 2*time.Second)
-	setDefault(&c.Longest, 10*time.Minute)
-	setDefault(&c.Patience, 24*time.Hour)
-	setDefault(&c.Lanes, 16)
+	c.Every = cmp.Or(c.Every, time.Second)
+	c.Timeout = cmp.Or(c.Timeout, 10*time.Second)
+	c.First = cmp.Or(c.First, 2*time.Second)
+	c.Longest = cmp.Or(c.Longest, 10*time.Minute)
+	c.Patience = cmp.Or(c.Patience, 24*time.Hour)
+	c.Lanes = cmp.Or(c.Lanes, 16)
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
 	return c
-}
-
-func setDefault[T comparable](v *T, to T) {
-	var zero T
-	if *v == zero {
-		*v = to
-	}
 }
 
 // Sender sends what is due, as one of any number.

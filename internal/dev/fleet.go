@@ -206,7 +206,6 @@ func (f *Fleet) programs(ctx context.Context, env []string) error {
 			"ASSAY_WORKER_TOKEN=" + f.key.Token(f.setting("ASSAY_WORKER_ID", devWorker), f.setting("ASSAY_POOL", cmp.Or(os.Getenv("ASSAY_POOL"), devPool))),
 			"ASSAY_ENVIRONMENTS=" + f.path("environments"),
 			"ASSAY_EGRESS_NEVER=" + listen, // no job is a client of the fleet, even where an operator opens loopback
-			"ASSAY_GUEST=" + filepath.Join(f.cfg.BinDir, "guest"),
 			"ASSAY_IMAGE_ARCHIVES=" + strings.Join(f.cfg.ImageArchives, ","),
 		}, others...)},
 	}

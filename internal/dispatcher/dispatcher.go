@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -42,14 +43,14 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	setDefault(&c.LeaseTTL, 30*time.Second)
-	setDefault(&c.ScheduleEvery, time.Second)
-	setDefault(&c.ReapEvery, 2*time.Second)
-	setDefault(&c.RepublishAfter, 15*time.Second)
-	setDefault(&c.RegistryEvery, 3*time.Second)
-	setDefault(&c.SweepEvery, 6*time.Hour)
-	setDefault(&c.OrphanAge, 24*time.Hour)
-	setDefault(&c.MinWindow, 8)
+	c.LeaseTTL = cmp.Or(c.LeaseTTL, 30*time.Second)
+	c.ScheduleEvery = cmp.Or(c.ScheduleEvery, time.Second)
+	c.ReapEvery = cmp.Or(c.ReapEvery, 2*time.Second)
+	c.RepublishAfter = cmp.Or(c.RepublishAfter, 15*time.Second)
+	c.RegistryEvery = cmp.Or(c.RegistryEvery, 3*time.Second)
+	c.SweepEvery = cmp.Or(c.SweepEvery, 6*time.Hour)
+	c.OrphanAge = cmp.Or(c.OrphanAge, 24*time.Hour)
+	c.MinWindow = cmp.Or(c.MinWindow, 8)
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
@@ -57,13 +58,6 @@ func (c Config) withDefaults() Config {
 		c.Secrets = noSecrets{}
 	}
 	return c
-}
-
-func setDefault[T comparable](v *T, to T) {
-	var zero T
-	if *v == zero {
-		*v = to
-	}
 }
 
 // Secrets opens what claimed jobs need to know; *secret.Keeper does.

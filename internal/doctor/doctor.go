@@ -214,7 +214,7 @@ func (h Host) seccomp() Finding {
 func (h Host) guest() Finding {
 	file := filepath.Join(h.Bin, "guest")
 	if info, err := os.Stat(file); err != nil || info.Mode()&0o111 == 0 {
-		return Finding{"guest", Missing, file + " is not there", "run make build, or point ASSAY_GUEST at it"}
+		return Finding{"guest", Missing, file + " is not there", "run make build: it is beside the worker"}
 	}
 	return ok("guest", file)
 }

@@ -28,13 +28,13 @@ type Injector struct {
 	random *rand.Rand
 }
 
-// FromEnv returns the Injector that Variable asks for; none fail without it.
+// FromEnv returns the Injector that Variable asks for, nil without it.
 func FromEnv() (*Injector, error) {
-	in := &Injector{random: rand.New(rand.NewPCG(uint64(os.Getpid()), 1))}
 	text := os.Getenv(Variable)
 	if text == "" {
-		return in, nil
+		return nil, nil
 	}
+	in := &Injector{random: rand.New(rand.NewPCG(uint64(os.Getpid()), 1))}
 	var err error
 	if in.rate, err = strconv.ParseFloat(text, 64); err != nil || in.rate < 0 || in.rate > 1 {
 		return nil, fmt.Errorf("%s: %q is not a number from 0 to 1", Variable, text)

@@ -12,14 +12,14 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// idle measures the memory of warm slots: the proportional share (PSS) of every
+// idle measures the memory of warm slots, as many as a worker of this host keeps ready: the proportional share (PSS) of every
 // process that exists for them, shims included, by the slot.
 func idle(ctx context.Context, b *bench) (r report, err error) {
 	slots := b.n
 	if slots == 0 {
 		slots = 100
 	}
-	t, isolation, note, err := b.cellTarget(ctx, fmt.Sprintf("ASSAY_WARM=%d", slots), fmt.Sprintf("ASSAY_CELL_WARM=%d", slots),
+	t, isolation, note, err := b.cellTarget(ctx,
 		fmt.Sprintf("ASSAY_SLOTS=%d", slots), fmt.Sprintf("ASSAY_CPU=%d", slots), "ASSAY_WARM_MEMORY=64Gi", "ASSAY_MEMORY=64Gi")
 	if err != nil {
 		return nil, err

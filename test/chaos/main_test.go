@@ -55,7 +55,8 @@ var programs struct {
 	err  error
 }
 
-// built returns the directory of the programs, made from this very source.
+// built returns the directory of the programs, made from this very source, which can be told what only tests tell: how often
+// a job may fail that is not to blame.
 func built(t *testing.T) string {
 	t.Helper()
 	testenv.Needs(t, "the programs of cmd")
@@ -65,7 +66,7 @@ func built(t *testing.T) string {
 		if programs.err = os.MkdirAll(programs.dir, 0o755); programs.err != nil {
 			return
 		}
-		build := exec.Command("go", "build", "-o", programs.dir, "./cmd/dispatcher", "./cmd/worker", "./cmd/guest")
+		build := exec.Command("go", "build", "-tags=faults", "-o", programs.dir, "./cmd/dispatcher", "./cmd/worker", "./cmd/guest")
 		build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
 			programs.err = fmt.Errorf("build: %w\n%s", err, out)

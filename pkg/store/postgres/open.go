@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -34,29 +35,22 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	setDefault(&c.MaxConns, 16)
-	setDefault(&c.MinConns, 2)
-	setDefault(&c.Timeout, 15*time.Second)
-	setDefault(&c.InfraBudget, 20)
-	setDefault(&c.PoisonAfter, 3)
+	c.MaxConns = cmp.Or(c.MaxConns, 16)
+	c.MinConns = cmp.Or(c.MinConns, 2)
+	c.Timeout = cmp.Or(c.Timeout, 15*time.Second)
+	c.InfraBudget = cmp.Or(c.InfraBudget, 20)
+	c.PoisonAfter = cmp.Or(c.PoisonAfter, 3)
 	c.PoisonAfter = max(c.PoisonAfter, 2)
-	setDefault(&c.PoisonWait, 30*time.Second)
-	setDefault(&c.RetryDelay, 100*time.Millisecond)
+	c.PoisonWait = cmp.Or(c.PoisonWait, 30*time.Second)
+	c.RetryDelay = cmp.Or(c.RetryDelay, 100*time.Millisecond)
 	c.RetryDelay = max(c.RetryDelay, 0)
-	setDefault(&c.OpenBatchTTL, time.Hour)
-	setDefault(&c.KeyTTL, 24*time.Hour)
-	setDefault(&c.TakeBackAfter, 5*time.Minute)
-	setDefault(&c.AgeEvery, time.Minute)
+	c.OpenBatchTTL = cmp.Or(c.OpenBatchTTL, time.Hour)
+	c.KeyTTL = cmp.Or(c.KeyTTL, 24*time.Hour)
+	c.TakeBackAfter = cmp.Or(c.TakeBackAfter, 5*time.Minute)
+	c.AgeEvery = cmp.Or(c.AgeEvery, time.Minute)
 	c.AgeEvery = max(c.AgeEvery, time.Millisecond)
-	setDefault(&c.ApplicationTag, "assay")
+	c.ApplicationTag = cmp.Or(c.ApplicationTag, "assay")
 	return c
-}
-
-func setDefault[T comparable](v *T, to T) {
-	var zero T
-	if *v == zero {
-		*v = to
-	}
 }
 
 // Store is a store.Store on PostgreSQL.

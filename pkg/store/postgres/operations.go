@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -65,7 +66,7 @@ const (
 
 // Actions implements store.Operations.
 func (s *Store) Actions(ctx context.Context, q store.ActionQuery) (as []store.Action, err error) {
-	setDefault(&q.Before, lastID)
+	q.Before = cmp.Or(q.Before, lastID)
 	sql, args := actionsOfAll, []any{uuid(q.Before), max(q.Limit, 1)}
 	if q.Subject != "" {
 		sql, args = actionsOfOne, append(args, q.Subject)

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"flag"
 	"strings"
 	"testing"
@@ -34,9 +35,9 @@ func TestStore(t *testing.T) {
 	m := &moves{seen: map[[2]job.State]bool{}}
 	t.Run("suite", func(t *testing.T) {
 		storetest.Run(t, func(t testing.TB, o storetest.Options) store.Store {
-			setDefault(&o.RetryDelay, -1) // none: the tests want their jobs back at once
-			setDefault(&o.PoisonAfter, 1000)
-			setDefault(&o.PoisonWait, time.Millisecond)
+			o.RetryDelay = cmp.Or(o.RetryDelay, -1) // none: the tests want their jobs back at once
+			o.PoisonAfter = cmp.Or(o.PoisonAfter, 1000)
+			o.PoisonWait = cmp.Or(o.PoisonWait, time.Millisecond)
 			s := openTest(t, Config{InfraBudget: o.InfraBudget, PoisonAfter: o.PoisonAfter, PoisonWait: o.PoisonWait, OpenBatchTTL: o.OpenBatchTTL, TakeBackAfter: o.TakeBackAfter, AgeEvery: o.AgeEvery, RetryDelay: o.RetryDelay})
 			m.watch(t, s)
 			return s

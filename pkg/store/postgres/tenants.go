@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -109,7 +110,7 @@ func (s *Store) PutTenant(ctx context.Context, t store.Tenant) error {
 	if err := t.LabelCaps.Validate("label_caps"); err != nil {
 		return fmt.Errorf("tenant %q: %w", t.Name, err)
 	}
-	setDefault(&t.Weight, 1)
+	t.Weight = cmp.Or(t.Weight, 1)
 	return s.do(ctx, "put tenant", func(ctx context.Context) error {
 		_, err := s.pool.Exec(ctx, `
 			INSERT INTO tenants AS t (name, weight, max_running, label_caps, ceiling) VALUES ($1, $2, nullif($3, 0), $4, $5)

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,7 +73,7 @@ func verifyOne(ctx context.Context, q querier, batch job.ID) (v store.Verified, 
 func (s *Store) Verify(ctx context.Context, q store.VerifyQuery) (vs []store.Verified, err error) {
 	batches := []job.ID{q.Batch}
 	if q.Batch == "" {
-		setDefault(&q.After, nilID)
+		q.After = cmp.Or(q.After, nilID)
 		batches, err = s.batchesWhere(ctx, `
 			SELECT c.batch_id FROM batch_counts c JOIN batches b ON b.id = c.batch_id
 			WHERE c.ended_at IS NULL AND c.batch_id > $1 AND coalesce(b.sealed_at, 'infinity') < 'infinity' ORDER BY c.batch_id LIMIT $2`,

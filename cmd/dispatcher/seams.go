@@ -1,0 +1,30 @@
+//go:build faults
+
+package main
+
+import (
+	"fmt"
+
+	"github.com/assay-run/assay/internal/settings"
+)
+
+var goneSeams settings.Gone // they are here
+
+// seams are settings of tests, which break things more often than a fleet does.
+type seams struct {
+	InfraBudget int `name:"infra-budget" env:"ASSAY_INFRA_BUDGET" default:"20" help:"Failures of ours, such as lost workers, after which a job is given up."`
+	PoisonAfter int `name:"poison-after" env:"ASSAY_POISON_AFTER" default:"3" help:"A job whose start was the end of so many workers is given up."`
+}
+
+func (s seams) check() error {
+	if s.InfraBudget < 1 || s.InfraBudget > 1000 {
+		return fmt.Errorf("--infra-budget: %d is not from 1 to 1000", s.InfraBudget)
+	}
+	if s.PoisonAfter < 2 || s.PoisonAfter > 1000 {
+		return fmt.Errorf("--poison-after: %d is not from 2 to 1000; once may be chance", s.PoisonAfter)
+	}
+	return nil
+}
+
+// budgets are those of the store.
+func (s seams) budgets() (infra, poison int) { return s.InfraBudget, s.PoisonAfter }

@@ -1,0 +1,16 @@
+package main
+
+import "github.com/assay-run/assay/internal/settings"
+
+// gone are settings that workers had.
+var gone = settings.Gone{
+	"awake":          "processors stay awake while a client waits; a worker that is not given /dev/cpu_dma_latency does without",
+	"warm":           "as many slots are kept ready as are asked for; --warm-memory bounds them, 0 for none",
+	"cell-warm":      "as many slots are kept ready as are asked for; --warm-memory bounds them, 0 for none",
+	"pressure-cpu":   "cores are promised several times over, and jobs wait for them; --cpu and --slots say how much is promised",
+	"pressure-io":    "no more jobs are taken while all tasks wait for disks 90 percent of the time",
+	"gvisor-runtime": "the shim of runc runs runsc, and --runsc says which; --vm-runtime takes any other handler",
+	"guest":          "the guest program is beside the worker's",
+	"long-running":   "it follows from the cores of the host, and from --slots",
+	"session-cpu":    "each of --sessions is promised a core",
+}

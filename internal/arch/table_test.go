@@ -33,7 +33,7 @@ var table = map[string]row{
 
 	"pkg/runtime": {"running one attempt: the idea", []string{"pkg/job", "pkg/policy"}},
 	"pkg/runtime/containerd": {"over containerd", []string{
-		"pkg/job", "pkg/netrule", "pkg/policy", "pkg/runtime", "pkg/runtime/cgroup", "pkg/runtime/containerd/filter", "pkg/runtime/egress",
+		"pkg/job", "pkg/netrule", "pkg/policy", "pkg/runtime", "pkg/runtime/cgroup", "pkg/runtime/cgroup/lease", "pkg/runtime/containerd/filter", "pkg/runtime/egress",
 		"pkg/runtime/packet", "pkg/runtime/pool", "pkg/runtime/process", "pkg/runtime/sandbox", "pkg/runtime/seccomp", "internal/guest", "guest/python"}},
 	"pkg/runtime/containerd/filter":  {"which system calls programs may make", []string{"pkg/policy", "pkg/runtime/seccomp"}},
 	"pkg/runtime/containerd/rawloop": {"a bare client loop, to compare with", []string{"pkg/runtime/cgroup"}},
@@ -42,6 +42,7 @@ var table = map[string]row{
 	"pkg/runtime/artifact":           {"files out of a sandbox, never through links", []string{"pkg/job"}},
 	"pkg/runtime/capture":            {"output, capped while draining", []string{"pkg/job"}},
 	"pkg/runtime/cgroup":             {"limits and meters, both cgroup versions", []string{"pkg/job"}},
+	"pkg/runtime/cgroup/lease":       {"control groups, lent to one job after the other", []string{"pkg/job", "pkg/runtime/cgroup", "pkg/runtime/process"}},
 	"pkg/runtime/egress":             {"the one way out of a sandbox, an allow-list", []string{"pkg/netrule"}},
 	"pkg/runtime/mask":               {"secrets out of what programs write", nil},
 	"pkg/runtime/packet":             {"messages and descriptors to the inside of a cell", []string{"internal/guest"}},

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/assay-run/assay/internal/guest"
+	"github.com/assay-run/assay/pkg/runtime/cgroup/lease"
 	"github.com/assay-run/assay/pkg/runtime/packet"
 	"github.com/assay-run/assay/pkg/runtime/process"
 )
@@ -129,7 +130,7 @@ type forked struct {
 
 // fork forks a process into the box of which process 1 is sup, and has it wait
 // for its job in group.
-func (z *zygote) fork(ctx context.Context, sup *process.Process, group *leased) (_ *forked, err error) {
+func (z *zygote) fork(ctx context.Context, sup *process.Process, group *lease.Lease) (_ *forked, err error) {
 	ours, theirs, err := packet.Pair()
 	if err != nil {
 		return nil, err

@@ -312,7 +312,7 @@ func (c *cellSlot) forkPreloaded(ctx context.Context) error {
 	defer closeAll(box)
 	// What an earlier job had may be too little to wait with.
 	def := policy.Default()
-	if l := c.lease.limits; l != (cgroup.Limits{}) && (l.Memory < int64(def.Memory) || l.CPU < def.CPU) {
+	if l := c.lease.Limits; l != (cgroup.Limits{}) && (l.Memory < int64(def.Memory) || l.CPU < def.CPU) {
 		if err := c.lease.Limit(cgroup.Limits{Memory: int64(def.Memory), CPU: def.CPU, Processes: int64(def.Processes)}); err != nil {
 			return err
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/assay-run/assay/internal/guest"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/cgroup/lease"
 	"github.com/assay-run/assay/pkg/runtime/packet"
 	"github.com/assay-run/assay/pkg/runtime/process"
 	"github.com/assay-run/assay/pkg/runtime/sandbox"
@@ -32,7 +33,7 @@ type cellSlot struct {
 	sup     *process.Process // process 1 of the box
 	conn    *packet.Conn     // to it
 	job     *forked          // an interpreter that waits in the box; nil for commands
-	lease   *leased
+	lease   *lease.Lease
 	net     *network
 	user    int      // among the cell's; 0: that of parent
 	python  bool     // what runs came from a zygote
@@ -89,7 +90,7 @@ func (c *cell) slotWith(ctx context.Context, kind byte, l sandbox.Layout, b gues
 	if z == nil {
 		own = 1
 	}
-	if s.lease, err = c.rt.cells.groups.lend(ctx, own); err != nil {
+	if s.lease, err = c.rt.cells.groups.Lend(ctx, own); err != nil {
 		return nil, err
 	}
 	s.Group = s.lease
@@ -379,7 +380,7 @@ func (s *cellSlot) release() {
 		s.cell.users.giveBack(s.user)
 	}
 	if s.lease != nil && clean {
-		s.lease.giveBack(ctx)
+		s.lease.GiveBack(ctx)
 	}
 	s.giveNetwork(clean)
 	cells.mu.Lock()

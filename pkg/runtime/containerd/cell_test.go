@@ -35,7 +35,7 @@ func TestCellPrograms(t *testing.T) {
 // cellLeftovers lists what jobs of cells there still is on the host.
 func cellLeftovers(t *testing.T, r *Runtime) (left []string) {
 	t.Helper()
-	if n := r.cells.groups.outstanding(); n > 0 {
+	if n := r.cells.groups.Outstanding(); n > 0 {
 		left = append(left, fmt.Sprintf("%d control groups on loan", n))
 	}
 	r.cells.mu.Lock()
@@ -43,8 +43,8 @@ func cellLeftovers(t *testing.T, r *Runtime) (left []string) {
 	if n := len(r.cells.slots); n > 0 {
 		left = append(left, fmt.Sprintf("%d slots", n))
 	}
-	for _, g := range r.cells.groups.free {
-		for _, l := range g {
+	for own := range int64(2) {
+		for _, l := range r.cells.groups.Unused(own) {
 			pids, err := l.Pids()
 			if err != nil {
 				t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/assay-run/assay/internal/guest"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/cgroup/lease"
 	"github.com/assay-run/assay/pkg/runtime/containerd/filter"
 	slotpool "github.com/assay-run/assay/pkg/runtime/pool"
 	"github.com/assay-run/assay/pkg/runtime/sandbox"
@@ -29,7 +30,7 @@ type cells struct {
 	seccomp *specs.LinuxSeccomp
 	filter  []byte // of every job
 	forking []byte // of those that may be copied
-	groups  *groups
+	groups  *lease.Groups
 	pool    *slotpool.Pool[cellKey, *cellSlot]
 	loaded  *preloads
 	group   singleflight.Group
@@ -64,7 +65,7 @@ func newCells(r *Runtime) (*cells, error) {
 	}
 	c := &cells{
 		rt: r, seccomp: filter.Cell(), filter: usual, forking: forking,
-		groups: &groups{hierarchy: r.cgroups, path: r.cgroup("jobs")},
+		groups: lease.New(r.cgroups, r.cgroup("jobs")),
 		live:   map[cellHome]*cell{}, old: map[*cell]bool{}, slots: map[*cellSlot]bool{},
 	}
 	if err := layBare(filepath.Join(r.dir, "bare")); err != nil {

@@ -62,7 +62,7 @@ func TestPreloadedPrograms(t *testing.T) {
 // leftovers lists what programs left of themselves. What they are forked from stays.
 func (i imported) leftovers(t *testing.T) (left []string) {
 	n, _ := i.cells.loaded.levels()
-	if lent := i.cells.groups.outstanding(); lent > int(n) {
+	if lent := i.cells.groups.Outstanding(); lent > int(n) {
 		left = append(left, fmt.Sprintf("%d control groups on loan, %d are those of preloads", lent, n))
 	}
 	i.cells.mu.Lock()

@@ -1,4 +1,4 @@
-package containerd
+package lease
 
 import (
 	"log/slog"

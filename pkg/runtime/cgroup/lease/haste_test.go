@@ -1,4 +1,4 @@
-package containerd
+package lease
 
 import (
 	"testing"
@@ -30,7 +30,7 @@ func (h *hastened) Limit(cgroup.Limits) error {
 // program in the group its limits.
 func TestHasteComesLate(t *testing.T) {
 	g := &hastened{lifted: make(chan time.Time, 10)}
-	l := &leased{Group: g}
+	l := &Lease{Group: g}
 	want := cgroup.Limits{Memory: 1 << 20}
 	limit := func() {
 		t.Helper()
@@ -58,16 +58,16 @@ func TestHasteComesLate(t *testing.T) {
 // Whoever is dead in time has nothing lifted, nor does a kill that comes when the
 // group is somebody else's.
 func TestHasteEndsWithTheLoan(t *testing.T) {
-	groups := &groups{}
+	groups := &Groups{}
 	g := &hastened{lifted: make(chan time.Time, 10)}
-	l := &leased{Group: g, from: groups}
+	l := &Lease{Group: g, from: groups}
 	if err := l.Limit(cgroup.Limits{Memory: 1 << 20}); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.Hasten(); err != nil {
 		t.Fatal(err)
 	}
-	l.giveBack(t.Context())
+	l.GiveBack(t.Context())
 	if err := l.Hasten(); err != nil { // too late
 		t.Fatal(err)
 	}
@@ -94,8 +94,8 @@ func TestHasteEndsWithTheLoan(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("a group that is lent again is not hastened")
 	}
-	next.giveBack(t.Context())
-	if last := groups.take(0); last.limits != (cgroup.Limits{}) {
-		t.Errorf("a group whose limit was lifted is lent as if it had %+v", last.limits)
+	next.GiveBack(t.Context())
+	if last := groups.take(0); last.Limits != (cgroup.Limits{}) {
+		t.Errorf("a group whose limit was lifted is lent as if it had %+v", last.Limits)
 	}
 }

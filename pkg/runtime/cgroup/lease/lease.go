@@ -1,4 +1,4 @@
-package containerd
+package lease
 
 import (
 	"context"
@@ -14,30 +14,35 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/process"
 )
 
-// groups lends control groups to the slots of cells, and takes them back where
+// Groups lends control groups to the slots of cells, and takes them back where
 // the kernel lets one be used again. The one given back last is lent first, so
 // that those of a peak of jobs are the ones that shed finds.
-type groups struct {
+type Groups struct {
 	hierarchy *cgroup.Hierarchy
 	path      string // of the groups' parent
 
 	mu   sync.Mutex
-	free [2][]*leased // by own; the longest unused first
+	free [2][]*Lease // by own; the longest unused first
 	next int
 	lent int
 }
 
-// leased is a control group on loan: its meters count from zero, and what it
+// Lease is a control group on loan: its meters count from zero, and what it
 // holds besides the job (the supervisor of a box) is not the job's.
-type leased struct {
+type Lease struct {
 	cgroup.Group
-	from    *groups
+	from    *Groups
 	own     int64 // processes that are ours
 	base    cgroup.Usage
 	charged int64 // memory that was charged when the loan began
-	limits  cgroup.Limits
+	Limits  cgroup.Limits
 	haste   haste
 	back    time.Time // when it was given back
+}
+
+// New lends groups of h, below path.
+func New(h *cgroup.Hierarchy, path string) *Groups {
+	return &Groups{hierarchy: h, path: path}
 }
 
 // leftover is how much of an earlier job's memory, cache aside, may be charged to a
@@ -48,9 +53,9 @@ const leftover = int64(4 * job.MiB)
 
 var errCharged = errors.New("memory of an earlier job is charged to it still")
 
-// lend returns a group for a job beside whose processes there are own of ours,
+// Lend returns a group for a job beside whose processes there are own of ours,
 // 0 or 1.
-func (g *groups) lend(ctx context.Context, own int64) (*leased, error) {
+func (g *Groups) Lend(ctx context.Context, own int64) (*Lease, error) {
 	for {
 		l := g.take(own)
 		if l == nil {
@@ -73,7 +78,7 @@ func (g *groups) lend(ctx context.Context, own int64) (*leased, error) {
 	path := fmt.Sprintf("%s/%d", g.path, g.next)
 	g.mu.Unlock()
 	group, err := g.hierarchy.Create(path)
-	l := &leased{Group: group, from: g, own: own}
+	l := &Lease{Group: group, from: g, own: own}
 	if err != nil {
 		l.Group = g.hierarchy.Open(path)
 		l.drop(ctx)
@@ -83,7 +88,7 @@ func (g *groups) lend(ctx context.Context, own int64) (*leased, error) {
 }
 
 // take returns a group that was given back, nil if there is none.
-func (g *groups) take(own int64) *leased {
+func (g *Groups) take(own int64) *Lease {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	list := g.free[own]
@@ -96,8 +101,8 @@ func (g *groups) take(own int64) *leased {
 	return l
 }
 
-// giveBack takes a group of which every process is dead.
-func (l *leased) giveBack(ctx context.Context) {
+// GiveBack takes a group of which every process is dead.
+func (l *Lease) GiveBack(ctx context.Context) {
 	if _, ok := l.Group.(cgroup.Reusable); !ok {
 		l.drop(ctx)
 		return
@@ -107,17 +112,17 @@ func (l *leased) giveBack(ctx context.Context) {
 	defer g.mu.Unlock()
 	g.lent--
 	// Whoever had it may hold it still, and kill once more what is dead.
-	next := &leased{Group: l.Group, from: g, own: l.own, base: l.base, charged: l.charged, limits: l.limits, back: time.Now()}
+	next := &Lease{Group: l.Group, from: g, own: l.own, base: l.base, charged: l.charged, Limits: l.Limits, back: time.Now()}
 	if l.haste.end() {
-		next.limits = cgroup.Limits{}
+		next.Limits = cgroup.Limits{}
 	}
 	g.free[l.own] = append(g.free[l.own], next)
 }
 
-// shed removes the groups that nobody has wanted since a moment.
-func (g *groups) shed(ctx context.Context, since time.Time) {
+// Shed removes the groups that nobody has wanted since a moment.
+func (g *Groups) Shed(ctx context.Context, since time.Time) {
 	g.mu.Lock()
-	var unwanted []*leased
+	var unwanted []*Lease
 	for own, list := range g.free {
 		n := 0
 		for n < len(list) && list[n].back.Before(since) {
@@ -134,7 +139,7 @@ func (g *groups) shed(ctx context.Context, since time.Time) {
 }
 
 // drop removes a group for good.
-func (l *leased) drop(ctx context.Context) {
+func (l *Lease) drop(ctx context.Context) {
 	l.haste.end()
 	if err := l.Remove(ctx); err != nil {
 		slog.ErrorContext(ctx, "cannot remove a control group; the next sweep will", "group", l.Path(), "error", err)
@@ -145,7 +150,7 @@ func (l *leased) drop(ctx context.Context) {
 }
 
 // renew makes a used group as good as new.
-func (l *leased) renew() error {
+func (l *Lease) renew() error {
 	r := l.Group.(cgroup.Reusable)
 	if n, err := r.Processes(); err != nil || n > 0 { // what is dead, but not waited for, is among these
 		pids, err := r.Pids()
@@ -165,7 +170,7 @@ func (l *leased) renew() error {
 		return err
 	}
 	if reset {
-		l.base.ForksRefused, l.limits = 0, cgroup.Limits{}
+		l.base.ForksRefused, l.Limits = 0, cgroup.Limits{}
 	}
 	if l.charged, err = r.Charged(); err != nil || l.charged <= leftover {
 		return err
@@ -177,8 +182,8 @@ func (l *leased) renew() error {
 	return err
 }
 
-// again has the loan begin now: the group was not used since it was lent.
-func (l *leased) again() error {
+// Again has the loan begin now: the group was not used since it was lent.
+func (l *Lease) Again() error {
 	if _, ok := l.Group.(cgroup.Reusable); !ok {
 		return nil
 	}
@@ -186,43 +191,50 @@ func (l *leased) again() error {
 }
 
 // Limit implements cgroup.Group. What is set already is not set again.
-func (l *leased) Limit(want cgroup.Limits) error {
+func (l *Lease) Limit(want cgroup.Limits) error {
 	want.Processes += l.own
-	if lifted := l.haste.calm(); want == l.limits && !lifted {
+	if lifted := l.haste.calm(); want == l.Limits && !lifted {
 		return nil
 	}
 	if err := l.Group.Limit(want); err != nil {
-		l.limits = cgroup.Limits{}
+		l.Limits = cgroup.Limits{}
 		return err
 	}
-	l.limits = want
+	l.Limits = want
 	return nil
 }
 
 // Hasten implements cgroup.Group, for those that are not dead in a moment: most
 // are, and the next job would have to set all limits again.
-func (l *leased) Hasten() error {
+func (l *Lease) Hasten() error {
 	l.haste.soon(l.Group)
 	return nil
 }
 
 // Usage implements cgroup.Group. Cache that was charged before the loan is not
 // the job's, as long as the kernel was not short of memory and gave it up.
-func (l *leased) Usage() (cgroup.Usage, error) {
+func (l *Lease) Usage() (cgroup.Usage, error) {
 	u, err := l.Group.Usage()
 	if err != nil {
 		return u, err
 	}
 	u = u.Since(l.base)
-	if u.MemoryPeak < l.limits.Memory {
+	if u.MemoryPeak < l.Limits.Memory {
 		u.MemoryPeak = max(u.MemoryPeak-l.charged, 0)
 	}
 	u.ProcessesPeak -= l.own
 	return u, nil
 }
 
-// outstanding returns how many groups are on loan.
-func (g *groups) outstanding() int {
+// Unused returns the groups that were given back, those with own of our processes.
+func (g *Groups) Unused(own int64) []*Lease {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.free[own])
+}
+
+// Outstanding returns how many groups are on loan.
+func (g *Groups) Outstanding() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.lent

@@ -2,7 +2,7 @@
 
 The process enters the namespaces of a box that the launcher made, drops every
 privilege, waits for its job, and becomes it. The protocol is documented in
-internal/guest (cell.go).
+internal/guest (doc.go).
 
 To look something up is to write to it (its count of references), and each page
 that a child writes to for the first time is copied for it: half of what a short

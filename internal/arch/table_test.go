@@ -62,7 +62,7 @@ var table = map[string]row{
 	"internal/grade":       {"verdicts on solutions", with(ideas, "pkg/runtime/capture", "internal/boundedjson", "internal/guest", "guest/python")},
 	"internal/session":     {"jobs that stay", with(ideas, "internal/awake", "internal/boundedjson", "internal/guest", "internal/telemetry")},
 	"internal/awake":       {"processors that do not sleep while somebody waits", nil},
-	"internal/guest":       {"the protocol with the inside of a sandbox, and its end there", []string{"internal/boundedjson", "pkg/job"}},
+	"internal/guest":       {"the protocol with the inside of a sandbox", []string{"internal/boundedjson", "pkg/job"}},
 	"internal/boundedjson": {"JSON that an enemy wrote", nil},
 	"guest/python":         {"the harness inside python, embedded", nil},
 	"internal/ociimage":    {"image archives", nil},
@@ -76,13 +76,15 @@ var table = map[string]row{
 	"internal/version":     {"which build this is", nil},
 	"internal/arch":        {"this table", nil},
 
+	"internal/guest/launcher": {"the programs inside of a sandbox: the wall around unsafe forks", []string{"internal/guest"}},
+
 	"cmd/dispatcher": {"wiring", with(ideas, "api", "migrations", "pkg/object", "pkg/store/postgres", "pkg/queue/jetstream", "pkg/queue/identity",
 		"internal/admit", "internal/callback", "internal/dispatcher", "internal/fault", "internal/httpapi", "internal/sysmon", "internal/secret", "internal/telemetry", "internal/version", "pkg/netrule", "web")},
 	"cmd/worker": {"wiring", with(ideas, "pkg/object", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd", "pkg/runtime/fake",
 		"pkg/netrule", "pkg/runtime/cgroup", "pkg/runtime/egress", "internal/advisories", "internal/awake", "internal/daemon", "internal/fault", "internal/session", "internal/sysmon", "internal/worker", "internal/telemetry", "internal/version")},
 	"cmd/assay": {"command line", with(ideas, "api", "pkg/client", "pkg/runtime/containerd", "pkg/runtime/cgroup",
 		"internal/dev", "internal/doctor", "internal/sysmon", "internal/telemetry", "internal/version", "examples/humaneval")}, // which assay demo runs
-	"cmd/guest": {"the first process of a sandbox", []string{"internal/guest", "internal/sysmon", "pkg/job"}},
+	"cmd/guest": {"the first process of a sandbox", []string{"internal/guest", "internal/guest/launcher", "internal/sysmon"}},
 
 	"images/mkimage":              {"builds image archives", []string{"internal/ociimage"}},
 	"examples/humaneval":          {"164 real problems", []string{"pkg/job"}},

@@ -1,4 +1,4 @@
-package guest
+package launcher
 
 import (
 	"fmt"
@@ -10,6 +10,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/internal/guest"
 )
 
 // Descriptors of a supervisor.
@@ -76,7 +78,7 @@ func (r *recipe) seal() error {
 
 // do appends a call. name is for the worker's log.
 func (r *recipe) do(name string, nr uintptr, args ...uintptr) *op {
-	o := op{nr: nr, text: append([]byte{BoxFailed, 0, 0, 0, 0}, name...)}
+	o := op{nr: nr, text: append([]byte{guest.BoxFailed, 0, 0, 0, 0}, name...)}
 	copy(o.args[:], args)
 	r.ops = append(r.ops, o)
 	return &r.ops[len(r.ops)-1]
@@ -111,7 +113,7 @@ func (r *recipe) bind(source, target string) *op {
 const inert = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 
 // newRecipe says how to make b.
-func newRecipe(b *Box, masked []string, share Share) *recipe {
+func newRecipe(b *guest.Box, masked []string, share guest.Share) *recipe {
 	r := &recipe{nested: b.Nested, holds: b.Holds, own: b.Own}
 	r.identity()
 	r.limitSignals(share)

@@ -1,6 +1,6 @@
 //go:build !cgo
 
-package guest
+package launcher
 
 import (
 	"syscall"

@@ -1,10 +1,12 @@
-package guest
+package launcher
 
 import (
 	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/internal/guest"
 )
 
 // boxFlags are the namespaces of a box, but for two: that of the network is the
@@ -16,11 +18,11 @@ const boxFlags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | uni
 // room is the memory of a supervisor. It is the launcher's, and all but the order
 // never touched there: each supervisor gets pages of its own when it writes to them.
 var room struct {
-	message [MaxMessage]byte
-	large   [MaxRun]byte
-	strings [MaxStrings]uintptr
+	message [guest.MaxMessage]byte
+	large   [guest.MaxRun]byte
+	strings [guest.MaxStrings]uintptr
 	control [128]byte
-	files   [MaxFiles]int32
+	files   [guest.MaxFiles]int32
 	iov     unix.Iovec
 	header  unix.Msghdr
 	action  [4]uint64 // struct sigaction of the kernel: all zero is the default
@@ -99,7 +101,7 @@ func supervise() {
 		o               *op
 		b               []byte
 		at              int
-		stage           Stage
+		stage           guest.Stage
 		paths, argv     int
 		env, filter     int
 		child, open     uintptr
@@ -184,14 +186,14 @@ make:
 		end = room.order.count
 		goto make
 	}
-	room.answer[0] = BoxReady
+	room.answer[0] = guest.BoxReady
 	_, _, errno = syscall.RawSyscall(syscall.SYS_WRITE, slotFD, uintptr(unsafe.Pointer(&room.answer[0])), 1)
 	if errno != 0 {
 		goto exit
 	}
 
 serve:
-	room.iov.Len = MaxMessage
+	room.iov.Len = guest.MaxMessage
 	room.header.Controllen = uint64(len(room.control))
 	n, _, errno = syscall.RawSyscall(syscall.SYS_RECVMSG, slotFD, uintptr(unsafe.Pointer(&room.header)), unix.MSG_CMSG_CLOEXEC)
 	if errno == syscall.EINTR {
@@ -200,7 +202,7 @@ serve:
 	if errno != 0 || n == 0 {
 		goto exit // the worker has no more use for this box
 	}
-	if room.message[0] == BoxEnter {
+	if room.message[0] == guest.BoxEnter {
 		if _, _, errno = syscall.RawSyscall(syscall.SYS_UNSHARE, unix.CLONE_NEWCGROUP, 0, 0); errno != 0 {
 			goto exit
 		}
@@ -210,18 +212,18 @@ serve:
 	if room.header.Controllen > 16 {
 		files = int(room.header.Controllen-16) / 4
 	}
-	if files > MaxFiles || files < 3 || (room.message[0] != BoxRun && room.message[0] != BoxRunFile) {
+	if files > guest.MaxFiles || files < 3 || (room.message[0] != guest.BoxRun && room.message[0] != guest.BoxRunFile) {
 		goto exit
 	}
 	for i = 0; i < files; i++ {
 		room.files[i] = *(*int32)(unsafe.Pointer(&room.control[16+4*i]))
 	}
 	b = room.message[:n]
-	if room.message[0] == BoxRunFile {
+	if room.message[0] == guest.BoxRunFile {
 		files--
-		for count = 0; count < MaxRun; count += int(n) {
+		for count = 0; count < guest.MaxRun; count += int(n) {
 			n, _, errno = syscall.RawSyscall(syscall.SYS_READ, uintptr(room.files[files]),
-				uintptr(unsafe.Pointer(&room.large[count])), uintptr(MaxRun-count))
+				uintptr(unsafe.Pointer(&room.large[count])), uintptr(guest.MaxRun-count))
 			if errno != 0 || n == 0 {
 				break
 			}
@@ -230,18 +232,18 @@ serve:
 		b = room.large[:count]
 	}
 	// The message: see Run.Marshal.
-	if len(b) < runHead {
+	if len(b) < guest.RunHead {
 		goto exit
 	}
 	paths, argv = int(*(*uint32)(unsafe.Pointer(&b[4]))), int(*(*uint32)(unsafe.Pointer(&b[8])))
 	env, filter = int(*(*uint32)(unsafe.Pointer(&b[12]))), int(*(*uint32)(unsafe.Pointer(&b[16])))
 	open = uintptr(*(*uint64)(unsafe.Pointer(&b[24])))
-	if argv < 1 || paths+argv+env+4 > MaxStrings || runHead+filter >= len(b) {
+	if argv < 1 || paths+argv+env+4 > guest.MaxStrings || guest.RunHead+filter >= len(b) {
 		goto exit
 	}
 	room.filter.Len = uint16(filter / 8)
-	room.filter.At = uintptr(unsafe.Pointer(&b[runHead]))
-	at, count = runHead+filter, 0
+	room.filter.At = uintptr(unsafe.Pointer(&b[guest.RunHead]))
+	at, count = guest.RunHead+filter, 0
 	for i = 0; i < 1+paths+argv+env; i++ { // dir, paths; argv, nil; env, nil
 		if i == 1+paths+argv {
 			room.strings[count] = 0
@@ -266,7 +268,7 @@ serve:
 	// Until now children are reaped by the kernel; this one has a status.
 	_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(syscall.SIGCHLD), uintptr(unsafe.Pointer(&room.action)), 0, 8, 0, 0)
 	child, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
-	stage = StageFork
+	stage = guest.StageFork
 	if errno != 0 {
 		goto fail
 	}
@@ -282,7 +284,7 @@ serve:
 			break
 		}
 		if errno == 0 && n == child && room.status&0xff != 0x7f { // a program that asks to be traced stops, too
-			room.answer = [8]byte{BoxEnded, byte(room.status), byte(room.status >> 8), byte(room.status >> 16), byte(room.status >> 24)}
+			room.answer = [8]byte{guest.BoxEnded, byte(room.status), byte(room.status >> 8), byte(room.status >> 16), byte(room.status >> 24)}
 			_, _, _ = syscall.RawSyscall(syscall.SYS_KILL, ^uintptr(0), uintptr(syscall.SIGKILL), 0)
 		}
 	}
@@ -291,9 +293,9 @@ serve:
 
 program:
 	_, _, _ = syscall.RawSyscall(syscall.SYS_SETSID, 0, 0, 0)
-	stage = StageFiles
+	stage = guest.StageFiles
 	for i = 0; i < files; i++ { // first out of the way of their targets
-		high, _, errno = syscall.RawSyscall(syscall.SYS_FCNTL, uintptr(room.files[i]), unix.F_DUPFD_CLOEXEC, 2*MaxFiles)
+		high, _, errno = syscall.RawSyscall(syscall.SYS_FCNTL, uintptr(room.files[i]), unix.F_DUPFD_CLOEXEC, 2*guest.MaxFiles)
 		if errno != 0 {
 			goto fail
 		}
@@ -313,7 +315,7 @@ program:
 	if errno != 0 {
 		goto fail
 	}
-	stage = StageIdentity
+	stage = guest.StageIdentity
 	// Here and not in the supervisor: that of an interpreter's box runs nothing, and it is a call for each.
 	for i = 0; i <= unix.CAP_LAST_CAP; i++ {
 		_, _, errno = syscall.RawSyscall(syscall.SYS_PRCTL, unix.PR_CAPBSET_DROP, uintptr(i), 0)
@@ -325,18 +327,18 @@ program:
 	if errno != 0 {
 		goto fail
 	}
-	stage = StageDir
+	stage = guest.StageDir
 	if _, _, errno = syscall.RawSyscall(syscall.SYS_CHDIR, room.strings[0], 0, 0); errno != 0 {
 		goto fail
 	}
-	stage = StageFilter
+	stage = guest.StageFilter
 	if room.filter.Len > 0 {
 		_, _, errno = syscall.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&room.filter)))
 		if errno != 0 {
 			goto fail
 		}
 	}
-	stage = StageExec
+	stage = guest.StageExec
 	errno = syscall.ENOENT
 	for i = 1; i <= paths; i++ {
 		_, _, errno = syscall.RawSyscall(syscall.SYS_EXECVE, room.strings[i],
@@ -446,11 +448,11 @@ apart: // the ids of a user namespace are not all its owner's, so they are writt
 	goto exit
 
 fail:
-	room.answer = [8]byte{BoxNotBegun, byte(stage), byte(errno), byte(errno >> 8), byte(errno >> 16), byte(errno >> 24)}
+	room.answer = [8]byte{guest.BoxNotBegun, byte(stage), byte(errno), byte(errno >> 8), byte(errno >> 16), byte(errno >> 24)}
 	_, _, _ = syscall.RawSyscall(syscall.SYS_WRITE, slotFD, uintptr(unsafe.Pointer(&room.answer[0])), 6)
 	goto exit
 unborn:
-	room.answer = [8]byte{BoxFailed, byte(errno), byte(errno >> 8), 0, 0}
+	room.answer = [8]byte{guest.BoxFailed, byte(errno), byte(errno >> 8), 0, 0}
 	_, _, _ = syscall.RawSyscall(syscall.SYS_WRITE, slotFD, uintptr(unsafe.Pointer(&room.answer[0])), 5)
 exit:
 	for {

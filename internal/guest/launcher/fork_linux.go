@@ -1,13 +1,13 @@
-package guest
+package launcher
 
 import (
 	"errors"
-	"path/filepath"
-	"strings"
 	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/internal/guest"
 )
 
 // Why not os/exec: the child has to stop between fork and execve, while the
@@ -45,7 +45,7 @@ type child struct {
 }
 
 // prepare checks s and translates it. files[0] is the gate.
-func prepare(s *Start, files []int) (*child, error) {
+func prepare(s *guest.Start, files []int) (*child, error) {
 	if len(s.Argv) == 0 || len(files) < 1 {
 		return nil, errors.New("start: needs argv and a gate")
 	}
@@ -60,7 +60,7 @@ func prepare(s *Start, files []int) (*child, error) {
 	if c.dir, err = unix.BytePtrFromString(s.Dir); err != nil {
 		return nil, errors.New("start: dir contains a NUL byte")
 	}
-	if c.paths, err = syscall.SlicePtrFromStrings(candidates(s.Argv[0], s.Env)); err != nil {
+	if c.paths, err = syscall.SlicePtrFromStrings(guest.SearchPath(s.Argv[0], s.Env)); err != nil {
 		return nil, err
 	}
 	if n := len(s.Filter) / 8; n > 0 {
@@ -71,22 +71,6 @@ func prepare(s *Start, files []int) (*child, error) {
 	return c, nil
 }
 
-// candidates lists the paths that name may mean, as execvp would.
-func candidates(name string, env []string) []string {
-	if strings.Contains(name, "/") {
-		return []string{name}
-	}
-	var paths []string
-	for _, e := range env {
-		if list, ok := strings.CutPrefix(e, "PATH="); ok && name != "" {
-			for _, dir := range filepath.SplitList(list) {
-				paths = append(paths, filepath.Join("/", dir, name))
-			}
-		}
-	}
-	return paths
-}
-
 // fork starts the child, which waits at the gate. It is one function because a
 // call in the child might have to grow the stack, which takes a whole runtime.
 //
@@ -95,8 +79,8 @@ func candidates(name string, env []string) []string {
 //go:nocheckptr
 func (c *child) fork() (pid int, err error) {
 	var (
-		message = [6]byte{GateHere}
-		stage   = StageFiles
+		message = [6]byte{guest.GateHere}
+		stage   = guest.StageFiles
 		errno   syscall.Errno
 		denied  syscall.Errno
 		n       uintptr
@@ -125,7 +109,7 @@ func (c *child) fork() (pid int, err error) {
 			break
 		}
 	}
-	if errno != 0 || n != 1 || message[0] != GateGo {
+	if errno != 0 || n != 1 || message[0] != guest.GateGo {
 		goto exit
 	}
 
@@ -146,7 +130,7 @@ func (c *child) fork() (pid int, err error) {
 		}
 	}
 
-	stage = StageIdentity
+	stage = guest.StageIdentity
 	for i = 0; ; i++ { // to the last capability that this kernel knows
 		if _, _, errno = syscall.RawSyscall6(syscall.SYS_PRCTL, unix.PR_CAPBSET_DROP, uintptr(i), 0, 0, 0, 0); errno != 0 {
 			break
@@ -165,12 +149,12 @@ func (c *child) fork() (pid int, err error) {
 		goto fail
 	}
 
-	stage = StageDir // as the program's own user
+	stage = guest.StageDir // as the program's own user
 	if _, _, errno = syscall.RawSyscall(syscall.SYS_CHDIR, uintptr(unsafe.Pointer(c.dir)), 0, 0); errno != 0 {
 		goto fail
 	}
 
-	stage = StageFilter
+	stage = guest.StageFilter
 	if c.filter != nil {
 		_, _, errno = syscall.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(c.filter)))
 		if errno != 0 {
@@ -178,7 +162,7 @@ func (c *child) fork() (pid int, err error) {
 		}
 	}
 
-	stage = StageExec
+	stage = guest.StageExec
 	errno = syscall.ENOENT
 	for i = range c.paths {
 		if c.paths[i] == nil {
@@ -198,7 +182,7 @@ func (c *child) fork() (pid int, err error) {
 	}
 
 fail:
-	message = [6]byte{GateFailed, byte(stage), byte(errno), byte(errno >> 8), byte(errno >> 16), byte(errno >> 24)}
+	message = [6]byte{guest.GateFailed, byte(stage), byte(errno), byte(errno >> 8), byte(errno >> 16), byte(errno >> 24)}
 	_, _, _ = syscall.RawSyscall(syscall.SYS_WRITE, uintptr(c.gate), uintptr(unsafe.Pointer(&message[0])), uintptr(len(message)))
 exit:
 	for {

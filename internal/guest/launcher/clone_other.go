@@ -1,6 +1,6 @@
 //go:build linux && (!amd64 || cgo)
 
-package guest
+package launcher
 
 import "syscall"
 

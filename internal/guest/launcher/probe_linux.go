@@ -1,4 +1,4 @@
-package guest
+package launcher
 
 import (
 	"encoding/binary"
@@ -8,6 +8,8 @@ import (
 	"runtime"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/internal/guest"
 )
 
 // Probe makes a box as a cell does, with next to nothing in it, and says what
@@ -38,9 +40,9 @@ func Probe() error {
 	switch {
 	case err != nil:
 		return err
-	case n == 1 && b[0] == BoxReady:
+	case n == 1 && b[0] == guest.BoxReady:
 		return nil
-	case n > 5 && b[0] == BoxFailed:
+	case n > 5 && b[0] == guest.BoxFailed:
 		return fmt.Errorf("%s: %w", b[5:n], unix.Errno(binary.LittleEndian.Uint32(b[1:])))
 	}
 	return errors.New("a box ended while it was made")

@@ -1,4 +1,4 @@
-package guest
+package launcher
 
 import (
 	"fmt"
@@ -8,20 +8,22 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/internal/guest"
 )
 
 // limitSignals lowers the limits that the box's program inherits. Those of the
 // launcher stay: the kernel holds all boxes of a cell together against them.
-func (r *recipe) limitSignals(s Share) {
-	for what, n := range map[uintptr]int64{unix.RLIMIT_SIGPENDING: s.Signals, unix.RLIMIT_MEMLOCK: Locked} {
+func (r *recipe) limitSignals(s guest.Share) {
+	for what, n := range map[uintptr]int64{unix.RLIMIT_SIGPENDING: s.Signals, unix.RLIMIT_MEMLOCK: guest.Locked} {
 		limit := unix.Rlimit{Cur: uint64(n), Max: uint64(n)}
 		r.do("limit", unix.SYS_PRLIMIT64, 0, what, r.data(unsafe.Slice((*byte)(unsafe.Pointer(&limit)), unsafe.Sizeof(limit))), 0)
 	}
 }
 
 // limitZygote lowers the limits that all children of a zygote inherit.
-func limitZygote(pid int, s Share) error {
-	for what, n := range map[int]int64{unix.RLIMIT_SIGPENDING: s.Signals, unix.RLIMIT_MEMLOCK: Locked} {
+func limitZygote(pid int, s guest.Share) error {
+	for what, n := range map[int]int64{unix.RLIMIT_SIGPENDING: s.Signals, unix.RLIMIT_MEMLOCK: guest.Locked} {
 		if err := unix.Prlimit(pid, what, &unix.Rlimit{Cur: uint64(n), Max: uint64(n)}, nil); err != nil {
 			return fmt.Errorf("limit a zygote: %w", err)
 		}
@@ -38,7 +40,7 @@ func limitZygote(pid int, s Share) error {
 //
 // Only a process with one thread may enter a user namespace, and a program in Go
 // has several from its start. So a child does, which calls nothing but the kernel.
-func LimitWatches(pid int, s Share) error {
+func LimitWatches(pid int, s guest.Share) error {
 	space, err := os.Open(fmt.Sprintf("/proc/%d/ns/user", pid))
 	if err != nil {
 		return err
@@ -116,3 +118,9 @@ exit:
 		_, _, _ = syscall.RawSyscall(syscall.SYS_EXIT_GROUP, uintptr(errno), 0, 0)
 	}
 }
+
+// Files of the kernel that hold limits of the user namespace of whoever opens them.
+const (
+	maxInstances = "/proc/sys/user/max_inotify_instances"
+	maxWatches   = "/proc/sys/user/max_inotify_watches"
+)

@@ -33,7 +33,7 @@ func Cell(socket string, share guest.Share) error {
 	// the heap near to the megabyte that it uses. Where supervisors stand on a
 	// stack of the runtime (clone), that is also less for each to copy.
 	debug.SetGCPercent(20)
-	if err := errors.Join(keepForLauncher(), solitude()); err != nil {
+	if err := errors.Join(keepForLauncher(), excludeFromForks()); err != nil {
 		return err
 	}
 	// Boxes are watched by the worker: here nobody waits for them.
@@ -151,7 +151,7 @@ func (l *launcher) make(body []byte, uid int, files []int) {
 		r = newRecipe(&b, l.masked, l.share)
 		l.recipes[string(body)] = r
 	}
-	from := origin{slot: slot, scratch: files[1], parent: -1, owner: -1, network: -1, uid: uid}
+	from := boxFiles{slot: slot, scratch: files[1], parent: -1, owner: -1, network: -1, uid: uid}
 	var err error
 	switch rest := files[2:]; {
 	case !r.nested && len(rest) == 0:

@@ -13,67 +13,79 @@ import (
 // A supervisor is a fork of the launcher, which is a Go program: a megabyte of
 // heap and of the runtime's notes on it, in thirty mappings. To copy their page
 // tables, to take them down again, and to fault in the launcher for each page
-// that it writes to after a fork was a third of the cost of a box.
+// that it writes to after a fork was a third of the cost of a box, and without
+// what is here all of a job takes FIGURE of CPU time more.
 //
-// None of it is of use to a supervisor. So it is not inherited (solitude), and
-// what supervisors do use is kept apart from it: the program's own variables
-// (room), heirlooms, and a stack to stand on (clone).
+// None of it is of use to a supervisor. So it is not inherited (excludeFromForks),
+// and what supervisors do use is apart from it: the program's own variables, calls,
+// which are in a childMem, and a stack (clone_amd64.go).
 
-// heirloom is memory that processes inherit which the launcher forks.
-type heirloom struct {
+// childMem is memory that supervisors inherit.
+type childMem struct {
 	chunks [][]byte
 	rest   []byte // of the last chunk
 	err    error  // of the system; what was returned since is not inherited
 }
 
-const heirloomChunk = 64 << 10
+const childMemChunk = 64 << 10
 
 // alloc returns n zeroed bytes, aligned for anything.
-func (h *heirloom) alloc(n int) []byte {
+func (m *childMem) alloc(n int) []byte {
 	const align = 8
 	n = (n + align - 1) &^ (align - 1)
-	if n > len(h.rest) {
-		chunk, err := unix.Mmap(-1, 0, max(n, heirloomChunk), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if n > len(m.rest) {
+		chunk, err := unix.Mmap(-1, 0, max(n, childMemChunk), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 		if err != nil {
-			h.err = fmt.Errorf("memory for a supervisor: %w", err)
+			m.err = fmt.Errorf("memory for a supervisor: %w", err)
 			return make([]byte, n)
 		}
-		h.chunks, h.rest = append(h.chunks, chunk), chunk
+		m.chunks, m.rest = append(m.chunks, chunk), chunk
 	}
-	out := h.rest[:n:n]
-	h.rest = h.rest[n:]
+	out := m.rest[:n:n]
+	m.rest = m.rest[n:]
 	return out
 }
 
 // bytes returns a copy of b.
-func (h *heirloom) bytes(b []byte) []byte {
-	out := h.alloc(len(b))[:len(b)]
+func (m *childMem) bytes(b []byte) []byte {
+	out := m.alloc(len(b))[:len(b)]
 	copy(out, b)
 	return out
 }
 
-// free returns the memory to the system.
-func (h *heirloom) free() {
-	for _, c := range h.chunks {
-		_ = unix.Munmap(c)
+// calls returns a copy of calls, with all that they refer to.
+func (m *childMem) calls(calls []call) ([]call, error) {
+	size := int(unsafe.Sizeof(call{}))
+	mem := m.alloc(size * len(calls))
+	out := unsafe.Slice((*call)(unsafe.Pointer(&mem[0])), len(calls))
+	for i, c := range calls {
+		c.failure = m.bytes(c.failure)
+		out[i] = c
 	}
-	*h = heirloom{}
+	return out, m.err
 }
 
-// solitude keeps from the processes that this one forks from now on what is the
-// Go runtime's and this program's own: all that is mapped, is no file's, and
-// does not hold the program's variables. Mappings that are made later are
-// inherited. A process that shares its memory with this one until it executes
-// something, as those of os/exec do, lacks nothing.
-func solitude() error {
-	if !ownStack {
-		return nil // supervisors stand on a stack of the runtime
+// free returns the memory to the system.
+func (m *childMem) free() {
+	for _, c := range m.chunks {
+		_ = unix.Munmap(c)
+	}
+	*m = childMem{}
+}
+
+// excludeFromForks keeps the Go heap and the runtime's memory from all processes that
+// this one forks from now on (MADV_DONTFORK): every mapping that is no file's and does
+// not hold the program's variables. Later mappings are inherited. Processes of os/exec
+// share the memory of this one until they execute something, and so lack nothing.
+func excludeFromForks() error {
+	if !hasChildStack {
+		return nil // supervisors use a stack of the runtime
 	}
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
 		return err
 	}
-	variables := uintptr(unsafe.Pointer(&room))
+	variables := addr(&state)
 	for line := range bytes.Lines(maps) {
 		fields := bytes.Fields(line)
 		if len(fields) != 5 {
@@ -85,7 +97,7 @@ func solitude() error {
 		if err1 != nil || err2 != nil {
 			return fmt.Errorf("/proc/self/maps: %q", line)
 		}
-		if uintptr(begin) <= variables && variables < uintptr(end) || heirs(uintptr(begin), uintptr(end)) {
+		if uintptr(begin) <= variables && variables < uintptr(end) || holdsChildStack(uintptr(begin), uintptr(end)) {
 			continue
 		}
 		_, _, _ = unix.RawSyscall(unix.SYS_MADVISE, uintptr(begin), uintptr(end-begin), unix.MADV_DONTFORK)

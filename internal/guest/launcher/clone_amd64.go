@@ -9,13 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownStack: supervisors have a stack that is not the runtime's.
-const ownStack = true
+// hasChildStack: supervisors have a stack that is not the runtime's.
+const hasChildStack = true
 
-// footing is what a supervisor stands on. The launcher never touches it, so it
+// childStack is the stack of a supervisor. The launcher never touches it, so it
 // costs each supervisor a page or two of its own.
-var footing = func() []byte {
-	b, err := unix.Mmap(-1, 0, footingSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+var childStack = func() []byte {
+	b, err := unix.Mmap(-1, 0, childStackSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
 		panic(err)
 	}
@@ -23,13 +23,13 @@ var footing = func() []byte {
 }()
 
 const (
-	footingSize = 64 << 10
-	tlsSize     = 256 // at the top; all zero: no goroutine
+	childStackSize = 64 << 10
+	tlsSize        = 256 // at the top; all zero: no goroutine
 )
 
-// heirs reports whether supervisors need what is mapped there.
-func heirs(begin, end uintptr) bool {
-	at := uintptr(unsafe.Pointer(&footing[0]))
+// holdsChildStack reports whether that is mapped there.
+func holdsChildStack(begin, end uintptr) bool {
+	at := addr(&childStack[0])
 	return begin <= at && at < end
 }
 
@@ -38,7 +38,7 @@ func heirs(begin, end uintptr) bool {
 //go:nosplit
 //go:norace
 func clone(flags uintptr) (n uintptr, errno syscall.Errno) {
-	top := uintptr(unsafe.Pointer(unsafe.SliceData(footing))) + footingSize - tlsSize
+	top := addr(unsafe.SliceData(childStack)) + childStackSize - tlsSize
 	n = cloneOn(flags|unix.CLONE_SETTLS, top, top+tlsSize/2)
 	if n > ^uintptr(4095) {
 		return 0, syscall.Errno(-n)

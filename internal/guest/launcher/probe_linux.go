@@ -30,7 +30,7 @@ func Probe() error {
 		return err
 	}
 	defer unix.Close(pair[0])
-	err = r.launch(origin{slot: pair[1], scratch: pair[1], parent: -1, owner: -1, network: -1, uid: os.Getuid()})
+	err = r.launch(boxFiles{slot: pair[1], scratch: pair[1], parent: -1, owner: -1, network: -1, uid: os.Getuid()})
 	_ = unix.Close(pair[1])
 	if err != nil {
 		return fmt.Errorf("make namespaces: %w", err)

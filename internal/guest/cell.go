@@ -22,7 +22,6 @@ const (
 	BoxFailed   byte = '!'
 	BoxEnter    byte = 'g'
 	BoxWaiting  byte = 'w'
-	BoxRehearse byte = 'r'
 	BoxRun      byte = 'x'
 	BoxRunFile  byte = 'X'
 	BoxNotBegun byte = 'f'

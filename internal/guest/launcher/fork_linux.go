@@ -73,7 +73,7 @@ func prepare(s *guest.Start, files []int) (*child, error) {
 	for i, fd := range files[1:] {
 		p.files[i] = int32(fd)
 	}
-	p.count = len(files) - 1
+	p.count = len(files) - 1 // that are above all of their targets: see receiver
 	p.limits[0] = limit{unix.RLIMIT_NOFILE, unix.Rlimit{Cur: s.OpenFiles, Max: s.OpenFiles}}
 	p.limits[1] = limit{unix.RLIMIT_NPROC, unix.Rlimit{Cur: s.Processes, Max: s.Processes}}
 	p.another, p.uid, p.gid = true, uintptr(s.UID), uintptr(s.GID)

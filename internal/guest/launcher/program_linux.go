@@ -15,7 +15,7 @@ type program struct {
 	failed byte
 	files  [guest.MaxFiles]int32 // the first count are its descriptors in order, above all of which report is
 	count  int
-	others bool // descriptors that are not among files may be inherited still
+	mixed  bool // files may be in each other's way, and descriptors that are not among them inherited still
 	limits [2]limit
 
 	another  bool // it is somebody else's, who has no capabilities; otherwise they are given up
@@ -74,7 +74,7 @@ func (p *program) become() {
 //go:nosplit
 //go:norace
 func (p *program) takeFiles() {
-	for i := 0; i < p.count; i++ { // first out of the way of their targets
+	for i := 0; i < p.count && p.mixed; i++ { // first out of the way of their targets
 		n, errno := sys(syscall.SYS_FCNTL, uintptr(p.files[i]), unix.F_DUPFD_CLOEXEC, 2*guest.MaxFiles)
 		p.check(guest.StageFiles, errno)
 		p.files[i] = int32(n)
@@ -83,7 +83,7 @@ func (p *program) takeFiles() {
 		_, errno := sys(syscall.SYS_DUP3, uintptr(p.files[i]), uintptr(i), 0)
 		p.check(guest.StageFiles, errno)
 	}
-	if p.others {
+	if p.mixed {
 		_, errno := sys(unix.SYS_CLOSE_RANGE, uintptr(p.count), ^uintptr(0)>>32, unix.CLOSE_RANGE_CLOEXEC)
 		p.check(guest.StageFiles, errno)
 	}

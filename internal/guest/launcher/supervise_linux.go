@@ -211,7 +211,7 @@ func run(n uintptr) {
 	} else {
 		parse(addr(&state.message[0]), n)
 	}
-	p.report, p.failed, p.others = guest.SlotFD, guest.BoxNotBegun, true
+	p.report, p.failed, p.mixed = guest.SlotFD, guest.BoxNotBegun, true
 
 	// Until now children are reaped by the kernel; this one has a status.
 	_, _ = sys5(syscall.SYS_RT_SIGACTION, uintptr(syscall.SIGCHLD), addr(&byDefault), 0, 8, 0)

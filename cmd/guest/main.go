@@ -1,4 +1,4 @@
-// Command guest is process 1 of a sandbox: see package internal/guest. The
+// Command guest is process 1 of a sandbox: see package internal/guest/launcher. The
 // worker binds it into every sandbox; nobody starts it by hand.
 package main
 
@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/assay-run/assay/internal/guest"
+	"github.com/assay-run/assay/internal/guest/launcher"
 	"github.com/assay-run/assay/internal/sysmon"
 )
 
@@ -21,7 +22,7 @@ func main() {
 // run serves the worker that listens on the socket args[1].
 func run(args []string) error {
 	if len(args) == 2 && args[0] == "task" {
-		return guest.Task(args[1])
+		return launcher.Task(args[1])
 	}
 	if len(args) == 3 && args[0] == "cell" {
 		share, err := guest.ParseShare(args[2])
@@ -29,13 +30,13 @@ func run(args []string) error {
 			return err
 		}
 		sysmon.Calm()
-		return guest.Cell(args[1], share)
+		return launcher.Cell(args[1], share)
 	}
 	if len(args) == 3 && args[0] == "limit" {
 		return limit(args[1], args[2])
 	}
 	if len(args) == 1 && args[0] == "probe" {
-		return guest.Probe()
+		return launcher.Probe()
 	}
 	return fmt.Errorf("unknown arguments %q; the worker starts it as: guest task SOCKET, guest cell SOCKET SHARE, or guest limit PID SHARE", args)
 }
@@ -50,5 +51,5 @@ func limit(process, text string) error {
 	if err != nil {
 		return err
 	}
-	return guest.LimitWatches(pid, share)
+	return launcher.LimitWatches(pid, share)
 }

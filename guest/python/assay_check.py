@@ -19,7 +19,7 @@ import assay_fault
 import assay_suite
 from assay_proxy import ANY, OF_A_CLASS, Candidate, Class, Reference
 from assay_wire import (
-    MAX_TOKENS, MAX_TRACE, REHEARSED, Channel, Codec, Errors, Gone, NotData, TooLarge, article, compile_code, crowded, cut, forget_code, line_in, new_module, shared_classes,
+    MAX_TOKENS, MAX_TRACE, SAMPLE, Channel, Codec, Errors, Gone, NotData, TooLarge, article, compile_code, crowded, cut, forget_code, line_in, new_module, shared_classes,
     delete_field, field_names, get_field, is_array, is_enum, is_record, set_field, show, type_name,
 )  # fmt: skip
 
@@ -471,7 +471,7 @@ def check(fd):
         pass
 
 
-REHEARSAL = """
+SAMPLE_CHECK = """
 METADATA = {"author": "assay"}
 
 def check(candidate):
@@ -480,12 +480,12 @@ def check(candidate):
 """
 
 
-def rehearse():
+def warm_up():
     """Check a solution that is not there, and leave no trace but what is quicker the second time."""
     main = sys.modules["__main__"]
     worker, ours = _socket.socketpair()
     solution, link = _socket.socketpair()
-    Channel(worker.fileno()).send({"op": "check", "check": REHEARSAL, "setup": REHEARSED, "function": "f", "wall": 60, "link": link.fileno()})
+    Channel(worker.fileno()).send({"op": "check", "check": SAMPLE_CHECK, "setup": SAMPLE, "function": "f", "wall": 60, "link": link.fileno()})
     for value in [2, 3], {"$tuple": ["a", {"b": None}]}:
         Channel(solution.fileno()).send({"op": "return", "value": value})
     worker.shutdown(_socket.SHUT_WR)

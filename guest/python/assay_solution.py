@@ -16,7 +16,7 @@ import time
 
 from assay_imports import Rules
 from assay_wire import (
-    MAX_TRACE, REHEARSED, Channel, Codec, Errors, Gone, TooLarge, article, compile_code, cut, forget_code, line_in, new_module,
+    MAX_TRACE, SAMPLE, Channel, Codec, Errors, Gone, TooLarge, article, compile_code, cut, forget_code, line_in, new_module,
     shared_classes, show, type_name, without_mark,
 )  # fmt: skip
 
@@ -443,11 +443,11 @@ def solution(fd):
         pass
 
 
-def rehearse():
+def warm_up():
     """Answer a check that is not there, and leave no trace but what is quicker the second time."""
     worker, ours = _socket.socketpair()
     check, link = _socket.socketpair()
-    load = {"op": "load", "code": REHEARSED, "setup": REHEARSED, "function": "f", "by_reference": True, "link": link.fileno()}
+    load = {"op": "load", "code": SAMPLE, "setup": SAMPLE, "function": "f", "by_reference": True, "link": link.fileno()}
     Channel(worker.fileno()).send(load)
     for args in [[1, 2], 1], [[1.5, {"$tuple": ["a"]}], {"b": None}]:
         Channel(check.fileno()).send({"op": "call", "ref": 0, "args": args, "kwargs": {}})

@@ -513,8 +513,8 @@ def forget_code(*filenames):
         linecache.cache.pop(name, None)
 
 
-# What is graded by those who rehearse: some of what the real one will do.
-REHEARSED = """
+# What both sides grade in their warm_up: some of what a job will do.
+SAMPLE = """
 import math
 from typing import List
 

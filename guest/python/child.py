@@ -2,7 +2,7 @@
 
 The process enters the namespaces of a box that the launcher made, drops every
 privilege, waits for its job, and becomes it. The protocol is documented in
-internal/guest (cell.go).
+internal/guest (doc.go).
 
 To look something up is to write to it (its count of references), and each page
 that a child writes to for the first time is copied for it: half of what a short
@@ -36,6 +36,11 @@ SIG_SETMASK = 2
 # Missing from ctypes.CDLL(None) where the C library has no wrapper.
 SYS_CLOSE_RANGE = 436
 
+# Of the protocol: package internal/guest has the same names and numbers.
+ZYGOTE_HELLO, ZYGOTE_ENDED = b"Z", b"e"
+BOX_READY, BOX_ENTER, BOX_WAITING, BOX_RUN_FILE, BOX_FAILED = b"h", b"g", b"w", b"X", b"!"
+ZYGOTE = 3  # a zygote's connection to the worker
+REQUEST, RESULT = harness.REQUEST, harness.RESULT
 MAX_MESSAGE = 32 << 10
 MAX_RUN = 4 << 20
 HEAD = struct.Struct("<B3xIIIIxxxxQ")
@@ -43,7 +48,7 @@ HEAD_SIZE = HEAD.size
 FILES = [struct.Struct("%di" % n) for n in range(17)]
 NAME, ENDED, PROGRAM = struct.Struct("<Q"), struct.Struct("<QI"), struct.Struct("HxxxxxxP")
 USER = 1000  # of a program in its box
-HIGH = 100  # above every descriptor that a program is given
+HIGH = 100  # above every descriptor that a program is given, as guest.SlotFD is
 
 SOL_SOCKET, SCM_RIGHTS = _socket.SOL_SOCKET, _socket.SCM_RIGHTS
 
@@ -85,9 +90,9 @@ def serve(kind, hooks, settle):
     """Fork a process for each slot that the worker asks for over descriptor 3, until it hangs up.
 
     hooks is whether a preload needs to hear of forks. settle is called when there is
-    nothing left to do but to wait, and returns what runs a rehearsal, and the program.
+    nothing left to do but to wait, and returns what runs the program.
     """
-    worker = _socket.socket(fileno=3)
+    worker = _socket.socket(fileno=ZYGOTE)
     conn = worker.fileno()
     os.set_inheritable(conn, False)
     own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
@@ -103,20 +108,20 @@ def serve(kind, hooks, settle):
     events = select.poll()
     events.register(worker, select.POLLIN)
     events.register(deaths, select.POLLIN)
-    worker.send(b"Z" + kind.encode())
-    seeds = generators()
+    worker.send(ZYGOTE_HELLO + kind.encode())
+    seeds = reseeders()
     # os.fork() has every module get over the loss of its threads. There are none,
     # so the child does what is left of that itself: a third of the cost of a fork.
     fork = os.fork if hooks else libc.fork
-    rehearsal, program = settle()
+    program = settle()
     more = False
     while True:
         if more:
-            more = bury(worker, names)
+            more = reap(worker, names)
         for source, _ in events.poll(0 if more else None):
             if source == deaths:
                 read(deaths, 384)
-                more = bury(worker, names)
+                more = reap(worker, names)
                 continue
             message, files = receive(worker, 64)
             if not message:
@@ -133,7 +138,7 @@ def serve(kind, hooks, settle):
             except OSError as e:
                 refuse(slot, e)
             if pid == 0:
-                child(slot, box, conn, worker, seeds, rehearsal, program)
+                child(slot, box, conn, worker, seeds, program)
             if pid > 0:
                 names[pid] = name
             if setns(own, CLONE_NEWPID) < 0:
@@ -142,12 +147,12 @@ def serve(kind, hooks, settle):
             close(box)
 
 
-def generators():
-    """What seeds the generators of random numbers anew, each without looking further."""
+def reseeders():
+    """Functions that give the generators of random numbers new seeds."""
     seeds = []
     if "random" in sys.modules:
         random = sys.modules["random"]
-        # Its own seed() looks at many pages for what is to be done with None.
+        # Its own seed() touches many pages to find that it was given nothing.
         seeds.append(super(random.Random, random._inst).seed if hasattr(random, "_inst") else random.seed)
     if "numpy.random" in sys.modules:
         seeds.append(sys.modules["numpy.random"].seed)
@@ -170,8 +175,8 @@ def deaths_only(number):
     check(libc.sigaction(number, action, None), "sigaction")
 
 
-def bury(worker, names):
-    """Tell the worker how its processes ended. Returns whether there may be more to bury.
+def reap(worker, names):
+    """Tell the worker how its processes ended. Returns whether there may be more to reap.
 
     Jobs have a say in whose end is told here, and how often. A process, or any thread
     of it, that asks to be traced is waited for at each of its stops; and whoever lets
@@ -185,7 +190,7 @@ def bury(worker, names):
         if pid == 0:
             return False
         if status & 0xFF != 0x7F and pid in names:  # it has not just stopped
-            worker.send(b"e" + ENDED.pack(names.pop(pid), status))
+            worker.send(ZYGOTE_ENDED + ENDED.pack(names.pop(pid), status))
     return True
 
 
@@ -201,12 +206,12 @@ def receive(conn, size=MAX_MESSAGE):
 
 def refuse(slot, error):
     try:
-        os.write(slot, b"!" + struct.pack("<I", error.errno or 0) + str(error).encode())
+        os.write(slot, BOX_FAILED + struct.pack("<I", error.errno or 0) + str(error).encode())
     except OSError:
         pass
 
 
-def child(slot, box, conn, worker, seeds, rehearsal, program):
+def child(slot, box, conn, worker, seeds, program):
     """The process of one job, from its fork to its end. conn is the descriptor of worker."""
     try:
         sigprocmask(SIG_SETMASK, _no_signals, None)
@@ -218,7 +223,7 @@ def child(slot, box, conn, worker, seeds, rehearsal, program):
         os._exit(1)
     except BaseException:
         os._exit(1)
-    live(worker, program, rehearsal)
+    live(worker, program)
 
 
 def writable():
@@ -232,12 +237,12 @@ def writable():
                 yield path.encode().decode("unicode_escape").encode("latin-1").decode()
 
 
-def live(slot, program, rehearsal=None):
+def live(slot, program):
     """Wait for a job, become it, and end with it."""
     code = 1
     try:
         try:
-            program_of = wait(slot, rehearsal)
+            program_of = wait(slot)
         except OSError as e:
             refuse(slot.fileno(), e)
             os._exit(1)
@@ -247,9 +252,9 @@ def live(slot, program, rehearsal=None):
         become(*program_of)
         asked = request()
         if "preload" in asked:
-            become(*preload(asked["preload"], program, rehearsal))
+            become(*preload(asked["preload"], program))
             asked = request()
-        code = program(asked, 4)
+        code = program(asked, RESULT)
     except SystemExit as e:
         code = harness._exit_code(e.code)
     except BaseException:
@@ -263,7 +268,7 @@ def live(slot, program, rehearsal=None):
             _exit(code)
 
 
-def preload(source, program, rehearsal):
+def preload(source, program):
     """Import what the worker names, and be forked: see preload.py, whose text source is.
 
     It returns in the processes that were forked, as wait does.
@@ -271,7 +276,7 @@ def preload(source, program, rehearsal):
     module = type(sys)("_assay_preload")
     module.__file__ = "<_assay_preload>"
     exec(compile(source, module.__file__, "exec", dont_inherit=True), module.__dict__)
-    return module.serve(program, rehearsal)
+    return module.serve(program)
 
 
 def enter(box, slot, seeds):
@@ -279,15 +284,15 @@ def enter(box, slot, seeds):
     check(setns(box, ENTER), "enter the box")
     setresgid(USER, USER, USER)
     setresuid(USER, USER, USER)
-    write(slot, b"h")
-    if read(slot, 16) != b"g":
+    write(slot, BOX_READY)
+    if read(slot, 16) != BOX_ENTER:
         os._exit(0)
     check(unshare(CLONE_NEWCGROUP), "make a cgroup namespace")
     drop_privileges()
     for seed in seeds:
         seed()
     _main_thread["_native_id"] = getpid()
-    write(slot, b"w")
+    write(slot, BOX_WAITING)
 
 
 def drop_privileges():
@@ -297,18 +302,12 @@ def drop_privileges():
     setsid()
 
 
-def wait(conn, rehearsal):
+def wait(conn):
     """The message about the next program, and the files that came with it; None if there is none."""
     message, files = receive(conn)
-    if message == b"r":
-        if "_assay_session" in sys.modules:
-            sys.modules["_assay_session"].rehearse()
-        else:
-            rehearsal(_scan('{"code": "x = [1]\\nprint(end=str())"}', 0)[0], -1)
-        message, files = receive(conn)
     if not message:
         return None
-    if message[:1] == b"X":
+    if message[:1] == BOX_RUN_FILE:
         *files, paper = files
         with os.fdopen(paper, "rb") as f:
             message = f.read(MAX_RUN)
@@ -342,14 +341,14 @@ def become(message, files):
 
 
 def request():
-    """The request on descriptor 3."""
+    """The request."""
     data = b""
     while True:
-        part = read(3, 16 << 10 if len(data) < 64 << 10 else 1 << 20)
+        part = read(REQUEST, 16 << 10 if len(data) < 64 << 10 else 1 << 20)
         if not part:
             break
         data += part
-    close(3)
+    close(REQUEST)
     document, _ = _scan(data.decode(), 0)
     _collect_again()
     return document

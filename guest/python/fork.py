@@ -21,9 +21,8 @@ child = sys.modules["_assay_child"]
 python = ctypes.pythonapi
 c = ctypes.PyDLL(None, use_errno=True)  # whose calls keep python's lock: there is nobody to share it with
 
-# The same numbers as in every session: see session.serve and harness.run.
-RESULT, CONVERSATION = 4, 5
-NEW = 0, 1, 2, RESULT, CONVERSATION  # descriptors that a copy gets anew
+RESULT, STREAM = child.harness.RESULT, child.harness.STREAM
+NEW = 0, 1, 2, RESULT, STREAM  # descriptors that a copy gets anew
 PR_GET_DUMPABLE = 3
 
 
@@ -156,7 +155,7 @@ def arrive(slot, left):
     numpy = sys.modules.get("numpy.random")
     if numpy is not None:
         numpy.seed()
-    os.write(slot, b"w")
+    os.write(slot, child.BOX_WAITING)
 
 
 def reopen(fd, path, flags, offset):
@@ -256,12 +255,12 @@ def begin(slot):
     message, files = child.receive(conn)
     if not message:
         os._exit(0)  # there is no use for the copy any more
-    if message[:1] == b"X":
+    if message[:1] == child.BOX_RUN_FILE:
         *files, paper = files
         os.close(paper)
     os.dup2(files[0], 0)
     os.dup2(files[4], RESULT, False)
-    os.dup2(files[5], CONVERSATION, False)
+    os.dup2(files[5], STREAM, False)
     for fd in files:
         os.close(fd)
     conn.close()

@@ -29,16 +29,17 @@ from assay_values import (  # fmt: skip
 )
 
 FILENAME = "<job>"
+REQUEST, RESULT, STREAM = 3, 4, 5  # descriptors: see internal/guest/descriptors.go
 MAX_MESSAGE = 8 << 10  # bytes of an exception's message
 MAX_TRACEBACK = 48 << 10
 
 
 def main():
-    with os.fdopen(3, "rb") as f:
+    with os.fdopen(REQUEST, "rb") as f:
         data = f.read()
     request = _loads(data.decode())
-    os.set_inheritable(4, False)  # what the snippet starts must not hold it open
-    sys.exit(prepare()(request, 4))
+    os.set_inheritable(RESULT, False)  # what the snippet starts must not hold it open
+    sys.exit(prepare()(request, RESULT))
 
 
 def prepare():
@@ -195,13 +196,13 @@ def _parts(code):
 
 
 def _serve(module, function, sources=()):
-    """Serve the worker on descriptor 5, by a function of a module that is here or made of sources."""
+    """Serve the worker on the stream, by a function of a module that is here or made of sources."""
     if sources and "harness" not in sys.modules:
         lent = sys.modules["harness"] = type(sys)("harness")
         lent.__dict__.update(globals())
     for name, source in sources:
         sys.modules[name] = _lent(name, source)
-    getattr(sys.modules[module], function)(5)
+    getattr(sys.modules[module], function)(STREAM)
 
 
 class _Violation(BaseException):

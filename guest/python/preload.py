@@ -26,7 +26,7 @@ import time  # noqa: E402
 child = sys.modules["_assay_child"]
 bootstrap = sys._frozen_importlib if hasattr(sys, "_frozen_importlib") else sys.modules["_frozen_importlib"]
 
-WORKER = 6  # the connection to the worker; in a program, its slot
+LINK = 6  # the connection to the worker; in a program, its slot
 STREAMS = 1, 2
 MAX_TEXT, MAX_NAMES = 400, 100
 packed = []  # see zygote.pack
@@ -37,14 +37,14 @@ class Unusable(Exception):
     """Programs that are forked from here would not be what they are without it."""
 
 
-def serve(program, rehearsal):
+def serve(program):
     """Import what the worker names. Returns what child.wait does, in the processes that are forked for programs."""
-    worker = child._socket.socket(fileno=WORKER)
+    worker = child._socket.socket(fileno=LINK)
     asked = json.loads(worker.recv(child.MAX_MESSAGE))
     modules = asked["modules"]
     try:
         took, unseeded = bring(modules, getattr(program, "look", None))
-        seeds = generators(unseeded)
+        seeds = reseeders(unseeded)
     except Unusable as e:
         tell(worker, {"unusable": str(e)[:MAX_TEXT]})
         os._exit(1)
@@ -56,7 +56,7 @@ def serve(program, rehearsal):
     for _ in range(asked["copies"]):
         worker.recv(16)  # the word to fork
         if os.fork() == 0:
-            return begin(worker, seeds, rehearsal)
+            return begin(worker, seeds)
     os._exit(1)  # nobody holds it: the worker is gone
 
 
@@ -67,13 +67,13 @@ def tell(worker, what, shorter=None):
     worker.send(text.encode())
 
 
-def begin(slot, seeds, rehearsal):
+def begin(slot, seeds):
     """What a program begins with, in its box: the worker has put its slot in the place of the connection."""
     os.setsid()
     for seed in seeds:
         seed()
-    os.write(WORKER, b"w")
-    what = child.wait(slot, rehearsal)
+    os.write(LINK, child.BOX_WAITING)
+    what = child.wait(slot)
     if what is None:
         os._exit(0)
     slot.detach()
@@ -223,8 +223,8 @@ def timers():
         return ""
 
 
-def generators(unseeded):
-    """What seeds the generators anew that no program may have in common with another.
+def reseeders(unseeded):
+    """Functions that give new seeds to the generators that no program may have in common with another.
 
     The module random sees to its own after a fork; the system's and the seed of hashes are nobody's.
     Generators that a package gave a seed stay as it wanted them.

@@ -6,7 +6,7 @@ import sys
 import unittest
 
 # In an interpreter of its own: it is about what stays behind in one.
-REHEARSED = """
+WARMED_TWICE = """
 import linecache, os, signal, sys
 import {0} as service
 
@@ -20,23 +20,23 @@ def state():
     return (files, sys.modules["__main__"], set(sys.modules), sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__,
             signal.getsignal(signal.SIGINT), os.getcwd(), dict(os.environ), set(linecache.cache))
 
-service.rehearse()  # what it imports first stays
+service.warm_up()  # what it imports first stays
 before = state()
-service.rehearse()
+service.warm_up()
 assert state() == before, (before, state())
-print("rehearsed")
+print("warmed up")
 """
 
 
-class Rehearsal(unittest.TestCase):
+class WarmUp(unittest.TestCase):
     def test_leaves_no_trace(self):
         for service in "session", "assay_solution", "assay_check":
             with self.subTest(service):
                 said = subprocess.run(
-                    [sys.executable, "-B", "-c", REHEARSED.format(service)],
+                    [sys.executable, "-B", "-c", WARMED_TWICE.format(service)],
                     capture_output=True, text=True, cwd=os.path.dirname(os.path.abspath(__file__)),
                 )  # fmt: skip
-                self.assertEqual((said.returncode, said.stdout, said.stderr), (0, "rehearsed\n", ""))
+                self.assertEqual((said.returncode, said.stdout, said.stderr), (0, "warmed up\n", ""))
 
 
 if __name__ == "__main__":

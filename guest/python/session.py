@@ -444,7 +444,7 @@ def display(value):
     return out
 
 
-def rehearse():
+def warm_up():
     """Do what a session does, and leave no trace of it but what is quicker the second time."""
     handler = signal.getsignal(signal.SIGINT)
     streams = sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__

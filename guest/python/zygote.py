@@ -64,7 +64,7 @@ SERVICES = {
     "_assay_session": "session",
     "_assay_fork": "fork",
 }
-REHEARSED = "_assay_session", "assay_solution", "assay_check"
+WARMED = "_assay_session", "assay_solution", "assay_check"  # whose warm_up runs what most of their jobs do
 
 
 def main(kind, root, modules):
@@ -94,12 +94,12 @@ def main(kind, root, modules):
         gc.collect()
         give_back()
         gc.disable()
-        programs = harness.prepare(), harness.prepare()
+        program = harness.prepare()
         if root == "+":
-            programs = programs[0], packaged(programs[1])
+            program = packaged(program)
         filled.extend(fill())
         gc.freeze()
-        return programs
+        return program
 
     child.serve(kind, bool(modules), settle)
 
@@ -159,11 +159,11 @@ def alone():
     """Wait for one job and become it: in a sandbox of its own."""
     load(compiled(True))
     child = sys.modules["_assay_child"]
-    slot = child._socket.socket(fileno=3)
+    slot = child._socket.socket(fileno=child.ZYGOTE)
     ours = warm_up(True)  # noqa: F841
     program = sys.modules["harness"].prepare()
     gc.collect()
-    slot.send(b"w")
+    slot.send(child.BOX_WAITING)
     child.live(slot, program)
 
 
@@ -228,8 +228,8 @@ def warm_up(services):
         os.close(reader)
     if services:
         for _ in range(16):
-            for name in REHEARSED:
-                sys.modules[name].rehearse()
+            for name in WARMED:
+                sys.modules[name].warm_up()
     os.dup2(out, 1)
     os.close(out)
     os.close(null)

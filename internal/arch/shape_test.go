@@ -38,8 +38,6 @@ var larger = map[string]string{
 	"guest/python": "what is embedded together; each file is a program or a module of its own",
 
 	"pkg/job/decode.go":                         "one table: how each field is decoded, and what is said where that fails",
-	"pkg/runtime/containerd/tracee.go":          "to be divided: the kernel's part goes behind a wall of its own",
-	"internal/guest/boxfork_linux.go":           "to be divided: a launcher behind a wall of its own",
 	"guest/python/assay_check.py":               "the program of a check's sandbox, in one file as it is embedded",
 	"guest/python/assay_solution.py":            "the program of a solution's sandbox, in one file as it is embedded",
 	"guest/python/assay_wire.py":                "both ends of one encoding, side by side",
@@ -48,8 +46,6 @@ var larger = map[string]string{
 	"cmd/dispatcher/run.go run":                 "wiring, in the order in which things stop",
 	"pkg/runtime/containerd/runtime.go New":     "to be divided: sandbox, cell, environment and what imports the client",
 	"test/bench/contention.go contention":       "one scenario, told from its beginning to its end",
-	"internal/guest/boxfork_linux.go supervise": "runs after a fork without the Go runtime: no calls, so one function",
-	"internal/guest/fork_linux.go fork":         "runs after a fork without the Go runtime: no calls, so one function",
 }
 
 func TestSizes(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/assay-run/assay/internal/frame"
+	"github.com/assay-run/assay/internal/guest"
 	"github.com/assay-run/assay/pkg/job"
 )
 
@@ -92,7 +93,7 @@ func (r *relay) run(ctx context.Context) (err error) {
 		return err
 	}
 	t := r.Tests
-	first := checkFrame{Op: "check", Check: t.Check, Setup: t.Setup, Function: t.Function, Class: t.OfClass(), Wall: r.left().Seconds(), Link: linkFD, Functions: t.Functions}
+	first := checkFrame{Op: "check", Check: t.Check, Setup: t.Setup, Function: t.Function, Class: t.OfClass(), Wall: r.left().Seconds(), Link: guest.LinkFD, Functions: t.Functions}
 	if err := r.check.send(first); err != nil {
 		return err
 	}
@@ -138,9 +139,6 @@ func (r *relay) run(ctx context.Context) (err error) {
 // verdictGrace is what a check has, when the time of the job is over, to say that it
 // was the solution that did not answer.
 const verdictGrace = 250 * time.Millisecond
-
-// linkFD is the descriptor that a program finds Link of its runtime.Attempt at.
-const linkFD = 6
 
 // newLink returns both ends of a stream between two sandboxes.
 func newLink() (a, b *os.File, err error) {

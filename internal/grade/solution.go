@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/internal/frame"
+	"github.com/assay-run/assay/internal/guest"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
@@ -49,7 +50,7 @@ func (g *grading) enter(ctx context.Context, byReference bool, link *os.File) er
 	t := g.Tests
 	load := loadFrame{Op: "load", Code: t.Code, Setup: t.Setup, Function: t.Function, ByReference: byReference, Class: t.OfClass() || strings.Contains(t.Function, ".")}
 	if link != nil {
-		load.Link = linkFD
+		load.Link = guest.LinkFD
 	}
 	if byReference {
 		load.Functions = t.Functions

@@ -115,7 +115,7 @@ func FuzzGuestProtocol(f *testing.F) {
 	})
 }
 
-func TestCandidates(t *testing.T) {
+func TestSearchPath(t *testing.T) {
 	t.Parallel()
 	env := []string{"HOME=/x", "PATH=/bin:/usr/bin::rel"}
 	for name, want := range map[string][]string{
@@ -124,25 +124,8 @@ func TestCandidates(t *testing.T) {
 		"/bin/ls": {"/bin/ls"},
 		"":        nil,
 	} {
-		if d := cmp.Diff(want, candidates(name, env)); d != "" {
+		if d := cmp.Diff(want, SearchPath(name, env)); d != "" {
 			t.Errorf("%q (-want +got):\n%s", name, d)
 		}
-	}
-}
-
-func TestPrepareRefuses(t *testing.T) {
-	t.Parallel()
-	for name, s := range map[string]Start{
-		"no argv":     {},
-		"NUL in argv": {Argv: []string{"a\x00b"}},
-		"NUL in env":  {Argv: []string{"a"}, Env: []string{"A=\x00"}},
-		"NUL in dir":  {Argv: []string{"a"}, Dir: "/\x00"},
-	} {
-		if _, err := prepare(&s, []int{3}); err == nil {
-			t.Errorf("%s: accepted", name)
-		}
-	}
-	if _, err := prepare(&Start{Argv: []string{"a"}}, nil); err == nil {
-		t.Error("no gate: accepted")
 	}
 }

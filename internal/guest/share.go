@@ -27,9 +27,3 @@ func ParseShare(text string) (s Share, err error) {
 	}
 	return s, nil
 }
-
-// Files of the kernel that hold limits of the user namespace of whoever opens them.
-const (
-	maxInstances = "/proc/sys/user/max_inotify_instances"
-	maxWatches   = "/proc/sys/user/max_inotify_watches"
-)

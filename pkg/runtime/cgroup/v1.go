@@ -18,7 +18,7 @@ type v1Group struct {
 	peak       highest // of processes, where the kernel does not keep it
 	kept       kept
 	yielded    atomic.Bool
-	moved      *atomic.Int64 // the hierarchy's, see Hurry
+	moved      *atomic.Int64 // the hierarchy's, see PrepareMove
 }
 
 var _ Group = (*v1Group)(nil)

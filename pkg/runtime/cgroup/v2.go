@@ -16,7 +16,7 @@ type v2Group struct {
 	peak       highest // of processes, where the kernel does not keep it
 	memoryPeak highest // likewise, in bytes
 	yielded    atomic.Bool
-	moved      *atomic.Int64 // the hierarchy's, see Hurry
+	moved      *atomic.Int64 // the hierarchy's, see PrepareMove
 }
 
 var _ Group = (*v2Group)(nil)

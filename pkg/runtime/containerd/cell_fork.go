@@ -157,7 +157,7 @@ func (s *cellSlot) tryFork(ctx context.Context, p *policy.Policy, ask func([]*os
 		s.family.leave()
 		return nil, false, err
 	}
-	s.cell.rt.cgroups.Hurry()
+	s.cell.rt.cgroups.PrepareMove()
 	c := s.takeSpare()
 	if c != nil {
 		spare = true

@@ -82,7 +82,7 @@ func (c *cell) slotWith(ctx context.Context, kind byte, l sandbox.Layout, b gues
 			}
 		}
 	}()
-	c.rt.cgroups.Hurry()
+	c.rt.cgroups.PrepareMove()
 	if err := s.makeBox(ctx, b); err != nil {
 		return nil, fmt.Errorf("make a box: %w", err)
 	}
@@ -199,8 +199,6 @@ func (s *cellSlot) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report,
 	} else if err != nil {
 		return nil, err
 	}
-	s.cell.rt.cells.running.Add(1)
-	defer s.cell.rt.cells.running.Add(-1)
 	p := &a.Plan.Policy
 	where := s
 	// Only an interpreter is in the job's group where one waits: what process 1 of a

@@ -83,9 +83,9 @@ func TestCellPreloadsWhatTheImageNames(t *testing.T) {
 	}
 }
 
-// An interpreter that has rehearsed is as good as new: its program finds nothing of
-// the rehearsal, and says what one in a slot made on demand says.
-func TestCellRehearsalLeavesNothing(t *testing.T) {
+// An interpreter that has waited is as good as new: its program says what one in a
+// slot made on demand says.
+func TestCellWaitingLeavesNothing(t *testing.T) {
 	snippet := pySnippet(`
 import sys, linecache, threading, gc
 print([n for n in sorted(globals()) if not n.startswith('_')], sys.argv, sys.modules['__main__'].__dict__ is globals())
@@ -105,10 +105,10 @@ raise ValueError("no")
 		}
 		return cellJob(t, r, snippet, nil)
 	}
-	fresh, rehearsed := said(0), said(2)
-	if fresh.Outcome != job.Exception || fresh.Stdout.Text != rehearsed.Stdout.Text || fresh.Stderr.Text != rehearsed.Stderr.Text ||
-		fresh.Exception.Traceback != rehearsed.Exception.Traceback || len(rehearsed.Variables) != len(fresh.Variables) {
-		t.Errorf("made on demand: %q %q\nrehearsed: %q %q", fresh.Stdout.Text, fresh.Stderr.Text, rehearsed.Stdout.Text, rehearsed.Stderr.Text)
+	fresh, waited := said(0), said(2)
+	if fresh.Outcome != job.Exception || fresh.Stdout.Text != waited.Stdout.Text || fresh.Stderr.Text != waited.Stderr.Text ||
+		fresh.Exception.Traceback != waited.Exception.Traceback || len(waited.Variables) != len(fresh.Variables) {
+		t.Errorf("made on demand: %q %q\nwaited: %q %q", fresh.Stdout.Text, fresh.Stderr.Text, waited.Stdout.Text, waited.Stderr.Text)
 	}
 }
 

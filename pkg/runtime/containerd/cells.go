@@ -7,9 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	goruntime "runtime"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
@@ -34,7 +32,6 @@ type cells struct {
 	pool    *slotpool.Pool[cellKey, *cellSlot]
 	loaded  *preloads
 	group   singleflight.Group
-	running atomic.Int32 // slots in which a job is
 
 	mu     sync.Mutex
 	live   map[cellHome]*cell
@@ -76,21 +73,11 @@ func newCells(r *Runtime) (*cells, error) {
 		Name: "cell", Most: r.cfg.CellWarm, Memory: int64(r.cfg.WarmMemory), Idle: r.cfg.WarmIdle, Fill: 2,
 		Settle: 12 * time.Millisecond, // what a short job takes, or the making of a session and its first execute
 		Make:   c.make,
-		Warm:   c.rehearse,
 		Weigh:  weighBox,
 		Drop:   func(s *cellSlot) { s.Close() },
 		Alive:  func(_ cellKey, s *cellSlot) bool { return s.alive() },
 	})
 	return c, nil
-}
-
-// rehearse has an interpreter that waits touch what it will need, where cores are
-// idle: it saves the next job a third of a millisecond, and costs as much.
-func (c *cells) rehearse(_ context.Context, _ cellKey, s *cellSlot) error {
-	if s.job == nil || int(c.running.Load()) >= goruntime.NumCPU() {
-		return nil
-	}
-	return s.job.slot.Send([]byte{guest.BoxRehearse})
 }
 
 // layBare makes the root of cells of which a tenant brought the image: nothing but

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -195,7 +194,7 @@ func (t *tracee) read(at uintptr, b []byte) error {
 }
 
 func local(b []byte) []unix.Iovec {
-	v := unix.Iovec{Base: unsafe.SliceData(b)}
+	v := unix.Iovec{Base: &b[0]}
 	v.SetLen(len(b))
 	return []unix.Iovec{v}
 }
@@ -366,22 +365,6 @@ func (t *tracee) letGo() error {
 		return err
 	}
 	return unix.PtraceDetach(t.pid)
-}
-
-// sequences is struct ptrace_rseq_configuration.
-type sequences struct {
-	area      uint64
-	size      uint32
-	signature uint32
-	flags     uint32
-	_         uint32
-}
-
-// sequences asks where t tells the kernel of its restartable sequences. A kernel
-// that does not say has none that matter.
-func (t *tracee) sequences() (s sequences) {
-	_, _, _ = unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_GET_RSEQ_CONFIGURATION, uintptr(t.pid), unsafe.Sizeof(s), uintptr(unsafe.Pointer(&s)), 0, 0)
-	return s
 }
 
 // mapping is a line of /proc/PID/maps.

@@ -1,10 +1,10 @@
 package filter
 
 import (
+	"encoding/binary"
 	"fmt"
 	"runtime"
 	"slices"
-	"unsafe"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/net/bpf"
@@ -104,10 +104,10 @@ func Job(forks bool) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("seccomp: %w", err)
 	}
-	// struct sock_filter has the layout of bpf.RawInstruction, in memory order.
 	var out []byte
-	for i := range raw {
-		out = append(out, unsafe.Slice((*byte)(unsafe.Pointer(&raw[i])), unsafe.Sizeof(raw[i]))...)
+	for _, i := range raw { // struct sock_filter
+		out = binary.NativeEndian.AppendUint16(out, i.Op)
+		out = binary.NativeEndian.AppendUint32(append(out, i.Jt, i.Jf), i.K)
 	}
 	return out, nil
 }

@@ -56,8 +56,8 @@ func TestOwnProcesses(t *testing.T) {
 	}
 }
 
-// TestHurry moves this process after a pause, and then not again at once.
-func TestHurry(t *testing.T) {
+// TestPrepareMove moves this process after a pause, and then not again at once.
+func TestPrepareMove(t *testing.T) {
 	t.Parallel()
 	where, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -91,19 +91,19 @@ func TestHurry(t *testing.T) {
 		return at
 	}
 	at := pause(time.Minute)
-	h.Hurry()
+	h.PrepareMove()
 	if h.own.moved.Load() == at {
-		t.Error("after a pause: was not in a hurry")
+		t.Error("after a pause: did not move")
 	}
 	moved(1)
 	times := 1
 	for { // until this took no longer than one move is good for
 		at = pause(0)
-		h.Hurry()
+		h.PrepareMove()
 		again := h.own.moved.Load() != at
-		if time.Now().UnixNano()-at < int64(hurryLasts) {
+		if time.Now().UnixNano()-at < int64(quickFor) {
 			if again {
-				t.Error("just after another: was in a hurry again")
+				t.Error("just after another: was moved again")
 			}
 			break
 		}
@@ -113,9 +113,9 @@ func TestHurry(t *testing.T) {
 		}
 	}
 	at = pause(-time.Hour) // the clock was set back: not just now
-	h.Hurry()
+	h.PrepareMove()
 	if h.own.moved.Load() == at {
-		t.Error("after the clock was set back: was not in a hurry")
+		t.Error("after the clock was set back: did not move")
 	}
 	moved(times + 1)
 }

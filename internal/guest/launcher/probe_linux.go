@@ -1,4 +1,4 @@
-package guest
+package launcher
 
 import (
 	"encoding/binary"
@@ -8,6 +8,8 @@ import (
 	"runtime"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/internal/guest"
 )
 
 // Probe makes a box as a cell does, with next to nothing in it, and says what
@@ -28,7 +30,7 @@ func Probe() error {
 		return err
 	}
 	defer unix.Close(pair[0])
-	err = r.launch(origin{slot: pair[1], scratch: pair[1], parent: -1, owner: -1, network: -1, uid: os.Getuid()})
+	err = r.launch(boxFiles{slot: pair[1], scratch: pair[1], parent: -1, owner: -1, network: -1, uid: os.Getuid()})
 	_ = unix.Close(pair[1])
 	if err != nil {
 		return fmt.Errorf("make namespaces: %w", err)
@@ -38,9 +40,9 @@ func Probe() error {
 	switch {
 	case err != nil:
 		return err
-	case n == 1 && b[0] == BoxReady:
+	case n == 1 && b[0] == guest.BoxReady:
 		return nil
-	case n > 5 && b[0] == BoxFailed:
+	case n > 5 && b[0] == guest.BoxFailed:
 		return fmt.Errorf("%s: %w", b[5:n], unix.Errno(binary.LittleEndian.Uint32(b[1:])))
 	}
 	return errors.New("a box ended while it was made")

@@ -1,15 +1,15 @@
 //go:build linux && (!amd64 || cgo)
 
-package guest
+package launcher
 
 import "syscall"
 
-// ownStack: supervisors have a stack that is not the runtime's. In a program that
+// hasChildStack: supervisors have a stack that is not the runtime's. In a program that
 // is linked with C, thread-local storage is the C library's, in memory that they
 // would not inherit.
-const ownStack = false
+const hasChildStack = false
 
-func heirs(begin, end uintptr) bool { return false }
+func holdsChildStack(begin, end uintptr) bool { return false }
 
 // clone forks a process that does nothing but supervise.
 //

@@ -1,4 +1,4 @@
-package guest
+package launcher
 
 import (
 	"encoding/binary"
@@ -14,11 +14,13 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/internal/guest"
 )
 
 // Cell is the launcher of a cell: it serves the worker that listens on socket
 // until the connection ends. Each of its jobs gets share.
-func Cell(socket string, share Share) error {
+func Cell(socket string, share guest.Share) error {
 	if os.Getpid() != 1 {
 		return errors.New("the guest must be process 1 of a sandbox")
 	}
@@ -31,13 +33,13 @@ func Cell(socket string, share Share) error {
 	// the heap near to the megabyte that it uses. Where supervisors stand on a
 	// stack of the runtime (clone), that is also less for each to copy.
 	debug.SetGCPercent(20)
-	if err := errors.Join(keepForLauncher(), solitude()); err != nil {
+	if err := errors.Join(keepForLauncher(), excludeFromForks()); err != nil {
 		return err
 	}
 	// Boxes are watched by the worker: here nobody waits for them.
 	signal.Ignore(unix.SIGCHLD)
 	l := &launcher{conn: conn, share: share, recipes: map[string]*recipe{}, masked: visible(maskedFiles)}
-	if _, err := unix.Write(conn, []byte{CellLauncher}); err != nil {
+	if _, err := unix.Write(conn, []byte{guest.CellLauncher}); err != nil {
 		return err
 	}
 	for {
@@ -57,10 +59,10 @@ func dialPacket(socket string) (int, error) {
 
 type launcher struct {
 	conn    int
-	share   Share
+	share   guest.Share
 	masked  []string
 	recipes map[string]*recipe // by the message that asks for one
-	buf     [MaxMessage]byte
+	buf     [guest.MaxMessage]byte
 	oob     [128]byte
 }
 
@@ -89,7 +91,7 @@ func (l *launcher) serve() error {
 		return err
 	}
 	switch l.buf[0] {
-	case CellMake:
+	case guest.CellMake:
 		if len(files) < 2 {
 			return errors.New("make a box: needs a slot and a scratch mount")
 		}
@@ -98,7 +100,7 @@ func (l *launcher) serve() error {
 		}
 		l.make(l.buf[5:n], int(binary.LittleEndian.Uint32(l.buf[1:])), files)
 		return nil
-	case CellZygote:
+	case guest.CellZygote:
 		if n != 3 || len(files) != 1 {
 			return errors.New("start a zygote: needs a kind, a root and a connection")
 		}
@@ -135,7 +137,7 @@ func (l *launcher) make(body []byte, uid int, files []int) {
 	slot := files[0]
 	r := l.recipes[string(body)]
 	if r == nil {
-		var b Box
+		var b guest.Box
 		if err := json.Unmarshal(body, &b); err != nil {
 			fail(slot, "read the request: "+err.Error(), unix.EINVAL)
 			return
@@ -149,7 +151,7 @@ func (l *launcher) make(body []byte, uid int, files []int) {
 		r = newRecipe(&b, l.masked, l.share)
 		l.recipes[string(body)] = r
 	}
-	from := origin{slot: slot, scratch: files[1], parent: -1, owner: -1, network: -1, uid: uid}
+	from := boxFiles{slot: slot, scratch: files[1], parent: -1, owner: -1, network: -1, uid: uid}
 	var err error
 	switch rest := files[2:]; {
 	case !r.nested && len(rest) == 0:
@@ -181,18 +183,13 @@ func errno(err error) unix.Errno {
 }
 
 func fail(slot int, what string, errno unix.Errno) {
-	_, _ = unix.Write(slot, append([]byte{BoxFailed, byte(errno), byte(errno >> 8), 0, 0}, what...))
+	_, _ = unix.Write(slot, append([]byte{guest.BoxFailed, byte(errno), byte(errno >> 8), 0, 0}, what...))
 }
-
-// PreloadVariable is the variable of an image's environment that names modules,
-// separated by commas, which its zygotes import besides their own, if the image is
-// the operator's and has no packages on top.
-const PreloadVariable = "ASSAY_PRELOAD"
 
 // preloads returns the modules that env names.
 func preloads(env []string) (modules []string) {
 	for _, e := range env {
-		if list, ok := strings.CutPrefix(e, PreloadVariable+"="); ok {
+		if list, ok := strings.CutPrefix(e, guest.PreloadVariable+"="); ok {
 			modules = strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
 		}
 	}
@@ -205,7 +202,7 @@ func (l *launcher) zygote(kind, root byte, conn *os.File) {
 	env := slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "GO") })
 	var said strings.Builder
 	args := []string{"-B", "/run/assay/zygote.py", string(kind), string(root)}
-	if root == RootOwn { // of another root they would have to be that one's versions
+	if root == guest.RootOwn { // of another root they would have to be that one's versions
 		args = append(args, preloads(env)...)
 	}
 	cmd := exec.Command("python3", args...)
@@ -221,7 +218,7 @@ func (l *launcher) zygote(kind, root byte, conn *os.File) {
 	if why == "" && err != nil {
 		why = err.Error()
 	}
-	_, _ = unix.Write(l.conn, append([]byte{CellNoZygote, kind}, tail(why, 2000)...))
+	_, _ = unix.Write(l.conn, append([]byte{guest.CellNoZygote, kind}, tail(why, 2000)...))
 }
 
 func tail(s string, n int) string { return s[max(0, len(s)-n):] }

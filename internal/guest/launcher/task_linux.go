@@ -1,4 +1,4 @@
-package guest
+package launcher
 
 import (
 	"bytes"
@@ -8,15 +8,17 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/internal/guest"
 )
 
 // firstFile is above every descriptor that a program can be given, so that
 // handing them out never overwrites one.
-const firstFile = 2 * MaxFiles
+const firstFile = 2 * guest.MaxFiles
 
 // request is a Start with its descriptors.
 type request struct {
-	start Start
+	start guest.Start
 	files []int
 }
 
@@ -31,7 +33,7 @@ func Task(socket string) error {
 	if err != nil {
 		return fmt.Errorf("connect to the worker: %w", err)
 	}
-	if err := send(conn, Hello{Version: Version}); err != nil {
+	if err := send(conn, guest.Hello{Version: guest.Version}); err != nil {
 		return err
 	}
 	requests := make(chan request)
@@ -57,7 +59,7 @@ func receive(conn int, requests chan<- request) {
 	}
 }
 
-func (r *request) run() Ended {
+func (r *request) run() guest.Ended {
 	defer func() {
 		for _, fd := range r.files {
 			_ = unix.Close(fd)
@@ -65,11 +67,11 @@ func (r *request) run() Ended {
 	}()
 	c, err := prepare(&r.start, r.files)
 	if err != nil {
-		return Ended{Error: err.Error()}
+		return guest.Ended{Error: err.Error()}
 	}
 	pid, err := c.fork()
 	if err != nil {
-		return Ended{Error: "fork: " + err.Error()}
+		return guest.Ended{Error: "fork: " + err.Error()}
 	}
 	// The child has its own copies. Ours go now, so that the worker sees the
 	// end of the gate and of the pipes.
@@ -77,7 +79,7 @@ func (r *request) run() Ended {
 		_ = unix.Close(fd)
 	}
 	r.files = nil
-	return Ended{Status: reap(pid)}
+	return guest.Ended{Status: reap(pid)}
 }
 
 // reap waits for pid while it buries whatever else dies; then it kills what pid
@@ -122,7 +124,7 @@ func dial(socket string) (int, error) {
 }
 
 func send(conn int, v any) error {
-	frame, err := Encode(v)
+	frame, err := guest.Encode(v)
 	if err != nil {
 		return err
 	}
@@ -139,7 +141,7 @@ func send(conn int, v any) error {
 // recv reads one frame and the descriptors that came with it.
 func recv(conn int, v any) ([]int, error) {
 	r := &receiver{conn: conn}
-	err := Decode(r, v, MaxFrame)
+	err := guest.Decode(r, v, guest.MaxFrame)
 	return r.files, err
 }
 
@@ -150,7 +152,7 @@ type receiver struct {
 }
 
 func (r *receiver) Read(p []byte) (int, error) {
-	oob := make([]byte, unix.CmsgSpace(4*MaxFiles))
+	oob := make([]byte, unix.CmsgSpace(4*guest.MaxFiles))
 	for {
 		n, oobn, _, _, err := unix.Recvmsg(r.conn, p, oob, unix.MSG_CMSG_CLOEXEC)
 		if errors.Is(err, unix.EINTR) {

@@ -1,4 +1,4 @@
-package guest
+package launcher
 
 import (
 	"os"
@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// origin is what a box is made of. What there is not is negative.
-type origin struct {
+// boxFiles are descriptors of what a box is made of, and its user. What there is not is negative.
+type boxFiles struct {
 	slot, scratch int
 	parent        int    // of a nested box
 	owner         int    // of a box that is Own: the user namespace that owns its network
@@ -18,20 +18,20 @@ type origin struct {
 }
 
 // launch starts the supervisor of a box.
-func (r *recipe) launch(from origin) error {
+func (r *recipe) launch(from boxFiles) error {
 	parent, uid := from.parent, from.uid
 	if r.sealed == nil {
 		if err := r.seal(); err != nil {
 			return err
 		}
 	}
-	if room.order.handled == 0 { // not before: what is ignored by now stays so
-		room.order.handled = handled()
+	if asked.handled == 0 { // not before: what is ignored by now stays so
+		asked.handled = handled()
 	}
-	room.order.slot, room.order.scratch, room.order.parent = from.slot, from.scratch, parent
-	room.order.owner, room.order.network = from.owner, from.network
-	room.order.everybodys = copy(room.order.everybody[:], from.everybody)
-	room.order.ops, room.order.count, room.order.before = &r.sealed[0], len(r.sealed), 0
+	asked.slot, asked.scratch, asked.parent = from.slot, from.scratch, parent
+	asked.owner, asked.network = from.owner, from.network
+	asked.everybodySize = copy(asked.everybody[:], from.everybody)
+	asked.calls, asked.count, asked.apart = &r.sealed[0], len(r.sealed), 0
 	first := boxFlags
 	if parent >= 0 {
 		// The box is made by processes in between. The first goes into the user namespace
@@ -41,14 +41,14 @@ func (r *recipe) launch(from origin) error {
 		// user namespace, so it may do anything to a process of that which it sees and
 		// which is dumpable; it does not see the first, and all that it sees are children
 		// of one that was not dumpable any more. Of a box that is Own, the one with its
-		// identity is in that pid namespace already: see own in supervise.
-		first, room.order.before = uintptr(syscall.SIGCHLD), r.identified
+		// identity is in that pid namespace already: see enterParent.
+		first, asked.apart = uintptr(syscall.SIGCHLD), r.identified
 	}
-	room.order.own, room.order.held = r.own, [2]int32{-1, -1}
+	asked.own, asked.mapped = r.own, [2]int{-1, -1}
 	if parent >= 0 && !r.own { // to whom the user is the one that it is in its own box
-		setIDs(room.order.ids[:], boxUID)
+		setIDs(asked.ids[:], boxUID)
 	} else {
-		setIDs(room.order.ids[:], uid)
+		setIDs(asked.ids[:], uid)
 	}
 	if parent < 0 {
 		if err := become(uid); err != nil {
@@ -89,13 +89,13 @@ func hold() error {
 	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
 		return err
 	}
-	room.order.held = [2]int32{int32(ends[0]), int32(ends[1])}
+	asked.mapped = ends
 	return unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
 }
 
 func letGo() {
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
-	for _, fd := range room.order.held {
-		_ = unix.Close(int(fd))
+	for _, fd := range asked.mapped {
+		_ = unix.Close(fd)
 	}
 }

@@ -1,4 +1,4 @@
-package guest
+package launcher
 
 import (
 	"fmt"
@@ -7,16 +7,16 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/internal/guest"
 )
 
-// Descriptors of a supervisor.
+// Descriptors of a supervisor besides its slot.
 const (
-	spareFD   = 3   // the lowest that is free while a box is made
-	slotFD    = 100 // above every descriptor that a program is given
-	scratchFD = 101
+	spareFD   = 3 // the lowest that is free while a box is made
+	scratchFD = guest.SlotFD + 1
 )
 
 // Where things are in a cell. The root of its boxes is an image that may be a
@@ -30,56 +30,46 @@ const (
 	cpuOnline   = "/sys/devices/system/cpu/online"
 )
 
-// op is one system call of the making of a box. They are made ahead of time,
-// because the process that carries them out has no Go runtime.
-type op struct {
-	nr   uintptr
-	args [5]uintptr
-	last bool // the first argument is the result of the op before
-	may  bool // its failure is no failure
-	text []byte
+// call is one system call of the making of a box. They are prepared, because the
+// process that makes them has no Go runtime.
+type call struct {
+	nr      uintptr
+	args    [5]uintptr
+	may     bool   // its failure is no failure
+	failure []byte // the message to the worker if it fails, but for the errno
 }
 
 // recipe is how a box is made.
 type recipe struct {
-	ops    []op
-	sealed []op     // the same, as supervisors see them
-	memory heirloom // what ops point to, and sealed
+	calls  []call
+	sealed []call   // the same, as supervisors see them
+	memory childMem // what calls point to, and sealed
 	nested bool
-	holds  bool // see Box
+	holds  bool // see guest.Box
 	own    bool
 
-	identified int // after so many ops the process is who it shall be, and out of reach
+	identified int // after so many calls the process is who it shall be, and out of reach
 }
 
+// ptr returns the address of s for a call.
 func (r *recipe) ptr(s string) uintptr { return r.data(append([]byte(s), 0)) }
 
-func (r *recipe) data(b []byte) uintptr {
-	return uintptr(unsafe.Pointer(unsafe.SliceData(r.memory.bytes(b))))
-}
+// data returns the address of a copy of b for a call.
+func (r *recipe) data(b []byte) uintptr { return addr(&r.memory.bytes(b)[0]) }
 
 // seal ends the writing of r.
-func (r *recipe) seal() error {
-	for i := range r.ops {
-		r.ops[i].text = r.memory.bytes(r.ops[i].text)
-	}
-	size := int(unsafe.Sizeof(op{}))
-	room := r.memory.alloc(size * len(r.ops))
-	if r.memory.err != nil {
-		return r.memory.err
-	}
-	r.sealed = unsafe.Slice((*op)(unsafe.Pointer(&room[0])), len(r.ops))
-	copy(r.sealed, r.ops)
-	r.ops = nil
-	return nil
+func (r *recipe) seal() (err error) {
+	r.sealed, err = r.memory.calls(r.calls)
+	r.calls = nil
+	return err
 }
 
 // do appends a call. name is for the worker's log.
-func (r *recipe) do(name string, nr uintptr, args ...uintptr) *op {
-	o := op{nr: nr, text: append([]byte{BoxFailed, 0, 0, 0, 0}, name...)}
-	copy(o.args[:], args)
-	r.ops = append(r.ops, o)
-	return &r.ops[len(r.ops)-1]
+func (r *recipe) do(name string, nr uintptr, args ...uintptr) *call {
+	c := call{nr: nr, failure: append([]byte{guest.BoxFailed, 0, 0, 0, 0}, name...)}
+	copy(c.args[:], args)
+	r.calls = append(r.calls, c)
+	return &r.calls[len(r.calls)-1]
 }
 
 const atCWD = ^uintptr(99) // AT_FDCWD
@@ -90,7 +80,7 @@ func (r *recipe) write(file, text string) {
 	r.do("close "+file, unix.SYS_CLOSE, spareFD)
 }
 
-func (r *recipe) mount(source, target, fstype string, flags uintptr, data string) *op {
+func (r *recipe) mount(source, target, fstype string, flags uintptr, data string) *call {
 	var kind, opts, src uintptr
 	if fstype != "" {
 		kind = r.ptr(fstype)
@@ -104,18 +94,18 @@ func (r *recipe) mount(source, target, fstype string, flags uintptr, data string
 	return r.do("mount "+target, unix.SYS_MOUNT, src, r.ptr(target), kind, flags, opts)
 }
 
-func (r *recipe) bind(source, target string) *op {
+func (r *recipe) bind(source, target string) *call {
 	return r.mount(source, target, "", unix.MS_BIND, "")
 }
 
 const inert = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 
 // newRecipe says how to make b.
-func newRecipe(b *Box, masked []string, share Share) *recipe {
+func newRecipe(b *guest.Box, masked []string, share guest.Share) *recipe {
 	r := &recipe{nested: b.Nested, holds: b.Holds, own: b.Own}
 	r.identity()
 	r.limitSignals(share)
-	r.identified = len(r.ops)
+	r.identified = len(r.calls)
 	if b.Nested && !b.Own { // a box that is Own has no rights to its network
 		r.loopback()
 	}
@@ -174,10 +164,10 @@ func (r *recipe) identity() {
 	r.do("hide", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0)
 }
 
-// writeIDs writes the map of ids of the order: it differs from box to box.
+// writeIDs writes asked.ids: it differs from box to box.
 func (r *recipe) writeIDs(file string) {
 	r.do("open "+file, unix.SYS_OPENAT, atCWD, r.ptr(file), unix.O_WRONLY|unix.O_CLOEXEC, 0)
-	r.do("write "+file, unix.SYS_WRITE, spareFD, uintptr(unsafe.Pointer(&room.order.ids[0])), idMap)
+	r.do("write "+file, unix.SYS_WRITE, spareFD, addr(&asked.ids[0]), idMap)
 	r.do("close "+file, unix.SYS_CLOSE, spareFD)
 }
 
@@ -185,7 +175,7 @@ func (r *recipe) writeIDs(file string) {
 // enter a nested box has no rights to one of the cell's.
 func (r *recipe) loopback() {
 	r.do("make a socket", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	r.do("bring lo up", unix.SYS_IOCTL, spareFD, unix.SIOCSIFFLAGS, uintptr(unsafe.Pointer(&room.lo)))
+	r.do("bring lo up", unix.SYS_IOCTL, spareFD, unix.SIOCSIFFLAGS, addr(&loUp))
 	r.do("close the socket", unix.SYS_CLOSE, spareFD)
 }
 

@@ -1,27 +1,31 @@
-package guest
+package launcher
 
 import (
+	"encoding/binary"
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"syscall"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/internal/guest"
 )
 
 // limitSignals lowers the limits that the box's program inherits. Those of the
 // launcher stay: the kernel holds all boxes of a cell together against them.
-func (r *recipe) limitSignals(s Share) {
-	for what, n := range map[uintptr]int64{unix.RLIMIT_SIGPENDING: s.Signals, unix.RLIMIT_MEMLOCK: Locked} {
-		limit := unix.Rlimit{Cur: uint64(n), Max: uint64(n)}
-		r.do("limit", unix.SYS_PRLIMIT64, 0, what, r.data(unsafe.Slice((*byte)(unsafe.Pointer(&limit)), unsafe.Sizeof(limit))), 0)
+func (r *recipe) limitSignals(s guest.Share) {
+	for what, n := range map[uintptr]int64{unix.RLIMIT_SIGPENDING: s.Signals, unix.RLIMIT_MEMLOCK: guest.Locked} {
+		limit := binary.NativeEndian.AppendUint64(nil, uint64(n)) // struct rlimit: soft and hard
+		limit = binary.NativeEndian.AppendUint64(limit, uint64(n))
+		r.do("limit", unix.SYS_PRLIMIT64, 0, what, r.data(limit), 0)
 	}
 }
 
 // limitZygote lowers the limits that all children of a zygote inherit.
-func limitZygote(pid int, s Share) error {
-	for what, n := range map[int]int64{unix.RLIMIT_SIGPENDING: s.Signals, unix.RLIMIT_MEMLOCK: Locked} {
+func limitZygote(pid int, s guest.Share) error {
+	for what, n := range map[int]int64{unix.RLIMIT_SIGPENDING: s.Signals, unix.RLIMIT_MEMLOCK: guest.Locked} {
 		if err := unix.Prlimit(pid, what, &unix.Rlimit{Cur: uint64(n), Max: uint64(n)}, nil); err != nil {
 			return fmt.Errorf("limit a zygote: %w", err)
 		}
@@ -38,7 +42,7 @@ func limitZygote(pid int, s Share) error {
 //
 // Only a process with one thread may enter a user namespace, and a program in Go
 // has several from its start. So a child does, which calls nothing but the kernel.
-func LimitWatches(pid int, s Share) error {
+func LimitWatches(pid int, s guest.Share) error {
 	space, err := os.Open(fmt.Sprintf("/proc/%d/ns/user", pid))
 	if err != nil {
 		return err
@@ -80,39 +84,35 @@ func newSetting(file string, n int64) setting {
 //
 //go:noinline
 //go:norace
-//go:nocheckptr
 func enterAndWrite(space int, settings []setting) (pid int, err error) {
-	var (
-		n     uintptr
-		errno syscall.Errno
-		i     int
-	)
-	syscall.ForkLock.Lock()
-	beforeFork()
-	n, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
-	if errno != 0 || n != 0 {
-		afterFork()
-		syscall.ForkLock.Unlock()
-		if errno != 0 {
-			return 0, errno
-		}
-		return int(n), nil
+	n, errno := forkChild()
+	if n == 0 && errno == 0 {
+		writeIn(uintptr(space), settings)
 	}
-	afterForkInChild()
-	if _, _, errno = syscall.RawSyscall(unix.SYS_SETNS, uintptr(space), unix.CLONE_NEWUSER, 0); errno != 0 {
-		goto exit
+	runtime.KeepAlive(settings)
+	if errno != 0 {
+		return 0, errno
 	}
-	for i = range settings {
-		n, _, errno = syscall.RawSyscall6(syscall.SYS_OPENAT, atCWD, uintptr(unsafe.Pointer(settings[i].file)), unix.O_WRONLY|unix.O_CLOEXEC, 0, 0, 0)
-		if errno != 0 {
-			goto exit
-		}
-		if _, _, errno = syscall.RawSyscall(syscall.SYS_WRITE, n, uintptr(unsafe.Pointer(&settings[i].text[0])), uintptr(len(settings[i].text))); errno != 0 {
-			goto exit
-		}
-	}
-exit:
-	for {
-		_, _, _ = syscall.RawSyscall(syscall.SYS_EXIT_GROUP, uintptr(errno), 0, 0)
-	}
+	return int(n), nil
 }
+
+// writeIn is that process.
+//
+//go:nosplit
+//go:norace
+func writeIn(space uintptr, settings []setting) {
+	_, errno := sys(unix.SYS_SETNS, space, unix.CLONE_NEWUSER, 0)
+	for i := 0; i < len(settings) && errno == 0; i++ {
+		var fd uintptr
+		if fd, errno = sys(syscall.SYS_OPENAT, atCWD, addr(settings[i].file), unix.O_WRONLY|unix.O_CLOEXEC); errno == 0 {
+			_, errno = sys(syscall.SYS_WRITE, fd, addr(&settings[i].text[0]), uintptr(len(settings[i].text)))
+		}
+	}
+	exit(uintptr(errno))
+}
+
+// Files of the kernel that hold limits of the user namespace of whoever opens them.
+const (
+	maxInstances = "/proc/sys/user/max_inotify_instances"
+	maxWatches   = "/proc/sys/user/max_inotify_watches"
+)

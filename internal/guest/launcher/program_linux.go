@@ -1,0 +1,148 @@
+package launcher
+
+import (
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/internal/guest"
+)
+
+// program is what a child turns into. It has addresses instead of pointers: see sys.
+type program struct {
+	report uintptr // descriptor that is told what failed: the message failed, a Stage, and the errno
+	failed byte
+	files  [guest.MaxFiles]int32 // the first count are its descriptors in order, above all of which report is
+	count  int
+	mixed  bool // files may be in each other's way, and descriptors that are not among them inherited still
+	limits [2]limit
+
+	another  bool // it is somebody else's, who has no capabilities; otherwise they are given up
+	uid, gid uintptr
+
+	dir    uintptr // a string, which ends with a NUL as all strings do
+	filter struct {
+		Len uint16
+		At  uintptr
+	} // struct sock_fprog; Len 0: none
+	paths     uintptr // so many addresses of strings, tried in turn
+	tries     int
+	argv, env uintptr // addresses of strings, 0 after the last
+
+	answer [8]byte
+}
+
+// limit is one for setrlimit, unless it is 0.
+type limit struct {
+	what uintptr
+	unix.Rlimit
+}
+
+var noCapabilities struct {
+	head unix.CapUserHeader
+	data [2]unix.CapUserData
+}
+
+func init() { noCapabilities.head.Version = unix.LINUX_CAPABILITY_VERSION_3 }
+
+// become turns this process into the program. It does not return: what fails is reported.
+//
+//go:nosplit
+//go:norace
+func (p *program) become() {
+	_, _ = sys(syscall.SYS_SETSID, 0, 0, 0)
+	p.takeFiles()
+	for i := range p.limits {
+		if p.limits[i].Cur != 0 {
+			_, errno := sys5(syscall.SYS_PRLIMIT64, 0, p.limits[i].what, addr(&p.limits[i].Rlimit), 0, 0)
+			p.check(guest.StageFiles, errno)
+		}
+	}
+	p.takeIdentity()
+	_, errno := sys(syscall.SYS_CHDIR, p.dir, 0, 0) // as the program's own user
+	p.check(guest.StageDir, errno)
+	if p.filter.Len > 0 {
+		_, errno = sys(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, addr(&p.filter))
+		p.check(guest.StageFilter, errno)
+	}
+	p.check(guest.StageExec, p.execute())
+}
+
+// takeFiles gives the process its descriptors.
+//
+//go:nosplit
+//go:norace
+func (p *program) takeFiles() {
+	for i := 0; i < p.count && p.mixed; i++ { // first out of the way of their targets
+		n, errno := sys(syscall.SYS_FCNTL, uintptr(p.files[i]), unix.F_DUPFD_CLOEXEC, 2*guest.MaxFiles)
+		p.check(guest.StageFiles, errno)
+		p.files[i] = int32(n)
+	}
+	for i := 0; i < p.count; i++ {
+		_, errno := sys(syscall.SYS_DUP3, uintptr(p.files[i]), uintptr(i), 0)
+		p.check(guest.StageFiles, errno)
+	}
+	if p.mixed {
+		_, errno := sys(unix.SYS_CLOSE_RANGE, uintptr(p.count), ^uintptr(0)>>32, unix.CLOSE_RANGE_CLOEXEC)
+		p.check(guest.StageFiles, errno)
+	}
+}
+
+// takeIdentity makes the process the program's user's, and leaves it no capability.
+//
+//go:nosplit
+//go:norace
+func (p *program) takeIdentity() {
+	for i := uintptr(0); ; i++ { // to the last capability that this kernel knows
+		_, errno := sys5(syscall.SYS_PRCTL, unix.PR_CAPBSET_DROP, i, 0, 0, 0)
+		if errno == syscall.EINVAL {
+			break
+		}
+		p.check(guest.StageIdentity, errno)
+	}
+	if !p.another {
+		_, errno := sys(syscall.SYS_CAPSET, addr(&noCapabilities.head), addr(&noCapabilities.data), 0)
+		p.check(guest.StageIdentity, errno)
+		return
+	}
+	_, errno := sys(syscall.SYS_SETGROUPS, 0, 0, 0)
+	p.check(guest.StageIdentity, errno)
+	_, errno = sys(syscall.SYS_SETRESGID, p.gid, p.gid, p.gid)
+	p.check(guest.StageIdentity, errno)
+	_, errno = sys(syscall.SYS_SETRESUID, p.uid, p.uid, p.uid)
+	p.check(guest.StageIdentity, errno)
+}
+
+// execute returns why none of the paths could be executed, as execvp would.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func (p *program) execute() syscall.Errno {
+	last := syscall.ENOENT
+	for i := 0; i < p.tries; i++ {
+		path := *(*uintptr)(unsafe.Add(nil, p.paths+uintptr(i)*unsafe.Sizeof(p.paths)))
+		_, errno := sys(syscall.SYS_EXECVE, path, p.argv, p.env)
+		if errno != syscall.ENOENT && errno != syscall.ENOTDIR && errno != syscall.EACCES {
+			return errno
+		}
+		if last != syscall.EACCES {
+			last = errno
+		}
+	}
+	return last
+}
+
+// check ends the process if a call of this stage failed, and reports that.
+//
+//go:nosplit
+//go:norace
+func (p *program) check(stage guest.Stage, errno syscall.Errno) {
+	if errno == 0 {
+		return
+	}
+	p.answer = [8]byte{p.failed, byte(stage), byte(errno), byte(errno >> 8), byte(errno >> 16), byte(errno >> 24)}
+	_, _ = sys(syscall.SYS_WRITE, p.report, addr(&p.answer[0]), 6)
+	exit(127)
+}

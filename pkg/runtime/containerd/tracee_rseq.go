@@ -1,0 +1,23 @@
+package containerd
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// sequences is struct ptrace_rseq_configuration.
+type sequences struct {
+	area      uint64
+	size      uint32
+	signature uint32
+	flags     uint32
+	_         uint32
+}
+
+// sequences asks where t tells the kernel of its restartable sequences. A kernel
+// that does not say has none that matter.
+func (t *tracee) sequences() (s sequences) {
+	_, _, _ = unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_GET_RSEQ_CONFIGURATION, uintptr(t.pid), unsafe.Sizeof(s), uintptr(unsafe.Pointer(&s)), 0, 0)
+	return s
+}

@@ -28,9 +28,7 @@ const (
 // is not needed any more fails the test.
 var larger = map[string]string{
 	"pkg/store/postgres":     "one subject, a file for each transition, and few arrows back",
-	"pkg/queue/jetstream":    "to be divided: control messages apart from deliveries",
 	"pkg/runtime/containerd": "to be divided: sandbox, cell, environment and what imports the client",
-	"internal/httpapi":       "to be divided: intake and sessions become services beneath it",
 	"internal/worker":        "to be divided: what is not take, run, report",
 
 	"cmd/assay":    "a file for each command; none knows of another",

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -177,22 +176,7 @@ func (d *Dispatcher) Dispatch(ctx context.Context, ds []store.Dispatch) error {
 // is none. submitted is to be told what the store returned: it hands the job over if
 // there is a lease.
 func (d *Dispatcher) Assign(j *store.NewJob) (submitted func(ctx context.Context, issued *store.Dispatch, err error)) {
-	if len(j.CacheKey) > 0 { // perhaps it need not run
-		return nil
-	}
-	c, ok := d.fleet.Choose(j.Pool, d.cfg.LeaseTTL/3)
-	if !ok {
-		return nil
-	}
-	j.Worker, j.Since, j.LeaseTTL = c.Worker, store.IncarnationOf(c.StartedAt), d.cfg.LeaseTTL
-	return func(ctx context.Context, issued *store.Dispatch, err error) {
-		switch {
-		case errors.Is(err, job.ErrUnavailable), errors.Is(err, context.Canceled): // who knows whether there is a lease
-			d.assigner.forget(ctx, c.Worker, j.ID)
-		case err == nil && issued != nil && issued.Lease != 0:
-			d.assigner.hand(ctx, *j, *issued, c)
-		}
-	}
+	return d.assigner.assign(j)
 }
 
 // Window is how many jobs of a class may be dispatched and not claimed: the

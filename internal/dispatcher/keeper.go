@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -34,11 +35,11 @@ type keeper struct {
 
 // chore is one thing to do now and then.
 type chore struct {
-	name   string
-	do     func(ctx context.Context) error
-	due    time.Time
-	failed int          // in a row
-	done   atomic.Int64 // when it last succeeded here, in seconds since 1970; 0: never
+	name  string
+	do    func(ctx context.Context) error
+	due   time.Time
+	again backoff.ExponentialBackOff // the pauses after failures in a row
+	done  atomic.Int64               // when it last succeeded here, in seconds since 1970; 0: never
 }
 
 // keeperStore is what a keeper needs of the store.
@@ -49,11 +50,15 @@ type keeperStore interface {
 
 // start says what there is to do. It returns k.
 func (k *keeper) start() *keeper {
-	k.chores = append(k.chores, &chore{name: "maintain", do: k.store.Maintain})
+	k.chores = append(k.chores, newChore("maintain", k.store.Maintain))
 	if k.retention > 0 {
-		k.chores = append(k.chores, &chore{name: "forget", do: k.forget})
+		k.chores = append(k.chores, newChore("forget", k.forget))
 	}
 	return k
+}
+
+func newChore(name string, do func(ctx context.Context) error) *chore {
+	return &chore{name: name, do: do, again: backoff.ExponentialBackOff{InitialInterval: keepAgain, Multiplier: 2, MaxInterval: keepLongest}}
 }
 
 func (k *keeper) run(ctx context.Context) {
@@ -83,12 +88,13 @@ func (k *keeper) run(ctx context.Context) {
 func (k *keeper) tend(ctx context.Context, c *chore) {
 	err := c.do(ctx)
 	if err == nil {
-		c.failed, c.due = 0, time.Now().Add(keepEvery)
+		c.again.Reset()
+		c.due = time.Now().Add(keepEvery)
 		c.done.Store(time.Now().Unix())
 		return
 	}
-	wait := min(keepAgain<<min(c.failed, 10), keepLongest)
-	c.failed, c.due = c.failed+1, time.Now().Add(wait)
+	wait := c.again.NextBackOff()
+	c.due = time.Now().Add(wait)
 	if ctx.Err() == nil {
 		k.log.WarnContext(ctx, "upkeep failed, trying again later", "task", c.name, "again_in", wait, "error", err)
 	}

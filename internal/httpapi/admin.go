@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/assay-run/assay/internal/admin"
+	"github.com/assay-run/assay/internal/httpapi/web"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -16,69 +17,69 @@ import (
 // maxOperatorBody is the largest request of an operator, in bytes.
 const maxOperatorBody = 256 << 10
 
-type serve func(s *Server, w http.ResponseWriter, r *http.Request) error
+type serve = func(w http.ResponseWriter, r *http.Request) error
 
 // adminRoutes is what operators do by hand; nobody else may.
-func adminRoutes() []route {
-	out := []route{
-		{"GET /v1/admin/actions", false, (*Server).listActions},
-		{"GET /v1/admin/leader", false, asked(func(ctx context.Context, a *admin.Admin) (any, error) { return a.Leader(ctx) })},
-		{"GET /v1/admin/version", false, asked(func(ctx context.Context, a *admin.Admin) (any, error) { return a.Versions(ctx) })},
-		{"GET /v1/admin/workers/{worker}", false, (*Server).getWorker},
-		{"POST /v1/admin/workers/{worker}/cordon", false, on("worker", (*admin.Admin).Cordon)},
-		{"POST /v1/admin/workers/{worker}/uncordon", false, on("worker", (*admin.Admin).Uncordon)},
-		{"POST /v1/admin/workers/{worker}/quarantine", false, on("worker", (*admin.Admin).Quarantine)},
-		{"POST /v1/admin/workers/{worker}/unquarantine", false, on("worker", (*admin.Admin).Unquarantine)},
-		{"POST /v1/admin/requeue", false, ordered((*admin.Admin).Requeue)},
-		{"GET /v1/admin/pauses", false, asked(func(ctx context.Context, a *admin.Admin) (any, error) { return a.Pauses(ctx) })},
-		{"POST /v1/admin/pause", false, ordered((*admin.Admin).Pause)},
-		{"POST /v1/admin/resume", false, ordered((*admin.Admin).Resume)},
-		{"GET /v1/admin/tenants/{tenant}", false, (*Server).getTenant},
-		{"POST /v1/admin/tenants/{tenant}/override", false, on("tenant", (*admin.Admin).Override)},
-		{"POST /v1/admin/tenants/{tenant}/restore", false, on("tenant", (*admin.Admin).Restore)},
-		{"POST /v1/admin/verify", false, ordered((*admin.Admin).Verify)},
-		{"POST /v1/admin/sweep", false, ordered((*admin.Admin).Sweep)},
+func (s *Server) adminRoutes() []web.Route {
+	out := []web.Route{
+		web.At("GET /v1/admin/actions", s.listActions),
+		web.At("GET /v1/admin/leader", s.asked(func(ctx context.Context, a *admin.Admin) (any, error) { return a.Leader(ctx) })),
+		web.At("GET /v1/admin/version", s.asked(func(ctx context.Context, a *admin.Admin) (any, error) { return a.Versions(ctx) })),
+		web.At("GET /v1/admin/workers/{worker}", s.getWorker),
+		web.At("POST /v1/admin/workers/{worker}/cordon", on(s, "worker", (*admin.Admin).Cordon)),
+		web.At("POST /v1/admin/workers/{worker}/uncordon", on(s, "worker", (*admin.Admin).Uncordon)),
+		web.At("POST /v1/admin/workers/{worker}/quarantine", on(s, "worker", (*admin.Admin).Quarantine)),
+		web.At("POST /v1/admin/workers/{worker}/unquarantine", on(s, "worker", (*admin.Admin).Unquarantine)),
+		web.At("POST /v1/admin/requeue", ordered(s, (*admin.Admin).Requeue)),
+		web.At("GET /v1/admin/pauses", s.asked(func(ctx context.Context, a *admin.Admin) (any, error) { return a.Pauses(ctx) })),
+		web.At("POST /v1/admin/pause", ordered(s, (*admin.Admin).Pause)),
+		web.At("POST /v1/admin/resume", ordered(s, (*admin.Admin).Resume)),
+		web.At("GET /v1/admin/tenants/{tenant}", s.getTenant),
+		web.At("POST /v1/admin/tenants/{tenant}/override", on(s, "tenant", (*admin.Admin).Override)),
+		web.At("POST /v1/admin/tenants/{tenant}/restore", on(s, "tenant", (*admin.Admin).Restore)),
+		web.At("POST /v1/admin/verify", ordered(s, (*admin.Admin).Verify)),
+		web.At("POST /v1/admin/sweep", ordered(s, (*admin.Admin).Sweep)),
 	}
 	for i := range out {
-		out[i].serve = operatorsOnly(out[i].serve)
+		out[i].Serve = s.operatorsOnly(out[i].Serve)
 	}
 	return out
 }
 
 // operatorsOnly refuses the others before it reads anything.
-func operatorsOnly(f serve) serve {
-	return func(s *Server, w http.ResponseWriter, r *http.Request) error {
+func (s *Server) operatorsOnly(f serve) serve {
+	return func(w http.ResponseWriter, r *http.Request) error {
 		if !s.Auth.Operator(r) {
 			return fmt.Errorf("%w: %s is for operators: their tokens are in ASSAY_OPERATOR_TOKENS", job.ErrRefused, r.URL.Path)
 		}
-		return f(s, w, r)
+		return f(w, r)
 	}
 }
 
 // asked answers with what is found without being told more.
-func asked(f func(context.Context, *admin.Admin) (any, error)) serve {
-	return func(s *Server, w http.ResponseWriter, r *http.Request) error {
+func (s *Server) asked(f func(context.Context, *admin.Admin) (any, error)) serve {
+	return func(w http.ResponseWriter, r *http.Request) error {
 		found, err := f(r.Context(), s.admin)
 		if err != nil {
 			return err
 		}
-		return writeJSON(w, http.StatusOK, found)
+		return web.WriteJSON(w, http.StatusOK, found)
 	}
 }
 
 // on reads what is asked for of what the path names, and answers with the record of the
 // action.
-func on[Q any](name string, f func(a *admin.Admin, ctx context.Context, who admin.Who, subject string, q Q) (*store.Action, error)) serve {
-	return func(s *Server, w http.ResponseWriter, r *http.Request) error {
-		return ordered(func(a *admin.Admin, ctx context.Context, who admin.Who, q Q) (*store.Action, error) {
+func on[Q any](s *Server, name string, f func(a *admin.Admin, ctx context.Context, who admin.Who, subject string, q Q) (*store.Action, error)) serve {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		return ordered(s, func(a *admin.Admin, ctx context.Context, who admin.Who, q Q) (*store.Action, error) {
 			return f(a, ctx, who, r.PathValue(name), q)
-		})(s, w, r)
+		})(w, r)
 	}
 }
 
 // ordered reads what is asked for, and answers with what came of it.
-func ordered[Q, R any](f func(a *admin.Admin, ctx context.Context, who admin.Who, q Q) (*R, error)) serve {
-	return func(s *Server, w http.ResponseWriter, r *http.Request) error {
+func ordered[Q, R any](s *Server, f func(a *admin.Admin, ctx context.Context, who admin.Who, q Q) (*R, error)) serve {
+	return func(w http.ResponseWriter, r *http.Request) error {
 		var q Q
 		if err := readOperator(w, r, &q); err != nil {
 			return err
@@ -87,20 +88,20 @@ func ordered[Q, R any](f func(a *admin.Admin, ctx context.Context, who admin.Who
 		if err != nil {
 			return err
 		}
-		return writeJSON(w, http.StatusOK, out)
+		return web.WriteJSON(w, http.StatusOK, out)
 	}
 }
 
 // readOperator reads a request; no body is an empty object.
 func readOperator(w http.ResponseWriter, r *http.Request, into any) error {
-	raw, err := readBytes(w, r, maxOperatorBody)
+	raw, err := web.ReadBytes(w, r, maxOperatorBody)
 	if err != nil {
 		return err
 	}
 	if len(raw) == 0 {
 		return job.Decode([]byte("{}"), "", into)
 	}
-	if err := wantJSON(r); err != nil {
+	if err := web.WantJSON(r); err != nil {
 		return err
 	}
 	return job.Decode(raw, "", into)
@@ -109,7 +110,7 @@ func readOperator(w http.ResponseWriter, r *http.Request, into any) error {
 // whoOf says who sent r. The beginning of a token's hash tells the tokens of one tenant
 // apart, and is of no use to who wants to guess one.
 func whoOf(r *http.Request) admin.Who {
-	who := admin.Who{Name: tenantOf(r)}
+	who := admin.Who{Name: web.Tenant(r)}
 	if token, ok := bearer(r); ok {
 		sum := sha256.Sum256([]byte(token))
 		who.Token = hex.EncodeToString(sum[:4])
@@ -137,7 +138,7 @@ func (s *Server) listActions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, found)
+	return web.WriteJSON(w, http.StatusOK, found)
 }
 
 func (s *Server) getWorker(w http.ResponseWriter, r *http.Request) error {
@@ -145,7 +146,7 @@ func (s *Server) getWorker(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, found)
+	return web.WriteJSON(w, http.StatusOK, found)
 }
 
 func (s *Server) getTenant(w http.ResponseWriter, r *http.Request) error {
@@ -153,5 +154,5 @@ func (s *Server) getTenant(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, found)
+	return web.WriteJSON(w, http.StatusOK, found)
 }

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"crypto/sha256"
 	"fmt"
 	"log/slog"
@@ -150,31 +149,4 @@ func readTokens(pairs Secret, field string) (Tokens, error) {
 func validName(s string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 	return s != "" && len(s) <= 63 && strings.Trim(s, letters) == ""
-}
-
-type callerKey struct{}
-
-// caller is whose request it is, and what it holds of the memory for bodies until
-// it is over.
-type caller struct {
-	tenant string
-	memory claim
-}
-
-func withCaller(ctx context.Context, c *caller) context.Context {
-	return context.WithValue(ctx, callerKey{}, c)
-}
-
-func callerOf(r *http.Request) *caller {
-	c, _ := r.Context().Value(callerKey{}).(*caller)
-	return c
-}
-
-// tenantOf returns the tenant that wrap found; every handler behind a token has
-// one.
-func tenantOf(r *http.Request) string {
-	if c := callerOf(r); c != nil {
-		return c.tenant
-	}
-	return ""
 }

@@ -7,14 +7,13 @@ import (
 	"net/http"
 
 	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/httpapi/web"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
 )
 
-const maxPage = 1000
-
 func (s *Server) listBatches(w http.ResponseWriter, r *http.Request) error {
-	limit, err := intParam(r, "limit", 50, 1, maxPage)
+	limit, err := web.Int(r, "limit", 50, 1, web.MaxPage)
 	if err != nil {
 		return err
 	}
@@ -25,8 +24,8 @@ func (s *Server) listBatches(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	var found []job.Batch
-	err = s.reads.do(r.Context(), tenantOf(r), func() (err error) {
-		found, err = s.Store.Batches(r.Context(), tenantOf(r), before, int(limit))
+	err = s.reads.Do(r.Context(), web.Tenant(r), func() (err error) {
+		found, err = s.Store.Batches(r.Context(), web.Tenant(r), before, int(limit))
 		return err
 	})
 	if errors.Is(err, job.ErrNotFound) {
@@ -42,19 +41,19 @@ func (s *Server) listBatches(w http.ResponseWriter, r *http.Request) error {
 	if len(found) == int(limit) {
 		out.Next = found[len(found)-1].ID
 	}
-	return writeJSON(w, http.StatusOK, out)
+	return web.WriteJSON(w, http.StatusOK, out)
 }
 
 func (s *Server) getBatch(w http.ResponseWriter, r *http.Request) error {
-	id, err := idParam(r)
+	id, err := web.ID(r)
 	if err != nil {
 		return err
 	}
-	wait, err := waitParam(r, 0)
+	wait, err := web.Wait(r, 0)
 	if err != nil {
 		return err
 	}
-	s.hear(r.Context(), tenantOf(r), id)
+	s.leases.Hear(r.Context(), web.Tenant(r), id)
 	var changed <-chan struct{}
 	if wait > 0 {
 		c, stop := s.Dispatcher.WatchBatch(id)
@@ -64,19 +63,19 @@ func (s *Server) getBatch(w http.ResponseWriter, r *http.Request) error {
 	// Who waits hears of the end, or of how it stands when the time is over: the
 	// looks in between need not know how far it is.
 	if wait > 0 {
-		_, err = poll(r.Context(), wait, calm(r.Context(), changed), func() (bool, error) {
-			far, err := s.watching.far(r.Context(), tenantOf(r), id)
+		_, err = web.Poll(r.Context(), wait, calm(r.Context(), changed), func() (bool, error) {
+			far, err := s.watching.Far(r.Context(), web.Tenant(r), id)
 			return far.Done, err
 		})
 	}
 	var b *job.Batch
 	if err == nil {
-		b, err = s.watching.batch(r.Context(), tenantOf(r), id)
+		b, err = s.watching.Batch(r.Context(), web.Tenant(r), id)
 	}
 	if err != nil {
 		return fmt.Errorf("read batch %s: %w", id, err)
 	}
-	return writeJSON(w, http.StatusOK, b)
+	return web.WriteJSON(w, http.StatusOK, b)
 }
 
 func (s *Server) cancelBatch(w http.ResponseWriter, r *http.Request) error {
@@ -86,7 +85,7 @@ func (s *Server) cancelBatch(w http.ResponseWriter, r *http.Request) error {
 	}
 	for {
 		var running []store.Canceling
-		err := s.reads.do(r.Context(), tenantOf(r), func() (err error) {
+		err := s.reads.Do(r.Context(), web.Tenant(r), func() (err error) {
 			running, err = s.Store.CancelBatch(r.Context(), id)
 			return err
 		})
@@ -94,27 +93,27 @@ func (s *Server) cancelBatch(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return fmt.Errorf("cancel batch %s: %w", id, err)
 		}
-		b, err := s.Store.Batch(r.Context(), tenantOf(r), id)
+		b, err := s.Store.Batch(r.Context(), web.Tenant(r), id)
 		if err != nil {
 			return fmt.Errorf("read batch %s: %w", id, err)
 		}
 		if b.Counts[job.Queued]+b.Counts[job.Dispatched] == 0 {
-			return writeJSON(w, http.StatusOK, b)
+			return web.WriteJSON(w, http.StatusOK, b)
 		}
 	}
 }
 
 // keepBatch hears of the client that waits for a batch.
 func (s *Server) keepBatch(w http.ResponseWriter, r *http.Request) error {
-	id, err := idParam(r)
+	id, err := web.ID(r)
 	if err != nil {
 		return err
 	}
-	b, err := s.Store.KeepBatch(r.Context(), tenantOf(r), id)
+	b, err := s.Store.KeepBatch(r.Context(), web.Tenant(r), id)
 	if err != nil {
 		return fmt.Errorf("keep batch %s: %w", id, err)
 	}
-	return writeJSON(w, http.StatusOK, b)
+	return web.WriteJSON(w, http.StatusOK, b)
 }
 
 // retryBatch submits what did not succeed again, as a batch of its own.
@@ -123,17 +122,17 @@ func (s *Server) retryBatch(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	key, err := idempotencyKey(r)
+	key, err := web.IdempotencyKey(r)
 	if err != nil {
 		return err
 	}
 	b := newBatch(r)
 	if key != "" {
-		b.Idempotency = store.Idempotency{Key: key, Hash: requestHash(r, sha256.Sum256(nil))}
+		b.Idempotency = store.Idempotency{Key: key, Hash: web.RequestHash(r, sha256.Sum256(nil))}
 	}
 	var made job.ID
 	var replayed bool
-	err = s.reads.do(r.Context(), tenantOf(r), func() (err error) {
+	err = s.reads.Do(r.Context(), web.Tenant(r), func() (err error) {
 		made, replayed, err = s.intake.RetryBatch(r.Context(), id, b)
 		return err
 	})
@@ -145,11 +144,11 @@ func (s *Server) retryBatch(w http.ResponseWriter, r *http.Request) error {
 
 // ownBatch returns the {id} of the path if that batch is the tenant's.
 func (s *Server) ownBatch(r *http.Request) (job.ID, error) {
-	id, err := idParam(r)
+	id, err := web.ID(r)
 	if err != nil {
 		return "", err
 	}
-	if _, err := s.Store.Batch(r.Context(), tenantOf(r), id); err != nil {
+	if _, err := s.Store.Batch(r.Context(), web.Tenant(r), id); err != nil {
 		return "", fmt.Errorf("read batch %s: %w", id, err) // another tenant's is not there
 	}
 	return id, nil
@@ -157,7 +156,7 @@ func (s *Server) ownBatch(r *http.Request) (job.ID, error) {
 
 // answerBatch answers a submit with the batch as it stands.
 func (s *Server) answerBatch(w http.ResponseWriter, r *http.Request, id job.ID, replayed bool) error {
-	b, err := s.Store.Batch(r.Context(), tenantOf(r), id)
+	b, err := s.Store.Batch(r.Context(), web.Tenant(r), id)
 	if err != nil {
 		return fmt.Errorf("read batch %s: %w", id, err)
 	}
@@ -165,5 +164,5 @@ func (s *Server) answerBatch(w http.ResponseWriter, r *http.Request, id job.ID, 
 	if replayed {
 		w.Header().Set(api.HeaderReplayed, "true")
 	}
-	return writeJSON(w, http.StatusCreated, b)
+	return web.WriteJSON(w, http.StatusCreated, b)
 }

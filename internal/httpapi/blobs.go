@@ -10,6 +10,8 @@ import (
 	"strconv"
 
 	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/httpapi/web"
+	"github.com/assay-run/assay/internal/share"
 	"github.com/assay-run/assay/pkg/object"
 )
 
@@ -20,17 +22,17 @@ const maxBlob = 2 << 30
 // share it.
 func (s *Server) putBlob(w http.ResponseWriter, r *http.Request) error {
 	want := r.PathValue("digest")
-	if _, err := object.BlobKey(tenantOf(r), want); err != nil {
+	if _, err := object.BlobKey(web.Tenant(r), want); err != nil {
 		return err
 	}
-	body, err := openBody(w, r, maxBlob)
+	body, err := web.OpenBody(w, r, maxBlob)
 	if err != nil {
 		return err
 	}
-	counted := &spooled{Reader: body, claim: claim{pot: s.spool, tenant: tenantOf(r)}}
-	defer counted.claim.release()
+	counted := &web.Spooled{Reader: body, Claim: share.Claim{Pot: s.spool, Tenant: web.Tenant(r)}}
+	defer counted.Claim.Release()
 	checked := &digestReader{r: counted, sum: sha256.New(), want: want}
-	if _, _, err := s.Objects.PutBlob(r.Context(), tenantOf(r), checked, maxBlob); err != nil {
+	if _, _, err := s.Objects.PutBlob(r.Context(), web.Tenant(r), checked, maxBlob); err != nil {
 		return fmt.Errorf("store blob: %w", err)
 	}
 	w.WriteHeader(http.StatusCreated)
@@ -38,7 +40,7 @@ func (s *Server) putBlob(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) headBlob(w http.ResponseWriter, r *http.Request) error {
-	info, err := s.Objects.StatBlob(r.Context(), tenantOf(r), r.PathValue("digest"))
+	info, err := s.Objects.StatBlob(r.Context(), web.Tenant(r), r.PathValue("digest"))
 	if err != nil {
 		return fmt.Errorf("stat blob: %w", err)
 	}
@@ -65,7 +67,7 @@ func (d *digestReader) Read(p []byte) (int, error) {
 		return n, err
 	}
 	if err != nil {
-		return n, readError(err)
+		return n, web.ReadError(err)
 	}
 	return n, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/guest/python"
+	"github.com/assay-run/assay/internal/httpapi/web"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
 	"github.com/assay-run/assay/pkg/store"
@@ -40,14 +41,14 @@ var checkPolicy = json.RawMessage(`{"stdout":{"limit":"16Mi"}}`)
 // hostile input, and only the image's own python is exact about it, so it is a job: with the
 // limits, the quotas and the one record of any other, called check.
 func (s *Server) check(w http.ResponseWriter, r *http.Request) error {
-	wait, err := waitParam(r, checkWait)
+	wait, err := web.Wait(r, checkWait)
 	if err != nil {
 		return err
 	}
-	if err := wantJSON(r); err != nil {
+	if err := web.WantJSON(r); err != nil {
 		return err
 	}
-	body, err := readBody(w, r, maxBody)
+	body, err := web.ReadBody(w, r, web.MaxBody)
 	if err != nil {
 		return err
 	}
@@ -55,7 +56,7 @@ func (s *Server) check(w http.ResponseWriter, r *http.Request) error {
 	if err := job.Decode(body, "", &req); err != nil {
 		return err
 	}
-	spec, err := s.checkSpec(r.Context(), tenantOf(r), req, wait)
+	spec, err := s.checkSpec(r.Context(), web.Tenant(r), req, wait)
 	if err != nil {
 		return err
 	}
@@ -72,7 +73,7 @@ func (s *Server) check(w http.ResponseWriter, r *http.Request) error {
 	if raw == nil {
 		return fmt.Errorf("%w: no worker came to the end of it within %v; it is canceled, try again", job.ErrUnavailable, wait)
 	}
-	report, err := s.findings(r.Context(), tenantOf(r), raw)
+	report, err := s.findings(r.Context(), web.Tenant(r), raw)
 	if err != nil {
 		return err
 	}
@@ -82,7 +83,7 @@ func (s *Server) check(w http.ResponseWriter, r *http.Request) error {
 	for i := range report.Programs {
 		complete(&report.Programs[i], req.Programs[i].Name)
 	}
-	return writeJSON(w, http.StatusOK, report)
+	return web.WriteJSON(w, http.StatusOK, report)
 }
 
 // dismiss cancels a job of ours, whoever still listens.
@@ -207,7 +208,7 @@ func (s *Server) findings(ctx context.Context, tenant string, raw json.RawMessag
 	}
 	text := []byte(res.Stdout.Text)
 	if o := res.Stdout.Stored; o != nil {
-		body, err := s.openOutput(ctx, tenant, res.ID, "stdout", object.WholeOutput, o)
+		body, err := s.files.OpenOutput(ctx, tenant, res.ID, "stdout", object.WholeOutput, o)
 		if err != nil {
 			return report, fmt.Errorf("open what a check found: %w", err)
 		}

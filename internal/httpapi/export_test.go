@@ -5,10 +5,7 @@ package httpapi
 func Patterns() []string {
 	var out []string
 	for _, r := range (&Server{}).routes() {
-		out = append(out, r.pattern)
+		out = append(out, r.Pattern)
 	}
 	return out
 }
-
-// Zipping is zipping.
-var Zipping = zipping

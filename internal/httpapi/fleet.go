@@ -8,6 +8,7 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/fleet"
+	"github.com/assay-run/assay/internal/httpapi/web"
 	"github.com/assay-run/assay/internal/recent"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -23,12 +24,12 @@ func (s *Server) getFleet(w http.ResponseWriter, r *http.Request) error {
 	if !s.Auth.Operator(r) {
 		out.Workers, out.Queue = []store.Worker{}, []store.QueueGroup{}
 		for _, g := range now.Queue {
-			if g.Tenant == tenantOf(r) {
+			if g.Tenant == web.Tenant(r) {
 				out.Queue = append(out.Queue, g)
 			}
 		}
 	}
-	return writeJSON(w, http.StatusOK, out)
+	return web.WriteJSON(w, http.StatusOK, out)
 }
 
 // newGlance remembers for a moment what the fleet does: however many look, the database

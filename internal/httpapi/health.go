@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/httpapi/web"
 )
 
 // healthz says that the process answers: whoever restarts processes asks here.
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) error {
-	return writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+	return web.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
 // queuePatience is less than probes have.
@@ -32,9 +33,9 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
 		status = "unavailable"
 		s.Log.WarnContext(ctx, "the queue does not answer", "error", err)
 	}
-	return writeJSON(w, http.StatusOK, map[string]string{"status": "ok", "queue": status})
+	return web.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok", "queue": status})
 }
 
 func (s *Server) openapi(w http.ResponseWriter, _ *http.Request) error {
-	return writeRaw(w, http.StatusOK, api.OpenAPI)
+	return web.WriteRaw(w, http.StatusOK, api.OpenAPI)
 }

@@ -9,24 +9,25 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/admit"
+	"github.com/assay-run/assay/internal/httpapi/web"
 	"github.com/assay-run/assay/internal/intake"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
 )
 
 // maxRun is how long POST /v1/run waits if the client does not say.
-const maxRun = maxWait
+const maxRun = web.MaxWait
 
 // accept reads one job and submits it.
 func (s *Server) accept(w http.ResponseWriter, r *http.Request, watch func(job.ID)) (api.Accepted, error) {
-	if err := wantJSON(r); err != nil {
+	if err := web.WantJSON(r); err != nil {
 		return api.Accepted{}, err
 	}
-	body, err := readBody(w, r, maxBody)
+	body, err := web.ReadBody(w, r, web.MaxBody)
 	if err != nil {
 		return api.Accepted{}, err
 	}
-	key, err := idempotency(r, body)
+	key, err := web.Idempotency(r, body)
 	if err != nil {
 		return api.Accepted{}, err
 	}
@@ -35,7 +36,7 @@ func (s *Server) accept(w http.ResponseWriter, r *http.Request, watch func(job.I
 
 // submit submits one job, and says where it is.
 func (s *Server) submit(w http.ResponseWriter, r *http.Request, body []byte, key store.Idempotency, watch func(job.ID)) (api.Accepted, error) {
-	a, err := s.intake.Submit(r.Context(), intake.Job{Tenant: tenantOf(r), Body: body, Idempotency: key}, watch)
+	a, err := s.intake.Submit(r.Context(), intake.Job{Tenant: web.Tenant(r), Body: body, Idempotency: key}, watch)
 	if err != nil {
 		return api.Accepted{}, err
 	}
@@ -52,13 +53,13 @@ func (s *Server) submitJob(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusCreated, a)
+	return web.WriteJSON(w, http.StatusCreated, a)
 }
 
 // run submits and waits: 200 with the result, or 202 with the job if it takes
 // longer than ?wait=.
 func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
-	wait, err := waitParam(r, maxRun)
+	wait, err := web.Wait(r, maxRun)
 	if err != nil {
 		return err
 	}
@@ -71,7 +72,7 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if raw == nil {
-		return writeJSON(w, http.StatusAccepted, a)
+		return web.WriteJSON(w, http.StatusAccepted, a)
 	}
 	return v.writeResult(w, raw)
 }
@@ -90,7 +91,7 @@ func (s *Server) ran(r *http.Request, wait time.Duration, submit func(watch func
 		return a, nil, err
 	}
 	if a.State != job.Queued { // only just, so it would be looked for in vain
-		doze(r.Context(), min(wait, recheck), changed)
+		web.Doze(r.Context(), min(wait, web.Recheck), changed)
 		if raw := record(); raw != nil {
 			return a, raw, nil
 		}
@@ -103,8 +104,8 @@ func (s *Server) ran(r *http.Request, wait time.Duration, submit func(watch func
 // within wait.
 func (s *Server) awaitResult(r *http.Request, id job.ID, wait time.Duration, changed <-chan struct{}) (json.RawMessage, error) {
 	var raw json.RawMessage
-	_, err := poll(r.Context(), wait, changed, func() (bool, error) {
-		got, err := s.Store.Result(r.Context(), tenantOf(r), id)
+	_, err := web.Poll(r.Context(), wait, changed, func() (bool, error) {
+		got, err := s.Store.Result(r.Context(), web.Tenant(r), id)
 		if errors.Is(err, job.ErrNotFound) {
 			return false, nil
 		}
@@ -118,11 +119,11 @@ func (s *Server) awaitResult(r *http.Request, id job.ID, wait time.Duration, cha
 }
 
 func (s *Server) getJob(w http.ResponseWriter, r *http.Request) error {
-	id, err := idParam(r)
+	id, err := web.ID(r)
 	if err != nil {
 		return err
 	}
-	wait, err := waitParam(r, 0)
+	wait, err := web.Wait(r, 0)
 	if err != nil {
 		return err
 	}
@@ -138,7 +139,7 @@ func (s *Server) getJob(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeRaw(w, http.StatusOK, raw)
+	return web.WriteRaw(w, http.StatusOK, raw)
 }
 
 // awaitJob returns the job once it is in a terminal state or wait has passed.
@@ -150,8 +151,8 @@ func (s *Server) awaitJob(r *http.Request, id job.ID, wait time.Duration) (*job.
 		changed = c
 	}
 	var j *job.Job
-	_, err := poll(r.Context(), wait, changed, func() (done bool, err error) {
-		j, err = s.Store.Job(r.Context(), tenantOf(r), id)
+	_, err := web.Poll(r.Context(), wait, changed, func() (done bool, err error) {
+		j, err = s.Store.Job(r.Context(), web.Tenant(r), id)
 		return err == nil && j.State.Terminal(), err
 	})
 	if err != nil {
@@ -164,11 +165,11 @@ func (s *Server) awaitJob(r *http.Request, id job.ID, wait time.Duration) (*job.
 }
 
 func (s *Server) getResult(w http.ResponseWriter, r *http.Request) error {
-	id, err := idParam(r)
+	id, err := web.ID(r)
 	if err != nil {
 		return err
 	}
-	wait, err := waitParam(r, 0)
+	wait, err := web.Wait(r, 0)
 	if err != nil {
 		return err
 	}
@@ -177,7 +178,7 @@ func (s *Server) getResult(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	// Unknown jobs are told apart first: they are not worth waiting for.
-	j, err := s.Store.Job(r.Context(), tenantOf(r), id)
+	j, err := s.Store.Job(r.Context(), web.Tenant(r), id)
 	if err != nil {
 		return fmt.Errorf("read job %s: %w", id, err)
 	}
@@ -188,17 +189,17 @@ func (s *Server) getResult(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if raw == nil {
-		return notFound("job %s is %s: it has no result yet; wait for it with ?wait=30s", id, j.State)
+		return web.NotFound("job %s is %s: it has no result yet; wait for it with ?wait=30s", id, j.State)
 	}
 	return v.writeResult(w, raw)
 }
 
 func (s *Server) cancelJob(w http.ResponseWriter, r *http.Request) error {
-	id, err := idParam(r)
+	id, err := web.ID(r)
 	if err != nil {
 		return err
 	}
-	if _, err := s.Store.Job(r.Context(), tenantOf(r), id); err != nil {
+	if _, err := s.Store.Job(r.Context(), web.Tenant(r), id); err != nil {
 		return fmt.Errorf("read job %s: %w", id, err) // another tenant's is not there
 	}
 	c, err := s.Store.Cancel(r.Context(), id)
@@ -206,16 +207,16 @@ func (s *Server) cancelJob(w http.ResponseWriter, r *http.Request) error {
 		return fmt.Errorf("cancel job %s: %w", id, err)
 	}
 	s.stop(r, c)
-	return writeJSON(w, http.StatusOK, api.Accepted{ID: id, State: c.State, URL: "/v1/jobs/" + string(id)})
+	return web.WriteJSON(w, http.StatusOK, api.Accepted{ID: id, State: c.State, URL: "/v1/jobs/" + string(id)})
 }
 
 // cancelJobs ends whatever has the labels. Nothing named would be everything, and
 // is refused.
 func (s *Server) cancelJobs(w http.ResponseWriter, r *http.Request) error {
-	if err := wantJSON(r); err != nil {
+	if err := web.WantJSON(r); err != nil {
 		return err
 	}
-	raw, err := readBody(w, r, maxBody)
+	raw, err := web.ReadBody(w, r, web.MaxBody)
 	if err != nil {
 		return err
 	}
@@ -232,8 +233,8 @@ func (s *Server) cancelJobs(w http.ResponseWriter, r *http.Request) error {
 	report, told := api.CancelReport{}, map[store.LeaseRef]bool{}
 	for more := true; more; {
 		var c store.Canceled
-		err := s.reads.do(r.Context(), tenantOf(r), func() (err error) {
-			c, err = s.Store.CancelLabeled(r.Context(), tenantOf(r), req.Labels)
+		err := s.reads.Do(r.Context(), web.Tenant(r), func() (err error) {
+			c, err = s.Store.CancelLabeled(r.Context(), web.Tenant(r), req.Labels)
 			return err
 		})
 		s.stop(r, c.Running...) // those that were met before an error, too
@@ -247,7 +248,7 @@ func (s *Server) cancelJobs(w http.ResponseWriter, r *http.Request) error {
 		more = c.More
 	}
 	report.Stopping = int64(len(told))
-	return writeJSON(w, http.StatusOK, report)
+	return web.WriteJSON(w, http.StatusOK, report)
 }
 
 // stop tells the workers of what is running. A message that gets lost costs a

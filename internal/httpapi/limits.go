@@ -1,9 +1,9 @@
 package httpapi
 
 import (
-	"io"
 	"time"
 
+	"github.com/assay-run/assay/internal/httpapi/web"
 	"github.com/assay-run/assay/pkg/job"
 )
 
@@ -58,37 +58,12 @@ func (l Limits) Check() error {
 		return job.Invalid("reads", "%d is negative", l.Reads)
 	case l.Spool < 2*maxBlob:
 		return job.Invalid("spool", "%s is less than twice the largest blob, %s", l.Spool, job.Size(maxBlob))
-	case l.Memory < 2*maxBatchBody:
-		return job.Invalid("body-memory", "%s is less than twice the largest body, %s", l.Memory, job.Size(maxBatchBody))
+	case l.Memory < 2*web.MaxBatchBody:
+		return job.Invalid("body-memory", "%s is less than twice the largest body, %s", l.Memory, job.Size(web.MaxBatchBody))
 	case l.Patience < 0:
 		return job.Invalid("body-patience", "%v is negative", l.Patience)
 	case l.Requests < 2:
 		return job.Invalid("requests", "%d is less than 2", l.Requests)
 	}
 	return nil
-}
-
-const (
-	spoolStep  = 1 << 20
-	memoryStep = 1 << 20
-	// freeMemory is how much of a body may be read before it is accounted for: most
-	// are smaller, and how many there are is bounded with the requests.
-	freeMemory = 64 << 10
-)
-
-// spooled counts what is read of a body that goes to the disk before it is
-// accepted.
-type spooled struct {
-	io.Reader
-	claim claim
-	n     int64
-}
-
-func (s *spooled) Read(p []byte) (int, error) {
-	n, err := s.Reader.Read(p)
-	s.n += int64(n)
-	if gerr := s.claim.grow(s.n, spoolStep); gerr != nil {
-		return 0, gerr
-	}
-	return n, err
 }

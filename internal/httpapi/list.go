@@ -10,13 +10,14 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/admit"
+	"github.com/assay-run/assay/internal/httpapi/web"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
 )
 
 // listJobs answers one page of a tenant's jobs.
 func (s *Server) listJobs(w http.ResponseWriter, r *http.Request) error {
-	limit, err := intParam(r, "limit", 100, 1, maxPage)
+	limit, err := web.Int(r, "limit", 100, 1, web.MaxPage)
 	if err != nil {
 		return err
 	}
@@ -32,8 +33,8 @@ func (s *Server) listJobs(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	var out api.JobList
-	err = s.reads.do(r.Context(), tenantOf(r), func() (err error) {
-		out.Jobs, out.Next, err = s.Store.Jobs(r.Context(), tenantOf(r), f, before, int(limit))
+	err = s.reads.Do(r.Context(), web.Tenant(r), func() (err error) {
+		out.Jobs, out.Next, err = s.Store.Jobs(r.Context(), web.Tenant(r), f, before, int(limit))
 		return err
 	})
 	if err != nil {
@@ -42,7 +43,7 @@ func (s *Server) listJobs(w http.ResponseWriter, r *http.Request) error {
 	if out.Jobs == nil {
 		out.Jobs = []job.Summary{}
 	}
-	return writeJSON(w, http.StatusOK, out)
+	return web.WriteJSON(w, http.StatusOK, out)
 }
 
 // jobFilter reads which jobs are asked for.

@@ -16,6 +16,8 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/assay-run/assay/internal/httpapi/web"
+	"github.com/assay-run/assay/internal/share"
 	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/pkg/job"
 )
@@ -38,17 +40,17 @@ var seconds = metric.WithExplicitBucketBoundaries(0.005, 0.01, 0.025, 0.05, 0.07
 // wrap surrounds one route: trace, tenant, problem documents, access log,
 // latency. The pattern is the route's name everywhere: user-chosen paths never
 // become metric labels.
-func (s *Server) wrap(rt route) http.Handler {
+func (s *Server) wrap(rt web.Route) http.Handler {
 	tracer := otel.Tracer(scope)
 	latency, err := otel.Meter(scope).Float64Histogram("http.server.request.duration", metric.WithUnit("s"), seconds)
 	if err != nil {
 		otel.Handle(err)
 	}
-	_, path, _ := strings.Cut(rt.pattern, " ")
-	return zipping(rt.pattern, func(w http.ResponseWriter, r *http.Request) {
+	_, path, _ := strings.Cut(rt.Pattern, " ")
+	return web.Zipping(rt.Pattern, func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		ctx := traceContext.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
-		ctx, span := tracer.Start(ctx, rt.pattern, trace.WithSpanKind(trace.SpanKindServer),
+		ctx, span := tracer.Start(ctx, rt.Pattern, trace.WithSpanKind(trace.SpanKindServer),
 			trace.WithAttributes(attribute.String("http.request.method", r.Method), attribute.String("http.route", path)))
 		defer span.End()
 		rec := &recorder{ResponseWriter: w, status: http.StatusOK}
@@ -70,8 +72,8 @@ func (s *Server) wrap(rt route) http.Handler {
 }
 
 // methodLabel keeps the label set small: methods of unknown routes are free text.
-func methodLabel(rt route) string {
-	method, _, ok := strings.Cut(rt.pattern, " ")
+func methodLabel(rt web.Route) string {
+	method, _, ok := strings.Cut(rt.Pattern, " ")
 	if !ok {
 		return "_OTHER"
 	}
@@ -80,7 +82,7 @@ func methodLabel(rt route) string {
 
 // guarded finds the tenant and serves; a panic becomes a 500 with its stack in
 // the log.
-func (s *Server) guarded(w *recorder, r *http.Request, rt route) {
+func (s *Server) guarded(w *recorder, r *http.Request, rt web.Route) {
 	defer func() {
 		v := recover()
 		if v == nil {
@@ -91,45 +93,45 @@ func (s *Server) guarded(w *recorder, r *http.Request, rt route) {
 		}
 		s.Log.ErrorContext(r.Context(), "handler panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 		if !w.wrote {
-			s.fail(w, r, fmt.Errorf("panic: %v", v))
+			web.Fail(s.Log, w, r, fmt.Errorf("panic: %v", v))
 		}
 	}()
-	if !rt.open {
+	if !rt.Open {
 		tenant, err := s.Auth.Tenant(r)
 		if err != nil {
-			s.fail(w, r, err)
+			web.Fail(s.Log, w, r, err)
 			return
 		}
-		if r.Body, err = s.quotas.tenant(tenant).begin(r.Context(), r.Body); err != nil {
-			s.fail(w, r, err)
+		if r.Body, err = s.quotas.Tenant(tenant).Begin(r.Context(), r.Body); err != nil {
+			web.Fail(s.Log, w, r, err)
 			return
 		}
-		if err := s.requests.take(tenant, 1); err != nil {
-			s.fail(w, r, err)
+		if err := s.requests.Take(tenant, 1); err != nil {
+			web.Fail(s.Log, w, r, err)
 			return
 		}
-		defer s.requests.give(tenant, 1)
-		c := &caller{tenant, claim{pot: s.memory, tenant: tenant}}
-		defer c.memory.release()
-		r = r.WithContext(withCaller(telemetry.Describe(r.Context(), telemetry.About{Tenant: tenant}), c))
+		defer s.requests.Give(tenant, 1)
+		c := &web.Caller{Tenant: tenant, Memory: share.Claim{Pot: s.memory, Tenant: tenant}}
+		defer c.Memory.Release()
+		r = r.WithContext(web.WithCaller(telemetry.Describe(r.Context(), telemetry.About{Tenant: tenant}), c))
 	}
-	if err := rt.answer(s, w, r); err != nil {
+	if err := answer(rt, w, r); err != nil {
 		if w.wrote { // half an answer is out: only a broken connection can say so
 			s.Log.WarnContext(r.Context(), "answer cut short", "path", r.URL.Path, "error", err)
 			panic(http.ErrAbortHandler)
 		}
-		s.fail(w, r, err)
+		web.Fail(s.Log, w, r, err)
 	}
 }
 
 // answer serves what the document allows to be asked.
-func (rt route) answer(s *Server, w http.ResponseWriter, r *http.Request) error {
-	if p, known := parametersOf(rt.pattern); known {
-		if err := p.check(r); err != nil {
+func answer(rt web.Route, w http.ResponseWriter, r *http.Request) error {
+	if p, known := web.ParametersOf(rt.Pattern); known {
+		if err := p.Check(r); err != nil {
 			return err
 		}
 	}
-	return rt.serve(s, w, r)
+	return rt.Serve(w, r)
 }
 
 // forOperators serves h to those who may see the fleet itself.
@@ -143,7 +145,7 @@ func (s *Server) forOperators(h http.Handler) http.Handler {
 		if err == nil {
 			err = fmt.Errorf("%w: %s is for operators: their tokens are in ASSAY_OPERATOR_TOKENS, and ASSAY_METRICS_LISTEN serves it to whoever reaches that address", job.ErrRefused, r.URL.Path)
 		}
-		s.fail(w, r, err)
+		web.Fail(s.Log, w, r, err)
 	})
 }
 

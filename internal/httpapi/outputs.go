@@ -2,16 +2,15 @@ package httpapi
 
 import (
 	"bytes"
-	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"time"
 
+	"github.com/assay-run/assay/internal/httpapi/files"
+	"github.com/assay-run/assay/internal/httpapi/web"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
 )
@@ -20,11 +19,11 @@ import (
 // be it in the result or beside it. It is text of a stranger's: a browser must not take it
 // for anything else.
 func (s *Server) getOutput(w http.ResponseWriter, r *http.Request) error {
-	id, err := idParam(r)
+	id, err := web.ID(r)
 	if err != nil {
 		return err
 	}
-	step, err := intParam(r, "step", object.WholeOutput, 0, job.MaxSteps-1)
+	step, err := web.Int(r, "step", object.WholeOutput, 0, job.MaxSteps-1)
 	if err != nil {
 		return err
 	}
@@ -37,13 +36,13 @@ func (s *Server) getOutput(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
-	slow := &patientWriter{ResponseWriter: w, control: http.NewResponseController(w)}
-	defer slow.done()
+	slow := web.Patient(w)
+	defer slow.Done()
 	if o.Stored == nil {
 		http.ServeContent(slow, r, "", time.Time{}, bytes.NewReader([]byte(o.Text)))
 		return nil
 	}
-	body, err := s.openOutput(r.Context(), tenantOf(r), id, stream, int(step), o.Stored)
+	body, err := s.files.OpenOutput(r.Context(), web.Tenant(r), id, stream, int(step), o.Stored)
 	if err != nil {
 		return fmt.Errorf("open %s of job %s: %w", stream, id, err)
 	}
@@ -57,7 +56,7 @@ func (s *Server) getOutput(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Accept-Ranges", "bytes")
 	h.Set("Content-Length", strconv.FormatInt(o.Stored.Bytes, 10))
 	w.WriteHeader(http.StatusOK)
-	return streamTo(w, &checkedReader{ReadCloser: body, sum: sha256.New(), want: o.Stored.SHA256})
+	return web.StreamTo(w, files.Checked(body, o.Stored.SHA256))
 }
 
 // output returns one output of a job's record.
@@ -70,12 +69,12 @@ func (s *Server) output(r *http.Request, id job.ID, stream string, step int) (jo
 		streams
 		Steps []streams `json:"steps"`
 	}
-	raw, err := s.Store.Result(r.Context(), tenantOf(r), id)
+	raw, err := s.Store.Result(r.Context(), web.Tenant(r), id)
 	if errors.Is(err, job.ErrNotFound) {
-		if _, err := s.Store.Job(r.Context(), tenantOf(r), id); err != nil {
+		if _, err := s.Store.Job(r.Context(), web.Tenant(r), id); err != nil {
 			return job.Output{}, fmt.Errorf("read job %s: %w", id, err)
 		}
-		return job.Output{}, notFound("job %s has not ended: it has no outputs yet", id)
+		return job.Output{}, web.NotFound("job %s has not ended: it has no outputs yet", id)
 	}
 	if err != nil {
 		return job.Output{}, fmt.Errorf("read result: %w", err)
@@ -86,7 +85,7 @@ func (s *Server) output(r *http.Request, id job.ID, stream string, step int) (jo
 	of := res.streams
 	if step != object.WholeOutput {
 		if step >= len(res.Steps) {
-			return job.Output{}, notFound("job %s has %d steps, and none with the number %d", id, len(res.Steps), step)
+			return job.Output{}, web.NotFound("job %s has %d steps, and none with the number %d", id, len(res.Steps), step)
 		}
 		of = res.Steps[step]
 	}
@@ -96,92 +95,5 @@ func (s *Server) output(r *http.Request, id job.ID, stream string, step int) (jo
 	case "stderr":
 		return of.Stderr, nil
 	}
-	return job.Output{}, notFound("job %s has no output %.40q: they are stdout and stderr", id, stream)
+	return job.Output{}, web.NotFound("job %s has no output %.40q: they are stdout and stderr", id, stream)
 }
-
-// openOutput opens what an attempt of the job stored as this output, and nothing else:
-// the record is the word of a worker.
-func (s *Server) openOutput(ctx context.Context, tenant string, id job.ID, stream string, step int, o *job.StoredOutput) (*rangeReader, error) {
-	_, _, lease, ok := object.AttemptOf(o.Object)
-	own, err := object.OutputKey(tenant, id, lease, stream, step)
-	if !ok || err != nil || own != o.Object {
-		return nil, fmt.Errorf("%w: the record names another object", job.ErrNotFound)
-	}
-	empty, info, err := s.Objects.GetRange(ctx, own, 0, 0)
-	if err != nil {
-		return nil, err
-	}
-	_ = empty.Close()
-	if info.Bytes != o.Bytes {
-		return nil, fmt.Errorf("%w: the object is not what the record says", job.ErrUnavailable)
-	}
-	return &rangeReader{size: info.Bytes, open: func(offset int64) (io.ReadCloser, error) {
-		body, _, err := s.Objects.GetRange(ctx, own, offset, -1)
-		return body, err
-	}}, nil
-}
-
-// rangeReader reads an object from wherever it was sought to.
-type rangeReader struct {
-	open func(offset int64) (io.ReadCloser, error)
-	size int64
-	at   int64
-	body io.ReadCloser // from at; nil: not yet opened
-}
-
-func (r *rangeReader) Read(p []byte) (int, error) {
-	if r.at >= r.size {
-		return 0, io.EOF
-	}
-	if r.body == nil {
-		body, err := r.open(r.at)
-		if err != nil {
-			return 0, err
-		}
-		r.body = body
-	}
-	n, err := r.body.Read(p)
-	if r.at += int64(n); err == io.EOF && r.at < r.size {
-		err = io.ErrUnexpectedEOF
-	}
-	return n, err
-}
-
-func (r *rangeReader) Seek(offset int64, whence int) (int64, error) {
-	switch whence {
-	case io.SeekCurrent:
-		offset += r.at
-	case io.SeekEnd:
-		offset += r.size
-	}
-	if offset < 0 {
-		return r.at, errors.New("seek before the beginning")
-	}
-	if offset != r.at {
-		_ = r.Close()
-		r.at = offset
-	}
-	return offset, nil
-}
-
-func (r *rangeReader) Close() error {
-	if r.body == nil {
-		return nil
-	}
-	err := r.body.Close()
-	r.body = nil
-	return err
-}
-
-// patientWriter gives each write its own deadline, as streamTo does.
-type patientWriter struct {
-	http.ResponseWriter
-	control *http.ResponseController
-}
-
-func (w *patientWriter) Write(p []byte) (int, error) {
-	_ = w.control.SetWriteDeadline(time.Now().Add(stallLimit))
-	return w.ResponseWriter.Write(p)
-}
-
-func (w *patientWriter) done() { _ = w.control.SetWriteDeadline(time.Time{}) }

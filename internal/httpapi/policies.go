@@ -9,6 +9,7 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/fleet"
+	"github.com/assay-run/assay/internal/httpapi/web"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/store"
@@ -18,14 +19,14 @@ import (
 const maxPolicyBody = 1 << 20
 
 func (s *Server) listPolicies(w http.ResponseWriter, r *http.Request) error {
-	found, err := s.Store.Policies(r.Context(), tenantOf(r))
+	found, err := s.Store.Policies(r.Context(), web.Tenant(r))
 	if err != nil {
 		return fmt.Errorf("list policies: %w", err)
 	}
 	if found == nil {
 		found = []store.StoredPolicy{}
 	}
-	return writeJSON(w, http.StatusOK, api.PolicyList{Policies: found})
+	return web.WriteJSON(w, http.StatusOK, api.PolicyList{Policies: found})
 }
 
 func (s *Server) getPolicy(w http.ResponseWriter, r *http.Request) error {
@@ -33,11 +34,11 @@ func (s *Server) getPolicy(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	raw, err := s.Store.Policy(r.Context(), tenantOf(r), name, version)
+	raw, err := s.Store.Policy(r.Context(), web.Tenant(r), name, version)
 	if err != nil {
 		return fmt.Errorf("read policy: %w", err)
 	}
-	return writeRaw(w, http.StatusOK, raw)
+	return web.WriteRaw(w, http.StatusOK, raw)
 }
 
 // putPolicy stores a policy. It is judged now, so that no job is refused later
@@ -54,13 +55,13 @@ func (s *Server) putPolicy(w http.ResponseWriter, r *http.Request) error {
 	if raw[0] != '{' {
 		return job.Invalid("policy", "must be an object")
 	}
-	if _, err := s.admit.Resolve(r.Context(), tenantOf(r), raw); err != nil {
+	if _, err := s.admit.Resolve(r.Context(), web.Tenant(r), raw); err != nil {
 		return err
 	}
-	if err := s.Store.PutPolicy(r.Context(), tenantOf(r), name, raw); err != nil {
+	if err := s.Store.PutPolicy(r.Context(), web.Tenant(r), name, raw); err != nil {
 		return fmt.Errorf("store policy: %w", err)
 	}
-	return writeRaw(w, http.StatusOK, raw)
+	return web.WriteRaw(w, http.StatusOK, raw)
 }
 
 // explainPolicy says what would enforce a policy on a connected worker, before
@@ -74,7 +75,7 @@ func (s *Server) explainPolicy(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	p, err := s.admit.Resolve(r.Context(), tenantOf(r), raw)
+	p, err := s.admit.Resolve(r.Context(), web.Tenant(r), raw)
 	if err != nil {
 		return err
 	}
@@ -82,15 +83,15 @@ func (s *Server) explainPolicy(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, out)
+	return web.WriteJSON(w, http.StatusOK, out)
 }
 
 // readPolicy reads a policy object, or a JSON string that names a stored one.
 func (s *Server) readPolicy(w http.ResponseWriter, r *http.Request) (json.RawMessage, error) {
-	if err := wantJSON(r); err != nil {
+	if err := web.WantJSON(r); err != nil {
 		return nil, err
 	}
-	raw, err := readBody(w, r, maxPolicyBody)
+	raw, err := web.ReadBody(w, r, maxPolicyBody)
 	if err != nil {
 		return nil, err
 	}

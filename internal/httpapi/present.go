@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/assay-run/assay/internal/httpapi/files"
+	"github.com/assay-run/assay/internal/httpapi/web"
 	"github.com/assay-run/assay/pkg/job"
 )
 
@@ -78,13 +80,13 @@ func (v shown) writeResult(w http.ResponseWriter, raw json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	return writeRaw(w, http.StatusOK, raw)
+	return web.WriteRaw(w, http.StatusOK, raw)
 }
 
 // job shows a job.
 func (v shown) job(j *job.Job) (json.RawMessage, error) {
 	if j.Result != nil {
-		served("jobs", j.ID, j.Result.Artifacts)
+		files.Served("jobs", j.ID, j.Result.Artifacts)
 	}
 	raw, err := json.Marshal(j)
 	if err != nil {
@@ -100,19 +102,12 @@ func (v shown) job(j *job.Job) (json.RawMessage, error) {
 	return v.join(all), nil
 }
 
-// served has artifacts say where they are served, in place of where they are kept.
-func served(kind string, id job.ID, all []job.Artifact) {
-	for i := range all {
-		all[i].URL, all[i].Object = artifactURL(kind, id, all[i].Path), ""
-	}
-}
-
 func servedArtifacts(id job.ID, raw json.RawMessage) (json.RawMessage, error) {
 	var all []job.Artifact
 	if err := json.Unmarshal(raw, &all); err != nil {
 		return nil, err
 	}
-	served("jobs", id, all)
+	files.Served("jobs", id, all)
 	return json.Marshal(all)
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/httpapi/web"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -18,19 +19,19 @@ import (
 // header, known before the first line is sent: a page whose body breaks off is
 // asked for again, and nothing is lost or seen twice.
 func (s *Server) listResults(w http.ResponseWriter, r *http.Request) error {
-	id, err := idParam(r)
+	id, err := web.ID(r)
 	if err != nil {
 		return err
 	}
-	after, err := intParam(r, "after", 0, 0, 1<<62)
+	after, err := web.Int(r, "after", 0, 0, 1<<62)
 	if err != nil {
 		return err
 	}
-	limit, err := intParam(r, "limit", 500, 1, maxPage)
+	limit, err := web.Int(r, "limit", 500, 1, web.MaxPage)
 	if err != nil {
 		return err
 	}
-	wait, err := waitParam(r, 0)
+	wait, err := web.Wait(r, 0)
 	if err != nil {
 		return err
 	}
@@ -38,7 +39,7 @@ func (s *Server) listResults(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s.hear(r.Context(), tenantOf(r), id)
+	s.leases.Hear(r.Context(), web.Tenant(r), id)
 	p, err := s.awaitPage(r, id, page{cursor: store.Cursor(after), limit: int(limit)}, wait)
 	if err != nil {
 		return fmt.Errorf("read results of batch %s: %w", id, err)
@@ -54,7 +55,7 @@ func (s *Server) listResults(w http.ResponseWriter, r *http.Request) error {
 	h.Set(api.HeaderCursor, strconv.FormatInt(int64(p.cursor), 10))
 	h.Set(api.HeaderComplete, strconv.FormatBool(p.complete))
 	w.WriteHeader(http.StatusOK)
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(stallLimit))
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(web.StallLimit))
 	for _, raw := range p.results {
 		if _, err := w.Write(append(raw, '\n')); err != nil {
 			return nil // the client is gone; it will ask for the page again
@@ -80,11 +81,11 @@ func (s *Server) awaitPage(r *http.Request, id job.ID, p page, wait time.Duratio
 		defer stop()
 		changed = calm(r.Context(), c)
 	}
-	tenant := tenantOf(r)
-	_, err := poll(r.Context(), wait, changed, func() (bool, error) {
+	tenant := web.Tenant(r)
+	_, err := web.Poll(r.Context(), wait, changed, func() (bool, error) {
 		// The batch first: if it is done before the page is read, a page that
 		// is not full is the last.
-		far, err := s.watching.far(r.Context(), tenant, id)
+		far, err := s.watching.Far(r.Context(), tenant, id)
 		if err != nil {
 			return false, err
 		}
@@ -92,7 +93,7 @@ func (s *Server) awaitPage(r *http.Request, id job.ID, p page, wait time.Duratio
 			p.complete = far.Done
 			return far.Done, nil
 		}
-		err = s.reads.do(r.Context(), tenant, func() (err error) {
+		err = s.reads.Do(r.Context(), tenant, func() (err error) {
 			p.results, p.cursor, err = s.Store.Results(r.Context(), tenant, id, p.cursor, p.limit)
 			return err
 		})

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/httpapi/web"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -15,14 +16,14 @@ const maxSecretBody = 256 << 10
 
 // listSecrets says which secrets there are. No request returns a value.
 func (s *Server) listSecrets(w http.ResponseWriter, r *http.Request) error {
-	found, err := s.Secrets.List(r.Context(), tenantOf(r))
+	found, err := s.Secrets.List(r.Context(), web.Tenant(r))
 	if err != nil {
 		return fmt.Errorf("list secrets: %w", err)
 	}
 	if found == nil {
 		found = []store.StoredSecret{}
 	}
-	return writeJSON(w, http.StatusOK, api.SecretList{Secrets: found})
+	return web.WriteJSON(w, http.StatusOK, api.SecretList{Secrets: found})
 }
 
 func (s *Server) putSecret(w http.ResponseWriter, r *http.Request) error {
@@ -30,10 +31,10 @@ func (s *Server) putSecret(w http.ResponseWriter, r *http.Request) error {
 	if !validName(name) {
 		return job.Invalid("name", "%.80q must be 1 to 63 letters, digits, - and _", name)
 	}
-	if err := wantJSON(r); err != nil {
+	if err := web.WantJSON(r); err != nil {
 		return err
 	}
-	raw, err := readBody(w, r, maxSecretBody)
+	raw, err := web.ReadBody(w, r, maxSecretBody)
 	if err != nil {
 		return err
 	}
@@ -41,7 +42,7 @@ func (s *Server) putSecret(w http.ResponseWriter, r *http.Request) error {
 	if err := job.Decode(raw, "", &body); err != nil {
 		return err
 	}
-	if err := s.Secrets.Put(r.Context(), tenantOf(r), name, body.Value); err != nil {
+	if err := s.Secrets.Put(r.Context(), web.Tenant(r), name, body.Value); err != nil {
 		return fmt.Errorf("store secret: %w", err)
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -49,7 +50,7 @@ func (s *Server) putSecret(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) deleteSecret(w http.ResponseWriter, r *http.Request) error {
-	if err := s.Secrets.Delete(r.Context(), tenantOf(r), r.PathValue("name")); err != nil {
+	if err := s.Secrets.Delete(r.Context(), web.Tenant(r), r.PathValue("name")); err != nil {
 		return fmt.Errorf("delete secret: %w", err)
 	}
 	w.WriteHeader(http.StatusNoContent)

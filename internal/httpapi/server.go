@@ -17,9 +17,14 @@ import (
 	"github.com/assay-run/assay/internal/admin"
 	"github.com/assay-run/assay/internal/admit"
 	"github.com/assay-run/assay/internal/fleet"
+	"github.com/assay-run/assay/internal/httpapi/files"
+	"github.com/assay-run/assay/internal/httpapi/sessions"
+	"github.com/assay-run/assay/internal/httpapi/web"
 	"github.com/assay-run/assay/internal/intake"
 	"github.com/assay-run/assay/internal/recent"
 	"github.com/assay-run/assay/internal/session"
+	"github.com/assay-run/assay/internal/share"
+	"github.com/assay-run/assay/internal/watch"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
 	"github.com/assay-run/assay/pkg/placement"
@@ -59,8 +64,7 @@ type Secrets interface {
 
 // Objects is where blobs and artifacts are; *object.Store is one.
 type Objects interface {
-	Get(ctx context.Context, key string) (io.ReadCloser, object.Info, error)
-	GetRange(ctx context.Context, key string, offset, n int64) (io.ReadCloser, object.Info, error)
+	files.Objects
 	PutBlob(ctx context.Context, tenant string, r io.Reader, limit int64) (ref string, n int64, err error)
 	StatBlob(ctx context.Context, tenant, ref string) (object.Info, error)
 }
@@ -94,17 +98,18 @@ type Server struct {
 	nowhere  http.Handler
 	admit    *admit.Admitter
 	intake   *intake.Service
-	sessions *session.Service
+	sessions *sessions.Handlers
+	files    *files.Files
 	admin    *admin.Admin
 	fleet    *fleet.Fleet
 
 	fixed map[string][]string // methods of the addresses that are not of a pattern
 
-	requests, spool, memory *pot
-	reads                   *turns
-	quotas                  quotas
-	watching                watching
-	leases                  leases
+	requests, spool, memory *share.Pot
+	reads                   *share.Turns
+	quotas                  share.Quotas
+	watching                watch.Batches
+	leases                  watch.Leases
 	glance                  *recent.Value[api.Fleet]
 }
 
@@ -129,31 +134,33 @@ func New(c Config) *Server {
 		Hosts:    s.fleet.Hosts,
 	}
 	s.admin = &admin.Admin{Store: c.Store, Fleet: c.Fleet, Wake: func() { c.Dispatcher.Wake() }, Stop: func(worker string, l store.LeaseRef) error { return c.Canceler.SendCancel(worker, l) }, Pool: s.fleet.Pool, Version: c.Version, Log: c.Log}
-	s.requests = newPot("requests at once", int64(c.Limits.Requests))
-	s.spool = newPot("uploads", int64(c.Limits.Spool))
-	s.reads = newTurns(c.Limits.Reads)
-	s.watching.store = c.Store
-	s.leases.store = c.Store
-	s.quotas.ceiling = s.admit.Ceiling
-	s.memory = newPot("bodies in memory", int64(c.Limits.Memory))
+	s.requests = share.NewPot("requests at once", int64(c.Limits.Requests))
+	s.spool = share.NewPot("uploads", int64(c.Limits.Spool))
+	s.reads = share.NewTurns(c.Limits.Reads)
+	s.watching.Store = c.Store
+	s.leases.Store = c.Store
+	s.quotas.Ceiling = s.admit.Ceiling
+	s.memory = share.NewPot("bodies in memory", int64(c.Limits.Memory))
 	s.glance = newGlance(c.Store)
 	s.intake = intake.New(intake.Config{Store: c.Store, Admit: s.admit, Dispatcher: c.Dispatcher, Fleet: s.fleet, Callbacks: c.Callbacks,
 		Queued: c.Limits.Queued, Batches: c.Limits.Batches, Log: c.Log})
-	s.sessions = session.New(session.Config{Store: c.Store, Line: c.Sessions, Fleet: c.Workers, Admit: s.admit, Log: c.Log})
+	s.files = &files.Files{Objects: c.Objects}
+	s.sessions = &sessions.Handlers{Store: c.Store, Objects: c.Objects, Files: s.files, Reads: s.reads,
+		Sessions: session.New(session.Config{Store: c.Store, Line: c.Sessions, Fleet: c.Workers, Admit: s.admit, Log: c.Log})}
 	for _, r := range s.routes() {
-		s.fix(r.pattern)
-		s.mux.Handle(r.pattern, s.wrap(r))
+		s.fix(r.Pattern)
+		s.mux.Handle(r.Pattern, s.wrap(r))
 	}
 	if c.Metrics != nil {
 		s.mux.Handle("GET /metrics", s.forOperators(c.Metrics))
 	}
-	s.nowhere = s.wrap(route{pattern: "/", open: true, serve: noRoute})
+	s.nowhere = s.wrap(web.Route{Pattern: "/", Open: true, Serve: s.noRoute})
 	s.mux.Handle("/", s.nowhere)
 	return s
 }
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	r = withPatience(w, r, s.Limits.Patience)
+	r = web.WithPatience(w, r, s.Limits.Patience)
 	if methods := s.fixed[r.URL.Path]; methods != nil && !slices.Contains(methods, r.Method) {
 		s.nowhere.ServeHTTP(w, r) // never the thing that a pattern would take its last part for
 		return
@@ -186,94 +193,57 @@ func NewHTTPServer(h http.Handler) *http.Server {
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		BaseContext: func(net.Listener) context.Context {
-			return context.WithValue(context.Background(), closingKey{}, (<-chan struct{})(closing))
+			return web.WithClosing(context.Background(), closing)
 		},
 	}
 	s.RegisterOnShutdown(sync.OnceFunc(func() { close(closing) }))
 	return s
 }
 
-type closingKey struct{}
-
-// closing returns a channel that is closed when the server is shut down; nil
-// for a server of another make.
-func closing(ctx context.Context) <-chan struct{} {
-	c, _ := ctx.Value(closingKey{}).(<-chan struct{})
-	return c
-}
-
-// route is one line of the API. open routes need no token.
-type route struct {
-	pattern string
-	open    bool
-	serve   func(s *Server, w http.ResponseWriter, r *http.Request) error
-}
-
 // routes is the whole API, in the order of the OpenAPI document. A test holds
 // the two together.
-func (s *Server) routes() []route {
-	all := []route{
-		{"POST /v1/run", false, (*Server).run},
-		{"POST /v1/check", false, (*Server).check},
-		{"POST /v1/jobs", false, (*Server).submitJob},
-		{"GET /v1/jobs", false, (*Server).listJobs},
-		{"POST /v1/jobs/cancel", false, (*Server).cancelJobs},
-		{"GET /v1/jobs/{id}", false, (*Server).getJob},
-		{"GET /v1/jobs/{id}/result", false, (*Server).getResult},
-		{"POST /v1/jobs/{id}/cancel", false, (*Server).cancelJob},
-		{"GET /v1/jobs/{id}/artifacts", false, (*Server).listArtifacts},
-		{"GET /v1/jobs/{id}/artifacts/{path...}", false, (*Server).getArtifact},
-		{"GET /v1/jobs/{id}/output/{stream}", false, (*Server).getOutput},
-		{"POST /v1/batches", false, (*Server).submitBatch},
-		{"GET /v1/batches", false, (*Server).listBatches},
-		{"GET /v1/batches/{id}", false, (*Server).getBatch},
-		{"GET /v1/batches/{id}/results", false, (*Server).listResults},
-		{"GET /v1/batches/{id}/events", false, (*Server).batchEvents},
-		{"POST /v1/batches/{id}/cancel", false, (*Server).cancelBatch},
-		{"POST /v1/batches/{id}/keepalive", false, (*Server).keepBatch},
-		{"POST /v1/batches/{id}/retry", false, (*Server).retryBatch},
-		{"PUT /v1/blobs/{digest}", false, (*Server).putBlob},
-		{"HEAD /v1/blobs/{digest}", false, (*Server).headBlob},
-		{"GET /v1/policies", false, (*Server).listPolicies},
-		{"GET /v1/policies/{name}", false, (*Server).getPolicy},
-		{"PUT /v1/policies/{name}", false, (*Server).putPolicy},
-		{"POST /v1/policies/explain", false, (*Server).explainPolicy},
-		{"GET /v1/secrets", false, (*Server).listSecrets},
-		{"PUT /v1/secrets/{name}", false, (*Server).putSecret},
-		{"DELETE /v1/secrets/{name}", false, (*Server).deleteSecret},
-		{"POST /v1/sessions", false, (*Server).createSession},
-		{"GET /v1/sessions", false, (*Server).listSessions},
-		{"GET /v1/sessions/{id}", false, (*Server).getSession},
-		{"DELETE /v1/sessions/{id}", false, (*Server).closeSession},
-		{"POST /v1/sessions/{id}/execute", false, (*Server).execute},
-		{"GET /v1/sessions/{id}/executes", false, (*Server).listExecutes},
-		{"POST /v1/sessions/{id}/fork", false, (*Server).forkSession},
-		{"POST /v1/sessions/{id}/interrupt", false, (*Server).interruptSession},
-		{"POST /v1/sessions/{id}/reset", false, (*Server).resetSession},
-		{"POST /v1/sessions/{id}/keepalive", false, (*Server).keepSession},
-		{"PUT /v1/sessions/{id}/context", false, (*Server).putContext},
-		{"GET /v1/sessions/{id}/variables", false, (*Server).listVariables},
-		{"GET /v1/sessions/{id}/variables/{name}", false, (*Server).getVariable},
-		{"PUT /v1/sessions/{id}/variables/{name}", false, (*Server).putVariable},
-		{"PUT /v1/sessions/{id}/functions", false, (*Server).putFunctions},
-		{"GET /v1/sessions/{id}/events", false, (*Server).sessionEvents},
-		{"POST /v1/sessions/{id}/answers", false, (*Server).answerCall},
-		{"GET /v1/sessions/{id}/files/{path...}", false, (*Server).getFile},
-		{"PUT /v1/sessions/{id}/files/{path...}", false, (*Server).putFile},
-		{"POST /v1/sessions/{id}/artifacts", false, (*Server).exportSession},
-		{"GET /v1/sessions/{id}/artifacts", false, (*Server).listExported},
-		{"GET /v1/sessions/{id}/artifacts/{path...}", false, (*Server).getExported},
-		{"GET /v1/workers", false, (*Server).listWorkers},
-		{"GET /v1/fleet", false, (*Server).getFleet},
-		{"GET /healthz", true, (*Server).healthz},
-		{"GET /readyz", true, (*Server).readyz},
-		{"GET /openapi.json", true, (*Server).openapi},
+func (s *Server) routes() []web.Route {
+	all := []web.Route{
+		web.At("POST /v1/run", s.run),
+		web.At("POST /v1/check", s.check),
+		web.At("POST /v1/jobs", s.submitJob),
+		web.At("GET /v1/jobs", s.listJobs),
+		web.At("POST /v1/jobs/cancel", s.cancelJobs),
+		web.At("GET /v1/jobs/{id}", s.getJob),
+		web.At("GET /v1/jobs/{id}/result", s.getResult),
+		web.At("POST /v1/jobs/{id}/cancel", s.cancelJob),
+		web.At("GET /v1/jobs/{id}/artifacts", s.listArtifacts),
+		web.At("GET /v1/jobs/{id}/artifacts/{path...}", s.getArtifact),
+		web.At("GET /v1/jobs/{id}/output/{stream}", s.getOutput),
+		web.At("POST /v1/batches", s.submitBatch),
+		web.At("GET /v1/batches", s.listBatches),
+		web.At("GET /v1/batches/{id}", s.getBatch),
+		web.At("GET /v1/batches/{id}/results", s.listResults),
+		web.At("GET /v1/batches/{id}/events", s.batchEvents),
+		web.At("POST /v1/batches/{id}/cancel", s.cancelBatch),
+		web.At("POST /v1/batches/{id}/keepalive", s.keepBatch),
+		web.At("POST /v1/batches/{id}/retry", s.retryBatch),
+		web.At("PUT /v1/blobs/{digest}", s.putBlob),
+		web.At("HEAD /v1/blobs/{digest}", s.headBlob),
+		web.At("GET /v1/policies", s.listPolicies),
+		web.At("GET /v1/policies/{name}", s.getPolicy),
+		web.At("PUT /v1/policies/{name}", s.putPolicy),
+		web.At("POST /v1/policies/explain", s.explainPolicy),
+		web.At("GET /v1/secrets", s.listSecrets),
+		web.At("PUT /v1/secrets/{name}", s.putSecret),
+		web.At("DELETE /v1/secrets/{name}", s.deleteSecret),
+		web.At("GET /v1/workers", s.listWorkers),
+		web.At("GET /v1/fleet", s.getFleet),
+		web.OpenAt("GET /healthz", s.healthz),
+		web.OpenAt("GET /readyz", s.readyz),
+		web.OpenAt("GET /openapi.json", s.openapi),
 	}
-	return append(all, adminRoutes()...)
+	all = append(all, s.sessions.Routes()...)
+	return append(all, s.adminRoutes()...)
 }
 
 // noRoute answers for what no route matches: 405 if another method would have.
-func noRoute(s *Server, w http.ResponseWriter, r *http.Request) error {
+func (s *Server) noRoute(w http.ResponseWriter, r *http.Request) error {
 	allowed := s.fixed[r.URL.Path]
 	if allowed == nil {
 		allowed = s.matching(r)
@@ -282,7 +252,7 @@ func noRoute(s *Server, w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
 		return fmt.Errorf("%w: %s takes %s", api.ErrMethod, r.URL.Path, strings.Join(allowed, ", "))
 	}
-	return notFound("%s %s: there is no such address; see /openapi.json", r.Method, r.URL.Path)
+	return web.NotFound("%s %s: there is no such address; see /openapi.json", r.Method, r.URL.Path)
 }
 
 // matching returns the methods of the patterns that match.

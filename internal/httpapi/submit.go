@@ -13,14 +13,16 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/admit"
+	"github.com/assay-run/assay/internal/httpapi/web"
 	"github.com/assay-run/assay/internal/intake"
+	"github.com/assay-run/assay/internal/share"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
 )
 
 // submitBatch accepts a batch as one object, or streamed as NDJSON.
 func (s *Server) submitBatch(w http.ResponseWriter, r *http.Request) error {
-	switch t := mediaType(r); t {
+	switch t := web.MediaType(r); t {
 	case api.NDJSON, "application/jsonl", "application/x-jsonlines":
 		return s.submitLines(w, r)
 	case "", api.JSON:
@@ -36,11 +38,11 @@ func (s *Server) submitObject(w http.ResponseWriter, r *http.Request) error {
 			return job.Invalid(name, "is in the query of a batch of lines; one that is an object has it as a field")
 		}
 	}
-	body, err := readBody(w, r, maxBatchBody)
+	body, err := web.ReadBody(w, r, web.MaxBatchBody)
 	if err != nil {
 		return err
 	}
-	key, err := idempotency(r, body)
+	key, err := web.Idempotency(r, body)
 	if err != nil {
 		return err
 	}
@@ -64,7 +66,7 @@ func (s *Server) submitLines(w http.ResponseWriter, r *http.Request) error {
 	if err := fromQuery(q, &b); err != nil {
 		return err
 	}
-	body, err := openBody(w, r, int64(s.Limits.Batch))
+	body, err := web.OpenBody(w, r, int64(s.Limits.Batch))
 	if err != nil {
 		return err
 	}
@@ -106,18 +108,18 @@ func fromQuery(q url.Values, b *intake.Batch) error {
 // body goes by; without one, the body goes to a nameless file first.
 func (s *Server) keyed(r *http.Request, body io.Reader, sum hash.Hash) (io.Reader, store.Idempotency, func(), error) {
 	nothing := func() {}
-	key, err := idempotencyKey(r)
+	key, err := web.IdempotencyKey(r)
 	if err != nil {
 		return nil, store.Idempotency{}, nothing, err
 	}
-	digest, known, err := contentDigest(r)
+	digest, known, err := web.ContentDigest(r)
 	if err != nil {
 		return nil, store.Idempotency{}, nothing, err
 	}
 	if key == "" || known {
 		idem := store.Idempotency{}
 		if key != "" {
-			idem = store.Idempotency{Key: key, Hash: requestHash(r, digest)}
+			idem = store.Idempotency{Key: key, Hash: web.RequestHash(r, digest)}
 		}
 		if known {
 			body = io.TeeReader(body, sum)
@@ -129,19 +131,19 @@ func (s *Server) keyed(r *http.Request, body io.Reader, sum hash.Hash) (io.Reade
 		return nil, store.Idempotency{}, nothing, fmt.Errorf("spool batch: %w", err)
 	}
 	_ = os.Remove(f.Name()) // the open descriptor keeps it; nothing to clean after a crash
-	counted := &spooled{Reader: body, claim: claim{pot: s.spool, tenant: tenantOf(r)}}
-	cleanup := func() { _ = f.Close(); counted.claim.release() }
+	counted := &web.Spooled{Reader: body, Claim: share.Claim{Pot: s.spool, Tenant: web.Tenant(r)}}
+	cleanup := func() { _ = f.Close(); counted.Claim.Release() }
 	if _, err := io.Copy(io.MultiWriter(f, sum), counted); err != nil {
-		return nil, store.Idempotency{}, cleanup, readError(err)
+		return nil, store.Idempotency{}, cleanup, web.ReadError(err)
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return nil, store.Idempotency{}, cleanup, fmt.Errorf("spool batch: %w", err)
 	}
-	return f, store.Idempotency{Key: key, Hash: requestHash(r, [sha256.Size]byte(sum.Sum(nil)))}, cleanup, nil
+	return f, store.Idempotency{Key: key, Hash: web.RequestHash(r, [sha256.Size]byte(sum.Sum(nil)))}, cleanup, nil
 }
 
 func verifyDigest(r *http.Request, sum hash.Hash) error {
-	want, known, err := contentDigest(r)
+	want, known, err := web.ContentDigest(r)
 	if err != nil || !known {
 		return err
 	}
@@ -153,7 +155,7 @@ func verifyDigest(r *http.Request, sum hash.Hash) error {
 
 // newBatch is what every batch says of itself: whose it is, and whether it is traced.
 func newBatch(r *http.Request) intake.Batch {
-	return intake.Batch{NewBatch: store.NewBatch{Tenant: tenantOf(r)}, Unrecorded: unwanted(r)}
+	return intake.Batch{NewBatch: store.NewBatch{Tenant: web.Tenant(r)}, Unrecorded: unwanted(r)}
 }
 
 // take submits a batch and answers with it.
@@ -169,5 +171,5 @@ func leaseParam(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
 	}
-	return durationParam("lease", text)
+	return web.Duration("lease", text)
 }

@@ -8,12 +8,13 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/fleet"
+	"github.com/assay-run/assay/internal/httpapi/web"
 	"github.com/assay-run/assay/pkg/store"
 )
 
 func (s *Server) listWorkers(w http.ResponseWriter, r *http.Request) error {
 	var found []store.Worker
-	err := s.reads.do(r.Context(), tenantOf(r), func() (err error) {
+	err := s.reads.Do(r.Context(), web.Tenant(r), func() (err error) {
 		found, err = s.Store.Workers(r.Context(), fleet.Connected)
 		return err
 	})
@@ -24,7 +25,7 @@ func (s *Server) listWorkers(w http.ResponseWriter, r *http.Request) error {
 	if found != nil && s.Auth.Operator(r) {
 		out.Workers = found
 	}
-	return writeJSON(w, http.StatusOK, out)
+	return web.WriteJSON(w, http.StatusOK, out)
 }
 
 // poolsOf sums workers up, by the name of their pool. A pool that the configuration names

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/assay-run/assay/api"
-	"github.com/assay-run/assay/internal/httpapi"
+	"github.com/assay-run/assay/internal/httpapi/web"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
 )
@@ -129,7 +129,7 @@ func BenchmarkZipping(b *testing.B) {
 	for name, c := range map[string]struct {
 		serve  http.HandlerFunc
 		accept string
-	}{"bare": {h, ""}, "plain": {httpapi.Zipping("GET /v1/jobs/{id}", h), "identity"}, "gzip": {httpapi.Zipping("GET /v1/jobs/{id}", h), "gzip"}} {
+	}{"bare": {h, ""}, "plain": {web.Zipping("GET /v1/jobs/{id}", h), "identity"}, "gzip": {web.Zipping("GET /v1/jobs/{id}", h), "gzip"}} {
 		b.Run(name, func(b *testing.B) {
 			r := httptest.NewRequest("GET", "/", nil)
 			r.Header.Set("Accept-Encoding", c.accept)

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
+
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
@@ -132,7 +134,7 @@ func (w *Worker) askClaim(ctx context.Context, ds []delivery) (queue.ClaimReply,
 	}
 	giveUp := time.Now().Add(claimFor)
 	patience := requestTimeout
-	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+	for waits := retries(50 * time.Millisecond); ; {
 		reply, err := askFor(ctx, patience, w.Control.Claim, req)
 		patience = max(requestTimeout, min(2*patience, time.Until(giveUp))) // specs may be large: the next try has longer to bring them
 		if err == nil && reply.Rest == 0 && len(reply.Claimed) != len(ds) {
@@ -144,8 +146,16 @@ func (w *Worker) askClaim(ctx context.Context, ds []delivery) (queue.ClaimReply,
 		case errors.Is(err, job.ErrInvalid), time.Now().After(giveUp), w.draining.Load():
 			return queue.ClaimReply{}, err
 		}
-		pause(ctx, wait)
+		pause(ctx, waits.NextBackOff())
 	}
+}
+
+// longestRetry is the longest pause between two tries of the same request.
+const longestRetry = 2 * time.Second
+
+// retries are the pauses between tries of the same request: twice as long each time.
+func retries(first time.Duration) backoff.ExponentialBackOff {
+	return backoff.ExponentialBackOff{InitialInterval: first, RandomizationFactor: 0.1, Multiplier: 2, MaxInterval: longestRetry}
 }
 
 // ask makes one request with a deadline.

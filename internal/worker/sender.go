@@ -76,7 +76,7 @@ func (w *Worker) finish(ctx context.Context, batch []finishing) {
 	patience := patienceFor(size)
 	most := min(morePatience*patience, mostPatience)
 	var err error
-	for wait := 20 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+	for waits := retries(20 * time.Millisecond); ; {
 		if batch = w.inTime(ctx, w.stillOurs(ctx, batch), err); len(batch) == 0 {
 			return
 		}
@@ -102,7 +102,7 @@ func (w *Worker) finish(ctx context.Context, batch []finishing) {
 		if time.Since(asked) >= patience { // it may only take longer
 			patience = min(2*patience, most)
 		}
-		pause(ctx, wait)
+		pause(ctx, waits.NextBackOff())
 	}
 }
 
@@ -203,7 +203,7 @@ func (w *Worker) release(ctx context.Context, batch []releasing) {
 		req.Releases[i] = r.release
 	}
 	began := time.Now()
-	for wait := 20 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+	for waits := retries(20 * time.Millisecond); ; {
 		_, err := ask(ctx, w.Control.Release, req)
 		if err == nil {
 			break
@@ -215,7 +215,7 @@ func (w *Worker) release(ctx context.Context, batch []releasing) {
 			}
 			return
 		}
-		pause(ctx, wait)
+		pause(ctx, waits.NextBackOff())
 	}
 	for _, r := range batch {
 		_ = r.lease.msg.Ack() // the job comes again under a new generation

@@ -1,6 +1,7 @@
 package jetstream
 
 import (
+	"encoding/base64"
 	"fmt"
 	"slices"
 	"strings"
@@ -139,7 +140,7 @@ func proven(req *jwt.AuthorizationRequestClaims) string {
 	if err != nil {
 		return ""
 	}
-	signature, err := decodeSignature(o.SignedNonce)
+	signature, err := base64.RawURLEncoding.DecodeString(o.SignedNonce)
 	if err != nil || public.Verify([]byte(req.ClientInformation.Nonce), signature) != nil {
 		return ""
 	}

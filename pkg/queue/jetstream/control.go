@@ -11,6 +11,7 @@ import (
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue"
+	"github.com/assay-run/assay/pkg/queue/jetstream/seal"
 )
 
 // The kinds of what workers say: the word of the subject after the worker.
@@ -68,13 +69,13 @@ func request[Reply any](ctx context.Context, q *Queue, worker, kind string, req 
 	if err != nil {
 		return reply, fmt.Errorf("%s: %w: %w", kind, job.ErrInvalid, err)
 	}
-	m := &nats.Msg{Subject: q.request(worker, kind), Header: nats.Header{keyHeader: {q.own.public}}}
+	m := &nats.Msg{Subject: q.request(worker, kind), Header: nats.Header{seal.Header: {q.own.Public}}}
 	if until, ok := ctx.Deadline(); ok {
 		m.Header.Set(patienceHeader, strconv.FormatInt(time.Until(until).Milliseconds(), 10))
 	}
 	answer, err := q.exchange(ctx, q.nc.RequestMsgWithContext, m, body, inboxOf(worker), restPrefix+token(worker), anywhere)
 	if err == nil {
-		answer, err = q.own.open(answer)
+		answer, err = q.own.Open(answer)
 	}
 	if err != nil {
 		return reply, fmt.Errorf("%s: %w", kind, err)
@@ -91,25 +92,25 @@ func (q *Queue) ask(ctx context.Context, worker, kind string, body []byte) ([]by
 		return q.exchange(ctx, q.desk.asking(worker), &nats.Msg{Subject: toWorker(worker, kind)}, body, restPrefix+token(worker), inboxOf(worker), q.answerable(worker))
 	}
 	for again := false; ; again = true {
-		key, known := q.seals.of(worker)
+		key, known := q.seals.Of(worker)
 		if !known {
 			text, err := exchange(kindKey, nil)
 			if err != nil {
 				return nil, err
 			}
-			if key, err = q.seals.note(worker, string(text)); err != nil {
+			if key, err = q.seals.Note(worker, string(text)); err != nil {
 				return nil, unavailable("ask for the key of "+worker, err)
 			}
 		}
-		secret, err := q.own.seal(key, body)
+		secret, err := q.own.Seal(key, body)
 		if err != nil {
 			return nil, err
 		}
 		answer, err := exchange(kind, secret)
-		if !errors.Is(err, errSealed) || again {
+		if !errors.Is(err, seal.ErrSealed) || again {
 			return answer, err
 		}
-		q.seals.forget(worker) // it has started anew since
+		q.seals.Forget(worker) // it has started anew since
 	}
 }
 
@@ -151,7 +152,7 @@ var codes = []struct {
 	{"lost", job.ErrLost},
 	{"too_large", job.ErrTooLarge},
 	{"refused", job.ErrRefused},
-	{"sealed", errSealed},
+	{"sealed", seal.ErrSealed},
 	{"unavailable", job.ErrUnavailable},
 }
 

@@ -33,7 +33,7 @@
 //
 // Who says something is read from the subject. A server that knows its workers (see
 // auth.go) lets each publish and listen under its own name only. What a dispatcher
-// says to one worker is sealed to that process (seal.go).
+// says to one worker is sealed to that process (package seal).
 //
 // A body may be larger than a NATS message: see frame.go.
 package jetstream

@@ -14,6 +14,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/queue/identity"
+	"github.com/assay-run/assay/pkg/queue/jetstream/seal"
 )
 
 // Config says where the server is and how patient to be. Only URL is required.
@@ -67,8 +68,8 @@ type Queue struct {
 	placed   placed    // deliveries that are in the stream
 	receipts *receipts // of a worker
 
-	own      *sealer             // opens what is sealed to this process
-	seals    *seals              // the keys of workers
+	own      *seal.Sealer        // opens what is sealed to this process
+	seals    *seal.Keys          // the keys of workers
 	frames   *semaphore.Weighted // bytes of requests that are being worked on, those that came as frames
 	messages *semaphore.Weighted // and the others
 	offered  sync.Map            // workers whose key is offered on this connection
@@ -101,7 +102,7 @@ func Connect(ctx context.Context, cfg Config) (*Queue, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
-	q := &Queue{cfg: cfg, log: cfg.Log, epoch: make(chan struct{}), frames: semaphore.NewWeighted(framesRoom), messages: semaphore.NewWeighted(messagesRoom), own: newSealer(), seals: newSeals()}
+	q := &Queue{cfg: cfg, log: cfg.Log, epoch: make(chan struct{}), frames: semaphore.NewWeighted(framesRoom), messages: semaphore.NewWeighted(messagesRoom), own: seal.New(), seals: seal.NewKeys()}
 	q.receipts = newReceipts(q.sayReceipts)
 	for try := 0; ; try++ {
 		err := q.connect(ctx)

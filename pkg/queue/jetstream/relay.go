@@ -246,6 +246,9 @@ func (q *Queue) look(ctx context.Context, class string) error {
 	return nil
 }
 
+// mostRemembered bounds the classes that are remembered.
+const mostRemembered = 1 << 14
+
 // sightings are the consumers that were there.
 type sightings struct {
 	mu sync.Mutex
@@ -261,7 +264,7 @@ func (s *sightings) recently(class string) bool {
 func (s *sightings) note(class string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.at == nil || len(s.at) >= mostPeers {
+	if s.at == nil || len(s.at) >= mostRemembered {
 		s.at = map[string]time.Time{}
 	}
 	s.at[class] = time.Now()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue"
+	"github.com/assay-run/assay/pkg/queue/jetstream/seal"
 )
 
 // Serve answers control requests until ctx ends, and then those it has taken.
@@ -145,7 +146,7 @@ func (q *Queue) take(ctx context.Context, m *nats.Msg, worker string) (body []by
 
 // answerWorker answers a request of a worker, sealed to it.
 func answerWorker[Request, Reply any](ctx context.Context, s *server, m *nats.Msg, worker string, f func(context.Context, Request) (Reply, error)) error {
-	key, err := s.q.seals.note(worker, m.Header.Get(keyHeader))
+	key, err := s.q.seals.Note(worker, m.Header.Get(seal.Header))
 	if err != nil {
 		return err
 	}
@@ -163,7 +164,7 @@ func answerWorker[Request, Reply any](ctx context.Context, s *server, m *nats.Ms
 		return f(ctx, r)
 	})
 	if err == nil {
-		reply, err = s.q.own.seal(key, reply)
+		reply, err = s.q.own.Seal(key, reply)
 	}
 	if err != nil {
 		return err
@@ -193,7 +194,7 @@ func serveWorker[Request, Reply any](ctx context.Context, q *Queue, worker, kind
 		go func() {
 			body, err := readFrame(s.base, q.nc.RequestMsgWithContext, m, restPrefix+token(worker), maxAnswer)
 			if err == nil {
-				body, err = q.own.open(body)
+				body, err = q.own.Open(body)
 			}
 			if err == nil {
 				body, err = answer(s.base, m.Subject, body, f)
@@ -215,7 +216,7 @@ func (q *Queue) offerKey(ctx context.Context, worker string) error {
 		return nil
 	}
 	return q.listenFor(context.WithoutCancel(ctx), toWorker(worker, kindKey), func(m *nats.Msg) {
-		_ = m.Respond([]byte(q.own.public)) // if it fails the asker times out
+		_ = m.Respond([]byte(q.own.Public)) // if it fails the asker times out
 	})
 }
 

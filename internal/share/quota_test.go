@@ -1,4 +1,4 @@
-package httpapi
+package share
 
 import (
 	"context"
@@ -18,9 +18,9 @@ func TestPace(t *testing.T) {
 	t.Parallel()
 	for rate, burst := range map[float64]int{0.5: 1, 1: 1, 10: 10, 1000: 1000} {
 		synctest.Test(t, func(t *testing.T) {
-			var p pace
+			var p Pace
 			n := 0
-			for p.take(1, rate) == 0 {
+			for p.Take(1, rate) == 0 {
 				n++
 			}
 			if n != burst {
@@ -28,7 +28,7 @@ func TestPace(t *testing.T) {
 			}
 			start := time.Now()
 			for range 20 {
-				for early := p.take(1, rate); early > 0; early = p.take(1, rate) {
+				for early := p.Take(1, rate); early > 0; early = p.Take(1, rate) {
 					time.Sleep(early)
 				}
 			}
@@ -44,7 +44,7 @@ func TestPace(t *testing.T) {
 func TestQuotaOfRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q := quotas{ceiling: func(_ context.Context, tenant string) (policy.Ceiling, error) {
+		q := Quotas{Ceiling: func(_ context.Context, tenant string) (policy.Ceiling, error) {
 			switch tenant {
 			case "mean":
 				return policy.Ceiling{Requests: 0.25, Bytes: 1000}, nil
@@ -54,22 +54,22 @@ func TestQuotaOfRequests(t *testing.T) {
 			return policy.Ceiling{}, nil
 		}}
 		begin := func(tenant string) error {
-			_, err := q.tenant(tenant).begin(t.Context(), nil)
+			_, err := q.Tenant(tenant).Begin(t.Context(), nil)
 			return err
 		}
 		if err := begin("mean"); err != nil {
 			t.Fatal(err)
 		}
 		err := begin("mean")
-		if p := api.NewProblem(err); p.Status != 429 || !strings.Contains(p.Detail, "0.25 requests a second (requests_per_second") || retryAfter(err) != 4 || errors.Is(err, job.ErrInvalid) {
-			t.Errorf("%+v, again after %d s", p, retryAfter(err))
+		if p := api.NewProblem(err); p.Status != 429 || !strings.Contains(p.Detail, "0.25 requests a second (requests_per_second") || RetryAfter(err) != 4 || errors.Is(err, job.ErrInvalid) {
+			t.Errorf("%+v, again after %d s", p, RetryAfter(err))
 		}
 		for range 1000 {
 			if err := errors.Join(begin("kind"), begin("unknown")); err != nil {
 				t.Fatal(err)
 			}
 		}
-		time.Sleep(time.Duration(retryAfter(err)) * time.Second)
+		time.Sleep(time.Duration(RetryAfter(err)) * time.Second)
 		if err := begin("mean"); err != nil {
 			t.Errorf("when it was told to: %v", err)
 		}
@@ -80,9 +80,9 @@ func TestQuotaOfRequests(t *testing.T) {
 func TestQuotaOfBytes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q := quotas{ceiling: func(context.Context, string) (policy.Ceiling, error) { return policy.Ceiling{Bytes: 1000}, nil }}
+		q := Quotas{Ceiling: func(context.Context, string) (policy.Ceiling, error) { return policy.Ceiling{Bytes: 1000}, nil }}
 		send := func(n int) error {
-			body, err := q.tenant("t").begin(t.Context(), io.NopCloser(strings.NewReader(strings.Repeat("x", n))))
+			body, err := q.Tenant("t").Begin(t.Context(), io.NopCloser(strings.NewReader(strings.Repeat("x", n))))
 			if err == nil {
 				_, err = io.Copy(io.Discard, body)
 			}
@@ -94,8 +94,8 @@ func TestQuotaOfBytes(t *testing.T) {
 			}
 		}
 		err := send(1)
-		if p := api.NewProblem(err); p.Status != 429 || !strings.Contains(p.Detail, "1000 a second in the mean (bytes_per_second") || retryAfter(err) != 5 {
-			t.Errorf("%+v, again after %d s", p, retryAfter(err))
+		if p := api.NewProblem(err); p.Status != 429 || !strings.Contains(p.Detail, "1000 a second in the mean (bytes_per_second") || RetryAfter(err) != 5 {
+			t.Errorf("%+v, again after %d s", p, RetryAfter(err))
 		}
 		time.Sleep(5 * time.Second)
 		if err := send(1); err != nil {

@@ -1,4 +1,6 @@
-package httpapi
+// Package share divides what one dispatcher has between tenants: room for bodies and requests
+// (Pot), turns at large reads (Turns), and rates that ceilings set (Quotas).
+package share
 
 import (
 	"fmt"
@@ -7,10 +9,10 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// pot is something that all requests share: room for bodies on the disk or in
+// Pot is something that all requests share: room for bodies on the disk or in
 // memory, or requests themselves. A tenant gets no more than would still be left
 // then, so one alone has half, and whatever it takes, another one finds as much.
-type pot struct {
+type Pot struct {
 	what string // in an answer, such as "64Mi of bodies in memory"
 	most int64
 
@@ -19,13 +21,14 @@ type pot struct {
 	tenants map[string]int64
 }
 
-func newPot(what string, most int64) *pot {
-	return &pot{what: what, most: most, tenants: map[string]int64{}}
+// NewPot returns one with room for most, which answers call what.
+func NewPot(what string, most int64) *Pot {
+	return &Pot{what: what, most: most, tenants: map[string]int64{}}
 }
 
-// take gives n to a tenant: job.ErrUnavailable if nobody would get as much now,
+// Take gives n to a tenant: job.ErrUnavailable if nobody would get as much now,
 // job.ErrTooMany if the tenant has its share. Both pass.
-func (p *pot) take(tenant string, n int64) error {
+func (p *Pot) Take(tenant string, n int64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	left := p.most - p.all - n
@@ -40,7 +43,8 @@ func (p *pot) take(tenant string, n int64) error {
 	return nil
 }
 
-func (p *pot) give(tenant string, n int64) {
+// Give takes n back.
+func (p *Pot) Give(tenant string, n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.all -= n
@@ -49,30 +53,31 @@ func (p *pot) give(tenant string, n int64) {
 	}
 }
 
-// claim is what one request holds of a pot.
-type claim struct {
-	pot    *pot
-	tenant string
+// Claim is what one request holds of a pot.
+type Claim struct {
+	Pot    *Pot
+	Tenant string
 	held   int64
 }
 
-// grow has the request hold n in all, in steps, since a request for every few bytes
+// Grow has the request hold n in all, in steps, since a request for every few bytes
 // would be one for the lock.
-func (c *claim) grow(n, step int64) error {
+func (c *Claim) Grow(n, step int64) error {
 	if n <= c.held {
 		return nil
 	}
 	more := (n - c.held + step - 1) / step * step
-	if err := c.pot.take(c.tenant, more); err != nil {
+	if err := c.Pot.Take(c.Tenant, more); err != nil {
 		return err
 	}
 	c.held += more
 	return nil
 }
 
-func (c *claim) release() {
+// Release gives all of it back.
+func (c *Claim) Release() {
 	if c.held > 0 {
-		c.pot.give(c.tenant, c.held)
+		c.Pot.Give(c.Tenant, c.held)
 		c.held = 0
 	}
 }

@@ -1,4 +1,4 @@
-package httpapi
+package watch
 
 import (
 	"context"
@@ -9,11 +9,11 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// watching is how those who watch batches read them: many at once, for all of a tenant's.
+// Batches is how those who watch batches read them: many at once, for all of a tenant's.
 // Another tenant's questions are others, so that who watches very many batches is answered
 // late alone.
-type watching struct {
-	store store.Reader
+type Batches struct {
+	Store store.Reader
 
 	mu sync.Mutex
 	of map[string]*watchers
@@ -24,7 +24,7 @@ type watchers struct {
 	batches  *gather[job.Batch]
 }
 
-func (w *watching) tenant(name string) *watchers {
+func (w *Batches) tenant(name string) *watchers {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if t := w.of[name]; t != nil {
@@ -33,7 +33,7 @@ func (w *watching) tenant(name string) *watchers {
 	if len(w.of) >= maxCounted || w.of == nil {
 		w.of = map[string]*watchers{} // questions under way end by themselves
 	}
-	t := newWatchers(w.store)
+	t := newWatchers(w.Store)
 	w.of[name] = t
 	return t
 }
@@ -59,24 +59,24 @@ func newWatchers(s store.Reader) *watchers {
 	}
 }
 
-// batch is store.Reader's Batch. What it returns is not to be changed: others have it, too.
-func (w *watching) batch(ctx context.Context, tenant string, id job.ID) (*job.Batch, error) {
+// Batch is store.Reader's Batch. What it returns is not to be changed: others have it, too.
+func (w *Batches) Batch(ctx context.Context, tenant string, id job.ID) (*job.Batch, error) {
 	b, found, err := w.tenant(tenant).batches.get(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	if !found || b.Tenant != tenant {
-		return w.store.Batch(ctx, tenant, id) // it says why not
+		return w.Store.Batch(ctx, tenant, id) // it says why not
 	}
 	return &b, nil
 }
 
-// far says how far a batch is.
-func (w *watching) far(ctx context.Context, tenant string, id job.ID) (store.Progress, error) {
+// Far says how far a batch is.
+func (w *Batches) Far(ctx context.Context, tenant string, id job.ID) (store.Progress, error) {
 	p, found, err := w.tenant(tenant).progress.get(ctx, id)
 	if err != nil || found && p.Tenant == tenant {
 		return p, err
 	}
-	done, err := w.store.BatchDone(ctx, tenant, id) // it says why not
+	done, err := w.Store.BatchDone(ctx, tenant, id) // it says why not
 	return store.Progress{Batch: id, Tenant: tenant, Recorded: math.MaxInt64, Done: done}, err
 }

@@ -1,4 +1,4 @@
-package httpapi
+package sessions
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/assay-run/assay/internal/httpapi/web"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue"
 )
@@ -15,8 +16,8 @@ import (
 const maxPiece = 8 << 20
 
 // getFile reads a file of a session: all of it, or the ranges of bytes that are asked for.
-func (s *Server) getFile(w http.ResponseWriter, r *http.Request) error {
-	f := &sessionFile{of: s, r: r, path: "/" + r.PathValue("path")}
+func (h *Handlers) getFile(w http.ResponseWriter, r *http.Request) error {
+	f := &sessionFile{of: h, r: r, path: "/" + r.PathValue("path")}
 	first := int64(maxPiece)
 	if r.Header.Get("Range") != "" {
 		first = 1 // what is wanted is elsewhere: this tells how long it is
@@ -24,12 +25,12 @@ func (s *Server) getFile(w http.ResponseWriter, r *http.Request) error {
 	if err := f.fetch(first); err != nil {
 		return err
 	}
-	h := w.Header()
-	h.Set("Content-Type", "application/octet-stream")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Content-Disposition", "attachment")
-	slow := &patientWriter{ResponseWriter: w, control: http.NewResponseController(w)}
-	defer slow.done()
+	head := w.Header()
+	head.Set("Content-Type", "application/octet-stream")
+	head.Set("X-Content-Type-Options", "nosniff")
+	head.Set("Content-Disposition", "attachment")
+	slow := web.Patient(w)
+	defer slow.Done()
 	http.ServeContent(slow, r, "", time.Time{}, f)
 	return nil
 }
@@ -37,7 +38,7 @@ func (s *Server) getFile(w http.ResponseWriter, r *http.Request) error {
 // sessionFile reads a file of a live session, a piece at a time. If its length changes
 // meanwhile, reading fails: what was read is of two files.
 type sessionFile struct {
-	of    *Server
+	of    *Handlers
 	r     *http.Request
 	path  string
 	at    int64
@@ -49,7 +50,7 @@ type sessionFile struct {
 
 // fetch asks for the piece that is to be read next, of at most n bytes.
 func (f *sessionFile) fetch(n int64) error {
-	reply, _, err := f.of.callSession(f.r, queue.SessionCall{Op: queue.SessionFile, Path: f.path, Offset: f.at, Length: n})
+	reply, _, err := f.of.call(f.r, queue.SessionCall{Op: queue.SessionFile, Path: f.path, Offset: f.at, Length: n})
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package httpapi
+package watch
 
 import (
 	"context"
@@ -43,19 +43,19 @@ func TestWatchingManyBatches(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &slowBatches{}
-		w := watching{store: s}
+		w := Batches{Store: s}
 		var all sync.WaitGroup
 		for i := range 10_000 {
 			all.Go(func() {
 				id := job.ID(fmt.Sprint("a", i))
-				if b, err := w.batch(t.Context(), "a", id); err != nil || b.ID != id {
+				if b, err := w.Batch(t.Context(), "a", id); err != nil || b.ID != id {
 					t.Errorf("%v %v, want %s", b, err, id)
 				}
 			})
 		}
 		time.Sleep(time.Millisecond)
 		start := time.Now()
-		if b, err := w.batch(t.Context(), "b", "b0"); err != nil || b.ID != "b0" || time.Since(start) > 100*time.Millisecond {
+		if b, err := w.Batch(t.Context(), "b", "b0"); err != nil || b.ID != "b0" || time.Since(start) > 100*time.Millisecond {
 			t.Errorf("the other tenant: %v %v after %v", b, err, time.Since(start))
 		}
 		all.Wait()
@@ -63,7 +63,7 @@ func TestWatchingManyBatches(t *testing.T) {
 			t.Errorf("%d statements", n)
 		}
 		for _, id := range []job.ID{"a-gone", "b0"} { // forgotten, and another tenant's
-			if _, err := w.batch(t.Context(), "a", id); !errors.Is(err, job.ErrGone) {
+			if _, err := w.Batch(t.Context(), "a", id); !errors.Is(err, job.ErrGone) {
 				t.Errorf("%s: %v", id, err)
 			}
 		}

@@ -1,4 +1,4 @@
-package httpapi
+package watch
 
 import (
 	"context"
@@ -9,10 +9,10 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// leases prolongs those of batches, many of a tenant's at once. It remembers which have
+// Leases prolongs those of batches, many of a tenant's at once. It remembers which have
 // none: that is for ever, and most do not.
-type leases struct {
-	store store.Submitter
+type Leases struct {
+	Store store.Submitter
 
 	mu   sync.Mutex
 	of   map[leaseKey]time.Duration // 0: no lease, or one that is over
@@ -25,7 +25,7 @@ type leaseKey struct {
 }
 
 // gather prolongs the leases of a tenant's batches, and answers how long they are.
-func (l *leases) gather(tenant string) *gather[time.Duration] {
+func (l *Leases) gather(tenant string) *gather[time.Duration] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if g := l.kept[tenant]; g != nil {
@@ -35,7 +35,7 @@ func (l *leases) gather(tenant string) *gather[time.Duration] {
 		l.kept = map[string]*gather[time.Duration]{} // questions under way end by themselves
 	}
 	g := newGather(func(ctx context.Context, ids []job.ID) (map[job.ID]time.Duration, error) {
-		return l.store.KeepBatches(ctx, tenant, ids)
+		return l.Store.KeepBatches(ctx, tenant, ids)
 	})
 	l.kept[tenant] = g
 	return g
@@ -47,7 +47,7 @@ const maxCounted = 1000
 // maxLeases bounds what is remembered; asking anew costs a share of a statement.
 const maxLeases = 100_000
 
-func (l *leases) note(k leaseKey, length time.Duration) {
+func (l *Leases) note(k leaseKey, length time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.of == nil || len(l.of) >= maxLeases {
@@ -56,29 +56,29 @@ func (l *leases) note(k leaseKey, length time.Duration) {
 	l.of[k] = length
 }
 
-func (l *leases) none(k leaseKey) bool {
+func (l *Leases) none(k leaseKey) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	length, known := l.of[k]
 	return known && length == 0
 }
 
-// hear takes a request that reads a batch for a sign of its client: it prolongs the lease of
+// Hear takes a request that reads a batch for a sign of its client: it prolongs the lease of
 // the batch, if that has one, now and three times in the length of it while ctx, the
 // request's, lasts. It returns at once.
-func (s *Server) hear(ctx context.Context, tenant string, batch job.ID) {
+func (l *Leases) Hear(ctx context.Context, tenant string, batch job.ID) {
 	key := leaseKey{tenant, batch}
-	if s.leases.none(key) {
+	if l.none(key) {
 		return
 	}
-	kept := s.leases.gather(tenant)
+	kept := l.gather(tenant)
 	go func() {
 		whole := context.WithoutCancel(ctx) // the question has its own end
 		for {
 			again := time.Second
 			length, found, err := kept.get(whole, batch)
 			if err == nil {
-				if s.leases.note(key, length); !found {
+				if l.note(key, length); !found {
 					return
 				}
 				again = length / 3

@@ -1,21 +1,21 @@
-package httpapi
+package share
 
 import (
 	"sync"
 	"time"
 )
 
-// pace holds what comes to a rate in the mean. As much as comes in a second may come at
+// Pace holds what comes to a rate in the mean. As much as comes in a second may come at
 // once, one at least; whatever is more than that has to be made up for before the next
 // (the generic cell rate algorithm).
-type pace struct {
+type Pace struct {
 	mu  sync.Mutex
 	due time.Time // when the next would come if all came evenly
 }
 
-// take counts n, at a rate of so many per second, unless it is too early for more: then
+// Take counts n, at a rate of so many per second, unless it is too early for more: then
 // it returns for how long.
-func (p *pace) take(n, perSecond float64) (early time.Duration) {
+func (p *Pace) Take(n, perSecond float64) (early time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
@@ -28,13 +28,13 @@ func (p *pace) take(n, perSecond float64) (early time.Duration) {
 }
 
 // charge counts n that came already, however early.
-func (p *pace) charge(n, perSecond float64) {
+func (p *Pace) charge(n, perSecond float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.add(time.Now(), time.Duration(n*float64(time.Second)/perSecond))
 }
 
-func (p *pace) add(now time.Time, d time.Duration) {
+func (p *Pace) add(now time.Time, d time.Duration) {
 	if p.due.Before(now) {
 		p.due = now
 	}

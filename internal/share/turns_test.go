@@ -1,4 +1,4 @@
-package httpapi
+package share
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		reads := newTurns(2)
+		reads := NewTurns(2)
 		var under, most, refused, done atomic.Int64
 		read := func() error {
 			most.Store(max(most.Load(), under.Add(1)))
@@ -30,8 +30,8 @@ func TestTurns(t *testing.T) {
 		var all sync.WaitGroup
 		for range 64 {
 			all.Go(func() {
-				err := reads.do(t.Context(), "mean", read)
-				if p := api.NewProblem(err); err != nil && (p.Status != 429 || retryAfter(err) != 1) {
+				err := reads.Do(t.Context(), "mean", read)
+				if p := api.NewProblem(err); err != nil && (p.Status != 429 || RetryAfter(err) != 1) {
 					t.Errorf("%+v", p)
 				}
 				if err != nil {
@@ -41,7 +41,7 @@ func TestTurns(t *testing.T) {
 		}
 		synctest.Wait()
 		start := time.Now()
-		if err := reads.do(t.Context(), "kind", read); err != nil {
+		if err := reads.Do(t.Context(), "kind", read); err != nil {
 			t.Errorf("the other tenant: %v", err)
 		}
 		if took := time.Since(start); took > 2*time.Second {
@@ -64,7 +64,7 @@ func TestTurns(t *testing.T) {
 func TestTurnsHaveAnEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		reads := newTurns(1)
+		reads := NewTurns(1)
 		if err := reads.take(t.Context(), "a"); err != nil {
 			t.Fatal(err)
 		}

@@ -1,10 +1,13 @@
-package httpapi
+// Package watch is how those who watch batches read them: many at once, and as signs of
+// life of their clients.
+package watch
 
 import (
 	"context"
 	"sync"
 	"time"
 
+	"github.com/assay-run/assay/internal/share"
 	"github.com/assay-run/assay/pkg/job"
 )
 
@@ -24,7 +27,7 @@ const (
 // thing, or as many things, cost one question.
 type gather[V any] struct {
 	read func(ctx context.Context, ids []job.ID) (map[job.ID]V, error)
-	pace pace
+	pace share.Pace
 
 	turn chan struct{} // full: a question is under way
 
@@ -72,7 +75,7 @@ func (g *gather[V]) ask(r *round[V]) {
 	defer close(r.done)
 	g.turn <- struct{}{}
 	defer func() { <-g.turn }()
-	for early := g.pace.take(1, gatherPerSecond); early > 0; early = g.pace.take(1, gatherPerSecond) {
+	for early := g.pace.Take(1, gatherPerSecond); early > 0; early = g.pace.Take(1, gatherPerSecond) {
 		time.Sleep(early)
 	}
 	g.mu.Lock()

@@ -1,4 +1,4 @@
-package httpapi
+package share
 
 import (
 	"context"
@@ -14,10 +14,10 @@ const readPatience = 5 * time.Second
 // are refused at once.
 const waitingReads = 64
 
-// turns lets so many large reads happen at once: pages of results, lists, cancels of
+// Turns lets so many large reads happen at once: pages of results, lists, cancels of
 // many jobs. The rest of the database's connections is for what is small. A turn goes to
 // the tenant that has the fewest, and of its reads to the one that waits longest.
-type turns struct {
+type Turns struct {
 	most int
 
 	mu    sync.Mutex
@@ -31,11 +31,12 @@ type turn struct {
 	given  chan struct{}
 }
 
-func newTurns(most int) *turns { return &turns{most: most, held: map[string]int{}} }
+// NewTurns returns turns for so many at once.
+func NewTurns(most int) *Turns { return &Turns{most: most, held: map[string]int{}} }
 
-// do calls f when it is the tenant's turn. It is job.ErrTooMany, and f was not called, if
+// Do calls f when it is the tenant's turn. It is job.ErrTooMany, and f was not called, if
 // that takes too long.
-func (t *turns) do(ctx context.Context, tenant string, f func() error) error {
+func (t *Turns) Do(ctx context.Context, tenant string, f func() error) error {
 	if err := t.take(ctx, tenant); err != nil {
 		return err
 	}
@@ -43,7 +44,7 @@ func (t *turns) do(ctx context.Context, tenant string, f func() error) error {
 	return f()
 }
 
-func (t *turns) take(ctx context.Context, tenant string) error {
+func (t *Turns) take(ctx context.Context, tenant string) error {
 	t.mu.Lock()
 	if t.all < t.most { // then nobody waits
 		t.grant(tenant)
@@ -74,12 +75,12 @@ func (t *turns) take(ctx context.Context, tenant string) error {
 	return t.refusal()
 }
 
-func (t *turns) refusal() error {
-	return later(time.Second, "this dispatcher does %d large reads at once (pages of results, lists, cancels of many jobs), and too many wait for their turn", t.most)
+func (t *Turns) refusal() error {
+	return Later(time.Second, "this dispatcher does %d large reads at once (pages of results, lists, cancels of many jobs), and too many wait for their turn", t.most)
 }
 
 // leave takes a turn out of the queue; false: it was given before.
-func (t *turns) leave(mine *turn) bool {
+func (t *Turns) leave(mine *turn) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i, w := range t.queue {
@@ -91,12 +92,12 @@ func (t *turns) leave(mine *turn) bool {
 	return false
 }
 
-func (t *turns) grant(tenant string) {
+func (t *Turns) grant(tenant string) {
 	t.all++
 	t.held[tenant]++
 }
 
-func (t *turns) give(tenant string) {
+func (t *Turns) give(tenant string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.all--

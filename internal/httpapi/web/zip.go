@@ -1,4 +1,4 @@
-package httpapi
+package web
 
 import (
 	"mime"
@@ -21,10 +21,10 @@ const minZip = 1 << 10
 // vary says of an answer that it may be compressed.
 var vary = []string{"Accept-Encoding"}
 
-// zipping returns h, whose answers are compressed for those who ask for it. The rest of
+// Zipping returns h, whose answers are compressed for those who ask for it. The rest of
 // them do not notice. Streams of events, and files, outputs and artifacts, which have
 // lengths, ranges and tags of their own, go out as they are.
-func zipping(pattern string, h http.HandlerFunc) http.HandlerFunc {
+func Zipping(pattern string, h http.HandlerFunc) http.HandlerFunc {
 	if strings.HasSuffix(pattern, "/events") || strings.HasSuffix(pattern, "...}") || strings.Contains(pattern, "/output/") {
 		return h
 	}

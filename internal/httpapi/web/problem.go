@@ -1,22 +1,23 @@
-package httpapi
+package web
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strconv"
-	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/share"
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// fail is the one door that errors leave by.
-func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+// Fail answers with an error: the one door that they leave by.
+func Fail(log *slog.Logger, w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil && errors.Is(err, context.Canceled) {
 		return // the client is gone
 	}
@@ -29,10 +30,10 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		p.Instance = sc.TraceID().String()
 	}
 	if p.Status >= http.StatusInternalServerError {
-		s.Log.ErrorContext(r.Context(), "request failed", "method", r.Method, "path", r.URL.Path, "status", p.Status, "error", err)
+		log.ErrorContext(r.Context(), "request failed", "method", r.Method, "path", r.URL.Path, "status", p.Status, "error", err)
 	}
 	if p.Status == http.StatusServiceUnavailable || p.Status == http.StatusTooManyRequests {
-		w.Header().Set("Retry-After", strconv.Itoa(retryAfter(err)))
+		w.Header().Set("Retry-After", strconv.Itoa(share.RetryAfter(err)))
 	}
 	if p.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="assay"`)
@@ -43,30 +44,22 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	_ = json.NewEncoder(w).Encode(p) // the client may be gone; nobody left to tell
 }
 
-// retryAfter is in whole seconds, one at least.
-func retryAfter(err error) int {
-	var l *laterError
-	if !errors.As(err, &l) {
-		return 1
-	}
-	return max(int((l.after+time.Second-1)/time.Second), 1)
-}
-
-func notFound(format string, args ...any) error {
+// NotFound is job.ErrNotFound, and says of what.
+func NotFound(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", job.ErrNotFound, fmt.Sprintf(format, args...))
 }
 
-// writeJSON answers with v.
-func writeJSON(w http.ResponseWriter, status int, v any) error {
+// WriteJSON answers with v.
+func WriteJSON(w http.ResponseWriter, status int, v any) error {
 	body, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("encode answer: %w", err)
 	}
-	return writeRaw(w, status, body)
+	return WriteRaw(w, status, body)
 }
 
-// writeRaw answers with JSON that is already encoded.
-func writeRaw(w http.ResponseWriter, status int, body []byte) error {
+// WriteRaw answers with JSON that is already encoded.
+func WriteRaw(w http.ResponseWriter, status int, body []byte) error {
 	w.Header().Set("Content-Type", api.JSON)
 	w.WriteHeader(status)
 	_, _ = w.Write(append(body, '\n')) // the client may be gone; nobody left to tell

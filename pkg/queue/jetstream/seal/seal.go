@@ -1,4 +1,6 @@
-package jetstream
+// Package seal has what is said to one process readable by that process alone, whoever passes
+// it on.
+package seal
 
 import (
 	"crypto/aes"
@@ -18,45 +20,50 @@ import (
 // What a dispatcher says to one worker (specs, secrets, code of sessions) is sealed to
 // a key that the worker has made for this process: whoever reads along, at the server
 // or in an inbox, sees ciphertext. The worker's public key comes with what it says
-// (keyHeader), on a subject that is its own. A sealed body is
+// (Header), on a subject that is its own. A sealed body is
 //
 //	'S' | public key of the dispatcher, 32 bytes | nonce and ciphertext of AES-256-GCM
 //
 // under a key that both sides derive by X25519 and HKDF. It costs a key agreement once
 // for each pair of processes, and after that what AES costs.
 const (
-	keyHeader  = "Assay-Key"
+	// Header is where a process shows its public key.
+	Header     = "Assay-Key"
 	sealed     = 'S'
 	publicSize = 32
 	mostPeers  = 1 << 14 // keys of processes that are remembered; above, all are forgotten
 )
 
-// errSealed says that a body cannot be opened: it was sealed to another process, the
-// one that had this name before.
-var errSealed = fmt.Errorf("%w: not sealed to this process", job.ErrUnavailable)
+// PublicKey is that of one process.
+type PublicKey [publicSize]byte
 
-// sealer is the key of this process, and what it has agreed with others.
-type sealer struct {
+// ErrSealed says that a body cannot be opened: it was sealed to another process, the
+// one that had this name before.
+var ErrSealed = fmt.Errorf("%w: not sealed to this process", job.ErrUnavailable)
+
+// Sealer is the key of this process, and what it has agreed with others.
+type Sealer struct {
 	private *ecdh.PrivateKey
-	public  string // base64
+	Public  string // base64
 
 	mu    sync.Mutex
-	peers map[[publicSize]byte]cipher.AEAD
+	peers map[PublicKey]cipher.AEAD
 }
 
-func newSealer() *sealer {
+// New returns one with a key of its own.
+func New() *Sealer {
 	private, err := ecdh.X25519().GenerateKey(rand.Reader)
 	if err != nil {
 		panic(err) // the random source never fails
 	}
-	return &sealer{
-		private: private, public: base64.RawURLEncoding.EncodeToString(private.PublicKey().Bytes()),
-		peers: map[[publicSize]byte]cipher.AEAD{},
+	return &Sealer{
+		private: private, Public: base64.RawURLEncoding.EncodeToString(private.PublicKey().Bytes()),
+		peers: map[PublicKey]cipher.AEAD{},
 	}
 }
 
 // with returns the cipher that only the owner of a public key shares.
-func (s *sealer) with(public [publicSize]byte, toThem bool) (cipher.AEAD, error) {
+func (s *Sealer) with(public PublicKey, toThem bool) (cipher.AEAD, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c := s.peers[public]; c != nil {
@@ -94,56 +101,58 @@ func (s *sealer) with(public [publicSize]byte, toThem bool) (cipher.AEAD, error)
 	return c, nil
 }
 
-// seal returns body for the owner of a public key alone.
-func (s *sealer) seal(public [publicSize]byte, body []byte) ([]byte, error) {
+// Seal returns body for the owner of a public key alone.
+func (s *Sealer) Seal(public PublicKey, body []byte) ([]byte, error) {
 	c, err := s.with(public, true)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", job.ErrInvalid, keyHeader, err)
+		return nil, fmt.Errorf("%w: %s: %w", job.ErrInvalid, Header, err)
 	}
 	out := make([]byte, 0, 1+publicSize+len(body)+c.Overhead())
 	out = append(append(out, sealed), s.private.PublicKey().Bytes()...)
 	return c.Seal(out, nil, body, nil), nil
 }
 
-// open returns what seal was given by whoever has sealed it. It opens nothing else: a
+// Open returns what Seal was given by whoever has sealed it. It opens nothing else: a
 // dispatcher seals all that it says.
-func (s *sealer) open(body []byte) ([]byte, error) {
+func (s *Sealer) Open(body []byte) ([]byte, error) {
 	if len(body) < 1+publicSize || body[0] != sealed {
-		return nil, errSealed
+		return nil, ErrSealed
 	}
-	c, err := s.with([publicSize]byte(body[1:1+publicSize]), false)
+	c, err := s.with(PublicKey(body[1:1+publicSize]), false)
 	if err != nil {
-		return nil, errors.Join(errSealed, err)
+		return nil, errors.Join(ErrSealed, err)
 	}
 	out, err := c.Open(nil, nil, body[1+publicSize:], nil)
 	if err != nil {
-		return nil, errSealed
+		return nil, ErrSealed
 	}
 	return out, nil
 }
 
-// seals knows the keys of the workers.
-type seals struct {
+// Keys knows the keys of the workers.
+type Keys struct {
 	mu   sync.Mutex
-	keys map[string][publicSize]byte // by worker
+	keys map[string]PublicKey // by worker
 }
 
-func newSeals() *seals { return &seals{keys: map[string][publicSize]byte{}} }
+// NewKeys returns one that knows none.
+func NewKeys() *Keys { return &Keys{keys: map[string]PublicKey{}} }
 
-func (s *seals) of(worker string) (key [publicSize]byte, ok bool) {
+// Of returns the key of a worker, if it has shown one.
+func (s *Keys) Of(worker string) (key PublicKey, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key, ok = s.keys[worker]
 	return key, ok
 }
 
-// note remembers the key that a worker has shown, and returns it.
-func (s *seals) note(worker, text string) (key [publicSize]byte, err error) {
+// Note remembers the key that a worker has shown, and returns it.
+func (s *Keys) Note(worker, text string) (key PublicKey, err error) {
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(raw) != publicSize {
-		return key, job.Invalid(keyHeader, "is no key")
+		return key, job.Invalid(Header, "is no key")
 	}
-	key = [publicSize]byte(raw)
+	key = PublicKey(raw)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, known := s.keys[worker]; !known && len(s.keys) >= mostPeers {
@@ -153,10 +162,8 @@ func (s *seals) note(worker, text string) (key [publicSize]byte, err error) {
 	return key, nil
 }
 
-// decodeSignature reads a signature as clients send it.
-func decodeSignature(text string) ([]byte, error) { return base64.RawURLEncoding.DecodeString(text) }
-
-func (s *seals) forget(worker string) {
+// Forget has the worker asked for its key again.
+func (s *Keys) Forget(worker string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.keys, worker)

@@ -1,4 +1,4 @@
-package httpapi
+package web
 
 import (
 	"errors"
@@ -12,10 +12,10 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// stallLimit is how long a peer may leave an answer standing still. A
+// StallLimit is how long a peer may leave an answer standing still. A
 // limit on the whole request would break streams; none at all would let anybody
 // hold connections for nothing.
-const stallLimit = time.Minute
+const StallLimit = time.Minute
 
 // minRate is how fast a body must come in the mean, besides Limits.Patience, in bytes
 // a second: one byte every few seconds would hold a connection and its memory for
@@ -33,10 +33,10 @@ type patientBody struct {
 	ended    bool
 }
 
-// withPatience returns r with a body that is patient. A handler that never reads it answers under a
+// WithPatience returns r with a body that is patient. A handler that never reads it answers under a
 // deadline as well: the server reads what is left of a body before it sends an answer,
 // which for one that does not come would be never.
-func withPatience(w http.ResponseWriter, r *http.Request, patience time.Duration) *http.Request {
+func WithPatience(w http.ResponseWriter, r *http.Request, patience time.Duration) *http.Request {
 	b := &patientBody{ReadCloser: r.Body, control: http.NewResponseController(w), patience: patience}
 	if r.ContentLength != 0 { // unknown (-1) included; without a body the server watches for a client that goes
 		_ = b.control.SetReadDeadline(time.Now().Add(patience))
@@ -78,14 +78,14 @@ func (b *patientBody) Read(p []byte) (int, error) {
 	return n, b.tooSlow(err)
 }
 
-// streamTo copies r to w, and gives each write its own deadline.
-func streamTo(w http.ResponseWriter, r io.Reader) error {
+// StreamTo copies r to w, and gives each write its own deadline.
+func StreamTo(w http.ResponseWriter, r io.Reader) error {
 	control := http.NewResponseController(w)
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := r.Read(buf)
 		if n > 0 {
-			_ = control.SetWriteDeadline(time.Now().Add(stallLimit))
+			_ = control.SetWriteDeadline(time.Now().Add(StallLimit))
 			if _, werr := w.Write(buf[:n]); werr != nil {
 				return werr
 			}
@@ -99,3 +99,22 @@ func streamTo(w http.ResponseWriter, r io.Reader) error {
 		}
 	}
 }
+
+// PatientWriter gives each write its own deadline, as StreamTo does.
+type PatientWriter struct {
+	http.ResponseWriter
+	control *http.ResponseController
+}
+
+// Patient returns w as a PatientWriter. Done is to be called in the end.
+func Patient(w http.ResponseWriter) *PatientWriter {
+	return &PatientWriter{ResponseWriter: w, control: http.NewResponseController(w)}
+}
+
+func (w *PatientWriter) Write(p []byte) (int, error) {
+	_ = w.control.SetWriteDeadline(time.Now().Add(StallLimit))
+	return w.ResponseWriter.Write(p)
+}
+
+// Done takes the deadline of the last write away.
+func (w *PatientWriter) Done() { _ = w.control.SetWriteDeadline(time.Time{}) }

@@ -1,4 +1,6 @@
-package httpapi
+// Package web reads requests and writes answers as every route of the API does: bodies, queries,
+// problem documents, long polls, and how long a peer may stand still. It knows no route.
+package web
 
 import (
 	"bytes"
@@ -14,26 +16,29 @@ import (
 	"strings"
 
 	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/share"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
 )
 
 const (
-	// maxBody is the largest body of one JSON object that is read at all. It is
+	// MaxBody is the largest body of one JSON object that is read at all. It is
 	// above the largest job, so that a job somewhat too large is told which of
 	// its fields is.
-	maxBody = 4 * int64(job.MaxSpec)
-	// maxBatchBody is the largest batch as one JSON object; of NDJSON, the operator
+	MaxBody = 4 * int64(job.MaxSpec)
+	// MaxBatchBody is the largest batch as one JSON object; of NDJSON, the operator
 	// says (Limits.Batch).
-	maxBatchBody = 64 << 20
+	MaxBatchBody = 64 << 20
 	// maxAnnounced is for how much of a body there is room made before it arrives.
 	maxAnnounced = 2 << 20
 	maxKey       = 255
+	// MaxPage is the longest page of a list.
+	MaxPage = 1000
 )
 
-// openBody returns the request's body, decompressed; at most limit bytes of it,
+// OpenBody returns the request's body, decompressed; at most limit bytes of it,
 // both before and after (a bomb is small before).
-func openBody(w http.ResponseWriter, r *http.Request, limit int64) (io.Reader, error) {
+func OpenBody(w http.ResponseWriter, r *http.Request, limit int64) (io.Reader, error) {
 	if r.ContentLength > limit {
 		return nil, &http.MaxBytesError{Limit: limit}
 	}
@@ -55,29 +60,29 @@ func openBody(w http.ResponseWriter, r *http.Request, limit int64) (io.Reader, e
 	}
 }
 
-// readBody reads a body of one JSON object. What it takes of the memory for bodies
+// ReadBody reads a body of one JSON object. What it takes of the memory for bodies
 // is given back when the request is over.
-func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
-	body, err := readBytes(w, r, limit)
+func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	body, err := ReadBytes(w, r, limit)
 	if err == nil && len(body) == 0 {
 		err = job.Invalid("body", "is empty")
 	}
 	return body, err
 }
 
-// readBytes is readBody for a body that may be empty.
-func readBytes(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
-	body, err := openBody(w, r, limit)
+// ReadBytes is readBody for a body that may be empty.
+func ReadBytes(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	body, err := OpenBody(w, r, limit)
 	if err != nil {
 		return nil, err
 	}
-	body = &remembered{Reader: body, claim: &callerOf(r).memory}
+	body = &remembered{Reader: body, claim: &callerOf(r).Memory}
 	var b bytes.Buffer
 	if r.Header.Get("Content-Encoding") == "" {
 		b.Grow(int(min(max(r.ContentLength, 0), maxAnnounced)) + bytes.MinRead)
 	}
 	if _, err := b.ReadFrom(body); err != nil {
-		return nil, readError(err)
+		return nil, ReadError(err)
 	}
 	return b.Bytes(), nil
 }
@@ -86,22 +91,22 @@ func readBytes(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, err
 // old one beside it for a moment, and what is decoded of it is about as large again.
 type remembered struct {
 	io.Reader
-	claim *claim
+	claim *share.Claim
 	n     int64
 }
 
 func (b *remembered) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
 	if b.n += int64(n); b.n > freeMemory {
-		if gerr := b.claim.grow(b.n, memoryStep); gerr != nil {
+		if gerr := b.claim.Grow(b.n, memoryStep); gerr != nil {
 			return 0, gerr
 		}
 	}
 	return n, err
 }
 
-// readError judges a failure to read the client's body: it is the client's.
-func readError(err error) error {
+// ReadError judges a failure to read the client's body: it is the client's.
+func ReadError(err error) error {
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge), errors.Is(err, api.ErrSlow), errors.Is(err, job.ErrTooMany), errors.Is(err, job.ErrUnavailable):
@@ -110,8 +115,8 @@ func readError(err error) error {
 	return job.Invalid("body", "cannot be read: %v", err)
 }
 
-// mediaType returns the request's media type without parameters.
-func mediaType(r *http.Request) string {
+// MediaType returns the request's media type without parameters.
+func MediaType(r *http.Request) string {
 	t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil {
 		return ""
@@ -119,25 +124,26 @@ func mediaType(r *http.Request) string {
 	return t
 }
 
-// wantJSON refuses other media types; none at all is taken for JSON.
-func wantJSON(r *http.Request) error {
-	if t := mediaType(r); t != "" && t != api.JSON && !strings.HasSuffix(t, "+json") {
+// WantJSON refuses other media types; none at all is taken for JSON.
+func WantJSON(r *http.Request) error {
+	if t := MediaType(r); t != "" && t != api.JSON && !strings.HasSuffix(t, "+json") {
 		return job.Invalid("Content-Type", "%.60q must be application/json", t)
 	}
 	return nil
 }
 
-// idempotency reads the request's key. Its hash covers what is asked of which
+// Idempotency reads the request's key. Its hash covers what is asked of which
 // route, so that one key cannot name two different requests.
-func idempotency(r *http.Request, body []byte) (store.Idempotency, error) {
-	key, err := idempotencyKey(r)
+func Idempotency(r *http.Request, body []byte) (store.Idempotency, error) {
+	key, err := IdempotencyKey(r)
 	if key == "" || err != nil {
 		return store.Idempotency{}, err
 	}
-	return store.Idempotency{Key: key, Hash: requestHash(r, sha256.Sum256(body))}, nil
+	return store.Idempotency{Key: key, Hash: RequestHash(r, sha256.Sum256(body))}, nil
 }
 
-func idempotencyKey(r *http.Request) (string, error) {
+// IdempotencyKey reads the request's key; "" if it has none.
+func IdempotencyKey(r *http.Request) (string, error) {
 	key := r.Header.Get(api.HeaderIdempotencyKey)
 	if len(key) > maxKey || strings.ContainsFunc(key, func(c rune) bool { return c < ' ' || c > '~' }) {
 		return "", job.Invalid(api.HeaderIdempotencyKey, "must be at most %d printable ASCII characters", maxKey)
@@ -145,16 +151,17 @@ func idempotencyKey(r *http.Request) (string, error) {
 	return key, nil
 }
 
-func requestHash(r *http.Request, body [sha256.Size]byte) string {
+// RequestHash is the same for requests that ask for the same, with a body of this sha256.
+func RequestHash(r *http.Request, body [sha256.Size]byte) string {
 	h := sha256.New()
-	fmt.Fprintf(h, "%s %s\n%s\n%s\n", r.Method, r.URL.Path, r.URL.Query().Encode(), mediaType(r))
+	fmt.Fprintf(h, "%s %s\n%s\n%s\n", r.Method, r.URL.Path, r.URL.Query().Encode(), MediaType(r))
 	h.Write(body[:])
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// contentDigest reads the sha256 of Content-Digest (RFC 9530); ok is false if
+// ContentDigest reads the sha256 of Content-Digest (RFC 9530); ok is false if
 // there is none.
-func contentDigest(r *http.Request) (sum [sha256.Size]byte, ok bool, err error) {
+func ContentDigest(r *http.Request) (sum [sha256.Size]byte, ok bool, err error) {
 	text := r.Header.Get(api.HeaderContentDigest)
 	for part := range strings.SplitSeq(text, ",") {
 		value, found := strings.CutPrefix(strings.TrimSpace(part), "sha-256=:")

@@ -1,4 +1,4 @@
-package httpapi
+package web
 
 import (
 	"encoding/json"
@@ -12,15 +12,15 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// parameters are the query parameters of one route.
-type parameters struct {
+// Parameters are the query parameters of one route.
+type Parameters struct {
 	names    []string
 	repeated map[string]bool // may be given more than once
 }
 
 // queries are the query parameters of every route, by its pattern, as the OpenAPI document
 // has them: so none is forgotten, and none is taken that is not written down.
-var queries = sync.OnceValue(func() map[string]parameters {
+var queries = sync.OnceValue(func() map[string]Parameters {
 	type parameter struct {
 		Ref    string `json:"$ref"`
 		Name   string `json:"name"`
@@ -38,7 +38,7 @@ var queries = sync.OnceValue(func() map[string]parameters {
 	if err := json.Unmarshal(api.OpenAPI, &doc); err != nil {
 		panic("httpapi: the embedded OpenAPI document: " + err.Error())
 	}
-	out := map[string]parameters{}
+	out := map[string]Parameters{}
 	for path, item := range doc.Paths {
 		var all []parameter
 		_ = json.Unmarshal(item["parameters"], &all) // there may be none
@@ -49,7 +49,7 @@ var queries = sync.OnceValue(func() map[string]parameters {
 			if method == "parameters" || json.Unmarshal(raw, &op) != nil {
 				continue
 			}
-			p := parameters{repeated: map[string]bool{}}
+			p := Parameters{repeated: map[string]bool{}}
 			for _, q := range append(all[:len(all):len(all)], op.Parameters...) {
 				if name, ok := strings.CutPrefix(q.Ref, "#/components/parameters/"); ok {
 					q = doc.Components.Parameters[name]
@@ -65,14 +65,14 @@ var queries = sync.OnceValue(func() map[string]parameters {
 	return out
 })
 
-// parametersOf returns those of a route; of one that is not in the document, known is false.
-func parametersOf(pattern string) (p parameters, known bool) {
+// ParametersOf returns those of a route; of one that is not in the document, known is false.
+func ParametersOf(pattern string) (p Parameters, known bool) {
 	p, known = queries()[strings.Replace(pattern, "...}", "}", 1)]
 	return p, known
 }
 
-// check refuses a query that cannot be read, and what the route would ignore of it.
-func (p parameters) check(r *http.Request) error {
+// Check refuses a query that cannot be read, and what the route would ignore of it.
+func (p Parameters) Check(r *http.Request) error {
 	if r.URL.RawQuery == "" {
 		return nil
 	}
@@ -92,7 +92,7 @@ func (p parameters) check(r *http.Request) error {
 	return nil
 }
 
-func (p parameters) unknown(name string) string {
+func (p Parameters) unknown(name string) string {
 	const what = "unknown query parameter"
 	if len(p.names) == 0 {
 		return what + "; there are none here"

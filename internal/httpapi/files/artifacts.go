@@ -1,0 +1,145 @@
+// Package files serves what jobs and sessions left in the object store: artifacts, and outputs
+// that are too large for a result. What it serves is whatever a program wrote.
+package files
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/assay-run/assay/internal/httpapi/web"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/object"
+)
+
+// Objects is where artifacts and outputs are; *object.Store is one.
+type Objects interface {
+	Get(ctx context.Context, key string) (io.ReadCloser, object.Info, error)
+	GetRange(ctx context.Context, key string, offset, n int64) (io.ReadCloser, object.Info, error)
+}
+
+// Files serves them.
+type Files struct{ Objects Objects }
+
+// artifactURL is where the API serves an artifact of one of the jobs or sessions.
+func artifactURL(kind string, id job.ID, name string) string {
+	u := url.URL{Path: "/v1/" + kind + "/" + string(id) + "/artifacts/" + strings.TrimPrefix(name, "/")}
+	return u.EscapedPath()
+}
+
+// Served has artifacts say where they are served, in place of where they are kept.
+func Served(kind string, id job.ID, all []job.Artifact) {
+	for i := range all {
+		all[i].URL, all[i].Object = artifactURL(kind, id, all[i].Path), ""
+	}
+}
+
+// ServeArtifact streams one of the files that were found. It is whatever a program wrote,
+// so a browser must neither guess its type nor render it in our origin.
+func (f *Files) ServeArtifact(w http.ResponseWriter, r *http.Request, kind string, id job.ID, found []job.Artifact) error {
+	name := "/" + r.PathValue("path")
+	var a *job.Artifact
+	for i := range found {
+		if found[i].Path == name {
+			a = &found[i]
+		}
+	}
+	if a == nil {
+		w.Header().Del("Cache-Control")
+		return web.NotFound("%s %s has no artifact %q", kind, id, name)
+	}
+	h := w.Header()
+	h.Set("ETag", `"sha256:`+a.SHA256+`"`)
+	if r.Header.Get("If-None-Match") == h.Get("ETag") {
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	body, info, err := f.openArtifact(r, id, a)
+	if err != nil {
+		h.Del("ETag")
+		h.Del("Cache-Control")
+		return fmt.Errorf("open artifact %q: %w", name, err)
+	}
+	defer body.Close()
+	h.Set("Content-Type", safeMediaType(a.MediaType))
+	h.Set("Content-Length", strconv.FormatInt(info.Bytes, 10))
+	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(name)}))
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
+	w.WriteHeader(http.StatusOK)
+	return web.StreamTo(w, body)
+}
+
+// openArtifact opens what an attempt of the job stored, and nothing else: the record
+// is the word of a worker. What the reader yields is what the record says, or it
+// ends with an error before its last bytes.
+func (f *Files) openArtifact(r *http.Request, id job.ID, a *job.Artifact) (io.ReadCloser, object.Info, error) {
+	_, _, lease, ok := object.AttemptOf(a.Object)
+	own, err := object.AttemptPrefix(web.Tenant(r), id, lease)
+	if !ok || err != nil || !strings.HasPrefix(a.Object, own) {
+		return nil, object.Info{}, fmt.Errorf("%w: the record names an object of another job", job.ErrNotFound)
+	}
+	body, info, err := f.Objects.Get(r.Context(), a.Object)
+	if err != nil {
+		return nil, info, err
+	}
+	return Checked(body, a.SHA256), info, nil
+}
+
+// checkedReader holds the bytes of one read back until more have come, or until all
+// of them are known to be the ones that were promised.
+type checkedReader struct {
+	io.ReadCloser
+	sum  hash.Hash
+	want string
+	held []byte
+	next []byte
+	good bool // all of it was read, and is right
+}
+
+// Checked returns a reader of body that ends with an error, before its last bytes, if they
+// are not those that have the sha256.
+func Checked(body io.ReadCloser, sha string) io.ReadCloser {
+	return &checkedReader{ReadCloser: body, sum: sha256.New(), want: sha}
+}
+
+func (c *checkedReader) Read(p []byte) (int, error) {
+	for {
+		if len(c.next) > 0 {
+			n := copy(p, c.next)
+			c.next = c.next[n:]
+			return n, nil
+		}
+		buf := make([]byte, 32<<10)
+		n, err := c.ReadCloser.Read(buf)
+		c.sum.Write(buf[:n])
+		switch {
+		case n > 0:
+			c.next, c.held = c.held, buf[:n]
+		case err == io.EOF && !c.good:
+			if hex.EncodeToString(c.sum.Sum(nil)) != c.want {
+				return 0, fmt.Errorf("%w: the object is not what the record says", job.ErrUnavailable)
+			}
+			c.next, c.held, c.good = c.held, nil, true
+		case err != nil:
+			return 0, err
+		}
+	}
+}
+
+// safeMediaType passes a well-formed media type on.
+func safeMediaType(t string) string {
+	if _, _, err := mime.ParseMediaType(t); err != nil {
+		return "application/octet-stream"
+	}
+	return t
+}

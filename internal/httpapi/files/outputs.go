@@ -1,0 +1,85 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/object"
+)
+
+// OpenOutput opens what an attempt of the job stored as this output, and nothing else:
+// the record is the word of a worker.
+func (f *Files) OpenOutput(ctx context.Context, tenant string, id job.ID, stream string, step int, o *job.StoredOutput) (io.ReadSeekCloser, error) {
+	_, _, lease, ok := object.AttemptOf(o.Object)
+	own, err := object.OutputKey(tenant, id, lease, stream, step)
+	if !ok || err != nil || own != o.Object {
+		return nil, fmt.Errorf("%w: the record names another object", job.ErrNotFound)
+	}
+	empty, info, err := f.Objects.GetRange(ctx, own, 0, 0)
+	if err != nil {
+		return nil, err
+	}
+	_ = empty.Close()
+	if info.Bytes != o.Bytes {
+		return nil, fmt.Errorf("%w: the object is not what the record says", job.ErrUnavailable)
+	}
+	return &rangeReader{size: info.Bytes, open: func(offset int64) (io.ReadCloser, error) {
+		body, _, err := f.Objects.GetRange(ctx, own, offset, -1)
+		return body, err
+	}}, nil
+}
+
+// rangeReader reads an object from wherever it was sought to.
+type rangeReader struct {
+	open func(offset int64) (io.ReadCloser, error)
+	size int64
+	at   int64
+	body io.ReadCloser // from at; nil: not yet opened
+}
+
+func (r *rangeReader) Read(p []byte) (int, error) {
+	if r.at >= r.size {
+		return 0, io.EOF
+	}
+	if r.body == nil {
+		body, err := r.open(r.at)
+		if err != nil {
+			return 0, err
+		}
+		r.body = body
+	}
+	n, err := r.body.Read(p)
+	if r.at += int64(n); err == io.EOF && r.at < r.size {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
+func (r *rangeReader) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += r.at
+	case io.SeekEnd:
+		offset += r.size
+	}
+	if offset < 0 {
+		return r.at, errors.New("seek before the beginning")
+	}
+	if offset != r.at {
+		_ = r.Close()
+		r.at = offset
+	}
+	return offset, nil
+}
+
+func (r *rangeReader) Close() error {
+	if r.body == nil {
+		return nil
+	}
+	err := r.body.Close()
+	r.body = nil
+	return err
+}

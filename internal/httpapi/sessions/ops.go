@@ -1,0 +1,195 @@
+package sessions
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/httpapi/web"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/queue"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// maxSessionBody is the largest body of a request about a session, in bytes.
+const maxSessionBody = 16 << 20
+
+// execute runs a snippet or a command, and records what came of it.
+func (h *Handlers) execute(w http.ResponseWriter, r *http.Request) error {
+	var req api.ExecuteRequest
+	if err := h.read(w, r, &req); err != nil {
+		return err
+	}
+	id, err := web.ID(r)
+	if err != nil {
+		return err
+	}
+	raw, err := h.Sessions.Execute(r.Context(), web.Tenant(r), id, req)
+	if err != nil {
+		return err
+	}
+	return web.WriteRaw(w, http.StatusOK, raw)
+}
+
+// read reads the JSON body of a request about a session.
+func (h *Handlers) read(w http.ResponseWriter, r *http.Request, into any) error {
+	if err := web.WantJSON(r); err != nil {
+		return err
+	}
+	body, err := web.ReadBody(w, r, maxSessionBody)
+	if err != nil {
+		return err
+	}
+	raw, value := into.(*json.RawMessage)
+	if !value {
+		return job.Decode(body, "", into)
+	}
+	*raw = body
+	return job.CheckValue(body, "body")
+}
+
+func (h *Handlers) listExecutes(w http.ResponseWriter, r *http.Request) error {
+	id, err := web.ID(r)
+	if err != nil {
+		return err
+	}
+	limit, err := web.Int(r, "limit", 100, 1, web.MaxPage)
+	if err != nil {
+		return err
+	}
+	after := job.ID(r.URL.Query().Get("after"))
+	if after != "" {
+		if after, err = job.ParseID(string(after)); err != nil {
+			return job.Invalid("after", "is not the id of an execution")
+		}
+	}
+	if _, err := h.Store.Session(r.Context(), web.Tenant(r), id); err != nil {
+		return fmt.Errorf("read session: %w", err)
+	}
+	var found []store.Executed
+	err = h.Reads.Do(r.Context(), web.Tenant(r), func() (err error) {
+		found, err = h.Store.Executes(r.Context(), web.Tenant(r), id, after, int(limit))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("list executes: %w", err)
+	}
+	if found == nil {
+		found = []store.Executed{}
+	}
+	return web.WriteJSON(w, http.StatusOK, api.ExecuteList{Executes: found})
+}
+
+// simply makes a call that has nothing to say but that it was done.
+func (h *Handlers) simply(w http.ResponseWriter, r *http.Request, c queue.SessionCall) error {
+	if _, _, err := h.call(r, c); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (h *Handlers) interrupt(w http.ResponseWriter, r *http.Request) error {
+	return h.simply(w, r, queue.SessionCall{Op: queue.SessionInterrupt})
+}
+
+func (h *Handlers) reset(w http.ResponseWriter, r *http.Request) error {
+	reply, _, err := h.call(r, queue.SessionCall{Op: queue.SessionReset})
+	if err != nil {
+		return err
+	}
+	if reply.Reset == nil { // of a worker that is older
+		reply.Reset = &job.SessionReset{Dropped: []string{}, Modules: []string{}, Functions: []string{}, Kept: []string{}}
+	}
+	return web.WriteJSON(w, http.StatusOK, reply.Reset)
+}
+
+func (h *Handlers) keep(w http.ResponseWriter, r *http.Request) error {
+	return h.simply(w, r, queue.SessionCall{Op: queue.SessionKeep})
+}
+
+func (h *Handlers) putContext(w http.ResponseWriter, r *http.Request) error {
+	return h.putNamed(w, r, "context")
+}
+
+func (h *Handlers) putVariable(w http.ResponseWriter, r *http.Request) error {
+	return h.putNamed(w, r, r.PathValue("name"))
+}
+
+func (h *Handlers) putNamed(w http.ResponseWriter, r *http.Request, name string) error {
+	if !job.PythonName(name) {
+		return job.Invalid("name", "%.80q is not a name", name)
+	}
+	var value json.RawMessage
+	if err := h.read(w, r, &value); err != nil {
+		return err
+	}
+	return h.simply(w, r, queue.SessionCall{Op: queue.SessionSet, Name: name, Data: value})
+}
+
+func (h *Handlers) getVariable(w http.ResponseWriter, r *http.Request) error {
+	name := r.PathValue("name")
+	if !job.PythonName(name) {
+		return job.Invalid("name", "%.80q is not a name", name)
+	}
+	reply, _, err := h.call(r, queue.SessionCall{Op: queue.SessionGet, Name: name})
+	if err != nil {
+		return err
+	}
+	if reply.Value == nil {
+		return web.NotFound("the session has no variable %s that can be shown", name)
+	}
+	if len(reply.Data) > 0 && json.Valid(reply.Data) { // the word of the session
+		reply.Value.JSON = reply.Data
+	} else if reply.Size > maxSessionBody {
+		return fmt.Errorf("%w: variable %s has more than %d bytes of JSON; have the session write it to a file, and read that in ranges or export it",
+			job.ErrTooLarge, name, maxSessionBody)
+	}
+	return web.WriteJSON(w, http.StatusOK, reply.Value)
+}
+
+func (h *Handlers) listVariables(w http.ResponseWriter, r *http.Request) error {
+	reply, _, err := h.call(r, queue.SessionCall{Op: queue.SessionList})
+	if err != nil {
+		return err
+	}
+	out := api.VariableList{Variables: reply.Variables}
+	if out.Variables == nil {
+		out.Variables = map[string]job.Variable{}
+	}
+	return web.WriteJSON(w, http.StatusOK, out)
+}
+
+func (h *Handlers) putFunctions(w http.ResponseWriter, r *http.Request) error {
+	var req api.FunctionList
+	if err := h.read(w, r, &req); err != nil {
+		return err
+	}
+	if req.Functions == nil {
+		return job.Invalid("functions", "must be a list of names; [] is none")
+	}
+	if err := job.CheckNames("functions", req.Functions); err != nil {
+		return err
+	}
+	return h.simply(w, r, queue.SessionCall{Op: queue.SessionInject, Names: req.Functions})
+}
+
+func (h *Handlers) answerCall(w http.ResponseWriter, r *http.Request) error {
+	var req api.CallAnswer
+	if err := h.read(w, r, &req); err != nil {
+		return err
+	}
+	if len(req.Value) > 0 && req.Error != "" {
+		return job.Invalid("error", "give either a value or an error")
+	}
+	return h.simply(w, r, queue.SessionCall{Op: queue.SessionAnswer, Call: req.Call, Value: req.Value, Error: req.Error})
+}
+
+func (h *Handlers) putFile(w http.ResponseWriter, r *http.Request) error {
+	data, err := web.ReadBytes(w, r, maxSessionBody)
+	if err != nil {
+		return err
+	}
+	return h.simply(w, r, queue.SessionCall{Op: queue.SessionPut, Path: "/" + r.PathValue("path"), Data: data})
+}

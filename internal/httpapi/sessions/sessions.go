@@ -1,0 +1,139 @@
+// Package sessions is the part of the HTTP API that is about sessions: it decodes, has package
+// session do what is asked, and encodes.
+package sessions
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/httpapi/files"
+	"github.com/assay-run/assay/internal/httpapi/web"
+	"github.com/assay-run/assay/internal/session"
+	"github.com/assay-run/assay/internal/share"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/queue"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// maxSpecBody is the largest request to open a session, in bytes.
+const maxSpecBody = 1 << 20
+
+// Handlers answer what is asked of sessions. Every field is needed.
+type Handlers struct {
+	Sessions *session.Service
+	Store    store.Sessions
+	Objects  files.Objects
+	Files    *files.Files
+	Reads    *share.Turns // for lists
+}
+
+// Routes are those of sessions, in the order of the OpenAPI document.
+func (h *Handlers) Routes() []web.Route {
+	return []web.Route{
+		web.At("POST /v1/sessions", h.create),
+		web.At("GET /v1/sessions", h.list),
+		web.At("GET /v1/sessions/{id}", h.get),
+		web.At("DELETE /v1/sessions/{id}", h.end),
+		web.At("POST /v1/sessions/{id}/execute", h.execute),
+		web.At("GET /v1/sessions/{id}/executes", h.listExecutes),
+		web.At("POST /v1/sessions/{id}/fork", h.fork),
+		web.At("POST /v1/sessions/{id}/interrupt", h.interrupt),
+		web.At("POST /v1/sessions/{id}/reset", h.reset),
+		web.At("POST /v1/sessions/{id}/keepalive", h.keep),
+		web.At("PUT /v1/sessions/{id}/context", h.putContext),
+		web.At("GET /v1/sessions/{id}/variables", h.listVariables),
+		web.At("GET /v1/sessions/{id}/variables/{name}", h.getVariable),
+		web.At("PUT /v1/sessions/{id}/variables/{name}", h.putVariable),
+		web.At("PUT /v1/sessions/{id}/functions", h.putFunctions),
+		web.At("GET /v1/sessions/{id}/events", h.events),
+		web.At("POST /v1/sessions/{id}/answers", h.answerCall),
+		web.At("GET /v1/sessions/{id}/files/{path...}", h.getFile),
+		web.At("PUT /v1/sessions/{id}/files/{path...}", h.putFile),
+		web.At("POST /v1/sessions/{id}/artifacts", h.export),
+		web.At("GET /v1/sessions/{id}/artifacts", h.listExported),
+		web.At("GET /v1/sessions/{id}/artifacts/{path...}", h.getExported),
+	}
+}
+
+func (h *Handlers) create(w http.ResponseWriter, r *http.Request) error {
+	if err := web.WantJSON(r); err != nil {
+		return err
+	}
+	body, err := web.ReadBody(w, r, maxSpecBody)
+	if err != nil {
+		return err
+	}
+	var spec job.SessionSpec
+	if err := job.Decode(body, "", &spec); err != nil {
+		return err
+	}
+	v, err := h.Sessions.Open(r.Context(), web.Tenant(r), spec)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Location", "/v1/sessions/"+string(v.ID))
+	return web.WriteJSON(w, http.StatusCreated, v)
+}
+
+// call has a call about the session of the path made.
+func (h *Handlers) call(r *http.Request, c queue.SessionCall) (reply queue.SessionReply, end *queue.SessionEnd, err error) {
+	if c.Session, err = web.ID(r); err != nil {
+		return reply, nil, err
+	}
+	c.Tenant = web.Tenant(r)
+	return h.Sessions.Call(r.Context(), c)
+}
+
+func (h *Handlers) fork(w http.ResponseWriter, r *http.Request) error {
+	id, err := web.ID(r)
+	if err != nil {
+		return err
+	}
+	v, err := h.Sessions.Fork(r.Context(), web.Tenant(r), id)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Location", "/v1/sessions/"+string(v.ID))
+	return web.WriteJSON(w, http.StatusCreated, v)
+}
+
+func (h *Handlers) list(w http.ResponseWriter, r *http.Request) error {
+	limit, err := web.Int(r, "limit", 100, 1, web.MaxPage)
+	if err != nil {
+		return err
+	}
+	var found []job.Session
+	err = h.Reads.Do(r.Context(), web.Tenant(r), func() (err error) {
+		found, err = h.Store.ListSessions(r.Context(), web.Tenant(r), r.URL.Query().Get("state") == "live", int(limit))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("list sessions: %w", err)
+	}
+	if found == nil {
+		found = []job.Session{}
+	}
+	return web.WriteJSON(w, http.StatusOK, api.SessionList{Sessions: found})
+}
+
+func (h *Handlers) get(w http.ResponseWriter, r *http.Request) error {
+	id, err := web.ID(r)
+	if err != nil {
+		return err
+	}
+	v, err := h.Store.Session(r.Context(), web.Tenant(r), id)
+	if err != nil {
+		return fmt.Errorf("read session: %w", err)
+	}
+	return web.WriteJSON(w, http.StatusOK, v)
+}
+
+// end ends a session; one that has ended stays as it is.
+func (h *Handlers) end(w http.ResponseWriter, r *http.Request) error {
+	if _, _, err := h.call(r, queue.SessionCall{Op: queue.SessionClose}); err != nil && !errors.Is(err, job.ErrConflict) {
+		return err
+	}
+	return h.get(w, r)
+}

@@ -1,0 +1,67 @@
+package web
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/assay-run/assay/internal/share"
+)
+
+type callerKey struct{}
+
+// Caller is whose request it is, and what it holds of the memory for bodies until
+// it is over.
+type Caller struct {
+	Tenant string
+	Memory share.Claim
+}
+
+// WithCaller returns ctx, in which a request is c's.
+func WithCaller(ctx context.Context, c *Caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, c)
+}
+
+func callerOf(r *http.Request) *Caller {
+	c, _ := r.Context().Value(callerKey{}).(*Caller)
+	return c
+}
+
+// Tenant returns the tenant whose request it is; every handler behind a token has
+// one.
+func Tenant(r *http.Request) string {
+	if c := callerOf(r); c != nil {
+		return c.Tenant
+	}
+	return ""
+}
+
+type closingKey struct{}
+
+// WithClosing returns ctx, in which the server is shut down when closing is closed.
+func WithClosing(ctx context.Context, closing <-chan struct{}) context.Context {
+	return context.WithValue(ctx, closingKey{}, closing)
+}
+
+// Closing returns a channel that is closed when the server is shut down; nil
+// for a server of another make.
+func Closing(ctx context.Context) <-chan struct{} {
+	c, _ := ctx.Value(closingKey{}).(<-chan struct{})
+	return c
+}
+
+// Route is one line of the API. Open routes need no token.
+type Route struct {
+	Pattern string
+	Open    bool
+	Serve   func(w http.ResponseWriter, r *http.Request) error
+}
+
+// At is a route for those who have a token.
+func At(pattern string, serve func(w http.ResponseWriter, r *http.Request) error) Route {
+	return Route{Pattern: pattern, Serve: serve}
+}
+
+// OpenAt is a route for everybody.
+func OpenAt(pattern string, serve func(w http.ResponseWriter, r *http.Request) error) Route {
+	return Route{Pattern: pattern, Open: true, Serve: serve}
+}

@@ -1,0 +1,100 @@
+package share
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/assay-run/assay/internal/recent"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+)
+
+// Quotas hold tenants to what their ceilings say of what they send to this dispatcher.
+type Quotas struct {
+	Ceiling func(ctx context.Context, tenant string) (policy.Ceiling, error)
+
+	mu sync.Mutex
+	of map[string]*Quota // of tenants that have tokens, so there are not many
+}
+
+// Quota is what one tenant may send.
+type Quota struct {
+	ceiling         *recent.Value[policy.Ceiling]
+	requests, bytes Pace
+}
+
+// Tenant returns the quota of a tenant.
+func (q *Quotas) Tenant(name string) *Quota {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if t := q.of[name]; t != nil {
+		return t
+	}
+	if q.of == nil {
+		q.of = map[string]*Quota{}
+	}
+	t := &Quota{ceiling: &recent.Value[policy.Ceiling]{Age: time.Second, Read: func(ctx context.Context) (policy.Ceiling, error) {
+		return q.Ceiling(ctx, name)
+	}}}
+	q.of[name] = t
+	return t
+}
+
+// Begin counts a request, which is job.ErrTooMany if it comes too early. Where the
+// ceiling cannot be read there is none: what the request wants of the database fails by
+// itself.
+func (t *Quota) Begin(ctx context.Context, body io.ReadCloser) (io.ReadCloser, error) {
+	c, _, _ := t.ceiling.Get(ctx)
+	if c.Requests > 0 {
+		if early := t.requests.Take(1, c.Requests); early > 0 {
+			return nil, Later(early, "of this tenant a dispatcher takes %v requests a second (requests_per_second of its ceiling)", c.Requests)
+		}
+	}
+	if c.Bytes <= 0 {
+		return body, nil
+	}
+	if early := t.bytes.Take(0, float64(c.Bytes)); early > 0 {
+		return nil, Later(early, "of this tenant a dispatcher takes bodies of %s a second in the mean (bytes_per_second of its ceiling), and it sent more", c.Bytes)
+	}
+	return &chargedBody{body, &t.bytes, float64(c.Bytes)}, nil
+}
+
+// chargedBody counts what is read of a body.
+type chargedBody struct {
+	io.ReadCloser
+	bytes     *Pace
+	perSecond float64
+}
+
+func (b *chargedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.bytes.charge(float64(n), b.perSecond)
+	return n, err
+}
+
+// LaterError says when to say the same again.
+type LaterError struct {
+	error
+	After time.Duration
+}
+
+// Unwrap returns what it says.
+func (e *LaterError) Unwrap() error { return e.error }
+
+// Later is job.ErrTooMany that passes by itself after a time.
+func Later(after time.Duration, format string, args ...any) error {
+	return &LaterError{error: fmt.Errorf("%w: %s; try again in %v", job.ErrTooMany, fmt.Sprintf(format, args...), after.Round(time.Millisecond)), After: after}
+}
+
+// RetryAfter says when to say the same again after an error: in whole seconds, one at least.
+func RetryAfter(err error) int {
+	var l *LaterError
+	if !errors.As(err, &l) {
+		return 1
+	}
+	return max(int((l.After+time.Second-1)/time.Second), 1)
+}

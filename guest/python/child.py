@@ -38,7 +38,7 @@ SYS_CLOSE_RANGE = 436
 
 # Of the protocol: package internal/guest has the same names and numbers.
 ZYGOTE_HELLO, ZYGOTE_ENDED = b"Z", b"e"
-BOX_READY, BOX_ENTER, BOX_WAITING, BOX_RUN_FILE, BOX_FAILED = b"h", b"g", b"w", b"X", b"!"
+BOX_READY, BOX_ENTER, BOX_WAITING, BOX_WARM_UP, BOX_RUN_FILE, BOX_FAILED = b"h", b"g", b"w", b"r", b"X", b"!"
 ZYGOTE = 3  # a zygote's connection to the worker
 REQUEST, RESULT = harness.REQUEST, harness.RESULT
 MAX_MESSAGE = 32 << 10
@@ -305,6 +305,9 @@ def drop_privileges():
 def wait(conn):
     """The message about the next program, and the files that came with it; None if there is none."""
     message, files = receive(conn)
+    if message == BOX_WARM_UP:  # only where sessions are served
+        sys.modules["_assay_session"].warm_up()
+        message, files = receive(conn)
     if not message:
         return None
     if message[:1] == BOX_RUN_FILE:

@@ -22,6 +22,7 @@ const (
 	BoxFailed   byte = '!'
 	BoxEnter    byte = 'g'
 	BoxWaiting  byte = 'w'
+	BoxWarmUp   byte = 'r'
 	BoxRun      byte = 'x'
 	BoxRunFile  byte = 'X'
 	BoxNotBegun byte = 'f'

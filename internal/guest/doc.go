@@ -91,8 +91,9 @@
 //	supervisor → worker  BoxEnded, status                    the program has ended, nothing of it is left
 //
 // A process that a zygote forked (guest/python/child.py) has a slot of its own and
-// speaks the same, with three differences: it sends BoxReady before it is in its
-// control group and BoxWaiting once it has entered it; it becomes the program
+// speaks the same, with four differences: it sends BoxReady before it is in its
+// control group and BoxWaiting once it has entered it; one for services then may be
+// told once, by BoxWarmUp, to run what sessions begin with; it becomes the program
 // itself; and the zygote reports its end. When the supervisor ends, for whatever
 // cause, the kernel kills everything in its pid namespace; and the supervisor ends
 // when its slot does.

@@ -19,7 +19,7 @@ func TestPythonAgrees(t *testing.T) {
 		"child.py": {
 			"ZYGOTE": ZygoteFD, "HIGH": SlotFD, "MAX_MESSAGE": MaxMessage, "MAX_RUN": MaxRun,
 			"ZYGOTE_HELLO": ZygoteHello, "ZYGOTE_ENDED": ZygoteEnded,
-			"BOX_READY": BoxReady, "BOX_ENTER": BoxEnter, "BOX_WAITING": BoxWaiting, "BOX_RUN_FILE": BoxRunFile, "BOX_FAILED": BoxFailed,
+			"BOX_READY": BoxReady, "BOX_ENTER": BoxEnter, "BOX_WAITING": BoxWaiting, "BOX_WARM_UP": BoxWarmUp, "BOX_RUN_FILE": BoxRunFile, "BOX_FAILED": BoxFailed,
 		},
 	} {
 		text, err := os.ReadFile(filepath.Join("..", "..", "guest", "python", file))

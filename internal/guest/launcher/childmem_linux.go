@@ -14,8 +14,8 @@ import (
 // heap and of the runtime's notes on it, in thirty mappings. To copy their page
 // tables, to take them down again, and to fault in the launcher for each page
 // that it writes to after a fork was a third of the cost of a box. Without what is
-// here, a Python job took 1.01 and 1.11 times the CPU time, and a command 1.00 and
-// 1.14, in two alternating rounds of bin/bench -beside for each.
+// here, a Python job takes 1.08 times the CPU time: the median of five alternating
+// rounds of bin/bench -beside, which said 1.01 to 1.11.
 //
 // None of it is of use to a supervisor. So it is not inherited (excludeFromForks),
 // and what supervisors do use is apart from it: the program's own variables, calls,

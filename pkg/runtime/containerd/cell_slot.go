@@ -199,6 +199,8 @@ func (s *cellSlot) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report,
 	} else if err != nil {
 		return nil, err
 	}
+	s.cell.rt.cells.running.Add(1)
+	defer s.cell.rt.cells.running.Add(-1)
 	p := &a.Plan.Policy
 	where := s
 	// Only an interpreter is in the job's group where one waits: what process 1 of a

@@ -85,8 +85,8 @@ func newCells(r *Runtime) (*cells, error) {
 }
 
 // warmUp has an interpreter that waits for a session run what those begin with, where
-// cores are idle: without it a session's first answer took 1.43 and 1.23 times as
-// long (two alternating rounds of bin/bench). Programs do not gain by the like.
+// cores are idle: a session's first answer may take 1.2 times as long without it, which
+// differs between measurements (docs/performance.md). Programs do not gain by the like.
 func (c *cells) warmUp(_ context.Context, key cellKey, s *cellSlot) error {
 	if s.job == nil || key.zygote != guest.ZygoteServices || int(c.running.Load()) >= goruntime.NumCPU() {
 		return nil

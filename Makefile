@@ -19,7 +19,7 @@ SUITE  = $(GO) tool gotestsum --format=pkgname --format-hide-empty-pkg --rerun-f
 
 # The longest packages come first, so that none of them is left alone at the end; two at a time, each of which has several tests
 # under way: with more, what has a limit of real time misses it.
-LONGEST = ./pkg/runtime/containerd ./test/chaos ./test/e2e ./test/cheats ./test/hostile ./internal/httpapi ./internal/dispatcher
+LONGEST = ./pkg/runtime/containerd ./test/chaos ./test/e2e ./test/cheats ./test/hostile ./internal/httpapi ./internal/dispatcher ./test/start
 
 .DEFAULT_GOAL := help
 .PHONY: help setup gvisor build image images images-quickstart test-image dev demo test faults quick test-cgroup2 conformance hostile neighbours readers cheats chaos check lint race bench

@@ -24,13 +24,13 @@ type imageCmd struct {
 	Prune  imagePruneCmd  `cmd:"" help:"Remove images that jobs brought from the containerd of a worker on this host."`
 }
 
-// shelf are the flags that say which images of this host are meant: those of its worker.
-type shelf struct {
+// imageFlags are the flags that say which images of this host are meant: those of its worker.
+type imageFlags struct {
 	Containerd string `name:"containerd" env:"ASSAY_CONTAINERD_ADDRESS" default:"/run/containerd/containerd.sock" placeholder:"ADDRESS" help:"containerd's socket, as the worker is told (${env}); own: that of a worker that runs one of its own."`
 	place
 }
 
-func (s *shelf) open(a *app, trusted ...string) (*containerd.Shelf, error) {
+func (s *imageFlags) open(a *app, trusted ...string) (*containerd.HostImages, error) {
 	return s.place.open(a, s.Containerd, trusted...)
 }
 
@@ -41,14 +41,14 @@ type place struct {
 }
 
 // open connects to a containerd. The images that are called trusted are the operator's, too.
-func (s *place) open(a *app, address string, trusted ...string) (*containerd.Shelf, error) {
+func (s *place) open(a *app, address string, trusted ...string) (*containerd.HostImages, error) {
 	if address == "own" {
 		var err error
 		if address, err = dev.ContainerdAddress(filepath.Join(s.StateDir, "containerd")); err != nil {
 			return nil, fmt.Errorf("--state-dir: %w", err)
 		}
 	}
-	found, err := containerd.OpenShelf(a.ctx, address, s.Namespace, trusted)
+	found, err := containerd.OpenHostImages(a.ctx, address, s.Namespace, trusted)
 	if err != nil {
 		return nil, fmt.Errorf("images of this host: %w", err)
 	}
@@ -204,7 +204,7 @@ func size(n int64) string {
 }
 
 type imageImportCmd struct {
-	shelf
+	imageFlags
 	Files []string `arg:"" name:"file" help:"Archives, as docker save and skopeo copy … oci-archive: write them; gzip or zstd may be around them."`
 }
 
@@ -243,7 +243,7 @@ func (a *app) sayImported(all []policy.HostImage) error {
 }
 
 type imagePruneCmd struct {
-	shelf
+	imageFlags
 	Trusted []string      `name:"trusted-images" env:"ASSAY_TRUSTED_IMAGES" placeholder:"NAME" help:"Images of registries that are as good as the operator's own, as the worker is told: they stay (${env})."`
 	Older   time.Duration `name:"older" placeholder:"DURATION" help:"Only what was pulled, or last found at its registry, longer ago, such as 72h."`
 	DryRun  bool          `name:"dry-run" help:"Only say what would go."`

@@ -25,7 +25,7 @@ const (
 )
 
 // assigner hands jobs that come one by one to workers that have nothing to do, with
-// a lease: it spares them the way through the queue, and the claim.
+// a lease: they skip the way through the queue, and the claim.
 type assigner struct {
 	fleet     *fleet.Fleet
 	scheduler *scheduler

@@ -47,9 +47,9 @@ func FromEnv() (*Injector, error) {
 type fate int
 
 const (
-	spared  fate = iota
-	refused      // it is not done, and said to be unknown
-	denied       // it is done, and said to have failed
+	unharmed fate = iota
+	refused       // it is not done, and said to be unknown
+	denied        // it is done, and said to have failed
 )
 
 func (in *Injector) next() fate {
@@ -61,13 +61,13 @@ func (in *Injector) next() fate {
 	case x < in.rate:
 		return denied
 	}
-	return spared
+	return unharmed
 }
 
 // do does op, or says that it did not.
 func (in *Injector) do(name string, op func() error) error {
 	fate := in.next()
-	if fate != spared {
+	if fate != unharmed {
 		slog.Warn("fault injected", "operation", name, "done", fate == denied)
 	}
 	if fate == refused {

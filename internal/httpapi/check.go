@@ -65,7 +65,7 @@ func (s *Server) check(w http.ResponseWriter, r *http.Request) error {
 	})
 	w.Header().Del("Location")
 	if a.ID != "" && raw == nil { // nobody waits for it any more
-		s.dismiss(r, a.ID)
+		s.cancelOwn(r, a.ID)
 	}
 	if err != nil {
 		return err
@@ -86,8 +86,8 @@ func (s *Server) check(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusOK, report)
 }
 
-// dismiss cancels a job of ours, whoever still listens.
-func (s *Server) dismiss(r *http.Request, id job.ID) {
+// cancelOwn cancels a job of ours, whoever still listens.
+func (s *Server) cancelOwn(r *http.Request, id job.ID) {
 	c, err := s.Store.Cancel(context.WithoutCancel(r.Context()), id)
 	if err != nil {
 		s.Log.WarnContext(r.Context(), "check left to its end", "job", id, "error", err)

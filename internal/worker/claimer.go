@@ -107,8 +107,8 @@ func (w *Worker) returnAll(ctx context.Context, ds []delivery, unread map[store.
 	var free []delivery
 	for _, d := range ds {
 		ref := d.msg.Ref()
-		n, leased := unread[ref]
-		if !leased {
+		n, held := unread[ref]
+		if !held {
 			free = append(free, d)
 			continue
 		}

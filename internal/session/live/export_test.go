@@ -52,8 +52,8 @@ func (l leaver) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report, er
 	return report, err
 }
 
-// shelf is a store of exports that refuses a file, or the list.
-type shelf struct {
+// exports is a store of exports that refuses a file, or the list.
+type exports struct {
 	mu     sync.Mutex
 	begun  int
 	bad    string
@@ -63,7 +63,7 @@ type shelf struct {
 	held   chan struct{}
 }
 
-func (s *shelf) Begin() Exporting {
+func (s *exports) Begin() Exporting {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.begun++
@@ -71,7 +71,7 @@ func (s *shelf) Begin() Exporting {
 }
 
 type shelved struct {
-	of    *shelf
+	of    *exports
 	live  bool
 	names []string
 }
@@ -100,7 +100,7 @@ func (s *shelved) Seal(_ context.Context, refused []string) error {
 }
 
 // exporting opens a session whose files are exported to s.
-func exporting(t *testing.T, s *shelf, files ...string) (call func(queue.SessionOp) (queue.SessionReply, error), closed chan struct{}) {
+func exporting(t *testing.T, s *exports, files ...string) (call func(queue.SessionOp) (queue.SessionReply, error), closed chan struct{}) {
 	t.Helper()
 	rt := &leaving{files: files, closed: make(chan struct{})}
 	m := manage(t, Config{Runtime: rt, Exports: func(string, job.ID, policy.Artifacts) Exporter { return s }})
@@ -116,7 +116,7 @@ func exporting(t *testing.T, s *shelf, files ...string) (call func(queue.Session
 // What cannot be stored is named, and keeps neither the export nor the end from the rest.
 func TestExportsSayWhatIsMissing(t *testing.T) {
 	t.Parallel()
-	s := &shelf{bad: "/out/b"}
+	s := &exports{bad: "/out/b"}
 	call, closed := exporting(t, s, "/out/a", "/out/b", "/out/c")
 	if _, err := call(queue.SessionExport); err != nil {
 		t.Fatal(err)
@@ -140,7 +140,7 @@ func TestExportsSayWhatIsMissing(t *testing.T) {
 // end's counts. Where the list cannot be stored the end says so.
 func TestEndsDuringAnExport(t *testing.T) {
 	t.Parallel()
-	s := &shelf{hold: make(chan struct{}), held: make(chan struct{})}
+	s := &exports{hold: make(chan struct{}), held: make(chan struct{})}
 	call, closed := exporting(t, s, "/out/a")
 	answer := make(chan error)
 	go func() {
@@ -162,7 +162,7 @@ func TestEndsDuringAnExport(t *testing.T) {
 		t.Errorf("%q", s.sealed)
 	}
 
-	s = &shelf{list: job.ErrUnavailable}
+	s = &exports{list: job.ErrUnavailable}
 	call, _ = exporting(t, s, "/out/a")
 	if _, err := call(queue.SessionExport); !errors.Is(err, job.ErrUnavailable) {
 		t.Errorf("a list that is not stored: %v", err)

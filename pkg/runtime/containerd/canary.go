@@ -82,5 +82,5 @@ func (c *cells) retire(key cellHome) {
 	have.mu.Unlock()
 	delete(c.live, key)
 	c.old[have] = true
-	c.bury(have)
+	c.destroyRetired(have)
 }

@@ -30,7 +30,7 @@ type family struct {
 	depth  int
 	joined bool // it is among its parent's copies
 
-	spares
+	spareBox
 
 	mu     sync.Mutex
 	copies int
@@ -81,8 +81,8 @@ func (f *family) settle() {
 	}
 }
 
-// childless reports whether no copy needs the box.
-func (f *family) childless() bool {
+// hasNoForks reports whether no copy needs the box.
+func (f *family) hasNoForks() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.copies == 0
@@ -335,7 +335,7 @@ func (c *cellSlot) arrival(pid int) (*process.Process, error) {
 
 // killProgram kills what runs in s, but not the box if copies need it.
 func (s *cellSlot) killProgram() error {
-	if s.family.childless() {
+	if s.family.hasNoForks() {
 		return s.sup.Kill()
 	}
 	return s.lease.Kill()
@@ -350,7 +350,7 @@ func (s *cellSlot) programDead() error {
 	if err := errors.Join(s.killProgram(), s.lease.Hasten()); err != nil {
 		return err
 	}
-	for d := process.DeathPatience.With(s.lease.Usage); !s.family.childless(); time.Sleep(time.Millisecond) {
+	for d := process.DeathPatience.With(s.lease.Usage); !s.family.hasNoForks(); time.Sleep(time.Millisecond) {
 		pids, err := s.lease.Pids()
 		switch {
 		case err != nil:
@@ -358,7 +358,7 @@ func (s *cellSlot) programDead() error {
 		case len(pids) == 0:
 			return nil
 		case d.GivenUp():
-			return fmt.Errorf("%w: processes %v", process.ErrUndead, pids)
+			return fmt.Errorf("%w: processes %v", process.ErrStillRunning, pids)
 		}
 		if err := s.lease.Kill(); err != nil {
 			return err

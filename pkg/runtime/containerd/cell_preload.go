@@ -344,7 +344,7 @@ func (c *cellSlot) forkPreloaded(ctx context.Context) error {
 		}
 		return fmt.Errorf("fork an interpreter with its imports: %w", err)
 	}
-	go from.bury(proc)
+	go from.reapUntil(proc)
 	defer ours.Within(ctx)()
 	if _, err := ours.Expect(guest.BoxWaiting); err != nil {
 		return fmt.Errorf("fork an interpreter with its imports: %w", err)
@@ -352,8 +352,8 @@ func (c *cellSlot) forkPreloaded(ctx context.Context) error {
 	return nil
 }
 
-// bury has s reap until proc, which was forked from it, has ended.
-func (s *standing) bury(proc *process.Process) {
+// reapUntil has s reap until proc, which was forked from it, has ended.
+func (s *standing) reapUntil(proc *process.Process) {
 	defer proc.Close()
 	for every := sandbox.MeterEvery; ; every = min(2*every, sandbox.MeterIdle) {
 		ctx, cancel := context.WithTimeout(context.Background(), every)

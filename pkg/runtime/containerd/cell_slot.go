@@ -116,7 +116,7 @@ func (s *cellSlot) makeBox(ctx context.Context, b guest.Box) (err error) {
 		of = of.parent
 	}
 	if s == of {
-		if s.user, err = s.cell.users.lend(); err != nil {
+		if s.user, err = s.cell.users.get(); err != nil {
 			return err
 		}
 	}
@@ -377,7 +377,7 @@ func (s *cellSlot) release() {
 		_ = s.Scratch.Close()
 	}
 	if s.user != 0 && clean {
-		s.cell.users.giveBack(s.user)
+		s.cell.users.put(s.user)
 	}
 	if s.lease != nil && clean {
 		s.lease.GiveBack(ctx)

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// spares is the box of a slot's next copy, made ahead of time: to make one is
+// spareBox is the box of a slot's next copy, made ahead of time: to make one is
 // half of the way. It goes if no copy is asked for in time. Until then it is one
 // process more that what runs in the slot sees, and may kill, inside its pid
 // namespace, as it may a copy.
-type spares struct {
-	sparing sync.Mutex // held while a spare box is made
-	spare   *cellSlot  // nil: none
-	spared  bool       // there will be no other
+type spareBox struct {
+	making sync.Mutex // held while a spare box is made
+	spare  *cellSlot  // nil: none
+	noMore bool       // there will be no other
 }
 
 // spareDelay is how long after a copy the box of the next one is made: not while
@@ -23,9 +23,9 @@ const spareDelay = 4 * time.Millisecond
 
 // makeSpare makes the box of the next copy, unless there is one.
 func (s *cellSlot) makeSpare() {
-	s.sparing.Lock()
-	defer s.sparing.Unlock()
-	if s.spare != nil || s.spared {
+	s.making.Lock()
+	defer s.making.Unlock()
+	if s.spare != nil || s.noMore {
 		return
 	}
 	ctx, cancel := context.WithTimeout(s.cell.rt.ctx, boxTime)
@@ -47,9 +47,9 @@ func (s *cellSlot) makeSpare() {
 // unless c is nil, if it is not c. One that is being made is waited for: it is
 // there sooner than another. After the last there will be no other.
 func (s *cellSlot) withdrawSpare(c *cellSlot, last bool) *cellSlot {
-	s.sparing.Lock()
-	defer s.sparing.Unlock()
-	s.spared = s.spared || last
+	s.making.Lock()
+	defer s.making.Unlock()
+	s.noMore = s.noMore || last
 	have := s.spare
 	if have == nil || c != nil && have != c {
 		return nil

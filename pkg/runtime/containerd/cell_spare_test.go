@@ -79,17 +79,17 @@ func TestDoomed(t *testing.T) {
 			t.Fatal(err)
 		}
 		if p.Doomed() {
-			t.Error("doomed before it was killed")
+			t.Error("dying before it was killed")
 		}
 		if err := p.Kill(); err != nil {
 			t.Fatal(err)
 		}
 		if !p.Doomed() {
-			t.Error("killed, and not doomed")
+			t.Error("killed, and not dying")
 		}
 		_ = cmd.Wait()
 		if !p.Doomed() {
-			t.Error("dead, and not doomed")
+			t.Error("dead, and not dying")
 		}
 		p.Close()
 	}
@@ -105,7 +105,7 @@ func acquireCell(t *testing.T, r *Runtime) *cellSlot {
 }
 
 func spareOf(s *cellSlot) *cellSlot {
-	s.sparing.Lock()
-	defer s.sparing.Unlock()
+	s.making.Lock()
+	defer s.making.Unlock()
 	return s.spare
 }

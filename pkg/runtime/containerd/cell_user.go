@@ -20,7 +20,7 @@ type users struct {
 
 var errUsers = errors.New("a cell has more boxes than users")
 
-func (u *users) lend() (int, error) {
+func (u *users) get() (int, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.lent == nil {
@@ -38,8 +38,8 @@ func (u *users) lend() (int, error) {
 	}
 }
 
-// giveBack takes the user of a box of which nothing is left.
-func (u *users) giveBack(n int) {
+// put takes the user of a box of which nothing is left.
+func (u *users) put(n int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	delete(u.lent, n)

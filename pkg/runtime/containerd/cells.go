@@ -247,7 +247,7 @@ func (c *cells) enter(key cellHome) *cell {
 	if !have.take() {
 		delete(c.live, key)
 		c.old[have] = true
-		c.bury(have)
+		c.destroyRetired(have)
 		return nil
 	}
 	return have
@@ -284,7 +284,7 @@ func (c *cells) open(ctx context.Context, key cellHome) error {
 	defer c.mu.Unlock()
 	if have := c.live[key]; have != nil {
 		c.old[have] = true
-		c.bury(have)
+		c.destroyRetired(have)
 	}
 	c.live[key] = fresh
 	if c.closed {
@@ -302,13 +302,13 @@ func (c *cells) leave(home *cell) {
 	home.used = time.Now()
 	home.mu.Unlock()
 	if c.old[home] {
-		c.bury(home)
+		c.destroyRetired(home)
 	}
 }
 
-// bury destroys a retired cell, in the background, once it has no slots; the
+// destroyRetired destroys a retired cell, in the background, once it has no slots; the
 // caller holds the lock.
-func (c *cells) bury(old *cell) {
+func (c *cells) destroyRetired(old *cell) {
 	old.mu.Lock()
 	busy := old.slots > 0
 	old.mu.Unlock()
@@ -338,7 +338,7 @@ func (c *cells) expire(now time.Time) {
 		if idle {
 			delete(c.live, key)
 			c.old[have] = true
-			c.bury(have)
+			c.destroyRetired(have)
 		}
 	}
 }

@@ -23,16 +23,16 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// shelf is registries of one image each, which takes a MiB packed and as much
+// registries is registries of one image each, which takes a MiB packed and as much
 // unpacked.
-type shelf struct {
+type registries struct {
 	refs, urls []string
 	pulled     [8]atomic.Int64
 }
 
-func newShelf(t *testing.T, n int) *shelf {
+func newRegistries(t *testing.T, n int) *registries {
 	t.Helper()
-	s := &shelf{}
+	s := &registries{}
 	for i := range n {
 		noise := make([]byte, 1<<20)
 		_, _ = rand.Read(noise)
@@ -55,7 +55,7 @@ func newShelf(t *testing.T, n int) *shelf {
 	return s
 }
 
-func (s *shelf) config(space job.Size) func(*Config) {
+func (s *registries) config(space job.Size) func(*Config) {
 	return func(c *Config) { c.ImageRegistries, c.ImagesMost = s.urls, space }
 }
 
@@ -126,7 +126,7 @@ func chainOf(t *testing.T, r *Runtime, ref string) string {
 // Pulled images go when their space is full, the one first that was used longest ago;
 // none that is in use, and none of the operator's.
 func TestPulledImagesAreCollected(t *testing.T) {
-	x := newShelf(t, 5)
+	x := newRegistries(t, 5)
 	r := newRuntime(t, x.config(5*job.MiB)) // room for two
 	used := slotOf(t, r, x.refs[0])
 	idle := chainOf(t, r, x.refs[1])
@@ -170,7 +170,7 @@ func TestPulledImagesAreCollected(t *testing.T) {
 
 // What another worker of the same containerd has mounted is not collected.
 func TestImagesOfAnotherWorkerStay(t *testing.T) {
-	x := newShelf(t, 2)
+	x := newRegistries(t, 2)
 	r, beside := newRuntime(t, x.config(3*job.MiB)), newRuntime(t, x.config(40*job.GiB))
 	theirs := slotOf(t, beside, x.refs[0])
 	chain := chainOf(t, r, x.refs[0])
@@ -196,7 +196,7 @@ func TestImagesOfAnotherWorkerStay(t *testing.T) {
 // An environment that nobody uses does not hold the image that it is stacked on, and
 // is not lost with it; one in use does.
 func TestEnvironmentsLetGoOfTheirImage(t *testing.T) {
-	x := newShelf(t, 3)
+	x := newRegistries(t, 3)
 	r := newRuntime(t, x.config(5*job.MiB))
 	e := r.environments
 	stacked := func(i int, name string) (*image, string) {

@@ -75,7 +75,7 @@ func (s *slot) startInterpreter(ctx context.Context) (err error) {
 	}
 	if err != nil {
 		ours.Close() // it ends, if it ever began
-		return errors.Join(err, s.buried(ctx))
+		return errors.Join(err, s.waitEnded(ctx))
 	}
 	s.python = &interpreter{pid, ours}
 	return nil
@@ -109,8 +109,8 @@ func interpreterFiles(slot int, empty string) (_ []*os.File, err error) {
 	return append(out[1:], out[0]), nil
 }
 
-// buried waits until the guest has said that its program has ended.
-func (s *slot) buried(ctx context.Context) error {
+// waitEnded waits until the guest has said that its program has ended.
+func (s *slot) waitEnded(ctx context.Context) error {
 	select {
 	case <-s.link.Ended:
 		return nil
@@ -121,8 +121,8 @@ func (s *slot) buried(ctx context.Context) error {
 	}
 }
 
-// dismiss ends an interpreter that has no job, so that another program can run.
-func (s *slot) dismiss(ctx context.Context) error {
+// endInterpreter ends an interpreter that has no job, so that another program can run.
+func (s *slot) endInterpreter(ctx context.Context) error {
 	if s.python == nil {
 		return nil
 	}
@@ -130,8 +130,8 @@ func (s *slot) dismiss(ctx context.Context) error {
 	s.python = nil
 	ctx, cancel := context.WithTimeout(ctx, sandbox.GateTime)
 	defer cancel()
-	if err := s.buried(ctx); err != nil {
-		return fmt.Errorf("dismiss an interpreter: %w", err)
+	if err := s.waitEnded(ctx); err != nil {
+		return fmt.Errorf("end an interpreter: %w", err)
 	}
 	return nil
 }

@@ -243,7 +243,7 @@ func (r *Runtime) makeSlot(ctx context.Context, lv *level, img *image, want shap
 		return nil, fmt.Errorf("wait to make a slot: %w", context.Cause(ctx))
 	}
 	s, err := r.tryNewSlot(ctx, lv, img, want)
-	for errors.Is(err, errHangs) && ctx.Err() == nil {
+	for errors.Is(err, errTimeout) && ctx.Err() == nil {
 		slog.WarnContext(ctx, "trying again to make a sandbox", "isolation", lv.isolation, "error", err)
 		s, err = r.tryNewSlot(ctx, lv, img, want)
 	}
@@ -258,15 +258,15 @@ func (r *Runtime) makeSlot(ctx context.Context, lv *level, img *image, want shap
 	return s, nil
 }
 
-var errHangs = errors.New("a sandbox that is being made hangs")
+var errTimeout = errors.New("a sandbox that is being made hangs")
 
 // tryNewSlot is newSlot within the time that one try has.
 func (r *Runtime) tryNewSlot(ctx context.Context, lv *level, img *image, want shape) (*slot, error) {
-	try, cancel := context.WithTimeoutCause(ctx, r.patience, errHangs)
+	try, cancel := context.WithTimeoutCause(ctx, r.patience, errTimeout)
 	defer cancel()
 	s, err := r.newSlot(try, lv, img, want)
-	if err != nil && context.Cause(try) == errHangs {
-		err = fmt.Errorf("%w: %w", errHangs, err)
+	if err != nil && context.Cause(try) == errTimeout {
+		err = fmt.Errorf("%w: %w", errTimeout, err)
 	}
 	return s, err
 }

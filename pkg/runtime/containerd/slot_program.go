@@ -31,7 +31,7 @@ func (s *slot) Begin(ctx context.Context, p *sandbox.Program, files []*os.File) 
 		defer i.conn.Close()
 		return s.AdmitRun(i.pid, p, i.conn, p.Args, files, filter)
 	}
-	if err := s.dismiss(ctx); err != nil {
+	if err := s.endInterpreter(ctx); err != nil {
 		return time.Time{}, err
 	}
 	start := guest.Start{Argv: p.Args, Env: p.Env, Dir: p.Dir, UID: sandbox.ProgramUID, GID: sandbox.ProgramGID, Filter: filter}

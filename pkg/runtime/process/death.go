@@ -21,8 +21,8 @@ type Patience struct {
 // DeathPatience is what every sandbox is given.
 var DeathPatience = Patience{look: time.Second, stuck: 10 * time.Second, most: 10 * time.Minute}
 
-// ErrUndead says that what was killed does not die.
-var ErrUndead = errors.New("the sandbox does not die")
+// ErrStillRunning says that what was killed does not die.
+var ErrStillRunning = errors.New("the sandbox does not die")
 
 // NewsTime is for who has killed a box to hear of it from another process. After it
 // he looks himself.
@@ -58,7 +58,7 @@ func (d *Dying) GivenUp() bool {
 }
 
 // Wait returns when p has exited, which was killed with all of its group, or with
-// ErrUndead when nothing more comes of it.
+// ErrStillRunning when nothing more comes of it.
 func (d *Dying) Wait(p *Process) error {
 	for {
 		ctx, cancel := context.WithTimeout(context.Background(), d.look)
@@ -68,7 +68,7 @@ func (d *Dying) Wait(p *Process) error {
 			return nil
 		}
 		if !errors.Is(err, context.DeadlineExceeded) || d.GivenUp() {
-			return fmt.Errorf("%w: %w", ErrUndead, err)
+			return fmt.Errorf("%w: %w", ErrStillRunning, err)
 		}
 	}
 }

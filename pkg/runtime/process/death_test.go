@@ -18,15 +18,15 @@ func TestDyingIsWaitedFor(t *testing.T) {
 	patientNever.most = 300 * time.Millisecond
 	for name, c := range map[string]struct {
 		Patience
-		sleeps  string // how long the process takes
-		getsOn  bool
-		unknown error // that the group answers with
-		undead  bool
+		sleeps       string // how long the process takes
+		getsOn       bool
+		unknown      error // that the group answers with
+		stillRunning bool
 	}{
 		"slow":       {Patience: quick, sleeps: "2", getsOn: true},
-		"stuck":      {Patience: quick, sleeps: "1000", undead: true},
-		"no meter":   {Patience: quick, sleeps: "1000", unknown: errors.New("no such group"), undead: true},
-		"never ends": {Patience: patientNever, sleeps: "1000", getsOn: true, undead: true},
+		"stuck":      {Patience: quick, sleeps: "1000", stillRunning: true},
+		"no meter":   {Patience: quick, sleeps: "1000", unknown: errors.New("no such group"), stillRunning: true},
+		"never ends": {Patience: patientNever, sleeps: "1000", getsOn: true, stillRunning: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -47,8 +47,8 @@ func TestDyingIsWaitedFor(t *testing.T) {
 				}
 				return u, c.unknown
 			}).Wait(p)
-			if errors.Is(err, ErrUndead) != c.undead || !c.undead && err != nil {
-				t.Errorf("got %v, want it to be given up: %v", err, c.undead)
+			if errors.Is(err, ErrStillRunning) != c.stillRunning || !c.stillRunning && err != nil {
+				t.Errorf("got %v, want it to be given up: %v", err, c.stillRunning)
 			}
 		})
 	}

@@ -3,5 +3,5 @@
 //
 // It needs Linux 5.4 for descriptors of processes. Without them no sandbox can be made. What was
 // killed may take long to die on a busy machine: Patience tells that from what never will, and
-// ErrUndead says so.
+// ErrStillRunning says so.
 package process

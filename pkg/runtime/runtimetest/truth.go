@@ -65,7 +65,7 @@ func truths() []program {
 	}
 }
 
-// orphans leaves processes to whoever is process 1, which has to bury them.
+// orphans leaves processes to whoever is process 1, which has to reap them.
 const orphans = `import os, time
 for _ in range(100):
     if pid := os.fork():

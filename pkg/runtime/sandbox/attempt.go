@@ -48,7 +48,7 @@ func (a *Attempt) Run(ctx context.Context) (*runtime.Report, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	way, err := a.openWay()
+	way, err := a.openEgress()
 	if err != nil {
 		return nil, err
 	}

@@ -16,9 +16,9 @@ type way struct {
 	env   map[string]string // leads programs to it
 }
 
-// openWay starts the proxy that the policy asks for. It is there before the
+// openEgress starts the proxy that the policy asks for. It is there before the
 // program is, so that the program cannot take its place.
-func (a *Attempt) openWay() (*way, error) {
+func (a *Attempt) openEgress() (*way, error) {
 	n := a.policy.Network
 	if n.Mode == policy.NetworkNone {
 		return nil, nil

@@ -73,7 +73,7 @@ func judge(e ending, p *policy.Policy) verdict {
 		return verdict{outcome: job.OutputLimit, message: fmt.Sprintf("it wrote more than %s to stderr", p.Stderr.Limit)}
 	}
 	if e.Failure != nil {
-		return neverBegan(e.Failure)
+		return startFailed(e.Failure)
 	}
 	return ownEnd(e, p)
 }
@@ -114,8 +114,8 @@ func codeOf(s unix.WaitStatus) *int {
 	return &code
 }
 
-// neverBegan gives a program that could not be executed a shell's exit codes.
-func neverBegan(f *Failure) verdict {
+// startFailed gives a program that could not be executed a shell's exit codes.
+func startFailed(f *Failure) verdict {
 	code := 126
 	v := verdict{outcome: job.Failed, code: &code, message: "cannot " + f.Error()}
 	switch {

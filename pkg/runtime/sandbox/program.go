@@ -70,7 +70,7 @@ type Box interface {
 // execute runs p in b and returns when nothing of it is left. An error means
 // that the sandbox failed, not the program.
 func (s *Place) execute(ctx context.Context, b Box, p *Program, before cgroup.Usage) (*Ended, error) {
-	seat, err := seats.take(CoresOf(p.Limits.CPU), p.together, p.talk != nil)
+	seat, err := allocator.take(CoresOf(p.Limits.CPU), p.together, p.talk != nil)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ func (s *Place) execute(ctx context.Context, b Box, p *Program, before cgroup.Us
 	if talkErr != nil {
 		return nil, fmt.Errorf("converse: %w", talkErr)
 	}
-	if err != nil && (e.stop == "" || errors.Is(err, process.ErrUndead)) {
+	if err != nil && (e.stop == "" || errors.Is(err, process.ErrStillRunning)) {
 		return nil, broken(ctx, err)
 	}
 	if e.usage, err = m.usage(); err != nil {
@@ -147,7 +147,7 @@ func broken(ctx context.Context, err error) error {
 // the kernel may have chosen it: then that was the program's, whose every process
 // went with it.
 func (s *Place) blame(err error, e *Ended, before cgroup.Usage) error {
-	if !errors.Is(err, ErrGuest) || errors.Is(err, process.ErrUndead) {
+	if !errors.Is(err, ErrGuest) || errors.Is(err, process.ErrStillRunning) {
 		return err
 	}
 	u, uerr := s.Group.Usage()

@@ -95,7 +95,7 @@ func (s *streams) closeTheirs() {
 }
 
 // finish takes what is left in the pipes. Nobody is left to write, so this is
-// quick; the deadline is for a kernel that has not buried the last one yet.
+// quick; the deadline is for a kernel that has not reaped the last one yet.
 func (s *streams) finish(e *Ended) {
 	for _, f := range s.ours {
 		_ = f.SetReadDeadline(time.Now().Add(drainTime))

@@ -12,7 +12,7 @@ import (
 // others spread, where there are several.
 func TestSeating(t *testing.T) {
 	all := runtime.NumCPU()
-	var s seating
+	var s cpuAllocator
 	take := func(n int, together uint64) (unix.CPUSet, func()) {
 		t.Helper()
 		seat, err := s.take(n, together, false)
@@ -69,7 +69,7 @@ func TestSeating(t *testing.T) {
 // Programs that work move to where fewer do, and no further; those that sleep, take turns or
 // wait for their clients stay.
 func TestSeatsMove(t *testing.T) {
-	s := &seating{cores: []int{0, 1}, taken: map[int]int{0: 6}, working: map[int]int{}}
+	s := &cpuAllocator{cores: []int{0, 1}, taken: map[int]int{0: 6}, working: map[int]int{}}
 	on := func(moves bool) *seat { return &seat{all: s, cores: []int{0}, counts: true, moves: moves} }
 	asleep, bound, a, b, c := on(true), on(false), on(true), on(true), on(true)
 	for _, quiet := range []*seat{asleep, bound} {
@@ -107,7 +107,7 @@ func TestPin(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _, _ = in.Close(), cmd.Wait() }()
-	seat, err := seats.take(1, 0, false)
+	seat, err := allocator.take(1, 0, false)
 	if err != nil {
 		t.Fatal(err)
 	}

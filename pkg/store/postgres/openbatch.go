@@ -80,7 +80,7 @@ WITH sealed AS (
 counts AS (
 	INSERT INTO batch_counts (batch_id, total, ended_at)
 	SELECT id, appended, CASE WHEN appended = 0 THEN now() END FROM sealed),
-leased AS (
+client_leased AS (
 	UPDATE batch_leases l SET until = now() + l.ttl * interval '1 millisecond' FROM sealed s WHERE l.batch_id = s.id)
 SELECT EXISTS (SELECT FROM sealed)`
 

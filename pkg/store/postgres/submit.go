@@ -53,7 +53,7 @@ func batchExtras(first int, sealed bool) string {
 told AS (
 	INSERT INTO callbacks (batch_id, delivery, tenant_id, url, secret)
 	SELECT id, gen_random_uuid(), tenant_id, $%[1]d, $%[2]d FROM batch WHERE $%[1]d <> ''),
-leased AS (
+client_leased AS (
 	INSERT INTO batch_leases (batch_id, ttl, until)
 	SELECT id, $%[3]d::bigint, %[4]s FROM batch WHERE $%[3]d::bigint > 0)`, first, first+1, first+2, until)
 }

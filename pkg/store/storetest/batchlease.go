@@ -10,8 +10,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// leased submits a batch whose client has to say that it is there.
-func (f *fixture) leased(ttl time.Duration, jobs ...store.NewJob) job.ID {
+// withLease submits a batch whose client has to say that it is there.
+func (f *fixture) withLease(ttl time.Duration, jobs ...store.NewJob) job.ID {
 	f.Helper()
 	b := newBatch()
 	b.Lease = ttl
@@ -29,7 +29,7 @@ func testBatchLease(t *testing.T, open Open) {
 	t.Run("abandoned", func(t *testing.T) {
 		f := f.with(t)
 		jobs := newJobs(4)
-		id := f.leased(short, jobs...)
+		id := f.withLease(short, jobs...)
 		plain := f.submit(newJob("nobody has to wait for it"))
 		c := f.claim(f.schedule(2)[0].Ref)[0]
 		b := f.batch(id)
@@ -63,7 +63,7 @@ func testBatchLease(t *testing.T, open Open) {
 	})
 	t.Run("kept", func(t *testing.T) {
 		f := f.with(t)
-		id := f.leased(time.Minute, newJobs(1)...)
+		id := f.withLease(time.Minute, newJobs(1)...)
 		first := f.batch(id).LeaseUntil
 		f.eventually("the lease is longer", func() bool {
 			b, err := f.KeepBatch(ctx, tenant, id)
@@ -85,14 +85,14 @@ func testBatchLease(t *testing.T, open Open) {
 	})
 	t.Run("done in time", func(t *testing.T) {
 		f := f.with(t)
-		id := f.leased(time.Second, newJobs(1)...)
+		id := f.withLease(time.Second, newJobs(1)...)
 		f.finishAll(job.Succeeded)
 		f.eventually("the lease would be over", func() bool { f.reap(); return time.Since(f.batch(id).CreatedAt) > 1500*time.Millisecond })
 		if b, err := f.KeepBatch(ctx, tenant, id); err != nil || b.Abandoned || b.Outcomes[job.Succeeded] != 1 {
 			t.Errorf("got %+v, %v", b, err)
 		}
 		// A retry is another client's: it has no lease.
-		id = f.leased(time.Minute, newJobs(1)...)
+		id = f.withLease(time.Minute, newJobs(1)...)
 		f.finishAll(job.Failed)
 		retry, err := f.RetryBatch(ctx, id, newBatch())
 		f.must(err)
@@ -122,7 +122,7 @@ func testBatchLease(t *testing.T, open Open) {
 // While nobody reaped, nobody could be heard: the first look renews.
 func testBatchLeaseAfterAnOutage(t *testing.T, open Open) {
 	f := newFixture(t, open, Options{})
-	id := f.leased(time.Second, newJob("waits"))
+	id := f.withLease(time.Second, newJob("waits"))
 	f.eventually("the lease would be over", func() bool { return time.Since(f.batch(id).CreatedAt) > 1200*time.Millisecond })
 	if st := f.reap(); st.BatchesAbandoned != 0 || f.batch(id).Abandoned {
 		t.Errorf("abandoned at the first look: %+v", st)

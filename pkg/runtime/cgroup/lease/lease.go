@@ -16,7 +16,7 @@ import (
 
 // Groups lends control groups to the slots of cells, and takes them back where
 // the kernel lets one be used again. The one given back last is lent first, so
-// that those of a peak of jobs are the ones that shed finds.
+// that those of a peak of jobs are the ones that are found when some are given up.
 type Groups struct {
 	hierarchy *cgroup.Hierarchy
 	path      string // of the groups' parent
@@ -158,7 +158,7 @@ func (l *Lease) renew() error {
 			return err
 		}
 		if len(pids) > 0 {
-			return process.ErrUndead
+			return process.ErrStillRunning
 		}
 	}
 	var err error

@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// seats spreads programs over the cores.
-var seats seating
+// allocator spreads programs over the cores.
+var allocator cpuAllocator
 
-// seating counts the programs that are bound to each core.
-type seating struct {
+// cpuAllocator counts the programs that are bound to each core.
+type cpuAllocator struct {
 	mu      sync.Mutex
 	cores   []int       // ours
 	taken   map[int]int // programs, by core
@@ -23,7 +23,7 @@ type seating struct {
 
 // seat is the cores that one program is bound to.
 type seat struct {
-	all    *seating
+	all    *cpuAllocator
 	cores  []int
 	counts bool // for others
 	moves  bool
@@ -35,7 +35,7 @@ type seat struct {
 // share theirs. One that waits, as a session does for most of a long life, does not count
 // for others: where idle sessions happen to be must not crowd the rest. The cores are
 // given back, by leave, when the program has ended.
-func (s *seating) take(n int, together uint64, waits bool) (*seat, error) {
+func (s *cpuAllocator) take(n int, together uint64, waits bool) (*seat, error) {
 	var ours unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &ours); err != nil {
 		return nil, fmt.Errorf("read our cores: %w", err)

@@ -16,13 +16,13 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// Shelf is the images of a containerd, for who looks after them by hand, with workers
+// HostImages are the images of a containerd, for whoever looks after them by hand, with workers
 // beside it or without.
-type Shelf struct{ images *images }
+type HostImages struct{ images *images }
 
-// OpenShelf connects to the containerd at address. In its namespace, trusted are the
+// OpenHostImages connects to the containerd at address. In its namespace, trusted are the
 // images of registries that are as good as the operator's own: see Config.TrustedImages.
-func OpenShelf(ctx context.Context, address, namespace string, trusted []string) (*Shelf, error) {
+func OpenHostImages(ctx context.Context, address, namespace string, trusted []string) (*HostImages, error) {
 	if err := checkTrusted(trusted); err != nil {
 		return nil, fmt.Errorf("--trusted-images: %w", err)
 	}
@@ -41,26 +41,26 @@ func OpenShelf(ctx context.Context, address, namespace string, trusted []string)
 		return nil, errors.Join(fmt.Errorf("connect to containerd at %s: %w", address, err), c.Close())
 	}
 	d := DefaultConfig()
-	return &Shelf{&images{client: c, snapshotter: d.Snapshotter, trusted: trusted, most: int64(d.ImageSize)}}, nil
+	return &HostImages{&images{client: c, snapshotter: d.Snapshotter, trusted: trusted, most: int64(d.ImageSize)}}, nil
 }
 
 // Close ends the connection.
-func (s *Shelf) Close() error { return s.images.client.Close() }
+func (s *HostImages) Close() error { return s.images.client.Close() }
 
 // List returns all images, the operator's first.
-func (s *Shelf) List(ctx context.Context) ([]policy.HostImage, error) {
+func (s *HostImages) List(ctx context.Context) ([]policy.HostImage, error) {
 	all, err := s.survey(ctx)
 	return told(all), err
 }
 
-func (s *Shelf) survey(ctx context.Context) ([]keptImage, error) {
+func (s *HostImages) survey(ctx context.Context) ([]keptImage, error) {
 	s.images.collecting.Lock()
 	defer s.images.collecting.Unlock()
 	return s.images.survey(ctx)
 }
 
 // Check looks whether a file may be an archive of images, without importing it.
-func (s *Shelf) Check(file string) error {
+func (s *HostImages) Check(file string) error {
 	if err := checkArchive(file); err != nil {
 		return fmt.Errorf("import %s: %w", file, err)
 	}
@@ -68,7 +68,7 @@ func (s *Shelf) Check(file string) error {
 }
 
 // Import imports the images of an archive and returns those. On error there are none.
-func (s *Shelf) Import(ctx context.Context, file string) ([]policy.HostImage, error) {
+func (s *HostImages) Import(ctx context.Context, file string) ([]policy.HostImage, error) {
 	made, err := importFile(ctx, s.images.client, file)
 	if err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ type Pruned struct {
 // Prune removes the images that jobs brought and that were pulled longer ago than older,
 // and calls did for each that is gone. With dry, it removes none. What runs in one goes
 // on, and a worker pulls it again for the next job that names it.
-func (s *Shelf) Prune(ctx context.Context, older time.Duration, dry bool, did func(Pruned)) error {
+func (s *HostImages) Prune(ctx context.Context, older time.Duration, dry bool, did func(Pruned)) error {
 	all, err := s.survey(ctx)
 	if err != nil {
 		return err
@@ -127,7 +127,7 @@ var errMoved = errors.New("it has just been pulled anew, or removed")
 
 // prune removes one, and with the last of a chain of layers the root file system that
 // workers made of them, unless one has it mounted.
-func (s *Shelf) prune(ctx context.Context, k *keptImage, last bool) (inUse bool, err error) {
+func (s *HostImages) prune(ctx context.Context, k *keptImage, last bool) (inUse bool, err error) {
 	m := s.images
 	target := k.record.Target
 	err = m.client.ImageService().Delete(ctx, k.record.Name, imagespkg.DeleteTarget(&target))

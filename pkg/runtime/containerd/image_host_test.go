@@ -26,10 +26,10 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// openShelf is the images of a namespace of this test's own.
-func openShelf(t *testing.T, namespace string, trusted ...string) *Shelf {
+// openHostImages is the images of a namespace of this test's own.
+func openHostImages(t *testing.T, namespace string, trusted ...string) *HostImages {
 	t.Helper()
-	s, err := OpenShelf(t.Context(), testenv.Containerd(t).Address, namespace, trusted)
+	s, err := OpenHostImages(t.Context(), testenv.Containerd(t).Address, namespace, trusted)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,11 +37,11 @@ func openShelf(t *testing.T, namespace string, trusted ...string) *Shelf {
 	return s
 }
 
-// emptyShelf is a namespace without images: what it gets goes with the test, and what an
+// emptyHostImages is a namespace without images: what it gets goes with the test, and what an
 // earlier run left goes now.
-func emptyShelf(t *testing.T, name string) *Shelf {
+func emptyHostImages(t *testing.T, name string) *HostImages {
 	t.Helper()
-	s := openShelf(t, testenv.Containerd(t).Namespace+"-"+name)
+	s := openHostImages(t, testenv.Containerd(t).Namespace+"-"+name)
 	clear := func() {
 		ctx := context.WithoutCancel(t.Context())
 		all, err := s.List(ctx)
@@ -129,7 +129,7 @@ func archived(t *testing.T, data []byte) string {
 // What is imported is there for jobs under the names that the archive gives; another
 // archive of the name replaces it.
 func TestShelfImports(t *testing.T) {
-	s := emptyShelf(t, "shelf")
+	s := emptyHostImages(t, "images")
 	for what, data := range map[string][]byte{
 		"assay.local/swe:1 docker.io/library/swe:2": saved(t, "saved", "assay.local/swe:1", "swe:2"),
 		"assay.local/zip:1":                         squeezed(t, saved(t, "zipped", "assay.local/zip:1")),
@@ -162,7 +162,7 @@ func TestShelfImports(t *testing.T) {
 
 // What is no archive of images is refused, and nothing of it is an image.
 func TestShelfImportsNothingElse(t *testing.T) {
-	s := emptyShelf(t, "refused")
+	s := emptyHostImages(t, "refused")
 	whole := saved(t, "x", "assay.local/x:1")
 	for says, data := range map[string][]byte{
 		"no archive":                        []byte("hello"),
@@ -201,7 +201,7 @@ func TestShelfImportsNothingElse(t *testing.T) {
 	}
 }
 
-func pruned(t *testing.T, s *Shelf, older time.Duration, dry bool) (out []Pruned) {
+func pruned(t *testing.T, s *HostImages, older time.Duration, dry bool) (out []Pruned) {
 	t.Helper()
 	if err := s.Prune(t.Context(), older, dry, func(p Pruned) { out = append(out, p) }); err != nil {
 		t.Fatal(err)
@@ -214,13 +214,13 @@ func pruned(t *testing.T, s *Shelf, older time.Duration, dry bool) (out []Pruned
 // what is named again is pulled again, and what nobody uses is freed. What the operator
 // brought or trusts stays.
 func TestPruneBesideAWorker(t *testing.T) {
-	x := newShelf(t, 3)
+	x := newRegistries(t, 3)
 	trusted := strings.TrimSuffix(x.refs[2], ":1")
 	r := newRuntime(t, func(c *Config) {
 		x.config(40 * job.GiB)(c)
 		c.TrustedImages = []string{trusted}
 	})
-	s := openShelf(t, r.cfg.Namespace, trusted)
+	s := openHostImages(t, r.cfg.Namespace, trusted)
 	used := slotOf(t, r, x.refs[0])
 	idle := chainOf(t, r, x.refs[1])
 	held := chainOf(t, r, x.refs[0])
@@ -294,14 +294,14 @@ func TestPruneBesideAWorker(t *testing.T) {
 
 // What nobody has mounted is freed by the prune itself.
 func TestPruneFrees(t *testing.T) {
-	x := newShelf(t, 1)
+	x := newRegistries(t, 1)
 	r := newRuntime(t, x.config(40*job.GiB))
 	chain := chainOf(t, r, x.refs[0])
 	if err := r.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	again := newRuntime(t, x.config(40*job.GiB))
-	s := openShelf(t, again.cfg.Namespace)
+	s := openHostImages(t, again.cfg.Namespace)
 	for _, p := range pruned(t, s, 0, false) {
 		if p.Name == x.refs[0] && p.InUse {
 			t.Errorf("pruned: %+v", p)
@@ -329,9 +329,9 @@ func TestImagesAreBounded(t *testing.T) {
 // that names it has its files, or at worst waits: it fails neither by itself nor by a
 // fault of the worker's.
 func TestPruneWhileImagesAreMade(t *testing.T) {
-	x := newShelf(t, 1)
+	x := newRegistries(t, 1)
 	r := newRuntime(t, x.config(40*job.GiB))
-	s := openShelf(t, r.cfg.Namespace)
+	s := openHostImages(t, r.cfg.Namespace)
 	stop, done := make(chan struct{}), make(chan error)
 	go func() {
 		for {

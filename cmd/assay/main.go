@@ -12,7 +12,7 @@ import (
 )
 
 func main() {
-	sysmon.Calm() // NATS is in this process, in assay dev
+	sysmon.RelaxTimer() // NATS is in this process, in assay dev
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()

@@ -14,7 +14,7 @@ import (
 )
 
 func main() {
-	sysmon.Calm()
+	sysmon.RelaxTimer()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // the second signal is not caught
 	if err := program(ctx, os.Args[1:]); err != nil {

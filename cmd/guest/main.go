@@ -29,7 +29,7 @@ func run(args []string) error {
 		if err != nil {
 			return err
 		}
-		sysmon.Calm()
+		sysmon.RelaxTimer()
 		return launcher.Cell(args[1], share)
 	}
 	if len(args) == 3 && args[0] == "limit" {

@@ -41,7 +41,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 		return err
 	}
 	leaveCoresToJobs()
-	sysmon.Calm()
+	sysmon.RelaxTimer()
 	tel, err := telemetry.Start(ctx, telemetry.Config{Service: "assay-worker", Version: version.String(), Instance: cfg.ID, Log: stderr, Level: cfg.LogLevel})
 	if err != nil {
 		return err

@@ -66,15 +66,15 @@ func (k *Keeper) Stay() {
 		return
 	}
 	k.held = true
-	time.AfterFunc(k.linger, k.tire)
+	time.AfterFunc(k.linger, k.expire)
 }
 
-// tire lets processors sleep, unless somebody has come to wait meanwhile.
-func (k *Keeper) tire() {
+// expire lets processors sleep, unless somebody has come to wait meanwhile.
+func (k *Keeper) expire() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if left := time.Until(k.until); left > 0 && k.fd >= 0 {
-		time.AfterFunc(left, k.tire)
+		time.AfterFunc(left, k.expire)
 		return
 	}
 	k.held = false

@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	assignTime   = 2 * time.Second // for a worker to take a job that it is handed
-	unassignTime = 5 * time.Second // to take its lease back; later that ends by itself
-	mostUnsure   = 64              // jobs at once that may have been submitted
+	assignTime = 2 * time.Second // for a worker to take a job that it is handed
+	revokeTime = 5 * time.Second // to take its lease back; later that ends by itself
+	mostUnsure = 64              // jobs at once that may have been submitted
 )
 
 // assigner hands jobs that come one by one to workers that have nothing to do, with
@@ -75,7 +75,7 @@ func (a *assigner) hand(ctx context.Context, j store.NewJob, d store.Dispatch, c
 			return
 		}
 		a.log.InfoContext(ctx, "assignment taken back", "job", d.Job, "worker", j.Worker, "why", err)
-		a.unassign(ctx, j.Worker, store.LeaseRef{Job: d.Job, Lease: d.Lease})
+		a.revoke(ctx, j.Worker, store.LeaseRef{Job: d.Job, Lease: d.Lease})
 		a.fleet.Took(j.Worker, math.MaxInt32) // nothing more for it before its next heartbeat
 	})
 }
@@ -102,17 +102,17 @@ func (a *assigner) forget(ctx context.Context, worker string, id job.ID) {
 		a.unsure.Add(-1)
 		return
 	}
-	a.scheduler.took(worker, 1) // perhaps, and perhaps not: unassign gives it back
+	a.scheduler.took(worker, 1) // perhaps, and perhaps not: revoke gives it back
 	ctx = context.WithoutCancel(ctx)
 	a.underway.Go(func() {
 		defer a.unsure.Add(-1)
-		a.unassign(ctx, worker, store.LeaseRef{Job: id})
+		a.revoke(ctx, worker, store.LeaseRef{Job: id})
 	})
 }
 
-// unassign takes a lease back that no worker has.
-func (a *assigner) unassign(ctx context.Context, worker string, l store.LeaseRef) {
-	err := again(ctx, unassignTime, func() error { return a.recorder.unassign(ctx, worker, l) })
+// revoke takes a lease back that no worker has.
+func (a *assigner) revoke(ctx context.Context, worker string, l store.LeaseRef) {
+	err := again(ctx, revokeTime, func() error { return a.recorder.revoke(ctx, worker, l) })
 	if err != nil {
 		a.log.WarnContext(ctx, "assignment not taken back: its lease has to run out", "job", l.Job, "error", err)
 	}

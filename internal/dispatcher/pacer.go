@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Where workers are at pace, claims come by the moment, and the window holds what
+// Where workers claim at a high rate, claims come by the moment, and the window holds what
 // they take in many of them: looks may be as far apart as three quarters of it last, unless
 // most of it goes at once. The same holds for slower workers while more is queued than
 // the window has room for. Else the next job may find workers that wait for it.
@@ -19,7 +19,7 @@ const (
 // each look found.
 type pacer struct {
 	every time.Duration // between two looks at most
-	pace  *pace
+	rate  *claimRate
 	asks  chan struct{} // holds one: there is a reason for a look (heard)
 
 	mu     sync.Mutex
@@ -58,7 +58,7 @@ func next(now time.Time, o observed) (look bool, wait time.Duration) {
 
 func newPacer(every time.Duration) *pacer {
 	now := time.Now()
-	return &pacer{every: every, pace: newPace(), asks: make(chan struct{}, 1), ticked: now,
+	return &pacer{every: every, rate: newClaimRate(), asks: make(chan struct{}, 1), ticked: now,
 		seen: observed{looked: now, every: every}, behind: map[string]bool{}}
 }
 
@@ -99,7 +99,7 @@ func (p *pacer) room() {
 // took says that the workers of a pool claimed n jobs. It wants no look unless there is more
 // to dispatch.
 func (p *pacer) took(pool string, n int) {
-	p.pace.add(pool, n)
+	p.rate.add(pool, n)
 	p.mu.Lock()
 	p.claimed = true
 	p.taken += n
@@ -157,7 +157,7 @@ func (p *pacer) offered(l *look, pools []string, window int) {
 	if l.smallest == 0 || window < l.smallest {
 		l.smallest = window
 	}
-	lasts := time.Duration(float64(window) / max(p.pace.of(pools...), 1) * float64(time.Second))
+	lasts := time.Duration(float64(window) / max(p.rate.of(pools...), 1) * float64(time.Second))
 	for _, pool := range pools {
 		if least, ok := l.held[pool]; !ok || lasts < least {
 			l.held[pool] = lasts
@@ -178,9 +178,9 @@ func (p *pacer) filled(l *look, pools []string, n int) {
 // end ends a look that saw all there is; pools are those that have workers. It reports whether
 // there was room and nothing came of it (settle).
 func (p *pacer) end(l *look, now time.Time, pools []string) (idle bool) {
-	paces := make(map[string]float64, len(pools))
+	rates := make(map[string]float64, len(pools))
 	for _, pool := range pools {
-		paces[pool] = p.pace.of(pool)
+		rates[pool] = p.rate.of(pool)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -189,7 +189,7 @@ func (p *pacer) end(l *look, now time.Time, pools []string) (idle bool) {
 		p.more = true // perhaps not, but who knows
 		p.capped = false
 	}
-	p.seen.looked, p.seen.rest, p.seen.most = now, restAfter(l, paces), p.mostTaken()
+	p.seen.looked, p.seen.rest, p.seen.most = now, restAfter(l, rates), p.mostTaken()
 	return l.found == 0 && l.room
 }
 
@@ -209,10 +209,10 @@ func (p *pacer) skipped(now time.Time) {
 
 // restAfter is for how long claims may gather after a look, by the jobs a second that each
 // pool with workers takes.
-func restAfter(l *look, paces map[string]float64) time.Duration {
+func restAfter(l *look, rates map[string]float64) time.Duration {
 	lasts := 2 * restTime
-	for pool, pace := range paces {
-		if pace < backlog || pace < atPace && !l.behind[pool] {
+	for pool, rate := range rates {
+		if rate < backlog || rate < atPace && !l.behind[pool] {
 			return 0
 		}
 		lasts = min(lasts, l.held[pool])

@@ -238,10 +238,10 @@ func (r *recorder) HandleRelease(ctx context.Context, req queue.ReleaseRequest) 
 	return queue.ReleaseReply{}, err
 }
 
-// unassign takes back what a worker was assigned and does not take. Where there is a
+// revoke takes back what a worker was assigned and does not take. Where there is a
 // cancel to be recorded, the attempt ends as any other.
-func (r *recorder) unassign(ctx context.Context, worker string, l store.LeaseRef) error {
-	done, err := r.store.Unassign(ctx, l)
+func (r *recorder) revoke(ctx context.Context, worker string, l store.LeaseRef) error {
+	done, err := r.store.RevokeAssignment(ctx, l)
 	if err != nil || !done {
 		if err == nil {
 			_, err = r.HandleRelease(ctx, queue.ReleaseRequest{Worker: worker, Releases: []store.Release{{LeaseRef: l, Reason: job.ReasonPreempted}}})

@@ -80,7 +80,7 @@ func TestRest(t *testing.T) {
 						sched.wake()
 					}
 					sched.took("w", 1)
-					time.Sleep(paceEvery / time.Duration(c.pace))
+					time.Sleep(rateEvery / time.Duration(c.pace))
 				}
 				for range c.pace { // to be known for it
 					claim()

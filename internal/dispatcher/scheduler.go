@@ -33,7 +33,7 @@ type scheduler struct {
 	classes   *classes
 	repeats   *repeats
 	leader    *leader
-	hints     *hints
+	peers     *peerEvents
 	pacer     *pacer
 	metrics   *metrics
 	log       *slog.Logger
@@ -53,7 +53,7 @@ type publisher interface {
 
 // listen hears what happens at the other dispatchers.
 func (s *scheduler) listen(ctx context.Context) error {
-	return s.hints.listen(ctx, func(h hint) {
+	return s.peers.listen(ctx, func(h peerEvent) {
 		if !s.leader.is() {
 			return
 		}
@@ -73,7 +73,7 @@ func (s *scheduler) listen(ctx context.Context) error {
 func (s *scheduler) wake() {
 	s.classes.stale.Store(true)
 	if !s.leader.is() {
-		s.hints.add(func(h *hint) { h.Queued = true })
+		s.peers.add(func(h *peerEvent) { h.Queued = true })
 		return
 	}
 	s.pacer.woke()
@@ -83,7 +83,7 @@ func (s *scheduler) wake() {
 // n zero too, since what was refused is not dispatched any more.
 func (s *scheduler) took(worker string, n int) {
 	if !s.leader.is() {
-		s.hints.add(func(h *hint) { h.Took[worker] += n })
+		s.peers.add(func(h *peerEvent) { h.Took[worker] += n })
 		return
 	}
 	s.pacer.took(s.fleet.Took(worker, n), n)
@@ -92,7 +92,7 @@ func (s *scheduler) took(worker string, n int) {
 // room says that dispatched jobs are over without having been claimed.
 func (s *scheduler) room() {
 	if !s.leader.is() {
-		s.hints.add(func(h *hint) {
+		s.peers.add(func(h *peerEvent) {
 			h.Queued = true
 			h.Took[""] += 0 // by nobody
 		})
@@ -104,7 +104,7 @@ func (s *scheduler) room() {
 // ended says that n jobs left a worker, so that their tenant may run more.
 func (s *scheduler) ended(worker string, n int) {
 	if !s.leader.is() {
-		s.hints.add(func(h *hint) { h.Ended[worker] += n })
+		s.peers.add(func(h *peerEvent) { h.Ended[worker] += n })
 		return
 	}
 	s.fleet.Took(worker, -n)
@@ -175,7 +175,7 @@ func (s *scheduler) look(ctx context.Context) {
 // each free slot, and what the workers will take in the near future. Where jobs
 // are long and all slots taken, that is next to nothing.
 func (s *scheduler) window(c fleet.Crew) int {
-	return max(s.minWindow, c.Free+int(s.pacer.pace.of(c.Pools...)*ahead.Seconds()))
+	return max(s.minWindow, c.Free+int(s.pacer.rate.of(c.Pools...)*ahead.Seconds()))
 }
 
 func (s *scheduler) fill(ctx context.Context, classes []string, window int) (int, error) {

@@ -10,7 +10,7 @@ import (
 func TestPace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPace()
+		p := newClaimRate()
 		if got := p.of("p"); got != 0 {
 			t.Errorf("at rest: %v", got)
 		}
@@ -18,14 +18,14 @@ func TestPace(t *testing.T) {
 		if got := p.of("p"); got != 200 {
 			t.Errorf("waking up: %v, want what this half second has at least", got)
 		}
-		time.Sleep(paceEvery)
+		time.Sleep(rateEvery)
 		if got := p.of("p"); got != 200 {
 			t.Errorf("half a second later: %v", got)
 		}
 		if got := p.of("q"); got != 0 {
 			t.Errorf("another pool: %v", got)
 		}
-		time.Sleep(paceEvery)
+		time.Sleep(rateEvery)
 		if got := p.of("p"); got != 0 {
 			t.Errorf("at rest again: %v", got)
 		}

@@ -89,8 +89,8 @@ func (s *Store) Release(ctx context.Context, rs []store.Release) error {
 	return s.In.do("release", func() error { return s.Store.Release(ctx, rs) })
 }
 
-func (s *Store) Unassign(ctx context.Context, l store.LeaseRef) (bool, error) {
-	return get(s.In, "unassign", func() (bool, error) { return s.Store.Unassign(ctx, l) })
+func (s *Store) RevokeAssignment(ctx context.Context, l store.LeaseRef) (bool, error) {
+	return get(s.In, "revoke assignment", func() (bool, error) { return s.Store.RevokeAssignment(ctx, l) })
 }
 
 func (s *Store) Job(ctx context.Context, tenant string, id job.ID) (*job.Job, error) {

@@ -63,7 +63,7 @@ func (s *Server) getBatch(w http.ResponseWriter, r *http.Request) error {
 	// Who waits hears of the end, or of how it stands when the time is over: the
 	// looks in between need not know how far it is.
 	if wait > 0 {
-		_, err = web.Poll(r.Context(), wait, calm(r.Context(), changed), func() (bool, error) {
+		_, err = web.Poll(r.Context(), wait, throttle(r.Context(), changed), func() (bool, error) {
 			far, err := s.watching.Far(r.Context(), web.Tenant(r), id)
 			return far.Done, err
 		})

@@ -91,7 +91,7 @@ func (s *Server) ran(r *http.Request, wait time.Duration, submit func(watch func
 		return a, nil, err
 	}
 	if a.State != job.Queued { // only just, so it would be looked for in vain
-		web.Doze(r.Context(), min(wait, web.Recheck), changed)
+		web.Sleep(r.Context(), min(wait, web.Recheck), changed)
 		if raw := record(); raw != nil {
 			return a, raw, nil
 		}

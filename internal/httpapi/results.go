@@ -79,7 +79,7 @@ func (s *Server) awaitPage(r *http.Request, id job.ID, p page, wait time.Duratio
 	if wait > 0 {
 		c, stop := s.Dispatcher.WatchBatch(id)
 		defer stop()
-		changed = calm(r.Context(), c)
+		changed = throttle(r.Context(), c)
 	}
 	tenant := web.Tenant(r)
 	_, err := web.Poll(r.Context(), wait, changed, func() (bool, error) {
@@ -114,9 +114,9 @@ func sizeOf(results []json.RawMessage) (n int) {
 // wake-up for each result would be a query for each result.
 const calmPeriod = 50 * time.Millisecond
 
-// calm thins changes out: at most one in each calmPeriod, the last one never
+// throttle thins changes out: at most one in each calmPeriod, the last one never
 // lost. It ends with ctx.
-func calm(ctx context.Context, changed <-chan struct{}) <-chan struct{} {
+func throttle(ctx context.Context, changed <-chan struct{}) <-chan struct{} {
 	if changed == nil {
 		return nil
 	}

@@ -19,9 +19,9 @@ import (
 // call keeps the others waiting for as long, at most.
 const slack = "1000000" // nanoseconds
 
-// Calm lets the monitor thread of this program be woken late, together with other
+// RelaxTimer lets the monitor thread of this program be woken late, together with other
 // timers of its core. Without CAP_SYS_NICE nothing changes.
-func Calm() {
+func RelaxTimer() {
 	if id := thread(); id != 0 {
 		_ = os.WriteFile(filepath.Join("/proc", strconv.Itoa(id), "timerslack_ns"), []byte(slack), 0)
 	}

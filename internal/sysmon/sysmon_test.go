@@ -8,7 +8,7 @@ import (
 )
 
 func TestCalm(t *testing.T) {
-	Calm()
+	RelaxTimer()
 	got, err := os.ReadFile("/proc/" + strconv.Itoa(thread()) + "/timerslack_ns")
 	if err != nil {
 		t.Fatal(err)

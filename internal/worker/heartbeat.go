@@ -200,7 +200,7 @@ func (w *Worker) info() queue.WorkerInfo {
 
 // hostNow is the host with what changes about it.
 func (w *Worker) hostNow(h policy.Host) policy.Host {
-	if r, ok := w.Runtime.(runtime.Imager); ok {
+	if r, ok := w.Runtime.(runtime.ImageLister); ok {
 		h.ImageDigests = r.ImageDigests()
 		h.Images, h.ImagesMore = r.Images()
 	}

@@ -33,8 +33,8 @@ type Runtime interface {
 	Close(ctx context.Context) error
 }
 
-// Imager is a Runtime that knows which image a name means to it.
-type Imager interface {
+// ImageLister is a Runtime that knows which image a name means to it.
+type ImageLister interface {
 	// ImageDigests returns the digest for each name by which jobs have asked for an
 	// image, as it was some seconds ago. It never waits for anything.
 	ImageDigests() map[string]string

@@ -187,12 +187,12 @@ type Recorder interface {
 	// are skipped.
 	// What is charged is not scheduled again at once, but for the first lost lease.
 	Release(ctx context.Context, rs []Release) error
-	// Unassign takes a lease back that SubmitJob issued to a worker that never had
+	// RevokeAssignment takes a lease back that SubmitJob issued to a worker that never had
 	// it, and reports whether it did: the job is queued, and nothing shows that it
 	// was not all the time. A lease that is not current, and that of a job whose
 	// cancel was requested, are left as they are. Lease 0 stands for the one that was
 	// issued with the job, for who never heard the number.
-	Unassign(ctx context.Context, l LeaseRef) (bool, error)
+	RevokeAssignment(ctx context.Context, l LeaseRef) (bool, error)
 }
 
 // Reader reads. A tenant sees its own rows only; the empty tenant sees all.

@@ -68,7 +68,7 @@ func Poll(ctx context.Context, wait time.Duration, changed <-chan struct{}, look
 		if done || err != nil || left <= 0 {
 			return done, err
 		}
-		if Doze(ctx, min(left, pause), changed) {
+		if Sleep(ctx, min(left, pause), changed) {
 			deadline = time.Now() // one last look
 		}
 		if ctx.Err() != nil {
@@ -77,9 +77,9 @@ func Poll(ctx context.Context, wait time.Duration, changed <-chan struct{}, look
 	}
 }
 
-// Doze waits until changed yields, ctx ends, the time is over or the server is
+// Sleep waits until changed yields, ctx ends, the time is over or the server is
 // about to close, and reports whether it was that.
-func Doze(ctx context.Context, d time.Duration, changed <-chan struct{}) (last bool) {
+func Sleep(ctx context.Context, d time.Duration, changed <-chan struct{}) (last bool) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -198,7 +198,7 @@ func (s *cellSlot) newBox(ctx context.Context, p *preload) (*cellSlot, error) {
 	s.cell.mu.Unlock()
 	var making errgroup.Group
 	making.Go(func() (err error) {
-		c.lease, err = s.cell.rt.cells.groups.Lend(ctx, 0)
+		c.lease, err = s.cell.rt.cells.groups.Get(ctx, 0)
 		return err
 	})
 	making.Go(func() error { return c.makeBox(ctx, guest.Box{}) })

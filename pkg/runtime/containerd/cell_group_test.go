@@ -14,14 +14,14 @@ func TestGroupsNobodyWantsAreGivenUp(t *testing.T) {
 	groups := newRuntime(t, func(c *Config) { c.WarmIdle = 400 * time.Millisecond }).cells.groups
 	var peak []*lease.Lease
 	for range 5 {
-		l, err := groups.Lend(t.Context(), 0)
+		l, err := groups.Get(t.Context(), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		peak = append(peak, l)
 	}
 	for _, l := range peak {
-		l.GiveBack(t.Context())
+		l.Put(t.Context())
 	}
 	if _, ok := peak[0].Group.(cgroup.Reusable); !ok { // cgroup v2: none is used again, so none is kept
 		if n := groups.Outstanding(); n != 0 {
@@ -42,14 +42,14 @@ func TestGroupsNobodyWantsAreGivenUp(t *testing.T) {
 	}
 	last := peak[4]
 	eventually(t, "the end of all but the one in use", func() bool {
-		l, err := groups.Lend(t.Context(), 0)
+		l, err := groups.Get(t.Context(), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if l.Path() != last.Path() {
 			t.Fatalf("%s was lent, and %s was given back after it", l.Path(), last.Path())
 		}
-		l.GiveBack(t.Context())
+		l.Put(t.Context())
 		return kept() == 1 && groups.Outstanding() == 0 // which they are until they are removed
 	})
 	for _, l := range peak[:4] {

@@ -120,7 +120,7 @@ func TestCellLeaksNothing(t *testing.T) {
 		var f footprint
 		for range 100 { // until the background is done, and every warm slot is there
 			time.Sleep(50 * time.Millisecond)
-			r.cells.groups.Shed(t.Context(), time.Now()) // else they are as many as there ever were jobs at once
+			r.cells.groups.Trim(t.Context(), time.Now()) // else they are as many as there ever were jobs at once
 			f = measure(t, r)
 			if f["slots of test"] == r.cells.pool.Ready(slotKeyOf(t, r, guest.ZygotePrograms))+r.cells.pool.Ready(slotKeyOf(t, r, 0)) && f["slots of test"] == 4 {
 				break

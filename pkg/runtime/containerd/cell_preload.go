@@ -292,9 +292,9 @@ func (p *preload) newSlot(ctx context.Context) (_ *cellSlot, err error) {
 	return c, nil
 }
 
-// rehearse makes a slot for nobody: what an import has done at forks may hang there, and then
+// tryForks makes a slot for nobody: what an import has done at forks may hang there, and then
 // no program shall wait for it.
-func (p *preload) rehearse(ctx context.Context) error {
+func (p *preload) tryForks(ctx context.Context) error {
 	s, err := p.newSlot(ctx)
 	if err != nil {
 		return &unusable{"what is forked from it never gets to a program: " + err.Error()}

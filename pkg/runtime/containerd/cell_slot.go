@@ -90,7 +90,7 @@ func (c *cell) slotWith(ctx context.Context, kind byte, l sandbox.Layout, b gues
 	if z == nil {
 		own = 1
 	}
-	if s.lease, err = c.rt.cells.groups.Lend(ctx, own); err != nil {
+	if s.lease, err = c.rt.cells.groups.Get(ctx, own); err != nil {
 		return nil, err
 	}
 	s.Group = s.lease
@@ -380,7 +380,7 @@ func (s *cellSlot) release() {
 		s.cell.users.put(s.user)
 	}
 	if s.lease != nil && clean {
-		s.lease.GiveBack(ctx)
+		s.lease.Put(ctx)
 	}
 	s.giveNetwork(clean)
 	cells.mu.Lock()

@@ -61,7 +61,7 @@ func (s *cellSlot) withdrawSpare(c *cellSlot, last bool) *cellSlot {
 // takeSpare returns the spare box, nil if there is none that can be used.
 func (s *cellSlot) takeSpare() *cellSlot {
 	c := s.withdrawSpare(nil, false)
-	if c == nil || !c.sup.Doomed() && c.lease.Again() == nil { // what runs in the slot may have killed it just now
+	if c == nil || !c.sup.Dying() && c.lease.Again() == nil { // what runs in the slot may have killed it just now
 		return c
 	}
 	c.Close()

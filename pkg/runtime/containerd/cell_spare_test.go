@@ -78,17 +78,17 @@ func TestDoomed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p.Doomed() {
+		if p.Dying() {
 			t.Error("dying before it was killed")
 		}
 		if err := p.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		if !p.Doomed() {
+		if !p.Dying() {
 			t.Error("killed, and not dying")
 		}
 		_ = cmd.Wait()
-		if !p.Doomed() {
+		if !p.Dying() {
 			t.Error("dead, and not dying")
 		}
 		p.Close()

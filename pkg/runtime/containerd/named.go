@@ -13,7 +13,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-var _ runtime.Imager = (*Runtime)(nil)
+var _ runtime.ImageLister = (*Runtime)(nil)
 
 // maxNamed bounds what a heartbeat says about images. Names are the jobs' to
 // choose; when there are more, those in use come back by themselves.
@@ -44,7 +44,7 @@ func (n *named) note(name, digest string) {
 	n.digests[name] = digest
 }
 
-// ImageDigests implements runtime.Imager. The names are looked up again beside
+// ImageDigests implements runtime.ImageLister. The names are looked up again beside
 // whoever asks: a heartbeat must not wait for containerd.
 func (r *Runtime) ImageDigests() map[string]string {
 	n := &r.named
@@ -87,7 +87,7 @@ func (r *Runtime) askNames() {
 	}
 }
 
-// Images implements runtime.Imager. They are looked through again beside whoever asks,
+// Images implements runtime.ImageLister. They are looked through again beside whoever asks,
 // as names are.
 func (r *Runtime) Images() (some []policy.HostImage, more int) {
 	n := &r.named

@@ -214,7 +214,7 @@ func (ps *preloads) start(ctx context.Context, key preloadKey) (*preload, error)
 	if err != nil {
 		return nil, err
 	}
-	if err := p.rehearse(ctx); err != nil {
+	if err := p.tryForks(ctx); err != nil {
 		p.close()
 		return nil, err
 	}

@@ -316,7 +316,7 @@ func (r *Runtime) expireCells() {
 		case now := <-tick.C:
 			r.cells.loaded.expire(now)
 			r.cells.expire(now)
-			r.cells.groups.Shed(r.ctx, now.Add(-r.cfg.WarmIdle))
+			r.cells.groups.Trim(r.ctx, now.Add(-r.cfg.WarmIdle))
 		}
 	}
 }

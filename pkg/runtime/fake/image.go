@@ -10,7 +10,7 @@ import (
 	rt "github.com/assay-run/assay/pkg/runtime"
 )
 
-var _ rt.Imager = (*Runtime)(nil)
+var _ rt.ImageLister = (*Runtime)(nil)
 
 // digestOf is what an image of that name would have for a digest here.
 func digestOf(name string) string {
@@ -18,14 +18,14 @@ func digestOf(name string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// ImageDigests implements rt.Imager.
+// ImageDigests implements rt.ImageLister.
 func (r *Runtime) ImageDigests() map[string]string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return maps.Clone(r.images)
 }
 
-// Images implements rt.Imager. A fake has what jobs have asked for.
+// Images implements rt.ImageLister. A fake has what jobs have asked for.
 func (r *Runtime) Images() (out []policy.HostImage, more int) {
 	digests := r.ImageDigests()
 	for _, name := range slices.Sorted(maps.Keys(digests)) {

@@ -32,7 +32,7 @@ type Config[K comparable, V any] struct {
 	Weigh func(K) int64
 
 	// Settle is how long after a taking the next item is made, as long as half of
-	// what is kept is there: who takes one is in a hurry, and the making takes its
+	// what is kept is there: whoever takes one needs it now, and the making takes its
 	// time from the same cores. 0: it is made at once.
 	Settle time.Duration
 
@@ -107,8 +107,8 @@ func (p *Pool[K, V]) Get(ctx context.Context, key K) (V, error) {
 		var none V
 		return none, err
 	}
-	v, ok, hurry := p.take(key)
-	if p.Settle > 0 && !hurry {
+	v, ok, urgent := p.take(key)
+	if p.Settle > 0 && !urgent {
 		time.AfterFunc(p.Settle, p.nudge)
 	} else {
 		p.nudge()
@@ -124,8 +124,8 @@ func (p *Pool[K, V]) Get(ctx context.Context, key K) (V, error) {
 }
 
 // take returns a ready item, notes the demand, and reports whether others should
-// be made in a hurry.
-func (p *Pool[K, V]) take(key K) (v V, ok, hurry bool) {
+// be made at once.
+func (p *Pool[K, V]) take(key K) (v V, ok, urgent bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.Most <= 0 || p.closed {

@@ -162,7 +162,7 @@ func TestSettle(t *testing.T) {
 		}
 		atOnce(t, p, s, "a", 3)
 		if pass(30 * time.Millisecond); s.made != made+4 {
-			t.Errorf("%d made in a hurry, want 3", s.made-made-1)
+			t.Errorf("%d made at once, want 3", s.made-made-1)
 		}
 	})
 }

@@ -56,9 +56,9 @@ func (p *Process) Running() bool {
 	return running
 }
 
-// Doomed reports whether the process was killed and lives on for a moment: on a busy
+// Dying reports whether the process was killed and lives on for a moment: on a busy
 // machine a signal is pending until there is a processor to die on.
-func (p *Process) Doomed() bool {
+func (p *Process) Dying() bool {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID))
 	if err != nil {
 		return true

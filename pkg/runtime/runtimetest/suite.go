@@ -390,9 +390,9 @@ func (s *suite) attemptsDoNotMix(t *testing.T) {
 // What a runtime says of an image's name is what its records say of it, too.
 func (s *suite) imagesAreKnown(t *testing.T) {
 	rep := s.run(t, t.Context(), s.attempt(t, printing("x"), nil))
-	images, ok := s.rt.(runtime.Imager)
+	images, ok := s.rt.(runtime.ImageLister)
 	if !ok {
-		t.Fatalf("%T is no runtime.Imager", s.rt)
+		t.Fatalf("%T is no runtime.ImageLister", s.rt)
 	}
 	if got := images.ImageDigests()[s.Image]; got == "" || got != rep.ImageDigest {
 		t.Errorf("%s is said to be %q, and was %q", s.Image, got, rep.ImageDigest)

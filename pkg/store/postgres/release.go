@@ -58,9 +58,9 @@ suspected AS (
 
 var release = releaseFrom(`SELECT u.*, false AS blamed FROM unnest($5::uuid[], $6::bigint[], $7::text[], $8::text[], $9::text[]) AS u (id, lease, worker, reason, message)`)
 
-// Unassign implements store.Recorder.
-func (s *Store) Unassign(ctx context.Context, l store.LeaseRef) (done bool, err error) {
-	err = s.urgent(ctx, "unassign", func(ctx context.Context) error {
+// RevokeAssignment implements store.Recorder.
+func (s *Store) RevokeAssignment(ctx context.Context, l store.LeaseRef) (done bool, err error) {
+	err = s.urgent(ctx, "revoke assignment", func(ctx context.Context) error {
 		tag, err := s.pool.Exec(ctx, `
 			UPDATE live_jobs SET state = 'queued', lease = 0, worker = NULL, worker_since = NULL, started_at = NULL, dispatched_at = NULL, published_at = NULL, lease_until = NULL
 			WHERE id = $1 AND (lease = $2 OR $2 = 0 AND started_at = created_at) AND state || '' = 'running' AND NOT cancel_requested`, uuid(l.Job), int64(l.Lease))

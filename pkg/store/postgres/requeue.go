@@ -27,8 +27,8 @@ UPDATE live_jobs j SET state = 'queued'
 FROM (SELECT id FROM live_jobs WHERE id = ANY ($1::uuid[]) AND state || '' = 'dispatched' ORDER BY id FOR NO KEY UPDATE) i
 WHERE j.id = i.id AND j.state || '' = 'dispatched'`
 
-// hurry ends the wait of what is queued after a failure of ours.
-const hurry = `
+// endWait ends the wait of what is queued after a failure of ours.
+const endWait = `
 UPDATE live_jobs j SET not_before = NULL
 FROM (SELECT id FROM live_jobs WHERE id = ANY ($1::uuid[]) AND state || '' = 'queued' AND not_before > now() ORDER BY id FOR NO KEY UPDATE) i
 WHERE j.id = i.id AND j.state || '' = 'queued'`
@@ -61,12 +61,12 @@ func (s *Store) Requeue(ctx context.Context, a *store.Action, q store.Requeue) (
 		if err != nil {
 			return false, err
 		}
-		hurried, err := tx.Exec(ctx, hurry, ids)
+		ended, err := tx.Exec(ctx, endWait, ids)
 		if err != nil {
 			return false, err
 		}
-		n := int64(len(taken)) + undone.RowsAffected() + hurried.RowsAffected()
-		return n > 0, detail(a, map[string]int64{"running": int64(len(taken)), "dispatched": undone.RowsAffected(), "waiting": hurried.RowsAffected()})
+		n := int64(len(taken)) + undone.RowsAffected() + ended.RowsAffected()
+		return n > 0, detail(a, map[string]int64{"running": int64(len(taken)), "dispatched": undone.RowsAffected(), "waiting": ended.RowsAffected()})
 	})
 	return taken, err
 }

@@ -44,10 +44,10 @@ func testDispatchAtOnce(t *testing.T, f *fixture) {
 	id, d, err = f.SubmitJob(t.Context(), assigned, store.Idempotency{}, 100)
 	f.must(err)
 	lease := store.LeaseRef{Job: id, Lease: d.Lease}
-	f.unassign(store.LeaseRef{Job: id, Lease: d.Lease - 1}, false)
-	f.unassign(lease, true)
-	f.unassign(lease, false)
-	f.unassign(store.LeaseRef{Job: id}, false)
+	f.revoke(store.LeaseRef{Job: id, Lease: d.Lease - 1}, false)
+	f.revoke(lease, true)
+	f.revoke(lease, false)
+	f.revoke(store.LeaseRef{Job: id}, false)
 	back, err := f.Job(t.Context(), tenant, id)
 	f.must(err)
 	if back.State != job.Queued || !back.StartedAt.IsZero() || back.Worker != "" {
@@ -59,7 +59,7 @@ func testDispatchAtOnce(t *testing.T, f *fixture) {
 		t.Errorf("assigned past a queued job: %+v, %v", d, err)
 	}
 	for _, c := range f.run() {
-		f.unassign(store.LeaseRef{Job: c.Job}, false) // it was claimed
+		f.revoke(store.LeaseRef{Job: c.Job}, false) // it was claimed
 		f.finish(leaseOf(c), job.Succeeded)
 	}
 	if r := f.result(id); len(r.Attempts) != 1 {
@@ -70,7 +70,7 @@ func testDispatchAtOnce(t *testing.T, f *fixture) {
 	assigned.Worker, assigned.LeaseTTL = worker, ttl
 	id, _, err = f.SubmitJob(t.Context(), assigned, store.Idempotency{}, 100)
 	f.must(err)
-	f.unassign(store.LeaseRef{Job: id}, true)
+	f.revoke(store.LeaseRef{Job: id}, true)
 	f.wantState(id, job.Queued)
 	f.run()
 
@@ -80,7 +80,7 @@ func testDispatchAtOnce(t *testing.T, f *fixture) {
 	f.must(err)
 	_, err = f.Cancel(t.Context(), id)
 	f.must(err)
-	f.unassign(store.LeaseRef{Job: id, Lease: d.Lease}, false)
+	f.revoke(store.LeaseRef{Job: id, Lease: d.Lease}, false)
 	f.wantState(id, job.Running)
 	f.must(f.Release(t.Context(), []store.Release{{Worker: worker, LeaseRef: store.LeaseRef{Job: id, Lease: d.Lease}, Reason: job.ReasonPreempted}}))
 	f.wantState(id, job.Canceled)
@@ -176,7 +176,7 @@ func testOvertake(t *testing.T, f *fixture) {
 		f.submitJob(of("heavy"))
 	}
 	d := atOnce("past those of more weight that run their share", "e", true)
-	f.unassign(d, true)
+	f.revoke(d, true)
 	isIn(d.Job, job.Queued)
 	f.run()
 	f.must(f.PutTenant(t.Context(), store.Tenant{Name: "limited", Weight: 1, MaxRunning: 1}))

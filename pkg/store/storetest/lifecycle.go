@@ -89,7 +89,7 @@ func testClaim(t *testing.T, open Open) {
 	t.Run("not past expires_in", func(t *testing.T) {
 		f := f.with(t)
 		f.run()
-		j := newJob("hurry")
+		j := newJob("waits")
 		j.ExpiresIn = 250 * time.Millisecond
 		_, d, err := f.SubmitJob(ctx, j, store.Idempotency{}, 100)
 		f.must(err)

@@ -237,9 +237,9 @@ func ours(ls ...store.LeaseRef) (out []store.Held) {
 
 func leaseOf(c store.Claimed) store.LeaseRef { return store.LeaseRef{Job: c.Job, Lease: c.Lease} }
 
-func (f *fixture) unassign(l store.LeaseRef, want bool) {
+func (f *fixture) revoke(l store.LeaseRef, want bool) {
 	f.Helper()
-	done, err := f.Unassign(f.Context(), l)
+	done, err := f.RevokeAssignment(f.Context(), l)
 	f.must(err)
 	if done != want {
 		f.Errorf("lease %d of job %s taken back: %v", l.Lease, l.Job, done)

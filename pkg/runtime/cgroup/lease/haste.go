@@ -43,15 +43,15 @@ func (h *haste) lift(g cgroup.Group, turn int) {
 	}
 }
 
-// calm has nothing lifted because of kills so far, and reports whether the limit is
+// settled has nothing lifted because of kills so far, and reports whether the limit is
 // lifted already. Then it has to be set again.
-func (h *haste) calm() bool {
+func (h *haste) settled() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.stop()
 }
 
-// end is calm for good.
+// end is settled for good.
 func (h *haste) end() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

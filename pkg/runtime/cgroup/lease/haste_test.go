@@ -67,7 +67,7 @@ func TestHasteEndsWithTheLoan(t *testing.T) {
 	if err := l.Hasten(); err != nil {
 		t.Fatal(err)
 	}
-	l.GiveBack(t.Context())
+	l.Put(t.Context())
 	if err := l.Hasten(); err != nil { // too late
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestHasteEndsWithTheLoan(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("a group that is lent again is not hastened")
 	}
-	next.GiveBack(t.Context())
+	next.Put(t.Context())
 	if last := groups.take(0); last.Limits != (cgroup.Limits{}) {
 		t.Errorf("a group whose limit was lifted is lent as if it had %+v", last.Limits)
 	}

@@ -53,9 +53,9 @@ const leftover = int64(4 * job.MiB)
 
 var errCharged = errors.New("memory of an earlier job is charged to it still")
 
-// Lend returns a group for a job beside whose processes there are own of ours,
+// Get returns a group for a job beside whose processes there are own of ours,
 // 0 or 1.
-func (g *Groups) Lend(ctx context.Context, own int64) (*Lease, error) {
+func (g *Groups) Get(ctx context.Context, own int64) (*Lease, error) {
 	for {
 		l := g.take(own)
 		if l == nil {
@@ -101,8 +101,8 @@ func (g *Groups) take(own int64) *Lease {
 	return l
 }
 
-// GiveBack takes a group of which every process is dead.
-func (l *Lease) GiveBack(ctx context.Context) {
+// Put takes a group of which every process is dead.
+func (l *Lease) Put(ctx context.Context) {
 	if _, ok := l.Group.(cgroup.Reusable); !ok {
 		l.drop(ctx)
 		return
@@ -119,8 +119,8 @@ func (l *Lease) GiveBack(ctx context.Context) {
 	g.free[l.own] = append(g.free[l.own], next)
 }
 
-// Shed removes the groups that nobody has wanted since a moment.
-func (g *Groups) Shed(ctx context.Context, since time.Time) {
+// Trim removes the groups that nobody has wanted since a moment.
+func (g *Groups) Trim(ctx context.Context, since time.Time) {
 	g.mu.Lock()
 	var unwanted []*Lease
 	for own, list := range g.free {
@@ -193,7 +193,7 @@ func (l *Lease) Again() error {
 // Limit implements cgroup.Group. What is set already is not set again.
 func (l *Lease) Limit(want cgroup.Limits) error {
 	want.Processes += l.own
-	if lifted := l.haste.calm(); want == l.Limits && !lifted {
+	if lifted := l.haste.settled(); want == l.Limits && !lifted {
 		return nil
 	}
 	if err := l.Group.Limit(want); err != nil {

@@ -25,7 +25,7 @@ func TestGroupWithLeftovers(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	used, err := groups.Lend(t.Context(), 0)
+	used, err := groups.Get(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,9 +56,9 @@ func TestGroupWithLeftovers(t *testing.T) {
 			t.Fatalf("%d bytes are charged, %v", n, err)
 		}
 	}
-	used.GiveBack(t.Context())
+	used.Put(t.Context())
 
-	next, err := groups.Lend(t.Context(), 0)
+	next, err := groups.Get(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

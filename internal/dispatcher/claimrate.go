@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// paceEvery is the time over which the pace is measured.
-const paceEvery = 500 * time.Millisecond
+// rateEvery is the time over which the rate is measured.
+const rateEvery = 500 * time.Millisecond
 
-// pace measures how many jobs a second the workers of each pool take from here.
+// claimRate measures how many jobs a second the workers of each pool take from here.
 // With several dispatchers each sees its share, and the shares of the window add
 // up.
-type pace struct {
+type claimRate struct {
 	mu     sync.Mutex
 	since  time.Time
 	counts map[string]int     // since then
 	rates  map[string]float64 // before that
 }
 
-func newPace() *pace {
-	return &pace{since: time.Now(), counts: map[string]int{}, rates: map[string]float64{}}
+func newClaimRate() *claimRate {
+	return &claimRate{since: time.Now(), counts: map[string]int{}, rates: map[string]float64{}}
 }
 
 // add counts n claims.
-func (p *pace) add(pool string, n int) {
+func (p *claimRate) add(pool string, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.roll()
@@ -32,19 +32,19 @@ func (p *pace) add(pool string, n int) {
 
 // of returns the jobs a second of some pools: the higher of before and now, so that a
 // pool that wakes up is not held back.
-func (p *pace) of(pools ...string) (sum float64) {
+func (p *claimRate) of(pools ...string) (sum float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.roll()
 	for _, pool := range pools {
-		sum += max(p.rates[pool], float64(p.counts[pool])/paceEvery.Seconds())
+		sum += max(p.rates[pool], float64(p.counts[pool])/rateEvery.Seconds())
 	}
 	return sum
 }
 
-func (p *pace) roll() {
+func (p *claimRate) roll() {
 	elapsed := time.Since(p.since)
-	if elapsed < paceEvery {
+	if elapsed < rateEvery {
 		return
 	}
 	clear(p.rates)

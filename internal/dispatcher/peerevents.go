@@ -15,35 +15,35 @@ const (
 	gatherHints   = 10 * time.Millisecond // before they are sent
 )
 
-// hint is what happened at a dispatcher that does not schedule.
-type hint struct {
+// peerEvent is what happened at a dispatcher that does not schedule.
+type peerEvent struct {
 	Queued bool           `json:"queued,omitempty"`
 	Took   map[string]int `json:"took,omitempty"`  // claims by worker; zero: some were refused
 	Ended  map[string]int `json:"ended,omitempty"` // jobs that left a worker
 }
 
-// hints tells the leader, a few times at most in the time of a look. One that gets
+// peerEvents tells the leader, a few times at most in the time of a look. One that gets
 // lost costs a second: the leader looks by itself then.
-type hints struct {
+type peerEvents struct {
 	bus queue.Bus
 	log *slog.Logger
 
 	mu      sync.Mutex
-	pending *hint
+	pending *peerEvent
 }
 
 // add has change put into the next message.
-func (h *hints) add(change func(*hint)) {
+func (h *peerEvents) add(change func(*peerEvent)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.pending == nil {
-		h.pending = &hint{Took: map[string]int{}, Ended: map[string]int{}}
+		h.pending = &peerEvent{Took: map[string]int{}, Ended: map[string]int{}}
 		time.AfterFunc(gatherHints, h.send)
 	}
 	change(h.pending)
 }
 
-func (h *hints) send() {
+func (h *peerEvents) send() {
 	h.mu.Lock()
 	next := h.pending
 	h.pending = nil
@@ -53,16 +53,16 @@ func (h *hints) send() {
 		err = h.bus.Wake(topicSchedule, raw)
 	}
 	if err != nil {
-		h.log.Warn("hint not sent; the leader looks by itself", "error", err)
+		h.log.Warn("event for the leader not sent; the leader looks by itself", "error", err)
 	}
 }
 
 // listen has f called with what happened at other dispatchers, until ctx ends.
-func (h *hints) listen(ctx context.Context, f func(hint)) error {
+func (h *peerEvents) listen(ctx context.Context, f func(peerEvent)) error {
 	return h.bus.OnWake(ctx, topicSchedule, func(raw []byte) {
-		var got hint
+		var got peerEvent
 		if err := json.Unmarshal(raw, &got); err != nil {
-			h.log.WarnContext(ctx, "hint dropped", "error", err)
+			h.log.WarnContext(ctx, "event of a peer dropped", "error", err)
 			return
 		}
 		f(got)

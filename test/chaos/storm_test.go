@@ -23,7 +23,7 @@ import (
 func TestChaos(t *testing.T) {
 	t.Parallel()
 	s := newStorm(t)
-	calm := s.rage()
+	end := s.rage()
 	n, per := 0, max(*stormJobs/20, 10)
 	// Which jobs faults meet is chance: it goes on until they met some, but not for ever.
 	for ; n < *stormJobs || !s.sawAll() || n < 4**stormJobs && !s.met(); n += per {
@@ -34,7 +34,7 @@ func TestChaos(t *testing.T) {
 		s.alone(per / 10)
 		within(t, 20*time.Minute, "most of it is done", func() bool { return s.finished() > n+per-per/20 })
 	}
-	calm()
+	end()
 	s.heal()
 	within(t, 10*time.Minute, "every job is terminal", func() bool {
 		return s.count("SELECT count(*) FROM jobs WHERE state NOT IN ('finished', 'canceled')") == 0
@@ -184,7 +184,7 @@ var (
 
 // rage makes one fault of each kind after another until the returned function
 // is called, which waits for the last ones.
-func (s *storm) rage() (calm func()) {
+func (s *storm) rage() (end func()) {
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	for i, kind := range [][]fault{processFaults, serviceFaults} {

@@ -1,0 +1,79 @@
+package arch
+
+import (
+	"bytes"
+	"maps"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// notYet are words of the glossary's last column that the tree still uses, with the reason. One that is gone fails the
+// test.
+var notYet = map[string]string{
+	"converse":     "goes with runtime.Converse, when a slot starts its program with a stream instead of a callback",
+	"conversation": "as converse",
+}
+
+// wordsMayStand reports whether words that are not used may stand in a file: where they are listed, and in what is never
+// rewritten.
+func wordsMayStand(name string) bool {
+	return name == "docs/glossary.md" || strings.HasPrefix(name, "migrations/") || path.Base(name) == "go.sum"
+}
+
+// Nothing says what the glossary has another word for.
+func TestWords(t *testing.T) {
+	t.Parallel()
+	replaced := map[string]string{} // by what is not used, lower case
+	for _, row := range glossary(t) {
+		for _, word := range row.never {
+			replaced[strings.ToLower(word)] = row.word
+		}
+	}
+	pattern := unused(slices.Sorted(maps.Keys(replaced)))
+	seen := map[string]bool{}
+	err := walk(func(name, file string) error {
+		raw, err := os.ReadFile(file)
+		if err != nil || wordsMayStand(name) || !utf8.Valid(raw) {
+			return err
+		}
+		for n, line := range bytes.Split(raw, []byte("\n")) {
+			for _, found := range pattern.FindAll(line, -1) {
+				word := strings.ToLower(string(found))
+				if seen[word] = true; notYet[word] == "" {
+					t.Errorf("%s:%d: %q: docs/glossary.md says %q for it", name, n+1, found, replaced[word])
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for word := range notYet {
+		if !seen[word] {
+			t.Errorf("%q is gone: take it from notYet", word)
+		}
+	}
+}
+
+// unused matches each of the words, as a whole word, in upper and lower case.
+func unused(words []string) *regexp.Regexp {
+	for i, w := range words {
+		words[i] = regexp.QuoteMeta(w)
+	}
+	return regexp.MustCompile(`(?i)\b(` + strings.Join(words, "|") + `)\b`)
+}
+
+func TestUnused(t *testing.T) {
+	pattern := unused([]string{"teapot", "poured anew"})
+	for text, want := range map[string]bool{"// a teapot": true, "Teapot(x)": true, "it is Poured Anew": true, "teapots": false, "poured": false} {
+		if got := pattern.MatchString(text); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}

@@ -15,7 +15,14 @@ import (
 // nothing is known.
 func (f *Fleet) Lack(class string) string {
 	need := placement.ParseClass(class)
-	all := f.List()
+	if lack(need, f.List()) == "" {
+		return ""
+	}
+	return lack(need, f.fresh())
+}
+
+// lack says why none of the workers can run what has a need; "" if one can, or none is known.
+func lack(need placement.Need, all []Worker) string {
 	if all == nil {
 		return ""
 	}

@@ -55,9 +55,12 @@ func (f *Fleet) Choose(class string, age time.Duration) (c Choice, ok bool) {
 // Ranked returns the workers that fit a need and hold what takes no slot, as sessions do: those
 // with free slots first, and of those that are alike another one first each time.
 func (f *Fleet) Ranked(n placement.Need) []Worker {
-	all := slices.DeleteFunc(slices.Clone(f.List()), func(w Worker) bool { return !w.Takes(n) })
+	unfit := func(w Worker) bool { return !w.Takes(n) }
+	all := slices.DeleteFunc(slices.Clone(f.List()), unfit)
 	if len(all) == 0 {
-		return nil
+		if all = slices.DeleteFunc(slices.Clone(f.fresh()), unfit); len(all) == 0 {
+			return nil
+		}
 	}
 	first := int(f.turn.Add(1) % uint64(len(all)))
 	all = append(all[first:len(all):len(all)], all[:first]...)

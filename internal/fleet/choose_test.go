@@ -2,8 +2,10 @@ package fleet
 
 import (
 	"encoding/json"
+	"log/slog"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/assay-run/assay/pkg/placement"
@@ -74,4 +76,33 @@ func TestRanked(t *testing.T) {
 	if !firsts["a"] || !firsts["b"] {
 		t.Errorf("always first: %v", firsts)
 	}
+}
+
+// Nobody is refused for want of a worker that another dispatcher has heard of since.
+func TestWorkersThatCameSince(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &listing{ws: map[string]store.Worker{}}
+		f := New(Config{Every: time.Minute, Log: slog.New(slog.DiscardHandler)}, l)
+		if err := f.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		need := placement.Need{Pool: "gpu"}
+		if why := f.Lack(need.Class()); why == "" || f.Ranked(need) != nil {
+			t.Fatalf("without a worker: %q", why)
+		}
+		host, err := json.Marshal(policy.Host{Isolations: []policy.Isolation{policy.Cell}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.ws["w"] = store.Worker{ID: "w", Pool: "gpu", Slots: 1, Host: host}
+		time.Sleep(2 * freshFor)
+		if why := f.Lack(need.Class()); why != "" {
+			t.Error(why)
+		}
+		l.ws["w2"] = store.Worker{ID: "w2", Pool: "tpu", Slots: 1, Host: host}
+		time.Sleep(2 * freshFor)
+		if got := f.Ranked(placement.Need{Pool: "tpu"}); len(got) != 1 {
+			t.Errorf("sessions find %v", got)
+		}
+	})
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// freshFor is how old the roster may be, beyond the time between two refreshes, before it is
-// read by whoever needs it.
-const freshFor = 2 * time.Second
+// freshFor is how old the roster may be, beyond the time between two refreshes, before whoever
+// needs it reads it; and how old it may be where it says that something cannot be.
+const freshFor = time.Second
 
 // Worker is what admission judges a connected worker by.
 type Worker struct {
@@ -81,7 +81,7 @@ func (r *roster) agree(digests map[string]string) {
 // known.
 func (f *Fleet) now() *roster {
 	r := f.roster.Load()
-	if r != nil && time.Since(r.at) < f.every+freshFor/2 {
+	if r != nil && time.Since(r.at) < f.every+freshFor {
 		return r
 	}
 	_, _, _ = f.asked.Get(context.Background()) // it has its own patience
@@ -95,6 +95,15 @@ func (f *Fleet) List() []Worker {
 		return r.workers
 	}
 	return nil
+}
+
+// fresh is List, read anew where that is not of this second: nobody is refused, or told to
+// wait, for want of a worker that has come since.
+func (f *Fleet) fresh() []Worker {
+	if r := f.roster.Load(); r == nil || time.Since(r.at) >= freshFor {
+		_, _, _ = f.asked.Get(context.Background()) // it has its own patience
+	}
+	return f.List()
 }
 
 // Images returns what the names of images mean to the workers that are there: "" where they do

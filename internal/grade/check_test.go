@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 )
@@ -222,6 +223,7 @@ func TestChecks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			testenv.Sample(t)
 			r := runTests(t, &job.Tests{Setup: c.setup, Code: c.code, Function: c.function, Check: c.check})
 			text := strings.Join(r.Feedback, "\n")
 			if r.Tests.Passed != c.passed || r.Tests.Failed != c.failed || r.Tests.Errors != c.errors {
@@ -318,6 +320,7 @@ def f(x, k=None):
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			testenv.Sample(t)
 			spec := &job.Tests{Code: code, Function: "f"}
 			// The case stands between two that must not notice.
 			for _, raw := range []string{`{"args":[0],"expected":0}`, c.c, `{"args":["state"],"expected":1}`} {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
@@ -95,6 +96,7 @@ def check(candidate):
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			testenv.Sample(t)
 			r := runTests(t, &job.Tests{Setup: c.setup, Code: c.code, Function: "f", Check: c.check})
 			last := r.Tests.Cases[len(r.Tests.Cases)-1]
 			if last.Outcome != c.want || c.want != job.Succeeded && last.Message == "" {
@@ -132,6 +134,7 @@ func TestValuesOfCases(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			testenv.Sample(t)
 			for _, code := range []string{"def f(x): return x", "def f(x): raise ValueError", "def f(x) return"} {
 				spec := &job.Tests{Code: code, Function: "f", Cases: make([]job.Case, 1)}
 				if err := json.Unmarshal([]byte(c.c), &spec.Cases[0]); err != nil {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
 )
 
@@ -70,6 +71,7 @@ func TestOnlyDataAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			testenv.Sample(t)
 			function := "f"
 			if strings.Contains(c.code, "class S:") {
 				function = "S.f"
@@ -125,6 +127,7 @@ func TestHonestShapes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			testenv.Sample(t)
 			r := runTests(t, &job.Tests{Setup: ruleSetup, Code: c.code, Function: c.function, Check: c.check})
 			if r.Outcome != job.Succeeded {
 				t.Fatalf("%s: %q %s", r.Outcome, r.Feedback, r.Stderr.Text)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
 )
 
@@ -57,6 +58,7 @@ func TestWhatMayBeUnderTest(t *testing.T) {
 	} {
 		t.Run(function, func(t *testing.T) {
 			t.Parallel()
+			testenv.Sample(t)
 			spec := &job.Tests{Code: methods, Function: function, Cases: []job.Case{
 				{Args: args(c.arg), Expected: []byte(c.want)}, {Args: args(c.arg), Expected: []byte(c.want)}, {Args: args(c.arg)}, {ExpectedException: "TypeError"}},
 				Check: "assert candidate(" + c.arg + ") == " + c.want + "\ntry:\n    candidate()\nexcept TypeError:\n    pass\nelse:\n    assert False"}

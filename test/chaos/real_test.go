@@ -29,6 +29,7 @@ func realFleet(t *testing.T, dir string, workers int, env ...string) *storm {
 // realShape is realFleet of any shape.
 func realShape(t *testing.T, dir string, of shape) *storm {
 	t.Helper()
+	testenv.Needs(t, "containerd, and root")
 	archive := filepath.Join(testenv.RepoRoot(t), ".cache", "images", "python.tar")
 	if _, err := os.Stat(archive); err != nil {
 		t.Fatalf("the default image is not built: %v; run: make image", err)

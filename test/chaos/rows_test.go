@@ -3,6 +3,8 @@ package chaos
 import (
 	"fmt"
 	"testing"
+
+	"github.com/assay-run/assay/internal/testenv"
 )
 
 // rows is the failure matrix. What a row demands stands in its function.
@@ -62,6 +64,7 @@ var rows = []struct {
 const floods, crowds = 32, 44
 
 func TestRows(t *testing.T) {
+	testenv.Needs(t, "a fleet, and root")
 	for _, r := range rows {
 		t.Run(fmt.Sprintf("%02d %s", r.n, r.fault), func(t *testing.T) {
 			if r.n != floods && r.n != crowds {

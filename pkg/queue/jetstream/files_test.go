@@ -22,6 +22,7 @@ import (
 	natsd "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nkeys"
 
+	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue/jetstream"
 )
@@ -137,6 +138,7 @@ func refused(t *testing.T, what, url string, f jetstream.Files) {
 // user by its nkey.
 func TestFilesTLSAndNkey(t *testing.T) {
 	t.Parallel()
+	testenv.Needs(t, "NATS")
 	a := newAuthority(t)
 	cert, key := a.issue("server")
 	pair, err := tls.LoadX509KeyPair(cert, key)
@@ -186,6 +188,7 @@ func TestFilesTLSAndNkey(t *testing.T) {
 // those of the next connection.
 func TestFilesCreds(t *testing.T) {
 	t.Parallel()
+	testenv.Needs(t, "NATS")
 	a := newAuthority(t)
 	operator, operatorKey := keyOf(t, nkeys.CreateOperator)
 	account, accountKey := keyOf(t, nkeys.CreateAccount)

@@ -54,6 +54,7 @@ type server struct {
 
 func startServer(t *testing.T, with ...func(*dev.NATSConfig)) *server {
 	t.Helper()
+	testenv.Needs(t, "NATS") // before it asks for an address
 	s := &server{with: with, dir: t.TempDir(), url: "nats://" + testenv.Address(t)}
 	s.start(t)
 	t.Cleanup(func() { s.nats.Stop() })
@@ -62,7 +63,6 @@ func startServer(t *testing.T, with ...func(*dev.NATSConfig)) *server {
 
 func (s *server) start(t *testing.T) {
 	t.Helper()
-	testenv.Needs(t, "NATS")
 	u, err := url.Parse(s.url)
 	if err != nil {
 		t.Fatal(err)

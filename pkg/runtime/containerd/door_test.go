@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
@@ -56,6 +57,7 @@ func TestOneDoor(t *testing.T) {
 
 // A process that is not in the job's group is told nothing.
 func TestNobodyIsAdmittedFromOutside(t *testing.T) {
+	testenv.Needs(t, "root")
 	h, err := cgroup.Detect(cgroup.DefaultRoot)
 	if err != nil {
 		t.Fatal(err)

@@ -5,9 +5,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/assay-run/assay/internal/testenv"
 )
 
 func TestCalm(t *testing.T) {
+	testenv.Needs(t, "root")
 	RelaxTimer()
 	got, err := os.ReadFile("/proc/" + strconv.Itoa(thread()) + "/timerslack_ns")
 	if err != nil {

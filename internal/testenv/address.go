@@ -24,6 +24,7 @@ var _ = [ephemeralMin - firstPort - portsOfAll]struct{}{} // they do lie below
 // one that runs at the same time.
 func Address(t testing.TB) string {
 	t.Helper()
+	Needs(t, "an address of its own") // which test binaries of other users may have marked
 	defer env.use(t)()
 	if env.ports == nil {
 		dir, err := env.slot("ports")

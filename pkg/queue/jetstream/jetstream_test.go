@@ -54,7 +54,7 @@ type server struct {
 
 func startServer(t *testing.T, with ...func(*dev.NATSConfig)) *server {
 	t.Helper()
-	testenv.Needs(t, "NATS") // before it asks for an address
+	testenv.Needs(t, "NATS")
 	s := &server{with: with, dir: t.TempDir(), url: "nats://" + testenv.Address(t)}
 	s.start(t)
 	t.Cleanup(func() { s.nats.Stop() })

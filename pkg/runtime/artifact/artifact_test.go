@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/internal/testenv"
 )
 
 // tree makes a writable directory; a name that ends in / is a directory, and
@@ -127,6 +129,7 @@ func TestWhatMatchedNothingIsNamed(t *testing.T) {
 // What a hostile program may leave: none of it is opened, each is named.
 func TestHostileTree(t *testing.T) {
 	t.Parallel()
+	testenv.Needs(t, "root")
 	dir := tree(t, "good", "shadow -> /etc/shadow", "etc -> /etc", "up -> ../../../../etc", "self -> /proc/self",
 		"inner -> good", "d/also -> ../good")
 	if err := unix.Mkfifo(filepath.Join(dir.Name(), "fifo"), 0o644); err != nil {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/assay-run/assay/internal/testenv"
 )
 
 // tree writes files below a temporary directory that stands for /sys/fs/cgroup.
@@ -238,6 +240,7 @@ func start(t *testing.T, g Group, script string) *exec.Cmd {
 }
 
 func TestKernelCountsOOMKill(t *testing.T) {
+	testenv.Needs(t, "root")
 	g := realGroup(t)
 	if err := g.Limit(Limits{Memory: 256 << 20, CPU: 1, Processes: 10}); err != nil {
 		t.Fatal(err)
@@ -256,6 +259,7 @@ func TestKernelCountsOOMKill(t *testing.T) {
 }
 
 func TestKernelCountsRefusedForksAndCPU(t *testing.T) {
+	testenv.Needs(t, "root")
 	g := realGroup(t)
 	if err := g.Limit(Limits{Memory: 64 << 20, CPU: 1, Processes: 3}); err != nil {
 		t.Fatal(err)
@@ -275,6 +279,7 @@ func TestKernelCountsRefusedForksAndCPU(t *testing.T) {
 }
 
 func TestKillLeavesNobody(t *testing.T) {
+	testenv.Needs(t, "root")
 	g := realGroup(t)
 	if err := g.Limit(Limits{Memory: 64 << 20, CPU: 1, Processes: 30}); err != nil {
 		t.Fatal(err)

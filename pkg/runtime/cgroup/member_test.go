@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"strconv"
 	"testing"
+
+	"github.com/assay-run/assay/internal/testenv"
 )
 
 func TestInside(t *testing.T) {
@@ -30,6 +32,7 @@ func TestInside(t *testing.T) {
 }
 
 func TestHas(t *testing.T) {
+	testenv.Needs(t, "root")
 	h, err := Detect(DefaultRoot)
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/assay-run/assay/internal/testenv"
 )
 
 // v2Root is where cgroup v2 is mounted on this host, as the only one or beside v1.
@@ -25,6 +27,7 @@ func v2Root(t *testing.T) string {
 // The first group of a container is left without processes, so that it can hand
 // controllers down.
 func TestMakeRoom(t *testing.T) {
+	testenv.Needs(t, "root")
 	dir := filepath.Join(v2Root(t), "assay-room-"+strconv.Itoa(os.Getpid()))
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)

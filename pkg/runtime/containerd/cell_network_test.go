@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/internal/testenv"
 )
 
 // networkName prints what no two network namespaces have in common, as numbers of files
@@ -120,6 +122,7 @@ func TestPreloadedNetworksAreUsedAgainOnlyIfUntouched(t *testing.T) {
 // A socket of any kind that outlives its program, as one does that was on its way through
 // another when both ended, until the kernel finds it, keeps a namespace from the next.
 func TestCellNetworksWithSocketsAreNotUsedAgain(t *testing.T) {
+	testenv.Needs(t, "root")
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

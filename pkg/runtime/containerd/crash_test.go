@@ -236,6 +236,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 // Systems mount /run, and some mount /tmp, so that nothing there can be
 // executed. The sandbox is built anyway, from mounts of our own.
 func TestStateOnNoexec(t *testing.T) {
+	testenv.Needs(t, "root")
 	dir := filepath.Join("/tmp", "assay-noexec-"+strconv.Itoa(os.Getpid()))
 	if err := os.Mkdir(dir, 0o711); err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
@@ -141,6 +142,7 @@ func mknod(root, name string, kind uint32) error {
 // would take for an order of its own stays behind.
 func TestLayersAreHashed(t *testing.T) {
 	t.Parallel()
+	testenv.Needs(t, "root")
 	base := layBase(t, nil)
 	const site = "usr/local/lib/python3.11/dist-packages/"
 	hashOf := func(change func(root string) error) (string, string) {

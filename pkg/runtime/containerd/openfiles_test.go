@@ -22,6 +22,7 @@ const fewFiles = 2048
 // takes has what it asked for. Such a worker is this test once more, in a process
 // without the capability.
 func TestLimitOfOpenFilesOfAWorker(t *testing.T) {
+	testenv.Needs(t, "root")
 	const again = "ASSAY_TEST_FEW_FILES"
 	if os.Getenv(again) == "" {
 		self, err := os.Executable()

@@ -224,6 +224,7 @@ func TestNotesOfOverlaysInImages(t *testing.T) {
 
 // So many files of others that giving them away would take its time are refused.
 func TestOthersAreBounded(t *testing.T) {
+	testenv.Needs(t, "root")
 	dir := t.TempDir()
 	for i := range 3 {
 		if err := os.MkdirAll(filepath.Join(dir, fmt.Sprint(i)), 0o755); err != nil {

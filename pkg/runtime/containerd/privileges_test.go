@@ -17,6 +17,7 @@ import (
 
 // The tests run with all privileges, so all are found; and all are in the documents.
 func TestPrivileges(t *testing.T) {
+	testenv.Needs(t, "root")
 	doc, err := os.ReadFile(filepath.Join(testenv.RepoRoot(t), "docs", "security.md"))
 	if err != nil {
 		t.Fatal(err)

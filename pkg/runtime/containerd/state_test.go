@@ -8,11 +8,14 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/internal/testenv"
 )
 
 // Deployments have one volume for a worker: its state directory also holds the
 // environments that it keeps and the archives that it imports.
 func TestWhatIsBesideTheStateIsKept(t *testing.T) {
+	testenv.Needs(t, "root")
 	state := passableDir(t)
 	names := []string{"environments", "images", "slots", "cells", "guest", "runsc", "dev", "bare"}
 	for _, name := range names {

@@ -9,10 +9,13 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/internal/testenv"
 )
 
 // Of calls in a row none is made after one that failed, and it is that one which is named.
 func TestTraceeCallsInARow(t *testing.T) {
+	testenv.Needs(t, "root")
 	goruntime.LockOSThread() // what is held is held by a thread
 	defer goruntime.UnlockOSThread()
 	cmd := exec.Command("/bin/sleep", "60")

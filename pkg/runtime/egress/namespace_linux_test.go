@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/netrule"
 )
 
@@ -72,6 +73,7 @@ func inside(t *testing.T, path, addr, text string) (port string) {
 // what listens on its loopback nor on its other addresses, even where a mistake of
 // the operator's opens all of them.
 func TestDialsFromItsNamespace(t *testing.T) {
+	testenv.Needs(t, "root")
 	control, jobs := newNamespace(t), newNamespace(t)
 	secret := inside(t, control, "127.0.0.1:0", "the control plane")
 	other := inside(t, jobs, "127.0.0.1:0", "what jobs may reach")
@@ -103,6 +105,7 @@ func TestDialsFromItsNamespace(t *testing.T) {
 
 // The addresses of the namespace's own interfaces are this host's, too.
 func TestAddressesOfTheNamespace(t *testing.T) {
+	testenv.Needs(t, "root")
 	at := newNamespace(t)
 	ns, err := os.Open(at)
 	if err != nil {

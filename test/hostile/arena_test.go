@@ -156,6 +156,7 @@ func (a *arena) attack(t *testing.T, c *Attack) {
 	var victim sync.WaitGroup
 	if c.Victim != Nobody {
 		victim.Go(func() { a.victim(t, map[Victim]string{Same: attacker, Other: innocent}[c.Victim]) })
+		defer victim.Wait() // it may speak of a test only while that runs, also where the attack cannot begin
 	}
 	report, kept := a.do(t, program, &plan, inputs(files))
 	victim.Wait()

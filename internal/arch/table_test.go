@@ -90,7 +90,7 @@ var table = map[string]row{
 	"internal/doctor":           {"what this machine can enforce", with(ideas, "pkg/runtime/containerd", "pkg/runtime/cgroup", "internal/advisories", "internal/dev")},
 	"internal/dev":              {"a fleet on one machine, for people", []string{"api", "pkg/client", "pkg/job", "pkg/policy", "pkg/store", "pkg/queue/identity", "internal/daemon", "internal/telemetry"}},
 	"internal/daemon":           {"servers that end with this process, and containerd as one", nil},
-	"internal/testenv":          {"real components, for tests", []string{"internal/dev", "pkg/job", "pkg/client"}},
+	"internal/testenv":          {"real components, for tests", []string{"internal/dev", "internal/settings", "pkg/job", "pkg/client"}},
 	"internal/advisories":       {"known holes in what walls are made of", nil},
 	"internal/sysmon":           {"the Go runtime's monitor thread, calmed", nil},
 	"internal/version":          {"which build this is", nil},

@@ -4,16 +4,37 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/assay-run/assay/internal/settings"
 )
 
 // Setting is what a program can be told, as its configuration describes it.
-type Setting struct{ Flag, Variable, Default, Help string }
+type Setting struct {
+	Flag          string   // without dashes
+	Variables     []string // of the environment: one, of the same name
+	Default, Help string
+}
 
-// Settings compares the table of a program's settings in docs/operations.md with what there is, or writes it.
-func Settings(t *testing.T, program string, settings []Setting, write bool) {
+// Settings compares the table of a program's settings in docs/operations.md with what there is, or writes it. Each has a
+// variable of its flag's name, none is among those that the program had once, and there are most of them: each is one
+// more thing to know for whoever runs a fleet, so one that comes takes another's place, or has an argument.
+func Settings(t *testing.T, program string, all []Setting, gone settings.Gone, most int, write bool) {
 	t.Helper()
+	all = slices.DeleteFunc(all, func(s Setting) bool { return s.Flag == "help" || s.Flag == "version" })
+	for _, s := range all {
+		switch {
+		case len(s.Variables) != 1 || s.Variables[0] != settings.Variable(s.Flag) || s.Help == "":
+			t.Errorf("--%s: its variable is %v, its help %q", s.Flag, s.Variables, s.Help)
+		case gone[s.Flag] != "":
+			t.Errorf("--%s is gone, and there", s.Flag)
+		}
+	}
+	if len(all) > most {
+		t.Errorf("%d settings; %d at most", len(all), most)
+	}
 	page := filepath.Join(RepoRoot(t), "docs", "operations.md")
 	raw, err := os.ReadFile(page)
 	if err != nil {
@@ -25,7 +46,7 @@ func Settings(t *testing.T, program string, settings []Setting, write bool) {
 	if !ok || !too {
 		t.Fatalf("%s has no table between %q and %q", page, begin, end)
 	}
-	want := settingsTable(settings)
+	want := settingsTable(all)
 	switch {
 	case have == want:
 	case write:
@@ -37,15 +58,15 @@ func Settings(t *testing.T, program string, settings []Setting, write bool) {
 	}
 }
 
-func settingsTable(settings []Setting) string {
+func settingsTable(all []Setting) string {
 	var b strings.Builder
 	b.WriteString("\n| setting | flag | default | what |\n|---|---|---|---|\n")
-	for _, s := range settings {
+	for _, s := range all {
 		value := s.Default
 		if value != "" {
 			value = "`" + value + "`"
 		}
-		fmt.Fprintf(&b, "| `%s` | `--%s` | %s | %s |\n", s.Variable, s.Flag, value, strings.NewReplacer("|", `\|`, "<", "&lt;").Replace(s.Help))
+		fmt.Fprintf(&b, "| `%s` | `--%s` | %s | %s |\n", settings.Variable(s.Flag), s.Flag, value, strings.NewReplacer("|", `\|`, "<", "&lt;").Replace(s.Help))
 	}
 	b.WriteString("\n")
 	return b.String()

@@ -17,9 +17,10 @@ import time
 
 import assay_fault
 import assay_suite
+from assay_code import SAMPLE, Errors, compile_code, forget_code, line_in, new_module
 from assay_proxy import ANY, OF_A_CLASS, Candidate, Class, Reference
 from assay_wire import (
-    MAX_TOKENS, MAX_TRACE, SAMPLE, Channel, Codec, Errors, Gone, NotData, TooLarge, article, compile_code, crowded, cut, forget_code, line_in, new_module, shared_classes,
+    MAX_TOKENS, MAX_TRACE, Channel, Codec, Gone, NotData, TooLarge, article, crowded, cut, shared_classes,
     delete_field, field_names, get_field, is_array, is_enum, is_record, set_field, show, type_name,
 )  # fmt: skip
 

@@ -14,11 +14,9 @@ import os
 import sys
 import time
 
+from assay_code import SAMPLE, Errors, compile_code, forget_code, line_in, new_module, without_mark
 from assay_imports import Rules
-from assay_wire import (
-    MAX_TRACE, SAMPLE, Channel, Codec, Errors, Gone, TooLarge, article, compile_code, cut, forget_code, line_in, new_module,
-    shared_classes, show, type_name, without_mark,
-)  # fmt: skip
+from assay_wire import MAX_TRACE, Channel, Codec, Gone, TooLarge, article, cut, shared_classes, show, type_name
 
 SOLUTION = "<solution>"
 KEEP = 100_000  # objects that one solution may have handed out

@@ -18,12 +18,13 @@ type Service struct {
 
 // Services are those that there are, by name.
 func Services() map[string]Service {
+	code := [2]string{"assay_code", string(Code)}
 	wire, proxy, fault := [2]string{"assay_wire", string(Wire)}, [2]string{"assay_proxy", string(Proxy)}, [2]string{"assay_fault", string(Fault)}
 	suite, imports := [2]string{"assay_suite", string(Suite)}, [2]string{"assay_imports", string(Imports)}
 	output, shell := [2]string{"assay_output", string(Output)}, [2]string{"assay_shell", string(Shell)}
 	return map[string]Service{
-		"solution": {"assay_solution", "solution", [][2]string{imports, wire, {"assay_solution", string(Solution)}}},
-		"check":    {"assay_check", "check", [][2]string{wire, proxy, fault, suite, {"assay_check", string(Check)}}},
+		"solution": {"assay_solution", "solution", [][2]string{imports, wire, code, {"assay_solution", string(Solution)}}},
+		"check":    {"assay_check", "check", [][2]string{wire, code, proxy, fault, suite, {"assay_check", string(Check)}}},
 		"session":  {"_assay_session", "serve", [][2]string{imports, output, shell, {"_assay_session", string(Session)}}},
 	}
 }
@@ -59,6 +60,11 @@ var Imports []byte
 //
 //go:embed assay_wire.py
 var Wire []byte
+
+// Code is what both ends do with code and its exceptions: the module assay_code.
+//
+//go:embed assay_code.py
+var Code []byte
 
 // Solution is the end with the code under test: the module assay_solution.
 //

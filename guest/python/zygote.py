@@ -56,6 +56,7 @@ SERVICES = {
     "assay_output": "assay_output",
     "assay_shell": "assay_shell",
     "assay_wire": "assay_wire",
+    "assay_code": "assay_code",
     "assay_proxy": "assay_proxy",
     "assay_fault": "assay_fault",
     "assay_suite": "assay_suite",

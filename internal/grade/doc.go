@@ -14,9 +14,9 @@
 // solution's: the link, over which it calls the solution. A frame is its length in
 // four bytes, big-endian, at most MaxFrame, and one JSON object with the key op. The
 // ends inside are assay_solution.py and assay_check.py of guest/python;
-// assay_wire.py is what the two share, assay_proxy.py what the latter has of the
-// solution beside data, assay_suite.py how it finds tests, and assay_fault.py whether one
-// has failed by itself.
+// assay_wire.py is how the two speak, assay_code.py what both do with code and its
+// exceptions, assay_proxy.py what the latter has of the solution beside data,
+// assay_suite.py how it finds tests, and assay_fault.py whether one has failed by itself.
 //
 //	to the solution        setup {setup} → ready or raise {stage, exception}, in the first sandbox, before the solution is there
 //	                       load {code, setup, function, functions, by_reference, class, link, imports} → loaded, or raise {stage, exception or problem}

@@ -57,6 +57,7 @@ func layGuest(binary, dir string) error {
 		os.WriteFile(filepath.Join(dir, "assay_output.py"), python.Output, 0o644),
 		os.WriteFile(filepath.Join(dir, "assay_shell.py"), python.Shell, 0o644),
 		os.WriteFile(filepath.Join(dir, "assay_wire.py"), python.Wire, 0o644),
+		os.WriteFile(filepath.Join(dir, "assay_code.py"), python.Code, 0o644),
 		os.WriteFile(filepath.Join(dir, "assay_solution.py"), python.Solution, 0o644),
 		os.WriteFile(filepath.Join(dir, "assay_proxy.py"), python.Proxy, 0o644),
 		os.WriteFile(filepath.Join(dir, "assay_fault.py"), python.Fault, 0o644),

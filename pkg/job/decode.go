@@ -366,18 +366,25 @@ func utf16At(b []byte) rune {
 
 // quoted passes over a string and reports whether it has \u escapes.
 func (w *walker) quoted() (unicode bool) {
-	for w.pos++; w.pos < len(w.raw); w.pos++ {
-		switch w.raw[w.pos] {
-		case '"':
-			w.pos++
-			return unicode
-		case '\\':
-			w.pos++
-			unicode = unicode || w.pos < len(w.raw) && w.raw[w.pos] == 'u'
+	w.pos++
+	for end := w.pos; ; {
+		if end <= w.pos { // found no end yet, or the one that was found is escaped
+			n := bytes.IndexByte(w.raw[w.pos:], '"')
+			if n < 0 {
+				w.pos = len(w.raw)
+				return unicode
+			}
+			end = w.pos + n
 		}
+		n := bytes.IndexByte(w.raw[w.pos:end], '\\')
+		if n < 0 {
+			w.pos = end + 1
+			return unicode
+		}
+		w.pos += n + 1
+		unicode = unicode || w.raw[w.pos] == 'u'
+		w.pos++
 	}
-	w.pos = len(w.raw) // it has no end
-	return unicode
 }
 
 // skip passes over any value.

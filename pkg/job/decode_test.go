@@ -1,0 +1,67 @@
+package job
+
+import (
+	"encoding/json"
+	"errors"
+	"math/rand"
+	"strings"
+	"testing"
+)
+
+func TestCheckValueOfStrings(t *testing.T) {
+	for raw, bad := range map[string]bool{
+		`""`:                        false,
+		`"a"`:                       false,
+		`"\\"`:                      false,
+		`"\""`:                      false,
+		`"\\\""`:                    false,
+		`"a\"b\\"`:                  false,
+		`["\\","\"",""]`:            false,
+		`"\u00e9"`:                  false,
+		`"\ud83d\ude00"`:            false,
+		`"\\ud800"`:                 false, // a backslash, then letters
+		`"\ud800"`:                  true,
+		`["a","\"\ud800"]`:          true,
+		`{"a":"\\","b":"\"\udc00"}`: true,
+		`"no end`:                   false, // left for whoever reads it
+		`"no end\`:                  false,
+		`"no end \ud800`:            false,
+	} {
+		err := CheckValue([]byte(raw), "body")
+		if f := new(FieldError); bad != errors.As(err, &f) {
+			t.Errorf("%s: %v", raw, err)
+		}
+	}
+}
+
+// The end of a string is where encoding/json finds it.
+func TestStringsEndWhereTheyEnd(t *testing.T) {
+	r := rand.New(rand.NewSource(1))
+	for range 20_000 {
+		var b strings.Builder
+		for range r.Intn(12) {
+			b.WriteByte(`a"\u0e`[r.Intn(6)])
+		}
+		raw := `"` + b.String() + `", "rest"`
+		w := walker{raw: []byte(raw)}
+		w.quoted()
+		var first string
+		d := json.NewDecoder(strings.NewReader(raw))
+		if err := d.Decode(&first); err == nil && int(d.InputOffset()) != w.pos {
+			t.Fatalf("%s ends at %d; encoding/json says at %d", raw, w.pos, d.InputOffset())
+		}
+	}
+}
+
+func BenchmarkCheckValue(b *testing.B) {
+	raw, err := json.Marshal(strings.Repeat("assay ", 1<<20/6))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(len(raw)))
+	for b.Loop() {
+		if err := CheckValue(raw, "body"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -22,7 +22,7 @@ var homes = []home{
 	{"github.com/containerd/", []string{"pkg/runtime/containerd/..."}, adapters},
 	{"github.com/opencontainers/runtime-spec/", []string{"pkg/runtime/containerd/...", "pkg/runtime/seccomp"}, adapters},
 	{"gocloud.dev/", []string{"pkg/object"}, adapters},
-	{"unsafe", []string{"internal/guest/launcher", "pkg/runtime/containerd"}, "what the compiler does not check lies behind one wall, to be read with care; go:linkname takes it, too"},
+	{"unsafe", []string{"internal/guest/launcher", "pkg/runtime/tracee"}, "what the compiler does not check lies behind one wall, to be read with care; go:linkname takes it, too"},
 	{"github.com/aws/", []string{"pkg/object"}, adapters},
 	{"go.opentelemetry.io/otel/sdk", []string{"internal/telemetry", "cmd/..."}, "libraries speak to the OpenTelemetry API; one package chooses what is behind it"},
 	{"go.opentelemetry.io/otel/exporters/", []string{"internal/telemetry", "cmd/..."}, "as the SDK"},

@@ -35,7 +35,7 @@ var table = map[string]row{
 	"pkg/runtime": {"running one attempt: the idea", []string{"pkg/job", "pkg/policy"}},
 	"pkg/runtime/containerd": {"over containerd", []string{
 		"pkg/job", "pkg/netrule", "pkg/policy", "pkg/runtime", "pkg/runtime/cgroup", "pkg/runtime/cgroup/lease", "pkg/runtime/containerd/filter", "pkg/runtime/egress",
-		"pkg/runtime/packet", "pkg/runtime/pool", "pkg/runtime/process", "pkg/runtime/sandbox", "pkg/runtime/seccomp", "internal/guest", "guest/python"}},
+		"pkg/runtime/packet", "pkg/runtime/pool", "pkg/runtime/process", "pkg/runtime/sandbox", "pkg/runtime/seccomp", "pkg/runtime/tracee", "internal/guest", "guest/python"}},
 	"pkg/runtime/containerd/filter":  {"which system calls programs may make", []string{"pkg/policy", "pkg/runtime/seccomp"}},
 	"pkg/runtime/containerd/rawloop": {"a bare client loop, to compare with", []string{"pkg/runtime/cgroup"}},
 	"pkg/runtime/fake":               {"without walls, scripted", []string{"pkg/job", "pkg/policy", "pkg/runtime"}},
@@ -49,6 +49,7 @@ var table = map[string]row{
 	"pkg/runtime/packet":             {"messages and descriptors to the inside of a cell", []string{"internal/guest"}},
 	"pkg/runtime/pool":               {"warm things by key, made ahead of need", nil},
 	"pkg/runtime/process":            {"processes that are not our children: name, kill, await", []string{"pkg/runtime/cgroup"}},
+	"pkg/runtime/tracee":             {"processes held from birth on, and what they are made to do", []string{"pkg/job", "pkg/runtime/process", "pkg/runtime/sandbox"}},
 	"pkg/runtime/sandbox": {"one program in a place, under limits", []string{
 		"pkg/job", "pkg/netrule", "pkg/policy", "pkg/runtime", "pkg/runtime/artifact", "pkg/runtime/capture", "pkg/runtime/cgroup",
 		"pkg/runtime/egress", "pkg/runtime/mask", "pkg/runtime/packet", "pkg/runtime/process", "internal/boundedjson", "internal/guest", "guest/python"}},

@@ -19,6 +19,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/packet"
 	"github.com/assay-run/assay/pkg/runtime/process"
 	"github.com/assay-run/assay/pkg/runtime/sandbox"
+	"github.com/assay-run/assay/pkg/runtime/tracee"
 )
 
 // family is what a slot's copies have in common with it. The pid namespace of a
@@ -114,7 +115,7 @@ type ran struct {
 // mayFork says what is in the way of a copy.
 func (s *cellSlot) mayFork(p *policy.Policy) error {
 	switch {
-	case !canTrace:
+	case !tracee.Supported:
 		return job.Invalid("policy.isolation", "workers on %s cannot copy sessions", goruntime.GOARCH)
 	case s.job == nil:
 		return job.Invalid("image", "its interpreter starts afresh for every session, and cannot be copied")
@@ -252,7 +253,7 @@ func (c *cellSlot) copy(ctx context.Context, p *policy.Policy, from int, asked *
 			err = asked.err
 		}
 	}()
-	if box, err = c.openSpaces(spaces); err != nil {
+	if box, err = c.openSpaces(tracee.Spaces); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -319,7 +320,7 @@ func (c *cellSlot) arrival(pid int) (*process.Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range spaces {
+	for _, name := range tracee.Spaces {
 		its, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", pid, name))
 		box, berr := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", c.sup.PID, name))
 		if err = errors.Join(err, berr); err == nil && its != box {

@@ -63,9 +63,11 @@ func (c *cell) startZygote(kind, root byte) error {
 	}
 	c.tasks.Go(func() {
 		c.serve(ours, guest.ZygoteHello, func() {
-			z := &zygote{kind: kind, conn: ours, waiting: map[uint64]chan unix.WaitStatus{}, gone: make(chan struct{})}
+			gone := make(chan struct{})
+			z := &zygote{kind: kind, conn: ours, waiting: map[uint64]chan unix.WaitStatus{}, gone: gone}
 			c.zygoteConnected(z)
 			z.serve()
+			close(gone)
 			c.zygoteGone(z)
 		})
 	})
@@ -93,7 +95,7 @@ func (c *cell) serveLauncher(p *packet.Conn) {
 type zygote struct {
 	kind byte
 	conn *packet.Conn
-	gone chan struct{}
+	gone <-chan struct{}
 
 	mu      sync.Mutex
 	next    uint64
@@ -102,7 +104,6 @@ type zygote struct {
 
 // serve passes on how forked processes ended, until the zygote is gone.
 func (z *zygote) serve() {
-	defer close(z.gone)
 	var b [32]byte
 	for {
 		n, _, err := z.conn.Receive(b[:])

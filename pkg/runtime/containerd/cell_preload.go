@@ -24,12 +24,13 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/packet"
 	"github.com/assay-run/assay/pkg/runtime/process"
 	"github.com/assay-run/assay/pkg/runtime/sandbox"
+	"github.com/assay-run/assay/pkg/runtime/tracee"
 )
 
 // preload is an interpreter that has imported modules which programs of one cell
 // import, and of which they are forked. What it imports may be a tenant's, so it is
 // confined as any program is: it is one, in a slot with a box, a user and a control
-// group of its own. Once it has imported it stands still for good: see frozen. Its
+// group of its own. Once it has imported it stands still for good: see tracee.Frozen. Its
 // forks have boxes inside its own, because only there may a process without
 // capabilities take them; nothing that runs is in the one, and each has all the walls
 // of a plain one.
@@ -37,7 +38,7 @@ type preload struct {
 	preloadKey
 	slot   *cellSlot
 	conn   *packet.Conn
-	frozen *frozen
+	frozen *tracee.Frozen
 	parent *zygote          // of its forks
 	known  map[string]known // about its modules
 	names  map[string]bool  // top-level names of all that was imported
@@ -96,15 +97,15 @@ func (c *cell) newPreload(ctx context.Context, key preloadKey, memory job.Size) 
 	if err := p.bring(ctx); err != nil {
 		return nil, err
 	}
-	p.frozen, err = freeze(ctx, s.job.pid, preloadLink, preloadCopies(), func() error { return p.conn.Send([]byte("f")) }, p.allow)
+	p.frozen, err = tracee.Freeze(ctx, s.job.pid, preloadLink, preloadCopies(), func() error { return p.conn.Send([]byte("f")) }, p.allow)
 	if err != nil {
 		return nil, &unusable{err.Error()}
 	}
-	p.parent = &zygote{kind: key.zygote, gone: p.frozen.gone}
-	p.memory = residentOf(p.frozen.copies[0].pid) // which the others share
+	p.parent = &zygote{kind: key.zygote, gone: p.frozen.Gone()}
+	p.memory = residentOf(p.frozen.PIDs()[0]) // which the others share
 	limits := cgroup.Limits{Memory: int64(memory + preloadTables), CPU: float64(p.cores), Processes: preloadProcesses}
 	if err := s.Group.Limit(limits); err != nil {
-		p.frozen.end()
+		p.frozen.End()
 		return nil, err
 	}
 	return p, nil
@@ -200,15 +201,15 @@ func (p *preload) bring(ctx context.Context) error {
 
 // preloadCopies is how many forks of a preload are made at once: making one is the work of two
 // processes in turn, and half of the cores are the programs'.
-func preloadCopies() int { return min(max(goruntime.NumCPU()/2, 2), standingMost) }
+func preloadCopies() int { return min(max(goruntime.NumCPU()/2, 2), tracee.MaxCopies) }
 
 // allow makes sure that programs can be forked from what is about to stand still, beside the
 // copies that there are.
-func (p *preload) allow(t *tracee, before int) error {
+func (p *preload) allow(t *tracee.Process, before int) error {
 	if n, err := p.slot.lease.Processes(); err != nil || n != int64(2+before) {
 		return errors.Join(err, fmt.Errorf("an import left %d processes running", n-int64(2+before)))
 	}
-	return p.slot.prepare(t)
+	return t.Prepare(p.slot.ofImage)
 }
 
 // residentOf is the memory of a process that is no file's, in bytes.
@@ -226,7 +227,7 @@ func residentOf(pid int) int64 {
 // close ends p, of which nothing may be forked any more.
 func (p *preload) close() {
 	p.end()
-	p.frozen.end()
+	p.frozen.End()
 	p.conn.Close()
 	p.nets.close()
 	p.slot.Close()
@@ -256,7 +257,7 @@ func (p *preload) suits(a *runtime.Attempt) bool {
 // alive reports whether p can be forked.
 func (p *preload) alive() bool {
 	select {
-	case <-p.frozen.gone:
+	case <-p.frozen.Gone():
 		return false
 	case <-p.over:
 		return false
@@ -305,7 +306,7 @@ func (p *preload) tryForks(ctx context.Context) error {
 
 // forkPreloaded has the process of c forked, and waits until it waits.
 func (c *cellSlot) forkPreloaded(ctx context.Context) error {
-	box, err := c.openSpaces(forkedSpaces)
+	box, err := c.openSpaces(tracee.ForkedSpaces)
 	if err != nil {
 		return err
 	}
@@ -325,16 +326,12 @@ func (c *cellSlot) forkPreloaded(ctx context.Context) error {
 	c.job = &forked{zygote: p.parent, slot: ours, ended: make(chan unix.WaitStatus, 1)}
 	var proc *process.Process
 	send := func() error { return p.conn.Send([]byte("f"), append(c.net.files([]int{theirs}), box...)...) }
-	var from *standing
-	err = p.frozen.do(func(one *standing) error {
-		from = one
-		return one.fork(c.job.ended, send, func(t *tracee, s sequences) (err error) {
-			if proc, err = c.arrival(t.pid); err != nil {
-				return err
-			}
-			c.job.pid = t.pid
-			return c.settle(t, s)
-		})
+	reap, err := p.frozen.Fork(c.job.ended, send, func(t *tracee.Process) (err error) {
+		if proc, err = c.arrival(t.PID()); err != nil {
+			return err
+		}
+		c.job.pid = t.PID()
+		return c.settle(t)
 	})
 	_ = unix.Close(theirs) // else nobody hears of the end of what has the other
 	if err != nil {
@@ -344,27 +341,10 @@ func (c *cellSlot) forkPreloaded(ctx context.Context) error {
 		}
 		return fmt.Errorf("fork an interpreter with its imports: %w", err)
 	}
-	go from.reapUntil(proc)
+	go reap(proc)
 	defer ours.Within(ctx)()
 	if _, err := ours.Expect(guest.BoxWaiting); err != nil {
 		return fmt.Errorf("fork an interpreter with its imports: %w", err)
 	}
 	return nil
-}
-
-// reapUntil has s reap until proc, which was forked from it, has ended.
-func (s *standing) reapUntil(proc *process.Process) {
-	defer proc.Close()
-	for every := sandbox.MeterEvery; ; every = min(2*every, sandbox.MeterIdle) {
-		ctx, cancel := context.WithTimeout(context.Background(), every)
-		over := proc.Wait(ctx) == nil
-		cancel()
-		if err := s.do(s.reap); err != nil {
-			s.of.end() // nobody learns how others end, either
-			return
-		}
-		if over {
-			return
-		}
-	}
 }

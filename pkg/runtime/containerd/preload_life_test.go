@@ -17,6 +17,7 @@ import (
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime/tracee"
 )
 
 // onlyPreload is the one that there is.
@@ -42,7 +43,7 @@ func TestPreloadedMemory(t *testing.T) {
 	if rep, _ := i.run(t, "import assay_large"); rep.Usage.MemoryPeakBytes > 24<<20 {
 		t.Errorf("64 MiB of the preload: the program has %d", rep.Usage.MemoryPeakBytes)
 	}
-	if got := hugePages(t, onlyPreload(t, i.r).frozen.copies[0].pid); got < 60<<10 {
+	if got := hugePages(t, onlyPreload(t, i.r).frozen.PIDs()[0]); got < 60<<10 {
 		t.Errorf("of 64 MiB %d KiB are on huge pages: each fork copies an entry for each other page", got)
 	}
 	writes := "import assay_large\nd = assay_large.data\nfor n in range(0, len(d), 4096): d[n] = 1\nprint(d[4096])"
@@ -98,7 +99,7 @@ func TestPreloadedUsers(t *testing.T) {
 			}
 		}
 	}
-	for _, pid := range pidsOf(p.frozen) {
+	for _, pid := range p.frozen.PIDs() {
 		note(pid)
 	}
 	const programs = 4
@@ -125,7 +126,7 @@ func TestPreloadStandsStill(t *testing.T) {
 	i.warm(t)
 	p := onlyPreload(t, i.r)
 	look := func() (sum uint64) {
-		for _, pid := range append(pidsOf(p.frozen), p.slot.job.pid) {
+		for _, pid := range append(p.frozen.PIDs(), p.slot.job.pid) {
 			data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 			if err != nil {
 				t.Error(err)
@@ -144,18 +145,13 @@ func TestPreloadStandsStill(t *testing.T) {
 		return sum
 	}
 	cpu := func() (sum uint64) { // between two forks, which slots that are made ahead need at any time
-		between := func() error { sum = look(); return nil }
-		for _, s := range p.frozen.copies {
-			inner := between
-			between = func() error { return s.do(inner) }
-		}
-		if err := between(); err != nil {
+		if err := p.frozen.Between(func() error { sum = look(); return nil }); err != nil {
 			t.Fatal(err)
 		}
 		return sum
 	}
 	before := cpu()
-	for _, pid := range append(pidsOf(p.frozen), p.slot.job.pid) {
+	for _, pid := range append(p.frozen.PIDs(), p.slot.job.pid) {
 		if err := errors.Join(unix.Kill(pid, unix.SIGCONT), unix.Kill(pid, unix.SIGUSR1)); err != nil {
 			t.Fatal(err)
 		}
@@ -175,10 +171,10 @@ func TestPreloadDies(t *testing.T) {
 	i := importing{r: r, imports: "asyncio"}
 	i.warm(t)
 	p := onlyPreload(t, r)
-	if err := unix.Kill(slices.Max(pidsOf(p.frozen)), unix.SIGKILL); err != nil {
+	if err := unix.Kill(slices.Max(p.frozen.PIDs()), unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	<-p.frozen.gone
+	<-p.frozen.Gone()
 	if rep, preloaded := i.run(t, "import asyncio\nprint('fine')"); preloaded || rep.Stdout.Text != "fine\n" {
 		t.Errorf("without it: %q", rep.Stdout.Text)
 	}
@@ -305,20 +301,12 @@ func TestPreloadedAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-// pidsOf are the copies of an interpreter that stands still.
-func pidsOf(f *frozen) (pids []int) {
-	for _, s := range f.copies {
-		pids = append(pids, s.pid)
-	}
-	return pids
-}
-
 // Every copy of an interpreter makes forks, and each its own message's: many at once are all right.
 func TestPreloadCopies(t *testing.T) {
 	i := importing{r: newRuntime(t, preloading), imports: "asyncio"}
 	i.warm(t)
 	p := onlyPreload(t, i.r)
-	if n := len(p.frozen.copies); n != preloadCopies() || n < 2 {
+	if n := len(p.frozen.PIDs()); n != preloadCopies() || n < 2 {
 		t.Fatalf("%d copies", n)
 	}
 	var all errgroup.Group
@@ -336,7 +324,7 @@ func TestPreloadCopies(t *testing.T) {
 	for _, s := range slots {
 		defer s.Close()
 		parents[parentOf(t, s.job.pid)]++
-		for _, name := range spaces[:2] {
+		for _, name := range tracee.Spaces[:2] {
 			box, err1 := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", s.sup.PID, name))
 			its, err2 := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", s.job.pid, name))
 			if err := errors.Join(err1, err2); err != nil || box != its {
@@ -344,7 +332,7 @@ func TestPreloadCopies(t *testing.T) {
 			}
 		}
 	}
-	for _, pid := range pidsOf(p.frozen) {
+	for _, pid := range p.frozen.PIDs() {
 		if parents[pid] == 0 {
 			t.Errorf("nothing was forked from copy %d: %v", pid, parents)
 		}

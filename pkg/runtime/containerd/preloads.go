@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/assay-run/assay/pkg/runtime/tracee"
 )
 
 // preloadKey says whose programs are forked from a preload, and which.
@@ -75,7 +77,7 @@ func newPreloads(r *Runtime) *preloads {
 // modules; "" if there is none. The one that would be better comes about if it is
 // missed again.
 func (ps *preloads) choose(ctx context.Context, home cellHome, zygote byte, modules string, cores int) string {
-	if modules == "" || ps.rt.cfg.PreloadMemory <= 0 || !canTrace {
+	if modules == "" || ps.rt.cfg.PreloadMemory <= 0 || !tracee.Supported {
 		return ""
 	}
 	ps.mu.Lock()
@@ -262,7 +264,7 @@ func (ps *preloads) drop(p *preload) {
 		ps.rt.cells.pool.Flush(p.poolKey())
 		select {
 		case <-p.slot.family.end():
-		case <-p.frozen.gone:
+		case <-p.frozen.Gone():
 		}
 		p.close()
 	}

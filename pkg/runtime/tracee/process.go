@@ -1,4 +1,4 @@
-package containerd
+package tracee
 
 import (
 	"context"
@@ -13,21 +13,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tracee is a process of one thread that the worker holds with ptrace, and has make
-// system calls. No instruction of its own runs until it is let go, and no signal is
-// delivered to it. Its seccomp filters are suspended, and it dies with who holds it.
+// Process is a process of one thread that is held. Its methods are for the thread that
+// took hold of it.
 //
-// The instructions of those calls are written over the beginning of its vdso, which
-// every process has, and which is mapped privately. So the pages that they are on
+// The instructions of the calls that it makes are written over the beginning of its vdso,
+// which every process has, and which is mapped privately. So the pages that they are on
 // are this process's alone once they were written to, whoever has mapped what else.
-//
-// All methods are for the thread that took hold of it.
-type tracee struct {
+type Process struct {
 	pid  int
 	code uintptr   // where the instructions are
 	text []byte    // what was there
 	regs registers // as they were
+	rseq sequences // of what it was forked from, for it to tell the kernel again
 }
+
+// PID is its number here; 0 once it was ended.
+func (t *Process) PID() int { return t.pid }
 
 const tracedForks = unix.PTRACE_O_TRACEFORK | unix.PTRACE_O_SUSPEND_SECCOMP | unix.PTRACE_O_EXITKILL
 
@@ -96,8 +97,8 @@ func waitFor(pid int) (ws unix.WaitStatus, err error) {
 
 // born waits until a process that was forked by one that is held has stopped, which
 // is before its first instruction.
-func born(pid int) (*tracee, error) {
-	t := &tracee{pid: pid}
+func born(pid int) (*Process, error) {
+	t := &Process{pid: pid}
 	ws, err := waitFor(pid)
 	if err == nil && !ws.Stopped() {
 		err = errKilled
@@ -117,8 +118,8 @@ func born(pid int) (*tracee, error) {
 // errKilled: what is in its sight may kill it.
 var errKilled = errors.New("the copy was killed")
 
-// prepare writes the instructions to the vdso at code.
-func (t *tracee) prepare(code uintptr) error {
+// inject writes the instructions to the vdso at code.
+func (t *Process) inject(code uintptr) error {
 	t.code, t.text = code, make([]byte, len(injected))
 	if _, err := unix.PtracePeekText(t.pid, code, t.text); err != nil {
 		return fmt.Errorf("read the vdso: %w", err)
@@ -129,8 +130,8 @@ func (t *tracee) prepare(code uintptr) error {
 	return nil
 }
 
-// systemCall is one of those that a tracee makes in a row.
-type systemCall struct {
+// call is one of those that a process makes in a row.
+type call struct {
 	name string
 	nr   uintptr
 	args [tableEntry - 1]uintptr
@@ -139,7 +140,7 @@ type systemCall struct {
 // tableEntry is the length of a system call in the table of them, in words.
 const tableEntry = 5
 
-func newCall(name string, nr uintptr, args ...uintptr) (c systemCall) {
+func newCall(name string, nr uintptr, args ...uintptr) (c call) {
 	c.name, c.nr = name, nr
 	copy(c.args[:], args)
 	return c
@@ -147,7 +148,7 @@ func newCall(name string, nr uintptr, args ...uintptr) (c systemCall) {
 
 // callAll has t make calls, of which none is made after one that failed. It stops once
 // for all of them: a stop takes longer than most calls.
-func (t *tracee) callAll(calls []systemCall) error {
+func (t *Process) callAll(calls []call) error {
 	b := make([]byte, 0, len(calls)*tableEntry*8)
 	for _, c := range calls {
 		b = binary.NativeEndian.AppendUint64(b, uint64(c.nr))
@@ -170,7 +171,7 @@ func (t *tracee) callAll(calls []systemCall) error {
 }
 
 // write writes to memory of t that it may write to itself.
-func (t *tracee) write(at uintptr, b []byte) error {
+func (t *Process) write(at uintptr, b []byte) error {
 	n, err := unix.ProcessVMWritev(t.pid, local(b), []unix.RemoteIovec{{Base: at, Len: len(b)}}, 0)
 	if err == nil && n != len(b) {
 		err = unix.EFAULT
@@ -182,7 +183,7 @@ func (t *tracee) write(at uintptr, b []byte) error {
 }
 
 // read reads from the memory of t.
-func (t *tracee) read(at uintptr, b []byte) error {
+func (t *Process) read(at uintptr, b []byte) error {
 	n, err := unix.ProcessVMReadv(t.pid, local(b), []unix.RemoteIovec{{Base: at, Len: len(b)}}, 0)
 	if err == nil && n != len(b) {
 		err = unix.EFAULT
@@ -200,13 +201,13 @@ func local(b []byte) []unix.Iovec {
 }
 
 // call has t make a system call.
-func (t *tracee) call(name string, nr uintptr, args ...uintptr) error {
+func (t *Process) call(name string, nr uintptr, args ...uintptr) error {
 	_, err := t.ask(name, nr, args...)
 	return err
 }
 
 // ask is call for one whose result matters.
-func (t *tracee) ask(name string, nr uintptr, args ...uintptr) (uintptr, error) {
+func (t *Process) ask(name string, nr uintptr, args ...uintptr) (uintptr, error) {
 	r := t.regs.calling(t.code, nr, args...)
 	err := t.run(r, t.code+callEnd)
 	if err == nil {
@@ -220,7 +221,7 @@ func (t *tracee) ask(name string, nr uintptr, args ...uintptr) (uintptr, error) 
 
 // run lets t go on with r until it has come to end, a breakpoint. r is what it has
 // then.
-func (t *tracee) run(r *registers, end uintptr) error {
+func (t *Process) run(r *registers, end uintptr) error {
 	if err := r.write(t.pid); err != nil {
 		return err
 	}
@@ -249,7 +250,7 @@ func (t *tracee) run(r *registers, end uintptr) error {
 }
 
 // fork has t fork a process with clone's flags, and returns that.
-func (t *tracee) fork(flags, tid uintptr) (*tracee, error) {
+func (t *Process) fork(flags, tid uintptr) (*Process, error) {
 	r := t.regs.calling(t.code, unix.SYS_CLONE, flags, 0, 0, tid, 0)
 	if err := r.write(t.pid); err != nil {
 		return nil, err
@@ -289,9 +290,9 @@ func (t *tracee) fork(flags, tid uintptr) (*tracee, error) {
 	}
 }
 
-// spawn is fork for a tracee that will make more calls. It returns the number that
+// spawn is fork for a process that will make more calls. It returns the number that
 // what was forked has to t as well.
-func (t *tracee) spawn(flags, tid uintptr) (child *tracee, number uintptr, err error) {
+func (t *Process) spawn(flags, tid uintptr) (child *Process, number uintptr, err error) {
 	if child, err = t.fork(flags, tid); err != nil {
 		return nil, 0, err
 	}
@@ -322,7 +323,7 @@ func (t *tracee) spawn(flags, tid uintptr) (child *tracee, number uintptr, err e
 }
 
 // end kills t, unless it was.
-func (t *tracee) end() {
+func (t *Process) end() {
 	if t.pid == 0 {
 		return
 	}
@@ -351,13 +352,13 @@ func endStrays(known ...int) {
 		}
 		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 		if err == nil && strings.Contains(string(status), tracer) {
-			(&tracee{pid: pid}).end()
+			(&Process{pid: pid}).end()
 		}
 	}
 }
 
 // letGo has t go on from where it was born.
-func (t *tracee) letGo() error {
+func (t *Process) letGo() error {
 	if _, err := unix.PtracePokeText(t.pid, t.code, t.text); err != nil {
 		return fmt.Errorf("restore the vdso: %w", err)
 	}
@@ -365,36 +366,4 @@ func (t *tracee) letGo() error {
 		return err
 	}
 	return unix.PtraceDetach(t.pid)
-}
-
-// mapping is a line of /proc/PID/maps.
-type mapping struct {
-	begin      uintptr
-	shared     bool
-	writable   bool
-	executable bool
-	name       string // of its file; in brackets, or "", if it has none
-}
-
-// mappings returns what is mapped into the memory of a process.
-func mappings(pid int) (out []mapping, err error) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
-	if err != nil {
-		return nil, err
-	}
-	for line := range strings.Lines(string(data)) {
-		// begin-end access offset device inode name
-		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 6)
-		from, _, _ := strings.Cut(fields[0], "-")
-		begin, err := strconv.ParseUint(from, 16, 64)
-		if err != nil || len(fields) != 6 || len(fields[1]) != 4 {
-			return nil, fmt.Errorf("/proc/%d/maps: %q", pid, line)
-		}
-		access := fields[1]
-		out = append(out, mapping{
-			begin: uintptr(begin), shared: access[3] == 's', writable: access[1] == 'w', executable: access[2] == 'x',
-			name: strings.TrimLeft(fields[5], " "),
-		})
-	}
-	return out, nil
 }

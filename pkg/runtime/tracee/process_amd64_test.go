@@ -1,4 +1,4 @@
-package containerd
+package tracee
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ import (
 )
 
 // Of calls in a row none is made after one that failed, and it is that one which is named.
-func TestTraceeCallsInARow(t *testing.T) {
+func TestCallsInARow(t *testing.T) {
 	testenv.Needs(t, "root")
 	goruntime.LockOSThread() // what is held is held by a thread
 	defer goruntime.UnlockOSThread()
@@ -28,10 +28,10 @@ func TestTraceeCallsInARow(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer held.end()
-	if err := (&cellSlot{}).prepare(held); err != nil {
+	if err := held.Prepare(func(Mapping) bool { return false }); err != nil {
 		t.Fatal(err)
 	}
-	mask := func(m uintptr) systemCall { return newCall("set the mask", unix.SYS_UMASK, m) }
+	mask := func(m uintptr) call { return newCall("set the mask", unix.SYS_UMASK, m) }
 	masked := func() uintptr {
 		old, err := held.ask("read the mask", unix.SYS_UMASK, 0o22)
 		if err != nil {
@@ -39,11 +39,11 @@ func TestTraceeCallsInARow(t *testing.T) {
 		}
 		return old
 	}
-	if err := held.callAll([]systemCall{mask(0o11), mask(0o17)}); err != nil || masked() != 0o17 {
+	if err := held.callAll([]call{mask(0o11), mask(0o17)}); err != nil || masked() != 0o17 {
 		t.Errorf("calls that succeed: %v", err)
 	}
 	for place, name := range []string{"first", "second", "third"} {
-		calls := []systemCall{mask(0o1), mask(0o2), mask(0o3)}
+		calls := []call{mask(0o1), mask(0o2), mask(0o3)}
 		calls[place] = newCall("close the "+name, unix.SYS_CLOSE, ^uintptr(0))
 		err := held.callAll(calls)
 		if !errors.Is(err, unix.EBADF) || !strings.HasPrefix(err.Error(), "close the "+name+":") {

@@ -1,4 +1,4 @@
-package containerd
+package tracee
 
 import (
 	"fmt"
@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// canTrace: the worker knows this machine's registers.
-const canTrace = true
+// Supported: this machine's registers are known.
+const Supported = true
 
-// injected are the instructions of a tracee, and the arguments of capset.
+// injected are the instructions of a held process, and the arguments of capset.
 var injected = []byte{
 	// Calls of a table at rbx, whose number is in r12, until one fails.
 	0x48, 0x8b, 0x03, // mov rax, [rbx]
@@ -54,7 +54,7 @@ const (
 	capNone   = capHeader + 8
 )
 
-// registers are those of a tracee.
+// registers are those of a process.
 type registers struct{ unix.PtraceRegs }
 
 func (r *registers) read(pid int) error {

@@ -1,4 +1,4 @@
-package containerd
+package tracee
 
 import (
 	"unsafe"
@@ -17,7 +17,7 @@ type sequences struct {
 
 // sequences asks where t tells the kernel of its restartable sequences. A kernel
 // that does not say has none that matter.
-func (t *tracee) sequences() (s sequences) {
+func (t *Process) sequences() (s sequences) {
 	_, _, _ = unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_GET_RSEQ_CONFIGURATION, uintptr(t.pid), unsafe.Sizeof(s), uintptr(unsafe.Pointer(&s)), 0, 0)
 	return s
 }

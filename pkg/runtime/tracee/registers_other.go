@@ -1,11 +1,11 @@
 //go:build !amd64
 
-package containerd
+package tracee
 
 import "errors"
 
-// canTrace: the worker does not know this machine's registers, and copies no sessions.
-const canTrace = false
+// Supported: this machine's registers are known.
+const Supported = false
 
 var injected []byte
 

@@ -1,0 +1,198 @@
+package tracee
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/pkg/runtime/process"
+	"github.com/assay-run/assay/pkg/runtime/sandbox"
+)
+
+// errMessage: the message with the namespaces did not come through whole.
+var errMessage = errors.New("a forked interpreter has not got its descriptors")
+
+// fork is Fork from this copy, on its thread.
+func (s *standing) fork(ended chan<- unix.WaitStatus, send func() error, take func(*Process) error) (err error) {
+	between, _, err := s.t.spawn(s.flags(), s.tid)
+	if err != nil {
+		endStrays(s.pid, s.from)
+		return fmt.Errorf("fork: %w", err)
+	}
+	defer func() {
+		between.end()
+		if err != nil {
+			endStrays(s.pid, s.from)
+		}
+		_ = s.reap()
+	}()
+	fds, err := s.of.pass(send, between, s.connect)
+	if err != nil {
+		return err
+	}
+	// The slot takes the place of the connection: nobody else has any business with that.
+	calls := []call{newCall("take the slot", unix.SYS_DUP3, fds[0], uintptr(s.connect), unix.O_CLOEXEC)}
+	calls = append(calls, entering(passedSpaces, fds[1:])...)
+	calls = append(calls,
+		newCall("become the group of its box", unix.SYS_SETRESGID, sandbox.ProgramGID, sandbox.ProgramGID, sandbox.ProgramGID),
+		newCall("become the user of its box", unix.SYS_SETRESUID, sandbox.ProgramUID, sandbox.ProgramUID, sandbox.ProgramUID))
+	t, err := between.through(calls, s.tid, unix.CLONE_PARENT)
+	if err != nil {
+		return err
+	}
+	number, err := innerNumber(t.pid, s.pid)
+	if err == nil {
+		err = take(t)
+	}
+	if err != nil {
+		t.end()
+		return err
+	}
+	s.waiting[number] = ended
+	return nil
+}
+
+// pass has t receive what send sends to the connection, which all copies have. Where it does
+// not, nothing more is forked: the message may still be there, and is meant for this one.
+func (f *Frozen) pass(send func() error, t *Process, connect int) (fds []uintptr, err error) {
+	f.passing.Lock()
+	defer f.passing.Unlock()
+	select {
+	case <-f.over:
+		return nil, sandbox.ErrGuest
+	default:
+	}
+	if err = send(); err == nil {
+		fds, err = t.receive(connect, 1+len(passedSpaces))
+	}
+	if err != nil {
+		f.end()
+	}
+	return fds, err
+}
+
+func (s *standing) flags() uintptr {
+	flags := uintptr(syscall.SIGCHLD)
+	if s.tid != 0 {
+		flags |= unix.CLONE_CHILD_SETTID | unix.CLONE_CHILD_CLEARTID
+	}
+	return flags
+}
+
+// reap tells how processes ended that were forked from s, whose children they are. As
+// for any zygote, there are others: a thread that asks to be traced is its parent's to
+// wait for, at its end and at each of its stops.
+func (s *standing) reap() error {
+	at := s.t.regs.spare() &^ 15
+	for range 256 { // a program must not keep others waiting
+		number, err := s.t.ask("wait", unix.SYS_WAIT4, ^uintptr(0), at, unix.WNOHANG, 0)
+		switch {
+		case errors.Is(err, unix.ECHILD), err == nil && number == 0:
+			return nil
+		case err != nil:
+			return err
+		}
+		var b [4]byte
+		if _, err := unix.PtracePeekData(s.t.pid, at, b[:]); err != nil {
+			return fmt.Errorf("read a status: %w", err)
+		}
+		status := unix.WaitStatus(binary.NativeEndian.Uint32(b[:]))
+		if ended := s.waiting[number]; ended != nil && (status.Exited() || status.Signaled()) {
+			ended <- status
+			delete(s.waiting, number)
+		}
+	}
+	return nil
+}
+
+// reapUntil has s reap until proc, which was forked from it, has ended.
+func (s *standing) reapUntil(proc *process.Process) {
+	defer proc.Close()
+	for every := sandbox.MeterEvery; ; every = min(2*every, sandbox.MeterIdle) {
+		ctx, cancel := context.WithTimeout(context.Background(), every)
+		over := proc.Wait(ctx) == nil
+		cancel()
+		if err := s.do(s.reap); err != nil {
+			s.of.end() // nobody learns how others end, either
+			return
+		}
+		if over {
+			return
+		}
+	}
+}
+
+// receive has t receive one message with n descriptors, and returns them.
+func (t *Process) receive(from, n int) ([]uintptr, error) {
+	const (
+		header  = 56
+		vector  = 16
+		control = 16 // before the descriptors
+	)
+	room := control + 4*n
+	b := make([]byte, header+vector+(room+7)&^7+8)
+	at := (t.regs.spare() - uintptr(len(b))) &^ 15
+	put := binary.NativeEndian.PutUint64
+	put(b[16:], uint64(at)+header) // msg_iov
+	put(b[24:], 1)
+	put(b[32:], uint64(at)+header+vector) // msg_control
+	put(b[40:], uint64(room))
+	put(b[header:], uint64(at)+uint64(len(b))-8) // iov_base
+	put(b[header+8:], 1)
+	if err := t.write(at, b); err != nil {
+		return nil, err
+	}
+	got, err := t.ask("receive its descriptors", unix.SYS_RECVMSG, uintptr(from), at, unix.MSG_DONTWAIT)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.read(at, b); err != nil {
+		return nil, err
+	}
+	length := binary.NativeEndian.Uint64(b[header+vector:])
+	if got != 1 || length != uint64(room) {
+		return nil, errMessage
+	}
+	out := make([]uintptr, n)
+	for i := range out {
+		out[i] = uintptr(binary.NativeEndian.Uint32(b[header+vector+control+4*i:]))
+	}
+	return out, nil
+}
+
+// innerNumber is the number of a process in the pid namespace in which another one
+// lives.
+func innerNumber(pid, beside int) (uintptr, error) {
+	depth := func(pid int) ([]string, error) {
+		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err != nil {
+			return nil, err
+		}
+		for line := range strings.Lines(string(data)) {
+			if list, ok := strings.CutPrefix(line, "NSpid:"); ok {
+				return strings.Fields(list), nil
+			}
+		}
+		return nil, errors.New("the kernel does not tell numbers in pid namespaces")
+	}
+	its, err := depth(pid)
+	if err != nil {
+		return 0, err
+	}
+	other, err := depth(beside)
+	if err != nil {
+		return 0, err
+	}
+	var n uintptr
+	if len(its) < len(other) {
+		return 0, errors.New("a forked interpreter is in another pid namespace")
+	}
+	_, err = fmt.Sscan(its[len(other)-1], &n)
+	return n, err
+}

@@ -58,7 +58,7 @@ func (r *Runtime) tidy() {
 
 // restOn has the environments on an image's root file system let go of it.
 func (r *Runtime) restOn(chain string) {
-	if base := r.images.mounted(chain); base != nil && r.environments != nil {
-		r.environments.rest(base)
+	if r.environments != nil {
+		r.environments.rest(chain)
 	}
 }

@@ -16,7 +16,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/containerd/containerd/v2/core/mount"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/assay-run/assay/pkg/job"
@@ -297,42 +296,9 @@ func readLock(dir string) (l lockfile, err error) {
 	return l, os.Chtimes(filepath.Join(dir, "lock.json"), time.Now(), time.Now()) // used lately
 }
 
-// mount stacks an environment's layer over the layers of its base. It is one
-// overlay, not one over another: the kernel stacks two, and boxes need a second.
+// mount stacks an environment's layer over the layers of its base.
 func (e *environments) mount(base *image, dir string, l *lockfile) (*image, error) {
-	m := e.rt.images
-	layers, err := m.layers(base.rootfs)
-	if err != nil {
-		return nil, err
-	}
-	name := mountName(filepath.Base(dir))
-	img := &image{
-		name: base.name, digest: l.digest(base), env: base.env, dir: base.dir, user: base.user, own: base.own,
-		rootfs: filepath.Join(m.dir, name), packages: l.Packages,
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	// Two lists of requirements may come to the same.
-	if have := m.known[img.digest]; have != nil {
-		return have, nil
-	}
-	if m.roots[name] == nil {
-		if err := os.MkdirAll(img.rootfs, 0o711); err != nil {
-			return nil, err
-		}
-		lower := append([]string{escapeOverlay(filepath.Join(dir, "layer"))}, layers...)
-		over := mount.Mount{Type: "overlay", Source: "overlay", Options: []string{"ro", "lowerdir=" + strings.Join(lower, ":")}}
-		if err := over.Mount(img.rootfs); err != nil {
-			return nil, fmt.Errorf("mount an environment: %w", err)
-		}
-		m.roots[name], m.lowers[img.rootfs] = &root{dir: img.rootfs, below: base.root, used: time.Now(), noted: time.Now()}, lower
-		if base.root != nil {
-			base.root.users++ // until it is unmounted
-		}
-	}
-	img.root = m.roots[name]
-	m.known[img.digest] = img
-	return img, nil
+	return e.rt.images.Stack(base, addition{name: mountName(filepath.Base(dir)), digest: l.digest(base), layer: filepath.Join(dir, "layer"), packages: l.Packages})
 }
 
 // trim forgets the environments that were used longest ago until there is room.

@@ -60,12 +60,41 @@ func (m *images) leave(r *root) {
 	r.used = time.Now()
 }
 
-// detach forgets the root file system that is kept under name, unless somebody holds
-// it, and whatever leads to it. The caller unmounts it.
-func (m *images) detach(name string) (r *root, ok bool) {
+// LastUse is when the root file system that is kept under name was last used: now if
+// somebody holds it, the zero time if it is not mounted.
+func (m *images) LastUse(name string) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r = m.roots[name]
+	r := m.roots[name]
+	switch {
+	case r == nil:
+		return time.Time{}
+	case r.users > 0:
+		return time.Now()
+	}
+	return r.used
+}
+
+// NoteDue reports whether it is longer ago than every that the use of img was written
+// down, and takes it that the caller does so now.
+func (m *images) NoteDue(img *image, every time.Duration) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	if img.root == nil || now.Sub(img.root.noted) <= every {
+		return false
+	}
+	img.root.noted = now
+	return true
+}
+
+// Detach forgets the root file system that is kept under name, unless somebody holds
+// it, and whatever leads to it. The caller calls unmount then; it is nil if there is
+// nothing to unmount. free says that nobody holds it.
+func (m *images) Detach(name string) (unmount func(), free bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.roots[name]
 	if r == nil {
 		return nil, true
 	}
@@ -88,15 +117,12 @@ func (m *images) detach(name string) (r *root, ok bool) {
 			delete(m.known, digest)
 		}
 	}
-	return r, true
+	return r.unmount, true
 }
 
 // unmount ends a root file system that was detached. A mount that stays is empty to
 // whoever comes, and goes with the worker.
 func (r *root) unmount() {
-	if r == nil {
-		return
-	}
 	if err := errors.Join(mount.UnmountAll(r.dir, unix.MNT_DETACH), os.Remove(r.dir)); err != nil {
 		slog.Warn("cannot unmount the root file system of an image", "error", fmt.Errorf("%s: %w", r.dir, err))
 	}

@@ -64,7 +64,7 @@ type images struct {
 	space       int64 // and of all of them, see collect
 
 	pulls      chan struct{}     // bounds how many are pulled at once
-	rest       func(base string) // has environments let go of a root file system that they do not use
+	rest       func(chain string) // has environments let go of a root file system that they do not use
 	collected  collected
 	pulling    *fetching
 	collecting sync.Mutex            // held by collect

@@ -133,7 +133,11 @@ func (m *images) pulled(ctx context.Context) (pulled []pulledImage, chains map[s
 		}
 		chains[k.chain]++
 		if k.pulled {
-			pulled = append(pulled, pulledImage{k.imageFacts, k.record.Name, m.lastUse(k.chain, k.record.UpdatedAt)})
+			used := m.LastUse(k.chain) // by this run of the worker, or else since when it is there
+			if used.IsZero() {
+				used = k.record.UpdatedAt
+			}
+			pulled = append(pulled, pulledImage{k.imageFacts, k.record.Name, used})
 		}
 	}
 	slices.SortFunc(pulled, func(a, b pulledImage) int { return cmp.Or(a.used.Compare(b.used), cmp.Compare(a.name, b.name)) })
@@ -183,21 +187,6 @@ func (m *images) examine(ctx context.Context, record imagespkg.Image) (f imageFa
 	return f
 }
 
-// lastUse is when an image was last used: by this run of the worker, or else since
-// when it is there.
-func (m *images) lastUse(chain string, created time.Time) time.Time {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	r := m.roots[chain]
-	switch {
-	case r == nil:
-		return created
-	case r.users > 0:
-		return time.Now()
-	}
-	return r.used
-}
-
 // remove removes an image, with its root file system if it is the last that has it. It
 // reports whether it is gone: one that is in use, here or by another worker of this
 // containerd, is not.
@@ -208,11 +197,13 @@ func (m *images) remove(ctx context.Context, p pulledImage, last bool) (gone boo
 	m.mounting.Lock()
 	defer m.mounting.Unlock()
 	if last {
-		r, ok := m.detach(p.chain)
-		if !ok {
+		unmount, free := m.Detach(p.chain)
+		if !free {
 			return false, nil
 		}
-		r.unmount()
+		if unmount != nil {
+			unmount()
+		}
 		if ok, err := m.removeBase(ctx, p.chain); err != nil || !ok {
 			return false, err
 		}
@@ -243,10 +234,12 @@ func (m *images) removeOrphans(ctx context.Context, chains map[string]int, at ti
 	for _, chain := range orphans {
 		m.rest(chain)
 		m.mounting.Lock()
-		r, ok := m.detach(chain)
+		unmount, free := m.Detach(chain)
 		var err error
-		if ok {
-			r.unmount()
+		if free {
+			if unmount != nil {
+				unmount()
+			}
 			_, err = m.removeBase(ctx, chain)
 			removed = true
 		}

@@ -63,7 +63,7 @@ type images struct {
 	most        int64 // bytes of one that is pulled
 	space       int64 // and of all of them, see collect
 
-	pulls      chan struct{}     // bounds how many are pulled at once
+	pulls      chan struct{}      // bounds how many are pulled at once
 	rest       func(chain string) // has environments let go of a root file system that they do not use
 	collected  collected
 	pulling    *fetching

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/containerd/image"
 )
 
 // Environments are kept as long as there is space. Then the ones go that were used
@@ -40,7 +41,7 @@ func (e *environments) collect(tenant, keep string) (left []keptEnv, err error) 
 		if rerr := os.RemoveAll(k.dir); rerr != nil && err == nil {
 			err = rerr
 		}
-		e.rt.images.collected.note(context.Background(), "environment", strings.TrimPrefix(filepath.Base(k.dir), goneMark), k.bytes)
+		e.removed.Note(context.Background(), "environment", strings.TrimPrefix(filepath.Base(k.dir), goneMark), k.bytes)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("forget an environment: %w", err)
@@ -103,7 +104,7 @@ func (e *environments) unmount(name string) bool {
 	}
 	e.mu.Lock()
 	for of, img := range e.ready {
-		if filepath.Base(img.rootfs) == mountName(name) {
+		if img.Root() == mountName(name) {
 			delete(e.ready, of)
 		}
 	}
@@ -125,9 +126,9 @@ func (e *environments) rest(chain string) {
 
 // note writes down now and then that an environment is used, for the next run of the
 // worker.
-func (e *environments) note(img *image) {
+func (e *environments) note(img *image.Image) {
 	if e.rt.images.NoteDue(img, time.Minute) {
-		name := strings.TrimPrefix(filepath.Base(img.rootfs), mountName(""))
+		name := strings.TrimPrefix(img.Root(), mountName(""))
 		if l, err := readLock(filepath.Join(e.dir, name)); err == nil { // else it is gone, and will not be missed
 			e.offer(img, name, &l)
 		}

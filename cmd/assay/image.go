@@ -14,7 +14,7 @@ import (
 	"github.com/assay-run/assay/internal/dev"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
-	"github.com/assay-run/assay/pkg/runtime/containerd"
+	"github.com/assay-run/assay/pkg/runtime/containerd/image"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -30,7 +30,7 @@ type imageFlags struct {
 	place
 }
 
-func (s *imageFlags) open(a *app, trusted ...string) (*containerd.HostImages, error) {
+func (s *imageFlags) open(a *app, trusted ...string) (*image.Host, error) {
 	return s.place.open(a, s.Containerd, trusted...)
 }
 
@@ -41,14 +41,14 @@ type place struct {
 }
 
 // open connects to a containerd. The images that are called trusted are the operator's, too.
-func (s *place) open(a *app, address string, trusted ...string) (*containerd.HostImages, error) {
+func (s *place) open(a *app, address string, trusted ...string) (*image.Host, error) {
 	if address == "own" {
 		var err error
 		if address, err = dev.ContainerdAddress(filepath.Join(s.StateDir, "containerd")); err != nil {
 			return nil, fmt.Errorf("--state-dir: %w", err)
 		}
 	}
-	found, err := containerd.OpenHostImages(a.ctx, address, s.Namespace, trusted)
+	found, err := image.OpenHost(a.ctx, address, s.Namespace, trusted)
 	if err != nil {
 		return nil, fmt.Errorf("images of this host: %w", err)
 	}
@@ -259,8 +259,8 @@ func (c *imagePruneCmd) Run(a *app) error {
 		return err
 	}
 	defer s.Close()
-	all := []containerd.Pruned{}
-	err = s.Prune(a.ctx, c.Older, c.DryRun, func(p containerd.Pruned) { all = append(all, p) })
+	all := []image.Pruned{}
+	err = s.Prune(a.ctx, c.Older, c.DryRun, func(p image.Pruned) { all = append(all, p) })
 	if a.JSON {
 		return errors.Join(err, a.printJSON(all))
 	}

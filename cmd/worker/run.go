@@ -21,6 +21,7 @@ import (
 	"github.com/assay-run/assay/pkg/queue/jetstream"
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/containerd"
+	"github.com/assay-run/assay/pkg/runtime/containerd/image"
 	"github.com/assay-run/assay/pkg/runtime/fake"
 )
 
@@ -132,7 +133,7 @@ func openRuntime(ctx context.Context, cfg config, shared containerd.SharedEnviro
 	c.Address, c.Namespace, c.StateDir, c.Guest, c.ImageArchives, c.WorkerID = cfg.Containerd, cfg.Namespace, cfg.StateDir, guest, cfg.ImageArchives, cfg.ID
 	c.Index, c.Environments, c.Shared, c.TrustedImages = cfg.index(), cfg.Environments, shared, cfg.TrustedImages
 	c.ImageRegistries, c.ImageMirrors = cfg.ImageRegistries, cfg.ImageMirrors
-	c.ImageCredentials, c.ImagePull = cfg.ImageCredentials, containerd.PullPolicy(cfg.ImagePull)
+	c.ImageCredentials, c.ImagePull = cfg.ImageCredentials, image.PullPolicy(cfg.ImagePull)
 	c.Runsc, c.VMRuntime = cfg.Runsc, cfg.VMRuntime
 	c.Egress = cfg.egress()
 	for _, s := range []struct {

@@ -35,6 +35,7 @@ var table = map[string]row{
 	"pkg/runtime": {"running one attempt: the idea", []string{"pkg/job", "pkg/policy"}},
 	"pkg/runtime/containerd": {"over containerd", []string{
 		"pkg/job", "pkg/netrule", "pkg/policy", "pkg/runtime", "pkg/runtime/cgroup", "pkg/runtime/cgroup/lease", "pkg/runtime/containerd/filter", "pkg/runtime/egress",
+		"pkg/runtime/containerd/image", "pkg/runtime/containerd/overlay", "pkg/runtime/containerd/registry", "pkg/runtime/meter",
 		"pkg/runtime/packet", "pkg/runtime/pool", "pkg/runtime/process", "pkg/runtime/sandbox", "pkg/runtime/seccomp", "pkg/runtime/tracee", "internal/guest", "guest/python"}},
 	"pkg/runtime/containerd/filter":  {"which system calls programs may make", []string{"pkg/policy", "pkg/runtime/seccomp"}},
 	"pkg/runtime/containerd/rawloop": {"a bare client loop, to compare with", []string{"pkg/runtime/cgroup"}},
@@ -54,6 +55,13 @@ var table = map[string]row{
 		"pkg/job", "pkg/netrule", "pkg/policy", "pkg/runtime", "pkg/runtime/artifact", "pkg/runtime/capture", "pkg/runtime/cgroup",
 		"pkg/runtime/egress", "pkg/runtime/mask", "pkg/runtime/packet", "pkg/runtime/process", "internal/boundedjson", "internal/guest", "guest/python"}},
 	"pkg/runtime/seccomp": {"system call filters, without cgo", nil},
+
+	"pkg/runtime/containerd/image": {"images of a containerd: found, pulled, mounted, collected", []string{
+		"pkg/job", "pkg/policy", "pkg/runtime", "pkg/runtime/containerd/overlay", "pkg/runtime/containerd/registry", "pkg/runtime/meter", "pkg/runtime/sandbox"}},
+	"pkg/runtime/containerd/image/imagetest": {"registries of one image, for tests", nil},
+	"pkg/runtime/containerd/overlay":         {"an image's layers, as each sandbox sees them", []string{"pkg/job", "pkg/runtime/sandbox"}},
+	"pkg/runtime/containerd/registry":        {"the way to registries of images, which are strangers'", []string{"pkg/job", "pkg/netrule", "pkg/runtime"}},
+	"pkg/runtime/meter":                      {"counts what is brought to a host and removed again", []string{"pkg/job", "pkg/runtime"}},
 
 	"pkg/object": {"object paths and blobs", []string{"pkg/job"}},
 	"pkg/client": {"Go client of the API", []string{"api", "pkg/job", "pkg/policy", "pkg/store"}},
@@ -100,9 +108,9 @@ var table = map[string]row{
 
 	"cmd/dispatcher": {"wiring", with(ideas, "api", "migrations", "pkg/object", "pkg/store/postgres", "pkg/queue/jetstream", "pkg/queue/identity",
 		"internal/admit", "internal/callback", "internal/dispatcher", "internal/fault", "internal/httpapi", "internal/settings", "internal/sysmon", "internal/secret", "internal/sweep", "internal/telemetry", "internal/version", "pkg/netrule")},
-	"cmd/worker": {"wiring", with(ideas, "pkg/object", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd", "pkg/runtime/fake",
+	"cmd/worker": {"wiring", with(ideas, "pkg/object", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd", "pkg/runtime/containerd/image", "pkg/runtime/fake",
 		"pkg/netrule", "pkg/runtime/cgroup", "pkg/runtime/egress", "internal/advisories", "internal/awake", "internal/daemon", "internal/fault", "internal/session/live", "internal/settings", "internal/sysmon", "internal/worker", "internal/telemetry", "internal/version")},
-	"cmd/assay": {"command line", with(ideas, "api", "pkg/client", "pkg/runtime/containerd", "pkg/runtime/cgroup",
+	"cmd/assay": {"command line", with(ideas, "api", "pkg/client", "pkg/runtime/containerd/image", "pkg/runtime/cgroup",
 		"internal/dev", "internal/doctor", "internal/sysmon", "internal/telemetry", "internal/version", "examples/humaneval")}, // which assay demo runs
 	"cmd/guest": {"the first process of a sandbox", []string{"internal/guest", "internal/guest/launcher", "internal/sysmon"}},
 
@@ -131,4 +139,4 @@ var outside = with(ideas, "api", "pkg/client", "pkg/object", "pkg/runtime/contai
 
 // testOnly are packages for tests: code imports them only where the table above
 // says so.
-var testOnly = []string{"internal/testenv", "pkg/store/storetest", "pkg/queue/queuetest", "pkg/runtime/runtimetest", "test/hostile"}
+var testOnly = []string{"internal/testenv", "pkg/store/storetest", "pkg/queue/queuetest", "pkg/runtime/runtimetest", "pkg/runtime/containerd/image/imagetest", "test/hostile"}

@@ -86,7 +86,7 @@ func TestBadImages(t *testing.T) {
 	}
 	stored(t, r, "example.com/bad:index", ocispec.Manifest{}, config(nil, static), static)
 	indexed(t, r, "example.com/bad:index", ocispec.Platform{OS: "linux", Architecture: other})
-	if _, err := r.images.get(t.Context(), "example.com/bad:index"); !errors.Is(err, job.ErrInvalid) {
+	if _, err := r.images.Get(t.Context(), "example.com/bad:index"); !errors.Is(err, job.ErrInvalid) {
 		t.Errorf("an index without this platform: %v", err)
 	}
 	rep, err := try(t, r, isolations[0], testenv.Image, runtime.Attempt{Program: sh("echo well")}, nil)

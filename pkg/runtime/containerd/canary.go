@@ -54,7 +54,7 @@ func (r *Runtime) fresh(ctx context.Context, key runtime.Key) (runtime.Slot, err
 	}
 	defer release() // the slot holds it
 	if key.Isolation == policy.Cell {
-		home := cellHome{key.Tenant, img.digest, key.Alone}
+		home := cellHome{key.Tenant, img.Digest, key.Alone}
 		s, err := r.cells.make(ctx, cellKey{cellHome: home, zygote: zygoteOf(key.Kind)})
 		r.cells.retire(home) // as soon as the slot is closed
 		if err != nil {

@@ -18,6 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/assay-run/assay/internal/guest"
+	"github.com/assay-run/assay/pkg/runtime/containerd/image"
+	"github.com/assay-run/assay/pkg/runtime/containerd/overlay"
 	"github.com/assay-run/assay/pkg/runtime/packet"
 	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
@@ -26,7 +28,7 @@ import (
 // namespaces of its own: see package internal/guest, cell.go.
 type cell struct {
 	rt        *Runtime
-	image     *image
+	image     *image.Image
 	uid       int // host uid that is its root; its guest is uid+sandbox.ProgramUID, and each job one of those above
 	dir       string
 	roots     struct{ jobs, launcher string }
@@ -55,8 +57,8 @@ type cell struct {
 func (c *cell) hostUID() int { return c.uid + sandbox.ProgramUID }
 
 // newCell starts a container for img and waits for its launcher.
-func (r *Runtime) newCell(ctx context.Context, img *image) (_ *cell, err error) {
-	release, err := r.images.hold(img)
+func (r *Runtime) newCell(ctx context.Context, img *image.Image) (_ *cell, err error) {
+	release, err := r.images.Hold(img)
 	if err != nil {
 		return nil, err
 	}
@@ -110,16 +112,16 @@ func (c *cell) layRoots() (err error) {
 		return err
 	}
 	m := c.rt.images
-	if c.roots.jobs, err = m.ownRoot(filepath.Join(c.dir, "root"), c.image.rootfs); err != nil {
+	if c.roots.jobs, err = m.OwnRoot(filepath.Join(c.dir, "root"), c.image.Rootfs); err != nil {
 		return err
 	}
-	switch own := c.image.own; own {
+	switch own := c.image.Own; own {
 	case nil:
 		c.roots.launcher = filepath.Join(c.rt.dir, "bare")
 	case c.image: // the same to a dynamic linker, which knows libraries by their inodes
 		c.roots.launcher = c.roots.jobs
 	default:
-		c.roots.launcher, err = m.ownRoot(filepath.Join(c.dir, "own"), own.rootfs)
+		c.roots.launcher, err = m.OwnRoot(filepath.Join(c.dir, "own"), own.Rootfs)
 	}
 	return err
 }
@@ -175,8 +177,8 @@ func (c *cell) spec(sock, group string) *specs.Spec {
 	// CAP_SYS_CHROOT; chroot itself is not among the calls that are left.
 	caps := []string{"CAP_SYS_ADMIN", "CAP_SYS_PTRACE", "CAP_NET_ADMIN", "CAP_SYS_CHROOT", "CAP_SETUID", "CAP_SETGID"}
 	var env []string
-	if own := c.image.own; own != nil {
-		env = own.env
+	if own := c.image.Own; own != nil {
+		env = own.Env
 	}
 	box := &containerSpec{
 		rootfs: c.roots.launcher, args: []string{sandbox.GuestPath, "cell", sandbox.SlotDir + "/" + sandbox.SocketName, c.rt.share.String()},
@@ -294,7 +296,7 @@ func (c *cell) zygotesOf(kind byte) (*zygotes, error) {
 	if zs := c.zygotes[kind]; zs != nil {
 		return zs, nil
 	}
-	own := c.image.own
+	own := c.image.Own
 	for range c.rt.cfg.Zygotes {
 		if own == nil {
 			break
@@ -352,9 +354,9 @@ func (c *cell) noZygote(kind byte, why string) {
 	switch {
 	case c.conns == nil: // we ended it
 	case first:
-		slog.Warn("python starts afresh for every job of a cell", "image", c.image.name, "reason", why)
+		slog.Warn("python starts afresh for every job of a cell", "image", c.image.Name, "reason", why)
 	default:
-		slog.Warn("a cell lost its interpreter", "image", c.image.name, "reason", why)
+		slog.Warn("a cell lost its interpreter", "image", c.image.Name, "reason", why)
 	}
 	zs.settle()
 }
@@ -381,7 +383,7 @@ func (c *cell) destroy(ctx context.Context) {
 		}
 	}
 	c.tasks.Wait()
-	if err := errors.Join(unmountViews(c.dir, "root", "own", "dev"), os.RemoveAll(c.dir)); err != nil {
+	if err := errors.Join(overlay.Unmount(c.dir, "root", "own", "dev"), os.RemoveAll(c.dir)); err != nil {
 		whole = false
 		slog.ErrorContext(ctx, "cannot remove a cell's directory", "error", err)
 	}

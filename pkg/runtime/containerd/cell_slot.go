@@ -20,6 +20,8 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/cgroup/lease"
+	"github.com/assay-run/assay/pkg/runtime/containerd/image"
+	"github.com/assay-run/assay/pkg/runtime/containerd/overlay"
 	"github.com/assay-run/assay/pkg/runtime/packet"
 	"github.com/assay-run/assay/pkg/runtime/process"
 	"github.com/assay-run/assay/pkg/runtime/sandbox"
@@ -28,7 +30,7 @@ import (
 // cellSlot is a box of a cell that waits for one attempt.
 type cellSlot struct {
 	sandbox.Place
-	of      *image
+	of      *image.Image
 	cell    *cell
 	sup     *process.Process // process 1 of the box
 	conn    *packet.Conn     // to it
@@ -70,7 +72,7 @@ func (c *cell) slotWith(ctx context.Context, kind byte, l sandbox.Layout, b gues
 			return nil, err
 		}
 	}
-	s := &cellSlot{of: c.image, Place: sandbox.Place{Image: c.image.told(), Layout: l, Null: filepath.Join(c.dir, "dev", "null")}, cell: c, overdue: make(chan struct{})}
+	s := &cellSlot{of: c.image, Place: sandbox.Place{Image: c.image.Told(), Layout: l, Null: filepath.Join(c.dir, "dev", "null")}, cell: c, overdue: make(chan struct{})}
 	c.mu.Lock()
 	c.slots++ // until release
 	c.mu.Unlock()
@@ -120,17 +122,17 @@ func (s *cellSlot) makeBox(ctx context.Context, b guest.Box) (err error) {
 			return err
 		}
 	}
-	var over *overlays
+	var over *overlay.Overlays
 	if s == of { // a copy brings all of its files along
-		if over, err = s.cell.rt.images.overlaysOf(s.of, s.Layout); err != nil {
-			return s.of.trouble(err)
+		if over, err = s.cell.rt.images.Overlays(s.of, s.Layout); err != nil {
+			return s.of.Trouble(err)
 		}
 	}
 	if over == nil {
 		s.Scratch, err = sandbox.NewDetachedScratch(s.cell.uid+of.user, def.Disk, def.Files, s.Layout)
 	} else {
 		s.Scratch, err = sandbox.NewScratchOver(s.cell.scratchDir(of.user), s.cell.uid+of.user, def.Disk, def.Files, s.Layout, over)
-		err = s.of.trouble(err)
+		err = s.of.Trouble(err)
 	}
 	if err != nil {
 		return err

@@ -65,11 +65,11 @@ func TestCellPreloadsWhatTheImageNames(t *testing.T) {
 	if rep := cellJob(t, r, loaded, nil); rep.Stdout.Text != "[False, False, True]\n" {
 		t.Errorf("by default: %q", rep.Stdout.Text)
 	}
-	img, err := r.images.get(t.Context(), testenv.Image)
+	img, err := r.images.Get(t.Context(), testenv.Image)
 	if err != nil {
 		t.Fatal(err)
 	}
-	img.env = append(slices.Clone(img.env), guest.PreloadVariable+"=colorsys, no_such_module,wave")
+	img.Env = append(slices.Clone(img.Env), guest.PreloadVariable+"=colorsys, no_such_module,wave")
 	key := cellKeys["python"]
 	key.Tenant = "with preloads"
 	s, err := r.Acquire(t.Context(), key)

@@ -103,8 +103,10 @@ func layBare(dir string) error {
 	if err := unix.Mount("assay", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=64k,nr_inodes=64,mode=0755"); err != nil {
 		return fmt.Errorf("mount an empty root: %w", err)
 	}
-	if err := makeDirs(dir, []string{"proc", "sys", "dev", "run/assay"}); err != nil {
-		return err
+	for _, d := range []string{"proc", "sys", "dev", "run/assay"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+			return err
+		}
 	}
 	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, ""); err != nil {
 		return fmt.Errorf("mount an empty root: %w", err)
@@ -151,7 +153,7 @@ func (c *cells) acquire(ctx context.Context, key runtime.Key) (runtime.Slot, err
 		return nil, err
 	}
 	defer release() // the cell holds it
-	want := cellKey{cellHome: cellHome{key.Tenant, img.digest, key.Alone}, zygote: zygoteOf(key.Kind)}
+	want := cellKey{cellHome: cellHome{key.Tenant, img.Digest, key.Alone}, zygote: zygoteOf(key.Kind)}
 	get := c.pool.Get
 	if key.Alone != "" { // nobody else will want one
 		get = c.make
@@ -276,7 +278,7 @@ func (c *cells) open(ctx context.Context, key cellHome) error {
 	if closed {
 		return errClosed
 	}
-	fresh, err := c.rt.newCell(ctx, c.rt.images.of(key.digest))
+	fresh, err := c.rt.newCell(ctx, c.rt.images.Known(key.digest))
 	if err != nil {
 		return fmt.Errorf("start a cell: %w", err)
 	}

@@ -1,62 +1,29 @@
 package containerd
 
 import (
-	"archive/tar"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/containerd/containerd/v2/core/snapshots"
 	"github.com/containerd/errdefs"
 
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/containerd/image"
+	"github.com/assay-run/assay/pkg/runtime/containerd/image/imagetest"
 )
 
-// registries is registries of one image each, which takes a MiB packed and as much
-// unpacked.
-type registries struct {
-	refs, urls []string
-	pulled     [8]atomic.Int64
-}
-
-func newRegistries(t *testing.T, n int) *registries {
-	t.Helper()
-	s := &registries{}
-	for i := range n {
-		noise := make([]byte, 1<<20)
-		_, _ = rand.Read(noise)
-		blob := zipped(t, func(w io.Writer) {
-			a := tar.NewWriter(w)
-			for name, data := range map[string][]byte{"noise": noise, "name": fmt.Append(nil, i)} {
-				_ = a.WriteHeader(&tar.Header{Name: name, Size: int64(len(data)), Mode: 0o644})
-				_, _ = a.Write(data)
-			}
-			_ = a.Close()
-		})
-		url := hostileRegistry(t, blob, nil, func(w http.ResponseWriter, _ *http.Request) {
-			s.pulled[i].Add(1)
-			w.Header().Set("Content-Length", fmt.Sprint(len(blob)))
-			_, _ = w.Write(blob)
-		})
-		s.urls = append(s.urls, url)
-		s.refs = append(s.refs, strings.TrimPrefix(url, "http://")+"/a/b:1")
-	}
-	return s
-}
-
-func (s *registries) config(space job.Size) func(*Config) {
-	return func(c *Config) { c.ImageRegistries, c.ImagesMost = s.urls, space }
+// from lets a runtime pull from x, and keep so much of it.
+func from(x *imagetest.Registries, space job.Size) func(*Config) {
+	return func(c *Config) { c.ImageRegistries, c.ImagesMost = x.URLs, space }
 }
 
 // slotOf makes a container of an image.
@@ -80,16 +47,6 @@ func sees(t *testing.T, s *slot, file string) string {
 	return string(data)
 }
 
-// holders is how many hold an image, -1 if it is not mounted.
-func (m *images) holders(ref string) int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if e := m.byName[ref]; e.image != nil && e.image.root != nil && !e.image.root.gone {
-		return e.image.root.users
-	}
-	return -1
-}
-
 // there reports whether containerd has an image, and whether anything of its root
 // file system is left.
 func there(t *testing.T, r *Runtime, ref, chain string) (image, root bool) {
@@ -98,43 +55,37 @@ func there(t *testing.T, r *Runtime, ref, chain string) (image, root bool) {
 	if err != nil && !errdefs.IsNotFound(err) {
 		t.Fatal(err)
 	}
-	for _, name := range []string{chain, baseName(chain), r.images.view(chain)} {
-		if _, err := r.client.SnapshotService(r.images.snapshotter).Stat(t.Context(), name); err == nil {
-			root = true
-		}
+	walked := r.client.SnapshotService(r.cfg.Snapshotter).Walk(t.Context(), func(_ context.Context, s snapshots.Info) error {
+		root = root || strings.Contains(s.Name, chain) // the layers', and what this and other workers made of them
+		return nil
+	})
+	if walked != nil {
+		t.Fatal(walked)
 	}
 	return err == nil, root
 }
 
 func chainOf(t *testing.T, r *Runtime, ref string) string {
 	t.Helper()
-	img, err := r.images.get(t.Context(), ref)
+	img, err := r.images.Get(t.Context(), ref)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.images.mu.Lock()
-	defer r.images.mu.Unlock()
-	for chain, root := range r.images.roots {
-		if root == img.root {
-			return chain
-		}
-	}
-	t.Fatalf("%s is not mounted", ref)
-	return ""
+	return img.Root()
 }
 
 // Pulled images go when their space is full, the one first that was used longest ago;
 // none that is in use, and none of the operator's.
 func TestPulledImagesAreCollected(t *testing.T) {
-	x := newRegistries(t, 5)
-	r := newRuntime(t, x.config(5*job.MiB)) // room for two
-	used := slotOf(t, r, x.refs[0])
-	idle := chainOf(t, r, x.refs[1])
-	chainOf(t, r, x.refs[2])
-	if image, root := there(t, r, x.refs[1], idle); image || root {
+	x := imagetest.NewRegistries(t, 5)
+	r := newRuntime(t, from(x, 5*job.MiB)) // room for two
+	used := slotOf(t, r, x.Refs[0])
+	idle := chainOf(t, r, x.Refs[1])
+	chainOf(t, r, x.Refs[2])
+	if image, root := there(t, r, x.Refs[1], idle); image || root {
 		t.Errorf("the idle image is left: %v, and its root file system: %v", image, root)
 	}
-	for _, ref := range []string{x.refs[0], x.refs[2], testenv.Image} {
+	for _, ref := range []string{x.Refs[0], x.Refs[2], testenv.Image} {
 		if _, err := r.client.GetImage(t.Context(), ref); err != nil {
 			t.Errorf("%s: %v", ref, err)
 		}
@@ -142,16 +93,16 @@ func TestPulledImagesAreCollected(t *testing.T) {
 	if got := sees(t, used, "name"); got != "0" || !used.alive() {
 		t.Errorf("the image in use is that of %q now", got)
 	}
-	if again := slotOf(t, r, x.refs[1]); sees(t, again, "name") != "1" || x.pulled[1].Load() != 2 {
-		t.Errorf("what was collected was pulled %d times, want a second time", x.pulled[1].Load())
+	if again := slotOf(t, r, x.Refs[1]); sees(t, again, "name") != "1" || x.Pulled[1].Load() != 2 {
+		t.Errorf("what was collected was pulled %d times, want a second time", x.Pulled[1].Load())
 	}
 
 	// When those in use leave no room, that passes.
-	if _, err := r.images.get(t.Context(), x.refs[3]); err != nil { // above the bound once: its size was not known
+	if _, err := r.images.Get(t.Context(), x.Refs[3]); err != nil { // above the bound once: its size was not known
 		t.Fatal(err)
 	}
-	slotOf(t, r, x.refs[3])
-	key := runtime.Key{Tenant: "test", Image: x.refs[4], Isolation: policy.Task, Kind: "command"}
+	slotOf(t, r, x.Refs[3])
+	key := runtime.Key{Tenant: "test", Image: x.Refs[4], Isolation: policy.Task, Kind: "command"}
 	if _, err := r.Acquire(t.Context(), key); !errors.Is(err, runtime.ErrImage) || !strings.Contains(err.Error(), "no room") {
 		t.Errorf("with every image in use: %v", err)
 	}
@@ -163,32 +114,32 @@ func TestPulledImagesAreCollected(t *testing.T) {
 		}
 		return err == nil
 	})
-	if image, _ := there(t, r, x.refs[0], idle); image {
+	if image, _ := there(t, r, x.Refs[0], idle); image {
 		t.Error("the image of the closed slot is left")
 	}
 }
 
 // What another worker of the same containerd has mounted is not collected.
 func TestImagesOfAnotherWorkerStay(t *testing.T) {
-	x := newRegistries(t, 2)
-	r, beside := newRuntime(t, x.config(3*job.MiB)), newRuntime(t, x.config(40*job.GiB))
-	theirs := slotOf(t, beside, x.refs[0])
-	chain := chainOf(t, r, x.refs[0])
-	chainOf(t, r, x.refs[1])
-	if image, root := there(t, r, x.refs[0], chain); !image || !root || sees(t, theirs, "name") != "0" {
+	x := imagetest.NewRegistries(t, 2)
+	r, beside := newRuntime(t, from(x, 3*job.MiB)), newRuntime(t, from(x, 40*job.GiB))
+	theirs := slotOf(t, beside, x.Refs[0])
+	chain := chainOf(t, r, x.Refs[0])
+	chainOf(t, r, x.Refs[1])
+	if image, root := there(t, r, x.Refs[0], chain); !image || !root || sees(t, theirs, "name") != "0" {
 		t.Errorf("the image is there: %v, and its root file system: %v", image, root)
 	}
 	theirs.Close()
-	eventually(t, "the slot is gone", func() bool { return beside.images.holders(x.refs[0]) == 0 })
+	eventually(t, "the slot is gone", func() bool { return beside.images.Holders(x.Refs[0]) == 0 })
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 	defer cancel()
 	if err := beside.Close(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.images.collect(t.Context(), ""); err != nil {
+	if _, err := r.images.Collect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if image, root := there(t, r, x.refs[0], chain); image || root {
+	if image, root := there(t, r, x.Refs[0], chain); image || root {
 		t.Errorf("when nobody has it: the image is there: %v, and its root file system: %v", image, root)
 	}
 }
@@ -196,12 +147,12 @@ func TestImagesOfAnotherWorkerStay(t *testing.T) {
 // An environment that nobody uses does not hold the image that it is stacked on, and
 // is not lost with it; one in use does.
 func TestEnvironmentsLetGoOfTheirImage(t *testing.T) {
-	x := newRegistries(t, 3)
-	r := newRuntime(t, x.config(5*job.MiB))
+	x := imagetest.NewRegistries(t, 3)
+	r := newRuntime(t, from(x, 5*job.MiB))
 	e := r.environments
-	stacked := func(i int, name string) (*image, string) {
+	stacked := func(i int, name string) (*image.Image, string) {
 		t.Helper()
-		base, err := r.images.get(t.Context(), x.refs[i])
+		base, err := r.images.Get(t.Context(), x.Refs[i])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -219,27 +170,27 @@ func TestEnvironmentsLetGoOfTheirImage(t *testing.T) {
 	}
 	idle, dir := stacked(0, "idle")
 	busy, _ := stacked(1, "busy")
-	release, err := r.images.hold(busy)
+	release, err := r.images.Hold(busy)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer release()
-	chainOf(t, r, x.refs[2]) // there was room for two
-	if _, err := r.client.GetImage(t.Context(), x.refs[0]); !errdefs.IsNotFound(err) {
+	chainOf(t, r, x.Refs[2]) // there was room for two
+	if _, err := r.client.GetImage(t.Context(), x.Refs[0]); !errdefs.IsNotFound(err) {
 		t.Errorf("the image below an idle environment: %v", err)
 	}
-	if _, err := r.images.hold(idle); !errors.Is(err, errCollected) || !idle.root.gone {
+	if _, err := r.images.Hold(idle); !errors.Is(err, image.ErrCollected) || r.images.Known(idle.Digest) != nil {
 		t.Errorf("the idle environment is held: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "layer", "package")); err != nil {
 		t.Errorf("the idle environment is lost: %v", err)
 	}
 	for _, file := range []string{"package", "noise"} {
-		if _, err := os.Stat(filepath.Join(busy.rootfs, file)); err != nil {
+		if _, err := os.Stat(filepath.Join(busy.Rootfs, file)); err != nil {
 			t.Errorf("the environment in use: %v", err)
 		}
 	}
-	if _, err := r.client.GetImage(t.Context(), x.refs[1]); err != nil {
+	if _, err := r.client.GetImage(t.Context(), x.Refs[1]); err != nil {
 		t.Errorf("the image below an environment in use: %v", err)
 	}
 }

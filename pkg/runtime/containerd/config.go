@@ -14,6 +14,7 @@ import (
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
+	"github.com/assay-run/assay/pkg/runtime/containerd/image"
 	"github.com/assay-run/assay/pkg/runtime/egress"
 )
 
@@ -40,10 +41,10 @@ type Config struct {
 	// ImageMirrors are registries that are asked first: REGISTRY=MIRROR, of which the
 	// first is a host of ImageRegistries and the second like those. ImageCredentials is
 	// a file of the shape of docker's config.json, read for each pull. ImagePull says
-	// when a registry is asked; empty: PullIfNotPresent.
+	// when a registry is asked; empty: image.PullIfNotPresent.
 	ImageMirrors     []string
 	ImageCredentials string
-	ImagePull        PullPolicy
+	ImagePull        image.PullPolicy
 	// ImagesMost bounds what pulled images take together: above it those go again that
 	// were used longest ago. Those that are in use stay, and those of the operator, which
 	// do not count.
@@ -117,7 +118,7 @@ func DefaultConfig() Config {
 		Address:     "/run/containerd/containerd.sock",
 		Namespace:   "assay",
 		StateDir:    "/run/assay/state",
-		Snapshotter: "overlayfs",
+		Snapshotter: image.DefaultSnapshotter,
 		Runtime:     "io.containerd.runc.v2",
 		Warm:        2 * runtime.NumCPU(),
 		CellWarm:    16 * runtime.NumCPU(),
@@ -132,7 +133,7 @@ func DefaultConfig() Config {
 		CgroupRoot:  cgroup.DefaultRoot,
 
 		PreloadMemory:    hostMemory() / 16,
-		ImageSize:        8 * job.GiB,
+		ImageSize:        image.DefaultMost,
 		ImagesMost:       40 * job.GiB,
 		EnvironmentSize:  2 * job.GiB,
 		EnvironmentTime:  10 * time.Minute,

@@ -86,7 +86,7 @@ func derived(t *testing.T, r *Runtime, name string, edit func(*ocispec.Image), l
 	stored(t, r, name, m, data, blobs...)
 	if img, err := r.client.GetImage(ctx, name); err != nil {
 		t.Fatal(err)
-	} else if err := img.Unpack(ctx, r.images.snapshotter); err != nil {
+	} else if err := img.Unpack(ctx, r.cfg.Snapshotter); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -1,5 +1,6 @@
-// Package containerd runs attempts in containerd containers. It is the only
-// home of the containerd client, and works with servers from 1.6 on.
+// Package containerd runs attempts in containerd containers. It and the packages
+// beneath it, image most of all, are the only homes of the containerd client, and
+// work with servers from 1.6 on.
 //
 // Isolation task is one container per attempt. What makes one is paid once per
 // image and host wherever it can be: the image's root file system is mounted

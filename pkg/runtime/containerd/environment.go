@@ -16,11 +16,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/containerd/containerd/v2/core/mount"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/containerd/image"
+	"github.com/assay-run/assay/pkg/runtime/meter"
 )
 
 // environments are images with packages on top: built once, kept on disk by what
@@ -37,7 +38,8 @@ type environments struct {
 	lock  *os.File // of dir; nil: it is the runtime's own
 	group singleflight.Group
 
-	building *fetching
+	building *meter.Fetching
+	removed  meter.Removed
 
 	turns, sources *turns // bound building: it takes memory that no job has promised
 
@@ -47,8 +49,8 @@ type environments struct {
 	full atomic.Bool // it takes more than it may: all was in use
 
 	mu     sync.Mutex
-	ready  map[string]*image    // by what was asked for
-	failed map[string]failedEnv // lately
+	ready  map[string]*image.Image // by what was asked for
+	failed map[string]failedEnv    // lately
 }
 
 // asked is what a job asks for. An environment of wheels that the worker has
@@ -59,12 +61,12 @@ type asked struct {
 	shared, own      string // what it is called, in either case
 }
 
-func ask(base *image, tenant, packages string) asked {
+func ask(base *image.Image, tenant, packages string) asked {
 	name := func(parts ...string) string {
 		sum := sha256.Sum256(fmt.Appendf(nil, "%q", parts))
 		return hex.EncodeToString(sum[:])
 	}
-	return asked{tenant, packages, name(base.digest, packages), name(base.digest, packages, tenant)}
+	return asked{tenant, packages, name(base.Digest, packages), name(base.Digest, packages, tenant)}
 }
 
 // failedEnv is a build that failed. A batch of a thousand jobs that want what
@@ -91,17 +93,17 @@ type lockfile struct {
 
 // digest names what an environment on base is: by its content, and by nothing
 // that was said about it.
-func (l *lockfile) digest(base *image) string {
+func (l *lockfile) digest(base *image.Image) string {
 	tenant := ""
 	if l.Private {
 		tenant = l.Tenant
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q", base.digest, l.Tree, l.Packages, tenant))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q", base.Digest, l.Tree, l.Packages, tenant))
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
 func newEnvironments(r *Runtime) *environments {
-	return &environments{rt: r, dir: r.cfg.Environments, building: newBuilds(), turns: newTurns(buildsAtOnce), sources: newTurns(buildsAtOnce), shared: newSharing(r.cfg.Shared), ready: map[string]*image{}, failed: map[string]failedEnv{}}
+	return &environments{rt: r, dir: r.cfg.Environments, building: meter.NewBuilds(), removed: meter.NewRemoved(), turns: newTurns(buildsAtOnce), sources: newTurns(buildsAtOnce), shared: newSharing(r.cfg.Shared), ready: map[string]*image.Image{}, failed: map[string]failedEnv{}}
 }
 
 // own is where environments are that do not outlive the runtime.
@@ -135,12 +137,12 @@ const findTries = 3
 
 // find returns the image of key, with the packages that it asks for. It stays until
 // release is called.
-func (r *Runtime) find(ctx context.Context, key runtime.Key) (img *image, release func(), err error) {
+func (r *Runtime) find(ctx context.Context, key runtime.Key) (img *image.Image, release func(), err error) {
 	for range findTries {
 		if img, err = r.look(ctx, key); err == nil {
-			release, err = r.images.hold(img)
+			release, err = r.images.Hold(img)
 		}
-		if !errors.Is(err, errCollected) {
+		if !errors.Is(err, image.ErrCollected) {
 			return img, release, err
 		}
 	}
@@ -148,12 +150,12 @@ func (r *Runtime) find(ctx context.Context, key runtime.Key) (img *image, releas
 }
 
 // look is find for what nobody holds yet.
-func (r *Runtime) look(ctx context.Context, key runtime.Key) (*image, error) {
-	base, err := r.images.get(ctx, key.Image)
+func (r *Runtime) look(ctx context.Context, key runtime.Key) (*image.Image, error) {
+	base, err := r.images.Get(ctx, key.Image)
 	if err != nil {
 		return nil, err
 	}
-	r.named.note(key.Image, base.digest)
+	r.images.Note(key.Image, base.Digest)
 	if key.Packages == "" {
 		return base, nil
 	}
@@ -166,7 +168,7 @@ func (r *Runtime) look(ctx context.Context, key runtime.Key) (*image, error) {
 
 // get returns base with packages, one requirement a line, for a tenant. The error
 // is a *runtime.BuildError if they cannot be had.
-func (e *environments) get(ctx context.Context, base *image, tenant, packages string) (*image, error) {
+func (e *environments) get(ctx context.Context, base *image.Image, tenant, packages string) (*image.Image, error) {
 	ask := ask(base, tenant, packages)
 	e.mu.Lock()
 	img, failed := e.ready[ask.shared], e.failed[ask.own]
@@ -195,17 +197,17 @@ func (e *environments) get(ctx context.Context, base *image, tenant, packages st
 		if r.Err != nil {
 			return nil, r.Err
 		}
-		return r.Val.(*image), nil
+		return r.Val.(*image.Image), nil
 	}
 }
 
 // load returns a kept environment, or builds it.
-func (e *environments) load(ctx context.Context, base *image, ask asked) (*image, error) {
+func (e *environments) load(ctx context.Context, base *image.Image, ask asked) (*image.Image, error) {
 	if !e.rt.enter() {
 		return nil, errClosed
 	}
 	defer e.rt.background.Done()
-	release, err := e.rt.images.hold(base)
+	release, err := e.rt.images.Hold(base)
 	if err != nil {
 		return nil, err
 	}
@@ -231,12 +233,12 @@ func (e *environments) load(ctx context.Context, base *image, ask asked) (*image
 
 // make fetches an environment, or builds it, and makes it ready. Others go for it, if
 // need be.
-func (e *environments) make(ctx context.Context, base *image, ask asked) (*image, error) {
+func (e *environments) make(ctx context.Context, base *image.Image, ask asked) (*image.Image, error) {
 	dir, l, fetched := e.fetch(ctx, base, ask)
 	if !fetched {
 		var counted func(int64, error)
 		var err error
-		ctx, counted = e.building.begin(ctx, base.name)
+		ctx, counted = e.building.Begin(ctx, base.Name)
 		dir, l, err = e.build(ctx, base, ask)
 		counted(l.Bytes, err)
 		if err != nil {
@@ -245,7 +247,7 @@ func (e *environments) make(ctx context.Context, base *image, ask asked) (*image
 	}
 	img, err := e.use(base, func() (string, lockfile, error) { return dir, l, nil })
 	if errors.Is(err, os.ErrNotExist) {
-		err = errCollected
+		err = image.ErrCollected
 	}
 	if err == nil {
 		_, err = e.collect(ask.tenant, filepath.Base(dir))
@@ -254,7 +256,7 @@ func (e *environments) make(ctx context.Context, base *image, ask asked) (*image
 }
 
 // use makes the environment ready that find finds.
-func (e *environments) use(base *image, find func() (dir string, l lockfile, err error)) (*image, error) {
+func (e *environments) use(base *image.Image, find func() (dir string, l lockfile, err error)) (*image.Image, error) {
 	e.room.Lock()
 	defer e.room.Unlock()
 	dir, l, err := find()
@@ -297,42 +299,9 @@ func readLock(dir string) (l lockfile, err error) {
 	return l, os.Chtimes(filepath.Join(dir, "lock.json"), time.Now(), time.Now()) // used lately
 }
 
-// mount stacks an environment's layer over the layers of its base. It is one
-// overlay, not one over another: the kernel stacks two, and boxes need a second.
-func (e *environments) mount(base *image, dir string, l *lockfile) (*image, error) {
-	m := e.rt.images
-	layers, err := m.layers(base.rootfs)
-	if err != nil {
-		return nil, err
-	}
-	name := mountName(filepath.Base(dir))
-	img := &image{
-		name: base.name, digest: l.digest(base), env: base.env, dir: base.dir, user: base.user, own: base.own,
-		rootfs: filepath.Join(m.dir, name), packages: l.Packages,
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	// Two lists of requirements may come to the same.
-	if have := m.known[img.digest]; have != nil {
-		return have, nil
-	}
-	if m.roots[name] == nil {
-		if err := os.MkdirAll(img.rootfs, 0o711); err != nil {
-			return nil, err
-		}
-		lower := append([]string{escapeOverlay(filepath.Join(dir, "layer"))}, layers...)
-		over := mount.Mount{Type: "overlay", Source: "overlay", Options: []string{"ro", "lowerdir=" + strings.Join(lower, ":")}}
-		if err := over.Mount(img.rootfs); err != nil {
-			return nil, fmt.Errorf("mount an environment: %w", err)
-		}
-		m.roots[name], m.lowers[img.rootfs] = &root{dir: img.rootfs, below: base.root, used: time.Now(), noted: time.Now()}, lower
-		if base.root != nil {
-			base.root.users++ // until it is unmounted
-		}
-	}
-	img.root = m.roots[name]
-	m.known[img.digest] = img
-	return img, nil
+// mount stacks an environment's layer over the layers of its base.
+func (e *environments) mount(base *image.Image, dir string, l *lockfile) (*image.Image, error) {
+	return e.rt.images.Stack(base, image.Addition{Name: mountName(filepath.Base(dir)), Digest: l.digest(base), Layer: filepath.Join(dir, "layer"), Packages: l.Packages})
 }
 
 // trim forgets the environments that were used longest ago until there is room.

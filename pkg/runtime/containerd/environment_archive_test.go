@@ -19,6 +19,7 @@ import (
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/containerd/image"
 )
 
 const site = "usr/local/lib/python3.11/dist-packages/"
@@ -119,7 +120,7 @@ func bareEnvironments(t *testing.T, with SharedEnvironments, most job.Size) *env
 }
 
 // goods are the packages, and the digest, of the environment that the tests know.
-func goods(t *testing.T, base *image) (body []byte, digest string) {
+func goods(t *testing.T, base *image.Image) (body []byte, digest string) {
 	t.Helper()
 	said := travelling{Packages: []string{"good==1 --hash=sha256:00"}}
 	body = newCrate(t, said).dirs(site).file(site+"good.py", "WHO = 'honest'\n").done()

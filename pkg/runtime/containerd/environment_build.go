@@ -19,6 +19,7 @@ import (
 	"github.com/assay-run/assay/pkg/netrule"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/containerd/image"
 	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
@@ -123,7 +124,7 @@ func (e *environments) plan(run *pipRun) (*policy.Plan, error) {
 
 // pip runs pip on base, has take look at what it left in its workspace, and
 // returns what pip wrote. Everything in the sandbox is dead by then.
-func (e *environments) pip(ctx context.Context, base *image, run pipRun, take func(work *os.Root) error) (said string, err error) {
+func (e *environments) pip(ctx context.Context, base *image.Image, run pipRun, take func(work *os.Root) error) (said string, err error) {
 	plan, err := e.plan(&run)
 	if err != nil {
 		return "", err
@@ -159,7 +160,7 @@ func (e *environments) pip(ctx context.Context, base *image, run pipRun, take fu
 }
 
 // build makes an environment and returns the directory that it is in.
-func (e *environments) build(ctx context.Context, base *image, ask asked) (dir string, l lockfile, err error) {
+func (e *environments) build(ctx context.Context, base *image.Image, ask asked) (dir string, l lockfile, err error) {
 	turn := &buildTurn{wheels: e.turns, sources: e.sources, tenant: ask.tenant}
 	if turn.done, err = e.turns.take(ctx, ask.tenant); err != nil {
 		return "", l, err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/containerd/image"
 )
 
 // Environments are kept as long as there is space. Then the ones go that were used
@@ -40,7 +41,7 @@ func (e *environments) collect(tenant, keep string) (left []keptEnv, err error) 
 		if rerr := os.RemoveAll(k.dir); rerr != nil && err == nil {
 			err = rerr
 		}
-		e.rt.images.collected.note(context.Background(), "environment", strings.TrimPrefix(filepath.Base(k.dir), goneMark), k.bytes)
+		e.removed.Note(context.Background(), "environment", strings.TrimPrefix(filepath.Base(k.dir), goneMark), k.bytes)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("forget an environment: %w", err)
@@ -86,13 +87,8 @@ func (e *environments) forget(tenant, keep string) (left, gone []keptEnv, err er
 // lastUse is when an environment was last used, as its directory has it or, if it is
 // mounted, as is known better.
 func (e *environments) lastUse(name string, written time.Time) time.Time {
-	m := e.rt.images
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if r := m.roots[mountName(name)]; r != nil && r.users > 0 {
-		return time.Now()
-	} else if r != nil && r.used.After(written) {
-		return r.used
+	if used := e.rt.images.LastUse(mountName(name)); used.After(written) {
+		return used
 	}
 	return written
 }
@@ -102,54 +98,37 @@ func mountName(name string) string { return "env-" + name }
 // unmount forgets the mount of an environment, if it has one, and reports whether
 // that was not in use. It holds the lock of rooms.
 func (e *environments) unmount(name string) bool {
-	r, ok := e.rt.images.detach(mountName(name))
-	if !ok || r == nil {
-		return ok
+	unmount, free := e.rt.images.Detach(mountName(name))
+	if unmount == nil {
+		return free
 	}
 	e.mu.Lock()
 	for of, img := range e.ready {
-		if img.root == r {
+		if img.Root() == mountName(name) {
 			delete(e.ready, of)
 		}
 	}
 	e.mu.Unlock()
-	r.unmount()
+	unmount()
 	return true
 }
 
 // rest unmounts the environments that are stacked on an image's root file system and
 // that nobody uses, so that they do not hold it. They are kept, and mounted again
 // when they are asked for.
-func (e *environments) rest(base *root) {
+func (e *environments) rest(chain string) {
 	e.room.Lock()
 	defer e.room.Unlock()
-	m := e.rt.images
-	m.mu.Lock()
-	var names []string
-	for name, r := range m.roots {
-		if r.below == base {
-			names = append(names, strings.TrimPrefix(name, mountName("")))
-		}
-	}
-	m.mu.Unlock()
-	for _, name := range names {
-		e.unmount(name)
+	for _, name := range e.rt.images.StackedOn(chain) {
+		e.unmount(strings.TrimPrefix(name, mountName("")))
 	}
 }
 
 // note writes down now and then that an environment is used, for the next run of the
 // worker.
-func (e *environments) note(img *image) {
-	m := e.rt.images
-	m.mu.Lock()
-	now := time.Now()
-	due := img.root != nil && now.Sub(img.root.noted) > time.Minute
-	if due {
-		img.root.noted = now
-	}
-	m.mu.Unlock()
-	if due {
-		name := strings.TrimPrefix(filepath.Base(img.rootfs), mountName(""))
+func (e *environments) note(img *image.Image) {
+	if e.rt.images.NoteDue(img, time.Minute) {
+		name := strings.TrimPrefix(img.Root(), mountName(""))
 		if l, err := readLock(filepath.Join(e.dir, name)); err == nil { // else it is gone, and will not be missed
 			e.offer(img, name, &l)
 		}

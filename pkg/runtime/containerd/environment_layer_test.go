@@ -12,13 +12,14 @@ import (
 
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/containerd/image"
 )
 
 // layBase makes the root of an image in which files are.
-func layBase(t *testing.T, files map[string]string) *image {
+func layBase(t *testing.T, files map[string]string) *image.Image {
 	t.Helper()
-	base := &image{rootfs: t.TempDir(), env: []string{"PATH=/usr/local/bin:/usr/bin"}}
-	lay(t, base.rootfs, files)
+	base := &image.Image{Rootfs: t.TempDir(), Env: []string{"PATH=/usr/local/bin:/usr/bin"}}
+	lay(t, base.Rootfs, files)
 	return base
 }
 

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/runtime/containerd/image"
+	"github.com/assay-run/assay/pkg/runtime/meter"
 )
 
 // SharedEnvironments is where workers of a fleet find what others have built. The runtime
@@ -50,12 +52,12 @@ type sharing struct {
 	busy    chan struct{}        // held by the offer under way: one at a time
 	offered map[string]time.Time // when, by name; guarded by the lock of environments
 	spoiled map[string]bool      // names whose objects were something else; likewise
-	count   *fetching
+	count   *meter.Fetching
 }
 
 func newSharing(with SharedEnvironments) sharing {
 	return sharing{with: with, turns: newTurns(buildsAtOnce), busy: make(chan struct{}, 1),
-		offered: map[string]time.Time{}, spoiled: map[string]bool{}, count: newFetches()}
+		offered: map[string]time.Time{}, spoiled: map[string]bool{}, count: meter.NewFetches()}
 }
 
 // shareName is what an environment is called in the fleet: what was asked for, and what
@@ -68,7 +70,7 @@ func (e *environments) shareName(name string) string {
 
 // fetch gets an environment that others have built, and reports whether it did. Whatever
 // is in the way is told in the log: then it is built here.
-func (e *environments) fetch(ctx context.Context, base *image, ask asked) (dir string, l lockfile, ok bool) {
+func (e *environments) fetch(ctx context.Context, base *image.Image, ask asked) (dir string, l lockfile, ok bool) {
 	if e.shared.with == nil {
 		return "", l, false
 	}
@@ -76,20 +78,20 @@ func (e *environments) fetch(ctx context.Context, base *image, ask asked) (dir s
 		name := ask.name(private)
 		digest, err := e.findShared(ctx, name)
 		if err != nil {
-			slog.WarnContext(ctx, "not told which environments others have built; it is built here", "image", base.name, "error", err)
+			slog.WarnContext(ctx, "not told which environments others have built; it is built here", "image", base.Name, "error", err)
 			return "", l, false
 		}
 		if digest == "" {
 			continue
 		}
-		counting, counted := e.shared.count.begin(ctx, base.name)
+		counting, counted := e.shared.count.Begin(ctx, base.Name)
 		dir, l, err = e.fetchOne(counting, base, ask, private, digest)
 		counted(l.Bytes, err)
 		if err == nil {
 			return dir, l, true
 		}
-		slog.WarnContext(ctx, "environment of others not used; it is built here", "image", base.name, "name", name, "digest", digest, "error", err)
-		if resultOf(err) == "refused" {
+		slog.WarnContext(ctx, "environment of others not used; it is built here", "image", base.Name, "name", name, "digest", digest, "error", err)
+		if meter.Result(err) == "refused" {
 			e.mu.Lock()
 			e.shared.spoil(name)
 			e.mu.Unlock()
@@ -114,7 +116,7 @@ func (e *environments) findShared(ctx context.Context, name string) (string, err
 
 // fetchOne fetches the environment of a digest and keeps it, if it is that. The error is a
 // *runtime.BuildError if it is something else.
-func (e *environments) fetchOne(ctx context.Context, base *image, ask asked, private bool, digest string) (dir string, l lockfile, err error) {
+func (e *environments) fetchOne(ctx context.Context, base *image.Image, ask asked, private bool, digest string) (dir string, l lockfile, err error) {
 	ctx, cancel := context.WithTimeout(ctx, e.rt.cfg.EnvironmentTime/fetchShare)
 	defer cancel()
 	done, err := e.shared.turns.take(ctx, ask.tenant)
@@ -179,7 +181,7 @@ func (s *sharing) spoil(name string) {
 
 // offer tells the fleet now and then of an environment that is used, if it was built
 // here: one that was fetched says nothing that others have not said. It holds up nobody.
-func (e *environments) offer(img *image, name string, l *lockfile) {
+func (e *environments) offer(img *image.Image, name string, l *lockfile) {
 	if e.shared.with == nil || l.Fetched {
 		return
 	}
@@ -205,7 +207,7 @@ func (e *environments) offer(img *image, name string, l *lockfile) {
 		switch {
 		case err == nil:
 			delete(e.shared.spoiled, name)
-		case errors.Is(err, errCollected) || e.rt.ctx.Err() != nil:
+		case errors.Is(err, image.ErrCollected) || e.rt.ctx.Err() != nil:
 			delete(e.shared.offered, name)
 		default:
 			delete(e.shared.offered, name) // the next use that is noted tries again
@@ -215,8 +217,8 @@ func (e *environments) offer(img *image, name string, l *lockfile) {
 }
 
 // offerOne offers an environment while it is held.
-func (e *environments) offerOne(img *image, name string, l *lockfile, replace bool) error {
-	release, err := e.rt.images.hold(img)
+func (e *environments) offerOne(img *image.Image, name string, l *lockfile, replace bool) error {
+	release, err := e.rt.images.Hold(img)
 	if err != nil {
 		return err
 	}
@@ -229,7 +231,7 @@ func (e *environments) offerOne(img *image, name string, l *lockfile, replace bo
 	defer func() { <-e.shared.busy }()
 	ctx, cancel := context.WithTimeout(e.rt.ctx, e.rt.cfg.EnvironmentTime)
 	defer cancel()
-	err = e.shared.with.Offer(ctx, e.shareName(name), img.digest, replace, func(w io.Writer) error {
+	err = e.shared.with.Offer(ctx, e.shareName(name), img.Digest, replace, func(w io.Writer) error {
 		return pack(w, filepath.Join(e.dir, name), l)
 	})
 	if errors.Is(err, job.ErrInvalid) {

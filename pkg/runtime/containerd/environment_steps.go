@@ -16,6 +16,7 @@ import (
 
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/containerd/image"
 )
 
 // An environment comes about in steps, each in a sandbox of its own on the image
@@ -31,7 +32,7 @@ import (
 const sourcesMost = 20
 
 // gather returns the wheels that packages, one requirement a line, mean today.
-func (e *environments) gather(ctx context.Context, turn *buildTurn, base *image, packages, dir string) ([]wheelFile, error) {
+func (e *environments) gather(ctx context.Context, turn *buildTurn, base *image.Image, packages, dir string) ([]wheelFile, error) {
 	var built []wheelFile
 	for try := 0; ; try++ {
 		wheels, missing, err := e.resolve(ctx, base, packages, built, filepath.Join(dir, strconv.Itoa(try)))
@@ -61,7 +62,7 @@ var missingWheel = regexp.MustCompile(`(?m)^ERROR: No matching distribution foun
 
 // resolve fetches the wheels that are wanted, and takes them. If one is missing,
 // it says which.
-func (e *environments) resolve(ctx context.Context, base *image, packages string, built []wheelFile, dir string) (wheels []wheelFile, missing string, err error) {
+func (e *environments) resolve(ctx context.Context, base *image.Image, packages string, built []wheelFile, dir string) (wheels []wheelFile, missing string, err error) {
 	run := pipRun{
 		args:   []string{"download", "--only-binary", ":all:", "--dest", wheelsDir, "--find-links", builtDir, "-r", buildList},
 		files:  append(filesOf(built, builtDir), runtime.File{Path: buildList, Data: []byte(packages + "\n")}),
@@ -84,7 +85,7 @@ func (e *environments) resolve(ctx context.Context, base *image, packages string
 
 // fromSource builds one package. Its code, and that of whatever it wants for
 // being built, can do no more than make a wheel of that name.
-func (e *environments) fromSource(ctx context.Context, base *image, requirement, dir string) (w wheelFile, err error) {
+func (e *environments) fromSource(ctx context.Context, base *image.Image, requirement, dir string) (w wheelFile, err error) {
 	run := pipRun{
 		args:   []string{"wheel", "--no-deps", "--wheel-dir", wheelsDir, "-r", buildList},
 		files:  []runtime.File{{Path: buildList, Data: []byte(requirement + "\n")}},
@@ -114,7 +115,7 @@ func filesOf(wheels []wheelFile, dir string) (out []runtime.File) {
 }
 
 // install unpacks wheels, and copies what that comes to to the directory layer.
-func (e *environments) install(ctx context.Context, base *image, wheels []wheelFile, layer string) (n int64, tree string, err error) {
+func (e *environments) install(ctx context.Context, base *image.Image, wheels []wheelFile, layer string) (n int64, tree string, err error) {
 	if len(wheels) == 0 { // nothing but what the image has
 		return 0, hex.EncodeToString(sha256.New().Sum(nil)), nil
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/containerd/image/imagetest"
 )
 
 // A tenant who asks for a thousand builds, the first of which never ends, has one
@@ -89,7 +90,7 @@ func TestEnvironmentsShare(t *testing.T) {
 
 // sleepyPackage is a source distribution whose build sleeps for so many seconds.
 func sleepyPackage(t *testing.T, name string, seconds int) []byte {
-	return zipped(t, func(w io.Writer) {
+	return imagetest.Zipped(t, func(w io.Writer) {
 		a := tar.NewWriter(w)
 		for file, text := range map[string]string{
 			"pyproject.toml": "[build-system]\nrequires = []\nbuild-backend = \"back\"\nbackend-path = [\".\"]\n",

@@ -30,7 +30,7 @@ const warmTime = 20 * time.Second
 // has packages on top, may not: what waits has neither a job's filter nor its limits,
 // and nobody watches what it uses.
 func (s *slot) warm(ctx context.Context) error {
-	if s.of.own != s.of {
+	if s.of.Own != s.of {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, warmTime)
@@ -39,7 +39,7 @@ func (s *slot) warm(ctx context.Context) error {
 	if err == nil || ctx.Err() != nil || !s.alive() {
 		return err
 	}
-	slog.DebugContext(ctx, "no interpreter waits in a slot", "image", s.of.name, "error", err)
+	slog.DebugContext(ctx, "no interpreter waits in a slot", "image", s.of.Name, "error", err)
 	return nil
 }
 
@@ -57,7 +57,7 @@ func (s *slot) startInterpreter(ctx context.Context) (err error) {
 	def := policy.Default()
 	def.OpenFiles = 0 // as many as it can have: whoever may not raise the limit could not undo a lower one
 	pid, err := s.launch(ctx, guest.Start{
-		Argv: []string{"python3", "-B", sandbox.GuestDir + "/zygote.py", "alone"}, Env: sandbox.Environ(s.of.env), Dir: "/", UID: sandbox.ProgramUID, GID: sandbox.ProgramGID,
+		Argv: []string{"python3", "-B", sandbox.GuestDir + "/zygote.py", "alone"}, Env: sandbox.Environ(s.of.Env), Dir: "/", UID: sandbox.ProgramUID, GID: sandbox.ProgramGID,
 	}, files, &sandbox.Program{Limits: &def})
 	for _, f := range files {
 		_ = f.Close()

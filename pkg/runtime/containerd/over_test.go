@@ -6,9 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -171,22 +168,18 @@ func TestHostileDirectoriesOfImages(t *testing.T) {
 // Who does not write over an image has no part in any of it: no overlay, no inodes.
 func TestNothingIsLaidOverAnEmptyDirectory(t *testing.T) {
 	r := newRuntime(t, nil)
-	img, err := r.images.get(t.Context(), testenv.Image)
+	img, err := r.images.Get(t.Context(), testenv.Image)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o, err := r.images.overlaysOf(img, sandbox.Layout{Write: []string{"/workspace", "/tmp", "/none"}}); o != nil || err != nil {
+	if o, err := r.images.Overlays(img, sandbox.Layout{Write: []string{"/workspace", "/tmp", "/none"}}); o != nil || err != nil {
 		t.Errorf("%+v, %v", o, err)
 	}
-	o, err := r.images.overlaysOf(img, sandbox.Layout{Write: []string{"/usr/share", "/bin", "/etc"}})
+	o, err := r.images.Overlays(img, sandbox.Layout{Write: []string{"/usr/share", "/bin", "/etc"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got []string
-	for _, v := range o.list {
-		got = append(got, v.path)
-	}
-	if want := []string{"/usr/share", "/etc"}; !slices.Equal(got, want) { // /bin is a link
+	if got, want := o.Paths(), []string{"/usr/share", "/etc"}; !slices.Equal(got, want) { // /bin is a link
 		t.Errorf("%q, want %q", got, want)
 	}
 }
@@ -222,28 +215,6 @@ func TestNotesOfOverlaysInImages(t *testing.T) {
 	}
 }
 
-// So many files of others that giving them away would take its time are refused.
-func TestOthersAreBounded(t *testing.T) {
-	testenv.Needs(t, "root")
-	dir := t.TempDir()
-	for i := range 3 {
-		if err := os.MkdirAll(filepath.Join(dir, fmt.Sprint(i)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chown(filepath.Join(dir, fmt.Sprint(i)), 7, 0); err != nil {
-			t.Fatal(err)
-		}
-	}
-	o, err := listOthers(dir, 0, 0)
-	if err != nil || len(o.paths) != 3 || o.inodes != 3 || o.check("/x") != nil {
-		t.Errorf("%+v, %v", o, err)
-	}
-	o.many = true
-	if err := o.check("/x"); !errors.Is(err, job.ErrInvalid) {
-		t.Errorf("too many: %v", err)
-	}
-}
-
 // Programs find their libraries where they write over those of the image.
 func TestWriteOverTheLibraries(t *testing.T) {
 	r, isolations := everywhere(t)
@@ -256,32 +227,6 @@ func TestWriteOverTheLibraries(t *testing.T) {
 			if err != nil || rep.Outcome != job.Succeeded || rep.Stdout.Text != "2.0 1\n" {
 				t.Errorf("%s %s: %+v, %v", isolation, program.Kind(), rep, err)
 			}
-		}
-	}
-}
-
-// A map exchanges two ids and leaves all others be, each once.
-func TestSwapped(t *testing.T) {
-	for _, c := range [][2]int{{0, 1000}, {1000, 0}, {5, 5}, {0, 0}, {1, 2}, {65534, 231072}} {
-		got := map[int]int{}
-		covered := 0
-		for part := range strings.SplitSeq(swapped(c[0], c[1]), ",") {
-			var from, to, size int
-			if _, err := fmt.Sscanf(part, "%d:%d:%d", &from, &to, &size); err != nil {
-				t.Fatal(err)
-			}
-			covered += size
-			for _, id := range []int{0, 1, 2, 5, 1000, 65534, 231072, 1<<32 - 2} {
-				if id >= from && id < from+size {
-					if _, twice := got[id]; twice {
-						t.Errorf("%v: %d is mapped twice", c, id)
-					}
-					got[id] = to + id - from
-				}
-			}
-		}
-		if covered != 1<<32-1 || got[c[0]] != c[1] || got[c[1]] != c[0] || len(got) != 8 || len(slices.Compact(slices.Sorted(maps.Values(got)))) != 8 {
-			t.Errorf("%v: %d ids, %v", c, covered, got)
 		}
 	}
 }

@@ -1,34 +1,31 @@
 package containerd
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/containerd/image"
 )
 
 // theirs returns the default image with files of somebody else over it, as the
 // packages of an environment (own) or the layers of a tenant's image may be.
-func theirs(t *testing.T, r *Runtime, files map[string]string, own bool, env ...string) *image {
+func theirs(t *testing.T, r *Runtime, files map[string]string, own bool, env ...string) *image.Image {
 	t.Helper()
-	base, err := r.images.get(t.Context(), testenv.Image)
+	base, err := r.images.Get(t.Context(), testenv.Image)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.images.mu.Lock()
-	name := "theirs-" + strconv.Itoa(len(r.images.known))
-	r.images.mu.Unlock()
-	layer, dir := filepath.Join(t.TempDir(), "layer"), filepath.Join(r.images.dir, name)
+	name := fmt.Sprintf("theirs-%d", theirsMade.Add(1))
+	layer := filepath.Join(t.TempDir(), "layer")
 	for name, text := range files {
 		file := filepath.Join(layer, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -38,37 +35,27 @@ func theirs(t *testing.T, r *Runtime, files map[string]string, own bool, env ...
 			t.Fatal(err)
 		}
 	}
-	if err := os.MkdirAll(dir, 0o711); err != nil {
-		t.Fatal(err)
-	}
-	layers, err := r.images.layers(base.rootfs)
+	img, err := r.images.Stack(base, image.Addition{Name: name, Digest: name, Layer: layer})
 	if err != nil {
 		t.Fatal(err)
 	}
-	lower := strings.Join(append([]string{layer}, layers...), ":")
-	if err := unix.Mount("overlay", dir, "overlay", unix.MS_RDONLY, "lowerdir="+lower); err != nil {
-		t.Fatal(err)
+	img.Name, img.Env = "test/theirs", append(base.Env[:len(base.Env):len(base.Env)], env...)
+	if !own {
+		img.Own = nil
 	}
-	img := &image{name: "test/theirs", digest: name, rootfs: dir, env: append(base.env[:len(base.env):len(base.env)], env...)}
-	if own {
-		img.own = base
-	}
-	mounted := &root{dir: dir}
-	img.root = mounted
-	r.images.mu.Lock()
-	defer r.images.mu.Unlock()
-	r.images.known[img.digest], r.images.roots[name] = img, mounted
 	return img
 }
 
+var theirsMade atomic.Int64
+
 // runTheirs runs a program in img. At task it waits until a slot was made ahead of demand.
-func runTheirs(t *testing.T, r *Runtime, isolation policy.Isolation, img *image, p job.Program) (s runtime.Slot, rep *runtime.Report) {
+func runTheirs(t *testing.T, r *Runtime, isolation policy.Isolation, img *image.Image, p job.Program) (s runtime.Slot, rep *runtime.Report) {
 	t.Helper()
 	var err error
 	if isolation == policy.Cell {
-		s, err = r.cells.pool.Get(t.Context(), cellKey{cellHome: cellHome{"test", img.digest, ""}, zygote: zygoteOf(p.Kind())})
+		s, err = r.cells.pool.Get(t.Context(), cellKey{cellHome: cellHome{"test", img.Digest, ""}, zygote: zygoteOf(p.Kind())})
 	} else {
-		key := taskSlotKey{isolation, img.digest, p.Kind() != "command" && !r.levels[isolation].foreign}
+		key := taskSlotKey{isolation, img.Digest, p.Kind() != "command" && !r.levels[isolation].foreign}
 		var first *slot
 		if first, err = r.pool.Get(t.Context(), key); err != nil {
 			t.Fatal(err)
@@ -154,11 +141,11 @@ func TestTheirCodeRunsBehindTheWalls(t *testing.T) {
 
 func baseRoot(t *testing.T, r *Runtime) string {
 	t.Helper()
-	base, err := r.images.get(t.Context(), testenv.Image)
+	base, err := r.images.Get(t.Context(), testenv.Image)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return base.rootfs
+	return base.Rootfs
 }
 
 // A python3 of theirs is not the one that others are forked from, and finds no socket.
@@ -193,7 +180,7 @@ func TestTheirVariablesStartNothing(t *testing.T) {
 		t.Run(env, func(t *testing.T) {
 			img := theirs(t, r, hook, false, env)
 			if env == "ASSAY_PRELOAD=hook" {
-				img.env = append(img.env, "PYTHONPATH=/opt/hook")
+				img.Env = append(img.Env, "PYTHONPATH=/opt/hook")
 			}
 			s, rep := runTheirs(t, r, policy.Cell, img, seen)
 			if !confined(rep.Stdout.Text) {
@@ -228,62 +215,5 @@ exec(tell)`))
 	afresh, forked, _ := strings.Cut(rep.Stdout.Text, "\n\n")
 	if afresh+"\n" != forked || rep.Outcome != job.Succeeded || !strings.Contains(forked, "'/opt/first', ") {
 		t.Errorf("afresh\n%s\nforked\n%s%s", afresh, forked, rep.Stderr.Text)
-	}
-}
-
-func TestWhoseImage(t *testing.T) {
-	t.Parallel()
-	m := &images{trusted: []string{"docker.io/library/python", "ghcr.io/ours/", "quay.io/a/b:1"}}
-	for ref, want := range map[string]bool{
-		"assay.local/python:latest": true, "docker.io/library/python:3.12": true, "docker.io/library/python@sha256:00": true,
-		"ghcr.io/ours/x:1": true, "quay.io/a/b:1": true,
-		"docker.io/library/python-evil:3": false, "docker.io/library/python/evil:3": false, "ghcr.io/ours-not/x:1": false,
-		"quay.io/a/b:12": false, "quay.io/a/b:2": false, "assay.local.example.org/python:latest": false, "docker.io/assay.local/python:1": false,
-	} {
-		if got := m.operators(ref, nil); got != want {
-			t.Errorf("%s: %v, want %v", ref, got, want)
-		}
-	}
-	if !m.operators("docker.io/tenant/x:1", map[string]string{archiveLabel: "1"}) {
-		t.Error("an archive of the worker's is not the operator's")
-	}
-	if err := checkTrusted([]string{"docker.io/library/python", "docker.io/library/python:3", "ghcr.io/ours/"}); err != nil {
-		t.Error(err)
-	}
-	for _, bad := range []string{"", "/", "python", "library/python", "ghcr.io/UP", "a b"} {
-		if checkTrusted([]string{bad}) == nil {
-			t.Errorf("%q is accepted", bad)
-		}
-	}
-}
-
-// What a tenant names by digest is the operator's image if the operator has it, and
-// other content is not, whatever a registry calls it.
-func TestTheSameContentIsTheOperators(t *testing.T) {
-	r := newRuntime(t, nil)
-	base, err := r.images.get(t.Context(), testenv.Image)
-	if err != nil {
-		t.Fatal(err)
-	}
-	service := r.client.ImageService()
-	record, err := service.Get(t.Context(), testenv.Image)
-	if err != nil {
-		t.Fatal(err)
-	}
-	record.Name, record.Labels = "docker.io/tenant/same:1", nil
-	if _, err := service.Create(t.Context(), record); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = service.Delete(context.WithoutCancel(t.Context()), record.Name) })
-	same, err := r.images.get(t.Context(), record.Name)
-	if err != nil || same.own == nil || same.digest != base.digest {
-		t.Errorf("known content: %+v, %v", same, err)
-	}
-	other := newRuntime(t, nil)
-	if first, err := other.images.get(t.Context(), record.Name); err != nil || first.own != nil {
-		t.Errorf("content that the operator has not named: %+v, %v", first, err)
-	}
-	if now, err := other.images.get(t.Context(), testenv.Image); err != nil || now.own != now {
-		t.Errorf("and once they have: %+v, %v", now, err)
 	}
 }

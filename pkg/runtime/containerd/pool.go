@@ -34,7 +34,7 @@ func (r *Runtime) taskPool() *slotpool.Pool[taskSlotKey, *slot] {
 		// Half of the places are left to jobs that cannot wait.
 		Fill: max(r.cfg.Parallel/2, 1),
 		Make: func(ctx context.Context, k taskSlotKey) (*slot, error) {
-			return r.makeSlot(ctx, r.levels[k.isolation], r.images.of(k.digest), defaultShape)
+			return r.makeSlot(ctx, r.levels[k.isolation], r.images.Known(k.digest), defaultShape)
 		},
 		Warm: func(ctx context.Context, k taskSlotKey, s *slot) error {
 			if !k.python {
@@ -44,8 +44,8 @@ func (r *Runtime) taskPool() *slotpool.Pool[taskSlotKey, *slot] {
 		},
 		Drop: func(s *slot) { s.Close() },
 		Alive: func(k taskSlotKey, s *slot) bool {
-			now := r.images.of(k.digest)
-			return s.alive() && now != nil && s.of.rootfs == now.rootfs
+			now := r.images.Known(k.digest)
+			return s.alive() && now != nil && s.of.Rootfs == now.Rootfs
 		},
 		Weigh: func(k taskSlotKey) int64 {
 			switch {

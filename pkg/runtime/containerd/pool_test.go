@@ -14,11 +14,11 @@ import (
 // warmTasks returns how many slots of isolation task are ready.
 func warmTasks(t testing.TB, r *Runtime, kind string) int {
 	t.Helper()
-	img, err := r.images.get(t.Context(), taskKey.Image)
+	img, err := r.images.Get(t.Context(), taskKey.Image)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return r.pool.Ready(taskSlotKey{policy.Task, img.digest, kind != "command"})
+	return r.pool.Ready(taskSlotKey{policy.Task, img.Digest, kind != "command"})
 }
 
 // acquireTask returns a slot as the runtime hands it out.

@@ -22,6 +22,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
 	"github.com/assay-run/assay/pkg/runtime/containerd/filter"
+	"github.com/assay-run/assay/pkg/runtime/containerd/image"
 	"github.com/assay-run/assay/pkg/runtime/egress"
 	slotpool "github.com/assay-run/assay/pkg/runtime/pool"
 	"github.com/assay-run/assay/pkg/runtime/seccomp"
@@ -42,8 +43,7 @@ type Runtime struct {
 	levels  map[policy.Isolation]*level
 	cgroups *cgroup.Hierarchy
 	share   guest.Share // of each job
-	images  *images
-	named   named
+	images  *image.Store
 	pool    *slotpool.Pool[taskSlotKey, *slot]
 	cells   *cells
 
@@ -100,9 +100,6 @@ func New(ctx context.Context, cfg Config) (_ *Runtime, err error) {
 	if r.filter, err = seccomp.Compile(filter.Program()); err != nil {
 		return nil, err
 	}
-	if err := checkTrusted(cfg.TrustedImages); err != nil {
-		return nil, fmt.Errorf("trusted images: %w", err)
-	}
 	state, err := cfg.stateDir()
 	if err != nil {
 		return nil, err
@@ -132,7 +129,7 @@ func New(ctx context.Context, cfg Config) (_ *Runtime, err error) {
 		return nil, err
 	}
 	for _, a := range cfg.ImageArchives {
-		if err := r.images.importArchive(ctx, a); err != nil {
+		if err := r.images.ImportArchive(ctx, a); err != nil {
 			return nil, err
 		}
 	}
@@ -151,11 +148,7 @@ func New(ctx context.Context, cfg Config) (_ *Runtime, err error) {
 }
 
 func (r *Runtime) connect(ctx context.Context) error {
-	registries, err := parseRegistries(r.cfg.ImageRegistries)
-	if err != nil {
-		return fmt.Errorf("image registries: %w", err)
-	}
-	access, err := r.cfg.newAccess(registries)
+	images, err := r.imagesConfig()
 	if err != nil {
 		return err
 	}
@@ -170,9 +163,8 @@ func (r *Runtime) connect(ctx context.Context) error {
 		return fmt.Errorf("connect to containerd at %s: %w", r.cfg.Address, err)
 	}
 	egress.Zero()
-	r.images = &images{client: c, snapshotter: r.cfg.Snapshotter, trusted: r.cfg.TrustedImages, registries: registries, access: access, most: int64(r.cfg.ImageSize), dir: filepath.Join(r.dir, "images"),
-		space: int64(r.cfg.ImagesMost), pulls: make(chan struct{}, pullsAtOnce), collected: newCollected(), pulling: newPulls(), rest: r.restOn,
-		byName: map[string]imageEntry{}, asked: map[string]time.Time{}, known: map[string]*image{}, roots: map[string]*root{}, lowers: map[string][]string{}}
+	images.Client = c
+	r.images = image.New(images)
 	r.engine, err = r.newEngine(r.cfg.Runtime, r.cfg.Runc, "")
 	return err
 }
@@ -210,7 +202,7 @@ func (r *Runtime) Acquire(ctx context.Context, key runtime.Key) (runtime.Slot, e
 		}
 		return s, nil
 	}
-	s, err := r.pool.Get(ctx, taskSlotKey{l.isolation, img.digest, key.Kind != "command" && !l.foreign})
+	s, err := r.pool.Get(ctx, taskSlotKey{l.isolation, img.Digest, key.Kind != "command" && !l.foreign})
 	if err != nil {
 		return nil, err // not s: a nil *slot is not a nil Slot
 	}
@@ -229,7 +221,7 @@ const (
 )
 
 // makeSlot is newSlot with its turn, once more if that takes too long.
-func (r *Runtime) makeSlot(ctx context.Context, lv *level, img *image, want shape) (*slot, error) {
+func (r *Runtime) makeSlot(ctx context.Context, lv *level, img *image.Image, want shape) (*slot, error) {
 	if !r.enter() {
 		return nil, errClosed
 	}
@@ -261,7 +253,7 @@ func (r *Runtime) makeSlot(ctx context.Context, lv *level, img *image, want shap
 var errTimeout = errors.New("a sandbox that is being made hangs")
 
 // tryNewSlot is newSlot within the time that one try has.
-func (r *Runtime) tryNewSlot(ctx context.Context, lv *level, img *image, want shape) (*slot, error) {
+func (r *Runtime) tryNewSlot(ctx context.Context, lv *level, img *image.Image, want shape) (*slot, error) {
 	try, cancel := context.WithTimeoutCause(ctx, r.patience, errTimeout)
 	defer cancel()
 	s, err := r.newSlot(try, lv, img, want)
@@ -362,7 +354,7 @@ func (r *Runtime) Close(ctx context.Context) error {
 	select {
 	case <-done:
 		r.cells.destroy(ctx)
-		r.closeErr = errors.Join(r.images.unmountRoots(ctx), r.sweep(ctx), r.removeState())
+		r.closeErr = errors.Join(r.images.Close(ctx), r.sweep(ctx), r.removeState())
 	case <-ctx.Done():
 		r.closeErr = fmt.Errorf("close the runtime: %w", context.Cause(ctx))
 	}

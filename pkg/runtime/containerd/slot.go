@@ -16,6 +16,8 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
+	"github.com/assay-run/assay/pkg/runtime/containerd/image"
+	"github.com/assay-run/assay/pkg/runtime/containerd/overlay"
 	"github.com/assay-run/assay/pkg/runtime/process"
 	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
@@ -27,7 +29,7 @@ const cleanTime = 30 * time.Second
 // slot is a running container whose guest waits for one attempt.
 type slot struct {
 	sandbox.Place
-	of        *image
+	of        *image.Image
 	level     *level
 	shape     shape
 	rt        *Runtime
@@ -69,18 +71,18 @@ func (l *level) fits(s, want shape) bool {
 }
 
 // newSlot makes a slot. It needs no job: limits are set when one takes it.
-func (r *Runtime) newSlot(ctx context.Context, lv *level, img *image, want shape) (_ *slot, err error) {
-	release, err := r.images.hold(img)
+func (r *Runtime) newSlot(ctx context.Context, lv *level, img *image.Image, want shape) (_ *slot, err error) {
+	release, err := r.images.Hold(img)
 	if err != nil {
 		return nil, err
 	}
 	token, name, uid := r.another()
-	s := &slot{rt: r, release: release, level: lv, shape: want, of: img, Place: sandbox.Place{Image: img.told(), Layout: want.Layout, Foreign: lv.foreign, Null: os.DevNull}, dir: filepath.Join(r.dir, "slots", token)}
+	s := &slot{rt: r, release: release, level: lv, shape: want, of: img, Place: sandbox.Place{Image: img.Told(), Layout: want.Layout, Foreign: lv.foreign, Null: os.DevNull}, dir: filepath.Join(r.dir, "slots", token)}
 	defer func() {
 		if err != nil {
 			s.Close()
 			if context.Cause(ctx) == nil {
-				err = img.trouble(err)
+				err = img.Trouble(err)
 			}
 		}
 	}()
@@ -133,7 +135,7 @@ func (s *slot) lay(uid int) (*containerSpec, error) {
 		return nil, err
 	}
 	def := policy.Default()
-	over, err := s.rt.images.overlaysOf(s.of, s.Layout)
+	over, err := s.rt.images.Overlays(s.of, s.Layout)
 	if err != nil {
 		return nil, err
 	}
@@ -152,15 +154,15 @@ func (s *slot) lay(uid int) (*containerSpec, error) {
 	if s.Foreign { // what is in its /dev is the engine's, but for what we bind there
 		extra = append(extra, "/dev/shm")
 	}
-	if s.Layout.Equal(sandbox.DefaultLayout) && (!s.Foreign || hasShm(s.of.rootfs)) {
-		box.rootfs, err = s.rt.images.ownRoot(filepath.Join(s.dir, "rootfs"), s.of.rootfs)
+	if s.Layout.Equal(sandbox.DefaultLayout) && (!s.Foreign || hasShm(s.of.Rootfs)) {
+		box.rootfs, err = s.rt.images.OwnRoot(filepath.Join(s.dir, "rootfs"), s.of.Rootfs)
 	} else {
-		box.rootfs, err = extraMountpoints(s.dir, s.of.rootfs, extra)
+		box.rootfs, err = image.ExtraMountpoints(s.dir, s.of.Rootfs, extra)
 	}
 	if err != nil {
 		return nil, err
 	}
-	guestFiles, err := ownView(filepath.Join(s.dir, "guest"), []string{escapeOverlay(filepath.Join(s.rt.dir, "guest"))})
+	guestFiles, err := overlay.View(filepath.Join(s.dir, "guest"), []string{overlay.Escape(filepath.Join(s.rt.dir, "guest"))})
 	if err != nil {
 		return nil, err
 	}
@@ -324,5 +326,5 @@ func (s *slot) destroy(ctx context.Context) error {
 // removeSlotDir unmounts and removes what lay made, and the directory itself. It
 // never descends into a mount.
 func removeSlotDir(dir string) error {
-	return errors.Join(unmountViews(dir, "rootfs", "guest", "dev", "scratch"), os.RemoveAll(dir))
+	return errors.Join(overlay.Unmount(dir, "rootfs", "guest", "dev", "scratch"), os.RemoveAll(dir))
 }

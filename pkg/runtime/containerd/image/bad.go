@@ -1,0 +1,108 @@
+package image
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	client "github.com/containerd/containerd/v2/client"
+	"github.com/containerd/errdefs"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/runtime"
+)
+
+// environmentMost is how many bytes the environment of an image may have: all of it goes
+// to each program.
+const environmentMost = 128 << 10
+
+// ofTheLayers are beginnings of what containerd says of layers that are no such thing.
+// It says so in words only: what its own process meets comes without a type.
+var ofTheLayers = []string{
+	"archive/tar: ", "unexpected EOF", "wrong diff id calculated", "mismatched image rootfs and manifest layers",
+	"no such file or directory", "not a directory", "is a directory", "file exists", "file name too long", "invalid argument",
+	"invalid checksum", "magic number mismatch", "gzip: invalid", "zstd", "too many levels of symbolic links", "path escapes",
+}
+
+// ofTheHost are those of a host's trouble, whatever else is said.
+var ofTheHost = []string{
+	"no space left on device", "disk quota exceeded", "input/output error", "read-only file system", "cannot allocate memory", "too many open files",
+}
+
+// unpackError tells whose trouble it is that an image could not be read or unpacked:
+// job.ErrInvalid if it is no image, runtime.ErrImage if nobody knows, which is for
+// another worker to try then. A containerd that does not answer is neither.
+func unpackError(err error) error {
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	text := err.Error()
+	says := func(list []string) bool {
+		for _, s := range list {
+			if strings.Contains(text, s) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case errors.Is(err, job.ErrInvalid) || errdefs.IsUnavailable(err) || errdefs.IsCanceled(err) || errdefs.IsDeadlineExceeded(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
+		return err
+	case errors.As(err, &syntax) || errors.As(err, &kind):
+		return job.Invalid("image", "its manifest or its configuration is no such thing: %v", err)
+	case says(ofTheHost):
+		return err
+	case says(ofTheLayers):
+		return job.Invalid("image", "its layers are not what they should be: %.500s", lastOf(text))
+	}
+	return fmt.Errorf("%w: it does not unpack: %w", runtime.ErrImage, err)
+}
+
+// temporary is where containerd mounts an image that it unpacks.
+var temporary = regexp.MustCompile(`[^ "]*/containerd-mount[0-9]+`)
+
+// unpacking reports whether what was pulled failed after it had come.
+func unpacking(err error) bool {
+	text := err.Error()
+	for _, s := range []string{"failed to extract layer", "wrong diff id calculated", "mismatched image rootfs", "unmarshal image config"} {
+		if strings.Contains(text, s) {
+			return true
+		}
+	}
+	return false
+}
+
+// lastOf is the end of a chain of errors, without paths of this host.
+func lastOf(text string) string {
+	if _, rest, ok := strings.Cut(text, "mount callback failed on "); ok {
+		_, text, _ = strings.Cut(rest, ": ")
+	}
+	return temporary.ReplaceAllString(text, "")
+}
+
+// absent is for an image of which containerd has no part that is asked for: it was
+// collected a moment ago, or is none for this machine.
+func (m *Store) absent(ctx context.Context, ref string, img client.Image, err error) error {
+	now, getErr := m.client.GetImage(ctx, ref)
+	if getErr != nil || now.Target().Digest != img.Target().Digest {
+		return fmt.Errorf("%w: %w", ErrCollected, err)
+	}
+	return job.Invalid("image", "nothing of it is for the machine of this worker, or parts of it were not imported: %v", err)
+}
+
+// checkEnvironment refuses an environment that no program can have.
+func checkEnvironment(env []string) error {
+	size := 0
+	for _, e := range env {
+		size += len(e)
+		if strings.ContainsRune(e, 0) {
+			return job.Invalid("image", "its configuration has a variable with a NUL byte, %.80q", e)
+		}
+	}
+	if size > environmentMost {
+		return job.Invalid("image", "the environment of its configuration has %d bytes; at most %d", size, environmentMost)
+	}
+	return nil
+}

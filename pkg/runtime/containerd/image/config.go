@@ -1,0 +1,60 @@
+package image
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/pkg/runtime/sandbox"
+)
+
+// workingDir returns the directory of an image's configuration, if there is such a one
+// below rootfs and the program, who is nobody to the image, may enter it. Other engines
+// make it where it is missing; an image that only names it has nothing there.
+func workingDir(rootfs, dir string) string {
+	if dir = path.Clean(dir); !path.IsAbs(dir) || dir == "/" {
+		return ""
+	}
+	root, err := os.Open(rootfs)
+	if err != nil {
+		return ""
+	}
+	defer root.Close()
+	for i := 1; i <= len(dir); i++ {
+		if i < len(dir) && dir[i] != '/' {
+			continue
+		}
+		fd, err := unix.Openat2(int(root.Fd()), strings.TrimPrefix(dir[:i], "/"), &unix.OpenHow{
+			Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
+		})
+		if err != nil {
+			return ""
+		}
+		var st unix.Stat_t
+		err = unix.Fstat(fd, &st)
+		_ = unix.Close(fd)
+		if err != nil || st.Mode&0o001 == 0 {
+			return ""
+		}
+	}
+	return dir
+}
+
+// userNote says what a job is not told otherwise: who its programs are not. Images
+// whose user is root are the usual ones, and say nothing by it.
+func (img *Image) userNote() string {
+	switch user, _, _ := strings.Cut(img.User, ":"); user {
+	case "", "root", "0":
+		return ""
+	default:
+		return fmt.Sprintf("the image's user %.80q is not used: programs are user %d of their sandbox", user, sandbox.ProgramUID)
+	}
+}
+
+// Told is what programs are told of img.
+func (img *Image) Told() sandbox.Image {
+	return sandbox.Image{Digest: img.Digest, Env: img.Env, Dir: img.Dir, Note: img.userNote(), Packages: img.Packages}
+}

@@ -1,0 +1,159 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	client "github.com/containerd/containerd/v2/client"
+	imagespkg "github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/containerd/v2/core/snapshots"
+	"github.com/containerd/errdefs"
+
+	"github.com/assay-run/assay/pkg/policy"
+)
+
+// connectTime is how long containerd may take to answer.
+const connectTime = 10 * time.Second
+
+// Host is the images of a containerd, for whoever looks after them by hand, with workers
+// beside it or without.
+type Host struct{ store *Store }
+
+// OpenHost connects to the containerd at address. In its namespace, trusted are the
+// images of registries that are as good as the operator's own: see Config.Trusted.
+func OpenHost(ctx context.Context, address, namespace string, trusted []string) (*Host, error) {
+	if err := checkTrusted(trusted); err != nil {
+		return nil, fmt.Errorf("--trusted-images: %w", err)
+	}
+	if strings.HasPrefix(address, "/") {
+		if _, err := os.Stat(address); err != nil { // which is not waited for, as a worker does that starts with it
+			return nil, fmt.Errorf("connect to containerd at %s (--containerd): %w", address, err)
+		}
+	}
+	c, err := client.New(address, client.WithDefaultNamespace(namespace), client.WithTimeout(connectTime))
+	if err != nil {
+		return nil, fmt.Errorf("connect to containerd at %s: %w", address, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	if _, err := c.Version(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("connect to containerd at %s: %w", address, err), c.Close())
+	}
+	return &Host{&Store{client: c, snapshotter: DefaultSnapshotter, trusted: trusted, most: int64(DefaultMost)}}, nil
+}
+
+// Close ends the connection.
+func (s *Host) Close() error { return s.store.client.Close() }
+
+// List returns all images, the operator's first.
+func (s *Host) List(ctx context.Context) ([]policy.HostImage, error) {
+	all, err := s.survey(ctx)
+	return told(all), err
+}
+
+func (s *Host) survey(ctx context.Context) ([]keptImage, error) {
+	s.store.collecting.Lock()
+	defer s.store.collecting.Unlock()
+	return s.store.survey(ctx)
+}
+
+// Check looks whether a file may be an archive of images, without importing it.
+func (s *Host) Check(file string) error {
+	if err := checkArchive(file); err != nil {
+		return fmt.Errorf("import %s: %w", file, err)
+	}
+	return nil
+}
+
+// Import imports the images of an archive and returns those. On error there are none.
+func (s *Host) Import(ctx context.Context, file string) ([]policy.HostImage, error) {
+	made, err := importFile(ctx, s.store.client, file)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]keptImage, len(made))
+	for i, record := range made {
+		all[i] = keptImage{imageFacts: s.store.examine(ctx, record), record: record}
+	}
+	return told(all), nil
+}
+
+// Pruned is an image that Prune removed, or would.
+type Pruned struct {
+	policy.HostImage
+	InUse bool `json:"in_use"` // a worker has its files mounted: they go when that lets go of it
+}
+
+// Prune removes the images that jobs brought and that were pulled longer ago than older,
+// and calls did for each that is gone. With dry, it removes none. What runs in one goes
+// on, and a worker pulls it again for the next job that names it.
+func (s *Host) Prune(ctx context.Context, older time.Duration, dry bool, did func(Pruned)) error {
+	all, err := s.survey(ctx)
+	if err != nil {
+		return err
+	}
+	chains := map[string]int{}
+	for _, k := range all {
+		chains[k.chain]++
+	}
+	before := time.Now().Add(-older)
+	for _, k := range all {
+		if !k.pulled || older > 0 && k.record.UpdatedAt.After(before) {
+			continue
+		}
+		chains[k.chain]--
+		p := Pruned{HostImage: k.host()}
+		if p.InUse, err = s.store.isViewed(ctx, k.chain); err == nil && !dry {
+			p.InUse, err = s.prune(ctx, &k, chains[k.chain] == 0)
+		}
+		if errors.Is(err, errMoved) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("prune %s: %w", k.record.Name, err)
+		}
+		did(p)
+	}
+	if dry {
+		return nil
+	}
+	return s.store.reclaim(ctx)
+}
+
+// errMoved says that a name means no longer what it did a moment ago.
+var errMoved = errors.New("it has just been pulled anew, or removed")
+
+// prune removes one, and with the last of a chain of layers the root file system that
+// workers made of them, unless one has it mounted.
+func (s *Host) prune(ctx context.Context, k *keptImage, last bool) (inUse bool, err error) {
+	m := s.store
+	target := k.record.Target
+	err = m.client.ImageService().Delete(ctx, k.record.Name, imagespkg.DeleteTarget(&target))
+	if errdefs.IsNotFound(err) {
+		return false, errMoved
+	}
+	if err != nil || k.chain == "" {
+		return false, err
+	}
+	if !last {
+		return m.isViewed(ctx, k.chain)
+	}
+	free, err := m.removeBase(ctx, k.chain)
+	return !free, err
+}
+
+// isViewed reports whether a worker has the root file system of a chain of layers mounted.
+func (m *Store) isViewed(ctx context.Context, chain string) (viewed bool, err error) {
+	err = m.client.SnapshotService(m.snapshotter).Walk(ctx, func(context.Context, snapshots.Info) error {
+		viewed = true
+		return nil
+	}, fmt.Sprintf("parent==%q", baseName(chain)))
+	if err != nil {
+		return false, fmt.Errorf("look for who uses it: %w", err)
+	}
+	return viewed, nil
+}

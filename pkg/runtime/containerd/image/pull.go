@@ -1,0 +1,128 @@
+package image
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	client "github.com/containerd/containerd/v2/client"
+	"github.com/distribution/reference"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/containerd/registry"
+)
+
+// PullPolicy says when a registry is asked what a name means.
+type PullPolicy string
+
+// The policies.
+const (
+	PullIfNotPresent PullPolicy = "if_not_present" // when no image of the name is there
+	PullAlways       PullPolicy = "always"         // and again when it was asked more than pullFresh ago
+)
+
+// pullFresh is how long, with PullAlways, a tag means what its registry said it did.
+const pullFresh = time.Minute
+
+// check says what is wrong with a policy.
+func (p PullPolicy) check() error {
+	switch p {
+	case "", PullIfNotPresent, PullAlways:
+		return nil
+	}
+	return fmt.Errorf("image pull policy: %q is neither %s nor %s", p, PullIfNotPresent, PullAlways)
+}
+
+// stale reports whether the registry of ref is to be asked although img is there. What a
+// digest names does not change, and what was imported is the operator's to replace.
+func (m *Store) stale(ref string, img client.Image) bool {
+	if m.policy != PullAlways || img.Labels()[pulledLabel] == "" {
+		return false
+	}
+	if named, err := reference.ParseNamed(ref); err != nil {
+		return false
+	} else if _, exact := named.(reference.Digested); exact {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return time.Since(m.asked[ref]) >= pullFresh
+}
+
+// answered notes that the registry of ref has said what it means.
+func (m *Store) answered(ref string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name, at := range m.asked {
+		if time.Since(at) >= pullFresh {
+			delete(m.asked, name)
+		}
+	}
+	m.asked[ref] = time.Now()
+}
+
+// pull has ref pulled from its registry, in its turn.
+func (m *Store) pull(ctx context.Context, ref string) (client.Image, error) {
+	if strings.HasPrefix(ref, localDomain+"/") {
+		return nil, job.Invalid("image", "there is no image %s on this worker; import it, or name one of a registry", ref)
+	}
+	if !m.registries.Lists(ref) {
+		host, _, _ := strings.Cut(ref, "/")
+		return nil, job.Invalid("image", "there is no image %s on this worker, and its operator lets none be pulled from registry %s (--image-registries)", ref, host)
+	}
+	select {
+	case m.pulls <- struct{}{}:
+		defer func() { <-m.pulls }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: others are pulled", runtime.ErrImage)
+	}
+	if err := m.makeRoom(ctx); err != nil {
+		return nil, err
+	}
+	ctx, counted := m.pulling.Begin(ctx, ref)
+	img, bytes, err := m.fetch(ctx, ref)
+	counted(bytes, err)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := m.collect(ctx, ref); err != nil {
+		slog.WarnContext(ctx, "cannot make room after an image was pulled", "image", ref, "error", err)
+	}
+	return img, nil
+}
+
+// fetch pulls an image from its registry, and returns how many compressed bytes it has.
+func (m *Store) fetch(ctx context.Context, ref string) (client.Image, int64, error) {
+	way, err := m.registries.Way(ref, m.client.ContentStore(), m.most)
+	if err != nil {
+		return nil, 0, pullError(ref, err)
+	}
+	defer way.Close()
+	img, err := m.client.Pull(ctx, ref, client.WithPullUnpack, client.WithPullSnapshotter(m.snapshotter),
+		client.WithResolver(way.Resolver()), client.WithImageHandlerWrapper(way.Count), client.WithPullLabel(pulledLabel, "1"))
+	if err != nil {
+		return nil, 0, pullError(ref, way.Judge(err))
+	}
+	m.answered(ref)
+	return img, way.Size(), nil
+}
+
+// pullError tells whose trouble it is that ref could not be pulled: job.ErrInvalid
+// if the name is wrong, runtime.ErrImage if it may work another time. What a
+// registry answered is in the worker's log only: it may come from elsewhere.
+func pullError(ref string, err error) error {
+	if err == nil {
+		return nil
+	}
+	slog.Warn("an image could not be pulled", "image", ref, "error", err)
+	if no := registry.Refused(ref, err); no != nil {
+		return no
+	}
+	if unpacking(err) {
+		return unpackError(err)
+	}
+	return fmt.Errorf("%w: %s", runtime.ErrImage, registry.Trouble(err))
+}

@@ -1,0 +1,209 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/containerd/containerd/v2/core/mount"
+	"github.com/containerd/containerd/v2/core/snapshots"
+	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/runtime/containerd/overlay"
+)
+
+// mountpoints are the directories that every sandbox mounts something on. The
+// root file system is read-only and not the sandbox's own, so that no container
+// runtime could make them when they are needed.
+var mountpoints = []string{"workspace", "tmp", "proc", "dev", "sys", "run/assay"}
+
+// mountRoot returns where the file system of a chain of layers is mounted, once
+// for all of its containers. The two snapshots behind it stay between runs.
+func (m *Store) mountRoot(ctx context.Context, chain string) (*root, error) {
+	if r := m.mounted(chain); r != nil {
+		return r, nil
+	}
+	m.mounting.Lock()
+	defer m.mounting.Unlock()
+	if r := m.mounted(chain); r != nil {
+		return r, nil
+	}
+	base, err := m.base(ctx, chain)
+	if err != nil {
+		return nil, err
+	}
+	sn := m.client.SnapshotService(m.snapshotter)
+	view := m.view(chain)
+	mounts, err := sn.View(ctx, view, base, snapshots.WithLabels(keep))
+	if errdefs.IsAlreadyExists(err) {
+		mounts, err = sn.Mounts(ctx, view)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("view of the root file system: %w", err)
+	}
+	dir := filepath.Join(m.dir, strings.ReplaceAll(chain, ":", "-"))
+	if err := os.MkdirAll(dir, 0o711); err != nil {
+		return nil, err
+	}
+	if err := mount.All(mounts, dir); err != nil {
+		return nil, fmt.Errorf("mount the root file system: %w", err)
+	}
+	if err := checkMountpoints(dir); err != nil {
+		return nil, errors.Join(err, mount.UnmountAll(dir, unix.MNT_DETACH))
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.roots[chain], m.lowers[dir] = &root{name: chain, dir: dir, used: time.Now()}, overlay.LowerDirs(mounts)
+	return m.roots[chain], nil
+}
+
+func (m *Store) mounted(chain string) *root {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.roots[chain]
+}
+
+// baseName is the snapshot of a chain of layers with the mountpoints, which all
+// workers of one containerd share, and view the one of it that this runtime mounts: as
+// long as any has one, the base cannot be removed.
+func baseName(chain string) string { return "assay.dev/base/" + chain }
+
+func (m *Store) view(chain string) string { return baseName(chain) + "/view/" + m.instance }
+
+// Layers returns the directories behind a mounted root file system.
+func (m *Store) Layers(rootfs string) ([]string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if found := m.lowers[rootfs]; found != nil {
+		return found, nil
+	}
+	return nil, fmt.Errorf("packages need the overlayfs snapshotter, not %s", m.snapshotter)
+}
+
+// keep protects a snapshot from containerd's garbage collection.
+var keep = map[string]string{"containerd.io/gc.root": "assay.dev"}
+
+// base returns the snapshot that adds the mountpoints to a chain of layers.
+func (m *Store) base(ctx context.Context, chain string) (string, error) {
+	name := baseName(chain)
+	sn := m.client.SnapshotService(m.snapshotter)
+	if _, err := sn.Stat(ctx, name); err == nil {
+		return name, nil
+	} else if !errdefs.IsNotFound(err) {
+		return "", fmt.Errorf("base snapshot: %w", err)
+	}
+	// The key is this runtime's own, so that two that start at once do not
+	// work on one snapshot; whoever commits first wins.
+	active := name + "/" + filepath.Base(m.dir) + m.instance
+	if err := sn.Remove(ctx, active); err != nil && !errdefs.IsNotFound(err) {
+		return "", fmt.Errorf("base snapshot: %w", err)
+	}
+	mounts, err := sn.Prepare(ctx, active, chain, snapshots.WithLabels(keep))
+	if err != nil {
+		return "", fmt.Errorf("base snapshot: %w", err)
+	}
+	err = mount.WithTempMount(ctx, mounts, func(root string) error { return makeDirs(root, mountpoints) })
+	if err == nil {
+		err = sn.Commit(ctx, name, active, snapshots.WithLabels(keep))
+	}
+	if err != nil {
+		_ = sn.Remove(ctx, active)
+		if errdefs.IsAlreadyExists(err) {
+			return name, nil
+		}
+		var no *job.FieldError
+		if errors.As(err, &no) { // the rest names places of this host
+			return "", no
+		}
+		return "", fmt.Errorf("base snapshot: %w", err)
+	}
+	return name, nil
+}
+
+// makeDirs makes directories below root, whose symbolic links are the image's
+// and must not lead out of it.
+func makeDirs(root string, dirs []string) error {
+	r, err := os.OpenRoot(root)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	for _, d := range dirs {
+		if err := r.MkdirAll(d, 0o755); err != nil {
+			return noRoom(d)
+		}
+	}
+	return nil
+}
+
+// checkMountpoints refuses the root of an image in which a mountpoint, or a
+// directory on the way to one, is a link: what is mounted there would be
+// somewhere else, and what looks there from outside would leave the image.
+func checkMountpoints(root string) error {
+	r, err := os.OpenRoot(root)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	for _, d := range mountpoints {
+		for ; d != "."; d = path.Dir(d) {
+			if info, err := r.Lstat(d); err != nil || !info.IsDir() {
+				return noRoom(d)
+			}
+		}
+	}
+	return nil
+}
+
+func noRoom(dir string) error {
+	return job.Invalid("image", "it has no directory /%s to mount on, or a link there", dir)
+}
+
+// ExtraMountpoints stacks directories for unusual paths over rootfs, at
+// dir/rootfs.
+func ExtraMountpoints(dir, rootfs string, paths []string) (string, error) {
+	points, target := filepath.Join(dir, "points"), filepath.Join(dir, "rootfs")
+	if err := errors.Join(os.Mkdir(points, 0o755), os.Mkdir(target, 0o755)); err != nil {
+		return "", err
+	}
+	for i := range paths {
+		paths[i] = strings.TrimPrefix(paths[i], "/")
+	}
+	if err := makeDirs(points, paths); err != nil {
+		return "", err
+	}
+	opts := "lowerdir=" + overlay.Escape(points) + ":" + overlay.Escape(rootfs)
+	if err := unix.Mount("overlay", target, "overlay", unix.MS_RDONLY|unix.MS_NODEV, opts); err != nil {
+		return "", fmt.Errorf("add mountpoints: %w", err)
+	}
+	return target, nil
+}
+
+// Close unmounts every root file system, and gives up this store's own views of them:
+// one that stays holds its image until this worker is back.
+func (m *Store) Close(ctx context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	sn := m.client.SnapshotService(m.snapshotter)
+	var errs []error
+	for chain, r := range m.roots {
+		errs = append(errs, mount.UnmountAll(r.dir, unix.MNT_DETACH), os.Remove(r.dir))
+		delete(m.roots, chain)
+		if r.below != nil { // an environment, which is no snapshot
+			continue
+		}
+		if err := sn.Remove(ctx, m.view(chain)); err != nil && !errdefs.IsNotFound(err) {
+			slog.WarnContext(ctx, "cannot remove the view of an image", "error", err)
+		}
+	}
+	clear(m.byName)
+	return errors.Join(errs...)
+}

@@ -1,0 +1,41 @@
+package containerd
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/containerd/image"
+	"github.com/assay-run/assay/pkg/runtime/containerd/registry"
+)
+
+var _ runtime.ImageLister = (*Runtime)(nil)
+
+// ImageDigests implements runtime.ImageLister.
+func (r *Runtime) ImageDigests() map[string]string { return r.images.Digests() }
+
+// Images implements runtime.ImageLister.
+func (r *Runtime) Images() (some []policy.HostImage, more int) { return r.images.List() }
+
+// imagesConfig says what images there are, and may come. It needs no containerd.
+func (r *Runtime) imagesConfig() (image.Config, error) {
+	from, err := registry.Open(registry.Config{Registries: r.cfg.ImageRegistries, Mirrors: r.cfg.ImageMirrors, Credentials: r.cfg.ImageCredentials})
+	if err != nil {
+		return image.Config{}, err
+	}
+	dir := filepath.Join(r.dir, "images")
+	c := image.Config{
+		Snapshotter: r.cfg.Snapshotter, Dir: dir, Instance: instance(dir),
+		Registries: from, Pull: r.cfg.ImagePull, Trusted: r.cfg.TrustedImages, Most: r.cfg.ImageSize, Space: r.cfg.ImagesMost,
+		Rest: r.restOn, Spawn: func(f func(context.Context)) bool { return r.spawn(func() { f(r.ctx) }) },
+	}
+	return c, c.Check()
+}
+
+// restOn has the environments on an image's root file system let go of it.
+func (r *Runtime) restOn(chain string) {
+	if r.environments != nil {
+		r.environments.rest(chain)
+	}
+}

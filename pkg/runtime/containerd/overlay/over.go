@@ -1,0 +1,221 @@
+package overlay
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/containerd/containerd/v2/core/mount"
+	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/runtime/sandbox"
+)
+
+// A writable path that is a directory of the image begins with what the image has
+// there: an overlay whose upper directory is in the job's scratch, so that what the
+// program changes counts as what it writes anywhere else. The layers are mounted with
+// their ids mapped: what belongs to the directory's owner belongs to the program, so
+// that it may change what a container's usual user, root, left there. What belongs to
+// others there is given to it file by file.
+
+// over is a writable path of which the image has a directory that is not empty.
+type over struct {
+	path     string
+	uid, gid int // of the image's directory
+	others   *others
+}
+
+// overFiles are the inodes of an overlay's own in a scratch, besides those of the
+// directories on the way to the path.
+const overFiles = 8
+
+// look reports whether there is something to begin with, and whose it is.
+func (o *over) look(root *os.File) (bool, error) {
+	fd, err := unix.Openat2(int(root.Fd()), strings.TrimPrefix(o.path, "/"), &unix.OpenHow{
+		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV,
+	})
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	dir := os.NewFile(uintptr(fd), o.path)
+	defer dir.Close()
+	if _, err := dir.Readdirnames(1); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		return false, err
+	}
+	info, err := dir.Stat()
+	if err != nil {
+		return false, err
+	}
+	st := info.Sys().(*syscall.Stat_t)
+	o.uid, o.gid = int(st.Uid), int(st.Gid)
+	return true, nil
+}
+
+// Overlays are what a scratch begins with. Nil ones are nothing.
+type Overlays struct {
+	list   []over
+	layers []string
+}
+
+// Of returns what the scratch of a layout in an image begins with, nil for nothing. The
+// image's root file system is mounted at rootfs, and beneath returns the directories that
+// it is made of, the top first. The error wraps job.ErrInvalid if the image cannot be
+// written over as the layout wants it.
+func Of(rootfs string, seen *Seen, l sandbox.Layout, beneath func() []string) (*Overlays, error) {
+	list, err := seen.overs(rootfs, l)
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	return &Overlays{list, beneath()}, nil
+}
+
+// Inodes is how many of a scratch's are ours for them.
+func (o *Overlays) Inodes() (n int) {
+	if o == nil {
+		return 0
+	}
+	for _, v := range o.list {
+		n += overFiles + strings.Count(v.path, "/") + v.others.inodes
+	}
+	return n
+}
+
+// find returns that of a path, nil for none.
+func (o *Overlays) find(path string) *over {
+	if o == nil {
+		return nil
+	}
+	for i := range o.list {
+		if o.list[i].path == path {
+			return &o.list[i]
+		}
+	}
+	return nil
+}
+
+// Paths are those that begin with something.
+func (o *Overlays) Paths() (paths []string) {
+	if o == nil {
+		return nil
+	}
+	for _, v := range o.list {
+		paths = append(paths, v.path)
+	}
+	return paths
+}
+
+// Has reports whether a path begins with something.
+func (o *Overlays) Has(path string) bool { return o.find(path) != nil }
+
+// Lay mounts on target the directory of a path with what is written to it in the directory
+// upper of a scratch, whose program is the host's user uid. The directory stage is for
+// what is needed meanwhile.
+func (o *Overlays) Lay(path, upper, target, stage string, uid int) (err error) {
+	v := o.find(path)
+	if err := os.Mkdir(stage, 0o700); err != nil {
+		return err
+	}
+	if err := unix.Mount("assay", stage, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=64k,nr_inodes=1024,mode=0700"); err != nil {
+		return errors.Join(fmt.Errorf("mount a place for layers: %w", err), os.Remove(stage))
+	}
+	defer func() { err = errors.Join(err, unix.Unmount(stage, unix.MNT_DETACH), os.Remove(stage)) }()
+	if err := o.mapLayers(v, stage, uid); err != nil {
+		return err
+	}
+	place, err := os.Open(stage) // its name is short, and the options of a mount are bounded
+	if err != nil {
+		return err
+	}
+	defer place.Close()
+	var lower []string
+	for i := range o.layers {
+		lower = append(lower, fmt.Sprintf("/proc/self/fd/%d/%d", place.Fd(), i))
+	}
+	above, work, whole := filepath.Join(upper, "u"), filepath.Join(upper, "k"), filepath.Join(stage, "whole")
+	if err := errors.Join(os.Mkdir(upper, 0o700), os.Mkdir(above, 0o755), os.Mkdir(work, 0o700), os.Mkdir(whole, 0o700)); err != nil {
+		return err
+	}
+	options := "lowerdir=" + strings.Join(lower, ":") + ",upperdir=" + Escape(above) + ",workdir=" + Escape(work) + ",redirect_dir=on,metacopy=on"
+	if err := unix.Mount("overlay", whole, "overlay", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
+		return cannotOver(v, err)
+	}
+	if err := v.others.give(filepath.Join(whole, v.path), uid); err != nil {
+		return fmt.Errorf("give %s to the program: %w", v.path, err)
+	}
+	return attach(filepath.Join(whole, v.path), target)
+}
+
+// mapLayers mounts the layers below stage, with the owner of v as the program.
+func (o *Overlays) mapLayers(v *over, stage string, uid int) error {
+	ids, err := mount.GetUsernsFD(swapped(v.uid, uid), swapped(v.gid, uid))
+	if err != nil {
+		return fmt.Errorf("map the owner of %s: %w", v.path, err)
+	}
+	defer ids.Close()
+	for i, l := range o.layers {
+		at := filepath.Join(stage, strconv.Itoa(i))
+		if err := os.Mkdir(at, 0o700); err != nil {
+			return err
+		}
+		if err := mount.IDMapMount(l, at, int(ids.Fd())); err != nil {
+			return cannotOver(v, err)
+		}
+	}
+	return nil
+}
+
+// cannotOver tells a kernel that does not do it (before Linux 5.19, and on some file
+// systems) from trouble.
+func cannotOver(v *over, err error) error {
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) {
+		return job.Invalid("policy.write", "%q is a directory of the image, which the kernel or the file system of this worker's images cannot show to a program as its own (%v): choose one that the image does not have", v.path, err)
+	}
+	return fmt.Errorf("begin %s with what the image has: %w", v.path, err)
+}
+
+// swapped is a map of ids, as container:host:size, in which two are exchanged and all
+// others are themselves.
+func swapped(a, b int) string {
+	const all = 1<<32 - 1
+	low, high := min(a, b), max(a, b)
+	var out []string
+	add := func(from, to, size int) {
+		if size > 0 {
+			out = append(out, fmt.Sprintf("%d:%d:%d", from, to, size))
+		}
+	}
+	add(0, 0, low)
+	add(low, high, 1)
+	if high > low {
+		add(low+1, low+1, high-low-1)
+		add(high, low, 1)
+	}
+	add(high+1, high+1, all-high-1)
+	return strings.Join(out, ",")
+}
+
+// attach mounts the directory source on target too.
+func attach(source, target string) error {
+	tree, err := sandbox.CloneTree(source, 0)
+	if err != nil {
+		return err
+	}
+	defer tree.Close()
+	if err := unix.MoveMount(int(tree.Fd()), "", unix.AT_FDCWD, target, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return fmt.Errorf("mount %s: %w", target, err)
+	}
+	return nil
+}

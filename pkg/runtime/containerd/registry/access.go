@@ -1,0 +1,129 @@
+package registry
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/containerd/containerd/v2/core/remotes/docker"
+	"github.com/distribution/reference"
+)
+
+// Config says which registries there are, and what they are told.
+type Config struct {
+	// Registries are those that images may be pulled from: host[:port], with the beginning
+	// of a path or without, and http:// before one that has no TLS.
+	Registries []string
+	// Mirrors are registries that are asked first: REGISTRY=MIRROR, of which the first is a
+	// host of Registries and the second like those.
+	Mirrors []string
+	// Credentials is a file of the shape of docker's config.json, read for each pull; empty:
+	// registries are told none.
+	Credentials string
+}
+
+// Access is how an operator lets images be had. The zero value lets none be pulled.
+type Access struct {
+	list        []registry
+	mirrors     []mirror
+	credentials string // path of a file; empty: none
+}
+
+// mirror is a registry that is asked before another.
+type mirror struct {
+	of string // the other's host, as references of images begin
+	registry
+}
+
+// Open reads a configuration, and tries the file of credentials. The error names the
+// setting that is wrong, and nothing that is secret.
+func Open(c Config) (*Access, error) {
+	a := &Access{credentials: c.Credentials}
+	var err error
+	if a.list, err = parseRegistries(c.Registries); err != nil {
+		return nil, fmt.Errorf("image registries: %w", err)
+	}
+	for _, entry := range c.Mirrors {
+		m, err := a.parseMirror(entry)
+		if err != nil {
+			return nil, fmt.Errorf("image mirrors: %w", err)
+		}
+		a.mirrors = append(a.mirrors, m)
+	}
+	if a.credentials != "" {
+		if _, err := readCredentials(a.credentials); err != nil {
+			return nil, fmt.Errorf("image credentials: %w", err)
+		}
+	}
+	return a, nil
+}
+
+// parseMirror reads an entry of Config.Mirrors.
+func (a *Access) parseMirror(entry string) (mirror, error) {
+	of, at, ok := strings.Cut(entry, "=")
+	if !ok {
+		return mirror{}, fmt.Errorf("%.200q is not REGISTRY=MIRROR, such as docker.io=mirror.example.com/hub", entry)
+	}
+	m, err := parseRegistries([]string{at})
+	if err != nil {
+		return mirror{}, err
+	}
+	for _, r := range a.list {
+		if r.name == of || strings.HasPrefix(r.name, of+"/") {
+			return mirror{of, m[0]}, nil
+		}
+	}
+	return mirror{}, fmt.Errorf("%.200q is a mirror of nothing that images may be pulled from: name a host of --image-registries", entry)
+}
+
+// Lists reports whether ref may be pulled.
+func (a *Access) Lists(ref string) bool {
+	_, ok := registryOf(a.list, ref)
+	return ok
+}
+
+// of returns the mirrors of the registry that ref names.
+func (a *Access) of(ref string) (out []mirror) {
+	host, _, _ := strings.Cut(ref, "/")
+	for _, m := range a.mirrors {
+		if m.of == host {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// all returns the registries that a guard lets through.
+func (a *Access) all() []registry {
+	out := append([]registry(nil), a.list...)
+	for _, m := range a.mirrors {
+		out = append(out, m.registry)
+	}
+	return out
+}
+
+// logins returns what hosts are told when ref is pulled, each its own: by their names in
+// requests. The file is read for each pull, so that a new one counts at once.
+func (a *Access) logins(ref string) (map[string]login, error) {
+	if a.credentials == "" {
+		return nil, nil
+	}
+	all, err := readCredentials(a.credentials)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errCredentials, err)
+	}
+	named, err := reference.ParseNamed(ref)
+	if err != nil {
+		return nil, err
+	}
+	path := reference.Path(named)
+	domain := reference.Domain(named)
+	host, err := docker.DefaultHost(domain)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]login{host: all.of(domain + "/" + path)}
+	for _, m := range a.of(ref) {
+		out[m.authority()] = all.of(m.name + "/" + path)
+	}
+	return out, nil
+}

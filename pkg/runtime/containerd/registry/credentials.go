@@ -1,0 +1,93 @@
+package registry
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// login is what a registry is told.
+type login struct{ user, secret string }
+
+// credentials are logins by what names of images begin with.
+type credentials map[string]login
+
+// dockerConfig is the part of docker's config.json that has credentials in it.
+type dockerConfig struct {
+	Auths map[string]struct {
+		Auth          string `json:"auth"` // base64 of user:password
+		Username      string `json:"username"`
+		Password      string `json:"password"`
+		IdentityToken string `json:"identitytoken"`
+	} `json:"auths"`
+	CredsStore  string            `json:"credsStore"`
+	CredHelpers map[string]string `json:"credHelpers"`
+}
+
+// readCredentials reads a file of the shape of docker's config.json. It says nothing of
+// what is in it, in errors either.
+func readCredentials(path string) (credentials, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var c dockerConfig
+	if err := json.Unmarshal(data, &c); err != nil {
+		return nil, fmt.Errorf("%s is not JSON of the shape of docker's config.json", path)
+	}
+	if c.CredsStore != "" || len(c.CredHelpers) > 0 {
+		return nil, fmt.Errorf("%s names programs that have the credentials (credsStore, credHelpers), and workers run none: put them under auths", path)
+	}
+	out := credentials{}
+	for name, a := range c.Auths {
+		l := login{a.Username, a.Password}
+		if a.Auth != "" {
+			plain, err := base64.StdEncoding.DecodeString(a.Auth)
+			user, password, ok := strings.Cut(strings.TrimRight(string(plain), "\x00"), ":")
+			if err != nil || !ok {
+				return nil, fmt.Errorf("%s: auths.%s.auth is not user:password in base64", path, name)
+			}
+			l = login{user, password}
+		}
+		if a.IdentityToken != "" {
+			l = login{"", a.IdentityToken}
+		}
+		if l.secret == "" {
+			return nil, fmt.Errorf("%s: auths.%s has neither auth, nor username and password, nor identitytoken", path, name)
+		}
+		out[registryKey(name)] = l
+	}
+	return out, nil
+}
+
+// registryKey is the beginning of names that a key of auths is for: some have a scheme,
+// and docker.io has several names.
+func registryKey(key string) string {
+	key = strings.TrimPrefix(strings.TrimPrefix(key, "https://"), "http://")
+	key = strings.TrimSuffix(key, "/")
+	for _, version := range []string{"/v1", "/v2"} {
+		key = strings.TrimSuffix(key, version)
+	}
+	host, rest, _ := strings.Cut(key, "/")
+	if host == "index.docker.io" || host == "registry-1.docker.io" {
+		host = "docker.io"
+	}
+	if rest != "" {
+		return host + "/" + rest
+	}
+	return host
+}
+
+// of returns the login for name, an image without its tag, of the longest key that it
+// begins with.
+func (c credentials) of(name string) (l login) {
+	best := -1
+	for key, have := range c {
+		if (name == key || strings.HasPrefix(name, key+"/")) && len(key) > best {
+			best, l = len(key), have
+		}
+	}
+	return l
+}

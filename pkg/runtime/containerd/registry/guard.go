@@ -1,0 +1,85 @@
+package registry
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/assay-run/assay/pkg/netrule"
+)
+
+// guard is the way to registries for one pull. Where requests go is up to whoever
+// runs the registry, by redirects and by the realms of its tokens. So all of them
+// pass here: with TLS, to public addresses, unless the operator has listed the host.
+type guard struct {
+	list []registry
+	next http.RoundTripper
+	left atomic.Int64 // bytes of all bodies together
+}
+
+func newGuard(list []registry, most int64) (g *guard, done func()) {
+	g = &guard{list: list}
+	g.left.Store(most)
+	transport := &http.Transport{
+		DialContext: g.dial, ForceAttemptHTTP2: true, MaxResponseHeaderBytes: 64 << 10, MaxIdleConns: 10,
+		TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: 30 * time.Second, IdleConnTimeout: 30 * time.Second,
+	}
+	g.next = transport
+	return g, transport.CloseIdleConnections
+}
+
+func (g *guard) listed(host string, plain bool) bool {
+	return slices.ContainsFunc(g.list, func(r registry) bool { return r.host == host && (r.plain || !plain) })
+}
+
+// RoundTrip sends a request if it may go where it is for.
+func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.URL.Scheme != "https" && !(req.URL.Scheme == "http" && g.listed(hostPort(req.URL), true)) {
+		return nil, refusal("its registry leads to a place without TLS, which the operator of this worker has not allowed")
+	}
+	resp, err := g.next.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	resp.Body = &boundedBody{resp.Body, &g.left}
+	return resp, nil
+}
+
+func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	own := g.listed(strings.ToLower(address), false)
+	dialer := &net.Dialer{Timeout: 10 * time.Second}
+	dialer.ControlContext = func(_ context.Context, _, address string, _ syscall.RawConn) error {
+		at, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return err
+		}
+		block, special := netrule.Special(at.Addr().Unmap())
+		if special && (!own || block.Kind == "metadata") || at.Addr().Zone() != "" {
+			return refusal("its registry leads to an address that is not public, which the operator of this worker has not allowed")
+		}
+		return nil
+	}
+	return dialer.DialContext(ctx, network, address)
+}
+
+// boundedBody is the body of an answer.
+type boundedBody struct {
+	io.ReadCloser
+	left *atomic.Int64
+}
+
+// Read fails once all bodies together are larger than an image may be.
+func (b *boundedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.left.Add(-int64(n)) < 0 {
+		return 0, errSize
+	}
+	return n, err
+}

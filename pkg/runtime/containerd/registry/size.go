@@ -1,0 +1,134 @@
+package registry
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/containerd/containerd/v2/core/content"
+	imagespkg "github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/containerd/v2/pkg/archive/compression"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// What a pulled image may be, besides its size.
+const (
+	manifestMost = 4 << 20 // bytes of what is no layer: manifests, configurations
+	layersMost   = 128
+	entriesMost  = 1_000_000 // files, directories and links, each an inode of the host
+)
+
+const (
+	errSize        = refusal("it is larger than this worker allows for an image")
+	errLayers      = refusal("it has more layers or files than this worker allows for an image")
+	errForeignURLs = refusal("it has a layer that is to be fetched from somewhere else (urls), which no image may")
+)
+
+// size counts what a pull brings: what is declared before it is fetched, and
+// what it comes to before it is unpacked. Layers are handled at the same time.
+type size struct {
+	store content.Provider
+	most  int64 // of the compressed bytes, and of the unpacked
+
+	mu              sync.Mutex
+	layers, entries int
+	declared        int64
+	unpacked        int64
+}
+
+// wrap returns h with everything counted.
+func (s *size) wrap(h imagespkg.Handler) imagespkg.Handler {
+	return imagespkg.HandlerFunc(func(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
+		if err := s.declare(desc); err != nil {
+			return nil, err
+		}
+		children, err := h.Handle(ctx, desc)
+		if err == nil && imagespkg.IsLayerType(desc.MediaType) {
+			err = s.measure(ctx, desc)
+		}
+		return children, err
+	})
+}
+
+func (s *size) declare(desc ocispec.Descriptor) error {
+	if len(desc.URLs) > 0 {
+		return errForeignURLs
+	}
+	layer := imagespkg.IsLayerType(desc.MediaType)
+	if desc.Size < 0 || desc.Size > s.most || !layer && desc.Size > manifestMost {
+		return errSize
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if layer {
+		s.layers++
+	}
+	s.declared += desc.Size
+	switch {
+	case s.layers > layersMost:
+		return errLayers
+	case s.declared > s.most:
+		return errSize
+	}
+	return nil
+}
+
+// measure reads a layer that was fetched as unpacking it will.
+func (s *size) measure(ctx context.Context, desc ocispec.Descriptor) error {
+	blob, err := s.store.ReaderAt(ctx, desc)
+	if err != nil {
+		return fmt.Errorf("measure a layer: %w", err)
+	}
+	defer blob.Close()
+	plain, err := compression.DecompressStream(content.NewReader(blob))
+	if err != nil {
+		return fmt.Errorf("measure a layer: %w", err)
+	}
+	defer plain.Close()
+	return s.count(&io.LimitedReader{R: plain, N: s.most + 1})
+}
+
+// count adds up an uncompressed layer. A sparse file is larger than its part of the
+// archive: what counts is what it says that it will be.
+func (s *size) count(stream *io.LimitedReader) error {
+	archive := tar.NewReader(stream)
+	for {
+		h, err := archive.Next()
+		if stream.N == 0 {
+			return errSize
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("measure a layer: %w", err)
+		}
+		if err := s.entry(h.Size); err != nil {
+			return err
+		}
+	}
+	if _, err := io.Copy(io.Discard, stream); err != nil { // what follows the end is read, too
+		return fmt.Errorf("measure a layer: %w", err)
+	}
+	if stream.N == 0 {
+		return errSize
+	}
+	return nil
+}
+
+func (s *size) entry(size int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.entries++
+	if s.entries > entriesMost {
+		return errLayers
+	}
+	if size < 0 || size > s.most-s.unpacked {
+		return errSize
+	}
+	s.unpacked += size
+	return nil
+}

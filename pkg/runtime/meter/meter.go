@@ -1,0 +1,110 @@
+// Package meter counts what a worker brings to its host for jobs to run on, and what it
+// removes again to make room: images, and environments of packages. Each that is brought is
+// also a span, in the trace of the job that was the first to want it.
+//
+// Nothing here fails: instruments of these names and units cannot be wrong, and without
+// telemetry they count for nobody.
+package meter
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/runtime"
+)
+
+// Fetching counts how one kind of thing is brought here that jobs run on: an image
+// that is pulled, an environment that is built.
+type Fetching struct {
+	kind  string
+	count metric.Int64Counter
+	bytes metric.Int64Counter
+	took  metric.Float64Histogram
+}
+
+// scope names the library of the instruments; it stays what those know it by who select them.
+const scope = "github.com/assay-run/assay/pkg/runtime/containerd"
+
+// NewPulls counts images that are pulled. It, NewBuilds and NewFetches name their
+// instruments in full, so that they can be found.
+func NewPulls() *Fetching {
+	m, f := otel.Meter(scope), &Fetching{kind: "image"}
+	// Instruments of these names and units cannot be wrong.
+	f.count, _ = m.Int64Counter("assay_image_pulls", metric.WithDescription("Images pulled from registries, by result."))
+	f.bytes, _ = m.Int64Counter("assay_image_pull_bytes", metric.WithDescription("Compressed bytes of the images that were pulled."))
+	f.took, _ = m.Float64Histogram("assay_image_pull_milliseconds", fetchBuckets, metric.WithDescription("Time of a pull, unpacking included."))
+	return f.zero()
+}
+
+// NewBuilds counts environments that are built here.
+func NewBuilds() *Fetching {
+	m, f := otel.Meter(scope), &Fetching{kind: "environment"}
+	f.count, _ = m.Int64Counter("assay_environment_builds", metric.WithDescription("Environments of packages built, by result."))
+	f.bytes, _ = m.Int64Counter("assay_environment_build_bytes", metric.WithDescription("Bytes of the environments that were built."))
+	f.took, _ = m.Float64Histogram("assay_environment_build_milliseconds", fetchBuckets, metric.WithDescription("Time of a build, the wait for its turn included."))
+	return f.zero()
+}
+
+// NewFetches counts environments that other workers have built and that are fetched.
+func NewFetches() *Fetching {
+	m, f := otel.Meter(scope), &Fetching{kind: "environment of others"}
+	f.count, _ = m.Int64Counter("assay_environment_fetches", metric.WithDescription("Environments of packages fetched that other workers had built, by result: refused ones were something else."))
+	f.bytes, _ = m.Int64Counter("assay_environment_fetch_bytes", metric.WithDescription("Bytes of the environments that were fetched, unpacked."))
+	f.took, _ = m.Float64Histogram("assay_environment_fetch_milliseconds", fetchBuckets, metric.WithDescription("Time of a fetch, the wait for its turn and the check included."))
+	return f.zero()
+}
+
+var fetchBuckets = metric.WithExplicitBucketBoundaries(100, 250, 500, 1e3, 2.5e3, 5e3, 1e4, 3e4, 6e4, 3e5, 6e5)
+
+// zero has the counters there before anything is counted: what rises from nothing has
+// no rate.
+func (f *Fetching) zero() *Fetching {
+	for _, result := range []string{"ok", "refused", "error"} {
+		f.count.Add(context.Background(), 0, metric.WithAttributes(attribute.String("result", result)))
+	}
+	f.bytes.Add(context.Background(), 0)
+	return f
+}
+
+// Begin begins one of a name. The function that it returns ends it. A nil one counts nothing.
+func (f *Fetching) Begin(ctx context.Context, name string) (context.Context, func(bytes int64, err error)) {
+	if f == nil {
+		return ctx, func(int64, error) {}
+	}
+	began := time.Now()
+	ctx, span := otel.Tracer(scope).Start(ctx, "fetch", trace.WithAttributes(
+		attribute.String("assay.kind", f.kind), attribute.String("assay.name", name)))
+	return ctx, func(bytes int64, err error) {
+		span.SetAttributes(attribute.Int64("assay.bytes", bytes))
+		if err != nil {
+			span.SetStatus(codes.Error, err.Error())
+		}
+		span.End()
+		f.count.Add(ctx, 1, metric.WithAttributes(attribute.String("result", Result(err))))
+		f.took.Record(ctx, job.Milliseconds(time.Since(began)))
+		if err == nil {
+			f.bytes.Add(ctx, bytes)
+		}
+	}
+}
+
+// Result is "ok", "refused" where a job wants what cannot be had, and "error" where
+// something of ours failed.
+func Result(err error) string {
+	failure := new(runtime.BuildError)
+	switch {
+	case err == nil:
+		return "ok"
+	case errors.Is(err, job.ErrInvalid), errors.As(err, &failure):
+		return "refused"
+	}
+	return "error"
+}

@@ -23,7 +23,6 @@ type root struct {
 
 	users int
 	used  time.Time // when it last had one
-	noted time.Time // when that was last written down, of an environment
 	gone  bool      // it was collected, and is no file system any more
 }
 

@@ -1,4 +1,4 @@
-package containerd
+package environment
 
 import (
 	"context"
@@ -19,18 +19,18 @@ import (
 	"github.com/assay-run/assay/pkg/netrule"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
-	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
 // How an environment is built.
 const (
-	// environmentsMost is how many there may be on a worker: each is a mount, and
+	// storeMost is how many there may be on a worker: each is a mount, and
 	// every new container copies the table of those.
-	environmentsMost = 1000
-	buildsAtOnce     = 2 // of wheels, and as many from source
-	buildOutput      = 64 * job.KiB
-	buildTail        = 700 // bytes of pip's last lines that a failure shows
-	buildLine        = 300 // and of each
+	storeMost    = 1000
+	buildsAtOnce = 2           // of wheels, and as many from source
+	startTime    = time.Minute // for the start of a sandbox on a machine without any time left
+	buildOutput  = 64 * job.KiB
+	buildTail    = 700 // bytes of pip's last lines that a failure shows
+	buildLine    = 300 // and of each
 
 	// byteCodeEpoch makes byte code that names its source by a hash, which each import
 	// checks, and not by a time, which is another on each worker: environments of the
@@ -94,28 +94,28 @@ type pipRun struct {
 
 // plan is the policy of a run of pip. What pip reads is untrusted, and where it
 // builds a package, so is what it runs.
-func (e *environments) plan(run *pipRun) (*policy.Plan, error) {
+func (s *Store) plan(run *pipRun) (*policy.Plan, error) {
 	p := policy.Default()
 	p.Isolation = policy.Task
-	p.Wall, p.CPUTime, p.CPU = job.Duration(e.rt.cfg.EnvironmentTime), job.Duration(e.rt.cfg.EnvironmentTime), 2
-	p.Disk = e.rt.cfg.EnvironmentSize
+	p.Wall, p.CPUTime, p.CPU = job.Duration(s.cfg.Time), job.Duration(s.cfg.Time), 2
+	p.Disk = s.cfg.Size
 	p.Memory = p.Disk + job.GiB // what is written is memory, too
-	p.Files, p.OpenFiles, p.Processes = 1_000_000, min(4096, mostOpenFiles()), 256
+	p.Files, p.OpenFiles, p.Processes = 1_000_000, min(4096, s.cfg.OpenFiles), 256
 	p.Stdout.Limit, p.Stderr.Limit = buildOutput, buildOutput
 	p.Subprocesses = run.builds
 	if run.online {
-		allow, err := e.rt.cfg.Index.rules()
+		allow, err := s.cfg.Index.rules()
 		if err != nil {
 			return nil, err
 		}
 		p.Network = policy.Network{Mode: policy.NetworkAllow, Allow: allow, MaxBytes: 2 * p.Disk}
 	}
 	p.Env.Set = map[string]string{
-		"PIP_INDEX_URL": e.rt.cfg.Index.URL, "PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_CACHE_DIR": "1",
+		"PIP_INDEX_URL": s.cfg.Index.URL, "PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_CACHE_DIR": "1",
 		"PIP_PROGRESS_BAR": "off", "PIP_NO_COLOR": "1", "PIP_BREAK_SYSTEM_PACKAGES": "1", "PIP_ROOT_USER_ACTION": "ignore",
 		"PIP_DEFAULT_TIMEOUT": "30", "PIP_RETRIES": "2", "SOURCE_DATE_EPOCH": byteCodeEpoch,
 	}
-	if host := e.rt.cfg.Index.plain(); host != "" {
+	if host := s.cfg.Index.plain(); host != "" {
 		p.Env.Set["PIP_TRUSTED_HOST"] = host
 	}
 	return &policy.Plan{Policy: p}, nil
@@ -123,25 +123,21 @@ func (e *environments) plan(run *pipRun) (*policy.Plan, error) {
 
 // pip runs pip on base, has take look at what it left in its workspace, and
 // returns what pip wrote. Everything in the sandbox is dead by then.
-func (e *environments) pip(ctx context.Context, base *image, run pipRun, take func(work *os.Root) error) (said string, err error) {
-	plan, err := e.plan(&run)
+func (s *Store) pip(ctx context.Context, base Base, run pipRun, take func(work *os.Root) error) (said string, err error) {
+	plan, err := s.plan(&run)
 	if err != nil {
 		return "", err
 	}
-	s, err := e.rt.makeSlot(ctx, e.rt.levels[policy.Task], base, defaultShape)
-	if err != nil {
-		return "", fmt.Errorf("run pip: %w", err)
-	}
-	defer s.Close()
 	a := runtime.Attempt{
 		Program: job.Program{Command: &job.Command{Argv: append([]string{"python3", "-I", "-m", "pip"}, run.args...)}},
-		Plan:    plan, Deadline: time.Now().Add(e.rt.cfg.EnvironmentTime), Files: run.files,
+		Plan:    plan, Deadline: time.Now().Add(s.cfg.Time), Files: run.files,
 	}
 	if trusted := certificates(); trusted != nil {
 		a.Files = append([]runtime.File{{Path: buildCerts, Data: trusted}}, a.Files...)
 		plan.Policy.Env.Set["PIP_CERT"], plan.Policy.Env.Set["SSL_CERT_FILE"] = buildCerts, buildCerts
 	}
-	rep, err := s.run(ctx, a, true)
+	var taken error
+	rep, err := base.Image.Run(ctx, a, func(work *os.Root) { taken = take(work) })
 	if err != nil {
 		return "", fmt.Errorf("run pip: %w", err)
 	}
@@ -149,33 +145,27 @@ func (e *environments) pip(ctx context.Context, base *image, run pipRun, take fu
 	if rep.Outcome != job.Succeeded {
 		return said, buildFailure(rep)
 	}
-	i := slices.IndexFunc(s.Scratch.Dirs, func(w sandbox.Dir) bool { return w.Path == workspace })
-	work, err := os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", s.Scratch.Dirs[i].Dir.Fd()))
-	if err != nil {
-		return said, fmt.Errorf("look at what pip left: %w", err)
-	}
-	defer work.Close()
-	return said, take(work)
+	return said, taken
 }
 
 // build makes an environment and returns the directory that it is in.
-func (e *environments) build(ctx context.Context, base *image, ask asked) (dir string, l lockfile, err error) {
-	turn := &buildTurn{wheels: e.turns, sources: e.sources, tenant: ask.tenant}
-	if turn.done, err = e.turns.take(ctx, ask.tenant); err != nil {
+func (s *Store) build(ctx context.Context, base Base, ask asked) (dir string, l lockfile, err error) {
+	turn := &buildTurn{wheels: s.turns, sources: s.sources, tenant: ask.tenant}
+	if turn.done, err = s.turns.take(ctx, ask.tenant); err != nil {
 		return "", l, err
 	}
 	defer func() { turn.done() }()
-	ctx, cancel := context.WithTimeout(ctx, e.rt.cfg.EnvironmentTime+makeTime)
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Time+startTime)
 	defer cancel()
-	if err := e.makeRoom(ask.tenant); err != nil {
+	if err := s.makeRoom(ask.tenant); err != nil {
 		return "", l, err
 	}
-	work, err := e.workDir()
+	work, err := s.workDir()
 	if err != nil {
 		return "", l, err
 	}
 	defer os.RemoveAll(work)
-	wheels, err := e.gather(ctx, turn, base, ask.packages, filepath.Join(work, "wheels"))
+	wheels, err := s.gather(ctx, turn, base, ask.packages, filepath.Join(work, "wheels"))
 	if err != nil {
 		return "", l, err
 	}
@@ -185,21 +175,21 @@ func (e *environments) build(ctx context.Context, base *image, ask asked) (dir s
 		l.Private = l.Private || wheels[i].built
 	}
 	slices.Sort(l.Packages)
-	if l.Bytes, l.Tree, err = e.install(ctx, base, wheels, filepath.Join(work, "layer")); err != nil {
+	if l.Bytes, l.Tree, err = s.install(ctx, base, wheels, filepath.Join(work, layerName)); err != nil {
 		return "", l, err
 	}
-	dir = filepath.Join(e.dir, ask.shared)
+	dir = filepath.Join(s.cfg.Dir, ask.shared)
 	if l.Private {
-		dir = filepath.Join(e.dir, ask.own)
+		dir = filepath.Join(s.cfg.Dir, ask.own)
 	}
-	return dir, l, e.keep(work, dir, &l)
+	return dir, l, s.keep(work, dir, &l)
 }
 
 // workDir makes a directory in which an environment is made: its layer is there, and empty.
-func (e *environments) workDir() (string, error) {
-	work, err := os.MkdirTemp(e.dir, "build-")
+func (s *Store) workDir() (string, error) {
+	work, err := os.MkdirTemp(s.cfg.Dir, "build-")
 	if err == nil {
-		if err = errors.Join(os.Chmod(work, 0o755), os.Mkdir(filepath.Join(work, "layer"), 0o755)); err != nil {
+		if err = errors.Join(os.Chmod(work, 0o755), os.Mkdir(filepath.Join(work, layerName), 0o755)); err != nil {
 			_ = os.RemoveAll(work)
 		}
 	}
@@ -211,10 +201,10 @@ func (e *environments) workDir() (string, error) {
 
 // keep puts what was made in work where it stays. Another tenant may have been
 // faster, with what is the same for all.
-func (e *environments) keep(work, dir string, l *lockfile) error {
+func (s *Store) keep(work, dir string, l *lockfile) error {
 	raw, err := json.Marshal(l)
 	if err == nil {
-		err = errors.Join(os.RemoveAll(filepath.Join(work, "wheels")), os.RemoveAll(filepath.Join(work, "fetched")), os.WriteFile(filepath.Join(work, "lock.json"), raw, 0o644))
+		err = errors.Join(os.RemoveAll(filepath.Join(work, "wheels")), os.RemoveAll(filepath.Join(work, "fetched")), os.WriteFile(filepath.Join(work, lockName), raw, 0o644))
 	}
 	if err == nil {
 		err = os.Rename(work, dir)

@@ -1,4 +1,4 @@
-package containerd
+package environment
 
 import (
 	"context"
@@ -126,9 +126,9 @@ func roomFor(tenant string, kept []keptEnv, most int64) error {
 		}
 	}
 	switch {
-	case all > most || len(kept) >= environmentsMost:
+	case all > most || len(kept) >= storeMost:
 		return errNoRoom("")
-	case own > most/2 || places >= environmentsMost/2:
+	case own > most/2 || places >= storeMost/2:
 		return errNoRoom(" of this tenant")
 	}
 	return nil

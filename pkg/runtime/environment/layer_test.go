@@ -1,4 +1,4 @@
-package containerd
+package environment
 
 import (
 	"errors"
@@ -15,10 +15,10 @@ import (
 )
 
 // layBase makes the root of an image in which files are.
-func layBase(t *testing.T, files map[string]string) *image {
+func layBase(t *testing.T, files map[string]string) Base {
 	t.Helper()
-	base := &image{rootfs: t.TempDir(), env: []string{"PATH=/usr/local/bin:/usr/bin"}}
-	lay(t, base.rootfs, files)
+	base := Base{Root: t.TempDir(), Env: []string{"PATH=/usr/local/bin:/usr/bin"}}
+	lay(t, base.Root, files)
 	return base
 }
 

@@ -1,4 +1,4 @@
-package containerd
+package environment
 
 import (
 	"archive/zip"

@@ -1,4 +1,4 @@
-package containerd
+package environment
 
 import (
 	"bufio"
@@ -42,9 +42,9 @@ type layer struct {
 // Files are made anew, so that owners, modes, times and attributes stay behind,
 // those that mean something to an overlay among them. The error is a
 // *runtime.BuildError if the tree must not be mounted on base.
-func copyLayer(from *os.Root, to string, base *image, most int64) (n int64, tree string, err error) {
-	l := &layer{from: from, search: searchPath(base.env), most: most, sum: sha256.New()}
-	if l.base, err = os.OpenRoot(base.rootfs); err != nil {
+func copyLayer(from *os.Root, to string, base Base, most int64) (n int64, tree string, err error) {
+	l := &layer{from: from, search: searchPath(base.Env), most: most, sum: sha256.New()}
+	if l.base, err = os.OpenRoot(base.Root); err != nil {
 		return 0, "", fmt.Errorf("keep an environment: %w", err)
 	}
 	defer l.base.Close()

@@ -16,8 +16,13 @@ import (
 // longest ago, and that nobody holds: of a tenant that has more than its share first
 // its own.
 
-// goneMark begins the names of directories that are being removed.
-const goneMark = "gone-"
+const (
+	// storeMost is how many environments there may be on a worker: each is a mount, and
+	// every new container copies the table of those.
+	storeMost = 1000
+	// goneMark begins the names of directories that are being removed.
+	goneMark = "gone-"
+)
 
 // makeRoom forgets environments until tenant may have another. The error wraps
 // runtime.ErrImage if those that are in use leave no room: it passes.
@@ -30,6 +35,33 @@ func (s *Store) makeRoom(tenant string) error {
 }
 
 func (s *Store) most() int64 { return int64(s.cfg.Most) }
+
+// roomFor says whether tenant may have another environment beside those that are
+// kept. Half of the space, and of the places, is the most that one tenant gets. The
+// error wraps runtime.ErrImage.
+func roomFor(tenant string, kept []keptEnv, most int64) error {
+	var all, own int64
+	var places int
+	for _, k := range kept {
+		all += k.bytes
+		if k.tenant == tenant {
+			own += k.bytes
+			places++
+		}
+	}
+	switch {
+	case all > most || len(kept) >= storeMost:
+		return errNoRoom("")
+	case own > most/2 || places >= storeMost/2:
+		return errNoRoom(" of this tenant")
+	}
+	return nil
+}
+
+// errNoRoom says that what is in use leaves no room for another environment.
+func errNoRoom(whose string) error {
+	return fmt.Errorf("%w: this worker keeps no more environments%s while so many are in use: the space for them is used up", runtime.ErrImage, whose)
+}
 
 // collect forgets environments, the one first that was used longest ago, until they
 // take no more than they may, and tenant no more than its share. It returns those
@@ -131,9 +163,4 @@ func (s *Store) Tidy() error {
 	}
 	_, err := s.collect("", "")
 	return err
-}
-
-// errNoRoom says that what is in use leaves no room for another environment.
-func errNoRoom(whose string) error {
-	return fmt.Errorf("%w: this worker keeps no more environments%s while so many are in use: the space for them is used up", runtime.ErrImage, whose)
 }

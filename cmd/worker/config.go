@@ -27,6 +27,7 @@ import (
 	"github.com/assay-run/assay/pkg/queue/jetstream"
 	"github.com/assay-run/assay/pkg/runtime/containerd"
 	"github.com/assay-run/assay/pkg/runtime/egress"
+	"github.com/assay-run/assay/pkg/runtime/environment"
 )
 
 // config is everything that a worker can be told, by flag or environment.
@@ -223,8 +224,8 @@ func findRunsc() string {
 	return path
 }
 
-func (c *config) index() containerd.Index {
-	return containerd.Index{URL: c.PipIndex, Allow: c.PipAllow}
+func (c *config) index() environment.Index {
+	return environment.Index{URL: c.PipIndex, Allow: c.PipAllow}
 }
 
 // egress is what jobs reach: nothing of what the worker itself is told to use.

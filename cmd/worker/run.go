@@ -22,6 +22,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/containerd"
 	"github.com/assay-run/assay/pkg/runtime/containerd/image"
+	"github.com/assay-run/assay/pkg/runtime/environment"
 	"github.com/assay-run/assay/pkg/runtime/fake"
 )
 
@@ -116,7 +117,7 @@ func connect(ctx context.Context, cfg config) (*jetstream.Queue, error) {
 	return jetstream.Connect(ctx, jetstream.Config{URL: cfg.NATSURL, Files: cfg.NATS, Name: "worker " + cfg.ID, Worker: &cfg.identity, Log: slog.Default()})
 }
 
-func openRuntime(ctx context.Context, cfg config, shared containerd.SharedEnvironments) (runtime.Runtime, error) {
+func openRuntime(ctx context.Context, cfg config, shared environment.Shared) (runtime.Runtime, error) {
 	switch cfg.Runtime {
 	case "noop":
 		slog.WarnContext(ctx, "runtime noop: jobs succeed without being run")

@@ -21,10 +21,8 @@ func (r *Runtime) tidy() {
 		if err := r.images.Tidy(r.ctx); err != nil && !errors.Is(err, context.Canceled) && r.ctx.Err() == nil {
 			slog.WarnContext(r.ctx, "cannot collect images", "error", err)
 		}
-		if r.environments.full.Load() {
-			if _, err := r.environments.collect("", ""); err != nil {
-				slog.WarnContext(r.ctx, "cannot collect environments", "error", err)
-			}
+		if err := r.environments.Tidy(); err != nil {
+			slog.WarnContext(r.ctx, "cannot collect environments", "error", err)
 		}
 	}
 }

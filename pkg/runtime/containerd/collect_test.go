@@ -2,6 +2,7 @@ package containerd
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -19,6 +20,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/containerd/image"
 	"github.com/assay-run/assay/pkg/runtime/containerd/image/imagetest"
+	"github.com/assay-run/assay/pkg/runtime/environment"
 )
 
 // from lets a runtime pull from x, and keep so much of it.
@@ -149,20 +151,20 @@ func TestImagesOfAnotherWorkerStay(t *testing.T) {
 func TestEnvironmentsLetGoOfTheirImage(t *testing.T) {
 	x := imagetest.NewRegistries(t, 3)
 	r := newRuntime(t, from(x, 5*job.MiB))
-	e := r.environments
 	stacked := func(i int, name string) (*image.Image, string) {
 		t.Helper()
 		base, err := r.images.Get(t.Context(), x.Refs[i])
 		if err != nil {
 			t.Fatal(err)
 		}
-		dir := filepath.Join(e.dir, name)
-		l := lockfile{Tree: name, Packages: []string{name}}
-		img, err := e.use(base, func() (string, lockfile, error) {
-			err := errors.Join(os.MkdirAll(filepath.Join(dir, "layer"), 0o755), os.WriteFile(filepath.Join(dir, "layer", "package"), nil, 0o644),
-				os.WriteFile(filepath.Join(dir, "lock.json"), []byte(`{"tree":"`+name+`"}`), 0o644))
-			return dir, l, err
-		})
+		// As it is kept when it was built before, for any tenant.
+		dir := filepath.Join(r.dir, "environments", fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%q", []string{base.Digest, name}))))
+		err = errors.Join(os.MkdirAll(filepath.Join(dir, "layer"), 0o755), os.WriteFile(filepath.Join(dir, "layer", "package"), nil, 0o644),
+			os.WriteFile(filepath.Join(dir, "lock.json"), []byte(`{"tree":"`+name+`","packages":["`+name+`"]}`), 0o644))
+		if err != nil {
+			t.Fatal(err)
+		}
+		img, err := r.environments.get(t.Context(), base, "test", name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -206,7 +208,7 @@ func TestEnvironmentsAreCollected(t *testing.T) {
 	x := newIndex(t, wheels)
 	kept := t.TempDir()
 	r := newRuntime(t, func(c *Config) {
-		c.Index, c.Environments, c.EnvironmentsMost = Index{URL: x.url}, kept, 5*job.MiB/2
+		c.Index, c.Environments, c.EnvironmentsMost = environment.Index{URL: x.url}, kept, 5*job.MiB/2
 	})
 	acquire := func(tenant string, i int) *slot {
 		t.Helper()
@@ -240,9 +242,14 @@ func TestEnvironmentsAreCollected(t *testing.T) {
 	if got := sees(t, used, module(0)); len(got) < 1<<20 {
 		t.Errorf("the environment in use holds %d bytes of its package", len(got))
 	}
-	list, total, err := r.environments.list()
-	if err != nil || len(list) > 3 || total > 4<<20 {
-		t.Errorf("%d environments of %d bytes are kept, %v", len(list), total, err)
+	layers, err := filepath.Glob(filepath.Join(kept, "*", "layer"))
+	var total int64
+	for _, layer := range layers {
+		k, rerr := readKept(filepath.Join(filepath.Dir(layer), "lock.json"))
+		total, err = total+k.Bytes, errors.Join(err, rerr)
+	}
+	if err != nil || len(layers) > 3 || total > 4<<20 {
+		t.Errorf("%d environments of %d bytes are kept, %v", len(layers), total, err)
 	}
 	if n := x.asked.Load(); n != 5 {
 		t.Errorf("%d wheels were fetched, want 5", n)
@@ -257,7 +264,7 @@ func TestEnvironmentsAreCollected(t *testing.T) {
 	if n := x.asked.Load(); n != 6 {
 		t.Errorf("%d wheels were fetched, want one again", n)
 	}
-	left, err := filepath.Glob(filepath.Join(kept, goneMark+"*"))
+	left, err := filepath.Glob(filepath.Join(kept, "gone-*"))
 	if err != nil || len(left) > 0 {
 		t.Errorf("what was forgotten is left: %q, %v", left, err)
 	}

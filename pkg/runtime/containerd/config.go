@@ -16,6 +16,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
 	"github.com/assay-run/assay/pkg/runtime/containerd/image"
 	"github.com/assay-run/assay/pkg/runtime/egress"
+	"github.com/assay-run/assay/pkg/runtime/environment"
 )
 
 // Config says which containerd to use and how. Address, StateDir and Guest are
@@ -98,10 +99,10 @@ type Config struct {
 	EnvironmentSize  job.Size
 	EnvironmentTime  time.Duration
 	EnvironmentsMost job.Size
-	Index            Index // where packages come from
+	Index            environment.Index // where packages come from
 	// Shared is where environments that other workers have built are found, and those go
 	// that are built here; nil: each worker builds its own.
-	Shared SharedEnvironments
+	Shared environment.Shared
 
 	// Egress is what the operator says about the network that jobs reach through
 	// their proxies. Left alone, they reach public addresses and nothing else.
@@ -138,7 +139,7 @@ func DefaultConfig() Config {
 		EnvironmentSize:  2 * job.GiB,
 		EnvironmentTime:  10 * time.Minute,
 		EnvironmentsMost: 20 * job.GiB,
-		Index:            PyPI,
+		Index:            environment.PyPI,
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/environment"
 )
 
 // An environment that is larger than the operator allows, or takes longer to build, is the job's
@@ -21,7 +22,7 @@ func TestEnvironmentsHaveLimits(t *testing.T) {
 		"slow-1.0.tar.gz":                  sleepyPackage(t, "slow", 60),
 	})
 	r := newRuntime(t, func(c *Config) {
-		c.Index, c.EnvironmentSize, c.EnvironmentTime = Index{URL: x.url}, 4*job.MiB, 15*time.Second
+		c.Index, c.EnvironmentSize, c.EnvironmentTime = environment.Index{URL: x.url}, 4*job.MiB, 15*time.Second
 	})
 	for packages, want := range map[string]string{"assay_small": "", "assay_large": "limit of 4Mi", "slow": "15s"} {
 		began := time.Now()

@@ -1,8 +1,11 @@
 package containerd
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,8 +15,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
+
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime/environment"
 )
 
 // fleetStore is what the workers of a test share: what they state, and an object store.
@@ -109,22 +115,38 @@ data = open(assay_hello.__cached__, "rb").read()
 print(assay_hello.WHO, "flags", int.from_bytes(data[4:8], "little"), open(assay_hello.__file__).read().count("\n"))`
 
 // sharer is a worker with a directory of its own, and the environments in it.
-func sharer(t *testing.T, x *index, with SharedEnvironments) (*Runtime, func() lockfile) {
+func sharer(t *testing.T, x *index, with environment.Shared) (*Runtime, func() keptEnvironment) {
 	t.Helper()
 	kept := t.TempDir()
-	r := newRuntime(t, func(c *Config) { c.Index, c.Environments, c.Shared = Index{URL: x.url}, kept, with })
-	return r, func() lockfile {
+	r := newRuntime(t, func(c *Config) { c.Index, c.Environments, c.Shared = environment.Index{URL: x.url}, kept, with })
+	return r, func() keptEnvironment {
 		t.Helper()
 		locks, err := filepath.Glob(kept + "/*/lock.json")
 		if err != nil || len(locks) != 1 {
 			t.Fatalf("environments %q, %v", locks, err)
 		}
-		l, err := readLock(filepath.Dir(locks[0]))
+		l, err := readKept(locks[0])
 		if err != nil {
 			t.Fatal(err)
 		}
 		return l
 	}
+}
+
+// keptEnvironment is what the lock of an environment says.
+type keptEnvironment struct {
+	Bytes   int64
+	Tree    string
+	Tenant  string
+	Fetched bool
+}
+
+func readKept(lock string) (k keptEnvironment, err error) {
+	raw, err := os.ReadFile(lock)
+	if err != nil {
+		return k, err
+	}
+	return k, json.Unmarshal(raw, &k)
 }
 
 func helloIndex(t *testing.T) *index {
@@ -180,7 +202,7 @@ func TestEnvironmentsWithTwoWitnesses(t *testing.T) {
 			clear(s.stated)
 			s.mu.Unlock()
 		}
-		r := newRuntime(t, func(c *Config) { c.Index, c.Environments, c.Shared = Index{URL: x.url}, dir, s.of(worker) })
+		r := newRuntime(t, func(c *Config) { c.Index, c.Environments, c.Shared = environment.Index{URL: x.url}, dir, s.of(worker) })
 		if got, _ := says(t, r, "tenant", policy.Cell, whoAndHow, "assay_hello"); got != "world flags 3 2" {
 			t.Errorf("%s: %q", worker, got)
 		}
@@ -233,26 +255,41 @@ func TestSpoiledEnvironmentsAreReplaced(t *testing.T) {
 // evil returns an archive with other code in it.
 func evil(t *testing.T, good []byte) []byte {
 	t.Helper()
-	dir := t.TempDir()
-	layer := filepath.Join(dir, "layer")
-	if err := os.Mkdir(layer, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	said, err := unpack(bytes.NewReader(good), layer, 1<<20, 1000)
+	from, err := zstd.NewReader(bytes.NewReader(good))
 	if err != nil {
 		t.Fatal(err)
 	}
-	code := filepath.Join(layer, site, "assay_hello/__init__.py")
-	text, err := os.ReadFile(code)
-	if err == nil {
-		err = os.WriteFile(code, []byte(strings.Replace(string(text), "world", "thief", 1)), 0o644)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	defer from.Close()
 	var b bytes.Buffer
-	if err := pack(&b, dir, &lockfile{Packages: said.Packages}); err != nil {
+	to, err := zstd.NewWriter(&b, zstd.WithWindowSize(1<<20))
+	if err != nil {
 		t.Fatal(err)
+	}
+	in, out, changed := tar.NewReader(from), tar.NewWriter(to), false
+	for {
+		h, err := in.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(h.Name, "/assay_hello/__init__.py") {
+			body, changed = bytes.Replace(body, []byte("world"), []byte("thief"), 1), true
+		}
+		if err := out.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := out.Write(body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(out.Close(), to.Close()); err != nil || !changed {
+		t.Fatalf("changed: %v, %v", changed, err)
 	}
 	return b.Bytes()
 }
@@ -264,7 +301,7 @@ func TestBuildsOfSourceAreSharedWithinATenant(t *testing.T) {
 	r1, _ := sharer(t, x, s.of("w1"))
 	first, _ := says(t, r1, "one", policy.Cell, who, "assay_odd")
 	s.await(t, 1)
-	r2 := newRuntime(t, func(c *Config) { c.Index, c.Shared = Index{URL: x.url}, s.of("w2") })
+	r2 := newRuntime(t, func(c *Config) { c.Index, c.Shared = environment.Index{URL: x.url}, s.of("w2") })
 	if other, _ := says(t, r2, "two", policy.Cell, who, "assay_odd"); other == first {
 		t.Error("another tenant got the build from another worker")
 	}

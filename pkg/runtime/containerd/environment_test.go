@@ -23,6 +23,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/environment"
 )
 
 // wheel returns a wheel of one module, with a script of the same name.
@@ -122,7 +123,7 @@ func TestEnvironment(t *testing.T) {
 		"assay_hello-1.0-py3-none-any.whl": wheel(t, "assay_hello", "1.0", "WHO = 'world'\ndef main(): print('script')\n"),
 	})
 	kept := t.TempDir()
-	r := newRuntime(t, func(c *Config) { c.Index, c.Environments = Index{URL: x.url}, kept })
+	r := newRuntime(t, func(c *Config) { c.Index, c.Environments = environment.Index{URL: x.url}, kept })
 	uses := pySnippet(`
 import assay_hello, os, urllib.request
 print(assay_hello.WHO, assay_hello.__file__)
@@ -172,7 +173,7 @@ except OSError: pass`)
 	close1()
 
 	// The next worker finds it.
-	r = newRuntime(t, func(c *Config) { c.Index, c.Environments = Index{URL: "http://127.0.0.1:1/simple"}, kept })
+	r = newRuntime(t, func(c *Config) { c.Index, c.Environments = environment.Index{URL: "http://127.0.0.1:1/simple"}, kept })
 	if rep, err := withPackages(t, r, policy.Task, uses, "assay_hello>=1"); err != nil || rep.Outcome != job.Succeeded {
 		t.Errorf("kept from before: %+v, %v", rep, err)
 	}
@@ -181,7 +182,7 @@ except OSError: pass`)
 	}
 
 	// Another one beside it leaves the directory alone.
-	beside := newRuntime(t, func(c *Config) { c.Index, c.Environments = Index{URL: x.url}, kept })
+	beside := newRuntime(t, func(c *Config) { c.Index, c.Environments = environment.Index{URL: x.url}, kept })
 	if rep, err := withPackages(t, beside, policy.Cell, uses, "assay_hello>=1"); err != nil || rep.Outcome != job.Succeeded {
 		t.Errorf("beside: %+v, %v", rep, err)
 	}
@@ -209,7 +210,7 @@ for m in (assay_hello, assay_hello.deep):
 	trees := map[string]bool{}
 	for range 2 {
 		kept := t.TempDir()
-		r := newRuntime(t, func(c *Config) { c.Index, c.Environments = Index{URL: x.url}, kept })
+		r := newRuntime(t, func(c *Config) { c.Index, c.Environments = environment.Index{URL: x.url}, kept })
 		rep, err := withPackages(t, r, policy.Cell, uses, "assay_hello")
 		if err != nil {
 			t.Fatal(err)
@@ -222,7 +223,7 @@ for m in (assay_hello, assay_hello.deep):
 		if err != nil || len(locks) != 1 {
 			t.Fatalf("environments %q, %v", locks, err)
 		}
-		l, err := readLock(filepath.Dir(locks[0]))
+		l, err := readKept(locks[0])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -240,7 +241,7 @@ func TestEnvironmentThatCannotBe(t *testing.T) {
 	broken := wheel(t, "assay_hello", "1.0", "")
 	x := newIndex(t, map[string][]byte{"assay_hello-1.0-py3-none-any.whl": broken, "assay_broken-1.0-py3-none-any.whl": broken[:100]})
 	kept := t.TempDir()
-	r := newRuntime(t, func(c *Config) { c.Index, c.Environments = Index{URL: x.url}, kept })
+	r := newRuntime(t, func(c *Config) { c.Index, c.Environments = environment.Index{URL: x.url}, kept })
 	for packages, want := range map[string]string{
 		"assay_nothing":      "No matching distribution found for assay_nothing",
 		"assay_hello==2.0":   "No matching distribution found for assay_hello==2.0",
@@ -269,24 +270,5 @@ func TestEnvironmentThatCannotBe(t *testing.T) {
 		if _, err := os.Stat(kept + "/" + d.Name() + "/lock.json"); err != nil {
 			t.Errorf("half an environment was left: %v", err)
 		}
-	}
-}
-
-func TestIndexRules(t *testing.T) {
-	t.Parallel()
-	for url, want := range map[string]string{
-		"https://pypi.org/simple": "pypi.org:443", "http://127.0.0.1:8080/simple": "127.0.0.1:8080", "http://[::1]/simple": "[::1]:80",
-	} {
-		if got, err := (Index{URL: url}).rules(); err != nil || got[0] != want {
-			t.Errorf("%s: %q, %v", url, got, err)
-		}
-	}
-	for _, bad := range []string{"", "pypi.org", "file:///x", "https://a:b@pypi.org/simple", "ftp://pypi.org"} {
-		if _, err := (Index{URL: bad}).rules(); err == nil {
-			t.Errorf("%q: accepted", bad)
-		}
-	}
-	if _, err := (Index{URL: "https://pypi.org", Allow: []string{"x"}}).rules(); err == nil {
-		t.Error("a bad rule was accepted")
 	}
 }

@@ -3,90 +3,18 @@ package containerd
 import (
 	"archive/tar"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/containerd/image/imagetest"
+	"github.com/assay-run/assay/pkg/runtime/environment"
 )
-
-// A tenant who asks for a thousand builds, the first of which never ends, has one
-// turn; whoever had none yet goes before its others.
-func TestBuildTurnsAreFair(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		turns := newTurns(2)
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		first, err := turns.take(ctx, "attacker")
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := make(chan string, 2000)
-		for range 1000 {
-			go func() {
-				if _, err := turns.take(ctx, "attacker"); err == nil {
-					got <- "attacker"
-				}
-			}()
-		}
-		synctest.Wait()
-		victim, err := turns.take(ctx, "victim") // beside the sleeping build
-		if err != nil || len(got) != 0 {
-			t.Fatalf("victim: %v; the attacker has %d turns more", err, len(got))
-		}
-		go func() {
-			if _, err := turns.take(ctx, "another"); err == nil {
-				got <- "another"
-			}
-		}()
-		synctest.Wait()
-		first()
-		synctest.Wait()
-		if len(got) != 1 || <-got != "another" {
-			t.Error("the attacker goes before one who had no turn yet")
-		}
-		victim()
-		synctest.Wait()
-		if len(got) != 1 {
-			t.Errorf("the attacker has %d turns, want one", len(got))
-		}
-		cancel()
-		synctest.Wait()
-		if _, err := turns.take(ctx, "late"); !errors.Is(err, context.Canceled) || len(turns.waiting) != 0 {
-			t.Errorf("given up: %v, %d wait", err, len(turns.waiting))
-		}
-	})
-}
-
-// One tenant does not use up the space for environments of all.
-func TestEnvironmentsShare(t *testing.T) {
-	t.Parallel()
-	kept := []keptEnv{{tenant: "a", bytes: 40}, {tenant: "a", bytes: 20}, {tenant: "b", bytes: 10}}
-	if err := roomFor("a", kept, 100); err == nil {
-		t.Error("a has more than its share, and gets more")
-	}
-	if err := roomFor("b", kept, 100); err != nil {
-		t.Errorf("b: %v", err)
-	}
-	if err := roomFor("b", append(kept, keptEnv{tenant: "c", bytes: 31}), 100); err == nil {
-		t.Error("all is used up, and b gets more")
-	}
-	many := make([]keptEnv, environmentsMost/2)
-	for i := range many {
-		many[i].tenant = "a"
-	}
-	if roomFor("a", many, 100) == nil || roomFor("b", many, 100) != nil {
-		t.Error("half of the places are a's share")
-	}
-}
 
 // sleepyPackage is a source distribution whose build sleeps for so many seconds.
 func sleepyPackage(t *testing.T, name string, seconds int) []byte {
@@ -115,7 +43,7 @@ func TestEnvironmentsOfOneTenantAreInNobodysWay(t *testing.T) {
 	}
 	x := newIndex(t, files)
 	r := newRuntime(t, func(c *Config) {
-		c.Index, c.Environments, c.EnvironmentsMost = Index{URL: x.url}, t.TempDir(), 1000 // bytes: less than one takes
+		c.Index, c.Environments, c.EnvironmentsMost = environment.Index{URL: x.url}, t.TempDir(), 1000 // bytes: less than one takes
 	})
 	acquire := func(ctx context.Context, tenant, packages string) error {
 		slot, err := r.Acquire(ctx, runtime.Key{Tenant: tenant, Image: testenv.Image, Isolation: policy.Task, Kind: "python", Packages: packages})

@@ -14,6 +14,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/environment"
 )
 
 // sdist returns a source package whose build runs code and then makes a wheel of
@@ -114,7 +115,10 @@ def build_wheel(directory, config_settings=None, metadata_directory=None):
     return file
 `, "")
 	x = newIndex(t, packages)
-	r := newRuntime(t, func(c *Config) { withGVisor(t)(c); c.Index, c.Environments = Index{URL: x.url}, t.TempDir() })
+	r := newRuntime(t, func(c *Config) {
+		withGVisor(t)(c)
+		c.Index, c.Environments = environment.Index{URL: x.url}, t.TempDir()
+	})
 	const who = "import assay_good; print(assay_good.WHO)"
 	for _, isolation := range everyIsolation {
 		_, have := says(t, r, "attacker", isolation, who, "assay_evil")
@@ -146,7 +150,7 @@ def attack():
                         for n, b in old.items(): z.writestr(n, b)
 `, ""),
 	})
-	r := newRuntime(t, func(c *Config) { withGVisor(t)(c); c.Index = Index{URL: x.url} })
+	r := newRuntime(t, func(c *Config) { withGVisor(t)(c); c.Index = environment.Index{URL: x.url} })
 	const who = "import assay_good, assay_evil; print(assay_good.WHO)"
 	for _, isolation := range everyIsolation {
 		for _, tenant := range []string{"attacker", "victim"} {
@@ -163,7 +167,7 @@ func TestBuildsOfSourceAreNotShared(t *testing.T) {
 	t.Parallel()
 	x := newIndex(t, map[string][]byte{"assay_odd-1.0.tar.gz": sdist(t, "assay_odd", "1.0", "", "WHO = 'RANDOM'\n")})
 	kept := t.TempDir()
-	r := newRuntime(t, func(c *Config) { withGVisor(t)(c); c.Index, c.Environments = Index{URL: x.url}, kept })
+	r := newRuntime(t, func(c *Config) { withGVisor(t)(c); c.Index, c.Environments = environment.Index{URL: x.url}, kept })
 	const who = "import assay_odd; print(assay_odd.WHO)"
 	first, have := says(t, r, "one", policy.Cell, who, "assay_odd")
 	for _, isolation := range everyIsolation {
@@ -195,7 +199,7 @@ def prepare_metadata_for_build_wheel(directory, config_settings=None):
 	y := newIndex(t, files)
 	r := newRuntime(t, func(c *Config) {
 		withGVisor(t)(c)
-		c.Index = Index{URL: y.url, Allow: []string{strings.TrimPrefix(strings.TrimSuffix(x.url, "/simple"), "http://")}}
+		c.Index = environment.Index{URL: y.url, Allow: []string{strings.TrimPrefix(strings.TrimSuffix(x.url, "/simple"), "http://")}}
 	})
 	for _, isolation := range everyIsolation {
 		// Of a tenant each: what failed just now is not tried again.
@@ -220,7 +224,7 @@ def attack():
     os.makedirs("/workspace/root", exist_ok=True)
     os.symlink("/var/tmp", "/workspace/root/tmp")
 `, "WHO = 'evil'")})
-	r := newRuntime(t, func(c *Config) { withGVisor(t)(c); c.Index = Index{URL: x.url} })
+	r := newRuntime(t, func(c *Config) { withGVisor(t)(c); c.Index = environment.Index{URL: x.url} })
 	made := plan(t, policy.Host{Isolations: []policy.Isolation{policy.GVisor}}, policy.GVisor, func(p *policy.Policy) {
 		p.Packages, p.Write = []string{"assay_evil"}, []string{"/workspace"}
 	})
@@ -255,7 +259,7 @@ def build_wheel(directory, config_settings=None, metadata_directory=None):
     return file
 `, ""),
 	})
-	r := newRuntime(t, func(c *Config) { withGVisor(t)(c); c.Index = Index{URL: x.url} })
+	r := newRuntime(t, func(c *Config) { withGVisor(t)(c); c.Index = environment.Index{URL: x.url} })
 	for name, want := range map[string]string{
 		"assay_python": "/usr/local/bin/python3: the image has a program of that name",
 		"assay_stdlib": "/usr/local/lib/python3.11/sitecustomize.py",

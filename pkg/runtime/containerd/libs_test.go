@@ -15,6 +15,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/environment"
 )
 
 var libsWheels = flag.String("libs.wheels", "", "directory of the wheels of the libraries: see make test-libs")
@@ -67,7 +68,7 @@ func TestLibraries(t *testing.T) {
 		}
 	}
 	x := newIndex(t, wheels)
-	r := newRuntime(t, func(c *Config) { preloading(c); c.Index, c.Environments = Index{URL: x.url}, t.TempDir() })
+	r := newRuntime(t, func(c *Config) { preloading(c); c.Index, c.Environments = environment.Index{URL: x.url}, t.TempDir() })
 	for name, code := range typical {
 		t.Run(name, func(t *testing.T) {
 			made := plan(t, policy.Host{Isolations: []policy.Isolation{policy.Cell}}, policy.Cell, func(p *policy.Policy) {

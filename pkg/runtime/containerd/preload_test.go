@@ -11,6 +11,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/environment"
 )
 
 // importing is a job of a program that imports modules.
@@ -90,7 +91,7 @@ func modules(t *testing.T, files map[string]string) importing {
 	x := newIndex(t, map[string][]byte{"assay_modules-1.0-py3-none-any.whl": wheelOf(t, "assay_modules", "1.0", all)})
 	r := newRuntime(t, func(c *Config) {
 		preloading(c)
-		c.Index, c.Environments = Index{URL: x.url}, t.TempDir()
+		c.Index, c.Environments = environment.Index{URL: x.url}, t.TempDir()
 	})
 	return importing{r: r, packages: []string{"assay_modules"}}
 }

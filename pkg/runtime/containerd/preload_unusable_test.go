@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/assay-run/assay/pkg/runtime/environment"
 )
 
 // What could be told from a fresh interpreter, or would be shared, is not forked: its
@@ -113,7 +115,7 @@ func TestPreloadBesidesPathFiles(t *testing.T) {
 		})})
 		r := newRuntime(t, func(cfg *Config) {
 			preloading(cfg)
-			cfg.Index, cfg.Environments = Index{URL: x.url}, t.TempDir()
+			cfg.Index, cfg.Environments = environment.Index{URL: x.url}, t.TempDir()
 		})
 		i := importing{r: r, packages: []string{"assay_path"}, imports: "assay_path"}
 		t.Run(name, func(t *testing.T) { i.refused(t, "import assay_path, os\nprint(os.listdir('/tmp'))", c.said, c.why) })

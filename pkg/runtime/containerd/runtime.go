@@ -135,8 +135,7 @@ func New(ctx context.Context, cfg Config) (_ *Runtime, err error) {
 	}
 	r.host = r.inspect(ctx)
 	r.pool = r.taskPool()
-	r.environments = newEnvironments(r)
-	if err := r.environments.open(); err != nil {
+	if r.environments, err = openEnvironments(r); err != nil {
 		return nil, fmt.Errorf("directory of environments: %w", err)
 	}
 	if r.cells, err = newCells(r); err != nil {

@@ -41,7 +41,7 @@ var elsewhere = map[string]string{
 	"imports":      "the programs that import what they may not",
 	"syscalls":     "the programs under the strict profile",
 	"callbacks":    "sessions: somebody has to answer",
-	"packages":     "the environments of runtime/containerd",
+	"packages":     "runtime/environment, and its tests in runtime/containerd",
 }
 
 // Fields tests for each field of a policy that a program which needs it succeeds

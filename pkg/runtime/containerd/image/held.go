@@ -24,7 +24,6 @@ type root struct {
 
 	users int
 	used  time.Time // when it last had one
-	noted time.Time // when that was last written down, of an environment
 	gone  bool      // it was collected, and is no file system any more
 }
 
@@ -85,19 +84,6 @@ func (m *Store) LastUse(name string) time.Time {
 		return time.Now()
 	}
 	return r.used
-}
-
-// NoteDue reports whether it is longer ago than every that the use of img was written
-// down, and takes it that the caller does so now.
-func (m *Store) NoteDue(img *Image, every time.Duration) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := time.Now()
-	if img.root == nil || now.Sub(img.root.noted) <= every {
-		return false
-	}
-	img.root.noted = now
-	return true
 }
 
 // Detach forgets the root file system that is kept under name, unless somebody holds

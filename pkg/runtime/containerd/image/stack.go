@@ -47,7 +47,7 @@ func (m *Store) Stack(base *Image, add Addition) (*Image, error) {
 		if err := over.Mount(img.Rootfs); err != nil {
 			return nil, fmt.Errorf("mount an environment: %w", err)
 		}
-		m.roots[add.Name], m.lowers[img.Rootfs] = &root{name: add.Name, dir: img.Rootfs, below: base.root, used: time.Now(), noted: time.Now()}, lower
+		m.roots[add.Name], m.lowers[img.Rootfs] = &root{name: add.Name, dir: img.Rootfs, below: base.root, used: time.Now()}, lower
 		if base.root != nil {
 			base.root.users++ // until it is unmounted
 		}

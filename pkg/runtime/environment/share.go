@@ -1,4 +1,4 @@
-package containerd
+package environment
 
 import (
 	"context"
@@ -15,14 +15,13 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/runtime/containerd/image"
-	"github.com/assay-run/assay/pkg/runtime/meter"
+	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// SharedEnvironments is where workers of a fleet find what others have built. The runtime
+// Shared is where workers of a fleet find what others have built. A Store
 // believes none of it: what it fetches must come to the digest that was found, as it
 // computes it itself.
-type SharedEnvironments interface {
+type Shared interface {
 	// Find returns the digest of what enough others have built under a name; empty: not
 	// enough have.
 	Find(ctx context.Context, name string) (digest string, err error)
@@ -42,41 +41,40 @@ const (
 	// offerAgain is how often it is sent again that an environment was built here, while it
 	// is used: what nobody repeats is forgotten.
 	offerAgain = 24 * time.Hour
-	offersMost = 2 * environmentsMost // that are remembered
+	offersMost = 2 * storeMost // that are remembered
 )
 
 // sharing is what an environment is to others. Zero: nothing.
 type sharing struct {
-	with    SharedEnvironments
+	with    Shared
 	turns   *turns               // of fetches: they wait for no build
 	busy    chan struct{}        // held by the offer under way: one at a time
 	offered map[string]time.Time // when, by name; guarded by the lock of environments
 	spoiled map[string]bool      // names whose objects were something else; likewise
-	count   *meter.Fetching
 }
 
-func newSharing(with SharedEnvironments) sharing {
+func newSharing(with Shared) sharing {
 	return sharing{with: with, turns: newTurns(buildsAtOnce), busy: make(chan struct{}, 1),
-		offered: map[string]time.Time{}, spoiled: map[string]bool{}, count: meter.NewFetches()}
+		offered: map[string]time.Time{}, spoiled: map[string]bool{}}
 }
 
 // shareName is what an environment is called in the fleet: what was asked for, and what
 // besides decides what comes of it. An image of several architectures has one digest, and
 // packages have the same names in every index.
-func (e *environments) shareName(name string) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q", name, goruntime.GOARCH, e.rt.cfg.Index.URL))
+func (s *Store) shareName(name string) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q", name, goruntime.GOARCH, s.cfg.Index.URL))
 	return hex.EncodeToString(sum[:])
 }
 
 // fetch gets an environment that others have built, and reports whether it did. Whatever
 // is in the way is told in the log: then it is built here.
-func (e *environments) fetch(ctx context.Context, base *image.Image, ask asked) (dir string, l lockfile, ok bool) {
-	if e.shared.with == nil {
+func (s *Store) fetch(ctx context.Context, base Base, ask asked) (dir string, l lockfile, ok bool) {
+	if s.shared.with == nil {
 		return "", l, false
 	}
 	for _, private := range []bool{false, true} {
 		name := ask.name(private)
-		digest, err := e.findShared(ctx, name)
+		digest, err := s.findShared(ctx, name)
 		if err != nil {
 			slog.WarnContext(ctx, "not told which environments others have built; it is built here", "image", base.Name, "error", err)
 			return "", l, false
@@ -84,17 +82,17 @@ func (e *environments) fetch(ctx context.Context, base *image.Image, ask asked) 
 		if digest == "" {
 			continue
 		}
-		counting, counted := e.shared.count.Begin(ctx, base.Name)
-		dir, l, err = e.fetchOne(counting, base, ask, private, digest)
-		counted(l.Bytes, err)
+		counting, ended := s.cfg.Fetches.begin(ctx, base.Name)
+		dir, l, err = s.fetchOne(counting, base, ask, private, digest)
+		ended(l.Bytes, err)
 		if err == nil {
 			return dir, l, true
 		}
 		slog.WarnContext(ctx, "environment of others not used; it is built here", "image", base.Name, "name", name, "digest", digest, "error", err)
-		if meter.Result(err) == "refused" {
-			e.mu.Lock()
-			e.shared.spoil(name)
-			e.mu.Unlock()
+		if refused(err) {
+			s.mu.Lock()
+			s.shared.spoil(name)
+			s.mu.Unlock()
 		}
 	}
 	return "", lockfile{}, false
@@ -108,31 +106,31 @@ func (a asked) name(private bool) string {
 	return a.shared
 }
 
-func (e *environments) findShared(ctx context.Context, name string) (string, error) {
+func (s *Store) findShared(ctx context.Context, name string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, findTime)
 	defer cancel()
-	return e.shared.with.Find(ctx, e.shareName(name))
+	return s.shared.with.Find(ctx, s.shareName(name))
 }
 
 // fetchOne fetches the environment of a digest and keeps it, if it is that. The error is a
 // *runtime.BuildError if it is something else.
-func (e *environments) fetchOne(ctx context.Context, base *image.Image, ask asked, private bool, digest string) (dir string, l lockfile, err error) {
-	ctx, cancel := context.WithTimeout(ctx, e.rt.cfg.EnvironmentTime/fetchShare)
+func (s *Store) fetchOne(ctx context.Context, base Base, ask asked, private bool, digest string) (dir string, l lockfile, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Time/fetchShare)
 	defer cancel()
-	done, err := e.shared.turns.take(ctx, ask.tenant)
+	done, err := s.shared.turns.take(ctx, ask.tenant)
 	if err != nil {
 		return "", l, err
 	}
 	defer done()
-	if err := e.makeRoom(ask.tenant); err != nil {
+	if err := s.makeRoom(ask.tenant); err != nil {
 		return "", l, err
 	}
-	work, err := e.workDir()
+	work, err := s.workDir()
 	if err != nil {
 		return "", l, err
 	}
 	defer os.RemoveAll(work)
-	said, err := e.receive(ctx, ask.name(private), digest, filepath.Join(work, "fetched"))
+	said, err := s.receive(ctx, ask.name(private), digest, filepath.Join(work, "fetched"))
 	if err != nil {
 		return "", l, err
 	}
@@ -145,31 +143,37 @@ func (e *environments) fetchOne(ctx context.Context, base *image.Image, ask aske
 		return "", l, fmt.Errorf("look at what was fetched: %w", err)
 	}
 	defer from.Close()
-	if l.Bytes, l.Tree, err = copyLayer(from, filepath.Join(work, "layer"), base, int64(e.rt.cfg.EnvironmentSize)); err != nil {
+	if l.Bytes, l.Tree, err = copyLayer(from, filepath.Join(work, layerName), base, int64(s.cfg.Size)); err != nil {
 		return "", l, err
 	}
 	if have := l.digest(base); have != digest {
 		return "", l, buildError("it is %s, and others have built %s", have, digest)
 	}
-	dir = filepath.Join(e.dir, ask.name(private))
-	return dir, l, e.keep(work, dir, &l)
+	dir = filepath.Join(s.cfg.Dir, ask.name(private))
+	return dir, l, s.keep(work, dir, &l)
 }
 
 // receive unpacks the object to the new directory to.
-func (e *environments) receive(ctx context.Context, name, digest, to string) (said travelling, err error) {
+func (s *Store) receive(ctx context.Context, name, digest, to string) (said travelling, err error) {
 	if err := os.Mkdir(to, 0o700); err != nil {
 		return said, fmt.Errorf("fetch an environment: %w", err)
 	}
-	r, err := e.shared.with.Open(ctx, e.shareName(name), digest)
+	r, err := s.shared.with.Open(ctx, s.shareName(name), digest)
 	if err != nil {
 		return said, fmt.Errorf("fetch an environment: %w", err)
 	}
 	defer r.Close()
-	said, err = unpack(r, to, int64(e.rt.cfg.EnvironmentSize), layerFiles)
+	said, err = unpack(r, to, int64(s.cfg.Size), layerFiles)
 	if ctx.Err() != nil {
 		return said, fmt.Errorf("fetch an environment: %w", context.Cause(ctx))
 	}
 	return said, err
+}
+
+// refused reports whether what was fetched is something else, and not just out of reach.
+func refused(err error) bool {
+	failure := new(runtime.BuildError)
+	return errors.Is(err, job.ErrInvalid) || errors.As(err, &failure)
 }
 
 func (s *sharing) spoil(name string) {
@@ -181,58 +185,63 @@ func (s *sharing) spoil(name string) {
 
 // offer tells the fleet now and then of an environment that is used, if it was built
 // here: one that was fetched says nothing that others have not said. It holds up nobody.
-func (e *environments) offer(img *image.Image, name string, l *lockfile) {
-	if e.shared.with == nil || l.Fetched {
+func (s *Store) offer(m *mounted, name string, l *lockfile) {
+	if s.shared.with == nil || l.Fetched {
 		return
 	}
-	e.mu.Lock()
-	due := time.Since(e.shared.offered[name]) >= offerAgain
-	replace := e.shared.spoiled[name]
+	s.mu.Lock()
+	due := time.Since(s.shared.offered[name]) >= offerAgain
+	replace := s.shared.spoiled[name]
 	if due {
-		if len(e.shared.offered) >= offersMost {
-			clear(e.shared.offered)
+		if len(s.shared.offered) >= offersMost {
+			clear(s.shared.offered)
 		}
-		e.shared.offered[name] = time.Now()
+		s.shared.offered[name] = time.Now()
 	}
-	e.mu.Unlock()
+	s.mu.Unlock()
 	if !due && !replace {
 		return
 	}
 	own := *l
 	own.Packages = slices.Clone(l.Packages)
-	e.rt.spawn(func() {
-		err := e.offerOne(img, name, &own, replace)
-		e.mu.Lock()
-		defer e.mu.Unlock()
+	leave, err := s.host.Join()
+	if err != nil {
+		return
+	}
+	go func() {
+		defer leave()
+		err := s.offerOne(m, name, &own, replace)
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		switch {
 		case err == nil:
-			delete(e.shared.spoiled, name)
-		case errors.Is(err, image.ErrCollected) || e.rt.ctx.Err() != nil:
-			delete(e.shared.offered, name)
+			delete(s.shared.spoiled, name)
+		case errors.Is(err, ErrCollected) || s.host.Context().Err() != nil:
+			delete(s.shared.offered, name)
 		default:
-			delete(e.shared.offered, name) // the next use that is noted tries again
-			slog.WarnContext(e.rt.ctx, "environment not offered to others", "name", name, "error", err)
+			delete(s.shared.offered, name) // the next use that is noted tries again
+			slog.WarnContext(s.host.Context(), "environment not offered to others", "name", name, "error", err)
 		}
-	})
+	}()
 }
 
 // offerOne offers an environment while it is held.
-func (e *environments) offerOne(img *image.Image, name string, l *lockfile, replace bool) error {
-	release, err := e.rt.images.Hold(img)
+func (s *Store) offerOne(m *mounted, name string, l *lockfile, replace bool) error {
+	release, err := m.image.Hold()
 	if err != nil {
 		return err
 	}
 	defer release()
 	select {
-	case e.shared.busy <- struct{}{}:
-	case <-e.rt.ctx.Done():
-		return errClosed
+	case s.shared.busy <- struct{}{}:
+	case <-s.host.Context().Done():
+		return context.Cause(s.host.Context())
 	}
-	defer func() { <-e.shared.busy }()
-	ctx, cancel := context.WithTimeout(e.rt.ctx, e.rt.cfg.EnvironmentTime)
+	defer func() { <-s.shared.busy }()
+	ctx, cancel := context.WithTimeout(s.host.Context(), s.cfg.Time)
 	defer cancel()
-	err = e.shared.with.Offer(ctx, e.shareName(name), img.Digest, replace, func(w io.Writer) error {
-		return pack(w, filepath.Join(e.dir, name), l)
+	err = s.shared.with.Offer(ctx, s.shareName(name), m.digest, replace, func(w io.Writer) error {
+		return pack(w, filepath.Join(s.cfg.Dir, name), l)
 	})
 	if errors.Is(err, job.ErrInvalid) {
 		err = fmt.Errorf("%w; dispatchers are older, or newer, than this worker", err)

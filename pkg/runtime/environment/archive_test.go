@@ -1,4 +1,4 @@
-package containerd
+package environment
 
 import (
 	"archive/tar"
@@ -19,7 +19,6 @@ import (
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/runtime"
-	"github.com/assay-run/assay/pkg/runtime/containerd/image"
 )
 
 const site = "usr/local/lib/python3.11/dist-packages/"
@@ -112,15 +111,14 @@ func (s *strangers) Offer(context.Context, string, string, bool, func(io.Writer)
 	return nil
 }
 
-// bareEnvironments are environments without containerd, which fetch from with.
-func bareEnvironments(t *testing.T, with SharedEnvironments, most job.Size) *environments {
+// bareStore is a store without a runtime around it, which fetches from with.
+func bareStore(t *testing.T, with Shared, most job.Size) *Store {
 	t.Helper()
-	dir := t.TempDir()
-	return &environments{rt: &Runtime{cfg: Config{EnvironmentSize: most, EnvironmentsMost: job.GiB, EnvironmentTime: 4 * time.Minute}}, dir: dir, shared: newSharing(with)}
+	return &Store{cfg: Config{Dir: t.TempDir(), Size: most, Most: job.GiB, Time: 4 * time.Minute}, shared: newSharing(with)}
 }
 
 // goods are the packages, and the digest, of the environment that the tests know.
-func goods(t *testing.T, base *image.Image) (body []byte, digest string) {
+func goods(t *testing.T, base Base) (body []byte, digest string) {
 	t.Helper()
 	said := travelling{Packages: []string{"good==1 --hash=sha256:00"}}
 	body = newCrate(t, said).dirs(site).file(site+"good.py", "WHO = 'honest'\n").done()
@@ -147,7 +145,7 @@ func TestEnvironmentsAreFetched(t *testing.T) {
 	base := layBase(t, nil)
 	body, digest := goods(t, base)
 	ask := ask(base, "tenant", "good")
-	e := bareEnvironments(t, &strangers{digest: digest, body: func() io.Reader { return bytes.NewReader(body) }}, job.MiB)
+	e := bareStore(t, &strangers{digest: digest, body: func() io.Reader { return bytes.NewReader(body) }}, job.MiB)
 	dir, l, ok := e.fetch(t.Context(), base, ask)
 	if !ok || l.digest(base) != digest {
 		t.Fatalf("fetched %v: %+v", ok, l)
@@ -167,7 +165,7 @@ func TestEnvironmentsAreFetched(t *testing.T) {
 	if err := errors.Join(pack(&once, dir, &l), pack(&again, dir, &kept)); err != nil || !bytes.Equal(once.Bytes(), again.Bytes()) {
 		t.Errorf("two archives of one environment: %d and %d bytes, %v", once.Len(), again.Len(), err)
 	}
-	f := bareEnvironments(t, &strangers{digest: digest, body: func() io.Reader { return &once }}, job.MiB)
+	f := bareStore(t, &strangers{digest: digest, body: func() io.Reader { return &once }}, job.MiB)
 	if _, _, ok := f.fetch(t.Context(), base, ask); !ok {
 		t.Error("what a worker packs is refused")
 	}
@@ -243,7 +241,7 @@ func TestFetchedEnvironmentsAreChecked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := bareEnvironments(t, &strangers{digest: digest, body: c.body}, job.MiB)
+			e := bareStore(t, &strangers{digest: digest, body: c.body}, job.MiB)
 			ask := ask(base, "tenant", "good")
 			_, _, err := e.fetchOne(t.Context(), base, ask, false, digest)
 			whole := name == "cut at its end" || name == "bits turned" // perhaps nothing of it was lost
@@ -254,7 +252,7 @@ func TestFetchedEnvironmentsAreChecked(t *testing.T) {
 			if _, _, ok := e.fetch(t.Context(), base, ask); ok != (err == nil) || ok == e.shared.spoiled[ask.shared] {
 				t.Errorf("used: %v; to be replaced: %v", ok, e.shared.spoiled)
 			}
-			if left, _ := os.ReadDir(e.dir); err != nil && len(left) != 0 {
+			if left, _ := os.ReadDir(e.cfg.Dir); err != nil && len(left) != 0 {
 				t.Errorf("left behind: %v", left)
 			}
 		})
@@ -296,12 +294,12 @@ func TestFetchesThatFail(t *testing.T) {
 		"goes away": {digest: digest, body: func() io.Reader { return io.MultiReader(bytes.NewReader(good[:50]), failing{away}) }},
 		"no digest": {},
 	} {
-		e := bareEnvironments(t, s, job.MiB)
+		e := bareStore(t, s, job.MiB)
 		ask := ask(base, "tenant", "good")
 		if _, _, ok := e.fetch(t.Context(), base, ask); ok || len(e.shared.spoiled) != 0 {
 			t.Errorf("%s: used %v, to be replaced %v", name, ok, e.shared.spoiled)
 		}
-		if left, err := os.ReadDir(e.dir); err != nil || len(left) != 0 {
+		if left, err := os.ReadDir(e.cfg.Dir); err != nil || len(left) != 0 {
 			t.Errorf("%s: left behind: %v, %v", name, left, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package containerd
+package environment
 
 import (
 	"encoding/json"
@@ -49,7 +49,7 @@ func TestEnvironmentsAreTrimmed(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "lock"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	e := &environments{dir: dir}
+	s := &Store{cfg: Config{Dir: dir}}
 	left := func() (names []string) {
 		all, err := os.ReadDir(dir)
 		if err != nil {
@@ -64,20 +64,20 @@ func TestEnvironmentsAreTrimmed(t *testing.T) {
 		most int64
 		want []string
 	}{{120, []string{"lock", "new", "old"}}, {100, []string{"lock", "new"}}, {10, []string{"lock"}}} {
-		if err := e.trim(job.Size(c.most)); err != nil {
+		if err := s.trim(job.Size(c.most)); err != nil {
 			t.Fatal(err)
 		}
 		if d := cmp.Diff(c.want, left()); d != "" {
 			t.Errorf("at most %d (-want +got):\n%s", c.most, d)
 		}
 	}
-	for i := range environmentsMost {
-		put(fmt.Sprintf("e%04d", i), 0, time.Duration(environmentsMost-i)*time.Minute)
+	for i := range storeMost {
+		put(fmt.Sprintf("e%04d", i), 0, time.Duration(storeMost-i)*time.Minute)
 	}
-	if err := e.trim(1 << 40); err != nil {
+	if err := s.trim(1 << 40); err != nil {
 		t.Fatal(err)
 	}
-	if names := left(); len(names) != environmentsMost/2+1 || names[0] != fmt.Sprintf("e%04d", environmentsMost/2) {
+	if names := left(); len(names) != storeMost/2+1 || names[0] != fmt.Sprintf("e%04d", storeMost/2) {
 		t.Errorf("%d are left, from %s on", len(names), names[0])
 	}
 }

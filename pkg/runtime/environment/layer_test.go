@@ -1,4 +1,4 @@
-package containerd
+package environment
 
 import (
 	"errors"
@@ -12,14 +12,13 @@ import (
 
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/runtime"
-	"github.com/assay-run/assay/pkg/runtime/containerd/image"
 )
 
 // layBase makes the root of an image in which files are.
-func layBase(t *testing.T, files map[string]string) *image.Image {
+func layBase(t *testing.T, files map[string]string) Base {
 	t.Helper()
-	base := &image.Image{Rootfs: t.TempDir(), Env: []string{"PATH=/usr/local/bin:/usr/bin"}}
-	lay(t, base.Rootfs, files)
+	base := Base{Root: t.TempDir(), Env: []string{"PATH=/usr/local/bin:/usr/bin"}}
+	lay(t, base.Root, files)
 	return base
 }
 

@@ -1,4 +1,4 @@
-package containerd
+package environment
 
 import (
 	"archive/zip"
@@ -14,7 +14,7 @@ import (
 
 func TestTakeWheels(t *testing.T) {
 	t.Parallel()
-	good := wheel(t, "assay_good", "1.0", "")
+	good := zipOf(t, "assay_good/__init__.py", "", "assay_good-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: assay_good\nVersion: 1.0\n")
 	const file = "assay_good-1.0-py3-none-any.whl"
 	for name, c := range map[string]struct {
 		files map[string][]byte

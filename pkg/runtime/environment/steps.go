@@ -1,4 +1,4 @@
-package containerd
+package environment
 
 import (
 	"context"
@@ -16,7 +16,6 @@ import (
 
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
-	"github.com/assay-run/assay/pkg/runtime/containerd/image"
 )
 
 // An environment comes about in steps, each in a sandbox of its own on the image
@@ -32,16 +31,16 @@ import (
 const sourcesMost = 20
 
 // gather returns the wheels that packages, one requirement a line, mean today.
-func (e *environments) gather(ctx context.Context, turn *buildTurn, base *image.Image, packages, dir string) ([]wheelFile, error) {
+func (s *Store) gather(ctx context.Context, turn *buildTurn, base Base, packages, dir string) ([]wheelFile, error) {
 	var built []wheelFile
 	for try := 0; ; try++ {
-		wheels, missing, err := e.resolve(ctx, base, packages, built, filepath.Join(dir, strconv.Itoa(try)))
+		wheels, missing, err := s.resolve(ctx, base, packages, built, filepath.Join(dir, strconv.Itoa(try)))
 		if err == nil || missing == "" || try == sourcesMost || hasBuilt(built, missing) {
 			return wheels, err
 		}
 		var w wheelFile
 		err = turn.source(ctx, func() (err error) {
-			w, err = e.fromSource(ctx, base, missing, filepath.Join(dir, "source-"+strconv.Itoa(try)))
+			w, err = s.fromSource(ctx, base, missing, filepath.Join(dir, "source-"+strconv.Itoa(try)))
 			return err
 		})
 		if err != nil {
@@ -62,14 +61,14 @@ var missingWheel = regexp.MustCompile(`(?m)^ERROR: No matching distribution foun
 
 // resolve fetches the wheels that are wanted, and takes them. If one is missing,
 // it says which.
-func (e *environments) resolve(ctx context.Context, base *image.Image, packages string, built []wheelFile, dir string) (wheels []wheelFile, missing string, err error) {
+func (s *Store) resolve(ctx context.Context, base Base, packages string, built []wheelFile, dir string) (wheels []wheelFile, missing string, err error) {
 	run := pipRun{
 		args:   []string{"download", "--only-binary", ":all:", "--dest", wheelsDir, "--find-links", builtDir, "-r", buildList},
 		files:  append(filesOf(built, builtDir), runtime.File{Path: buildList, Data: []byte(packages + "\n")}),
 		online: true,
 	}
-	said, err := e.pip(ctx, base, run, func(work *os.Root) (err error) {
-		wheels, err = takeWheels(work, path.Base(wheelsDir), dir, int64(e.rt.cfg.EnvironmentSize))
+	said, err := s.pip(ctx, base, run, func(work *os.Root) (err error) {
+		wheels, err = takeWheels(work, path.Base(wheelsDir), dir, int64(s.cfg.Size))
 		return err
 	})
 	if found := missingWheel.FindStringSubmatch(said); err != nil && found != nil {
@@ -85,15 +84,15 @@ func (e *environments) resolve(ctx context.Context, base *image.Image, packages 
 
 // fromSource builds one package. Its code, and that of whatever it wants for
 // being built, can do no more than make a wheel of that name.
-func (e *environments) fromSource(ctx context.Context, base *image.Image, requirement, dir string) (w wheelFile, err error) {
+func (s *Store) fromSource(ctx context.Context, base Base, requirement, dir string) (w wheelFile, err error) {
 	run := pipRun{
 		args:   []string{"wheel", "--no-deps", "--wheel-dir", wheelsDir, "-r", buildList},
 		files:  []runtime.File{{Path: buildList, Data: []byte(requirement + "\n")}},
 		online: true, builds: true,
 	}
 	name := policy.RequirementName(requirement)
-	_, err = e.pip(ctx, base, run, func(work *os.Root) error {
-		wheels, err := takeWheels(work, path.Base(wheelsDir), dir, int64(e.rt.cfg.EnvironmentSize))
+	_, err = s.pip(ctx, base, run, func(work *os.Root) error {
+		wheels, err := takeWheels(work, path.Base(wheelsDir), dir, int64(s.cfg.Size))
 		if err != nil {
 			return err
 		}
@@ -115,7 +114,7 @@ func filesOf(wheels []wheelFile, dir string) (out []runtime.File) {
 }
 
 // install unpacks wheels, and copies what that comes to to the directory layer.
-func (e *environments) install(ctx context.Context, base *image.Image, wheels []wheelFile, layer string) (n int64, tree string, err error) {
+func (s *Store) install(ctx context.Context, base Base, wheels []wheelFile, layer string) (n int64, tree string, err error) {
 	if len(wheels) == 0 { // nothing but what the image has
 		return 0, hex.EncodeToString(sha256.New().Sum(nil)), nil
 	}
@@ -131,13 +130,13 @@ func (e *environments) install(ctx context.Context, base *image.Image, wheels []
 			"--no-warn-script-location", "--find-links", wheelsDir, "-r", buildList},
 		files: append(filesOf(wheels, wheelsDir), runtime.File{Path: buildList, Data: []byte(list.String())}),
 	}
-	_, err = e.pip(ctx, base, run, func(work *os.Root) error {
+	_, err = s.pip(ctx, base, run, func(work *os.Root) error {
 		from, err := work.OpenRoot(path.Base(buildRoot))
 		if err != nil {
 			return buildError("pip installed nothing")
 		}
 		defer from.Close()
-		n, tree, err = copyLayer(from, layer, base, int64(e.rt.cfg.EnvironmentSize))
+		n, tree, err = copyLayer(from, layer, base, int64(s.cfg.Size))
 		return err
 	})
 	return n, tree, err

@@ -1,4 +1,4 @@
-package containerd
+package environment
 
 import (
 	"bufio"
@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/assay-run/assay/pkg/runtime"
-	"github.com/assay-run/assay/pkg/runtime/containerd/image"
 )
 
 // What a layer may be, besides its bytes.
@@ -43,9 +42,9 @@ type layer struct {
 // Files are made anew, so that owners, modes, times and attributes stay behind,
 // those that mean something to an overlay among them. The error is a
 // *runtime.BuildError if the tree must not be mounted on base.
-func copyLayer(from *os.Root, to string, base *image.Image, most int64) (n int64, tree string, err error) {
+func copyLayer(from *os.Root, to string, base Base, most int64) (n int64, tree string, err error) {
 	l := &layer{from: from, search: searchPath(base.Env), most: most, sum: sha256.New()}
-	if l.base, err = os.OpenRoot(base.Rootfs); err != nil {
+	if l.base, err = os.OpenRoot(base.Root); err != nil {
 		return 0, "", fmt.Errorf("keep an environment: %w", err)
 	}
 	defer l.base.Close()

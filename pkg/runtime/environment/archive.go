@@ -1,4 +1,4 @@
-package containerd
+package environment
 
 import (
 	"archive/tar"
@@ -52,7 +52,7 @@ func pack(w io.Writer, dir string, l *lockfile) error {
 	if _, err := t.Write(raw); err != nil {
 		return fmt.Errorf("pack an environment: %w", err)
 	}
-	layer, err := os.OpenRoot(filepath.Join(dir, "layer"))
+	layer, err := os.OpenRoot(filepath.Join(dir, layerName))
 	if err != nil {
 		return fmt.Errorf("pack an environment: %w", err)
 	}

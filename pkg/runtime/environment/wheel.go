@@ -1,4 +1,4 @@
-package containerd
+package environment
 
 import (
 	"archive/zip"
@@ -15,8 +15,6 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/assay-run/assay/pkg/runtime"
 )
 
 // What a list of wheels may be.
@@ -205,8 +203,4 @@ func (b *budget) ReadAt(p []byte, at int64) (int, error) {
 		return 0, errBudget
 	}
 	return b.r.ReadAt(p, at)
-}
-
-func buildError(format string, args ...any) error {
-	return &runtime.BuildError{Message: fmt.Sprintf(format, args...)}
 }

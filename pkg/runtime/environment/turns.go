@@ -1,4 +1,4 @@
-package containerd
+package environment
 
 import (
 	"context"
@@ -110,26 +110,4 @@ func (b *buildTurn) source(ctx context.Context, f func() error) (err error) {
 		b.done = again
 	}
 	return err
-}
-
-// roomFor says whether tenant may have another environment beside those that are
-// kept. Half of the space, and of the places, is the most that one tenant gets. The
-// error wraps runtime.ErrImage.
-func roomFor(tenant string, kept []keptEnv, most int64) error {
-	var all, own int64
-	var places int
-	for _, k := range kept {
-		all += k.bytes
-		if k.tenant == tenant {
-			own += k.bytes
-			places++
-		}
-	}
-	switch {
-	case all > most || len(kept) >= environmentsMost:
-		return errNoRoom("")
-	case own > most/2 || places >= environmentsMost/2:
-		return errNoRoom(" of this tenant")
-	}
-	return nil
 }

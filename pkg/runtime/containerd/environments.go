@@ -1,0 +1,202 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/containerd/image"
+	"github.com/assay-run/assay/pkg/runtime/environment"
+	"github.com/assay-run/assay/pkg/runtime/meter"
+	"github.com/assay-run/assay/pkg/runtime/sandbox"
+)
+
+// findTries is how often an image is looked for that is collected just then.
+const findTries = 3
+
+// find returns the image of key, with the packages that it asks for. It stays until
+// release is called.
+func (r *Runtime) find(ctx context.Context, key runtime.Key) (img *image.Image, release func(), err error) {
+	for range findTries {
+		if img, err = r.look(ctx, key); err == nil {
+			release, err = r.images.Hold(img)
+		}
+		if !errors.Is(err, image.ErrCollected) {
+			return img, release, err
+		}
+	}
+	return nil, nil, fmt.Errorf("%w: %w", runtime.ErrImage, err)
+}
+
+// look is find for what nobody holds yet.
+func (r *Runtime) look(ctx context.Context, key runtime.Key) (*image.Image, error) {
+	base, err := r.images.Get(ctx, key.Image)
+	if err != nil {
+		return nil, err
+	}
+	r.images.Note(key.Image, base.Digest)
+	if key.Packages == "" {
+		return base, nil
+	}
+	return r.environments.get(ctx, base, key.Tenant, key.Packages)
+}
+
+// environments are those of package environment, over a runtime's images, its sandboxes of
+// isolation task and what it does in the background.
+type environments struct {
+	*environment.Store
+	rt   *Runtime
+	lock *os.File // of the directory that they are kept in; nil: it is the runtime's own
+}
+
+var _ environment.Host = (*environments)(nil)
+
+// openEnvironments takes the directory of environments for this runtime alone. If another
+// has it already, or there is none, this one's last as long as itself.
+func openEnvironments(r *Runtime) (*environments, error) {
+	e := &environments{rt: r}
+	dir := r.cfg.Environments
+	if dir != "" {
+		err := os.MkdirAll(dir, 0o711)
+		if err == nil {
+			e.lock, err = lock(dir)
+		}
+		if err != nil {
+			slog.Warn("environments are not kept", "directory", dir, "error", err)
+		}
+	}
+	if e.lock == nil {
+		dir = filepath.Join(r.dir, "environments")
+		if err := os.MkdirAll(dir, 0o711); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	removed := meter.NewRemoved()
+	e.Store, err = environment.Open(environment.Config{
+		Dir: dir, Size: r.cfg.EnvironmentSize, Time: r.cfg.EnvironmentTime, Most: r.cfg.EnvironmentsMost,
+		OpenFiles: mostOpenFiles(), Index: r.cfg.Index, Shared: r.cfg.Shared,
+		Builds: meter.NewBuilds().Begin, Fetches: meter.NewFetches().Begin,
+		Removed: func(ctx context.Context, name string, bytes int64) {
+			removed.Note(ctx, "environment", name, bytes)
+		},
+	}, e)
+	if err != nil {
+		e.close()
+		return nil, err
+	}
+	return e, nil
+}
+
+func (e *environments) close() {
+	if e.lock != nil {
+		_ = e.lock.Close()
+	}
+}
+
+// get returns base with packages, one requirement a line, for a tenant.
+func (e *environments) get(ctx context.Context, base *image.Image, tenant, packages string) (*image.Image, error) {
+	got, err := e.Get(ctx, environment.Base{
+		Name: base.Name, Digest: base.Digest, Env: base.Env, Root: base.Rootfs, Image: hostImage{e.rt, base},
+	}, tenant, packages)
+	if errors.Is(err, environment.ErrCollected) {
+		return nil, image.ErrCollected
+	}
+	if err != nil {
+		return nil, err
+	}
+	return got.(hostImage).image, nil
+}
+
+// Context implements environment.Host.
+func (e *environments) Context() context.Context { return e.rt.ctx }
+
+// Join implements environment.Host.
+func (e *environments) Join() (leave func(), err error) {
+	if !e.rt.enter() {
+		return nil, errClosed
+	}
+	return e.rt.background.Done, nil
+}
+
+// mountPrefix begins the names that mounts of environments have among those of images.
+const mountPrefix = "env-"
+
+// Detach implements environment.Host.
+func (e *environments) Detach(name string) (unmount func(), ok bool) {
+	return e.rt.images.Detach(mountPrefix + name)
+}
+
+// LastUse implements environment.Host.
+func (e *environments) LastUse(name string) time.Time {
+	return e.rt.images.LastUse(mountPrefix + name)
+}
+
+// rest has the environments that are mounted over the root file system of a chain of layers,
+// and that nobody uses, let go of it.
+func (e *environments) rest(chain string) {
+	var names []string
+	for _, name := range e.rt.images.StackedOn(chain) {
+		names = append(names, strings.TrimPrefix(name, mountPrefix))
+	}
+	e.Rest(names)
+}
+
+// hostImage is an image as environments know it.
+type hostImage struct {
+	rt    *Runtime
+	image *image.Image
+}
+
+var _ environment.BaseImage = hostImage{}
+
+// Hold implements environment.Image.
+func (i hostImage) Hold() (release func(), err error) {
+	release, err = i.rt.images.Hold(i.image)
+	if errors.Is(err, image.ErrCollected) {
+		return nil, environment.ErrCollected
+	}
+	return release, err
+}
+
+// workspace is where programs leave what is looked at after them.
+const workspace = "/workspace"
+
+// Run implements environment.BaseImage.
+func (i hostImage) Run(ctx context.Context, a runtime.Attempt, look func(*os.Root)) (*runtime.Report, error) {
+	s, err := i.rt.makeSlot(ctx, i.rt.levels[policy.Task], i.image, defaultShape)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	rep, err := s.run(ctx, a, true)
+	if err != nil || rep.Outcome != job.Succeeded {
+		return rep, err
+	}
+	at := slices.IndexFunc(s.Scratch.Dirs, func(w sandbox.Dir) bool { return w.Path == workspace })
+	left, err := os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", s.Scratch.Dirs[at].Dir.Fd()))
+	if err != nil {
+		return nil, fmt.Errorf("look at what a program left: %w", err)
+	}
+	defer left.Close()
+	look(left)
+	return rep, nil
+}
+
+// Mount implements environment.BaseImage.
+func (i hostImage) Mount(l environment.Layer) (environment.Image, error) {
+	img, err := i.rt.images.Stack(i.image, image.Addition{Name: mountPrefix + l.Name, Digest: l.Digest, Layer: l.Dir, Packages: l.Packages})
+	if err != nil {
+		return nil, err
+	}
+	return hostImage{i.rt, img}, nil
+}

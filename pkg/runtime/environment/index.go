@@ -1,0 +1,48 @@
+package environment
+
+import (
+	"errors"
+	"net"
+	"net/url"
+
+	"github.com/assay-run/assay/pkg/netrule"
+)
+
+// Index is where packages come from.
+type Index struct {
+	URL   string   // a simple index, such as https://pypi.org/simple
+	Allow []string // what a build may reach besides the index's host: entries of a network allow-list
+}
+
+// PyPI is the public index.
+var PyPI = Index{URL: "https://pypi.org/simple", Allow: []string{"files.pythonhosted.org:443"}}
+
+// Check says what is wrong with an index.
+func (x Index) Check() error {
+	_, err := x.rules()
+	return err
+}
+
+// rules returns the allow-list of builds, or says what is wrong with the index.
+func (x Index) rules() ([]string, error) {
+	u, err := url.Parse(x.URL)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil {
+		return nil, errors.New("the index must be a URL such as https://pypi.org/simple, without a password")
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"https": "443", "http": "80"}[u.Scheme]
+	}
+	list := append([]string{net.JoinHostPort(u.Hostname(), port)}, x.Allow...)
+	_, err = netrule.ParseRules(list)
+	return list, err
+}
+
+// plain returns the host of an index without TLS, "" if it has TLS: pip ignores such an
+// index, unless it is told that whoever set it up knows.
+func (x Index) plain() string {
+	if u, err := url.Parse(x.URL); err == nil && u.Scheme == "http" {
+		return u.Host
+	}
+	return ""
+}

@@ -1,0 +1,57 @@
+package environment
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+)
+
+// A tenant who asks for a thousand builds, the first of which never ends, has one
+// turn; whoever had none yet goes before its others.
+func TestBuildTurnsAreFair(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		turns := newTurns(2)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		first, err := turns.take(ctx, "attacker")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make(chan string, 2000)
+		for range 1000 {
+			go func() {
+				if _, err := turns.take(ctx, "attacker"); err == nil {
+					got <- "attacker"
+				}
+			}()
+		}
+		synctest.Wait()
+		victim, err := turns.take(ctx, "victim") // beside the sleeping build
+		if err != nil || len(got) != 0 {
+			t.Fatalf("victim: %v; the attacker has %d turns more", err, len(got))
+		}
+		go func() {
+			if _, err := turns.take(ctx, "another"); err == nil {
+				got <- "another"
+			}
+		}()
+		synctest.Wait()
+		first()
+		synctest.Wait()
+		if len(got) != 1 || <-got != "another" {
+			t.Error("the attacker goes before one who had no turn yet")
+		}
+		victim()
+		synctest.Wait()
+		if len(got) != 1 {
+			t.Errorf("the attacker has %d turns, want one", len(got))
+		}
+		cancel()
+		synctest.Wait()
+		if _, err := turns.take(ctx, "late"); !errors.Is(err, context.Canceled) || len(turns.waiting) != 0 {
+			t.Errorf("given up: %v, %d wait", err, len(turns.waiting))
+		}
+	})
+}

@@ -19,7 +19,7 @@ var homes = []home{
 	{"database/sql", []string{"pkg/store/postgres", "migrations"}, "pgx is spoken natively; database/sql would hide batches and arrays"},
 	{"github.com/nats-io/nats.go", []string{"pkg/queue/jetstream"}, adapters},
 	{"github.com/nats-io/nats-server/", []string{"internal/dev", "internal/testenv"}, "the embedded server is for one machine and for tests; a fleet runs its own"},
-	{"github.com/containerd/", []string{"pkg/runtime/containerd", "pkg/runtime/containerd/image", "pkg/runtime/containerd/overlay", "pkg/runtime/containerd/registry", "pkg/runtime/containerd/filter", "pkg/runtime/containerd/rawloop"},
+	{"github.com/containerd/", []string{"pkg/runtime/containerd", "pkg/runtime/containerd/engine", "pkg/runtime/containerd/image", "pkg/runtime/containerd/overlay", "pkg/runtime/containerd/registry", "pkg/runtime/containerd/filter", "pkg/runtime/containerd/rawloop"},
 		"containers, images, their layers, the registries they come from and a profile of its own, each apart, and nothing else; " + adapters},
 	{"github.com/opencontainers/runtime-spec/", []string{"pkg/runtime/containerd/...", "pkg/runtime/seccomp"}, adapters},
 	{"gocloud.dev/", []string{"pkg/object"}, adapters},

@@ -36,7 +36,7 @@ func TestProve(t *testing.T) {
 	var ids []string
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		var err error
-		if ids, err = r.engine.list(t.Context(), r.instance); err != nil {
+		if ids, err = r.engine.List(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if len(ids) == 0 {

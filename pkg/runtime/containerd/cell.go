@@ -10,14 +10,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
-	"golang.org/x/sys/unix"
 
 	"github.com/assay-run/assay/internal/guest"
+	"github.com/assay-run/assay/pkg/runtime/containerd/engine"
 	"github.com/assay-run/assay/pkg/runtime/containerd/image"
 	"github.com/assay-run/assay/pkg/runtime/containerd/overlay"
 	"github.com/assay-run/assay/pkg/runtime/packet"
@@ -32,7 +31,7 @@ type cell struct {
 	uid       int // host uid that is its root; its guest is uid+sandbox.ProgramUID, and each job one of those above
 	dir       string
 	roots     struct{ jobs, launcher string }
-	container *container
+	container *engine.Container
 	release   func() // its image
 	listener  *net.UnixListener
 	born      time.Time
@@ -87,18 +86,17 @@ func (r *Runtime) newCell(ctx context.Context, img *image.Image) (_ *cell, err e
 		return nil, err
 	}
 	c.tasks.Go(func() { c.accept(filepath.Join(sock, sandbox.SocketName)) })
-	labels := map[string]string{labelInstance: r.instance, labelWorker: r.cfg.WorkerID}
-	if c.container, err = r.engine.create(ctx, name, c.spec(sock, r.cgroup(name)), labels); err != nil {
+	if c.container, err = r.engine.Create(ctx, name, c.spec(sock, r.cgroup(name))); err != nil {
 		return nil, err
 	}
-	if err := r.limitWatches(ctx, c.container.proc.PID); err != nil {
+	if err := r.limitWatches(ctx, c.container.Proc.PID); err != nil {
 		return nil, err
 	}
 	// What it starts inherits its limits, and may only lower them.
-	if err := raiseOpenFiles(c.container.proc.PID); err != nil {
+	if err := engine.RaiseOpenFiles(c.container.Proc.PID); err != nil {
 		return nil, err
 	}
-	if err := c.container.start(ctx); err != nil {
+	if err := c.container.Start(ctx); err != nil {
 		return nil, err
 	}
 	return c, c.await(ctx)
@@ -108,7 +106,7 @@ func (r *Runtime) newCell(ctx context.Context, img *image.Image) (_ *cell, err e
 // of its jobs, that of its launcher and zygotes, which programs reach by
 // /proc/self/exe, and the devices.
 func (c *cell) layRoots() (err error) {
-	if err := layDevices(filepath.Join(c.dir, "dev")); err != nil {
+	if err := engine.LayDevices(filepath.Join(c.dir, "dev")); err != nil {
 		return err
 	}
 	m := c.rt.images
@@ -126,31 +124,13 @@ func (c *cell) layRoots() (err error) {
 	return err
 }
 
-// raiseOpenFiles lets a process hand its children any limit of open files that
-// this host allows. A worker without CAP_SYS_RESOURCE hands out at most its own.
-func raiseOpenFiles(pid int) error {
-	data, err := os.ReadFile("/proc/sys/fs/nr_open")
-	if err != nil {
-		return fmt.Errorf("read the limit of open files: %w", err)
-	}
-	n, err := strconv.ParseUint(strings.TrimSpace(string(data)), 10, 64)
-	if err != nil {
-		return fmt.Errorf("/proc/sys/fs/nr_open: %w", err)
-	}
-	err = unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: n}, nil)
-	if err != nil && !errors.Is(err, unix.EPERM) {
-		return fmt.Errorf("raise the limit of open files: %w", err)
-	}
-	return nil
-}
-
 // await waits for the launcher, or for its container to end without it.
 func (c *cell) await(ctx context.Context) error {
 	ended := make(chan struct{})
 	watch, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c.tasks.Go(func() {
-		if c.container.proc.Wait(watch) == nil {
+		if c.container.Proc.Wait(watch) == nil {
 			close(ended)
 		}
 	})
@@ -180,11 +160,11 @@ func (c *cell) spec(sock, group string) *specs.Spec {
 	if own := c.image.Own; own != nil {
 		env = own.Env
 	}
-	box := &containerSpec{
-		rootfs: c.roots.launcher, args: []string{sandbox.GuestPath, "cell", sandbox.SlotDir + "/" + sandbox.SocketName, c.rt.share.String()},
-		uid: c.uid, cgroup: group, caps: caps, seccomp: c.rt.cells.seccomp, memory: cellMemory, pids: cellPids,
+	box := &engine.Spec{
+		Rootfs: c.roots.launcher, Args: []string{sandbox.GuestPath, "cell", sandbox.SlotDir + "/" + sandbox.SocketName, c.rt.share.String()},
+		UID: c.uid, Cgroup: group, Caps: caps, Seccomp: c.rt.cells.seccomp, Memory: cellMemory, Pids: cellPids,
 	}
-	s := box.spec()
+	s := box.OCI()
 	me := uint32(c.hostUID())
 	ids := []specs.LinuxIDMapping{
 		{ContainerID: 0, HostID: uint32(c.uid), Size: 1}, // runc makes the root file system ready as this
@@ -201,9 +181,9 @@ func (c *cell) spec(sock, group string) *specs.Spec {
 		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"nosuid", "noexec", "nodev"}},
 		{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"nosuid", "noexec", "nodev", "ro"}},
 		{Destination: "/dev", Type: "bind", Source: filepath.Join(c.dir, "dev"), Options: []string{"bind", "ro", "nosuid", "noexec"}},
-		bind(filepath.Join(c.rt.dir, "guest"), sandbox.GuestDir, "ro"),
-		bind(c.roots.jobs, sandbox.GuestDir+"/root", "ro"),
-		bind(sock, sandbox.SlotDir),
+		engine.Bind(filepath.Join(c.rt.dir, "guest"), sandbox.GuestDir, "ro"),
+		engine.Bind(c.roots.jobs, sandbox.GuestDir+"/root", "ro"),
+		engine.Bind(sock, sandbox.SlotDir),
 	}
 	return s
 }
@@ -377,9 +357,9 @@ func (c *cell) destroy(ctx context.Context) {
 	}
 	whole := true
 	if c.container != nil {
-		if err := c.container.destroy(ctx); err != nil {
+		if err := c.container.Destroy(ctx); err != nil {
 			whole = false
-			slog.ErrorContext(ctx, "cannot remove a cell; the next sweep will", "cell", c.container.id, "error", err)
+			slog.ErrorContext(ctx, "cannot remove a cell; the next sweep will", "cell", c.container.ID, "error", err)
 		}
 	}
 	c.tasks.Wait()

@@ -48,8 +48,8 @@ func measure(t *testing.T, r *Runtime) footprint {
 	namespaces := map[string]bool{}
 	for home, c := range r.cells.live {
 		f[fmt.Sprint("slots of ", home.tenant)] = c.slots
-		f["launcher KiB"] = rss(c.container.proc.PID)
-		f["zygote KiB"] = rss(childOf(t, c.container.proc.PID, "python3"))
+		f["launcher KiB"] = rss(c.container.Proc.PID)
+		f["zygote KiB"] = rss(childOf(t, c.container.Proc.PID, "python3"))
 		found, _ := filepath.Glob("/proc/[0-9]*")
 		for _, p := range found {
 			status, err := os.ReadFile(p + "/status")

@@ -56,7 +56,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 me = os.environ["ME"]
 found = []
 servers = []
-def bind(family, address):
+def engine.Bind(family, address):
     s = socket.socket(family, socket.SOCK_STREAM)
     try:
         s.bind(address)
@@ -64,8 +64,8 @@ def bind(family, address):
     except OSError as e:
         found.append("%r is taken: %s" % (address, e))
     servers.append(s)
-bind(socket.AF_UNIX, "\0meeting")
-bind(socket.AF_INET, ("127.0.0.1", 7777))
+engine.Bind(socket.AF_UNIX, "\0meeting")
+engine.Bind(socket.AF_INET, ("127.0.0.1", 7777))
 key = 4711
 queue = libc.msgget(key, 0o1000 | 0o2000 | 0o666)  # IPC_CREAT | IPC_EXCL
 if queue < 0:
@@ -286,7 +286,7 @@ func TestCellGuestDies(t *testing.T) {
 			defer s.Close()
 			slot := s.(*cellSlot)
 			pid := map[string]int{
-				"launcher": slot.cell.container.proc.PID, "supervisor": slot.sup.PID, "zygote": childOf(t, slot.cell.container.proc.PID, "python3"),
+				"launcher": slot.cell.container.Proc.PID, "supervisor": slot.sup.PID, "zygote": childOf(t, slot.cell.container.Proc.PID, "python3"),
 			}[victim]
 			failed := make(chan error, 1)
 			go func() {
@@ -355,7 +355,7 @@ func TestCellIsRecycled(t *testing.T) {
 					return
 				}
 				mu.Lock()
-				ids[s.(*cellSlot).cell.container.id] = true
+				ids[s.(*cellSlot).cell.container.ID] = true
 				mu.Unlock()
 				rep, err := s.Run(t.Context(), runtime.Attempt{Job: job.NewID(), Program: shell("sleep 0.01"), Plan: cellPlan(nil)})
 				if err != nil || rep.Outcome != job.Succeeded {
@@ -372,7 +372,7 @@ func TestCellIsRecycled(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	for {
-		left, err := r.engine.list(ctx, r.instance)
+		left, err := r.engine.List(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}

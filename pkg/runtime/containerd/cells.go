@@ -2,7 +2,6 @@ package containerd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -110,38 +109,6 @@ func layBare(dir string) error {
 	}
 	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, ""); err != nil {
 		return fmt.Errorf("mount an empty root: %w", err)
-	}
-	return nil
-}
-
-// layDevices makes the /dev of a cell or of a container: a file system of its own,
-// since others tend to be mounted so that devices on them do not work, and since the
-// host's devices are files that everybody has.
-func layDevices(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	if err := unix.Mount("assay", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NOEXEC, "size=64k,nr_inodes=64,mode=0755"); err != nil {
-		return fmt.Errorf("mount devices: %w", err)
-	}
-	var errs []error
-	for name, number := range map[string]uint64{
-		"null": unix.Mkdev(1, 3), "zero": unix.Mkdev(1, 5), "full": unix.Mkdev(1, 7),
-		"random": unix.Mkdev(1, 8), "urandom": unix.Mkdev(1, 9), "tty": unix.Mkdev(5, 0),
-	} {
-		file := filepath.Join(dir, name)
-		errs = append(errs, unix.Mknod(file, unix.S_IFCHR|0o666, int(number)), os.Chmod(file, 0o666))
-	}
-	for name, target := range map[string]string{
-		"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2", "ptmx": "pts/ptmx",
-	} {
-		errs = append(errs, os.Symlink(target, filepath.Join(dir, name)))
-	}
-	for _, name := range []string{"pts", "shm"} {
-		errs = append(errs, os.Mkdir(filepath.Join(dir, name), 0o755))
-	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("make devices: %w", err)
 	}
 	return nil
 }

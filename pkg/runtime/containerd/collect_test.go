@@ -42,7 +42,7 @@ func slotOf(t *testing.T, r *Runtime, ref string) *slot {
 // sees is what the container of s has in a file of its image.
 func sees(t *testing.T, s *slot, file string) string {
 	t.Helper()
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/root/%s", s.container.proc.PID, file))
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/root/%s", s.container.Proc.PID, file))
 	if err != nil {
 		t.Errorf("an image in use lost a file: %v", err)
 	}

@@ -156,7 +156,7 @@ func TestGuestDies(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	kill := time.AfterFunc(300*time.Millisecond, func() { _ = s.(*slot).container.kill() })
+	kill := time.AfterFunc(300*time.Millisecond, func() { _ = s.(*slot).container.Kill() })
 	defer kill.Stop()
 	if rep, err := s.Run(t.Context(), attemptOf(t, r, "sleep 1000")); !errors.Is(err, sandbox.ErrGuest) {
 		t.Errorf("Run = %+v, %v, want errGuest", rep, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/assay-run/assay/internal/guest"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
+	"github.com/assay-run/assay/pkg/runtime/containerd/engine"
 	"github.com/assay-run/assay/pkg/runtime/packet"
 	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
@@ -63,7 +64,7 @@ func (s *slot) startInterpreter(ctx context.Context) (err error) {
 		_ = f.Close()
 	}
 	if err == nil {
-		err = raiseOpenFiles(pid) // it lowers the limit to the job's
+		err = engine.RaiseOpenFiles(pid) // it lowers the limit to the job's
 		if rerr := s.gate.Result(); err == nil {
 			err = rerr
 		}

@@ -9,25 +9,25 @@ import (
 	"path/filepath"
 	"strings"
 
-	runcoptions "github.com/containerd/containerd/api/types/runc/options"
 	"golang.org/x/sys/unix"
 
 	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime/containerd/engine"
 )
 
 // level is an isolation that has a container for each job, and what runs those.
 type level struct {
 	isolation policy.Isolation
-	engine    *engine
+	engine    *engine.Engine
 	// proxied runs the jobs that have a way out; nil: engine does.
-	proxied *engine
+	proxied *engine.Engine
 	// foreign says that programs run on a kernel of the sandbox's own: to this
 	// host they are one process, or a few, in the group of the container.
 	foreign bool
 }
 
 // through returns what runs a job with the policy's network.
-func (l *level) through(m policy.NetworkMode) *engine {
+func (l *level) through(m policy.NetworkMode) *engine.Engine {
 	if m != policy.NetworkNone && l.proxied != nil {
 		return l.proxied
 	}
@@ -44,7 +44,7 @@ func (r *Runtime) openLevels() (err error) {
 		}
 	}
 	if r.cfg.VMRuntime != "" {
-		vm, err := r.newEngine(r.cfg.VMRuntime, "", "")
+		vm, err := r.engine.Of(r.cfg.VMRuntime, "", "")
 		if err != nil {
 			return err
 		}
@@ -53,20 +53,12 @@ func (r *Runtime) openLevels() (err error) {
 	return nil
 }
 
-func (r *Runtime) newEngine(handler, binary, root string) (*engine, error) {
-	var opts *runcoptions.Options
-	if binary != "" || root != "" {
-		opts = &runcoptions.Options{BinaryName: binary, Root: root}
-	}
-	return newEngine(r.client, handler, opts)
-}
-
 // newGVisor has the shim of runc run runsc in the place of runc, as Docker does.
 // Another handler, such as runsc's own shim, reads a configuration of its own.
 func (r *Runtime) newGVisor() (*level, error) {
 	l := &level{isolation: policy.GVisor, foreign: true}
 	if r.cfg.GVisorRuntime != "" {
-		e, err := r.newEngine(r.cfg.GVisorRuntime, "", "")
+		e, err := r.engine.Of(r.cfg.GVisorRuntime, "", "")
 		l.engine = e
 		return l, err
 	}
@@ -78,7 +70,7 @@ func (r *Runtime) newGVisor() (*level, error) {
 	if err := unix.Mount("assay", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=64k,mode=0700"); err != nil {
 		return nil, fmt.Errorf("mount a place for runsc: %w", err)
 	}
-	for network, e := range map[string]**engine{
+	for network, e := range map[string]**engine.Engine{
 		// Its own stack of protocols, with loopback and nothing else.
 		"none": &l.engine,
 		// The host's, within the network namespace of the sandbox, in which the
@@ -91,7 +83,7 @@ func (r *Runtime) newGVisor() (*level, error) {
 			return nil, err
 		}
 		var err error
-		if *e, err = r.newEngine(r.cfg.Runtime, binary, "/run/containerd/runsc"); err != nil {
+		if *e, err = r.engine.Of(r.cfg.Runtime, binary, "/run/containerd/runsc"); err != nil {
 			return nil, err
 		}
 	}

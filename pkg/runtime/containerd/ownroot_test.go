@@ -186,7 +186,7 @@ func TestTheirVariablesStartNothing(t *testing.T) {
 			if !confined(rep.Stdout.Text) {
 				t.Errorf("it ran with capabilities and filter %s", rep.Stdout.Text)
 			}
-			launcher, err := os.ReadFile("/proc/" + strconv.Itoa(s.(*cellSlot).cell.container.proc.PID) + "/environ")
+			launcher, err := os.ReadFile("/proc/" + strconv.Itoa(s.(*cellSlot).cell.container.Proc.PID) + "/environ")
 			if err != nil || strings.Contains(string(launcher), "/opt") {
 				t.Errorf("the launcher's environment: %q, %v", launcher, err)
 			}

@@ -66,7 +66,7 @@ func TestDeadSlotsAreNotHandedOut(t *testing.T) {
 	r.mu.Lock()
 	for s := range r.live {
 		if s.state.Load() == slotReady {
-			if err := s.container.kill(); err != nil {
+			if err := s.container.Kill(); err != nil {
 				t.Error(err)
 			}
 			<-s.link.Gone
@@ -109,7 +109,7 @@ func TestASandboxThatHangsIsMadeAgain(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "runc"), []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if r.levels[policy.Task].engine, err = r.newEngine(r.engine.runtime.Name, filepath.Join(dir, "runc"), ""); err != nil {
+	if r.levels[policy.Task].engine, err = r.engine.Of(r.engine.Handler(), filepath.Join(dir, "runc"), ""); err != nil {
 		t.Fatal(err)
 	}
 	r.patience = 3 * time.Second

@@ -21,6 +21,7 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
+	"github.com/assay-run/assay/pkg/runtime/containerd/engine"
 	"github.com/assay-run/assay/pkg/runtime/containerd/filter"
 	"github.com/assay-run/assay/pkg/runtime/containerd/image"
 	"github.com/assay-run/assay/pkg/runtime/egress"
@@ -39,7 +40,7 @@ type Runtime struct {
 	ids      ids
 
 	client  *client.Client
-	engine  *engine // of isolation task, and of cells
+	engine  *engine.Engine // of isolation task, and of cells
 	levels  map[policy.Isolation]*level
 	cgroups *cgroup.Hierarchy
 	share   guest.Share // of each job
@@ -164,7 +165,7 @@ func (r *Runtime) connect(ctx context.Context) error {
 	egress.Zero()
 	images.Client = c
 	r.images = image.New(images)
-	r.engine, err = r.newEngine(r.cfg.Runtime, r.cfg.Runc, "")
+	r.engine, err = engine.Maker{Client: c, Instance: r.instance, Worker: r.cfg.WorkerID}.Of(r.cfg.Runtime, r.cfg.Runc, "")
 	return err
 }
 

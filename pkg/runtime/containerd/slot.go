@@ -16,6 +16,7 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
+	"github.com/assay-run/assay/pkg/runtime/containerd/engine"
 	"github.com/assay-run/assay/pkg/runtime/containerd/image"
 	"github.com/assay-run/assay/pkg/runtime/containerd/overlay"
 	"github.com/assay-run/assay/pkg/runtime/process"
@@ -34,13 +35,20 @@ type slot struct {
 	shape     shape
 	rt        *Runtime
 	dir       string // on the host
-	container *container
+	container *engine.Container
 	link      *sandbox.Link
 	gate      *sandbox.Gate // of the program that runs
 	python    *interpreter  // that waits for the job; nil: none
 	state     atomic.Int32
 	release   func() // its image; nil: it holds none
 }
+
+// What the label of a container says of its attempt.
+const (
+	labelJob      = "assay.dev/job"
+	labelLease    = "assay.dev/lease"
+	labelDeadline = "assay.dev/deadline" // RFC 3339
+)
 
 // The states of a slot.
 const (
@@ -90,10 +98,10 @@ func (r *Runtime) newSlot(ctx context.Context, lv *level, img *image.Image, want
 	if err != nil {
 		return nil, fmt.Errorf("prepare a slot: %w", err)
 	}
-	box.cgroup = r.cgroup(name)
-	group := box.cgroup + "-job"
+	box.Cgroup = r.cgroup(name)
+	group := box.Cgroup + "-job"
 	if lv.foreign { // the container's own: all of it is one process here
-		group = box.cgroup
+		group = box.Cgroup
 	}
 	if s.Group, err = r.cgroups.Create(group); err != nil {
 		return nil, err
@@ -109,19 +117,19 @@ func (r *Runtime) newSlot(ctx context.Context, lv *level, img *image.Image, want
 		return nil, err
 	}
 	defer l.Close()
-	s.container, err = lv.through(want.network).create(ctx, name, box.spec(), map[string]string{labelInstance: r.instance, labelWorker: r.cfg.WorkerID})
+	s.container, err = lv.through(want.network).Create(ctx, name, box.OCI())
 	if err != nil {
 		return nil, err
 	}
 	if !lv.foreign {
-		if err := r.limitWatches(ctx, s.container.proc.PID); err != nil {
+		if err := r.limitWatches(ctx, s.container.Proc.PID); err != nil {
 			return nil, err
 		}
 	}
-	if err := s.container.start(ctx); err != nil {
+	if err := s.container.Start(ctx); err != nil {
 		return nil, err
 	}
-	if s.link, err = sandbox.Accept(ctx, l, s.container.proc); err != nil {
+	if s.link, err = sandbox.Accept(ctx, l, s.container.Proc); err != nil {
 		return nil, err
 	}
 	// Nobody else shall find it, and its inode is not the program's.
@@ -129,7 +137,7 @@ func (r *Runtime) newSlot(ctx context.Context, lv *level, img *image.Image, want
 }
 
 // lay makes the slot's directories and says what its container consists of.
-func (s *slot) lay(uid int) (*containerSpec, error) {
+func (s *slot) lay(uid int) (*engine.Spec, error) {
 	// Nobody else of this host passes: what the job has lies beneath.
 	if err := errors.Join(os.Mkdir(s.dir, 0o700), os.Chown(s.dir, uid, uid)); err != nil {
 		return nil, err
@@ -146,18 +154,18 @@ func (s *slot) lay(uid int) (*containerSpec, error) {
 	if err := s.Scratch.Mkdir(filepath.Join(s.Scratch.Dir, "slot"), 0, 0o700); err != nil {
 		return nil, err
 	}
-	box := &containerSpec{
-		args: []string{sandbox.GuestPath, "task", sandbox.SlotDir + "/" + sandbox.SocketName},
-		uid:  uid, caps: guestCaps, memory: 64 << 20, pids: 64, share: s.rt.share, limits: limits(s.rt.share),
+	box := &engine.Spec{
+		Args: []string{sandbox.GuestPath, "task", sandbox.SlotDir + "/" + sandbox.SocketName},
+		UID:  uid, Caps: engine.GuestCaps, Memory: 64 << 20, Pids: 64, Share: s.rt.share, Limits: engine.Limits(s.rt.share),
 	}
 	extra := s.Layout.Extra()
 	if s.Foreign { // what is in its /dev is the engine's, but for what we bind there
 		extra = append(extra, "/dev/shm")
 	}
 	if s.Layout.Equal(sandbox.DefaultLayout) && (!s.Foreign || hasShm(s.of.Rootfs)) {
-		box.rootfs, err = s.rt.images.OwnRoot(filepath.Join(s.dir, "rootfs"), s.of.Rootfs)
+		box.Rootfs, err = s.rt.images.OwnRoot(filepath.Join(s.dir, "rootfs"), s.of.Rootfs)
 	} else {
-		box.rootfs, err = image.ExtraMountpoints(s.dir, s.of.Rootfs, extra)
+		box.Rootfs, err = image.ExtraMountpoints(s.dir, s.of.Rootfs, extra)
 	}
 	if err != nil {
 		return nil, err
@@ -171,28 +179,28 @@ func (s *slot) lay(uid int) (*containerSpec, error) {
 		if w.ReadOnly {
 			options = []string{"ro"}
 		}
-		box.mounts = append(box.mounts, bind(w.Host, w.Path, options...))
+		box.Mounts = append(box.Mounts, engine.Bind(w.Host, w.Path, options...))
 	}
 	if s.Foreign { // its kernel says what there is
-		box.memory, box.pids, box.cpu = int64(s.shape.memory)+sandbox.ForeignMemory, sandbox.ForeignPids, s.shape.cpu
+		box.Memory, box.Pids, box.CPU = int64(s.shape.memory)+sandbox.ForeignMemory, sandbox.ForeignPids, s.shape.cpu
 		if !slices.Contains(s.Layout.Write, "/tmp") { // runsc would put a writable one there
 			empty := filepath.Join(s.dir, "empty")
 			if err := os.Mkdir(empty, 0o755); err != nil {
 				return nil, err
 			}
-			box.mounts = append(box.mounts, bind(empty, "/tmp", "ro"))
+			box.Mounts = append(box.Mounts, engine.Bind(empty, "/tmp", "ro"))
 		}
 	} else {
-		if err := layDevices(filepath.Join(s.dir, "dev")); err != nil {
+		if err := engine.LayDevices(filepath.Join(s.dir, "dev")); err != nil {
 			return nil, err
 		}
-		box.devices, s.Null = filepath.Join(s.dir, "dev"), filepath.Join(s.dir, "dev", "null")
+		box.Devices, s.Null = filepath.Join(s.dir, "dev"), filepath.Join(s.dir, "dev", "null")
 		cpus, memory := s.Scratch.View()
-		box.mounts = append(box.mounts, bind(cpus, sandbox.CpuOnline, "ro"), bind(memory, sandbox.MemInfo, "ro"))
+		box.Mounts = append(box.Mounts, engine.Bind(cpus, sandbox.CpuOnline, "ro"), engine.Bind(memory, sandbox.MemInfo, "ro"))
 	}
-	box.mounts = append(box.mounts,
-		bind(guestFiles, sandbox.GuestDir, "ro"),
-		bind(filepath.Join(s.Scratch.Dir, "slot"), sandbox.SlotDir))
+	box.Mounts = append(box.Mounts,
+		engine.Bind(guestFiles, sandbox.GuestDir, "ro"),
+		engine.Bind(filepath.Join(s.Scratch.Dir, "slot"), sandbox.SlotDir))
 	return box, nil
 }
 
@@ -265,8 +273,8 @@ func (s *slot) mark(a runtime.Attempt) {
 	s.rt.spawn(func() {
 		ctx, cancel := context.WithTimeout(s.rt.ctx, cleanTime)
 		defer cancel()
-		if err := s.container.label(ctx, labels); err != nil && s.state.Load() != slotClosed {
-			slog.WarnContext(ctx, "cannot label a container", "container", s.container.id, "error", err)
+		if err := s.container.Label(ctx, labels); err != nil && s.state.Load() != slotClosed {
+			slog.WarnContext(ctx, "cannot label a container", "container", s.container.ID, "error", err)
 		}
 	})
 }
@@ -280,10 +288,10 @@ func canceled(a runtime.Attempt) *runtime.Report {
 }
 
 // Init implements sandbox.Box.
-func (s *slot) Init() *process.Process { return s.container.proc }
+func (s *slot) Init() *process.Process { return s.container.Proc }
 
 // Kill implements sandbox.Box.
-func (s *slot) Kill() error { return errors.Join(s.container.kill(), s.Group.Hasten()) }
+func (s *slot) Kill() error { return errors.Join(s.container.Kill(), s.Group.Hasten()) }
 
 // Close implements runtime.Slot: it kills at once and cleans in the background.
 func (s *slot) Close() {
@@ -291,7 +299,7 @@ func (s *slot) Close() {
 		return
 	}
 	if s.container != nil {
-		_ = s.container.kill() // destroy tries again, and reports
+		_ = s.container.Kill() // destroy tries again, and reports
 	}
 	s.rt.clean(s)
 }
@@ -307,7 +315,7 @@ func (s *slot) destroy(ctx context.Context) error {
 	}
 	var errs []error
 	if s.container != nil {
-		errs = append(errs, s.container.destroy(ctx))
+		errs = append(errs, s.container.Destroy(ctx))
 	}
 	if s.Group != nil {
 		errs = append(errs, s.Group.Remove(ctx))

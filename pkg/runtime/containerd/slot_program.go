@@ -107,7 +107,7 @@ func (s *slot) End(e *sandbox.Ended) error {
 		return nil
 	case <-s.link.Gone:
 	}
-	if err := process.DeathPatience.With(s.Group.Usage).Wait(s.container.proc); err != nil {
+	if err := process.DeathPatience.With(s.Group.Usage).Wait(s.container.Proc); err != nil {
 		return err
 	}
 	return sandbox.ErrGuest

@@ -44,7 +44,7 @@ func TestTaskPrograms(t *testing.T) {
 // leftovers lists what slots of r there are on the host.
 func leftovers(t *testing.T, r *Runtime) []string {
 	t.Helper()
-	left, err := r.engine.list(t.Context(), r.instance)
+	left, err := r.engine.List(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,13 +17,13 @@ import (
 // sweep removes everything of this instance. It runs when no slot is live: at
 // the start, for what a killed worker left, and at the end.
 func (r *Runtime) sweep(ctx context.Context) error {
-	ids, err := r.engine.list(ctx, r.instance)
+	ids, err := r.engine.List(ctx)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, id := range ids {
-		errs = append(errs, r.engine.remove(ctx, id))
+		errs = append(errs, r.engine.Remove(ctx, id))
 	}
 	errs = append(errs, r.cgroups.RemoveAll(ctx, "/assay-"+r.instance))
 	errs = append(errs, unmountBelow(r.dir))

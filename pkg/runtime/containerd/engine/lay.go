@@ -1,0 +1,62 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// LayDevices makes the /dev of a cell or of a container: a file system of its own,
+// since others tend to be mounted so that devices on them do not work, and since the
+// host's devices are files that everybody has.
+func LayDevices(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if err := unix.Mount("assay", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NOEXEC, "size=64k,nr_inodes=64,mode=0755"); err != nil {
+		return fmt.Errorf("mount devices: %w", err)
+	}
+	var errs []error
+	for name, number := range map[string]uint64{
+		"null": unix.Mkdev(1, 3), "zero": unix.Mkdev(1, 5), "full": unix.Mkdev(1, 7),
+		"random": unix.Mkdev(1, 8), "urandom": unix.Mkdev(1, 9), "tty": unix.Mkdev(5, 0),
+	} {
+		file := filepath.Join(dir, name)
+		errs = append(errs, unix.Mknod(file, unix.S_IFCHR|0o666, int(number)), os.Chmod(file, 0o666))
+	}
+	for name, target := range map[string]string{
+		"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2", "ptmx": "pts/ptmx",
+	} {
+		errs = append(errs, os.Symlink(target, filepath.Join(dir, name)))
+	}
+	for _, name := range []string{"pts", "shm"} {
+		errs = append(errs, os.Mkdir(filepath.Join(dir, name), 0o755))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("make devices: %w", err)
+	}
+	return nil
+}
+
+// RaiseOpenFiles lets a process hand its children any limit of open files that
+// this host allows. A worker without CAP_SYS_RESOURCE hands out at most its own.
+func RaiseOpenFiles(pid int) error {
+	data, err := os.ReadFile("/proc/sys/fs/nr_open")
+	if err != nil {
+		return fmt.Errorf("read the limit of open files: %w", err)
+	}
+	n, err := strconv.ParseUint(strings.TrimSpace(string(data)), 10, 64)
+	if err != nil {
+		return fmt.Errorf("/proc/sys/fs/nr_open: %w", err)
+	}
+	err = unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: n}, nil)
+	if err != nil && !errors.Is(err, unix.EPERM) {
+		return fmt.Errorf("raise the limit of open files: %w", err)
+	}
+	return nil
+}

@@ -35,7 +35,7 @@ var table = map[string]row{
 	"pkg/runtime": {"running one attempt: the idea", []string{"pkg/job", "pkg/policy"}},
 	"pkg/runtime/containerd": {"over containerd", []string{
 		"pkg/job", "pkg/netrule", "pkg/policy", "pkg/runtime", "pkg/runtime/cgroup", "pkg/runtime/cgroup/lease", "pkg/runtime/containerd/filter", "pkg/runtime/egress",
-		"pkg/runtime/containerd/engine", "pkg/runtime/containerd/image", "pkg/runtime/containerd/overlay", "pkg/runtime/containerd/registry", "pkg/runtime/environment", "pkg/runtime/meter",
+		"pkg/runtime/containerd/engine", "pkg/runtime/containerd/image", "pkg/runtime/containerd/overlay", "pkg/runtime/containerd/registry", "pkg/runtime/environment", "pkg/runtime/hostcheck", "pkg/runtime/meter",
 		"pkg/runtime/packet", "pkg/runtime/pool", "pkg/runtime/process", "pkg/runtime/sandbox", "pkg/runtime/seccomp", "pkg/runtime/tracee", "internal/guest", "guest/python"}},
 	"pkg/runtime/containerd/engine":  {"containers, made and destroyed", []string{"pkg/runtime/process", "pkg/runtime/sandbox", "internal/guest"}},
 	"pkg/runtime/containerd/filter":  {"which system calls programs may make", []string{"pkg/policy", "pkg/runtime/seccomp"}},
@@ -51,6 +51,7 @@ var table = map[string]row{
 	"pkg/runtime/mask":               {"secrets out of what programs write", nil},
 	"pkg/runtime/packet":             {"messages and descriptors to the inside of a cell", []string{"internal/guest"}},
 	"pkg/runtime/pool":               {"warm things by key, made ahead of need", nil},
+	"pkg/runtime/hostcheck":          {"what this host lets a worker do", []string{"pkg/job", "pkg/policy", "pkg/runtime/cgroup", "pkg/runtime/sandbox", "internal/guest"}},
 	"pkg/runtime/process":            {"processes that are not our children: name, kill, await", []string{"pkg/runtime/cgroup"}},
 	"pkg/runtime/tracee":             {"processes held from birth on, and what they are made to do", []string{"pkg/job", "pkg/runtime/process", "pkg/runtime/sandbox"}},
 	"pkg/runtime/sandbox": {"one program in a place, under limits", []string{
@@ -98,7 +99,7 @@ var table = map[string]row{
 	"guest/python":              {"the harness inside python, embedded", nil},
 	"internal/ociimage":         {"image archives", nil},
 	"internal/telemetry":        {"traces, metrics, logs", []string{"pkg/job"}},
-	"internal/doctor":           {"what this machine can enforce", with(ideas, "pkg/runtime/containerd", "pkg/runtime/cgroup", "internal/advisories", "internal/dev")},
+	"internal/doctor":           {"what this machine can enforce", with(ideas, "pkg/runtime/hostcheck", "pkg/runtime/cgroup", "internal/advisories", "internal/dev")},
 	"internal/dev":              {"a fleet on one machine, for people", []string{"api", "pkg/client", "pkg/job", "pkg/policy", "pkg/store", "pkg/queue/identity", "internal/daemon", "internal/telemetry"}},
 	"internal/daemon":           {"servers that end with this process, and containerd as one", nil},
 	"internal/testenv":          {"real components, for tests", []string{"internal/dev", "internal/settings", "pkg/job", "pkg/client"}},

@@ -22,7 +22,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
-	"github.com/assay-run/assay/pkg/runtime/containerd"
+	"github.com/assay-run/assay/pkg/runtime/hostcheck"
 )
 
 // Level says how bad a finding is.
@@ -59,7 +59,7 @@ func (h Host) Examine(ctx context.Context) []Finding {
 	for _, p := range programs {
 		out = append(out, p.find(ctx))
 	}
-	out = append(out, h.holes(ctx), h.settings(), h.shares(), judgePrivileges(containerd.Privileges(cgroup.DefaultRoot)))
+	out = append(out, h.holes(ctx), h.settings(), h.shares(), judgePrivileges(hostcheck.Privileges(cgroup.DefaultRoot)))
 	out = append(out, h.guest(), h.images(), h.disk(), h.memory())
 	return append(out, isolation(out, h.probe(ctx), h.probeGVisor(ctx)))
 }
@@ -76,7 +76,7 @@ func (h Host) probeGVisor(ctx context.Context) error {
 	case os.Geteuid() != 0:
 		return errors.New("can only be tried as root")
 	}
-	return containerd.ProbeGVisor(ctx, path)
+	return hostcheck.ProbeGVisor(ctx, path)
 }
 
 // probe says what keeps this host from running cells.
@@ -84,7 +84,7 @@ func (h Host) probe(ctx context.Context) error {
 	if os.Geteuid() != 0 {
 		return errors.New("can only be tried as root")
 	}
-	return containerd.ProbeCell(ctx, filepath.Join(h.Bin, "guest"))
+	return hostcheck.ProbeCell(ctx, filepath.Join(h.Bin, "guest"))
 }
 
 // isolation says which levels of isolation this host offers, from what was found

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/assay-run/assay/pkg/policy"
-	"github.com/assay-run/assay/pkg/runtime/containerd"
+	"github.com/assay-run/assay/pkg/runtime/hostcheck"
 )
 
 // host makes a file system that says what files says.
@@ -129,13 +129,13 @@ func TestIsolation(t *testing.T) {
 }
 
 func TestPrivilegesThatLack(t *testing.T) {
-	got := judgePrivileges([]containerd.Privilege{
+	got := judgePrivileges([]hostcheck.Privilege{
 		{Name: "CAP_A"}, {Name: "CAP_B", Levels: []policy.Isolation{policy.Task, policy.GVisor}, Lacks: errors.New("not there")},
 	})
 	if want := (Finding{"privileges", Missing, "no CAP_B", "CAP_B: not there (without it there is no task, gvisor)"}); got != want {
 		t.Errorf("got %+v", got)
 	}
-	if got := judgePrivileges([]containerd.Privilege{{Name: "CAP_A"}}); got != ok("privileges", "CAP_A") {
+	if got := judgePrivileges([]hostcheck.Privilege{{Name: "CAP_A"}}); got != ok("privileges", "CAP_A") {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/assay-run/assay/internal/advisories"
-	"github.com/assay-run/assay/pkg/runtime/containerd"
+	"github.com/assay-run/assay/pkg/runtime/hostcheck"
 )
 
 // holes says which known holes the kernel and the programs that make containers
@@ -58,7 +58,7 @@ func (h Host) shares() Finding {
 	const check = "shares"
 	jobs := 8 * stdruntime.NumCPU()
 	root := h.path("/")
-	s, processes := containerd.ShareOf(root, jobs), containerd.MostProcesses(root)
+	s, processes := hostcheck.ShareOf(root, jobs), hostcheck.MostProcesses(root)
 	found := fmt.Sprintf("of %d jobs each gets %d inotify instances, %d watches, %d queued signals, %d terminals, at most %d processes",
 		jobs, s.Instances, s.Watches, s.Signals, s.Terminals, processes)
 	var advice []string

@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/assay-run/assay/pkg/runtime/containerd"
+	"github.com/assay-run/assay/pkg/runtime/hostcheck"
 )
 
 // judgePrivileges says which privileges a worker would lack here, in this container say,
 // and what is not offered for want of each.
-func judgePrivileges(all []containerd.Privilege) Finding {
+func judgePrivileges(all []hostcheck.Privilege) Finding {
 	const check = "privileges"
 	level := Limited
 	var names, lacks, advice []string

@@ -3,6 +3,7 @@ package containerd
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -44,4 +45,18 @@ func TestProve(t *testing.T) {
 		}
 	}
 	t.Errorf("containers are left: %q", ids)
+}
+
+// A host that cannot run cells says so, and does not offer them.
+func TestHostOffersWhatItCanRun(t *testing.T) {
+	r := newRuntime(t, nil)
+	if h := r.Host(); !slices.Contains(h.Isolations, policy.Cell) || !slices.Contains(h.Isolations, policy.Task) || len(h.Missing) > 0 {
+		t.Errorf("host = %+v", h)
+	}
+	r.cfg.Guest = "/dev/null"
+	h := r.inspect(t.Context())
+	if slices.Contains(h.Isolations, policy.Cell) || !slices.Contains(h.Isolations, policy.Task) ||
+		len(h.Missing) != 1 || !strings.HasPrefix(h.Missing[0], "isolation cell: ") {
+		t.Errorf("host = %+v", h)
+	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/containerd/image"
 	"github.com/assay-run/assay/pkg/runtime/egress"
 	"github.com/assay-run/assay/pkg/runtime/environment"
+	"github.com/assay-run/assay/pkg/runtime/hostcheck"
 )
 
 // Config says which containerd to use and how. Address, StateDir and Guest are
@@ -86,7 +87,7 @@ type Config struct {
 	PreloadMemory job.Size
 	PreloadIdle   time.Duration
 	// Jobs is how many are expected at once. What the kernel counts for the whole
-	// host is divided by it: see ShareOf.
+	// host is divided by it: see hostcheck.ShareOf.
 	Jobs int
 	// Parallel is how many containers are made or destroyed at once.
 	Parallel int
@@ -123,7 +124,7 @@ func DefaultConfig() Config {
 		Runtime:     "io.containerd.runc.v2",
 		Warm:        2 * runtime.NumCPU(),
 		CellWarm:    16 * runtime.NumCPU(),
-		WarmMemory:  hostMemory() / 8,
+		WarmMemory:  hostcheck.Memory() / 8,
 		CellJobs:    100_000,
 		CellAge:     time.Hour,
 		Zygotes:     1,
@@ -133,7 +134,7 @@ func DefaultConfig() Config {
 		Jobs:        8 * runtime.NumCPU(),
 		CgroupRoot:  cgroup.DefaultRoot,
 
-		PreloadMemory:    hostMemory() / 16,
+		PreloadMemory:    hostcheck.Memory() / 16,
 		ImageSize:        image.DefaultMost,
 		ImagesMost:       40 * job.GiB,
 		EnvironmentSize:  2 * job.GiB,

@@ -16,6 +16,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/containerd/image"
 	"github.com/assay-run/assay/pkg/runtime/environment"
+	"github.com/assay-run/assay/pkg/runtime/hostcheck"
 	"github.com/assay-run/assay/pkg/runtime/meter"
 	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
@@ -84,7 +85,7 @@ func openEnvironments(r *Runtime) (*environments, error) {
 	removed := meter.NewRemoved()
 	e.Store, err = environment.Open(environment.Config{
 		Dir: dir, Size: r.cfg.EnvironmentSize, Time: r.cfg.EnvironmentTime, Most: r.cfg.EnvironmentsMost,
-		OpenFiles: mostOpenFiles(), Index: r.cfg.Index, Shared: r.cfg.Shared,
+		OpenFiles: hostcheck.MostOpenFiles(), Index: r.cfg.Index, Shared: r.cfg.Shared,
 		Builds: meter.NewBuilds().Begin, Fetches: meter.NewFetches().Begin,
 		Removed: func(ctx context.Context, name string, bytes int64) {
 			removed.Note(ctx, "environment", name, bytes)

@@ -1,11 +1,8 @@
 package containerd
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -13,6 +10,7 @@ import (
 
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime/containerd/engine"
+	"github.com/assay-run/assay/pkg/runtime/hostcheck"
 )
 
 // level is an isolation that has a container for each job, and what runs those.
@@ -78,7 +76,7 @@ func (r *Runtime) newGVisor() (*level, error) {
 		"host": &l.proxied,
 	} {
 		binary := filepath.Join(dir, "runsc-"+network)
-		script := "#!/bin/sh\nexec " + quote(r.cfg.Runsc) + " " + strings.Join(runscFlags(network), " ") + ` "$@"` + "\n"
+		script := "#!/bin/sh\nexec " + quote(r.cfg.Runsc) + " " + strings.Join(hostcheck.RunscFlags(network), " ") + ` "$@"` + "\n"
 		if err := os.WriteFile(binary, []byte(script), 0o700); err != nil {
 			return nil, err
 		}
@@ -90,28 +88,6 @@ func (r *Runtime) newGVisor() (*level, error) {
 	return l, nil
 }
 
-// runscFlags are how runsc runs our sandboxes. The socket of the worker, in a
-// directory of its own, is all of this host's that can be connected to.
-func runscFlags(network string) []string {
-	return []string{"--platform=systrap", "--network=" + network, "--host-uds=open", "--overlay2=none", "--cpu-num-from-quota"}
-}
-
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
-
-// ProbeGVisor says what keeps runsc from running here, nil if nothing does: it
-// has it run a program. It needs root.
-func ProbeGVisor(ctx context.Context, runsc string) error {
-	root, err := os.MkdirTemp("", "runsc-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(root)
-	cmd := exec.CommandContext(ctx, runsc, append([]string{"--root=" + root, "--ignore-cgroups"}, append(runscFlags("none"), "do", "/bin/true")...)...)
-	out, err := cmd.CombinedOutput()
-	if said := strings.TrimSpace(string(out)); err != nil && said != "" {
-		return errors.New(tail(said, 300))
-	}
-	return err
-}
 
 func tail(s string, n int) string { return s[max(0, len(s)-n):] }

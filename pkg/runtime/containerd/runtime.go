@@ -25,6 +25,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/containerd/filter"
 	"github.com/assay-run/assay/pkg/runtime/containerd/image"
 	"github.com/assay-run/assay/pkg/runtime/egress"
+	"github.com/assay-run/assay/pkg/runtime/hostcheck"
 	slotpool "github.com/assay-run/assay/pkg/runtime/pool"
 	"github.com/assay-run/assay/pkg/runtime/seccomp"
 )
@@ -37,7 +38,7 @@ type Runtime struct {
 	instance string // names the state directory
 	started  string // differs from run to run, so that names never come back
 	next     atomic.Uint64
-	ids      ids
+	ids      hostcheck.IDs
 
 	client  *client.Client
 	engine  *engine.Engine // of isolation task, and of cells
@@ -92,8 +93,8 @@ func New(ctx context.Context, cfg Config) (_ *Runtime, err error) {
 			r.release()
 		}
 	}()
-	if r.ids, err = hostIDs(); err != nil {
-		r.ids = ids{uidBase, []int{0}} // never given: inspect offers nothing then, and says why
+	if r.ids, err = hostcheck.NewIDs(); err != nil {
+		r.ids = hostcheck.AllIDs(hostcheck.BaseID, 1) // never given: inspect offers nothing then, and says why
 	}
 	if r.network, err = egress.Open(ctx, cfg.Egress); err != nil {
 		return nil, err
@@ -125,7 +126,7 @@ func New(ctx context.Context, cfg Config) (_ *Runtime, err error) {
 	if err := layGuest(cfg.Guest, filepath.Join(r.dir, "guest")); err != nil {
 		return nil, err
 	}
-	r.share = ShareOf("/", cfg.Jobs)
+	r.share = hostcheck.ShareOf("/", cfg.Jobs)
 	if err := r.openLevels(); err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package containerd
 
 import (
-	"math/rand/v2"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/hostcheck"
 	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
@@ -44,19 +44,19 @@ func TestSlotsAreClosedToTheHostsUsers(t *testing.T) {
 // 5ee7338 it was in the names of control groups and of overlays, and in the ids.
 func TestNamesDoNotCount(t *testing.T) {
 	t.Parallel()
-	r := &Runtime{ids: ids{uidBase, rand.Perm(uidRanges)}}
+	r := &Runtime{ids: hostcheck.AllIDs(hostcheck.BaseID, hostcheck.MostRanges)}
 	seen, steps := map[int]bool{}, map[int]bool{}
 	tokens := map[string]bool{}
-	for last := 0; len(seen) < uidRanges; {
+	for last := 0; len(seen) < hostcheck.MostRanges; {
 		token, name, uid := r.another()
-		if !strings.HasSuffix(name, token) || tokens[token] || seen[uid] || uid < uidBase || (uid-uidBase)%sandbox.IDs != 0 {
+		if !strings.HasSuffix(name, token) || tokens[token] || seen[uid] || uid < hostcheck.BaseID || (uid-hostcheck.BaseID)%sandbox.IDs != 0 {
 			t.Fatalf("%s, %s, %d", token, name, uid)
 		}
 		steps[uid-last] = true
 		seen[uid], tokens[token], last = true, true, uid
 	}
 	if len(steps) < 1000 {
-		t.Errorf("the ids of %d sandboxes are %d steps apart", uidRanges, len(steps))
+		t.Errorf("the ids of %d sandboxes are %d steps apart", hostcheck.MostRanges, len(steps))
 	}
 	if _, _, uid := r.another(); !seen[uid] {
 		t.Errorf("the ids go on: %d", uid)

@@ -1,4 +1,4 @@
-package containerd
+package hostcheck
 
 import (
 	"errors"
@@ -34,7 +34,7 @@ func TestPrivileges(t *testing.T) {
 
 func TestWhatLacksAPrivilegeIsNotOffered(t *testing.T) {
 	h := policy.Host{Isolations: []policy.Isolation{policy.Cell, policy.Task, policy.GVisor}}
-	withhold(&h, []Privilege{
+	Withhold(&h, []Privilege{
 		{"CAP_A", every, nil},
 		{"CAP_B", []policy.Isolation{policy.GVisor}, errors.New("not there")},
 	})

@@ -1,4 +1,4 @@
-package containerd
+package hostcheck
 
 import (
 	"context"
@@ -28,11 +28,11 @@ func ProbeCell(ctx context.Context, guest string) error {
 		return err
 	}
 	defer binary.Close()
-	free, err := hostIDs()
+	free, err := NewIDs()
 	if err != nil {
 		return err
 	}
-	me := free.nth(0) + sandbox.ProgramUID
+	me := free.Nth(0) + sandbox.ProgramUID
 	ids := []syscall.SysProcIDMap{{ContainerID: me, HostID: me, Size: 1}}
 	cmd := exec.CommandContext(ctx, "/proc/self/fd/3", "probe")
 	cmd.Dir, cmd.Env, cmd.ExtraFiles = "/", []string{}, []*os.File{binary}

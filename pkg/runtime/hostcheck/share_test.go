@@ -1,4 +1,4 @@
-package containerd
+package hostcheck
 
 import (
 	"os"

@@ -1,10 +1,7 @@
-package containerd
+package hostcheck
 
 import (
-	"context"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -52,16 +49,6 @@ func sysctl(root, name string) int64 {
 	}
 	n, _ := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64)
 	return n
-}
-
-// limitWatches gives a container its share of inotify before anything in it runs.
-func (r *Runtime) limitWatches(ctx context.Context, pid int) error {
-	cmd := exec.CommandContext(ctx, filepath.Join(r.dir, "guest", "guest"), "limit", strconv.Itoa(pid), r.share.String())
-	cmd.Env = []string{"GOMAXPROCS=1", "GOGC=off"}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("limit a container's inotify: %w: %s", err, tail(strings.TrimSpace(string(out)), 300))
-	}
-	return nil
 }
 
 // pidShare is the part of the numbers of processes that one job may use at most: an

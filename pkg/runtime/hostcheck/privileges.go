@@ -1,4 +1,4 @@
-package containerd
+package hostcheck
 
 import (
 	"errors"
@@ -57,12 +57,12 @@ func Privileges(cgroupRoot string) []Privilege {
 		}
 		out = append(out, p)
 	}
-	_, ids := hostIDs()
+	_, ids := NewIDs()
 	return append(out,
 		Privilege{"control groups to write", every, groupsWritable(cgroupRoot)},
 		Privilege{"/proc without masks", every, unmasked("/proc/self/mountinfo")},
 		Privilege{"ids for sandboxes", every, ids},
-		Privilege{"limit of open files", nil, enoughOpenFiles(mostOpenFiles())})
+		Privilege{"limit of open files", nil, enoughOpenFiles(MostOpenFiles())})
 }
 
 // The highest limit of open files that a policy may ask for, and the capability,
@@ -72,10 +72,10 @@ const (
 	capSysResource = 24
 )
 
-// mostOpenFiles is the highest limit that this process can give to programs: with
+// MostOpenFiles is the highest limit that this process can give to programs: with
 // the capability any that the kernel knows, else its own hard one, which its
 // children start with.
-func mostOpenFiles() int {
+func MostOpenFiles() int {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		return 0
@@ -150,8 +150,8 @@ func unmasked(mountinfo string) error {
 	return fmt.Errorf("hidden or read-only: %s; run the container with procMount: Unmasked, or privileged", strings.Join(slices.Compact(hidden), ", "))
 }
 
-// withhold takes from a host what it has no privileges for, and says which are lacking.
-func withhold(h *policy.Host, privileges []Privilege) {
+// Withhold takes from a host what it has no privileges for, and says which are lacking.
+func Withhold(h *policy.Host, privileges []Privilege) {
 	for _, p := range privileges {
 		if p.Lacks == nil || len(p.Levels) == 0 { // what only some policies ask for is for assay doctor
 			continue

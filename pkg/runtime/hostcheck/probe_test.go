@@ -1,14 +1,12 @@
-package containerd
+package hostcheck
 
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/assay-run/assay/internal/testenv"
-	"github.com/assay-run/assay/pkg/policy"
 )
 
 func TestProbeCell(t *testing.T) {
@@ -24,19 +22,5 @@ func TestProbeCell(t *testing.T) {
 	}
 	if err := ProbeCell(t.Context(), liar); err == nil || err.Error() != "make namespaces: no space left on device" {
 		t.Errorf("where namespaces cannot be made: %v", err)
-	}
-}
-
-// A host that cannot run cells says so, and does not offer them.
-func TestHostOffersWhatItCanRun(t *testing.T) {
-	r := newRuntime(t, nil)
-	if h := r.Host(); !slices.Contains(h.Isolations, policy.Cell) || !slices.Contains(h.Isolations, policy.Task) || len(h.Missing) > 0 {
-		t.Errorf("host = %+v", h)
-	}
-	r.cfg.Guest = "/dev/null"
-	h := r.inspect(t.Context())
-	if slices.Contains(h.Isolations, policy.Cell) || !slices.Contains(h.Isolations, policy.Task) ||
-		len(h.Missing) != 1 || !strings.HasPrefix(h.Missing[0], "isolation cell: ") {
-		t.Errorf("host = %+v", h)
 	}
 }

@@ -1,4 +1,4 @@
-package containerd
+package hostcheck
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ func TestIDRanges(t *testing.T) {
 		base, ranges int
 		fails        bool
 	}{
-		{"         0          0 4294967295\n", uidBase, uidRanges, false},
+		{"         0          0 4294967295\n", BaseID, MostRanges, false},
 		{"0 100000 65536\n", 0, 0, true},
 		{fmt.Sprintf("0 500000 %d\n", 16*sandbox.IDs), sandbox.IDs, 15, false},
 		{fmt.Sprintf("0 500000 %d\n", 256*sandbox.IDs), sandbox.IDs, 255, false},

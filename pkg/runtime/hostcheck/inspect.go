@@ -1,0 +1,115 @@
+package hostcheck
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	stdruntime "runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime/cgroup"
+)
+
+// probeTime bounds the self-check on a machine without any time left.
+const probeTime = 20 * time.Second
+
+// Worker is what of a worker decides which isolations this host can have.
+type Worker struct {
+	Guest  string // the guest binary
+	Runsc  string // gVisor's; empty: it has none
+	VM     bool   // a handler of containerd runs virtual machines
+	Groups *cgroup.Hierarchy
+	Root   string // where control groups are mounted
+}
+
+// Inspect is the self-check of this host: what there is, which isolations work, and what is
+// missing for those that do not. It has guest and runsc run a program each.
+func Inspect(ctx context.Context, w Worker) policy.Host {
+	h := policy.Host{
+		CgroupV2: w.Groups.V2(), Cores: stdruntime.NumCPU(), Memory: Memory(),
+		Processes: MostProcesses("/"), OpenFiles: MostOpenFiles(),
+	}
+	if why := lacksUserNamespaces(); why != "" {
+		h.Missing = append(h.Missing, why)
+		return h
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	if err := ProbeCell(ctx, w.Guest); err != nil {
+		h.Missing = append(h.Missing, "isolation cell: "+err.Error())
+	} else {
+		h.Isolations = append(h.Isolations, policy.Cell)
+	}
+	h.Isolations = append(h.Isolations, policy.Task)
+	if w.Runsc != "" {
+		if err := ProbeGVisor(ctx, w.Runsc); err != nil {
+			h.Missing = append(h.Missing, "isolation gvisor: "+err.Error())
+		} else {
+			h.Isolations = append(h.Isolations, policy.GVisor)
+		}
+	}
+	if w.VM {
+		h.Isolations = append(h.Isolations, policy.VM)
+	}
+	Withhold(&h, Privileges(w.Root))
+	return h
+}
+
+// lacksUserNamespaces says what keeps this host from making user namespaces.
+func lacksUserNamespaces() string {
+	if _, err := os.Stat("/proc/self/ns/user"); err != nil {
+		return "user namespaces: the kernel was built without them"
+	}
+	data, err := os.ReadFile("/proc/sys/user/max_user_namespaces")
+	if n, aerr := strconv.Atoi(strings.TrimSpace(string(data))); err == nil && aerr == nil && n == 0 {
+		return "user namespaces: they are switched off; set sysctl user.max_user_namespaces above 0"
+	}
+	return ""
+}
+
+// Memory returns the memory of this host, or what of it this container may have, in
+// bytes; 0 if it is unknown.
+func Memory() job.Size {
+	f, err := os.Open("/proc/meminfo")
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		var kib int64
+		if _, err := fmt.Sscanf(lines.Text(), "MemTotal: %d kB", &kib); err == nil {
+			return lesser(job.Size(kib)*job.KiB, memoryLimit(cgroup.DefaultRoot))
+		}
+	}
+	return 0
+}
+
+// memoryLimit returns the limit of the control group that is mounted at root, 0 if it
+// has none: that of a container, which those of its jobs are below.
+func memoryLimit(root string) job.Size {
+	for _, file := range []string{"memory.max", "memory/memory.limit_in_bytes"} {
+		text, err := os.ReadFile(filepath.Join(root, file))
+		if err != nil {
+			continue
+		}
+		n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+		if err == nil { // or it says max
+			return job.Size(n)
+		}
+	}
+	return 0
+}
+
+// lesser is the smaller of a size and a limit, 0 for none.
+func lesser(size, limit job.Size) job.Size {
+	if limit > 0 && limit < size {
+		return limit
+	}
+	return size
+}

@@ -104,7 +104,7 @@ func (e *environments) unmount(name string) bool {
 	}
 	e.mu.Lock()
 	for of, img := range e.ready {
-		if img.Root() == mountName(name) {
+		if img.RootName() == mountName(name) {
 			delete(e.ready, of)
 		}
 	}
@@ -128,7 +128,7 @@ func (e *environments) rest(chain string) {
 // worker.
 func (e *environments) note(img *image.Image) {
 	if e.rt.images.NoteDue(img, time.Minute) {
-		name := strings.TrimPrefix(img.Root(), mountName(""))
+		name := strings.TrimPrefix(img.RootName(), mountName(""))
 		if l, err := readLock(filepath.Join(e.dir, name)); err == nil { // else it is gone, and will not be missed
 			e.offer(img, name, &l)
 		}

@@ -63,7 +63,7 @@ var table = map[string]row{
 		"pkg/job", "pkg/policy", "pkg/runtime", "pkg/runtime/containerd/overlay", "pkg/runtime/containerd/registry", "pkg/runtime/meter", "pkg/runtime/sandbox"}},
 	"pkg/runtime/containerd/image/imagetest": {"registries of one image, for tests", nil},
 	"pkg/runtime/containerd/overlay":         {"an image's layers, as each sandbox sees them", []string{"pkg/job", "pkg/runtime/sandbox"}},
-	"pkg/runtime/containerd/registry":        {"the way to registries of images, which are strangers'", []string{"pkg/job", "pkg/netrule", "pkg/runtime"}},
+	"pkg/runtime/containerd/registry":        {"how images are pulled from registries, which are strangers'", []string{"pkg/job", "pkg/netrule", "pkg/runtime"}},
 	"pkg/runtime/meter":                      {"counts what is brought to a host and removed again", []string{"pkg/job", "pkg/runtime"}},
 
 	"pkg/object": {"object paths and blobs", []string{"pkg/job"}},

@@ -73,7 +73,7 @@ func chainOf(t *testing.T, r *Runtime, ref string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return img.Root()
+	return img.RootName()
 }
 
 // Pulled images go when their space is full, the one first that was used longest ago;

@@ -249,7 +249,7 @@ func TestPullPolicy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		chain := img.Root()
+		chain := img.RootName()
 		s.sell(t, "second")
 		forget(m, pullFresh/2)
 		if got := textOf(t, m, s.ref); got != was {

@@ -48,9 +48,9 @@ type Image struct {
 	seen overlay.Seen
 }
 
-// Root is the name that img's root file system is kept under: that of a chain of layers,
+// RootName is the name that img's root file system is kept under: that of a chain of layers,
 // or of what was stacked; empty if it is never collected.
-func (img *Image) Root() string {
+func (img *Image) RootName() string {
 	if img.root == nil {
 		return ""
 	}
@@ -64,7 +64,7 @@ func (m *Store) Overlays(img *Image, l sandbox.Layout) (*overlay.Overlays, error
 
 // beneath returns the directories that img's root file system is made of, the top first.
 func (m *Store) beneath(img *Image) []string {
-	layers, err := m.Layers(img.Rootfs)
+	layers, err := m.layers(img.Rootfs)
 	if err != nil { // of a snapshotter that mounts a file system for each
 		return []string{img.Rootfs}
 	}
@@ -78,7 +78,7 @@ func (m *Store) beneath(img *Image) []string {
 // OwnRoot mounts a view of a root file system at dir, and returns dir. Of a snapshotter
 // that does not keep directories there is no other view than that of everybody.
 func (m *Store) OwnRoot(dir, rootfs string) (string, error) {
-	layers, err := m.Layers(rootfs)
+	layers, err := m.layers(rootfs)
 	if err != nil {
 		return rootfs, nil
 	}

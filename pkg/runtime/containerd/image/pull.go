@@ -96,18 +96,18 @@ func (m *Store) pull(ctx context.Context, ref string) (client.Image, error) {
 
 // fetch pulls an image from its registry, and returns how many compressed bytes it has.
 func (m *Store) fetch(ctx context.Context, ref string) (client.Image, int64, error) {
-	way, err := m.registries.Way(ref, m.client.ContentStore(), m.most)
+	from, err := m.registries.Puller(ref, m.client.ContentStore(), m.most)
 	if err != nil {
 		return nil, 0, pullError(ref, err)
 	}
-	defer way.Close()
+	defer from.Close()
 	img, err := m.client.Pull(ctx, ref, client.WithPullUnpack, client.WithPullSnapshotter(m.snapshotter),
-		client.WithResolver(way.Resolver()), client.WithImageHandlerWrapper(way.Count), client.WithPullLabel(pulledLabel, "1"))
+		client.WithResolver(from.Resolver()), client.WithImageHandlerWrapper(from.Count), client.WithPullLabel(pulledLabel, "1"))
 	if err != nil {
-		return nil, 0, pullError(ref, way.Judge(err))
+		return nil, 0, pullError(ref, from.Judge(err))
 	}
 	m.answered(ref)
-	return img, way.Size(), nil
+	return img, from.Size(), nil
 }
 
 // pullError tells whose trouble it is that ref could not be pulled: job.ErrInvalid

@@ -78,8 +78,8 @@ func baseName(chain string) string { return "assay.dev/base/" + chain }
 
 func (m *Store) view(chain string) string { return baseName(chain) + "/view/" + m.instance }
 
-// Layers returns the directories behind a mounted root file system.
-func (m *Store) Layers(rootfs string) ([]string, error) {
+// layers returns the directories behind a mounted root file system.
+func (m *Store) layers(rootfs string) ([]string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if found := m.lowers[rootfs]; found != nil {

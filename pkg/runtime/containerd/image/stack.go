@@ -24,7 +24,7 @@ type Addition struct {
 // one overlay, not one over another: the kernel stacks two, and boxes need a second.
 // The caller holds base; what comes of it does from then on, until it is detached.
 func (m *Store) Stack(base *Image, add Addition) (*Image, error) {
-	layers, err := m.Layers(base.Rootfs)
+	layers, err := m.layers(base.Rootfs)
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/assay-run/assay/pkg/netrule"
 )
 
-// guard is the way to registries for one pull. Where requests go is up to whoever
+// guard sends the requests of one pull. Where requests go is up to whoever
 // runs the registry, by redirects and by the realms of its tokens. So all of them
 // pass here: with TLS, to public addresses, unless the operator has listed the host.
 type guard struct {

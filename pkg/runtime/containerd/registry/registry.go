@@ -1,5 +1,5 @@
-// Package registry is the way to registries of images: which of them a worker pulls from,
-// through which mirrors, with whose credentials, and how much it lets come from there.
+// Package registry says how images are pulled from registries: from which of them, through
+// which mirrors, with whose credentials, and how much may come from there.
 //
 // Whoever runs a registry is a stranger. Redirects, realms of tokens and the urls of layers
 // lead nowhere but to public addresses with TLS, unless the operator has listed the host; a

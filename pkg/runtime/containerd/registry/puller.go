@@ -11,18 +11,19 @@ import (
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 )
 
-// Way is the way of one pull: where its requests may go, what they tell whom, and how much
-// may come back.
-type Way struct {
+// Puller is what one pull of an image needs: where its requests may go, what they tell whom,
+// and how much may come back.
+type Puller struct {
 	resolver remotes.Resolver
 	logins   map[string]login
 	size     *size
 	done     func()
 }
 
-// Way opens the way to ref, which Lists. What is fetched is found in store, and is at most
-// so many bytes, packed and unpacked. The caller closes it.
-func (a *Access) Way(ref string, store content.Provider, most int64) (*Way, error) {
+// Puller returns what pulls ref, which Lists. What is fetched is found in store, and is at
+// most so many bytes, packed and unpacked. The caller closes it, and has Refused say what a
+// tenant may read of an error.
+func (a *Access) Puller(ref string, store content.Provider, most int64) (*Puller, error) {
 	from, ok := registryOf(a.list, ref)
 	if !ok {
 		return nil, refusal("its registry is none that this worker pulls from")
@@ -32,34 +33,34 @@ func (a *Access) Way(ref string, store content.Provider, most int64) (*Way, erro
 		return nil, err
 	}
 	g, done := newGuard(a.all(), most+manifestMost)
-	return &Way{resolver(from, a.of(ref), logins, g), logins, &size{store: store, most: most}, done}, nil
+	return &Puller{resolver(from, a.of(ref), logins, g), logins, &size{store: store, most: most}, done}, nil
 }
 
 // Resolver fetches from mirrors, then from the registry itself.
-func (w *Way) Resolver() remotes.Resolver { return w.resolver }
+func (p *Puller) Resolver() remotes.Resolver { return p.resolver }
 
 // Count returns h with everything counted that it handles. It fails if that is more than
 // may come.
-func (w *Way) Count(h images.Handler) images.Handler { return w.size.wrap(h) }
+func (p *Puller) Count(h images.Handler) images.Handler { return p.size.wrap(h) }
 
 // Size is how many compressed bytes the image has, once it is pulled.
-func (w *Way) Size() int64 {
-	w.size.mu.Lock()
-	defer w.size.mu.Unlock()
-	return w.size.declared
+func (p *Puller) Size() int64 {
+	p.size.mu.Lock()
+	defer p.size.mu.Unlock()
+	return p.size.declared
 }
 
-// Judge says of an error of the pull if it is about credentials: those of the operator are
-// theirs to mend, not the job's.
-func (w *Way) Judge(err error) error {
-	if notLetIn(err) && someOf(w.logins) {
+// Judge returns an error of the pull, as one about the operator's credentials if a registry
+// was told some and let nobody in: that is the operator's to mend, not the job's.
+func (p *Puller) Judge(err error) error {
+	if notLetIn(err) && someOf(p.logins) {
 		return fmt.Errorf("%w: %w", errNotTaken, err)
 	}
 	return err
 }
 
 // Close ends the connections.
-func (w *Way) Close() { w.done() }
+func (p *Puller) Close() { p.done() }
 
 // someOf reports whether there are credentials for any of the hosts.
 func someOf(logins map[string]login) bool {

@@ -28,7 +28,7 @@ const (
 // is not needed any more fails the test.
 var larger = map[string]string{
 	"pkg/store/postgres":     "one subject, a file for each transition, and few arrows back",
-	"pkg/runtime/containerd": "to be divided: cell and what imports the client",
+	"pkg/runtime/containerd": "to be divided: sandbox, cell, environment and what imports the client",
 	"internal/worker":        "to be divided: what is not take, run, report",
 
 	"cmd/assay":    "a file for each command; none knows of another",
@@ -42,7 +42,7 @@ var larger = map[string]string{
 	"guest/python/harness.py":               "the program of a snippet's sandbox, in one file as it is embedded",
 	"guest/python/session.py":               "the program of a session, in one file as it is embedded",
 	"cmd/dispatcher/run.go run":             "wiring, in the order in which things stop",
-	"pkg/runtime/containerd/runtime.go New": "to be divided: cell and what imports the client",
+	"pkg/runtime/containerd/runtime.go New": "to be divided: sandbox, cell, environment and what imports the client",
 	"test/bench/contention.go contention":   "one scenario, told from its beginning to its end",
 }
 

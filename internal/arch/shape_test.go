@@ -28,7 +28,7 @@ const (
 // is not needed any more fails the test.
 var larger = map[string]string{
 	"pkg/store/postgres":     "one subject, a file for each transition, and few arrows back",
-	"pkg/runtime/containerd": "to be divided: cell and what imports the client",
+	"pkg/runtime/containerd": "to be divided: sandbox, cell, environment and what imports the client",
 	"internal/worker":        "to be divided: what is not take, run, report",
 
 	"cmd/assay":    "a file for each command; none knows of another",

@@ -25,11 +25,11 @@
 // directories alone, at places where packages may have some, and in the place of nothing
 // that is the image's own.
 //
-// A build fails for good, with a *runtime.BuildError, if pip finds no such packages or
-// cannot install them, if one of them does not build, if they are larger or more than is
-// allowed or take too long, and if a wheel or a layer holds what it must not. That is the
-// job's end and no failure of the worker. The same question gets the same answer for half
-// a minute then, without another build. Every other error is the worker's, or passes, as
+// A build ends with a *runtime.BuildError if pip finds no such packages or cannot install
+// them, if one of them does not build, if they are larger than is allowed, more, or take too
+// long, and if a wheel or the layer holds what it must not. That is the job's end and no
+// failure of the worker. The tenant gets the same answer to the same list for half a minute
+// then, without another build. Every other error is the worker's, or passes, as
 // runtime.ErrImage does: what is in use leaves no room.
 //
 // Of builds there are two at once, and as many from source (turns.go). A tenant has one of

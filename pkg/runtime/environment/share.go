@@ -189,40 +189,50 @@ func (s *Store) offer(m *mounted, name string, l *lockfile) {
 	if s.shared.with == nil || l.Fetched {
 		return
 	}
+	due, replace := s.offerDue(name)
+	if !due && !replace {
+		return
+	}
+	leave, err := s.host.Join()
+	if err != nil {
+		return
+	}
+	own := *l
+	own.Packages = slices.Clone(l.Packages)
+	go func() {
+		defer leave()
+		s.offered(name, s.offerOne(m, name, &own, replace))
+	}()
+}
+
+// offerDue says whether an environment is to be offered again, which counts as done then,
+// and whether what lies in its place is something else, and to be replaced.
+func (s *Store) offerDue(name string) (due, replace bool) {
 	s.mu.Lock()
-	due := time.Since(s.shared.offered[name]) >= offerAgain
-	replace := s.shared.spoiled[name]
+	defer s.mu.Unlock()
+	due = time.Since(s.shared.offered[name]) >= offerAgain
 	if due {
 		if len(s.shared.offered) >= offersMost {
 			clear(s.shared.offered)
 		}
 		s.shared.offered[name] = time.Now()
 	}
-	s.mu.Unlock()
-	if !due && !replace {
+	return due, s.shared.spoiled[name]
+}
+
+// offered notes what came of an offer. After one that failed, the next use that is noted
+// tries again.
+func (s *Store) offered(name string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil {
+		delete(s.shared.spoiled, name)
 		return
 	}
-	own := *l
-	own.Packages = slices.Clone(l.Packages)
-	leave, err := s.host.Join()
-	if err != nil {
-		return
+	delete(s.shared.offered, name)
+	if !errors.Is(err, ErrCollected) && s.host.Context().Err() == nil {
+		slog.WarnContext(s.host.Context(), "environment not offered to others", "name", name, "error", err)
 	}
-	go func() {
-		defer leave()
-		err := s.offerOne(m, name, &own, replace)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		switch {
-		case err == nil:
-			delete(s.shared.spoiled, name)
-		case errors.Is(err, ErrCollected) || s.host.Context().Err() != nil:
-			delete(s.shared.offered, name)
-		default:
-			delete(s.shared.offered, name) // the next use that is noted tries again
-			slog.WarnContext(s.host.Context(), "environment not offered to others", "name", name, "error", err)
-		}
-	}()
 }
 
 // offerOne offers an environment while it is held.

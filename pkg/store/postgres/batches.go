@@ -123,14 +123,6 @@ func (s *Store) BatchesByID(ctx context.Context, batches []job.ID) ([]job.Batch,
 	return s.selectBatches(ctx, "", `b.id = ANY($2::uuid[])`, uuids(batches))
 }
 
-func uuids(ids []job.ID) []pgtype.UUID {
-	out := make([]pgtype.UUID, len(ids))
-	for i, id := range ids {
-		out[i] = uuid(id)
-	}
-	return out
-}
-
 // listBatches is where a page of a tenant's batches begins and ends.
 const listBatches = `(b.sealed_at, b.id) < ($2::timestamptz, $3::uuid) ORDER BY b.tenant_id DESC, b.sealed_at DESC, b.id DESC LIMIT $4`
 
@@ -179,92 +171,48 @@ func (s *Store) selectBatches(ctx context.Context, tenant, where string, args ..
 	return found, err
 }
 
-// retryBatch copies the jobs without success into a new batch, in one statement.
-// Their new ids are $8, as many as there are, their traces $10, and $9 what of their
-// identity comes from those; which job gets which does not matter.
-const retryBatch = keyGuard + `,
-old AS (
-	SELECT b.* FROM go, batches b WHERE b.id = $5 AND b.tenant_id = $1),
-failed AS MATERIALIZED (
-	SELECT f.id, ($8::uuid[])[f.n] AS fresh, ($9::text[])[f.n] AS identity, ($10::text[])[f.n] AS trace
-	FROM (SELECT r.id, row_number() OVER (ORDER BY r.seq) AS n FROM old, results r
-	WHERE r.batch_id = old.id AND r.seq > 0 AND r.outcome <> 'succeeded') f),
-batch AS (
-	INSERT INTO batches (id, tenant_id, name, labels, label_caps, traceparent, retry_of, appended, sealed_at)
-	SELECT $4, $1, coalesce(nullif($6, ''), old.name), old.labels, old.label_caps, $7, old.id, (SELECT count(*) FROM failed), now() FROM old
-	RETURNING id, appended),
-counts AS (
-	INSERT INTO batch_counts (batch_id, total, ended_at)
-	SELECT id, appended, CASE WHEN appended = 0 THEN now() END FROM batch), -- none is left of a batch that is being forgotten
-told AS (
-	INSERT INTO callbacks (batch_id, delivery, tenant_id, url, secret)
-	SELECT batch.id, gen_random_uuid(), k.tenant_id, k.url, k.secret FROM batch, callbacks k WHERE k.batch_id = $5),
-filled AS (
-	INSERT INTO jobs (batch_id, tenant_id, id, pool, priority, max_attempts, retry_on, expires_at, traceparent, identity, lane, caps)
-	SELECT batch.id, $1, failed.fresh, j.pool, j.priority, j.max_attempts, j.retry_on, now() + (j.expires_at - j.created_at),
-		nullif(failed.trace, ''), regexp_replace(j.identity, '"trace_id":"[0-9a-f]*",$', '') || failed.identity, j.lane, j.caps
-	FROM batch, failed JOIN jobs j ON j.id = failed.id),
-specified AS (
-	INSERT INTO specs (id, spec)
-	SELECT failed.fresh, s.spec FROM failed JOIN specs s ON s.id = failed.id)
-SELECT EXISTS (SELECT FROM batch)`
-
-// RetryBatch implements store.Submitter.
-func (s *Store) RetryBatch(ctx context.Context, batch job.ID, as store.NewBatch) (made job.ID, err error) {
-	old, err := s.Batch(ctx, as.Tenant, batch)
-	if err != nil {
-		return "", err
-	}
-	if !old.Done() || old.Outcomes[job.Succeeded] == old.Total { // what is done stays so
-		return "", fmt.Errorf("postgres: %w", fmt.Errorf("%w: batch %s is not done or has nothing to retry", job.ErrConflict, batch))
-	}
-	n := old.Total - old.Outcomes[job.Succeeded]
-	if n > s.retrySlice {
-		return s.retryLarge(ctx, old, as)
-	}
-	ids, identities, traces, err := freshJobs(as, n)
-	if err != nil {
-		return "", err
-	}
-	made = as.ID
-	err = s.do(ctx, "retry batch", func(ctx context.Context) error {
-		tenant, err := s.tenantID(ctx, old.Tenant)
-		if err != nil {
-			return err
-		}
-		for {
-			var written bool
-			err := s.pool.QueryRow(ctx, retryBatch, tenant, as.Idempotency.Key, as.Idempotency.Hash, uuid(as.ID), uuid(batch),
-				as.Name, as.TraceParent, ids, identities, traces).Scan(&written)
-			if isUniqueViolation(err) {
-				return s.saidBefore(ctx, tenant, as.ID, err)
-			}
-			if err != nil || written {
-				return err
-			}
-			if made, err = s.madeByKey(ctx, tenant, as.Idempotency); err != nil || made != "" {
-				return err
-			}
-		}
-	})
-	if err != nil {
-		return "", err
-	}
-	return made, nil
+// leaseRow scans the lease that a batch may have.
+type leaseRow struct {
+	ttl    *int64
+	until  *time.Time
+	lapsed *bool
 }
 
-// freshJobs returns the ids of n new jobs, and the trace context of each.
-func freshJobs(as store.NewBatch, n int64) (ids []pgtype.UUID, identities, traces []string, err error) {
-	ids, identities, traces = make([]pgtype.UUID, n), make([]string, n), make([]string, n)
-	for i := range ids {
-		id := job.NewID()
-		ids[i], traces[i] = uuid(id), as.TraceParent
-		if as.Trace != nil {
-			traces[i] = as.Trace(id, "")
-		}
-		if identities[i], err = identityOf([]byte("{}"), traces[i]); err != nil {
-			return nil, nil, nil, err
-		}
+// An open batch, whose lease ends at infinity, is not read.
+const leaseColumns = `l.ttl, CASE WHEN l.over_at IS NULL AND l.until < 'infinity' THEN l.until END, l.lapsed`
+
+func (r *leaseRow) targets() []any { return []any{&r.ttl, &r.until, &r.lapsed} }
+
+func (r *leaseRow) into(b *job.Batch) {
+	if r.ttl == nil {
+		return
 	}
-	return ids, identities, traces, nil
+	b.Lease, b.LeaseUntil, b.Abandoned = job.Duration(time.Duration(*r.ttl)*time.Millisecond), orZero(r.until), *r.lapsed
+	if b.Done() {
+		b.LeaseUntil = time.Time{}
+	}
+}
+
+// deliveryRow scans the callback that a batch may have.
+type deliveryRow struct {
+	id                 pgtype.UUID
+	url, secret, error *string
+	tries              *int
+	delivered, givenUp *time.Time
+}
+
+const deliveryColumns = `k.delivery, k.url, k.secret, k.last_error, k.tries, k.delivered_at, k.given_up_at`
+
+func (r *deliveryRow) targets() []any {
+	return []any{&r.id, &r.url, &r.secret, &r.error, &r.tries, &r.delivered, &r.givenUp}
+}
+
+func (r *deliveryRow) delivery() *job.Delivery {
+	if !r.id.Valid {
+		return nil
+	}
+	return &job.Delivery{
+		URL: *r.url, SecretRef: *r.secret, ID: r.id.String(), Tries: *r.tries, LastError: *r.error,
+		DeliveredAt: orZero(r.delivered), GivenUpAt: orZero(r.givenUp),
+	}
 }

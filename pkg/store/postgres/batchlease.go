@@ -114,25 +114,3 @@ func (s *Store) reapAbandoned(ctx context.Context, st *store.ReapStats) error {
 	st.BatchesAbandoned += int64(len(ids))
 	return nil
 }
-
-// leaseRow scans the lease that a batch may have.
-type leaseRow struct {
-	ttl    *int64
-	until  *time.Time
-	lapsed *bool
-}
-
-// An open batch, whose lease ends at infinity, is not read.
-const leaseColumns = `l.ttl, CASE WHEN l.over_at IS NULL AND l.until < 'infinity' THEN l.until END, l.lapsed`
-
-func (r *leaseRow) targets() []any { return []any{&r.ttl, &r.until, &r.lapsed} }
-
-func (r *leaseRow) into(b *job.Batch) {
-	if r.ttl == nil {
-		return
-	}
-	b.Lease, b.LeaseUntil, b.Abandoned = job.Duration(time.Duration(*r.ttl)*time.Millisecond), orZero(r.until), *r.lapsed
-	if b.Done() {
-		b.LeaseUntil = time.Time{}
-	}
-}

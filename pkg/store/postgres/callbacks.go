@@ -7,7 +7,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -64,28 +63,4 @@ func (s *Store) SettleCallback(ctx context.Context, t store.CallbackTry, e store
 		_, err := s.pool.Exec(ctx, settleCallback, uuid(t.Batch), t.Try, cleanText(e.Error), e.Delivered, e.GivenUp, e.Again.Milliseconds())
 		return err
 	})
-}
-
-// deliveryRow scans the callback that a batch may have.
-type deliveryRow struct {
-	id                 pgtype.UUID
-	url, secret, error *string
-	tries              *int
-	delivered, givenUp *time.Time
-}
-
-const deliveryColumns = `k.delivery, k.url, k.secret, k.last_error, k.tries, k.delivered_at, k.given_up_at`
-
-func (r *deliveryRow) targets() []any {
-	return []any{&r.id, &r.url, &r.secret, &r.error, &r.tries, &r.delivered, &r.givenUp}
-}
-
-func (r *deliveryRow) delivery() *job.Delivery {
-	if !r.id.Valid {
-		return nil
-	}
-	return &job.Delivery{
-		URL: *r.url, SecretRef: *r.secret, ID: r.id.String(), Tries: *r.tries, LastError: *r.error,
-		DeliveredAt: orZero(r.delivered), GivenUpAt: orZero(r.givenUp),
-	}
 }

@@ -1,11 +1,9 @@
 package postgres
 
 import (
-	"encoding/json"
 	"hash/fnv"
 	"strings"
 
-	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -42,16 +40,4 @@ func capKey(row, line string) string {
 func capRoom(row, line, held string) string {
 	return `(CASE WHEN ` + line + ` LIKE 'b%' THEN ` + row + `.batch_caps ELSE ` + row + `.tenant_caps END
 			->> split_part(` + line + `, E'\t', 2))::bigint - coalesce((` + held + ` ->> (` + capKey(row, line) + `))::bigint, 0)`
-}
-
-func jsonOrNull(caps job.LabelCaps) *string {
-	if len(caps) == 0 {
-		return nil
-	}
-	raw, err := json.Marshal(caps)
-	if err != nil {
-		panic(err) // numbers always marshal
-	}
-	text := string(raw)
-	return &text
 }

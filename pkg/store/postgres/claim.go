@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -13,20 +12,6 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
 )
-
-// byID returns the indices of n items in the order of their ids, the one order in
-// which rows are locked, and the first id. Statements carry it beside the ids
-// themselves: it lets the server skip the partitions of earlier days before it
-// touches them, which it cannot see from a join. (An upper bound would make a scan
-// of the range look cheaper to the planner than lookups: see TestPlans.)
-func byID(n int, id func(int) job.ID) (order []int, first pgtype.UUID) {
-	order = make([]int, n)
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(id(a), id(b)) })
-	return order, uuid(id(order[0]))
-}
 
 // claim is the way to running, for all but suspects: jobs that $7 workers have ended
 // under.
@@ -167,18 +152,6 @@ func claimArrays(claims []store.Claim) (ids []pgtype.UUID, gens []int32, workers
 	return ids, gens, workers, since, first
 }
 
-// sinceOf is NULL for a worker that has not said when it started.
-func sinceOf(i store.Incarnation) pgtype.Timestamptz {
-	return pgtype.Timestamptz{Time: i.Time(), Valid: i != 0}
-}
-
-func incarnationOf(since pgtype.Timestamptz) store.Incarnation {
-	if !since.Valid {
-		return 0
-	}
-	return store.IncarnationOf(since.Time)
-}
-
 // claimRow asks for one claim, by claimOne or claimSuspect.
 func (s *Store) claimRow(ctx context.Context, won map[store.Claim]store.Claimed, sql string, ttl time.Duration, c store.Claim) error {
 	return s.claimRows(ctx, won, sql, ttl.Milliseconds(), uuid(c.Job), int32(c.Generation), c.Worker, sinceOf(c.Since), s.cfg.PoisonAfter-1)
@@ -246,15 +219,6 @@ func (s *Store) Heartbeat(ctx context.Context, ttl time.Duration, leases []store
 	return lost, canceled, nil
 }
 
-func leaseArrays(leases []store.LeaseRef) (ids []pgtype.UUID, numbers []int64, first pgtype.UUID) {
-	order, first := byID(len(leases), func(i int) job.ID { return leases[i].Job })
-	for _, i := range order {
-		ids = append(ids, uuid(leases[i].Job))
-		numbers = append(numbers, int64(leases[i].Lease))
-	}
-	return ids, numbers, first
-}
-
 func heldArrays(leases []store.Held) (ids []pgtype.UUID, numbers []int64, workers []string, first pgtype.UUID) {
 	order, first := byID(len(leases), func(i int) job.ID { return leases[i].Job })
 	for _, i := range order {
@@ -263,4 +227,11 @@ func heldArrays(leases []store.Held) (ids []pgtype.UUID, numbers []int64, worker
 		workers = append(workers, leases[i].Worker)
 	}
 	return ids, numbers, workers, first
+}
+
+func incarnationOf(since pgtype.Timestamptz) store.Incarnation {
+	if !since.Valid {
+		return 0
+	}
+	return store.IncarnationOf(since.Time)
 }

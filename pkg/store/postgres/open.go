@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/assay-run/assay/pkg/job"
@@ -113,81 +112,8 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// session is what every connection is set to; doc.go says why.
-var session = map[string]string{
-	"timezone":                            "UTC",
-	"synchronous_commit":                  "on",
-	"jit":                                 "off",
-	"plan_cache_mode":                     "force_generic_plan",
-	"enable_seqscan":                      "off",
-	"enable_bitmapscan":                   "off",
-	"enable_hashjoin":                     "off",
-	"enable_mergejoin":                    "off",
-	"seq_page_cost":                       "0", // the price of a plan is the number of rows it touches
-	"random_page_cost":                    "0",
-	"cpu_tuple_cost":                      "1",
-	"work_mem":                            "64MB", // the arrays of a bulk insert stay in memory
-	"idle_in_transaction_session_timeout": "30s",
-}
-
-// Ping says whether the database answers.
-func (s *Store) Ping(ctx context.Context) error {
-	return s.do(ctx, "ping", func(ctx context.Context) error { return s.pool.Ping(ctx) })
-}
-
 // Close waits for the calls under way and closes all connections.
 func (s *Store) Close() {
 	s.unmeter()
 	s.pool.Close()
 }
-
-// do runs one call that can wait, under a deadline: it has a connection when others
-// like it have left one (see share). Else it is as urgent.
-func (s *Store) do(ctx context.Context, op string, f func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
-	defer cancel()
-	ctx, leave, err := s.share.enter(ctx)
-	if err != nil {
-		return translate(op, fmt.Errorf("wait for a connection: %w", err))
-	}
-	defer leave()
-	return s.urgent(ctx, op, f)
-}
-
-// urgent runs one call that others wait for, or that is soon too late: any connection
-// is for it. Deadlocks and serialization failures wrote nothing and are tried again at
-// once; what remains is translated.
-func (s *Store) urgent(ctx context.Context, op string, f func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
-	defer cancel()
-	start := time.Now()
-	var err error
-	for range 4 {
-		if err = f(ctx); !wroteNothing(err) {
-			break
-		}
-	}
-	err = translate(op, err)
-	s.calls.ended(ctx, op, start, err)
-	return err
-}
-
-// uuid converts an id that comes from inside and is therefore valid; a bad one
-// becomes NULL, which no row matches.
-func uuid(id job.ID) pgtype.UUID {
-	var u pgtype.UUID
-	_ = u.Scan(string(id))
-	return u
-}
-
-// nilID stands for "no batch" in the tables.
-const nilID job.ID = "00000000-0000-0000-0000-000000000000"
-
-func batchID(u pgtype.UUID) job.ID {
-	if u.Bytes == [16]byte{} {
-		return ""
-	}
-	return jobID(u)
-}
-
-func jobID(u pgtype.UUID) job.ID { return job.ID(u.String()) }

@@ -147,48 +147,38 @@ func (s *Store) removeDropped(ctx context.Context, batch job.ID, until time.Time
 	return err == nil, err
 }
 
-// Pools implements store.Scheduler, by stepping through the index from one to the
-// next.
-func (s *Store) Pools(ctx context.Context) (pools []string, err error) {
-	err = s.urgent(ctx, "pools", func(ctx context.Context) error {
-		rows, err := s.pool.Query(ctx, queuedPools+`SELECT pool FROM pools WHERE pool IS NOT NULL`)
-		if err != nil {
-			return err
-		}
-		pools, err = pgx.CollectRows(rows, pgx.RowTo[string])
+// reapOpenBatches drops what was opened and left, and finishes interrupted drops. It takes
+// a second in all, as reapCanceled does.
+func (s *Store) reapOpenBatches(ctx context.Context, st *store.ReapStats) error {
+	batches, err := s.batchesWhere(ctx, `
+		SELECT id FROM batches WHERE sealed_at IS NULL
+			AND (dropped_at IS NOT NULL OR appended_at < now() - $1 * interval '1 millisecond')`, s.cfg.OpenBatchTTL.Milliseconds())
+	if err != nil {
 		return err
-	})
-	return pools, err
+	}
+	until := time.Now().Add(s.cancelTime)
+	var errs []error
+	for _, b := range batches {
+		var done bool
+		errs = append(errs, s.do(ctx, "reap a batch", func(ctx context.Context) (err error) {
+			if err := s.abandon(ctx, b); err != nil {
+				return err
+			}
+			done, err = s.removeDropped(ctx, b, until)
+			return err
+		}))
+		if done {
+			st.BatchesDropped++
+		}
+	}
+	return errors.Join(errs...)
 }
 
-// poolsOf looks into each class for one job of a tenant.
-const poolsOf = queuedPools + `
-SELECT p.pool FROM pools p, LATERAL (
-	SELECT FROM live_jobs j WHERE j.state = 'queued' AND j.pool = p.pool AND j.tenant_id = $1
-	ORDER BY j.tenant_id, j.batch_id, j.priority LIMIT 1) mine
-WHERE p.pool IS NOT NULL`
-
-// PoolsOf implements store.Scheduler.
-func (s *Store) PoolsOf(ctx context.Context, tenant string) (pools []string, err error) {
-	err = s.do(ctx, "pools of a tenant", func(ctx context.Context) error {
-		t, err := s.knownTenant(ctx, tenant)
-		if err != nil {
-			return err
-		}
-		rows, err := s.pool.Query(ctx, poolsOf, t)
-		if err != nil {
-			return err
-		}
-		pools, err = pgx.CollectRows(rows, pgx.RowTo[string])
-		return err
-	})
-	return pools, err
+// forgetKeys deletes old idempotency keys, the oldest first.
+func (s *Store) forgetKeys(ctx context.Context, _ *store.ReapStats) error {
+	return s.drain(ctx, "forget keys", `
+		DELETE FROM idempotency_keys k USING (
+			SELECT tenant_id, key FROM idempotency_keys WHERE created_at < now() - $1 * interval '1 millisecond'
+			ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED) old
+		WHERE k.tenant_id = old.tenant_id AND k.key = old.key`, s.cfg.KeyTTL)
 }
-
-const queuedPools = `
-WITH RECURSIVE pools AS (
-	(SELECT pool FROM live_jobs WHERE state = 'queued' ORDER BY pool LIMIT 1)
-	UNION ALL
-	SELECT (SELECT j.pool FROM live_jobs j WHERE j.state = 'queued' AND j.pool > p.pool ORDER BY j.pool LIMIT 1)
-	FROM pools p WHERE p.pool IS NOT NULL)
-`

@@ -3,7 +3,6 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -14,39 +13,6 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
 )
-
-const insertAction = `
-INSERT INTO operator_actions (id, actor, token, action, subject, reason, detail, outcome)
-VALUES ($1, $2, $3, $4, $5, $6, $7::jsonb, $8) RETURNING at`
-
-// act does f and writes down what came of it, both or neither. f reports whether anything
-// changed, and may fill in the detail.
-func (s *Store) act(ctx context.Context, a *store.Action, f func(ctx context.Context, tx pgx.Tx) (changed bool, err error)) error {
-	return s.do(ctx, a.Action, func(ctx context.Context) error {
-		return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-			changed, err := f(ctx, tx)
-			if err != nil {
-				return err
-			}
-			if a.Outcome = store.ActionUnchanged; changed {
-				a.Outcome = store.ActionDone
-			}
-			return writeAction(ctx, tx, a)
-		})
-	})
-}
-
-func writeAction(ctx context.Context, tx pgx.Tx, a *store.Action) error {
-	return tx.QueryRow(ctx, insertAction, uuid(a.ID), cleanText(a.Actor), a.Token, a.Action, cleanText(a.Subject), cleanText(a.Reason),
-		textOrNull(a.Detail), string(a.Outcome)).Scan(&a.At)
-}
-
-// detail puts v into an action.
-func detail(a *store.Action, v any) error {
-	raw, err := json.Marshal(v)
-	a.Detail = raw
-	return err
-}
 
 // NoteAction implements store.Operations.
 func (s *Store) NoteAction(ctx context.Context, a *store.Action) error {
@@ -61,7 +27,6 @@ const (
 		WHERE id < $1 ORDER BY id DESC LIMIT $2`
 	actionsOfOne = `SELECT id, at, actor, token, action, subject, reason, detail, outcome FROM operator_actions
 		WHERE subject = $3 AND id < $1 ORDER BY id DESC LIMIT $2`
-	lastID job.ID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 )
 
 // Actions implements store.Operations.

@@ -73,3 +73,12 @@ func (s *Store) Fleet(ctx context.Context) (id string, err error) {
 	})
 	return id, err
 }
+
+func leaseArrays(leases []store.LeaseRef) (ids []pgtype.UUID, numbers []int64, first pgtype.UUID) {
+	order, first := byID(len(leases), func(i int) job.ID { return leases[i].Job })
+	for _, i := range order {
+		ids = append(ids, uuid(leases[i].Job))
+		numbers = append(numbers, int64(leases[i].Lease))
+	}
+	return ids, numbers, first
+}

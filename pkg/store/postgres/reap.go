@@ -6,10 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
-
-	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -17,9 +13,6 @@ import (
 // share the work instead of queueing up behind each other, and makes the order in
 // which they lock rows irrelevant.
 const reapChunk = 500
-
-// reapMany does so where rows are small and nothing follows from them.
-const reapMany = 5000
 
 // expire ends jobs that waited for longer than they wanted to. Those of uploads that
 // go on are left out before they are counted: however many there are, they do not stand
@@ -99,86 +92,4 @@ func (s *Store) reapCanceled(ctx context.Context, st *store.ReapStats) error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
-}
-
-// reapOpenBatches drops what was opened and left, and finishes interrupted drops. It takes
-// a second in all, as reapCanceled does.
-func (s *Store) reapOpenBatches(ctx context.Context, st *store.ReapStats) error {
-	batches, err := s.batchesWhere(ctx, `
-		SELECT id FROM batches WHERE sealed_at IS NULL
-			AND (dropped_at IS NOT NULL OR appended_at < now() - $1 * interval '1 millisecond')`, s.cfg.OpenBatchTTL.Milliseconds())
-	if err != nil {
-		return err
-	}
-	until := time.Now().Add(s.cancelTime)
-	var errs []error
-	for _, b := range batches {
-		var done bool
-		errs = append(errs, s.do(ctx, "reap a batch", func(ctx context.Context) (err error) {
-			if err := s.abandon(ctx, b); err != nil {
-				return err
-			}
-			done, err = s.removeDropped(ctx, b, until)
-			return err
-		}))
-		if done {
-			st.BatchesDropped++
-		}
-	}
-	return errors.Join(errs...)
-}
-
-func (s *Store) batchesWhere(ctx context.Context, sql string, args ...any) (ids []job.ID, err error) {
-	err = s.do(ctx, "reap batches", func(ctx context.Context) error {
-		rows, err := s.pool.Query(ctx, sql, args...)
-		if err != nil {
-			return err
-		}
-		ids, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (job.ID, error) {
-			var id pgtype.UUID
-			err := row.Scan(&id)
-			return jobID(id), err
-		})
-		return err
-	})
-	return ids, err
-}
-
-// forgetKeys deletes old idempotency keys, the oldest first.
-func (s *Store) forgetKeys(ctx context.Context, _ *store.ReapStats) error {
-	return s.drain(ctx, "forget keys", `
-		DELETE FROM idempotency_keys k USING (
-			SELECT tenant_id, key FROM idempotency_keys WHERE created_at < now() - $1 * interval '1 millisecond'
-			ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED) old
-		WHERE k.tenant_id = old.tenant_id AND k.key = old.key`, s.cfg.KeyTTL)
-}
-
-// workerGone is how long after its last word a worker is still listed among all of them.
-// Names come and go with the pods of a fleet.
-const workerGone = 24 * time.Hour
-
-// forgetWorkers deletes the workers that will not come back. What is cordoned stays: a host
-// that was away for long is not to take jobs when it is back.
-func (s *Store) forgetWorkers(ctx context.Context, _ *store.ReapStats) error {
-	return s.drain(ctx, "forget workers", `
-		DELETE FROM workers w USING (
-			SELECT id FROM workers WHERE seen_at < now() - $1 * interval '1 millisecond' AND cordoned_at IS NULL
-			ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED) old
-		WHERE w.id = old.id`, workerGone)
-}
-
-// drain has a statement delete what is older than age ($1) until it finds no more, $2 rows
-// at a time.
-func (s *Store) drain(ctx context.Context, op, sql string, age time.Duration) error {
-	for {
-		var n int64
-		err := s.do(ctx, op, func(ctx context.Context) error {
-			tag, err := s.pool.Exec(ctx, sql, age.Milliseconds(), reapMany)
-			n = tag.RowsAffected()
-			return err
-		})
-		if err != nil || n < reapMany {
-			return err
-		}
-	}
 }

@@ -2,8 +2,6 @@ package postgres
 
 import (
 	"context"
-	"fmt"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -53,16 +51,6 @@ kept AS (
 	SELECT m.id, m.lease, m.worker, m.attempt_outcome, m.reason, m.message, m.started_at, m.body
 	FROM moved m WHERE m.state = 'queued' AND m.lease > 0)
 SELECT m.id, m.lease, m.state, coalesce(m.worker, '') FROM moved m`
-
-// perOutcome repeats a piece of SQL for every outcome; batch_counts has a column
-// of each name.
-func perOutcome(format string) string {
-	parts := make([]string, len(job.Outcomes))
-	for i, o := range job.Outcomes {
-		parts[i] = fmt.Sprintf(format, o)
-	}
-	return strings.Join(parts, ", ")
-}
 
 // ended is a row that recordTail answers with.
 type ended struct {

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -352,15 +351,14 @@ func joinOutcomes(os []job.Outcome) string {
 	return strings.Join(parts, ",")
 }
 
-// labelsText is NULL for no labels.
-func labelsText(labels map[string]string) *string {
-	if len(labels) == 0 {
-		return nil
+// noteLimit notes whether a tenant has a limit of running jobs.
+func (s *Store) noteLimit(tenant int32, limited bool) {
+	if _, unlimited := s.unlimited.Load(tenant); unlimited != limited {
+		return // as it was
 	}
-	raw, err := json.Marshal(labels)
-	if err != nil {
-		panic(err) // strings always marshal
+	if limited {
+		s.unlimited.Delete(tenant)
+	} else {
+		s.unlimited.Store(tenant, struct{}{})
 	}
-	text := string(raw)
-	return &text
 }

@@ -30,7 +30,12 @@ SELECT c.total, c.recorded, c.ended_at IS NOT NULL, ARRAY[` + perOutcome(`c.%s`)
 FROM batches b JOIN batch_counts c ON c.batch_id = b.id, rows r WHERE b.id = $1 AND coalesce(b.sealed_at, 'infinity') < 'infinity'`
 }
 
-func verifyOne(ctx context.Context, q querier, batch job.ID) (v store.Verified, err error) {
+// rower is a pool or a transaction.
+type rower interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+func verifyOne(ctx context.Context, q rower, batch job.ID) (v store.Verified, err error) {
 	var counters, rows []int64
 	var last, sum int64
 	v.Batch = batch

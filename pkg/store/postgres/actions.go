@@ -1,0 +1,43 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/assay-run/assay/pkg/store"
+)
+
+const insertAction = `
+INSERT INTO operator_actions (id, actor, token, action, subject, reason, detail, outcome)
+VALUES ($1, $2, $3, $4, $5, $6, $7::jsonb, $8) RETURNING at`
+
+// act does f and writes down what came of it, both or neither. f reports whether anything
+// changed, and may fill in the detail.
+func (s *Store) act(ctx context.Context, a *store.Action, f func(ctx context.Context, tx pgx.Tx) (changed bool, err error)) error {
+	return s.do(ctx, a.Action, func(ctx context.Context) error {
+		return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+			changed, err := f(ctx, tx)
+			if err != nil {
+				return err
+			}
+			if a.Outcome = store.ActionUnchanged; changed {
+				a.Outcome = store.ActionDone
+			}
+			return writeAction(ctx, tx, a)
+		})
+	})
+}
+
+func writeAction(ctx context.Context, tx pgx.Tx, a *store.Action) error {
+	return tx.QueryRow(ctx, insertAction, uuid(a.ID), cleanText(a.Actor), a.Token, a.Action, cleanText(a.Subject), cleanText(a.Reason),
+		textOrNull(a.Detail), string(a.Outcome)).Scan(&a.At)
+}
+
+// detail puts v into an action.
+func detail(a *store.Action, v any) error {
+	raw, err := json.Marshal(v)
+	a.Detail = raw
+	return err
+}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/assay-run/assay/migrations"
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
 )
 
 // versionTable has a row for each migration that was made.
@@ -233,4 +234,15 @@ func permanentUnlessLocked(err error) error {
 		return err
 	}
 	return backoff.Permanent(err)
+}
+
+// Schema implements store.Operations.
+func (s *Store) Schema(ctx context.Context) (v store.Schema, err error) {
+	if v.Wants, err = wantedSchema(); err != nil {
+		return v, err
+	}
+	err = s.do(ctx, "schema", func(ctx context.Context) error {
+		return s.pool.QueryRow(ctx, schemaVersion).Scan(&v.Has)
+	})
+	return v, err
 }

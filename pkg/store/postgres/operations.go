@@ -106,14 +106,3 @@ func (s *Store) Load(ctx context.Context, worker string) (l store.Load, err erro
 	})
 	return l, err
 }
-
-// Schema implements store.Operations.
-func (s *Store) Schema(ctx context.Context) (v store.Schema, err error) {
-	if v.Wants, err = wantedSchema(); err != nil {
-		return v, err
-	}
-	err = s.do(ctx, "schema", func(ctx context.Context) error {
-		return s.pool.QueryRow(ctx, schemaVersion).Scan(&v.Has)
-	})
-	return v, err
-}

@@ -118,15 +118,15 @@ func TestServerKilled(t *testing.T) {
 	testenv.Needs(t, "Postgres")
 	ctx := t.Context()
 	cfg := dev.PostgresConfig{Dir: filepath.Join(t.TempDir(), "pg")}
-	pg, err := dev.StartPostgres(ctx, cfg)
+	server, err := dev.StartPostgres(ctx, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { pg.Stop(context.Background()) })
-	if err := Migrate(ctx, pg.DSN()); err != nil {
+	t.Cleanup(func() { server.Stop(context.Background()) })
+	if err := Migrate(ctx, server.DSN()); err != nil {
 		t.Fatal(err)
 	}
-	s := openTestOn(t, pg.DSN())
+	s := openTestOn(t, server.DSN())
 	d := driver{Store: s, worker: "w"}
 	const n = 400
 	batch := d.submit(t, n)
@@ -141,18 +141,18 @@ func TestServerKilled(t *testing.T) {
 		}
 		told = append(told, fs[:len(fs)/2]...)
 	}
-	if err := syscall.Kill(pg.PID(), syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(server.PID(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Ping(ctx); err == nil {
 		t.Log("the server answered once more")
 	}
-	pg.Stop(ctx)
+	server.Stop(ctx)
 	for deadline := time.Now().Add(time.Minute); ; {
 		// The dead server's children go one by one; until the last has gone it cannot start.
 		again, err := dev.StartPostgres(ctx, cfg)
 		if err == nil {
-			pg = again
+			server = again
 			break
 		}
 		if time.Now().After(deadline) {

@@ -87,8 +87,8 @@ SELECT coalesce((SELECT l.relation::regclass::text FROM pg_locks l LEFT JOIN pg_
 func (s *Store) exclusively(ctx context.Context, tables []string, f func(context.Context, pgx.Tx) error) error {
 	for try := 1; ; try++ {
 		err := s.exclusive(ctx, tables, f)
-		var pg *pgconn.PgError
-		if err == nil || try == lockTries || !errors.As(err, &pg) || pg.Code != lockNotAvailable && pg.Code != deadlockDetected {
+		var refused *pgconn.PgError
+		if err == nil || try == lockTries || !errors.As(err, &refused) || refused.Code != lockNotAvailable && refused.Code != deadlockDetected {
 			return translate("change tables", err)
 		}
 		select {

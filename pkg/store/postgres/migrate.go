@@ -91,8 +91,8 @@ func ReadSchema(ctx context.Context, dsn string) (s Schema, err error) {
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	err = conn.QueryRow(ctx, schemaVersion).Scan(&s.Has)
-	var pg *pgconn.PgError
-	if err != nil && (!errors.As(err, &pg) || pg.Code != undefinedTable) {
+	var refused *pgconn.PgError
+	if err != nil && (!errors.As(err, &refused) || refused.Code != undefinedTable) {
 		return s, translate("read the schema's version", err)
 	}
 	s.Migrating, err = migrating(ctx, conn)
@@ -229,8 +229,8 @@ func migrationStep(files fs.FS, name string) (*goose.GoFunc, error) {
 }
 
 func permanentUnlessLocked(err error) error {
-	var pg *pgconn.PgError
-	if err == nil || errors.As(err, &pg) && pg.Code == lockNotAvailable {
+	var refused *pgconn.PgError
+	if err == nil || errors.As(err, &refused) && refused.Code == lockNotAvailable {
 		return err
 	}
 	return backoff.Permanent(err)

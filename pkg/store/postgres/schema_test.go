@@ -178,19 +178,6 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-func queryStrings(t *testing.T, s *Store, sql string) []string {
-	t.Helper()
-	rows, err := s.pool.Query(t.Context(), sql)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return got
-}
-
 // migrateUp is Migrate without the partitions of today.
 func migrateUp(t *testing.T, dsn string) {
 	t.Helper()

@@ -31,6 +31,8 @@ func openTest(t testing.TB, cfg Config) *Store {
 	return s
 }
 
+func dsnOf(s *Store) string { return s.db.Pool.Config().ConnString() }
+
 func TestStore(t *testing.T) {
 	t.Parallel()
 	testenv.Needs(t, "Postgres")
@@ -53,7 +55,7 @@ func TestStore(t *testing.T) {
 
 func queryStrings(t *testing.T, s *Store, sql string) []string {
 	t.Helper()
-	rows, err := s.pool.Query(t.Context(), sql)
+	rows, err := s.db.Pool.Query(t.Context(), sql)
 	if err != nil {
 		t.Fatal(err)
 	}

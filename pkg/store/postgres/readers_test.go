@@ -19,8 +19,8 @@ func TestReadersLeaveConnections(t *testing.T) {
 	var readers sync.WaitGroup
 	for range 16 {
 		readers.Go(func() {
-			_ = s.do(ctx, "a slow read", func(ctx context.Context) error {
-				conn, err := s.pool.Acquire(ctx)
+			_ = s.db.Do(ctx, "a slow read", func(ctx context.Context) error {
+				conn, err := s.db.Pool.Acquire(ctx)
 				if err != nil {
 					return err
 				}
@@ -51,7 +51,7 @@ func TestReadersLeaveConnections(t *testing.T) {
 	if _, err := s.Schedule(urgent, []string{""}, 1); err != nil {
 		t.Errorf("a look of the scheduler: %v", err)
 	}
-	if n := s.pool.Stat().AcquiredConns(); n != 3 {
+	if n := s.db.Pool.Stat().AcquiredConns(); n != 3 {
 		t.Errorf("readers hold %d of 4 connections, want 3", n)
 	}
 }

@@ -36,7 +36,7 @@ func CapKey(row, line string) string {
 
 // CapRoom is SQL for how many more jobs a line of caps allows, NULL if its label
 // is not capped any more. row has the caps of its tenant and batch; $held is a JSON
-// object, capKey → jobs that are dispatched or running.
+// object, CapKey → jobs that are dispatched or running.
 func CapRoom(row, line, held string) string {
 	return `(CASE WHEN ` + line + ` LIKE 'b%' THEN ` + row + `.batch_caps ELSE ` + row + `.tenant_caps END
 			->> split_part(` + line + `, E'\t', 2))::bigint - coalesce((` + held + ` ->> (` + CapKey(row, line) + `))::bigint, 0)`

@@ -35,10 +35,7 @@ func (s *Transitions) KeepBatch(ctx context.Context, tenant string, id job.ID) (
 
 // KeepBatches implements store.Submitter.
 func (s *Transitions) KeepBatches(ctx context.Context, tenant string, batches []job.ID) (kept map[job.ID]time.Duration, err error) {
-	ids := make([]pgtype.UUID, len(batches))
-	for i, id := range batches {
-		ids[i] = pg.UUID(id)
-	}
+	ids := pg.UUIDs(batches)
 	err = s.db.Do(ctx, "keep batches", func(ctx context.Context) error {
 		t, err := s.db.KnownTenant(ctx, tenant)
 		if err != nil {

@@ -8,7 +8,7 @@ import (
 
 // share is the part of the connections that calls which can wait may take: those of
 // clients, of people and of gauges. The rest is left to what a fleet stops without:
-// claims, heartbeats, records, the leader and its looks (see urgent). They may take any
+// claims, heartbeats, records, the leader and its looks (see Urgent). They may take any
 // connection. The pool gives connections to who asked first, so without a share as many
 // slow reads as there are connections would hold all of these up for as long as they take.
 type share struct {

@@ -50,7 +50,7 @@ SELECT ` + format.ResultColumns + ` FROM (
 WHERE r.before < $5::bigint ORDER BY r.seq`
 }
 
-// Results implements store.Reader. recordTail says why no number is skipped.
+// Results implements store.Reader. recordTail (package lifecycle) says why no number is skipped.
 func (s *Reader) Results(ctx context.Context, tenant string, batch job.ID, after store.Cursor, limit int) (out []json.RawMessage, next store.Cursor, err error) {
 	next = after
 	err = s.db.Do(ctx, "results", func(ctx context.Context) error {

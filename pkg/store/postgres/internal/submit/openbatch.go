@@ -149,7 +149,7 @@ func (s *Submitter) removeDropped(ctx context.Context, batch job.ID, until time.
 }
 
 // reapOpenBatches drops what was opened and left, and finishes interrupted drops. It takes
-// a second in all, as reapCanceled does.
+// a second in all, as the rest of the cancels does (package lifecycle).
 func (s *Submitter) reapOpenBatches(ctx context.Context, st *store.ReapStats) error {
 	batches, err := s.db.BatchesWhere(ctx, `
 		SELECT id FROM batches WHERE sealed_at IS NULL

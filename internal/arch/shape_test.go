@@ -27,7 +27,6 @@ const (
 // larger are exceptions from these sizes, with the reason for each: a folder, a file, or a file and a function. One that
 // is not needed any more fails the test.
 var larger = map[string]string{
-	"pkg/store/postgres":     "one subject, a file for each transition, and few arrows back",
 	"pkg/runtime/containerd": "to be divided: sandbox, cell, environment and what imports the client",
 	"internal/worker":        "to be divided: what is not take, run, report",
 

@@ -21,10 +21,20 @@ var table = map[string]row{
 
 	"pkg/placement": {"which workers can run which jobs", []string{"pkg/job", "pkg/policy"}},
 
-	"pkg/store":           {"system of record: the idea", []string{"pkg/job"}},
-	"pkg/store/postgres":  {"over Postgres", []string{"pkg/job", "pkg/store", "migrations"}},
-	"pkg/store/storetest": {"its specification", []string{"pkg/job", "pkg/store"}},
-	"migrations":          {"the schema, embedded", nil},
+	"pkg/store": {"system of record: the idea", []string{"pkg/job"}},
+	"pkg/store/postgres": {"over Postgres", []string{
+		"pkg/job", "pkg/store", "pkg/store/postgres/internal/lifecycle", "pkg/store/postgres/internal/pg", "pkg/store/postgres/internal/read",
+		"pkg/store/postgres/internal/registry", "pkg/store/postgres/internal/schema", "pkg/store/postgres/internal/submit"}},
+	"pkg/store/postgres/internal/pg":        {"connections, calls, errors, values", []string{"pkg/job", "pkg/store"}},
+	"pkg/store/postgres/internal/schema":    {"migrations and days", []string{"pkg/job", "pkg/store", "pkg/store/postgres/internal/pg", "migrations"}},
+	"pkg/store/postgres/internal/format":    {"jobs and results, as columns have them", []string{"pkg/job", "pkg/store", "pkg/store/postgres/internal/pg"}},
+	"pkg/store/postgres/internal/read":      {"what is asked about jobs", []string{"pkg/job", "pkg/store", "pkg/store/postgres/internal/format", "pkg/store/postgres/internal/pg"}},
+	"pkg/store/postgres/internal/submit":    {"jobs and batches, accepted", []string{"pkg/job", "pkg/store", "pkg/store/postgres/internal/format", "pkg/store/postgres/internal/pg", "pkg/store/postgres/internal/read"}},
+	"pkg/store/postgres/internal/lifecycle": {"jobs, from state to state", []string{"pkg/job", "pkg/store", "pkg/store/postgres/internal/format", "pkg/store/postgres/internal/pg", "pkg/store/postgres/internal/read"}},
+	"pkg/store/postgres/internal/registry":  {"what is put and looked up by name", []string{"pkg/job", "pkg/store", "pkg/store/postgres/internal/pg"}},
+	"pkg/store/postgres/internal/pgtest":    {"what tests of statements share", []string{"pkg/store/postgres/internal/pg", "pkg/store/postgres/internal/schema"}},
+	"pkg/store/storetest":                   {"its specification", []string{"pkg/job", "pkg/store"}},
+	"migrations":                            {"the schema, embedded", nil},
 
 	"pkg/queue":                {"delivery: the idea", []string{"pkg/job", "pkg/policy", "pkg/placement", "pkg/store"}},
 	"pkg/queue/identity":       {"who is who on the queue", []string{"pkg/job"}},
@@ -131,4 +141,4 @@ var outside = with(ideas, "api", "pkg/client", "pkg/object", "pkg/runtime/contai
 
 // testOnly are packages for tests: code imports them only where the table above
 // says so.
-var testOnly = []string{"internal/testenv", "pkg/store/storetest", "pkg/queue/queuetest", "pkg/runtime/runtimetest", "test/hostile"}
+var testOnly = []string{"internal/testenv", "pkg/store/storetest", "pkg/store/postgres/internal/pgtest", "pkg/queue/queuetest", "pkg/runtime/runtimetest", "test/hostile"}

@@ -8,11 +8,9 @@ import (
 	"io"
 	"net"
 	"net/url"
-	"os"
 	"time"
 
 	"github.com/alecthomas/kong"
-	"golang.org/x/term"
 
 	"github.com/assay-run/assay/pkg/client"
 )
@@ -146,9 +144,3 @@ func (a *app) printJSON(v any) error {
 
 // printf prints a line for a person.
 func (a *app) printf(format string, args ...any) { fmt.Fprintf(a.stdout, format, args...) }
-
-// isTerminal reports whether w is a terminal.
-func isTerminal(w any) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
-}

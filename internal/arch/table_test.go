@@ -115,7 +115,14 @@ var table = map[string]row{
 	"examples/sessioncallbacks":   {"a session that calls its host", []string{"api", "pkg/client", "pkg/job"}},
 
 	"test/bench": {"benchmarks over real binaries, and over simulated workers", with(outside,
-		"internal/worker", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd/rawloop", "pkg/runtime/fake")},
+		"internal/worker", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd/rawloop", "pkg/runtime/fake",
+		"test/bench/bare", "test/bench/database", "test/bench/procs", "test/bench/stats", "test/bench/turns")},
+	"test/bench/bare":     {"code in interpreters of this host, to compare with", nil},
+	"test/bench/database": {"a fleet's Postgres, through psql", nil},
+	"test/bench/procs":    {"processes, as /proc shows them", nil},
+	"test/bench/stats":    {"what figures are made of, and the report", []string{"pkg/policy"}},
+	"test/bench/turns":    {"two builds that take turns", []string{"test/bench/procs", "test/bench/stats"}},
+
 	"test/conformance": {"every program held to every limit, over real binaries", outside},
 	"test/cheats":      {"attempts to forge a pass", with(outside, "internal/grade")},
 	"test/chaos":       {"faults over real binaries", outside},

@@ -69,7 +69,7 @@ type Execute struct {
 	Display   []Display           `json:"display,omitempty"`
 	WallMS    float64             `json:"wall_ms"`         // as the session itself measured it
 	Usage     Usage               `json:"usage"`           // as the worker did: CPU since the end of the execution before, peaks since the beginning
-	Calls     int                 `json:"calls,omitempty"` // of host functions
+	Calls     int                 `json:"calls,omitempty"` // of host functions, those that were refused among them
 	Alive     bool                `json:"alive"`           // whether the session is, after it
 }
 

@@ -8,11 +8,13 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/assay-run/assay/pkg/client"
+	"github.com/assay-run/assay/pkg/job"
 )
 
 // Exit codes that are not a program's own.
@@ -78,6 +80,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	parser, err := kong.New(&c,
 		kong.Name("assay"),
 		kong.Description("Run untrusted programs under capability policies: one, or a million."),
+		kong.Vars{"outcomes": outcomes()},
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { panic(exited(code)) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
@@ -94,6 +97,15 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	a := &app{globals: c.globals, ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr}
 	return a.report(parsed.Run(a))
+}
+
+// outcomes are those that flags take, with commas between them.
+func outcomes() string {
+	var all []string
+	for _, o := range job.Outcomes {
+		all = append(all, string(o))
+	}
+	return strings.Join(all, ",")
 }
 
 // report says what went wrong and returns the exit code for it.

@@ -98,7 +98,7 @@ var table = map[string]row{
 	"internal/arch":             {"this table", nil},
 
 	"cmd/dispatcher": {"wiring", with(ideas, "api", "migrations", "pkg/object", "pkg/store/postgres", "pkg/queue/jetstream", "pkg/queue/identity",
-		"internal/admit", "internal/callback", "internal/dispatcher", "internal/fault", "internal/httpapi", "internal/settings", "internal/sysmon", "internal/secret", "internal/sweep", "internal/telemetry", "internal/version", "pkg/netrule")},
+		"internal/admin", "internal/admit", "internal/callback", "internal/dispatcher", "internal/fault", "internal/httpapi", "internal/intake", "internal/session", "internal/settings", "internal/sysmon", "internal/secret", "internal/sweep", "internal/telemetry", "internal/version", "pkg/netrule")},
 	"cmd/worker": {"wiring", with(ideas, "pkg/object", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd", "pkg/runtime/fake",
 		"pkg/netrule", "pkg/runtime/cgroup", "pkg/runtime/egress", "internal/advisories", "internal/awake", "internal/daemon", "internal/fault", "internal/session/live", "internal/settings", "internal/sysmon", "internal/worker", "internal/telemetry", "internal/version")},
 	"cmd/assay": {"command line", with(ideas, "api", "pkg/client", "pkg/runtime/containerd", "pkg/runtime/cgroup",

@@ -97,10 +97,10 @@ func TestListJobsByOutcome(t *testing.T) {
 	for !b.Done() {
 		f.want(http.StatusOK, &b, "GET", "/v1/batches/"+string(b.ID)+"?wait=10s", "")
 	}
-	f.runner.hold()
 	var late api.Accepted
-	f.want(http.StatusCreated, &late, "POST", "/v1/jobs", python("z"))
+	f.want(http.StatusCreated, &late, "POST", "/v1/jobs", python("hang"))
 	f.want(http.StatusOK, nil, "POST", "/v1/jobs/"+string(late.ID)+"/cancel", "")
+	f.want(http.StatusOK, nil, "GET", "/v1/jobs/"+string(late.ID)+"/result?wait=10s", "")
 	for o, want := range map[job.Outcome]int{job.Succeeded: 2, job.Failed: 3, job.OutcomeCanceled: 1, job.Lost: 0} {
 		n := 0
 		for j, err := range f.client().Jobs(t.Context(), client.JobFilter{Outcome: o}) {

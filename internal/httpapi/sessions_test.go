@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/assay-run/assay/internal/httpapi"
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue"
@@ -73,7 +72,7 @@ func (l *late) left() int {
 func withLate(t *testing.T, workers ...string) (*fleet, *late) {
 	t.Helper()
 	l := &late{asked: make(chan struct{}, 9), held: map[job.ID]string{}, closing: map[job.ID]int{}}
-	f := newFleet(t, func(c *httpapi.Config) { c.Sessions = l })
+	f := newFleet(t, func(c *parts) { c.Line = l })
 	host, err := json.Marshal(map[string]any{"isolations": []string{"cell"}})
 	if err != nil {
 		t.Fatal(err)
@@ -158,7 +157,7 @@ func TestRefusedSessionsAreNotClosed(t *testing.T) {
 // idempotency key that was used before.
 func TestEndedSessionsAreConflicts(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, func(c *httpapi.Config) { c.Sessions = &holders{} })
+	f := newFleet(t, func(c *parts) { c.Line = &holders{} })
 	v := job.Session{ID: job.NewID(), State: job.SessionLive, Worker: "w", CreatedAt: time.Now(), Spec: job.SessionSpec{Kind: job.SessionPython}}
 	if err := f.store.PutSession(t.Context(), "default", v, 0); err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ var homes = []home{
 	{"go.opentelemetry.io/otel/exporters/", []string{"internal/telemetry", "cmd/..."}, "as the SDK"},
 	{"github.com/prometheus/", []string{"internal/telemetry", "cmd/..."}, "as the SDK"},
 	{"github.com/alecthomas/kong", []string{"cmd/...", "images/...", "test/...", "examples/..."}, "flags belong to commands; libraries take structs"},
-	{"github.com/schollz/progressbar/", []string{"cmd/...", "test/..."}, "people watch commands, not libraries"},
+	{"github.com/schollz/progressbar/", []string{"cmd/...", "internal/cli/...", "test/..."}, "people watch commands, not libraries"},
 	{"testing", []string{"internal/testenv", "pkg/store/storetest", "pkg/store/postgres/internal/pgtest", "pkg/queue/queuetest", "pkg/runtime/runtimetest", "test/..."}, testing_},
 	{"github.com/google/go-cmp/", []string{"internal/testenv", "pkg/store/storetest", "pkg/queue/queuetest", "pkg/runtime/runtimetest", "test/..."}, testing_},
 	{"pgregory.net/rapid", []string{"pkg/store/storetest", "pkg/queue/queuetest", "pkg/runtime/runtimetest", "test/..."}, testing_},

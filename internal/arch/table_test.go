@@ -109,12 +109,15 @@ var table = map[string]row{
 	"internal/arch":             {"this table", nil},
 
 	"cmd/dispatcher": {"wiring", with(ideas, "api", "migrations", "pkg/object", "pkg/store/postgres", "pkg/queue/jetstream", "pkg/queue/identity",
-		"internal/admit", "internal/callback", "internal/dispatcher", "internal/fault", "internal/httpapi", "internal/settings", "internal/sysmon", "internal/secret", "internal/sweep", "internal/telemetry", "internal/version", "pkg/netrule")},
+		"internal/admin", "internal/admit", "internal/callback", "internal/dispatcher", "internal/fault", "internal/httpapi", "internal/intake", "internal/session", "internal/settings", "internal/sysmon", "internal/secret", "internal/sweep", "internal/telemetry", "internal/version", "pkg/netrule")},
 	"cmd/worker": {"wiring", with(ideas, "pkg/object", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd", "pkg/runtime/fake",
 		"pkg/netrule", "pkg/runtime/cgroup", "pkg/runtime/egress", "internal/advisories", "internal/awake", "internal/daemon", "internal/fault", "internal/session/live", "internal/settings", "internal/sysmon", "internal/worker", "internal/telemetry", "internal/version")},
 	"cmd/assay": {"command line", with(ideas, "api", "pkg/client", "pkg/runtime/containerd", "pkg/runtime/cgroup",
-		"internal/dev", "internal/doctor", "internal/sysmon", "internal/telemetry", "internal/version", "examples/humaneval")}, // which assay demo runs
-	"cmd/guest": {"the first process of a sandbox", []string{"internal/guest", "internal/guest/launcher", "internal/sysmon"}},
+		"internal/cli/program", "internal/cli/show", "internal/cli/top", "internal/dev", "internal/doctor", "internal/sysmon", "internal/telemetry", "internal/version", "examples/humaneval")}, // which assay demo runs
+	"internal/cli/program": {"programs and policies, as a command line names them", []string{"pkg/job"}},
+	"internal/cli/show":    {"what a fleet says, for people", []string{"pkg/client", "pkg/job"}},
+	"internal/cli/top":     {"the fleet, live, on a terminal", []string{"api", "pkg/placement", "pkg/policy", "pkg/store", "internal/cli/show"}},
+	"cmd/guest":            {"the first process of a sandbox", []string{"internal/guest", "internal/guest/launcher", "internal/sysmon"}},
 
 	"images/mkimage":              {"builds image archives", []string{"internal/ociimage"}},
 	"examples/humaneval":          {"164 real problems", []string{"pkg/job"}},
@@ -123,7 +126,14 @@ var table = map[string]row{
 	"examples/sessioncallbacks":   {"a session that calls its host", []string{"api", "pkg/client", "pkg/job"}},
 
 	"test/bench": {"benchmarks over real binaries, and over simulated workers", with(outside,
-		"internal/worker", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd/rawloop", "pkg/runtime/fake")},
+		"internal/worker", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd/rawloop", "pkg/runtime/fake",
+		"test/bench/bare", "test/bench/database", "test/bench/procs", "test/bench/stats", "test/bench/turns")},
+	"test/bench/bare":     {"code in interpreters of this host, to compare with", nil},
+	"test/bench/database": {"a fleet's Postgres, through psql", nil},
+	"test/bench/procs":    {"processes, as /proc shows them", nil},
+	"test/bench/stats":    {"what figures are made of, and the report", []string{"pkg/policy"}},
+	"test/bench/turns":    {"two builds that take turns", []string{"test/bench/procs", "test/bench/stats"}},
+
 	"test/conformance": {"every program held to every limit, over real binaries", outside},
 	"test/cheats":      {"attempts to forge a pass", with(outside, "internal/grade")},
 	"test/chaos":       {"faults over real binaries", outside},

@@ -1,4 +1,5 @@
-package main
+// Package turns measures two builds of this project at once.
+package turns
 
 import (
 	"bytes"
@@ -11,6 +12,9 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/assay-run/assay/test/bench/procs"
+	"github.com/assay-run/assay/test/bench/stats"
 )
 
 const (
@@ -21,48 +25,48 @@ const (
 	turn = 700 * time.Millisecond
 )
 
-// comparison measures a scenario in two builds of this project at once. Their
+// Comparison measures a scenario in two builds of this project at once. Their
 // fleets take turns: while one runs, all processes of the other are stopped.
 // Both then meet the same machine, whose speed may change by a third between
 // two runs of which one follows the other.
-type comparison struct {
-	scenario string
-	duration time.Duration // for which each of the two runs
-	rounds   int
-	trees    [2]string // directories with bin/bench: what is measured, what it is compared with
-	logf     func(format string, args ...any)
+type Comparison struct {
+	Scenario string
+	Duration time.Duration // for which each of the two runs
+	Rounds   int
+	Trees    [2]string // directories with bin/bench: what is measured, what it is compared with
+	Logf     func(format string, args ...any)
 }
 
 // ratios maps each figure of a report ("cpu_ms_per_job.all") to the first
 // build's divided by the second's, one for each round.
 type ratios map[string][]float64
 
-// run returns the ratios and their medians: {"ratio": {figure: median},
+// Run returns the ratios and their medians: {"ratio": {figure: median},
 // "rounds": {figure: [ratio, …]}}. Figures of time that passed ("jobs_per_s")
 // hold the stops, so only their ratios say something.
-func (c *comparison) run(ctx context.Context) (report, error) {
+func (c *Comparison) Run(ctx context.Context) (stats.Report, error) {
 	all := ratios{}
-	for i := range c.rounds {
+	for i := range c.Rounds {
 		reports, err := c.round(ctx)
 		if err != nil {
 			return nil, err
 		}
 		all.add(figures(reports[0]), figures(reports[1]))
-		c.logf("round %d of %d: %v", i+1, c.rounds, reports)
+		c.Logf("round %d of %d: %v", i+1, c.Rounds, reports)
 	}
 	medians := map[string]float64{}
 	for name, of := range all {
-		medians[name] = percentile(of, 0.5)
+		medians[name] = stats.Percentile(of, 0.5)
 	}
-	return report{"beside": c.trees[1], "ratio": medians, "rounds": all}, nil
+	return stats.Report{"beside": c.Trees[1], "ratio": medians, "rounds": all}, nil
 }
 
 // round measures both once.
-func (c *comparison) round(ctx context.Context) (reports [2]report, err error) {
+func (c *Comparison) round(ctx context.Context) (reports [2]stats.Report, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var runs [2]*benchProcess
-	for i, tree := range c.trees {
+	for i, tree := range c.Trees {
 		if runs[i], err = c.start(ctx, tree); err != nil {
 			break
 		}
@@ -74,7 +78,7 @@ func (c *comparison) round(ctx context.Context) (reports [2]report, err error) {
 	takeTurns(ctx, runs)
 	for i, r := range runs {
 		if reports[i], err = r.report(); err != nil {
-			return reports, fmt.Errorf("bin/bench of %s: %w", c.trees[i], err)
+			return reports, fmt.Errorf("bin/bench of %s: %w", c.Trees[i], err)
 		}
 	}
 	return reports, nil
@@ -114,13 +118,13 @@ type benchProcess struct {
 	err         error // set before ended is closed
 }
 
-func (c *comparison) start(ctx context.Context, tree string) (*benchProcess, error) {
+func (c *Comparison) start(ctx context.Context, tree string) (*benchProcess, error) {
 	program, err := filepath.Abs(filepath.Join(tree, "bin", "bench"))
 	if err != nil {
 		return nil, err
 	}
 	p := &benchProcess{ended: make(chan struct{})}
-	p.cmd = exec.CommandContext(ctx, program, "-scenario", c.scenario, "-json", "-duration", (2 * c.duration).String())
+	p.cmd = exec.CommandContext(ctx, program, "-scenario", c.Scenario, "-json", "-duration", (2 * c.Duration).String())
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = tree, &p.out, &p.errOut
 	p.cmd.Cancel = func() error { // it ends its fleet itself
 		p.signal(syscall.SIGCONT)
@@ -140,12 +144,12 @@ func (c *comparison) start(ctx context.Context, tree string) (*benchProcess, err
 // worker, Postgres, containerd. Programs in sandboxes are not below it; they
 // end what they do, and have nothing to do then.
 func (p *benchProcess) signal(sig syscall.Signal) {
-	all, err := processes()
+	all, err := procs.All()
 	if err != nil || p.hasEnded() {
 		return
 	}
-	for _, of := range below(all, p.cmd.Process.Pid) {
-		_ = syscall.Kill(of.pid, sig) // it may have ended
+	for _, of := range procs.Below(all, p.cmd.Process.Pid) {
+		_ = syscall.Kill(of.PID, sig) // it may have ended
 	}
 }
 
@@ -159,7 +163,7 @@ func (p *benchProcess) hasEnded() bool {
 }
 
 // report waits for the end and returns what was printed.
-func (p *benchProcess) report() (r report, err error) {
+func (p *benchProcess) report() (r stats.Report, err error) {
 	<-p.ended
 	if p.err != nil {
 		return nil, errors.Join(p.err, errors.New(p.errOut.String()))

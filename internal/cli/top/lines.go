@@ -1,4 +1,4 @@
-package main
+package top
 
 import (
 	"cmp"
@@ -8,17 +8,17 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/cli/show"
 	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// topLines is the fleet as text. What first had already is told apart from what has
+// Lines is the fleet as text. What first had already is told apart from what has
 // come since; nil: nothing is.
-func topLines(now api.Fleet, first *api.Fleet) []string {
+func Lines(now api.Fleet, first *api.Fleet) []string {
 	var b strings.Builder
 	summary(&b, now)
 	ends(&b, now, first)
@@ -89,7 +89,7 @@ func counts(now, then map[string]int64) string {
 	keys := slices.SortedFunc(maps.Keys(now), func(a, b string) int { return cmp.Or(cmp.Compare(now[b], now[a]), cmp.Compare(a, b)) })
 	parts := make([]string, len(keys))
 	for i, k := range keys {
-		parts[i] = fmt.Sprintf("%s %d", plain(k), now[k])
+		parts[i] = fmt.Sprintf("%s %d", show.Plain(k), now[k])
 		if more := now[k] - then[k]; then != nil && more > 0 {
 			parts[i] += fmt.Sprintf(" (+%d)", more)
 		}
@@ -99,14 +99,14 @@ func counts(now, then map[string]int64) string {
 
 func workers(b *strings.Builder, now api.Fleet) {
 	if len(now.Workers) == 0 {
-		t := newTable(b, "POOL", "WORKERS", "BUSY", "SLOTS")
+		t := show.NewTable(b, "POOL", "WORKERS", "BUSY", "SLOTS")
 		for _, p := range now.Pools {
-			t.row(p.Pool, p.Workers, p.Busy, p.Slots)
+			t.Row(p.Pool, p.Workers, p.Busy, p.Slots)
 		}
-		_ = t.end()
+		_ = t.End()
 		return
 	}
-	t := newTable(b, "WORKER", "POOL", "STATE", "LEVELS", "BUSY", "SLOTS", "JOBS/S", "SESSIONS", "HEARD")
+	t := show.NewTable(b, "WORKER", "POOL", "STATE", "LEVELS", "BUSY", "SLOTS", "JOBS/S", "SESSIONS", "HEARD")
 	for _, w := range slices.SortedFunc(slices.Values(now.Workers), func(a, b store.Worker) int {
 		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.ID, b.ID))
 	}) {
@@ -114,9 +114,9 @@ func workers(b *strings.Builder, now api.Fleet) {
 		if y := w.Tally; y != nil {
 			rate, sessions = fmt.Sprintf("%.1f", y.PerSecond), fmt.Sprint(y.Sessions)
 		}
-		t.row(w.ID, w.Pool, stateOf(w), levelsOf(w), w.Busy, w.Slots, rate, sessions, fmt.Sprint(max(now.At.Sub(w.SeenAt), 0).Round(time.Second), " ago"))
+		t.Row(w.ID, w.Pool, stateOf(w), levelsOf(w), w.Busy, w.Slots, rate, sessions, fmt.Sprint(max(now.At.Sub(w.SeenAt), 0).Round(time.Second), " ago"))
 	}
-	_ = t.end()
+	_ = t.End()
 }
 
 // stateOf is what keeps a worker from taking jobs, the gravest first.
@@ -149,26 +149,16 @@ func queue(b *strings.Builder, groups []store.QueueGroup) {
 		b.WriteString("nothing waits or runs\n")
 		return
 	}
-	t := newTable(b, "POOL", "NEEDS", "TENANT", "PRIORITY", "QUEUED", "DISPATCHED", "RUNNING")
+	t := show.NewTable(b, "POOL", "NEEDS", "TENANT", "PRIORITY", "QUEUED", "DISPATCHED", "RUNNING")
 	for _, g := range groups {
 		need := placement.ParseClass(g.Pool)
 		about := ""
 		if g.AtLeast {
 			about = "~"
 		}
-		t.row(placement.PoolOf(g.Pool), cmp.Or(need.String(), "-"), g.Tenant, g.Priority, about+fmt.Sprint(g.Queued), g.Dispatched, g.Running)
+		t.Row(placement.PoolOf(g.Pool), cmp.Or(need.String(), "-"), g.Tenant, g.Priority, about+fmt.Sprint(g.Queued), g.Dispatched, g.Running)
 	}
-	_ = t.end()
-}
-
-// plain keeps what others wrote from speaking to the terminal.
-func plain(s string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return '\uFFFD'
-		}
-		return r
-	}, s)
+	_ = t.End()
 }
 
 // cut shortens a line to the width of the screen, in characters; 0: it is not known.

@@ -1,18 +1,20 @@
-package main
+package show
 
 import (
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
 
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// progress shows how far a batch is: a bar on a terminal, elsewhere a line now
+// Progress shows how far a batch is: a bar on a terminal, elsewhere a line now
 // and then.
-type progress struct {
+type Progress struct {
 	w     io.Writer
 	bar   *progressbar.ProgressBar
 	tty   bool
@@ -22,17 +24,18 @@ type progress struct {
 
 const linePeriod = 5 * time.Second
 
-func newProgress(w io.Writer) *progress {
-	return &progress{w: w, tty: isTerminal(w), lines: time.Now()}
+// NewProgress begins to show one on w.
+func NewProgress(w io.Writer) *Progress {
+	return &Progress{w: w, tty: IsTerminal(w), lines: time.Now()}
 }
 
-// show shows b. It is called whenever b changed.
-func (p *progress) show(b *job.Batch) {
+// Show shows b. It is called whenever b changed.
+func (p *Progress) Show(b *job.Batch) {
 	done := b.Counts[job.Finished] + b.Counts[job.Canceled]
 	if !p.tty {
 		if b.Done() || time.Since(p.lines) >= linePeriod && done != p.shown {
 			p.lines, p.shown = time.Now(), done
-			fmt.Fprintf(p.w, "%d of %d done%s\n", done, b.Total, outcomes(b))
+			fmt.Fprintf(p.w, "%d of %d done%s\n", done, b.Total, Outcomes(b))
 		}
 		return
 	}
@@ -51,10 +54,16 @@ func (p *progress) show(b *job.Batch) {
 	_ = p.bar.Set64(done) // a terminal that is gone is no reason to stop
 }
 
-// end leaves the terminal's cursor on a line of its own.
-func (p *progress) end() {
+// End leaves the terminal's cursor on a line of its own.
+func (p *Progress) End() {
 	if p.bar != nil {
 		_ = p.bar.Exit()
 		fmt.Fprintln(p.w)
 	}
+}
+
+// IsTerminal reports whether a stream is a terminal.
+func IsTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
 }

@@ -1,4 +1,5 @@
-package main
+// Package bare runs code in interpreters of this host, without sandboxes, to compare with.
+package bare
 
 import (
 	"context"
@@ -11,9 +12,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// bareInterpreter returns the path of this host's Python: what its PATH has may be a script that
+// interpreter returns the path of this host's Python: what its PATH has may be a script that
 // looks for one, and whoever measures that makes us look good.
-func bareInterpreter(ctx context.Context) (string, error) {
+func interpreter(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "python3", "-c", "import sys; print(sys.executable)").Output()
 	if err != nil {
 		return "", fmt.Errorf("look for the interpreter of this host: %w", err)
@@ -21,17 +22,17 @@ func bareInterpreter(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// bareCommand is code in an interpreter that sees the packages below site, too.
-func bareCommand(ctx context.Context, python, site, code string) *exec.Cmd {
+// command is code in an interpreter that sees the packages below site, too.
+func command(ctx context.Context, python, site, code string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, python, "-B", "-c", code)
 	cmd.Env = []string{"PYTHONPATH=" + site, "HOME=/nonexistent", "OPENBLAS_NUM_THREADS=1"}
 	return cmd
 }
 
-// bare runs code in interpreters of this host, so many at once, one after the other,
+// PerSecond runs code in interpreters of this host, so many at once, one after the other,
 // and returns how many a second.
-func bare(ctx context.Context, site, code string, at int, d time.Duration) (float64, error) {
-	python, err := bareInterpreter(ctx)
+func PerSecond(ctx context.Context, site, code string, at int, d time.Duration) (float64, error) {
+	python, err := interpreter(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -41,7 +42,7 @@ func bare(ctx context.Context, site, code string, at int, d time.Duration) (floa
 	for range at {
 		group.Go(func() error {
 			for time.Since(began) < d && ctx.Err() == nil {
-				if out, err := bareCommand(ctx, python, site, code).CombinedOutput(); err != nil {
+				if out, err := command(ctx, python, site, code).CombinedOutput(); err != nil {
 					return fmt.Errorf("a bare interpreter: %w\n%s", err, out)
 				}
 				n.Add(1)
@@ -53,10 +54,10 @@ func bare(ctx context.Context, site, code string, at int, d time.Duration) (floa
 	return float64(n.Load()) / time.Since(began).Seconds(), err
 }
 
-// bareCPU returns the CPU time that code needs in an interpreter of this host, on average over n
+// CPU returns the CPU time that code needs in an interpreter of this host, on average over n
 // that run one after the other. They see nothing that is installed, which would cost more.
-func bareCPU(ctx context.Context, code string, n int) (sum time.Duration, err error) {
-	python, err := bareInterpreter(ctx)
+func CPU(ctx context.Context, code string, n int) (sum time.Duration, err error) {
+	python, err := interpreter(ctx)
 	if err != nil {
 		return 0, err
 	}

@@ -1,8 +1,6 @@
-package main
+package turns
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -34,7 +32,7 @@ echo '{"count":'$n',"cpu":{"all":%d},"cores":2}'
 // of 20 steps each.
 func TestBeside(t *testing.T) {
 	lead, base := fakeBench(t, 3), fakeBench(t, 2)
-	c := &comparison{scenario: "python", rounds: 1, trees: [2]string{lead, base}, logf: t.Logf}
+	c := &Comparison{Scenario: "python", Rounds: 1, Trees: [2]string{lead, base}, Logf: t.Logf}
 	reports, err := c.round(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -59,16 +57,9 @@ func TestBesideErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ tree, want string }{{t.TempDir(), "make setup build image"}, {broken, "no fleet"}} {
-		b := &comparison{scenario: "python", rounds: 1, trees: [2]string{c.tree, c.tree}, logf: t.Logf}
-		if _, err := b.run(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
+		b := &Comparison{Scenario: "python", Rounds: 1, Trees: [2]string{c.tree, c.tree}, Logf: t.Logf}
+		if _, err := b.Run(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, want one with %q", err, c.want)
 		}
-	}
-	var out bytes.Buffer
-	if err := run(t.Context(), []string{"-scenario", "python", "-beside", broken, "-n", "3"}, &out, &out); err == nil {
-		t.Error("-n was accepted beside -beside")
-	}
-	if json.Valid(out.Bytes()) {
-		t.Errorf("a refusal printed %s", out.String())
 	}
 }

@@ -66,7 +66,7 @@ func TestSchemasHaveTheFieldsOfTheTypes(t *testing.T) {
 		"BatchRequest": api.BatchRequest{}, "BatchList": api.BatchList{}, "PoolSummary": api.PoolSummary{}, "ArtifactList": api.ArtifactList{},
 		"PolicyList": api.PolicyList{}, "SecretList": api.SecretList{}, "SecretValue": api.SecretValue{}, "StoredSecret": store.StoredSecret{}, "WorkerList": api.WorkerList{}, "Worker": store.Worker{}, "Host": policy.Host{}, "HostImage": policy.HostImage{}, "Fleet": api.Fleet{}, "QueueGroup": store.QueueGroup{}, "StoredPolicy": store.StoredPolicy{},
 		"Program": job.Program{}, "File": job.File{}, "SessionSpec": job.SessionSpec{}, "Session": job.Session{}, "SessionList": api.SessionList{}, "ExecuteRequest": api.ExecuteRequest{},
-		"Execute": job.Execute{}, "Executed": store.Executed{}, "ExecuteList": api.ExecuteList{}, "VariableList": api.VariableList{},
+		"Execute": job.Execute{}, "Executed": store.Executed{}, "ExecutionList": api.ExecutionList{}, "ExecuteList": api.ExecuteList{}, "VariableList": api.VariableList{},
 		"FunctionList": api.FunctionList{}, "CallAnswer": api.CallAnswer{}, "Action": store.Action{}, "ActionList": api.ActionList{}, "OperatorRequest": api.OperatorRequest{}, "QuarantineRequest": api.QuarantineRequest{},
 		"RequeueRequest": api.RequeueRequest{}, "PauseRequest": api.PauseRequest{}, "PauseList": api.PauseList{}, "Override": store.Override{}, "OverrideRequest": api.OverrideRequest{},
 		"Tenant": store.Tenant{}, "VerifyRequest": api.VerifyRequest{}, "VerifyReport": api.VerifyReport{}, "SweepRequest": api.SweepRequest{}, "SweepReport": api.SweepReport{},

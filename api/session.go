@@ -7,7 +7,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// ExecuteRequest is one execute in a session: a snippet or a shell command.
+// ExecuteRequest is one execution in a session: a snippet or a shell command.
 type ExecuteRequest struct {
 	Code      string                     `json:"code,omitempty"`      // in the session's own language
 	Command   string                     `json:"command,omitempty"`   // for bash, in a session of any kind
@@ -20,7 +20,12 @@ type SessionList struct {
 	Sessions []job.Session `json:"sessions"`
 }
 
-// ExecuteList is what was executed in a session, oldest first.
+// ExecutionList is what was executed in a session, oldest first.
+type ExecutionList struct {
+	Executions []store.Executed `json:"executions"`
+}
+
+// ExecuteList is ExecutionList by its older name, as …/executes answers.
 type ExecuteList struct {
 	Executes []store.Executed `json:"executes"`
 }

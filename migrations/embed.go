@@ -1,6 +1,6 @@
 // Package migrations is the schema of the system of record, as numbered pairs:
 // NNNN_name.up.sql and NNNN_name.down.sql. schema.sql is what they add up to; a
-// test of pkg/store/postgres regenerates and compares it.
+// test of pkg/store/postgres/internal/schema regenerates and compares it.
 //
 // A migration runs in one transaction with a lock timeout of a few seconds, so
 // that a busy table makes it fail and be tried again rather than hold everybody

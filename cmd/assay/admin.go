@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/cli/show"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
@@ -96,15 +97,15 @@ func (c *adminLogCmd) Run(a *app) error {
 	if a.JSON {
 		return a.printJSON(api.ActionList{Actions: append([]store.Action{}, found...)})
 	}
-	t := newTable(a.stdout, "AT", "WHO", "ACTION", "SUBJECT", "OUTCOME", "WHY", "DETAIL")
+	t := show.NewTable(a.stdout, "AT", "WHO", "ACTION", "SUBJECT", "OUTCOME", "WHY", "DETAIL")
 	for _, x := range found {
 		who := x.Actor
 		if x.Token != "" {
 			who += " (" + x.Token + ")"
 		}
-		t.row(x.At.UTC().Format(time.RFC3339), who, x.Action, x.Subject, x.Outcome, x.Reason, x.Detail)
+		t.Row(x.At.UTC().Format(time.RFC3339), who, x.Action, x.Subject, x.Outcome, x.Reason, x.Detail)
 	}
-	return t.end()
+	return t.End()
 }
 
 type adminLeaderCmd struct{}

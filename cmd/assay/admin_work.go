@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/cli/show"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
@@ -60,11 +61,11 @@ func (c *adminPauseCmd) list(a *app) error {
 	if a.JSON {
 		return a.printJSON(found)
 	}
-	t := newTable(a.stdout, "PAUSED", "NAME", "SINCE", "BY", "WHY")
+	t := show.NewTable(a.stdout, "PAUSED", "NAME", "SINCE", "BY", "WHY")
 	for _, p := range found {
-		t.row(p.Kind, p.Name, p.At.UTC().Format(time.RFC3339), p.By, p.Reason)
+		t.Row(p.Kind, p.Name, p.At.UTC().Format(time.RFC3339), p.By, p.Reason)
 	}
-	return t.end()
+	return t.End()
 }
 
 type adminResumeCmd struct{ paused }

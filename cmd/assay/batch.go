@@ -1,16 +1,14 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"slices"
-	"strings"
 	"time"
 
+	"github.com/assay-run/assay/internal/cli/program"
+	"github.com/assay-run/assay/internal/cli/show"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
 )
@@ -86,14 +84,14 @@ func (a *app) showBatch(api *client.Client, b *job.Batch, wait bool) error {
 		}
 		var err error
 		id, lease := b.ID, b.Lease.D()
-		if b, err = follow(a.ctx, a.stderr, api, b.ID); err != nil {
+		if b, err = show.Follow(a.ctx, a.stderr, api, b.ID); err != nil {
 			return fmt.Errorf("batch %s goes on without us%s: %w", id, onLease(lease), err)
 		}
 	}
 	if a.JSON {
 		return a.printJSON(b)
 	}
-	a.printBatch(b)
+	show.Batch(a.stdout, b)
 	return nil
 }
 
@@ -105,7 +103,7 @@ func (c *batchSubmitCmd) defaults() (json.RawMessage, error) {
 	if c.Image != "" {
 		d["image"] = c.Image
 	}
-	policy, err := readPolicy(c.Policy)
+	policy, err := program.ReadPolicy(c.Policy)
 	if err != nil {
 		return nil, err
 	}
@@ -118,80 +116,12 @@ func (c *batchSubmitCmd) defaults() (json.RawMessage, error) {
 	return json.Marshal(d)
 }
 
-// follow shows a batch's progress until it is done.
-func follow(ctx context.Context, w io.Writer, api *client.Client, id job.ID) (*job.Batch, error) {
-	bar := newProgress(w)
-	last := &job.Batch{ID: id}
-	for b, err := range api.Progress(ctx, id) {
-		if err != nil {
-			bar.end()
-			return last, err
-		}
-		last = b
-		bar.show(b)
-	}
-	bar.end()
-	return last, nil
-}
-
-func (a *app) printBatch(b *job.Batch) {
-	a.printf("batch %s", b.ID)
-	if b.Name != "" {
-		a.printf(" (%s)", b.Name)
-	}
-	done := b.Counts[job.Finished] + b.Counts[job.Canceled]
-	a.printf(": %d of %d done", done, b.Total)
-	if !b.EndedAt.IsZero() {
-		a.printf(" in %s", b.EndedAt.Sub(b.CreatedAt).Round(time.Millisecond))
-	}
-	a.printf("%s\n", outcomes(b))
-	if b.RetryOf != "" {
-		a.printf("  repeats the failures of %s\n", b.RetryOf)
-	}
-	if b.Paused {
-		a.printf("  paused by an operator\n")
-	}
-	if b.Abandoned {
-		a.printf("  abandoned: its client was not heard of for %v\n", b.Lease.D())
-	}
-	if b.Callback != nil {
-		a.printf("  callback %s\n", told(b.Callback))
-	}
-}
-
 // onLease says how long a batch goes on that we leave.
 func onLease(d time.Duration) string {
 	if d <= 0 {
 		return ""
 	}
 	return fmt.Sprintf(" for at most %v, which is its lease", d)
-}
-
-// told says how far a callback is.
-func told(d *job.Delivery) string {
-	switch {
-	case !d.DeliveredAt.IsZero():
-		return "delivered to " + d.URL
-	case !d.GivenUpAt.IsZero():
-		return fmt.Sprintf("to %s given up after %d tries: %s", d.URL, d.Tries, d.LastError)
-	case d.LastError != "":
-		return fmt.Sprintf("to %s failed %d times so far: %s", d.URL, d.Tries, d.LastError)
-	}
-	return "goes to " + d.URL
-}
-
-// outcomes lists a batch's outcomes, the most frequent first.
-func outcomes(b *job.Batch) string {
-	var parts []string
-	for _, o := range slices.Clone(job.Outcomes) {
-		if n := b.Outcomes[o]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, strings.ReplaceAll(string(o), "_", " ")))
-		}
-	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return ": " + strings.Join(parts, ", ")
 }
 
 type batchGetCmd struct {
@@ -262,27 +192,9 @@ func (c *batchResultsCmd) Run(a *app) error {
 		if err := json.Unmarshal(raw, &r); err != nil {
 			return fmt.Errorf("read result: %w", err)
 		}
-		a.printf("%s  %-16s %8.1f ms  %s  %s\n", r.ID, r.Outcome, r.Usage.WallMS, r.Name, gist(&r))
+		a.printf("%s  %-16s %8.1f ms  %s  %s\n", r.ID, r.Outcome, r.Usage.WallMS, r.Name, show.Gist(&r))
 	}
 	return nil
-}
-
-// gist is the one line of a result that says most.
-func gist(r *job.Result) string {
-	text := r.Stdout.Text
-	switch {
-	case r.Exception != nil:
-		text = r.Exception.Type + ": " + r.Exception.Message
-	case r.Message != "":
-		text = r.Message
-	case r.Tests != nil:
-		text = fmt.Sprintf("%d of %d tests passed", r.Tests.Passed, r.Tests.Total)
-	}
-	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	if len(line) > 80 {
-		line = strings.ToValidUTF8(line[:80], "") + "…"
-	}
-	return line
 }
 
 type batchCancelCmd struct {

@@ -98,7 +98,7 @@ func TestJobCommands(t *testing.T) {
 	if code, stdout, _ := s.assay(t.Context(), "", "job", "cancel", string(someID)); code != 0 || !strings.Contains(stdout, "being stopped") {
 		t.Errorf("cancel: exit %d, %q", code, stdout)
 	}
-	if code, stdout, stderr := s.assay(t.Context(), "", "job", "list", "--state", "finished", "--label", "run=7", "--since", "1h", "--limit", "1"); code != 0 ||
+	if code, stdout, stderr := s.assay(t.Context(), "", "job", "list", "--state", "finished", "--outcome", "failed", "--label", "run=7", "--since", "1h", "--limit", "1"); code != 0 ||
 		!strings.HasPrefix(stdout, "job "+string(someID)+" (one): finished, failed on w1, submitted ") || strings.Count(stdout, "\n") != 1 {
 		t.Errorf("list: exit %d, %q, %q", code, stdout, stderr)
 	}

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/cli/program"
 	"github.com/assay-run/assay/pkg/client"
 )
 
@@ -60,7 +61,7 @@ func (c *checkCmd) Run(a *app) error {
 }
 
 func (c *checkCmd) programs(stdin io.Reader) ([]api.CheckProgram, error) {
-	policy, err := readPolicy(c.Policy)
+	policy, err := program.ReadPolicy(c.Policy)
 	if err != nil {
 		return nil, err
 	}

@@ -8,13 +8,13 @@ import (
 	"io"
 	"net"
 	"net/url"
-	"os"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
-	"golang.org/x/term"
 
 	"github.com/assay-run/assay/pkg/client"
+	"github.com/assay-run/assay/pkg/job"
 )
 
 // Exit codes that are not a program's own.
@@ -80,6 +80,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	parser, err := kong.New(&c,
 		kong.Name("assay"),
 		kong.Description("Run untrusted programs under capability policies: one, or a million."),
+		kong.Vars{"outcomes": outcomes()},
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { panic(exited(code)) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
@@ -96,6 +97,15 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	a := &app{globals: c.globals, ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr}
 	return a.report(parsed.Run(a))
+}
+
+// outcomes are those that flags take, with commas between them.
+func outcomes() string {
+	var all []string
+	for _, o := range job.Outcomes {
+		all = append(all, string(o))
+	}
+	return strings.Join(all, ",")
 }
 
 // report says what went wrong and returns the exit code for it.
@@ -146,9 +156,3 @@ func (a *app) printJSON(v any) error {
 
 // printf prints a line for a person.
 func (a *app) printf(format string, args ...any) { fmt.Fprintf(a.stdout, format, args...) }
-
-// isTerminal reports whether w is a terminal.
-func isTerminal(w any) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
-}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/examples/humaneval"
+	"github.com/assay-run/assay/internal/cli/show"
 	"github.com/assay-run/assay/internal/dev"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
@@ -73,7 +74,7 @@ func (a *app) demonstrate(f *dev.Fleet, specs []job.Spec) error {
 	began := time.Now()
 	b, err := api.SubmitSpecs(ctx, client.BatchOptions{Name: "demo"}, slices.Values(specs))
 	if err == nil {
-		_, err = follow(ctx, a.stderr, api, b.ID)
+		_, err = show.Follow(ctx, a.stderr, api, b.ID)
 	}
 	if err != nil {
 		return errors.Join(err, context.Cause(ctx))
@@ -115,7 +116,7 @@ func (a *app) judge(ctx context.Context, api *client.Client, id job.ID) (right i
 			continue
 		}
 		if wrong++; wrong <= most {
-			a.printf("wrong: %s ended as %s: %s\n", r.Name, r.Outcome, gist(&r))
+			a.printf("wrong: %s ended as %s: %s\n", r.Name, r.Outcome, show.Gist(&r))
 		}
 	}
 	return right, nil

@@ -3,6 +3,7 @@ package main
 import (
 	"path/filepath"
 
+	"github.com/assay-run/assay/internal/cli/show"
 	"github.com/assay-run/assay/internal/doctor"
 )
 
@@ -31,14 +32,14 @@ func (c *doctorCmd) Run(a *app) error {
 			return err
 		}
 	} else {
-		t := newTable(a.stdout)
+		t := show.NewTable(a.stdout)
 		for _, f := range found {
-			t.row(f.Level, f.Check, f.Found)
+			t.Row(f.Level, f.Check, f.Found)
 			if f.Advice != "" {
-				t.row("", "", "→ "+f.Advice)
+				t.Row("", "", "→ "+f.Advice)
 			}
 		}
-		if err := t.end(); err != nil {
+		if err := t.End(); err != nil {
 			return err
 		}
 	}

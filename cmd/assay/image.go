@@ -7,12 +7,11 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/cli/show"
 	"github.com/assay-run/assay/internal/dev"
-	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime/containerd/image"
 	"github.com/assay-run/assay/pkg/store"
@@ -104,7 +103,7 @@ func (c *imageListCmd) Run(a *app) error {
 		a.printf("and %d more that workers did not list: each names %d\n", found.Unlisted, policy.MaxHostImages)
 	}
 	for _, id := range found.Silent {
-		a.printf("%s has not said which images it has\n", plain(id))
+		a.printf("%s has not said which images it has\n", show.Plain(id))
 	}
 	return nil
 }
@@ -163,15 +162,15 @@ func (a *app) printImages(all []fleetImage, workers bool) error {
 	if workers {
 		headings = append(headings, "WORKERS")
 	}
-	t := newTable(a.stdout, headings...)
+	t := show.NewTable(a.stdout, headings...)
 	for _, i := range all {
-		row := []any{i.Name, shortDigest(i.Digest), size(i.Bytes), whose(i.HostImage)}
+		row := []any{i.Name, show.ShortDigest(i.Digest), show.Size(i.Bytes), whose(i.HostImage)}
 		if workers {
 			row = append(row, i.Workers)
 		}
-		t.row(row...)
+		t.Row(row...)
 	}
-	return t.end()
+	return t.End()
 }
 
 // whose says who brought an image.
@@ -180,27 +179,6 @@ func whose(i policy.HostImage) string {
 		return "pulled"
 	}
 	return "operator"
-}
-
-func shortDigest(digest string) string {
-	_, hex, ok := strings.Cut(digest, ":")
-	if !ok || len(hex) < 12 {
-		return digest
-	}
-	return hex[:12]
-}
-
-// size is a number of bytes for people: of the largest unit of which there is more than one.
-func size(n int64) string {
-	switch {
-	case n == 0:
-		return "?"
-	case n >= int64(job.GiB):
-		return fmt.Sprintf("%.1fGi", float64(n)/float64(job.GiB))
-	case n >= int64(job.MiB):
-		return fmt.Sprintf("%.1fMi", float64(n)/float64(job.MiB))
-	}
-	return fmt.Sprintf("%.1fKi", float64(n)/1024)
 }
 
 type imageImportCmd struct {
@@ -237,7 +215,7 @@ func (a *app) sayImported(all []policy.HostImage) error {
 		return a.printJSON(all)
 	}
 	for _, i := range all {
-		a.printf("imported %s %s\n", plain(i.Name), plain(i.Digest))
+		a.printf("imported %s %s\n", show.Plain(i.Name), show.Plain(i.Digest))
 	}
 	return nil
 }
@@ -272,7 +250,7 @@ func (c *imagePruneCmd) Run(a *app) error {
 		if p.InUse {
 			note = ": a worker has its files, and lets go of them when nothing runs in it"
 		}
-		a.printf("%s %s %s, %s%s\n", verb, plain(p.Name), shortDigest(p.Digest), size(p.Bytes), note)
+		a.printf("%s %s %s, %s%s\n", verb, show.Plain(p.Name), show.ShortDigest(p.Digest), show.Size(p.Bytes), note)
 	}
 	a.printf("%s %d images of %d bytes\n", verb, len(all), bytes)
 	return err

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/assay-run/assay/internal/cli/show"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
 )
@@ -59,7 +60,7 @@ func (c *jobGetCmd) Run(a *app) error {
 		a.printf(" on %s", j.Worker)
 	}
 	if r := j.Result; r != nil {
-		a.printf(", %s: %s", r.Outcome, gist(r))
+		a.printf(", %s: %s", r.Outcome, show.Gist(r))
 	}
 	if j.Message != "" {
 		a.printf(", %s", j.Message)

@@ -8,11 +8,12 @@ import (
 )
 
 type jobListCmd struct {
-	Limit int               `default:"20" help:"How many."`
-	State string            `enum:",queued,dispatched,running,finished,canceled" default:"" placeholder:"STATE" help:"Those that are queued, dispatched, running, finished or canceled."`
-	Batch string            `placeholder:"ID" help:"Those of a batch."`
-	Label map[string]string `placeholder:"KEY=VALUE" help:"Those that have all of these labels, their own or their batch's."`
-	Since time.Duration     `placeholder:"2h" help:"Those submitted in so long; none: ever."`
+	Limit   int               `default:"20" help:"How many."`
+	State   string            `enum:",queued,dispatched,running,finished,canceled" default:"" placeholder:"STATE" help:"Those that are queued, dispatched, running, finished or canceled."`
+	Outcome string            `enum:",${outcomes}" default:"" placeholder:"OUTCOME" help:"Those that ended so, such as failed, timed_out or lost."`
+	Batch   string            `placeholder:"ID" help:"Those of a batch."`
+	Label   map[string]string `placeholder:"KEY=VALUE" help:"Those that have all of these labels, their own or their batch's."`
+	Since   time.Duration     `placeholder:"2h" help:"Those submitted in so long; none: ever."`
 }
 
 // Run lists jobs: with --json one a line.
@@ -21,7 +22,7 @@ func (c *jobListCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	f := client.JobFilter{State: job.State(c.State), Batch: job.ID(c.Batch), Labels: c.Label}
+	f := client.JobFilter{State: job.State(c.State), Outcome: job.Outcome(c.Outcome), Batch: job.ID(c.Batch), Labels: c.Label}
 	if c.Since > 0 {
 		f.Since = time.Now().Add(-c.Since)
 	}

@@ -104,7 +104,7 @@ func newServer(t *testing.T, result job.Result) *server {
 			return
 		}
 		name := "one"
-		if filtered := q.Get("state") == "finished" && q.Get("label") == "run=7" && q.Get("since") != ""; !filtered {
+		if filtered := q.Get("state") == "finished" && q.Get("outcome") == "failed" && q.Get("label") == "run=7" && q.Get("since") != ""; !filtered {
 			name = "unfiltered"
 		}
 		answer(w, http.StatusOK, api.JobList{Next: someID, Jobs: []job.Summary{

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/cli/program"
+	"github.com/assay-run/assay/internal/cli/show"
 	"github.com/assay-run/assay/pkg/job"
 )
 
@@ -24,7 +26,7 @@ type policyExplainCmd struct {
 
 // Run explains a policy for a connected worker.
 func (c *policyExplainCmd) Run(a *app) error {
-	raw, err := readPolicy(c.File)
+	raw, err := program.ReadPolicy(c.File)
 	if err != nil {
 		return err
 	}
@@ -54,11 +56,11 @@ func (a *app) printExplanation(e *api.Explanation) {
 		a.printf("no worker is connected: this is the whole policy, but nobody knows what would enforce it\n%s\n", e.Policy)
 		return
 	}
-	t := newTable(a.stdout, "CAPABILITY", "REQUESTED", "APPLIED", "LEVEL", "MECHANISM")
+	t := show.NewTable(a.stdout, "CAPABILITY", "REQUESTED", "APPLIED", "LEVEL", "MECHANISM")
 	for _, r := range e.Enforcement {
-		t.row(r.Capability, r.Requested, r.Applied, r.Level, r.Mechanism)
+		t.Row(r.Capability, r.Requested, r.Applied, r.Level, r.Mechanism)
 	}
-	_ = t.end()
+	_ = t.End()
 	a.printf("(as worker %s would enforce it)\n", e.Host)
 }
 

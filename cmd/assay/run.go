@@ -1,21 +1,15 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/cli/program"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
 )
@@ -108,143 +102,23 @@ func submitKnown(ctx context.Context, fleet *client.Client, spec job.Spec) (api.
 // spec makes the job that the arguments describe.
 func (c *runCmd) spec(a *app) (job.Spec, error) {
 	s := job.Spec{Name: c.Name, Image: c.Image, Pool: c.Pool, Requires: c.Require, Cache: c.Cache}
-	content, err := c.content(a.stdin)
-	if err != nil {
-		return s, err
-	}
-	python := c.File == "-" || strings.HasSuffix(c.File, ".py")
-	switch {
-	case c.Tests != "":
-		raw, err := os.ReadFile(c.Tests)
-		if err != nil {
-			return s, fmt.Errorf("--tests: %w", err)
-		}
-		s.Program.Tests = &job.Tests{}
-		if err := job.Decode(raw, "tests", s.Program.Tests); err != nil {
-			return s, fmt.Errorf("--tests %s: %w", c.Tests, err)
-		}
-		s.Program.Tests.Code = string(content)
-		return s, nil
-	case python && len(c.Args) == 0 && c.Stdin == "":
-		s.Program.Python = &job.Python{Code: string(content)}
-		return s, nil
-	case content == nil:
-		s.Program.Command = &job.Command{Argv: append([]string{c.File}, c.Args...)}
-	default:
-		name := "/workspace/" + filepath.Base(c.File)
-		if c.File == "-" {
-			name = "/workspace/stdin.py"
-		}
-		s.Files = map[string]job.File{name: inlineFile(content)}
-		s.Program.Command = &job.Command{Argv: append(append(interpreter(content, python), name), c.Args...)}
-	}
-	s.Program.Command.Stdin, err = c.input(a.stdin)
+	err := program.Named{File: c.File, Args: c.Args, Tests: c.Tests, Stdin: c.Stdin}.Read(a.stdin, &s)
 	return s, err
-}
-
-// content reads the program; nil if it is a command of the image.
-func (c *runCmd) content(stdin io.Reader) ([]byte, error) {
-	if c.File == "-" {
-		return io.ReadAll(stdin)
-	}
-	b, err := os.ReadFile(c.File)
-	if err == nil && !bytes.HasPrefix(b, []byte("\x7fELF")) {
-		return b, nil
-	}
-	if err != nil && (strings.HasSuffix(c.File, ".py") || c.Tests != "") {
-		return nil, err
-	}
-	return nil, nil // a binary of this host says nothing about the image's
-}
-
-// input reads what the program gets as its standard input.
-func (c *runCmd) input(stdin io.Reader) (string, error) {
-	switch c.Stdin {
-	case "":
-		return "", nil
-	case "-":
-		b, err := io.ReadAll(stdin)
-		return string(b), err
-	}
-	b, err := os.ReadFile(c.Stdin)
-	return string(b), err
-}
-
-// interpreter returns the words of a script's #! line.
-func interpreter(script []byte, python bool) []string {
-	line, _, _ := bytes.Cut(script, []byte("\n"))
-	if words, ok := bytes.CutPrefix(line, []byte("#!")); ok && len(bytes.Fields(words)) > 0 {
-		return strings.Fields(string(words))
-	}
-	if python {
-		return []string{"python3"}
-	}
-	return []string{"/bin/sh"}
-}
-
-func inlineFile(content []byte) job.File {
-	text := string(content)
-	if utf8.Valid(content) {
-		return job.File{Text: &text}
-	}
-	text = base64.StdEncoding.EncodeToString(content)
-	return job.File{Base64: &text}
 }
 
 // policyFlags puts --policy and --isolation into a job.
 func policyFlags(a *app, api *client.Client, s *job.Spec, policy, isolation string) error {
-	raw, err := readPolicy(policy)
+	raw, err := program.ReadPolicy(policy)
 	if err != nil {
 		return err
 	}
 	if isolation != "" {
-		if raw, err = withIsolation(a.ctx, api, raw, isolation); err != nil {
+		if raw, err = program.WithIsolation(a.ctx, api.Policy, raw, isolation); err != nil {
 			return err
 		}
 	}
 	s.Policy = raw
 	return nil
-}
-
-// readPolicy returns what --policy means: a file's content, or a name.
-func readPolicy(policy string) (json.RawMessage, error) {
-	if policy == "" {
-		return nil, nil
-	}
-	raw, err := os.ReadFile(policy)
-	switch {
-	case err == nil && json.Valid(raw):
-		return raw, nil
-	case err == nil:
-		return nil, fmt.Errorf("--policy %s: the file is not JSON", policy)
-	case os.IsNotExist(err) && !strings.ContainsAny(policy, "./"):
-		return json.Marshal(policy)
-	}
-	return nil, fmt.Errorf("--policy: %w", err)
-}
-
-// withIsolation lays an isolation over a policy, which may be a stored one.
-func withIsolation(ctx context.Context, api *client.Client, raw json.RawMessage, isolation string) (json.RawMessage, error) {
-	var name string
-	if json.Unmarshal(raw, &name) == nil && name != "" {
-		stored, err := api.Policy(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		raw = stored
-	}
-	fields := map[string]json.RawMessage{}
-	if len(raw) > 0 {
-		if err := json.Unmarshal(raw, &fields); err != nil {
-			return nil, fmt.Errorf("--policy: must be an object: %w", err)
-		}
-	}
-	level, err := json.Marshal(isolation)
-	if err != nil {
-		return nil, err
-	}
-	fields["isolation"] = level
-	return json.Marshal(fields)
 }
 
 // explainEnd says on stderr how a program ended that did not simply exit.

@@ -82,6 +82,7 @@ func TestRefusals(t *testing.T) {
 		"unknown flag":       {[]string{"run", "--memry", "1Gi", ok}, "--memry"},
 		"no file":            {[]string{"run"}, "<file>"},
 		"file is not there":  {[]string{"run", "nope.py"}, "nope.py"},
+		"bad outcome":        {[]string{"job", "list", "--outcome", "good"}, "--outcome"},
 		"bad isolation":      {[]string{"run", "--isolation", "jail", ok}, "--isolation"},
 		"bad policy file":    {[]string{"run", "--policy", write(t, "p.json", "{"), ok}, "not JSON"},
 		"no policy file":     {[]string{"run", "--policy", "./nope.json", ok}, "nope.json"},

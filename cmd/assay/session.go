@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/cli/show"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
 )
@@ -170,26 +171,6 @@ func (p *prompt) execute(code string, stdout, stderr io.Writer) (alive bool, err
 	if p.app.JSON {
 		return e.Alive, p.app.printJSON(e)
 	}
-	show(e, stdout, stderr)
+	show.Execution(e, stdout, stderr)
 	return e.Alive, nil
-}
-
-func show(e *job.Execute, stdout, stderr io.Writer) {
-	to := map[string]io.Writer{"stdout": stdout, "stderr": stderr}
-	for _, c := range e.Output {
-		if w := to[c.Stream]; w != nil {
-			fmt.Fprint(w, c.Text)
-		}
-	}
-	if e.Value != nil {
-		fmt.Fprintln(stdout, e.Value.Repr)
-	}
-	for _, d := range e.Display {
-		if d.Table == nil {
-			fmt.Fprintf(stdout, "[%s, %d bytes: --json has it]\n", d.MediaType, len(d.Base64)*3/4)
-		}
-	}
-	if e.Outcome == job.TimedOut || e.Outcome == job.OutcomeCanceled || !e.Alive {
-		fmt.Fprintf(stderr, "assay: %s: %s\n", e.Outcome, e.Message)
-	}
 }

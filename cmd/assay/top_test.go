@@ -1,16 +1,10 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	tea "charm.land/bubbletea/v2"
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/pkg/job"
@@ -63,73 +57,5 @@ func TestTopOnce(t *testing.T) {
 	}
 	if code, _, stderr := s.assay(t.Context(), "", "top", "--interval", "10ms"); code != exitOurs || !strings.Contains(stderr, "--interval") {
 		t.Errorf("a short interval: %d %s", code, stderr)
-	}
-}
-
-// TestTopWithoutAToken: a tenant sees sums, and its own jobs.
-func TestTopWithoutAToken(t *testing.T) {
-	t.Parallel()
-	f := someFleet()
-	f.Workers, f.Queue = nil, nil
-	out := strings.Join(topLines(f, nil), "\n")
-	if !strings.Contains(out, "WORKERS") || !strings.Contains(out, "nothing waits or runs") || strings.Contains(out, "jobs/s") {
-		t.Error(out)
-	}
-}
-
-// TestTopScreen: what is shown fits, whatever there is and happens.
-func TestTopScreen(t *testing.T) {
-	t.Parallel()
-	f := someFleet()
-	for i := range 100 {
-		f.Workers = append(f.Workers, store.Worker{ID: fmt.Sprintf("x%03d", i), Pool: "many", SeenAt: f.At})
-	}
-	var failed error
-	m := &topModel{ctx: context.Background(), every: time.Second, url: "http://x", look: func(context.Context) (api.Fleet, error) { return f, failed }}
-	fits := func(when string) string {
-		t.Helper()
-		lines := strings.Split(m.content(), "\n")
-		if len(lines) > 20 {
-			t.Errorf("%s: %d lines on a screen of 20", when, len(lines))
-		}
-		for _, l := range lines {
-			if n := len([]rune(l)); n > 60 {
-				t.Errorf("%s: a line of %d in a width of 60", when, n)
-			}
-		}
-		return strings.Join(lines, "\n")
-	}
-	step := func(msg tea.Msg) {
-		if _, cmd := m.Update(msg); cmd == nil && fmt.Sprintf("%T", msg) == "main.seen" {
-			t.Error("nothing is due after a look")
-		}
-	}
-	step(tea.WindowSizeMsg{Width: 60, Height: 20})
-	fits("before the first look")
-	step(m.again()())
-	if s := fits("at first"); !strings.Contains(s, "workers 2") {
-		t.Error(s)
-	}
-	for range 20 {
-		m.press("pgdown")
-		fits("further down")
-	}
-	if s := fits("at the end"); !strings.Contains(s, "acme") {
-		t.Errorf("the end is not reached:\n%s", s)
-	}
-	m.press("home")
-	f.Workers = slices.Clone(f.Workers) // what was seen stays what it was
-	f.Workers[1].Tally = &store.Tally{Outcomes: map[job.Outcome]int64{job.Succeeded: 50}}
-	step(m.again()())
-	if s := fits("later"); !strings.Contains(s, "succeeded 50 (+10)") {
-		t.Errorf("what has come since is not told apart:\n%s", s)
-	}
-	failed = errors.New("no dispatcher")
-	step(m.again()())
-	if s := fits("unanswered"); !strings.Contains(s, "NOT ANSWERED: no dispatcher") || !strings.Contains(s, "workers 2") {
-		t.Errorf("what was seen last is gone:\n%s", s)
-	}
-	if cmd := m.press("q"); cmd == nil || fmt.Sprintf("%T", cmd()) != "tea.QuitMsg" {
-		t.Error("q does not quit")
 	}
 }

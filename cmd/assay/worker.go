@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/cli/show"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/policy"
@@ -41,7 +42,7 @@ func (c *workerListCmd) Run(a *app) error {
 		return a.printJSON(found)
 	}
 	var lacks []string
-	t := newTable(a.stdout, "WORKER", "POOL", "BUSY", "SLOTS", "ISOLATION", "MEMORY", "LABELS", "UP", "VERSION")
+	t := show.NewTable(a.stdout, "WORKER", "POOL", "BUSY", "SLOTS", "ISOLATION", "MEMORY", "LABELS", "UP", "VERSION")
 	for _, w := range found {
 		var h policy.Host
 		_ = json.Unmarshal(w.Host, &h) // a worker of another version: shown without
@@ -71,13 +72,13 @@ func (c *workerListCmd) Run(a *app) error {
 			state += " (another worker of this name, started " + w.Rival.StartedAt.UTC().Format(time.RFC3339) + ", is refused)"
 		}
 		up := time.Since(w.StartedAt).Round(time.Second).String()
-		t.row(w.ID, w.Pool, w.Busy, w.Slots, strings.Join(levels, ","), most(o.Memory), special(o), up+state, w.Version)
+		t.Row(w.ID, w.Pool, w.Busy, w.Slots, strings.Join(levels, ","), most(o.Memory), special(o), up+state, w.Version)
 	}
-	if err := t.end(); err != nil {
+	if err := t.End(); err != nil {
 		return err
 	}
 	for _, line := range lacks {
-		a.printf("%s\n", plain(line))
+		a.printf("%s\n", show.Plain(line))
 	}
 	if len(all.Pools) < 2 && !slices.ContainsFunc(all.Pools, func(p api.PoolSummary) bool { return p.Exclusive }) {
 		return nil // which says nothing more
@@ -88,15 +89,15 @@ func (c *workerListCmd) Run(a *app) error {
 
 // pools is all that there is to see without an operator's token.
 func (c *workerListCmd) pools(a *app, all api.WorkerList) error {
-	t := newTable(a.stdout, "POOL", "WORKERS", "BUSY", "SLOTS", "TAKES")
+	t := show.NewTable(a.stdout, "POOL", "WORKERS", "BUSY", "SLOTS", "TAKES")
 	for _, p := range all.Pools {
 		takes := "any job that it can run"
 		if p.Exclusive {
 			takes = "jobs that name it"
 		}
-		t.row(p.Pool, p.Workers, p.Busy, p.Slots, takes)
+		t.Row(p.Pool, p.Workers, p.Busy, p.Slots, takes)
 	}
-	return t.end()
+	return t.End()
 }
 
 func most(memory job.Size) string {

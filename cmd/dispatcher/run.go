@@ -98,7 +98,10 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	api := httpapi.New(httpapi.Config{Limits: limits, Store: accepting, Secrets: secrets, Objects: objects, Dispatcher: d, Canceler: q, Queue: q, Sessions: q, Callbacks: callbacks, Auth: auth, Pools: cfg.pools, Workers: d.Fleet(), Fleet: d, Version: version.String(), Metrics: tel.Metrics()})
+	api := newAPI(parts{
+		store: accepting, objects: objects, queue: q, secrets: secrets, dispatcher: d, callbacks: callbacks,
+		auth: auth, pools: cfg.pools, limits: limits, metrics: tel.Metrics(),
+	})
 	stop, err := serveDebug(ctx, cfg.DebugListen)
 	if err != nil {
 		return err

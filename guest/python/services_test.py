@@ -39,5 +39,24 @@ class WarmUp(unittest.TestCase):
                 self.assertEqual((said.returncode, said.stdout, said.stderr), (0, "warmed up\n", ""))
 
 
+SAID = """
+import harness
+import session
+
+try:
+    raise session.CallError("ask: no")
+except session.CallError as e:
+    print(harness._exception(e)["type"], session.HELPERS["CallError"] is session.CallError, e.__class__)
+"""
+
+
+class CallErrors(unittest.TestCase):
+    def test_has_a_plain_name(self):
+        said = subprocess.run(
+            [sys.executable, "-B", "-c", SAID], capture_output=True, text=True, cwd=os.path.dirname(os.path.abspath(__file__))
+        )
+        self.assertEqual((said.stdout, said.stderr), ("CallError True <class '__main__.CallError'>\n", ""))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -405,7 +405,7 @@ def safe_json_dumps(value, **kwargs):
         return json.dumps(harness._repr(value, 1 << 20))
 
 
-HELPERS = {"format_exc": format_exc, "safe_json_dumps": safe_json_dumps}
+HELPERS = {"CallError": CallError, "format_exc": format_exc, "safe_json_dumps": safe_json_dumps}
 for helper in HELPERS.values():
     helper.__module__ = "__main__"
 

@@ -23,7 +23,7 @@ func TestCheckFindsViolations(t *testing.T) {
 		{pkg{ImportPath: "./pkg/job", Imports: []string{"golang.org/x/sys/unix"}}, "outlives every dependency"},
 		{pkg{ImportPath: "./pkg/client", Imports: []string{"./internal/httpapi"}}, "must not import internal/httpapi"},
 		{pkg{ImportPath: "./internal/worker", Imports: []string{"./internal/testenv"}}, "must not import internal/testenv"},
-		{pkg{ImportPath: "./internal/dispatcher", Imports: []string{"github.com/jackc/pgx/v5"}}, "whose home is [pkg/store/postgres]"},
+		{pkg{ImportPath: "./internal/dispatcher", Imports: []string{"github.com/jackc/pgx/v5"}}, "whose home is [pkg/store/postgres/...]"},
 		{pkg{ImportPath: "./internal/httpapi", Imports: []string{"testing"}}, "test tools must not be linked"},
 		{pkg{ImportPath: "./internal/worker", Imports: []string{"github.com/nats-io/nats.go/jetstream"}}, "whose home is [pkg/queue/jetstream]"},
 		{pkg{ImportPath: "./cmd/worker", Deps: []string{"github.com/jackc/pgx/v5/pgconn"}}, "no database credentials"},

@@ -14,9 +14,9 @@ const (
 )
 
 var homes = []home{
-	{"github.com/jackc/pgx/", []string{"pkg/store/postgres"}, adapters},
-	{"github.com/pressly/goose/", []string{"pkg/store/postgres", "migrations"}, adapters},
-	{"database/sql", []string{"pkg/store/postgres", "migrations"}, "pgx is spoken natively; database/sql would hide batches and arrays"},
+	{"github.com/jackc/pgx/", []string{"pkg/store/postgres/..."}, adapters},
+	{"github.com/pressly/goose/", []string{"pkg/store/postgres/internal/schema", "migrations"}, adapters},
+	{"database/sql", []string{"pkg/store/postgres/internal/schema", "migrations"}, "pgx is spoken natively; database/sql would hide batches and arrays"},
 	{"github.com/nats-io/nats.go", []string{"pkg/queue/jetstream"}, adapters},
 	{"github.com/nats-io/nats-server/", []string{"internal/dev", "internal/testenv"}, "the embedded server is for one machine and for tests; a fleet runs its own"},
 	{"github.com/containerd/", []string{"pkg/runtime/containerd", "pkg/runtime/containerd/engine", "pkg/runtime/containerd/image", "pkg/runtime/containerd/overlay", "pkg/runtime/containerd/registry", "pkg/runtime/containerd/filter", "pkg/runtime/containerd/rawloop"},
@@ -29,8 +29,8 @@ var homes = []home{
 	{"go.opentelemetry.io/otel/exporters/", []string{"internal/telemetry", "cmd/..."}, "as the SDK"},
 	{"github.com/prometheus/", []string{"internal/telemetry", "cmd/..."}, "as the SDK"},
 	{"github.com/alecthomas/kong", []string{"cmd/...", "images/...", "test/...", "examples/..."}, "flags belong to commands; libraries take structs"},
-	{"github.com/schollz/progressbar/", []string{"cmd/...", "test/..."}, "people watch commands, not libraries"},
-	{"testing", []string{"internal/testenv", "pkg/runtime/containerd/image/imagetest", "pkg/store/storetest", "pkg/queue/queuetest", "pkg/runtime/runtimetest", "test/..."}, testing_},
+	{"github.com/schollz/progressbar/", []string{"cmd/...", "internal/cli/...", "test/..."}, "people watch commands, not libraries"},
+	{"testing", []string{"internal/testenv", "pkg/runtime/containerd/image/imagetest", "pkg/store/storetest", "pkg/store/postgres/internal/pgtest", "pkg/queue/queuetest", "pkg/runtime/runtimetest", "test/..."}, testing_},
 	{"github.com/google/go-cmp/", []string{"internal/testenv", "pkg/store/storetest", "pkg/queue/queuetest", "pkg/runtime/runtimetest", "test/..."}, testing_},
 	{"pgregory.net/rapid", []string{"pkg/store/storetest", "pkg/queue/queuetest", "pkg/runtime/runtimetest", "test/..."}, testing_},
 	{"go.uber.org/goleak", []string{"internal/testenv", "test/..."}, testing_},

@@ -27,12 +27,9 @@ const (
 // larger are exceptions from these sizes, with the reason for each: a folder, a file, or a file and a function. One that
 // is not needed any more fails the test.
 var larger = map[string]string{
-	"pkg/store/postgres":     "one subject, a file for each transition, and few arrows back",
 	"pkg/runtime/containerd": "to be divided: sandbox, cell, environment and what imports the client",
 	"internal/worker":        "to be divided: what is not take, run, report",
 
-	"cmd/assay":    "a file for each command; none knows of another",
-	"test/bench":   "a file for each scenario",
 	"guest/python": "what is embedded together; each file is a program or a module of its own",
 
 	"pkg/job/decode.go":                   "one table: how each field is decoded, and what is said where that fails",

@@ -21,10 +21,20 @@ var table = map[string]row{
 
 	"pkg/placement": {"which workers can run which jobs", []string{"pkg/job", "pkg/policy"}},
 
-	"pkg/store":           {"system of record: the idea", []string{"pkg/job"}},
-	"pkg/store/postgres":  {"over Postgres", []string{"pkg/job", "pkg/store", "migrations"}},
-	"pkg/store/storetest": {"its specification", []string{"pkg/job", "pkg/store"}},
-	"migrations":          {"the schema, embedded", nil},
+	"pkg/store": {"system of record: the idea", []string{"pkg/job"}},
+	"pkg/store/postgres": {"over Postgres", []string{
+		"pkg/job", "pkg/store", "pkg/store/postgres/internal/lifecycle", "pkg/store/postgres/internal/pg", "pkg/store/postgres/internal/read",
+		"pkg/store/postgres/internal/registry", "pkg/store/postgres/internal/schema", "pkg/store/postgres/internal/submit"}},
+	"pkg/store/postgres/internal/pg":        {"connections, calls, errors, values", []string{"pkg/job", "pkg/store"}},
+	"pkg/store/postgres/internal/schema":    {"migrations and days", []string{"pkg/job", "pkg/store", "pkg/store/postgres/internal/pg", "migrations"}},
+	"pkg/store/postgres/internal/format":    {"jobs and results, as columns have them", []string{"pkg/job", "pkg/store", "pkg/store/postgres/internal/pg"}},
+	"pkg/store/postgres/internal/read":      {"what is asked about jobs", []string{"pkg/job", "pkg/store", "pkg/store/postgres/internal/format", "pkg/store/postgres/internal/pg"}},
+	"pkg/store/postgres/internal/submit":    {"jobs and batches, accepted", []string{"pkg/job", "pkg/store", "pkg/store/postgres/internal/format", "pkg/store/postgres/internal/pg", "pkg/store/postgres/internal/read"}},
+	"pkg/store/postgres/internal/lifecycle": {"jobs, from state to state", []string{"pkg/job", "pkg/store", "pkg/store/postgres/internal/format", "pkg/store/postgres/internal/pg", "pkg/store/postgres/internal/read"}},
+	"pkg/store/postgres/internal/registry":  {"what is put and looked up by name", []string{"pkg/job", "pkg/store", "pkg/store/postgres/internal/pg"}},
+	"pkg/store/postgres/internal/pgtest":    {"what tests of statements share", []string{"pkg/store/postgres/internal/pg", "pkg/store/postgres/internal/schema"}},
+	"pkg/store/storetest":                   {"its specification", []string{"pkg/job", "pkg/store"}},
+	"migrations":                            {"the schema, embedded", nil},
 
 	"pkg/queue":                {"delivery: the idea", []string{"pkg/job", "pkg/policy", "pkg/placement", "pkg/store"}},
 	"pkg/queue/identity":       {"who is who on the queue", []string{"pkg/job"}},
@@ -110,12 +120,15 @@ var table = map[string]row{
 	"internal/arch":             {"this table", nil},
 
 	"cmd/dispatcher": {"wiring", with(ideas, "api", "migrations", "pkg/object", "pkg/store/postgres", "pkg/queue/jetstream", "pkg/queue/identity",
-		"internal/admit", "internal/callback", "internal/dispatcher", "internal/fault", "internal/httpapi", "internal/settings", "internal/sysmon", "internal/secret", "internal/sweep", "internal/telemetry", "internal/version", "pkg/netrule")},
+		"internal/admin", "internal/admit", "internal/callback", "internal/dispatcher", "internal/fault", "internal/httpapi", "internal/intake", "internal/session", "internal/settings", "internal/sysmon", "internal/secret", "internal/sweep", "internal/telemetry", "internal/version", "pkg/netrule")},
 	"cmd/worker": {"wiring", with(ideas, "pkg/object", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd", "pkg/runtime/containerd/image", "pkg/runtime/fake",
 		"pkg/netrule", "pkg/runtime/cgroup", "pkg/runtime/egress", "pkg/runtime/environment", "internal/advisories", "internal/awake", "internal/daemon", "internal/fault", "internal/session/live", "internal/settings", "internal/sysmon", "internal/worker", "internal/telemetry", "internal/version")},
 	"cmd/assay": {"command line", with(ideas, "api", "pkg/client", "pkg/runtime/containerd/image", "pkg/runtime/cgroup",
-		"internal/dev", "internal/doctor", "internal/sysmon", "internal/telemetry", "internal/version", "examples/humaneval")}, // which assay demo runs
-	"cmd/guest": {"the first process of a sandbox", []string{"internal/guest", "internal/guest/launcher", "internal/sysmon"}},
+		"internal/cli/program", "internal/cli/show", "internal/cli/top", "internal/dev", "internal/doctor", "internal/sysmon", "internal/telemetry", "internal/version", "examples/humaneval")}, // which assay demo runs
+	"internal/cli/program": {"programs and policies, as a command line names them", []string{"pkg/job"}},
+	"internal/cli/show":    {"what a fleet says, for people", []string{"pkg/client", "pkg/job"}},
+	"internal/cli/top":     {"the fleet, live, on a terminal", []string{"api", "pkg/placement", "pkg/policy", "pkg/store", "internal/cli/show"}},
+	"cmd/guest":            {"the first process of a sandbox", []string{"internal/guest", "internal/guest/launcher", "internal/sysmon"}},
 
 	"images/mkimage":              {"builds image archives", []string{"internal/ociimage"}},
 	"examples/humaneval":          {"164 real problems", []string{"pkg/job"}},
@@ -124,7 +137,14 @@ var table = map[string]row{
 	"examples/sessioncallbacks":   {"a session that calls its host", []string{"api", "pkg/client", "pkg/job"}},
 
 	"test/bench": {"benchmarks over real binaries, and over simulated workers", with(outside,
-		"internal/worker", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd/rawloop", "pkg/runtime/fake")},
+		"internal/worker", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd/rawloop", "pkg/runtime/fake",
+		"test/bench/bare", "test/bench/database", "test/bench/procs", "test/bench/stats", "test/bench/turns")},
+	"test/bench/bare":     {"code in interpreters of this host, to compare with", nil},
+	"test/bench/database": {"a fleet's Postgres, through psql", nil},
+	"test/bench/procs":    {"processes, as /proc shows them", nil},
+	"test/bench/stats":    {"what figures are made of, and the report", []string{"pkg/policy"}},
+	"test/bench/turns":    {"two builds that take turns", []string{"test/bench/procs", "test/bench/stats"}},
+
 	"test/conformance": {"every program held to every limit, over real binaries", outside},
 	"test/cheats":      {"attempts to forge a pass", with(outside, "internal/grade")},
 	"test/chaos":       {"faults over real binaries", outside},
@@ -142,4 +162,4 @@ var outside = with(ideas, "api", "pkg/client", "pkg/object", "pkg/runtime/contai
 
 // testOnly are packages for tests: code imports them only where the table above
 // says so.
-var testOnly = []string{"internal/testenv", "pkg/store/storetest", "pkg/queue/queuetest", "pkg/runtime/runtimetest", "pkg/runtime/containerd/image/imagetest", "test/hostile"}
+var testOnly = []string{"internal/testenv", "pkg/store/storetest", "pkg/store/postgres/internal/pgtest", "pkg/queue/queuetest", "pkg/runtime/runtimetest", "pkg/runtime/containerd/image/imagetest", "test/hostile"}

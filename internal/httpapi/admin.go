@@ -59,7 +59,7 @@ func (s *Server) operatorsOnly(f serve) serve {
 // asked answers with what is found without being told more.
 func (s *Server) asked(f func(context.Context, *admin.Admin) (any, error)) serve {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		found, err := f(r.Context(), s.admin)
+		found, err := f(r.Context(), s.Admin)
 		if err != nil {
 			return err
 		}
@@ -84,7 +84,7 @@ func ordered[Q, R any](s *Server, f func(a *admin.Admin, ctx context.Context, wh
 		if err := readOperator(w, r, &q); err != nil {
 			return err
 		}
-		out, err := f(s.admin, r.Context(), whoOf(r), q)
+		out, err := f(s.Admin, r.Context(), whoOf(r), q)
 		if err != nil {
 			return err
 		}
@@ -134,7 +134,7 @@ func (s *Server) listActions(w http.ResponseWriter, r *http.Request) error {
 		}
 		q.Before = id
 	}
-	found, err := s.admin.Actions(r.Context(), q)
+	found, err := s.Admin.Actions(r.Context(), q)
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (s *Server) listActions(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) getWorker(w http.ResponseWriter, r *http.Request) error {
-	found, err := s.admin.Worker(r.Context(), r.PathValue("worker"))
+	found, err := s.Admin.Worker(r.Context(), r.PathValue("worker"))
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (s *Server) getWorker(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) getTenant(w http.ResponseWriter, r *http.Request) error {
-	found, err := s.admin.Tenant(r.Context(), r.PathValue("tenant"))
+	found, err := s.Admin.Tenant(r.Context(), r.PathValue("tenant"))
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func operated(t *testing.T) (f *fleet, op client.Admin, o *told) {
 		t.Fatal(err)
 	}
 	o = &told{}
-	f = newFleet(t, func(c *httpapi.Config) { c.Auth, c.Fleet, c.Version = auth, o, "v-test" })
+	f = newFleet(t, func(c *parts) { c.Auth, c.Fleet, c.Version = auth, o, "v-test" })
 	if err := f.store.PutWorkers(t.Context(), []store.Worker{{ID: "w", Pool: pool, Version: "1.2", Slots: 3, StartedAt: time.Now()}}); err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/api"
-	"github.com/assay-run/assay/internal/httpapi"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
@@ -190,7 +189,7 @@ func TestOperatorsVerifyAndSweep(t *testing.T) {
 	if got := strings.Join(logged(t, op, 3), ", "); got != want {
 		t.Errorf("logged %s, want %s", got, want)
 	}
-	none := newFleet(t, func(c *httpapi.Config) { c.Fleet = nil })
+	none := newFleet(t, func(c *parts) { c.Fleet = nil })
 	if _, err := none.client(client.WithPatience(0)).Admin().Sweep(ctx, api.SweepRequest{}); !errors.Is(err, job.ErrUnavailable) {
 		t.Errorf("without an object store: %v", err)
 	}

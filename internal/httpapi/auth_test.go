@@ -25,7 +25,7 @@ func TestTenantsDoNotSeeEachOther(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := newFleet(t, func(c *httpapi.Config) { c.Auth = auth })
+	f := newFleet(t, func(c *parts) { c.Auth = auth })
 	a, b := f.client(client.WithToken("key-a")), f.client(client.WithToken("key-b"))
 	batch, err := a.SubmitBatch(t.Context(), client.BatchOptions{}, strings.NewReader(lines(1)))
 	if err != nil {
@@ -132,7 +132,7 @@ func TestOnlyOperatorsSeeTheFleet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := newFleet(t, func(c *httpapi.Config) {
+	f := newFleet(t, func(c *parts) {
 		c.Auth = auth
 		c.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "all there is") })
 	})

@@ -56,7 +56,7 @@ func (s *Server) getBatch(w http.ResponseWriter, r *http.Request) error {
 	s.leases.Hear(r.Context(), web.Tenant(r), id)
 	var changed <-chan struct{}
 	if wait > 0 {
-		c, stop := s.Dispatcher.WatchBatch(id)
+		c, stop := s.Watcher.WatchBatch(id)
 		defer stop()
 		changed = c
 	}
@@ -133,7 +133,7 @@ func (s *Server) retryBatch(w http.ResponseWriter, r *http.Request) error {
 	var made job.ID
 	var replayed bool
 	err = s.reads.Do(r.Context(), web.Tenant(r), func() (err error) {
-		made, replayed, err = s.intake.RetryBatch(r.Context(), id, b)
+		made, replayed, err = s.Intake.RetryBatch(r.Context(), id, b)
 		return err
 	})
 	if err != nil {

@@ -27,7 +27,7 @@ func tenants(t *testing.T) (f *fleet, a, b []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f = newFleet(t, func(c *httpapi.Config) { c.Auth = auth })
+	f = newFleet(t, func(c *parts) { c.Auth = auth })
 	return f, []string{"Authorization", "Bearer token-a"}, []string{"Authorization", "Bearer token-b"}
 }
 

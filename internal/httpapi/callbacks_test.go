@@ -8,7 +8,6 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/callback"
-	"github.com/assay-run/assay/internal/httpapi"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
 )
@@ -17,7 +16,7 @@ import (
 // internal/callback.
 func withCallbacks(t *testing.T) *fleet {
 	t.Helper()
-	return newFleet(t, func(c *httpapi.Config) {
+	return newFleet(t, func(c *parts) {
 		s, err := callback.New(callback.Config{}, c.Store, c.Secrets.(callback.Secrets))
 		if err != nil {
 			t.Fatal(err)

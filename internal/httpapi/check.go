@@ -119,7 +119,7 @@ func (s *Server) checkSpec(ctx context.Context, tenant string, req api.CheckRequ
 		}
 		of, ok := known[string(p.Policy)]
 		if !ok {
-			resolved, err := s.admit.Resolve(ctx, tenant, p.Policy)
+			resolved, err := s.Admit.Resolve(ctx, tenant, p.Policy)
 			if err != nil {
 				return nil, within(at, err)
 			}

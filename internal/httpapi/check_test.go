@@ -6,14 +6,13 @@ import (
 	"testing"
 
 	"github.com/assay-run/assay/api"
-	"github.com/assay-run/assay/internal/httpapi"
 	"github.com/assay-run/assay/pkg/job"
 )
 
 // A check that no worker comes to is an error that says so, and is not left in the queue.
 func TestCheckThatNobodyDoes(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, func(c *httpapi.Config) { c.Dispatcher = shut{c.Dispatcher.(*runner)} })
+	f := newFleet(t, func(c *parts) { c.Dispatcher = shut{c.Dispatcher.(*runner)} })
 	f.runner.hold()
 	resp, body := f.do("POST", "/v1/check?wait=300ms", `{"programs":[{"code":"x"}]}`)
 	checkProblem(t, resp, body, http.StatusServiceUnavailable, "", 0)

@@ -24,7 +24,7 @@ func (s *Server) batchEvents(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	s.leases.Hear(r.Context(), web.Tenant(r), id)
-	changed, stop := s.Dispatcher.WatchBatch(id)
+	changed, stop := s.Watcher.WatchBatch(id)
 	defer stop()
 	b, err := s.watching.Batch(r.Context(), web.Tenant(r), id)
 	if err != nil {

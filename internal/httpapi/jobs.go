@@ -36,7 +36,7 @@ func (s *Server) accept(w http.ResponseWriter, r *http.Request, watch func(job.I
 
 // submit submits one job, and says where it is.
 func (s *Server) submit(w http.ResponseWriter, r *http.Request, body []byte, key store.Idempotency, watch func(job.ID)) (api.Accepted, error) {
-	a, err := s.intake.Submit(r.Context(), intake.Job{Tenant: web.Tenant(r), Body: body, Idempotency: key}, watch)
+	a, err := s.Intake.Submit(r.Context(), intake.Job{Tenant: web.Tenant(r), Body: body, Idempotency: key}, watch)
 	if err != nil {
 		return api.Accepted{}, err
 	}
@@ -85,7 +85,7 @@ func (s *Server) ran(r *http.Request, wait time.Duration, submit func(watch func
 	defer func() { stop() }()
 	a, err := submit(func(id job.ID) {
 		stop()
-		changed, record, stop = s.Dispatcher.WatchRecord(id)
+		changed, record, stop = s.Watcher.WatchRecord(id)
 	})
 	if err != nil {
 		return a, nil, err
@@ -146,7 +146,7 @@ func (s *Server) getJob(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) awaitJob(r *http.Request, id job.ID, wait time.Duration) (*job.Job, error) {
 	var changed <-chan struct{}
 	if wait > 0 {
-		c, stop := s.Dispatcher.WatchJob(id)
+		c, stop := s.Watcher.WatchJob(id)
 		defer stop()
 		changed = c
 	}
@@ -159,7 +159,7 @@ func (s *Server) awaitJob(r *http.Request, id job.ID, wait time.Duration) (*job.
 		return nil, fmt.Errorf("read job %s: %w", id, err)
 	}
 	if j.State == job.Queued && j.Message == "" {
-		j.Message = s.fleet.Lack(j.Pool)
+		j.Message = s.Workers.Lack(j.Pool)
 	}
 	return j, nil
 }
@@ -182,7 +182,7 @@ func (s *Server) getResult(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return fmt.Errorf("read job %s: %w", id, err)
 	}
-	changed, stop := s.Dispatcher.WatchJob(id)
+	changed, stop := s.Watcher.WatchJob(id)
 	defer stop()
 	raw, err := s.awaitResult(r, id, wait, changed)
 	if err != nil {

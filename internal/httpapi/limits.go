@@ -35,12 +35,6 @@ func (l Limits) withDefaults() Limits {
 	if l.Patience == 0 {
 		l.Patience = 15 * time.Second
 	}
-	if l.Queued == 0 {
-		l.Queued = 10_000_000
-	}
-	if l.Batches == 0 {
-		l.Batches = 100_000
-	}
 	if l.Reads == 0 {
 		l.Reads = 6
 	}

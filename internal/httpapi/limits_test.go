@@ -24,13 +24,13 @@ import (
 )
 
 // crowded is a fleet of the tenants mean and kind, with narrow limits.
-func crowded(t *testing.T, l httpapi.Limits, change ...func(*httpapi.Config)) *fleet {
+func crowded(t *testing.T, l httpapi.Limits, change ...func(*parts)) *fleet {
 	t.Helper()
 	auth, err := httpapi.NewAuthenticator("of-mean=mean,of-kind=kind,of-full=full", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newFleet(t, append(change, func(c *httpapi.Config) { c.Auth, c.Limits = auth, l })...)
+	return newFleet(t, append(change, func(c *parts) { c.Auth, c.Limits = auth, l })...)
 }
 
 // endless yields the same bytes for ever, and counts them.
@@ -450,7 +450,7 @@ func (h *holders) OnTold(context.Context, string, func(string, []byte)) error { 
 func TestSessionsAreBounded(t *testing.T) {
 	t.Parallel()
 	h := &holders{}
-	f := crowded(t, httpapi.Limits{}, func(c *httpapi.Config) { c.Sessions = h })
+	f := crowded(t, httpapi.Limits{}, func(c *parts) { c.Line = h })
 	host, err := json.Marshal(map[string]any{"isolations": []string{"cell"}})
 	if err != nil {
 		t.Fatal(err)

@@ -61,7 +61,7 @@ func TestListJobs(t *testing.T) {
 	f.want(http.StatusNotFound, nil, "GET", "/v1/jobs?batch="+string(job.NewID()), "")
 	for query, field := range map[string]string{
 		"state=lost": "state", "batch=x": "batch", "before=x": "before", "since=yesterday": "since", "limit=1001": "limit", "label=x": "label", "label==x": "label",
-		"label=a=1&label=a=2": "label", "label=" + url.QueryEscape(strings.Repeat("k", 1000)+"=v"): "label",
+		"outcome=good": "outcome", "outcome=failed&state=queued": "outcome", "outcome=canceled&state=finished": "outcome", "label=a=1&label=a=2": "label", "label=" + url.QueryEscape(strings.Repeat("k", 1000)+"=v"): "label",
 	} {
 		var p api.ProblemDetails
 		f.want(http.StatusUnprocessableEntity, &p, "GET", "/v1/jobs?"+query, "")
@@ -84,6 +84,50 @@ func TestListJobsOfOneTenant(t *testing.T) {
 		f.want(http.StatusOK, &page, "GET", "/v1/jobs", "", "Authorization", "Bearer "+token)
 		if len(page.Jobs) != want || page.Jobs == nil {
 			t.Errorf("%s: %+v", token, page)
+		}
+	}
+}
+
+// Jobs are listed by how they ended, over pages of any size.
+func TestListJobsByOutcome(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	var b job.Batch
+	f.want(http.StatusCreated, &b, "POST", "/v1/batches", `{"jobs":[`+strings.Join([]string{python("x"), python("fail"), python("y"), python("fail"), python("fail")}, ",")+`]}`)
+	for !b.Done() {
+		f.want(http.StatusOK, &b, "GET", "/v1/batches/"+string(b.ID)+"?wait=10s", "")
+	}
+	var late api.Accepted
+	f.want(http.StatusCreated, &late, "POST", "/v1/jobs", python("hang"))
+	f.want(http.StatusOK, nil, "POST", "/v1/jobs/"+string(late.ID)+"/cancel", "")
+	f.want(http.StatusOK, nil, "GET", "/v1/jobs/"+string(late.ID)+"/result?wait=10s", "")
+	for o, want := range map[job.Outcome]int{job.Succeeded: 2, job.Failed: 3, job.OutcomeCanceled: 1, job.Lost: 0} {
+		n := 0
+		for j, err := range f.client().Jobs(t.Context(), client.JobFilter{Outcome: o}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n++; j.Outcome != o {
+				t.Errorf("%s: %+v", o, j)
+			}
+		}
+		if n != want {
+			t.Errorf("%s: %d jobs, want %d", o, n, want)
+		}
+		seen := map[job.ID]bool{}
+		for page := (api.JobList{Next: job.NewID()}); page.Next != ""; {
+			before := page.Next
+			page = api.JobList{}
+			f.want(http.StatusOK, &page, "GET", "/v1/jobs?limit=1&outcome="+string(o)+"&before="+string(before), "")
+			for _, j := range page.Jobs {
+				seen[j.ID] = true
+			}
+			if len(page.Jobs) > 1 {
+				t.Errorf("%s: a page of %d", o, len(page.Jobs))
+			}
+		}
+		if len(seen) != want {
+			t.Errorf("%s, one a page: %d jobs, want %d", o, len(seen), want)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,8 +15,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/assay-run/assay/internal/admin"
+	"github.com/assay-run/assay/internal/admit"
+	workers "github.com/assay-run/assay/internal/fleet"
 	"github.com/assay-run/assay/internal/httpapi"
+	"github.com/assay-run/assay/internal/intake"
 	"github.com/assay-run/assay/internal/secret"
+	"github.com/assay-run/assay/internal/session"
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
@@ -42,8 +48,43 @@ type fleet struct {
 	http    *http.Client // checks every exchange against the OpenAPI document
 }
 
+// parts are what a Server and the services behind it are made of.
+type parts struct {
+	httpapi.Config
+	Dispatcher interface {
+		httpapi.Watcher
+		intake.Dispatcher
+	}
+	Secrets   keeper
+	Line      session.Line
+	Callbacks intake.Callbacks
+	Fleet     admin.Fleet
+	Version   string
+}
+
+type keeper interface {
+	httpapi.Secrets
+	admit.Secrets
+}
+
+// wired is the configuration of a Server, with the services that cmd/dispatcher makes.
+func (p *parts) wired() httpapi.Config {
+	c := p.Config
+	c.Log = cmp.Or(c.Log, slog.Default())
+	c.Workers = workers.New(workers.Config{Pools: c.Pools, Every: time.Second, Log: c.Log}, c.Store)
+	c.Admit = &admit.Admitter{Policies: c.Store, Tenants: admit.Recent(c.Store), Blobs: c.Objects, Secrets: p.Secrets,
+		Pool: c.Workers.Pool, Reserved: c.Workers.Reserved, Room: c.Workers.Room, Hosts: c.Workers.Hosts}
+	c.Intake = intake.New(intake.Config{Store: c.Store, Admit: c.Admit, Dispatcher: p.Dispatcher, Fleet: c.Workers, Callbacks: p.Callbacks,
+		Queued: c.Limits.Queued, Batches: c.Limits.Batches, Log: c.Log})
+	c.Sessions = session.New(session.Config{Store: c.Store, Line: p.Line, Fleet: c.Workers, Admit: c.Admit, Log: c.Log})
+	c.Admin = &admin.Admin{Store: c.Store, Fleet: p.Fleet, Wake: p.Dispatcher.Wake, Stop: c.Canceler.SendCancel, Pool: c.Workers.Pool,
+		Version: p.Version, Log: c.Log}
+	c.Watcher, c.Secrets = p.Dispatcher, p.Secrets
+	return c
+}
+
 // newFleet starts one. change may change its configuration.
-func newFleet(t *testing.T, change ...func(*httpapi.Config)) *fleet {
+func newFleet(t *testing.T, change ...func(*parts)) *fleet {
 	t.Helper()
 	dsn := testenv.Postgres(t)
 	if err := postgres.Migrate(t.Context(), dsn); err != nil {
@@ -64,14 +105,14 @@ func newFleet(t *testing.T, change ...func(*httpapi.Config)) *fleet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := httpapi.Config{
-		Store: s, Secrets: secrets, Objects: o, Dispatcher: r, Canceler: r, Queue: r, Auth: httpapi.Open{},
+	cfg := parts{Dispatcher: r, Secrets: secrets, Config: httpapi.Config{
+		Store: s, Objects: o, Canceler: r, Queue: r, Auth: httpapi.Open{},
 		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
-	}
+	}}
 	for _, f := range change {
 		f(&cfg)
 	}
-	srv := httptest.NewUnstartedServer(httpapi.New(cfg))
+	srv := httptest.NewUnstartedServer(httpapi.New(cfg.wired()))
 	srv.Config.ReadHeaderTimeout = 10 * time.Second
 	srv.Start()
 	t.Cleanup(srv.Close)

@@ -55,7 +55,7 @@ func (s *Server) putPolicy(w http.ResponseWriter, r *http.Request) error {
 	if raw[0] != '{' {
 		return job.Invalid("policy", "must be an object")
 	}
-	if _, err := s.admit.Resolve(r.Context(), web.Tenant(r), raw); err != nil {
+	if _, err := s.Admit.Resolve(r.Context(), web.Tenant(r), raw); err != nil {
 		return err
 	}
 	if err := s.Store.PutPolicy(r.Context(), web.Tenant(r), name, raw); err != nil {
@@ -75,11 +75,11 @@ func (s *Server) explainPolicy(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	p, err := s.admit.Resolve(r.Context(), web.Tenant(r), raw)
+	p, err := s.Admit.Resolve(r.Context(), web.Tenant(r), raw)
 	if err != nil {
 		return err
 	}
-	out, err := explain(p, use, s.fleet.List())
+	out, err := explain(p, use, s.Workers.List())
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/api"
-	"github.com/assay-run/assay/internal/httpapi"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/policy"
@@ -20,7 +19,7 @@ import (
 // job by itself passes nothing that waits for the same workers.
 func TestPoolsOfJobs(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, func(c *httpapi.Config) { c.Pools = placement.Pools{"apart": {Exclusive: true}} })
+	f := newFleet(t, func(c *parts) { c.Pools = placement.Pools{"apart": {Exclusive: true}} })
 	host, err := json.Marshal(policy.Host{Isolations: []policy.Isolation{policy.Task}, Cores: 2, Memory: job.GiB})
 	if err != nil {
 		t.Fatal(err)

@@ -77,7 +77,7 @@ type page struct {
 func (s *Server) awaitPage(r *http.Request, id job.ID, p page, wait time.Duration) (page, error) {
 	var changed <-chan struct{}
 	if wait > 0 {
-		c, stop := s.Dispatcher.WatchBatch(id)
+		c, stop := s.Watcher.WatchBatch(id)
 		defer stop()
 		changed = throttle(r.Context(), c)
 	}

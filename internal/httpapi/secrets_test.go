@@ -56,7 +56,7 @@ func TestSecretsThatAreRefused(t *testing.T) {
 	resp, answer = f.do("DELETE", "/v1/secrets/none", "")
 	checkProblem(t, resp, answer, http.StatusNotFound, "", 0)
 
-	keyless := newFleet(t, func(c *httpapi.Config) {
+	keyless := newFleet(t, func(c *parts) {
 		k, err := secret.New("", c.Store)
 		if err != nil {
 			t.Fatal(err)

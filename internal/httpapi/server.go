@@ -31,9 +31,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Dispatcher is what the API needs of the dispatcher beside it.
-type Dispatcher interface {
-	intake.Dispatcher
+// Watcher says when something may have changed; the dispatcher beside the API is one.
+type Watcher interface {
 	// WatchRecord is WatchJob for who wants the record only. Where it was written
 	// by way of this dispatcher, record returns it; else nil.
 	WatchRecord(job.ID) (changed <-chan struct{}, record func() json.RawMessage, stop func())
@@ -56,7 +55,6 @@ type Queue interface {
 
 // Secrets keeps what jobs are told; *secret.Keeper is one.
 type Secrets interface {
-	admit.Secrets
 	Put(ctx context.Context, tenant, name, value string) error
 	List(ctx context.Context, tenant string) ([]store.StoredSecret, error)
 	Delete(ctx context.Context, tenant, name string) error
@@ -69,25 +67,26 @@ type Objects interface {
 	StatBlob(ctx context.Context, tenant, ref string) (object.Info, error)
 }
 
-// Config is what a Server stands on. Every field is needed unless it says
+// Config is what a Server stands on: what does the work, and what is only read. Every field is needed unless it says
 // otherwise.
 type Config struct {
-	Store      store.Store
-	Secrets    Secrets
-	Objects    Objects
-	Dispatcher Dispatcher
-	Canceler   Canceler
-	Sessions   session.Line     // nil: there are none here
-	Callbacks  intake.Callbacks // nil: none are sent from here
-	Auth       Authenticator
-	Queue      Queue           // only to say how it is
-	Pools      placement.Pools // what is said of pools; optional
-	Workers    *fleet.Fleet    // who is connected; default: what Store says
-	Fleet      admin.Fleet     // is told what operators do; optional
-	Version    string          // of this program; optional
-	Limits     Limits          // of what it bears; optional
-	Metrics    http.Handler    // served at /metrics, to operators; optional
-	Log        *slog.Logger    // optional
+	Admit    *admit.Admitter  // judges policies
+	Intake   *intake.Service  // takes jobs in
+	Sessions *session.Service // opens sessions and speaks with them
+	Admin    *admin.Admin     // does what operators ask for
+	Workers  *fleet.Fleet     // who is connected
+
+	Store    store.Store
+	Secrets  Secrets
+	Objects  Objects
+	Watcher  Watcher
+	Canceler Canceler
+	Auth     Authenticator
+	Queue    Queue           // only to say how it is
+	Pools    placement.Pools // what is said of pools; optional
+	Limits   Limits          // of what it bears; optional
+	Metrics  http.Handler    // served at /metrics, to operators; optional
+	Log      *slog.Logger    // optional
 }
 
 // Server answers the API.
@@ -96,12 +95,8 @@ type Server struct {
 	mux *http.ServeMux
 	// nowhere answers for what no route matches.
 	nowhere  http.Handler
-	admit    *admit.Admitter
-	intake   *intake.Service
 	sessions *sessions.Handlers
 	files    *files.Files
-	admin    *admin.Admin
-	fleet    *fleet.Fleet
 
 	fixed map[string][]string // methods of the addresses that are not of a pattern
 
@@ -119,34 +114,17 @@ func New(c Config) *Server {
 		c.Log = slog.Default()
 	}
 	c.Limits = c.Limits.withDefaults()
-	if c.Workers == nil {
-		c.Workers = fleet.New(fleet.Config{Pools: c.Pools, Every: time.Second, Log: c.Log}, c.Store)
-	}
-	s := &Server{Config: c, mux: http.NewServeMux(), fleet: c.Workers}
-	s.admit = &admit.Admitter{
-		Policies: c.Store,
-		Tenants:  admit.Recent(c.Store),
-		Blobs:    c.Objects,
-		Secrets:  c.Secrets,
-		Pool:     s.fleet.Pool,
-		Reserved: s.fleet.Reserved,
-		Room:     s.fleet.Room,
-		Hosts:    s.fleet.Hosts,
-	}
-	s.admin = &admin.Admin{Store: c.Store, Fleet: c.Fleet, Wake: func() { c.Dispatcher.Wake() }, Stop: func(worker string, l store.LeaseRef) error { return c.Canceler.SendCancel(worker, l) }, Pool: s.fleet.Pool, Version: c.Version, Log: c.Log}
+	s := &Server{Config: c, mux: http.NewServeMux()}
 	s.requests = share.NewPot("requests at once", int64(c.Limits.Requests))
 	s.spool = share.NewPot("uploads", int64(c.Limits.Spool))
 	s.reads = share.NewTurns(c.Limits.Reads)
 	s.watching.Store = c.Store
 	s.leases.Store = c.Store
-	s.quotas.Ceiling = s.admit.Ceiling
+	s.quotas.Ceiling = c.Admit.Ceiling
 	s.memory = share.NewPot("bodies in memory", int64(c.Limits.Memory))
 	s.glance = newGlance(c.Store)
-	s.intake = intake.New(intake.Config{Store: c.Store, Admit: s.admit, Dispatcher: c.Dispatcher, Fleet: s.fleet, Callbacks: c.Callbacks,
-		Queued: c.Limits.Queued, Batches: c.Limits.Batches, Log: c.Log})
 	s.files = &files.Files{Objects: c.Objects}
-	s.sessions = &sessions.Handlers{Store: c.Store, Objects: c.Objects, Files: s.files, Reads: s.reads,
-		Sessions: session.New(session.Config{Store: c.Store, Line: c.Sessions, Fleet: c.Workers, Admit: s.admit, Log: c.Log})}
+	s.sessions = &sessions.Handlers{Store: c.Store, Objects: c.Objects, Files: s.files, Reads: s.reads, Sessions: c.Sessions}
 	for _, r := range s.routes() {
 		s.fix(r.Pattern)
 		s.mux.Handle(r.Pattern, s.wrap(r))

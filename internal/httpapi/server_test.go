@@ -72,7 +72,7 @@ func TestShutdownEndsWaiting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := httpapi.NewHTTPServer(httpapi.New(httpapi.Config{Store: f.store, Objects: f.objects, Dispatcher: f.runner, Canceler: f.runner, Queue: f.runner, Auth: httpapi.Open{}}))
+	srv := httpapi.NewHTTPServer(httpapi.New((&parts{Dispatcher: f.runner, Config: httpapi.Config{Store: f.store, Objects: f.objects, Canceler: f.runner, Queue: f.runner, Auth: httpapi.Open{}}}).wired()))
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
 	transport := &http.Transport{}

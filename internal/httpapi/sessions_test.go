@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/assay-run/assay/internal/httpapi"
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue"
@@ -72,7 +72,7 @@ func (l *late) left() int {
 func withLate(t *testing.T, workers ...string) (*fleet, *late) {
 	t.Helper()
 	l := &late{asked: make(chan struct{}, 9), held: map[job.ID]string{}, closing: map[job.ID]int{}}
-	f := newFleet(t, func(c *httpapi.Config) { c.Sessions = l })
+	f := newFleet(t, func(c *parts) { c.Line = l })
 	host, err := json.Marshal(map[string]any{"isolations": []string{"cell"}})
 	if err != nil {
 		t.Fatal(err)
@@ -157,7 +157,7 @@ func TestRefusedSessionsAreNotClosed(t *testing.T) {
 // idempotency key that was used before.
 func TestEndedSessionsAreConflicts(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, func(c *httpapi.Config) { c.Sessions = &holders{} })
+	f := newFleet(t, func(c *parts) { c.Line = &holders{} })
 	v := job.Session{ID: job.NewID(), State: job.SessionLive, Worker: "w", CreatedAt: time.Now(), Spec: job.SessionSpec{Kind: job.SessionPython}}
 	if err := f.store.PutSession(t.Context(), "default", v, 0); err != nil {
 		t.Fatal(err)
@@ -184,4 +184,47 @@ func TestEndedSessionsAreConflicts(t *testing.T) {
 	}
 	resp, text := f.do("PUT", at+"/functions", `{"functions":null}`)
 	checkProblem(t, resp, text, 422, "functions", 0)
+}
+
+// What was executed is listed by both names of the route, page by page, in the field of that name.
+func TestExecutionsByBothNames(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	v := job.Session{ID: job.NewID(), State: job.SessionLive, Worker: "w", CreatedAt: time.Now(), Spec: job.SessionSpec{Kind: job.SessionPython}}
+	if err := f.store.PutSession(t.Context(), "default", v, 0); err != nil {
+		t.Fatal(err)
+	}
+	var ids []job.ID
+	for _, code := range []string{"x = 1", "x"} {
+		e := job.Execute{ID: job.NewID(), SessionID: v.ID, Outcome: job.Succeeded, Alive: true}
+		raw, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.store.PutExecute(t.Context(), store.Executed{Session: v.ID, ID: e.ID, Code: code, Result: raw}); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, e.ID)
+	}
+	for _, name := range []string{"executions", "executes"} {
+		at := "/v1/sessions/" + string(v.ID) + "/" + name
+		for query, want := range map[string][]job.ID{"": ids, "?limit=1": ids[:1], "?after=" + string(ids[0]): ids[1:], "?after=" + string(ids[1]): {}} {
+			resp, body := f.do("GET", at+query, "")
+			var list map[string][]store.Executed
+			if err := json.Unmarshal([]byte(body), &list); err != nil || resp.StatusCode != http.StatusOK || len(list) != 1 || list[name] == nil {
+				t.Errorf("%s%s: %d %v %s", name, query, resp.StatusCode, err, body)
+			}
+			got := []job.ID{}
+			for _, e := range list[name] {
+				got = append(got, e.ID)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s%s: %v, want %v", name, query, got, want)
+			}
+		}
+		resp, body := f.do("GET", at+"?after=x", "")
+		checkProblem(t, resp, body, 422, "after", 0)
+		resp, body = f.do("GET", "/v1/sessions/"+string(job.NewID())+"/"+name, "")
+		checkProblem(t, resp, body, 404, "", 0)
+	}
 }

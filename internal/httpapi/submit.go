@@ -70,7 +70,7 @@ func (s *Server) submitLines(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.intake.CheckRoom(r.Context(), b.Tenant); err != nil {
+	if err := s.Intake.CheckRoom(r.Context(), b.Tenant); err != nil {
 		return err // before the body has come
 	}
 	sum := sha256.New()
@@ -160,7 +160,7 @@ func newBatch(r *http.Request) intake.Batch {
 
 // take submits a batch and answers with it.
 func (s *Server) take(w http.ResponseWriter, r *http.Request, b intake.Batch) error {
-	id, replayed, err := s.intake.SubmitBatch(r.Context(), b)
+	id, replayed, err := s.Intake.SubmitBatch(r.Context(), b)
 	if err != nil {
 		return err
 	}

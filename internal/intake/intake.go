@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 
@@ -54,8 +55,8 @@ type Config struct {
 	Dispatcher Dispatcher
 	Fleet      Fleet
 	Callbacks  Callbacks // nil: none are sent from here
-	Queued     int64     // jobs of a tenant that are not over, unless its ceiling says so
-	Batches    int64     // the same of its batches
+	Queued     int64     // jobs of a tenant that are not over, unless its ceiling says so; 0: 10 million
+	Batches    int64     // the same of its batches; 0: 100,000
 	Log        *slog.Logger
 }
 
@@ -66,4 +67,7 @@ type Service struct {
 }
 
 // New returns a Service.
-func New(c Config) *Service { return &Service{Config: c, waiting: waiting{store: c.Store}} }
+func New(c Config) *Service {
+	c.Queued, c.Batches = cmp.Or(c.Queued, 10_000_000), cmp.Or(c.Batches, 100_000)
+	return &Service{Config: c, waiting: waiting{store: c.Store}}
+}

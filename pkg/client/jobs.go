@@ -170,17 +170,18 @@ func (c *Client) CancelLabeled(ctx context.Context, labels map[string]string) (a
 
 // JobFilter says which jobs are listed: those to which all of it applies.
 type JobFilter struct {
-	State  job.State         // empty: any
-	Batch  job.ID            // empty: any, and none
-	Labels map[string]string // its own or its batch's
-	Since  time.Time         // submitted then or later; zero: ever
+	State   job.State         // empty: any
+	Outcome job.Outcome       // how it ended; empty: any, and not yet
+	Batch   job.ID            // empty: any, and none
+	Labels  map[string]string // its own or its batch's
+	Since   time.Time         // submitted then or later; zero: ever
 }
 
 // Jobs lists jobs, those submitted last first. Where few of very many are asked for, it
 // takes many requests.
 func (c *Client) Jobs(ctx context.Context, f JobFilter) iter.Seq2[job.Summary, error] {
 	q := url.Values{"limit": {"200"}}
-	for name, text := range map[string]string{"state": string(f.State), "batch": string(f.Batch)} {
+	for name, text := range map[string]string{"state": string(f.State), "outcome": string(f.Outcome), "batch": string(f.Batch)} {
 		if text != "" {
 			q.Set(name, text)
 		}

@@ -53,8 +53,8 @@ func (c *Client) CloseSession(ctx context.Context, id job.ID) (*job.Session, err
 	return &out, c.once(ctx, http.MethodDelete, sessionPath(id), nil, &out)
 }
 
-// Execute runs a snippet or a command in a session. It is said once: whether an
-// execute without an answer happened is in the session's list of executes.
+// Execute runs a snippet or a command in a session. It is sent once: whether an
+// execution without an answer happened is in the session's list (see Executions).
 func (c *Client) Execute(ctx context.Context, id job.ID, rq api.ExecuteRequest) (*job.Execute, error) {
 	var out job.Execute
 	return &out, c.once(ctx, http.MethodPost, sessionPath(id)+"/execute", rq, &out)
@@ -142,7 +142,7 @@ func filePath(id job.ID, path string) string {
 }
 
 // ExportArtifacts keeps the files of a session that its policy names (artifacts), as they
-// are between two executes, and returns what is kept. They take the place of those of the
+// are between two executions, and returns what is kept. They take the place of those of the
 // export before, and stay when the session has ended, which exports them once more.
 func (c *Client) ExportArtifacts(ctx context.Context, id job.ID) (*job.Export, error) {
 	var out job.Export
@@ -166,7 +166,14 @@ func (c *Client) ExportedArtifact(ctx context.Context, id job.ID, path string) (
 	return resp.Body, nil
 }
 
-// Executes lists what was executed in a session after one, oldest first.
+// Executions lists what was executed in a session after one, oldest first. It asks by the older name of the route, which
+// dispatchers of every version answer.
+func (c *Client) Executions(ctx context.Context, id, after job.ID) (*api.ExecutionList, error) {
+	l, err := c.Executes(ctx, id, after)
+	return &api.ExecutionList{Executions: l.Executes}, err
+}
+
+// Executes is Executions by its older name, which stays.
 func (c *Client) Executes(ctx context.Context, id, after job.ID) (*api.ExecuteList, error) {
 	var out api.ExecuteList
 	rq := get(sessionPath(id)+"/executes", nil)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// SessionKind is what a session's executes are.
+// SessionKind is what is executed in a session.
 type SessionKind string
 
 // The kinds.
@@ -50,10 +50,10 @@ type Session struct {
 	CreatedAt time.Time    `json:"created_at"`
 	EndedAt   *time.Time   `json:"ended_at,omitempty"`
 
-	Enforcement []Enforcement `json:"enforcement,omitempty"` // of its policy, in every execute
+	Enforcement []Enforcement `json:"enforcement,omitempty"` // of its policy, in every execution
 }
 
-// Execute is what came of one execute in a session.
+// Execute is what came of one execution in a session.
 type Execute struct {
 	ID        ID                  `json:"id"`
 	SessionID ID                  `json:"session_id"`
@@ -68,8 +68,8 @@ type Execute struct {
 	Variables map[string]Variable `json:"variables,omitempty"` // new and changed
 	Display   []Display           `json:"display,omitempty"`
 	WallMS    float64             `json:"wall_ms"`         // as the session itself measured it
-	Usage     Usage               `json:"usage"`           // as the worker did: CPU since the end of the execute before, peaks since the beginning
-	Calls     int                 `json:"calls,omitempty"` // of host functions
+	Usage     Usage               `json:"usage"`           // as the worker did: CPU since the end of the execution before, peaks since the beginning
+	Calls     int                 `json:"calls,omitempty"` // of host functions, those that were refused among them
 	Alive     bool                `json:"alive"`           // whether the session is, after it
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/test/bench/stats"
 )
 
 const (
@@ -21,7 +22,7 @@ const (
 // jobs that write them to their output, which is kept: two of either a second. What
 // the writing itself costs is the same, so "ratio" is what the results cost others: the rate
 // beside the latter to that beside the former.
-func bigresult(ctx context.Context, b *bench) (r report, err error) {
+func bigresult(ctx context.Context, b *bench) (r stats.Report, err error) {
 	t, err := b.target(ctx)
 	if err != nil {
 		return nil, err
@@ -46,7 +47,7 @@ func bigresult(ctx context.Context, b *bench) (r report, err error) {
 			err = lerr
 		}
 		sum.add(o)
-		return rate(o.jobs, o.took), n, err
+		return stats.Rate(o.jobs, o.took), n, err
 	}
 	alone, _, err := measure("small jobs alone", "")
 	if err != nil {
@@ -65,7 +66,7 @@ func bigresult(ctx context.Context, b *bench) (r report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	peak, err := dispatcher.kilobytes("status", "VmHWM")
+	peak, err := dispatcher.Kilobytes("status", "VmHWM")
 	if err != nil {
 		return nil, err
 	}
@@ -75,9 +76,9 @@ func bigresult(ctx context.Context, b *bench) (r report, err error) {
 	}
 	r = sum.report(ms)
 	r["jobs_per_s_alone"], r["jobs_per_s_dropped"], r["jobs_per_s_kept"] = alone, dropped, kept
-	r["large_dropped"], r["large_kept"], r["rss_peak_mb"] = many, large, round(float64(peak)/1024, 1)
-	r["ratio"], r["ratio_alone"] = round(kept/dropped, 3), round(kept/alone, 3)
-	r.noted(isolation, note)
+	r["large_dropped"], r["large_kept"], r["rss_peak_mb"] = many, large, stats.Round(float64(peak)/1024, 1)
+	r["ratio"], r["ratio_alone"] = stats.Round(kept/dropped, 3), stats.Round(kept/alone, 3)
+	r.Noted(isolation, note)
 	return r, nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/assay-run/assay/examples/humaneval"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/test/bench/stats"
 )
 
 // What canary saturates a machine with, and the limit of its programs: each takes some milliseconds of it.
@@ -25,7 +26,7 @@ const (
 
 // canary grades the whole example on the idle machine and on a saturated one, round by round, and
 // compares the verdicts program by program: "differ" says how many were not the same.
-func canary(ctx context.Context, b *bench) (r report, err error) {
+func canary(ctx context.Context, b *bench) (r stats.Report, err error) {
 	t, isolation, note, err := b.cellTarget(ctx)
 	if err != nil {
 		return nil, err
@@ -69,11 +70,11 @@ func canary(ctx context.Context, b *bench) (r report, err error) {
 			}
 		}
 	}
-	r = report{
+	r = stats.Report{
 		"programs": len(specs), "rounds": rounds, "differ": differ, "wrong_verdicts": wrong,
-		"idle_seconds": round(idle.Seconds()/float64(rounds), 2), "saturated_seconds": round(busy.Seconds()/float64(rounds), 2),
+		"idle_seconds": stats.Round(idle.Seconds()/float64(rounds), 2), "saturated_seconds": stats.Round(busy.Seconds()/float64(rounds), 2),
 	}
-	r.noted(isolation, note)
+	r.Noted(isolation, note)
 	return r, nil
 }
 

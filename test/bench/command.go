@@ -1,5 +1,9 @@
 package main
 
-import "context"
+import (
+	"context"
 
-func command(ctx context.Context, b *bench) (report, error) { return b.inCells(ctx, trueJob) }
+	"github.com/assay-run/assay/test/bench/stats"
+)
+
+func command(ctx context.Context, b *bench) (stats.Report, error) { return b.inCells(ctx, trueJob) }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/test/bench/bare"
+	"github.com/assay-run/assay/test/bench/stats"
 )
 
 // What the programs of contention need, and their limit.
@@ -29,7 +31,7 @@ const (
 // "toy_p95_ms". "makespan_ratio" is how long all took, in parts of the CPU time that they
 // need on all cores, where a toy needs what the same program does as a process of its own, beside
 // no others; "makespan_toys_free" is the same as if toys needed nothing.
-func contention(ctx context.Context, b *bench) (r report, err error) {
+func contention(ctx context.Context, b *bench) (r stats.Report, err error) {
 	t, isolation, note, err := b.cellTarget(ctx)
 	if err != nil {
 		return nil, err
@@ -49,7 +51,7 @@ func contention(ctx context.Context, b *bench) (r report, err error) {
 			return nil, err
 		}
 	}
-	toyNeeds, err := bareCPU(ctx, toy.Program.Python.Code, 20)
+	toyNeeds, err := bare.CPU(ctx, toy.Program.Python.Code, 20)
 	if err != nil {
 		return nil, err
 	}
@@ -126,13 +128,13 @@ func contention(ctx context.Context, b *bench) (r report, err error) {
 		}
 	}
 	need := float64(n)*contendedCPU + float64(late)*2.5
-	makespan := func(need float64) float64 { return round(took.Seconds()/(need/float64(cores)), 3) }
-	r = report{
-		"programs": n, "toys": len(ms), "falsely_timed_out": untrue, "not_timed_out": missed, "seconds": round(took.Seconds(), 3),
+	makespan := func(need float64) float64 { return stats.Round(took.Seconds()/(need/float64(cores)), 3) }
+	r = stats.Report{
+		"programs": n, "toys": len(ms), "falsely_timed_out": untrue, "not_timed_out": missed, "seconds": stats.Round(took.Seconds(), 3),
 		"makespan_ratio": makespan(need + float64(len(ms))*toyNeeds.Seconds()), "makespan_toys_free": makespan(need),
-		"toy_cpu_ms": round(job.Milliseconds(toyNeeds), 3), "toy_p50_ms": percentile(ms, 0.5), "toy_p95_ms": percentile(ms, 0.95),
+		"toy_cpu_ms": stats.Round(job.Milliseconds(toyNeeds), 3), "toy_p50_ms": stats.Percentile(ms, 0.5), "toy_p95_ms": stats.Percentile(ms, 0.95),
 	}
-	r.noted(isolation, note)
+	r.Noted(isolation, note)
 	return r, nil
 }
 

@@ -8,6 +8,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/assay-run/assay/test/bench/procs"
+	"github.com/assay-run/assay/test/bench/stats"
 )
 
 // cpu is the CPU time so far of the parts of a fleet of our own. Beside the rate
@@ -20,23 +23,23 @@ func (t *target) cpuNow() (cpu, error) {
 	if t.cmd == nil {
 		return nil, errNotOurs
 	}
-	all, err := processes()
+	all, err := procs.All()
 	if err != nil {
 		return nil, err
 	}
 	out := cpu{}
-	if self, ok := readProc("/proc/self"); ok {
-		out["client"] = self.cpu
+	if self, ok := procs.Read("/proc/self"); ok {
+		out["client"] = self.CPU
 	}
-	for _, p := range below(all, t.cmd.Process.Pid) {
+	for _, p := range procs.Below(all, t.cmd.Process.Pid) {
 		part := "rest"
-		switch name := filepath.Base(p.args[0]); {
+		switch name := filepath.Base(p.Args[0]); {
 		case name == "dispatcher", name == "worker":
 			part = name
 		case strings.HasPrefix(name, "postgres"):
 			part = "postgres"
 		}
-		out[part] += p.cpu
+		out[part] += p.CPU
 	}
 	out["sandboxes"], err = t.sandboxCPU(all)
 	return out, err
@@ -44,13 +47,13 @@ func (t *target) cpuNow() (cpu, error) {
 
 // sandboxCPU is what the worker's control group has used. It is found by one of
 // its members: whatever a shim of this fleet's containerd has started.
-func (t *target) sandboxCPU(all map[int]proc) (time.Duration, error) {
+func (t *target) sandboxCPU(all map[int]procs.Process) (time.Duration, error) {
 	for _, shim := range all {
-		if !strings.Contains(filepath.Base(shim.args[0]), "containerd-shim") || !strings.Contains(strings.Join(shim.args, " "), t.dir) {
+		if !strings.Contains(filepath.Base(shim.Args[0]), "containerd-shim") || !strings.Contains(strings.Join(shim.Args, " "), t.dir) {
 			continue
 		}
-		for _, p := range below(all, shim.pid) {
-			raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", p.pid))
+		for _, p := range procs.Below(all, shim.PID) {
+			raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", p.PID))
 			if err != nil {
 				continue
 			}
@@ -88,8 +91,8 @@ func (c cpu) perJob(before cpu, n int) map[string]float64 {
 	for part, d := range c {
 		d -= before[part]
 		sum += d
-		out[part] = round(d.Seconds()*1000/float64(max(n, 1)), 3)
+		out[part] = stats.Round(d.Seconds()*1000/float64(max(n, 1)), 3)
 	}
-	out["all"] = round(sum.Seconds()*1000/float64(max(n, 1)), 3)
+	out["all"] = stats.Round(sum.Seconds()*1000/float64(max(n, 1)), 3)
 	return out
 }

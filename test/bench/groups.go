@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/assay-run/assay/test/bench/stats"
 )
 
 // groupSteps are the numbers of live batches beside which it is measured: few before and
@@ -25,7 +27,7 @@ const (
 // "ratio" is the rate beside 10,000 to the mean rate beside 10, "look_ratio" that of the mean
 // times of a look of the scheduler. The rows of the batches are written into the database, all
 // at once.
-func groups(ctx context.Context, b *bench) (r report, err error) {
+func groups(ctx context.Context, b *bench) (r stats.Report, err error) {
 	t, err := b.target(ctx, noopEnv)
 	if err != nil {
 		return nil, err
@@ -50,7 +52,7 @@ func groups(ctx context.Context, b *bench) (r report, err error) {
 		if n*jobs < 2*(groupWarm+groupMeasure) { // they are to live until the end
 			jobs = 2 * (groupWarm + groupMeasure) / n
 		}
-		if err := db.run(ctx, liveBatches(n, jobs)); err != nil {
+		if err := db.Run(ctx, liveBatches(n, jobs)); err != nil {
 			return nil, fmt.Errorf("make %d batches: %w", n, err)
 		}
 		got, look, err := t.recordingRate(ctx)
@@ -58,22 +60,15 @@ func groups(ctx context.Context, b *bench) (r report, err error) {
 			return nil, err
 		}
 		rates[n], looks[n] = append(rates[n], got), append(looks[n], look)
-		if err := db.run(ctx, endBatches); err != nil {
+		if err := db.Run(ctx, endBatches); err != nil {
 			return nil, fmt.Errorf("remove %d batches: %w", n, err)
 		}
 	}
 	few, many := groupSteps[0], groupSteps[1]
-	return report{
+	return stats.Report{
 		"jobs_per_batch": each, "jobs_per_s_by_batches": rates, "look_ms_by_batches": looks,
-		"ratio": round(mean(rates[many])/mean(rates[few]), 3), "look_ratio": round(mean(looks[many])/mean(looks[few]), 3),
+		"ratio": stats.Round(stats.Mean(rates[many])/stats.Mean(rates[few]), 3), "look_ratio": stats.Round(stats.Mean(looks[many])/stats.Mean(looks[few]), 3),
 	}, nil
-}
-
-func mean(of []float64) (m float64) {
-	for _, v := range of {
-		m += v / float64(len(of))
-	}
-	return m
 }
 
 // liveBatches writes n batches of so many queued jobs each, like those of the last batch that
@@ -122,8 +117,8 @@ func (t *target) recordingRate(ctx context.Context) (jobs, lookMS float64, err e
 		case began.IsZero() && now[recorded] >= start[recorded]+groupWarm:
 			began, from = time.Now(), now
 		case !began.IsZero() && now[recorded] >= from[recorded]+groupMeasure:
-			return rate(int(now[recorded]-from[recorded]), time.Since(began)),
-				round((now[ms]-from[ms])/max(now[looks]-from[looks], 1), 3), nil
+			return stats.Rate(int(now[recorded]-from[recorded]), time.Since(began)),
+				stats.Round((now[ms]-from[ms])/max(now[looks]-from[looks], 1), 3), nil
 		}
 	}
 	return 0, 0, fmt.Errorf("%d jobs were not recorded within 3 minutes", groupWarm+groupMeasure)

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/assay-run/assay/test/bench/database"
+	"github.com/assay-run/assay/test/bench/stats"
 )
 
 // historySteps are the numbers of days of kept history with which it is measured.
@@ -16,7 +19,7 @@ const historyRows = 20
 // today's, as many as a fleet keeps: none, 35 days, 365, none, 365 and none. A ratio is the
 // mean rate with so many days to that without; "ratio" is that of the most, which has as
 // much without before it as after it: a machine that gets slower does not show.
-func history(ctx context.Context, b *bench) (r report, err error) {
+func history(ctx context.Context, b *bench) (r stats.Report, err error) {
 	t, err := b.target(ctx, noopEnv, "ASSAY_RETENTION=0")
 	if err != nil {
 		return nil, err
@@ -43,7 +46,7 @@ func history(ctx context.Context, b *bench) (r report, err error) {
 			return 0, err
 		}
 		sum.add(o)
-		return rate(o.jobs, o.took), nil
+		return stats.Rate(o.jobs, o.took), nil
 	}
 	had := 0
 	for _, days := range historySteps {
@@ -69,7 +72,7 @@ func history(ctx context.Context, b *bench) (r report, err error) {
 	}
 	r = sum.report(ms)
 	r["jobs_per_s_by_days"] = rates
-	r["ratio_35"], r["ratio"] = round(mean(rates[35])/mean(rates[0]), 3), round(mean(rates[365])/mean(rates[0]), 3)
+	r["ratio_35"], r["ratio"] = stats.Round(stats.Mean(rates[35])/stats.Mean(rates[0]), 3), stats.Round(stats.Mean(rates[365])/stats.Mean(rates[0]), 3)
 	return r, nil
 }
 
@@ -93,7 +96,7 @@ INSERT INTO results SELECT (jsonb_populate_record(r, jsonb_build_object('id', i.
 var parents = []string{"jobs", "specs", "attempts", "results"}
 
 // addDays adds the days of the history from one number of them to another.
-func addDays(ctx context.Context, db database, from, to int) error {
+func addDays(ctx context.Context, db database.URL, from, to int) error {
 	var script []string
 	for n := from; n < to; n++ {
 		day := oldDay(n).Format(time.DateOnly)
@@ -102,16 +105,16 @@ func addDays(ctx context.Context, db database, from, to int) error {
 		}
 		script = append(script, fmt.Sprintf(oldRows, day, historyRows))
 	}
-	return db.run(ctx, script)
+	return db.Run(ctx, script)
 }
 
 // dropDays removes so many days of the history.
-func dropDays(ctx context.Context, db database, days int) error {
+func dropDays(ctx context.Context, db database.URL, days int) error {
 	var script []string
 	for n := range days {
 		for _, parent := range parents {
 			script = append(script, fmt.Sprintf(`DROP TABLE %s_%s`, parent, oldDay(n).Format("20060102")))
 		}
 	}
-	return db.run(ctx, script)
+	return db.Run(ctx, script)
 }

@@ -10,11 +10,13 @@ import (
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/test/bench/procs"
+	"github.com/assay-run/assay/test/bench/stats"
 )
 
 // idle measures the memory of warm slots, as many as a worker of this host keeps ready: the proportional share (PSS) of every
 // process that exists for them, shims included, by the slot.
-func idle(ctx context.Context, b *bench) (r report, err error) {
+func idle(ctx context.Context, b *bench) (r stats.Report, err error) {
 	slots := b.n
 	if slots == 0 {
 		slots = 100
@@ -29,7 +31,7 @@ func idle(ctx context.Context, b *bench) (r report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	address, err := worker.env("ASSAY_CONTAINERD_ADDRESS")
+	address, err := worker.Env("ASSAY_CONTAINERD_ADDRESS")
 	if err != nil {
 		return nil, err
 	}
@@ -42,8 +44,8 @@ func idle(ctx context.Context, b *bench) (r report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r = report{"slots": n, "seconds": round(time.Since(began).Seconds(), 3), "mb_per_slot": round(float64(kb)/1024/float64(n), 2)}
-	r.noted(isolation, note)
+	r = stats.Report{"slots": n, "seconds": stats.Round(time.Since(began).Seconds(), 3), "mb_per_slot": stats.Round(float64(kb)/1024/float64(n), 2)}
+	r.Noted(isolation, note)
 	return r, nil
 }
 
@@ -84,20 +86,20 @@ func settled(ctx context.Context, address string) (n int, kb int64, err error) {
 // address, and the memory of all their processes. A slot is a process 1 in the
 // innermost pid namespaces that there are: a box of a cell, or a container.
 func standing(address string) (n int, kb int64, err error) {
-	all, err := processes()
+	all, err := procs.All()
 	if err != nil {
 		return 0, 0, err
 	}
 	depth := 0
 	for _, p := range all {
-		if i := slices.Index(p.args, "-address"); i < 0 || i+1 >= len(p.args) || p.args[i+1] != address {
+		if i := slices.Index(p.Args, "-address"); i < 0 || i+1 >= len(p.Args) || p.Args[i+1] != address {
 			continue
 		}
-		for _, q := range below(all, p.pid) {
-			if size, err := q.kilobytes("smaps_rollup", "Pss"); err == nil { // else it has just ended
+		for _, q := range procs.Below(all, p.PID) {
+			if size, err := q.Kilobytes("smaps_rollup", "Pss"); err == nil { // else it has just ended
 				kb += size
 			}
-			switch level, first := q.namespaces(); {
+			switch level, first := q.Namespaces(); {
 			case !first || level < depth:
 			case level > depth:
 				depth, n = level, 1

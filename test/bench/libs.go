@@ -14,6 +14,8 @@ import (
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/test/bench/bare"
+	"github.com/assay-run/assay/test/bench/stats"
 )
 
 // library is a program that imports packages.
@@ -29,7 +31,7 @@ var libraries = []library{
 // libs measures programs that import packages of their policy, in turn with a loop of
 // bare interpreters over the same packages and all cores. It needs a python3 of the
 // image's version, and packages from the index that the fleet has.
-func libs(ctx context.Context, b *bench) (r report, err error) {
+func libs(ctx context.Context, b *bench) (r stats.Report, err error) {
 	t, isolation, note, err := b.cellTarget(ctx)
 	if err != nil {
 		return nil, err
@@ -38,8 +40,8 @@ func libs(ctx context.Context, b *bench) (r report, err error) {
 	if t.cmd == nil {
 		return nil, errNotOurs
 	}
-	r = report{}
-	r.noted(isolation, note)
+	r = stats.Report{}
+	r.Noted(isolation, note)
 	before, err := t.said(ctx, libraries[0].spec(isolation, sight), 1)
 	if err != nil {
 		return nil, err
@@ -108,7 +110,7 @@ func (l library) spec(isolation policy.Isolation, code string) job.Spec {
 }
 
 // measure puts what l costs into r.
-func (l library) measure(ctx context.Context, b *bench, t *target, isolation policy.Isolation, r report) error {
+func (l library) measure(ctx context.Context, b *bench, t *target, isolation policy.Isolation, r stats.Report) error {
 	spec := l.spec(isolation, l.code)
 	b.logf("%s: building its environment", l.name)
 	res, err := t.Run(ctx, spec)
@@ -124,12 +126,12 @@ func (l library) measure(ctx context.Context, b *bench, t *target, isolation pol
 	}
 	part := b.duration / 4
 	b.logf("%s: bare interpreters", l.name)
-	one, err := bare(ctx, site, l.code, 1, min(part, 2*time.Second))
+	one, err := bare.PerSecond(ctx, site, l.code, 1, min(part, 2*time.Second))
 	if err != nil {
 		return err
 	}
-	r[l.name+"_first_ratio"] = round(res.Timings.RunMS/1000*one, 2)
-	loop, err := bare(ctx, site, l.code, runtime.NumCPU(), part)
+	r[l.name+"_first_ratio"] = stats.Round(res.Timings.RunMS/1000*one, 2)
+	loop, err := bare.PerSecond(ctx, site, l.code, runtime.NumCPU(), part)
 	if err != nil {
 		return err
 	}
@@ -152,7 +154,7 @@ func (l library) measure(ctx context.Context, b *bench, t *target, isolation pol
 	if err != nil {
 		return err
 	}
-	again, err := bare(ctx, site, l.code, runtime.NumCPU(), part)
+	again, err := bare.PerSecond(ctx, site, l.code, runtime.NumCPU(), part)
 	if err != nil {
 		return err
 	}
@@ -160,8 +162,8 @@ func (l library) measure(ctx context.Context, b *bench, t *target, isolation pol
 		return fmt.Errorf("%d of %d jobs did not succeed", o.errors, o.jobs)
 	}
 	loop = (loop + again) / 2
-	r[l.name+"_per_s"], r[l.name+"_bare_per_s"] = rate(o.jobs, o.took), round(loop, 2)
-	r[l.name+"_ratio"] = round(rate(o.jobs, o.took)/loop, 2)
+	r[l.name+"_per_s"], r[l.name+"_bare_per_s"] = stats.Rate(o.jobs, o.took), stats.Round(loop, 2)
+	r[l.name+"_ratio"] = stats.Round(stats.Rate(o.jobs, o.took)/loop, 2)
 	r[l.name+"_cpu_ms_per_job"] = after.perJob(before, o.jobs)
 	return nil
 }

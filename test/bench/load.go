@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,6 +15,7 @@ import (
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/test/bench/stats"
 )
 
 func pythonJob(isolation policy.Isolation) job.Spec {
@@ -139,16 +138,16 @@ func (t *target) latencies(ctx context.Context, batches []job.ID, most int) ([]f
 }
 
 // report puts the common fields together.
-func (o outcome) report(ms []float64) report {
-	return report{
-		"jobs": o.jobs, "errors": o.errors, "seconds": round(o.took.Seconds(), 3),
-		"jobs_per_s": rate(o.jobs, o.took),
-		"p50_ms":     percentile(ms, 0.50), "p99_ms": percentile(ms, 0.99),
+func (o outcome) report(ms []float64) stats.Report {
+	return stats.Report{
+		"jobs": o.jobs, "errors": o.errors, "seconds": stats.Round(o.took.Seconds(), 3),
+		"jobs_per_s": stats.Rate(o.jobs, o.took),
+		"p50_ms":     stats.Percentile(ms, 0.50), "p99_ms": stats.Percentile(ms, 0.99),
 	}
 }
 
 // measured runs batches after a warm-up and reports them.
-func (b *bench) measured(ctx context.Context, t *target, spec job.Spec, first int) (report, error) {
+func (b *bench) measured(ctx context.Context, t *target, spec job.Spec, first int) (stats.Report, error) {
 	b.logf("warming up")
 	if _, err := t.runBatch(ctx, spec, max(first/4, 10)); err != nil {
 		return nil, err
@@ -173,20 +172,3 @@ func (b *bench) measured(ctx context.Context, t *target, spec job.Spec, first in
 
 // stopped joins the error of stopping the target to a scenario's own.
 func (t *target) stopped(err *error) { *err = errors.Join(*err, t.stop()) }
-
-func rate(n int, d time.Duration) float64 { return round(float64(n)/max(d.Seconds(), 1e-9), 2) }
-
-func round(f float64, digits int) float64 {
-	p := math.Pow10(digits)
-	return math.Round(f*p) / p
-}
-
-// percentile returns the q-quantile of values by the nearest rank; 0 of none.
-func percentile(values []float64, q float64) float64 {
-	if len(values) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(values))
-	rank := int(math.Ceil(q*float64(len(sorted)))) - 1
-	return round(sorted[min(max(rank, 0), len(sorted)-1)], 3)
-}

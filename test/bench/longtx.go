@@ -1,14 +1,10 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"os/exec"
-	"strings"
+
+	"github.com/assay-run/assay/test/bench/stats"
 )
 
 // longtxParts is in how many parts it is measured beside the transaction: what it keeps
@@ -19,7 +15,7 @@ const longtxParts = 4
 // jobs once and stays open, as a dump does: before, in some parts beside it, and after.
 // "ratio" is the rate beside it to the mean of the two without, "ratio_end" that of the
 // last part.
-func longtx(ctx context.Context, b *bench) (r report, err error) {
+func longtx(ctx context.Context, b *bench) (r stats.Report, err error) {
 	t, err := b.target(ctx, noopEnv)
 	if err != nil {
 		return nil, err
@@ -39,17 +35,17 @@ func longtx(ctx context.Context, b *bench) (r report, err error) {
 		b.logf("%s", what)
 		o, err := t.batches(ctx, spec, b.n, b.duration/longtxParts, 2000)
 		sum.add(o)
-		return rate(o.jobs, o.took), err
+		return stats.Rate(o.jobs, o.took), err
 	}
 	before, err := measure("without a transaction")
 	if err != nil {
 		return nil, err
 	}
-	tx, err := db.open(ctx, `BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM jobs; SELECT count(*) FROM batch_counts`)
+	tx, err := db.Open(ctx, `BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM jobs; SELECT count(*) FROM batch_counts`)
 	if err != nil {
 		return nil, err
 	}
-	defer tx.close() // of no use to it, if something failed
+	defer tx.Close() // of no use to it, if something failed
 	beside, all := make([]float64, longtxParts), 0.0
 	for i := range beside {
 		if beside[i], err = measure(fmt.Sprintf("beside one, part %d of %d", i+1, longtxParts)); err != nil {
@@ -57,7 +53,7 @@ func longtx(ctx context.Context, b *bench) (r report, err error) {
 		}
 		all += beside[i] / longtxParts
 	}
-	if err := tx.close(); err != nil {
+	if err := tx.Close(); err != nil {
 		return nil, err
 	}
 	after, err := measure("without one again")
@@ -70,52 +66,6 @@ func longtx(ctx context.Context, b *bench) (r report, err error) {
 	}
 	r, without := sum.report(ms), (before+after)/2
 	r["jobs_per_s_without"], r["jobs_per_s_beside"] = []float64{before, after}, beside
-	r["ratio"], r["ratio_end"] = round(all/without, 3), round(beside[longtxParts-1]/without, 3)
+	r["ratio"], r["ratio_end"] = stats.Round(all/without, 3), stats.Round(beside[longtxParts-1]/without, 3)
 	return r, nil
-}
-
-// session is a connection that stays as it is until it is closed.
-type session struct {
-	psql *exec.Cmd
-	in   io.WriteCloser
-	said bytes.Buffer
-}
-
-// open runs statements and returns when they are done; their transaction is still open.
-func (d database) open(ctx context.Context, script string) (*session, error) {
-	s := &session{psql: d.psql(ctx)}
-	s.psql.Stderr = &s.said
-	in, err := s.psql.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	s.in = in
-	out, err := s.psql.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := s.psql.Start(); err != nil {
-		return nil, err
-	}
-	if _, err = fmt.Fprintf(in, "%s;\n\\echo open\n", script); err == nil {
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			if lines.Text() == "open" {
-				return s, nil
-			}
-		}
-	}
-	return nil, fmt.Errorf("open a transaction: %w", errors.Join(err, s.close()))
-}
-
-// close ends it. Closing twice is the same as once.
-func (s *session) close() error {
-	if s.in == nil {
-		return nil
-	}
-	_ = s.in.Close()
-	s.in = nil
-	if err := s.psql.Wait(); err != nil {
-		return fmt.Errorf("psql: %w: %s", err, strings.TrimSpace(s.said.String()))
-	}
-	return nil
 }

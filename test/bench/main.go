@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -17,6 +16,9 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/assay-run/assay/test/bench/stats"
+	"github.com/assay-run/assay/test/bench/turns"
 )
 
 func main() {
@@ -32,7 +34,7 @@ func main() {
 // scenario measures one thing.
 type scenario struct {
 	about string
-	run   func(context.Context, *bench) (report, error)
+	run   func(context.Context, *bench) (stats.Report, error)
 	waits bool // it is one client that waits for each answer
 }
 
@@ -70,9 +72,6 @@ type bench struct {
 // logf tells a person what goes on.
 func (b *bench) logf(format string, args ...any) { fmt.Fprintf(b.log, "bench: "+format+"\n", args...) }
 
-// report is a scenario's JSON object.
-type report map[string]any
-
 func run(ctx context.Context, args []string, out, log io.Writer) error {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(log)
@@ -107,9 +106,9 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 		b.log = io.Discard
 	}
 	if *other != "" {
-		c := &comparison{scenario: *name, duration: *duration, rounds: *rounds, trees: [2]string{".", *other}, logf: b.logf}
-		r, err := c.run(ctx)
-		return write(out, *name, r, err)
+		c := &turns.Comparison{Scenario: *name, Duration: *duration, Rounds: *rounds, Trees: [2]string{".", *other}, Logf: b.logf}
+		r, err := c.Run(ctx)
+		return r.Write(out, *name, err)
 	}
 	if s.waits {
 		// Like the parts of a fleet, it has half of the machine: on two cores, one
@@ -117,14 +116,5 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 		runtime.GOMAXPROCS(max(runtime.NumCPU()/2, 1))
 	}
 	r, err := s.run(ctx, b)
-	return write(out, *name, r, err)
-}
-
-// write prints what a scenario reports.
-func write(out io.Writer, name string, r report, err error) error {
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	r["scenario"], r["cores"] = name, runtime.NumCPU()
-	return json.NewEncoder(out).Encode(r)
+	return r.Write(out, *name, err)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/test/bench/stats"
 )
 
 // noopEnv makes a fleet that runs nothing.
@@ -11,7 +12,7 @@ const noopEnv = "ASSAY_RUNTIME=noop"
 
 // noop measures everything but the running: accept, schedule, deliver, claim,
 // record.
-func noop(ctx context.Context, b *bench) (r report, err error) {
+func noop(ctx context.Context, b *bench) (r stats.Report, err error) {
 	t, err := b.target(ctx, noopEnv)
 	if err != nil {
 		return nil, err

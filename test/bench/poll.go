@@ -7,6 +7,7 @@ import (
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/test/bench/stats"
 )
 
 // smallBatch is what a large batch is compared with.
@@ -14,7 +15,7 @@ const smallBatch = 1000
 
 // poll measures GET /v1/batches/{id} on a finished batch: it must cost the same
 // whatever the batch's size.
-func poll(ctx context.Context, b *bench) (r report, err error) {
+func poll(ctx context.Context, b *bench) (r stats.Report, err error) {
 	t, err := b.target(ctx, noopEnv)
 	if err != nil {
 		return nil, err
@@ -44,8 +45,8 @@ func poll(ctx context.Context, b *bench) (r report, err error) {
 	}
 	r = outcome{jobs: n, took: took}.report(ms)
 	delete(r, "jobs_per_s")
-	r["polls"], r["polls_per_s"] = len(ms), rate(len(ms), took)
-	r["p50_ms_1000"] = percentile(smallMS, 0.5)
+	r["polls"], r["polls_per_s"] = len(ms), stats.Rate(len(ms), took)
+	r["p50_ms_1000"] = stats.Percentile(smallMS, 0.5)
 	return r, nil
 }
 

@@ -5,12 +5,13 @@ import (
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/test/bench/stats"
 )
 
-func python(ctx context.Context, b *bench) (report, error) { return b.inCells(ctx, pythonJob) }
+func python(ctx context.Context, b *bench) (stats.Report, error) { return b.inCells(ctx, pythonJob) }
 
 // inCells measures batches of jobs in isolation cell, or what there is of it.
-func (b *bench) inCells(ctx context.Context, spec func(policy.Isolation) job.Spec) (r report, err error) {
+func (b *bench) inCells(ctx context.Context, spec func(policy.Isolation) job.Spec) (r stats.Report, err error) {
 	t, isolation, note, err := b.cellTarget(ctx)
 	if err != nil {
 		return nil, err
@@ -19,13 +20,6 @@ func (b *bench) inCells(ctx context.Context, spec func(policy.Isolation) job.Spe
 	if r, err = b.measured(ctx, t, spec(isolation), 50); err != nil {
 		return nil, err
 	}
-	r.noted(isolation, note)
+	r.Noted(isolation, note)
 	return r, nil
-}
-
-func (r report) noted(isolation policy.Isolation, note string) {
-	r["isolation"] = isolation
-	if note != "" {
-		r["note"] = note
-	}
 }

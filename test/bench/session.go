@@ -16,12 +16,13 @@ import (
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/test/bench/stats"
 )
 
 // sessions measures what an agent waits for: the first execute of a new session,
 // the next one, a context of 1 MiB, a host function that the client answers, and
 // a copy of the session. All are medians, through the API.
-func sessions(ctx context.Context, b *bench) (r report, err error) {
+func sessions(ctx context.Context, b *bench) (r stats.Report, err error) {
 	t, err := b.target(ctx, "ASSAY_SESSION_MEMORY=1Ti")
 	if err != nil {
 		return nil, err
@@ -41,7 +42,7 @@ func sessions(ctx context.Context, b *bench) (r report, err error) {
 			return nil, err
 		}
 	}
-	r = report{"sessions": n, "seconds": time.Since(began).Seconds()}
+	r = stats.Report{"sessions": n, "seconds": time.Since(began).Seconds()}
 	for name, ms := range times {
 		slices.Sort(ms)
 		r[name] = ms[len(ms)/2]
@@ -54,7 +55,7 @@ const liveSessions = 500
 
 // manySessions opens so many sessions, each with a state of its own, asks every
 // one of them for it while all are there, and notes what they take.
-func (t *target) manySessions(ctx context.Context, r report) error {
+func (t *target) manySessions(ctx context.Context, r stats.Report) error {
 	before, err := available()
 	if err != nil {
 		return err
@@ -87,7 +88,7 @@ func (t *target) manySessions(ctx context.Context, r report) error {
 	if err != nil {
 		return err
 	}
-	r["live_create_per_s"] = rate(liveSessions, time.Since(began))
+	r["live_create_per_s"] = stats.Rate(liveSessions, time.Since(began))
 	after, err := available()
 	if err != nil {
 		return err
@@ -96,7 +97,7 @@ func (t *target) manySessions(ctx context.Context, r report) error {
 	if err != nil {
 		return err
 	}
-	r["live"], r["live_mb_each"] = liveSessions, round(float64(before-after)/1024/liveSessions, 2)
+	r["live"], r["live_mb_each"] = liveSessions, stats.Round(float64(before-after)/1024/liveSessions, 2)
 	return each(func(ctx context.Context, i int) error {
 		_, err := t.CloseSession(ctx, ids[i])
 		return err

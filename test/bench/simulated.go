@@ -17,6 +17,7 @@ import (
 	"github.com/assay-run/assay/pkg/queue/identity"
 	"github.com/assay-run/assay/pkg/queue/jetstream"
 	"github.com/assay-run/assay/pkg/runtime/fake"
+	"github.com/assay-run/assay/test/bench/stats"
 )
 
 // fleetSizes are the numbers of simulated workers.
@@ -28,7 +29,7 @@ const workerSlots = 4
 // simulated measures what one job costs the control plane (dispatcher, Postgres
 // and NATS), by the size of the fleet. The workers are real ones, each with a
 // connection of its own, that run nothing; their CPU time is not counted.
-func simulated(ctx context.Context, b *bench) (r report, err error) {
+func simulated(ctx context.Context, b *bench) (r stats.Report, err error) {
 	t, err := b.target(ctx, noopEnv, "ASSAY_SLOTS=1") // the fleet's own worker takes next to nothing
 	if err != nil {
 		return nil, err
@@ -38,7 +39,7 @@ func simulated(ctx context.Context, b *bench) (r report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	url, err := own.env("ASSAY_NATS_URL")
+	url, err := own.Env("ASSAY_NATS_URL")
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +47,7 @@ func simulated(ctx context.Context, b *bench) (r report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := dispatcher.env("ASSAY_WORKERS_KEY")
+	text, err := dispatcher.Env("ASSAY_WORKERS_KEY")
 	if err != nil {
 		return nil, err
 	}
@@ -73,8 +74,8 @@ func simulated(ctx context.Context, b *bench) (r report, err error) {
 			return nil, fmt.Errorf("%d workers: %w", size, err)
 		}
 		name := fmt.Sprint(size)
-		cost[name] = round(1000*cpu.Seconds()/float64(n), 4)
-		speed[name] = rate(o.jobs, o.took)
+		cost[name] = stats.Round(1000*cpu.Seconds()/float64(n), 4)
+		speed[name] = stats.Rate(o.jobs, o.took)
 		sum.add(o)
 	}
 	ms, err := t.latencies(ctx, sum.batches, 4000)

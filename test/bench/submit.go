@@ -10,6 +10,7 @@ import (
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/test/bench/stats"
 )
 
 // submitBatch is how many jobs are accepted in one request.
@@ -18,7 +19,7 @@ const submitBatch = 10_000
 // submit measures how fast jobs are accepted, each batch in one request, and
 // what that costs the dispatcher in memory. The worker is held meanwhile: the
 // running of jobs is another scenario's.
-func submit(ctx context.Context, b *bench) (r report, err error) {
+func submit(ctx context.Context, b *bench) (r stats.Report, err error) {
 	t, err := b.target(ctx, noopEnv)
 	if err != nil {
 		return nil, err
@@ -32,10 +33,10 @@ func submit(ctx context.Context, b *bench) (r report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := syscall.Kill(worker.pid, syscall.SIGSTOP); err != nil {
+	if err := syscall.Kill(worker.PID, syscall.SIGSTOP); err != nil {
 		return nil, fmt.Errorf("hold the worker: %w", err)
 	}
-	defer func() { _ = syscall.Kill(worker.pid, syscall.SIGCONT) }()
+	defer func() { _ = syscall.Kill(worker.PID, syscall.SIGCONT) }()
 
 	n := b.n
 	if n == 0 {
@@ -58,11 +59,11 @@ func submit(ctx context.Context, b *bench) (r report, err error) {
 		o.took += took
 		o.jobs += int(accepted.Total)
 	}
-	peak, err := dispatcher.kilobytes("status", "VmHWM")
+	peak, err := dispatcher.Kilobytes("status", "VmHWM")
 	if err != nil {
 		return nil, err
 	}
 	r = o.report(ms) // percentiles are of one request
-	r["rss_peak_mb"] = round(float64(peak)/1024, 1)
+	r["rss_peak_mb"] = stats.Round(float64(peak)/1024, 1)
 	return r, nil
 }

@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/test/bench/stats"
 )
 
 // synchronous is one client that submits, waits, and only then submits again:
 // what an agent sees.
-func synchronous(ctx context.Context, b *bench) (r report, err error) {
+func synchronous(ctx context.Context, b *bench) (r stats.Report, err error) {
 	t, isolation, note, err := b.cellTarget(ctx)
 	if err != nil {
 		return nil, err
@@ -49,10 +50,10 @@ func synchronous(ctx context.Context, b *bench) (r report, err error) {
 	}
 	o.took = time.Since(began)
 	r = o.report(ms)
-	r.noted(isolation, note)
+	r.Noted(isolation, note)
 	medians := map[string]float64{}
 	for name, all := range stages {
-		medians[name] = percentile(all, 0.5)
+		medians[name] = stats.Percentile(all, 0.5)
 	}
 	r["stages_p50_ms"] = medians // where the time went, as the records say; api: before it was accepted, and after it was recorded
 	return r, nil

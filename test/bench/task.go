@@ -14,6 +14,7 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime/containerd"
 	"github.com/assay-run/assay/pkg/runtime/containerd/rawloop"
+	"github.com/assay-run/assay/test/bench/stats"
 )
 
 // rounds is how often fleet and bare loop take turns, so that whatever else the
@@ -21,10 +22,10 @@ import (
 const rounds = 4
 
 // task measures isolation task beside a bare containerd client loop, in turns.
-func task(ctx context.Context, b *bench) (report, error) { return b.beside(ctx, policy.Task, "") }
+func task(ctx context.Context, b *bench) (stats.Report, error) { return b.beside(ctx, policy.Task, "") }
 
 // gvisor is task under runsc.
-func gvisor(ctx context.Context, b *bench) (_ report, err error) {
+func gvisor(ctx context.Context, b *bench) (_ stats.Report, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -50,7 +51,7 @@ func gvisor(ctx context.Context, b *bench) (_ report, err error) {
 
 // beside measures an isolation that has a container for each job; binary is what
 // the shim runs for the bare loop, "" for runc.
-func (b *bench) beside(ctx context.Context, isolation policy.Isolation, binary string) (r report, err error) {
+func (b *bench) beside(ctx context.Context, isolation policy.Isolation, binary string) (r stats.Report, err error) {
 	t, err := b.target(ctx)
 	if err != nil {
 		return nil, err
@@ -100,10 +101,10 @@ func (b *bench) beside(ctx context.Context, isolation policy.Isolation, binary s
 		return nil, err
 	}
 	r = o.report(ms)
-	r.noted(isolation, "")
-	r["warm_p50_ms"], r["warm_p99_ms"] = percentile(warm, 0.50), percentile(warm, 0.99)
-	r["raw_per_s"] = rate(raw, rawTook)
-	r["ratio"] = round(rate(o.jobs, o.took)/rate(raw, rawTook), 3)
+	r.Noted(isolation, "")
+	r["warm_p50_ms"], r["warm_p99_ms"] = stats.Percentile(warm, 0.50), stats.Percentile(warm, 0.99)
+	r["raw_per_s"] = stats.Rate(raw, rawTook)
+	r["ratio"] = stats.Round(stats.Rate(o.jobs, o.took)/stats.Rate(raw, rawTook), 3)
 	return r, nil
 }
 
@@ -145,7 +146,7 @@ func (t *target) rawLoop(ctx context.Context) (*rawloop.Loop, error) {
 		if err != nil {
 			return nil, err
 		}
-		if address, err = w.env("ASSAY_CONTAINERD_ADDRESS"); err != nil {
+		if address, err = w.Env("ASSAY_CONTAINERD_ADDRESS"); err != nil {
 			return nil, err
 		}
 	}

@@ -11,11 +11,12 @@ import (
 	"github.com/assay-run/assay/examples/humaneval"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/test/bench/stats"
 )
 
 // tests grades the whole example, reference and wrong solutions, again and again
 // until the time is over, and counts the verdicts that are wrong.
-func tests(ctx context.Context, b *bench) (r report, err error) {
+func tests(ctx context.Context, b *bench) (r stats.Report, err error) {
 	t, isolation, note, err := b.cellTarget(ctx)
 	if err != nil {
 		return nil, err
@@ -58,7 +59,7 @@ func tests(ctx context.Context, b *bench) (r report, err error) {
 	if beforeErr == nil && afterErr == nil {
 		r["cpu_ms_per_job"] = after.perJob(before, sum.jobs)
 	}
-	r.noted(isolation, note)
+	r.Noted(isolation, note)
 	return r, nil
 }
 

@@ -11,6 +11,10 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/assay-run/assay/test/bench/database"
+	"github.com/assay-run/assay/test/bench/procs"
+	"github.com/assay-run/assay/test/bench/stats"
 )
 
 const (
@@ -21,7 +25,7 @@ const (
 // watchers measures what it costs that very many clients wait for a batch each, none of
 // which ends: "dispatcher_cores" are the cores that the dispatcher uses, "idle_cores" those
 // that it uses for the same batches with nobody who waits. The worker is held meanwhile.
-func watchers(ctx context.Context, b *bench) (r report, err error) {
+func watchers(ctx context.Context, b *bench) (r stats.Report, err error) {
 	n := b.n
 	if n == 0 {
 		n = watcherCount
@@ -39,7 +43,7 @@ func watchers(ctx context.Context, b *bench) (r report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = syscall.Kill(worker.pid, syscall.SIGCONT) }() // or it could not be stopped
+	defer func() { _ = syscall.Kill(worker.PID, syscall.SIGCONT) }() // or it could not be stopped
 	ids, err := t.heldBatches(ctx, db, worker, n)
 	if err != nil {
 		return nil, err
@@ -64,25 +68,25 @@ func watchers(ctx context.Context, b *bench) (r report, err error) {
 	if failed > 0 {
 		b.logf("requests failed, one with: %v", w.why.Load())
 	}
-	return report{
+	return stats.Report{
 		"watchers": n, "dispatcher_cores": cores["dispatcher"], "postgres_cores": cores["postgres"],
-		"idle_cores": idle["dispatcher"], "answers_per_s": rate(int(answered), b.duration), "errors": failed,
+		"idle_cores": idle["dispatcher"], "answers_per_s": stats.Rate(int(answered), b.duration), "errors": failed,
 	}, nil
 }
 
 // heldBatches makes n batches of a job each that do not end, since the worker is held, and
 // returns their ids.
-func (t *target) heldBatches(ctx context.Context, db database, worker proc, n int) ([]string, error) {
+func (t *target) heldBatches(ctx context.Context, db database.URL, worker procs.Process, n int) ([]string, error) {
 	if _, err := t.runBatch(ctx, pythonJob("task"), 10); err != nil {
 		return nil, err
 	}
-	if err := syscall.Kill(worker.pid, syscall.SIGSTOP); err != nil {
+	if err := syscall.Kill(worker.PID, syscall.SIGSTOP); err != nil {
 		return nil, fmt.Errorf("hold the worker: %w", err)
 	}
-	if err := db.run(ctx, liveBatches(n, 1)); err != nil {
+	if err := db.Run(ctx, liveBatches(n, 1)); err != nil {
 		return nil, fmt.Errorf("make %d batches: %w", n, err)
 	}
-	found, err := db.ask(ctx, `SELECT id FROM batches WHERE name = 'groups'`)
+	found, err := db.Ask(ctx, `SELECT id FROM batches WHERE name = 'groups'`)
 	return strings.Fields(found), err
 }
 
@@ -102,7 +106,7 @@ func (t *target) coresFor(ctx context.Context, d time.Duration) (map[string]floa
 	}
 	cores := map[string]float64{}
 	for part, used := range after {
-		cores[part] = round((used-before[part]).Seconds()/time.Since(began).Seconds(), 3)
+		cores[part] = stats.Round((used-before[part]).Seconds()/time.Since(began).Seconds(), 3)
 	}
 	return cores, nil
 }

@@ -149,8 +149,12 @@ func sessionCallbacks(t *testing.T, f *fleet) {
 	if e.Value == nil || e.Value.Repr != "'ABCDEFGHIJ'" || e.Calls != 10 {
 		t.Errorf("batched: %+v", e.Value)
 	}
-	if e = f.execute(t, id, job.Exception, code("for _ in range(11): llm_query('x')")); !strings.Contains(e.Exception.Message, "budget") {
-		t.Errorf("above the budget: %+v", e.Exception)
+	if e = f.execute(t, id, job.Exception, code("for _ in range(11): llm_query('x')")); !strings.Contains(e.Exception.Message, "budget") ||
+		e.Exception.Type != "CallError" || !strings.Contains(e.Exception.Traceback, "\nCallError: llm_query") || e.Calls != 11 {
+		t.Errorf("above the budget: %d calls, %+v", e.Calls, e.Exception)
+	}
+	if e = f.execute(t, id, job.Succeeded, code("try:\n    llm_query('x')\nexcept CallError:\n    n = 1\nn")); e.Value == nil || e.Value.Repr != "1" || e.Calls != 1 {
+		t.Errorf("a refusal that is caught: %d calls, %+v", e.Calls, e.Exception)
 	}
 	// Without a budget there is none.
 	id = f.session(t, job.SessionSpec{Functions: []string{"llm_query"}, Policy: json.RawMessage(`{"callbacks": {"allow": ["llm_query"]}}`)})

@@ -49,36 +49,52 @@ func (h *Handlers) read(w http.ResponseWriter, r *http.Request, into any) error 
 	return job.CheckValue(body, "body")
 }
 
-func (h *Handlers) listExecutes(w http.ResponseWriter, r *http.Request) error {
-	id, err := web.ID(r)
+func (h *Handlers) listExecutions(w http.ResponseWriter, r *http.Request) error {
+	found, err := h.executions(r)
 	if err != nil {
 		return err
 	}
-	limit, err := web.Int(r, "limit", 100, 1, web.MaxPage)
+	return web.WriteJSON(w, http.StatusOK, api.ExecutionList{Executions: found})
+}
+
+// listExecutes is listExecutions as it was called before, route and field.
+func (h *Handlers) listExecutes(w http.ResponseWriter, r *http.Request) error {
+	found, err := h.executions(r)
 	if err != nil {
 		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, api.ExecuteList{Executes: found})
+}
+
+// executions reads the page that is asked for.
+func (h *Handlers) executions(r *http.Request) ([]store.Executed, error) {
+	id, err := web.ID(r)
+	if err != nil {
+		return nil, err
+	}
+	limit, err := web.Int(r, "limit", 100, 1, web.MaxPage)
+	if err != nil {
+		return nil, err
 	}
 	after := job.ID(r.URL.Query().Get("after"))
 	if after != "" {
 		if after, err = job.ParseID(string(after)); err != nil {
-			return job.Invalid("after", "is not the id of an execution")
+			return nil, job.Invalid("after", "is not the id of an execution")
 		}
 	}
 	if _, err := h.Store.Session(r.Context(), web.Tenant(r), id); err != nil {
-		return fmt.Errorf("read session: %w", err)
+		return nil, fmt.Errorf("read session: %w", err)
 	}
-	var found []store.Executed
-	err = h.Reads.Do(r.Context(), web.Tenant(r), func() (err error) {
-		found, err = h.Store.Executes(r.Context(), web.Tenant(r), id, after, int(limit))
+	found := []store.Executed{}
+	err = h.Reads.Do(r.Context(), web.Tenant(r), func() error {
+		page, err := h.Store.Executes(r.Context(), web.Tenant(r), id, after, int(limit))
+		found = append(found, page...)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("list executes: %w", err)
+		return nil, fmt.Errorf("list executions: %w", err)
 	}
-	if found == nil {
-		found = []store.Executed{}
-	}
-	return web.WriteJSON(w, http.StatusOK, api.ExecuteList{Executes: found})
+	return found, nil
 }
 
 // simply makes a call that has nothing to say but that it was done.

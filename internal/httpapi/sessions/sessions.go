@@ -37,7 +37,8 @@ func (h *Handlers) Routes() []web.Route {
 		web.At("GET /v1/sessions/{id}", h.get),
 		web.At("DELETE /v1/sessions/{id}", h.end),
 		web.At("POST /v1/sessions/{id}/execute", h.execute),
-		web.At("GET /v1/sessions/{id}/executes", h.listExecutes),
+		web.At("GET /v1/sessions/{id}/executions", h.listExecutions),
+		web.At("GET /v1/sessions/{id}/executes", h.listExecutes), // its older name
 		web.At("POST /v1/sessions/{id}/fork", h.fork),
 		web.At("POST /v1/sessions/{id}/interrupt", h.interrupt),
 		web.At("POST /v1/sessions/{id}/reset", h.reset),

@@ -26,10 +26,11 @@ func (l *live) call(f *message) error {
 	return nil
 }
 
-// admit counts a call, or says why it may not be made.
+// admit counts a call, or says why it may not be made; it is counted as made then, too.
 func (l *live) admit(c job.HostCall) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.made++
 	budget := l.policy.Callbacks
 	open := 0
 	for _, other := range l.calls {

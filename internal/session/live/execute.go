@@ -208,7 +208,7 @@ func (l *live) execute(ctx context.Context, c queue.SessionCall) *job.Execute {
 	}
 	defer l.yieldTurn()
 	l.mu.Lock()
-	calls := l.called
+	made := l.made
 	l.mu.Unlock()
 	l.begins()
 	began, wall := time.Now(), l.wall(c.Wall)
@@ -220,7 +220,7 @@ func (l *live) execute(ctx context.Context, c queue.SessionCall) *job.Execute {
 		return l.lost(e, err)
 	}
 	l.mu.Lock()
-	e.Calls, e.Alive = l.called-calls, true
+	e.Calls, e.Alive = l.made-made, true
 	canceled := l.asked
 	l.mu.Unlock()
 	l.fill(e, f)

@@ -71,6 +71,7 @@ type live struct {
 	waiting   map[int64]chan *message
 	calls     map[int64]job.HostCall
 	called    int        // of policy.Callbacks.MaxCalls
+	made      int        // calls of host functions, those that were refused among them
 	executing int64      // id of the request that can be interrupted; 0: none
 	exceeded  chan limit // of what executes now: streams that passed a limit
 	asked     bool       // it was interrupted by its client

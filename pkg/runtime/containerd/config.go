@@ -56,9 +56,8 @@ type Config struct {
 	Runtime string // containerd runtime handler of isolation task
 	Runc    string // path of runc; empty: found by the shim
 	// Runsc is the path of gVisor's runsc, for isolation gvisor; empty: there is
-	// none. GVisorRuntime is a handler that runs it by itself, such as
-	// io.containerd.runsc.v1; empty: the shim of runc does.
-	Runsc, GVisorRuntime string
+	// none.
+	Runsc string
 	// VMRuntime is the handler of isolation vm, such as io.containerd.kata.v2;
 	// empty: there is none.
 	VMRuntime string

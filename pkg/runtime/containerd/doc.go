@@ -1,22 +1,31 @@
-// Package containerd runs attempts in containerd containers. It and the packages
-// beneath it, image most of all, are the only homes of the containerd client, and
-// work with servers from 1.6 on.
+// Package containerd makes the sandboxes in which attempts run, with containerd. It and the packages beneath it,
+// engine and image most of all, are the only homes of the containerd client, and work with servers from 1.6 on.
+// What happens to a program in a sandbox is in package sandbox.
 //
-// Isolation task is one container per attempt. What makes one is paid once per
-// image and host wherever it can be: the image's root file system is mounted
-// read-only once and shared by all its containers, so that a slot costs no
-// snapshot. A slot is a container that is already running, whose guest (see
-// package internal/guest) is connected and waits; the job's own limits are
-// written to its control group when it takes the slot.
+// Every isolation has slots: a slot is ready for one attempt, which takes it, and is removed with it. An image's
+// root file system is mounted read-only once and shared by all its sandboxes, so that a slot costs no snapshot.
 //
-// What a slot of task consists of, and what removes it after a crash:
+//	isolation  a slot is                                 kernel          what makes it
+//	---------  ----------------------------------------  --------------  ----------------------------------------
+//	cell       a box (namespaces, root, control group)   the host's      the launcher of a container that all jobs
+//	           in a shared container                                     of one tenant and image have (cell_slot.go)
+//	task       a container                               the host's      runc (slot.go)
+//	gvisor     a container                               runsc's own     the shim of runc, told to run runsc (level.go)
+//	vm         a container                               the machine's   the handler that Config.VMRuntime names
+//
+// The container of a slot is already running, its guest (see package internal/guest) connected and waiting; the limits
+// of the job are written to its control group when it takes the slot. In a cell the launcher is asked for boxes instead,
+// and Python programs are forked from a zygote (zygote.py). On a kernel of its own a program is no process of this host:
+// limits of memory, CPU and time are those of the container's group, all others are that kernel's (level.foreign).
+//
+// What there is, and what removes it after a crash:
 //
 //	thing                                      removed by
 //	-----------------------------------------  -----------------------------------
 //	container and task, labelled assay.dev/…   the sweep, which lists the labels
-//	process 1 (the guest) and all below it     the end of the worker's connection
-//	control groups /assay-<instance>/<slot>…   the sweep, by path
-//	tmpfs at <state>/run/slots/<slot>          the sweep, by path
+//	a guest or a launcher, and all below it    the end of the worker's connection
+//	control groups below /assay-<instance>     the sweep, by path
+//	mounts and files below <state>/run         the sweep: of slots and cells
 //
 // An instance is one state directory: at most one Runtime uses it at a time.
 package containerd

@@ -52,14 +52,8 @@ func (r *Runtime) openLevels() (err error) {
 }
 
 // newGVisor has the shim of runc run runsc in the place of runc, as Docker does.
-// Another handler, such as runsc's own shim, reads a configuration of its own.
 func (r *Runtime) newGVisor() (*level, error) {
 	l := &level{isolation: policy.GVisor, foreign: true}
-	if r.cfg.GVisorRuntime != "" {
-		e, err := r.engine.Of(r.cfg.GVisorRuntime, "", "")
-		l.engine = e
-		return l, err
-	}
 	// Below /run, say, nothing may be executed unless it is a mount of its own.
 	dir := filepath.Join(r.dir, "runsc")
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
+	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
 // TestBackoff checks how long each retry waits, by the database's clock.
@@ -19,7 +20,7 @@ func TestBackoff(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n := range 30 {
-		if _, err := s.pool.Exec(ctx, `UPDATE jobs SET not_before = NULL WHERE id = $1`, uuid(j.ID)); err != nil {
+		if _, err := s.db.Pool.Exec(ctx, `UPDATE jobs SET not_before = NULL WHERE id = $1`, pg.UUID(j.ID)); err != nil {
 			t.Fatal(err)
 		}
 		ds, err := s.Schedule(ctx, []string{"default"}, 1)
@@ -32,14 +33,14 @@ func TestBackoff(t *testing.T) {
 		}
 		// What the transaction's clock says before and after bounds its own.
 		var before, after, until time.Time
-		if err := s.pool.QueryRow(ctx, `SELECT now()`).Scan(&before); err != nil {
+		if err := s.db.Pool.QueryRow(ctx, `SELECT now()`).Scan(&before); err != nil {
 			t.Fatal(err)
 		}
 		ref := store.LeaseRef{Job: j.ID, Lease: got[0].Lease}
 		if err := s.Release(ctx, []store.Release{{LeaseRef: ref, Worker: "w", Reason: job.ReasonInfra}}); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.pool.QueryRow(ctx, `SELECT now(), not_before FROM jobs WHERE id = $1`, uuid(j.ID)).Scan(&after, &until); err != nil {
+		if err := s.db.Pool.QueryRow(ctx, `SELECT now(), not_before FROM jobs WHERE id = $1`, pg.UUID(j.ID)).Scan(&after, &until); err != nil {
 			t.Fatal(err)
 		}
 		whole := time.Duration(min(100*math.Pow(2, float64(n)), 10_000)) * time.Millisecond

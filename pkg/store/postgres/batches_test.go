@@ -19,7 +19,7 @@ func TestRetryOfForgottenJobs(t *testing.T) {
 	if _, err := s.CancelBatch(t.Context(), old.ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.pool.Exec(t.Context(), `DELETE FROM results`); err != nil {
+	if _, err := s.db.Pool.Exec(t.Context(), `DELETE FROM results`); err != nil {
 		t.Fatal(err)
 	}
 	made, err := s.RetryBatch(t.Context(), old.ID, store.NewBatch{ID: job.NewID(), Tenant: "acme"})
@@ -35,8 +35,7 @@ func TestRetryOfForgottenJobs(t *testing.T) {
 // of it is there.
 func TestRetryInSlices(t *testing.T) {
 	t.Parallel()
-	s := openTest(t, Config{})
-	s.retrySlice = 3
+	s := openTest(t, Config{retrySlice: 3})
 	ctx := t.Context()
 	old := store.NewBatch{ID: job.NewID(), Tenant: "acme", Name: "a batch", Callback: &job.Callback{URL: "https://example.org/"}}
 	var jobs []store.NewJob

@@ -7,6 +7,7 @@ import (
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
+	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
 // TestCancelInParts cancels more than one call has time for: what runs is told in
@@ -20,7 +21,7 @@ func TestCancelInParts(t *testing.T) {
 			return c.Running, err
 		},
 		"reap": func(s *Store, batch job.ID) ([]store.Canceling, error) {
-			if _, err := s.pool.Exec(t.Context(), `UPDATE batches SET cancel_requested = true WHERE id = $1`, uuid(batch)); err != nil {
+			if _, err := s.db.Pool.Exec(t.Context(), `UPDATE batches SET cancel_requested = true WHERE id = $1`, pg.UUID(batch)); err != nil {
 				return nil, err
 			}
 			st, err := s.Reap(t.Context())
@@ -29,12 +30,14 @@ func TestCancelInParts(t *testing.T) {
 	} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			s := openTest(t, Config{})
-			s.cancelTime = 0 // a chunk each
+			s := openTest(t, Config{cancelTime: 1}) // a chunk each
 			testCancelInParts(t, s, func(batch job.ID) ([]store.Canceling, error) { return cancel(s, batch) })
 		})
 	}
 }
+
+// cancelChunk is that of package lifecycle.
+const cancelChunk = 2000
 
 func testCancelInParts(t *testing.T, s *Store, cancel func(batch job.ID) ([]store.Canceling, error)) {
 	const n = 3*cancelChunk - 1

@@ -1,6 +1,20 @@
 // Package postgres is the system of record on PostgreSQL (15 or newer). It is
 // the only home of pgx.
 //
+// A Store is one database and a part for each role over it, which nobody else
+// may import:
+//
+//	internal/pg         connections, calls, errors; what columns take for values
+//	internal/schema     migrations, and days: made ahead, dropped when they are over
+//	internal/format     how jobs and results are written into columns
+//	internal/read       results, jobs, batches, the queue; changes nothing
+//	internal/submit     jobs and batches, accepted
+//	internal/lifecycle  every move of a job from state to state
+//	internal/registry   tenants, policies, secrets, workers, sessions, leaders, actions
+//
+// Arrows point up in this list; submit, lifecycle and registry do not know of each
+// other. What joins them is here: Open and Reap.
+//
 // # Statements
 //
 // Each transition of the lifecycle is one guarded statement that stands next to
@@ -8,7 +22,7 @@
 // late or doubled call changes nothing, and everything that follows from the
 // transition (counters, the result, an attempt) is in the same statement, so
 // that there is nothing to roll back by hand. Those that end a job or an attempt
-// share their second half, recordTail in record.go.
+// share their second half, recordTail in internal/lifecycle/record.go.
 //
 // Bulk is the normal case: arguments are arrays, unnested in the order of job
 // ids. Rows are therefore locked in one order everywhere (jobs by id, then batch

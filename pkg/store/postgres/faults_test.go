@@ -15,6 +15,7 @@ import (
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
+	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
 func TestErrors(t *testing.T) {
@@ -48,7 +49,7 @@ func TestErrors(t *testing.T) {
 	late, cancel := context.WithDeadline(ctx, time.Now().Add(-time.Second))
 	defer cancel()
 	check(s.Ping(late), job.ErrUnavailable)
-	_, err = s.pool.Exec(ctx, `ALTER TABLE jobs RENAME TO elsewhere`)
+	_, err = s.db.Pool.Exec(ctx, `ALTER TABLE jobs RENAME TO elsewhere`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +64,7 @@ func TestErrors(t *testing.T) {
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, Config{Timeout: 300 * time.Millisecond})
-	tx, err := s.pool.Begin(t.Context())
+	tx, err := s.db.Pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +82,7 @@ func TestDeadline(t *testing.T) {
 func TestConnectionsKilled(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, Config{ApplicationTag: "victim"})
-	killer := openTestOn(t, s.cfg.DSN)
+	killer := openTestOn(t, dsnOf(s))
 	const n = 300
 	d := driver{Store: s, worker: "w"}
 	batch := d.submit(t, n)
@@ -93,7 +94,7 @@ func TestConnectionsKilled(t *testing.T) {
 		tick := time.NewTicker(100 * time.Millisecond) // row 19; a plan of schedule alone takes a good part of it
 		defer tick.Stop()
 		for !over.Load() {
-			tag, err := killer.pool.Exec(context.Background(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+			tag, err := killer.db.Pool.Exec(context.Background(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 				WHERE application_name = 'victim' AND datname = current_database()`)
 			if err == nil {
 				killed += tag.RowsAffected()
@@ -118,15 +119,15 @@ func TestServerKilled(t *testing.T) {
 	testenv.Needs(t, "Postgres")
 	ctx := t.Context()
 	cfg := dev.PostgresConfig{Dir: filepath.Join(t.TempDir(), "pg")}
-	pg, err := dev.StartPostgres(ctx, cfg)
+	server, err := dev.StartPostgres(ctx, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { pg.Stop(context.Background()) })
-	if err := Migrate(ctx, pg.DSN()); err != nil {
+	t.Cleanup(func() { server.Stop(context.Background()) })
+	if err := Migrate(ctx, server.DSN()); err != nil {
 		t.Fatal(err)
 	}
-	s := openTestOn(t, pg.DSN())
+	s := openTestOn(t, server.DSN())
 	d := driver{Store: s, worker: "w"}
 	const n = 400
 	batch := d.submit(t, n)
@@ -141,18 +142,18 @@ func TestServerKilled(t *testing.T) {
 		}
 		told = append(told, fs[:len(fs)/2]...)
 	}
-	if err := syscall.Kill(pg.PID(), syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(server.PID(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Ping(ctx); err == nil {
 		t.Log("the server answered once more")
 	}
-	pg.Stop(ctx)
+	server.Stop(ctx)
 	for deadline := time.Now().Add(time.Minute); ; {
 		// The dead server's children go one by one; until the last has gone it cannot start.
 		again, err := dev.StartPostgres(ctx, cfg)
 		if err == nil {
-			pg = again
+			server = again
 			break
 		}
 		if time.Now().After(deadline) {
@@ -168,7 +169,7 @@ func TestServerKilled(t *testing.T) {
 			t.Fatalf("a result that was recorded is gone: %v", err)
 		}
 	}
-	if _, err := s.pool.Exec(ctx, `UPDATE jobs SET lease_until = now() - interval '1 second' WHERE state = 'running'`); err != nil {
+	if _, err := s.db.Pool.Exec(ctx, `UPDATE jobs SET lease_until = now() - interval '1 second' WHERE state = 'running'`); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Reap(ctx); err != nil {
@@ -318,11 +319,11 @@ func (d *driver) finishAll(t *testing.T, got []store.Claimed, unavailable func(e
 func (d *driver) checkRecords(t *testing.T, batch job.ID, n int64) {
 	t.Helper()
 	var results, distinct int64
-	err := d.pool.QueryRow(t.Context(), `SELECT count(*), count(DISTINCT seq) FROM results WHERE batch_id = $1 AND seq BETWEEN 1 AND $2`,
-		uuid(batch), n).Scan(&results, &distinct)
-	if errors.Is(translate("", err), job.ErrUnavailable) {
-		err = d.pool.QueryRow(t.Context(), `SELECT count(*), count(DISTINCT seq) FROM results WHERE batch_id = $1 AND seq BETWEEN 1 AND $2`,
-			uuid(batch), n).Scan(&results, &distinct)
+	err := d.db.Pool.QueryRow(t.Context(), `SELECT count(*), count(DISTINCT seq) FROM results WHERE batch_id = $1 AND seq BETWEEN 1 AND $2`,
+		pg.UUID(batch), n).Scan(&results, &distinct)
+	if errors.Is(pg.Translate("", err), job.ErrUnavailable) {
+		err = d.db.Pool.QueryRow(t.Context(), `SELECT count(*), count(DISTINCT seq) FROM results WHERE batch_id = $1 AND seq BETWEEN 1 AND $2`,
+			pg.UUID(batch), n).Scan(&results, &distinct)
 	}
 	if err != nil || results != n || distinct != n {
 		t.Errorf("%d results, %d numbers, want %d of each (%v)", results, distinct, n, err)

@@ -10,8 +10,7 @@ import (
 // A page is looked for in so many jobs, whoever's they are: the list goes on behind them.
 func TestJobsAmongManyOfOthers(t *testing.T) {
 	t.Parallel()
-	s := openTest(t, Config{})
-	s.jobsLook = 4
+	s := openTest(t, Config{jobsLook: 4})
 	ctx := t.Context()
 	submit := func(tenant string, n int) {
 		var jobs []store.NewJob

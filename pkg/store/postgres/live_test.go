@@ -3,9 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"regexp"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -23,7 +20,7 @@ func TestLiveDays(t *testing.T) {
 	ctx := t.Context()
 	now := time.Now().UTC()
 	old := now.AddDate(0, 0, -70).Truncate(24 * time.Hour)
-	if _, err := s.pool.Exec(ctx, `SELECT assay_partitions($1::date, 60)`, old); err != nil {
+	if _, err := s.db.Pool.Exec(ctx, `SELECT assay_partitions($1::date, 60)`, old); err != nil {
 		t.Fatal(err)
 	}
 	look := func() {
@@ -80,71 +77,13 @@ func TestLiveDays(t *testing.T) {
 	}
 }
 
-// TestHistoryIsNotPlanned: no statement of the queue has a plan with a day that is over.
-func TestHistoryIsNotPlanned(t *testing.T) {
-	t.Parallel()
-	s := openTest(t, Config{})
-	ctx := t.Context()
-	old := time.Now().UTC().AddDate(0, 0, -20).Truncate(24 * time.Hour)
-	if _, err := s.pool.Exec(ctx, `SELECT assay_partitions($1::date, 15)`, old); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Maintain(ctx); err != nil {
-		t.Fatal(err)
-	}
-	kept := regexp.MustCompile(`(jobs|specs|attempts|results)_` + old.Format("20060102")[:6])
-	for _, c := range planned() {
-		if slices.Contains(readsHistory, c.name) {
-			continue
-		}
-		plan := explain(t, s, c.sql, c.args)
-		for line := range strings.Lines(plan) {
-			if m := kept.FindString(line); m != "" && strings.Contains(line, oldPart(line, old)) {
-				t.Errorf("%s: %s", c.name, strings.TrimSpace(line))
-				break
-			}
-		}
-	}
-	day := old.AddDate(0, 0, 3)
-	for name, sql := range map[string]string{
-		"result": `SELECT id FROM results r WHERE r.id = $1 AND ` + onDay("r.id", job.FirstIDAt(day)),
-		"page":   results(job.FirstIDAt(time.Now())),
-	} {
-		args := `'` + string(nilID) + `'`
-		if name == "page" {
-			args += `, 0, 0, 10, 1000`
-		}
-		plan := explain(t, s, sql, args)
-		for n := range 15 {
-			d := old.AddDate(0, 0, n)
-			if (name == "page" || !d.Equal(day)) && strings.Contains(plan, "results_"+d.Format("20060102")) {
-				t.Errorf("%s: a plan with the day %s", name, d.Format(time.DateOnly))
-			}
-		}
-	}
-}
-
-// readsHistory are the statements that look for records of any day.
-var readsHistory = []string{"finished", "repeats", "orphans", "answer", "results"}
-
-// oldPart is the day in a line of a plan if it is one of the 15 from old on, else what no
-// line has.
-func oldPart(line string, old time.Time) string {
-	for n := range 15 {
-		if d := old.AddDate(0, 0, n).Format("_20060102"); strings.Contains(line, d) {
-			return d
-		}
-	}
-	return "\x00"
-}
-
 // TestLiveBesideLongRead: whoever uses the views for long does not hold the queue up.
 func TestLiveBesideLongRead(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, Config{})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	tx, err := s.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	tx, err := s.db.Pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ func TestPoolIsMetered(t *testing.T) {
 	otel.SetMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)))
 	defer otel.SetMeterProvider(before)
 	s := openTest(t, Config{MaxConns: 3})
-	conn, err := s.pool.Acquire(t.Context())
+	conn, err := s.db.Pool.Acquire(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func TestPoolIsMetered(t *testing.T) {
 	if got := metered(t, reader); got["assay_database_calls ok"] == 0 {
 		t.Errorf("no call is counted: %v", got)
 	}
-	s.unmeter()
+	s.Close()
 	if got := metered(t, reader); len(got) != 1 { // the calls, which were
 		t.Errorf("a store that is closed has %v", got)
 	}

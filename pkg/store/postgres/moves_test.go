@@ -22,7 +22,7 @@ type moves struct {
 // and collects the notes when the test ends.
 func (m *moves) watch(t testing.TB, s *Store) {
 	t.Helper()
-	_, err := s.pool.Exec(t.Context(), `
+	_, err := s.db.Pool.Exec(t.Context(), `
 		CREATE UNLOGGED TABLE seen_moves (moved_from text, moved_to text);
 		CREATE FUNCTION see_move() RETURNS trigger LANGUAGE plpgsql AS $$
 			BEGIN INSERT INTO seen_moves VALUES (OLD.state, NEW.state); RETURN NULL; END $$;
@@ -34,7 +34,7 @@ func (m *moves) watch(t testing.TB, s *Store) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		rows, err := s.pool.Query(context.Background(), `SELECT DISTINCT moved_from, moved_to FROM seen_moves`)
+		rows, err := s.db.Pool.Query(context.Background(), `SELECT DISTINCT moved_from, moved_to FROM seen_moves`)
 		if err != nil {
 			t.Error(err)
 			return

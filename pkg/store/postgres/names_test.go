@@ -70,12 +70,16 @@ func TestNamesAreChecked(t *testing.T) {
 
 type statement struct{ at, sql string }
 
-// literals are the strings of this package's code that read like SQL.
+// literals are the strings of this package's code, and of what is beneath it, that read like SQL.
 func literals(t *testing.T) (all []statement) {
 	t.Helper()
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
+	var files []string
+	for _, folder := range []string{"*.go", "internal/*/*.go"} {
+		found, err := filepath.Glob(folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
 	}
 	set := token.NewFileSet()
 	for _, name := range files {

@@ -3,16 +3,17 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
-	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
+	"github.com/assay-run/assay/pkg/store/postgres/internal/lifecycle"
+	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
+	"github.com/assay-run/assay/pkg/store/postgres/internal/read"
+	"github.com/assay-run/assay/pkg/store/postgres/internal/registry"
+	"github.com/assay-run/assay/pkg/store/postgres/internal/schema"
+	"github.com/assay-run/assay/pkg/store/postgres/internal/submit"
 )
 
 // Config says which database and how to treat it. Only DSN is required.
@@ -32,6 +33,10 @@ type Config struct {
 	Tracer         pgx.QueryTracer // optional
 	ApplicationTag string          // application_name, default "assay"
 	Protocol       int             // said there, too: see Spoken
+
+	// Less than there should be, in tests.
+	cancelTime           time.Duration
+	retrySlice, jobsLook int64
 }
 
 func (c Config) withDefaults() Config {
@@ -53,24 +58,14 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Store is a store.Store on PostgreSQL.
+// Store is a store.Store on PostgreSQL: one database, and a part for each role over it.
 type Store struct {
-	cfg     Config
-	pool    *pgxpool.Pool
-	share   *share   // of its connections, for what can wait
-	tenants sync.Map // name → int32; ids never change
-	// unlimited are the ids of the tenants that had no limit of running jobs when they last
-	// submitted one here.
-	unlimited sync.Map
-	watch     watch
-	rounds    rounds // of the scheduler
-	calls     *calls
-	unmeter   func()
-	ended     sync.Map // day (time.Time) that is over → when its last job ended
-	// How long a call cancels what waits before it leaves the rest to the next.
-	cancelTime time.Duration
-	retrySlice int64 // jobs that one statement copies
-	jobsLook   int64 // jobs in which a page of a list is looked for
+	db *pg.DB
+	*submit.Submitter
+	*lifecycle.Transitions
+	*read.Reader
+	*registry.Registry
+	*schema.Tables
 }
 
 var _ store.Store = (*Store)(nil)
@@ -80,114 +75,28 @@ var _ store.Store = (*Store)(nil)
 // sessions (see Reach), and job.ErrUnavailable if the server does not answer.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	cfg = cfg.withDefaults()
-	pc, err := pgxpool.ParseConfig(cfg.DSN)
+	db, err := pg.Open(ctx, pg.Config{DSN: cfg.DSN, MaxConns: cfg.MaxConns, MinConns: cfg.MinConns, Timeout: cfg.Timeout, Tracer: cfg.Tracer,
+		ApplicationTag: cfg.ApplicationTag, Protocol: cfg.Protocol})
 	if err != nil {
-		return nil, fmt.Errorf("%w: database url: %w", job.ErrInvalid, err) // pgx redacts the password
-	}
-	pc.MaxConns, pc.MinConns = cfg.MaxConns, min(cfg.MinConns, cfg.MaxConns)
-	pc.MaxConnLifetime = time.Hour
-	pc.MaxConnLifetimeJitter = 10 * time.Minute
-	pc.HealthCheckPeriod = 15 * time.Second
-	pc.AfterConnect = cfg.continueLeases
-	takesWrites(pc.ConnConfig).Tracer = cfg.Tracer
-	pc.ConnConfig.ConnectTimeout = min(cfg.Timeout, 5*time.Second)
-	if err := checkSessions(ctx, pc.ConnConfig); err != nil {
 		return nil, err
 	}
-	params := pc.ConnConfig.RuntimeParams
-	for k, v := range session {
-		params[k] = v
-	}
-	params["application_name"] = cfg.applicationName()
-	params["statement_timeout"] = fmt.Sprint(cfg.Timeout.Milliseconds() + 1000) // ours ends first
-	pool, err := pgxpool.NewWithConfig(ctx, pc)
-	if err != nil {
-		return nil, translate("open", err)
-	}
-	s := &Store{cfg: cfg, pool: pool, share: newShare(cfg.MaxConns), calls: newCalls(), cancelTime: time.Second, retrySlice: retrySlice, jobsLook: jobsLook}
-	if err := s.Ping(ctx); err != nil {
-		pool.Close()
-		return nil, err
-	}
-	s.unmeter = meterPool(pool, s.share)
-	return s, nil
-}
-
-// session is what every connection is set to; doc.go says why.
-var session = map[string]string{
-	"timezone":                            "UTC",
-	"synchronous_commit":                  "on",
-	"jit":                                 "off",
-	"plan_cache_mode":                     "force_generic_plan",
-	"enable_seqscan":                      "off",
-	"enable_bitmapscan":                   "off",
-	"enable_hashjoin":                     "off",
-	"enable_mergejoin":                    "off",
-	"seq_page_cost":                       "0", // the price of a plan is the number of rows it touches
-	"random_page_cost":                    "0",
-	"cpu_tuple_cost":                      "1",
-	"work_mem":                            "64MB", // the arrays of a bulk insert stay in memory
-	"idle_in_transaction_session_timeout": "30s",
+	r := read.New(db, cfg.jobsLook)
+	return &Store{
+		db:        db,
+		Reader:    r,
+		Submitter: submit.New(db, r, submit.Config{OpenBatchTTL: cfg.OpenBatchTTL, KeyTTL: cfg.KeyTTL, DropTime: cfg.cancelTime, RetrySlice: cfg.retrySlice}),
+		Transitions: lifecycle.New(db, r, lifecycle.Config{InfraBudget: cfg.InfraBudget, PoisonAfter: cfg.PoisonAfter, PoisonWait: cfg.PoisonWait,
+			RetryDelay: cfg.RetryDelay, TakeBackAfter: cfg.TakeBackAfter, AgeEvery: cfg.AgeEvery, CancelTime: cfg.cancelTime}),
+		Registry: registry.New(db),
+		Tables:   schema.New(db),
+	}, nil
 }
 
 // Ping says whether the database answers.
-func (s *Store) Ping(ctx context.Context) error {
-	return s.do(ctx, "ping", func(ctx context.Context) error { return s.pool.Ping(ctx) })
-}
+func (s *Store) Ping(ctx context.Context) error { return s.db.Ping(ctx) }
+
+// Spoken implements store.Registry.
+func (s *Store) Spoken(ctx context.Context) (lowest int, err error) { return s.db.Spoken(ctx) }
 
 // Close waits for the calls under way and closes all connections.
-func (s *Store) Close() {
-	s.unmeter()
-	s.pool.Close()
-}
-
-// do runs one call that can wait, under a deadline: it has a connection when others
-// like it have left one (see share). Else it is as urgent.
-func (s *Store) do(ctx context.Context, op string, f func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
-	defer cancel()
-	ctx, leave, err := s.share.enter(ctx)
-	if err != nil {
-		return translate(op, fmt.Errorf("wait for a connection: %w", err))
-	}
-	defer leave()
-	return s.urgent(ctx, op, f)
-}
-
-// urgent runs one call that others wait for, or that is soon too late: any connection
-// is for it. Deadlocks and serialization failures wrote nothing and are tried again at
-// once; what remains is translated.
-func (s *Store) urgent(ctx context.Context, op string, f func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
-	defer cancel()
-	start := time.Now()
-	var err error
-	for range 4 {
-		if err = f(ctx); !wroteNothing(err) {
-			break
-		}
-	}
-	err = translate(op, err)
-	s.calls.ended(ctx, op, start, err)
-	return err
-}
-
-// uuid converts an id that comes from inside and is therefore valid; a bad one
-// becomes NULL, which no row matches.
-func uuid(id job.ID) pgtype.UUID {
-	var u pgtype.UUID
-	_ = u.Scan(string(id))
-	return u
-}
-
-// nilID stands for "no batch" in the tables.
-const nilID job.ID = "00000000-0000-0000-0000-000000000000"
-
-func batchID(u pgtype.UUID) job.ID {
-	if u.Bytes == [16]byte{} {
-		return ""
-	}
-	return jobID(u)
-}
-
-func jobID(u pgtype.UUID) job.ID { return job.ID(u.String()) }
+func (s *Store) Close() { s.db.Close() }

@@ -9,6 +9,8 @@ import (
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
+	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
+	"github.com/assay-run/assay/pkg/store/postgres/internal/schema"
 )
 
 // TestEveryOutcomeIsCounted, by its name, and the counters of a batch agree with its
@@ -29,11 +31,11 @@ func TestEveryOutcomeIsCounted(t *testing.T) {
 	if diff := cmp.Diff(want, b.Outcomes); diff != "" || b.Counts[job.Finished] != int64(len(want)-1) || !b.Done() {
 		t.Errorf("%v of %d, done %v (-want +got):\n%s", b.Counts, b.Total, b.Done(), diff)
 	}
-	if err := migrateDownTo(t.Context(), dsn, 23); err != nil {
+	if err := schema.DownTo(t.Context(), dsn, 23); err != nil {
 		t.Fatal(err)
 	}
 	var failed, refused, recorded int
-	row := s.pool.QueryRow(t.Context(), `SELECT failed, policy_violation, recorded FROM batch_counts WHERE batch_id = $1`, uuid(batch))
+	row := s.db.Pool.QueryRow(t.Context(), `SELECT failed, policy_violation, recorded FROM batch_counts WHERE batch_id = $1`, pg.UUID(batch))
 	if err := row.Scan(&failed, &refused, &recorded); err != nil || failed != 2 || refused != 2 || recorded != len(want) {
 		t.Errorf("the counters of the release before: %d failed, %d refused, of %d, %v", failed, refused, recorded, err)
 	}

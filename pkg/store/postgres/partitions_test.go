@@ -7,6 +7,7 @@ import (
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
+	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
 // TestPartitions: today's rows have a partition of their day, rows of any other
@@ -27,7 +28,7 @@ func TestPartitions(t *testing.T) {
 	}
 	table := func(id job.ID) (name string) {
 		t.Helper()
-		if err := s.pool.QueryRow(ctx, `SELECT tableoid::regclass::text FROM jobs WHERE id = $1`, uuid(id)).Scan(&name); err != nil {
+		if err := s.db.Pool.QueryRow(ctx, `SELECT tableoid::regclass::text FROM jobs WHERE id = $1`, pg.UUID(id)).Scan(&name); err != nil {
 			t.Fatal(err)
 		}
 		return name
@@ -44,7 +45,7 @@ func TestPartitions(t *testing.T) {
 		t.Errorf("a job of a day without partition is in %s", got)
 	}
 	for range 2 {
-		if _, err := s.pool.Exec(ctx, `SELECT assay_partitions('2031-05-17', 2)`); err != nil {
+		if _, err := s.db.Pool.Exec(ctx, `SELECT assay_partitions('2031-05-17', 2)`); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Maintain(ctx); err != nil {
@@ -85,7 +86,7 @@ func TestMaintainBesideWriters(t *testing.T) {
 	if _, _, err := s.SubmitJob(ctx, j, store.Idempotency{}, 0); err != nil {
 		t.Fatal(err)
 	}
-	tx, err := s.pool.Begin(ctx)
+	tx, err := s.db.Pool.Begin(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +94,7 @@ func TestMaintainBesideWriters(t *testing.T) {
 	if _, err := tx.Exec(ctx, `UPDATE jobs_`+j.ID.Time().UTC().Format("20060102")+` SET priority = 1`); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.pool.Exec(ctx, `SET lock_timeout = '2s'; SELECT assay_partitions('2031-05-17', 1)`); err != nil {
+	if _, err := s.db.Pool.Exec(ctx, `SET lock_timeout = '2s'; SELECT assay_partitions('2031-05-17', 1)`); err != nil {
 		t.Errorf("waited for a writer: %v", err)
 	}
 }

@@ -26,7 +26,7 @@ func TestLongRunsAreNotSuspected(t *testing.T) {
 		if _, err := s.Claim(ctx, time.Minute, []store.Claim{{Ref: ds[0].Ref, Worker: "w"}}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.pool.Exec(ctx, `UPDATE jobs SET started_at = now() - interval '5 minutes', lease_until = now() - interval '1 second'`); err != nil {
+		if _, err := s.db.Pool.Exec(ctx, `UPDATE jobs SET started_at = now() - interval '5 minutes', lease_until = now() - interval '1 second'`); err != nil {
 			t.Fatal(err)
 		}
 		if st, err := s.Reap(ctx); err != nil || st.LeasesExpired != 1 || st.JobsLost != 0 {
@@ -58,14 +58,14 @@ func TestTwoAreNotBlamedForTheLast(t *testing.T) {
 	}
 	lost := func(want int64) {
 		t.Helper()
-		if _, err := s.pool.Exec(ctx, `UPDATE jobs SET kills = 1, lease_until = now() - interval '1 second' WHERE state = 'running'`); err != nil {
+		if _, err := s.db.Pool.Exec(ctx, `UPDATE jobs SET kills = 1, lease_until = now() - interval '1 second' WHERE state = 'running'`); err != nil {
 			t.Fatal(err)
 		}
 		if st, err := s.Reap(ctx); err != nil || st.LeasesExpired == 0 {
 			t.Fatalf("%+v, %v", st, err)
 		}
 		var blamed int64
-		if err := s.pool.QueryRow(ctx, `SELECT count(*) FROM jobs WHERE kills > 1`).Scan(&blamed); err != nil || blamed != want {
+		if err := s.db.Pool.QueryRow(ctx, `SELECT count(*) FROM jobs WHERE kills > 1`).Scan(&blamed); err != nil || blamed != want {
 			t.Fatalf("%d are blamed for the last, want %d (%v)", blamed, want, err)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
@@ -29,6 +31,8 @@ func openTest(t testing.TB, cfg Config) *Store {
 	return s
 }
 
+func dsnOf(s *Store) string { return s.db.Pool.Config().ConnString() }
+
 func TestStore(t *testing.T) {
 	t.Parallel()
 	testenv.Needs(t, "Postgres")
@@ -47,4 +51,17 @@ func TestStore(t *testing.T) {
 	if !t.Failed() && !strings.Contains(flag.Lookup("test.run").Value.String(), "/") {
 		m.check(t)
 	}
+}
+
+func queryStrings(t *testing.T, s *Store, sql string) []string {
+	t.Helper()
+	rows, err := s.db.Pool.Query(t.Context(), sql)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
 }

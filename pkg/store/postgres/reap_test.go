@@ -53,10 +53,10 @@ func TestReapMakesProgress(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if _, err := s.pool.Exec(ctx, c.setup); err != nil {
+			if _, err := s.db.Pool.Exec(ctx, c.setup); err != nil {
 				t.Fatal(err)
 			}
-			tx, err := s.pool.Begin(ctx)
+			tx, err := s.db.Pool.Begin(ctx)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,7 +65,7 @@ func TestReapMakesProgress(t *testing.T) {
 				t.Fatal(err)
 			}
 			count := func() (n int) {
-				if err := s.pool.QueryRow(ctx, c.left).Scan(&n); err != nil {
+				if err := s.db.Pool.QueryRow(ctx, c.left).Scan(&n); err != nil {
 					t.Fatal(err)
 				}
 				return n
@@ -105,7 +105,7 @@ func TestReapStepsAreApart(t *testing.T) {
 			if err := s.PutWorkers(ctx, []store.Worker{{ID: "gone", Pool: "p", Silence: 48 * time.Hour}}); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.pool.Exec(ctx, `ALTER TABLE `+broken+` RENAME TO hidden`); err != nil {
+			if _, err := s.db.Pool.Exec(ctx, `ALTER TABLE `+broken+` RENAME TO hidden`); err != nil {
 				t.Fatal(err)
 			}
 			expired := int64(0)

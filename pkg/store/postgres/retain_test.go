@@ -11,6 +11,8 @@ import (
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
+	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
+	"github.com/assay-run/assay/pkg/store/postgres/internal/schema"
 )
 
 // keptFor is the age of the tests' history.
@@ -32,7 +34,7 @@ func newPast(t *testing.T) *past {
 
 func (p *past) exec(sql string, args ...any) {
 	p.Helper()
-	if _, err := p.pool.Exec(p.Context(), sql, args...); err != nil {
+	if _, err := p.db.Pool.Exec(p.Context(), sql, args...); err != nil {
 		p.Fatal(err)
 	}
 }
@@ -63,7 +65,7 @@ func (p *past) batch(callback *job.Callback, ids ...job.ID) job.ID {
 	if _, err := p.SubmitBatch(p.Context(), store.NewBatch{ID: id, Tenant: "t", Callback: callback}, jobs); err != nil {
 		p.Fatal(err)
 	}
-	p.exec(`UPDATE batches SET created_at = $2, appended_at = $3 WHERE id = $1`, uuid(id), ids[0].Time(), ids[len(ids)-1].Time())
+	p.exec(`UPDATE batches SET created_at = $2, appended_at = $3 WHERE id = $1`, pg.UUID(id), ids[0].Time(), ids[len(ids)-1].Time())
 	return id
 }
 
@@ -73,7 +75,7 @@ func (p *past) over(id job.ID, days int) {
 	if _, err := p.Cancel(p.Context(), id); err != nil {
 		p.Fatal(err)
 	}
-	p.exec(`UPDATE jobs SET ended_at = now() - $2 * interval '1 day' WHERE id = $1`, uuid(id), days)
+	p.exec(`UPDATE jobs SET ended_at = now() - $2 * interval '1 day' WHERE id = $1`, pg.UUID(id), days)
 }
 
 // batchOver does so with a batch.
@@ -82,14 +84,14 @@ func (p *past) batchOver(id job.ID, days int) {
 	if _, err := p.CancelBatch(p.Context(), id); err != nil {
 		p.Fatal(err)
 	}
-	p.exec(`UPDATE jobs SET ended_at = now() - $2 * interval '1 day' WHERE batch_id = $1`, uuid(id), days)
-	p.exec(`UPDATE batch_counts SET ended_at = now() - $2 * interval '1 day' WHERE batch_id = $1`, uuid(id), days)
+	p.exec(`UPDATE jobs SET ended_at = now() - $2 * interval '1 day' WHERE batch_id = $1`, pg.UUID(id), days)
+	p.exec(`UPDATE batch_counts SET ended_at = now() - $2 * interval '1 day' WHERE batch_id = $1`, pg.UUID(id), days)
 }
 
 // forget wants so many days and batches to go.
 func (p *past) forget(days, batches int) {
 	p.Helper()
-	p.ended.Clear() // in the tests what is over does not stay so
+	p.Tables = schema.New(p.db) // in the tests what is over does not stay so
 	f, err := p.Forget(p.Context(), keptFor)
 	if err != nil || f.Days != days || f.Batches != batches {
 		p.Fatalf("forgot %+v, %v; want %d days and %d batches", f, err, days, batches)
@@ -109,7 +111,7 @@ func TestForget(t *testing.T) {
 	p.over(over, 1)
 	p.forget(0, 0) // it waited for long, and ended yesterday
 	p.over(today, 0)
-	p.exec(`UPDATE jobs SET ended_at = now() - interval '31 days' WHERE id = $1`, uuid(over))
+	p.exec(`UPDATE jobs SET ended_at = now() - interval '31 days' WHERE id = $1`, pg.UUID(over))
 	p.forget(1, 0)
 	for id, want := range map[job.ID]error{over: job.ErrGone, unknown: job.ErrGone, waits: nil, today: nil, job.NewID(): job.ErrNotFound} {
 		if _, err := p.Job(t.Context(), "t", id); !errors.Is(err, want) {
@@ -229,7 +231,7 @@ func TestForgetSessions(t *testing.T) {
 			}
 		}
 	}
-	p.exec(`UPDATE sessions SET state = 'ended', outcome = 'succeeded', ended_at = now() - interval '31 days' WHERE id = $1`, uuid(old))
+	p.exec(`UPDATE sessions SET state = 'ended', outcome = 'succeeded', ended_at = now() - interval '31 days' WHERE id = $1`, pg.UUID(old))
 	if f, err := p.Forget(ctx, keptFor); err != nil || f.Sessions != 1 {
 		t.Fatalf("%+v, %v", f, err)
 	}
@@ -254,7 +256,7 @@ func TestHistoryBesideADump(t *testing.T) {
 	p.exec(`DROP TABLE jobs` + soon.Format("_20060102"))
 	watched := p.watchLocks() // before the dump: none that has just begun is taken for one that lasts
 
-	dump, err := p.pool.Begin(ctx)
+	dump, err := p.db.Pool.Begin(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,7 +301,7 @@ func (p *past) inTime(f func() error) {
 // forgetInTime wants so many days to go beside writers.
 func (p *past) forgetInTime(days int) {
 	p.Helper()
-	p.ended.Clear() // in the tests what is over does not stay so
+	p.Tables = schema.New(p.db) // in the tests what is over does not stay so
 	gone := 0
 	p.inTime(func() error {
 		f, err := p.Forget(p.Context(), keptFor)
@@ -325,7 +327,7 @@ func TestForgetBesideWriters(t *testing.T) {
 // where there is no upkeep: no call may take so much longer here, however busy the machine is.
 func (p *past) watchLocks() (stop func()) {
 	const most = time.Second
-	own, err := Open(p.Context(), p.cfg)
+	own, err := Open(p.Context(), Config{DSN: dsnOf(p.Store)})
 	if err != nil {
 		p.Fatal(err)
 	}

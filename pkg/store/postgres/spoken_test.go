@@ -12,12 +12,12 @@ func TestSpoken(t *testing.T) {
 	others := map[string]*Store{}
 	open := func(tag string, protocol int) {
 		t.Helper()
-		o, err := Open(t.Context(), Config{DSN: s.cfg.DSN, ApplicationTag: tag, Protocol: protocol})
+		o, err := Open(t.Context(), Config{DSN: dsnOf(s), ApplicationTag: tag, Protocol: protocol})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(o.Close)
-		others[o.cfg.applicationName()] = o
+		others[o.db.Pool.Config().ConnConfig.RuntimeParams["application_name"]] = o
 	}
 	want := func(when string, want int) {
 		t.Helper()

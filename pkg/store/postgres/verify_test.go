@@ -8,6 +8,7 @@ import (
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
+	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
 // TestRepair: counters that are wrong are found and set right, and nothing is repaired where
@@ -40,7 +41,7 @@ func TestRepair(t *testing.T) {
 	}
 	spoil := func(sql string) {
 		t.Helper()
-		if tag, err := s.pool.Exec(ctx, sql, uuid(batch)); err != nil || tag.RowsAffected() == 0 {
+		if tag, err := s.db.Pool.Exec(ctx, sql, pg.UUID(batch)); err != nil || tag.RowsAffected() == 0 {
 			t.Fatal(tag, err)
 		}
 	}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"log/slog"
+	"net/http"
+
+	"github.com/assay-run/assay/internal/admin"
+	"github.com/assay-run/assay/internal/admit"
+	"github.com/assay-run/assay/internal/callback"
+	"github.com/assay-run/assay/internal/dispatcher"
+	"github.com/assay-run/assay/internal/httpapi"
+	"github.com/assay-run/assay/internal/intake"
+	"github.com/assay-run/assay/internal/secret"
+	"github.com/assay-run/assay/internal/session"
+	"github.com/assay-run/assay/internal/version"
+	"github.com/assay-run/assay/pkg/placement"
+	"github.com/assay-run/assay/pkg/queue/jetstream"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// parts are what the API stands on.
+type parts struct {
+	store      store.Store
+	objects    httpapi.Objects
+	queue      *jetstream.Queue
+	secrets    *secret.Keeper
+	dispatcher *dispatcher.Dispatcher
+	callbacks  *callback.Sender
+	auth       httpapi.Authenticator
+	pools      placement.Pools
+	limits     httpapi.Limits
+	metrics    http.Handler
+}
+
+// newAPI makes what the requests of clients and operators are for, and what answers them.
+func newAPI(p parts) *httpapi.Server {
+	log, workers := slog.Default(), p.dispatcher.Fleet()
+	admits := &admit.Admitter{
+		Policies: p.store, Tenants: admit.Recent(p.store), Blobs: p.objects, Secrets: p.secrets,
+		Pool: workers.Pool, Reserved: workers.Reserved, Room: workers.Room, Hosts: workers.Hosts,
+	}
+	return httpapi.New(httpapi.Config{
+		Admit: admits,
+		Intake: intake.New(intake.Config{
+			Store: p.store, Admit: admits, Dispatcher: p.dispatcher, Fleet: workers, Callbacks: p.callbacks,
+			Queued: p.limits.Queued, Batches: p.limits.Batches, Log: log,
+		}),
+		Sessions: session.New(session.Config{Store: p.store, Line: p.queue, Fleet: workers, Admit: admits, Log: log}),
+		Admin: &admin.Admin{
+			Store: p.store, Fleet: p.dispatcher, Wake: p.dispatcher.Wake, Stop: p.queue.SendCancel, Pool: workers.Pool,
+			Version: version.String(), Log: log,
+		},
+		Workers: workers,
+		Store:   p.store, Secrets: p.secrets, Objects: p.objects, Watcher: p.dispatcher, Canceler: p.queue,
+		Auth: p.auth, Queue: p.queue, Pools: p.pools, Limits: p.limits, Metrics: p.metrics, Log: log,
+	})
+}

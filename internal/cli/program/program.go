@@ -1,0 +1,115 @@
+// Package program reads what is named on a command line: programs and policies.
+package program
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// Named is a program as a command line names it. A .py file, or - for standard input, is a python program; another file
+// runs by its #! line; anything else is a command of the image.
+type Named struct {
+	File  string
+	Args  []string // make even a python program a command
+	Tests string   // file with the tests that the program is graded against; "": none
+	Stdin string   // file with the standard input of a command; - is that of this process
+}
+
+// Read puts the program into s, with the files that it needs. Errors begin with the flag that is at fault.
+func (n Named) Read(stdin io.Reader, s *job.Spec) error {
+	content, err := n.content(stdin)
+	if err != nil {
+		return err
+	}
+	python := n.File == "-" || strings.HasSuffix(n.File, ".py")
+	switch {
+	case n.Tests != "":
+		s.Program.Tests, err = n.tests(content)
+		return err
+	case python && len(n.Args) == 0 && n.Stdin == "":
+		s.Program.Python = &job.Python{Code: string(content)}
+		return nil
+	case content == nil:
+		s.Program.Command = &job.Command{Argv: append([]string{n.File}, n.Args...)}
+	default:
+		name := "/workspace/" + filepath.Base(n.File)
+		if n.File == "-" {
+			name = "/workspace/stdin.py"
+		}
+		s.Files = map[string]job.File{name: inlineFile(content)}
+		s.Program.Command = &job.Command{Argv: append(append(interpreter(content, python), name), n.Args...)}
+	}
+	s.Program.Command.Stdin, err = n.input(stdin)
+	return err
+}
+
+// tests reads the tests that a solution is graded against.
+func (n Named) tests(solution []byte) (*job.Tests, error) {
+	raw, err := os.ReadFile(n.Tests)
+	if err != nil {
+		return nil, fmt.Errorf("--tests: %w", err)
+	}
+	t := &job.Tests{}
+	if err := job.Decode(raw, "tests", t); err != nil {
+		return nil, fmt.Errorf("--tests %s: %w", n.Tests, err)
+	}
+	t.Code = string(solution)
+	return t, nil
+}
+
+// content reads the program; nil if it is a command of the image.
+func (n Named) content(stdin io.Reader) ([]byte, error) {
+	if n.File == "-" {
+		return io.ReadAll(stdin)
+	}
+	b, err := os.ReadFile(n.File)
+	if err == nil && !bytes.HasPrefix(b, []byte("\x7fELF")) {
+		return b, nil
+	}
+	if err != nil && (strings.HasSuffix(n.File, ".py") || n.Tests != "") {
+		return nil, err
+	}
+	return nil, nil // a binary of this host says nothing about the image's
+}
+
+// input reads what the program gets as its standard input.
+func (n Named) input(stdin io.Reader) (string, error) {
+	switch n.Stdin {
+	case "":
+		return "", nil
+	case "-":
+		b, err := io.ReadAll(stdin)
+		return string(b), err
+	}
+	b, err := os.ReadFile(n.Stdin)
+	return string(b), err
+}
+
+// interpreter returns the words of a script's #! line.
+func interpreter(script []byte, python bool) []string {
+	line, _, _ := bytes.Cut(script, []byte("\n"))
+	if words, ok := bytes.CutPrefix(line, []byte("#!")); ok && len(bytes.Fields(words)) > 0 {
+		return strings.Fields(string(words))
+	}
+	if python {
+		return []string{"python3"}
+	}
+	return []string{"/bin/sh"}
+}
+
+func inlineFile(content []byte) job.File {
+	text := string(content)
+	if utf8.Valid(content) {
+		return job.File{Text: &text}
+	}
+	text = base64.StdEncoding.EncodeToString(content)
+	return job.File{Base64: &text}
+}

@@ -1,0 +1,30 @@
+package show
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// ShortDigest is the beginning of a digest, without its algorithm.
+func ShortDigest(digest string) string {
+	_, hex, ok := strings.Cut(digest, ":")
+	if !ok || len(hex) < 12 {
+		return digest
+	}
+	return hex[:12]
+}
+
+// Size is a number of bytes for people: of the largest unit of which there is more than one.
+func Size(n int64) string {
+	switch {
+	case n == 0:
+		return "?"
+	case n >= int64(job.GiB):
+		return fmt.Sprintf("%.1fGi", float64(n)/float64(job.GiB))
+	case n >= int64(job.MiB):
+		return fmt.Sprintf("%.1fMi", float64(n)/float64(job.MiB))
+	}
+	return fmt.Sprintf("%.1fKi", float64(n)/1024)
+}

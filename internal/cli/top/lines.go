@@ -1,0 +1,170 @@
+package top
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/cli/show"
+	"github.com/assay-run/assay/pkg/placement"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// Lines is the fleet as text. What first had already is told apart from what has
+// come since; nil: nothing is.
+func Lines(now api.Fleet, first *api.Fleet) []string {
+	var b strings.Builder
+	summary(&b, now)
+	ends(&b, now, first)
+	b.WriteByte('\n')
+	workers(&b, now)
+	b.WriteByte('\n')
+	queue(&b, now.Queue)
+	return strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
+}
+
+func summary(b *strings.Builder, now api.Fleet) {
+	var slots, busy, n, sessions int
+	var rate float64
+	for _, p := range now.Pools {
+		n, slots, busy = n+p.Workers, slots+p.Slots, busy+p.Busy
+	}
+	for _, w := range now.Workers {
+		if w.Tally != nil {
+			rate, sessions = rate+w.Tally.PerSecond, sessions+w.Tally.Sessions
+		}
+	}
+	var q store.QueueGroup
+	for _, g := range now.Queue {
+		q.Queued, q.Dispatched, q.Running = q.Queued+g.Queued, q.Dispatched+g.Dispatched, q.Running+g.Running
+	}
+	fmt.Fprintf(b, "workers %d   slots %d of %d busy", n, busy, slots)
+	if len(now.Workers) > 0 {
+		fmt.Fprintf(b, "   %.1f jobs/s   sessions %d", rate, sessions)
+	}
+	fmt.Fprintf(b, "\nqueued %d   dispatched %d   running %d\n", q.Queued, q.Dispatched, q.Running)
+}
+
+// ends sums up how attempts ended on the workers that are there.
+func ends(b *strings.Builder, now api.Fleet, first *api.Fleet) {
+	if len(now.Workers) == 0 {
+		return
+	}
+	outcomes, back := tallies(now)
+	var outcomesThen, backThen map[string]int64
+	if first != nil {
+		outcomesThen, backThen = tallies(*first)
+	}
+	b.WriteString("ended  " + counts(outcomes, outcomesThen) + "\n")
+	b.WriteString("handed back  " + counts(back, backThen) + "\n")
+}
+
+func tallies(f api.Fleet) (outcomes, back map[string]int64) {
+	outcomes, back = map[string]int64{}, map[string]int64{}
+	for _, w := range f.Workers {
+		if w.Tally == nil {
+			continue
+		}
+		for o, n := range w.Tally.Outcomes {
+			outcomes[string(o)] += n
+		}
+		for r, n := range w.Tally.Back {
+			back[string(r)] += n
+		}
+	}
+	return outcomes, back
+}
+
+// counts lists how many of each there are, the most first, and what has been added.
+func counts(now, then map[string]int64) string {
+	if len(now) == 0 {
+		return "none"
+	}
+	keys := slices.SortedFunc(maps.Keys(now), func(a, b string) int { return cmp.Or(cmp.Compare(now[b], now[a]), cmp.Compare(a, b)) })
+	parts := make([]string, len(keys))
+	for i, k := range keys {
+		parts[i] = fmt.Sprintf("%s %d", show.Plain(k), now[k])
+		if more := now[k] - then[k]; then != nil && more > 0 {
+			parts[i] += fmt.Sprintf(" (+%d)", more)
+		}
+	}
+	return strings.Join(parts, "  ")
+}
+
+func workers(b *strings.Builder, now api.Fleet) {
+	if len(now.Workers) == 0 {
+		t := show.NewTable(b, "POOL", "WORKERS", "BUSY", "SLOTS")
+		for _, p := range now.Pools {
+			t.Row(p.Pool, p.Workers, p.Busy, p.Slots)
+		}
+		_ = t.End()
+		return
+	}
+	t := show.NewTable(b, "WORKER", "POOL", "STATE", "LEVELS", "BUSY", "SLOTS", "JOBS/S", "SESSIONS", "HEARD")
+	for _, w := range slices.SortedFunc(slices.Values(now.Workers), func(a, b store.Worker) int {
+		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.ID, b.ID))
+	}) {
+		rate, sessions := "?", "?"
+		if y := w.Tally; y != nil {
+			rate, sessions = fmt.Sprintf("%.1f", y.PerSecond), fmt.Sprint(y.Sessions)
+		}
+		t.Row(w.ID, w.Pool, stateOf(w), levelsOf(w), w.Busy, w.Slots, rate, sessions, fmt.Sprint(max(now.At.Sub(w.SeenAt), 0).Round(time.Second), " ago"))
+	}
+	_ = t.End()
+}
+
+// stateOf is what keeps a worker from taking jobs, the gravest first.
+func stateOf(w store.Worker) string {
+	switch {
+	case w.Quarantine != nil:
+		return "quarantined"
+	case w.Cordon != nil:
+		return "cordoned"
+	case w.Draining:
+		return "draining"
+	case w.Held != "":
+		return "held: " + w.Held
+	}
+	return "working"
+}
+
+func levelsOf(w store.Worker) string {
+	var h policy.Host
+	_ = json.Unmarshal(w.Host, &h) // a worker of another version: shown without
+	levels := make([]string, len(h.Isolations))
+	for i, l := range h.Isolations {
+		levels[i] = string(l)
+	}
+	return cmp.Or(strings.Join(levels, ","), "?")
+}
+
+func queue(b *strings.Builder, groups []store.QueueGroup) {
+	if len(groups) == 0 {
+		b.WriteString("nothing waits or runs\n")
+		return
+	}
+	t := show.NewTable(b, "POOL", "NEEDS", "TENANT", "PRIORITY", "QUEUED", "DISPATCHED", "RUNNING")
+	for _, g := range groups {
+		need := placement.ParseClass(g.Pool)
+		about := ""
+		if g.AtLeast {
+			about = "~"
+		}
+		t.Row(placement.PoolOf(g.Pool), cmp.Or(need.String(), "-"), g.Tenant, g.Priority, about+fmt.Sprint(g.Queued), g.Dispatched, g.Running)
+	}
+	_ = t.End()
+}
+
+// cut shortens a line to the width of the screen, in characters; 0: it is not known.
+func cut(line string, width int) string {
+	if r := []rune(line); width > 0 && len(r) > width {
+		return string(r[:width])
+	}
+	return line
+}

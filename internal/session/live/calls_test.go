@@ -1,0 +1,24 @@
+package live
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+)
+
+// A call that was refused was made all the same, and costs nothing of the budget.
+func TestRefusedCallsAreCounted(t *testing.T) {
+	t.Parallel()
+	l := &live{calls: map[int64]job.HostCall{}, policy: policy.Policy{Callbacks: policy.Callbacks{Allow: []string{"f"}, MaxCalls: 2}}}
+	for i, want := range []string{"", "policy.callbacks.allow", "", "the budget of 2 calls"} {
+		name := map[bool]string{true: "f", false: "g"}[i != 1]
+		if why := l.admit(job.HostCall{Call: int64(i + 1), Name: name}); (why == "") != (want == "") || !strings.Contains(why, want) {
+			t.Errorf("call %d: %q, want %q", i, why, want)
+		}
+	}
+	if l.made != 4 || l.called != 2 {
+		t.Errorf("%d calls, %d of the budget", l.made, l.called)
+	}
+}

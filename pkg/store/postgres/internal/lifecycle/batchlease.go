@@ -1,0 +1,114 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
+)
+
+// keepBatches prolongs leases; those that ended a moment ago and were not noticed, too.
+const keepBatches = `
+UPDATE batch_leases l SET until = now() + l.ttl * interval '1 millisecond'
+FROM batches b
+WHERE l.batch_id = ANY ($1) AND b.id = l.batch_id AND b.tenant_id = $2 AND b.sealed_at IS NOT NULL AND l.over_at IS NULL
+RETURNING l.batch_id, l.ttl`
+
+// KeepBatch implements store.Submitter.
+func (s *Transitions) KeepBatch(ctx context.Context, tenant string, id job.ID) (*job.Batch, error) {
+	if _, err := s.KeepBatches(ctx, tenant, []job.ID{id}); err != nil {
+		return nil, err
+	}
+	b, err := s.read.Batch(ctx, tenant, id)
+	if err == nil && b.Abandoned {
+		return nil, fmt.Errorf("postgres: %w", fmt.Errorf("%w: the lease of batch %s ended, and with it the batch", job.ErrLost, id))
+	}
+	return b, err
+}
+
+// KeepBatches implements store.Submitter.
+func (s *Transitions) KeepBatches(ctx context.Context, tenant string, batches []job.ID) (kept map[job.ID]time.Duration, err error) {
+	ids := pg.UUIDs(batches)
+	err = s.db.Do(ctx, "keep batches", func(ctx context.Context) error {
+		t, err := s.db.KnownTenant(ctx, tenant)
+		if err != nil {
+			return err
+		}
+		rows, err := s.db.Pool.Query(ctx, keepBatches, ids, t)
+		if err != nil {
+			return err
+		}
+		kept = map[job.ID]time.Duration{}
+		var id pgtype.UUID
+		var ms int64
+		_, err = pgx.ForEachRow(rows, []any{&id, &ms}, func() error {
+			kept[pg.JobID(id)] = time.Duration(ms) * time.Millisecond
+			return nil
+		})
+		return err
+	})
+	return kept, err
+}
+
+// lapse ends the leases of batches that are done, and abandons the batches whose
+// leases are over: they are flagged, as by a cancel, and returned.
+var lapse = fmt.Sprintf(`
+WITH done AS (
+	SELECT l.batch_id FROM batch_leases l JOIN batch_counts c ON c.batch_id = l.batch_id
+	WHERE l.over_at IS NULL AND c.ended_at IS NOT NULL LIMIT %[1]d FOR NO KEY UPDATE OF l SKIP LOCKED),
+closed AS (UPDATE batch_leases l SET over_at = now() FROM done d WHERE l.batch_id = d.batch_id),
+overdue AS (
+	SELECT l.batch_id FROM batch_leases l JOIN batch_counts c ON c.batch_id = l.batch_id
+	WHERE l.over_at IS NULL AND l.until < now() AND c.ended_at IS NULL LIMIT %[1]d FOR NO KEY UPDATE OF l SKIP LOCKED),
+marked AS (
+	UPDATE batch_leases l SET over_at = now(), lapsed = true FROM overdue o
+	WHERE l.batch_id = o.batch_id AND l.over_at IS NULL AND l.until < now() RETURNING l.batch_id)
+UPDATE batches b SET cancel_requested = true FROM marked m WHERE b.id = m.batch_id RETURNING b.id`, reapChunk)
+
+// renew gives every client a whole lease more. While nobody looked, clients could
+// not be heard either: a dispatcher or a database that was away must not look like
+// a thousand clients that are gone.
+const renew = `
+UPDATE batch_leases l SET until = now() + l.ttl * interval '1 millisecond'
+FROM (SELECT batch_id FROM batch_leases WHERE over_at IS NULL AND until < 'infinity' ORDER BY batch_id FOR NO KEY UPDATE) d
+WHERE l.batch_id = d.batch_id`
+
+// unwatched is how long nobody may have looked before leases are renewed. The
+// reaper looks every few seconds.
+const unwatched = 15 * time.Second
+
+// watch remembers when this process last looked at the leases of batches.
+type watch struct {
+	mu   sync.Mutex
+	last time.Time
+}
+
+// reapAbandoned flags the batches that nobody waits for any more. reapCanceled,
+// which comes next, ends their jobs.
+func (s *Transitions) reapAbandoned(ctx context.Context, st *store.ReapStats) error {
+	s.watch.mu.Lock()
+	defer s.watch.mu.Unlock()
+	if time.Since(s.watch.last) > unwatched {
+		err := s.db.Do(ctx, "renew batch leases", func(ctx context.Context) error {
+			_, err := s.db.Pool.Exec(ctx, renew)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	s.watch.last = time.Now()
+	ids, err := s.db.BatchesWhere(ctx, lapse)
+	if err != nil {
+		return err
+	}
+	st.BatchesAbandoned += int64(len(ids))
+	return nil
+}

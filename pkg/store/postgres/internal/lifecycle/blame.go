@@ -1,0 +1,107 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
+)
+
+// Who is to blame for a lost lease. A job is suspected of the end of its worker only if
+// that end is likely: jobs.kills counts the suspicions, blames holds them one by one. A
+// suspicion is given up when the worker is heard of again, since then it was cut off and
+// did not end, and after blameFor. A job is given up for good (condemn) when enough
+// suspicions have lasted.
+const (
+	// poisonWithin is how soon after a job's start its lease must have ended for the
+	// job to be suspected of its worker's end. Whatever happened later has many causes.
+	poisonWithin = 2 * time.Minute
+	// blameFor is how long a suspicion counts.
+	blameFor = time.Hour
+)
+
+// poolsHeard counts the workers of each pool that take jobs, and those of them that were
+// heard of lately: less than a lease ago, more than a few heartbeats.
+const poolsHeard = `
+	pools AS MATERIALIZED (
+		SELECT pool, count(*) AS n, count(*) FILTER (WHERE seen_at > now() - interval '20 seconds') AS heard
+		FROM (SELECT pool, seen_at FROM workers WHERE NOT draining AND seen_at > now() - interval '10 minutes' ORDER BY id) w GROUP BY pool)`
+
+// wentAlone is whether the process that worker w was at a time (since) seems to have come
+// to an end: another one has its name, or it is silent and most of its pool is not. Where
+// most are silent, it is the fleet that is cut off; where there is no other, who knows.
+func wentAlone(since string) string {
+	const own = `(NOT w.draining AND w.seen_at > now() - interval '10 minutes')::integer`
+	const heard = `(NOT w.draining AND w.seen_at > now() - interval '20 seconds')::integer`
+	return `(coalesce(w.started_at <> ` + since + `, false) OR EXISTS (SELECT FROM pools p WHERE p.pool = w.pool
+			AND p.n > ` + own + ` AND 2 * (p.heard - ` + heard + `) >= p.n - ` + own + `))`
+}
+
+// acquit takes back what jobs are blamed for while their workers live, and what is long ago.
+// A worker that is refused because of its name lives, too.
+var acquit = fmt.Sprintf(`
+WITH cleared AS MATERIALIZED (
+	SELECT b.job_id, b.lease FROM blames b LEFT JOIN workers w ON w.id = b.worker
+	WHERE b.job_id >= '`+string(pg.NilID)+`' AND (b.blamed_at < now() - interval '%d seconds'
+		OR w.seen_at > b.blamed_at AND coalesce(w.started_at = b.worker_since, true)
+		OR w.rival_at > b.blamed_at AND w.rival_since = b.worker_since)
+	ORDER BY b.job_id, b.lease LIMIT %d FOR UPDATE OF b SKIP LOCKED),
+gone AS (DELETE FROM blames b USING cleared c WHERE b.job_id = c.job_id AND b.lease = c.lease RETURNING b.job_id),
+eased AS (
+	UPDATE live_jobs j SET kills = greatest(j.kills - g.n, 0), not_before = CASE WHEN j.kills < $1 THEN j.not_before END
+	FROM (SELECT job_id, count(*)::integer AS n FROM gone GROUP BY job_id ORDER BY job_id) g
+	WHERE j.id = g.job_id AND j.state || '' IN ('queued', 'dispatched', 'running'))
+SELECT count(*) FROM gone`, int(blameFor.Seconds()), reapChunk)
+
+func (s *Transitions) acquit(ctx context.Context, _ *store.ReapStats) error {
+	for {
+		var n int
+		err := s.db.Urgent(ctx, "take back blames", func(ctx context.Context) error {
+			return s.db.Pool.QueryRow(ctx, acquit, s.cfg.PoisonAfter).Scan(&n)
+		})
+		if err != nil || n < reapChunk {
+			return err
+		}
+	}
+}
+
+// condemn ends the jobs that enough workers ended under ($1), each of them for sure or
+// silent for so long ($2, ms) while its pool is not.
+var condemn = fmt.Sprintf(`
+WITH`+poolsHeard+`,
+guilty AS MATERIALIZED (
+	SELECT b.job_id, count(*) AS n FROM (SELECT * FROM blames ORDER BY job_id, lease) b LEFT JOIN workers w ON w.id = b.worker
+	WHERE EXISTS (SELECT FROM live_jobs j WHERE j.id = b.job_id AND j.state || '' IN ('queued', 'dispatched'))
+	GROUP BY b.job_id
+	HAVING count(*) >= $1 AND bool_and(coalesce(w.started_at <> b.worker_since, w.id IS NULL)
+		OR b.blamed_at < now() - $2 * interval '1 millisecond' AND %s)
+	LIMIT %d),
+i AS MATERIALIZED (
+	SELECT j.id, g.n FROM guilty g JOIN live_jobs j ON j.id = g.job_id ORDER BY j.id FOR NO KEY UPDATE OF j SKIP LOCKED),
+moved AS (
+	UPDATE live_jobs j SET state = 'finished', outcome = 'lost', ended_at = now() FROM i
+	WHERE j.id = i.id AND j.state || '' IN ('queued', 'dispatched')
+	RETURNING j.id, j.batch_id, j.tenant_id, j.state, j.outcome, 0::bigint AS lease, '' AS reason, j.worker, j.identity, j.earlier,
+		%s AS body, NULL::text AS attempt_outcome, '' AS message, j.started_at)`, wentAlone(`b.worker_since`), reapChunk,
+	bodyWith(`'given up: poison, its start was the end of ' || i.n || ' workers, the last of them ' || coalesce(j.worker, 'unknown')`)) + recordTail
+
+func (s *Transitions) condemn(ctx context.Context, st *store.ReapStats) error {
+	for {
+		var rows []ended
+		err := s.db.Urgent(ctx, "give up poison", func(ctx context.Context) (err error) {
+			rows, err = s.record(ctx, condemn, s.cfg.PoisonAfter, s.cfg.PoisonWait.Milliseconds())
+			return err
+		})
+		for _, e := range rows {
+			if e.state == job.Finished {
+				st.JobsLost++
+			}
+		}
+		if err != nil || len(rows) < reapChunk {
+			return err
+		}
+	}
+}

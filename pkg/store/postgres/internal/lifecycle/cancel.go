@@ -1,0 +1,145 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
+)
+
+// cancel ends what no worker has and flags what one has. Where the rows come from
+// is put in front; the guard is judged again on the newest version of a row that a
+// claim or a finish is changing at this moment, so exactly one of them wins.
+func cancel(from string) string {
+	return `
+WITH moved AS (
+	UPDATE live_jobs j SET cancel_requested = true,
+		state = CASE j.state WHEN 'running' THEN 'running' ELSE 'canceled' END,
+		outcome = CASE j.state WHEN 'running' THEN NULL ELSE 'canceled' END,
+		ended_at = CASE j.state WHEN 'running' THEN NULL ELSE now() END
+	FROM (` + from + `) i
+	WHERE j.id = i.id AND j.state IN ('queued', 'dispatched', 'running')
+	RETURNING j.id, j.batch_id, j.tenant_id, j.state, j.outcome, CASE j.state WHEN 'running' THEN j.lease ELSE 0 END AS lease,
+		'' AS reason, j.worker, j.identity, j.earlier, ` + bodyWith(`'canceled before it ran'::text`) + ` AS body,
+		NULL::text AS attempt_outcome, '' AS message, j.started_at)` + recordTail
+}
+
+var cancelOne = cancel(`SELECT $1::uuid AS id`)
+
+// Cancel implements store.Scheduler. For a job that is terminal already the
+// answer is its state; job.ErrNotFound if there is no such job.
+func (s *Transitions) Cancel(ctx context.Context, id job.ID) (c store.Canceling, err error) {
+	c.Job = id
+	err = s.db.Do(ctx, "cancel", func(ctx context.Context) error {
+		rows, err := s.record(ctx, cancelOne, pg.UUID(id))
+		if err != nil {
+			return err
+		}
+		if len(rows) == 1 {
+			c = canceling(rows[0])
+			return nil
+		}
+		err = s.db.Pool.QueryRow(ctx, `SELECT state FROM jobs WHERE id = $1 AND `+pg.OnDay("id", id), pg.UUID(id)).Scan(&c.State)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return fmt.Errorf("%w: job %s", job.ErrNotFound, id)
+		}
+		return err
+	})
+	return c, err
+}
+
+func canceling(e ended) store.Canceling {
+	c := store.Canceling{LeaseRef: store.LeaseRef{Job: e.id}, State: e.state}
+	if e.state == job.Running {
+		c.Lease, c.Worker = e.lease, e.worker
+	}
+	return c
+}
+
+// cancelChunk bounds how long one statement of a large cancel holds the counters.
+const cancelChunk = 2000
+
+// The rows of a batch, a chunk at a time, through the index of each state; then
+// in the order of ids, like everybody. Once the batch is flagged none is scheduled
+// any more, so the chunks come to an end.
+var (
+	cancelQueued = cancel(fmt.Sprintf(`
+		SELECT q.id FROM batches b, unnest($2::text[]) AS p (pool), LATERAL (
+			SELECT id FROM live_jobs WHERE state = 'queued' AND pool = p.pool AND tenant_id = b.tenant_id AND batch_id = b.id
+			ORDER BY tenant_id, batch_id, priority LIMIT %d) q
+		WHERE b.id = $1 ORDER BY q.id`, cancelChunk))
+	cancelDispatched = cancel(fmt.Sprintf(cancelLive, job.Dispatched, cancelChunk))
+	cancelRunning    = cancel(fmt.Sprintf(cancelLive, job.Running, 1<<30))
+)
+
+const cancelLive = `
+		SELECT q.id FROM batches b, LATERAL (
+			SELECT id FROM live_jobs WHERE state = '%s' AND tenant_id = b.tenant_id AND batch_id = b.id
+			ORDER BY tenant_id, batch_id LIMIT %d) q
+		WHERE b.id = $1 ORDER BY q.id`
+
+// CancelBatch implements store.Scheduler.
+func (s *Transitions) CancelBatch(ctx context.Context, batch job.ID) (running []store.Canceling, err error) {
+	err = s.db.Do(ctx, "cancel batch", func(ctx context.Context) error {
+		tag, err := s.db.Pool.Exec(ctx, `UPDATE batches SET cancel_requested = true WHERE id = $1 AND sealed_at IS NOT NULL`, pg.UUID(batch))
+		if err == nil && tag.RowsAffected() == 0 {
+			return fmt.Errorf("%w: batch %s", job.ErrNotFound, batch)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	running, _, err = s.cancelRows(ctx, batch, time.Now().Add(s.cfg.CancelTime))
+	return running, err
+}
+
+// cancelRows cancels jobs of a batch that is flagged until there are none or time
+// is up, and counts those that it ended. What runs comes first, because somebody
+// has to be told, however many wait; then it goes through the states in lifecycle
+// order, so that no job slips past it. With an error it returns what it met before.
+func (s *Transitions) cancelRows(ctx context.Context, batch job.ID, until time.Time) (running []store.Canceling, n int64, err error) {
+	told := map[store.LeaseRef]bool{}
+	for _, sql := range []string{cancelRunning, cancelQueued, cancelDispatched, cancelRunning} {
+		for more := true; more; {
+			rows, err := s.cancelSome(ctx, batch, sql)
+			if err != nil {
+				return running, n, err
+			}
+			for _, e := range rows {
+				c := canceling(e)
+				if e.state != job.Running {
+					n++
+				} else if !told[c.LeaseRef] {
+					told[c.LeaseRef] = true
+					running = append(running, c)
+				}
+			}
+			more = sql != cancelRunning && len(rows) > 0 && time.Now().Before(until)
+		}
+	}
+	return running, n, nil
+}
+
+// cancelSome is one chunk of it.
+func (s *Transitions) cancelSome(ctx context.Context, batch job.ID, sql string) (rows []ended, err error) {
+	err = s.db.Do(ctx, "cancel batch", func(ctx context.Context) error {
+		args := []any{pg.UUID(batch)}
+		if sql == cancelQueued {
+			pools, err := s.read.Pools(ctx)
+			if err != nil {
+				return err
+			}
+			args = append(args, pools)
+		}
+		rows, err = s.record(ctx, sql, args...)
+		return err
+	})
+	return rows, err
+}

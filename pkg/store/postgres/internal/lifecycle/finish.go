@@ -1,0 +1,209 @@
+package lifecycle
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+	"github.com/assay-run/assay/pkg/store/postgres/internal/format"
+	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
+)
+
+// again decides the user's retry: the outcome is one of retry_on, and an attempt
+// is left. A job whose cancel was requested, or whose time to start is over, is
+// not repeated.
+const again = `(j.tries + 1 < j.max_attempts AND i.outcome = ANY (string_to_array(j.retry_on, ','))
+	AND NOT j.cancel_requested AND (j.expires_at IS NULL OR j.expires_at > now())) IS TRUE`
+
+// finishOne records the result of one job that is in no batch, was not attempted
+// before and is not to be attempted again: what a client waits for, most often. It
+// does what finish does to such a job, in one partition of two tables; it leaves
+// every other job alone.
+var finishOne = `
+WITH moved AS (
+	UPDATE live_jobs j SET state = CASE WHEN i.outcome = 'canceled' THEN 'canceled' ELSE 'finished' END,
+		outcome = i.outcome, ended_at = now(), tries = j.tries + 1, lease_until = NULL
+	FROM (SELECT $3::text AS outcome) i
+	WHERE j.id = $1 AND j.lease = $2::bigint AND j.worker = $5::text AND j.state || '' = 'running' AND j.batch_id = '` + string(pg.NilID) + `' AND j.earlier = 0
+		AND NOT ` + again + `
+	RETURNING j.id, j.tenant_id, j.lease, j.outcome, j.worker, j.identity)
+INSERT INTO results AS r (id, batch_id, seq, lease, tenant_id, outcome, worker, identity, body)
+SELECT id, '` + string(pg.NilID) + `', 0, lease, tenant_id, outcome, worker, identity, $4 FROM moved
+RETURNING ` + format.ResultColumns
+
+// finish records results under their leases: the fence is lease, worker and state.
+// Leases are numbers that can be guessed; whose word counts is the worker's.
+var finish = `
+WITH moved AS (
+	UPDATE live_jobs j SET
+		state = CASE WHEN ` + again + ` THEN 'queued' WHEN i.outcome = 'canceled' THEN 'canceled' ELSE 'finished' END,
+		outcome = CASE WHEN ` + again + ` THEN NULL ELSE i.outcome END,
+		ended_at = CASE WHEN ` + again + ` THEN NULL ELSE now() END,
+		earlier = j.earlier + (` + again + `)::integer,
+		tries = j.tries + 1, lease_until = NULL
+	FROM unnest($2::uuid[], $3::bigint[], $4::text[], $5::text[], $6::text[]) AS i (id, lease, outcome, body, worker)
+	WHERE j.id = i.id AND j.id >= $1 AND j.lease = i.lease AND j.worker = i.worker AND j.state || '' = 'running'
+	RETURNING j.id, j.batch_id, j.tenant_id, j.state, j.outcome, j.lease, '' AS reason, j.worker, j.identity, j.earlier,
+		i.body, i.outcome AS attempt_outcome, '' AS message, j.started_at)` + recordTail
+
+// finished reads back what an earlier call, whose commit its caller did not see,
+// made of these leases. They may be of a day that is not live any more.
+const finished = `
+SELECT i.id, i.lease, i.worker, r.id IS NOT NULL
+FROM unnest($1::uuid[], $2::bigint[], $3::text[]) AS i (id, lease, worker)
+LEFT JOIN results r ON r.id = i.id AND r.lease = i.lease AND r.worker = i.worker AND r.reason = ''
+WHERE r.id IS NOT NULL
+	OR EXISTS (SELECT FROM attempts a WHERE a.job_id = i.id AND a.lease = i.lease AND a.worker = i.worker AND a.outcome IS NOT NULL)`
+
+// Finish implements store.Recorder.
+func (s *Transitions) Finish(ctx context.Context, fs []store.Finish) ([]store.FinishStatus, error) {
+	if len(fs) == 0 {
+		return nil, nil
+	}
+	in, err := finishArrays(fs)
+	if err != nil {
+		return nil, pg.Translate("finish", err)
+	}
+	status := make(map[store.Held]store.FinishStatus, len(fs))
+	err = s.db.Urgent(ctx, "finish", func(ctx context.Context) error {
+		moved, err := s.recordFor(ctx, fs, in)
+		if err != nil {
+			return err
+		}
+		for _, e := range moved {
+			status[store.Held{LeaseRef: store.LeaseRef{Job: e.id, Lease: e.lease}, Worker: e.worker}] = statusOf(e.state != job.Queued)
+		}
+		if len(status) == len(fs) {
+			return nil
+		}
+		return s.readBack(ctx, in, status)
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]store.FinishStatus, len(fs))
+	for i, f := range fs {
+		if out[i] = status[store.Held{LeaseRef: f.LeaseRef, Worker: f.Worker}]; out[i] == "" {
+			out[i] = store.Fenced
+		}
+	}
+	return out, nil
+}
+
+// recordOne records by finishOne. Nothing moved: it is a case for finish.
+func (s *Transitions) recordOne(ctx context.Context, f store.Finish, in *finishColumns) (moved []ended, err error) {
+	rows, err := s.db.Pool.Query(ctx, finishOne, in.first, in.leases[0], in.outcomes[0], in.bodies[0], in.workers[0])
+	if err != nil {
+		return nil, err
+	}
+	var r format.Result
+	_, err = pgx.ForEachRow(rows, r.Targets(), func() error {
+		moved = []ended{{f.Job, f.Lease, r.Outcome.State(), r.Worker}}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if moved != nil && f.Record != nil {
+		f.Record(r.JSON())
+	}
+	return moved, nil
+}
+
+// recordFor records, and reads back in the same transaction what somebody waits for.
+func (s *Transitions) recordFor(ctx context.Context, fs []store.Finish, in *finishColumns) (moved []ended, err error) {
+	if len(fs) == 1 && fs[0].BatchID == "" {
+		if moved, err := s.recordOne(ctx, fs[0], in); err != nil || moved != nil {
+			return moved, err
+		}
+	}
+	waiting := map[job.ID]func(json.RawMessage){}
+	var ids []pgtype.UUID
+	for _, f := range fs {
+		if f.Record != nil {
+			waiting[f.Job], ids = f.Record, append(ids, pg.UUID(f.Job))
+		}
+	}
+	args := []any{in.first, in.ids, in.leases, in.outcomes, in.bodies, in.workers}
+	if len(ids) == 0 {
+		return s.record(ctx, finish, args...)
+	}
+	records := map[job.ID]json.RawMessage{}
+	b := &pgx.Batch{}
+	b.Queue(finish, args...).Query(func(rows pgx.Rows) error {
+		moved, err = scanEnded(rows)
+		return err
+	})
+	b.Queue(`SELECT `+format.ResultColumns+` FROM live_results r WHERE r.id = ANY ($1) AND r.id >= $2`, ids, in.first).Query(func(rows pgx.Rows) error {
+		var r format.Result
+		_, err := pgx.ForEachRow(rows, r.Targets(), func() error {
+			records[pg.JobID(r.ID)] = r.JSON()
+			return nil
+		})
+		return err
+	})
+	if err := s.db.Pool.SendBatch(ctx, b).Close(); err != nil {
+		return nil, err
+	}
+	for id, raw := range records {
+		waiting[id](raw)
+	}
+	return moved, nil
+}
+
+func (s *Transitions) readBack(ctx context.Context, in *finishColumns, status map[store.Held]store.FinishStatus) error {
+	rows, err := s.db.Pool.Query(ctx, finished, in.ids, in.leases, in.workers)
+	if err != nil {
+		return err
+	}
+	var id pgtype.UUID
+	var lease job.Lease
+	var worker string
+	var isRecord bool
+	_, err = pgx.ForEachRow(rows, []any{&id, &lease, &worker, &isRecord}, func() error {
+		status[store.Held{LeaseRef: store.LeaseRef{Job: pg.JobID(id), Lease: lease}, Worker: worker}] = statusOf(isRecord)
+		return nil
+	})
+	return err
+}
+
+func statusOf(isRecord bool) store.FinishStatus {
+	if isRecord {
+		return store.Recorded
+	}
+	return store.Retried
+}
+
+type finishColumns struct {
+	first            pgtype.UUID
+	ids              []pgtype.UUID
+	leases           []int64
+	outcomes, bodies []string
+	workers          []string
+}
+
+func finishArrays(fs []store.Finish) (*finishColumns, error) {
+	order, first := byID(len(fs), func(i int) job.ID { return fs[i].Job })
+	in := &finishColumns{first: first}
+	for _, i := range order {
+		f := fs[i]
+		if !f.Outcome.Valid() {
+			return nil, fmt.Errorf("%w: job %s: outcome %q", job.ErrInvalid, f.Job, f.Outcome)
+		}
+		body, err := format.Body(f.Result)
+		if err != nil {
+			return nil, fmt.Errorf("result of job %s: %w", f.Job, err)
+		}
+		in.ids = append(in.ids, pg.UUID(f.Job))
+		in.leases = append(in.leases, int64(f.Lease))
+		in.outcomes = append(in.outcomes, string(f.Outcome))
+		in.bodies = append(in.bodies, body)
+		in.workers = append(in.workers, f.Worker)
+	}
+	return in, nil
+}

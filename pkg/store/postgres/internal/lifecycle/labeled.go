@@ -1,0 +1,117 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
+)
+
+// labeled finds the jobs of tenant $1 under way that have the labels $2, in the
+// pools $3 as far as they are queued. It is one snapshot: a job that changes its
+// state meanwhile is found in one of them, wherever it goes. Jobs of batches that
+// are still open are none yet. Labels are not indexed: the price of an index would
+// be paid by every submit, and this by whoever asks for it.
+const labeled = `
+WITH live AS MATERIALIZED (
+	SELECT '00000000-0000-0000-0000-000000000000'::uuid AS id, '{}'::jsonb AS labels
+	UNION ALL
+	SELECT b.id, coalesce(b.labels::jsonb, '{}') FROM batch_counts c JOIN batches b ON b.id = c.batch_id
+	WHERE c.ended_at IS NULL AND b.tenant_id = $1),
+jobs_of AS (
+	SELECT false AS runs, l.labels, q.id, q.identity FROM live l, unnest($3::text[]) AS p (pool), LATERAL (
+		SELECT j.id, j.identity FROM live_jobs j WHERE j.state = 'queued' AND j.pool = p.pool AND j.tenant_id = $1 AND j.batch_id = l.id
+		ORDER BY j.tenant_id, j.batch_id, j.priority) q
+	UNION ALL
+	SELECT false, l.labels, q.id, q.identity FROM live l, LATERAL (
+		SELECT j.id, j.identity FROM live_jobs j WHERE j.state = 'dispatched' AND j.tenant_id = $1 AND j.batch_id = l.id
+		ORDER BY j.tenant_id, j.batch_id) q
+	UNION ALL
+	SELECT true, l.labels, q.id, q.identity FROM live l, LATERAL (
+		SELECT j.id, j.identity FROM live_jobs j WHERE j.state = 'running' AND j.tenant_id = $1 AND j.batch_id = l.id
+		ORDER BY j.tenant_id, j.batch_id) q)
+SELECT id, runs FROM jobs_of
+WHERE labels || coalesce(('{' || rtrim(identity, ',') || '}')::jsonb -> 'labels', '{}') @> $2::jsonb
+ORDER BY runs, id`
+
+var cancelMany = cancel(`SELECT id FROM unnest($1::uuid[]) AS u (id)`)
+
+// labeledJobs returns those that run and those that do not.
+func (s *Transitions) labeledJobs(ctx context.Context, tenant string, labels map[string]string) (runs, waits []pgtype.UUID, err error) {
+	text := pg.LabelsText(labels)
+	if text == nil {
+		return nil, nil, fmt.Errorf("postgres: cancel by label: %w: there are no labels", job.ErrInvalid)
+	}
+	err = s.db.Do(ctx, "find labels", func(ctx context.Context) error {
+		t, err := s.db.KnownTenant(ctx, tenant)
+		if err != nil {
+			return err
+		}
+		pools, err := s.read.Pools(ctx)
+		if err != nil {
+			return err
+		}
+		rows, err := s.db.Pool.Query(ctx, labeled, t, *text, pools)
+		if err != nil {
+			return err
+		}
+		var id pgtype.UUID
+		var running bool
+		runs, waits = nil, nil
+		_, err = pgx.ForEachRow(rows, []any{&id, &running}, func() error {
+			if running {
+				runs = append(runs, id)
+			} else {
+				waits = append(waits, id)
+			}
+			return nil
+		})
+		return err
+	})
+	return runs, waits, err
+}
+
+// CancelLabeled implements store.Scheduler. What runs comes first, as in
+// cancelRows; each chunk has a deadline of its own.
+func (s *Transitions) CancelLabeled(ctx context.Context, tenant string, labels map[string]string) (c store.Canceled, err error) {
+	runs, waits, err := s.labeledJobs(ctx, tenant, labels)
+	if err != nil {
+		return c, err
+	}
+	if err := s.cancelChunks(ctx, runs, time.Time{}, &c); err != nil {
+		return c, err
+	}
+	return c, s.cancelChunks(ctx, waits, time.Now().Add(s.cfg.CancelTime), &c)
+}
+
+// cancelChunks cancels the jobs, a chunk at least; after until, if that is not
+// zero, it leaves the rest.
+func (s *Transitions) cancelChunks(ctx context.Context, ids []pgtype.UUID, until time.Time, c *store.Canceled) error {
+	for chunk := range slices.Chunk(ids, cancelChunk) {
+		if c.More = c.Ended > 0 && !until.IsZero() && time.Now().After(until); c.More {
+			return nil
+		}
+		err := s.db.Do(ctx, "cancel by label", func(ctx context.Context) error {
+			rows, err := s.record(ctx, cancelMany, chunk)
+			for _, e := range rows {
+				if e.state == job.Running {
+					c.Running = append(c.Running, canceling(e))
+				} else {
+					c.Ended++
+				}
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,34 @@
+package lifecycle
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
+	"github.com/assay-run/assay/pkg/store/postgres/internal/read"
+)
+
+// Config is what decides how long jobs wait and when they are given up; postgres.Config
+// says what each is.
+type Config struct {
+	InfraBudget, PoisonAfter                        int
+	PoisonWait, RetryDelay, TakeBackAfter, AgeEvery time.Duration
+
+	CancelTime time.Duration // how long a call cancels what waits before it leaves the rest to the next, default 1s
+}
+
+// Transitions are the moves of jobs from state to state. All methods are safe for
+// concurrent use.
+type Transitions struct {
+	db     *pg.DB
+	read   *read.Reader
+	cfg    Config
+	watch  watch
+	rounds rounds // of the scheduler
+}
+
+// New is over a database that is open.
+func New(db *pg.DB, r *read.Reader, cfg Config) *Transitions {
+	cfg.CancelTime = cmp.Or(cfg.CancelTime, time.Second)
+	return &Transitions{db: db, read: r, cfg: cfg}
+}

@@ -1,0 +1,51 @@
+package lifecycle
+
+import (
+	"testing"
+
+	"github.com/assay-run/assay/internal/testenv"
+	"github.com/assay-run/assay/pkg/store/postgres/internal/pgtest"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// planned are the statements of the hot paths.
+func planned() []pgtest.Planned {
+	const tier = `_pool_tenant_id_expr_batch_id_lane_id_idx`
+	return []pgtest.Planned{
+		{Name: "claim", SQL: claim, Args: `1, ` + pgtest.Low + `, '{}', '{}', '{}', '{}', 2`, Want: []string{pgtest.ByID}, KeysOnly: true},
+		{Name: "claim one", SQL: claimOne, Args: `1, ` + pgtest.Low + `, 1, '', now(), 2`, Want: []string{pgtest.ByID}, KeysOnly: true},
+		{Name: "claim suspect", SQL: claimSuspect, Args: `1, ` + pgtest.Low + `, 1, '', now(), 2`, Want: []string{pgtest.ByID}, KeysOnly: true},
+		{Name: "suspects", SQL: suspects, Args: pgtest.Low + `, '{}', '{}', 2`, Want: []string{pgtest.ByID}, KeysOnly: true},
+		{Name: "reclaim", SQL: reclaim, Args: `1, ` + pgtest.Low + `, '{}', '{}', '{}', '{}'`, Want: []string{pgtest.ByID}, KeysOnly: true},
+		{Name: "heartbeat", SQL: heartbeat, Args: `1, ` + pgtest.Low + `, '{}', '{}', '{}'`, Want: []string{pgtest.ByID}, KeysOnly: true},
+		{Name: "finish", SQL: finish, Args: pgtest.Low + `, '{}', '{}', '{}', '{}', '{}'`, Want: []string{pgtest.ByID, `batch_counts_pkey`}, KeysOnly: true},
+		{Name: "finish one", SQL: finishOne, Args: pgtest.Low + `, 1, '', '', ''`, Want: []string{pgtest.ByID}, KeysOnly: true},
+		{Name: "finished", SQL: finished, Args: `'{}', '{}', '{}'`, Want: []string{pgtest.ByID}, KeysOnly: true},
+		{Name: "release", SQL: release, Args: `1, 100, 3, 1, '{}', '{}', '{}', '{}', '{}'`, Want: []string{pgtest.ByID}, KeysOnly: true},
+		{Name: "schedule", SQL: schedule, Args: `'{p,q}', 10, 60000, '{}'`, Want: []string{pgtest.ByID, tier + `.*\n *Index Cond: .*pool = t.pool`, tier + `.*\n *Index Cond: .*\(- priority\) = .*ROW\(`, pgtest.Queue + `.*\n *Index Cond: .*priority = r(_[0-9]+)?.priority`, pgtest.Queue + `.*\n *Index Cond: .*lane > l.lane`}, KeysOnly: true},
+		{Name: "unclaimed", SQL: unclaimed, Args: `1, 10`, Want: []string{pgtest.ByID}, KeysOnly: true},
+		{Name: "take back", SQL: releaseExpired, Args: `20, 100, 3, 1`, Want: []string{pgtest.ByID, `_tenant_id_batch_id_idx1`}, KeysOnly: true},
+		{Name: "release replaced", SQL: releaseReplaced, Args: `20, 100, 3, 1`, Want: []string{pgtest.ByID, `_tenant_id_batch_id_idx1`, `workers_pkey`}, KeysOnly: true},
+		{Name: "took over", SQL: tookOver, Want: []string{`workers_pkey`}},
+		{Name: "acquit", SQL: acquit, Args: `3`, Want: []string{pgtest.ByID, `blames_pkey`, `workers_pkey`}, KeysOnly: true},
+		{Name: "condemn", SQL: condemn, Args: `3, 1`, Want: []string{pgtest.ByID, `blames_pkey`, `workers_pkey`}, KeysOnly: true},
+		{Name: "expire", SQL: expire, Args: ``, Want: []string{pgtest.ByID, `_expires_at_idx`}, KeysOnly: true},
+		{Name: "cancel queued", SQL: cancelQueued, Args: pgtest.Low + `, '{}'`, Want: []string{pgtest.ByID, pgtest.Queue}, KeysOnly: true},
+		{Name: "labeled", SQL: labeled, Args: `1, '{}', '{}'`, Want: []string{pgtest.Queue, `_tenant_id_batch_id_idx`, `batch_counts_live|batch_counts_batch_id_idx`}},
+		{Name: "cancel many", SQL: cancelMany, Args: `'{}'`, Want: []string{pgtest.ByID}, KeysOnly: true},
+		{Name: "repeats", SQL: repeats, Args: pgtest.Low + `, '{}', '{}'`, Want: []string{pgtest.ByID, `tenant_id_cache_key_id_idx`}},
+		{Name: "answer", SQL: answer, Args: pgtest.Low + `, '{}', '{}', '{}'`, Want: []string{pgtest.ByID}, KeysOnly: true},
+		{Name: "orphans", SQL: orphans, Args: pgtest.Low + `, '{}', '{}'`, Want: []string{pgtest.ByID}, KeysOnly: true},
+		{Name: "inputs", SQL: inputs, Args: pgtest.Low, Want: []string{pgtest.ByID, `_tenant_id_batch_id_idx`, `_tenant_id_batch_id_idx1`}},
+	}
+}
+
+func TestPlans(t *testing.T) { pgtest.Plans(t, pgtest.Open(t, testenv.Postgres(t)), planned()) }
+
+// TestHistoryIsNotPlanned: no statement of the queue has a plan with a day that is over.
+func TestHistoryIsNotPlanned(t *testing.T) {
+	t.Parallel()
+	db := pgtest.Open(t, testenv.Postgres(t))
+	pgtest.NoHistory(t, db, pgtest.OldDays(t, db), planned(), "finished", "repeats", "orphans", "answer") // which look for records of any day
+}

@@ -1,0 +1,143 @@
+package lifecycle
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// mostSkipped is how many batches of a tenant that have nothing to run one statement of the
+// scheduler steps over: those that are not sealed or paused, or whose first job waits or is
+// overdue. A step is some 20 microseconds, which everybody else waits for.
+const mostSkipped = `200`
+
+// roundTime is for how long a look goes on past such batches while it finds nothing else,
+// and roundStay for how long, at least, looks begin where there was something to run,
+// before they go on.
+const (
+	roundTime = 200 * time.Millisecond
+	roundStay = time.Second
+)
+
+// What became of a round in a look, as schedule says it.
+const (
+	roundGoesOn = "goes on" // there are more batches behind the one that is named
+	roundEnds   = "ends"    // there are no more, or enough to run was found
+	roundWaits  = "waits"   // of all of them: the window had no room
+)
+
+// roundKey is SQL for the name of a tier: a tenant's priority in a class.
+func roundKey(row string) string {
+	return `(` + row + `.tenant_id || ' ' || ` + row + `.priority || ' ' || ` + row + `.pool)`
+}
+
+// rounds are where the scheduler is among the batches of tiers that have many with nothing
+// to run. It is kept by the leader alone, and forgetting it costs a round, nothing else.
+type rounds struct {
+	mu sync.Mutex
+	of map[string]*round // by tier
+}
+
+// round is one way through the batches of a tier, from the oldest on.
+type round struct {
+	at           place
+	began, moved time.Time
+	found        time.Time // since when looks find something to run from at on; zero: they do not
+}
+
+// place is the batch, and the lane in it, behind which a look begins.
+type place struct {
+	Batch job.ID `json:"batch"`
+	Lane  int64  `json:"lane"`
+}
+
+// firstPlace is before every batch, and behind the jobs that have none.
+var firstPlace = place{Batch: "00000000-0000-0000-0000-000000000000", Lane: 1<<31 - 1}
+
+// roundEnd is what schedule says of a round.
+type roundEnd struct {
+	tier, what string
+	found      bool // something to run
+	place      place
+}
+
+// places are where looks begin, as JSON, by tier.
+func (r *rounds) places(now time.Time) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	places := map[string]place{}
+	for tier, at := range r.of {
+		if now.Sub(at.moved) > time.Minute { // nobody looks at it any more
+			delete(r.of, tier)
+			continue
+		}
+		places[tier] = at.at
+	}
+	b, _ := json.Marshal(places) // strings and numbers
+	return string(b)
+}
+
+// note is told what became of the rounds in a look at some classes, and reports whether one
+// goes on. Of what nothing is said, the end was reached: the next look begins with the oldest.
+func (r *rounds) note(classes []string, ends []roundEnd, now time.Time) (goesOn bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	said := map[string]roundEnd{}
+	for _, e := range ends {
+		if e.what == roundWaits {
+			return false
+		}
+		was := said[e.tier]
+		if was.what == roundGoesOn { // whatever was found before the last of those
+			e.what, e.place = was.what, was.place
+		}
+		e.found = e.found || was.found
+		said[e.tier] = e
+	}
+	for tier, e := range said {
+		goesOn = r.step(tier, e, now) || goesOn
+	}
+	for tier := range r.of {
+		if _, rest, _ := strings.Cut(tier, " "); said[tier].what == "" {
+			if _, pool, _ := strings.Cut(rest, " "); slices.Contains(classes, pool) {
+				delete(r.of, tier)
+			}
+		}
+	}
+	return goesOn
+}
+
+// step notes what became of one round, and reports whether the next look begins elsewhere.
+func (r *rounds) step(tier string, e roundEnd, now time.Time) (goesOn bool) {
+	at := r.of[tier]
+	if at == nil {
+		if e.what == roundEnds { // it begins anew already
+			return false
+		}
+		at = &round{at: firstPlace, began: now}
+		if r.of == nil {
+			r.of = map[string]*round{}
+		}
+		r.of[tier] = at
+	}
+	at.moved = now
+	if e.found {
+		if at.found.IsZero() {
+			at.found = now
+		}
+		if now.Sub(at.found) <= max(roundStay, 4*at.found.Sub(at.began)) {
+			return false
+		}
+		at.began = now
+	}
+	if e.what == roundEnds { // those before may have something to run by now
+		delete(r.of, tier)
+		return false
+	}
+	at.at, at.found = e.place, time.Time{}
+	return true
+}

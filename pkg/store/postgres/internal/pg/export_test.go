@@ -1,0 +1,6 @@
+package pg
+
+// What the tests outside of the package compare with.
+const LeaseGap = leaseGap
+
+var Session = session

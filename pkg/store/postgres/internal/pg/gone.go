@@ -1,0 +1,27 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// Gone makes "not found" out to be "gone" where what was asked for may have been forgotten,
+// which its age tells.
+func (db *DB) Gone(ctx context.Context, id job.ID, err error) error {
+	if !errors.Is(err, job.ErrNotFound) {
+		return err
+	}
+	var was bool
+	seen := db.Do(ctx, "look for forgotten history", func(ctx context.Context) error {
+		return db.Pool.QueryRow(ctx, `SELECT coalesce((SELECT since > $1 FROM history WHERE one), false)
+			AND NOT EXISTS (SELECT FROM jobs WHERE id = $2)`, id.Time(), UUID(id)).Scan(&was)
+	})
+	if seen != nil || !was {
+		return err
+	}
+	return fmt.Errorf("%w: %s is from %s, and what ended so long ago is not kept", job.ErrGone, id, id.Time().UTC().Format(time.DateOnly))
+}

@@ -1,0 +1,9 @@
+package pg_test
+
+import (
+	"testing"
+
+	"github.com/assay-run/assay/internal/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }

@@ -1,0 +1,160 @@
+// Package pgtest is what the tests of statements share: a connection to a database, and what a
+// plan has to be like.
+package pgtest
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
+	"github.com/assay-run/assay/pkg/store/postgres/internal/schema"
+)
+
+// Open brings the schema of a database up to date, and connects to it.
+func Open(t testing.TB, dsn string) *pg.DB {
+	t.Helper()
+	if err := schema.Migrate(t.Context(), dsn); err != nil {
+		t.Fatal(err)
+	}
+	db, err := pg.Open(t.Context(), Config(dsn))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	return db
+}
+
+// Config is what a store has by default.
+func Config(dsn string) pg.Config {
+	return pg.Config{DSN: dsn, MaxConns: 16, MinConns: 2, Timeout: 15 * time.Second, ApplicationTag: "assay"}
+}
+
+// Planned is a statement and what its plan has to have.
+type Planned struct {
+	Name, SQL string
+	Args      string
+	Want      []string // all of these
+	KeysOnly  bool     // every lookup by id is in a primary key
+}
+
+const (
+	// Low is an id before all others.
+	Low = `'00000000-0000-0000-0000-000000000000'`
+	// ByID is a lookup by id in a plan.
+	ByID = `Index Cond: \(\(?(id >= [^ ]*\) AND \()?id = `
+	// Queue is the index of what waits.
+	Queue = `_pool_tenant_id_batch_id_priority_lane_id_idx`
+)
+
+// Plans plans statements on empty partitions, where every index looks equally good, and
+// checks that each is used as it was meant.
+func Plans(t *testing.T, db *pg.DB, cases []Planned) {
+	t.Helper()
+	for _, c := range cases {
+		t.Run(c.Name, func(t *testing.T) {
+			plan := Explain(t, db, c.SQL, c.Args)
+			for _, want := range c.Want {
+				if !regexp.MustCompile(want).MatchString(plan) {
+					t.Errorf("no %q in the plan", want)
+				}
+			}
+			for _, not := range []string{"Seq Scan", "Bitmap", "Hash Join", "Merge Join"} {
+				if strings.Contains(plan, not) {
+					t.Errorf("a %s", not)
+				}
+			}
+			lines := strings.Split(plan, "\n")
+			for i, line := range lines {
+				if c.KeysOnly && regexp.MustCompile(ByID).MatchString(line) && strings.Contains(lines[i-1], " on jobs") && !strings.Contains(lines[i-1], "_pkey") {
+					t.Errorf("looked up by id in another index: %s", lines[i-1])
+				}
+			}
+			if t.Failed() {
+				t.Log(plan)
+			}
+		})
+	}
+}
+
+// Explain returns the plan of a statement, as it is when it is prepared.
+func Explain(t *testing.T, db *pg.DB, sql, args string) string {
+	t.Helper()
+	conn, err := db.Pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	if _, err := conn.Exec(t.Context(), `PREPARE planned AS `+sql); err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Exec(t.Context(), `DEALLOCATE planned`)
+	execute := `EXPLAIN EXECUTE planned`
+	if args != "" {
+		execute += fmt.Sprintf(`(%s)`, args)
+	}
+	rows, err := conn.Query(t.Context(), execute, pgx.QueryExecModeSimpleProtocol)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// oldDays is how many days OldDays makes.
+const oldDays = 15
+
+// OldDays makes partitions of days that are over, from old on, and has the queue look at
+// later ones only.
+func OldDays(t *testing.T, db *pg.DB) (old time.Time) {
+	t.Helper()
+	old = time.Now().UTC().AddDate(0, 0, -20).Truncate(24 * time.Hour)
+	if _, err := db.Pool.Exec(t.Context(), `SELECT assay_partitions($1::date, $2)`, old, oldDays); err != nil {
+		t.Fatal(err)
+	}
+	if err := schema.New(db).Maintain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return old
+}
+
+// NoHistory checks that no statement has a plan with one of the OldDays, unless it is named
+// among those that look for records of any day.
+func NoHistory(t *testing.T, db *pg.DB, old time.Time, cases []Planned, readsHistory ...string) {
+	t.Helper()
+	anyDay := map[string]bool{}
+	for _, name := range readsHistory {
+		anyDay[name] = true
+	}
+	kept := regexp.MustCompile(`(jobs|specs|attempts|results)_` + old.Format("20060102")[:6])
+	for _, c := range cases {
+		if anyDay[c.Name] {
+			continue
+		}
+		plan := Explain(t, db, c.SQL, c.Args)
+		for line := range strings.Lines(plan) {
+			if m := kept.FindString(line); m != "" && strings.Contains(line, oldPart(line, old)) {
+				t.Errorf("%s: %s", c.Name, strings.TrimSpace(line))
+				break
+			}
+		}
+	}
+}
+
+// oldPart is the day in a line of a plan if it is one of those that OldDays made, else what
+// no line has.
+func oldPart(line string, old time.Time) string {
+	for n := range oldDays {
+		if d := old.AddDate(0, 0, n).Format("_20060102"); strings.Contains(line, d) {
+			return d
+		}
+	}
+	return "\x00"
+}

@@ -1,0 +1,126 @@
+package read
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// poolStats counts the queue of each pool one by one up to a limit, and looks at
+// the heads of each tenant's priorities for the oldest: of its single jobs, and of its
+// oldest batch.
+var poolStats = QueuedPools + fmt.Sprintf(`,
+named AS (
+	SELECT pool FROM pools WHERE pool IS NOT NULL
+	UNION SELECT pool FROM live_jobs WHERE state = 'dispatched' UNION SELECT pool FROM live_jobs WHERE state = 'running')
+SELECT n.pool,
+	(SELECT count(*) FROM (SELECT FROM live_jobs j WHERE j.state = 'queued' AND j.pool = n.pool
+		ORDER BY j.tenant_id, j.batch_id, j.priority LIMIT %d) q),
+	(SELECT count(*) FROM live_jobs j WHERE j.state = 'dispatched' AND j.pool = n.pool),
+	(SELECT count(*) FROM live_jobs j WHERE j.state = 'running' AND j.pool = n.pool),
+	coalesce(1000 * extract(epoch FROM now() - (
+		WITH RECURSIVE tiers AS (
+			(SELECT tenant_id, priority FROM live_jobs
+			WHERE state = 'queued' AND pool = n.pool ORDER BY tenant_id, -priority LIMIT 1)
+			UNION ALL
+			SELECT next.* FROM tiers t, LATERAL (
+				SELECT j.tenant_id, j.priority FROM live_jobs j
+				WHERE j.state = 'queued' AND j.pool = n.pool AND (j.tenant_id, -j.priority) > (t.tenant_id, -t.priority)
+				ORDER BY j.tenant_id, -j.priority LIMIT 1) next),
+		heads AS (
+			SELECT h.created_at FROM tiers t, (VALUES (false), (true)) AS batch (of_one), LATERAL (
+				SELECT j.created_at FROM live_jobs j
+				WHERE j.state = 'queued' AND j.pool = n.pool AND j.tenant_id = t.tenant_id AND -j.priority = -t.priority
+					AND j.batch_id >= CASE WHEN of_one THEN '00000000-0000-0000-0000-000000000001' ELSE '00000000-0000-0000-0000-000000000000' END::uuid
+				ORDER BY j.tenant_id, -j.priority, j.batch_id, j.lane, j.id LIMIT 1) h)
+		SELECT min(created_at) FROM heads)), 0)::bigint
+FROM named n`, store.StatsCap)
+
+// queuedInBatches is exact for the queues that are too long to count: what the
+// live batches have not recorded, less what is under way.
+const queuedInBatches = `
+SELECT coalesce(sum(c.total - c.recorded), 0)::bigint
+	- (SELECT count(*) FROM live_jobs WHERE state = 'dispatched' AND batch_id <> '00000000-0000-0000-0000-000000000000')
+	- (SELECT count(*) FROM live_jobs WHERE state = 'running' AND batch_id <> '00000000-0000-0000-0000-000000000000')
+FROM batch_counts c WHERE c.ended_at IS NULL`
+
+// upkeep is what grows where something does not come after.
+var upkeep = fmt.Sprintf(`
+SELECT coalesce(1000 * extract(epoch FROM now() - (SELECT min(dispatched_at) FROM live_jobs WHERE state = 'dispatched')), 0)::bigint,
+	(SELECT count(*) FROM (SELECT FROM callbacks WHERE delivered_at IS NULL AND given_up_at IS NULL LIMIT %[1]d) c),
+	(SELECT count(*) FROM (SELECT FROM jobs_default LIMIT %[1]d) d),
+	(SELECT count(*) FROM pg_inherits WHERE inhparent = 'jobs'::regclass),
+	coalesce(1000 * extract(epoch FROM now() - (
+		SELECT min(xact_start) FROM pg_stat_activity WHERE backend_xmin IS NOT NULL AND datname = current_database())), 0)::bigint`, store.StatsCap)
+
+// waiting goes through the batches of all that live, which are fewer than those that a
+// tenant ever had (the condition on sealed_at is as in outstanding), and through what
+// waits of the tenant's own in each class. OFFSET keeps the planner from joining the
+// classes to all that is queued.
+const waiting = QueuedPools + `
+SELECT live.jobs + (SELECT count(*) FROM pools p, LATERAL (SELECT FROM live_jobs j WHERE j.state = 'queued' AND j.pool = p.pool
+		AND j.tenant_id = $1 AND j.batch_id = '00000000-0000-0000-0000-000000000000'
+		ORDER BY j.tenant_id, j.batch_id, j.priority OFFSET 0) q),
+	live.batches + (SELECT count(*) FROM batches b WHERE b.sealed_at IS NULL AND b.dropped_at IS NULL AND b.tenant_id = $1)
+FROM (SELECT coalesce(sum(c.total - c.recorded), 0)::bigint AS jobs, count(*) AS batches
+	FROM batch_counts c JOIN batches b ON b.id = c.batch_id
+	WHERE c.ended_at IS NULL AND b.tenant_id = $1 AND coalesce(b.sealed_at, 'infinity') < 'infinity') live`
+
+// Waiting implements store.Scheduler.
+func (s *Reader) Waiting(ctx context.Context, tenant string) (jobs, batches int64, err error) {
+	err = s.db.Do(ctx, "count a tenant's jobs", func(ctx context.Context) error {
+		t, err := s.db.KnownTenant(ctx, tenant)
+		if err != nil {
+			return err
+		}
+		return s.db.Pool.QueryRow(ctx, waiting, t).Scan(&jobs, &batches)
+	})
+	return jobs, batches, err
+}
+
+// Stats implements store.Scheduler.
+func (s *Reader) Stats(ctx context.Context) (st store.Stats, err error) {
+	err = s.db.Do(ctx, "stats", func(ctx context.Context) error {
+		st = store.Stats{Pools: map[string]store.PoolStats{}}
+		b := &pgx.Batch{}
+		b.Queue(poolStats)
+		b.Queue(queuedInBatches)
+		b.Queue(upkeep)
+		res := s.db.Pool.SendBatch(ctx, b)
+		defer res.Close()
+		rows, err := res.Query()
+		if err != nil {
+			return err
+		}
+		var name string
+		var p store.PoolStats
+		var oldestMS int64
+		_, err = pgx.ForEachRow(rows, []any{&name, &p.Queued, &p.Dispatched, &p.Running, &oldestMS}, func() error {
+			p.OldestQueued = time.Duration(oldestMS) * time.Millisecond
+			st.Pools[name] = p
+			st.Queued, st.Dispatched, st.Running = st.Queued+p.Queued, st.Dispatched+p.Dispatched, st.Running+p.Running
+			st.OldestQueued = max(st.OldestQueued, p.OldestQueued)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		var inBatches int64
+		if err := res.QueryRow().Scan(&inBatches); err != nil {
+			return err
+		}
+		st.Queued = max(st.Queued, inBatches)
+		var dispatchedMS, transactionMS int64
+		if err := res.QueryRow().Scan(&dispatchedMS, &st.Callbacks, &st.Undated, &st.Days, &transactionMS); err != nil {
+			return err
+		}
+		st.OldestDispatched = time.Duration(dispatchedMS) * time.Millisecond
+		st.OldestTransaction = time.Duration(transactionMS) * time.Millisecond
+		return res.Close()
+	})
+	return st, err
+}

@@ -1,0 +1,109 @@
+package registry
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
+)
+
+// NoteAction implements store.Operations.
+func (s *Registry) NoteAction(ctx context.Context, a *store.Action) error {
+	return s.db.Do(ctx, "note an action", func(ctx context.Context) error {
+		return pgx.BeginFunc(ctx, s.db.Pool, func(tx pgx.Tx) error { return pg.WriteAction(ctx, tx, a) })
+	})
+}
+
+// actions has two ways through the table, so that either is an index.
+const (
+	actionsOfAll = `SELECT id, at, actor, token, action, subject, reason, detail, outcome FROM operator_actions
+		WHERE id < $1 ORDER BY id DESC LIMIT $2`
+	actionsOfOne = `SELECT id, at, actor, token, action, subject, reason, detail, outcome FROM operator_actions
+		WHERE subject = $3 AND id < $1 ORDER BY id DESC LIMIT $2`
+)
+
+// Actions implements store.Operations.
+func (s *Registry) Actions(ctx context.Context, q store.ActionQuery) (as []store.Action, err error) {
+	q.Before = cmp.Or(q.Before, pg.LastID)
+	sql, args := actionsOfAll, []any{pg.UUID(q.Before), max(q.Limit, 1)}
+	if q.Subject != "" {
+		sql, args = actionsOfOne, append(args, q.Subject)
+	}
+	err = s.db.Do(ctx, "actions", func(ctx context.Context) error {
+		rows, err := s.db.Pool.Query(ctx, sql, args...)
+		if err != nil {
+			return err
+		}
+		as, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.Action, error) {
+			var a store.Action
+			var id pgtype.UUID
+			err := row.Scan(&id, &a.At, &a.Actor, &a.Token, &a.Action, &a.Subject, &a.Reason, (*[]byte)(&a.Detail), &a.Outcome)
+			a.ID = pg.JobID(id)
+			return a, err
+		})
+		return err
+	})
+	return as, err
+}
+
+// onWorker makes the update that names the worker as $1 and has a guard that says whether
+// anything is to change.
+func (s *Registry) onWorker(ctx context.Context, a *store.Action, worker, sql string, args ...any) error {
+	return s.db.Act(ctx, a, func(ctx context.Context, tx pgx.Tx) (bool, error) {
+		var known bool
+		err := tx.QueryRow(ctx, `SELECT true FROM workers WHERE id = $1 FOR NO KEY UPDATE`, worker).Scan(&known)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return false, fmt.Errorf("%w: worker %.80q", job.ErrNotFound, worker)
+		}
+		if err != nil {
+			return false, err
+		}
+		tag, err := tx.Exec(ctx, sql, append([]any{worker}, args...)...)
+		return tag.RowsAffected() > 0, err
+	})
+}
+
+// Cordon implements store.Operations.
+func (s *Registry) Cordon(ctx context.Context, a *store.Action, worker string) error {
+	return s.onWorker(ctx, a, worker, `UPDATE workers SET cordoned_at = now(), cordoned_by = $2, cordon = $3
+		WHERE id = $1 AND cordoned_at IS NULL`, pg.CleanText(a.Actor), pg.CleanText(a.Reason))
+}
+
+// Uncordon implements store.Operations.
+func (s *Registry) Uncordon(ctx context.Context, a *store.Action, worker string) error {
+	return s.onWorker(ctx, a, worker, `UPDATE workers SET cordoned_at = NULL, cordoned_by = '', cordon = ''
+		WHERE id = $1 AND cordoned_at IS NOT NULL`)
+}
+
+// Confine implements store.Operations.
+func (s *Registry) Confine(ctx context.Context, a *store.Action, worker string, d time.Duration) error {
+	return s.onWorker(ctx, a, worker, `UPDATE workers SET quarantine = $2, quarantined_until = now() + $3 * interval '1 millisecond' WHERE id = $1`,
+		pg.CleanText(a.Reason), d.Milliseconds())
+}
+
+// Absolve implements store.Operations. The next quarantine is again a first one.
+func (s *Registry) Absolve(ctx context.Context, a *store.Action, worker string) error {
+	return s.onWorker(ctx, a, worker, `UPDATE workers SET quarantine = '', quarantined_until = NULL, quarantines = 0
+		WHERE id = $1 AND quarantined_until > now()`)
+}
+
+// load goes through what runs, of which there is no more than the fleet has slots.
+const load = `
+SELECT (SELECT count(*) FROM (SELECT worker FROM live_jobs WHERE state = 'running' ORDER BY tenant_id, batch_id) r WHERE worker = $1),
+	(SELECT count(*) FROM sessions WHERE state = 'live' AND worker = $1)`
+
+// Load implements store.Operations.
+func (s *Registry) Load(ctx context.Context, worker string) (l store.Load, err error) {
+	err = s.db.Do(ctx, "load of a worker", func(ctx context.Context) error {
+		return s.db.Pool.QueryRow(ctx, load, worker).Scan(&l.Running, &l.Sessions)
+	})
+	return l, err
+}

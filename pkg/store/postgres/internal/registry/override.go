@@ -1,0 +1,78 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
+)
+
+// grantedNow is what counts for a tenant when no override does.
+const grantedNow = `jsonb_build_object('weight', weight, 'max_running', max_running, 'label_caps', label_caps)`
+
+// override lays $2 over what is granted.
+const override = `
+UPDATE tenants t SET granted = g, override = $2::jsonb, override_until = CASE WHEN $3::bigint > 0 THEN now() + $3 * interval '1 millisecond' END,
+	weight = CASE WHEN $2::jsonb ? 'weight' THEN $2::jsonb ->> 'weight' ELSE g ->> 'weight' END::float8,
+	max_running = nullif(CASE WHEN $2::jsonb ? 'max_running' THEN $2::jsonb ->> 'max_running' ELSE g ->> 'max_running' END::integer, 0),
+	label_caps = nullif(nullif(CASE WHEN $2::jsonb ? 'label_caps' THEN $2::jsonb -> 'label_caps' ELSE g -> 'label_caps' END, 'null'), '{}')
+FROM (SELECT id, coalesce(granted, ` + grantedNow + `) AS g FROM tenants WHERE name = $1 FOR NO KEY UPDATE) base
+WHERE t.id = base.id`
+
+// endOverride is for the tenants that a condition chooses.
+func endOverride(which string) string {
+	return `
+UPDATE tenants SET weight = (granted ->> 'weight')::float8, max_running = (granted ->> 'max_running')::integer,
+	label_caps = nullif(granted -> 'label_caps', 'null'), granted = NULL, override = NULL, override_until = NULL
+WHERE granted IS NOT NULL AND ` + which
+}
+
+// Override implements store.Steering.
+func (s *Registry) Override(ctx context.Context, a *store.Action, tenant string, o store.Override, d time.Duration) error {
+	raw, err := json.Marshal(o)
+	if err != nil {
+		return fmt.Errorf("encode override: %w", err)
+	}
+	return s.db.Act(ctx, a, func(ctx context.Context, tx pgx.Tx) (bool, error) {
+		tag, err := tx.Exec(ctx, override, tenant, string(raw), d.Milliseconds())
+		if err == nil && tag.RowsAffected() == 0 {
+			err = fmt.Errorf("%w: tenant %.80q", job.ErrNotFound, tenant)
+		}
+		if err != nil {
+			return false, err
+		}
+		return true, pg.Detail(a, struct {
+			store.Override
+			For job.Duration `json:"for,omitempty"`
+		}{o, job.Duration(d)})
+	})
+}
+
+// EndOverride implements store.Steering.
+func (s *Registry) EndOverride(ctx context.Context, a *store.Action, tenant string) error {
+	return s.db.Act(ctx, a, func(ctx context.Context, tx pgx.Tx) (bool, error) {
+		var known int64
+		if err := tx.QueryRow(ctx, `SELECT count(*) FROM tenants WHERE name = $1`, tenant).Scan(&known); err != nil {
+			return false, err
+		}
+		if known == 0 {
+			return false, fmt.Errorf("%w: tenant %.80q", job.ErrNotFound, tenant)
+		}
+		tag, err := tx.Exec(ctx, endOverride(`name = $1`), tenant)
+		return tag.RowsAffected() > 0, err
+	})
+}
+
+// reapOverrides ends those whose time is over.
+func (s *Registry) reapOverrides(ctx context.Context) error {
+	return s.db.Urgent(ctx, "end overrides", func(ctx context.Context) error {
+		_, err := s.db.Pool.Exec(ctx, endOverride(`override_until <= now()`))
+		return err
+	})
+}

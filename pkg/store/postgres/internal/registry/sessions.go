@@ -1,0 +1,227 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
+)
+
+// PutSession implements store.Sessions.
+func (s *Registry) PutSession(ctx context.Context, tenant string, v job.Session, most int) error {
+	spec, err := json.Marshal(v.Spec)
+	if err != nil {
+		return fmt.Errorf("%w: session: %w", job.ErrInvalid, err)
+	}
+	enforcement, err := json.Marshal(v.Enforcement)
+	if err != nil {
+		return fmt.Errorf("%w: session: %w", job.ErrInvalid, err)
+	}
+	return s.db.Do(ctx, "put session", func(ctx context.Context) error {
+		t, err := s.db.TenantID(ctx, tenant)
+		if err != nil {
+			return err
+		}
+		return s.counted(ctx, t, v.ID, most, func(db querier) error {
+			_, err := db.Exec(ctx, `
+				INSERT INTO sessions (id, tenant_id, worker, parent, spec, enforcement) VALUES ($1, $2, $3, nullif($4, '')::uuid, $5, $6)
+				ON CONFLICT (id) DO NOTHING`, string(v.ID), t, v.Worker, string(v.Parent), string(spec), string(enforcement))
+			return err
+		})
+	})
+}
+
+// querier is a connection or a transaction.
+type querier interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// counted calls insert, if the tenant then has at most most live sessions. Those
+// that are inserted at the same time wait for each other, or all of them would find
+// the same room.
+func (s *Registry) counted(ctx context.Context, tenant int32, id job.ID, most int, insert func(querier) error) error {
+	if most <= 0 {
+		return insert(s.db.Pool)
+	}
+	return pgx.BeginFunc(ctx, s.db.Pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('assay sessions', $1))`, int64(tenant)); err != nil {
+			return err
+		}
+		var live int
+		err := tx.QueryRow(ctx, `SELECT count(*) FROM sessions WHERE tenant_id = $1 AND state = 'live' AND id <> $2`, tenant, string(id)).Scan(&live)
+		if err != nil {
+			return err
+		}
+		if live >= most {
+			return fmt.Errorf("%w: %w", job.ErrTooMany, job.Invalid("sessions", "this tenant's ceiling is %d live sessions, and it has them; close some", most))
+		}
+		return insert(tx)
+	})
+}
+
+// ForkSession implements store.Sessions.
+func (s *Registry) ForkSession(ctx context.Context, tenant string, parent, id job.ID, most int) (out *job.Session, err error) {
+	err = s.db.Do(ctx, "fork session", func(ctx context.Context) error {
+		t, err := s.db.KnownTenant(ctx, tenant)
+		if err != nil {
+			return err
+		}
+		v := &job.Session{ID: id, Parent: parent, State: job.SessionLive}
+		var spec, enforcement string
+		err = s.counted(ctx, t, id, most, func(db querier) error {
+			return db.QueryRow(ctx, `
+				INSERT INTO sessions (id, tenant_id, worker, parent, spec, enforcement)
+				SELECT $3, tenant_id, worker, id, spec, enforcement FROM sessions WHERE id = $2 AND tenant_id = $1
+				ON CONFLICT (id) DO UPDATE SET parent = excluded.parent RETURNING worker, spec, coalesce(enforcement, 'null'), created_at`,
+				t, string(parent), string(id)).Scan(&v.Worker, &spec, &enforcement, &v.CreatedAt)
+		})
+		if errors.Is(err, pgx.ErrNoRows) {
+			return fmt.Errorf("%w: session %s", job.ErrNotFound, parent)
+		}
+		if err != nil {
+			return err
+		}
+		out = v
+		return errors.Join(json.Unmarshal([]byte(spec), &v.Spec), json.Unmarshal([]byte(enforcement), &v.Enforcement))
+	})
+	return out, err
+}
+
+// ForgetSession implements store.Sessions.
+func (s *Registry) ForgetSession(ctx context.Context, id job.ID) error {
+	return s.db.Do(ctx, "forget session", func(ctx context.Context) error {
+		_, err := s.db.Pool.Exec(ctx, `DELETE FROM sessions s WHERE s.id = $1 AND NOT EXISTS (SELECT FROM executes e WHERE e.session_id = s.id)`, string(id))
+		return err
+	})
+}
+
+const sessionColumns = `s.id::text, s.worker, coalesce(s.parent::text, ''), s.spec, s.state, coalesce(s.outcome, ''), coalesce(s.message, ''),
+	s.created_at, s.ended_at, coalesce(s.enforcement, 'null'), (SELECT count(*) FROM executes e WHERE e.session_id = s.id)`
+
+func scanSession(row pgx.CollectableRow) (v job.Session, err error) {
+	var spec, enforcement string
+	err = row.Scan(&v.ID, &v.Worker, &v.Parent, &spec, &v.State, &v.Outcome, &v.Message, &v.CreatedAt, &v.EndedAt, &enforcement, &v.Executes)
+	if err == nil {
+		err = errors.Join(json.Unmarshal([]byte(spec), &v.Spec), json.Unmarshal([]byte(enforcement), &v.Enforcement))
+	}
+	return v, err
+}
+
+// Session implements store.Sessions.
+func (s *Registry) Session(ctx context.Context, tenant string, id job.ID) (out *job.Session, err error) {
+	err = s.db.Do(ctx, "session", func(ctx context.Context) error {
+		t, err := s.db.KnownTenant(ctx, tenant)
+		if err != nil {
+			return err
+		}
+		rows, err := s.db.Pool.Query(ctx, `SELECT `+sessionColumns+` FROM sessions s WHERE s.id = $1 AND s.tenant_id = $2`, string(id), t)
+		if err != nil {
+			return err
+		}
+		found, err := pgx.CollectRows(rows, scanSession)
+		if err == nil && len(found) == 0 {
+			return fmt.Errorf("%w: session %s", job.ErrNotFound, id)
+		}
+		if err == nil {
+			out = &found[0]
+		}
+		return err
+	})
+	return out, s.db.Gone(ctx, id, err)
+}
+
+// ListSessions implements store.Sessions.
+func (s *Registry) ListSessions(ctx context.Context, tenant string, live bool, limit int) (out []job.Session, err error) {
+	err = s.db.Do(ctx, "sessions", func(ctx context.Context) error {
+		t, err := s.db.KnownTenant(ctx, tenant)
+		if err != nil {
+			return err
+		}
+		rows, err := s.db.Pool.Query(ctx, `SELECT `+sessionColumns+` FROM sessions s
+			WHERE s.tenant_id = $1 AND (NOT $2 OR s.state = 'live') ORDER BY s.tenant_id, s.id DESC LIMIT $3`, t, live, limit)
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, scanSession)
+		return err
+	})
+	return out, err
+}
+
+// EndSession implements store.Sessions.
+func (s *Registry) EndSession(ctx context.Context, id job.ID, worker string, o job.Outcome, message string) (ended bool, err error) {
+	err = s.db.Do(ctx, "end session", func(ctx context.Context) error {
+		tag, err := s.db.Pool.Exec(ctx, `
+			UPDATE sessions SET state = 'ended', outcome = $2, message = $3, ended_at = now() WHERE id = $1 AND worker = $4 AND state = 'live'`,
+			string(id), string(o), pg.CleanText(message), worker)
+		ended = tag.RowsAffected() > 0
+		return err
+	})
+	return ended, err
+}
+
+// ReapSessions implements store.Sessions.
+func (s *Registry) ReapSessions(ctx context.Context, silence time.Duration) (n int64, err error) {
+	err = s.db.Do(ctx, "reap sessions", func(ctx context.Context) error {
+		tag, err := s.db.Pool.Exec(ctx, `
+			UPDATE sessions s SET state = 'ended', outcome = 'lost', message = 'its worker is gone', ended_at = now()
+			WHERE s.state = 'live' AND s.created_at < now() - $1 * interval '1 millisecond' AND NOT EXISTS (
+				SELECT FROM workers w WHERE w.id = s.worker AND w.seen_at > now() - $1 * interval '1 millisecond')`,
+			silence.Milliseconds())
+		n = tag.RowsAffected()
+		return err
+	})
+	return n, err
+}
+
+// PutExecute implements store.Sessions. Its commit does not wait for the disk: see
+// the package's documentation.
+func (s *Registry) PutExecute(ctx context.Context, e store.Executed) error {
+	return s.db.Do(ctx, "put execute", func(ctx context.Context) error {
+		_, err := s.db.Pool.Exec(ctx, `
+			WITH numbered AS (
+				UPDATE sessions SET executed = executed + 1
+				WHERE id = $1::uuid AND set_config('synchronous_commit', 'off', true) = 'off' RETURNING id, executed)
+			INSERT INTO executes (session_id, id, code, result, seq)
+			SELECT id, $2::uuid, $3, $4, executed FROM numbered ON CONFLICT (session_id, id) DO NOTHING`,
+			string(e.Session), string(e.ID), pg.CleanText(e.Code), string(e.Result))
+		return err
+	})
+}
+
+// Executes implements store.Sessions.
+func (s *Registry) Executes(ctx context.Context, tenant string, session, after job.ID, limit int) (out []store.Executed, err error) {
+	err = s.db.Do(ctx, "executes", func(ctx context.Context) error {
+		t, err := s.db.KnownTenant(ctx, tenant)
+		if err != nil {
+			return err
+		}
+		rows, err := s.db.Pool.Query(ctx, `
+			SELECT e.id::text, e.code, e.result, e.created_at FROM executes e JOIN sessions s ON s.id = e.session_id
+			WHERE e.session_id = $1 AND s.tenant_id = $2 AND ($3 = '' OR (e.seq, e.id) > (
+				coalesce((SELECT a.seq FROM executes a WHERE a.session_id = $1 AND a.id = nullif($3, '')::uuid), 0), nullif($3, '')::uuid))
+			ORDER BY e.session_id, e.seq, e.id LIMIT $4`,
+			string(session), t, string(after), limit)
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.Executed, error) {
+			e := store.Executed{Session: session}
+			var result string
+			err := row.Scan(&e.ID, &e.Code, &result, &e.CreatedAt)
+			e.Result = json.RawMessage(result)
+			return e, err
+		})
+		return err
+	})
+	return out, err
+}

@@ -1,0 +1,216 @@
+package schema
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
+)
+
+// History is forgotten from its end: batches and sessions when they have been over for
+// long enough, then the days whose jobs have been, and which no batch that is kept has
+// jobs of. A batch goes before any of its rows: it is never half there.
+
+// How many rows one statement deletes.
+const (
+	forgetChunk = 500
+	forgetMany  = 5000 // of small ones
+)
+
+// Forget implements store.Scheduler.
+func (s *Tables) Forget(ctx context.Context, age time.Duration) (f store.Forgotten, err error) {
+	var errs []error
+	var executes, undated int
+	for _, step := range []struct {
+		sql   string
+		chunk int
+		n     *int
+	}{{forgetBatches, forgetChunk, &f.Batches}, {forgetExecutes, forgetMany, &executes}, {forgetSessions, forgetChunk, &f.Sessions},
+		{forgetUndated, forgetChunk, &undated}} {
+		var err error
+		*step.n, err = s.forgetRows(ctx, step.sql, step.chunk, age)
+		errs = append(errs, err)
+	}
+	f.Days, err = s.forgetDays(ctx, age)
+	return f, errors.Join(append(errs, err)...)
+}
+
+// forgotten notes how far history is forgotten, in the statement that forgets: what
+// ended before now - $1 ms.
+const forgotten = `
+	noted AS (
+		INSERT INTO history AS h (since) SELECT now() - $1 * interval '1 millisecond' WHERE EXISTS (SELECT FROM gone)
+		ON CONFLICT (one) DO UPDATE SET since = greatest(h.since, EXCLUDED.since))`
+
+// forgetBatches deletes batches that have been over for long enough, and those whose
+// callbacks nobody tries any more. What they had jobs of is not over for less: their ids
+// are older.
+const forgetBatches = `
+WITH due AS MATERIALIZED (
+	SELECT b.id FROM batches b JOIN batch_counts c ON c.batch_id = b.id LEFT JOIN callbacks k ON k.batch_id = b.id
+	WHERE b.id < $3 AND c.ended_at < now() - $1 * interval '1 millisecond'
+		AND (k.batch_id IS NULL OR k.delivered_at IS NOT NULL OR k.given_up_at IS NOT NULL)
+	ORDER BY b.id LIMIT $2 FOR UPDATE OF b SKIP LOCKED),
+gone AS (DELETE FROM batches b USING due d WHERE b.id = d.id RETURNING b.id),
+counts AS (DELETE FROM batch_counts c USING due d WHERE c.batch_id = d.id),` + forgotten + `
+SELECT count(*) FROM gone`
+
+// forgetExecutes makes sessions small before they are deleted with what is left of them.
+const forgetExecutes = `
+WITH gone AS (
+	DELETE FROM executes x USING (
+		SELECT e.session_id, e.id FROM (
+			SELECT id FROM sessions WHERE id < $3 AND ended_at < now() - $1 * interval '1 millisecond' ORDER BY id) s, executes e
+		WHERE e.session_id = s.id LIMIT $2) i
+	WHERE x.session_id = i.session_id AND x.id = i.id RETURNING x.id)
+SELECT count(*) FROM gone`
+
+const forgetSessions = `
+WITH gone AS (
+	DELETE FROM sessions WHERE id IN (
+		SELECT id FROM sessions WHERE id < $3 AND ended_at < now() - $1 * interval '1 millisecond'
+		ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED)
+	RETURNING id),` + forgotten + `
+SELECT count(*) FROM gone`
+
+// forgetUndated deletes what is in the default partition, of days that have none of their
+// own.
+const forgetUndated = `
+WITH gone AS (
+	DELETE FROM jobs_default WHERE id IN (
+		SELECT j.id FROM jobs_default j WHERE j.state IN ('finished', 'canceled') AND j.ended_at < now() - $1 * interval '1 millisecond'
+			AND $3::uuid IS NOT NULL AND NOT EXISTS (SELECT FROM batches b WHERE b.id = j.batch_id)
+		ORDER BY j.id LIMIT $2 FOR UPDATE SKIP LOCKED)
+	RETURNING id),
+specified AS (DELETE FROM specs s USING gone g WHERE s.id = g.id),
+tried AS (DELETE FROM attempts a USING gone g WHERE a.job_id = g.id),
+recorded AS (DELETE FROM results r USING gone g WHERE r.id = g.id),` + forgotten + `
+SELECT count(*) FROM gone`
+
+// forgetRows has one of the statements above delete all that it finds, a few at a time.
+func (s *Tables) forgetRows(ctx context.Context, sql string, chunk int, age time.Duration) (n int, err error) {
+	for {
+		var some int
+		err := s.db.Do(ctx, "forget", func(ctx context.Context) error {
+			return s.db.Pool.QueryRow(ctx, sql, age.Milliseconds(), chunk, pg.UUID(job.FirstIDAt(time.Now().Add(24*time.Hour-age)))).Scan(&some)
+		})
+		n += some
+		if err != nil || some < chunk {
+			return n, err
+		}
+	}
+}
+
+// oldDays are the days that are over and may be forgotten, and of which something is left,
+// oldest first.
+const oldDays = `SELECT DISTINCT to_date(right(c.relname, 8), 'YYYYMMDD') FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+	WHERE i.inhparent IN ('jobs'::regclass, 'specs'::regclass, 'attempts'::regclass, 'results'::regclass) AND c.relname ~ '_[0-9]{8}$'
+	AND to_date(right(c.relname, 8), 'YYYYMMDD') < (now() AT TIME ZONE 'UTC' - $1 * interval '1 millisecond')::date
+	ORDER BY 1`
+
+// forgetDays drops days. One that cannot be dropped now does not keep others.
+func (s *Tables) forgetDays(ctx context.Context, age time.Duration) (days int, err error) {
+	var old []time.Time
+	if err := s.db.Do(ctx, "look for old days", func(ctx context.Context) error {
+		rows, err := s.db.Pool.Query(ctx, oldDays, age.Milliseconds())
+		if err != nil {
+			return err
+		}
+		old, err = pgx.CollectRows(rows, pgx.RowTo[time.Time])
+		return err
+	}); err != nil {
+		return 0, err
+	}
+	var errs []error
+	for _, day := range old {
+		dropped, err := s.forgetDay(ctx, day, age)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("forget %s: %w", day.Format(time.DateOnly), err))
+		}
+		if dropped {
+			days++
+		}
+	}
+	return days, errors.Join(errs...)
+}
+
+// forgetDay drops the partitions of one day if all of its jobs, and the batches
+// that they are of, have been over for long enough. That is judged before anything is
+// locked: what is over stays so, and nothing new comes to a day that is long past.
+func (s *Tables) forgetDay(ctx context.Context, day time.Time, age time.Duration) (dropped bool, err error) {
+	if over, err := s.dayOver(ctx, day, age); err != nil || !over {
+		return false, err
+	}
+	if err := s.db.Do(ctx, "note what is forgotten", func(ctx context.Context) error {
+		_, err := s.db.Pool.Exec(ctx, `WITH gone AS (SELECT 1),`+forgotten+` SELECT 1`, age.Milliseconds())
+		return err
+	}); err != nil {
+		return false, err
+	}
+	// Jobs first: whoever sees a job that is over sees its record.
+	for _, parent := range []string{"jobs", "specs", "attempts", "results"} {
+		part := parent + day.Format("_20060102")
+		err := s.exclusively(ctx, []string{parent, part}, func(ctx context.Context, tx pgx.Tx) error {
+			// The parent first, as everybody does: else whoever has it waits for the
+			// partition, and the drop for him.
+			_, err := tx.Exec(ctx, `LOCK TABLE ONLY `+parent+` IN ACCESS EXCLUSIVE MODE; DROP TABLE IF EXISTS `+part)
+			return err
+		})
+		if err != nil {
+			return false, err
+		}
+	}
+	s.ended.Delete(day)
+	return true, nil
+}
+
+// dayOver reports whether a day's jobs have been over for long enough, and no batch is kept
+// that may have some of them: its jobs have ids from between its beginning and the last of
+// them, by clocks that may differ by a day.
+func (s *Tables) dayOver(ctx context.Context, day time.Time, age time.Duration) (over bool, err error) {
+	part, left := day.Format("jobs_20060102"), false
+	err = s.db.Do(ctx, "judge a day", func(ctx context.Context) error {
+		if err := s.db.Pool.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, part).Scan(&left); err != nil || !left {
+			over = !left // it was judged before
+			return err
+		}
+		err := s.db.Pool.QueryRow(ctx, `SELECT NOT (`+unfinishedIn(part, "true")+` OR EXISTS (
+			SELECT FROM batches b WHERE b.id < $1 AND b.appended_at > $2))`, pgx.QueryExecModeExec,
+			pg.UUID(job.FirstIDAt(day.AddDate(0, 0, 2))), day.AddDate(0, 0, -1)).Scan(&over)
+		return err
+	})
+	if err != nil || !over || !left {
+		return over && err == nil, err
+	}
+	last, err := s.lastEnded(ctx, day, part)
+	return err == nil && last.Before(time.Now().Add(-age)), err
+}
+
+// lastEnded is when the last job of a day ended of which none is unfinished. It reads all
+// of the day, once.
+func (s *Tables) lastEnded(ctx context.Context, day time.Time, part string) (time.Time, error) {
+	if at, known := s.ended.Load(day); known {
+		return at.(time.Time), nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	defer cancel()
+	var at pgtype.Timestamptz
+	err := pgx.BeginFunc(ctx, s.db.Pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = '10min'; SET LOCAL enable_seqscan = on; SET LOCAL seq_page_cost = 0; SET LOCAL cpu_tuple_cost = 0.01`); err != nil {
+			return err
+		}
+		return tx.QueryRow(ctx, `SELECT max(ended_at) FROM `+part, pgx.QueryExecModeExec).Scan(&at)
+	})
+	if err != nil {
+		return time.Time{}, pg.Translate("judge a day", err)
+	}
+	s.ended.Store(day, at.Time) // the zero time, if there are no jobs
+	return at.Time, nil
+}

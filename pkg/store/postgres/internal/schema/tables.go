@@ -1,0 +1,16 @@
+package schema
+
+import (
+	"sync"
+
+	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
+)
+
+// Tables are those of a database that is open. All methods are safe for concurrent use.
+type Tables struct {
+	db    *pg.DB
+	ended sync.Map // day (time.Time) that is over → when its last job ended
+}
+
+// New is over a database that is open.
+func New(db *pg.DB) *Tables { return &Tables{db: db} }

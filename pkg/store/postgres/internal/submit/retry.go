@@ -1,0 +1,208 @@
+package submit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+	"github.com/assay-run/assay/pkg/store/postgres/internal/format"
+	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
+)
+
+// retrySlice is how many jobs one statement copies: it takes a second or two, whatever the
+// size of the batch.
+const retrySlice = 20_000
+
+// openRetry makes an open batch that is to be filled from another one ($5).
+const openRetry = keyGuard + `,
+batch AS (
+	INSERT INTO batches (id, tenant_id, name, labels, label_caps, traceparent, retry_of)
+	SELECT $4, $1, coalesce(nullif($6, ''), old.name), old.labels, old.label_caps, $7, old.id
+	FROM go, batches old WHERE old.id = $5 AND old.tenant_id = $1 RETURNING id),
+told AS (
+	INSERT INTO callbacks (batch_id, delivery, tenant_id, url, secret)
+	SELECT batch.id, gen_random_uuid(), k.tenant_id, k.url, k.secret FROM batch, callbacks k WHERE k.batch_id = $5)
+SELECT id FROM batch`
+
+// fillRetry copies the next $4 jobs without success of a batch ($2), after the result $3,
+// into an open one ($1). $5 to $7: see retryBatch.
+const fillRetry = `
+WITH failed AS MATERIALIZED (
+	SELECT f.id, f.seq, ($5::uuid[])[f.n] AS fresh, ($6::text[])[f.n] AS identity, ($7::text[])[f.n] AS trace
+	FROM (SELECT r.id, r.seq, row_number() OVER (ORDER BY r.seq) AS n FROM results r
+		WHERE r.batch_id = $2 AND r.seq > greatest($3::bigint, 0) AND r.seq > 0 AND r.outcome <> 'succeeded' ORDER BY r.seq LIMIT $4) f),
+batch AS (
+	UPDATE batches SET appended = appended + (SELECT count(*) FROM failed), appended_at = now()
+	WHERE id = $1 AND sealed_at IS NULL AND dropped_at IS NULL RETURNING id, tenant_id),
+filled AS (
+	INSERT INTO jobs (batch_id, tenant_id, id, pool, priority, max_attempts, retry_on, expires_at, traceparent, identity, lane, caps)
+	SELECT batch.id, batch.tenant_id, failed.fresh, j.pool, j.priority, j.max_attempts, j.retry_on, now() + (j.expires_at - j.created_at),
+		nullif(failed.trace, ''), regexp_replace(j.identity, '"trace_id":"[0-9a-f]*",$', '') || failed.identity, j.lane, j.caps
+	FROM batch, failed JOIN jobs j ON j.id = failed.id),
+specified AS (
+	INSERT INTO specs (id, spec)
+	SELECT failed.fresh, s.spec FROM batch, failed JOIN specs s ON s.id = failed.id)
+SELECT (SELECT count(*) FROM failed), (SELECT coalesce(max(seq), 0) FROM failed), EXISTS (SELECT FROM batch)`
+
+// retryLarge is RetryBatch in slices, as an upload is: nobody sees the batch before it is
+// sealed, and if that never happens it is dropped.
+func (s *Submitter) retryLarge(ctx context.Context, old *job.Batch, as store.NewBatch) (made job.ID, err error) {
+	made, existed, err := s.openRetry(ctx, old, as)
+	if err != nil || existed {
+		return made, err
+	}
+	total, err := s.fillRetry(ctx, old.ID, as)
+	if err == nil {
+		err = s.SealBatch(ctx, as.ID, total)
+	}
+	if err != nil {
+		_ = s.DropBatch(context.WithoutCancel(ctx), as.ID) // else Reap does, after a while; one that is sealed stays
+		return "", err
+	}
+	return made, nil
+}
+
+func (s *Submitter) openRetry(ctx context.Context, old *job.Batch, as store.NewBatch) (made job.ID, existed bool, err error) {
+	err = s.db.Do(ctx, "open a retry", func(ctx context.Context) error {
+		tenant, err := s.db.TenantID(ctx, old.Tenant)
+		if err != nil {
+			return err
+		}
+		for {
+			var id pgtype.UUID
+			err := s.db.Pool.QueryRow(ctx, openRetry, tenant, as.Idempotency.Key, as.Idempotency.Hash, pg.UUID(as.ID), pg.UUID(old.ID),
+				as.Name, as.TraceParent).Scan(&id)
+			if err == nil {
+				made, existed = as.ID, false
+				return nil
+			}
+			if !errors.Is(err, pgx.ErrNoRows) {
+				return err
+			}
+			if made, err = s.madeByKey(ctx, tenant, as.Idempotency); err != nil || made != "" {
+				existed = true
+				return err
+			}
+		}
+	})
+	return made, existed, err
+}
+
+// fillRetry returns how many jobs it has copied.
+func (s *Submitter) fillRetry(ctx context.Context, old job.ID, as store.NewBatch) (total int64, err error) {
+	for after := int64(0); ; {
+		ids, identities, traces, err := freshJobs(as, s.cfg.RetrySlice)
+		if err != nil {
+			return total, err
+		}
+		var n int64
+		var open bool
+		if err := s.db.Do(ctx, "fill a retry", func(ctx context.Context) error {
+			return s.db.Pool.QueryRow(ctx, fillRetry, pg.UUID(as.ID), pg.UUID(old), after, s.cfg.RetrySlice, ids, identities, traces).Scan(&n, &after, &open)
+		}); err != nil {
+			return total, err
+		}
+		if !open {
+			return total, fmt.Errorf("postgres: fill a retry: %w: batch %s is not open", job.ErrConflict, as.ID)
+		}
+		total += n
+		if n < s.cfg.RetrySlice {
+			return total, nil
+		}
+	}
+}
+
+// retryBatch copies the jobs without success into a new batch, in one statement.
+// Their new ids are $8, as many as there are, their traces $10, and $9 what of their
+// identity comes from those; which job gets which does not matter.
+const retryBatch = keyGuard + `,
+old AS (
+	SELECT b.* FROM go, batches b WHERE b.id = $5 AND b.tenant_id = $1),
+failed AS MATERIALIZED (
+	SELECT f.id, ($8::uuid[])[f.n] AS fresh, ($9::text[])[f.n] AS identity, ($10::text[])[f.n] AS trace
+	FROM (SELECT r.id, row_number() OVER (ORDER BY r.seq) AS n FROM old, results r
+	WHERE r.batch_id = old.id AND r.seq > 0 AND r.outcome <> 'succeeded') f),
+batch AS (
+	INSERT INTO batches (id, tenant_id, name, labels, label_caps, traceparent, retry_of, appended, sealed_at)
+	SELECT $4, $1, coalesce(nullif($6, ''), old.name), old.labels, old.label_caps, $7, old.id, (SELECT count(*) FROM failed), now() FROM old
+	RETURNING id, appended),
+counts AS (
+	INSERT INTO batch_counts (batch_id, total, ended_at)
+	SELECT id, appended, CASE WHEN appended = 0 THEN now() END FROM batch), -- none is left of a batch that is being forgotten
+told AS (
+	INSERT INTO callbacks (batch_id, delivery, tenant_id, url, secret)
+	SELECT batch.id, gen_random_uuid(), k.tenant_id, k.url, k.secret FROM batch, callbacks k WHERE k.batch_id = $5),
+filled AS (
+	INSERT INTO jobs (batch_id, tenant_id, id, pool, priority, max_attempts, retry_on, expires_at, traceparent, identity, lane, caps)
+	SELECT batch.id, $1, failed.fresh, j.pool, j.priority, j.max_attempts, j.retry_on, now() + (j.expires_at - j.created_at),
+		nullif(failed.trace, ''), regexp_replace(j.identity, '"trace_id":"[0-9a-f]*",$', '') || failed.identity, j.lane, j.caps
+	FROM batch, failed JOIN jobs j ON j.id = failed.id),
+specified AS (
+	INSERT INTO specs (id, spec)
+	SELECT failed.fresh, s.spec FROM failed JOIN specs s ON s.id = failed.id)
+SELECT EXISTS (SELECT FROM batch)`
+
+// RetryBatch implements store.Submitter.
+func (s *Submitter) RetryBatch(ctx context.Context, batch job.ID, as store.NewBatch) (made job.ID, err error) {
+	old, err := s.read.Batch(ctx, as.Tenant, batch)
+	if err != nil {
+		return "", err
+	}
+	if !old.Done() || old.Outcomes[job.Succeeded] == old.Total { // what is done stays so
+		return "", fmt.Errorf("postgres: %w", fmt.Errorf("%w: batch %s is not done or has nothing to retry", job.ErrConflict, batch))
+	}
+	n := old.Total - old.Outcomes[job.Succeeded]
+	if n > s.cfg.RetrySlice {
+		return s.retryLarge(ctx, old, as)
+	}
+	ids, identities, traces, err := freshJobs(as, n)
+	if err != nil {
+		return "", err
+	}
+	made = as.ID
+	err = s.db.Do(ctx, "retry batch", func(ctx context.Context) error {
+		tenant, err := s.db.TenantID(ctx, old.Tenant)
+		if err != nil {
+			return err
+		}
+		for {
+			var written bool
+			err := s.db.Pool.QueryRow(ctx, retryBatch, tenant, as.Idempotency.Key, as.Idempotency.Hash, pg.UUID(as.ID), pg.UUID(batch),
+				as.Name, as.TraceParent, ids, identities, traces).Scan(&written)
+			if pg.IsUniqueViolation(err) {
+				return s.saidBefore(ctx, tenant, as.ID, err)
+			}
+			if err != nil || written {
+				return err
+			}
+			if made, err = s.madeByKey(ctx, tenant, as.Idempotency); err != nil || made != "" {
+				return err
+			}
+		}
+	})
+	if err != nil {
+		return "", err
+	}
+	return made, nil
+}
+
+// freshJobs returns the ids of n new jobs, and the trace context of each.
+func freshJobs(as store.NewBatch, n int64) (ids []pgtype.UUID, identities, traces []string, err error) {
+	ids, identities, traces = make([]pgtype.UUID, n), make([]string, n), make([]string, n)
+	for i := range ids {
+		id := job.NewID()
+		ids[i], traces[i] = pg.UUID(id), as.TraceParent
+		if as.Trace != nil {
+			traces[i] = as.Trace(id, "")
+		}
+		if identities[i], err = format.Identity([]byte("{}"), traces[i]); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	return ids, identities, traces, nil
+}

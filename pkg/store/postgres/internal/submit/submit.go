@@ -1,0 +1,366 @@
+package submit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+	"github.com/assay-run/assay/pkg/store/postgres/internal/format"
+	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
+)
+
+// keyGuard begins the statements that a key makes idempotent: $1 tenant, $2 key,
+// $3 hash, $4 what the request makes. A key that exists, or that a concurrent
+// request commits first, leaves "go" empty and thereby the whole statement.
+const keyGuard = `
+WITH claimed AS (
+	INSERT INTO idempotency_keys (tenant_id, key, hash, made)
+	SELECT $1, $2, $3, $4 WHERE $2 <> '' ON CONFLICT DO NOTHING RETURNING made),
+go AS (SELECT 1 WHERE $2 = '' OR EXISTS (SELECT FROM claimed))`
+
+// insertJobs is the CTEs that fill in jobs and their specs from arrays, $first and
+// the eleven after it; batch names the row that says whose they are.
+func insertJobs(batch, tenant string, first int) string {
+	p := func(i int) int { return first + i }
+	return fmt.Sprintf(`
+filled AS (
+	INSERT INTO jobs (batch_id, tenant_id, id, pool, priority, max_attempts, retry_on, expires_at, traceparent, identity, lane, caps, cache_key)
+	SELECT %[1]s.id, %[2]s, i.id, i.pool, i.priority, i.max_attempts, nullif(i.retry_on, ''),
+		CASE WHEN i.expires > 0 THEN now() + i.expires * interval '1 millisecond' END, nullif(i.traceparent, ''), i.identity, i.lane, i.caps, i.cache_key
+	FROM %[1]s, unnest($%[3]d::uuid[], $%[4]d::text[], $%[5]d::integer[], $%[6]d::integer[], $%[7]d::text[], $%[8]d::bigint[], $%[9]d::text[], $%[10]d::text[],
+		$%[12]d::integer[], $%[13]d::text[], $%[14]d::bytea[]) AS i (id, pool, priority, max_attempts, retry_on, expires, traceparent, identity, lane, caps, cache_key)),
+specified AS (
+	INSERT INTO specs (id, spec)
+	SELECT i.id, i.spec FROM %[1]s, unnest($%[3]d::uuid[], $%[11]d::text[]) AS i (id, spec))`,
+		batch, tenant, p(0), p(1), p(2), p(3), p(4), p(5), p(6), p(7), p(8), p(9), p(10), p(11))
+}
+
+// batchExtras is the CTEs that fill in what a batch is beyond its jobs, from three
+// arguments from $first on: url and secret of its callback, its lease in
+// milliseconds, which begins when the batch is sealed.
+func batchExtras(first int, sealed bool) string {
+	until := `'infinity'::timestamptz`
+	if sealed {
+		until = fmt.Sprintf(`now() + $%d::bigint * interval '1 millisecond'`, first+2)
+	}
+	return fmt.Sprintf(`
+told AS (
+	INSERT INTO callbacks (batch_id, delivery, tenant_id, url, secret)
+	SELECT id, gen_random_uuid(), tenant_id, $%[1]d, $%[2]d FROM batch WHERE $%[1]d <> ''),
+client_leased AS (
+	INSERT INTO batch_leases (batch_id, ttl, until)
+	SELECT id, $%[3]d::bigint, %[4]s FROM batch WHERE $%[3]d::bigint > 0)`, first, first+1, first+2, until)
+}
+
+func extrasOf(b store.NewBatch) []any {
+	c := job.Callback{}
+	if b.Callback != nil {
+		c = *b.Callback
+	}
+	return []any{c.URL, c.SecretRef, b.Lease.Milliseconds()}
+}
+
+var submitBatch = keyGuard + `,
+batch AS (
+	INSERT INTO batches (id, tenant_id, name, labels, traceparent, appended, label_caps, sealed_at)
+	SELECT $4, $1, $5, $6, $7, $8, $9, now() FROM go RETURNING id, tenant_id),` + batchExtras(10, true) + `,
+counts AS (
+	INSERT INTO batch_counts (batch_id, total, ended_at)
+	SELECT id, $8::bigint, CASE WHEN $8::bigint = 0 THEN now() END FROM batch),` + insertJobs("batch", "$1::integer", 13) + `
+SELECT EXISTS (SELECT FROM batch)`
+
+// SubmitBatch implements store.Submitter.
+func (s *Submitter) SubmitBatch(ctx context.Context, b store.NewBatch, jobs []store.NewJob) (job.ID, error) {
+	cols, err := columnsOf(jobs)
+	if err != nil {
+		return "", pg.Translate("submit batch", err)
+	}
+	made := b.ID
+	err = s.db.Do(ctx, "submit batch", func(ctx context.Context) error {
+		tenant, err := s.db.TenantID(ctx, b.Tenant)
+		if err != nil {
+			return err
+		}
+		args := slices.Concat([]any{tenant, b.Idempotency.Key, b.Idempotency.Hash, pg.UUID(b.ID), b.Name, pg.LabelsText(b.Labels),
+			b.TraceParent, int64(len(jobs)), pg.CapsOrNull(b.LabelCaps)}, extrasOf(b), cols.args())
+		for {
+			var written bool
+			err := s.db.Pool.QueryRow(ctx, submitBatch, args...).Scan(&written)
+			if pg.IsUniqueViolation(err) {
+				return s.saidBefore(ctx, tenant, b.ID, err)
+			}
+			if err != nil || written {
+				return err
+			}
+			made, err = s.madeByKey(ctx, tenant, b.Idempotency)
+			if err != nil || made != "" {
+				return err
+			}
+		}
+	})
+	if err != nil {
+		return "", err
+	}
+	return made, nil
+}
+
+// saidBefore explains a doubled id: the caller repeats itself after an unknown
+// commit if the batch is there, else its ids are wrong.
+func (s *Submitter) saidBefore(ctx context.Context, tenant int32, id job.ID, cause error) error {
+	var same bool
+	err := s.db.Pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM batches WHERE id = $1 AND tenant_id = $2 AND sealed_at IS NOT NULL)`,
+		pg.UUID(id), tenant).Scan(&same)
+	if err != nil || same {
+		return err
+	}
+	return cause
+}
+
+// madeByKey returns what the first request with this key made; job.ErrKeyUsed
+// if its body was another. A batch that is still open is given up for the new
+// request: then, as when the key has just been forgotten, the answer is empty and
+// the caller tries again.
+func (s *Submitter) madeByKey(ctx context.Context, tenant int32, key store.Idempotency) (job.ID, error) {
+	var made pgtype.UUID
+	var hash string
+	var open bool
+	err := s.db.Pool.QueryRow(ctx, `
+		SELECT k.made, k.hash, EXISTS (SELECT FROM batches b WHERE b.id = k.made AND b.sealed_at IS NULL)
+		FROM idempotency_keys k WHERE k.tenant_id = $1 AND k.key = $2`, tenant, key.Key).Scan(&made, &hash, &open)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return "", nil
+	case err != nil:
+		return "", err
+	case open:
+		return "", s.abandon(ctx, pg.JobID(made))
+	case hash != key.Hash:
+		return "", fmt.Errorf("%w: the key %q came with another body before", job.ErrKeyUsed, key.Key)
+	}
+	return pg.JobID(made), nil
+}
+
+// abandon marks an open batch as dropped and frees its key. Whoever seals it
+// first wins instead.
+func (s *Submitter) abandon(ctx context.Context, batch job.ID) error {
+	_, err := s.db.Pool.Exec(ctx, `
+		WITH dropped AS (
+			UPDATE batches SET dropped_at = now() WHERE id = $1 AND sealed_at IS NULL AND dropped_at IS NULL RETURNING id, tenant_id)
+		DELETE FROM idempotency_keys k USING dropped d WHERE k.tenant_id = d.tenant_id AND k.made = d.id`, pg.UUID(batch))
+	return err
+}
+
+// submitJob is SubmitJob's only round trip. The first generation is issued at once if
+// nothing is queued in the classes $20, which are the job's and its rivals, their window $5
+// has room, the tenant is below its limit, and nothing of the job is capped: only the
+// scheduler counts those. $17 is the worker that then runs it, under a lease of $18
+// milliseconds, as the process $19. It returns whose job is queued ahead, too, if one is, and
+// whether the tenant has a limit.
+//
+// Without counts it is for a job that a worker runs at once, of a tenant without a limit. If
+// the tenant has one, the job is queued. A count that stands in the statement costs even where
+// nothing is counted: they are a sixth of it.
+func submitJob(counts bool) string {
+	window, room := "", "WHEN t.max_running IS NOT NULL THEN false"
+	if counts {
+		window = `WHEN $17 = '' AND $5 <= (SELECT count(*) FROM live_jobs WHERE state = 'dispatched' AND pool = ANY ($20::text[])) THEN false`
+		room = `WHEN t.max_running <= (SELECT count(*) FROM live_jobs WHERE state = 'dispatched' AND tenant_id = $1)
+			+ (SELECT count(*) FROM live_jobs WHERE state = 'running' AND tenant_id = $1) THEN false`
+	}
+	return keyGuard + `,
+ahead AS MATERIALIZED (
+	SELECT first.tenant_id FROM unnest($20::text[]) AS c (pool), LATERAL (
+		SELECT j.tenant_id FROM live_jobs j WHERE j.state = 'queued' AND j.pool = c.pool ORDER BY j.tenant_id, j.batch_id, j.priority LIMIT 1) first
+	WHERE $5::bigint > 0 AND $14 = 0 LIMIT 1),
+now_or_later AS MATERIALIZED ( -- else all of it is done for each use of at_once
+	SELECT t.max_running IS NOT NULL AS limited,
+		CASE WHEN $5::bigint = 0 OR $14 > 0 OR EXISTS (SELECT FROM ahead) THEN false
+		` + window + `
+		WHEN t.paused_at IS NOT NULL THEN false
+		` + room + `
+		ELSE true END AS at_once
+	FROM go, tenants t WHERE t.id = $1),
+specified AS (INSERT INTO specs (id, spec) SELECT $4, $13 FROM go)
+INSERT INTO jobs (id, tenant_id, pool, priority, max_attempts, retry_on, expires_at, traceparent, identity, lane, caps, cache_key,
+	state, dispatch_gen, dispatched_at, published_at, lease, worker, worker_since, started_at, lease_until)
+SELECT $4, $1, $6, $7, $8, nullif($9, ''), CASE WHEN $10 > 0 THEN now() + $10::bigint * interval '1 millisecond' END,
+	nullif($11, ''), $12, $14::integer, $15, $16,
+	CASE WHEN NOT at_once THEN 'queued' WHEN $17 = '' THEN 'dispatched' ELSE 'running' END, CASE WHEN at_once THEN 1 ELSE 0 END,
+	CASE WHEN at_once THEN now() END, CASE WHEN at_once THEN now() END,
+	CASE WHEN at_once AND $17 <> '' THEN nextval('leases') ELSE 0 END, CASE WHEN at_once THEN nullif($17, '') END,
+	CASE WHEN at_once AND $17 <> '' THEN $19::timestamptz END,
+	CASE WHEN at_once AND $17 <> '' THEN now() END,
+	CASE WHEN at_once AND $17 <> '' THEN now() + $18::bigint * interval '1 millisecond' END
+FROM now_or_later
+RETURNING dispatch_gen, lease, coalesce((SELECT tenant_id FROM ahead), 0), (SELECT limited FROM now_or_later)`
+}
+
+var submitCounted, submitUncounted = submitJob(true), submitJob(false)
+
+// overtake has the job $1, that was queued just now, run at once by the worker $3, under a
+// lease of $4 milliseconds, as the process $5, if the scheduler would pick it next anyway and a
+// worker has room: all others that are queued in its classes $6 are of one tenant, $7, who runs as
+// many as its weight is worth, and the job's own, $2, has nothing else. For the scheduler, the
+// job would wait behind what is on its way to workers.
+const overtake = `
+UPDATE live_jobs mine SET state = 'running', dispatch_gen = 1, dispatched_at = now(), published_at = now(), lease = nextval('leases'),
+	worker = $3, worker_since = $5, started_at = now(), lease_until = now() + $4::bigint * interval '1 millisecond'
+FROM tenants me, tenants they
+WHERE mine.id = $1 AND mine.state || '' = 'queued' AND NOT mine.cancel_requested
+	AND me.id = $2 AND me.paused_at IS NULL AND me.max_running IS NULL AND they.id = $7
+	AND NOT EXISTS (SELECT FROM live_jobs j WHERE j.state = 'dispatched' AND j.tenant_id = $2)
+	AND NOT EXISTS (SELECT FROM live_jobs j WHERE j.state = 'running' AND j.tenant_id = $2)
+	AND they.weight <= me.weight * (SELECT count(*) FROM (
+		SELECT FROM live_jobs j WHERE j.state = 'running' AND j.tenant_id = $7 ORDER BY j.tenant_id, j.batch_id LIMIT 100) few)
+	AND NOT EXISTS (SELECT FROM unnest($6::text[]) AS c (pool),
+		(VALUES (0, least($2::integer, $7::integer)), (least($2, $7), greatest($2, $7)), (greatest($2, $7), 2147483647)) AS others (above, below), LATERAL (
+		SELECT FROM live_jobs j WHERE j.state = 'queued' AND j.pool = c.pool AND j.tenant_id > others.above AND j.tenant_id < others.below
+		ORDER BY j.tenant_id, j.batch_id, j.priority LIMIT 1) other)
+	AND NOT EXISTS (SELECT FROM unnest($6::text[]) AS c (pool), LATERAL (
+		SELECT j.id FROM live_jobs j WHERE j.state = 'queued' AND j.pool = c.pool AND j.tenant_id = $2
+		ORDER BY j.tenant_id, j.batch_id, j.priority LIMIT 2) own WHERE own.id <> $1)
+RETURNING mine.dispatch_gen, mine.lease`
+
+// SubmitJob implements store.Submitter.
+func (s *Submitter) SubmitJob(ctx context.Context, j store.NewJob, key store.Idempotency, window int, rivals ...string) (job.ID, *store.Dispatch, error) {
+	cols, err := columnsOf([]store.NewJob{j})
+	if err != nil {
+		return "", nil, pg.Translate("submit job", err)
+	}
+	made, classes := j.ID, append([]string{j.Pool}, rivals...)
+	var gen job.Generation
+	var lease job.Lease
+	var ahead int32
+	var limited bool
+	err = s.db.Do(ctx, "submit job", func(ctx context.Context) error {
+		tenant, err := s.db.TenantID(ctx, j.Tenant)
+		if err != nil {
+			return err
+		}
+		statement := submitCounted
+		if _, unlimited := s.unlimited.Load(tenant); unlimited && j.Worker != "" {
+			statement = submitUncounted
+		}
+		for {
+			err := s.db.Pool.QueryRow(ctx, statement, tenant, key.Key, key.Hash, pg.UUID(j.ID), window, j.Pool, cols.priority[0],
+				cols.maxAttempts[0], cols.retryOn[0], cols.expires[0], j.TraceParent, cols.identity[0], cols.spec[0],
+				cols.lane[0], cols.caps[0], cols.cacheKey[0],
+				j.Worker, j.LeaseTTL.Milliseconds(), pg.SinceOf(j.Since), classes).Scan(&gen, &lease, &ahead, &limited)
+			if pg.IsUniqueViolation(err) { // an unknown commit, sent again; if it was dispatched, Unclaimed publishes it
+				gen, lease, err = s.issued(ctx, tenant, j, err)
+				return err
+			}
+			if err == nil {
+				s.noteLimit(tenant, limited)
+			}
+			if err == nil && j.Worker != "" && ahead != 0 && ahead != tenant {
+				err = s.db.Pool.QueryRow(ctx, overtake, pg.UUID(j.ID), tenant, j.Worker, j.LeaseTTL.Milliseconds(), pg.SinceOf(j.Since), classes, ahead).Scan(&gen, &lease)
+				if errors.Is(err, pgx.ErrNoRows) { // it waits for its turn
+					return nil
+				}
+			}
+			if !errors.Is(err, pgx.ErrNoRows) {
+				return err
+			}
+			made, err = s.madeByKey(ctx, tenant, key)
+			if err != nil || made != "" {
+				return err
+			}
+		}
+	})
+	switch {
+	case err != nil:
+		return "", nil, err
+	case gen == 0:
+		return made, nil, nil
+	}
+	d := &store.Dispatch{Ref: store.Ref{Job: j.ID, Generation: gen}, Lease: lease, Cacheable: len(j.CacheKey) > 0, Pool: j.Pool, TraceParent: j.TraceParent}
+	if j.TraceParent != "" {
+		d.Tenant = j.Tenant
+	}
+	return made, d, nil
+}
+
+// issued returns the lease of a job that exists, if its worker is still to be told
+// of it. If there is no such job, something else is in the way: cause.
+func (s *Submitter) issued(ctx context.Context, tenant int32, j store.NewJob, cause error) (gen job.Generation, lease job.Lease, err error) {
+	err = s.db.Pool.QueryRow(ctx, `
+		SELECT CASE WHEN told THEN 0 ELSE dispatch_gen END, CASE WHEN told THEN 0 ELSE lease END
+		FROM (SELECT *, state <> 'running' OR worker <> $3 AS told FROM live_jobs WHERE id = $1 AND tenant_id = $2) j`,
+		pg.UUID(j.ID), tenant, j.Worker).Scan(&gen, &lease)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = cause
+	}
+	return gen, lease, err
+}
+
+// columns are the jobs of one statement as arrays.
+type columns struct {
+	id                             []pgtype.UUID
+	pool, retryOn, trace, identity []string
+	priority, maxAttempts          []int32
+	expires                        []int64 // ms
+	spec                           [][]byte
+	lane                           []int32
+	caps                           []*string
+	cacheKey                       [][]byte
+}
+
+func (c *columns) args() []any {
+	return []any{c.id, c.pool, c.priority, c.maxAttempts, c.retryOn, c.expires, c.trace, c.identity, c.spec, c.lane, c.caps, c.cacheKey}
+}
+
+func columnsOf(jobs []store.NewJob) (*columns, error) {
+	n := len(jobs)
+	c := &columns{
+		id: make([]pgtype.UUID, n), pool: make([]string, n), retryOn: make([]string, n), trace: make([]string, n),
+		identity: make([]string, n), priority: make([]int32, n), maxAttempts: make([]int32, n), expires: make([]int64, n),
+		spec: make([][]byte, n), lane: make([]int32, n), caps: make([]*string, n), cacheKey: make([][]byte, n),
+	}
+	for i, j := range jobs {
+		if err := c.id[i].Scan(string(j.ID)); err != nil {
+			return nil, fmt.Errorf("%w: job id %q", job.ErrInvalid, j.ID)
+		}
+		identity, err := format.Identity(j.Spec, j.TraceParent)
+		if err != nil {
+			return nil, fmt.Errorf("spec of job %s: %w", j.ID, err)
+		}
+		c.pool[i], c.trace[i], c.identity[i], c.spec[i] = j.Pool, j.TraceParent, identity, j.Spec
+		c.priority[i], c.maxAttempts[i] = int32(j.Priority), int32(max(j.MaxAttempts, 1))
+		c.expires[i] = j.ExpiresIn.Milliseconds()
+		c.retryOn[i] = joinOutcomes(j.RetryOn)
+		c.lane[i], c.caps[i] = format.Lane(j.Caps)
+		c.cacheKey[i] = j.CacheKey
+	}
+	return c, nil
+}
+
+func joinOutcomes(os []job.Outcome) string {
+	if len(os) == 0 {
+		return ""
+	}
+	parts := make([]string, len(os))
+	for i, o := range os {
+		parts[i] = string(o)
+	}
+	return strings.Join(parts, ",")
+}
+
+// noteLimit notes whether a tenant has a limit of running jobs.
+func (s *Submitter) noteLimit(tenant int32, limited bool) {
+	if _, unlimited := s.unlimited.Load(tenant); unlimited != limited {
+		return // as it was
+	}
+	if limited {
+		s.unlimited.Delete(tenant)
+	} else {
+		s.unlimited.Store(tenant, struct{}{})
+	}
+}

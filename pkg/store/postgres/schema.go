@@ -1,0 +1,30 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
+	"github.com/assay-run/assay/pkg/store/postgres/internal/schema"
+)
+
+// Schema is how far a database has come.
+type Schema = schema.Schema
+
+// Migrate brings the schema up to date and makes the partitions of the next days. Several
+// processes may call it at once: one works and the others wait, until ctx ends.
+func Migrate(ctx context.Context, dsn string) error { return schema.Migrate(ctx, dsn) }
+
+// ReadSchema looks at a database and changes nothing.
+func ReadSchema(ctx context.Context, dsn string) (Schema, error) { return schema.ReadSchema(ctx, dsn) }
+
+// AwaitSchema returns once the schema is current, which is somebody else's to do. It gives
+// up when nobody has been doing that for as long as patience, or when ctx ends.
+func AwaitSchema(ctx context.Context, dsn string, patience time.Duration) error {
+	return schema.AwaitSchema(ctx, dsn, patience)
+}
+
+// Reach returns once the server answers, as components start in any order. It tries until
+// ctx ends, and fails at once with job.ErrInvalid if the DSN cannot be read, or if a
+// pooler is in front of the server that gives sessions to others between transactions.
+func Reach(ctx context.Context, dsn string) error { return pg.Reach(ctx, dsn) }

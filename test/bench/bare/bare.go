@@ -1,0 +1,72 @@
+// Package bare runs code in interpreters of this host, without sandboxes, to compare with.
+package bare
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// interpreter returns the path of this host's Python: what its PATH has may be a script that
+// looks for one, and whoever measures that makes us look good.
+func interpreter(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "python3", "-c", "import sys; print(sys.executable)").Output()
+	if err != nil {
+		return "", fmt.Errorf("look for the interpreter of this host: %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// command is code in an interpreter that sees the packages below site, too.
+func command(ctx context.Context, python, site, code string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, python, "-B", "-c", code)
+	cmd.Env = []string{"PYTHONPATH=" + site, "HOME=/nonexistent", "OPENBLAS_NUM_THREADS=1"}
+	return cmd
+}
+
+// PerSecond runs code in interpreters of this host, so many at once, one after the other,
+// and returns how many a second.
+func PerSecond(ctx context.Context, site, code string, at int, d time.Duration) (float64, error) {
+	python, err := interpreter(ctx)
+	if err != nil {
+		return 0, err
+	}
+	var n atomic.Int64
+	began := time.Now()
+	group, ctx := errgroup.WithContext(ctx)
+	for range at {
+		group.Go(func() error {
+			for time.Since(began) < d && ctx.Err() == nil {
+				if out, err := command(ctx, python, site, code).CombinedOutput(); err != nil {
+					return fmt.Errorf("a bare interpreter: %w\n%s", err, out)
+				}
+				n.Add(1)
+			}
+			return nil
+		})
+	}
+	err = group.Wait()
+	return float64(n.Load()) / time.Since(began).Seconds(), err
+}
+
+// CPU returns the CPU time that code needs in an interpreter of this host, on average over n
+// that run one after the other. They see nothing that is installed, which would cost more.
+func CPU(ctx context.Context, code string, n int) (sum time.Duration, err error) {
+	python, err := interpreter(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for range n {
+		cmd := exec.CommandContext(ctx, python, "-I", "-S", "-c", code)
+		if err := cmd.Run(); err != nil {
+			return 0, fmt.Errorf("a bare interpreter: %w", err)
+		}
+		sum += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	}
+	return sum / time.Duration(n), nil
+}

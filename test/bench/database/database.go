@@ -1,0 +1,35 @@
+// Package database speaks with a fleet's Postgres, through psql.
+package database
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os/exec"
+	"strings"
+)
+
+// URL is the address of a database.
+type URL string
+
+// Run runs statements, each a transaction of its own.
+func (d URL) Run(ctx context.Context, statements []string) error {
+	_, err := d.Ask(ctx, strings.Join(statements, ";\n"))
+	return err
+}
+
+// Ask returns what statements answer, a line for each row.
+func (d URL) Ask(ctx context.Context, script string) (string, error) {
+	psql := d.psql(ctx)
+	psql.Stdin = strings.NewReader(script + ";\n")
+	var out, said bytes.Buffer
+	psql.Stdout, psql.Stderr = &out, &said
+	if err := psql.Run(); err != nil {
+		return "", fmt.Errorf("psql: %w: %s", err, strings.TrimSpace(said.String()))
+	}
+	return strings.TrimSpace(out.String()), nil
+}
+
+func (d URL) psql(ctx context.Context) *exec.Cmd {
+	return exec.CommandContext(ctx, "psql", "--no-psqlrc", "--quiet", "--no-align", "--tuples-only", "--set=ON_ERROR_STOP=1", "--dbname="+string(d))
+}

@@ -1,0 +1,58 @@
+package database
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+)
+
+// Session is a connection that stays as it is until it is closed.
+type Session struct {
+	psql *exec.Cmd
+	in   io.WriteCloser
+	said bytes.Buffer
+}
+
+// Open runs statements and returns when they are done; their transaction is still open.
+func (d URL) Open(ctx context.Context, script string) (*Session, error) {
+	s := &Session{psql: d.psql(ctx)}
+	s.psql.Stderr = &s.said
+	in, err := s.psql.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	s.in = in
+	out, err := s.psql.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.psql.Start(); err != nil {
+		return nil, err
+	}
+	if _, err = fmt.Fprintf(in, "%s;\n\\echo open\n", script); err == nil {
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			if lines.Text() == "open" {
+				return s, nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("open a transaction: %w", errors.Join(err, s.Close()))
+}
+
+// Close ends it. Closing twice is the same as once.
+func (s *Session) Close() error {
+	if s.in == nil {
+		return nil
+	}
+	_ = s.in.Close()
+	s.in = nil
+	if err := s.psql.Wait(); err != nil {
+		return fmt.Errorf("psql: %w: %s", err, strings.TrimSpace(s.said.String()))
+	}
+	return nil
+}

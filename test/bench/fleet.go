@@ -1,0 +1,59 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/assay-run/assay/test/bench/database"
+	"github.com/assay-run/assay/test/bench/procs"
+)
+
+// child returns the fleet's process of that program.
+func (t *target) child(program string) (procs.Process, error) {
+	if t.cmd == nil {
+		return procs.Process{}, errNotOurs
+	}
+	all, err := procs.All()
+	if err != nil {
+		return procs.Process{}, err
+	}
+	for _, p := range procs.Below(all, t.cmd.Process.Pid) {
+		if filepath.Base(p.Args[0]) == program {
+			return p, nil
+		}
+	}
+	return procs.Process{}, fmt.Errorf("the fleet has no process %s", program)
+}
+
+// database is the fleet's.
+func (t *target) database() (database.URL, error) {
+	dispatcher, err := t.child("dispatcher")
+	if err != nil {
+		return "", err
+	}
+	url, err := dispatcher.Env("ASSAY_DATABASE_URL")
+	return database.URL(url), err
+}
+
+// controlPlaneCPU is the CPU time so far of dispatcher, Postgres and NATS (which
+// runs inside `assay dev`): the whole tree without the worker and containerd.
+func (t *target) controlPlaneCPU() (time.Duration, error) {
+	var not []int
+	for _, program := range []string{"worker", "containerd"} {
+		if p, err := t.child(program); err == nil {
+			not = append(not, p.PID)
+		} else if err == errNotOurs {
+			return 0, err
+		}
+	}
+	all, err := procs.All()
+	if err != nil {
+		return 0, err
+	}
+	var sum time.Duration
+	for _, p := range procs.Below(all, t.cmd.Process.Pid, not...) {
+		sum += p.CPU
+	}
+	return sum, nil
+}

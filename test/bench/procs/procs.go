@@ -1,0 +1,134 @@
+// Package procs reads processes from /proc: who started whom, and what they use.
+package procs
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Process is one process, as /proc shows it.
+type Process struct {
+	PID, Parent int
+	Args        []string
+	CPU         time.Duration // of its own and of children it has waited for
+}
+
+// clockTick is the unit of CPU times in /proc: USER_HZ, 100 on every Linux.
+const clockTick = 10 * time.Millisecond
+
+// All lists every process, by its id.
+func All() (map[int]Process, error) {
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[int]Process, len(dirs))
+	for _, dir := range dirs {
+		if p, ok := Read(dir); ok { // else it has just ended
+			all[p.PID] = p
+		}
+	}
+	return all, nil
+}
+
+// Read reads the process of a directory of /proc, such as /proc/self; it may just have ended.
+func Read(dir string) (p Process, ok bool) {
+	stat, err := os.ReadFile(dir + "/stat")
+	if err != nil {
+		return p, false
+	}
+	cmdline, err := os.ReadFile(dir + "/cmdline")
+	if err != nil {
+		return p, false
+	}
+	p.Args = strings.Split(string(bytes.TrimRight(cmdline, "\x00")), "\x00")
+	p.PID, _ = strconv.Atoi(filepath.Base(dir))
+	// The second field is the name in parentheses, which may hold anything.
+	f := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(f) < 15 {
+		return p, false
+	}
+	p.Parent, _ = strconv.Atoi(f[1])
+	for _, field := range f[11:15] { // utime, stime, cutime, cstime
+		ticks, _ := strconv.ParseInt(field, 10, 64)
+		p.CPU += time.Duration(ticks) * clockTick
+	}
+	return p, true
+}
+
+// Below returns root and everything below it, leaving out the subtrees of not.
+func Below(all map[int]Process, root int, not ...int) (out []Process) {
+	skip := map[int]bool{}
+	for _, pid := range not {
+		skip[pid] = true
+	}
+	children := map[int][]int{}
+	for _, p := range all {
+		children[p.Parent] = append(children[p.Parent], p.PID)
+	}
+	var walk func(int)
+	walk = func(pid int) {
+		if p, ok := all[pid]; ok && !skip[pid] {
+			out = append(out, p)
+			for _, c := range children[pid] {
+				walk(c)
+			}
+		}
+	}
+	walk(root)
+	return out
+}
+
+// Env returns a variable of a process's environment: how a fleet of our own
+// tells where its parts are.
+func (p Process) Env(name string) (string, error) {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.PID))
+	if err != nil {
+		return "", err
+	}
+	value := ""
+	for v := range strings.SplitSeq(string(raw), "\x00") {
+		if after, ok := strings.CutPrefix(v, name+"="); ok {
+			value = after // the last one wins, as for the process itself
+		}
+	}
+	if value == "" {
+		return "", fmt.Errorf("process %d has no %s", p.PID, name)
+	}
+	return value, nil
+}
+
+// Kilobytes returns a field of a file in /proc/PID, such as VmHWM of status.
+func (p Process) Kilobytes(file, field string) (int64, error) {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.PID, file))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(raw)) {
+		if f := strings.Fields(line); len(f) >= 2 && f[0] == field+":" {
+			return strconv.ParseInt(f[1], 10, 64)
+		}
+	}
+	return 0, fmt.Errorf("process %d: %s has no %s", p.PID, file, field)
+}
+
+// Namespaces returns how deep below ours the pid namespace of a process is, and
+// whether it is the first one there.
+func (p Process) Namespaces() (depth int, first bool) {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID))
+	if err != nil {
+		return 0, false
+	}
+	for line := range strings.Lines(string(raw)) {
+		if pids, ok := strings.CutPrefix(line, "NSpid:"); ok {
+			f := strings.Fields(pids)
+			return len(f) - 1, len(f) > 1 && f[len(f)-1] == "1"
+		}
+	}
+	return 0, false
+}

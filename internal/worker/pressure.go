@@ -18,10 +18,10 @@ import (
 )
 
 // Pressure is how much a host may suffer before its worker takes no more jobs. The
-// first three are what the kernel calls pressure stall information: of the last
+// first two are what the kernel calls pressure stall information: of the last
 // ten seconds, the percentage in which tasks waited for a resource. Zero: whatever.
+// Waiting for cores has no limit: a fleet that promises cores twice has that all the time.
 type Pressure struct {
-	CPU    float64  // some task waited; a fleet that promises cores twice has that all the time
 	Memory float64  // some task waited for memory to be reclaimed
 	IO     float64  // no task could go on for waiting
 	Keep   job.Size // available memory that is left alone
@@ -106,13 +106,11 @@ func (p *pressure) judge(s reading, held bool) (why string, short bool) {
 		factor = comeBack
 	}
 	for _, c := range []struct {
-		what       string
-		is, limit  float64
-		of, effect string
+		effect    string
+		is, limit float64
 	}{
-		{"memory", s.memory, p.limits.Memory, "some", "waiting for memory"},
-		{"io", s.io, p.limits.IO, "full", "waiting for disks"},
-		{"cpu", s.cpu, p.limits.CPU, "some", "waiting for cores"},
+		{"waiting for memory", s.memory, p.limits.Memory},
+		{"waiting for disks", s.io, p.limits.IO},
 	} {
 		if c.limit > 0 && c.is >= factor*c.limit {
 			why = fmt.Sprintf("%s: %.0f%% of the time (limit %.0f%%)", c.effect, c.is, c.limit)

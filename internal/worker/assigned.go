@@ -47,14 +47,14 @@ func (w *Worker) assigned(ctx context.Context, a queue.Assignment) error {
 		return refused("it comes late")
 	case w.handed(a.Claimed.Lease, a.TTL.D()):
 		return fmt.Errorf("%w: it was handed to this worker before", job.ErrConflict)
-	case !w.capacity.seize(int(w.underway.Load())):
+	case !w.capacity.Seize(int(w.underway.Load())):
 		w.taken.Delete(a.Claimed.Lease) // it was not taken: who asks again hears the same
 		return refused("the worker is full")
 	}
 	c := a.Claimed
 	l := w.leases.add(ctx, store.LeaseRef{Job: c.Job, Lease: c.Lease}, undelivered{c.Ref}, until)
 	if l == nil {
-		w.capacity.free(1)
+		w.capacity.Free(1)
 		return fmt.Errorf("%w: it runs here already", job.ErrConflict)
 	}
 	w.attempts.Go(func() { w.attempt(l, c, a.Secrets) })

@@ -14,6 +14,7 @@ import (
 
 	"github.com/assay-run/assay/internal/grade"
 	"github.com/assay-run/assay/internal/telemetry"
+	"github.com/assay-run/assay/internal/worker/capacity"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/policy"
@@ -48,7 +49,7 @@ func (a *attempt) stored() bool { return a.kept != nil || a.outputs.any }
 // attempt runs one claimed job and sees to it that its end is reported. It
 // gives the job's slot back.
 func (w *Worker) attempt(l *lease, c store.Claimed, told queue.Secrets) {
-	defer w.capacity.free(1)
+	defer w.capacity.Free(1)
 	w.underway.Add(1)
 	defer w.underway.Add(-1)
 	a := &attempt{Worker: w, lease: l, claimed: c, told: told}
@@ -88,11 +89,11 @@ func (a *attempt) run(ctx context.Context) (*job.Result, error) {
 	defer release()
 	a.timings.FetchMS = since(began)
 
-	room, err := a.capacity.enter(ctx, a.need())
+	room, err := a.capacity.Enter(ctx, a.need())
 	if err != nil {
 		return nil, err
 	}
-	defer room.leave()
+	defer room.Leave()
 	a.leases.enter(a.lease, running)
 	return a.runOrBlame(ctx, files)
 }
@@ -138,7 +139,7 @@ func (a *attempt) read() (err error) {
 	if a.plan, err = a.planFor(a.spec.Policy, policy.Use(kind)); err != nil {
 		return err
 	}
-	if n := a.need(); a.capacity.tooLarge(n) {
+	if n := a.need(); a.capacity.TooLarge(n) {
 		return refuse("policy.memory: %s is more than the %s of this worker", a.plan.Policy.Memory, a.cfg.Memory)
 	}
 	for variable, name := range a.plan.Policy.Env.Secrets {
@@ -191,9 +192,9 @@ func (a *attempt) acquire(ctx context.Context, kind, code string) (runtime.Slot,
 
 // need is what the attempt takes of this worker. Check code and solution take
 // turns, so they share the cores.
-func (a *attempt) need() need {
-	n := needOf(a.plan.Policy)
-	n.mem = int64(placement.MemoryOf(a.spec.Program, &a.plan.Policy))
+func (a *attempt) need() capacity.Need {
+	n := capacity.NeedOf(a.plan.Policy)
+	n.Memory = int64(placement.MemoryOf(a.spec.Program, &a.plan.Policy))
 	return n
 }
 
@@ -272,7 +273,7 @@ func (a *attempt) report(ctx context.Context, res *job.Result, err error) job.Ou
 	case errors.Is(cause, errDrained):
 		a.releaseLease(ctx, job.ReasonDrained, cause)
 		return ""
-	case errors.Is(err, errQueueFull), errors.Is(err, runtime.ErrStarved):
+	case errors.Is(err, capacity.ErrQueueFull), errors.Is(err, runtime.ErrStarved):
 		a.releaseLease(ctx, job.ReasonPreempted, err)
 		return ""
 	default:

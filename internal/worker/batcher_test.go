@@ -107,3 +107,23 @@ func TestBatcherLimits(t *testing.T) {
 		}
 	})
 }
+
+// Slots of an occupied worker come free one by one: it does not pull for each.
+func TestPullsOfAnOccupiedWorkerGather(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &Worker{}
+		w.pulled.Store(time.Now().UnixNano())
+		waits := func(what string, want time.Duration) {
+			t.Helper()
+			began := time.Now()
+			w.gatherRoom(t.Context())
+			if d := time.Since(began); d != want {
+				t.Errorf("%s waits for %v before it pulls again, want %v", what, d, want)
+			}
+		}
+		waits("an idle worker", 0)
+		w.underway.Store(occupiedBy)
+		waits("an occupied worker", pullRest)
+		waits("an occupied worker that has rested", 0)
+	})
+}

@@ -96,7 +96,7 @@ func (w *Worker) claimSome(ctx context.Context, ds []delivery, unread map[store.
 		}
 		w.attempts.Go(func() { w.attempt(l, c, reply.Secrets[c.Job]) })
 	}
-	w.capacity.free(refused)
+	w.capacity.Free(refused)
 	w.metrics.claimed(ctx, len(ds)-len(rest)-refused, refused)
 	return rest, left
 }
@@ -112,7 +112,7 @@ func (w *Worker) returnAll(ctx context.Context, ds []delivery, unread map[store.
 			free = append(free, d)
 			continue
 		}
-		w.capacity.free(1)
+		w.capacity.Free(1)
 		l := w.leases.add(ctx, store.LeaseRef{Job: ref.Job, Lease: n}, d.msg, until)
 		if l == nil {
 			continue // it runs here, by another delivery
@@ -174,5 +174,5 @@ func (w *Worker) nak(ds []delivery, delay time.Duration) {
 	for _, d := range ds {
 		_ = d.msg.Nak(delay) // else the queue delivers it again by itself
 	}
-	w.capacity.free(len(ds))
+	w.capacity.Free(len(ds))
 }

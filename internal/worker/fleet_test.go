@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/assay-run/assay/internal/worker/capacity"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
 	"github.com/assay-run/assay/pkg/queue"
@@ -321,11 +322,11 @@ func (b *bench) drained() {
 	if n := len(b.w.leases.all()); n != 0 {
 		b.t.Errorf("%d leases are still held", n)
 	}
-	if n := b.w.capacity.busy(); n != 0 {
+	if n := b.w.capacity.Busy(); n != 0 {
 		b.t.Errorf("%d slots were never given back", n)
 	}
-	if b.w.capacity.used != (need{}) {
-		b.t.Errorf("capacity was never given back: %+v", b.w.capacity.used)
+	if used := b.w.capacity.Used(); used != (capacity.Need{}) {
+		b.t.Errorf("capacity was never given back: %+v", used)
 	}
 	if n := b.rt.Live(); n != 0 {
 		b.t.Errorf("%d runtime slots were never closed", n)

@@ -193,7 +193,7 @@ func (w *Worker) info() queue.WorkerInfo {
 	return queue.WorkerInfo{
 		Held: held, Tally: w.tally.say(time.Now(), sessions),
 		ID: w.cfg.ID, Pool: w.cfg.Pool, Version: w.cfg.Version, Protocol: queue.Protocol,
-		Slots: w.cfg.Slots, Busy: len(w.leases.all()) - w.capacity.longRunning(), Draining: w.draining.Load(),
+		Slots: w.cfg.Slots, Busy: len(w.leases.all()) - w.capacity.LongRunning(), Draining: w.draining.Load(),
 		StartedAt: w.started, Host: w.hostNow(host), Offer: w.offerOf(host),
 	}
 }

@@ -11,10 +11,6 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// errQueueFull ends an attempt that has not begun: what runs here takes so long that
-// the job may start sooner on another worker.
-var errQueueFull = errors.New("the jobs before it take long: left to workers that have room")
-
 // Why an attempt is ended before its program is done. A cancel is
 // runtime.ErrCanceled.
 var (

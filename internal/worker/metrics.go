@@ -67,7 +67,7 @@ func newMetrics(w *Worker) (*metrics, error) {
 	}
 	m.observer, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		o.ObserveInt64(slots, int64(w.cfg.Slots))
-		o.ObserveInt64(busy, int64(w.capacity.busy()))
+		o.ObserveInt64(busy, int64(w.capacity.Busy()))
 		o.ObserveFloat64(age, w.HeartbeatAge().Seconds())
 		w.pressure.observe(o, stalled, held)
 		return nil

@@ -32,18 +32,18 @@ func (w *Worker) pullAll(ctx context.Context) {
 func (w *Worker) pull(ctx context.Context) {
 	for {
 		w.breaker.wait(ctx)
-		most, turn := w.pressure.admit(ctx, w.capacity.busy)
-		if w.capacity.waitForRoom(ctx) != nil {
+		most, turn := w.pressure.admit(ctx, w.capacity.Busy)
+		if w.capacity.WaitForRoom(ctx) != nil {
 			return
 		}
 		w.gatherRoom(ctx)
-		n := w.capacity.hold(min(most, w.breaker.most()))
+		n := w.capacity.Hold(min(most, w.breaker.most()))
 		if n == 0 { // another fetch was before this one
 			continue
 		}
 		w.pulled.Store(time.Now().UnixNano())
 		got, err := w.fetch(ctx, turn, n)
-		w.capacity.free(n - got)
+		w.capacity.Free(n - got)
 		if ctx.Err() != nil {
 			return
 		}

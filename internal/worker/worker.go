@@ -14,7 +14,6 @@
 //
 // and around it
 //
-//	capacity   how much CPU and memory is promised, and to how many jobs
 //	leases     what is held, and until when
 //	heartbeat  prolongs the leases, hears of cancels and losses
 //	fence      kills what outlives its lease
@@ -22,6 +21,10 @@
 //	breaker    stops taking jobs while nothing works here
 //	canary     offers the isolations at which a job of its own has run
 //	drain      stops without costing anybody an attempt
+//
+// What decides whether it may take anything is in packages of their own:
+//
+//	capacity   how much CPU and memory is promised, and to how many jobs
 //
 // A worker holds no database credentials: it speaks to the queue, to the
 // dispatchers through it, and to the object store.
@@ -36,6 +39,7 @@ import (
 
 	"github.com/assay-run/assay/internal/awake"
 	"github.com/assay-run/assay/internal/session/live"
+	"github.com/assay-run/assay/internal/worker/capacity"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
 	"github.com/assay-run/assay/pkg/placement"
@@ -55,7 +59,7 @@ type Config struct {
 	Memory job.Size // memory to promise; 0: no bound
 
 	// LongRunning is how many jobs at once may go on beside the slots and cores that are
-	// promised, because they run for longer than youngFor; 0: all keep what they were promised.
+	// promised, because they run for long (see package capacity); 0: all keep what they were promised.
 	LongRunning int
 
 	Labels map[string]string // that jobs may require
@@ -131,7 +135,7 @@ type Worker struct {
 	proof proof
 
 	sources  *sources
-	capacity *capacity
+	capacity *capacity.Capacity
 	leases   *leases
 	planner  *policy.Planner
 	inputs   *inputs
@@ -170,7 +174,7 @@ func New(cfg Config, parts Parts) (*Worker, error) {
 	}
 	w := &Worker{
 		cfg: cfg, Parts: parts,
-		capacity: newCapacity(cfg.Slots, cfg.LongRunning, cfg.CPU, cfg.Memory),
+		capacity: capacity.New(capacity.Limits{Slots: cfg.Slots, LongRunning: cfg.LongRunning, CPU: cfg.CPU, Memory: cfg.Memory}),
 		leases:   newLeases(),
 		breaker:  &breaker{},
 		pressure: newPressure(cfg.Pressure),

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/assay-run/assay/internal/pause"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
 	"github.com/assay-run/assay/pkg/policy"
@@ -98,7 +99,7 @@ func retryPut(ctx context.Context, put func() (object.Info, error)) (object.Info
 		if err == nil || !errors.Is(err, job.ErrUnavailable) || try == uploadTries || ctx.Err() != nil {
 			return info, err
 		}
-		pause(ctx, wait)
+		pause.For(ctx, wait)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/assay-run/assay/internal/pause"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
@@ -20,7 +21,7 @@ func (w *Worker) assignments(ctx, base context.Context) {
 			return // listening
 		}
 		slog.WarnContext(ctx, "not listening for assignments, trying again", "error", err)
-		pause(ctx, time.Second)
+		pause.For(ctx, time.Second)
 	}
 }
 
@@ -32,14 +33,14 @@ func (w *Worker) assigned(ctx context.Context, a queue.Assignment) error {
 	defer w.assigning.RUnlock()
 	w.Awake.Stay() // what comes alone, somebody waits for
 	refused := func(why string) error { return fmt.Errorf("%w: %s", job.ErrRefused, why) }
-	if held, _, _ := w.pressure.state(); held != "" {
+	if held := w.pressure.Why(); held != "" {
 		return refused("the worker is held back: " + held)
 	}
 	until := w.started.Add(time.Duration(a.Beat)).Add(a.TTL.D())
 	switch {
 	case w.draining.Load():
 		return refused("the worker is draining")
-	case !w.breaker.closed():
+	case !w.breaker.Closed():
 		return refused("the worker takes no jobs for now")
 	case !a.StartedAt.Equal(w.started):
 		return refused("it was meant for the worker that had this name before")

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/internal/grade"
+	"github.com/assay-run/assay/internal/pause"
 	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/internal/worker/capacity"
 	"github.com/assay-run/assay/pkg/job"
@@ -182,7 +183,7 @@ func (a *attempt) acquire(ctx context.Context, kind, code string) (runtime.Slot,
 	case errors.Is(err, job.ErrInvalid):
 		return nil, refuse("image: %v", err)
 	case errors.Is(err, runtime.ErrImage):
-		pause(ctx, imagePause) // the registry's trouble is not this worker's, and takes its time
+		pause.For(ctx, imagePause) // the registry's trouble is not this worker's, and takes its time
 		fallthrough
 	case err != nil:
 		return nil, &noSlot{err}
@@ -281,7 +282,7 @@ func (a *attempt) report(ctx context.Context, res *job.Result, err error) job.Ou
 		return ""
 	}
 	if v == nil {
-		a.breaker.ok(a.claimed.Tenant)
+		a.breaker.OK(a.claimed.Tenant)
 	}
 	return a.conclude(ctx, res)
 }
@@ -321,7 +322,7 @@ func (a *attempt) conclude(ctx context.Context, res *job.Result) job.Outcome {
 func (a *attempt) releaseLease(ctx context.Context, reason job.Reason, err error) {
 	slog.WarnContext(ctx, "attempt handed back", "job", a.lease.Job, "lease", a.lease.Lease, "reason", reason, "error", err)
 	if reason == job.ReasonInfra && !errors.Is(err, runtime.ErrImage) {
-		if d := a.breaker.fail(a.claimed.Tenant, a.lease.Job); d > 0 {
+		if d := a.breaker.Fail(a.claimed.Tenant, a.lease.Job); d > 0 {
 			slog.ErrorContext(ctx, "nothing works here, taking no jobs for a while", "pause", d)
 		}
 	}

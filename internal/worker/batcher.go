@@ -4,6 +4,8 @@ import (
 	"context"
 	goruntime "runtime"
 	"time"
+
+	"github.com/assay-run/assay/internal/pause"
 )
 
 // Limits of one control message. The queue carries about a megabyte.
@@ -134,7 +136,7 @@ var occupiedBy = 2 * int64(goruntime.NumCPU())
 // by one, and one pull then asks for several.
 func (w *Worker) gatherRoom(ctx context.Context) {
 	if w.occupied() {
-		pause(ctx, pullRest-time.Since(time.Unix(0, w.pulled.Load())))
+		pause.For(ctx, pullRest-time.Since(time.Unix(0, w.pulled.Load())))
 	}
 }
 

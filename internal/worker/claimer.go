@@ -8,6 +8,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 
+	"github.com/assay-run/assay/internal/pause"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
@@ -50,7 +51,7 @@ func (w *Worker) claim(ctx context.Context, ds []delivery) {
 			w.returnAll(ctx, ds, unread, time.Second, time.Now().Add(requestTimeout))
 			return
 		}
-		pause(ctx, unreadPause)
+		pause.For(ctx, unreadPause)
 	}
 }
 
@@ -146,7 +147,7 @@ func (w *Worker) askClaim(ctx context.Context, ds []delivery) (queue.ClaimReply,
 		case errors.Is(err, job.ErrInvalid), time.Now().After(giveUp), w.draining.Load():
 			return queue.ClaimReply{}, err
 		}
-		pause(ctx, waits.NextBackOff())
+		pause.For(ctx, waits.NextBackOff())
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/assay-run/assay/internal/pause"
 	"github.com/assay-run/assay/internal/worker/capacity"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
@@ -351,7 +352,7 @@ func (b *bench) until(what string, cond func() bool) {
 		if time.Now().After(deadline) {
 			b.t.Fatalf("never: %s", what)
 		}
-		pause(context.Background(), 5*time.Millisecond)
+		pause.For(context.Background(), 5*time.Millisecond)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/assay-run/assay/internal/pause"
 	"github.com/assay-run/assay/pkg/queue"
 )
 
@@ -31,13 +32,13 @@ func (w *Worker) pullAll(ctx context.Context) {
 // pull asks for deliveries, only ever for as many as there is room for.
 func (w *Worker) pull(ctx context.Context) {
 	for {
-		w.breaker.wait(ctx)
-		most, turn := w.pressure.admit(ctx, w.capacity.Busy)
+		w.breaker.Wait(ctx)
+		most, turn := w.pressure.Admit(ctx, w.capacity.Busy)
 		if w.capacity.WaitForRoom(ctx) != nil {
 			return
 		}
 		w.gatherRoom(ctx)
-		n := w.capacity.Hold(min(most, w.breaker.most()))
+		n := w.capacity.Hold(min(most, w.breaker.Most()))
 		if n == 0 { // another fetch was before this one
 			continue
 		}
@@ -49,7 +50,7 @@ func (w *Worker) pull(ctx context.Context) {
 		}
 		if err != nil {
 			slog.WarnContext(ctx, "queue is away", "error", err)
-			pause(ctx, time.Second)
+			pause.For(ctx, time.Second)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/assay-run/assay/internal/pause"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
@@ -102,7 +103,7 @@ func (w *Worker) finish(ctx context.Context, batch []finishing) {
 		if time.Since(asked) >= patience { // it may only take longer
 			patience = min(2*patience, most)
 		}
-		pause(ctx, waits.NextBackOff())
+		pause.For(ctx, waits.NextBackOff())
 	}
 }
 
@@ -215,7 +216,7 @@ func (w *Worker) release(ctx context.Context, batch []releasing) {
 			}
 			return
 		}
-		pause(ctx, waits.NextBackOff())
+		pause.For(ctx, waits.NextBackOff())
 	}
 	for _, r := range batch {
 		_ = r.lease.msg.Ack() // the job comes again under a new generation

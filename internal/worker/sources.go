@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/assay-run/assay/internal/pause"
 	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/queue"
 )
@@ -162,7 +163,7 @@ func (s *sources) fetch(ctx context.Context, n int, wait time.Duration, out chan
 	}()
 	switch len(all) {
 	case 0:
-		pause(ctx, wait)
+		pause.For(ctx, wait)
 		return nil
 	case 1:
 		return all[0].Fetch(ctx, n, wait, out)

@@ -17,14 +17,12 @@
 //	leases     what is held, and until when
 //	heartbeat  prolongs the leases, hears of cancels and losses
 //	fence      kills what outlives its lease
-//	pressure   stops taking jobs while the host suffers
-//	breaker    stops taking jobs while nothing works here
-//	canary     offers the isolations at which a job of its own has run
 //	drain      stops without costing anybody an attempt
 //
 // What decides whether it may take anything is in packages of their own:
 //
 //	capacity   how much CPU and memory is promised, and to how many jobs
+//	health     whether the host suffers, whether anything works here, and at which isolations
 //
 // A worker holds no database credentials: it speaks to the queue, to the
 // dispatchers through it, and to the object store.
@@ -40,6 +38,7 @@ import (
 	"github.com/assay-run/assay/internal/awake"
 	"github.com/assay-run/assay/internal/session/live"
 	"github.com/assay-run/assay/internal/worker/capacity"
+	"github.com/assay-run/assay/internal/worker/health"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
 	"github.com/assay-run/assay/pkg/placement"
@@ -71,7 +70,7 @@ type Config struct {
 
 	Sessions live.Limits // of what sessions are promised, besides the above
 
-	Pressure Pressure // on the host, above which no more jobs are taken; zero: none is
+	Pressure health.PressureLimits // on the host, above which no more jobs are taken; zero: none is
 
 	Heartbeat time.Duration // between heartbeats
 	Margin    time.Duration // a sandbox is killed this long before its lease is over
@@ -132,15 +131,15 @@ type Parts struct {
 type Worker struct {
 	cfg Config
 	Parts
-	proof proof
 
 	sources  *sources
 	capacity *capacity.Capacity
 	leases   *leases
 	planner  *policy.Planner
 	inputs   *inputs
-	breaker  *breaker
-	pressure *pressure
+	proof    *health.Proof
+	breaker  *health.Breaker
+	pressure *health.Pressure
 	metrics  *metrics
 	tally    *tally
 	sessions *live.Manager // nil: none are held here
@@ -176,16 +175,15 @@ func New(cfg Config, parts Parts) (*Worker, error) {
 		cfg: cfg, Parts: parts,
 		capacity: capacity.New(capacity.Limits{Slots: cfg.Slots, LongRunning: cfg.LongRunning, CPU: cfg.CPU, Memory: cfg.Memory}),
 		leases:   newLeases(),
-		breaker:  &breaker{},
-		pressure: newPressure(cfg.Pressure),
+		breaker:  &health.Breaker{},
+		pressure: health.NewPressure(cfg.Pressure),
 		started:  time.Now(),
 		tally:    newTally(time.Now()),
 		beat:     make(chan struct{}, 1),
-		proof:    proof{over: make(chan struct{})},
+		proof:    health.NewProof(parts.Runtime, cfg.CanaryImage),
 		sources:  newSources(cfg.Pool, placement.Offer{}, parts.Class),
 	}
-	host, why := w.unproved()
-	w.proof.set(host, why)
+	host, _ := w.proof.State()
 	w.serveFrom(host)
 	var err error
 	if w.inputs, err = newInputs(parts.Objects, cfg.InputCache, int64(cfg.InputCacheSize)); err != nil {
@@ -194,9 +192,9 @@ func New(cfg Config, parts Parts) (*Worker, error) {
 	if parts.Sessions != nil {
 		w.sessions = live.New(live.Config{
 			Worker: cfg.ID, Pool: cfg.Pool, Runtime: parts.Runtime, Server: parts.Sessions, Awake: parts.Awake,
-			Limits: cfg.Sessions, Suffers: w.pressure.suffers, Exports: w.exports,
+			Limits: cfg.Sessions, Suffers: w.pressure.Suffers, Exports: w.exports,
 			Plan: func(p policy.Policy, u policy.Use) (*policy.Plan, error) {
-				host, _ := w.proof.state()
+				host, _ := w.proof.State()
 				return p.PlanFor(host, u)
 			},
 		})
@@ -212,6 +210,20 @@ func New(cfg Config, parts Parts) (*Worker, error) {
 	return w, nil
 }
 
+// proved acts on what the canary jobs have shown.
+func (w *Worker) proved(host policy.Host, why string) {
+	if why == "" {
+		w.serveFrom(host)
+	}
+	w.beatNow()
+}
+
+// serveFrom makes what depends on the isolations that are offered.
+func (w *Worker) serveFrom(host policy.Host) {
+	w.planner = policy.NewPlanner(host)
+	w.sources.proved(w.offerOf(host))
+}
+
 // Run works until ctx ends, then drains: it takes no more jobs, lets running
 // ones finish for the grace period, hands the rest back and returns. What is
 // not the worker's own fault (a queue or a dispatcher that is away) is retried
@@ -225,8 +237,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	service.Go(func() { w.heartbeats(base) })
 	service.Go(func() { w.fences(base) })
 	service.Go(func() { w.cancels(base) })
-	service.Go(func() { w.pressure.run(ctx, w.beatNow) })
-	w.prove(ctx)
+	service.Go(func() { w.pressure.Run(ctx, w.beatNow) })
+	w.proof.Run(ctx, w.proved)
 	service.Go(func() { w.assignments(ctx, base) })
 	service.Go(func() { w.classes(ctx) })
 	senders.Go(func() { w.finishes.run(base) })

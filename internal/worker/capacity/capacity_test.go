@@ -8,11 +8,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestCapacityBoundsWhatRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -29,7 +29,6 @@ const (
 var larger = map[string]string{
 	"pkg/store/postgres":     "one subject, a file for each transition, and few arrows back",
 	"pkg/runtime/containerd": "to be divided: sandbox, cell, environment and what imports the client",
-	"internal/worker":        "to be divided: what is not take, run, report",
 
 	"cmd/assay":    "a file for each command; none knows of another",
 	"test/bench":   "a file for each scenario",

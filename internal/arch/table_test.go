@@ -75,10 +75,12 @@ var table = map[string]row{
 	"internal/fault":            {"failing stores and queues, for tests", []string{"pkg/job", "pkg/object", "pkg/queue", "pkg/store"}},
 	"internal/callback":         {"telling others that a batch is done", []string{"pkg/job", "pkg/netrule", "pkg/store"}},
 	"internal/secret":           {"what jobs are told and nobody else may read", []string{"pkg/job", "pkg/policy", "pkg/queue", "pkg/store"}},
-	"internal/worker": {"take, run, report", with(ideas, "pkg/runtime/mask", "pkg/object", "internal/awake", "internal/grade", "internal/pause", "internal/session/live", "internal/telemetry",
-		"internal/worker/capacity", "internal/worker/health")},
+	"internal/worker": {"take, run, report", with(ideas, "pkg/runtime/mask", "internal/awake", "internal/grade", "internal/pause", "internal/session/live", "internal/telemetry",
+		"internal/worker/capacity", "internal/worker/health", "internal/worker/transfer")},
 	"internal/worker/capacity": {"what a worker has, and promises to jobs", []string{"pkg/job", "pkg/policy"}},
 	"internal/worker/health":   {"what keeps a worker from taking jobs", []string{"pkg/job", "pkg/policy", "pkg/runtime", "internal/pause"}},
+	"internal/worker/transfer": {"files between a worker and the object store", []string{
+		"pkg/job", "pkg/policy", "pkg/queue", "pkg/runtime", "pkg/object", "internal/pause", "internal/session/live"}},
 	"internal/grade":           {"verdicts on solutions", with(ideas, "pkg/runtime/capture", "internal/boundedjson", "internal/frame", "internal/guest", "guest/python")},
 	"internal/session":         {"jobs that stay: the dispatcher's side", with(ideas, "api", "internal/admit", "internal/fleet", "internal/telemetry")},
 	"internal/session/live":    {"jobs that stay: the worker's side", with(ideas, "internal/awake", "internal/boundedjson", "internal/frame", "internal/telemetry")},
@@ -104,7 +106,7 @@ var table = map[string]row{
 	"cmd/dispatcher": {"wiring", with(ideas, "api", "migrations", "pkg/object", "pkg/store/postgres", "pkg/queue/jetstream", "pkg/queue/identity",
 		"internal/admit", "internal/callback", "internal/dispatcher", "internal/fault", "internal/httpapi", "internal/settings", "internal/sysmon", "internal/secret", "internal/sweep", "internal/telemetry", "internal/version", "pkg/netrule")},
 	"cmd/worker": {"wiring", with(ideas, "pkg/object", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd", "pkg/runtime/fake",
-		"pkg/netrule", "pkg/runtime/cgroup", "pkg/runtime/egress", "internal/advisories", "internal/awake", "internal/daemon", "internal/fault", "internal/session/live", "internal/settings", "internal/sysmon", "internal/worker", "internal/worker/health", "internal/telemetry", "internal/version")},
+		"pkg/netrule", "pkg/runtime/cgroup", "pkg/runtime/egress", "internal/advisories", "internal/awake", "internal/daemon", "internal/fault", "internal/session/live", "internal/settings", "internal/sysmon", "internal/worker", "internal/worker/health", "internal/worker/transfer", "internal/telemetry", "internal/version")},
 	"cmd/assay": {"command line", with(ideas, "api", "pkg/client", "pkg/runtime/containerd", "pkg/runtime/cgroup",
 		"internal/dev", "internal/doctor", "internal/sysmon", "internal/telemetry", "internal/version", "examples/humaneval")}, // which assay demo runs
 	"cmd/guest": {"the first process of a sandbox", []string{"internal/guest", "internal/guest/launcher", "internal/sysmon"}},

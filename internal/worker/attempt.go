@@ -16,6 +16,7 @@ import (
 	"github.com/assay-run/assay/internal/pause"
 	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/internal/worker/capacity"
+	"github.com/assay-run/assay/internal/worker/transfer"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/policy"
@@ -34,18 +35,17 @@ type attempt struct {
 
 	spec    job.Spec
 	plan    *policy.Plan
-	kept    *artifacts
-	alone   string // see runtime.Key; "" at first
+	kept    *transfer.Artifacts // nil: it may leave none
+	alone   string              // see runtime.Key; "" at first
 	timings job.Timings
-	outputs struct { // that are kept beside the result
-		any   bool // some were tried to be
-		n     int
-		bytes int64
-	}
+	outputs transfer.Outputs // that are kept beside the result
 }
 
+// owner is whose its objects are.
+func (a *attempt) owner() transfer.Owner { return a.lease.owner(a.claimed.Tenant) }
+
 // stored says whether there may be objects under the lease.
-func (a *attempt) stored() bool { return a.kept != nil || a.outputs.any }
+func (a *attempt) stored() bool { return a.kept != nil || a.outputs.Tried }
 
 // attempt runs one claimed job and sees to it that its end is reported. It
 // gives the job's slot back.
@@ -105,7 +105,10 @@ func (a *attempt) fetch(ctx context.Context) (files []runtime.File, release func
 		return nil, func() {}, nil
 	}
 	ctx, end := telemetry.Within(ctx, "fetch", telemetry.KindKey.String("inputs"), telemetry.CountKey.Int(len(a.spec.Files)))
-	files, release, err = a.inputs.fetch(ctx, a.claimed.Tenant, a.spec.Files)
+	files, release, err = a.inputs.Fetch(ctx, a.claimed.Tenant, a.spec.Files)
+	if wrong := new(transfer.InputError); errors.As(err, &wrong) {
+		err = refuse("%v", wrong)
+	}
 	end(err)
 	return files, release, err
 }
@@ -226,8 +229,8 @@ func (a *attempt) runIn(ctx context.Context, slot runtime.Slot, files []runtime.
 		in.Secrets[variable] = string(value)
 	}
 	if len(a.plan.Policy.Artifacts.Paths) > 0 {
-		a.kept = &artifacts{objects: a.Objects, metrics: a.metrics, tenant: a.claimed.Tenant, lease: a.lease, limits: a.plan.Policy.Artifacts}
-		in.Collect = a.kept.collect
+		a.kept = a.transfer.Artifacts(a.owner(), a.plan.Policy.Artifacts)
+		in.Collect = a.kept.Collect
 	}
 	hide := mask.New(slices.Collect(maps.Values(in.Secrets)))
 	running, end := telemetry.Within(ctx, "program")
@@ -244,8 +247,8 @@ func (a *attempt) runIn(ctx context.Context, slot runtime.Slot, files []runtime.
 	}
 	hide.Value(&rep.Result)
 	if a.kept != nil {
-		rep.Artifacts = a.kept.list
-		a.timings.CollectMS = job.Milliseconds(a.kept.took)
+		left := a.kept.Stored()
+		rep.Artifacts, a.timings.CollectMS = left.Artifacts, job.Milliseconds(left.Took)
 	}
 	if err := a.storeOutputs(ctx, &rep.Result); err != nil {
 		return nil, err
@@ -341,7 +344,7 @@ func (a *attempt) releaseLease(ctx context.Context, reason job.Reason, err error
 func (a *attempt) abandon(ctx context.Context, cause error) {
 	slog.WarnContext(ctx, "attempt abandoned", "job", a.lease.Job, "lease", a.lease.Lease, "cause", cause)
 	if a.stored() {
-		a.discard(ctx, a.claimed.Tenant, a.lease)
+		a.transfer.Discard(ctx, a.owner())
 	}
 	if errors.Is(cause, errLost) { // if nobody told us, the queue delivers again and the claim decides
 		_ = a.lease.msg.Ack()

@@ -8,8 +8,8 @@
 //	claimer    turns deliveries into leases, in bulk
 //	assigned   takes jobs that come with a lease, without having asked
 //	attempt    plan → inputs → capacity → slot → run → result
-//	inputs     what the program is to read
-//	artifacts  what it leaves behind
+//	blame      runs a job again, alone, whose sandbox broke
+//	result     what a result may be at most
 //	sender     results and hand-backs, in bulk; acknowledges after the commit
 //
 // and around it
@@ -19,10 +19,11 @@
 //	fence      kills what outlives its lease
 //	drain      stops without costing anybody an attempt
 //
-// What decides whether it may take anything is in packages of their own:
+// Packages of their own know nothing of the worker:
 //
 //	capacity   how much CPU and memory is promised, and to how many jobs
 //	health     whether the host suffers, whether anything works here, and at which isolations
+//	transfer   files to and from the object store: inputs, artifacts, outputs, exports
 //
 // A worker holds no database credentials: it speaks to the queue, to the
 // dispatchers through it, and to the object store.
@@ -30,7 +31,6 @@ package worker
 
 import (
 	"context"
-	"io"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,8 +39,8 @@ import (
 	"github.com/assay-run/assay/internal/session/live"
 	"github.com/assay-run/assay/internal/worker/capacity"
 	"github.com/assay-run/assay/internal/worker/health"
+	"github.com/assay-run/assay/internal/worker/transfer"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/object"
 	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/queue"
@@ -104,22 +104,13 @@ func (c Config) Defaults() Config {
 	return c
 }
 
-// Objects is what a worker needs of the object store.
-type Objects interface {
-	Put(ctx context.Context, key string, r io.Reader) (object.Info, error)
-	GetBlob(ctx context.Context, tenant, ref string) (io.ReadCloser, int64, error)
-	DeletePrefix(ctx context.Context, prefix string) (int, error)
-}
-
-var _ Objects = (*object.Store)(nil)
-
 // Parts are what a worker works with.
 type Parts struct {
 	// Class opens the deliveries of a class of jobs.
 	Class   func(ctx context.Context, class string) (queue.Consumer, error)
 	Control queue.Control
 	Runtime runtime.Runtime
-	Objects Objects
+	Objects transfer.Objects
 	// Sessions is where dispatchers ask for sessions; nil: this worker holds none.
 	Sessions queue.SessionServer
 	// Awake keeps this host's processors awake while a client waits for one of its
@@ -136,7 +127,8 @@ type Worker struct {
 	capacity *capacity.Capacity
 	leases   *leases
 	planner  *policy.Planner
-	inputs   *inputs
+	inputs   *transfer.Inputs
+	transfer *transfer.Store
 	proof    *health.Proof
 	breaker  *health.Breaker
 	pressure *health.Pressure
@@ -186,13 +178,14 @@ func New(cfg Config, parts Parts) (*Worker, error) {
 	host, _ := w.proof.State()
 	w.serveFrom(host)
 	var err error
-	if w.inputs, err = newInputs(parts.Objects, cfg.InputCache, int64(cfg.InputCacheSize)); err != nil {
+	w.transfer = &transfer.Store{Objects: parts.Objects, Kept: func(ctx context.Context, bytes int64) { w.metrics.kept(ctx, bytes) }}
+	if w.inputs, err = transfer.NewInputs(parts.Objects, cfg.InputCache, int64(cfg.InputCacheSize)); err != nil {
 		return nil, err
 	}
 	if parts.Sessions != nil {
 		w.sessions = live.New(live.Config{
 			Worker: cfg.ID, Pool: cfg.Pool, Runtime: parts.Runtime, Server: parts.Sessions, Awake: parts.Awake,
-			Limits: cfg.Sessions, Suffers: w.pressure.Suffers, Exports: w.exports,
+			Limits: cfg.Sessions, Suffers: w.pressure.Suffers, Exports: w.transfer.Exports,
 			Plan: func(p policy.Policy, u policy.Use) (*policy.Plan, error) {
 				host, _ := w.proof.State()
 				return p.PlanFor(host, u)
@@ -260,6 +253,6 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.background.Wait()
 	stop()
 	service.Wait()
-	w.inputs.close()
+	w.inputs.Close()
 	return nil
 }

@@ -77,7 +77,7 @@ func (p *Proof) set(host policy.Host, why string) {
 // no point in taking jobs, so that is tried until it works, or ctx ends. changed is called
 // with each state that comes to be known.
 func (p *Proof) Run(ctx context.Context, changed func(host policy.Host, why string)) {
-	if _, why := p.State(); p.prover == nil || why == "" {
+	if p.prover == nil {
 		return
 	}
 	for wait := canaryPause; ctx.Err() == nil; wait = min(2*wait, canaryPauseMax) {

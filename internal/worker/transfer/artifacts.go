@@ -1,0 +1,135 @@
+package transfer
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/object"
+	"github.com/assay-run/assay/pkg/policy"
+)
+
+// artifactInMemory is the largest artifact, in bytes, that is held in memory, so that
+// its upload can be repeated.
+const artifactInMemory = 4 << 20
+
+// Artifacts takes what one attempt leaves behind to the object store. The
+// runtime has opened the files and applied the limits; they are checked again
+// here, because here is the last place to do it.
+type Artifacts struct {
+	store  *Store
+	owner  Owner
+	limits policy.Artifacts
+
+	mu     sync.Mutex
+	stored Stored
+}
+
+// Stored is what an attempt has left so far.
+type Stored struct {
+	Artifacts []job.Artifact
+	Bytes     int64
+	Took      time.Duration
+	First     time.Time // when the first began
+	Last      time.Time // when the last ended
+}
+
+// Artifacts returns what takes an attempt's artifacts.
+func (s *Store) Artifacts(o Owner, limits policy.Artifacts) *Artifacts {
+	return &Artifacts{store: s, owner: o, limits: limits}
+}
+
+// Stored returns what has been stored.
+func (as *Artifacts) Stored() Stored {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	return as.stored
+}
+
+// Collect is a runtime.Collector.
+func (as *Artifacts) Collect(ctx context.Context, name string, size int64, r io.Reader) error {
+	began := time.Now()
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	st := &as.stored
+	if st.First.IsZero() {
+		st.First = began
+	}
+	defer func() { st.Last = time.Now(); st.Took += st.Last.Sub(began) }()
+	if len(st.Artifacts) >= as.limits.MaxFiles || st.Bytes+size > int64(as.limits.MaxBytes) {
+		return fmt.Errorf("artifact %s: %w: above the policy's max_files or max_bytes", name, job.ErrTooLarge)
+	}
+	key, err := object.ArtifactKey(as.owner.Tenant, as.owner.Job, as.owner.Lease, name)
+	if err != nil {
+		return err
+	}
+	head := &sniffer{r: io.LimitReader(r, size)}
+	info, err := as.put(ctx, key, size, head)
+	if err != nil {
+		return fmt.Errorf("artifact %s: %w", name, err)
+	}
+	st.Bytes += info.Bytes
+	if as.store.Kept != nil {
+		as.store.Kept(ctx, info.Bytes)
+	}
+	st.Artifacts = append(st.Artifacts, job.Artifact{
+		Path: name, Bytes: info.Bytes, SHA256: info.SHA256, Object: key,
+		MediaType: mediaType(name, head.head),
+	})
+	return nil
+}
+
+// put uploads, again if the store is away and the bytes are still to be had.
+func (as *Artifacts) put(ctx context.Context, key string, size int64, r io.Reader) (object.Info, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if size > artifactInMemory {
+		return as.store.Objects.Put(ctx, key, r)
+	}
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return object.Info{}, err
+	}
+	return retryPut(ctx, func() (object.Info, error) { return as.store.Objects.Put(ctx, key, bytes.NewReader(data)) })
+}
+
+// sniffer remembers the first bytes that pass, to tell a media type by them.
+type sniffer struct {
+	r    io.Reader
+	head []byte
+}
+
+func (s *sniffer) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	if want := 512 - len(s.head); want > 0 { // http.DetectContentType looks no further
+		s.head = append(s.head, p[:min(n, want)]...)
+	}
+	return n, err
+}
+
+// mediaTypes are the types told by name, where sniffing cannot or would guess
+// wrong. The machine's own tables are not asked: the same file has the same
+// type on every worker.
+var mediaTypes = map[string]string{
+	".txt": "text/plain; charset=utf-8", ".log": "text/plain; charset=utf-8", ".md": "text/markdown; charset=utf-8",
+	".py": "text/x-python; charset=utf-8", ".csv": "text/csv; charset=utf-8", ".tsv": "text/tab-separated-values; charset=utf-8",
+	".json": "application/json", ".jsonl": "application/x-ndjson", ".ndjson": "application/x-ndjson",
+	".xml": "application/xml", ".yaml": "application/yaml", ".yml": "application/yaml", ".svg": "image/svg+xml",
+	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8",
+	".parquet": "application/vnd.apache.parquet", ".npy": "application/octet-stream", ".npz": "application/zip",
+	".tar": "application/x-tar", ".pkl": "application/octet-stream", ".wasm": "application/wasm",
+}
+
+func mediaType(name string, head []byte) string {
+	if t := mediaTypes[strings.ToLower(path.Ext(name))]; t != "" {
+		return t
+	}
+	return http.DetectContentType(head)
+}

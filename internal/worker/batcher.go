@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/internal/pause"
+	"github.com/assay-run/assay/pkg/queue"
 )
 
 // Limits of one control message. The queue carries about a megabyte.
@@ -140,7 +141,7 @@ func (w *Worker) gatherRoom(ctx context.Context) {
 	}
 }
 
-func (w *Worker) claimRest(delivery) time.Duration {
+func (w *Worker) claimRest(queue.Message) time.Duration {
 	if w.occupied() {
 		return claimRest
 	}

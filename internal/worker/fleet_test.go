@@ -141,7 +141,7 @@ func script(text string) job.Spec {
 	}
 }
 
-func (f *fleet) Fetch(ctx context.Context, n int, wait time.Duration, out chan<- queue.Message) error {
+func (f *fleet) Fetch(ctx context.Context, n int, wait time.Duration, out chan<- queue.Message) (int, error) {
 	return line(f.ready).Fetch(ctx, n, wait, out)
 }
 

@@ -7,17 +7,11 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/internal/pause"
-	"github.com/assay-run/assay/pkg/queue"
 )
 
 // fetchers is how many requests for deliveries may be outstanding: one waits
 // for the rest of its batch while the next one takes what has become free.
 const fetchers = 3
-
-// delivery is one message on its way to a lease. It holds a slot.
-type delivery struct {
-	msg queue.Message
-}
 
 // pullAll takes deliveries until ctx ends, then closes the line to the claimer.
 func (w *Worker) pullAll(ctx context.Context) {
@@ -55,29 +49,10 @@ func (w *Worker) pull(ctx context.Context) {
 	}
 }
 
-// fetch passes up to n deliveries on as they arrive and returns how many came. It
-// is over when turn is closed.
+// fetch passes up to n deliveries to the claimer as they arrive and returns how many
+// came. It is over when turn is closed.
 func (w *Worker) fetch(ctx context.Context, turn <-chan struct{}, n int) (got int, err error) {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := untilClosed(ctx, turn)
 	defer cancel()
-	go func() {
-		select {
-		case <-turn:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	out := make(chan queue.Message, n)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for msg := range out {
-			got++
-			w.claims.add(delivery{msg})
-		}
-	}()
-	err = w.sources.fetch(ctx, n, w.cfg.FetchWait, out)
-	close(out)
-	<-done
-	return got, err
+	return w.sources.fetch(ctx, n, w.cfg.FetchWait, w.claims.in)
 }

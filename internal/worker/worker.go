@@ -136,7 +136,7 @@ type Worker struct {
 	tally    *tally
 	sessions *live.Manager // nil: none are held here
 
-	claims   *batcher[delivery]
+	claims   *batcher[queue.Message]
 	finishes *batcher[finishing]
 	giants   *batcher[finishing] // results too large to be gathered, one after the other
 	releases *batcher[releasing]

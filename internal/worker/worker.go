@@ -8,8 +8,10 @@
 //	claimer    turns deliveries into leases, in bulk
 //	assigned   takes jobs that come with a lease, without having asked
 //	attempt    plan → inputs → capacity → slot → run → result
+//	verdict    what is wrong with a job before its program runs
 //	blame      runs a job again, alone, whose sandbox broke
-//	result     what a result may be at most
+//	result     what a result may be at most, and what is beside it
+//	known      results as dispatchers of older releases know them
 //	sender     results and hand-backs, in bulk; acknowledges after the commit
 //
 // and around it
@@ -18,6 +20,8 @@
 //	heartbeat  prolongs the leases, hears of cancels and losses
 //	fence      kills what outlives its lease
 //	drain      stops without costing anybody an attempt
+//	batcher    gathers what goes in bulk
+//	metrics    counts, as tenants and tally do; trace has the spans
 //
 // Packages of their own know nothing of the worker:
 //

@@ -198,3 +198,20 @@ func TestCorruptBlobIsOurFailure(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatIsWrongWithInputs(t *testing.T) {
+	t.Parallel()
+	in, _ := newCache(t, 1<<30)
+	bad := "x"
+	for want, f := range map[string]job.File{
+		"files: /a: not base64: illegal base64 data at input byte 0":                             {Base64: &bad},
+		"files: /a: blob sha256:" + strings.Repeat("0", 64) + " does not exist; upload it first": {Blob: "sha256:" + strings.Repeat("0", 64)},
+		"files: /a: blob: \"../etc\" must be":                                                    {Blob: "../etc"},
+	} {
+		_, _, err := in.Fetch(t.Context(), "acme", map[string]job.File{"/a": f})
+		var wrong *InputError
+		if !errors.As(err, &wrong) || wrong.Path != "/a" || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}

@@ -73,15 +73,17 @@ type Stay struct {
 	c       *Capacity
 	need    Need
 	entered time.Time
-	aging   *time.Timer
-	old     bool // c.mu
-	left    bool // c.mu
+	aging   *time.Timer // c.mu; nil: it never grows old
+	old     bool        // c.mu
+	left    bool        // c.mu
 }
 
 func (c *Capacity) begin(n Need) *Stay {
 	s := &Stay{c: c, need: n, entered: time.Now()}
 	if c.mostOld > 0 {
+		c.mu.Lock()
 		s.aging = time.AfterFunc(youngFor, s.age)
+		c.mu.Unlock()
 	}
 	return s
 }

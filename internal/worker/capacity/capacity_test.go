@@ -78,11 +78,13 @@ func TestLongRunningJobsLeaveRoom(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if c.old != 3 || c.used != (Need{1000, 800}) || c.oldMem != 600 || c.LongRunning() != 3 {
 			t.Errorf("%d run for long, with %d bytes; used %+v", c.old, c.oldMem, c.used)
 		}
 		rooms[0].Leave()
 		time.Sleep(2 * youngFor)
+		synctest.Wait()
 		if c.old != 3 {
 			t.Errorf("%d run for long after one has left, want 3", c.old)
 		}
@@ -207,7 +209,10 @@ func TestHeldJobsLeaveALineThatStands(t *testing.T) {
 		if d := time.Since(began); d > 2*shortRun {
 			t.Errorf("they waited for %v", d)
 		}
-		if room := c.room(); room > 0 {
+		c.mu.Lock()
+		room := c.room()
+		c.mu.Unlock()
+		if room > 0 {
 			t.Errorf("there is room for %d more, while nobody has come further", room)
 		}
 		for range 4 { // two run, and two are next

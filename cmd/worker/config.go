@@ -20,6 +20,7 @@ import (
 	"github.com/assay-run/assay/internal/session/live"
 	"github.com/assay-run/assay/internal/version"
 	"github.com/assay-run/assay/internal/worker"
+	"github.com/assay-run/assay/internal/worker/health"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/netrule"
 	"github.com/assay-run/assay/pkg/policy"
@@ -191,11 +192,11 @@ func readToken(text string) (string, error) {
 const pressureIO = 90
 
 // pressure returns what the host may suffer before jobs wait elsewhere.
-func (c *config) pressure(host policy.Host) (p worker.Pressure, err error) {
+func (c *config) pressure(host policy.Host) (p health.PressureLimits, err error) {
 	if c.Runtime == "noop" {
 		return p, nil // nothing that runs here weighs on the host
 	}
-	p = worker.Pressure{Memory: c.PressureMemory, IO: pressureIO, Keep: min(host.Memory/20, job.GiB)}
+	p = health.PressureLimits{Memory: c.PressureMemory, IO: pressureIO, Keep: min(host.Memory/20, job.GiB)}
 	if c.MemoryReserve != "" {
 		if p.Keep, err = job.ParseSize(c.MemoryReserve); err != nil {
 			return p, fmt.Errorf("--memory-reserve: %q is not a size such as 512Mi", c.MemoryReserve)

@@ -16,6 +16,7 @@ import (
 	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/internal/version"
 	"github.com/assay-run/assay/internal/worker"
+	"github.com/assay-run/assay/internal/worker/transfer"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
 	"github.com/assay-run/assay/pkg/queue/jetstream"
@@ -73,7 +74,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 		return err
 	}
 	defer join(&err, closing(ctx, stopOwn))
-	rt, err := openRuntime(ctx, cfg, &worker.Environments{Worker: cfg.ID, Control: q, Objects: objects})
+	rt, err := openRuntime(ctx, cfg, &transfer.Environments{Worker: cfg.ID, Control: q, Objects: objects})
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,6 @@ const (
 // is not needed any more fails the test.
 var larger = map[string]string{
 	"pkg/runtime/containerd": "to be divided: sandbox, cell, environment and what imports the client",
-	"internal/worker":        "to be divided: what is not take, run, report",
 
 	"guest/python": "what is embedded together; each file is a program or a module of its own",
 

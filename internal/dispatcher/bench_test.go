@@ -132,7 +132,10 @@ func (f *fleet) swallowOnce(ctx context.Context, id string, q queue.Control, del
 	fetchCtx, enough := context.WithCancel(ctx)
 	defer enough()
 	done := make(chan error, 1)
-	go func() { done <- deliveries.Fetch(fetchCtx, n, 5*time.Second, out) }()
+	go func() {
+		_, err := deliveries.Fetch(fetchCtx, n, 5*time.Second, out)
+		done <- err
+	}()
 	var ms []queue.Message
 	select {
 	case m := <-out:

@@ -288,7 +288,7 @@ func (w *worker) take(ctx context.Context, deliveries queue.Consumer) {
 			slots <- struct{}{}
 			n++
 		}
-		if err := deliveries.Fetch(ctx, n, 200*time.Millisecond, out); err != nil && !errors.Is(err, job.ErrUnavailable) {
+		if _, err := deliveries.Fetch(ctx, n, 200*time.Millisecond, out); err != nil && !errors.Is(err, job.ErrUnavailable) {
 			w.f.Errorf("fetch: %v", err)
 		}
 		var ms []queue.Message

@@ -64,7 +64,7 @@ type Consumer struct {
 }
 
 // Fetch implements queue.Consumer.
-func (c *Consumer) Fetch(ctx context.Context, n int, wait time.Duration, out chan<- queue.Message) error {
+func (c *Consumer) Fetch(ctx context.Context, n int, wait time.Duration, out chan<- queue.Message) (sent int, err error) {
 	fetched := make(chan queue.Message)
 	passed := make(chan struct{})
 	go func() {
@@ -77,7 +77,11 @@ func (c *Consumer) Fetch(ctx context.Context, n int, wait time.Duration, out cha
 		close(fetched)
 		<-passed
 	}()
-	return c.In.do("fetch", func() error { return c.Consumer.Fetch(ctx, n, wait, fetched) })
+	err = c.In.do("fetch", func() (err error) {
+		sent, err = c.Consumer.Fetch(ctx, n, wait, fetched)
+		return err
+	})
+	return sent, err
 }
 
 type message struct {

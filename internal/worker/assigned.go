@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/assay-run/assay/internal/pause"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
@@ -20,7 +21,7 @@ func (w *Worker) assignments(ctx, base context.Context) {
 			return // listening
 		}
 		slog.WarnContext(ctx, "not listening for assignments, trying again", "error", err)
-		pause(ctx, time.Second)
+		pause.For(ctx, time.Second)
 	}
 }
 
@@ -32,14 +33,14 @@ func (w *Worker) assigned(ctx context.Context, a queue.Assignment) error {
 	defer w.assigning.RUnlock()
 	w.Awake.Stay() // what comes alone, somebody waits for
 	refused := func(why string) error { return fmt.Errorf("%w: %s", job.ErrRefused, why) }
-	if held, _, _ := w.pressure.state(); held != "" {
+	if held := w.pressure.Why(); held != "" {
 		return refused("the worker is held back: " + held)
 	}
 	until := w.started.Add(time.Duration(a.Beat)).Add(a.TTL.D())
 	switch {
 	case w.draining.Load():
 		return refused("the worker is draining")
-	case !w.breaker.closed():
+	case !w.breaker.Closed():
 		return refused("the worker takes no jobs for now")
 	case !a.StartedAt.Equal(w.started):
 		return refused("it was meant for the worker that had this name before")
@@ -47,14 +48,14 @@ func (w *Worker) assigned(ctx context.Context, a queue.Assignment) error {
 		return refused("it comes late")
 	case w.handed(a.Claimed.Lease, a.TTL.D()):
 		return fmt.Errorf("%w: it was handed to this worker before", job.ErrConflict)
-	case !w.capacity.seize(int(w.underway.Load())):
+	case !w.capacity.Seize(int(w.underway.Load())):
 		w.taken.Delete(a.Claimed.Lease) // it was not taken: who asks again hears the same
 		return refused("the worker is full")
 	}
 	c := a.Claimed
 	l := w.leases.add(ctx, store.LeaseRef{Job: c.Job, Lease: c.Lease}, undelivered{c.Ref}, until)
 	if l == nil {
-		w.capacity.free(1)
+		w.capacity.Free(1)
 		return fmt.Errorf("%w: it runs here already", job.ErrConflict)
 	}
 	w.attempts.Go(func() { w.attempt(l, c, a.Secrets) })

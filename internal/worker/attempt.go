@@ -13,7 +13,10 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/internal/grade"
+	"github.com/assay-run/assay/internal/pause"
 	"github.com/assay-run/assay/internal/telemetry"
+	"github.com/assay-run/assay/internal/worker/capacity"
+	"github.com/assay-run/assay/internal/worker/transfer"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/policy"
@@ -32,23 +35,22 @@ type attempt struct {
 
 	spec    job.Spec
 	plan    *policy.Plan
-	kept    *artifacts
-	alone   string // see runtime.Key; "" at first
+	kept    *transfer.Artifacts // nil: it may leave none
+	alone   string              // see runtime.Key; "" at first
 	timings job.Timings
-	outputs struct { // that are kept beside the result
-		any   bool // some were tried to be
-		n     int
-		bytes int64
-	}
+	outputs transfer.Outputs // that are kept beside the result
 }
 
+// owner is whose its objects are.
+func (a *attempt) owner() transfer.Owner { return a.lease.owner(a.claimed.Tenant) }
+
 // stored says whether there may be objects under the lease.
-func (a *attempt) stored() bool { return a.kept != nil || a.outputs.any }
+func (a *attempt) stored() bool { return a.kept != nil || a.outputs.Tried }
 
 // attempt runs one claimed job and sees to it that its end is reported. It
 // gives the job's slot back.
 func (w *Worker) attempt(l *lease, c store.Claimed, told queue.Secrets) {
-	defer w.capacity.free(1)
+	defer w.capacity.Free(1)
 	w.underway.Add(1)
 	defer w.underway.Add(-1)
 	a := &attempt{Worker: w, lease: l, claimed: c, told: told}
@@ -88,11 +90,11 @@ func (a *attempt) run(ctx context.Context) (*job.Result, error) {
 	defer release()
 	a.timings.FetchMS = since(began)
 
-	room, err := a.capacity.enter(ctx, a.need())
+	room, err := a.capacity.Enter(ctx, a.need())
 	if err != nil {
 		return nil, err
 	}
-	defer room.leave()
+	defer room.Leave()
 	a.leases.enter(a.lease, running)
 	return a.runOrBlame(ctx, files)
 }
@@ -103,7 +105,10 @@ func (a *attempt) fetch(ctx context.Context) (files []runtime.File, release func
 		return nil, func() {}, nil
 	}
 	ctx, end := telemetry.Within(ctx, "fetch", telemetry.KindKey.String("inputs"), telemetry.CountKey.Int(len(a.spec.Files)))
-	files, release, err = a.inputs.fetch(ctx, a.claimed.Tenant, a.spec.Files)
+	files, release, err = a.inputs.Fetch(ctx, a.claimed.Tenant, a.spec.Files)
+	if wrong := new(transfer.InputError); errors.As(err, &wrong) {
+		err = refuse("%v", wrong)
+	}
 	end(err)
 	return files, release, err
 }
@@ -138,7 +143,7 @@ func (a *attempt) read() (err error) {
 	if a.plan, err = a.planFor(a.spec.Policy, policy.Use(kind)); err != nil {
 		return err
 	}
-	if n := a.need(); a.capacity.tooLarge(n) {
+	if n := a.need(); a.capacity.TooLarge(n) {
 		return refuse("policy.memory: %s is more than the %s of this worker", a.plan.Policy.Memory, a.cfg.Memory)
 	}
 	for variable, name := range a.plan.Policy.Env.Secrets {
@@ -181,7 +186,7 @@ func (a *attempt) acquire(ctx context.Context, kind, code string) (runtime.Slot,
 	case errors.Is(err, job.ErrInvalid):
 		return nil, refuse("image: %v", err)
 	case errors.Is(err, runtime.ErrImage):
-		pause(ctx, imagePause) // the registry's trouble is not this worker's, and takes its time
+		pause.For(ctx, imagePause) // the registry's trouble is not this worker's, and takes its time
 		fallthrough
 	case err != nil:
 		return nil, &noSlot{err}
@@ -191,9 +196,9 @@ func (a *attempt) acquire(ctx context.Context, kind, code string) (runtime.Slot,
 
 // need is what the attempt takes of this worker. Check code and solution take
 // turns, so they share the cores.
-func (a *attempt) need() need {
-	n := needOf(a.plan.Policy)
-	n.mem = int64(placement.MemoryOf(a.spec.Program, &a.plan.Policy))
+func (a *attempt) need() capacity.Need {
+	n := capacity.NeedOf(a.plan.Policy)
+	n.Memory = int64(placement.MemoryOf(a.spec.Program, &a.plan.Policy))
 	return n
 }
 
@@ -224,8 +229,8 @@ func (a *attempt) runIn(ctx context.Context, slot runtime.Slot, files []runtime.
 		in.Secrets[variable] = string(value)
 	}
 	if len(a.plan.Policy.Artifacts.Paths) > 0 {
-		a.kept = &artifacts{objects: a.Objects, metrics: a.metrics, tenant: a.claimed.Tenant, lease: a.lease, limits: a.plan.Policy.Artifacts}
-		in.Collect = a.kept.collect
+		a.kept = a.transfer.Artifacts(a.owner(), a.plan.Policy.Artifacts)
+		in.Collect = a.kept.Collect
 	}
 	hide := mask.New(slices.Collect(maps.Values(in.Secrets)))
 	running, end := telemetry.Within(ctx, "program")
@@ -242,8 +247,8 @@ func (a *attempt) runIn(ctx context.Context, slot runtime.Slot, files []runtime.
 	}
 	hide.Value(&rep.Result)
 	if a.kept != nil {
-		rep.Artifacts = a.kept.list
-		a.timings.CollectMS = job.Milliseconds(a.kept.took)
+		left := a.kept.Stored()
+		rep.Artifacts, a.timings.CollectMS = left.Artifacts, job.Milliseconds(left.Took)
 	}
 	if err := a.storeOutputs(ctx, &rep.Result); err != nil {
 		return nil, err
@@ -272,7 +277,7 @@ func (a *attempt) report(ctx context.Context, res *job.Result, err error) job.Ou
 	case errors.Is(cause, errDrained):
 		a.releaseLease(ctx, job.ReasonDrained, cause)
 		return ""
-	case errors.Is(err, errQueueFull), errors.Is(err, runtime.ErrStarved):
+	case errors.Is(err, capacity.ErrQueueFull), errors.Is(err, runtime.ErrStarved):
 		a.releaseLease(ctx, job.ReasonPreempted, err)
 		return ""
 	default:
@@ -280,7 +285,7 @@ func (a *attempt) report(ctx context.Context, res *job.Result, err error) job.Ou
 		return ""
 	}
 	if v == nil {
-		a.breaker.ok(a.claimed.Tenant)
+		a.breaker.OK(a.claimed.Tenant)
 	}
 	return a.conclude(ctx, res)
 }
@@ -320,7 +325,7 @@ func (a *attempt) conclude(ctx context.Context, res *job.Result) job.Outcome {
 func (a *attempt) releaseLease(ctx context.Context, reason job.Reason, err error) {
 	slog.WarnContext(ctx, "attempt handed back", "job", a.lease.Job, "lease", a.lease.Lease, "reason", reason, "error", err)
 	if reason == job.ReasonInfra && !errors.Is(err, runtime.ErrImage) {
-		if d := a.breaker.fail(a.claimed.Tenant, a.lease.Job); d > 0 {
+		if d := a.breaker.Fail(a.claimed.Tenant, a.lease.Job); d > 0 {
 			slog.ErrorContext(ctx, "nothing works here, taking no jobs for a while", "pause", d)
 		}
 	}
@@ -339,7 +344,7 @@ func (a *attempt) releaseLease(ctx context.Context, reason job.Reason, err error
 func (a *attempt) abandon(ctx context.Context, cause error) {
 	slog.WarnContext(ctx, "attempt abandoned", "job", a.lease.Job, "lease", a.lease.Lease, "cause", cause)
 	if a.stored() {
-		a.discard(ctx, a.claimed.Tenant, a.lease)
+		a.transfer.Discard(ctx, a.owner())
 	}
 	if errors.Is(cause, errLost) { // if nobody told us, the queue delivers again and the claim decides
 		_ = a.lease.msg.Ack()

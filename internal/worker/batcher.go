@@ -2,7 +2,11 @@ package worker
 
 import (
 	"context"
+	goruntime "runtime"
 	"time"
+
+	"github.com/assay-run/assay/internal/pause"
+	"github.com/assay-run/assay/pkg/queue"
 )
 
 // Limits of one control message. The queue carries about a megabyte.
@@ -121,4 +125,33 @@ func (b *batcher[T]) bytes(item T) int {
 		return 0
 	}
 	return b.size(item)
+}
+
+// occupied reports whether the host has enough to do, so that what is sent may
+// gather for a moment.
+func (w *Worker) occupied() bool { return w.underway.Load() >= occupiedBy }
+
+var occupiedBy = 2 * int64(goruntime.NumCPU())
+
+// gatherRoom keeps the pulls of an occupied worker pullRest apart: its slots come free one
+// by one, and one pull then asks for several.
+func (w *Worker) gatherRoom(ctx context.Context) {
+	if w.occupied() {
+		pause.For(ctx, pullRest-time.Since(time.Unix(0, w.pulled.Load())))
+	}
+}
+
+func (w *Worker) claimRest(queue.Message) time.Duration {
+	if w.occupied() {
+		return claimRest
+	}
+	return 0
+}
+
+// finishRest keeps nobody waiting who waits for a single job.
+func (w *Worker) finishRest(f finishing) time.Duration {
+	if w.occupied() && f.finish.BatchID != "" {
+		return finishRest
+	}
+	return 0
 }

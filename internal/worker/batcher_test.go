@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -42,9 +43,19 @@ func TestBatcherTakesWhatCameMeanwhile(t *testing.T) {
 // While there is reason to rest, items gather; when it ends, they go at once.
 func TestBatcherRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var batches [][]int
+		var mu sync.Mutex
+		var handed [][]int
+		batches := func() [][]int {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(handed)
+		}
 		var busy atomic.Bool
-		b := newBatcher(func(_ context.Context, items []int) { batches = append(batches, slices.Clone(items)) }, 10, 0, nil)
+		b := newBatcher(func(_ context.Context, items []int) {
+			mu.Lock()
+			defer mu.Unlock()
+			handed = append(handed, slices.Clone(items))
+		}, 10, 0, nil)
 		const rest = 20 * time.Millisecond
 		b.rest = func(int) time.Duration {
 			if busy.Load() {
@@ -61,8 +72,8 @@ func TestBatcherRests(t *testing.T) {
 		time.Sleep(rest / 2)
 		b.add(3)
 		synctest.Wait()
-		if len(batches) != 1 {
-			t.Errorf("batches = %v while it rests", batches)
+		if got := batches(); len(got) != 1 {
+			t.Errorf("batches = %v while it rests", got)
 		}
 		time.Sleep(rest)
 		b.add(4)
@@ -71,8 +82,8 @@ func TestBatcherRests(t *testing.T) {
 		time.Sleep(restStep)
 		synctest.Wait()
 		want := [][]int{{1}, {2, 3}, {4}}
-		if !slices.EqualFunc(batches, want, slices.Equal[[]int]) {
-			t.Errorf("batches = %v, want %v", batches, want)
+		if got := batches(); !slices.EqualFunc(got, want, slices.Equal[[]int]) {
+			t.Errorf("batches = %v, want %v", got, want)
 		}
 		b.close()
 	})
@@ -105,5 +116,25 @@ func TestBatcherLimits(t *testing.T) {
 		if !slices.Equal(got, items) {
 			t.Errorf("handed over %v, want %v", got, items)
 		}
+	})
+}
+
+// Slots of an occupied worker come free one by one: it does not pull for each.
+func TestPullsOfAnOccupiedWorkerGather(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &Worker{}
+		w.pulled.Store(time.Now().UnixNano())
+		waits := func(what string, want time.Duration) {
+			t.Helper()
+			began := time.Now()
+			w.gatherRoom(t.Context())
+			if d := time.Since(began); d != want {
+				t.Errorf("%s waits for %v before it pulls again, want %v", what, d, want)
+			}
+		}
+		waits("an idle worker", 0)
+		w.underway.Store(occupiedBy)
+		waits("an occupied worker", pullRest)
+		waits("an occupied worker that has rested", 0)
 	})
 }

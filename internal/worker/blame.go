@@ -27,8 +27,8 @@ func (a *attempt) runOrBlame(ctx context.Context, files []runtime.File) (*job.Re
 	}
 	slog.WarnContext(ctx, "a sandbox broke; the job runs again, by itself", "job", a.lease.Job, "tenant", a.claimed.Tenant, "error", err)
 	a.alone = string(a.lease.Job)
-	if a.kept != nil && len(a.kept.list) > 0 { // those of the first try are nobody's
-		a.discard(ctx, a.claimed.Tenant, a.lease)
+	if a.kept != nil && len(a.kept.Stored().Artifacts) > 0 { // those of the first try are nobody's
+		a.transfer.Discard(ctx, a.owner())
 	}
 	res, err = a.runOnce(ctx, files)
 	if unstarted := new(noSlot); !errors.Is(err, runtime.ErrBroken) || errors.As(err, &unstarted) || ctx.Err() != nil {

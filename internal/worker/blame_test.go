@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
+	"github.com/assay-run/assay/internal/worker/health"
 	"github.com/assay-run/assay/pkg/job"
 )
 
@@ -21,7 +21,7 @@ func TestWhoBreaksASandbox(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := start(t, newFleet())
-				for range 2 * breakerAfter {
+				for range 2 * health.BreakerAfter {
 					id := b.submit(t, script(c.script))
 					if res := b.recorded(id); res.Outcome != c.want {
 						t.Errorf("%s (%s), want %s", res.Outcome, res.Message, c.want)
@@ -29,41 +29,10 @@ func TestWhoBreaksASandbox(t *testing.T) {
 						t.Errorf("it says %q", res.Message)
 					}
 				}
-				if !b.w.breaker.closed() {
+				if !b.w.breaker.Closed() {
 					t.Error("the worker rests")
 				}
 			})
 		})
 	}
-}
-
-func TestOneTenantsFailuresAreNoReasonToRest(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := &breaker{}
-		for range 10 { // one job again and again
-			b.fail("a", "1")
-		}
-		if !b.closed() {
-			t.Error("rests because of one job")
-		}
-		b.ok("b")
-		for _, id := range []job.ID{"1", "2", "3", "4"} {
-			b.fail("a", id)
-		}
-		if !b.closed() {
-			t.Error("rests because of one tenant")
-		}
-		if b.fail("c", "5") == 0 {
-			t.Error("does not rest though two tenants' jobs fail")
-		}
-		b.ok("a")
-		time.Sleep(breakerPast + time.Second)
-		for _, id := range []job.ID{"1", "2", "3"} {
-			b.fail("a", id)
-		}
-		if b.closed() {
-			t.Error("does not rest though nothing has worked for long")
-		}
-	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 
+	"github.com/assay-run/assay/internal/pause"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
@@ -29,7 +30,7 @@ const (
 )
 
 // claim turns deliveries into attempts. Each delivery's slot goes with it.
-func (w *Worker) claim(ctx context.Context, ds []delivery) {
+func (w *Worker) claim(ctx context.Context, ds []queue.Message) {
 	if w.draining.Load() {
 		w.nak(ds, 0)
 		return
@@ -50,14 +51,14 @@ func (w *Worker) claim(ctx context.Context, ds []delivery) {
 			w.returnAll(ctx, ds, unread, time.Second, time.Now().Add(requestTimeout))
 			return
 		}
-		pause(ctx, unreadPause)
+		pause.For(ctx, unreadPause)
 	}
 }
 
 // claimSome claims deliveries and begins with those whose specs come. It returns those
 // that have a lease and whose specs did not fit into the answer: they are to be claimed
 // again, which yields the same leases. unread are the leases of such ones.
-func (w *Worker) claimSome(ctx context.Context, ds []delivery, unread map[store.Ref]job.Lease) (rest []delivery, left map[store.Ref]job.Lease) {
+func (w *Worker) claimSome(ctx context.Context, ds []queue.Message, unread map[store.Ref]job.Lease) (rest []queue.Message, left map[store.Ref]job.Lease) {
 	asked := time.Now() // leases count from before the first request: a repeat may return an older one
 	reply, err := w.askClaim(ctx, ds)
 	if err != nil {
@@ -76,44 +77,44 @@ func (w *Worker) claimSome(ctx context.Context, ds []delivery, unread map[store.
 	for i, c := range reply.Claimed {
 		if c.Lease == 0 {
 			if c.Later { // a suspect, and another one runs here
-				_ = ds[i].msg.Nak(suspectDelay)
+				_ = ds[i].Nak(suspectDelay)
 			} else {
-				_ = ds[i].msg.Ack() // stale: finished, canceled, or another delivery won
+				_ = ds[i].Ack() // stale: finished, canceled, or another delivery won
 			}
 			refused++
 			continue
 		}
 		if len(c.Spec) == 0 {
 			rest = append(rest, ds[i])
-			left[ds[i].msg.Ref()] = c.Lease
+			left[ds[i].Ref()] = c.Lease
 			continue
 		}
 		ref := store.LeaseRef{Job: c.Job, Lease: c.Lease}
-		l := w.leases.add(ctx, ref, ds[i].msg, until)
+		l := w.leases.add(ctx, ref, ds[i], until)
 		if l == nil { // runs here already; its own message is acknowledged in time
 			refused++
 			continue
 		}
 		w.attempts.Go(func() { w.attempt(l, c, reply.Secrets[c.Job]) })
 	}
-	w.capacity.free(refused)
+	w.capacity.Free(refused)
 	w.metrics.claimed(ctx, len(ds)-len(rest)-refused, refused)
 	return rest, left
 }
 
 // returnAll returns deliveries, those without a lease to the queue and the others to
 // the dispatchers: whoever is delivered them would be told that they run here.
-func (w *Worker) returnAll(ctx context.Context, ds []delivery, unread map[store.Ref]job.Lease, delay time.Duration, until time.Time) {
-	var free []delivery
+func (w *Worker) returnAll(ctx context.Context, ds []queue.Message, unread map[store.Ref]job.Lease, delay time.Duration, until time.Time) {
+	var free []queue.Message
 	for _, d := range ds {
-		ref := d.msg.Ref()
+		ref := d.Ref()
 		n, held := unread[ref]
 		if !held {
 			free = append(free, d)
 			continue
 		}
-		w.capacity.free(1)
-		l := w.leases.add(ctx, store.LeaseRef{Job: ref.Job, Lease: n}, d.msg, until)
+		w.capacity.Free(1)
+		l := w.leases.add(ctx, store.LeaseRef{Job: ref.Job, Lease: n}, d, until)
 		if l == nil {
 			continue // it runs here, by another delivery
 		}
@@ -127,10 +128,10 @@ func (w *Worker) returnAll(ctx context.Context, ds []delivery, unread map[store.
 
 // askClaim asks until there is an answer. A claim without one is unknown, and
 // sent again.
-func (w *Worker) askClaim(ctx context.Context, ds []delivery) (queue.ClaimReply, error) {
+func (w *Worker) askClaim(ctx context.Context, ds []queue.Message) (queue.ClaimReply, error) {
 	req := queue.ClaimRequest{Worker: w.cfg.ID, Since: store.IncarnationOf(w.started), Partial: true, Refs: make([]store.Ref, len(ds))}
 	for i, d := range ds {
-		req.Refs[i] = d.msg.Ref()
+		req.Refs[i] = d.Ref()
 	}
 	giveUp := time.Now().Add(claimFor)
 	patience := requestTimeout
@@ -146,7 +147,7 @@ func (w *Worker) askClaim(ctx context.Context, ds []delivery) (queue.ClaimReply,
 		case errors.Is(err, job.ErrInvalid), time.Now().After(giveUp), w.draining.Load():
 			return queue.ClaimReply{}, err
 		}
-		pause(ctx, waits.NextBackOff())
+		pause.For(ctx, waits.NextBackOff())
 	}
 }
 
@@ -170,9 +171,9 @@ func askFor[Q, R any](ctx context.Context, patience time.Duration, request func(
 }
 
 // nak returns deliveries that no lease was taken on.
-func (w *Worker) nak(ds []delivery, delay time.Duration) {
+func (w *Worker) nak(ds []queue.Message, delay time.Duration) {
 	for _, d := range ds {
-		_ = d.msg.Nak(delay) // else the queue delivers it again by itself
+		_ = d.Nak(delay) // else the queue delivers it again by itself
 	}
-	w.capacity.free(len(ds))
+	w.capacity.Free(len(ds))
 }

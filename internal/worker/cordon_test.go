@@ -42,7 +42,7 @@ func TestCordonedWorkerTakesNoJobs(t *testing.T) {
 		running := b.submit(t, script("sleep=1m"))
 		b.until("a job runs", func() bool { return b.row(running).claims > 0 })
 		f.on.Store(true)
-		b.until("it hears of the cordon", func() bool { return !b.w.breaker.closed() })
+		b.until("it hears of the cordon", func() bool { return !b.w.breaker.Closed() })
 		waiting := b.submit(t, script("exit=0"))
 		b.until("what ran ends", func() bool { return b.row(running).done })
 		time.Sleep(time.Minute)
@@ -51,29 +51,13 @@ func TestCordonedWorkerTakesNoJobs(t *testing.T) {
 		}
 		m := b.row(waiting).delivered
 		f.on.Store(false)
-		b.until("it hears of the end", func() bool { return b.w.breaker.closed() })
-		if n := b.w.breaker.most(); n != math.MaxInt {
+		b.until("it hears of the end", func() bool { return b.w.breaker.Closed() })
+		if n := b.w.breaker.Most(); n != math.MaxInt {
 			t.Errorf("it is on probation: %d jobs at once", n)
 		}
 		if m.naked() > 0 { // a fetch was under way: the queue delivers it again
 			f.ready <- m
 		}
 		b.until("the job is done", func() bool { return b.row(waiting).done })
-	})
-}
-
-// TestOrderedRestEndsEarly: a worker does not sit out what it was told before.
-func TestOrderedRestEndsEarly(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b, began := &breaker{}, time.Now()
-		b.quarantine(t.Context(), time.Hour)
-		time.AfterFunc(time.Minute, func() { b.rest(0) })
-		if b.wait(t.Context()); time.Since(began) > time.Minute+waitStep {
-			t.Errorf("it rested for %v", time.Since(began))
-		}
-		if b.most() != 1 {
-			t.Error("a quarantine that is ended early has no probation")
-		}
 	})
 }

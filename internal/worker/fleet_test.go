@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/assay-run/assay/internal/pause"
+	"github.com/assay-run/assay/internal/worker/capacity"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
 	"github.com/assay-run/assay/pkg/queue"
@@ -139,7 +141,7 @@ func script(text string) job.Spec {
 	}
 }
 
-func (f *fleet) Fetch(ctx context.Context, n int, wait time.Duration, out chan<- queue.Message) error {
+func (f *fleet) Fetch(ctx context.Context, n int, wait time.Duration, out chan<- queue.Message) (int, error) {
 	return line(f.ready).Fetch(ctx, n, wait, out)
 }
 
@@ -321,11 +323,11 @@ func (b *bench) drained() {
 	if n := len(b.w.leases.all()); n != 0 {
 		b.t.Errorf("%d leases are still held", n)
 	}
-	if n := b.w.capacity.busy(); n != 0 {
+	if n := b.w.capacity.Busy(); n != 0 {
 		b.t.Errorf("%d slots were never given back", n)
 	}
-	if b.w.capacity.used != (need{}) {
-		b.t.Errorf("capacity was never given back: %+v", b.w.capacity.used)
+	if used := b.w.capacity.Used(); used != (capacity.Need{}) {
+		b.t.Errorf("capacity was never given back: %+v", used)
 	}
 	if n := b.rt.Live(); n != 0 {
 		b.t.Errorf("%d runtime slots were never closed", n)
@@ -350,7 +352,7 @@ func (b *bench) until(what string, cond func() bool) {
 		if time.Now().After(deadline) {
 			b.t.Fatalf("never: %s", what)
 		}
-		pause(context.Background(), 5*time.Millisecond)
+		pause.For(context.Background(), 5*time.Millisecond)
 	}
 }
 

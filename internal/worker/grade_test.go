@@ -23,7 +23,7 @@ func TestWhatAGradingNeeds(t *testing.T) {
 		"check":   {job.Program{Tests: &job.Tests{Check: "assert f()"}}, 128 * job.MiB},
 	} {
 		a := &attempt{spec: job.Spec{Program: c.program}, plan: &policy.Plan{Policy: p}}
-		if got := a.need(); got.mem != int64(c.memory) || got.milli != 2000 {
+		if got := a.need(); got.Memory != int64(c.memory) || got.Milli != 2000 {
 			t.Errorf("%s needs %+v, want %s and 2 cores", name, got, c.memory)
 		}
 	}

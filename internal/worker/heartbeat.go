@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/assay-run/assay/internal/pause"
 	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/queue"
@@ -17,13 +18,16 @@ import (
 // beatAgain is how soon a heartbeat that failed is repeated.
 const beatAgain = time.Second
 
+// firstBeat is how long a worker that is about to know what it offers is not heard of.
+const firstBeat = 2 * time.Second
+
 // heartbeats says every few seconds that the worker lives and what it holds,
 // until ctx ends.
 func (w *Worker) heartbeats(ctx context.Context) {
 	next := time.NewTimer(firstBeat)
 	defer next.Stop()
 	select {
-	case <-w.proof.over:
+	case <-w.proof.Over():
 		next.Reset(0)
 	case <-next.C:
 		next.Reset(0)
@@ -116,10 +120,10 @@ func (w *Worker) ordered(ctx context.Context, d time.Duration, cordoned bool) {
 		slog.InfoContext(ctx, "an operator decides about taking jobs", "cordoned", cordoned)
 	}
 	if cordoned || d == 0 {
-		w.breaker.rest(d)
+		w.breaker.Rest(d)
 		return
 	}
-	w.breaker.quarantine(ctx, d)
+	w.breaker.Quarantine(ctx, d)
 }
 
 // speak goes over to a version of the protocol.
@@ -138,7 +142,7 @@ func (w *Worker) refusal(ctx context.Context, reply queue.HeartbeatReply) {
 		slog.ErrorContext(ctx, "refused by the fleet: this worker takes no jobs", "why", reply.Refused)
 	}
 	if reply.Refused != "" {
-		w.breaker.rest(reply.Rest.D())
+		w.breaker.Rest(reply.Rest.D())
 	}
 }
 
@@ -159,7 +163,7 @@ func (w *Worker) cancels(ctx context.Context) {
 			return // listening
 		}
 		slog.WarnContext(ctx, "not listening for cancels, trying again", "error", err)
-		pause(ctx, time.Second)
+		pause.For(ctx, time.Second)
 	}
 }
 
@@ -172,7 +176,7 @@ func (w *Worker) classes(ctx context.Context) {
 			return // listening
 		}
 		slog.WarnContext(ctx, "not listening for classes of jobs, trying again", "error", err)
-		pause(ctx, time.Second)
+		pause.For(ctx, time.Second)
 	}
 }
 
@@ -181,8 +185,8 @@ func (w *Worker) offerOf(host policy.Host) placement.Offer {
 }
 
 func (w *Worker) info() queue.WorkerInfo {
-	held, _, _ := w.pressure.state()
-	host, why := w.proof.state()
+	held := w.pressure.Why()
+	host, why := w.proof.State()
 	if why != "" {
 		held = why
 	}
@@ -193,7 +197,7 @@ func (w *Worker) info() queue.WorkerInfo {
 	return queue.WorkerInfo{
 		Held: held, Tally: w.tally.say(time.Now(), sessions),
 		ID: w.cfg.ID, Pool: w.cfg.Pool, Version: w.cfg.Version, Protocol: queue.Protocol,
-		Slots: w.cfg.Slots, Busy: len(w.leases.all()) - w.capacity.longRunning(), Draining: w.draining.Load(),
+		Slots: w.cfg.Slots, Busy: len(w.leases.all()) - w.capacity.LongRunning(), Draining: w.draining.Load(),
 		StartedAt: w.started, Host: w.hostNow(host), Offer: w.offerOf(host),
 	}
 }
@@ -207,22 +211,12 @@ func (w *Worker) hostNow(h policy.Host) policy.Host {
 	return h
 }
 
-// pause waits for d or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
-}
-
 // Ready returns nil if the worker takes jobs, else why it does not.
 func (w *Worker) Ready() error {
 	if w.draining.Load() {
 		return errDrained
 	}
-	if _, why := w.proof.state(); why != "" {
+	if _, why := w.proof.State(); why != "" {
 		return errors.New(why)
 	}
 	if why := w.refusedWhy(); why != "" {

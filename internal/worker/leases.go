@@ -6,14 +6,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/assay-run/assay/internal/worker/transfer"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/store"
 )
-
-// errQueueFull ends an attempt that has not begun: what runs here takes so long that
-// the job may start sooner on another worker.
-var errQueueFull = errors.New("the jobs before it take long: left to workers that have room")
 
 // Why an attempt is ended before its program is done. A cancel is
 // runtime.ErrCanceled.
@@ -32,6 +29,11 @@ type lease struct {
 	until time.Time // when it is over, at the earliest; monotonic; guarded by leases.mu
 
 	phase phase // guarded by leases.mu
+}
+
+// owner is whose the objects are that are stored under l, of a tenant's job.
+func (l *lease) owner(tenant string) transfer.Owner {
+	return transfer.Owner{Tenant: tenant, Job: l.Job, Lease: l.Lease}
 }
 
 // phase is how far an attempt has come.

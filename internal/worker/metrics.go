@@ -67,24 +67,24 @@ func newMetrics(w *Worker) (*metrics, error) {
 	}
 	m.observer, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		o.ObserveInt64(slots, int64(w.cfg.Slots))
-		o.ObserveInt64(busy, int64(w.capacity.busy()))
+		o.ObserveInt64(busy, int64(w.capacity.Busy()))
 		o.ObserveFloat64(age, w.HeartbeatAge().Seconds())
-		w.pressure.observe(o, stalled, held)
+		w.observe(o, stalled, held)
 		return nil
 	}, slots, busy, age, stalled, held)
 	m.zero()
 	return m, err
 }
 
-func (p *pressure) observe(o metric.Observer, stalled metric.Float64Observable, held metric.Int64Observable) {
-	p.mu.Lock()
-	last, n := p.last, int64(0)
-	if p.why != "" {
-		n = 1
-	}
-	p.mu.Unlock()
-	for resource, v := range map[string]float64{"cpu": last.cpu, "memory": last.memory, "io": last.io} {
+// observe tells of the pressure on the host.
+func (w *Worker) observe(o metric.Observer, stalled metric.Float64Observable, held metric.Int64Observable) {
+	cpu, memory, io := w.pressure.Stalled()
+	for resource, v := range map[string]float64{"cpu": cpu, "memory": memory, "io": io} {
 		o.ObserveFloat64(stalled, v, metric.WithAttributes(attribute.String("resource", resource)))
+	}
+	n := int64(0)
+	if w.pressure.Why() != "" {
+		n = 1
 	}
 	o.ObserveInt64(held, n)
 }

@@ -6,17 +6,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/assay-run/assay/pkg/queue"
+	"github.com/assay-run/assay/internal/pause"
 )
 
 // fetchers is how many requests for deliveries may be outstanding: one waits
 // for the rest of its batch while the next one takes what has become free.
 const fetchers = 3
-
-// delivery is one message on its way to a lease. It holds a slot.
-type delivery struct {
-	msg queue.Message
-}
 
 // pullAll takes deliveries until ctx ends, then closes the line to the claimer.
 func (w *Worker) pullAll(ctx context.Context) {
@@ -31,52 +26,33 @@ func (w *Worker) pullAll(ctx context.Context) {
 // pull asks for deliveries, only ever for as many as there is room for.
 func (w *Worker) pull(ctx context.Context) {
 	for {
-		w.breaker.wait(ctx)
-		most, turn := w.pressure.admit(ctx, w.capacity.busy)
-		if w.capacity.waitForRoom(ctx) != nil {
+		w.breaker.Wait(ctx)
+		most, turn := w.pressure.Admit(ctx, w.capacity.Busy)
+		if w.capacity.WaitForRoom(ctx) != nil {
 			return
 		}
 		w.gatherRoom(ctx)
-		n := w.capacity.hold(min(most, w.breaker.most()))
+		n := w.capacity.Hold(min(most, w.breaker.Most()))
 		if n == 0 { // another fetch was before this one
 			continue
 		}
 		w.pulled.Store(time.Now().UnixNano())
 		got, err := w.fetch(ctx, turn, n)
-		w.capacity.free(n - got)
+		w.capacity.Free(n - got)
 		if ctx.Err() != nil {
 			return
 		}
 		if err != nil {
 			slog.WarnContext(ctx, "queue is away", "error", err)
-			pause(ctx, time.Second)
+			pause.For(ctx, time.Second)
 		}
 	}
 }
 
-// fetch passes up to n deliveries on as they arrive and returns how many came. It
-// is over when turn is closed.
+// fetch passes up to n deliveries to the claimer as they arrive and returns how many
+// came. It is over when turn is closed.
 func (w *Worker) fetch(ctx context.Context, turn <-chan struct{}, n int) (got int, err error) {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := untilClosed(ctx, turn)
 	defer cancel()
-	go func() {
-		select {
-		case <-turn:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	out := make(chan queue.Message, n)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for msg := range out {
-			got++
-			w.claims.add(delivery{msg})
-		}
-	}()
-	err = w.sources.fetch(ctx, n, w.cfg.FetchWait, out)
-	close(out)
-	<-done
-	return got, err
+	return w.sources.fetch(ctx, n, w.cfg.FetchWait, w.claims.in)
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/assay-run/assay/internal/pause"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
@@ -102,7 +103,7 @@ func (w *Worker) finish(ctx context.Context, batch []finishing) {
 		if time.Since(asked) >= patience { // it may only take longer
 			patience = min(2*patience, most)
 		}
-		pause(ctx, waits.NextBackOff())
+		pause.For(ctx, waits.NextBackOff())
 	}
 }
 
@@ -165,7 +166,7 @@ func (w *Worker) stillOurs(ctx context.Context, batch []finishing) []finishing {
 			slog.WarnContext(ctx, "result not confirmed before its lease was over", "job", f.lease.Job, "lease", f.lease.Lease)
 			if f.stored && !f.unsure {
 				w.background.Go(func() {
-					w.discard(ctx, f.tenant, f.lease)
+					w.transfer.Discard(ctx, f.lease.owner(f.tenant))
 					w.leases.remove(f.lease)
 				})
 				continue
@@ -191,7 +192,7 @@ func (w *Worker) settle(ctx context.Context, batch []finishing, statuses []store
 			slog.InfoContext(ctx, "result came too late", "job", f.lease.Job, "lease", f.lease.Lease)
 		}
 		if f.stored {
-			w.background.Go(func() { w.discard(ctx, f.tenant, f.lease) })
+			w.background.Go(func() { w.transfer.Discard(ctx, f.lease.owner(f.tenant)) })
 		}
 	}
 }
@@ -215,13 +216,13 @@ func (w *Worker) release(ctx context.Context, batch []releasing) {
 			}
 			return
 		}
-		pause(ctx, waits.NextBackOff())
+		pause.For(ctx, waits.NextBackOff())
 	}
 	for _, r := range batch {
 		_ = r.lease.msg.Ack() // the job comes again under a new generation
 		w.leases.remove(r.lease)
 		if r.stored {
-			w.background.Go(func() { w.discard(ctx, r.tenant, r.lease) })
+			w.background.Go(func() { w.transfer.Discard(ctx, r.lease.owner(r.tenant)) })
 		}
 	}
 }

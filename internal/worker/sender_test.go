@@ -2,16 +2,14 @@ package worker
 
 import (
 	"context"
-	"errors"
 	"io"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
+	"github.com/assay-run/assay/internal/worker/transfer"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
-	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -119,7 +117,7 @@ func (p *poison) Finish(ctx context.Context, r queue.FinishRequest) (queue.Finis
 
 // downStore fails the first n uploads.
 type downStore struct {
-	Objects
+	transfer.Objects
 	fails atomic.Int64
 }
 
@@ -152,29 +150,5 @@ func TestObjectStoreOutage(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-func TestArtifactLimitsAreCheckedAgain(t *testing.T) {
-	b := start(t, newFleet())
-	as := &artifacts{objects: b.objects, tenant: "acme", lease: &lease{LeaseRef: store.LeaseRef{Job: job.NewID(), Lease: 1}},
-		limits: policy.Artifacts{MaxFiles: 2, MaxBytes: 10}}
-	keep := func(name, text string, size int64) error {
-		return as.collect(t.Context(), name, size, strings.NewReader(text))
-	}
-	if err := keep("/a", "12345678", 8); err != nil {
-		t.Fatal(err)
-	}
-	if err := keep("/b", "123", 3); !errors.Is(err, job.ErrTooLarge) {
-		t.Errorf("above max_bytes: %v", err)
-	}
-	if err := keep("/b", "123456", 2); err != nil || as.list[1].Bytes != 2 { // yields more than it said
-		t.Errorf("a file that grew: %v, %+v", err, as.list)
-	}
-	if err := keep("/c", "", 0); !errors.Is(err, job.ErrTooLarge) {
-		t.Errorf("above max_files: %v", err)
-	}
-	if err := keep("/../etc", "", 0); err == nil {
-		t.Error("a path that is not clean was kept")
 	}
 }

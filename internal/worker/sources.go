@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/assay-run/assay/internal/pause"
 	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/queue"
 )
@@ -149,33 +150,26 @@ func (s *sources) list() (all []queue.Consumer, changed <-chan struct{}) {
 // fetch asks the sources for up to n deliveries: first for what is there, one
 // source after the other; then, if there was nothing, it waits for the first
 // delivery of any. Where it cannot wait at all of them it does not wait for long.
-func (s *sources) fetch(ctx context.Context, n int, wait time.Duration, out chan<- queue.Message) error {
+// It returns how many it has sent to out.
+func (s *sources) fetch(ctx context.Context, n int, wait time.Duration, out chan<- queue.Message) (sent int, err error) {
 	all, changed := s.list()
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := untilClosed(ctx, changed)
 	defer cancel()
-	go func() {
-		select {
-		case <-changed:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
 	switch len(all) {
 	case 0:
-		pause(ctx, wait)
-		return nil
+		pause.For(ctx, wait)
+		return 0, nil
 	case 1:
 		return all[0].Fetch(ctx, n, wait, out)
 	}
-	got := 0
 	for _, c := range all {
-		k, err := counted(ctx, c, n-got, 0, out)
-		if got += k; err != nil || got == n || ctx.Err() != nil {
-			return err
+		k, err := c.Fetch(ctx, n-sent, 0, out)
+		if sent += k; err != nil || sent == n || ctx.Err() != nil {
+			return sent, err
 		}
 	}
-	if got > 0 {
-		return nil
+	if sent > 0 {
+		return sent, nil
 	}
 	if n < len(all) {
 		all, wait = all[:n], min(wait, shortWait)
@@ -184,38 +178,35 @@ func (s *sources) fetch(ctx context.Context, n int, wait time.Duration, out chan
 }
 
 // first waits at several sources for one delivery each, until one has come.
-func first(ctx context.Context, cancel func(), from []queue.Consumer, wait time.Duration, out chan<- queue.Message) error {
-	errs := make(chan error, len(from))
+func first(ctx context.Context, cancel func(), from []queue.Consumer, wait time.Duration, out chan<- queue.Message) (sent int, err error) {
+	var all sync.WaitGroup
+	var mu sync.Mutex
 	for _, c := range from {
-		go func() {
-			k, err := counted(ctx, c, 1, wait, out)
-			if k > 0 || err != nil {
+		all.Go(func() {
+			k, failed := c.Fetch(ctx, 1, wait, out)
+			if k > 0 || failed != nil {
 				cancel()
 			}
-			errs <- err
-		}()
+			mu.Lock()
+			defer mu.Unlock()
+			if sent += k; failed != nil {
+				err = failed
+			}
+		})
 	}
-	var failed error
-	for range from {
-		if err := <-errs; err != nil {
-			failed = err
-		}
-	}
-	return failed
+	all.Wait()
+	return sent, err
 }
 
-// counted fetches and says how many came.
-func counted(ctx context.Context, c queue.Consumer, n int, wait time.Duration, out chan<- queue.Message) (got int, err error) {
-	in, done := make(chan queue.Message, n), make(chan struct{})
+// untilClosed returns a context that ends when c is closed, too.
+func untilClosed(ctx context.Context, c <-chan struct{}) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
 	go func() {
-		defer close(done)
-		for m := range in {
-			got++
-			out <- m
+		select {
+		case <-c:
+			cancel()
+		case <-ctx.Done():
 		}
 	}()
-	err = c.Fetch(ctx, n, wait, in)
-	close(in)
-	<-done
-	return got, err
+	return ctx, cancel
 }

@@ -17,10 +17,10 @@ import (
 // line is a consumer whose deliveries come from a channel.
 type line chan *message
 
-func (l line) Fetch(ctx context.Context, n int, wait time.Duration, out chan<- queue.Message) error {
+func (l line) Fetch(ctx context.Context, n int, wait time.Duration, out chan<- queue.Message) (sent int, err error) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
-	for range n {
+	for ; sent < n; sent++ {
 		select {
 		case m := <-l:
 			out <- m
@@ -31,20 +31,20 @@ func (l line) Fetch(ctx context.Context, n int, wait time.Duration, out chan<- q
 		case m := <-l:
 			out <- m
 		case <-timer.C:
-			return nil
+			return sent, nil
 		case <-ctx.Done():
-			return nil
+			return sent, nil
 		}
 	}
-	return nil
+	return sent, nil
 }
 
 // fetched says how many deliveries one fetch brings, and how long it took.
 func fetched(t *testing.T, s *sources, n int) (int, time.Duration) {
 	t.Helper()
 	out, began := make(chan queue.Message, n), time.Now()
-	if err := s.fetch(t.Context(), n, time.Minute, out); err != nil {
-		t.Fatal(err)
+	if sent, err := s.fetch(t.Context(), n, time.Minute, out); err != nil || sent != len(out) {
+		t.Fatalf("it has sent %d and says %d: %v", len(out), sent, err)
 	}
 	return len(out), time.Since(began)
 }

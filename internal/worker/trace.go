@@ -41,12 +41,13 @@ func (a *attempt) trace(ctx context.Context) (context.Context, func(job.Outcome)
 // traceCollect records what it took to store the attempt's artifacts, which happens
 // while its slot ends.
 func (a *attempt) traceCollect(ctx context.Context) {
-	if a.kept.first.IsZero() || !trace.SpanFromContext(ctx).IsRecording() {
+	left := a.kept.Stored()
+	if left.First.IsZero() || !trace.SpanFromContext(ctx).IsRecording() {
 		return
 	}
-	_, span := otel.Tracer(scope).Start(ctx, "collect", trace.WithTimestamp(a.kept.first), trace.WithAttributes(
-		telemetry.CountKey.Int(len(a.kept.list)), telemetry.BytesKey.Int64(a.kept.bytes)))
-	span.End(trace.WithTimestamp(a.kept.last))
+	_, span := otel.Tracer(scope).Start(ctx, "collect", trace.WithTimestamp(left.First), trace.WithAttributes(
+		telemetry.CountKey.Int(len(left.Artifacts)), telemetry.BytesKey.Int64(left.Bytes)))
+	span.End(trace.WithTimestamp(left.Last))
 }
 
 // finishTenant is whose job it is, for the trace of its recording; "": there is none.

@@ -8,20 +8,26 @@
 //	claimer    turns deliveries into leases, in bulk
 //	assigned   takes jobs that come with a lease, without having asked
 //	attempt    plan → inputs → capacity → slot → run → result
-//	inputs     what the program is to read
-//	artifacts  what it leaves behind
+//	verdict    what is wrong with a job before its program runs
+//	blame      runs a job again, alone, whose sandbox broke
+//	result     what a result may be at most, and what is beside it
+//	known      results as dispatchers of older releases know them
 //	sender     results and hand-backs, in bulk; acknowledges after the commit
 //
 // and around it
 //
-//	capacity   how much CPU and memory is promised, and to how many jobs
 //	leases     what is held, and until when
 //	heartbeat  prolongs the leases, hears of cancels and losses
 //	fence      kills what outlives its lease
-//	pressure   stops taking jobs while the host suffers
-//	breaker    stops taking jobs while nothing works here
-//	canary     offers the isolations at which a job of its own has run
 //	drain      stops without costing anybody an attempt
+//	batcher    gathers what goes in bulk
+//	metrics    counts, as tenants and tally do; trace has the spans
+//
+// Packages of their own know nothing of the worker:
+//
+//	capacity   how much CPU and memory is promised, and to how many jobs
+//	health     whether the host suffers, whether anything works here, and at which isolations
+//	transfer   files to and from the object store: inputs, artifacts, outputs, exports
 //
 // A worker holds no database credentials: it speaks to the queue, to the
 // dispatchers through it, and to the object store.
@@ -29,15 +35,16 @@ package worker
 
 import (
 	"context"
-	"io"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/assay-run/assay/internal/awake"
 	"github.com/assay-run/assay/internal/session/live"
+	"github.com/assay-run/assay/internal/worker/capacity"
+	"github.com/assay-run/assay/internal/worker/health"
+	"github.com/assay-run/assay/internal/worker/transfer"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/object"
 	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/queue"
@@ -55,7 +62,7 @@ type Config struct {
 	Memory job.Size // memory to promise; 0: no bound
 
 	// LongRunning is how many jobs at once may go on beside the slots and cores that are
-	// promised, because they run for longer than youngFor; 0: all keep what they were promised.
+	// promised, because they run for long (see package capacity); 0: all keep what they were promised.
 	LongRunning int
 
 	Labels map[string]string // that jobs may require
@@ -67,7 +74,7 @@ type Config struct {
 
 	Sessions live.Limits // of what sessions are promised, besides the above
 
-	Pressure Pressure // on the host, above which no more jobs are taken; zero: none is
+	Pressure health.PressureLimits // on the host, above which no more jobs are taken; zero: none is
 
 	Heartbeat time.Duration // between heartbeats
 	Margin    time.Duration // a sandbox is killed this long before its lease is over
@@ -101,22 +108,13 @@ func (c Config) Defaults() Config {
 	return c
 }
 
-// Objects is what a worker needs of the object store.
-type Objects interface {
-	Put(ctx context.Context, key string, r io.Reader) (object.Info, error)
-	GetBlob(ctx context.Context, tenant, ref string) (io.ReadCloser, int64, error)
-	DeletePrefix(ctx context.Context, prefix string) (int, error)
-}
-
-var _ Objects = (*object.Store)(nil)
-
 // Parts are what a worker works with.
 type Parts struct {
 	// Class opens the deliveries of a class of jobs.
 	Class   func(ctx context.Context, class string) (queue.Consumer, error)
 	Control queue.Control
 	Runtime runtime.Runtime
-	Objects Objects
+	Objects transfer.Objects
 	// Sessions is where dispatchers ask for sessions; nil: this worker holds none.
 	Sessions queue.SessionServer
 	// Awake keeps this host's processors awake while a client waits for one of its
@@ -128,20 +126,21 @@ type Parts struct {
 type Worker struct {
 	cfg Config
 	Parts
-	proof proof
 
 	sources  *sources
-	capacity *capacity
+	capacity *capacity.Capacity
 	leases   *leases
 	planner  *policy.Planner
-	inputs   *inputs
-	breaker  *breaker
-	pressure *pressure
+	inputs   *transfer.Inputs
+	transfer *transfer.Store
+	proof    *health.Proof
+	breaker  *health.Breaker
+	pressure *health.Pressure
 	metrics  *metrics
 	tally    *tally
 	sessions *live.Manager // nil: none are held here
 
-	claims   *batcher[delivery]
+	claims   *batcher[queue.Message]
 	finishes *batcher[finishing]
 	giants   *batcher[finishing] // results too large to be gathered, one after the other
 	releases *batcher[releasing]
@@ -170,29 +169,29 @@ func New(cfg Config, parts Parts) (*Worker, error) {
 	}
 	w := &Worker{
 		cfg: cfg, Parts: parts,
-		capacity: newCapacity(cfg.Slots, cfg.LongRunning, cfg.CPU, cfg.Memory),
+		capacity: capacity.New(capacity.Limits{Slots: cfg.Slots, LongRunning: cfg.LongRunning, CPU: cfg.CPU, Memory: cfg.Memory}),
 		leases:   newLeases(),
-		breaker:  &breaker{},
-		pressure: newPressure(cfg.Pressure),
+		breaker:  &health.Breaker{},
+		pressure: health.NewPressure(cfg.Pressure),
 		started:  time.Now(),
 		tally:    newTally(time.Now()),
 		beat:     make(chan struct{}, 1),
-		proof:    proof{over: make(chan struct{})},
+		proof:    health.NewProof(parts.Runtime, cfg.CanaryImage),
 		sources:  newSources(cfg.Pool, placement.Offer{}, parts.Class),
 	}
-	host, why := w.unproved()
-	w.proof.set(host, why)
+	host, _ := w.proof.State()
 	w.serveFrom(host)
 	var err error
-	if w.inputs, err = newInputs(parts.Objects, cfg.InputCache, int64(cfg.InputCacheSize)); err != nil {
+	w.transfer = &transfer.Store{Objects: parts.Objects, Kept: func(ctx context.Context, bytes int64) { w.metrics.kept(ctx, bytes) }}
+	if w.inputs, err = transfer.NewInputs(parts.Objects, cfg.InputCache, int64(cfg.InputCacheSize)); err != nil {
 		return nil, err
 	}
 	if parts.Sessions != nil {
 		w.sessions = live.New(live.Config{
 			Worker: cfg.ID, Pool: cfg.Pool, Runtime: parts.Runtime, Server: parts.Sessions, Awake: parts.Awake,
-			Limits: cfg.Sessions, Suffers: w.pressure.suffers, Exports: w.exports,
+			Limits: cfg.Sessions, Suffers: w.pressure.Suffers, Exports: w.transfer.Exports,
 			Plan: func(p policy.Policy, u policy.Use) (*policy.Plan, error) {
-				host, _ := w.proof.state()
+				host, _ := w.proof.State()
 				return p.PlanFor(host, u)
 			},
 		})
@@ -208,6 +207,20 @@ func New(cfg Config, parts Parts) (*Worker, error) {
 	return w, nil
 }
 
+// proved acts on what the canary jobs have shown.
+func (w *Worker) proved(host policy.Host, why string) {
+	if why == "" {
+		w.serveFrom(host)
+	}
+	w.beatNow()
+}
+
+// serveFrom makes what depends on the isolations that are offered.
+func (w *Worker) serveFrom(host policy.Host) {
+	w.planner = policy.NewPlanner(host)
+	w.sources.proved(w.offerOf(host))
+}
+
 // Run works until ctx ends, then drains: it takes no more jobs, lets running
 // ones finish for the grace period, hands the rest back and returns. What is
 // not the worker's own fault (a queue or a dispatcher that is away) is retried
@@ -221,8 +234,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	service.Go(func() { w.heartbeats(base) })
 	service.Go(func() { w.fences(base) })
 	service.Go(func() { w.cancels(base) })
-	service.Go(func() { w.pressure.run(ctx, w.beatNow) })
-	w.prove(ctx)
+	service.Go(func() { w.pressure.Run(ctx, w.beatNow) })
+	w.proof.Run(ctx, w.proved)
 	service.Go(func() { w.assignments(ctx, base) })
 	service.Go(func() { w.classes(ctx) })
 	senders.Go(func() { w.finishes.run(base) })
@@ -244,6 +257,6 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.background.Wait()
 	stop()
 	service.Wait()
-	w.inputs.close()
+	w.inputs.Close()
 	return nil
 }

@@ -47,13 +47,13 @@ type Publisher interface {
 
 // Consumer is the worker's end of delivery.
 type Consumer interface {
-	// Fetch asks for up to n messages and sends each to out as it arrives. It
-	// returns nil when n have come, wait has passed, ctx has ended or the
-	// connection was made anew: fetch again. Messages that arrive while ctx
+	// Fetch asks for up to n messages, sends each to out as it arrives and returns
+	// how many it has sent, whatever the error. That is nil when n have come, wait
+	// has passed, ctx has ended or the connection was made anew: fetch again. Messages that arrive while ctx
 	// ends are given back. out must have room or a reader. An error wraps
 	// job.ErrUnavailable: fetch again after a pause. Several fetches may be
 	// under way at once. With wait zero it takes only what is there.
-	Fetch(ctx context.Context, n int, wait time.Duration, out chan<- Message) error
+	Fetch(ctx context.Context, n int, wait time.Duration, out chan<- Message) (sent int, err error)
 }
 
 // Message is one delivery. Exactly one of its methods ends it; none: it is

@@ -242,7 +242,7 @@ func TestOnlyOfItsPool(t *testing.T) {
 			t.Fatal(err)
 		}
 		out := make(chan queue.Message, 1)
-		if err := c.Fetch(t.Context(), 1, time.Minute, out); !errors.Is(err, job.ErrRefused) || len(out) > 0 {
+		if _, err := c.Fetch(t.Context(), 1, time.Minute, out); !errors.Is(err, job.ErrRefused) || len(out) > 0 {
 			t.Errorf("%d deliveries of %s: %v, want %v", len(out), class, err, job.ErrRefused)
 		}
 	}
@@ -269,7 +269,7 @@ func TestWorkerWaitsForConsumer(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := make(chan queue.Message, 1)
-	err = c.Fetch(t.Context(), 1, time.Minute, out)
+	_, err = c.Fetch(t.Context(), 1, time.Minute, out)
 	if !errors.Is(err, job.ErrUnavailable) || !strings.Contains(err.Error(), "no dispatcher is there") {
 		t.Fatalf("without a dispatcher: %v", err)
 	}
@@ -281,7 +281,7 @@ func TestWorkerWaitsForConsumer(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		for len(out) == 0 && ctx.Err() == nil { // as a worker does
-			err = c.Fetch(ctx, 1, time.Minute, out)
+			_, err = c.Fetch(ctx, 1, time.Minute, out)
 		}
 		got <- err
 	}()

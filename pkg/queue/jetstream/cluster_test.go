@@ -109,7 +109,7 @@ func TestClusterWithoutMajority(t *testing.T) {
 	}
 	out := make(chan queue.Message, len(ds)+1)
 	for deadline := time.Now().Add(60 * time.Second); len(out) < len(ds); {
-		if err := c.Fetch(t.Context(), len(ds)-len(out), 2*time.Second, out); time.Now().After(deadline) {
+		if _, err := c.Fetch(t.Context(), len(ds)-len(out), 2*time.Second, out); time.Now().After(deadline) {
 			t.Fatalf("%d of %d were delivered: %v", len(out), len(ds), err)
 		}
 	}
@@ -140,7 +140,7 @@ func TestClusterKnowsItsWorkers(t *testing.T) {
 		}
 		out := make(chan queue.Message, 1)
 		for deadline := time.Now().Add(60 * time.Second); len(out) == 0; {
-			if err := c.Fetch(t.Context(), 1, 5*time.Second, out); time.Now().After(deadline) {
+			if _, err := c.Fetch(t.Context(), 1, 5*time.Second, out); time.Now().After(deadline) {
 				t.Fatalf("at server %d nothing was delivered: %v", i, err)
 			}
 		}

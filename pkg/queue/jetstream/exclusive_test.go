@@ -48,7 +48,7 @@ func TestExclusive(t *testing.T) {
 		}
 		out := make(chan queue.Message, 1)
 		for end := time.Now().Add(time.Minute); time.Now().Before(end); { // before anybody serves, nobody answers
-			err = deliveries.Fetch(t.Context(), 1, 30*time.Second, out)
+			_, err = deliveries.Fetch(t.Context(), 1, 30*time.Second, out)
 			if len(out) > 0 || errors.Is(err, job.ErrRefused) {
 				break
 			}

@@ -55,48 +55,49 @@ func (q *Queue) Consumer(ctx context.Context, class string) (queue.Consumer, err
 // Fetch sends one pull. The client library's own Fetch drops messages
 // that are on their way when its context ends, which then wait for the ack wait
 // to pass; this one gives them back.
-func (c *consumer) Fetch(ctx context.Context, n int, wait time.Duration, out chan<- queue.Message) error {
+func (c *consumer) Fetch(ctx context.Context, n int, wait time.Duration, out chan<- queue.Message) (sent int, err error) {
 	if n <= 0 || ctx.Err() != nil {
-		return nil
+		return 0, nil
 	}
 	end := time.Now().Add(wait)
 	r := pullRequest{Class: c.class}
 	for left := wait; ; left = time.Until(end) {
 		r.Batch, r.Wait = n, job.Duration(max(left, 0))
-		got, err := c.pull(ctx, r, out)
+		p, err := c.pull(ctx, r, out)
+		sent += p.sent
 		if !errors.Is(err, errNoConsumer) {
-			return err
+			return sent, err
 		}
 		// As with a stream, what is being deleted must be gone first.
 		if pause(ctx, recreatePause) != nil {
-			return nil
+			return sent, nil
 		}
 		r.Gone = true
-		if n -= got; n == 0 || time.Until(end) <= 0 {
-			return nil
+		if n -= p.got; n == 0 || time.Until(end) <= 0 {
+			return sent, nil
 		}
 	}
 }
 
-func (c *consumer) pull(ctx context.Context, r pullRequest, out chan<- queue.Message) (got int, err error) {
+func (c *consumer) pull(ctx context.Context, r pullRequest, out chan<- queue.Message) (pull, error) {
 	changed := c.q.connectionChange()
 	in := make(chan *nats.Msg, r.Batch+statusRoom)
 	inbox := c.q.nc.NewInbox()
 	sub, err := c.q.nc.ChanSubscribe(inbox, in)
 	if err != nil {
-		return 0, unavailable("fetch", err)
+		return pull{}, unavailable("fetch", err)
 	}
 	if err := c.request(ctx, r, inbox); err != nil {
 		_ = sub.Unsubscribe()
-		return 0, unavailable("fetch", err)
+		return pull{}, unavailable("fetch", err)
 	}
-	p := &pull{c: c, in: in, out: out, want: r.Batch, beat: r.Wait.D() >= heartbeatMinWait}
+	p := pull{c: c, in: in, out: out, want: r.Batch, beat: r.Wait.D() >= heartbeatMinWait}
 	if err = p.receive(ctx, r.Wait.D(), changed); p.served {
 		_ = sub.Unsubscribe() // the server is through with it: nothing is on its way
-		return p.got, err
+		return p, err
 	}
 	p.stop(sub)
-	return p.got, err
+	return p, err
 }
 
 // pull is one request and what comes of it.
@@ -105,6 +106,7 @@ type pull struct {
 	in        chan *nats.Msg
 	out       chan<- queue.Message
 	want, got int
+	sent      int // of got; the others were nothing of ours
 	beat      bool
 	served    bool
 }
@@ -178,7 +180,7 @@ func (p *pull) handle(ctx context.Context, m *nats.Msg) (done bool, err error) {
 	}
 	select {
 	case p.out <- d:
-		p.got++
+		p.got, p.sent = p.got+1, p.sent+1
 		return false, nil
 	case <-ctx.Done():
 		return false, d.Nak(0)

@@ -44,7 +44,7 @@ func TestPullSaidAgain(t *testing.T) {
 	go func() {
 		var err error
 		for err == nil && len(out) == 0 && ctx.Err() == nil {
-			err = c.Fetch(ctx, 1, time.Minute, out)
+			_, err = c.Fetch(ctx, 1, time.Minute, out)
 		}
 		done <- err
 	}()
@@ -79,7 +79,7 @@ func TestConsumerLostWhileIdle(t *testing.T) {
 		defer cancel()
 		out := make(chan queue.Message, 1)
 		for len(out) == 0 && ctx.Err() == nil {
-			if err := c.Fetch(ctx, 1, time.Second, out); err != nil {
+			if _, err := c.Fetch(ctx, 1, time.Second, out); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -124,7 +124,7 @@ func TestReceiptOfAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := make(chan queue.Message, 3)
-	if err := c.Fetch(t.Context(), 3, 30*time.Second, out); err != nil || len(out) != 3 {
+	if _, err := c.Fetch(t.Context(), 3, 30*time.Second, out); err != nil || len(out) != 3 {
 		t.Fatalf("%d deliveries, %v", len(out), err)
 	}
 	in, err := s.evil.nc.SubscribeSync("_INBOX.w.evil.mine")
@@ -216,7 +216,7 @@ func TestReceiptsAfterRestart(t *testing.T) {
 		defer cancel()
 		out := make(chan queue.Message, n)
 		for len(out) < n && ctx.Err() == nil {
-			if err := c.Fetch(ctx, n-len(out), time.Second, out); err != nil {
+			if _, err := c.Fetch(ctx, n-len(out), time.Second, out); err != nil {
 				t.Fatal(err)
 			}
 		}

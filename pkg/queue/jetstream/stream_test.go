@@ -97,8 +97,8 @@ func TestSweepSparesWhatIsNotDone(t *testing.T) {
 			break
 		}
 		out := make(chan queue.Message, 2)
-		if err := c.Fetch(t.Context(), 2, 10*time.Second, out); err != nil || len(out) != 2 {
-			t.Fatalf("%d messages, %v", len(out), err)
+		if n, err := c.Fetch(t.Context(), 2, 10*time.Second, out); err != nil || len(out) != 2 || n != 2 {
+			t.Fatalf("%d messages, %d sent, %v", len(out), n, err)
 		}
 		<-out // with a worker
 		if err := (<-out).Ack(); err != nil {
@@ -141,8 +141,8 @@ func TestForeignMessage(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := make(chan queue.Message, 1)
-	if err := c.Fetch(t.Context(), 1, 200*time.Millisecond, out); err != nil || len(out) > 0 {
-		t.Fatalf("fetched %d, error %v", len(out), err)
+	if n, err := c.Fetch(t.Context(), 1, 200*time.Millisecond, out); err != nil || len(out) > 0 || n != 0 { // what is dropped is not sent
+		t.Fatalf("fetched %d, %d sent, error %v", len(out), n, err)
 	}
 	stream, err := js.Stream(t.Context(), "JOBS")
 	if err != nil {
@@ -223,7 +223,7 @@ func TestDeadStream(t *testing.T) {
 	}
 	out := make(chan queue.Message, 1)
 	for end := time.Now().Add(time.Minute); len(out) == 0 && time.Now().Before(end); {
-		if err := c.Fetch(t.Context(), 1, 5*time.Second, out); err != nil {
+		if _, err := c.Fetch(t.Context(), 1, 5*time.Second, out); err != nil {
 			t.Fatal(err)
 		}
 	}

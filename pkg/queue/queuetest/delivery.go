@@ -180,10 +180,9 @@ func testFetchWaits(t *testing.T, start starter) {
 	q := start(t, longAck).Connect(t)
 	c := consume(t, q, pool)
 	out := make(chan queue.Message, 5)
-	done := make(chan error, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	go func() { done <- c.Fetch(ctx, 5, time.Minute, out) }()
+	done := fetching(ctx, c, 5, out)
 	ds := dispatches(2)
 	publish(t, q, ds[0])
 	first := eventually(t, "the first message, while the fetch goes on", out)
@@ -191,12 +190,28 @@ func testFetchWaits(t *testing.T, start starter) {
 	second := eventually(t, "the second message", out)
 	wantEach(t, []queue.Message{first, second}, ds)
 	cancel()
-	if err := eventually(t, "the end of the fetch", done); err != nil {
-		t.Error(err)
+	if end := eventually(t, "the end of the fetch", done); end.err != nil || end.sent != len(ds) {
+		t.Errorf("it says that it has sent %d messages, want %d: %v", end.sent, len(ds), end.err)
 	}
-	if err := c.Fetch(t.Context(), 1, time.Millisecond, out); err != nil {
-		t.Errorf("a fetch whose time is over: %v", err)
+	if n, err := c.Fetch(t.Context(), 1, time.Millisecond, out); err != nil || n != 0 {
+		t.Errorf("a fetch whose time is over: %d messages, %v", n, err)
 	}
+}
+
+// fetched is what a fetch has come to.
+type fetched struct {
+	sent int
+	err  error
+}
+
+// fetching begins a fetch.
+func fetching(ctx context.Context, c queue.Consumer, n int, out chan<- queue.Message) <-chan fetched {
+	done := make(chan fetched, 1)
+	go func() {
+		sent, err := c.Fetch(ctx, n, time.Minute, out)
+		done <- fetched{sent, err}
+	}()
+	return done
 }
 
 // testFetchCanceled: whatever a fetch had under way when it was canceled is
@@ -208,14 +223,17 @@ func testFetchCanceled(t *testing.T, start starter) {
 		ds := dispatches(50)
 		ctx, cancel := context.WithCancel(t.Context())
 		out := make(chan queue.Message, len(ds))
-		done := make(chan error, 1)
-		go func() { done <- c.Fetch(ctx, len(ds), time.Minute, out) }()
+		done := fetching(ctx, c, len(ds), out)
 		published := make(chan error, 1)
 		go func() { published <- q.Publish(t.Context(), ds) }()
 		first := eventually(t, "a message", out)
 		cancel()
-		if err := errors.Join(eventually(t, "the fetch", done), eventually(t, "the publish", published)); err != nil {
+		end := eventually(t, "the fetch", done)
+		if err := errors.Join(end.err, eventually(t, "the publish", published)); err != nil {
 			t.Fatal(err)
+		}
+		if got := len(out) + 1; end.sent != got {
+			t.Fatalf("it says that it has sent %d messages, and %d came", end.sent, got)
 		}
 		close(out)
 		ms := []queue.Message{first}
@@ -256,8 +274,8 @@ func testFetchNoWait(t *testing.T, start starter) {
 	now := func() (ms []queue.Message) {
 		out := make(chan queue.Message, 10)
 		began := time.Now()
-		if err := c.Fetch(t.Context(), cap(out), 0, out); err != nil {
-			t.Fatal(err)
+		if n, err := c.Fetch(t.Context(), cap(out), 0, out); err != nil || n != len(out) {
+			t.Fatalf("%d messages, and it says %d: %v", len(out), n, err)
 		}
 		if took := time.Since(began); took > patient {
 			t.Fatalf("a fetch without a wait took %v", took)

@@ -98,7 +98,7 @@ func keepFetching(t *testing.T, c queue.Consumer, out chan<- queue.Message) (sto
 		defer close(done)
 		close(started)
 		for ctx.Err() == nil {
-			if err := c.Fetch(ctx, 1, patient, out); err != nil && !errors.Is(err, job.ErrUnavailable) {
+			if _, err := c.Fetch(ctx, 1, patient, out); err != nil && !errors.Is(err, job.ErrUnavailable) {
 				t.Errorf("fetch: %v", err)
 				return
 			}

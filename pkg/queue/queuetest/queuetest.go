@@ -4,6 +4,7 @@ package queuetest
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -125,7 +126,11 @@ func fetch(ctx context.Context, c queue.Consumer, n int, wait time.Duration) (ms
 	end := time.Now().Add(wait)
 	for len(ms) < n && time.Now().Before(end) && ctx.Err() == nil {
 		out := make(chan queue.Message, n)
-		if err := c.Fetch(ctx, n-len(ms), time.Until(end), out); err != nil {
+		sent, err := c.Fetch(ctx, n-len(ms), time.Until(end), out)
+		if sent != len(out) {
+			return ms, fmt.Errorf("fetch has sent %d messages and says %d", len(out), sent)
+		}
+		if err != nil {
 			return ms, err
 		}
 		close(out)

@@ -1,6 +1,7 @@
-package worker
+package health
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,14 +18,16 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Pressure is how much a host may suffer before its worker takes no more jobs. The
-// first three are what the kernel calls pressure stall information: of the last
+// PressureLimits are how much a host may suffer before its worker takes no more jobs. The
+// first two are what the kernel calls pressure stall information: of the last
 // ten seconds, the percentage in which tasks waited for a resource. Zero: whatever.
-type Pressure struct {
-	CPU    float64  // some task waited; a fleet that promises cores twice has that all the time
+// Waiting for cores has no limit: a fleet that promises cores twice has that all the time.
+type PressureLimits struct {
 	Memory float64  // some task waited for memory to be reclaimed
 	IO     float64  // no task could go on for waiting
 	Keep   job.Size // available memory that is left alone
+
+	Proc string // where the kernel says how the host is; empty: /proc
 }
 
 const (
@@ -41,10 +44,9 @@ type reading struct {
 	known           bool // available was read
 }
 
-// pressure holds a worker back while its host suffers.
-type pressure struct {
-	limits Pressure
-	proc   string // /proc
+// Pressure holds a worker back while its host suffers.
+type Pressure struct {
+	limits PressureLimits
 
 	mu      sync.Mutex
 	last    reading
@@ -53,28 +55,29 @@ type pressure struct {
 	changed chan struct{} // closed when why begins or ends
 }
 
-func newPressure(limits Pressure) *pressure {
-	return &pressure{limits: limits, proc: "/proc", changed: make(chan struct{})}
+// NewPressure returns a host that does not suffer as far as is known: Run looks.
+func NewPressure(limits PressureLimits) *Pressure {
+	limits.Proc = cmp.Or(limits.Proc, "/proc")
+	return &Pressure{limits: limits, changed: make(chan struct{})}
 }
 
-// run looks after the host until ctx ends. turned is called when the worker is held
+// Run looks after the host until ctx ends. turned is called when the worker is held
 // back, or no longer.
-func (p *pressure) run(ctx context.Context, turned func()) {
-	if p.limits == (Pressure{}) {
+func (p *Pressure) Run(ctx context.Context, turned func()) {
+	if p.limits == (PressureLimits{Proc: p.limits.Proc}) {
 		return
 	}
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	warned := false
 	for {
-		now, err := readPSI(p.proc)
+		now, err := readPSI(p.limits.Proc)
 		if err != nil && !warned {
 			warned = true
 			slog.WarnContext(ctx, "pressure on this host is not known in full", "error", err)
 		}
 		if p.note(now) {
-			why, _, _ := p.state()
-			slog.WarnContext(ctx, "pressure on this host", "holds_back", why)
+			slog.WarnContext(ctx, "pressure on this host", "holds_back", p.Why())
 			turned()
 		}
 		select {
@@ -86,7 +89,7 @@ func (p *pressure) run(ctx context.Context, turned func()) {
 }
 
 // note judges what was read, and reports whether that turned things.
-func (p *pressure) note(now reading) (turned bool) {
+func (p *Pressure) note(now reading) (turned bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	held := p.why != ""
@@ -100,19 +103,17 @@ func (p *pressure) note(now reading) (turned bool) {
 }
 
 // judge says why a host suffers too much; once it did, limits are lower.
-func (p *pressure) judge(s reading, held bool) (why string, short bool) {
+func (p *Pressure) judge(s reading, held bool) (why string, short bool) {
 	factor := 1.0
 	if held {
 		factor = comeBack
 	}
 	for _, c := range []struct {
-		what       string
-		is, limit  float64
-		of, effect string
+		effect    string
+		is, limit float64
 	}{
-		{"memory", s.memory, p.limits.Memory, "some", "waiting for memory"},
-		{"io", s.io, p.limits.IO, "full", "waiting for disks"},
-		{"cpu", s.cpu, p.limits.CPU, "some", "waiting for cores"},
+		{"waiting for memory", s.memory, p.limits.Memory},
+		{"waiting for disks", s.io, p.limits.IO},
 	} {
 		if c.limit > 0 && c.is >= factor*c.limit {
 			why = fmt.Sprintf("%s: %.0f%% of the time (limit %.0f%%)", c.effect, c.is, c.limit)
@@ -125,9 +126,9 @@ func (p *pressure) judge(s reading, held bool) (why string, short bool) {
 	return why, false
 }
 
-// suffers says why this host is short of memory, "" if it is not, and whether it is
+// Suffers says why this host is short of memory, "" if it is not, and whether it is
 // about to have none: half of what is left alone is in use.
-func (p *pressure) suffers() (why string, starves bool) {
+func (p *Pressure) Suffers() (why string, starves bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.short {
@@ -136,16 +137,30 @@ func (p *pressure) suffers() (why string, starves bool) {
 	return why, p.last.known && p.limits.Keep > 0 && p.last.available < p.limits.Keep/2
 }
 
-func (p *pressure) state() (why string, short bool, changed <-chan struct{}) {
+// Why says why the worker is held back, "" if it is not.
+func (p *Pressure) Why() string {
+	why, _, _ := p.state()
+	return why
+}
+
+// Stalled returns the percentages of the last ten seconds in which some task of the host waited
+// for cores and for memory, and in which none could go on for waiting for disks.
+func (p *Pressure) Stalled() (cpu, memory, io float64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last.cpu, p.last.memory, p.last.io
+}
+
+func (p *Pressure) state() (why string, short bool, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.why, p.short, p.changed
 }
 
-// admit waits until deliveries may be asked for, and returns how many at once and
+// Admit waits until deliveries may be asked for, and returns how many at once and
 // what says that this may have changed. A host that only is slow gets a job when it
 // has none, for the work may not be to blame.
-func (p *pressure) admit(ctx context.Context, busy func() int) (most int, changed <-chan struct{}) {
+func (p *Pressure) Admit(ctx context.Context, busy func() int) (most int, changed <-chan struct{}) {
 	for {
 		why, short, changed := p.state()
 		if why == "" {

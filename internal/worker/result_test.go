@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/assay-run/assay/internal/worker/transfer"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/runtime"
@@ -105,7 +106,7 @@ func TestLargeOutputsAreKeptBesideTheResult(t *testing.T) {
 			if err != nil || int64(len(whole)) != o.Bytes || info.Bytes != o.Stored.Bytes || len(o.Stored.SHA256) != 64 {
 				t.Errorf("output %d: %d bytes of %d, %+v, %v", i, len(whole), o.Bytes, o.Stored, err)
 			}
-			if n := job.EncodedSize(o.Text); n > int(job.MaxInline) || n < edge || !strings.Contains(o.Text, "stored output") {
+			if n := job.EncodedSize(o.Text); n > int(job.MaxInline) || n < transfer.Edge || !strings.Contains(o.Text, "stored output") {
 				t.Errorf("output %d: %d bytes inline", i, n)
 			}
 		}

@@ -1,8 +1,11 @@
-package worker
+// Package capacity decides how many jobs a worker takes and which of them run: it promises
+// each the CPU and memory that its policy allows, first come first served, and says how many
+// more deliveries are worth asking for.
+package capacity
 
 import (
 	"context"
-	goruntime "runtime"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -11,37 +14,49 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// need is what one job is promised.
-type need struct {
-	milli int64 // thousandths of a core
-	mem   int64 // bytes
+// ErrQueueFull ends an attempt that has not begun: what runs here takes so long that
+// the job may start sooner on another worker.
+var ErrQueueFull = errors.New("the jobs before it take long: left to workers that have room")
+
+// Need is what one job is promised.
+type Need struct {
+	Milli  int64 // thousandths of a core
+	Memory int64 // bytes
 }
 
-func needOf(p policy.Policy) need {
-	return need{milli: int64(p.CPU * 1000), mem: int64(p.Memory)}
+// NeedOf is what a job needs under a policy.
+func NeedOf(p policy.Policy) Need {
+	return Need{Milli: int64(p.CPU * 1000), Memory: int64(p.Memory)}
 }
 
-// capacity admits jobs by the CPU and memory that their policies allow, first
-// come first served, and says how many more deliveries are worth asking for.
+// Limits are what there is to promise.
+type Limits struct {
+	Slots       int      // most jobs held at once, but for old ones
+	LongRunning int      // old jobs at once; where there are as many, none grows old
+	CPU         float64  // cores; 0: no bound
+	Memory      job.Size // 0: no bound
+}
+
+// Capacity is what one worker has, and to whom it is promised.
 //
 // A job that has run for youngFor is old: its memory stays its own, its cores and its slot are
 // for the next one. So what sleeps keeps no core from anybody, and a job that is over in no time
 // does not wait for those that take theirs: the kernel, which the runtime tells who is old,
 // gives it a core before them.
-type capacity struct {
+type Capacity struct {
 	mu      sync.Mutex
-	total   need // zero: no bound
-	used    need // of cores by young jobs alone
-	slots   int  // most jobs held at once, but for old ones
+	total   Need // zero: no bound
+	used    Need // of cores by young jobs alone
+	slots   int  // see Limits
+	mostOld int  // see Limits
 	held    int  // slots given to fetches, and to attempts until they end
-	mostOld int  // old jobs at once; where there are as many, none grows old
 	old     int  // of held
 	oldMem  int64
 	waiting []*waiter
 	changed chan struct{} // closed when held shrinks or the estimate changes
 
 	// The typical job of late, to size fetches before any policy is known.
-	typical need
+	typical Need
 	ran     time.Duration
 }
 
@@ -49,31 +64,33 @@ type capacity struct {
 const youngFor = 100 * time.Millisecond
 
 type waiter struct {
-	need  need
+	need  Need
 	ready chan struct{}
 }
 
-// stay is what a job has of its worker from enter to leave.
-type stay struct {
-	c       *capacity
-	need    need
+// Stay is what a job has of its worker from Enter to Leave.
+type Stay struct {
+	c       *Capacity
+	need    Need
 	entered time.Time
-	aging   *time.Timer
-	old     bool // c.mu
-	left    bool // c.mu
+	aging   *time.Timer // c.mu; nil: it never grows old
+	old     bool        // c.mu
+	left    bool        // c.mu
 }
 
-func (c *capacity) begin(n need) *stay {
-	s := &stay{c: c, need: n, entered: time.Now()}
+func (c *Capacity) begin(n Need) *Stay {
+	s := &Stay{c: c, need: n, entered: time.Now()}
 	if c.mostOld > 0 {
+		c.mu.Lock()
 		s.aging = time.AfterFunc(youngFor, s.age)
+		c.mu.Unlock()
 	}
 	return s
 }
 
 // age lets the next one have the job's cores and slot. Where too many are old already it is tried
 // again.
-func (s *stay) age() {
+func (s *Stay) age() {
 	c := s.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,24 +101,25 @@ func (s *stay) age() {
 	default:
 		s.old = true
 		c.old++
-		c.oldMem += s.need.mem
-		c.used.milli -= s.need.milli
+		c.oldMem += s.need.Memory
+		c.used.Milli -= s.need.Milli
 		c.signal()
 		c.admit()
 	}
 }
 
-func newCapacity(slots, mostOld int, cpu float64, memory job.Size) *capacity {
-	return &capacity{
-		slots: slots, mostOld: mostOld, total: need{int64(cpu * 1000), int64(memory)},
+// New returns the capacity of a worker that has promised nothing.
+func New(l Limits) *Capacity {
+	return &Capacity{
+		slots: l.Slots, mostOld: l.LongRunning, total: Need{int64(l.CPU * 1000), int64(l.Memory)},
 		changed: make(chan struct{}),
-		typical: need{1000, int64(256 * job.MiB)}, // the documented defaults of a policy
+		typical: Need{1000, int64(256 * job.MiB)}, // the documented defaults of a policy
 		ran:     ahead,
 	}
 }
 
-// waitForRoom waits until another job is worth asking for.
-func (c *capacity) waitForRoom(ctx context.Context) error {
+// WaitForRoom waits until another job is worth asking for.
+func (c *Capacity) WaitForRoom(ctx context.Context) error {
 	for {
 		c.mu.Lock()
 		room, changed := c.room(), c.changed
@@ -117,9 +135,9 @@ func (c *capacity) waitForRoom(ctx context.Context) error {
 	}
 }
 
-// hold returns how many deliveries to ask for, most at most, perhaps none; each comes with
-// one slot, to be given back by free.
-func (c *capacity) hold(most int) int {
+// Hold returns how many deliveries to ask for, most at most, perhaps none; each comes with
+// one slot, to be given back by Free.
+func (c *Capacity) Hold(most int) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := max(min(c.room(), most), 0)
@@ -139,7 +157,7 @@ const (
 )
 
 // room is how many more jobs like the recent ones are worth holding. c.mu is held.
-func (c *capacity) room() int {
+func (c *Capacity) room() int {
 	fit := c.fit()
 	if c.ran < shortRun {
 		fit += max(fit, fit*int64(ahead)/max(int64(c.ran), int64(time.Millisecond)))
@@ -148,24 +166,24 @@ func (c *capacity) room() int {
 }
 
 // fit is how many jobs like the recent ones can run at once. c.mu is held.
-func (c *capacity) fit() int64 {
+func (c *Capacity) fit() int64 {
 	n := int64(c.slots)
 	bound := func(total, each int64) {
 		if total > 0 && each > 0 {
 			n = min(n, max(total/each, 1))
 		}
 	}
-	bound(c.total.milli, c.typical.milli)
-	if c.total.mem > 0 {
-		bound(max(c.total.mem-c.oldMem, 1), c.typical.mem)
+	bound(c.total.Milli, c.typical.Milli)
+	if c.total.Memory > 0 {
+		bound(max(c.total.Memory-c.oldMem, 1), c.typical.Memory)
 	}
 	return n
 }
 
-// seize takes a slot for a job that was not asked for, if fewer jobs are under way
+// Seize takes a slot for a job that was not asked for, if fewer jobs are under way
 // than are worth holding. Fetches hold the slots of an idle worker: until they are
 // over there is one more than there should be.
-func (c *capacity) seize(underway int) bool {
+func (c *Capacity) Seize(underway int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if underway >= c.room()+c.held {
@@ -175,8 +193,8 @@ func (c *capacity) seize(underway int) bool {
 	return true
 }
 
-// free gives n slots back.
-func (c *capacity) free(n int) {
+// Free gives n slots back.
+func (c *Capacity) Free(n int) {
 	if n == 0 {
 		return
 	}
@@ -186,16 +204,16 @@ func (c *capacity) free(n int) {
 	c.signal()
 }
 
-func (c *capacity) signal() {
+func (c *Capacity) signal() {
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
 
-// enter waits until what a job needs is free, and takes it until leave. A job may ask for
+// Enter waits until what a job needs is free, and takes it until Leave. A job may ask for
 // more cores than there are, because its limit then never binds; more memory
-// than the worker has is the caller's to refuse (see tooLarge). The error is
-// errQueueFull if the job is better off elsewhere.
-func (c *capacity) enter(ctx context.Context, n need) (*stay, error) {
+// than the worker has is the caller's to refuse (see TooLarge). The error is
+// ErrQueueFull if the job is better off elsewhere.
+func (c *Capacity) Enter(ctx context.Context, n Need) (*Stay, error) {
 	c.mu.Lock()
 	n = c.clamp(n)
 	if len(c.waiting) == 0 && c.fits(n) {
@@ -214,7 +232,7 @@ func (c *capacity) enter(ctx context.Context, n need) (*stay, error) {
 			return c.begin(n), nil
 		case <-patience.C:
 			if c.yield(w) {
-				return nil, errQueueFull
+				return nil, ErrQueueFull
 			}
 		case <-ctx.Done():
 			c.abandon(w)
@@ -225,7 +243,7 @@ func (c *capacity) enter(ctx context.Context, n need) (*stay, error) {
 
 // yield takes w out of the line if those before it keep it from running: jobs are
 // longer than they seemed when it was asked for. As many as can run next stay.
-func (c *capacity) yield(w *waiter) bool {
+func (c *Capacity) yield(w *waiter) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ran = max(c.ran, shortRun)
@@ -238,19 +256,19 @@ func (c *capacity) yield(w *waiter) bool {
 }
 
 // abandon takes w out of the line, or gives back what it was given at the last moment.
-func (c *capacity) abandon(w *waiter) {
+func (c *Capacity) abandon(w *waiter) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if i := slices.Index(c.waiting, w); i >= 0 {
 		c.waiting = slices.Delete(c.waiting, i, i+1)
 	} else {
-		c.used = need{c.used.milli - w.need.milli, c.used.mem - w.need.mem}
+		c.used = Need{c.used.Milli - w.need.Milli, c.used.Memory - w.need.Memory}
 	}
 	c.admit() // the next in line may be smaller
 }
 
-// leave gives back what enter took.
-func (s *stay) leave() {
+// Leave gives back what Enter took.
+func (s *Stay) Leave() {
 	c := s.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -261,44 +279,44 @@ func (s *stay) leave() {
 	n := s.need
 	if s.old {
 		c.old--
-		c.oldMem -= n.mem
+		c.oldMem -= n.Memory
 	} else {
-		c.used.milli -= n.milli
+		c.used.Milli -= n.Milli
 	}
-	c.used.mem -= n.mem
+	c.used.Memory -= n.Memory
 	c.learn(n, time.Since(s.entered))
 	c.admit()
 }
 
 // learn has the typical job be a bit more like one that needed n and ran for so long. c.mu is held.
-func (c *capacity) learn(n need, ran time.Duration) {
-	c.typical.milli += (n.milli - c.typical.milli) / 8
-	c.typical.mem += (n.mem - c.typical.mem) / 8
+func (c *Capacity) learn(n Need, ran time.Duration) {
+	c.typical.Milli += (n.Milli - c.typical.Milli) / 8
+	c.typical.Memory += (n.Memory - c.typical.Memory) / 8
 	c.ran += (ran - c.ran) / 8
 }
 
-// tooLarge reports whether a job could never run here.
-func (c *capacity) tooLarge(n need) bool { return c.total.mem > 0 && n.mem > c.total.mem }
+// TooLarge reports whether a job could never run here.
+func (c *Capacity) TooLarge(n Need) bool { return c.total.Memory > 0 && n.Memory > c.total.Memory }
 
-func (c *capacity) clamp(n need) need {
-	if c.total.milli > 0 {
-		n.milli = min(n.milli, c.total.milli)
+func (c *Capacity) clamp(n Need) Need {
+	if c.total.Milli > 0 {
+		n.Milli = min(n.Milli, c.total.Milli)
 	}
 	return n
 }
 
-func (c *capacity) fits(n need) bool {
-	return (c.total.milli == 0 || c.used.milli+n.milli <= c.total.milli) &&
-		(c.total.mem == 0 || c.used.mem+n.mem <= c.total.mem)
+func (c *Capacity) fits(n Need) bool {
+	return (c.total.Milli == 0 || c.used.Milli+n.Milli <= c.total.Milli) &&
+		(c.total.Memory == 0 || c.used.Memory+n.Memory <= c.total.Memory)
 }
 
-func (c *capacity) take(n need) {
-	c.used = need{c.used.milli + n.milli, c.used.mem + n.mem}
+func (c *Capacity) take(n Need) {
+	c.used = Need{c.used.Milli + n.Milli, c.used.Memory + n.Memory}
 }
 
 // admit lets in whoever is first in line, as long as they fit. Nobody overtakes:
 // a large job would otherwise wait for ever. c.mu is held.
-func (c *capacity) admit() {
+func (c *Capacity) admit() {
 	for len(c.waiting) > 0 && c.fits(c.waiting[0].need) {
 		c.take(c.waiting[0].need)
 		close(c.waiting[0].ready)
@@ -306,45 +324,23 @@ func (c *capacity) admit() {
 	}
 }
 
-// busy returns how many jobs are held.
-func (c *capacity) busy() int {
+// Used returns what is promised to those that have entered: of cores, to young ones.
+func (c *Capacity) Used() Need {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.used
+}
+
+// Busy returns how many jobs are held.
+func (c *Capacity) Busy() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.held
 }
 
-// longRunning returns how many of them hold no slot any more.
-func (c *capacity) longRunning() int {
+// LongRunning returns how many of them hold no slot any more.
+func (c *Capacity) LongRunning() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.old
-}
-
-// occupied reports whether the host has enough to do, so that what is sent may
-// gather for a moment.
-func (w *Worker) occupied() bool { return w.underway.Load() >= occupiedBy }
-
-var occupiedBy = 2 * int64(goruntime.NumCPU())
-
-// gatherRoom keeps the pulls of an occupied worker pullRest apart: its slots come free one
-// by one, and one pull then asks for several.
-func (w *Worker) gatherRoom(ctx context.Context) {
-	if w.occupied() {
-		pause(ctx, pullRest-time.Since(time.Unix(0, w.pulled.Load())))
-	}
-}
-
-func (w *Worker) claimRest(delivery) time.Duration {
-	if w.occupied() {
-		return claimRest
-	}
-	return 0
-}
-
-// finishRest keeps nobody waiting who waits for a single job.
-func (w *Worker) finishRest(f finishing) time.Duration {
-	if w.occupied() && f.finish.BatchID != "" {
-		return finishRest
-	}
-	return 0
 }

@@ -1,4 +1,4 @@
-package worker
+package transfer
 
 import (
 	"bytes"
@@ -27,7 +27,7 @@ func (s *countingStore) GetBlob(ctx context.Context, tenant, ref string) (io.Rea
 	return s.Store.GetBlob(ctx, tenant, ref)
 }
 
-func newCache(t *testing.T, limit int64) (*inputs, *countingStore) {
+func newCache(t *testing.T, limit int64) (*Inputs, *countingStore) {
 	t.Helper()
 	s, err := object.Open(t.Context(), "file://"+t.TempDir())
 	if err != nil {
@@ -35,11 +35,11 @@ func newCache(t *testing.T, limit int64) (*inputs, *countingStore) {
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	store := &countingStore{Store: s}
-	in, err := newInputs(store, t.TempDir()+"/cache", limit)
+	in, err := NewInputs(store, t.TempDir()+"/cache", limit)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(in.close)
+	t.Cleanup(in.Close)
 	return in, store
 }
 
@@ -80,7 +80,7 @@ func TestInputsInOrderOfTheirPaths(t *testing.T) {
 		"/workspace/c": {Blob: upload(t, store, 'c', 3)},
 		"/workspace/f": {Blob: upload(t, store, 'f', 0)},
 	}
-	got, release, err := in.fetch(t.Context(), "acme", files)
+	got, release, err := in.Fetch(t.Context(), "acme", files)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestOneDownloadForAll(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() {
-			got, release, err := in.fetch(t.Context(), "acme", files)
+			got, release, err := in.Fetch(t.Context(), "acme", files)
 			if err != nil {
 				t.Error(err)
 				return
@@ -120,7 +120,7 @@ func TestOneDownloadForAll(t *testing.T) {
 func TestNoDownloadAfterOneEnded(t *testing.T) {
 	in, store := newCache(t, 1<<30)
 	ref := upload(t, store, 'x', 2*blobInMemory)
-	_, release, err := in.fetch(t.Context(), "acme", map[string]job.File{"/x": {Blob: ref}})
+	_, release, err := in.Fetch(t.Context(), "acme", map[string]job.File{"/x": {Blob: ref}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,12 +140,12 @@ func TestNoDownloadAfterOneEnded(t *testing.T) {
 func TestCacheStaysWithinItsSize(t *testing.T) {
 	const size = 2 * blobInMemory
 	in, store := newCache(t, 2*size)
-	held, release, err := in.fetch(t.Context(), "acme", map[string]job.File{"/a": {Blob: upload(t, store, 'a', size)}})
+	held, release, err := in.Fetch(t.Context(), "acme", map[string]job.File{"/a": {Blob: upload(t, store, 'a', size)}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, b := range []byte("bcd") {
-		_, release, err := in.fetch(t.Context(), "acme", map[string]job.File{"/x": {Blob: upload(t, store, b, size)}})
+		_, release, err := in.Fetch(t.Context(), "acme", map[string]job.File{"/x": {Blob: upload(t, store, b, size)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -167,13 +167,13 @@ func TestCacheIsNoWayToBlobsOfOthers(t *testing.T) {
 	for _, size := range []int{10, 2 * blobInMemory} {
 		in, store := newCache(t, 1<<30)
 		files := map[string]job.File{"/a": {Blob: upload(t, store, 'a', size)}}
-		_, release, err := in.fetch(t.Context(), "acme", files)
+		_, release, err := in.Fetch(t.Context(), "acme", files)
 		if err != nil {
 			t.Fatal(err)
 		}
 		release()
-		_, _, err = in.fetch(t.Context(), "other", files)
-		var v *verdict
+		_, _, err = in.Fetch(t.Context(), "other", files)
+		var v *InputError
 		if !errors.As(err, &v) {
 			t.Errorf("%d bytes: %v, want that the blob does not exist", size, err)
 		}
@@ -188,13 +188,30 @@ func TestCorruptBlobIsOurFailure(t *testing.T) {
 		if _, err := store.Put(t.Context(), key, strings.NewReader(strings.Repeat("b", size))); err != nil {
 			t.Fatal(err)
 		}
-		_, _, err := in.fetch(t.Context(), "acme", map[string]job.File{"/a": {Blob: ref}})
-		var v *verdict
+		_, _, err := in.Fetch(t.Context(), "acme", map[string]job.File{"/a": {Blob: ref}})
+		var v *InputError
 		if err == nil || errors.As(err, &v) {
 			t.Errorf("%d bytes: %v, want a failure of ours", size, err)
 		}
 		if left, _ := os.ReadDir(in.dir); len(left) != 0 {
 			t.Errorf("left in the cache: %v", left)
+		}
+	}
+}
+
+func TestWhatIsWrongWithInputs(t *testing.T) {
+	t.Parallel()
+	in, _ := newCache(t, 1<<30)
+	bad := "x"
+	for want, f := range map[string]job.File{
+		"files: /a: not base64: illegal base64 data at input byte 0":                             {Base64: &bad},
+		"files: /a: blob sha256:" + strings.Repeat("0", 64) + " does not exist; upload it first": {Blob: "sha256:" + strings.Repeat("0", 64)},
+		"files: /a: blob: \"../etc\" must be":                                                    {Blob: "../etc"},
+	} {
+		_, _, err := in.Fetch(t.Context(), "acme", map[string]job.File{"/a": f})
+		var wrong *InputError
+		if !errors.As(err, &wrong) || wrong.Path != "/a" || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package worker
+package health
 
 import (
 	"context"
@@ -7,24 +7,27 @@ import (
 	"sync"
 	"time"
 
+	"github.com/assay-run/assay/internal/pause"
 	"github.com/assay-run/assay/pkg/job"
 )
 
+// BreakerAfter is after how many failures of ours in a row the breaker opens.
+const BreakerAfter = 3
+
 // Limits of the breaker.
 const (
-	breakerAfter = 3                // failures of ours in a row before it opens
-	breakerMax   = 15 * time.Second // longest pause
-	breakerPast  = time.Minute      // for how long a success counts
+	breakerMax  = 15 * time.Second // longest pause
+	breakerPast = time.Minute      // for how long a success counts
 )
 
-// A breaker keeps a worker on which nothing works (containerd gone, disk full)
+// A Breaker keeps a worker on which nothing works (containerd gone, disk full)
 // from swallowing the queue: after failures of ours with a few jobs in a row it
 // pauses the taking of jobs, longer each time, until one attempt succeeds.
 // Dispatchers, who compare the workers, may order a longer rest.
 //
 // What one tenant's jobs meet with may be that tenant's doing: as long as those of
 // another have succeeded lately, it is no reason for a rest.
-type breaker struct {
+type Breaker struct {
 	mu        sync.Mutex
 	failed    map[job.ID]string    // the jobs, and whose they are
 	worked    map[string]time.Time // when one of a tenant succeeded
@@ -33,8 +36,8 @@ type breaker struct {
 	probation bool      // nothing has succeeded since
 }
 
-// ok notes that an attempt of a tenant's job succeeded.
-func (b *breaker) ok(tenant string) {
+// OK notes that an attempt of a tenant's job succeeded.
+func (b *Breaker) OK(tenant string) {
 	b.mu.Lock()
 	clear(b.failed)
 	b.until = time.Time{}
@@ -48,8 +51,8 @@ func (b *breaker) ok(tenant string) {
 	b.mu.Unlock()
 }
 
-// quarantine stops the taking of jobs for d, as a dispatcher said.
-func (b *breaker) quarantine(ctx context.Context, d time.Duration) {
+// Quarantine stops the taking of jobs for d, as a dispatcher said.
+func (b *Breaker) Quarantine(ctx context.Context, d time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if time.Until(b.ordered) <= 0 {
@@ -58,16 +61,16 @@ func (b *breaker) quarantine(ctx context.Context, d time.Duration) {
 	b.ordered, b.probation = time.Now().Add(d), true
 }
 
-// rest stops the taking of jobs for d from now on, for a reason that is not one of
+// Rest stops the taking of jobs for d from now on, for a reason that is not one of
 // failures. It replaces what was ordered before: zero is the end of it.
-func (b *breaker) rest(d time.Duration) {
+func (b *Breaker) Rest(d time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.ordered = time.Now().Add(d)
 }
 
-// most is how many deliveries to ask for at once.
-func (b *breaker) most() int {
+// Most is how many deliveries to ask for at once.
+func (b *Breaker) Most() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.probation {
@@ -76,25 +79,25 @@ func (b *breaker) most() int {
 	return math.MaxInt
 }
 
-// fail counts a failure with a tenant's job and returns the pause that it causes.
-func (b *breaker) fail(tenant string, id job.ID) time.Duration {
+// Fail counts a failure with a tenant's job and returns the pause that it causes.
+func (b *Breaker) Fail(tenant string, id job.ID) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.failed == nil {
 		b.failed = map[job.ID]string{}
 	}
 	b.failed[id] = tenant
-	if len(b.failed) < breakerAfter || b.onlyTheirs() {
+	if len(b.failed) < BreakerAfter || b.onlyTheirs() {
 		return 0
 	}
-	d := min(100*time.Millisecond<<min(len(b.failed)-breakerAfter, 10), breakerMax)
+	d := min(100*time.Millisecond<<min(len(b.failed)-BreakerAfter, 10), breakerMax)
 	b.until = time.Now().Add(d)
 	return d
 }
 
 // onlyTheirs reports whether all that failed is one tenant's, while jobs of others
 // succeed. The caller holds the lock.
-func (b *breaker) onlyTheirs() bool {
+func (b *Breaker) onlyTheirs() bool {
 	whose := map[string]bool{}
 	for _, tenant := range b.failed {
 		whose[tenant] = true
@@ -113,8 +116,8 @@ func (b *breaker) onlyTheirs() bool {
 	return lately
 }
 
-// closed reports whether jobs may be taken now, any number of them.
-func (b *breaker) closed() bool {
+// Closed reports whether jobs may be taken now, any number of them.
+func (b *Breaker) Closed() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return !b.probation && time.Until(b.until) <= 0 && time.Until(b.ordered) <= 0
@@ -123,8 +126,8 @@ func (b *breaker) closed() bool {
 // waitStep is how soon it is noticed that a rest is over before its time.
 const waitStep = time.Second
 
-// wait returns when jobs may be taken, or ctx ends.
-func (b *breaker) wait(ctx context.Context) {
+// Wait returns when jobs may be taken, or ctx ends.
+func (b *Breaker) Wait(ctx context.Context) {
 	for ctx.Err() == nil {
 		b.mu.Lock()
 		left := max(time.Until(b.until), time.Until(b.ordered))
@@ -132,6 +135,6 @@ func (b *breaker) wait(ctx context.Context) {
 		if left <= 0 {
 			return
 		}
-		pause(ctx, min(left, waitStep))
+		pause.For(ctx, min(left, waitStep))
 	}
 }

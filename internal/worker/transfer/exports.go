@@ -1,4 +1,4 @@
-package worker
+package transfer
 
 import (
 	"bytes"
@@ -13,14 +13,13 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
 	"github.com/assay-run/assay/pkg/policy"
-	"github.com/assay-run/assay/pkg/store"
 )
 
 // exports takes what a session leaves behind to the object store, each time under a lease
 // of its own. A list at a place that is always the same says which of them counts, so
 // nobody has to hear of an export for it to be there.
 type exports struct {
-	*Worker
+	store  *Store
 	tenant string
 	id     job.ID
 	limits policy.Artifacts
@@ -28,33 +27,35 @@ type exports struct {
 	sealed atomic.Int64 // the export that counts; 0: none
 }
 
-func (w *Worker) exports(tenant string, id job.ID, p policy.Artifacts) live.Exporter {
-	e := &exports{Worker: w, tenant: tenant, id: id, limits: p}
+// Exports returns what takes the artifacts of a session.
+func (s *Store) Exports(tenant string, id job.ID, limits policy.Artifacts) live.Exporter {
+	e := &exports{store: s, tenant: tenant, id: id, limits: limits}
 	e.next.Store(int64(object.FirstExport))
 	return e
 }
 
 // Begin implements live.Exporter.
 func (e *exports) Begin() live.Exporting {
-	l := &lease{LeaseRef: store.LeaseRef{Job: e.id, Lease: job.Lease(e.next.Add(1) - 1)}}
-	return &exporting{e, &artifacts{objects: e.Objects, metrics: e.metrics, tenant: e.tenant, lease: l, limits: e.limits}}
+	return &exporting{e, e.store.Artifacts(e.owner(e.next.Add(1)-1), e.limits)}
 }
+
+func (e *exports) owner(export int64) Owner { return Owner{e.tenant, e.id, job.Lease(export)} }
 
 type exporting struct {
 	of   *exports
-	kept *artifacts
+	kept *Artifacts
 }
 
 // Collect implements live.Exporting.
 func (e *exporting) Collect(ctx context.Context, name string, size int64, r io.Reader) error {
-	return e.kept.collect(ctx, name, size, r)
+	return e.kept.Collect(ctx, name, size, r)
 }
 
 // Seal implements live.Exporting. The export before is removed: what fails there is
 // removed with the session's record.
 func (e *exporting) Seal(ctx context.Context, refused []string) error {
 	now := time.Now().UTC()
-	out := &job.Export{Artifacts: e.kept.list, Feedback: refused, ExportedAt: &now}
+	out := &job.Export{Artifacts: e.kept.Stored().Artifacts, Feedback: refused, ExportedAt: &now}
 	if out.Artifacts == nil {
 		out.Artifacts = []job.Artifact{}
 	}
@@ -66,13 +67,13 @@ func (e *exporting) Seal(ctx context.Context, refused []string) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	if _, err := retryPut(ctx, func() (object.Info, error) { return e.of.Objects.Put(ctx, key, bytes.NewReader(data)) }); err != nil {
+	if _, err := retryPut(ctx, func() (object.Info, error) { return e.of.store.Objects.Put(ctx, key, bytes.NewReader(data)) }); err != nil {
 		return fmt.Errorf("list the artifacts of a session: %w", err)
 	}
-	if before := e.of.sealed.Swap(int64(e.kept.lease.Lease)); before > 0 {
-		e.of.discard(ctx, e.of.tenant, &lease{LeaseRef: store.LeaseRef{Job: e.of.id, Lease: job.Lease(before)}})
+	if before := e.of.sealed.Swap(int64(e.kept.owner.Lease)); before > 0 {
+		e.of.store.Discard(ctx, e.of.owner(before))
 	}
 	return nil
 }

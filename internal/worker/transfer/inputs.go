@@ -1,4 +1,4 @@
-package worker
+package transfer
 
 import (
 	"context"
@@ -24,10 +24,10 @@ import (
 // than in the cache directory.
 const blobInMemory = 256 << 10
 
-// inputs fetches what programs are to read, before they get a slot. Blobs are
+// Inputs fetches what programs are to read, before they get a slot. Blobs are
 // shared by many jobs of a tenant, so they are fetched once and kept in a directory,
 // least recently used out first. Those of another tenant are not found in it.
-type inputs struct {
+type Inputs struct {
 	objects Objects
 	dir     string // empty: no cache, every blob in memory
 	limit   int64
@@ -39,9 +39,9 @@ type inputs struct {
 	total  int64
 }
 
-// newInputs begins with an empty cache: what another process left may be half
-// a file.
-func newInputs(objects Objects, dir string, limit int64) (*inputs, error) {
+// NewInputs returns inputs whose blobs are kept in dir, up to limit bytes; without dir none is
+// kept. It begins with an empty directory: what another process left may be half a file.
+func NewInputs(objects Objects, dir string, limit int64) (*Inputs, error) {
 	if dir != "" {
 		if err := os.RemoveAll(dir); err != nil {
 			return nil, fmt.Errorf("clear input cache: %w", err)
@@ -50,19 +50,20 @@ func newInputs(objects Objects, dir string, limit int64) (*inputs, error) {
 			return nil, fmt.Errorf("make input cache: %w", err)
 		}
 	}
-	return &inputs{objects: objects, dir: dir, limit: limit, sizes: map[string]int64{}}, nil
+	return &Inputs{objects: objects, dir: dir, limit: limit, sizes: map[string]int64{}}, nil
 }
 
-func (in *inputs) close() {
+// Close removes the cache.
+func (in *Inputs) Close() {
 	if in.dir != "" {
 		_ = os.RemoveAll(in.dir)
 	}
 }
 
-// fetch returns the inputs of a tenant's job, in the order of their paths, and a
-// function to call when they are no longer needed. The error is a *verdict if
-// the job is at fault.
-func (in *inputs) fetch(ctx context.Context, tenant string, files map[string]job.File) (out []runtime.File, release func(), err error) {
+// Fetch returns the inputs of a tenant's job, in the order of their paths, and a
+// function to call when they are no longer needed. The error is an
+// *InputError if the job is at fault.
+func (in *Inputs) Fetch(ctx context.Context, tenant string, files map[string]job.File) (out []runtime.File, release func(), err error) {
 	if len(files) == 0 {
 		return nil, func() {}, nil
 	}
@@ -86,23 +87,31 @@ func (in *inputs) fetch(ctx context.Context, tenant string, files map[string]job
 	return out, release, nil
 }
 
-func (in *inputs) one(ctx context.Context, tenant, path string, f job.File) (runtime.File, io.Closer, error) {
+// InputError is what is wrong with the files that a job names: nobody can fetch them.
+type InputError struct {
+	Path string
+	Why  string
+}
+
+func (e *InputError) Error() string { return fmt.Sprintf("files: %s: %s", e.Path, e.Why) }
+
+func (in *Inputs) one(ctx context.Context, tenant, path string, f job.File) (runtime.File, io.Closer, error) {
 	switch {
 	case f.Text != nil:
 		return runtime.File{Path: path, Data: []byte(*f.Text)}, nil, nil
 	case f.Base64 != nil:
 		data, err := base64.StdEncoding.DecodeString(*f.Base64)
 		if err != nil {
-			return runtime.File{}, nil, refuse("files: %s: not base64: %v", path, err)
+			return runtime.File{}, nil, &InputError{path, fmt.Sprintf("not base64: %v", err)}
 		}
 		return runtime.File{Path: path, Data: data}, nil, nil
 	}
 	file, c, err := in.blob(ctx, tenant, f.Blob)
 	switch {
 	case errors.Is(err, job.ErrNotFound):
-		return file, nil, refuse("files: %s: blob %s does not exist; upload it first", path, f.Blob)
+		return file, nil, &InputError{path, fmt.Sprintf("blob %s does not exist; upload it first", f.Blob)}
 	case errors.Is(err, job.ErrInvalid):
-		return file, nil, refuse("files: %s: %v", path, err)
+		return file, nil, &InputError{path, err.Error()}
 	case err != nil:
 		return file, nil, fmt.Errorf("input %s: %w", path, err)
 	}
@@ -111,7 +120,7 @@ func (in *inputs) one(ctx context.Context, tenant, path string, f job.File) (run
 }
 
 // blob returns a file without its path, and what to close after use.
-func (in *inputs) blob(ctx context.Context, tenant, ref string) (runtime.File, io.Closer, error) {
+func (in *Inputs) blob(ctx context.Context, tenant, ref string) (runtime.File, io.Closer, error) {
 	name, err := cacheName(tenant, ref)
 	if err != nil {
 		return runtime.File{}, nil, err
@@ -134,7 +143,7 @@ func (in *inputs) blob(ctx context.Context, tenant, ref string) (runtime.File, i
 
 // once is one download for all who want the blob at the same time. It must not end with the first of them. Who looked
 // for it in the cache just before another's download ended comes too late for that one, and needs none.
-func (in *inputs) once(ctx context.Context, tenant, ref, name string) (any, error) {
+func (in *Inputs) once(ctx context.Context, tenant, ref, name string) (any, error) {
 	v, err, _ := in.flight.Do(name, func() (any, error) {
 		if f := in.cached(name); f != nil {
 			return nil, f.Close()
@@ -164,8 +173,8 @@ func fromDisk(f *os.File) runtime.File {
 
 // download returns the bytes of a small blob, or nil after it put a large one
 // into the cache.
-func (in *inputs) download(ctx context.Context, tenant, ref, name string) (any, error) {
-	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
+func (in *Inputs) download(ctx context.Context, tenant, ref, name string) (any, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	r, size, err := in.objects.GetBlob(ctx, tenant, ref)
 	if err != nil {
@@ -192,7 +201,7 @@ func (in *inputs) download(ctx context.Context, tenant, ref, name string) (any, 
 }
 
 // cached opens a blob of the cache; nil if it is not there.
-func (in *inputs) cached(name string) *os.File {
+func (in *Inputs) cached(name string) *os.File {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if _, ok := in.sizes[name]; !ok {
@@ -206,7 +215,7 @@ func (in *inputs) cached(name string) *os.File {
 	return f
 }
 
-func (in *inputs) keep(name string, size int64) {
+func (in *Inputs) keep(name string, size int64) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if _, ok := in.sizes[name]; !ok {
@@ -223,7 +232,7 @@ func (in *inputs) keep(name string, size int64) {
 	}
 }
 
-func (in *inputs) touch(name string) {
+func (in *Inputs) touch(name string) {
 	if i := slices.Index(in.order, name); i >= 0 {
 		in.order = slices.Delete(in.order, i, i+1)
 	}

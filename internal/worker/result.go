@@ -4,50 +4,23 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
-	"time"
 
+	"github.com/assay-run/assay/internal/worker/transfer"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/object"
 	"github.com/assay-run/assay/pkg/queue"
 )
 
-// edge is how much of the head, and how much of the tail, of a stored output stays in
-// the result, in bytes of JSON.
-const edge = int(job.MaxInline) / 4
-
-// storeOutputs takes outputs that are too large for a result to the object store, and
-// leaves their heads and tails. Everything after the worker costs what a result has:
-// messages, statements, rows and pages. The error is ours: the store is away.
+// storeOutputs takes outputs that are too large for a result out of it.
 //
 // Dispatchers of older releases do not serve what is beside a result. While there are some
 // it is inside, as they know it, unless that makes it too large.
-func (a *attempt) storeOutputs(ctx context.Context, res *job.Result) error {
+func (a *attempt) storeOutputs(ctx context.Context, res *job.Result) (err error) {
 	if a.spoken.Load() < queue.ProtocolOutputs && outputsSize(res) <= int(job.MaxResult)/2 {
 		return nil
 	}
-	if err := a.storeOutput(ctx, &res.Stdout, "stdout", object.WholeOutput); err != nil {
-		return err
-	}
-	if err := a.storeOutput(ctx, &res.Stderr, "stderr", object.WholeOutput); err != nil {
-		return err
-	}
-	for i := range res.Steps {
-		if err := a.storeOutput(ctx, &res.Steps[i].Stdout, "stdout", i); err != nil {
-			return err
-		}
-		if err := a.storeOutput(ctx, &res.Steps[i].Stderr, "stderr", i); err != nil {
-			return err
-		}
-	}
-	chunks := 0
-	for _, c := range res.Output {
-		chunks += job.EncodedSize(c.Text) + len(`{"stream":"stdout","text":},`)
-	}
-	if chunks > int(job.MaxInline) {
-		res.Output = nil // the streams themselves are there
-	}
-	return nil
+	a.outputs, err = a.transfer.Outputs(ctx, a.owner(), res)
+	a.timings.CollectMS += job.Milliseconds(a.outputs.Took)
+	return err
 }
 
 // outputsSize is what all outputs take in a result, in bytes of JSON.
@@ -60,30 +33,6 @@ func outputsSize(res *job.Result) int {
 		n += job.EncodedSize(c.Text)
 	}
 	return n
-}
-
-// storeOutput stores one, unless it is small.
-func (a *attempt) storeOutput(ctx context.Context, o *job.Output, stream string, step int) error {
-	if 6*len(o.Text) < int(job.MaxInline) || job.EncodedSize(o.Text) <= int(job.MaxInline) { // no byte takes more than 6
-		return nil
-	}
-	began := time.Now()
-	key, err := object.OutputKey(a.claimed.Tenant, a.lease.Job, a.lease.Lease, stream, step)
-	if err != nil {
-		return fmt.Errorf("store %s: %w", stream, err)
-	}
-	a.outputs.any = true // before it is tried: part of it may be there after an error
-	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
-	defer cancel()
-	info, err := putAgain(ctx, a.Objects, key, o.Text)
-	if err != nil {
-		return fmt.Errorf("store %s: %w", stream, err)
-	}
-	a.outputs.n, a.outputs.bytes = a.outputs.n+1, a.outputs.bytes+info.Bytes
-	a.timings.CollectMS += since(began)
-	o.Stored = &job.StoredOutput{Bytes: info.Bytes, SHA256: info.SHA256, Object: key}
-	o.Text = job.Edges(o.Text, edge, "in the stored output only")
-	return nil
 }
 
 // bounded encodes a result that is no larger than job.MaxResult. What is larger ends as
@@ -128,7 +77,7 @@ func withoutValues(res *job.Result) string {
 // withoutAnything leaves how it ended and what it used.
 func withoutAnything(res *job.Result) string {
 	res.Steps, res.Artifacts, res.Packages, res.Network, res.Exception = nil, nil, nil, nil, nil
-	res.Stdout.Text, res.Stderr.Text = job.Edges(res.Stdout.Text, edge, "left out"), job.Edges(res.Stderr.Text, edge, "left out")
+	res.Stdout.Text, res.Stderr.Text = job.Edges(res.Stdout.Text, transfer.Edge, "left out"), job.Edges(res.Stderr.Text, transfer.Edge, "left out")
 	if res.Tests != nil {
 		res.Tests.Cases = []job.CaseResult{}
 	}
@@ -141,8 +90,8 @@ var mostInline, mostResult = job.MaxInline.String(), job.MaxResult.String()
 // limits are the rows of the record about its own size.
 func (a *attempt) limits() []job.Enforcement {
 	how := "outputs above it are kept beside the result: none"
-	if a.outputs.n > 0 {
-		how = fmt.Sprintf("outputs above it are kept beside the result: %d of %d bytes", a.outputs.n, a.outputs.bytes)
+	if a.outputs.N > 0 {
+		how = fmt.Sprintf("outputs above it are kept beside the result: %d of %d bytes", a.outputs.N, a.outputs.Bytes)
 	}
 	return []job.Enforcement{
 		{Capability: "output", Requested: mostInline, Applied: mostInline, Mechanism: how, Level: job.LevelRuntime},
@@ -151,9 +100,4 @@ func (a *attempt) limits() []job.Enforcement {
 			Mechanism: "the worker encodes the result: a larger one ends as output_limit, without what is large", Level: job.LevelRuntime,
 		},
 	}
-}
-
-// putAgain uploads what is in memory, again if the store is away.
-func putAgain(ctx context.Context, objects Objects, key, data string) (object.Info, error) {
-	return retryPut(ctx, func() (object.Info, error) { return objects.Put(ctx, key, strings.NewReader(data)) })
 }

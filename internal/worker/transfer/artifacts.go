@@ -1,12 +1,10 @@
-package worker
+package transfer
 
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"path"
 	"strings"
@@ -18,48 +16,57 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-const (
-	// transferTimeout is how long one object may take to or from the store.
-	transferTimeout = 5 * time.Minute
-	// artifactInMemory is the largest artifact, in bytes, that is held in
-	// memory, so that its upload can be repeated.
-	artifactInMemory = 4 << 20
-	// uploadTries is how often an upload is tried before the attempt is ours
-	// to hand back.
-	uploadTries = 4
-)
+// artifactInMemory is the largest artifact, in bytes, that is held in memory, so that
+// its upload can be repeated.
+const artifactInMemory = 4 << 20
 
-// artifacts takes what one attempt leaves behind to the object store. The
+// Artifacts takes what one attempt leaves behind to the object store. The
 // runtime has opened the files and applied the limits; they are checked again
 // here, because here is the last place to do it.
-type artifacts struct {
-	objects Objects
-	metrics *metrics
-	tenant  string
-	lease   *lease
-	limits  policy.Artifacts
+type Artifacts struct {
+	store  *Store
+	owner  Owner
+	limits policy.Artifacts
 
-	mu    sync.Mutex
-	list  []job.Artifact
-	bytes int64
-	took  time.Duration
-	first time.Time // when the first began
-	last  time.Time // when the last ended
+	mu     sync.Mutex
+	stored Stored
 }
 
-// collect is a runtime.Collector.
-func (as *artifacts) collect(ctx context.Context, name string, size int64, r io.Reader) error {
+// Stored is what an attempt has left so far.
+type Stored struct {
+	Artifacts []job.Artifact
+	Bytes     int64
+	Took      time.Duration
+	First     time.Time // when the first began
+	Last      time.Time // when the last ended
+}
+
+// Artifacts returns what takes an attempt's artifacts.
+func (s *Store) Artifacts(o Owner, limits policy.Artifacts) *Artifacts {
+	return &Artifacts{store: s, owner: o, limits: limits}
+}
+
+// Stored returns what has been stored.
+func (as *Artifacts) Stored() Stored {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	return as.stored
+}
+
+// Collect is a runtime.Collector.
+func (as *Artifacts) Collect(ctx context.Context, name string, size int64, r io.Reader) error {
 	began := time.Now()
 	as.mu.Lock()
 	defer as.mu.Unlock()
-	if as.first.IsZero() {
-		as.first = began
+	st := &as.stored
+	if st.First.IsZero() {
+		st.First = began
 	}
-	defer func() { as.last = time.Now(); as.took += as.last.Sub(began) }()
-	if len(as.list) >= as.limits.MaxFiles || as.bytes+size > int64(as.limits.MaxBytes) {
+	defer func() { st.Last = time.Now(); st.Took += st.Last.Sub(began) }()
+	if len(st.Artifacts) >= as.limits.MaxFiles || st.Bytes+size > int64(as.limits.MaxBytes) {
 		return fmt.Errorf("artifact %s: %w: above the policy's max_files or max_bytes", name, job.ErrTooLarge)
 	}
-	key, err := object.ArtifactKey(as.tenant, as.lease.Job, as.lease.Lease, name)
+	key, err := object.ArtifactKey(as.owner.Tenant, as.owner.Job, as.owner.Lease, name)
 	if err != nil {
 		return err
 	}
@@ -68,9 +75,11 @@ func (as *artifacts) collect(ctx context.Context, name string, size int64, r io.
 	if err != nil {
 		return fmt.Errorf("artifact %s: %w", name, err)
 	}
-	as.bytes += info.Bytes
-	as.metrics.kept(ctx, info.Bytes)
-	as.list = append(as.list, job.Artifact{
+	st.Bytes += info.Bytes
+	if as.store.Kept != nil {
+		as.store.Kept(ctx, info.Bytes)
+	}
+	st.Artifacts = append(st.Artifacts, job.Artifact{
 		Path: name, Bytes: info.Bytes, SHA256: info.SHA256, Object: key,
 		MediaType: mediaType(name, head.head),
 	})
@@ -78,28 +87,17 @@ func (as *artifacts) collect(ctx context.Context, name string, size int64, r io.
 }
 
 // put uploads, again if the store is away and the bytes are still to be had.
-func (as *artifacts) put(ctx context.Context, key string, size int64, r io.Reader) (object.Info, error) {
-	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
+func (as *Artifacts) put(ctx context.Context, key string, size int64, r io.Reader) (object.Info, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if size > artifactInMemory {
-		return as.objects.Put(ctx, key, r)
+		return as.store.Objects.Put(ctx, key, r)
 	}
 	data, err := io.ReadAll(r)
 	if err != nil {
 		return object.Info{}, err
 	}
-	return retryPut(ctx, func() (object.Info, error) { return as.objects.Put(ctx, key, bytes.NewReader(data)) })
-}
-
-// retryPut uploads, again while the store is away.
-func retryPut(ctx context.Context, put func() (object.Info, error)) (object.Info, error) {
-	for try, wait := 1, 100*time.Millisecond; ; try, wait = try+1, 4*wait {
-		info, err := put()
-		if err == nil || !errors.Is(err, job.ErrUnavailable) || try == uploadTries || ctx.Err() != nil {
-			return info, err
-		}
-		pause(ctx, wait)
-	}
+	return retryPut(ctx, func() (object.Info, error) { return as.store.Objects.Put(ctx, key, bytes.NewReader(data)) })
 }
 
 // sniffer remembers the first bytes that pass, to tell a media type by them.
@@ -134,18 +132,4 @@ func mediaType(name string, head []byte) string {
 		return t
 	}
 	return http.DetectContentType(head)
-}
-
-// discard removes what a lease stored: its result is not the record. What cannot
-// be removed now is swept as orphaned later.
-func (w *Worker) discard(ctx context.Context, tenant string, l *lease) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
-	defer cancel()
-	prefix, err := object.AttemptPrefix(tenant, l.Job, l.Lease)
-	if err == nil {
-		_, err = w.Objects.DeletePrefix(ctx, prefix)
-	}
-	if err != nil {
-		slog.WarnContext(ctx, "artifacts of a lost attempt remain", "job", l.Job, "lease", l.Lease, "error", err)
-	}
 }

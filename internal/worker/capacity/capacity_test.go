@@ -1,4 +1,4 @@
-package worker
+package capacity
 
 import (
 	"context"
@@ -8,44 +8,48 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestCapacityBoundsWhatRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCapacity(100, 0, 2, job.GiB)
+		c := New(Limits{Slots: 100, CPU: 2, Memory: job.GiB})
 		ctx := t.Context()
-		half := need{1000, int64(256 * job.MiB)}
+		half := Need{1000, int64(256 * job.MiB)}
 		first, second := mustEnter(t, c, half), mustEnter(t, c, half)
-		var large *stay
+		var large *Stay
 		got := make(chan string, 3)
-		go func() { large, _ = c.enter(ctx, need{2000, 1}); got <- "large" }()
+		go func() { large, _ = c.Enter(ctx, Need{2000, 1}); got <- "large" }()
 		synctest.Wait()
-		go func() { _, _ = c.enter(ctx, need{1, 1}); got <- "small" }()
+		go func() { _, _ = c.Enter(ctx, Need{1, 1}); got <- "small" }()
 		synctest.Wait()
-		first.leave()
+		first.Leave()
 		synctest.Wait()
 		select {
 		case who := <-got:
 			t.Fatalf("%s was let in: nobody may overtake, and the large one does not fit yet", who)
 		default:
 		}
-		second.leave()
+		second.Leave()
 		if who := <-got; who != "large" {
 			t.Fatalf("%s came first", who)
 		}
-		large.leave()
+		large.Leave()
 		if who := <-got; who != "small" {
 			t.Fatalf("got %s", who)
 		}
 	})
 }
 
-func mustEnter(t *testing.T, c *capacity, n need) *stay {
+func mustEnter(t *testing.T, c *Capacity, n Need) *Stay {
 	t.Helper()
-	room, err := c.enter(t.Context(), n)
+	room, err := c.Enter(t.Context(), n)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,12 +60,12 @@ func mustEnter(t *testing.T, c *capacity, n need) *stay {
 // the most that may.
 func TestLongRunningJobsLeaveRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCapacity(2, 3, 2, 1000)
-		if n := c.hold(9); n != 2 {
+		c := New(Limits{Slots: 2, LongRunning: 3, CPU: 2, Memory: 1000})
+		if n := c.Hold(9); n != 2 {
 			t.Fatalf("hold = %d, want 2", n)
 		}
-		one := need{1000, 200}
-		var rooms []*stay
+		one := Need{1000, 200}
+		var rooms []*Stay
 		for i := range 4 {
 			began := time.Now()
 			rooms = append(rooms, mustEnter(t, c, one))
@@ -74,18 +78,20 @@ func TestLongRunningJobsLeaveRoom(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Hour)
-		if c.old != 3 || c.used != (need{1000, 800}) || c.oldMem != 600 || c.longRunning() != 3 {
+		synctest.Wait()
+		if c.old != 3 || c.used != (Need{1000, 800}) || c.oldMem != 600 || c.LongRunning() != 3 {
 			t.Errorf("%d run for long, with %d bytes; used %+v", c.old, c.oldMem, c.used)
 		}
-		rooms[0].leave()
+		rooms[0].Leave()
 		time.Sleep(2 * youngFor)
+		synctest.Wait()
 		if c.old != 3 {
 			t.Errorf("%d run for long after one has left, want 3", c.old)
 		}
 		for _, r := range rooms[1:] {
-			r.leave()
+			r.Leave()
 		}
-		if c.used != (need{}) || c.old != 0 || c.oldMem != 0 {
+		if c.used != (Need{}) || c.old != 0 || c.oldMem != 0 {
 			t.Errorf("at the end: used %+v, %d run for long", c.used, c.old)
 		}
 	})
@@ -93,55 +99,56 @@ func TestLongRunningJobsLeaveRoom(t *testing.T) {
 
 func TestCapacityWaitEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCapacity(10, 0, 1, 0)
-		held := mustEnter(t, c, need{1000, 0})
+		c := New(Limits{Slots: 10, CPU: 1})
+		held := mustEnter(t, c, Need{1000, 0})
 		ctx, end := context.WithCancelCause(t.Context())
+		errOver := errors.New("over")
 		var errs [2]error
 		var wg sync.WaitGroup
-		wg.Go(func() { _, errs[0] = c.enter(ctx, need{1000, 0}) })
+		wg.Go(func() { _, errs[0] = c.Enter(ctx, Need{1000, 0}) })
 		synctest.Wait()
-		wg.Go(func() { _, errs[1] = c.enter(t.Context(), need{500, 0}) })
+		wg.Go(func() { _, errs[1] = c.Enter(t.Context(), Need{500, 0}) })
 		synctest.Wait()
-		end(errDrained)
+		end(errOver)
 		synctest.Wait()
-		held.leave()
+		held.Leave()
 		wg.Wait()
-		if !errors.Is(errs[0], errDrained) || errs[1] != nil {
+		if !errors.Is(errs[0], errOver) || errs[1] != nil {
 			t.Errorf("enter = %v and %v", errs[0], errs[1])
 		}
 	})
 }
 
 func TestCapacityTakesJobsLargerThanItsCores(t *testing.T) {
-	c := newCapacity(10, 0, 2, job.GiB)
-	mustEnter(t, c, need{64000, 1}).leave()
-	if c.used != (need{}) {
+	c := New(Limits{Slots: 10, CPU: 2, Memory: job.GiB})
+	mustEnter(t, c, Need{64000, 1}).Leave()
+	if c.used != (Need{}) {
 		t.Errorf("used = %+v after everybody left", c.used)
 	}
-	if !c.tooLarge(need{1, int64(2 * job.GiB)}) || c.tooLarge(need{64000, 1}) {
+	if !c.TooLarge(Need{1, int64(2 * job.GiB)}) || c.TooLarge(Need{64000, 1}) {
 		t.Error("only memory makes a job too large")
 	}
 }
 
 func TestFetchesAreSizedByTheJobsOfLate(t *testing.T) {
-	c := newCapacity(100, 0, 8, 0)
-	n := c.hold(100)
+	c := New(Limits{Slots: 100, CPU: 8})
+	n := c.Hold(100)
 	if n != 16 { // default jobs of one core, as many again ahead
 		t.Fatalf("hold = %d, want 16", n)
 	}
-	c.free(n)
+	c.Free(n)
 	for range 100 {
-		c.learn(need{4000, 0}, time.Hour)
+		c.learn(Need{4000, 0}, time.Hour)
 	}
-	if n := c.hold(100); n != 2 { // four cores each, long: no more than can run
+	if n := c.Hold(100); n != 2 { // four cores each, long: no more than can run
 		t.Errorf("hold = %d, want 2", n)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := c.waitForRoom(ctx); err == nil {
+	if err := c.WaitForRoom(ctx); err == nil {
 		t.Error("there is room")
 	}
-	if unbounded := newCapacity(512, 0, 0, 0); unbounded.room() != 512 {
+	if unbounded := New(Limits{Slots: 512}); unbounded.room() != 512 {
 		t.Errorf("without bounds there is room for %d, want every slot", unbounded.room())
 	}
 }
@@ -158,9 +165,9 @@ func TestJobsAreHeldAheadByTheirTime(t *testing.T) {
 		{2 * time.Second, 2},
 		{0, 64}, // no more than the slots
 	} {
-		c := newCapacity(64, 0, 2, 0)
+		c := New(Limits{Slots: 64, CPU: 2})
 		for range 200 {
-			c.learn(need{1000, 0}, tt.typical)
+			c.learn(Need{1000, 0}, tt.typical)
 		}
 		if got := c.room(); got != tt.room {
 			t.Errorf("jobs of %v: room for %d, want %d", tt.typical, got, tt.room)
@@ -168,61 +175,44 @@ func TestJobsAreHeldAheadByTheirTime(t *testing.T) {
 	}
 }
 
-// Slots of an occupied worker come free one by one: it does not pull for each.
-func TestPullsOfAnOccupiedWorkerGather(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := &Worker{}
-		w.pulled.Store(time.Now().UnixNano())
-		waits := func(what string, want time.Duration) {
-			t.Helper()
-			began := time.Now()
-			w.gatherRoom(t.Context())
-			if d := time.Since(began); d != want {
-				t.Errorf("%s waits for %v before it pulls again, want %v", what, d, want)
-			}
-		}
-		waits("an idle worker", 0)
-		w.underway.Store(occupiedBy)
-		waits("an occupied worker", pullRest)
-		waits("an occupied worker that has rested", 0)
-	})
-}
-
 // Jobs that were short become long: what was held ahead does not wait behind them
 // for ever, and no more is fetched to share that fate.
 func TestHeldJobsLeaveALineThatStands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCapacity(64, 0, 2, 0)
-		one := need{1000, 0}
+		c := New(Limits{Slots: 64, CPU: 2})
+		one := Need{1000, 0}
 		for range 200 {
 			c.learn(one, time.Millisecond)
 		}
-		n := c.hold(16)
+		n := c.Hold(16)
 		if n != 16 {
 			t.Fatalf("hold = %d, want 16", n)
 		}
 		ends := make(chan error, n)
 		for range n {
 			go func() {
-				room, err := c.enter(t.Context(), one)
+				room, err := c.Enter(t.Context(), one)
 				if err == nil {
 					time.Sleep(time.Minute)
-					room.leave()
+					room.Leave()
 				}
-				c.free(1)
+				c.Free(1)
 				ends <- err
 			}()
 		}
 		began := time.Now()
 		for range n - 4 {
-			if err := <-ends; !errors.Is(err, errQueueFull) {
-				t.Fatalf("a job that waited ended with %v, want %v", err, errQueueFull)
+			if err := <-ends; !errors.Is(err, ErrQueueFull) {
+				t.Fatalf("a job that waited ended with %v, want %v", err, ErrQueueFull)
 			}
 		}
 		if d := time.Since(began); d > 2*shortRun {
 			t.Errorf("they waited for %v", d)
 		}
-		if room := c.room(); room > 0 {
+		c.mu.Lock()
+		room := c.room()
+		c.mu.Unlock()
+		if room > 0 {
 			t.Errorf("there is room for %d more, while nobody has come further", room)
 		}
 		for range 4 { // two run, and two are next
@@ -230,7 +220,7 @@ func TestHeldJobsLeaveALineThatStands(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if c.used != (need{}) || c.held != 0 || len(c.waiting) != 0 {
+		if c.used != (Need{}) || c.held != 0 || len(c.waiting) != 0 {
 			t.Errorf("at the end: used %+v, %d held, %d waiting", c.used, c.held, len(c.waiting))
 		}
 	})
@@ -240,10 +230,10 @@ func TestHeldJobsLeaveALineThatStands(t *testing.T) {
 // total, and all of it is free at the end.
 func TestCapacityNeverOvercommits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := newCapacity(8, 0, 4, 1000)
+		c := New(Limits{Slots: 8, CPU: 4, Memory: 1000})
 		var wg sync.WaitGroup
 		for range rapid.IntRange(1, 30).Draw(t, "jobs") {
-			n := need{rapid.Int64Range(0, 9000).Draw(t, "milli"), rapid.Int64Range(0, 1000).Draw(t, "mem")}
+			n := Need{rapid.Int64Range(0, 9000).Draw(t, "milli"), rapid.Int64Range(0, 1000).Draw(t, "mem")}
 			impatient := rapid.Bool().Draw(t, "impatient")
 			wg.Go(func() {
 				ctx, cancel := context.WithCancel(context.Background())
@@ -251,21 +241,57 @@ func TestCapacityNeverOvercommits(t *testing.T) {
 				if impatient {
 					go cancel()
 				}
-				room, err := c.enter(ctx, n)
+				room, err := c.Enter(ctx, n)
 				if err != nil {
 					return
 				}
 				c.mu.Lock()
-				if c.used.milli > c.total.milli || c.used.mem > c.total.mem {
+				if c.used.Milli > c.total.Milli || c.used.Memory > c.total.Memory {
 					t.Errorf("used %+v of %+v", c.used, c.total)
 				}
 				c.mu.Unlock()
-				room.leave()
+				room.Leave()
 			})
 		}
 		wg.Wait()
-		if c.used != (need{}) || len(c.waiting) != 0 {
+		if c.used != (Need{}) || len(c.waiting) != 0 {
 			t.Fatalf("at the end: used %+v, %d waiting", c.used, len(c.waiting))
 		}
 	})
+}
+
+// What was not asked for has a slot while fewer jobs are under way than are worth holding, even
+// if fetches hold all of them.
+func TestSeize(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		held, underway int
+		want           bool
+	}{
+		"idle":                        {0, 0, true},
+		"fetches hold every slot":     {4, 0, true},
+		"one is under way":            {4, 3, true},
+		"as many as are worth it":     {4, 4, false},
+		"one more, for those fetches": {5, 4, false},
+	} {
+		c := New(Limits{Slots: 4})
+		c.held = tt.held
+		if got := c.Seize(tt.underway); got != tt.want {
+			t.Errorf("%s: %t, want %t", name, got, tt.want)
+		}
+		want := tt.held
+		if tt.want {
+			want++
+		}
+		if got := c.Busy(); got != want {
+			t.Errorf("%s: %d slots are held, want %d", name, got, want)
+		}
+	}
+}
+
+func TestNeedOf(t *testing.T) {
+	t.Parallel()
+	if got, want := NeedOf(policy.Policy{CPU: 1.5, Memory: job.GiB}), (Need{1500, int64(job.GiB)}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
 }

@@ -1,0 +1,100 @@
+package health
+
+import (
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// After a quarantine one job is taken at a time, until one has come to a result.
+func TestQuarantineAndProbation(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b, began := &Breaker{}, time.Now()
+		if b.Wait(t.Context()); time.Since(began) > 0 || b.Most() != math.MaxInt {
+			t.Error("held back for nothing")
+		}
+		b.Quarantine(t.Context(), time.Minute)
+		b.OK("a") // of an attempt that had begun before
+		if b.Wait(t.Context()); time.Since(began) < time.Minute {
+			t.Errorf("taking jobs again after %v", time.Since(began))
+		}
+		time.Sleep(time.Millisecond)
+		if b.Most() != 1 {
+			t.Errorf("on probation it asks for %d", b.Most())
+		}
+		if b.OK("a"); b.Most() != math.MaxInt {
+			t.Error("probation never ends")
+		}
+	})
+}
+
+func TestOneTenantsFailuresAreNoReasonToRest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := &Breaker{}
+		for range 10 { // one job again and again
+			b.Fail("a", "1")
+		}
+		if !b.Closed() {
+			t.Error("rests because of one job")
+		}
+		b.OK("b")
+		for _, id := range []job.ID{"1", "2", "3", "4"} {
+			b.Fail("a", id)
+		}
+		if !b.Closed() {
+			t.Error("rests because of one tenant")
+		}
+		if b.Fail("c", "5") == 0 {
+			t.Error("does not rest though two tenants' jobs fail")
+		}
+		b.OK("a")
+		time.Sleep(breakerPast + time.Second)
+		for _, id := range []job.ID{"1", "2", "3"} {
+			b.Fail("a", id)
+		}
+		if b.Closed() {
+			t.Error("does not rest though nothing has worked for long")
+		}
+	})
+}
+
+// TestOrderedRestEndsEarly: a worker does not sit out what it was told before.
+func TestOrderedRestEndsEarly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b, began := &Breaker{}, time.Now()
+		b.Quarantine(t.Context(), time.Hour)
+		time.AfterFunc(time.Minute, func() { b.Rest(0) })
+		if b.Wait(t.Context()); time.Since(began) > time.Minute+waitStep {
+			t.Errorf("it rested for %v", time.Since(began))
+		}
+		if b.Most() != 1 {
+			t.Error("a quarantine that is ended early has no probation")
+		}
+	})
+}
+
+// Each failure beyond the first few makes the pause twice as long, up to the longest.
+func TestPausesOfTheBreaker(t *testing.T) {
+	t.Parallel()
+	b := &Breaker{}
+	for i, want := range []time.Duration{
+		0, 0, 100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond, 800 * time.Millisecond,
+		1600 * time.Millisecond, 3200 * time.Millisecond, 6400 * time.Millisecond, 12800 * time.Millisecond, breakerMax, breakerMax, breakerMax,
+	} {
+		if got := b.Fail("a", job.ID(rune('a'+i))); got != want {
+			t.Errorf("failure %d: a pause of %v, want %v", i+1, got, want)
+		}
+	}
+	if b.Closed() {
+		t.Error("jobs are taken all the same")
+	}
+	if b.OK("a"); !b.Closed() || b.Fail("a", "z") != 0 {
+		t.Error("what failed before a success counts")
+	}
+}

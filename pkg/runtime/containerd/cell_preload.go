@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	goruntime "runtime"
 	"strconv"
@@ -36,6 +35,7 @@ import (
 type preload struct {
 	preloadKey
 	slot   *cellSlot
+	runs   runtime.Process
 	conn   *packet.Conn
 	frozen *frozen
 	parent *zygote          // of its forks
@@ -75,7 +75,12 @@ func (c *cell) newPreload(ctx context.Context, key preloadKey, memory job.Size) 
 		return nil, err
 	}
 	p := &preload{preloadKey: key, slot: s, names: map[string]bool{}, known: map[string]known{}, over: make(chan struct{}), ended: make(chan struct{})}
-	p.end = sync.OnceFunc(func() { close(p.over) })
+	p.end = sync.OnceFunc(func() {
+		close(p.over)
+		if p.runs != nil {
+			p.runs.Stop()
+		}
+	})
 	defer func() {
 		if err != nil {
 			p.end()
@@ -125,22 +130,18 @@ func (p *preload) run(ctx context.Context, memory job.Size) error {
 	pol := policy.Default()
 	pol.Isolation, pol.CPU, pol.Memory, pol.Processes = policy.Cell, float64(p.cores), memory, preloadProcesses
 	pol.Wall, pol.CPUTime, pol.OpenFiles = preloadLife, preloadLife, int(open.Max) // programs may lower it
+	p.runs, err = p.slot.Start(context.WithoutCancel(ctx), runtime.Attempt{
+		Service: sandbox.PreloadService, Plan: &policy.Plan{Policy: pol}, Link: link,
+	})
+	_ = link.Close()
+	if err != nil {
+		p.conn.Close()
+		return &unusable{"it cannot be started: " + err.Error()}
+	}
 	go func() {
 		defer close(p.ended)
-		defer link.Close()
-		_, _ = p.slot.Run(context.WithoutCancel(ctx), runtime.Attempt{
-			Service: sandbox.PreloadService, Plan: &policy.Plan{Policy: pol}, Link: link, Converse: p.wait,
-		})
+		_, _ = p.runs.Wait()
 	}()
-	return nil
-}
-
-// wait is the conversation of p.
-func (p *preload) wait(ctx context.Context, _ net.Conn) error {
-	select {
-	case <-p.over:
-	case <-ctx.Done():
-	}
 	return nil
 }
 

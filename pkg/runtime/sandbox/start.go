@@ -56,7 +56,7 @@ func (s *Stream) stop() <-chan struct{} {
 func (s *Stream) end() {
 	if s != nil {
 		_ = s.theirs.Close()
-		_, _ = s.conn.CloseRead(), s.conn.CloseWrite()
+		_, _ = s.conn.CloseWrite(), s.conn.CloseRead()
 	}
 }
 

@@ -34,18 +34,18 @@ import (
 // of a plain one.
 type preload struct {
 	preloadKey
-	slot   *cellSlot
-	runs   runtime.Process
-	conn   *packet.Conn
-	frozen *frozen
-	parent *zygote          // of its forks
-	known  map[string]known // about its modules
-	names  map[string]bool  // top-level names of all that was imported
-	memory int64
-	nets   networks      // of its forks
-	over   chan struct{} // closed when it shall end
-	end    func()
-	ended  chan struct{} // closed when its program has ended
+	slot    *cellSlot
+	program runtime.Process
+	conn    *packet.Conn
+	frozen  *frozen
+	parent  *zygote          // of its forks
+	known   map[string]known // about its modules
+	names   map[string]bool  // top-level names of all that was imported
+	memory  int64
+	nets    networks      // of its forks
+	over    chan struct{} // closed when it shall end
+	end     func()
+	ended   chan struct{} // closed when its program has ended
 }
 
 // preloadLink is the descriptor of its connection to the worker.
@@ -77,8 +77,8 @@ func (c *cell) newPreload(ctx context.Context, key preloadKey, memory job.Size) 
 	p := &preload{preloadKey: key, slot: s, names: map[string]bool{}, known: map[string]known{}, over: make(chan struct{}), ended: make(chan struct{})}
 	p.end = sync.OnceFunc(func() {
 		close(p.over)
-		if p.runs != nil {
-			p.runs.Stop()
+		if p.program != nil {
+			p.program.Stop()
 		}
 	})
 	defer func() {
@@ -130,7 +130,7 @@ func (p *preload) run(ctx context.Context, memory job.Size) error {
 	pol := policy.Default()
 	pol.Isolation, pol.CPU, pol.Memory, pol.Processes = policy.Cell, float64(p.cores), memory, preloadProcesses
 	pol.Wall, pol.CPUTime, pol.OpenFiles = preloadLife, preloadLife, int(open.Max) // programs may lower it
-	p.runs, err = p.slot.Start(context.WithoutCancel(ctx), runtime.Attempt{
+	p.program, err = p.slot.Start(context.WithoutCancel(ctx), runtime.Attempt{
 		Service: sandbox.PreloadService, Plan: &policy.Plan{Policy: pol}, Link: link,
 	})
 	_ = link.Close()
@@ -140,7 +140,7 @@ func (p *preload) run(ctx context.Context, memory job.Size) error {
 	}
 	go func() {
 		defer close(p.ended)
-		_, _ = p.runs.Wait()
+		_, _ = p.program.Wait()
 	}()
 	return nil
 }

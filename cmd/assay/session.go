@@ -36,7 +36,7 @@ func (c *sessionCmd) Run(a *app) error {
 	p := &prompt{app: a, fleet: fleet, id: s.ID, kind: c.Kind, ctx: context.WithoutCancel(a.ctx)}
 	defer func() { _, _ = fleet.CloseSession(p.ctx, s.ID) }() // else its idle timeout does
 	if in, ok := a.stdin.(*os.File); ok && term.IsTerminal(int(in.Fd())) {
-		return p.converse(in)
+		return p.interact(in)
 	}
 	text, err := io.ReadAll(a.stdin)
 	if err != nil {
@@ -55,8 +55,8 @@ type prompt struct {
 	ctx   context.Context
 }
 
-// converse executes what is typed, with history, until control-D.
-func (p *prompt) converse(in *os.File) error {
+// interact executes what is typed, with history, until control-D.
+func (p *prompt) interact(in *os.File) error {
 	fd := int(in.Fd())
 	cooked, err := term.MakeRaw(fd)
 	if err != nil {

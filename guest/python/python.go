@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Service is a program that serves the worker on a conversation: Function of Module
+// Service is a program that serves the worker on a stream: Function of Module
 // is called with its descriptor. Interpreters that wait for such programs have the
 // module, and any other is lent its source.
 type Service struct {

@@ -12,13 +12,6 @@ import (
 	"unicode/utf8"
 )
 
-// notYet are words of the glossary's last column that the tree still uses, with the reason. One that is gone fails the
-// test.
-var notYet = map[string]string{
-	"converse":     "goes with runtime.Converse, when a slot starts its program with a stream instead of a callback",
-	"conversation": "as converse",
-}
-
 // wordsMayStand reports whether words that are not used may stand in a file: where they are listed, and in what is never
 // rewritten.
 func wordsMayStand(name string) bool {
@@ -35,7 +28,6 @@ func TestWords(t *testing.T) {
 		}
 	}
 	pattern := unused(slices.Sorted(maps.Keys(replaced)))
-	seen := map[string]bool{}
 	err := walk(func(name, file string) error {
 		raw, err := os.ReadFile(file)
 		if err != nil || wordsMayStand(name) || !utf8.Valid(raw) {
@@ -43,21 +35,13 @@ func TestWords(t *testing.T) {
 		}
 		for n, line := range bytes.Split(raw, []byte("\n")) {
 			for _, found := range pattern.FindAll(line, -1) {
-				word := strings.ToLower(string(found))
-				if seen[word] = true; notYet[word] == "" {
-					t.Errorf("%s:%d: %q: docs/glossary.md says %q for it", name, n+1, found, replaced[word])
-				}
+				t.Errorf("%s:%d: %q: docs/glossary.md says %q for it", name, n+1, found, replaced[strings.ToLower(string(found))])
 			}
 		}
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
-	}
-	for word := range notYet {
-		if !seen[word] {
-			t.Errorf("%q is gone: take it from notYet", word)
-		}
 	}
 }
 

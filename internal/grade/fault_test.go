@@ -3,6 +3,7 @@ package grade
 import (
 	"context"
 	"encoding/json"
+	"net"
 	"strings"
 	"testing"
 
@@ -172,6 +173,19 @@ type bare struct{}
 func (bare) Close() {}
 
 func (bare) Run(context.Context, runtime.Attempt) (*runtime.Report, error) {
+	return unbegun{}.Wait()
+}
+
+func (bare) Start(context.Context, runtime.Attempt) (runtime.Process, error) { return unbegun{}, nil }
+
+// unbegun is a program for which there is no interpreter.
+type unbegun struct{}
+
+func (unbegun) Conn() net.Conn { return nil }
+
+func (unbegun) Stop() {}
+
+func (unbegun) Wait() (*runtime.Report, error) {
 	code := 127
 	return &runtime.Report{Result: job.Result{Outcome: job.Failed, ExitCode: &code, Message: "cannot run python3: no such program"}}, nil
 }

@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -28,102 +30,120 @@ type local struct{}
 func (local) Close() {}
 
 func (local) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report, error) {
-	wall := a.Plan.Policy.Wall.D()
-	ctx, cancel := context.WithTimeout(ctx, wall)
-	defer cancel()
-	rep := &runtime.Report{StartedAt: time.Now()}
-	var out, errs bytes.Buffer
-	var cmd *exec.Cmd
-	if c := a.Program.Command; c != nil {
-		dir, err := os.MkdirTemp("", "grade")
-		if err != nil {
+	dir, err := os.MkdirTemp("", "grade")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	for _, f := range a.Files {
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(f.Path)), f.Data, 0o600); err != nil {
 			return nil, err
 		}
-		defer os.RemoveAll(dir)
-		for _, f := range a.Files {
-			if err := os.WriteFile(filepath.Join(dir, filepath.Base(f.Path)), f.Data, 0o600); err != nil {
-				return nil, err
-			}
-		}
-		argv := append([]string{}, c.Argv...)
-		if argv[len(argv)-1] == scriptPath {
-			argv[len(argv)-1] = "solution.py"
-		}
-		cmd = exec.CommandContext(ctx, argv[0], argv[1:]...)
-		cmd.Dir, cmd.Stdin = dir, bytes.NewReader([]byte(c.Stdin))
-	} else {
-		served := python.Services()[a.Service]
-		cmd = exec.CommandContext(ctx, "python3", "-B", "-c", fmt.Sprintf("import %[1]s; %[1]s.%[2]s(5)", served.Module, served.Function))
 	}
+	argv := slices.Clone(a.Program.Command.Argv)
+	if argv[len(argv)-1] == scriptPath {
+		argv[len(argv)-1] = "solution.py"
+	}
+	p, err := newProgram(ctx, a, argv...)
+	if err != nil {
+		return nil, err
+	}
+	p.cmd.Dir, p.cmd.Stdin = dir, strings.NewReader(a.Program.Command.Stdin)
+	if err := p.start(); err != nil {
+		return nil, err
+	}
+	return p.Wait()
+}
+
+func (local) Start(ctx context.Context, a runtime.Attempt) (runtime.Process, error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	ours, theirs := os.NewFile(uintptr(fds[0]), ""), os.NewFile(uintptr(fds[1]), "")
+	defer ours.Close()
+	defer theirs.Close()
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return nil, err
+	}
+	defer null.Close()
+	served := python.Services()[a.Service]
+	p, err := newProgram(ctx, a, "python3", "-B", "-c", fmt.Sprintf("import %[1]s; %[1]s.%[2]s(5)", served.Module, served.Function))
+	if err != nil {
+		return nil, err
+	}
+	p.cmd.ExtraFiles = []*os.File{null, null, theirs}
+	if a.Link != nil {
+		p.cmd.ExtraFiles = append(p.cmd.ExtraFiles, a.Link)
+	}
+	if p.conn, err = net.FileConn(ours); err != nil {
+		return nil, err
+	}
+	return p, p.start()
+}
+
+// program is a process of the host: a runtime.Process.
+type program struct {
+	cmd       *exec.Cmd
+	ctx       context.Context
+	cancel    context.CancelFunc
+	conn      net.Conn
+	done      chan struct{} // closed when it has ended
+	rep       *runtime.Report
+	out, errs bytes.Buffer
+}
+
+func newProgram(ctx context.Context, a runtime.Attempt, argv ...string) (*program, error) {
 	modules, err := filepath.Abs("../../guest/python")
 	if err != nil {
 		return nil, err
 	}
-	cmd.Env = append(os.Environ(), "PYTHONPATH="+modules)
-	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &errs, time.Second
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
-	talked := make(chan error, 1)
-	if a.Converse != nil {
-		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-		if err != nil {
-			return nil, err
-		}
-		ours, theirs := os.NewFile(uintptr(fds[0]), ""), os.NewFile(uintptr(fds[1]), "")
-		defer theirs.Close()
-		conn, err := net.FileConn(ours)
-		_ = ours.Close()
-		if err != nil {
-			return nil, err
-		}
-		defer conn.Close()
-		null, err := os.Open(os.DevNull)
-		if err != nil {
-			return nil, err
-		}
-		defer null.Close()
-		cmd.ExtraFiles = []*os.File{null, null, theirs}
-		if a.Link != nil {
-			cmd.ExtraFiles = append(cmd.ExtraFiles, a.Link)
-		}
-		if err := cmd.Start(); err != nil {
-			return nil, err
-		}
-		_ = theirs.Close()
-		over := make(chan struct{})
-		done := make(chan struct{})
-		go func() {
-			select {
-			case <-over:
-			case <-done:
-				_ = cmd.Cancel()
-			}
-		}()
-		tctx, stop := context.WithCancel(ctx)
-		go func() { talked <- a.Converse(tctx, conn); close(done) }()
-		_ = cmd.Wait()
-		_ = cmd.Cancel()
-		close(over)
-		stop()
-		if err := <-talked; err != nil {
-			return nil, err
-		}
-	} else if err := cmd.Start(); err != nil {
-		return nil, err
-	} else {
-		_ = cmd.Wait()
+	p := &program{done: make(chan struct{}), rep: &runtime.Report{StartedAt: time.Now()}}
+	p.ctx, p.cancel = context.WithTimeout(ctx, a.Plan.Policy.Wall.D())
+	p.cmd = exec.CommandContext(p.ctx, argv[0], argv[1:]...)
+	p.cmd.Env = append(os.Environ(), "PYTHONPATH="+modules)
+	p.cmd.Stdout, p.cmd.Stderr, p.cmd.WaitDelay = &p.out, &p.errs, time.Second
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	p.cmd.Cancel = func() error { return unix.Kill(-p.cmd.Process.Pid, unix.SIGKILL) }
+	return p, nil
+}
+
+// start starts it, and has its children go with it.
+func (p *program) start() error {
+	if err := p.cmd.Start(); err != nil {
+		return err
 	}
-	rep.Stdout = job.Output{Text: out.String(), Bytes: int64(out.Len())}
-	rep.Stderr = job.Output{Text: errs.String(), Bytes: int64(errs.Len())}
-	code := cmd.ProcessState.ExitCode()
+	go func() {
+		defer close(p.done)
+		_ = p.cmd.Wait()
+		_ = p.cmd.Cancel()
+	}()
+	return nil
+}
+
+func (p *program) Conn() net.Conn { return p.conn }
+
+func (p *program) Stop() { _ = p.cmd.Cancel() }
+
+func (p *program) Wait() (*runtime.Report, error) {
+	defer p.cancel()
+	<-p.done
+	rep := p.rep
+	rep.Stdout = job.Output{Text: p.out.String(), Bytes: int64(p.out.Len())}
+	rep.Stderr = job.Output{Text: p.errs.String(), Bytes: int64(p.errs.Len())}
+	code := p.cmd.ProcessState.ExitCode()
 	rep.ExitCode, rep.Outcome = &code, job.Succeeded
 	switch {
-	case ctx.Err() != nil:
+	case p.ctx.Err() != nil:
 		rep.Outcome = job.TimedOut
 	case code > 0:
 		rep.Outcome = job.Failed
-	case code < 0 && a.Converse == nil:
+	case code < 0 && p.conn == nil:
 		rep.Outcome = job.Signaled
+	}
+	if p.conn != nil {
+		_ = p.conn.Close()
 	}
 	return rep, nil
 }

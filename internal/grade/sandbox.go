@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/assay-run/assay/internal/frame"
@@ -34,17 +33,13 @@ func (s side) code(t *job.Tests) string {
 
 // sandbox is one attempt in a slot, and the stream to the program in it.
 type sandbox struct {
-	conn   net.Conn
-	over   chan struct{} // closed when we have heard enough
-	once   sync.Once
-	done   chan struct{} // closed when report and err are there
-	report *runtime.Report
-	err    error
+	slot    runtime.Slot
+	program runtime.Process
+	conn    net.Conn // nil if the program did not begin: the end of the sandbox then says why
 }
 
 // open starts a side in a fresh slot, with its end of the link if there is one,
-// which is its own from then on. Both results are nil if the program could not even
-// begin; the end of the sandbox then says why.
+// which is its own from then on.
 func (g *grading) open(ctx context.Context, s side, wall time.Duration, link *os.File) (*sandbox, error) {
 	if link != nil {
 		defer link.Close()
@@ -59,30 +54,12 @@ func (g *grading) open(ctx context.Context, s side, wall time.Duration, link *os
 	plan.Policy.Wall = job.Duration(wall)
 	a.Plan = &plan
 	a.Service, a.Link, a.Together = string(s), link, g.together
-	box := &sandbox{over: make(chan struct{}), done: make(chan struct{})}
-	ready := make(chan net.Conn, 1)
-	a.Converse = func(ctx context.Context, conn net.Conn) error {
-		ready <- conn
-		select {
-		case <-box.over:
-		case <-ctx.Done():
-		}
-		return nil
+	program, err := slot.Start(ctx, a)
+	if err != nil {
+		slot.Close()
+		return nil, err
 	}
-	go func() {
-		defer close(box.done)
-		defer slot.Close()
-		box.report, box.err = slot.Run(ctx, a)
-	}()
-	select {
-	case box.conn = <-ready:
-	case <-box.done:
-		select { // it began, and ended at once
-		case box.conn = <-ready:
-		default:
-		}
-	}
-	return box, nil
+	return &sandbox{slot: slot, program: program, conn: program.Conn()}, nil
 }
 
 // attempt is that of the next sandbox. Only the artifacts of the solution's first one
@@ -102,16 +79,17 @@ func (g *grading) attempt(s side) runtime.Attempt {
 // end ends the sandbox and accounts for it.
 func (g *grading) end(b *sandbox, s side) (*runtime.Report, error) {
 	defer g.pause(time.Now())
-	b.once.Do(func() { close(b.over) })
-	<-b.done
-	if b.err != nil {
-		return nil, b.err
+	b.program.Stop()
+	rep, err := b.program.Wait()
+	b.slot.Close()
+	if err != nil {
+		return nil, err
 	}
-	g.account(b.report, s)
-	if b.report.Outcome == job.OutcomeCanceled {
-		return b.report, errCanceled
+	g.account(rep, s)
+	if rep.Outcome == job.OutcomeCanceled {
+		return rep, errCanceled
 	}
-	return b.report, nil
+	return rep, nil
 }
 
 // unstarted is an error if the program of a side was not even there to begin: an image

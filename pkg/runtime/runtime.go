@@ -73,9 +73,32 @@ type Slot interface {
 	// OutcomeCanceled, any other cause is an error.
 	Run(ctx context.Context, a Attempt) (*Report, error)
 
+	// Start is Run for a python program with which the caller exchanges messages
+	// while it runs: Run is Start and Wait, without the stream. It returns when the
+	// program runs or has failed to begin. The error is as Run's.
+	Start(ctx context.Context, a Attempt) (Process, error)
+
 	// Close destroys the slot, used or not. It is idempotent and does not wait
 	// for cleaning that can go on in the background.
 	Close()
+}
+
+// Process is the program of an attempt that was started, and a stream to it.
+type Process interface {
+	// Conn is our end of the stream, whose other end is the program's descriptor 5. Once
+	// nothing of the program is left, what it wrote last can be read, and then EOF or an
+	// error. Nothing that is read can be trusted. Conn is nil if the program did not
+	// begin; Wait then says why.
+	Conn() net.Conn
+
+	// Stop kills the program, which has then succeeded unless a limit was first. One that
+	// has closed its end of the stream is about to end by itself, and has a second for
+	// that. Stop does not wait, and may be called at any time, and again.
+	Stop()
+
+	// Wait waits for the end of the program, whoever brings it about, closes Conn and
+	// returns what Run does. It is called at least once.
+	Wait() (*Report, error)
 }
 
 // Attempt is what a slot needs to run one attempt.
@@ -83,14 +106,13 @@ type Attempt struct {
 	Job      job.ID
 	Lease    job.Lease
 	Program  job.Program
-	Service  string // run instead of Program, if not empty: one of guest/python, which has the conversation to itself
+	Service  string // run instead of Program, if not empty: one of guest/python, which has the stream to itself
 	Files    []File // inputs, in the order of their paths
 	Plan     *policy.Plan
 	Secrets  map[string]string // more environment; masked in what the program writes
 	Deadline time.Time         // of the lease, for labels; Run enforces the policy's own limits
 	Collect  Collector         // nil: artifacts are not collected
-	Converse Converse          // nil: nobody talks with the program; else the program is python
-	Link     *os.File          // the program's descriptor 6, if it is in a conversation; closed by who gave it, once that began
+	Link     *os.File          // the program's descriptor 6, if it has a stream; closed by who gave it, once Start has returned
 	Together uint64            // programs of the same number take turns, and so share their cores; 0: it is by itself
 	Forks    bool              // the program may be copied while it runs: see Forker
 	CPU      *CPUBudget        // of all attempts that share it, besides the policy's cpu_time for each; nil: none
@@ -100,11 +122,11 @@ type Attempt struct {
 }
 
 // Forker is a Slot whose program can be copied while it runs, if the Attempt said
-// so and is in a conversation: its memory and its files, into a slot with walls,
-// limits and a conversation of its own.
+// so and has a stream: its memory and its files, into a slot with walls, limits and
+// a stream of its own.
 type Forker interface {
 	// Fork makes a slot in which a copy waits for its attempt, which begins with
-	// the first word of its conversation: what program the Attempt names does not
+	// the first message of its stream: what program the Attempt names does not
 	// matter. The program has to do its part: ask sends it the descriptors with
 	// which it does (guest/python/fork.py knows them), and may take longer than
 	// Fork, unless that fails: the program answers when its copy has begun. What
@@ -119,14 +141,6 @@ type File struct {
 	Data []byte
 	Open func(context.Context) (io.ReadCloser, error) // used if Data is nil
 }
-
-// Converse talks with a python program while it runs, over a stream whose other
-// end is the program's descriptor 5. The program is killed when Converse
-// returns, and has then succeeded unless a limit was first; it may as well end by
-// itself, and conn reads EOF once nothing of it is left. Converse returns soon
-// after that, and when ctx ends. Its error is a failure of ours: what a program
-// says, or does not, is none. Nothing that is read from conn can be trusted.
-type Converse func(ctx context.Context, conn net.Conn) error
 
 // Collector takes one artifact while the sandbox still exists. The runtime has
 // opened the file beneath the sandbox root without following links; r yields at

@@ -213,7 +213,7 @@ func (s *stack) download(id job.ID, path, want string) {
 	}
 }
 
-// session is a conversation, with whichever dispatcher is asked.
+// session executes in a session, by whichever dispatcher is asked.
 func (s *stack) session() {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)

@@ -1,7 +1,7 @@
 // Package live keeps live interpreters on a worker: sessions.
 //
 // A session is an attempt whose program is guest/python's session.py, and whose
-// conversation lasts as long as the session. This package is the worker's end of
+// stream lasts as long as the session. This package is the worker's end of
 // it: it passes on what dispatchers ask, holds every execute to its limits, and
 // ends sessions that nobody uses, whose client is gone, or that misbehave.
 //

@@ -42,13 +42,25 @@ func (l leaver) gather(ctx context.Context, take runtime.Collector) ([]string, e
 	return []string{"artifact refused"}, ctx.Err()
 }
 
-func (l leaver) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report, error) {
+func (l leaver) Start(ctx context.Context, a runtime.Attempt) (runtime.Process, error) {
 	a.Gathered(l.gather)
-	report, err := l.sandbox.Run(ctx, a)
+	p, err := l.sandbox.Start(ctx, a)
+	return leaves{p, l, a.Collect}, err
+}
+
+// leaves is a program that has left files when it ends.
+type leaves struct {
+	runtime.Process
+	in   leaver
+	take runtime.Collector
+}
+
+func (p leaves) Wait() (*runtime.Report, error) {
+	report, err := p.Process.Wait()
 	if err != nil {
 		return nil, err
 	}
-	report.Feedback, err = l.gather(ctx, a.Collect)
+	report.Feedback, err = p.in.gather(context.Background(), p.take)
 	return report, err
 }
 

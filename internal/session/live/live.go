@@ -63,7 +63,6 @@ type live struct {
 	writing sync.Mutex
 	ready   chan struct{} // closed when the interpreter waits for work
 	over    chan struct{} // closed when the session has ended
-	stop    context.CancelFunc
 	turn    chan struct{} // holds one token: one request at a time
 
 	mu        sync.Mutex
@@ -123,19 +122,17 @@ func newLive(id job.ID, tenant string, spec job.SessionSpec, plan *policy.Plan, 
 func (l *live) run(ctx context.Context) {
 	defer close(l.over)
 	defer l.release()
-	ctx, l.stop = context.WithCancel(ctx)
-	defer l.stop()
 	whole := *l.plan // each execution has the policy's times, the session as a whole only an end
 	whole.Policy.Wall, whole.Policy.CPUTime = job.Duration(longest), job.Duration(longest)*64
 	in := runtime.Attempt{
-		Job: l.id, Lease: 1, Service: "session", Plan: &whole, Deadline: time.Now().Add(longest), Converse: l.converse, Forks: true,
+		Job: l.id, Lease: 1, Service: "session", Plan: &whole, Deadline: time.Now().Add(longest), Forks: true,
 		CPU: l.budget, Waits: l.waits, Metered: l.metered, Gathered: l.gathered,
 	}
 	last := l.exports()
 	if last != nil {
 		in.Collect = last.take
 	}
-	rep, err := l.slot.Run(ctx, in)
+	rep, err := l.serve(ctx, in)
 	l.stopped()
 	if err == nil {
 		l.mu.Lock()
@@ -147,6 +144,27 @@ func (l *live) run(ctx context.Context) {
 	l.leave(ctx, last, rep, err)
 	l.exporting.Unlock()
 	l.tell(queue.SessionEvent{Ended: l.ended()})
+}
+
+// serve starts the session's program and deals with what it says, until it has ended.
+func (l *live) serve(ctx context.Context, a runtime.Attempt) (*runtime.Report, error) {
+	program, err := l.slot.Start(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	if conn := program.Conn(); conn != nil && l.connected(conn) {
+		l.listen(conn)
+	}
+	program.Stop()
+	return program.Wait()
+}
+
+// connected notes the stream of the session, unless that was killed before it had one.
+func (l *live) connected(conn net.Conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.conn = conn
+	return l.end == nil
 }
 
 // release closes the slot, when nobody looks into it any more.
@@ -203,7 +221,7 @@ func (l *live) kill(o job.Outcome, message string) {
 	conn := l.conn
 	l.mu.Unlock()
 	if conn != nil {
-		_ = conn.SetReadDeadline(time.Unix(1, 0)) // converse returns
+		_ = conn.SetReadDeadline(time.Unix(1, 0)) // listen returns
 	}
 }
 
@@ -213,23 +231,15 @@ func (l *live) ended() *queue.SessionEnd {
 	return l.end
 }
 
-// converse is a runtime.Converse: it reads what the session says until its end.
-func (l *live) converse(ctx context.Context, conn net.Conn) error {
-	l.mu.Lock()
-	l.conn = conn
-	dead := l.end != nil
-	l.mu.Unlock()
-	if dead {
-		return nil
-	}
-	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
+// listen reads what the session says until its end.
+func (l *live) listen(conn net.Conn) {
 	if len(l.inject) > 0 { // before anything else that is asked, so nobody waits for the answer
 		l.say(map[string]any{"op": "inject", "id": 0, "names": l.inject, "first": true})
 	}
 	for {
 		done := func() {}
 		raw, err := frame.ReadObject(conn, frameBounds, func(size int) (err error) {
-			done, err = l.room(ctx, conn, size)
+			done, err = l.room(conn, size)
 			return err
 		})
 		if err == nil {
@@ -239,7 +249,7 @@ func (l *live) converse(ctx context.Context, conn net.Conn) error {
 		if err == nil {
 			continue
 		}
-		if errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() == nil {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
 			err = fmt.Errorf("%w: a frame that does not arrive", frame.ErrProtocol) // a session that is killed has a reason already
 		}
 		switch {
@@ -250,7 +260,7 @@ func (l *live) converse(ctx context.Context, conn net.Conn) error {
 		case errors.Is(err, frame.ErrProtocol):
 			l.finish(job.PolicyViolation, "the session broke the protocol: "+err.Error())
 		} // else nobody is at the other end any more: how that came about the report says
-		return nil
+		return
 	}
 }
 
@@ -259,7 +269,7 @@ var arriving = boundedjson.NewGate(maxAnswer)
 
 // room waits until a frame of that size may arrive, and returns what says that it
 // was dealt with.
-func (l *live) room(ctx context.Context, conn net.Conn, size int) (done func(), err error) {
+func (l *live) room(conn net.Conn, size int) (done func(), err error) {
 	if size <= maxUnasked {
 		return func() {}, nil
 	}
@@ -270,22 +280,19 @@ func (l *live) room(ctx context.Context, conn net.Conn, size int) (done func(), 
 		return nil, fmt.Errorf("%w: a frame of %d bytes that nobody asked for", frame.ErrProtocol, size)
 	}
 	leave := arriving.Enter(size)
-	l.deadline(ctx, conn, time.Now().Add(longTime))
+	l.deadline(conn, time.Now().Add(longTime))
 	return func() {
-		l.deadline(ctx, conn, time.Time{})
+		l.deadline(conn, time.Time{})
 		leave()
 	}, nil
 }
 
 // deadline sets one for reading, unless the session is about to end.
-func (l *live) deadline(ctx context.Context, conn net.Conn, t time.Time) {
+func (l *live) deadline(conn net.Conn, t time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.end == nil && ctx.Err() == nil {
+	if l.end == nil {
 		_ = conn.SetReadDeadline(t)
-	}
-	if ctx.Err() != nil { // it may have ended since
-		_ = conn.SetReadDeadline(time.Unix(1, 0))
 	}
 }
 

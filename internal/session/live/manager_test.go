@@ -35,13 +35,21 @@ type sandbox struct{ runtime.Slot }
 
 func (sandbox) Close() {}
 
-func (sandbox) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report, error) {
+func (sandbox) Start(context.Context, runtime.Attempt) (runtime.Process, error) {
 	near, far := net.Pipe()
-	defer far.Close()
 	go func() { _ = frame.Write(far, map[string]any{"op": "ready"}) }()
-	if err := a.Converse(ctx, near); err != nil {
-		return nil, err
-	}
+	return program{near, far}, nil
+}
+
+// program is one that ends when it is stopped.
+type program struct{ near, far net.Conn }
+
+func (p program) Conn() net.Conn { return p.near }
+
+func (p program) Stop() { _ = p.far.Close() }
+
+func (p program) Wait() (*runtime.Report, error) {
+	_ = p.near.Close()
 	report := &runtime.Report{}
 	report.Outcome = job.Succeeded
 	return report, nil

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	goruntime "runtime"
 	"strconv"
@@ -36,17 +35,18 @@ import (
 // of a plain one.
 type preload struct {
 	preloadKey
-	slot   *cellSlot
-	conn   *packet.Conn
-	frozen *tracee.Frozen
-	parent *zygote          // of its forks
-	known  map[string]known // about its modules
-	names  map[string]bool  // top-level names of all that was imported
-	memory int64
-	nets   networks      // of its forks
-	over   chan struct{} // closed when it shall end
-	end    func()
-	ended  chan struct{} // closed when its program has ended
+	slot    *cellSlot
+	program runtime.Process
+	conn    *packet.Conn
+	frozen  *tracee.Frozen
+	parent  *zygote          // of its forks
+	known   map[string]known // about its modules
+	names   map[string]bool  // top-level names of all that was imported
+	memory  int64
+	nets    networks      // of its forks
+	over    chan struct{} // closed when it shall end
+	end     func()
+	ended   chan struct{} // closed when its program has ended
 }
 
 // preloadLink is the descriptor of its connection to the worker.
@@ -76,7 +76,12 @@ func (c *cell) newPreload(ctx context.Context, key preloadKey, memory job.Size) 
 		return nil, err
 	}
 	p := &preload{preloadKey: key, slot: s, names: map[string]bool{}, known: map[string]known{}, over: make(chan struct{}), ended: make(chan struct{})}
-	p.end = sync.OnceFunc(func() { close(p.over) })
+	p.end = sync.OnceFunc(func() {
+		close(p.over)
+		if p.program != nil {
+			p.program.Stop()
+		}
+	})
 	defer func() {
 		if err != nil {
 			p.end()
@@ -126,22 +131,18 @@ func (p *preload) run(ctx context.Context, memory job.Size) error {
 	pol := policy.Default()
 	pol.Isolation, pol.CPU, pol.Memory, pol.Processes = policy.Cell, float64(p.cores), memory, preloadProcesses
 	pol.Wall, pol.CPUTime, pol.OpenFiles = preloadLife, preloadLife, int(open.Max) // programs may lower it
+	p.program, err = p.slot.Start(context.WithoutCancel(ctx), runtime.Attempt{
+		Service: sandbox.PreloadService, Plan: &policy.Plan{Policy: pol}, Link: link,
+	})
+	_ = link.Close()
+	if err != nil {
+		p.conn.Close()
+		return &unusable{"it cannot be started: " + err.Error()}
+	}
 	go func() {
 		defer close(p.ended)
-		defer link.Close()
-		_, _ = p.slot.Run(context.WithoutCancel(ctx), runtime.Attempt{
-			Service: sandbox.PreloadService, Plan: &policy.Plan{Policy: pol}, Link: link, Converse: p.wait,
-		})
+		_, _ = p.program.Wait()
 	}()
-	return nil
-}
-
-// wait is the conversation of p.
-func (p *preload) wait(ctx context.Context, _ net.Conn) error {
-	select {
-	case <-p.over:
-	case <-ctx.Done():
-	}
 	return nil
 }
 

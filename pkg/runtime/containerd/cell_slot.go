@@ -18,7 +18,6 @@ import (
 	"github.com/assay-run/assay/guest/python"
 	"github.com/assay-run/assay/internal/guest"
 	"github.com/assay-run/assay/pkg/policy"
-	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/cgroup/lease"
 	"github.com/assay-run/assay/pkg/runtime/containerd/image"
 	"github.com/assay-run/assay/pkg/runtime/containerd/overlay"
@@ -41,10 +40,10 @@ type cellSlot struct {
 	python  bool     // what runs came from a zygote
 	preload *preload // that its interpreter is forked from; nil: a zygote
 	state   atomic.Int32
-	inRun   sync.RWMutex // held by Run
+	inRun   sync.RWMutex // held by attempt
 
 	family
-	running atomic.Pointer[ran] // while Run does
+	running atomic.Pointer[ran] // while attempt does
 
 	overdue  chan struct{} // closed when the box should be dead by now
 	deadline sync.Once
@@ -188,54 +187,6 @@ func (s *cellSlot) hostUID() int { return s.Scratch.UID + sandbox.ProgramUID }
 
 // alive reports whether the box is still there, and its cell still in use.
 func (s *cellSlot) alive() bool { return s.cell.fresh() && s.sup.Running() }
-
-// Run implements runtime.Slot.
-func (s *cellSlot) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report, error) {
-	s.inRun.RLock()
-	defer s.inRun.RUnlock()
-	if !s.state.CompareAndSwap(slotReady, slotTaken) {
-		return nil, errUsed
-	}
-	if err := context.Cause(ctx); errors.Is(err, runtime.ErrCanceled) {
-		return canceled(a), nil
-	} else if err != nil {
-		return nil, err
-	}
-	s.cell.rt.cells.running.Add(1)
-	defer s.cell.rt.cells.running.Add(-1)
-	p := &a.Plan.Policy
-	where := s
-	// Only an interpreter is in the job's group where one waits: what process 1 of a
-	// box starts needs a box of which that is in the group itself.
-	command := a.Service == "" && a.Program.Command != nil
-	alone := s.job != nil && !s.copied() && (command || sandbox.StartsAfresh(p.Env.Set) || sandbox.StartsAfresh(a.Secrets))
-	suits := s.preload == nil || s.preload.suits(&a)
-	if want := sandbox.LayoutOf(p); alone || !suits || !want.Equal(s.Layout) {
-		kind := byte(0)
-		if s.job != nil && !alone {
-			kind = s.job.zygote.kind
-		}
-		other, err := s.replace(ctx, kind, want)
-		if err != nil {
-			return nil, err
-		}
-		defer other.Close()
-		where = other
-	}
-	if a.Forks {
-		s.running.Store(&ran{where, p})
-		defer s.running.Store(nil)
-	}
-	return (&sandbox.Attempt{Place: &where.Place, Box: where, Attempt: a, Network: s.cell.rt.network}).Run(ctx)
-}
-
-// replace makes a slot that is not like the warm ones.
-func (s *cellSlot) replace(ctx context.Context, zygote byte, l sandbox.Layout) (*cellSlot, error) {
-	if err := l.Check(); err != nil {
-		return nil, err
-	}
-	return s.cell.newSlot(ctx, zygote, l)
-}
 
 // Serves implements sandbox.Box. A copy serves already.
 func (s *cellSlot) Serves(map[string]string) bool {

@@ -228,13 +228,25 @@ func (s *slot) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report, err
 	return s.run(ctx, a, false)
 }
 
+// Start implements runtime.Slot.
+func (s *slot) Start(ctx context.Context, a runtime.Attempt) (runtime.Process, error) {
+	return sandbox.Start(func(stream *sandbox.Stream) (*runtime.Report, error) {
+		return s.attempt(ctx, &sandbox.Attempt{Attempt: a, Stream: stream})
+	})
+}
+
 // run is Run; trusted says that the policy's allow-list is the operator's.
 func (s *slot) run(ctx context.Context, a runtime.Attempt, trusted bool) (*runtime.Report, error) {
+	return s.attempt(ctx, &sandbox.Attempt{Attempt: a, Trusted: trusted})
+}
+
+// attempt runs a in s, or in a slot of the shape that it wants.
+func (s *slot) attempt(ctx context.Context, a *sandbox.Attempt) (*runtime.Report, error) {
 	if !s.state.CompareAndSwap(slotReady, slotTaken) {
 		return nil, errUsed
 	}
 	if err := context.Cause(ctx); errors.Is(err, runtime.ErrCanceled) {
-		return canceled(a), nil
+		return canceled(a.Attempt), nil
 	} else if err != nil {
 		return nil, err
 	}
@@ -247,12 +259,13 @@ func (s *slot) run(ctx context.Context, a runtime.Attempt, trusted bool) (*runti
 		defer other.Close()
 		where = other
 	}
-	where.mark(a)
+	where.mark(a.Attempt)
 	spent, err := where.spent()
 	if err != nil {
 		return nil, err
 	}
-	return (&sandbox.Attempt{Spent: spent, Place: &where.Place, Box: where, Attempt: a, Network: s.rt.network, Trusted: trusted}).Run(ctx)
+	a.Spent, a.Place, a.Box, a.Network = spent, &where.Place, where, s.rt.network
+	return a.Run(ctx)
 }
 
 // replace makes a slot of another shape than warm ones have.

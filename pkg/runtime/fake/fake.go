@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"runtime"
 	"strings"
 	"sync"
@@ -144,6 +145,27 @@ func (s *slot) Run(ctx context.Context, a rt.Attempt) (*rt.Report, error) {
 	s.rt.started.Add(1)
 	return s.rt.run(ctx, s.key, a)
 }
+
+// Start implements rt.Slot: it returns when the attempt is over, as there is no program.
+func (s *slot) Start(ctx context.Context, a rt.Attempt) (rt.Process, error) {
+	rep, err := s.Run(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	return over{rep}, nil
+}
+
+// over is a program that never began.
+type over struct{ report *rt.Report }
+
+// Conn implements rt.Process.
+func (over) Conn() net.Conn { return nil }
+
+// Stop implements rt.Process.
+func (over) Stop() {}
+
+// Wait implements rt.Process.
+func (o over) Wait() (*rt.Report, error) { return o.report, nil }
 
 // Close implements rt.Slot.
 func (s *slot) Close() {

@@ -38,7 +38,7 @@ type program struct {
 	edit    func(*policy.Policy)
 	files   []runtime.File
 	secrets map[string]string
-	talk    runtime.Converse
+	with    exchange
 	outcome job.Outcome
 	code    int           // of an outcome that has one
 	atMost  time.Duration // of its own time, for Run; 0: a minute
@@ -66,7 +66,7 @@ func Programs(t *testing.T, cfg ProgramsConfig) {
 		programs []program
 	}{
 		{"ends", endings()}, {"limits", limits()}, {"output", output()}, {"walls", walls()}, {"network", networks(t)}, {"secrets", secrets()}, {"syscalls", syscalls()}, {"imports", imports()},
-		{"files", inputsAndArtifacts()}, {"python", pythonPrograms()}, {"talk", talks()},
+		{"files", inputsAndArtifacts()}, {"python", pythonPrograms()}, {"streams", streams()},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			for _, p := range part(t, cfg.Config, group.programs) {
@@ -77,8 +77,8 @@ func Programs(t *testing.T, cfg ProgramsConfig) {
 			}
 		})
 	}
-	t.Run("failing talk", func(t *testing.T) {
-		s.failingTalk(t)
+	t.Run("canceled with a stream", func(t *testing.T) {
+		s.canceledStream(t)
 		clean(t, cfg.Leftovers)
 	})
 	t.Run("canceled", func(t *testing.T) {
@@ -90,7 +90,7 @@ func Programs(t *testing.T, cfg ProgramsConfig) {
 func (s *suite) try(t *testing.T, p program) {
 	t.Helper()
 	a := s.attempt(t, p.run, p.edit)
-	a.Files, a.Secrets, a.Converse = p.files, p.secrets, p.talk
+	a.Files, a.Secrets = p.files, p.secrets
 	got := &ran{artifacts: map[string]string{}}
 	a.Collect = func(_ context.Context, path string, _ int64, r io.Reader) error {
 		var b bytes.Buffer
@@ -100,7 +100,7 @@ func (s *suite) try(t *testing.T, p program) {
 	}
 	slot := s.acquire(t, p.run.Kind())
 	begin := time.Now()
-	rep, err := slot.Run(t.Context(), a)
+	rep, err := p.with.run(t.Context(), slot, a)
 	got.took = time.Since(begin)
 	slot.Close()
 	if err != nil {

@@ -18,7 +18,7 @@ type way struct {
 	kind string // of the slot
 	run  func(code string) job.Program
 	edit func(*policy.Policy)
-	talk runtime.Converse
+	with exchange
 }
 
 // ways are all of them, those included in which a slot is of another kind than what
@@ -35,7 +35,7 @@ func ways() []way {
 	elsewhere := func(p *policy.Policy) { p.Write = append(slices.Clone(p.Write), "/var/tmp") }
 	out := []way{
 		{name: "python", kind: "python", run: py},
-		{name: "python in a conversation", kind: "tests", run: py, talk: listen},
+		{name: "python with a stream", kind: "tests", run: py, with: listen},
 		{name: "python in a slot for sessions", kind: "session", run: py},
 		{name: "python in a slot for commands", kind: "command", run: py},
 		{name: "python that starts afresh", kind: "python", run: py, edit: afresh},
@@ -136,8 +136,7 @@ func (s *suite) started(t *testing.T, w way, code string, edit func(*policy.Poli
 		}
 		edit(p)
 	})
-	a.Converse = w.talk
-	rep, err := s.acquire(t, w.kind).Run(t.Context(), a)
+	rep, err := w.with.run(t.Context(), s.acquire(t, w.kind), a)
 	if err != nil {
 		t.Fatalf("Run: %v", err)
 	}

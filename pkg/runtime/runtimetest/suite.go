@@ -143,6 +143,7 @@ func Lifecycle(t *testing.T, cfg Config) {
 func Contract(t *testing.T, cfg Config) {
 	s := newSuite(t, cfg)
 	t.Run("success", s.success)
+	t.Run("start and wait", s.startAndWait)
 	t.Run("exit code", s.exitCode)
 	t.Run("wall clock", s.wallClock)
 	t.Run("cancel", s.cancel)
@@ -269,6 +270,18 @@ func (s *suite) success(t *testing.T) {
 	}
 	if len(rep.Enforcement) == 0 {
 		t.Error("no enforcement report")
+	}
+}
+
+func (s *suite) startAndWait(t *testing.T) {
+	p, err := s.acquire(t, "python").Start(t.Context(), s.attempt(t, printing("hello\n"), nil))
+	if err != nil {
+		t.Fatalf("Start: %v", err)
+	}
+	for range 2 {
+		if rep, err := p.Wait(); err != nil || rep.Outcome != job.Succeeded || rep.Stdout.Text != "hello\n" {
+			t.Errorf("Wait: %+v, %v", rep, err)
+		}
 	}
 }
 

@@ -31,9 +31,11 @@ type Attempt struct {
 	Network *egress.Network
 	// Trusted says that the allow-list of the policy is the operator's.
 	Trusted bool
-	env     []string
-	report  *runtime.Report
-	waited  time.Duration // of its wall time it had no core
+	// Stream is what its program is started with, if it is python; nil: nothing.
+	Stream *Stream
+	env    []string
+	report *runtime.Report
+	waited time.Duration // of its wall time it had no core
 }
 
 // Run runs the attempt and returns its report. An error means that the sandbox failed, not the program.
@@ -204,20 +206,15 @@ func (a *Attempt) runPython(ctx context.Context, r *pythonRequest) error {
 	}
 	defer result.close()
 	files := []*os.File{request, result.theirs}
-	talk, err := converse(a.Converse)
-	if err != nil {
-		return err
-	}
-	defer talk.close()
-	if talk != nil {
-		files = append(files, talk.theirs)
+	if a.Stream != nil {
+		files = append(files, a.Stream.theirs)
 		if a.Link != nil {
 			files = append(files, a.Link)
 		}
 	}
 	e, err := a.execute(ctx, a.Box, &Program{
 		Args: []string{"python3", "-B", harness}, Env: a.env, Dir: a.dir(""), Limits: a.policy,
-		files: files, Python: true, Asked: a.policy.Env.Set, talk: talk, Forks: a.Forks, together: a.Together, budget: a.CPU, waits: a.Waits, metered: a.Metered,
+		files: files, Python: true, Asked: a.policy.Env.Set, stream: a.Stream, Forks: a.Forks, together: a.Together, budget: a.CPU, waits: a.Waits, metered: a.Metered,
 	}, a.Spent)
 	if err != nil {
 		return err

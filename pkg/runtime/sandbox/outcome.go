@@ -23,7 +23,7 @@ const (
 	stopCPU      stopReason = "cpu_time"
 	stopStdout   stopReason = "stdout"
 	stopStderr   stopReason = "stderr"
-	stopDone     stopReason = "done"    // whoever talked with it has heard enough
+	stopDone     stopReason = "done"    // whoever started it has heard enough
 	stopStarved  stopReason = "starved" // it had no core for longer than anybody waits: no outcome at all
 	stopMemory   stopReason = "memory"  // the kernel killed a part of it; we killed the rest
 )

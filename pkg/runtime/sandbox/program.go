@@ -30,7 +30,7 @@ type Program struct {
 	files     []*os.File        // descriptors from 3 on; the caller closes them
 	Python    bool              // argv is the harness: an interpreter that runs already will do
 	Asked     map[string]string // of env, what the job set
-	talk      *conversation     // nil: none
+	stream    *Stream           // nil: none
 	Forks     bool              // it may be copied while it runs
 	together  uint64            // see runtime.Attempt
 	cores     unix.CPUSet       // that it is bound to, chosen when it begins; none: any
@@ -70,7 +70,7 @@ type Box interface {
 // execute runs p in b and returns when nothing of it is left. An error means
 // that the sandbox failed, not the program.
 func (s *Place) execute(ctx context.Context, b Box, p *Program, before cgroup.Usage) (*Ended, error) {
-	seat, err := allocator.take(CoresOf(p.Limits.CPU), p.together, p.talk != nil)
+	seat, err := allocator.take(CoresOf(p.Limits.CPU), p.together, p.stream != nil)
 	if err != nil {
 		return nil, err
 	}
@@ -95,12 +95,12 @@ func (s *Place) execute(ctx context.Context, b Box, p *Program, before cgroup.Us
 	}
 	own := newClock(s.Group, m.usage, e.started)
 	watching := s.watch(ctx, b.Init().PID, stop, p, own, m, seat)
-	talking := p.talk.begin(ctx, stop)
+	p.stream.begin()
 	err = s.blame(b.End(e), e, before)
 	e.wall = time.Since(e.started)
 	meterErr := watching()
 	e.waited = own.known()
-	talkErr := talking()
+	p.stream.end()
 	io.finish(e)
 	if e.stop = stop.reason(); e.stop == "" && err == nil {
 		err = meterErr
@@ -113,9 +113,6 @@ func (s *Place) execute(ctx context.Context, b Box, p *Program, before cgroup.Us
 		return nil, fmt.Errorf("stopped: %w", context.Cause(ctx))
 	case stopStarved:
 		return nil, fmt.Errorf("%w: in %s it waited for %s", runtime.ErrStarved, e.wall.Round(time.Millisecond), e.waited.Round(time.Millisecond))
-	}
-	if talkErr != nil {
-		return nil, fmt.Errorf("converse: %w", talkErr)
 	}
 	if err != nil && (e.stop == "" || errors.Is(err, process.ErrStillRunning)) {
 		return nil, broken(ctx, err)

@@ -16,7 +16,7 @@ const (
 	newFor     = 50 * time.Millisecond  // CPU time for which a program has its cores before those that have had as much
 )
 
-// watch is one program, and who ends it at its limits.
+// watch is one program, and who ends it at its limits, or before.
 type watch struct {
 	*Place
 	first  int // process 1 of its namespaces
@@ -28,16 +28,17 @@ type watch struct {
 	waits  *runtime.Waits // the program's, and of those that it shares its time with
 	before time.Duration  // what was waited before it began
 	looked socketsLook
-	yields bool // it gives way to others once it has worked for a while
-	asked  bool // somebody else looks at its clock while that counts: see runtime.Forker
+	enough <-chan struct{} // closed when whoever started it has heard enough
+	yields bool            // it gives way to others once it has worked for a while
+	asked  bool            // somebody else looks at its clock while that counts: see runtime.Forker
 }
 
-// watch stops the program when a limit or ctx says so; first is process 1 of its
+// watch stops the program when a limit, ctx or whoever started it says so; first is process 1 of its
 // namespaces. The returned function ends the watch and reports whether the meter
 // failed.
 func (s *Place) watch(ctx context.Context, first int, stop *stopper, p *Program, own *clock, m *meter, t *seat) func() error {
 	w := &watch{
-		Place: s, first: first, limits: p.Limits, stop: stop, own: own, meter: m, seat: t, waits: p.waits,
+		Place: s, first: first, limits: p.Limits, stop: stop, own: own, meter: m, seat: t, waits: p.waits, enough: p.stream.stop(),
 		looked: socketsLook{at: own.began}, yields: !p.Forks, asked: p.Forks,
 	}
 	if w.waits == nil {
@@ -78,6 +79,9 @@ func (w *watch) run(ctx context.Context, done <-chan struct{}) error {
 			} else {
 				w.stop.now(stopOurs)
 			}
+			return nil
+		case <-w.enough:
+			w.stop.now(stopDone)
 			return nil
 		case <-wall.C:
 			over = true

@@ -1,0 +1,70 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+
+	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/sandbox"
+)
+
+// Run implements runtime.Slot.
+func (s *cellSlot) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report, error) {
+	return s.attempt(ctx, &sandbox.Attempt{Attempt: a})
+}
+
+// Start implements runtime.Slot.
+func (s *cellSlot) Start(ctx context.Context, a runtime.Attempt) (runtime.Process, error) {
+	return sandbox.Start(func(stream *sandbox.Stream) (*runtime.Report, error) {
+		return s.attempt(ctx, &sandbox.Attempt{Attempt: a, Stream: stream})
+	})
+}
+
+// attempt runs a in s, or in a slot that suits it.
+func (s *cellSlot) attempt(ctx context.Context, a *sandbox.Attempt) (*runtime.Report, error) {
+	s.inRun.RLock()
+	defer s.inRun.RUnlock()
+	if !s.state.CompareAndSwap(slotReady, slotTaken) {
+		return nil, errUsed
+	}
+	if err := context.Cause(ctx); errors.Is(err, runtime.ErrCanceled) {
+		return canceled(a.Attempt), nil
+	} else if err != nil {
+		return nil, err
+	}
+	s.cell.rt.cells.running.Add(1)
+	defer s.cell.rt.cells.running.Add(-1)
+	p := &a.Plan.Policy
+	where := s
+	// Only an interpreter is in the job's group where one waits: what process 1 of a
+	// box starts needs a box of which that is in the group itself.
+	command := a.Service == "" && a.Program.Command != nil
+	alone := s.job != nil && !s.copied() && (command || sandbox.StartsAfresh(p.Env.Set) || sandbox.StartsAfresh(a.Secrets))
+	suits := s.preload == nil || s.preload.suits(&a.Attempt)
+	if want := sandbox.LayoutOf(p); alone || !suits || !want.Equal(s.Layout) {
+		kind := byte(0)
+		if s.job != nil && !alone {
+			kind = s.job.zygote.kind
+		}
+		other, err := s.replace(ctx, kind, want)
+		if err != nil {
+			return nil, err
+		}
+		defer other.Close()
+		where = other
+	}
+	if a.Forks {
+		s.running.Store(&ran{where, p})
+		defer s.running.Store(nil)
+	}
+	a.Place, a.Box, a.Network = &where.Place, where, s.cell.rt.network
+	return a.Run(ctx)
+}
+
+// replace makes a slot that is not like the warm ones.
+func (s *cellSlot) replace(ctx context.Context, zygote byte, l sandbox.Layout) (*cellSlot, error) {
+	if err := l.Check(); err != nil {
+		return nil, err
+	}
+	return s.cell.newSlot(ctx, zygote, l)
+}

@@ -1,0 +1,133 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/pkg/runtime"
+)
+
+// Stream is a connection between a program and whoever started it.
+type Stream struct {
+	conn    *net.UnixConn
+	theirs  *os.File      // the program's end
+	begun   chan struct{} // closed when the program runs
+	stopped chan struct{} // closed when the program is to end
+	once    sync.Once
+}
+
+func newStream() (*Stream, error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("make a stream: %w", err)
+	}
+	ours, theirs := os.NewFile(uintptr(fds[0]), "stream"), os.NewFile(uintptr(fds[1]), "stream")
+	conn, err := net.FileConn(ours) // a descriptor of its own
+	if err = errors.Join(err, ours.Close()); err != nil {
+		_ = theirs.Close()
+		return nil, fmt.Errorf("make a stream: %w", err)
+	}
+	return &Stream{conn: conn.(*net.UnixConn), theirs: theirs, begun: make(chan struct{}), stopped: make(chan struct{})}, nil
+}
+
+// begin says that the program runs, and has its end by now. A program may have no stream: s is nil then.
+func (s *Stream) begin() {
+	if s != nil {
+		_ = s.theirs.Close()
+		close(s.begun)
+	}
+}
+
+// stop is closed when the program is to end.
+func (s *Stream) stop() <-chan struct{} {
+	if s == nil {
+		return nil
+	}
+	return s.stopped
+}
+
+// end says that nothing of the program is left, or that it never began. What it wrote last can still be read.
+func (s *Stream) end() {
+	if s != nil {
+		_ = s.theirs.Close()
+		_, _ = s.conn.CloseWrite(), s.conn.CloseRead()
+	}
+}
+
+// hungUp reports whether the program has closed its end.
+func (s *Stream) hungUp() bool {
+	raw, err := s.conn.SyscallConn()
+	if err != nil {
+		return false
+	}
+	fds := []unix.PollFd{{Events: unix.POLLRDHUP}}
+	err = raw.Control(func(fd uintptr) {
+		fds[0].Fd = int32(fd)
+		_, _ = unix.Poll(fds, 0)
+	})
+	return err == nil && fds[0].Revents != 0
+}
+
+// started is a runtime.Process.
+type started struct {
+	*Stream
+	done   chan struct{} // closed when report and err are there
+	report *runtime.Report
+	err    error
+}
+
+// Start calls run with a stream for its program. It returns when the program runs, or run has returned.
+func Start(run func(*Stream) (*runtime.Report, error)) (runtime.Process, error) {
+	s, err := newStream()
+	if err != nil {
+		return nil, err
+	}
+	p := &started{Stream: s, done: make(chan struct{})}
+	go func() {
+		defer close(p.done)
+		defer s.end()
+		p.report, p.err = run(s)
+	}()
+	select {
+	case <-s.begun:
+	case <-p.done:
+		if p.err != nil {
+			return nil, errors.Join(p.err, s.conn.Close())
+		}
+	}
+	return p, nil
+}
+
+// Conn implements runtime.Process.
+func (p *started) Conn() net.Conn {
+	select {
+	case <-p.begun:
+		return p.conn
+	default:
+		return nil
+	}
+}
+
+// Stop implements runtime.Process. Whoever watches the program kills it.
+func (p *started) Stop() {
+	p.once.Do(func() {
+		if p.hungUp() { // it is about to end by itself, and how is worth knowing
+			time.AfterFunc(drainTime, func() { close(p.stopped) })
+			return
+		}
+		close(p.stopped)
+	})
+}
+
+// Wait implements runtime.Process.
+func (p *started) Wait() (*runtime.Report, error) {
+	<-p.done
+	_ = p.conn.Close()
+	return p.report, p.err
+}

@@ -30,7 +30,6 @@ type config struct {
 	Migrate     bool           `name:"migrate" env:"ASSAY_MIGRATE" default:"true" negatable:"" help:"Bring the schema up to date at start."`
 	NATSURL     string         `name:"nats-url" env:"ASSAY_NATS_URL" default:"nats://127.0.0.1:4222" help:"NATS servers, separated by commas."`
 	Replicas    int            `name:"stream-replicas" env:"ASSAY_STREAM_REPLICAS" default:"1" help:"Replicas of the JetStream stream: 3 at a cluster of three servers or more."`
-	RemakeAfter time.Duration  `name:"stream-remake-after" env:"ASSAY_STREAM_REMAKE_AFTER" default:"2m" help:"A stream of one replica that has stored nothing for so long, though it was sent something, is made anew. What was queued is published again. 0: never."`
 	ObjectsURL  string         `name:"objects-url" env:"ASSAY_OBJECTS_URL" default:"file:///var/lib/assay/objects" help:"Object store: file:///dir or s3://bucket?region=…"`
 	Tokens      httpapi.Secret `name:"tokens" env:"ASSAY_TOKENS" help:"Who may submit, as token=tenant,token=tenant; none: everybody is the tenant \"default\"."`
 	Operators   httpapi.Secret `name:"operator-tokens" env:"ASSAY_OPERATOR_TOKENS" help:"More such pairs, whose holders may also see the fleet itself: each worker, and /metrics."`
@@ -70,9 +69,6 @@ type config struct {
 // bodyPatience is how long the body of a request may stand still.
 const bodyPatience = 15 * time.Second
 
-// minRemake is the least --stream-remake-after.
-const minRemake = 10 * time.Second
-
 // errHelp says that the flags asked for help, which was printed.
 var errHelp = fmt.Errorf("help was asked for")
 
@@ -98,9 +94,6 @@ func parse(args []string, out io.Writer) (c config, err error) {
 	}
 	if err == nil && (c.Replicas < 1 || c.Replicas > 5) {
 		err = fmt.Errorf("--stream-replicas: %d is not from 1 to 5", c.Replicas)
-	}
-	if err == nil && c.RemakeAfter != 0 && c.RemakeAfter < minRemake {
-		err = fmt.Errorf("--stream-remake-after: %v is less than %v; a disk that stalls for so long comes back", c.RemakeAfter, minRemake)
 	}
 	if err == nil && c.BlobAge != 0 && c.BlobAge < 24*time.Hour {
 		err = fmt.Errorf("--blob-age: %v is less than a day; an input has to outlast the way from its upload to the end of a batch that names it", c.BlobAge)

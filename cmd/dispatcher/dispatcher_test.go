@@ -33,7 +33,6 @@ func TestBadFlagsAreNamed(t *testing.T) {
 		"--database-connection": {database, "--database-connections=many"},
 		"--log-level":           {database, "--log-level=loud"},
 		"--stream-replicas":     {database, "--stream-replicas=0"},
-		"--stream-remake-after": {database, "--stream-remake-after=3s"},
 	} {
 		err := run(t.Context(), args, io.Discard)
 		if err == nil || !strings.Contains(err.Error(), says) {

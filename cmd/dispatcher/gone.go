@@ -7,4 +7,6 @@ var gone = settings.Gone{
 	"orphan-age":        "artifacts that belong to no record are removed when they are a day old",
 	"callback-patience": "a callback is tried for a day after the end of its batch",
 	"body-patience":     "a body may stand still for 15 seconds",
+
+	"stream-remake-after": "a stream of one replica that stores nothing for two minutes is made anew; one of three, at a cluster, never is",
 }

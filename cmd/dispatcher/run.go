@@ -177,15 +177,7 @@ func openQueue(ctx context.Context, cfg config) (*jetstream.Queue, error) {
 	if key == nil {
 		slog.WarnContext(ctx, "no --workers-key: whoever reaches the NATS server is believed to be the worker that it says")
 	}
-	return jetstream.Connect(ctx, jetstream.Config{URL: cfg.NATSURL, Files: cfg.NATS, Name: "dispatcher", Replicas: cfg.Replicas, RemakeAfter: cfg.remakeAfter(), Key: key, Refused: cfg.WorkersOut, Exclusive: cfg.pools.Exclusive})
-}
-
-// remakeAfter is the setting as the queue has it, to which 0 is the default.
-func (c *config) remakeAfter() time.Duration {
-	if c.RemakeAfter == 0 {
-		return -1
-	}
-	return c.RemakeAfter
+	return jetstream.Connect(ctx, jetstream.Config{URL: cfg.NATSURL, Files: cfg.NATS, Name: "dispatcher", Replicas: cfg.Replicas, Key: key, Refused: cfg.WorkersOut, Exclusive: cfg.pools.Exclusive})
 }
 
 // workersKey reads the key that text is, or that is in the file which it names.

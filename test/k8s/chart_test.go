@@ -79,7 +79,6 @@ func TestValues(t *testing.T) {
 		"dispatcher: {limits: {reads: -1}}":                     "/dispatcher/limits/reads",
 		"dispatcher: {limits: {read: 1}}":                       "/dispatcher/limits",
 		"dispatcher: {limits: {maxBatch: much}}":                "/dispatcher/limits/maxBatch",
-		"nats: {streamRemakeAfter: 2}":                          "/nats/streamRemakeAfter",
 		"dispatchers: {}":                                       "dispatchers",
 		"pools: {}":                                             "/pools",
 		"pools: {GPU: {}}":                                      "/pools",

@@ -148,7 +148,6 @@ func TestRender(t *testing.T) {
 			r.is(t, worker, 2, "spec", "replicas")
 			r.is(t, worker, "own", value("worker", "ASSAY_CONTAINERD_ADDRESS")...)
 			r.is(t, worker, "token-1", append(env("worker", "ASSAY_WORKER_TOKEN"), "valueFrom", "secretKeyRef", "key")...)
-			r.is(t, dispatcher, "2m", value("dispatcher", "ASSAY_STREAM_REMAKE_AFTER")...)
 			r.is(t, dispatcher, "10000000", value("dispatcher", "ASSAY_TENANT_QUEUED")...)
 			r.is(t, dispatcher, "1", value("dispatcher", "ASSAY_ENVIRONMENT_WITNESSES")...)
 			r.is(t, dispatcher, "4Gi", value("dispatcher", "ASSAY_SPOOL")...)
@@ -213,7 +212,6 @@ func TestRender(t *testing.T) {
 		},
 		"network": func(t *testing.T, r release, text string) {
 			r.is(t, dispatcher, "/etc/assay/nats-tls/ca.crt", value("dispatcher", "ASSAY_NATS_CA")...)
-			r.is(t, dispatcher, "0", value("dispatcher", "ASSAY_STREAM_REMAKE_AFTER")...)
 			r.is(t, worker, "/etc/assay/nats-tls/tls.key", value("worker", "ASSAY_NATS_KEY")...)
 			r.is(t, worker, "store-worker", append(env("worker", "AWS_ACCESS_KEY_ID"), "valueFrom", "secretKeyRef", "name")...)
 			egress := fmt.Sprint(r["NetworkPolicy/r-assay-worker-default"].at("spec", "egress"))

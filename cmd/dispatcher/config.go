@@ -47,13 +47,11 @@ type config struct {
 	Retention   time.Duration  `name:"retention" env:"ASSAY_RETENTION" default:"840h" help:"Jobs, results, batches and sessions are removed when they have been over for longer than that. 0: never."`
 	CallbackOK  []string       `name:"callback-allow" env:"ASSAY_CALLBACK_ALLOW" placeholder:"RANGE:PORT" help:"Addresses that are not public and that callbacks of batches may go to all the same, such as 10.0.0.0/8:443; separated by commas. None by default."`
 	Grace       time.Duration  `name:"grace" env:"ASSAY_GRACE" default:"10s" help:"How long requests under way may go on after SIGTERM."`
-	MaxBatch    string         `name:"max-batch" env:"ASSAY_MAX_BATCH" default:"4Gi" placeholder:"SIZE" help:"Largest batch that is sent as lines, both as it is sent and unpacked."`
-	Spool       string         `name:"spool" env:"ASSAY_SPOOL" default:"4Gi" placeholder:"SIZE" help:"Most of the temporary directory that bodies take until they are accepted. Of this and of the next two, one tenant gets at most as much as it leaves free."`
+	Spool       string         `name:"spool" env:"ASSAY_SPOOL" default:"4Gi" placeholder:"SIZE" help:"Most of the temporary directory that bodies take until they are accepted, and the largest batch that is sent as lines, both as it is sent and unpacked. Of this and of the next two, one tenant gets at most as much as it leaves free."`
 	BodyMemory  string         `name:"body-memory" env:"ASSAY_BODY_MEMORY" default:"256Mi" placeholder:"SIZE" help:"Most memory that bodies take as they were sent; decoded it may be twice as much."`
 	Requests    int            `name:"requests" env:"ASSAY_REQUESTS" default:"8192" help:"Most requests at once, those that wait and those that stream included."`
 	Queued      int64          `name:"tenant-queued" env:"ASSAY_TENANT_QUEUED" default:"10000000" help:"Most jobs of one tenant that are not over, unless its ceiling says so."`
 	Batches     int64          `name:"tenant-batches" env:"ASSAY_TENANT_BATCHES" default:"100000" help:"Most batches of one tenant that are not over, unless its ceiling says so."`
-	Reads       int            `name:"reads" env:"ASSAY_READS" default:"0" help:"Most large reads at once (pages of results, lists, cancels of many jobs). 0: half of the connections to PostgreSQL that are not left to the queue, but no more than cores, or 2."`
 	DebugListen string         `name:"debug-listen" env:"ASSAY_DEBUG_LISTEN" help:"Address of /debug/pprof, for profiles; keep it private. None by default."`
 	LogLevel    slog.Level     `name:"log-level" env:"ASSAY_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
 
@@ -132,7 +130,7 @@ func (c *config) limits() (l httpapi.Limits, err error) {
 	for _, f := range []struct {
 		flag, text string
 		into       *job.Size
-	}{{"max-batch", c.MaxBatch, &l.Batch}, {"spool", c.Spool, &l.Spool}, {"body-memory", c.BodyMemory, &l.Memory}} {
+	}{{"spool", c.Spool, &l.Spool}, {"body-memory", c.BodyMemory, &l.Memory}} {
 		if *f.into, err = job.ParseSize(f.text); err != nil || *f.into == 0 {
 			return l, fmt.Errorf("--%s: %q is not a size such as 4Gi", f.flag, f.text)
 		}
@@ -140,11 +138,9 @@ func (c *config) limits() (l httpapi.Limits, err error) {
 	if c.Requests < 1 || c.Queued < 1 || c.Batches < 1 {
 		return l, fmt.Errorf("--requests, --tenant-queued, --tenant-batches: must be 1 at least")
 	}
-	l.Requests, l.Queued, l.Batches, l.Reads, l.Patience = c.Requests, c.Queued, c.Batches, c.Reads, bodyPatience
-	if l.Reads == 0 {
-		// Each keeps about a core busy, here or in PostgreSQL.
-		l.Reads = max(min(int(c.DatabaseMax)*3/8, max(goruntime.GOMAXPROCS(0), 2)), 1)
-	}
+	l.Requests, l.Queued, l.Batches, l.Patience = c.Requests, c.Queued, c.Batches, bodyPatience
+	// Half of the connections that are not left to the queue; but each read keeps about a core busy, here or in PostgreSQL.
+	l.Reads = max(min(int(c.DatabaseMax)*3/8, max(goruntime.GOMAXPROCS(0), 2)), 1)
 	if err := l.Check(); err != nil {
 		return l, fmt.Errorf("--%w", err)
 	}

@@ -227,8 +227,8 @@ func TestRender(t *testing.T) {
 		"tenants": func(t *testing.T, r release, _ string) {
 			r.is(t, dispatcher, "r-assay-tenants", spec("volumes", "tenants", "configMap", "name")...)
 			r.is(t, dispatcher, "/etc/assay/tenants/tenants.json", value("dispatcher", "ASSAY_TENANTS_FILE")...)
-			for name, want := range map[string]string{"ASSAY_DATABASE_CONNECTIONS": "32", "ASSAY_READS": "4", "ASSAY_TENANT_QUEUED": "2000000", "ASSAY_TENANT_BATCHES": "5000",
-				"ASSAY_MAX_BATCH": "1Gi", "ASSAY_BODY_MEMORY": "256Mi", "ASSAY_REQUESTS": "8192"} {
+			for name, want := range map[string]string{"ASSAY_DATABASE_CONNECTIONS": "32", "ASSAY_TENANT_QUEUED": "2000000", "ASSAY_TENANT_BATCHES": "5000",
+				"ASSAY_BODY_MEMORY": "256Mi", "ASSAY_REQUESTS": "8192"} {
 				r.is(t, dispatcher, want, value("dispatcher", name)...)
 			}
 			text, _ := r["ConfigMap/r-assay-tenants"].at("data", "tenants.json").(string)

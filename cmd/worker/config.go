@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -25,6 +26,7 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/queue/identity"
 	"github.com/assay-run/assay/pkg/queue/jetstream"
+	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/containerd"
 	"github.com/assay-run/assay/pkg/runtime/egress"
 )
@@ -45,17 +47,13 @@ type config struct {
 	Labels map[string]string `name:"labels" env:"ASSAY_LABELS" mapsep:"," placeholder:"KEY=VALUE" help:"What jobs may require of this worker, separated by commas, such as gpu=a100,disk=fast."`
 	Images []string          `name:"images" env:"ASSAY_IMAGES" help:"Reserve this worker for jobs with these images, separated by commas (default: any)."`
 
-	Slots          int     `name:"slots" env:"ASSAY_SLOTS" help:"Most jobs held at once (default: 8 a core)."`
-	CPU            float64 `name:"cpu" env:"ASSAY_CPU" help:"Cores to promise to jobs (default: 4 times the host's, for a limit is rarely used to the full)."`
-	Memory         string  `name:"memory" env:"ASSAY_MEMORY" placeholder:"SIZE" help:"Memory to promise to jobs, such as 12Gi (default: four fifths of the host's)."`
-	Sessions       int     `name:"sessions" env:"ASSAY_SESSIONS" default:"1024" help:"Most sessions at once, each of which is promised a core, as they wait most of the time. One tenant gets at most as much as it leaves free, of this and of --session-memory."`
-	SessionMemory  string  `name:"session-memory" env:"ASSAY_SESSION_MEMORY" placeholder:"SIZE" help:"Memory to promise to sessions, such as 64Gi (default: 8 times --memory, for few use what they may). On a host that runs short all the same, those of the tenant that is promised most are ended."`
-	PressureMemory float64 `name:"pressure-memory" env:"ASSAY_PRESSURE_MEMORY" default:"20" placeholder:"PERCENT" help:"Take no more jobs while tasks of this host wait for memory to be reclaimed so much of the time."`
-	MemoryReserve  string  `name:"memory-reserve" env:"ASSAY_MEMORY_RESERVE" placeholder:"SIZE" help:"Take no more jobs while less memory than that is available on this host, 0 for no such limit (default: a twentieth of the host's, at most 1Gi)."`
+	Slots         int     `name:"slots" env:"ASSAY_SLOTS" help:"Most jobs held at once (default: 8 a core)."`
+	CPU           float64 `name:"cpu" env:"ASSAY_CPU" help:"Cores to promise to jobs (default: 4 times the host's, for a limit is rarely used to the full)."`
+	Memory        string  `name:"memory" env:"ASSAY_MEMORY" placeholder:"SIZE" help:"Memory to promise to jobs, such as 12Gi (default: four fifths of the host's)."`
+	SessionMemory string  `name:"session-memory" env:"ASSAY_SESSION_MEMORY" placeholder:"SIZE" help:"Memory to promise to sessions, such as 64Gi (default: 8 times --memory, for few use what they may). One tenant gets at most as much as it leaves free. There may be 1024 sessions at once, or one for each 512Mi of it. On a host that runs short all the same, those of the tenant that is promised most are ended."`
 
 	Grace time.Duration `name:"grace" env:"ASSAY_GRACE" default:"30s" help:"How long running jobs may go on after SIGTERM."`
 
-	Runtime       string   `name:"runtime" env:"ASSAY_RUNTIME" enum:"containerd,noop,scripted" default:"containerd" help:"containerd; or run nothing: noop to measure the rest, scripted to act out what a job's code says after \"# fake:\"."`
 	Containerd    string   `name:"containerd-address" env:"ASSAY_CONTAINERD_ADDRESS" default:"/run/containerd/containerd.sock" help:"containerd's socket; own: the worker runs one of its own, below its state directory, and imports the images that came with it."`
 	Namespace     string   `name:"containerd-namespace" env:"ASSAY_CONTAINERD_NAMESPACE" default:"assay" help:"containerd's namespace for our containers and images."`
 	StateDir      string   `name:"state-dir" env:"ASSAY_STATE_DIR" default:"/run/assay/worker" help:"Mounts, sockets and cached inputs are in its directory run, of which nothing outlives the worker; the rest of it is the operator's."`
@@ -91,9 +89,12 @@ type config struct {
 
 	NATS jetstream.Files `embed:""`
 
+	Seams seams `embed:""`
+
 	Version kong.VersionFlag `name:"version" help:"Print the version."`
 
 	identity identity.Worker // of ID, Pool and Token
+	standIn  runtime.Runtime // of tests, in containerd's place, or nil
 }
 
 // errHelp says that the flags asked for help, which was printed.
@@ -101,7 +102,7 @@ var errHelp = fmt.Errorf("help was asked for")
 
 // parse reads flags and environment.
 func parse(args []string, out io.Writer) (c config, err error) {
-	if err := gone.Check(args); err != nil {
+	if err := errors.Join(gone.Check(args), goneSeams.Check(args)); err != nil {
 		return c, err
 	}
 	helped := false
@@ -114,6 +115,9 @@ func parse(args []string, out io.Writer) (c config, err error) {
 		return c, errHelp
 	}
 	if err != nil {
+		return c, err
+	}
+	if c.standIn, err = c.Seams.runtime(); err != nil {
 		return c, err
 	}
 	return c, c.complete()
@@ -148,16 +152,12 @@ func (c *config) complete() (err error) {
 	switch {
 	case c.Slots < 0 || c.Slots > 100_000:
 		return fmt.Errorf("--slots: %d is not between 1 and 100000", c.Slots)
-	case c.Sessions < 1 || c.Sessions > 100_000:
-		return fmt.Errorf("--sessions: %d is not between 1 and 100000", c.Sessions)
 	case c.CPU < 0:
 		return fmt.Errorf("--cpu: %g is negative", c.CPU)
 	case slices.Contains(c.Images, ""):
 		return fmt.Errorf("--images: an image has a name")
 	case len(c.Labels) > job.MaxLabels:
 		return fmt.Errorf("--labels: %d labels; at most %d", len(c.Labels), job.MaxLabels)
-	case c.PressureMemory < 0 || c.PressureMemory > 100:
-		return fmt.Errorf("--pressure-memory: must be a percentage, from 0 to 100")
 	case c.Grace < 0:
 		return fmt.Errorf("--grace: %v is negative", c.Grace)
 	}
@@ -186,21 +186,13 @@ func readToken(text string) (string, error) {
 	return string(bytes.TrimSpace(b)), nil
 }
 
-// pressureIO is how much of the time all tasks of a host may wait for disks, in percent, before jobs wait elsewhere.
-const pressureIO = 90
-
-// pressure returns what the host may suffer before jobs wait elsewhere.
-func (c *config) pressure(host policy.Host) (p worker.Pressure, err error) {
-	if c.Runtime == "noop" {
-		return p, nil // nothing that runs here weighs on the host
+// pressure returns what the host may suffer before jobs wait elsewhere: in percent of the time, tasks that wait for
+// memory to be reclaimed, and all tasks waiting for disks.
+func (c *config) pressure(host policy.Host) worker.Pressure {
+	if c.standIn != nil {
+		return worker.Pressure{Keep: c.Seams.reserve()} // nothing that runs here weighs on the host
 	}
-	p = worker.Pressure{Memory: c.PressureMemory, IO: pressureIO, Keep: min(host.Memory/20, job.GiB)}
-	if c.MemoryReserve != "" {
-		if p.Keep, err = job.ParseSize(c.MemoryReserve); err != nil {
-			return p, fmt.Errorf("--memory-reserve: %q is not a size such as 512Mi", c.MemoryReserve)
-		}
-	}
-	return p, nil
+	return worker.Pressure{Memory: 20, IO: 90, Keep: min(host.Memory/20, job.GiB)}
 }
 
 // guest returns the path of the guest, which is beside this program.
@@ -287,11 +279,8 @@ func (c *config) worker(host policy.Host) (worker.Config, error) {
 		}
 		out.Memory = size
 	}
-	var err error
-	if out.Pressure, err = c.pressure(host); err != nil {
-		return out, err
-	}
-	real := c.Runtime == "containerd"
+	out.Pressure = c.pressure(host)
+	real := c.standIn == nil
 	if out.Slots == 0 {
 		out.Slots = 512
 		if real {
@@ -307,11 +296,16 @@ func (c *config) worker(host policy.Host) (worker.Config, error) {
 	if out.Memory == 0 && real {
 		out.Memory = host.Memory / 5 * 4
 	}
-	out.Sessions = live.Limits{Places: c.Sessions, CPU: float64(c.Sessions), Memory: 8 * out.Memory}
+	sessionMemory := 8 * out.Memory
 	if c.SessionMemory != "" {
-		if out.Sessions.Memory, err = job.ParseSize(c.SessionMemory); err != nil || out.Sessions.Memory == 0 {
+		size, err := job.ParseSize(c.SessionMemory)
+		if err != nil || size == 0 {
 			return out, fmt.Errorf("--session-memory: %q is not a size such as 64Gi", c.SessionMemory)
 		}
+		sessionMemory = size
 	}
+	// A core for each, as they wait most of the time.
+	places := max(1024, int(sessionMemory/(512*job.MiB)))
+	out.Sessions = live.Limits{Places: places, CPU: float64(places), Memory: sessionMemory}
 	return out, nil
 }

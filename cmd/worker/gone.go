@@ -12,5 +12,8 @@ var gone = settings.Gone{
 	"gvisor-runtime": "the shim of runc runs runsc, and --runsc says which; --vm-runtime takes any other handler",
 	"guest":          "the guest program is beside the worker's",
 	"long-running":   "it follows from the cores of the host, and from --slots",
-	"session-cpu":    "each of --sessions is promised a core",
+	"session-cpu":    "each session is promised a core",
+
+	"sessions":        "--session-memory says how much is promised to sessions",
+	"pressure-memory": "no more jobs are taken while tasks wait for memory 20 percent of the time",
 }

@@ -21,7 +21,6 @@ import (
 	"github.com/assay-run/assay/pkg/queue/jetstream"
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/containerd"
-	"github.com/assay-run/assay/pkg/runtime/fake"
 )
 
 const (
@@ -40,6 +39,11 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	return work(ctx, cfg, stderr)
+}
+
+// work is run once it is known what is to be done.
+func work(ctx context.Context, cfg config, stderr io.Writer) (err error) {
 	leaveCoresToJobs()
 	sysmon.RelaxTimer()
 	tel, err := telemetry.Start(ctx, telemetry.Config{Service: "assay-worker", Version: version.String(), Instance: cfg.ID, Log: stderr, Level: cfg.LogLevel})
@@ -116,13 +120,8 @@ func connect(ctx context.Context, cfg config) (*jetstream.Queue, error) {
 }
 
 func openRuntime(ctx context.Context, cfg config, shared containerd.SharedEnvironments) (runtime.Runtime, error) {
-	switch cfg.Runtime {
-	case "noop":
-		slog.WarnContext(ctx, "runtime noop: jobs succeed without being run")
-		return fake.Noop(), nil
-	case "scripted":
-		slog.WarnContext(ctx, "runtime scripted: jobs pretend and are not run")
-		return fake.New(nil), nil
+	if cfg.standIn != nil {
+		return cfg.standIn, nil
 	}
 	guest, err := guest()
 	if err != nil {
@@ -174,7 +173,7 @@ const awakeFor = 4 * time.Millisecond
 
 // awake returns what keeps this host's processors awake, nil if nothing does.
 func (c *config) awake(ctx context.Context) *awake.Keeper {
-	if c.Runtime != "containerd" {
+	if c.standIn != nil {
 		return nil
 	}
 	keeper, err := awake.Open(awake.Device, awakeFor)

@@ -14,6 +14,7 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/queue/jetstream"
+	"github.com/assay-run/assay/pkg/runtime/fake"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }
@@ -32,13 +33,23 @@ func (d *dispatcher) HandleHeartbeat(_ context.Context, r queue.HeartbeatRequest
 	return queue.HeartbeatReply{TTL: job.Duration(30 * time.Second)}, nil
 }
 
+// idle is run with a runtime that runs nothing.
+func idle(ctx context.Context, args ...string) error {
+	cfg, err := parse(args, io.Discard)
+	if err != nil {
+		return err
+	}
+	cfg.standIn = fake.Noop()
+	return work(ctx, cfg, io.Discard)
+}
+
 func TestRunUntilToldToStop(t *testing.T) {
 	url, dir, addr := testenv.NATS(t), t.TempDir(), testenv.Address(t)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- run(ctx, []string{"--runtime=noop", "--nats-url=" + url, "--objects-url=file://" + filepath.Join(dir, "objects"),
-			"--state-dir=" + filepath.Join(dir, "state"), "--metrics-listen=" + addr, "--worker-id=w7", "--pool=gpu"}, io.Discard)
+		done <- idle(ctx, "--nats-url="+url, "--objects-url=file://"+filepath.Join(dir, "objects"),
+			"--state-dir="+filepath.Join(dir, "state"), "--metrics-listen="+addr, "--worker-id=w7", "--pool=gpu")
 	}()
 	await(t, "healthy", func() bool { return status(addr, "/healthz") == http.StatusOK })
 	if got := status(addr, "/readyz"); got != http.StatusServiceUnavailable {
@@ -76,8 +87,8 @@ func TestHealthyWhileItStarts(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- run(ctx, []string{"--runtime=noop", "--nats-url=nats://" + testenv.Address(t), "--objects-url=file://" + filepath.Join(dir, "objects"),
-			"--state-dir=" + filepath.Join(dir, "state"), "--metrics-listen=" + addr}, io.Discard)
+		done <- idle(ctx, "--nats-url=nats://"+testenv.Address(t), "--objects-url=file://"+filepath.Join(dir, "objects"),
+			"--state-dir="+filepath.Join(dir, "state"), "--metrics-listen="+addr)
 	}()
 	await(t, "healthy", func() bool { return status(addr, "/healthz") == http.StatusOK })
 	if got := status(addr, "/readyz"); got != http.StatusServiceUnavailable {
@@ -129,9 +140,10 @@ func TestBadFlagsAreNamed(t *testing.T) {
 		"--slots=-1":             "--slots",
 		"--slots=many":           "--slots",
 		"--cpu=-2":               "--cpu",
-		"--runtime=docker":       "--runtime",
 		"--grace=-1s":            "--grace",
-		"--pressure-memory=101":  "--pressure-memory",
+		"--pressure-memory=10":   "20 percent",
+		"--sessions=9":           "--session-memory",
+		"--runtime=noop":         "faults",
 		"--pressure-cpu=1":       "--slots", // which is what to give instead
 		"--no-such-flag":         "no-such-flag",
 		"--log-level=loud":       "--log-level",
@@ -149,12 +161,16 @@ func TestCapacityOfAHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w, err := c.worker(host); err != nil || w.Slots != 32 || w.CPU != 16 || w.Memory != 8*job.GiB {
+	if w, err := c.worker(host); err != nil || w.Slots != 32 || w.CPU != 16 || w.Memory != 8*job.GiB || w.Sessions.Memory != 64*job.GiB || w.Sessions.Places != 1024 {
 		t.Errorf("defaults = %+v, %v", w, err)
 	}
 	c.Memory, c.CPU, c.Slots = "1Gi", 2.5, 3
 	if w, err := c.worker(host); err != nil || w.Slots != 3 || w.CPU != 2.5 || w.Memory != job.GiB {
 		t.Errorf("as told = %+v, %v", w, err)
+	}
+	c.SessionMemory = "2Ti"
+	if w, err := c.worker(host); err != nil || w.Sessions.Memory != 2048*job.GiB || w.Sessions.Places != 4096 {
+		t.Errorf("sessions as told = %+v, %v", w.Sessions, err)
 	}
 	c.Memory = "lots"
 	if _, err := c.worker(host); err == nil || !strings.Contains(err.Error(), "--memory") {

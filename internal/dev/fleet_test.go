@@ -22,7 +22,7 @@ import (
 
 // TestFleet builds the real programs once, for all that needs them.
 func TestFleet(t *testing.T) {
-	bin := testenv.Programs(t)
+	bin := testenv.Programs(t, "faults") // whose worker can do without containerd
 	for name, test := range map[string]func(*testing.T, dev.FleetConfig){
 		"heals": fleetHeals, "stops and comes back": fleetComesBack, "as a command": fleetCommand, "cannot start": fleetCannotStart,
 		"asks for tokens": fleetAsksForTokens,

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"net/url"
 	goruntime "runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,11 +34,10 @@ type config struct {
 	ObjectsURL  string         `name:"objects-url" env:"ASSAY_OBJECTS_URL" default:"file:///var/lib/assay/objects" help:"Object store: file:///dir or s3://bucket?region=…"`
 	Tokens      httpapi.Secret `name:"tokens" env:"ASSAY_TOKENS" help:"Who may submit, as token=tenant,token=tenant; none: everybody is the tenant \"default\"."`
 	Operators   httpapi.Secret `name:"operator-tokens" env:"ASSAY_OPERATOR_TOKENS" help:"More such pairs, whose holders may also see the fleet itself: each worker, and /metrics."`
-	NoTokens    bool           `name:"insecure-no-tokens" env:"ASSAY_INSECURE_NO_TOKENS" help:"Listen without tokens at addresses that other machines reach, since something else keeps strangers out."`
+	Insecure    []string       `name:"insecure" env:"ASSAY_INSECURE" enum:"no-tokens,open-nats" placeholder:"WHAT" help:"What is open to other machines since something else keeps strangers out, separated by commas. no-tokens: listen without --tokens at addresses that they reach; open-nats: without --workers-key, use a NATS server that they reach."`
 	Metrics     string         `name:"metrics-listen" env:"ASSAY_METRICS_LISTEN" help:"Address of /metrics alone, which whoever reaches it may read. None by default: it is at --listen, for operators."`
 	SecretsKey  httpapi.Secret `name:"secrets-key" env:"ASSAY_SECRETS_KEY" help:"Seals tenants' secrets: 32 bytes in base64 (openssl rand -base64 32); after a comma, older ones that only open. None: no secrets are kept."`
 	WorkersKey  httpapi.Secret `name:"workers-key" env:"ASSAY_WORKERS_KEY" help:"Lets workers in at a NATS server that asks dispatchers who may connect: 32 bytes in base64, or @FILE; after a comma, the key of tokens, and more whose tokens are still good (\"dispatcher key\" makes one, \"dispatcher nats\" prints the server's configuration, \"dispatcher token\" what workers come with). None: whoever reaches the server is believed to be the worker that it says."`
-	OpenNATS    bool           `name:"insecure-open-nats" env:"ASSAY_INSECURE_OPEN_NATS" help:"Without --workers-key, use a NATS server that other machines reach, since something else keeps strangers from it."`
 	WorkersOut  []string       `name:"workers-refused" env:"ASSAY_WORKERS_REFUSED" placeholder:"ID" help:"Workers that are not let in again, whatever token they have, separated by commas."`
 	TenantsFile string         `name:"tenants-file" env:"ASSAY_TENANTS_FILE" placeholder:"FILE" help:"Weights, caps and ceilings of tenants, as a JSON list; read at start."`
 	Pools       []string       `name:"pools" env:"ASSAY_POOLS" placeholder:"POOL" help:"What is to be known of pools before their workers say so, separated by commas: gpu?exclusive&label.gpu=a100&image=cuda. The workers of an exclusive pool take jobs that name it, and no others. Jobs may name a pool that is here, or that had workers within a day."`
@@ -102,9 +102,9 @@ func parse(args []string, out io.Writer) (c config, err error) {
 	if err == nil && c.Retention != 0 && c.Retention < 24*time.Hour {
 		err = fmt.Errorf("--retention: %v is less than a day; history is dropped by days", c.Retention)
 	}
-	if err == nil && c.Tokens == "" && !c.NoTokens && !loopback(c.Listen) {
+	if err == nil && c.Tokens == "" && !c.insecure("no-tokens") && !loopback(c.Listen) {
 		err = fmt.Errorf("--listen: %s can be reached from other machines, and without --tokens (ASSAY_TOKENS) whoever reaches it is let in; give tokens, "+
-			"listen on 127.0.0.1, or say --insecure-no-tokens if something else keeps strangers out", c.Listen)
+			"listen on 127.0.0.1, or say --insecure=no-tokens if something else keeps strangers out", c.Listen)
 	}
 	if err == nil {
 		_, err = c.limits()
@@ -147,6 +147,9 @@ func (c *config) limits() (l httpapi.Limits, err error) {
 	return l, nil
 }
 
+// insecure says whether the operator says that something else keeps strangers from what.
+func (c *config) insecure(what string) bool { return slices.Contains(c.Insecure, what) }
+
 // openNATS says whether the NATS servers would believe whoever reaches them. A URL that
 // has credentials is of a server that asks for some, and so is one that gets some by file.
 func (c *config) openNATS() error {
@@ -156,7 +159,7 @@ func (c *config) openNATS() error {
 	if c.WorkersKey != "" && c.NATS.Creds != "" {
 		return fmt.Errorf("--nats-creds: a server that is run by JWTs says itself who may connect, and does not ask dispatchers; leave out --workers-key")
 	}
-	if c.WorkersKey != "" || c.OpenNATS || c.NATS.Identified() {
+	if c.WorkersKey != "" || c.insecure("open-nats") || c.NATS.Identified() {
 		return nil
 	}
 	for server := range strings.SplitSeq(c.NATSURL, ",") {
@@ -168,7 +171,7 @@ func (c *config) openNATS() error {
 			continue // to connect there fails, and says why
 		}
 		if u.User == nil && !loopback(net.JoinHostPort(u.Hostname(), "4222")) {
-			return fmt.Errorf("--nats-url: other machines reach %s, and without --workers-key (ASSAY_WORKERS_KEY) it believes any of them to be a worker; --insecure-open-nats, if something else keeps strangers from it", u.Host)
+			return fmt.Errorf("--nats-url: other machines reach %s, and without --workers-key (ASSAY_WORKERS_KEY) it believes any of them to be a worker; --insecure=open-nats, if something else keeps strangers from it", u.Host)
 		}
 	}
 	return nil

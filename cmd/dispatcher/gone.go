@@ -8,6 +8,8 @@ var gone = settings.Gone{
 	"callback-patience": "a callback is tried for a day after the end of its batch",
 	"body-patience":     "a body may stand still for 15 seconds",
 
+	"insecure-no-tokens":  "say --insecure=no-tokens",
+	"insecure-open-nats":  "say --insecure=open-nats",
 	"max-batch":           "a batch of lines may be as large as --spool",
 	"reads":               "it follows from the connections to PostgreSQL and from the cores",
 	"stream-remake-after": "a stream of one replica that stores nothing for two minutes is made anew; one of three, at a cluster, never is",

@@ -148,6 +148,7 @@ func TestRender(t *testing.T) {
 			r.is(t, worker, 2, "spec", "replicas")
 			r.is(t, worker, "own", value("worker", "ASSAY_CONTAINERD_ADDRESS")...)
 			r.is(t, worker, "token-1", append(env("worker", "ASSAY_WORKER_TOKEN"), "valueFrom", "secretKeyRef", "key")...)
+			r.is(t, dispatcher, nil, env("dispatcher", "ASSAY_INSECURE")...)
 			r.is(t, dispatcher, "10000000", value("dispatcher", "ASSAY_TENANT_QUEUED")...)
 			r.is(t, dispatcher, "1", value("dispatcher", "ASSAY_ENVIRONMENT_WITNESSES")...)
 			r.is(t, dispatcher, "4Gi", value("dispatcher", "ASSAY_SPOOL")...)
@@ -253,7 +254,7 @@ func TestRender(t *testing.T) {
 				r.is(t, key, "/objects", spec("containers", container, "volumeMounts", "objects", "mountPath")...)
 				r.is(t, key, "objects", spec("volumes", "objects", "persistentVolumeClaim", "claimName")...)
 			}
-			r.is(t, dispatcher, "true", value("dispatcher", "ASSAY_INSECURE_OPEN_NATS")...)
+			r.is(t, dispatcher, "no-tokens,open-nats", value("dispatcher", "ASSAY_INSECURE")...)
 		},
 		"users": func(t *testing.T, r release, text string) {
 			r.is(t, dispatcher, "/etc/assay/nats/dispatcher.creds", value("dispatcher", "ASSAY_NATS_CREDS")...)

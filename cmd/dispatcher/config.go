@@ -156,8 +156,8 @@ func (c *config) openNATS() error {
 	if err := c.NATS.Check(); err != nil {
 		return err
 	}
-	if c.WorkersKey != "" && c.NATS.Creds != "" {
-		return fmt.Errorf("--nats-creds: a server that is run by JWTs says itself who may connect, and does not ask dispatchers; leave out --workers-key")
+	if c.WorkersKey != "" && c.NATS.JWT() {
+		return fmt.Errorf("--nats-dir: a server that is run by JWTs (user.creds) says itself who may connect, and does not ask dispatchers; leave out --workers-key")
 	}
 	if c.WorkersKey != "" || c.insecure("open-nats") || c.NATS.Identified() {
 		return nil

@@ -12,5 +12,10 @@ var gone = settings.Gone{
 	"insecure-open-nats":  "say --insecure=open-nats",
 	"max-batch":           "a batch of lines may be as large as --spool",
 	"reads":               "it follows from the connections to PostgreSQL and from the cores",
+	"nats-creds":          "put it into --nats-dir, as user.creds",
+	"nats-nkey":           "put it into --nats-dir, as user.nk",
+	"nats-ca":             "put it into --nats-dir, as ca.crt",
+	"nats-cert":           "put it into --nats-dir, as tls.crt",
+	"nats-key":            "put it into --nats-dir, as tls.key",
 	"stream-remake-after": "a stream of one replica that stores nothing for two minutes is made anew; one of three, at a cluster, never is",
 }

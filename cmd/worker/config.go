@@ -141,8 +141,8 @@ func (c *config) complete() (err error) {
 	if err := c.NATS.Check(); err != nil {
 		return err
 	}
-	if token != "" && (c.NATS.Creds != "" || c.NATS.Nkey != "") {
-		return fmt.Errorf("--worker-token: a worker comes to the NATS server as one user; leave out --nats-creds and --nats-nkey, or the token")
+	if token != "" && c.NATS.User() {
+		return fmt.Errorf("--worker-token: a worker comes to the NATS server as one user; leave out user.creds and user.nk of --nats-dir, or the token")
 	}
 	if c.Runsc == "" {
 		c.Runsc = findRunsc()

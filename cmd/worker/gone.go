@@ -14,6 +14,11 @@ var gone = settings.Gone{
 	"long-running":   "it follows from the cores of the host, and from --slots",
 	"session-cpu":    "each session is promised a core",
 
+	"nats-creds":      "put it into --nats-dir, as user.creds",
+	"nats-nkey":       "put it into --nats-dir, as user.nk",
+	"nats-ca":         "put it into --nats-dir, as ca.crt",
+	"nats-cert":       "put it into --nats-dir, as tls.crt",
+	"nats-key":        "put it into --nats-dir, as tls.key",
 	"sessions":        "--session-memory says how much is promised to sessions",
 	"pressure-memory": "no more jobs are taken while tasks wait for memory 20 percent of the time",
 }

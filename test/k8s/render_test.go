@@ -149,6 +149,8 @@ func TestRender(t *testing.T) {
 			r.is(t, worker, "own", value("worker", "ASSAY_CONTAINERD_ADDRESS")...)
 			r.is(t, worker, "token-1", append(env("worker", "ASSAY_WORKER_TOKEN"), "valueFrom", "secretKeyRef", "key")...)
 			r.is(t, dispatcher, nil, env("dispatcher", "ASSAY_INSECURE")...)
+			r.is(t, dispatcher, nil, env("dispatcher", "ASSAY_NATS_DIR")...)
+			r.is(t, dispatcher, nil, spec("volumes", "nats")...)
 			r.is(t, dispatcher, "10000000", value("dispatcher", "ASSAY_TENANT_QUEUED")...)
 			r.is(t, dispatcher, "1", value("dispatcher", "ASSAY_ENVIRONMENT_WITNESSES")...)
 			r.is(t, dispatcher, "4Gi", value("dispatcher", "ASSAY_SPOOL")...)
@@ -212,8 +214,12 @@ func TestRender(t *testing.T) {
 			r.is(t, worker, nil, env("worker", "ASSAY_LABELS")...)
 		},
 		"network": func(t *testing.T, r release, text string) {
-			r.is(t, dispatcher, "/etc/assay/nats-tls/ca.crt", value("dispatcher", "ASSAY_NATS_CA")...)
-			r.is(t, worker, "/etc/assay/nats-tls/tls.key", value("worker", "ASSAY_NATS_KEY")...)
+			r.is(t, dispatcher, "/etc/assay/nats", value("dispatcher", "ASSAY_NATS_DIR")...)
+			files := fmt.Sprint(r[worker].at(spec("volumes", "nats", "projected", "sources")...))
+			if files != "[map[secret:map[items:[map[key:ca.crt path:ca.crt] map[key:tls.crt path:tls.crt] map[key:tls.key path:tls.key]] name:nats-tls]]]" {
+				t.Errorf("files for NATS: %s", files)
+			}
+			r.is(t, worker, "/etc/assay/nats", spec("containers", "worker", "volumeMounts", "nats", "mountPath")...)
 			r.is(t, worker, "store-worker", append(env("worker", "AWS_ACCESS_KEY_ID"), "valueFrom", "secretKeyRef", "name")...)
 			egress := fmt.Sprint(r["NetworkPolicy/r-assay-worker-default"].at("spec", "egress"))
 			for _, want := range []string{"port:4443", "port:9000", "port:4317", "port:80 ", "cidr:10.1.2.0/24", "port:5432", "cidr:fd00::/128", "cidr:fd00:1::/64", "cidr:10.9.9.9/32"} {
@@ -257,9 +263,12 @@ func TestRender(t *testing.T) {
 			r.is(t, dispatcher, "no-tokens,open-nats", value("dispatcher", "ASSAY_INSECURE")...)
 		},
 		"users": func(t *testing.T, r release, text string) {
-			r.is(t, dispatcher, "/etc/assay/nats/dispatcher.creds", value("dispatcher", "ASSAY_NATS_CREDS")...)
-			r.is(t, worker, "/etc/assay/nats/worker.nk", value("worker", "ASSAY_NATS_NKEY")...)
-			r.is(t, worker, nil, env("worker", "ASSAY_NATS_CREDS")...)
+			for key, want := range map[string]string{dispatcher: "map[key:dispatcher.creds path:user.creds]] name:nats-dispatcher", worker: "map[key:worker.nk path:user.nk]] name:nats-worker"} {
+				if files := fmt.Sprint(r[key].at(spec("volumes", "nats", "projected", "sources")...)); files != "[map[secret:map[items:["+want+"]]]" {
+					t.Errorf("%s: files for NATS: %s", key, files)
+				}
+			}
+			r.is(t, worker, "/etc/assay/nats", value("worker", "ASSAY_NATS_DIR")...)
 			if strings.Contains(text, "ASSAY_WORKERS_KEY") || strings.Contains(text, "-issue") {
 				t.Error("something is issued")
 			}

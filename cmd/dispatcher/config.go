@@ -26,8 +26,7 @@ import (
 // config is everything that a dispatcher can be told, by flag or environment.
 type config struct {
 	Listen      string         `name:"listen" env:"ASSAY_LISTEN" default:"127.0.0.1:8080" help:"Address of the API and of /metrics."`
-	DatabaseURL httpapi.Secret `name:"database-url" env:"ASSAY_DATABASE_URL" required:"" help:"PostgreSQL, as postgres://… or key=value pairs."`
-	DatabaseMax int32          `name:"database-connections" env:"ASSAY_DATABASE_CONNECTIONS" default:"16" help:"Most connections to PostgreSQL. A quarter of them, one at least, is left to claims, heartbeats, records and scheduling."`
+	DatabaseURL httpapi.Secret `name:"database-url" env:"ASSAY_DATABASE_URL" required:"" help:"PostgreSQL, as postgres://… or key=value pairs. pool_max_conns in it is how many connections there are at most, 16 by default; a quarter of them, one at least, is left to claims, heartbeats, records and scheduling."`
 	Migrate     bool           `name:"migrate" env:"ASSAY_MIGRATE" default:"true" negatable:"" help:"Bring the schema up to date at start."`
 	NATSURL     string         `name:"nats-url" env:"ASSAY_NATS_URL" default:"nats://127.0.0.1:4222" help:"NATS servers, separated by commas."`
 	Replicas    int            `name:"stream-replicas" env:"ASSAY_STREAM_REPLICAS" default:"1" help:"Replicas of the JetStream stream: 3 at a cluster of three servers or more."`
@@ -139,8 +138,6 @@ func (c *config) limits() (l httpapi.Limits, err error) {
 		return l, fmt.Errorf("--requests, --tenant-queued, --tenant-batches: must be 1 at least")
 	}
 	l.Requests, l.Queued, l.Batches, l.Patience = c.Requests, c.Queued, c.Batches, bodyPatience
-	// Half of the connections that are not left to the queue; but each read keeps about a core busy, here or in PostgreSQL.
-	l.Reads = max(min(int(c.DatabaseMax)*3/8, max(goruntime.GOMAXPROCS(0), 2)), 1)
 	if err := l.Check(); err != nil {
 		return l, fmt.Errorf("--%w", err)
 	}
@@ -149,6 +146,12 @@ func (c *config) limits() (l httpapi.Limits, err error) {
 
 // insecure says whether the operator says that something else keeps strangers from what.
 func (c *config) insecure(what string) bool { return slices.Contains(c.Insecure, what) }
+
+// reads is how many large ones there are at once: half of the connections to PostgreSQL that are not left to the queue, but
+// each keeps about a core busy, here or there.
+func reads(connections int) int {
+	return max(min(connections*3/8, max(goruntime.GOMAXPROCS(0), 2)), 1)
+}
 
 // openNATS says whether the NATS servers would believe whoever reaches them. A URL that
 // has credentials is of a server that asks for some, and so is one that gets some by file.

@@ -98,6 +98,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	limits.Reads = reads(database.MaxConns())
 	api := httpapi.New(httpapi.Config{Limits: limits, Store: accepting, Secrets: secrets, Objects: objects, Dispatcher: d, Canceler: q, Queue: q, Sessions: q, Callbacks: callbacks, Auth: auth, Pools: cfg.pools, Workers: d.Fleet(), Fleet: d, Version: version.String(), Metrics: tel.Metrics()})
 	stop, err := serveDebug(ctx, cfg.DebugListen)
 	if err != nil {
@@ -164,7 +165,7 @@ func openStore(ctx context.Context, cfg config, patience time.Duration) (*postgr
 	ctx, cancel = context.WithTimeout(ctx, patience)
 	defer cancel()
 	infra, poison := cfg.Seams.budgets()
-	return postgres.Open(ctx, postgres.Config{DSN: dsn, MaxConns: cfg.DatabaseMax, InfraBudget: infra, PoisonAfter: poison, ApplicationTag: "assay-dispatcher", Protocol: queue.Protocol})
+	return postgres.Open(ctx, postgres.Config{DSN: dsn, InfraBudget: infra, PoisonAfter: poison, ApplicationTag: "assay-dispatcher", Protocol: queue.Protocol})
 }
 
 func openQueue(ctx context.Context, cfg config) (*jetstream.Queue, error) {

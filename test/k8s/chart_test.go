@@ -75,7 +75,7 @@ func TestValues(t *testing.T) {
 		`nats: {url: "nats://user:secret@nats"}`:                "/nats/url",
 		"objects: {url: ftp://x}":                               "/objects/url",
 		"dispatcher: {replicas: none}":                          "/dispatcher/replicas",
-		"dispatcher: {databaseConnections: 1}":                  "/dispatcher/databaseConnections",
+		"dispatcher: {databaseConnections: 1}":                  "/dispatcher",
 		"dispatcher: {limits: {reads: 1}}":                      "/dispatcher/limits",
 		"dispatchers: {}":                                       "dispatchers",
 		"pools: {}":                                             "/pools",

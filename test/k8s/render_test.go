@@ -234,7 +234,7 @@ func TestRender(t *testing.T) {
 		"tenants": func(t *testing.T, r release, _ string) {
 			r.is(t, dispatcher, "r-assay-tenants", spec("volumes", "tenants", "configMap", "name")...)
 			r.is(t, dispatcher, "/etc/assay/tenants/tenants.json", value("dispatcher", "ASSAY_TENANTS_FILE")...)
-			for name, want := range map[string]string{"ASSAY_DATABASE_CONNECTIONS": "32", "ASSAY_TENANT_QUEUED": "2000000", "ASSAY_TENANT_BATCHES": "5000",
+			for name, want := range map[string]string{"ASSAY_TENANT_QUEUED": "2000000", "ASSAY_TENANT_BATCHES": "5000",
 				"ASSAY_BODY_MEMORY": "256Mi", "ASSAY_REQUESTS": "8192"} {
 				r.is(t, dispatcher, want, value("dispatcher", name)...)
 			}

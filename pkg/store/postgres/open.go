@@ -18,7 +18,7 @@ import (
 // Config says which database and how to treat it. Only DSN is required.
 type Config struct {
 	DSN            string
-	MaxConns       int32           // default 16
+	MaxConns       int32           // default: pool_max_conns in the DSN, else 16
 	MinConns       int32           // kept open while idle, default 2
 	Timeout        time.Duration   // of every call that has no earlier deadline, default 15s
 	InfraBudget    int             // attempts lost to infrastructure before a job is given up, default 20
@@ -35,7 +35,6 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	c.MaxConns = cmp.Or(c.MaxConns, 16)
 	c.MinConns = cmp.Or(c.MinConns, 2)
 	c.Timeout = cmp.Or(c.Timeout, 15*time.Second)
 	c.InfraBudget = cmp.Or(c.InfraBudget, 20)
@@ -80,10 +79,11 @@ var _ store.Store = (*Store)(nil)
 // sessions (see Reach), and job.ErrUnavailable if the server does not answer.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	cfg = cfg.withDefaults()
-	pc, err := pgxpool.ParseConfig(cfg.DSN)
+	pc, err := parsePool(cfg.DSN)
 	if err != nil {
-		return nil, fmt.Errorf("%w: database url: %w", job.ErrInvalid, err) // pgx redacts the password
+		return nil, err
 	}
+	cfg.MaxConns = cmp.Or(cfg.MaxConns, pc.MaxConns)
 	pc.MaxConns, pc.MinConns = cfg.MaxConns, min(cfg.MinConns, cfg.MaxConns)
 	pc.MaxConnLifetime = time.Hour
 	pc.MaxConnLifetimeJitter = 10 * time.Minute
@@ -129,6 +129,9 @@ var session = map[string]string{
 	"work_mem":                            "64MB", // the arrays of a bulk insert stay in memory
 	"idle_in_transaction_session_timeout": "30s",
 }
+
+// MaxConns is how many connections to the server there are at most.
+func (s *Store) MaxConns() int { return int(s.cfg.MaxConns) }
 
 // Ping says whether the database answers.
 func (s *Store) Ping(ctx context.Context) error {

@@ -38,7 +38,7 @@ type config struct {
 	SecretsKey  httpapi.Secret `name:"secrets-key" env:"ASSAY_SECRETS_KEY" help:"Seals tenants' secrets: 32 bytes in base64 (openssl rand -base64 32); after a comma, older ones that only open. None: no secrets are kept."`
 	WorkersKey  httpapi.Secret `name:"workers-key" env:"ASSAY_WORKERS_KEY" help:"Lets workers in at a NATS server that asks dispatchers who may connect: 32 bytes in base64, or @FILE; after a comma, the key of tokens, and more whose tokens are still good (\"dispatcher key\" makes one, \"dispatcher nats\" prints the server's configuration, \"dispatcher token\" what workers come with). None: whoever reaches the server is believed to be the worker that it says."`
 	WorkersOut  []string       `name:"workers-refused" env:"ASSAY_WORKERS_REFUSED" placeholder:"ID" help:"Workers that are not let in again, whatever token they have, separated by commas."`
-	TenantsFile string         `name:"tenants-file" env:"ASSAY_TENANTS_FILE" placeholder:"FILE" help:"Weights, caps and ceilings of tenants, as a JSON list; read at start."`
+	TenantsFile string         `name:"tenants-file" env:"ASSAY_TENANTS_FILE" placeholder:"FILE" help:"Weights, caps and ceilings of tenants, as a JSON list; read at start. The ceiling of the name * says how many jobs (queued) and batches of a tenant whose own does not say may be there at once that are not over: 10000000 and 100000 without."`
 	Pools       []string       `name:"pools" env:"ASSAY_POOLS" placeholder:"POOL" help:"What is to be known of pools before their workers say so, separated by commas: gpu?exclusive&label.gpu=a100&image=cuda. The workers of an exclusive pool take jobs that name it, and no others. Jobs may name a pool that is here, or that had workers within a day."`
 	LeaseTTL    time.Duration  `name:"lease-ttl" env:"ASSAY_LEASE_TTL" default:"30s" help:"A worker silent for so long loses its jobs."`
 	BlobAge     time.Duration  `name:"blob-age" env:"ASSAY_BLOB_AGE" default:"840h" help:"Inputs that were neither uploaded nor named within that, and that no job needs which is not over, are removed, as are environments that no worker has fetched or built. 0: never."`
@@ -49,8 +49,6 @@ type config struct {
 	Spool       string         `name:"spool" env:"ASSAY_SPOOL" default:"4Gi" placeholder:"SIZE" help:"Most of the temporary directory that bodies take until they are accepted, and the largest batch that is sent as lines, both as it is sent and unpacked. Of this and of the next two, one tenant gets at most as much as it leaves free."`
 	BodyMemory  string         `name:"body-memory" env:"ASSAY_BODY_MEMORY" default:"256Mi" placeholder:"SIZE" help:"Most memory that bodies take as they were sent; decoded it may be twice as much."`
 	Requests    int            `name:"requests" env:"ASSAY_REQUESTS" default:"8192" help:"Most requests at once, those that wait and those that stream included."`
-	Queued      int64          `name:"tenant-queued" env:"ASSAY_TENANT_QUEUED" default:"10000000" help:"Most jobs of one tenant that are not over, unless its ceiling says so."`
-	Batches     int64          `name:"tenant-batches" env:"ASSAY_TENANT_BATCHES" default:"100000" help:"Most batches of one tenant that are not over, unless its ceiling says so."`
 	DebugListen string         `name:"debug-listen" env:"ASSAY_DEBUG_LISTEN" help:"Address of /debug/pprof, for profiles; keep it private. None by default."`
 	LogLevel    slog.Level     `name:"log-level" env:"ASSAY_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
 
@@ -134,10 +132,10 @@ func (c *config) limits() (l httpapi.Limits, err error) {
 			return l, fmt.Errorf("--%s: %q is not a size such as 4Gi", f.flag, f.text)
 		}
 	}
-	if c.Requests < 1 || c.Queued < 1 || c.Batches < 1 {
-		return l, fmt.Errorf("--requests, --tenant-queued, --tenant-batches: must be 1 at least")
+	if c.Requests < 1 {
+		return l, fmt.Errorf("--requests: must be 1 at least")
 	}
-	l.Requests, l.Queued, l.Batches, l.Patience = c.Requests, c.Queued, c.Batches, bodyPatience
+	l.Requests, l.Patience = c.Requests, bodyPatience
 	if err := l.Check(); err != nil {
 		return l, fmt.Errorf("--%w", err)
 	}

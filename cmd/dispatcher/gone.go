@@ -18,5 +18,7 @@ var gone = settings.Gone{
 	"nats-ca":              "put it into --nats-dir, as ca.crt",
 	"nats-cert":            "put it into --nats-dir, as tls.crt",
 	"nats-key":             "put it into --nats-dir, as tls.key",
+	"tenant-queued":        "say queued in the ceiling of the name * in --tenants-file",
+	"tenant-batches":       "say batches in the ceiling of the name * in --tenants-file",
 	"stream-remake-after":  "a stream of one replica that stores nothing for two minutes is made anew; one of three, at a cluster, never is",
 }

@@ -71,7 +71,8 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 		return err
 	}
 
-	if err := putTenants(ctx, store, cfg.TenantsFile); err != nil {
+	others, err := putTenants(ctx, store, cfg.TenantsFile)
+	if err != nil {
 		return err
 	}
 	secrets, err := secret.New(string(cfg.SecretsKey), store)
@@ -98,7 +99,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	limits.Reads = reads(database.MaxConns())
+	limits.Reads, limits.Queued, limits.Batches = reads(database.MaxConns()), others.Ceiling.Queued, others.Ceiling.Batches
 	api := httpapi.New(httpapi.Config{Limits: limits, Store: accepting, Secrets: secrets, Objects: objects, Dispatcher: d, Canceler: q, Queue: q, Sessions: q, Callbacks: callbacks, Auth: auth, Pools: cfg.pools, Workers: d.Fleet(), Fleet: d, Version: version.String(), Metrics: tel.Metrics()})
 	stop, err := serveDebug(ctx, cfg.DebugListen)
 	if err != nil {

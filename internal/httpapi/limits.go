@@ -53,7 +53,7 @@ func (l Limits) Check() error {
 	l = l.withDefaults()
 	switch {
 	case l.Batch < 0 || l.Queued < 0 || l.Batches < 0:
-		return job.Invalid("batch, tenant-queued, tenant-batches", "must not be negative")
+		return job.Invalid("batch, queued, batches", "must not be negative")
 	case l.Reads < 0:
 		return job.Invalid("reads", "%d is negative", l.Reads)
 	case l.Spool < 2*maxBlob:

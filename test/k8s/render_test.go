@@ -151,7 +151,6 @@ func TestRender(t *testing.T) {
 			r.is(t, dispatcher, nil, env("dispatcher", "ASSAY_INSECURE")...)
 			r.is(t, dispatcher, nil, env("dispatcher", "ASSAY_NATS_DIR")...)
 			r.is(t, dispatcher, nil, spec("volumes", "nats")...)
-			r.is(t, dispatcher, "10000000", value("dispatcher", "ASSAY_TENANT_QUEUED")...)
 			r.is(t, dispatcher, "1", value("dispatcher", "ASSAY_ENVIRONMENT_WITNESSES")...)
 			r.is(t, dispatcher, "4Gi", value("dispatcher", "ASSAY_SPOOL")...)
 			r.is(t, dispatcher, "5Gi", spec("volumes", "spool", "emptyDir", "sizeLimit")...)
@@ -234,13 +233,12 @@ func TestRender(t *testing.T) {
 		"tenants": func(t *testing.T, r release, _ string) {
 			r.is(t, dispatcher, "r-assay-tenants", spec("volumes", "tenants", "configMap", "name")...)
 			r.is(t, dispatcher, "/etc/assay/tenants/tenants.json", value("dispatcher", "ASSAY_TENANTS_FILE")...)
-			for name, want := range map[string]string{"ASSAY_TENANT_QUEUED": "2000000", "ASSAY_TENANT_BATCHES": "5000",
-				"ASSAY_BODY_MEMORY": "256Mi", "ASSAY_REQUESTS": "8192"} {
+			for name, want := range map[string]string{"ASSAY_BODY_MEMORY": "256Mi", "ASSAY_REQUESTS": "4000"} {
 				r.is(t, dispatcher, want, value("dispatcher", name)...)
 			}
 			text, _ := r["ConfigMap/r-assay-tenants"].at("data", "tenants.json").(string)
 			tenants, ok := parseYAML(t, text).([]any)
-			if !ok || len(tenants) != 2 {
+			if !ok || len(tenants) != 3 {
 				t.Errorf("the file of tenants: %s", text)
 			}
 		},

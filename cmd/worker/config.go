@@ -61,8 +61,7 @@ type config struct {
 	VMRuntime     string   `name:"vm-runtime" env:"ASSAY_VM_RUNTIME" placeholder:"HANDLER" help:"containerd runtime handler of isolation vm, such as io.containerd.kata.v2 (default: none)."`
 	WarmMemory    string   `name:"warm-memory" env:"ASSAY_WARM_MEMORY" placeholder:"SIZE" help:"Most memory of ready slots, such as 1Gi (default: an eighth of the host's)."`
 	PreloadMemory string   `name:"preload-memory" env:"ASSAY_PRELOAD_MEMORY" placeholder:"SIZE" help:"Most memory of interpreters that have imported what python programs of isolation cell do, and are forked for them; 0 for none (default: a sixteenth of the host's)."`
-	PipIndex      string   `name:"pip-index" env:"ASSAY_PIP_INDEX" default:"https://pypi.org/simple" help:"Where the packages of policies come from; http:// is spoken without TLS."`
-	PipAllow      []string `name:"pip-allow" env:"ASSAY_PIP_ALLOW" default:"files.pythonhosted.org:443" help:"What builds of environments reach besides the index's host, as a network allow-list separated by commas. These names may lead to private addresses."`
+	PipIndex      []string `name:"pip-index" env:"ASSAY_PIP_INDEX" default:"https://pypi.org/simple,files.pythonhosted.org:443" help:"Where the packages of policies come from; http:// is spoken without TLS. After it, separated by commas, what builds of environments reach besides the host of it, as a network allow-list. These names may lead to private addresses."`
 	Environments  string   `name:"environments" env:"ASSAY_ENVIRONMENTS" default:"/var/lib/assay/environments" help:"Directory of built environments."`
 	EgressNever   []string `name:"egress-never" env:"ASSAY_EGRESS_NEVER" placeholder:"HOST[:PORT]" help:"Names, addresses and ranges that no job reaches, whatever else allows it, separated by commas: those of Postgres and the dispatchers, say. NATS and the object store are on the list by themselves."`
 	EgressPrivate []string `name:"egress-private" env:"ASSAY_EGRESS_PRIVATE" placeholder:"CIDR:PORT" help:"Addresses that are not public and that jobs of this worker may reach all the same where their policies allow it, separated by commas (default: none; a tenant's ceiling may open some to that tenant)."`
@@ -71,14 +70,12 @@ type config struct {
 	CanaryImage   string   `name:"canary-image" env:"ASSAY_CANARY_IMAGE" placeholder:"NAME" help:"Image of the jobs that the worker runs for itself at each isolation before it is ready and takes others; it has the program echo (default: the first of --images, else python; none: jobs are taken untried)."`
 	TrustedImages []string `name:"trusted-images" env:"ASSAY_TRUSTED_IMAGES" placeholder:"NAME" help:"Images of registries that are as good as the operator's own, separated by commas: whole names such as docker.io/library/python, or their beginnings up to a slash. In cells, Python programs of others start more slowly."`
 
-	ImageRegistries []string `name:"image-registries" env:"ASSAY_IMAGE_REGISTRIES" placeholder:"HOST[:PORT][/PATH]" help:"Registries that images of jobs may be pulled from, separated by commas, such as docker.io/library,ghcr.io; http:// before one that has no TLS (default: none, only images that are there)."`
-	ImageSize       string   `name:"image-size" env:"ASSAY_IMAGE_SIZE" default:"8Gi" placeholder:"SIZE" help:"Largest image that is pulled, as it is transferred and as it is unpacked."`
+	ImageRegistries []string `name:"image-registries" env:"ASSAY_IMAGE_REGISTRIES" placeholder:"HOST[:PORT][/PATH]|HOST=MIRROR" help:"Registries that images of jobs may be pulled from, separated by commas, such as docker.io/library,ghcr.io; http:// before one that has no TLS (default: none, only images that are there). HOST=MIRROR among them is a registry that is asked before one of that host, such as docker.io=mirror.example.com:5000/hub; http:// before a mirror that has no TLS."`
 
-	ImageMirrors     []string `name:"image-mirrors" env:"ASSAY_IMAGE_MIRRORS" placeholder:"REGISTRY=MIRROR" help:"Registries that are asked before others, separated by commas, such as docker.io=mirror.example.com:5000/hub; http:// before a mirror that has no TLS. REGISTRY is a host of --image-registries."`
-	ImageCredentials string   `name:"image-credentials" env:"ASSAY_IMAGE_CREDENTIALS" placeholder:"FILE" help:"File of the shape of docker's config.json with credentials for registries and mirrors (auths). It is read for each pull (default: none are used)."`
-	ImagePull        string   `name:"image-pull" env:"ASSAY_IMAGE_PULL" enum:"if_not_present,always" default:"if_not_present" help:"When a registry is asked for an image: if_not_present, when none of the name is there; always, also when it was asked more than a minute ago, so that a tag that was moved is found."`
+	ImageCredentials string `name:"image-credentials" env:"ASSAY_IMAGE_CREDENTIALS" placeholder:"FILE" help:"File of the shape of docker's config.json with credentials for registries and mirrors (auths). It is read for each pull (default: none are used)."`
+	ImagePull        string `name:"image-pull" env:"ASSAY_IMAGE_PULL" enum:"if_not_present,always" default:"if_not_present" help:"When a registry is asked for an image: if_not_present, when none of the name is there; always, also when it was asked more than a minute ago, so that a tag that was moved is found."`
 
-	ImageSpace string `name:"image-space" env:"ASSAY_IMAGE_SPACE" default:"40Gi" placeholder:"SIZE" help:"Most that pulled images take together, packed and unpacked. Above it those go that were used longest ago and that no job uses; those of the operator stay and do not count."`
+	ImageSpace string `name:"image-space" env:"ASSAY_IMAGE_SPACE" default:"40Gi" placeholder:"SIZE" help:"Most that pulled images take together, packed and unpacked. Above it those go that were used longest ago and that no job uses; those of the operator stay and do not count. The largest that is pulled has a fifth of it, as it is transferred and as it is unpacked."`
 
 	EnvironmentSpace string `name:"environment-space" env:"ASSAY_ENVIRONMENT_SPACE" default:"20Gi" placeholder:"SIZE" help:"Most that built environments take together, in --environments. Above it those go that were used longest ago and that no job uses. One tenant's are at most half of it."`
 
@@ -162,7 +159,7 @@ func (c *config) complete() (err error) {
 		return fmt.Errorf("--grace: %v is negative", c.Grace)
 	}
 	if err := c.index().Check(); err != nil {
-		return fmt.Errorf("--pip-index, --pip-allow: %w", err)
+		return fmt.Errorf("--pip-index: %w", err)
 	}
 	if err := c.egress().Check(); err != nil {
 		return fmt.Errorf("--egress-private, --egress-never: %w", err)
@@ -216,7 +213,26 @@ func findRunsc() string {
 }
 
 func (c *config) index() containerd.Index {
-	return containerd.Index{URL: c.PipIndex, Allow: c.PipAllow}
+	if len(c.PipIndex) == 0 {
+		return containerd.Index{} // which is none
+	}
+	return containerd.Index{URL: c.PipIndex[0], Allow: c.PipIndex[1:]}
+}
+
+// registries are those that images may be pulled from, and those that are asked before them, as HOST=MIRROR.
+func (c *config) registries() (list, mirrors []string, err error) {
+	for _, entry := range c.ImageRegistries {
+		of, _, ok := strings.Cut(entry, "=")
+		switch {
+		case !ok:
+			list = append(list, entry)
+		case strings.Contains(of, "/"):
+			return nil, nil, fmt.Errorf("--image-registries: %.200q: a mirror is of a whole host, such as docker.io=mirror.example.com/hub, beside the registry itself", entry)
+		default:
+			mirrors = append(mirrors, entry)
+		}
+	}
+	return list, mirrors, nil
 }
 
 // egress is what jobs reach: nothing of what the worker itself is told to use.

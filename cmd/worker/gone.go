@@ -19,6 +19,9 @@ var gone = settings.Gone{
 	"nats-ca":         "put it into --nats-dir, as ca.crt",
 	"nats-cert":       "put it into --nats-dir, as tls.crt",
 	"nats-key":        "put it into --nats-dir, as tls.key",
+	"pip-allow":       "say it in --pip-index, after the index and a comma",
+	"image-mirrors":   "say HOST=MIRROR in --image-registries",
+	"image-size":      "it is a fifth of --image-space",
 	"sessions":        "--session-memory says how much is promised to sessions",
 	"pressure-memory": "no more jobs are taken while tasks wait for memory 20 percent of the time",
 }

@@ -130,7 +130,9 @@ func openRuntime(ctx context.Context, cfg config, shared containerd.SharedEnviro
 	c := containerd.DefaultConfig()
 	c.Address, c.Namespace, c.StateDir, c.Guest, c.ImageArchives, c.WorkerID = cfg.Containerd, cfg.Namespace, cfg.StateDir, guest, cfg.ImageArchives, cfg.ID
 	c.Index, c.Environments, c.Shared, c.TrustedImages = cfg.index(), cfg.Environments, shared, cfg.TrustedImages
-	c.ImageRegistries, c.ImageMirrors = cfg.ImageRegistries, cfg.ImageMirrors
+	if c.ImageRegistries, c.ImageMirrors, err = cfg.registries(); err != nil {
+		return nil, err
+	}
 	c.ImageCredentials, c.ImagePull = cfg.ImageCredentials, containerd.PullPolicy(cfg.ImagePull)
 	c.Runsc, c.VMRuntime = cfg.Runsc, cfg.VMRuntime
 	c.Egress = cfg.egress()
@@ -138,13 +140,14 @@ func openRuntime(ctx context.Context, cfg config, shared containerd.SharedEnviro
 		flag, text string
 		into       *job.Size
 	}{
-		{"--image-size", cfg.ImageSize, &c.ImageSize}, {"--image-space", cfg.ImageSpace, &c.ImagesMost},
+		{"--image-space", cfg.ImageSpace, &c.ImagesMost},
 		{"--environment-space", cfg.EnvironmentSpace, &c.EnvironmentsMost}, {"--environment-size", cfg.EnvironmentSize, &c.EnvironmentSize},
 	} {
 		if *s.into, err = job.ParseSize(s.text); err != nil || *s.into == 0 {
 			return nil, fmt.Errorf("%s: %q is not a size such as 8Gi", s.flag, s.text)
 		}
 	}
+	c.ImageSize = c.ImagesMost / 5
 	if c.EnvironmentTime = cfg.EnvironmentTime; c.EnvironmentTime < time.Second {
 		return nil, fmt.Errorf("--environment-time: %v is too short to build anything", cfg.EnvironmentTime)
 	}

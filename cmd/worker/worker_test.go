@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/queue/jetstream"
+	"github.com/assay-run/assay/pkg/runtime/containerd"
 	"github.com/assay-run/assay/pkg/runtime/fake"
 )
 
@@ -144,6 +147,8 @@ func TestBadFlagsAreNamed(t *testing.T) {
 		"--pressure-memory=10":   "20 percent",
 		"--sessions=9":           "--session-memory",
 		"--runtime=noop":         "faults",
+		"--pip-index=ftp://x":    "--pip-index",
+		"--image-mirrors=a=b":    "--image-registries",
 		"--pressure-cpu=1":       "--slots", // which is what to give instead
 		"--no-such-flag":         "no-such-flag",
 		"--log-level=loud":       "--log-level",
@@ -152,6 +157,31 @@ func TestBadFlagsAreNamed(t *testing.T) {
 		if err := run(t.Context(), []string{flag}, io.Discard); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want an error that names %s", flag, err, says)
 		}
+	}
+}
+
+func TestIndexAndRegistries(t *testing.T) {
+	c, err := parse([]string{"--worker-id=w"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.index(); !reflect.DeepEqual(got, containerd.PyPI) {
+		t.Errorf("the index is %+v by default", got)
+	}
+	c, err = parse([]string{"--worker-id=w", "--pip-index=http://10.0.0.1:8080/simple", "--image-registries=docker.io/library,docker.io=mirror.example.com/hub,http://10.0.0.5:5000,docker.io=http://10.0.0.6"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.index(); got.URL != "http://10.0.0.1:8080/simple" || len(got.Allow) != 0 {
+		t.Errorf("the index is %+v", got)
+	}
+	list, mirrors, err := c.registries()
+	if err != nil || !slices.Equal(list, []string{"docker.io/library", "http://10.0.0.5:5000"}) || !slices.Equal(mirrors, []string{"docker.io=mirror.example.com/hub", "docker.io=http://10.0.0.6"}) {
+		t.Errorf("registries %q, mirrors %q, %v", list, mirrors, err)
+	}
+	c.ImageRegistries = []string{"docker.io/library=mirror.example.com/hub"}
+	if _, _, err := c.registries(); err == nil || !strings.Contains(err.Error(), "whole host") {
+		t.Errorf("a mirror of a part of a host: %v", err)
 	}
 }
 

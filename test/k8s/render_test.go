@@ -196,8 +196,8 @@ func TestRender(t *testing.T) {
 			r.is(t, users, nil, spec("volumes", "state", "emptyDir")...) // replaced, not mixed
 			r.is(t, "PodDisruptionBudget/r-assay-worker-users", "25%", "spec", "maxUnavailable")
 			r.is(t, bare, 2, "spec", "replicas")
-			for name, want := range map[string]string{"ASSAY_IMAGE_REGISTRIES": "docker.io/library,ghcr.io/ours", "ASSAY_IMAGE_MIRRORS": "docker.io=mirror.example.com/hub,docker.io=http://10.0.0.5:5000",
-				"ASSAY_IMAGE_CREDENTIALS": "/etc/assay/images/.dockerconfigjson", "ASSAY_IMAGE_PULL": "always", "ASSAY_IMAGE_SIZE": "2Gi", "ASSAY_IMAGE_SPACE": "30Gi"} {
+			for name, want := range map[string]string{"ASSAY_IMAGE_REGISTRIES": "docker.io/library,ghcr.io/ours,docker.io=mirror.example.com/hub,docker.io=http://10.0.0.5:5000",
+				"ASSAY_IMAGE_CREDENTIALS": "/etc/assay/images/.dockerconfigjson", "ASSAY_IMAGE_PULL": "always", "ASSAY_IMAGE_SPACE": "30Gi"} {
 				r.is(t, pulls, want, value("worker", name)...)
 				r.is(t, bare, nil, env("worker", name)...)
 			}
@@ -219,6 +219,7 @@ func TestRender(t *testing.T) {
 				t.Errorf("files for NATS: %s", files)
 			}
 			r.is(t, worker, "/etc/assay/nats", spec("containers", "worker", "volumeMounts", "nats", "mountPath")...)
+			r.is(t, worker, "https://pypi.example.org/simple,files.example.org:443", value("worker", "ASSAY_PIP_INDEX")...)
 			r.is(t, worker, "store-worker", append(env("worker", "AWS_ACCESS_KEY_ID"), "valueFrom", "secretKeyRef", "name")...)
 			egress := fmt.Sprint(r["NetworkPolicy/r-assay-worker-default"].at("spec", "egress"))
 			for _, want := range []string{"port:4443", "port:9000", "port:4317", "port:80 ", "cidr:10.1.2.0/24", "port:5432", "cidr:fd00::/128", "cidr:fd00:1::/64", "cidr:10.9.9.9/32"} {

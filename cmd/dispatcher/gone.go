@@ -20,5 +20,6 @@ var gone = settings.Gone{
 	"nats-key":             "put it into --nats-dir, as tls.key",
 	"tenant-queued":        "say queued in the ceiling of the name * in --tenants-file",
 	"tenant-batches":       "say batches in the ceiling of the name * in --tenants-file",
+	"operator-tokens":      "say token=tenant:operator in --tokens",
 	"stream-remake-after":  "a stream of one replica that stores nothing for two minutes is made anew; one of three, at a cluster, never is",
 }

@@ -47,7 +47,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 		return err
 	}
 	defer tel.Stop(context.WithoutCancel(ctx))
-	auth, err := httpapi.NewAuthenticator(cfg.Tokens, cfg.Operators)
+	auth, err := httpapi.NewAuthenticator(cfg.Tokens)
 	if err != nil {
 		return fmt.Errorf("--tokens: %w", err)
 	}

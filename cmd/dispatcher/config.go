@@ -43,7 +43,7 @@ type config struct {
 	BlobAge     time.Duration  `name:"blob-age" env:"ASSAY_BLOB_AGE" default:"840h" help:"Inputs that were neither uploaded nor named within that, and that no job needs which is not over, are removed, as are environments that no worker has fetched or built. 0: never."`
 	Witnesses   int            `name:"environment-witnesses" env:"ASSAY_ENVIRONMENT_WITNESSES" default:"2" help:"Workers of a pool that must have built the same environment of packages before others of the pool take it from the object store. With 2 or more no single worker decides what others import; those that came with a join token count as one. 1: for a pool whose workers trust each other; 0: environments are not shared."`
 	Retention   time.Duration  `name:"retention" env:"ASSAY_RETENTION" default:"840h" help:"Jobs, results, batches and sessions are removed when they have been over for longer than that. 0: never."`
-	CallbackOK  []string       `name:"callback-allow" env:"ASSAY_CALLBACK_ALLOW" placeholder:"RANGE:PORT" help:"Addresses that are not public and that callbacks of batches may go to all the same, such as 10.0.0.0/8:443; separated by commas. None by default."`
+	Private     []string       `name:"egress-private" env:"ASSAY_EGRESS_PRIVATE" placeholder:"CIDR:PORT" help:"Addresses that are not public and that callbacks of batches may go to all the same, such as 10.0.0.0/8:443; separated by commas. None by default. Workers have a setting of that name for jobs."`
 	Grace       time.Duration  `name:"grace" env:"ASSAY_GRACE" default:"10s" help:"How long requests under way may go on after SIGTERM."`
 	Spool       string         `name:"spool" env:"ASSAY_SPOOL" default:"4Gi" placeholder:"SIZE" help:"Most of the temporary directory that bodies take until they are accepted, and the largest batch that is sent as lines, both as it is sent and unpacked. Of this and of the next two, one tenant gets at most as much as it leaves free."`
 	BodyMemory  string         `name:"body-memory" env:"ASSAY_BODY_MEMORY" default:"256Mi" placeholder:"SIZE" help:"Most memory that bodies take as they were sent; decoded it may be twice as much."`
@@ -106,8 +106,8 @@ func parse(args []string, out io.Writer) (c config, err error) {
 		_, err = c.limits()
 	}
 	if err == nil {
-		if _, bad := netrule.ParseRanges(c.CallbackOK); bad != nil {
-			err = fmt.Errorf("--callback-allow: %w", bad)
+		if _, bad := netrule.ParseRanges(c.Private); bad != nil {
+			err = fmt.Errorf("--egress-private: %w", bad)
 		}
 	}
 	if err == nil {

@@ -83,9 +83,9 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	allow, err := netrule.ParseRanges(cfg.CallbackOK)
+	allow, err := netrule.ParseRanges(cfg.Private)
 	if err != nil {
-		return fmt.Errorf("--callback-allow: %w", err)
+		return fmt.Errorf("--egress-private: %w", err)
 	}
 	callbacks, err := callback.New(callback.Config{Allow: allow}, store, secrets)
 	if err != nil {

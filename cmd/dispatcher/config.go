@@ -40,9 +40,8 @@ type config struct {
 	TenantsFile string         `name:"tenants-file" env:"ASSAY_TENANTS_FILE" placeholder:"FILE" help:"Weights, caps and ceilings of tenants, as a JSON list; read at start. The ceiling of the name * says how many jobs (queued) and batches of a tenant whose own does not say may be there at once that are not over: 10000000 and 100000 without."`
 	Pools       []string       `name:"pools" env:"ASSAY_POOLS" placeholder:"POOL" help:"What is to be known of pools before their workers say so, separated by commas: gpu?exclusive&label.gpu=a100&image=cuda. The workers of an exclusive pool take jobs that name it, and no others. Jobs may name a pool that is here, or that had workers within a day."`
 	LeaseTTL    time.Duration  `name:"lease-ttl" env:"ASSAY_LEASE_TTL" default:"30s" help:"A worker silent for so long loses its jobs."`
-	BlobAge     time.Duration  `name:"blob-age" env:"ASSAY_BLOB_AGE" default:"840h" help:"Inputs that were neither uploaded nor named within that, and that no job needs which is not over, are removed, as are environments that no worker has fetched or built. 0: never."`
 	Witnesses   int            `name:"environment-witnesses" env:"ASSAY_ENVIRONMENT_WITNESSES" default:"2" help:"Workers of a pool that must have built the same environment of packages before others of the pool take it from the object store. With 2 or more no single worker decides what others import; those that came with a join token count as one. 1: for a pool whose workers trust each other; 0: environments are not shared."`
-	Retention   time.Duration  `name:"retention" env:"ASSAY_RETENTION" default:"840h" help:"Jobs, results, batches and sessions are removed when they have been over for longer than that. 0: never."`
+	Retention   time.Duration  `name:"retention" env:"ASSAY_RETENTION" default:"840h" help:"Jobs, results, batches and sessions are removed when they have been over for longer than that. So are inputs that were neither uploaded nor named within that, and that no job needs which is not over, and environments that no worker has fetched or built. 0: never."`
 	Private     []string       `name:"egress-private" env:"ASSAY_EGRESS_PRIVATE" placeholder:"CIDR:PORT" help:"Addresses that are not public and that callbacks of batches may go to all the same, such as 10.0.0.0/8:443; separated by commas. None by default. Workers have a setting of that name for jobs."`
 	Grace       time.Duration  `name:"grace" env:"ASSAY_GRACE" default:"10s" help:"How long requests under way may go on after SIGTERM."`
 	Spool       string         `name:"spool" env:"ASSAY_SPOOL" default:"4Gi" placeholder:"SIZE" help:"Most of the temporary directory that bodies take until they are accepted, and the largest batch that is sent as lines, both as it is sent and unpacked. Of this and of the next two, one tenant gets at most as much as it leaves free."`
@@ -89,14 +88,11 @@ func parse(args []string, out io.Writer) (c config, err error) {
 	if err == nil && (c.Replicas < 1 || c.Replicas > 5) {
 		err = fmt.Errorf("--stream-replicas: %d is not from 1 to 5", c.Replicas)
 	}
-	if err == nil && c.BlobAge != 0 && c.BlobAge < 24*time.Hour {
-		err = fmt.Errorf("--blob-age: %v is less than a day; an input has to outlast the way from its upload to the end of a batch that names it", c.BlobAge)
-	}
 	if err == nil && (c.Witnesses < 0 || c.Witnesses > 100) {
 		err = fmt.Errorf("--environment-witnesses: %d is not from 0 to 100; 0: environments are not shared", c.Witnesses)
 	}
 	if err == nil && c.Retention != 0 && c.Retention < 24*time.Hour {
-		err = fmt.Errorf("--retention: %v is less than a day; history is dropped by days", c.Retention)
+		err = fmt.Errorf("--retention: %v is less than a day; history is dropped by days, and an input has to outlast the way from its upload to the end of a batch that names it", c.Retention)
 	}
 	if err == nil && c.Tokens == "" && !c.insecure("no-tokens") && !loopback(c.Listen) {
 		err = fmt.Errorf("--listen: %s can be reached from other machines, and without --tokens (ASSAY_TOKENS) whoever reaches it is let in; give tokens, "+

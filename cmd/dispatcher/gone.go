@@ -8,6 +8,7 @@ var gone = settings.Gone{
 	"callback-patience": "a callback is tried for a day after the end of its batch",
 	"body-patience":     "a body may stand still for 15 seconds",
 
+	"blob-age":             "inputs are kept for as long as history: --retention",
 	"callback-allow":       "say it in --egress-private of the dispatchers",
 	"database-connections": "say pool_max_conns in --database-url, as in postgres://…?pool_max_conns=32",
 	"insecure-no-tokens":   "say --insecure=no-tokens",

@@ -79,7 +79,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return fmt.Errorf("--secrets-key: %w", err)
 	}
-	d, err := dispatcher.New(dispatcher.Config{Pools: cfg.pools, LeaseTTL: cfg.LeaseTTL, BlobAge: cfg.BlobAge, Retention: cfg.Retention, EnvironmentWitnesses: cfg.Witnesses, Objects: objects, Secrets: secrets}, store, line)
+	d, err := dispatcher.New(dispatcher.Config{Pools: cfg.pools, LeaseTTL: cfg.LeaseTTL, BlobAge: cfg.Retention, Retention: cfg.Retention, EnvironmentWitnesses: cfg.Witnesses, Objects: objects, Secrets: secrets}, store, line)
 	if err != nil {
 		return err
 	}

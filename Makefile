@@ -30,9 +30,10 @@ help: ## List the targets
 setup: ## Install what is missing from the system's packages
 	@scripts/setup
 
-build: ## Build every program into bin/
+build: ## Build every program into bin/, and a worker that can run nothing into bin/faults/
 	@mkdir -p bin
 	@$(GO) build -trimpath -o bin/ ./cmd/...
+	@$(GO) build -trimpath -tags=faults -o bin/faults/ ./cmd/worker
 	@if [ -d test/bench ]; then $(GO) build -trimpath -o bin/bench ./test/bench; fi
 
 image: setup ## Build the default image from the system's packages

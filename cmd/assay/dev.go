@@ -10,7 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/assay-run/assay/internal/dev"
@@ -143,12 +145,12 @@ func devLog(w io.Writer, verbose bool) *slog.Logger {
 // everybody in. The dispatcher would, too, but later.
 func notToStrangers(listen string, env func(string) string) error {
 	host, _, err := net.SplitHostPort(listen)
-	if err != nil || env("ASSAY_TOKENS") != "" || env("ASSAY_INSECURE_NO_TOKENS") != "" {
+	if err != nil || env("ASSAY_TOKENS") != "" || slices.Contains(strings.Split(env("ASSAY_INSECURE"), ","), "no-tokens") {
 		return nil
 	}
 	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
 		return nil
 	}
 	return fmt.Errorf("--listen: other machines reach %s, and without tokens whoever reaches it is let in; listen on 127.0.0.1, "+
-		"or set ASSAY_INSECURE_NO_TOKENS=true if something else keeps strangers out", listen)
+		"or set ASSAY_INSECURE=no-tokens if something else keeps strangers out", listen)
 }

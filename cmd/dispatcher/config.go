@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"net/url"
 	goruntime "runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,36 +26,27 @@ import (
 // config is everything that a dispatcher can be told, by flag or environment.
 type config struct {
 	Listen      string         `name:"listen" env:"ASSAY_LISTEN" default:"127.0.0.1:8080" help:"Address of the API and of /metrics."`
-	DatabaseURL httpapi.Secret `name:"database-url" env:"ASSAY_DATABASE_URL" required:"" help:"PostgreSQL, as postgres://… or key=value pairs."`
-	DatabaseMax int32          `name:"database-connections" env:"ASSAY_DATABASE_CONNECTIONS" default:"16" help:"Most connections to PostgreSQL. A quarter of them, one at least, is left to claims, heartbeats, records and scheduling."`
+	DatabaseURL httpapi.Secret `name:"database-url" env:"ASSAY_DATABASE_URL" required:"" help:"PostgreSQL, as postgres://… or key=value pairs. pool_max_conns in it is how many connections there are at most, 16 by default; a quarter of them, one at least, is left to claims, heartbeats, records and scheduling."`
 	Migrate     bool           `name:"migrate" env:"ASSAY_MIGRATE" default:"true" negatable:"" help:"Bring the schema up to date at start."`
 	NATSURL     string         `name:"nats-url" env:"ASSAY_NATS_URL" default:"nats://127.0.0.1:4222" help:"NATS servers, separated by commas."`
 	Replicas    int            `name:"stream-replicas" env:"ASSAY_STREAM_REPLICAS" default:"1" help:"Replicas of the JetStream stream: 3 at a cluster of three servers or more."`
-	RemakeAfter time.Duration  `name:"stream-remake-after" env:"ASSAY_STREAM_REMAKE_AFTER" default:"2m" help:"A stream of one replica that has stored nothing for so long, though it was sent something, is made anew. What was queued is published again. 0: never."`
 	ObjectsURL  string         `name:"objects-url" env:"ASSAY_OBJECTS_URL" default:"file:///var/lib/assay/objects" help:"Object store: file:///dir or s3://bucket?region=…"`
-	Tokens      httpapi.Secret `name:"tokens" env:"ASSAY_TOKENS" help:"Who may submit, as token=tenant,token=tenant; none: everybody is the tenant \"default\"."`
-	Operators   httpapi.Secret `name:"operator-tokens" env:"ASSAY_OPERATOR_TOKENS" help:"More such pairs, whose holders may also see the fleet itself: each worker, and /metrics."`
-	NoTokens    bool           `name:"insecure-no-tokens" env:"ASSAY_INSECURE_NO_TOKENS" help:"Listen without tokens at addresses that other machines reach, since something else keeps strangers out."`
+	Tokens      httpapi.Secret `name:"tokens" env:"ASSAY_TOKENS" help:"Who may submit, as token=tenant,token=tenant. After the tenant, :operator is for who may also see the fleet itself: each worker, and /metrics. None: everybody is the tenant \"default\"."`
+	Insecure    []string       `name:"insecure" env:"ASSAY_INSECURE" enum:"no-tokens,open-nats" placeholder:"WHAT" help:"What is open to other machines since something else keeps strangers out, separated by commas. no-tokens: listen without --tokens at addresses that they reach; open-nats: without --workers-key, use a NATS server that they reach."`
 	Metrics     string         `name:"metrics-listen" env:"ASSAY_METRICS_LISTEN" help:"Address of /metrics alone, which whoever reaches it may read. None by default: it is at --listen, for operators."`
 	SecretsKey  httpapi.Secret `name:"secrets-key" env:"ASSAY_SECRETS_KEY" help:"Seals tenants' secrets: 32 bytes in base64 (openssl rand -base64 32); after a comma, older ones that only open. None: no secrets are kept."`
 	WorkersKey  httpapi.Secret `name:"workers-key" env:"ASSAY_WORKERS_KEY" help:"Lets workers in at a NATS server that asks dispatchers who may connect: 32 bytes in base64, or @FILE; after a comma, the key of tokens, and more whose tokens are still good (\"dispatcher key\" makes one, \"dispatcher nats\" prints the server's configuration, \"dispatcher token\" what workers come with). None: whoever reaches the server is believed to be the worker that it says."`
-	OpenNATS    bool           `name:"insecure-open-nats" env:"ASSAY_INSECURE_OPEN_NATS" help:"Without --workers-key, use a NATS server that other machines reach, since something else keeps strangers from it."`
 	WorkersOut  []string       `name:"workers-refused" env:"ASSAY_WORKERS_REFUSED" placeholder:"ID" help:"Workers that are not let in again, whatever token they have, separated by commas."`
-	TenantsFile string         `name:"tenants-file" env:"ASSAY_TENANTS_FILE" placeholder:"FILE" help:"Weights, caps and ceilings of tenants, as a JSON list; read at start."`
+	TenantsFile string         `name:"tenants-file" env:"ASSAY_TENANTS_FILE" placeholder:"FILE" help:"Weights, caps and ceilings of tenants, as a JSON list; read at start. The ceiling of the name * says how many jobs (queued) and batches of a tenant whose own does not say may be there at once that are not over: 10000000 and 100000 without."`
 	Pools       []string       `name:"pools" env:"ASSAY_POOLS" placeholder:"POOL" help:"What is to be known of pools before their workers say so, separated by commas: gpu?exclusive&label.gpu=a100&image=cuda. The workers of an exclusive pool take jobs that name it, and no others. Jobs may name a pool that is here, or that had workers within a day."`
 	LeaseTTL    time.Duration  `name:"lease-ttl" env:"ASSAY_LEASE_TTL" default:"30s" help:"A worker silent for so long loses its jobs."`
-	BlobAge     time.Duration  `name:"blob-age" env:"ASSAY_BLOB_AGE" default:"840h" help:"Inputs that were neither uploaded nor named within that, and that no job needs which is not over, are removed, as are environments that no worker has fetched or built. 0: never."`
 	Witnesses   int            `name:"environment-witnesses" env:"ASSAY_ENVIRONMENT_WITNESSES" default:"2" help:"Workers of a pool that must have built the same environment of packages before others of the pool take it from the object store. With 2 or more no single worker decides what others import; those that came with a join token count as one. 1: for a pool whose workers trust each other; 0: environments are not shared."`
-	Retention   time.Duration  `name:"retention" env:"ASSAY_RETENTION" default:"840h" help:"Jobs, results, batches and sessions are removed when they have been over for longer than that. 0: never."`
-	CallbackOK  []string       `name:"callback-allow" env:"ASSAY_CALLBACK_ALLOW" placeholder:"RANGE:PORT" help:"Addresses that are not public and that callbacks of batches may go to all the same, such as 10.0.0.0/8:443; separated by commas. None by default."`
+	Retention   time.Duration  `name:"retention" env:"ASSAY_RETENTION" default:"840h" help:"Jobs, results, batches and sessions are removed when they have been over for longer than that. So are inputs that were neither uploaded nor named within that, and that no job needs which is not over, and environments that no worker has fetched or built. 0: never."`
+	Private     []string       `name:"egress-private" env:"ASSAY_EGRESS_PRIVATE" placeholder:"CIDR:PORT" help:"Addresses that are not public and that callbacks of batches may go to all the same, such as 10.0.0.0/8:443; separated by commas. None by default. Workers have a setting of that name for jobs."`
 	Grace       time.Duration  `name:"grace" env:"ASSAY_GRACE" default:"10s" help:"How long requests under way may go on after SIGTERM."`
-	MaxBatch    string         `name:"max-batch" env:"ASSAY_MAX_BATCH" default:"4Gi" placeholder:"SIZE" help:"Largest batch that is sent as lines, both as it is sent and unpacked."`
-	Spool       string         `name:"spool" env:"ASSAY_SPOOL" default:"4Gi" placeholder:"SIZE" help:"Most of the temporary directory that bodies take until they are accepted. Of this and of the next two, one tenant gets at most as much as it leaves free."`
+	Spool       string         `name:"spool" env:"ASSAY_SPOOL" default:"4Gi" placeholder:"SIZE" help:"Most of the temporary directory that bodies take until they are accepted, and the largest batch that is sent as lines, both as it is sent and unpacked. Of this and of the next two, one tenant gets at most as much as it leaves free."`
 	BodyMemory  string         `name:"body-memory" env:"ASSAY_BODY_MEMORY" default:"256Mi" placeholder:"SIZE" help:"Most memory that bodies take as they were sent; decoded it may be twice as much."`
 	Requests    int            `name:"requests" env:"ASSAY_REQUESTS" default:"8192" help:"Most requests at once, those that wait and those that stream included."`
-	Queued      int64          `name:"tenant-queued" env:"ASSAY_TENANT_QUEUED" default:"10000000" help:"Most jobs of one tenant that are not over, unless its ceiling says so."`
-	Batches     int64          `name:"tenant-batches" env:"ASSAY_TENANT_BATCHES" default:"100000" help:"Most batches of one tenant that are not over, unless its ceiling says so."`
-	Reads       int            `name:"reads" env:"ASSAY_READS" default:"0" help:"Most large reads at once (pages of results, lists, cancels of many jobs). 0: half of the connections to PostgreSQL that are not left to the queue, but no more than cores, or 2."`
 	DebugListen string         `name:"debug-listen" env:"ASSAY_DEBUG_LISTEN" help:"Address of /debug/pprof, for profiles; keep it private. None by default."`
 	LogLevel    slog.Level     `name:"log-level" env:"ASSAY_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
 
@@ -69,9 +61,6 @@ type config struct {
 
 // bodyPatience is how long the body of a request may stand still.
 const bodyPatience = 15 * time.Second
-
-// minRemake is the least --stream-remake-after.
-const minRemake = 10 * time.Second
 
 // errHelp says that the flags asked for help, which was printed.
 var errHelp = fmt.Errorf("help was asked for")
@@ -99,28 +88,22 @@ func parse(args []string, out io.Writer) (c config, err error) {
 	if err == nil && (c.Replicas < 1 || c.Replicas > 5) {
 		err = fmt.Errorf("--stream-replicas: %d is not from 1 to 5", c.Replicas)
 	}
-	if err == nil && c.RemakeAfter != 0 && c.RemakeAfter < minRemake {
-		err = fmt.Errorf("--stream-remake-after: %v is less than %v; a disk that stalls for so long comes back", c.RemakeAfter, minRemake)
-	}
-	if err == nil && c.BlobAge != 0 && c.BlobAge < 24*time.Hour {
-		err = fmt.Errorf("--blob-age: %v is less than a day; an input has to outlast the way from its upload to the end of a batch that names it", c.BlobAge)
-	}
 	if err == nil && (c.Witnesses < 0 || c.Witnesses > 100) {
 		err = fmt.Errorf("--environment-witnesses: %d is not from 0 to 100; 0: environments are not shared", c.Witnesses)
 	}
 	if err == nil && c.Retention != 0 && c.Retention < 24*time.Hour {
-		err = fmt.Errorf("--retention: %v is less than a day; history is dropped by days", c.Retention)
+		err = fmt.Errorf("--retention: %v is less than a day; history is dropped by days, and an input has to outlast the way from its upload to the end of a batch that names it", c.Retention)
 	}
-	if err == nil && c.Tokens == "" && !c.NoTokens && !loopback(c.Listen) {
+	if err == nil && c.Tokens == "" && !c.insecure("no-tokens") && !loopback(c.Listen) {
 		err = fmt.Errorf("--listen: %s can be reached from other machines, and without --tokens (ASSAY_TOKENS) whoever reaches it is let in; give tokens, "+
-			"listen on 127.0.0.1, or say --insecure-no-tokens if something else keeps strangers out", c.Listen)
+			"listen on 127.0.0.1, or say --insecure=no-tokens if something else keeps strangers out", c.Listen)
 	}
 	if err == nil {
 		_, err = c.limits()
 	}
 	if err == nil {
-		if _, bad := netrule.ParseRanges(c.CallbackOK); bad != nil {
-			err = fmt.Errorf("--callback-allow: %w", bad)
+		if _, bad := netrule.ParseRanges(c.Private); bad != nil {
+			err = fmt.Errorf("--egress-private: %w", bad)
 		}
 	}
 	if err == nil {
@@ -139,23 +122,28 @@ func (c *config) limits() (l httpapi.Limits, err error) {
 	for _, f := range []struct {
 		flag, text string
 		into       *job.Size
-	}{{"max-batch", c.MaxBatch, &l.Batch}, {"spool", c.Spool, &l.Spool}, {"body-memory", c.BodyMemory, &l.Memory}} {
+	}{{"spool", c.Spool, &l.Spool}, {"body-memory", c.BodyMemory, &l.Memory}} {
 		if *f.into, err = job.ParseSize(f.text); err != nil || *f.into == 0 {
 			return l, fmt.Errorf("--%s: %q is not a size such as 4Gi", f.flag, f.text)
 		}
 	}
-	if c.Requests < 1 || c.Queued < 1 || c.Batches < 1 {
-		return l, fmt.Errorf("--requests, --tenant-queued, --tenant-batches: must be 1 at least")
+	if c.Requests < 1 {
+		return l, fmt.Errorf("--requests: must be 1 at least")
 	}
-	l.Requests, l.Queued, l.Batches, l.Reads, l.Patience = c.Requests, c.Queued, c.Batches, c.Reads, bodyPatience
-	if l.Reads == 0 {
-		// Each keeps about a core busy, here or in PostgreSQL.
-		l.Reads = max(min(int(c.DatabaseMax)*3/8, max(goruntime.GOMAXPROCS(0), 2)), 1)
-	}
+	l.Requests, l.Patience = c.Requests, bodyPatience
 	if err := l.Check(); err != nil {
 		return l, fmt.Errorf("--%w", err)
 	}
 	return l, nil
+}
+
+// insecure says whether the operator says that something else keeps strangers from what.
+func (c *config) insecure(what string) bool { return slices.Contains(c.Insecure, what) }
+
+// reads is how many large ones there are at once: half of the connections to PostgreSQL that are not left to the queue, but
+// each keeps about a core busy, here or there.
+func reads(connections int) int {
+	return max(min(connections*3/8, max(goruntime.GOMAXPROCS(0), 2)), 1)
 }
 
 // openNATS says whether the NATS servers would believe whoever reaches them. A URL that
@@ -164,10 +152,10 @@ func (c *config) openNATS() error {
 	if err := c.NATS.Check(); err != nil {
 		return err
 	}
-	if c.WorkersKey != "" && c.NATS.Creds != "" {
-		return fmt.Errorf("--nats-creds: a server that is run by JWTs says itself who may connect, and does not ask dispatchers; leave out --workers-key")
+	if c.WorkersKey != "" && c.NATS.JWT() {
+		return fmt.Errorf("--nats-dir: a server that is run by JWTs (user.creds) says itself who may connect, and does not ask dispatchers; leave out --workers-key")
 	}
-	if c.WorkersKey != "" || c.OpenNATS || c.NATS.Identified() {
+	if c.WorkersKey != "" || c.insecure("open-nats") || c.NATS.Identified() {
 		return nil
 	}
 	for server := range strings.SplitSeq(c.NATSURL, ",") {
@@ -179,7 +167,7 @@ func (c *config) openNATS() error {
 			continue // to connect there fails, and says why
 		}
 		if u.User == nil && !loopback(net.JoinHostPort(u.Hostname(), "4222")) {
-			return fmt.Errorf("--nats-url: other machines reach %s, and without --workers-key (ASSAY_WORKERS_KEY) it believes any of them to be a worker; --insecure-open-nats, if something else keeps strangers from it", u.Host)
+			return fmt.Errorf("--nats-url: other machines reach %s, and without --workers-key (ASSAY_WORKERS_KEY) it believes any of them to be a worker; --insecure=open-nats, if something else keeps strangers from it", u.Host)
 		}
 	}
 	return nil

@@ -17,10 +17,10 @@ func TestOpenListenersAreRefused(t *testing.T) {
 		{"--listen=[::ffff:127.0.0.1]:0", true},
 		{"--listen=:8080", false}, {"--listen=0.0.0.0:8080", false}, {"--listen=[::]:8080", false}, {"--listen=10.0.0.1:80", false},
 		{"--listen=api.example.org:80", false}, {"--listen=localhost.example.org:80", false},
-		{"--listen=:8080 --tokens=t=a", true}, {"--listen=:8080 --insecure-no-tokens", true},
+		{"--listen=:8080 --tokens=t=a", true}, {"--listen=:8080 --insecure=no-tokens", true},
 	} {
 		_, err := parse(append(strings.Fields(c.args), "--database-url=x"), io.Discard)
-		if c.ok && err != nil || !c.ok && (err == nil || !strings.Contains(err.Error(), "--insecure-no-tokens")) {
+		if c.ok && err != nil || !c.ok && (err == nil || !strings.Contains(err.Error(), "--insecure=no-tokens")) {
 			t.Errorf("%q: %v", c.args, err)
 		}
 	}
@@ -36,11 +36,11 @@ func TestOpenNATSIsRefused(t *testing.T) {
 		{"", true}, {"--nats-url=127.0.0.1:4222", true}, {"--nats-url=nats://[::1]:4222,nats://localhost", true},
 		{"--nats-url=nats://nats:4222", false}, {"--nats-url=nats:4222", false}, {"--nats-url=tls://10.0.0.1", false},
 		{"--nats-url=nats://127.0.0.1:4222,nats://10.0.0.1:4222", false}, {"--nats-url=nats://localhost.example.org:4222", false},
-		{"--nats-url=nats://nats:4222 --workers-key=x", true}, {"--nats-url=nats://nats:4222 --insecure-open-nats", true},
+		{"--nats-url=nats://nats:4222 --workers-key=x", true}, {"--nats-url=nats://nats:4222 --insecure=open-nats", true},
 		{"--nats-url=nats://a:b@nats:4222", true},
 	} {
 		_, err := parse(append(strings.Fields(c.args), "--database-url=x"), io.Discard)
-		if c.ok && err != nil || !c.ok && (err == nil || !strings.Contains(err.Error(), "--insecure-open-nats")) {
+		if c.ok && err != nil || !c.ok && (err == nil || !strings.Contains(err.Error(), "--insecure=open-nats")) {
 			t.Errorf("%q: %v", c.args, err)
 		}
 	}
@@ -48,9 +48,9 @@ func TestOpenNATSIsRefused(t *testing.T) {
 
 func TestLimitsAreChecked(t *testing.T) {
 	for arg, says := range map[string]string{
-		"--pools=gpu?exclusive=yes": "--pools: \"gpu?exclusive=yes\": exclusive is none of", "--pools=a,a": "--pools",
+		"--pools=gpu?exclusive=yes": "--pools: \"gpu?exclusive=yes\": exclusive is none of", "--pools=a,a": "--pools", "--insecure=all": "no-tokens", "--insecure-no-tokens": "--insecure=no-tokens",
 		"--spool=1Gi": "spool", "--spool=lots": "--spool", "--body-memory=64Mi": "body-memory", "--requests=0": "--requests",
-		"--tenant-queued=-1": "--tenant-queued", "--tenant-batches=0": "--tenant-batches", "--reads=-1": "--reads", "--body-patience=1ms": "--body-patience", "--poison-after=3": "three workers", "--max-batch=0": "--max-batch",
+		"--tenant-queued=1": "--tenants-file", "--reads=4": "from the cores", "--body-patience=1ms": "--body-patience", "--poison-after=3": "three workers", "--max-batch=1Gi": "--spool",
 	} {
 		if _, err := parse([]string{arg, "--database-url=x"}, io.Discard); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want an error that names %s", arg, err, says)

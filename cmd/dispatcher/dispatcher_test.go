@@ -24,16 +24,16 @@ const patience = 30 * time.Second
 func TestBadFlagsAreNamed(t *testing.T) {
 	database := "--database-url=postgres://127.0.0.1:1/none"
 	for says, args := range map[string][]string{
-		"--database-url":        {},
-		"--lease-ttl":           {database, "--lease-ttl=1s"},
-		"soon":                  {database, "--lease-ttl=soon"},
-		"tokens":                {database, "--tokens=secret"},
-		"file:///":              {database, "--objects-url=ftp://x/"},
-		"no-such-flag":          {database, "--no-such-flag"},
-		"--database-connection": {database, "--database-connections=many"},
-		"--log-level":           {database, "--log-level=loud"},
-		"--stream-replicas":     {database, "--stream-replicas=0"},
-		"--stream-remake-after": {database, "--stream-remake-after=3s"},
+		"--database-url":    {},
+		"--lease-ttl":       {database, "--lease-ttl=1s"},
+		"soon":              {database, "--lease-ttl=soon"},
+		"tokens":            {database, "--tokens=secret"},
+		"file:///":          {database, "--objects-url=ftp://x/"},
+		"no-such-flag":      {database, "--no-such-flag"},
+		"pool_max_conns in": {database, "--database-connections=8"},
+		"pool_max_conns":    {database + "?pool_max_conns=many"},
+		"--log-level":       {database, "--log-level=loud"},
+		"--stream-replicas": {database, "--stream-replicas=0"},
 	} {
 		err := run(t.Context(), args, io.Discard)
 		if err == nil || !strings.Contains(err.Error(), says) {

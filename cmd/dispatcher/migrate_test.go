@@ -35,7 +35,7 @@ func TestMigrate(t *testing.T) {
 	// A dispatcher that may not migrate says what to do.
 	short, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	_, err := openStore(short, config{DatabaseURL: httpapi.Secret(dsn), DatabaseMax: 4}, time.Minute)
+	_, err := openStore(short, config{DatabaseURL: httpapi.Secret(dsn)}, time.Minute)
 	if err == nil || !strings.Contains(err.Error(), "dispatcher migrate") {
 		t.Errorf("a dispatcher with an empty database: %v", err)
 	}
@@ -50,7 +50,7 @@ func TestMigrate(t *testing.T) {
 	if out, err := call("--status"); err != nil || out != again {
 		t.Errorf("after: %q, %v", out, err)
 	}
-	s, err := openStore(t.Context(), config{DatabaseURL: httpapi.Secret(dsn), DatabaseMax: 4}, time.Minute)
+	s, err := openStore(t.Context(), config{DatabaseURL: httpapi.Secret(dsn)}, time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestStartWaitsForMigration(t *testing.T) {
 	started := make(chan error, 2)
 	for _, makes := range []bool{true, false} {
 		go func() {
-			s, err := openStore(t.Context(), config{DatabaseURL: httpapi.Secret(dsn), DatabaseMax: 4, Migrate: makes}, patience)
+			s, err := openStore(t.Context(), config{DatabaseURL: httpapi.Secret(dsn), Migrate: makes}, patience)
 			if err == nil {
 				s.Close()
 			}

@@ -47,7 +47,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 		return err
 	}
 	defer tel.Stop(context.WithoutCancel(ctx))
-	auth, err := httpapi.NewAuthenticator(cfg.Tokens, cfg.Operators)
+	auth, err := httpapi.NewAuthenticator(cfg.Tokens)
 	if err != nil {
 		return fmt.Errorf("--tokens: %w", err)
 	}
@@ -71,20 +71,21 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 		return err
 	}
 
-	if err := putTenants(ctx, store, cfg.TenantsFile); err != nil {
+	others, err := putTenants(ctx, store, cfg.TenantsFile)
+	if err != nil {
 		return err
 	}
 	secrets, err := secret.New(string(cfg.SecretsKey), store)
 	if err != nil {
 		return fmt.Errorf("--secrets-key: %w", err)
 	}
-	d, err := dispatcher.New(dispatcher.Config{Pools: cfg.pools, LeaseTTL: cfg.LeaseTTL, BlobAge: cfg.BlobAge, Retention: cfg.Retention, EnvironmentWitnesses: cfg.Witnesses, Objects: objects, Secrets: secrets}, store, line)
+	d, err := dispatcher.New(dispatcher.Config{Pools: cfg.pools, LeaseTTL: cfg.LeaseTTL, BlobAge: cfg.Retention, Retention: cfg.Retention, EnvironmentWitnesses: cfg.Witnesses, Objects: objects, Secrets: secrets}, store, line)
 	if err != nil {
 		return err
 	}
-	allow, err := netrule.ParseRanges(cfg.CallbackOK)
+	allow, err := netrule.ParseRanges(cfg.Private)
 	if err != nil {
-		return fmt.Errorf("--callback-allow: %w", err)
+		return fmt.Errorf("--egress-private: %w", err)
 	}
 	callbacks, err := callback.New(callback.Config{Allow: allow}, store, secrets)
 	if err != nil {
@@ -98,6 +99,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	limits.Reads, limits.Queued, limits.Batches = reads(database.MaxConns()), others.Ceiling.Queued, others.Ceiling.Batches
 	api := newAPI(parts{
 		store: accepting, objects: objects, queue: q, secrets: secrets, dispatcher: d, callbacks: callbacks,
 		auth: auth, pools: cfg.pools, limits: limits, metrics: tel.Metrics(),
@@ -167,7 +169,7 @@ func openStore(ctx context.Context, cfg config, patience time.Duration) (*postgr
 	ctx, cancel = context.WithTimeout(ctx, patience)
 	defer cancel()
 	infra, poison := cfg.Seams.budgets()
-	return postgres.Open(ctx, postgres.Config{DSN: dsn, MaxConns: cfg.DatabaseMax, InfraBudget: infra, PoisonAfter: poison, ApplicationTag: "assay-dispatcher", Protocol: queue.Protocol})
+	return postgres.Open(ctx, postgres.Config{DSN: dsn, InfraBudget: infra, PoisonAfter: poison, ApplicationTag: "assay-dispatcher", Protocol: queue.Protocol})
 }
 
 func openQueue(ctx context.Context, cfg config) (*jetstream.Queue, error) {
@@ -180,15 +182,7 @@ func openQueue(ctx context.Context, cfg config) (*jetstream.Queue, error) {
 	if key == nil {
 		slog.WarnContext(ctx, "no --workers-key: whoever reaches the NATS server is believed to be the worker that it says")
 	}
-	return jetstream.Connect(ctx, jetstream.Config{URL: cfg.NATSURL, Files: cfg.NATS, Name: "dispatcher", Replicas: cfg.Replicas, RemakeAfter: cfg.remakeAfter(), Key: key, Refused: cfg.WorkersOut, Exclusive: cfg.pools.Exclusive})
-}
-
-// remakeAfter is the setting as the queue has it, to which 0 is the default.
-func (c *config) remakeAfter() time.Duration {
-	if c.RemakeAfter == 0 {
-		return -1
-	}
-	return c.RemakeAfter
+	return jetstream.Connect(ctx, jetstream.Config{URL: cfg.NATSURL, Files: cfg.NATS, Name: "dispatcher", Replicas: cfg.Replicas, Key: key, Refused: cfg.WorkersOut, Exclusive: cfg.pools.Exclusive})
 }
 
 // workersKey reads the key that text is, or that is in the file which it names.

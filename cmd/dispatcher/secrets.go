@@ -27,8 +27,7 @@ func composeSecrets(out io.Writer) error {
 	issuer, dispatcher := k.Public()
 	token, operator := newSecret(), newSecret()
 	_, err = fmt.Fprintf(out, `# Made by "dispatcher secrets"; .env.example says what each is. Keep it: the volumes of the fleet open with it alone.
-ASSAY_TOKENS=%s=default
-ASSAY_OPERATOR_TOKENS=%s=default
+ASSAY_TOKENS=%s=default,%s=default:operator
 ASSAY_POSTGRES_PASSWORD=%s
 ASSAY_OBJECTS_ACCESS=%s
 ASSAY_OBJECTS_SECRET=%s

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -53,35 +54,73 @@ func (g *granted) check() error {
 	return nil
 }
 
-// readTenants reads what an operator grants to whom: a JSON list of tenants.
-func readTenants(file string) ([]granted, error) {
+// anybody is the name of an entry for tenants that have no ceiling of their own, or one that does not say.
+const anybody = "*"
+
+// unnamed is what there may be of such a tenant; a zero is the default.
+type unnamed struct {
+	Name    string `json:"name"`
+	Ceiling struct {
+		Queued  int64 `json:"queued"`
+		Batches int64 `json:"batches"`
+	} `json:"ceiling"`
+}
+
+// tenantsFile is what an operator grants to whom.
+type tenantsFile struct {
+	tenants []granted
+	others  unnamed
+}
+
+// readTenants reads a JSON list of tenants.
+func readTenants(file string) (f tenantsFile, err error) {
 	raw, err := os.ReadFile(file)
 	if err != nil {
-		return nil, err
+		return f, err
 	}
 	var rows []json.RawMessage
 	if err := json.Unmarshal(raw, &rows); err != nil {
-		return nil, fmt.Errorf("%s: must be a JSON list of tenants: %w", file, err)
+		return f, fmt.Errorf("%s: must be a JSON list of tenants: %w", file, err)
 	}
-	var out []granted
 	for i, row := range rows {
-		var t granted
-		at := fmt.Sprintf("tenants[%d]", i)
-		if err := job.Decode(row, at, &t); err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
+		if err := f.add(row, fmt.Sprintf("tenants[%d]", i)); err != nil {
+			return f, fmt.Errorf("%s: %w", file, err)
 		}
-		if t.Name == "" {
-			return nil, fmt.Errorf("%s: %s.name: must not be empty", file, at)
-		}
-		if err := t.LabelCaps.Validate("label_caps"); err != nil {
-			return nil, fmt.Errorf("%s: %s (%s): %w", file, at, t.Name, err)
-		}
-		if err := t.check(); err != nil {
-			return nil, fmt.Errorf("%s: %s (%s): %w", file, at, t.Name, err)
-		}
-		out = append(out, t)
 	}
-	return out, nil
+	return f, nil
+}
+
+// add reads one entry.
+func (f *tenantsFile) add(row json.RawMessage, at string) error {
+	var named struct{ Name string }
+	if json.Unmarshal(row, &named) == nil && named.Name == anybody {
+		return f.addUnnamed(row, at)
+	}
+	var t granted
+	if err := job.Decode(row, at, &t); err != nil {
+		return err
+	}
+	if t.Name == "" {
+		return job.Invalid(at+".name", "must not be empty")
+	}
+	if err := errors.Join(t.LabelCaps.Validate("label_caps"), t.check()); err != nil {
+		return fmt.Errorf("%s (%s): %w", at, t.Name, err)
+	}
+	f.tenants = append(f.tenants, t)
+	return nil
+}
+
+func (f *tenantsFile) addUnnamed(row json.RawMessage, at string) error {
+	if f.others.Name != "" {
+		return job.Invalid(at, "there is an entry %q already", anybody)
+	}
+	if err := job.Decode(row, at, &f.others); err != nil {
+		return fmt.Errorf("%w (of tenants without a ceiling of their own only ceiling.queued and ceiling.batches can be said)", err)
+	}
+	if c := f.others.Ceiling; c.Queued < 0 || c.Batches < 0 {
+		return job.Invalid(at+".ceiling", "must not be negative")
+	}
+	return nil
 }
 
 type tenantStore interface {
@@ -90,22 +129,24 @@ type tenantStore interface {
 }
 
 // putTenants stores them. Tenants and policies that are not listed stay as they are; a
-// policy that is listed again unchanged makes no new version.
-func putTenants(ctx context.Context, s tenantStore, file string) error {
+// policy that is listed again unchanged makes no new version. It returns what holds for
+// the others.
+func putTenants(ctx context.Context, s tenantStore, file string) (others unnamed, err error) {
 	if file == "" {
-		return nil
+		return others, nil
 	}
-	tenants, err := readTenants(file)
-	for i := 0; err == nil && i < len(tenants); i++ {
-		err = s.PutTenant(ctx, tenants[i].tenant())
-		for _, name := range slices.Sorted(maps.Keys(tenants[i].Policies)) {
+	f, err := readTenants(file)
+	for i := 0; err == nil && i < len(f.tenants); i++ {
+		t := f.tenants[i]
+		err = s.PutTenant(ctx, t.tenant())
+		for _, name := range slices.Sorted(maps.Keys(t.Policies)) {
 			if err == nil {
-				err = s.PutPolicy(ctx, tenants[i].Name, name, tenants[i].Policies[name])
+				err = s.PutPolicy(ctx, t.Name, name, t.Policies[name])
 			}
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("--tenants-file: %w", err)
+		return others, fmt.Errorf("--tenants-file: %w", err)
 	}
-	return nil
+	return f.others, nil
 }

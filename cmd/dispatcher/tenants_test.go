@@ -15,20 +15,25 @@ func TestReadTenants(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		`[{"name":"a","weight":2,"max_running":5,"label_caps":{"problem":2},"ceiling":{"above":"clamp","memory":"1Gi","network":"allow"}},{"name":"b"}]`: "",
-		`[]`:                       "",
-		`{}`:                       "must be a JSON list",
-		`[{"name":"a","wight":2}]`: "tenants[0].wight",
-		`[{"weight":2}]`:           "tenants[0].name",
-		`[{"name":"a","label_caps":{"problem":0}}]`:                                     "label_caps.problem",
-		`[{"name":"a","ceiling":{"memory":"lots"}}]`:                                    "ceiling.memory",
-		`[{"name":"a","ceiling":{"above":"ignore"}}]`:                                   "ceiling.above",
-		`[{"name":"a"},{"name":"b","ceiling":{"memory":"1Ki"}}]`:                        "tenants[1] (b): ceiling.memory",
-		`[{"name":"a","policies":{"small":{"memory":"64Mi"}}}]`:                         "",
-		`[{"name":"a","policies":{"small":{"memory":"lots"}}}]`:                         "policies.small: ",
-		`[{"name":"a","policies":{"small":{"memori":"1Gi"}}}]`:                          "memori",
-		`[{"name":"a","policies":{"a b":{}}}]`:                                          "not a name of a policy",
-		`[{"name":"a","policies":{"small@2":{}}}]`:                                      "not a name of a policy",
-		`[{"name":"a","ceiling":{"memory":"1Gi"},"policies":{"big":{"memory":"2Gi"}}}]`: "policies.big: ",
+		`[]`: "",
+		`{}`: "must be a JSON list",
+		`[{"name":"*","ceiling":{"queued":5,"batches":2}},{"name":"a","ceiling":{"queued":9}}]`: "",
+		`[{"name":"*","ceiling":{"memory":"1Gi"}}]`:                                             "tenants[0].ceiling.memory",
+		`[{"name":"*","weight":2}]`:                                                             "only ceiling.queued and ceiling.batches",
+		`[{"name":"*","ceiling":{"queued":-1}}]`:                                                "tenants[0].ceiling: must not be negative",
+		`[{"name":"*"},{"name":"*"}]`:                                                           "tenants[1]: there is an entry",
+		`[{"name":"a","wight":2}]`:                                                              "tenants[0].wight",
+		`[{"weight":2}]`:                                                                        "tenants[0].name",
+		`[{"name":"a","label_caps":{"problem":0}}]`:                                             "label_caps.problem",
+		`[{"name":"a","ceiling":{"memory":"lots"}}]`:                                            "ceiling.memory",
+		`[{"name":"a","ceiling":{"above":"ignore"}}]`:                                           "ceiling.above",
+		`[{"name":"a"},{"name":"b","ceiling":{"memory":"1Ki"}}]`:                                "tenants[1] (b): ceiling.memory",
+		`[{"name":"a","policies":{"small":{"memory":"64Mi"}}}]`:                                 "",
+		`[{"name":"a","policies":{"small":{"memory":"lots"}}}]`:                                 "policies.small: ",
+		`[{"name":"a","policies":{"small":{"memori":"1Gi"}}}]`:                                  "memori",
+		`[{"name":"a","policies":{"a b":{}}}]`:                                                  "not a name of a policy",
+		`[{"name":"a","policies":{"small@2":{}}}]`:                                              "not a name of a policy",
+		`[{"name":"a","ceiling":{"memory":"1Gi"},"policies":{"big":{"memory":"2Gi"}}}]`:         "policies.big: ",
 	} {
 		file := filepath.Join(t.TempDir(), "tenants.json")
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -44,25 +49,30 @@ func TestReadTenants(t *testing.T) {
 // TestPoliciesOfTenants: a dispatcher that starts stores them, and one that starts again
 // makes no version of what has not changed.
 func TestPoliciesOfTenants(t *testing.T) {
-	s, err := openStore(t.Context(), config{DatabaseURL: httpapi.Secret(testenv.Postgres(t)), DatabaseMax: 4, Migrate: true}, time.Minute)
+	s, err := openStore(t.Context(), config{DatabaseURL: httpapi.Secret(testenv.Postgres(t)), Migrate: true}, time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
 	file := filepath.Join(t.TempDir(), "tenants.json")
-	put := func(text string) {
+	put := func(text string) (others unnamed) {
 		t.Helper()
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := putTenants(t.Context(), s, file); err != nil {
+		others, err := putTenants(t.Context(), s, file)
+		if err != nil {
 			t.Fatal(err)
 		}
+		return others
 	}
 	const first = `[{"name":"a","policies":{"small":{"memory":"64Mi"}}}]`
 	put(first)
 	put(first)
 	put(`[{"name":"a","policies":{"small":{"memory":"128Mi"}}}]`)
+	if others := put(`[{"name":"*","ceiling":{"queued":5}}]`); others.Ceiling.Queued != 5 || others.Ceiling.Batches != 0 {
+		t.Errorf("of the others: %+v", others)
+	}
 	found, err := s.Policies(t.Context(), "a")
 	if err != nil || len(found) != 1 || found[0].Name != "small" || found[0].Version != 2 || !strings.Contains(string(found[0].Policy), "128Mi") {
 		t.Errorf("%+v, %v, want version 2 of small", found, err)

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -26,6 +27,7 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/queue/identity"
 	"github.com/assay-run/assay/pkg/queue/jetstream"
+	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/containerd"
 	"github.com/assay-run/assay/pkg/runtime/egress"
 	"github.com/assay-run/assay/pkg/runtime/environment"
@@ -47,17 +49,13 @@ type config struct {
 	Labels map[string]string `name:"labels" env:"ASSAY_LABELS" mapsep:"," placeholder:"KEY=VALUE" help:"What jobs may require of this worker, separated by commas, such as gpu=a100,disk=fast."`
 	Images []string          `name:"images" env:"ASSAY_IMAGES" help:"Reserve this worker for jobs with these images, separated by commas (default: any)."`
 
-	Slots          int     `name:"slots" env:"ASSAY_SLOTS" help:"Most jobs held at once (default: 8 a core)."`
-	CPU            float64 `name:"cpu" env:"ASSAY_CPU" help:"Cores to promise to jobs (default: 4 times the host's, for a limit is rarely used to the full)."`
-	Memory         string  `name:"memory" env:"ASSAY_MEMORY" placeholder:"SIZE" help:"Memory to promise to jobs, such as 12Gi (default: four fifths of the host's)."`
-	Sessions       int     `name:"sessions" env:"ASSAY_SESSIONS" default:"1024" help:"Most sessions at once, each of which is promised a core, as they wait most of the time. One tenant gets at most as much as it leaves free, of this and of --session-memory."`
-	SessionMemory  string  `name:"session-memory" env:"ASSAY_SESSION_MEMORY" placeholder:"SIZE" help:"Memory to promise to sessions, such as 64Gi (default: 8 times --memory, for few use what they may). On a host that runs short all the same, those of the tenant that is promised most are ended."`
-	PressureMemory float64 `name:"pressure-memory" env:"ASSAY_PRESSURE_MEMORY" default:"20" placeholder:"PERCENT" help:"Take no more jobs while tasks of this host wait for memory to be reclaimed so much of the time."`
-	MemoryReserve  string  `name:"memory-reserve" env:"ASSAY_MEMORY_RESERVE" placeholder:"SIZE" help:"Take no more jobs while less memory than that is available on this host, 0 for no such limit (default: a twentieth of the host's, at most 1Gi)."`
+	Slots         int     `name:"slots" env:"ASSAY_SLOTS" help:"Most jobs held at once (default: 8 a core)."`
+	CPU           float64 `name:"cpu" env:"ASSAY_CPU" help:"Cores to promise to jobs (default: 4 times the host's, for a limit is rarely used to the full)."`
+	Memory        string  `name:"memory" env:"ASSAY_MEMORY" placeholder:"SIZE" help:"Memory to promise to jobs, such as 12Gi (default: four fifths of the host's)."`
+	SessionMemory string  `name:"session-memory" env:"ASSAY_SESSION_MEMORY" placeholder:"SIZE" help:"Memory to promise to sessions, such as 64Gi (default: 8 times --memory, for few use what they may). One tenant gets at most as much as it leaves free. There may be 1024 sessions at once, or one for each 512Mi of it. On a host that runs short all the same, those of the tenant that is promised most are ended."`
 
 	Grace time.Duration `name:"grace" env:"ASSAY_GRACE" default:"30s" help:"How long running jobs may go on after SIGTERM."`
 
-	Runtime       string   `name:"runtime" env:"ASSAY_RUNTIME" enum:"containerd,noop,scripted" default:"containerd" help:"containerd; or run nothing: noop to measure the rest, scripted to act out what a job's code says after \"# fake:\"."`
 	Containerd    string   `name:"containerd-address" env:"ASSAY_CONTAINERD_ADDRESS" default:"/run/containerd/containerd.sock" help:"containerd's socket; own: the worker runs one of its own, below its state directory, and imports the images that came with it."`
 	Namespace     string   `name:"containerd-namespace" env:"ASSAY_CONTAINERD_NAMESPACE" default:"assay" help:"containerd's namespace for our containers and images."`
 	StateDir      string   `name:"state-dir" env:"ASSAY_STATE_DIR" default:"/run/assay/worker" help:"Mounts, sockets and cached inputs are in its directory run, of which nothing outlives the worker; the rest of it is the operator's."`
@@ -65,8 +63,7 @@ type config struct {
 	VMRuntime     string   `name:"vm-runtime" env:"ASSAY_VM_RUNTIME" placeholder:"HANDLER" help:"containerd runtime handler of isolation vm, such as io.containerd.kata.v2 (default: none)."`
 	WarmMemory    string   `name:"warm-memory" env:"ASSAY_WARM_MEMORY" placeholder:"SIZE" help:"Most memory of ready slots, such as 1Gi (default: an eighth of the host's)."`
 	PreloadMemory string   `name:"preload-memory" env:"ASSAY_PRELOAD_MEMORY" placeholder:"SIZE" help:"Most memory of interpreters that have imported what python programs of isolation cell do, and are forked for them; 0 for none (default: a sixteenth of the host's)."`
-	PipIndex      string   `name:"pip-index" env:"ASSAY_PIP_INDEX" default:"https://pypi.org/simple" help:"Where the packages of policies come from; http:// is spoken without TLS."`
-	PipAllow      []string `name:"pip-allow" env:"ASSAY_PIP_ALLOW" default:"files.pythonhosted.org:443" help:"What builds of environments reach besides the index's host, as a network allow-list separated by commas. These names may lead to private addresses."`
+	PipIndex      []string `name:"pip-index" env:"ASSAY_PIP_INDEX" default:"https://pypi.org/simple,files.pythonhosted.org:443" help:"Where the packages of policies come from; http:// is spoken without TLS. After it, separated by commas, what builds of environments reach besides the host of it, as a network allow-list. These names may lead to private addresses."`
 	Environments  string   `name:"environments" env:"ASSAY_ENVIRONMENTS" default:"/var/lib/assay/environments" help:"Directory of built environments."`
 	EgressNever   []string `name:"egress-never" env:"ASSAY_EGRESS_NEVER" placeholder:"HOST[:PORT]" help:"Names, addresses and ranges that no job reaches, whatever else allows it, separated by commas: those of Postgres and the dispatchers, say. NATS and the object store are on the list by themselves."`
 	EgressPrivate []string `name:"egress-private" env:"ASSAY_EGRESS_PRIVATE" placeholder:"CIDR:PORT" help:"Addresses that are not public and that jobs of this worker may reach all the same where their policies allow it, separated by commas (default: none; a tenant's ceiling may open some to that tenant)."`
@@ -75,14 +72,12 @@ type config struct {
 	CanaryImage   string   `name:"canary-image" env:"ASSAY_CANARY_IMAGE" placeholder:"NAME" help:"Image of the jobs that the worker runs for itself at each isolation before it is ready and takes others; it has the program echo (default: the first of --images, else python; none: jobs are taken untried)."`
 	TrustedImages []string `name:"trusted-images" env:"ASSAY_TRUSTED_IMAGES" placeholder:"NAME" help:"Images of registries that are as good as the operator's own, separated by commas: whole names such as docker.io/library/python, or their beginnings up to a slash. In cells, Python programs of others start more slowly."`
 
-	ImageRegistries []string `name:"image-registries" env:"ASSAY_IMAGE_REGISTRIES" placeholder:"HOST[:PORT][/PATH]" help:"Registries that images of jobs may be pulled from, separated by commas, such as docker.io/library,ghcr.io; http:// before one that has no TLS (default: none, only images that are there)."`
-	ImageSize       string   `name:"image-size" env:"ASSAY_IMAGE_SIZE" default:"8Gi" placeholder:"SIZE" help:"Largest image that is pulled, as it is transferred and as it is unpacked."`
+	ImageRegistries []string `name:"image-registries" env:"ASSAY_IMAGE_REGISTRIES" placeholder:"HOST[:PORT][/PATH]|HOST=MIRROR" help:"Registries that images of jobs may be pulled from, separated by commas, such as docker.io/library,ghcr.io; http:// before one that has no TLS (default: none, only images that are there). HOST=MIRROR among them is a registry that is asked before one of that host, such as docker.io=mirror.example.com:5000/hub; http:// before a mirror that has no TLS."`
 
-	ImageMirrors     []string `name:"image-mirrors" env:"ASSAY_IMAGE_MIRRORS" placeholder:"REGISTRY=MIRROR" help:"Registries that are asked before others, separated by commas, such as docker.io=mirror.example.com:5000/hub; http:// before a mirror that has no TLS. REGISTRY is a host of --image-registries."`
-	ImageCredentials string   `name:"image-credentials" env:"ASSAY_IMAGE_CREDENTIALS" placeholder:"FILE" help:"File of the shape of docker's config.json with credentials for registries and mirrors (auths). It is read for each pull (default: none are used)."`
-	ImagePull        string   `name:"image-pull" env:"ASSAY_IMAGE_PULL" enum:"if_not_present,always" default:"if_not_present" help:"When a registry is asked for an image: if_not_present, when none of the name is there; always, also when it was asked more than a minute ago, so that a tag that was moved is found."`
+	ImageCredentials string `name:"image-credentials" env:"ASSAY_IMAGE_CREDENTIALS" placeholder:"FILE" help:"File of the shape of docker's config.json with credentials for registries and mirrors (auths). It is read for each pull (default: none are used)."`
+	ImagePull        string `name:"image-pull" env:"ASSAY_IMAGE_PULL" enum:"if_not_present,always" default:"if_not_present" help:"When a registry is asked for an image: if_not_present, when none of the name is there; always, also when it was asked more than a minute ago, so that a tag that was moved is found."`
 
-	ImageSpace string `name:"image-space" env:"ASSAY_IMAGE_SPACE" default:"40Gi" placeholder:"SIZE" help:"Most that pulled images take together, packed and unpacked. Above it those go that were used longest ago and that no job uses; those of the operator stay and do not count."`
+	ImageSpace string `name:"image-space" env:"ASSAY_IMAGE_SPACE" default:"40Gi" placeholder:"SIZE" help:"Most that pulled images take together, packed and unpacked. Above it those go that were used longest ago and that no job uses; those of the operator stay and do not count. The largest that is pulled has a fifth of it, as it is transferred and as it is unpacked."`
 
 	EnvironmentSpace string `name:"environment-space" env:"ASSAY_ENVIRONMENT_SPACE" default:"20Gi" placeholder:"SIZE" help:"Most that built environments take together, in --environments. Above it those go that were used longest ago and that no job uses. One tenant's are at most half of it."`
 
@@ -93,9 +88,12 @@ type config struct {
 
 	NATS jetstream.Files `embed:""`
 
+	Seams seams `embed:""`
+
 	Version kong.VersionFlag `name:"version" help:"Print the version."`
 
 	identity identity.Worker // of ID, Pool and Token
+	standIn  runtime.Runtime // of tests, in containerd's place, or nil
 }
 
 // errHelp says that the flags asked for help, which was printed.
@@ -103,7 +101,7 @@ var errHelp = fmt.Errorf("help was asked for")
 
 // parse reads flags and environment.
 func parse(args []string, out io.Writer) (c config, err error) {
-	if err := gone.Check(args); err != nil {
+	if err := errors.Join(gone.Check(args), goneSeams.Check(args)); err != nil {
 		return c, err
 	}
 	helped := false
@@ -116,6 +114,9 @@ func parse(args []string, out io.Writer) (c config, err error) {
 		return c, errHelp
 	}
 	if err != nil {
+		return c, err
+	}
+	if c.standIn, err = c.Seams.runtime(); err != nil {
 		return c, err
 	}
 	return c, c.complete()
@@ -139,8 +140,8 @@ func (c *config) complete() (err error) {
 	if err := c.NATS.Check(); err != nil {
 		return err
 	}
-	if token != "" && (c.NATS.Creds != "" || c.NATS.Nkey != "") {
-		return fmt.Errorf("--worker-token: a worker comes to the NATS server as one user; leave out --nats-creds and --nats-nkey, or the token")
+	if token != "" && c.NATS.User() {
+		return fmt.Errorf("--worker-token: a worker comes to the NATS server as one user; leave out user.creds and user.nk of --nats-dir, or the token")
 	}
 	if c.Runsc == "" {
 		c.Runsc = findRunsc()
@@ -150,21 +151,17 @@ func (c *config) complete() (err error) {
 	switch {
 	case c.Slots < 0 || c.Slots > 100_000:
 		return fmt.Errorf("--slots: %d is not between 1 and 100000", c.Slots)
-	case c.Sessions < 1 || c.Sessions > 100_000:
-		return fmt.Errorf("--sessions: %d is not between 1 and 100000", c.Sessions)
 	case c.CPU < 0:
 		return fmt.Errorf("--cpu: %g is negative", c.CPU)
 	case slices.Contains(c.Images, ""):
 		return fmt.Errorf("--images: an image has a name")
 	case len(c.Labels) > job.MaxLabels:
 		return fmt.Errorf("--labels: %d labels; at most %d", len(c.Labels), job.MaxLabels)
-	case c.PressureMemory < 0 || c.PressureMemory > 100:
-		return fmt.Errorf("--pressure-memory: must be a percentage, from 0 to 100")
 	case c.Grace < 0:
 		return fmt.Errorf("--grace: %v is negative", c.Grace)
 	}
 	if err := c.index().Check(); err != nil {
-		return fmt.Errorf("--pip-index, --pip-allow: %w", err)
+		return fmt.Errorf("--pip-index: %w", err)
 	}
 	if err := c.egress().Check(); err != nil {
 		return fmt.Errorf("--egress-private, --egress-never: %w", err)
@@ -188,21 +185,13 @@ func readToken(text string) (string, error) {
 	return string(bytes.TrimSpace(b)), nil
 }
 
-// pressureIO is how much of the time all tasks of a host may wait for disks, in percent, before jobs wait elsewhere.
-const pressureIO = 90
-
-// pressure returns what the host may suffer before jobs wait elsewhere.
-func (c *config) pressure(host policy.Host) (p health.PressureLimits, err error) {
-	if c.Runtime == "noop" {
-		return p, nil // nothing that runs here weighs on the host
+// pressure returns what the host may suffer before jobs wait elsewhere: in percent of the time, tasks that wait for
+// memory to be reclaimed, and all tasks waiting for disks.
+func (c *config) pressure(host policy.Host) health.PressureLimits {
+	if c.standIn != nil {
+		return health.PressureLimits{Keep: c.Seams.reserve()} // nothing that runs here weighs on the host
 	}
-	p = health.PressureLimits{Memory: c.PressureMemory, IO: pressureIO, Keep: min(host.Memory/20, job.GiB)}
-	if c.MemoryReserve != "" {
-		if p.Keep, err = job.ParseSize(c.MemoryReserve); err != nil {
-			return p, fmt.Errorf("--memory-reserve: %q is not a size such as 512Mi", c.MemoryReserve)
-		}
-	}
-	return p, nil
+	return health.PressureLimits{Memory: 20, IO: 90, Keep: min(host.Memory/20, job.GiB)}
 }
 
 // guest returns the path of the guest, which is beside this program.
@@ -226,7 +215,26 @@ func findRunsc() string {
 }
 
 func (c *config) index() environment.Index {
-	return environment.Index{URL: c.PipIndex, Allow: c.PipAllow}
+	if len(c.PipIndex) == 0 {
+		return environment.Index{} // which is none
+	}
+	return environment.Index{URL: c.PipIndex[0], Allow: c.PipIndex[1:]}
+}
+
+// registries are those that images may be pulled from, and those that are asked before them, as HOST=MIRROR.
+func (c *config) registries() (list, mirrors []string, err error) {
+	for _, entry := range c.ImageRegistries {
+		of, _, ok := strings.Cut(entry, "=")
+		switch {
+		case !ok:
+			list = append(list, entry)
+		case strings.Contains(of, "/"):
+			return nil, nil, fmt.Errorf("--image-registries: %.200q: a mirror is of a whole host, such as docker.io=mirror.example.com/hub, beside the registry itself", entry)
+		default:
+			mirrors = append(mirrors, entry)
+		}
+	}
+	return list, mirrors, nil
 }
 
 // egress is what jobs reach: nothing of what the worker itself is told to use.
@@ -289,11 +297,8 @@ func (c *config) worker(host policy.Host) (worker.Config, error) {
 		}
 		out.Memory = size
 	}
-	var err error
-	if out.Pressure, err = c.pressure(host); err != nil {
-		return out, err
-	}
-	real := c.Runtime == "containerd"
+	out.Pressure = c.pressure(host)
+	real := c.standIn == nil
 	if out.Slots == 0 {
 		out.Slots = 512
 		if real {
@@ -309,11 +314,16 @@ func (c *config) worker(host policy.Host) (worker.Config, error) {
 	if out.Memory == 0 && real {
 		out.Memory = host.Memory / 5 * 4
 	}
-	out.Sessions = live.Limits{Places: c.Sessions, CPU: float64(c.Sessions), Memory: 8 * out.Memory}
+	sessionMemory := 8 * out.Memory
 	if c.SessionMemory != "" {
-		if out.Sessions.Memory, err = job.ParseSize(c.SessionMemory); err != nil || out.Sessions.Memory == 0 {
+		size, err := job.ParseSize(c.SessionMemory)
+		if err != nil || size == 0 {
 			return out, fmt.Errorf("--session-memory: %q is not a size such as 64Gi", c.SessionMemory)
 		}
+		sessionMemory = size
 	}
+	// A core for each, as they wait most of the time.
+	places := max(1024, int(sessionMemory/(512*job.MiB)))
+	out.Sessions = live.Limits{Places: places, CPU: float64(places), Memory: sessionMemory}
 	return out, nil
 }

@@ -12,5 +12,16 @@ var gone = settings.Gone{
 	"gvisor-runtime": "the shim of runc runs runsc, and --runsc says which; --vm-runtime takes any other handler",
 	"guest":          "the guest program is beside the worker's",
 	"long-running":   "it follows from the cores of the host, and from --slots",
-	"session-cpu":    "each of --sessions is promised a core",
+	"session-cpu":    "each session is promised a core",
+
+	"nats-creds":      "put it into --nats-dir, as user.creds",
+	"nats-nkey":       "put it into --nats-dir, as user.nk",
+	"nats-ca":         "put it into --nats-dir, as ca.crt",
+	"nats-cert":       "put it into --nats-dir, as tls.crt",
+	"nats-key":        "put it into --nats-dir, as tls.key",
+	"pip-allow":       "say it in --pip-index, after the index and a comma",
+	"image-mirrors":   "say HOST=MIRROR in --image-registries",
+	"image-size":      "it is a fifth of --image-space",
+	"sessions":        "--session-memory says how much is promised to sessions",
+	"pressure-memory": "no more jobs are taken while tasks wait for memory 20 percent of the time",
 }

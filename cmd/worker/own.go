@@ -16,7 +16,7 @@ const own = "own"
 // ownContainerd starts a containerd below the state directory, if there is to be one,
 // and keeps it running until stop. Images and snapshots outlive it.
 func (c *config) ownContainerd(ctx context.Context) (stop func(context.Context) error, err error) {
-	if c.Runtime != "containerd" || c.Containerd != own {
+	if c.standIn != nil || c.Containerd != own {
 		return func(context.Context) error { return nil }, nil
 	}
 	// In a container, this process is in the group that those of jobs are to be below.

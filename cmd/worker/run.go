@@ -24,7 +24,6 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/containerd"
 	"github.com/assay-run/assay/pkg/runtime/containerd/image"
 	"github.com/assay-run/assay/pkg/runtime/environment"
-	"github.com/assay-run/assay/pkg/runtime/fake"
 )
 
 const (
@@ -43,6 +42,11 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	return work(ctx, cfg, stderr)
+}
+
+// work is run once it is known what is to be done.
+func work(ctx context.Context, cfg config, stderr io.Writer) (err error) {
 	leaveCoresToJobs()
 	sysmon.RelaxTimer()
 	tel, err := telemetry.Start(ctx, telemetry.Config{Service: "assay-worker", Version: version.String(), Instance: cfg.ID, Log: stderr, Level: cfg.LogLevel})
@@ -119,13 +123,8 @@ func connect(ctx context.Context, cfg config) (*jetstream.Queue, error) {
 }
 
 func openRuntime(ctx context.Context, cfg config, shared environment.Shared) (runtime.Runtime, error) {
-	switch cfg.Runtime {
-	case "noop":
-		slog.WarnContext(ctx, "runtime noop: jobs succeed without being run")
-		return fake.Noop(), nil
-	case "scripted":
-		slog.WarnContext(ctx, "runtime scripted: jobs pretend and are not run")
-		return fake.New(nil), nil
+	if cfg.standIn != nil {
+		return cfg.standIn, nil
 	}
 	guest, err := guest()
 	if err != nil {
@@ -134,7 +133,9 @@ func openRuntime(ctx context.Context, cfg config, shared environment.Shared) (ru
 	c := containerd.DefaultConfig()
 	c.Address, c.Namespace, c.StateDir, c.Guest, c.ImageArchives, c.WorkerID = cfg.Containerd, cfg.Namespace, cfg.StateDir, guest, cfg.ImageArchives, cfg.ID
 	c.Index, c.Environments, c.Shared, c.TrustedImages = cfg.index(), cfg.Environments, shared, cfg.TrustedImages
-	c.ImageRegistries, c.ImageMirrors = cfg.ImageRegistries, cfg.ImageMirrors
+	if c.ImageRegistries, c.ImageMirrors, err = cfg.registries(); err != nil {
+		return nil, err
+	}
 	c.ImageCredentials, c.ImagePull = cfg.ImageCredentials, image.PullPolicy(cfg.ImagePull)
 	c.Runsc, c.VMRuntime = cfg.Runsc, cfg.VMRuntime
 	c.Egress = cfg.egress()
@@ -142,13 +143,14 @@ func openRuntime(ctx context.Context, cfg config, shared environment.Shared) (ru
 		flag, text string
 		into       *job.Size
 	}{
-		{"--image-size", cfg.ImageSize, &c.ImageSize}, {"--image-space", cfg.ImageSpace, &c.ImagesMost},
+		{"--image-space", cfg.ImageSpace, &c.ImagesMost},
 		{"--environment-space", cfg.EnvironmentSpace, &c.EnvironmentsMost}, {"--environment-size", cfg.EnvironmentSize, &c.EnvironmentSize},
 	} {
 		if *s.into, err = job.ParseSize(s.text); err != nil || *s.into == 0 {
 			return nil, fmt.Errorf("%s: %q is not a size such as 8Gi", s.flag, s.text)
 		}
 	}
+	c.ImageSize = c.ImagesMost / 5
 	if c.EnvironmentTime = cfg.EnvironmentTime; c.EnvironmentTime < time.Second {
 		return nil, fmt.Errorf("--environment-time: %v is too short to build anything", cfg.EnvironmentTime)
 	}
@@ -177,7 +179,7 @@ const awakeFor = 4 * time.Millisecond
 
 // awake returns what keeps this host's processors awake, nil if nothing does.
 func (c *config) awake(ctx context.Context) *awake.Keeper {
-	if c.Runtime != "containerd" {
+	if c.standIn != nil {
 		return nil
 	}
 	keeper, err := awake.Open(awake.Device, awakeFor)

@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +16,8 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/queue/jetstream"
+	"github.com/assay-run/assay/pkg/runtime/environment"
+	"github.com/assay-run/assay/pkg/runtime/fake"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }
@@ -32,13 +36,23 @@ func (d *dispatcher) HandleHeartbeat(_ context.Context, r queue.HeartbeatRequest
 	return queue.HeartbeatReply{TTL: job.Duration(30 * time.Second)}, nil
 }
 
+// idle is run with a runtime that runs nothing.
+func idle(ctx context.Context, args ...string) error {
+	cfg, err := parse(args, io.Discard)
+	if err != nil {
+		return err
+	}
+	cfg.standIn = fake.Noop()
+	return work(ctx, cfg, io.Discard)
+}
+
 func TestRunUntilToldToStop(t *testing.T) {
 	url, dir, addr := testenv.NATS(t), t.TempDir(), testenv.Address(t)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- run(ctx, []string{"--runtime=noop", "--nats-url=" + url, "--objects-url=file://" + filepath.Join(dir, "objects"),
-			"--state-dir=" + filepath.Join(dir, "state"), "--metrics-listen=" + addr, "--worker-id=w7", "--pool=gpu"}, io.Discard)
+		done <- idle(ctx, "--nats-url="+url, "--objects-url=file://"+filepath.Join(dir, "objects"),
+			"--state-dir="+filepath.Join(dir, "state"), "--metrics-listen="+addr, "--worker-id=w7", "--pool=gpu")
 	}()
 	await(t, "healthy", func() bool { return status(addr, "/healthz") == http.StatusOK })
 	if got := status(addr, "/readyz"); got != http.StatusServiceUnavailable {
@@ -76,8 +90,8 @@ func TestHealthyWhileItStarts(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- run(ctx, []string{"--runtime=noop", "--nats-url=nats://" + testenv.Address(t), "--objects-url=file://" + filepath.Join(dir, "objects"),
-			"--state-dir=" + filepath.Join(dir, "state"), "--metrics-listen=" + addr}, io.Discard)
+		done <- idle(ctx, "--nats-url=nats://"+testenv.Address(t), "--objects-url=file://"+filepath.Join(dir, "objects"),
+			"--state-dir="+filepath.Join(dir, "state"), "--metrics-listen="+addr)
 	}()
 	await(t, "healthy", func() bool { return status(addr, "/healthz") == http.StatusOK })
 	if got := status(addr, "/readyz"); got != http.StatusServiceUnavailable {
@@ -129,9 +143,12 @@ func TestBadFlagsAreNamed(t *testing.T) {
 		"--slots=-1":             "--slots",
 		"--slots=many":           "--slots",
 		"--cpu=-2":               "--cpu",
-		"--runtime=docker":       "--runtime",
 		"--grace=-1s":            "--grace",
-		"--pressure-memory=101":  "--pressure-memory",
+		"--pressure-memory=10":   "20 percent",
+		"--sessions=9":           "--session-memory",
+		"--runtime=noop":         "faults",
+		"--pip-index=ftp://x":    "--pip-index",
+		"--image-mirrors=a=b":    "--image-registries",
 		"--pressure-cpu=1":       "--slots", // which is what to give instead
 		"--no-such-flag":         "no-such-flag",
 		"--log-level=loud":       "--log-level",
@@ -143,18 +160,47 @@ func TestBadFlagsAreNamed(t *testing.T) {
 	}
 }
 
+func TestIndexAndRegistries(t *testing.T) {
+	c, err := parse([]string{"--worker-id=w"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.index(); !reflect.DeepEqual(got, environment.PyPI) {
+		t.Errorf("the index is %+v by default", got)
+	}
+	c, err = parse([]string{"--worker-id=w", "--pip-index=http://10.0.0.1:8080/simple", "--image-registries=docker.io/library,docker.io=mirror.example.com/hub,http://10.0.0.5:5000,docker.io=http://10.0.0.6"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.index(); got.URL != "http://10.0.0.1:8080/simple" || len(got.Allow) != 0 {
+		t.Errorf("the index is %+v", got)
+	}
+	list, mirrors, err := c.registries()
+	if err != nil || !slices.Equal(list, []string{"docker.io/library", "http://10.0.0.5:5000"}) || !slices.Equal(mirrors, []string{"docker.io=mirror.example.com/hub", "docker.io=http://10.0.0.6"}) {
+		t.Errorf("registries %q, mirrors %q, %v", list, mirrors, err)
+	}
+	c.ImageRegistries = []string{"docker.io/library=mirror.example.com/hub"}
+	if _, _, err := c.registries(); err == nil || !strings.Contains(err.Error(), "whole host") {
+		t.Errorf("a mirror of a part of a host: %v", err)
+	}
+}
+
 func TestCapacityOfAHost(t *testing.T) {
 	host := policy.Host{Cores: 4, Memory: 10 * job.GiB}
 	c, err := parse([]string{"--worker-id=w"}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w, err := c.worker(host); err != nil || w.Slots != 32 || w.CPU != 16 || w.Memory != 8*job.GiB {
+	if w, err := c.worker(host); err != nil || w.Slots != 32 || w.CPU != 16 || w.Memory != 8*job.GiB || w.Sessions.Memory != 64*job.GiB || w.Sessions.Places != 1024 {
 		t.Errorf("defaults = %+v, %v", w, err)
 	}
 	c.Memory, c.CPU, c.Slots = "1Gi", 2.5, 3
 	if w, err := c.worker(host); err != nil || w.Slots != 3 || w.CPU != 2.5 || w.Memory != job.GiB {
 		t.Errorf("as told = %+v, %v", w, err)
+	}
+	c.SessionMemory = "2Ti"
+	if w, err := c.worker(host); err != nil || w.Sessions.Memory != 2048*job.GiB || w.Sessions.Places != 4096 {
+		t.Errorf("sessions as told = %+v, %v", w.Sessions, err)
 	}
 	c.Memory = "lots"
 	if _, err := c.worker(host); err == nil || !strings.Contains(err.Error(), "--memory") {

@@ -74,7 +74,7 @@ func checkURL(allow netrule.Rules, text string) error {
 	}
 	if a, err := netip.ParseAddr(u.Hostname()); err == nil {
 		if judge(allow, a, port) != nil {
-			return bad("%s is not a public address; the operator of this fleet can allow it with --callback-allow", a)
+			return bad("%s is not a public address; the operator of this fleet can allow it with --egress-private of the dispatchers", a)
 		}
 		return nil
 	}

@@ -31,7 +31,7 @@ type FleetConfig struct {
 	Dir string
 	// Listen is the API's address; port 0 takes a free one.
 	Listen string
-	// BinDir holds dispatcher, worker and guest.
+	// BinDir holds dispatcher, worker and guest, and faults/worker, built with the tag faults, for noop.
 	BinDir string
 	// ImageArchives are OCI archives that the worker imports.
 	ImageArchives []string
@@ -170,7 +170,7 @@ func (f *Fleet) components(ctx context.Context) ([]string, error) {
 	}
 	f.watchContainerd(c)
 	f.onStop(c.Stop)
-	return append(env, "ASSAY_RUNTIME=containerd", "ASSAY_CONTAINERD_ADDRESS="+c.Address()), nil
+	return append(env, "ASSAY_CONTAINERD_ADDRESS="+c.Address()), nil
 }
 
 // programs starts the dispatcher and the worker.
@@ -210,7 +210,7 @@ func (f *Fleet) programs(ctx context.Context, env []string) error {
 		}, others...)},
 	}
 	for _, c := range children {
-		c.path = filepath.Join(f.cfg.BinDir, c.name)
+		c.path = f.program(c.name)
 		c.env = append(append(append(c.env, "ASSAY_METRICS_LISTEN=127.0.0.1:0"), f.cfg.Env...), tokens...)
 		if c.name == "worker" {
 			c.env = slices.DeleteFunc(c.env, isCredential)
@@ -236,6 +236,16 @@ func (f *Fleet) programs(ctx context.Context, env []string) error {
 		}
 		return err
 	})
+}
+
+// program is the path of a program. A worker that runs nothing is built apart, but by tests.
+func (f *Fleet) program(name string) string {
+	if apart := filepath.Join(f.cfg.BinDir, "faults", name); name == "worker" && f.cfg.Runtime == "noop" {
+		if _, err := os.Stat(apart); err == nil {
+			return apart
+		}
+	}
+	return filepath.Join(f.cfg.BinDir, name)
 }
 
 // offered returns nil if a worker offers something, else what workers say.

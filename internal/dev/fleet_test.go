@@ -22,7 +22,7 @@ import (
 
 // TestFleet builds the real programs once, for all that needs them.
 func TestFleet(t *testing.T) {
-	bin := testenv.Programs(t)
+	bin := testenv.Programs(t, "faults") // whose worker can do without containerd
 	for name, test := range map[string]func(*testing.T, dev.FleetConfig){
 		"heals": fleetHeals, "stops and comes back": fleetComesBack, "as a command": fleetCommand, "cannot start": fleetCannotStart,
 		"asks for tokens": fleetAsksForTokens,
@@ -192,11 +192,11 @@ func fleetCannotStart(t *testing.T, cfg dev.FleetConfig) {
 // A fleet that lets in only who has a token finds its own worker all the same, with a token that is only its own; those
 // of the user's work, and the worker, which sits beside untrusted code, is told none of them.
 func fleetAsksForTokens(t *testing.T, cfg dev.FleetConfig) {
-	file := filepath.Join(t.TempDir(), "operators")
-	if err := os.WriteFile(file, []byte("of-operator=ops\n# of nobody"), 0o600); err != nil {
+	file := filepath.Join(t.TempDir(), "tokens")
+	if err := os.WriteFile(file, []byte("of-a=a,of-b=b\nof-operator=ops:operator\n# of nobody"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cfg.Env = []string{"ASSAY_TOKENS=of-a=a,of-b=b", "ASSAY_OPERATOR_TOKENS=@" + file}
+	cfg.Env = []string{"ASSAY_TOKENS=@" + file}
 	f, err := dev.StartFleet(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -14,20 +14,20 @@ const tenantOfFleet = "assay-dev"
 // operator sees workers, so no token of the user's would do. It returns what the dispatcher is told, after everything
 // else that it is told; nothing where everybody is let in.
 func (f *Fleet) ownToken() (env []string, err error) {
-	tokens, operators := f.inherited("ASSAY_TOKENS"), f.inherited("ASSAY_OPERATOR_TOKENS")
-	if strings.TrimSpace(tokens) == "" && strings.TrimSpace(operators) == "" {
-		return nil, nil
-	}
-	if path, ok := strings.CutPrefix(operators, "@"); ok {
+	tokens := f.inherited("ASSAY_TOKENS")
+	if path, ok := strings.CutPrefix(tokens, "@"); ok {
 		text, err := os.ReadFile(path)
 		if err != nil {
-			return nil, fmt.Errorf("ASSAY_OPERATOR_TOKENS: %w", err)
+			return nil, fmt.Errorf("ASSAY_TOKENS: %w", err)
 		}
-		operators = string(text)
+		tokens = string(text)
+	}
+	if strings.TrimSpace(tokens) == "" { // of a file: the dispatcher refuses it
+		return nil, nil
 	}
 	f.token = rand.Text()
 	// A line of its own: the last one of a file may be a comment.
-	return []string{"ASSAY_TOKENS=" + tokens, "ASSAY_OPERATOR_TOKENS=" + operators + "\n" + f.token + "=" + tenantOfFleet}, nil
+	return []string{"ASSAY_TOKENS=" + tokens + "\n" + f.token + "=" + tenantOfFleet + ":operator"}, nil
 }
 
 // OperatorToken is the token of an operator that the fleet has made for itself. It is empty where the dispatcher was

@@ -50,7 +50,7 @@ func (s *Server) adminRoutes() []web.Route {
 func (s *Server) operatorsOnly(f serve) serve {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if !s.Auth.Operator(r) {
-			return fmt.Errorf("%w: %s is for operators: their tokens are in ASSAY_OPERATOR_TOKENS", job.ErrRefused, r.URL.Path)
+			return fmt.Errorf("%w: %s is for operators: theirs is TOKEN=TENANT:operator in ASSAY_TOKENS", job.ErrRefused, r.URL.Path)
 		}
 		return f(w, r)
 	}

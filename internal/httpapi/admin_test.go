@@ -40,7 +40,7 @@ func (o *told) FleetChanged(context.Context) { o.changes.Add(1) }
 // operated is a fleet with a tenant and an operator, and a worker w.
 func operated(t *testing.T) (f *fleet, op client.Admin, o *told) {
 	t.Helper()
-	auth, err := httpapi.NewAuthenticator("key-a=a", "key-o=ops")
+	auth, err := httpapi.NewAuthenticator("key-a=a,key-o=ops:operator")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,9 +57,6 @@ func bearer(r *http.Request) (token string, ok bool) {
 	return token, ok && strings.EqualFold(scheme, "Bearer")
 }
 
-// Operator is false: a tenant's token is for what is the tenant's.
-func (Tokens) Operator(*http.Request) bool { return false }
-
 // operated are tokens of tenants, some of which are an operator's.
 type operated struct{ tenants, operators Tokens }
 
@@ -92,55 +89,48 @@ func (Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
 // MarshalText hides the text from encoders.
 func (Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// NewAuthenticator reads "token=tenant" pairs, separated by commas or lines, and
-// such whose holders may see the fleet itself besides (operators). "@FILE" reads
-// them from a file, in which lines that start with # are comments. No pairs let
-// everybody in. The error wraps job.ErrInvalid and never shows a token.
-func NewAuthenticator(pairs, operators Secret) (Authenticator, error) {
-	tenants, err := readTokens(pairs, "tokens")
-	if err != nil {
-		return nil, err
-	}
-	ops, err := readTokens(operators, "operator-tokens")
-	switch {
-	case err != nil:
-		return nil, err
-	case tenants == nil && ops != nil:
-		return nil, job.Invalid("operator-tokens", "are of no use without tokens: everybody is let in as an operator")
-	case tenants == nil:
-		return Open{}, nil
-	case ops == nil:
-		return tenants, nil
-	}
-	return operated{tenants, ops}, nil
-}
+// operatorSuffix after its tenant says that a token is an operator's. No name of a tenant has a colon.
+const operatorSuffix = ":operator"
 
-// readTokens reads one list; nil if there is none.
-func readTokens(pairs Secret, field string) (Tokens, error) {
+// NewAuthenticator reads "token=tenant" pairs, separated by commas or lines; who holds the token of a
+// "token=tenant:operator" may see the fleet itself besides. "@FILE" reads them from a file, in which
+// lines that start with # are comments. No pairs let everybody in. The error wraps job.ErrInvalid and
+// never shows a token.
+func NewAuthenticator(pairs Secret) (Authenticator, error) {
 	text := string(pairs)
 	if path, ok := strings.CutPrefix(text, "@"); ok {
 		b, err := os.ReadFile(path)
 		if err != nil {
-			return nil, job.Invalid(field, "cannot be read: %v", err)
+			return nil, job.Invalid("tokens", "cannot be read: %v", err)
 		}
 		text = string(b)
 		if strings.TrimSpace(text) == "" {
-			return nil, job.Invalid(field, "%s is empty: that would let everybody in", path)
+			return nil, job.Invalid("tokens", "%s is empty: that would let everybody in", path)
 		}
 	}
 	if strings.TrimSpace(text) == "" {
-		return nil, nil
+		return Open{}, nil
 	}
-	out := Tokens{}
+	return readTokens(text)
+}
+
+// readTokens reads one list.
+func readTokens(text string) (Authenticator, error) {
+	out := operated{Tokens{}, Tokens{}}
 	for i, pair := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == '\n' || r == '\r' }) {
 		if pair = strings.TrimSpace(pair); pair == "" || pair[0] == '#' {
 			continue
 		}
 		token, tenant, ok := strings.Cut(pair, "=")
+		tenant, operates := strings.CutSuffix(tenant, operatorSuffix)
 		if !ok || token == "" || !validName(tenant) {
-			return nil, job.Invalid(field, "entry %d must be TOKEN=TENANT, the tenant of letters, digits, - and _", i+1)
+			return nil, job.Invalid("tokens", "entry %d must be TOKEN=TENANT or TOKEN=TENANT%s, the tenant of letters, digits, - and _", i+1, operatorSuffix)
 		}
-		out[sha256.Sum256([]byte(token))] = tenant
+		into := out.tenants
+		if operates {
+			into = out.operators
+		}
+		into[sha256.Sum256([]byte(token))] = tenant
 	}
 	return out, nil
 }

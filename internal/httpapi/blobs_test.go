@@ -23,7 +23,7 @@ import (
 // tenants are two clients' headers on a fleet with tokens.
 func tenants(t *testing.T) (f *fleet, a, b []string) {
 	t.Helper()
-	auth, err := httpapi.NewAuthenticator("token-a=a,token-b=b", "")
+	auth, err := httpapi.NewAuthenticator("token-a=a,token-b=b")
 	if err != nil {
 		t.Fatal(err)
 	}

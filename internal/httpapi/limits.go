@@ -9,8 +9,8 @@ import (
 
 // Limits are what one dispatcher bears. Zeros are the defaults.
 type Limits struct {
-	Batch    job.Size // largest streamed batch, both as it was sent and unpacked; default 4Gi
 	Spool    job.Size // of bodies on the disk, all together; default 4Gi
+	Batch    job.Size // largest streamed batch, both as it was sent and unpacked; default Spool
 	Memory   job.Size // of bodies in memory, all together; default 256Mi
 	Requests int      // at once, those that wait and those that stream included; default 8192
 	Queued   int64    // jobs of one tenant that are not over, unless its ceiling says so; default 10 million
@@ -26,8 +26,8 @@ func (l Limits) withDefaults() Limits {
 			*s = def
 		}
 	}
-	size(&l.Batch, 4*job.GiB)
 	size(&l.Spool, 4*job.GiB)
+	size(&l.Batch, l.Spool)
 	size(&l.Memory, 256*job.MiB)
 	if l.Requests == 0 {
 		l.Requests = 8192
@@ -47,7 +47,7 @@ func (l Limits) Check() error {
 	l = l.withDefaults()
 	switch {
 	case l.Batch < 0 || l.Queued < 0 || l.Batches < 0:
-		return job.Invalid("max-batch, tenant-queued, tenant-batches", "must not be negative")
+		return job.Invalid("batch, queued, batches", "must not be negative")
 	case l.Reads < 0:
 		return job.Invalid("reads", "%d is negative", l.Reads)
 	case l.Spool < 2*maxBlob:

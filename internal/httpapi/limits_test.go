@@ -26,7 +26,7 @@ import (
 // crowded is a fleet of the tenants mean and kind, with narrow limits.
 func crowded(t *testing.T, l httpapi.Limits, change ...func(*parts)) *fleet {
 	t.Helper()
-	auth, err := httpapi.NewAuthenticator("of-mean=mean,of-kind=kind,of-full=full", "")
+	auth, err := httpapi.NewAuthenticator("of-mean=mean,of-kind=kind,of-full=full")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -43,6 +44,13 @@ func Settings(t *testing.T, program string, all []Setting, gone settings.Gone, m
 	begin, end := "<!-- settings of the "+program+", generated -->\n", "<!-- end of the "+program+"'s -->\n"
 	head, rest, ok := strings.Cut(string(raw), begin)
 	have, tail, too := strings.Cut(rest, end)
+	names := map[string]bool{}
+	for _, row := range settingsRow.FindAllStringSubmatch(string(raw), -1) {
+		names[row[1]] = true
+	}
+	if len(names) > mostOfBoth {
+		t.Errorf("%d settings of both programs; %d at most", len(names), mostOfBoth)
+	}
 	if !ok || !too {
 		t.Fatalf("%s has no table between %q and %q", page, begin, end)
 	}
@@ -57,6 +65,12 @@ func Settings(t *testing.T, program string, all []Setting, gone settings.Gone, m
 		t.Errorf("docs/operations.md differs from what the %s can be told; write it anew: go test ./cmd/%s -run TestSettings -update", program, program)
 	}
 }
+
+// mostOfBoth is how many settings there are by name, those that both programs have counted once.
+const mostOfBoth = 56
+
+// settingsRow finds the rows of either table.
+var settingsRow = regexp.MustCompile("(?m)^\\| `(ASSAY_[A-Z_]+)` \\| `--")
 
 func settingsTable(all []Setting) string {
 	var b strings.Builder

@@ -85,7 +85,7 @@ func (f *fleet) delivery(batch job.ID) job.Delivery {
 // the delivery keeps its id, and is made once it can be.
 func poisonedBatch(t *testing.T) {
 	key := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("k"), 32))
-	f := newFleet(t, shape{workers: 2, slots: 64, env: []string{"ASSAY_SECRETS_KEY=" + key, "ASSAY_CALLBACK_ALLOW=127.0.0.1:*"}})
+	f := newFleet(t, shape{workers: 2, slots: 64, env: []string{"ASSAY_SECRETS_KEY=" + key, "ASSAY_EGRESS_PRIVATE=127.0.0.1:*"}})
 	hung := make(chan struct{}, 16)
 	r := &receiver{t: t, at: testenv.Address(t)}
 	r.answer = func(n int, rq *http.Request) int {

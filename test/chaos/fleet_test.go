@@ -37,6 +37,7 @@ type shape struct {
 	runtime              string        // scripted
 	postgres             *dev.Postgres // a server of its own, for tests that break it; a database of the shared one
 	pair                 *pair         // instead of postgres
+	connections          int           // of a dispatcher to Postgres; its default
 	nodes                int           // NATS servers of a cluster, as processes; 0: one, in this process
 	natsDir, objects     string        // elsewhere than in the test's directory
 	env                  []string      // of every process; it wins
@@ -231,6 +232,9 @@ func (f *fleet) linked() (dsn string, first *link) {
 	}
 	q.Set("host", strings.Join(hosts, ","))
 	q.Set("port", strings.Join(ports, ","))
+	if n := f.shape.connections; n > 0 {
+		q.Set("pool_max_conns", strconv.Itoa(n))
+	}
 	u.RawQuery = q.Encode()
 	return u.String(), first
 }

@@ -142,7 +142,7 @@ func objectsAway(t *testing.T) {
 const ours = `FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'assay-dispatcher%'`
 
 func connectionsKilled(t *testing.T) {
-	f := newFleet(t, shape{workers: 2, lease: 10 * time.Second, env: []string{"ASSAY_DATABASE_CONNECTIONS=3"}})
+	f := newFleet(t, shape{workers: 2, lease: 10 * time.Second, connections: 3})
 	stop := make(chan struct{})
 	done := make(chan int)
 	go func() {

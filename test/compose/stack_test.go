@@ -202,7 +202,8 @@ func (s *stack) up(workers int) {
 	at := "http://" + s.port("api", "8080")
 	var err, more error
 	s.api, err = client.New(at, client.WithToken(s.env["ASSAY_TOKEN"]))
-	operator, _, _ := strings.Cut(s.env["ASSAY_OPERATOR_TOKENS"], "=")
+	_, operators, _ := strings.Cut(s.env["ASSAY_TOKENS"], ",")
+	operator, _, _ := strings.Cut(operators, "=")
 	s.ops, more = client.New(at, client.WithToken(operator))
 	if err := errors.Join(err, more); err != nil {
 		s.t.Fatal(err)

@@ -148,8 +148,9 @@ func TestRender(t *testing.T) {
 			r.is(t, worker, 2, "spec", "replicas")
 			r.is(t, worker, "own", value("worker", "ASSAY_CONTAINERD_ADDRESS")...)
 			r.is(t, worker, "token-1", append(env("worker", "ASSAY_WORKER_TOKEN"), "valueFrom", "secretKeyRef", "key")...)
-			r.is(t, dispatcher, "2m", value("dispatcher", "ASSAY_STREAM_REMAKE_AFTER")...)
-			r.is(t, dispatcher, "10000000", value("dispatcher", "ASSAY_TENANT_QUEUED")...)
+			r.is(t, dispatcher, nil, env("dispatcher", "ASSAY_INSECURE")...)
+			r.is(t, dispatcher, nil, env("dispatcher", "ASSAY_NATS_DIR")...)
+			r.is(t, dispatcher, nil, spec("volumes", "nats")...)
 			r.is(t, dispatcher, "1", value("dispatcher", "ASSAY_ENVIRONMENT_WITNESSES")...)
 			r.is(t, dispatcher, "4Gi", value("dispatcher", "ASSAY_SPOOL")...)
 			r.is(t, dispatcher, "5Gi", spec("volumes", "spool", "emptyDir", "sizeLimit")...)
@@ -195,8 +196,8 @@ func TestRender(t *testing.T) {
 			r.is(t, users, nil, spec("volumes", "state", "emptyDir")...) // replaced, not mixed
 			r.is(t, "PodDisruptionBudget/r-assay-worker-users", "25%", "spec", "maxUnavailable")
 			r.is(t, bare, 2, "spec", "replicas")
-			for name, want := range map[string]string{"ASSAY_IMAGE_REGISTRIES": "docker.io/library,ghcr.io/ours", "ASSAY_IMAGE_MIRRORS": "docker.io=mirror.example.com/hub,docker.io=http://10.0.0.5:5000",
-				"ASSAY_IMAGE_CREDENTIALS": "/etc/assay/images/.dockerconfigjson", "ASSAY_IMAGE_PULL": "always", "ASSAY_IMAGE_SIZE": "2Gi", "ASSAY_IMAGE_SPACE": "30Gi"} {
+			for name, want := range map[string]string{"ASSAY_IMAGE_REGISTRIES": "docker.io/library,ghcr.io/ours,docker.io=mirror.example.com/hub,docker.io=http://10.0.0.5:5000",
+				"ASSAY_IMAGE_CREDENTIALS": "/etc/assay/images/.dockerconfigjson", "ASSAY_IMAGE_PULL": "always", "ASSAY_IMAGE_SPACE": "30Gi"} {
 				r.is(t, pulls, want, value("worker", name)...)
 				r.is(t, bare, nil, env("worker", name)...)
 			}
@@ -212,9 +213,13 @@ func TestRender(t *testing.T) {
 			r.is(t, worker, nil, env("worker", "ASSAY_LABELS")...)
 		},
 		"network": func(t *testing.T, r release, text string) {
-			r.is(t, dispatcher, "/etc/assay/nats-tls/ca.crt", value("dispatcher", "ASSAY_NATS_CA")...)
-			r.is(t, dispatcher, "0", value("dispatcher", "ASSAY_STREAM_REMAKE_AFTER")...)
-			r.is(t, worker, "/etc/assay/nats-tls/tls.key", value("worker", "ASSAY_NATS_KEY")...)
+			r.is(t, dispatcher, "/etc/assay/nats", value("dispatcher", "ASSAY_NATS_DIR")...)
+			files := fmt.Sprint(r[worker].at(spec("volumes", "nats", "projected", "sources")...))
+			if files != "[map[secret:map[items:[map[key:ca.crt path:ca.crt] map[key:tls.crt path:tls.crt] map[key:tls.key path:tls.key]] name:nats-tls]]]" {
+				t.Errorf("files for NATS: %s", files)
+			}
+			r.is(t, worker, "/etc/assay/nats", spec("containers", "worker", "volumeMounts", "nats", "mountPath")...)
+			r.is(t, worker, "https://pypi.example.org/simple,files.example.org:443", value("worker", "ASSAY_PIP_INDEX")...)
 			r.is(t, worker, "store-worker", append(env("worker", "AWS_ACCESS_KEY_ID"), "valueFrom", "secretKeyRef", "name")...)
 			egress := fmt.Sprint(r["NetworkPolicy/r-assay-worker-default"].at("spec", "egress"))
 			for _, want := range []string{"port:4443", "port:9000", "port:4317", "port:80 ", "cidr:10.1.2.0/24", "port:5432", "cidr:fd00::/128", "cidr:fd00:1::/64", "cidr:10.9.9.9/32"} {
@@ -229,13 +234,12 @@ func TestRender(t *testing.T) {
 		"tenants": func(t *testing.T, r release, _ string) {
 			r.is(t, dispatcher, "r-assay-tenants", spec("volumes", "tenants", "configMap", "name")...)
 			r.is(t, dispatcher, "/etc/assay/tenants/tenants.json", value("dispatcher", "ASSAY_TENANTS_FILE")...)
-			for name, want := range map[string]string{"ASSAY_DATABASE_CONNECTIONS": "32", "ASSAY_READS": "4", "ASSAY_TENANT_QUEUED": "2000000", "ASSAY_TENANT_BATCHES": "5000",
-				"ASSAY_MAX_BATCH": "1Gi", "ASSAY_BODY_MEMORY": "256Mi", "ASSAY_REQUESTS": "8192"} {
+			for name, want := range map[string]string{"ASSAY_BODY_MEMORY": "256Mi", "ASSAY_REQUESTS": "4000"} {
 				r.is(t, dispatcher, want, value("dispatcher", name)...)
 			}
 			text, _ := r["ConfigMap/r-assay-tenants"].at("data", "tenants.json").(string)
 			tenants, ok := parseYAML(t, text).([]any)
-			if !ok || len(tenants) != 2 {
+			if !ok || len(tenants) != 3 {
 				t.Errorf("the file of tenants: %s", text)
 			}
 		},
@@ -255,12 +259,15 @@ func TestRender(t *testing.T) {
 				r.is(t, key, "/objects", spec("containers", container, "volumeMounts", "objects", "mountPath")...)
 				r.is(t, key, "objects", spec("volumes", "objects", "persistentVolumeClaim", "claimName")...)
 			}
-			r.is(t, dispatcher, "true", value("dispatcher", "ASSAY_INSECURE_OPEN_NATS")...)
+			r.is(t, dispatcher, "no-tokens,open-nats", value("dispatcher", "ASSAY_INSECURE")...)
 		},
 		"users": func(t *testing.T, r release, text string) {
-			r.is(t, dispatcher, "/etc/assay/nats/dispatcher.creds", value("dispatcher", "ASSAY_NATS_CREDS")...)
-			r.is(t, worker, "/etc/assay/nats/worker.nk", value("worker", "ASSAY_NATS_NKEY")...)
-			r.is(t, worker, nil, env("worker", "ASSAY_NATS_CREDS")...)
+			for key, want := range map[string]string{dispatcher: "map[key:dispatcher.creds path:user.creds]] name:nats-dispatcher", worker: "map[key:worker.nk path:user.nk]] name:nats-worker"} {
+				if files := fmt.Sprint(r[key].at(spec("volumes", "nats", "projected", "sources")...)); files != "[map[secret:map[items:["+want+"]]]" {
+					t.Errorf("%s: files for NATS: %s", key, files)
+				}
+			}
+			r.is(t, worker, "/etc/assay/nats", value("worker", "ASSAY_NATS_DIR")...)
 			if strings.Contains(text, "ASSAY_WORKERS_KEY") || strings.Contains(text, "-issue") {
 				t.Error("something is issued")
 			}

@@ -33,7 +33,7 @@ func fleet(t *testing.T) string {
 	t.Helper()
 	f, err := dev.StartFleet(t.Context(), dev.FleetConfig{
 		Dir: t.TempDir(), Listen: testenv.Address(t), BinDir: testenv.Programs(t), ImageArchives: []string{archive(t)},
-		Env:    []string{"ASSAY_CPU=4", "ASSAY_EGRESS_PRIVATE=127.0.0.0/8:*", "ASSAY_CALLBACK_ALLOW=127.0.0.0/8:*"},
+		Env:    []string{"ASSAY_CPU=4", "ASSAY_EGRESS_PRIVATE=127.0.0.0/8:*"},
 		Stderr: t.Output(), Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	if err != nil {

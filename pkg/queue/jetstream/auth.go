@@ -39,7 +39,7 @@ func (q *Queue) credentials() (o []nats.Option, err error) {
 	switch {
 	case w == nil:
 		o = append(o, nats.CustomInboxPrefix(dispatcherInbox))
-		if q.cfg.Key != nil && q.cfg.Files.Nkey == "" {
+		if q.cfg.Key != nil && !q.cfg.Files.has(nkeyFile) {
 			err = sign(q.cfg.Key.Dispatcher())
 		}
 		return o, err

@@ -4,8 +4,12 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats.go"
@@ -14,44 +18,78 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Files name what a process shows to a NATS server, and what it believes the server by.
-// Programs take them as flags under the names in the tags. Certificates and credentials
-// are read again at every new connection, so that they may be renewed in place; the
-// public half of an nkey is not, and another one takes a restart.
+// Files are what a process shows to a NATS server, and what it believes the server by: those of one directory. Programs take
+// it as a flag under the name in the tag. Certificates and credentials are read again at every new connection, so that they
+// may be renewed in place; the public half of an nkey is not, and another one takes a restart.
 type Files struct {
-	Creds string `name:"nats-creds" env:"ASSAY_NATS_CREDS" placeholder:"FILE" help:"Credentials (a user's JWT and its seed) for a NATS server that is run by JWTs."`
-	Nkey  string `name:"nats-nkey" env:"ASSAY_NATS_NKEY" placeholder:"FILE" help:"A user's nkey seed, for a NATS server that knows its public half."`
-	CA    string `name:"nats-ca" env:"ASSAY_NATS_CA" placeholder:"FILE" help:"Certificates of the authorities that the NATS server's own must be signed by; with it nothing is said without TLS (default: the system's, where the URL says tls://)."`
-	Cert  string `name:"nats-cert" env:"ASSAY_NATS_CERT" placeholder:"FILE" help:"Certificate to show to the NATS server, with --nats-key."`
-	Key   string `name:"nats-key" env:"ASSAY_NATS_KEY" placeholder:"FILE" help:"Private key of --nats-cert."`
+	Dir string `name:"nats-dir" env:"ASSAY_NATS_DIR" placeholder:"DIR" help:"Directory of files for the NATS server, such as a mounted secret; what is there is used. ca.crt: certificates of the authorities that the server's own must be signed by; with it nothing is said without TLS (default: the system's, where the URL says tls://). tls.crt and tls.key: a certificate to show to the server. user.nk: a user's nkey seed, for a server that knows its public half; or user.creds: a user's JWT and its seed, for one that is run by JWTs."`
+}
+
+// What there may be in the directory.
+const (
+	caFile    = "ca.crt"
+	certFile  = "tls.crt"
+	keyFile   = "tls.key"
+	credsFile = "user.creds"
+	nkeyFile  = "user.nk"
+)
+
+func (f Files) path(name string) string { return filepath.Join(f.Dir, name) }
+
+// has says whether a file is there. One that cannot be looked at is: to read it fails, and says why.
+func (f Files) has(name string) bool {
+	if f.Dir == "" {
+		return false
+	}
+	_, err := os.Stat(f.path(name))
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // Identified says whether the server learns from the files who connects.
-func (f Files) Identified() bool { return f.Creds != "" || f.Nkey != "" || f.Cert != "" }
+func (f Files) Identified() bool { return f.User() || f.has(certFile) }
 
-// Check reads each of them once. The error wraps job.ErrInvalid, names the flag and shows
-// nothing of what is in the file.
+// User says whether the files name a user of the server.
+func (f Files) User() bool { return f.JWT() || f.has(nkeyFile) }
+
+// JWT says whether they name a user of a server that is run by JWTs.
+func (f Files) JWT() bool { return f.has(credsFile) }
+
+// Check reads each of them once. The error wraps job.ErrInvalid, names the flag and the file, and shows nothing of what is
+// in the file.
 func (f Files) Check() error {
-	if f.Creds != "" && f.Nkey != "" {
-		return fmt.Errorf("--nats-creds, --nats-nkey: %w: a process is one user; give one of them", job.ErrInvalid)
+	if f.Dir == "" {
+		return nil
 	}
-	if (f.Cert == "") != (f.Key == "") {
-		return fmt.Errorf("--nats-cert, --nats-key: %w: a certificate needs its key, and a key its certificate", job.ErrInvalid)
+	bad := func(what string, err error) error {
+		return fmt.Errorf("--nats-dir: %w: %s: %w", job.ErrInvalid, what, err)
+	}
+	entries, err := os.ReadDir(f.Dir)
+	switch {
+	case err != nil:
+		return bad(f.Dir, err)
+	case !slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+		return slices.Contains([]string{caFile, certFile, keyFile, credsFile, nkeyFile}, e.Name())
+	}):
+		return bad(f.Dir, errors.New("it has none of ca.crt, tls.crt and tls.key, user.creds, user.nk"))
+	case f.has(credsFile) && f.has(nkeyFile):
+		return bad(f.Dir, errors.New("a process is one user; leave user.creds or user.nk out"))
+	case f.has(certFile) != f.has(keyFile):
+		return bad(f.Dir, errors.New("tls.crt needs its tls.key, and tls.key its tls.crt"))
 	}
 	for _, file := range []struct {
-		flag, path string
-		read       func(string) error
+		name string
+		read func(string) error
 	}{
-		{"--nats-creds", f.Creds, checkCreds},
-		{"--nats-nkey", f.Nkey, func(path string) error { _, err := readSeed(path); return err }},
-		{"--nats-ca", f.CA, checkAuthorities},
-		{"--nats-cert", f.Cert, func(path string) error { _, err := tls.LoadX509KeyPair(path, f.Key); return err }},
+		{credsFile, checkCreds},
+		{nkeyFile, func(path string) error { _, err := readSeed(path); return err }},
+		{caFile, checkAuthorities},
+		{certFile, func(path string) error { _, err := tls.LoadX509KeyPair(path, f.path(keyFile)); return err }},
 	} {
-		if file.path == "" {
+		if !f.has(file.name) {
 			continue
 		}
-		if err := file.read(file.path); err != nil {
-			return fmt.Errorf("%s: %w: %s: %w", file.flag, job.ErrInvalid, file.path, err)
+		if err := file.read(f.path(file.name)); err != nil {
+			return bad(f.path(file.name), err)
 		}
 	}
 	return nil
@@ -59,19 +97,19 @@ func (f Files) Check() error {
 
 // options are how the client uses them.
 func (f Files) options() (o []nats.Option, err error) {
-	if f.CA != "" {
-		o = append(o, nats.RootCAs(f.CA))
+	if f.has(caFile) {
+		o = append(o, nats.RootCAs(f.path(caFile)))
 	}
-	if f.Cert != "" {
-		o = append(o, nats.ClientCert(f.Cert, f.Key))
+	if f.has(certFile) {
+		o = append(o, nats.ClientCert(f.path(certFile), f.path(keyFile)))
 	}
-	if f.Creds != "" {
-		o = append(o, nats.UserCredentials(f.Creds))
+	if f.has(credsFile) {
+		o = append(o, nats.UserCredentials(f.path(credsFile)))
 	}
-	if f.Nkey != "" {
-		seed, err := nats.NkeyOptionFromSeed(f.Nkey)
+	if f.has(nkeyFile) {
+		seed, err := nats.NkeyOptionFromSeed(f.path(nkeyFile))
 		if err != nil {
-			return nil, fmt.Errorf("--nats-nkey: %w", err)
+			return nil, fmt.Errorf("--nats-dir: %w", err)
 		}
 		o = append(o, seed)
 	}

@@ -10,6 +10,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"maps"
 	"math/big"
 	"net"
 	"os"
@@ -134,6 +135,21 @@ func refused(t *testing.T, what, url string, f jetstream.Files) {
 	}
 }
 
+// together puts files into one directory, under the names that they are known by there.
+func together(t *testing.T, files map[string]string) jetstream.Files {
+	t.Helper()
+	dir := t.TempDir()
+	for name, file := range files {
+		if file == "" {
+			continue
+		}
+		if err := os.Symlink(file, filepath.Join(dir, name)); err != nil { // as a secret is mounted
+			t.Fatal(err)
+		}
+	}
+	return jetstream.Files{Dir: dir}
+}
+
 // TestFilesTLSAndNkey: a server that speaks TLS only, wants a certificate and knows one
 // user by its nkey.
 func TestFilesTLSAndNkey(t *testing.T) {
@@ -159,7 +175,8 @@ func TestFilesTLSAndNkey(t *testing.T) {
 		Nkeys:      []*natsd.NkeyUser{{Nkey: public}},
 	})
 	mine, mineKey := a.issue("client")
-	all := jetstream.Files{Nkey: seed, CA: a.ca, Cert: mine, Key: mineKey}
+	files := map[string]string{"user.nk": seed, "ca.crt": a.ca, "tls.crt": mine, "tls.key": mineKey}
+	all := together(t, files)
 	if err := all.Check(); err != nil {
 		t.Fatal(err)
 	}
@@ -170,17 +187,17 @@ func TestFilesTLSAndNkey(t *testing.T) {
 	other := newAuthority(t)
 	theirs, theirsKey := other.issue("client")
 	_, stranger := a.user("stranger.nk")
-	for what, change := range map[string]func(*jetstream.Files){
-		"no certificate":            func(f *jetstream.Files) { f.Cert, f.Key = "", "" },
-		"a stranger's certificate":  func(f *jetstream.Files) { f.Cert, f.Key = theirs, theirsKey },
-		"a server of nobody's":      func(f *jetstream.Files) { f.CA = "" },
-		"a server of another's":     func(f *jetstream.Files) { f.CA = other.ca },
-		"no nkey":                   func(f *jetstream.Files) { f.Nkey = "" },
-		"an nkey that nobody knows": func(f *jetstream.Files) { f.Nkey = stranger },
+	for what, change := range map[string]map[string]string{
+		"no certificate":            {"tls.crt": "", "tls.key": ""},
+		"a stranger's certificate":  {"tls.crt": theirs, "tls.key": theirsKey},
+		"a server of nobody's":      {"ca.crt": ""},
+		"a server of another's":     {"ca.crt": other.ca},
+		"no nkey":                   {"user.nk": ""},
+		"an nkey that nobody knows": {"user.nk": stranger},
 	} {
-		f := all
-		change(&f)
-		refused(t, what, s.ClientURL(), f)
+		f := maps.Clone(files)
+		maps.Copy(f, change)
+		refused(t, what, s.ClientURL(), together(t, f))
 	}
 }
 
@@ -233,8 +250,8 @@ func TestFilesCreds(t *testing.T) {
 	}
 	first := options
 	s := a.serve(&first)
-	var f jetstream.Files
-	f.Creds, _ = creds("fleet.creds", "before")
+	file, _ := creds("fleet.creds", "before")
+	f := together(t, map[string]string{"user.creds": file})
 	if err := f.Check(); err != nil {
 		t.Fatal(err)
 	}
@@ -297,25 +314,27 @@ func TestFilesAreChecked(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		files jetstream.Files
+		files map[string]string
 		says  []string
 	}{
-		{jetstream.Files{Creds: noise, Nkey: seed}, []string{"--nats-creds", "--nats-nkey", "one of them"}},
-		{jetstream.Files{Cert: cert}, []string{"--nats-cert", "needs its key"}},
-		{jetstream.Files{Key: key}, []string{"--nats-key", "its certificate"}},
-		{jetstream.Files{Cert: cert, Key: otherKey}, []string{"--nats-cert", cert}},
-		{jetstream.Files{CA: noise}, []string{"--nats-ca", noise, "no certificate in PEM"}},
-		{jetstream.Files{CA: "/nowhere/ca.crt"}, []string{"--nats-ca", "/nowhere/ca.crt"}},
-		{jetstream.Files{Creds: noise}, []string{"--nats-creds", noise, "its JWT is not that of a user"}},
-		{jetstream.Files{Nkey: noise}, []string{"--nats-nkey", noise, "no nkey seed"}},
-		{jetstream.Files{Nkey: a.file("account.nk", accountSeed)}, []string{"--nats-nkey", "not that of a user"}},
+		{nil, []string{"none of ca.crt"}},
+		{map[string]string{"nats-ca": a.ca}, []string{"none of ca.crt"}},
+		{map[string]string{"user.creds": noise, "user.nk": seed}, []string{"one user", "user.creds or user.nk"}},
+		{map[string]string{"tls.crt": cert}, []string{"needs its tls.key"}},
+		{map[string]string{"tls.key": key}, []string{"its tls.crt"}},
+		{map[string]string{"tls.crt": cert, "tls.key": otherKey}, []string{"/tls.crt"}},
+		{map[string]string{"ca.crt": noise}, []string{"/ca.crt", "no certificate in PEM"}},
+		{map[string]string{"user.creds": noise}, []string{"/user.creds", "its JWT is not that of a user"}},
+		{map[string]string{"user.nk": noise}, []string{"/user.nk", "no nkey seed"}},
+		{map[string]string{"user.nk": a.file("account.nk", accountSeed)}, []string{"/user.nk", "not that of a user"}},
 	} {
-		err := c.files.Check()
+		f := together(t, c.files)
+		err := f.Check()
 		if !errors.Is(err, job.ErrInvalid) {
 			t.Errorf("%+v: %v, want an invalid one", c.files, err)
 			continue
 		}
-		for _, want := range c.says {
+		for _, want := range append(c.says, "--nats-dir", f.Dir) {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("%q lacks %q", err, want)
 			}
@@ -323,5 +342,8 @@ func TestFilesAreChecked(t *testing.T) {
 		if strings.Contains(err.Error(), "SECRET") || strings.Contains(err.Error(), string(accountSeed)) {
 			t.Errorf("%q shows what is in the file", err)
 		}
+	}
+	if err := (jetstream.Files{Dir: "/nowhere"}).Check(); !errors.Is(err, job.ErrInvalid) || !strings.Contains(err.Error(), "/nowhere") {
+		t.Errorf("no directory: %v", err)
 	}
 }

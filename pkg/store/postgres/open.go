@@ -19,7 +19,7 @@ import (
 // Config says which database and how to treat it. Only DSN is required.
 type Config struct {
 	DSN            string
-	MaxConns       int32           // default 16
+	MaxConns       int32           // default: pool_max_conns in the DSN, else 16
 	MinConns       int32           // kept open while idle, default 2
 	Timeout        time.Duration   // of every call that has no earlier deadline, default 15s
 	InfraBudget    int             // attempts lost to infrastructure before a job is given up, default 20
@@ -40,7 +40,6 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	c.MaxConns = cmp.Or(c.MaxConns, 16)
 	c.MinConns = cmp.Or(c.MinConns, 2)
 	c.Timeout = cmp.Or(c.Timeout, 15*time.Second)
 	c.InfraBudget = cmp.Or(c.InfraBudget, 20)
@@ -91,6 +90,9 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		Tables:   schema.New(db),
 	}, nil
 }
+
+// MaxConns is how many connections to the server there are at most.
+func (s *Store) MaxConns() int { return int(s.db.MaxConns()) }
 
 // Ping says whether the database answers.
 func (s *Store) Ping(ctx context.Context) error { return s.db.Ping(ctx) }

@@ -71,6 +71,33 @@ s3://assay?region=us-east-1&endpoint=http://{{ include "assay.name" . }}-objects
 {{- if .Values.quickstart.enabled -}}issued{{- else -}}{{ .Values.nats.auth }}{{- end -}}
 {{- end -}}
 
+{{- /* What a process shows to the NATS server and believes it by, of Secrets whose keys may have any names: sources of one volume,
+nothing if there are none. In: dict root, credentials. */ -}}
+{{- define "assay.natsFiles" -}}
+{{- $v := .root.Values -}}
+{{- if and $v.nats.tls.secret (not $v.quickstart.enabled) }}
+- secret:
+    name: {{ $v.nats.tls.secret | quote }}
+    items:
+      - {key: {{ $v.nats.tls.ca | quote }}, path: ca.crt}
+      {{- if $v.nats.tls.cert }}
+      - {key: {{ $v.nats.tls.cert | quote }}, path: tls.crt}
+      - {key: {{ required "nats.tls.key is required with nats.tls.cert" $v.nats.tls.key | quote }}, path: tls.key}
+      {{- end }}
+{{- end }}
+{{- if and (eq (include "assay.natsAuth" .root) "users") .credentials.secret }}
+- secret:
+    name: {{ .credentials.secret | quote }}
+    items:
+      {{- with .credentials.creds }}
+      - {key: {{ . | quote }}, path: user.creds}
+      {{- end }}
+      {{- with .credentials.nkey }}
+      - {key: {{ . | quote }}, path: user.nk}
+      {{- end }}
+{{- end }}
+{{- end -}}
+
 {{- /* What every process is told. In: dict root, side (dispatcher or worker), credentials. */ -}}
 {{- define "assay.env" -}}
 {{- $v := .root.Values -}}
@@ -78,20 +105,8 @@ s3://assay?region=us-east-1&endpoint=http://{{ include "assay.name" . }}-objects
   value: {{ include "assay.natsURL" .root | quote }}
 - name: ASSAY_OBJECTS_URL
   value: {{ include "assay.objectsURL" .root | quote }}
-{{- if and $v.nats.tls.secret (not $v.quickstart.enabled) }}
-- {name: ASSAY_NATS_CA, value: {{ printf "/etc/assay/nats-tls/%s" $v.nats.tls.ca | quote }}}
-{{- if $v.nats.tls.cert }}
-- {name: ASSAY_NATS_CERT, value: {{ printf "/etc/assay/nats-tls/%s" $v.nats.tls.cert | quote }}}
-- {name: ASSAY_NATS_KEY, value: {{ printf "/etc/assay/nats-tls/%s" (required "nats.tls.key is required with nats.tls.cert" $v.nats.tls.key) | quote }}}
-{{- end }}
-{{- end }}
-{{- if eq (include "assay.natsAuth" .root) "users" }}
-{{- if .credentials.creds }}
-- {name: ASSAY_NATS_CREDS, value: {{ printf "/etc/assay/nats/%s" .credentials.creds | quote }}}
-{{- end }}
-{{- if .credentials.nkey }}
-- {name: ASSAY_NATS_NKEY, value: {{ printf "/etc/assay/nats/%s" .credentials.nkey | quote }}}
-{{- end }}
+{{- if include "assay.natsFiles" . }}
+- {name: ASSAY_NATS_DIR, value: /etc/assay/nats}
 {{- end }}
 {{- $keys := get $v.objects.secrets .side }}
 {{- if $v.quickstart.enabled }}{{ $keys = printf "%s-objects" (include "assay.name" .root) }}{{ end }}
@@ -112,10 +127,7 @@ s3://assay?region=us-east-1&endpoint=http://{{ include "assay.name" . }}-objects
 {{- /* Files that every process has. In: dict root, credentials. */ -}}
 {{- define "assay.mounts" -}}
 {{- $v := .root.Values -}}
-{{- if and $v.nats.tls.secret (not $v.quickstart.enabled) }}
-- {name: nats-tls, mountPath: /etc/assay/nats-tls, readOnly: true}
-{{- end }}
-{{- if and (eq (include "assay.natsAuth" .root) "users") .credentials.secret }}
+{{- if include "assay.natsFiles" . }}
 - {name: nats, mountPath: /etc/assay/nats, readOnly: true}
 {{- end }}
 {{- if $v.objects.volume }}
@@ -124,11 +136,11 @@ s3://assay?region=us-east-1&endpoint=http://{{ include "assay.name" . }}-objects
 {{- end -}}
 {{- define "assay.volumes" -}}
 {{- $v := .root.Values -}}
-{{- if and $v.nats.tls.secret (not $v.quickstart.enabled) }}
-- {name: nats-tls, secret: {secretName: {{ $v.nats.tls.secret | quote }}, defaultMode: 0444}}
-{{- end }}
-{{- if and (eq (include "assay.natsAuth" .root) "users") .credentials.secret }}
-- {name: nats, secret: {secretName: {{ .credentials.secret | quote }}, defaultMode: 0444}}
+{{- with include "assay.natsFiles" . }}
+- name: nats
+  projected:
+    defaultMode: 0444
+    sources: {{- . | nindent 6 }}
 {{- end }}
 {{- if $v.objects.volume }}
 - name: objects

@@ -1,6 +1,7 @@
 package pg
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -9,13 +10,12 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/assay-run/assay/pkg/job"
 )
 
 // Config says which database and how to connect to it.
 type Config struct {
 	DSN                string
-	MaxConns, MinConns int32
+	MaxConns, MinConns int32           // MaxConns 0: pool_max_conns in the DSN, else 16
 	Timeout            time.Duration   // of every call that has no earlier deadline
 	Tracer             pgx.QueryTracer // optional
 	ApplicationTag     string          // application_name
@@ -38,10 +38,11 @@ type DB struct {
 // pooler that shares sessions (see Reach), and job.ErrUnavailable if the server does not
 // answer.
 func Open(ctx context.Context, cfg Config) (*DB, error) {
-	pc, err := pgxpool.ParseConfig(cfg.DSN)
+	pc, err := parsePool(cfg.DSN)
 	if err != nil {
-		return nil, fmt.Errorf("%w: database url: %w", job.ErrInvalid, err) // pgx redacts the password
+		return nil, err
 	}
+	cfg.MaxConns = cmp.Or(cfg.MaxConns, pc.MaxConns)
 	pc.MaxConns, pc.MinConns = cfg.MaxConns, min(cfg.MinConns, cfg.MaxConns)
 	pc.MaxConnLifetime = time.Hour
 	pc.MaxConnLifetimeJitter = 10 * time.Minute
@@ -76,6 +77,9 @@ func (db *DB) Close() {
 	db.unmeter()
 	db.Pool.Close()
 }
+
+// MaxConns is how many connections to the server there are at most.
+func (db *DB) MaxConns() int32 { return db.cfg.MaxConns }
 
 // Timeout is how long a call takes at most that has no earlier deadline.
 func (db *DB) Timeout() time.Duration { return db.cfg.Timeout }

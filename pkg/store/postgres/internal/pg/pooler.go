@@ -22,9 +22,9 @@ const ReachAgain = 250 * time.Millisecond
 // ctx ends, and fails at once with job.ErrInvalid if the DSN cannot be read, or if a
 // pooler is in front of the server that gives sessions to others between transactions.
 func Reach(ctx context.Context, dsn string) error {
-	cfg, err := pgx.ParseConfig(dsn)
+	cfg, err := ParseConn(dsn)
 	if err != nil {
-		return fmt.Errorf("%w: database url: %w", job.ErrInvalid, err) // pgx redacts the password
+		return err
 	}
 	for {
 		err := CheckSessions(ctx, cfg)

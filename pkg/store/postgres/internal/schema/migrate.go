@@ -82,9 +82,9 @@ func ReadSchema(ctx context.Context, dsn string) (s Schema, err error) {
 	if s.Wants, err = wantedSchema(); err != nil {
 		return s, err
 	}
-	cfg, err := pgx.ParseConfig(dsn)
+	cfg, err := pg.ParseConn(dsn)
 	if err != nil {
-		return s, fmt.Errorf("%w: database url: %w", job.ErrInvalid, err)
+		return s, err
 	}
 	conn, err := pgx.ConnectConfig(ctx, pg.TakesWrites(cfg))
 	if err != nil {
@@ -158,9 +158,9 @@ func DownTo(ctx context.Context, dsn string, version int64) error {
 }
 
 func withProvider(ctx context.Context, dsn string, f func(*goose.Provider, *sql.DB) error) error {
-	cfg, err := pgx.ParseConfig(dsn)
+	cfg, err := pg.ParseConn(dsn)
 	if err != nil {
-		return fmt.Errorf("%w: database url: %w", job.ErrInvalid, err)
+		return err
 	}
 	if err := pg.CheckSessions(ctx, cfg); err != nil {
 		return err

@@ -1,0 +1,22 @@
+//go:build !faults
+
+package main
+
+import (
+	"github.com/assay-run/assay/internal/settings"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/runtime"
+)
+
+// seams are settings of tests: see the programs that are built with the tag faults.
+type seams struct{}
+
+// goneSeams are for them alone.
+var goneSeams = settings.Gone{
+	"runtime":        "containerd runs jobs; a worker that runs nothing is built with the tag faults (bin/faults/worker)",
+	"memory-reserve": "no more jobs are taken while less than a twentieth of the host's memory, at most 1Gi, is available",
+}
+
+func (seams) runtime() (runtime.Runtime, error) { return nil, nil }
+
+func (seams) reserve() job.Size { return 0 }

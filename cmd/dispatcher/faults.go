@@ -7,6 +7,7 @@ import (
 	"github.com/assay-run/assay/internal/fault"
 	"github.com/assay-run/assay/internal/httpapi"
 	"github.com/assay-run/assay/internal/sweep"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/object"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/queue/jetstream"
@@ -26,8 +27,8 @@ func unreliable(s store.Store, q *jetstream.Queue, o *object.Store) (store.Store
 	}
 	line := struct {
 		queue.Publisher
-		queue.Server
-		queue.Bus
+		control.Server
+		control.Bus
 	}{&fault.Publisher{Publisher: q, In: in}, q, &fault.Bus{Bus: q, In: in}}
 	return &fault.Store{Store: s, In: in}, line, &fault.Objects{Store: o, In: in}, nil
 }

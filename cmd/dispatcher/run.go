@@ -20,9 +20,9 @@ import (
 	"github.com/assay-run/assay/internal/secret"
 	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/internal/version"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/netrule"
 	"github.com/assay-run/assay/pkg/object"
-	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/queue/identity"
 	"github.com/assay-run/assay/pkg/queue/jetstream"
 	"github.com/assay-run/assay/pkg/store/postgres"
@@ -169,7 +169,7 @@ func openStore(ctx context.Context, cfg config, patience time.Duration) (*postgr
 	ctx, cancel = context.WithTimeout(ctx, patience)
 	defer cancel()
 	infra, poison := cfg.Seams.budgets()
-	return postgres.Open(ctx, postgres.Config{DSN: dsn, InfraBudget: infra, PoisonAfter: poison, ApplicationTag: "assay-dispatcher", Protocol: queue.Protocol})
+	return postgres.Open(ctx, postgres.Config{DSN: dsn, InfraBudget: infra, PoisonAfter: poison, ApplicationTag: "assay-dispatcher", Protocol: control.Protocol})
 }
 
 func openQueue(ctx context.Context, cfg config) (*jetstream.Queue, error) {

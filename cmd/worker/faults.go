@@ -17,7 +17,7 @@ func unreliable(p worker.Parts) (worker.Parts, error) {
 	if err != nil || in == nil {
 		return p, err
 	}
-	p.Control = &fault.Control{Control: p.Control, In: in}
+	p.Control = &fault.Client{Client: p.Control, In: in}
 	p.Objects = &fault.Objects{Store: p.Objects.(*object.Store), In: in}
 	class := p.Class
 	p.Class = func(ctx context.Context, name string) (queue.Consumer, error) {

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/internal/testenv"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
-	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/queue/jetstream"
 	"github.com/assay-run/assay/pkg/runtime/environment"
 	"github.com/assay-run/assay/pkg/runtime/fake"
@@ -24,16 +24,16 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 
 // dispatcher answers heartbeats; nothing else is asked without jobs.
 type dispatcher struct {
-	queue.Handler
-	seen chan queue.WorkerInfo
+	control.Handler
+	seen chan control.WorkerInfo
 }
 
-func (d *dispatcher) HandleHeartbeat(_ context.Context, r queue.HeartbeatRequest) (queue.HeartbeatReply, error) {
+func (d *dispatcher) HandleHeartbeat(_ context.Context, r control.HeartbeatRequest) (control.HeartbeatReply, error) {
 	select {
 	case d.seen <- r.Worker:
 	default:
 	}
-	return queue.HeartbeatReply{TTL: job.Duration(30 * time.Second)}, nil
+	return control.HeartbeatReply{TTL: job.Duration(30 * time.Second)}, nil
 }
 
 // idle is run with a runtime that runs nothing.
@@ -63,7 +63,7 @@ func TestRunUntilToldToStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer q.Close()
-	d := &dispatcher{seen: make(chan queue.WorkerInfo, 1)}
+	d := &dispatcher{seen: make(chan control.WorkerInfo, 1)}
 	served := make(chan error, 1)
 	go func() { served <- q.Serve(ctx, d) }()
 	await(t, "ready", func() bool { return status(addr, "/readyz") == http.StatusOK })

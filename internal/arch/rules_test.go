@@ -44,6 +44,7 @@ var stdOnly = map[string]string{
 	"pkg/netrule": "judging a policy must be pure, fast and easy to audit",
 	"pkg/policy":  "judging a policy must be pure, fast and easy to audit",
 	"pkg/store":   "an idea knows none of its implementations",
+	"pkg/control": "an idea knows none of its implementations",
 	"pkg/queue":   "an idea knows none of its implementations",
 	"pkg/runtime": "an idea knows none of its implementations",
 	"migrations":  "files, embedded",

@@ -8,7 +8,7 @@ type row struct {
 }
 
 // ideas are interfaces and nouns without any technology behind them.
-var ideas = []string{"pkg/job", "pkg/policy", "pkg/placement", "pkg/store", "pkg/queue", "pkg/runtime"}
+var ideas = []string{"pkg/job", "pkg/policy", "pkg/placement", "pkg/store", "pkg/queue", "pkg/control", "pkg/runtime"}
 
 func with(base []string, more ...string) []string {
 	return append(append([]string{}, base...), more...)
@@ -20,6 +20,7 @@ var table = map[string]row{
 	"pkg/policy":  {"what a program may do", []string{"pkg/job", "pkg/netrule"}},
 
 	"pkg/placement": {"which workers can run which jobs", []string{"pkg/job", "pkg/policy"}},
+	"pkg/control":   {"what dispatchers and workers say to each other", []string{"pkg/job", "pkg/policy", "pkg/placement", "pkg/store"}},
 
 	"pkg/store": {"system of record: the idea", []string{"pkg/job"}},
 	"pkg/store/postgres": {"over Postgres", []string{
@@ -36,11 +37,11 @@ var table = map[string]row{
 	"pkg/store/storetest":                   {"its specification", []string{"pkg/job", "pkg/store"}},
 	"migrations":                            {"the schema, embedded", nil},
 
-	"pkg/queue":                {"delivery: the idea", []string{"pkg/job", "pkg/policy", "pkg/placement", "pkg/store"}},
+	"pkg/queue":                {"delivery: the idea", []string{"pkg/control", "pkg/job", "pkg/policy", "pkg/placement", "pkg/store"}},
 	"pkg/queue/identity":       {"who is who on the queue", []string{"pkg/job"}},
-	"pkg/queue/jetstream":      {"over NATS JetStream", []string{"pkg/job", "pkg/policy", "pkg/placement", "pkg/store", "pkg/queue", "pkg/queue/identity", "pkg/queue/jetstream/seal"}},
+	"pkg/queue/jetstream":      {"over NATS JetStream", []string{"pkg/control", "pkg/job", "pkg/policy", "pkg/placement", "pkg/store", "pkg/queue", "pkg/queue/identity", "pkg/queue/jetstream/seal"}},
 	"pkg/queue/jetstream/seal": {"what one process alone may read", []string{"pkg/job"}},
-	"pkg/queue/queuetest":      {"its specification", []string{"pkg/job", "pkg/policy", "pkg/store", "pkg/queue"}},
+	"pkg/queue/queuetest":      {"its specification", []string{"pkg/control", "pkg/job", "pkg/policy", "pkg/store", "pkg/queue"}},
 
 	"pkg/runtime": {"running one attempt: the idea", []string{"pkg/job", "pkg/policy"}},
 	"pkg/runtime/containerd": {"over containerd", []string{
@@ -89,18 +90,18 @@ var table = map[string]row{
 	"internal/watch":  {"batches, for those who watch them", []string{"pkg/job", "pkg/store", "internal/share"}},
 	"internal/httpapi": {"the HTTP surface", with(ideas, "api", "guest/python", "pkg/object", "internal/admin", "internal/admit", "internal/fleet",
 		"internal/httpapi/files", "internal/httpapi/sessions", "internal/httpapi/web", "internal/intake", "internal/recent", "internal/session", "internal/share", "internal/telemetry", "internal/watch")},
-	"internal/httpapi/sessions": {"its part about sessions", []string{"api", "pkg/job", "pkg/object", "pkg/queue", "pkg/store", "internal/httpapi/files", "internal/httpapi/web", "internal/session", "internal/share"}},
+	"internal/httpapi/sessions": {"its part about sessions", []string{"api", "pkg/control", "pkg/job", "pkg/object", "pkg/queue", "pkg/store", "internal/httpapi/files", "internal/httpapi/web", "internal/session", "internal/share"}},
 	"internal/httpapi/files":    {"serves what was left in the object store", []string{"pkg/job", "pkg/object", "internal/httpapi/web"}},
 	"internal/httpapi/web":      {"reads requests, writes answers", []string{"api", "pkg/job", "pkg/store", "internal/share"}},
 	"internal/sweep":            {"removes from the object store what is nobody's", []string{"api", "pkg/job", "pkg/object", "pkg/store"}},
 	"internal/dispatcher":       {"schedule, relay, record, reap", with(ideas, "api", "pkg/object", "internal/fleet", "internal/session", "internal/sweep", "internal/telemetry")},
-	"internal/fault":            {"failing stores and queues, for tests", []string{"pkg/job", "pkg/object", "pkg/queue", "pkg/store"}},
+	"internal/fault":            {"failing stores and queues, for tests", []string{"pkg/control", "pkg/job", "pkg/object", "pkg/queue", "pkg/store"}},
 	"internal/callback":         {"telling others that a batch is done", []string{"pkg/job", "pkg/netrule", "pkg/store"}},
-	"internal/secret":           {"what jobs are told and nobody else may read", []string{"pkg/job", "pkg/policy", "pkg/queue", "pkg/store"}},
+	"internal/secret":           {"what jobs are told and nobody else may read", []string{"pkg/control", "pkg/job", "pkg/policy", "pkg/queue", "pkg/store"}},
 	"internal/worker":           {"take, run, report", with(ideas, "pkg/runtime/mask", "internal/awake", "internal/grade", "internal/pause", "internal/session/live", "internal/telemetry", "internal/worker/capacity", "internal/worker/health", "internal/worker/transfer")},
 	"internal/worker/capacity":  {"what a worker has, and promises to jobs", []string{"pkg/job", "pkg/policy"}},
 	"internal/worker/health":    {"what keeps a worker from taking jobs", []string{"pkg/job", "pkg/policy", "pkg/runtime", "internal/pause"}},
-	"internal/worker/transfer":  {"files between a worker and the object store", []string{"pkg/job", "pkg/policy", "pkg/queue", "pkg/runtime", "pkg/object", "internal/pause", "internal/session/live"}},
+	"internal/worker/transfer":  {"files between a worker and the object store", []string{"pkg/control", "pkg/job", "pkg/policy", "pkg/queue", "pkg/runtime", "pkg/object", "internal/pause", "internal/session/live"}},
 	"internal/grade":            {"verdicts on solutions", with(ideas, "pkg/runtime/capture", "internal/boundedjson", "internal/frame", "internal/guest", "guest/python")},
 	"internal/session":          {"jobs that stay: the dispatcher's side", with(ideas, "api", "internal/admit", "internal/fleet", "internal/telemetry")},
 	"internal/session/live":     {"jobs that stay: the worker's side", with(ideas, "internal/awake", "internal/boundedjson", "internal/frame", "internal/telemetry")},

@@ -13,8 +13,8 @@ import (
 
 	"github.com/assay-run/assay/internal/fleet"
 	"github.com/assay-run/assay/internal/telemetry"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -30,7 +30,7 @@ type assigner struct {
 	fleet     *fleet.Fleet
 	scheduler *scheduler
 	recorder  *recorder
-	queue     queue.Bus
+	queue     control.Bus
 	secrets   Secrets
 	metrics   *metrics
 	log       *slog.Logger
@@ -68,7 +68,7 @@ func (a *assigner) hand(ctx context.Context, j store.NewJob, d store.Dispatch, c
 	claimed := store.Claimed{Ref: d.Ref, Lease: d.Lease, Tenant: j.Tenant, Spec: j.Spec, TraceParent: j.TraceParent}
 	ctx = context.WithoutCancel(ctx)
 	a.underway.Go(func() {
-		err := a.send(ctx, j.Worker, queue.Assignment{Claimed: claimed, TTL: job.Duration(a.ttl), StartedAt: c.StartedAt, Beat: c.Beat})
+		err := a.send(ctx, j.Worker, control.Assignment{Claimed: claimed, TTL: job.Duration(a.ttl), StartedAt: c.StartedAt, Beat: c.Beat})
 		a.metrics.claimed(ctx, []store.Claimed{claimed})
 		telemetry.Step(ctx, "assign", j.TraceParent, start, aboutClaimed(a.fleet, claimed, j.Worker))
 		if err == nil || errors.Is(err, job.ErrConflict) { // it runs there
@@ -81,7 +81,7 @@ func (a *assigner) hand(ctx context.Context, j store.NewJob, d store.Dispatch, c
 }
 
 // send says the same again if nobody knows whether it was heard.
-func (a *assigner) send(ctx context.Context, worker string, as queue.Assignment) error {
+func (a *assigner) send(ctx context.Context, worker string, as control.Assignment) error {
 	secrets, err := a.secrets.Reveal(ctx, []store.Claimed{as.Claimed})
 	if err != nil {
 		return err

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/assay-run/assay/internal/testenv"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -42,10 +42,10 @@ func TestAssign(t *testing.T) {
 	cfg := quick
 	cfg.ScheduleEvery, cfg.RepublishAfter = never, never
 	d := f.start(cfg, nil, nil)
-	taken := make(chan queue.Assignment, 1)
+	taken := make(chan control.Assignment, 1)
 	w := f.work("w1", 2, succeed, func(w *worker) {
 		w.beat, w.noAck = 7, true
-		w.assign = func(a queue.Assignment) error { taken <- a; return nil }
+		w.assign = func(a control.Assignment) error { taken <- a; return nil }
 	})
 	id := f.assigned(d)
 	a := testenv.Soon(t, "the assignment", taken)
@@ -68,8 +68,8 @@ func TestAssign(t *testing.T) {
 // usual way at once, and nobody is charged.
 func TestAssignmentIsTakenBack(t *testing.T) {
 	t.Parallel()
-	for what, assign := range map[string]func(queue.Assignment) error{
-		"refused": func(queue.Assignment) error { return errors.Join(job.ErrRefused, errors.New("full")) },
+	for what, assign := range map[string]func(control.Assignment) error{
+		"refused": func(control.Assignment) error { return errors.Join(job.ErrRefused, errors.New("full")) },
 		"gone":    nil,
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestLeaseThatNobodyHeardOf(t *testing.T) {
 	d := f.start(quick, nil, nil)
 	w := f.work("w1", 2, succeed, func(w *worker) {
 		w.beat, w.noAck = 7, true
-		w.assign = func(queue.Assignment) error { t.Error("it was assigned"); return nil }
+		w.assign = func(control.Assignment) error { t.Error("it was assigned"); return nil }
 	})
 	id := f.assignedBut(d, fmt.Errorf("submit job: %w", job.ErrUnavailable))
 	f.until("it is recorded", func() bool { return f.state(id) == job.Finished })
@@ -114,10 +114,10 @@ func TestAssignmentUnanswered(t *testing.T) {
 	cfg := quick
 	cfg.ScheduleEvery, cfg.RepublishAfter = never, never
 	d := f.start(cfg, nil, nil)
-	told := make(chan queue.Assignment, 2)
+	told := make(chan control.Assignment, 2)
 	w := f.work("w1", 2, succeed, func(w *worker) {
 		w.beat, w.noAck = 7, true
-		w.assign = func(a queue.Assignment) error {
+		w.assign = func(a control.Assignment) error {
 			told <- a
 			if len(told) == 1 {
 				return fmt.Errorf("%w: taken, as it happens", job.ErrUnavailable)

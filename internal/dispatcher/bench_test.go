@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/internal/dispatcher"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/queue"
@@ -104,8 +105,8 @@ func (f *fleet) swallow(id string, slots int) (stop func()) {
 		tick := time.NewTicker(5 * time.Second)
 		defer tick.Stop()
 		for ctx.Err() == nil {
-			_, _ = insist(ctx, func() (queue.HeartbeatReply, error) {
-				return q.Heartbeat(ctx, queue.HeartbeatRequest{Worker: queue.WorkerInfo{ID: id, Pool: pool, Slots: slots, StartedAt: started}})
+			_, _ = insist(ctx, func() (control.HeartbeatReply, error) {
+				return q.Heartbeat(ctx, control.HeartbeatRequest{Worker: control.WorkerInfo{ID: id, Pool: pool, Slots: slots, StartedAt: started}})
 			})
 			select {
 			case <-tick.C:
@@ -128,7 +129,7 @@ func (f *fleet) swallow(id string, slots int) (stop func()) {
 	return func() { cancel(); lanes.Wait() }
 }
 
-func (f *fleet) swallowOnce(ctx context.Context, id string, q queue.Control, deliveries queue.Consumer, n int, out chan queue.Message) error {
+func (f *fleet) swallowOnce(ctx context.Context, id string, q control.Client, deliveries queue.Consumer, n int, out chan queue.Message) error {
 	fetchCtx, enough := context.WithCancel(ctx)
 	defer enough()
 	done := make(chan error, 1)
@@ -154,7 +155,7 @@ func (f *fleet) swallowOnce(ctx context.Context, id string, q queue.Control, del
 	for len(out) > 0 {
 		ms = append(ms, <-out)
 	}
-	req := queue.ClaimRequest{Worker: id}
+	req := control.ClaimRequest{Worker: id}
 	for _, m := range ms {
 		req.Refs = append(req.Refs, m.Ref())
 	}
@@ -162,7 +163,7 @@ func (f *fleet) swallowOnce(ctx context.Context, id string, q queue.Control, del
 	if err != nil {
 		return err
 	}
-	fin := queue.FinishRequest{Worker: id}
+	fin := control.FinishRequest{Worker: id}
 	for _, c := range claim.Claimed {
 		if c.Lease != 0 {
 			fin.Finishes = append(fin.Finishes, store.Finish{LeaseRef: store.LeaseRef{Job: c.Job, Lease: c.Lease}, BatchID: c.BatchID,

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/internal/fleet"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/placement"
-	"github.com/assay-run/assay/pkg/queue"
 )
 
 const (
@@ -27,7 +27,7 @@ const (
 // run, and tells the workers, who take from those that they fit.
 type classes struct {
 	store   classStore
-	bus     queue.Bus
+	bus     control.Bus
 	workers *fleet.Fleet
 	pools   placement.Pools
 	log     *slog.Logger
@@ -45,7 +45,7 @@ type classStore interface {
 	Pools(ctx context.Context) ([]string, error)
 }
 
-func newClasses(s classStore, bus queue.Bus, workers *fleet.Fleet, pools placement.Pools, log *slog.Logger) *classes {
+func newClasses(s classStore, bus control.Bus, workers *fleet.Fleet, pools placement.Pools, log *slog.Logger) *classes {
 	return &classes{store: s, bus: bus, workers: workers, pools: pools, log: log, seen: map[string]time.Time{}}
 }
 

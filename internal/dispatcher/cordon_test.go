@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -28,12 +28,12 @@ func TestCordon(t *testing.T) {
 	act := func(action string) *store.Action {
 		return &store.Action{ID: job.NewID(), Actor: "ops", Action: action, Subject: "w"}
 	}
-	info := queue.WorkerInfo{ID: "w", Pool: pool, Slots: 4, StartedAt: started}
+	info := control.WorkerInfo{ID: "w", Pool: pool, Slots: 4, StartedAt: started}
 	all := func(what string, cordoned bool) {
 		t.Helper()
 		f.until(what, func() bool {
 			for range 20 { // each is answered by one of them
-				beat, err := w.q.Heartbeat(t.Context(), queue.HeartbeatRequest{Worker: info})
+				beat, err := w.q.Heartbeat(t.Context(), control.HeartbeatRequest{Worker: info})
 				if err != nil || beat.Cordoned != cordoned || (beat.Rest > 0) != cordoned {
 					return false
 				}
@@ -46,7 +46,7 @@ func TestCordon(t *testing.T) {
 	}
 	one.FleetChanged(t.Context())
 	all("both dispatchers know of the cordon", true)
-	claim, err := w.q.Claim(t.Context(), queue.ClaimRequest{Worker: "w", Refs: []store.Ref{{Job: job.NewID(), Generation: 1}}})
+	claim, err := w.q.Claim(t.Context(), control.ClaimRequest{Worker: "w", Refs: []store.Ref{{Job: job.NewID(), Generation: 1}}})
 	if err != nil || !claim.Cordoned || claim.Rest.D() < time.Second || len(claim.Claimed) != 0 {
 		t.Errorf("its claim is answered %+v, %v", claim, err)
 	}

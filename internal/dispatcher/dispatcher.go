@@ -14,6 +14,7 @@ import (
 	"github.com/assay-run/assay/internal/session"
 	"github.com/assay-run/assay/internal/sweep"
 	"github.com/assay-run/assay/internal/telemetry"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/queue"
@@ -61,21 +62,21 @@ func (c Config) withDefaults() Config {
 
 // Secrets opens what claimed jobs need to know; *secret.Keeper does.
 type Secrets interface {
-	Reveal(ctx context.Context, claimed []store.Claimed) (map[job.ID]queue.Secrets, error)
+	Reveal(ctx context.Context, claimed []store.Claimed) (map[job.ID]control.Secrets, error)
 }
 
 // noSecrets is a fleet that keeps none.
 type noSecrets struct{}
 
-func (noSecrets) Reveal(context.Context, []store.Claimed) (map[job.ID]queue.Secrets, error) {
+func (noSecrets) Reveal(context.Context, []store.Claimed) (map[job.ID]control.Secrets, error) {
 	return nil, nil
 }
 
 // Queue is what a dispatcher needs of the queue.
 type Queue interface {
 	queue.Publisher
-	queue.Server
-	queue.Bus
+	control.Server
+	control.Bus
 }
 
 // Dispatcher is one replica.

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
-	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/queue/identity"
 	"github.com/assay-run/assay/pkg/queue/jetstream"
 	"github.com/assay-run/assay/pkg/store"
@@ -37,12 +37,12 @@ func (f *fleet) connectAs(worker, pool string) *jetstream.Queue {
 }
 
 // environment says something of an environment as a worker, until a dispatcher answers.
-func (f *fleet) environment(worker, pool, digest string) (reply queue.EnvironmentReply) {
+func (f *fleet) environment(worker, pool, digest string) (reply control.EnvironmentReply) {
 	f.Helper()
 	q := f.connectAs(worker, pool)
 	f.until("a dispatcher answers", func() bool {
 		var err error
-		reply, err = q.Environment(f.Context(), queue.EnvironmentRequest{Worker: worker, Name: envName, Digest: digest})
+		reply, err = q.Environment(f.Context(), control.EnvironmentRequest{Worker: worker, Name: envName, Digest: digest})
 		if err != nil && !errors.Is(err, job.ErrUnavailable) {
 			f.Fatal(err)
 		}
@@ -70,12 +70,12 @@ func TestEnvironmentsNeedWitnesses(t *testing.T) {
 		{"w2", "default", envDigest, ""},
 		{"w3", "default", "", envDigest},
 	} {
-		if got := f.environment(step.worker, step.pool, step.digest); got != (queue.EnvironmentReply{Digest: step.want}) {
+		if got := f.environment(step.worker, step.pool, step.digest); got != (control.EnvironmentReply{Digest: step.want}) {
 			t.Fatalf("%+v: answered %+v", step, got)
 		}
 	}
 	q := f.connectAs("w1", "default")
-	for field, r := range map[string]queue.EnvironmentRequest{
+	for field, r := range map[string]control.EnvironmentRequest{
 		"name": {Worker: "w1", Name: "numpy"}, "digest": {Worker: "w1", Name: envName, Digest: "sha256:1"},
 	} {
 		if _, err := q.Environment(t.Context(), r); !errors.Is(err, job.ErrInvalid) || !strings.Contains(err.Error(), field+": ") {
@@ -90,7 +90,7 @@ func TestEnvironmentsThatAreNotShared(t *testing.T) {
 	f := newFleet(t)
 	f.start(quick, nil, nil)
 	for _, digest := range []string{envDigest, ""} {
-		if got := f.environment("w1", "default", digest); got != (queue.EnvironmentReply{Off: true}) {
+		if got := f.environment("w1", "default", digest); got != (control.EnvironmentReply{Off: true}) {
 			t.Errorf("answered %+v", got)
 		}
 	}

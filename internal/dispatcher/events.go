@@ -7,8 +7,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 )
 
 // topicRecorded carries the ids of jobs and batches whose record changed, so
@@ -17,7 +17,7 @@ const topicRecorded = "recorded"
 
 // events wakes those who wait for a job or a batch.
 type events struct {
-	bus queue.Bus
+	bus control.Bus
 	log *slog.Logger
 
 	mu       sync.Mutex
@@ -25,7 +25,7 @@ type events struct {
 	records  map[job.ID]json.RawMessage // nil: wanted
 }
 
-func newEvents(bus queue.Bus, log *slog.Logger) *events {
+func newEvents(bus control.Bus, log *slog.Logger) *events {
 	return &events{bus: bus, log: log, watchers: map[job.ID]map[chan struct{}]struct{}{}, records: map[job.ID]json.RawMessage{}}
 }
 

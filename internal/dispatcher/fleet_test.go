@@ -12,6 +12,7 @@ import (
 
 	"github.com/assay-run/assay/internal/dispatcher"
 	"github.com/assay-run/assay/internal/testenv"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/queue"
@@ -213,10 +214,10 @@ type worker struct {
 	slots   int
 	q       *jetstream.Queue
 	run     program
-	silent  bool                         // sends no heartbeats
-	noAck   bool                         // never acknowledges
-	beat    int64                        // that it names in heartbeats; 0: it is never assigned a job
-	assign  func(queue.Assignment) error // nil: it does not listen
+	silent  bool                           // sends no heartbeats
+	noAck   bool                           // never acknowledges
+	beat    int64                          // that it names in heartbeats; 0: it is never assigned a job
+	assign  func(control.Assignment) error // nil: it does not listen
 	stop    func()
 	refused counter
 	fenced  counter
@@ -304,14 +305,14 @@ func (w *worker) take(ctx context.Context, deliveries queue.Consumer) {
 
 // begin claims and starts.
 func (w *worker) begin(ctx context.Context, ms []queue.Message, free func()) {
-	req := queue.ClaimRequest{Worker: w.id}
+	req := control.ClaimRequest{Worker: w.id}
 	for _, m := range ms {
 		req.Refs = append(req.Refs, m.Ref())
 	}
 	if len(ms) == 0 {
 		return
 	}
-	reply, err := insist(ctx, func() (queue.ClaimReply, error) { return w.q.Claim(ctx, req) })
+	reply, err := insist(ctx, func() (control.ClaimReply, error) { return w.q.Claim(ctx, req) })
 	if err != nil {
 		for range ms {
 			free()
@@ -365,8 +366,8 @@ func (w *worker) perform(ctx, jobCtx context.Context, c store.Claimed, m queue.M
 	}()
 	outcome := w.run(jobCtx, c)
 	result := fmt.Appendf(nil, `{"id":%q,"outcome":%q}`, c.Job, outcome)
-	fin := queue.FinishRequest{Worker: w.id, Finishes: []store.Finish{{LeaseRef: ref, BatchID: c.BatchID, Outcome: outcome, Result: result}}}
-	reply, err := insist(ctx, func() (queue.FinishReply, error) { return w.q.Finish(ctx, fin) })
+	fin := control.FinishRequest{Worker: w.id, Finishes: []store.Finish{{LeaseRef: ref, BatchID: c.BatchID, Outcome: outcome, Result: result}}}
+	reply, err := insist(ctx, func() (control.FinishReply, error) { return w.q.Finish(ctx, fin) })
 	if err != nil {
 		return // killed
 	}
@@ -409,7 +410,7 @@ func (w *worker) heartbeats(ctx context.Context) {
 
 func (w *worker) heartbeat(ctx context.Context) {
 	w.mu.Lock()
-	req := queue.HeartbeatRequest{Worker: queue.WorkerInfo{ID: w.id, Pool: pool, Slots: w.slots, Busy: len(w.held), StartedAt: started, Beat: w.beat}}
+	req := control.HeartbeatRequest{Worker: control.WorkerInfo{ID: w.id, Pool: pool, Slots: w.slots, Busy: len(w.held), StartedAt: started, Beat: w.beat}}
 	for l := range w.held {
 		req.Leases = append(req.Leases, l)
 	}

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -19,12 +19,12 @@ func TestRestartedWorker(t *testing.T) {
 	one := f.start(cfg, nil, nil)
 	f.start(cfg, nil, nil)
 	q := f.connect()
-	info := queue.WorkerInfo{ID: "w", Pool: pool, Slots: 4, StartedAt: time.Now()}
-	beat := func(w queue.WorkerInfo, ls ...store.LeaseRef) (reply queue.HeartbeatReply) {
+	info := control.WorkerInfo{ID: "w", Pool: pool, Slots: 4, StartedAt: time.Now()}
+	beat := func(w control.WorkerInfo, ls ...store.LeaseRef) (reply control.HeartbeatReply) {
 		t.Helper()
 		f.until("a heartbeat is answered", func() (ok bool) {
 			var err error
-			reply, err = q.Heartbeat(t.Context(), queue.HeartbeatRequest{Worker: w, Leases: ls})
+			reply, err = q.Heartbeat(t.Context(), control.HeartbeatRequest{Worker: w, Leases: ls})
 			return err == nil
 		})
 		return reply
@@ -32,11 +32,11 @@ func TestRestartedWorker(t *testing.T) {
 	beat(info)
 	_, ids := f.submit(1)
 	one.Wake()
-	claim := func(w queue.WorkerInfo, gen job.Generation) (reply queue.ClaimReply) {
+	claim := func(w control.WorkerInfo, gen job.Generation) (reply control.ClaimReply) {
 		t.Helper()
 		f.until("a claim is answered", func() (ok bool) {
 			var err error
-			reply, err = q.Claim(t.Context(), queue.ClaimRequest{Worker: w.ID, Since: store.IncarnationOf(w.StartedAt),
+			reply, err = q.Claim(t.Context(), control.ClaimRequest{Worker: w.ID, Since: store.IncarnationOf(w.StartedAt),
 				Refs: []store.Ref{{Job: ids[0], Generation: gen}}})
 			return err == nil && (reply.Rest > 0 || reply.Claimed[0].Lease != 0)
 		})

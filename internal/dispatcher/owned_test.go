@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
-	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -59,7 +59,7 @@ func TestOwnArtifacts(t *testing.T) {
 // refused; then it is sent alone.
 func TestResultsAboveTheLimitAreRefused(t *testing.T) {
 	f := store.Finish{LeaseRef: store.LeaseRef{Job: job.NewID(), Lease: 7}, Result: make([]byte, job.MaxResult+1)}
-	_, err := new(recorder).HandleFinish(t.Context(), queue.FinishRequest{Worker: "w", Finishes: []store.Finish{f, {}}})
+	_, err := new(recorder).HandleFinish(t.Context(), control.FinishRequest{Worker: "w", Finishes: []store.Finish{f, {}}})
 	if !errors.Is(err, job.ErrTooLarge) || !strings.Contains(err.Error(), "32Mi") || !strings.Contains(err.Error(), string(f.Job)) {
 		t.Errorf("got %v, want one that names the job and the limit", err)
 	}
@@ -69,7 +69,7 @@ func TestResultsAboveTheLimitAreRefused(t *testing.T) {
 // older release would run the job again and again.
 func TestLoneResultAboveTheLimitIsCut(t *testing.T) {
 	lease := store.LeaseRef{Job: job.NewID(), Lease: 7}
-	for size, req := range map[string]queue.FinishRequest{
+	for size, req := range map[string]control.FinishRequest{
 		"33554433": {Finishes: []store.Finish{{LeaseRef: lease, Outcome: job.Succeeded, Result: make([]byte, job.MaxResult+1)}}},
 		"99999999": {Finishes: []store.Finish{{LeaseRef: lease, Outcome: job.Succeeded}}, Omitted: 99_999_999},
 	} {
@@ -85,7 +85,7 @@ func TestLoneResultAboveTheLimitIsCut(t *testing.T) {
 			t.Errorf("message %q does not say how large it was", res.Message)
 		}
 	}
-	fits := queue.FinishRequest{Finishes: []store.Finish{{LeaseRef: lease, Outcome: job.Succeeded, Result: make([]byte, job.MaxResult)}}}
+	fits := control.FinishRequest{Finishes: []store.Finish{{LeaseRef: lease, Outcome: job.Succeeded, Result: make([]byte, job.MaxResult)}}}
 	if cut, err := cutResult(&fits); cut || err != nil {
 		t.Errorf("the largest that fits: %v, %v", cut, err)
 	}

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/assay-run/assay/pkg/queue"
+	"github.com/assay-run/assay/pkg/control"
 )
 
 const (
@@ -25,7 +25,7 @@ type peerEvent struct {
 // peerEvents tells the leader, a few times at most in the time of a look. One that gets
 // lost costs a second: the leader looks by itself then.
 type peerEvents struct {
-	bus queue.Bus
+	bus control.Bus
 	log *slog.Logger
 
 	mu      sync.Mutex

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -23,8 +23,8 @@ func TestQuarantine(t *testing.T) {
 	f.recordedOnce(batch, ids)
 
 	bad := f.connect()
-	info := queue.WorkerInfo{ID: "bad", Pool: pool, Slots: 4, StartedAt: time.Now()}
-	failing := queue.ReleaseRequest{Worker: info.ID}
+	info := control.WorkerInfo{ID: "bad", Pool: pool, Slots: 4, StartedAt: time.Now()}
+	failing := control.ReleaseRequest{Worker: info.ID}
 	for range 10 {
 		failing.Releases = append(failing.Releases, store.Release{LeaseRef: store.LeaseRef{Job: job.NewID(), Lease: 1}, Reason: job.ReasonInfra})
 	}
@@ -32,14 +32,14 @@ func TestQuarantine(t *testing.T) {
 		if _, err := bad.Release(t.Context(), failing); err != nil {
 			t.Fatal(err)
 		}
-		reply, err := bad.Heartbeat(t.Context(), queue.HeartbeatRequest{Worker: info})
+		reply, err := bad.Heartbeat(t.Context(), control.HeartbeatRequest{Worker: info})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return reply.Rest > 0
 	})
 	refused := func() bool {
-		reply, err := bad.Claim(t.Context(), queue.ClaimRequest{Worker: info.ID, Refs: []store.Ref{{Job: job.NewID(), Generation: 1}}})
+		reply, err := bad.Claim(t.Context(), control.ClaimRequest{Worker: info.ID, Refs: []store.Ref{{Job: job.NewID(), Generation: 1}}})
 		return err == nil && reply.Rest > 0 && len(reply.Claimed) == 0
 	}
 	f.until("both dispatchers refuse its claims", func() bool {

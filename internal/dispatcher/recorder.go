@@ -10,9 +10,9 @@ import (
 
 	"github.com/assay-run/assay/internal/fleet"
 	"github.com/assay-run/assay/internal/telemetry"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/placement"
-	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -29,7 +29,7 @@ const (
 	refusedFor = 15 * time.Second
 )
 
-// recorder answers the workers. It is a queue.Handler.
+// recorder answers the workers. It is a control.Handler.
 type recorder struct {
 	store     recorderStore
 	fleet     *fleet.Fleet
@@ -48,7 +48,7 @@ type recorder struct {
 	releases *bulk[store.Release, struct{}]
 }
 
-var _ queue.Handler = (*recorder)(nil)
+var _ control.Handler = (*recorder)(nil)
 
 // recorderStore is what a recorder needs of the store.
 type recorderStore interface {
@@ -77,12 +77,12 @@ func (r *recorder) run(ctx context.Context) {
 }
 
 // HandleClaim issues leases.
-func (r *recorder) HandleClaim(ctx context.Context, req queue.ClaimRequest) (queue.ClaimReply, error) {
+func (r *recorder) HandleClaim(ctx context.Context, req control.ClaimRequest) (control.ClaimReply, error) {
 	if _, refused := r.fleet.Refuses(req.Worker, req.Since); refused {
-		return queue.ClaimReply{Rest: job.Duration(refusedFor)}, nil
+		return control.ClaimReply{Rest: job.Duration(refusedFor)}, nil
 	}
 	if rest, cordoned := r.fleet.Rest(req.Worker); rest > 0 {
-		return queue.ClaimReply{Rest: job.Duration(rest), Cordoned: cordoned}, nil
+		return control.ClaimReply{Rest: job.Duration(rest), Cordoned: cordoned}, nil
 	}
 	claims := make([]store.Claim, len(req.Refs))
 	for i, ref := range req.Refs {
@@ -93,12 +93,12 @@ func (r *recorder) HandleClaim(ctx context.Context, req queue.ClaimRequest) (que
 		err = r.complete(ctx, claims, claimed)
 	}
 	if err != nil {
-		return queue.ClaimReply{}, err
+		return control.ClaimReply{}, err
 	}
 	r.scheduler.took(req.Worker, granted(claimed))
 	// A claim that fails now is sent again, and yields the same leases.
 	secrets, err := r.secrets.Reveal(ctx, claimed)
-	return queue.ClaimReply{Claimed: claimed, Secrets: secrets, TTL: job.Duration(r.ttl)}, err
+	return control.ClaimReply{Claimed: claimed, Secrets: secrets, TTL: job.Duration(r.ttl)}, err
 }
 
 // complete asks for the specs that did not fit into the answer, for a worker that would
@@ -138,12 +138,12 @@ func granted(cs []store.Claimed) (n int) {
 }
 
 // HandleHeartbeat prolongs leases and notes the worker.
-func (r *recorder) HandleHeartbeat(ctx context.Context, req queue.HeartbeatRequest) (queue.HeartbeatReply, error) {
+func (r *recorder) HandleHeartbeat(ctx context.Context, req control.HeartbeatRequest) (control.HeartbeatReply, error) {
 	if r.fleet.Seen(req.Worker) {
 		r.scheduler.wake() // its slots widen the window
 	}
 	rest, cordoned := r.fleet.Rest(req.Worker.ID)
-	reply := queue.HeartbeatReply{TTL: job.Duration(r.ttl), Rest: job.Duration(rest), Cordoned: cordoned,
+	reply := control.HeartbeatReply{TTL: job.Duration(r.ttl), Rest: job.Duration(rest), Cordoned: cordoned,
 		Exclusive: r.pools.Exclusive(req.Worker.Pool), Protocol: r.fleet.Spoken()}
 	r.refuse(ctx, req.Worker, &reply)
 	held := make([]store.Held, len(req.Leases))
@@ -164,7 +164,7 @@ func (r *recorder) HandleHeartbeat(ctx context.Context, req queue.HeartbeatReque
 
 // refuse says so to a process whose name another one has. Its leases are answered for as
 // long as they last: Reap takes them back.
-func (r *recorder) refuse(ctx context.Context, w queue.WorkerInfo, reply *queue.HeartbeatReply) {
+func (r *recorder) refuse(ctx context.Context, w control.WorkerInfo, reply *control.HeartbeatReply) {
 	since := store.IncarnationOf(w.StartedAt)
 	owner, refused := r.fleet.Refuses(w.ID, since)
 	if !refused {
@@ -180,16 +180,16 @@ func (r *recorder) refuse(ctx context.Context, w queue.WorkerInfo, reply *queue.
 }
 
 // HandleFinish records results; it answers after the commit.
-func (r *recorder) HandleFinish(ctx context.Context, req queue.FinishRequest) (queue.FinishReply, error) {
+func (r *recorder) HandleFinish(ctx context.Context, req control.FinishRequest) (control.FinishReply, error) {
 	cut, err := cutResult(&req)
 	if err != nil {
-		return queue.FinishReply{}, err
+		return control.FinishReply{}, err
 	}
 	for i := range req.Finishes {
 		f := &req.Finishes[i]
 		f.Worker = req.Worker
 		if err := ownArtifacts(f); err != nil {
-			return queue.FinishReply{}, err
+			return control.FinishReply{}, err
 		}
 	}
 	statuses, err := r.finishes.do(ctx, req.Finishes)
@@ -201,13 +201,13 @@ func (r *recorder) HandleFinish(ctx context.Context, req queue.FinishRequest) (q
 		r.log.WarnContext(ctx, "result above the limit, recorded without what is in it", "job", req.Finishes[0].Job, "worker", req.Worker)
 		statuses[0] = store.Fenced // what it stored belongs to no record
 	}
-	return queue.FinishReply{Statuses: statuses}, err
+	return control.FinishReply{Statuses: statuses}, err
 }
 
 // cutResult replaces a result that is larger than job.MaxResult by one that says so: its
 // worker is of a release that does not bound results, and would run the job again and again
 // if it was refused. Among others it is refused: then each is sent by itself.
-func cutResult(req *queue.FinishRequest) (cut bool, err error) {
+func cutResult(req *control.FinishRequest) (cut bool, err error) {
 	for i := range req.Finishes {
 		f := &req.Finishes[i]
 		n := max(len(f.Result), req.Omitted)
@@ -226,7 +226,7 @@ func cutResult(req *queue.FinishRequest) (cut bool, err error) {
 }
 
 // HandleRelease takes attempts back.
-func (r *recorder) HandleRelease(ctx context.Context, req queue.ReleaseRequest) (queue.ReleaseReply, error) {
+func (r *recorder) HandleRelease(ctx context.Context, req control.ReleaseRequest) (control.ReleaseReply, error) {
 	for i := range req.Releases {
 		req.Releases[i].Worker = req.Worker
 	}
@@ -235,7 +235,7 @@ func (r *recorder) HandleRelease(ctx context.Context, req queue.ReleaseRequest) 
 		r.scheduler.ended(req.Worker, len(req.Releases))
 		r.fleet.GaveUp(req.Worker, ours(req.Releases))
 	}
-	return queue.ReleaseReply{}, err
+	return control.ReleaseReply{}, err
 }
 
 // revoke takes back what a worker was assigned and does not take. Where there is a
@@ -244,7 +244,7 @@ func (r *recorder) revoke(ctx context.Context, worker string, l store.LeaseRef) 
 	done, err := r.store.RevokeAssignment(ctx, l)
 	if err != nil || !done {
 		if err == nil {
-			_, err = r.HandleRelease(ctx, queue.ReleaseRequest{Worker: worker, Releases: []store.Release{{LeaseRef: l, Reason: job.ReasonPreempted}}})
+			_, err = r.HandleRelease(ctx, control.ReleaseRequest{Worker: worker, Releases: []store.Release{{LeaseRef: l, Reason: job.ReasonPreempted}}})
 		}
 		return err
 	}

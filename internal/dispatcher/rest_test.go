@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/internal/fleet"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/placement"
-	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -69,7 +69,7 @@ func TestRest(t *testing.T) {
 				log := slog.New(slog.DiscardHandler)
 				sched := &scheduler{store: s, publisher: deaf{}, fleet: r, classes: newClasses(s, deaf{}, r, nil, log), leader: leads,
 					repeats: &repeats{}, pacer: newPacer(time.Hour), metrics: m, log: log, minWindow: 8}
-				r.Seen(queue.WorkerInfo{ID: "w", Pool: "p", Slots: 4, Busy: 4})
+				r.Seen(control.WorkerInfo{ID: "w", Pool: "p", Slots: 4, Busy: 4})
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan struct{})
 				go func() { sched.run(ctx); close(done) }()

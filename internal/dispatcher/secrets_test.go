@@ -4,19 +4,19 @@ import (
 	"context"
 	"testing"
 
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
 )
 
 // known reveals one value for every job.
 type known struct{}
 
-func (known) Reveal(_ context.Context, claimed []store.Claimed) (map[job.ID]queue.Secrets, error) {
-	out := map[job.ID]queue.Secrets{}
+func (known) Reveal(_ context.Context, claimed []store.Claimed) (map[job.ID]control.Secrets, error) {
+	out := map[job.ID]control.Secrets{}
 	for _, c := range claimed {
 		if c.Lease != 0 {
-			out[c.Job] = queue.Secrets{"TOKEN": "s3cret!"}
+			out[c.Job] = control.Secrets{"TOKEN": "s3cret!"}
 		}
 	}
 	return out, nil
@@ -36,13 +36,13 @@ func TestSecretsTravelWithTheClaim(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patient)
 	defer cancel()
-	control := f.connect()
+	line := f.connect()
 	for _, c := range []struct {
 		generation job.Generation
 		want       string
 	}{{dispatched.Generation + 1, ""}, {dispatched.Generation, "s3cret!"}} {
-		req := queue.ClaimRequest{Worker: "w", Refs: []store.Ref{{Job: j.ID, Generation: c.generation}}}
-		reply, err := insist(ctx, func() (queue.ClaimReply, error) { return control.Claim(ctx, req) })
+		req := control.ClaimRequest{Worker: "w", Refs: []store.Ref{{Job: j.ID, Generation: c.generation}}}
+		reply, err := insist(ctx, func() (control.ClaimReply, error) { return line.Claim(ctx, req) })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -21,39 +22,39 @@ func (p *Publisher) Publish(ctx context.Context, ds []store.Dispatch) error {
 
 // Bus is the dispatchers' own line, on which assignments fail now and then.
 type Bus struct {
-	queue.Bus
+	control.Bus
 	In *Injector
 }
 
-// Assign implements queue.Bus.
-func (b *Bus) Assign(ctx context.Context, worker string, a queue.Assignment) error {
+// Assign implements control.Bus.
+func (b *Bus) Assign(ctx context.Context, worker string, a control.Assignment) error {
 	return b.In.do("assign", func() error { return b.Bus.Assign(ctx, worker, a) })
 }
 
-// Control is a worker's line to the dispatchers that fails now and then.
-type Control struct {
-	queue.Control
+// Client is a worker's line to the dispatchers that fails now and then.
+type Client struct {
+	control.Client
 	In *Injector
 }
 
-// Claim implements queue.Control.
-func (c *Control) Claim(ctx context.Context, r queue.ClaimRequest) (queue.ClaimReply, error) {
-	return get(c.In, "claim", func() (queue.ClaimReply, error) { return c.Control.Claim(ctx, r) })
+// Claim implements control.Client.
+func (c *Client) Claim(ctx context.Context, r control.ClaimRequest) (control.ClaimReply, error) {
+	return get(c.In, "claim", func() (control.ClaimReply, error) { return c.Client.Claim(ctx, r) })
 }
 
-// Heartbeat implements queue.Control.
-func (c *Control) Heartbeat(ctx context.Context, r queue.HeartbeatRequest) (queue.HeartbeatReply, error) {
-	return get(c.In, "heartbeat", func() (queue.HeartbeatReply, error) { return c.Control.Heartbeat(ctx, r) })
+// Heartbeat implements control.Client.
+func (c *Client) Heartbeat(ctx context.Context, r control.HeartbeatRequest) (control.HeartbeatReply, error) {
+	return get(c.In, "heartbeat", func() (control.HeartbeatReply, error) { return c.Client.Heartbeat(ctx, r) })
 }
 
-// Finish implements queue.Control.
-func (c *Control) Finish(ctx context.Context, r queue.FinishRequest) (queue.FinishReply, error) {
-	return get(c.In, "finish", func() (queue.FinishReply, error) { return c.Control.Finish(ctx, r) })
+// Finish implements control.Client.
+func (c *Client) Finish(ctx context.Context, r control.FinishRequest) (control.FinishReply, error) {
+	return get(c.In, "finish", func() (control.FinishReply, error) { return c.Client.Finish(ctx, r) })
 }
 
-// Release implements queue.Control.
-func (c *Control) Release(ctx context.Context, r queue.ReleaseRequest) (queue.ReleaseReply, error) {
-	return get(c.In, "release", func() (queue.ReleaseReply, error) { return c.Control.Release(ctx, r) })
+// Release implements control.Client.
+func (c *Client) Release(ctx context.Context, r control.ReleaseRequest) (control.ReleaseReply, error) {
+	return get(c.In, "release", func() (control.ReleaseReply, error) { return c.Client.Release(ctx, r) })
 }
 
 // Consumer is a worker's end of deliveries that fails now and then, and whose

@@ -8,9 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/policy"
-	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -18,7 +18,7 @@ import (
 func TestChoose(t *testing.T) {
 	t.Parallel()
 	f, _ := newTestFleet()
-	for _, w := range []queue.WorkerInfo{
+	for _, w := range []control.WorkerInfo{
 		{ID: "few", Pool: "p", Slots: 8, Busy: 6, Beat: 1},
 		{ID: "most", Pool: "p", Slots: 4, Beat: 2},
 		{ID: "unheard", Pool: "p", Slots: 99},

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/internal/recent"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/placement"
-	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -147,7 +147,7 @@ func (f *Fleet) Refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.spoken.Store(int64(min(spoken, queue.Protocol)))
+	f.spoken.Store(int64(min(spoken, control.Protocol)))
 	known := make(map[string]member, len(ws))
 	for _, w := range ws {
 		known[w.ID] = f.memberOf(w)

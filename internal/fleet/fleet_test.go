@@ -12,9 +12,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/placement"
-	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -66,12 +66,12 @@ func (r *Fleet) want(t *testing.T, pools map[string]Size) {
 func TestRegistryCounts(t *testing.T) {
 	t.Parallel()
 	r, l := newTestFleet()
-	w := queue.WorkerInfo{ID: "a", Pool: "p", Slots: 8, Busy: 3}
+	w := control.WorkerInfo{ID: "a", Pool: "p", Slots: 8, Busy: 3}
 	if !r.Seen(w) || r.Seen(w) {
 		t.Error("only the first heartbeat makes the fleet grow")
 	}
-	r.Seen(queue.WorkerInfo{ID: "b", Pool: "p", Slots: 4})
-	r.Seen(queue.WorkerInfo{ID: "c", Pool: "q", Slots: 2, Busy: 5}) // more than it should have
+	r.Seen(control.WorkerInfo{ID: "b", Pool: "p", Slots: 4})
+	r.Seen(control.WorkerInfo{ID: "c", Pool: "q", Slots: 2, Busy: 5}) // more than it should have
 	r.want(t, map[string]Size{"p": {12, 9}, "q": {2, 0}})
 
 	if pool := r.Took("a", 4); pool != "p" {
@@ -107,10 +107,10 @@ func TestCrews(t *testing.T) {
 	t.Parallel()
 	r, _ := newTestFleet()
 	r.pools = placement.Pools{"x": {Exclusive: true}}
-	r.Seen(queue.WorkerInfo{ID: "a", Pool: "p", Slots: 8, Busy: 3, Offer: placement.Offer{Memory: 4 * job.GiB}})
-	r.Seen(queue.WorkerInfo{ID: "b", Pool: "q", Slots: 4, Offer: placement.Offer{Memory: 2 * job.GiB}})
-	r.Seen(queue.WorkerInfo{ID: "c", Pool: "x", Slots: 2, Offer: placement.Offer{Memory: 2 * job.GiB}})
-	r.Seen(queue.WorkerInfo{ID: "d", Pool: "p", Draining: true})
+	r.Seen(control.WorkerInfo{ID: "a", Pool: "p", Slots: 8, Busy: 3, Offer: placement.Offer{Memory: 4 * job.GiB}})
+	r.Seen(control.WorkerInfo{ID: "b", Pool: "q", Slots: 4, Offer: placement.Offer{Memory: 2 * job.GiB}})
+	r.Seen(control.WorkerInfo{ID: "c", Pool: "x", Slots: 2, Offer: placement.Offer{Memory: 2 * job.GiB}})
+	r.Seen(control.WorkerInfo{ID: "d", Pool: "p", Draining: true})
 	got := r.Crews(placement.Any, "p", "?memory=1Gi", "p?memory=1Gi", "?memory=2Gi", "?memory=3Gi", "x", "x?memory=1Gi", "nobody's", "?label.a=b")
 	for i := range got {
 		slices.Sort(got[i].Pools)
@@ -131,12 +131,12 @@ func TestCrews(t *testing.T) {
 func TestRegistryOutage(t *testing.T) {
 	t.Parallel()
 	r, l := newTestFleet()
-	r.Seen(queue.WorkerInfo{ID: "a", Pool: "p", Slots: 8})
+	r.Seen(control.WorkerInfo{ID: "a", Pool: "p", Slots: 8})
 	l.fail = job.ErrUnavailable
 	if err := r.Refresh(t.Context()); !errors.Is(err, job.ErrUnavailable) {
 		t.Errorf("got %v", err)
 	}
-	r.Seen(queue.WorkerInfo{ID: "a", Pool: "p", Slots: 8, Busy: 2})
+	r.Seen(control.WorkerInfo{ID: "a", Pool: "p", Slots: 8, Busy: 2})
 	r.want(t, map[string]Size{"p": {8, 6}})
 	l.fail = nil
 	if err := r.Refresh(t.Context()); err != nil {
@@ -158,7 +158,7 @@ func TestRegistryStampede(t *testing.T) {
 		done := make(chan struct{})
 		go func() { r.Run(ctx); close(done) }()
 		for i := range 1000 {
-			r.Seen(queue.WorkerInfo{ID: fmt.Sprint(i), Pool: "p", Slots: 1})
+			r.Seen(control.WorkerInfo{ID: fmt.Sprint(i), Pool: "p", Slots: 1})
 		}
 		synctest.Wait()
 		cancel()
@@ -173,7 +173,7 @@ func TestRegistryStampede(t *testing.T) {
 // known before.
 func TestRegistryKnowsWhatIsSpoken(t *testing.T) {
 	r, l := newTestFleet()
-	for says, want := range map[int]int64{0: 0, queue.Protocol: queue.Protocol, queue.Protocol + 7: queue.Protocol} {
+	for says, want := range map[int]int64{0: 0, control.Protocol: control.Protocol, control.Protocol + 7: control.Protocol} {
 		l.says, l.fail = says, nil
 		if err := r.Refresh(t.Context()); err != nil {
 			t.Fatal(err)

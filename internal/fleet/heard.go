@@ -6,9 +6,9 @@ import (
 	"maps"
 	"time"
 
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/placement"
-	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -23,12 +23,12 @@ type process struct {
 
 // report is what a process said of itself, and when.
 type report struct {
-	queue.WorkerInfo
+	control.WorkerInfo
 	at time.Time
 }
 
 // Seen notes a heartbeat. It reports whether the fleet has grown by it.
-func (f *Fleet) Seen(w queue.WorkerInfo) (grown bool) {
+func (f *Fleet) Seen(w control.WorkerInfo) (grown bool) {
 	w.Offer.Exclusive = f.pools.Exclusive(w.Pool)
 	p := process{w.ID, store.IncarnationOf(w.StartedAt)}
 	f.mu.Lock()
@@ -42,8 +42,8 @@ func (f *Fleet) Seen(w queue.WorkerInfo) (grown bool) {
 	m.since, m.rests, m.cordoned, m.heard = p.since, before.rests, before.cordoned, heard{time.Now(), w.StartedAt, w.Beat}
 	f.members[w.ID] = m
 	f.mu.Unlock()
-	if w.Protocol > queue.Protocol && (!known || before.since != m.since) {
-		f.log.Warn("a worker is of a newer release: upgrade dispatchers first", "worker", w.ID, "version", w.Version, "speaks", w.Protocol, "here", queue.Protocol)
+	if w.Protocol > control.Protocol && (!known || before.since != m.since) {
+		f.log.Warn("a worker is of a newer release: upgrade dispatchers first", "worker", w.ID, "version", w.Version, "speaks", w.Protocol, "here", control.Protocol)
 	}
 	if !known || before.Slots != m.Slots || before.since != m.since {
 		f.Look()
@@ -144,7 +144,7 @@ func (f *Fleet) writeDown(ctx context.Context) error {
 	return err
 }
 
-func describe(w queue.WorkerInfo) store.Worker {
+func describe(w control.WorkerInfo) store.Worker {
 	host, err := json.Marshal(w.Host)
 	if err != nil {
 		host = nil // Host is plain data; there is nothing in it that could fail

@@ -18,8 +18,8 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/httpapi"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -436,12 +436,12 @@ func TestSteadyBodiesAreNot(t *testing.T) {
 // holders are workers that hold whatever session they are asked to.
 type holders struct{ calls atomic.Int64 }
 
-func (h *holders) CallSession(_ context.Context, _ string, c queue.SessionCall) (queue.SessionReply, error) {
+func (h *holders) CallSession(_ context.Context, _ string, c control.SessionCall) (control.SessionReply, error) {
 	h.calls.Add(1)
 	if c.Tenant == "full" {
-		return queue.SessionReply{}, fmt.Errorf("%w: sessions: this tenant has its share", job.ErrTooMany)
+		return control.SessionReply{}, fmt.Errorf("%w: sessions: this tenant has its share", job.ErrTooMany)
 	}
-	return queue.SessionReply{}, nil
+	return control.SessionReply{}, nil
 }
 
 func (h *holders) OnTold(context.Context, string, func(string, []byte)) error { return nil }

@@ -43,7 +43,7 @@ type Watcher interface {
 	WatchBatch(id job.ID) (changed <-chan struct{}, stop func())
 }
 
-// Canceler tells a worker to stop a job; queue.Bus is one.
+// Canceler tells a worker to stop a job; control.Bus is one.
 type Canceler interface {
 	SendCancel(worker string, l store.LeaseRef) error
 }

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/internal/testenv"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -30,17 +30,17 @@ type late struct {
 	refused error // instead of the silence
 }
 
-func (l *late) CallSession(ctx context.Context, worker string, c queue.SessionCall) (queue.SessionReply, error) {
+func (l *late) CallSession(ctx context.Context, worker string, c control.SessionCall) (control.SessionReply, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch c.Op {
-	case queue.SessionOpen, queue.SessionFork:
+	case control.SessionOpen, control.SessionFork:
 		id := c.Session
-		if c.Op == queue.SessionFork {
+		if c.Op == control.SessionFork {
 			id = c.Fork
 		}
 		if l.refused != nil {
-			return queue.SessionReply{}, l.refused
+			return control.SessionReply{}, l.refused
 		}
 		l.held[id], l.opens = worker, append(l.opens, worker)
 		if len(l.opens) > 1 {
@@ -49,16 +49,16 @@ func (l *late) CallSession(ctx context.Context, worker string, c queue.SessionCa
 			<-ctx.Done()
 			l.mu.Lock()
 		}
-		return queue.SessionReply{}, fmt.Errorf("%w: nobody answered", job.ErrUnavailable)
-	case queue.SessionClose:
+		return control.SessionReply{}, fmt.Errorf("%w: nobody answered", job.ErrUnavailable)
+	case control.SessionClose:
 		if l.closing[c.Session]++; l.closing[c.Session] < 2 {
-			return queue.SessionReply{}, fmt.Errorf("%w: not here", job.ErrNotFound)
+			return control.SessionReply{}, fmt.Errorf("%w: not here", job.ErrNotFound)
 		}
 		if l.held[c.Session] == worker && c.Tenant == "default" {
 			delete(l.held, c.Session)
 		}
 	}
-	return queue.SessionReply{}, nil
+	return control.SessionReply{}, nil
 }
 
 func (l *late) OnTold(context.Context, string, func(string, []byte)) error { return nil }

@@ -21,8 +21,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -145,7 +145,7 @@ func refs(tenant string, wanted map[string]string) (out []store.SecretRef) {
 
 // Reveal opens what claimed jobs need, and nothing else. A secret that is gone,
 // or that no key opens, is left out: the worker fails the job and names it.
-func (k *Keeper) Reveal(ctx context.Context, claimed []store.Claimed) (map[job.ID]queue.Secrets, error) {
+func (k *Keeper) Reveal(ctx context.Context, claimed []store.Claimed) (map[job.ID]control.Secrets, error) {
 	wanted := map[job.ID]map[string]string{}
 	tenants := map[job.ID]string{}
 	var all []store.SecretRef
@@ -162,9 +162,9 @@ func (k *Keeper) Reveal(ctx context.Context, claimed []store.Claimed) (map[job.I
 	if err != nil {
 		return nil, fmt.Errorf("read secrets: %w", err)
 	}
-	out := make(map[job.ID]queue.Secrets, len(wanted))
+	out := make(map[job.ID]control.Secrets, len(wanted))
 	for id, names := range wanted {
-		out[id] = queue.Secrets{}
+		out[id] = control.Secrets{}
 		for variable, name := range names {
 			ref := store.SecretRef{Tenant: tenants[id], Name: name}
 			if raw, ok := sealed[ref]; !ok {
@@ -172,7 +172,7 @@ func (k *Keeper) Reveal(ctx context.Context, claimed []store.Claimed) (map[job.I
 			} else if value, err := k.open(ref, raw); err != nil {
 				slog.ErrorContext(ctx, "cannot open a secret", "tenant", ref.Tenant, "name", ref.Name, "error", err)
 			} else {
-				out[id][variable] = queue.Secret(value)
+				out[id][variable] = control.Secret(value)
 			}
 		}
 	}

@@ -7,11 +7,11 @@ import (
 	"log/slog"
 
 	"github.com/assay-run/assay/internal/fleet"
-	"github.com/assay-run/assay/pkg/queue"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Teller passes on what workers say to all who listen; queue.Bus is one.
+// Teller passes on what workers say to all who listen; control.Bus is one.
 type Teller interface {
 	OnTold(ctx context.Context, topic string, f func(worker string, payload []byte)) error
 }
@@ -24,7 +24,7 @@ type Ends struct {
 }
 
 // record writes an end down. To the tenant, if one asks, it returns the end that counts.
-func (e *Ends) record(ctx context.Context, worker, tenant string, end queue.SessionEnd) (*queue.SessionEnd, error) {
+func (e *Ends) record(ctx context.Context, worker, tenant string, end control.SessionEnd) (*control.SessionEnd, error) {
 	first, err := e.Store.EndSession(ctx, end.Session, worker, end.Outcome, end.Message)
 	if err != nil {
 		return &end, fmt.Errorf("record the end of a session: %w", err)
@@ -41,8 +41,8 @@ func (e *Ends) record(ctx context.Context, worker, tenant string, end queue.Sess
 // Listen records how sessions end, as their workers tell it, until ctx ends. News that
 // is lost is found out by whoever uses the session next, or by Reap.
 func (e *Ends) Listen(ctx context.Context, workers Teller) error {
-	return workers.OnTold(ctx, queue.TopicEnded, func(worker string, payload []byte) {
-		var end queue.SessionEnd
+	return workers.OnTold(ctx, control.TopicEnded, func(worker string, payload []byte) {
+		var end control.SessionEnd
 		if err := json.Unmarshal(payload, &end); err != nil {
 			e.Log.WarnContext(ctx, "news of a session dropped", "error", err)
 			return

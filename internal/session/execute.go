@@ -7,8 +7,8 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/telemetry"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -49,19 +49,19 @@ func (s *Service) Execute(ctx context.Context, tenant string, id job.ID, req api
 }
 
 // executeCall judges what is to be executed in a session of a kind.
-func executeCall(kind job.SessionKind, req api.ExecuteRequest) (queue.SessionCall, error) {
-	c := queue.SessionCall{Op: queue.SessionExecute, Execute: job.NewID(), Code: req.Code, Variables: req.Variables, Wall: req.Wall}
+func executeCall(kind job.SessionKind, req api.ExecuteRequest) (control.SessionCall, error) {
+	c := control.SessionCall{Op: control.SessionExecute, Execute: job.NewID(), Code: req.Code, Variables: req.Variables, Wall: req.Wall}
 	switch {
 	case (req.Code == "") == (req.Command == ""):
 		return c, job.Invalid("code", "give either code or command")
 	case req.Wall < 0:
 		return c, job.Invalid("wall", "%s is negative", req.Wall)
 	case req.Command != "":
-		c.Op, c.Code = queue.SessionShell, req.Command
+		c.Op, c.Code = control.SessionShell, req.Command
 	case kind == job.SessionShell:
-		c.Op = queue.SessionShell
+		c.Op = control.SessionShell
 	}
-	if c.Op == queue.SessionShell && len(req.Variables) > 0 {
+	if c.Op == control.SessionShell && len(req.Variables) > 0 {
 		return c, job.Invalid("variables", "are for python snippets")
 	}
 	for name := range req.Variables {

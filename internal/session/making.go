@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 )
 
 // recorded makes a session and its record side by side: neither waits for the
@@ -64,7 +64,7 @@ func (s *Service) abandon(ctx context.Context, tenant, worker string, id job.ID)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTime)
 	defer cancel()
 	for unknown := 0; ; {
-		_, err := s.ask(ctx, worker, queue.SessionCall{Op: queue.SessionClose, Session: id, Tenant: tenant})
+		_, err := s.ask(ctx, worker, control.SessionCall{Op: control.SessionClose, Session: id, Tenant: tenant})
 		if errors.Is(err, job.ErrNotFound) {
 			unknown++
 		}

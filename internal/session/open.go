@@ -10,10 +10,10 @@ import (
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/fleet"
 	"github.com/assay-run/assay/internal/telemetry"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/policy"
-	"github.com/assay-run/assay/pkg/queue"
 )
 
 // Open judges a session that a tenant asks for, and has a worker open it; another one if the
@@ -87,7 +87,7 @@ func (s *Service) openAt(ctx context.Context, w fleet.Worker, tenant string, spe
 	v := &job.Session{ID: job.NewID(), Spec: spec, State: job.SessionLive, Worker: w.ID, CreatedAt: time.Now().UTC(), Enforcement: enforced}
 	record := func() error { return s.Store.PutSession(ctx, tenant, *v, most) }
 	err := s.recorded(ctx, tenant, v, most > 0, record, func() error {
-		reply, err := s.ask(ctx, w.ID, queue.SessionCall{Op: queue.SessionOpen, Session: v.ID, Tenant: tenant, Spec: &spec})
+		reply, err := s.ask(ctx, w.ID, control.SessionCall{Op: control.SessionOpen, Session: v.ID, Tenant: tenant, Spec: &spec})
 		if errors.Is(err, job.ErrTooMany) {
 			err = fmt.Errorf("%w: %w", errFull, err)
 		}
@@ -122,7 +122,7 @@ func (s *Service) Fork(ctx context.Context, tenant string, id job.ID) (*job.Sess
 		return nil, err
 	}
 	v := &job.Session{ID: job.NewID(), Worker: at.worker}
-	c := queue.SessionCall{Op: queue.SessionFork, Session: id, Tenant: tenant, Fork: v.ID}
+	c := control.SessionCall{Op: control.SessionFork, Session: id, Tenant: tenant, Fork: v.ID}
 	err = s.recorded(ctx, tenant, v, ceiling.Sessions > 0, func() error {
 		copied, err := s.Store.ForkSession(ctx, tenant, id, c.Fork, ceiling.Sessions)
 		if err == nil {

@@ -10,14 +10,14 @@ import (
 	"github.com/assay-run/assay/internal/admit"
 	"github.com/assay-run/assay/internal/fleet"
 	"github.com/assay-run/assay/internal/telemetry"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
 )
 
 // Line leads to the workers that hold sessions; *jetstream.Queue is one.
 type Line interface {
-	queue.SessionCaller
+	control.SessionCaller
 	Teller
 }
 
@@ -56,13 +56,13 @@ const (
 )
 
 // patience is how long the answer to a call is waited for.
-func patience(c *queue.SessionCall) time.Duration {
+func patience(c *control.SessionCall) time.Duration {
 	switch c.Op {
-	case queue.SessionOpen, queue.SessionFork:
+	case control.SessionOpen, control.SessionFork:
 		return openTime
-	case queue.SessionExport, queue.SessionClose:
+	case control.SessionExport, control.SessionClose:
 		return exportTime
-	case queue.SessionExecute, queue.SessionShell:
+	case control.SessionExecute, control.SessionShell:
 		if c.Wall > 0 {
 			return slack + c.Wall.D()
 		}
@@ -74,7 +74,7 @@ func patience(c *queue.SessionCall) time.Duration {
 // Call asks the worker that holds a session of the tenant's, both named in c. That the session
 // has ended is recorded, and an error (job.ErrConflict); end is then how. job.ErrNotFound: the
 // tenant has no such session, or it has not what is asked for.
-func (s *Service) Call(ctx context.Context, c queue.SessionCall) (reply queue.SessionReply, end *queue.SessionEnd, err error) {
+func (s *Service) Call(ctx context.Context, c control.SessionCall) (reply control.SessionReply, end *control.SessionEnd, err error) {
 	telemetry.Describe(ctx, telemetry.About{Session: c.Session})
 	at, err := s.place(ctx, c.Tenant, c.Session)
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *Service) Call(ctx context.Context, c queue.SessionCall) (reply queue.Se
 }
 
 // call is Call of a session that is known to be at a worker.
-func (s *Service) call(ctx context.Context, at place, c queue.SessionCall) (reply queue.SessionReply, end *queue.SessionEnd, err error) {
+func (s *Service) call(ctx context.Context, at place, c control.SessionCall) (reply control.SessionReply, end *control.SessionEnd, err error) {
 	asking, cancel := context.WithTimeout(ctx, patience(&c))
 	defer cancel()
 	reply, err = s.ask(asking, at.worker, c)
@@ -99,13 +99,13 @@ func (s *Service) call(ctx context.Context, at place, c queue.SessionCall) (repl
 }
 
 // ask sends a call to a worker, and tells it of which trace that is part.
-func (s *Service) ask(ctx context.Context, worker string, c queue.SessionCall) (queue.SessionReply, error) {
+func (s *Service) ask(ctx context.Context, worker string, c control.SessionCall) (control.SessionReply, error) {
 	c.TraceParent = telemetry.TraceParent(ctx)
 	return s.Line.CallSession(ctx, worker, c)
 }
 
 // judge returns how a session has ended, if an answer or the lack of one says that it has.
-func (s *Service) judge(ctx context.Context, at place, c queue.SessionCall, reply queue.SessionReply, err error) (*queue.SessionEnd, error) {
+func (s *Service) judge(ctx context.Context, at place, c control.SessionCall, reply control.SessionReply, err error) (*control.SessionEnd, error) {
 	switch {
 	case err == nil:
 		return reply.Ended, nil
@@ -117,13 +117,13 @@ func (s *Service) judge(ctx context.Context, at place, c queue.SessionCall, repl
 	return nil, err
 }
 
-func lost(id job.ID, format, worker string) *queue.SessionEnd {
-	return &queue.SessionEnd{Session: id, Outcome: job.Lost, Message: fmt.Sprintf(format, worker)}
+func lost(id job.ID, format, worker string) *control.SessionEnd {
+	return &control.SessionEnd{Session: id, Outcome: job.Lost, Message: fmt.Sprintf(format, worker)}
 }
 
 // forgotten tells a session that is not there from something in it that is not.
-func (s *Service) forgotten(ctx context.Context, worker string, c queue.SessionCall) bool {
-	_, err := s.ask(ctx, worker, queue.SessionCall{Op: queue.SessionPing, Session: c.Session, Tenant: c.Tenant})
+func (s *Service) forgotten(ctx context.Context, worker string, c control.SessionCall) bool {
+	_, err := s.ask(ctx, worker, control.SessionCall{Op: control.SessionPing, Session: c.Session, Tenant: c.Tenant})
 	return errors.Is(err, job.ErrNotFound)
 }
 

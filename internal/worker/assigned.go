@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/internal/pause"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
@@ -16,7 +17,7 @@ import (
 // of the attempts.
 func (w *Worker) assignments(ctx, base context.Context) {
 	for ctx.Err() == nil {
-		err := w.Control.OnAssign(ctx, w.cfg.ID, func(a queue.Assignment) error { return w.assigned(base, a) })
+		err := w.Control.OnAssign(ctx, w.cfg.ID, func(a control.Assignment) error { return w.assigned(base, a) })
 		if err == nil {
 			return // listening
 		}
@@ -28,7 +29,7 @@ func (w *Worker) assignments(ctx, base context.Context) {
 // assigned takes a job that a dispatcher has given this worker the lease of, or
 // says why not. It was under way for who knows how long: the lease counts from
 // before the heartbeat that it names, and not much may be over yet.
-func (w *Worker) assigned(ctx context.Context, a queue.Assignment) error {
+func (w *Worker) assigned(ctx context.Context, a control.Assignment) error {
 	w.assigning.RLock()
 	defer w.assigning.RUnlock()
 	w.Awake.Stay() // what comes alone, somebody waits for

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/assay-run/assay/internal/awake"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 )
 
 // A worker takes jobs that it has not asked for: beside those that it asks for, up
@@ -27,9 +27,9 @@ func TestAssigned(t *testing.T) {
 		}
 		asked := b.submit(t, script("sleep=10s"))
 		b.until("both run", func() bool { return b.rt.Started() == 2 })
-		var same queue.Assignment
+		var same control.Assignment
 		for range 2 { // the second time because nobody heard the answer
-			_, err := b.assign(t, script("exit=0"), func(a *queue.Assignment) {
+			_, err := b.assign(t, script("exit=0"), func(a *control.Assignment) {
 				if same.TTL == 0 {
 					same = *a
 				}
@@ -55,13 +55,13 @@ func TestAssignedTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, newFleet())
 		b.until("it has sent a heartbeat", func() bool { b.mu.Lock(); defer b.mu.Unlock(); return len(b.beats) > 0 })
-		var same queue.Assignment
-		id, err := b.assign(t, script("exit=0"), func(a *queue.Assignment) { same = *a })
+		var same control.Assignment
+		id, err := b.assign(t, script("exit=0"), func(a *control.Assignment) { same = *a })
 		if err != nil {
 			t.Fatal(err)
 		}
 		b.until("it is recorded", func() bool { return b.row(id).done })
-		if _, err := b.assign(t, script("exit=0"), func(a *queue.Assignment) { *a = same }); !errors.Is(err, job.ErrConflict) {
+		if _, err := b.assign(t, script("exit=0"), func(a *control.Assignment) { *a = same }); !errors.Is(err, job.ErrConflict) {
 			t.Errorf("again: %v", err)
 		}
 		if n := b.rt.Started(); n != 1 {
@@ -82,9 +82,9 @@ func TestAssignedLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, newFleet())
 		b.until("it has sent a heartbeat", func() bool { b.mu.Lock(); defer b.mu.Unlock(); return len(b.beats) > 0 })
-		for what, edit := range map[string]func(*queue.Assignment){
-			"late":                     func(a *queue.Assignment) { a.Beat -= int64(ttl) },
-			"for who was there before": func(a *queue.Assignment) { a.StartedAt = a.StartedAt.Add(-time.Second) },
+		for what, edit := range map[string]func(*control.Assignment){
+			"late":                     func(a *control.Assignment) { a.Beat -= int64(ttl) },
+			"for who was there before": func(a *control.Assignment) { a.StartedAt = a.StartedAt.Add(-time.Second) },
 		} {
 			if _, err := b.assign(t, script("exit=0"), edit); !errors.Is(err, job.ErrRefused) {
 				t.Errorf("%s: %v", what, err)

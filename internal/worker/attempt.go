@@ -17,10 +17,10 @@ import (
 	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/internal/worker/capacity"
 	"github.com/assay-run/assay/internal/worker/transfer"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/policy"
-	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/mask"
 	"github.com/assay-run/assay/pkg/store"
@@ -31,7 +31,7 @@ type attempt struct {
 	*Worker
 	lease   *lease
 	claimed store.Claimed
-	told    queue.Secrets
+	told    control.Secrets
 
 	spec    job.Spec
 	plan    *policy.Plan
@@ -49,7 +49,7 @@ func (a *attempt) stored() bool { return a.kept != nil || a.outputs.Tried }
 
 // attempt runs one claimed job and sees to it that its end is reported. It
 // gives the job's slot back.
-func (w *Worker) attempt(l *lease, c store.Claimed, told queue.Secrets) {
+func (w *Worker) attempt(l *lease, c store.Claimed, told control.Secrets) {
 	defer w.capacity.Free(1)
 	w.underway.Add(1)
 	defer w.underway.Add(-1)

@@ -9,6 +9,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"github.com/assay-run/assay/internal/pause"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
@@ -128,8 +129,8 @@ func (w *Worker) returnAll(ctx context.Context, ds []queue.Message, unread map[s
 
 // askClaim asks until there is an answer. A claim without one is unknown, and
 // sent again.
-func (w *Worker) askClaim(ctx context.Context, ds []queue.Message) (queue.ClaimReply, error) {
-	req := queue.ClaimRequest{Worker: w.cfg.ID, Since: store.IncarnationOf(w.started), Partial: true, Refs: make([]store.Ref, len(ds))}
+func (w *Worker) askClaim(ctx context.Context, ds []queue.Message) (control.ClaimReply, error) {
+	req := control.ClaimRequest{Worker: w.cfg.ID, Since: store.IncarnationOf(w.started), Partial: true, Refs: make([]store.Ref, len(ds))}
 	for i, d := range ds {
 		req.Refs[i] = d.Ref()
 	}
@@ -145,7 +146,7 @@ func (w *Worker) askClaim(ctx context.Context, ds []queue.Message) (queue.ClaimR
 		case err == nil:
 			return reply, nil
 		case errors.Is(err, job.ErrInvalid), time.Now().After(giveUp), w.draining.Load():
-			return queue.ClaimReply{}, err
+			return control.ClaimReply{}, err
 		}
 		pause.For(ctx, waits.NextBackOff())
 	}

@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 )
 
 // cordoning is a fleet whose operator keeps the worker from taking jobs.
@@ -18,7 +18,7 @@ type cordoning struct {
 	on atomic.Bool
 }
 
-func (c *cordoning) Heartbeat(ctx context.Context, q queue.HeartbeatRequest) (queue.HeartbeatReply, error) {
+func (c *cordoning) Heartbeat(ctx context.Context, q control.HeartbeatRequest) (control.HeartbeatReply, error) {
 	reply, err := c.fleet.Heartbeat(ctx, q)
 	if c.on.Load() {
 		reply.Cordoned, reply.Rest = true, job.Duration(15*time.Second)
@@ -26,9 +26,9 @@ func (c *cordoning) Heartbeat(ctx context.Context, q queue.HeartbeatRequest) (qu
 	return reply, err
 }
 
-func (c *cordoning) Claim(ctx context.Context, q queue.ClaimRequest) (queue.ClaimReply, error) {
+func (c *cordoning) Claim(ctx context.Context, q control.ClaimRequest) (control.ClaimReply, error) {
 	if c.on.Load() {
-		return queue.ClaimReply{Cordoned: true, Rest: job.Duration(15 * time.Second)}, nil
+		return control.ClaimReply{Cordoned: true, Rest: job.Duration(15 * time.Second)}, nil
 	}
 	return c.fleet.Claim(ctx, q)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/assay-run/assay/internal/pause"
 	"github.com/assay-run/assay/internal/worker/capacity"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
 	"github.com/assay-run/assay/pkg/queue"
@@ -24,7 +25,7 @@ const ttl = 30 * time.Second
 // real store has, so that faults can be put between any two steps. The same
 // worker runs against the real queue and store in real_test.go.
 type fleet struct {
-	secrets queue.Secrets // that every claim yields
+	secrets control.Secrets // that every claim yields
 
 	mu        sync.Mutex
 	ready     chan *message
@@ -32,8 +33,8 @@ type fleet struct {
 	next      job.Lease
 	onCancel  func(store.LeaseRef)
 	onClasses func([]string)
-	onAssign  func(queue.Assignment) error
-	beats     []queue.HeartbeatRequest
+	onAssign  func(control.Assignment) error
+	beats     []control.HeartbeatRequest
 	total     int           // results recorded
 	ttl       time.Duration // of leases
 	speaks    int           // the protocol of its dispatchers
@@ -81,7 +82,7 @@ func (m *message) acked() int { m.mu.Lock(); defer m.mu.Unlock(); return m.acks 
 func (m *message) naked() int { m.mu.Lock(); defer m.mu.Unlock(); return m.naks }
 
 func newFleet() *fleet {
-	return &fleet{ttl: ttl, speaks: queue.Protocol, ready: make(chan *message, 1<<16), jobs: map[job.ID]*row{}}
+	return &fleet{ttl: ttl, speaks: control.Protocol, ready: make(chan *message, 1<<16), jobs: map[job.ID]*row{}}
 }
 
 // submit makes a job deliverable and returns its id.
@@ -109,7 +110,7 @@ func (f *fleet) submitRaw(raw []byte) job.ID {
 
 // assign hands a job to the worker under a lease that counts from its last
 // heartbeat but back. edit may change what is sent.
-func (f *fleet) assign(t testing.TB, spec job.Spec, edit ...func(*queue.Assignment)) (job.ID, error) {
+func (f *fleet) assign(t testing.TB, spec job.Spec, edit ...func(*control.Assignment)) (job.ID, error) {
 	t.Helper()
 	spec.Image = "python"
 	raw, err := json.Marshal(spec)
@@ -121,7 +122,7 @@ func (f *fleet) assign(t testing.TB, spec job.Spec, edit ...func(*queue.Assignme
 	f.next++
 	f.jobs[id] = &row{spec: raw, lease: f.next}
 	last := f.beats[len(f.beats)-1].Worker
-	a := queue.Assignment{
+	a := control.Assignment{
 		Claimed: store.Claimed{Ref: store.Ref{Job: id, Generation: 1}, Lease: f.next, Tenant: "acme", Spec: raw},
 		TTL:     job.Duration(f.ttl), StartedAt: last.StartedAt, Beat: last.Beat,
 	}
@@ -161,7 +162,7 @@ func (f *fleet) faulty(ctx context.Context, kind string, do func()) error {
 	return nil
 }
 
-func (f *fleet) Claim(ctx context.Context, r queue.ClaimRequest) (reply queue.ClaimReply, err error) {
+func (f *fleet) Claim(ctx context.Context, r control.ClaimRequest) (reply control.ClaimReply, err error) {
 	err = f.faulty(ctx, "claim", func() {
 		reply.TTL = job.Duration(f.ttl)
 		specs := 0
@@ -180,7 +181,7 @@ func (f *fleet) Claim(ctx context.Context, r queue.ClaimRequest) (reply queue.Cl
 				}
 				specs += len(c.Spec)
 				if f.secrets != nil {
-					reply.Secrets = map[job.ID]queue.Secrets{ref.Job: f.secrets}
+					reply.Secrets = map[job.ID]control.Secrets{ref.Job: f.secrets}
 				}
 			}
 			reply.Claimed = append(reply.Claimed, c)
@@ -189,7 +190,7 @@ func (f *fleet) Claim(ctx context.Context, r queue.ClaimRequest) (reply queue.Cl
 	return reply, err
 }
 
-func (f *fleet) Heartbeat(ctx context.Context, r queue.HeartbeatRequest) (reply queue.HeartbeatReply, err error) {
+func (f *fleet) Heartbeat(ctx context.Context, r control.HeartbeatRequest) (reply control.HeartbeatReply, err error) {
 	err = f.faulty(ctx, "heartbeat", func() {
 		f.beats = append(f.beats, r)
 		reply.TTL, reply.Protocol = job.Duration(f.ttl), f.speaks
@@ -205,7 +206,7 @@ func (f *fleet) Heartbeat(ctx context.Context, r queue.HeartbeatRequest) (reply 
 	return reply, err
 }
 
-func (f *fleet) Finish(ctx context.Context, r queue.FinishRequest) (reply queue.FinishReply, err error) {
+func (f *fleet) Finish(ctx context.Context, r control.FinishRequest) (reply control.FinishReply, err error) {
 	var bad error
 	err = f.faulty(ctx, "finish", func() {
 		for _, fin := range r.Finishes {
@@ -230,11 +231,11 @@ func (f *fleet) Finish(ctx context.Context, r queue.FinishRequest) (reply queue.
 	return reply, errors.Join(err, bad)
 }
 
-func (f *fleet) Environment(context.Context, queue.EnvironmentRequest) (queue.EnvironmentReply, error) {
-	return queue.EnvironmentReply{}, job.ErrUnavailable // as of an older dispatcher
+func (f *fleet) Environment(context.Context, control.EnvironmentRequest) (control.EnvironmentReply, error) {
+	return control.EnvironmentReply{}, job.ErrUnavailable // as of an older dispatcher
 }
 
-func (f *fleet) Release(ctx context.Context, r queue.ReleaseRequest) (reply queue.ReleaseReply, err error) {
+func (f *fleet) Release(ctx context.Context, r control.ReleaseRequest) (reply control.ReleaseReply, err error) {
 	return reply, f.faulty(ctx, "release", func() {
 		for _, rel := range r.Releases {
 			if j := f.jobs[rel.Job]; j.lease == rel.Lease && !j.done {
@@ -252,7 +253,7 @@ func (f *fleet) OnCancel(_ context.Context, _ string, cancel func(store.LeaseRef
 	return nil
 }
 
-func (f *fleet) OnAssign(_ context.Context, _ string, assign func(queue.Assignment) error) error {
+func (f *fleet) OnAssign(_ context.Context, _ string, assign func(control.Assignment) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.onAssign = assign

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/internal/pause"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/policy"
-	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -89,7 +89,7 @@ func (w *Worker) heartbeat(ctx context.Context) bool {
 	info.Beat = int64(sent.Sub(w.started))
 	ctx, cancel := context.WithTimeout(ctx, w.interval())
 	defer cancel()
-	reply, err := w.Control.Heartbeat(ctx, queue.HeartbeatRequest{Worker: info, Leases: refs})
+	reply, err := w.Control.Heartbeat(ctx, control.HeartbeatRequest{Worker: info, Leases: refs})
 	if err != nil {
 		if ctx.Err() != context.Canceled {
 			slog.WarnContext(ctx, "heartbeat was not answered", "error", err, "leases", len(refs))
@@ -128,14 +128,14 @@ func (w *Worker) ordered(ctx context.Context, d time.Duration, cordoned bool) {
 
 // speak goes over to a version of the protocol.
 func (w *Worker) speak(ctx context.Context, version int) {
-	version = min(version, queue.Protocol)
+	version = min(version, control.Protocol)
 	if before := w.spoken.Swap(int64(version)); int(before) != version {
-		slog.InfoContext(ctx, "protocol with the dispatchers", "version", version, "before", before, "highest", queue.Protocol)
+		slog.InfoContext(ctx, "protocol with the dispatchers", "version", version, "before", before, "highest", control.Protocol)
 	}
 }
 
 // refusal takes no jobs while another worker has this one's name, and says so.
-func (w *Worker) refusal(ctx context.Context, reply queue.HeartbeatReply) {
+func (w *Worker) refusal(ctx context.Context, reply control.HeartbeatReply) {
 	before := w.refusedWhy()
 	w.refused.Store(&reply.Refused)
 	if reply.Refused != "" && before != reply.Refused {
@@ -184,7 +184,7 @@ func (w *Worker) offerOf(host policy.Host) placement.Offer {
 	return placement.Offer{Isolations: host.Isolations, Labels: w.cfg.Labels, Images: w.cfg.Images, CPU: w.cfg.CPU, Memory: w.cfg.Memory}
 }
 
-func (w *Worker) info() queue.WorkerInfo {
+func (w *Worker) info() control.WorkerInfo {
 	held := w.pressure.Why()
 	host, why := w.proof.State()
 	if why != "" {
@@ -194,9 +194,9 @@ func (w *Worker) info() queue.WorkerInfo {
 	if w.sessions != nil {
 		sessions = w.sessions.Live()
 	}
-	return queue.WorkerInfo{
+	return control.WorkerInfo{
 		Held: held, Tally: w.tally.say(time.Now(), sessions),
-		ID: w.cfg.ID, Pool: w.cfg.Pool, Version: w.cfg.Version, Protocol: queue.Protocol,
+		ID: w.cfg.ID, Pool: w.cfg.Pool, Version: w.cfg.Version, Protocol: control.Protocol,
 		Slots: w.cfg.Slots, Busy: len(w.leases.all()) - w.capacity.LongRunning(), Draining: w.draining.Load(),
 		StartedAt: w.started, Host: w.hostNow(host), Offer: w.offerOf(host),
 	}

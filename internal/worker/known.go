@@ -3,17 +3,17 @@ package worker
 import (
 	"encoding/json"
 
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 )
 
 // olderOutcomes reports whether there are dispatchers that do not know all outcomes. Before
 // an answer says so there are none: they refuse what they do not know, and see toOlder.
 func (w *Worker) olderOutcomes() bool {
-	return w.answered.Load() != 0 && w.spoken.Load() < queue.ProtocolOutcomes
+	return w.answered.Load() != 0 && w.spoken.Load() < control.ProtocolOutcomes
 }
 
-// asKnown says how a result ended as releases before queue.ProtocolOutcomes do: tests that
+// asKnown says how a result ended as releases before control.ProtocolOutcomes do: tests that
 // fail by themselves are a failure with a score of nothing, and what cannot be had was
 // refused. It reports whether that is another thing than what the result said.
 func asKnown(res *job.Result) bool {

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
@@ -21,20 +21,20 @@ func unsolvable(r *job.Result) {
 
 // Dispatchers of a release that knows fewer outcomes are told what they know.
 func TestOutcomesForOlderDispatchers(t *testing.T) {
-	leftFor(t, queue.ProtocolOutputs, unsolvable, func(_ *bench, res job.Result) {
+	leftFor(t, control.ProtocolOutputs, unsolvable, func(_ *bench, res job.Result) {
 		r := res.Tests
 		if res.Outcome != job.Failed || r.Failed != 2 || r.Errors != 0 || r.Score == nil || *r.Score != 0 || r.Cases[2].Outcome != job.Failed {
 			t.Errorf("%s, %+v", res.Outcome, r)
 		}
 	})
-	leftFor(t, queue.ProtocolOutcomes, unsolvable, func(_ *bench, res job.Result) {
+	leftFor(t, control.ProtocolOutcomes, unsolvable, func(_ *bench, res job.Result) {
 		if r := res.Tests; res.Outcome != job.CheckError || r.Errors != 1 || r.Score != nil || r.Cases[2].Outcome != job.CheckError {
 			t.Errorf("%s, %+v", res.Outcome, r)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
-		f.speaks = queue.ProtocolOutputs
+		f.speaks = control.ProtocolOutputs
 		b := start(t, f)
 		b.heard()
 		spec := script("exit=0")
@@ -71,10 +71,10 @@ func TestPackagesThatCannotBeHad(t *testing.T) {
 // has told yet: it refuses what it does not know.
 type older struct{ *fleet }
 
-func (o older) Finish(ctx context.Context, r queue.FinishRequest) (queue.FinishReply, error) {
+func (o older) Finish(ctx context.Context, r control.FinishRequest) (control.FinishReply, error) {
 	for _, f := range r.Finishes {
 		if f.Outcome == job.CheckError || f.Outcome == job.SetupError {
-			return queue.FinishReply{}, fmt.Errorf("%w: job %s: outcome %q", job.ErrInvalid, f.Job, f.Outcome)
+			return control.FinishReply{}, fmt.Errorf("%w: job %s: outcome %q", job.ErrInvalid, f.Job, f.Outcome)
 		}
 	}
 	return o.fleet.Finish(ctx, r)

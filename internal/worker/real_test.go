@@ -15,6 +15,7 @@ import (
 
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/internal/worker"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
 	"github.com/assay-run/assay/pkg/queue"
@@ -136,41 +137,41 @@ func (f *fleet) schedule(ctx context.Context) {
 	}
 }
 
-func (f *fleet) HandleClaim(ctx context.Context, r queue.ClaimRequest) (queue.ClaimReply, error) {
+func (f *fleet) HandleClaim(ctx context.Context, r control.ClaimRequest) (control.ClaimReply, error) {
 	claims := make([]store.Claim, len(r.Refs))
 	for i, ref := range r.Refs {
 		claims[i] = store.Claim{Ref: ref, Worker: r.Worker}
 	}
 	got, err := f.store.Claim(ctx, leaseTTL, claims)
-	return queue.ClaimReply{Claimed: got, TTL: job.Duration(leaseTTL)}, err
+	return control.ClaimReply{Claimed: got, TTL: job.Duration(leaseTTL)}, err
 }
 
-func (f *fleet) HandleHeartbeat(ctx context.Context, r queue.HeartbeatRequest) (queue.HeartbeatReply, error) {
+func (f *fleet) HandleHeartbeat(ctx context.Context, r control.HeartbeatRequest) (control.HeartbeatReply, error) {
 	held := make([]store.Held, len(r.Leases))
 	for i, l := range r.Leases {
 		held[i] = store.Held{LeaseRef: l, Worker: r.Worker.ID}
 	}
 	lost, canceled, err := f.store.Heartbeat(ctx, leaseTTL, held)
-	return queue.HeartbeatReply{Lost: refsOf(lost), Canceled: refsOf(canceled), TTL: job.Duration(leaseTTL), Protocol: queue.Protocol}, err
+	return control.HeartbeatReply{Lost: refsOf(lost), Canceled: refsOf(canceled), TTL: job.Duration(leaseTTL), Protocol: control.Protocol}, err
 }
 
-func (f *fleet) HandleFinish(ctx context.Context, r queue.FinishRequest) (queue.FinishReply, error) {
+func (f *fleet) HandleFinish(ctx context.Context, r control.FinishRequest) (control.FinishReply, error) {
 	for i := range r.Finishes {
 		r.Finishes[i].Worker = r.Worker
 	}
 	statuses, err := f.store.Finish(ctx, r.Finishes)
-	return queue.FinishReply{Statuses: statuses}, err
+	return control.FinishReply{Statuses: statuses}, err
 }
 
-func (f *fleet) HandleRelease(ctx context.Context, r queue.ReleaseRequest) (queue.ReleaseReply, error) {
+func (f *fleet) HandleRelease(ctx context.Context, r control.ReleaseRequest) (control.ReleaseReply, error) {
 	for i := range r.Releases {
 		r.Releases[i].Worker = r.Worker
 	}
-	return queue.ReleaseReply{}, f.store.Release(ctx, r.Releases)
+	return control.ReleaseReply{}, f.store.Release(ctx, r.Releases)
 }
 
-func (f *fleet) HandleEnvironment(context.Context, queue.EnvironmentRequest) (queue.EnvironmentReply, error) {
-	return queue.EnvironmentReply{Off: true}, nil
+func (f *fleet) HandleEnvironment(context.Context, control.EnvironmentRequest) (control.EnvironmentReply, error) {
+	return control.EnvironmentReply{Off: true}, nil
 }
 
 func refsOf(held []store.Held) (refs []store.LeaseRef) {

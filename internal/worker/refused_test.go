@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 )
 
 // refusing is a fleet in which another worker has this one's name.
@@ -16,7 +16,7 @@ type refusing struct {
 	since time.Time // no more from then on
 }
 
-func (r *refusing) Heartbeat(ctx context.Context, q queue.HeartbeatRequest) (queue.HeartbeatReply, error) {
+func (r *refusing) Heartbeat(ctx context.Context, q control.HeartbeatRequest) (control.HeartbeatReply, error) {
 	reply, err := r.fleet.Heartbeat(ctx, q)
 	if time.Now().Before(r.since) {
 		reply.Refused, reply.Rest = "another worker is named so", job.Duration(15*time.Second)

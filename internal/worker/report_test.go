@@ -9,31 +9,31 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 )
 
 // slow takes its time over results of jobs that are named; nobody waits for it longer
 // than it waits.
 type slow struct {
 	*fleet
-	takes func(queue.FinishRequest) time.Duration
+	takes func(control.FinishRequest) time.Duration
 	tries atomic.Int64
 }
 
-func (s *slow) Finish(ctx context.Context, r queue.FinishRequest) (queue.FinishReply, error) {
+func (s *slow) Finish(ctx context.Context, r control.FinishRequest) (control.FinishReply, error) {
 	if d := s.takes(r); d > 0 {
 		s.tries.Add(1)
 		select {
 		case <-time.After(d):
 		case <-ctx.Done():
-			return queue.FinishReply{}, fmt.Errorf("%w: %w", job.ErrUnavailable, ctx.Err())
+			return control.FinishReply{}, fmt.Errorf("%w: %w", job.ErrUnavailable, ctx.Err())
 		}
 	}
 	return s.fleet.Finish(ctx, r)
 }
 
-func holds(r queue.FinishRequest, id job.ID) bool {
+func holds(r control.FinishRequest, id job.ID) bool {
 	for _, f := range r.Finishes {
 		if f.Job == id {
 			return true
@@ -49,7 +49,7 @@ var giant = "exception=Big:" + strings.Repeat("x", maxBatchBytes+1)
 func TestSlowFinishIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
-		s := &slow{fleet: f, takes: func(queue.FinishRequest) time.Duration { return 6 * time.Second }}
+		s := &slow{fleet: f, takes: func(control.FinishRequest) time.Duration { return 6 * time.Second }}
 		b := start(t, f, func(_ *Config, p *Parts) { p.Control = s })
 		id := b.submit(t, script("output=hello"))
 		if res := b.recorded(id); res.Stdout.Text != "hello" {
@@ -83,7 +83,7 @@ func TestReportThatIsNeverConfirmedEnds(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFleet()
 				bad := f.submit(t, script(text))
-				s := &slow{fleet: f, takes: func(r queue.FinishRequest) time.Duration {
+				s := &slow{fleet: f, takes: func(r control.FinishRequest) time.Duration {
 					if holds(r, bad) {
 						return time.Hour
 					}
@@ -120,7 +120,7 @@ func TestReportThatIsNeverConfirmedEnds(t *testing.T) {
 func TestDrainEndsWithoutAConfirmation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
-		s := &slow{fleet: f, takes: func(queue.FinishRequest) time.Duration { return time.Hour }}
+		s := &slow{fleet: f, takes: func(control.FinishRequest) time.Duration { return time.Hour }}
 		b := start(t, f, func(_ *Config, p *Parts) { p.Control = s })
 		id := b.submit(t, script("exit=0"))
 		b.until("it is said", func() bool { return s.tries.Load() > 0 })
@@ -167,7 +167,7 @@ func TestGiantResultHasALaneOfItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
 		large := f.submit(t, script(giant))
-		s := &slow{fleet: f, takes: func(r queue.FinishRequest) time.Duration {
+		s := &slow{fleet: f, takes: func(r control.FinishRequest) time.Duration {
 			if holds(r, large) {
 				if len(r.Finishes) != 1 {
 					t.Errorf("the giant comes with %d others", len(r.Finishes)-1)

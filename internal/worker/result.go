@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"github.com/assay-run/assay/internal/worker/transfer"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 )
 
 // storeOutputs takes outputs that are too large for a result out of it.
@@ -15,7 +15,7 @@ import (
 // Dispatchers of older releases do not serve what is beside a result. While there are some
 // it is inside, as they know it, unless that makes it too large.
 func (a *attempt) storeOutputs(ctx context.Context, res *job.Result) (err error) {
-	if a.spoken.Load() < queue.ProtocolOutputs && outputsSize(res) <= int(job.MaxResult)/2 {
+	if a.spoken.Load() < control.ProtocolOutputs && outputsSize(res) <= int(job.MaxResult)/2 {
 		return nil
 	}
 	a.outputs, err = a.transfer.Outputs(ctx, a.owner(), res)

@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 
 	"github.com/assay-run/assay/internal/worker/transfer"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
@@ -42,7 +42,7 @@ func (s leavingSlot) Run(ctx context.Context, a runtime.Attempt) (*runtime.Repor
 // left runs one job whose report is edited and returns its record and its JSON size.
 func left(t *testing.T, edit func(*job.Result), check func(b *bench, res job.Result)) {
 	t.Helper()
-	leftFor(t, queue.Protocol, edit, check)
+	leftFor(t, control.Protocol, edit, check)
 }
 
 // leftFor is left among dispatchers that speak a version of the protocol.
@@ -132,7 +132,7 @@ func (b *bench) heard() {
 func TestOutputsForOlderDispatchersAreInTheResult(t *testing.T) {
 	const size = 1 << 20
 	text := strings.Repeat("x", size)
-	leftFor(t, queue.ProtocolNone, func(r *job.Result) {
+	leftFor(t, control.ProtocolNone, func(r *job.Result) {
 		r.Stdout = job.Output{Text: text, Bytes: size}
 		r.Steps = []job.StepResult{{Name: "s", Outcome: job.Succeeded, Stderr: job.Output{Text: text, Bytes: size}}}
 		r.Output = []job.Chunk{{Stream: "stdout", Text: text}}
@@ -149,7 +149,7 @@ func TestOutputsForOlderDispatchersAreInTheResult(t *testing.T) {
 // What would make a result too large is kept beside it all the same: head and tail are
 // better than nothing, and the rest is there when the fleet is upgraded.
 func TestOutputsTooLargeForOlderDispatchersAreKept(t *testing.T) {
-	leftFor(t, queue.ProtocolNone, func(r *job.Result) {
+	leftFor(t, control.ProtocolNone, func(r *job.Result) {
 		r.Stdout = job.Output{Text: strings.Repeat("\x01", 4<<20), Bytes: 4 << 20}
 	}, func(b *bench, res job.Result) {
 		if res.Outcome != job.Succeeded || res.Stdout.Stored == nil || res.Stdout.Stored.Bytes != 4<<20 || len(b.objectsLeft()) != 1 {
@@ -162,7 +162,7 @@ func TestOutputsTooLargeForOlderDispatchersAreKept(t *testing.T) {
 func TestStoredOutputsAreMasked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
-		f.secrets = queue.Secrets{"TOKEN": "correct-horse"}
+		f.secrets = control.Secrets{"TOKEN": "correct-horse"}
 		b := start(t, f, func(_ *Config, p *Parts) {
 			p.Runtime = leaving{p.Runtime, func(r *job.Result) {
 				r.Stdout.Text = strings.Repeat("x", 1<<20) + "correct-horse" + strings.Repeat("x", 1<<20)

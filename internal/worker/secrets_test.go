@@ -6,8 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 )
 
 func needsSecret(s *job.Spec) {
@@ -19,7 +19,7 @@ func needsSecret(s *job.Spec) {
 func TestSecretsAreMasked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
-		f.secrets = queue.Secrets{"TOKEN": "hunter2-and-more"}
+		f.secrets = control.Secrets{"TOKEN": "hunter2-and-more"}
 		b := start(t, f)
 		id := b.submit(t, with(script(`output="it is hunter2-and-more\n"`), needsSecret))
 		if res := b.recorded(id); res.Outcome != job.Succeeded || res.Stdout.Text != "it is ***\n" {
@@ -32,7 +32,7 @@ func TestSecretsAreMasked(t *testing.T) {
 func TestWhatSolutionsRaiseIsMasked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
-		f.secrets = queue.Secrets{"TOKEN": "hunter2-and-more"}
+		f.secrets = control.Secrets{"TOKEN": "hunter2-and-more"}
 		b := start(t, f, func(_ *Config, p *Parts) {
 			p.Runtime = leaving{p.Runtime, func(r *job.Result) {
 				r.Exception = &job.ExceptionInfo{Type: "E", Message: "it is hunter2-and-more", Traceback: "line 1: hunter2-and-more\n"}
@@ -52,7 +52,7 @@ func TestWhatSolutionsRaiseIsMasked(t *testing.T) {
 func TestSecretIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
-		f.secrets = queue.Secrets{"OTHER": "value"}
+		f.secrets = control.Secrets{"OTHER": "value"}
 		b := start(t, f)
 		id := b.submit(t, with(script("exit=0"), needsSecret))
 		res := b.recorded(id)

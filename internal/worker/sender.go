@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/internal/pause"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -81,11 +81,11 @@ func (w *Worker) finish(ctx context.Context, batch []finishing) {
 		if batch = w.inTime(ctx, w.stillOurs(ctx, batch), err); len(batch) == 0 {
 			return
 		}
-		req := queue.FinishRequest{Worker: w.cfg.ID, Finishes: make([]store.Finish, len(batch))}
+		req := control.FinishRequest{Worker: w.cfg.ID, Finishes: make([]store.Finish, len(batch))}
 		for i, f := range batch {
 			req.Finishes[i] = f.finish
 		}
-		var reply queue.FinishReply
+		var reply control.FinishReply
 		asked := time.Now()
 		reply, err = askFor(ctx, patience, w.Control.Finish, req)
 		if err == nil && len(reply.Statuses) == len(batch) {
@@ -199,7 +199,7 @@ func (w *Worker) settle(ctx context.Context, batch []finishing, statuses []store
 
 // release hands attempts back, with the same patience.
 func (w *Worker) release(ctx context.Context, batch []releasing) {
-	req := queue.ReleaseRequest{Worker: w.cfg.ID, Releases: make([]store.Release, len(batch))}
+	req := control.ReleaseRequest{Worker: w.cfg.ID, Releases: make([]store.Release, len(batch))}
 	for i, r := range batch {
 		req.Releases[i] = r.release
 	}

@@ -8,9 +8,9 @@ import (
 	"testing/synctest"
 
 	"github.com/assay-run/assay/internal/worker/transfer"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
-	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -106,10 +106,10 @@ type poison struct {
 	id job.ID
 }
 
-func (p *poison) Finish(ctx context.Context, r queue.FinishRequest) (queue.FinishReply, error) {
+func (p *poison) Finish(ctx context.Context, r control.FinishRequest) (control.FinishReply, error) {
 	for _, f := range r.Finishes {
 		if f.Job == p.id {
-			return queue.FinishReply{}, job.Invalid("result", "refused")
+			return control.FinishReply{}, job.Invalid("result", "refused")
 		}
 	}
 	return p.fleet.Finish(ctx, r)

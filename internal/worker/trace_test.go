@@ -11,8 +11,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/assay-run/assay/internal/telemetry"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 )
 
 // TestWhatAnAttemptConsistsOf: what it spends its time on are spans below its own, and
@@ -30,7 +30,7 @@ func TestWhatAnAttemptConsistsOf(t *testing.T) {
 		spec := script("sleep=1s artifact=/workspace/x:out")
 		spec.Files = map[string]job.File{"/workspace/a": {Base64: &text}}
 		var err error
-		id, err = b.assign(t, spec, func(a *queue.Assignment) {
+		id, err = b.assign(t, spec, func(a *control.Assignment) {
 			a.Claimed.TraceParent, a.Claimed.BatchID = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", batch
 		})
 		if err != nil {

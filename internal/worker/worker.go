@@ -44,6 +44,7 @@ import (
 	"github.com/assay-run/assay/internal/worker/capacity"
 	"github.com/assay-run/assay/internal/worker/health"
 	"github.com/assay-run/assay/internal/worker/transfer"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/policy"
@@ -112,11 +113,11 @@ func (c Config) Defaults() Config {
 type Parts struct {
 	// Class opens the deliveries of a class of jobs.
 	Class   func(ctx context.Context, class string) (queue.Consumer, error)
-	Control queue.Control
+	Control control.Client
 	Runtime runtime.Runtime
 	Objects transfer.Objects
 	// Sessions is where dispatchers ask for sessions; nil: this worker holds none.
-	Sessions queue.SessionServer
+	Sessions control.SessionServer
 	// Awake keeps this host's processors awake while a client waits for one of its
 	// jobs or sessions; nil: they may sleep.
 	Awake *awake.Keeper

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/internal/httpapi/web"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 )
 
 // events streams calls of host functions, and the session's end, as
@@ -23,8 +23,8 @@ func (h *Handlers) events(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	st := &stream{Events: web.NewEvents(w), sent: map[int64]bool{}}
-	pending := func() (queue.SessionReply, *queue.SessionEnd, error) {
-		return h.call(r, queue.SessionCall{Op: queue.SessionPending})
+	pending := func() (control.SessionReply, *control.SessionEnd, error) {
+		return h.call(r, control.SessionCall{Op: control.SessionPending})
 	}
 	return st.run(r, pending, heard, lease)
 }
@@ -35,7 +35,7 @@ type stream struct {
 	sent map[int64]bool // calls are told twice: as they come, and as what is pending
 }
 
-func (st *stream) run(r *http.Request, pending func() (queue.SessionReply, *queue.SessionEnd, error), heard <-chan queue.SessionEvent, lease time.Duration) error {
+func (st *stream) run(r *http.Request, pending func() (control.SessionReply, *control.SessionEnd, error), heard <-chan control.SessionEvent, lease time.Duration) error {
 	period := web.KeepAlive
 	if lease > 0 {
 		period = min(period, lease/3)
@@ -66,7 +66,7 @@ func (st *stream) run(r *http.Request, pending func() (queue.SessionReply, *queu
 }
 
 // listen passes on what is heard until the next tick.
-func (st *stream) listen(r *http.Request, heard <-chan queue.SessionEvent, tick <-chan time.Time) (over bool, err error) {
+func (st *stream) listen(r *http.Request, heard <-chan control.SessionEvent, tick <-chan time.Time) (over bool, err error) {
 	for {
 		select {
 		case e := <-heard:
@@ -98,7 +98,7 @@ func (st *stream) call(c *job.HostCall) error {
 	return st.Send("event: call\ndata: %s\n\n", body)
 }
 
-func (st *stream) ended(e *queue.SessionEnd) error {
+func (st *stream) ended(e *control.SessionEnd) error {
 	body, err := json.Marshal(e)
 	if err == nil {
 		_ = st.Send("event: ended\ndata: %s\n\n", body)

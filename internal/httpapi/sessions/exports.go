@@ -9,9 +9,9 @@ import (
 
 	"github.com/assay-run/assay/internal/httpapi/files"
 	"github.com/assay-run/assay/internal/httpapi/web"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
-	"github.com/assay-run/assay/pkg/queue"
 )
 
 // maxExport is the largest list of artifacts that is read, in bytes: that of as many files
@@ -20,7 +20,7 @@ const maxExport = 256 << 20
 
 // export keeps the files of a session that its policy names, as they are now.
 func (h *Handlers) export(w http.ResponseWriter, r *http.Request) error {
-	if _, _, err := h.call(r, queue.SessionCall{Op: queue.SessionExport}); err != nil {
+	if _, _, err := h.call(r, control.SessionCall{Op: control.SessionExport}); err != nil {
 		return err
 	}
 	return h.listExported(w, r)

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/internal/httpapi/web"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 )
 
 // maxPiece is how much of a file of a session is asked for at once, in bytes.
@@ -50,7 +50,7 @@ type sessionFile struct {
 
 // fetch asks for the piece that is to be read next, of at most n bytes.
 func (f *sessionFile) fetch(n int64) error {
-	reply, _, err := f.of.call(f.r, queue.SessionCall{Op: queue.SessionFile, Path: f.path, Offset: f.at, Length: n})
+	reply, _, err := f.of.call(f.r, control.SessionCall{Op: control.SessionFile, Path: f.path, Offset: f.at, Length: n})
 	if err != nil {
 		return err
 	}

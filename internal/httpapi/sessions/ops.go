@@ -7,8 +7,8 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/httpapi/web"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -98,7 +98,7 @@ func (h *Handlers) executions(r *http.Request) ([]store.Executed, error) {
 }
 
 // simply makes a call that has nothing to say but that it was done.
-func (h *Handlers) simply(w http.ResponseWriter, r *http.Request, c queue.SessionCall) error {
+func (h *Handlers) simply(w http.ResponseWriter, r *http.Request, c control.SessionCall) error {
 	if _, _, err := h.call(r, c); err != nil {
 		return err
 	}
@@ -107,11 +107,11 @@ func (h *Handlers) simply(w http.ResponseWriter, r *http.Request, c queue.Sessio
 }
 
 func (h *Handlers) interrupt(w http.ResponseWriter, r *http.Request) error {
-	return h.simply(w, r, queue.SessionCall{Op: queue.SessionInterrupt})
+	return h.simply(w, r, control.SessionCall{Op: control.SessionInterrupt})
 }
 
 func (h *Handlers) reset(w http.ResponseWriter, r *http.Request) error {
-	reply, _, err := h.call(r, queue.SessionCall{Op: queue.SessionReset})
+	reply, _, err := h.call(r, control.SessionCall{Op: control.SessionReset})
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (h *Handlers) reset(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (h *Handlers) keep(w http.ResponseWriter, r *http.Request) error {
-	return h.simply(w, r, queue.SessionCall{Op: queue.SessionKeep})
+	return h.simply(w, r, control.SessionCall{Op: control.SessionKeep})
 }
 
 func (h *Handlers) putContext(w http.ResponseWriter, r *http.Request) error {
@@ -141,7 +141,7 @@ func (h *Handlers) putNamed(w http.ResponseWriter, r *http.Request, name string)
 	if err := h.read(w, r, &value); err != nil {
 		return err
 	}
-	return h.simply(w, r, queue.SessionCall{Op: queue.SessionSet, Name: name, Data: value})
+	return h.simply(w, r, control.SessionCall{Op: control.SessionSet, Name: name, Data: value})
 }
 
 func (h *Handlers) getVariable(w http.ResponseWriter, r *http.Request) error {
@@ -149,7 +149,7 @@ func (h *Handlers) getVariable(w http.ResponseWriter, r *http.Request) error {
 	if !job.PythonName(name) {
 		return job.Invalid("name", "%.80q is not a name", name)
 	}
-	reply, _, err := h.call(r, queue.SessionCall{Op: queue.SessionGet, Name: name})
+	reply, _, err := h.call(r, control.SessionCall{Op: control.SessionGet, Name: name})
 	if err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func (h *Handlers) getVariable(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (h *Handlers) listVariables(w http.ResponseWriter, r *http.Request) error {
-	reply, _, err := h.call(r, queue.SessionCall{Op: queue.SessionList})
+	reply, _, err := h.call(r, control.SessionCall{Op: control.SessionList})
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (h *Handlers) putFunctions(w http.ResponseWriter, r *http.Request) error {
 	if err := job.CheckNames("functions", req.Functions); err != nil {
 		return err
 	}
-	return h.simply(w, r, queue.SessionCall{Op: queue.SessionInject, Names: req.Functions})
+	return h.simply(w, r, control.SessionCall{Op: control.SessionInject, Names: req.Functions})
 }
 
 func (h *Handlers) answerCall(w http.ResponseWriter, r *http.Request) error {
@@ -199,7 +199,7 @@ func (h *Handlers) answerCall(w http.ResponseWriter, r *http.Request) error {
 	if len(req.Value) > 0 && req.Error != "" {
 		return job.Invalid("error", "give either a value or an error")
 	}
-	return h.simply(w, r, queue.SessionCall{Op: queue.SessionAnswer, Call: req.Call, Value: req.Value, Error: req.Error})
+	return h.simply(w, r, control.SessionCall{Op: control.SessionAnswer, Call: req.Call, Value: req.Value, Error: req.Error})
 }
 
 func (h *Handlers) putFile(w http.ResponseWriter, r *http.Request) error {
@@ -207,5 +207,5 @@ func (h *Handlers) putFile(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return h.simply(w, r, queue.SessionCall{Op: queue.SessionPut, Path: "/" + r.PathValue("path"), Data: data})
+	return h.simply(w, r, control.SessionCall{Op: control.SessionPut, Path: "/" + r.PathValue("path"), Data: data})
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/assay-run/assay/internal/httpapi/web"
 	"github.com/assay-run/assay/internal/session"
 	"github.com/assay-run/assay/internal/share"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -79,7 +79,7 @@ func (h *Handlers) create(w http.ResponseWriter, r *http.Request) error {
 }
 
 // call has a call about the session of the path made.
-func (h *Handlers) call(r *http.Request, c queue.SessionCall) (reply queue.SessionReply, end *queue.SessionEnd, err error) {
+func (h *Handlers) call(r *http.Request, c control.SessionCall) (reply control.SessionReply, end *control.SessionEnd, err error) {
 	if c.Session, err = web.ID(r); err != nil {
 		return reply, nil, err
 	}
@@ -133,7 +133,7 @@ func (h *Handlers) get(w http.ResponseWriter, r *http.Request) error {
 
 // end ends a session; one that has ended stays as it is.
 func (h *Handlers) end(w http.ResponseWriter, r *http.Request) error {
-	if _, _, err := h.call(r, queue.SessionCall{Op: queue.SessionClose}); err != nil && !errors.Is(err, job.ErrConflict) {
+	if _, _, err := h.call(r, control.SessionCall{Op: control.SessionClose}); err != nil && !errors.Is(err, job.ErrConflict) {
 		return err
 	}
 	return h.get(w, r)

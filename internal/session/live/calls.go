@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/assay-run/assay/internal/frame"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 )
 
 // call passes a call of a host function on to the client, if the policy has room
@@ -22,7 +22,7 @@ func (l *live) call(f *message) error {
 		return nil
 	}
 	l.awake.Stay()
-	l.tell(queue.SessionEvent{Call: &c})
+	l.tell(control.SessionEvent{Call: &c})
 	return nil
 }
 
@@ -58,7 +58,7 @@ func (l *live) admit(c job.HostCall) string {
 }
 
 // answer brings the client's answer to a call. Only the first one counts.
-func (l *live) answer(c queue.SessionCall) error {
+func (l *live) answer(c control.SessionCall) error {
 	l.mu.Lock()
 	_, open := l.calls[c.Call]
 	delete(l.calls, c.Call)

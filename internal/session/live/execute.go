@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 )
 
 const (
@@ -185,11 +185,11 @@ func (l *live) wall(asked job.Duration) time.Duration {
 }
 
 // asks is what the session is asked for by an execution.
-func (l *live) asks(c queue.SessionCall) map[string]any {
+func (l *live) asks(c control.SessionCall) map[string]any {
 	m := map[string]any{
 		"stdout": int64(l.policy.Stdout.Limit), "stderr": int64(l.policy.Stderr.Limit), "kill": killed(&l.policy),
 	}
-	if c.Op == queue.SessionShell {
+	if c.Op == control.SessionShell {
 		m["op"], m["command"] = "shell", c.Code
 		return m
 	}
@@ -201,7 +201,7 @@ func (l *live) asks(c queue.SessionCall) map[string]any {
 }
 
 // execute runs one snippet or script.
-func (l *live) execute(ctx context.Context, c queue.SessionCall) *job.Execute {
+func (l *live) execute(ctx context.Context, c control.SessionCall) *job.Execute {
 	e := &job.Execute{ID: c.Execute, SessionID: l.id}
 	if err := l.await(ctx); err != nil {
 		return l.lost(e, err)

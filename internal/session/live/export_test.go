@@ -9,9 +9,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
-	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
@@ -112,7 +112,7 @@ func (s *shelved) Seal(_ context.Context, refused []string) error {
 }
 
 // exporting opens a session whose files are exported to s.
-func exporting(t *testing.T, s *exports, files ...string) (call func(queue.SessionOp) (queue.SessionReply, error), closed chan struct{}) {
+func exporting(t *testing.T, s *exports, files ...string) (call func(control.SessionOp) (control.SessionReply, error), closed chan struct{}) {
 	t.Helper()
 	rt := &leaving{files: files, closed: make(chan struct{})}
 	m := manage(t, Config{Runtime: rt, Exports: func(string, job.ID, policy.Artifacts) Exporter { return s }})
@@ -120,8 +120,8 @@ func exporting(t *testing.T, s *exports, files ...string) (call func(queue.Sessi
 	if _, err := m.Handle(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	return func(op queue.SessionOp) (queue.SessionReply, error) {
-		return m.Handle(t.Context(), queue.SessionCall{Op: op, Session: c.Session, Tenant: "a"})
+	return func(op control.SessionOp) (control.SessionReply, error) {
+		return m.Handle(t.Context(), control.SessionCall{Op: op, Session: c.Session, Tenant: "a"})
 	}, rt.closed
 }
 
@@ -130,11 +130,11 @@ func TestExportsSayWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	s := &exports{bad: "/out/b"}
 	call, closed := exporting(t, s, "/out/a", "/out/b", "/out/c")
-	if _, err := call(queue.SessionExport); err != nil {
+	if _, err := call(control.SessionExport); err != nil {
 		t.Fatal(err)
 	}
 	s.bad = "/out/c"
-	r, err := call(queue.SessionClose)
+	r, err := call(control.SessionClose)
 	if err != nil || r.Ended == nil || r.Ended.Message != "closed by its client" {
 		t.Fatalf("%+v, %v", r.Ended, err)
 	}
@@ -156,14 +156,14 @@ func TestEndsDuringAnExport(t *testing.T) {
 	call, closed := exporting(t, s, "/out/a")
 	answer := make(chan error)
 	go func() {
-		r, err := call(queue.SessionExport)
+		r, err := call(control.SessionExport)
 		if err == nil && r.Ended == nil {
 			err = errors.New("it lives")
 		}
 		answer <- err
 	}()
 	<-s.held
-	if r, err := call(queue.SessionClose); err != nil || r.Ended == nil {
+	if r, err := call(control.SessionClose); err != nil || r.Ended == nil {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	if err := <-answer; err != nil {
@@ -176,10 +176,10 @@ func TestEndsDuringAnExport(t *testing.T) {
 
 	s = &exports{list: job.ErrUnavailable}
 	call, _ = exporting(t, s, "/out/a")
-	if _, err := call(queue.SessionExport); !errors.Is(err, job.ErrUnavailable) {
+	if _, err := call(control.SessionExport); !errors.Is(err, job.ErrUnavailable) {
 		t.Errorf("a list that is not stored: %v", err)
 	}
-	if r, err := call(queue.SessionClose); err != nil || r.Ended == nil || !strings.Contains(r.Ended.Message, "closed by its client; its artifacts could not be kept: ") {
+	if r, err := call(control.SessionClose); err != nil || r.Ended == nil || !strings.Contains(r.Ended.Message, "closed by its client; its artifacts could not be kept: ") {
 		t.Errorf("%+v, %v", r.Ended, err)
 	}
 }

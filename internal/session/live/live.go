@@ -13,9 +13,9 @@ import (
 	"github.com/assay-run/assay/internal/awake"
 	"github.com/assay-run/assay/internal/boundedjson"
 	"github.com/assay-run/assay/internal/frame"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
-	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
@@ -44,7 +44,7 @@ type live struct {
 	tenant string
 	spec   job.SessionSpec
 	policy policy.Policy
-	tell   func(queue.SessionEvent)
+	tell   func(control.SessionEvent)
 	plan   *policy.Plan
 	slot   runtime.Slot
 	awake  *awake.Keeper
@@ -76,8 +76,8 @@ type live struct {
 	asked     bool       // it was interrupted by its client
 	used      time.Time
 	seen      time.Time
-	end       *queue.SessionEnd // first reason wins
-	cut       bool              // what it said last is not whole
+	end       *control.SessionEnd // first reason wins
+	cut       bool                // what it said last is not whole
 }
 
 // message is any of a session.
@@ -106,7 +106,7 @@ type message struct {
 	Kwargs      json.RawMessage         `json:"kwargs"`
 }
 
-func newLive(id job.ID, tenant string, spec job.SessionSpec, plan *policy.Plan, slot runtime.Slot, tell func(queue.SessionEvent)) *live {
+func newLive(id job.ID, tenant string, spec job.SessionSpec, plan *policy.Plan, slot runtime.Slot, tell func(control.SessionEvent)) *live {
 	l := &live{
 		id: id, tenant: tenant, spec: spec, policy: plan.Policy, plan: plan, slot: slot, tell: tell,
 		ready: make(chan struct{}), over: make(chan struct{}), turn: make(chan struct{}, 1),
@@ -143,7 +143,7 @@ func (l *live) run(ctx context.Context) {
 	l.exporting.Lock() // what was exported before is over, and this one counts
 	l.leave(ctx, last, rep, err)
 	l.exporting.Unlock()
-	l.tell(queue.SessionEvent{Ended: l.ended()})
+	l.tell(control.SessionEvent{Ended: l.ended()})
 }
 
 // serve starts the session's program and deals with what it says, until it has ended.
@@ -210,7 +210,7 @@ func (l *live) finish(o job.Outcome, message string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.end == nil {
-		l.end = &queue.SessionEnd{Session: l.id, Outcome: o, Message: clip(message, 1000)}
+		l.end = &control.SessionEnd{Session: l.id, Outcome: o, Message: clip(message, 1000)}
 	}
 }
 
@@ -225,7 +225,7 @@ func (l *live) kill(o job.Outcome, message string) {
 	}
 }
 
-func (l *live) ended() *queue.SessionEnd {
+func (l *live) ended() *control.SessionEnd {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.end

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 )
 
 // making is a session that is not live yet: its image is fetched, or its sandbox made.
@@ -36,7 +36,7 @@ func (m *Manager) begin(ctx context.Context, id job.ID, tenant string) (_ contex
 }
 
 // unmake closes a session that is being made.
-func (m *Manager) unmake(c queue.SessionCall) bool {
+func (m *Manager) unmake(c control.SessionCall) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.making[c.Session]

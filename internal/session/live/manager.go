@@ -11,9 +11,9 @@ import (
 
 	"github.com/assay-run/assay/internal/awake"
 	"github.com/assay-run/assay/internal/telemetry"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
-	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
@@ -24,7 +24,7 @@ type Config struct {
 	Worker  string
 	Pool    string // of the worker, for traces
 	Runtime runtime.Runtime
-	Server  queue.SessionServer
+	Server  control.SessionServer
 	// Plan decides what enforces a policy here, for a kind of session.
 	Plan func(policy.Policy, policy.Use) (*policy.Plan, error)
 	// Limits of what sessions are promised.
@@ -164,35 +164,35 @@ func (m *Manager) relieve() {
 }
 
 // Handle answers one request.
-func (m *Manager) Handle(ctx context.Context, c queue.SessionCall) (queue.SessionReply, error) {
+func (m *Manager) Handle(ctx context.Context, c control.SessionCall) (control.SessionReply, error) {
 	return m.observed(ctx, c)
 }
 
-func (m *Manager) handle(ctx context.Context, c queue.SessionCall) (queue.SessionReply, error) {
-	if c.Op != queue.SessionPing && c.Op != queue.SessionKeep { // those come at their own time, from every client
+func (m *Manager) handle(ctx context.Context, c control.SessionCall) (control.SessionReply, error) {
+	if c.Op != control.SessionPing && c.Op != control.SessionKeep { // those come at their own time, from every client
 		m.Awake.Stay()
 	}
-	if c.Op == queue.SessionOpen {
+	if c.Op == control.SessionOpen {
 		return m.open(ctx, c)
 	}
 	m.mu.Lock()
 	l := m.live[c.Session]
 	m.mu.Unlock()
-	if l == nil && c.Op == queue.SessionClose && m.unmake(c) {
-		return queue.SessionReply{}, nil
+	if l == nil && c.Op == control.SessionClose && m.unmake(c) {
+		return control.SessionReply{}, nil
 	}
-	if l == nil || c.Tenant != l.tenant && c.Op != queue.SessionPing {
-		return queue.SessionReply{}, fmt.Errorf("%w: session %s is not on worker %s", job.ErrNotFound, c.Session, m.Worker)
+	if l == nil || c.Tenant != l.tenant && c.Op != control.SessionPing {
+		return control.SessionReply{}, fmt.Errorf("%w: session %s is not on worker %s", job.ErrNotFound, c.Session, m.Worker)
 	}
-	if c.Op == queue.SessionPing {
-		return queue.SessionReply{}, nil
+	if c.Op == control.SessionPing {
+		return control.SessionReply{}, nil
 	}
 	l.mu.Lock()
 	l.seen = time.Now()
 	l.mu.Unlock()
-	var reply queue.SessionReply
+	var reply control.SessionReply
 	var err error
-	if c.Op == queue.SessionFork {
+	if c.Op == control.SessionFork {
 		if reply, err = m.fork(ctx, l, c.Fork); reply.Ended != nil { // the copy, that is
 			err = fmt.Errorf("%w: the copy ended as it began: %s", job.ErrRefused, reply.Ended.Message)
 		}
@@ -212,25 +212,25 @@ func (m *Manager) handle(ctx context.Context, c queue.SessionCall) (queue.Sessio
 }
 
 // open makes a session and waits until it is ready.
-func (m *Manager) open(ctx context.Context, c queue.SessionCall) (queue.SessionReply, error) {
+func (m *Manager) open(ctx context.Context, c control.SessionCall) (control.SessionReply, error) {
 	if c.Spec == nil {
-		return queue.SessionReply{}, job.Invalid("spec", "is missing")
+		return control.SessionReply{}, job.Invalid("spec", "is missing")
 	}
 	var p policy.Policy
 	if err := json.Unmarshal(c.Spec.Policy, &p); err != nil {
-		return queue.SessionReply{}, job.Invalid("policy", "this worker cannot read it: %v", err)
+		return control.SessionReply{}, job.Invalid("policy", "this worker cannot read it: %v", err)
 	}
 	plan, err := m.Plan(p, policy.UseOf(c.Spec.Kind))
 	if err != nil {
-		return queue.SessionReply{}, err
+		return control.SessionReply{}, err
 	}
 	ctx, made, err := m.begin(ctx, c.Session, c.Tenant)
 	if err != nil {
-		return queue.SessionReply{}, err
+		return control.SessionReply{}, err
 	}
 	defer made()
 	if err := m.enter(c.Tenant, plan.Policy); err != nil {
-		return queue.SessionReply{}, err
+		return control.SessionReply{}, err
 	}
 	waiting, end := telemetry.Within(ctx, "slot", telemetry.IsolationKey.String(string(plan.Policy.Isolation)))
 	slot, err := m.Runtime.Acquire(waiting, runtime.Key{
@@ -238,35 +238,35 @@ func (m *Manager) open(ctx context.Context, c queue.SessionCall) (queue.SessionR
 	end(err)
 	if err != nil {
 		m.ledger.give(c.Tenant, shareOf(plan.Policy))
-		return queue.SessionReply{}, fmt.Errorf("make a place for the session: %w", err)
+		return control.SessionReply{}, fmt.Errorf("make a place for the session: %w", err)
 	}
-	l := newLive(c.Session, c.Tenant, *c.Spec, plan, slot, func(e queue.SessionEvent) { m.tell(c.Session, e) })
+	l := newLive(c.Session, c.Tenant, *c.Spec, plan, slot, func(e control.SessionEvent) { m.tell(c.Session, e) })
 	l.inject = l.spec.Functions
 	if err := m.start(l, "open"); err != nil {
-		return queue.SessionReply{}, err
+		return control.SessionReply{}, err
 	}
 	return m.await(ctx, l)
 }
 
 // fork makes a session that is a copy of another, and waits until it is ready.
-func (m *Manager) fork(ctx context.Context, parent *live, id job.ID) (queue.SessionReply, error) {
+func (m *Manager) fork(ctx context.Context, parent *live, id job.ID) (control.SessionReply, error) {
 	ctx, made, err := m.begin(ctx, id, parent.tenant)
 	if err != nil {
-		return queue.SessionReply{}, err
+		return control.SessionReply{}, err
 	}
 	defer made()
 	if err := m.enter(parent.tenant, parent.policy); err != nil {
-		return queue.SessionReply{}, err
+		return control.SessionReply{}, err
 	}
 	slot, settle, err := parent.fork(ctx)
 	if err != nil {
 		m.ledger.give(parent.tenant, shareOf(parent.policy))
-		return queue.SessionReply{}, err
+		return control.SessionReply{}, err
 	}
 	defer settle()
-	l := newLive(id, parent.tenant, parent.spec, parent.plan, slot, func(e queue.SessionEvent) { m.tell(id, e) })
+	l := newLive(id, parent.tenant, parent.spec, parent.plan, slot, func(e control.SessionEvent) { m.tell(id, e) })
 	if err := m.start(l, "fork"); err != nil {
-		return queue.SessionReply{}, err
+		return control.SessionReply{}, err
 	}
 	return m.await(ctx, l)
 }
@@ -319,26 +319,26 @@ func (m *Manager) add(l *live) error {
 }
 
 // await returns when the interpreter is ready for its first execute.
-func (m *Manager) await(ctx context.Context, l *live) (queue.SessionReply, error) {
+func (m *Manager) await(ctx context.Context, l *live) (control.SessionReply, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	select {
 	case <-l.ready:
 	case <-l.over:
-		return queue.SessionReply{Ended: l.ended()}, nil
+		return control.SessionReply{Ended: l.ended()}, nil
 	case <-ctx.Done():
 		l.kill(job.Lost, "the interpreter did not start in time")
-		return queue.SessionReply{}, fmt.Errorf("%w: start the session: %w", job.ErrUnavailable, ctx.Err())
+		return control.SessionReply{}, fmt.Errorf("%w: start the session: %w", job.ErrUnavailable, ctx.Err())
 	}
-	return queue.SessionReply{}, nil
+	return control.SessionReply{}, nil
 }
 
 // tell sends an event to those who listen to the session, and an end to every
 // dispatcher.
-func (m *Manager) tell(id job.ID, e queue.SessionEvent) {
-	m.wake(queue.SessionTopic(id), e)
+func (m *Manager) tell(id job.ID, e control.SessionEvent) {
+	m.wake(control.SessionTopic(id), e)
 	if e.Ended != nil {
-		m.wake(queue.TopicEnded, e.Ended)
+		m.wake(control.TopicEnded, e.Ended)
 	}
 }
 

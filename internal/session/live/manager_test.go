@@ -12,9 +12,9 @@ import (
 
 	"github.com/assay-run/assay/internal/frame"
 	"github.com/assay-run/assay/internal/testenv"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
-	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
@@ -58,7 +58,7 @@ func (p program) Wait() (*runtime.Report, error) {
 // line is a way to dispatchers that nobody is at the end of.
 type line struct{ serving chan struct{} }
 
-func (l line) ServeSessions(context.Context, string, func(context.Context, queue.SessionCall) (queue.SessionReply, error)) error {
+func (l line) ServeSessions(context.Context, string, func(context.Context, control.SessionCall) (control.SessionReply, error)) error {
 	close(l.serving)
 	return nil
 }
@@ -79,8 +79,8 @@ func manage(t *testing.T, c Config) *Manager {
 	return m
 }
 
-func opening(tenant, pol string) queue.SessionCall {
-	return queue.SessionCall{Op: queue.SessionOpen, Session: job.NewID(), Tenant: tenant,
+func opening(tenant, pol string) control.SessionCall {
+	return control.SessionCall{Op: control.SessionOpen, Session: job.NewID(), Tenant: tenant,
 		Spec: &job.SessionSpec{Policy: json.RawMessage(pol), IdleTimeout: job.Duration(time.Hour)}}
 }
 
@@ -119,7 +119,7 @@ func TestPlacesComeBack(t *testing.T) {
 	m := manage(t, Config{Runtime: &sandboxes{}, Limits: Limits{Places: 4}})
 	for range 20 {
 		a, b := opening("t", `{"memory":"1Gi"}`), opening("t", `{"memory":"1Gi"}`)
-		for _, c := range []queue.SessionCall{a, b} {
+		for _, c := range []control.SessionCall{a, b} {
 			if _, err := m.Handle(t.Context(), c); err != nil {
 				t.Fatal(err)
 			}
@@ -130,8 +130,8 @@ func TestPlacesComeBack(t *testing.T) {
 		if _, err := m.Handle(t.Context(), a); err == nil { // the same again: a conflict, which must not count twice
 			t.Fatal("opened twice")
 		}
-		for _, c := range []queue.SessionCall{a, b} {
-			if _, err := m.Handle(t.Context(), queue.SessionCall{Op: queue.SessionClose, Session: c.Session, Tenant: "t"}); err != nil {
+		for _, c := range []control.SessionCall{a, b} {
+			if _, err := m.Handle(t.Context(), control.SessionCall{Op: control.SessionClose, Session: c.Session, Tenant: "t"}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -147,7 +147,7 @@ func TestHostRunsShort(t *testing.T) {
 	why, starves := "", false
 	m := manage(t, Config{Runtime: &sandboxes{}, Suffers: func() (string, bool) { mu.Lock(); defer mu.Unlock(); return why, starves }})
 	old, young, other := opening("greedy", `{"memory":"4Gi"}`), opening("greedy", `{"memory":"4Gi"}`), opening("modest", `{"memory":"256Mi"}`)
-	for _, c := range []queue.SessionCall{other, old, young} {
+	for _, c := range []control.SessionCall{other, old, young} {
 		if _, err := m.Handle(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
@@ -170,8 +170,8 @@ func TestHostRunsShort(t *testing.T) {
 	mu.Lock()
 	starves = false
 	mu.Unlock()
-	for _, c := range []queue.SessionCall{other, young} {
-		if _, err := m.Handle(t.Context(), queue.SessionCall{Op: queue.SessionPing, Session: c.Session}); err != nil {
+	for _, c := range []control.SessionCall{other, young} {
+		if _, err := m.Handle(t.Context(), control.SessionCall{Op: control.SessionPing, Session: c.Session}); err != nil {
 			t.Errorf("a session that should be left: %v", err)
 		}
 	}
@@ -210,7 +210,7 @@ func TestClosedWhileItIsMade(t *testing.T) {
 	opened := make(chan error, 1)
 	go func() { _, err := m.Handle(t.Context(), c); opened <- err }()
 	<-rt.began
-	end := queue.SessionCall{Op: queue.SessionClose, Session: c.Session, Tenant: "other"}
+	end := control.SessionCall{Op: control.SessionClose, Session: c.Session, Tenant: "other"}
 	if _, err := m.Handle(t.Context(), end); !errors.Is(err, job.ErrNotFound) {
 		t.Errorf("closed by another tenant: %v", err)
 	}

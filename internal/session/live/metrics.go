@@ -9,8 +9,8 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/assay-run/assay/internal/telemetry"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 )
 
 // metrics count the sessions of a worker. Labels come from small fixed sets.
@@ -63,10 +63,10 @@ func label(k, v string) metric.MeasurementOption {
 }
 
 // untraced are the operations that clients repeat while nothing happens.
-var untraced = map[queue.SessionOp]bool{queue.SessionPing: true, queue.SessionKeep: true, queue.SessionPending: true}
+var untraced = map[control.SessionOp]bool{control.SessionPing: true, control.SessionKeep: true, control.SessionPending: true}
 
 // observed handles a request, as a span of the client's trace, and counts it.
-func (m *Manager) observed(ctx context.Context, c queue.SessionCall) (reply queue.SessionReply, err error) {
+func (m *Manager) observed(ctx context.Context, c control.SessionCall) (reply control.SessionReply, err error) {
 	if untraced[c.Op] {
 		return m.handle(ctx, c)
 	}

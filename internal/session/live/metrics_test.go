@@ -14,7 +14,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/assay-run/assay/internal/telemetry"
-	"github.com/assay-run/assay/pkg/queue"
+	"github.com/assay-run/assay/pkg/control"
 )
 
 // TestSessionsAreTracedAndCounted: each request is a span of the trace that it came
@@ -30,9 +30,9 @@ func TestSessionsAreTracedAndCounted(t *testing.T) {
 	m := manage(t, Config{Pool: "gpu", Runtime: &sandboxes{}, Limits: Limits{Places: 4}})
 	open := opening("acme", `{"memory":"1Gi"}`)
 	open.TraceParent = "00-" + trace + "-b7ad6b7169203331-01"
-	calls := []queue.SessionCall{open}
-	for _, op := range []queue.SessionOp{queue.SessionPing, queue.SessionKeep, queue.SessionPending, queue.SessionClose} {
-		calls = append(calls, queue.SessionCall{Op: op, Session: open.Session, Tenant: "acme", TraceParent: open.TraceParent})
+	calls := []control.SessionCall{open}
+	for _, op := range []control.SessionOp{control.SessionPing, control.SessionKeep, control.SessionPending, control.SessionClose} {
+		calls = append(calls, control.SessionCall{Op: op, Session: open.Session, Tenant: "acme", TraceParent: open.TraceParent})
 	}
 	for _, c := range calls {
 		if _, err := m.Handle(t.Context(), c); err != nil {

@@ -5,37 +5,37 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 )
 
 // do does what a dispatcher asks of this session.
-func (l *live) do(ctx context.Context, c queue.SessionCall) (r queue.SessionReply, err error) {
+func (l *live) do(ctx context.Context, c control.SessionCall) (r control.SessionReply, err error) {
 	switch c.Op {
-	case queue.SessionExecute, queue.SessionShell:
+	case control.SessionExecute, control.SessionShell:
 		r.Execute = l.execute(ctx, c)
-	case queue.SessionSet:
+	case control.SessionSet:
 		_, err = l.request(ctx, map[string]any{"op": "set", "name": c.Name}, c.Data)
-	case queue.SessionGet:
+	case control.SessionGet:
 		var f *message
 		if f, err = l.request(ctx, map[string]any{"op": "get", "name": c.Name}); err == nil {
 			r.Value, r.Data, r.Size = clipValue(f.Value), f.Data, f.Size
 		}
-	case queue.SessionList:
+	case control.SessionList:
 		var f *message
 		if f, err = l.request(ctx, map[string]any{"op": "list"}); err == nil {
 			r.Variables = clipVariables(f.Variables)
 		}
-	case queue.SessionReset:
+	case control.SessionReset:
 		var f *message
 		if f, err = l.request(ctx, map[string]any{"op": "reset"}); err == nil {
 			r.Reset = clipReset(f.Reset)
 		}
-	case queue.SessionInject:
+	case control.SessionInject:
 		_, err = l.request(ctx, map[string]any{"op": "inject", "names": c.Names})
-	case queue.SessionPut:
+	case control.SessionPut:
 		_, err = l.request(ctx, map[string]any{"op": "put", "path": c.Path}, c.Data)
-	case queue.SessionFile:
+	case control.SessionFile:
 		var f *message
 		m := map[string]any{"op": "file", "path": c.Path}
 		if c.Length > 0 { // else all of it, which dispatchers of older releases want
@@ -49,16 +49,16 @@ func (l *live) do(ctx context.Context, c queue.SessionCall) (r queue.SessionRepl
 		case f != nil && strings.HasPrefix(f.Error, "FileNotFoundError"):
 			err = fmt.Errorf("%w: the session has no file %.300q", job.ErrNotFound, c.Path)
 		}
-	case queue.SessionExport:
+	case control.SessionExport:
 		err = l.export(ctx)
-	case queue.SessionInterrupt:
+	case control.SessionInterrupt:
 		err = l.interrupt()
-	case queue.SessionAnswer:
+	case control.SessionAnswer:
 		err = l.answer(c)
-	case queue.SessionPending:
+	case control.SessionPending:
 		r.Pending = l.pending()
-	case queue.SessionKeep:
-	case queue.SessionClose:
+	case control.SessionKeep:
+	case control.SessionClose:
 		l.kill(job.Succeeded, "closed by its client")
 		<-l.over
 	default:

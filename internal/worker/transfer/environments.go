@@ -4,8 +4,8 @@ import (
 	"context"
 	"io"
 
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/object"
-	"github.com/assay-run/assay/pkg/queue"
 )
 
 // EnvironmentObjects is what environments need of the object store.
@@ -22,7 +22,7 @@ var _ EnvironmentObjects = (*object.Store)(nil)
 type Environments struct {
 	Worker  string // whose they are
 	Control interface {
-		Environment(ctx context.Context, r queue.EnvironmentRequest) (queue.EnvironmentReply, error)
+		Environment(ctx context.Context, r control.EnvironmentRequest) (control.EnvironmentReply, error)
 	}
 	Objects EnvironmentObjects
 }
@@ -31,7 +31,7 @@ type Environments struct {
 // name; empty: not enough have, or environments are not shared. The error wraps
 // job.ErrUnavailable if no dispatcher answers, or those that do are of an older release.
 func (e *Environments) Find(ctx context.Context, name string) (digest string, err error) {
-	reply, err := e.Control.Environment(ctx, queue.EnvironmentRequest{Worker: e.Worker, Name: name})
+	reply, err := e.Control.Environment(ctx, control.EnvironmentRequest{Worker: e.Worker, Name: name})
 	return reply.Digest, err
 }
 
@@ -43,7 +43,7 @@ func (e *Environments) Open(ctx context.Context, name, digest string) (io.ReadCl
 // Offer states that this worker has built it, and stores what write writes, unless it is
 // there. Where environments are not shared nothing is stored.
 func (e *Environments) Offer(ctx context.Context, name, digest string, replace bool, write func(io.Writer) error) error {
-	reply, err := e.Control.Environment(ctx, queue.EnvironmentRequest{Worker: e.Worker, Name: name, Digest: digest})
+	reply, err := e.Control.Environment(ctx, control.EnvironmentRequest{Worker: e.Worker, Name: name, Digest: digest})
 	if err != nil || reply.Off {
 		return err
 	}

@@ -7,19 +7,19 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
-	"github.com/assay-run/assay/pkg/queue"
 )
 
 // answering is a dispatcher that answers for environments.
 type answering struct {
-	reply queue.EnvironmentReply
+	reply control.EnvironmentReply
 	err   error
-	heard []queue.EnvironmentRequest
+	heard []control.EnvironmentRequest
 }
 
-func (a *answering) Environment(_ context.Context, r queue.EnvironmentRequest) (queue.EnvironmentReply, error) {
+func (a *answering) Environment(_ context.Context, r control.EnvironmentRequest) (control.EnvironmentReply, error) {
 	a.heard = append(a.heard, r)
 	return a.reply, a.err
 }
@@ -34,7 +34,7 @@ func TestEnvironmentsAreOffered(t *testing.T) {
 		stored     bool
 	}{
 		"shared":     {answering{}, true},
-		"not shared": {answering{reply: queue.EnvironmentReply{Off: true}}, false},
+		"not shared": {answering{reply: control.EnvironmentReply{Off: true}}, false},
 		"older":      {answering{err: job.ErrUnavailable}, false},
 	} {
 		objects, err := object.Open(t.Context(), "file://"+t.TempDir())
@@ -47,7 +47,7 @@ func TestEnvironmentsAreOffered(t *testing.T) {
 		if !errors.Is(err, c.dispatcher.err) || (err == nil) != (c.dispatcher.err == nil) {
 			t.Errorf("%s: offer: %v", what, err)
 		}
-		want := queue.EnvironmentRequest{Worker: "w", Name: name, Digest: digest}
+		want := control.EnvironmentRequest{Worker: "w", Name: name, Digest: digest}
 		if len(c.dispatcher.heard) != 1 || c.dispatcher.heard[0] != want {
 			t.Errorf("%s: stated %+v, want %+v", what, c.dispatcher.heard, want)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/assay-run/assay/internal/testenv"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/queue/identity"
@@ -168,7 +169,7 @@ func (s *scene) rest(t *testing.T, shown []string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	claim, err := queue.Encode(queue.ClaimRequest{Refs: []store.Ref{{Job: anID, Generation: large}}})
+	claim, err := control.Encode(control.ClaimRequest{Refs: []store.Ref{{Job: anID, Generation: large}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +208,7 @@ func (s *scene) asked(t *testing.T, target string) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	if err := s.dispatcher.Assign(ctx, "evil", queue.Assignment{}); err == nil || ctx.Err() != nil {
+	if err := s.dispatcher.Assign(ctx, "evil", control.Assignment{}); err == nil || ctx.Err() != nil {
 		t.Errorf("an answer whose rest is at %s: %v", target, err)
 	}
 }
@@ -246,7 +247,7 @@ func TestOnlyOfItsPool(t *testing.T) {
 			t.Errorf("%d deliveries of %s: %v, want %v", len(out), class, err, job.ErrRefused)
 		}
 	}
-	if _, err := own.Heartbeat(t.Context(), queue.HeartbeatRequest{Worker: queue.WorkerInfo{ID: "evil", Pool: "gpu"}}); err != nil {
+	if _, err := own.Heartbeat(t.Context(), control.HeartbeatRequest{Worker: control.WorkerInfo{ID: "evil", Pool: "gpu"}}); err != nil {
 		t.Fatal(err)
 	}
 	s.heard.mu.Lock()

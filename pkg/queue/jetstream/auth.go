@@ -11,8 +11,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/queue/identity"
 )
 
@@ -155,18 +155,18 @@ func (q *Queue) identify(req any, subject string) error {
 		return err
 	}
 	switch r := req.(type) {
-	case *queue.ClaimRequest:
+	case *control.ClaimRequest:
 		r.Worker = worker
-	case *queue.HeartbeatRequest:
+	case *control.HeartbeatRequest:
 		r.Worker.ID = worker
 		if q.cfg.Key != nil {
 			r.Worker.Pool = pool
 		}
-	case *queue.FinishRequest:
+	case *control.FinishRequest:
 		r.Worker = worker
-	case *queue.ReleaseRequest:
+	case *control.ReleaseRequest:
 		r.Worker = worker
-	case *queue.EnvironmentRequest:
+	case *control.EnvironmentRequest:
 		r.Worker, r.Pool, r.Witness = worker, pool, worker
 		if q.cfg.Key != nil && identity.Joined(worker) {
 			r.Witness = joinedWitness

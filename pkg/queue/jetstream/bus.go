@@ -7,15 +7,15 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
 )
 
 // SendCancel tells a worker to stop a job. Nobody answers: the next heartbeat
 // says it again.
 func (q *Queue) SendCancel(worker string, l store.LeaseRef) error {
-	body, err := queue.Encode(l)
+	body, err := control.Encode(l)
 	if err != nil {
 		return err
 	}
@@ -26,7 +26,7 @@ func (q *Queue) SendCancel(worker string, l store.LeaseRef) error {
 func (q *Queue) OnCancel(ctx context.Context, worker string, f func(store.LeaseRef)) error {
 	return q.listen(ctx, toWorker(worker, kindCancel), func(body []byte) {
 		var l store.LeaseRef
-		if err := queue.Decode(body, &l); err != nil {
+		if err := control.Decode(body, &l); err != nil {
 			q.log.WarnContext(ctx, "cancel message dropped", "error", err)
 			return
 		}
@@ -35,8 +35,8 @@ func (q *Queue) OnCancel(ctx context.Context, worker string, f func(store.LeaseR
 }
 
 // Assign asks a worker to take a job.
-func (q *Queue) Assign(ctx context.Context, worker string, a queue.Assignment) error {
-	body, err := queue.Encode(a)
+func (q *Queue) Assign(ctx context.Context, worker string, a control.Assignment) error {
+	body, err := control.Encode(a)
 	if err != nil {
 		return fmt.Errorf("assign: %w: %w", job.ErrInvalid, err)
 	}
@@ -51,15 +51,15 @@ func (q *Queue) Assign(ctx context.Context, worker string, a queue.Assignment) e
 }
 
 // OnAssign listens for Assign.
-func (q *Queue) OnAssign(ctx context.Context, worker string, f func(queue.Assignment) error) error {
-	return serveWorker(ctx, q, worker, kindAssign, func(_ context.Context, a queue.Assignment) (struct{}, error) {
+func (q *Queue) OnAssign(ctx context.Context, worker string, f func(control.Assignment) error) error {
+	return serveWorker(ctx, q, worker, kindAssign, func(_ context.Context, a control.Assignment) (struct{}, error) {
 		return struct{}{}, f(a)
 	})
 }
 
 // SendClasses tells the workers of a pool which classes of jobs there are for them.
 func (q *Queue) SendClasses(pool string, classes []string) error {
-	body, err := queue.Encode(classes)
+	body, err := control.Encode(classes)
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (q *Queue) SendClasses(pool string, classes []string) error {
 func (q *Queue) OnClasses(ctx context.Context, pool string, f func([]string)) error {
 	return q.listen(ctx, poolPrefix+token(pool)+"."+kindClasses, func(body []byte) {
 		var classes []string
-		if err := queue.Decode(body, &classes); err != nil {
+		if err := control.Decode(body, &classes); err != nil {
 			q.log.WarnContext(ctx, "list of classes dropped", "error", err)
 			return
 		}

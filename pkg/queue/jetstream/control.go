@@ -9,8 +9,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/queue/jetstream/seal"
 )
 
@@ -27,28 +27,28 @@ const (
 )
 
 // Claim asks for leases.
-func (q *Queue) Claim(ctx context.Context, r queue.ClaimRequest) (queue.ClaimReply, error) {
-	return request[queue.ClaimReply](ctx, q, r.Worker, kindClaim, r)
+func (q *Queue) Claim(ctx context.Context, r control.ClaimRequest) (control.ClaimReply, error) {
+	return request[control.ClaimReply](ctx, q, r.Worker, kindClaim, r)
 }
 
 // Heartbeat prolongs leases.
-func (q *Queue) Heartbeat(ctx context.Context, r queue.HeartbeatRequest) (queue.HeartbeatReply, error) {
-	return request[queue.HeartbeatReply](ctx, q, r.Worker.ID, kindHeartbeat, r)
+func (q *Queue) Heartbeat(ctx context.Context, r control.HeartbeatRequest) (control.HeartbeatReply, error) {
+	return request[control.HeartbeatReply](ctx, q, r.Worker.ID, kindHeartbeat, r)
 }
 
 // Finish records results.
-func (q *Queue) Finish(ctx context.Context, r queue.FinishRequest) (queue.FinishReply, error) {
-	return request[queue.FinishReply](ctx, q, r.Worker, kindFinish, r)
+func (q *Queue) Finish(ctx context.Context, r control.FinishRequest) (control.FinishReply, error) {
+	return request[control.FinishReply](ctx, q, r.Worker, kindFinish, r)
 }
 
 // Release hands attempts back.
-func (q *Queue) Release(ctx context.Context, r queue.ReleaseRequest) (queue.ReleaseReply, error) {
-	return request[queue.ReleaseReply](ctx, q, r.Worker, kindRelease, r)
+func (q *Queue) Release(ctx context.Context, r control.ReleaseRequest) (control.ReleaseReply, error) {
+	return request[control.ReleaseReply](ctx, q, r.Worker, kindRelease, r)
 }
 
 // Environment asks for an environment, or states one.
-func (q *Queue) Environment(ctx context.Context, r queue.EnvironmentRequest) (queue.EnvironmentReply, error) {
-	return request[queue.EnvironmentReply](ctx, q, r.Worker, kindBuilt, r)
+func (q *Queue) Environment(ctx context.Context, r control.EnvironmentRequest) (control.EnvironmentReply, error) {
+	return request[control.EnvironmentReply](ctx, q, r.Worker, kindBuilt, r)
 }
 
 // request is the subject of what a worker says. Without an identity a connection
@@ -65,7 +65,7 @@ func (q *Queue) request(worker, kind string) string {
 func request[Reply any](ctx context.Context, q *Queue, worker, kind string, req any) (reply Reply, err error) {
 	ctx, cancel := q.deadline(ctx)
 	defer cancel()
-	body, err := queue.Encode(req)
+	body, err := control.Encode(req)
 	if err != nil {
 		return reply, fmt.Errorf("%s: %w: %w", kind, job.ErrInvalid, err)
 	}
@@ -80,7 +80,7 @@ func request[Reply any](ctx context.Context, q *Queue, worker, kind string, req 
 	if err != nil {
 		return reply, fmt.Errorf("%s: %w", kind, err)
 	}
-	if err := queue.Decode(answer, &reply); err != nil {
+	if err := control.Decode(answer, &reply); err != nil {
 		return reply, unavailable(kind, fmt.Errorf("reply: %w", err))
 	}
 	return reply, nil

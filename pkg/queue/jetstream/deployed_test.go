@@ -8,7 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/assay-run/assay/internal/testenv"
-	"github.com/assay-run/assay/pkg/queue"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/queue/identity"
 	"github.com/assay-run/assay/pkg/queue/jetstream"
 )
@@ -57,7 +57,7 @@ func TestDeployedConfiguration(t *testing.T) {
 	if _, err := w.Consumer(t.Context(), "default"); err != nil {
 		t.Error(err)
 	}
-	if _, err := w.Heartbeat(t.Context(), queue.HeartbeatRequest{Worker: queue.WorkerInfo{ID: who.ID}}); err != nil {
+	if _, err := w.Heartbeat(t.Context(), control.HeartbeatRequest{Worker: control.WorkerInfo{ID: who.ID}}); err != nil {
 		t.Error(err)
 	}
 	if nc, err := nats.Connect(s.ClientURL()); err == nil {

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/assay-run/assay/pkg/queue"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/queue/identity"
 	"github.com/assay-run/assay/pkg/queue/jetstream"
 )
@@ -25,7 +25,7 @@ func TestWhoVouches(t *testing.T) {
 		witness string
 	}{{own, "own"}, {joined, "(join token)"}} {
 		q := connect(t, jetstream.Config{URL: s.url, Worker: &c.who})
-		r := queue.EnvironmentRequest{Worker: c.who.ID, Pool: "gpu", Witness: "victim", Name: "n"}
+		r := control.EnvironmentRequest{Worker: c.who.ID, Pool: "gpu", Witness: "victim", Name: "n"}
 		if _, err := q.Environment(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}

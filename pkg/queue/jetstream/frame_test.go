@@ -13,8 +13,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 )
 
 // claiming is the first chunk of a frame that says how large it is.
@@ -59,18 +59,18 @@ func TestFrameThatClaimsTooMuchIsRefused(t *testing.T) {
 		return nil, errors.New("no")
 	}
 	for size, want := range map[string]error{
-		strconv.Itoa(2 << 30): job.ErrTooLarge, strconv.Itoa(queue.MaxRequest + 1): job.ErrTooLarge, "99999999999999999999": job.ErrTooLarge,
+		strconv.Itoa(2 << 30): job.ErrTooLarge, strconv.Itoa(control.MaxRequest + 1): job.ErrTooLarge, "99999999999999999999": job.ErrTooLarge,
 		"-1": job.ErrInvalid, "3": job.ErrInvalid, "": job.ErrInvalid, "1e3": job.ErrInvalid,
 	} {
-		_, err := readFrame(t.Context(), never, claiming(size, "first chunk"), "rest.w", queue.MaxRequest)
+		_, err := readFrame(t.Context(), never, claiming(size, "first chunk"), "rest.w", control.MaxRequest)
 		if !errors.Is(err, want) {
 			t.Errorf("%q bytes: %v, want %v", size, err, want)
 		}
-		if errors.Is(want, job.ErrTooLarge) && !strings.Contains(err.Error(), strconv.Itoa(queue.MaxRequest)) {
+		if errors.Is(want, job.ErrTooLarge) && !strings.Contains(err.Error(), strconv.Itoa(control.MaxRequest)) {
 			t.Errorf("%q does not name the limit", err)
 		}
 	}
-	if _, err := readFrame(t.Context(), never, claiming("100", "x"), "elsewhere", queue.MaxRequest); !errors.Is(err, job.ErrInvalid) {
+	if _, err := readFrame(t.Context(), never, claiming("100", "x"), "elsewhere", control.MaxRequest); !errors.Is(err, job.ErrInvalid) {
 		t.Errorf("the rest at another's subject: %v", err)
 	}
 }
@@ -83,7 +83,7 @@ func TestFrameIsBelievedAsItComes(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	for range 20 {
 		_, err := readFrame(t.Context(), func(context.Context, *nats.Msg) (*nats.Msg, error) { return nil, sent },
-			claiming(strconv.Itoa(queue.MaxRequest), first), "rest.w", queue.MaxRequest)
+			claiming(strconv.Itoa(control.MaxRequest), first), "rest.w", control.MaxRequest)
 		if !errors.Is(err, sent) {
 			t.Fatal(err)
 		}
@@ -98,7 +98,7 @@ func TestFrameOfImpossibleChunks(t *testing.T) {
 	t.Parallel()
 	for _, data := range []string{"", strings.Repeat("x", 100)} {
 		_, err := readFrame(t.Context(), func(context.Context, *nats.Msg) (*nats.Msg, error) { return &nats.Msg{Data: []byte(data)}, nil },
-			claiming("50", "x"), "rest.w", queue.MaxRequest)
+			claiming("50", "x"), "rest.w", control.MaxRequest)
 		if err == nil {
 			t.Errorf("a chunk of %d bytes where 49 were left was taken", len(data))
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/assay-run/assay/internal/testenv"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/queue/identity"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -91,12 +91,12 @@ func TestSealed(t *testing.T) {
 	}
 	w := connectAs(t, s.server, s.key, "victim", "default", 0)
 	heard := make(chan string, 2)
-	if err := w.OnAssign(t.Context(), "victim", func(a queue.Assignment) error { heard <- string(a.Claimed.Spec); return nil }); err != nil {
+	if err := w.OnAssign(t.Context(), "victim", func(a control.Assignment) error { heard <- string(a.Claimed.Spec); return nil }); err != nil {
 		t.Fatal(err)
 	}
-	err = w.ServeSessions(t.Context(), "victim", func(_ context.Context, c queue.SessionCall) (queue.SessionReply, error) {
+	err = w.ServeSessions(t.Context(), "victim", func(_ context.Context, c control.SessionCall) (control.SessionReply, error) {
 		heard <- c.Code
-		return queue.SessionReply{}, nil
+		return control.SessionReply{}, nil
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +106,7 @@ func TestSealed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, spec := range []json.RawMessage{json.RawMessage(`"` + theSecret + `"`), big} {
-		a := queue.Assignment{Claimed: store.Claimed{Spec: spec}, Secrets: queue.Secrets{"A": theSecret}}
+		a := control.Assignment{Claimed: store.Claimed{Spec: spec}, Secrets: control.Secrets{"A": theSecret}}
 		if err := s.dispatcher.Assign(t.Context(), "victim", a); err != nil {
 			t.Fatal(err)
 		}
@@ -114,13 +114,13 @@ func TestSealed(t *testing.T) {
 			t.Errorf("%d bytes arrived of %d", len(got), len(spec))
 		}
 	}
-	if _, err := s.dispatcher.CallSession(t.Context(), "victim", queue.SessionCall{Op: queue.SessionOpen, Code: theSecret}); err != nil {
+	if _, err := s.dispatcher.CallSession(t.Context(), "victim", control.SessionCall{Op: control.SessionOpen, Code: theSecret}); err != nil {
 		t.Fatal(err)
 	}
 	if got := testenv.Soon(t, "the call", heard); got != theSecret {
 		t.Errorf("the session heard %q", got)
 	}
-	got, err := w.Claim(t.Context(), queue.ClaimRequest{Worker: "victim", Refs: []store.Ref{{Job: job.NewID(), Generation: 1}}})
+	got, err := w.Claim(t.Context(), control.ClaimRequest{Worker: "victim", Refs: []store.Ref{{Job: job.NewID(), Generation: 1}}})
 	if err != nil || len(got.Claimed) != 1 || !strings.Contains(string(got.Claimed[0].Spec), theSecret) {
 		t.Fatalf("claim: %+v, %v", got, err)
 	}
@@ -128,11 +128,11 @@ func TestSealed(t *testing.T) {
 	// A worker that has started anew under its name has another key.
 	again := connectAs(t, s.server, s.key, "reborn", "default", 0)
 	stop, end := context.WithCancel(t.Context())
-	take := func(a queue.Assignment) error { return nil }
+	take := func(a control.Assignment) error { return nil }
 	if err := again.OnAssign(stop, "reborn", take); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.dispatcher.Assign(t.Context(), "reborn", queue.Assignment{}); err != nil {
+	if err := s.dispatcher.Assign(t.Context(), "reborn", control.Assignment{}); err != nil {
 		t.Fatal(err)
 	}
 	end()
@@ -141,7 +141,7 @@ func TestSealed(t *testing.T) {
 	if err := again.OnAssign(t.Context(), "reborn", take); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.dispatcher.Assign(t.Context(), "reborn", queue.Assignment{}); err != nil {
+	if err := s.dispatcher.Assign(t.Context(), "reborn", control.Assignment{}); err != nil {
 		t.Errorf("to a worker that has started anew: %v", err)
 	}
 

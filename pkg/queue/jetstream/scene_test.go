@@ -13,8 +13,8 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/assay-run/assay/internal/testenv"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/queue/identity"
 	"github.com/assay-run/assay/pkg/queue/jetstream"
 	"github.com/assay-run/assay/pkg/store"
@@ -56,7 +56,7 @@ func (w *witness) note(kind, worker string) {
 	w.spoke = append(w.spoke, kind+" "+worker)
 }
 
-func (w *witness) HandleClaim(_ context.Context, r queue.ClaimRequest) (reply queue.ClaimReply, _ error) {
+func (w *witness) HandleClaim(_ context.Context, r control.ClaimRequest) (reply control.ClaimReply, _ error) {
 	w.note("claim", r.Worker)
 	for _, ref := range r.Refs {
 		spec, _ := json.Marshal(theSecret)
@@ -68,24 +68,24 @@ func (w *witness) HandleClaim(_ context.Context, r queue.ClaimRequest) (reply qu
 	return reply, nil
 }
 
-func (w *witness) HandleHeartbeat(_ context.Context, r queue.HeartbeatRequest) (queue.HeartbeatReply, error) {
+func (w *witness) HandleHeartbeat(_ context.Context, r control.HeartbeatRequest) (control.HeartbeatReply, error) {
 	w.note("heartbeat", r.Worker.ID+" "+r.Worker.Pool)
-	return queue.HeartbeatReply{}, nil
+	return control.HeartbeatReply{}, nil
 }
 
-func (w *witness) HandleFinish(_ context.Context, r queue.FinishRequest) (queue.FinishReply, error) {
+func (w *witness) HandleFinish(_ context.Context, r control.FinishRequest) (control.FinishReply, error) {
 	w.note("finish", r.Worker)
-	return queue.FinishReply{}, nil
+	return control.FinishReply{}, nil
 }
 
-func (w *witness) HandleRelease(_ context.Context, r queue.ReleaseRequest) (queue.ReleaseReply, error) {
+func (w *witness) HandleRelease(_ context.Context, r control.ReleaseRequest) (control.ReleaseReply, error) {
 	w.note("release", r.Worker)
-	return queue.ReleaseReply{}, nil
+	return control.ReleaseReply{}, nil
 }
 
-func (w *witness) HandleEnvironment(_ context.Context, r queue.EnvironmentRequest) (queue.EnvironmentReply, error) {
+func (w *witness) HandleEnvironment(_ context.Context, r control.EnvironmentRequest) (control.EnvironmentReply, error) {
 	w.note("environment", strings.Join([]string{r.Worker, r.Pool, r.Witness}, " "))
-	return queue.EnvironmentReply{}, nil
+	return control.EnvironmentReply{}, nil
 }
 
 // evil is a client with the credentials of one worker, and none of our code.

@@ -10,13 +10,13 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/queue/jetstream/seal"
 )
 
 // Serve answers control requests until ctx ends, and then those it has taken.
-func (q *Queue) Serve(ctx context.Context, h queue.Handler) error {
+func (q *Queue) Serve(ctx context.Context, h control.Handler) error {
 	s := &server{q: q, base: context.WithoutCancel(ctx)}
 	kinds := map[string]nats.MsgHandler{
 		kindClaim:     serve(s, h.HandleClaim),
@@ -120,7 +120,7 @@ func (q *Queue) patience(m *nats.Msg) time.Duration {
 // take reads the body of a worker's request. done gives back the room that it takes,
 // and is to be called when the request was answered.
 func (q *Queue) take(ctx context.Context, m *nats.Msg, worker string) (body []byte, done func(), err error) {
-	size, rest, err := sizeOf(m, inboxOf(worker), queue.MaxRequest)
+	size, rest, err := sizeOf(m, inboxOf(worker), control.MaxRequest)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -137,7 +137,7 @@ func (q *Queue) take(ctx context.Context, m *nats.Msg, worker string) (body []by
 	if err := q.frames.Acquire(ctx, int64(size)); err != nil {
 		return nil, nil, unavailable("wait for room for a large request", err)
 	}
-	if body, err = readFrame(ctx, q.desk.asking(worker), m, inboxOf(worker), queue.MaxRequest); err != nil {
+	if body, err = readFrame(ctx, q.desk.asking(worker), m, inboxOf(worker), control.MaxRequest); err != nil {
 		done()
 		return nil, nil, err
 	}
@@ -175,8 +175,8 @@ func answerWorker[Request, Reply any](ctx context.Context, s *server, m *nats.Ms
 // omit returns a request whose result was refused as too large, without it: the handler
 // says what becomes of the job. Else it returns the error.
 func omit[Request any](m *nats.Msg, err error) (body []byte, done func(), _ error) {
-	if _, finish := any(*new(Request)).(queue.FinishRequest); finish && errors.Is(err, job.ErrTooLarge) {
-		if body, ok := queue.WithoutResult(m.Data); ok {
+	if _, finish := any(*new(Request)).(control.FinishRequest); finish && errors.Is(err, job.ErrTooLarge) {
+		if body, ok := control.WithoutResult(m.Data); ok {
 			return body, func() {}, nil
 		}
 	}
@@ -222,14 +222,14 @@ func (q *Queue) offerKey(ctx context.Context, worker string) error {
 
 func answer[Request, Reply any](ctx context.Context, subject string, body []byte, f func(context.Context, Request) (Reply, error)) ([]byte, error) {
 	var req Request
-	if err := queue.Decode(body, &req); err != nil {
+	if err := control.Decode(body, &req); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", job.ErrInvalid, subject, err)
 	}
 	reply, err := f(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	return queue.Encode(reply)
+	return control.Encode(reply)
 }
 
 func (s *server) respond(m *nats.Msg, body []byte, below string, may func(string) bool) error {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 )
 
 // A long call asks every so often whether the worker still holds the session;
@@ -20,15 +20,15 @@ const (
 )
 
 var (
-	_ queue.SessionCaller = (*Queue)(nil)
-	_ queue.SessionServer = (*Queue)(nil)
+	_ control.SessionCaller = (*Queue)(nil)
+	_ control.SessionServer = (*Queue)(nil)
 )
 
-// CallSession implements queue.SessionCaller.
-func (q *Queue) CallSession(ctx context.Context, worker string, c queue.SessionCall) (queue.SessionReply, error) {
+// CallSession implements control.SessionCaller.
+func (q *Queue) CallSession(ctx context.Context, worker string, c control.SessionCall) (control.SessionReply, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if c.Op != queue.SessionOpen && c.Op != queue.SessionPing {
+	if c.Op != control.SessionOpen && c.Op != control.SessionPing {
 		go q.watchWorker(ctx, cancel, worker, c.Session)
 	}
 	reply, err := q.callSession(ctx, worker, c)
@@ -38,8 +38,8 @@ func (q *Queue) CallSession(ctx context.Context, worker string, c queue.SessionC
 	return reply, err
 }
 
-func (q *Queue) callSession(ctx context.Context, worker string, c queue.SessionCall) (reply queue.SessionReply, err error) {
-	body, err := queue.Encode(c)
+func (q *Queue) callSession(ctx context.Context, worker string, c control.SessionCall) (reply control.SessionReply, err error) {
+	body, err := control.Encode(c)
 	if err != nil {
 		return reply, fmt.Errorf("%s: %w: %w", c.Op, job.ErrInvalid, err)
 	}
@@ -50,7 +50,7 @@ func (q *Queue) callSession(ctx context.Context, worker string, c queue.SessionC
 	case err != nil:
 		return reply, fmt.Errorf("%s: %w", c.Op, err)
 	}
-	if err := queue.Decode(answer, &reply); err != nil {
+	if err := control.Decode(answer, &reply); err != nil {
 		return reply, unavailable("session", fmt.Errorf("reply: %w", err))
 	}
 	return reply, nil
@@ -68,7 +68,7 @@ func (q *Queue) watchWorker(ctx context.Context, lost context.CancelCauseFunc, w
 		case <-tick.C:
 		}
 		once, cancel := context.WithTimeout(ctx, sessionPing)
-		_, err := q.callSession(once, worker, queue.SessionCall{Op: queue.SessionPing, Session: id})
+		_, err := q.callSession(once, worker, control.SessionCall{Op: control.SessionPing, Session: id})
 		cancel()
 		switch {
 		case err == nil:
@@ -82,7 +82,7 @@ func (q *Queue) watchWorker(ctx context.Context, lost context.CancelCauseFunc, w
 	lost(fmt.Errorf("%w: worker %s does not answer any more", job.ErrLost, worker))
 }
 
-// ServeSessions implements queue.SessionServer.
-func (q *Queue) ServeSessions(ctx context.Context, worker string, h func(context.Context, queue.SessionCall) (queue.SessionReply, error)) error {
+// ServeSessions implements control.SessionServer.
+func (q *Queue) ServeSessions(ctx context.Context, worker string, h func(context.Context, control.SessionCall) (control.SessionReply, error)) error {
 	return serveWorker(ctx, q, worker, kindSession, h) // as long as it takes: an execution has its own limit
 }

@@ -10,6 +10,7 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/assay-run/assay/internal/dev"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/queue/identity"
@@ -96,7 +97,7 @@ func (s *split) Consumer(ctx context.Context, pool string) (queue.Consumer, erro
 	return s.worker("w1", placement.ParseClass(pool).Pool).Consumer(ctx, pool)
 }
 
-func (s *split) Claim(ctx context.Context, r queue.ClaimRequest) (queue.ClaimReply, error) {
+func (s *split) Claim(ctx context.Context, r control.ClaimRequest) (control.ClaimReply, error) {
 	w := s.worker(r.Worker, "default")
 	if r.Worker == "" {
 		r.Worker = "w1"
@@ -104,7 +105,7 @@ func (s *split) Claim(ctx context.Context, r queue.ClaimRequest) (queue.ClaimRep
 	return w.Claim(ctx, r)
 }
 
-func (s *split) Environment(ctx context.Context, r queue.EnvironmentRequest) (queue.EnvironmentReply, error) {
+func (s *split) Environment(ctx context.Context, r control.EnvironmentRequest) (control.EnvironmentReply, error) {
 	w := s.worker(r.Worker, "default")
 	if r.Worker == "" {
 		r.Worker = "w1"
@@ -112,11 +113,11 @@ func (s *split) Environment(ctx context.Context, r queue.EnvironmentRequest) (qu
 	return w.Environment(ctx, r)
 }
 
-func (s *split) Heartbeat(ctx context.Context, r queue.HeartbeatRequest) (queue.HeartbeatReply, error) {
+func (s *split) Heartbeat(ctx context.Context, r control.HeartbeatRequest) (control.HeartbeatReply, error) {
 	return s.worker(r.Worker.ID, "default").Heartbeat(ctx, r)
 }
 
-func (s *split) Finish(ctx context.Context, r queue.FinishRequest) (queue.FinishReply, error) {
+func (s *split) Finish(ctx context.Context, r control.FinishRequest) (control.FinishReply, error) {
 	w := s.worker(r.Worker, "default")
 	if r.Worker == "" {
 		r.Worker = "w1"
@@ -124,7 +125,7 @@ func (s *split) Finish(ctx context.Context, r queue.FinishRequest) (queue.Finish
 	return w.Finish(ctx, r)
 }
 
-func (s *split) Release(ctx context.Context, r queue.ReleaseRequest) (queue.ReleaseReply, error) {
+func (s *split) Release(ctx context.Context, r control.ReleaseRequest) (control.ReleaseReply, error) {
 	w := s.worker(r.Worker, "default")
 	if r.Worker == "" {
 		r.Worker = "w1"
@@ -136,7 +137,7 @@ func (s *split) OnCancel(ctx context.Context, worker string, f func(store.LeaseR
 	return s.worker(worker, "default").OnCancel(ctx, worker, f)
 }
 
-func (s *split) OnAssign(ctx context.Context, worker string, f func(queue.Assignment) error) error {
+func (s *split) OnAssign(ctx context.Context, worker string, f func(control.Assignment) error) error {
 	return s.worker(worker, "default").OnAssign(ctx, worker, f)
 }
 
@@ -144,7 +145,7 @@ func (s *split) OnClasses(ctx context.Context, pool string, f func([]string)) er
 	return s.worker("w1", pool).OnClasses(ctx, pool, f)
 }
 
-func (s *split) ServeSessions(ctx context.Context, worker string, h func(context.Context, queue.SessionCall) (queue.SessionReply, error)) error {
+func (s *split) ServeSessions(ctx context.Context, worker string, h func(context.Context, control.SessionCall) (control.SessionReply, error)) error {
 	return s.worker(worker, "default").ServeSessions(ctx, worker, h)
 }
 

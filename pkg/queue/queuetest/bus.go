@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -53,20 +53,20 @@ func testCancel(t *testing.T, start starter) {
 func testAssign(t *testing.T, start starter) {
 	b := start(t, longAck)
 	dispatcher := b.Connect(t)
-	heard := make(chan queue.Assignment, 1)
+	heard := make(chan control.Assignment, 1)
 	var answer error
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	err := b.Connect(t).OnAssign(ctx, "host.a", func(a queue.Assignment) error {
+	err := b.Connect(t).OnAssign(ctx, "host.a", func(a control.Assignment) error {
 		heard <- a
 		return answer
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := queue.Assignment{
+	want := control.Assignment{
 		Claimed: store.Claimed{Ref: store.Ref{Job: job.NewID(), Generation: 1}, Lease: 7, Tenant: "acme", Spec: []byte(`{"a":1}`)},
-		Secrets: queue.Secrets{"A": "b"}, TTL: job.Duration(time.Minute), StartedAt: time.Now().UTC(), Beat: 5,
+		Secrets: control.Secrets{"A": "b"}, TTL: job.Duration(time.Minute), StartedAt: time.Now().UTC(), Beat: 5,
 	}
 	if err := dispatcher.Assign(t.Context(), "host.a", want); err != nil {
 		t.Fatal(err)
@@ -97,10 +97,10 @@ func testTold(t *testing.T, start starter) {
 	}
 	w := b.Connect(t)
 	for _, worker := range []string{"host.example", "host.*"} {
-		if err := w.(queue.SessionServer).Tell(worker, "session-2", []byte("x")); err != nil {
+		if err := w.(control.SessionServer).Tell(worker, "session-2", []byte("x")); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.(queue.SessionServer).Tell(worker, "session-1", []byte("hi")); err != nil {
+		if err := w.(control.SessionServer).Tell(worker, "session-1", []byte("hi")); err != nil {
 			t.Fatal(err)
 		}
 		for range 2 {

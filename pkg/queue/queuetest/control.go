@@ -15,16 +15,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
 )
 
 // echo answers every request with something made of it.
 type echo struct{}
 
-func (echo) HandleClaim(_ context.Context, r queue.ClaimRequest) (queue.ClaimReply, error) {
-	reply := queue.ClaimReply{TTL: job.Duration(time.Minute)}
+func (echo) HandleClaim(_ context.Context, r control.ClaimRequest) (control.ClaimReply, error) {
+	reply := control.ClaimReply{TTL: job.Duration(time.Minute)}
 	for i, ref := range r.Refs {
 		reply.Claimed = append(reply.Claimed, store.Claimed{
 			Ref: ref, Lease: job.Lease(i + 1), Tenant: r.Worker, BatchID: ref.Job,
@@ -34,12 +34,12 @@ func (echo) HandleClaim(_ context.Context, r queue.ClaimRequest) (queue.ClaimRep
 	return reply, nil
 }
 
-func (echo) HandleHeartbeat(_ context.Context, r queue.HeartbeatRequest) (queue.HeartbeatReply, error) {
-	return queue.HeartbeatReply{Lost: r.Leases[:1], Canceled: r.Leases[1:], TTL: job.Duration(time.Duration(r.Worker.Slots))}, nil
+func (echo) HandleHeartbeat(_ context.Context, r control.HeartbeatRequest) (control.HeartbeatReply, error) {
+	return control.HeartbeatReply{Lost: r.Leases[:1], Canceled: r.Leases[1:], TTL: job.Duration(time.Duration(r.Worker.Slots))}, nil
 }
 
-func (echo) HandleFinish(_ context.Context, r queue.FinishRequest) (queue.FinishReply, error) {
-	var reply queue.FinishReply
+func (echo) HandleFinish(_ context.Context, r control.FinishRequest) (control.FinishReply, error) {
+	var reply control.FinishReply
 	for _, f := range r.Finishes {
 		status := store.Recorded
 		if f.Outcome == job.Lost {
@@ -50,19 +50,19 @@ func (echo) HandleFinish(_ context.Context, r queue.FinishRequest) (queue.Finish
 	return reply, nil
 }
 
-func (echo) HandleRelease(_ context.Context, r queue.ReleaseRequest) (queue.ReleaseReply, error) {
+func (echo) HandleRelease(_ context.Context, r control.ReleaseRequest) (control.ReleaseReply, error) {
 	if r.Releases[0].Reason != job.ReasonDrained {
-		return queue.ReleaseReply{}, fmt.Errorf("reason %q", r.Releases[0].Reason)
+		return control.ReleaseReply{}, fmt.Errorf("reason %q", r.Releases[0].Reason)
 	}
-	return queue.ReleaseReply{}, nil
+	return control.ReleaseReply{}, nil
 }
 
-func (echo) HandleEnvironment(_ context.Context, r queue.EnvironmentRequest) (queue.EnvironmentReply, error) {
-	return queue.EnvironmentReply{Digest: r.Worker + r.Name + r.Digest, Off: r.Witness != r.Worker}, nil
+func (echo) HandleEnvironment(_ context.Context, r control.EnvironmentRequest) (control.EnvironmentReply, error) {
+	return control.EnvironmentReply{Digest: r.Worker + r.Name + r.Digest, Off: r.Witness != r.Worker}, nil
 }
 
 // serve answers with h until the test ends.
-func serve(t *testing.T, q queue.Server, h queue.Handler) {
+func serve(t *testing.T, q control.Server, h control.Handler) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -81,26 +81,26 @@ func testControl(t *testing.T, start starter) {
 	w := b.Connect(t)
 	refs := []store.Ref{dispatches(1)[0].Ref, dispatches(1)[0].Ref}
 
-	var claim queue.ClaimReply
+	var claim control.ClaimReply
 	insist(t, "claim", func() (err error) {
-		claim, err = w.Claim(t.Context(), queue.ClaimRequest{Worker: "w", Refs: refs})
+		claim, err = w.Claim(t.Context(), control.ClaimRequest{Worker: "w", Refs: refs})
 		return err
 	})
-	want, _ := echo{}.HandleClaim(t.Context(), queue.ClaimRequest{Worker: "w", Refs: refs})
+	want, _ := echo{}.HandleClaim(t.Context(), control.ClaimRequest{Worker: "w", Refs: refs})
 	if diff := cmp.Diff(want, claim); diff != "" {
 		t.Errorf("claim (-want +got):\n%s", diff)
 	}
 
 	leases := []store.LeaseRef{{Job: refs[0].Job, Lease: 1}, {Job: refs[1].Job, Lease: 1 << 40}}
-	beat, err := w.Heartbeat(t.Context(), queue.HeartbeatRequest{Worker: queue.WorkerInfo{ID: "w", Slots: 7}, Leases: leases})
+	beat, err := w.Heartbeat(t.Context(), control.HeartbeatRequest{Worker: control.WorkerInfo{ID: "w", Slots: 7}, Leases: leases})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(queue.HeartbeatReply{Lost: leases[:1], Canceled: leases[1:], TTL: 7}, beat); diff != "" {
+	if diff := cmp.Diff(control.HeartbeatReply{Lost: leases[:1], Canceled: leases[1:], TTL: 7}, beat); diff != "" {
 		t.Errorf("heartbeat (-want +got):\n%s", diff)
 	}
 
-	finish, err := w.Finish(t.Context(), queue.FinishRequest{Worker: "w", Finishes: []store.Finish{
+	finish, err := w.Finish(t.Context(), control.FinishRequest{Worker: "w", Finishes: []store.Finish{
 		{LeaseRef: leases[0], Outcome: job.Succeeded, Result: json.RawMessage(`{}`)}, {LeaseRef: leases[1], Outcome: job.Lost, Result: json.RawMessage(`{}`)},
 	}})
 	if err != nil {
@@ -109,12 +109,12 @@ func testControl(t *testing.T, start starter) {
 	if diff := cmp.Diff([]store.FinishStatus{store.Recorded, store.Fenced}, finish.Statuses); diff != "" {
 		t.Errorf("finish (-want +got):\n%s", diff)
 	}
-	if _, err := w.Release(t.Context(), queue.ReleaseRequest{Releases: []store.Release{{LeaseRef: leases[0], Reason: job.ReasonDrained}}}); err != nil {
+	if _, err := w.Release(t.Context(), control.ReleaseRequest{Releases: []store.Release{{LeaseRef: leases[0], Reason: job.ReasonDrained}}}); err != nil {
 		t.Error(err)
 	}
 	// What a request says of who vouches for it does not count.
-	env, err := w.Environment(t.Context(), queue.EnvironmentRequest{Worker: "w", Name: "n", Digest: "d", Witness: "another", Pool: "p"})
-	if err != nil || env != (queue.EnvironmentReply{Digest: "wnd"}) {
+	env, err := w.Environment(t.Context(), control.EnvironmentRequest{Worker: "w", Name: "n", Digest: "d", Witness: "another", Pool: "p"})
+	if err != nil || env != (control.EnvironmentReply{Digest: "wnd"}) {
 		t.Errorf("environment: %+v, %v", env, err)
 	}
 }
@@ -122,15 +122,15 @@ func testControl(t *testing.T, start starter) {
 // handler overrides parts of echo.
 type handler struct {
 	echo
-	claim  func(context.Context, queue.ClaimRequest) (queue.ClaimReply, error)
-	finish func(context.Context, queue.FinishRequest) (queue.FinishReply, error)
+	claim  func(context.Context, control.ClaimRequest) (control.ClaimReply, error)
+	finish func(context.Context, control.FinishRequest) (control.FinishReply, error)
 }
 
-func (h handler) HandleClaim(ctx context.Context, r queue.ClaimRequest) (queue.ClaimReply, error) {
+func (h handler) HandleClaim(ctx context.Context, r control.ClaimRequest) (control.ClaimReply, error) {
 	return h.claim(ctx, r)
 }
 
-func (h handler) HandleFinish(ctx context.Context, r queue.FinishRequest) (queue.FinishReply, error) {
+func (h handler) HandleFinish(ctx context.Context, r control.FinishRequest) (control.FinishReply, error) {
 	return h.finish(ctx, r)
 }
 
@@ -138,8 +138,8 @@ func (h handler) HandleFinish(ctx context.Context, r queue.FinishRequest) (queue
 func testControlErrors(t *testing.T, start starter) {
 	b := start(t, longAck)
 	var next atomic.Pointer[error]
-	serve(t, b.Connect(t), handler{claim: func(context.Context, queue.ClaimRequest) (queue.ClaimReply, error) {
-		return queue.ClaimReply{}, *next.Load()
+	serve(t, b.Connect(t), handler{claim: func(context.Context, control.ClaimRequest) (control.ClaimReply, error) {
+		return control.ClaimReply{}, *next.Load()
 	}})
 	w := b.Connect(t)
 	for _, want := range []error{
@@ -148,14 +148,14 @@ func testControlErrors(t *testing.T, start starter) {
 		err := fmt.Errorf("the reason: %w", want)
 		next.Store(&err)
 		insistOn(t, want, func() error {
-			_, err := w.Claim(t.Context(), queue.ClaimRequest{})
+			_, err := w.Claim(t.Context(), control.ClaimRequest{})
 			return err
 		})
 	}
 	unknown := errors.New("never seen")
 	next.Store(&unknown)
 	insistOn(t, job.ErrUnavailable, func() error {
-		_, err := w.Claim(t.Context(), queue.ClaimRequest{})
+		_, err := w.Claim(t.Context(), control.ClaimRequest{})
 		return err
 	})
 }
@@ -179,11 +179,11 @@ func insistOn(t *testing.T, want error, f func() error) {
 func testNoDispatcher(t *testing.T, start starter) {
 	w := start(t, longAck).Connect(t)
 	began := time.Now()
-	_, err := w.Claim(t.Context(), queue.ClaimRequest{Refs: []store.Ref{dispatches(1)[0].Ref}})
+	_, err := w.Claim(t.Context(), control.ClaimRequest{Refs: []store.Ref{dispatches(1)[0].Ref}})
 	if !errors.Is(err, job.ErrUnavailable) {
 		t.Errorf("got %v, want %v", err, job.ErrUnavailable)
 	}
-	if _, err := w.Environment(t.Context(), queue.EnvironmentRequest{Name: "n"}); !errors.Is(err, job.ErrUnavailable) {
+	if _, err := w.Environment(t.Context(), control.EnvironmentRequest{Name: "n"}); !errors.Is(err, job.ErrUnavailable) {
 		t.Errorf("environment: got %v, want %v", err, job.ErrUnavailable)
 	}
 	if took := time.Since(began); took > 5*time.Second {
@@ -199,13 +199,13 @@ func testLargeBodies(t *testing.T, start starter) {
 	big := json.RawMessage(`"` + string(bytes.Repeat([]byte("x"), size)) + `"`)
 	var received, omitted atomic.Int64
 	serve(t, b.Connect(t), handler{
-		claim: func(_ context.Context, r queue.ClaimRequest) (reply queue.ClaimReply, _ error) {
+		claim: func(_ context.Context, r control.ClaimRequest) (reply control.ClaimReply, _ error) {
 			for _, ref := range r.Refs {
 				reply.Claimed = append(reply.Claimed, store.Claimed{Ref: ref, Lease: 1, Spec: big})
 			}
 			return reply, nil
 		},
-		finish: func(_ context.Context, r queue.FinishRequest) (reply queue.FinishReply, _ error) {
+		finish: func(_ context.Context, r control.FinishRequest) (reply control.FinishReply, _ error) {
 			for _, f := range r.Finishes {
 				received.Add(int64(len(f.Result)))
 				omitted.Add(int64(r.Omitted))
@@ -217,13 +217,13 @@ func testLargeBodies(t *testing.T, start starter) {
 	w := b.Connect(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patient)
 	defer cancel()
-	req := queue.ClaimRequest{Refs: make([]store.Ref, n)}
-	fin := queue.FinishRequest{Finishes: make([]store.Finish, n)}
+	req := control.ClaimRequest{Refs: make([]store.Ref, n)}
+	fin := control.FinishRequest{Finishes: make([]store.Finish, n)}
 	for i := range n {
 		req.Refs[i] = store.Ref{Job: job.NewID(), Generation: 1}
 		fin.Finishes[i] = store.Finish{LeaseRef: store.LeaseRef{Job: req.Refs[i].Job, Lease: 1}, Outcome: job.Succeeded, Result: big}
 	}
-	var reply queue.ClaimReply
+	var reply control.ClaimReply
 	insist(t, "claim", func() (err error) { reply, err = w.Claim(ctx, req); return err })
 	if len(reply.Claimed) != n {
 		t.Fatalf("%d claimed, want %d", len(reply.Claimed), n)
@@ -237,9 +237,9 @@ func testLargeBodies(t *testing.T, start starter) {
 		t.Errorf("%d MiB of results at once: %v, %d bytes were received; want %v", n, err, received.Load(), job.ErrTooLarge)
 	}
 	// One that is too large by itself arrives as how large it is.
-	alone := queue.FinishRequest{Finishes: slices.Clone(fin.Finishes[:1])}
-	alone.Finishes[0].Result = json.RawMessage(`"` + strings.Repeat("x", queue.MaxRequest) + `"`)
-	if r, err := w.Finish(ctx, alone); err != nil || len(r.Statuses) != 1 || received.Load() != 0 || omitted.Load() != int64(queue.MaxRequest+2) {
+	alone := control.FinishRequest{Finishes: slices.Clone(fin.Finishes[:1])}
+	alone.Finishes[0].Result = json.RawMessage(`"` + strings.Repeat("x", control.MaxRequest) + `"`)
+	if r, err := w.Finish(ctx, alone); err != nil || len(r.Statuses) != 1 || received.Load() != 0 || omitted.Load() != int64(control.MaxRequest+2) {
 		t.Errorf("a result above the limit: %+v, %v; %d bytes received, %d omitted", r, err, received.Load(), omitted.Load())
 	}
 	const fit = 32 // as much as the largest result
@@ -256,7 +256,7 @@ func testLargeBodies(t *testing.T, start starter) {
 func testOneAnswers(t *testing.T, start starter) {
 	b := start(t, longAck)
 	var calls atomic.Int64
-	count := handler{claim: func(ctx context.Context, r queue.ClaimRequest) (queue.ClaimReply, error) {
+	count := handler{claim: func(ctx context.Context, r control.ClaimRequest) (control.ClaimReply, error) {
 		calls.Add(1)
 		return echo{}.HandleClaim(ctx, r)
 	}}
@@ -264,13 +264,13 @@ func testOneAnswers(t *testing.T, start starter) {
 		serve(t, b.Connect(t), count)
 	}
 	w := b.Connect(t)
-	insist(t, "claim", func() error { _, err := w.Claim(t.Context(), queue.ClaimRequest{}); return err })
+	insist(t, "claim", func() error { _, err := w.Claim(t.Context(), control.ClaimRequest{}); return err })
 	before := calls.Load()
 	const n = 100
 	var wg sync.WaitGroup
 	for range n {
 		wg.Go(func() {
-			if _, err := w.Claim(t.Context(), queue.ClaimRequest{}); err != nil {
+			if _, err := w.Claim(t.Context(), control.ClaimRequest{}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -285,11 +285,11 @@ func testOneAnswers(t *testing.T, start starter) {
 func testServeDrains(t *testing.T, start starter) {
 	b := start(t, longAck)
 	taken, release := make(chan struct{}, 1), make(chan struct{})
-	h := handler{claim: func(ctx context.Context, r queue.ClaimRequest) (queue.ClaimReply, error) {
+	h := handler{claim: func(ctx context.Context, r control.ClaimRequest) (control.ClaimReply, error) {
 		taken <- struct{}{}
 		<-release
 		if ctx.Err() != nil {
-			return queue.ClaimReply{}, ctx.Err()
+			return control.ClaimReply{}, ctx.Err()
 		}
 		return echo{}.HandleClaim(ctx, r)
 	}}
@@ -302,7 +302,7 @@ func testServeDrains(t *testing.T, start starter) {
 	claimed := make(chan error, 1)
 	go func() {
 		for {
-			_, err := w.Claim(t.Context(), queue.ClaimRequest{})
+			_, err := w.Claim(t.Context(), control.ClaimRequest{})
 			select {
 			case <-release:
 				claimed <- err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/store"
@@ -79,7 +80,7 @@ func testRestart(t *testing.T, start starter) {
 	got := []queue.Message{takeSoon(t, c), takeSoon(t, c)}
 	wantEach(t, got, ds)
 	insist(t, "claim", func() error {
-		_, err := worker.Claim(t.Context(), queue.ClaimRequest{Refs: []store.Ref{ds[0].Ref}})
+		_, err := worker.Claim(t.Context(), control.ClaimRequest{Refs: []store.Ref{ds[0].Ref}})
 		return err
 	})
 	lease := store.LeaseRef{Job: ds[0].Job, Lease: 3}

@@ -1,4 +1,4 @@
-package queue
+package control
 
 // EnvironmentRequest asks which environment of packages a worker may take from the object
 // store in place of building it, or states which one it has built. It needs no version of

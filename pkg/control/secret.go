@@ -1,4 +1,4 @@
-package queue
+package control
 
 import "log/slog"
 

@@ -313,7 +313,7 @@ func (r *relay) checkBroke(cause error) error {
 	if err != nil {
 		return err
 	}
-	if err := box.unstarted(rep); err != nil {
+	if err := unstarted(rep); err != nil {
 		return err
 	}
 	c := job.CaseResult{Name: "check", Outcome: job.TimedOut, Message: "the check did not come to its end: " + tooSlow}

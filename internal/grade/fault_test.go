@@ -178,16 +178,21 @@ func (bare) Run(context.Context, runtime.Attempt) (*runtime.Report, error) {
 
 func (bare) Start(context.Context, runtime.Attempt) (runtime.Process, error) { return unbegun{}, nil }
 
-// unbegun is a program for which there is no interpreter.
+// unbegun is a program for which there is no interpreter. That is found out after it was begun: it has a stream, which
+// is at its end.
 type unbegun struct{}
 
-func (unbegun) Conn() net.Conn { return nil }
+func (unbegun) Conn() net.Conn {
+	ours, theirs := net.Pipe()
+	_ = theirs.Close()
+	return ours
+}
 
 func (unbegun) Stop() {}
 
 func (unbegun) Wait() (*runtime.Report, error) {
 	code := 127
-	return &runtime.Report{Result: job.Result{Outcome: job.Failed, ExitCode: &code, Message: "cannot run python3: no such program"}}, nil
+	return &runtime.Report{Result: job.Result{Outcome: job.Failed, ExitCode: &code, Message: "cannot run python3: no such program"}, Unbegun: true}, nil
 }
 
 func TestImagesWithoutPython(t *testing.T) {

@@ -92,10 +92,10 @@ func (g *grading) end(b *sandbox, s side) (*runtime.Report, error) {
 	return rep, nil
 }
 
-// unstarted is an error if the program of a side was not even there to begin: an image
-// without python is no solution's doing.
-func (b *sandbox) unstarted(rep *runtime.Report) error {
-	if b.conn == nil && rep.Outcome == job.Failed && rep.ExitCode != nil && *rep.ExitCode >= 126 {
+// unstarted is an error if the interpreter of a side could not be executed: an image without
+// python is no solution's doing.
+func unstarted(rep *runtime.Report) error {
+	if rep.Unbegun {
 		return &noPython{rep.Message}
 	}
 	return nil

@@ -138,7 +138,7 @@ func (g *grading) broken(cause error) (job.CaseResult, error) {
 	if err != nil {
 		return job.CaseResult{}, err
 	}
-	if err := box.unstarted(rep); err != nil {
+	if err := unstarted(rep); err != nil {
 		return job.CaseResult{}, err
 	}
 	c := job.CaseResult{Outcome: rep.Outcome}

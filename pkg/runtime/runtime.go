@@ -158,4 +158,5 @@ type Gather func(ctx context.Context, take Collector) (refused []string, err err
 type Report struct {
 	job.Result
 	StartedAt time.Time // when user code started
+	Unbegun   bool      // the interpreter of a python program could not be executed: nothing of the job ran
 }

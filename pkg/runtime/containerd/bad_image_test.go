@@ -94,3 +94,46 @@ func TestBadImages(t *testing.T) {
 		t.Errorf("after all that: %+v, %v", rep, err)
 	}
 }
+
+// Where there is no interpreter, nothing of a solution has run: its author is not to blame.
+func TestImageWithoutPython(t *testing.T) {
+	r, isolations := everywhere(t)
+	data, err := os.ReadFile(testenv.Guest(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	static := layerOf(t, []entry{file("prog", 0o755, string(data))})
+	config := ocispec.Image{Platform: ocispec.Platform{OS: "linux", Architecture: goruntime.GOARCH}, RootFS: ocispec.RootFS{Type: "layers"}}
+	config.RootFS.DiffIDs = append(config.RootFS.DiffIDs, ocispec.DescriptorEmptyJSON.Digest.Algorithm().FromBytes(static))
+	c, err := json.Marshal(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const image = "example.com/without:python"
+	stored(t, r, image, ocispec.Manifest{}, c, static)
+	for _, isolation := range isolations {
+		s, err := r.Acquire(t.Context(), runtime.Key{Tenant: "test", Image: image, Isolation: isolation, Kind: "tests"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		program, err := s.Start(t.Context(), runtime.Attempt{Job: job.NewID(), Lease: 1, Service: "solution", Plan: plan(t, r.Host(), isolation, nil)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if conn := program.Conn(); conn != nil {
+			if n, err := conn.Read(make([]byte, 1)); err == nil {
+				t.Errorf("%s: it said %d bytes", isolation, n)
+			}
+		}
+		program.Stop()
+		rep, err := program.Wait()
+		if err != nil || !rep.Unbegun || rep.Outcome != job.Failed || !strings.Contains(rep.Message, "no python3") {
+			t.Errorf("%s: %+v, %v", isolation, rep, err)
+		}
+	}
+	rep, err := try(t, r, isolations[0], testenv.Image, runtime.Attempt{Program: sh("exit 127")}, nil)
+	if err != nil || rep.Unbegun {
+		t.Errorf("a program that ends with 127 itself: %+v, %v", rep, err)
+	}
+}

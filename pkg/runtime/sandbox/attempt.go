@@ -230,6 +230,7 @@ func (a *Attempt) runPython(ctx context.Context, r *pythonRequest) error {
 		}
 	}
 	a.account(e)
+	a.report.Unbegun = e.Failure != nil
 	v := judge(e.ending, a.policy)
 	switch {
 	case e.Failure != nil && *v.code == 127:

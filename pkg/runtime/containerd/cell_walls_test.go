@@ -56,7 +56,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 me = os.environ["ME"]
 found = []
 servers = []
-def engine.Bind(family, address):
+def bind(family, address):
     s = socket.socket(family, socket.SOCK_STREAM)
     try:
         s.bind(address)
@@ -64,8 +64,8 @@ def engine.Bind(family, address):
     except OSError as e:
         found.append("%r is taken: %s" % (address, e))
     servers.append(s)
-engine.Bind(socket.AF_UNIX, "\0meeting")
-engine.Bind(socket.AF_INET, ("127.0.0.1", 7777))
+bind(socket.AF_UNIX, "\0meeting")
+bind(socket.AF_INET, ("127.0.0.1", 7777))
 key = 4711
 queue = libc.msgget(key, 0o1000 | 0o2000 | 0o666)  # IPC_CREAT | IPC_EXCL
 if queue < 0:

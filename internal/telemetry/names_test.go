@@ -79,7 +79,7 @@ func TestAttributesAreInTheTable(t *testing.T) {
 	}
 	keys := regexp.MustCompile(`"(assay\.[a-z]+)"`)
 	made := map[string]bool{}
-	for _, file := range []string{"about.go", root + "/pkg/runtime/containerd/fetch.go"} {
+	for _, file := range []string{"about.go", root + "/pkg/runtime/meter/meter.go"} {
 		raw, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -123,8 +123,8 @@ func groupsWritable(root string) error {
 	if _, err := os.Stat(filepath.Join(root, "cgroup.controllers")); err != nil {
 		dir = filepath.Join(root, "pids") // version 1: each controller is a tree of its own
 	}
-	probe := filepath.Join(dir, "assay-probe-"+strconv.Itoa(os.Getpid()))
-	if err := os.Mkdir(probe, 0o755); err != nil {
+	probe, err := os.MkdirTemp(dir, "assay-probe-") // in pods, workers beside each other have one pid
+	if err != nil {
 		return fmt.Errorf("%w; mount the container's own control groups writable", err)
 	}
 	return os.Remove(probe)

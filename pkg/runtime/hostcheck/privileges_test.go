@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
@@ -82,5 +83,17 @@ func TestMemoryOfAContainer(t *testing.T) {
 		if got := lesser(4, limit); got != want {
 			t.Errorf("4 of %d: %d", limit, got)
 		}
+	}
+}
+
+// Workers look at the same host at once, and in pods with the same pid: none is in the way of another.
+func TestProbesAtOnce(t *testing.T) {
+	testenv.Needs(t, "root")
+	var all errgroup.Group
+	for range 64 {
+		all.Go(func() error { return groupsWritable(cgroup.DefaultRoot) })
+	}
+	if err := all.Wait(); err != nil {
+		t.Error(err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	goruntime "runtime"
 	"strconv"
@@ -336,6 +337,7 @@ func (c *cellSlot) forkPreloaded(ctx context.Context) error {
 	})
 	_ = unix.Close(theirs) // else nobody hears of the end of what has the other
 	if err != nil {
+		slog.WarnContext(ctx, "an interpreter that has imported is given up", "modules", p.modules, "error", err)
 		p.end()
 		if proc != nil {
 			proc.Close()

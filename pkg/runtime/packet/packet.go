@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/assay-run/assay/internal/guest"
+	"github.com/assay-run/assay/pkg/runtime/poll"
 )
 
 // Conn is one end of a connection that keeps messages apart: SOCK_SEQPACKET.
@@ -142,9 +143,8 @@ func sender(oob []byte) (pid int) {
 func (p *Conn) Ended() bool {
 	ended := false
 	_ = p.raw.Control(func(fd uintptr) {
-		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-		n, err := unix.Poll(fds, 0)
-		ended = n > 0 && err == nil && fds[0].Revents&unix.POLLHUP != 0
+		ready, err := poll.Now(fd, unix.POLLIN)
+		ended = err == nil && ready&unix.POLLHUP != 0
 	})
 	return ended
 }

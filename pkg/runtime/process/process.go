@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/pkg/runtime/poll"
 )
 
 // Process is a process that is not our child, held by a descriptor so that its
@@ -49,8 +51,8 @@ func (p *Process) Running() bool {
 	rc, err := p.FD.SyscallConn()
 	if err == nil {
 		_ = rc.Control(func(fd uintptr) {
-			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
-			running = n == 0 && err == nil
+			ready, err := poll.Now(fd, unix.POLLIN)
+			running = ready == 0 && err == nil
 		})
 	}
 	return running
@@ -88,9 +90,8 @@ func (p *Process) Wait(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { _ = p.FD.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	err = rc.Read(func(fd uintptr) bool {
-		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-		n, err := unix.Poll(fds, 0)
-		return n > 0 || err != nil && !errors.Is(err, unix.EINTR)
+		ready, err := poll.Now(fd, unix.POLLIN)
+		return ready != 0 || err != nil
 	})
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return fmt.Errorf("process %d has not exited: %w", p.PID, context.Cause(ctx))

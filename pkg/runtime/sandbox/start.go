@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/poll"
 )
 
 // Stream is a connection between a program and whoever started it.
@@ -66,12 +67,9 @@ func (s *Stream) hungUp() bool {
 	if err != nil {
 		return false
 	}
-	fds := []unix.PollFd{{Events: unix.POLLRDHUP}}
-	err = raw.Control(func(fd uintptr) {
-		fds[0].Fd = int32(fd)
-		_, _ = unix.Poll(fds, 0)
-	})
-	return err == nil && fds[0].Revents != 0
+	var ready int16
+	err = raw.Control(func(fd uintptr) { ready, _ = poll.Now(fd, unix.POLLRDHUP) })
+	return err == nil && ready != 0
 }
 
 // started is a runtime.Process.

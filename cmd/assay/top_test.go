@@ -2,37 +2,31 @@ package main
 
 import (
 	"encoding/json"
+	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/store"
 )
 
-func someFleet() api.Fleet {
-	at := time.Now().UTC().Truncate(time.Second)
-	return api.Fleet{
-		At:    at,
-		Pools: []api.PoolSummary{{Pool: "default", Workers: 2, Slots: 12, Busy: 5}},
-		Workers: []store.Worker{
-			{ID: "w2\x1b[31m", Pool: "default", Slots: 4, Draining: true, SeenAt: at.Add(-9 * time.Second)},
-			{ID: "w1", Pool: "default", Slots: 8, Busy: 5, SeenAt: at.Add(-2 * time.Second), Host: json.RawMessage(`{"isolations":["cell","task"]}`),
-				Tally: &store.Tally{Outcomes: map[job.Outcome]int64{job.Succeeded: 40, job.Failed: 2}, Back: map[job.Reason]int64{job.ReasonInfra: 1}, PerSecond: 3.25, Sessions: 6}},
-		},
-		Queue: []store.QueueGroup{
-			{Pool: "default", Tenant: "acme", Priority: 5, Queued: 80000, Dispatched: 3, Running: 5, AtLeast: true},
-			{Pool: "default?label.gpu=a100", Tenant: "beta", Queued: 7},
-		},
+func someFleet(t *testing.T) (f api.Fleet) {
+	t.Helper()
+	raw, err := os.ReadFile("../../internal/cli/top/testdata/fleet.json")
+	if err == nil {
+		err = json.Unmarshal(raw, &f)
 	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
 }
 
 // TestTopOnce: everything is in the table; what workers call themselves says nothing
 // to the terminal.
 func TestTopOnce(t *testing.T) {
 	s := newServer(t, job.Result{})
-	s.fleet = someFleet()
+	s.fleet = someFleet(t)
 	code, out, stderr := s.assay(t.Context(), "", "top", "--once")
 	if code != 0 {
 		t.Fatal(code, stderr)

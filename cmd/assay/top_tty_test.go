@@ -15,7 +15,7 @@ import (
 // TestTopOnATerminal: the screen shows the fleet, and q leaves it.
 func TestTopOnATerminal(t *testing.T) {
 	s := newServer(t, job.Result{})
-	s.fleet = someFleet()
+	s.fleet = someFleet(t)
 	screen, tty, err := pty.Open()
 	if err != nil {
 		t.Fatal(err)

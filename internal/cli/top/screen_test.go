@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -17,27 +18,22 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-func someFleet() api.Fleet {
-	at := time.Now().UTC().Truncate(time.Second)
-	return api.Fleet{
-		At:    at,
-		Pools: []api.PoolSummary{{Pool: "default", Workers: 2, Slots: 12, Busy: 5}},
-		Workers: []store.Worker{
-			{ID: "w2\x1b[31m", Pool: "default", Slots: 4, Draining: true, SeenAt: at.Add(-9 * time.Second)},
-			{ID: "w1", Pool: "default", Slots: 8, Busy: 5, SeenAt: at.Add(-2 * time.Second), Host: json.RawMessage(`{"isolations":["cell","task"]}`),
-				Tally: &store.Tally{Outcomes: map[job.Outcome]int64{job.Succeeded: 40, job.Failed: 2}, Back: map[job.Reason]int64{job.ReasonInfra: 1}, PerSecond: 3.25, Sessions: 6}},
-		},
-		Queue: []store.QueueGroup{
-			{Pool: "default", Tenant: "acme", Priority: 5, Queued: 80000, Dispatched: 3, Running: 5, AtLeast: true},
-			{Pool: "default?label.gpu=a100", Tenant: "beta", Queued: 7},
-		},
+func someFleet(t *testing.T) (f api.Fleet) {
+	t.Helper()
+	raw, err := os.ReadFile("testdata/fleet.json")
+	if err == nil {
+		err = json.Unmarshal(raw, &f)
 	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
 }
 
 // TestLinesWithoutAToken: a tenant sees sums, and its own jobs.
 func TestLinesWithoutAToken(t *testing.T) {
 	t.Parallel()
-	f := someFleet()
+	f := someFleet(t)
 	f.Workers, f.Queue = nil, nil
 	out := strings.Join(Lines(f, nil), "\n")
 	if !strings.Contains(out, "WORKERS") || !strings.Contains(out, "nothing waits or runs") || strings.Contains(out, "jobs/s") {
@@ -48,7 +44,7 @@ func TestLinesWithoutAToken(t *testing.T) {
 // TestScreen: what is shown fits, whatever there is and happens.
 func TestScreen(t *testing.T) {
 	t.Parallel()
-	f := someFleet()
+	f := someFleet(t)
 	for i := range 100 {
 		f.Workers = append(f.Workers, store.Worker{ID: fmt.Sprintf("x%03d", i), Pool: "many", SeenAt: f.At})
 	}

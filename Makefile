@@ -5,6 +5,8 @@
 
 # Pure Go everywhere: the programs run in any image and on any host of their architecture.
 export CGO_ENABLED = 0
+# Programs and tests are compiled alike, so that no package is compiled twice.
+export GOFLAGS := $(if $(findstring -trimpath,$(GOFLAGS)),$(GOFLAGS),$(strip $(GOFLAGS) -trimpath))
 
 GO   ?= go
 ROOT := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env)
@@ -32,9 +34,9 @@ setup: ## Install what is missing from the system's packages
 
 build: ## Build every program into bin/, and a worker that can run nothing into bin/faults/
 	@mkdir -p bin
-	@$(GO) build -trimpath -o bin/ ./cmd/...
-	@$(GO) build -trimpath -tags=faults -o bin/faults/ ./cmd/worker
-	@if [ -d test/bench ]; then $(GO) build -trimpath -o bin/bench ./test/bench; fi
+	@$(GO) build -o bin/ ./cmd/...
+	@$(GO) build -tags=faults -o bin/faults/ ./cmd/worker
+	@if [ -d test/bench ]; then $(GO) build -o bin/bench ./test/bench; fi
 
 image: setup ## Build the default image from the system's packages
 	@images/build python
@@ -65,7 +67,7 @@ test: setup build image ## Run every test, with the real components, and a part 
 	$(SUITE) --packages='$(LONGEST) ./...' -- $(EXEC) -p=2 -count=1 -timeout=40m
 
 faults: setup image ## Tell the end-to-end stories over a store, a queue and an object store that fail now and then
-	$(TEST) -count=1 -timeout=20m ./test/e2e -run '^TestStoriesOverFaults$$'
+	$(TEST) -count=1 -timeout=20m ./test/e2e -run '^TestStoriesOverFaults$$' -args -faults.every=1
 
 # What changed is built and tested again, the rest was: the go command remembers. vet is asked once, for everything.
 quick: format ## Check format, vet and whatever needs neither root nor a server: a minute, less when little changed
@@ -95,15 +97,15 @@ cheats: setup build image ## Try to forge a pass in every way of the corpus, at 
 	$(TEST) -count=1 -timeout=30m -v ./test/cheats -args -task.every=1 -gvisor.every=1 -preloaded.every=1
 
 .PHONY: test-runtime
-test-runtime: setup build image gvisor ## Run the suites of the runtime, with every program at isolation gvisor, too
-	$(TEST) -count=1 -timeout=60m ./pkg/runtime/containerd -args -gvisor.every=1
+test-runtime: setup build image gvisor ## Run the suites of the runtime, with every program at every isolation
+	$(TEST) -count=1 -timeout=60m ./pkg/runtime/containerd -args -task.every=1 -gvisor.every=1
 
 conformance: setup build image gvisor ## Hold every kind of program to every limit at every isolation, and compare with the record
 	$(TEST) -count=1 -timeout=90m -parallel=3 -v ./test/conformance -args -conformance.all
 
 # Innocent jobs of the attacker's own tenant, who share its cell, and of another one; at cell and at task, a turn each.
 neighbours: setup build image gvisor ## Run 1,000 jobs beside the whole hostile corpus in a loop, at one worker (20 minutes)
-	$(TEST) -count=1 -timeout=60m -v ./test/e2e -run TestNeighbours -args -neighbours.jobs=1000 -neighbours.programs=1000
+	$(TEST) -count=1 -timeout=60m -v ./test/e2e -run TestNeighbours -args -neighbours.every=1 -neighbours.jobs=1000 -neighbours.programs=1000
 
 readers: setup ## Read large results from 64 clients for a minute, beside heartbeats and a leader
 	$(TEST) -count=1 -timeout=10m -v ./internal/httpapi -run '^TestReadersBesideHeartbeats$$' -args -readers.for=1m

@@ -27,10 +27,10 @@ func TestMain(m *testing.M) {
 
 // parts are what of the corpora is tried beyond isolation cell: who grades is the same behind every wall, and a container
 // costs more than the rest of an attempt.
-var parts = map[policy.Isolation]*testenv.Part{policy.Task: testenv.NewPart("task", 3), policy.GVisor: testenv.NewPart("gvisor", 6)}
+var parts = map[policy.Isolation]*testenv.Part{policy.Task: testenv.NewPart("task", 6), policy.GVisor: testenv.NewPart("gvisor", 12)}
 
 // preloadedPart is the same of what is forked with imports, at isolation cell.
-var preloadedPart = testenv.NewPart("preloaded", 4)
+var preloadedPart = testenv.NewPart("preloaded", 8)
 
 // part is what of a corpus is tried at the fleet's isolation.
 func part[T any](t *testing.T, f *fleet, corpus []T) []T {

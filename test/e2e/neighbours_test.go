@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/test/hostile"
@@ -17,8 +18,9 @@ import (
 
 // `make neighbours` has more of both.
 var (
-	neighbourJobs     = flag.Int("neighbours.jobs", 30, "innocent jobs beside the hostile corpus, at least")
-	neighbourPrograms = flag.Int("neighbours.programs", 12, "programs of the hostile corpus that run in a loop beside them")
+	neighbourPart     = testenv.NewPart("neighbours", 3)
+	neighbourJobs     = flag.Int("neighbours.jobs", 15, "innocent jobs beside the hostile corpus, at least")
+	neighbourPrograms = flag.Int("neighbours.programs", 5, "programs of the hostile corpus that run in a loop beside them")
 )
 
 // neighbourLanes is how many jobs of either side are under way at a time.
@@ -36,6 +38,7 @@ func TestNeighbours(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	corpus = testenv.Of(t, neighbourPart, corpus)
 	attacker, innocent := f.as(t, "of-attacker"), f.as(t, "of-innocent")
 	turns := []struct {
 		name, level string

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
 )
 
@@ -170,19 +171,25 @@ var stories = []story{
 // fleet and looks for what it left.
 func TestStories(t *testing.T) {
 	t.Parallel()
-	tellAll(t, start(t), "e2e")
+	tellAll(t, start(t), "e2e", levels)
 }
+
+var (
+	levels = []string{"cell", "task", "gvisor"}
+	// What fails now and then is the same at every isolation: one of them a run, another with each commit.
+	faultsPart = testenv.NewPart("faults", len(levels))
+)
 
 // TestStoriesOverFaults tells the same over a store, a queue and an object store that fail now and then.
 func TestStoriesOverFaults(t *testing.T) {
 	t.Parallel()
-	tellAll(t, startFaulty(t), "e2e-faults")
+	tellAll(t, startFaulty(t), "e2e-faults", testenv.Of(t, faultsPart, levels))
 }
 
-// tellAll tells every story to a fleet. Words that begin with mark are those of its processes alone.
-func tellAll(t *testing.T, f *fleet, mark string) {
+// tellAll tells every story to a fleet, at these levels of isolation. Words that begin with mark are those of its processes alone.
+func tellAll(t *testing.T, f *fleet, mark string, levels []string) {
 	t.Run("stories", func(t *testing.T) {
-		for _, level := range []string{"cell", "task", "gvisor"} {
+		for _, level := range levels {
 			for i, s := range stories {
 				t.Run(level+"/"+s.name, func(t *testing.T) {
 					t.Parallel()

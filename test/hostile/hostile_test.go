@@ -15,9 +15,9 @@ import (
 // for it, and at gvisor, whose kernel is the same for all, that costs more than all the rest of an attack. To be forked from
 // an interpreter is a matter of programs in python alone.
 var (
-	taskPart      = testenv.NewPart("task", 2)
-	gvisorPart    = testenv.NewPart("gvisor", 3)
-	preloadedPart = testenv.NewPart("preloaded", 2)
+	taskPart      = testenv.NewPart("task", 4)
+	gvisorPart    = testenv.NewPart("gvisor", 6)
+	preloadedPart = testenv.NewPart("preloaded", 4)
 )
 
 func TestMain(m *testing.M) {

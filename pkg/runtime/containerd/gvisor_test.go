@@ -16,18 +16,8 @@ func withGVisor(t *testing.T) func(*Config) {
 	return func(c *Config) { c.Runsc = runsc }
 }
 
-// A container of gVisor's costs more than all the rest of a program, and what is the runtime's own is the same at task.
-var gvisorPart = testenv.NewPart("gvisor", 3)
-
 func gvisorConfig() runtimetest.Config {
-	cfg := suiteConfig(policy.GVisor)
-	cfg.Part = func(t *testing.T, n int) []int {
-		all := make([]int, n)
-		for i := range all {
-			all[i] = i
-		}
-		return testenv.Of(t, gvisorPart, all)
-	}
+	cfg := inParts(suiteConfig(policy.GVisor), gvisorPart)
 	cfg.New = func(t *testing.T) runtime.Runtime { return newRuntime(t, withGVisor(t)) }
 	return cfg
 }

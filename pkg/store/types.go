@@ -179,10 +179,11 @@ type Canceling struct {
 
 // JobFilter says which jobs are listed: those to which all of it applies.
 type JobFilter struct {
-	State  job.State         // empty: any
-	Batch  job.ID            // empty: any, and none
-	Labels map[string]string // its own or, for keys that it has not itself, its batch's
-	Since  time.Time         // submitted at or after; zero: ever
+	State   job.State         // empty: any
+	Outcome job.Outcome       // how it ended; empty: any, and not yet
+	Batch   job.ID            // empty: any, and none
+	Labels  map[string]string // its own or, for keys that it has not itself, its batch's
+	Since   time.Time         // submitted at or after; zero: ever
 }
 
 // Input is a blob that jobs of a tenant name.

@@ -89,7 +89,7 @@ func (s *Store) fetch(ctx context.Context, base Base, ask asked) (dir string, l 
 			return dir, l, true
 		}
 		slog.WarnContext(ctx, "environment of others not used; it is built here", "image", base.Name, "name", name, "digest", digest, "error", err)
-		if refused(err) {
+		if runtime.Refused(err) { // it is something else, and not just out of reach
 			s.mu.Lock()
 			s.shared.spoil(name)
 			s.mu.Unlock()
@@ -168,12 +168,6 @@ func (s *Store) receive(ctx context.Context, name, digest, to string) (said trav
 		return said, fmt.Errorf("fetch an environment: %w", context.Cause(ctx))
 	}
 	return said, err
-}
-
-// refused reports whether what was fetched is something else, and not just out of reach.
-func refused(err error) bool {
-	failure := new(runtime.BuildError)
-	return errors.Is(err, job.ErrInvalid) || errors.As(err, &failure)
 }
 
 func (s *sharing) spoil(name string) {

@@ -36,9 +36,9 @@ type Sessions interface {
 	// as once. Every reader sees it then, but it need not be on disk yet: a crash
 	// of the store's machine may take the newest along.
 	PutExecute(ctx context.Context, e Executed) error
-	// Executes lists up to limit executes of a session that were recorded after one, in
+	// Executions lists up to limit executions of a session that were recorded after one, in
 	// that order: what is recorded later always lies after every one that was seen before.
-	Executes(ctx context.Context, tenant string, session, after job.ID, limit int) ([]Executed, error)
+	Executions(ctx context.Context, tenant string, session, after job.ID, limit int) ([]Executed, error)
 }
 
 // Executed is the record of an execution.

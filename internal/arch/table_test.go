@@ -22,7 +22,8 @@ var table = map[string]row{
 	"pkg/placement": {"which workers can run which jobs", []string{"pkg/job", "pkg/policy"}},
 	"pkg/control":   {"what dispatchers and workers say to each other", []string{"pkg/job", "pkg/policy", "pkg/placement", "pkg/store"}},
 
-	"pkg/store": {"system of record: the idea", []string{"pkg/job"}},
+	"pkg/fleet": {"workers, tenants, queues, what operators do: nouns", []string{"pkg/job"}},
+	"pkg/store": {"system of record: the idea", []string{"pkg/fleet", "pkg/job"}},
 	"pkg/store/postgres": {"over Postgres", []string{
 		"pkg/job", "pkg/store", "pkg/store/postgres/internal/lifecycle", "pkg/store/postgres/internal/pg", "pkg/store/postgres/internal/read",
 		"pkg/store/postgres/internal/registry", "pkg/store/postgres/internal/schema", "pkg/store/postgres/internal/submit"}},
@@ -79,8 +80,8 @@ var table = map[string]row{
 	"pkg/runtime/meter":                      {"counts what is brought to a host and removed again", []string{"pkg/job", "pkg/runtime"}},
 
 	"pkg/object": {"object paths and blobs", []string{"pkg/job"}},
-	"pkg/client": {"Go client of the API", []string{"api", "pkg/job", "pkg/policy", "pkg/store"}},
-	"api":        {"the contract: wire types, OpenAPI", ideas},
+	"pkg/client": {"Go client of the API", []string{"api", "pkg/fleet", "pkg/job", "pkg/policy"}},
+	"api":        {"the contract: wire types, OpenAPI", []string{"pkg/fleet", "pkg/job", "pkg/policy", "pkg/placement"}},
 
 	"internal/admin":  {"what operators do by hand", []string{"api", "pkg/job", "pkg/store", "internal/fleet"}},
 	"internal/admit":  {"bytes in, accepted jobs out", with(ideas, "api", "pkg/object")},

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/assay-run/assay/pkg/job"
@@ -39,13 +38,4 @@ type Sessions interface {
 	// Executions lists up to limit executions of a session that were recorded after one, in
 	// that order: what is recorded later always lies after every one that was seen before.
 	Executions(ctx context.Context, tenant string, session, after job.ID, limit int) ([]Executed, error)
-}
-
-// Executed is the record of an execution.
-type Executed struct {
-	Session   job.ID          `json:"-"`
-	ID        job.ID          `json:"id"`
-	Code      string          `json:"code"`
-	Result    json.RawMessage `json:"result"` // JSON of job.Execute
-	CreatedAt time.Time       `json:"created_at"`
 }

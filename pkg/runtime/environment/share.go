@@ -229,7 +229,8 @@ func (s *Store) offered(name string, err error) {
 	}
 }
 
-// offerOne offers an environment while it is held.
+// offerOne offers an environment while it is held. What is packed is the directory that is mounted, whatever the name: that
+// one stays as long as it is held.
 func (s *Store) offerOne(m *mounted, name string, l *lockfile, replace bool) error {
 	release, err := m.image.Hold()
 	if err != nil {
@@ -245,7 +246,7 @@ func (s *Store) offerOne(m *mounted, name string, l *lockfile, replace bool) err
 	ctx, cancel := context.WithTimeout(s.host.Context(), s.cfg.Time)
 	defer cancel()
 	err = s.shared.with.Offer(ctx, s.shareName(name), m.digest, replace, func(w io.Writer) error {
-		return pack(w, filepath.Join(s.cfg.Dir, name), l)
+		return pack(w, filepath.Join(s.cfg.Dir, m.name), l)
 	})
 	if errors.Is(err, job.ErrInvalid) {
 		err = fmt.Errorf("%w; dispatchers are older, or newer, than this worker", err)

@@ -138,7 +138,7 @@ test-k8s: $(if $(ASSAY_LOAD_IMAGE),images-quickstart) ## Render the chart in man
 
 .PHONY: fuzz
 FUZZTIME ?= 10m
-fuzz: ## Feed noise to whatever parses bytes from a sandbox, FUZZTIME for each parser
+fuzz: ## Feed noise to whatever parses bytes of others, FUZZTIME for each parser
 	@GO=$(GO) scripts/fuzz $(FUZZTIME)
 
 # The same rows as in `make test`, longer, and 100,000 jobs under continuous faults.

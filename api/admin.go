@@ -1,8 +1,8 @@
 package api
 
 import (
+	"github.com/assay-run/assay/pkg/fleet"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/store"
 )
 
 // OperatorRequest is why an operator does something.
@@ -18,13 +18,13 @@ type QuarantineRequest struct {
 
 // ActionList is a page of what operators did, newest first.
 type ActionList struct {
-	Actions []store.Action `json:"actions"`
+	Actions []fleet.Action `json:"actions"`
 	Next    job.ID         `json:"next,omitempty"` // give it as before= for the next page
 }
 
 // WorkerStatus is one worker and what it has under way, by the records.
 type WorkerStatus struct {
-	Worker   store.Worker `json:"worker"`
+	Worker   fleet.Worker `json:"worker"`
 	Running  int64        `json:"running"`  // jobs
 	Sessions int64        `json:"sessions"` // live ones
 }
@@ -32,7 +32,7 @@ type WorkerStatus struct {
 // FleetVersion says which programs a fleet consists of.
 type FleetVersion struct {
 	Dispatcher string         `json:"dispatcher"` // the one that answers
-	Schema     store.Schema   `json:"schema"`
+	Schema     fleet.Schema   `json:"schema"`
 	Workers    map[string]int `json:"workers"` // connected ones, by version
 }
 
@@ -53,7 +53,7 @@ type PauseRequest struct {
 
 // PauseList is what is paused and not over.
 type PauseList struct {
-	Pauses []store.Pause `json:"pauses"`
+	Pauses []fleet.Pause `json:"pauses"`
 }
 
 // OverrideRequest replaces some of what a tenant is granted.
@@ -78,7 +78,7 @@ type VerifyRequest struct {
 // VerifyReport is what differed, before it was repaired.
 type VerifyReport struct {
 	Checked   int              `json:"checked"` // batches
-	Different []store.Verified `json:"different"`
+	Different []fleet.Verified `json:"different"`
 	Repaired  []job.ID         `json:"repaired"`
 	Next      job.ID           `json:"next,omitempty"` // give it as after for the next page
 }

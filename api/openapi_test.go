@@ -11,9 +11,9 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/pkg/fleet"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
-	"github.com/assay-run/assay/pkg/store"
 )
 
 var update = flag.Bool("update", false, "write openapi.json anew from openapi.yaml")
@@ -64,13 +64,13 @@ func TestSchemasHaveTheFieldsOfTheTypes(t *testing.T) {
 		"JobSpec": job.Spec{}, "Job": job.Job{}, "JobSummary": job.Summary{}, "JobList": api.JobList{}, "Batch": job.Batch{}, "Result": job.Result{}, "Artifact": job.Artifact{},
 		"Policy": policy.Policy{}, "Problem": api.ProblemDetails{}, "Accepted": api.Accepted{}, "CancelRequest": api.CancelRequest{}, "Callback": job.Callback{}, "Delivery": job.Delivery{}, "CancelReport": api.CancelReport{}, "Explanation": api.Explanation{},
 		"BatchRequest": api.BatchRequest{}, "BatchList": api.BatchList{}, "PoolSummary": api.PoolSummary{}, "ArtifactList": api.ArtifactList{},
-		"PolicyList": api.PolicyList{}, "SecretList": api.SecretList{}, "SecretValue": api.SecretValue{}, "StoredSecret": store.StoredSecret{}, "WorkerList": api.WorkerList{}, "Worker": store.Worker{}, "Host": policy.Host{}, "HostImage": policy.HostImage{}, "Fleet": api.Fleet{}, "QueueGroup": store.QueueGroup{}, "StoredPolicy": store.StoredPolicy{},
+		"PolicyList": api.PolicyList{}, "SecretList": api.SecretList{}, "SecretValue": api.SecretValue{}, "StoredSecret": fleet.StoredSecret{}, "WorkerList": api.WorkerList{}, "Worker": fleet.Worker{}, "Host": policy.Host{}, "HostImage": policy.HostImage{}, "Fleet": api.Fleet{}, "QueueGroup": fleet.QueueGroup{}, "StoredPolicy": fleet.StoredPolicy{},
 		"Program": job.Program{}, "File": job.File{}, "SessionSpec": job.SessionSpec{}, "Session": job.Session{}, "SessionList": api.SessionList{}, "ExecuteRequest": api.ExecuteRequest{},
-		"Execute": job.Execute{}, "Executed": store.Executed{}, "ExecutionList": api.ExecutionList{}, "ExecuteList": api.ExecuteList{}, "VariableList": api.VariableList{},
-		"FunctionList": api.FunctionList{}, "CallAnswer": api.CallAnswer{}, "Action": store.Action{}, "ActionList": api.ActionList{}, "OperatorRequest": api.OperatorRequest{}, "QuarantineRequest": api.QuarantineRequest{},
-		"RequeueRequest": api.RequeueRequest{}, "PauseRequest": api.PauseRequest{}, "PauseList": api.PauseList{}, "Override": store.Override{}, "OverrideRequest": api.OverrideRequest{},
-		"Tenant": store.Tenant{}, "VerifyRequest": api.VerifyRequest{}, "VerifyReport": api.VerifyReport{}, "SweepRequest": api.SweepRequest{}, "SweepReport": api.SweepReport{},
-		"WorkerStatus": api.WorkerStatus{}, "Leader": store.Leader{}, "FleetVersion": api.FleetVersion{},
+		"Execute": job.Execute{}, "Executed": fleet.Executed{}, "ExecutionList": api.ExecutionList{}, "ExecuteList": api.ExecuteList{}, "VariableList": api.VariableList{},
+		"FunctionList": api.FunctionList{}, "CallAnswer": api.CallAnswer{}, "Action": fleet.Action{}, "ActionList": api.ActionList{}, "OperatorRequest": api.OperatorRequest{}, "QuarantineRequest": api.QuarantineRequest{},
+		"RequeueRequest": api.RequeueRequest{}, "PauseRequest": api.PauseRequest{}, "PauseList": api.PauseList{}, "Override": fleet.Override{}, "OverrideRequest": api.OverrideRequest{},
+		"Tenant": fleet.Tenant{}, "VerifyRequest": api.VerifyRequest{}, "VerifyReport": api.VerifyReport{}, "SweepRequest": api.SweepRequest{}, "SweepReport": api.SweepReport{},
+		"WorkerStatus": api.WorkerStatus{}, "Leader": fleet.Leader{}, "FleetVersion": api.FleetVersion{},
 		"CheckRequest": api.CheckRequest{}, "CheckProgram": api.CheckProgram{}, "CheckReport": api.CheckReport{}, "Checked": api.Checked{}, "CheckedFunction": api.CheckedFunction{},
 		"Usage": job.Usage{}, "Output": job.Output{}, "StoredOutput": job.StoredOutput{}, "Enforcement": job.Enforcement{},
 	} {

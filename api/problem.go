@@ -66,6 +66,15 @@ var problems = []struct {
 	{errInternal, "internal", http.StatusInternalServerError, "Internal error"},
 }
 
+// Sentinels are the errors that travel over HTTP: what a client gets back is one of them, by errors.Is, or a failure of
+// the server's own.
+func Sentinels() (out []error) {
+	for _, p := range problems[:len(problems)-1] {
+		out = append(out, p.err)
+	}
+	return out
+}
+
 var errInternal = errors.New("internal error")
 
 const problemBase = "https://assay.run/problems/"

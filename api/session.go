@@ -3,8 +3,8 @@ package api
 import (
 	"encoding/json"
 
+	"github.com/assay-run/assay/pkg/fleet"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/store"
 )
 
 // ExecuteRequest is one execution in a session: a snippet or a shell command.
@@ -22,12 +22,12 @@ type SessionList struct {
 
 // ExecutionList is what was executed in a session, oldest first.
 type ExecutionList struct {
-	Executions []store.Executed `json:"executions"`
+	Executions []fleet.Executed `json:"executions"`
 }
 
 // ExecuteList is ExecutionList by its older name, as …/executes answers.
 type ExecuteList struct {
-	Executes []store.Executed `json:"executes"`
+	Executes []fleet.Executed `json:"executes"`
 }
 
 // VariableList is the namespace of a session.

@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/assay-run/assay/pkg/fleet"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/store"
 )
 
 // Header names of the contract.
@@ -81,12 +81,12 @@ type BatchList struct {
 
 // PolicyList is the tenant's stored policies, the newest version of each.
 type PolicyList struct {
-	Policies []store.StoredPolicy `json:"policies"`
+	Policies []fleet.StoredPolicy `json:"policies"`
 }
 
 // SecretList says which secrets a tenant has. Values are never returned.
 type SecretList struct {
-	Secrets []store.StoredSecret `json:"secrets"`
+	Secrets []fleet.StoredSecret `json:"secrets"`
 }
 
 // SecretValue is a secret on its way in.
@@ -102,7 +102,7 @@ type ArtifactList struct {
 // WorkerList is the fleet. Who is no operator gets the sums only: what hosts there
 // are, and what they have, tells of other tenants.
 type WorkerList struct {
-	Workers []store.Worker `json:"workers"`
+	Workers []fleet.Worker `json:"workers"`
 	Pools   []PoolSummary  `json:"pools"`
 }
 
@@ -110,9 +110,9 @@ type WorkerList struct {
 // what waits and runs only the own tenant's.
 type Fleet struct {
 	At      time.Time          `json:"at"`
-	Workers []store.Worker     `json:"workers"`
+	Workers []fleet.Worker     `json:"workers"`
 	Pools   []PoolSummary      `json:"pools"`
-	Queue   []store.QueueGroup `json:"queue"`
+	Queue   []fleet.QueueGroup `json:"queue"`
 }
 
 // PoolSummary is the connected workers of one pool together.

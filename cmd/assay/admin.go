@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/cli/show"
+	"github.com/assay-run/assay/internal/pause"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
@@ -230,7 +230,7 @@ func (c *adminDrainCmd) Run(a *app) error {
 				return err
 			}
 		}
-		if err := sleep(a.ctx, c.Every); err != nil {
+		if err := pause.For(a.ctx, c.Every); err != nil {
 			return err
 		}
 	}
@@ -246,15 +246,4 @@ func (c *adminDrainCmd) report(a *app, s api.WorkerStatus) error {
 		a.printf("%s is cordoned; %d jobs and %d sessions are left\n", c.Worker, s.Running, s.Sessions)
 	}
 	return nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -31,6 +31,7 @@ func TestCheckFindsViolations(t *testing.T) {
 		{pkg{ImportPath: "./cmd/dispatcher", Deps: []string{"./internal/testenv"}}, "no test tools"},
 		{pkg{ImportPath: "./internal/worker", Imports: []string{"unsafe"}}, "whose home is [internal/guest/launcher"},
 		{pkg{ImportPath: "./cmd/worker", Deps: []string{"./internal/guest/launcher"}}, "not for outside"},
+		{pkg{ImportPath: "./pkg/client", Deps: []string{"./pkg/store"}}, "ask the API only"},
 		{pkg{ImportPath: "./cmd/guest", Deps: []string{"net/http"}}, "starts once per job"},
 	} {
 		got := check([]pkg{c.pkg}, std)

@@ -41,6 +41,7 @@ var homes = []home{
 // allows them of ours.
 var stdOnly = map[string]string{
 	"pkg/job":     "the domain outlives every dependency",
+	"pkg/fleet":   "the domain outlives every dependency",
 	"pkg/netrule": "judging a policy must be pure, fast and easy to audit",
 	"pkg/policy":  "judging a policy must be pure, fast and easy to audit",
 	"pkg/store":   "an idea knows none of its implementations",
@@ -68,7 +69,7 @@ var reaches = []reach{
 	{"cmd/worker", []string{"./internal/guest/launcher"}, "what runs inside of a sandbox is not for outside; forks that the runtime does not know of least of all"},
 	{"cmd/guest", []string{"net/http", "github.com/", "google.golang.org/", "go.opentelemetry.io/", "gocloud.dev/"},
 		"it starts once per job and shares the sandbox with the job: small, and nothing worth stealing"},
-	{"pkg/client", []string{"github.com/nats-io/", "github.com/jackc/", "github.com/containerd/", "./internal/"}, "other people's programs import it"},
+	{"pkg/client", []string{"github.com/nats-io/", "github.com/jackc/", "github.com/containerd/", "./pkg/store", "./pkg/queue", "./pkg/control", "./pkg/runtime", "./pkg/object", "./internal/"}, "other people's programs import it, and ask the API only"},
 	{"internal/worker", []string{"github.com/jackc/pgx/", "github.com/containerd/containerd/", "github.com/nats-io/"}, "it is tested against fakes, and wired in cmd/worker"},
 	{"internal/dispatcher", []string{"github.com/jackc/pgx/", "github.com/nats-io/", "github.com/containerd/containerd/"}, "it is tested against fakes, and wired in cmd/dispatcher"},
 	{"internal/httpapi", []string{"github.com/jackc/pgx/", "github.com/nats-io/", "github.com/containerd/containerd/"}, "it is tested against fakes, and wired in cmd/dispatcher"},

@@ -22,7 +22,8 @@ var table = map[string]row{
 	"pkg/placement": {"which workers can run which jobs", []string{"pkg/job", "pkg/policy"}},
 	"pkg/control":   {"what dispatchers and workers say to each other", []string{"pkg/job", "pkg/policy", "pkg/placement", "pkg/store"}},
 
-	"pkg/store": {"system of record: the idea", []string{"pkg/job"}},
+	"pkg/fleet": {"workers, tenants, queues, what operators do: nouns", []string{"pkg/job"}},
+	"pkg/store": {"system of record: the idea", []string{"pkg/fleet", "pkg/job"}},
 	"pkg/store/postgres": {"over Postgres", []string{
 		"pkg/job", "pkg/store", "pkg/store/postgres/internal/lifecycle", "pkg/store/postgres/internal/pg", "pkg/store/postgres/internal/read",
 		"pkg/store/postgres/internal/registry", "pkg/store/postgres/internal/schema", "pkg/store/postgres/internal/submit"}},
@@ -79,8 +80,8 @@ var table = map[string]row{
 	"pkg/runtime/meter":                      {"counts what is brought to a host and removed again", []string{"pkg/job", "pkg/runtime"}},
 
 	"pkg/object": {"object paths and blobs", []string{"pkg/job"}},
-	"pkg/client": {"Go client of the API", []string{"api", "pkg/job", "pkg/policy", "pkg/store"}},
-	"api":        {"the contract: wire types, OpenAPI", ideas},
+	"pkg/client": {"Go client of the API", []string{"api", "pkg/fleet", "pkg/job", "pkg/policy"}},
+	"api":        {"the contract: wire types, OpenAPI", []string{"pkg/fleet", "pkg/job", "pkg/policy", "pkg/placement"}},
 
 	"internal/admin":  {"what operators do by hand", []string{"api", "pkg/job", "pkg/store", "internal/fleet"}},
 	"internal/admit":  {"bytes in, accepted jobs out", with(ideas, "api", "pkg/object")},
@@ -105,7 +106,7 @@ var table = map[string]row{
 	"internal/worker/transfer":  {"files between a worker and the object store", []string{"pkg/control", "pkg/job", "pkg/policy", "pkg/queue", "pkg/runtime", "pkg/object", "internal/pause", "internal/session/live"}},
 	"internal/grade":            {"verdicts on solutions", with(ideas, "pkg/runtime/capture", "internal/boundedjson", "internal/frame", "internal/guest", "guest/python")},
 	"internal/session":          {"jobs that stay: the dispatcher's side", with(ideas, "api", "internal/admit", "internal/fleet", "internal/telemetry")},
-	"internal/session/live":     {"jobs that stay: the worker's side", with(ideas, "internal/awake", "internal/boundedjson", "internal/frame", "internal/telemetry")},
+	"internal/session/live":     {"jobs that stay: the worker's side", with(ideas, "internal/awake", "internal/boundedjson", "internal/frame", "internal/pause", "internal/telemetry")},
 	"internal/awake":            {"processors that do not sleep while somebody waits", nil},
 	"internal/guest":            {"the protocol with the inside of a sandbox", []string{"internal/frame", "pkg/job"}},
 	"internal/guest/launcher":   {"the programs inside of a sandbox: the wall around unsafe forks", []string{"internal/guest", "internal/frame"}},
@@ -130,7 +131,7 @@ var table = map[string]row{
 	"cmd/worker": {"wiring", with(ideas, "pkg/object", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd", "pkg/runtime/containerd/image", "pkg/runtime/fake",
 		"pkg/netrule", "pkg/runtime/cgroup", "pkg/runtime/egress", "pkg/runtime/environment", "internal/advisories", "internal/awake", "internal/daemon", "internal/fault", "internal/session/live", "internal/settings", "internal/sysmon", "internal/worker", "internal/worker/health", "internal/worker/transfer", "internal/telemetry", "internal/version")},
 	"cmd/assay": {"command line", with(ideas, "api", "pkg/client", "pkg/runtime/containerd/image", "pkg/runtime/cgroup",
-		"internal/cli/program", "internal/cli/show", "internal/cli/top", "internal/dev", "internal/doctor", "internal/sysmon", "internal/telemetry", "internal/version", "examples/humaneval")}, // which assay demo runs
+		"internal/cli/program", "internal/cli/show", "internal/cli/top", "internal/dev", "internal/doctor", "internal/pause", "internal/sysmon", "internal/telemetry", "internal/version", "examples/humaneval")}, // which assay demo runs
 	"internal/cli/program": {"programs and policies, as a command line names them", []string{"pkg/job"}},
 	"internal/cli/show":    {"what a fleet says, for people", []string{"pkg/client", "pkg/job"}},
 	"internal/cli/top":     {"the fleet, live, on a terminal", []string{"api", "pkg/placement", "pkg/policy", "pkg/store", "internal/cli/show"}},
@@ -143,7 +144,7 @@ var table = map[string]row{
 	"examples/sessioncallbacks":   {"a session that calls its host", []string{"api", "pkg/client", "pkg/job"}},
 
 	"test/bench": {"benchmarks over real binaries, and over simulated workers", with(outside,
-		"internal/worker", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd/rawloop", "pkg/runtime/fake",
+		"internal/pause", "internal/worker", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd/rawloop", "pkg/runtime/fake",
 		"test/bench/bare", "test/bench/database", "test/bench/procs", "test/bench/stats", "test/bench/turns")},
 	"test/bench/bare":     {"code in interpreters of this host, to compare with", nil},
 	"test/bench/database": {"a fleet's Postgres, through psql", nil},

@@ -39,11 +39,7 @@ func feedback(cases []job.CaseResult) []string {
 
 // oneLine makes text one line of at most maxLine bytes.
 func oneLine(s string) string {
-	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "�")), " ")
-	if len(s) > maxLine {
-		s = strings.ToValidUTF8(s[:maxLine], "") + "…"
-	}
-	return s
+	return job.Clip(strings.Join(strings.Fields(strings.ToValidUTF8(s, "�")), " "), maxLine)
 }
 
 // short returns s cut to a sentence, or other if it is empty.
@@ -150,11 +146,7 @@ func call(function string, c *job.Case) string {
 	for _, k := range slices.Sorted(maps.Keys(c.Kwargs)) {
 		args = append(args, k+"="+argument(c.Kwargs[k]))
 	}
-	s := strings.Join(args, ", ")
-	if len(s) > 200 {
-		s = strings.ToValidUTF8(s[:200], "") + "…"
-	}
-	return function + "(" + s + ")"
+	return function + "(" + job.Clip(strings.Join(args, ", "), 200) + ")"
 }
 
 func argument(raw []byte) string {

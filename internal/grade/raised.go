@@ -24,12 +24,8 @@ func (g *grading) note(e *exception) {
 	g.raised = &job.ExceptionInfo{Type: most(e.Type, maxType), Message: most(e.Message, maxMessage), Line: e.Line, Traceback: most(e.Traceback, maxTraceback)}
 }
 
-func most(s string, n int) string {
-	if len(s) > n {
-		s = s[:n] + "…"
-	}
-	return strings.ToValidUTF8(s, "�")
-}
+// most bounds what the solution's sandbox said, which need not be UTF-8.
+func most(s string, n int) string { return strings.ToValidUTF8(job.Clip(s, n), "�") }
 
 // inScript matches the name of the solution's script.
 const inScript = `"(?:[^"\n]*/)?solution\.py"`

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/assay-run/assay/pkg/job"
 )
 
 // maxRepr bounds the got and expected of one case, in bytes.
@@ -16,11 +18,7 @@ const maxRepr = 500
 func repr(v value) string {
 	w := &writer{}
 	w.value(v)
-	s := w.String()
-	if len(s) > maxRepr {
-		return strings.ToValidUTF8(s[:maxRepr], "") + "…"
-	}
-	return s
+	return job.Clip(w.String(), maxRepr)
 }
 
 // addresses differ from run to run, and tell nobody anything.

@@ -131,7 +131,7 @@ func withFile(files []runtime.File, f runtime.File) []runtime.File {
 }
 
 func judgeOutput(s *job.Stdio, rep *runtime.Report) job.CaseResult {
-	c := job.CaseResult{Outcome: rep.Outcome, WallMS: rep.Usage.WallMS, Got: cut(rep.Stdout.Text), Expected: cut(s.Stdout)}
+	c := job.CaseResult{Outcome: rep.Outcome, WallMS: rep.Usage.WallMS, Got: job.Clip(rep.Stdout.Text, maxRepr), Expected: job.Clip(s.Stdout, maxRepr)}
 	switch {
 	case rep.Outcome == job.Failed && rep.Stderr.Text != "":
 		c.Message = fmt.Sprintf("exit code %d: %s", *rep.ExitCode, lastLine(rep.Stderr.Text))
@@ -146,7 +146,7 @@ func judgeOutput(s *job.Stdio, rep *runtime.Report) job.CaseResult {
 	case !sameOutput(rep.Stdout.Text, s.Stdout, s.Compare, s.Tolerance):
 		c.Outcome = job.Failed
 		line, got, want := firstDifference(rep.Stdout.Text, s.Stdout)
-		c.Message = fmt.Sprintf("line %d of the output is %q, expected %q", line, cut(got), cut(want))
+		c.Message = fmt.Sprintf("line %d of the output is %q, expected %q", line, job.Clip(got, maxRepr), job.Clip(want, maxRepr))
 		if line == 0 {
 			c.Message = "the output differs in blanks only"
 		}
@@ -172,13 +172,6 @@ func tail(s string) string {
 		s = rest
 	}
 	return strings.ToValidUTF8(s, "")
-}
-
-func cut(s string) string {
-	if len(s) > maxRepr {
-		return strings.ToValidUTF8(s[:maxRepr], "") + "…"
-	}
-	return s
 }
 
 // lastLine is where python says what went wrong.

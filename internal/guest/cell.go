@@ -49,6 +49,18 @@ const (
 // the operator's and has no packages on top.
 const PreloadVariable = "ASSAY_PRELOAD"
 
+// What a program is told of its machine: the cores and the memory of its policy.
+// Libraries size their thread pools and caches by it. Two files of its scratch lie over
+// the kernel's, and the program's processes are bound to as many cores. The limits
+// are the control group's: a program that does not believe this gains nothing.
+const (
+	CPUOnline = "/sys/devices/system/cpu/online"
+	MemInfo   = "/proc/meminfo"
+
+	ViewCPUs   = "cpus" // what lies over CPUOnline
+	ViewMemory = "meminfo"
+)
+
 // MaxMessage is the longest message on any of a cell's sockets, in bytes.
 const MaxMessage = 32 << 10
 

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -33,17 +32,9 @@ func (s *Server) listJobs(w http.ResponseWriter, r *http.Request) error {
 			return job.Invalid("before", "%.40q is not the id of a job", text)
 		}
 	}
-	outcome, err := outcomeOf(q, &f)
-	if err != nil {
-		return err
-	}
 	var out api.JobList
 	err = s.reads.Do(r.Context(), web.Tenant(r), func() (err error) {
-		if outcome == "" {
-			out.Jobs, out.Next, err = s.Store.Jobs(r.Context(), web.Tenant(r), f, before, int(limit))
-		} else {
-			out, err = s.ended(r.Context(), web.Tenant(r), f, outcome, before, int(limit))
-		}
+		out.Jobs, out.Next, err = s.Store.Jobs(r.Context(), web.Tenant(r), f, before, int(limit))
 		return err
 	})
 	if err != nil {
@@ -55,46 +46,19 @@ func (s *Server) listJobs(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusOK, out)
 }
 
-// outcomeOf reads with which outcome jobs are asked for; empty: any. The state of the filter is that of the outcome then.
-func outcomeOf(q url.Values, f *store.JobFilter) (job.Outcome, error) {
-	o := job.Outcome(q.Get("outcome"))
-	switch {
-	case o == "":
-		return "", nil
-	case !o.Valid():
-		return "", job.Invalid("outcome", "%.40q must be one of %s", string(o), strings.Trim(fmt.Sprint(job.Outcomes), "[]"))
-	case f.State != "" && f.State != o.State():
-		return "", job.Invalid("outcome", "is asked for with state %s, and no job has both", f.State)
-	}
-	f.State = o.State()
-	return o, nil
-}
-
-// ended is a page of jobs with an outcome. It is looked for in one page of the store's, so it may be shorter than
-// limit, or empty, and have one behind it all the same.
-func (s *Server) ended(ctx context.Context, tenant string, f store.JobFilter, o job.Outcome, before job.ID, limit int) (out api.JobList, err error) {
-	page, next, err := s.Store.Jobs(ctx, tenant, f, before, web.MaxPage)
-	if err != nil {
-		return out, err
-	}
-	for _, j := range page {
-		if len(out.Jobs) == limit {
-			out.Next = out.Jobs[limit-1].ID
-			return out, nil
-		}
-		if j.Outcome == o {
-			out.Jobs = append(out.Jobs, j)
-		}
-	}
-	out.Next = next
-	return out, nil
-}
-
 // jobFilter reads which jobs are asked for.
 func jobFilter(q url.Values) (f store.JobFilter, err error) {
 	if text := q.Get("state"); text != "" {
 		if f.State = job.State(text); !f.State.Valid() {
 			return f, job.Invalid("state", "%.40q must be queued, dispatched, running, finished or canceled", text)
+		}
+	}
+	if text := q.Get("outcome"); text != "" {
+		switch f.Outcome = job.Outcome(text); {
+		case !f.Outcome.Valid():
+			return f, job.Invalid("outcome", "%.40q must be one of %s", text, strings.Trim(fmt.Sprint(job.Outcomes), "[]"))
+		case f.State != "" && f.State != f.Outcome.State():
+			return f, job.Invalid("outcome", "is asked for with state %s, and no job has both", f.State)
 		}
 	}
 	if text := q.Get("batch"); text != "" {

@@ -206,6 +206,11 @@ func TestExecutionsByBothNames(t *testing.T) {
 		}
 		ids = append(ids, e.ID)
 	}
+	var counted map[string]any
+	f.want(http.StatusOK, &counted, "GET", "/v1/sessions/"+string(v.ID), "")
+	if counted["executions"] != 2.0 || counted["executes"] != 2.0 {
+		t.Errorf("a session with two executions: %v", counted)
+	}
 	for _, name := range []string{"executions", "executes"} {
 		at := "/v1/sessions/" + string(v.ID) + "/" + name
 		for query, want := range map[string][]job.ID{"": ids, "?limit=1": ids[:1], "?after=" + string(ids[0]): ids[1:], "?after=" + string(ids[1]): {}} {

@@ -6,12 +6,14 @@ import (
 	"time"
 )
 
-// For waits for d or until ctx ends.
-func For(ctx context.Context, d time.Duration) {
+// For waits for d or until ctx ends. The error is that of ctx if it ended first, else nil.
+func For(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
+		return nil
 	case <-ctx.Done():
+		return ctx.Err()
 	}
 }

@@ -17,9 +17,9 @@ func TestFor(t *testing.T) {
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), c.ends)
 			began := time.Now()
-			For(ctx, c.d)
-			if took := time.Since(began); took != c.want {
-				t.Errorf("%s: %v, want %v", name, took, c.want)
+			err := For(ctx, c.d)
+			if took := time.Since(began); took != c.want || (err != nil) != (c.ends < c.d) {
+				t.Errorf("%s: %v, %v, want %v", name, took, err, c.want)
 			}
 			cancel()
 		}

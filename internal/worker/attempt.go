@@ -361,11 +361,5 @@ func (a *attempt) isolation() policy.Isolation {
 
 func since(t time.Time) float64 { return job.Milliseconds(time.Since(t)) }
 
-// clip bounds a message that goes into a row.
-func clip(s string) string {
-	const most = 1000
-	if len(s) > most {
-		s = s[:most] + "…"
-	}
-	return strings.ToValidUTF8(s, "�")
-}
+// clip bounds a message that goes into a row, which takes UTF-8 only.
+func clip(s string) string { return strings.ToValidUTF8(job.Clip(s, 1000), "�") }

@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/assay-run/assay/api"
-	"github.com/assay-run/assay/pkg/store"
+	"github.com/assay-run/assay/pkg/fleet"
 )
 
 // Admin is what operators do; it needs an operator's token.
@@ -16,7 +16,7 @@ type Admin struct{ c *Client }
 func (c *Client) Admin() Admin { return Admin{c} }
 
 // Actions lists what operators did, newest first; a Limit of 0 is a usual page.
-func (a Admin) Actions(ctx context.Context, q store.ActionQuery) (out api.ActionList, err error) {
+func (a Admin) Actions(ctx context.Context, q fleet.ActionQuery) (out api.ActionList, err error) {
 	v := url.Values{}
 	if q.Before != "" {
 		v.Set("before", string(q.Before))
@@ -32,27 +32,27 @@ func (a Admin) Actions(ctx context.Context, q store.ActionQuery) (out api.Action
 }
 
 // Cordon keeps a worker from taking jobs; what it runs goes on.
-func (a Admin) Cordon(ctx context.Context, worker, reason string) (store.Action, error) {
+func (a Admin) Cordon(ctx context.Context, worker, reason string) (fleet.Action, error) {
 	return a.worker(ctx, worker, "cordon", api.OperatorRequest{Reason: reason})
 }
 
 // Uncordon lets it take jobs again.
-func (a Admin) Uncordon(ctx context.Context, worker, reason string) (store.Action, error) {
+func (a Admin) Uncordon(ctx context.Context, worker, reason string) (fleet.Action, error) {
 	return a.worker(ctx, worker, "uncordon", api.OperatorRequest{Reason: reason})
 }
 
 // Quarantine keeps a worker from taking jobs for a while.
-func (a Admin) Quarantine(ctx context.Context, worker string, q api.QuarantineRequest) (store.Action, error) {
+func (a Admin) Quarantine(ctx context.Context, worker string, q api.QuarantineRequest) (fleet.Action, error) {
 	return a.worker(ctx, worker, "quarantine", q)
 }
 
 // Unquarantine ends that.
-func (a Admin) Unquarantine(ctx context.Context, worker, reason string) (store.Action, error) {
+func (a Admin) Unquarantine(ctx context.Context, worker, reason string) (fleet.Action, error) {
 	return a.worker(ctx, worker, "unquarantine", api.OperatorRequest{Reason: reason})
 }
 
-func (a Admin) worker(ctx context.Context, worker, action string, q any) (store.Action, error) {
-	return send[store.Action](ctx, a, "/v1/admin/workers/"+worker+"/"+action, q)
+func (a Admin) worker(ctx context.Context, worker, action string, q any) (fleet.Action, error) {
+	return send[fleet.Action](ctx, a, "/v1/admin/workers/"+worker+"/"+action, q)
 }
 
 // Worker returns one worker and what it has under way.
@@ -62,7 +62,7 @@ func (a Admin) Worker(ctx context.Context, worker string) (out api.WorkerStatus,
 }
 
 // Leader says which dispatcher schedules.
-func (a Admin) Leader(ctx context.Context) (out store.Leader, err error) {
+func (a Admin) Leader(ctx context.Context) (out fleet.Leader, err error) {
 	_, err = a.c.json(ctx, get("/v1/admin/leader", nil), &out)
 	return out, err
 }
@@ -74,41 +74,41 @@ func (a Admin) Version(ctx context.Context) (out api.FleetVersion, err error) {
 }
 
 // Requeue has jobs run elsewhere, or at once.
-func (a Admin) Requeue(ctx context.Context, q api.RequeueRequest) (store.Action, error) {
-	return send[store.Action](ctx, a, "/v1/admin/requeue", q)
+func (a Admin) Requeue(ctx context.Context, q api.RequeueRequest) (fleet.Action, error) {
+	return send[fleet.Action](ctx, a, "/v1/admin/requeue", q)
 }
 
 // Pause holds a batch, a tenant's jobs or a pool's workers back.
-func (a Admin) Pause(ctx context.Context, q api.PauseRequest) (store.Action, error) {
-	return send[store.Action](ctx, a, "/v1/admin/pause", q)
+func (a Admin) Pause(ctx context.Context, q api.PauseRequest) (fleet.Action, error) {
+	return send[fleet.Action](ctx, a, "/v1/admin/pause", q)
 }
 
 // Resume ends a pause.
-func (a Admin) Resume(ctx context.Context, q api.PauseRequest) (store.Action, error) {
-	return send[store.Action](ctx, a, "/v1/admin/resume", q)
+func (a Admin) Resume(ctx context.Context, q api.PauseRequest) (fleet.Action, error) {
+	return send[fleet.Action](ctx, a, "/v1/admin/resume", q)
 }
 
 // Pauses lists what is paused.
-func (a Admin) Pauses(ctx context.Context) ([]store.Pause, error) {
+func (a Admin) Pauses(ctx context.Context) ([]fleet.Pause, error) {
 	var out api.PauseList
 	_, err := a.c.json(ctx, get("/v1/admin/pauses", nil), &out)
 	return out.Pauses, err
 }
 
 // Tenant returns what counts for a tenant now.
-func (a Admin) Tenant(ctx context.Context, name string) (out store.Tenant, err error) {
+func (a Admin) Tenant(ctx context.Context, name string) (out fleet.Tenant, err error) {
 	_, err = a.c.json(ctx, get("/v1/admin/tenants/"+name, nil), &out)
 	return out, err
 }
 
 // Override replaces some of what a tenant is granted.
-func (a Admin) Override(ctx context.Context, tenant string, q api.OverrideRequest) (store.Action, error) {
-	return send[store.Action](ctx, a, "/v1/admin/tenants/"+tenant+"/override", q)
+func (a Admin) Override(ctx context.Context, tenant string, q api.OverrideRequest) (fleet.Action, error) {
+	return send[fleet.Action](ctx, a, "/v1/admin/tenants/"+tenant+"/override", q)
 }
 
 // Restore ends an override.
-func (a Admin) Restore(ctx context.Context, tenant, reason string) (store.Action, error) {
-	return send[store.Action](ctx, a, "/v1/admin/tenants/"+tenant+"/restore", api.OperatorRequest{Reason: reason})
+func (a Admin) Restore(ctx context.Context, tenant, reason string) (fleet.Action, error) {
+	return send[fleet.Action](ctx, a, "/v1/admin/tenants/"+tenant+"/restore", api.OperatorRequest{Reason: reason})
 }
 
 // Verify compares the counters of batches with their rows.

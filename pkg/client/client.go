@@ -3,9 +3,26 @@
 // Every call takes a context first and may be made concurrently. A call whose
 // outcome is unknown (the connection broke, the server was restarting) is said
 // again under the same idempotency key, so nothing is ever submitted twice.
-// Errors are the server's own: errors.Is finds job.ErrInvalid, job.ErrNotFound,
-// api.ErrUnauthorized and so on, errors.As a *job.FieldError. A program that
-// failed is a result, not an error.
+// Errors are the server's own: errors.Is finds
+//
+//	api.ErrUnauthorized       no token, or an unknown one
+//	job.ErrRefused            more than the tenant may
+//	job.ErrInvalid            a request that cannot be right; errors.As finds a *job.FieldError
+//	api.ErrMethod             an address that does not take such a request
+//	api.ErrMismatch           a body that is not what its digest says
+//	api.ErrSlow               a body that stood still
+//	job.ErrKeyUsed            an idempotency key of another request
+//	job.ErrConflict           not in this state
+//	job.ErrLost               somebody else has it by now
+//	job.ErrNotFound           there is none
+//	job.ErrGone               there was one
+//	job.ErrTooLarge           too many bytes
+//	job.ErrTooMany            too many requests, or jobs
+//	job.ErrUnavailable        not now, or it does not answer
+//	context.DeadlineExceeded  it took too long there
+//
+// and nothing of these where the server itself failed. What may pass (job.ErrUnavailable, job.ErrTooMany) is tried again
+// for as long as WithPatience says. A program that failed is a result, not an error.
 package client
 
 import (

@@ -7,11 +7,11 @@ import (
 	"net/url"
 
 	"github.com/assay-run/assay/api"
-	"github.com/assay-run/assay/pkg/store"
+	"github.com/assay-run/assay/pkg/fleet"
 )
 
 // Workers lists the connected workers; none to who has no operator's token.
-func (c *Client) Workers(ctx context.Context) ([]store.Worker, error) {
+func (c *Client) Workers(ctx context.Context) ([]fleet.Worker, error) {
 	out, err := c.Fleet(ctx)
 	return out.Workers, err
 }
@@ -29,7 +29,7 @@ func (c *Client) Now(ctx context.Context) (out api.Fleet, err error) {
 }
 
 // Policies lists the stored policies.
-func (c *Client) Policies(ctx context.Context) ([]store.StoredPolicy, error) {
+func (c *Client) Policies(ctx context.Context) ([]fleet.StoredPolicy, error) {
 	var out api.PolicyList
 	_, err := c.json(ctx, get("/v1/policies", nil), &out)
 	return out.Policies, err

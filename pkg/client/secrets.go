@@ -5,11 +5,11 @@ import (
 	"net/http"
 
 	"github.com/assay-run/assay/api"
-	"github.com/assay-run/assay/pkg/store"
+	"github.com/assay-run/assay/pkg/fleet"
 )
 
 // Secrets lists the stored secrets; nobody gets their values back.
-func (c *Client) Secrets(ctx context.Context) ([]store.StoredSecret, error) {
+func (c *Client) Secrets(ctx context.Context) ([]fleet.StoredSecret, error) {
 	var out api.SecretList
 	_, err := c.json(ctx, get("/v1/secrets", nil), &out)
 	return out.Secrets, err

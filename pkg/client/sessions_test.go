@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/assay-run/assay/api"
-	"github.com/assay-run/assay/pkg/store"
+	nouns "github.com/assay-run/assay/pkg/fleet"
 )
 
 // Executions are listed by dispatchers that know the older name of the route alone, too.
@@ -17,7 +17,7 @@ func TestExecutionsOfOlderDispatchers(t *testing.T) {
 			answer(w, http.StatusNotFound, api.ProblemDetails{Status: http.StatusNotFound, Title: "Not found"})
 			return
 		}
-		answer(w, http.StatusOK, api.ExecuteList{Executes: []store.Executed{{ID: id, Code: "1"}}})
+		answer(w, http.StatusOK, api.ExecuteList{Executes: []nouns.Executed{{ID: id, Code: "1"}}})
 	})
 	list, err := c.Executions(t.Context(), id, id)
 	if err != nil || len(list.Executions) != 1 || list.Executions[0].Code != "1" {

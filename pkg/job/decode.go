@@ -95,10 +95,10 @@ func key(k string) string {
 	}
 	for _, c := range k {
 		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_') {
-			return "[" + strconv.Quote(clip(k, 80)) + "]"
+			return "[" + strconv.Quote(Clip(k, 80)) + "]"
 		}
 	}
-	return clip(k, 80)
+	return Clip(k, 80)
 }
 
 // walker compares JSON with a shape. It trusts the syntax: what it finds in
@@ -119,7 +119,7 @@ func (w *walker) fail(problem string) {
 // inside names where the problem found in the meantime was.
 func (w *walker) inside(name string) {
 	if w.bad != nil {
-		w.bad.Field = strings.ToValidUTF8(clip(join(name, w.bad.Field), maxField), "")
+		w.bad.Field = strings.ToValidUTF8(Clip(join(name, w.bad.Field), maxField), "")
 	}
 }
 
@@ -451,7 +451,7 @@ func (w *walker) literal(s *shape, c byte) {
 		return
 	}
 	if err != nil {
-		w.fail("must be " + s.want + " of 64 bits, not " + clip(string(b), 40))
+		w.fail("must be " + s.want + " of 64 bits, not " + Clip(string(b), 40))
 	}
 }
 

@@ -39,16 +39,17 @@ type SessionSpec struct {
 
 // Session is a live interpreter, or what is known of one that has ended.
 type Session struct {
-	ID        ID           `json:"id"`
-	Spec      SessionSpec  `json:"spec"` // its policy with every default filled in
-	State     SessionState `json:"state"`
-	Outcome   Outcome      `json:"outcome,omitempty"` // once it has ended
-	Message   string       `json:"message,omitempty"`
-	Worker    string       `json:"worker"`
-	Parent    ID           `json:"parent,omitempty"` // that it was forked from
-	Executes  int          `json:"executes"`
-	CreatedAt time.Time    `json:"created_at"`
-	EndedAt   *time.Time   `json:"ended_at,omitempty"`
+	ID         ID           `json:"id"`
+	Spec       SessionSpec  `json:"spec"` // its policy with every default filled in
+	State      SessionState `json:"state"`
+	Outcome    Outcome      `json:"outcome,omitempty"` // once it has ended
+	Message    string       `json:"message,omitempty"`
+	Worker     string       `json:"worker"`
+	Parent     ID           `json:"parent,omitempty"` // that it was forked from
+	Executions int          `json:"executions"`       // how many are recorded
+	Executes   int          `json:"executes"`         // the same, by its older name
+	CreatedAt  time.Time    `json:"created_at"`
+	EndedAt    *time.Time   `json:"ended_at,omitempty"`
 
 	Enforcement []Enforcement `json:"enforcement,omitempty"` // of its policy, in every execution
 }

@@ -34,7 +34,7 @@ var sizeUnits = []struct {
 // ParseSize reads a Kubernetes quantity of whole, non-negative bytes.
 // The error wraps ErrInvalid.
 func ParseSize(s string) (Size, error) {
-	bad := fmt.Errorf("%w: size %q is not a quantity such as 256Mi, 1.5G or 4096", ErrInvalid, clip(s, 40))
+	bad := fmt.Errorf("%w: size %q is not a quantity such as 256Mi, 1.5G or 4096", ErrInvalid, Clip(s, 40))
 	for _, u := range sizeUnits {
 		num, ok := strings.CutSuffix(s, u.suffix)
 		if !ok {
@@ -50,7 +50,7 @@ func ParseSize(s string) (Size, error) {
 		r.Mul(r, new(big.Rat).SetInt64(u.factor))
 		n := new(big.Int).Quo(r.Num(), r.Denom())
 		if !n.IsInt64() {
-			return 0, fmt.Errorf("%w: size %q is out of range: sizes are below 8Ei", ErrInvalid, clip(s, 40))
+			return 0, fmt.Errorf("%w: size %q is out of range: sizes are below 8Ei", ErrInvalid, Clip(s, 40))
 		}
 		return Size(n.Int64()), nil
 	}
@@ -110,7 +110,7 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 	}
 	var text string
 	if err := json.Unmarshal(b, &text); err != nil {
-		return fmt.Errorf("%w: duration %s must be a string with a unit such as \"1.5s\"", ErrInvalid, clip(string(b), 40))
+		return fmt.Errorf("%w: duration %s must be a string with a unit such as \"1.5s\"", ErrInvalid, Clip(string(b), 40))
 	}
 	v, err := ParseDuration(text)
 	if err != nil {
@@ -131,19 +131,12 @@ func ParseDuration(text string) (time.Duration, error) {
 	case err == nil:
 		return d, nil
 	case written.MatchString(text):
-		return 0, fmt.Errorf("%w: duration %q is out of range: there is none above %dh", ErrInvalid, clip(text, 40), int64(math.MaxInt64/time.Hour))
+		return 0, fmt.Errorf("%w: duration %q is out of range: there is none above %dh", ErrInvalid, Clip(text, 40), int64(math.MaxInt64/time.Hour))
 	}
-	return 0, fmt.Errorf("%w: duration %q must have a unit such as \"1.5s\"", ErrInvalid, clip(text, 40))
+	return 0, fmt.Errorf("%w: duration %q must have a unit such as \"1.5s\"", ErrInvalid, Clip(text, 40))
 }
 
 // Milliseconds returns d in milliseconds, for reporting.
 func Milliseconds(d time.Duration) float64 {
 	return math.Round(float64(d)/float64(time.Microsecond)) / 1000
-}
-
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return s[:n] + "…"
 }

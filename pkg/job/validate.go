@@ -108,7 +108,7 @@ func (r Retry) validate() error {
 	for _, o := range r.On {
 		switch {
 		case !o.Valid():
-			return Invalid("retry.on", "there is no outcome %q", clip(string(o), 40))
+			return Invalid("retry.on", "there is no outcome %q", Clip(string(o), 40))
 		case o == Succeeded || o == OutcomeCanceled || o == Expired || o == Lost:
 			return Invalid("retry.on", "%s is never tried again; losses of ours are, without being charged", o)
 		}

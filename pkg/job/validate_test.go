@@ -51,7 +51,7 @@ func TestDecodeSpecAccepts(t *testing.T) {
 		python(`"retry":{"max_attempts":3,"on":["timed_out","failed"]}`),
 	} {
 		if _, err := DecodeSpec([]byte(in)); err != nil {
-			t.Errorf("%s: %v", clip(in, 80), err)
+			t.Errorf("%s: %v", Clip(in, 80), err)
 		}
 	}
 }
@@ -199,10 +199,10 @@ func TestDecodeSpecNamesWhatIsWrong(t *testing.T) {
 	for _, c := range badSpecs {
 		_, err := DecodeSpec([]byte(c.in))
 		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
-			t.Errorf("%s\n got: %v\nwant: %s…", clip(c.in, 100), err, c.want)
+			t.Errorf("%s\n got: %v\nwant: %s…", Clip(c.in, 100), err, c.want)
 		}
 		if f := new(FieldError); err != nil && (!errors.As(err, &f) || !errors.Is(err, ErrInvalid)) {
-			t.Errorf("%s: %T is not a FieldError", clip(c.in, 100), err)
+			t.Errorf("%s: %T is not a FieldError", Clip(c.in, 100), err)
 		}
 	}
 }

@@ -1,6 +1,10 @@
 package runtime
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/assay-run/assay/pkg/job"
+)
 
 // ErrCanceled is the cause to end an attempt's context with when a client
 // canceled its job: the program is killed and its outcome is
@@ -17,6 +21,13 @@ var ErrBroken = errors.New("the sandbox broke")
 type BuildError struct{ Message string }
 
 func (e *BuildError) Error() string { return e.Message }
+
+// Refused reports whether err says that what a job wants cannot be had, by anyone or at any time: it is a *BuildError or
+// job.ErrInvalid. Otherwise something of ours failed, or is out of reach for now.
+func Refused(err error) bool {
+	failure := new(BuildError)
+	return errors.Is(err, job.ErrInvalid) || errors.As(err, &failure)
+}
 
 // ErrImage is wrapped by Acquire's error when the image cannot be had now: its
 // registry does not answer, say. It is no sign that this worker is broken.

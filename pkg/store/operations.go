@@ -2,10 +2,7 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"time"
-
-	"github.com/assay-run/assay/pkg/job"
 )
 
 // Operations is what operators do to a fleet by hand. A method that is given an Action
@@ -35,59 +32,8 @@ type Operations interface {
 	Schema(ctx context.Context) (Schema, error)
 }
 
-// Action is one thing that an operator did.
-type Action struct {
-	ID      job.ID          `json:"id"` // grows with time
-	At      time.Time       `json:"at"` // by the store's clock
-	Actor   string          `json:"actor"`
-	Token   string          `json:"token,omitempty"` // tells an actor's tokens apart
-	Action  string          `json:"action"`
-	Subject string          `json:"subject"` // what was acted on
-	Reason  string          `json:"reason,omitempty"`
-	Detail  json.RawMessage `json:"detail,omitempty"` // an object
-	Outcome ActionOutcome   `json:"outcome"`
-}
-
-// ActionOutcome is what came of an Action.
-type ActionOutcome string
-
-// The outcomes.
-const (
-	ActionDone      ActionOutcome = "done"
-	ActionUnchanged ActionOutcome = "unchanged" // it was so already
-	ActionFailed    ActionOutcome = "failed"
-)
-
-// ActionQuery chooses actions; its zero value, the newest of all.
-type ActionQuery struct {
-	Before  job.ID // older than this one
-	Subject string // of this one only
-	Limit   int    // at least 1
-}
-
-// Cordon is why a worker takes no jobs until an operator says otherwise.
-type Cordon struct {
-	At     time.Time `json:"at"` // by the store's clock
-	By     string    `json:"by"`
-	Reason string    `json:"reason,omitempty"`
-}
-
 // Load is what a worker has under way.
 type Load struct {
 	Running  int64 `json:"running"`  // jobs
 	Sessions int64 `json:"sessions"` // live ones
-}
-
-// Leader is who has a role.
-type Leader struct {
-	Holder string    `json:"holder"`
-	Term   int64     `json:"term"`  // how often the holder has changed
-	Since  time.Time `json:"since"` // by the store's clock
-	Until  time.Time `json:"until"` // if it says no more
-}
-
-// Schema is how far a database has come.
-type Schema struct {
-	Has   int64 `json:"has"`   // the version that it has, 0: none
-	Wants int64 `json:"wants"` // the version that this program is made for
 }

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"encoding/json"
-	"time"
 )
 
 // Policies keeps named policies, each tenant's own.
@@ -18,12 +17,4 @@ type Policies interface {
 	PutPolicy(ctx context.Context, tenant, name string, p json.RawMessage) error
 	// Policies lists the newest version of each of the tenant's policies.
 	Policies(ctx context.Context, tenant string) ([]StoredPolicy, error)
-}
-
-// StoredPolicy is one version of a named policy.
-type StoredPolicy struct {
-	Name      string          `json:"name"`
-	Version   int             `json:"version"`
-	Policy    json.RawMessage `json:"policy"`
-	CreatedAt time.Time       `json:"created_at"`
 }

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"time"
 )
 
 // Secrets keeps what tenants have sealed for their jobs. The store cannot read
@@ -20,9 +19,3 @@ type Secrets interface {
 
 // SecretRef names a secret.
 type SecretRef struct{ Tenant, Name string }
-
-// StoredSecret says that there is a secret, and nothing more.
-type StoredSecret struct {
-	Name      string    `json:"name"`
-	UpdatedAt time.Time `json:"updated_at"`
-}

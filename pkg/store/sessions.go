@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/assay-run/assay/pkg/job"
@@ -36,16 +35,7 @@ type Sessions interface {
 	// as once. Every reader sees it then, but it need not be on disk yet: a crash
 	// of the store's machine may take the newest along.
 	PutExecute(ctx context.Context, e Executed) error
-	// Executes lists up to limit executes of a session that were recorded after one, in
+	// Executions lists up to limit executions of a session that were recorded after one, in
 	// that order: what is recorded later always lies after every one that was seen before.
-	Executes(ctx context.Context, tenant string, session, after job.ID, limit int) ([]Executed, error)
-}
-
-// Executed is the record of an execution.
-type Executed struct {
-	Session   job.ID          `json:"-"`
-	ID        job.ID          `json:"id"`
-	Code      string          `json:"code"`
-	Result    json.RawMessage `json:"result"` // JSON of job.Execute
-	CreatedAt time.Time       `json:"created_at"`
+	Executions(ctx context.Context, tenant string, session, after job.ID, limit int) ([]Executed, error)
 }

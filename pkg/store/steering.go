@@ -63,48 +63,9 @@ type Pausable struct {
 	Name string // of a batch, its id
 }
 
-// Pause is something that is paused.
-type Pause struct {
-	Kind   string    `json:"kind"`
-	Name   string    `json:"name"`
-	At     time.Time `json:"at"` // by the store's clock
-	By     string    `json:"by"`
-	Reason string    `json:"reason,omitempty"`
-}
-
-// Override is what counts for a tenant in place of what it is granted. nil: as granted.
-type Override struct {
-	Weight     *float64       `json:"weight,omitempty"`
-	MaxRunning *int           `json:"max_running,omitempty"` // 0: no limit
-	LabelCaps  *job.LabelCaps `json:"label_caps,omitempty"`  // empty: none
-}
-
-// Overridden is an override and what it is laid over.
-type Overridden struct {
-	Set     Override   `json:"set"`
-	Until   *time.Time `json:"until,omitempty"` // by the store's clock; nil: until it is ended
-	Granted Override   `json:"granted"`
-}
-
 // VerifyQuery chooses batches: the one named, or those that are not over.
 type VerifyQuery struct {
 	Batch job.ID
 	After job.ID // of those that are not over, from behind this one on
 	Limit int    // at least 1
-}
-
-// Verified is a batch as its counters have it and as its rows do, at one moment.
-type Verified struct {
-	Batch    job.ID                `json:"batch"`
-	Total    int64                 `json:"total"`
-	Recorded int64                 `json:"recorded"` // by the counter
-	Results  int64                 `json:"results"`  // rows
-	Live     int64                 `json:"live"`     // rows that are queued, dispatched or running
-	Ended    bool                  `json:"ended"`    // by the counters
-	Counters map[job.Outcome]int64 `json:"counters"`
-	Rows     map[job.Outcome]int64 `json:"rows"`
-	// Problems says what differs; empty: nothing.
-	Problems []string `json:"problems,omitempty"`
-	// Repairable says that the counters alone are wrong.
-	Repairable bool `json:"repairable,omitempty"`
 }

@@ -179,10 +179,11 @@ type Canceling struct {
 
 // JobFilter says which jobs are listed: those to which all of it applies.
 type JobFilter struct {
-	State  job.State         // empty: any
-	Batch  job.ID            // empty: any, and none
-	Labels map[string]string // its own or, for keys that it has not itself, its batch's
-	Since  time.Time         // submitted at or after; zero: ever
+	State   job.State         // empty: any
+	Outcome job.Outcome       // how it ended; empty: any, and not yet
+	Batch   job.ID            // empty: any, and none
+	Labels  map[string]string // its own or, for keys that it has not itself, its batch's
+	Since   time.Time         // submitted at or after; zero: ever
 }
 
 // Input is a blob that jobs of a tenant name.
@@ -238,75 +239,4 @@ const StatsCap = 10_000
 type PoolStats struct {
 	Queued, Dispatched, Running int64
 	OldestQueued                time.Duration
-}
-
-// QueueGroup is how many jobs of a tenant wait or are under way, in one class and at
-// one priority.
-type QueueGroup struct {
-	Pool       string `json:"pool"` // their class: see placement.ParseClass
-	Tenant     string `json:"tenant"`
-	Priority   int    `json:"priority"`
-	Queued     int64  `json:"queued"`
-	Dispatched int64  `json:"dispatched"`
-	Running    int64  `json:"running"`
-	// AtLeast is set where the tenant's queue is too long to be counted job by job.
-	// What it has in all is exact also then; how that spreads over its groups is not.
-	AtLeast bool `json:"at_least,omitempty"`
-}
-
-// Tenant is who pays.
-type Tenant struct {
-	Name       string          `json:"name"`
-	Weight     float64         `json:"weight"`                // share of the fleet when it is contended, default 1
-	MaxRunning int             `json:"max_running,omitempty"` // most jobs dispatched or running at once, 0: no limit
-	LabelCaps  job.LabelCaps   `json:"label_caps,omitempty"`  // the same for jobs with the same value of a label
-	Ceiling    json.RawMessage `json:"ceiling,omitempty"`     // the most that its policies may ask for, nil: no limit
-	// Override is set while an operator has replaced some of it: Weight, MaxRunning and
-	// LabelCaps are what counts now. It is nothing to PutTenant.
-	Override *Overridden `json:"override,omitempty"`
-}
-
-// Worker is a worker as it last described itself.
-type Worker struct {
-	ID        string          `json:"id"`
-	Pool      string          `json:"pool"`
-	Version   string          `json:"version"`
-	Slots     int             `json:"slots"`
-	Busy      int             `json:"busy"`
-	Draining  bool            `json:"draining"`
-	StartedAt time.Time       `json:"started_at"`
-	Host      json.RawMessage `json:"host,omitempty"`  // JSON of policy.Host
-	Offer     json.RawMessage `json:"offer,omitempty"` // JSON of placement.Offer
-	SeenAt    time.Time       `json:"seen_at"`         // by the store's clock
-	Held      string          `json:"held,omitempty"`  // why it takes no jobs at the moment
-	Tally     *Tally          `json:"tally,omitempty"` // what it has done; nil: it does not say
-	// Quarantine is set while it takes no jobs because its failures stood out.
-	Quarantine *Quarantine `json:"quarantine,omitempty"`
-	// Cordon is set while an operator keeps it from taking jobs.
-	Cordon *Cordon `json:"cordon,omitempty"`
-	// Rival is another process of the same name that was refused lately.
-	Rival *Rival `json:"rival,omitempty"`
-	// Silence is how long ago it said all this, for PutWorkers.
-	Silence time.Duration `json:"-"`
-}
-
-// Rival is a process that has the name of a worker, which another one has.
-type Rival struct {
-	StartedAt time.Time `json:"started_at"`
-	SeenAt    time.Time `json:"seen_at"` // by the store's clock
-}
-
-// Tally is what a worker has done since it started.
-type Tally struct {
-	Outcomes  map[job.Outcome]int64 `json:"outcomes,omitempty"` // attempts that ended
-	Back      map[job.Reason]int64  `json:"back,omitempty"`     // attempts that were handed back
-	PerSecond float64               `json:"per_second"`         // ends of late, between its last two heartbeats
-	Sessions  int                   `json:"sessions,omitempty"` // that are alive
-}
-
-// Quarantine is a time in which a worker takes no jobs.
-type Quarantine struct {
-	Until  time.Time     `json:"until"` // by the store's clock
-	Reason string        `json:"reason"`
-	Left   time.Duration `json:"-"`
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/assay-run/assay/internal/pause"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/test/bench/stats"
@@ -118,7 +119,7 @@ func (t *target) keepWriting(ctx context.Context, isolation policy.Isolation, co
 				running.Go(one)
 			default: // that many are under way
 			}
-			if sleep(pacing, bigEvery) != nil {
+			if pause.For(pacing, bigEvery) != nil {
 				return
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/assay-run/assay/internal/pause"
 	"github.com/assay-run/assay/internal/worker"
 	"github.com/assay-run/assay/pkg/object"
 	"github.com/assay-run/assay/pkg/policy"
@@ -143,10 +144,8 @@ func (t *target) registered(ctx context.Context, size int) error {
 		if alive > size { // and the fleet's own
 			return nil
 		}
-		select {
-		case <-time.After(200 * time.Millisecond):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := pause.For(ctx, 200*time.Millisecond); err != nil {
+			return err
 		}
 	}
 	return fmt.Errorf("not all of them registered in two minutes")

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/assay-run/assay/internal/pause"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime/containerd"
@@ -118,10 +119,8 @@ const (
 // paced runs jobs of one client that thinks before each.
 func (t *target) paced(ctx context.Context, spec job.Spec) (ms []float64, err error) {
 	for i := range pacedJobs + 5 {
-		select {
-		case <-time.After(think):
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		if err := pause.For(ctx, think); err != nil {
+			return nil, err
 		}
 		sent := time.Now()
 		res, err := t.Run(ctx, spec)

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/assay-run/assay/internal/pause"
 	"github.com/assay-run/assay/test/bench/database"
 	"github.com/assay-run/assay/test/bench/procs"
 	"github.com/assay-run/assay/test/bench/stats"
@@ -56,7 +57,7 @@ func watchers(ctx context.Context, b *bench) (r stats.Report, err error) {
 	b.logf("%d watchers", n)
 	w := watch(ctx, t.url, ids)
 	defer w.stop()
-	if err := sleep(ctx, watcherWait+time.Second); err != nil { // all have come
+	if err := pause.For(ctx, watcherWait+time.Second); err != nil { // all have come
 		return nil, err
 	}
 	answered, failed := w.answered.Load(), w.failed.Load()
@@ -97,7 +98,7 @@ func (t *target) coresFor(ctx context.Context, d time.Duration) (map[string]floa
 		return nil, err
 	}
 	began := time.Now()
-	if err := sleep(ctx, d); err != nil {
+	if err := pause.For(ctx, d); err != nil {
 		return nil, err
 	}
 	after, err := t.cpuNow()
@@ -109,15 +110,6 @@ func (t *target) coresFor(ctx context.Context, d time.Duration) (map[string]floa
 		cores[part] = stats.Round((used-before[part]).Seconds()/time.Since(began).Seconds(), 3)
 	}
 	return cores, nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // watching is clients that ask for one batch each, again and again.
@@ -134,7 +126,7 @@ func watch(ctx context.Context, url string, ids []string) *watching {
 	ctx, w.cancel = context.WithCancel(ctx)
 	for i, id := range ids {
 		w.all.Go(func() {
-			if sleep(ctx, watcherWait*time.Duration(i)/time.Duration(len(ids))) != nil {
+			if pause.For(ctx, watcherWait*time.Duration(i)/time.Duration(len(ids))) != nil {
 				return
 			}
 			for ctx.Err() == nil {
@@ -143,7 +135,7 @@ func watch(ctx context.Context, url string, ids []string) *watching {
 				} else if ctx.Err() == nil {
 					w.failed.Add(1)
 					w.why.Store(err.Error())
-					_ = sleep(ctx, time.Second)
+					pause.For(ctx, time.Second)
 				}
 			}
 		})

@@ -19,8 +19,5 @@ func Gist(r *job.Result) string {
 		text = fmt.Sprintf("%d of %d tests passed", r.Tests.Passed, r.Tests.Total)
 	}
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	if len(line) > 80 {
-		line = strings.ToValidUTF8(line[:80], "") + "…"
-	}
-	return line
+	return job.Clip(line, 80)
 }

@@ -27,7 +27,6 @@ const (
 	cellRoot    = "/run/assay/root"
 	cellPoints  = "/run/assay/points" // an empty directory
 	cellScratch = "/run/assay/slot"   // where the socket is otherwise
-	cpuOnline   = "/sys/devices/system/cpu/online"
 )
 
 // call is one system call of the making of a box. They are prepared, because the
@@ -137,8 +136,8 @@ func newRecipe(b *guest.Box, masked []string, share guest.Share) *recipe {
 			r.mount("", target, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, "")
 		}
 	}
-	r.bind(path.Join(cellScratch, "cpus"), strings.TrimPrefix(cpuOnline, "/"))
-	r.bind(path.Join(cellScratch, "meminfo"), "proc/meminfo")
+	r.bind(path.Join(cellScratch, guest.ViewCPUs), strings.TrimPrefix(guest.CPUOnline, "/"))
+	r.bind(path.Join(cellScratch, guest.ViewMemory), strings.TrimPrefix(guest.MemInfo, "/"))
 	r.do("pivot", unix.SYS_PIVOT_ROOT, r.ptr("."), r.ptr("."))
 	r.do("leave the cell", unix.SYS_UMOUNT2, r.ptr("."), unix.MNT_DETACH)
 	r.do("enter the new root", unix.SYS_CHDIR, r.ptr("/"))

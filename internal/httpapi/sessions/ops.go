@@ -87,7 +87,7 @@ func (h *Handlers) executions(r *http.Request) ([]store.Executed, error) {
 	}
 	found := []store.Executed{}
 	err = h.Reads.Do(r.Context(), web.Tenant(r), func() error {
-		page, err := h.Store.Executes(r.Context(), web.Tenant(r), id, after, int(limit))
+		page, err := h.Store.Executions(r.Context(), web.Tenant(r), id, after, int(limit))
 		found = append(found, page...)
 		return err
 	})

@@ -255,9 +255,9 @@ func (l *live) judge(e *job.Execute, f *message, by limit, wall time.Duration, c
 	case canceled && f.Interrupted:
 		e.Outcome, e.Message = job.OutcomeCanceled, "interrupted by the client"
 	case f.Violation != "":
-		e.Outcome, e.Message = job.PolicyViolation, "policy.imports: "+clip(f.Violation, 1000)
+		e.Outcome, e.Message = job.PolicyViolation, "policy.imports: "+job.Clip(f.Violation, 1000)
 	case f.Error != "":
-		e.Outcome, e.Message = job.Failed, clip(f.Error, 1000)
+		e.Outcome, e.Message = job.Failed, job.Clip(f.Error, 1000)
 	case f.Exception != nil:
 		e.Outcome, e.Message = job.Exception, "it ended with an uncaught exception"
 	case f.Code != nil && *f.Code != 0:
@@ -275,7 +275,7 @@ func (l *live) fill(e *job.Execute, f *message) {
 	e.ExitCode, e.WallMS = f.Code, f.WallMS
 	e.Value = clipValue(f.Value)
 	if x := f.Exception; x != nil {
-		e.Exception = &job.ExceptionInfo{Type: clip(x.Type, 256), Message: clip(x.Message, maxText), Line: x.Line, Traceback: clip(x.Traceback, maxText)}
+		e.Exception = &job.ExceptionInfo{Type: job.Clip(x.Type, 256), Message: job.Clip(x.Message, maxText), Line: x.Line, Traceback: job.Clip(x.Traceback, maxText)}
 	}
 	e.Variables = clipVariables(f.Variables)
 	if len(f.Display) > maxShown {
@@ -295,7 +295,7 @@ func (l *live) fill(e *job.Execute, f *message) {
 			if texts[c[0]] == nil {
 				continue
 			}
-			text := clip(strings.ToValidUTF8(c[1], "\uFFFD"), max(4*limits[c[0]]-texts[c[0]].Len(), 0))
+			text := job.Clip(strings.ToValidUTF8(c[1], "\uFFFD"), max(4*limits[c[0]]-texts[c[0]].Len(), 0))
 			texts[c[0]].WriteString(text)
 			e.Output = append(e.Output, job.Chunk{Stream: c[0], Text: text})
 		}
@@ -324,7 +324,7 @@ func clipValue(v *job.Value) *job.Value {
 	if v == nil {
 		return nil
 	}
-	out := &job.Value{Type: clip(v.Type, 256), Repr: clip(v.Repr, maxText)}
+	out := &job.Value{Type: job.Clip(v.Type, 256), Repr: job.Clip(v.Repr, maxText)}
 	if len(v.JSON) <= 4*maxText {
 		out.JSON = v.JSON
 	}
@@ -335,7 +335,7 @@ func clipVariables(in map[string]job.Variable) map[string]job.Variable {
 	out := make(map[string]job.Variable, min(len(in), 1000))
 	for name, v := range in {
 		if len(out) < 1000 && len(name) <= 256 {
-			out[name] = job.Variable{Type: clip(v.Type, 256), Repr: clip(v.Repr, maxText)}
+			out[name] = job.Variable{Type: job.Clip(v.Type, 256), Repr: job.Clip(v.Repr, maxText)}
 		}
 	}
 	return out

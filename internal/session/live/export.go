@@ -147,6 +147,6 @@ func (l *live) leave(ctx context.Context, e *export, rep *runtime.Report, err er
 	if err := e.seal(ctx, rep.Feedback); err != nil {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.end.Message = clip(l.end.Message+"; its artifacts could not be kept: "+err.Error(), 1000)
+		l.end.Message = job.Clip(l.end.Message+"; its artifacts could not be kept: "+err.Error(), 1000)
 	}
 }

@@ -202,7 +202,7 @@ func note(stderr string) string {
 	if stderr == "" {
 		return ""
 	}
-	return " (" + clip(stderr, 500) + ")"
+	return " (" + job.Clip(stderr, 500) + ")"
 }
 
 // finish says why the session ends. The first reason counts.
@@ -210,7 +210,7 @@ func (l *live) finish(o job.Outcome, message string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.end == nil {
-		l.end = &control.SessionEnd{Session: l.id, Outcome: o, Message: clip(message, 1000)}
+		l.end = &control.SessionEnd{Session: l.id, Outcome: o, Message: job.Clip(message, 1000)}
 	}
 }
 
@@ -390,11 +390,3 @@ func (l *live) send(m map[string]any, load [][]byte, files ...*os.File) error {
 // say sends what has no answer. That a session cannot be written to any more is
 // told by its end.
 func (l *live) say(m map[string]any) { _ = l.send(m, nil) }
-
-// clip bounds a text, in bytes.
-func clip(s string, n int) string {
-	if len(s) > n {
-		return s[:n] + "…"
-	}
-	return s
-}

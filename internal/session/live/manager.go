@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/internal/awake"
+	"github.com/assay-run/assay/internal/pause"
 	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
@@ -79,10 +80,7 @@ func (m *Manager) Run(ctx context.Context) {
 			break
 		}
 		slog.WarnContext(ctx, "not listening for sessions, trying again", "error", err)
-		select {
-		case <-time.After(time.Second):
-		case <-ctx.Done():
-		}
+		pause.For(ctx, time.Second)
 	}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()

@@ -79,7 +79,7 @@ func clipReset(in *job.SessionReset) *job.SessionReset {
 func clipNames(in []string) []string {
 	out := make([]string, 0, min(len(in), 1000))
 	for _, name := range in[:min(len(in), 1000)] {
-		out = append(out, clip(strings.ToValidUTF8(name, "\uFFFD"), 256))
+		out = append(out, job.Clip(strings.ToValidUTF8(name, "\uFFFD"), 256))
 	}
 	return out
 }
@@ -98,7 +98,7 @@ func answered(f *message, err error) error {
 	case f.Error == "not found":
 		return fmt.Errorf("%w: no variable of that name", job.ErrNotFound)
 	case f.Error != "":
-		return fmt.Errorf("%w: %s", job.ErrInvalid, clip(f.Error, 1000))
+		return fmt.Errorf("%w: %s", job.ErrInvalid, job.Clip(f.Error, 1000))
 	}
 	return nil
 }

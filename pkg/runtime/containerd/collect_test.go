@@ -51,13 +51,13 @@ func sees(t *testing.T, s *slot, file string) string {
 
 // there reports whether containerd has an image, and whether anything of its root
 // file system is left.
-func there(t *testing.T, r *Runtime, ref, chain string) (image, root bool) {
+func there(t *testing.T, r *Runtime, ref, chain string) (listed, root bool) {
 	t.Helper()
 	_, err := r.client.GetImage(t.Context(), ref)
 	if err != nil && !errdefs.IsNotFound(err) {
 		t.Fatal(err)
 	}
-	walked := r.client.SnapshotService(r.cfg.Snapshotter).Walk(t.Context(), func(_ context.Context, s snapshots.Info) error {
+	walked := r.client.SnapshotService(image.Snapshotter).Walk(t.Context(), func(_ context.Context, s snapshots.Info) error {
 		root = root || strings.Contains(s.Name, chain) // the layers', and what this and other workers made of them
 		return nil
 	})

@@ -50,8 +50,7 @@ type Config struct {
 	// ImagesMost bounds what pulled images take together: above it those go again that
 	// were used longest ago. Those that are in use stay, and those of the operator, which
 	// do not count.
-	ImagesMost  job.Size
-	Snapshotter string
+	ImagesMost job.Size
 
 	Runtime string // containerd runtime handler of isolation task
 	Runc    string // path of runc; empty: found by the shim
@@ -119,7 +118,6 @@ func DefaultConfig() Config {
 		Address:     "/run/containerd/containerd.sock",
 		Namespace:   "assay",
 		StateDir:    "/run/assay/state",
-		Snapshotter: image.DefaultSnapshotter,
 		Runtime:     "io.containerd.runc.v2",
 		Warm:        2 * runtime.NumCPU(),
 		CellWarm:    16 * runtime.NumCPU(),
@@ -148,7 +146,7 @@ func (c Config) withDefaults() Config {
 	d := DefaultConfig()
 	for _, f := range []struct{ have, def *string }{
 		{&c.Address, &d.Address}, {&c.Namespace, &d.Namespace}, {&c.StateDir, &d.StateDir},
-		{&c.Snapshotter, &d.Snapshotter}, {&c.Runtime, &d.Runtime}, {&c.CgroupRoot, &d.CgroupRoot},
+		{&c.Runtime, &d.Runtime}, {&c.CgroupRoot, &d.CgroupRoot},
 	} {
 		if *f.have == "" {
 			*f.have = *f.def

@@ -18,6 +18,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/containerd/image"
 )
 
 // entry is a file of a layer; the text is a regular one's.
@@ -86,7 +87,7 @@ func derived(t *testing.T, r *Runtime, name string, edit func(*ocispec.Image), l
 	stored(t, r, name, m, data, blobs...)
 	if img, err := r.client.GetImage(ctx, name); err != nil {
 		t.Fatal(err)
-	} else if err := img.Unpack(ctx, r.cfg.Snapshotter); err != nil {
+	} else if err := img.Unpack(ctx, image.Snapshotter); err != nil {
 		t.Fatal(err)
 	}
 }

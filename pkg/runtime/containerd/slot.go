@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/assay-run/assay/internal/guest"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
@@ -196,7 +197,7 @@ func (s *slot) lay(uid int) (*engine.Spec, error) {
 		}
 		box.Devices, s.Null = filepath.Join(s.dir, "dev"), filepath.Join(s.dir, "dev", "null")
 		cpus, memory := s.Scratch.View()
-		box.Mounts = append(box.Mounts, engine.Bind(cpus, sandbox.CpuOnline, "ro"), engine.Bind(memory, sandbox.MemInfo, "ro"))
+		box.Mounts = append(box.Mounts, engine.Bind(cpus, guest.CPUOnline, "ro"), engine.Bind(memory, guest.MemInfo, "ro"))
 	}
 	box.Mounts = append(box.Mounts,
 		engine.Bind(guestFiles, sandbox.GuestDir, "ro"),

@@ -116,9 +116,7 @@ func lastLines(text string) string {
 	lines := strings.FieldsFunc(text, func(c rune) bool { return c == '\n' })
 	n := 0
 	for i := len(lines) - 1; i >= 0; i-- {
-		if len(lines[i]) > buildLine {
-			lines[i] = strings.ToValidUTF8(lines[i][:buildLine], "") + "…"
-		}
+		lines[i] = job.Clip(lines[i], buildLine)
 		if n += len(lines[i]) + 1; n > buildTail {
 			lines = lines[i+1:]
 			break

@@ -89,7 +89,7 @@ func (s *Store) fetch(ctx context.Context, base Base, ask asked) (dir string, l 
 			return dir, l, true
 		}
 		slog.WarnContext(ctx, "environment of others not used; it is built here", "image", base.Name, "name", name, "digest", digest, "error", err)
-		if refused(err) {
+		if runtime.Refused(err) { // it is something else, and not just out of reach
 			s.mu.Lock()
 			s.shared.spoil(name)
 			s.mu.Unlock()
@@ -170,12 +170,6 @@ func (s *Store) receive(ctx context.Context, name, digest, to string) (said trav
 	return said, err
 }
 
-// refused reports whether what was fetched is something else, and not just out of reach.
-func refused(err error) bool {
-	failure := new(runtime.BuildError)
-	return errors.Is(err, job.ErrInvalid) || errors.As(err, &failure)
-}
-
 func (s *sharing) spoil(name string) {
 	if len(s.spoiled) >= failedMost {
 		clear(s.spoiled)
@@ -235,7 +229,8 @@ func (s *Store) offered(name string, err error) {
 	}
 }
 
-// offerOne offers an environment while it is held.
+// offerOne offers an environment while it is held. What is packed is the directory that is mounted, whatever the name: that
+// one stays as long as it is held.
 func (s *Store) offerOne(m *mounted, name string, l *lockfile, replace bool) error {
 	release, err := m.image.Hold()
 	if err != nil {
@@ -251,7 +246,7 @@ func (s *Store) offerOne(m *mounted, name string, l *lockfile, replace bool) err
 	ctx, cancel := context.WithTimeout(s.host.Context(), s.cfg.Time)
 	defer cancel()
 	err = s.shared.with.Offer(ctx, s.shareName(name), m.digest, replace, func(w io.Writer) error {
-		return pack(w, filepath.Join(s.cfg.Dir, name), l)
+		return pack(w, filepath.Join(s.cfg.Dir, m.name), l)
 	})
 	if errors.Is(err, job.ErrInvalid) {
 		err = fmt.Errorf("%w; dispatchers are older, or newer, than this worker", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -59,7 +60,11 @@ type mounted struct {
 	name   string // of its directory
 	digest string
 	image  Image
-	noted  time.Time // when its use was last written down; guarded by the lock of the store
+
+	// Guarded by the lock of the store: when its use was last written down, and what was read of each list of packages that
+	// comes to it, by the name of that. The directories of names other than its own may be gone.
+	noted time.Time
+	names map[string]lockfile
 }
 
 // failedEnv is a build that failed. A batch of a thousand jobs that want what
@@ -200,10 +205,11 @@ func (s *Store) use(base Base, find func() (dir string, l lockfile, err error)) 
 	if err != nil {
 		return nil, err
 	}
+	name := filepath.Base(dir)
 	s.mu.Lock()
-	s.ready[filepath.Base(dir)] = m
+	s.ready[name], m.names[name] = m, l
 	s.mu.Unlock()
-	s.offer(m, filepath.Base(dir), &l)
+	s.offer(m, name, &l)
 	return m, nil
 }
 
@@ -219,25 +225,30 @@ func (s *Store) mount(base Base, dir string, l *lockfile) (*mounted, error) {
 		}
 	}
 	s.mu.Unlock()
-	m := &mounted{name: filepath.Base(dir), digest: digest, noted: time.Now()}
+	m := &mounted{name: filepath.Base(dir), digest: digest, noted: time.Now(), names: map[string]lockfile{}}
 	var err error
 	m.image, err = base.Image.Mount(Layer{Name: m.name, Dir: filepath.Join(dir, layerName), Digest: digest, Packages: l.Packages})
 	return m, err
 }
 
 // note writes down now and then that an environment is used, for the next run of the
-// worker.
+// worker and for others.
 func (s *Store) note(m *mounted) {
 	s.mu.Lock()
 	now := time.Now()
 	due := now.Sub(m.noted) > time.Minute
+	var names map[string]lockfile
 	if due {
-		m.noted = now
+		m.noted, names = now, maps.Clone(m.names)
 	}
 	s.mu.Unlock()
-	if due {
-		if l, err := readLock(filepath.Join(s.cfg.Dir, m.name)); err == nil { // else it is gone, and will not be missed
-			s.offer(m, m.name, &l)
-		}
+	if !due {
+		return
+	}
+	if _, err := readLock(filepath.Join(s.cfg.Dir, m.name)); err != nil {
+		return // it is gone, and will not be missed
+	}
+	for name, l := range names {
+		s.offer(m, name, &l)
 	}
 }

@@ -8,7 +8,6 @@ package meter
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -99,11 +98,10 @@ func (f *Fetching) Begin(ctx context.Context, name string) (context.Context, fun
 // Result is "ok", "refused" where a job wants what cannot be had, and "error" where
 // something of ours failed.
 func Result(err error) string {
-	failure := new(runtime.BuildError)
 	switch {
 	case err == nil:
 		return "ok"
-	case errors.Is(err, job.ErrInvalid), errors.As(err, &failure):
+	case runtime.Refused(err):
 		return "refused"
 	}
 	return "error"

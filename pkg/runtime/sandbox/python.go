@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -161,12 +160,7 @@ func (r *pythonResult) clip() {
 	}
 }
 
-func clipText(s string) string {
-	if len(s) > maxText {
-		s = strings.ToValidUTF8(s[:maxText], "") + "…"
-	}
-	return s
-}
+func clipText(s string) string { return job.Clip(s, maxText) }
 
 // inOrder returns both streams as they were written, nil if order does not tell
 // of all that is in them, or if there is only one.

@@ -8,20 +8,12 @@ import (
 	"path/filepath"
 	"runtime"
 
+	"github.com/assay-run/assay/internal/guest"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// What a program is told of its machine: the cores and the memory of its policy.
-// Libraries size their thread pools and caches by it. Two files lie over the
-// kernel's, and the program's processes are bound to as many cores. The limits
-// are the control group's: a program that does not believe this gains nothing.
-const (
-	CpuOnline = "/sys/devices/system/cpu/online"
-	MemInfo   = "/proc/meminfo"
-)
-
-// What the two files take of a scratch that is not the program's.
+// What the two files of the view of a program (guest.CPUOnline) take of a scratch that is not the program's.
 const (
 	viewFiles = 2
 	viewSize  = 2 * 4096
@@ -29,7 +21,7 @@ const (
 
 // View names the files in a scratch.
 func (s *Scratch) View() (cpus, memory string) {
-	return filepath.Join(s.Dir, "cpus"), filepath.Join(s.Dir, "meminfo")
+	return filepath.Join(s.Dir, guest.ViewCPUs), filepath.Join(s.Dir, guest.ViewMemory)
 }
 
 // show has programs see that many cores and that much memory.

@@ -45,3 +45,41 @@ func TestJobsAmongManyOfOthers(t *testing.T) {
 		t.Errorf("a full page: %v, %s, %v", jobs, next, err)
 	}
 }
+
+// Jobs that ended otherwise take no place on a page, however many they are.
+func TestJobsOfAnOutcomeFillTheirPage(t *testing.T) {
+	t.Parallel()
+	s := openTest(t, Config{})
+	ctx := t.Context()
+	var jobs []store.NewJob
+	for range 5000 {
+		jobs = append(jobs, store.NewJob{ID: job.NewID(), Tenant: "acme", Pool: "p", Spec: []byte(`{}`)})
+	}
+	if _, err := s.SubmitBatch(ctx, store.NewBatch{ID: job.NewID(), Tenant: "acme"}, jobs); err != nil {
+		t.Fatal(err)
+	}
+	// Of the first 2,000 each tenth failed; all others succeeded.
+	if _, err := s.db.Pool.Exec(ctx, `UPDATE jobs j SET state = 'finished', ended_at = now(), outcome = CASE WHEN n < 2000 AND n % 10 = 0 THEN 'failed' ELSE 'succeeded' END
+		FROM (SELECT id, row_number() OVER (ORDER BY id) - 1 AS n FROM jobs) o WHERE o.id = j.id`); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[job.ID]bool{}
+	for page, before := 0, job.ID(""); ; page++ {
+		jobs, next, err := s.Jobs(ctx, "acme", store.JobFilter{Outcome: job.Failed}, before, 50)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, j := range jobs {
+			seen[j.ID] = true
+		}
+		if len(jobs) != 50 && next != "" || page > 4 {
+			t.Fatalf("page %d has %d jobs, next %q", page, len(jobs), next)
+		}
+		if before = next; next == "" {
+			break
+		}
+	}
+	if len(seen) != 200 {
+		t.Errorf("%d jobs, want 200", len(seen))
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,31 +14,31 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
+// jobNames are those of the jobs that a filter lets through, over all pages.
+func (f *fixture) jobNames(filter store.JobFilter, page int) (got []string) {
+	f.Helper()
+	for before := job.ID(""); ; {
+		jobs, next, err := f.Jobs(f.Context(), tenant, filter, before, page)
+		f.must(err)
+		if len(jobs) > page {
+			f.Fatalf("%d jobs on a page of %d", len(jobs), page)
+		}
+		for _, j := range jobs {
+			got = append(got, j.Name)
+		}
+		if next == "" {
+			return got
+		}
+		if before != "" && next >= before {
+			f.Fatalf("from %s to %s: it does not come to an end", before, next)
+		}
+		before = next
+	}
+}
+
 func testJobs(t *testing.T, open Open) {
 	f := newFixture(t, open, Options{})
 	ctx := t.Context()
-	names := func(t *testing.T, filter store.JobFilter, page int) (got []string) {
-		t.Helper()
-		for before := job.ID(""); ; {
-			jobs, next, err := f.Jobs(ctx, tenant, filter, before, page)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if len(jobs) > page {
-				t.Fatalf("%d jobs on a page of %d", len(jobs), page)
-			}
-			for _, j := range jobs {
-				got = append(got, j.Name)
-			}
-			if next == "" {
-				return got
-			}
-			if before != "" && next >= before {
-				t.Fatalf("from %s to %s: it does not come to an end", before, next)
-			}
-			before = next
-		}
-	}
 	over, running := newJob("over"), newJob("running")
 	f.submitJob(over)
 	f.finish(leaseOf(f.claim(f.schedule(1)[0].Ref)[0]), job.Failed)
@@ -67,7 +68,7 @@ func testJobs(t *testing.T, open Open) {
 	}
 	for _, page := range []int{1, 2, 100} {
 		t.Run(fmt.Sprintf("all, %d a page", page), func(t *testing.T) {
-			if diff := cmp.Diff(all, names(t, store.JobFilter{}, page)); diff != "" {
+			if diff := cmp.Diff(all, f.with(t).jobNames(store.JobFilter{}, page)); diff != "" {
 				t.Errorf("jobs (-want +got):\n%s", diff)
 			}
 		})
@@ -80,6 +81,10 @@ func testJobs(t *testing.T, open Open) {
 		"running":         {store.JobFilter{State: job.Running}, []string{"running"}},
 		"finished":        {store.JobFilter{State: job.Finished}, []string{"over"}},
 		"canceled":        {store.JobFilter{State: job.Canceled}, []string{"late"}},
+		"ended so":        {store.JobFilter{Outcome: job.Failed}, []string{"over"}},
+		"ended by cancel": {store.JobFilter{Outcome: job.OutcomeCanceled, State: job.Canceled}, []string{"late"}},
+		"none ended so":   {store.JobFilter{Outcome: job.Succeeded}, nil},
+		"not over, ended": {store.JobFilter{Outcome: job.Failed, State: job.Queued}, nil},
 		"of a batch":      {store.JobFilter{Batch: batch.ID}, []string{"labeled", "plain"}},
 		"label of a job":  {store.JobFilter{Labels: map[string]string{"run": "8"}}, []string{"labeled"}},
 		"of its batch":    {store.JobFilter{Labels: map[string]string{"run": "7"}}, []string{"plain"}},
@@ -90,7 +95,7 @@ func testJobs(t *testing.T, open Open) {
 		"since yesterday": {store.JobFilter{Since: time.Now().Add(-24 * time.Hour), Batch: batch.ID, State: job.Queued}, []string{"labeled", "plain"}},
 	} {
 		t.Run(what, func(t *testing.T) {
-			got := names(t, c.filter, 1)
+			got := f.with(t).jobNames(c.filter, 1)
 			slices.Sort(got)
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("jobs (-want +got):\n%s", diff)
@@ -113,5 +118,37 @@ func testJobs(t *testing.T, open Open) {
 		Worker: worker, CreatedAt: full.CreatedAt, StartedAt: full.StartedAt, EndedAt: full.EndedAt}}
 	if diff := cmp.Diff(want, page); diff != "" {
 		t.Errorf("a job that is over (-want +got):\n%s", diff)
+	}
+}
+
+// Whatever the size of a page, those that ended in one way are listed once each, and none of the others.
+func testJobsByOutcome(t *testing.T, open Open) {
+	f := newFixture(t, open, Options{})
+	ended := map[job.Outcome][]string{}
+	var jobs []store.NewJob
+	for n := range 24 {
+		jobs = append(jobs, newJob(fmt.Sprintf("job %02d", n)))
+	}
+	f.submit(jobs...)
+	outcomes := []job.Outcome{job.Succeeded, job.Succeeded, job.Failed, job.TimedOut}
+	for n, c := range f.run() {
+		if o := outcomes[n%len(outcomes)]; n < 21 { // the last ones still run
+			f.finish(leaseOf(c), o)
+			ended[o] = append(ended[o], f.result(c.Job).Name)
+		}
+	}
+	for _, page := range []int{1, 2, 5, 100} {
+		for _, o := range append(outcomes[1:], job.Lost) {
+			t.Run(fmt.Sprintf("%s, %d a page", o, page), func(t *testing.T) {
+				got := f.with(t).jobNames(store.JobFilter{Outcome: o}, page)
+				if !slices.IsSortedFunc(got, func(a, b string) int { return strings.Compare(b, a) }) {
+					t.Errorf("not the last ones first: %q", got)
+				}
+				slices.Sort(got)
+				if diff := cmp.Diff(slices.Sorted(slices.Values(ended[o])), got); diff != "" {
+					t.Errorf("jobs (-want +got):\n%s", diff)
+				}
+			})
+		}
 	}
 }

@@ -103,7 +103,7 @@ func testSessions(t *testing.T, open Open) {
 		f.must(f.PutSession(ctx, "another", job.Session{ID: job.NewID(), Worker: worker}, 1))
 	})
 
-	t.Run("executes", func(t *testing.T) {
+	t.Run("executions", func(t *testing.T) {
 		var ids []job.ID
 		for range 3 {
 			e := store.Executed{Session: first.ID, ID: job.NewID(), Code: "a\x00b", Result: json.RawMessage(`{"outcome":"succeeded"}`)}
@@ -111,25 +111,25 @@ func testSessions(t *testing.T, open Open) {
 			f.must(f.PutExecute(ctx, e))
 			ids = append(ids, e.ID)
 		}
-		all, err := f.Executes(ctx, tenant, first.ID, "", 10)
+		all, err := f.Executions(ctx, tenant, first.ID, "", 10)
 		f.must(err)
-		rest, err := f.Executes(ctx, tenant, first.ID, ids[0], 1)
+		rest, err := f.Executions(ctx, tenant, first.ID, ids[0], 1)
 		f.must(err)
 		if len(all) != 3 || all[0].ID != ids[0] || len(rest) != 1 || rest[0].ID != ids[1] {
-			t.Errorf("executes: %d of 3, then %+v", len(all), rest)
+			t.Errorf("executions: %d of 3, then %+v", len(all), rest)
 		}
 		// One that began before, and took longer, lies behind what was read.
 		late := store.Executed{Session: first.ID, ID: job.FirstIDAt(ids[0].Time().Add(-time.Minute)), Code: "1", Result: json.RawMessage(`{}`)}
 		f.must(f.PutExecute(ctx, late))
-		rest, err = f.Executes(ctx, tenant, first.ID, ids[2], 10)
+		rest, err = f.Executions(ctx, tenant, first.ID, ids[2], 10)
 		f.must(err)
 		if len(rest) != 1 || rest[0].ID != late.ID {
 			t.Errorf("after the last one %d were seen, want the one that was recorded since", len(rest))
 		}
-		if none, err := f.Executes(ctx, "other", first.ID, "", 10); err != nil || len(none) != 0 {
+		if none, err := f.Executions(ctx, "other", first.ID, "", 10); err != nil || len(none) != 0 {
 			t.Errorf("of another tenant: %v, %v", none, err)
 		}
-		if s, err := f.Session(ctx, tenant, first.ID); err != nil || s.Executes != 4 {
+		if s, err := f.Session(ctx, tenant, first.ID); err != nil || s.Executions != 4 || s.Executes != 4 {
 			t.Errorf("count: %+v, %v", s, err)
 		}
 	})

@@ -55,6 +55,7 @@ func Run(t *testing.T, open Open) {
 		{"orphans", testOrphans},
 		{"inputs", testInputs},
 		{"list of jobs", testJobs},
+		{"list of jobs by outcome", testJobsByOutcome},
 		{"read", testRead},
 		{"bytes", testBytes},
 		{"cursor", testCursor},

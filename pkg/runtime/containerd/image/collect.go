@@ -181,7 +181,7 @@ func (m *Store) survey(ctx context.Context) ([]keptImage, error) {
 }
 
 func (m *Store) isUnpacked(ctx context.Context, chain string) bool {
-	_, err := m.client.SnapshotService(m.snapshotter).Stat(ctx, chain)
+	_, err := m.client.SnapshotService(Snapshotter).Stat(ctx, chain)
 	return err == nil
 }
 
@@ -281,7 +281,7 @@ func (m *Store) reclaim(ctx context.Context) error {
 // removeBase removes the snapshots that mountRoot made of a chain. It reports whether
 // nobody else has a view of them.
 func (m *Store) removeBase(ctx context.Context, chain string) (bool, error) {
-	sn := m.client.SnapshotService(m.snapshotter)
+	sn := m.client.SnapshotService(Snapshotter)
 	for _, name := range []string{m.view(chain), baseName(chain)} {
 		err := sn.Remove(ctx, name)
 		if errdefs.IsFailedPrecondition(err) {

@@ -43,7 +43,7 @@ func OpenHost(ctx context.Context, address, namespace string, trusted []string) 
 	if _, err := c.Version(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("connect to containerd at %s: %w", address, err), c.Close())
 	}
-	return &Host{&Store{client: c, snapshotter: DefaultSnapshotter, trusted: trusted, most: int64(DefaultMost)}}, nil
+	return &Host{&Store{client: c, trusted: trusted, most: int64(DefaultMost)}}, nil
 }
 
 // Close ends the connection.
@@ -148,7 +148,7 @@ func (s *Host) prune(ctx context.Context, k *keptImage, last bool) (inUse bool, 
 
 // isViewed reports whether a worker has the root file system of a chain of layers mounted.
 func (m *Store) isViewed(ctx context.Context, chain string) (viewed bool, err error) {
-	err = m.client.SnapshotService(m.snapshotter).Walk(ctx, func(context.Context, snapshots.Info) error {
+	err = m.client.SnapshotService(Snapshotter).Walk(ctx, func(context.Context, snapshots.Info) error {
 		viewed = true
 		return nil
 	}, fmt.Sprintf("parent==%q", baseName(chain)))

@@ -65,7 +65,7 @@ func (m *Store) Overlays(img *Image, l sandbox.Layout) (*overlay.Overlays, error
 // beneath returns the directories that img's root file system is made of, the top first.
 func (m *Store) beneath(img *Image) []string {
 	layers, err := m.layers(img.Rootfs)
-	if err != nil { // of a snapshotter that mounts a file system for each
+	if err != nil { // it is mounted no more, and of no use to a sandbox
 		return []string{img.Rootfs}
 	}
 	out := make([]string, len(layers))
@@ -75,12 +75,11 @@ func (m *Store) beneath(img *Image) []string {
 	return out
 }
 
-// OwnRoot mounts a view of a root file system at dir, and returns dir. Of a snapshotter
-// that does not keep directories there is no other view than that of everybody.
+// OwnRoot mounts a view of a root file system at dir, and returns dir. It is an error if that is not mounted here.
 func (m *Store) OwnRoot(dir, rootfs string) (string, error) {
 	layers, err := m.layers(rootfs)
 	if err != nil {
-		return rootfs, nil
+		return "", err
 	}
 	return overlay.View(dir, layers)
 }

@@ -101,7 +101,7 @@ func (m *Store) fetch(ctx context.Context, ref string) (client.Image, int64, err
 		return nil, 0, pullError(ref, err)
 	}
 	defer from.Close()
-	img, err := m.client.Pull(ctx, ref, client.WithPullUnpack, client.WithPullSnapshotter(m.snapshotter),
+	img, err := m.client.Pull(ctx, ref, client.WithPullUnpack, client.WithPullSnapshotter(Snapshotter),
 		client.WithResolver(from.Resolver()), client.WithImageHandlerWrapper(from.Count), client.WithPullLabel(pulledLabel, "1"))
 	if err != nil {
 		return nil, 0, pullError(ref, from.Judge(err))

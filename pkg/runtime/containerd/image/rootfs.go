@@ -40,7 +40,7 @@ func (m *Store) mountRoot(ctx context.Context, chain string) (*root, error) {
 	if err != nil {
 		return nil, err
 	}
-	sn := m.client.SnapshotService(m.snapshotter)
+	sn := m.client.SnapshotService(Snapshotter)
 	view := m.view(chain)
 	mounts, err := sn.View(ctx, view, base, snapshots.WithLabels(keep))
 	if errdefs.IsAlreadyExists(err) {
@@ -85,7 +85,7 @@ func (m *Store) layers(rootfs string) ([]string, error) {
 	if found := m.lowers[rootfs]; found != nil {
 		return found, nil
 	}
-	return nil, fmt.Errorf("packages need the overlayfs snapshotter, not %s", m.snapshotter)
+	return nil, fmt.Errorf("%s is no root file system that is mounted here", rootfs)
 }
 
 // keep protects a snapshot from containerd's garbage collection.
@@ -94,7 +94,7 @@ var keep = map[string]string{"containerd.io/gc.root": "assay.dev"}
 // base returns the snapshot that adds the mountpoints to a chain of layers.
 func (m *Store) base(ctx context.Context, chain string) (string, error) {
 	name := baseName(chain)
-	sn := m.client.SnapshotService(m.snapshotter)
+	sn := m.client.SnapshotService(Snapshotter)
 	if _, err := sn.Stat(ctx, name); err == nil {
 		return name, nil
 	} else if !errdefs.IsNotFound(err) {
@@ -192,7 +192,7 @@ func ExtraMountpoints(dir, rootfs string, paths []string) (string, error) {
 func (m *Store) Close(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	sn := m.client.SnapshotService(m.snapshotter)
+	sn := m.client.SnapshotService(Snapshotter)
 	var errs []error
 	for chain, r := range m.roots {
 		errs = append(errs, mount.UnmountAll(r.dir, unix.MNT_DETACH), os.Remove(r.dir))

@@ -23,18 +23,18 @@ import (
 // asked again: short enough to pick up a new import, long enough to cost nothing.
 const imageTTL = 5 * time.Second
 
-// What holds where a configuration says nothing else.
-const (
-	DefaultSnapshotter = "overlayfs"
-	DefaultMost        = 8 * job.GiB
-)
+// DefaultMost bounds an image that is pulled where a configuration says nothing else.
+const DefaultMost = 8 * job.GiB
+
+// Snapshotter is what keeps the layers of images in a containerd. What is stacked on them, and what sandboxes write over
+// them, is made of its directories.
+const Snapshotter = "overlayfs"
 
 // Config says which images a store has, and what it needs of whoever opens it.
 type Config struct {
-	Client      *client.Client // of the namespace of the images; the store does not close it
-	Snapshotter string
-	Dir         string // in which root file systems are mounted, this store's alone
-	Instance    string // that no other store of this containerd has, and that stays the same from run to run
+	Client   *client.Client // of the namespace of the images; the store does not close it
+	Dir      string         // in which root file systems are mounted, this store's alone
+	Instance string         // that no other store of this containerd has, and that stays the same from run to run
 
 	Registries *registry.Access // that images are pulled from; nil: none
 	Pull       PullPolicy       // when they are asked; empty: PullIfNotPresent
@@ -52,17 +52,16 @@ type Config struct {
 
 // Store finds, pulls, prepares and collects images.
 type Store struct {
-	client      *client.Client
-	snapshotter string
-	dir         string // of root file systems
-	instance    string
-	registries  *registry.Access
-	policy      PullPolicy
-	trusted     []string
-	most        int64 // bytes of one that is pulled
-	space       int64 // and of all of them, see collect
-	rest        func(chain string)
-	spawn       func(func(context.Context)) bool
+	client     *client.Client
+	dir        string // of root file systems
+	instance   string
+	registries *registry.Access
+	policy     PullPolicy
+	trusted    []string
+	most       int64 // bytes of one that is pulled
+	space      int64 // and of all of them, see collect
+	rest       func(chain string)
+	spawn      func(func(context.Context)) bool
 
 	pulls      chan struct{} // bounds how many are pulled at once
 	removed    meter.Removed
@@ -96,7 +95,7 @@ func (c Config) Check() error {
 // checked c.
 func New(c Config) *Store {
 	m := &Store{
-		client: c.Client, snapshotter: c.Snapshotter, dir: c.Dir, instance: c.Instance, registries: c.Registries, policy: c.Pull, trusted: c.Trusted,
+		client: c.Client, dir: c.Dir, instance: c.Instance, registries: c.Registries, policy: c.Pull, trusted: c.Trusted,
 		most: int64(c.Most), space: int64(c.Space), rest: c.Rest, spawn: c.Spawn,
 		pulls: make(chan struct{}, pullsAtOnce), removed: meter.NewRemoved(), pulling: meter.NewPulls(),
 		byName: map[string]entry{}, asked: map[string]time.Time{}, known: map[string]*Image{}, roots: map[string]*root{}, lowers: map[string][]string{},
@@ -221,12 +220,12 @@ func (m *Store) prepare(ctx context.Context, ref string, img client.Image) (*Ima
 	if err := checkEnvironment(spec.Config.Env); err != nil {
 		return nil, err
 	}
-	unpacked, err := img.IsUnpacked(ctx, m.snapshotter)
+	unpacked, err := img.IsUnpacked(ctx, Snapshotter)
 	if err != nil {
 		return nil, err
 	}
 	if !unpacked {
-		if err := img.Unpack(ctx, m.snapshotter); errdefs.IsNotFound(err) {
+		if err := img.Unpack(ctx, Snapshotter); errdefs.IsNotFound(err) {
 			return nil, m.absent(ctx, ref, img, err)
 		} else if err != nil {
 			return nil, unpackError(err)

@@ -29,7 +29,7 @@ func newStore(t *testing.T, edit func(*settings)) *Store {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	s := settings{store: Config{Client: c, Snapshotter: DefaultSnapshotter, Dir: dir, Instance: filepath.Base(filepath.Dir(dir)), Most: DefaultMost, Space: 40 * DefaultMost}}
+	s := settings{store: Config{Client: c, Dir: dir, Instance: filepath.Base(filepath.Dir(dir)), Most: DefaultMost, Space: 40 * DefaultMost}}
 	if edit != nil {
 		edit(&s)
 	}

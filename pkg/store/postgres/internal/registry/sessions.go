@@ -109,7 +109,8 @@ const sessionColumns = `s.id::text, s.worker, coalesce(s.parent::text, ''), s.sp
 
 func scanSession(row pgx.CollectableRow) (v job.Session, err error) {
 	var spec, enforcement string
-	err = row.Scan(&v.ID, &v.Worker, &v.Parent, &spec, &v.State, &v.Outcome, &v.Message, &v.CreatedAt, &v.EndedAt, &enforcement, &v.Executes)
+	err = row.Scan(&v.ID, &v.Worker, &v.Parent, &spec, &v.State, &v.Outcome, &v.Message, &v.CreatedAt, &v.EndedAt, &enforcement, &v.Executions)
+	v.Executes = v.Executions
 	if err == nil {
 		err = errors.Join(json.Unmarshal([]byte(spec), &v.Spec), json.Unmarshal([]byte(enforcement), &v.Enforcement))
 	}
@@ -198,9 +199,9 @@ func (s *Registry) PutExecute(ctx context.Context, e store.Executed) error {
 	})
 }
 
-// Executes implements store.Sessions.
-func (s *Registry) Executes(ctx context.Context, tenant string, session, after job.ID, limit int) (out []store.Executed, err error) {
-	err = s.db.Do(ctx, "executes", func(ctx context.Context) error {
+// Executions implements store.Sessions.
+func (s *Registry) Executions(ctx context.Context, tenant string, session, after job.ID, limit int) (out []store.Executed, err error) {
+	err = s.db.Do(ctx, "executions", func(ctx context.Context) error {
 		t, err := s.db.KnownTenant(ctx, tenant)
 		if err != nil {
 			return err

@@ -1,0 +1,90 @@
+// Package fleet has the nouns of a fleet beside jobs: its workers, tenants and queues, what operators do and decide, and
+// what tenants keep by name. The store keeps them, and the API answers with them, so that clients need no store.
+package fleet
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// Worker is a worker as it last described itself.
+type Worker struct {
+	ID        string          `json:"id"`
+	Pool      string          `json:"pool"`
+	Version   string          `json:"version"`
+	Slots     int             `json:"slots"`
+	Busy      int             `json:"busy"`
+	Draining  bool            `json:"draining"`
+	StartedAt time.Time       `json:"started_at"`
+	Host      json.RawMessage `json:"host,omitempty"`  // JSON of policy.Host
+	Offer     json.RawMessage `json:"offer,omitempty"` // JSON of placement.Offer
+	SeenAt    time.Time       `json:"seen_at"`         // by the store's clock
+	Held      string          `json:"held,omitempty"`  // why it takes no jobs at the moment
+	Tally     *Tally          `json:"tally,omitempty"` // what it has done; nil: it does not say
+	// Quarantine is set while it takes no jobs because its failures stood out.
+	Quarantine *Quarantine `json:"quarantine,omitempty"`
+	// Cordon is set while an operator keeps it from taking jobs.
+	Cordon *Cordon `json:"cordon,omitempty"`
+	// Rival is another process of the same name that was refused lately.
+	Rival *Rival `json:"rival,omitempty"`
+	// Silence is how long ago it said all this, for PutWorkers.
+	Silence time.Duration `json:"-"`
+}
+
+// Rival is a process that has the name of a worker, which another one has.
+type Rival struct {
+	StartedAt time.Time `json:"started_at"`
+	SeenAt    time.Time `json:"seen_at"` // by the store's clock
+}
+
+// Tally is what a worker has done since it started.
+type Tally struct {
+	Outcomes  map[job.Outcome]int64 `json:"outcomes,omitempty"` // attempts that ended
+	Back      map[job.Reason]int64  `json:"back,omitempty"`     // attempts that were handed back
+	PerSecond float64               `json:"per_second"`         // ends of late, between its last two heartbeats
+	Sessions  int                   `json:"sessions,omitempty"` // that are alive
+}
+
+// Quarantine is a time in which a worker takes no jobs.
+type Quarantine struct {
+	Until  time.Time     `json:"until"` // by the store's clock
+	Reason string        `json:"reason"`
+	Left   time.Duration `json:"-"`
+}
+
+// Cordon is why a worker takes no jobs until an operator says otherwise.
+type Cordon struct {
+	At     time.Time `json:"at"` // by the store's clock
+	By     string    `json:"by"`
+	Reason string    `json:"reason,omitempty"`
+}
+
+// QueueGroup is how many jobs of a tenant wait or are under way, in one class and at
+// one priority.
+type QueueGroup struct {
+	Pool       string `json:"pool"` // their class: see placement.ParseClass
+	Tenant     string `json:"tenant"`
+	Priority   int    `json:"priority"`
+	Queued     int64  `json:"queued"`
+	Dispatched int64  `json:"dispatched"`
+	Running    int64  `json:"running"`
+	// AtLeast is set where the tenant's queue is too long to be counted job by job.
+	// What it has in all is exact also then; how that spreads over its groups is not.
+	AtLeast bool `json:"at_least,omitempty"`
+}
+
+// Leader is who has a role.
+type Leader struct {
+	Holder string    `json:"holder"`
+	Term   int64     `json:"term"`  // how often the holder has changed
+	Since  time.Time `json:"since"` // by the store's clock
+	Until  time.Time `json:"until"` // if it says no more
+}
+
+// Schema is how far a database has come.
+type Schema struct {
+	Has   int64 `json:"has"`   // the version that it has, 0: none
+	Wants int64 `json:"wants"` // the version that this program is made for
+}

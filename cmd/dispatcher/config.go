@@ -44,9 +44,7 @@ type config struct {
 	Retention   time.Duration  `name:"retention" env:"ASSAY_RETENTION" default:"840h" help:"Jobs, results, batches and sessions are removed when they have been over for longer than that. So are inputs that were neither uploaded nor named within that, and that no job needs which is not over, and environments that no worker has fetched or built. 0: never."`
 	Private     []string       `name:"egress-private" env:"ASSAY_EGRESS_PRIVATE" placeholder:"CIDR:PORT" help:"Addresses that are not public and that callbacks of batches may go to all the same, such as 10.0.0.0/8:443; separated by commas. None by default. Workers have a setting of that name for jobs."`
 	Grace       time.Duration  `name:"grace" env:"ASSAY_GRACE" default:"10s" help:"How long requests under way may go on after SIGTERM."`
-	Spool       string         `name:"spool" env:"ASSAY_SPOOL" default:"4Gi" placeholder:"SIZE" help:"Most of the temporary directory that bodies take until they are accepted, and the largest batch that is sent as lines, both as it is sent and unpacked. Of this and of the next two, one tenant gets at most as much as it leaves free."`
-	BodyMemory  string         `name:"body-memory" env:"ASSAY_BODY_MEMORY" default:"256Mi" placeholder:"SIZE" help:"Most memory that bodies take as they were sent; decoded it may be twice as much."`
-	Requests    int            `name:"requests" env:"ASSAY_REQUESTS" default:"8192" help:"Most requests at once, those that wait and those that stream included."`
+	Spool       string         `name:"spool" env:"ASSAY_SPOOL" default:"4Gi" placeholder:"SIZE" help:"Most of the temporary directory that bodies take until they are accepted, and the largest batch that is sent as lines, both as it is sent and unpacked. Of this, and of the memory for bodies and of the requests at once, which follow from the memory and the open files that this process may have, one tenant gets at most as much as it leaves free."`
 	DebugListen string         `name:"debug-listen" env:"ASSAY_DEBUG_LISTEN" help:"Address of /debug/pprof, for profiles; keep it private. None by default."`
 	LogLevel    slog.Level     `name:"log-level" env:"ASSAY_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
 
@@ -117,20 +115,12 @@ func parse(args []string, out io.Writer) (c config, err error) {
 	return c, err
 }
 
-// limits returns what this dispatcher bears.
+// limits returns what this dispatcher bears, but for what follows from the machine.
 func (c *config) limits() (l httpapi.Limits, err error) {
-	for _, f := range []struct {
-		flag, text string
-		into       *job.Size
-	}{{"spool", c.Spool, &l.Spool}, {"body-memory", c.BodyMemory, &l.Memory}} {
-		if *f.into, err = job.ParseSize(f.text); err != nil || *f.into == 0 {
-			return l, fmt.Errorf("--%s: %q is not a size such as 4Gi", f.flag, f.text)
-		}
+	if l.Spool, err = job.ParseSize(c.Spool); err != nil || l.Spool == 0 {
+		return l, fmt.Errorf("--spool: %q is not a size such as 4Gi", c.Spool)
 	}
-	if c.Requests < 1 {
-		return l, fmt.Errorf("--requests: must be 1 at least")
-	}
-	l.Requests, l.Patience = c.Requests, bodyPatience
+	l.Patience = bodyPatience
 	if err := l.Check(); err != nil {
 		return l, fmt.Errorf("--%w", err)
 	}

@@ -13,6 +13,8 @@ var gone = settings.Gone{
 	"database-connections": "say pool_max_conns in --database-url, as in postgres://…?pool_max_conns=32",
 	"insecure-no-tokens":   "say --insecure=no-tokens",
 	"insecure-open-nats":   "say --insecure=open-nats",
+	"body-memory":          "it is a quarter of the memory that the dispatcher's control group allows, else an eighth of the host's, from 128Mi to 1Gi; the log says it at start",
+	"requests":             "it follows from the memory for bodies (8,192 for 256Mi) and from the limit of open files (ulimit -n); the log says it at start",
 	"max-batch":            "a batch of lines may be as large as --spool",
 	"reads":                "it follows from the connections to PostgreSQL and from the cores",
 	"nats-creds":           "put it into --nats-dir, as user.creds",

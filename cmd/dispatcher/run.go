@@ -99,6 +99,9 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := bear(ctx, &limits); err != nil {
+		return err
+	}
 	limits.Reads, limits.Queued, limits.Batches = reads(database.MaxConns()), others.Ceiling.Queued, others.Ceiling.Batches
 	api := newAPI(parts{
 		store: accepting, objects: objects, queue: q, secrets: secrets, dispatcher: d, callbacks: callbacks,

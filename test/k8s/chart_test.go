@@ -76,7 +76,7 @@ func TestValues(t *testing.T) {
 		"objects: {url: ftp://x}":                               "/objects/url",
 		"dispatcher: {replicas: none}":                          "/dispatcher/replicas",
 		"dispatcher: {databaseConnections: 1}":                  "/dispatcher",
-		"dispatcher: {limits: {reads: 1}}":                      "/dispatcher/limits",
+		"dispatcher: {limits: {requests: 4000}}":                "/dispatcher",
 		"dispatchers: {}":                                       "dispatchers",
 		"pools: {}":                                             "/pools",
 		"pools: {GPU: {}}":                                      "/pools",

@@ -234,9 +234,6 @@ func TestRender(t *testing.T) {
 		"tenants": func(t *testing.T, r release, _ string) {
 			r.is(t, dispatcher, "r-assay-tenants", spec("volumes", "tenants", "configMap", "name")...)
 			r.is(t, dispatcher, "/etc/assay/tenants/tenants.json", value("dispatcher", "ASSAY_TENANTS_FILE")...)
-			for name, want := range map[string]string{"ASSAY_BODY_MEMORY": "256Mi", "ASSAY_REQUESTS": "4000"} {
-				r.is(t, dispatcher, want, value("dispatcher", name)...)
-			}
 			text, _ := r["ConfigMap/r-assay-tenants"].at("data", "tenants.json").(string)
 			tenants, ok := parseYAML(t, text).([]any)
 			if !ok || len(tenants) != 3 {

@@ -15,6 +15,8 @@ var gone = settings.Gone{
 	"insecure-open-nats":   "say --insecure=open-nats",
 	"body-memory":          "it is a quarter of the memory that the dispatcher's control group allows, else an eighth of the host's, from 128Mi to 1Gi; the log says it at start",
 	"requests":             "it follows from the memory for bodies (8,192 for 256Mi) and from the limit of open files (ulimit -n); the log says it at start",
+	"migrate":              "an up-to-date schema is left alone, and an older one is migrated; give --database-url a role that may not change the schema if that is not to be, and run \"dispatcher migrate\" with one that may",
+	"no-migrate":           "an up-to-date schema is left alone; where an older one is not to be migrated at start, give --database-url a role that may not change the schema, and run \"dispatcher migrate\" with one that may",
 	"max-batch":            "a batch of lines may be as large as --spool",
 	"reads":                "it follows from the connections to PostgreSQL and from the cores",
 	"nats-creds":           "put it into --nats-dir, as user.creds",

@@ -25,12 +25,12 @@ import (
 
 // config is everything that a dispatcher can be told, by flag or environment.
 type config struct {
-	Listen      string         `name:"listen" env:"ASSAY_LISTEN" default:"127.0.0.1:8080" help:"Address of the API and of /metrics."`
+	Listen      string         `name:"listen" env:"ASSAY_LISTEN" default:"127.0.0.1:8080" help:"Address of the API, and for operators of /metrics and of profiles at /debug/pprof/."`
 	DatabaseURL httpapi.Secret `name:"database-url" env:"ASSAY_DATABASE_URL" required:"" help:"PostgreSQL, as postgres://… or key=value pairs. pool_max_conns in it is how many connections there are at most, 16 by default; a quarter of them, one at least, is left to claims, heartbeats, records and scheduling."`
 	NATSURL     string         `name:"nats-url" env:"ASSAY_NATS_URL" default:"nats://127.0.0.1:4222" help:"NATS servers, separated by commas."`
 	Replicas    int            `name:"stream-replicas" env:"ASSAY_STREAM_REPLICAS" default:"1" help:"Replicas of the JetStream stream: 3 at a cluster of three servers or more."`
 	ObjectsURL  string         `name:"objects-url" env:"ASSAY_OBJECTS_URL" default:"file:///var/lib/assay/objects" help:"Object store: file:///dir or s3://bucket?region=…"`
-	Tokens      httpapi.Secret `name:"tokens" env:"ASSAY_TOKENS" help:"Who may submit, as token=tenant,token=tenant. After the tenant, :operator is for who may also see the fleet itself: each worker, and /metrics. None: everybody is the tenant \"default\"."`
+	Tokens      httpapi.Secret `name:"tokens" env:"ASSAY_TOKENS" help:"Who may submit, as token=tenant,token=tenant. After the tenant, :operator is for who may also see the fleet itself: each worker, /metrics and /debug/pprof/. None: everybody is the tenant \"default\"."`
 	Insecure    []string       `name:"insecure" env:"ASSAY_INSECURE" enum:"no-tokens,open-nats" placeholder:"WHAT" help:"What is open to other machines since something else keeps strangers out, separated by commas. no-tokens: listen without --tokens at addresses that they reach; open-nats: without --workers-key, use a NATS server that they reach."`
 	Metrics     string         `name:"metrics-listen" env:"ASSAY_METRICS_LISTEN" help:"Address of /metrics alone, which whoever reaches it may read. None by default: it is at --listen, for operators."`
 	SecretsKey  httpapi.Secret `name:"secrets-key" env:"ASSAY_SECRETS_KEY" help:"Seals tenants' secrets: 32 bytes in base64 (openssl rand -base64 32); after a comma, older ones that only open. None: no secrets are kept."`
@@ -44,7 +44,6 @@ type config struct {
 	Private     []string       `name:"egress-private" env:"ASSAY_EGRESS_PRIVATE" placeholder:"CIDR:PORT" help:"Addresses that are not public and that callbacks of batches may go to all the same, such as 10.0.0.0/8:443; separated by commas. None by default. Workers have a setting of that name for jobs."`
 	Grace       time.Duration  `name:"grace" env:"ASSAY_GRACE" default:"10s" help:"How long requests under way may go on after SIGTERM."`
 	Spool       string         `name:"spool" env:"ASSAY_SPOOL" default:"4Gi" placeholder:"SIZE" help:"Most of the temporary directory that bodies take until they are accepted, and the largest batch that is sent as lines, both as it is sent and unpacked. Of this, and of the memory for bodies and of the requests at once, which follow from the memory and the open files that this process may have, one tenant gets at most as much as it leaves free."`
-	DebugListen string         `name:"debug-listen" env:"ASSAY_DEBUG_LISTEN" help:"Address of /debug/pprof, for profiles; keep it private. None by default."`
 	LogLevel    slog.Level     `name:"log-level" env:"ASSAY_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
 
 	NATS jetstream.Files `embed:""`

@@ -17,6 +17,7 @@ var gone = settings.Gone{
 	"requests":             "it follows from the memory for bodies (8,192 for 256Mi) and from the limit of open files (ulimit -n); the log says it at start",
 	"migrate":              "an up-to-date schema is left alone, and an older one is migrated; give --database-url a role that may not change the schema if that is not to be, and run \"dispatcher migrate\" with one that may",
 	"no-migrate":           "an up-to-date schema is left alone; where an older one is not to be migrated at start, give --database-url a role that may not change the schema, and run \"dispatcher migrate\" with one that may",
+	"debug-listen":         "/debug/pprof/ is at --listen, for operators: token=tenant:operator in --tokens",
 	"max-batch":            "a batch of lines may be as large as --spool",
 	"reads":                "it follows from the connections to PostgreSQL and from the cores",
 	"nats-creds":           "put it into --nats-dir, as user.creds",

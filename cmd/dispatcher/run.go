@@ -105,13 +105,8 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	limits.Reads, limits.Queued, limits.Batches = reads(database.MaxConns()), others.Ceiling.Queued, others.Ceiling.Batches
 	api := newAPI(parts{
 		store: accepting, objects: objects, queue: q, secrets: secrets, dispatcher: d, callbacks: callbacks,
-		auth: auth, pools: cfg.pools, limits: limits, metrics: tel.Metrics(),
+		auth: auth, pools: cfg.pools, limits: limits, metrics: tel.Metrics(), profiles: profiles(),
 	})
-	stop, err := serveDebug(ctx, cfg.DebugListen)
-	if err != nil {
-		return err
-	}
-	defer join(&err, stop)
 	stopMetrics, err := serveMetrics(ctx, cfg.Metrics, tel.Metrics())
 	if err != nil {
 		return err

@@ -79,10 +79,7 @@ type config struct {
 
 	ImageSpace string `name:"image-space" env:"ASSAY_IMAGE_SPACE" default:"40Gi" placeholder:"SIZE" help:"Most that pulled images take together, packed and unpacked. Above it those go that were used longest ago and that no job uses; those of the operator stay and do not count. The largest that is pulled has a fifth of it, as it is transferred and as it is unpacked."`
 
-	EnvironmentSpace string `name:"environment-space" env:"ASSAY_ENVIRONMENT_SPACE" default:"20Gi" placeholder:"SIZE" help:"Most that built environments take together, in --environments. Above it those go that were used longest ago and that no job uses. One tenant's are at most half of it."`
-
-	EnvironmentSize string        `name:"environment-size" env:"ASSAY_ENVIRONMENT_SIZE" default:"2Gi" placeholder:"SIZE" help:"Largest environment that is built. A build has as much room for what it downloads and makes, in memory."`
-	EnvironmentTime time.Duration `name:"environment-time" env:"ASSAY_ENVIRONMENT_TIME" default:"10m" placeholder:"DURATION" help:"How long the building of an environment may take."`
+	EnvironmentSpace string `name:"environment-space" env:"ASSAY_ENVIRONMENT_SPACE" default:"20Gi" placeholder:"SIZE" help:"Most that built environments take together, in --environments. Above it those go that were used longest ago and that no job uses. One tenant's are at most half of it, and the largest that is built has a tenth of it, and no more than a quarter of the host's memory, where it is built."`
 
 	RefuseKnownHoles bool `name:"refuse-known-holes" env:"ASSAY_REFUSE_KNOWN_HOLES" help:"Do not start where the kernel, runc, containerd or runsc has a hole that is known: see assay doctor."`
 

@@ -144,16 +144,14 @@ func openRuntime(ctx context.Context, cfg config, shared environment.Shared) (ru
 		into       *job.Size
 	}{
 		{"--image-space", cfg.ImageSpace, &c.ImagesMost},
-		{"--environment-space", cfg.EnvironmentSpace, &c.EnvironmentsMost}, {"--environment-size", cfg.EnvironmentSize, &c.EnvironmentSize},
+		{"--environment-space", cfg.EnvironmentSpace, &c.EnvironmentsMost},
 	} {
 		if *s.into, err = job.ParseSize(s.text); err != nil || *s.into == 0 {
 			return nil, fmt.Errorf("%s: %q is not a size such as 8Gi", s.flag, s.text)
 		}
 	}
 	c.ImageSize = c.ImagesMost / 5
-	if c.EnvironmentTime = cfg.EnvironmentTime; c.EnvironmentTime < time.Second {
-		return nil, fmt.Errorf("--environment-time: %v is too short to build anything", cfg.EnvironmentTime)
-	}
+	c.EnvironmentSize = containerd.EnvironmentSize(c.EnvironmentsMost)
 	if c.Holes, err = knownHoles(ctx, cfg); err != nil {
 		return nil, err
 	}

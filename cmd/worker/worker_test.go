@@ -149,6 +149,8 @@ func TestBadFlagsAreNamed(t *testing.T) {
 		"--runtime=noop":         "faults",
 		"--pip-index=ftp://x":    "--pip-index",
 		"--image-mirrors=a=b":    "--image-registries",
+		"--environment-size=1Gi": "--environment-space",
+		"--environment-time=1h":  "ten minutes",
 		"--pressure-cpu=1":       "--slots", // which is what to give instead
 		"--no-such-flag":         "no-such-flag",
 		"--log-level=loud":       "--log-level",

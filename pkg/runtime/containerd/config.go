@@ -113,6 +113,18 @@ type Config struct {
 	CgroupRoot string // where the cgroup file system is mounted
 }
 
+// EnvironmentSize is the largest environment that is built where all of them take most: a
+// tenth of that. A build has as much room in memory, which a tenant may fill, so it is a
+// quarter of this host's, or of what this container may have of it, at most.
+func EnvironmentSize(most job.Size) job.Size { return environmentSize(most, hostcheck.Memory()) }
+
+func environmentSize(most, memory job.Size) job.Size {
+	if memory == 0 { // unknown
+		return most / 10
+	}
+	return min(most/10, memory/4)
+}
+
 // DefaultConfig returns the documented defaults.
 func DefaultConfig() Config {
 	return Config{

@@ -49,28 +49,26 @@ type config struct {
 	Labels map[string]string `name:"labels" env:"ASSAY_LABELS" mapsep:"," placeholder:"KEY=VALUE" help:"What jobs may require of this worker, separated by commas, such as gpu=a100,disk=fast."`
 	Images []string          `name:"images" env:"ASSAY_IMAGES" help:"Reserve this worker for jobs with these images, separated by commas (default: any)."`
 
-	Slots         int     `name:"slots" env:"ASSAY_SLOTS" help:"Most jobs held at once (default: 8 a core)."`
-	CPU           float64 `name:"cpu" env:"ASSAY_CPU" help:"Cores to promise to jobs (default: 4 times the host's, for a limit is rarely used to the full)."`
-	Memory        string  `name:"memory" env:"ASSAY_MEMORY" placeholder:"SIZE" help:"Memory to promise to jobs, such as 12Gi (default: four fifths of the host's)."`
-	SessionMemory string  `name:"session-memory" env:"ASSAY_SESSION_MEMORY" placeholder:"SIZE" help:"Memory to promise to sessions, such as 64Gi (default: 8 times --memory, for few use what they may). One tenant gets at most as much as it leaves free. There may be 1024 sessions at once, or one for each 512Mi of it. On a host that runs short all the same, those of the tenant that is promised most are ended."`
+	Slots  int     `name:"slots" env:"ASSAY_SLOTS" help:"Most jobs held at once (default: 8 a core)."`
+	CPU    float64 `name:"cpu" env:"ASSAY_CPU" help:"Cores to promise to jobs (default: 4 times the host's, for a limit is rarely used to the full)."`
+	Memory string  `name:"memory" env:"ASSAY_MEMORY" placeholder:"SIZE" help:"Memory to promise to jobs, such as 12Gi (default: four fifths of the host's). Sessions are promised eight times as much besides, for few use what they may; of that one tenant gets at most as much as it leaves free, and there may be 1024 sessions at once, or one for each 512Mi of it. On a host that runs short all the same, those of the tenant that is promised most are ended."`
 
 	Grace time.Duration `name:"grace" env:"ASSAY_GRACE" default:"30s" help:"How long running jobs may go on after SIGTERM."`
 
-	Containerd    string   `name:"containerd-address" env:"ASSAY_CONTAINERD_ADDRESS" default:"/run/containerd/containerd.sock" help:"containerd's socket; own: the worker runs one of its own, below its state directory, and imports the images that came with it."`
-	Namespace     string   `name:"containerd-namespace" env:"ASSAY_CONTAINERD_NAMESPACE" default:"assay" help:"containerd's namespace for our containers and images."`
-	StateDir      string   `name:"state-dir" env:"ASSAY_STATE_DIR" default:"/run/assay/worker" help:"Mounts, sockets and cached inputs are in its directory run, of which nothing outlives the worker; the rest of it is the operator's."`
-	Runsc         string   `name:"runsc" env:"ASSAY_RUNSC" help:"gVisor's runsc, which offers isolation gvisor; none: do without (default: beside this program, else in PATH, if it is there)."`
-	VMRuntime     string   `name:"vm-runtime" env:"ASSAY_VM_RUNTIME" placeholder:"HANDLER" help:"containerd runtime handler of isolation vm, such as io.containerd.kata.v2 (default: none)."`
-	WarmMemory    string   `name:"warm-memory" env:"ASSAY_WARM_MEMORY" placeholder:"SIZE" help:"Most memory of ready slots, such as 1Gi (default: an eighth of the host's)."`
-	PreloadMemory string   `name:"preload-memory" env:"ASSAY_PRELOAD_MEMORY" placeholder:"SIZE" help:"Most memory of interpreters that have imported what python programs of isolation cell do, and are forked for them; 0 for none (default: a sixteenth of the host's)."`
-	PipIndex      []string `name:"pip-index" env:"ASSAY_PIP_INDEX" default:"https://pypi.org/simple,files.pythonhosted.org:443" help:"Where the packages of policies come from; http:// is spoken without TLS. After it, separated by commas, what builds of environments reach besides the host of it, as a network allow-list. These names may lead to private addresses."`
-	Environments  string   `name:"environments" env:"ASSAY_ENVIRONMENTS" default:"/var/lib/assay/environments" help:"Directory of built environments."`
-	EgressNever   []string `name:"egress-never" env:"ASSAY_EGRESS_NEVER" placeholder:"HOST[:PORT]" help:"Names, addresses and ranges that no job reaches, whatever else allows it, separated by commas: those of Postgres and the dispatchers, say. NATS and the object store are on the list by themselves."`
-	EgressPrivate []string `name:"egress-private" env:"ASSAY_EGRESS_PRIVATE" placeholder:"CIDR:PORT" help:"Addresses that are not public and that jobs of this worker may reach all the same where their policies allow it, separated by commas (default: none; a tenant's ceiling may open some to that tenant)."`
-	EgressNetns   string   `name:"egress-netns" env:"ASSAY_EGRESS_NETNS" placeholder:"PATH" help:"Network namespace that jobs' connections are made from, such as /run/netns/jobs (default: the worker's own)."`
-	ImageArchives []string `name:"image-archives" env:"ASSAY_IMAGE_ARCHIVES" help:"OCI archives to import at start, separated by commas."`
-	CanaryImage   string   `name:"canary-image" env:"ASSAY_CANARY_IMAGE" placeholder:"NAME" help:"Image of the jobs that the worker runs for itself at each isolation before it is ready and takes others; it has the program echo (default: the first of --images, else python; none: jobs are taken untried)."`
-	TrustedImages []string `name:"trusted-images" env:"ASSAY_TRUSTED_IMAGES" placeholder:"NAME" help:"Images of registries that are as good as the operator's own, separated by commas: whole names such as docker.io/library/python, or their beginnings up to a slash. In cells, Python programs of others start more slowly."`
+	Containerd    string            `name:"containerd-address" env:"ASSAY_CONTAINERD_ADDRESS" default:"/run/containerd/containerd.sock" help:"containerd's socket; own: the worker runs one of its own, below its state directory, and imports the images that came with it."`
+	Namespace     string            `name:"containerd-namespace" env:"ASSAY_CONTAINERD_NAMESPACE" default:"assay" help:"containerd's namespace for our containers and images."`
+	StateDir      string            `name:"state-dir" env:"ASSAY_STATE_DIR" default:"/run/assay/worker" help:"Mounts, sockets and cached inputs are in its directory run, of which nothing outlives the worker; the rest of it is the operator's."`
+	Runtimes      map[string]string `name:"runtimes" env:"ASSAY_RUNTIMES" mapsep:"," placeholder:"ISOLATION=WHAT" help:"What offers isolations beside cell and task, separated by commas: gvisor=/usr/bin/runsc is gVisor's runsc, gvisor=none does without (default: beside this program, else in PATH, if it is there); vm=io.containerd.kata.v2 is a runtime handler of containerd (default: none)."`
+	WarmMemory    string            `name:"warm-memory" env:"ASSAY_WARM_MEMORY" placeholder:"SIZE" help:"Most memory of ready slots, such as 1Gi (default: an eighth of the host's)."`
+	PreloadMemory string            `name:"preload-memory" env:"ASSAY_PRELOAD_MEMORY" placeholder:"SIZE" help:"Most memory of interpreters that have imported what python programs of isolation cell do, and are forked for them; 0 for none (default: a sixteenth of the host's)."`
+	PipIndex      []string          `name:"pip-index" env:"ASSAY_PIP_INDEX" default:"https://pypi.org/simple,files.pythonhosted.org:443" help:"Where the packages of policies come from; http:// is spoken without TLS. After it, separated by commas, what builds of environments reach besides the host of it, as a network allow-list. These names may lead to private addresses."`
+	Environments  string            `name:"environments" env:"ASSAY_ENVIRONMENTS" default:"/var/lib/assay/environments" help:"Directory of built environments."`
+	EgressNever   []string          `name:"egress-never" env:"ASSAY_EGRESS_NEVER" placeholder:"HOST[:PORT]" help:"Names, addresses and ranges that no job reaches, whatever else allows it, separated by commas: those of Postgres and the dispatchers, say. NATS and the object store are on the list by themselves."`
+	EgressPrivate []string          `name:"egress-private" env:"ASSAY_EGRESS_PRIVATE" placeholder:"CIDR:PORT" help:"Addresses that are not public and that jobs of this worker may reach all the same where their policies allow it, separated by commas (default: none; a tenant's ceiling may open some to that tenant)."`
+	EgressNetns   string            `name:"egress-netns" env:"ASSAY_EGRESS_NETNS" placeholder:"PATH" help:"Network namespace that jobs' connections are made from, such as /run/netns/jobs (default: the worker's own)."`
+	ImageArchives []string          `name:"image-archives" env:"ASSAY_IMAGE_ARCHIVES" help:"OCI archives to import at start, separated by commas."`
+	CanaryImage   string            `name:"canary-image" env:"ASSAY_CANARY_IMAGE" placeholder:"NAME" help:"Image of the jobs that the worker runs for itself at each isolation before it is ready and takes others; it has the program echo (default: the first of --images, else python; none: jobs are taken untried)."`
+	TrustedImages []string          `name:"trusted-images" env:"ASSAY_TRUSTED_IMAGES" placeholder:"NAME" help:"Images of registries that are as good as the operator's own, separated by commas: whole names such as docker.io/library/python, or their beginnings up to a slash. In cells, Python programs of others start more slowly."`
 
 	ImageRegistries []string `name:"image-registries" env:"ASSAY_IMAGE_REGISTRIES" placeholder:"HOST[:PORT][/PATH]|HOST=MIRROR" help:"Registries that images of jobs may be pulled from, separated by commas, such as docker.io/library,ghcr.io; http:// before one that has no TLS (default: none, only images that are there). HOST=MIRROR among them is a registry that is asked before one of that host, such as docker.io=mirror.example.com:5000/hub; http:// before a mirror that has no TLS."`
 
@@ -89,8 +87,10 @@ type config struct {
 
 	Version kong.VersionFlag `name:"version" help:"Print the version."`
 
-	identity identity.Worker // of ID, Pool and Token
-	standIn  runtime.Runtime // of tests, in containerd's place, or nil
+	runsc     string          // of isolation gvisor, a path; empty: none
+	vmRuntime string          // of isolation vm, a handler; empty: none
+	identity  identity.Worker // of ID, Pool and Token
+	standIn   runtime.Runtime // of tests, in containerd's place, or nil
 }
 
 // errHelp says that the flags asked for help, which was printed.
@@ -140,10 +140,8 @@ func (c *config) complete() (err error) {
 	if token != "" && c.NATS.User() {
 		return fmt.Errorf("--worker-token: a worker comes to the NATS server as one user; leave out user.creds and user.nk of --nats-dir, or the token")
 	}
-	if c.Runsc == "" {
-		c.Runsc = findRunsc()
-	} else if c.Runsc == "none" {
-		c.Runsc = ""
+	if err := c.chooseRuntimes(); err != nil {
+		return err
 	}
 	switch {
 	case c.Slots < 0 || c.Slots > 100_000:
@@ -198,6 +196,32 @@ func guest() (string, error) {
 		return "", fmt.Errorf("find the guest beside this program: %w", err)
 	}
 	return filepath.Join(filepath.Dir(exe), "guest"), nil
+}
+
+// chooseRuntimes reads what offers isolations beside cell and task.
+func (c *config) chooseRuntimes() error {
+	for isolation, what := range c.Runtimes {
+		switch {
+		case what == "":
+			return fmt.Errorf("--runtimes: %s is offered by nothing; say such as gvisor=/usr/bin/runsc, gvisor=none or vm=io.containerd.kata.v2", isolation)
+		case isolation == string(policy.GVisor):
+			c.runsc = what
+		case isolation == string(policy.VM):
+			c.vmRuntime = what
+		default:
+			return fmt.Errorf("--runtimes: %.100q is neither gvisor nor vm, as in gvisor=/usr/bin/runsc,vm=io.containerd.kata.v2", isolation)
+		}
+	}
+	switch c.runsc {
+	case "":
+		c.runsc = findRunsc()
+	case "none":
+		c.runsc = ""
+	}
+	if c.vmRuntime == "none" {
+		c.vmRuntime = ""
+	}
+	return nil
 }
 
 // findRunsc returns the path of runsc, "" if it is not installed.
@@ -312,13 +336,6 @@ func (c *config) worker(host policy.Host) (worker.Config, error) {
 		out.Memory = host.Memory / 5 * 4
 	}
 	sessionMemory := 8 * out.Memory
-	if c.SessionMemory != "" {
-		size, err := job.ParseSize(c.SessionMemory)
-		if err != nil || size == 0 {
-			return out, fmt.Errorf("--session-memory: %q is not a size such as 64Gi", c.SessionMemory)
-		}
-		sessionMemory = size
-	}
 	// A core for each, as they wait most of the time.
 	places := max(1024, int(sessionMemory/(512*job.MiB)))
 	out.Sessions = live.Limits{Places: places, CPU: float64(places), Memory: sessionMemory}

@@ -137,7 +137,7 @@ func openRuntime(ctx context.Context, cfg config, shared environment.Shared) (ru
 		return nil, err
 	}
 	c.ImageCredentials, c.ImagePull = cfg.ImageCredentials, image.PullPolicy(cfg.ImagePull)
-	c.Runsc, c.VMRuntime = cfg.Runsc, cfg.VMRuntime
+	c.Runsc, c.VMRuntime = cfg.runsc, cfg.vmRuntime
 	c.Egress = cfg.egress()
 	for _, s := range []struct {
 		flag, text string

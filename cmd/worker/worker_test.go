@@ -145,7 +145,12 @@ func TestBadFlagsAreNamed(t *testing.T) {
 		"--cpu=-2":               "--cpu",
 		"--grace=-1s":            "--grace",
 		"--pressure-memory=10":   "20 percent",
-		"--sessions=9":           "--session-memory",
+		"--sessions=9":           "eight times --memory",
+		"--session-memory=1Ti":   "--memory",
+		"--runsc=/bin/runsc":     "gvisor=PATH",
+		"--vm-runtime=x":         "vm=HANDLER",
+		"--runtimes=kata=x":      "neither gvisor nor vm",
+		"--runtimes=vm=":         "offered by nothing",
 		"--runtime=noop":         "faults",
 		"--pip-index=ftp://x":    "--pip-index",
 		"--image-mirrors=a=b":    "--image-registries",
@@ -187,6 +192,18 @@ func TestIndexAndRegistries(t *testing.T) {
 	}
 }
 
+func TestRuntimes(t *testing.T) {
+	for arg, want := range map[string][2]string{
+		"--runtimes=gvisor=none": {"", ""}, "--runtimes=gvisor=/x/runsc": {"/x/runsc", ""}, "--runtimes=gvisor=/x,vm=io.containerd.kata.v2": {"/x", "io.containerd.kata.v2"},
+		"--runtimes=vm=kata": {findRunsc(), "kata"}, "--runtimes=gvisor=none,vm=none": {"", ""},
+	} {
+		c, err := parse([]string{"--worker-id=w", arg}, io.Discard)
+		if got := [2]string{c.runsc, c.vmRuntime}; err != nil || got != want {
+			t.Errorf("%s: %q, %v, want %q", arg, got, err, want)
+		}
+	}
+}
+
 func TestCapacityOfAHost(t *testing.T) {
 	host := policy.Host{Cores: 4, Memory: 10 * job.GiB}
 	c, err := parse([]string{"--worker-id=w"}, io.Discard)
@@ -200,7 +217,7 @@ func TestCapacityOfAHost(t *testing.T) {
 	if w, err := c.worker(host); err != nil || w.Slots != 3 || w.CPU != 2.5 || w.Memory != job.GiB {
 		t.Errorf("as told = %+v, %v", w, err)
 	}
-	c.SessionMemory = "2Ti"
+	c.Memory = "256Gi"
 	if w, err := c.worker(host); err != nil || w.Sessions.Memory != 2048*job.GiB || w.Sessions.Places != 4096 {
 		t.Errorf("sessions as told = %+v, %v", w.Sessions, err)
 	}

@@ -29,6 +29,7 @@ import (
 	"github.com/assay-run/assay/pkg/queue/jetstream"
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/containerd"
+	"github.com/assay-run/assay/pkg/runtime/containerd/image"
 	"github.com/assay-run/assay/pkg/runtime/egress"
 	"github.com/assay-run/assay/pkg/runtime/environment"
 )
@@ -68,12 +69,10 @@ type config struct {
 	EgressNetns   string            `name:"egress-netns" env:"ASSAY_EGRESS_NETNS" placeholder:"PATH" help:"Network namespace that jobs' connections are made from, such as /run/netns/jobs (default: the worker's own)."`
 	ImageArchives []string          `name:"image-archives" env:"ASSAY_IMAGE_ARCHIVES" help:"OCI archives to import at start, separated by commas."`
 	CanaryImage   string            `name:"canary-image" env:"ASSAY_CANARY_IMAGE" placeholder:"NAME" help:"Image of the jobs that the worker runs for itself at each isolation before it is ready and takes others; it has the program echo (default: the first of --images, else python; none: jobs are taken untried)."`
-	TrustedImages []string          `name:"trusted-images" env:"ASSAY_TRUSTED_IMAGES" placeholder:"NAME" help:"Images of registries that are as good as the operator's own, separated by commas: whole names such as docker.io/library/python, or their beginnings up to a slash. In cells, Python programs of others start more slowly."`
 
-	ImageRegistries []string `name:"image-registries" env:"ASSAY_IMAGE_REGISTRIES" placeholder:"HOST[:PORT][/PATH]|HOST=MIRROR" help:"Registries that images of jobs may be pulled from, separated by commas, such as docker.io/library,ghcr.io; http:// before one that has no TLS (default: none, only images that are there). HOST=MIRROR among them is a registry that is asked before one of that host, such as docker.io=mirror.example.com:5000/hub; http:// before a mirror that has no TLS."`
+	ImageRegistries []string `name:"image-registries" env:"ASSAY_IMAGE_REGISTRIES" placeholder:"HOST[:PORT][/PATH][?ATTRIBUTES]|HOST=MIRROR" help:"Registries that images of jobs may be pulled from, separated by commas, such as docker.io/library,ghcr.io; http:// before one that has no TLS (default: none, only images that are there). What is behind a ? holds for all names below: ghcr.io/ours?trusted for images that are as good as the operator's own (in cells, Python programs of others start more slowly), docker.io/library?pull=always for tags that are asked for again after a minute, since they may be moved, pull=never for images that are there; with & between. HOST=MIRROR among them is a registry that is asked before one of that host, such as docker.io=mirror.example.com:5000/hub; http:// before a mirror that has no TLS."`
 
 	ImageCredentials string `name:"image-credentials" env:"ASSAY_IMAGE_CREDENTIALS" placeholder:"FILE" help:"File of the shape of docker's config.json with credentials for registries and mirrors (auths). It is read for each pull (default: none are used)."`
-	ImagePull        string `name:"image-pull" env:"ASSAY_IMAGE_PULL" enum:"if_not_present,always" default:"if_not_present" help:"When a registry is asked for an image: if_not_present, when none of the name is there; always, also when it was asked more than a minute ago, so that a tag that was moved is found."`
 
 	ImageSpace string `name:"image-space" env:"ASSAY_IMAGE_SPACE" default:"40Gi" placeholder:"SIZE" help:"Most that pulled images take together, packed and unpacked. Above it those go that were used longest ago and that no job uses; those of the operator stay and do not count. The largest that is pulled has a fifth of it, as it is transferred and as it is unpacked."`
 
@@ -87,6 +86,7 @@ type config struct {
 
 	Version kong.VersionFlag `name:"version" help:"Print the version."`
 
+	sources   image.Sources   // what ImageRegistries says
 	runsc     string          // of isolation gvisor, a path; empty: none
 	vmRuntime string          // of isolation vm, a handler; empty: none
 	identity  identity.Worker // of ID, Pool and Token
@@ -154,6 +154,9 @@ func (c *config) complete() (err error) {
 		return fmt.Errorf("--labels: %d labels; at most %d", len(c.Labels), job.MaxLabels)
 	case c.Grace < 0:
 		return fmt.Errorf("--grace: %v is negative", c.Grace)
+	}
+	if c.sources, err = image.ParseSources(c.ImageRegistries); err != nil {
+		return fmt.Errorf("--image-registries: %w", err)
 	}
 	if err := c.index().Check(); err != nil {
 		return fmt.Errorf("--pip-index: %w", err)
@@ -240,22 +243,6 @@ func (c *config) index() environment.Index {
 		return environment.Index{} // which is none
 	}
 	return environment.Index{URL: c.PipIndex[0], Allow: c.PipIndex[1:]}
-}
-
-// registries are those that images may be pulled from, and those that are asked before them, as HOST=MIRROR.
-func (c *config) registries() (list, mirrors []string, err error) {
-	for _, entry := range c.ImageRegistries {
-		of, _, ok := strings.Cut(entry, "=")
-		switch {
-		case !ok:
-			list = append(list, entry)
-		case strings.Contains(of, "/"):
-			return nil, nil, fmt.Errorf("--image-registries: %.200q: a mirror is of a whole host, such as docker.io=mirror.example.com/hub, beside the registry itself", entry)
-		default:
-			mirrors = append(mirrors, entry)
-		}
-	}
-	return list, mirrors, nil
 }
 
 // egress is what jobs reach: nothing of what the worker itself is told to use.

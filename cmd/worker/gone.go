@@ -23,6 +23,8 @@ var gone = settings.Gone{
 	"image-mirrors":    "say HOST=MIRROR in --image-registries",
 	"environment-size": "it is a tenth of --environment-space, and no more than a quarter of the host's memory",
 	"environment-time": "the building of an environment may take ten minutes",
+	"trusted-images":   "say it in --image-registries, as ghcr.io/ours?trusted, or with &pull=never if such images are not to be pulled",
+	"image-pull":       "say it of each entry of --image-registries, as docker.io/library?pull=always",
 	"image-size":       "it is a fifth of --image-space",
 	"sessions":         "sessions are promised eight times --memory, and there is one for each 512Mi of that",
 	"session-memory":   "it is eight times --memory",

@@ -88,7 +88,7 @@ func TestValues(t *testing.T) {
 		"pools: {gpu: {kind: DaemonSet}}":                       "/pools/gpu",
 		"pools: {gpu: {autoscaling: {kind: magic}}}":            "/pools/gpu/autoscaling/kind",
 		"poolDefaults: {egress: {private: [postgres:5432]}}":    "/poolDefaults/egress/private/0",
-		"pools: {gpu: {imagePull: sometimes}}":                  "/pools/gpu/imagePull",
+		"pools: {gpu: {imagePull: always}}":                     "/pools/gpu",
 		"pools: {gpu: {imageSpace: much}}":                      "/pools/gpu/imageSpace",
 		"pools: {gpu: {imageMirrors: [mirror.example.com]}}":    "/pools/gpu/imageMirrors/0",
 		"pools: {gpu: {imageCredentials: {password: x}}}":       "/pools/gpu/imageCredentials",

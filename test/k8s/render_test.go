@@ -194,8 +194,8 @@ func TestRender(t *testing.T) {
 			r.is(t, users, nil, spec("volumes", "state", "emptyDir")...) // replaced, not mixed
 			r.is(t, "PodDisruptionBudget/r-assay-worker-users", "25%", "spec", "maxUnavailable")
 			r.is(t, bare, 2, "spec", "replicas")
-			for name, want := range map[string]string{"ASSAY_IMAGE_REGISTRIES": "docker.io/library,ghcr.io/ours,docker.io=mirror.example.com/hub,docker.io=http://10.0.0.5:5000",
-				"ASSAY_IMAGE_CREDENTIALS": "/etc/assay/images/.dockerconfigjson", "ASSAY_IMAGE_PULL": "always", "ASSAY_IMAGE_SPACE": "30Gi"} {
+			for name, want := range map[string]string{"ASSAY_IMAGE_REGISTRIES": "docker.io/library?pull=always,ghcr.io/ours?trusted,docker.io=mirror.example.com/hub,docker.io=http://10.0.0.5:5000",
+				"ASSAY_IMAGE_CREDENTIALS": "/etc/assay/images/.dockerconfigjson", "ASSAY_IMAGE_SPACE": "30Gi"} {
 				r.is(t, pulls, want, value("worker", name)...)
 				r.is(t, bare, nil, env("worker", name)...)
 			}

@@ -42,11 +42,11 @@ type Config struct {
 	ImageSize       job.Size
 	// ImageMirrors are registries that are asked first: REGISTRY=MIRROR, of which the
 	// first is a host of ImageRegistries and the second like those. ImageCredentials is
-	// a file of the shape of docker's config.json, read for each pull. ImagePull says
-	// when a registry is asked; empty: image.PullIfNotPresent.
+	// a file of the shape of docker's config.json, read for each pull. ImageAlways are names,
+	// as TrustedImages, that registries are asked for again, a minute after they were.
 	ImageMirrors     []string
 	ImageCredentials string
-	ImagePull        image.PullPolicy
+	ImageAlways      []string
 	// ImagesMost bounds what pulled images take together: above it those go again that
 	// were used longest ago. Those that are in use stay, and those of the operator, which
 	// do not count.

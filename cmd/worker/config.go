@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -68,7 +67,6 @@ type config struct {
 	EgressPrivate []string          `name:"egress-private" env:"ASSAY_EGRESS_PRIVATE" placeholder:"CIDR:PORT" help:"Addresses that are not public and that jobs of this worker may reach all the same where their policies allow it, separated by commas (default: none; a tenant's ceiling may open some to that tenant)."`
 	EgressNetns   string            `name:"egress-netns" env:"ASSAY_EGRESS_NETNS" placeholder:"PATH" help:"Network namespace that jobs' connections are made from, such as /run/netns/jobs (default: the worker's own)."`
 	ImageArchives []string          `name:"image-archives" env:"ASSAY_IMAGE_ARCHIVES" help:"OCI archives to import at start, separated by commas."`
-	CanaryImage   string            `name:"canary-image" env:"ASSAY_CANARY_IMAGE" placeholder:"NAME" help:"Image of the jobs that the worker runs for itself at each isolation before it is ready and takes others; it has the program echo (default: the first of --images, else python; none: jobs are taken untried)."`
 
 	ImageRegistries []string `name:"image-registries" env:"ASSAY_IMAGE_REGISTRIES" placeholder:"HOST[:PORT][/PATH][?ATTRIBUTES]|HOST=MIRROR" help:"Registries that images of jobs may be pulled from, separated by commas, such as docker.io/library,ghcr.io; http:// before one that has no TLS (default: none, only images that are there). What is behind a ? holds for all names below: ghcr.io/ours?trusted for images that are as good as the operator's own (in cells, Python programs of others start more slowly), docker.io/library?pull=always for tags that are asked for again after a minute, since they may be moved, pull=never for images that are there; with & between. HOST=MIRROR among them is a registry that is asked before one of that host, such as docker.io=mirror.example.com:5000/hub; http:// before a mirror that has no TLS."`
 
@@ -280,14 +278,12 @@ func (c *config) fleet() (hosts []string) {
 	return hosts
 }
 
+// canaryImage is what the worker's own jobs run in: the first of those that it is for, else the default image.
 func (c *config) canaryImage() string {
-	switch {
-	case c.CanaryImage == "none":
-		return ""
-	case c.CanaryImage == "" && len(c.Images) > 0:
+	if len(c.Images) > 0 {
 		return c.Images[0]
 	}
-	return cmp.Or(c.CanaryImage, "python")
+	return job.DefaultImage
 }
 
 // worker returns the worker's own part, for a host. A runtime that runs nothing

@@ -25,6 +25,7 @@ var gone = settings.Gone{
 	"environment-time": "the building of an environment may take ten minutes",
 	"trusted-images":   "say it in --image-registries, as ghcr.io/ours?trusted, or with &pull=never if such images are not to be pulled",
 	"image-pull":       "say it of each entry of --image-registries, as docker.io/library?pull=always",
+	"canary-image":     "it is the first of --images, else python; one without the program echo is tried as far as it goes",
 	"image-size":       "it is a fifth of --image-space",
 	"sessions":         "sessions are promised eight times --memory, and there is one for each 512Mi of that",
 	"session-memory":   "it is eight times --memory",

@@ -106,7 +106,7 @@ func TestHealthyWhileItStarts(t *testing.T) {
 
 func TestCanaryImage(t *testing.T) {
 	for want, args := range map[string][]string{
-		"python": nil, "": {"--canary-image=none"}, "a/b:1": {"--images=a/b:1,c"}, "d": {"--images=a/b:1", "--canary-image=d"},
+		"python": nil, "a/b:1": {"--images=a/b:1,c"},
 	} {
 		c, err := parse(append(args, "--worker-id=w"), io.Discard)
 		if err != nil {
@@ -159,6 +159,7 @@ func TestBadFlagsAreNamed(t *testing.T) {
 		"--trusted-images=x/y":     "?trusted",
 		"--image-pull=always":      "?pull=always",
 		"--image-registries=a/b=c": "--image-registries",
+		"--canary-image=none":      "first of --images",
 		"--pressure-cpu=1":         "--slots", // which is what to give instead
 		"--no-such-flag":           "no-such-flag",
 		"--log-level=loud":         "--log-level",

@@ -12,6 +12,7 @@ import (
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/cli/show"
 	"github.com/assay-run/assay/internal/dev"
+	"github.com/assay-run/assay/internal/settings"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime/containerd/image"
 	"github.com/assay-run/assay/pkg/store"
@@ -29,8 +30,8 @@ type imageFlags struct {
 	place
 }
 
-func (s *imageFlags) open(a *app, trusted ...string) (*image.Host, error) {
-	return s.place.open(a, s.Containerd, trusted...)
+func (s *imageFlags) open(a *app, registries ...string) (*image.Host, error) {
+	return s.place.open(a, s.Containerd, registries...)
 }
 
 // place are the flags that say where in a containerd they are, and where one of the worker's own is.
@@ -39,15 +40,25 @@ type place struct {
 	Namespace string `name:"namespace" env:"ASSAY_CONTAINERD_NAMESPACE" default:"assay" help:"containerd's namespace for our images (${env})."`
 }
 
-// open connects to a containerd. The images that are called trusted are the operator's, too.
-func (s *place) open(a *app, address string, trusted ...string) (*image.Host, error) {
+// gone is what would have to be known to remove nothing that is the operator's.
+var gone = settings.Gone{"trusted-images": "say it in --image-registries, as the worker is told: ghcr.io/ours?trusted"}
+
+// open connects to a containerd. Images of registries that are trusted are the operator's, too.
+func (s *place) open(a *app, address string, registries ...string) (*image.Host, error) {
 	if address == "own" {
 		var err error
 		if address, err = dev.ContainerdAddress(filepath.Join(s.StateDir, "containerd")); err != nil {
 			return nil, fmt.Errorf("--state-dir: %w", err)
 		}
 	}
-	found, err := image.OpenHost(a.ctx, address, s.Namespace, trusted)
+	if err := gone.Check(nil); err != nil {
+		return nil, err
+	}
+	from, err := image.ParseSources(registries)
+	if err != nil {
+		return nil, fmt.Errorf("--image-registries: %w", err)
+	}
+	found, err := image.OpenHost(a.ctx, address, s.Namespace, from.Trusted)
 	if err != nil {
 		return nil, fmt.Errorf("images of this host: %w", err)
 	}
@@ -57,7 +68,7 @@ func (s *place) open(a *app, address string, trusted ...string) (*image.Host, er
 type imageListCmd struct {
 	Host string `name:"containerd" placeholder:"ADDRESS" help:"List those of a containerd of this host instead: its socket, or own."`
 	place
-	Trusted []string `name:"trusted-images" env:"ASSAY_TRUSTED_IMAGES" placeholder:"NAME" help:"Of that containerd: images that are as good as the operator's own (${env})."`
+	Registries []string `name:"image-registries" env:"ASSAY_IMAGE_REGISTRIES" placeholder:"ENTRY" help:"Of that containerd: registries as its worker is told, of which those with ?trusted have images that are as good as the operator's own (${env})."`
 }
 
 func hasWorkers(p api.PoolSummary) bool { return p.Workers > 0 }
@@ -138,7 +149,7 @@ func imagesOf(workers []store.Worker) imageList {
 }
 
 func (c *imageListCmd) ofHost(a *app) error {
-	s, err := c.open(a, c.Host, c.Trusted...)
+	s, err := c.open(a, c.Host, c.Registries...)
 	if err != nil {
 		return err
 	}
@@ -222,9 +233,9 @@ func (a *app) sayImported(all []policy.HostImage) error {
 
 type imagePruneCmd struct {
 	imageFlags
-	Trusted []string      `name:"trusted-images" env:"ASSAY_TRUSTED_IMAGES" placeholder:"NAME" help:"Images of registries that are as good as the operator's own, as the worker is told: they stay (${env})."`
-	Older   time.Duration `name:"older" placeholder:"DURATION" help:"Only what was pulled, or last found at its registry, longer ago, such as 72h."`
-	DryRun  bool          `name:"dry-run" help:"Only say what would go."`
+	Registries []string      `name:"image-registries" env:"ASSAY_IMAGE_REGISTRIES" placeholder:"ENTRY" help:"Registries as the worker is told: images of those with ?trusted are as good as the operator's own, and stay (${env})."`
+	Older      time.Duration `name:"older" placeholder:"DURATION" help:"Only what was pulled, or last found at its registry, longer ago, such as 72h."`
+	DryRun     bool          `name:"dry-run" help:"Only say what would go."`
 }
 
 // Run removes images that jobs brought.
@@ -232,7 +243,7 @@ func (c *imagePruneCmd) Run(a *app) error {
 	if c.Older < 0 {
 		return fmt.Errorf("--older: %v is negative", c.Older)
 	}
-	s, err := c.open(a, c.Trusted...)
+	s, err := c.open(a, c.Registries...)
 	if err != nil {
 		return err
 	}

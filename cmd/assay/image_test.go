@@ -83,7 +83,7 @@ func TestImageFlags(t *testing.T) {
 		"--older: -1s":          {"prune", "--older=-1s"},
 		"containerd at " + filepath.Join(dir, "none"):                         {"import", archive, "--containerd", filepath.Join(dir, "none")},
 		"containerd at " + filepath.Join(dir, "containerd/s/containerd.sock"): {"list", "--containerd", "own"},
-		"--trusted-images": {"prune", "--trusted-images", "python"},
+		"--image-registries": {"prune", "--image-registries", "a b?trusted"},
 	} {
 		code, out, errs := s.assay(t.Context(), "", append([]string{"image"}, args...)...)
 		if code != exitOurs || !strings.Contains(errs, says) {

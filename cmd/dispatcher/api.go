@@ -30,6 +30,7 @@ type parts struct {
 	pools      placement.Pools
 	limits     httpapi.Limits
 	metrics    http.Handler
+	profiles   http.Handler
 }
 
 // newAPI makes what the requests of clients and operators are for, and what answers them.
@@ -52,6 +53,6 @@ func newAPI(p parts) *httpapi.Server {
 		},
 		Workers: workers,
 		Store:   p.store, Secrets: p.secrets, Objects: p.objects, Watcher: p.dispatcher, Canceler: p.queue,
-		Auth: p.auth, Queue: p.queue, Pools: p.pools, Limits: p.limits, Metrics: p.metrics, Log: log,
+		Auth: p.auth, Queue: p.queue, Pools: p.pools, Limits: p.limits, Metrics: p.metrics, Profiles: p.profiles, Log: log,
 	})
 }

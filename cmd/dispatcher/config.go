@@ -25,13 +25,12 @@ import (
 
 // config is everything that a dispatcher can be told, by flag or environment.
 type config struct {
-	Listen      string         `name:"listen" env:"ASSAY_LISTEN" default:"127.0.0.1:8080" help:"Address of the API and of /metrics."`
+	Listen      string         `name:"listen" env:"ASSAY_LISTEN" default:"127.0.0.1:8080" help:"Address of the API, and for operators of /metrics and of profiles at /debug/pprof/."`
 	DatabaseURL httpapi.Secret `name:"database-url" env:"ASSAY_DATABASE_URL" required:"" help:"PostgreSQL, as postgres://… or key=value pairs. pool_max_conns in it is how many connections there are at most, 16 by default; a quarter of them, one at least, is left to claims, heartbeats, records and scheduling."`
-	Migrate     bool           `name:"migrate" env:"ASSAY_MIGRATE" default:"true" negatable:"" help:"Bring the schema up to date at start."`
 	NATSURL     string         `name:"nats-url" env:"ASSAY_NATS_URL" default:"nats://127.0.0.1:4222" help:"NATS servers, separated by commas."`
 	Replicas    int            `name:"stream-replicas" env:"ASSAY_STREAM_REPLICAS" default:"1" help:"Replicas of the JetStream stream: 3 at a cluster of three servers or more."`
 	ObjectsURL  string         `name:"objects-url" env:"ASSAY_OBJECTS_URL" default:"file:///var/lib/assay/objects" help:"Object store: file:///dir or s3://bucket?region=…"`
-	Tokens      httpapi.Secret `name:"tokens" env:"ASSAY_TOKENS" help:"Who may submit, as token=tenant,token=tenant. After the tenant, :operator is for who may also see the fleet itself: each worker, and /metrics. None: everybody is the tenant \"default\"."`
+	Tokens      httpapi.Secret `name:"tokens" env:"ASSAY_TOKENS" help:"Who may submit, as token=tenant,token=tenant. After the tenant, :operator is for who may also see the fleet itself: each worker, /metrics and /debug/pprof/. None: everybody is the tenant \"default\"."`
 	Insecure    []string       `name:"insecure" env:"ASSAY_INSECURE" enum:"no-tokens,open-nats" placeholder:"WHAT" help:"What is open to other machines since something else keeps strangers out, separated by commas. no-tokens: listen without --tokens at addresses that they reach; open-nats: without --workers-key, use a NATS server that they reach."`
 	Metrics     string         `name:"metrics-listen" env:"ASSAY_METRICS_LISTEN" help:"Address of /metrics alone, which whoever reaches it may read. None by default: it is at --listen, for operators."`
 	SecretsKey  httpapi.Secret `name:"secrets-key" env:"ASSAY_SECRETS_KEY" help:"Seals tenants' secrets: 32 bytes in base64 (openssl rand -base64 32); after a comma, older ones that only open. None: no secrets are kept."`
@@ -44,10 +43,7 @@ type config struct {
 	Retention   time.Duration  `name:"retention" env:"ASSAY_RETENTION" default:"840h" help:"Jobs, results, batches and sessions are removed when they have been over for longer than that. So are inputs that were neither uploaded nor named within that, and that no job needs which is not over, and environments that no worker has fetched or built. 0: never."`
 	Private     []string       `name:"egress-private" env:"ASSAY_EGRESS_PRIVATE" placeholder:"CIDR:PORT" help:"Addresses that are not public and that callbacks of batches may go to all the same, such as 10.0.0.0/8:443; separated by commas. None by default. Workers have a setting of that name for jobs."`
 	Grace       time.Duration  `name:"grace" env:"ASSAY_GRACE" default:"10s" help:"How long requests under way may go on after SIGTERM."`
-	Spool       string         `name:"spool" env:"ASSAY_SPOOL" default:"4Gi" placeholder:"SIZE" help:"Most of the temporary directory that bodies take until they are accepted, and the largest batch that is sent as lines, both as it is sent and unpacked. Of this and of the next two, one tenant gets at most as much as it leaves free."`
-	BodyMemory  string         `name:"body-memory" env:"ASSAY_BODY_MEMORY" default:"256Mi" placeholder:"SIZE" help:"Most memory that bodies take as they were sent; decoded it may be twice as much."`
-	Requests    int            `name:"requests" env:"ASSAY_REQUESTS" default:"8192" help:"Most requests at once, those that wait and those that stream included."`
-	DebugListen string         `name:"debug-listen" env:"ASSAY_DEBUG_LISTEN" help:"Address of /debug/pprof, for profiles; keep it private. None by default."`
+	Spool       string         `name:"spool" env:"ASSAY_SPOOL" default:"4Gi" placeholder:"SIZE" help:"Most of the temporary directory that bodies take until they are accepted, and the largest batch that is sent as lines, both as it is sent and unpacked. Of this, and of the memory for bodies and of the requests at once, which follow from the memory and the open files that this process may have, one tenant gets at most as much as it leaves free."`
 	LogLevel    slog.Level     `name:"log-level" env:"ASSAY_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
 
 	NATS jetstream.Files `embed:""`
@@ -117,20 +113,12 @@ func parse(args []string, out io.Writer) (c config, err error) {
 	return c, err
 }
 
-// limits returns what this dispatcher bears.
+// limits returns what this dispatcher bears, but for what follows from the machine.
 func (c *config) limits() (l httpapi.Limits, err error) {
-	for _, f := range []struct {
-		flag, text string
-		into       *job.Size
-	}{{"spool", c.Spool, &l.Spool}, {"body-memory", c.BodyMemory, &l.Memory}} {
-		if *f.into, err = job.ParseSize(f.text); err != nil || *f.into == 0 {
-			return l, fmt.Errorf("--%s: %q is not a size such as 4Gi", f.flag, f.text)
-		}
+	if l.Spool, err = job.ParseSize(c.Spool); err != nil || l.Spool == 0 {
+		return l, fmt.Errorf("--spool: %q is not a size such as 4Gi", c.Spool)
 	}
-	if c.Requests < 1 {
-		return l, fmt.Errorf("--requests: must be 1 at least")
-	}
-	l.Requests, l.Patience = c.Requests, bodyPatience
+	l.Patience = bodyPatience
 	if err := l.Check(); err != nil {
 		return l, fmt.Errorf("--%w", err)
 	}

@@ -51,7 +51,7 @@ func TestHelp(t *testing.T) {
 	if err := run(t.Context(), []string{"--help"}, &out); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"--listen", "$ASSAY_LISTEN", "--tokens", "--debug-listen"} {
+	for _, want := range []string{"--listen", "$ASSAY_LISTEN", "--tokens"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("help lacks %s", want)
 		}
@@ -62,7 +62,7 @@ func TestHelp(t *testing.T) {
 // asks for, and ends it as an operator does, with a request under way.
 func TestUntilSIGTERM(t *testing.T) {
 	args := []string{
-		"--listen=127.0.0.1:0", "--debug-listen=127.0.0.1:0", "--database-url=" + testenv.Postgres(t), "--nats-url=" + testenv.NATS(t),
+		"--listen=127.0.0.1:0", "--database-url=" + testenv.Postgres(t), "--nats-url=" + testenv.NATS(t),
 		"--objects-url=file://" + filepath.Join(t.TempDir(), "objects"), "--log-level=debug",
 	}
 	ctx, stop := signal.NotifyContext(t.Context(), syscall.SIGTERM)
@@ -78,13 +78,13 @@ func TestUntilSIGTERM(t *testing.T) {
 			t.Errorf("%s: %d %.200s, want %s", path, status, body, want)
 		}
 	}
-	if status, _ := d.get(d.addr, "/debug/pprof/"); status != http.StatusNotFound {
-		t.Errorf("the API's address serves profiles: %d", status)
-	}
-	if status, body := d.get(d.debug, "/debug/pprof/heap?debug=1"); status != http.StatusOK || !strings.Contains(body, "heap profile") {
+	if status, body := d.get(d.addr, "/debug/pprof/heap?debug=1"); status != http.StatusOK || !strings.Contains(body, "heap profile") {
 		t.Errorf("no profile: %d", status)
 	}
-	if err := run(ctx, append(args, "--listen="+d.addr, "--debug-listen="), io.Discard); err == nil || !strings.Contains(err.Error(), "--listen") {
+	if status, _ := d.get(d.addr, "/debug/pprof/cmdline"); status != http.StatusNotFound {
+		t.Errorf("the command line, where a token may be: %d", status)
+	}
+	if err := run(ctx, append(args, "--listen="+d.addr), io.Discard); err == nil || !strings.Contains(err.Error(), "--listen") {
 		t.Errorf("a second one on the same address: %v, want an error that names --listen", err)
 	}
 
@@ -117,9 +117,9 @@ func TestUntilSIGTERM(t *testing.T) {
 
 // process is a dispatcher that runs within the test.
 type process struct {
-	t           *testing.T
-	addr, debug string
-	done        chan error
+	t    *testing.T
+	addr string
+	done chan error
 }
 
 // start runs a dispatcher and returns once its log says where it serves.
@@ -137,11 +137,8 @@ func start(ctx context.Context, t *testing.T, args []string) *process {
 		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
 			t.Errorf("log line %q: %v", lines.Text(), err)
 		}
-		switch line.Msg {
-		case "serving":
+		if line.Msg == "serving" {
 			d.addr = line.Address
-		case "serving profiles":
-			d.debug = line.Address
 		}
 	}
 	go func() { _, _ = io.Copy(io.Discard, r) }()

@@ -3,8 +3,11 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +17,7 @@ import (
 
 	"github.com/assay-run/assay/internal/httpapi"
 	"github.com/assay-run/assay/internal/testenv"
+	"github.com/assay-run/assay/pkg/store/postgres"
 )
 
 // TestMigrate goes the way of an installation: nothing there, migrated, migrated again,
@@ -33,11 +37,13 @@ func TestMigrate(t *testing.T) {
 		t.Errorf("before: %q, %v", out, err)
 	}
 	// A dispatcher that may not migrate says what to do.
-	short, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-	defer cancel()
-	_, err := openStore(short, config{DatabaseURL: httpapi.Secret(dsn)}, time.Minute)
+	limited := rowsOnly(t, dsn)
+	_, err := openStore(t.Context(), config{DatabaseURL: httpapi.Secret(limited)}, time.Second)
 	if err == nil || !strings.Contains(err.Error(), "dispatcher migrate") {
 		t.Errorf("a dispatcher with an empty database: %v", err)
+	}
+	if _, err := migrate(t.Context(), []string{"migrate", "--database-url=" + limited}, io.Discard); !errors.Is(err, postgres.ErrRole) {
+		t.Errorf("a role that may not: %v", err)
 	}
 	first, err := call()
 	if err != nil || !strings.Contains(first, "had version 0") {
@@ -50,11 +56,32 @@ func TestMigrate(t *testing.T) {
 	if out, err := call("--status"); err != nil || out != again {
 		t.Errorf("after: %q, %v", out, err)
 	}
-	s, err := openStore(t.Context(), config{DatabaseURL: httpapi.Secret(dsn)}, time.Minute)
+	// With what is up to date, it needs no right to change it, and does not.
+	s, err := openStore(t.Context(), config{DatabaseURL: httpapi.Secret(limited)}, time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.Close()
+}
+
+// rowsOnly makes a role that may read and write all rows that there are and will be, and change no schema, and returns a URL of it.
+func rowsOnly(t *testing.T, dsn string) string {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	role := "rows_" + strings.ToLower(rand.Text())
+	if _, err := conn.Exec(t.Context(), "CREATE ROLE "+role+" LOGIN PASSWORD '"+role+"' IN ROLE pg_read_all_data, pg_write_all_data"); err != nil {
+		t.Fatal(err)
+	}
+	u, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.UserPassword(role, role)
+	return u.String()
 }
 
 // TestStartWaitsForMigration: a migration that takes longer than a server has to answer is
@@ -82,9 +109,9 @@ func TestStartWaitsForMigration(t *testing.T) {
 	exec("CREATE TEMP TABLE last AS SELECT version_id, is_applied, tstamp FROM schema_versions ORDER BY version_id DESC LIMIT 1")
 	exec("DELETE FROM schema_versions WHERE version_id IN (SELECT version_id FROM last)")
 	started := make(chan error, 2)
-	for _, makes := range []bool{true, false} {
+	for _, who := range []string{dsn, rowsOnly(t, dsn)} {
 		go func() {
-			s, err := openStore(t.Context(), config{DatabaseURL: httpapi.Secret(dsn), Migrate: makes}, patience)
+			s, err := openStore(t.Context(), config{DatabaseURL: httpapi.Secret(who)}, patience)
 			if err == nil {
 				s.Close()
 			}

@@ -99,16 +99,14 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := bear(ctx, &limits); err != nil {
+		return err
+	}
 	limits.Reads, limits.Queued, limits.Batches = reads(database.MaxConns()), others.Ceiling.Queued, others.Ceiling.Batches
 	api := newAPI(parts{
 		store: accepting, objects: objects, queue: q, secrets: secrets, dispatcher: d, callbacks: callbacks,
-		auth: auth, pools: cfg.pools, limits: limits, metrics: tel.Metrics(),
+		auth: auth, pools: cfg.pools, limits: limits, metrics: tel.Metrics(), profiles: profiles(),
 	})
-	stop, err := serveDebug(ctx, cfg.DebugListen)
-	if err != nil {
-		return err
-	}
-	defer join(&err, stop)
 	stopMetrics, err := serveMetrics(ctx, cfg.Metrics, tel.Metrics())
 	if err != nil {
 		return err
@@ -150,8 +148,8 @@ func serve(ctx context.Context, cfg config, api http.Handler, d *dispatcher.Disp
 	return group.Wait()
 }
 
-// openStore brings the schema up to date, or waits until somebody else has, which both
-// take as long as they take; the server has patience to answer.
+// openStore connects to a database whose schema is up to date, or is then; that takes as
+// long as it takes, and the server has patience to answer.
 func openStore(ctx context.Context, cfg config, patience time.Duration) (*postgres.Store, error) {
 	dsn := string(cfg.DatabaseURL)
 	reach, cancel := context.WithTimeout(ctx, patience)
@@ -159,17 +157,32 @@ func openStore(ctx context.Context, cfg config, patience time.Duration) (*postgr
 	if err := postgres.Reach(reach, dsn); err != nil {
 		return nil, err
 	}
-	if cfg.Migrate {
-		if err := postgres.Migrate(ctx, dsn); err != nil {
-			return nil, fmt.Errorf("bring the schema up to date: %w", err)
-		}
-	} else if err := postgres.AwaitSchema(ctx, dsn, patience); err != nil {
-		return nil, fmt.Errorf("--no-migrate: %w", err)
+	if err := updateSchema(ctx, dsn, patience); err != nil {
+		return nil, err
 	}
 	ctx, cancel = context.WithTimeout(ctx, patience)
 	defer cancel()
 	infra, poison := cfg.Seams.budgets()
 	return postgres.Open(ctx, postgres.Config{DSN: dsn, InfraBudget: infra, PoisonAfter: poison, ApplicationTag: "assay-dispatcher", Protocol: control.Protocol})
+}
+
+// updateSchema changes nothing where the schema is up to date. Else it migrates; where its
+// role may not, it waits until somebody else has, as long as somebody does, and for as long
+// as patience until somebody begins.
+func updateSchema(ctx context.Context, dsn string, patience time.Duration) error {
+	s, err := postgres.ReadSchema(ctx, dsn)
+	if err != nil || s.Current() {
+		return err
+	}
+	err = postgres.Migrate(ctx, dsn)
+	if errors.Is(err, postgres.ErrRole) {
+		slog.WarnContext(ctx, "the schema is older than this program needs, and this role may not change it", "has", s.Has, "needs", s.Wants, "error", err)
+		return postgres.AwaitSchema(ctx, dsn, patience)
+	}
+	if err != nil {
+		return fmt.Errorf("bring the schema up to date: %w", err)
+	}
+	return nil
 }
 
 func openQueue(ctx context.Context, cfg config) (*jetstream.Queue, error) {

@@ -49,7 +49,7 @@ func TestReadTenants(t *testing.T) {
 // TestPoliciesOfTenants: a dispatcher that starts stores them, and one that starts again
 // makes no version of what has not changed.
 func TestPoliciesOfTenants(t *testing.T) {
-	s, err := openStore(t.Context(), config{DatabaseURL: httpapi.Secret(testenv.Postgres(t)), Migrate: true}, time.Minute)
+	s, err := openStore(t.Context(), config{DatabaseURL: httpapi.Secret(testenv.Postgres(t))}, time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -29,6 +28,7 @@ import (
 	"github.com/assay-run/assay/pkg/queue/jetstream"
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/containerd"
+	"github.com/assay-run/assay/pkg/runtime/containerd/image"
 	"github.com/assay-run/assay/pkg/runtime/egress"
 	"github.com/assay-run/assay/pkg/runtime/environment"
 )
@@ -49,40 +49,32 @@ type config struct {
 	Labels map[string]string `name:"labels" env:"ASSAY_LABELS" mapsep:"," placeholder:"KEY=VALUE" help:"What jobs may require of this worker, separated by commas, such as gpu=a100,disk=fast."`
 	Images []string          `name:"images" env:"ASSAY_IMAGES" help:"Reserve this worker for jobs with these images, separated by commas (default: any)."`
 
-	Slots         int     `name:"slots" env:"ASSAY_SLOTS" help:"Most jobs held at once (default: 8 a core)."`
-	CPU           float64 `name:"cpu" env:"ASSAY_CPU" help:"Cores to promise to jobs (default: 4 times the host's, for a limit is rarely used to the full)."`
-	Memory        string  `name:"memory" env:"ASSAY_MEMORY" placeholder:"SIZE" help:"Memory to promise to jobs, such as 12Gi (default: four fifths of the host's)."`
-	SessionMemory string  `name:"session-memory" env:"ASSAY_SESSION_MEMORY" placeholder:"SIZE" help:"Memory to promise to sessions, such as 64Gi (default: 8 times --memory, for few use what they may). One tenant gets at most as much as it leaves free. There may be 1024 sessions at once, or one for each 512Mi of it. On a host that runs short all the same, those of the tenant that is promised most are ended."`
+	Slots  int     `name:"slots" env:"ASSAY_SLOTS" help:"Most jobs held at once (default: 8 a core)."`
+	CPU    float64 `name:"cpu" env:"ASSAY_CPU" help:"Cores to promise to jobs (default: 4 times the host's, for a limit is rarely used to the full)."`
+	Memory string  `name:"memory" env:"ASSAY_MEMORY" placeholder:"SIZE" help:"Memory to promise to jobs, such as 12Gi (default: four fifths of the host's). Sessions are promised eight times as much besides, for few use what they may; of that one tenant gets at most as much as it leaves free, and there may be 1024 sessions at once, or one for each 512Mi of it. On a host that runs short all the same, those of the tenant that is promised most are ended."`
 
 	Grace time.Duration `name:"grace" env:"ASSAY_GRACE" default:"30s" help:"How long running jobs may go on after SIGTERM."`
 
-	Containerd    string   `name:"containerd-address" env:"ASSAY_CONTAINERD_ADDRESS" default:"/run/containerd/containerd.sock" help:"containerd's socket; own: the worker runs one of its own, below its state directory, and imports the images that came with it."`
-	Namespace     string   `name:"containerd-namespace" env:"ASSAY_CONTAINERD_NAMESPACE" default:"assay" help:"containerd's namespace for our containers and images."`
-	StateDir      string   `name:"state-dir" env:"ASSAY_STATE_DIR" default:"/run/assay/worker" help:"Mounts, sockets and cached inputs are in its directory run, of which nothing outlives the worker; the rest of it is the operator's."`
-	Runsc         string   `name:"runsc" env:"ASSAY_RUNSC" help:"gVisor's runsc, which offers isolation gvisor; none: do without (default: beside this program, else in PATH, if it is there)."`
-	VMRuntime     string   `name:"vm-runtime" env:"ASSAY_VM_RUNTIME" placeholder:"HANDLER" help:"containerd runtime handler of isolation vm, such as io.containerd.kata.v2 (default: none)."`
-	WarmMemory    string   `name:"warm-memory" env:"ASSAY_WARM_MEMORY" placeholder:"SIZE" help:"Most memory of ready slots, such as 1Gi (default: an eighth of the host's)."`
-	PreloadMemory string   `name:"preload-memory" env:"ASSAY_PRELOAD_MEMORY" placeholder:"SIZE" help:"Most memory of interpreters that have imported what python programs of isolation cell do, and are forked for them; 0 for none (default: a sixteenth of the host's)."`
-	PipIndex      []string `name:"pip-index" env:"ASSAY_PIP_INDEX" default:"https://pypi.org/simple,files.pythonhosted.org:443" help:"Where the packages of policies come from; http:// is spoken without TLS. After it, separated by commas, what builds of environments reach besides the host of it, as a network allow-list. These names may lead to private addresses."`
-	Environments  string   `name:"environments" env:"ASSAY_ENVIRONMENTS" default:"/var/lib/assay/environments" help:"Directory of built environments."`
-	EgressNever   []string `name:"egress-never" env:"ASSAY_EGRESS_NEVER" placeholder:"HOST[:PORT]" help:"Names, addresses and ranges that no job reaches, whatever else allows it, separated by commas: those of Postgres and the dispatchers, say. NATS and the object store are on the list by themselves."`
-	EgressPrivate []string `name:"egress-private" env:"ASSAY_EGRESS_PRIVATE" placeholder:"CIDR:PORT" help:"Addresses that are not public and that jobs of this worker may reach all the same where their policies allow it, separated by commas (default: none; a tenant's ceiling may open some to that tenant)."`
-	EgressNetns   string   `name:"egress-netns" env:"ASSAY_EGRESS_NETNS" placeholder:"PATH" help:"Network namespace that jobs' connections are made from, such as /run/netns/jobs (default: the worker's own)."`
-	ImageArchives []string `name:"image-archives" env:"ASSAY_IMAGE_ARCHIVES" help:"OCI archives to import at start, separated by commas."`
-	CanaryImage   string   `name:"canary-image" env:"ASSAY_CANARY_IMAGE" placeholder:"NAME" help:"Image of the jobs that the worker runs for itself at each isolation before it is ready and takes others; it has the program echo (default: the first of --images, else python; none: jobs are taken untried)."`
-	TrustedImages []string `name:"trusted-images" env:"ASSAY_TRUSTED_IMAGES" placeholder:"NAME" help:"Images of registries that are as good as the operator's own, separated by commas: whole names such as docker.io/library/python, or their beginnings up to a slash. In cells, Python programs of others start more slowly."`
+	Containerd    string            `name:"containerd-address" env:"ASSAY_CONTAINERD_ADDRESS" default:"/run/containerd/containerd.sock" help:"containerd's socket; own: the worker runs one of its own, below its state directory, and imports the images that came with it."`
+	Namespace     string            `name:"containerd-namespace" env:"ASSAY_CONTAINERD_NAMESPACE" default:"assay" help:"containerd's namespace for our containers and images."`
+	StateDir      string            `name:"state-dir" env:"ASSAY_STATE_DIR" default:"/run/assay/worker" help:"Mounts, sockets and cached inputs are in its directory run, of which nothing outlives the worker; the rest of it is the operator's."`
+	Runtimes      map[string]string `name:"runtimes" env:"ASSAY_RUNTIMES" mapsep:"," placeholder:"ISOLATION=WHAT" help:"What offers isolations beside cell and task, separated by commas: gvisor=/usr/bin/runsc is gVisor's runsc, gvisor=none does without (default: beside this program, else in PATH, if it is there); vm=io.containerd.kata.v2 is a runtime handler of containerd (default: none)."`
+	WarmMemory    string            `name:"warm-memory" env:"ASSAY_WARM_MEMORY" placeholder:"SIZE" help:"Most memory of ready slots, such as 1Gi (default: an eighth of the host's)."`
+	PreloadMemory string            `name:"preload-memory" env:"ASSAY_PRELOAD_MEMORY" placeholder:"SIZE" help:"Most memory of interpreters that have imported what python programs of isolation cell do, and are forked for them; 0 for none (default: a sixteenth of the host's)."`
+	PipIndex      []string          `name:"pip-index" env:"ASSAY_PIP_INDEX" default:"https://pypi.org/simple,files.pythonhosted.org:443" help:"Where the packages of policies come from; http:// is spoken without TLS. After it, separated by commas, what builds of environments reach besides the host of it, as a network allow-list. These names may lead to private addresses."`
+	Environments  string            `name:"environments" env:"ASSAY_ENVIRONMENTS" default:"/var/lib/assay/environments" help:"Directory of built environments."`
+	EgressNever   []string          `name:"egress-never" env:"ASSAY_EGRESS_NEVER" placeholder:"HOST[:PORT]" help:"Names, addresses and ranges that no job reaches, whatever else allows it, separated by commas: those of Postgres and the dispatchers, say. NATS and the object store are on the list by themselves."`
+	EgressPrivate []string          `name:"egress-private" env:"ASSAY_EGRESS_PRIVATE" placeholder:"CIDR:PORT" help:"Addresses that are not public and that jobs of this worker may reach all the same where their policies allow it, separated by commas (default: none; a tenant's ceiling may open some to that tenant)."`
+	EgressNetns   string            `name:"egress-netns" env:"ASSAY_EGRESS_NETNS" placeholder:"PATH" help:"Network namespace that jobs' connections are made from, such as /run/netns/jobs (default: the worker's own)."`
+	ImageArchives []string          `name:"image-archives" env:"ASSAY_IMAGE_ARCHIVES" help:"OCI archives to import at start, separated by commas."`
 
-	ImageRegistries []string `name:"image-registries" env:"ASSAY_IMAGE_REGISTRIES" placeholder:"HOST[:PORT][/PATH]|HOST=MIRROR" help:"Registries that images of jobs may be pulled from, separated by commas, such as docker.io/library,ghcr.io; http:// before one that has no TLS (default: none, only images that are there). HOST=MIRROR among them is a registry that is asked before one of that host, such as docker.io=mirror.example.com:5000/hub; http:// before a mirror that has no TLS."`
+	ImageRegistries []string `name:"image-registries" env:"ASSAY_IMAGE_REGISTRIES" placeholder:"HOST[:PORT][/PATH][?ATTRIBUTES]|HOST=MIRROR" help:"Registries that images of jobs may be pulled from, separated by commas, such as docker.io/library,ghcr.io; http:// before one that has no TLS (default: none, only images that are there). What is behind a ? holds for all names below: ghcr.io/ours?trusted for images that are as good as the operator's own (in cells, Python programs of others start more slowly), docker.io/library?pull=always for tags that are asked for again after a minute, since they may be moved, pull=never for images that are there; with & between. HOST=MIRROR among them is a registry that is asked before one of that host, such as docker.io=mirror.example.com:5000/hub; http:// before a mirror that has no TLS."`
 
 	ImageCredentials string `name:"image-credentials" env:"ASSAY_IMAGE_CREDENTIALS" placeholder:"FILE" help:"File of the shape of docker's config.json with credentials for registries and mirrors (auths). It is read for each pull (default: none are used)."`
-	ImagePull        string `name:"image-pull" env:"ASSAY_IMAGE_PULL" enum:"if_not_present,always" default:"if_not_present" help:"When a registry is asked for an image: if_not_present, when none of the name is there; always, also when it was asked more than a minute ago, so that a tag that was moved is found."`
 
 	ImageSpace string `name:"image-space" env:"ASSAY_IMAGE_SPACE" default:"40Gi" placeholder:"SIZE" help:"Most that pulled images take together, packed and unpacked. Above it those go that were used longest ago and that no job uses; those of the operator stay and do not count. The largest that is pulled has a fifth of it, as it is transferred and as it is unpacked."`
 
-	EnvironmentSpace string `name:"environment-space" env:"ASSAY_ENVIRONMENT_SPACE" default:"20Gi" placeholder:"SIZE" help:"Most that built environments take together, in --environments. Above it those go that were used longest ago and that no job uses. One tenant's are at most half of it."`
-
-	EnvironmentSize string        `name:"environment-size" env:"ASSAY_ENVIRONMENT_SIZE" default:"2Gi" placeholder:"SIZE" help:"Largest environment that is built. A build has as much room for what it downloads and makes, in memory."`
-	EnvironmentTime time.Duration `name:"environment-time" env:"ASSAY_ENVIRONMENT_TIME" default:"10m" placeholder:"DURATION" help:"How long the building of an environment may take."`
+	EnvironmentSpace string `name:"environment-space" env:"ASSAY_ENVIRONMENT_SPACE" default:"20Gi" placeholder:"SIZE" help:"Most that built environments take together, in --environments. Above it those go that were used longest ago and that no job uses. One tenant's are at most half of it, and the largest that is built has a tenth of it, and no more than a quarter of the host's memory, where it is built."`
 
 	RefuseKnownHoles bool `name:"refuse-known-holes" env:"ASSAY_REFUSE_KNOWN_HOLES" help:"Do not start where the kernel, runc, containerd or runsc has a hole that is known: see assay doctor."`
 
@@ -92,8 +84,11 @@ type config struct {
 
 	Version kong.VersionFlag `name:"version" help:"Print the version."`
 
-	identity identity.Worker // of ID, Pool and Token
-	standIn  runtime.Runtime // of tests, in containerd's place, or nil
+	sources   image.Sources   // what ImageRegistries says
+	runsc     string          // of isolation gvisor, a path; empty: none
+	vmRuntime string          // of isolation vm, a handler; empty: none
+	identity  identity.Worker // of ID, Pool and Token
+	standIn   runtime.Runtime // of tests, in containerd's place, or nil
 }
 
 // errHelp says that the flags asked for help, which was printed.
@@ -143,10 +138,8 @@ func (c *config) complete() (err error) {
 	if token != "" && c.NATS.User() {
 		return fmt.Errorf("--worker-token: a worker comes to the NATS server as one user; leave out user.creds and user.nk of --nats-dir, or the token")
 	}
-	if c.Runsc == "" {
-		c.Runsc = findRunsc()
-	} else if c.Runsc == "none" {
-		c.Runsc = ""
+	if err := c.chooseRuntimes(); err != nil {
+		return err
 	}
 	switch {
 	case c.Slots < 0 || c.Slots > 100_000:
@@ -159,6 +152,9 @@ func (c *config) complete() (err error) {
 		return fmt.Errorf("--labels: %d labels; at most %d", len(c.Labels), job.MaxLabels)
 	case c.Grace < 0:
 		return fmt.Errorf("--grace: %v is negative", c.Grace)
+	}
+	if c.sources, err = image.ParseSources(c.ImageRegistries); err != nil {
+		return fmt.Errorf("--image-registries: %w", err)
 	}
 	if err := c.index().Check(); err != nil {
 		return fmt.Errorf("--pip-index: %w", err)
@@ -203,6 +199,32 @@ func guest() (string, error) {
 	return filepath.Join(filepath.Dir(exe), "guest"), nil
 }
 
+// chooseRuntimes reads what offers isolations beside cell and task.
+func (c *config) chooseRuntimes() error {
+	for isolation, what := range c.Runtimes {
+		switch {
+		case what == "":
+			return fmt.Errorf("--runtimes: %s is offered by nothing; say such as gvisor=/usr/bin/runsc, gvisor=none or vm=io.containerd.kata.v2", isolation)
+		case isolation == string(policy.GVisor):
+			c.runsc = what
+		case isolation == string(policy.VM):
+			c.vmRuntime = what
+		default:
+			return fmt.Errorf("--runtimes: %.100q is neither gvisor nor vm, as in gvisor=/usr/bin/runsc,vm=io.containerd.kata.v2", isolation)
+		}
+	}
+	switch c.runsc {
+	case "":
+		c.runsc = findRunsc()
+	case "none":
+		c.runsc = ""
+	}
+	if c.vmRuntime == "none" {
+		c.vmRuntime = ""
+	}
+	return nil
+}
+
 // findRunsc returns the path of runsc, "" if it is not installed.
 func findRunsc() string {
 	if exe, err := os.Executable(); err == nil {
@@ -219,22 +241,6 @@ func (c *config) index() environment.Index {
 		return environment.Index{} // which is none
 	}
 	return environment.Index{URL: c.PipIndex[0], Allow: c.PipIndex[1:]}
-}
-
-// registries are those that images may be pulled from, and those that are asked before them, as HOST=MIRROR.
-func (c *config) registries() (list, mirrors []string, err error) {
-	for _, entry := range c.ImageRegistries {
-		of, _, ok := strings.Cut(entry, "=")
-		switch {
-		case !ok:
-			list = append(list, entry)
-		case strings.Contains(of, "/"):
-			return nil, nil, fmt.Errorf("--image-registries: %.200q: a mirror is of a whole host, such as docker.io=mirror.example.com/hub, beside the registry itself", entry)
-		default:
-			mirrors = append(mirrors, entry)
-		}
-	}
-	return list, mirrors, nil
 }
 
 // egress is what jobs reach: nothing of what the worker itself is told to use.
@@ -272,14 +278,12 @@ func (c *config) fleet() (hosts []string) {
 	return hosts
 }
 
+// canaryImage is what the worker's own jobs run in: the first of those that it is for, else the default image.
 func (c *config) canaryImage() string {
-	switch {
-	case c.CanaryImage == "none":
-		return ""
-	case c.CanaryImage == "" && len(c.Images) > 0:
+	if len(c.Images) > 0 {
 		return c.Images[0]
 	}
-	return cmp.Or(c.CanaryImage, "python")
+	return job.DefaultImage
 }
 
 // worker returns the worker's own part, for a host. A runtime that runs nothing
@@ -315,13 +319,6 @@ func (c *config) worker(host policy.Host) (worker.Config, error) {
 		out.Memory = host.Memory / 5 * 4
 	}
 	sessionMemory := 8 * out.Memory
-	if c.SessionMemory != "" {
-		size, err := job.ParseSize(c.SessionMemory)
-		if err != nil || size == 0 {
-			return out, fmt.Errorf("--session-memory: %q is not a size such as 64Gi", c.SessionMemory)
-		}
-		sessionMemory = size
-	}
 	// A core for each, as they wait most of the time.
 	places := max(1024, int(sessionMemory/(512*job.MiB)))
 	out.Sessions = live.Limits{Places: places, CPU: float64(places), Memory: sessionMemory}

@@ -13,7 +13,7 @@ import (
 // knownHoles returns those of this host, and logs them. To have any is an error if
 // the worker is told to refuse them; a version that is not known is only logged.
 func knownHoles(ctx context.Context, cfg config) (ids []string, err error) {
-	found, unknown := advisories.Host{Runsc: cfg.Runsc}.Examine(ctx)
+	found, unknown := advisories.Host{Runsc: cfg.runsc}.Examine(ctx)
 	var errs []error
 	for _, f := range found {
 		ids = append(ids, f.ID)

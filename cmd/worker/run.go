@@ -22,7 +22,6 @@ import (
 	"github.com/assay-run/assay/pkg/queue/jetstream"
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/containerd"
-	"github.com/assay-run/assay/pkg/runtime/containerd/image"
 	"github.com/assay-run/assay/pkg/runtime/environment"
 )
 
@@ -132,28 +131,24 @@ func openRuntime(ctx context.Context, cfg config, shared environment.Shared) (ru
 	}
 	c := containerd.DefaultConfig()
 	c.Address, c.Namespace, c.StateDir, c.Guest, c.ImageArchives, c.WorkerID = cfg.Containerd, cfg.Namespace, cfg.StateDir, guest, cfg.ImageArchives, cfg.ID
-	c.Index, c.Environments, c.Shared, c.TrustedImages = cfg.index(), cfg.Environments, shared, cfg.TrustedImages
-	if c.ImageRegistries, c.ImageMirrors, err = cfg.registries(); err != nil {
-		return nil, err
-	}
-	c.ImageCredentials, c.ImagePull = cfg.ImageCredentials, image.PullPolicy(cfg.ImagePull)
-	c.Runsc, c.VMRuntime = cfg.Runsc, cfg.VMRuntime
+	c.Index, c.Environments, c.Shared = cfg.index(), cfg.Environments, shared
+	c.ImageRegistries, c.ImageMirrors, c.TrustedImages, c.ImageAlways = cfg.sources.Registries, cfg.sources.Mirrors, cfg.sources.Trusted, cfg.sources.Always
+	c.ImageCredentials = cfg.ImageCredentials
+	c.Runsc, c.VMRuntime = cfg.runsc, cfg.vmRuntime
 	c.Egress = cfg.egress()
 	for _, s := range []struct {
 		flag, text string
 		into       *job.Size
 	}{
 		{"--image-space", cfg.ImageSpace, &c.ImagesMost},
-		{"--environment-space", cfg.EnvironmentSpace, &c.EnvironmentsMost}, {"--environment-size", cfg.EnvironmentSize, &c.EnvironmentSize},
+		{"--environment-space", cfg.EnvironmentSpace, &c.EnvironmentsMost},
 	} {
 		if *s.into, err = job.ParseSize(s.text); err != nil || *s.into == 0 {
 			return nil, fmt.Errorf("%s: %q is not a size such as 8Gi", s.flag, s.text)
 		}
 	}
 	c.ImageSize = c.ImagesMost / 5
-	if c.EnvironmentTime = cfg.EnvironmentTime; c.EnvironmentTime < time.Second {
-		return nil, fmt.Errorf("--environment-time: %v is too short to build anything", cfg.EnvironmentTime)
-	}
+	c.EnvironmentSize = containerd.EnvironmentSize(c.EnvironmentsMost)
 	if c.Holes, err = knownHoles(ctx, cfg); err != nil {
 		return nil, err
 	}

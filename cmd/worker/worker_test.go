@@ -106,7 +106,7 @@ func TestHealthyWhileItStarts(t *testing.T) {
 
 func TestCanaryImage(t *testing.T) {
 	for want, args := range map[string][]string{
-		"python": nil, "": {"--canary-image=none"}, "a/b:1": {"--images=a/b:1,c"}, "d": {"--images=a/b:1", "--canary-image=d"},
+		"python": nil, "a/b:1": {"--images=a/b:1,c"},
 	} {
 		c, err := parse(append(args, "--worker-id=w"), io.Discard)
 		if err != nil {
@@ -140,19 +140,30 @@ func await(t *testing.T, what string, cond func() bool) {
 
 func TestBadFlagsAreNamed(t *testing.T) {
 	for flag, says := range map[string]string{
-		"--slots=-1":             "--slots",
-		"--slots=many":           "--slots",
-		"--cpu=-2":               "--cpu",
-		"--grace=-1s":            "--grace",
-		"--pressure-memory=10":   "20 percent",
-		"--sessions=9":           "--session-memory",
-		"--runtime=noop":         "faults",
-		"--pip-index=ftp://x":    "--pip-index",
-		"--image-mirrors=a=b":    "--image-registries",
-		"--pressure-cpu=1":       "--slots", // which is what to give instead
-		"--no-such-flag":         "no-such-flag",
-		"--log-level=loud":       "--log-level",
-		"--objects-url=ftp://x/": "file:///",
+		"--slots=-1":               "--slots",
+		"--slots=many":             "--slots",
+		"--cpu=-2":                 "--cpu",
+		"--grace=-1s":              "--grace",
+		"--pressure-memory=10":     "20 percent",
+		"--sessions=9":             "eight times --memory",
+		"--session-memory=1Ti":     "--memory",
+		"--runsc=/bin/runsc":       "gvisor=PATH",
+		"--vm-runtime=x":           "vm=HANDLER",
+		"--runtimes=kata=x":        "neither gvisor nor vm",
+		"--runtimes=vm=":           "offered by nothing",
+		"--runtime=noop":           "faults",
+		"--pip-index=ftp://x":      "--pip-index",
+		"--image-mirrors=a=b":      "--image-registries",
+		"--environment-size=1Gi":   "--environment-space",
+		"--environment-time=1h":    "ten minutes",
+		"--trusted-images=x/y":     "?trusted",
+		"--image-pull=always":      "?pull=always",
+		"--image-registries=a/b=c": "--image-registries",
+		"--canary-image=none":      "first of --images",
+		"--pressure-cpu=1":         "--slots", // which is what to give instead
+		"--no-such-flag":           "no-such-flag",
+		"--log-level=loud":         "--log-level",
+		"--objects-url=ftp://x/":   "file:///",
 	} {
 		if err := run(t.Context(), []string{flag}, io.Discard); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want an error that names %s", flag, err, says)
@@ -175,13 +186,20 @@ func TestIndexAndRegistries(t *testing.T) {
 	if got := c.index(); got.URL != "http://10.0.0.1:8080/simple" || len(got.Allow) != 0 {
 		t.Errorf("the index is %+v", got)
 	}
-	list, mirrors, err := c.registries()
-	if err != nil || !slices.Equal(list, []string{"docker.io/library", "http://10.0.0.5:5000"}) || !slices.Equal(mirrors, []string{"docker.io=mirror.example.com/hub", "docker.io=http://10.0.0.6"}) {
-		t.Errorf("registries %q, mirrors %q, %v", list, mirrors, err)
+	if s := c.sources; !slices.Equal(s.Registries, []string{"docker.io/library", "http://10.0.0.5:5000"}) || !slices.Equal(s.Mirrors, []string{"docker.io=mirror.example.com/hub", "docker.io=http://10.0.0.6"}) {
+		t.Errorf("sources %+v", s)
 	}
-	c.ImageRegistries = []string{"docker.io/library=mirror.example.com/hub"}
-	if _, _, err := c.registries(); err == nil || !strings.Contains(err.Error(), "whole host") {
-		t.Errorf("a mirror of a part of a host: %v", err)
+}
+
+func TestRuntimes(t *testing.T) {
+	for arg, want := range map[string][2]string{
+		"--runtimes=gvisor=none": {"", ""}, "--runtimes=gvisor=/x/runsc": {"/x/runsc", ""}, "--runtimes=gvisor=/x,vm=io.containerd.kata.v2": {"/x", "io.containerd.kata.v2"},
+		"--runtimes=vm=kata": {findRunsc(), "kata"}, "--runtimes=gvisor=none,vm=none": {"", ""},
+	} {
+		c, err := parse([]string{"--worker-id=w", arg}, io.Discard)
+		if got := [2]string{c.runsc, c.vmRuntime}; err != nil || got != want {
+			t.Errorf("%s: %q, %v, want %q", arg, got, err, want)
+		}
 	}
 }
 
@@ -198,7 +216,7 @@ func TestCapacityOfAHost(t *testing.T) {
 	if w, err := c.worker(host); err != nil || w.Slots != 3 || w.CPU != 2.5 || w.Memory != job.GiB {
 		t.Errorf("as told = %+v, %v", w, err)
 	}
-	c.SessionMemory = "2Ti"
+	c.Memory = "256Gi"
 	if w, err := c.worker(host); err != nil || w.Sessions.Memory != 2048*job.GiB || w.Sessions.Places != 4096 {
 		t.Errorf("sessions as told = %+v, %v", w.Sessions, err)
 	}

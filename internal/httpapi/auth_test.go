@@ -135,6 +135,7 @@ func TestOnlyOperatorsSeeTheFleet(t *testing.T) {
 	f := newFleet(t, func(c *parts) {
 		c.Auth = auth
 		c.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "all there is") })
+		c.Profiles = c.Metrics
 	})
 	ws := []store.Worker{{ID: "secret-host", Pool: "default", Slots: 3, Host: []byte(`{"image_digests":{"python":"sha256:1"}}`)}, {ID: "w2", Pool: "default", Slots: 4}, {ID: "w3", Pool: "gpu", Slots: 1}}
 	if err := f.store.PutWorkers(t.Context(), ws); err != nil {
@@ -165,8 +166,10 @@ func TestOnlyOperatorsSeeTheFleet(t *testing.T) {
 		t.Errorf("an operator sees %+v, %v", now, err)
 	}
 	for token, want := range map[string]int{"": http.StatusUnauthorized, "wrong": http.StatusUnauthorized, "key-a": http.StatusForbidden, "key-o": http.StatusOK} {
-		if code, _ := f.send(token, "GET", "/metrics", nil); code != want {
-			t.Errorf("/metrics with token %q: %d, want %d", token, code, want)
+		for _, path := range []string{"/metrics", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/profile?seconds=1"} {
+			if code, _ := f.send(token, "GET", path, nil); code != want {
+				t.Errorf("%s with token %q: %d, want %d", path, token, code, want)
+			}
 		}
 	}
 }

@@ -53,7 +53,7 @@ func (l Limits) Check() error {
 	case l.Spool < 2*maxBlob:
 		return job.Invalid("spool", "%s is less than twice the largest blob, %s", l.Spool, job.Size(maxBlob))
 	case l.Memory < 2*web.MaxBatchBody:
-		return job.Invalid("body-memory", "%s is less than twice the largest body, %s", l.Memory, job.Size(web.MaxBatchBody))
+		return job.Invalid("memory", "%s is less than twice the largest body, %s", l.Memory, job.Size(web.MaxBatchBody))
 	case l.Patience < 0:
 		return job.Invalid("body-patience", "%v is negative", l.Patience)
 	case l.Requests < 2:

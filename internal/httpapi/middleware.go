@@ -143,7 +143,7 @@ func (s *Server) forOperators(h http.Handler) http.Handler {
 		}
 		_, err := s.Auth.Tenant(r)
 		if err == nil {
-			err = fmt.Errorf("%w: %s is for operators: theirs is TOKEN=TENANT:operator in ASSAY_TOKENS, and ASSAY_METRICS_LISTEN serves it to whoever reaches that address", job.ErrRefused, r.URL.Path)
+			err = fmt.Errorf("%w: %s is for operators: theirs is TOKEN=TENANT:operator in ASSAY_TOKENS, and ASSAY_METRICS_LISTEN serves /metrics to whoever reaches that address", job.ErrRefused, r.URL.Path)
 		}
 		web.Fail(s.Log, w, r, err)
 	})

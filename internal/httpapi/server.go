@@ -86,6 +86,7 @@ type Config struct {
 	Pools    placement.Pools // what is said of pools; optional
 	Limits   Limits          // of what it bears; optional
 	Metrics  http.Handler    // served at /metrics, to operators; optional
+	Profiles http.Handler    // served at /debug/pprof/, to operators; optional
 	Log      *slog.Logger    // optional
 }
 
@@ -129,8 +130,10 @@ func New(c Config) *Server {
 		s.fix(r.Pattern)
 		s.mux.Handle(r.Pattern, s.wrap(r))
 	}
-	if c.Metrics != nil {
-		s.mux.Handle("GET /metrics", s.forOperators(c.Metrics))
+	for pattern, h := range map[string]http.Handler{"GET /metrics": c.Metrics, "GET /debug/pprof/": c.Profiles} {
+		if h != nil {
+			s.mux.Handle(pattern, s.forOperators(h))
+		}
 	}
 	s.nowhere = s.wrap(web.Route{Pattern: "/", Open: true, Serve: s.noRoute})
 	s.mux.Handle("/", s.nowhere)

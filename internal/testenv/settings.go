@@ -67,7 +67,7 @@ func Settings(t *testing.T, program string, all []Setting, gone settings.Gone, m
 }
 
 // mostOfBoth is how many settings there are by name, those that both programs have counted once.
-const mostOfBoth = 56
+const mostOfBoth = 45
 
 // settingsRow finds the rows of either table.
 var settingsRow = regexp.MustCompile("(?m)^\\| `(ASSAY_[A-Z_]+)` \\| `--")

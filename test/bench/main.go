@@ -55,7 +55,7 @@ var scenarios = map[string]scenario{
 	"session":    {about: "create, execute and callback in live sessions", run: sessions, waits: true},
 	"idle":       {about: "memory of warm slots", run: idle},
 	"fleet":      {about: "simulated workers against one control plane", run: simulated},
-	"watchers":   {about: "10,000 clients, or -n, that wait for a batch each", run: watchers},
+	"watchers":   {about: "5,000 clients, or -n, that wait for a batch each", run: watchers},
 	"contention": {about: "programs that work for a second, twenty for each core, beside others", run: contention},
 	"canary":     {about: "all of examples/humaneval on an idle and on a saturated machine: the verdicts that differ", run: canary},
 	"bigresult":  {about: "small jobs beside jobs with 16 MiB of output", run: bigresult},

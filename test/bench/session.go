@@ -23,7 +23,7 @@ import (
 // the next one, a context of 1 MiB, a host function that the client answers, and
 // a copy of the session. All are medians, through the API.
 func sessions(ctx context.Context, b *bench) (r stats.Report, err error) {
-	t, err := b.target(ctx, "ASSAY_SESSION_MEMORY=1Ti")
+	t, err := b.target(ctx, "ASSAY_MEMORY=128Gi")
 	if err != nil {
 		return nil, err
 	}

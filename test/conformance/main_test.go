@@ -44,7 +44,7 @@ func start(t *testing.T) *fleet {
 	dir := t.TempDir()
 	running, err := dev.StartFleet(t.Context(), dev.FleetConfig{
 		Dir: dir, Listen: testenv.Address(t), BinDir: testenv.Programs(t), ImageArchives: []string{archive},
-		Env:    []string{"ASSAY_CPU=4", "ASSAY_EGRESS_PRIVATE=127.0.0.0/8:*", "ASSAY_RUNSC=" + testenv.Runsc(t)},
+		Env:    []string{"ASSAY_CPU=4", "ASSAY_EGRESS_PRIVATE=127.0.0.0/8:*", "ASSAY_RUNTIMES=gvisor=" + testenv.Runsc(t)},
 		Stderr: t.Output(), Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	if err != nil {

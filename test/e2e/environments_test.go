@@ -27,7 +27,7 @@ import (
 // environment since then is not used, and a worker that builds puts its own there.
 func TestEnvironmentsOfOthers(t *testing.T) {
 	x := newIndex(t)
-	f := start(t, "ASSAY_ENVIRONMENT_WITNESSES=1", "ASSAY_PIP_INDEX="+x.url(), "ASSAY_RUNSC=none")
+	f := start(t, "ASSAY_ENVIRONMENT_WITNESSES=1", "ASSAY_PIP_INDEX="+x.url(), "ASSAY_RUNTIMES=gvisor=none")
 
 	x.open(t)
 	packages := f.friendly(t, "dev")

@@ -2,12 +2,15 @@ package containerd
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
 // canaryWord is the program of Prove, and who it belongs to.
@@ -24,6 +27,13 @@ func (r *Runtime) Prove(ctx context.Context, image string, isolation policy.Isol
 	if err != nil {
 		return err
 	}
+	if image, err = r.canaryImage(ctx, image); err != nil {
+		return err
+	}
+	if image == "" {
+		slog.WarnContext(ctx, "no image is here yet, and some may be pulled: jobs are taken untried", "isolation", isolation)
+		return nil
+	}
 	key := runtime.Key{Tenant: canaryWord, Image: image, Isolation: isolation, Kind: "command", Alone: canaryWord}
 	s, err := r.fresh(ctx, key)
 	if err != nil {
@@ -39,11 +49,34 @@ func (r *Runtime) Prove(ctx context.Context, image string, isolation policy.Isol
 	if err != nil {
 		return fmt.Errorf("run a program: %w", err)
 	}
+	if rep.ExitCode != nil && *rep.ExitCode == 127 && rep.Message == sandbox.NoProgram {
+		slog.InfoContext(ctx, "the canary's image has no program echo: sandboxes are made, and start programs", "image", image, "isolation", isolation)
+		return nil
+	}
 	if rep.Outcome != job.Succeeded || rep.Stdout.Text != canaryWord+"\n" {
 		return fmt.Errorf("run a program: echo %s ended with outcome %s, stdout %q, stderr %q: %s",
 			canaryWord, rep.Outcome, tail(rep.Stdout.Text, 100), tail(rep.Stderr.Text, 300), rep.Message)
 	}
 	return nil
+}
+
+// canaryImage is image, if it is here or comes. Where images may be pulled, a worker needs none beside those: then it is
+// another one of the operator's in the default image's place, and none, "", where there is no other.
+func (r *Runtime) canaryImage(ctx context.Context, image string) (string, error) {
+	_, err := r.images.Get(ctx, image)
+	if !errors.Is(err, job.ErrInvalid) || image != job.DefaultImage || len(r.cfg.ImageRegistries) == 0 {
+		return image, nil // whoever makes a sandbox of it says what is wrong
+	}
+	all, err := r.images.Look(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, i := range all {
+		if !i.Pulled {
+			return i.Name, nil
+		}
+	}
+	return "", nil
 }
 
 // fresh makes a slot for key that no pool has or gets.

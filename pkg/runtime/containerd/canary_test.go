@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/internal/testenv"
+	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime/containerd/image/imagetest"
 )
 
 // Prove leaves nothing, and says what is wrong where nothing runs.
@@ -33,6 +35,18 @@ func TestProve(t *testing.T) {
 		if err := call(); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("%v, want an error that says %q", err, what)
 		}
+	}
+	// An image without echo is tried as far as it goes, and a worker that may pull images needs none here.
+	x := imagetest.NewRegistries(t, 1)
+	pulls := newRuntime(t, from(x, 40*job.GiB))
+	for _, level := range []policy.Isolation{policy.Cell, policy.Task} {
+		if err := pulls.Prove(t.Context(), x.Refs[0], level); err != nil {
+			t.Errorf("%s without echo: %v", level, err)
+		}
+	}
+	pulls.cfg.ImageRegistries = nil
+	if got, err := pulls.canaryImage(t.Context(), "no-such"); err != nil || got != "no-such" {
+		t.Errorf("an image that was named and is not here: %q, %v", got, err)
 	}
 	var ids []string
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {

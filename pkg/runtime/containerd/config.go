@@ -42,11 +42,11 @@ type Config struct {
 	ImageSize       job.Size
 	// ImageMirrors are registries that are asked first: REGISTRY=MIRROR, of which the
 	// first is a host of ImageRegistries and the second like those. ImageCredentials is
-	// a file of the shape of docker's config.json, read for each pull. ImagePull says
-	// when a registry is asked; empty: image.PullIfNotPresent.
+	// a file of the shape of docker's config.json, read for each pull. ImageAlways are names,
+	// as TrustedImages, that registries are asked for again, a minute after they were.
 	ImageMirrors     []string
 	ImageCredentials string
-	ImagePull        image.PullPolicy
+	ImageAlways      []string
 	// ImagesMost bounds what pulled images take together: above it those go again that
 	// were used longest ago. Those that are in use stay, and those of the operator, which
 	// do not count.
@@ -110,6 +110,18 @@ type Config struct {
 	Holes []string // of this host that are known: see policy.Host
 
 	CgroupRoot string // where the cgroup file system is mounted
+}
+
+// EnvironmentSize is the largest environment that is built where all of them take most: a
+// tenth of that. A build has as much room in memory, which a tenant may fill, so it is a
+// quarter of this host's, or of what this container may have of it, at most.
+func EnvironmentSize(most job.Size) job.Size { return environmentSize(most, hostcheck.Memory()) }
+
+func environmentSize(most, memory job.Size) job.Size {
+	if memory == 0 { // unknown
+		return most / 10
+	}
+	return min(most/10, memory/4)
 }
 
 // DefaultConfig returns the documented defaults.

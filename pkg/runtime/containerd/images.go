@@ -27,7 +27,7 @@ func (r *Runtime) imagesConfig() (image.Config, error) {
 	dir := filepath.Join(r.dir, "images")
 	c := image.Config{
 		Dir: dir, Instance: instance(dir),
-		Registries: from, Pull: r.cfg.ImagePull, Trusted: r.cfg.TrustedImages, Most: r.cfg.ImageSize, Space: r.cfg.ImagesMost,
+		Registries: from, Always: r.cfg.ImageAlways, Trusted: r.cfg.TrustedImages, Most: r.cfg.ImageSize, Space: r.cfg.ImagesMost,
 		Rest: r.restOn, Spawn: func(f func(context.Context)) bool { return r.spawn(func() { f(r.ctx) }) },
 	}
 	return c, c.Check()

@@ -39,7 +39,6 @@ func TestSettingsOfImagesAreTried(t *testing.T) {
 		"image registries":  func(c *Config) { c.ImageRegistries = []string{"a b"} },
 		"image mirrors":     func(c *Config) { c.ImageMirrors = []string{"docker.io"} },
 		"image credentials": func(c *Config) { c.ImageCredentials = torn },
-		"if_not_present":    func(c *Config) { c.ImagePull = "never" },
 		"trusted images":    func(c *Config) { c.TrustedImages = []string{"python"} },
 	} {
 		cfg := testConfig(t)

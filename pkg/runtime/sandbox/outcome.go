@@ -114,6 +114,9 @@ func codeOf(s unix.WaitStatus) *int {
 	return &code
 }
 
+// NoProgram is the message of a program that an image has not.
+const NoProgram = "no such program"
+
 // startFailed gives a program that could not be executed a shell's exit codes.
 func startFailed(f *Failure) verdict {
 	code := 126
@@ -121,7 +124,7 @@ func startFailed(f *Failure) verdict {
 	switch {
 	case f.Stage == guest.StageExec && (f.Errno == unix.ENOENT || f.Errno == unix.ENOTDIR):
 		code = 127
-		v.message = "no such program"
+		v.message = NoProgram
 	case f.Stage == guest.StageExec && f.Errno == unix.EACCES:
 		v.message = "the program is not executable"
 	case f.Stage == guest.StageExec && f.Errno == unix.E2BIG:

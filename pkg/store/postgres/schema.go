@@ -12,8 +12,12 @@ import (
 type Schema = schema.Schema
 
 // Migrate brings the schema up to date and makes the partitions of the next days. Several
-// processes may call it at once: one works and the others wait, until ctx ends.
+// processes may call it at once: one works and the others wait, until ctx ends. The error
+// wraps ErrRole if the role of dsn has no right to change the schema.
 func Migrate(ctx context.Context, dsn string) error { return schema.Migrate(ctx, dsn) }
+
+// ErrRole says that a role of the database may not change its schema.
+var ErrRole = schema.ErrRole
 
 // ReadSchema looks at a database and changes nothing.
 func ReadSchema(ctx context.Context, dsn string) (Schema, error) { return schema.ReadSchema(ctx, dsn) }

@@ -27,7 +27,7 @@ type Host struct{ store *Store }
 // images of registries that are as good as the operator's own: see Config.Trusted.
 func OpenHost(ctx context.Context, address, namespace string, trusted []string) (*Host, error) {
 	if err := checkTrusted(trusted); err != nil {
-		return nil, fmt.Errorf("--trusted-images: %w", err)
+		return nil, fmt.Errorf("--image-registries: %w", err)
 	}
 	if strings.HasPrefix(address, "/") {
 		if _, err := os.Stat(address); err != nil { // which is not waited for, as a worker does that starts with it

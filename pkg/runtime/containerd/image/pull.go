@@ -15,31 +15,13 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/containerd/registry"
 )
 
-// PullPolicy says when a registry is asked what a name means.
-type PullPolicy string
-
-// The policies.
-const (
-	PullIfNotPresent PullPolicy = "if_not_present" // when no image of the name is there
-	PullAlways       PullPolicy = "always"         // and again when it was asked more than pullFresh ago
-)
-
-// pullFresh is how long, with PullAlways, a tag means what its registry said it did.
+// pullFresh is how long, for names of Config.Always, a tag means what its registry said it did.
 const pullFresh = time.Minute
-
-// check says what is wrong with a policy.
-func (p PullPolicy) check() error {
-	switch p {
-	case "", PullIfNotPresent, PullAlways:
-		return nil
-	}
-	return fmt.Errorf("image pull policy: %q is neither %s nor %s", p, PullIfNotPresent, PullAlways)
-}
 
 // stale reports whether the registry of ref is to be asked although img is there. What a
 // digest names does not change, and what was imported is the operator's to replace.
 func (m *Store) stale(ref string, img client.Image) bool {
-	if m.policy != PullAlways || img.Labels()[pulledLabel] == "" {
+	if !among(m.always, ref) || img.Labels()[pulledLabel] == "" {
 		return false
 	}
 	if named, err := reference.ParseNamed(ref); err != nil {

@@ -37,7 +37,7 @@ type Config struct {
 	Instance string         // that no other store of this containerd has, and that stays the same from run to run
 
 	Registries *registry.Access // that images are pulled from; nil: none
-	Pull       PullPolicy       // when they are asked; empty: PullIfNotPresent
+	Always     []string         // names that they are asked for again, a minute after they were; as Trusted
 	Trusted    []string         // images of registries that are as good as the operator's own
 	Most       job.Size         // bounds an image that is pulled
 	Space      job.Size         // and all of those together
@@ -56,7 +56,7 @@ type Store struct {
 	dir        string // of root file systems
 	instance   string
 	registries *registry.Access
-	policy     PullPolicy
+	always     []string
 	trusted    []string
 	most       int64 // bytes of one that is pulled
 	space      int64 // and of all of them, see collect
@@ -88,14 +88,14 @@ func (c Config) Check() error {
 	if err := checkTrusted(c.Trusted); err != nil {
 		return fmt.Errorf("trusted images: %w", err)
 	}
-	return c.Pull.check()
+	return nil
 }
 
 // New returns the images of a containerd, of which nothing is asked yet. The caller has
 // checked c.
 func New(c Config) *Store {
 	m := &Store{
-		client: c.Client, dir: c.Dir, instance: c.Instance, registries: c.Registries, policy: c.Pull, trusted: c.Trusted,
+		client: c.Client, dir: c.Dir, instance: c.Instance, registries: c.Registries, always: c.Always, trusted: c.Trusted,
 		most: int64(c.Most), space: int64(c.Space), rest: c.Rest, spawn: c.Spawn,
 		pulls: make(chan struct{}, pullsAtOnce), removed: meter.NewRemoved(), pulling: meter.NewPulls(),
 		byName: map[string]entry{}, asked: map[string]time.Time{}, known: map[string]*Image{}, roots: map[string]*root{}, lowers: map[string][]string{},

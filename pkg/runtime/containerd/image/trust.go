@@ -14,7 +14,12 @@ func (m *Store) operators(ref string, labels map[string]string) bool {
 	if strings.HasPrefix(ref, localDomain+"/") || labels[archiveLabel] != "" {
 		return true
 	}
-	return slices.ContainsFunc(m.trusted, func(t string) bool {
+	return among(m.trusted, ref)
+}
+
+// among reports whether ref is one of names, of whatever tag, or begins with one that ends in a slash.
+func among(names []string, ref string) bool {
+	return slices.ContainsFunc(names, func(t string) bool {
 		rest, ok := strings.CutPrefix(ref, t)
 		return ok && (rest == "" || strings.HasSuffix(t, "/") || rest[0] == ':' || rest[0] == '@')
 	})

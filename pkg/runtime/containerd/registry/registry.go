@@ -75,11 +75,17 @@ func hostPort(u *url.URL) string {
 
 // registryOf returns the entry that lets ref be pulled.
 func registryOf(list []registry, ref string) (registry, bool) {
-	i := slices.IndexFunc(list, func(r registry) bool { return strings.HasPrefix(ref, r.name+"/") })
+	i := slices.IndexFunc(list, func(r registry) bool { return r.covers(ref) })
 	if i < 0 {
 		return registry{}, false
 	}
 	return list[i], true
+}
+
+// covers reports whether ref is below r's name, or has just that where it is an image's.
+func (r registry) covers(ref string) bool {
+	rest, ok := strings.CutPrefix(ref, r.name)
+	return ok && rest != "" && (rest[0] == '/' || strings.Contains(r.name, "/") && (rest[0] == ':' || rest[0] == '@'))
 }
 
 // authority is the host of r's API as requests name it.

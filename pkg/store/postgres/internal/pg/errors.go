@@ -23,7 +23,7 @@ const (
 	queryCanceled        = "57014"
 	UndefinedTable       = "42P01"
 
-	insufficientPrivilege = "42501"
+	InsufficientPrivilege = "42501"
 	featureNotSupported   = "0A000"
 	undefinedFunction     = "42883"
 )

@@ -72,7 +72,7 @@ func untold(err error) bool {
 		return false
 	}
 	switch pg.Code {
-	case insufficientPrivilege, featureNotSupported, undefinedFunction:
+	case InsufficientPrivilege, featureNotSupported, undefinedFunction:
 		return true
 	}
 	return false

@@ -32,9 +32,10 @@ const versionTable = "schema_versions"
 // a transaction.
 //
 // It has no deadline but ctx's, and none should be there: a migration of a large table
-// takes as long as it takes, and one that is broken off begins anew.
+// takes as long as it takes, and one that is broken off begins anew. The error wraps
+// ErrRole if the role of dsn has no right to change the schema.
 func Migrate(ctx context.Context, dsn string) error {
-	return withProvider(ctx, dsn, func(p *goose.Provider, db *sql.DB) error {
+	err := withProvider(ctx, dsn, func(p *goose.Provider, db *sql.DB) error {
 		if _, err := backoff.Retry(ctx, func() (struct{}, error) {
 			_, err := p.Up(ctx)
 			return struct{}{}, permanentUnlessLocked(err)
@@ -45,7 +46,15 @@ func Migrate(ctx context.Context, dsn string) error {
 		}
 		return makePartitions(ctx, db)
 	})
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) && refused.Code == pg.InsufficientPrivilege {
+		return fmt.Errorf("%w: %w", ErrRole, err)
+	}
+	return err
 }
+
+// ErrRole says that a role of the database may not change its schema.
+var ErrRole = errors.New("this role may not change the schema")
 
 // makePartitions does what Maintain does, under the same lock: dispatchers start
 // at once, or beside one that maintains.
@@ -135,7 +144,7 @@ func AwaitSchema(ctx context.Context, dsn string, patience time.Duration) error 
 		if err != nil {
 			return err
 		}
-		return fmt.Errorf("%w: the schema has version %d, and this program needs %d: run \"dispatcher migrate\"", job.ErrUnavailable, s.Has, s.Wants)
+		return fmt.Errorf("%w: the schema has version %d, and this program needs %d: run \"dispatcher migrate\" with the URL of a role that may change the schema", job.ErrUnavailable, s.Has, s.Wants)
 	}
 }
 

@@ -45,7 +45,7 @@ var table = map[string]row{
 
 	"pkg/runtime": {"running one attempt: the idea", []string{"pkg/job", "pkg/policy"}},
 	"pkg/runtime/containerd": {"over containerd", []string{
-		"pkg/job", "pkg/netrule", "pkg/policy", "pkg/runtime", "pkg/runtime/cgroup", "pkg/runtime/cgroup/lease", "pkg/runtime/containerd/filter", "pkg/runtime/egress",
+		"pkg/job", "pkg/netrule", "pkg/policy", "pkg/runtime", "pkg/runtime/background", "pkg/runtime/cgroup", "pkg/runtime/cgroup/lease", "pkg/runtime/containerd/filter", "pkg/runtime/egress",
 		"pkg/runtime/containerd/engine", "pkg/runtime/containerd/image", "pkg/runtime/containerd/overlay", "pkg/runtime/containerd/registry", "pkg/runtime/environment", "pkg/runtime/hostcheck", "pkg/runtime/meter",
 		"pkg/runtime/packet", "pkg/runtime/pool", "pkg/runtime/process", "pkg/runtime/sandbox", "pkg/runtime/seccomp", "pkg/runtime/tracee", "internal/guest", "guest/python"}},
 	"pkg/runtime/containerd/engine":  {"containers, made and destroyed", []string{"pkg/runtime/process", "pkg/runtime/sandbox", "internal/guest"}},
@@ -54,6 +54,7 @@ var table = map[string]row{
 	"pkg/runtime/fake":               {"without walls, scripted", []string{"pkg/job", "pkg/policy", "pkg/runtime"}},
 	"pkg/runtime/runtimetest":        {"its specification", []string{"pkg/job", "pkg/policy", "pkg/runtime"}},
 	"pkg/runtime/artifact":           {"files out of a sandbox, never through links", []string{"pkg/job"}},
+	"pkg/runtime/background":         {"what goes on beside a runtime's calls, and its end", nil},
 	"pkg/runtime/capture":            {"output, capped while draining", []string{"pkg/job"}},
 	"pkg/runtime/cgroup":             {"limits and meters, both cgroup versions", []string{"pkg/job"}},
 	"pkg/runtime/cgroup/lease":       {"control groups, lent to one job after the other", []string{"pkg/job", "pkg/runtime/cgroup", "pkg/runtime/process"}},

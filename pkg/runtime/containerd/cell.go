@@ -26,7 +26,7 @@ import (
 // cell is a container in which many jobs of one tenant and image run, each in
 // namespaces of its own: see package internal/guest, cell.go.
 type cell struct {
-	rt        *Runtime
+	cells     *cells
 	image     *image.Image
 	uid       int // host uid that is its root; its guest is uid+sandbox.ProgramUID, and each job one of those above
 	dir       string
@@ -56,14 +56,14 @@ type cell struct {
 func (c *cell) hostUID() int { return c.uid + sandbox.ProgramUID }
 
 // newCell starts a container for img and waits for its launcher.
-func (r *Runtime) newCell(ctx context.Context, img *image.Image) (_ *cell, err error) {
-	release, err := r.images.Hold(img)
+func (cs *cells) newCell(ctx context.Context, img *image.Image) (_ *cell, err error) {
+	release, err := cs.cfg.Images.Hold(img)
 	if err != nil {
 		return nil, err
 	}
-	token, name, uid := r.another()
+	token, name, uid := cs.cfg.Another()
 	c := &cell{
-		rt: r, release: release, image: img, uid: uid, dir: filepath.Join(r.dir, "cells", token), born: time.Now(),
+		cells: cs, release: release, image: img, uid: uid, dir: filepath.Join(cs.cfg.Dir, "cells", token), born: time.Now(),
 		ready: make(chan struct{}), gone: make(chan struct{}), zygotes: map[byte]*zygotes{},
 		conns: map[*packet.Conn]bool{}, used: time.Now(),
 	}
@@ -86,10 +86,10 @@ func (r *Runtime) newCell(ctx context.Context, img *image.Image) (_ *cell, err e
 		return nil, err
 	}
 	c.tasks.Go(func() { c.accept(filepath.Join(sock, sandbox.SocketName)) })
-	if c.container, err = r.engine.Create(ctx, name, c.spec(sock, r.cgroup(name))); err != nil {
+	if c.container, err = cs.cfg.Engine.Create(ctx, name, c.spec(sock, cs.cfg.Group(name))); err != nil {
 		return nil, err
 	}
-	if err := r.limitWatches(ctx, c.container.Proc.PID); err != nil {
+	if err := cs.cfg.LimitWatches(ctx, c.container.Proc.PID); err != nil {
 		return nil, err
 	}
 	// What it starts inherits its limits, and may only lower them.
@@ -109,13 +109,13 @@ func (c *cell) layRoots() (err error) {
 	if err := engine.LayDevices(filepath.Join(c.dir, "dev")); err != nil {
 		return err
 	}
-	m := c.rt.images
+	m := c.cells.cfg.Images
 	if c.roots.jobs, err = m.OwnRoot(filepath.Join(c.dir, "root"), c.image.Rootfs); err != nil {
 		return err
 	}
 	switch own := c.image.Own; own {
 	case nil:
-		c.roots.launcher = filepath.Join(c.rt.dir, "bare")
+		c.roots.launcher = filepath.Join(c.cells.cfg.Dir, "bare")
 	case c.image: // the same to a dynamic linker, which knows libraries by their inodes
 		c.roots.launcher = c.roots.jobs
 	default:
@@ -161,8 +161,8 @@ func (c *cell) spec(sock, group string) *specs.Spec {
 		env = own.Env
 	}
 	box := &engine.Spec{
-		Rootfs: c.roots.launcher, Args: []string{sandbox.GuestPath, "cell", sandbox.SlotDir + "/" + sandbox.SocketName, c.rt.share.String()},
-		UID: c.uid, Cgroup: group, Caps: caps, Seccomp: c.rt.cells.seccomp, Memory: cellMemory, Pids: cellPids,
+		Rootfs: c.roots.launcher, Args: []string{sandbox.GuestPath, "cell", sandbox.SlotDir + "/" + sandbox.SocketName, c.cells.cfg.Share.String()},
+		UID: c.uid, Cgroup: group, Caps: caps, Seccomp: c.cells.seccomp, Memory: cellMemory, Pids: cellPids,
 	}
 	s := box.OCI()
 	me := uint32(c.hostUID())
@@ -181,7 +181,7 @@ func (c *cell) spec(sock, group string) *specs.Spec {
 		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"nosuid", "noexec", "nodev"}},
 		{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"nosuid", "noexec", "nodev", "ro"}},
 		{Destination: "/dev", Type: "bind", Source: filepath.Join(c.dir, "dev"), Options: []string{"bind", "ro", "nosuid", "noexec"}},
-		engine.Bind(filepath.Join(c.rt.dir, "guest"), sandbox.GuestDir, "ro"),
+		engine.Bind(filepath.Join(c.cells.cfg.Dir, "guest"), sandbox.GuestDir, "ro"),
 		engine.Bind(c.roots.jobs, sandbox.GuestDir+"/root", "ro"),
 		engine.Bind(sock, sandbox.SlotDir),
 	}
@@ -277,7 +277,7 @@ func (c *cell) zygotesOf(kind byte) (*zygotes, error) {
 		return zs, nil
 	}
 	own := c.image.Own
-	for range c.rt.cfg.Zygotes {
+	for range c.cells.cfg.Zygotes {
 		if own == nil {
 			break
 		}
@@ -303,7 +303,7 @@ func (c *cell) zygoteConnected(z *zygote) {
 	defer c.mu.Unlock()
 	zs := c.zygotes[z.kind]
 	zs.live = append(zs.live, z)
-	if len(zs.live) == c.rt.cfg.Zygotes {
+	if len(zs.live) == c.cells.cfg.Zygotes {
 		zs.settle()
 	}
 }

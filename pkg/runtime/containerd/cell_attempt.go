@@ -2,7 +2,6 @@ package containerd
 
 import (
 	"context"
-	"errors"
 
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/sandbox"
@@ -24,16 +23,11 @@ func (s *cellSlot) Start(ctx context.Context, a runtime.Attempt) (runtime.Proces
 func (s *cellSlot) attempt(ctx context.Context, a *sandbox.Attempt) (*runtime.Report, error) {
 	s.inRun.RLock()
 	defer s.inRun.RUnlock()
-	if !s.state.CompareAndSwap(slotReady, slotTaken) {
-		return nil, errUsed
+	if canceled, err := s.life.Take(ctx, a); canceled != nil || err != nil {
+		return canceled, err
 	}
-	if err := context.Cause(ctx); errors.Is(err, runtime.ErrCanceled) {
-		return canceled(a.Attempt), nil
-	} else if err != nil {
-		return nil, err
-	}
-	s.cell.rt.cells.running.Add(1)
-	defer s.cell.rt.cells.running.Add(-1)
+	s.cell.cells.running.Add(1)
+	defer s.cell.cells.running.Add(-1)
 	p := &a.Plan.Policy
 	where := s
 	// Only an interpreter is in the job's group where one waits: what process 1 of a
@@ -57,7 +51,7 @@ func (s *cellSlot) attempt(ctx context.Context, a *sandbox.Attempt) (*runtime.Re
 		s.running.Store(&ran{where, p})
 		defer s.running.Store(nil)
 	}
-	a.Place, a.Box, a.Network = &where.Place, where, s.cell.rt.network
+	a.Place, a.Box, a.Network = &where.Place, where, s.cell.cells.cfg.Network
 	return a.Run(ctx)
 }
 

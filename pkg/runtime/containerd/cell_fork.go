@@ -16,6 +16,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/background"
 	"github.com/assay-run/assay/pkg/runtime/packet"
 	"github.com/assay-run/assay/pkg/runtime/process"
 	"github.com/assay-run/assay/pkg/runtime/sandbox"
@@ -131,10 +132,10 @@ func (s *cellSlot) mayFork(p *policy.Policy) error {
 
 // fork makes a slot in which a copy of what runs in s, under p, waits.
 func (s *cellSlot) fork(ctx context.Context, p *policy.Policy, ask func([]*os.File) error) (*cellSlot, error) {
-	if !s.cell.rt.enter() {
-		return nil, errClosed
+	if !s.cell.cells.background.Enter() {
+		return nil, background.ErrClosed
 	}
-	defer s.cell.rt.background.Done()
+	defer s.cell.cells.background.Leave()
 	ctx, cancel := context.WithTimeout(ctx, boxTime)
 	defer cancel()
 	c, spare, err := s.tryFork(ctx, p, ask)
@@ -144,7 +145,7 @@ func (s *cellSlot) fork(ctx context.Context, p *policy.Policy, ask func([]*os.Fi
 	if err != nil {
 		return nil, err
 	}
-	time.AfterFunc(spareDelay, func() { s.cell.rt.spawn(s.makeSpare) }) // what was copied once is copied again
+	time.AfterFunc(spareDelay, func() { s.cell.cells.background.Spawn(s.makeSpare) }) // what was copied once is copied again
 	return c, nil
 }
 
@@ -158,7 +159,7 @@ func (s *cellSlot) tryFork(ctx context.Context, p *policy.Policy, ask func([]*os
 		s.family.leave()
 		return nil, false, err
 	}
-	s.cell.rt.cgroups.PrepareMove()
+	s.cell.cells.cfg.Cgroups.PrepareMove()
 	c := s.takeSpare()
 	if c != nil {
 		spare = true
@@ -180,8 +181,8 @@ func (s *cellSlot) tryFork(ctx context.Context, p *policy.Policy, ask func([]*os
 		}
 		return nil, spare, fmt.Errorf("%w: copy the interpreter: %w", job.ErrUnavailable, err)
 	}
-	if !s.cell.rt.cells.register(c) {
-		return nil, spare, errClosed
+	if !s.cell.cells.register(c) {
+		return nil, spare, background.ErrClosed
 	}
 	return c, spare, nil
 }
@@ -199,7 +200,7 @@ func (s *cellSlot) newBox(ctx context.Context, p *preload) (*cellSlot, error) {
 	s.cell.mu.Unlock()
 	var making errgroup.Group
 	making.Go(func() (err error) {
-		c.lease, err = s.cell.rt.cells.groups.Get(ctx, 0)
+		c.lease, err = s.cell.cells.groups.Get(ctx, 0)
 		return err
 	})
 	making.Go(func() error { return c.makeBox(ctx, guest.Box{}) })

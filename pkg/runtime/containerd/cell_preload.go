@@ -20,6 +20,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/background"
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
 	"github.com/assay-run/assay/pkg/runtime/packet"
 	"github.com/assay-run/assay/pkg/runtime/process"
@@ -289,8 +290,8 @@ func (p *preload) newSlot(ctx context.Context) (_ *cellSlot, err error) {
 	if err := c.forkPreloaded(ctx); err != nil {
 		return nil, err
 	}
-	if !c.cell.rt.cells.register(c) {
-		return nil, errClosed
+	if !c.cell.cells.register(c) {
+		return nil, background.ErrClosed
 	}
 	return c, nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/assay-run/assay/guest/python"
 	"github.com/assay-run/assay/internal/guest"
 	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime/background"
 	"github.com/assay-run/assay/pkg/runtime/cgroup/lease"
 	"github.com/assay-run/assay/pkg/runtime/containerd/image"
 	"github.com/assay-run/assay/pkg/runtime/containerd/overlay"
@@ -39,7 +40,7 @@ type cellSlot struct {
 	user    int      // among the cell's; 0: that of parent
 	python  bool     // what runs came from a zygote
 	preload *preload // that its interpreter is forked from; nil: a zygote
-	state   atomic.Int32
+	life    sandbox.Life
 	inRun   sync.RWMutex // held by attempt
 
 	family
@@ -78,12 +79,12 @@ func (c *cell) slotWith(ctx context.Context, kind byte, l sandbox.Layout, b gues
 	defer func() {
 		if err != nil {
 			s.Close()
-			if c.rt.ctx.Err() != nil {
-				err = errClosed
+			if c.cells.background.Context().Err() != nil {
+				err = background.ErrClosed
 			}
 		}
 	}()
-	c.rt.cgroups.PrepareMove()
+	c.cells.cfg.Cgroups.PrepareMove()
 	if err := s.makeBox(ctx, b); err != nil {
 		return nil, fmt.Errorf("make a box: %w", err)
 	}
@@ -91,7 +92,7 @@ func (c *cell) slotWith(ctx context.Context, kind byte, l sandbox.Layout, b gues
 	if z == nil {
 		own = 1
 	}
-	if s.lease, err = c.rt.cells.groups.Get(ctx, own); err != nil {
+	if s.lease, err = c.cells.groups.Get(ctx, own); err != nil {
 		return nil, err
 	}
 	s.Group = s.lease
@@ -103,8 +104,8 @@ func (c *cell) slotWith(ctx context.Context, kind byte, l sandbox.Layout, b gues
 	if err != nil {
 		return nil, err
 	}
-	if !c.rt.cells.register(s) {
-		return nil, errClosed
+	if !c.cells.register(s) {
+		return nil, background.ErrClosed
 	}
 	return s, nil
 }
@@ -123,7 +124,7 @@ func (s *cellSlot) makeBox(ctx context.Context, b guest.Box) (err error) {
 	}
 	var over *overlay.Overlays
 	if s == of { // a copy brings all of its files along
-		if over, err = s.cell.rt.images.Overlays(s.of, s.Layout); err != nil {
+		if over, err = s.cell.cells.cfg.Images.Overlays(s.of, s.Layout); err != nil {
 			return s.of.Trouble(err)
 		}
 	}
@@ -225,11 +226,11 @@ func (s *cellSlot) Begin(ctx context.Context, p *sandbox.Program, files []*os.Fi
 		argv = []string{"python3", "-B", fmt.Sprintf("/proc/self/fd/%d", len(files))}
 		files = append(files, f)
 	}
-	usual := s.cell.rt.cells.filter
+	usual := s.cell.cells.filter
 	if p.Forks {
-		usual = s.cell.rt.cells.forking
+		usual = s.cell.cells.forking
 	}
-	filter, err := s.cell.rt.filters.Of(p.Limits, usual)
+	filter, err := s.cell.cells.filters.Of(p.Limits, usual)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -290,21 +291,21 @@ func (s *cellSlot) dead() error {
 
 // Close implements runtime.Slot: it kills at once and cleans in the background.
 func (s *cellSlot) Close() {
-	if s.state.Swap(slotClosed) == slotClosed {
+	if !s.life.Close() {
 		return
 	}
 	if s.lease != nil && s.sup != nil {
 		_ = s.killProgram()
 	}
-	if !s.cell.rt.spawn(s.release) {
+	if !s.cell.cells.background.Spawn(s.release) {
 		s.release()
 	}
 }
 
 // release gives back what the slot consists of, when nothing in it runs.
 func (s *cellSlot) release() {
-	cells := s.cell.rt.cells
-	ctx := context.WithoutCancel(s.cell.rt.ctx)
+	cells := s.cell.cells
+	ctx := context.WithoutCancel(s.cell.cells.background.Context())
 	clean := true
 	s.endSpares()
 	<-s.family.end()

@@ -28,7 +28,7 @@ func (s *cellSlot) makeSpare() {
 	if s.spare != nil || s.noMore {
 		return
 	}
-	ctx, cancel := context.WithTimeout(s.cell.rt.ctx, boxTime)
+	ctx, cancel := context.WithTimeout(s.cell.cells.background.Context(), boxTime)
 	defer cancel()
 	c, err := s.newCopyBox(ctx)
 	if err != nil { // the program may have ended just now; who asks for a copy is told
@@ -36,7 +36,7 @@ func (s *cellSlot) makeSpare() {
 		return
 	}
 	s.spare = c
-	time.AfterFunc(s.cell.rt.cfg.WarmIdle, func() {
+	time.AfterFunc(s.cell.cells.cfg.WarmIdle, func() {
 		if s.withdrawSpare(c, false) != nil {
 			c.Close()
 		}

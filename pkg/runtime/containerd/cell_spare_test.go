@@ -37,12 +37,12 @@ func TestSpareBox(t *testing.T) {
 		if s.takeSpare() != nil {
 			t.Error("a dead one is a copy's")
 		}
-		eventually(t, "its removal", func() bool { return dead.state.Load() == slotClosed })
+		eventually(t, "its removal", func() bool { return dead.life.Closed() })
 	}
 	s.makeSpare()
 	last := spareOf(s)
 	s.Close()
-	eventually(t, "its end, with its slot's", func() bool { return last.state.Load() == slotClosed })
+	eventually(t, "its end, with its slot's", func() bool { return last.life.Closed() })
 	s.makeSpare()
 	if spareOf(s) != nil {
 		t.Error("there is one after the end")
@@ -60,7 +60,7 @@ func TestSpareBoxIsGivenUp(t *testing.T) {
 	if c == nil {
 		t.Fatal("there is none")
 	}
-	eventually(t, "its end", func() bool { return c.state.Load() == slotClosed })
+	eventually(t, "its end", func() bool { return c.life.Closed() })
 	if spareOf(s) != nil {
 		t.Error("it is there still")
 	}

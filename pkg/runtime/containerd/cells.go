@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	goruntime "runtime"
 	"sync"
@@ -13,27 +12,30 @@ import (
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sync/singleflight"
-	"golang.org/x/sys/unix"
 
 	"github.com/assay-run/assay/internal/guest"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/background"
 	"github.com/assay-run/assay/pkg/runtime/cgroup/lease"
 	"github.com/assay-run/assay/pkg/runtime/containerd/filter"
+	"github.com/assay-run/assay/pkg/runtime/containerd/image"
 	slotpool "github.com/assay-run/assay/pkg/runtime/pool"
 	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
 // cells are the cells of this host and their slots.
 type cells struct {
-	rt      *Runtime
-	seccomp *specs.LinuxSeccomp
-	filter  []byte // of every job
-	forking []byte // of those that may be copied
-	groups  *lease.Groups
-	pool    *slotpool.Pool[cellKey, *cellSlot]
-	loaded  *preloads
-	group   singleflight.Group
-	running atomic.Int32 // slots in which a job is
+	cfg        cellsConfig
+	background *background.Group
+	filters    filter.Filters
+	seccomp    *specs.LinuxSeccomp
+	filter     []byte // of every job
+	forking    []byte // of those that may be copied
+	groups     *lease.Groups
+	pool       *slotpool.Pool[cellKey, *cellSlot]
+	loaded     *preloads
+	group      singleflight.Group
+	running    atomic.Int32 // slots in which a job is
 
 	mu     sync.Mutex
 	live   map[cellHome]*cell
@@ -53,7 +55,7 @@ type cellKey struct {
 	cores   int
 }
 
-func newCells(r *Runtime) (*cells, error) {
+func openCells(cfg cellsConfig) (*cells, error) {
 	usual, err := filter.Job(false)
 	if err != nil {
 		return nil, err
@@ -63,16 +65,16 @@ func newCells(r *Runtime) (*cells, error) {
 		return nil, err
 	}
 	c := &cells{
-		rt: r, seccomp: filter.Cell(), filter: usual, forking: forking,
-		groups: lease.New(r.cgroups, r.cgroup("jobs")),
+		cfg: cfg, background: cfg.Background, seccomp: filter.Cell(), filter: usual, forking: forking,
+		groups: lease.New(cfg.Cgroups, cfg.Group("jobs")),
 		live:   map[cellHome]*cell{}, old: map[*cell]bool{}, slots: map[*cellSlot]bool{},
 	}
-	if err := layBare(filepath.Join(r.dir, "bare")); err != nil {
+	if err := layBare(filepath.Join(cfg.Dir, "bare")); err != nil {
 		return nil, err
 	}
-	c.loaded = newPreloads(r)
+	c.loaded = newPreloads(c)
 	c.pool = slotpool.New(slotpool.Config[cellKey, *cellSlot]{
-		Name: "cell", Most: r.cfg.CellWarm, Memory: int64(r.cfg.WarmMemory), Idle: r.cfg.WarmIdle, Fill: 2,
+		Name: "cell", Most: cfg.Warm, Memory: int64(cfg.WarmMemory), Idle: cfg.WarmIdle, Fill: 2,
 		Settle: 12 * time.Millisecond, // what a short job takes, or the making of a session and its first execute
 		Make:   c.make,
 		Warm:   c.warmUp,
@@ -80,7 +82,24 @@ func newCells(r *Runtime) (*cells, error) {
 		Drop:   func(s *cellSlot) { s.Close() },
 		Alive:  func(_ cellKey, s *cellSlot) bool { return s.alive() },
 	})
+	c.background.Spawn(c.tidy)
 	return c, nil
+}
+
+// tidy retires cells, and gives up control groups, that nobody uses, until the end.
+func (c *cells) tidy() {
+	tick := time.NewTicker(max(c.cfg.WarmIdle/4, 10*time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-c.background.Context().Done():
+			return
+		case now := <-tick.C:
+			c.loaded.expire(now)
+			c.expire(now)
+			c.groups.Trim(c.background.Context(), now.Add(-c.cfg.WarmIdle))
+		}
+	}
 }
 
 // warmUp has an interpreter that waits for a session run what those begin with, where
@@ -93,29 +112,9 @@ func (c *cells) warmUp(_ context.Context, key cellKey, s *cellSlot) error {
 	return s.job.slot.Send([]byte{guest.BoxWarmUp})
 }
 
-// layBare makes the root of cells of which a tenant brought the image: nothing but
-// places to mount something on.
-func layBare(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	if err := unix.Mount("assay", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=64k,nr_inodes=64,mode=0755"); err != nil {
-		return fmt.Errorf("mount an empty root: %w", err)
-	}
-	for _, d := range []string{"proc", "sys", "dev", "run/assay"} {
-		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
-			return err
-		}
-	}
-	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, ""); err != nil {
-		return fmt.Errorf("mount an empty root: %w", err)
-	}
-	return nil
-}
-
 // acquire returns a slot of the cell of key.
 func (c *cells) acquire(ctx context.Context, key runtime.Key) (runtime.Slot, error) {
-	img, release, err := c.rt.find(ctx, key)
+	img, release, err := c.cfg.Find(ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -137,6 +136,18 @@ func (c *cells) acquire(ctx context.Context, key runtime.Key) (runtime.Slot, err
 	return s, nil
 }
 
+// fresh makes a slot in the cell of key, for img, that no pool has or gets. The cell goes as soon
+// as its slots are closed.
+func (c *cells) fresh(ctx context.Context, img *image.Image, key runtime.Key) (runtime.Slot, error) {
+	home := cellHome{key.Tenant, img.Digest, key.Alone}
+	s, err := c.make(ctx, cellKey{cellHome: home, zygote: zygoteOf(key.Kind)})
+	c.retire(home)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
 // zygoteOf is the kind of zygote that runs a kind of program.
 func zygoteOf(kind string) byte {
 	switch kind {
@@ -150,13 +161,13 @@ func zygoteOf(kind string) byte {
 
 // make makes a slot in the cell of key, or in a new one.
 func (c *cells) make(ctx context.Context, key cellKey) (*cellSlot, error) {
-	if !c.rt.enter() {
-		return nil, errClosed
+	if !c.background.Enter() {
+		return nil, background.ErrClosed
 	}
-	defer c.rt.background.Done()
+	defer c.background.Leave()
 	ctx, cancel := context.WithTimeout(ctx, makeTime)
 	defer cancel()
-	defer context.AfterFunc(c.rt.ctx, cancel)()
+	defer context.AfterFunc(c.background.Context(), cancel)()
 	home, err := c.home(ctx, key.cellHome)
 	if err != nil {
 		return nil, err
@@ -190,7 +201,7 @@ func (c *cells) home(ctx context.Context, key cellHome) (*cell, error) {
 		shared := c.group.DoChan(key.tenant+"\x00"+key.digest+"\x00"+key.alone, func() (any, error) {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), makeTime)
 			defer cancel()
-			defer context.AfterFunc(c.rt.ctx, cancel)()
+			defer context.AfterFunc(c.background.Context(), cancel)()
 			return nil, c.open(ctx, key)
 		})
 		select {
@@ -226,7 +237,7 @@ func (c *cells) enter(key cellHome) *cell {
 func (c *cell) take() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	worn := c.made >= c.rt.cfg.CellJobs || time.Since(c.born) > c.rt.cfg.CellAge
+	worn := c.made >= c.cells.cfg.Jobs || time.Since(c.born) > c.cells.cfg.Age
 	c.retired = c.retired || worn || !c.alive()
 	if c.retired {
 		return false
@@ -243,9 +254,9 @@ func (c *cells) open(ctx context.Context, key cellHome) error {
 	closed := c.closed
 	c.mu.Unlock()
 	if closed {
-		return errClosed
+		return background.ErrClosed
 	}
-	fresh, err := c.rt.newCell(ctx, c.rt.images.Known(key.digest))
+	fresh, err := c.newCell(ctx, c.cfg.Images.Known(key.digest))
 	if err != nil {
 		return fmt.Errorf("start a cell: %w", err)
 	}
@@ -257,7 +268,7 @@ func (c *cells) open(ctx context.Context, key cellHome) error {
 	}
 	c.live[key] = fresh
 	if c.closed {
-		return errClosed // Close destroys it
+		return background.ErrClosed // Close destroys it
 	}
 	return nil
 }
@@ -290,7 +301,7 @@ func (c *cells) destroyRetired(old *cell) {
 		defer cancel()
 		old.destroy(ctx)
 	}
-	if !c.rt.spawn(destroy) {
+	if !c.background.Spawn(destroy) {
 		c.old[old] = true
 	}
 }
@@ -301,7 +312,7 @@ func (c *cells) expire(now time.Time) {
 	defer c.mu.Unlock()
 	for key, have := range c.live {
 		have.mu.Lock()
-		idle := have.slots == 0 && now.Sub(have.used) > 2*c.rt.cfg.WarmIdle || have.retired
+		idle := have.slots == 0 && now.Sub(have.used) > 2*c.cfg.WarmIdle || have.retired
 		have.retired = have.retired || idle
 		have.mu.Unlock()
 		if idle {
@@ -353,4 +364,20 @@ func (c *cells) destroy(ctx context.Context) {
 		wg.Go(func() { have.destroy(ctx) })
 	}
 	wg.Wait()
+}
+
+// retire has the cell of key destroyed once it has no slots.
+func (c *cells) retire(key cellHome) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	have := c.live[key]
+	if have == nil {
+		return
+	}
+	have.mu.Lock()
+	have.retired = true
+	have.mu.Unlock()
+	delete(c.live, key)
+	c.old[have] = true
+	c.destroyRetired(have)
 }

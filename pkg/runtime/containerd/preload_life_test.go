@@ -190,7 +190,7 @@ func TestPreloadDies(t *testing.T) {
 func TestPreloadBudget(t *testing.T) {
 	data := slow + "data = bytearray(b'x' * (40 << 20))\n"
 	i := modules(t, map[string]string{"assay_a": data, "assay_b": data, "assay_c": data})
-	i.r.cells.loaded.rt.cfg.PreloadMemory = 128 * job.MiB
+	i.r.cells.loaded.cells.cfg.PreloadMemory = 128 * job.MiB
 	have := func() string {
 		i.r.cells.loaded.mu.Lock()
 		defer i.r.cells.loaded.mu.Unlock()
@@ -361,8 +361,8 @@ func TestPreloadsCloseAmidForks(t *testing.T) {
 		var forks sync.WaitGroup
 		for range 8 {
 			forks.Go(func() {
-				for r.ctx.Err() == nil {
-					if s, err := p.newSlot(r.ctx); err == nil {
+				for r.background.Context().Err() == nil {
+					if s, err := p.newSlot(r.background.Context()); err == nil {
 						s.Close()
 					}
 				}

@@ -25,7 +25,7 @@ type preloadKey struct {
 // about imports. Nobody waits for one: a program for which there is none runs as it
 // would without them, and what it asked for comes about when it was asked for again.
 type preloads struct {
-	rt    *Runtime
+	cells *cells
 	meter *preloadMeter
 	time  time.Duration // that one has to come about; whose imports take longer is given up
 
@@ -65,8 +65,8 @@ const (
 	preloadMemory = 4096            // entries of what is remembered
 )
 
-func newPreloads(r *Runtime) *preloads {
-	ps := &preloads{rt: r, time: preloadTime}
+func newPreloads(c *cells) *preloads {
+	ps := &preloads{cells: c, time: preloadTime}
 	ps.live, ps.wanted, ps.bad, ps.known = map[preloadKey]*preloaded{}, map[preloadKey]int{}, map[preloadKey]badPreload{}, map[string]known{}
 	ps.meter = newPreloadMeter(ps.levels)
 	ps.making = map[cellHome]bool{}
@@ -77,7 +77,7 @@ func newPreloads(r *Runtime) *preloads {
 // modules; "" if there is none. The one that would be better comes about if it is
 // missed again.
 func (ps *preloads) choose(ctx context.Context, home cellHome, zygote byte, modules string, cores int) string {
-	if modules == "" || ps.rt.cfg.PreloadMemory <= 0 || !tracee.Supported {
+	if modules == "" || ps.cells.cfg.PreloadMemory <= 0 || !tracee.Supported {
 		return ""
 	}
 	ps.mu.Lock()
@@ -154,7 +154,7 @@ func (ps *preloads) miss(want preloadKey) {
 	}
 	delete(ps.wanted, want)
 	ps.live[want], ps.making[want.cellHome] = &preloaded{used: now}, true
-	if !ps.rt.spawn(func() { ps.make(want) }) {
+	if !ps.cells.background.Spawn(func() { ps.make(want) }) {
 		delete(ps.live, want)
 	}
 }
@@ -162,7 +162,7 @@ func (ps *preloads) miss(want preloadKey) {
 // make makes a preload. One whose modules turn out to be light in part is that of the
 // others.
 func (ps *preloads) make(want preloadKey) {
-	ctx, cancel := context.WithCancel(ps.rt.ctx)
+	ctx, cancel := context.WithCancel(ps.cells.background.Context())
 	defer cancel()
 	p, err := ps.start(ctx, want)
 	ps.mu.Lock()
@@ -205,14 +205,14 @@ func (ps *preloads) make(want preloadKey) {
 
 // start makes a preload in the cell of its programs.
 func (ps *preloads) start(ctx context.Context, key preloadKey) (*preload, error) {
-	home, err := ps.rt.cells.home(ctx, key.cellHome)
+	home, err := ps.cells.home(ctx, key.cellHome)
 	if err != nil {
 		return nil, err
 	}
-	defer ps.rt.cells.leave(home)
+	defer ps.cells.leave(home)
 	ctx, cancel := context.WithTimeout(ctx, ps.time)
 	defer cancel()
-	p, err := home.newPreload(ctx, key, ps.rt.cfg.PreloadMemory)
+	p, err := home.newPreload(ctx, key, ps.cells.cfg.PreloadMemory)
 	if err != nil {
 		return nil, err
 	}
@@ -249,7 +249,7 @@ func (ps *preloads) shrink() {
 				oldest = have
 			}
 		}
-		if oldest == nil || sum <= int64(ps.rt.cfg.PreloadMemory) {
+		if oldest == nil || sum <= int64(ps.cells.cfg.PreloadMemory) {
 			return
 		}
 		ps.drop(oldest.preload)
@@ -261,14 +261,14 @@ func (ps *preloads) shrink() {
 func (ps *preloads) drop(p *preload) {
 	delete(ps.live, p.preloadKey)
 	end := func() {
-		ps.rt.cells.pool.Flush(p.poolKey())
+		ps.cells.pool.Flush(p.poolKey())
 		select {
 		case <-p.slot.family.end():
 		case <-p.frozen.Gone():
 		}
 		p.close()
 	}
-	if !ps.rt.spawn(end) {
+	if !ps.cells.background.Spawn(end) {
 		p.close()
 	}
 }
@@ -284,7 +284,7 @@ func (ps *preloads) expire(now time.Time) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	for _, have := range ps.live {
-		if have.preload != nil && (now.Sub(have.used) > ps.rt.cfg.PreloadIdle || !have.alive()) {
+		if have.preload != nil && (now.Sub(have.used) > ps.cells.cfg.PreloadIdle || !have.alive()) {
 			ps.drop(have.preload)
 		}
 	}

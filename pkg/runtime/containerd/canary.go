@@ -54,7 +54,7 @@ func (r *Runtime) fresh(ctx context.Context, key runtime.Key) (runtime.Slot, err
 	}
 	defer release() // the slot holds it
 	if key.Isolation == policy.Cell {
-		return r.cells.fresh(ctx, img, key)
+		return r.cells.Fresh(ctx, img, key)
 	}
 	s, err := r.makeSlot(ctx, r.levels[key.Isolation], img, defaultShape)
 	if err != nil {

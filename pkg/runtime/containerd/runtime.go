@@ -21,6 +21,7 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/background"
+	"github.com/assay-run/assay/pkg/runtime/cell"
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
 	"github.com/assay-run/assay/pkg/runtime/containerd/engine"
 	"github.com/assay-run/assay/pkg/runtime/containerd/filter"
@@ -48,7 +49,7 @@ type Runtime struct {
 	share   guest.Share // of each job
 	images  *image.Store
 	pool    *slotpool.Pool[taskSlotKey, *slot]
-	cells   *cells
+	cells   *cell.Cells
 
 	environments *environments
 	network      *egress.Network // that jobs reach
@@ -167,8 +168,8 @@ func (r *Runtime) connect(ctx context.Context) error {
 }
 
 // openCells opens the cells of r.
-func (r *Runtime) openCells() (*cells, error) {
-	return openCells(cellsConfig{
+func (r *Runtime) openCells() (*cell.Cells, error) {
+	return cell.Open(cell.Config{
 		Dir: r.dir, Images: r.images, Engine: r.engine, Cgroups: r.cgroups, Group: r.cgroup, Share: r.share, Network: r.network,
 		Find: r.find, Another: r.another, LimitWatches: r.limitWatches, Background: r.background,
 		Warm: r.cfg.CellWarm, WarmIdle: r.cfg.WarmIdle, WarmMemory: r.cfg.WarmMemory, Jobs: r.cfg.CellJobs, Age: r.cfg.CellAge,
@@ -191,7 +192,7 @@ func (r *Runtime) Acquire(ctx context.Context, key runtime.Key) (runtime.Slot, e
 		return nil, err
 	}
 	if key.Isolation == policy.Cell {
-		return r.cells.acquire(ctx, key)
+		return r.cells.Acquire(ctx, key)
 	}
 	l := r.levels[key.Isolation]
 	if l == nil || !slices.Contains(r.host.Isolations, key.Isolation) {
@@ -310,7 +311,7 @@ func (r *Runtime) Close(ctx context.Context) error {
 	r.closed = true
 	r.background.Stop()
 	r.pool.Close()
-	r.cells.close()
+	r.cells.Close()
 	r.background.Seal()
 	for _, s := range r.slots() {
 		s.Close()
@@ -319,7 +320,7 @@ func (r *Runtime) Close(ctx context.Context) error {
 	go func() { r.background.Wait(); close(done) }()
 	select {
 	case <-done:
-		r.cells.destroy(ctx)
+		r.cells.Destroy(ctx)
 		r.closeErr = errors.Join(r.images.Close(ctx), r.sweep(ctx), r.removeState())
 	case <-ctx.Done():
 		r.closeErr = fmt.Errorf("close the runtime: %w", context.Cause(ctx))

@@ -36,7 +36,9 @@ type Config struct {
 	Another func() (token, name string, uid int)
 	// LimitWatches gives the container of a process its share of inotify.
 	LimitWatches func(ctx context.Context, pid int) error
-	Background   *background.Group
+	// Background is what goes on beside calls, and whose end is the cells': Close, and once all in it
+	// have left, Destroy.
+	Background *background.Group
 
 	Warm       int           // the most slots that are kept ready, all keys together
 	WarmIdle   time.Duration // how long those of a key are kept after its last use

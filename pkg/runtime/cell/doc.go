@@ -3,14 +3,14 @@
 // control group of its own. Containers are made through package engine; what happens to a program
 // in its box is in package sandbox, and what runs inside of the container in internal/guest/launcher.
 //
-//	what a slot is made of                  where                       of
-//	--------------------------------------  --------------------------  -------------------------------------
-//	cells, by tenant and image; their pool  cells.go, config.go         a Runtime of package containerd
-//	the container, its launcher, zygotes    cell.go, link.go            one tenant and image
-//	a box, and the program in it            slot.go, attempt.go         one job
-//	a user and a network for it             users.go, network.go        the cell, lent to one box after the other
-//	a copy of a running session             fork.go, enter.go, spare.go a slot, inside whose box its own is
-//	an interpreter that has imported        preload.go, preloads.go     the cell; programs are forked from it
+//	what there is                           whose it is                           where
+//	--------------------------------------  ------------------------------------  ----------------------------
+//	cells, by tenant and image; their pool  the worker's                          cells.go, config.go
+//	a container, its launcher, its zygotes  a tenant's and an image's             cell.go, link.go
+//	a box, and the program in it            a job's                               slot.go, attempt.go
+//	a user and a network for a box          the cell's: one box after the other   users.go, network.go
+//	a copy of a running session             a slot's, inside whose box its own is fork.go, enter.go, spare.go
+//	an interpreter that has imported        the cell's: programs are forked       preload.go, preloads.go
 //
 // A slot whose launcher or interpreter was lost fails with runtime.ErrBroken, which is ours and not the
 // program's, and the next slot is one of a new cell. What a killed worker leaves is removed by the

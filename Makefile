@@ -21,7 +21,7 @@ SUITE  = $(GO) tool gotestsum --format=pkgname --format-hide-empty-pkg --rerun-f
 
 # The longest packages come first, so that none of them is left alone at the end; two at a time, each of which has several tests
 # under way: with more, what has a limit of real time misses it.
-LONGEST = ./pkg/runtime/containerd ./test/chaos ./test/e2e ./test/cheats ./test/hostile ./internal/httpapi ./internal/dispatcher ./test/start
+LONGEST = ./pkg/runtime/containerd ./pkg/runtime/cell ./test/chaos ./test/e2e ./test/cheats ./test/hostile ./internal/httpapi ./internal/dispatcher ./test/start
 
 .DEFAULT_GOAL := help
 .PHONY: help setup gvisor build image images images-quickstart test-image dev demo test faults quick test-cgroup2 conformance hostile neighbours readers cheats chaos check lint race bench
@@ -75,7 +75,7 @@ quick: format ## Check format, vet and whatever needs neither root nor a server:
 	@$(GO) test -short -vet=off ./...
 
 test-cgroup2: setup image ## Run the suites of the runtime in a virtual machine with cgroup v2 (slow: it is emulated)
-	@$(ROOT) test/cgroup2/run ./pkg/runtime/cgroup ./pkg/runtime/containerd -- \
+	@$(ROOT) test/cgroup2/run ./pkg/runtime/cgroup ./pkg/runtime/containerd ./pkg/runtime/cell -- \
 		-test.timeout=50m -test.run '^(Test(Task|Cell)(Lifecycle|Contract|Programs)|TestKernel.*|TestKillLeavesNobody|TestCellJobsDoNotMeet)$$'
 
 test-image: images build ## Run jobs in the built image of the worker, as a container with nothing of this host
@@ -99,6 +99,7 @@ cheats: setup build image ## Try to forge a pass in every way of the corpus, at 
 .PHONY: test-runtime
 test-runtime: setup build image gvisor ## Run the suites of the runtime, with every program at every isolation
 	$(TEST) -count=1 -timeout=60m ./pkg/runtime/containerd -args -task.every=1 -gvisor.every=1
+	$(TEST) -count=1 -timeout=60m ./pkg/runtime/cell
 
 conformance: setup build image gvisor ## Hold every kind of program to every limit at every isolation, and compare with the record
 	$(TEST) -count=1 -timeout=90m -parallel=3 -v ./test/conformance -args -conformance.all
@@ -123,7 +124,7 @@ test-load: setup build image gvisor ## Compare verdicts beside processes that ke
 test-libs: setup build image ## Run programs with numpy, pandas, scipy, sympy, scikit-learn and matplotlib, from the package index
 	python3 -m pip download --quiet --dest .cache/wheels --only-binary=:all: --python-version 3.11 $(foreach v,2014 _2_17 _2_24 _2_27 _2_28,--platform manylinux$(v)_x86_64) \
 		numpy pandas scipy sympy scikit-learn matplotlib
-	$(TEST) -tags=libs -count=1 -timeout=20m -v ./pkg/runtime/containerd -run '^TestLibraries$$' -args -libs.wheels=$(CURDIR)/.cache/wheels
+	$(TEST) -tags=libs -count=1 -timeout=20m -v ./pkg/runtime/cell -run '^TestLibraries$$' -args -libs.wheels=$(CURDIR)/.cache/wheels
 
 .PHONY: test-k8s
 # helm, and where KUBECONFIG names a cluster, that and kubectl. docs/operations.md says what a cluster is to have, and the ASSAY_
@@ -169,7 +170,7 @@ format:
 lint: tags = cluster,compose,image,libs,load,upgrade
 lint: format ## Check format, vet and staticcheck
 	$(GO) vet ./...
-	$(GO) vet -tags=$(tags) ./test/... ./pkg/runtime/containerd
+	$(GO) vet -tags=$(tags) ./test/... ./pkg/runtime/cell
 	$(GO) tool staticcheck -tags=$(tags) ./...
 
 race: build image

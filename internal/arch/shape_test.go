@@ -27,8 +27,6 @@ const (
 // larger are exceptions from these sizes, with the reason for each: a folder, a file, or a file and a function. One that
 // is not needed any more fails the test.
 var larger = map[string]string{
-	"pkg/runtime/containerd": "to be divided: sandbox, cell, environment and what imports the client",
-
 	"guest/python": "what is embedded together; each file is a program or a module of its own",
 
 	"pkg/job/decode.go":                   "one table: how each field is decoded, and what is said where that fails",

@@ -46,27 +46,33 @@ var table = map[string]row{
 
 	"pkg/runtime": {"running one attempt: the idea", []string{"pkg/job", "pkg/policy"}},
 	"pkg/runtime/containerd": {"over containerd", []string{
-		"pkg/job", "pkg/netrule", "pkg/policy", "pkg/runtime", "pkg/runtime/cgroup", "pkg/runtime/cgroup/lease", "pkg/runtime/containerd/filter", "pkg/runtime/egress",
+		"pkg/job", "pkg/policy", "pkg/runtime", "pkg/runtime/background", "pkg/runtime/cell", "pkg/runtime/cgroup", "pkg/runtime/containerd/filter", "pkg/runtime/egress",
 		"pkg/runtime/containerd/engine", "pkg/runtime/containerd/image", "pkg/runtime/containerd/overlay", "pkg/runtime/containerd/registry", "pkg/runtime/environment", "pkg/runtime/hostcheck", "pkg/runtime/meter",
-		"pkg/runtime/packet", "pkg/runtime/pool", "pkg/runtime/process", "pkg/runtime/sandbox", "pkg/runtime/seccomp", "pkg/runtime/tracee", "internal/guest", "guest/python"}},
+		"pkg/runtime/packet", "pkg/runtime/pool", "pkg/runtime/process", "pkg/runtime/sandbox", "pkg/runtime/seccomp", "internal/guest", "guest/python"}},
 	"pkg/runtime/containerd/engine":  {"containers, made and destroyed", []string{"pkg/runtime/process", "pkg/runtime/sandbox", "internal/guest"}},
 	"pkg/runtime/containerd/filter":  {"which system calls programs may make", []string{"pkg/policy", "pkg/runtime/seccomp"}},
 	"pkg/runtime/containerd/rawloop": {"a bare client loop, to compare with", []string{"pkg/runtime/cgroup"}},
 	"pkg/runtime/fake":               {"without walls, scripted", []string{"pkg/job", "pkg/policy", "pkg/runtime"}},
 	"pkg/runtime/runtimetest":        {"its specification", []string{"pkg/job", "pkg/policy", "pkg/runtime"}},
 	"pkg/runtime/artifact":           {"files out of a sandbox, never through links", []string{"pkg/job"}},
+	"pkg/runtime/background":         {"what goes on beside a runtime's calls, and its end", nil},
 	"pkg/runtime/capture":            {"output, capped while draining", []string{"pkg/job"}},
-	"pkg/runtime/cgroup":             {"limits and meters, both cgroup versions", []string{"pkg/job"}},
-	"pkg/runtime/cgroup/lease":       {"control groups, lent to one job after the other", []string{"pkg/job", "pkg/runtime/cgroup", "pkg/runtime/process"}},
-	"pkg/runtime/egress":             {"the one way out of a sandbox, an allow-list", []string{"pkg/netrule"}},
-	"pkg/runtime/environment":        {"images with packages on top: built, shared, kept", []string{"pkg/job", "pkg/netrule", "pkg/policy", "pkg/runtime"}},
-	"pkg/runtime/mask":               {"secrets out of what programs write", nil},
-	"pkg/runtime/packet":             {"messages and descriptors to the inside of a cell", []string{"pkg/runtime/poll", "internal/guest"}},
-	"pkg/runtime/poll":               {"what a descriptor is ready for, whatever signals come", nil},
-	"pkg/runtime/pool":               {"warm things by key, made ahead of need", nil},
-	"pkg/runtime/hostcheck":          {"what this host lets a worker do", []string{"pkg/job", "pkg/policy", "pkg/runtime/cgroup", "pkg/runtime/sandbox", "internal/guest"}},
-	"pkg/runtime/process":            {"processes that are not our children: name, kill, await", []string{"pkg/runtime/cgroup", "pkg/runtime/poll"}},
-	"pkg/runtime/tracee":             {"processes held from birth on, and what they are made to do", []string{"pkg/job", "pkg/runtime/process", "pkg/runtime/sandbox"}},
+	"pkg/runtime/cell": {"containers in which the jobs of a tenant and an image have boxes", []string{
+		"pkg/job", "pkg/policy", "pkg/runtime", "pkg/runtime/background", "pkg/runtime/cgroup", "pkg/runtime/cgroup/lease", "pkg/runtime/containerd/engine",
+		"pkg/runtime/containerd/filter", "pkg/runtime/containerd/image", "pkg/runtime/containerd/overlay", "pkg/runtime/egress", "pkg/runtime/packet",
+		"pkg/runtime/pool", "pkg/runtime/process", "pkg/runtime/sandbox", "pkg/runtime/tracee", "internal/guest", "guest/python"}},
+	"pkg/runtime/cgroup":                      {"limits and meters, both cgroup versions", []string{"pkg/job"}},
+	"pkg/runtime/cgroup/lease":                {"control groups, lent to one job after the other", []string{"pkg/job", "pkg/runtime/cgroup", "pkg/runtime/process"}},
+	"pkg/runtime/egress":                      {"the one way out of a sandbox, an allow-list", []string{"pkg/netrule"}},
+	"pkg/runtime/environment":                 {"images with packages on top: built, shared, kept", []string{"pkg/job", "pkg/netrule", "pkg/policy", "pkg/runtime"}},
+	"pkg/runtime/environment/environmenttest": {"packages of Python and their index, for tests", nil},
+	"pkg/runtime/mask":                        {"secrets out of what programs write", nil},
+	"pkg/runtime/packet":                      {"messages and descriptors to the inside of a cell", []string{"pkg/runtime/poll", "internal/guest"}},
+	"pkg/runtime/poll":                        {"what a descriptor is ready for, whatever signals come", nil},
+	"pkg/runtime/pool":                        {"warm things by key, made ahead of need", nil},
+	"pkg/runtime/hostcheck":                   {"what this host lets a worker do", []string{"pkg/job", "pkg/policy", "pkg/runtime/cgroup", "pkg/runtime/sandbox", "internal/guest"}},
+	"pkg/runtime/process":                     {"processes that are not our children: name, kill, await", []string{"pkg/runtime/cgroup", "pkg/runtime/poll"}},
+	"pkg/runtime/tracee":                      {"processes held from birth on, and what they are made to do", []string{"pkg/job", "pkg/runtime/process", "pkg/runtime/sandbox"}},
 	"pkg/runtime/sandbox": {"one program in a place, under limits", []string{
 		"pkg/job", "pkg/netrule", "pkg/policy", "pkg/runtime", "pkg/runtime/artifact", "pkg/runtime/capture", "pkg/runtime/cgroup",
 		"pkg/runtime/egress", "pkg/runtime/mask", "pkg/runtime/packet", "pkg/runtime/poll", "pkg/runtime/process", "internal/boundedjson", "internal/guest", "guest/python"}},
@@ -74,7 +80,7 @@ var table = map[string]row{
 
 	"pkg/runtime/containerd/image": {"images of a containerd: found, pulled, mounted, collected", []string{
 		"pkg/job", "pkg/policy", "pkg/runtime", "pkg/runtime/containerd/overlay", "pkg/runtime/containerd/registry", "pkg/runtime/meter", "pkg/runtime/sandbox"}},
-	"pkg/runtime/containerd/image/imagetest": {"registries of one image, for tests", nil},
+	"pkg/runtime/containerd/image/imagetest": {"registries of one image, and images of more layers, for tests", nil},
 	"pkg/runtime/containerd/overlay":         {"an image's layers, as each sandbox sees them", []string{"pkg/job", "pkg/runtime/sandbox"}},
 	"pkg/runtime/containerd/registry":        {"how images are pulled from registries, which are strangers'", []string{"pkg/job", "pkg/netrule", "pkg/runtime"}},
 	"pkg/runtime/meter":                      {"counts what is brought to a host and removed again", []string{"pkg/job", "pkg/runtime"}},
@@ -169,4 +175,4 @@ var outside = with(ideas, "api", "pkg/client", "pkg/object", "pkg/runtime/contai
 
 // testOnly are packages for tests: code imports them only where the table above
 // says so.
-var testOnly = []string{"internal/testenv", "pkg/store/storetest", "pkg/store/postgres/internal/pgtest", "pkg/queue/queuetest", "pkg/runtime/runtimetest", "pkg/runtime/containerd/image/imagetest", "test/hostile"}
+var testOnly = []string{"internal/testenv", "pkg/store/storetest", "pkg/store/postgres/internal/pgtest", "pkg/queue/queuetest", "pkg/runtime/runtimetest", "pkg/runtime/containerd/image/imagetest", "pkg/runtime/environment/environmenttest", "test/hostile"}

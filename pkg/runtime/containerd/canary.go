@@ -87,33 +87,11 @@ func (r *Runtime) fresh(ctx context.Context, key runtime.Key) (runtime.Slot, err
 	}
 	defer release() // the slot holds it
 	if key.Isolation == policy.Cell {
-		home := cellHome{key.Tenant, img.Digest, key.Alone}
-		s, err := r.cells.make(ctx, cellKey{cellHome: home, zygote: zygoteOf(key.Kind)})
-		r.cells.retire(home) // as soon as the slot is closed
-		if err != nil {
-			return nil, err
-		}
-		return s, nil
+		return r.cells.Fresh(ctx, img, key)
 	}
 	s, err := r.makeSlot(ctx, r.levels[key.Isolation], img, defaultShape)
 	if err != nil {
 		return nil, err
 	}
 	return s, nil
-}
-
-// retire has the cell of key destroyed once it has no slots.
-func (c *cells) retire(key cellHome) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	have := c.live[key]
-	if have == nil {
-		return
-	}
-	have.mu.Lock()
-	have.retired = true
-	have.mu.Unlock()
-	delete(c.live, key)
-	c.old[have] = true
-	c.destroyRetired(have)
 }

@@ -10,19 +10,20 @@ import (
 // tidy collects what could not be collected when its space became full, since all of
 // it was in use then.
 func (r *Runtime) tidy() {
+	ctx := r.background.Context()
 	tick := time.NewTicker(max(r.cfg.WarmIdle/4, 100*time.Millisecond))
 	defer tick.Stop()
 	for {
 		select {
-		case <-r.ctx.Done():
+		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		if err := r.images.Tidy(r.ctx); err != nil && !errors.Is(err, context.Canceled) && r.ctx.Err() == nil {
-			slog.WarnContext(r.ctx, "cannot collect images", "error", err)
+		if err := r.images.Tidy(ctx); err != nil && !errors.Is(err, context.Canceled) && ctx.Err() == nil {
+			slog.WarnContext(ctx, "cannot collect images", "error", err)
 		}
 		if err := r.environments.Tidy(); err != nil {
-			slog.WarnContext(r.ctx, "cannot collect environments", "error", err)
+			slog.WarnContext(ctx, "cannot collect environments", "error", err)
 		}
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/containerd/image"
 	"github.com/assay-run/assay/pkg/runtime/containerd/image/imagetest"
 	"github.com/assay-run/assay/pkg/runtime/environment"
+	"github.com/assay-run/assay/pkg/runtime/environment/environmenttest"
 )
 
 // from lets a runtime pull from x, and keep so much of it.
@@ -203,12 +204,12 @@ func TestEnvironmentsAreCollected(t *testing.T) {
 	wheels := map[string][]byte{}
 	for i := range 5 {
 		name := fmt.Sprintf("assay_big%d", i)
-		wheels[name+"-1.0-py3-none-any.whl"] = wheel(t, name, "1.0", "BIG = 'x' * (1 << 20) # "+strings.Repeat("x", 1<<20)+"\n") // its byte code is small
+		wheels[name+"-1.0-py3-none-any.whl"] = environmenttest.Wheel(t, name, "1.0", "BIG = 'x' * (1 << 20) # "+strings.Repeat("x", 1<<20)+"\n") // its byte code is small
 	}
-	x := newIndex(t, wheels)
+	x := environmenttest.Serve(t, wheels)
 	kept := t.TempDir()
 	r := newRuntime(t, func(c *Config) {
-		c.Index, c.Environments, c.EnvironmentsMost = environment.Index{URL: x.url}, kept, 5*job.MiB/2
+		c.Index, c.Environments, c.EnvironmentsMost = environment.Index{URL: x.URL}, kept, 5*job.MiB/2
 	})
 	acquire := func(tenant string, i int) *slot {
 		t.Helper()
@@ -251,17 +252,17 @@ func TestEnvironmentsAreCollected(t *testing.T) {
 	if err != nil || len(layers) > 3 || total > 4<<20 {
 		t.Errorf("%d environments of %d bytes are kept, %v", len(layers), total, err)
 	}
-	if n := x.asked.Load(); n != 5 {
+	if n := x.Asked.Load(); n != 5 {
 		t.Errorf("%d wheels were fetched, want 5", n)
 	}
 
 	// What was forgotten is built again, and what is kept is not.
 	rep, err := ofTenant(t, r, "one", policy.Task, pySnippet("import assay_big0; print(len(assay_big0.BIG))"), "assay_big0")
-	if err != nil || rep.Stdout.Text != fmt.Sprintln(1<<20) || x.asked.Load() != 5 {
-		t.Errorf("the one in use, for another job: %+v, %v; %d wheels were fetched", rep, err, x.asked.Load())
+	if err != nil || rep.Stdout.Text != fmt.Sprintln(1<<20) || x.Asked.Load() != 5 {
+		t.Errorf("the one in use, for another job: %+v, %v; %d wheels were fetched", rep, err, x.Asked.Load())
 	}
 	acquire("two", 1)
-	if n := x.asked.Load(); n != 6 {
+	if n := x.Asked.Load(); n != 6 {
 		t.Errorf("%d wheels were fetched, want one again", n)
 	}
 	left, err := filepath.Glob(filepath.Join(kept, "gone-*"))

@@ -1,6 +1,6 @@
 // Package containerd makes the sandboxes in which attempts run, with containerd. It and the packages beneath it,
 // engine and image most of all, are the only homes of the containerd client, and work with servers from 1.6 on.
-// What happens to a program in a sandbox is in package sandbox.
+// Containers that many jobs share are in package cell; what happens to a program in a sandbox is in package sandbox.
 //
 // Every isolation has slots: a slot is ready for one attempt, which takes it, and is removed with it. An image's
 // root file system is mounted read-only once and shared by all its sandboxes, so that a slot costs no snapshot.
@@ -8,7 +8,7 @@
 //	isolation  a slot is                                 kernel          what makes it
 //	---------  ----------------------------------------  --------------  ----------------------------------------
 //	cell       a box (namespaces, root, control group)   the host's      the launcher of a container that all jobs
-//	           in a shared container                                     of one tenant and image have (cell_slot.go)
+//	           in a shared container                                     of one tenant and image have (package cell)
 //	task       a container                               the host's      runc (slot.go)
 //	gvisor     a container                               runsc's own     the shim of runc, told to run runsc (level.go)
 //	vm         a container                               the machine's   the handler that Config.VMRuntime names
@@ -26,6 +26,10 @@
 //	a guest or a launcher, and all below it    the end of the worker's connection
 //	control groups below /assay-<instance>     the sweep, by path
 //	mounts and files below <state>/run         the sweep: of slots and cells
+//
+// Here are the runtime and its configuration (runtime.go, config.go), slots with a container of their own (slot.go,
+// pool.go, interpreter.go), what runs those (level.go), what is in every sandbox (guest.go), environments as package
+// environment builds them in such slots (environments.go), the sweep (sweep.go) and the self-test (canary.go).
 //
 // An instance is one state directory: at most one Runtime uses it at a time.
 package containerd

@@ -10,19 +10,20 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/environment"
+	"github.com/assay-run/assay/pkg/runtime/environment/environmenttest"
 )
 
 // An environment that is larger than the operator allows, or takes longer to build, is the job's
 // trouble, which says so. One within the limits is built.
 func TestEnvironmentsHaveLimits(t *testing.T) {
 	t.Parallel()
-	x := newIndex(t, map[string][]byte{
-		"assay_small-1.0-py3-none-any.whl": wheel(t, "assay_small", "1.0", ""),
-		"assay_large-1.0-py3-none-any.whl": wheel(t, "assay_large", "1.0", "x = '"+strings.Repeat("large", 1<<20)+"'\n"),
+	x := environmenttest.Serve(t, map[string][]byte{
+		"assay_small-1.0-py3-none-any.whl": environmenttest.Wheel(t, "assay_small", "1.0", ""),
+		"assay_large-1.0-py3-none-any.whl": environmenttest.Wheel(t, "assay_large", "1.0", "x = '"+strings.Repeat("large", 1<<20)+"'\n"),
 		"slow-1.0.tar.gz":                  sleepyPackage(t, "slow", 60),
 	})
 	r := newRuntime(t, func(c *Config) {
-		c.Index, c.EnvironmentSize, c.EnvironmentTime = environment.Index{URL: x.url}, 4*job.MiB, 15*time.Second
+		c.Index, c.EnvironmentSize, c.EnvironmentTime = environment.Index{URL: x.URL}, 4*job.MiB, 15*time.Second
 	})
 	for packages, want := range map[string]string{"assay_small": "", "assay_large": "limit of 4Mi", "slow": "15s"} {
 		began := time.Now()

@@ -20,6 +20,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime/environment"
+	"github.com/assay-run/assay/pkg/runtime/environment/environmenttest"
 )
 
 // fleetStore is what the workers of a test share: what they state, and an object store.
@@ -115,10 +116,10 @@ data = open(assay_hello.__cached__, "rb").read()
 print(assay_hello.WHO, "flags", int.from_bytes(data[4:8], "little"), open(assay_hello.__file__).read().count("\n"))`
 
 // sharer is a worker with a directory of its own, and the environments in it.
-func sharer(t *testing.T, x *index, with environment.Shared) (*Runtime, func() keptEnvironment) {
+func sharer(t *testing.T, x *environmenttest.Index, with environment.Shared) (*Runtime, func() keptEnvironment) {
 	t.Helper()
 	kept := t.TempDir()
-	r := newRuntime(t, func(c *Config) { c.Index, c.Environments, c.Shared = environment.Index{URL: x.url}, kept, with })
+	r := newRuntime(t, func(c *Config) { c.Index, c.Environments, c.Shared = environment.Index{URL: x.URL}, kept, with })
 	return r, func() keptEnvironment {
 		t.Helper()
 		locks, err := filepath.Glob(kept + "/*/lock.json")
@@ -149,9 +150,9 @@ func readKept(lock string) (k keptEnvironment, err error) {
 	return k, json.Unmarshal(raw, &k)
 }
 
-func helloIndex(t *testing.T) *index {
+func helloIndex(t *testing.T) *environmenttest.Index {
 	t.Helper()
-	return newIndex(t, map[string][]byte{"assay_hello-1.0-py3-none-any.whl": wheel(t, "assay_hello", "1.0", "WHO = 'world'\ndef main(): print('script')\n")})
+	return environmenttest.Serve(t, map[string][]byte{"assay_hello-1.0-py3-none-any.whl": environmenttest.Wheel(t, "assay_hello", "1.0", "WHO = 'world'\ndef main(): print('script')\n")})
 }
 
 // The second worker has what the first has built, with its byte code, and asks no index.
@@ -164,10 +165,10 @@ func TestEnvironmentsAreShared(t *testing.T) {
 		t.Errorf("built: %q", got)
 	}
 	s.await(t, 1)
-	x.close()
+	x.Close()
 	r2, lock2 := sharer(t, x, s.of("w2"))
 	got, packages := says(t, r2, "two", policy.Cell, whoAndHow, "assay_hello")
-	if got != want || len(packages) != 1 || packages[0] != "assay_hello==1.0 --hash=sha256:"+x.sums["assay_hello"] {
+	if got != want || len(packages) != 1 || packages[0] != "assay_hello==1.0 --hash=sha256:"+x.Sums["assay_hello"] {
 		t.Errorf("fetched: %q, recorded as %q", got, packages)
 	}
 	script := job.Program{Command: &job.Command{Argv: []string{"assay_hello"}}}
@@ -181,8 +182,8 @@ func TestEnvironmentsAreShared(t *testing.T) {
 	if err := r2.Close(context.Background()); err != nil {
 		t.Error(err)
 	}
-	if n, objects := s.state(); n != 1 || objects != 1 || x.asked.Load() != 1 {
-		t.Errorf("%d statements, %d objects; the index was asked %d times", n, objects, x.asked.Load())
+	if n, objects := s.state(); n != 1 || objects != 1 || x.Asked.Load() != 1 {
+		t.Errorf("%d statements, %d objects; the index was asked %d times", n, objects, x.Asked.Load())
 	}
 }
 
@@ -202,12 +203,12 @@ func TestEnvironmentsWithTwoWitnesses(t *testing.T) {
 			clear(s.stated)
 			s.mu.Unlock()
 		}
-		r := newRuntime(t, func(c *Config) { c.Index, c.Environments, c.Shared = environment.Index{URL: x.url}, dir, s.of(worker) })
+		r := newRuntime(t, func(c *Config) { c.Index, c.Environments, c.Shared = environment.Index{URL: x.URL}, dir, s.of(worker) })
 		if got, _ := says(t, r, "tenant", policy.Cell, whoAndHow, "assay_hello"); got != "world flags 3 2" {
 			t.Errorf("%s: %q", worker, got)
 		}
-		if x.asked.Load() != asked {
-			t.Errorf("%s: the index was asked %d times, want %d", worker, x.asked.Load(), asked)
+		if x.Asked.Load() != asked {
+			t.Errorf("%s: the index was asked %d times, want %d", worker, x.Asked.Load(), asked)
 		}
 		s.await(t, []int{1, 1, 2, 2}[i])
 		if err := r.Close(context.Background()); err != nil {
@@ -243,12 +244,12 @@ func TestSpoiledEnvironmentsAreReplaced(t *testing.T) {
 	}
 	s.away = fmt.Errorf("%w: the test says so", job.ErrUnavailable)
 	s.mu.Unlock()
-	if l := lock(); l.Fetched || x.asked.Load() != 2 {
-		t.Errorf("kept %+v; the index was asked %d times", l, x.asked.Load())
+	if l := lock(); l.Fetched || x.Asked.Load() != 2 {
+		t.Errorf("kept %+v; the index was asked %d times", l, x.Asked.Load())
 	}
 	r3, _ := sharer(t, x, s.of("w3"))
-	if got, _ := says(t, r3, "three", policy.Cell, whoAndHow, "assay_hello"); got != "world flags 3 2" || x.asked.Load() != 3 {
-		t.Errorf("with the store away: %q; the index was asked %d times", got, x.asked.Load())
+	if got, _ := says(t, r3, "three", policy.Cell, whoAndHow, "assay_hello"); got != "world flags 3 2" || x.Asked.Load() != 3 {
+		t.Errorf("with the store away: %q; the index was asked %d times", got, x.Asked.Load())
 	}
 }
 
@@ -296,17 +297,17 @@ func evil(t *testing.T, good []byte) []byte {
 
 // What was built from source is its tenant's alone in the fleet, too.
 func TestBuildsOfSourceAreSharedWithinATenant(t *testing.T) {
-	x, s := newIndex(t, map[string][]byte{"assay_odd-1.0.tar.gz": sdist(t, "assay_odd", "1.0", "", "WHO = 'RANDOM'\n")}), newFleetStore(1)
+	x, s := environmenttest.Serve(t, map[string][]byte{"assay_odd-1.0.tar.gz": sdist(t, "assay_odd", "1.0", "", "WHO = 'RANDOM'\n")}), newFleetStore(1)
 	const who = "import assay_odd; print(assay_odd.WHO)"
 	r1, _ := sharer(t, x, s.of("w1"))
 	first, _ := says(t, r1, "one", policy.Cell, who, "assay_odd")
 	s.await(t, 1)
-	r2 := newRuntime(t, func(c *Config) { c.Index, c.Shared = environment.Index{URL: x.url}, s.of("w2") })
+	r2 := newRuntime(t, func(c *Config) { c.Index, c.Shared = environment.Index{URL: x.URL}, s.of("w2") })
 	if other, _ := says(t, r2, "two", policy.Cell, who, "assay_odd"); other == first {
 		t.Error("another tenant got the build from another worker")
 	}
-	asked := x.asked.Load()
-	if same, _ := says(t, r2, "one", policy.Cell, who, "assay_odd"); same != first || x.asked.Load() != asked {
-		t.Errorf("the same tenant got %s, after %s; the index was asked %d times more", same, first, x.asked.Load()-asked)
+	asked := x.Asked.Load()
+	if same, _ := says(t, r2, "one", policy.Cell, who, "assay_odd"); same != first || x.Asked.Load() != asked {
+		t.Errorf("the same tenant got %s, after %s; the index was asked %d times more", same, first, x.Asked.Load()-asked)
 	}
 }

@@ -1,22 +1,12 @@
 package containerd
 
 import (
-	"archive/zip"
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"fmt"
-	"maps"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/assay-run/assay/internal/testenv"
@@ -24,79 +14,8 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/environment"
+	"github.com/assay-run/assay/pkg/runtime/environment/environmenttest"
 )
-
-// wheel returns a wheel of one module, with a script of the same name.
-func wheel(t *testing.T, name, version, code string) []byte {
-	t.Helper()
-	return wheelOf(t, name, version, map[string]string{name + "/__init__.py": code})
-}
-
-// wheelOf is wheel with files besides, or instead of those that it would have.
-func wheelOf(t *testing.T, name, version string, more map[string]string) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	z := zip.NewWriter(&b)
-	info := name + "-" + version + ".dist-info/"
-	files := map[string]string{
-		info + "METADATA":         "Metadata-Version: 2.1\nName: " + name + "\nVersion: " + version + "\n",
-		info + "WHEEL":            "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-		info + "entry_points.txt": "[console_scripts]\n" + name + " = " + name + ":main\n",
-		info + "RECORD":           "",
-	}
-	for file, text := range more {
-		if file == "METADATA" {
-			file = info + file
-		}
-		files[file] = text
-	}
-	for _, file := range slices.Sorted(maps.Keys(files)) {
-		w, err := z.Create(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprint(w, files[file])
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
-}
-
-// index serves packages as a package index does, on the worker's own loopback.
-type index struct {
-	url   string
-	asked atomic.Int64 // for files
-	sums  map[string]string
-	close func()
-}
-
-func newIndex(t *testing.T, wheels map[string][]byte) *index {
-	t.Helper()
-	x := &index{sums: map[string]string{}}
-	mux := http.NewServeMux()
-	pages := map[string]string{}
-	for file, body := range wheels {
-		name, _, _ := strings.Cut(file, "-")
-		sum := sha256.Sum256(body)
-		x.sums[name] = hex.EncodeToString(sum[:])
-		pages[name] += fmt.Sprintf(`<a href="/files/%s#sha256=%s">%s</a>`, file, x.sums[name], file)
-		mux.HandleFunc("/files/"+file, func(w http.ResponseWriter, _ *http.Request) {
-			x.asked.Add(1)
-			_, _ = w.Write(body)
-		})
-	}
-	for name, page := range pages {
-		mux.HandleFunc("/simple/"+strings.ReplaceAll(name, "_", "-")+"/", func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "text/html")
-			fmt.Fprint(w, page)
-		})
-	}
-	s := httptest.NewServer(mux)
-	t.Cleanup(s.Close)
-	x.url, x.close = s.URL+"/simple", s.Close
-	return x
-}
 
 func withPackages(t *testing.T, r *Runtime, isolation policy.Isolation, p job.Program, packages ...string) (*runtime.Report, error) {
 	t.Helper()
@@ -119,17 +38,17 @@ func ofTenant(t *testing.T, r *Runtime, tenant string, isolation policy.Isolatio
 
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
-	x := newIndex(t, map[string][]byte{
-		"assay_hello-1.0-py3-none-any.whl": wheel(t, "assay_hello", "1.0", "WHO = 'world'\ndef main(): print('script')\n"),
+	x := environmenttest.Serve(t, map[string][]byte{
+		"assay_hello-1.0-py3-none-any.whl": environmenttest.Wheel(t, "assay_hello", "1.0", "WHO = 'world'\ndef main(): print('script')\n"),
 	})
 	kept := t.TempDir()
-	r := newRuntime(t, func(c *Config) { c.Index, c.Environments = environment.Index{URL: x.url}, kept })
+	r := newRuntime(t, func(c *Config) { c.Index, c.Environments = environment.Index{URL: x.URL}, kept })
 	uses := pySnippet(`
 import assay_hello, os, urllib.request
 print(assay_hello.WHO, assay_hello.__file__)
 try: open(assay_hello.__file__, "a"); print("writable")
 except OSError: pass
-try: urllib.request.urlopen("` + x.url + `/", timeout=2); print("online")
+try: urllib.request.urlopen("` + x.URL + `/", timeout=2); print("online")
 except OSError: pass`)
 
 	// Many at once, at both isolations: it is built once.
@@ -146,13 +65,13 @@ except OSError: pass`)
 			if rep.Stdout.Text != want || rep.Outcome != job.Succeeded {
 				t.Errorf("%s: %s %q %+v", isolation, rep.Outcome, rep.Stdout.Text, rep.Exception)
 			}
-			if lock := "assay_hello==1.0 --hash=sha256:" + x.sums["assay_hello"]; len(rep.Packages) != 1 || rep.Packages[0] != lock {
+			if lock := "assay_hello==1.0 --hash=sha256:" + x.Sums["assay_hello"]; len(rep.Packages) != 1 || rep.Packages[0] != lock {
 				t.Errorf("packages %q, want %s", rep.Packages, lock)
 			}
 		})
 	}
 	wg.Wait()
-	if n := x.asked.Load(); n != 1 {
+	if n := x.Asked.Load(); n != 1 {
 		t.Errorf("the wheel was fetched %d times, want once", n)
 	}
 	script := job.Program{Command: &job.Command{Argv: []string{"assay_hello"}}}
@@ -177,16 +96,16 @@ except OSError: pass`)
 	if rep, err := withPackages(t, r, policy.Task, uses, "assay_hello>=1"); err != nil || rep.Outcome != job.Succeeded {
 		t.Errorf("kept from before: %+v, %v", rep, err)
 	}
-	if x.asked.Load() != 1 {
+	if x.Asked.Load() != 1 {
 		t.Error("built again")
 	}
 
 	// Another one beside it leaves the directory alone.
-	beside := newRuntime(t, func(c *Config) { c.Index, c.Environments = environment.Index{URL: x.url}, kept })
+	beside := newRuntime(t, func(c *Config) { c.Index, c.Environments = environment.Index{URL: x.URL}, kept })
 	if rep, err := withPackages(t, beside, policy.Cell, uses, "assay_hello>=1"); err != nil || rep.Outcome != job.Succeeded {
 		t.Errorf("beside: %+v, %v", rep, err)
 	}
-	if x.asked.Load() != 2 {
+	if x.Asked.Load() != 2 {
 		t.Error("two runtimes share a directory")
 	}
 }
@@ -195,8 +114,8 @@ except OSError: pass`)
 // in such a way that the environment is the same wherever it is built.
 func TestEnvironmentsHaveByteCode(t *testing.T) {
 	t.Parallel()
-	x := newIndex(t, map[string][]byte{
-		"assay_hello-1.0-py3-none-any.whl": wheelOf(t, "assay_hello", "1.0", map[string]string{
+	x := environmenttest.Serve(t, map[string][]byte{
+		"assay_hello-1.0-py3-none-any.whl": environmenttest.WheelOf(t, "assay_hello", "1.0", map[string]string{
 			"assay_hello/__init__.py": "from assay_hello import deep\nWHO = 'world'\n",
 			"assay_hello/deep.py":     "class C:\n    def f(self, x=(1, 2, 'a'), **more): return lambda: (x, {1, 2}, more)\n",
 			"assay_hello/broken.py":   "this is no Python\n",
@@ -210,7 +129,7 @@ for m in (assay_hello, assay_hello.deep):
 	trees := map[string]bool{}
 	for range 2 {
 		kept := t.TempDir()
-		r := newRuntime(t, func(c *Config) { c.Index, c.Environments = environment.Index{URL: x.url}, kept })
+		r := newRuntime(t, func(c *Config) { c.Index, c.Environments = environment.Index{URL: x.URL}, kept })
 		rep, err := withPackages(t, r, policy.Cell, uses, "assay_hello")
 		if err != nil {
 			t.Fatal(err)
@@ -238,10 +157,10 @@ for m in (assay_hello, assay_hello.deep):
 // again at once.
 func TestEnvironmentThatCannotBe(t *testing.T) {
 	t.Parallel()
-	broken := wheel(t, "assay_hello", "1.0", "")
-	x := newIndex(t, map[string][]byte{"assay_hello-1.0-py3-none-any.whl": broken, "assay_broken-1.0-py3-none-any.whl": broken[:100]})
+	broken := environmenttest.Wheel(t, "assay_hello", "1.0", "")
+	x := environmenttest.Serve(t, map[string][]byte{"assay_hello-1.0-py3-none-any.whl": broken, "assay_broken-1.0-py3-none-any.whl": broken[:100]})
 	kept := t.TempDir()
-	r := newRuntime(t, func(c *Config) { c.Index, c.Environments = environment.Index{URL: x.url}, kept })
+	r := newRuntime(t, func(c *Config) { c.Index, c.Environments = environment.Index{URL: x.URL}, kept })
 	for packages, want := range map[string]string{
 		"assay_nothing":      "No matching distribution found for assay_nothing",
 		"assay_hello==2.0":   "No matching distribution found for assay_hello==2.0",

@@ -14,6 +14,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/containerd/image/imagetest"
 	"github.com/assay-run/assay/pkg/runtime/environment"
+	"github.com/assay-run/assay/pkg/runtime/environment/environmenttest"
 )
 
 // sleepyPackage is a source distribution whose build sleeps for so many seconds.
@@ -37,13 +38,13 @@ func sleepyPackage(t *testing.T, name string, seconds int) []byte {
 // for 79, and what one tenant kept left no space for anybody: "this worker keeps no more environments".
 func TestEnvironmentsOfOneTenantAreInNobodysWay(t *testing.T) {
 	t.Parallel()
-	files := map[string][]byte{"assay_hello-1.0-py3-none-any.whl": wheel(t, "assay_hello", "1.0", ""), "assay_other-1.0-py3-none-any.whl": wheel(t, "assay_other", "1.0", "")}
+	files := map[string][]byte{"assay_hello-1.0-py3-none-any.whl": environmenttest.Wheel(t, "assay_hello", "1.0", ""), "assay_other-1.0-py3-none-any.whl": environmenttest.Wheel(t, "assay_other", "1.0", "")}
 	for _, name := range []string{"slow_a", "slow_b", "slow_c"} {
 		files[name+"-1.0.tar.gz"] = sleepyPackage(t, name, 60)
 	}
-	x := newIndex(t, files)
+	x := environmenttest.Serve(t, files)
 	r := newRuntime(t, func(c *Config) {
-		c.Index, c.Environments, c.EnvironmentsMost = environment.Index{URL: x.url}, t.TempDir(), 1000 // bytes: less than one takes
+		c.Index, c.Environments, c.EnvironmentsMost = environment.Index{URL: x.URL}, t.TempDir(), 1000 // bytes: less than one takes
 	})
 	acquire := func(ctx context.Context, tenant, packages string) error {
 		slot, err := r.Acquire(ctx, runtime.Key{Tenant: tenant, Image: testenv.Image, Isolation: policy.Task, Kind: "python", Packages: packages})

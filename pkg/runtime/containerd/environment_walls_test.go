@@ -15,6 +15,7 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/environment"
+	"github.com/assay-run/assay/pkg/runtime/environment/environmenttest"
 )
 
 // sdist returns a source package whose build runs code and then makes a wheel of
@@ -92,13 +93,13 @@ func says(t *testing.T, r *Runtime, tenant string, isolation policy.Isolation, c
 // asked for the other package got this one, under the right name and hash.
 func TestBuildCannotPassForAnotherPackage(t *testing.T) {
 	t.Parallel()
-	good := wheel(t, "assay_good", "1.0", honest)
+	good := environmenttest.Wheel(t, "assay_good", "1.0", honest)
 	packages := map[string][]byte{"assay_good-1.0-py3-none-any.whl": good}
-	x := newIndex(t, packages)
+	x := environmenttest.Serve(t, packages)
 	packages["assay_evil-1.0.tar.gz"] = sdist(t, "assay_evil", "1.0", `
 def attack():
     import json, time
-    report = {"install": [{"metadata": {"name": "assay_good", "version": "1.0"}, "download_info": {"archive_info": {"hashes": {"sha256": "`+x.sums["assay_good"]+`"}}}}]}
+    report = {"install": [{"metadata": {"name": "assay_good", "version": "1.0"}, "download_info": {"archive_info": {"hashes": {"sha256": "`+x.Sums["assay_good"]+`"}}}}]}
     for place in ("/workspace/report.json", "/tmp/report.json"):
         try:
             with open(place, "w") as f: json.dump(report, f)
@@ -114,10 +115,10 @@ def build_wheel(directory, config_settings=None, metadata_directory=None):
         z.writestr(info + "RECORD", "")
     return file
 `, "")
-	x = newIndex(t, packages)
+	x = environmenttest.Serve(t, packages)
 	r := newRuntime(t, func(c *Config) {
 		withGVisor(t)(c)
-		c.Index, c.Environments = environment.Index{URL: x.url}, t.TempDir()
+		c.Index, c.Environments = environment.Index{URL: x.URL}, t.TempDir()
 	})
 	const who = "import assay_good; print(assay_good.WHO)"
 	for _, isolation := range everyIsolation {
@@ -126,7 +127,7 @@ def build_wheel(directory, config_settings=None, metadata_directory=None):
 			t.Errorf("%s: the record of the attacker's job names %q", isolation, have)
 		}
 		got, have := says(t, r, "victim", isolation, who, "assay_good==1.0")
-		if got != "honest" || len(have) != 1 || have[0] != "assay_good==1.0 --hash=sha256:"+x.sums["assay_good"] {
+		if got != "honest" || len(have) != 1 || have[0] != "assay_good==1.0 --hash=sha256:"+x.Sums["assay_good"] {
 			t.Errorf("%s: the victim imported what is %s, recorded as %q", isolation, got, have)
 		}
 	}
@@ -136,8 +137,8 @@ def build_wheel(directory, config_settings=None, metadata_directory=None):
 // has them. Worked on 5ee7338.
 func TestBuildCannotChangeOtherPackages(t *testing.T) {
 	t.Parallel()
-	x := newIndex(t, map[string][]byte{
-		"assay_good-1.0-py3-none-any.whl": wheel(t, "assay_good", "1.0", honest),
+	x := environmenttest.Serve(t, map[string][]byte{
+		"assay_good-1.0-py3-none-any.whl": environmenttest.Wheel(t, "assay_good", "1.0", honest),
 		"assay_evil-1.0.tar.gz": sdist(t, "assay_evil", "1.0", `
 def attack():
     for top in ("/tmp", "/workspace", "/var"):
@@ -150,7 +151,7 @@ def attack():
                         for n, b in old.items(): z.writestr(n, b)
 `, ""),
 	})
-	r := newRuntime(t, func(c *Config) { withGVisor(t)(c); c.Index = environment.Index{URL: x.url} })
+	r := newRuntime(t, func(c *Config) { withGVisor(t)(c); c.Index = environment.Index{URL: x.URL} })
 	const who = "import assay_good, assay_evil; print(assay_good.WHO)"
 	for _, isolation := range everyIsolation {
 		for _, tenant := range []string{"attacker", "victim"} {
@@ -165,9 +166,9 @@ def attack():
 // build nor what came of it. On 5ee7338 they did.
 func TestBuildsOfSourceAreNotShared(t *testing.T) {
 	t.Parallel()
-	x := newIndex(t, map[string][]byte{"assay_odd-1.0.tar.gz": sdist(t, "assay_odd", "1.0", "", "WHO = 'RANDOM'\n")})
+	x := environmenttest.Serve(t, map[string][]byte{"assay_odd-1.0.tar.gz": sdist(t, "assay_odd", "1.0", "", "WHO = 'RANDOM'\n")})
 	kept := t.TempDir()
-	r := newRuntime(t, func(c *Config) { withGVisor(t)(c); c.Index, c.Environments = environment.Index{URL: x.url}, kept })
+	r := newRuntime(t, func(c *Config) { withGVisor(t)(c); c.Index, c.Environments = environment.Index{URL: x.URL}, kept })
 	const who = "import assay_odd; print(assay_odd.WHO)"
 	first, have := says(t, r, "one", policy.Cell, who, "assay_odd")
 	for _, isolation := range everyIsolation {
@@ -178,7 +179,7 @@ func TestBuildsOfSourceAreNotShared(t *testing.T) {
 			t.Errorf("%s: another tenant got the same build", isolation)
 		}
 	}
-	if len(have) != 1 || !strings.HasPrefix(have[0], "assay_odd==1.0 --hash=sha256:") || strings.Contains(have[0], x.sums["assay_odd"]) {
+	if len(have) != 1 || !strings.HasPrefix(have[0], "assay_odd==1.0 --hash=sha256:") || strings.Contains(have[0], x.Sums["assay_odd"]) {
 		t.Errorf("recorded as %q", have)
 	}
 }
@@ -191,15 +192,15 @@ func TestResolvingRunsNoCode(t *testing.T) {
 def prepare_metadata_for_build_wheel(directory, config_settings=None):
     raise RuntimeError("code ran: uid %d" % os.getuid())
 `, "")}
-	x := newIndex(t, files)
-	at := strings.TrimSuffix(x.url, "/simple") + "/files/assay_direct-1.0.tar.gz"
-	files["assay_good-1.0-py3-none-any.whl"] = wheelOf(t, "assay_good", "1.0", map[string]string{
+	x := environmenttest.Serve(t, files)
+	at := strings.TrimSuffix(x.URL, "/simple") + "/files/assay_direct-1.0.tar.gz"
+	files["assay_good-1.0-py3-none-any.whl"] = environmenttest.WheelOf(t, "assay_good", "1.0", map[string]string{
 		"METADATA": "Metadata-Version: 2.1\nName: assay_good\nVersion: 1.0\nRequires-Dist: assay_direct @ " + at + "\n",
 	})
-	y := newIndex(t, files)
+	y := environmenttest.Serve(t, files)
 	r := newRuntime(t, func(c *Config) {
 		withGVisor(t)(c)
-		c.Index = environment.Index{URL: y.url, Allow: []string{strings.TrimPrefix(strings.TrimSuffix(x.url, "/simple"), "http://")}}
+		c.Index = environment.Index{URL: y.URL, Allow: []string{strings.TrimPrefix(strings.TrimSuffix(x.URL, "/simple"), "http://")}}
 	})
 	for _, isolation := range everyIsolation {
 		// Of a tenant each: what failed just now is not tried again.
@@ -219,12 +220,12 @@ func TestLayerIsNoWayToTheHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.Remove(bait)
-	x := newIndex(t, map[string][]byte{"assay_evil-1.0.tar.gz": sdist(t, "assay_evil", "1.0", `
+	x := environmenttest.Serve(t, map[string][]byte{"assay_evil-1.0.tar.gz": sdist(t, "assay_evil", "1.0", `
 def attack():
     os.makedirs("/workspace/root", exist_ok=True)
     os.symlink("/var/tmp", "/workspace/root/tmp")
 `, "WHO = 'evil'")})
-	r := newRuntime(t, func(c *Config) { withGVisor(t)(c); c.Index = environment.Index{URL: x.url} })
+	r := newRuntime(t, func(c *Config) { withGVisor(t)(c); c.Index = environment.Index{URL: x.URL} })
 	made := plan(t, policy.Host{Isolations: []policy.Isolation{policy.GVisor}}, policy.GVisor, func(p *policy.Policy) {
 		p.Packages, p.Write = []string{"assay_evil"}, []string{"/workspace"}
 	})
@@ -244,9 +245,9 @@ def attack():
 // used. On 5ee7338 the first two were installed as they are.
 func TestWheelsThatAreRefused(t *testing.T) {
 	t.Parallel()
-	x := newIndex(t, map[string][]byte{
-		"assay_python-1.0-py3-none-any.whl": wheelOf(t, "assay_python", "1.0", map[string]string{"assay_python-1.0.data/data/bin/python3": "#!/bin/sh\necho evil\n"}),
-		"assay_stdlib-1.0-py3-none-any.whl": wheelOf(t, "assay_stdlib", "1.0", map[string]string{"assay_stdlib-1.0.data/data/lib/python3.11/sitecustomize.py": "1"}),
+	x := environmenttest.Serve(t, map[string][]byte{
+		"assay_python-1.0-py3-none-any.whl": environmenttest.WheelOf(t, "assay_python", "1.0", map[string]string{"assay_python-1.0.data/data/bin/python3": "#!/bin/sh\necho evil\n"}),
+		"assay_stdlib-1.0-py3-none-any.whl": environmenttest.WheelOf(t, "assay_stdlib", "1.0", map[string]string{"assay_stdlib-1.0.data/data/lib/python3.11/sitecustomize.py": "1"}),
 		"assay_other-1.0.tar.gz": sdist(t, "assay_other", "1.0", `
 def build_wheel(directory, config_settings=None, metadata_directory=None):
     file = "assay_good-1.0-py3-none-any.whl"
@@ -259,7 +260,7 @@ def build_wheel(directory, config_settings=None, metadata_directory=None):
     return file
 `, ""),
 	})
-	r := newRuntime(t, func(c *Config) { withGVisor(t)(c); c.Index = environment.Index{URL: x.url} })
+	r := newRuntime(t, func(c *Config) { withGVisor(t)(c); c.Index = environment.Index{URL: x.URL} })
 	for name, want := range map[string]string{
 		"assay_python": "/usr/local/bin/python3: the image has a program of that name",
 		"assay_stdlib": "/usr/local/lib/python3.11/sitecustomize.py",

@@ -14,6 +14,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/background"
 	"github.com/assay-run/assay/pkg/runtime/containerd/image"
 	"github.com/assay-run/assay/pkg/runtime/environment"
 	"github.com/assay-run/assay/pkg/runtime/hostcheck"
@@ -119,14 +120,14 @@ func (e *environments) get(ctx context.Context, base *image.Image, tenant, packa
 }
 
 // Context implements environment.Host.
-func (e *environments) Context() context.Context { return e.rt.ctx }
+func (e *environments) Context() context.Context { return e.rt.background.Context() }
 
 // Join implements environment.Host.
 func (e *environments) Join() (leave func(), err error) {
-	if !e.rt.enter() {
-		return nil, errClosed
+	if !e.rt.background.Enter() {
+		return nil, background.ErrClosed
 	}
-	return e.rt.background.Done, nil
+	return e.rt.background.Leave, nil
 }
 
 // mountPrefix begins the names that mounts of environments have among those of images.

@@ -28,7 +28,7 @@ func (r *Runtime) imagesConfig() (image.Config, error) {
 	c := image.Config{
 		Dir: dir, Instance: instance(dir),
 		Registries: from, Always: r.cfg.ImageAlways, Trusted: r.cfg.TrustedImages, Most: r.cfg.ImageSize, Space: r.cfg.ImagesMost,
-		Rest: r.restOn, Spawn: func(f func(context.Context)) bool { return r.spawn(func() { f(r.ctx) }) },
+		Rest: r.restOn, Spawn: func(f func(context.Context)) bool { return r.background.Spawn(func() { f(r.background.Context()) }) },
 	}
 	return c, c.Check()
 }

@@ -16,15 +16,10 @@ type taskSlotKey struct {
 	python    bool   // an interpreter waits in it, if it was made ahead of demand
 }
 
-// What a slot takes while it waits, in bytes: the shim and the guest of a task,
-// the guest of a box, and an interpreter in either.
+// What a slot takes while it waits, in bytes: the shim and the guest, and an interpreter.
 const (
 	taskWeight   = 12 << 20
-	boxWeight    = 1 << 20
 	pythonWeight = 12 << 20
-	forkWeight   = 3 << 20
-
-	preloadWeight = 2 << 20 // more of page tables
 )
 
 // taskPool keeps slots ready that have a container of their own.
@@ -57,15 +52,4 @@ func (r *Runtime) taskPool() *slotpool.Pool[taskSlotKey, *slot] {
 			return taskWeight
 		},
 	})
-}
-
-// weighBox is Weigh for the slots of cells.
-func weighBox(k cellKey) int64 {
-	if k.preload != "" {
-		return boxWeight + forkWeight + preloadWeight
-	}
-	if k.zygote != 0 {
-		return boxWeight + forkWeight
-	}
-	return boxWeight
 }

@@ -65,7 +65,7 @@ func TestDeadSlotsAreNotHandedOut(t *testing.T) {
 	eventually(t, "a slot is ready", func() bool { return warmTasks(t, r, "command") == 1 })
 	r.mu.Lock()
 	for s := range r.live {
-		if s.state.Load() == slotReady {
+		if !s.life.Closed() {
 			if err := s.container.Kill(); err != nil {
 				t.Error(err)
 			}

@@ -20,6 +20,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/background"
+	"github.com/assay-run/assay/pkg/runtime/cell"
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
 	"github.com/assay-run/assay/pkg/runtime/containerd/engine"
 	"github.com/assay-run/assay/pkg/runtime/containerd/filter"
@@ -47,7 +49,7 @@ type Runtime struct {
 	share   guest.Share // of each job
 	images  *image.Store
 	pool    *slotpool.Pool[taskSlotKey, *slot]
-	cells   *cells
+	cells   *cell.Cells
 
 	environments *environments
 	network      *egress.Network // that jobs reach
@@ -56,15 +58,12 @@ type Runtime struct {
 	filters filter.Filters
 	host    policy.Host
 
-	ctx      context.Context // ends with Close
-	stop     context.CancelFunc
-	parallel chan struct{} // bounds making and cleaning
-	patience time.Duration // for one try at making a container
+	background *background.Group // what Close waits for
+	parallel   chan struct{}     // bounds making and cleaning
+	patience   time.Duration     // for one try at making a container
 
-	mu         sync.Mutex
-	live       map[*slot]bool
-	sealed     bool           // nothing more may join background
-	background sync.WaitGroup // what Close waits for
+	mu   sync.Mutex
+	live map[*slot]bool
 
 	closing  sync.Mutex
 	closed   bool
@@ -82,9 +81,8 @@ func New(ctx context.Context, cfg Config) (_ *Runtime, err error) {
 	cfg = cfg.withDefaults()
 	r := &Runtime{
 		cfg: cfg, started: strconv.FormatInt(time.Now().UnixNano(), 36),
-		parallel: make(chan struct{}, cfg.Parallel), patience: makePatience, live: map[*slot]bool{},
+		parallel: make(chan struct{}, cfg.Parallel), patience: makePatience, live: map[*slot]bool{}, background: background.New(ctx),
 	}
-	r.ctx, r.stop = context.WithCancel(context.WithoutCancel(ctx))
 	defer func() {
 		if err != nil {
 			if r.lock != nil {
@@ -140,11 +138,10 @@ func New(ctx context.Context, cfg Config) (_ *Runtime, err error) {
 	if r.environments, err = openEnvironments(r); err != nil {
 		return nil, fmt.Errorf("directory of environments: %w", err)
 	}
-	if r.cells, err = newCells(r); err != nil {
+	if r.cells, err = r.openCells(); err != nil {
 		return nil, err
 	}
-	r.spawn(r.expireCells)
-	r.spawn(r.tidy)
+	r.background.Spawn(r.tidy)
 	return r, nil
 }
 
@@ -170,6 +167,16 @@ func (r *Runtime) connect(ctx context.Context) error {
 	return err
 }
 
+// openCells opens the cells of r.
+func (r *Runtime) openCells() (*cell.Cells, error) {
+	return cell.Open(cell.Config{
+		Dir: r.dir, Images: r.images, Engine: r.engine, Cgroups: r.cgroups, Group: r.cgroup, Share: r.share, Network: r.network,
+		Find: r.find, Another: r.another, LimitWatches: r.limitWatches, Background: r.background,
+		Warm: r.cfg.CellWarm, WarmIdle: r.cfg.WarmIdle, WarmMemory: r.cfg.WarmMemory, Jobs: r.cfg.CellJobs, Age: r.cfg.CellAge,
+		Zygotes: r.cfg.Zygotes, PreloadMemory: r.cfg.PreloadMemory, PreloadIdle: r.cfg.PreloadIdle,
+	})
+}
+
 // Cgroup is the control group below which everything runs that r started.
 func (r *Runtime) Cgroup() string { return "/assay-" + r.instance }
 
@@ -185,7 +192,7 @@ func (r *Runtime) Acquire(ctx context.Context, key runtime.Key) (runtime.Slot, e
 		return nil, err
 	}
 	if key.Isolation == policy.Cell {
-		return r.cells.acquire(ctx, key)
+		return r.cells.Acquire(ctx, key)
 	}
 	l := r.levels[key.Isolation]
 	if l == nil || !slices.Contains(r.host.Isolations, key.Isolation) {
@@ -210,9 +217,6 @@ func (r *Runtime) Acquire(ctx context.Context, key runtime.Key) (runtime.Slot, e
 	return s, nil
 }
 
-// errClosed is a cancellation: a pool that is told so does not complain.
-var errClosed = fmt.Errorf("the runtime is closed: %w", context.Canceled)
-
 const (
 	// makeTime bounds the making of a container on a machine without any time left.
 	makeTime = time.Minute
@@ -223,13 +227,13 @@ const (
 
 // makeSlot is newSlot with its turn, once more if that takes too long.
 func (r *Runtime) makeSlot(ctx context.Context, lv *level, img *image.Image, want shape) (*slot, error) {
-	if !r.enter() {
-		return nil, errClosed
+	if !r.background.Enter() {
+		return nil, background.ErrClosed
 	}
-	defer r.background.Done()
+	defer r.background.Leave()
 	ctx, cancel := context.WithTimeout(ctx, makeTime)
 	defer cancel()
-	defer context.AfterFunc(r.ctx, cancel)()
+	defer context.AfterFunc(r.background.Context(), cancel)()
 	select {
 	case r.parallel <- struct{}{}:
 	case <-ctx.Done():
@@ -246,7 +250,7 @@ func (r *Runtime) makeSlot(ctx context.Context, lv *level, img *image.Image, wan
 	}
 	if !r.register(s) {
 		s.Close()
-		return nil, errClosed
+		return nil, background.ErrClosed
 	}
 	return s, nil
 }
@@ -268,50 +272,11 @@ func (r *Runtime) tryNewSlot(ctx context.Context, lv *level, img *image.Image, w
 func (r *Runtime) register(s *slot) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.ctx.Err() != nil {
+	if r.background.Context().Err() != nil {
 		return false
 	}
 	r.live[s] = true
 	return true
-}
-
-// enter joins background, unless Close waits for it already.
-func (r *Runtime) enter() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.sealed {
-		return false
-	}
-	r.background.Add(1)
-	return true
-}
-
-// spawn runs f in the background, or not at all once Close waits.
-func (r *Runtime) spawn(f func()) bool {
-	if !r.enter() {
-		return false
-	}
-	go func() {
-		defer r.background.Done()
-		f()
-	}()
-	return true
-}
-
-// expireCells retires cells, and gives up control groups, that nobody uses.
-func (r *Runtime) expireCells() {
-	tick := time.NewTicker(max(r.cfg.WarmIdle/4, 10*time.Millisecond))
-	defer tick.Stop()
-	for {
-		select {
-		case <-r.ctx.Done():
-			return
-		case now := <-tick.C:
-			r.cells.loaded.expire(now)
-			r.cells.expire(now)
-			r.cells.groups.Trim(r.ctx, now.Add(-r.cfg.WarmIdle))
-		}
-	}
 }
 
 // clean destroys a closed slot, in the background while there is one.
@@ -320,7 +285,7 @@ func (r *Runtime) clean(s *slot) {
 	delete(r.live, s)
 	r.mu.Unlock()
 	destroy := func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), cleanTime)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.background.Context()), cleanTime)
 		defer cancel()
 		if err := s.destroy(ctx); err != nil {
 			slog.ErrorContext(ctx, "cannot clean a slot; the next sweep will", "slot", s.dir, "error", err)
@@ -331,7 +296,7 @@ func (r *Runtime) clean(s *slot) {
 		defer func() { <-r.parallel }()
 		destroy()
 	}
-	if !r.spawn(inTurn) {
+	if !r.background.Spawn(inTurn) {
 		destroy()
 	}
 }
@@ -344,17 +309,18 @@ func (r *Runtime) Close(ctx context.Context) error {
 		return r.closeErr
 	}
 	r.closed = true
-	r.stop()
+	r.background.Stop()
 	r.pool.Close()
-	r.cells.close()
-	for _, s := range r.seal() {
+	r.cells.Close()
+	r.background.Seal()
+	for _, s := range r.slots() {
 		s.Close()
 	}
 	done := make(chan struct{})
 	go func() { r.background.Wait(); close(done) }()
 	select {
 	case <-done:
-		r.cells.destroy(ctx)
+		r.cells.Destroy(ctx)
 		r.closeErr = errors.Join(r.images.Close(ctx), r.sweep(ctx), r.removeState())
 	case <-ctx.Done():
 		r.closeErr = fmt.Errorf("close the runtime: %w", context.Cause(ctx))
@@ -363,16 +329,15 @@ func (r *Runtime) Close(ctx context.Context) error {
 	return r.closeErr
 }
 
-// seal ends joining background and returns the slots that are live.
-func (r *Runtime) seal() []*slot {
+// slots are those that are live.
+func (r *Runtime) slots() []*slot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.sealed = true
 	return slices.Collect(maps.Keys(r.live))
 }
 
 func (r *Runtime) release() {
-	r.stop()
+	r.background.Stop()
 	if r.client != nil {
 		_ = r.client.Close()
 	}

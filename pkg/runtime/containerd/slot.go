@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/assay-run/assay/internal/guest"
@@ -40,7 +39,7 @@ type slot struct {
 	link      *sandbox.Link
 	gate      *sandbox.Gate // of the program that runs
 	python    *interpreter  // that waits for the job; nil: none
-	state     atomic.Int32
+	life      sandbox.Life
 	release   func() // its image; nil: it holds none
 }
 
@@ -49,13 +48,6 @@ const (
 	labelJob      = "assay.dev/job"
 	labelLease    = "assay.dev/lease"
 	labelDeadline = "assay.dev/deadline" // RFC 3339
-)
-
-// The states of a slot.
-const (
-	slotReady int32 = iota
-	slotTaken
-	slotClosed
 )
 
 // shape is what of a job's policy its container has from the start.
@@ -222,8 +214,6 @@ func (s *slot) alive() bool {
 	}
 }
 
-var errUsed = errors.New("the slot has been used or closed")
-
 // Run implements runtime.Slot.
 func (s *slot) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report, error) {
 	return s.run(ctx, a, false)
@@ -243,13 +233,8 @@ func (s *slot) run(ctx context.Context, a runtime.Attempt, trusted bool) (*runti
 
 // attempt runs a in s, or in a slot of the shape that it wants.
 func (s *slot) attempt(ctx context.Context, a *sandbox.Attempt) (*runtime.Report, error) {
-	if !s.state.CompareAndSwap(slotReady, slotTaken) {
-		return nil, errUsed
-	}
-	if err := context.Cause(ctx); errors.Is(err, runtime.ErrCanceled) {
-		return canceled(a.Attempt), nil
-	} else if err != nil {
-		return nil, err
+	if canceled, err := s.life.Take(ctx, a); canceled != nil || err != nil {
+		return canceled, err
 	}
 	where := s
 	if want := shapeOf(&a.Plan.Policy); !s.level.fits(s.shape, want) {
@@ -284,21 +269,13 @@ func (s *slot) mark(a runtime.Attempt) {
 		labelJob: string(a.Job), labelLease: strconv.FormatInt(int64(a.Lease), 10),
 		labelDeadline: a.Deadline.UTC().Format(time.RFC3339),
 	}
-	s.rt.spawn(func() {
-		ctx, cancel := context.WithTimeout(s.rt.ctx, cleanTime)
+	s.rt.background.Spawn(func() {
+		ctx, cancel := context.WithTimeout(s.rt.background.Context(), cleanTime)
 		defer cancel()
-		if err := s.container.Label(ctx, labels); err != nil && s.state.Load() != slotClosed {
+		if err := s.container.Label(ctx, labels); err != nil && !s.life.Closed() {
 			slog.WarnContext(ctx, "cannot label a container", "container", s.container.ID, "error", err)
 		}
 	})
-}
-
-// canceled is the report of an attempt whose program never started.
-func canceled(a runtime.Attempt) *runtime.Report {
-	r := &runtime.Report{StartedAt: time.Now()}
-	r.Outcome, r.State, r.Message = job.OutcomeCanceled, job.Canceled, runtime.ErrCanceled.Error()
-	r.Enforcement = a.Plan.Enforcement
-	return r
 }
 
 // Init implements sandbox.Box.
@@ -309,7 +286,7 @@ func (s *slot) Kill() error { return errors.Join(s.container.Kill(), s.Group.Has
 
 // Close implements runtime.Slot: it kills at once and cleans in the background.
 func (s *slot) Close() {
-	if s.state.Swap(slotClosed) == slotClosed {
+	if !s.life.Close() {
 		return
 	}
 	if s.container != nil {

@@ -31,7 +31,7 @@ func (r *Runtime) sweep(ctx context.Context) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	if r.ctx.Err() != nil {
+	if r.background.Context().Err() != nil {
 		return nil
 	}
 	return errors.Join(os.MkdirAll(filepath.Join(r.dir, "slots"), 0o711), os.MkdirAll(filepath.Join(r.dir, "cells"), 0o711))

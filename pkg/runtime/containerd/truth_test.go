@@ -12,13 +12,9 @@ import (
 // truthRuns is 1 for every day; -truth.runs 100 shows that no row is flaky.
 var truthRuns = flag.Int("truth.runs", 1, "how often each row of the truth table is run")
 
-func TestTaskTruth(t *testing.T) { truth(t, policy.Task, leftovers) }
-
-func TestCellTruth(t *testing.T) { truth(t, policy.Cell, cellLeftovers) }
-
-func truth(t *testing.T, isolation policy.Isolation, left func(*testing.T, *Runtime) []string) {
+func TestTaskTruth(t *testing.T) {
 	var r *Runtime
-	cfg := runtimetest.ProgramsConfig{Config: suiteConfig(isolation), Leftovers: func() []string { return left(t, r) }}
+	cfg := runtimetest.ProgramsConfig{Config: suiteConfig(policy.Task), Leftovers: func() []string { return leftovers(t, r) }}
 	cfg.New = func(t *testing.T) runtime.Runtime {
 		r = newRuntime(t, nil)
 		return r

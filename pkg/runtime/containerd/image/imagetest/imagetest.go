@@ -1,5 +1,5 @@
 // Package imagetest serves images to tests: registries of one image each, good ones and such
-// as an enemy runs.
+// as an enemy runs, and images of a containerd with more layers than they came with.
 package imagetest
 
 import (

@@ -1,0 +1,64 @@
+package cell
+
+import (
+	"context"
+
+	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/sandbox"
+)
+
+// Run implements runtime.Slot.
+func (s *slot) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report, error) {
+	return s.attempt(ctx, &sandbox.Attempt{Attempt: a})
+}
+
+// Start implements runtime.Slot.
+func (s *slot) Start(ctx context.Context, a runtime.Attempt) (runtime.Process, error) {
+	return sandbox.Start(func(stream *sandbox.Stream) (*runtime.Report, error) {
+		return s.attempt(ctx, &sandbox.Attempt{Attempt: a, Stream: stream})
+	})
+}
+
+// attempt runs a in s, or in a slot that suits it.
+func (s *slot) attempt(ctx context.Context, a *sandbox.Attempt) (*runtime.Report, error) {
+	s.inRun.RLock()
+	defer s.inRun.RUnlock()
+	if canceled, err := s.life.Take(ctx, a); canceled != nil || err != nil {
+		return canceled, err
+	}
+	s.cell.cells.running.Add(1)
+	defer s.cell.cells.running.Add(-1)
+	p := &a.Plan.Policy
+	where := s
+	// Only an interpreter is in the job's group where one waits: what process 1 of a
+	// box starts needs a box of which that is in the group itself.
+	command := a.Service == "" && a.Program.Command != nil
+	alone := s.job != nil && !s.copied() && (command || sandbox.StartsAfresh(p.Env.Set) || sandbox.StartsAfresh(a.Secrets))
+	suits := s.preload == nil || s.preload.suits(&a.Attempt)
+	if want := sandbox.LayoutOf(p); alone || !suits || !want.Equal(s.Layout) {
+		kind := byte(0)
+		if s.job != nil && !alone {
+			kind = s.job.zygote.kind
+		}
+		other, err := s.replace(ctx, kind, want)
+		if err != nil {
+			return nil, err
+		}
+		defer other.Close()
+		where = other
+	}
+	if a.Forks {
+		s.running.Store(&ran{where, p})
+		defer s.running.Store(nil)
+	}
+	a.Place, a.Box, a.Network = &where.Place, where, s.cell.cells.cfg.Network
+	return a.Run(ctx)
+}
+
+// replace makes a slot that is not like the warm ones.
+func (s *slot) replace(ctx context.Context, zygote byte, l sandbox.Layout) (*slot, error) {
+	if err := l.Check(); err != nil {
+		return nil, err
+	}
+	return s.cell.newSlot(ctx, zygote, l)
+}

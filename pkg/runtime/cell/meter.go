@@ -1,0 +1,53 @@
+package cell
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// preloadMeter tells how well preloads serve, and what they take.
+type preloadMeter struct {
+	hit, miss, well, ill metric.MeasurementOption
+	programs, starts     metric.Int64Counter
+	registration         metric.Registration
+}
+
+func newPreloadMeter(levels func() (count, memory int64)) *preloadMeter {
+	m := otel.Meter("github.com/assay-run/assay/pkg/runtime/containerd")
+	option := func(name string, is bool) metric.MeasurementOption {
+		return metric.WithAttributeSet(attribute.NewSet(attribute.Bool(name, is)))
+	}
+	out := &preloadMeter{hit: option("hit", true), miss: option("hit", false), well: option("usable", true), ill: option("usable", false)}
+	// As in the pool's: errors come from clashes of names only.
+	out.programs, _ = m.Int64Counter("assay_preload_programs", metric.WithDescription("Programs with imports that are worth preloading, by whether an interpreter had all of them."))
+	out.starts, _ = m.Int64Counter("assay_preload_starts", metric.WithDescription("Interpreters that imported ahead of programs, by whether they are of use."))
+	count, _ := m.Int64ObservableGauge("assay_preload_interpreters", metric.WithDescription("Interpreters that have imported and are forked for programs."))
+	memory, _ := m.Int64ObservableGauge("assay_preload_memory_bytes", metric.WithDescription("Memory of those interpreters."))
+	out.registration, _ = m.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		n, bytes := levels()
+		o.ObserveInt64(count, n)
+		o.ObserveInt64(memory, bytes)
+		return nil
+	}, count, memory)
+	return out
+}
+
+func (m *preloadMeter) chosen(ctx context.Context, hit bool) {
+	if hit {
+		m.programs.Add(ctx, 1, m.hit)
+	} else {
+		m.programs.Add(ctx, 1, m.miss)
+	}
+}
+
+func (m *preloadMeter) made(ctx context.Context)   { m.starts.Add(ctx, 1, m.well) }
+func (m *preloadMeter) failed(ctx context.Context) { m.starts.Add(ctx, 1, m.ill) }
+
+func (m *preloadMeter) close() {
+	if m.registration != nil {
+		_ = m.registration.Unregister()
+	}
+}

@@ -1,0 +1,354 @@
+package cell
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	goruntime "runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/internal/guest"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/background"
+	"github.com/assay-run/assay/pkg/runtime/cgroup"
+	"github.com/assay-run/assay/pkg/runtime/packet"
+	"github.com/assay-run/assay/pkg/runtime/process"
+	"github.com/assay-run/assay/pkg/runtime/sandbox"
+	"github.com/assay-run/assay/pkg/runtime/tracee"
+)
+
+// preload is an interpreter that has imported modules which programs of one cell
+// import, and of which they are forked. What it imports may be a tenant's, so it is
+// confined as any program is: it is one, in a slot with a box, a user and a control
+// group of its own. Once it has imported it stands still for good: see tracee.Frozen. Its
+// forks have boxes inside its own, because only there may a process without
+// capabilities take them; nothing that runs is in the one, and each has all the walls
+// of a plain one.
+type preload struct {
+	preloadKey
+	slot    *slot
+	program runtime.Process
+	conn    *packet.Conn
+	frozen  *tracee.Frozen
+	parent  *zygote          // of its forks
+	known   map[string]known // about its modules
+	names   map[string]bool  // top-level names of all that was imported
+	memory  int64
+	nets    networks      // of its forks
+	over    chan struct{} // closed when it shall end
+	end     func()
+	ended   chan struct{} // closed when its program has ended
+}
+
+// preloadLink is the descriptor of its connection to the worker.
+const preloadLink = 6
+
+// Bounds of an interpreter that preloads.
+const (
+	preloadTime      = 30 * time.Second // to import, on a machine without any time left
+	preloadProcesses = 64
+	preloadProcess   = 100
+	preloadLife      = job.Duration(1000 * time.Hour)
+	preloadTables    = 16 * job.GiB // for what the kernel keeps of all forks: nothing else can grow any more
+)
+
+// unusable is why programs are not forked from an interpreter with some modules: it
+// could be told from a fresh one, or it does not come about.
+type unusable struct{ why string }
+
+func (e *unusable) Error() string { return e.why }
+
+// newPreload starts an interpreter in the cell and has it import the modules of key, as long as
+// ctx lasts.
+func (c *cell) newPreload(ctx context.Context, key preloadKey, memory job.Size) (_ *preload, err error) {
+	// Its own number is none that a program has: libraries know by theirs that they were forked.
+	s, err := c.slotWith(ctx, key.zygote, sandbox.DefaultLayout, guest.Box{Holds: true, First: preloadProcess})
+	if err != nil {
+		return nil, err
+	}
+	p := &preload{preloadKey: key, slot: s, names: map[string]bool{}, known: map[string]known{}, over: make(chan struct{}), ended: make(chan struct{})}
+	p.end = sync.OnceFunc(func() {
+		close(p.over)
+		if p.program != nil {
+			p.program.Stop()
+		}
+	})
+	defer func() {
+		if err != nil {
+			p.end()
+			s.Close()
+		}
+	}()
+	if s.job == nil {
+		return nil, &unusable{"no interpreter waits in its cell"}
+	}
+	if err := p.run(ctx, memory); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			p.conn.Close()
+		}
+	}()
+	if err := p.bring(ctx); err != nil {
+		return nil, err
+	}
+	p.frozen, err = tracee.Freeze(ctx, s.job.pid, preloadLink, preloadCopies(), func() error { return p.conn.Send([]byte("f")) }, p.allow)
+	if err != nil {
+		return nil, &unusable{err.Error()}
+	}
+	p.parent = &zygote{kind: key.zygote, gone: p.frozen.Gone()}
+	p.memory = residentOf(p.frozen.PIDs()[0]) // which the others share
+	limits := cgroup.Limits{Memory: int64(memory + preloadTables), CPU: float64(p.cores), Processes: preloadProcesses}
+	if err := s.Group.Limit(limits); err != nil {
+		p.frozen.End()
+		return nil, err
+	}
+	return p, nil
+}
+
+// run begins the attempt of p, which lasts as long as p does.
+func (p *preload) run(ctx context.Context, memory job.Size) error {
+	var open unix.Rlimit
+	if err := unix.Prlimit(p.slot.job.pid, unix.RLIMIT_NOFILE, nil, &open); err != nil {
+		return fmt.Errorf("read the limit of open files: %w", err)
+	}
+	ours, theirs, err := packet.Pair()
+	if err != nil {
+		return err
+	}
+	p.conn = ours
+	link := os.NewFile(uintptr(theirs), "link")
+	pol := policy.Default()
+	pol.Isolation, pol.CPU, pol.Memory, pol.Processes = policy.Cell, float64(p.cores), memory, preloadProcesses
+	pol.Wall, pol.CPUTime, pol.OpenFiles = preloadLife, preloadLife, int(open.Max) // programs may lower it
+	p.program, err = p.slot.Start(context.WithoutCancel(ctx), runtime.Attempt{
+		Service: sandbox.PreloadService, Plan: &policy.Plan{Policy: pol}, Link: link,
+	})
+	_ = link.Close()
+	if err != nil {
+		p.conn.Close()
+		return &unusable{"it cannot be started: " + err.Error()}
+	}
+	go func() {
+		defer close(p.ended)
+		_, _ = p.program.Wait()
+	}()
+	return nil
+}
+
+// bring has p import its modules.
+func (p *preload) bring(ctx context.Context) error {
+	ask, err := json.Marshal(map[string]any{"modules": strings.Fields(p.modules), "copies": preloadCopies()})
+	if err != nil {
+		return err
+	}
+	if err := p.conn.Send(ask); err != nil {
+		return err
+	}
+	done := make(chan struct{})
+	defer close(done)
+	go func() { // its connection has another end in this process
+		select {
+		case <-p.ended:
+			_ = p.conn.File.SetReadDeadline(time.Unix(1, 0))
+		case <-done:
+		}
+	}()
+	defer p.conn.Within(ctx)()
+	buf := make([]byte, guest.MaxMessage)
+	n, _, err := p.conn.Receive(buf)
+	switch {
+	case ctx.Err() != nil:
+		return &unusable{"its imports take too long"}
+	case errors.Is(err, io.EOF), errors.Is(err, os.ErrDeadlineExceeded):
+		return &unusable{"the interpreter ended while it imported"}
+	case err != nil:
+		return fmt.Errorf("wait for imports: %w", err)
+	}
+	var said struct {
+		Unusable string              `json:"unusable"`
+		Took     map[string]float64  `json:"took"`
+		Names    []string            `json:"names"`
+		Inside   map[string][]string `json:"inside"`
+	}
+	if err := json.Unmarshal(buf[:n], &said); err != nil {
+		return &unusable{"the interpreter breaks its protocol"}
+	}
+	if said.Unusable != "" {
+		return &unusable{said.Unusable}
+	}
+	for name, took := range said.Took {
+		k := known{took: took, inside: map[string]bool{}}
+		for _, inner := range said.Inside[name] {
+			k.inside[inner] = true
+		}
+		p.known[name] = k
+	}
+	for _, name := range said.Names {
+		p.names[name] = true
+	}
+	return nil
+}
+
+// preloadCopies is how many forks of a preload are made at once: making one is the work of two
+// processes in turn, and half of the cores are the programs'.
+func preloadCopies() int { return min(max(goruntime.NumCPU()/2, 2), tracee.MaxCopies) }
+
+// allow makes sure that programs can be forked from what is about to stand still, beside the
+// copies that there are.
+func (p *preload) allow(t *tracee.Process, before int) error {
+	if n, err := p.slot.lease.Processes(); err != nil || n != int64(2+before) {
+		return errors.Join(err, fmt.Errorf("an import left %d processes running", n-int64(2+before)))
+	}
+	return t.Prepare(p.slot.ofImage)
+}
+
+// residentOf is the memory of a process that is no file's, in bytes.
+func residentOf(pid int) int64 {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	fields := strings.Fields(string(data))
+	if err != nil || len(fields) < 3 {
+		return 0
+	}
+	all, _ := strconv.ParseInt(fields[1], 10, 64)
+	files, _ := strconv.ParseInt(fields[2], 10, 64)
+	return (all - files) * int64(os.Getpagesize())
+}
+
+// close ends p, of which nothing may be forked any more.
+func (p *preload) close() {
+	p.end()
+	p.frozen.End()
+	p.conn.Close()
+	p.nets.close()
+	p.slot.Close()
+}
+
+// suits reports whether an attempt may run in a process that was forked from p: what
+// p imported it found as that would.
+func (p *preload) suits(a *runtime.Attempt) bool {
+	pol := &a.Plan.Policy
+	program := a.Service == "" && a.Program.Python != nil
+	if p.zygote == guest.ZygoteServices {
+		program = a.Service != "" && !a.Forks // those of sessions are copied otherwise
+	}
+	if !program || len(pol.Env.Set)+len(a.Secrets) > 0 || sandbox.CoresOf(pol.CPU) != p.cores {
+		return false
+	}
+	for _, f := range a.Files {
+		for part := range strings.SplitSeq(f.Path, "/") {
+			if name, _, _ := strings.Cut(part, "."); p.names[name] {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// alive reports whether p can be forked.
+func (p *preload) alive() bool {
+	select {
+	case <-p.frozen.Gone():
+		return false
+	case <-p.over:
+		return false
+	default:
+		return p.slot.cell.fresh() && p.slot.sup.Running()
+	}
+}
+
+// newSlot makes a slot in which a process waits that was forked from p.
+func (p *preload) newSlot(ctx context.Context) (_ *slot, err error) {
+	ctx, cancel := context.WithTimeout(ctx, boxTime)
+	defer cancel()
+	if err := p.slot.family.join(); err != nil {
+		return nil, err
+	}
+	c, err := p.slot.newBox(ctx, p)
+	if err != nil {
+		p.slot.family.leave()
+		return nil, fmt.Errorf("make a box: %w", err)
+	}
+	c.joined = true
+	defer func() {
+		if err != nil {
+			c.Close()
+		}
+	}()
+	if err := c.forkPreloaded(ctx); err != nil {
+		return nil, err
+	}
+	if !c.cell.cells.register(c) {
+		return nil, background.ErrClosed
+	}
+	return c, nil
+}
+
+// tryForks makes a slot for nobody: what an import has done at forks may hang there, and then
+// no program shall wait for it.
+func (p *preload) tryForks(ctx context.Context) error {
+	s, err := p.newSlot(ctx)
+	if err != nil {
+		return &unusable{"what is forked from it never gets to a program: " + err.Error()}
+	}
+	s.Close()
+	return nil
+}
+
+// forkPreloaded has the process of c forked, and waits until it waits.
+func (c *slot) forkPreloaded(ctx context.Context) error {
+	box, err := c.openSpaces(tracee.ForkedSpaces)
+	if err != nil {
+		return err
+	}
+	defer closeAll(box)
+	// What an earlier job had may be too little to wait with.
+	def := policy.Default()
+	if l := c.lease.Limits; l != (cgroup.Limits{}) && (l.Memory < int64(def.Memory) || l.CPU < def.CPU) {
+		if err := c.lease.Limit(cgroup.Limits{Memory: int64(def.Memory), CPU: def.CPU, Processes: int64(def.Processes)}); err != nil {
+			return err
+		}
+	}
+	ours, theirs, err := packet.Pair()
+	if err != nil {
+		return err
+	}
+	p := c.preload
+	c.job = &forked{zygote: p.parent, slot: ours, ended: make(chan unix.WaitStatus, 1)}
+	var proc *process.Process
+	send := func() error { return p.conn.Send([]byte("f"), append(c.net.files([]int{theirs}), box...)...) }
+	reap, err := p.frozen.Fork(c.job.ended, send, func(t *tracee.Process) (err error) {
+		if proc, err = c.arrival(t.PID()); err != nil {
+			return err
+		}
+		c.job.pid = t.PID()
+		return c.settle(t)
+	})
+	_ = unix.Close(theirs) // else nobody hears of the end of what has the other
+	if err != nil {
+		slog.WarnContext(ctx, "an interpreter that has imported is given up", "modules", p.modules, "error", err)
+		p.end()
+		if proc != nil {
+			proc.Close()
+		}
+		return fmt.Errorf("fork an interpreter with its imports: %w", err)
+	}
+	go reap(proc)
+	defer ours.Within(ctx)()
+	if _, err := ours.Expect(guest.BoxWaiting); err != nil {
+		return fmt.Errorf("fork an interpreter with its imports: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+package cell
+
+import (
+	"context"
+	"flag"
+	"testing"
+	"time"
+
+	"github.com/assay-run/assay/internal/testenv"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/environment"
+	"github.com/assay-run/assay/pkg/runtime/runtimetest"
+)
+
+func TestMain(m *testing.M) {
+	// Programs wait for a limit; -parallel overrides it.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
+	testenv.Main(m)
+}
+
+// Settings are those of a containerd.Config that tests of cells choose.
+type Settings struct {
+	CellWarm, CellJobs int
+	CellAge, WarmIdle  time.Duration
+	PreloadMemory      job.Size
+	Index              environment.Index
+	Environments       string
+}
+
+// OpenRuntime opens a runtime of this test's own, and returns its cells, too. Package containerd,
+// which has it, imports this one: see open_test.go.
+var OpenRuntime func(testing.TB, Settings) (Whole, *Cells)
+
+// Whole is what a runtime of package containerd is.
+type Whole interface {
+	runtime.Runtime
+	runtime.ImageLister
+	runtime.Prover
+}
+
+// Runtime is one of package containerd, and its cells.
+type Runtime struct {
+	Whole
+	cells *Cells
+}
+
+func newRuntime(t testing.TB, edit func(*Settings)) *Runtime {
+	t.Helper()
+	var with Settings
+	if edit != nil {
+		edit(&with)
+	}
+	r := &Runtime{}
+	r.Whole, r.cells = OpenRuntime(t, with)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := r.Close(ctx); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return r
+}
+
+func plan(t testing.TB, host policy.Host, isolation policy.Isolation, edit func(*policy.Policy)) *policy.Plan {
+	t.Helper()
+	p := policy.Default()
+	p.Isolation = isolation
+	if edit != nil {
+		edit(&p)
+	}
+	plan, err := p.Plan(host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan
+}
+
+func suiteConfig(isolation policy.Isolation) runtimetest.Config {
+	return runtimetest.Config{
+		New:       func(t *testing.T) runtime.Runtime { return newRuntime(t, nil) },
+		Image:     testenv.Image,
+		Isolation: isolation,
+		Plan: func(t *testing.T, host policy.Host, isolation policy.Isolation, edit func(*policy.Policy)) *policy.Plan {
+			return plan(t, host, isolation, edit)
+		},
+	}
+}
+
+// eventually waits until ok, for a minute at most.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !ok(); <-time.After(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("timed out: %s", what)
+		}
+	}
+}

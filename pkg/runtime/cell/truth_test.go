@@ -1,0 +1,23 @@
+package cell
+
+import (
+	"flag"
+	"testing"
+
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/runtimetest"
+)
+
+// truthRuns is 1 for every day; -truth.runs 100 shows that no row is flaky.
+var truthRuns = flag.Int("truth.runs", 1, "how often each row of the truth table is run")
+
+func TestCellTruth(t *testing.T) {
+	var r *Runtime
+	cfg := runtimetest.ProgramsConfig{Config: suiteConfig(policy.Cell), Leftovers: func() []string { return cellLeftovers(t, r) }}
+	cfg.New = func(t *testing.T) runtime.Runtime {
+		r = newRuntime(t, nil)
+		return r
+	}
+	runtimetest.Truth(t, cfg, *truthRuns)
+}

@@ -1,0 +1,46 @@
+package cell
+
+import (
+	"errors"
+	"sync"
+)
+
+// cellUsers is how many users of the host a cell has besides its guest: one for
+// each of its boxes. More boxes at once there cannot be.
+const cellUsers = 32 << 10
+
+// users lends each box of a cell a user of its own, by number from 1 to cellUsers.
+// Some of what a program can take the kernel counts for its user on the host, and
+// only there.
+type users struct {
+	mu   sync.Mutex
+	last int
+	lent map[int]bool
+}
+
+var errUsers = errors.New("a cell has more boxes than users")
+
+func (u *users) get() (int, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.lent == nil {
+		u.lent = map[int]bool{}
+	}
+	if len(u.lent) >= cellUsers {
+		return 0, errUsers
+	}
+	for {
+		u.last = u.last%cellUsers + 1
+		if !u.lent[u.last] {
+			u.lent[u.last] = true
+			return u.last, nil
+		}
+	}
+}
+
+// put takes the user of a box of which nothing is left.
+func (u *users) put(n int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.lent, n)
+}

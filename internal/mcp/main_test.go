@@ -38,6 +38,7 @@ type scripted struct {
 	asked   []api.ExecuteRequest
 	did     []string
 	stop    chan struct{}
+	once    sync.Once
 }
 
 func newScripted() *scripted {
@@ -130,7 +131,7 @@ func (f *scripted) Execute(ctx context.Context, _ job.ID, rq api.ExecuteRequest)
 
 func (f *scripted) Interrupt(_ context.Context, id job.ID) error {
 	f.note("interrupt %s", id)
-	close(f.stop)
+	f.once.Do(func() { close(f.stop) })
 	return nil
 }
 

@@ -132,14 +132,25 @@ func (t *tools) interruptible(ctx context.Context, id job.ID, ask api.ExecuteReq
 	}
 	after, stop := afterwards(ctx)
 	defer stop()
-	err := t.Fleet.Interrupt(after, id)
-	select {
-	case <-done:
-	case <-after.Done():
-		cancel()
-		<-done
-	}
+	err := t.interrupt(after, id, done)
 	return nil, errors.Join(fmt.Errorf("the execution was interrupted with the call, and session %s lives on: %w", id, context.Cause(ctx)), err)
+}
+
+// interrupt interrupts a session until an execution is done or ctx ends: the first time may be before it
+// began.
+func (t *tools) interrupt(ctx context.Context, id job.ID, done <-chan executed) error {
+	again := time.NewTicker(time.Second)
+	defer again.Stop()
+	for {
+		err := t.Fleet.Interrupt(ctx, id)
+		select {
+		case <-done:
+			return nil
+		case <-ctx.Done():
+			return errors.Join(err, ctx.Err())
+		case <-again.C:
+		}
+	}
 }
 
 func (t *tools) close(ctx context.Context, _ *sdk.CallToolRequest, a closeArgs) (*sdk.CallToolResult, Closed, error) {

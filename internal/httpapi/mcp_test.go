@@ -108,7 +108,7 @@ func TestMCP(t *testing.T) {
 		if p, said, failed := use(t, a, "run_python", `{"code":"fail"}`); p.Success || *p.ExitCode != 1 || failed {
 			t.Errorf("a program that fails: %+v, %s, %v", p, said, failed)
 		}
-		if p, said, failed = use(t, a, "run_python", `{"code":"artifact"}`); len(p.Artifacts) != 1 {
+		if p, said, _ = use(t, a, "run_python", `{"code":"artifact"}`); len(p.Artifacts) != 1 {
 			t.Fatalf("%+v, %s", p, said)
 		}
 		id, _ := json.Marshal(p.JobID)

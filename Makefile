@@ -126,6 +126,14 @@ test-libs: setup build image ## Run programs with numpy, pandas, scipy, sympy, s
 		numpy pandas scipy sympy scikit-learn matplotlib
 	$(TEST) -tags=libs -count=1 -timeout=20m -v ./pkg/runtime/cell -run '^TestLibraries$$' -args -libs.wheels=$(CURDIR)/.cache/wheels
 
+.PHONY: test-mcp
+# The official client of the Model Context Protocol for Python, in an environment of its own.
+MCP_CLIENT ?= mcp==2.3.0
+test-mcp: setup build image ## Use the tools of agents by the official Python client, over HTTP and over a process
+	@[ -x .cache/mcp/bin/python ] || python3 -m venv .cache/mcp
+	@.cache/mcp/bin/python -m pip install --quiet '$(MCP_CLIENT)'
+	$(TEST) -tags=mcp -count=1 -timeout=10m -v ./test/e2e -run '^TestPythonClientOfMCP$$' -args -mcp.python=$(CURDIR)/.cache/mcp/bin/python
+
 .PHONY: test-k8s
 # helm, and where KUBECONFIG names a cluster, that and kubectl. docs/operations.md says what a cluster is to have, and the ASSAY_
 # variables that tell of it.
@@ -167,7 +175,7 @@ format:
 	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard --deduplicate '*.go')); \
 	if [ -n "$$unformatted" ]; then echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
 
-lint: tags = cluster,compose,image,libs,load,upgrade
+lint: tags = cluster,compose,image,libs,load,mcp,upgrade
 lint: format ## Check format, vet and staticcheck
 	$(GO) vet ./...
 	$(GO) vet -tags=$(tags) ./test/... ./pkg/runtime/cell

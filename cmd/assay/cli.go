@@ -33,6 +33,7 @@ type cli struct {
 	Batch   batchCmd   `cmd:"" help:"Many jobs together."`
 	Job     jobCmd     `cmd:"" help:"One job."`
 	Session sessionCmd `cmd:"" help:"A live interpreter or shell: what is typed is executed, and its state kept."`
+	MCP     mcpCmd     `cmd:"" name:"mcp" help:"Give an agent sandboxes as tools: a server of the Model Context Protocol, on standard input and output."`
 	Policy  policyCmd  `cmd:"" help:"What programs may do."`
 	Secret  secretCmd  `cmd:"" help:"What programs are told, by environment variable, and nobody else."`
 	Worker  workerCmd  `cmd:"" help:"The machines that run jobs."`

@@ -97,10 +97,11 @@ var table = map[string]row{
 	"internal/share":  {"what one dispatcher has, divided between tenants", []string{"pkg/job", "pkg/policy", "internal/recent"}},
 	"internal/watch":  {"batches, for those who watch them", []string{"pkg/job", "pkg/store", "internal/share"}},
 	"internal/httpapi": {"the HTTP surface", with(ideas, "api", "guest/python", "pkg/object", "internal/admin", "internal/admit", "internal/fleet",
-		"internal/httpapi/files", "internal/httpapi/sessions", "internal/httpapi/web", "internal/intake", "internal/recent", "internal/session", "internal/share", "internal/telemetry", "internal/watch")},
+		"internal/httpapi/files", "internal/httpapi/sessions", "internal/httpapi/web", "internal/intake", "internal/mcp", "internal/recent", "internal/session", "internal/share", "internal/telemetry", "internal/watch")},
 	"internal/httpapi/sessions": {"its part about sessions", []string{"api", "pkg/control", "pkg/job", "pkg/object", "pkg/queue", "pkg/store", "internal/httpapi/files", "internal/httpapi/web", "internal/session", "internal/share"}},
 	"internal/httpapi/files":    {"serves what was left in the object store", []string{"pkg/job", "pkg/object", "internal/httpapi/web"}},
 	"internal/httpapi/web":      {"reads requests, writes answers", []string{"api", "pkg/job", "pkg/store", "internal/share"}},
+	"internal/mcp":              {"sandboxes as tools for agents", []string{"api", "pkg/client", "pkg/job", "internal/version"}},
 	"internal/sweep":            {"removes from the object store what is nobody's", []string{"api", "pkg/job", "pkg/object", "pkg/store"}},
 	"internal/dispatcher":       {"schedule, relay, record, reap", with(ideas, "api", "pkg/object", "internal/fleet", "internal/session", "internal/sweep", "internal/telemetry")},
 	"internal/fault":            {"failing stores and queues, for tests", []string{"pkg/control", "pkg/job", "pkg/object", "pkg/queue", "pkg/store"}},
@@ -137,7 +138,7 @@ var table = map[string]row{
 	"cmd/worker": {"wiring", with(ideas, "pkg/object", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd", "pkg/runtime/containerd/image", "pkg/runtime/fake",
 		"pkg/netrule", "pkg/runtime/cgroup", "pkg/runtime/egress", "pkg/runtime/environment", "internal/advisories", "internal/awake", "internal/daemon", "internal/fault", "internal/session/live", "internal/settings", "internal/sysmon", "internal/worker", "internal/worker/health", "internal/worker/transfer", "internal/telemetry", "internal/version")},
 	"cmd/assay": {"command line", with(ideas, "api", "pkg/client", "pkg/runtime/containerd/image", "pkg/runtime/cgroup",
-		"internal/cli/program", "internal/cli/show", "internal/cli/top", "internal/dev", "internal/doctor", "internal/pause", "internal/settings", "internal/sysmon", "internal/telemetry", "internal/version", "examples/humaneval")}, // which assay demo runs
+		"internal/cli/program", "internal/cli/show", "internal/cli/top", "internal/dev", "internal/doctor", "internal/mcp", "internal/pause", "internal/settings", "internal/sysmon", "internal/telemetry", "internal/version", "examples/humaneval")}, // which assay demo runs
 	"internal/cli/program": {"programs and policies, as a command line names them", []string{"pkg/job"}},
 	"internal/cli/show":    {"what a fleet says, for people", []string{"pkg/client", "pkg/job"}},
 	"internal/cli/top":     {"the fleet, live, on a terminal", []string{"api", "pkg/placement", "pkg/policy", "pkg/store", "internal/cli/show"}},

@@ -21,6 +21,7 @@ import (
 	"github.com/assay-run/assay/internal/httpapi/sessions"
 	"github.com/assay-run/assay/internal/httpapi/web"
 	"github.com/assay-run/assay/internal/intake"
+	"github.com/assay-run/assay/internal/mcp"
 	"github.com/assay-run/assay/internal/recent"
 	"github.com/assay-run/assay/internal/session"
 	"github.com/assay-run/assay/internal/share"
@@ -98,6 +99,7 @@ type Server struct {
 	nowhere  http.Handler
 	sessions *sessions.Handlers
 	files    *files.Files
+	agents   *mcp.Handler
 
 	fixed map[string][]string // methods of the addresses that are not of a pattern
 
@@ -130,6 +132,10 @@ func New(c Config) *Server {
 		s.fix(r.Pattern)
 		s.mux.Handle(r.Pattern, s.wrap(r))
 	}
+	_, open := c.Auth.(Open)
+	s.agents = mcp.NewHandler(s, open)
+	s.fix(mcpPattern)
+	s.mux.Handle(mcpPattern, s.wrap(web.At(mcpPattern, s.serveMCP)))
 	for pattern, h := range map[string]http.Handler{"GET /metrics": c.Metrics, "GET /debug/pprof/": c.Profiles} {
 		if h != nil {
 			s.mux.Handle(pattern, s.forOperators(h))

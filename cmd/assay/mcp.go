@@ -1,0 +1,30 @@
+package main
+
+import (
+	"io"
+
+	"github.com/assay-run/assay/internal/cli/program"
+	"github.com/assay-run/assay/internal/mcp"
+)
+
+type mcpCmd struct {
+	Policy string `placeholder:"FILE" help:"Policy of programs for which the agent names none: a JSON file, or the name of a stored one."`
+}
+
+// Run serves one agent until it closes standard input.
+func (c *mcpCmd) Run(a *app) error {
+	policy, err := program.ReadPolicy(c.Policy)
+	if err != nil {
+		return err
+	}
+	fleet, err := a.client()
+	if err != nil {
+		return err
+	}
+	return mcp.Serve(a.ctx, mcp.Config{Fleet: fleet, Policy: policy}, io.NopCloser(a.stdin), keptOpen{a.stdout})
+}
+
+// keptOpen is a writer that is not closed: the process has it until it ends.
+type keptOpen struct{ io.Writer }
+
+func (keptOpen) Close() error { return nil }

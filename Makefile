@@ -123,6 +123,17 @@ test-libs: setup build image ## Run programs with numpy, pandas, scipy, sympy, s
 		numpy pandas scipy sympy scikit-learn matplotlib
 	$(TEST) -tags=libs -count=1 -timeout=20m -v ./pkg/runtime/containerd -run '^TestLibraries$$' -args -libs.wheels=$(CURDIR)/.cache/wheels
 
+.PHONY: test-sdk
+# Everything that it needs of the package index is in an environment of its own.
+SDK_ENV ?= .cache/sdk
+PYTHON  ?= python3
+test-sdk: setup build image ## Check the Python client, and test it over a fleet of its own
+	@[ -x $(SDK_ENV)/bin/pytest ] || { $(PYTHON) -m venv $(SDK_ENV) && $(SDK_ENV)/bin/pip install --quiet -e './sdk/python[test]'; }
+	cd sdk/python && $(CURDIR)/$(SDK_ENV)/bin/ruff check . && $(CURDIR)/$(SDK_ENV)/bin/ruff format --check .
+	cd sdk/python && $(CURDIR)/$(SDK_ENV)/bin/pyright --pythonpath $(CURDIR)/$(SDK_ENV)/bin/python
+	@for generator in models operations sync; do $(SDK_ENV)/bin/python sdk/python/scripts/$$generator.py --check || exit 1; done
+	cd sdk/python && $(ROOT) $(CURDIR)/$(SDK_ENV)/bin/pytest
+
 .PHONY: test-k8s
 # helm, and where KUBECONFIG names a cluster, that and kubectl. docs/operations.md says what a cluster is to have, and the ASSAY_
 # variables that tell of it.

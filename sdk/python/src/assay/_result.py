@@ -132,7 +132,8 @@ class Result:
         if self.outcome not in OF_PROGRAM:
             return None
         tests = self.raw.get("tests")
-        return 0.0 if tests is None else tests.get("score")
+        score = 0.0 if tests is None else tests.get("score")
+        return None if score is None else float(score)
 
     @property
     def feedback(self) -> list[str]:
@@ -144,7 +145,7 @@ class Result:
         """One line for a person."""
         text = f"job {self.id}{f' ({self.name})' if self.name else ''}: {self.outcome}"
         exception = self.raw.get("exception")
-        why = self.message or (f"{exception['type']}: {exception['message']}" if exception else "")
+        why = f"{exception['type']}: {exception['message']}" if exception else self.message
         return f"{text}: {why}" if why else text
 
     @property
@@ -176,7 +177,13 @@ class Result:
 
 
 POSITION = "assay.position"
-"""Label by which client.map knows whose result it is."""
+"""Label by which this client knows whose result it is, and ends a job that nobody waits for."""
+
+
+def marked(spec: Mapping[str, Any], mark: str) -> dict[str, Any]:
+    """A job with that label."""
+    labels: Mapping[str, str] = spec.get("labels") or {}
+    return {**spec, "labels": {**labels, POSITION: mark}}
 
 
 def lines(body: bytes) -> list[Result]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from .._calls import TURN, Call, call, segment
+from .. import models
+from .._calls import TURN, call, segment
 from .._errors import AssayError, NotFoundError, Timeout
-from .._result import Result
+from .._result import POSITION, Result, marked
 from .._units import Deadline
-from ._concurrency import CANCELED
+from ._concurrency import CANCELED, sleep
 from ._transport import FOREVER, AsyncTransport
 
 TIDY = 5.0
@@ -27,14 +29,15 @@ async def run(
     When the deadline is over, or the wait is ended from outside, the job is canceled.
     """
     only = ",".join(fields) if fields else None
-    c = call("POST", "/v1/run", query={"fields": only}, body=spec, wait=deadline.left(TURN))
+    mark = str(uuid.uuid4())
+    c = call("POST", "/v1/run", query={"fields": only}, body=marked(spec, mark), wait=deadline.left(TURN))
     try:
         answer = await transport.send(c, deadline)
         if answer.status == 200:
             return Result(answer.json())
         return await wait(transport, answer.json()["id"], deadline, only)
     except (Timeout, *CANCELED):
-        await cancel(transport, c)
+        await cancel_marked(transport, mark)
         raise
 
 
@@ -51,13 +54,19 @@ async def wait(transport: AsyncTransport, id: str, deadline: Deadline, fields: s
             raise Timeout(f"job {id} has no result within {deadline.given} s")
 
 
-async def cancel(transport: AsyncTransport, c: Call) -> None:
-    """Ends the job of a run whose answer nobody waits for: the same request under the same key says which one it is."""
-    c.query["wait"], c.wait = "1ms", 0.001
+async def cancel_marked(transport: AsyncTransport, mark: str) -> None:
+    """Ends a job that nobody waits for any more, by the label that it was given for that.
+
+    Its request may be on its way still: what is not there is looked for a few times.
+    """
+    deadline = Deadline(TIDY)
     try:
-        answer = await transport.send(c, Deadline(TIDY))
-        if answer.status != 200:
-            await cancel_job(transport, answer.json()["id"])
+        for pause in (0.05, 0.15, 0.3, 0.5):
+            c = call("POST", "/v1/jobs/cancel", body={"labels": {POSITION: mark}})
+            report = models.CancelReport.from_dict((await transport.send(c, deadline)).json())
+            if report.canceled or report.stopping:
+                return
+            await sleep(pause)
     except AssayError:
         pass  # the fleet is away; the job ends by its own limits
 

@@ -8,13 +8,12 @@ import weakref
 from typing import Any, TypeAlias
 
 from .. import models
-from .._calls import call, encode
+from .._calls import encode
 from .._errors import AssayError, InvalidError
-from .._result import POSITION, Result
-from .._units import Deadline
+from .._result import POSITION, Result, marked
 from ._batches import batch_options, keep, pages, submit
 from ._concurrency import Tasks
-from ._run import cancel_batch, run
+from ._run import cancel_batch, cancel_marked, run
 from ._transport import FOREVER, AsyncTransport
 
 MOMENT = 0.002
@@ -147,7 +146,7 @@ class _Collector:
             nonlocal left
             left -= 1
             if f.cancelled():
-                self._start(self._cancel(name))
+                self._start(cancel_marked(self._transport, name))
 
         for name, future in futures.items():
             future.add_done_callback(lambda f, name=name: ended(f, name))
@@ -164,20 +163,6 @@ class _Collector:
             raise
         finally:
             await tasks.stop()
-
-    async def _cancel(self, name: str) -> None:
-        try:
-            await self._transport.send(
-                call("POST", "/v1/jobs/cancel", body={"labels": {POSITION: name}}), Deadline(30.0)
-            )
-        except AssayError:
-            pass  # it ends by its own limits
-
-
-def marked(spec: dict[str, Any], name: str) -> dict[str, Any]:
-    """A job with the label by which its result is known."""
-    labels: dict[str, str] = spec.get("labels") or {}
-    return {**spec, "labels": {**labels, POSITION: name}}
 
 
 def settle(future: asyncio.Future[Result], result: Result) -> None:

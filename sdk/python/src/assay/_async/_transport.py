@@ -14,7 +14,7 @@ import httpx
 
 from .._calls import Call, Patience, wrong
 from .._config import Config
-from .._errors import AnswerTooLarge, APIError, NotFoundError, Timeout, Unreachable
+from .._errors import AnswerTooLarge, APIError, AssayError, NotFoundError, Timeout, Unreachable
 from .._forking import after_fork
 from .._units import Deadline
 from ._concurrency import context, sleep
@@ -30,7 +30,11 @@ class Answer(NamedTuple):
     body: bytes
 
     def json(self) -> Any:
-        return json.loads(self.body) if self.body else None
+        """What the body says; None if there is none. AssayError if it is not JSON."""
+        try:
+            return json.loads(self.body) if self.body else None
+        except ValueError as e:
+            raise AssayError(f"an answer is not JSON, so it is not a fleet's: {self.body[:100]!r}") from e
 
 
 class AsyncTransport:
@@ -119,7 +123,7 @@ class AsyncTransport:
     @asynccontextmanager
     async def _stream(self, c: Call, deadline: Deadline) -> AsyncGenerator[httpx.Response, None]:
         if deadline.over:
-            raise Timeout(f"{c.method} {c.path}: no time is left of {deadline.given} s")
+            raise Timeout(f"{c.method} {c.path}: not done within {deadline.given} s")
         content = c.body if c.body is None or isinstance(c.body, bytes) else pieces(c.body)
         timeout = c.timeout
         if deadline.at is not None:

@@ -38,6 +38,8 @@ class Grading:
             raise ValueError("attempts: must be 1 or more")
         if not callable(reward) and reward not in ("score", "pass"):
             raise ValueError("reward: must be 'score', 'pass' or a function of a result")
+        if key is not None and not 1 <= len(key) <= 190:
+            raise ValueError("key: has 1 to 190 characters")
         self._map = map
         self._solutions = Solutions(solutions, tests, labels)
         self._reward: RewardOf = reward

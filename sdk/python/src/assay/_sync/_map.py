@@ -14,7 +14,7 @@ from .._chunks import Chunk, MapOptions, refused
 from .._errors import AssayError, InvalidError, Timeout
 from .._jobs import job
 from .._progress import Progress, reporter
-from .._result import POSITION, Result
+from .._result import POSITION, Result, marked
 from .._units import Deadline, seconds
 from ._batches import batch_options, pages
 from ._concurrency import Queue, Tasks, each
@@ -82,9 +82,7 @@ class Mapper:
                 self._exhausted = True
                 break
             try:
-                spec = job(item)
-                spec["labels"] = {**(spec.get("labels") or {}), POSITION: str(self._taken)}
-                chunk.add(self._taken, item, encode(spec))
+                chunk.add(self._taken, item, encode(marked(job(item), str(self._taken))))
             except (TypeError, ValueError) as e:
                 raise type(e)(f"item {self._taken}: {e}") from e
             self._taken += 1

@@ -17,7 +17,7 @@ import httpx
 
 from .._calls import Call, Patience, wrong
 from .._config import Config
-from .._errors import AnswerTooLarge, APIError, NotFoundError, Timeout, Unreachable
+from .._errors import AnswerTooLarge, APIError, AssayError, NotFoundError, Timeout, Unreachable
 from .._forking import after_fork
 from .._units import Deadline
 from ._concurrency import context, sleep
@@ -33,7 +33,11 @@ class Answer(NamedTuple):
     body: bytes
 
     def json(self) -> Any:
-        return json.loads(self.body) if self.body else None
+        """What the body says; None if there is none. AssayError if it is not JSON."""
+        try:
+            return json.loads(self.body) if self.body else None
+        except ValueError as e:
+            raise AssayError(f"an answer is not JSON, so it is not a fleet's: {self.body[:100]!r}") from e
 
 
 class Transport:
@@ -122,7 +126,7 @@ class Transport:
     @contextmanager
     def _stream(self, c: Call, deadline: Deadline) -> Generator[httpx.Response, None]:
         if deadline.over:
-            raise Timeout(f"{c.method} {c.path}: no time is left of {deadline.given} s")
+            raise Timeout(f"{c.method} {c.path}: not done within {deadline.given} s")
         content = c.body if c.body is None or isinstance(c.body, bytes) else pieces(c.body)
         timeout = c.timeout
         if deadline.at is not None:

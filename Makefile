@@ -123,12 +123,14 @@ test-libs: setup build image ## Run programs with numpy, pandas, scipy, sympy, s
 		numpy pandas scipy sympy scikit-learn matplotlib
 	$(TEST) -tags=libs -count=1 -timeout=20m -v ./pkg/runtime/containerd -run '^TestLibraries$$' -args -libs.wheels=$(CURDIR)/.cache/wheels
 
-.PHONY: test-sdk
+.PHONY: sdk test-sdk
 # Everything that it needs of the package index is in an environment of its own.
 SDK_ENV ?= .cache/sdk
 PYTHON  ?= python3
-test-sdk: setup build image ## Check the Python client, and test it over a fleet of its own
+sdk: ## Make an environment with the Python client and what its tests need
 	@[ -x $(SDK_ENV)/bin/pytest ] || { $(PYTHON) -m venv $(SDK_ENV) && $(SDK_ENV)/bin/pip install --quiet -e './sdk/python[test]'; }
+
+test-sdk: setup build image sdk ## Check the Python client, and test it over a fleet of its own
 	cd sdk/python && $(CURDIR)/$(SDK_ENV)/bin/ruff check . && $(CURDIR)/$(SDK_ENV)/bin/ruff format --check .
 	cd sdk/python && $(CURDIR)/$(SDK_ENV)/bin/pyright --pythonpath $(CURDIR)/$(SDK_ENV)/bin/python
 	@for generator in models operations sync; do $(SDK_ENV)/bin/python sdk/python/scripts/$$generator.py --check || exit 1; done

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import tempfile
+import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import timedelta
 from typing import IO, Any, NamedTuple, cast
@@ -98,10 +99,10 @@ async def page(transport: AsyncTransport, c: Call, deadline: Deadline = FOREVER)
     return Page(lines(answer.body), headers.get("Assay-Cursor", "0"), headers.get("Assay-Complete") == "true")
 
 
-def pace(polls: int) -> float:
+def pace(elapsed: float) -> float:
     """Seconds to let results come together before the next page is asked for: each page costs both ends more than a
-    result does, and whoever has a batch of seconds does not see 0.2 of them."""
-    return min(0.02 * polls, 0.2) if polls > 3 else 0.0
+    result does. Nobody sees a tenth of what they have waited for already."""
+    return min(elapsed / 10, 0.5)
 
 
 async def pages(
@@ -114,7 +115,7 @@ async def pages(
     tasks: Tasks,
 ) -> AsyncIterator[list[Result]]:
     """The results of a batch, page by page, each once. With follow until the batch is done."""
-    cursor, polls = "0", 0
+    cursor, polls, began = "0", 0, time.monotonic()
     while not tasks.stopped:
         wait = deadline.left(TURN if polls == 0 else 20.0) if follow else 0.0
         p = await page(transport, page_call(batch, cursor, wait, fields), deadline)
@@ -125,7 +126,7 @@ async def pages(
         if deadline.over:
             raise Timeout(f"batch {batch} is not done within {deadline.given} s; it goes on")
         cursor, polls = p.cursor, 0 if len(p.results) >= 500 else polls + 1
-        if follow and polls and not await tasks.sleep(pace(polls)):
+        if follow and polls > 3 and not await tasks.sleep(pace(time.monotonic() - began)):
             return
 
 

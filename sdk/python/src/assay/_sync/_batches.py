@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from typing import IO, Any, NamedTuple, cast
@@ -101,10 +102,10 @@ def page(transport: Transport, c: Call, deadline: Deadline = FOREVER) -> Page:
     return Page(lines(answer.body), headers.get("Assay-Cursor", "0"), headers.get("Assay-Complete") == "true")
 
 
-def pace(polls: int) -> float:
+def pace(elapsed: float) -> float:
     """Seconds to let results come together before the next page is asked for: each page costs both ends more than a
-    result does, and whoever has a batch of seconds does not see 0.2 of them."""
-    return min(0.02 * polls, 0.2) if polls > 3 else 0.0
+    result does. Nobody sees a tenth of what they have waited for already."""
+    return min(elapsed / 10, 0.5)
 
 
 def pages(
@@ -117,7 +118,7 @@ def pages(
     tasks: Tasks,
 ) -> Iterator[list[Result]]:
     """The results of a batch, page by page, each once. With follow until the batch is done."""
-    cursor, polls = "0", 0
+    cursor, polls, began = "0", 0, time.monotonic()
     while not tasks.stopped:
         wait = deadline.left(TURN if polls == 0 else 20.0) if follow else 0.0
         p = page(transport, page_call(batch, cursor, wait, fields), deadline)
@@ -128,7 +129,7 @@ def pages(
         if deadline.over:
             raise Timeout(f"batch {batch} is not done within {deadline.given} s; it goes on")
         cursor, polls = p.cursor, 0 if len(p.results) >= 500 else polls + 1
-        if follow and polls and not tasks.sleep(pace(polls)):
+        if follow and polls > 3 and not tasks.sleep(pace(time.monotonic() - began)):
             return
 
 

@@ -18,6 +18,7 @@ import pytest
 import assay
 from assay._errors import KINDS, STATUSES, api_error
 from assay._units import duration, seconds
+from conftest import start_fleet, stop_fleet
 
 ROOT = Path(__file__).resolve().parents[3]
 TABLE = re.findall(r'"([a-z-]+)", http\.Status(\w+), "', (ROOT / "api" / "problem.go").read_text())
@@ -225,6 +226,42 @@ def test_token(url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCapt
     monkeypatch.setenv("ASSAY_PATIENCE", "soon")
     with pytest.raises(ValueError, match="duration"):
         assay.Client()
+
+
+def test_fleet_with_tokens(tmp_path: Path) -> None:
+    """`assay dev` is ready with tokens in its environment, too, and each client is who its token says."""
+    tmp_path.chmod(0o755)
+    fleet, url = start_fleet(tmp_path / "fleet", {"ASSAY_TOKENS": "one=research,two=product", "ASSAY_RUNTIME": "noop"})
+    try:
+        assert assay.Client(url, "one").submit_batch(["1"], name="of-research").id
+        assert [b.name for b in assay.Client(url, "one").batches()] == ["of-research"]
+        assert list(assay.Client(url, "two").batches()) == []
+        for token in ("", "three"):
+            with pytest.raises(assay.AuthError) as e:
+                assay.Client(url, token).run("1")
+            assert e.value.status == 401
+        with pytest.raises(assay.AuthError):
+            list(assay.Client(url, "three").map(["1"]))
+        assert isinstance(assay.Client(url, "three").submit("1").exception(30), assay.AuthError)
+        with pytest.raises(assay.RefusedError):
+            assay.Client(url, "one").api.get_version()
+    finally:
+        stop_fleet(fleet)
+
+
+def test_slow_answer_and_a_deadline() -> None:
+    def answer(_: int) -> httpx.Response:
+        def body() -> Iterator[bytes]:
+            for _ in range(100):
+                time.sleep(0.1)
+                yield b" "
+
+        return httpx.Response(200, content=body())
+
+    began = time.monotonic()
+    with pytest.raises(assay.Timeout):
+        client_of(answer).client.run("1", timeout=0.5)
+    assert time.monotonic() - began < 8
 
 
 def test_durations() -> None:

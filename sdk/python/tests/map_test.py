@@ -119,7 +119,7 @@ def test_map_on_error(client: assay.Client) -> None:
     ]
     with pytest.raises(assay.InvalidError) as e:
         list(client.map(items))
-    assert e.value.line == 2
+    assert "item 1" in str(e.value)
     results = list(client.map(items, on_error="return"))
     assert [r.outcome for r in results] == ["succeeded", "refused", "setup_error", "exception"]
     assert [type(r.error) for r in results] == [type(None), assay.InvalidError, assay.InfraError, type(None)]

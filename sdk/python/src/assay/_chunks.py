@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal
 
-from ._errors import InvalidError
+from ._errors import APIError
 from ._result import Result
 
 CHUNK_BYTES = 4 << 20
@@ -76,6 +76,7 @@ class Chunk:
         return f"sha-256=:{base64.b64encode(hashlib.sha256(self.body()).digest()).decode()}:"
 
 
-def refused(error: InvalidError, position: int, item: Any) -> Result:
+def refused(error: APIError, position: int, item: Any) -> Result:
     """What an item comes to that the fleet refused."""
+    error.args = (f"item {position}: {error}",)
     return Result({"outcome": "refused", "message": str(error)}, position, item, error)

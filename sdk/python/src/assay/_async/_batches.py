@@ -225,6 +225,7 @@ class AsyncBatch:
         """The batch each time it changed, at most four times a second, and at last when it is done."""
         while True:
             c = call("GET", self._path + "/events")
+            c.wait = 3600.0  # nothing is said while nothing changes
             async for kind, data in self._transport.events(c):
                 yield models.Batch.from_dict(data)
                 if kind == "done":

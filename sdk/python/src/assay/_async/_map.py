@@ -8,7 +8,7 @@ from typing import Any
 from .. import models
 from .._calls import NDJSON, call, encode, segment
 from .._chunks import Chunk, MapOptions, refused
-from .._errors import AssayError, InvalidError, Timeout
+from .._errors import APIError, AssayError, Timeout
 from .._jobs import job
 from .._progress import Progress, reporter
 from .._result import POSITION, Result, marked
@@ -90,8 +90,8 @@ class AsyncMapper:
         while chunk.lines:
             try:
                 batch = await self._post(chunk)
-            except InvalidError as e:
-                if not e.line or e.line > len(chunk.lines):
+            except APIError as e:
+                if e.status >= 500 or not 1 <= e.line <= len(chunk.lines):
                     raise
                 position = chunk.drop(e.line)
                 self._ready[position] = refused(e, position, chunk.items.pop(position))

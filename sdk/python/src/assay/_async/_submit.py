@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from .. import models
 from .._calls import encode
-from .._errors import AssayError, InvalidError
+from .._errors import APIError, AssayError
 from .._result import POSITION, Result, marked
 from ._batches import batch_options, keep, pages, submit
 from ._concurrency import Tasks
@@ -128,8 +128,8 @@ class _Collector:
             jobs = [marked(spec, name) for name, (spec, _) in named.items()]
             try:
                 batch = await submit(self._transport, jobs, batch_options(lease=LEASE), None)
-            except InvalidError as e:
-                if not 1 <= e.line <= len(jobs):
+            except APIError as e:
+                if e.status >= 500 or not 1 <= e.line <= len(jobs):
                     raise
                 _, future = named.pop(list(named)[e.line - 1])
                 if not future.done():

@@ -43,7 +43,7 @@ class AsyncTransport:
 
     def __init__(self, config: Config, mock: httpx.AsyncBaseTransport | None = None) -> None:
         self.config = config
-        self._mock = mock
+        self.mock = mock
         self._lock = threading.Lock()
         self._pid = os.getpid()
         self._pools: weakref.WeakKeyDictionary[Any, httpx.AsyncClient] = weakref.WeakKeyDictionary()
@@ -65,7 +65,7 @@ class AsyncTransport:
                     headers=self.config.headers(),
                     limits=httpx.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=30.0),
                     trust_env=not self.config.local,
-                    transport=self._mock,
+                    transport=self.mock,
                 )
             return pool
 
@@ -114,6 +114,8 @@ class AsyncTransport:
             body = bytearray()
             async for piece in response.aiter_bytes():
                 body += piece
+                if deadline.over:
+                    raise Timeout(f"{c.method} {c.path}: no whole answer within {deadline.given} s")
                 if len(body) > c.most:
                     raise AnswerTooLarge(f"{c.method} {c.path}: the answer has more than {c.most} bytes")
             if response.is_error:

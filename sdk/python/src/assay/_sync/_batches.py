@@ -226,6 +226,7 @@ class Batch:
         """The batch each time it changed, at most four times a second, and at last when it is done."""
         while True:
             c = call("GET", self._path + "/events")
+            c.wait = 3600.0  # nothing is said while nothing changes
             for kind, data in self._transport.events(c):
                 yield models.Batch.from_dict(data)
                 if kind == "done":

@@ -218,9 +218,9 @@ class Client:
                 own thread. If it raises, so do the results, at that place.
             order: "input": results in the order of the items; "completed": as they come, which holds none back.
                 Result.index and Result.item say whose result it is.
-            on_error: "raise": an item that the fleet refuses (InvalidError), or of whose program nothing is known
-                (InfraError), ends it all. "return": it has a result, whose error says why. A program that fails is no
-                error.
+            on_error: "raise": an item that the fleet refuses (InvalidError and others), or of whose program nothing is
+                known (InfraError), ends it all. "return": it has a result, whose error says why. A program that fails
+                is no error.
             progress: True, or a title, for a bar; or a function, called with how many are done, of how many, and the
                 result.
             key: makes it repeatable: after this process died, the same items under the same key (and with the same
@@ -233,7 +233,8 @@ class Client:
                 (enforcement, attempts, timings): they are most of its bytes.
             lease: seconds for which jobs go on when this process died; with a key, there is none.
             chunk: items of a batch, which is submitted when it is full: whoever makes items out of results takes 1.
-            window: most items that are under way, or wait for their turn; default four times chunk.
+            window: most items that are under way, or wait for their turn; default four times chunk. With
+                order="input", as many results may have to be held in memory.
         """
         common = {"policy": policy, "image": image, **(defaults or {})}
         options = MapOptions(

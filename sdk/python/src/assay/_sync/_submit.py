@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable, Generator
 from typing import Any
 
+import httpx
+
 from .._async._submit import AsyncSubmitter
 from .._async._transport import AsyncTransport
 from .._calls import encode
@@ -58,7 +60,10 @@ class Submitter:
             if self._running is None:
                 loop = asyncio.new_event_loop()
                 threading.Thread(target=turn, args=(loop, os.getpid()), name="assay-futures", daemon=True).start()
-                transport = AsyncTransport(self._transport.config)
+                mock = self._transport.mock
+                transport = AsyncTransport(
+                    self._transport.config, mock if isinstance(mock, httpx.AsyncBaseTransport) else None
+                )
                 self._running = loop, AsyncSubmitter(transport), transport
             return self._running
 

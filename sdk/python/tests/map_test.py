@@ -16,6 +16,7 @@ from collections.abc import Iterator
 import pytest
 
 import assay
+from assay._held import Held
 
 
 def programs(n: int) -> Iterator[str]:
@@ -85,6 +86,25 @@ def test_map(client: assay.Client, order: str) -> None:
         seen.append(r.index)
     assert sorted(seen) == list(range(300))
     assert order == "completed" or seen == list(range(300))
+
+
+def test_results_that_wait_are_not_all_in_memory(client: assay.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("assay._held.HELD_BYTES", 100_000)
+    away = 0
+    put = Held.put
+
+    def counted(self: Held, result: assay.Result) -> None:
+        nonlocal away
+        put(self, result)
+        away += result.index in self._away
+
+    monkeypatch.setattr(Held, "put", counted)
+    items = ["import time; time.sleep(3); print('last')", *(f"print('{i} ' * 10000)" for i in range(20))]
+    results = list(client.map(items))
+    assert results[0].stdout == "last\n"
+    assert [r.stdout.split()[0] for r in results[1:]] == [str(i) for i in range(20)]
+    assert [r.item for r in results] == items
+    assert away > 3
 
 
 def test_map_of_nothing(client: assay.Client) -> None:

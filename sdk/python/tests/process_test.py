@@ -9,7 +9,12 @@ import time
 
 import assay
 
-HEAD = "import assay, asyncio, os, signal, sys, threading, time\nurl = sys.argv[1]\n"
+# Whoever runs tests in the background has SIGINT ignored, and children inherit that.
+HEAD = """
+import assay, asyncio, os, signal, sys, threading, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
+url = sys.argv[1]
+"""
 
 
 def python(url: str, code: str, *, interrupt: bool = False, timeout: float = 60) -> subprocess.CompletedProcess[str]:

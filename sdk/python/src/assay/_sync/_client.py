@@ -234,7 +234,7 @@ class Client:
             lease: seconds for which jobs go on when this process died; with a key, there is none.
             chunk: items of a batch, which is submitted when it is full: whoever makes items out of results takes 1.
             window: most items that are under way, or wait for their turn; default four times chunk. With
-                order="input", as many results may have to be held in memory.
+                order="input", results that wait for theirs are in memory, large ones above 32 MiB in a temporary file.
         """
         common = {"policy": policy, "image": image, **(defaults or {})}
         options = MapOptions(

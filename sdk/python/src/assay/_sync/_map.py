@@ -12,6 +12,7 @@ from .. import models
 from .._calls import NDJSON, call, encode, segment
 from .._chunks import Chunk, MapOptions, refused
 from .._errors import APIError, AssayError, Timeout
+from .._held import Held
 from .._jobs import job
 from .._progress import Progress, reporter
 from .._result import POSITION, Result, marked
@@ -34,7 +35,7 @@ class Mapper:
         self._queue: Queue[tuple[Chunk, list[Result] | Exception | None]] = Queue(4)
         self._tasks = Tasks()
         self._live: dict[int, Chunk] = {}  # by where they start
-        self._ready: dict[int, Result] = {}  # those whose turn has not come
+        self._ready = Held()  # those whose turn has not come
         self._taken = 0  # items
         self._given = 0  # results
         self._exhausted = False
@@ -59,6 +60,7 @@ class Mapper:
         finally:
             self._progress.close()
             self._queue.close()
+            self._ready.close()
             self._tasks.stop()
             if self._options.key is None:
                 for chunk in list(self._live.values()):
@@ -97,7 +99,7 @@ class Mapper:
                 if e.status >= 500 or not 1 <= e.line <= len(chunk.lines):
                     raise
                 position = chunk.drop(e.line)
-                self._ready[position] = refused(e, position, chunk.items.pop(position))
+                self._ready.put(refused(e, position, chunk.items.pop(position)))
                 continue
             chunk.batch = batch.id
             chunk.lines.clear()
@@ -147,10 +149,9 @@ class Mapper:
     def _turn(self, found: list[Result]) -> list[Result]:
         """Those of found, and of what is ready, whose turn it is."""
         if self._options.order == "completed":
-            found = [*self._ready.values(), *found]
-            self._ready.clear()
-            return found
-        self._ready.update((result.index, result) for result in found)
+            return [*self._ready.drain(), *found]
+        for result in found:
+            self._ready.put(result)
         out: list[Result] = []
         while (position := self._given + len(out)) in self._ready:
             out.append(self._ready.pop(position))

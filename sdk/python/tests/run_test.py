@@ -115,6 +115,7 @@ def test_one_client_in_several_loops(url: str) -> None:
 
     for _ in range(3):
         assert asyncio.run(once()) == "1\n2\n"
+    assert len(c._transport._pools) == 1, "those of loops that are closed are forgotten"
 
 
 def test_canceled_task_cancels_the_job(url: str) -> None:

@@ -18,6 +18,11 @@ def context() -> object:
     return asyncio.get_running_loop()
 
 
+def ended(context: Any) -> bool:
+    """Whether nobody can use its connections any more."""
+    return context.is_closed()
+
+
 async def sleep(seconds: float) -> None:
     await asyncio.sleep(seconds)
 

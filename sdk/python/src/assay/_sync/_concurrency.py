@@ -26,6 +26,11 @@ def context() -> object:
     return _EVERYWHERE
 
 
+def ended(context: Any) -> bool:
+    """Whether nobody can use its connections any more."""
+    return False
+
+
 def sleep(seconds: float) -> None:
     time.sleep(seconds)
 

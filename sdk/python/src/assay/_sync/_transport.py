@@ -20,7 +20,7 @@ from .._config import Config
 from .._errors import AnswerTooLarge, APIError, AssayError, NotFoundError, Timeout, Unreachable
 from .._forking import after_fork
 from .._units import Deadline
-from ._concurrency import context, sleep
+from ._concurrency import context, ended, sleep
 
 FOREVER = Deadline(None)
 
@@ -64,6 +64,8 @@ class Transport:
         with self._lock:
             pool = self._pools.get(here)
             if pool is None or pool.is_closed:
+                for other in [c for c in self._pools if ended(c)]:
+                    del self._pools[other]
                 pool = self._pools[here] = httpx.Client(
                     headers=self.config.headers(),
                     limits=httpx.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=30.0),

@@ -134,6 +134,19 @@ test-mcp: setup build image ## Use the tools of agents by the official Python cl
 	@.cache/mcp/bin/python -m pip install --quiet '$(MCP_CLIENT)'
 	$(TEST) -tags=mcp -count=1 -timeout=10m -v ./test/e2e -run '^TestPythonClientOfMCP$$' -args -mcp.python=$(CURDIR)/.cache/mcp/bin/python
 
+.PHONY: sdk test-sdk
+# Everything that it needs of the package index is in an environment of its own.
+SDK_ENV ?= .cache/sdk
+PYTHON  ?= python3
+sdk: ## Make an environment with the Python client and what its tests need
+	@[ -x $(SDK_ENV)/bin/pytest ] || { $(PYTHON) -m venv $(SDK_ENV) && $(SDK_ENV)/bin/pip install --quiet -e './sdk/python[test]'; }
+
+test-sdk: setup build image sdk ## Check the Python client, and test it over a fleet of its own
+	cd sdk/python && $(CURDIR)/$(SDK_ENV)/bin/ruff check . && $(CURDIR)/$(SDK_ENV)/bin/ruff format --check .
+	cd sdk/python && $(CURDIR)/$(SDK_ENV)/bin/pyright --pythonpath $(CURDIR)/$(SDK_ENV)/bin/python
+	@for generator in models operations sync; do $(SDK_ENV)/bin/python sdk/python/scripts/$$generator.py --check || exit 1; done
+	cd sdk/python && $(ROOT) $(CURDIR)/$(SDK_ENV)/bin/pytest
+
 .PHONY: test-k8s
 # helm, and where KUBECONFIG names a cluster, that and kubectl. docs/operations.md says what a cluster is to have, and the ASSAY_
 # variables that tell of it.

@@ -29,12 +29,16 @@ const (
 var larger = map[string]string{
 	"guest/python": "what is embedded together; each file is a program or a module of its own",
 
-	"pkg/job/decode.go":                   "one table: how each field is decoded, and what is said where that fails",
-	"guest/python/assay_check.py":         "the program of a check's sandbox, in one file as it is embedded",
-	"guest/python/assay_solution.py":      "the program of a solution's sandbox, in one file as it is embedded",
-	"guest/python/assay_wire.py":          "both ends of one encoding, side by side",
-	"guest/python/harness.py":             "the program of a snippet's sandbox, in one file as it is embedded",
-	"guest/python/session.py":             "the program of a session, in one file as it is embedded",
+	"pkg/job/decode.go":                       "one table: how each field is decoded, and what is said where that fails",
+	"guest/python/assay_check.py":             "the program of a check's sandbox, in one file as it is embedded",
+	"guest/python/assay_solution.py":          "the program of a solution's sandbox, in one file as it is embedded",
+	"guest/python/assay_wire.py":              "both ends of one encoding, side by side",
+	"guest/python/harness.py":                 "the program of a snippet's sandbox, in one file as it is embedded",
+	"guest/python/session.py":                 "the program of a session, in one file as it is embedded",
+	"sdk/python/src/assay/models/__init__.py": "generated from the OpenAPI document",
+	"sdk/python/src/assay/_async/_api.py":     "generated from the OpenAPI document",
+	"sdk/python/src/assay/_sync/_api.py":      "generated from the OpenAPI document",
+
 	"cmd/dispatcher/run.go run":           "wiring, in the order in which things stop",
 	"test/bench/contention.go contention": "one scenario, told from its beginning to its end",
 }

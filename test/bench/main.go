@@ -41,6 +41,7 @@ type scenario struct {
 var scenarios = map[string]scenario{
 	"python":     {about: "batches of print(1+1), isolation cell", run: python},
 	"command":    {about: "batches of /bin/true, isolation cell", run: command},
+	"map":        {about: "client.map of the Python client over print(1+1), beside batches of them", run: pythonMap},
 	"task":       {about: "batches of /bin/true, a containerd task each, beside a bare client loop", run: task},
 	"gvisor":     {about: "the same under runsc", run: gvisor},
 	"tests":      {about: "all of examples/humaneval, graded by check code, isolation cell", run: tests},

@@ -1,0 +1,49 @@
+"""What the generators of this folder have in common."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "src" / "assay"
+
+Schema = dict[str, Any]
+
+
+def document() -> dict[str, Any]:
+    """The OpenAPI document of the repository."""
+    return json.loads((ROOT.parent.parent / "api" / "openapi.json").read_text())
+
+
+def fill(text: str, first: str, rest: str) -> str:
+    """Text as a paragraph of a docstring."""
+    clean = " ".join(text.replace("\\", "\\\\").split())
+    return textwrap.fill(clean, 118, initial_indent=first, subsequent_indent=rest, break_long_words=False)
+
+
+def formatted(text: str, target: Path) -> str:
+    """Text as ruff formats it, with its imports in order."""
+    for command in (["check", "--quiet", "--fix-only", "--select=I,F401"], ["format", "--quiet"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "ruff", *command, f"--stdin-filename={target}", "-"],
+            input=text, capture_output=True, text=True, cwd=ROOT, check=True,
+        )  # fmt: skip
+        text = done.stdout
+    return text
+
+
+def write(files: dict[Path, str], check: bool) -> int:
+    """Writes the files, or says which of them are not what they should be. The exit code is returned."""
+    stale = [path for path, text in files.items() if not path.exists() or path.read_text() != text]
+    for path in stale:
+        if check:
+            print(f"{path.relative_to(ROOT)} is not what {sys.argv[0]} writes: run it", file=sys.stderr)
+        else:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(files[path])
+    return 1 if check and stale else 0

@@ -1,0 +1,93 @@
+"""Runs programs that nobody has read, one or a million, on a fleet of Assay.
+
+    import assay
+
+    result = assay.run("print(6 * 7)")
+    print(result.stdout, result.outcome)
+
+A program that fails is data, a Result; what raises is about the request, the fleet, or the caller's own deadline.
+"""
+
+from . import models
+from ._async._batches import AsyncBatch
+from ._async._client import AsyncClient
+from ._async._stream import AsyncResultStream
+from ._default import default_client, grade, map, run, submit
+from ._errors import (
+    AnswerTooLarge,
+    APIError,
+    AssayError,
+    AuthError,
+    ConflictError,
+    DigestError,
+    GoneError,
+    InfraError,
+    InternalError,
+    InvalidError,
+    KeyUsedError,
+    LostError,
+    MethodError,
+    NotFoundError,
+    ProgramError,
+    QuotaError,
+    RefusedError,
+    SlowError,
+    Timeout,
+    TooLargeError,
+    UnavailableError,
+    Unreachable,
+)
+from ._executor import Executor
+from ._grading import Rewards, pass_at_k
+from ._jobs import job
+from ._result import BRIEF, Result
+from ._sync._batches import Batch
+from ._sync._client import Client
+from ._sync._stream import ResultStream
+from ._sync._submit import Future
+from ._version import __version__
+
+__all__ = [
+    "BRIEF",
+    "APIError",
+    "AnswerTooLarge",
+    "AssayError",
+    "AsyncBatch",
+    "AsyncClient",
+    "AsyncResultStream",
+    "AuthError",
+    "Batch",
+    "Client",
+    "ConflictError",
+    "DigestError",
+    "Executor",
+    "Future",
+    "GoneError",
+    "InfraError",
+    "InternalError",
+    "InvalidError",
+    "KeyUsedError",
+    "LostError",
+    "MethodError",
+    "NotFoundError",
+    "ProgramError",
+    "QuotaError",
+    "RefusedError",
+    "Result",
+    "ResultStream",
+    "Rewards",
+    "SlowError",
+    "Timeout",
+    "TooLargeError",
+    "UnavailableError",
+    "Unreachable",
+    "__version__",
+    "default_client",
+    "grade",
+    "job",
+    "map",
+    "models",
+    "pass_at_k",
+    "run",
+    "submit",
+]

@@ -1,0 +1,248 @@
+"""Batches: many jobs, accepted together."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping
+from datetime import timedelta
+from typing import IO, Any, NamedTuple, cast
+
+from .. import models
+from .._calls import NDJSON, TURN, Call, call, encode, segment
+from .._errors import APIError, Timeout, UnavailableError, Unreachable
+from .._jobs import Program, job
+from .._result import Result, lines
+from .._units import Deadline, duration, seconds
+from ._concurrency import Tasks
+from ._stream import AsyncResultStream
+from ._transport import FOREVER, AsyncTransport
+
+SPOOL = 8 << 20
+"""Bytes of a batch that are held in memory; the rest waits in a temporary file until the batch is accepted."""
+
+OVER = ("finished", "canceled")
+"""States of jobs that are over."""
+
+
+class Page(NamedTuple):
+    """Results, and where those after them are."""
+
+    results: list[Result]
+    cursor: str
+    complete: bool
+
+
+def spooled(jobs: Iterable[Program]) -> tuple[IO[bytes], str, int]:
+    """Jobs as JSON Lines in a file, its digest, and how many there are."""
+    file = tempfile.SpooledTemporaryFile(max_size=SPOOL)  # noqa: SIM115
+    digest, n = hashlib.sha256(), 0
+    for one in jobs:
+        line = encode(job(one)) + b"\n"
+        digest.update(line)
+        file.write(line)
+        n += 1
+    if n == 0:
+        raise ValueError("jobs: a batch has one job or more")
+    return cast("IO[bytes]", file), f"sha-256=:{base64.b64encode(digest.digest()).decode()}:", n
+
+
+async def submit(
+    transport: AsyncTransport,
+    jobs: Iterable[Program],
+    options: Mapping[str, Any],
+    key: str | None,
+    deadline: Deadline = FOREVER,
+) -> models.Batch:
+    """Submits jobs as one batch, all of them or none. A request without an answer is made again under the same key."""
+    file, digest, _ = spooled(jobs)
+    with file:
+        c = call("POST", "/v1/batches", query=options, key=key)
+        c.headers.update({"Content-Type": NDJSON, "Content-Digest": digest})
+        c.body = cast("Any", file)
+        return models.Batch.from_dict((await transport.send(c, deadline)).json())
+
+
+def batch_options(
+    *,
+    name: str | None = None,
+    labels: Mapping[str, str] | None = None,
+    label_caps: Mapping[str, int] | None = None,
+    defaults: Mapping[str, Any] | None = None,
+    callback: Mapping[str, Any] | None = None,
+    lease: float | str | timedelta | None = None,
+) -> dict[str, Any]:
+    """What the query of a batch says."""
+    out: dict[str, Any] = {"name": name}
+    for field, value in (
+        ("labels", labels),
+        ("label_caps", label_caps),
+        ("defaults", defaults),
+        ("callback", callback),
+    ):
+        out[field] = encode(value).decode() if value else None
+    out["lease"] = duration(lease) if lease is not None else None
+    return {k: v for k, v in out.items() if v is not None}
+
+
+def page_call(batch: str, after: str, wait: float, fields: Iterable[str] | None, limit: int = 500) -> Call:
+    query = {"after": after, "limit": limit, "fields": ",".join(fields) if fields else None}
+    return call("GET", f"/v1/batches/{segment(batch)}/results", query=query, wait=wait)
+
+
+async def page(transport: AsyncTransport, c: Call, deadline: Deadline = FOREVER) -> Page:
+    """One page of results, whole."""
+    answer = await transport.send(c, deadline)
+    headers = answer.headers
+    return Page(lines(answer.body), headers.get("Assay-Cursor", "0"), headers.get("Assay-Complete") == "true")
+
+
+def pace(elapsed: float) -> float:
+    """Seconds to let results come together before the next page is asked for: each page costs both ends more than a
+    result does. Nobody sees a tenth of what they have waited for already."""
+    return min(elapsed / 10, 0.5)
+
+
+async def pages(
+    transport: AsyncTransport,
+    batch: str,
+    *,
+    follow: bool,
+    fields: Iterable[str] | None,
+    deadline: Deadline,
+    tasks: Tasks,
+) -> AsyncIterator[list[Result]]:
+    """The results of a batch, page by page, each once. With follow until the batch is done."""
+    cursor, polls, began = "0", 0, time.monotonic()
+    while not tasks.stopped:
+        wait = deadline.left(TURN if polls == 0 else 20.0) if follow else 0.0
+        p = await page(transport, page_call(batch, cursor, wait, fields), deadline)
+        if p.results:
+            yield p.results
+        if p.complete or (not follow and not p.results):
+            return
+        if deadline.over:
+            raise Timeout(f"batch {batch} is not done within {deadline.given} s; it goes on")
+        cursor, polls = p.cursor, 0 if len(p.results) >= 500 else polls + 1
+        if follow and polls > 3 and not await tasks.sleep(pace(time.monotonic() - began)):
+            return
+
+
+async def keep(transport: AsyncTransport, batch: str, tasks: Tasks) -> None:
+    """Prolongs the lease of a batch, three times in its length, until it is done or nobody waits for it any more.
+
+    What is wrong with the batch, who waits for it will see.
+    """
+    pause = 0.0
+    while await tasks.sleep(pause):
+        try:
+            c = call("POST", f"/v1/batches/{segment(batch)}/keepalive")
+            b = models.Batch.from_dict((await transport.send(c)).json())
+        except (Unreachable, UnavailableError):
+            pause = max(pause, 1.0)
+            continue
+        except APIError:
+            return
+        lease = seconds(b.lease or "0s")
+        if lease <= 0 or done(b):
+            return
+        pause = lease / 3
+
+
+def done(b: models.Batch) -> bool:
+    """Whether all jobs of a batch are over."""
+    return sum(b.counts.get(state, 0) for state in OVER) >= b.total
+
+
+class AsyncBatch:
+    """A batch, by its id.
+
+    Attributes:
+        id: of the batch.
+        submitted: the batch as it was when it was submitted; None of one that was looked up.
+    """
+
+    def __init__(self, transport: AsyncTransport, id: str, submitted: models.Batch | None = None) -> None:
+        self._transport = transport
+        self.id = id
+        self.submitted = submitted
+
+    @property
+    def _path(self) -> str:
+        return f"/v1/batches/{segment(self.id)}"
+
+    async def status(self) -> models.Batch:
+        """The batch as it stands: how many jobs are in which state, and how those that are over ended."""
+        return models.Batch.from_dict((await self._transport.send(call("GET", self._path))).json())
+
+    async def wait(self, timeout: float | None = None) -> models.Batch:
+        """Waits until every job of the batch is over, and keeps its lease meanwhile.
+
+        Raises Timeout after so many seconds; the batch goes on.
+        """
+        deadline, tasks = Deadline(timeout), Tasks()
+        tasks.start(keep, self._transport, self.id, tasks)
+        try:
+            while True:
+                c = call("GET", self._path, wait=deadline.left(TURN))
+                b = models.Batch.from_dict((await self._transport.send(c, deadline)).json())
+                if done(b):
+                    return b
+                if deadline.over:
+                    raise Timeout(f"batch {self.id} is not done within {timeout} s; it goes on")
+        finally:
+            await tasks.stop()
+
+    def results(
+        self, *, follow: bool = True, fields: Iterable[str] | None = None, timeout: float | None = None
+    ) -> AsyncResultStream:
+        """The results in the order in which they became visible, each once, as jobs end.
+
+        Args:
+            follow: wait for those that are still to come, until the batch is done; its lease is kept meanwhile.
+                Without it, the results end with the last that is there.
+            fields: names of fields of a result; others are left out. assay.BRIEF leaves out most of the bytes.
+            timeout: seconds for all of it; then Timeout is raised, and the batch goes on.
+        """
+        return AsyncResultStream(self._results(follow, list(fields) if fields is not None else None, Deadline(timeout)))
+
+    async def _results(self, follow: bool, fields: list[str] | None, deadline: Deadline) -> AsyncIterator[Result]:
+        tasks = Tasks()
+        if follow:
+            tasks.start(keep, self._transport, self.id, tasks)
+        try:
+            async for found in pages(
+                self._transport, self.id, follow=follow, fields=fields, deadline=deadline, tasks=tasks
+            ):
+                for result in found:
+                    yield result
+        finally:
+            await tasks.stop()
+
+    async def progress(self) -> AsyncIterator[models.Batch]:
+        """The batch each time it changed, at most four times a second, and at last when it is done."""
+        while True:
+            c = call("GET", self._path + "/events")
+            c.wait = 3600.0  # nothing is said while nothing changes
+            async for kind, data in self._transport.events(c):
+                yield models.Batch.from_dict(data)
+                if kind == "done":
+                    return
+
+    async def cancel(self) -> models.Batch:
+        """Ends every job of the batch. What was running is being stopped."""
+        return models.Batch.from_dict((await self._transport.send(call("POST", self._path + "/cancel"))).json())
+
+    async def retry(self) -> AsyncBatch:
+        """Submits the jobs that did not succeed again, as a new batch. ConflictError if this one is not done."""
+        b = models.Batch.from_dict((await self._transport.send(call("POST", self._path + "/retry"))).json())
+        return AsyncBatch(self._transport, b.id, b)
+
+    async def keep(self) -> models.Batch:
+        """Prolongs the lease of the batch once. LostError or ConflictError if it was abandoned before."""
+        return models.Batch.from_dict((await self._transport.send(call("POST", self._path + "/keepalive"))).json())
+
+    def __repr__(self) -> str:
+        return f"<assay batch {self.id}>"

@@ -1,0 +1,297 @@
+"""The client: what people call."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Literal, TypeVar
+
+import httpx
+
+from .. import models
+from .._chunks import MapOptions
+from .._config import configured
+from .._errors import InfraError
+from .._grading import RewardOf, Rewards, Tests
+from .._jobs import PolicyLike, Program, job
+from .._progress import Progress
+from .._result import BRIEF, Result
+from .._units import Deadline
+from ._api import AsyncAPI
+from ._batches import AsyncBatch, batch_options, submit
+from ._grade import AsyncGrading
+from ._map import AsyncMapper
+from ._run import cancel_job, run
+from ._stream import AsyncResultStream
+from ._submit import AsyncSubmitter, Future
+from ._transport import AsyncTransport
+
+C = TypeVar("C", bound="AsyncClient")
+
+
+class AsyncClient:
+    """A client of one fleet, for asyncio. It may be used by any number of tasks, in one event loop after another.
+
+    Args:
+        url: address of the fleet; else ASSAY_URL, else http://127.0.0.1:8080.
+        token: else ASSAY_TOKEN, else none.
+        patience: seconds for which a request is made again after its first failure, while the fleet cannot be reached
+            or is not ready; else ASSAY_PATIENCE (a duration such as 10s), else 30. 0 is never.
+        transport: of httpx, in place of the network, for tests.
+
+    Every request whose outcome is unknown is made again under the same idempotency key, so nothing runs twice.
+    Without a timeout, calls wait for as long as their jobs take: the limits of a program are its policy's.
+
+    Raises:
+        ValueError: what was given is no address, no token or no duration.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        patience: float | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._transport = AsyncTransport(configured(url, token, patience), transport)
+        self._submitter = AsyncSubmitter(self._transport)
+        self.api = AsyncAPI(self._transport)
+        """Every operation of the API, as its document has it."""
+
+    @property
+    def url(self) -> str:
+        """Address of the fleet."""
+        return self._transport.config.url
+
+    async def __aenter__(self: C) -> C:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Cancels futures that are not done, with their jobs, and closes connections. Later calls open new ones."""
+        await self._submitter.stop()
+        await self._transport.aclose()
+
+    def __repr__(self) -> str:
+        return f"<assay client of {self.url}>"
+
+    async def run(
+        self,
+        program: Program,
+        *,
+        variables: Mapping[str, Any] | None = None,
+        stdin: str | None = None,
+        files: Mapping[str, str | bytes] | None = None,
+        policy: PolicyLike | None = None,
+        image: str | None = None,
+        name: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        spec: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+    ) -> Result:
+        """Runs one program and waits for its result. A program that fails is a result, too: see Result.check.
+
+        Args:
+            program: Python code, a command as a list of its words, or a whole job; see assay.job for what goes with it.
+            timeout: seconds for all of it, queueing included; then the job is canceled.
+
+        Raises:
+            InfraError: the job did not come to an end of its own, or could not run.
+            APIError: the fleet refused the job: InvalidError, AuthError, QuotaError and so on.
+            Unreachable: the fleet does not answer.
+            Timeout: the timeout is over.
+        """
+        one = job(
+            program, variables=variables, stdin=stdin, files=files, policy=policy, image=image, name=name,
+            labels=labels, spec=spec,
+        )  # fmt: skip
+        result = await run(self._transport, one, Deadline(timeout))
+        if result.infra:
+            raise InfraError(result)
+        return result
+
+    def submit(
+        self,
+        program: Program,
+        *,
+        variables: Mapping[str, Any] | None = None,
+        stdin: str | None = None,
+        files: Mapping[str, str | bytes] | None = None,
+        policy: PolicyLike | None = None,
+        image: str | None = None,
+        name: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        spec: Mapping[str, Any] | None = None,
+    ) -> Future:
+        """Submits one program, and returns a future of its result, which raises as run does.
+
+        To cancel the future cancels the job. Programs that are submitted within a moment go to the fleet together, so
+        there may be many thousands; the fleet ends them a minute after this process died.
+        """
+        one = job(
+            program, variables=variables, stdin=stdin, files=files, policy=policy, image=image, name=name,
+            labels=labels, spec=spec,
+        )  # fmt: skip
+        return self._submitter.submit(one)
+
+    async def submit_batch(
+        self,
+        jobs: Iterable[Program],
+        *,
+        name: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        label_caps: Mapping[str, int] | None = None,
+        defaults: Mapping[str, Any] | None = None,
+        callback: Mapping[str, Any] | None = None,
+        lease: float | str | timedelta | None = None,
+        key: str | None = None,
+    ) -> AsyncBatch:
+        """Submits programs together: all of them are accepted, or none.
+
+        Args:
+            jobs: code, commands or whole jobs. They wait in memory, above 8 MiB in a temporary file, until the whole
+                batch is accepted; if the iterable raises, nothing was submitted.
+            name: of the batch.
+            labels: of the batch, which its jobs have, too.
+            label_caps: how many jobs with the same value of a label run at once.
+            defaults: a partial job that every job is laid over, such as {"policy": {"wall": "10s"}}.
+            callback: whom to tell when the batch is done: {"url": …, "secret_ref": …}.
+            lease: seconds (or a duration, or a timedelta) after which the batch ends when nobody was heard of; None: it
+                goes on whatever happens. Batch.results and Batch.wait let themselves be heard.
+            key: makes the submit repeatable across processes: the same jobs under the same key are the same batch.
+
+        Raises:
+            InvalidError: line and field say which job is wrong, and why; nothing was submitted.
+            ValueError: there is no job.
+        """
+        options = batch_options(
+            name=name, labels=labels, label_caps=label_caps, defaults=defaults, callback=callback, lease=lease
+        )
+        b = await submit(self._transport, jobs, options, key)
+        return AsyncBatch(self._transport, b.id, b)
+
+    def batch(self, id: str) -> AsyncBatch:
+        """A batch that was submitted before. Whether there is one shows when it is asked."""
+        return AsyncBatch(self._transport, id)
+
+    async def batches(self) -> AsyncIterator[models.Batch]:
+        """Batches, those accepted last first."""
+        before: str | None = None
+        while True:
+            page = await self.api.list_batches(before=before, limit=100)
+            for b in page.batches:
+                yield b
+            if not page.next:
+                return
+            before = page.next
+
+    def map(
+        self,
+        items: Iterable[Program] | AsyncIterable[Program],
+        *,
+        order: Literal["input", "completed"] = "input",
+        on_error: Literal["raise", "return"] = "raise",
+        progress: Progress = None,
+        key: str | None = None,
+        timeout: float | None = None,
+        policy: PolicyLike | None = None,
+        image: str | None = None,
+        defaults: Mapping[str, Any] | None = None,
+        name: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        label_caps: Mapping[str, int] | None = None,
+        fields: Iterable[str] | None = BRIEF,
+        lease: float | str | timedelta | None = 60.0,
+        chunk: int = 1000,
+        window: int | None = None,
+    ) -> AsyncResultStream:
+        """Runs many programs, as many as there are: items are taken as there is room, and results given as they come.
+
+        Args:
+            items: code, commands or whole jobs; an iterable of any kind, which is gone through once, in the caller's
+                own thread. If it raises, so do the results, at that place.
+            order: "input": results in the order of the items; "completed": as they come, which holds none back.
+                Result.index and Result.item say whose result it is.
+            on_error: "raise": an item that the fleet refuses (InvalidError and others), or of whose program nothing is
+                known (InfraError), ends it all. "return": it has a result, whose error says why. A program that fails
+                is no error.
+            progress: True, or a title, for a bar; or a function, called with how many are done, of how many, and the
+                result.
+            key: makes it repeatable: after this process died, the same items under the same key (and with the same
+                chunk) give every result, each once, and nothing runs twice. Without a key, what is under way is
+                canceled as soon as nobody waits for it: when the results are closed, and after the lease.
+            timeout: seconds for all of it; then Timeout is raised.
+            policy, image: of every item that has none of its own; defaults: the same for any field of a job.
+            name, labels, label_caps: of the batches that the items become.
+            fields: of a result; None for all of them. By default those that say how it came about are left out
+                (enforcement, attempts, timings): they are most of its bytes.
+            lease: seconds for which jobs go on when this process died; with a key, there is none.
+            chunk: items of a batch, which is submitted when it is full: whoever makes items out of results takes 1.
+            window: most items that are under way, or wait for their turn; default four times chunk. With
+                order="input", results that wait for theirs are in memory, large ones above 32 MiB in a temporary file.
+        """
+        common = {"policy": policy, "image": image, **(defaults or {})}
+        options = MapOptions(
+            order=order, on_error=on_error, key=key, timeout=timeout, fields=fields, chunk=chunk,
+            window=window if window is not None else 4 * chunk, name=name, labels=labels, label_caps=label_caps,
+            defaults={k: models.to_json(v) for k, v in common.items() if v is not None},
+            lease=None if key is not None else lease,
+        )  # fmt: skip
+        return AsyncResultStream(AsyncMapper(self._transport, items, options, progress).results())
+
+    async def grade(
+        self,
+        solutions: Iterable[str],
+        tests: Tests | Iterable[Tests],
+        *,
+        labels: Sequence[Mapping[str, str]] | None = None,
+        reward: RewardOf = "score",
+        policy: PolicyLike | None = None,
+        image: str | None = None,
+        attempts: int = 3,
+        on_error: Literal["raise", "none"] = "raise",
+        timeout: float | None = None,
+        progress: Progress = None,
+        key: str | None = None,
+        name: str | None = None,
+        label_caps: Mapping[str, int] | None = None,
+        chunk: int = 1000,
+    ) -> Rewards:
+        """Grades solutions: a list of one reward for each, in their order.
+
+        Args:
+            solutions: Python code, one job each.
+            tests: what they are graded by: one for all, or one for each. As the API has it: function, cases, check,
+                stdio, setup and so on (docs/grading.md).
+            labels: of each solution, such as {"problem": "HumanEval/0"}: Rewards.pass_at_k, groups and
+                outcomes divide by them.
+            reward: "score": weighted share of tests that passed, 0 to 1; "pass": 1 if all did, else 0; or a function of
+                the result, which is called for solutions that ran, only.
+            policy: what a solution may do.
+            attempts: how often a solution is run of which nothing is known yet: an outcome of the fleet's never becomes
+                a reward.
+            on_error: what is done where nothing is known after that, or tests failed by themselves: "raise", or "none"
+                for None in its place. Rewards.infra and Rewards.broken count them.
+            timeout: seconds for all of it. When they are over, it is Timeout, or None for what is not known.
+            progress, key, name, label_caps, chunk: as of map.
+
+        Raises:
+            InfraError: nothing is known about a solution (on_error="raise").
+            ProgramError: tests failed by themselves, so no solution could have passed them (on_error="raise").
+            Timeout: the timeout is over (on_error="raise").
+            ValueError: there are not as many tests, or labels, as solutions.
+        """
+        grading = AsyncGrading(
+            self.map, solutions, tests, labels, reward=reward, attempts=attempts, on_error=on_error, timeout=timeout,
+            key=key,
+        )  # fmt: skip
+        return await grading.rewards(
+            progress, {"policy": policy, "image": image, "name": name, "label_caps": label_caps, "chunk": chunk}
+        )
+
+    async def cancel(self, id: str) -> None:
+        """Ends a job. One that is over stays as it is."""
+        await cancel_job(self._transport, id)

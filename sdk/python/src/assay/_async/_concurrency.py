@@ -1,0 +1,91 @@
+"""What asynchronous code needs of asyncio: the other package of this name has the same for threads."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+CANCELED: tuple[type[BaseException], ...] = (asyncio.CancelledError,)
+"""What ends a wait from outside."""
+
+
+def context() -> object:
+    """Whose connections may be used: those of the loop that runs."""
+    return asyncio.get_running_loop()
+
+
+def ended(context: Any) -> bool:
+    """Whether nobody can use its connections any more."""
+    return context.is_closed()
+
+
+async def sleep(seconds: float) -> None:
+    await asyncio.sleep(seconds)
+
+
+class Queue(Generic[T]):
+    """A bounded queue between tasks."""
+
+    def __init__(self, size: int) -> None:
+        self._queue: asyncio.Queue[T] = asyncio.Queue(size)
+        self._closed = False
+
+    async def put(self, item: T) -> None:
+        if not self._closed:
+            await self._queue.put(item)
+
+    async def get(self, timeout: float) -> T:
+        """The next item; TimeoutError if there is none for so many seconds."""
+        try:
+            return await asyncio.wait_for(self._queue.get(), timeout)
+        except asyncio.TimeoutError:
+            raise TimeoutError from None
+
+    def empty(self) -> bool:
+        return self._queue.empty()
+
+    def close(self) -> None:
+        self._closed = True
+
+
+class Tasks:
+    """Tasks that end with whoever started them. Outside of the process that made them they are nobody's."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._pid = os.getpid()
+        self.stopped = False
+
+    def start(self, function: Callable[..., Awaitable[Any]], *args: Any) -> None:
+        async def run() -> None:
+            await function(*args)
+
+        task = asyncio.get_running_loop().create_task(run())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def sleep(self, seconds: float) -> bool:
+        """Waits; False if the tasks were stopped meanwhile."""
+        await asyncio.sleep(seconds)
+        return not self.stopped
+
+    async def stop(self) -> None:
+        self.stopped = True
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def each(items: Iterable[T] | AsyncIterable[T]) -> AsyncIterator[T]:
+    """Items, of whatever kind of iterable."""
+    if isinstance(items, AsyncIterable):
+        async for item in items:
+            yield item
+    else:
+        for item in items:
+            yield item

@@ -1,0 +1,100 @@
+"""Solutions, graded: rounds of map until something is known about each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from .._errors import ProgramError, Timeout
+from .._grading import RewardOf, Rewards, Solutions, Tests, reward_of, worth_another
+from .._progress import Progress, reporter
+from .._result import Result
+from .._units import Deadline
+from ._stream import AsyncResultStream
+
+
+class AsyncGrading:
+    """One call of grade."""
+
+    def __init__(
+        self,
+        map: Callable[..., AsyncResultStream],
+        solutions: Iterable[str],
+        tests: Tests | Iterable[Tests],
+        labels: Sequence[Mapping[str, str]] | None,
+        *,
+        reward: RewardOf,
+        attempts: int,
+        on_error: Literal["raise", "none"],
+        timeout: float | None,
+        key: str | None,
+    ) -> None:
+        if on_error not in ("raise", "none"):
+            raise ValueError("on_error: must be 'raise' or 'none'")
+        if attempts < 1:
+            raise ValueError("attempts: must be 1 or more")
+        if not callable(reward) and reward not in ("score", "pass"):
+            raise ValueError("reward: must be 'score', 'pass' or a function of a result")
+        if key is not None and not 1 <= len(key) <= 190:
+            raise ValueError("key: has 1 to 190 characters")
+        self._map = map
+        self._solutions = Solutions(solutions, tests, labels)
+        self._reward: RewardOf = reward
+        self._attempts = attempts
+        self._on_error = on_error
+        self._deadline = Deadline(timeout)
+        self._key = key
+        self._results: list[Result | None] = [None] * len(self._solutions)
+
+    async def rewards(self, progress: Progress, options: Mapping[str, Any]) -> Rewards:
+        """The rewards; options are those of map."""
+        report = reporter(progress, len(self._solutions))
+        retried = 0
+        try:
+            left = list(range(len(self._solutions)))
+            for attempt in range(self._attempts):
+                retried += len(left) if attempt else 0
+                await self._round(left, attempt, options, report.update)
+                left = [i for i in left if worth_another(self._results[i])]
+                if not left or self._deadline.over:
+                    break
+        except Timeout:
+            if self._on_error == "raise":
+                raise
+        finally:
+            report.close()
+        if self._on_error == "raise":
+            self._raise()
+        rewards = [None if r is None else reward_of(r, self._reward) for r in self._results]
+        return Rewards(rewards, self._results, self._solutions.labels, retried)
+
+    async def _round(
+        self, left: list[int], attempt: int, options: Mapping[str, Any], update: Callable[[Result], None]
+    ) -> None:
+        """Runs what is left once."""
+        if not left:
+            return
+        last = attempt == self._attempts - 1
+        stream = self._map(
+            (self._solutions.job(i) for i in left), order="completed", on_error="return",
+            key=None if self._key is None else f"{self._key}#{attempt}",
+            timeout=None if self._deadline.at is None else max(self._deadline.left(1e9), 0.001), **options,
+        )  # fmt: skip
+        async with stream:
+            async for result in stream:
+                if result.outcome == "refused" and result.error is not None:
+                    raise result.error  # the same would be refused again
+                result.index = left[result.index]
+                self._results[result.index] = result
+                if last or not worth_another(result):
+                    update(result)
+
+    def _raise(self) -> None:
+        """Raises for the first solution about which nothing is known."""
+        for result in self._results:
+            if result is None:
+                raise Timeout(f"grade: not all rewards are known within {self._deadline.given} s")
+            if result.error is not None:
+                raise result.error
+            if result.score is None:
+                raise ProgramError(result)

@@ -1,0 +1,169 @@
+"""Many programs, lazily: items are taken as there is room, and results given as they come."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from .. import models
+from .._calls import NDJSON, call, encode, segment
+from .._chunks import Chunk, MapOptions, refused
+from .._errors import APIError, AssayError, Timeout
+from .._held import Held
+from .._jobs import job
+from .._progress import Progress, reporter
+from .._result import POSITION, Result, marked
+from .._units import Deadline, seconds
+from ._batches import batch_options, pages
+from ._concurrency import Queue, Tasks, each
+from ._run import cancel_batch
+from ._transport import AsyncTransport
+
+
+class AsyncMapper:
+    """One call of map. Chunks of items are submitted as batches, a few at a time; a task for each reads its results."""
+
+    def __init__(self, transport: AsyncTransport, items: Any, options: MapOptions, progress: Progress) -> None:
+        self._transport = transport
+        self._source = each(items)
+        self._options = options
+        self._deadline = Deadline(options.timeout)
+        self._progress = reporter(progress, len(items) if hasattr(items, "__len__") else None)
+        self._queue: Queue[tuple[Chunk, list[Result] | Exception | None]] = Queue(4)
+        self._tasks = Tasks()
+        self._live: dict[int, Chunk] = {}  # by where they start
+        self._ready = Held()  # those whose turn has not come
+        self._taken = 0  # items
+        self._given = 0  # results
+        self._exhausted = False
+        self._query = batch_options(
+            name=options.name, labels=options.labels, label_caps=options.label_caps, defaults=options.defaults,
+            lease=options.lease,
+        )  # fmt: skip
+
+    async def results(self) -> AsyncIterator[Result]:
+        """The results. However it ends, nothing goes on: batches without a key are canceled, those with one can be
+        taken up again."""
+        if self._options.lease:
+            self._tasks.start(self._keep, seconds(self._query["lease"]) / 3)
+        try:
+            while await self._fill():
+                for result in self._turn(await self._next()):
+                    self._given += 1
+                    self._progress.update(result)
+                    if self._options.on_error == "raise" and result.error is not None:
+                        raise result.error
+                    yield result
+        finally:
+            self._progress.close()
+            self._queue.close()
+            self._ready.close()
+            await self._tasks.stop()
+            if self._options.key is None:
+                for chunk in list(self._live.values()):
+                    await cancel_batch(self._transport, chunk.batch)
+
+    async def _fill(self) -> bool:
+        """Takes items while there is room, as long as no results wait. False if there is nothing left to wait for."""
+        while not self._exhausted and self._taken - self._given + self._options.chunk <= self._options.window:
+            await self._submit(await self._take())
+            if not self._queue.empty():
+                break
+        return bool(self._live or self._ready)
+
+    async def _take(self) -> Chunk:
+        """The next items, as a chunk. Where it ends depends on the items alone: the same items make the same chunks."""
+        chunk = Chunk(self._taken)
+        while len(chunk.lines) < self._options.chunk and chunk.bytes < self._options.chunk_bytes:
+            try:
+                item = await self._source.__anext__()
+            except StopAsyncIteration:
+                self._exhausted = True
+                break
+            try:
+                chunk.add(self._taken, item, encode(marked(job(item), str(self._taken))))
+            except (TypeError, ValueError) as e:
+                raise type(e)(f"item {self._taken}: {e}") from e
+            self._taken += 1
+        return chunk
+
+    async def _submit(self, chunk: Chunk) -> None:
+        """Has the fleet accept a chunk. An item that is refused has that for a result; the others go without it."""
+        while chunk.lines:
+            try:
+                batch = await self._post(chunk)
+            except APIError as e:
+                if e.status >= 500 or not 1 <= e.line <= len(chunk.lines):
+                    raise
+                position = chunk.drop(e.line)
+                self._ready.put(refused(e, position, chunk.items.pop(position)))
+                continue
+            chunk.batch = batch.id
+            chunk.lines.clear()
+            self._live[chunk.start] = chunk
+            self._tasks.start(self._read, chunk)
+            return
+
+    async def _post(self, chunk: Chunk) -> models.Batch:
+        key = None if self._options.key is None else f"{self._options.key}/{self._options.chunk}/{chunk.start}"
+        c = call("POST", "/v1/batches", query=self._query, key=key)
+        c.headers.update({"Content-Type": NDJSON, "Content-Digest": chunk.digest()})
+        c.body = chunk.body()
+        return models.Batch.from_dict((await self._transport.send(c, self._deadline)).json())
+
+    async def _read(self, chunk: Chunk) -> None:
+        """Reads the results of a chunk. It waits while they are not taken."""
+        try:
+            async for found in pages(
+                self._transport, chunk.batch, follow=True, fields=self._options.fields, deadline=self._deadline,
+                tasks=self._tasks,
+            ):  # fmt: skip
+                await self._queue.put((chunk, found))
+            await self._queue.put((chunk, None))
+        except Exception as e:
+            await self._queue.put((chunk, e))
+
+    async def _next(self) -> list[Result]:
+        """The results that come next, from whatever chunk."""
+        if self._ready and self._queue.empty() and (self._options.order == "completed" or self._given in self._ready):
+            return []
+        try:
+            chunk, found = await self._queue.get(self._deadline.left(threshold(self._deadline)))
+        except TimeoutError:
+            raise Timeout(f"map: {self._given} results within {self._options.timeout} s, and not all") from None
+        if isinstance(found, Exception):
+            raise found
+        if found is None:
+            del self._live[chunk.start]
+            if chunk.items:
+                raise AssayError(f"batch {chunk.batch} is done without results of items {sorted(chunk.items)[:10]}")
+            return []
+        for result in found:
+            result.index = int(result.raw["labels"][POSITION])
+            result.item = chunk.items.pop(result.index)
+        return found
+
+    def _turn(self, found: list[Result]) -> list[Result]:
+        """Those of found, and of what is ready, whose turn it is."""
+        if self._options.order == "completed":
+            return [*self._ready.drain(), *found]
+        for result in found:
+            self._ready.put(result)
+        out: list[Result] = []
+        while (position := self._given + len(out)) in self._ready:
+            out.append(self._ready.pop(position))
+        return out
+
+    async def _keep(self, pause: float) -> None:
+        """Prolongs the leases of the batches under way."""
+        while await self._tasks.sleep(pause):
+            for chunk in list(self._live.values()):
+                try:
+                    await self._transport.send(call("POST", f"/v1/batches/{segment(chunk.batch)}/keepalive"))
+                except AssayError:
+                    pass  # who reads its results will see what is wrong
+
+
+def threshold(deadline: Deadline) -> float:
+    """Seconds that a wait may take. Without a deadline it is as good as forever: a batch ends by its own limits."""
+    return 1e6 if deadline.at is None else deadline.given or 0.0

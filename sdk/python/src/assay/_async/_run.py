@@ -1,0 +1,86 @@
+"""One job, from its request to its result."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from .. import models
+from .._calls import TURN, call, segment
+from .._errors import AssayError, NotFoundError, Timeout
+from .._result import POSITION, Result, marked
+from .._units import Deadline
+from ._concurrency import CANCELED, sleep
+from ._transport import FOREVER, AsyncTransport
+
+TIDY = 5.0
+"""Seconds that may be spent on canceling what nobody waits for any more."""
+
+
+async def run(
+    transport: AsyncTransport,
+    spec: Mapping[str, Any],
+    deadline: Deadline = FOREVER,
+    fields: Iterable[str] | None = None,
+) -> Result:
+    """Runs a job and waits for its result.
+
+    When the deadline is over, or the wait is ended from outside, the job is canceled.
+    """
+    only = ",".join(fields) if fields else None
+    mark = str(uuid.uuid4())
+    c = call("POST", "/v1/run", query={"fields": only}, body=marked(spec, mark), wait=deadline.left(TURN))
+    try:
+        answer = await transport.send(c, deadline)
+        if answer.status == 200:
+            return Result(answer.json())
+        return await wait(transport, answer.json()["id"], deadline, only)
+    except (Timeout, *CANCELED):
+        await cancel_marked(transport, mark)
+        raise
+
+
+async def wait(transport: AsyncTransport, id: str, deadline: Deadline, fields: str | None) -> Result:
+    """Waits for the result of a job that was accepted."""
+    while True:
+        c = call("GET", f"/v1/jobs/{segment(id)}/result", query={"fields": fields}, wait=deadline.left(TURN))
+        try:
+            return Result((await transport.send(c, deadline)).json())
+        except NotFoundError:
+            # Not recorded yet, or no such job: the second is not worth waiting for.
+            await transport.send(call("GET", f"/v1/jobs/{segment(id)}", query={"fields": "id"}), deadline)
+        if deadline.over:
+            raise Timeout(f"job {id} has no result within {deadline.given} s")
+
+
+async def cancel_marked(transport: AsyncTransport, mark: str) -> None:
+    """Ends a job that nobody waits for any more, by the label that it was given for that.
+
+    Its request may be on its way still: what is not there is looked for a few times.
+    """
+    deadline = Deadline(TIDY)
+    try:
+        for pause in (0.05, 0.15, 0.3, 0.5):
+            c = call("POST", "/v1/jobs/cancel", body={"labels": {POSITION: mark}})
+            report = models.CancelReport.from_dict((await transport.send(c, deadline)).json())
+            if report.canceled or report.stopping:
+                return
+            await sleep(pause)
+    except AssayError:
+        pass  # the fleet is away; the job ends by its own limits
+
+
+async def cancel_job(transport: AsyncTransport, id: str) -> None:
+    try:
+        await transport.send(call("POST", f"/v1/jobs/{segment(id)}/cancel"), Deadline(TIDY))
+    except AssayError:
+        pass
+
+
+async def cancel_batch(transport: AsyncTransport, id: str) -> None:
+    """Ends a batch that nobody waits for any more, if that can be done quickly."""
+    try:
+        await transport.send(call("POST", f"/v1/batches/{segment(id)}/cancel"), Deadline(TIDY))
+    except AssayError:
+        pass

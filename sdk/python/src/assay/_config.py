@@ -1,0 +1,55 @@
+"""Which fleet a client talks to, and how patiently."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from ._units import seconds
+
+DEFAULT_URL = "http://127.0.0.1:8080"
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What a client was told, checked. Its text never has the token."""
+
+    url: str
+    token: str = field(repr=False)
+    patience: float  # seconds
+
+    @property
+    def local(self) -> bool:
+        """Whether the fleet is on this machine: nothing is compressed then, and no proxy asked."""
+        return urlsplit(self.url).hostname in ("localhost", "127.0.0.1", "::1")
+
+    def headers(self) -> dict[str, str]:
+        out = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        if self.local:
+            out["Accept-Encoding"] = "identity"
+        return out
+
+
+def configured(url: str | None, token: str | None, patience: float | None) -> Config:
+    """What the arguments say, else the environment: ASSAY_URL, ASSAY_TOKEN, ASSAY_PATIENCE.
+
+    ValueError names what is no address, no token or no duration.
+    """
+    where = (url if url is not None else os.environ.get("ASSAY_URL") or DEFAULT_URL).rstrip("/")
+    parts = urlsplit(where)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise ValueError(f"url (ASSAY_URL): {where!r} must be the address of a fleet, such as {DEFAULT_URL}")
+    if parts.username or parts.password:
+        raise ValueError(
+            "url (ASSAY_URL): an address has no user and password; give the token as token= or ASSAY_TOKEN"
+        )
+    secret = (token if token is not None else os.environ.get("ASSAY_TOKEN", "")).strip()
+    if not secret.isascii() or any(c.isspace() or not c.isprintable() for c in secret):
+        raise ValueError("token (ASSAY_TOKEN): must be printable ASCII without blanks")
+    if patience is None:
+        text = os.environ.get("ASSAY_PATIENCE", "")
+        patience = seconds(text) if text else 30.0
+    if patience < 0:
+        raise ValueError("patience: must not be negative")
+    return Config(where, secret, patience)

@@ -1,0 +1,201 @@
+"""What can go wrong. These are about the request, the fleet and the caller's own time.
+
+A program that failed is data, a result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from ._result import Result
+
+PROBLEMS = "https://assay.run/problems/"
+
+
+class AssayError(Exception):
+    """Whatever this package raises by itself, but for ValueError and TypeError about an argument."""
+
+
+class APIError(AssayError):
+    """The fleet refused a request, or failed at it.
+
+    Attributes:
+        status: HTTP status.
+        code: kind of the problem, as the API's table has it, such as "invalid"; "" if the answer was not the fleet's.
+        title: what the kind means.
+        detail: what is wrong and what to do, for a person.
+        field: path of the first field at fault, such as "policy.memory"; "" if none is named.
+        line: line of a batch, from 1, on which that is; 0 if none is named.
+        errors: every field at fault.
+        request_id: trace id of the request, by which the fleet's logs name it; "" if there is none.
+        retry_after: seconds after which the same request may do, or None.
+    """
+
+    def __init__(self, status: int, body: Mapping[str, Any] | None = None, retry_after: float | None = None) -> None:
+        problem: Mapping[str, Any] = body or {}
+        self.status = status
+        self.code = str(problem.get("type", "")).removeprefix(PROBLEMS)
+        self.title = str(problem.get("title", ""))
+        self.detail = str(problem.get("detail", ""))
+        self.errors: list[dict[str, Any]] = [dict(e) for e in cast("list[dict[str, Any]]", problem.get("errors") or [])]
+        first = self.errors[0] if self.errors else {}
+        self.field = str(first.get("field", ""))
+        self.line = int(first.get("line", 0))
+        self.request_id = str(problem.get("instance", ""))
+        self.retry_after = retry_after
+        text = self.detail or self.title or f"HTTP {status}"
+        super().__init__(f"{text} (trace {self.request_id})" if status >= 500 and self.request_id else text)
+
+    @property
+    def passing(self) -> bool:
+        """Whether the same request may do later: the fleet is busy, or not ready."""
+        return isinstance(self, (UnavailableError, QuotaError)) and not self.errors
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        body = {"type": PROBLEMS + self.code, "title": self.title, "detail": self.detail, "errors": self.errors}
+        return type(self), (self.status, {**body, "instance": self.request_id}, self.retry_after)
+
+
+class InvalidError(APIError):
+    """The request is not one that the fleet takes; field, line and detail say where and why."""
+
+
+class TooLargeError(InvalidError):
+    """Something is larger than it may be."""
+
+
+class DigestError(InvalidError):
+    """A body is not what its digest says: it was changed on its way."""
+
+
+class KeyUsedError(InvalidError):
+    """The idempotency key was used before, for another request."""
+
+
+class MethodError(InvalidError):
+    """The address does not take such requests: most likely it is another server."""
+
+
+class AuthError(APIError):
+    """No token, or one that the fleet does not know."""
+
+
+class RefusedError(APIError):
+    """The tenant may not do this: its ceiling or its role says so."""
+
+
+class NotFoundError(APIError):
+    """There is no such thing, or not for this tenant."""
+
+
+class GoneError(NotFoundError):
+    """It was there and is not kept any more."""
+
+
+class ConflictError(APIError):
+    """Not in this state: a batch that is not done cannot be retried."""
+
+
+class LostError(ConflictError):
+    """It was abandoned before: a lease is over."""
+
+
+class QuotaError(APIError):
+    """The tenant has or sends too much; retry_after says in how many seconds it may do."""
+
+
+class UnavailableError(APIError):
+    """The fleet is not ready, or too busy for anybody."""
+
+
+class SlowError(UnavailableError):
+    """The body of the request came too slowly."""
+
+
+class InternalError(APIError):
+    """The fleet failed; request_id names the request in its logs."""
+
+
+class Unreachable(AssayError, ConnectionError):
+    """No answer: the fleet is down, its address is wrong, or the connection broke again and again."""
+
+
+class Timeout(AssayError, TimeoutError):
+    """The caller's own deadline is over. What was waited for was canceled, unless the text says otherwise."""
+
+
+class AnswerTooLarge(AssayError):
+    """An answer is larger than this client holds in memory. Download what it has in pieces, or ask for fewer fields."""
+
+
+class ProgramError(AssayError):
+    """A program did not succeed: raised by Result.check(), and by nothing else.
+
+    Attributes:
+        result: the whole result.
+    """
+
+    def __init__(self, result: Result) -> None:
+        self.result = result
+        super().__init__(result.summary)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.result,)
+
+
+class InfraError(ProgramError):
+    """A job did not come to an end of its own, or could not run: lost, expired, canceled, setup_error.
+
+    Its outcome says nothing about the program.
+    """
+
+
+#: Which class the fleet's kinds of problems are, as api/problem.go has them.
+KINDS: dict[str, type[APIError]] = {
+    "slow-body": SlowError,
+    "too-large": TooLargeError,
+    "too-many": QuotaError,
+    "key-used": KeyUsedError,
+    "conflict": ConflictError,
+    "refused": RefusedError,
+    "digest-mismatch": DigestError,
+    "invalid": InvalidError,
+    "unauthorized": AuthError,
+    "method": MethodError,
+    "not-found": NotFoundError,
+    "gone": GoneError,
+    "lost": LostError,
+    "unavailable": UnavailableError,
+    "timeout": UnavailableError,
+    "internal": InternalError,
+}
+
+#: The same for answers that are not the fleet's own: a proxy's, or another program's. 429 of a proxy passes.
+STATUSES: dict[int, type[APIError]] = {
+    400: InvalidError,
+    401: AuthError,
+    403: RefusedError,
+    404: NotFoundError,
+    405: MethodError,
+    408: SlowError,
+    409: ConflictError,
+    410: GoneError,
+    413: TooLargeError,
+    422: InvalidError,
+    429: UnavailableError,
+    502: UnavailableError,
+    503: UnavailableError,
+    504: UnavailableError,
+}
+
+
+def api_error(status: int, body: Mapping[str, Any] | None, retry_after: float | None = None) -> APIError:
+    """The error that an answer means; body is its problem document, None if it has none."""
+    if body is not None:
+        kind = str(body.get("type", "")).removeprefix(PROBLEMS)
+        cls = KINDS.get(kind) or STATUSES.get(status, InternalError)
+    else:
+        cls = STATUSES.get(status, InternalError)
+    return cls(status, body, retry_after)

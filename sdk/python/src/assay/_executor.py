@@ -1,0 +1,102 @@
+"""Assay as an executor of concurrent.futures, for code that is written against one."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, cast
+
+from ._jobs import PolicyLike, job
+from ._result import Result
+from ._sync._client import Client
+from ._sync._submit import Future
+from ._units import Deadline
+
+
+class Executor(concurrent.futures.Executor):
+    """Runs Python code, given as text, on a fleet: submit("print(x)", x=1) has the code's variables as keywords.
+
+    It takes no functions: one cannot be sent to a sandbox, which has none of the caller's modules, and what comes
+    back of it would have to be unpickled here, which is to run code of the sandbox's. Futures have a Result; a program
+    that fails is one, too.
+
+    Args:
+        client: whose fleet it is; else one is made of the environment, and closed at the shutdown.
+        policy, image: of every job.
+    """
+
+    def __init__(
+        self, client: Client | None = None, *, policy: PolicyLike | None = None, image: str | None = None
+    ) -> None:
+        self._client = client if client is not None else Client()
+        self._own = client is None
+        self._policy, self._image = policy, image
+        self._lock = threading.Lock()
+        self._over = False
+        self._open: set[Future] = set()
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Submits code, with its variables as keywords.
+
+        TypeError for a function, or for arguments without a name. RuntimeError after the shutdown.
+        """
+        if args:
+            raise TypeError(
+                "code has no positional arguments: give its variables by name, as in submit('print(x)', x=1)"
+            )
+        spec = job(fn, variables=kwargs or None, policy=self._policy, image=self._image)
+        with self._lock:
+            if self._over:
+                raise RuntimeError("cannot schedule new futures after shutdown")
+            future = self._client.submit(spec)
+            self._open.add(future)
+        future.add_done_callback(self._forget)
+        return future
+
+    def _forget(self, future: concurrent.futures.Future[Result]) -> None:
+        with self._lock:
+            self._open.discard(cast("Future", future))
+
+    def map(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self,
+        fn: Any,
+        *iterables: Iterable[Mapping[str, Any]],
+        timeout: float | None = None,
+        chunksize: int = 1,
+        **_: Any,
+    ) -> Iterator[Result]:
+        """The results of some code, once for each mapping of variables, in their order.
+
+        For many programs Client.map is the better one: it takes items as there is room. timeout is in seconds.
+        """
+        if len(iterables) != 1:
+            raise TypeError("map takes one iterable, of variables: map('print(x)', [{'x': 1}, {'x': 2}])")
+        return self._each(fn, iterables[0], timeout)
+
+    def _each(self, code: str, variables: Iterable[Mapping[str, Any]], timeout: float | None) -> Iterator[Result]:
+        deadline = Deadline(timeout)
+        futures = [self.submit(code, **v) for v in variables]
+
+        def results() -> Iterator[Result]:
+            try:
+                while futures:
+                    yield futures.pop(0).result(None if timeout is None else deadline.left(timeout))
+            finally:
+                for future in futures:
+                    future.cancel()
+
+        return results()
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Takes no more. With wait it returns once all futures are done; with cancel_futures they are canceled."""
+        with self._lock:
+            self._over = True
+            left = list(self._open)
+        if cancel_futures:
+            for future in left:
+                future.cancel()
+        if wait:
+            concurrent.futures.wait(left)
+        if self._own and wait:
+            self._client.close()

@@ -1,0 +1,162 @@
+"""Rewards, and what is counted of them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, TypeAlias, cast
+
+from ._result import CHECK_ERROR, Result
+from ._tables import row, to_pandas
+from .models._model import Model, to_json
+
+Tests: TypeAlias = "Mapping[str, Any] | Model"
+"""What solutions are graded by, as the API has it without the code: function, cases, check, stdio, setup …"""
+
+RewardOf: TypeAlias = 'Literal["score", "pass"] | Callable[[Result], float]'
+
+
+def reward_of(result: Result, how: RewardOf) -> float | None:
+    """The reward of a result; None where nothing is known about the solution."""
+    score = result.score
+    if score is None:
+        return None
+    if callable(how):
+        return float(how(result))
+    return score if how == "score" else float(result.ok)
+
+
+def pass_at_k(n: int, correct: int, k: int) -> float:
+    """The probability that one of k solutions passes, if correct of n did: the unbiased estimate, 0 to 1.
+
+    ValueError if k is not from 1 to n, or correct not from 0 to n.
+    """
+    if not 1 <= k <= n:
+        raise ValueError(f"k: must be from 1 to the number of solutions, which is {n}")
+    if not 0 <= correct <= n:
+        raise ValueError(f"correct: must be from 0 to {n}")
+    return 1.0 - math.comb(n - correct, k) / math.comb(n, k)
+
+
+class Rewards(list["float | None"]):
+    """One reward for each solution, in their order; None where nothing is known about a solution.
+
+    Attributes:
+        results: the result of each, in the same order; None where there was none in time.
+        labels: of each.
+        retried: how many times a solution was run again, because nothing was known about it.
+    """
+
+    def __init__(
+        self,
+        rewards: Iterable[float | None],
+        results: Sequence[Result | None],
+        labels: Sequence[Mapping[str, str]],
+        retried: int,
+    ) -> None:
+        super().__init__(rewards)
+        self.results = list(results)
+        self.labels = list(labels)
+        self.retried = retried
+
+    @property
+    def infra(self) -> int:
+        """Solutions of which nothing is known for the fleet's sake, or for want of time."""
+        return sum(r is None or r.infra for r in self.results)
+
+    @property
+    def broken(self) -> int:
+        """Solutions whose tests failed by themselves: no solution could have passed them."""
+        return sum(r is not None and not r.infra and r.score is None for r in self.results)
+
+    @property
+    def mean(self) -> float | None:
+        """Of those that are known; None if none is."""
+        known = [reward for reward in self if reward is not None]
+        return sum(known) / len(known) if known else None
+
+    def groups(self, label: str) -> Iterator[tuple[str, list[Result]]]:
+        """The results that are known, by a label, in the order in which its values come first."""
+        found: dict[str, list[Result]] = {}
+        for labels, result in zip(self.labels, self.results):
+            if result is not None and result.score is not None:
+                found.setdefault(labels.get(label, ""), []).append(result)
+        yield from found.items()
+
+    def pass_at_k(self, k: int, label: str = "problem") -> float:
+        """The mean over problems of the probability that one of k solutions passes, 0 to 1.
+
+        label says which solutions are of one problem. Problems with fewer than k known solutions are left out;
+        ValueError if there is no other.
+        """
+        each = [pass_at_k(len(g), sum(r.ok for r in g), k) for _, g in self.groups(label) if len(g) >= k]
+        if not each:
+            raise ValueError(f"k: no value of the label {label!r} has {k} solutions about which something is known")
+        return sum(each) / len(each)
+
+    def outcomes(self, label: str | None = None) -> dict[str, Counter[str]]:
+        """How many ended how, by the value of a label, or all together under ""."""
+        found: dict[str, Counter[str]] = {}
+        for labels, result in zip(self.labels, self.results):
+            value = labels.get(label, "") if label else ""
+            found.setdefault(value, Counter())[result.outcome if result else "timeout"] += 1
+        return found
+
+    def failures(self) -> Counter[str]:
+        """Why solutions failed: by the type of their exception, else by their outcome."""
+        found: Counter[str] = Counter()
+        for result in self.results:
+            if result is not None and not result.ok and result.score is not None:
+                exception = result.raw.get("exception")
+                found[exception["type"] if exception else result.outcome] += 1
+        return found
+
+    def to_pandas(self) -> Any:
+        """A row for each solution, with its reward."""
+        return to_pandas(
+            [
+                {
+                    **({"index": i} if r is None else row(r)),
+                    "reward": reward,
+                    **{f"label.{k}": v for k, v in labels.items()},
+                }
+                for i, (reward, r, labels) in enumerate(zip(self, self.results, self.labels))
+            ]
+        )
+
+
+class Solutions:
+    """Solutions with their tests and labels, as jobs."""
+
+    def __init__(
+        self, solutions: Iterable[str], tests: Tests | Iterable[Tests], labels: Sequence[Mapping[str, str]] | None
+    ) -> None:
+        code = list(solutions)
+        one = isinstance(tests, (Mapping, Model))
+        each = [cast("Tests", tests)] * len(code) if one else list(tests)
+        for what, n in (("tests", len(each)), ("labels", len(labels) if labels is not None else len(code))):
+            if n != len(code):
+                raise ValueError(f"{what}: there are {n} for {len(code)} solutions")
+        self.labels: list[Mapping[str, str]] = list(labels) if labels is not None else [{} for _ in code]
+        self._code = code
+        self._tests: list[dict[str, Any]] = [to_json(t) for t in ([cast("Tests", tests)] if one else each)]
+        self._one = one
+
+    def __len__(self) -> int:
+        return len(self._code)
+
+    def job(self, i: int) -> dict[str, Any]:
+        """The job that grades a solution."""
+        code = self._code[i]
+        if not isinstance(code, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"solutions: number {i} is {type(code).__name__}, and must be code (str)")
+        spec: dict[str, Any] = {"program": {"tests": {**self._tests[0 if self._one else i], "code": code}}}
+        if self.labels[i]:
+            spec["labels"] = dict(self.labels[i])
+        return spec
+
+
+def worth_another(result: Result | None) -> bool:
+    """Whether a solution may be run again: nothing is known about it, and that is not for its tests' sake."""
+    return result is None or (result.infra and result.outcome != CHECK_ERROR)

@@ -1,0 +1,102 @@
+"""Jobs as the API wants them, made of what people have: code, a command, a whole job."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias, cast
+
+from .models import JobSpec, Policy
+from .models._model import to_json
+
+Program: TypeAlias = "str | Sequence[str] | Mapping[str, Any] | JobSpec"
+"""What can be run: Python code, a command as a list of its words, or a whole job as the API has it."""
+
+PolicyLike: TypeAlias = "Mapping[str, Any] | Policy | str"
+"""A policy, or the name of a stored one."""
+
+SCRIPT = "/workspace/main.py"
+"""Where code with a stdin is put, and run from as a script."""
+
+
+def job(
+    program: Program,
+    *,
+    variables: Mapping[str, Any] | None = None,
+    stdin: str | None = None,
+    files: Mapping[str, str | bytes] | None = None,
+    policy: PolicyLike | None = None,
+    image: str | None = None,
+    name: str | None = None,
+    labels: Mapping[str, str] | None = None,
+    spec: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """A job as the API has it.
+
+    Args:
+        program: Python code, a command as a list, or a whole job, which the other arguments are laid over.
+        variables: of the code, as JSON has them. Code with a stdin has none.
+        stdin: what the program reads there. Code that has one runs as a script: its last expression has no value.
+        files: absolute path in the sandbox to text or bytes.
+        policy: what the program may do; see docs/policy.md. Durations are such as "10s", sizes such as "256Mi".
+        image: what the program finds on its disk; default "python".
+        name: of the job, at most 256 characters.
+        labels: of the job, at most 64.
+        spec: further fields of the job, such as {"priority": 10, "cache": True}.
+
+    Raises:
+        TypeError, ValueError: an argument is of no use, or the arguments contradict each other.
+    """
+    out = _base(program, variables, stdin)
+    if files:
+        out["files"] = {**out.get("files", {}), **{path: content(path, data) for path, data in files.items()}}
+    for field, value in (("policy", policy), ("image", image), ("name", name)):
+        if value is not None:
+            out[field] = to_json(value)
+    if labels:
+        out["labels"] = {**(out.get("labels") or {}), **labels}
+    return {**out, **to_json(spec or {})}
+
+
+def _base(program: Program, variables: Mapping[str, Any] | None, stdin: str | None) -> dict[str, Any]:
+    if isinstance(program, JobSpec):
+        program = program.to_dict()
+    if isinstance(program, Mapping):
+        if variables is not None or stdin is not None:
+            raise TypeError("variables and stdin are of code: a whole job has them in its program")
+        if "program" not in program:
+            raise ValueError(
+                "a job as a mapping needs a program, such as {'program': {'python': {'code': 'print(1)'}}}"
+            )
+        return cast("dict[str, Any]", to_json(program))
+    if isinstance(program, str):
+        if stdin is None:
+            python: dict[str, Any] = {"code": program}
+            if variables is not None:
+                python["variables"] = to_json(variables)
+            return {"program": {"python": python}}
+        if variables is not None:
+            raise TypeError("code with a stdin runs as a script, which has no variables: write them to stdin")
+        command = {"argv": ["python3", SCRIPT], "stdin": stdin}
+        return {"program": {"command": command}, "files": {SCRIPT: {"text": program}}}
+    if callable(program):
+        raise TypeError(
+            "a function cannot be sent to a sandbox: give its source, as text, and its arguments as variables"
+        )
+    if isinstance(program, (bytes, bytearray)) or not isinstance(program, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(
+            f"a program is code (str), a command (a list of str) or a job (a dict), not {type(program).__name__}"
+        )
+    if variables is not None:
+        raise TypeError("a command has no variables: give it arguments, or files")
+    argv = list(program)
+    if not argv or not all(isinstance(a, str) for a in argv):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError("a command is a list of one str or more")
+    return {"program": {"command": {"argv": argv, **({} if stdin is None else {"stdin": stdin})}}}
+
+
+def content(path: str, data: str | bytes) -> dict[str, str]:
+    """A file of a job."""
+    if not path.startswith("/"):
+        raise ValueError(f"files: {path!r} must be an absolute path in the sandbox, such as /workspace/in.txt")
+    return {"text": data} if isinstance(data, str) else {"base64": base64.b64encode(data).decode()}

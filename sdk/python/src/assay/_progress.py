@@ -1,0 +1,105 @@
+"""How far it is: a bar of rich or tqdm where one of them is installed, else a line on stderr."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, Protocol, TypeAlias
+
+from ._result import Result
+
+Progress: TypeAlias = "bool | str | Callable[[int, int | None, Result], object] | None"
+"""True or a title, for a bar; or a function of how many are done, of how many (None if unknown), and the result."""
+
+
+class Reporter(Protocol):
+    """Is told of each result, and of the end."""
+
+    def update(self, result: Result) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Silent:
+    """Says nothing."""
+
+    def update(self, result: Result) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class Called(Silent):
+    """Tells a function of the user's."""
+
+    def __init__(self, function: Callable[[int, int | None, Result], object], total: int | None) -> None:
+        self._function, self._total, self._done = function, total, 0
+
+    def update(self, result: Result) -> None:
+        self._done += 1
+        self._function(self._done, self._total, result)
+
+
+class Rich(Silent):
+    """A bar of rich."""
+
+    def __init__(self, title: str, total: int | None) -> None:
+        progress: Any = import_module("rich.progress")
+        columns = [
+            progress.TextColumn("{task.description}"), progress.BarColumn(), progress.MofNCompleteColumn(),
+            progress.TimeElapsedColumn(),
+        ]  # fmt: skip
+        self._bar = progress.Progress(*columns, console=import_module("rich.console").Console(stderr=True))
+        self._task = self._bar.add_task(title, total=total)
+        self._bar.start()
+
+    def update(self, result: Result) -> None:
+        self._bar.advance(self._task)
+
+    def close(self) -> None:
+        self._bar.stop()
+
+
+class Tqdm(Silent):
+    """A bar of tqdm."""
+
+    def __init__(self, title: str, total: int | None) -> None:
+        self._bar: Any = import_module("tqdm.auto").tqdm(desc=title, total=total)
+
+    def update(self, result: Result) -> None:
+        self._bar.update(1)
+
+    def close(self) -> None:
+        self._bar.close()
+
+
+class Line(Silent):
+    """A line on stderr, each second."""
+
+    def __init__(self, title: str, total: int | None) -> None:
+        self._title, self._total, self._done, self._told = title, total, 0, time.monotonic()
+
+    def update(self, result: Result) -> None:
+        self._done += 1
+        if time.monotonic() - self._told >= 1 or self._done == self._total:
+            self._told = time.monotonic()
+            print(f"{self._title}: {self._done} of {self._total or 'unknown'}", file=sys.stderr)
+
+
+def reporter(progress: Progress, total: int | None) -> Reporter:
+    """What is told of results."""
+    if not progress:
+        return Silent()
+    if callable(progress):
+        return Called(progress, total)
+    title = progress if isinstance(progress, str) else "jobs"
+    for module, bar in (("rich", Rich), ("tqdm", Tqdm)):
+        try:
+            import_module(module)
+        except ImportError:
+            continue
+        return bar(title, total)
+    return Line(title, total)

@@ -1,0 +1,273 @@
+"""What raises: the table of the API's errors, and faults that a test has to script."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+import assay
+from assay._errors import KINDS, STATUSES, api_error
+from assay._units import duration, seconds
+from conftest import start_fleet, stop_fleet
+
+ROOT = Path(__file__).resolve().parents[3]
+TABLE = re.findall(r'"([a-z-]+)", http\.Status(\w+), "', (ROOT / "api" / "problem.go").read_text())
+
+
+def test_every_kind_has_a_class() -> None:
+    assert len(TABLE) > 10
+    assert {kind for kind, _ in TABLE} == set(KINDS)
+
+
+@pytest.mark.parametrize(("kind", "status"), TABLE)
+def test_kinds(kind: str, status: str) -> None:
+    codes = {"RequestTimeout": 408, "RequestEntityTooLarge": 413, "TooManyRequests": 429, "UnprocessableEntity": 422}
+    codes |= {"Conflict": 409, "Forbidden": 403, "Unauthorized": 401, "MethodNotAllowed": 405, "NotFound": 404}
+    codes |= {"Gone": 410, "ServiceUnavailable": 503, "InternalServerError": 500}
+    body = {
+        "type": f"https://assay.run/problems/{kind}", "title": "T", "status": codes[status], "detail": "d",
+        "instance": "trace", "errors": [{"field": "a.b", "line": 3, "problem": "p"}],
+    }  # fmt: skip
+    e = client_of(lambda _: problem(codes[status], body), patience=0).raises()
+    assert type(e) is KINDS[kind]
+    assert isinstance(e, assay.APIError)
+    assert (e.status, e.code, e.field, e.line, e.request_id) == (codes[status], kind, "a.b", 3, "trace")
+    assert "d" in str(e)
+
+
+def test_answers_of_others() -> None:
+    assert {api_error(s, None).__class__ for s in STATUSES} == set(STATUSES.values())
+    e = client_of(lambda _: httpx.Response(404, text="<html>nginx</html>")).raises()
+    assert type(e) is assay.NotFoundError
+    assert e.code == ""
+    e = client_of(
+        lambda _: httpx.Response(500, headers={"Content-Type": "application/problem+json"}, text="{")
+    ).raises()
+    assert type(e) is assay.InternalError
+    e = client_of(
+        lambda _: problem(418, {"type": "https://assay.run/problems/of-a-newer-server", "title": "New"})
+    ).raises()
+    assert type(e) is assay.InternalError
+    assert e.code == "of-a-newer-server"
+
+
+class Scripted:
+    """A client whose answers are a test's."""
+
+    def __init__(self, answer, patience: float) -> None:  # type: ignore[no-untyped-def]
+        self.requests: list[httpx.Request] = []
+
+        def handler(request: httpx.Request) -> httpx.Response:
+            request.read()
+            self.requests.append(request)
+            return answer(len(self.requests))
+
+        self.client = assay.Client("http://fleet.test", patience=patience, transport=httpx.MockTransport(handler))
+
+    def raises(self) -> assay.APIError:
+        with pytest.raises(assay.APIError) as e:
+            self.client.api.submit_job({"program": {}})
+        return e.value
+
+
+def client_of(answer, patience: float = 5) -> Scripted:  # type: ignore[no-untyped-def]
+    return Scripted(answer, patience)
+
+
+def problem(status: int, body: dict[str, object], **headers: str) -> httpx.Response:
+    return httpx.Response(
+        status, headers={"Content-Type": "application/problem+json", **headers}, text=json.dumps(body)
+    )
+
+
+ACCEPTED = {"id": "j", "state": "queued", "url": "/v1/jobs/j"}
+BUSY = {"type": "https://assay.run/problems/unavailable", "title": "Busy"}
+
+
+def test_unknown_outcome_is_resolved_under_the_same_key() -> None:
+    def answer(n: int) -> httpx.Response:
+        if n == 1:
+            raise httpx.ReadError("broken")
+        return problem(503, BUSY) if n == 2 else httpx.Response(201, json=ACCEPTED)
+
+    s = client_of(answer)
+    assert s.client.api.submit_job({"program": {}}).id == "j"
+    assert len(s.requests) == 3
+    assert len({r.headers["Idempotency-Key"] for r in s.requests}) == 1
+    assert len({r.content for r in s.requests}) == 1
+
+
+def test_spooled_batch_is_sent_again_whole() -> None:
+    def answer(n: int) -> httpx.Response:
+        if n == 1:
+            raise httpx.WriteError("broken")
+        return httpx.Response(201, json={"id": "b", "total": 3, "counts": {}, "outcomes": {}})
+
+    s = client_of(answer)
+    assert s.client.submit_batch(["1", "2", "3"]).id == "b"
+    assert [len(r.content.splitlines()) for r in s.requests] == [3, 3]
+
+
+def test_quota_says_when() -> None:
+    body = {"type": "https://assay.run/problems/too-many", "title": "Too many", "detail": "10 of 10 sessions"}
+    e = client_of(lambda _: problem(429, body, **{"Retry-After": "7"})).raises()
+    assert isinstance(e, assay.QuotaError)
+    assert e.retry_after == 7
+    s = client_of(
+        lambda n: problem(429, body, **{"Retry-After": "1"}) if n == 1 else httpx.Response(201, json=ACCEPTED)
+    )
+    began = time.monotonic()
+    s.client.api.submit_job({"program": {}})
+    assert 1 <= time.monotonic() - began < 3
+    s = client_of(lambda _: problem(429, {**body, "errors": [{"field": "jobs", "problem": "p"}]}))
+    s.raises()
+    assert len(s.requests) == 1, "one that names a field does not pass by itself"
+
+
+def test_what_must_not_be_sent_twice_is_not() -> None:
+    s = client_of(lambda _: problem(503, BUSY))
+    with pytest.raises(assay.UnavailableError):
+        s.client.api.execute("s", {"code": "1"})
+    assert len(s.requests) == 1
+
+
+def test_dead_fleet() -> None:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    dead = assay.Client(f"http://127.0.0.1:{port}", patience=0.5)
+    began = time.monotonic()
+    for call in (lambda: dead.run("1"), lambda: list(dead.map(["1"])), lambda: dead.submit("1").result(20)):
+        with pytest.raises(assay.Unreachable, match=f"127.0.0.1:{port} does not answer"):
+            call()
+    with pytest.raises((assay.Timeout, assay.Unreachable)):
+        dead.run("1", timeout=0.2)
+    assert time.monotonic() - began < 10
+    dead.close()
+
+
+@contextmanager
+def server(answer: bytes, pieces: int = 1) -> Iterator[str]:
+    """A server that says one thing, piece by piece, and nothing more."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            with connection:
+                connection.recv(1 << 16)
+                try:
+                    for _ in range(pieces):
+                        connection.sendall(answer)
+                    connection.recv(1)
+                except OSError:
+                    pass
+
+    threading.Thread(target=serve, daemon=True).start()
+    yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    listener.close()
+
+
+def test_silent_fleet_and_a_deadline() -> None:
+    with server(b"") as url, assay.Client(url) as c:
+        began = time.monotonic()
+        with pytest.raises(assay.Timeout):
+            c.run("1", timeout=0.5)
+        assert time.monotonic() - began < 10
+
+
+def test_answer_of_4_gib_is_not_held() -> None:
+    def answer(_: int) -> httpx.Response:
+        def body() -> Iterator[bytes]:
+            for _ in range(4096):
+                yield b"x" * (1 << 20)
+
+        return httpx.Response(200, content=body())
+
+    with pytest.raises(assay.AnswerTooLarge, match="more than"):
+        client_of(answer).client.api.get_job("j")
+
+
+def test_answer_that_is_no_json() -> None:
+    s = client_of(lambda _: httpx.Response(200, text="<html>"))
+    with pytest.raises(assay.AssayError, match="not JSON"):
+        s.client.api.get_job("j")
+
+
+def test_token(url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setenv("ASSAY_TOKEN", "of-the-environment")
+    monkeypatch.setenv("ASSAY_URL", "http://of.the.environment:1/")
+    assert assay.Client().url == "http://of.the.environment:1"
+    assert assay.Client("http://x").url == "http://x"
+    with caplog.at_level(logging.DEBUG):
+        c = assay.Client(url, "secret-token")
+        c.run("1")
+    told = caplog.text + repr(c) + repr(c.__dict__) + repr(c._transport.config)
+    assert "secret-token" not in told
+    for bad in ("a b", "a\nb", "ü"):
+        with pytest.raises(ValueError, match="token"):
+            assay.Client(token=bad)
+    for bad in ("localhost:8080", "ftp://x", "http://", "http://u:p@x", "http://x?y=1"):
+        with pytest.raises(ValueError, match="url"):
+            assay.Client(bad)
+    monkeypatch.setenv("ASSAY_PATIENCE", "soon")
+    with pytest.raises(ValueError, match="duration"):
+        assay.Client()
+
+
+def test_fleet_with_tokens(tmp_path: Path) -> None:
+    """`assay dev` is ready with tokens in its environment, too, and each client is who its token says."""
+    tmp_path.chmod(0o755)
+    fleet, url = start_fleet(tmp_path / "fleet", {"ASSAY_TOKENS": "one=research,two=product", "ASSAY_RUNTIME": "noop"})
+    try:
+        assert assay.Client(url, "one").submit_batch(["1"], name="of-research").id
+        assert [b.name for b in assay.Client(url, "one").batches()] == ["of-research"]
+        assert list(assay.Client(url, "two").batches()) == []
+        for token in ("", "three"):
+            with pytest.raises(assay.AuthError) as e:
+                assay.Client(url, token).run("1")
+            assert e.value.status == 401
+        with pytest.raises(assay.AuthError):
+            list(assay.Client(url, "three").map(["1"]))
+        assert isinstance(assay.Client(url, "three").submit("1").exception(30), assay.AuthError)
+        with pytest.raises(assay.RefusedError):
+            assay.Client(url, "one").api.get_version()
+    finally:
+        stop_fleet(fleet)
+
+
+def test_slow_answer_and_a_deadline() -> None:
+    def answer(_: int) -> httpx.Response:
+        def body() -> Iterator[bytes]:
+            for _ in range(100):
+                time.sleep(0.1)
+                yield b" "
+
+        return httpx.Response(200, content=body())
+
+    began = time.monotonic()
+    with pytest.raises(assay.Timeout):
+        client_of(answer).client.run("1", timeout=0.5)
+    assert time.monotonic() - began < 8
+
+
+def test_durations() -> None:
+    for text, number in (("1.5s", 1.5), ("2m", 120), ("1h30m", 5400), ("100ms", 0.1), ("0", 0), ("-1s", -1)):
+        assert seconds(text) == pytest.approx(number)
+    assert [duration(v) for v in (1.5, 60, 0.001, "2m")] == ["1.5s", "60s", "0.001s", "2m"]
+    for bad in ("", "1", "s", "1.5.5s", "1s ", "one"):
+        with pytest.raises(ValueError):
+            seconds(bad)

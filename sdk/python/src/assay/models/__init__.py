@@ -1673,6 +1673,8 @@ class Session(Model):
 
     Attributes:
         enforcement: What enforces its policy, in every execution.
+        executes: The older name of executions, which stays.
+        executions: How many are recorded.
         outcome: How a program ended. Five say nothing about it, and a reward leaves them out: `canceled`, `expired`,
             `lost` (our failure), `check_error` (the tests themselves failed: no solution could have passed them) and
             `setup_error` (what the job asks for could not be had, such as its image, packages, inputs or secrets: it
@@ -1684,6 +1686,7 @@ class Session(Model):
     ended_at: datetime | None = None
     enforcement: list[Enforcement] | None = None
     executes: int
+    executions: int
     id: str
     message: str | None = None
     outcome: Outcome | None = None
@@ -1700,6 +1703,7 @@ class Session(Model):
     _zeros: ClassVar[dict[str, str]] = {
         "created_at": "time",
         "executes": "int",
+        "executions": "int",
         "id": "str",
         "spec": "SessionSpec",
         "state": "str",

@@ -134,7 +134,7 @@ test-mcp: setup build image ## Use the tools of agents by the official Python cl
 	@.cache/mcp/bin/python -m pip install --quiet '$(MCP_CLIENT)'
 	$(TEST) -tags=mcp -count=1 -timeout=10m -v ./test/e2e -run '^TestPythonClientOfMCP$$' -args -mcp.python=$(CURDIR)/.cache/mcp/bin/python
 
-.PHONY: sdk test-sdk
+.PHONY: sdk test-sdk test-integrations
 # Everything that it needs of the package index is in an environment of its own.
 SDK_ENV ?= .cache/sdk
 PYTHON  ?= python3
@@ -146,6 +146,11 @@ test-sdk: setup build image sdk ## Check the Python client, and test it over a f
 	cd sdk/python && $(CURDIR)/$(SDK_ENV)/bin/pyright --pythonpath $(CURDIR)/$(SDK_ENV)/bin/python
 	@for generator in models operations sync; do $(SDK_ENV)/bin/python sdk/python/scripts/$$generator.py --check || exit 1; done
 	cd sdk/python && $(ROOT) $(CURDIR)/$(SDK_ENV)/bin/pytest
+	$(MAKE) test-integrations
+
+ONLY ?=
+test-integrations: setup build image sdk ## Test adapters of the Python client against the real packages (ONLY=dspy: one of them)
+	$(ROOT) $(SDK_ENV)/bin/python sdk/python/scripts/integrations.py $(ONLY)
 
 .PHONY: test-k8s
 # helm, and where KUBECONFIG names a cluster, that and kubectl. docs/operations.md says what a cluster is to have, and the ASSAY_

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-import signal
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,38 +10,7 @@ from pathlib import Path
 import pytest
 
 import assay
-
-ROOT = Path(__file__).resolve().parents[3]
-
-
-def start_fleet(data: Path, env: dict[str, str] | None = None) -> tuple[subprocess.Popen[str], str]:
-    """Starts a fleet and returns it with its address. A fleet that is not ready within two minutes fails the tests."""
-    log = (data.parent / (data.name + ".log")).open("w")
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("ASSAY_")}
-    command = [str(ROOT / "bin" / "assay"), "dev", "--data", str(data), "--listen", "127.0.0.1:0"]
-    fleet = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=log,
-        text=True,
-        env={**environment, **(env or {})},
-        start_new_session=True,
-    )
-    assert fleet.stdout
-    timer = subprocess.Popen(["sh", "-c", f"sleep 120; kill -TERM {fleet.pid}"], start_new_session=True)
-    try:
-        line = fleet.stdout.readline()
-    finally:
-        os.killpg(timer.pid, signal.SIGKILL)
-        timer.wait()
-    ready = re.search(r"ready on (\S+)", line)
-    assert ready, f"no fleet: {line!r}; {Path(log.name).read_text()}"
-    return fleet, ready[1]
-
-
-def stop_fleet(fleet: subprocess.Popen[str]) -> None:
-    fleet.send_signal(signal.SIGTERM)
-    fleet.wait(90)
+from fleet import start_fleet, stop_fleet
 
 
 @pytest.fixture(scope="session")

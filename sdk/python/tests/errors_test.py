@@ -18,7 +18,7 @@ import pytest
 import assay
 from assay._errors import KINDS, STATUSES, api_error
 from assay._units import duration, seconds
-from conftest import start_fleet, stop_fleet
+from fleet import start_fleet, stop_fleet
 
 ROOT = Path(__file__).resolve().parents[3]
 TABLE = re.findall(r'"([a-z-]+)", http\.Status(\w+), "', (ROOT / "api" / "problem.go").read_text())

@@ -20,6 +20,7 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/containerd"
+	"github.com/assay-run/assay/pkg/runtime/runtimetest"
 )
 
 // arena is one runtime at one isolation, and the host that is attacked.
@@ -46,13 +47,7 @@ func newRuntime(t *testing.T) (_ *containerd.Runtime, stateDir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if err := r.Close(ctx); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
+	runtimetest.CloseAtEnd(t, r)
 	return r, dir
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/environment"
 	"github.com/assay-run/assay/pkg/runtime/environment/environmenttest"
+	"github.com/assay-run/assay/pkg/runtime/runtimetest"
 )
 
 var libsWheels = flag.String("libs.wheels", "", "directory of the wheels of the libraries: see make test-libs")
@@ -72,7 +73,7 @@ func TestLibraries(t *testing.T) {
 	r := newRuntime(t, func(c *Settings) { preloading(c); c.Index, c.Environments = environment.Index{URL: x.URL}, t.TempDir() })
 	for name, code := range typical {
 		t.Run(name, func(t *testing.T) {
-			made := plan(t, policy.Host{Isolations: []policy.Isolation{policy.Cell}}, policy.Cell, func(p *policy.Policy) {
+			made := runtimetest.Plan(t, policy.Host{Isolations: []policy.Isolation{policy.Cell}}, policy.Cell, func(p *policy.Policy) {
 				p.Packages, p.Memory, p.Wall, p.CPUTime = []string{name}, job.GiB, job.Duration(60e9), job.Duration(60e9)
 				if name == "matplotlib" {
 					p.Packages = append(p.Packages, "numpy")

@@ -2,7 +2,6 @@ package cell_test
 
 import (
 	"path/filepath"
-	"reflect"
 	"testing"
 
 	"github.com/assay-run/assay/internal/testenv"
@@ -27,6 +26,5 @@ func openRuntime(t testing.TB, with cell.Settings) (cell.Whole, *cell.Cells) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cells := reflect.ValueOf(r).Elem().FieldByName("cells") // of which nobody else needs to know
-	return r, reflect.NewAt(cells.Type(), cells.Addr().UnsafePointer()).Elem().Interface().(*cell.Cells)
+	return r, r.Cells()
 }

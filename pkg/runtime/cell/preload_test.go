@@ -13,6 +13,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/environment"
 	"github.com/assay-run/assay/pkg/runtime/environment/environmenttest"
+	"github.com/assay-run/assay/pkg/runtime/runtimetest"
 )
 
 // importing is a job of a program that imports modules.
@@ -28,7 +29,7 @@ type importing struct {
 
 func (i importing) run(t testing.TB, code string) (rep *runtime.Report, preloaded bool) {
 	t.Helper()
-	made := plan(t, policy.Host{Isolations: []policy.Isolation{policy.Cell}}, policy.Cell, func(p *policy.Policy) {
+	made := runtimetest.Plan(t, policy.Host{Isolations: []policy.Isolation{policy.Cell}}, policy.Cell, func(p *policy.Policy) {
 		p.Packages = i.packages
 		if i.edit != nil {
 			i.edit(p)

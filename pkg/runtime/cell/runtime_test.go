@@ -1,7 +1,6 @@
 package cell
 
 import (
-	"context"
 	"flag"
 	"testing"
 	"time"
@@ -56,28 +55,8 @@ func newRuntime(t testing.TB, edit func(*Settings)) *Runtime {
 	}
 	r := &Runtime{}
 	r.Whole, r.cells = OpenRuntime(t, with)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if err := r.Close(ctx); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
+	runtimetest.CloseAtEnd(t, r)
 	return r
-}
-
-func plan(t testing.TB, host policy.Host, isolation policy.Isolation, edit func(*policy.Policy)) *policy.Plan {
-	t.Helper()
-	p := policy.Default()
-	p.Isolation = isolation
-	if edit != nil {
-		edit(&p)
-	}
-	plan, err := p.Plan(host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return plan
 }
 
 func suiteConfig(isolation policy.Isolation) runtimetest.Config {
@@ -85,9 +64,6 @@ func suiteConfig(isolation policy.Isolation) runtimetest.Config {
 		New:       func(t *testing.T) runtime.Runtime { return newRuntime(t, nil) },
 		Image:     testenv.Image,
 		Isolation: isolation,
-		Plan: func(t *testing.T, host policy.Host, isolation policy.Isolation, edit func(*policy.Policy)) *policy.Plan {
-			return plan(t, host, isolation, edit)
-		},
 	}
 }
 

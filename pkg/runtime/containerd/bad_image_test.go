@@ -16,6 +16,7 @@ import (
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/runtimetest"
 )
 
 // An image that is no use is a result of the jobs that name it: it says nothing about
@@ -117,7 +118,7 @@ func TestImageWithoutPython(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		program, err := s.Start(t.Context(), runtime.Attempt{Job: job.NewID(), Lease: 1, Service: "solution", Plan: plan(t, r.Host(), isolation, nil)})
+		program, err := s.Start(t.Context(), runtime.Attempt{Job: job.NewID(), Lease: 1, Service: "solution", Plan: runtimetest.Plan(t, r.Host(), isolation, nil)})
 		if err != nil {
 			t.Fatal(err)
 		}

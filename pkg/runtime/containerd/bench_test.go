@@ -16,6 +16,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/runtimetest"
 )
 
 // BenchmarkRaw is the bare client loop that BenchmarkTask is compared with:
@@ -69,7 +70,7 @@ func rawTask(ctx context.Context, c *client.Client, img client.Image, id string)
 
 func benchmarkTask(b *testing.B, p job.Program, parallelism int) {
 	r := newRuntime(b, func(c *Config) { c.Warm = DefaultConfig().Warm })
-	plan := plan(b, r.Host(), policy.Task, nil)
+	plan := runtimetest.Plan(b, r.Host(), policy.Task, nil)
 	b.SetParallelism(parallelism)
 	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
@@ -108,7 +109,7 @@ func BenchmarkTaskPython(b *testing.B) {
 // slots: what a person sees.
 func BenchmarkTaskLatency(b *testing.B) {
 	r := newRuntime(b, func(c *Config) { c.Warm = DefaultConfig().Warm })
-	plan := plan(b, r.Host(), policy.Task, nil)
+	plan := runtimetest.Plan(b, r.Host(), policy.Task, nil)
 	for _, p := range []job.Program{
 		{Command: &job.Command{Argv: []string{"/bin/true"}}}, {Python: &job.Python{Code: "print(1+1)"}},
 	} {

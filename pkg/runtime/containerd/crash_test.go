@@ -20,6 +20,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/runtimetest"
 	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
@@ -144,7 +145,7 @@ func runOne(t *testing.T, r *Runtime, script string) *runtime.Report {
 
 func attemptOf(t *testing.T, r *Runtime, script string) runtime.Attempt {
 	t.Helper()
-	return runtime.Attempt{Job: job.NewID(), Lease: 1, Plan: plan(t, r.Host(), policy.Task, nil), Deadline: time.Now().Add(time.Minute),
+	return runtime.Attempt{Job: job.NewID(), Lease: 1, Plan: runtimetest.Plan(t, r.Host(), policy.Task, nil), Deadline: time.Now().Add(time.Minute),
 		Program: job.Program{Command: &job.Command{Argv: []string{"bash", "-c", script}}}}
 }
 

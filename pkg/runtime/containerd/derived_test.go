@@ -12,6 +12,7 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/containerd/image/imagetest"
+	"github.com/assay-run/assay/pkg/runtime/runtimetest"
 )
 
 type entry = imagetest.Entry
@@ -62,7 +63,7 @@ func try(t *testing.T, r *Runtime, isolation policy.Isolation, image string, a r
 		return nil, err
 	}
 	defer s.Close()
-	a.Job, a.Lease, a.Plan = job.NewID(), 1, plan(t, r.Host(), isolation, edit)
+	a.Job, a.Lease, a.Plan = job.NewID(), 1, runtimetest.Plan(t, r.Host(), isolation, edit)
 	return s.Run(t.Context(), a)
 }
 

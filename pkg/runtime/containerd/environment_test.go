@@ -15,6 +15,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/environment"
 	"github.com/assay-run/assay/pkg/runtime/environment/environmenttest"
+	"github.com/assay-run/assay/pkg/runtime/runtimetest"
 )
 
 func withPackages(t *testing.T, r *Runtime, isolation policy.Isolation, p job.Program, packages ...string) (*runtime.Report, error) {
@@ -25,7 +26,7 @@ func withPackages(t *testing.T, r *Runtime, isolation policy.Isolation, p job.Pr
 // ofTenant is withPackages for a job of some tenant's.
 func ofTenant(t *testing.T, r *Runtime, tenant string, isolation policy.Isolation, p job.Program, packages ...string) (*runtime.Report, error) {
 	t.Helper()
-	made := plan(t, policy.Host{Isolations: []policy.Isolation{isolation}}, isolation, func(p *policy.Policy) { p.Packages = packages })
+	made := runtimetest.Plan(t, policy.Host{Isolations: []policy.Isolation{isolation}}, isolation, func(p *policy.Policy) { p.Packages = packages })
 	s, err := r.Acquire(t.Context(), runtime.Key{
 		Tenant: tenant, Image: testenv.Image, Isolation: isolation, Kind: p.Kind(), Packages: made.Policy.Requirements(),
 	})

@@ -16,6 +16,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/environment"
 	"github.com/assay-run/assay/pkg/runtime/environment/environmenttest"
+	"github.com/assay-run/assay/pkg/runtime/runtimetest"
 )
 
 // sdist returns a source package whose build runs code and then makes a wheel of
@@ -226,7 +227,7 @@ def attack():
     os.symlink("/var/tmp", "/workspace/root/tmp")
 `, "WHO = 'evil'")})
 	r := newRuntime(t, func(c *Config) { withGVisor(t)(c); c.Index = environment.Index{URL: x.URL} })
-	made := plan(t, policy.Host{Isolations: []policy.Isolation{policy.GVisor}}, policy.GVisor, func(p *policy.Policy) {
+	made := runtimetest.Plan(t, policy.Host{Isolations: []policy.Isolation{policy.GVisor}}, policy.GVisor, func(p *policy.Policy) {
 		p.Packages, p.Write = []string{"assay_evil"}, []string{"/workspace"}
 	})
 	look := pySnippet("import os, assay_evil\nprint(os.listdir('/tmp'))")

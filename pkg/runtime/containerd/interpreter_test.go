@@ -6,6 +6,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/runtimetest"
 )
 
 // warmPython returns a slot in which an interpreter waits.
@@ -48,7 +49,7 @@ func TestInterpreterWaits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := warmPython(t, r)
-			p := plan(t, r.Host(), policy.Task, func(p *policy.Policy) { p.Env.Set, p.OpenFiles = c.env, 99 })
+			p := runtimetest.Plan(t, r.Host(), policy.Task, func(p *policy.Policy) { p.Env.Set, p.OpenFiles = c.env, 99 })
 			rep, err := s.Run(t.Context(), runtime.Attempt{Job: job.NewID(), Lease: 1, Program: pySnippet(c.code), Plan: p})
 			if err != nil {
 				t.Fatal(err)

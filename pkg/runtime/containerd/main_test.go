@@ -1,18 +1,17 @@
 package containerd
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/egress"
+	"github.com/assay-run/assay/pkg/runtime/runtimetest"
 )
 
 func TestMain(m *testing.M) {
@@ -48,28 +47,8 @@ func newRuntime(t testing.TB, edit func(*Config)) *Runtime {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if err := r.Close(ctx); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
+	runtimetest.CloseAtEnd(t, r)
 	return r
-}
-
-func plan(t testing.TB, host policy.Host, isolation policy.Isolation, edit func(*policy.Policy)) *policy.Plan {
-	t.Helper()
-	p := policy.Default()
-	p.Isolation = isolation
-	if edit != nil {
-		edit(&p)
-	}
-	plan, err := p.Plan(host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return plan
 }
 
 var taskKey = runtime.Key{Tenant: "test", Image: testenv.Image, Isolation: policy.Task, Kind: "command"}

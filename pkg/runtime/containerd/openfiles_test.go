@@ -12,6 +12,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/runtimetest"
 )
 
 // fewFiles is the hard limit of open files of a worker that may not raise it.
@@ -47,7 +48,7 @@ func TestLimitOfOpenFilesOfAWorker(t *testing.T) {
 			if _, err := p.Plan(r.Host()); !errors.As(err, &refusal) || refusal.Fields[0].Field != "policy.open_files" {
 				t.Errorf("%d open files: %v, want a refusal of policy.open_files", p.OpenFiles, err)
 			}
-			most := plan(t, r.Host(), isolation, func(p *policy.Policy) { p.OpenFiles = fewFiles })
+			most := runtimetest.Plan(t, r.Host(), isolation, func(p *policy.Policy) { p.OpenFiles = fewFiles })
 			const code = "import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE))"
 			for kind, program := range map[string]job.Program{
 				"python": pySnippet(code), "command": {Command: &job.Command{Argv: []string{"python3", "-c", code}}},

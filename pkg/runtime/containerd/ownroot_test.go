@@ -17,6 +17,7 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/containerd/image"
+	"github.com/assay-run/assay/pkg/runtime/runtimetest"
 )
 
 // theirs returns the default image with files of somebody else over it, as the
@@ -71,7 +72,7 @@ func runTheirs(t *testing.T, r *Runtime, isolation policy.Isolation, img *image.
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	rep, err = s.Run(t.Context(), runtime.Attempt{Job: job.NewID(), Lease: 1, Program: p, Plan: plan(t, r.Host(), isolation, nil)})
+	rep, err = s.Run(t.Context(), runtime.Attempt{Job: job.NewID(), Lease: 1, Program: p, Plan: runtimetest.Plan(t, r.Host(), isolation, nil)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -167,6 +167,9 @@ func (r *Runtime) connect(ctx context.Context) error {
 	return err
 }
 
+// Cells are those of isolation cell, for their own tests: whoever runs programs acquires slots.
+func (r *Runtime) Cells() *cell.Cells { return r.cells }
+
 // openCells opens the cells of r.
 func (r *Runtime) openCells() (*cell.Cells, error) {
 	return cell.Open(cell.Config{

@@ -11,6 +11,7 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/hostcheck"
+	"github.com/assay-run/assay/pkg/runtime/runtimetest"
 	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
@@ -24,7 +25,7 @@ func TestSlotsAreClosedToTheHostsUsers(t *testing.T) {
 	}
 	defer s.Close()
 	wait := runtime.Attempt{
-		Job: job.NewID(), Lease: 1, Plan: plan(t, r.Host(), policy.Task, nil), Files: []runtime.File{{Path: "/workspace/in", Data: []byte("secret")}},
+		Job: job.NewID(), Lease: 1, Plan: runtimetest.Plan(t, r.Host(), policy.Task, nil), Files: []runtime.File{{Path: "/workspace/in", Data: []byte("secret")}},
 		Program: shell("echo secret >/workspace/out; echo secret >/tmp/out; echo secret >/dev/shm/out"),
 	}
 	if rep, err := s.Run(t.Context(), wait); err != nil || rep.Outcome != job.Succeeded {

@@ -17,9 +17,6 @@ func suiteConfig(isolation policy.Isolation) runtimetest.Config {
 		New:       func(t *testing.T) runtime.Runtime { return newRuntime(t, nil) },
 		Image:     testenv.Image,
 		Isolation: isolation,
-		Plan: func(t *testing.T, host policy.Host, isolation policy.Isolation, edit func(*policy.Policy)) *policy.Plan {
-			return plan(t, host, isolation, edit)
-		},
 	}
 }
 

@@ -34,8 +34,7 @@ type Config struct {
 	// Isolation is the wall to test.
 	Isolation policy.Isolation
 
-	// Plan makes the documented default policy concrete for host, with
-	// isolation set, then changed by edit.
+	// Plan is for a runtime that pretends. nil: the function Plan. Its edit is never nil.
 	Plan func(t *testing.T, host policy.Host, isolation policy.Isolation, edit func(*policy.Policy)) *policy.Plan
 
 	// Part says which of n programs a run tries, of those that Programs has and of those that Starts has, where each costs
@@ -104,13 +103,21 @@ func (s *suite) acquire(t *testing.T, kind string) runtime.Slot {
 
 func (s *suite) attempt(t *testing.T, p job.Program, edit func(*policy.Policy)) runtime.Attempt {
 	t.Helper()
+	return runtime.Attempt{
+		Job: job.NewID(), Lease: 1, Program: p, Deadline: time.Now().Add(time.Minute),
+		Plan: s.plan(t, edit),
+	}
+}
+
+func (s *suite) plan(t *testing.T, edit func(*policy.Policy)) *policy.Plan {
+	t.Helper()
+	if s.Plan == nil {
+		return Plan(t, s.rt.Host(), s.Isolation, edit)
+	}
 	if edit == nil {
 		edit = func(*policy.Policy) {}
 	}
-	return runtime.Attempt{
-		Job: job.NewID(), Lease: 1, Program: p, Deadline: time.Now().Add(time.Minute),
-		Plan: s.Plan(t, s.rt.Host(), s.Isolation, edit),
-	}
+	return s.Plan(t, s.rt.Host(), s.Isolation, edit)
 }
 
 // python is code that real interpreters run, and what a fake is to pretend.

@@ -14,6 +14,9 @@ ROOT := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env)
 EXEC  = $(if $(ROOT),-exec '$(ROOT)')
 TEST  = $(GO) test $(EXEC)
 
+# Nobody looks at a test binary with a debugger here: without its tables it is linked in two thirds of the time.
+UNDEBUGGED = -ldflags='-s -w'
+
 # `make test RERUN=1` runs a test that failed once more, alone, if at most twenty failed (subtests count), and lists such tests at the end:
 # one that waits for something real may be late on a machine that is busy with another package. A test that fails twice fails.
 RERUN ?= 0
@@ -64,15 +67,16 @@ demo: setup build image ## Run 328 real programs through a fleet of its own and 
 # another part of them at the isolations where a program costs much, and a test that fails says by which flags it is run again.
 test: setup build image ## Run every test, with the real components, and a part of the long corpora
 	@scripts/setup pooler
-	$(SUITE) --packages='$(LONGEST) ./...' -- $(EXEC) -p=2 -count=1 -timeout=40m
+	$(SUITE) --packages='$(LONGEST) ./...' -- $(EXEC) $(UNDEBUGGED) -p=2 -count=1 -timeout=40m
 
 faults: setup image ## Tell the end-to-end stories over a store, a queue and an object store that fail now and then
 	$(TEST) -count=1 -timeout=20m ./test/e2e -run '^TestStoriesOverFaults$$' -args -faults.every=1
 
-# What changed is built and tested again, the rest was: the go command remembers. vet is asked once, for everything.
-quick: format ## Check format, vet and whatever needs neither root nor a server: a minute, less when little changed
+# What changed is built and tested again, the rest was: the go command remembers. vet is asked once, for everything. Some tests
+# wait most of their time, so there are more of them under way than processors.
+quick: format ## Check format, vet and whatever needs neither root nor a server: a minute and a half, seconds when little changed
 	@$(GO) vet ./...
-	@$(GO) test -short -vet=off ./...
+	@$(GO) test -short -vet=off -p=4 $(UNDEBUGGED) ./...
 
 test-cgroup2: setup image ## Run the suites of the runtime in a virtual machine with cgroup v2 (slow: it is emulated)
 	@$(ROOT) test/cgroup2/run ./pkg/runtime/cgroup ./pkg/runtime/containerd ./pkg/runtime/cell -- \

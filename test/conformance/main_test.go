@@ -41,7 +41,7 @@ func start(t *testing.T) *fleet {
 	if _, err := os.Stat(archive); err != nil {
 		t.Fatalf("the default image is not built: %v; run: make image", err)
 	}
-	dir := t.TempDir()
+	dir := testenv.FleetDir(t, archive)
 	running, err := dev.StartFleet(t.Context(), dev.FleetConfig{
 		Dir: dir, Listen: testenv.Address(t), BinDir: testenv.Programs(t), ImageArchives: []string{archive},
 		Env:    []string{"ASSAY_CPU=4", "ASSAY_EGRESS_PRIVATE=127.0.0.0/8:*", "ASSAY_RUNTIMES=gvisor=" + testenv.Runsc(t)},

@@ -63,7 +63,7 @@ func startPrograms(t *testing.T, bin string, env ...string) *fleet {
 	if _, err := os.Stat(archive); err != nil {
 		t.Fatalf("the default image is not built: %v; run: make image", err)
 	}
-	dir := t.TempDir()
+	dir := testenv.FleetDir(t, archive)
 	f, err := dev.StartFleet(t.Context(), dev.FleetConfig{
 		Dir: dir, Listen: testenv.Address(t), BinDir: bin, ImageArchives: []string{archive},
 		Env:    append([]string{"ASSAY_LEASE_TTL=" + leaseTTL.String(), "ASSAY_CPU=4", "ASSAY_EGRESS_PRIVATE=127.0.0.0/8:*", "ASSAY_IMAGE_REGISTRIES=http://127.0.0.1:1", "ASSAY_RUNTIMES=gvisor=" + testenv.Runsc(t)}, env...),

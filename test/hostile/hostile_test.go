@@ -16,7 +16,7 @@ import (
 // an interpreter is a matter of programs in python alone.
 var (
 	taskPart      = testenv.NewPart("task", 4)
-	gvisorPart    = testenv.NewPart("gvisor", 6)
+	gvisorPart    = testenv.NewPart("gvisor", 12)
 	preloadedPart = testenv.NewPart("preloaded", 4)
 )
 

@@ -31,8 +31,9 @@ func archive(t *testing.T) string {
 // returns its address. It is stopped when the test ends.
 func fleet(t *testing.T) string {
 	t.Helper()
+	image := archive(t)
 	f, err := dev.StartFleet(t.Context(), dev.FleetConfig{
-		Dir: t.TempDir(), Listen: testenv.Address(t), BinDir: testenv.Programs(t), ImageArchives: []string{archive(t)},
+		Dir: testenv.FleetDir(t, image), Listen: testenv.Address(t), BinDir: testenv.Programs(t), ImageArchives: []string{image},
 		Env:    []string{"ASSAY_CPU=4", "ASSAY_EGRESS_PRIVATE=127.0.0.0/8:*"},
 		Stderr: t.Output(), Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})

@@ -24,7 +24,7 @@ func suiteConfig(isolation policy.Isolation) runtimetest.Config {
 // them run. `make test-runtime` runs all of them everywhere.
 var (
 	taskPart   = testenv.NewPart("task", 3)
-	gvisorPart = testenv.NewPart("gvisor", 6)
+	gvisorPart = testenv.NewPart("gvisor", 12)
 )
 
 // inParts is cfg with a part of its programs with each commit.

@@ -27,6 +27,55 @@ async def sleep(seconds: float) -> None:
     await asyncio.sleep(seconds)
 
 
+_finishing: set[asyncio.Task[Any]] = set()
+
+
+async def finish(function: Callable[..., Awaitable[Any]], *args: Any) -> None:
+    """Does something to its end, in the background if whoever waits for it is canceled again and again."""
+
+    async def run() -> None:
+        await function(*args)
+
+    task = asyncio.get_running_loop().create_task(run())
+    _finishing.add(task)
+    task.add_done_callback(_finishing.discard)
+    await asyncio.shield(task)
+
+
+class Changed:
+    """Waits for something that others change. With it held, nobody else does; to hold it is not to wait."""
+
+    def __init__(self) -> None:
+        self._waiters: set[asyncio.Future[None]] = set()
+
+    async def __aenter__(self) -> None:
+        pass
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    def notify(self) -> None:
+        """Has all who wait look again."""
+        for w in self._waiters:
+            if not w.done():
+                w.set_result(None)
+
+    async def until(self, true: Callable[[], bool], timeout: float) -> bool:
+        """Waits until something is true; False if it is not within so many seconds."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + timeout
+        while not true():
+            waiter = loop.create_future()
+            self._waiters.add(waiter)
+            try:
+                await asyncio.wait_for(waiter, max(end - loop.time(), 0))
+            except asyncio.TimeoutError:
+                return true()
+            finally:
+                self._waiters.discard(waiter)
+        return True
+
+
 class Queue(Generic[T]):
     """A bounded queue between tasks."""
 

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 
 from .. import models
@@ -53,11 +54,11 @@ class Files:
         """No file is there any more."""
         self._here, self._left, self._job = {}, {}, ""
 
-    def job(self, roots: Mapping[str, Path]) -> dict[str, dict[str, str]]:
+    def job(self, roots: Mapping[str, Path], more: Mapping[str, bytes]) -> dict[str, dict[str, str]]:
         """All of them, and those of this machine, as a job has them."""
         out: dict[str, dict[str, str]] = {}
         room = INLINE
-        for path, data in self._contents(roots):
+        for path, data in chain(more.items(), self._contents(roots)):
             if len(data) <= room:
                 room -= len(data)
                 out[path] = {"base64": base64.b64encode(data).decode()}

@@ -18,6 +18,7 @@ from swerex.exceptions import (
 )
 from swerex.runtime.abstract import BashAction, BashInterruptAction, BashObservation, CreateBashSessionRequest
 
+from .._sync._process import Process
 from .._sync._sandbox import Sandbox
 
 RELAY = """
@@ -57,6 +58,9 @@ START = 60.0
 LEAST = 1.0
 """Seconds that an interrupt is given at least: a request may take longer than what it interrupts."""
 
+REST = 3.0
+"""Seconds for which the end of a command is waited for behind a text that was expected."""
+
 MOST = 64 << 20
 """Characters of an output; of more, the beginning and the end are kept."""
 
@@ -84,16 +88,24 @@ class BashSession:
         self._lock = threading.Lock()
         self._pending = False  # a line was sent whose prompt was not seen
         self._ended = False
-        self._process = sandbox.spawn(
-            ["python3", "-c", RELAY], stdin=True, env={"TERM": "dumb", "PS1": "", "PS2": "", "PS0": ""}
-        )
+        self._started: Process | None = None
+
+    @property
+    def _process(self) -> Process:
+        if self._started is None:
+            raise SessionNotInitializedError("shell not initialized: its session is being created")
+        return self._started
 
     def start(self, gone: Callable[[], bool]) -> str:
-        """Waits until bash is there, and has it read its start-up files. Returns what these wrote.
+        """Starts bash, and has it read its start-up files. Returns what these wrote.
 
         Raises:
             CommandTimeoutError: it takes too long.
+            OSError: the image has no python3.
         """
+        self._started = self._sandbox.spawn(
+            ["python3", "-c", RELAY], stdin=True, env={"TERM": "dumb", "PS1": "", "PS2": "", "PS0": ""}
+        )
         prompt = f"""'PS1="{self._word}:$?:"'"""
         self._send(f"export PS0= PS2= PROMPT_COMMAND={prompt}")
         self._expect([], START, gone)
@@ -104,7 +116,8 @@ class BashSession:
 
     def close(self) -> None:
         """Ends bash and all that it started."""
-        self._process.kill()
+        if self._started is not None:
+            self._started.kill()
 
     def run(self, action: BashAction, gone: Callable[[], bool]) -> BashObservation:
         """Runs a command.
@@ -174,7 +187,7 @@ class BashSession:
         output, expected, _ = self._expect(action.expect, action.timeout, gone, action.command)
         if action.is_interactive_quit:
             if expected != self._prompt:
-                self._expect([], LEAST, gone)
+                self._expect([], REST, gone)
             self._send("stty -echo")
             self._expect([], START, gone)
         else:
@@ -183,7 +196,7 @@ class BashSession:
 
     def _rest(self, output: str, action: BashAction, gone: Callable[[], bool]) -> tuple[str, int | None]:
         try:
-            more, _, code = self._expect([], LEAST, gone)
+            more, _, code = self._expect([], REST, gone)
             return output + more, code
         except CommandTimeoutError:
             if action.check == "raise":

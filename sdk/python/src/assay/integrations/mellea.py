@@ -104,7 +104,8 @@ class AssayEnvironment(ExecutionEnvironment):
         deadline: float | None = None,
     ) -> None:
         given = policy if policy is not None else CapabilityPolicy(subprocess_execution=True)
-        own = FleetCapabilityPolicy.of(given, limits=limits, variables=variables, cwd=working_directory)
+        cwd = None if working_directory is None else str(working_directory)
+        own = FleetCapabilityPolicy.of(given, limits=limits, variables=variables, cwd=cwd)
         super().__init__(allowed_imports=allowed_imports, policy=own, working_directory=own.directory)
         self._client = client or default_client()
         self._image, self._export_dir, self._deadline = image, export_dir, deadline
@@ -216,10 +217,10 @@ class AssayEnvironment(ExecutionEnvironment):
         if self._open:
             kept = [f"{w}/**" for w in policy["write"]]
             policy["artifacts"] = {**policy["artifacts"], "paths": kept}
-        files = {**self._files.job(read_roots(self.policy)), script: {"text": code}}
+        text = code.encode("utf-8", "surrogatepass")  # what python cannot read is for python to say
         job: dict[str, Any] = {
             "program": {"command": {"argv": self._argv(script), "dir": self.policy.directory}},
-            "files": files,
+            "files": self._files.job(read_roots(self.policy), {script: text}),
             "policy": policy,
         }
         if self._image is not None:

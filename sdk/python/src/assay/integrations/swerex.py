@@ -28,6 +28,7 @@ from swerex.exceptions import (
     NonZeroExitCodeError,
     SessionDoesNotExistError,
     SessionExistsError,
+    SwerexException,
 )
 from swerex.runtime.abstract import (
     AbstractRuntime,
@@ -121,8 +122,7 @@ class AssayRuntime(AbstractRuntime):
             raise SessionExistsError(f"session {request.session} already exists")
         if not isinstance(request, CreateBashSessionRequest):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(f"unknown session type: {request!r}")
-        session = await _call(lambda _: BashSession(self._sandbox, request))
-        self._sessions[request.session] = session
+        session = self._sessions[request.session] = BashSession(self._sandbox, request)
         try:
             return CreateBashSessionResponse(output=await _call(session.start))
         except BaseException:
@@ -319,7 +319,7 @@ def _drained(process: Process, gone: Callable[[], bool]) -> tuple[bytes, bytes]:
         if gone():
             raise CommandTimeoutError("nobody waits for the command any more")
         if max(len(out), len(err)) > 64 << 20:
-            raise CommandTimeoutError("the command was killed: it has written more than 64 MiB")
+            raise SwerexException("the command was killed: it has written more than 64 MiB")
 
 
 def _files(source: Path, target: str) -> Iterator[tuple[Path, str]]:

@@ -147,6 +147,14 @@ def test_bad_arguments(make: Make) -> None:
             env.execute("1", timeout=bad)  # type: ignore[arg-type]
 
 
+def test_code_that_is_no_text(make: Make) -> None:
+    """Whatever a model writes, it is the program's failure."""
+    for code in ("(\x00", "print('\udc80')", "x = '" + "y" * 9_000_000 + "'; print(len(x)); print(\udc80"):
+        r = make().execute(code)
+        assert (r.success, r.skipped, r.exit_code) == (False, False, 1)
+        assert "SyntaxError" in (r.stderr or "")
+
+
 def test_without_a_policy(client: assay.Client) -> None:
     r = AssayEnvironment(client=client).execute("import subprocess; print(subprocess.check_output(['echo', 'x']))")
     assert r.stdout == "b'x\\n'"

@@ -260,9 +260,15 @@ def test_sessions_by_name(runtime: AssayRuntime) -> None:
     run(runtime.create_session(CreateBashSessionRequest(session="b")))
     with pytest.raises(exceptions.SessionExistsError):
         run(runtime.create_session(CreateBashSessionRequest(session="b")))
+
+    async def at_once() -> list[Any]:
+        requests = [CreateBashSessionRequest(session="c") for _ in range(2)]
+        return await asyncio.gather(*(runtime.create_session(r) for r in requests), return_exceptions=True)
+
+    assert sorted(type(r).__name__ for r in run(at_once())) == ["CreateBashSessionResponse", "SessionExistsError"]
     assert run(runtime.run_in_session(BashAction(command="echo $S", session="a", timeout=20))).output == "sourced\n"
     assert run(runtime.run_in_session(BashAction(command="echo $S", session="b", timeout=20))).output == "\n"
-    for name in ("a", "b"):
+    for name in ("a", "b", "c"):
         run(runtime.close_session(CloseBashSessionRequest(session=name)))
     with pytest.raises(exceptions.SessionDoesNotExistError):
         run(runtime.close_session(CloseBashSessionRequest(session="a")))
@@ -290,6 +296,15 @@ def test_execute(runtime: AssayRuntime) -> None:
         go(command=["sleep", "30"], timeout=0.5)
     with pytest.raises(FileNotFoundError):
         go(command=["no-such-command"])
+
+
+def test_floods(runtime: AssayRuntime, bash: Callable[..., BashObservation]) -> None:
+    with pytest.raises(exceptions.SwerexException, match="64 MiB"):
+        run(runtime.execute(Command(command=["yes"])))
+    with pytest.raises(exceptions.CommandTimeoutError):
+        bash("yes", timeout=2)
+    assert run(runtime.run_in_session(BashInterruptAction(timeout=10))).exit_code == 0
+    assert bash("echo next").output == "next\n"
 
 
 def test_several_at_once(runtime: AssayRuntime) -> None:

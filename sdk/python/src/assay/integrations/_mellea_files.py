@@ -54,23 +54,21 @@ class Files:
         """No file is there any more."""
         self._here, self._left, self._job = {}, {}, ""
 
-    def job(self, roots: Mapping[str, Path], more: Mapping[str, bytes]) -> dict[str, dict[str, str]]:
-        """All of them, and those of this machine, as a job has them."""
-        out: dict[str, dict[str, str]] = {}
-        room = INLINE
+    def job(self, roots: Mapping[str, Path], more: Mapping[str, bytes]) -> tuple[dict[str, dict[str, str]], int]:
+        """All of them, and those of this machine, as a job has them, and how many bytes that are."""
+        out = {path: {"blob": self._again(path)} for path in self._left}
+        room, size = INLINE, sum(a.bytes for a in self._left.values())
         for path, data in chain(more.items(), self._contents(roots)):
+            size += len(data)
             if len(data) <= room:
                 room -= len(data)
                 out[path] = {"base64": base64.b64encode(data).decode()}
             else:
                 out[path] = {"blob": self._upload(data)}
-        for path in self._left:
-            out.setdefault(path, {"blob": self._again(path)})
-        return out
+        return out, size
 
     def _contents(self, roots: Mapping[str, Path]) -> Iterator[tuple[str, bytes]]:
-        for path, source in roots.items():
-            yield path, source.read_bytes()
+        yield from ((path, source.read_bytes()) for path, source in roots.items() if path not in self._left)
         yield from self._here.items()
 
     def _again(self, path: str) -> str:

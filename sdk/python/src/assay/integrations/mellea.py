@@ -31,7 +31,7 @@ from .._errors import InfraError
 from .._result import Result
 from .._sync._client import Client
 from ._mellea_files import Files, read_roots
-from .mellea_policy import FleetCapabilityPolicy, by_field, covered
+from .mellea_policy import DISK, FleetCapabilityPolicy, by_field, covered
 
 if TYPE_CHECKING:
     from mellea.backends.tools import MelleaTool
@@ -50,6 +50,9 @@ SCRIPT = "_program.py"
 
 UNSET = "import os, sys; os.execve(sys.executable, [sys.executable, *sys.argv[1:]], {})"
 """Starts an interpreter without a single variable."""
+
+FULL = "the input files do not fit"
+"""How the fleet says that a program was not run, for its files."""
 
 MARKER = "... [truncated]"
 """How an output ends that was cut, as in mellea's own environments."""
@@ -140,6 +143,7 @@ class AssayEnvironment(ExecutionEnvironment):
             InfraError: nothing is known about the code: it is never a result that looks like its failure.
             APIError, Unreachable: the fleet refuses the policy, or does not answer.
             Timeout: the deadline is over.
+            ValueError: the files do not fit into limits["disk"], or filesystem_read_roots have too many.
         """
         if not isinstance(code, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"code: must be a text, not {type(code).__name__}")
@@ -151,6 +155,8 @@ class AssayEnvironment(ExecutionEnvironment):
             if self.policy.packages and e.result.message.startswith("policy.packages"):
                 return self._skipped(f"Package installation failed: {e.result.message}", e.result)
             raise
+        if done.outcome == "disk_limit" and done.message.startswith(FULL):
+            raise ValueError(f"limits: disk: {done.message}: nothing was run")
         if self._open:
             self._files.adopt(done, self.policy.places()[0], self._script)
             for line in done.feedback:
@@ -218,9 +224,12 @@ class AssayEnvironment(ExecutionEnvironment):
             kept = [f"{w}/**" for w in policy["write"]]
             policy["artifacts"] = {**policy["artifacts"], "paths": kept}
         text = code.encode("utf-8", "surrogatepass")  # what python cannot read is for python to say
+        files, size = self._files.job(read_roots(self.policy), {script: text})
+        if "disk" not in self.policy.limits:
+            policy["disk"] = DISK + size
         job: dict[str, Any] = {
             "program": {"command": {"argv": self._argv(script), "dir": self.policy.directory}},
-            "files": self._files.job(read_roots(self.policy), {script: text}),
+            "files": files,
             "policy": policy,
         }
         if self._image is not None:

@@ -25,6 +25,9 @@ WORKSPACE = "/workspace"
 WRITABLE = (WORKSPACE, "/tmp")
 """What programs may write to if filesystem_write_roots is None."""
 
+DISK = 64 << 20
+"""Bytes that programs may write by default, besides the files that are sent."""
+
 MOST_OUTPUT = 16 << 20
 """Bytes of a stream that a fleet keeps at most."""
 
@@ -125,7 +128,7 @@ class FleetCapabilityPolicy(CapabilityPolicy):
     def to_fleet(self) -> dict[str, Any]:
         """The policy as the fleet has it, for a program that is a command."""
         write, read = self.places()
-        size, files = self.limits.get("disk", "64Mi"), self.limits.get("files", 4096)
+        size, files = self.limits.get("disk", DISK), self.limits.get("files", 4096)
         exported = [str(p) for p in self.exports()]
         return {
             "disk": size,

@@ -107,6 +107,20 @@ def test_copy_out(make: Make, tmp_path: Path) -> None:
     assert env.execute("import os; print(os.path.exists('/tmp/n'))").stdout == "False"
 
 
+@pytest.mark.filterwarnings("ignore:CapabilityPolicy was constructed")
+def test_disk(make: Make, tmp_path: Path) -> None:
+    """Files that are sent are not at the cost of what code may write; a limit that they break is no failure of code."""
+    (tmp_path / "in.bin").write_bytes(bytes(80 << 20))
+    out = [Path("/out")]
+    code = f"import os; open('x', 'wb').write(bytes(60 << 20)); print(os.path.getsize({str(tmp_path / 'in.bin')!r}))"
+    r = make(filesystem_read_roots=[tmp_path], filesystem_write_roots=out).execute(code)
+    assert r.stdout == str(80 << 20)
+    with pytest.raises(ValueError, match=r"^limits: disk: "):
+        make(filesystem_read_roots=[tmp_path], filesystem_write_roots=out, limits={"disk": "10Mi"}).execute(code)
+    full = make(filesystem_write_roots=out, limits={"disk": "1Mi"}).execute("open('x', 'wb').write(bytes(2 << 20))")
+    assert "No space left" in (full.stderr or "")
+
+
 def test_artifacts_go_with_the_result(make: Make) -> None:
     with make(artifact_export_paths=[Path("a.json")]) as env:
         r = env.execute("open('a.json', 'w').write('{}'); open('b.json', 'w').write('{}')")

@@ -56,24 +56,31 @@ class Changed:
 
     def notify(self) -> None:
         """Has all who wait look again."""
-        for w in self._waiters:
-            if not w.done():
-                w.set_result(None)
+        for waiter in self._waiters:
+            release(waiter)
 
     async def until(self, true: Callable[[], bool], timeout: float) -> bool:
         """Waits until something is true; False if it is not within so many seconds."""
         loop = asyncio.get_running_loop()
         end = loop.time() + timeout
         while not true():
+            if loop.time() >= end:
+                return False
             waiter = loop.create_future()
             self._waiters.add(waiter)
+            # Not asyncio.wait_for: before Python 3.12 it forgets that it was canceled if it is told at the same moment.
+            timer = loop.call_at(end, release, waiter)
             try:
-                await asyncio.wait_for(waiter, max(end - loop.time(), 0))
-            except asyncio.TimeoutError:
-                return true()
+                await waiter
             finally:
+                timer.cancel()
                 self._waiters.discard(waiter)
         return True
+
+
+def release(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
 
 
 class Queue(Generic[T]):

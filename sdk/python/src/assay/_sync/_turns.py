@@ -14,7 +14,7 @@ from .._units import Deadline
 from ._concurrency import Changed, finish
 from ._transport import FOREVER, Transport
 
-AGAIN = 0.3
+AGAIN = 0.1
 """Seconds after which a wait is told once more to give way: it may not have begun when it was told before."""
 
 TELL = 5.0

@@ -11,6 +11,8 @@ A program that fails is data, a Result; what raises is about the request, the fl
 from . import models
 from ._async._batches import AsyncBatch
 from ._async._client import AsyncClient
+from ._async._process import AsyncProcess
+from ._async._sandbox import AsyncSandbox
 from ._async._stream import AsyncResultStream
 from ._default import default_client, grade, map, run, submit
 from ._errors import (
@@ -40,24 +42,31 @@ from ._errors import (
 from ._executor import Executor
 from ._grading import Rewards, pass_at_k
 from ._jobs import job
+from ._processes import SANDBOX_POLICY, Completed
 from ._result import BRIEF, Result
 from ._sync._batches import Batch
 from ._sync._client import Client
+from ._sync._process import Process
+from ._sync._sandbox import Sandbox
 from ._sync._stream import ResultStream
 from ._sync._submit import Future
 from ._version import __version__
 
 __all__ = [
     "BRIEF",
+    "SANDBOX_POLICY",
     "APIError",
     "AnswerTooLarge",
     "AssayError",
     "AsyncBatch",
     "AsyncClient",
+    "AsyncProcess",
     "AsyncResultStream",
+    "AsyncSandbox",
     "AuthError",
     "Batch",
     "Client",
+    "Completed",
     "ConflictError",
     "DigestError",
     "Executor",
@@ -70,12 +79,14 @@ __all__ = [
     "LostError",
     "MethodError",
     "NotFoundError",
+    "Process",
     "ProgramError",
     "QuotaError",
     "RefusedError",
     "Result",
     "ResultStream",
     "Rewards",
+    "Sandbox",
     "SlowError",
     "Timeout",
     "TooLargeError",

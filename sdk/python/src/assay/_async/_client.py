@@ -22,6 +22,7 @@ from ._batches import AsyncBatch, batch_options, submit
 from ._grade import AsyncGrading
 from ._map import AsyncMapper
 from ._run import cancel_job, run
+from ._sandbox import AsyncSandbox
 from ._stream import AsyncResultStream
 from ._submit import AsyncSubmitter, Future
 from ._transport import AsyncTransport
@@ -291,6 +292,36 @@ class AsyncClient:
         return await grading.rewards(
             progress, {"policy": policy, "image": image, "name": name, "label_caps": label_caps, "chunk": chunk}
         )
+
+    def sandbox(
+        self,
+        *,
+        policy: PolicyLike | None = None,
+        image: str | None = None,
+        name: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        pool: str | None = None,
+        lease: float | str | timedelta | None = 60.0,
+        idle_timeout: float | str | timedelta | None = None,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> AsyncSandbox:
+        """A sandbox for processes and files, which is made by `with`, or by start().
+
+        Args:
+            policy: what its programs may do and use, laid over assay.SANDBOX_POLICY. Rules for imports, or no
+                subprocesses, leave nothing to run.
+            image: what its programs find on their disk, with a python3; by default "python".
+            name, labels, pool: of the session that it is.
+            lease: seconds for which it goes on when this process died; None: until idle_timeout.
+            idle_timeout: seconds after which it ends if nothing is done in it, by default an hour.
+            cwd: where commands run and relative paths begin, by default /workspace.
+            env: variables of all its commands.
+        """
+        return AsyncSandbox(
+            self._transport, policy=policy, image=image, name=name, labels=labels, pool=pool, lease=lease,
+            idle_timeout=idle_timeout, cwd=cwd, env=env,
+        )  # fmt: skip
 
     async def cancel(self, id: str) -> None:
         """Ends a job. One that is over stays as it is."""

@@ -27,6 +27,62 @@ async def sleep(seconds: float) -> None:
     await asyncio.sleep(seconds)
 
 
+_finishing: set[asyncio.Task[Any]] = set()
+
+
+async def finish(function: Callable[..., Awaitable[Any]], *args: Any) -> None:
+    """Does something to its end, in the background if whoever waits for it is canceled again and again."""
+
+    async def run() -> None:
+        await function(*args)
+
+    task = asyncio.get_running_loop().create_task(run())
+    _finishing.add(task)
+    task.add_done_callback(_finishing.discard)
+    await asyncio.shield(task)
+
+
+class Changed:
+    """Waits for something that others change. With it held, nobody else does; to hold it is not to wait."""
+
+    def __init__(self) -> None:
+        self._waiters: set[asyncio.Future[None]] = set()
+
+    async def __aenter__(self) -> None:
+        pass
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    def notify(self) -> None:
+        """Has all who wait look again."""
+        for waiter in self._waiters:
+            release(waiter)
+
+    async def until(self, true: Callable[[], bool], timeout: float) -> bool:
+        """Waits until something is true; False if it is not within so many seconds."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + timeout
+        while not true():
+            if loop.time() >= end:
+                return False
+            waiter = loop.create_future()
+            self._waiters.add(waiter)
+            # Not asyncio.wait_for: before Python 3.12 it forgets that it was canceled if it is told at the same moment.
+            timer = loop.call_at(end, release, waiter)
+            try:
+                await waiter
+            finally:
+                timer.cancel()
+                self._waiters.discard(waiter)
+        return True
+
+
+def release(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
 class Queue(Generic[T]):
     """A bounded queue between tasks."""
 

@@ -25,6 +25,7 @@ from ._batches import Batch, batch_options, submit
 from ._grade import Grading
 from ._map import Mapper
 from ._run import cancel_job, run
+from ._sandbox import Sandbox
 from ._stream import ResultStream
 from ._submit import Future, Submitter
 from ._transport import Transport
@@ -294,6 +295,36 @@ class Client:
         return grading.rewards(
             progress, {"policy": policy, "image": image, "name": name, "label_caps": label_caps, "chunk": chunk}
         )
+
+    def sandbox(
+        self,
+        *,
+        policy: PolicyLike | None = None,
+        image: str | None = None,
+        name: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        pool: str | None = None,
+        lease: float | str | timedelta | None = 60.0,
+        idle_timeout: float | str | timedelta | None = None,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Sandbox:
+        """A sandbox for processes and files, which is made by `with`, or by start().
+
+        Args:
+            policy: what its programs may do and use, laid over assay.SANDBOX_POLICY. Rules for imports, or no
+                subprocesses, leave nothing to run.
+            image: what its programs find on their disk, with a python3; by default "python".
+            name, labels, pool: of the session that it is.
+            lease: seconds for which it goes on when this process died; None: until idle_timeout.
+            idle_timeout: seconds after which it ends if nothing is done in it, by default an hour.
+            cwd: where commands run and relative paths begin, by default /workspace.
+            env: variables of all its commands.
+        """
+        return Sandbox(
+            self._transport, policy=policy, image=image, name=name, labels=labels, pool=pool, lease=lease,
+            idle_timeout=idle_timeout, cwd=cwd, env=env,
+        )  # fmt: skip
 
     def cancel(self, id: str) -> None:
         """Ends a job. One that is over stays as it is."""

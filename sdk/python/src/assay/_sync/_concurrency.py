@@ -35,6 +35,32 @@ def sleep(seconds: float) -> None:
     time.sleep(seconds)
 
 
+def finish(function: Callable[..., Any], *args: Any) -> None:
+    """Does something to its end."""
+    function(*args)
+
+
+class Changed:
+    """Waits for something that others change. With it held, nobody else does."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+
+    def __enter__(self) -> None:
+        self._condition.__enter__()
+
+    def __exit__(self, *_: object) -> None:
+        self._condition.__exit__(None, None, None)
+
+    def notify(self) -> None:
+        """Has all who wait look again."""
+        self._condition.notify_all()
+
+    def until(self, true: Callable[[], bool], timeout: float) -> bool:
+        """Waits until something is true; False if it is not within so many seconds."""
+        return self._condition.wait_for(true, timeout)
+
+
 class Queue(Generic[T]):
     """A bounded queue between threads. Who puts into one that was closed does not wait."""
 

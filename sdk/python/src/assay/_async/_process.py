@@ -1,0 +1,106 @@
+"""A process in a sandbox."""
+
+from __future__ import annotations
+
+import signal as signals
+from collections.abc import Sequence
+
+from .._errors import Timeout
+from .._processes import STAGED, Running, limited, octets
+from .._units import Deadline
+from ._concurrency import sleep
+from ._operations import AsyncOperations
+
+
+class AsyncProcess:
+    """A command that runs in a sandbox, or has ended there: Sandbox.spawn().
+
+    What it writes is kept until it is read, up to 64 MiB of each stream; then it has to wait.
+    """
+
+    def __init__(self, operations: AsyncOperations, running: Running) -> None:
+        self._operations = operations
+        self._running = running
+
+    def __repr__(self) -> str:
+        return f"<assay process {self.argv[0]!r}, {'runs' if self.exit_code is None else self.exit_code}>"
+
+    def __del__(self) -> None:
+        self._operations.forget(self._running)
+
+    @property
+    def argv(self) -> Sequence[str]:
+        """What runs."""
+        return self._running.argv
+
+    @property
+    def exit_code(self) -> int | None:
+        """As subprocess has it, negative if a signal ended it; None if it is not known to have ended."""
+        return self._running.code
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether its timeout ended it."""
+        return bool(self._running.report.get("timed_out"))
+
+    async def poll(self) -> int | None:
+        """Its exit code; None if it runs."""
+        if self.exit_code is None:
+            await self._operations.refresh(self._running)
+        return self.exit_code
+
+    async def wait(self, timeout: float | None = None) -> int:
+        """Waits for its end, and returns its exit code. Timeout: it runs on after so many seconds."""
+        deadline = Deadline(timeout)
+        await self._operations.wait(self._running, deadline)
+        if self.exit_code is None:
+            raise Timeout(f"{self.argv[0]!r} runs on after {timeout} s")
+        return self.exit_code
+
+    async def read(self, wait: float | None = None) -> tuple[bytes, bytes]:
+        """What it has written to stdout and to stderr since the last read.
+
+        Args:
+            wait: seconds to wait until there is something, or it has ended; by default it does not wait. Nothing, after
+                its end, means that there is no more.
+        """
+        limited("wait", wait)
+        if wait is not None:
+            await self._operations.wait(self._running, Deadline(wait), output=True)
+        return await self._operations.output(self._running)
+
+    async def write(self, data: bytes | str) -> None:
+        """Writes to its stdin; waits while it has more than 16 MiB to read.
+
+        Raises:
+            BrokenPipeError: it has ended, its stdin was closed, or it was spawned without one.
+        """
+        content = octets(data)
+        for start in range(0, len(content), STAGED):
+            await self._write(content[start : start + STAGED], close=False)
+
+    async def close_stdin(self) -> None:
+        """Ends what it reads. Nothing happens if it has ended already."""
+        try:
+            await self._write(b"", close=True)
+        except BrokenPipeError:
+            pass
+
+    async def _write(self, data: bytes, close: bool) -> None:
+        op = {"do": "write", "process": self._running.id, "close": close}
+        pause = 0.02
+        while (await self._operations.give(op, data))["full"]:
+            await sleep(pause)
+            pause = min(2 * pause, 1.0)
+
+    async def signal(self, number: int | signals.Signals) -> None:
+        """Sends a signal to it and to the processes of its group. One that has ended is left alone."""
+        await self._operations.do({"do": "signal", "process": self._running.id, "signal": int(number)})
+
+    async def terminate(self) -> None:
+        """Sends SIGTERM."""
+        await self.signal(15)
+
+    async def kill(self) -> None:
+        """Kills it with all that it started."""
+        await self._operations.do({"do": "kill", "process": self._running.id})

@@ -1,0 +1,266 @@
+"""A sandbox: processes and files in one session of the fleet."""
+
+from __future__ import annotations
+
+import errno
+import posixpath
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from .. import models
+from .._calls import call, segment
+from .._errors import AssayError, ConflictError, NotFoundError
+from .._jobs import PolicyLike
+from .._processes import (
+    IDLE,
+    MOST,
+    SMALL,
+    STAGED,
+    Completed,
+    Running,
+    environment,
+    inline,
+    limited,
+    octets,
+    patience,
+    sandbox_policy,
+    words,
+)  # fmt: skip
+from .._units import Deadline, duration, seconds
+from ._concurrency import CANCELED, Tasks, finish
+from ._operations import AsyncOperations
+from ._process import AsyncProcess
+from ._transport import FOREVER, AsyncTransport
+
+B = TypeVar("B", bound="AsyncSandbox")
+
+CLOSE = 10.0
+"""Seconds that the end may take: a sandbox that nobody uses ends by its lease."""
+
+
+class AsyncSandbox:
+    """Processes and files of one sandbox, which is a session of the fleet: client.sandbox().
+
+    Any number of commands may run at once. Programs are user 1000 of the sandbox and find its image; they may write
+    where the policy's write says, in /workspace and /tmp by default. What they do wrong is data. What raises is
+    OSError, with the sandbox's errno, about a file or a command that cannot be started; and, as everywhere, APIError,
+    Unreachable or Timeout about the fleet. A sandbox that has ended raises ConflictError, which says why: it ends when
+    its programs use more memory than its policy has.
+    """
+
+    def __init__(
+        self,
+        transport: AsyncTransport,
+        *,
+        policy: PolicyLike | None = None,
+        image: str | None = None,
+        name: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        pool: str | None = None,
+        lease: float | str | timedelta | None = 60.0,
+        idle_timeout: float | str | timedelta | None = None,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        self._transport = transport
+        self._spec: dict[str, Any] = {
+            "kind": "python", "policy": sandbox_policy(policy), "image": image, "name": name, "pool": pool,
+            "labels": dict(labels) if labels else None, "lease": None if lease is None else duration(lease),
+            "idle_timeout": duration(IDLE if idle_timeout is None else idle_timeout),
+        }  # fmt: skip
+        self._cwd, self._env = cwd or "", environment(env)
+        self._operations = AsyncOperations(transport)
+        self._tasks = Tasks()
+        self._started = self._closed = False
+
+    @property
+    def id(self) -> str:
+        """Of the session; "" before it is started."""
+        return self._operations.session
+
+    @property
+    def cwd(self) -> str:
+        """Where commands run and relative paths begin."""
+        return self._cwd
+
+    def __repr__(self) -> str:
+        return f"<assay sandbox {self.id or 'that is not started'}>"
+
+    async def __aenter__(self: B) -> B:
+        return await self.start()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def start(self: B) -> B:
+        """Makes the sandbox, once, and returns it.
+
+        Raises:
+            APIError: the fleet refuses it, or has no room for it.
+            ValueError: it was closed, or its policy lets it start nothing.
+        """
+        if self._closed:
+            raise ValueError("the sandbox was closed: make another one")
+        if self._started:
+            return self
+        self._started = True
+        try:
+            body = {k: v for k, v in self._spec.items() if v is not None}
+            answer = await self._transport.send(call("POST", "/v1/sessions", body=body, once=True))
+            session = models.Session.from_dict(answer.json())
+            self._operations.session = session.id
+            await self._begin(session)
+        except BaseException:
+            await finish(self.aclose)
+            raise
+        return self
+
+    async def _begin(self, session: models.Session) -> None:
+        if self._spec["lease"]:
+            self._tasks.start(self._keep, seconds(self._spec["lease"]) / 3)
+        self._operations.longest = patience(session.spec.policy)
+        self._cwd = posixpath.join(await self._operations.install(), self._cwd)
+
+    async def aclose(self) -> None:
+        """Ends the sandbox, with all that runs in it. Nothing happens the second time."""
+        closed, self._closed = self._closed, True
+        await self._tasks.stop()
+        if closed or not self.id:
+            return
+        try:
+            c = call("DELETE", f"/v1/sessions/{segment(self.id)}", once=True)
+            await self._transport.send(c, Deadline(CLOSE))
+        except AssayError:
+            pass  # it has ended, or will by its lease
+
+    async def _keep(self, every: float) -> None:
+        while await self._tasks.sleep(every):
+            try:
+                await self._transport.send(call("POST", f"/v1/sessions/{segment(self.id)}/keepalive", once=True))
+            except (ConflictError, NotFoundError):
+                return  # whoever uses it will be told
+            except AssayError:
+                continue
+
+    async def exec(
+        self,
+        argv: str | Sequence[str],
+        *,
+        stdin: bytes | str | None = None,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        limit: int | None = None,
+    ) -> Completed:
+        """Runs a command and waits for its end. One that fails is a result, too.
+
+        Args:
+            argv: words, or a text for sh.
+            stdin: what it reads; nothing by default.
+            cwd: where it runs; if it is relative, below the sandbox's own.
+            env: variables, over those of the sandbox.
+            timeout: seconds, after which it is killed with all that it started.
+            limit: bytes of each stream, by default 64 MiB. A command that writes more is killed: see Completed.
+
+        A command ends when its own process does. What it leaves in the background runs on, and what that writes later
+        is in no result. If the wait is ended from outside, the command is killed.
+
+        Raises:
+            OSError: it cannot be started: FileNotFoundError (no such command or directory), PermissionError and so on.
+        """
+        limited("timeout", timeout)
+        limited("limit", limit)
+        running = Running(words(argv))
+        try:
+            await self._start(
+                running, stdin, cwd, env, timeout, {"most": limit or MOST, "keeps": False, "seconds": 1.0}
+            )
+            await self._operations.wait(running, FOREVER)
+            stdout, stderr = await self._operations.output(running)
+        except (AssayError, *CANCELED):
+            await finish(self._operations.kill, running)
+            raise
+        self._operations.forget(running)
+        r = running.report
+        return Completed(
+            tuple(running.argv), r["code"], stdout, stderr, r["timed_out"], r["stdout"]["cut"] or r["stderr"]["cut"]
+        )
+
+    async def spawn(
+        self,
+        argv: str | Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bool = False,
+        timeout: float | None = None,
+    ) -> AsyncProcess:
+        """Starts a command that runs on.
+
+        Args:
+            argv, cwd, env, timeout: as of exec.
+            stdin: whether something will be written to it; it reads nothing otherwise.
+
+        Raises:
+            OSError: it cannot be started.
+        """
+        limited("timeout", timeout)
+        running = Running(words(argv))
+        try:
+            await self._start(
+                running, None, cwd, env, timeout, {"most": MOST, "keeps": True, "seconds": 0.0, "stdin": stdin}
+            )
+        except (AssayError, *CANCELED):
+            await finish(self._operations.kill, running)
+            raise
+        return AsyncProcess(self._operations, running)
+
+    async def _start(
+        self,
+        running: Running,
+        stdin: bytes | str | None,
+        cwd: str | None,
+        env: Mapping[str, str] | None,
+        timeout: float | None,
+        more: Mapping[str, Any],
+    ) -> None:
+        op: dict[str, Any] = {
+            "do": "spawn", "id": running.id, "argv": running.argv, "cwd": posixpath.join(self._cwd, cwd or ""),
+            "env": {**self._env, **environment(env)}, "timeout": timeout, "stdin": False, **more,
+        }  # fmt: skip
+        data = None if stdin is None else octets(stdin)
+        if data is not None and len(data) <= SMALL:
+            op.update(inline(data))
+        elif data is not None:
+            await self._operations.give_all({"do": "input", "process": running.id}, data)
+        await self._operations.start(running, op)
+
+    async def read_file(self, path: str, *, limit: int | None = None) -> bytes:
+        """Reads a file.
+
+        Args:
+            path: if it is relative, below the sandbox's cwd.
+            limit: bytes that it may have at most.
+
+        Raises:
+            OSError: FileNotFoundError, PermissionError, IsADirectoryError; one with errno EFBIG above the limit.
+        """
+        out = bytearray()
+        most = STAGED if limit is None else min(STAGED, limit + 1)
+        while True:
+            op = {"do": "read", "path": path, "cwd": self._cwd, "start": len(out), "length": most}
+            answer, piece = await self._operations.get(op)
+            out += piece
+            if limit is not None and max(len(out), answer["size"]) > limit:
+                raise OSError(errno.EFBIG, f"the file has more than {limit} bytes", path)
+            if len(piece) < most:
+                return bytes(out)
+
+    async def write_file(self, path: str, data: bytes | str) -> None:
+        """Writes a file, with its directories; a text as UTF-8. It takes the place of one that is there.
+
+        Raises:
+            OSError: PermissionError, IsADirectoryError and so on; one with errno ENOSPC above the policy's disk.
+        """
+        await self._operations.give_all({"do": "store", "path": path, "cwd": self._cwd}, octets(data))

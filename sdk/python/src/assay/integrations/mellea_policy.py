@@ -1,0 +1,246 @@
+"""mellea: its CapabilityPolicy as a policy of a fleet, on which all eleven fields are enforced.
+
+    policy = FleetCapabilityPolicy.of(CapabilityPolicy(network_access=False, timeout=10))
+    policy.unenforced_capabilities()  # []
+    policy.to_fleet()                 # {"wall": "10s", "network": {"mode": "none"}, …}
+
+docs/integrations.md says of each field what it becomes, what enforces it, and which test tries to break it.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+from mellea.stdlib.tools.execution_policy import CapabilityPolicy
+
+from .. import models
+
+WORKSPACE = "/workspace"
+"""Where programs run by default."""
+
+WRITABLE = (WORKSPACE, "/tmp")
+"""What programs may write to if filesystem_write_roots is None."""
+
+DISK = 64 << 20
+"""Bytes that programs may write by default, besides the files that are sent."""
+
+MOST_OUTPUT = 16 << 20
+"""Bytes of a stream that a fleet keeps at most."""
+
+ROWS: dict[str, tuple[str, ...]] = {
+    "filesystem_read_roots": ("read",),
+    "filesystem_write_roots": ("write",),
+    "network_access": ("network",),
+    "package_installation": ("packages", "write", "env.set"),
+    "subprocess_execution": ("subprocesses",),
+    "env_var_access": ("env.set", "env.secrets"),
+    "timeout": ("wall", "cpu_time"),
+    "stdout_max_bytes": ("stdout",),
+    "stderr_max_bytes": ("stderr",),
+    "artifact_export_paths": ("artifacts",),
+    "packages": ("packages",),
+}
+"""Which capabilities of the fleet's enforcement report a field is made of."""
+
+NO_INSTALLS = {"PIP_NO_INDEX": "1", "PIP_USER": "0", "PYTHONNOUSERSITE": "1", "UV_OFFLINE": "1"}
+"""Variables with package_installation=False: installers look nowhere, and not for a place outside of the image."""
+
+INSTALLS = {"PIP_USER": "1", "PIP_BREAK_SYSTEM_PACKAGES": "1"}
+"""With True: pip installs beside the image's packages, which nobody can change."""
+
+LIMITS = frozenset(("isolation", "cpu", "memory", "processes", "disk", "files", "open_files", "syscalls"))
+"""Fields of a fleet's policy about which mellea's has nothing to say."""
+
+
+@dataclass
+class FleetCapabilityPolicy(CapabilityPolicy):
+    """mellea's policy where a fleet enforces it: the same fields, and no warning about paths.
+
+    Attributes:
+        limits: fields of the fleet's policy about which mellea's says nothing, such as {"memory": "1Gi", "cpu": 2}.
+        variables: environment variables of programs. With env_var_access=False there are none.
+        cwd: directory in the sandbox where programs run; default the first of filesystem_write_roots, or /workspace.
+
+    Raises:
+        TypeError, ValueError: a field is of no use, or two fields contradict each other; the text begins with its name.
+    """
+
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    cwd: str | None = None
+
+    ENFORCED_filesystem_read_roots: ClassVar[bool] = True
+    ENFORCED_filesystem_write_roots: ClassVar[bool] = True
+    ENFORCED_network_access: ClassVar[bool] = True
+    ENFORCED_package_installation: ClassVar[bool] = True
+    ENFORCED_subprocess_execution: ClassVar[bool] = True
+    ENFORCED_env_var_access: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _judge(self)
+        self.places()
+
+    @classmethod
+    def of(
+        cls,
+        policy: CapabilityPolicy,
+        *,
+        limits: Mapping[str, Any] | None = None,
+        variables: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+    ) -> FleetCapabilityPolicy:
+        """Imports a policy of mellea's. One that was imported before keeps what is not given anew."""
+        own: dict[str, Any] = {"limits": limits, "variables": variables, "cwd": cwd}
+        if isinstance(policy, FleetCapabilityPolicy):
+            own = {name: getattr(policy, name) if value is None else value for name, value in own.items()}
+        values = {f.name: getattr(policy, f.name) for f in fields(CapabilityPolicy)}
+        return cls(**values, **{name: value for name, value in own.items() if value is not None})
+
+    @property
+    def directory(self) -> str:
+        """Where programs run."""
+        if self.cwd is not None:
+            return self.cwd
+        return _paths(self.filesystem_write_roots)[0] if self.filesystem_write_roots else WORKSPACE
+
+    def places(self) -> tuple[list[str], list[str]]:
+        """What programs may write to, and what they may only read, besides the image: directories in the sandbox."""
+        unlimited = self.filesystem_write_roots is None
+        write = _topmost(WRITABLE if unlimited else _paths(self.filesystem_write_roots))
+        read = [_directory_of(root) for root in self.filesystem_read_roots or ()]
+        if not covered(self.directory, [*write, *read]):
+            # Programs run somewhere: in a directory of theirs where nothing says otherwise, else in one without files.
+            (write if unlimited else read).append(self.directory)
+        write = _topmost(write)
+        read = _topmost([r for r in read if not covered(r, write)])
+        for w in write:
+            if covered(w, read):
+                raise ValueError(
+                    f"filesystem_write_roots: {w} lies beneath {covered(w, read)}, which is for reading only (by "
+                    "filesystem_read_roots, or as cwd): a sandbox cannot have one in the other, so take them beside it"
+                )
+        return write, read
+
+    def to_fleet(self) -> dict[str, Any]:
+        """The policy as the fleet has it, for a program that is a command."""
+        write, read = self.places()
+        size, files = self.limits.get("disk", DISK), self.limits.get("files", 4096)
+        exported = [str(p) for p in self.exports()]
+        return {
+            "disk": size,
+            "files": files,
+            **self.limits,
+            "read": read,
+            "write": write,
+            "network": {"mode": "open" if self.network_access else "none"},
+            "packages": list(self.packages),
+            "subprocesses": self.subprocess_execution,
+            "env": {"set": self.environment()},
+            **self.clocks(self.timeout),
+            "stdout": _stream(self.stdout_max_bytes),
+            "stderr": _stream(self.stderr_max_bytes),
+            "artifacts": {"paths": _globs(exported), "max_bytes": size, "max_files": files},
+        }
+
+    def environment(self) -> dict[str, str]:
+        """All variables of programs, but for those of the image."""
+        if not self.env_var_access:
+            return {}
+        return {**(INSTALLS if self.package_installation else NO_INSTALLS), **self.variables}
+
+    def clocks(self, seconds: float) -> dict[str, str]:
+        """Limits of time, so that a program that computes on all its cores has as long as one that sleeps."""
+        cores = max(float(self.limits.get("cpu", 1)), 1.0)
+        return {"wall": f"{seconds}s", "cpu_time": f"{seconds * cores:.3f}s"}
+
+    def exports(self) -> list[str]:
+        """artifact_export_paths as absolute paths in the sandbox: relative ones are beneath the directory."""
+        return [posixpath.normpath(posixpath.join(self.directory, str(p))) for p in self.artifact_export_paths]
+
+
+def by_field(enforcement: Iterable[models.Enforcement]) -> dict[str, tuple[models.Enforcement, ...]]:
+    """A fleet's enforcement report by mellea's fields: what was requested and applied, by which mechanism and level."""
+    rows = {e.capability: e for e in enforcement}
+    return {name: tuple(rows[c] for c in capabilities if c in rows) for name, capabilities in ROWS.items()}
+
+
+def covered(path: str, places: Iterable[str]) -> str | None:
+    """Which of the places a path is, or lies beneath."""
+    return next((p for p in places if path == p or path.startswith(p.rstrip("/") + "/")), None)
+
+
+def _judge(policy: FleetCapabilityPolicy) -> None:
+    given = vars(policy)
+    for name in ("network_access", "package_installation", "subprocess_execution", "env_var_access"):
+        if not isinstance(given[name], bool):
+            raise TypeError(f"{name}: must be True or False, not {given[name]!r}")
+    _number("timeout", given["timeout"], 1)
+    for name in ("stdout_max_bytes", "stderr_max_bytes"):
+        if given[name] is not None:
+            _number(name, given[name], 0)
+    for name in ("filesystem_read_roots", "filesystem_write_roots"):
+        if given[name] is not None:
+            _list(name, given[name], (str, Path))
+    _list("artifact_export_paths", given["artifact_export_paths"], (str, Path))
+    _list("packages", given["packages"], (str,))
+    if policy.packages and not policy.package_installation:
+        raise ValueError("packages: are installed only with package_installation=True")
+    if policy.variables and not policy.env_var_access:
+        raise ValueError("variables: programs have none with env_var_access=False")
+    if unknown := set(policy.limits) - LIMITS:
+        raise ValueError(f"limits: {', '.join(sorted(unknown))}: may have {', '.join(sorted(LIMITS))}")
+    if not policy.directory.startswith("/") or posixpath.normpath(policy.directory) != policy.directory:
+        raise ValueError(f"cwd: {policy.directory!r} must be a plain absolute path in the sandbox, such as /workspace")
+    for path in policy.exports():
+        if not covered(path, policy.places()[0]):
+            raise ValueError(
+                f"artifact_export_paths: {path} is nowhere where programs may write; see filesystem_write_roots"
+            )
+
+
+def _number(name: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name}: must be a whole number, not {value!r}")
+    if value < least:
+        raise ValueError(f"{name}: must be {least} or more, not {value}")
+
+
+def _list(name: str, value: Any, types: tuple[type, ...]) -> None:
+    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
+        raise TypeError(f"{name}: must be a list, not {value!r}")
+    for entry in cast("Sequence[Any]", value):
+        if not isinstance(entry, types):
+            raise TypeError(f"{name}: must be a list of {' or '.join(t.__name__ for t in types)}, not of {entry!r}")
+
+
+def _paths(roots: Iterable[Path] | None) -> list[str]:
+    return [str(Path(root).absolute()) for root in roots or ()]
+
+
+def _directory_of(root: Path) -> str:
+    """Where a root is in the sandbox: directories are mounted, so of a file it is the directory."""
+    root = Path(root).absolute()
+    if not root.exists():
+        raise ValueError(f"filesystem_read_roots: {root} is not there: what is to be read is sent from this machine")
+    return str(root if root.is_dir() else root.parent)
+
+
+def _topmost(paths: Iterable[str]) -> list[str]:
+    """The paths without those that lie beneath others, each once."""
+    unique = list(dict.fromkeys(paths))
+    return [p for p in unique if not covered(p, [other for other in unique if other != p])]
+
+
+def _stream(most: int | None) -> dict[str, Any]:
+    """A limit of the fleet's: with room for the newline at the end, which mellea does not count."""
+    return {"limit": MOST_OUTPUT if most is None else min(most + 1, MOST_OUTPUT), "on_exceed": "truncate"}
+
+
+def _globs(paths: Iterable[str]) -> list[str]:
+    """What finds the files at these paths, and beneath those that are directories."""
+    literal = [p.replace("\\", "\\\\").replace("*", "\\*").replace("?", "\\?").replace("[", "\\[") for p in paths]
+    return [g for p in literal for g in (p, f"{p}/**")]

@@ -1,0 +1,12 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+
+
+@pytest.fixture
+def url(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Address of the fleet, which is also the one that the environment names."""
+    monkeypatch.setenv("ASSAY_URL", os.environ["ASSAY_TEST_URL"])
+    return os.environ["ASSAY_TEST_URL"]

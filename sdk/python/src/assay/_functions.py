@@ -20,6 +20,9 @@ HostFunction: TypeAlias = "Callable[..., Any]"
 ANY = "*"
 """In policy.callbacks.allow: whatever functions the client gives."""
 
+LARGEST = 16 << 20
+"""Bytes of an answer."""
+
 MESSAGE = 8000
 """Most characters of an error that is raised in the session."""
 
@@ -155,9 +158,12 @@ async def in_thread(work: Callable[[], Any]) -> tuple[bool, Any]:
 def value_of(call: int, value: Any) -> bytes:
     """The answer to a call. TypeError says what JSON cannot have."""
     try:
-        return encode({"call": call, "value": to_json(value)})
+        body = encode({"call": call, "value": to_json(value)})
     except (TypeError, ValueError, RecursionError) as e:
         raise TypeError(f"the function returned what JSON cannot have: {e}") from e
+    if len(body) > LARGEST:
+        raise TypeError(f"the function returned {len(body)} bytes of JSON; a session takes 16 MiB")
+    return body
 
 
 def error_of(call: int, e: BaseException) -> bytes:

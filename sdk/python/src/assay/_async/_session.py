@@ -229,6 +229,7 @@ class AsyncSession(AsyncMapped):
             body["wall"] = duration(wall)
             most = min(most, seconds(body["wall"]))
         content = encode(body)  # what JSON cannot have is the caller's error, here and now
+        self._guard()
         await self._inject()
         c = Call("POST", self._path("/execute"), headers={"Content-Type": JSON}, body=content, once=True)
         c.wait, c.most = most + SLACK, LARGEST

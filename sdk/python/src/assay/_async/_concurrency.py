@@ -64,12 +64,18 @@ class Turn:
 
     async def take(self, timeout: float | None) -> bool:
         """Waits for the turn; False if it did not come within so many seconds."""
+        lock = self._lock()
         if timeout is None:
-            return await self._lock().acquire()
+            return await lock.acquire()
+        # Not asyncio.wait_for: before Python 3.12 it forgets that it was canceled if the turn comes at the same moment.
+        taking = asyncio.ensure_future(lock.acquire())
         try:
-            return await asyncio.wait_for(self._lock().acquire(), timeout)
-        except asyncio.TimeoutError:
-            return False
+            await asyncio.wait({taking}, timeout=timeout)
+        except asyncio.CancelledError:
+            if not taking.cancel():
+                lock.release()
+            raise
+        return taking.done() or not taking.cancel()
 
     def give(self) -> None:
         self._lock().release()

@@ -77,40 +77,39 @@ class Interpreter:
         """Names of host functions."""
         return frozenset(self._functions)
 
-    def start(self) -> bool:
-        """Starts the session; whether it was this call that did."""
+    def start(self) -> Session:
+        """Starts the session, if that is not done yet. SessionEnded if it was, and has ended."""
         with self._lock:
-            self._check()
-            if self._session is not None:
-                return False
-            client = self._client or default_client()
-            self._session = client.session(functions=self._functions, **self._options).start()
-            self._id = self._session.id
-            return True
+            if self.ended is not None:
+                raise self.ended
+            if self._session is None:
+                client = self._client or default_client()
+                self._session = client.session(functions=self._functions, **self._options).start()
+                self._id = self._session.id
+            return self._session
 
     def provide(self, name: str, function: Callable[..., Any]) -> None:
-        """Lets the code call a function of this process."""
-        if self._session is not None:
-            with _Watch(self):
+        """Lets the code call a function of this process. ValueError if the policy does not allow the name."""
+        with self._lock:
+            if self._session is not None:
                 self._session.function(function, name=name)
-        self._functions[name] = function
+            self._functions[name] = function
 
     def run(self, code: str, variables: Mapping[str, Any] | None = None) -> Execution:
         """Executes code; whatever came of it, the session lives. Raises SessionEnded if it does not."""
-        self.start()
-        assert self._session is not None
+        session = self.start()
         with _Watch(self):
-            execution = self._session.run(code or "\n", variables=variables)
+            execution = session.run(code or "\n", variables=variables)
         if not execution.alive:
             raise self.end(execution.message or "the session has ended", execution.outcome)
         return execution
 
     def get(self, name: str) -> Any:
         """A variable as JSON, None if there is none. Raises TooLargeError above 16 MiB of it."""
-        assert self._session is not None
+        session = self.start()
         with _Watch(self):
             try:
-                return self._session.get(name)
+                return session.get(name)
             except NotFoundError:
                 return None
 
@@ -126,9 +125,9 @@ class Interpreter:
 
     def set(self, name: str, value: Any) -> None:
         """Sets a variable, up to 16 MiB of JSON."""
-        assert self._session is not None
+        session = self.start()
         with _Watch(self):
-            self._session.set(name, value)
+            session.set(name, value)
 
     def close(self) -> None:
         """Ends the session, if there is one. Raises nothing: one that cannot be reached ends by its lease."""
@@ -145,10 +144,6 @@ class Interpreter:
         """Notes that the session is gone, and returns what to raise."""
         self.ended = self.ended or SessionEnded(message, outcome)
         return self.ended
-
-    def _check(self) -> None:
-        if self.ended is not None:
-            raise self.ended
 
 
 class _Watch:

@@ -22,7 +22,7 @@ from typing import Any
 from dspy.primitives.code_interpreter import CodeExecutionError, CodeInterpreterError, FinalOutput
 from dspy.utils.callback import BaseCallback, with_callbacks
 
-from assay import AssayError, Client, Execution, InvalidError, ProgramError
+from assay import AssayError, Client, Execution, InvalidError
 from assay.models import Policy
 
 from ._dspy_values import called, plain, submit_code, submitted
@@ -126,6 +126,8 @@ class AssayInterpreter:
             SyntaxError: it is no Python.
             CodeInterpreterError: names or values that cannot be sent; or the session has ended, for good.
         """
+        if not isinstance(code, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise CodeInterpreterError(f"code: must be a str, not {type(code).__name__}")
         if not self._busy.acquire(blocking=False):
             raise CodeInterpreterError("AssayInterpreter already executes: a tool of it cannot, nor another thread.")
         try:
@@ -250,7 +252,7 @@ def _ours() -> Generator[None]:
         raise CodeInterpreterError(
             f"The session has ended ({e.outcome}): {e}. Its state is lost; create a new interpreter."
         ) from e
-    except (AssayError, ProgramError) as e:
+    except (AssayError, ValueError, TypeError) as e:  # the latter of what the client does not even send
         raise CodeInterpreterError(str(e)) from e
 
 

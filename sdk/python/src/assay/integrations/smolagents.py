@@ -158,7 +158,6 @@ class AssayExecutor(RemotePythonExecutor):
         """
         if variables:
             given = SafeSerializer.dumps(variables)
-            self._interpreter.start()
             self._interpreter.set("_assay_given", given)
             self._setup(SafeSerializer.get_deserializer_code(False) + prepared.VARIABLES)
 

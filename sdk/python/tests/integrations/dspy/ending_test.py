@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
+from pathlib import Path
 
 import httpx
 import pytest
@@ -10,6 +13,7 @@ from dspy.primitives.code_interpreter import CodeExecutionError, CodeInterpreter
 
 import assay
 from assay.integrations.dspy import AssayInterpreter
+from fleet import kill_worker, start_fleet, stop_fleet
 
 
 def ended(i: AssayInterpreter, *words: str) -> None:
@@ -59,6 +63,42 @@ def test_waiting_for_a_tool_when_it_ends(client: assay.Client) -> None:
     with pytest.raises(CodeInterpreterError, match="ended"):
         i.execute("close()\nimport time; time.sleep(60)")
     ended(i, "ended")
+
+
+def test_shutdown_by_another_thread(client: assay.Client) -> None:
+    i = AssayInterpreter(client=client)
+    i.start()
+    threading.Timer(0.5, i.shutdown).start()
+    with pytest.raises(CodeInterpreterError, match="closed"):
+        i.execute("import time; time.sleep(60)")
+    ended(i, "closed")
+
+
+def test_ctrl_c(client: assay.Client) -> None:
+    """It interrupts the code, and the session lives."""
+    with AssayInterpreter(client=client) as i:
+        i.execute("x = 1")
+        main = threading.main_thread().ident or 0
+        threading.Timer(0.5, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
+        began = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            i.execute("import time\nfor _ in range(60): time.sleep(1)")
+        assert i.execute("x") == 1
+        assert time.monotonic() - began < 30
+
+
+def test_worker_that_is_gone(tmp_path: Path) -> None:
+    """What waits for an execution is told, and so is a tool that is answered too late."""
+    fleet, url = start_fleet(tmp_path / "fleet")
+    try:
+        with assay.Client(url) as client:
+            i = AssayInterpreter(client=client)
+            i.tools["kill"] = lambda: kill_worker(fleet)
+            with pytest.raises(CodeInterpreterError, match="lost"):
+                i.execute("kill()\nimport time; time.sleep(60)")
+            ended(i, "lost")
+    finally:
+        stop_fleet(fleet)
 
 
 class Switch(httpx.BaseTransport):

@@ -287,6 +287,22 @@ def test_tools_that_come_and_go(interpreter: AssayInterpreter) -> None:
         interpreter.execute("1")
 
 
+def test_tools_that_the_policy_does_not_allow(client: assay.Client) -> None:
+    policy = {"callbacks": {"allow": ["add"], "max_calls": 2}}
+    with AssayInterpreter({"add": add}, client=client, policy=policy) as i:
+        assert i.execute("add(1) + add(2)") == 23
+        with pytest.raises(CodeExecutionError, match="CallError"):
+            i.execute("add(3)")
+        i.tools["other"] = add
+        with pytest.raises(CodeInterpreterError, match=r"callbacks\.allow does not have 'other'"):
+            i.execute("1")
+
+
+def test_wrong_types(interpreter: AssayInterpreter) -> None:
+    with pytest.raises(CodeInterpreterError, match="code: must be a str, not int"):
+        interpreter.execute(3)  # type: ignore[arg-type]
+
+
 def test_tools_that_raise(interpreter: AssayInterpreter) -> None:
     def broken(x: int) -> None:
         raise KeyError(f"no {x}")

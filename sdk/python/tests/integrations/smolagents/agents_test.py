@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from smolagents.monitoring import LogLevel
 
 import assay
 from assay.integrations.smolagents import AssayExecutor
+from fleet import kill_worker, start_fleet, stop_fleet
 
 
 class Script(Model):
@@ -135,6 +138,21 @@ def test_managed_agent_whose_session_ends(client: assay.Client) -> None:
     with agent(model, AssayExecutor(client=client), [], managed_agents=[inner]) as a, pytest.raises(assay.AssayError):
         a.run("Ask.")
     assert len(model.told) == 1
+
+
+def test_worker_that_is_gone(tmp_path: Path) -> None:
+    fleet, url = start_fleet(tmp_path / "fleet")
+    try:
+        with assay.Client(url) as client:
+            model = Script("import time; time.sleep(60)", "final_answer('made up')")
+            with agent(model, AssayExecutor(client=client), []) as a:
+                threading.Timer(2, lambda: kill_worker(fleet)).start()
+                with pytest.raises(assay.AssayError, match="worker") as error:
+                    a.run("Wait.")
+        assert getattr(error.value, "outcome", "") == "lost"
+        assert len(model.told) == 1
+    finally:
+        stop_fleet(fleet)
 
 
 def test_fleet_that_is_away() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import concurrent.futures
 import datetime
 import decimal
+import signal
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -169,8 +171,6 @@ def test_tools_all_on_the_host(client: assay.Client) -> None:
 
 
 def test_tools_at_once(client: assay.Client) -> None:
-    import threading
-
     barrier = threading.Barrier(8)
 
     @tool
@@ -326,6 +326,18 @@ def test_memory(client: assay.Client) -> None:
         e("x = [bytearray(1 << 20) for _ in range(1000)]")
     assert getattr(error.value, "outcome", "") == "out_of_memory"
     ended(e)
+
+
+def test_ctrl_c(executor: AssayExecutor) -> None:
+    """It interrupts the code, and the session lives."""
+    executor("x = 1")
+    main = threading.main_thread().ident or 0
+    threading.Timer(0.5, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        executor("import time\nfor _ in range(60): time.sleep(1)")
+    assert executor("x").output == 1
+    assert time.monotonic() - began < 30
 
 
 class Switch(httpx.BaseTransport):

@@ -81,7 +81,7 @@ class Interpreter:
         """Starts the session, if that is not done yet. SessionEnded if it was, and has ended."""
         with self._lock:
             if self.ended is not None:
-                raise self.ended
+                raise SessionEnded(str(self.ended), self.ended.outcome)
             if self._session is None:
                 client = self._client or default_client()
                 self._session = client.session(functions=self._functions, **self._options).start()
@@ -89,7 +89,10 @@ class Interpreter:
             return self._session
 
     def provide(self, name: str, function: Callable[..., Any]) -> None:
-        """Lets the code call a function of this process. ValueError if the policy does not allow the name."""
+        """Lets the code call a function of this process. ValueError if the policy does not allow the name.
+
+        It must not hold whoever holds this: what answers calls holds it, and a session ends when nobody has it.
+        """
         with self._lock:
             if self._session is not None:
                 self._session.function(function, name=name)

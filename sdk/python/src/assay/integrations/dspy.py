@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import keyword
 import threading
+import weakref
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
@@ -173,16 +174,24 @@ class AssayInterpreter:
             self._interpreter.provide(tool, self._answering(tool))
 
     def _answering(self, tool: str) -> Callable[..., Any]:
+        found = weakref.ref(self)
+
         def answer(*args: Any, **kwargs: Any) -> Any:
-            try:
-                return plain(self.invoke_tool(tool, list(args), kwargs))
-            except Exception:
-                raise
-            except BaseException as e:  # a cancellation, say: for whoever executes, not for the code
-                self._interrupted = e
-                raise RuntimeError(f"{type(e).__name__}: {e}") from e
+            interpreter = found()
+            if interpreter is None:
+                raise RuntimeError("nobody has this interpreter any more")
+            return interpreter._answer(tool, args, kwargs)
 
         return answer
+
+    def _answer(self, tool: str, args: Iterable[Any], kwargs: dict[str, Any]) -> Any:
+        try:
+            return plain(self.invoke_tool(tool, list(args), kwargs))
+        except Exception:
+            raise
+        except BaseException as e:  # a cancellation, say: for whoever executes, not for the code
+            self._interrupted = e
+            raise RuntimeError(f"{type(e).__name__}: {e}") from e
 
     def _checked(self, variables: Any) -> dict[str, Any]:
         if variables is None:

@@ -12,6 +12,7 @@ this process, and code in the sandbox calls them.
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import timedelta
 from typing import Any, Literal
@@ -27,9 +28,9 @@ from assay import AssayError, Client, Execution, InvalidError, TooLargeError
 from assay.models import Policy
 
 from . import _smolagents_code as prepared
-from ._interpreter import Interpreter, failure, printed
+from ._interpreter import Interpreter, SessionEnded, failure, printed
 
-__all__ = ["AssayExecutor"]
+__all__ = ["AssayExecutor", "SessionEnded"]
 
 #: Source is made of tools by one thread at a time: ast.parse of CPython before 3.11.8 fails in several (gh-106905).
 _parsing = threading.Lock()
@@ -58,7 +59,7 @@ class AssayExecutor(RemotePythonExecutor):
 
     Raises:
         InterpreterError: additional_imports are not there.
-        AssayError: the session cannot be had.
+        AssayError: the session cannot be had. Once it has ended, whatever is asked raises SessionEnded.
     """
 
     def __init__(
@@ -79,6 +80,8 @@ class AssayExecutor(RemotePythonExecutor):
     ) -> None:
         if isinstance(host_tools, str) and host_tools != "all":
             raise ValueError(f'host_tools: {host_tools!r} must be a list of names, or "all"')
+        if isinstance(additional_imports, str):
+            raise ValueError(f"additional_imports: {additional_imports!r} must be a list of names")
         super().__init__(list(additional_imports), logger or AgentLogger(level=LogLevel.ERROR))
         self._host_tools = host_tools
         self._most = max_print_outputs_length
@@ -200,7 +203,8 @@ class AssayExecutor(RemotePythonExecutor):
             raise AgentError(failure(execution), self.logger)
         if error.type == "_AssayFinalAnswer":
             return CodeOutput(output=self._final_answer(), logs=self._logs, is_final_answer=True)
-        raise AgentError((error.traceback or "").rstrip() or f"{error.type}: {error.message}", self.logger)
+        text = (error.traceback or "").rstrip() or f"{error.type}: {error.message}"
+        raise AgentError(truncate_content(text, self._most), self.logger)
 
     def _final_answer(self) -> Any:
         try:
@@ -230,14 +234,18 @@ class AssayExecutor(RemotePythonExecutor):
         self._setup("\n".join(lines))
 
     def _answering(self, name: str) -> Callable[[str], str]:
+        found = weakref.ref(self)
+
         def answer(payload: str) -> str:
+            executor = found()
+            if executor is None:
+                raise RuntimeError("nobody has this executor any more")
             args, kwargs = SafeSerializer.loads(payload)
             try:
-                result = self._host[name](*args, **kwargs)
+                return SafeSerializer.dumps(executor._host[name](*args, **kwargs))
             except AssayError as e:  # a fleet that fails is not for the code to deal with
-                self._failure = e
+                executor._failure = e
                 raise
-            return SafeSerializer.dumps(result)
 
         return answer
 

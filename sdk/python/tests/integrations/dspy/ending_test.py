@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import threading
 import time
@@ -85,6 +86,19 @@ def test_ctrl_c(client: assay.Client) -> None:
             i.execute("import time\nfor _ in range(60): time.sleep(1)")
         assert i.execute("x") == 1
         assert time.monotonic() - began < 30
+
+
+def test_forgotten(client: assay.Client) -> None:
+    """Whoever drops an interpreter ends its session."""
+    i = AssayInterpreter({"f": len}, client=client)
+    assert i.execute("f('abc')") == 3
+    session = i.session_id or ""
+    del i
+    gc.collect()
+    end = time.monotonic() + 30
+    while client.api.get_session(session).state != "ended" and time.monotonic() < end:
+        time.sleep(0.1)
+    assert client.api.get_session(session).state == "ended"
 
 
 def test_worker_that_is_gone(tmp_path: Path) -> None:

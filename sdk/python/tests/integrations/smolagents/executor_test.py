@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import datetime
 import decimal
+import gc
 import signal
 import threading
 import time
@@ -287,6 +288,8 @@ def test_additional_imports(client: assay.Client) -> None:
     with pytest.raises(InterpreterError, match=r"Not in the image: no_such_module, pandas9\. .*packages") as error:
         AssayExecutor(["numpy", "no_such_module", "pandas9"], client=client)
     assert "image" in str(error.value)
+    with pytest.raises(ValueError, match=r"additional_imports: 'numpy' must be a list"):
+        AssayExecutor("numpy", client=client)
 
 
 # Its end
@@ -326,6 +329,20 @@ def test_memory(client: assay.Client) -> None:
         e("x = [bytearray(1 << 20) for _ in range(1000)]")
     assert getattr(error.value, "outcome", "") == "out_of_memory"
     ended(e)
+
+
+def test_forgotten(client: assay.Client) -> None:
+    """Whoever drops an executor ends its session."""
+    e = AssayExecutor(client=client, host_tools="all")
+    e.send_tools({"double": double})
+    assert e("double(2)").output == 4
+    session = e.session_id or ""
+    del e
+    gc.collect()
+    end = time.monotonic() + 30
+    while client.api.get_session(session).state != "ended" and time.monotonic() < end:
+        time.sleep(0.1)
+    assert client.api.get_session(session).state == "ended"
 
 
 def test_ctrl_c(executor: AssayExecutor) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import concurrent.futures
 import datetime
 import decimal
 import gc
+import io
 import signal
 import threading
 import time
@@ -104,6 +106,28 @@ def test_kind(executor: AssayExecutor) -> None:
 )
 def test_call(executor: AssayExecutor, code: str, output: Any, logs: str) -> None:
     assert executor(code) == CodeOutput(output=output, logs=logs, is_final_answer=False)
+
+
+FIGURE = """
+import base64, sys, types
+pyplot = types.ModuleType("matplotlib.pyplot")
+class Figure:
+    def savefig(self, file, format): file.write(base64.b64decode(DATA))
+shown = [1]
+pyplot.get_fignums, pyplot.figure, pyplot.close = lambda: list(shown), lambda n: Figure(), lambda what: shown.clear()
+sys.modules["matplotlib.pyplot"] = pyplot
+"""
+
+
+def test_figure(executor: AssayExecutor) -> None:
+    """A figure that is open is the output: here one of a library that does what matplotlib does."""
+    file = io.BytesIO()
+    PIL.Image.new("RGB", (3, 2), "red").save(file, format="PNG")
+    executor.send_variables({"DATA": base64.b64encode(file.getvalue()).decode()})
+    picture = executor(FIGURE).output
+    assert isinstance(picture, PIL.Image.Image)
+    assert (picture.size, picture.getpixel((0, 0))) == ((3, 2), (255, 0, 0))
+    assert executor("1").output == 1
 
 
 def test_state(executor: AssayExecutor) -> None:

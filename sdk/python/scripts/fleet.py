@@ -40,3 +40,17 @@ def stop_fleet(fleet: subprocess.Popen[str]) -> None:
     """Ends a fleet and waits for it."""
     fleet.send_signal(signal.SIGTERM)
     fleet.wait(90)
+
+
+def kill_worker(fleet: subprocess.Popen[str]) -> None:
+    """Kills the worker of a fleet, as a host that loses power does. The fleet starts another one."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            program = (entry / "cmdline").read_bytes().split(b"\0")[0]
+        except OSError:
+            continue  # it has ended meanwhile
+        if parent == fleet.pid and program.endswith(b"/worker"):
+            os.kill(int(entry.name), signal.SIGKILL)
+            return
+    raise AssertionError("the fleet has no worker")

@@ -13,6 +13,7 @@ from ._async._batches import AsyncBatch
 from ._async._client import AsyncClient
 from ._async._process import AsyncProcess
 from ._async._sandbox import AsyncSandbox
+from ._async._session import AsyncSession
 from ._async._stream import AsyncResultStream
 from ._default import default_client, grade, map, run, submit
 from ._errors import (
@@ -39,6 +40,7 @@ from ._errors import (
     UnavailableError,
     Unreachable,
 )
+from ._execution import Execution
 from ._executor import Executor
 from ._grading import Rewards, pass_at_k
 from ._jobs import job
@@ -48,6 +50,7 @@ from ._sync._batches import Batch
 from ._sync._client import Client
 from ._sync._process import Process
 from ._sync._sandbox import Sandbox
+from ._sync._session import Session
 from ._sync._stream import ResultStream
 from ._sync._submit import Future
 from ._version import __version__
@@ -63,12 +66,14 @@ __all__ = [
     "AsyncProcess",
     "AsyncResultStream",
     "AsyncSandbox",
+    "AsyncSession",
     "AuthError",
     "Batch",
     "Client",
     "Completed",
     "ConflictError",
     "DigestError",
+    "Execution",
     "Executor",
     "Future",
     "GoneError",
@@ -87,6 +92,7 @@ __all__ = [
     "ResultStream",
     "Rewards",
     "Sandbox",
+    "Session",
     "SlowError",
     "Timeout",
     "TooLargeError",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import weakref
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any, Generic, TypeVar
 
@@ -106,6 +107,34 @@ class Queue(Generic[T]):
 
     def close(self) -> None:
         self._closed = True
+
+
+class Turn:
+    """One at a time, of the tasks of a loop."""
+
+    def __init__(self) -> None:
+        self._locks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = weakref.WeakKeyDictionary()
+
+    def _lock(self) -> asyncio.Lock:
+        return self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
+
+    async def take(self, timeout: float | None) -> bool:
+        """Waits for the turn; False if it did not come within so many seconds."""
+        lock = self._lock()
+        if timeout is None:
+            return await lock.acquire()
+        # Not asyncio.wait_for: before Python 3.12 it forgets that it was canceled if the turn comes at the same moment.
+        taking = asyncio.ensure_future(lock.acquire())
+        try:
+            await asyncio.wait({taking}, timeout=timeout)
+        except asyncio.CancelledError:
+            if not taking.cancel():
+                lock.release()
+            raise
+        return taking.done() or not taking.cancel()
+
+    def give(self) -> None:
+        self._lock().release()
 
 
 class Tasks:

@@ -270,7 +270,7 @@ class Session:
     def visible(self):
         """The names that are neither host functions nor helpers."""
         given = {**HELPERS, **self.functions}
-        return {k: v for k, v in list(self.names.items()) if given.get(k) is not v}
+        return {k: v for k, v in list(self.names.items()) if k not in given or given[k] is not v}
 
     def do_reset(self, m, answer):
         """Make the namespace and the shell what they were at first. Files stay, and so does what runs."""

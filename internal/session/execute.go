@@ -13,7 +13,8 @@ import (
 )
 
 // Execute runs a snippet or a command in a session, records what came of it, and returns that
-// record: JSON of job.Execute. That the session was ended under it is an answer, too.
+// record: JSON of job.Execute. That the session was ended under it is an answer, too; one that has
+// ended before is an error.
 func (s *Service) Execute(ctx context.Context, tenant string, id job.ID, req api.ExecuteRequest) (json.RawMessage, error) {
 	telemetry.Describe(ctx, telemetry.About{Session: id})
 	at, err := s.place(ctx, tenant, id)
@@ -28,7 +29,7 @@ func (s *Service) Execute(ctx context.Context, tenant string, id job.ID, req api
 	reply, end, err := s.call(ctx, at, c)
 	e := reply.Execute
 	if e == nil {
-		if end == nil {
+		if end == nil || end.Outcome != job.Lost { // nothing was executed
 			return nil, err
 		}
 		e = &job.Execute{ID: c.Execute, Outcome: end.Outcome, Message: "the session has ended: " + end.Message}

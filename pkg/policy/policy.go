@@ -134,10 +134,18 @@ func (i Imports) String() string {
 	return text
 }
 
-// Callbacks lists the host functions that a job may call.
+// AnyFunction stands for every host function that a session is given, in Callbacks.Allow.
+const AnyFunction = "*"
+
+// Callbacks lists the host functions that a session may call.
 type Callbacks struct {
 	Allow    []string `json:"allow"`
 	MaxCalls int      `json:"max_calls"` // 0: as many as the ceiling says, or any number
+}
+
+// Allows reports whether a host function of that name may be called.
+func (c *Callbacks) Allows(name string) bool {
+	return slices.Contains(c.Allow, AnyFunction) || slices.Contains(c.Allow, name)
 }
 
 // Artifacts says which files are kept.

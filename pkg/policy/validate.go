@@ -109,7 +109,7 @@ func (p *Policy) validateLists() error {
 		{"imports.allow", p.Imports.Allow, badAllowed},
 		{"imports.deny", p.Imports.Deny, badDenied},
 		{"packages", p.Packages, badRequirement},
-		{"callbacks.allow", p.Callbacks.Allow, badVariable},
+		{"callbacks.allow", p.Callbacks.Allow, badFunction},
 		{"artifacts.paths", p.Artifacts.Paths, badGlob},
 	} {
 		if len(l.entries) > maxEntries {
@@ -297,6 +297,14 @@ func badVariable(s string) string {
 		return "must be a name: letters, digits and _, not starting with a digit"
 	}
 	return ""
+}
+
+// badFunction is badVariable, but that any name is one, too.
+func badFunction(s string) string {
+	if s == AnyFunction {
+		return ""
+	}
+	return badVariable(s)
 }
 
 func badAllowed(s string) string {

@@ -39,7 +39,7 @@ func (l *live) admit(c job.HostCall) string {
 	size := len(c.Args) + len(c.Kwargs)
 	_, again := l.calls[c.Call]
 	switch {
-	case !slices.Contains(budget.Allow, c.Name):
+	case !budget.Allows(c.Name):
 		return fmt.Sprintf("policy.callbacks.allow does not have %q", c.Name)
 	case budget.MaxCalls > 0 && l.called >= budget.MaxCalls:
 		return fmt.Sprintf("the budget of %d calls (policy.callbacks.max_calls) is used up", budget.MaxCalls)

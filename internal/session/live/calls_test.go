@@ -22,3 +22,15 @@ func TestRefusedCallsAreCounted(t *testing.T) {
 		t.Errorf("%d calls, %d of the budget", l.made, l.called)
 	}
 }
+
+// A policy that names no functions in particular leaves it to the client which there are.
+func TestAnyFunctionMayBeCalled(t *testing.T) {
+	t.Parallel()
+	l := &live{calls: map[int64]job.HostCall{}, policy: policy.Policy{Callbacks: policy.Callbacks{Allow: []string{policy.AnyFunction}, MaxCalls: 1}}}
+	if why := l.admit(job.HostCall{Call: 1, Name: "whatever"}); why != "" {
+		t.Error(why)
+	}
+	if why := l.admit(job.HostCall{Call: 2, Name: "whatever"}); !strings.Contains(why, "the budget of 1 calls") {
+		t.Errorf("above the budget: %q", why)
+	}
+}

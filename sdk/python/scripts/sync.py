@@ -1,7 +1,7 @@
 """Writes src/assay/_sync from src/assay/_async: the same code without await.
 
-python scripts/sync.py writes it; --check writes nothing and fails where it is not what it should be. _concurrency.py
-and _submit.py are written by hand in both, and are all that they do not share.
+python scripts/sync.py writes it; --check writes nothing and fails where it is not what it should be. What is
+in BYHAND is written by hand in both, and is all that they do not share.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RULES = [
     (r"\bStopAsyncIteration\b", "StopIteration"),
     (r"\b_async\b", "_sync"),
 ]
-BYHAND = ("_concurrency.py", "_submit.py")
+BYHAND = ("_background.py", "_concurrency.py", "_mapping.py", "_submit.py")
 
 
 def synchronous(text: str) -> str:

@@ -11,6 +11,7 @@ A program that fails is data, a Result; what raises is about the request, the fl
 from . import models
 from ._async._batches import AsyncBatch
 from ._async._client import AsyncClient
+from ._async._session import AsyncSession
 from ._async._stream import AsyncResultStream
 from ._default import default_client, grade, map, run, submit
 from ._errors import (
@@ -37,12 +38,14 @@ from ._errors import (
     UnavailableError,
     Unreachable,
 )
+from ._execution import Execution
 from ._executor import Executor
 from ._grading import Rewards, pass_at_k
 from ._jobs import job
 from ._result import BRIEF, Result
 from ._sync._batches import Batch
 from ._sync._client import Client
+from ._sync._session import Session
 from ._sync._stream import ResultStream
 from ._sync._submit import Future
 from ._version import __version__
@@ -55,11 +58,13 @@ __all__ = [
     "AsyncBatch",
     "AsyncClient",
     "AsyncResultStream",
+    "AsyncSession",
     "AuthError",
     "Batch",
     "Client",
     "ConflictError",
     "DigestError",
+    "Execution",
     "Executor",
     "Future",
     "GoneError",
@@ -76,6 +81,7 @@ __all__ = [
     "Result",
     "ResultStream",
     "Rewards",
+    "Session",
     "SlowError",
     "Timeout",
     "TooLargeError",

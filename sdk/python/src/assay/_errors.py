@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
+    from ._execution import Execution
     from ._result import Result
 
 PROBLEMS = "https://assay.run/problems/"
@@ -131,13 +132,13 @@ class AnswerTooLarge(AssayError):
 
 
 class ProgramError(AssayError):
-    """A program did not succeed: raised by Result.check(), and by nothing else.
+    """A program did not succeed: raised by Result.check() and Execution.check(), and by nothing else.
 
     Attributes:
-        result: the whole result.
+        result: the whole result, or execution.
     """
 
-    def __init__(self, result: Result) -> None:
+    def __init__(self, result: Result | Execution) -> None:
         self.result = result
         super().__init__(result.summary)
 
@@ -146,7 +147,7 @@ class ProgramError(AssayError):
 
 
 class InfraError(ProgramError):
-    """A job did not come to an end of its own, or could not run: lost, expired, canceled, setup_error.
+    """A job or an execution did not come to an end of its own, or could not run: lost, expired, canceled, setup_error.
 
     Its outcome says nothing about the program.
     """

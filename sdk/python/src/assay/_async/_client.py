@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import weakref
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Literal, TypeVar
@@ -11,17 +13,21 @@ import httpx
 from .. import models
 from .._chunks import MapOptions
 from .._config import configured
-from .._errors import InfraError
+from .._errors import AssayError, InfraError
+from .._functions import ANY, Functions, HostFunction
 from .._grading import RewardOf, Rewards, Tests
 from .._jobs import PolicyLike, Program, job
 from .._progress import Progress
 from .._result import BRIEF, Result
+from .._sessions import given, session_spec
 from .._units import Deadline
 from ._api import AsyncAPI
+from ._background import AsyncBackground
 from ._batches import AsyncBatch, batch_options, submit
 from ._grade import AsyncGrading
 from ._map import AsyncMapper
 from ._run import cancel_job, run
+from ._session import AsyncSession
 from ._stream import AsyncResultStream
 from ._submit import AsyncSubmitter, Future
 from ._transport import AsyncTransport
@@ -56,6 +62,8 @@ class AsyncClient:
     ) -> None:
         self._transport = AsyncTransport(configured(url, token, patience), transport)
         self._submitter = AsyncSubmitter(self._transport)
+        self._background = AsyncBackground(self._transport)
+        self._sessions: weakref.WeakSet[AsyncSession] = weakref.WeakSet()
         self.api = AsyncAPI(self._transport)
         """Every operation of the API, as its document has it."""
 
@@ -71,8 +79,13 @@ class AsyncClient:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Cancels futures that are not done, with their jobs, and closes connections. Later calls open new ones."""
+        """Cancels futures that are not done, with their jobs, ends sessions that it started with a lease, and closes
+        connections. Later calls open new ones."""
         await self._submitter.stop()
+        for session in list(self._sessions):
+            with contextlib.suppress(AssayError):
+                await session.leave()
+        await self._background.aclose()
         await self._transport.aclose()
 
     def __repr__(self) -> str:
@@ -295,3 +308,49 @@ class AsyncClient:
     async def cancel(self, id: str) -> None:
         """Ends a job. One that is over stays as it is."""
         await cancel_job(self._transport, id)
+
+    def session(
+        self,
+        *,
+        kind: Literal["python", "shell"] = "python",
+        functions: Mapping[str, HostFunction] | Iterable[HostFunction] | None = None,
+        policy: PolicyLike | None = None,
+        image: str | None = None,
+        name: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        pool: str | None = None,
+        idle_timeout: float | str | timedelta | None = None,
+        lease: float | str | timedelta | None = 60.0,
+    ) -> AsyncSession:
+        """A session, a live interpreter or a shell, that is started by a with statement, or by its start().
+
+        Args:
+            kind: what is executed: snippets of Python, or scripts.
+            functions: what code in it calls and this process answers: callables by name, or callables with names. See
+                AsyncSession.function.
+            policy: what it may do; wall, cpu_time, stdout and stderr are for each execution (docs/policy.md). Where it
+                says nothing of callbacks, functions of every name may be called.
+            image: what it finds on its disk; default "python".
+            name, labels, pool: as of a job.
+            idle_timeout: seconds (or a duration, or a timedelta) after which it ends when nobody used it; default ten
+                minutes.
+            lease: the same after which it ends when this process died. None: it lives on, and also when this client is
+                closed.
+
+        Raises:
+            TypeError, ValueError: a function is none, or has no name of use.
+        """
+        spec = session_spec(
+            kind=kind, policy=policy, image=image, name=name, labels=labels, pool=pool, idle_timeout=idle_timeout,
+            lease=lease,
+        )  # fmt: skip
+        return self._session(spec, given(functions, spec))
+
+    def attach(self, id: str) -> AsyncSession:
+        """A session that lives already, such as another process's. Its functions are those that are registered here."""
+        return self._session({"kind": "python"}, Functions(None, [ANY]), id)
+
+    def _session(self, spec: Mapping[str, Any], functions: Functions, id: str | None = None) -> AsyncSession:
+        session = AsyncSession(self._transport, self._background, spec, functions, id)
+        self._sessions.add(session)
+        return session

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import weakref
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any, Generic, TypeVar
 
@@ -50,6 +51,28 @@ class Queue(Generic[T]):
 
     def close(self) -> None:
         self._closed = True
+
+
+class Turn:
+    """One at a time, of the tasks of a loop."""
+
+    def __init__(self) -> None:
+        self._locks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = weakref.WeakKeyDictionary()
+
+    def _lock(self) -> asyncio.Lock:
+        return self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
+
+    async def take(self, timeout: float | None) -> bool:
+        """Waits for the turn; False if it did not come within so many seconds."""
+        if timeout is None:
+            return await self._lock().acquire()
+        try:
+            return await asyncio.wait_for(self._lock().acquire(), timeout)
+        except asyncio.TimeoutError:
+            return False
+
+    def give(self) -> None:
+        self._lock().release()
 
 
 class Tasks:

@@ -736,8 +736,8 @@ class API:
     def put_functions(self, id: str, body: models.FunctionList | Mapping[str, Any]) -> None:
         """Inject host functions.
 
-        The policy's callbacks.allow must name them, or their calls fail; callbacks.max_calls, if it is not 0, is the
-        budget of the session.
+        The policy's callbacks.allow must name them, or have "*", or their calls fail; callbacks.max_calls, if it is
+        not 0, is the budget of the session.
         """
         c = operation("PUT", "/v1/sessions/{id}/functions", path={"id": id}, body=body, content="application/json")
         self._transport.send(c)

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
+from .._forking import after_fork
+
 T = TypeVar("T")
 
 CANCELED: tuple[type[BaseException], ...] = (KeyboardInterrupt, SystemExit)
@@ -62,6 +64,25 @@ class Queue(Generic[T]):
 
     def close(self) -> None:
         self._closed = True
+
+
+class Turn:
+    """One at a time, of all threads."""
+
+    def __init__(self) -> None:
+        self.forked()
+        after_fork(self)
+
+    def forked(self) -> None:
+        """Called in a child of a fork, in which no other thread is."""
+        self._lock = threading.Lock()
+
+    def take(self, timeout: float | None) -> bool:
+        """Waits for the turn; False if it did not come within so many seconds."""
+        return self._lock.acquire(timeout=-1 if timeout is None else timeout)
+
+    def give(self) -> None:
+        self._lock.release()
 
 
 class Tasks:

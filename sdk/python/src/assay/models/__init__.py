@@ -1093,6 +1093,7 @@ class PolicyCallbacks(Model):
     """A JSON object of the API, PolicyCallbacks.
 
     Attributes:
+        allow: Names, or "*": every function that the client gives.
         max_calls: 0: as many as the ceiling says, or any number. Default 0.
     """
 

@@ -1,0 +1,400 @@
+"""Sessions: live interpreters and shells, each on one worker."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from functools import partial
+from typing import Any, TypeVar, overload
+
+from .. import models
+from .._calls import JSON, MOST, Call, Patience, encode, segment
+from .._errors import APIError, AssayError, Timeout
+from .._execution import Execution, Variable, listed, shown
+from .._functions import Functions, HostFunction, answering
+from .._hosting import Host
+from .._sessions import place, variable
+from .._shell import script
+from .._units import Deadline, duration, seconds
+from ..models import to_json
+from ._background import AsyncBackground
+from ._concurrency import CANCELED, Turn, sleep
+from ._mapping import AsyncMapped
+from ._run import TIDY
+from ._transport import FOREVER, Answer, AsyncTransport
+
+S = TypeVar("S", bound="AsyncSession")
+F = TypeVar("F", bound=HostFunction)
+
+SLACK = 600.0
+"""Seconds that the fleet may take for an execution beyond its wall: for its turn, and to give way."""
+
+LONGEST = 240.0
+"""Seconds that an export may take, and the end of a session, which exports, too."""
+
+LARGEST = 256 << 20
+"""Bytes of the answer of an execution: 17 MiB of JSON of each stream, both in order, and what is shown."""
+
+
+class AsyncSession(AsyncMapped):
+    """A live interpreter, or a shell: what one execution leaves behind, the next one finds.
+
+    Made by AsyncClient.session and AsyncClient.attach; nothing happens until it is entered by a with statement, or
+    started. It may be shared: executions run one after another, in the order in which they come.
+
+    Once it has ended, whatever is asked of it raises ConflictError, which says why it has.
+    """
+
+    def __init__(
+        self,
+        transport: AsyncTransport,
+        background: AsyncBackground,
+        spec: Mapping[str, Any],
+        functions: Functions,
+        id: str | None = None,
+    ) -> None:
+        self._transport = transport
+        self._background = background
+        self._spec = dict(spec)
+        self._functions = functions
+        self._turn = Turn()
+        self._id = id
+        self._own = id is None  # it ends with this object
+        self._wall = 0.0  # seconds of an execution, at most
+        self._host: Host | None = None
+        self._closed = False
+
+    @property
+    def id(self) -> str:
+        """Of the session. RuntimeError before it is started."""
+        if self._id is None:
+            raise RuntimeError("the session is not started: enter it by a with statement, or call start()")
+        return self._id
+
+    def __repr__(self) -> str:
+        return f"<assay session {self._id or 'that is not started'}>"
+
+    # Its life
+
+    async def start(self: S) -> S:
+        """Starts the session, unless it is started already, and returns it.
+
+        Raises:
+            InvalidError: field and detail say what of it is wrong.
+            QuotaError: the tenant has as many sessions as it may.
+            UnavailableError: no worker has room for it.
+        """
+        if self._host is not None:
+            return self
+        if self._id is None:
+            names = self._functions.names()
+            body = {**self._spec, "functions": names}
+            found = await self._made(Call("POST", "/v1/sessions", headers={"Content-Type": JSON}, body=encode(body)))
+            self._functions.have(names)
+            self._begin(found)
+        else:
+            self._begin(await self.info())
+            await self._inject()
+        return self
+
+    async def _made(self, c: Call) -> models.Session:
+        """Has a session made. It is asked for again if the fleet is too busy, and says that it made none."""
+        c.once, c.wait = True, 60.0
+        patience = Patience(self._transport.config.patience)
+        while True:
+            try:
+                return models.Session.from_dict((await self._transport.send(c)).json())
+            except APIError as e:
+                pause = patience.pause(e.retry_after) if e.passing else None
+                if pause is None:
+                    raise
+            await sleep(pause)
+
+    def _begin(self, found: models.Session) -> None:
+        self._id = found.id
+        policy: dict[str, Any] = found.spec.policy or {}
+        self._wall = seconds(policy.get("wall") or "10s")
+        lease = seconds(found.spec.lease or "0s")
+        self._host = Host(found.id, self._functions, lease)
+        self._background.ensure(self._host)
+        if self._own and lease > 0:
+            weakref.finalize(self, self._host.abandon).atexit = False
+
+    async def close(self) -> models.Session | None:
+        """Ends the session, whatever it does, and returns it as it ended; None if it was closed before.
+
+        What its policy names as artifacts is exported at its end. One that was attached ends, too: see detach.
+        """
+        if self._closed or self._id is None:
+            return None
+        await self.detach()
+        c = Call("DELETE", self._path(), wait=LONGEST)
+        return models.Session.from_dict((await self._transport.send(c)).json())
+
+    async def detach(self) -> None:
+        """Lets go of the session: its calls are not answered any more, and its lease is not kept. It lives on, for as
+        long as its lease and its idle timeout have it, and can be attached again."""
+        self._closed = True
+        if self._host is not None:
+            await self._background.stop(self._host)
+
+    async def leave(self) -> None:
+        """What a client that is closed does: it ends a session that it started with a lease, and lets go of others."""
+        if self._host is not None and not self._closed:
+            await (self.close() if self._own and self._host.lease > 0 else self.detach())
+
+    async def __aenter__(self: S) -> S:
+        return await self.start()
+
+    async def __aexit__(self, kind: object, *_: object) -> None:
+        """Ends the session, or lets go of one that was attached. What went wrong before is not hidden by it."""
+        try:
+            await (self.close() if self._own else self.detach())
+        except AssayError:
+            if kind is None:
+                raise
+
+    async def info(self) -> models.Session:
+        """The session as it stands, or as it ended: state, outcome and message say how and why."""
+        return models.Session.from_dict((await self._transport.send(Call("GET", self._path()))).json())
+
+    async def keep(self) -> None:
+        """Prolongs the lease once. While the session is started here that is done by itself."""
+        await self._ask(Call("POST", self._path("/keepalive")))
+
+    # Executions
+
+    async def run(
+        self,
+        code: str,
+        *,
+        variables: Mapping[str, Any] | None = None,
+        wall: float | str | timedelta | None = None,
+        timeout: float | None = None,
+    ) -> Execution:
+        """Executes code in the session's own language, and waits for what comes of it. An exception is data, too.
+
+        Args:
+            code: a snippet, or in a shell session a script.
+            variables: set before, as JSON has them.
+            wall: seconds (or a duration, or a timedelta) of this execution, at most the policy's.
+            timeout: seconds for all of it, with the executions before it; then it is interrupted. The session lives on.
+
+        Raises:
+            ConflictError: the session has ended before; the text says why. One that ends under an execution is an
+                Execution with an outcome, and not alive.
+            Unreachable: the fleet did not answer: whether the code was executed is not known.
+            Timeout: the timeout is over.
+        """
+        body: dict[str, Any] = {"code": code}
+        if variables is not None:
+            body["variables"] = to_json(variables)
+        return await self._execute(body, wall, Deadline(timeout))
+
+    async def shell(
+        self,
+        command: str | Sequence[str],
+        *,
+        stdin: str | bytes | None = None,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        wall: float | str | timedelta | None = None,
+        timeout: float | None = None,
+    ) -> Execution:
+        """Executes a command by bash, in a session of any kind: its directory, variables and functions stay.
+
+        Args:
+            command: a script, or the words of a command, which are quoted.
+            stdin: its input; else there is none.
+            cwd: its directory, and env: further variables. With one of these, or an input, it runs in a subshell: what
+                it changes there is gone afterwards.
+            wall, timeout: as of run.
+
+        Raises as run does.
+        """
+        text, files = script(command, stdin, cwd, env)
+        deadline = Deadline(timeout)
+        for path, data in files.items():
+            await self._put(path, data, deadline)
+        return await self._execute({"command": text}, wall, deadline)
+
+    async def _execute(
+        self, body: dict[str, Any], wall: float | str | timedelta | None, deadline: Deadline
+    ) -> Execution:
+        most = self._wall
+        if wall is not None:
+            body["wall"] = duration(wall)
+            most = min(most, seconds(body["wall"]))
+        content = encode(body)  # what JSON cannot have is the caller's error, here and now
+        self._guard()
+        await self._inject()
+        c = Call("POST", self._path("/execute"), headers={"Content-Type": JSON}, body=content, once=True)
+        c.wait, c.most = most + SLACK, LARGEST
+        if not await self._turn.take(None if deadline.at is None else deadline.left(deadline.given or 0.0)):
+            raise Timeout(f"session {self.id}: not begun within {deadline.given} s: another execution runs")
+        try:
+            self._functions.context = contextvars.copy_context()
+            return Execution((await self._ask(c, deadline)).json())
+        except (Timeout, *CANCELED):
+            await self._give_way()
+            raise
+        finally:
+            self._turn.give()
+
+    async def _give_way(self) -> None:
+        """Interrupts what nobody waits for any more; its request may be on its way still."""
+        deadline = Deadline(TIDY)
+        with contextlib.suppress(AssayError):
+            for pause in (0.1, 0.4, 0.0):
+                await self._transport.send(Call("POST", self._path("/interrupt"), once=True), deadline)
+                await sleep(pause)
+
+    async def interrupt(self) -> None:
+        """Interrupts what is executed, as Ctrl-C does: the execution ends as canceled, and the session lives on."""
+        await self._transport.send(Call("POST", self._path("/interrupt"), once=True))
+
+    async def reset(self) -> models.SessionReset:
+        """Makes the namespace and the shell what they were when the session was made; the answer says what is gone.
+
+        Functions that were registered since are gone, too. Files stay.
+        """
+        answer = await self._ask(Call("POST", self._path("/reset"), once=True))
+        found = models.SessionReset.from_dict(answer.json())
+        self._functions.keep(found.functions)
+        return found
+
+    async def fork(self: S) -> S:
+        """A copy of the session, started: its variables, modules, functions and files as they are between two
+        executions. From then on neither sees what the other does; the copy is closed by itself.
+
+        Raises:
+            ConflictError: it has shared memory open, or has ended.
+            InvalidError: its policy has no isolation, or no processes, for it.
+        """
+        self._guard()
+        await self._inject()
+        found = await self._made(Call("POST", self._path("/fork")))
+        copy = type(self)(self._transport, self._background, self._spec, self._functions.copy(), found.id)
+        copy._own = True
+        copy._begin(found)
+        return copy
+
+    # Variables
+
+    async def get(self, name: str) -> Any:
+        """A variable's value, where JSON has all of it, else its repr. NotFoundError if there is none of the name.
+
+        TooLargeError for more than 16 MiB of JSON: have the session write it to a file, and read that.
+        """
+        return shown((await self._ask(Call("GET", self._path(f"/variables/{variable(name)}")))).json())
+
+    async def set(self, name: str, value: Any) -> None:
+        """Sets a variable to what JSON can have, up to 16 MiB. TypeError or ValueError if it cannot."""
+        await self._write(f"/variables/{variable(name)}", value)
+
+    async def set_context(self, value: Any) -> None:
+        """Sets the variable context."""
+        await self._write("/context", value)
+
+    async def names(self) -> dict[str, Variable]:
+        """The variables with their types and what they look like, at most 200, without those that begin with _."""
+        return listed((await self._ask(Call("GET", self._path("/variables")))).json()["variables"])
+
+    # Host functions
+
+    @overload
+    def function(self, f: F, *, name: str | None = None) -> F: ...
+    @overload
+    def function(self, f: None = None, *, name: str | None = None) -> Callable[[F], F]: ...
+    def function(self, f: Any = None, *, name: str | None = None) -> Any:
+        """Registers a function that code in the session calls, before or after the start; as a decorator, too.
+
+        It is called here, with what JSON has of the arguments, and its value goes back as JSON. Asynchronous ones run
+        in the event loop, others in threads, several at once. What it raises is raised in the session, as CallError.
+        While the session waits for it, it cannot use the session itself.
+
+        Args:
+            f: the function.
+            name: by which code calls it; else its own.
+
+        Raises:
+            TypeError, ValueError: it cannot be called, has no name of use, or the policy does not allow the name.
+        """
+        if f is None:
+            return partial(self.function, name=name)
+        self._functions.add(f, name)
+        return f
+
+    async def _inject(self) -> None:
+        """Gives the session the functions that it does not have yet."""
+        names = list(self._functions.waiting)
+        if not names:
+            return
+        c = Call("PUT", self._path("/functions"), headers={"Content-Type": JSON}, body=encode({"functions": names}))
+        await self._ask(c)
+        self._functions.have(names)
+        if self._host is not None:
+            self._host.changed()
+
+    # Files
+
+    async def read_file(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
+        """A file of the session, or length bytes of it from offset on.
+
+        NotFoundError if there is none; AnswerTooLarge above 64 MiB, which is to be read in parts.
+        """
+        c = Call("GET", self._path("/files/" + place(path)))
+        if offset or length is not None:
+            if offset < 0 or (length is not None and length <= 0):
+                raise ValueError("offset: must not be negative; length: must be positive")
+            c.headers["Range"] = f"bytes={offset}-{'' if length is None else offset + length - 1}"
+            c.most = max(MOST, length or 0)
+        try:
+            return (await self._ask(c)).body
+        except APIError as e:
+            if e.status == 416:
+                return b""  # it ends before
+            raise
+
+    async def write_file(self, path: str, data: bytes | str) -> None:
+        """Writes a file of at most 16 MiB, with the directories above it."""
+        await self._put(path, data.encode() if isinstance(data, str) else bytes(data), FOREVER)
+
+    async def _put(self, path: str, data: bytes, deadline: Deadline) -> None:
+        headers = {"Content-Type": "application/octet-stream"}
+        await self._ask(Call("PUT", self._path("/files/" + place(path)), headers=headers, body=data), deadline)
+
+    async def export_artifacts(self) -> models.Export:
+        """Keeps the files that the policy names as artifacts beyond the session, as they are between two executions."""
+        c = Call("POST", self._path("/artifacts"), once=True, wait=LONGEST)
+        return models.Export.from_dict((await self._ask(c)).json())
+
+    async def artifacts(self) -> models.Export:
+        """What was exported last, on request or at the end of the session."""
+        return models.Export.from_dict((await self._transport.send(Call("GET", self._path("/artifacts")))).json())
+
+    async def read_artifact(self, path: str) -> bytes:
+        """One of these, by its path in the sandbox, at most 64 MiB."""
+        return (await self._transport.send(Call("GET", self._path("/artifacts/" + place(path))))).body
+
+    # Requests
+
+    def _path(self, end: str = "") -> str:
+        return f"/v1/sessions/{segment(self.id)}{end}"
+
+    async def _write(self, end: str, value: Any) -> None:
+        await self._ask(Call("PUT", self._path(end), headers={"Content-Type": JSON}, body=encode(to_json(value))))
+
+    def _guard(self) -> None:
+        """RuntimeError in a function that answers a call of this session: it would wait for itself."""
+        if answering(self.id):
+            raise RuntimeError("the session waits for this function: it cannot be used until that has returned")
+        if self._host is not None and not self._closed:
+            self._background.ensure(self._host)
+
+    async def _ask(self, c: Call, deadline: Deadline = FOREVER) -> Answer:
+        self._guard()
+        return await self._transport.send(c, deadline)

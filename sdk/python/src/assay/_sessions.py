@@ -1,0 +1,69 @@
+"""What a session is made of, as the API wants it, and names in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Any, Literal, cast
+
+from ._calls import pathname
+from ._functions import ANY, Functions, HostFunction
+from ._jobs import PolicyLike
+from ._units import duration
+from .models import to_json
+
+
+def session_spec(
+    *,
+    kind: Literal["python", "shell"] = "python",
+    policy: PolicyLike | None = None,
+    image: str | None = None,
+    name: str | None = None,
+    labels: Mapping[str, str] | None = None,
+    pool: str | None = None,
+    idle_timeout: float | str | timedelta | None = None,
+    lease: float | str | timedelta | None = None,
+) -> dict[str, Any]:
+    """A session as the API wants it.
+
+    A python session whose policy says nothing of callbacks may call whatever functions the client gives.
+    """
+    allowed: Any = to_json(policy)
+    if kind == "python" and not isinstance(allowed, str):
+        inline: dict[str, Any] = allowed or {}
+        allowed = {"callbacks": {"allow": [ANY]}, **inline}
+    out: dict[str, Any] = {"kind": kind, "policy": allowed, "image": image, "name": name, "pool": pool}
+    out["labels"] = dict(labels) if labels else None
+    for field, value in (("idle_timeout", idle_timeout), ("lease", lease)):
+        out[field] = None if value is None else duration(value)
+    return {k: v for k, v in out.items() if v is not None}
+
+
+def allowed_names(policy: Any) -> list[str]:
+    """Names of functions that a policy allows; any if it is a stored one, which the fleet knows."""
+    if not isinstance(policy, Mapping):
+        return [ANY]
+    callbacks: Mapping[str, Any] = cast("Mapping[str, Any]", policy).get("callbacks") or {}
+    allowed: list[str] = callbacks.get("allow") or []
+    return list(allowed)
+
+
+def variable(name: str) -> str:
+    """A name, for a path."""
+    if not (isinstance(name, str) and name.isascii() and name.isidentifier()):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ValueError(f"name: {name!r:.80} is not the name of a variable")
+    return name
+
+
+def place(path: str) -> str:
+    """The path of a file, for a path of the API."""
+    if not path.startswith("/"):
+        raise ValueError(f"path: {path!r:.200} must be absolute, such as /workspace/in.txt")
+    return pathname(path)
+
+
+def given(functions: Mapping[str, HostFunction] | Iterable[HostFunction] | None, spec: Mapping[str, Any]) -> Functions:
+    """The functions of a session that is to be made."""
+    if spec["kind"] != "python" and functions:
+        raise ValueError("functions: only python sessions have host functions")
+    return Functions(functions, allowed_names(spec.get("policy")) if spec["kind"] == "python" else [])

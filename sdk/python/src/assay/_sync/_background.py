@@ -1,0 +1,70 @@
+"""Where what goes on beside sessions runs: in an event loop in one thread, for all sessions of a client."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import os
+import threading
+
+import httpx
+
+from .._async._transport import AsyncTransport
+from .._forking import after_fork
+from .._hosting import Host
+from ._submit import quiet, turn
+from ._transport import Transport
+
+
+class Background:
+    """Runs hosts of sessions. The thread is started with the first; in a child of a fork there is none: the parent's
+    goes on to keep its sessions and to answer their calls."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._lock = threading.Lock()
+        self._running: tuple[asyncio.AbstractEventLoop, AsyncTransport] | None = None
+        after_fork(self)
+
+    def forked(self) -> None:
+        """Called in a child of a fork: the thread is the parent's."""
+        self._lock, self._running = threading.Lock(), None
+
+    def ensure(self, host: Host) -> None:
+        """Has a host run, if there is something to do. In a child of a fork a host of the parent's counts as running."""
+        if not host.needed or host.running:
+            return
+        with self._lock:
+            if host.running:
+                return
+            if self._running is None:
+                self._running = self._start()
+            host.loop, transport = self._running
+            host.task = asyncio.run_coroutine_threadsafe(host.run(transport), host.loop)
+
+    def _start(self) -> tuple[asyncio.AbstractEventLoop, AsyncTransport]:
+        loop = asyncio.new_event_loop()
+        threading.Thread(target=turn, args=(loop, os.getpid()), name="assay-sessions", daemon=True).start()
+        mock = self._transport.mock
+        transport = AsyncTransport(
+            self._transport.config, mock if isinstance(mock, httpx.AsyncBaseTransport) else None
+        )
+        return loop, transport
+
+    def stop(self, host: Host) -> None:
+        """Has a host end; nothing is waited for."""
+        if host.task is not None and self._running is not None:
+            host.task.cancel()
+
+    def close(self) -> None:
+        """Ends the thread."""
+        with self._lock:
+            running, self._running = self._running, None
+        if running is None:
+            return
+        loop, transport = running
+        try:
+            asyncio.run_coroutine_threadsafe(transport.aclose(), loop).result(5)
+        except (TimeoutError, concurrent.futures.TimeoutError):
+            pass
+        quiet(lambda: loop.call_soon_threadsafe(loop.stop))

@@ -1,0 +1,19 @@
+"""What only one of the two kinds of session has: the synchronous one has its variables as a mapping."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from .._variables import Variables
+
+if TYPE_CHECKING:
+    from ._session import Session
+
+
+class Mapped:
+    """A session with a mapping."""
+
+    @property
+    def variables(self) -> Variables:
+        """The namespace as a mapping: s.variables["x"] = 1, len(s.variables), "x" in s.variables."""
+        return Variables(cast("Session", self))

@@ -33,12 +33,13 @@ func thisMachine() machine {
 // canRunPostgres says why StartPostgres would not find what it needs.
 func canRunPostgres() error {
 	dir, err := findPostgres("")
-	if err == nil {
-		if _, err = os.Stat(filepath.Join(dir, "initdb")); err != nil {
-			err = fmt.Errorf("initdb is not beside %s", filepath.Join(dir, "postgres"))
-		}
+	if err != nil {
+		return errors.New("postgres is neither in PATH nor where Debian keeps it, " + debianPostgres)
 	}
-	return err
+	if !executable(filepath.Join(dir, "initdb")) {
+		return fmt.Errorf("initdb is not beside %s", filepath.Join(dir, "postgres"))
+	}
+	return nil
 }
 
 // lack is what a fleet stands on and a machine does not have.
@@ -58,7 +59,7 @@ func (cfg FleetConfig) lacks(on machine) lacks {
 	l := lacks{on: on}
 	l.programs(cfg)
 	if err := on.postgres(); err != nil {
-		l.add("Postgres", "no server: "+strings.TrimPrefix(err.Error(), "start postgres: "), "postgresql")
+		l.add("Postgres", err.Error(), "postgresql")
 	} else if _, err := serverAccount(); err != nil {
 		l.add("Postgres", err.Error())
 	}
@@ -126,7 +127,7 @@ func (l lacks) err() error {
 		return nil
 	}
 	var text strings.Builder
-	text.WriteString("this machine lacks what a fleet stands on:")
+	text.WriteString("missing on this machine:")
 	var packages []string
 	for _, x := range l.all {
 		fmt.Fprintf(&text, "\n  %s: %s", x.what, x.why)

@@ -42,9 +42,9 @@ func TestWhatLacksIsSaid(t *testing.T) {
 			m.path = executables(t, "containerd", "ctr", "containerd-shim-runc-v2")
 		}, []string{"runc: runc is neither", "recommends runc"}},
 		"no Postgres": {func(m *machine, _ *FleetConfig) {
-			m.postgres = func() error { return errors.New("start postgres: none") }
+			m.postgres = func() error { return errors.New("no postgres") }
 		},
-			[]string{"Postgres: no server: none", "recommends postgresql"}},
+			[]string{"Postgres: no postgres", "recommends postgresql"}},
 		"no mmdebstrap": {func(m *machine, _ *FleetConfig) { m.has = debian() }, []string{"image: ", "mmdebstrap", "--image-archive", "recommends mmdebstrap"}},
 		"an archive":    {func(m *machine, c *FleetConfig) { m.has, c.ImageArchives = debian(), []string{"x.tar"} }, nil},
 		"not Debian":    {func(m *machine, _ *FleetConfig) { m.has = func(string) bool { return false } }, []string{"image: ", "assay image build", "--image-archive"}},

@@ -174,7 +174,7 @@ LACKS = {
     "containerd": (["/usr/bin/containerd"], "containerd: containerd is neither in PATH", "containerd"),
     "shim": (["/usr/bin/containerd-shim-runc-v2"], "containerd: containerd-shim-runc-v2 is", "containerd"),
     "runc": (["/usr/sbin/runc", "/usr/bin/runc"], "runc: runc is neither in PATH", "runc"),
-    "Postgres": (["/usr/lib/postgresql/"], "Postgres: no server", "postgresql"),
+    "Postgres": (["/usr/lib/postgresql/"], "Postgres: postgres is neither in PATH", "postgresql"),
     "mmdebstrap": (["/usr/bin/mmdebstrap"], "image: there is no archive of the default image", "mmdebstrap"),
 }
 

@@ -12,6 +12,15 @@ from ._jobs import PolicyLike
 from ._units import duration
 from .models import to_json
 
+SLACK = 600.0
+"""Seconds that the fleet may take for an execution beyond its wall: for its turn, and to give way."""
+
+LONGEST = 240.0
+"""Seconds that an export may take, and the end of a session, which exports, too."""
+
+LARGEST = 256 << 20
+"""Bytes of the answer of an execution: 17 MiB of JSON of each stream, both in order, and what is shown."""
+
 
 def session_spec(
     *,

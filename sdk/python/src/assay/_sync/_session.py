@@ -19,7 +19,7 @@ from .._errors import APIError, AssayError, Timeout
 from .._execution import Execution, Variable, listed, shown
 from .._functions import Functions, HostFunction, answering
 from .._hosting import Host
-from .._sessions import place, variable
+from .._sessions import LARGEST, LONGEST, SLACK, place, variable
 from .._shell import script
 from .._units import Deadline, duration, seconds
 from ..models import to_json
@@ -31,15 +31,6 @@ from ._transport import FOREVER, Answer, Transport
 
 S = TypeVar("S", bound="Session")
 F = TypeVar("F", bound=HostFunction)
-
-SLACK = 600.0
-"""Seconds that the fleet may take for an execution beyond its wall: for its turn, and to give way."""
-
-LONGEST = 240.0
-"""Seconds that an export may take, and the end of a session, which exports, too."""
-
-LARGEST = 256 << 20
-"""Bytes of the answer of an execution: 17 MiB of JSON of each stream, both in order, and what is shown."""
 
 
 class Session(Mapped):
@@ -290,7 +281,14 @@ class Session(Mapped):
 
         TooLargeError for more than 16 MiB of JSON: have the session write it to a file, and read that.
         """
-        return shown((self._ask(Call("GET", self._path(f"/variables/{variable(name)}")))).json())
+        return shown((self._value(name)).json())
+
+    def value(self, name: str) -> models.Value:
+        """The same with its type and its repr."""
+        return models.Value.from_dict((self._value(name)).json())
+
+    def _value(self, name: str) -> Answer:
+        return self._ask(Call("GET", self._path(f"/variables/{variable(name)}")))
 
     def set(self, name: str, value: Any) -> None:
         """Sets a variable to what JSON can have, up to 16 MiB. TypeError or ValueError if it cannot."""

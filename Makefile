@@ -65,7 +65,7 @@ demo: setup build image ## Run 328 real programs through a fleet of its own and 
 
 # Corpora that are long are run by their own targets (hostile, cheats, conformance, test-runtime, chaos): here each commit takes
 # another part of them at the isolations where a program costs much, and a test that fails says by which flags it is run again.
-test: setup build image ## Run every test, with the real components, and a part of the long corpora
+test: setup build image check-sdk ## Run every test, with the real components, and a part of the long corpora
 	@scripts/setup pooler
 	$(SUITE) --packages='$(LONGEST) ./...' -- $(EXEC) $(UNDEBUGGED) -p=2 -count=1 -timeout=40m
 
@@ -138,7 +138,7 @@ test-mcp: setup build image ## Use the tools of agents by the official Python cl
 	@.cache/mcp/bin/python -m pip install --quiet '$(MCP_CLIENT)'
 	$(TEST) -tags=mcp -count=1 -timeout=10m -v ./test/e2e -run '^TestPythonClientOfMCP$$' -args -mcp.python=$(CURDIR)/.cache/mcp/bin/python
 
-.PHONY: sdk test-sdk test-integrations
+.PHONY: sdk check-sdk test-sdk test-integrations wheels test-wheels
 # Everything that it needs of the package index is in an environment of its own.
 SDK_ENV ?= .cache/sdk
 PYTHON  ?= python3
@@ -152,9 +152,25 @@ test-sdk: setup build image sdk ## Check the Python client, and test it over a f
 	cd sdk/python && $(ROOT) $(CURDIR)/$(SDK_ENV)/bin/pytest
 	$(MAKE) test-integrations
 
+SDK_CHECK = .cache/sdk-check
+$(SDK_CHECK)/made: sdk/python/pyproject.toml
+	@scripts/setup python
+	@rm -rf $(SDK_CHECK) && $(PYTHON) -m venv $(SDK_CHECK)
+	@$(SDK_CHECK)/bin/pip install --quiet --disable-pip-version-check -e './sdk/python[check]' && touch $@
+
+check-sdk: setup $(SDK_CHECK)/made ## Check the Python client without a fleet: what is generated is fresh, format, lint, and the tests that need none
+	@cd sdk/python && for what in check format\ --check; do $(CURDIR)/$(SDK_CHECK)/bin/ruff $$what --quiet . ../fleet || exit 1; done
+	@cd sdk/python && $(CURDIR)/$(SDK_CHECK)/bin/python -m pytest --no-fleet
+
 ONLY ?=
 test-integrations: setup build image sdk ## Test adapters of the Python client against the real packages (ONLY=dspy: one of them)
 	$(ROOT) $(SDK_ENV)/bin/python sdk/python/scripts/integrations.py $(ONLY)
+
+wheels: $(SDK_CHECK)/made ## Build the wheels of the Python client, and those that carry the programs, into sdk/dist
+	@PYTHON=$(SDK_CHECK)/bin/python scripts/wheels
+
+test-wheels: setup wheels sdk ## Install the wheels into a new environment, and run a fleet from them; say what is missing without its parts
+	cd sdk/fleet && $(ROOT) $(CURDIR)/$(SDK_ENV)/bin/python -m pytest
 
 .PHONY: test-k8s
 # helm, and where KUBECONFIG names a cluster, that and kubectl. docs/operations.md says what a cluster is to have, and the ASSAY_
@@ -190,7 +206,7 @@ test-upgrade: JOBS = 1000
 test-upgrade: setup image $(PREVIOUS_DIR)/bin ## Upgrade a fleet from the release before, and roll it back, while it runs JOBS jobs; twice
 	$(TEST) -tags=upgrade -count=1 -timeout=2h -v ./test/chaos -run '^TestUpgrade(Large|Outcomes)?$$' -args -upgrade.previous=$(CURDIR)/$(PREVIOUS_DIR)/bin -upgrade.jobs=$(JOBS)
 
-check: lint race ## What a change must pass: format, vet, lint, every test with the race detector
+check: lint check-sdk race ## What a change must pass: format, vet, lint, every test with the race detector
 
 .PHONY: format
 format:

@@ -21,7 +21,7 @@ import (
 type devCmd struct {
 	Data    string   `env:"ASSAY_DATA" placeholder:"DIR" help:"Data directory (default: assay in $$XDG_DATA_HOME or ~/.local/share)."`
 	Listen  string   `env:"ASSAY_LISTEN" default:"127.0.0.1:8080" help:"Address of the API; port 0 takes a free one."`
-	Archive []string `name:"image-archive" env:"ASSAY_IMAGE_ARCHIVES" placeholder:"FILE" help:"OCI archives to import (default: .cache/images/*.tar beside bin)."`
+	Archive []string `name:"image-archive" env:"ASSAY_IMAGE_ARCHIVES" placeholder:"FILE" help:"OCI archives to import (default: .cache/images/*.tar beside bin, else the default image, which is built from this system's packages and kept in assay in $$XDG_CACHE_HOME or ~/.cache)."`
 	Runtime string   `env:"ASSAY_RUNTIME" enum:"containerd,noop" default:"containerd" help:"containerd, or noop: run nothing, to measure the rest."`
 	Verbose bool     `short:"v" help:"Copy every process's log to stderr."`
 }
@@ -81,7 +81,9 @@ func (c *devCmd) config(a *app) (dev.FleetConfig, error) {
 		}
 	}
 	if len(cfg.ImageArchives) == 0 && c.Runtime == "containerd" {
-		return cfg, fmt.Errorf("there is no image in %s: run make image, or name one with --image-archive", filepath.Join(bin, "..", ".cache", "images"))
+		if cfg.ImageCache, err = imageCache(); err != nil {
+			return cfg, err
+		}
 	}
 	cfg.Env = shareCores()
 	return cfg, nil
@@ -124,13 +126,22 @@ func dataDir() (string, error) {
 	return filepath.Join(home, ".local", "share", "assay"), nil
 }
 
-// defaultArchives are the images that `make image` has built.
+// defaultArchives are the images that `make image` has built in a clone of the repository.
 func defaultArchives(bin string) []string {
 	found, err := filepath.Glob(filepath.Join(bin, "..", ".cache", "images", "*.tar"))
 	if err != nil {
 		return nil // only for a bad pattern
 	}
 	return found
+}
+
+// imageCache is where the default image is kept that is not one of a clone of the repository.
+func imageCache() (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("no cache directory for the default image: set HOME or XDG_CACHE_HOME: %w", err)
+	}
+	return filepath.Join(cache, "assay"), nil
 }
 
 func devLog(w io.Writer, verbose bool) *slog.Logger {

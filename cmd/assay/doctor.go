@@ -23,6 +23,9 @@ func (c *doctorCmd) Run(a *app) error {
 		}
 	}
 	archives := defaultArchives(bin)
+	if cache, err := imageCache(); err == nil && len(archives) == 0 {
+		archives, _ = filepath.Glob(filepath.Join(cache, "*.tar")) // an error means a bad pattern
+	}
 	for i := range archives {
 		archives[i] = filepath.Clean(archives[i])
 	}

@@ -124,7 +124,7 @@ var table = map[string]row{
 	"internal/ociimage":         {"image archives", nil},
 	"internal/telemetry":        {"traces, metrics, logs", []string{"pkg/job"}},
 	"internal/doctor":           {"what this machine can enforce", with(ideas, "pkg/runtime/hostcheck", "pkg/runtime/cgroup", "internal/advisories", "internal/dev")},
-	"internal/dev":              {"a fleet on one machine, for people", []string{"api", "pkg/client", "pkg/job", "pkg/policy", "pkg/store", "pkg/queue/identity", "internal/daemon", "internal/telemetry"}},
+	"internal/dev":              {"a fleet on one machine, for people", []string{"api", "pkg/client", "pkg/job", "pkg/policy", "pkg/store", "pkg/queue/identity", "images", "internal/daemon", "internal/ociimage", "internal/telemetry"}},
 	"internal/daemon":           {"servers that end with this process, and containerd as one", nil},
 	"internal/testenv":          {"real components, for tests", []string{"internal/dev", "internal/settings", "pkg/job", "pkg/client"}},
 	"internal/advisories":       {"known holes in what walls are made of", nil},
@@ -144,6 +144,7 @@ var table = map[string]row{
 	"internal/cli/top":     {"the fleet, live, on a terminal", []string{"api", "pkg/placement", "pkg/policy", "pkg/store", "internal/cli/show"}},
 	"cmd/guest":            {"the first process of a sandbox", []string{"internal/guest", "internal/guest/launcher", "internal/sysmon"}},
 
+	"images":                      {"recipes of images, embedded", nil},
 	"images/mkimage":              {"builds image archives", []string{"internal/ociimage"}},
 	"examples/humaneval":          {"164 real problems", []string{"pkg/job"}},
 	"examples/humaneval/generate": {"writes them as a batch file", []string{"pkg/job", "examples/humaneval"}},

@@ -178,10 +178,8 @@ var versionPattern = regexp.MustCompile(`\bv?\d+\.\d+\.\d+\S*`)
 
 // checkInstalled finds the programs and the version.
 func (c *Containerd) checkInstalled(ctx context.Context) error {
-	for _, name := range []string{"containerd", "containerd-shim-runc-v2", "ctr", "runc"} {
-		if _, err := c.lookPath(name); err != nil {
-			return fmt.Errorf("start containerd: %s is not installed; run: make setup (or install the packages containerd and runc)", name)
-		}
+	if missing := MissingContainerd(c.searchPath()); len(missing) > 0 {
+		return fmt.Errorf("start containerd: %s is not installed; run: apt-get install containerd runc (in a clone of the repository: make setup)", missing[0])
 	}
 	out, err := c.command(ctx, "containerd", "--version").Output()
 	if err != nil {
@@ -289,15 +287,30 @@ func (c *Containerd) command(ctx context.Context, name string, args ...string) *
 
 // searchPath includes the system administrator's directories, where runc is and where a plain user's PATH may not look.
 func (c *Containerd) searchPath() string {
-	path := os.Getenv("PATH") + ":/usr/local/sbin:/usr/sbin:/sbin"
+	path := SearchPath()
 	if c.binDir != "" {
 		path = c.binDir + ":" + path
 	}
 	return path
 }
 
-func (c *Containerd) lookPath(name string) (string, error) {
-	for _, dir := range filepath.SplitList(c.searchPath()) {
+// SearchPath is where containerd's programs are looked for.
+func SearchPath() string { return os.Getenv("PATH") + ":/usr/local/sbin:/usr/sbin:/sbin" }
+
+// MissingContainerd are the programs that containerd runs containers with and that are in none of these directories.
+func MissingContainerd(searchPath string) (names []string) {
+	for _, name := range []string{"containerd", "containerd-shim-runc-v2", "ctr", "runc"} {
+		if _, err := lookPath(searchPath, name); err != nil {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func (c *Containerd) lookPath(name string) (string, error) { return lookPath(c.searchPath(), name) }
+
+func lookPath(searchPath, name string) (string, error) {
+	for _, dir := range filepath.SplitList(searchPath) {
 		path := filepath.Join(dir, name)
 		if info, err := os.Stat(path); err == nil && !info.IsDir() && info.Mode()&0o111 != 0 {
 			return path, nil

@@ -8,8 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
-	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -21,7 +19,7 @@ import (
 // even start.
 type child struct {
 	name, path, logFile string
-	env                 []string
+	env                 []string      // all of it
 	patience            time.Duration // from SIGTERM to SIGKILL
 	copyTo              io.Writer     // its log goes there too; nil: only to the file
 	log                 *slog.Logger
@@ -45,9 +43,6 @@ const (
 
 // start starts the program and keeps it running until stop.
 func (c *child) start() error {
-	if _, err := os.Stat(c.path); err != nil {
-		return fmt.Errorf("the program %s is missing: run make build", c.path)
-	}
 	c.quit, c.done = make(chan struct{}), make(chan struct{})
 	p, log, err := c.launch()
 	if err != nil {
@@ -68,7 +63,7 @@ func (c *child) launch() (*daemon.Process, *os.File, error) {
 		return nil, nil, fmt.Errorf("open the log of %s: %w", c.name, err)
 	}
 	cmd := exec.Command(c.path)
-	cmd.Env = append(slices.DeleteFunc(os.Environ(), isCredential), c.env...)
+	cmd.Env = c.env
 	cmd.Stdout, cmd.Stderr = log, log
 	if c.copyTo != nil {
 		both := io.MultiWriter(log, c.copyTo)
@@ -89,12 +84,6 @@ func (c *child) launch() (*daemon.Process, *os.File, error) {
 	}
 	c.current = p
 	return p, log, nil
-}
-
-// isCredential picks out what a worker must not inherit: it sits beside untrusted code.
-func isCredential(env string) bool {
-	name, _, _ := strings.Cut(env, "=")
-	return slices.Contains([]string{"ASSAY_DATABASE_URL", "ASSAY_WORKERS_KEY", "ASSAY_SECRETS_KEY", "ASSAY_TOKENS", "ASSAY_OPERATOR_TOKENS"}, name)
 }
 
 var errStopping = errors.New("stopping")

@@ -35,6 +35,8 @@ type FleetConfig struct {
 	BinDir string
 	// ImageArchives are OCI archives that the worker imports.
 	ImageArchives []string
+	// ImageCache is where the default image is built if ImageArchives are none, and kept; empty: it is not.
+	ImageCache string
 	// Runtime is containerd (default), or noop: no isolation and no containerd.
 	Runtime string
 	// Env is added to the environment of dispatcher and worker, as NAME=value; it wins.
@@ -75,16 +77,28 @@ const (
 
 // StartFleet starts Postgres, NATS, containerd, a dispatcher and a worker, and returns when a job can be submitted and a
 // worker is there to run it. What was started is stopped again if anything fails. The context bounds the starting only.
+//
+// What this machine lacks for it is an error that names all of it, before anything is started.
 func StartFleet(ctx context.Context, cfg FleetConfig) (_ *Fleet, err error) {
+	if err := cfg.lacks(thisMachine()).err(); err != nil {
+		return nil, err
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	if cfg.Stderr == nil {
+		cfg.Stderr = os.Stderr
+	}
+	if cfg.needsImage() {
+		archive, err := BuildImage(ctx, cfg.ImageCache, cfg.Stderr)
+		if err != nil {
+			return nil, err
+		}
+		cfg.ImageArchives = []string{archive}
+	}
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
 	f := &Fleet{cfg: cfg, failed: make(chan error, 4), quit: make(chan struct{})}
-	if f.cfg.Log == nil {
-		f.cfg.Log = slog.Default()
-	}
-	if f.cfg.Stderr == nil {
-		f.cfg.Stderr = os.Stderr
-	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, f.Stop(context.WithoutCancel(ctx)))
@@ -179,7 +193,7 @@ func (f *Fleet) programs(ctx context.Context, env []string) error {
 	if err != nil {
 		return err
 	}
-	f.url = "http://" + listen
+	f.url = "http://" + fromHere(listen)
 	state := f.path("worker")
 	if err := os.MkdirAll(state, 0o755); err != nil {
 		return fmt.Errorf("create the worker's directory: %w", err)
@@ -205,16 +219,13 @@ func (f *Fleet) programs(ctx context.Context, env []string) error {
 			"ASSAY_WORKER_ID=" + devWorker,
 			"ASSAY_WORKER_TOKEN=" + f.key.Token(f.setting("ASSAY_WORKER_ID", devWorker), f.setting("ASSAY_POOL", cmp.Or(os.Getenv("ASSAY_POOL"), devPool))),
 			"ASSAY_ENVIRONMENTS=" + f.path("environments"),
-			"ASSAY_EGRESS_NEVER=" + listen, // no job is a client of the fleet, even where an operator opens loopback
+			"ASSAY_EGRESS_NEVER=" + strings.Trim(fromHere(listen)+","+os.Getenv("ASSAY_EGRESS_NEVER"), ","), // no job is a client of the fleet, even where an operator opens loopback
 			"ASSAY_IMAGE_ARCHIVES=" + strings.Join(f.cfg.ImageArchives, ","),
 		}, others...)},
 	}
 	for _, c := range children {
-		c.path = f.program(c.name)
-		c.env = append(append(append(c.env, "ASSAY_METRICS_LISTEN=127.0.0.1:0"), f.cfg.Env...), tokens...)
-		if c.name == "worker" {
-			c.env = slices.DeleteFunc(c.env, isCredential)
-		}
+		c.path = f.cfg.program(c.name)
+		c.env = environment(c.name, slices.Concat(c.env, []string{"ASSAY_METRICS_LISTEN=127.0.0.1:0"}, f.cfg.Env, tokens))
 		c.logFile = f.path(c.name + ".log")
 		c.log = f.cfg.Log
 		if f.cfg.Verbose {
@@ -239,13 +250,13 @@ func (f *Fleet) programs(ctx context.Context, env []string) error {
 }
 
 // program is the path of a program. A worker that runs nothing is built apart, but by tests.
-func (f *Fleet) program(name string) string {
-	if apart := filepath.Join(f.cfg.BinDir, "faults", name); name == "worker" && f.cfg.Runtime == "noop" {
+func (cfg FleetConfig) program(name string) string {
+	if apart := filepath.Join(cfg.BinDir, "faults", name); name == "worker" && cfg.Runtime == "noop" {
 		if _, err := os.Stat(apart); err == nil {
 			return apart
 		}
 	}
-	return filepath.Join(f.cfg.BinDir, name)
+	return filepath.Join(cfg.BinDir, name)
 }
 
 // offered returns nil if a worker offers something, else what workers say.
@@ -364,4 +375,13 @@ func freeAddress(listen string) (string, error) {
 	}
 	defer l.Close()
 	return l.Addr().String(), nil
+}
+
+// fromHere is where this machine reaches what listens at an address: at all of its addresses, loopback is one.
+func fromHere(listen string) string {
+	host, port, err := net.SplitHostPort(listen)
+	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsUnspecified() {
+		return listen
+	}
+	return net.JoinHostPort("127.0.0.1", port)
 }

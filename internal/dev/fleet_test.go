@@ -25,7 +25,7 @@ func TestFleet(t *testing.T) {
 	bin := testenv.Programs(t, "faults") // whose worker can do without containerd
 	for name, test := range map[string]func(*testing.T, dev.FleetConfig){
 		"heals": fleetHeals, "stops and comes back": fleetComesBack, "as a command": fleetCommand, "cannot start": fleetCannotStart,
-		"asks for tokens": fleetAsksForTokens,
+		"asks for tokens": fleetAsksForTokens, "asks for tokens of the environment": fleetAsksForInheritedTokens, "is not another one": fleetIsNotAnother,
 	} {
 		t.Run(name, func(t *testing.T) {
 			test(t, dev.FleetConfig{Dir: t.TempDir(), Listen: "127.0.0.1:0", BinDir: bin, Runtime: "noop",
@@ -225,6 +225,76 @@ func fleetAsksForTokens(t *testing.T, cfg dev.FleetConfig) {
 		env, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
 		if err != nil || strings.Contains(string(env), "_TOKENS=") || strings.Contains(string(env), f.OperatorToken()) {
 			t.Errorf("the worker is told of tokens: %q, %v", env, err)
+		}
+	}
+}
+
+// What the environment says reaches the dispatcher, too.
+func fleetAsksForInheritedTokens(t *testing.T, cfg dev.FleetConfig) {
+	t.Setenv("ASSAY_TOKENS", "of-a=a")
+	f, err := dev.StartFleet(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := f.Stop(stopContext(t)); err != nil {
+			t.Error(err)
+		}
+	}()
+	for token, want := range map[string]bool{"of-a": true, "": false} {
+		c, err := client.New(f.URL(), client.WithToken(token))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err := c.Run(t.Context(), job.Spec{Program: job.Program{Python: &job.Python{Code: "1"}}, Policy: []byte(`{"enforce":"report"}`)}); (err == nil) != want {
+			t.Errorf("with token %q: %+v, %v", token, r, err)
+		}
+	}
+}
+
+// A shell in which another fleet is operated has settings that say where its parts are: none of them is for this one.
+func fleetIsNotAnother(t *testing.T, cfg dev.FleetConfig) {
+	for name, value := range map[string]string{
+		"ASSAY_CONTAINERD_ADDRESS": "/nonexistent/containerd.sock",
+		"ASSAY_DATABASE_URL":       "postgres://127.0.0.1:1/none",
+		"ASSAY_ENVIRONMENTS":       "/proc/nonexistent",
+		"ASSAY_IMAGE_ARCHIVES":     "/nonexistent.tar",
+		"ASSAY_LISTEN":             "no address",
+		"ASSAY_METRICS_LISTEN":     "no address",
+		"ASSAY_NATS_DIR":           "/nonexistent",
+		"ASSAY_NATS_URL":           "nats://127.0.0.1:1",
+		"ASSAY_OBJECTS_URL":        "s3://nowhere?region=x",
+		"ASSAY_RUNTIME":            "containerd",
+		"ASSAY_SECRETS_KEY":        "none",
+		"ASSAY_STATE_DIR":          "/proc/nonexistent",
+		"ASSAY_STREAM_REPLICAS":    "3",
+		"ASSAY_WORKERS_KEY":        "none",
+		"ASSAY_WORKERS_REFUSED":    "dev",
+		"ASSAY_WORKER_ID":          "another",
+		"ASSAY_WORKER_TOKEN":       "of another",
+		"ASSAY_TOKEN":              "of-another-fleet",
+		"ASSAY_URL":                "https://another.example",
+		"ASSAY_EGRESS_NEVER":       "10.1.2.3",
+	} {
+		t.Setenv(name, value)
+	}
+	f, err := dev.StartFleet(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := f.Stop(stopContext(t)); err != nil {
+			t.Error(err)
+		}
+	}()
+	c, b := submit(t, f.URL(), 3)
+	if done, err := c.Batch(t.Context(), b.ID, time.Minute); err != nil || done.Outcomes[job.Succeeded] != 3 {
+		t.Errorf("got %+v, %v", done, err)
+	}
+	for _, pid := range childrenOf(filepath.Join(cfg.BinDir, "worker")) {
+		env, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
+		if never := "ASSAY_EGRESS_NEVER=" + strings.TrimPrefix(f.URL(), "http://") + ",10.1.2.3\x00"; err != nil || !strings.Contains(string(env), never) {
+			t.Errorf("the worker is not told %q: %q, %v", never, env, err)
 		}
 	}
 }

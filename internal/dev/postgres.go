@@ -293,6 +293,9 @@ func (p *Postgres) command(ctx context.Context, name string, args ...string) *ex
 	return cmd
 }
 
+// debianPostgres is where Debian and Ubuntu keep several versions, and none of them in PATH.
+const debianPostgres = "/usr/lib/postgresql/*/bin/postgres"
+
 // findPostgres returns the directory of the server's programs: dir if given, else where they usually are.
 func findPostgres(dir string) (string, error) {
 	if dir != "" {
@@ -306,10 +309,9 @@ func findPostgres(dir string) (string, error) {
 			return filepath.Dir(path), nil
 		}
 	}
-	// Debian and Ubuntu keep several versions and none of them in PATH.
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
+	found, _ := filepath.Glob(debianPostgres)
 	if len(found) == 0 {
-		return "", errors.New("start postgres: no server is installed; run: make setup (or install the package postgresql)")
+		return "", errors.New("start postgres: no server is installed; run: apt-get install postgresql (in a clone of the repository: make setup)")
 	}
 	newest := slices.MaxFunc(found, func(a, b string) int { return majorVersion(a) - majorVersion(b) })
 	return filepath.Dir(newest), nil

@@ -22,7 +22,7 @@ func (f *Fleet) ownToken() (env []string, err error) {
 		}
 		tokens = string(text)
 	}
-	if strings.TrimSpace(tokens) == "" { // of a file: the dispatcher refuses it
+	if strings.TrimSpace(tokens) == "" { // of a file: the dispatcher, which is told of it, too, refuses it
 		return nil, nil
 	}
 	f.token = rand.Text()

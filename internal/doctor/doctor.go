@@ -214,14 +214,14 @@ func (h Host) seccomp() Finding {
 func (h Host) guest() Finding {
 	file := filepath.Join(h.Bin, "guest")
 	if info, err := os.Stat(file); err != nil || info.Mode()&0o111 == 0 {
-		return Finding{"guest", Missing, file + " is not there", "run make build: it is beside the worker"}
+		return Finding{"guest", Missing, file + " is not there", "it is beside the worker: install assay again (in a clone of the repository: make build)"}
 	}
 	return ok("guest", file)
 }
 
 func (h Host) images() Finding {
 	if len(h.Images) == 0 {
-		return Finding{"images", Limited, "no archive", "run make image, or use images of a registry that this host can reach"}
+		return Finding{"images", Limited, "no archive", "assay dev and assay image build build one (in a clone of the repository: make image); or use images of a registry that this host can reach"}
 	}
 	return ok("images", strings.Join(h.Images, ", "))
 }

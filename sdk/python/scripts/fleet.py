@@ -10,9 +10,12 @@ from pathlib import Path
 
 from generating import ROOT
 
+NO_FLEET = "ASSAY_TEST_NO_FLEET"  # set in the environment of tests that are to start none
+
 
 def start_fleet(data: Path, env: dict[str, str] | None = None) -> tuple[subprocess.Popen[str], str]:
     """Starts a fleet and returns it with its address. A fleet that is not ready within two minutes fails the tests."""
+    assert NO_FLEET not in os.environ, "this test starts a fleet: mark it with pytest.mark.fleet"
     log = (data.parent / (data.name + ".log")).open("w")
     environment = {k: v for k, v in os.environ.items() if not k.startswith("ASSAY_")}
     command = [str(ROOT.parent.parent / "bin" / "assay"), "dev", "--data", str(data), "--listen", "127.0.0.1:0"]

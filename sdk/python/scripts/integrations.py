@@ -4,7 +4,7 @@ python scripts/integrations.py [--check] [NAME ...]
 
 A name is a folder of tests/integrations: its requirements.txt says which packages and versions, its tests run in that
 environment, over one fleet for all of them (ASSAY_TEST_URL, else `assay dev` is started). modules.txt, if there is one,
-names the adapters that are checked by pyright there; without, it is the module of the folder's name.
+names the adapters that are checked by pyright there, if any; without, it is the module of the folder's name.
 Environments are kept in .cache/sdk-NAME, and made anew when requirements.txt changes. --check only checks types.
 """
 
@@ -53,6 +53,8 @@ def modules(name: str) -> list[str]:
 
 def check(name: str, python: Path) -> int:
     """Checks types by pyright, in strict mode but for what is unknown of the packages' own types."""
+    if not modules(name):
+        return 0
     unknown = ("Variable", "Member", "Argument", "Parameter", "Lambda")
     config = {
         # Relative to the file of this configuration: pyright leaves out what is not, and checks everything instead.

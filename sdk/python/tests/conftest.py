@@ -1,4 +1,4 @@
-"""One real fleet for all tests: `assay dev` in a directory of its own, on a free port."""
+"""One real fleet for all tests: `assay dev` in a directory of its own, on a free port; none with --no-fleet."""
 
 from __future__ import annotations
 
@@ -10,7 +10,20 @@ from pathlib import Path
 import pytest
 
 import assay
-from fleet import start_fleet, stop_fleet
+from fleet import NO_FLEET, start_fleet, stop_fleet
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--no-fleet", action="store_true", help="only tests that need no fleet")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--no-fleet"):
+        return
+    os.environ[NO_FLEET] = "1"  # a test that starts one all the same fails
+    needs = [i for i in items if "url" in getattr(i, "fixturenames", ()) or i.get_closest_marker("fleet")]
+    config.hook.pytest_deselected(items=needs)
+    items[:] = [i for i in items if i not in needs]
 
 
 @pytest.fixture(scope="session")

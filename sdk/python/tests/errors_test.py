@@ -228,6 +228,7 @@ def test_token(url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCapt
         assay.Client()
 
 
+@pytest.mark.fleet
 def test_fleet_with_tokens(tmp_path: Path) -> None:
     """`assay dev` is ready with tokens in its environment, too, and each client is who its token says."""
     tmp_path.chmod(0o755)

@@ -46,9 +46,7 @@ class Background:
         loop = asyncio.new_event_loop()
         threading.Thread(target=turn, args=(loop, os.getpid()), name="assay-sessions", daemon=True).start()
         mock = self._transport.mock
-        transport = AsyncTransport(
-            self._transport.config, mock if isinstance(mock, httpx.AsyncBaseTransport) else None
-        )
+        transport = AsyncTransport(self._transport.config, mock if isinstance(mock, httpx.AsyncBaseTransport) else None)
         return loop, transport
 
     def stop(self, host: Host) -> None:

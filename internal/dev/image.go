@@ -1,0 +1,120 @@
+package dev
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/assay-run/assay/images"
+	"github.com/assay-run/assay/internal/ociimage"
+)
+
+// imageTime is recorded in images, as images/build does: the same packages give the same image.
+const imageTime = 1700000000
+
+// needsImage says whether the fleet is to build its default image.
+func (cfg FleetConfig) needsImage() bool {
+	return cfg.Runtime != "noop" && len(cfg.ImageArchives) == 0 && cfg.ImageCache != ""
+}
+
+// BuildImage returns the archive of the default image in the directory dir. If it is not there it is built, from the
+// packages of this machine's distribution: half a minute, with a mirror of them near. That needs root and mmdebstrap. What
+// is built, and how it goes wrong, is written to said.
+func BuildImage(ctx context.Context, dir string, said io.Writer) (archive string, err error) {
+	key, err := imageKey()
+	if err != nil {
+		return "", err
+	}
+	archive = filepath.Join(dir, "python-"+key+".tar")
+	if _, err := os.Stat(archive); err == nil {
+		return archive, nil
+	}
+	l := lacks{on: thisMachine()}
+	l.root("packages are installed into a directory as a system has them")
+	l.image()
+	if err := l.err(); err != nil {
+		return "", err
+	}
+	lock, err := Acquire(dir)
+	if err != nil {
+		return "", fmt.Errorf("build the default image: %w", err)
+	}
+	defer func() { err = errors.Join(err, lock.Release()) }()
+	work, err := os.MkdirTemp(dir, "build-")
+	if err != nil {
+		return "", fmt.Errorf("build the default image: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	fmt.Fprintf(said, "building the default image of jobs from this system's packages, once, into %s …\n", archive)
+	made, err := buildImage(ctx, work)
+	if err != nil {
+		return "", fmt.Errorf("build the default image: %w", err)
+	}
+	older, _ := filepath.Glob(filepath.Join(dir, "python-*.tar")) // an error means a bad pattern
+	for _, file := range older {
+		_ = os.Remove(file)
+	}
+	return archive, os.Rename(made, archive)
+}
+
+// imageKey is another one if the image is built in another way.
+func imageKey() (string, error) {
+	h := sha256.New()
+	err := fs.WalkDir(images.Python, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := images.Python.ReadFile(path)
+		fmt.Fprintf(h, "%s %d\n%s", path, len(text), text)
+		return err
+	})
+	return hex.EncodeToString(h.Sum(nil)[:6]), err
+}
+
+// buildImage runs images/build in the directory work, and packs what it makes.
+func buildImage(ctx context.Context, work string) (archive string, err error) {
+	if err := os.CopyFS(filepath.Join(work, "images"), images.Python); err != nil {
+		return "", err
+	}
+	rootfs := filepath.Join(work, "rootfs.tar")
+	cmd := exec.CommandContext(ctx, "bash", filepath.Join(work, "images", "build"), "--rootfs", rootfs, "python")
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	// The script and all that it starts, which cleans up after itself.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
+	if err := cmd.Run(); err != nil {
+		return "", errors.Join(ctx.Err(), fmt.Errorf("%w\n%s", err, bytes.TrimSpace(out.Bytes())))
+	}
+	img := ociimage.Image{Name: "assay.local/python:latest", Created: time.Unix(imageTime, 0)}
+	config, err := images.Python.ReadFile("python/config.json")
+	if err != nil {
+		return "", err
+	}
+	if err := json.Unmarshal(config, &img.Config); err != nil {
+		return "", err
+	}
+	in, err := os.Open(rootfs)
+	if err != nil {
+		return "", err
+	}
+	defer in.Close()
+	to, err := os.Create(filepath.Join(work, "image.tar"))
+	if err != nil {
+		return "", err
+	}
+	_, err = ociimage.Write(to, img, work, in)
+	return to.Name(), errors.Join(err, to.Close())
+}

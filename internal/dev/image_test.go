@@ -1,0 +1,47 @@
+package dev_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/assay-run/assay/internal/dev"
+	"github.com/assay-run/assay/internal/testenv"
+)
+
+// Whoever interrupts the building of the image leaves nothing half built, and whoever builds it beside is named. The
+// building itself is tested by make test-wheels: it takes half a minute and a mirror of packages.
+func TestImageIsBuiltWholeOrNotAtAll(t *testing.T) {
+	t.Parallel()
+	testenv.Needs(t, "root and mmdebstrap")
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var said strings.Builder
+	if _, err := dev.BuildImage(ctx, dir, &said); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	_, archive, _ := strings.Cut(strings.TrimSuffix(said.String(), " …\n"), "into ")
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 || filepath.Dir(archive) != dir {
+		t.Errorf("beside the lock there is %v, %v; said %q", left, err, said.String())
+	}
+	lock, err := dev.Acquire(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := dev.BuildImage(t.Context(), dir, &said); !errors.Is(err, dev.ErrLocked) {
+		t.Errorf("beside another one: %v", err)
+	}
+	if err := lock.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(archive, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := dev.BuildImage(ctx, dir, &said); err != nil || got != archive {
+		t.Errorf("what is there is built again: %q, %v", got, err)
+	}
+}

@@ -1,0 +1,5 @@
+"""python -m assay_fleet is assay."""
+
+from . import main
+
+main()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import pickle
 import re
 import socket
 import threading
@@ -11,54 +12,43 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 import assay
-from assay._errors import KINDS, STATUSES, api_error
+from assay._errors import KINDS, STATUSES
 from assay._units import duration, seconds
 from fleet import start_fleet, stop_fleet
 
 ROOT = Path(__file__).resolve().parents[3]
 TABLE = re.findall(r'"([a-z-]+)", http\.Status(\w+), "', (ROOT / "api" / "problem.go").read_text())
+CASES = json.loads((ROOT / "api" / "testdata" / "errors.json").read_text())
+PROBLEMS = "https://assay.run/problems/"
 
 
-def test_every_kind_has_a_class() -> None:
+def test_every_kind_has_a_class_and_a_case() -> None:
     assert len(TABLE) > 10
     assert {kind for kind, _ in TABLE} == set(KINDS)
+    kinds = {c["body"]["type"]: c["python"] for c in CASES if isinstance(c["body"], dict)}
+    assert {kind: kinds.get(PROBLEMS + kind) for kind in KINDS} == {k: cls.__name__ for k, cls in KINDS.items()}
+    proxies = {c["status"]: c["python"] for c in CASES if c["name"].startswith("a proxy's") and c["status"] in STATUSES}
+    assert proxies == {status: cls.__name__ for status, cls in STATUSES.items()}
 
 
-@pytest.mark.parametrize(("kind", "status"), TABLE)
-def test_kinds(kind: str, status: str) -> None:
-    codes = {"RequestTimeout": 408, "RequestEntityTooLarge": 413, "TooManyRequests": 429, "UnprocessableEntity": 422}
-    codes |= {"Conflict": 409, "Forbidden": 403, "Unauthorized": 401, "MethodNotAllowed": 405, "NotFound": 404}
-    codes |= {"Gone": 410, "ServiceUnavailable": 503, "InternalServerError": 500}
-    body = {
-        "type": f"https://assay.run/problems/{kind}", "title": "T", "status": codes[status], "detail": "d",
-        "instance": "trace", "errors": [{"field": "a.b", "line": 3, "problem": "p"}],
-    }  # fmt: skip
-    e = client_of(lambda _: problem(codes[status], body), patience=0).raises()
-    assert type(e) is KINDS[kind]
+@pytest.mark.parametrize("case", CASES, ids=[c["name"] for c in CASES])
+def test_errors_are_those_of_the_go_client(case: dict[str, Any]) -> None:
+    """What this client makes of an answer is what the Go client makes of it, by the file that the tests of both read."""
+    body = case["body"] if isinstance(case["body"], str) else json.dumps(case["body"])
+    e = client_of(lambda _: httpx.Response(case["status"], headers=case["headers"], text=body), patience=0).raises()
+    assert type(e) is getattr(assay, case["python"])
     assert isinstance(e, assay.APIError)
-    assert (e.status, e.code, e.field, e.line, e.request_id) == (codes[status], kind, "a.b", 3, "trace")
-    assert "d" in str(e)
-
-
-def test_answers_of_others() -> None:
-    assert {api_error(s, None).__class__ for s in STATUSES} == set(STATUSES.values())
-    e = client_of(lambda _: httpx.Response(404, text="<html>nginx</html>")).raises()
-    assert type(e) is assay.NotFoundError
-    assert e.code == ""
-    e = client_of(
-        lambda _: httpx.Response(500, headers={"Content-Type": "application/problem+json"}, text="{")
-    ).raises()
-    assert type(e) is assay.InternalError
-    e = client_of(
-        lambda _: problem(418, {"type": "https://assay.run/problems/of-a-newer-server", "title": "New"})
-    ).raises()
-    assert type(e) is assay.InternalError
-    assert e.code == "of-a-newer-server"
+    assert (e.status, e.field, e.line) == (case["status"], case.get("field", ""), case.get("line", 0))
+    assert (e.detail, e.request_id) == (case.get("detail", ""), case.get("request_id", ""))
+    assert e.retry_after == case.get("retry_after")
+    assert e.detail in str(e)
+    assert pickle.loads(pickle.dumps(e)).args == e.args
 
 
 class Scripted:

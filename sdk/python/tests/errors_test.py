@@ -39,7 +39,7 @@ def test_every_kind_has_a_class_and_a_case() -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=[c["name"] for c in CASES])
 def test_errors_are_those_of_the_go_client(case: dict[str, Any]) -> None:
-    """What this client makes of an answer is what the Go client makes of it, by the file that the tests of both read."""
+    """What the Go client makes of an answer, this client does: the tests of both read one file."""
     body = case["body"] if isinstance(case["body"], str) else json.dumps(case["body"])
     e = client_of(lambda _: httpx.Response(case["status"], headers=case["headers"], text=body), patience=0).raises()
     assert type(e) is getattr(assay, case["python"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import logging
 import pickle
@@ -9,7 +10,7 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import httpx
 import pytest
 
 import assay
+from assay._calls import Call
 from assay._errors import KINDS, STATUSES
 from assay._units import duration, seconds
 from fleet import start_fleet, stop_fleet
@@ -189,6 +191,79 @@ def test_answer_of_4_gib_is_not_held() -> None:
 
     with pytest.raises(assay.AnswerTooLarge, match="more than"):
         client_of(answer).client.api.get_job("j")
+
+
+def test_answer_that_unpacks_to_too_much_is_not_held() -> None:
+    packed = gzip.compress(bytes(256 << 20), 1)
+    s = client_of(lambda _: httpx.Response(200, headers={"Content-Encoding": "gzip"}, content=packed))
+    with pytest.raises(assay.AnswerTooLarge, match="more than"):
+        s.client.api.get_job("j")
+
+
+def test_error_of_4_gib_is_not_held() -> None:
+    """Of a download, too, whose answer is not held in memory otherwise."""
+    sent = 0
+
+    def answer(_: int) -> httpx.Response:
+        def body() -> Iterator[bytes]:
+            nonlocal sent
+            for _ in range(4096):
+                sent += 1
+                yield b"x" * (1 << 20)
+
+        return httpx.Response(502, content=body())
+
+    s = client_of(answer, patience=0)
+    with pytest.raises(assay.UnavailableError), s.client._transport.open(Call("GET", "/v1/blobs/b")) as response:
+        response.read()
+    with pytest.raises(assay.AnswerTooLarge):
+        s.client.api.get_job("j")
+    assert sent < 200
+
+
+def pages(faults: dict[int, Callable[[], httpx.Response]]) -> assay.Client:
+    """A client of a fleet that has four results, two a page, but for the requests that go wrong."""
+    asked = 0
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        nonlocal asked
+        request.read()
+        if request.method == "POST":
+            return httpx.Response(201, json={"id": "b", "total": 4, "counts": {}, "outcomes": {}})
+        if not request.url.path.endswith("/results"):
+            return httpx.Response(200, json={})
+        asked += 1
+        if fault := faults.get(asked, faults.get(0) if asked > 1 else None):
+            return fault()
+        at = int(request.url.params["after"])
+        page = [{"id": "j", "outcome": "succeeded", "labels": {"assay.position": str(i)}} for i in (at, at + 1)]
+        headers = {"Assay-Cursor": str(at + 2), "Assay-Complete": "true" if at == 2 else "false"}
+        return httpx.Response(200, headers=headers, text="".join(json.dumps(line) + "\n" for line in page))
+
+    return assay.Client("http://fleet.test", patience=3, transport=httpx.MockTransport(handler))
+
+
+def test_recorded_results_come_once_each_when_the_fleet_was_away() -> None:
+    def broken() -> httpx.Response:
+        raise httpx.ReadError("broken")
+
+    faults = {1: broken, 2: lambda: problem(503, BUSY), 4: lambda: httpx.Response(200, content=cut()), 5: broken}
+    assert [r.index for r in pages(faults).map(["1"] * 4)] == [0, 1, 2, 3]
+
+
+def test_recorded_results_come_before_the_error_of_a_fleet_that_stays_away() -> None:
+    def away() -> httpx.Response:
+        raise httpx.ConnectError("refused")
+
+    seen: list[assay.Result] = []
+    with pytest.raises(assay.Unreachable):
+        seen.extend(pages({0: away}).map(["1"] * 4))
+    assert [r.index for r in seen] == [0, 1]
+
+
+def cut() -> Iterator[bytes]:
+    yield b'{"id": "j2", "outco'
+    raise httpx.RemoteProtocolError("cut short")
 
 
 def test_answer_that_is_no_json() -> None:

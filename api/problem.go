@@ -164,16 +164,28 @@ func FieldErrors(err error) []*job.FieldError {
 }
 
 // Err is NewProblem walked backwards: an error that errors.Is the sentinel the
-// server meant, and errors.As a *job.FieldError if it named a field.
+// server meant, and errors.As a *job.FieldError if it named a field. testdata/errors.json
+// has what this client and the Python client make of answers.
 func (p ProblemDetails) Err() error {
-	sentinel := errInternal
 	for _, row := range problems {
-		if kind, ok := strings.CutPrefix(p.Type, problemBase); ok && kind == row.kind || !ok && p.Status == row.status {
-			sentinel = row.err
-			break
+		if p.Type == problemBase+row.kind {
+			return &remoteError{sentinel: row.err, problem: p}
 		}
 	}
-	return &remoteError{sentinel: sentinel, problem: p}
+	return &remoteError{sentinel: byStatus(p.Status), problem: p}
+}
+
+// byStatus is what an answer means whose kind is not known: another program's, or of a newer server.
+func byStatus(status int) error {
+	if status == http.StatusBadRequest || status == http.StatusUnprocessableEntity {
+		return job.ErrInvalid // the first row of 422 is about keys
+	}
+	for _, row := range problems {
+		if row.status == status {
+			return row.err
+		}
+	}
+	return errInternal
 }
 
 // remoteError is an error that a server reported.

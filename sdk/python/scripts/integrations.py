@@ -4,8 +4,9 @@ python scripts/integrations.py [--check] [NAME ...]
 
 A name is a folder of tests/integrations: its requirements.txt says which packages and versions, its tests run in that
 environment, over one fleet for all of them (ASSAY_TEST_URL, else `assay dev` is started). modules.txt, if there is one,
-names the adapters that are checked by pyright there, if any; without, it is the module of the folder's name.
-Environments are kept in .cache/sdk-NAME, and made anew when requirements.txt changes. --check only checks types.
+names the adapters that are checked by pyright there, if any; without, it is the module of the folder's name. no-deps.txt has
+packages that are installed without what they depend on, and prepare.py is run after that, where a folder has them.
+Environments are kept in .cache/sdk-NAME, and made anew when one of these changes. --check only checks types.
 """
 
 from __future__ import annotations
@@ -31,16 +32,21 @@ FOLDERS = ROOT / "tests" / "integrations"
 
 def environment(name: str) -> Path:
     """The interpreter of the adapter's environment, which is made if it is not there yet."""
-    requirements = FOLDERS / name / "requirements.txt"
+    requirements, alone, prepare = (FOLDERS / name / f for f in ("requirements.txt", "no-deps.txt", "prepare.py"))
     place = REPOSITORY / ".cache" / f"sdk-{name}"
     python, made = place / "bin" / "python", place / "made"
-    digest = hashlib.sha256(requirements.read_bytes()).hexdigest()
+    content = b"".join(file.read_bytes() for file in (requirements, alone, prepare) if file.exists())
+    digest = hashlib.sha256(content).hexdigest()
     if made.exists() and made.read_text() == digest:
         return python
     venv.create(place, clear=True, with_pip=True)
     install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*install, "-r", str(requirements), "pytest"], check=True)
-    subprocess.run([*install, "--no-deps", "-e", str(ROOT)], check=True)
+    for more in (["-r", str(alone)] if alone.exists() else [], ["-e", str(ROOT)]):
+        if more:
+            subprocess.run([*install, "--no-deps", *more], check=True)
+    if prepare.exists():
+        subprocess.run([str(python), str(prepare)], check=True)
     made.write_text(digest)
     return python
 

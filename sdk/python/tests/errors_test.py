@@ -2,63 +2,55 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import logging
+import pickle
 import re
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 import assay
-from assay._errors import KINDS, STATUSES, api_error
+from assay._calls import Call
+from assay._errors import KINDS, STATUSES
 from assay._units import duration, seconds
 from fleet import start_fleet, stop_fleet
 
 ROOT = Path(__file__).resolve().parents[3]
 TABLE = re.findall(r'"([a-z-]+)", http\.Status(\w+), "', (ROOT / "api" / "problem.go").read_text())
+CASES = json.loads((ROOT / "api" / "testdata" / "errors.json").read_text())
+PROBLEMS = "https://assay.run/problems/"
 
 
-def test_every_kind_has_a_class() -> None:
+def test_every_kind_has_a_class_and_a_case() -> None:
     assert len(TABLE) > 10
     assert {kind for kind, _ in TABLE} == set(KINDS)
+    kinds = {c["body"]["type"]: c["python"] for c in CASES if isinstance(c["body"], dict)}
+    assert {kind: kinds.get(PROBLEMS + kind) for kind in KINDS} == {k: cls.__name__ for k, cls in KINDS.items()}
+    proxies = {c["status"]: c["python"] for c in CASES if c["name"].startswith("a proxy's") and c["status"] in STATUSES}
+    assert proxies == {status: cls.__name__ for status, cls in STATUSES.items()}
 
 
-@pytest.mark.parametrize(("kind", "status"), TABLE)
-def test_kinds(kind: str, status: str) -> None:
-    codes = {"RequestTimeout": 408, "RequestEntityTooLarge": 413, "TooManyRequests": 429, "UnprocessableEntity": 422}
-    codes |= {"Conflict": 409, "Forbidden": 403, "Unauthorized": 401, "MethodNotAllowed": 405, "NotFound": 404}
-    codes |= {"Gone": 410, "ServiceUnavailable": 503, "InternalServerError": 500}
-    body = {
-        "type": f"https://assay.run/problems/{kind}", "title": "T", "status": codes[status], "detail": "d",
-        "instance": "trace", "errors": [{"field": "a.b", "line": 3, "problem": "p"}],
-    }  # fmt: skip
-    e = client_of(lambda _: problem(codes[status], body), patience=0).raises()
-    assert type(e) is KINDS[kind]
+@pytest.mark.parametrize("case", CASES, ids=[c["name"] for c in CASES])
+def test_errors_are_those_of_the_go_client(case: dict[str, Any]) -> None:
+    """What the Go client makes of an answer, this client does: the tests of both read one file."""
+    body = case["body"] if isinstance(case["body"], str) else json.dumps(case["body"])
+    e = client_of(lambda _: httpx.Response(case["status"], headers=case["headers"], text=body), patience=0).raises()
+    assert type(e) is getattr(assay, case["python"])
     assert isinstance(e, assay.APIError)
-    assert (e.status, e.code, e.field, e.line, e.request_id) == (codes[status], kind, "a.b", 3, "trace")
-    assert "d" in str(e)
-
-
-def test_answers_of_others() -> None:
-    assert {api_error(s, None).__class__ for s in STATUSES} == set(STATUSES.values())
-    e = client_of(lambda _: httpx.Response(404, text="<html>nginx</html>")).raises()
-    assert type(e) is assay.NotFoundError
-    assert e.code == ""
-    e = client_of(
-        lambda _: httpx.Response(500, headers={"Content-Type": "application/problem+json"}, text="{")
-    ).raises()
-    assert type(e) is assay.InternalError
-    e = client_of(
-        lambda _: problem(418, {"type": "https://assay.run/problems/of-a-newer-server", "title": "New"})
-    ).raises()
-    assert type(e) is assay.InternalError
-    assert e.code == "of-a-newer-server"
+    assert (e.status, e.field, e.line) == (case["status"], case.get("field", ""), case.get("line", 0))
+    assert (e.detail, e.request_id) == (case.get("detail", ""), case.get("request_id", ""))
+    assert e.retry_after == case.get("retry_after")
+    assert e.detail in str(e)
+    assert pickle.loads(pickle.dumps(e)).args == e.args
 
 
 class Scripted:
@@ -199,6 +191,79 @@ def test_answer_of_4_gib_is_not_held() -> None:
 
     with pytest.raises(assay.AnswerTooLarge, match="more than"):
         client_of(answer).client.api.get_job("j")
+
+
+def test_answer_that_unpacks_to_too_much_is_not_held() -> None:
+    packed = gzip.compress(bytes(256 << 20), 1)
+    s = client_of(lambda _: httpx.Response(200, headers={"Content-Encoding": "gzip"}, content=packed))
+    with pytest.raises(assay.AnswerTooLarge, match="more than"):
+        s.client.api.get_job("j")
+
+
+def test_error_of_4_gib_is_not_held() -> None:
+    """Of a download, too, whose answer is not held in memory otherwise."""
+    sent = 0
+
+    def answer(_: int) -> httpx.Response:
+        def body() -> Iterator[bytes]:
+            nonlocal sent
+            for _ in range(4096):
+                sent += 1
+                yield b"x" * (1 << 20)
+
+        return httpx.Response(502, content=body())
+
+    s = client_of(answer, patience=0)
+    with pytest.raises(assay.UnavailableError), s.client._transport.open(Call("GET", "/v1/blobs/b")) as response:
+        response.read()
+    with pytest.raises(assay.AnswerTooLarge):
+        s.client.api.get_job("j")
+    assert sent < 200
+
+
+def pages(faults: dict[int, Callable[[], httpx.Response]]) -> assay.Client:
+    """A client of a fleet that has four results, two a page, but for the requests that go wrong."""
+    asked = 0
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        nonlocal asked
+        request.read()
+        if request.method == "POST":
+            return httpx.Response(201, json={"id": "b", "total": 4, "counts": {}, "outcomes": {}})
+        if not request.url.path.endswith("/results"):
+            return httpx.Response(200, json={})
+        asked += 1
+        if fault := faults.get(asked, faults.get(0) if asked > 1 else None):
+            return fault()
+        at = int(request.url.params["after"])
+        page = [{"id": "j", "outcome": "succeeded", "labels": {"assay.position": str(i)}} for i in (at, at + 1)]
+        headers = {"Assay-Cursor": str(at + 2), "Assay-Complete": "true" if at == 2 else "false"}
+        return httpx.Response(200, headers=headers, text="".join(json.dumps(line) + "\n" for line in page))
+
+    return assay.Client("http://fleet.test", patience=3, transport=httpx.MockTransport(handler))
+
+
+def test_recorded_results_come_once_each_when_the_fleet_was_away() -> None:
+    def broken() -> httpx.Response:
+        raise httpx.ReadError("broken")
+
+    faults = {1: broken, 2: lambda: problem(503, BUSY), 4: lambda: httpx.Response(200, content=cut()), 5: broken}
+    assert [r.index for r in pages(faults).map(["1"] * 4)] == [0, 1, 2, 3]
+
+
+def test_recorded_results_come_before_the_error_of_a_fleet_that_stays_away() -> None:
+    def away() -> httpx.Response:
+        raise httpx.ConnectError("refused")
+
+    seen: list[assay.Result] = []
+    with pytest.raises(assay.Unreachable):
+        seen.extend(pages({0: away}).map(["1"] * 4))
+    assert [r.index for r in seen] == [0, 1]
+
+
+def cut() -> Iterator[bytes]:
+    yield b'{"id": "j2", "outco'
+    raise httpx.RemoteProtocolError("cut short")
 
 
 def test_answer_that_is_no_json() -> None:

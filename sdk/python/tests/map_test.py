@@ -11,7 +11,8 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
+from typing import Literal
 
 import pytest
 
@@ -121,13 +122,59 @@ def test_map_stops(client: assay.Client) -> None:
     assert client.batch(b.id).wait(20).outcomes["canceled"] > 30
 
 
-def test_map_of_a_generator_that_raises(client: assay.Client) -> None:
+@pytest.mark.parametrize("order", ["input", "completed"])
+def test_map_of_a_generator_that_raises(client: assay.Client, order: Literal["input", "completed"]) -> None:
+    """The error comes after the results of what the generator gave before."""
+    raising = True
+
     def items() -> Iterator[str]:
         yield from programs(5)
+        if raising:
+            raise KeyError("mine")
+
+    def until(e: type[Exception], stream: Iterable[assay.Result]) -> list[assay.Result]:
+        seen: list[assay.Result] = []
+        with pytest.raises(e, match="mine"):
+            seen.extend(stream)
+        return sorted(seen, key=lambda r: r.index)
+
+    found = until(KeyError, client.map(items(), chunk=2, order=order))
+    assert [r.stdout for r in found] == [f"{i}\n" for i in range(5)]
+    key = str(uuid.uuid4())
+    found = until(KeyError, client.map(items(), chunk=2, order=order, key=key))
+    assert [r.stdout for r in found] == [f"{i}\n" for i in range(4)]
+    raising = False
+    again = sorted(client.map(items(), chunk=2, order=order, key=key), key=lambda r: r.index)
+    assert [r.id for r in again[:4]] == [r.id for r in found], "what ran does not run again"
+    assert [r.stdout for r in again] == [f"{i}\n" for i in range(5)]
+
+
+def test_batch_and_grade_of_a_generator_that_raises(client: assay.Client) -> None:
+    def items() -> Iterator[str]:
+        yield "x = 1"
         raise KeyError("mine")
 
+    name = str(uuid.uuid4())
     with pytest.raises(KeyError, match="mine"):
-        list(client.map(items(), chunk=2))
+        client.submit_batch(items(), name=name)
+    assert name not in [b.name for b in client.api.list_batches(limit=20).batches]
+    with pytest.raises(KeyError, match="mine"):
+        client.grade(items(), {"function": "f", "cases": [{"args": []}]})
+
+
+def test_asynchronous_generator_that_raises(url: str) -> None:
+    async def items() -> AsyncIterator[str]:
+        yield "print(1)"
+        raise KeyError("mine")
+
+    async def main() -> None:
+        async with assay.AsyncClient(url) as c:
+            stream = c.map(items())
+            assert (await stream.__anext__()).stdout == "1\n"
+            with pytest.raises(KeyError, match="mine"):
+                await stream.__anext__()
+
+    asyncio.run(main())
 
 
 def test_map_on_error(client: assay.Client) -> None:

@@ -194,9 +194,8 @@ STATUSES: dict[int, type[APIError]] = {
 
 def api_error(status: int, body: Mapping[str, Any] | None, retry_after: float | None = None) -> APIError:
     """The error that an answer means; body is its problem document, None if it has none."""
+    cls = STATUSES.get(status, InternalError)
     if body is not None:
         kind = str(body.get("type", "")).removeprefix(PROBLEMS)
-        cls = KINDS.get(kind) or STATUSES.get(status, InternalError)
-    else:
-        cls = STATUSES.get(status, InternalError)
+        cls = KINDS.get(kind) or (QuotaError if status == 429 else cls)
     return cls(status, body, retry_after)

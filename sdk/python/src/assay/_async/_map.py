@@ -36,6 +36,7 @@ class AsyncMapper:
         self._taken = 0  # items
         self._given = 0  # results
         self._exhausted = False
+        self._failed: Exception | None = None  # what the items raised, which comes after the results before it
         self._query = batch_options(
             name=options.name, labels=options.labels, label_caps=options.label_caps, defaults=options.defaults,
             lease=options.lease,
@@ -54,6 +55,8 @@ class AsyncMapper:
                     if self._options.on_error == "raise" and result.error is not None:
                         raise result.error
                     yield result
+            if self._failed is not None:
+                raise self._failed
         finally:
             self._progress.close()
             self._queue.close()
@@ -80,12 +83,24 @@ class AsyncMapper:
             except StopAsyncIteration:
                 self._exhausted = True
                 break
+            except Exception as e:
+                return self._broken(chunk, e)
             try:
                 chunk.add(self._taken, item, encode(marked(job(item), str(self._taken))))
             except (TypeError, ValueError) as e:
-                raise type(e)(f"item {self._taken}: {e}") from e
+                error = type(e)(f"item {self._taken}: {e}")
+                error.__cause__ = e
+                return self._broken(chunk, error)
             self._taken += 1
         return chunk
+
+    def _broken(self, chunk: Chunk, error: Exception) -> Chunk:
+        """The last chunk, when the items raised. With a key it is left out: it is another one without the error."""
+        self._exhausted, self._failed = True, error
+        if self._options.key is None:
+            return chunk
+        self._taken = chunk.start
+        return Chunk(chunk.start)
 
     async def _submit(self, chunk: Chunk) -> None:
         """Has the fleet accept a chunk. An item that is refused has that for a result; the others go without it."""

@@ -143,7 +143,7 @@ class AsyncTransport:
         try:
             async with self._stream(c, FOREVER) as response:
                 if response.is_error:
-                    raise wrong(response.status_code, response.headers, await response.aread())
+                    raise wrong(response.status_code, response.headers, await beginning(response))
                 yield response
         except httpx.TransportError as e:
             raise Unreachable(f"{self.config.url} does not answer: {describe(e)}") from e
@@ -157,6 +157,16 @@ class AsyncTransport:
                     kind = line[7:]
                 elif line.startswith("data: "):
                     yield kind, json.loads(line[6:])
+
+
+async def beginning(response: httpx.Response, most: int = 1 << 20) -> bytes:
+    """What an answer begins with: enough for what the fleet says of an error."""
+    body = bytearray()
+    async for piece in response.aiter_bytes():
+        body += piece
+        if len(body) >= most:
+            break
+    return bytes(body[:most])
 
 
 async def pieces(file: Any) -> AsyncIterator[bytes]:

@@ -229,7 +229,8 @@ class Client:
 
         Args:
             items: code, commands or whole jobs; an iterable of any kind, which is gone through once, in the caller's
-                own thread. If it raises, so do the results, at that place.
+                own thread. If it raises, so do the results, after those of the items before; with a key, before those
+                of its chunk, which were not submitted.
             order: "input": results in the order of the items; "completed": as they come, which holds none back.
                 Result.index and Result.item say whose result it is.
             on_error: "raise": an item that the fleet refuses (InvalidError and others), or of whose program nothing is

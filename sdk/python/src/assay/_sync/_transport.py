@@ -146,7 +146,7 @@ class Transport:
         try:
             with self._stream(c, FOREVER) as response:
                 if response.is_error:
-                    raise wrong(response.status_code, response.headers, response.read())
+                    raise wrong(response.status_code, response.headers, beginning(response))
                 yield response
         except httpx.TransportError as e:
             raise Unreachable(f"{self.config.url} does not answer: {describe(e)}") from e
@@ -160,6 +160,16 @@ class Transport:
                     kind = line[7:]
                 elif line.startswith("data: "):
                     yield kind, json.loads(line[6:])
+
+
+def beginning(response: httpx.Response, most: int = 1 << 20) -> bytes:
+    """What an answer begins with: enough for what the fleet says of an error."""
+    body = bytearray()
+    for piece in response.iter_bytes():
+        body += piece
+        if len(body) >= most:
+            break
+    return bytes(body[:most])
 
 
 def pieces(file: Any) -> Iterator[bytes]:

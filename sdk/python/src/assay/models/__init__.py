@@ -1174,8 +1174,8 @@ class Problem(Model):
 
     Attributes:
         instance: Trace id of the request.
-        type: https://assay.run/problems/ and one of too-large, key-used, conflict, refused, digest-mismatch, invalid,
-            unauthorized, method, not-found, gone, lost, unavailable, timeout, internal.
+        type: https://assay.run/problems/ and one of slow-body, too-large, too-many, key-used, conflict, refused,
+            digest-mismatch, invalid, unauthorized, method, not-found, gone, lost, unavailable, timeout, internal.
     """
 
     detail: str | None = None

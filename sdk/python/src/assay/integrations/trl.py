@@ -1,0 +1,144 @@
+"""Reward functions for TRL: one job for each completion, with all of its test cases.
+
+    GRPOTrainer(model, reward_funcs=[code_reward], train_dataset=…)      # with a column "tests"
+    GRPOTrainer(model, reward_funcs=[CodeReward("ground_truth", reward="pass")], …)
+
+What nothing is known about is None, which TRL leaves out of the group. docs/integrations.md has the formats of tests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
+
+from .._errors import InfraError
+from .._grading import reward_of
+from .._result import Result
+from .._sync._submit import Future
+from ._answers import code_of, to_tests
+from ._rewards import Options, graded, nothing
+
+__all__ = ["AsyncCodeReward", "CodeReward", "Options", "async_code_reward", "code_of", "code_reward", "to_tests"]
+
+
+class CodeReward:
+    """A reward function of code: the completions' rewards, by the tests in a column of the data set.
+
+    Args:
+        column: of the data set, with the tests of each row, as JSON text or objects; see to_tests. Where it is None,
+            so is the reward.
+        name: by which TRL logs it.
+        options: those of Options.
+
+    A completion is text, or messages, the last of which counts. None is what it is where nothing is known after all
+    attempts, where the tests failed by themselves, and where the timeout is over; how many they are is logged as
+    NAME/unknown and NAME/broken, and the outcome of each as the column NAME/outcome.
+
+    Raises:
+        ValueError, InvalidError: there is no such column, or it has no tests.
+        APIError, Unreachable: the fleet refuses such jobs, or does not answer for as long as patience.
+    """
+
+    def __init__(self, column: str = "tests", *, name: str = "code_reward", **options: Any) -> None:
+        self.__name__ = name
+        self._column = column
+        self._options = Options.of(options)
+
+    def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float | None]:
+        futures: list[Future | None] = []
+        try:
+            futures.extend(self._futures(completions, columns))
+            concurrent.futures.wait([f for f in futures if f is not None], self._options.timeout)
+            return self._rewards(futures, columns)
+        finally:
+            cancel(futures)
+
+    def _futures(self, completions: Sequence[Any], columns: Mapping[str, Any]) -> Iterable[Future | None]:
+        """A future for each completion: None where there are no tests for it."""
+        tests = columns.get(self._column)
+        if tests is None or len(tests) != len(completions):
+            have = ", ".join(k for k, v in columns.items() if isinstance(v, list))
+            raise ValueError(f"{self._column}: the data set has no such column of tests; it has {have}")
+        for completion, truth in zip(completions, tests):
+            if truth is None:
+                yield None
+                continue
+            spec = self._options.job(text_of(completion), truth)
+            if spec is not None:
+                yield graded(spec, self._options)
+            else:
+                future = Future()
+                future.set_result(nothing())
+                yield future
+
+    def _rewards(self, futures: Sequence[Future | None], columns: Mapping[str, Any]) -> list[float | None]:
+        rewards: list[float | None] = []
+        outcomes: list[str | None] = []
+        unknown = broken = 0
+        for future in futures:
+            result = None if future is None else result_of(future)
+            reward = None if result is None else reward_of(result, self._options.reward)
+            unknown += future is not None and result is None
+            broken += result is not None and reward is None
+            rewards.append(reward)
+            outcomes.append(None if future is None else result.outcome if result else "unknown")
+        self._log(columns, unknown, broken, outcomes)
+        return rewards
+
+    def _log(self, columns: Mapping[str, Any], unknown: int, broken: int, outcomes: list[str | None]) -> None:
+        metric, extra = columns.get("log_metric"), columns.get("log_extra")
+        if callable(metric):
+            metric(f"{self.__name__}/unknown", float(unknown))
+            metric(f"{self.__name__}/broken", float(broken))
+        if callable(extra):
+            extra(f"{self.__name__}/outcome", outcomes)
+
+
+class AsyncCodeReward(CodeReward):
+    """CodeReward for TRL's event loop, where it runs beside other reward functions that wait."""
+
+    async def __call__(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any
+    ) -> list[float | None]:
+        futures: list[Future | None] = []
+        try:
+            futures.extend(self._futures(completions, columns))
+            waiting = [asyncio.wrap_future(f) for f in futures if f is not None]
+            for w in waiting:
+                w.add_done_callback(lambda f: f.cancelled() or f.exception())  # what it raises is looked at below
+            if waiting:
+                await asyncio.wait(waiting, timeout=self._options.timeout)
+            return self._rewards(futures, columns)
+        finally:
+            cancel(futures)
+
+
+code_reward = CodeReward()
+async_code_reward = AsyncCodeReward(name="async_code_reward")
+
+
+def text_of(completion: Any) -> str:
+    """What a completion says: itself, or its last message, of which there may be parts."""
+    if isinstance(completion, str):
+        return completion
+    content: Any = completion[-1].get("content") if completion else ""
+    if content is None or isinstance(content, str):
+        return content or ""
+    parts = cast("Sequence[Mapping[str, Any]]", content)
+    return "".join(str(p.get("text") or "") for p in parts)
+
+
+def result_of(future: Future) -> Result | None:
+    """The result, or None where nothing is known, or not in time."""
+    try:
+        return future.result() if future.done() else None
+    except InfraError:
+        return None
+
+
+def cancel(futures: Iterable[Future | None]) -> None:
+    for future in futures:
+        if future is not None:
+            future.cancel()

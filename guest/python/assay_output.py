@@ -4,9 +4,12 @@ Standard library only, for Python 3.8 and later.
 """
 
 import collections
+import json
 import os
 import sys
 import threading
+
+MOST = 22 << 20  # bytes of JSON of both streams in an answer: what says it takes 24 MiB
 
 
 class Stream:
@@ -162,7 +165,41 @@ class Captured:
                 room[name] -= len(data)
                 if data:
                     tail.append((name, data))
-            answer["output"] = [[n, d.decode("utf-8", "replace")] for n, d in self.head]
-            answer["tail"] = [[n, d.decode("utf-8", "replace")] for n, d in reversed(tail)]
+            head = [[n, d.decode("utf-8", "replace")] for n, d in self.head]
+            tail = [[n, d.decode("utf-8", "replace")] for n, d in reversed(tail)]
+            answer["output"], answer["tail"] = fit(head, tail)
             answer["bytes"] = dict(self.total)
             self.begin(0, 0)
+
+
+def fit(head, tail):
+    """head and tail, shortened where they meet if both streams would take more than MOST bytes of JSON."""
+    if 12 * sum(len(text) for _, text in head + tail) <= MOST:
+        return head, tail
+    sizes = {"stdout": 0, "stderr": 0}
+    for name, text in head + tail:
+        sizes[name] += len(json.dumps(text))
+    for name, size in sizes.items():
+        room = max(MOST // 2, MOST - sum(sizes.values()) + size)
+        if size > room:
+            sizes[name] = room
+            head = shorten(head, name, room // 2, False)
+            tail = shorten(tail[::-1], name, room // 2, True)[::-1]
+    return head, tail
+
+
+def shorten(chunks, name, room, end):
+    """The first chunks of a stream in so many bytes of JSON, with those of the other one; of a text its end or its beginning."""
+    out = []
+    for chunk in chunks:
+        text = chunk[1]
+        if chunk[0] == name:
+            size = len(json.dumps(text))
+            while size > room and text:
+                keep = len(text) * room // size if room > 0 else 0
+                text = text[len(text) - min(keep, len(text) - 1) :] if end else text[: min(keep, len(text) - 1)]
+                size = len(json.dumps(text))
+            room = room - size if text == chunk[1] else 0
+        if text:
+            out.append([chunk[0], text])
+    return out

@@ -58,5 +58,35 @@ class CallErrors(unittest.TestCase):
         self.assertEqual((said.stdout, said.stderr), ("CallError True <class '__main__.CallError'>\n", ""))
 
 
+FITS = """
+import json
+import assay_output as o
+
+def size(chunks):
+    return sum(len(json.dumps(text)) for _, text in chunks)
+
+small = [["stdout", "a"], ["stderr", "\u00fc"]]
+assert o.fit(small, small) == (small, small)
+o.MOST = 1000
+head, tail = [["stdout", "b" + "\u00fc" * 300], ["stderr", "err"]], [["stdout", "\u00fc" * 300 + "e"]]
+h, t = o.fit(head, tail)
+assert size(h + t) <= 1000 and size(h + t) > 900, size(h + t)
+assert h[0][1].startswith("b") and t[-1][1].endswith("e") and ["stderr", "err"] in h
+h, t = o.fit([["stdout", "x" * 900], ["stderr", "y" * 900]], [])
+assert size(h) <= 1000 and len(h) == 2, h
+h, t = o.fit([["stdout", "\\0" * 1000]], [["stdout", "1"]] * 400)
+assert size(h + t) <= 1000 and t[-1] == ["stdout", "1"]
+print("fits")
+"""
+
+
+class Output(unittest.TestCase):
+    def test_fits_into_an_answer(self):
+        said = subprocess.run(
+            [sys.executable, "-B", "-c", FITS], capture_output=True, text=True, cwd=os.path.dirname(os.path.abspath(__file__))
+        )
+        self.assertEqual((said.stdout, said.stderr), ("fits\n", ""))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -285,9 +285,9 @@ func (l *live) fill(e *job.Execute, f *message) {
 	limits := map[string]int{"stdout": int(l.policy.Stdout.Limit), "stderr": int(l.policy.Stderr.Limit)}
 	texts := map[string]*strings.Builder{"stdout": {}, "stderr": {}}
 	cut := map[string]int64{}
-	for name, limit := range limits {
-		if kept := sizeOf(f.Output, name) + sizeOf(f.Tail, name); f.Bytes[name] > int64(limit) {
-			cut[name] = max(f.Bytes[name]-int64(kept), 1)
+	for name, limit := range limits { // what is cut is above its limit, or does not fit into a frame
+		if kept := int64(sizeOf(f.Output, name) + sizeOf(f.Tail, name)); f.Bytes[name] > min(int64(limit), kept) {
+			cut[name] = max(f.Bytes[name]-kept, 1)
 		}
 	}
 	add := func(chunks [][2]string) {

@@ -121,6 +121,14 @@ def test_output_of_17_mib(client: assay.Client) -> None:
         e = s.run("print('x' * (17 << 20))")
         assert e.record.stdout.truncated
         assert 15 << 20 < len(e.stdout) < 17 << 20
+        for code in ("print('ü' * (8 << 20))", "print('\\0' * (15 << 20))"):
+            e = s.run(code)
+            assert e.ok, e
+            assert e.record.stdout.truncated
+            assert "bytes cut" in e.stdout or "left out" in e.stdout
+            assert len(e.stdout) > 2_500_000
+        e = s.run("import sys; print('x' * (15 << 20)); print('y' * 50_000, file=sys.stderr); 1")
+        assert (len(e.stdout), len(e.stderr), e.record.stdout.truncated) == ((15 << 20) + 1, 50_001, False)
         assert s.run("1").value == 1
 
 

@@ -27,7 +27,10 @@ const (
 // larger are exceptions from these sizes, with the reason for each: a folder, a file, or a file and a function. One that
 // is not needed any more fails the test.
 var larger = map[string]string{
-	"guest/python": "what is embedded together; each file is a program or a module of its own",
+	"guest/python":                      "what is embedded together; each file is a program or a module of its own",
+	"sdk/python/src/assay/_async":       "a quarter of it is generated from the OpenAPI document",
+	"sdk/python/src/assay/_sync":        "generated from _async",
+	"sdk/python/src/assay/integrations": "adapters for packages that do not know each other; nobody reads more than one",
 
 	"pkg/job/decode.go":                       "one table: how each field is decoded, and what is said where that fails",
 	"guest/python/assay_check.py":             "the program of a check's sandbox, in one file as it is embedded",

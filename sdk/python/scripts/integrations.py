@@ -4,8 +4,9 @@ python scripts/integrations.py [--check] [NAME ...]
 
 A name is a folder of tests/integrations: its requirements.txt says which packages and versions, its tests run in that
 environment, over one fleet for all of them (ASSAY_TEST_URL, else `assay dev` is started). modules.txt, if there is one,
-names the adapters that are checked by pyright there, if any; without, it is the module of the folder's name. no-deps.txt has
-packages that are installed without what they depend on, and prepare.py is run after that, where a folder has them.
+names the adapters that are checked by pyright there, if any; without, it is the module of the folder's name.
+no-deps.txt has packages that are installed without what they depend on, and prepare.py is run after that, where a
+folder has them.
 Environments are kept in .cache/sdk-NAME, and made anew when one of these changes. --check only checks types.
 """
 
@@ -42,9 +43,9 @@ def environment(name: str) -> Path:
     venv.create(place, clear=True, with_pip=True)
     install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*install, "-r", str(requirements), "pytest"], check=True)
-    for more in (["-r", str(alone)] if alone.exists() else [], ["-e", str(ROOT)]):
-        if more:
-            subprocess.run([*install, "--no-deps", *more], check=True)
+    if alone.exists():
+        subprocess.run([*install, "--no-deps", "-r", str(alone)], check=True)
+    subprocess.run([*install, "-e", str(ROOT)], check=True)
     if prepare.exists():
         subprocess.run([str(python), str(prepare)], check=True)
     made.write_text(digest)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import gc
 import pickle
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import assay
+from fleet import start_fleet, stop_fleet
 from process_test import python
 
 
@@ -422,8 +425,6 @@ def test_a_session_that_nobody_has_ends(client: assay.Client) -> None:
     s = client.session(lease=60).start()
     id = s.id
     del s
-    import gc
-
     gc.collect()
     assert "closed" in ended(client, id)
 
@@ -701,6 +702,36 @@ def test_asyncio(url: str) -> None:
         assert not hasattr(s, "variables")
 
     asyncio.run(main())
+
+
+def test_fleet_that_goes_away(tmp_path: Path) -> None:
+    """What is asked of a session then is Unreachable, and nothing waits for ever, the end of the client neither."""
+    tmp_path.chmod(0o755)
+    fleet, url = start_fleet(tmp_path / "fleet")
+    try:
+        c = assay.Client(url, patience=0.5)
+        sessions = [c.session(functions=[abs]).start() for _ in range(3)]
+        assert sessions[0].run("abs(-1)").value == 1
+    finally:
+        stop_fleet(fleet)
+    with pytest.raises(assay.Unreachable):
+        sessions[0].run("1")
+    with pytest.raises(assay.Unreachable):
+        sessions[1].get("x")
+    began = time.monotonic()
+    c.close()
+    assert time.monotonic() - began < 20
+
+
+def test_detached_sessions_live_on(client: assay.Client) -> None:
+    s = client.session(lease=30).start()
+    id = s.id
+    s.detach()
+    del s
+    gc.collect()
+    time.sleep(1)
+    assert live(client, id)
+    client.attach(id).close()
 
 
 def test_dead_fleet() -> None:

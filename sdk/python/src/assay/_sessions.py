@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any, Literal, cast
 
+from . import models
 from ._calls import pathname
 from ._functions import ANY, Functions, HostFunction
 from ._jobs import PolicyLike
-from ._units import duration
+from ._units import duration, seconds
 from .models import to_json
 
 SLACK = 600.0
@@ -17,6 +18,9 @@ SLACK = 600.0
 
 LONGEST = 240.0
 """Seconds that an export may take, and the end of a session, which exports, too."""
+
+FAREWELL = 10.0
+"""Seconds that a client which is closed has for the end of all its sessions."""
 
 LARGEST = 256 << 20
 """Bytes of the answer of an execution: 17 MiB of JSON of each stream, both in order, and what is shown."""
@@ -55,6 +59,12 @@ def allowed_names(policy: Any) -> list[str]:
     callbacks: Mapping[str, Any] = cast("Mapping[str, Any]", policy).get("callbacks") or {}
     allowed: list[str] = callbacks.get("allow") or []
     return list(allowed)
+
+
+def wall_of(session: models.Session) -> float:
+    """Seconds that an execution may take, by the policy."""
+    policy: Mapping[str, Any] = session.spec.policy or {}
+    return seconds(policy.get("wall") or "10s")
 
 
 def variable(name: str) -> str:

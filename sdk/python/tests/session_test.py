@@ -399,6 +399,9 @@ def test_before_its_start(client: assay.Client) -> None:
         client.attach("01a21b3e-0000-7000-8000-000000000000").start()
     with pytest.raises(ValueError, match="duration"):
         client.session(lease="soon")
+    for field in ("lease", "idle_timeout"):
+        with pytest.raises(ValueError, match=field):
+            client.session(**{field: 0})  # type: ignore[arg-type]
 
 
 def test_idle_timeout(client: assay.Client) -> None:
@@ -506,9 +509,12 @@ def test_files(session: assay.Session) -> None:
     assert len(session.read_file("/workspace/big", length=69 << 20)) == 69 << 20
     with pytest.raises(assay.NotFoundError):
         session.read_file("/workspace/nope")
-    for bad in ("relative", ""):
+    for bad in ("relative", "", 7):
         with pytest.raises(ValueError, match="absolute"):
-            session.read_file(bad)
+            session.read_file(bad)  # type: ignore[arg-type]
+    for bad in (7, None, ["x"]):
+        with pytest.raises(TypeError, match="data"):
+            session.write_file("/tmp/x", bad)  # type: ignore[arg-type]
     with pytest.raises(assay.TooLargeError):
         session.write_file("/workspace/x", b"x" * (17 << 20))
     with pytest.raises(assay.InvalidError):
@@ -548,11 +554,14 @@ def test_shell(session: assay.Session) -> None:
     assert session.shell(f"C={'x' * 200_000}; exit 4").exit_code == 4
     assert session.shell("f 2>&1; ls -A /tmp").stdout == "f1\n", "nothing is left behind"
     assert session.run("import subprocess").ok
-    for bad in ("", " ", [], b"ls", [1], "a\0b"):
+    for bad in ("", " ", [], b"ls", [1], "a\0b", 7):
         with pytest.raises((ValueError, TypeError), match="command"):
             session.shell(bad)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="env"):
         session.shell("true", env={"a b": "1"})
+    for field, value in (("env", {"A": 1}), ("env", ["A=1"]), ("cwd", 7), ("stdin", 7)):
+        with pytest.raises(TypeError, match=field):
+            session.shell("true", **{field: value})  # type: ignore[arg-type]
 
 
 def test_kind_of_shell(client: assay.Client) -> None:

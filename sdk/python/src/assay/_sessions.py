@@ -49,6 +49,8 @@ def session_spec(
     out["labels"] = dict(labels) if labels else None
     for field, value in (("idle_timeout", idle_timeout), ("lease", lease)):
         out[field] = None if value is None else duration(value)
+        if value is not None and seconds(out[field]) <= 0:
+            raise ValueError(f"{field}: must be positive, or None")
     return {k: v for k, v in out.items() if v is not None}
 
 
@@ -76,7 +78,7 @@ def variable(name: str) -> str:
 
 def place(path: str) -> str:
     """The path of a file, for a path of the API."""
-    if not path.startswith("/"):
+    if not isinstance(path, str) or not path.startswith("/"):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError(f"path: {path!r:.200} must be absolute, such as /workspace/in.txt")
     return pathname(path)
 

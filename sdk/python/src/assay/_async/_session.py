@@ -17,7 +17,7 @@ from .._execution import Execution, Variable, listed, shown
 from .._functions import Functions, HostFunction, answering
 from .._hosting import Host
 from .._sessions import LARGEST, LONGEST, SLACK, place, variable, wall_of
-from .._shell import script
+from .._shell import content, script
 from .._units import Deadline, duration, seconds
 from ..models import to_json
 from ._background import AsyncBackground
@@ -361,7 +361,7 @@ class AsyncSession(AsyncMapped):
 
     async def write_file(self, path: str, data: bytes | str) -> None:
         """Writes a file of at most 16 MiB, with the directories above it."""
-        await self._put(path, data.encode() if isinstance(data, str) else bytes(data), FOREVER)
+        await self._put(path, content("data", data), FOREVER)
 
     async def _put(self, path: str, data: bytes, deadline: Deadline) -> None:
         headers = {"Content-Type": "application/octet-stream"}

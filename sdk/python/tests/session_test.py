@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import gc
 import pickle
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import assay
+from fleet import start_fleet, stop_fleet
 from process_test import python
 
 
@@ -396,6 +399,9 @@ def test_before_its_start(client: assay.Client) -> None:
         client.attach("01a21b3e-0000-7000-8000-000000000000").start()
     with pytest.raises(ValueError, match="duration"):
         client.session(lease="soon")
+    for field in ("lease", "idle_timeout"):
+        with pytest.raises(ValueError, match=field):
+            client.session(**{field: 0})  # type: ignore[arg-type]
 
 
 def test_idle_timeout(client: assay.Client) -> None:
@@ -422,8 +428,6 @@ def test_a_session_that_nobody_has_ends(client: assay.Client) -> None:
     s = client.session(lease=60).start()
     id = s.id
     del s
-    import gc
-
     gc.collect()
     assert "closed" in ended(client, id)
 
@@ -505,9 +509,12 @@ def test_files(session: assay.Session) -> None:
     assert len(session.read_file("/workspace/big", length=69 << 20)) == 69 << 20
     with pytest.raises(assay.NotFoundError):
         session.read_file("/workspace/nope")
-    for bad in ("relative", ""):
+    for bad in ("relative", "", 7):
         with pytest.raises(ValueError, match="absolute"):
-            session.read_file(bad)
+            session.read_file(bad)  # type: ignore[arg-type]
+    for bad in (7, None, ["x"]):
+        with pytest.raises(TypeError, match="data"):
+            session.write_file("/tmp/x", bad)  # type: ignore[arg-type]
     with pytest.raises(assay.TooLargeError):
         session.write_file("/workspace/x", b"x" * (17 << 20))
     with pytest.raises(assay.InvalidError):
@@ -547,11 +554,14 @@ def test_shell(session: assay.Session) -> None:
     assert session.shell(f"C={'x' * 200_000}; exit 4").exit_code == 4
     assert session.shell("f 2>&1; ls -A /tmp").stdout == "f1\n", "nothing is left behind"
     assert session.run("import subprocess").ok
-    for bad in ("", " ", [], b"ls", [1], "a\0b"):
+    for bad in ("", " ", [], b"ls", [1], "a\0b", 7):
         with pytest.raises((ValueError, TypeError), match="command"):
             session.shell(bad)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="env"):
         session.shell("true", env={"a b": "1"})
+    for field, value in (("env", {"A": 1}), ("env", ["A=1"]), ("cwd", 7), ("stdin", 7)):
+        with pytest.raises(TypeError, match=field):
+            session.shell("true", **{field: value})  # type: ignore[arg-type]
 
 
 def test_kind_of_shell(client: assay.Client) -> None:
@@ -701,6 +711,36 @@ def test_asyncio(url: str) -> None:
         assert not hasattr(s, "variables")
 
     asyncio.run(main())
+
+
+def test_fleet_that_goes_away(tmp_path: Path) -> None:
+    """What is asked of a session then is Unreachable, and nothing waits for ever, the end of the client neither."""
+    tmp_path.chmod(0o755)
+    fleet, url = start_fleet(tmp_path / "fleet")
+    try:
+        c = assay.Client(url, patience=0.5)
+        sessions = [c.session(functions=[abs]).start() for _ in range(3)]
+        assert sessions[0].run("abs(-1)").value == 1
+    finally:
+        stop_fleet(fleet)
+    with pytest.raises(assay.Unreachable):
+        sessions[0].run("1")
+    with pytest.raises(assay.Unreachable):
+        sessions[1].get("x")
+    began = time.monotonic()
+    c.close()
+    assert time.monotonic() - began < 20
+
+
+def test_detached_sessions_live_on(client: assay.Client) -> None:
+    s = client.session(lease=30).start()
+    id = s.id
+    s.detach()
+    del s
+    gc.collect()
+    time.sleep(1)
+    assert live(client, id)
+    client.attach(id).close()
 
 
 def test_dead_fleet() -> None:

@@ -82,7 +82,7 @@ class Host:
                     pause = 0.1
                 except (NotFoundError, ConflictError):
                     self.over = True
-                except AssayError:
+                except Exception:  # the fleet is away, or says what it should not: whatever it is, there will be calls
                     pause = min(pause * 2, 5.0)
                 if not self.over:
                     await asyncio.sleep(pause)

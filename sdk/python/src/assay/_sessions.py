@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any, Literal, cast
 
+from . import models
 from ._calls import pathname
 from ._functions import ANY, Functions, HostFunction
 from ._jobs import PolicyLike
-from ._units import duration
+from ._units import duration, seconds
 from .models import to_json
 
 SLACK = 600.0
@@ -17,6 +18,9 @@ SLACK = 600.0
 
 LONGEST = 240.0
 """Seconds that an export may take, and the end of a session, which exports, too."""
+
+FAREWELL = 10.0
+"""Seconds that a client which is closed has for the end of all its sessions."""
 
 LARGEST = 256 << 20
 """Bytes of the answer of an execution: 17 MiB of JSON of each stream, both in order, and what is shown."""
@@ -45,6 +49,8 @@ def session_spec(
     out["labels"] = dict(labels) if labels else None
     for field, value in (("idle_timeout", idle_timeout), ("lease", lease)):
         out[field] = None if value is None else duration(value)
+        if value is not None and seconds(out[field]) <= 0:
+            raise ValueError(f"{field}: must be positive, or None")
     return {k: v for k, v in out.items() if v is not None}
 
 
@@ -57,6 +63,12 @@ def allowed_names(policy: Any) -> list[str]:
     return list(allowed)
 
 
+def wall_of(session: models.Session) -> float:
+    """Seconds that an execution may take, by the policy."""
+    policy: Mapping[str, Any] = session.spec.policy or {}
+    return seconds(policy.get("wall") or "10s")
+
+
 def variable(name: str) -> str:
     """A name, for a path."""
     if not (isinstance(name, str) and name.isascii() and name.isidentifier()):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -66,7 +78,7 @@ def variable(name: str) -> str:
 
 def place(path: str) -> str:
     """The path of a file, for a path of the API."""
-    if not path.startswith("/"):
+    if not isinstance(path, str) or not path.startswith("/"):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError(f"path: {path!r:.200} must be absolute, such as /workspace/in.txt")
     return pathname(path)
 

@@ -6,7 +6,7 @@ import re
 import shlex
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 INLINE = 32 << 10
 """Bytes of input that are part of the script. What is more is a file in the sandbox."""
@@ -54,7 +54,8 @@ def words(command: str | Sequence[str]) -> str:
         if not command.strip():
             raise ValueError("command: must not be empty")
         return command
-    if isinstance(command, (bytes, bytearray)) or not all(isinstance(w, str) for w in command):  # pyright: ignore[reportUnnecessaryIsInstance]
+    given: Any = command
+    if not isinstance(given, (list, tuple)) or not all(isinstance(w, str) for w in cast("list[Any]", given)):
         raise TypeError("command: a script (str), or the words of a command (a list of str)")
     if not command:
         raise ValueError("command: must not be empty")
@@ -62,6 +63,10 @@ def words(command: str | Sequence[str]) -> str:
 
 
 def _subshell(text: str, cwd: str | None, env: Mapping[str, str]) -> str:
+    if not isinstance(env, Mapping) or not all(isinstance(v, str) for v in env.values()):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError("env: a mapping of names to str")
+    if cwd is not None and not isinstance(cwd, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError("cwd: a directory, as str")
     lines: list[str] = []
     for name, value in env.items():
         if not _NAME.fullmatch(name) or "\0" in value:
@@ -76,7 +81,7 @@ def _fed(text: str, stdin: str | bytes | None, files: dict[str, bytes]) -> str:
     """A script with an input."""
     if stdin is None:
         return text
-    data = stdin.encode("utf-8", "surrogateescape") if isinstance(stdin, str) else bytes(stdin)
+    data = content("stdin", stdin)
     if len(data) <= INLINE and b"\0" not in data:
         try:
             return f"{text} < <(printf %s {shlex.quote(data.decode())})" if data else f"{text} </dev/null"
@@ -85,6 +90,15 @@ def _fed(text: str, stdin: str | bytes | None, files: dict[str, bytes]) -> str:
     path = _place("stdin")
     files[path] = data
     return f"{{ rm -f {path}; {text}\n}} <{path}"
+
+
+def content(field: str, data: str | bytes) -> bytes:
+    """Text or bytes as bytes."""
+    if isinstance(data, str):
+        return data.encode("utf-8", "surrogateescape")
+    if not isinstance(data, (bytes, bytearray, memoryview)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"{field}: must be str or bytes, not {type(data).__name__}")
+    return bytes(data)
 
 
 def _place(what: str) -> str:

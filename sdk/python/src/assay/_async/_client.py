@@ -19,7 +19,7 @@ from .._grading import RewardOf, Rewards, Tests
 from .._jobs import PolicyLike, Program, job
 from .._progress import Progress
 from .._result import BRIEF, Result
-from .._sessions import given, session_spec
+from .._sessions import FAREWELL, given, session_spec
 from .._units import Deadline
 from ._api import AsyncAPI
 from ._background import AsyncBackground
@@ -83,9 +83,10 @@ class AsyncClient:
         """Cancels futures that are not done, with their jobs, ends sessions that it started with a lease, and closes
         connections. Later calls open new ones."""
         await self._submitter.stop()
+        deadline = Deadline(FAREWELL)
         for session in list(self._sessions):
-            with contextlib.suppress(AssayError):
-                await session.leave()
+            with contextlib.suppress(AssayError):  # the fleet is away: sessions end by their leases
+                await session.leave(deadline)
         await self._background.aclose()
         await self._transport.aclose()
 

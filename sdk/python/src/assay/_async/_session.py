@@ -16,8 +16,8 @@ from .._errors import APIError, AssayError, Timeout
 from .._execution import Execution, Variable, listed, shown
 from .._functions import Functions, HostFunction, answering
 from .._hosting import Host
-from .._sessions import LARGEST, LONGEST, SLACK, place, variable
-from .._shell import script
+from .._sessions import LARGEST, LONGEST, SLACK, place, variable, wall_of
+from .._shell import content, script
 from .._units import Deadline, duration, seconds
 from ..models import to_json
 from ._background import AsyncBackground
@@ -56,6 +56,7 @@ class AsyncSession(AsyncMapped):
         self._own = id is None  # it ends with this object
         self._wall = 0.0  # seconds of an execution, at most
         self._host: Host | None = None
+        self._end: weakref.finalize[Any, Any] | None = None  # of the session, when nobody has this any more
         self._closed = False
 
     @property
@@ -106,36 +107,41 @@ class AsyncSession(AsyncMapped):
 
     def _begin(self, found: models.Session) -> None:
         self._id = found.id
-        policy: dict[str, Any] = found.spec.policy or {}
-        self._wall = seconds(policy.get("wall") or "10s")
+        self._wall = wall_of(found)
         lease = seconds(found.spec.lease or "0s")
         self._host = Host(found.id, self._functions, lease)
         self._background.ensure(self._host)
         if self._own and lease > 0:
-            weakref.finalize(self, self._host.abandon).atexit = False
+            self._end = weakref.finalize(self, self._host.abandon)
+            self._end.atexit = False
 
     async def close(self) -> models.Session | None:
         """Ends the session, whatever it does, and returns it as it ended; None if it was closed before.
 
         What its policy names as artifacts is exported at its end. One that was attached ends, too: see detach.
         """
+        return await self._close(FOREVER)
+
+    async def _close(self, deadline: Deadline) -> models.Session | None:
         if self._closed or self._id is None:
             return None
         await self.detach()
         c = Call("DELETE", self._path(), wait=LONGEST)
-        return models.Session.from_dict((await self._transport.send(c)).json())
+        return models.Session.from_dict((await self._transport.send(c, deadline)).json())
 
     async def detach(self) -> None:
-        """Lets go of the session: its calls are not answered any more, and its lease is not kept. It lives on, for as
-        long as its lease and its idle timeout have it, and can be attached again."""
+        """Lets go of the session, which lives on as long as its lease and its idle timeout have it: its calls are not
+        answered any more, and its lease is not kept."""
         self._closed = True
+        if self._end is not None:
+            self._end.detach()
         if self._host is not None:
             await self._background.stop(self._host)
 
-    async def leave(self) -> None:
+    async def leave(self, deadline: Deadline) -> None:
         """What a client that is closed does: it ends a session that it started with a lease, and lets go of others."""
         if self._host is not None and not self._closed:
-            await (self.close() if self._own and self._host.lease > 0 else self.detach())
+            await (self._close(deadline) if self._own and self._host.lease > 0 else self.detach())
 
     async def __aenter__(self: S) -> S:
         return await self.start()
@@ -180,9 +186,7 @@ class AsyncSession(AsyncMapped):
             Unreachable: the fleet did not answer: whether the code was executed is not known.
             Timeout: the timeout is over.
         """
-        body: dict[str, Any] = {"code": code}
-        if variables is not None:
-            body["variables"] = to_json(variables)
+        body = {"code": code} if variables is None else {"code": code, "variables": to_json(variables)}
         return await self._execute(body, wall, Deadline(timeout))
 
     async def shell(
@@ -252,14 +256,13 @@ class AsyncSession(AsyncMapped):
 
         Functions that were registered since are gone, too. Files stay.
         """
-        answer = await self._ask(Call("POST", self._path("/reset"), once=True))
-        found = models.SessionReset.from_dict(answer.json())
+        found = models.SessionReset.from_dict((await self._ask(Call("POST", self._path("/reset"), once=True))).json())
         self._functions.keep(found.functions)
         return found
 
     async def fork(self: S) -> S:
-        """A copy of the session, started: its variables, modules, functions and files as they are between two
-        executions. From then on neither sees what the other does; the copy is closed by itself.
+        """A started copy: its variables, modules, functions and files as they are between two executions. From then on
+        neither sees what the other does, and each is closed for itself.
 
         Raises:
             ConflictError: it has shared memory open, or has ended.
@@ -287,7 +290,7 @@ class AsyncSession(AsyncMapped):
         return models.Value.from_dict((await self._value(name)).json())
 
     async def _value(self, name: str) -> Answer:
-        return await self._ask(Call("GET", self._path(f"/variables/{variable(name)}")))
+        return await self._ask(Call("GET", self._path("/variables/" + variable(name))))
 
     async def set(self, name: str, value: Any) -> None:
         """Sets a variable to what JSON can have, up to 16 MiB. TypeError or ValueError if it cannot."""
@@ -331,8 +334,7 @@ class AsyncSession(AsyncMapped):
         names = list(self._functions.waiting)
         if not names:
             return
-        c = Call("PUT", self._path("/functions"), headers={"Content-Type": JSON}, body=encode({"functions": names}))
-        await self._ask(c)
+        await self._write("/functions", {"functions": names})
         self._functions.have(names)
         if self._host is not None:
             self._host.changed()
@@ -353,13 +355,13 @@ class AsyncSession(AsyncMapped):
         try:
             return (await self._ask(c)).body
         except APIError as e:
-            if e.status == 416:
-                return b""  # it ends before
-            raise
+            if e.status != 416:
+                raise
+            return b""  # it ends before
 
     async def write_file(self, path: str, data: bytes | str) -> None:
         """Writes a file of at most 16 MiB, with the directories above it."""
-        await self._put(path, data.encode() if isinstance(data, str) else bytes(data), FOREVER)
+        await self._put(path, content("data", data), FOREVER)
 
     async def _put(self, path: str, data: bytes, deadline: Deadline) -> None:
         headers = {"Content-Type": "application/octet-stream"}
@@ -377,8 +379,6 @@ class AsyncSession(AsyncMapped):
     async def read_artifact(self, path: str) -> bytes:
         """One of these, by its path in the sandbox, at most 64 MiB."""
         return (await self._transport.send(Call("GET", self._path("/artifacts/" + place(path))))).body
-
-    # Requests
 
     def _path(self, end: str = "") -> str:
         return f"/v1/sessions/{segment(self.id)}{end}"

@@ -11,7 +11,7 @@ import httpx
 
 from .._async._transport import AsyncTransport
 from .._forking import after_fork
-from .._hosting import Host
+from .._hosting import FAREWELL, Host
 from ._submit import quiet, turn
 from ._transport import Transport
 
@@ -61,8 +61,17 @@ class Background:
         if running is None:
             return
         loop, transport = running
+
+        async def end() -> None:
+            tasks = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                await asyncio.wait(tasks, timeout=FAREWELL)
+            await transport.aclose()
+
         try:
-            asyncio.run_coroutine_threadsafe(transport.aclose(), loop).result(5)
+            asyncio.run_coroutine_threadsafe(end(), loop).result(2 * FAREWELL)
         except (TimeoutError, concurrent.futures.TimeoutError):
             pass
         quiet(lambda: loop.call_soon_threadsafe(loop.stop))

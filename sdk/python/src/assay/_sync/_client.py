@@ -22,7 +22,7 @@ from .._grading import RewardOf, Rewards, Tests
 from .._jobs import PolicyLike, Program, job
 from .._progress import Progress
 from .._result import BRIEF, Result
-from .._sessions import given, session_spec
+from .._sessions import FAREWELL, given, session_spec
 from .._units import Deadline
 from ._api import API
 from ._background import Background
@@ -86,9 +86,10 @@ class Client:
         """Cancels futures that are not done, with their jobs, ends sessions that it started with a lease, and closes
         connections. Later calls open new ones."""
         self._submitter.stop()
+        deadline = Deadline(FAREWELL)
         for session in list(self._sessions):
-            with contextlib.suppress(AssayError):
-                session.leave()
+            with contextlib.suppress(AssayError):  # the fleet is away: sessions end by their leases
+                session.leave(deadline)
         self._background.close()
         self._transport.close()
 

@@ -19,8 +19,8 @@ from .._errors import APIError, AssayError, Timeout
 from .._execution import Execution, Variable, listed, shown
 from .._functions import Functions, HostFunction, answering
 from .._hosting import Host
-from .._sessions import LARGEST, LONGEST, SLACK, place, variable
-from .._shell import script
+from .._sessions import LARGEST, LONGEST, SLACK, place, variable, wall_of
+from .._shell import content, script
 from .._units import Deadline, duration, seconds
 from ..models import to_json
 from ._background import Background
@@ -59,6 +59,7 @@ class Session(Mapped):
         self._own = id is None  # it ends with this object
         self._wall = 0.0  # seconds of an execution, at most
         self._host: Host | None = None
+        self._end: weakref.finalize[Any, Any] | None = None  # of the session, when nobody has this any more
         self._closed = False
 
     @property
@@ -109,36 +110,41 @@ class Session(Mapped):
 
     def _begin(self, found: models.Session) -> None:
         self._id = found.id
-        policy: dict[str, Any] = found.spec.policy or {}
-        self._wall = seconds(policy.get("wall") or "10s")
+        self._wall = wall_of(found)
         lease = seconds(found.spec.lease or "0s")
         self._host = Host(found.id, self._functions, lease)
         self._background.ensure(self._host)
         if self._own and lease > 0:
-            weakref.finalize(self, self._host.abandon).atexit = False
+            self._end = weakref.finalize(self, self._host.abandon)
+            self._end.atexit = False
 
     def close(self) -> models.Session | None:
         """Ends the session, whatever it does, and returns it as it ended; None if it was closed before.
 
         What its policy names as artifacts is exported at its end. One that was attached ends, too: see detach.
         """
+        return self._close(FOREVER)
+
+    def _close(self, deadline: Deadline) -> models.Session | None:
         if self._closed or self._id is None:
             return None
         self.detach()
         c = Call("DELETE", self._path(), wait=LONGEST)
-        return models.Session.from_dict((self._transport.send(c)).json())
+        return models.Session.from_dict((self._transport.send(c, deadline)).json())
 
     def detach(self) -> None:
-        """Lets go of the session: its calls are not answered any more, and its lease is not kept. It lives on, for as
-        long as its lease and its idle timeout have it, and can be attached again."""
+        """Lets go of the session, which lives on as long as its lease and its idle timeout have it: its calls are not
+        answered any more, and its lease is not kept."""
         self._closed = True
+        if self._end is not None:
+            self._end.detach()
         if self._host is not None:
             self._background.stop(self._host)
 
-    def leave(self) -> None:
+    def leave(self, deadline: Deadline) -> None:
         """What a client that is closed does: it ends a session that it started with a lease, and lets go of others."""
         if self._host is not None and not self._closed:
-            (self.close() if self._own and self._host.lease > 0 else self.detach())
+            (self._close(deadline) if self._own and self._host.lease > 0 else self.detach())
 
     def __enter__(self: S) -> S:
         return self.start()
@@ -183,9 +189,7 @@ class Session(Mapped):
             Unreachable: the fleet did not answer: whether the code was executed is not known.
             Timeout: the timeout is over.
         """
-        body: dict[str, Any] = {"code": code}
-        if variables is not None:
-            body["variables"] = to_json(variables)
+        body = {"code": code} if variables is None else {"code": code, "variables": to_json(variables)}
         return self._execute(body, wall, Deadline(timeout))
 
     def shell(
@@ -253,14 +257,13 @@ class Session(Mapped):
 
         Functions that were registered since are gone, too. Files stay.
         """
-        answer = self._ask(Call("POST", self._path("/reset"), once=True))
-        found = models.SessionReset.from_dict(answer.json())
+        found = models.SessionReset.from_dict((self._ask(Call("POST", self._path("/reset"), once=True))).json())
         self._functions.keep(found.functions)
         return found
 
     def fork(self: S) -> S:
-        """A copy of the session, started: its variables, modules, functions and files as they are between two
-        executions. From then on neither sees what the other does; the copy is closed by itself.
+        """A started copy: its variables, modules, functions and files as they are between two executions. From then on
+        neither sees what the other does, and each is closed for itself.
 
         Raises:
             ConflictError: it has shared memory open, or has ended.
@@ -288,7 +291,7 @@ class Session(Mapped):
         return models.Value.from_dict((self._value(name)).json())
 
     def _value(self, name: str) -> Answer:
-        return self._ask(Call("GET", self._path(f"/variables/{variable(name)}")))
+        return self._ask(Call("GET", self._path("/variables/" + variable(name))))
 
     def set(self, name: str, value: Any) -> None:
         """Sets a variable to what JSON can have, up to 16 MiB. TypeError or ValueError if it cannot."""
@@ -332,8 +335,7 @@ class Session(Mapped):
         names = list(self._functions.waiting)
         if not names:
             return
-        c = Call("PUT", self._path("/functions"), headers={"Content-Type": JSON}, body=encode({"functions": names}))
-        self._ask(c)
+        self._write("/functions", {"functions": names})
         self._functions.have(names)
         if self._host is not None:
             self._host.changed()
@@ -354,13 +356,13 @@ class Session(Mapped):
         try:
             return (self._ask(c)).body
         except APIError as e:
-            if e.status == 416:
-                return b""  # it ends before
-            raise
+            if e.status != 416:
+                raise
+            return b""  # it ends before
 
     def write_file(self, path: str, data: bytes | str) -> None:
         """Writes a file of at most 16 MiB, with the directories above it."""
-        self._put(path, data.encode() if isinstance(data, str) else bytes(data), FOREVER)
+        self._put(path, content("data", data), FOREVER)
 
     def _put(self, path: str, data: bytes, deadline: Deadline) -> None:
         headers = {"Content-Type": "application/octet-stream"}
@@ -378,8 +380,6 @@ class Session(Mapped):
     def read_artifact(self, path: str) -> bytes:
         """One of these, by its path in the sandbox, at most 64 MiB."""
         return (self._transport.send(Call("GET", self._path("/artifacts/" + place(path))))).body
-
-    # Requests
 
     def _path(self, end: str = "") -> str:
         return f"/v1/sessions/{segment(self.id)}{end}"

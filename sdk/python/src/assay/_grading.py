@@ -133,6 +133,9 @@ class Solutions:
         self, solutions: Iterable[str], tests: Tests | Iterable[Tests], labels: Sequence[Mapping[str, str]] | None
     ) -> None:
         code = list(solutions)
+        for i, c in enumerate(code):
+            if not isinstance(c, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise TypeError(f"solutions: number {i} is {type(c).__name__}, and must be code (str)")
         one = isinstance(tests, (Mapping, Model))
         each = [cast("Tests", tests)] * len(code) if one else list(tests)
         for what, n in (("tests", len(each)), ("labels", len(labels) if labels is not None else len(code))):
@@ -148,10 +151,8 @@ class Solutions:
 
     def job(self, i: int) -> dict[str, Any]:
         """The job that grades a solution."""
-        code = self._code[i]
-        if not isinstance(code, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"solutions: number {i} is {type(code).__name__}, and must be code (str)")
-        spec: dict[str, Any] = {"program": {"tests": {**self._tests[0 if self._one else i], "code": code}}}
+        tests = self._tests[0 if self._one else i]
+        spec: dict[str, Any] = {"program": {"tests": {**tests, "code": self._code[i]}}}
         if self.labels[i]:
             spec["labels"] = dict(self.labels[i])
         return spec

@@ -80,6 +80,16 @@ def test_solutions_and_tests(client: assay.Client) -> None:
     ]
 
 
+def test_what_is_no_program(client: assay.Client) -> None:
+    """A solution that is empty, or cannot be text of a program, is worth 0, and the others what they are."""
+    rewards = client.grade(["", RIGHT, "x = '\0'", "#" * (2 << 20), "def add(: x"], ONE)
+    assert rewards == [0, 1, 0, 0, 0]
+    assert [r.message for r in rewards.results if r][0::2][:2] == [
+        "the solution must not be empty",
+        "the solution must not contain NUL bytes",
+    ]
+
+
 def test_setup(client: assay.Client) -> None:
     assert client.grade(["def add(a, b): return total([a, b])"], {**ONE, "setup": "total = sum"}) == [1]
 

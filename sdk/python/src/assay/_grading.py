@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, cast
 
+from ._errors import APIError
 from ._result import CHECK_ERROR, Result
 from ._tables import row, to_pandas
 from .models._model import Model, to_json
@@ -156,6 +157,16 @@ class Solutions:
         if self.labels[i]:
             spec["labels"] = dict(self.labels[i])
         return spec
+
+
+CODE = "program.tests.code"
+"""The field of a job that a solution is."""
+
+
+def failed(result: Result, error: APIError) -> Result:
+    """The result of a solution that the fleet does not take, since it is empty, say: no program that could pass."""
+    why = error.errors[0].get("problem", "is no program") if error.errors else "is no program"
+    return Result({"outcome": "failed", "message": f"the solution {why}"}, result.index, result.item)
 
 
 def worth_another(result: Result | None) -> bool:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, cast
 
+from ._errors import APIError
 from ._result import CHECK_ERROR, Result
 from ._tables import row, to_pandas
 from .models._model import Model, to_json
@@ -133,6 +134,9 @@ class Solutions:
         self, solutions: Iterable[str], tests: Tests | Iterable[Tests], labels: Sequence[Mapping[str, str]] | None
     ) -> None:
         code = list(solutions)
+        for i, c in enumerate(code):
+            if not isinstance(c, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise TypeError(f"solutions: number {i} is {type(c).__name__}, and must be code (str)")
         one = isinstance(tests, (Mapping, Model))
         each = [cast("Tests", tests)] * len(code) if one else list(tests)
         for what, n in (("tests", len(each)), ("labels", len(labels) if labels is not None else len(code))):
@@ -148,13 +152,21 @@ class Solutions:
 
     def job(self, i: int) -> dict[str, Any]:
         """The job that grades a solution."""
-        code = self._code[i]
-        if not isinstance(code, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"solutions: number {i} is {type(code).__name__}, and must be code (str)")
-        spec: dict[str, Any] = {"program": {"tests": {**self._tests[0 if self._one else i], "code": code}}}
+        tests = self._tests[0 if self._one else i]
+        spec: dict[str, Any] = {"program": {"tests": {**tests, "code": self._code[i]}}}
         if self.labels[i]:
             spec["labels"] = dict(self.labels[i])
         return spec
+
+
+CODE = "program.tests.code"
+"""The field of a job that a solution is."""
+
+
+def failed(result: Result, error: APIError) -> Result:
+    """The result of a solution that the fleet does not take, since it is empty, say: no program that could pass."""
+    why = error.errors[0].get("problem", "is no program") if error.errors else "is no program"
+    return Result({"outcome": "failed", "message": f"the solution {why}"}, result.index, result.item)
 
 
 def worth_another(result: Result | None) -> bool:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from .._errors import ProgramError, Timeout
-from .._grading import RewardOf, Rewards, Solutions, Tests, reward_of, worth_another
+from .._errors import APIError, ProgramError, Timeout
+from .._grading import CODE, RewardOf, Rewards, Solutions, Tests, failed, reward_of, worth_another
 from .._progress import Progress, reporter
 from .._result import Result
 from .._units import Deadline
@@ -85,8 +85,10 @@ class Grading:
         )  # fmt: skip
         with stream:
             for result in stream:
-                if result.outcome == "refused" and result.error is not None:
-                    raise result.error  # the same would be refused again
+                if isinstance(error := result.error, APIError):
+                    if error.field != CODE:
+                        raise error  # the same would be refused again
+                    result = failed(result, error)
                 result.index = left[result.index]
                 self._results[result.index] = result
                 if last or not worth_another(result):

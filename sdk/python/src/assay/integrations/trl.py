@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Literal, cast
 
-from .._errors import InfraError
+from .._errors import InfraError, ProgramError, Timeout
 from .._grading import reward_of
 from .._result import Result
 from .._sync._submit import Future
@@ -30,6 +30,7 @@ class CodeReward:
         column: of the data set, with the tests of each row, as JSON text or objects; see to_tests. Where it is None,
             so is the reward.
         name: by which TRL logs it.
+        on_error: "none", or "raise" where nothing is known or tests failed: for trainers that make a 0 of None.
         options: those of Options.
 
     A completion is text, or messages, the last of which counts. None is what it is where nothing is known after all
@@ -38,11 +39,22 @@ class CodeReward:
 
     Raises:
         ValueError, InvalidError: there is no such column, or it has no tests.
+        InfraError, Timeout, ProgramError: nothing is known, or the tests failed by themselves (on_error="raise").
         APIError, Unreachable: the fleet refuses such jobs, or does not answer for as long as patience.
     """
 
-    def __init__(self, column: str = "tests", *, name: str = "code_reward", **options: Any) -> None:
+    def __init__(
+        self,
+        column: str = "tests",
+        *,
+        name: str = "code_reward",
+        on_error: Literal["none", "raise"] = "none",
+        **options: Any,
+    ) -> None:
+        if on_error not in ("none", "raise"):
+            raise ValueError("on_error: must be 'none' or 'raise'")
         self.__name__ = name
+        self._raises = on_error == "raise"
         self._column = column
         self._options = Options.of(options)
 
@@ -78,14 +90,28 @@ class CodeReward:
         outcomes: list[str | None] = []
         unknown = broken = 0
         for future in futures:
-            result = None if future is None else result_of(future)
+            result = None if future is None else self._result(future)
             reward = None if result is None else reward_of(result, self._options.reward)
+            if result is not None and reward is None and self._raises:
+                raise ProgramError(result)
             unknown += future is not None and result is None
             broken += result is not None and reward is None
             rewards.append(reward)
             outcomes.append(None if future is None else result.outcome if result else "unknown")
         self._log(columns, unknown, broken, outcomes)
         return rewards
+
+    def _result(self, future: Future) -> Result | None:
+        """The result; None where nothing is known, or not in time."""
+        try:
+            if future.done():
+                return future.result()
+        except InfraError:
+            if self._raises:
+                raise
+        if self._raises:
+            raise Timeout(f"{self.__name__}: not all results are there within {self._options.timeout} s")
+        return None
 
     def _log(self, columns: Mapping[str, Any], unknown: int, broken: int, outcomes: list[str | None]) -> None:
         metric, extra = columns.get("log_metric"), columns.get("log_extra")
@@ -128,14 +154,6 @@ def text_of(completion: Any) -> str:
         return content or ""
     parts = cast("Sequence[Mapping[str, Any]]", content)
     return "".join(str(p.get("text") or "") for p in parts)
-
-
-def result_of(future: Future) -> Result | None:
-    """The result, or None where nothing is known, or not in time."""
-    try:
-        return future.result() if future.done() else None
-    except InfraError:
-        return None
 
 
 def cancel(futures: Iterable[Future | None]) -> None:

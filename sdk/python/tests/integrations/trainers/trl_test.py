@@ -100,6 +100,25 @@ def test_infrastructure_is_no_reward(tokenizer: Any, tmp_path: Path) -> None:
     assert logged == {"code_reward/broken": [1.0], "lost/unknown": [4.0], "slow/unknown": [1.0], "slow/broken": [1.0]}
 
 
+@pytest.mark.parametrize(
+    ("options", "tests", "error"),
+    [
+        ({"image": "none-such", "attempts": 1}, CALLS, assay.InfraError),
+        ({"timeout": 1}, CALLS, assay.Timeout),
+        ({}, BROKEN, assay.ProgramError),
+    ],
+)
+def test_infrastructure_raises_if_asked_to(options: dict[str, Any], tests: Any, error: type[Exception]) -> None:
+    """For trainers that make a 0 of None."""
+    slow = block("import time\ndef add(a, b):\n    time.sleep(9)")
+    with pytest.raises(error):
+        CodeReward(on_error="raise", **options)(["p"], [slow], tests=[tests])
+    with pytest.raises(error):
+        asyncio.run(AsyncCodeReward(on_error="raise", **options)(["p"], [slow], tests=[tests]))
+    with pytest.raises(ValueError, match="on_error"):
+        CodeReward(on_error="ignore")  # type: ignore[arg-type]
+
+
 def test_a_function_as_trl_wants_it(tokenizer: Any, tmp_path: Path) -> None:
     assert [get_callable_name(f) for f in (code_reward, async_code_reward)] == ["code_reward", "async_code_reward"]
     assert not is_async_callable(code_reward)

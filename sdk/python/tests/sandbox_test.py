@@ -109,6 +109,8 @@ def test_files_are_bytes_of_any_size(box: assay.Sandbox) -> None:
     with pytest.raises(OSError) as e:
         box.read_file("noise", limit=99_999)
     assert e.value.errno == errno.EFBIG
+    assert box.read_head("text", 1) == "é".encode()[:1]
+    assert len(box.read_head("noise", 200_000)) == 100_000
 
 
 def test_files_of_100_mib_go_in_and_out(client: assay.Client) -> None:

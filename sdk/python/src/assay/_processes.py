@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import errno
+import posixpath
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -139,6 +140,11 @@ def environment(env: Mapping[str, str] | None) -> dict[str, str]:
 def octets(data: bytes | bytearray | memoryview | str) -> bytes:
     """Bytes, or a text as UTF-8."""
     return data.encode() if isinstance(data, str) else bytes(data)
+
+
+def below(directory: str, path: str | None) -> str:
+    """A path in a sandbox; if it is relative, below a directory."""
+    return posixpath.join(directory, path) if path else directory
 
 
 def limited(name: str, value: float | None) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import posixpath
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -19,6 +18,7 @@ from .._processes import (
     STAGED,
     Completed,
     Running,
+    below,
     environment,
     inline,
     limited,
@@ -120,7 +120,7 @@ class AsyncSandbox:
         if self._spec["lease"]:
             self._tasks.start(self._keep, seconds(self._spec["lease"]) / 3)
         self._operations.longest = patience(session.spec.policy)
-        self._cwd = posixpath.join(await self._operations.install(), self._cwd)
+        self._cwd = below(await self._operations.install(), self._cwd)
 
     async def aclose(self) -> None:
         """Ends the sandbox, with all that runs in it. Nothing happens the second time."""
@@ -226,7 +226,7 @@ class AsyncSandbox:
         more: Mapping[str, Any],
     ) -> None:
         op: dict[str, Any] = {
-            "do": "spawn", "id": running.id, "argv": running.argv, "cwd": posixpath.join(self._cwd, cwd or ""),
+            "do": "spawn", "id": running.id, "argv": running.argv, "cwd": below(self._cwd, cwd),
             "env": {**self._env, **environment(env)}, "timeout": timeout, "stdin": False, **more,
         }  # fmt: skip
         data = None if stdin is None else octets(stdin)
@@ -249,13 +249,28 @@ class AsyncSandbox:
         out = bytearray()
         most = STAGED if limit is None else min(STAGED, limit + 1)
         while True:
-            op = {"do": "read", "path": path, "cwd": self._cwd, "start": len(out), "length": most}
-            answer, piece = await self._operations.get(op)
+            size, piece = await self._read(path, len(out), most)
             out += piece
-            if limit is not None and max(len(out), answer["size"]) > limit:
+            if limit is not None and max(len(out), size) > limit:
                 raise OSError(errno.EFBIG, f"the file has more than {limit} bytes", path)
             if len(piece) < most:
                 return bytes(out)
+
+    async def read_head(self, path: str, most: int) -> bytes:
+        """Reads at most so many bytes of a file, from its beginning. It raises as read_file does."""
+        out = bytearray()
+        while len(out) < most:
+            _, piece = await self._read(path, len(out), min(STAGED, most - len(out)))
+            out += piece
+            if not piece:
+                break
+        return bytes(out)
+
+    async def _read(self, path: str, start: int, length: int) -> tuple[int, bytes]:
+        """A part of a file, after the size that the file tells."""
+        op = {"do": "read", "path": path, "cwd": self._cwd, "start": start, "length": length}
+        answer, piece = await self._operations.get(op)
+        return answer["size"], piece
 
     async def write_file(self, path: str, data: bytes | str) -> None:
         """Writes a file, with its directories; a text as UTF-8. It takes the place of one that is there.

@@ -153,6 +153,14 @@ func TestRefusedSessionsAreNotClosed(t *testing.T) {
 	}
 }
 
+// Where the only worker has just gone, a session can be had as soon as there is another: clients ask again.
+func TestSessionsOfWorkersThatAreGoneAreUnavailable(t *testing.T) {
+	t.Parallel()
+	f, l := withLate(t, "a")
+	l.refused = fmt.Errorf("%w: worker a is gone", job.ErrLost)
+	f.want(http.StatusServiceUnavailable, nil, "POST", "/v1/sessions", `{}`)
+}
+
 // Whatever is asked of a session that has ended is a conflict that says so. On 5ee7338 it was said to be an
 // idempotency key that was used before.
 func TestEndedSessionsAreConflicts(t *testing.T) {

@@ -45,7 +45,7 @@ func (s *Service) Open(ctx context.Context, tenant string, spec job.SessionSpec)
 		v, err := s.openAt(ctx, w, tenant, spec, plan.Enforcement, ceiling.Sessions)
 		switch {
 		case errors.Is(err, job.ErrLost), errors.Is(err, job.ErrUnavailable):
-			refusal = fmt.Errorf("%w: open a session: %w", job.ErrUnavailable, err)
+			refusal = fmt.Errorf("%w: open a session: %v", job.ErrUnavailable, err) // not of its kind: that is no loss of a session
 			continue
 		case errors.Is(err, errFull): // here, and perhaps not elsewhere
 			refusal = ofSessions(err)

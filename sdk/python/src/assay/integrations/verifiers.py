@@ -15,6 +15,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, ClassVar, Literal
 
+from pydantic import model_serializer
 from pydantic_config import BaseConfig
 from verifiers.v1.errors import SandboxError
 from verifiers.v1.runtimes import BaseRuntimeInfo, ProgramResult, Runtime, RuntimeProcess, register
@@ -59,7 +60,12 @@ class AssayConfig(BaseConfig):
 
 
 class AssayRuntimeInfo(AssayConfig, BaseRuntimeInfo):
-    """What a trace has of a box."""
+    """What a trace has of a box while it is in memory. Written down it is null, as of no runtime: verifiers would not
+    read a trace whose runtime is of a kind that it does not have."""
+
+    @model_serializer
+    def _written(self) -> None:
+        return None
 
 
 class AssayProcess(RuntimeProcess):

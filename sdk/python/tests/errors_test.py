@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import logging
@@ -139,12 +140,24 @@ def test_dead_fleet() -> None:
         port = s.getsockname()[1]
     dead = assay.Client(f"http://127.0.0.1:{port}", patience=0.5)
     began = time.monotonic()
-    for call in (lambda: dead.run("1"), lambda: list(dead.map(["1"])), lambda: dead.submit("1").result(20)):
+    tests = {"function": "f", "cases": [{"args": []}]}
+    asynchronous = assay.AsyncClient(f"http://127.0.0.1:{port}", patience=0.5)
+    for call in (
+        lambda: dead.run("1"),
+        lambda: list(dead.map(["1"])),
+        lambda: dead.submit("1").result(20),
+        lambda: dead.submit_batch(["1"]),
+        lambda: list(dead.batch("b").results()),
+        lambda: dead.batch("b").wait(),
+        lambda: dead.grade(["x = 1"], tests, on_error="none"),
+        lambda: asyncio.run(asynchronous.run("1")),
+        lambda: asyncio.run(asynchronous.grade(["x = 1"], tests)),
+    ):
         with pytest.raises(assay.Unreachable, match=f"127.0.0.1:{port} does not answer"):
             call()
     with pytest.raises((assay.Timeout, assay.Unreachable)):
         dead.run("1", timeout=0.2)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 30
     dead.close()
 
 
@@ -308,6 +321,8 @@ def test_fleet_with_tokens(tmp_path: Path) -> None:
             assert e.value.status == 401
         with pytest.raises(assay.AuthError):
             list(assay.Client(url, "three").map(["1"]))
+        with pytest.raises(assay.AuthError):
+            assay.Client(url, "three").grade(["x = 1"], {"function": "f", "cases": [{}]}, on_error="none")
         assert isinstance(assay.Client(url, "three").submit("1").exception(30), assay.AuthError)
         with pytest.raises(assay.RefusedError):
             assay.Client(url, "one").api.get_version()

@@ -23,6 +23,8 @@ PATIENCE = 600.0
 POLICY: Mapping[str, Any] = {"wall": "60s", "memory": "1Gi"}
 """Of a solution with all of its tests; what a given policy does not say is of the fleet's default."""
 
+COMPARE = ("exact", "whitespace", "tokens", "floats")
+
 CASE_WALL = 10.0
 """Seconds of one case of standard input."""
 
@@ -71,6 +73,11 @@ class Options:
             raise ValueError("first: must be 1 or more, or None")
         if self.timeout is not None and not self.timeout > 0:
             raise ValueError("timeout: must be a positive number of seconds, or None")
+        if self.compare not in (None, *COMPARE) or (self.tolerance is not None and self.compare != "floats"):
+            raise ValueError(f"compare: must be one of {', '.join(COMPARE)}; tolerance is for floats")
+        wall, policy = seconds(self._stdio()["wall"]), self._policy()
+        if not isinstance(policy, str) and wall > seconds(duration(policy["wall"])):
+            raise ValueError("case_wall: must not be more than the policy's wall, which is for all cases together")
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Options:

@@ -199,6 +199,25 @@ def test_tests_at_fault(truth: Any, error: type[Exception], match: str) -> None:
     assert (done["score"], done["acc"], done["outcome"]) == (0.25, 0, "check_error")
 
 
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"compare": "loosely"}, "compare"),
+        ({"tolerance": 0.1}, "tolerance"),
+        ({"case_wall": "soon"}, "duration"),
+        ({"case_wall": 9, "policy": {"wall": "5s"}}, "case_wall"),
+        ({"first": 0}, "first"),
+        ({"attempts": 0}, "attempts"),
+        ({"timeout": 0}, "timeout"),
+        ({"url": "nowhere"}, "url"),
+    ],
+)
+def test_bad_options(options: dict[str, Any], match: str) -> None:
+    """They raise, whatever broken says: they are not the tests' fault."""
+    with pytest.raises(ValueError, match=match):
+        adapter.compute_score_sync("", ADD, STDIO, broken=0, **options)
+
+
 def test_faults_of_the_configuration_are_not_the_tests() -> None:
     with pytest.raises(assay.InvalidError, match=r"policy|named"):
         adapter.compute_score_sync("", ADD, CALLS, policy="no-such-policy", broken=0)

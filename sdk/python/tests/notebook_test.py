@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from jupyter_client.blocking.client import BlockingKernelClient
-from jupyter_client.manager import KernelManager
 
 import assay
 
@@ -24,7 +22,14 @@ ticking = asyncio.ensure_future(tick())
 
 
 class Notebook:
-    def __init__(self, manager: KernelManager, client: BlockingKernelClient) -> None:
+    """A running kernel.
+
+    Args:
+        manager: a KernelManager of jupyter_client.
+        client: a BlockingKernelClient of it.
+    """
+
+    def __init__(self, manager: Any, client: Any) -> None:
         self._manager = manager
         self._client = client
 
@@ -49,6 +54,8 @@ class Notebook:
 
 @pytest.fixture(scope="module")
 def notebook(url: str) -> Iterator[Notebook]:
+    from jupyter_client.manager import KernelManager  # not there where only tests without a fleet are collected
+
     manager = KernelManager(kernel_name="python3")
     manager.start_kernel(env={**os.environ, "ASSAY_URL": url})
     client = manager.client()

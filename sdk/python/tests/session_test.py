@@ -713,6 +713,7 @@ def test_asyncio(url: str) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.fleet
 def test_fleet_that_goes_away(tmp_path: Path) -> None:
     """What is asked of a session then is Unreachable, and nothing waits for ever, the end of the client neither."""
     tmp_path.chmod(0o755)

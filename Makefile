@@ -20,7 +20,7 @@ UNDEBUGGED = -ldflags='-s -w'
 # `make test RERUN=1` runs a test that failed once more, alone, if at most twenty failed (subtests count), and lists such tests at the end:
 # one that waits for something real may be late on a machine that is busy with another package. A test that fails twice fails.
 RERUN ?= 0
-SUITE  = $(GO) tool gotestsum --format=pkgname --format-hide-empty-pkg --rerun-fails=$(RERUN) --rerun-fails-max-failures=20 --rerun-fails-run-root-test
+SUITE  = $(GO) tool gotestsum --format=pkgname --format-hide-empty-pkg --rerun-fails=$(RERUN) --rerun-fails-max-failures=20
 
 # The longest packages come first, so that none of them is left alone at the end; two at a time, each of which has several tests
 # under way: with more, what has a limit of real time misses it.

@@ -3,13 +3,16 @@ package testenv
 import (
 	"context"
 	"log/slog"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/assay-run/assay/internal/dev"
 )
 
 // NATS starts a server with an empty JetStream for this test alone, which takes milliseconds, and returns its URL. A test
-// that restarts its server uses dev.StartNATS itself.
+// that restarts its server uses NATSAgain.
 func NATS(t testing.TB) (url string) {
 	t.Helper()
 	Needs(t, "NATS")
@@ -21,4 +24,24 @@ func NATS(t testing.TB) (url string) {
 	}
 	t.Cleanup(n.Stop)
 	return n.ClientURL()
+}
+
+// NATSAgain starts a server at a port that it may have had before. A process that this one was about to start when the
+// port was let go still holds it, until it runs its own program: on a busy machine that takes a while, and is waited for.
+// The caller stops the server.
+func NATSAgain(t testing.TB, cfg dev.NATSConfig) *dev.NATS {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	cfg.Logger = slog.New(slog.DiscardHandler)
+	for {
+		n, err := dev.StartNATS(ctx, cfg)
+		if err == nil {
+			return n
+		}
+		if ctx.Err() != nil || !strings.Contains(err.Error(), syscall.EADDRINUSE.Error()) {
+			t.Fatal(err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -154,13 +153,7 @@ func (f *fleet) startNATS() {
 	}
 	_, text, _ := net.SplitHostPort(f.natsAt)
 	port, _ := strconv.Atoi(text)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	n, err := dev.StartNATS(ctx, dev.NATSConfig{Dir: f.natsDir, Port: port, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	f.nats = n
+	f.nats = testenv.NATSAgain(f.t, dev.NATSConfig{Dir: f.natsDir, Port: port})
 }
 
 // restartNATS stops the server, lets between do its worst, and starts it again.

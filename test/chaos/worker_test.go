@@ -19,6 +19,10 @@ func id(t *testing.T, answer string) job.ID {
 	return a.ID
 }
 
+// unheard is the step at which both are right: the worker's successor refuses what was meant for it, and the assignment
+// is taken back, or the reaper missed the worker before that, and there is a second lease.
+const unheard = "before it hears of its lease"
+
 // workerKilled kills a worker at every step of a job.
 func workerKilled(t *testing.T) {
 	for _, step := range []struct {
@@ -30,7 +34,7 @@ func workerKilled(t *testing.T) {
 	}{
 		{"before its claim is answered", "", func(f *fleet, id job.ID) bool { return f.row(id).State == job.Dispatched },
 			func(f *fleet) { f.workers[0].nats.set(frozen) }, false, false},
-		{"before it hears of its lease", "", func(f *fleet, id job.ID) bool { return f.row(id).State == job.Running },
+		{unheard, "", func(f *fleet, id job.ID) bool { return f.row(id).State == job.Running },
 			func(f *fleet) { f.workers[0].nats.set(frozen) }, false, true},
 		{"after its claim", "sleep=6s", func(f *fleet, id job.ID) bool { return f.row(id).State == job.Running }, nil, true, false},
 		{"after it was assigned", "sleep=6s", func(f *fleet, id job.ID) bool { return f.row(id).State == job.Running }, nil, true, true},
@@ -68,7 +72,7 @@ func workerKilled(t *testing.T) {
 			}
 			f.rested()
 			v := f.judge()
-			if v.lost+v.doubled+v.foreignArtifacts+v.missing != 0 || (v.again == 1) != step.again {
+			if v.lost+v.doubled+v.foreignArtifacts+v.missing != 0 || (v.again == 1) != step.again && step.name != unheard {
 				t.Errorf("%+v", v)
 			}
 		})

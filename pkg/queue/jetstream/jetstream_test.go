@@ -71,17 +71,11 @@ func (s *server) start(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	cfg := dev.NATSConfig{Dir: s.dir, Port: port, Logger: slog.New(slog.DiscardHandler)}
+	cfg := dev.NATSConfig{Dir: s.dir, Port: port}
 	for _, f := range s.with {
 		f(&cfg)
 	}
-	n, err := dev.StartNATS(ctx, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.nats = n
+	s.nats = testenv.NATSAgain(t, cfg)
 }
 
 func (s *server) restart(t *testing.T) {

@@ -30,10 +30,10 @@ const (
 	never   = time.Hour
 )
 
-// quick repairs in moments what takes seconds in earnest. Leases are no shorter than that: one that ends because the
+// quick repairs in moments what takes seconds in earnest. Leases are long: one that ends because the
 // machine was busy is a second run, and tests count runs.
 var quick = dispatcher.Config{
-	LeaseTTL: 2 * patient, ScheduleEvery: 200 * time.Millisecond, ReapEvery: 100 * time.Millisecond,
+	LeaseTTL: 10 * time.Second, ScheduleEvery: 200 * time.Millisecond, ReapEvery: 100 * time.Millisecond,
 	RepublishAfter: 500 * time.Millisecond, RegistryEvery: 200 * time.Millisecond,
 }
 

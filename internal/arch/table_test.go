@@ -112,7 +112,7 @@ var table = map[string]row{
 	"internal/worker/health":    {"what keeps a worker from taking jobs", []string{"pkg/job", "pkg/policy", "pkg/runtime", "internal/pause"}},
 	"internal/worker/transfer":  {"files between a worker and the object store", []string{"pkg/control", "pkg/job", "pkg/policy", "pkg/queue", "pkg/runtime", "pkg/object", "internal/pause", "internal/session/live"}},
 	"internal/grade":            {"verdicts on solutions", with(ideas, "pkg/runtime/capture", "internal/boundedjson", "internal/frame", "internal/guest", "guest/python")},
-	"internal/session":          {"jobs that stay: the dispatcher's side", with(ideas, "api", "internal/admit", "internal/fleet", "internal/telemetry")},
+	"internal/session":          {"jobs that stay: the dispatcher's side", with(ideas, "api", "internal/admit", "internal/fleet", "internal/pause", "internal/telemetry")},
 	"internal/session/live":     {"jobs that stay: the worker's side", with(ideas, "internal/awake", "internal/boundedjson", "internal/frame", "internal/pause", "internal/telemetry")},
 	"internal/awake":            {"processors that do not sleep while somebody waits", nil},
 	"internal/guest":            {"the protocol with the inside of a sandbox", []string{"internal/frame", "pkg/job"}},

@@ -28,6 +28,8 @@ type late struct {
 	opens   []string
 	closing map[job.ID]int
 	refused error // instead of the silence
+
+	register func(worker string) // makes the store know it
 }
 
 func (l *late) CallSession(ctx context.Context, worker string, c control.SessionCall) (control.SessionReply, error) {
@@ -77,10 +79,13 @@ func withLate(t *testing.T, workers ...string) (*fleet, *late) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, w := range workers {
+	l.register = func(w string) {
 		if err := f.store.PutWorkers(t.Context(), []store.Worker{{ID: w, Pool: pool, Slots: 1, Host: host}}); err != nil {
-			t.Fatal(err)
+			t.Error(err)
 		}
+	}
+	for _, w := range workers {
+		l.register(w)
 	}
 	return f, l
 }
@@ -159,6 +164,19 @@ func TestSessionsOfWorkersThatAreGoneAreUnavailable(t *testing.T) {
 	f, l := withLate(t, "a")
 	l.refused = fmt.Errorf("%w: worker a is gone", job.ErrLost)
 	f.want(http.StatusServiceUnavailable, nil, "POST", "/v1/sessions", `{}`)
+}
+
+// A worker that comes while a session is asked for holds it: the fleet was read a moment before that, and had none.
+func TestSessionsWaitForAWorkerThatComes(t *testing.T) {
+	t.Parallel()
+	f, l := withLate(t)
+	f.want(http.StatusServiceUnavailable, nil, "POST", "/v1/sessions", `{}`)
+	l.refused = fmt.Errorf("%w: the worker was asked", job.ErrRefused)
+	go func() {
+		time.Sleep(100 * time.Millisecond)
+		l.register("a")
+	}()
+	f.want(http.StatusForbidden, nil, "POST", "/v1/sessions", `{}`)
 }
 
 // Whatever is asked of a session that has ended is a conflict that says so. On 5ee7338 it was said to be an

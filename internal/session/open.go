@@ -9,6 +9,7 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/fleet"
+	"github.com/assay-run/assay/internal/pause"
 	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
@@ -36,7 +37,7 @@ func (s *Service) Open(ctx context.Context, tenant string, spec job.SessionSpec)
 		return nil, err
 	}
 	refusal := fmt.Errorf("%w: no worker is connected that could hold a session", job.ErrUnavailable)
-	for _, w := range s.Fleet.Ranked(placement.Need{Pool: spec.Pool, Image: spec.Image}) {
+	for _, w := range s.workers(ctx, placement.Need{Pool: spec.Pool, Image: spec.Image}) {
 		plan, err := p.PlanFor(w.Host, policy.UseOf(spec.Kind))
 		if err != nil {
 			refusal = err
@@ -56,6 +57,18 @@ func (s *Service) Open(ctx context.Context, tenant string, spec job.SessionSpec)
 		return v, nil
 	}
 	return nil, refusal
+}
+
+// workers returns those that could hold a session. Where there is none it waits for one that has just come: the fleet is
+// read once a second, and a worker that a client has seen in a list may not be in it yet.
+func (s *Service) workers(ctx context.Context, need placement.Need) []fleet.Worker {
+	for until := time.Now().Add(newcomerTime); ; {
+		ws := s.Fleet.Ranked(need)
+		if len(ws) > 0 || !time.Now().Before(until) || ctx.Err() != nil {
+			return ws
+		}
+		_ = pause.For(ctx, newcomerTime/20)
+	}
 }
 
 // admit returns the session that a spec asks for, with its whole policy.

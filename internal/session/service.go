@@ -45,6 +45,8 @@ func New(c Config) *Service {
 const (
 	// openTime bounds the making of a session.
 	openTime = 60 * time.Second
+	// newcomerTime is how long a session waits for a worker where there is none.
+	newcomerTime = 2 * time.Second
 	// callTime bounds what has no other bound.
 	callTime = 45 * time.Second
 	// exportTime bounds an export, with the end of what is executed before it, and the end

@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"net"
+	"os"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -21,13 +22,13 @@ const (
 var _ = [ephemeralMin - firstPort - portsOfAll]struct{}{} // they do lie below
 
 // Address returns a loopback address for a server of this test. No other test is given it, in this test binary or in
-// one that runs at the same time.
+// one that runs at the same time, whatever tree it is of.
 func Address(t testing.TB) string {
 	t.Helper()
 	Needs(t, "an address of its own") // which test binaries of other users may have marked
 	defer env.use(t)()
 	if env.ports == nil {
-		dir, err := env.slot("ports")
+		dir, err := env.slotIn(filepath.Join(os.TempDir(), "assay-test-ports-"+strconv.Itoa(os.Getuid())))
 		if err != nil {
 			t.Fatal(err)
 		}

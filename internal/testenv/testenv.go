@@ -101,8 +101,13 @@ func (e *environment) slot(kind string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return e.slotIn(filepath.Join(root, ".cache", "testenv", kind))
+}
+
+// slotIn takes a directory in another one.
+func (e *environment) slotIn(all string) (string, error) {
 	for i := range maxSlots {
-		dir := filepath.Join(root, ".cache", "testenv", kind, strconv.Itoa(i))
+		dir := filepath.Join(all, strconv.Itoa(i))
 		lock, err := dev.Acquire(dir)
 		if errors.Is(err, dev.ErrLocked) {
 			continue
@@ -113,7 +118,7 @@ func (e *environment) slot(kind string) (string, error) {
 		e.stops = append(e.stops, func(context.Context) error { return lock.Release() })
 		return dir, nil
 	}
-	return "", fmt.Errorf("all %d directories for %s are in use", maxSlots, kind)
+	return "", fmt.Errorf("all %d directories in %s are in use", maxSlots, all)
 }
 
 // startContext bounds a start. It is not the test's context: the component outlives the test that happened to be first.

@@ -42,3 +42,9 @@ def url() -> Iterator[str]:
 def client(url: str) -> Iterator[assay.Client]:
     with assay.Client(url) as c:
         yield c
+
+
+@pytest.fixture
+def session(client: assay.Client) -> Iterator[assay.Session]:
+    with client.session(lease=30) as s:
+        yield s

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 from . import models
+from ._ended import Ended
 from ._errors import InfraError, ProgramError
 from ._result import OF_PROGRAM
 
@@ -18,17 +19,17 @@ class Variable(NamedTuple):
     repr: str  # cut, if it is long
 
 
-class Execution:
+class Execution(Ended):
     """What came of one execution: what it wrote, its value or exception, the variables that it left.
 
     Attributes:
         raw: the execution as JSON has it. Do not change it.
     """
 
-    __slots__ = ("_record", "raw")
+    __slots__ = ("_record",)
 
     def __init__(self, raw: Mapping[str, Any]) -> None:
-        self.raw = raw
+        super().__init__(raw)
         self._record: models.Execute | None = None
 
     @property
@@ -38,33 +39,10 @@ class Execution:
             self._record = models.Execute.from_dict(self.raw)
         return self._record
 
-    def _part(self, name: str) -> dict[str, Any]:
-        return self.raw.get(name) or {}
-
-    @property
-    def id(self) -> str:
-        """Of the execution, by which the session's list has it."""
-        return self.raw.get("id", "")
-
     @property
     def session_id(self) -> str:
         """Of the session."""
         return self.raw.get("session_id", "")
-
-    @property
-    def outcome(self) -> str:
-        """How it ended: succeeded, failed, exception, timed_out, canceled (interrupted) and so on (models.Outcome)."""
-        return self.raw.get("outcome", "")
-
-    @property
-    def message(self) -> str:
-        """One sentence for a person; "" if there is none."""
-        return self.raw.get("message", "")
-
-    @property
-    def ok(self) -> bool:
-        """Whether the outcome is succeeded."""
-        return self.outcome == "succeeded"
 
     @property
     def infra(self) -> bool:
@@ -77,29 +55,9 @@ class Execution:
         return bool(self.raw.get("alive"))
 
     @property
-    def exit_code(self) -> int | None:
-        """Of a command, or of code that called sys.exit; None if there was none."""
-        return self.raw.get("exit_code")
-
-    @property
-    def stdout(self) -> str:
-        """What was written there; above the policy's limit its head and its tail (record.stdout says so)."""
-        return self._part("stdout").get("text", "")
-
-    @property
-    def stderr(self) -> str:
-        """What was written there, with the traceback of an exception; as stdout."""
-        return self._part("stderr").get("text", "")
-
-    @property
-    def value(self) -> Any:
-        """Value of the last expression, where JSON has all of it, else its repr; None if there is none."""
-        return shown(self.raw.get("value"))
-
-    @property
     def repr(self) -> str:
         """The last expression's repr, cut if it is long; "" if there is none."""
-        return self._part("value").get("repr", "")
+        return self.part("value").get("repr", "")
 
     @property
     def error(self) -> models.ResultException | None:
@@ -161,11 +119,6 @@ class Execution:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Execution, (self.raw,)
-
-
-def shown(value: Mapping[str, Any] | None) -> Any:
-    """A value of the API, where JSON has all of it, else its repr; None if there is none."""
-    return None if value is None else value["json"] if "json" in value else value.get("repr")
 
 
 def listed(variables: Any) -> dict[str, Variable]:

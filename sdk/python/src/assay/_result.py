@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import models
+from ._ended import Ended
 from ._errors import AssayError, InfraError, ProgramError
 
 OF_PROGRAM = frozenset(
@@ -28,7 +29,7 @@ BRIEF: tuple[str, ...] = (
 """Fields of a result without those that say how it came about: enforcement, attempts and timings, most of its size."""
 
 
-class Result:
+class Result(Ended):
     """How a job ended: what it wrote, its value or exception, its tests, what it used.
 
     A result is cheap until it is looked into. record has everything, as the API documents it.
@@ -39,12 +40,12 @@ class Result:
         item: of client.map: the item itself; otherwise None.
     """
 
-    __slots__ = ("_error", "_record", "index", "item", "raw")
+    __slots__ = ("_error", "_record", "index", "item")
 
     def __init__(
         self, raw: Mapping[str, Any], index: int = 0, item: Any = None, error: AssayError | None = None
     ) -> None:
-        self.raw = raw
+        super().__init__(raw)
         self._error = error
         self.index = index
         self.item = item
@@ -57,15 +58,6 @@ class Result:
             self._record = models.Result.from_dict(self.raw)
         return self._record
 
-    def part(self, name: str) -> dict[str, Any]:
-        """A field of raw that is an object; empty if it is not there."""
-        return self.raw.get(name) or {}
-
-    @property
-    def id(self) -> str:
-        """Of the job."""
-        return self.raw.get("id", "")
-
     @property
     def name(self) -> str:
         """Of the job; "" if it has none."""
@@ -77,45 +69,9 @@ class Result:
         return {k: v for k, v in self.part("labels").items() if k != POSITION}
 
     @property
-    def outcome(self) -> str:
-        """How it ended: succeeded, failed, exception, timed_out, out_of_memory and so on (models.Outcome)."""
-        return self.raw.get("outcome", "")
-
-    @property
-    def message(self) -> str:
-        """One sentence for a person; "" if there is none."""
-        return self.raw.get("message", "")
-
-    @property
-    def ok(self) -> bool:
-        """Whether the outcome is succeeded."""
-        return self.outcome == "succeeded"
-
-    @property
     def infra(self) -> bool:
         """Whether the fleet, not the program, is why it ended so: then nothing is known about the program."""
         return self.outcome not in OF_PROGRAM and self.outcome != CHECK_ERROR
-
-    @property
-    def stdout(self) -> str:
-        """What the program wrote there; where it is long, its head and its tail (see record.stdout)."""
-        return self.part("stdout").get("text", "")
-
-    @property
-    def stderr(self) -> str:
-        """What the program wrote there; where it is long, its head and its tail (see record.stderr)."""
-        return self.part("stderr").get("text", "")
-
-    @property
-    def exit_code(self) -> int | None:
-        """Of the program; None if it had none of its own."""
-        return self.raw.get("exit_code")
-
-    @property
-    def value(self) -> Any:
-        """Value of the code's last expression, where JSON has all of it, else its repr; None if there is none."""
-        value = self.raw.get("value")
-        return None if value is None else value["json"] if "json" in value else value.get("repr")
 
     @property
     def exception(self) -> models.ResultException | None:

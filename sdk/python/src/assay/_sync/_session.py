@@ -15,8 +15,9 @@ from typing import Any, TypeVar, overload
 
 from .. import models
 from .._calls import JSON, MOST, Call, Patience, encode, segment
+from .._ended import shown
 from .._errors import APIError, AssayError, Timeout
-from .._execution import Execution, Variable, listed, shown
+from .._execution import Execution, Variable, listed
 from .._functions import Functions, HostFunction, answering
 from .._hosting import Host
 from .._sessions import LARGEST, LONGEST, SLACK, place, variable, wall_of

@@ -1,0 +1,68 @@
+"""What the end of a job and that of an execution have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+class Ended:
+    """How something that ran has ended, over the JSON of the API, of which a field is read when it is asked for.
+
+    Attributes:
+        raw: all of it as JSON has it. Do not change it.
+    """
+
+    __slots__ = ("raw",)
+
+    def __init__(self, raw: Mapping[str, Any]) -> None:
+        self.raw = raw
+
+    def part(self, name: str) -> dict[str, Any]:
+        """A field of raw that is an object; empty if it is not there."""
+        return self.raw.get(name) or {}
+
+    @property
+    def id(self) -> str:
+        """By which the fleet knows it."""
+        return self.raw.get("id", "")
+
+    @property
+    def outcome(self) -> str:
+        """How it ended: succeeded, failed, exception, timed_out, out_of_memory and so on (models.Outcome)."""
+        return self.raw.get("outcome", "")
+
+    @property
+    def message(self) -> str:
+        """One sentence for a person; "" if there is none."""
+        return self.raw.get("message", "")
+
+    @property
+    def ok(self) -> bool:
+        """Whether the outcome is succeeded."""
+        return self.outcome == "succeeded"
+
+    @property
+    def exit_code(self) -> int | None:
+        """Of the program, or of code that called sys.exit; None if there was none."""
+        return self.raw.get("exit_code")
+
+    @property
+    def stdout(self) -> str:
+        """What was written there; where it is long, its head and its tail (see record.stdout)."""
+        return self.part("stdout").get("text", "")
+
+    @property
+    def stderr(self) -> str:
+        """What was written there, with the traceback of an exception; as stdout."""
+        return self.part("stderr").get("text", "")
+
+    @property
+    def value(self) -> Any:
+        """Value of the code's last expression, where JSON has all of it, else its repr; None if there is none."""
+        return shown(self.raw.get("value"))
+
+
+def shown(value: Mapping[str, Any] | None) -> Any:
+    """A value of the API, where JSON has all of it, else its repr; None if there is none."""
+    return None if value is None else value["json"] if "json" in value else value.get("repr")

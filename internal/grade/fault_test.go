@@ -206,3 +206,32 @@ func TestImagesWithoutPython(t *testing.T) {
 		}
 	}
 }
+
+// unfit is a slot whose disk does not hold the inputs: nothing of the job runs in it.
+type unfit struct{ bare }
+
+func (unfit) Start(context.Context, runtime.Attempt) (runtime.Process, error) {
+	return unfitted{}, nil
+}
+
+func (unfit) Run(context.Context, runtime.Attempt) (*runtime.Report, error) { return unfitted{}.Wait() }
+
+type unfitted struct{ unbegun }
+
+func (unfitted) Wait() (*runtime.Report, error) {
+	return &runtime.Report{Result: job.Result{Outcome: job.SetupError, Message: "policy.disk: no room"}}, nil
+}
+
+// A solution that could not be tried has no score.
+func TestInputsThatDoNotFit(t *testing.T) {
+	for name, tests := range map[string]*job.Tests{
+		"cases": {Code: "x", Function: "f", Cases: make([]job.Case, 1)}, "check": {Code: "x", Function: "f", Check: "f(1)"},
+		"stdio": {Code: "x", Stdio: make([]job.Stdio, 2)},
+	} {
+		rep, err := Run(t.Context(), Config{Tests: tests, Attempt: runtime.Attempt{Plan: &policy.Plan{Policy: policy.Default()}},
+			Acquire: func(context.Context, string, string) (runtime.Slot, error) { return unfit{}, nil }})
+		if err != nil || rep.Outcome != job.SetupError || rep.Tests != nil || rep.Message != "policy.disk: no room" {
+			t.Errorf("%s: %+v, %v", name, rep, err)
+		}
+	}
+}

@@ -80,7 +80,7 @@ func Run(ctx context.Context, c Config) (*runtime.Report, error) {
 		g.report.Outcome, g.report.State = job.OutcomeCanceled, job.Canceled
 		return &g.report, nil
 	}
-	if missing := new(noPython); errors.As(err, &missing) {
+	if missing := new(unready); errors.As(err, &missing) {
 		g.report.Outcome, g.report.State, g.report.Message = job.SetupError, job.Finished, missing.Error()
 		return &g.report, nil
 	}

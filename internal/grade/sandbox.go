@@ -86,25 +86,34 @@ func (g *grading) end(b *sandbox, s side) (*runtime.Report, error) {
 		return nil, err
 	}
 	g.account(rep, s)
-	if rep.Outcome == job.OutcomeCanceled {
-		return rep, errCanceled
+	return rep, saysNothing(rep)
+}
+
+// saysNothing is an error if a report says nothing about the program: its job was canceled, or what the job asks for could
+// not be had.
+func saysNothing(rep *runtime.Report) error {
+	switch rep.Outcome {
+	case job.OutcomeCanceled:
+		return errCanceled
+	case job.SetupError:
+		return &unready{rep.Message}
 	}
-	return rep, nil
+	return nil
 }
 
 // unstarted is an error if the interpreter of a side could not be executed: an image without
 // python is no solution's doing.
 func unstarted(rep *runtime.Report) error {
 	if rep.Unbegun {
-		return &noPython{rep.Message}
+		return &unready{"solutions need a python3 in the image: " + rep.Message}
 	}
 	return nil
 }
 
-// noPython ends a grading in whose image no interpreter can be started, and says why.
-type noPython struct{ message string }
+// unready ends a grading in which no solution could be tried, and says why.
+type unready struct{ message string }
 
-func (n *noPython) Error() string { return "solutions need a python3 in the image: " + n.message }
+func (u *unready) Error() string { return u.message }
 
 // errCanceled ends a grading whose job was canceled.
 var errCanceled = errors.New("canceled")

@@ -84,10 +84,7 @@ func (g *grading) runScript(ctx context.Context, s *job.Stdio, limits job.CaseLi
 	}
 	g.skip(time.Since(began) - time.Duration(rep.Usage.WallMS*float64(time.Millisecond)))
 	g.account(rep, solutionSide)
-	if rep.Outcome == job.OutcomeCanceled {
-		return nil, errCanceled
-	}
-	return rep, nil
+	return rep, saysNothing(rep)
 }
 
 // interpreter is what runs the solution as a script, under rules for its imports if the

@@ -21,7 +21,7 @@ const (
 	Expired         Outcome = "expired"          // it waited longer than expires_in
 	Lost            Outcome = "lost"             // our failure: infrastructure attempts ran out
 	CheckError      Outcome = "check_error"      // the tests themselves failed: no solution could have passed them
-	SetupError      Outcome = "setup_error"      // what the job asks for could not be had: image, packages, inputs, secrets; it did not run
+	SetupError      Outcome = "setup_error"      // what the job asks for could not be had: image, packages, inputs and room for them, secrets; it did not run
 )
 
 // Outcomes lists every outcome, in the order in which they came to be: the schema has it.

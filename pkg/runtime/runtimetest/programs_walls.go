@@ -186,7 +186,7 @@ func inputsAndArtifacts() []program {
 			files: []runtime.File{{Path: "/data/a", Data: []byte("one")}}},
 		{name: "inputs belong to the program", outcome: job.Succeeded, run: sh("echo more >>d/a && rm d/a && mkdir d/e && rm -r d"),
 			files: []runtime.File{{Path: "/workspace/d/a", Data: []byte("x")}}},
-		{name: "inputs above the disk limit", outcome: job.DiskLimit, run: command("true"),
+		{name: "inputs above the disk limit", outcome: job.SetupError, run: command("true"),
 			edit:  func(p *policy.Policy) { p.Disk = job.MiB },
 			files: []runtime.File{{Path: "/workspace/a", Data: bytes.Repeat([]byte("x"), 2<<20)}}},
 		{name: "artifacts", outcome: job.Succeeded, edit: keep("/workspace/out/**", "/tmp/*.txt"),

@@ -45,7 +45,7 @@ func (a *Attempt) Run(ctx context.Context) (*runtime.Report, error) {
 	a.report.ImageDigest, a.report.Enforcement = a.Image.Digest, a.Plan.Enforcement
 	a.report.Packages = a.Image.Packages
 	if err := a.prepare(ctx); errors.Is(err, errInputsFull) {
-		a.conclude(verdict{outcome: job.DiskLimit, message: fmt.Sprintf("%s of %s", err, a.policy.Disk)})
+		a.conclude(verdict{outcome: job.SetupError, message: fmt.Sprintf("policy.disk: %s of %s", err, a.policy.Disk)})
 		return a.report, nil
 	} else if err != nil {
 		return nil, err

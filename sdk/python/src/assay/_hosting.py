@@ -102,10 +102,15 @@ class Host:
         return f"/v1/sessions/{segment(self.id)}{end}"
 
     async def _keep(self, transport: AsyncTransport) -> None:
+        woken = asyncio.ensure_future(self._wake.wait())
         try:
-            await asyncio.wait_for(self._wake.wait(), self.lease / 3)
+            # Not asyncio.wait_for: before Python 3.12 it forgets that it was canceled if it is woken just then.
+            await asyncio.wait({woken}, timeout=self.lease / 3)
+        finally:
+            woken.cancel()
+        if self._wake.is_set():
             self._wake.clear()
-        except asyncio.TimeoutError:
+        else:
             await transport.send(Call("POST", self._path("/keepalive")))
 
     async def _listen(self, transport: AsyncTransport) -> None:

@@ -97,10 +97,18 @@ class Queue(Generic[T]):
 
     async def get(self, timeout: float) -> T:
         """The next item; TimeoutError if there is none for so many seconds."""
+        if not self._queue.empty():
+            return self._queue.get_nowait()
+        # Not asyncio.wait_for, as in until.
+        getting = asyncio.ensure_future(self._queue.get())
         try:
-            return await asyncio.wait_for(self._queue.get(), timeout)
-        except asyncio.TimeoutError:
-            raise TimeoutError from None
+            await asyncio.wait({getting}, timeout=timeout)
+        except asyncio.CancelledError:
+            getting.cancel()
+            raise
+        if not getting.done() and getting.cancel():
+            raise TimeoutError
+        return await getting
 
     def empty(self) -> bool:
         return self._queue.empty()

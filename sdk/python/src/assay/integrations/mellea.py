@@ -51,7 +51,7 @@ SCRIPT = "_program.py"
 UNSET = "import os, sys; os.execve(sys.executable, [sys.executable, *sys.argv[1:]], {})"
 """Starts an interpreter without a single variable."""
 
-FULL = "the input files do not fit"
+FULL = "policy.disk: "
 """How the fleet says that a program was not run, for its files."""
 
 MARKER = "... [truncated]"
@@ -152,11 +152,14 @@ class AssayEnvironment(ExecutionEnvironment):
         try:
             done = self._client.run(self._job(code, self._seconds(timeout)), timeout=self._deadline)
         except InfraError as e:
-            if self.policy.packages and e.result.message.startswith("policy.packages"):
-                return self._skipped(f"Package installation failed: {e.result.message}", e.result)
+            why = e.result.message
+            if self.policy.packages and why.startswith("policy.packages"):
+                return self._skipped(
+                    f"Package installation failed: {why}", e.result if isinstance(e.result, Result) else None
+                )
+            if e.result.outcome == "setup_error" and why.startswith(FULL):
+                raise ValueError(f"limits: disk: {why.removeprefix(FULL)}: nothing was run") from None
             raise
-        if done.outcome == "disk_limit" and done.message.startswith(FULL):
-            raise ValueError(f"limits: disk: {done.message}: nothing was run")
         if self._open:
             self._files.adopt(done, self.policy.places()[0], self._script)
             for line in done.feedback:

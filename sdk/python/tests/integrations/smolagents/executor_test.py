@@ -372,6 +372,7 @@ def test_forgotten(client: assay.Client) -> None:
 def test_ctrl_c(executor: AssayExecutor) -> None:
     """It interrupts the code, and the session lives."""
     executor("x = 1")
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that runs tests in the background has it ignored
     main = threading.main_thread().ident or 0
     threading.Timer(0.5, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
     began = time.monotonic()

@@ -26,8 +26,11 @@ type Cache struct {
 	order   []*entry // least recently used first
 	total   int64
 	flights map[string]*flight
-	digests map[string]string // of images, as they were last seen to be
+	digests map[string]seen // of images
 }
+
+// seen is the digest that an image had when something was compiled in it, and what the runtime took it for then.
+type seen struct{ listed, digest string }
 
 // entry is what came of compiling one program. It does not change.
 type entry struct {
@@ -68,7 +71,7 @@ func New(dir string, limit int64) (*Cache, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the directory of compiled programs: %w", err)
 	}
-	return &Cache{dir: dir, limit: limit, entries: map[string]*entry{}, flights: map[string]*flight{}, digests: map[string]string{}}, nil
+	return &Cache{dir: dir, limit: limit, entries: map[string]*entry{}, flights: map[string]*flight{}, digests: map[string]seen{}}, nil
 }
 
 // Close removes all that is kept.
@@ -94,11 +97,16 @@ type Make func(ctx context.Context, r Request) (*runtime.Report, error)
 // is run's, a *Missing, runtime.ErrCanceled or the end of ctx; one of those who wait for the same program then tries by itself.
 func (c *Cache) Get(ctx context.Context, p *Program, run Make) (*Output, error) {
 	for {
-		key := p.key(c.digestOf(p))
-		out, f, lead := c.enter(key)
+		c.mu.Lock()
+		digest := c.digestOf(p)
+		c.mu.Unlock()
+		key := p.key(digest)
+		out, f, lead := c.enter(p, digest, key)
 		switch {
 		case out != nil:
 			return out, nil
+		case f == nil:
+			continue // the digest has become another meanwhile
 		case lead:
 			return c.lead(ctx, key, f, p, run)
 		}
@@ -128,10 +136,14 @@ func (c *Cache) wait(ctx context.Context, f *flight) (*Output, error) {
 	return nil, context.Cause(ctx)
 }
 
-// enter returns what is kept under key, or the flight to wait for, or a new one to lead.
-func (c *Cache) enter(key string) (*Output, *flight, bool) {
+// enter returns what is kept under key, or the flight to wait for, or a new one to lead; nothing if p's image is not of
+// that digest any more.
+func (c *Cache) enter(p *Program, digest, key string) (*Output, *flight, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.digestOf(p) != digest {
+		return nil, nil, false
+	}
 	if e := c.entries[key]; e != nil {
 		c.touch(e)
 		e.refs++
@@ -162,7 +174,7 @@ func (c *Cache) lead(ctx context.Context, key string, f *flight, p *Program, run
 	}
 	e.key = p.key(e.digest)
 	c.mu.Lock()
-	c.remember(p.Image, e.digest)
+	c.remember(p, e.digest)
 	delete(c.flights, key) // nobody joins any more
 	e.refs, f.entry = 1+f.waiting, e
 	var dirs []string
@@ -247,20 +259,19 @@ func (c *Cache) touch(e *entry) {
 const maxDigests = 1000
 
 // remember notes the digest of an image. c.mu is held.
-func (c *Cache) remember(image, digest string) {
+func (c *Cache) remember(p *Program, digest string) {
 	if len(c.digests) >= maxDigests {
 		clear(c.digests)
 	}
-	c.digests[image] = digest
+	c.digests[p.Image] = seen{p.Digest, digest}
 }
 
-// digestOf is the digest of a program's image, as far as it is known. An image of which nothing is known yet has an
-// empty one: nothing is kept under that.
+// digestOf is the digest of a program's image. What the runtime lists is some seconds old, or nothing for an image that
+// was not asked for yet: as long as it lists the same as when something was compiled, the image is what it was seen to be
+// then. Nothing is kept under an empty digest. c.mu is held.
 func (c *Cache) digestOf(p *Program) string {
-	if p.Digest != "" {
-		return p.Digest
+	if s, ok := c.digests[p.Image]; ok && s.listed == p.Digest {
+		return s.digest
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.digests[p.Image]
+	return p.Digest
 }

@@ -17,8 +17,21 @@ type Config struct {
 	Attempt runtime.Attempt // of the job; the program in it is not run
 	// Acquire returns a slot of a kind (see runtime.Key) for the image and isolation
 	// of the job, in which python code will run, if there is some that is known. It is called for each
-	// sandbox, in one goroutine.
+	// sandbox, also at the same time.
 	Acquire func(ctx context.Context, kind, code string) (runtime.Slot, error)
+	// Beside takes room on the host for one more sandbox of the solution beside that which the job has, until room is
+	// called; false: there is none. nil: there never is.
+	Beside func() (room func(), ok bool)
+	// Solution is how the solution is run for output, if that is not as a script of python; nil: it is.
+	Solution *Solution
+}
+
+// Solution is one in a language of the catalogue, whose files are those of the attempt.
+type Solution struct {
+	Argv func(memory job.Size) []string // in a sandbox with so much
+	Dir  string
+	// Missing is an error if what a report is of was not started, as the image lacks what the language needs.
+	Missing func(rep *runtime.Report) error
 }
 
 // The kinds of slots that a grading acquires.

@@ -22,12 +22,13 @@ const (
 	Lost            Outcome = "lost"             // our failure: infrastructure attempts ran out
 	CheckError      Outcome = "check_error"      // the tests themselves failed: no solution could have passed them
 	SetupError      Outcome = "setup_error"      // what the job asks for could not be had: image, packages, inputs and room for them, secrets; it did not run
+	CompileError    Outcome = "compile_error"    // the compiler refused the program, whose words are in the result: it did not run
 )
 
 // Outcomes lists every outcome, in the order in which they came to be: the schema has it.
 var Outcomes = []Outcome{
 	Succeeded, Failed, Exception, TimedOut, OutOfMemory, OutputLimit, DiskLimit,
-	ProcessLimit, Signaled, PolicyViolation, OutcomeCanceled, Expired, Lost, CheckError, SetupError,
+	ProcessLimit, Signaled, PolicyViolation, OutcomeCanceled, Expired, Lost, CheckError, SetupError, CompileError,
 }
 
 // Valid reports whether o is one of Outcomes.

@@ -2,6 +2,8 @@ package job
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -10,9 +12,10 @@ type Program struct {
 	Python  *Python  `json:"python,omitempty"`
 	Command *Command `json:"command,omitempty"`
 	Tests   *Tests   `json:"tests,omitempty"`
+	Code    *Code    `json:"code,omitempty"`
 }
 
-// Kind returns "python", "command" or "tests"; "" if none is set.
+// Kind returns "python", "command", "tests" or "code"; "" if none is set.
 func (p Program) Kind() string {
 	switch {
 	case p.Python != nil:
@@ -21,8 +24,19 @@ func (p Program) Kind() string {
 		return "command"
 	case p.Tests != nil:
 		return "tests"
+	case p.Code != nil:
+		return "code"
 	}
 	return ""
+}
+
+// InLanguage returns what of p is in a language of the catalogue: its code, or the solution of tests that name one, as
+// admission leaves them (they name python only where the solution is files). It is nil if nothing is.
+func (p Program) InLanguage() *Code {
+	if t := p.Tests; t != nil && t.Language != "" {
+		return &Code{Language: t.Language, Source: t.Code, Files: t.Files, Compile: t.Compile}
+	}
+	return p.Code
 }
 
 // Python is a snippet, run as __main__ by the image's python3.
@@ -38,6 +52,33 @@ type Command struct {
 	Stdin string   `json:"stdin,omitempty"`
 	Dir   string   `json:"dir,omitempty"` // working directory, default /workspace
 	Steps []Step   `json:"steps,omitempty"`
+}
+
+// Code is a program in a language of the catalogue (package language). One that needs it is compiled first, in a sandbox
+// of its own; what that yields is kept, and the same source is not compiled again.
+type Code struct {
+	Language string            `json:"language"`         // a name or an alias of the catalogue
+	Source   string            `json:"source,omitempty"` // of one file; or files
+	Files    map[string]string `json:"files,omitempty"`  // relative path → text; beneath /workspace
+	Main     string            `json:"main,omitempty"`   // of files: which one it begins with; default the catalogue's name of it
+	Stdin    string            `json:"stdin,omitempty"`
+	Args     []string          `json:"args,omitempty"`
+	Compile  *Compile          `json:"compile,omitempty"`
+}
+
+// Paths returns where its sources lie, beneath the directory that it begins in, sorted. One file is called name.
+func (c *Code) Paths(name string) []string {
+	if len(c.Files) == 0 {
+		return []string{name}
+	}
+	return slices.Sorted(maps.Keys(c.Files))
+}
+
+// Compile is how a program is compiled: what it is told, and its limits, which are not those of the run.
+type Compile struct {
+	Flags  []string `json:"flags,omitempty"`  // arguments after those of the catalogue
+	Wall   Duration `json:"wall,omitempty"`   // default the catalogue's
+	Memory Size     `json:"memory,omitempty"` // default the catalogue's, or the policy's where that is more
 }
 
 // Step is one part of a command, such as compile or run. A failing step ends
@@ -61,6 +102,12 @@ type Tests struct {
 	Check         string  `json:"check,omitempty"` // python code that asserts things about candidate
 	Stdio         []Stdio `json:"stdio,omitempty"`
 	StopOnFailure bool    `json:"stop_on_failure,omitempty"`
+
+	// Language is that of the solution, a name or an alias of the catalogue; default python. Other languages than that
+	// can be graded by stdio alone.
+	Language string            `json:"language,omitempty"`
+	Files    map[string]string `json:"files,omitempty"`   // instead of code, as in Code
+	Compile  *Compile          `json:"compile,omitempty"` // as in Code
 
 	// Class says that a class is what the solution is to write: its instances may
 	// then answer for themselves in the check. See OfClass for the default.

@@ -22,6 +22,7 @@ type Result struct {
 	Variables   map[string]Variable `json:"variables,omitempty"`
 	Steps       []StepResult        `json:"steps,omitempty"`
 	Tests       *TestsResult        `json:"tests,omitempty"`
+	Compiled    *Compiled           `json:"compiled,omitempty"` // nil: nothing was to be compiled
 	Feedback    []string            `json:"feedback,omitempty"`
 	Artifacts   []Artifact          `json:"artifacts,omitempty"`
 	Network     *Network            `json:"network,omitempty"` // nil: there was no way out
@@ -34,6 +35,18 @@ type Result struct {
 	TraceID     string              `json:"trace_id,omitempty"`
 	Cached      bool                `json:"cached,omitempty"`      // the rest is the record of another job
 	CachedFrom  ID                  `json:"cached_from,omitempty"` // which one
+}
+
+// Compiled says how the program was compiled, before it ran.
+type Compiled struct {
+	Language string  `json:"language"`          // its name in the catalogue
+	Version  string  `json:"version,omitempty"` // of the compiler, as it says it
+	Cached   bool    `json:"cached,omitempty"`  // the same source was compiled before, and was not again
+	Outcome  Outcome `json:"outcome"`           // of the compiler: succeeded, failed, timed_out, …
+	ExitCode *int    `json:"exit_code,omitempty"`
+	Stdout   Output  `json:"stdout"`
+	Stderr   Output  `json:"stderr"`
+	Usage    Usage   `json:"usage"`
 }
 
 // Output is one captured stream. Text is valid UTF-8: other bytes are replaced.

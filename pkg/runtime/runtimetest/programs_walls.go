@@ -186,6 +186,10 @@ func inputsAndArtifacts() []program {
 			files: []runtime.File{{Path: "/data/a", Data: []byte("one")}}},
 		{name: "inputs belong to the program", outcome: job.Succeeded, run: sh("echo more >>d/a && rm d/a && mkdir d/e && rm -r d"),
 			files: []runtime.File{{Path: "/workspace/d/a", Data: []byte("x")}}},
+		{name: "compiled files can be run and not be changed", outcome: job.Succeeded, check: stdoutIs("ran\n555\n"),
+			run: sh(`{ echo x >>.out/main; } 2>/dev/null && echo writes; chmod 777 .out/main 2>/dev/null && echo chmods
+				rm -f .out/main 2>/dev/null && echo removes; .out/main; stat -c %a .out/main`),
+			files: []runtime.File{{Path: "/workspace/.out/main", Open: stream("#!/bin/sh\necho ran\n"), Compiled: true}}},
 		{name: "inputs above the disk limit", outcome: job.SetupError, run: command("true"),
 			edit:  func(p *policy.Policy) { p.Disk = job.MiB },
 			files: []runtime.File{{Path: "/workspace/a", Data: bytes.Repeat([]byte("x"), 2<<20)}}},

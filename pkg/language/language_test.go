@@ -155,3 +155,32 @@ func TestImagesAskForEachVersion(t *testing.T) {
 		t.Errorf("go test ./pkg/language -update writes the list of %s: %s", file, diff)
 	}
 }
+
+// The archives of classes are made with the class paths that they are used with: with others they would not be used, and
+// nobody would say so.
+func TestArchivesAreOfTheseClasses(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../images/polyglot/customize")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := strings.ReplaceAll(string(text), "$lib/", kotlinHome+"/lib/")
+	for name, classes := range map[string]string{"kotlinc": kotlinClasses, "scalac": scalaClasses, "junit": junitClasses} {
+		if !strings.Contains(script, "="+classes+"\n") {
+			t.Errorf("the archive of %s is not made with %s", name, classes)
+		}
+	}
+	for _, l := range catalogue {
+		for _, s := range []*Step{l.Compile, &l.Run} {
+			if s == nil {
+				continue
+			}
+			for _, a := range s.Argv {
+				file, ok := strings.CutPrefix(a, "-XX:SharedArchiveFile=/usr/share/assay/")
+				if name := strings.TrimSuffix(file, ".jsa"); ok && !strings.Contains(script, "\narchive "+name+" ") {
+					t.Errorf("%s: nobody makes the archive %s", l.Name, name)
+				}
+			}
+		}
+	}
+}

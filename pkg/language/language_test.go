@@ -124,6 +124,19 @@ func TestExpand(t *testing.T) {
 	}
 }
 
+var bare = regexp.MustCompile(`^[\w./:=,+-]+$`)
+
+// quoted is argv for a shell.
+func quoted(argv []string) string {
+	out := make([]string, len(argv))
+	for i, a := range argv {
+		if out[i] = a; !bare.MatchString(a) {
+			out[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(out, " ")
+}
+
 // images/languages asks for versions where there is no Go compiler: its list is that of the catalogue.
 func TestImagesAskForEachVersion(t *testing.T) {
 	t.Parallel()
@@ -139,11 +152,7 @@ func TestImagesAskForEachVersion(t *testing.T) {
 	}
 	var want strings.Builder
 	for _, l := range catalogue {
-		argv := strings.Join(l.Version, " ")
-		if strings.ContainsAny(argv, "'\"\\$`;&|<>*?()[]~#") {
-			t.Errorf("%s: %q means something else to a shell", l.Name, argv)
-		}
-		want.WriteString(l.Name + " " + argv + "\n")
+		want.WriteString(l.Name + " " + quoted(l.Version) + "\n")
 	}
 	if *update {
 		if err := os.WriteFile(file, []byte(head+begin+want.String()+end+tail), 0o755); err != nil {

@@ -26,12 +26,20 @@ func javac(classes ...string) []string {
 		classes, []string{"-d", "{out}", "{files}"})...)
 }
 
+// where starts a command where a file is: without, Java would say that the program has no such class, and the program would be
+// blamed. As a shell does, it ends with 127.
+func where(file string, argv ...string) []string {
+	return append([]string{"sh", "-c", `test -e "$0" || { echo "there is no $0" >&2; exit 127; }; exec "$@"`, file}, argv...)
+}
+
 // Least memory of a Java machine that does nothing, and of one that compiles.
 const (
 	javaMemory   = 128 * job.MiB
 	javacMemory  = 512 * job.MiB
 	kotlinMemory = 1 * job.GiB
 	javaThreads  = 32
+
+	kotlinScriptMemory = 256 * job.MiB
 )
 
 // managed are languages whose programs run on a machine of their own.
@@ -54,17 +62,24 @@ var managed = []Language{
 	{
 		Name: "kotlin", Title: "Kotlin", Aliases: []string{"kt"}, File: "Main.kt", Endings: []string{".kt"},
 		Compile: &Step{
-			Argv: archived("kotlinc", "-cp", kotlinClasses, "org.jetbrains.kotlin.cli.jvm.K2JVMCompiler", "-nowarn", "-kotlin-home", kotlinHome,
-				"-include-runtime", "-d", "{out}/main.jar", "{files}"),
+			Argv:   kotlin("-include-runtime", "-d", "{out}/main.jar", "{files}"),
 			Memory: kotlinMemory, Processes: javaThreads, Wall: 120 * time.Second,
 		},
 		Run:     Step{Argv: java("-jar", "{out}/main.jar"), Memory: javaMemory, Processes: javaThreads},
-		Version: []string{"java", "-cp", kotlinClasses, "org.jetbrains.kotlin.cli.jvm.K2JVMCompiler", "-version"},
+		Version: kotlinVersion,
+	},
+	{
+		Name: "kotlinscript", Title: "Kotlin script", Aliases: []string{"kotlin_script", "kotlin-script", "kts"}, File: "main.kts", Endings: []string{".kts"},
+		Run: Step{
+			Argv:   []string{"kotlinc", "-J-Xmx{memory}m", "-J-XX:+UseSerialGC", "-J-XX:TieredStopAtLevel=1", "-nowarn", "-Xplugin=" + kotlinPlugins, "-script", "{main}"},
+			Memory: kotlinScriptMemory, Processes: javaThreads,
+		},
+		Version: kotlinVersion,
 	},
 	{
 		Name: "scala", Title: "Scala", Aliases: []string{"sc"}, File: "Main.scala", Endings: []string{".scala"},
 		Compile: &Step{
-			Argv:   archived("scalac", "-cp", scalaClasses, "scala.tools.nsc.Main", "-usejavacp", "-d", "{out}", "{files}"),
+			Argv:   where(scalaJar, archived("scalac", "-cp", scalaClasses, "scala.tools.nsc.Main", "-usejavacp", "-d", "{out}", "{files}")...),
 			Memory: kotlinMemory, Processes: javaThreads, Wall: 120 * time.Second,
 		},
 		Run:     Step{Argv: java("-cp", "{out}:"+scalaLibrary, "{class}"), Memory: javaMemory, Processes: javaThreads},
@@ -75,8 +90,19 @@ var managed = []Language{
 // Where Debian has the classes of languages.
 const (
 	kotlinHome    = "/usr/share/kotlin/kotlinc"
-	kotlinClasses = kotlinHome + "/lib/kotlin-compiler.jar:" + kotlinHome + "/lib/trove4j.jar:" + kotlinHome + "/lib/kotlin-stdlib.jar:" +
+	kotlinJar     = kotlinHome + "/lib/kotlin-compiler.jar"
+	kotlinClasses = kotlinJar + ":" + kotlinHome + "/lib/trove4j.jar:" + kotlinHome + "/lib/kotlin-stdlib.jar:" +
 		kotlinHome + "/lib/kotlin-reflect.jar:" + kotlinHome + "/lib/kotlin-script-runtime.jar"
+	kotlinPlugins = kotlinHome + "/lib/kotlin-scripting-compiler.jar," + kotlinHome + "/lib/kotlin-scripting-impl.jar," +
+		kotlinHome + "/lib/kotlin-scripting-common.jar," + kotlinHome + "/lib/kotlin-scripting-jvm.jar"
+	scalaJar     = "/usr/share/java/scala-compiler.jar"
 	scalaLibrary = "/usr/share/java/scala-library.jar"
-	scalaClasses = "/usr/share/java/scala-compiler.jar:/usr/share/java/scala-reflect.jar:" + scalaLibrary
+	scalaClasses = scalaJar + ":/usr/share/java/scala-reflect.jar:" + scalaLibrary
 )
+
+// kotlin starts Kotlin's compiler.
+func kotlin(args ...string) []string {
+	return where(kotlinJar, archived("kotlinc", append([]string{"-cp", kotlinClasses, "org.jetbrains.kotlin.cli.jvm.K2JVMCompiler", "-nowarn", "-kotlin-home", kotlinHome}, args...)...)...)
+}
+
+var kotlinVersion = where(kotlinJar, "java", "-cp", kotlinClasses, "org.jetbrains.kotlin.cli.jvm.K2JVMCompiler", "-version")

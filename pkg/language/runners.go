@@ -7,7 +7,10 @@ import (
 )
 
 // junitClasses are where Debian has JUnit 5, and JUnit 4 for tests of that kind.
-const junitClasses = "/usr/share/java/junit-platform-console-standalone.jar:/usr/share/java/junit4.jar:/usr/share/java/hamcrest.jar"
+const (
+	junitJar     = "/usr/share/java/junit-platform-console-standalone.jar"
+	junitClasses = junitJar + ":/usr/share/java/junit4.jar:/usr/share/java/hamcrest.jar"
+)
 
 // runners are frameworks whose sources are tests, and which end with a code that is not 0 if one fails.
 var runners = []Language{
@@ -30,17 +33,17 @@ var runners = []Language{
 	},
 	{
 		Name: "junit", Title: "JUnit", Aliases: []string{"junit5"}, File: "MainTest.java", Endings: []string{".java"},
-		Compile: &Step{Argv: javac("-cp", junitClasses), Memory: javacMemory, Processes: javaThreads, Wall: 60 * time.Second},
+		Compile: &Step{Argv: where(junitJar, javac("-cp", junitClasses)...), Memory: javacMemory, Processes: javaThreads, Wall: 60 * time.Second},
 		Run: Step{
 			Argv: archived("junit", "-cp", junitClasses, "org.junit.platform.console.ConsoleLauncher", "--class-path={out}", "--scan-classpath={out}",
 				"--include-classname=.*", "--disable-banner", "--disable-ansi-colors", "--details=tree", "--fail-if-no-tests"),
 			Memory: javaMemory, Processes: javaThreads,
 		},
-		Version: []string{"dpkg-query", "-W", "junit5"},
+		Version: where(junitJar, "dpkg-query", "-W", "junit5"),
 	},
 	{
 		Name: "pytest", Title: "pytest", File: "test_main.py", Endings: []string{".py"},
-		Run:     Step{Argv: []string{"python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--color=no", "{main}"}},
-		Version: []string{"python3", "-m", "pytest", "--version"},
+		Run:     Step{Argv: []string{"pytest", "-q", "-p", "no:cacheprovider", "--color=no", "{main}"}},
+		Version: []string{"pytest", "--version"},
 	},
 }

@@ -170,6 +170,7 @@ var table = map[string]row{
 	"test/compose":     {"the compose file, in Docker", outside},
 	"test/image":       {"the images, as containers", outside},
 	"test/start":       {"what newcomers are told to run: pages and examples", outside},
+	"test/languages":   {"programs in every language, over real binaries", with(outside, "pkg/language")},
 	"test/k8s":         {"the chart on a cluster", outside},
 }
 

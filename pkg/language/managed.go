@@ -92,7 +92,7 @@ const (
 	kotlinHome    = "/usr/share/kotlin/kotlinc"
 	kotlinJar     = kotlinHome + "/lib/kotlin-compiler.jar"
 	kotlinClasses = kotlinJar + ":" + kotlinHome + "/lib/trove4j.jar:" + kotlinHome + "/lib/kotlin-stdlib.jar:" +
-		kotlinHome + "/lib/kotlin-reflect.jar:" + kotlinHome + "/lib/kotlin-script-runtime.jar"
+		kotlinHome + "/lib/kotlin-reflect.jar:" + kotlinHome + "/lib/kotlin-script-runtime.jar:" + kotlinHome + "/lib/annotations-13.0.jar"
 	kotlinPlugins = kotlinHome + "/lib/kotlin-scripting-compiler.jar," + kotlinHome + "/lib/kotlin-scripting-impl.jar," +
 		kotlinHome + "/lib/kotlin-scripting-common.jar," + kotlinHome + "/lib/kotlin-scripting-jvm.jar"
 	scalaJar     = "/usr/share/java/scala-compiler.jar"

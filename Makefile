@@ -127,6 +127,10 @@ test-large: setup build image ## Run a job with 8 steps of the largest outputs b
 test-load: setup build image gvisor ## Compare verdicts beside processes that keep all cores busy: nothing else runs beside it
 	$(TEST) -count=1 -timeout=20m -tags=load ./test/e2e -run '^TestVerdictsBesideLoad$$'
 
+.PHONY: test-languages
+test-languages: setup build image image-polyglot ## Run programs in every language of the catalogue, and write the table of docs/languages.md
+	$(TEST) -tags=languages -count=1 -timeout=60m -v ./test/languages -args -languages.write=$(CURDIR)/docs/languages.md
+
 .PHONY: test-libs
 # Wheels for the python of the default image.
 test-libs: setup build image ## Run programs with numpy, pandas, scipy, sympy, scikit-learn and matplotlib, from the package index
@@ -218,7 +222,7 @@ format:
 	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard --deduplicate '*.go')); \
 	if [ -n "$$unformatted" ]; then echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
 
-lint: tags = cluster,compose,image,libs,load,mcp,upgrade
+lint: tags = cluster,compose,image,languages,libs,load,mcp,upgrade
 lint: format ## Check format, vet and staticcheck
 	$(GO) vet ./...
 	$(GO) vet -tags=$(tags) ./test/... ./pkg/runtime/cell

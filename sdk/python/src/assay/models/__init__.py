@@ -761,6 +761,8 @@ class HostImage(Model):
 
     Attributes:
         bytes: Packed and unpacked, as if it shared no layer; 0 if that is not known.
+        languages: Which languages of the catalogue it has, with their versions, as the label of an operator's image
+            says.
         name: In full: assay.local/python:latest is what jobs call python.
         pulled: A job brought it, and it goes when space is needed. If false, it is the operator's: imported, or
             trusted.
@@ -768,6 +770,7 @@ class HostImage(Model):
 
     bytes: int
     digest: str
+    languages: dict[str, str] | None = None
     name: str
     pulled: bool
     _zeros: ClassVar[dict[str, str]] = {"bytes": "int", "digest": "str", "name": "str", "pulled": "bool"}
@@ -898,6 +901,68 @@ class JobSummary(Model):
     worker: str | None = None
     _shapes: ClassVar[dict[str, str]] = {"created_at": "@", "ended_at": "@", "started_at": "@"}
     _zeros: ClassVar[dict[str, str]] = {"created_at": "time", "id": "str", "state": "str"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Language(Model):
+    """A JSON object of the API, Language.
+
+    Attributes:
+        aliases: Other names that programs may give it, in any case.
+        available: Whether the image has it; absent if that is not known: a program in it will show.
+        compile: How a language is compiled or run, and the least that this works with.
+        file: What its source is called where a program has one.
+        run: How a language is compiled or run, and the least that this works with.
+        title: For people.
+        version: The line in which it says its version.
+    """
+
+    aliases: list[str]
+    available: bool | None = None
+    compile: LanguageStep | None = None
+    file: str
+    name: str
+    run: LanguageStep
+    title: str
+    version: str | None = None
+    _shapes: ClassVar[dict[str, str]] = {"compile": "LanguageStep", "run": "LanguageStep"}
+    _zeros: ClassVar[dict[str, str]] = {
+        "aliases": "list",
+        "file": "str",
+        "name": "str",
+        "run": "LanguageStep",
+        "title": "str",
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LanguageList(Model):
+    """A JSON object of the API, LanguageList."""
+
+    image: str
+    languages: list[Language]
+    _shapes: ClassVar[dict[str, str]] = {"languages": "[Language]"}
+    _zeros: ClassVar[dict[str, str]] = {"image": "str", "languages": "list"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LanguageStep(Model):
+    """How a language is compiled or run, and the least that this works with.
+
+    Attributes:
+        argv: With placeholders: {main}, the file that a program begins with, {stem}, the same without its ending, and
+            {class}, that with dots for slashes; {files}, all sources, and {package}, those in the directory of the
+            main one; {out}, where compiled files are; {memory}, that of the sandbox in MiB.
+        memory: A Kubernetes quantity, in bytes.
+        wall: A Go duration.
+    """
+
+    argv: list[str]
+    env: dict[str, str] | None = None
+    memory: str | int | None = None
+    processes: int | None = None
+    wall: str | None = None
+    _zeros: ClassVar[dict[str, str]] = {"argv": "list"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

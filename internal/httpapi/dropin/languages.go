@@ -1,0 +1,75 @@
+package dropin
+
+import (
+	"errors"
+	"path"
+	"strings"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/language"
+)
+
+// find returns the language that a client names. Names of other servers that mean something else than a program in a
+// language, such as a judge of their own, are not there.
+func find(field, name string) (*language.Language, error) {
+	l, err := language.Find(name)
+	if bad := new(job.FieldError); errors.As(err, &bad) {
+		return nil, &job.FieldError{Field: field, Problem: bad.Problem}
+	}
+	return l, err
+}
+
+// imageOf is the image that has a language: the default one has two of them.
+func imageOf(l *language.Language) string {
+	if l.Name == "python" || l.Name == "bash" {
+		return job.DefaultImage
+	}
+	return polyglot
+}
+
+// polyglot is the image that has every language of the catalogue.
+const polyglot = "polyglot"
+
+// program is what a worker is to run. Until the kind "code" is there it is a command, for languages that need no compiler.
+func (p *program) program() job.Program {
+	argv := make([]string, 0, len(p.language.Run.Argv)+len(p.args))
+	for _, a := range p.language.Run.Argv {
+		argv = append(argv, strings.ReplaceAll(a, "{main}", p.main))
+	}
+	for name, source := range p.files {
+		p.inputs[name] = job.File{Text: &source}
+	}
+	return job.Program{Command: &job.Command{Argv: append(argv, p.args...), Stdin: p.stdin, Dir: workdir}}
+}
+
+// single makes the program one file, by the name that its language gives it.
+func (p *program) single(field, source string) error {
+	if source == "" {
+		source = "\n" // a program that does nothing, elsewhere
+	}
+	if err := checkText(field, source, job.MaxCode); err != nil {
+		return err
+	}
+	if _, taken := p.inputs[p.language.File]; taken {
+		return job.Invalid("files", "%s is the name of the program itself; give the file another", p.language.File)
+	}
+	p.main, p.files = p.language.File, map[string]string{p.language.File: source}
+	return nil
+}
+
+// named returns the name of a main file as compilers need it: with the extension of its language.
+func named(l *language.Language, name string) string {
+	if path.Ext(name) == path.Ext(l.File) {
+		return name
+	}
+	return path.Join(path.Dir(name), l.File)
+}
+
+// least has the limits of a request give a language what it needs to start at all.
+func (p *program) least() {
+	step := &p.language.Run
+	if p.memory > 0 {
+		p.memory = max(p.memory, step.Memory)
+	}
+	p.processes = step.Processes
+}

@@ -91,7 +91,7 @@ var table = map[string]row{
 	"api":        {"the contract: wire types, OpenAPI", []string{"pkg/fleet", "pkg/job", "pkg/policy", "pkg/placement"}},
 
 	"internal/admin":  {"what operators do by hand", []string{"api", "pkg/job", "pkg/store", "internal/fleet"}},
-	"internal/admit":  {"bytes in, accepted jobs out", with(ideas, "api", "pkg/object")},
+	"internal/admit":  {"bytes in, accepted jobs out", with(ideas, "api", "pkg/language", "pkg/object")},
 	"internal/recent": {"what was read a moment ago, for many", nil},
 	"internal/fleet":  {"who is connected, what fits, who has room", with(ideas, "internal/recent")},
 	"internal/intake": {"admits, stores and hands on", with(ideas, "internal/admit", "internal/recent", "internal/telemetry")},
@@ -110,7 +110,8 @@ var table = map[string]row{
 	"internal/fault":           {"failing stores and queues, for tests", []string{"pkg/control", "pkg/job", "pkg/object", "pkg/queue", "pkg/store"}},
 	"internal/callback":        {"telling others that a batch is done", []string{"pkg/job", "pkg/netrule", "pkg/store"}},
 	"internal/secret":          {"what jobs are told and nobody else may read", []string{"pkg/control", "pkg/job", "pkg/policy", "pkg/queue", "pkg/store"}},
-	"internal/worker":          {"take, run, report", with(ideas, "pkg/runtime/mask", "internal/awake", "internal/grade", "internal/pause", "internal/session/live", "internal/telemetry", "internal/worker/capacity", "internal/worker/health", "internal/worker/transfer")},
+	"internal/compile":         {"programs, compiled in sandboxes and kept", []string{"pkg/job", "pkg/language", "pkg/policy", "pkg/runtime"}},
+	"internal/worker":          {"take, run, report", with(ideas, "pkg/language", "pkg/runtime/mask", "internal/awake", "internal/compile", "internal/grade", "internal/pause", "internal/session/live", "internal/telemetry", "internal/worker/capacity", "internal/worker/health", "internal/worker/transfer")},
 	"internal/worker/capacity": {"what a worker has, and promises to jobs", []string{"pkg/job", "pkg/policy"}},
 	"internal/worker/health":   {"what keeps a worker from taking jobs", []string{"pkg/job", "pkg/policy", "pkg/runtime", "internal/pause"}},
 	"internal/worker/transfer": {"files between a worker and the object store", []string{"pkg/control", "pkg/job", "pkg/policy", "pkg/queue", "pkg/runtime", "pkg/object", "internal/pause", "internal/session/live"}},

@@ -19,6 +19,16 @@ type Config struct {
 	// of the job, in which python code will run, if there is some that is known. It is called for each
 	// sandbox, in one goroutine.
 	Acquire func(ctx context.Context, kind, code string) (runtime.Slot, error)
+	// Solution is how the solution is run for output, if that is not as a script of python; nil: it is.
+	Solution *Solution
+}
+
+// Solution is one in a language of the catalogue, whose files are those of the attempt.
+type Solution struct {
+	Argv []string
+	Dir  string
+	// Missing is an error if what a report is of was not started, as the image lacks what the language needs.
+	Missing func(rep *runtime.Report) error
 }
 
 // The kinds of slots that a grading acquires.
@@ -80,8 +90,8 @@ func Run(ctx context.Context, c Config) (*runtime.Report, error) {
 		g.report.Outcome, g.report.State = job.OutcomeCanceled, job.Canceled
 		return &g.report, nil
 	}
-	if missing := new(noPython); errors.As(err, &missing) {
-		g.report.Outcome, g.report.State, g.report.Message = job.SetupError, job.Finished, missing.Error()
+	if missing := new(noInterpreter); errors.As(err, &missing) {
+		g.report.Outcome, g.report.State, g.report.Message = job.SetupError, job.Finished, missing.message
 		return &g.report, nil
 	}
 	if err != nil {

@@ -36,7 +36,7 @@ func (g *grading) runStdio(ctx context.Context) error {
 			}
 			c = judgeOutput(s, rep)
 			c.Name, c.Limits = name, &limits
-			if len(s.Argv) == 0 && c.Outcome == job.Failed && *rep.ExitCode != 0 {
+			if len(s.Argv) == 0 && g.Solution == nil && c.Outcome == job.Failed && *rep.ExitCode != 0 {
 				g.note(g.printed(rep.Stderr.Text))
 			}
 		}
@@ -72,13 +72,21 @@ func (g *grading) runScript(ctx context.Context, s *job.Stdio, limits job.CaseLi
 		out.Limit = max(out.Limit, job.Size(2*len(s.Stdout)+4096))
 	}
 	a.Plan = &plan
-	argv := s.Argv
-	if len(argv) == 0 {
-		argv = g.interpreter()
+	command := job.Command{Argv: s.Argv, Stdin: s.Stdin}
+	started := func(*runtime.Report) error { return nil }
+	switch {
+	case len(s.Argv) > 0:
+	case g.Solution != nil:
+		command.Argv, command.Dir, started = g.Solution.Argv, g.Solution.Dir, g.Solution.missing
+	default:
+		command.Argv, started = g.interpreter(), unstarted
 		a.Files = withFile(a.Files, runtime.File{Path: scriptPath, Data: []byte(g.source())})
 	}
-	a.Program = job.Program{Command: &job.Command{Argv: argv, Stdin: s.Stdin}}
+	a.Program = job.Program{Command: &command}
 	rep, err := slot.Run(ctx, a)
+	if err == nil {
+		err = started(rep)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -88,6 +96,14 @@ func (g *grading) runScript(ctx context.Context, s *job.Stdio, limits job.CaseLi
 		return nil, errCanceled
 	}
 	return rep, nil
+}
+
+// missing is an error if a run of the solution was not started for what its image lacks.
+func (s *Solution) missing(rep *runtime.Report) error {
+	if err := s.Missing(rep); err != nil {
+		return &noInterpreter{err.Error()}
+	}
+	return nil
 }
 
 // interpreter is what runs the solution as a script, under rules for its imports if the

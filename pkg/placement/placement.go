@@ -62,9 +62,18 @@ func NeedOf(s *job.Spec, p *policy.Policy, reserved func(image string) bool) Nee
 	return n
 }
 
-// MemoryOf returns the memory that a job takes: check code runs beside the
-// solution, in as much again.
+// MemoryOf returns the memory that a job needs of a worker: what its program takes, or its compiler, one after the other.
 func MemoryOf(program job.Program, p *policy.Policy) job.Size {
+	most := RunMemoryOf(program, p)
+	if c := program.InLanguage(); c != nil && c.Compile != nil {
+		most = max(most, c.Compile.Memory)
+	}
+	return most
+}
+
+// RunMemoryOf returns the memory that the program of a job takes: check code runs beside the
+// solution, in as much again.
+func RunMemoryOf(program job.Program, p *policy.Policy) job.Size {
 	if t := program.Tests; t != nil && t.Check != "" {
 		return 2 * p.Memory
 	}

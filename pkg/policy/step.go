@@ -59,7 +59,7 @@ func (p Policy) CheckSpec(s job.Spec) error {
 	if err := p.checkFiles(s.Files); err != nil {
 		return err
 	}
-	if err := p.Check(Use(s.Program.Kind())); err != nil {
+	if err := p.Check(UseOfProgram(s.Program)); err != nil {
 		return err
 	}
 	if t := s.Program.Tests; t != nil {

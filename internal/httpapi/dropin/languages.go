@@ -3,7 +3,6 @@ package dropin
 import (
 	"errors"
 	"path"
-	"strings"
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/language"
@@ -30,16 +29,18 @@ func imageOf(l *language.Language) string {
 // polyglot is the image that has every language of the catalogue.
 const polyglot = "polyglot"
 
-// program is what a worker is to run. Until the kind "code" is there it is a command, for languages that need no compiler.
+// program is what a worker is to run.
 func (p *program) program() job.Program {
-	argv := make([]string, 0, len(p.language.Run.Argv)+len(p.args))
-	for _, a := range p.language.Run.Argv {
-		argv = append(argv, strings.ReplaceAll(a, "{main}", p.main))
+	code := &job.Code{Language: p.language.Name, Stdin: p.stdin, Args: p.args}
+	if source, alone := p.files[p.language.File]; alone && len(p.files) == 1 {
+		code.Source = source
+	} else {
+		code.Files, code.Main = p.files, p.main
 	}
-	for name, source := range p.files {
-		p.inputs[name] = job.File{Text: &source}
+	if p.language.Compile != nil {
+		code.Compile = &p.compile
 	}
-	return job.Program{Command: &job.Command{Argv: append(argv, p.args...), Stdin: p.stdin, Dir: workdir}}
+	return job.Program{Code: code}
 }
 
 // single makes the program one file, by the name that its language gives it.
@@ -67,9 +68,8 @@ func named(l *language.Language, name string) string {
 
 // least has the limits of a request give a language what it needs to start at all.
 func (p *program) least() {
-	step := &p.language.Run
-	if p.memory > 0 {
-		p.memory = max(p.memory, step.Memory)
+	p.atLeast, p.processes = p.language.Run.Memory, p.language.Run.Processes
+	if c := p.language.Compile; c != nil && p.compile.Memory > 0 {
+		p.compile.Memory = max(p.compile.Memory, c.Memory)
 	}
-	p.processes = step.Processes
 }

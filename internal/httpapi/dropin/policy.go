@@ -24,7 +24,8 @@ const outputs = 1 * job.MiB
 type limits struct {
 	wall, cpu time.Duration
 	memory    job.Size
-	processes int // at least
+	atLeast   job.Size // of memory
+	processes int      // at least
 	fetch     []string
 }
 
@@ -56,6 +57,7 @@ func (h *Handlers) policy(ctx context.Context, tenant string, l limits) (json.Ra
 	if l.memory > 0 {
 		p.Memory = least(min(max(l.memory, leastMemory), mostMemory), ceiling.Memory)
 	}
+	p.Memory = max(p.Memory, least(l.atLeast, ceiling.Memory))
 	p.Processes = max(p.Processes, least(l.processes, ceiling.Processes))
 	for _, name := range l.fetch {
 		p.Artifacts.Paths = append(p.Artifacts.Paths, literal(name))

@@ -54,6 +54,11 @@ func (h *Handlers) run(r *http.Request, p *program, until time.Time) (*ended, er
 	if err != nil {
 		return nil, err
 	}
+	ceiling, err := h.Ceiling(r.Context(), web.Tenant(r))
+	if err != nil {
+		return nil, err
+	}
+	p.compile.Wall, p.compile.Memory = least(p.compile.Wall, ceiling.Wall), least(p.compile.Memory, ceiling.Memory)
 	for {
 		left := time.Until(until)
 		if left < shortest {

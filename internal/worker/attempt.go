@@ -177,6 +177,8 @@ func (a *attempt) first() (kind, code string) {
 		return grade.First(p.Tests)
 	case p.Python != nil:
 		return p.Kind(), p.Python.Code
+	case a.code.isScript(&a.plan.Policy):
+		return "python", a.code.sources[a.code.main]
 	default:
 		return "command", ""
 	}

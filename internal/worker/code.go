@@ -166,7 +166,10 @@ func (c *code) prepare(in *runtime.Attempt) {
 	maps.Copy(env, plan.Policy.Env.Set) // which wins
 	plan.Policy.Env.Set = env
 	in.Plan, in.Files = &plan, c.files(in.Files)
-	if p := c.program.Code; p != nil {
+	if p := c.program.Code; c.isScript(&plan.Policy) {
+		in.Program = job.Program{Python: &job.Python{Code: c.sources[c.main]}}
+		in.Script = &runtime.Script{Path: path.Join(language.Dir, c.main), Args: p.Args, Stdin: []byte(p.Stdin)}
+	} else if p != nil {
 		in.Program = job.Program{Command: &job.Command{Argv: slices.Concat(c.argv(plan.Policy.Memory), p.Args), Stdin: p.Stdin, Dir: language.Dir}}
 	}
 	if take := in.Collect; take != nil && c.out != nil { // what is ours among the artifacts is none
@@ -177,6 +180,12 @@ func (c *code) prepare(in *runtime.Attempt) {
 			return take(ctx, name, size, r)
 		}
 	}
+}
+
+// isScript says that an interpreter which waits can run the program, in place of one that is started for it. Rules for
+// imports are for snippets.
+func (c *code) isScript(p *policy.Policy) bool {
+	return c != nil && c.program.Code != nil && c.language.Name == language.Python && !p.Imports.Any()
 }
 
 // files adds to a job's its sources and what they are compiled to, in the order of their paths.

@@ -263,6 +263,7 @@ func cellOf(e *job.Execute) cell {
 	}
 	switch x := e.Exception; {
 	case x != nil:
+		out.Stderr = strings.TrimSuffix(out.Stderr, x.Traceback) // which a notebook has there, and nowhere else
 		out.Error = append(out.Error, cellError{x.Type, x.Message, strings.Split(strings.TrimRight(x.Traceback, "\n"), "\n")})
 	case e.Outcome != job.Succeeded:
 		out.Error = append(out.Error, cellError{string(e.Outcome), e.Message, []string{}})

@@ -213,7 +213,7 @@ func (h *Handlers) judge(r *http.Request, s *submission, outputs bool, until tim
 
 // judged compares what a program printed with what is expected, as code-judge does: without the blanks at both ends.
 func (s *submission) judged(e *ended, outputs bool) judged {
-	out := judged{ID: s.ID, RunSuccess: e.Outcome == job.Succeeded, Cost: seconds(e.Usage.WallMS), extra: e.extra()}
+	out := judged{ID: s.ID, RunSuccess: e.Outcome == job.Succeeded, Cost: seconds(wall(&e.Usage)), extra: e.extra()}
 	out.Success = out.RunSuccess && (s.Expected == nil || strings.TrimSpace(e.stdout) == strings.TrimSpace(*s.Expected))
 	switch e.Outcome {
 	case job.TimedOut:

@@ -210,7 +210,7 @@ func pistonAnswerOf(e *ended, p *program) *pistonAnswer {
 	if c := e.Compiled; c != nil {
 		out.Compile = &pistonStage{
 			Stdout: c.Stdout.Text, Stderr: c.Stderr.Text, Output: c.Stdout.Text + c.Stderr.Text,
-			CPUTime: c.Usage.CPUMS, WallTime: c.Usage.WallMS, Memory: c.Usage.MemoryPeakBytes,
+			CPUTime: c.Usage.CPUMS, WallTime: wall(&c.Usage), Memory: c.Usage.MemoryPeakBytes,
 		}
 		as := &ended{Result: job.Result{Outcome: c.Outcome, ExitCode: c.ExitCode}}
 		out.Compile.end(as, e.Message)
@@ -224,7 +224,7 @@ func pistonAnswerOf(e *ended, p *program) *pistonAnswer {
 	}
 	out.Run = &pistonStage{
 		Stdout: e.stdout, Stderr: e.stderr, Output: e.stdout + e.stderr,
-		CPUTime: e.Usage.CPUMS, WallTime: e.Usage.WallMS, Memory: e.Usage.MemoryPeakBytes,
+		CPUTime: e.Usage.CPUMS, WallTime: wall(&e.Usage), Memory: e.Usage.MemoryPeakBytes,
 	}
 	out.Run.end(e, e.Message)
 	return out

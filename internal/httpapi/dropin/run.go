@@ -181,5 +181,8 @@ func (e *ended) extra() *extra {
 	return x
 }
 
+// wall is how long a program ran, in milliseconds, as its limit counts: without what it waited for a core.
+func wall(u *job.Usage) float64 { return max(u.WallMS-u.WaitedMS, 0) }
+
 // seconds are those of milliseconds.
 func seconds(ms float64) float64 { return ms / 1000 }

@@ -161,7 +161,7 @@ func fusionAnswerOf(e *ended, p *program) *fusionAnswer {
 		out.Status = fusionSuccess
 	}
 	out.RunResult = &fusionRun{
-		Status: fusionFinished, ExecutionTime: seconds(e.Usage.WallMS), CPUTime: seconds(e.Usage.CPUMS), ReturnCode: returned(e),
+		Status: fusionFinished, ExecutionTime: seconds(wall(&e.Usage)), CPUTime: seconds(e.Usage.CPUMS), ReturnCode: returned(e),
 		Stdout: e.stdout, Stderr: e.stderr,
 	}
 	if e.Outcome == job.TimedOut {
@@ -183,7 +183,7 @@ func returned(e *ended) *int {
 
 func compileResult(c *job.Compiled) *fusionRun {
 	out := &fusionRun{
-		Status: fusionFinished, ExecutionTime: seconds(c.Usage.WallMS), CPUTime: seconds(c.Usage.CPUMS), ReturnCode: c.ExitCode,
+		Status: fusionFinished, ExecutionTime: seconds(wall(&c.Usage)), CPUTime: seconds(c.Usage.CPUMS), ReturnCode: c.ExitCode,
 		Stdout: c.Stdout.Text, Stderr: c.Stderr.Text,
 	}
 	switch {

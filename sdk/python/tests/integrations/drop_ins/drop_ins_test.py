@@ -149,7 +149,7 @@ def test_the_official_client(fleet: Fleet) -> None:
     assert r.run_result.status == official.CommandRunStatus.TimeLimitExceeded
     mapping = official.SummaryMapping(RunFailed="failed", RunTimeout="timeout")
     assert official.summary_run_code_result(r, mapping) == "timeout"
-    r = run(code="x = b''\nwhile True: x += bytes(1 << 20)", language="python")
+    r = run(code="x = []\nwhile True: x.append(bytes(1 << 20))", language="python")
     assert official.summary_run_code_result(r, mapping) == "failed"
     secret = base64.b64encode(b"secret").decode()
     r = run(

@@ -28,22 +28,23 @@ const (
 type cli struct {
 	globals
 
-	Run     runCmd     `cmd:"" help:"Run a program and be it: its output, its exit code."`
-	Check   checkCmd   `cmd:"" help:"Say what can be seen of python programs without running them."`
-	Batch   batchCmd   `cmd:"" help:"Many jobs together."`
-	Job     jobCmd     `cmd:"" help:"One job."`
-	Session sessionCmd `cmd:"" help:"A live interpreter or shell: what is typed is executed, and its state kept."`
-	MCP     mcpCmd     `cmd:"" name:"mcp" help:"Give an agent sandboxes as tools: a server of the Model Context Protocol, on standard input and output."`
-	Policy  policyCmd  `cmd:"" help:"What programs may do."`
-	Secret  secretCmd  `cmd:"" help:"What programs are told, by environment variable, and nobody else."`
-	Worker  workerCmd  `cmd:"" help:"The machines that run jobs."`
-	Image   imageCmd   `cmd:"" help:"What programs find on their disk: which images workers have, and, on a worker's host, importing and pruning them."`
-	Admin   adminCmd   `cmd:"" help:"What operators do by hand; it takes an operator's token."`
-	Top     topCmd     `cmd:"" help:"The fleet, live: its workers, what waits, how jobs end."`
-	Doctor  doctorCmd  `cmd:"" help:"Check what this host can run and enforce, and say what to do about the rest."`
-	Dev     devCmd     `cmd:"" help:"Run a whole fleet on this machine."`
-	Demo    demoCmd    `cmd:"" help:"Run 328 real programs through a fleet of its own and check every verdict."`
-	Version versionCmd `cmd:"" help:"Print the version."`
+	Run       runCmd       `cmd:"" help:"Run a program and be it: its output, its exit code."`
+	Check     checkCmd     `cmd:"" help:"Say what can be seen of python programs without running them."`
+	Batch     batchCmd     `cmd:"" help:"Many jobs together."`
+	Job       jobCmd       `cmd:"" help:"One job."`
+	Session   sessionCmd   `cmd:"" help:"A live interpreter or shell: what is typed is executed, and its state kept."`
+	MCP       mcpCmd       `cmd:"" name:"mcp" help:"Give an agent sandboxes as tools: a server of the Model Context Protocol, on standard input and output."`
+	Policy    policyCmd    `cmd:"" help:"What programs may do."`
+	Secret    secretCmd    `cmd:"" help:"What programs are told, by environment variable, and nobody else."`
+	Worker    workerCmd    `cmd:"" help:"The machines that run jobs."`
+	Languages languagesCmd `cmd:"" help:"List the programming languages that programs may be in, with the versions that an image has."`
+	Image     imageCmd     `cmd:"" help:"What programs find on their disk: which images workers have, and, on a worker's host, importing and pruning them."`
+	Admin     adminCmd     `cmd:"" help:"What operators do by hand; it takes an operator's token."`
+	Top       topCmd       `cmd:"" help:"The fleet, live: its workers, what waits, how jobs end."`
+	Doctor    doctorCmd    `cmd:"" help:"Check what this host can run and enforce, and say what to do about the rest."`
+	Dev       devCmd       `cmd:"" help:"Run a whole fleet on this machine."`
+	Demo      demoCmd      `cmd:"" help:"Run 328 real programs through a fleet of its own and check every verdict."`
+	Version   versionCmd   `cmd:"" help:"Print the version."`
 }
 
 // globals are the flags of every command.

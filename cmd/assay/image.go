@@ -123,7 +123,11 @@ func (c *imageListCmd) Run(a *app) error {
 // imagesOf adds up what workers say, the operator's images first.
 func imagesOf(workers []store.Worker) imageList {
 	out := imageList{Images: []fleetImage{}, Silent: []string{}}
-	at := map[policy.HostImage]int{} // without bytes: how many there are differs between hosts
+	type key struct { // without bytes: how many there are differs between hosts
+		name, digest string
+		pulled       bool
+	}
+	at := map[key]int{}
 	for _, w := range workers {
 		var h policy.Host
 		if json.Unmarshal(w.Host, &h) != nil || len(h.Images) == 0 {
@@ -133,11 +137,11 @@ func imagesOf(workers []store.Worker) imageList {
 		out.Workers++
 		out.Unlisted += h.ImagesMore
 		for _, i := range h.Images {
-			key := policy.HostImage{Name: i.Name, Digest: i.Digest, Pulled: i.Pulled}
-			n, ok := at[key]
+			k := key{i.Name, i.Digest, i.Pulled}
+			n, ok := at[k]
 			if !ok {
-				n, at[key] = len(out.Images), len(out.Images)
-				out.Images = append(out.Images, fleetImage{HostImage: key})
+				n, at[k] = len(out.Images), len(out.Images)
+				out.Images = append(out.Images, fleetImage{HostImage: i})
 			}
 			out.Images[n].Workers++
 			out.Images[n].Bytes = max(out.Images[n].Bytes, i.Bytes)

@@ -80,7 +80,7 @@ var table = map[string]row{
 	"pkg/runtime/seccomp": {"system call filters, without cgo", nil},
 
 	"pkg/runtime/containerd/image": {"images of a containerd: found, pulled, mounted, collected", []string{
-		"pkg/job", "pkg/policy", "pkg/runtime", "pkg/runtime/containerd/overlay", "pkg/runtime/containerd/registry", "pkg/runtime/meter", "pkg/runtime/sandbox"}},
+		"pkg/job", "pkg/language", "pkg/policy", "pkg/runtime", "pkg/runtime/containerd/overlay", "pkg/runtime/containerd/registry", "pkg/runtime/meter", "pkg/runtime/sandbox"}},
 	"pkg/runtime/containerd/image/imagetest": {"registries of one image, and images of more layers, for tests", nil},
 	"pkg/runtime/containerd/overlay":         {"an image's layers, as each sandbox sees them", []string{"pkg/job", "pkg/runtime/sandbox"}},
 	"pkg/runtime/containerd/registry":        {"how images are pulled from registries, which are strangers'", []string{"pkg/job", "pkg/netrule", "pkg/runtime"}},
@@ -97,8 +97,8 @@ var table = map[string]row{
 	"internal/intake": {"admits, stores and hands on", with(ideas, "internal/admit", "internal/recent", "internal/telemetry")},
 	"internal/share":  {"what one dispatcher has, divided between tenants", []string{"pkg/job", "pkg/policy", "internal/recent"}},
 	"internal/watch":  {"batches, for those who watch them", []string{"pkg/job", "pkg/store", "internal/share"}},
-	"internal/httpapi": {"the HTTP surface", with(ideas, "api", "guest/python", "pkg/object", "internal/admin", "internal/admit", "internal/fleet",
-		"internal/httpapi/dropin", "internal/httpapi/files", "internal/httpapi/sessions", "internal/httpapi/web", "internal/intake", "internal/mcp", "internal/recent", "internal/session", "internal/share", "internal/telemetry", "internal/watch")},
+	"internal/httpapi": {"the HTTP surface", with(ideas, "api", "guest/python", "pkg/object", "pkg/language", "internal/admin", "internal/admit", "internal/fleet",
+		"internal/httpapi/files", "internal/httpapi/sessions", "internal/httpapi/web", "internal/intake", "internal/mcp", "internal/recent", "internal/session", "internal/share", "internal/telemetry", "internal/watch")},
 	"internal/httpapi/sessions": {"its part about sessions", []string{"api", "pkg/control", "pkg/job", "pkg/object", "pkg/queue", "pkg/store", "internal/httpapi/files", "internal/httpapi/web", "internal/session", "internal/share"}},
 	"internal/httpapi/dropin": {"answers in the formats of other servers that run code", []string{
 		"api", "pkg/control", "pkg/job", "pkg/language", "pkg/object", "pkg/policy", "internal/httpapi/files", "internal/httpapi/web", "internal/recent"}},

@@ -224,6 +224,7 @@ func (s *Server) routes() []web.Route {
 		web.At("GET /v1/secrets", s.listSecrets),
 		web.At("PUT /v1/secrets/{name}", s.putSecret),
 		web.At("DELETE /v1/secrets/{name}", s.deleteSecret),
+		web.At("GET /v1/languages", s.listLanguages),
 		web.At("GET /v1/workers", s.listWorkers),
 		web.At("GET /v1/fleet", s.getFleet),
 		web.OpenAt("GET /healthz", s.healthz),

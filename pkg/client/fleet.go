@@ -22,6 +22,17 @@ func (c *Client) Fleet(ctx context.Context) (out api.WorkerList, err error) {
 	return out, err
 }
 
+// Languages returns the catalogue of programming languages, as programs in an image find it; with an empty name, in that of
+// jobs which name none.
+func (c *Client) Languages(ctx context.Context, image string) (out api.LanguageList, err error) {
+	q := url.Values{}
+	if image != "" {
+		q.Set("image", image)
+	}
+	_, err = c.json(ctx, get("/v1/languages", q), &out)
+	return out, err
+}
+
 // Now returns what the fleet does at the moment: see api.Fleet.
 func (c *Client) Now(ctx context.Context) (out api.Fleet, err error) {
 	_, err = c.json(ctx, get("/v1/fleet", nil), &out)

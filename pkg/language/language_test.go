@@ -124,6 +124,19 @@ func TestExpand(t *testing.T) {
 	}
 }
 
+var bare = regexp.MustCompile(`^[\w./:=,+-]+$`)
+
+// quoted is argv for a shell.
+func quoted(argv []string) string {
+	out := make([]string, len(argv))
+	for i, a := range argv {
+		if out[i] = a; !bare.MatchString(a) {
+			out[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(out, " ")
+}
+
 // images/languages asks for versions where there is no Go compiler: its list is that of the catalogue.
 func TestImagesAskForEachVersion(t *testing.T) {
 	t.Parallel()
@@ -139,11 +152,7 @@ func TestImagesAskForEachVersion(t *testing.T) {
 	}
 	var want strings.Builder
 	for _, l := range catalogue {
-		argv := strings.Join(l.Version, " ")
-		if strings.ContainsAny(argv, "'\"\\$`;&|<>*?()[]~#") {
-			t.Errorf("%s: %q means something else to a shell", l.Name, argv)
-		}
-		want.WriteString(l.Name + " " + argv + "\n")
+		want.WriteString(l.Name + " " + quoted(l.Version) + "\n")
 	}
 	if *update {
 		if err := os.WriteFile(file, []byte(head+begin+want.String()+end+tail), 0o755); err != nil {
@@ -153,5 +162,34 @@ func TestImagesAskForEachVersion(t *testing.T) {
 	}
 	if diff := cmp.Diff(want.String(), listed); diff != "" {
 		t.Errorf("go test ./pkg/language -update writes the list of %s: %s", file, diff)
+	}
+}
+
+// The archives of classes are made with the class paths that they are used with: with others they would not be used, and
+// nobody would say so.
+func TestArchivesAreOfTheseClasses(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../images/polyglot/customize")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := strings.ReplaceAll(string(text), "$lib/", kotlinHome+"/lib/")
+	for name, classes := range map[string]string{"kotlinc": kotlinClasses, "scalac": scalaClasses, "junit": junitClasses} {
+		if !strings.Contains(script, "="+classes+"\n") {
+			t.Errorf("the archive of %s is not made with %s", name, classes)
+		}
+	}
+	for _, l := range catalogue {
+		for _, s := range []*Step{l.Compile, &l.Run} {
+			if s == nil {
+				continue
+			}
+			for _, a := range s.Argv {
+				file, ok := strings.CutPrefix(a, "-XX:SharedArchiveFile=/usr/share/assay/")
+				if name := strings.TrimSuffix(file, ".jsa"); ok && !strings.Contains(script, "\narchive "+name+" ") {
+					t.Errorf("%s: nobody makes the archive %s", l.Name, name)
+				}
+			}
+		}
 	}
 }

@@ -7,25 +7,29 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// java starts the Java machine of a compiler or a program. Without a limit of the heap it would take a quarter of the
-// host's memory, of which the sandbox has a part: with that of the sandbox it collects its garbage in time, and what is too
-// large is ended by the kernel, out of memory, whatever the program catches.
+// java starts the Java machine. Without a limit of the heap it would take a quarter of the host's memory, of which the
+// sandbox has a part: with that of the sandbox it collects its garbage in time, and what is too large is ended by the kernel,
+// out of memory, whatever the program catches.
 func java(args ...string) []string {
 	return append([]string{"java", "-Xmx{memory}m", "-Xms16m", "-Xss64m", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-Xshare:auto"}, args...)
 }
 
-// compiler is a Java machine for programs that are over before the second compiler of the machine has earned its time.
-func compiler(args ...string) []string {
-	return java(append([]string{"-XX:TieredStopAtLevel=1"}, args...)...)
+// archived is java for a tool that is over before the second compiler of the machine has earned its time. Its classes are in
+// an archive of that name, which images/polyglot/customize makes; where there is none, it takes longer.
+func archived(name string, args ...string) []string {
+	return java(append([]string{"-XX:TieredStopAtLevel=1", "-XX:SharedArchiveFile=/usr/share/assay/" + name + ".jsa"}, args...)...)
 }
 
-// javac compiles into {out} with classes that are there. Its machine is told with -J what java tells it.
-func javac(classes string) []string {
-	out := []string{"javac"}
-	for _, a := range compiler()[1:] {
-		out = append(out, "-J"+a)
-	}
-	return append(out, "-encoding", "UTF-8", "-proc:none", "-nowarn", "-cp", classes, "-d", "{out}", "{files}")
+// javac compiles into {out} with classes that are there.
+func javac(classes ...string) []string {
+	return archived("javac", slices.Concat([]string{"-m", "jdk.compiler/com.sun.tools.javac.Main", "-encoding", "UTF-8", "-proc:none", "-nowarn"},
+		classes, []string{"-d", "{out}", "{files}"})...)
+}
+
+// where starts a command where a file is: without, Java would say that the program has no such class, and the program would be
+// blamed. As a shell does, it ends with 127.
+func where(file string, argv ...string) []string {
+	return append([]string{"sh", "-c", `test -e "$0" || { echo "there is no $0" >&2; exit 127; }; exec "$@"`, file}, argv...)
 }
 
 // Least memory of a Java machine that does nothing, and of one that compiles.
@@ -34,6 +38,8 @@ const (
 	javacMemory  = 512 * job.MiB
 	kotlinMemory = 1 * job.GiB
 	javaThreads  = 32
+
+	kotlinScriptMemory = 256 * job.MiB
 )
 
 // managed are languages whose programs run on a machine of their own.
@@ -41,31 +47,39 @@ var managed = []Language{
 	{
 		Name: "csharp", Title: "C# (Mono)", Aliases: []string{"c#", "cs", "mono", "mono-csharp", "csharp-mono"}, File: "main.cs", Endings: []string{".cs"},
 		Compile: &Step{
-			Argv: []string{"mcs", "-optimize", "-langversion:latest", "-r:System.Numerics", "-out:{out}/main.exe", "{files}"},
-			Env:  monoEnv, Memory: 256 * job.MiB, Processes: 32, Wall: 30 * time.Second,
+			Argv:   []string{"mcs", "-optimize", "-langversion:latest", "-r:System.Numerics", "-out:{out}/main.exe", "{files}"},
+			Memory: 256 * job.MiB, Processes: 32, Wall: 30 * time.Second,
 		},
-		Run:     Step{Argv: []string{"mono", "{out}/main.exe"}, Env: monoEnv, Memory: 64 * job.MiB, Processes: 32},
+		Run:     Step{Argv: []string{"mono", "{out}/main.exe"}, Memory: 64 * job.MiB, Processes: 32},
 		Version: []string{"mono", "--version"},
 	},
 	{
 		Name: "java", Title: "Java", File: "Main.java", Endings: []string{".java"},
-		Compile: &Step{Argv: javac("{out}"), Memory: javacMemory, Processes: javaThreads, Wall: 60 * time.Second},
+		Compile: &Step{Argv: javac(), Memory: javacMemory, Processes: javaThreads, Wall: 60 * time.Second},
 		Run:     Step{Argv: java("-cp", "{out}", "{class}"), Memory: javaMemory, Processes: javaThreads},
 		Version: []string{"java", "--version"},
 	},
 	{
 		Name: "kotlin", Title: "Kotlin", Aliases: []string{"kt"}, File: "Main.kt", Endings: []string{".kt"},
 		Compile: &Step{
-			Argv:   slices.Concat(compiler("-cp", kotlinClasses, "org.jetbrains.kotlin.cli.jvm.K2JVMCompiler"), []string{"-nowarn", "-d", "{out}/main.jar", "{files}"}),
+			Argv:   kotlin("-include-runtime", "-d", "{out}/main.jar", "{files}"),
 			Memory: kotlinMemory, Processes: javaThreads, Wall: 120 * time.Second,
 		},
 		Run:     Step{Argv: java("-jar", "{out}/main.jar"), Memory: javaMemory, Processes: javaThreads},
-		Version: []string{"kotlinc", "-version"},
+		Version: kotlinVersion,
+	},
+	{
+		Name: "kotlinscript", Title: "Kotlin script", Aliases: []string{"kotlin_script", "kotlin-script", "kts"}, File: "main.kts", Endings: []string{".kts"},
+		Run: Step{
+			Argv:   []string{"kotlinc", "-J-Xmx{memory}m", "-J-XX:+UseSerialGC", "-J-XX:TieredStopAtLevel=1", "-nowarn", "-Xplugin=" + kotlinPlugins, "-script", "{main}"},
+			Memory: kotlinScriptMemory, Processes: javaThreads,
+		},
+		Version: kotlinVersion,
 	},
 	{
 		Name: "scala", Title: "Scala", Aliases: []string{"sc"}, File: "Main.scala", Endings: []string{".scala"},
 		Compile: &Step{
-			Argv:   slices.Concat(compiler("-cp", scalaClasses, "scala.tools.nsc.Main"), []string{"-usejavacp", "-d", "{out}", "{files}"}),
+			Argv:   where(scalaJar, archived("scalac", "-cp", scalaClasses, "scala.tools.nsc.Main", "-usejavacp", "-d", "{out}", "{files}")...),
 			Memory: kotlinMemory, Processes: javaThreads, Wall: 120 * time.Second,
 		},
 		Run:     Step{Argv: java("-cp", "{out}:"+scalaLibrary, "{class}"), Memory: javaMemory, Processes: javaThreads},
@@ -75,10 +89,20 @@ var managed = []Language{
 
 // Where Debian has the classes of languages.
 const (
-	kotlinClasses = "/usr/share/java/kotlin-compiler.jar"
-	scalaLibrary  = "/usr/share/java/scala-library.jar"
-	scalaClasses  = "/usr/share/java/scala-compiler.jar:/usr/share/java/scala-reflect.jar:" + scalaLibrary
+	kotlinHome    = "/usr/share/kotlin/kotlinc"
+	kotlinJar     = kotlinHome + "/lib/kotlin-compiler.jar"
+	kotlinClasses = kotlinJar + ":" + kotlinHome + "/lib/trove4j.jar:" + kotlinHome + "/lib/kotlin-stdlib.jar:" +
+		kotlinHome + "/lib/kotlin-reflect.jar:" + kotlinHome + "/lib/kotlin-script-runtime.jar"
+	kotlinPlugins = kotlinHome + "/lib/kotlin-scripting-compiler.jar," + kotlinHome + "/lib/kotlin-scripting-impl.jar," +
+		kotlinHome + "/lib/kotlin-scripting-common.jar," + kotlinHome + "/lib/kotlin-scripting-jvm.jar"
+	scalaJar     = "/usr/share/java/scala-compiler.jar"
+	scalaLibrary = "/usr/share/java/scala-library.jar"
+	scalaClasses = scalaJar + ":/usr/share/java/scala-reflect.jar:" + scalaLibrary
 )
 
-// monoEnv has Mono keep nothing in the home directory, which programs cannot write to.
-var monoEnv = map[string]string{"MONO_DISABLE_SHARED_AREA": "1"}
+// kotlin starts Kotlin's compiler.
+func kotlin(args ...string) []string {
+	return where(kotlinJar, archived("kotlinc", append([]string{"-cp", kotlinClasses, "org.jetbrains.kotlin.cli.jvm.K2JVMCompiler", "-nowarn", "-kotlin-home", kotlinHome}, args...)...)...)
+}
+
+var kotlinVersion = where(kotlinJar, "java", "-cp", kotlinClasses, "org.jetbrains.kotlin.cli.jvm.K2JVMCompiler", "-version")

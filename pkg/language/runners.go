@@ -1,18 +1,16 @@
 package language
 
 import (
-	"slices"
 	"time"
 
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// junitClasses are where Debian has JUnit 5 and what it stands on.
-const junitClasses = "/usr/share/java/junit-jupiter-api.jar:/usr/share/java/junit-jupiter-engine.jar:/usr/share/java/junit-jupiter-params.jar:" +
-	"/usr/share/java/junit-platform-commons.jar:/usr/share/java/junit-platform-engine.jar:/usr/share/java/junit-platform-launcher.jar:" +
-	"/usr/share/java/junit-platform-console.jar:/usr/share/java/junit-platform-reporting.jar:/usr/share/java/junit-vintage-engine.jar:" +
-	"/usr/share/java/junit4.jar:/usr/share/java/hamcrest.jar:/usr/share/java/opentest4j.jar:/usr/share/java/apiguardian-api.jar:" +
-	"/usr/share/java/picocli.jar:/usr/share/java/univocity-parsers.jar"
+// junitClasses are where Debian has JUnit 5, and JUnit 4 for tests of that kind.
+const (
+	junitJar     = "/usr/share/java/junit-platform-console-standalone.jar"
+	junitClasses = junitJar + ":/usr/share/java/junit4.jar:/usr/share/java/hamcrest.jar"
+)
 
 // runners are frameworks whose sources are tests, and which end with a code that is not 0 if one fails.
 var runners = []Language{
@@ -35,17 +33,17 @@ var runners = []Language{
 	},
 	{
 		Name: "junit", Title: "JUnit", Aliases: []string{"junit5"}, File: "MainTest.java", Endings: []string{".java"},
-		Compile: &Step{Argv: javac(junitClasses), Memory: javacMemory, Processes: javaThreads, Wall: 60 * time.Second},
+		Compile: &Step{Argv: where(junitJar, javac("-cp", junitClasses)...), Memory: javacMemory, Processes: javaThreads, Wall: 60 * time.Second},
 		Run: Step{
-			Argv: java(slices.Concat([]string{"-cp", "{out}:" + junitClasses}, []string{"org.junit.platform.console.ConsoleLauncher",
-				"--scan-classpath={out}", "--include-classname=.*", "--disable-banner", "--disable-ansi-colors", "--details=tree", "--fail-if-no-tests"})...),
+			Argv: archived("junit", "-cp", junitClasses, "org.junit.platform.console.ConsoleLauncher", "--class-path={out}", "--scan-classpath={out}",
+				"--include-classname=.*", "--disable-banner", "--disable-ansi-colors", "--details=tree", "--fail-if-no-tests"),
 			Memory: javaMemory, Processes: javaThreads,
 		},
-		Version: []string{"java", "-cp", junitClasses, "org.junit.platform.console.ConsoleLauncher", "--version"},
+		Version: where(junitJar, "dpkg-query", "-W", "junit5"),
 	},
 	{
 		Name: "pytest", Title: "pytest", File: "test_main.py", Endings: []string{".py"},
-		Run:     Step{Argv: []string{"python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--color=no", "{main}"}},
-		Version: []string{"python3", "-m", "pytest", "--version"},
+		Run:     Step{Argv: []string{"pytest", "-q", "-p", "no:cacheprovider", "--color=no", "{main}"}},
+		Version: []string{"pytest", "--version"},
 	},
 }

@@ -51,7 +51,14 @@ type HostImage struct {
 	Digest string `json:"digest"`
 	Bytes  int64  `json:"bytes"`  // packed and unpacked, as if it shared no layer; 0: not known
 	Pulled bool   `json:"pulled"` // a job brought it, and it goes when space is needed; false: it is the operator's
+
+	// Languages are those of the catalogue that it has, with their versions, as its label says (package language); nil: it
+	// says nothing. Of the first MaxHostLanguages images that do.
+	Languages map[string]string `json:"languages,omitempty"`
 }
+
+// MaxHostLanguages bounds of how many images a host says which languages they have.
+const MaxHostLanguages = 16
 
 // Plan is a policy made concrete for one host: what the runtime has to set up.
 // Plans are shared between attempts: nobody writes to them.

@@ -14,6 +14,7 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/opencontainers/image-spec/identity"
 
+	"github.com/assay-run/assay/pkg/language"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
 )
@@ -37,7 +38,8 @@ type imageFacts struct {
 	chain    string
 	bytes    int64 // packed and unpacked, as if it shared no layer
 	unpacked bool
-	unsure   error // why bytes is not known
+	says     map[string]string // which languages it has
+	unsure   error             // why bytes is not known
 }
 
 // keptImage is an image that this containerd has.
@@ -50,6 +52,9 @@ type keptImage struct {
 // host is what the fleet is told of it.
 func (k *keptImage) host() policy.HostImage {
 	out := policy.HostImage{Name: k.record.Name, Digest: k.record.Target.Digest.String(), Bytes: k.bytes, Pulled: k.pulled}
+	if !k.pulled { // what others have is not for everybody to know
+		out.Languages = k.says
+	}
 	if k.unsure != nil {
 		out.Bytes = 0
 	}
@@ -193,6 +198,9 @@ func (m *Store) examine(ctx context.Context, record imagespkg.Image) (f imageFac
 		return f
 	}
 	f.chain = identity.ChainID(layers).String()
+	if spec, err := img.Spec(ctx); err == nil { // else whoever runs something in it is told
+		f.says = language.Versions(spec.Config.Labels[language.Label])
+	}
 	f.unpacked = m.isUnpacked(ctx, f.chain)
 	if f.bytes, f.unsure = img.Usage(ctx, client.WithSnapshotUsage()); f.unsure != nil {
 		f.bytes = m.most

@@ -77,5 +77,14 @@ func told(all []keptImage) []policy.HostImage {
 		}
 		return cmp.Compare(a.Name, b.Name)
 	})
+	left := policy.MaxHostLanguages
+	for i := range out {
+		if out[i].Languages == nil {
+			continue
+		}
+		if left--; left < 0 {
+			out[i].Languages = nil
+		}
+	}
 	return out
 }

@@ -509,6 +509,19 @@ class API:
         c = operation("GET", "/v1/jobs/{id}/result", path={"id": id}, query={"wait": wait, "fields": fields})
         return models.Result.from_dict((self._transport.send(c)).json())
 
+    def list_languages(self, *, image: str | None = None) -> models.LanguageList:
+        """The programming languages that programs may be in.
+
+        The catalogue, sorted by name, with what an image has of it. What an image has is known where it says so
+        itself, in the label `run.assay.languages`, as those of images/build do, and where it is an operator's. Of
+        others `available` is absent.
+
+        Args:
+            image: The image; that of jobs which name none if it is absent.
+        """
+        c = operation("GET", "/v1/languages", query={"image": image})
+        return models.LanguageList.from_dict((self._transport.send(c)).json())
+
     def list_policies(self) -> models.PolicyList:
         """The newest version of each stored policy."""
         c = operation("GET", "/v1/policies")

@@ -19,8 +19,18 @@ import (
 const scriptPath = "/workspace/solution.py"
 
 // runStdio runs the solution once for each input, each time in a sandbox of its
-// own, and compares its output.
+// own, and compares its output. Cases run side by side where there is room: see ahead.
 func (g *grading) runStdio(ctx context.Context) error {
+	if len(g.Tests.Stdio) == 0 {
+		return nil
+	}
+	if g.box != nil {
+		if err := g.leave(); err != nil {
+			return err
+		}
+	}
+	cases := g.lookAhead(ctx)
+	defer cases.stop()
 	for i := range g.Tests.Stdio {
 		s := &g.Tests.Stdio[i]
 		name := s.Name
@@ -29,20 +39,28 @@ func (g *grading) runStdio(ctx context.Context) error {
 		}
 		c, skip := g.skipped(name)
 		if !skip {
-			limits := g.limits(s, i == len(g.Tests.Stdio)-1)
-			rep, err := g.runScript(ctx, s, limits)
-			if err != nil {
+			var err error
+			if c, err = cases.result(i); err != nil {
 				return err
 			}
-			c = judgeOutput(s, rep)
-			c.Name, c.Limits = name, &limits
-			if len(s.Argv) == 0 && g.Solution == nil && c.Outcome == job.Failed && *rep.ExitCode != 0 {
-				g.note(g.printed(rep.Stderr.Text))
-			}
+			c.Name = name
 		}
 		g.add(c, s.Weight)
 	}
 	return nil
+}
+
+// runStdioCase runs the solution with one input, and decides on its output.
+func (g *grading) runStdioCase(ctx context.Context, s *job.Stdio, limits job.CaseLimits) (job.CaseResult, error) {
+	rep, err := g.runScript(ctx, s, limits)
+	if err != nil {
+		return job.CaseResult{}, err
+	}
+	c := judgeOutput(s, rep)
+	if len(s.Argv) == 0 && g.Solution == nil && c.Outcome == job.Failed && *rep.ExitCode != 0 {
+		g.note(g.printed(rep.Stderr.Text))
+	}
+	return c, nil
 }
 
 // limits are those of one run: what the test says, within what the job has.
@@ -55,11 +73,6 @@ func (g *grading) limits(s *job.Stdio, last bool) job.CaseLimits {
 }
 
 func (g *grading) runScript(ctx context.Context, s *job.Stdio, limits job.CaseLimits) (*runtime.Report, error) {
-	if g.box != nil {
-		if err := g.leave(); err != nil {
-			return nil, err
-		}
-	}
 	began := time.Now()
 	slot, err := g.Acquire(ctx, script, "")
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 // ahead runs stdio cases side by side: the next one, and further ones ahead of it where the host has room. Each is a
 // grading of its own, and they are added to the whole one in their order, as if they had run one after the other: the
 // time and CPU time of the job that a case has are what those before it have left, not what they will have left by then, so
-// a case that was given more than that and took it has timed out, too. So a verdict does not depend on what room there was.
+// a case that was given more than that and took it has timed out, too, and has used what it had used by then, as far as that
+// can be told: it is taken to have used its time evenly. So a verdict does not depend on what room there was.
 type ahead struct {
 	*grading
 	ctx     context.Context // of all of them
@@ -37,8 +38,8 @@ type aheadRun struct {
 	result job.CaseResult
 	err    error
 
-	// What it came to: in the time that counts, in all, and of that for want of cores; and the CPU time.
-	own, wall, waited, spent time.Duration
+	// What it took: of the time that counts, beside that for want of cores, and of CPU time.
+	own, waited, spent time.Duration
 }
 
 // errNotNeeded ends cases that nobody asks for any more.
@@ -125,7 +126,7 @@ func (a *ahead) begin(room func()) {
 			}
 		}()
 		r.result, r.err = r.runStdioCase(a.ctx, s, r.limits)
-		r.own, r.wall, r.waited, r.spent = r.look(), time.Since(r.began)-r.paused, r.waits.Total()-r.paused, r.budget-r.cpu.Left()
+		r.own, r.waited, r.spent = r.look(), r.waits.Total()-r.paused, r.budget-r.cpu.Left()
 	}()
 }
 
@@ -142,21 +143,26 @@ func (a *ahead) conclude(i int, r *aheadRun) (job.CaseResult, error) {
 		return job.CaseResult{}, r.err
 	}
 	limits, left := a.limits(&a.Tests.Stdio[i], i == len(a.runs)-1), a.cpu.Left()
-	c := r.result
-	switch {
-	case limits.Wall < r.limits.Wall && r.own > limits.Wall.D():
+	c, share := r.result, 1.0 // of what it took, within its limits
+	if limits.Wall < r.limits.Wall && r.own > limits.Wall.D() {
 		c.Passed, c.Outcome, c.Message = false, job.TimedOut, tooSlow
-	case left < r.budget && r.spent > left:
+		share = float64(limits.Wall) / float64(r.own)
+	}
+	if left < r.budget && r.spent > left && float64(left)/float64(r.spent) < share {
 		c.Passed, c.Outcome = false, job.TimedOut
 		c.Message = fmt.Sprintf("the CPU time of the whole job, %s, was used up", a.Attempt.Plan.Policy.CPUTime)
+		share = float64(left) / float64(r.spent)
 	}
 	c.Limits = &limits
-	a.cpu.Spend(r.spent)
-	a.charge(r.wall, r.waited)
+	a.cpu.Spend(part(r.spent, share))
+	a.charge(part(r.own, share)+r.waited, r.waited)
 	a.merge(r.grading)
 	r.grading = nil // its output is with the whole one's
 	return c, nil
 }
+
+// part is a share of d, which is all of it or what would have been taken by the time that a limit was reached.
+func part(d time.Duration, share float64) time.Duration { return time.Duration(float64(d) * share) }
 
 // merge adds to a grading what another one of the same job has come to know, besides its cases and its time.
 func (g *grading) merge(o *grading) {

@@ -98,7 +98,7 @@ var table = map[string]row{
 	"internal/share":  {"what one dispatcher has, divided between tenants", []string{"pkg/job", "pkg/policy", "internal/recent"}},
 	"internal/watch":  {"batches, for those who watch them", []string{"pkg/job", "pkg/store", "internal/share"}},
 	"internal/httpapi": {"the HTTP surface", with(ideas, "api", "guest/python", "pkg/object", "pkg/language", "internal/admin", "internal/admit", "internal/fleet",
-		"internal/httpapi/files", "internal/httpapi/sessions", "internal/httpapi/web", "internal/intake", "internal/mcp", "internal/recent", "internal/session", "internal/share", "internal/telemetry", "internal/watch")},
+		"internal/httpapi/dropin", "internal/httpapi/files", "internal/httpapi/sessions", "internal/httpapi/web", "internal/intake", "internal/mcp", "internal/recent", "internal/session", "internal/share", "internal/telemetry", "internal/watch")},
 	"internal/httpapi/sessions": {"its part about sessions", []string{"api", "pkg/control", "pkg/job", "pkg/object", "pkg/queue", "pkg/store", "internal/httpapi/files", "internal/httpapi/web", "internal/session", "internal/share"}},
 	"internal/httpapi/dropin": {"answers in the formats of other servers that run code", []string{
 		"api", "pkg/control", "pkg/job", "pkg/language", "pkg/object", "pkg/policy", "internal/httpapi/files", "internal/httpapi/web", "internal/recent"}},
@@ -157,9 +157,10 @@ var table = map[string]row{
 
 	"test/bench": {"benchmarks over real binaries, and over simulated workers", with(outside,
 		"internal/pause", "internal/worker", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd/rawloop", "pkg/runtime/fake",
-		"test/bench/bare", "test/bench/database", "test/bench/procs", "test/bench/stats", "test/bench/turns")},
+		"test/bench/bare", "test/bench/database", "test/bench/fusion", "test/bench/procs", "test/bench/stats", "test/bench/turns")},
 	"test/bench/bare":     {"code in interpreters of this host, to compare with", nil},
 	"test/bench/database": {"a fleet's Postgres, through psql", nil},
+	"test/bench/fusion":   {"clients that ask in the format of SandboxFusion", nil},
 	"test/bench/procs":    {"processes, as /proc shows them", nil},
 	"test/bench/stats":    {"what figures are made of, and the report", []string{"pkg/policy"}},
 	"test/bench/turns":    {"two builds that take turns", []string{"test/bench/procs", "test/bench/stats"}},

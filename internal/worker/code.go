@@ -188,6 +188,21 @@ func (c *code) isScript(p *policy.Policy) bool {
 	return c != nil && c.program.Code != nil && c.language.Name == language.Python && !p.Imports.Any()
 }
 
+// first is the kind of the slot in which the attempt begins, and the python code that will run
+// there, if it is known.
+func (a *attempt) first() (kind, code string) {
+	switch p := &a.spec.Program; {
+	case p.Tests != nil:
+		return grade.First(p.Tests)
+	case p.Python != nil:
+		return p.Kind(), p.Python.Code
+	case a.code.isScript(&a.plan.Policy):
+		return "python", a.code.sources[a.code.main]
+	default:
+		return "command", ""
+	}
+}
+
 // files adds to a job's its sources and what they are compiled to, in the order of their paths.
 func (c *code) files(files []runtime.File) []runtime.File {
 	files = slices.Clone(files)

@@ -57,6 +57,8 @@ type Handlers struct {
 	Policies Policies
 	Ceiling  func(ctx context.Context, tenant string) (policy.Ceiling, error)
 	Files    *files.Files
+	// Languages returns which languages an image has, with their versions; nil if that is not known.
+	Languages func(image string) map[string]string
 
 	stored stored
 }

@@ -210,6 +210,9 @@ func (f *fleet) GetRange(_ context.Context, key string, offset, n int64) (io.Rea
 func (f *fleet) handlers() *dropin.Handlers {
 	return &dropin.Handlers{
 		Jobs: f, Policies: f, Files: &files.Files{Objects: f},
+		Languages: func(image string) map[string]string {
+			return map[string]map[string]string{"python": {"python": "Python 3.11.2"}, "polyglot": {"cpp": "g++ (Debian 12.2.0-14) 12.2.0", "python": "Python 3.11.2"}}[image]
+		},
 		Ceiling: func(context.Context, string) (policy.Ceiling, error) { return f.ceiling, nil },
 	}
 }

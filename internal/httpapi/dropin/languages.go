@@ -3,6 +3,8 @@ package dropin
 import (
 	"errors"
 	"path"
+	"regexp"
+	"strings"
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/language"
@@ -18,16 +20,42 @@ func find(field, name string) (*language.Language, error) {
 	return l, err
 }
 
-// imageOf is the image that has a language: the default one has two of them.
-func imageOf(l *language.Language) string {
-	if l.Name == "python" || l.Name == "bash" {
+// polyglot is the image that has every language of the catalogue.
+const polyglot = "polyglot"
+
+// imageOf is the image for a language: the default one, if that has it as far as is known, or the one for all.
+func (h *Handlers) imageOf(l *language.Language) string {
+	if _, there := h.Languages(job.DefaultImage)[l.Name]; there || l.Name == language.Python || l.Name == "bash" {
 		return job.DefaultImage
 	}
 	return polyglot
 }
 
-// polyglot is the image that has every language of the catalogue.
-const polyglot = "polyglot"
+// version is that of a language here, as the image for it says; 0.0.0 if that is not known.
+func (h *Handlers) version(l *language.Language) string {
+	if v := numbers.FindString(h.Languages(h.imageOf(l))[l.Name]); v != "" {
+		return v
+	}
+	return "0.0.0"
+}
+
+// numbers finds a version in what a tool says of itself.
+var numbers = regexp.MustCompile(`\d+(\.\d+)+`)
+
+// has reports whether a version is one that a client of Piston asks for. Of a range the first number counts: there is one
+// version of each language, and those of one first number run the same programs.
+func has(version, wanted string) bool {
+	asked := numbers.FindString(wanted)
+	if asked == "" || version == "0.0.0" { // such as * and 3.x, or nobody knows
+		asked, _, _ = strings.Cut(strings.TrimLeft(wanted, "^~>=v "), ".")
+		if strings.Trim(asked, "0123456789") != "" || asked == "" || version == "0.0.0" {
+			return true
+		}
+	}
+	want, _, _ := strings.Cut(asked, ".")
+	have, _, _ := strings.Cut(version, ".")
+	return want == have
+}
 
 // program is what a worker is to run.
 func (p *program) program() job.Program {

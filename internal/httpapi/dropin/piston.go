@@ -84,6 +84,10 @@ func (h *Handlers) execute(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	version := h.version(p.language)
+	if !has(version, req.Version) {
+		return job.Invalid("version", "%s-%.40s runtime is unknown; there is %s", p.language.Name, req.Version, version)
+	}
 	e, err := h.run(r, p, web.Arrived(r).Add(p.compile.Wall.D()+p.wall+pistonSlack))
 	if err != nil {
 		return err
@@ -91,7 +95,7 @@ func (h *Handlers) execute(w http.ResponseWriter, r *http.Request) error {
 	if e.Outcome == job.SetupError { // nothing of Piston's answers says so
 		return fmt.Errorf("%w: job %s: %s", job.ErrUnavailable, e.ID, e.Message)
 	}
-	return web.WriteJSON(w, http.StatusOK, pistonAnswerOf(e, p))
+	return web.WriteJSON(w, http.StatusOK, pistonAnswerOf(e, p, version))
 }
 
 func (q *pistonRequest) program() (*program, error) {
@@ -205,8 +209,8 @@ func (p *program) pistonFile(at string, f *pistonFile) error {
 }
 
 // pistonAnswerOf says what came of a program.
-func pistonAnswerOf(e *ended, p *program) *pistonAnswer {
-	out := &pistonAnswer{Language: p.language.Name, Version: version(p.language), Assay: e.extra()}
+func pistonAnswerOf(e *ended, p *program, version string) *pistonAnswer {
+	out := &pistonAnswer{Language: p.language.Name, Version: version, Assay: e.extra()}
 	if c := e.Compiled; c != nil {
 		out.Compile = &pistonStage{
 			Stdout: c.Stdout.Text, Stderr: c.Stderr.Text, Output: c.Stdout.Text + c.Stderr.Text,
@@ -214,9 +218,6 @@ func pistonAnswerOf(e *ended, p *program) *pistonAnswer {
 		}
 		as := &ended{Result: job.Result{Outcome: c.Outcome, ExitCode: c.ExitCode}}
 		out.Compile.end(as, e.Message)
-		if c.Version != "" {
-			out.Version = c.Version
-		}
 	}
 	if e.Outcome == job.CompileError {
 		out.Run = out.Compile // as Piston does where nothing was run
@@ -267,11 +268,7 @@ type pistonRuntime struct {
 func (h *Handlers) runtimes(w http.ResponseWriter, _ *http.Request) error {
 	all := []pistonRuntime{}
 	for _, l := range language.All() {
-		all = append(all, pistonRuntime{l.Name, version(&l), append([]string{}, l.Aliases...)})
+		all = append(all, pistonRuntime{l.Name, h.version(&l), append([]string{}, l.Aliases...)})
 	}
 	return web.WriteJSON(w, http.StatusOK, all)
 }
-
-// version is what these endpoints call every version of a language, as there is one of each: what clients read from the
-// list of runtimes they send back.
-func version(*language.Language) string { return "1.0.0" }

@@ -64,7 +64,7 @@ func (h *Handlers) run(r *http.Request, p *program, until time.Time) (*ended, er
 		if left < shortest {
 			return nil, errLate
 		}
-		spec, err := json.Marshal(p.spec(policy, left))
+		spec, err := json.Marshal(p.spec(h.imageOf(p.language), policy, left))
 		if err != nil {
 			return nil, fmt.Errorf("encode spec: %w", err)
 		}
@@ -93,9 +93,9 @@ func pause(ctx context.Context, d time.Duration) { web.Sleep(ctx, d, nil) }
 
 // spec is the job that a program is. One that has not begun when nobody waits for it any more never does, even if
 // this dispatcher dies before it can say so.
-func (p *program) spec(policy json.RawMessage, wait time.Duration) job.Spec {
+func (p *program) spec(image string, policy json.RawMessage, wait time.Duration) job.Spec {
 	s := job.Spec{
-		Name: p.endpoint, Image: imageOf(p.language), Program: p.program(), Policy: policy, ExpiresIn: job.Duration(wait),
+		Name: p.endpoint, Image: image, Program: p.program(), Policy: policy, ExpiresIn: job.Duration(wait),
 		Files: make(map[string]job.File, len(p.inputs)),
 	}
 	for name, f := range p.inputs {

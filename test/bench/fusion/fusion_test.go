@@ -1,12 +1,13 @@
-package main
+package fusion
 
 import (
 	"strings"
 	"testing"
 )
 
-func TestCompatCounts(t *testing.T) {
-	var a asked
+func TestCount(t *testing.T) {
+	var a Answers
+	prints := Ask("print(1+1)", "2\n", 10)
 	for _, c := range []struct {
 		status int
 		body   string
@@ -16,7 +17,7 @@ func TestCompatCounts(t *testing.T) {
 	} {
 		a.count(prints, c.status, []byte(c.body), 1)
 	}
-	if a.ok != 1 || a.late != 1 || a.wrong != 2 || a.other != 3 || !strings.Contains(a.strange, `3\n`) {
+	if a.OK != 1 || a.Late != 1 || a.Wrong != 2 || a.Other != 3 || !strings.Contains(a.Strange, `3\n`) {
 		t.Errorf("%+v", a)
 	}
 }

@@ -27,51 +27,32 @@ func compat(ctx context.Context, b *bench) (r stats.Report, err error) {
 		return nil, err
 	}
 	defer t.stopped(&err)
-	b.logf("warming up")
-	if _, err := t.runBatch(ctx, pythonJob(isolation), 50); err != nil {
-		return nil, err
-	}
-	if _, err := fusion.Run(ctx, t.url, prints, compatClients, time.Second); err != nil {
-		return nil, err
-	}
 	var bare outcome
+	var few, many, over fusion.Answers
+	asked := func(into *fusion.Answers, q fusion.Question, clients int, d time.Duration) func() error {
+		return func() (err error) { *into, err = fusion.Run(ctx, t.url, q, clients, d); return err }
+	}
 	half := func() error {
-		b.logf("submitting batches for %v", b.duration/2)
 		o, err := t.batches(ctx, pythonJob(isolation), 0, b.duration/2, 200)
 		bare.jobs, bare.took = bare.jobs+o.jobs, bare.took+o.took
 		return err
 	}
-	if err := half(); err != nil {
-		return nil, err
-	}
-	b.logf("asking with %d clients for %v", compatClients, b.duration)
-	few, err := fusion.Run(ctx, t.url, prints, compatClients, b.duration)
-	if err != nil {
-		return nil, err
-	}
-	if err := half(); err != nil {
-		return nil, err
-	}
-	b.logf("asking with %d clients for %v", 4*compatClients, b.duration)
-	many, err := fusion.Run(ctx, t.url, prints, 4*compatClients, b.duration)
-	if err != nil {
-		return nil, err
-	}
-	b.logf("asking with %d clients for %v, and programs that work for a third of a second", 4*compatClients, b.duration)
-	over, err := fusion.Run(ctx, t.url, works, 4*compatClients, b.duration)
-	if err != nil {
-		return nil, err
+	for _, part := range []func() error{
+		asked(&few, prints, compatClients, time.Second), // to warm up
+		half, asked(&few, prints, compatClients, b.duration), half,
+		asked(&many, prints, 4*compatClients, b.duration), asked(&over, works, 4*compatClients, b.duration),
+	} {
+		if err := part(); err != nil {
+			return nil, err
+		}
 	}
 	rate, bareRate := stats.Rate(few.OK, few.Took), stats.Rate(bare.jobs, bare.took)
 	r = stats.Report{
 		"clients": compatClients, "jobs": few.OK, "seconds": stats.Round(few.Took.Seconds(), 3), "jobs_per_s": rate,
-		"python_per_s": bareRate, "ratio": stats.Round(rate/bareRate, 3),
-		"many_jobs_per_s": stats.Rate(many.OK, many.Took), "p50_ms": stats.Percentile(few.MS, 0.5), "p99_ms": stats.Percentile(few.MS, 0.99),
-		"overload_ok": over.OK, "overload_504": over.Late,
+		"python_per_s": bareRate, "ratio": stats.Round(rate/bareRate, 3), "many_jobs_per_s": stats.Rate(many.OK, many.Took),
+		"p50_ms": stats.Percentile(few.MS, 0.5), "p99_ms": stats.Percentile(few.MS, 0.99), "overload_ok": over.OK, "overload_504": over.Late,
 		"late": few.Late + many.Late, "wrong": few.Wrong + many.Wrong + over.Wrong, "other_answers": few.Other + many.Other + over.Other,
-	}
-	if strange := few.Strange + many.Strange + over.Strange; strange != "" {
-		r["other"] = strange
+		"strange": few.Strange + many.Strange + over.Strange,
 	}
 	r.Noted(isolation, note)
 	return r, nil

@@ -8,8 +8,7 @@ import (
 	"github.com/assay-run/assay/test/bench/stats"
 )
 
-// compatClients wait for an answer each, as a trainer has threads.
-const compatClients = 64
+const compatClients = 64 // that wait for an answer each, as a trainer has threads
 
 // What they ask. The second takes a third of a second of a core, of which the machine has a few.
 var (
@@ -18,9 +17,8 @@ var (
 )
 
 // compat measures requests in the format of SandboxFusion from clients that wait for each answer, between two halves of
-// batches of the same program, as scenario python has them: what else the machine does, both see. Then there are four
-// times as many clients, and in the end as many with programs that work for longer than all of them can be served in
-// the time of their requests.
+// batches of the same program; then four times as many clients, and in the end as many with more work than can be done
+// in the time of their requests.
 func compat(ctx context.Context, b *bench) (r stats.Report, err error) {
 	t, isolation, note, err := b.cellTarget(ctx, "ASSAY_DROP_INS=sandboxfusion")
 	if err != nil {

@@ -31,6 +31,7 @@ type parts struct {
 	limits     httpapi.Limits
 	metrics    http.Handler
 	profiles   http.Handler
+	dropIns    []string
 }
 
 // newAPI makes what the requests of clients and operators are for, and what answers them.
@@ -53,6 +54,6 @@ func newAPI(p parts) *httpapi.Server {
 		},
 		Workers: workers,
 		Store:   p.store, Secrets: p.secrets, Objects: p.objects, Watcher: p.dispatcher, Canceler: p.queue,
-		Auth: p.auth, Queue: p.queue, Pools: p.pools, Limits: p.limits, Metrics: p.metrics, Profiles: p.profiles, Log: log,
+		Auth: p.auth, Queue: p.queue, Pools: p.pools, Limits: p.limits, Metrics: p.metrics, Profiles: p.profiles, DropIns: p.dropIns, Log: log,
 	})
 }

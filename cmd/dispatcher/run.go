@@ -105,7 +105,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	limits.Reads, limits.Queued, limits.Batches = reads(database.MaxConns()), others.Ceiling.Queued, others.Ceiling.Batches
 	api := newAPI(parts{
 		store: accepting, objects: objects, queue: q, secrets: secrets, dispatcher: d, callbacks: callbacks,
-		auth: auth, pools: cfg.pools, limits: limits, metrics: tel.Metrics(), profiles: profiles(),
+		auth: auth, pools: cfg.pools, limits: limits, metrics: tel.Metrics(), profiles: profiles(), dropIns: cfg.DropIns,
 	})
 	stopMetrics, err := serveMetrics(ctx, cfg.Metrics, tel.Metrics())
 	if err != nil {

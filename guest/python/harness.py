@@ -1,7 +1,7 @@
 """Run one snippet as a script would run, and tell what came of it.
 
 As a program: descriptor 3 holds the request, a JSON object with the keys code,
-variables and context (or serve, see _serve), and descriptor 4 takes the result,
+variables and context (or serve, see _serve; or script, see _run_script), and descriptor 4 takes the result,
 one JSON object with, where there are any, the keys value, exception, variables,
 display (see _display) and order (pairs of a stream's descriptor and a number of
 bytes). The result is written when the snippet is done, before exit handlers run;
@@ -69,6 +69,7 @@ def prepare():
         given = request.get("variables")
         context = request.get("context")
         rules = request.get("imports")
+        script = request.get("script")
         before = None
         if given or context is not None:
             given = dict(given or {})
@@ -82,6 +83,8 @@ def prepare():
         try:
             if "serve" in request:
                 _serve(**request["serve"])
+            elif script:
+                _run_script(source, names, **script)
             else:
                 value = _execute(source, names, lines, rules and _rules(rules))
         except _Violation as e:
@@ -98,9 +101,11 @@ def prepare():
             failed = None
         elif value is not None:
             result["value"] = _guard(_value, value)
-        if before is not None or names.keys() != usual:
+        if script:
+            pass  # it is judged by its streams and its exit code
+        elif before is not None or names.keys() != usual:
             result["variables"] = _guard(_variables, names, before or {}) or {}
-        if value is not None or "matplotlib.pyplot" in modules:
+        if value is not None or "matplotlib.pyplot" in modules and not script:
             shown = _guard(_display, value)
             if shown:
                 result["display"] = shown
@@ -158,6 +163,23 @@ def _execute(code, names, lines, rules=None):
     if last is None:
         return None
     return eval(compile(last, FILENAME, "eval", flags=flags, dont_inherit=True), names)
+
+
+def _run_script(code, names, path, args=()):
+    """Run code as "python3 path args" does, whose file it is the text of."""
+    import io
+
+    # Those of a snippet note who wrote when, and write each line at once: a script's output is one text in the end.
+    for name, errors, by_line in (("stdout", "strict", False), ("stderr", "backslashreplace", True)):
+        stream = io.TextIOWrapper(getattr(sys, name).detach(), encoding="utf-8", errors=errors, line_buffering=by_line)
+        stream.mode = "w"
+        setattr(sys, name, stream)
+        setattr(sys, "__%s__" % name, stream)
+    sys.argv = [path, *args]
+    if sys.path:
+        sys.path[0] = os.path.dirname(path)
+    names["__file__"] = path
+    exec(compile(code, path, "exec", dont_inherit=True), names)
 
 
 # What no expression begins with, and a line that goes on with what was before.

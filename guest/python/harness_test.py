@@ -17,10 +17,13 @@ with open(os.path.join(HERE, "assay_imports.py")) as f:
     RULES = f.read()
 
 
-def run(code, variables=None, context=None, timeout=20, imports=None):
+def run(code, variables=None, context=None, timeout=20, imports=None, script=None, stdin=""):
     """Run a snippet as the worker does; returns (exit code, stdout, stderr, result)."""
     imports = imports and dict(imports, source=RULES)
-    request = json.dumps({"code": textwrap.dedent(code), "variables": variables or {}, "context": context, "imports": imports}).encode()
+    request = {"code": textwrap.dedent(code), "variables": variables or {}, "context": context, "imports": imports}
+    if script:
+        request = {"code": code, "script": script}
+    request = json.dumps(request).encode()
     request_r, request_w = os.pipe()
     result_r, result_w = os.pipe()
 
@@ -33,7 +36,7 @@ def run(code, variables=None, context=None, timeout=20, imports=None):
 
     p = subprocess.Popen(
         [sys.executable, "-B", HARNESS], preexec_fn=child, pass_fds=(3, 4),
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )
     os.close(request_r)
     os.close(result_w)
@@ -47,10 +50,45 @@ def run(code, variables=None, context=None, timeout=20, imports=None):
 
     reader = threading.Thread(target=collect)
     reader.start()
-    out, err = p.communicate(timeout=timeout)
+    out, err = p.communicate(stdin.encode(), timeout=timeout)
     reader.join(timeout)
     data = got[0]
     return p.returncode, out.decode(), err.decode(), json.loads(data) if data else None
+
+
+class Script(unittest.TestCase):
+    """A script is what python3 makes of its file, and nothing is told of it but that."""
+
+    def test_as_python3_runs_it(self):
+        import tempfile
+
+        plain = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        plain["PYTHONUTF8"] = "1"
+        for code in (
+            "print(1)\n2", "x = 5", "import sys\nprint(sys.argv, __name__, __file__, sys.path[0])", "a, b = map(int, input().split())\nprint(a + b)",
+            "import sys\nfor line in sys.stdin: print(line.strip()[::-1])", "1 / 0", "def f():\n    raise KeyError('a')\n\ntry:\n    f()\nfinally:\n    print('x')",
+            "import sys\nsys.exit(3)", "import sys\nsys.exit('no')", "raise SystemExit", "print('a', end='')\nimport os\nos._exit(0)", "def", "print('\\ud800')",
+            "import sys\nprint('e', file=sys.stderr)\nprint('o')", "class R:\n    def __repr__(self): print('never')\nr = R()\nr",
+            "import atexit\natexit.register(print, 'bye')\nprint('hi')", "from __future__ import annotations\ndef f(a: b): pass\nprint(f.__annotations__)",
+            "import sys\nsys.stdout.buffer.write(b'raw')", "import threading\nthreading.Thread(target=lambda: print('t')).start()", "print(input())\nprint(input())\nprint(input())",
+        ):  # fmt: skip
+            with self.subTest(code), tempfile.TemporaryDirectory() as d:
+                path = os.path.join(d, "main.py")
+                with open(path, "w") as f:
+                    f.write(code)
+                stdin = "3 4\nzwei"
+                want = subprocess.run([sys.executable, "-B", path, "a", "-x"], input=stdin.encode(), capture_output=True, env=plain)
+                status, out, err, result = run(code, script={"path": path, "args": ["a", "-x"]}, stdin=stdin)
+                self.assertEqual((status, out, err), (want.returncode, want.stdout.decode(), want.stderr.decode()))
+                self.assertIn(sorted(result or {}), ([], ["exception"]))
+
+    def test_many_lines_are_not_a_write_each(self):
+        status, out, _, _ = run(
+            "import os\nbefore = open('/proc/self/io').read()\nfor i in range(50000): print(i)\nafter = open('/proc/self/io').read()\n"
+            "calls = [int(t.split('syscw: ')[1].split()[0]) for t in (before, after)]\nprint(calls[1] - calls[0] < 1000)",
+            script={"path": "/workspace/main.py"},
+        )
+        self.assertEqual((status, out[-5:]), (0, "True\n"))
 
 
 class Value(unittest.TestCase):

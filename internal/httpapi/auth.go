@@ -57,6 +57,14 @@ func bearer(r *http.Request) (token string, ok bool) {
 	return token, ok && strings.EqualFold(scheme, "Bearer")
 }
 
+// passwordIsToken has a token that is sent as a password be taken as one: an address such as http://any:TOKEN@host/ is the
+// only place for it in clients that have no setting for headers.
+func passwordIsToken(r *http.Request) {
+	if _, token, ok := r.BasicAuth(); ok {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+}
+
 // operated are tokens of tenants, some of which are an operator's.
 type operated struct{ tenants, operators Tokens }
 

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
@@ -93,25 +94,24 @@ func (s *Server) guarded(w *recorder, r *http.Request, rt web.Route) {
 		}
 		s.Log.ErrorContext(r.Context(), "handler panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 		if !w.wrote {
-			web.Fail(s.Log, w, r, fmt.Errorf("panic: %v", v))
+			web.Fail(s.Log, w, r, fmt.Errorf("panic: %v", v), rt.Fail)
 		}
 	}()
 	if !rt.Open {
+		arrived := time.Now()
+		if rt.Basic {
+			passwordIsToken(r)
+		}
 		tenant, err := s.Auth.Tenant(r)
+		if err == nil {
+			err = s.letIn(r, tenant, rt.Patience)
+		}
 		if err != nil {
-			web.Fail(s.Log, w, r, err)
-			return
-		}
-		if r.Body, err = s.quotas.Tenant(tenant).Begin(r.Context(), r.Body); err != nil {
-			web.Fail(s.Log, w, r, err)
-			return
-		}
-		if err := s.requests.Take(tenant, 1); err != nil {
-			web.Fail(s.Log, w, r, err)
+			web.Fail(s.Log, w, r, err, rt.Fail)
 			return
 		}
 		defer s.requests.Give(tenant, 1)
-		c := &web.Caller{Tenant: tenant, Memory: share.Claim{Pot: s.memory, Tenant: tenant}}
+		c := &web.Caller{Tenant: tenant, Memory: share.Claim{Pot: s.memory, Tenant: tenant}, Arrived: arrived}
 		defer c.Memory.Release()
 		r = r.WithContext(web.WithCaller(telemetry.Describe(r.Context(), telemetry.About{Tenant: tenant}), c))
 	}
@@ -120,7 +120,36 @@ func (s *Server) guarded(w *recorder, r *http.Request, rt web.Route) {
 			s.Log.WarnContext(r.Context(), "answer cut short", "path", r.URL.Path, "error", err)
 			panic(http.ErrAbortHandler)
 		}
-		web.Fail(s.Log, w, r, err)
+		web.Fail(s.Log, w, r, err, rt.Fail)
+	}
+}
+
+// letInPause is how long a request waits before it asks again whether there is room.
+const letInPause = 50 * time.Millisecond
+
+// letIn takes room for a request of a tenant's, which it waits for as long as patience says. Its body has not been read
+// meanwhile.
+func (s *Server) letIn(r *http.Request, tenant string, patience time.Duration) error {
+	counted := false // by the quota, once
+	for until := time.Now().Add(patience); ; {
+		var err error
+		if !counted {
+			var charged io.ReadCloser
+			if charged, err = s.quotas.Tenant(tenant).Begin(r.Context(), r.Body); err == nil {
+				r.Body, counted = charged, true
+			}
+		}
+		if counted {
+			if err = s.requests.Take(tenant, 1); err == nil {
+				return nil
+			}
+		}
+		if time.Until(until) < letInPause || r.Context().Err() != nil {
+			return err
+		}
+		if web.Sleep(r.Context(), letInPause, nil) {
+			return err // the server is about to close
+		}
 	}
 }
 
@@ -145,7 +174,7 @@ func (s *Server) forOperators(h http.Handler) http.Handler {
 		if err == nil {
 			err = fmt.Errorf("%w: %s is for operators: theirs is TOKEN=TENANT:operator in ASSAY_TOKENS, and ASSAY_METRICS_LISTEN serves /metrics to whoever reaches that address", job.ErrRefused, r.URL.Path)
 		}
-		web.Fail(s.Log, w, r, err)
+		web.Fail(s.Log, w, r, err, nil)
 	})
 }
 

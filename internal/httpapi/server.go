@@ -88,6 +88,7 @@ type Config struct {
 	Limits   Limits          // of what it bears; optional
 	Metrics  http.Handler    // served at /metrics, to operators; optional
 	Profiles http.Handler    // served at /debug/pprof/, to operators; optional
+	DropIns  []string        // which endpoints of other servers are served: names of package dropin; optional
 	Log      *slog.Logger    // optional
 }
 
@@ -133,6 +134,10 @@ func New(c Config) *Server {
 		s.mux.Handle(r.Pattern, s.wrap(r))
 	}
 	_, open := c.Auth.(Open)
+	for _, r := range s.dropIns(c.DropIns) {
+		s.fix(r.Pattern)
+		s.mux.Handle(r.Pattern, s.wrap(r))
+	}
 	s.agents = mcp.NewHandler(s, open)
 	s.fix(mcpPattern)
 	s.mux.Handle(mcpPattern, s.wrap(web.At(mcpPattern, s.serveMCP)))

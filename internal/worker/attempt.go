@@ -170,19 +170,6 @@ func (a *attempt) read() (err error) {
 // back to be tried again, maybe elsewhere.
 const imagePause = 2 * time.Second
 
-// first is the kind of the slot in which the attempt begins, and the python code that will run
-// there, if it is known.
-func (a *attempt) first() (kind, code string) {
-	switch p := &a.spec.Program; {
-	case p.Tests != nil:
-		return grade.First(p.Tests)
-	case p.Python != nil:
-		return p.Kind(), p.Python.Code
-	default:
-		return "command", ""
-	}
-}
-
 func (a *attempt) acquire(ctx context.Context, kind, code string) (runtime.Slot, error) {
 	return a.slot(ctx, runtime.Key{
 		Kind: kind, Packages: a.plan.Policy.Requirements(), Imports: runtime.ImportsOf(code, &a.plan.Policy),

@@ -166,7 +166,10 @@ func (c *code) prepare(in *runtime.Attempt) {
 	maps.Copy(env, plan.Policy.Env.Set) // which wins
 	plan.Policy.Env.Set = env
 	in.Plan, in.Files = &plan, c.files(in.Files)
-	if p := c.program.Code; p != nil {
+	if p := c.program.Code; c.isScript(&plan.Policy) {
+		in.Program = job.Program{Python: &job.Python{Code: c.sources[c.main]}}
+		in.Script = &runtime.Script{Path: path.Join(language.Dir, c.main), Args: p.Args, Stdin: []byte(p.Stdin)}
+	} else if p != nil {
 		in.Program = job.Program{Command: &job.Command{Argv: slices.Concat(c.argv(plan.Policy.Memory), p.Args), Stdin: p.Stdin, Dir: language.Dir}}
 	}
 	if take := in.Collect; take != nil && c.out != nil { // what is ours among the artifacts is none
@@ -176,6 +179,27 @@ func (c *code) prepare(in *runtime.Attempt) {
 			}
 			return take(ctx, name, size, r)
 		}
+	}
+}
+
+// isScript says that an interpreter which waits can run the program, in place of one that is started for it. Rules for
+// imports are for snippets.
+func (c *code) isScript(p *policy.Policy) bool {
+	return c != nil && c.program.Code != nil && c.language.Name == language.Python && !p.Imports.Any()
+}
+
+// first is the kind of the slot in which the attempt begins, and the python code that will run
+// there, if it is known.
+func (a *attempt) first() (kind, code string) {
+	switch p := &a.spec.Program; {
+	case p.Tests != nil:
+		return grade.First(p.Tests)
+	case p.Python != nil:
+		return p.Kind(), p.Python.Code
+	case a.code.isScript(&a.plan.Policy):
+		return "python", a.code.sources[a.code.main]
+	default:
+		return "command", ""
 	}
 }
 

@@ -106,8 +106,9 @@ type Attempt struct {
 	Job      job.ID
 	Lease    job.Lease
 	Program  job.Program
-	Service  string // run instead of Program, if not empty: one of guest/python, which has the stream to itself
-	Files    []File // inputs, in the order of their paths
+	Script   *Script // a python program is run as this; nil: as a snippet
+	Service  string  // run instead of Program, if not empty: one of guest/python, which has the stream to itself
+	Files    []File  // inputs, in the order of their paths
 	Plan     *policy.Plan
 	Secrets  map[string]string // more environment; masked in what the program writes
 	Deadline time.Time         // of the lease, for labels; Run enforces the policy's own limits
@@ -119,6 +120,14 @@ type Attempt struct {
 	Waits    *Waits            // of all attempts that share it: the policy's wall stands for each meanwhile; nil: its own
 	Gathered func(Gather)      // is told before user code starts how to collect artifacts while it runs; nil: nobody asks
 	Metered  func(Meter)       // is told before user code starts how to read what it spends; nil: nobody asks
+}
+
+// Script is how python code is run as "python3 path args": nothing is told of its values and variables, and an exception
+// that it does not catch is an exit code.
+type Script struct {
+	Path  string // of the file that has the code as its text
+	Args  []string
+	Stdin []byte
 }
 
 // Forker is a Slot whose program can be copied while it runs, if the Attempt said

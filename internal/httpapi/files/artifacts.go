@@ -63,7 +63,7 @@ func (f *Files) ServeArtifact(w http.ResponseWriter, r *http.Request, kind strin
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	body, info, err := f.openArtifact(r, id, a)
+	body, info, err := f.OpenArtifact(r.Context(), web.Tenant(r), id, a)
 	if err != nil {
 		h.Del("ETag")
 		h.Del("Cache-Control")
@@ -79,16 +79,16 @@ func (f *Files) ServeArtifact(w http.ResponseWriter, r *http.Request, kind strin
 	return web.StreamTo(w, body)
 }
 
-// openArtifact opens what an attempt of the job stored, and nothing else: the record
+// OpenArtifact opens what an attempt of the job stored, and nothing else: the record
 // is the word of a worker. What the reader yields is what the record says, or it
 // ends with an error before its last bytes.
-func (f *Files) openArtifact(r *http.Request, id job.ID, a *job.Artifact) (io.ReadCloser, object.Info, error) {
+func (f *Files) OpenArtifact(ctx context.Context, tenant string, id job.ID, a *job.Artifact) (io.ReadCloser, object.Info, error) {
 	_, _, lease, ok := object.AttemptOf(a.Object)
-	own, err := object.AttemptPrefix(web.Tenant(r), id, lease)
+	own, err := object.AttemptPrefix(tenant, id, lease)
 	if !ok || err != nil || !strings.HasPrefix(a.Object, own) {
 		return nil, object.Info{}, fmt.Errorf("%w: the record names an object of another job", job.ErrNotFound)
 	}
-	body, info, err := f.Objects.Get(r.Context(), a.Object)
+	body, info, err := f.Objects.Get(ctx, a.Object)
 	if err != nil {
 		return nil, info, err
 	}

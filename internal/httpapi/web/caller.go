@@ -3,7 +3,9 @@ package web
 import (
 	"context"
 	"net/http"
+	"time"
 
+	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/share"
 )
 
@@ -12,8 +14,9 @@ type callerKey struct{}
 // Caller is whose request it is, and what it holds of the memory for bodies until
 // it is over.
 type Caller struct {
-	Tenant string
-	Memory share.Claim
+	Tenant  string
+	Memory  share.Claim
+	Arrived time.Time // the request did
 }
 
 // WithCaller returns ctx, in which a request is c's.
@@ -35,6 +38,14 @@ func Tenant(r *http.Request) string {
 	return ""
 }
 
+// Arrived returns when the request did, before it was let in.
+func Arrived(r *http.Request) time.Time {
+	if c := callerOf(r); c != nil {
+		return c.Arrived
+	}
+	return time.Now()
+}
+
 type closingKey struct{}
 
 // WithClosing returns ctx, in which the server is shut down when closing is closed.
@@ -54,7 +65,16 @@ type Route struct {
 	Pattern string
 	Open    bool
 	Serve   func(w http.ResponseWriter, r *http.Request) error
+
+	// The rest is for routes that answer clients of other servers.
+
+	Fail     Failure       // writes errors; nil: as problem documents
+	Patience time.Duration // how long a request waits to be let in where there is no room, or its tenant sends too many
+	Basic    bool          // a token may come as the password of Basic authentication, as it does in an address
 }
+
+// Failure writes an error.
+type Failure func(w http.ResponseWriter, p api.ProblemDetails)
 
 // At is a route for those who have a token.
 func At(pattern string, serve func(w http.ResponseWriter, r *http.Request) error) Route {

@@ -16,8 +16,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Fail answers with an error: the one door that they leave by.
-func Fail(log *slog.Logger, w http.ResponseWriter, r *http.Request, err error) {
+// Fail answers with an error: the one door that they leave by. It is a problem document, unless write says otherwise.
+func Fail(log *slog.Logger, w http.ResponseWriter, r *http.Request, err error, write Failure) {
 	if r.Context().Err() != nil && errors.Is(err, context.Canceled) {
 		return // the client is gone
 	}
@@ -38,8 +38,16 @@ func Fail(log *slog.Logger, w http.ResponseWriter, r *http.Request, err error) {
 	if p.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="assay"`)
 	}
-	w.Header().Set("Content-Type", api.Problem)
 	w.Header().Set("Cache-Control", "no-store")
+	if write == nil {
+		write = WriteProblem
+	}
+	write(w, p)
+}
+
+// WriteProblem answers with a problem document.
+func WriteProblem(w http.ResponseWriter, p api.ProblemDetails) {
+	w.Header().Set("Content-Type", api.Problem)
 	w.WriteHeader(p.Status)
 	_ = json.NewEncoder(w).Encode(p) // the client may be gone; nobody left to tell
 }

@@ -196,6 +196,8 @@ var services = python.Services()
 // runPython runs the harness, which does what is requested.
 func (a *Attempt) runPython(ctx context.Context, r *pythonRequest) error {
 	uid := a.Scratch.UID + ProgramUID
+	var stdin []byte
+	r.Script, stdin = a.scriptOf()
 	request, err := r.file(uid)
 	if err != nil {
 		return err
@@ -214,7 +216,7 @@ func (a *Attempt) runPython(ctx context.Context, r *pythonRequest) error {
 		}
 	}
 	e, err := a.execute(ctx, a.Box, &Program{
-		Args: []string{"python3", "-B", harness}, Env: a.env, Dir: a.dir(""), Limits: a.policy,
+		Args: []string{"python3", "-B", harness}, Env: a.env, Dir: a.dir(""), stdin: stdin, Limits: a.policy,
 		files: files, Python: true, Asked: a.policy.Env.Set, stream: a.Stream, Forks: a.Forks, together: a.Together, budget: a.CPU, waits: a.Waits, metered: a.Metered,
 	}, a.Spent)
 	if err != nil {
@@ -222,7 +224,7 @@ func (a *Attempt) runPython(ctx context.Context, r *pythonRequest) error {
 	}
 	_ = result.theirs.Close()
 	var violation string
-	if r := result.read(); r != nil {
+	if r := result.read(); r != nil && a.Script == nil {
 		violation = r.Violation
 		a.report.Value, a.report.Variables, a.report.Display = r.Value, r.Variables, r.Display
 		a.report.Output = inOrder(r.Order, e.stdout, e.stderr)

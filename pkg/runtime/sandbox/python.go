@@ -56,8 +56,23 @@ func rulesFor(p policy.Imports) *importRules {
 type pythonRequest struct {
 	*job.Python
 	Imports *importRules    `json:"imports,omitempty"`
+	Script  *script         `json:"script,omitempty"`
 	Serve   *python.Service `json:"serve,omitempty"`
 	Preload string          `json:"preload,omitempty"` // the text of what an interpreter that waits becomes instead
+}
+
+// script is what the harness is told of a runtime.Script.
+type script struct {
+	Path string   `json:"path"`
+	Args []string `json:"args,omitempty"`
+}
+
+// scriptOf returns what the harness is told of the attempt's script, and what that reads; nil: it is a snippet.
+func (a *Attempt) scriptOf() (*script, []byte) {
+	if s := a.Script; s != nil {
+		return &script{s.Path, s.Args}, s.Stdin
+	}
+	return nil, nil
 }
 
 // file returns the request as a file to pass to the harness.

@@ -1,0 +1,245 @@
+package dropin
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/assay-run/assay/internal/httpapi/web"
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// What code-judge is configured with where nobody says otherwise. Its requests have no limits.
+const (
+	judgeWall    = 10 * time.Second
+	judgeMemory  = 256 * job.MiB
+	judgeCompile = 30 * time.Second
+	judgeOutput  = 1000 // characters of a stream that an answer has
+
+	// judgeWait is how long a submission waits in all, alone or in a batch; judgeLongWait in a long batch, for which its
+	// client waits an hour.
+	judgeWait     = judgeWall + 5*time.Second
+	judgeLongWait = time.Hour - 30*time.Second
+	// judgeAtOnce is how many submissions of one batch are under way.
+	judgeAtOnce = 64
+	// judgeMost is how many one batch may have.
+	judgeMost = 10_000
+)
+
+// codeJudge are its routes, below a prefix. Those of run answer with the outputs, too.
+func (h *Handlers) codeJudge(prefix string) []web.Route {
+	all := []web.Route{
+		pong("GET " + prefix + "/ping"),
+		at("GET "+prefix+"/status", failFusion, h.judgeStatus),
+	}
+	for _, path := range []string{"/judge", "/run"} {
+		outputs := path == "/run"
+		one := func(w http.ResponseWriter, r *http.Request) error { return h.judgeOne(w, r, outputs) }
+		many := func(wait time.Duration) func(http.ResponseWriter, *http.Request) error {
+			return func(w http.ResponseWriter, r *http.Request) error { return h.judgeMany(w, r, outputs, wait) }
+		}
+		all = append(all,
+			at("POST "+prefix+path, failFusion, one),
+			at("POST "+prefix+path+"/batch", failFusion, many(judgeWait)),
+			at("POST "+prefix+path+"/long-batch", failFusion, many(judgeLongWait)))
+	}
+	return all
+}
+
+// submission is what is judged: the program passes if it ends well, and prints what is expected where something is.
+type submission struct {
+	ID       string  `json:"sub_id"`
+	Type     string  `json:"type"` // the language
+	Solution *string `json:"solution"`
+	Input    string  `json:"input"`
+	Expected *string `json:"expected_output"`
+
+	program *program
+}
+
+// The reasons of a result. After queueTimeout clients send a submission again; it says nothing about the program.
+const (
+	workerTimeout = "worker_timeout"
+	queueTimeout  = "queue_timeout"
+	internalError = "internal_error"
+)
+
+// judged is the result of a submission. Clients refuse one with a field that they do not know.
+type judged struct {
+	ID         string  `json:"sub_id"`
+	Success    bool    `json:"success"`
+	RunSuccess bool    `json:"run_success"`
+	Cost       float64 `json:"cost"` // seconds
+	Stdout     *string `json:"stdout,omitempty"`
+	Stderr     *string `json:"stderr,omitempty"`
+	Reason     string  `json:"reason"`
+
+	extra *extra
+}
+
+type judgedBatch struct {
+	ID      string   `json:"sub_id"`
+	Results []judged `json:"results"`
+	Assay   []*extra `json:"assay"` // of each result; null where there is none
+}
+
+func (h *Handlers) judgeOne(w http.ResponseWriter, r *http.Request, outputs bool) error {
+	var s submission
+	if err := body(w, r, web.MaxBody, &s); err != nil {
+		return err
+	}
+	if err := s.read(""); err != nil {
+		return err
+	}
+	out, err := h.judge(r, &s, outputs, web.Arrived(r).Add(judgeWait))
+	if err != nil {
+		return err
+	}
+	if out.extra != nil {
+		w.Header().Set("Assay-Job", string(out.extra.Job))
+		w.Header().Set("Assay-Outcome", string(out.extra.Outcome))
+	}
+	return web.WriteJSON(w, http.StatusOK, out)
+}
+
+func (h *Handlers) judgeMany(w http.ResponseWriter, r *http.Request, outputs bool, wait time.Duration) error {
+	var req struct {
+		ID          string            `json:"sub_id"`
+		Type        string            `json:"type"`
+		Submissions []json.RawMessage `json:"submissions"`
+	}
+	if err := body(w, r, web.MaxBatchBody, &req); err != nil {
+		return err
+	}
+	all, err := submissions(req.Submissions)
+	if err != nil {
+		return err
+	}
+	out := judgedBatch{ID: req.ID, Results: make([]judged, len(all)), Assay: make([]*extra, len(all))}
+	if out.ID == "" {
+		out.ID = string(job.NewID())
+	}
+	if err := h.judgeAll(r, all, out.Results, outputs, web.Arrived(r).Add(wait)); err != nil {
+		return err
+	}
+	for i := range out.Results {
+		out.Assay[i] = out.Results[i].extra
+	}
+	return web.WriteJSON(w, http.StatusOK, out)
+}
+
+// submissions reads all of a batch before any of it is run.
+func submissions(raw []json.RawMessage) ([]submission, error) {
+	if len(raw) == 0 || len(raw) > judgeMost {
+		return nil, job.Invalid("submissions", "has %d; it must have 1 to %d", len(raw), judgeMost)
+	}
+	all := make([]submission, len(raw))
+	for i := range all {
+		field := fmt.Sprintf("submissions[%d]", i)
+		if err := decode(raw[i], field, &all[i]); err != nil {
+			return nil, err
+		}
+		if err := all[i].read(field + "."); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// judgeAll judges a batch, some at a time. The first error that is not of one submission alone is that of all.
+func (h *Handlers) judgeAll(r *http.Request, all []submission, into []judged, outputs bool, until time.Time) error {
+	var wg sync.WaitGroup
+	places := make(chan struct{}, judgeAtOnce)
+	errs := make([]error, len(all))
+	for i := range all {
+		places <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-places }()
+			into[i], errs[i] = h.judge(r, &all[i], outputs, until)
+		})
+	}
+	wg.Wait()
+	for i, err := range errs {
+		if err != nil {
+			return fmt.Errorf("submissions[%d]: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// read makes a program of a submission; at is what errors have before the names of its fields.
+func (s *submission) read(at string) error {
+	if s.Solution == nil {
+		return job.Invalid(at+"solution", "is missing")
+	}
+	if s.ID == "" {
+		s.ID = string(job.NewID())
+	}
+	p := &program{endpoint: CodeJudge, stdin: s.Input, inputs: map[string]job.File{}}
+	p.wall, p.memory = judgeWall, judgeMemory
+	p.compile.Wall = job.Duration(judgeCompile)
+	var err error
+	if p.language, err = find(at+"type", s.Type); err != nil {
+		return err
+	}
+	if err = checkText(at+"input", s.Input, job.MaxSpec); err != nil {
+		return err
+	}
+	if err = p.single(at+"solution", *s.Solution); err != nil {
+		return err
+	}
+	p.least()
+	s.program = p
+	return nil
+}
+
+// judge runs one submission. That there was no time for it is a result, which clients send again; what is wrong with
+// it is an error.
+func (h *Handlers) judge(r *http.Request, s *submission, outputs bool, until time.Time) (judged, error) {
+	e, err := h.run(r, s.program, until)
+	switch {
+	case r.Context().Err() != nil:
+		return judged{}, r.Context().Err()
+	case err != nil && passes(err):
+		return judged{ID: s.ID, Reason: queueTimeout}, nil
+	case err != nil:
+		return judged{}, err
+	}
+	return s.judged(e, outputs), nil
+}
+
+// judged compares what a program printed with what is expected, as code-judge does: without the blanks at both ends.
+func (s *submission) judged(e *ended, outputs bool) judged {
+	out := judged{ID: s.ID, RunSuccess: e.Outcome == job.Succeeded, Cost: seconds(wall(&e.Usage)), extra: e.extra()}
+	out.Success = out.RunSuccess && (s.Expected == nil || strings.TrimSpace(e.stdout) == strings.TrimSpace(*s.Expected))
+	switch e.Outcome {
+	case job.TimedOut:
+		out.Reason = workerTimeout
+	case job.SetupError:
+		out.Reason = internalError
+	}
+	if outputs {
+		stdout, stderr := e.stdout, e.stderr
+		if e.Outcome == job.CompileError && e.Compiled != nil {
+			stderr = e.Compiled.Stderr.Text
+		}
+		stdout, stderr = job.Clip(stdout, judgeOutput), job.Clip(stderr, judgeOutput)
+		out.Stdout, out.Stderr = &stdout, &stderr
+	}
+	return out
+}
+
+// judgeStatus says how much waits, and who there is to do it.
+func (h *Handlers) judgeStatus(w http.ResponseWriter, r *http.Request) error {
+	waiting, workers, err := h.Jobs.Load(r)
+	if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, struct {
+		Queue   int64 `json:"queue"`
+		Workers int   `json:"num_workers"`
+	}{waiting, workers})
+}

@@ -1,0 +1,126 @@
+package dropin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/assay-run/assay/internal/recent"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+)
+
+// PolicyName is what a tenant's policy for these endpoints is stored by.
+const PolicyName = "drop-in"
+
+// outputs is how much of a stream is kept where no policy says: as much as SandboxFusion returns. What is cut would be
+// compared with what is expected, and judged wrong.
+const outputs = 1 * job.MiB
+
+// limits are what a request says of its program. Zeros are the policy's.
+type limits struct {
+	wall, cpu time.Duration
+	memory    job.Size
+	atLeast   job.Size // of memory
+	processes int      // at least
+	fetch     []string
+}
+
+// policy returns the JSON of the policy for a request: the tenant's, else the defaults, with the limits of the request,
+// which never exceed the tenant's ceiling.
+func (h *Handlers) policy(ctx context.Context, tenant string, l limits) (json.RawMessage, error) {
+	ceiling, err := h.Ceiling(ctx, tenant)
+	if err != nil {
+		return nil, err
+	}
+	own, err := h.stored.get(ctx, h.Policies, tenant)
+	if err != nil {
+		return nil, err
+	}
+	p := policy.Default()
+	p.Stdout.Limit, p.Stderr.Limit = outputs, outputs
+	if p, err = policy.ParseOver(ceiling.Clamp(p), own.raw); err != nil {
+		return nil, fmt.Errorf("the stored policy %s: %w", PolicyName, err)
+	}
+	if l.wall > 0 {
+		p.Wall = least(job.Duration(l.wall), ceiling.Wall)
+		if !own.cpuTime { // that of the defaults is for their wall
+			p.CPUTime = least(job.Duration(float64(p.Wall)*max(p.CPU, 1)), ceiling.CPUTime)
+		}
+	}
+	if l.cpu > 0 {
+		p.CPUTime = least(job.Duration(l.cpu), ceiling.CPUTime)
+	}
+	if l.memory > 0 {
+		p.Memory = least(min(max(l.memory, leastMemory), mostMemory), ceiling.Memory)
+	}
+	p.Memory = max(p.Memory, least(l.atLeast, ceiling.Memory))
+	p.Processes = max(p.Processes, least(l.processes, ceiling.Processes))
+	for _, name := range l.fetch {
+		p.Artifacts.Paths = append(p.Artifacts.Paths, literal(name))
+	}
+	return json.Marshal(p)
+}
+
+// leastMemory is what any policy has at least, and mostMemory what it can have.
+const (
+	leastMemory = 16 * job.MiB
+	mostMemory  = 1024 * job.GiB
+)
+
+// least is n, or a ceiling that is below it.
+func least[N int | job.Size | job.Duration](n, ceiling N) N {
+	if ceiling > 0 {
+		return min(n, ceiling)
+	}
+	return n
+}
+
+// stored remembers for a moment which policies tenants have for these endpoints.
+type stored struct {
+	mu sync.Mutex
+	of map[string]*recent.Value[own] // tenants have tokens, so there are not many
+}
+
+// own is a tenant's policy; without one, raw is empty.
+type own struct {
+	raw     json.RawMessage
+	cpuTime bool // it says how much
+}
+
+func (s *stored) get(ctx context.Context, from Policies, tenant string) (own, error) {
+	o, known, err := s.tenant(from, tenant).Get(ctx)
+	if !known {
+		return own{}, fmt.Errorf("read policy %s: %w", PolicyName, err)
+	}
+	return o, nil
+}
+
+func (s *stored) tenant(from Policies, tenant string) *recent.Value[own] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if v := s.of[tenant]; v != nil {
+		return v
+	}
+	if s.of == nil {
+		s.of = map[string]*recent.Value[own]{}
+	}
+	v := &recent.Value[own]{Age: time.Second, Read: func(ctx context.Context) (own, error) {
+		raw, err := from.Policy(ctx, tenant, PolicyName, 0)
+		if errors.Is(err, job.ErrNotFound) {
+			return own{}, nil
+		}
+		var said struct {
+			CPUTime json.RawMessage `json:"cpu_time"`
+		}
+		if err == nil {
+			err = json.Unmarshal(raw, &said)
+		}
+		return own{raw: raw, cpuTime: len(said.CPUTime) > 0 && string(said.CPUTime) != "null"}, err
+	}}
+	s.of[tenant] = v
+	return v
+}

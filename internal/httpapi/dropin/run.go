@@ -1,0 +1,188 @@
+package dropin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path"
+	"time"
+
+	"github.com/assay-run/assay/internal/httpapi/files"
+	"github.com/assay-run/assay/internal/httpapi/web"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/language"
+	"github.com/assay-run/assay/pkg/object"
+)
+
+// program is one program to run, in nobody's format.
+type program struct {
+	endpoint string // which one asked
+	language *language.Language
+	files    map[string]string   // sources: relative path → text
+	main     string              // of files
+	inputs   map[string]job.File // by relative path
+	stdin    string
+	args     []string
+	compile  job.Compile
+	limits
+}
+
+// ended is the result of a program that was run, or could not be compiled or set up, with all of its outputs.
+type ended struct {
+	job.Result
+	stdout, stderr string
+}
+
+// errLate is a program that has no result within the time of its request: nothing is known of it, and the client is to
+// send it again.
+var errLate = fmt.Errorf("%w: the fleet did not come to this program within the time of the request; send it again", job.ErrUnavailable)
+
+const (
+	// retryPause is how long a request waits before it asks again for what there was no room for.
+	retryPause = 200 * time.Millisecond
+	// shortest is the least time that is worth a try.
+	shortest = 10 * time.Millisecond
+)
+
+// run runs a program and waits for its result until the time of the request is over, whatever keeps it from running
+// meanwhile. It returns errLate then, and where what came of the program is our doing.
+func (h *Handlers) run(r *http.Request, p *program, until time.Time) (*ended, error) {
+	policy, err := h.policy(r.Context(), web.Tenant(r), p.limits)
+	if err != nil {
+		return nil, err
+	}
+	ceiling, err := h.Ceiling(r.Context(), web.Tenant(r))
+	if err != nil {
+		return nil, err
+	}
+	p.compile.Wall, p.compile.Memory = least(p.compile.Wall, ceiling.Wall), least(p.compile.Memory, ceiling.Memory)
+	for {
+		left := time.Until(until)
+		if left < shortest {
+			return nil, errLate
+		}
+		spec, err := json.Marshal(p.spec(h.imageOf(p.language), policy, left))
+		if err != nil {
+			return nil, fmt.Errorf("encode spec: %w", err)
+		}
+		id, raw, err := h.Jobs.RunJob(r, spec, left)
+		if id != "" && raw == nil {
+			h.Jobs.CancelJob(r, id)
+		}
+		switch {
+		case raw != nil:
+			return h.ended(r, raw)
+		case err == nil:
+			return nil, errLate
+		case !passes(err) || r.Context().Err() != nil:
+			return nil, err
+		}
+		pause(r.Context(), min(retryPause, left))
+	}
+}
+
+// passes reports whether an error is of the moment: the same request may be taken a moment later.
+func passes(err error) bool {
+	return errors.Is(err, job.ErrTooMany) || errors.Is(err, job.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)
+}
+
+func pause(ctx context.Context, d time.Duration) { web.Sleep(ctx, d, nil) }
+
+// spec is the job that a program is. One that has not begun when nobody waits for it any more never does, even if
+// this dispatcher dies before it can say so.
+func (p *program) spec(image string, policy json.RawMessage, wait time.Duration) job.Spec {
+	s := job.Spec{
+		Name: p.endpoint, Image: image, Program: p.program(), Policy: policy, ExpiresIn: job.Duration(wait),
+		Files: make(map[string]job.File, len(p.inputs)),
+	}
+	for name, f := range p.inputs {
+		s.Files[path.Join(workdir, name)] = f
+	}
+	return s
+}
+
+// ended reads a result. One that is not the program's is errLate, where another try may have one.
+func (h *Handlers) ended(r *http.Request, raw json.RawMessage) (*ended, error) {
+	e := &ended{}
+	if err := json.Unmarshal(raw, &e.Result); err != nil {
+		return nil, fmt.Errorf("decode a result: %w", err)
+	}
+	if !e.Outcome.OfProgram() && e.Outcome != job.SetupError {
+		return nil, fmt.Errorf("%w: job %s: %s: %s", errLate, e.ID, e.Outcome, e.Message)
+	}
+	var err error
+	if e.stdout, err = h.whole(r, e, "stdout", &e.Stdout); err == nil {
+		e.stderr, err = h.whole(r, e, "stderr", &e.Stderr)
+	}
+	return e, err
+}
+
+// whole returns all of an output that was kept: a large one is beside its result, which has the ends of it.
+func (h *Handlers) whole(r *http.Request, e *ended, stream string, o *job.Output) (string, error) {
+	if o.Stored == nil {
+		return o.Text, nil
+	}
+	stored, err := h.Files.OpenOutput(r.Context(), web.Tenant(r), e.ID, stream, object.WholeOutput, o.Stored)
+	if err != nil {
+		return "", fmt.Errorf("%w: open %s of job %s: %v", job.ErrUnavailable, stream, e.ID, err)
+	}
+	defer stored.Close()
+	all, err := io.ReadAll(files.Checked(stored, o.Stored.SHA256))
+	if err != nil {
+		return "", fmt.Errorf("%w: read %s of job %s: %v", job.ErrUnavailable, stream, e.ID, err)
+	}
+	return text(string(all)), nil
+}
+
+// signals are the numbers of those that programs end by, on Linux.
+var signals = map[string]int{
+	"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGILL": 4, "SIGTRAP": 5, "SIGABRT": 6, "SIGBUS": 7, "SIGFPE": 8, "SIGKILL": 9, "SIGUSR1": 10,
+	"SIGSEGV": 11, "SIGUSR2": 12, "SIGPIPE": 13, "SIGALRM": 14, "SIGTERM": 15, "SIGXCPU": 24, "SIGXFSZ": 25, "SIGSYS": 31,
+}
+
+// exit is how a program ended as a parent process would see it: its exit code, or the signal that ended it. A program
+// that was stopped at a limit was killed.
+func (e *ended) exit() (code int, signal string) {
+	switch {
+	case e.Outcome == job.Succeeded:
+		return 0, ""
+	case e.Signal != "":
+		return 0, e.Signal
+	case e.ExitCode != nil && *e.ExitCode != 0:
+		return *e.ExitCode, ""
+	case e.Outcome == job.OutOfMemory, e.Outcome == job.TimedOut, e.Outcome == job.OutputLimit, e.Outcome == job.PolicyViolation:
+		return 0, "SIGKILL"
+	}
+	return 1, ""
+}
+
+// extra is what answers say beside what the other server's do.
+type extra struct {
+	Job       job.ID      `json:"job"`
+	Outcome   job.Outcome `json:"outcome"`
+	Message   string      `json:"message,omitempty"`
+	Truncated bool        `json:"truncated,omitempty"` // an output is not all that the program wrote
+	Compiled  string      `json:"compiled,omitempty"`  // "cached", or the outcome of the compiler
+	Usage     job.Usage   `json:"usage"`
+	Feedback  []string    `json:"feedback,omitempty"`
+}
+
+func (e *ended) extra() *extra {
+	x := &extra{Job: e.ID, Outcome: e.Outcome, Message: e.Message, Usage: e.Usage, Feedback: e.Feedback, Truncated: e.Stdout.Truncated || e.Stderr.Truncated}
+	if c := e.Compiled; c != nil {
+		x.Compiled = string(c.Outcome)
+		if c.Cached {
+			x.Compiled = "cached"
+		}
+	}
+	return x
+}
+
+// wall is how long a program ran, in milliseconds, as its limit counts: without what it waited for a core.
+func wall(u *job.Usage) float64 { return max(u.WallMS-u.WaitedMS, 0) }
+
+// seconds are those of milliseconds.
+func seconds(ms float64) float64 { return ms / 1000 }

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/assay-run/assay/test/bench/fusion"
+	"github.com/assay-run/assay/test/bench/stats"
+)
+
+const compatClients = 64 // that wait for an answer each, as a trainer has threads
+
+// What they ask. The second takes a third of a second of a core, of which the machine has a few.
+var (
+	prints = fusion.Ask("print(1+1)", "2\n", 10)
+	works  = fusion.Ask("import time\nwhile time.process_time() < 0.3: pass\nprint('done')", "done\n", 2)
+)
+
+// compat measures requests in the format of SandboxFusion from clients that wait for each answer, between two halves of
+// batches of the same program; then four times as many clients, and in the end as many with more work than can be done
+// in the time of their requests.
+func compat(ctx context.Context, b *bench) (r stats.Report, err error) {
+	t, isolation, note, err := b.cellTarget(ctx, "ASSAY_DROP_INS=sandboxfusion")
+	if err != nil {
+		return nil, err
+	}
+	defer t.stopped(&err)
+	var bare outcome
+	var few, many, over fusion.Answers
+	asked := func(into *fusion.Answers, q fusion.Question, clients int, d time.Duration) func() error {
+		return func() (err error) { *into, err = fusion.Run(ctx, t.url, q, clients, d); return err }
+	}
+	half := func() error {
+		o, err := t.batches(ctx, pythonJob(isolation), 0, b.duration/2, 200)
+		bare.jobs, bare.took = bare.jobs+o.jobs, bare.took+o.took
+		return err
+	}
+	for _, part := range []func() error{
+		asked(&few, prints, compatClients, time.Second), // to warm up
+		half, asked(&few, prints, compatClients, b.duration), half,
+		asked(&many, prints, 4*compatClients, b.duration), asked(&over, works, 4*compatClients, b.duration),
+	} {
+		if err := part(); err != nil {
+			return nil, err
+		}
+	}
+	rate, bareRate := stats.Rate(few.OK, few.Took), stats.Rate(bare.jobs, bare.took)
+	r = stats.Report{
+		"clients": compatClients, "jobs": few.OK, "seconds": stats.Round(few.Took.Seconds(), 3), "jobs_per_s": rate,
+		"python_per_s": bareRate, "ratio": stats.Round(rate/bareRate, 3), "many_jobs_per_s": stats.Rate(many.OK, many.Took),
+		"p50_ms": stats.Percentile(few.MS, 0.5), "p99_ms": stats.Percentile(few.MS, 0.99), "overload_ok": over.OK, "overload_504": over.Late,
+		"late": few.Late + many.Late, "wrong": few.Wrong + many.Wrong + over.Wrong, "other_answers": few.Other + many.Other + over.Other,
+		"strange": few.Strange + many.Strange + over.Strange,
+	}
+	r.Noted(isolation, note)
+	return r, nil
+}

@@ -1,0 +1,108 @@
+// Package fusion asks a server in the format of SandboxFusion, with many clients that wait for each answer, and counts
+// what they are told.
+package fusion
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// timeout is longer than any request that is sent here may wait in a fleet.
+const timeout = 60 * time.Second
+
+// Question is a program, and what it is to print.
+type Question struct{ body, prints string }
+
+// Ask returns a request as verl sends it, with the same limit for compiling as for running, in seconds.
+func Ask(code, prints string, limit float64) Question {
+	body, _ := json.Marshal(map[string]any{ // of strings and numbers
+		"compile_timeout": limit, "run_timeout": limit, "code": code, "stdin": nil, "memory_limit_MB": 256, "language": "python",
+		"files": map[string]string{}, "fetch_files": []string{},
+	})
+	return Question{string(body), prints}
+}
+
+// Answers counts them.
+type Answers struct {
+	OK, Late, Wrong, Other int       // right; 504; a verdict that the program did not earn; anything else
+	Strange                string    // the first that is wrong or of another kind
+	MS                     []float64 // of each right one, in milliseconds
+	Took                   time.Duration
+}
+
+// Run has clients send a question to the server at url again and again for d.
+func Run(ctx context.Context, url string, q Question, clients int, d time.Duration) (all Answers, err error) {
+	c := &http.Client{Timeout: timeout, Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
+	defer c.CloseIdleConnections()
+	var mu sync.Mutex
+	var failed atomic.Pointer[error]
+	var wg sync.WaitGroup
+	began := time.Now()
+	for range clients {
+		wg.Go(func() {
+			for time.Since(began) < d && ctx.Err() == nil && failed.Load() == nil {
+				sent := time.Now()
+				status, body, err := send(ctx, c, url, q)
+				if err != nil {
+					failed.CompareAndSwap(nil, &err)
+					return
+				}
+				mu.Lock()
+				all.count(q, status, body, float64(time.Since(sent).Microseconds())/1000)
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	all.Took = time.Since(began)
+	if e := failed.Load(); e != nil {
+		return all, fmt.Errorf("ask in the format of SandboxFusion: %w", *e)
+	}
+	return all, ctx.Err()
+}
+
+func send(ctx context.Context, c *http.Client, url string, q Question) (status int, body []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/sandboxfusion/run_code", strings.NewReader(q.body))
+	if err != nil {
+		return 0, nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := c.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	body, err = io.ReadAll(resp.Body)
+	return resp.StatusCode, body, err
+}
+
+// count judges one answer.
+func (a *Answers) count(q Question, status int, body []byte, ms float64) {
+	var got struct {
+		Status    string
+		RunResult struct{ Stdout string } `json:"run_result"`
+	}
+	switch {
+	case status == http.StatusGatewayTimeout:
+		a.Late++
+		return
+	case status != http.StatusOK || json.Unmarshal(body, &got) != nil || got.Status == "SandboxError":
+		a.Other++
+	case got.Status != "Success" || got.RunResult.Stdout != q.prints:
+		a.Wrong++
+	default:
+		a.OK++
+		a.MS = append(a.MS, ms)
+		return
+	}
+	if a.Strange == "" {
+		a.Strange = fmt.Sprintf("%d %.500s", status, body)
+	}
+}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -109,8 +110,9 @@ func (p Policy) checkWalls(t *job.Tests) error {
 			return err
 		}
 	}
+	more := t.Limits[cmp.Or(t.Language, "python")].Wall
 	for i := range t.Stdio {
-		if err := check("stdio", i, t.Stdio[i].Wall); err != nil {
+		if err := check("stdio", i, job.Times(t.Stdio[i].Wall, more)); err != nil {
 			return err
 		}
 	}

@@ -19,6 +19,10 @@ type Config struct {
 	// of the job, in which python code will run, if there is some that is known. It is called for each
 	// sandbox, in one goroutine.
 	Acquire func(ctx context.Context, kind, code string) (runtime.Slot, error)
+	// Blob returns a blob of the job's tenant. The error is the grading's; nil: there are none.
+	Blob func(ctx context.Context, ref string) (*Blob, error)
+	// Build makes a program of a checker's code; nil: one that is not to be compiled is run as it is.
+	Build func(ctx context.Context, c *job.Code) (*Built, error)
 }
 
 // The kinds of slots that a grading acquires.
@@ -52,6 +56,8 @@ type grading struct {
 	unloaded *job.CaseResult    // why the solution cannot be loaded, for every case
 	told     bool               // a sandbox was told what the solution is: from then on, what fails may be its doing
 	raised   *job.ExceptionInfo // by the solution, the first one by which it failed
+	checker  *checker           // or interactor; nil: not built yet
+	failed   string             // how a checker or interactor failed, after which there is nothing more to learn
 }
 
 // gradings numbers them.
@@ -153,6 +159,8 @@ func (g *grading) skipped(name string) (job.CaseResult, bool) {
 	switch {
 	case g.enough():
 		return job.CaseResult{Name: name, Outcome: job.OutcomeCanceled, Message: "not run: an earlier case failed"}, true
+	case g.failed != "":
+		return job.CaseResult{Name: name, Outcome: job.OutcomeCanceled, Message: "not run: " + g.failed}, true
 	case g.left() <= 0:
 		return job.CaseResult{Name: name, Outcome: job.TimedOut,
 			Message: fmt.Sprintf("not run: the time of the whole job, %s, was over", g.Attempt.Plan.Policy.Wall)}, true
@@ -224,6 +232,8 @@ func (g *grading) conclude() {
 		case c.Passed:
 			t.Passed++
 			got += g.weights[i]
+		case c.Score != nil:
+			got += g.weights[i] * *c.Score
 		case c.Outcome == job.CheckError:
 			t.Errors++
 		}

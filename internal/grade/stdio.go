@@ -1,6 +1,7 @@
 package grade
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,7 +12,7 @@ import (
 
 	"github.com/assay-run/assay/guest/python"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/language"
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
@@ -19,42 +20,110 @@ import (
 const scriptPath = "/workspace/solution.py"
 
 // runStdio runs the solution once for each input, each time in a sandbox of its
-// own, and compares its output.
+// own, and decides on its output.
 func (g *grading) runStdio(ctx context.Context) error {
 	for i := range g.Tests.Stdio {
 		s := &g.Tests.Stdio[i]
-		name := s.Name
-		if name == "" {
-			name = "stdio " + strconv.Itoa(i+1)
-		}
+		name := cmp.Or(s.Name, "stdio "+strconv.Itoa(i+1))
 		c, skip := g.skipped(name)
 		if !skip {
 			limits := g.limits(s, i == len(g.Tests.Stdio)-1)
-			rep, err := g.runScript(ctx, s, limits)
-			if err != nil {
+			var err error
+			if c, err = g.runStdioCase(ctx, s, limits); err != nil {
 				return err
 			}
-			c = judgeOutput(s, rep)
 			c.Name, c.Limits = name, &limits
-			if len(s.Argv) == 0 && c.Outcome == job.Failed && *rep.ExitCode != 0 {
-				g.note(g.printed(rep.Stderr.Text))
-			}
 		}
 		g.add(c, s.Weight)
 	}
 	return nil
 }
 
+// runStdioCase runs the solution with one input, and decides on its output.
+func (g *grading) runStdioCase(ctx context.Context, s *job.Stdio, limits job.CaseLimits) (job.CaseResult, error) {
+	data, err := g.data(ctx, s)
+	if err != nil {
+		return job.CaseResult{}, err
+	}
+	defer data.close()
+	if g.Tests.Interactor != nil {
+		return g.interact(ctx, s, data, limits)
+	}
+	out := &spool{limit: g.mostOutput(data)}
+	defer out.close()
+	rep, err := g.runScript(ctx, s, data, out, limits)
+	if err != nil {
+		return job.CaseResult{}, err
+	}
+	c := ended(rep)
+	if c.Expected, err = data.answer.head(ctx); err != nil {
+		return c, err
+	}
+	switch {
+	case c.Outcome != job.Succeeded:
+	case out.over():
+		c.Outcome, c.Message = job.Failed, fmt.Sprintf("it wrote %d bytes, expected %d", out.total, data.answer.Bytes)
+	case g.Tests.Checker != nil:
+		err = g.check(ctx, data, out, &c)
+	default:
+		err = compare(ctx, s, data, out, &c)
+	}
+	g.explain(s, rep, &c)
+	return c, err
+}
+
+// explain adds what the program said of its failure.
+func (g *grading) explain(s *job.Stdio, rep *runtime.Report, c *job.CaseResult) {
+	if c.Passed {
+		return
+	}
+	c.Stderr = tail(rep.Stderr.Text)
+	if len(s.Argv) == 0 && rep.Outcome == job.Failed && *rep.ExitCode != 0 {
+		g.note(g.printed(rep.Stderr.Text))
+	}
+}
+
+// mostChecked is how much of an output a checker is given at least, in bytes, if there is so much.
+const mostChecked = 16 << 20
+
+// mostOutput is how much of an output is kept to decide on it, in bytes: one that is longer cannot be right.
+func (g *grading) mostOutput(d *caseData) int64 {
+	most := max(int64(g.Attempt.Plan.Policy.Stdout.Limit), 2*d.answer.Bytes+4096)
+	if g.Tests.Checker != nil {
+		most = max(most, mostChecked)
+	}
+	return most
+}
+
 // limits are those of one run: what the test says, within what the job has.
 func (g *grading) limits(s *job.Stdio, last bool) job.CaseLimits {
-	l := job.CaseLimits{Wall: job.Duration(g.share(s.Wall, last).Round(time.Millisecond)), Memory: g.Attempt.Plan.Policy.Memory}
+	more, most := multiplier(g.Tests), g.Attempt.Plan.Policy.Memory
+	l := job.CaseLimits{Wall: job.Duration(g.share(job.Times(s.Wall, more.Wall), last).Round(time.Millisecond)), Memory: most}
 	if s.Memory > 0 {
-		l.Memory = min(l.Memory, s.Memory)
+		l.Memory = min(l.Memory, job.Times(s.Memory, more.Memory))
 	}
 	return l
 }
 
-func (g *grading) runScript(ctx context.Context, s *job.Stdio, limits job.CaseLimits) (*runtime.Report, error) {
+// multiplier is that of the solution's language, by whichever of its names the limits have it.
+func multiplier(t *job.Tests) job.Multiplier {
+	name := cmp.Or(t.Language, "python")
+	if m, ok := t.Limits[name]; ok {
+		return m
+	}
+	of, err := language.Find(name)
+	if err != nil {
+		return job.Multiplier{}
+	}
+	for alias, m := range t.Limits {
+		if l, err := language.Find(alias); err == nil && l.Name == of.Name {
+			return m
+		}
+	}
+	return job.Multiplier{}
+}
+
+func (g *grading) runScript(ctx context.Context, s *job.Stdio, data *caseData, out *spool, limits job.CaseLimits) (rep *runtime.Report, err error) {
 	if g.box != nil {
 		if err := g.leave(); err != nil {
 			return nil, err
@@ -66,19 +135,16 @@ func (g *grading) runScript(ctx context.Context, s *job.Stdio, limits job.CaseLi
 		return nil, err
 	}
 	defer slot.Close()
-	a, plan := g.attempt(solutionSide), *g.Attempt.Plan
-	plan.Policy.Wall, plan.Policy.Memory = limits.Wall, limits.Memory
-	if out := &plan.Policy.Stdout; out.OnExceed != policy.Kill { // what is to be compared must be read whole; the record keeps less
-		out.Limit = max(out.Limit, job.Size(2*len(s.Stdout)+4096))
+	a := g.scriptAttempt(s, limits)
+	a.Output = out
+	end, err := giveInput(ctx, &a, data.input)
+	if err != nil {
+		return nil, err
 	}
-	a.Plan = &plan
-	argv := s.Argv
-	if len(argv) == 0 {
-		argv = g.interpreter()
-		a.Files = withFile(a.Files, runtime.File{Path: scriptPath, Data: []byte(g.source())})
+	rep, err = slot.Run(ctx, a)
+	if failed := end(); err == nil {
+		err = cmp.Or(failed, out.err)
 	}
-	a.Program = job.Program{Command: &job.Command{Argv: argv, Stdin: s.Stdin}}
-	rep, err := slot.Run(ctx, a)
 	if err != nil {
 		return nil, err
 	}
@@ -88,6 +154,33 @@ func (g *grading) runScript(ctx context.Context, s *job.Stdio, limits job.CaseLi
 		return nil, errCanceled
 	}
 	return rep, nil
+}
+
+// scriptAttempt is that of one run of the program, without its input.
+func (g *grading) scriptAttempt(s *job.Stdio, limits job.CaseLimits) runtime.Attempt {
+	a, plan := g.attempt(solutionSide), *g.Attempt.Plan
+	plan.Policy.Wall, plan.Policy.Memory = limits.Wall, limits.Memory
+	a.Plan = &plan
+	argv := s.Argv
+	if len(argv) == 0 {
+		argv = g.interpreter()
+		a.Files = withFile(a.Files, runtime.File{Path: scriptPath, Data: []byte(g.source())})
+	}
+	a.Program = job.Program{Command: &job.Command{Argv: argv}}
+	return a
+}
+
+// giveInput gives the program of an attempt b on its standard input. The returned function is called when it has run.
+func giveInput(ctx context.Context, a *runtime.Attempt, b *Blob) (func() error, error) {
+	if b.Data != nil {
+		a.Program.Command.Stdin = string(b.Data)
+		return func() error { return nil }, nil
+	}
+	r, err := b.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return feed(a, r)
 }
 
 // interpreter is what runs the solution as a script, under rules for its imports if the
@@ -118,20 +211,13 @@ func (g *grading) source() string {
 // same path gives way.
 func withFile(files []runtime.File, f runtime.File) []runtime.File {
 	files = slices.DeleteFunc(slices.Clone(files), func(g runtime.File) bool { return g.Path == f.Path })
-	i, _ := slices.BinarySearchFunc(files, f.Path, func(g runtime.File, path string) int {
-		switch {
-		case g.Path < path:
-			return -1
-		case g.Path > path:
-			return 1
-		}
-		return 0
-	})
+	i, _ := slices.BinarySearchFunc(files, f.Path, func(g runtime.File, path string) int { return strings.Compare(g.Path, path) })
 	return slices.Insert(files, i, f)
 }
 
-func judgeOutput(s *job.Stdio, rep *runtime.Report) job.CaseResult {
-	c := job.CaseResult{Outcome: rep.Outcome, WallMS: rep.Usage.WallMS, Got: job.Clip(rep.Stdout.Text, maxRepr), Expected: job.Clip(s.Stdout, maxRepr)}
+// ended is a case whose program ended as reported. Whether its output is right is not known yet.
+func ended(rep *runtime.Report) job.CaseResult {
+	c := job.CaseResult{Outcome: rep.Outcome, WallMS: rep.Usage.WallMS, Got: job.Clip(rep.Stdout.Text, maxRepr)}
 	switch {
 	case rep.Outcome == job.Failed && rep.Stderr.Text != "":
 		c.Message = fmt.Sprintf("exit code %d: %s", *rep.ExitCode, lastLine(rep.Stderr.Text))
@@ -141,21 +227,36 @@ func judgeOutput(s *job.Stdio, rep *runtime.Report) job.CaseResult {
 		c.Message = tooSlow
 	case rep.Outcome != job.Succeeded:
 		c.Message = short(rep.Message, string(rep.Outcome))
-	case rep.Stdout.Truncated:
-		c.Outcome, c.Message = job.Failed, fmt.Sprintf("it wrote %d bytes, expected %d", rep.Stdout.Bytes, len(s.Stdout))
-	case !sameOutput(rep.Stdout.Text, s.Stdout, s.Compare, s.Tolerance):
-		c.Outcome = job.Failed
-		line, got, want := firstDifference(rep.Stdout.Text, s.Stdout)
-		c.Message = fmt.Sprintf("line %d of the output is %q, expected %q", line, job.Clip(got, maxRepr), job.Clip(want, maxRepr))
-		if line == 0 {
-			c.Message = "the output differs in blanks only"
-		}
-	default:
-		c.Passed = true
-		return c
 	}
-	c.Stderr = tail(rep.Stderr.Text)
 	return c
+}
+
+// compare decides on an output by what is expected.
+func compare(ctx context.Context, s *job.Stdio, data *caseData, out *spool, c *job.CaseResult) error {
+	want, err := data.answer.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer want.Close()
+	if c.Passed, err = sameOutput(out.open(), want, s); err != nil || c.Passed {
+		return err
+	}
+	c.Outcome = job.Failed
+	again, err := data.answer.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer again.Close()
+	line, got, expected, err := firstDifference(out.open(), again)
+	switch {
+	case s.Compare == job.CompareUnordered:
+		c.Message = "its lines are others than expected, in any order"
+	case line == 0:
+		c.Message = "the output differs in blanks only"
+	default:
+		c.Message = fmt.Sprintf("line %d of the output is %q, expected %q", line, job.Clip(got, maxRepr), job.Clip(expected, maxRepr))
+	}
+	return err
 }
 
 // maxTail is what is kept of what a case wrote to stderr, in bytes.

@@ -217,7 +217,20 @@ func (a *attempt) execute(ctx context.Context, slot runtime.Slot, in runtime.Att
 			}
 			return a.acquire(ctx, kind, code)
 		},
+		Blob: a.blob,
 	})
+}
+
+// blob returns what a case of a grading reads or is compared with.
+func (a *attempt) blob(ctx context.Context, ref string) (*grade.Blob, error) {
+	f, size, release, err := a.inputs.Blob(ctx, a.claimed.Tenant, ref, "stdio")
+	if wrong := new(transfer.InputError); errors.As(err, &wrong) {
+		return nil, refuse("%v", wrong)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &grade.Blob{File: f, Bytes: size, Close: release}, nil
 }
 
 func (a *attempt) runIn(ctx context.Context, slot runtime.Slot, files []runtime.File) (*job.Result, error) {

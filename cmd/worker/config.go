@@ -291,8 +291,9 @@ func (c *config) canaryImage() string {
 func (c *config) worker(host policy.Host) (worker.Config, error) {
 	out := worker.Config{
 		ID: c.ID, Pool: c.Pool, Version: version.String(), Slots: c.Slots, CPU: c.CPU, Labels: c.Labels, Images: c.Images, Grace: max(c.Grace, time.Millisecond),
-		CanaryImage: c.canaryImage(),
-		InputCache:  filepath.Join(c.StateDir, containerd.Run, "inputs"),
+		CanaryImage:  c.canaryImage(),
+		InputCache:   filepath.Join(c.StateDir, containerd.Run, "inputs"),
+		CompileCache: filepath.Join(c.StateDir, containerd.Run, "compiled"),
 	}
 	if c.Memory != "" {
 		size, err := job.ParseSize(c.Memory)

@@ -121,6 +121,9 @@ func (in *Intake) Job(ctx context.Context, raw []byte) (store.NewJob, error) {
 	if err != nil {
 		return store.NewJob{}, err
 	}
+	if err := inLanguage(&spec, &resolved.policy, &in.policies.ceiling); err != nil {
+		return store.NewJob{}, err
+	}
 	if err := resolved.policy.CheckSpec(spec); err != nil {
 		return store.NewJob{}, err
 	}
@@ -219,6 +222,7 @@ func largest(s *job.Spec) (field, advice string) {
 		weigh("program.tests.code", len(t.Code))
 		weigh("program.tests.setup", len(t.Setup))
 		weigh("program.tests.check", len(t.Check))
+		weighSources(weigh, "program.tests.files", t.Files)
 		if cases, stdio := weightOf(t); max(cases, stdio) > most {
 			weigh("program.tests.cases", cases)
 			weigh("program.tests.stdio", stdio)
@@ -227,6 +231,11 @@ func largest(s *job.Spec) (field, advice string) {
 				advice = "upload the data with PUT /v1/blobs and name it in its case as stdin_blob or stdout_blob"
 			}
 		}
+	}
+	if c := s.Program.Code; c != nil {
+		weigh("program.code.source", len(c.Source))
+		weigh("program.code.stdin", len(c.Stdin))
+		weighSources(weigh, "program.code.files", c.Files)
 	}
 	for path, f := range s.Files {
 		if f.Text != nil {
@@ -240,6 +249,12 @@ func largest(s *job.Spec) (field, advice string) {
 		advice = "upload it with PUT /v1/blobs and name it there as a blob"
 	}
 	return best, advice
+}
+
+func weighSources(weigh func(string, int), at string, files map[string]string) {
+	for path, text := range files {
+		weigh(fmt.Sprintf("%s[%q]", at, job.Clip(path, 80)), len(text))
+	}
 }
 
 // weightOf returns what the tests of each kind take together.

@@ -15,9 +15,10 @@ func with(base []string, more ...string) []string {
 }
 
 var table = map[string]row{
-	"pkg/job":     {"nouns, states, errors", nil},
-	"pkg/netrule": {"the language of network allow-lists", nil},
-	"pkg/policy":  {"what a program may do", []string{"pkg/job", "pkg/netrule"}},
+	"pkg/job":      {"nouns, states, errors", nil},
+	"pkg/language": {"programming languages: how programs in them are compiled and run", []string{"pkg/job"}},
+	"pkg/netrule":  {"the language of network allow-lists", nil},
+	"pkg/policy":   {"what a program may do", []string{"pkg/job", "pkg/netrule"}},
 
 	"pkg/placement": {"which workers can run which jobs", []string{"pkg/job", "pkg/policy"}},
 	"pkg/control":   {"what dispatchers and workers say to each other", []string{"pkg/job", "pkg/policy", "pkg/placement", "pkg/store"}},
@@ -90,7 +91,7 @@ var table = map[string]row{
 	"api":        {"the contract: wire types, OpenAPI", []string{"pkg/fleet", "pkg/job", "pkg/policy", "pkg/placement"}},
 
 	"internal/admin":  {"what operators do by hand", []string{"api", "pkg/job", "pkg/store", "internal/fleet"}},
-	"internal/admit":  {"bytes in, accepted jobs out", with(ideas, "api", "pkg/object")},
+	"internal/admit":  {"bytes in, accepted jobs out", with(ideas, "api", "pkg/language", "pkg/object")},
 	"internal/recent": {"what was read a moment ago, for many", nil},
 	"internal/fleet":  {"who is connected, what fits, who has room", with(ideas, "internal/recent")},
 	"internal/intake": {"admits, stores and hands on", with(ideas, "internal/admit", "internal/recent", "internal/telemetry")},
@@ -107,11 +108,13 @@ var table = map[string]row{
 	"internal/fault":            {"failing stores and queues, for tests", []string{"pkg/control", "pkg/job", "pkg/object", "pkg/queue", "pkg/store"}},
 	"internal/callback":         {"telling others that a batch is done", []string{"pkg/job", "pkg/netrule", "pkg/store"}},
 	"internal/secret":           {"what jobs are told and nobody else may read", []string{"pkg/control", "pkg/job", "pkg/policy", "pkg/queue", "pkg/store"}},
-	"internal/worker":           {"take, run, report", with(ideas, "pkg/runtime/mask", "internal/awake", "internal/grade", "internal/pause", "internal/session/live", "internal/telemetry", "internal/worker/capacity", "internal/worker/health", "internal/worker/transfer")},
+	"internal/compile":          {"programs, compiled in sandboxes and kept", []string{"pkg/job", "pkg/language", "pkg/policy", "pkg/runtime"}},
+	"internal/worker":           {"take, run, report", with(ideas, "pkg/language", "pkg/runtime/mask", "internal/awake", "internal/compile", "internal/grade", "internal/pause", "internal/session/live", "internal/telemetry", "internal/worker/capacity", "internal/worker/health", "internal/worker/transfer")},
 	"internal/worker/capacity":  {"what a worker has, and promises to jobs", []string{"pkg/job", "pkg/policy"}},
 	"internal/worker/health":    {"what keeps a worker from taking jobs", []string{"pkg/job", "pkg/policy", "pkg/runtime", "internal/pause"}},
 	"internal/worker/transfer":  {"files between a worker and the object store", []string{"pkg/control", "pkg/job", "pkg/policy", "pkg/queue", "pkg/runtime", "pkg/object", "internal/pause", "internal/session/live"}},
-	"internal/grade":            {"verdicts on solutions", with(ideas, "pkg/runtime/capture", "internal/boundedjson", "internal/frame", "internal/guest", "guest/python")},
+	"internal/grade":            {"verdicts on solutions", with(ideas, "pkg/runtime/capture", "internal/boundedjson", "internal/frame", "internal/grade/output", "internal/guest", "guest/python")},
+	"internal/grade/output":     {"what programs write, kept and compared", []string{"pkg/job"}},
 	"internal/session":          {"jobs that stay: the dispatcher's side", with(ideas, "api", "internal/admit", "internal/fleet", "internal/pause", "internal/telemetry")},
 	"internal/session/live":     {"jobs that stay: the worker's side", with(ideas, "internal/awake", "internal/boundedjson", "internal/frame", "internal/pause", "internal/telemetry")},
 	"internal/awake":            {"processors that do not sleep while somebody waits", nil},

@@ -1,18 +1,16 @@
 package grade
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"math"
 	"path"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/assay-run/assay/internal/grade/output"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/language"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
 )
@@ -27,9 +25,9 @@ const (
 	messagePath = feedbackDir + "/judgemessage.txt"
 )
 
-// Built is a program that is ready to be started.
+// Built is the program of a checker, ready to be started.
 type Built struct {
-	Argv    []string
+	Solution
 	Files   []runtime.File    // in the order of their paths
 	Env     map[string]string // besides the image's
 	Problem string            // why it cannot be started, such as an error of its compiler; "" if it can
@@ -42,10 +40,22 @@ type checker struct {
 	program *Built
 }
 
+// ready is a checker or an interactor of the tests.
+func (g *grading) ready(name string, c *job.Checker) (*checker, error) {
+	switch {
+	case c.Code == nil:
+		anything := func(*runtime.Report) error { return nil } // one that the image has not is a failure of the tests
+		return &checker{c, name, &Built{Solution: Solution{Argv: c.Argv, Missing: anything}}}, nil
+	case g.Checker == nil:
+		return nil, fmt.Errorf("the %s is code, and nobody has made a program of it", name)
+	}
+	return &checker{c, name, g.Checker}, nil
+}
+
 // check has the checker decide on an output.
-func (g *grading) check(ctx context.Context, d *caseData, out *spool, c *job.CaseResult) error {
+func (g *grading) check(ctx context.Context, d *caseData, out *output.Spool, c *job.CaseResult) error {
 	defer g.pause(time.Now())
-	k, err := g.ready(ctx, "checker", g.Tests.Checker)
+	k, err := g.ready("checker", g.Tests.Checker)
 	if err != nil {
 		return err
 	}
@@ -59,12 +69,15 @@ func (g *grading) check(ctx context.Context, d *caseData, out *spool, c *job.Cas
 	if k.Protocol == job.Testlib {
 		a.Program.Command.Argv = slices.Concat(k.program.Argv, []string{inputPath, outputPath, answerPath}, k.Flags)
 		a.Files = withFile(a.Files, runtime.File{Path: outputPath, Open: opened(out)})
-	} else if end, err = feed(&a, io.NopCloser(out.open())); err != nil {
+	} else if end, err = feed(&a, io.NopCloser(out.Open())); err != nil {
 		return err
 	}
 	rep, err := g.runChecker(ctx, a)
 	if failed := end(); err == nil {
 		err = failed
+	}
+	if err == nil {
+		err = k.program.missing(rep)
 	}
 	if err != nil {
 		return err
@@ -73,53 +86,9 @@ func (g *grading) check(ctx context.Context, d *caseData, out *spool, c *job.Cas
 	return nil
 }
 
-// ready builds a checker, once.
-func (g *grading) ready(ctx context.Context, name string, c *job.Checker) (*checker, error) {
-	if g.checker != nil {
-		return g.checker, nil
-	}
-	k := &checker{c, name, &Built{Argv: c.Argv}}
-	if c.Code != nil {
-		build := g.Build
-		if build == nil {
-			build = asItIs
-		}
-		var err error
-		if k.program, err = build(ctx, c.Code); err != nil {
-			return nil, err
-		}
-	}
-	g.checker = k
-	return k, nil
-}
-
-// asItIs runs a program that need not be compiled.
-func asItIs(_ context.Context, c *job.Code) (*Built, error) {
-	l, err := language.Find(c.Language)
-	if err != nil {
-		return &Built{Problem: err.Error()}, nil
-	}
-	if l.Compile != nil {
-		return &Built{Problem: l.Title + " is compiled, which this worker does not"}, nil
-	}
-	const dir = "/workspace/"
-	built, main := &Built{Env: l.Run.Env}, cmp.Or(c.Main, l.File)
-	sources := c.Files
-	if c.Source != "" {
-		sources = map[string]string{main: c.Source}
-	}
-	for name, text := range sources {
-		built.Files = withFile(built.Files, runtime.File{Path: path.Join(dir, name), Data: []byte(text)})
-	}
-	for _, arg := range l.Run.Argv {
-		built.Argv = append(built.Argv, strings.ReplaceAll(arg, "{main}", dir+main))
-	}
-	return built, nil
-}
-
 // checkerAttempt is that of a checker: its own limits, its own files, nothing of the job's that a candidate may have had a
 // hand in, and no secrets. It is called as kattis has it.
-func (g *grading) checkerAttempt(k *checker, d *caseData, out *spool, said notes) runtime.Attempt {
+func (g *grading) checkerAttempt(k *checker, d *caseData, out *output.Spool, said notes) runtime.Attempt {
 	a := g.Attempt
 	a.Plan = g.checkerPlan(k, d, out)
 	a.Collect, a.Secrets, a.Files, a.CPU, a.Waits = said.take, nil, k.program.Files, nil, nil
@@ -127,19 +96,19 @@ func (g *grading) checkerAttempt(k *checker, d *caseData, out *spool, said notes
 	for _, f := range []runtime.File{d.input.at(inputPath), d.answer.at(answerPath), {Path: messagePath, Data: []byte{}}} {
 		a.Files = withFile(a.Files, f)
 	}
-	a.Program = job.Program{Command: &job.Command{Argv: slices.Concat(k.program.Argv, []string{inputPath, answerPath, feedbackDir}, k.Flags)}}
+	a.Program = job.Program{Command: &job.Command{Argv: slices.Concat(k.program.Argv, []string{inputPath, answerPath, feedbackDir}, k.Flags), Dir: k.program.Dir}}
 	return a
 }
 
 // checkerPlan is a checker's policy: the default one, with what is its own.
-func (g *grading) checkerPlan(k *checker, d *caseData, out *spool) *policy.Plan {
+func (g *grading) checkerPlan(k *checker, d *caseData, out *output.Spool) *policy.Plan {
 	jobs, p := &g.Attempt.Plan.Policy, policy.Default()
 	p.Isolation, p.Enforce, p.CPU, p.Packages = jobs.Isolation, jobs.Enforce, jobs.CPU, jobs.Packages
 	p.Wall, p.Memory = k.WallFor(jobs.Wall), k.MemoryFor(jobs.Memory)
 	p.CPUTime = job.Duration(float64(p.Wall) * max(1, math.Ceil(p.CPU)))
 	p.Disk = max(jobs.Disk, p.Disk) + job.Size(d.input.Bytes+d.answer.Bytes) // so that no output can fill it
 	if out != nil {
-		p.Disk += job.Size(out.size())
+		p.Disk += job.Size(out.Size())
 	}
 	p.Read = []string{caseDir}
 	p.Env.Set = k.program.Env
@@ -173,8 +142,8 @@ func (b *Blob) at(p string) runtime.File {
 }
 
 // opened reads what a spool has, as a file.
-func opened(s *spool) func(context.Context) (io.ReadCloser, error) {
-	return func(context.Context) (io.ReadCloser, error) { return io.NopCloser(s.open()), nil }
+func opened(s *output.Spool) func(context.Context) (io.ReadCloser, error) {
+	return func(context.Context) (io.ReadCloser, error) { return io.NopCloser(s.Open()), nil }
 }
 
 // decide makes a checker's opinion the verdict on a case.

@@ -21,8 +21,18 @@ type Config struct {
 	Acquire func(ctx context.Context, kind, code string) (runtime.Slot, error)
 	// Blob returns a blob of the job's tenant. The error is the grading's; nil: there are none.
 	Blob func(ctx context.Context, ref string) (*Blob, error)
-	// Build makes a program of a checker's code; nil: one that is not to be compiled is run as it is.
-	Build func(ctx context.Context, c *job.Code) (*Built, error)
+	// Checker is the program of the tests' checker or interactor, if that is code.
+	Checker *Built
+	// Solution is how the solution is run for output, if that is not as a script of python; nil: it is.
+	Solution *Solution
+}
+
+// Solution is one in a language of the catalogue, whose files are those of the attempt.
+type Solution struct {
+	Argv []string
+	Dir  string
+	// Missing is an error if what a report is of was not started, as the image lacks what the language needs.
+	Missing func(rep *runtime.Report) error
 }
 
 // The kinds of slots that a grading acquires.
@@ -56,7 +66,6 @@ type grading struct {
 	unloaded *job.CaseResult    // why the solution cannot be loaded, for every case
 	told     bool               // a sandbox was told what the solution is: from then on, what fails may be its doing
 	raised   *job.ExceptionInfo // by the solution, the first one by which it failed
-	checker  *checker           // or interactor; nil: not built yet
 	failed   string             // how a checker or interactor failed, after which there is nothing more to learn
 }
 
@@ -86,8 +95,8 @@ func Run(ctx context.Context, c Config) (*runtime.Report, error) {
 		g.report.Outcome, g.report.State = job.OutcomeCanceled, job.Canceled
 		return &g.report, nil
 	}
-	if missing := new(noPython); errors.As(err, &missing) {
-		g.report.Outcome, g.report.State, g.report.Message = job.SetupError, job.Finished, missing.Error()
+	if missing := new(noInterpreter); errors.As(err, &missing) {
+		g.report.Outcome, g.report.State, g.report.Message = job.SetupError, job.Finished, missing.message
 		return &g.report, nil
 	}
 	if err != nil {

@@ -39,7 +39,7 @@ func (g *grading) interact(ctx context.Context, s *job.Stdio, d *caseData, limit
 		}
 	}
 	began := time.Now()
-	k, err := g.ready(ctx, "interactor", g.Tests.Interactor)
+	k, err := g.ready("interactor", g.Tests.Interactor)
 	if err != nil {
 		return job.CaseResult{}, err
 	}
@@ -49,7 +49,11 @@ func (g *grading) interact(ctx context.Context, s *job.Stdio, d *caseData, limit
 		return c, nil
 	}
 	t := &interaction{grading: g, k: k, said: notes{}}
-	candidate, interactor, err := t.both(ctx, g.scriptAttempt(s, limits), d, limits)
+	a, started := g.scriptAttempt(s, limits)
+	candidate, interactor, err := t.both(ctx, a, d, limits)
+	if err == nil {
+		err = errors.Join(started(candidate), k.program.missing(interactor))
+	}
 	if err != nil {
 		return job.CaseResult{}, err
 	}

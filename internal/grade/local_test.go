@@ -227,6 +227,7 @@ func runTests(t *testing.T, spec *job.Tests, edit ...func(*policy.Policy)) *runt
 		f(&p)
 	}
 	rep, err := Run(t.Context(), Config{
+		Checker: builtOf(t, spec.CheckerCode()),
 		Tests:   spec,
 		Attempt: runtime.Attempt{Plan: &policy.Plan{Policy: p}},
 		Acquire: func(context.Context, string, string) (runtime.Slot, error) { return local{}, nil },
@@ -235,4 +236,18 @@ func runTests(t *testing.T, spec *job.Tests, edit ...func(*policy.Policy)) *runt
 		t.Fatal(err)
 	}
 	return rep
+}
+
+// builtOf is the program of a checker in python.
+func builtOf(t *testing.T, c *job.Code) *Built {
+	t.Helper()
+	if c == nil {
+		return nil
+	}
+	b := &Built{Solution: Solution{Argv: []string{"python3", "/workspace/main.py"}, Missing: func(*runtime.Report) error { return nil }},
+		Files: []runtime.File{{Path: "/workspace/main.py", Data: []byte(c.Source)}}}
+	if c.Language != "python" {
+		b.Problem = "it does not compile"
+	}
+	return b
 }

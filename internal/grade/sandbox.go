@@ -96,15 +96,15 @@ func (g *grading) end(b *sandbox, s side) (*runtime.Report, error) {
 // python is no solution's doing.
 func unstarted(rep *runtime.Report) error {
 	if rep.Unbegun {
-		return &noPython{rep.Message}
+		return &noInterpreter{"solutions need a python3 in the image: " + rep.Message}
 	}
 	return nil
 }
 
-// noPython ends a grading in whose image no interpreter can be started, and says why.
-type noPython struct{ message string }
+// noInterpreter ends a grading in whose image a solution cannot be started, and says why.
+type noInterpreter struct{ message string }
 
-func (n *noPython) Error() string { return "solutions need a python3 in the image: " + n.message }
+func (n *noInterpreter) Error() string { return n.message }
 
 // errCanceled ends a grading whose job was canceled.
 var errCanceled = errors.New("canceled")

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,8 +12,8 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/guest/python"
+	"github.com/assay-run/assay/internal/grade/output"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/language"
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
@@ -49,8 +50,8 @@ func (g *grading) runStdioCase(ctx context.Context, s *job.Stdio, limits job.Cas
 	if g.Tests.Interactor != nil {
 		return g.interact(ctx, s, data, limits)
 	}
-	out := &spool{limit: g.mostOutput(data)}
-	defer out.close()
+	out := &output.Spool{Limit: g.mostOutput(data)}
+	defer out.Close()
 	rep, err := g.runScript(ctx, s, data, out, limits)
 	if err != nil {
 		return job.CaseResult{}, err
@@ -61,8 +62,8 @@ func (g *grading) runStdioCase(ctx context.Context, s *job.Stdio, limits job.Cas
 	}
 	switch {
 	case c.Outcome != job.Succeeded:
-	case out.over():
-		c.Outcome, c.Message = job.Failed, fmt.Sprintf("it wrote %d bytes, expected %d", out.total, data.answer.Bytes)
+	case out.Over():
+		c.Outcome, c.Message = job.Failed, fmt.Sprintf("it wrote %d bytes, expected %d", out.Total, data.answer.Bytes)
 	case g.Tests.Checker != nil:
 		err = g.check(ctx, data, out, &c)
 	default:
@@ -78,7 +79,7 @@ func (g *grading) explain(s *job.Stdio, rep *runtime.Report, c *job.CaseResult) 
 		return
 	}
 	c.Stderr = tail(rep.Stderr.Text)
-	if len(s.Argv) == 0 && rep.Outcome == job.Failed && *rep.ExitCode != 0 {
+	if len(s.Argv) == 0 && g.Solution == nil && rep.Outcome == job.Failed && *rep.ExitCode != 0 {
 		g.note(g.printed(rep.Stderr.Text))
 	}
 }
@@ -97,7 +98,7 @@ func (g *grading) mostOutput(d *caseData) int64 {
 
 // limits are those of one run: what the test says, within what the job has.
 func (g *grading) limits(s *job.Stdio, last bool) job.CaseLimits {
-	more, most := multiplier(g.Tests), g.Attempt.Plan.Policy.Memory
+	more, most := g.Tests.Multiplier(), g.Attempt.Plan.Policy.Memory
 	l := job.CaseLimits{Wall: job.Duration(g.share(job.Times(s.Wall, more.Wall), last).Round(time.Millisecond)), Memory: most}
 	if s.Memory > 0 {
 		l.Memory = min(l.Memory, job.Times(s.Memory, more.Memory))
@@ -105,25 +106,7 @@ func (g *grading) limits(s *job.Stdio, last bool) job.CaseLimits {
 	return l
 }
 
-// multiplier is that of the solution's language, by whichever of its names the limits have it.
-func multiplier(t *job.Tests) job.Multiplier {
-	name := cmp.Or(t.Language, "python")
-	if m, ok := t.Limits[name]; ok {
-		return m
-	}
-	of, err := language.Find(name)
-	if err != nil {
-		return job.Multiplier{}
-	}
-	for alias, m := range t.Limits {
-		if l, err := language.Find(alias); err == nil && l.Name == of.Name {
-			return m
-		}
-	}
-	return job.Multiplier{}
-}
-
-func (g *grading) runScript(ctx context.Context, s *job.Stdio, data *caseData, out *spool, limits job.CaseLimits) (rep *runtime.Report, err error) {
+func (g *grading) runScript(ctx context.Context, s *job.Stdio, data *caseData, out *output.Spool, limits job.CaseLimits) (rep *runtime.Report, err error) {
 	if g.box != nil {
 		if err := g.leave(); err != nil {
 			return nil, err
@@ -135,15 +118,16 @@ func (g *grading) runScript(ctx context.Context, s *job.Stdio, data *caseData, o
 		return nil, err
 	}
 	defer slot.Close()
-	a := g.scriptAttempt(s, limits)
+	a, started := g.scriptAttempt(s, limits)
 	a.Output = out
 	end, err := giveInput(ctx, &a, data.input)
 	if err != nil {
 		return nil, err
 	}
-	rep, err = slot.Run(ctx, a)
-	if failed := end(); err == nil {
-		err = cmp.Or(failed, out.err)
+	if rep, err = slot.Run(ctx, a); err == nil {
+		err = errors.Join(end(), out.Err, started(rep))
+	} else {
+		_ = end()
 	}
 	if err != nil {
 		return nil, err
@@ -156,18 +140,23 @@ func (g *grading) runScript(ctx context.Context, s *job.Stdio, data *caseData, o
 	return rep, nil
 }
 
-// scriptAttempt is that of one run of the program, without its input.
-func (g *grading) scriptAttempt(s *job.Stdio, limits job.CaseLimits) runtime.Attempt {
+// scriptAttempt is that of one run of the program, without its input, and what says of its report whether it was started.
+func (g *grading) scriptAttempt(s *job.Stdio, limits job.CaseLimits) (runtime.Attempt, func(*runtime.Report) error) {
 	a, plan := g.attempt(solutionSide), *g.Attempt.Plan
 	plan.Policy.Wall, plan.Policy.Memory = limits.Wall, limits.Memory
 	a.Plan = &plan
-	argv := s.Argv
-	if len(argv) == 0 {
-		argv = g.interpreter()
+	command := job.Command{Argv: s.Argv}
+	started := func(*runtime.Report) error { return nil }
+	switch {
+	case len(s.Argv) > 0:
+	case g.Solution != nil:
+		command.Argv, command.Dir, started = g.Solution.Argv, g.Solution.Dir, g.Solution.missing
+	default:
+		command.Argv, started = g.interpreter(), unstarted
 		a.Files = withFile(a.Files, runtime.File{Path: scriptPath, Data: []byte(g.source())})
 	}
-	a.Program = job.Program{Command: &job.Command{Argv: argv}}
-	return a
+	a.Program = job.Program{Command: &command}
+	return a, started
 }
 
 // giveInput gives the program of an attempt b on its standard input. The returned function is called when it has run.
@@ -181,6 +170,14 @@ func giveInput(ctx context.Context, a *runtime.Attempt, b *Blob) (func() error, 
 		return nil, err
 	}
 	return feed(a, r)
+}
+
+// missing is an error if a run of the solution was not started for what its image lacks.
+func (s *Solution) missing(rep *runtime.Report) error {
+	if err := s.Missing(rep); err != nil {
+		return &noInterpreter{err.Error()}
+	}
+	return nil
 }
 
 // interpreter is what runs the solution as a script, under rules for its imports if the
@@ -232,13 +229,13 @@ func ended(rep *runtime.Report) job.CaseResult {
 }
 
 // compare decides on an output by what is expected.
-func compare(ctx context.Context, s *job.Stdio, data *caseData, out *spool, c *job.CaseResult) error {
+func compare(ctx context.Context, s *job.Stdio, data *caseData, out *output.Spool, c *job.CaseResult) error {
 	want, err := data.answer.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer want.Close()
-	if c.Passed, err = sameOutput(out.open(), want, s); err != nil || c.Passed {
+	if c.Passed, err = output.Same(out.Open(), want, s); err != nil || c.Passed {
 		return err
 	}
 	c.Outcome = job.Failed
@@ -247,7 +244,7 @@ func compare(ctx context.Context, s *job.Stdio, data *caseData, out *spool, c *j
 		return err
 	}
 	defer again.Close()
-	line, got, expected, err := firstDifference(out.open(), again)
+	line, got, expected, err := output.FirstDifference(out.Open(), again)
 	switch {
 	case s.Compare == job.CompareUnordered:
 		c.Message = "its lines are others than expected, in any order"

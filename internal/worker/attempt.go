@@ -39,6 +39,8 @@ type attempt struct {
 	alone   string              // see runtime.Key; "" at first
 	timings job.Timings
 	outputs transfer.Outputs // that are kept beside the result
+	code    *code            // the program, or the solution, in a language of the catalogue; nil: it is in none
+	checker *code            // of its tests; nil: none, or one of the image
 }
 
 // owner is whose its objects are.
@@ -90,13 +92,24 @@ func (a *attempt) run(ctx context.Context) (*job.Result, error) {
 	defer release()
 	a.timings.FetchMS = since(began)
 
+	if a.code != nil {
+		refused, err := a.compile(ctx)
+		if refused != nil || err != nil {
+			return refused, err
+		}
+		defer a.code.release()
+	}
+	if err := a.compileChecker(ctx); err != nil {
+		return nil, err
+	}
+	defer a.checker.release()
 	room, err := a.capacity.Enter(ctx, a.need())
 	if err != nil {
 		return nil, err
 	}
 	defer room.Leave()
 	a.leases.enter(a.lease, running)
-	return a.runOrBlame(ctx, files)
+	return runOrBlame(ctx, a, func() (*job.Result, error) { return a.runOnce(ctx, files) })
 }
 
 // fetch returns the files that the job is to read, and what to call afterwards.
@@ -134,13 +147,16 @@ func (a *attempt) read() (err error) {
 	}
 	kind := a.spec.Program.Kind()
 	switch kind {
-	case "python", "command", "tests":
+	case "python", "command", "tests", "code":
 	case "":
 		return refuse("program: this worker (version %s) knows none of its kinds", a.cfg.Version)
 	default:
 		return refuse("program.%s: not supported by this version of the worker (%s)", kind, a.cfg.Version)
 	}
-	if a.plan, err = a.planFor(a.spec.Policy, policy.Use(kind)); err != nil {
+	if a.code, err = codeOf(a.spec.Program); err != nil {
+		return err
+	}
+	if a.plan, err = a.planFor(a.spec.Policy, policy.UseOfProgram(a.spec.Program)); err != nil {
 		return err
 	}
 	if n := a.need(); a.capacity.TooLarge(n) {
@@ -167,17 +183,22 @@ func (a *attempt) first() (kind, code string) {
 	case p.Python != nil:
 		return p.Kind(), p.Python.Code
 	default:
-		return p.Kind(), ""
+		return "command", ""
 	}
 }
 
 func (a *attempt) acquire(ctx context.Context, kind, code string) (runtime.Slot, error) {
-	waiting, end := telemetry.Within(ctx, "slot")
-	slot, err := a.Runtime.Acquire(waiting, runtime.Key{
-		Tenant: a.claimed.Tenant, Image: a.spec.Image,
-		Isolation: a.plan.Policy.Isolation, Kind: kind, Packages: a.plan.Policy.Requirements(), Alone: a.alone,
-		Imports: runtime.ImportsOf(code, &a.plan.Policy), CPU: a.plan.Policy.CPU,
+	return a.slot(ctx, runtime.Key{
+		Kind: kind, Packages: a.plan.Policy.Requirements(), Imports: runtime.ImportsOf(code, &a.plan.Policy),
 	})
+}
+
+// slot returns one of what kind key says, for the job.
+func (a *attempt) slot(ctx context.Context, key runtime.Key) (runtime.Slot, error) {
+	key.Tenant, key.Image, key.Alone = a.claimed.Tenant, a.spec.Image, a.alone
+	key.Isolation, key.CPU = a.plan.Policy.Isolation, a.plan.Policy.CPU
+	waiting, end := telemetry.Within(ctx, "slot")
+	slot, err := a.Runtime.Acquire(waiting, key)
 	end(err)
 	failure := new(runtime.BuildError)
 	switch {
@@ -198,7 +219,7 @@ func (a *attempt) acquire(ctx context.Context, kind, code string) (runtime.Slot,
 // turns, so they share the cores.
 func (a *attempt) need() capacity.Need {
 	n := capacity.NeedOf(a.plan.Policy)
-	n.Memory = int64(placement.MemoryOf(a.spec.Program, &a.plan.Policy))
+	n.Memory = int64(placement.RunMemoryOf(a.spec.Program, &a.plan.Policy))
 	return n
 }
 
@@ -209,7 +230,7 @@ func (a *attempt) execute(ctx context.Context, slot runtime.Slot, in runtime.Att
 	}
 	first := slot
 	return grade.Run(ctx, grade.Config{
-		Tests: in.Program.Tests, Attempt: in,
+		Tests: in.Program.Tests, Attempt: in, Solution: a.code.solution(a.spec.Image), Checker: a.checker.built(a.spec.Image),
 		Acquire: func(ctx context.Context, kind, code string) (runtime.Slot, error) {
 			if s := first; s != nil {
 				first = nil
@@ -219,18 +240,6 @@ func (a *attempt) execute(ctx context.Context, slot runtime.Slot, in runtime.Att
 		},
 		Blob: a.blob,
 	})
-}
-
-// blob returns what a case of a grading reads or is compared with.
-func (a *attempt) blob(ctx context.Context, ref string) (*grade.Blob, error) {
-	f, size, release, err := a.inputs.Blob(ctx, a.claimed.Tenant, ref, "stdio")
-	if wrong := new(transfer.InputError); errors.As(err, &wrong) {
-		return nil, refuse("%v", wrong)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &grade.Blob{File: f, Bytes: size, Close: release}, nil
 }
 
 func (a *attempt) runIn(ctx context.Context, slot runtime.Slot, files []runtime.File) (*job.Result, error) {
@@ -245,6 +254,7 @@ func (a *attempt) runIn(ctx context.Context, slot runtime.Slot, files []runtime.
 		a.kept = a.transfer.Artifacts(a.owner(), a.plan.Policy.Artifacts)
 		in.Collect = a.kept.Collect
 	}
+	a.code.prepare(&in)
 	hide := mask.New(slices.Collect(maps.Values(in.Secrets)))
 	running, end := telemetry.Within(ctx, "program")
 	rep, err := a.execute(running, slot, in)
@@ -257,6 +267,9 @@ func (a *attempt) runIn(ctx context.Context, slot runtime.Slot, files []runtime.
 	}
 	if !rep.Outcome.Valid() {
 		return nil, fmt.Errorf("run: the runtime reported the outcome %q", rep.Outcome)
+	}
+	if err := a.code.complete(a.spec.Image, rep); err != nil {
+		return nil, err
 	}
 	hide.Value(&rep.Result)
 	if a.kept != nil {
@@ -316,9 +329,7 @@ func (a *attempt) conclude(ctx context.Context, res *job.Result) job.Outcome {
 	if a.plan != nil {
 		res.Enforcement = append(slices.Clip(res.Enforcement), a.limits()...)
 	}
-	if a.olderOutcomes() {
-		asKnown(res)
-	}
+	asKnown(res, a.spokenBy())
 	raw, err := bounded(res)
 	if err != nil {
 		a.releaseLease(ctx, job.ReasonInfra, fmt.Errorf("encode result: %w", err))

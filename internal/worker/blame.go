@@ -15,13 +15,13 @@ type noSlot struct{ error }
 func (n *noSlot) Error() string { return "acquire a slot: " + n.error.Error() }
 func (n *noSlot) Unwrap() error { return n.error }
 
-// runOrBlame runs the job and, if its sandbox breaks, runs it again, with nobody
+// runOrBlame runs the job, or its compiler, and, if its sandbox breaks, runs it again, with nobody
 // beside it. What breaks then has been broken by the job, twice: that is an end of
 // its own, no failure of ours. So a job cannot choose to have no verdict, and those
 // that lost their sandbox to a neighbour are none the worse: the attempt goes on
 // under its lease, and nobody is charged.
-func (a *attempt) runOrBlame(ctx context.Context, files []runtime.File) (*job.Result, error) {
-	res, err := a.runOnce(ctx, files)
+func runOrBlame[T any](ctx context.Context, a *attempt, run func() (*T, error)) (*T, error) {
+	res, err := run()
 	if !errors.Is(err, runtime.ErrBroken) || ctx.Err() != nil {
 		return res, err
 	}
@@ -30,7 +30,7 @@ func (a *attempt) runOrBlame(ctx context.Context, files []runtime.File) (*job.Re
 	if a.kept != nil && len(a.kept.Stored().Artifacts) > 0 { // those of the first try are nobody's
 		a.transfer.Discard(ctx, a.owner())
 	}
-	res, err = a.runOnce(ctx, files)
+	res, err = run()
 	if unstarted := new(noSlot); !errors.Is(err, runtime.ErrBroken) || errors.As(err, &unstarted) || ctx.Err() != nil {
 		return res, err
 	}

@@ -7,20 +7,27 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// olderOutcomes reports whether there are dispatchers that do not know all outcomes. Before
-// an answer says so there are none: they refuse what they do not know, and see toOlder.
-func (w *Worker) olderOutcomes() bool {
-	return w.answered.Load() != 0 && w.spoken.Load() < control.ProtocolOutcomes
+// spokenBy is the version of the protocol that all dispatchers know. Before an answer says so they know all of it: they
+// refuse what they do not know, and see toOlder.
+func (w *Worker) spokenBy() int64 {
+	if w.answered.Load() == 0 {
+		return control.Protocol
+	}
+	return w.spoken.Load()
 }
 
-// asKnown says how a result ended as releases before control.ProtocolOutcomes do: tests that
+// asKnown says how a result ended as releases that speak a version of the protocol do. Before control.ProtocolCompiled a
+// program that does not compile has failed; before control.ProtocolOutcomes tests that
 // fail by themselves are a failure with a score of nothing, and what cannot be had was
 // refused. It reports whether that is another thing than what the result said.
-func asKnown(res *job.Result) bool {
-	switch res.Outcome {
-	case job.SetupError:
+func asKnown(res *job.Result, version int64) bool {
+	switch {
+	case res.Outcome == job.CompileError && version < control.ProtocolCompiled:
+		res.Outcome = job.Failed
+		return true
+	case res.Outcome == job.SetupError && version < control.ProtocolOutcomes:
 		res.Outcome = job.PolicyViolation
-	case job.CheckError:
+	case res.Outcome == job.CheckError && version < control.ProtocolOutcomes:
 		res.Outcome = job.Failed
 	default:
 		return false
@@ -43,7 +50,7 @@ func asKnown(res *job.Result) bool {
 // is another way to say it.
 func (f *finishing) toOlder() bool {
 	var res job.Result
-	if json.Unmarshal(f.finish.Result, &res) != nil || !asKnown(&res) {
+	if json.Unmarshal(f.finish.Result, &res) != nil || !asKnown(&res, control.ProtocolNone) {
 		return false
 	}
 	raw, err := json.Marshal(&res)

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"strconv"
 	"sync"
 	"time"
 
@@ -21,6 +22,7 @@ type metrics struct {
 	claims                   metric.Int64Counter
 	fences                   metric.Int64Counter
 	back                     metric.Int64Counter
+	compiles                 metric.Int64Counter
 	tenants                  *byTenant
 	artifacts, artifactBytes metric.Int64Counter
 	observer                 metric.Registration
@@ -44,6 +46,8 @@ func newMetrics(w *Worker) (*metrics, error) {
 			metric.WithDescription("Attempts killed because no dispatcher answered, or reported too late."))),
 		back: keepCounter(b)(meter.Int64Counter("assay_worker_handed_back",
 			metric.WithDescription("Attempts handed back, by reason."))),
+		compiles: keepCounter(b)(meter.Int64Counter("assay_compiles",
+			metric.WithDescription("Programs that were to be compiled, by language and whether what an earlier one was compiled to was used."))),
 		tenants: newByTenant(meter, b),
 		artifacts: keepCounter(b)(meter.Int64Counter("assay_artifacts",
 			metric.WithDescription("Artifacts that were stored."))),
@@ -139,6 +143,12 @@ func (m *metrics) fencedLate(ctx context.Context) { m.fences.Add(ctx, 1, m.one("
 
 func (m *metrics) handedBack(ctx context.Context, r job.Reason) {
 	m.back.Add(ctx, 1, m.one("reason", string(r)))
+}
+
+func (m *metrics) compiled(ctx context.Context, language string, cached bool) {
+	m.compiles.Add(ctx, 1, m.with([2]string{"compiles " + language, strconv.FormatBool(cached)}, func() []attribute.KeyValue {
+		return []attribute.KeyValue{attribute.String("language", language), attribute.Bool("cached", cached)}
+	}))
 }
 
 func (m *metrics) one(label, value string) metric.MeasurementOption {

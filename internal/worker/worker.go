@@ -9,6 +9,7 @@
 //	assigned   takes jobs that come with a lease, without having asked
 //	attempt    plan → inputs → capacity → slot → run → result
 //	verdict    what is wrong with a job before its program runs
+//	code       programs in languages of the catalogue: compiled, then run
 //	blame      runs a job again, alone, whose sandbox broke
 //	result     what a result may be at most, and what is beside it
 //	known      results as dispatchers of older releases know them
@@ -40,6 +41,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/internal/awake"
+	"github.com/assay-run/assay/internal/compile"
 	"github.com/assay-run/assay/internal/session/live"
 	"github.com/assay-run/assay/internal/worker/capacity"
 	"github.com/assay-run/assay/internal/worker/health"
@@ -84,6 +86,9 @@ type Config struct {
 
 	InputCache     string // directory of input blobs that jobs share; empty: none is kept
 	InputCacheSize job.Size
+
+	CompileCache     string // directory of what programs are compiled to; empty: one among temporary files
+	CompileCacheSize job.Size
 }
 
 // Defaults returns c with every zero that needs a value filled in.
@@ -105,6 +110,9 @@ func (c Config) Defaults() Config {
 	}
 	if c.InputCacheSize == 0 {
 		c.InputCacheSize = 2 * job.GiB
+	}
+	if c.CompileCacheSize == 0 {
+		c.CompileCacheSize = job.GiB
 	}
 	return c
 }
@@ -133,6 +141,7 @@ type Worker struct {
 	leases   *leases
 	planner  *policy.Planner
 	inputs   *transfer.Inputs
+	compiled *compile.Cache
 	transfer *transfer.Store
 	proof    *health.Proof
 	breaker  *health.Breaker
@@ -185,6 +194,9 @@ func New(cfg Config, parts Parts) (*Worker, error) {
 	var err error
 	w.transfer = &transfer.Store{Objects: parts.Objects, Kept: func(ctx context.Context, bytes int64) { w.metrics.kept(ctx, bytes) }}
 	if w.inputs, err = transfer.NewInputs(parts.Objects, cfg.InputCache, int64(cfg.InputCacheSize)); err != nil {
+		return nil, err
+	}
+	if w.compiled, err = compile.New(cfg.CompileCache, int64(cfg.CompileCacheSize)); err != nil {
 		return nil, err
 	}
 	if parts.Sessions != nil {
@@ -259,5 +271,6 @@ func (w *Worker) Run(ctx context.Context) error {
 	stop()
 	service.Wait()
 	w.inputs.Close()
+	w.compiled.Close()
 	return nil
 }

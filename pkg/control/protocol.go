@@ -18,9 +18,10 @@ const (
 	ProtocolNone     = 0 // releases that say no version
 	ProtocolOutputs  = 1 // outputs may be beside the result: job.Output.Stored
 	ProtocolOutcomes = 2 // an outcome may be job.CheckError or job.SetupError
+	ProtocolCompiled = 3 // an outcome may be job.CompileError
 
 	// Protocol is the highest version that this program speaks.
-	Protocol = ProtocolOutcomes
+	Protocol = ProtocolCompiled
 )
 
 // WithoutResult makes of the first bytes of a FinishRequest, which Encode has made larger

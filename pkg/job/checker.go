@@ -34,6 +34,14 @@ type Multiplier struct {
 	Memory float64 `json:"memory,omitempty"`
 }
 
+// Multiplier is that of the solution's language, by its name in the catalogue.
+func (t *Tests) Multiplier() Multiplier {
+	if t.Language == "" {
+		return t.Limits["python"]
+	}
+	return t.Limits[t.Language]
+}
+
 // MaxMultiplier is the largest of either.
 const MaxMultiplier = 100
 
@@ -43,6 +51,18 @@ func Times[T ~int64](limit T, m float64) T {
 		return limit
 	}
 	return T(float64(limit) * m)
+}
+
+// CheckerCode is the code of the checker or interactor; nil: there is none. t may be nil.
+func (t *Tests) CheckerCode() *Code {
+	switch {
+	case t == nil:
+	case t.Checker != nil:
+		return t.Checker.Code
+	case t.Interactor != nil:
+		return t.Interactor.Code
+	}
+	return nil
 }
 
 // MemoryFor is what a checker's sandbox has, for a job with that much.
@@ -120,8 +140,8 @@ func (c *Checker) validate(at string, t *Tests) error {
 func (c *Checker) validateProgram(at string) error {
 	argv := append(append([]string{}, c.Argv...), c.Flags...)
 	if c.Code != nil {
-		if (c.Code.Source != "") == (len(c.Code.Files) > 0) {
-			return Invalid(at+".code", "must have source or files: exactly one of them, and not empty")
+		if err := c.Code.validate(at + ".code"); err != nil {
+			return err
 		}
 		if c.Code.Stdin != "" || len(c.Code.Args) > 0 {
 			return Invalid(at+".code", "has stdin or args: the protocol says what a checker reads; give arguments of yours as flags")

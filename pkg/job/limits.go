@@ -8,6 +8,7 @@ const (
 	MaxCode      = 1 * MiB     // each piece of code
 	MaxArg       = 128*KiB - 1 // one argument: the kernel's MAX_ARG_STRLEN less its NUL
 	MaxArgs      = 4096
+	MaxFlags     = 16 * KiB // of a compiler, together
 	MaxSteps     = 32
 	MaxFiles     = 1024
 	MaxCases     = 10_000

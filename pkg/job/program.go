@@ -2,6 +2,8 @@ package job
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -26,6 +28,15 @@ func (p Program) Kind() string {
 		return "code"
 	}
 	return ""
+}
+
+// InLanguage returns what of p is in a language of the catalogue: its code, or the solution of tests that name one, as
+// admission leaves them (they name python only where the solution is files). It is nil if nothing is.
+func (p Program) InLanguage() *Code {
+	if t := p.Tests; t != nil && t.Language != "" {
+		return &Code{Language: t.Language, Source: t.Code, Files: t.Files, Compile: t.Compile}
+	}
+	return p.Code
 }
 
 // Python is a snippet, run as __main__ by the image's python3.
@@ -53,6 +64,14 @@ type Code struct {
 	Stdin    string            `json:"stdin,omitempty"`
 	Args     []string          `json:"args,omitempty"`
 	Compile  *Compile          `json:"compile,omitempty"`
+}
+
+// Paths returns where its sources lie, beneath the directory that it begins in, sorted. One file is called name.
+func (c *Code) Paths(name string) []string {
+	if len(c.Files) == 0 {
+		return []string{name}
+	}
+	return slices.Sorted(maps.Keys(c.Files))
 }
 
 // Compile is how a program is compiled: what it is told, and its limits, which are not those of the run.

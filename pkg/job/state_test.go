@@ -171,6 +171,9 @@ func TestOutcomesBelongToTerminalStates(t *testing.T) {
 			t.Errorf("%q is the program's: %v", o, o.OfProgram())
 		}
 	}
+	if !CompileError.OfProgram() {
+		t.Error("that a program does not compile is its own doing")
+	}
 	if Outcome("").Valid() || State("").Valid() {
 		t.Error("the empty outcome or state is valid")
 	}

@@ -12,19 +12,21 @@ import (
 
 func (p Program) validate() error {
 	n := 0
-	for _, set := range []bool{p.Python != nil, p.Command != nil, p.Tests != nil} {
+	for _, set := range []bool{p.Python != nil, p.Command != nil, p.Tests != nil, p.Code != nil} {
 		if set {
 			n++
 		}
 	}
 	if n != 1 {
-		return Invalid("program", "must be exactly one of python, command, tests; it has %d", n)
+		return Invalid("program", "must be exactly one of python, command, tests, code; it has %d", n)
 	}
 	switch {
 	case p.Python != nil:
 		return p.Python.validate()
 	case p.Command != nil:
 		return p.Command.validate()
+	case p.Code != nil:
+		return p.Code.validate("program.code")
 	}
 	return p.Tests.validate()
 }
@@ -103,7 +105,7 @@ func (t *Tests) validate() error {
 	for _, c := range []struct {
 		field, code string
 		needed      bool
-	}{{"code", t.Code, !t.onlyArgv()}, {"setup", t.Setup, false}, {"check", t.Check, false}} {
+	}{{"code", t.Code, !t.onlyArgv() && len(t.Files) == 0}, {"setup", t.Setup, false}, {"check", t.Check, false}} {
 		if p := badCode(c.code); p != "" && (c.needed || c.code != "") {
 			return Invalid(at+"."+c.field, "%s", p)
 		}
@@ -115,6 +117,9 @@ func (t *Tests) validate() error {
 		return Invalid(at, "has %d cases; at most %d", len(t.Cases)+len(t.Stdio), MaxCases)
 	}
 	if err := t.validateFunctions(at); err != nil {
+		return err
+	}
+	if err := t.validateLanguage(at); err != nil {
 		return err
 	}
 	for i := range t.Cases {

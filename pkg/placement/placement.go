@@ -62,9 +62,20 @@ func NeedOf(s *job.Spec, p *policy.Policy, reserved func(image string) bool) Nee
 	return n
 }
 
-// MemoryOf returns the memory that a job takes: check code and interactors run beside the
-// solution, a checker after it.
+// MemoryOf returns the memory that a job needs of a worker: what its program takes, or its compiler, one after the other.
 func MemoryOf(program job.Program, p *policy.Policy) job.Size {
+	most := RunMemoryOf(program, p)
+	for _, c := range []*job.Code{program.InLanguage(), program.Tests.CheckerCode()} {
+		if c != nil && c.Compile != nil {
+			most = max(most, c.Compile.Memory)
+		}
+	}
+	return most
+}
+
+// RunMemoryOf returns the memory that the program of a job takes: check code and interactors run beside the
+// solution, a checker after it.
+func RunMemoryOf(program job.Program, p *policy.Policy) job.Size {
 	n, t := p.Memory, program.Tests
 	if t == nil {
 		return n

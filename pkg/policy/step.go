@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -60,7 +59,7 @@ func (p Policy) CheckSpec(s job.Spec) error {
 	if err := p.checkFiles(s.Files); err != nil {
 		return err
 	}
-	if err := p.Check(Use(s.Program.Kind())); err != nil {
+	if err := p.Check(UseOfProgram(s.Program)); err != nil {
 		return err
 	}
 	if t := s.Program.Tests; t != nil {
@@ -110,7 +109,7 @@ func (p Policy) checkWalls(t *job.Tests) error {
 			return err
 		}
 	}
-	more := t.Limits[cmp.Or(t.Language, "python")].Wall
+	more := t.Multiplier().Wall
 	for i := range t.Stdio {
 		if err := check("stdio", i, job.Times(t.Stdio[i].Wall, more)); err != nil {
 			return err

@@ -6,18 +6,19 @@ import "github.com/assay-run/assay/pkg/job"
 // enforced for some kinds only, or by something else.
 type Use string
 
-// The uses. The first three are what job.Program.Kind returns.
+// The uses. UsePython to UseCode are what job.Program.Kind returns.
 const (
 	UseAny     Use = ""        // not known yet: whatever most is enforced for
 	UsePython  Use = "python"  // a snippet
 	UseCommand Use = "command" // argv, or steps
 	UseTests   Use = "tests"   // a solution and what grades it
+	UseCode    Use = "code"    // a program in a language of the catalogue, or a solution in one
 	UseSession Use = "session" // a live interpreter
 	UseShell   Use = "shell"   // a live shell
 )
 
 // Uses lists every Use.
-var Uses = []Use{UseAny, UsePython, UseCommand, UseTests, UseSession, UseShell}
+var Uses = []Use{UseAny, UsePython, UseCommand, UseTests, UseCode, UseSession, UseShell}
 
 // UseOf returns the use of a session of this kind.
 func UseOf(k job.SessionKind) Use {
@@ -25,6 +26,14 @@ func UseOf(k job.SessionKind) Use {
 		return UseShell
 	}
 	return UseSession
+}
+
+// UseOfProgram returns the use of a program.
+func UseOfProgram(p job.Program) Use {
+	if t := p.Tests; t != nil && t.Language != "" {
+		return UseCode
+	}
+	return Use(p.Kind())
 }
 
 // Check refuses, under strict enforcement, what of a policy no worker enforces for

@@ -31,8 +31,8 @@ func TestCapabilitiesByUse(t *testing.T) {
 		{"imports", `"imports":{"deny":["os"]}`, "unrestricted", []Use{UsePython, UseTests, UseSession}},
 		{"imports", `"imports":{"deny":["*"]}`, "unrestricted", []Use{UsePython, UseTests, UseSession}},
 		{"callbacks", `"callbacks":{"allow":["f"],"max_calls":1}`, "none", []Use{UseSession}},
-		{"artifacts", `"artifacts":{"paths":["/tmp/*"]}`, "none", []Use{UsePython, UseCommand, UseTests, UseSession, UseShell}},
-		{"env.secrets", `"env":{"secrets":{"A":"a"}}`, "none", []Use{UsePython, UseCommand, UseTests}},
+		{"artifacts", `"artifacts":{"paths":["/tmp/*"]}`, "none", []Use{UsePython, UseCommand, UseTests, UseCode, UseSession, UseShell}},
+		{"env.secrets", `"env":{"secrets":{"A":"a"}}`, "none", []Use{UsePython, UseCommand, UseTests, UseCode}},
 	} {
 		for _, u := range Uses {
 			fit := u == UseAny

@@ -148,6 +148,10 @@ type File struct {
 	Path string
 	Data []byte
 	Open func(context.Context) (io.ReadCloser, error) // used if Data is nil
+	// Compiled says that it may be executed and not be changed: it is root's, as are directories that are made for it. Other
+	// files are the program's own, and those that are scripts or binaries by their first bytes may be executed, if they
+	// are in memory.
+	Compiled bool
 }
 
 // Collector takes one artifact while the sandbox still exists. The runtime has
@@ -166,5 +170,5 @@ type Gather func(ctx context.Context, take Collector) (refused []string, err err
 type Report struct {
 	job.Result
 	StartedAt time.Time // when user code started
-	Unbegun   bool      // the interpreter of a python program could not be executed: nothing of the job ran
+	Unbegun   bool      // the program could not be executed (of python code: its interpreter), and nothing before it was: nothing of the job ran
 }

@@ -118,6 +118,7 @@ func (a *Attempt) runCommand(ctx context.Context, c *job.Command) error {
 		return err
 	}
 	a.account(e)
+	a.report.Unbegun = e.Failure != nil
 	a.conclude(judge(e.ending, a.policy))
 	return nil
 }

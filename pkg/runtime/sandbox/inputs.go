@@ -44,7 +44,10 @@ func (s *Scratch) writeInput(ctx context.Context, w Dir, rest string, in runtime
 		return err
 	}
 	defer root.Close()
-	uid := s.UID + ProgramUID
+	uid, mode := s.UID+ProgramUID, inputMode(in.Data)
+	if in.Compiled {
+		uid, mode = s.UID, 0o555
+	}
 	if err := s.clearWay(root, w, rest, uid); err != nil {
 		return err
 	}
@@ -60,7 +63,7 @@ func (s *Scratch) writeInput(ctx context.Context, w Dir, rest string, in runtime
 		return err
 	}
 	_, err = io.Copy(dst, src)
-	return errors.Join(err, dst.Chown(uid, uid), dst.Chmod(inputMode(in.Data)), dst.Close())
+	return errors.Join(err, dst.Chown(uid, uid), dst.Chmod(mode), dst.Close())
 }
 
 // clearWay makes the directories that lead to the input rest, and takes what an image

@@ -1,4 +1,4 @@
-package grade
+package output
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ import (
 
 // same compares, and fails if that cannot be done.
 func same(t interface{ Fatal(...any) }, got, want string, s job.Stdio) bool {
-	ok, err := sameOutput(strings.NewReader(got), strings.NewReader(want), &s)
+	ok, err := Same(strings.NewReader(got), strings.NewReader(want), &s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,12 +114,12 @@ func TestOutputsInParts(t *testing.T) {
 			job.CompareExact: a == b, job.CompareWhitespace: tidy(a) == tidy(b), job.CompareTokens: slices.Equal(strings.Fields(a), strings.Fields(b)),
 			job.CompareUnordered: slices.Equal(lines(a), lines(b)),
 		} {
-			got, err := sameOutput(iotest.HalfReader(strings.NewReader(a)), iotest.DataErrReader(strings.NewReader(b)), &job.Stdio{Compare: how})
+			got, err := Same(iotest.HalfReader(strings.NewReader(a)), iotest.DataErrReader(strings.NewReader(b)), &job.Stdio{Compare: how})
 			if err != nil || got != want {
 				t.Fatalf("%s: %v, %v, want %v: %.100q and %.100q", how, got, err, want, a, b)
 			}
 		}
-		line, _, _, err := firstDifference(strings.NewReader(a), strings.NewReader(b))
+		line, _, _, err := FirstDifference(strings.NewReader(a), strings.NewReader(b))
 		if err != nil || line == 0 && tidy(a) != tidy(b) && len(a) < 4000 && len(b) < 4000 {
 			t.Fatalf("line %d, %v of %q and %q", line, err, a, b)
 		}
@@ -143,7 +143,7 @@ func TestOutputThatCannotBeRead(t *testing.T) {
 		for i := range 2 {
 			in := []io.Reader{strings.NewReader("a b\nc\n"), strings.NewReader("a b\nc\n")}
 			in[i] = io.MultiReader(strings.NewReader("a b\n"), iotest.ErrReader(bad))
-			if _, err := sameOutput(in[0], in[1], &job.Stdio{Compare: how}); !errors.Is(err, bad) {
+			if _, err := Same(in[0], in[1], &job.Stdio{Compare: how}); !errors.Is(err, bad) {
 				t.Errorf("%s: %v", how, err)
 			}
 		}
@@ -153,7 +153,7 @@ func TestOutputThatCannotBeRead(t *testing.T) {
 func TestSpool(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{0, 10, spoolMemory, spoolMemory + 1, 3*spoolMemory + 7} {
-		s := &spool{limit: 2 * spoolMemory}
+		s := &Spool{Limit: 2 * spoolMemory}
 		whole := bytes.Repeat([]byte("0123456789abcdef\n"), n/17+1)[:n]
 		for part := range slices.Chunk(whole, 64<<10) {
 			if k, err := s.Write(part); k != len(part) || err != nil {
@@ -161,14 +161,14 @@ func TestSpool(t *testing.T) {
 			}
 		}
 		for range 2 {
-			got, err := io.ReadAll(s.open())
-			if err != nil || !bytes.Equal(got, whole[:min(n, 2*spoolMemory)]) || s.err != nil {
-				t.Errorf("%d bytes: %d are there, %v, %v", n, len(got), err, s.err)
+			got, err := io.ReadAll(s.Open())
+			if err != nil || !bytes.Equal(got, whole[:min(n, 2*spoolMemory)]) || s.Err != nil {
+				t.Errorf("%d bytes: %d are there, %v, %v", n, len(got), err, s.Err)
 			}
 		}
-		if s.over() != (n > 2*spoolMemory) || s.total != int64(n) {
-			t.Errorf("%d bytes: over %v, total %d", n, s.over(), s.total)
+		if s.Over() != (n > 2*spoolMemory) || s.Total != int64(n) {
+			t.Errorf("%d bytes: over %v, total %d", n, s.Over(), s.Total)
 		}
-		s.close()
+		s.Close()
 	}
 }

@@ -1,4 +1,4 @@
-package grade
+package output
 
 import (
 	"bytes"
@@ -10,31 +10,31 @@ import (
 // spoolMemory is how much of an output is held in memory, in bytes; more goes to a temporary file.
 const spoolMemory = 1 << 20
 
-// spool keeps the first limit bytes of an output, as they are, and counts the rest.
-type spool struct {
-	limit int64
-	total int64
+// Spool keeps the first Limit bytes of an output, as they are, and counts the rest.
+type Spool struct {
+	Limit int64
+	Total int64 // that was written, in bytes
+	Err   error // of the temporary file
 	mem   []byte
 	file  *os.File // nil: all of it is in mem
-	err   error    // of the file
 }
 
 // Write implements io.Writer. It takes everything.
-func (s *spool) Write(p []byte) (int, error) {
-	keep := p[:min(int64(len(p)), max(s.limit-s.total, 0))]
-	s.total += int64(len(p))
+func (s *Spool) Write(p []byte) (int, error) {
+	keep := p[:min(int64(len(p)), max(s.Limit-s.Total, 0))]
+	s.Total += int64(len(p))
 	if s.file == nil && len(s.mem)+len(keep) <= spoolMemory {
 		s.mem = append(s.mem, keep...)
 		return len(p), nil
 	}
-	if s.err == nil && len(keep) > 0 {
-		s.err = s.spill(keep)
+	if s.Err == nil && len(keep) > 0 {
+		s.Err = s.spill(keep)
 	}
 	return len(p), nil
 }
 
 // spill writes to the file, which has no name: it is gone with the process, if not before.
-func (s *spool) spill(p []byte) (err error) {
+func (s *Spool) spill(p []byte) (err error) {
 	if s.file == nil {
 		if s.file, err = os.CreateTemp("", "assay-output-"); err != nil {
 			return fmt.Errorf("keep an output: %w", err)
@@ -49,21 +49,22 @@ func (s *spool) spill(p []byte) (err error) {
 	return nil
 }
 
-// over reports whether more was written than is kept.
-func (s *spool) over() bool { return s.total > s.limit }
+// Over reports whether more was written than is kept.
+func (s *Spool) Over() bool { return s.Total > s.Limit }
 
-// size is how much is kept, in bytes.
-func (s *spool) size() int64 { return min(s.total, s.limit) }
+// Size is how much is kept, in bytes.
+func (s *Spool) Size() int64 { return min(s.Total, s.Limit) }
 
-// open reads what is kept, from the beginning. It may be called again.
-func (s *spool) open() io.Reader {
+// Open reads what is kept, from the beginning. It may be called again.
+func (s *Spool) Open() io.Reader {
 	if s.file == nil {
 		return bytes.NewReader(s.mem)
 	}
-	return io.MultiReader(bytes.NewReader(s.mem), io.NewSectionReader(s.file, 0, s.size()-int64(len(s.mem))))
+	return io.MultiReader(bytes.NewReader(s.mem), io.NewSectionReader(s.file, 0, s.Size()-int64(len(s.mem))))
 }
 
-func (s *spool) close() {
+// Close removes what is kept.
+func (s *Spool) Close() {
 	if s.file != nil {
 		_ = s.file.Close()
 	}

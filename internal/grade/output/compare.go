@@ -1,4 +1,5 @@
-package grade
+// Package output keeps what programs write, and compares it with what is expected: by bytes, of any size, in little memory.
+package output
 
 import (
 	"bufio"
@@ -13,8 +14,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// sameOutput says whether a program's output is what was expected. The error is of reading them.
-func sameOutput(got, want io.Reader, s *job.Stdio) (bool, error) {
+// Same says whether a program's output is what was expected. The error is of reading them.
+func Same(got, want io.Reader, s *job.Stdio) (bool, error) {
 	if s.Compare == job.CompareExact {
 		return sameBytes(got, want)
 	}
@@ -144,9 +145,9 @@ func finite(p *piece) (float64, bool) {
 	return f, err == nil && !math.IsNaN(f) && !math.IsInf(f, 0)
 }
 
-// firstDifference returns the first lines in which two outputs differ, by their beginnings and without blanks at their ends, and
+// FirstDifference returns the first lines in which two outputs differ, by their beginnings and without blanks at their ends, and
 // their number; 0 if there are none.
-func firstDifference(got, want io.Reader) (line int, g, w string, err error) {
+func FirstDifference(got, want io.Reader) (line int, g, w string, err error) {
 	a, b := bufio.NewReaderSize(got, maxWord), bufio.NewReaderSize(want, maxWord)
 	for line = 1; ; line++ {
 		x, err := shortLine(a)

@@ -1,0 +1,230 @@
+package admit
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/language"
+	"github.com/assay-run/assay/pkg/policy"
+)
+
+// inLanguage judges a program in a language of the catalogue, and has the spec say what was left to that: the language's
+// own name, the file that the program begins with, and how it is compiled. Tests of a solution in python, which
+// need no catalogue, name no language afterwards. Errors are *job.FieldError, or a *policy.Refusal of the tenant's ceiling.
+func inLanguage(spec *job.Spec, p *policy.Policy, c *policy.Ceiling) error {
+	switch {
+	case spec.Program.Code != nil:
+		code := spec.Program.Code
+		l, err := findLanguage("program.code.language", code.Language)
+		if err != nil {
+			return err
+		}
+		code.Language = l.Name
+		if code.Main, err = mainOf("program.code", code.Main, code.Files, l); err != nil {
+			return err
+		}
+		if code.Compile, err = howToCompile("program.code.compile", l, code.Compile, p, c); err != nil {
+			return err
+		}
+		return fits(spec, code, l, p)
+	case spec.Program.Tests != nil:
+		return testsInLanguage(spec, p, c)
+	}
+	return nil
+}
+
+func testsInLanguage(spec *job.Spec, p *policy.Policy, c *policy.Ceiling) error {
+	const at = "program.tests"
+	t := spec.Program.Tests
+	if err := checkerInLanguage(t, p, c); err != nil {
+		return err
+	}
+	if t.Language == "" && t.Files == nil && t.Compile == nil {
+		return nil
+	}
+	name := t.Language
+	if name == "" {
+		name = language.Python
+	}
+	l, err := findLanguage(at+".language", name)
+	if err != nil {
+		return err
+	}
+	t.Language = l.Name
+	if l.Name == language.Python && t.Files == nil {
+		t.Language = ""
+	}
+	if l.Name != language.Python && (len(t.Cases) > 0 || t.Check != "" || t.Setup != "") {
+		return job.Invalid(at+".language", "a solution in %s is graded by stdio alone: leave cases, check and setup out", l.Title)
+	}
+	if _, err = mainOf(at, "", t.Files, l); err != nil {
+		return err
+	}
+	if t.Compile, err = howToCompile(at+".compile", l, t.Compile, p, c); err != nil || t.Language == "" {
+		return err
+	}
+	for i, s := range t.Stdio {
+		if s.Memory > 0 && s.Memory < l.Run.Memory {
+			return job.Invalid(fmt.Sprintf("%s.stdio[%d].memory", at, i), "%s runs in no less than %s", l.Title, l.Run.Memory)
+		}
+	}
+	return fits(spec, spec.Program.InLanguage(), l, p)
+}
+
+// checkerInLanguage does the same for the code of a checker or interactor, and for the names of languages that have multipliers.
+func checkerInLanguage(t *job.Tests, p *policy.Policy, c *policy.Ceiling) error {
+	const at = "program.tests"
+	limits := make(map[string]job.Multiplier, len(t.Limits))
+	for name, m := range t.Limits {
+		l, err := findLanguage(at+".limits", name)
+		if err != nil {
+			return err
+		}
+		if _, twice := limits[l.Name]; twice {
+			return job.Invalid(at+".limits", "has %s twice, by two of its names", l.Name)
+		}
+		limits[l.Name] = m
+	}
+	if len(limits) > 0 {
+		t.Limits = limits
+	}
+	code, field := t.CheckerCode(), at+".checker.code"
+	if code == nil {
+		return nil
+	}
+	if t.Checker == nil {
+		field = at + ".interactor.code"
+	}
+	l, err := findLanguage(field+".language", code.Language)
+	if err != nil {
+		return err
+	}
+	code.Language = l.Name
+	if code.Main, err = mainOf(field, code.Main, code.Files, l); err != nil {
+		return err
+	}
+	code.Compile, err = howToCompile(field+".compile", l, code.Compile, p, c)
+	return err
+}
+
+func findLanguage(at, name string) (*language.Language, error) {
+	l, err := language.Find(name)
+	if bad := new(job.FieldError); errors.As(err, &bad) {
+		return nil, &job.FieldError{Field: at, Problem: bad.Problem}
+	}
+	return l, err
+}
+
+// mainOf returns the file that a program of several begins with; empty: it is of one.
+func mainOf(at, main string, files map[string]string, l *language.Language) (string, error) {
+	if len(files) == 0 || main != "" {
+		return main, nil
+	}
+	if _, ok := files[l.File]; !ok {
+		return "", job.Invalid(at+".files", "has no %s, with which a program in %s begins", l.File, l.Title)
+	}
+	return l.File, nil
+}
+
+// howToCompile returns how a program is compiled, within the ceiling of its tenant; nil: it is not.
+func howToCompile(at string, l *language.Language, asked *job.Compile, p *policy.Policy, c *policy.Ceiling) (*job.Compile, error) {
+	if l.Compile == nil {
+		if asked != nil {
+			return nil, job.Invalid(at, "%s is not compiled: leave it out", l.Title)
+		}
+		return nil, nil
+	}
+	var how job.Compile
+	if asked != nil {
+		how = *asked
+	}
+	if how.Memory > 0 && how.Memory < l.Compile.Memory {
+		return nil, job.Invalid(at+".memory", "%s is compiled in no less than %s", l.Title, l.Compile.Memory)
+	}
+	if err := belowCeiling(at, &how, l, c); err != nil {
+		return nil, err
+	}
+	if how.Wall == 0 {
+		how.Wall = job.Duration(l.Compile.Limit())
+	}
+	if how.Memory == 0 {
+		how.Memory = max(l.Compile.Memory, p.Memory)
+	}
+	how.Wall, how.Memory = most(how.Wall, c.Wall), most(how.Memory, c.Memory)
+	return &how, nil
+}
+
+// belowCeiling refuses what is asked above the ceiling, unless that lowers it, and a compiler that nothing below it is
+// enough for.
+func belowCeiling(at string, asked *job.Compile, l *language.Language, c *policy.Ceiling) error {
+	var over []*job.FieldError
+	refuse := func(field, format string, args ...any) {
+		over = append(over, &job.FieldError{Field: field, Problem: fmt.Sprintf(format, args...)})
+	}
+	if c.Above != policy.Lower {
+		if most(asked.Wall, c.Wall) != asked.Wall {
+			refuse(at+".wall", "%s is above the ceiling of %s", asked.Wall, c.Wall)
+		}
+		if most(asked.Memory, c.Memory) != asked.Memory {
+			refuse(at+".memory", "%s is above the ceiling of %s", asked.Memory, c.Memory)
+		}
+	}
+	if c.Memory > 0 && l.Compile.Memory > c.Memory {
+		refuse(at+".memory", "%s is compiled in no less than %s, which is above the ceiling of %s", l.Title, l.Compile.Memory, c.Memory)
+	}
+	if c.Processes > 0 && l.Compile.Processes > c.Processes {
+		refuse("policy.processes", "%s is compiled with %d processes, which is above the ceiling of %d", l.Title, l.Compile.Processes, c.Processes)
+	}
+	if len(over) > 0 {
+		return &policy.Refusal{Fields: over}
+	}
+	return nil
+}
+
+// most returns v, or the ceiling if there is one and v is above it.
+func most[T job.Size | job.Duration](v, ceiling T) T {
+	if ceiling > 0 {
+		return min(v, ceiling)
+	}
+	return v
+}
+
+// fits judges whether a program finds what it needs beneath its policy, and its sources a place among the job's files.
+func fits(spec *job.Spec, code *job.Code, l *language.Language, p *policy.Policy) error {
+	if !slices.Contains(p.Write, language.Dir) {
+		return job.Invalid("policy.write", "must have %s, where the sources of a program in %s lie", language.Dir, l.Title)
+	}
+	if p.Memory < l.Run.Memory {
+		return job.Invalid("policy.memory", "%s is too little: %s runs in no less than %s, whatever the program does", p.Memory, l.Title, l.Run.Memory)
+	}
+	if p.Processes < l.Run.Processes {
+		return job.Invalid("policy.processes", "%d are too few: %s runs with no less than %d processes and threads, whatever the program does", p.Processes, l.Title, l.Run.Processes)
+	}
+	return apart(spec.Files, code.Paths(l.File))
+}
+
+// apart refuses files of a job that lie where its sources do, or what they are compiled to.
+func apart(files map[string]job.File, sources []string) error {
+	taken := map[string]bool{language.Out: true}
+	for _, s := range sources {
+		taken[path.Join(language.Dir, s)] = true
+	}
+	for _, f := range slices.Sorted(maps.Keys(files)) {
+		for dir := f; dir != "/" && dir != "."; dir = path.Dir(dir) {
+			if taken[dir] {
+				return job.Invalid(fileField(f), "lies at %s, which the program itself has", dir)
+			}
+		}
+		for s := range taken {
+			if strings.HasPrefix(s, f+"/") {
+				return job.Invalid(fileField(f), "is a file where the program has a directory, for %s", s)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,140 @@
+package compile
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/language"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime"
+)
+
+// Program is what is to be compiled.
+type Program struct {
+	Tenant   string
+	Image    string // as the job names it
+	Digest   string // of the image; empty: not known yet
+	Language *language.Language
+	Sources  map[string]string // relative path → text
+	Main     string            // the one of them that it begins with
+	How      job.Compile       // its limits have values
+	Policy   *policy.Policy    // of the job: isolation, cores, environment
+}
+
+// argv is what the compiler is started with.
+func (p *Program) argv() []string {
+	files := slices.Sorted(maps.Keys(p.Sources))
+	return slices.Concat(p.Language.Expand(p.Language.Compile, p.Main, files), p.How.Flags)
+}
+
+// env is the environment of the compiler, besides that of its image. What the policy sets wins.
+func (p *Program) env() map[string]string {
+	env := maps.Clone(p.Language.Compile.Env)
+	if env == nil {
+		env = map[string]string{}
+	}
+	maps.Copy(env, p.Policy.Env.Set)
+	return env
+}
+
+// key is equal for what is compiled alike, in an image of this digest.
+func (p *Program) key(digest string) string {
+	raw, err := json.Marshal(struct { // of maps, the keys are sorted
+		Version                        int
+		Tenant, Digest, Language, Main string
+		Argv                           []string
+		Env, Sources                   map[string]string
+		Memory                         job.Size
+		Processes                      int
+	}{1, p.Tenant, digest, p.Language.Name, p.Main, p.argv(), p.env(), p.Sources, p.How.Memory, p.processes()})
+	if err != nil { // strings and numbers
+		panic(err)
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
+}
+
+func (p *Program) processes() int {
+	return max(p.Language.Compile.Processes, p.Policy.Processes)
+}
+
+// Request is one run of a tool of the language in a sandbox.
+type Request struct {
+	Command job.Command
+	Files   []runtime.File
+	Policy  policy.Policy
+	Collect runtime.Collector // nil: nothing is collected
+}
+
+// What a compilation may take besides what the program's language and the job say.
+const (
+	maxFiles = 4096          // that a program is compiled to
+	maxBytes = 128 * job.MiB // of them
+	disk     = 256 * job.MiB // for it and what the compiler needs meanwhile; in memory, so within its limit
+	maxWords = 32 * job.KiB  // that are kept of what the compiler writes to a stream
+)
+
+// keep is a file that makes the directory for what is compiled.
+const keep = language.Out + "/.keep"
+
+// request is for the compiler. It has no network, no secrets and no packages.
+func (p *Program) request(take runtime.Collector) Request {
+	pol := p.bare()
+	pol.Artifacts = policy.Artifacts{Paths: []string{language.Out + "/**"}, MaxBytes: maxBytes, MaxFiles: maxFiles}
+	r := Request{
+		Command: job.Command{Argv: p.argv(), Dir: language.Dir},
+		Policy:  pol,
+		Collect: take,
+		Files:   []runtime.File{{Path: keep, Data: []byte{}}},
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Sources)) {
+		r.Files = append(r.Files, runtime.File{Path: path.Join(language.Dir, name), Data: []byte(p.Sources[name])})
+	}
+	return r
+}
+
+// version is for what the language says of itself, without anything of the program.
+func (p *Program) version() Request {
+	return Request{Command: job.Command{Argv: p.Language.Version, Dir: language.Dir}, Policy: p.bare()}
+}
+
+// bare is the policy of a compiler.
+func (p *Program) bare() policy.Policy {
+	pol := policy.Default()
+	pol.Isolation, pol.Enforce, pol.CPU = p.Policy.Isolation, p.Policy.Enforce, p.Policy.CPU
+	pol.Wall, pol.Memory, pol.Processes = p.How.Wall, p.How.Memory, p.processes()
+	pol.CPUTime = job.Duration(float64(p.How.Wall) * math.Max(math.Ceil(p.Policy.CPU), 1))
+	pol.Disk, pol.Files, pol.OpenFiles = max(p.Policy.Disk, disk), max(p.Policy.Files, maxFiles), max(p.Policy.OpenFiles, pol.OpenFiles)
+	pol.Stdout.Limit, pol.Stderr.Limit = maxWords, maxWords
+	pol.Env.Set = p.env()
+	return pol
+}
+
+// Missing says that an image has not what a language needs.
+type Missing struct {
+	Language *language.Language
+	Image    string
+	Why      string
+}
+
+func (m *Missing) Error() string {
+	return fmt.Sprintf("language %s: the image %s does not have it (%s); name an image that has", m.Language.Name, m.Image, m.Why)
+}
+
+// missing is the error for an argument vector that could not be started.
+func (p *Program) missing(argv []string, rep *runtime.Report) error {
+	return NewMissing(p.Language, p.Image, argv, rep)
+}
+
+// NewMissing returns the error for a tool of a language that could not be started.
+func NewMissing(l *language.Language, image string, argv []string, rep *runtime.Report) *Missing {
+	return &Missing{l, image, fmt.Sprintf("%s: %s", strings.Join(argv[:1], ""), job.Clip(rep.Message, 200))}
+}

@@ -44,6 +44,10 @@ build: ## Build every program into bin/, and a worker that can run nothing into 
 image: setup ## Build the default image from the system's packages
 	@images/build python
 
+.PHONY: image-polyglot
+image-polyglot: setup ## Build the image with every language of the catalogue that the distribution has (minutes, gigabytes)
+	@images/build polyglot
+
 images: setup image gvisor ## Build the images of worker and dispatcher, as OCI archives, without a container engine
 	@scripts/setup cc seccomp
 	@images/build base

@@ -1,10 +1,10 @@
-// Package images is what the default image of jobs is built from, embedded: `assay dev` builds it where this repository
-// is not.
+// Package images is what the images of jobs are built from, embedded: `assay dev` and `assay image build` build them where
+// this repository is not.
 package images
 
 import "embed"
 
-// Python has the script build, and the recipe of the image python in a folder of its own.
+// Recipes has the scripts build and languages, and the recipe of each image of jobs in a folder of its own.
 //
-//go:embed build python
-var Python embed.FS
+//go:embed build languages python polyglot
+var Recipes embed.FS

@@ -21,7 +21,7 @@ import (
 type imageCmd struct {
 	List   imageListCmd   `cmd:"" help:"List the images that the fleet's workers have, or those of a containerd of this host."`
 	Import imageImportCmd `cmd:"" help:"Import archives of images into the containerd of a worker on this host."`
-	Build  imageBuildCmd  `cmd:"" help:"Build the default image from this system's packages: on Debian and Ubuntu, as root, with mmdebstrap."`
+	Build  imageBuildCmd  `cmd:"" help:"Build an image of jobs from this system's packages: on Debian and Ubuntu, as root, with mmdebstrap."`
 	Prune  imagePruneCmd  `cmd:"" help:"Remove images that jobs brought from the containerd of a worker on this host."`
 }
 

@@ -3,10 +3,11 @@ package main
 import "github.com/assay-run/assay/internal/dev"
 
 type imageBuildCmd struct {
-	Dir string `name:"dir" placeholder:"DIR" help:"Where to keep it (default: where assay dev looks for it, assay in $$XDG_CACHE_HOME or ~/.cache)."`
+	Name string `arg:"" optional:"" default:"python" enum:"python,polyglot" help:"Which: python, the default, or polyglot, which has every language of the catalogue that the distribution has and takes some minutes and gigabytes."`
+	Dir  string `name:"dir" placeholder:"DIR" help:"Where to keep it (default: where assay dev looks for it, assay in $$XDG_CACHE_HOME or ~/.cache)."`
 }
 
-// Run builds the default image, if it is not there yet, and prints where it is.
+// Run builds an image of jobs, if it is not there yet, and prints where it is.
 func (c *imageBuildCmd) Run(a *app) error {
 	var err error
 	if c.Dir == "" {
@@ -14,7 +15,7 @@ func (c *imageBuildCmd) Run(a *app) error {
 			return err
 		}
 	}
-	archive, err := dev.BuildImage(a.ctx, c.Dir, a.stderr)
+	archive, err := dev.BuildImage(a.ctx, c.Dir, c.Name, a.stderr)
 	if err != nil {
 		return err
 	}

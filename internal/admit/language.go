@@ -93,13 +93,20 @@ func checkerInLanguage(t *job.Tests, p *policy.Policy, c *policy.Ceiling) error 
 	if len(limits) > 0 {
 		t.Limits = limits
 	}
-	code, field := t.CheckerCode(), at+".checker.code"
+	code, checker, field := t.CheckerCode(), t.Checker, at+".checker"
 	if code == nil {
 		return nil
 	}
-	if t.Checker == nil {
-		field = at + ".interactor.code"
+	if checker == nil {
+		checker, field = t.Interactor, at+".interactor"
 	}
+	if err := checkerCode(field+".code", code, p, c); err != nil {
+		return err
+	}
+	return checkerMemory(field+".memory", checker, p, c)
+}
+
+func checkerCode(field string, code *job.Code, p *policy.Policy, c *policy.Ceiling) error {
 	l, err := findLanguage(field+".language", code.Language)
 	if err != nil {
 		return err
@@ -110,6 +117,19 @@ func checkerInLanguage(t *job.Tests, p *policy.Policy, c *policy.Ceiling) error 
 	}
 	code.Compile, err = howToCompile(field+".compile", l, code.Compile, p, c)
 	return err
+}
+
+// checkerMemory sees to it that a checker has what its language needs.
+func checkerMemory(field string, k *job.Checker, p *policy.Policy, c *policy.Ceiling) error {
+	l, err := language.Find(k.Code.Language)
+	if err != nil || k.MemoryFor(p.Memory) >= l.Run.Memory {
+		return err
+	}
+	if k.Memory > 0 || c.Memory > 0 && l.Run.Memory > c.Memory {
+		return job.Invalid(field, "%s runs in no less than %s", l.Title, l.Run.Memory)
+	}
+	k.Memory = l.Run.Memory
+	return nil
 }
 
 func findLanguage(at, name string) (*language.Language, error) {

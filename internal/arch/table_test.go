@@ -16,7 +16,7 @@ func with(base []string, more ...string) []string {
 
 var table = map[string]row{
 	"pkg/job":      {"nouns, states, errors", nil},
-	"pkg/language": {"programming languages: how programs in them are compiled and run", []string{"pkg/job"}},
+	"pkg/language": {"programming languages: how programs of each are compiled and run", []string{"pkg/job"}},
 	"pkg/netrule":  {"the language of network allow-lists", nil},
 	"pkg/policy":   {"what a program may do", []string{"pkg/job", "pkg/netrule"}},
 
@@ -127,7 +127,7 @@ var table = map[string]row{
 	"internal/ociimage":         {"image archives", nil},
 	"internal/telemetry":        {"traces, metrics, logs", []string{"pkg/job"}},
 	"internal/doctor":           {"what this machine can enforce", with(ideas, "pkg/runtime/hostcheck", "pkg/runtime/cgroup", "internal/advisories", "internal/dev")},
-	"internal/dev":              {"a fleet on one machine, for people", []string{"api", "pkg/client", "pkg/job", "pkg/policy", "pkg/store", "pkg/queue/identity", "images", "internal/daemon", "internal/ociimage", "internal/telemetry"}},
+	"internal/dev":              {"a fleet on one machine, for people", []string{"api", "pkg/client", "pkg/job", "pkg/policy", "pkg/store", "pkg/queue/identity", "pkg/language", "images", "internal/daemon", "internal/ociimage", "internal/telemetry"}},
 	"internal/daemon":           {"servers that end with this process, and containerd as one", nil},
 	"internal/testenv":          {"real components, for tests", []string{"internal/dev", "internal/settings", "pkg/job", "pkg/client"}},
 	"internal/advisories":       {"known holes in what walls are made of", nil},

@@ -23,7 +23,7 @@ import (
 )
 
 var lang = &language.Language{
-	Name: "fake", Title: "Fake", File: "main.f", Version: []string{"fc", "--version"},
+	Name: "fake", Title: "Fake", File: "main.f", Endings: []string{".f"}, Version: []string{"fc", "--version"},
 	Compile: &language.Step{Argv: []string{"fc", "-o", "{out}/main", "{files}", "-lm"}, Env: map[string]string{"FC": "1"}, Memory: 64 * job.MiB, Processes: 100},
 	Run:     language.Step{Argv: []string{"{out}/main"}},
 }

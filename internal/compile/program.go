@@ -31,8 +31,8 @@ type Program struct {
 
 // argv is what the compiler is started with.
 func (p *Program) argv() []string {
-	files := slices.Sorted(maps.Keys(p.Sources))
-	return slices.Concat(p.Language.Expand(p.Language.Compile, p.Main, files), p.How.Flags)
+	in := language.Program{Main: p.Main, Files: slices.Sorted(maps.Keys(p.Sources)), Out: language.Out, Memory: p.How.Memory}
+	return slices.Concat(p.Language.Expand(p.Language.Compile, in), p.How.Flags)
 }
 
 // env is the environment of the compiler, besides that of its image. What the policy sets wins.

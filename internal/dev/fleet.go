@@ -90,7 +90,7 @@ func StartFleet(ctx context.Context, cfg FleetConfig) (_ *Fleet, err error) {
 		cfg.Stderr = os.Stderr
 	}
 	if cfg.needsImage() {
-		archive, err := BuildImage(ctx, cfg.ImageCache, cfg.Stderr)
+		archive, err := BuildImage(ctx, cfg.ImageCache, DefaultImage, cfg.Stderr)
 		if err != nil {
 			return nil, err
 		}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/assay-run/assay/images"
 	"github.com/assay-run/assay/internal/ociimage"
+	"github.com/assay-run/assay/pkg/language"
 )
 
 // imageTime is recorded in images, as images/build does: the same packages give the same image.
@@ -28,15 +29,18 @@ func (cfg FleetConfig) needsImage() bool {
 	return cfg.Runtime != "noop" && len(cfg.ImageArchives) == 0 && cfg.ImageCache != ""
 }
 
-// BuildImage returns the archive of the default image in the directory dir. If it is not there it is built, from the
-// packages of this machine's distribution: half a minute, with a mirror of them near. That needs root and mmdebstrap. What
-// is built, and how it goes wrong, is written to said.
-func BuildImage(ctx context.Context, dir string, said io.Writer) (archive string, err error) {
-	key, err := imageKey()
+// DefaultImage is what jobs run in that name no image.
+const DefaultImage = "python"
+
+// BuildImage returns the archive of an image of jobs, python or polyglot, in the directory dir. If it is not there it is
+// built, from the packages of this machine's distribution: half a minute with a mirror of them near, polyglot some minutes.
+// That needs root and mmdebstrap. What is built, and how it goes wrong, is written to said.
+func BuildImage(ctx context.Context, dir, name string, said io.Writer) (archive string, err error) {
+	key, err := imageKey(name)
 	if err != nil {
 		return "", err
 	}
-	archive = filepath.Join(dir, "python-"+key+".tar")
+	archive = filepath.Join(dir, name+"-"+key+".tar")
 	if _, err := os.Stat(archive); err == nil {
 		return archive, nil
 	}
@@ -48,20 +52,20 @@ func BuildImage(ctx context.Context, dir string, said io.Writer) (archive string
 	}
 	lock, err := Acquire(dir)
 	if err != nil {
-		return "", fmt.Errorf("build the default image: %w", err)
+		return "", fmt.Errorf("build image %s: %w", name, err)
 	}
 	defer func() { err = errors.Join(err, lock.Release()) }()
 	work, err := os.MkdirTemp(dir, "build-")
 	if err != nil {
-		return "", fmt.Errorf("build the default image: %w", err)
+		return "", fmt.Errorf("build image %s: %w", name, err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-	fmt.Fprintf(said, "building the default image of jobs from this system's packages, once, into %s …\n", archive)
-	made, err := buildImage(ctx, work)
+	fmt.Fprintf(said, "building the image %s of jobs from this system's packages, once, into %s …\n", name, archive)
+	made, err := buildImage(ctx, work, name)
 	if err != nil {
-		return "", fmt.Errorf("build the default image: %w", err)
+		return "", fmt.Errorf("build image %s: %w", name, err)
 	}
-	older, _ := filepath.Glob(filepath.Join(dir, "python-*.tar")) // an error means a bad pattern
+	older, _ := filepath.Glob(filepath.Join(dir, name+"-*.tar")) // an error means a bad pattern
 	for _, file := range older {
 		_ = os.Remove(file)
 	}
@@ -69,26 +73,31 @@ func BuildImage(ctx context.Context, dir string, said io.Writer) (archive string
 }
 
 // imageKey is another one if the image is built in another way.
-func imageKey() (string, error) {
+func imageKey(name string) (string, error) {
 	h := sha256.New()
-	err := fs.WalkDir(images.Python, ".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+	for _, part := range []string{"build", "languages", name} {
+		err := fs.WalkDir(images.Recipes, part, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			text, err := images.Recipes.ReadFile(path)
+			fmt.Fprintf(h, "%s %d\n%s", path, len(text), text)
 			return err
+		})
+		if err != nil {
+			return "", fmt.Errorf("there is no recipe of an image %s: %w", name, err)
 		}
-		text, err := images.Python.ReadFile(path)
-		fmt.Fprintf(h, "%s %d\n%s", path, len(text), text)
-		return err
-	})
-	return hex.EncodeToString(h.Sum(nil)[:6]), err
+	}
+	return hex.EncodeToString(h.Sum(nil)[:6]), nil
 }
 
 // buildImage runs images/build in the directory work, and packs what it makes.
-func buildImage(ctx context.Context, work string) (archive string, err error) {
-	if err := os.CopyFS(filepath.Join(work, "images"), images.Python); err != nil {
+func buildImage(ctx context.Context, work, name string) (archive string, err error) {
+	if err := os.CopyFS(filepath.Join(work, "images"), images.Recipes); err != nil {
 		return "", err
 	}
 	rootfs := filepath.Join(work, "rootfs.tar")
-	cmd := exec.CommandContext(ctx, "bash", filepath.Join(work, "images", "build"), "--rootfs", rootfs, "python")
+	cmd := exec.CommandContext(ctx, "bash", filepath.Join(work, "images", "build"), "--rootfs", rootfs, name)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	// The script and all that it starts, which cleans up after itself.
@@ -98,14 +107,24 @@ func buildImage(ctx context.Context, work string) (archive string, err error) {
 	if err := cmd.Run(); err != nil {
 		return "", errors.Join(ctx.Err(), fmt.Errorf("%w\n%s", err, bytes.TrimSpace(out.Bytes())))
 	}
-	img := ociimage.Image{Name: "assay.local/python:latest", Created: time.Unix(imageTime, 0)}
-	config, err := images.Python.ReadFile("python/config.json")
+	return packImage(work, name, rootfs)
+}
+
+// packImage makes an archive of a root file system, and of what images/build says of it.
+func packImage(work, name, rootfs string) (archive string, err error) {
+	img := ociimage.Image{Name: "assay.local/" + name + ":latest", Created: time.Unix(imageTime, 0)}
+	config, err := images.Recipes.ReadFile(name + "/config.json")
 	if err != nil {
 		return "", err
 	}
 	if err := json.Unmarshal(config, &img.Config); err != nil {
 		return "", err
 	}
+	languages, err := os.ReadFile(rootfs + ".languages")
+	if err != nil {
+		return "", err
+	}
+	img.Config.Labels = map[string]string{language.Label: string(bytes.TrimSpace(languages))}
 	in, err := os.Open(rootfs)
 	if err != nil {
 		return "", err

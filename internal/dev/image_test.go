@@ -21,7 +21,7 @@ func TestImageIsBuiltWholeOrNotAtAll(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var said strings.Builder
-	if _, err := dev.BuildImage(ctx, dir, &said); !errors.Is(err, context.Canceled) {
+	if _, err := dev.BuildImage(ctx, dir, dev.DefaultImage, &said); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	_, archive, _ := strings.Cut(strings.TrimSuffix(said.String(), " …\n"), "into ")
@@ -32,7 +32,7 @@ func TestImageIsBuiltWholeOrNotAtAll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := dev.BuildImage(t.Context(), dir, &said); !errors.Is(err, dev.ErrLocked) {
+	if _, err := dev.BuildImage(t.Context(), dir, dev.DefaultImage, &said); !errors.Is(err, dev.ErrLocked) {
 		t.Errorf("beside another one: %v", err)
 	}
 	if err := lock.Release(); err != nil {
@@ -41,7 +41,7 @@ func TestImageIsBuiltWholeOrNotAtAll(t *testing.T) {
 	if err := os.WriteFile(archive, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := dev.BuildImage(ctx, dir, &said); err != nil || got != archive {
+	if got, err := dev.BuildImage(ctx, dir, dev.DefaultImage, &said); err != nil || got != archive {
 		t.Errorf("what is there is built again: %q, %v", got, err)
 	}
 }

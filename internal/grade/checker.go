@@ -28,9 +28,10 @@ const (
 // Built is the program of a checker, ready to be started.
 type Built struct {
 	Solution
-	Files   []runtime.File    // in the order of their paths
-	Env     map[string]string // besides the image's
-	Problem string            // why it cannot be started, such as an error of its compiler; "" if it can
+	Files     []runtime.File    // in the order of their paths
+	Env       map[string]string // besides the image's
+	Processes int               // that it needs at least
+	Problem   string            // why it cannot be started, such as an error of its compiler; "" if it can
 }
 
 // checker is a checker or an interactor, ready to be started.
@@ -45,7 +46,7 @@ func (g *grading) ready(name string, c *job.Checker) (*checker, error) {
 	switch {
 	case c.Code == nil:
 		anything := func(*runtime.Report) error { return nil } // one that the image has not is a failure of the tests
-		return &checker{c, name, &Built{Solution: Solution{Argv: c.Argv, Missing: anything}}}, nil
+		return &checker{c, name, &Built{Solution: Solution{Argv: func(job.Size) []string { return c.Argv }, Missing: anything}}}, nil
 	case g.Checker == nil:
 		return nil, fmt.Errorf("the %s is code, and nobody has made a program of it", name)
 	}
@@ -67,7 +68,7 @@ func (g *grading) check(ctx context.Context, d *caseData, out *output.Spool, c *
 	a := g.checkerAttempt(k, d, out, said)
 	end := func() error { return nil }
 	if k.Protocol == job.Testlib {
-		a.Program.Command.Argv = slices.Concat(k.program.Argv, []string{inputPath, outputPath, answerPath}, k.Flags)
+		a.Program.Command.Argv = slices.Concat(k.program.Argv(a.Plan.Policy.Memory), []string{inputPath, outputPath, answerPath}, k.Flags)
 		a.Files = withFile(a.Files, runtime.File{Path: outputPath, Open: opened(out)})
 	} else if end, err = feed(&a, io.NopCloser(out.Open())); err != nil {
 		return err
@@ -96,7 +97,7 @@ func (g *grading) checkerAttempt(k *checker, d *caseData, out *output.Spool, sai
 	for _, f := range []runtime.File{d.input.at(inputPath), d.answer.at(answerPath), {Path: messagePath, Data: []byte{}}} {
 		a.Files = withFile(a.Files, f)
 	}
-	a.Program = job.Program{Command: &job.Command{Argv: slices.Concat(k.program.Argv, []string{inputPath, answerPath, feedbackDir}, k.Flags), Dir: k.program.Dir}}
+	a.Program = job.Program{Command: &job.Command{Argv: slices.Concat(k.program.Argv(a.Plan.Policy.Memory), []string{inputPath, answerPath, feedbackDir}, k.Flags), Dir: k.program.Dir}}
 	return a
 }
 
@@ -110,6 +111,7 @@ func (g *grading) checkerPlan(k *checker, d *caseData, out *output.Spool) *polic
 	if out != nil {
 		p.Disk += job.Size(out.Size())
 	}
+	p.Processes = max(p.Processes, k.program.Processes)
 	p.Read = []string{caseDir}
 	p.Env.Set = k.program.Env
 	p.Artifacts.Paths = []string{feedbackDir + "/*"}

@@ -29,7 +29,7 @@ type Config struct {
 
 // Solution is one in a language of the catalogue, whose files are those of the attempt.
 type Solution struct {
-	Argv []string
+	Argv func(memory job.Size) []string // in a sandbox with so much
 	Dir  string
 	// Missing is an error if what a report is of was not started, as the image lacks what the language needs.
 	Missing func(rep *runtime.Report) error

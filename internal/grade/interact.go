@@ -181,7 +181,7 @@ func (t *interaction) interactorAttempt(d *caseData, limits job.CaseLimits) runt
 	p.CPUTime += limits.Wall
 	p.Stderr.OnExceed = policy.Truncate
 	if t.k.Protocol == job.Testlib {
-		a.Program.Command.Argv = slices.Concat(t.k.program.Argv, []string{inputPath, "/workspace/output", answerPath}, t.k.Flags)
+		a.Program.Command.Argv = slices.Concat(t.k.program.Argv(p.Memory), []string{inputPath, "/workspace/output", answerPath}, t.k.Flags)
 	}
 	return a
 }

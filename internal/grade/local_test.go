@@ -244,7 +244,7 @@ func builtOf(t *testing.T, c *job.Code) *Built {
 	if c == nil {
 		return nil
 	}
-	b := &Built{Solution: Solution{Argv: []string{"python3", "/workspace/main.py"}, Missing: func(*runtime.Report) error { return nil }},
+	b := &Built{Solution: Solution{Argv: func(job.Size) []string { return []string{"python3", "/workspace/main.py"} }, Missing: func(*runtime.Report) error { return nil }},
 		Files: []runtime.File{{Path: "/workspace/main.py", Data: []byte(c.Source)}}}
 	if c.Language != "python" {
 		b.Problem = "it does not compile"

@@ -150,7 +150,7 @@ func (g *grading) scriptAttempt(s *job.Stdio, limits job.CaseLimits) (runtime.At
 	switch {
 	case len(s.Argv) > 0:
 	case g.Solution != nil:
-		command.Argv, command.Dir, started = g.Solution.Argv, g.Solution.Dir, g.Solution.missing
+		command.Argv, command.Dir, started = g.Solution.Argv(limits.Memory), g.Solution.Dir, g.Solution.missing
 	default:
 		command.Argv, started = g.interpreter(), unstarted
 		a.Files = withFile(a.Files, runtime.File{Path: scriptPath, Data: []byte(g.source())})

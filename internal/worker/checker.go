@@ -32,7 +32,7 @@ func (c *code) built(image string) *grade.Built {
 	if c == nil {
 		return nil
 	}
-	b := &grade.Built{Solution: *c.solution(image), Env: c.language.Run.Env}
+	b := &grade.Built{Solution: *c.solution(image), Env: c.language.Run.Env, Processes: c.language.Run.Processes}
 	if c.out != nil && c.out.Why != "" {
 		b.Problem = clip(c.out.Why)
 		return b

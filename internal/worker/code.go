@@ -147,9 +147,10 @@ func (c *code) uncompiled() *job.Result {
 	return res
 }
 
-// argv is what the program is started with, without its own arguments.
-func (c *code) argv() []string {
-	return c.language.Expand(&c.language.Run, c.main, slices.Sorted(maps.Keys(c.sources)))
+// argv is what the program is started with in a sandbox with so much memory, without its own arguments.
+func (c *code) argv(memory job.Size) []string {
+	in := language.Program{Main: c.main, Files: slices.Sorted(maps.Keys(c.sources)), Out: language.Out, Memory: memory}
+	return c.language.Expand(&c.language.Run, in)
 }
 
 // solution is how a grading runs it.
@@ -157,7 +158,7 @@ func (c *code) solution(image string) *grade.Solution {
 	if c == nil {
 		return nil
 	}
-	return &grade.Solution{Argv: c.argv(), Dir: language.Dir, Missing: func(rep *runtime.Report) error { return c.missing(image, rep) }}
+	return &grade.Solution{Argv: c.argv, Dir: language.Dir, Missing: func(rep *runtime.Report) error { return c.missing(image, rep) }}
 }
 
 // prepare makes of an attempt at the job one at running what it is compiled to.
@@ -174,7 +175,7 @@ func (c *code) prepare(in *runtime.Attempt) {
 	plan.Policy.Env.Set = env
 	in.Plan, in.Files = &plan, c.files(in.Files)
 	if p := c.program.Code; p != nil {
-		in.Program = job.Program{Command: &job.Command{Argv: slices.Concat(c.argv(), p.Args), Stdin: p.Stdin, Dir: language.Dir}}
+		in.Program = job.Program{Command: &job.Command{Argv: slices.Concat(c.argv(plan.Policy.Memory), p.Args), Stdin: p.Stdin, Dir: language.Dir}}
 	}
 	if take := in.Collect; take != nil && c.out != nil { // what is ours among the artifacts is none
 		in.Collect = func(ctx context.Context, name string, size int64, r io.Reader) error {
@@ -202,7 +203,7 @@ func (c *code) files(files []runtime.File) []runtime.File {
 // missing is an error if the program could not be started for what its image lacks. That it is compiled to
 // something that cannot be is its own doing.
 func (c *code) missing(image string, rep *runtime.Report) error {
-	argv := c.argv()
+	argv := c.argv(0)
 	if !rep.Unbegun || strings.HasPrefix(argv[0], language.Out+"/") {
 		return nil
 	}

@@ -1,10 +1,6 @@
 package language
 
-import (
-	"path"
-	"strings"
-	"time"
-)
+import "time"
 
 // Where things are in a sandbox.
 const (
@@ -21,28 +17,4 @@ func (s *Step) Limit() time.Duration {
 		return s.Wall
 	}
 	return 10 * time.Second
-}
-
-// Expand returns the arguments of a step for a program in these files, of which it begins with main.
-func (l *Language) Expand(s *Step, main string, files []string) []string {
-	var out []string
-	for _, a := range s.Argv {
-		if a == "{files}" {
-			out = append(out, l.sources(main, files)...)
-			continue
-		}
-		out = append(out, strings.NewReplacer("{main}", main, "{out}", Out).Replace(a))
-	}
-	return out
-}
-
-// sources are the files that are written in the language: all that end as main does.
-func (l *Language) sources(main string, files []string) []string {
-	var out []string
-	for _, f := range files {
-		if f == main || path.Ext(f) == path.Ext(main) {
-			out = append(out, f)
-		}
-	}
-	return out
 }

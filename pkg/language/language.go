@@ -16,24 +16,27 @@ type Language struct {
 	Title   string   // for people: "C++"
 	Aliases []string // other names of it, in lower case: "c++"
 	File    string   // what its source is called where a program has one: "main.cpp"
+	Endings []string // of the names of its sources, the one of File among them: ".cpp"
 	Compile *Step    // nil: what runs is the source
 	Run     Step
 	Version []string // argv that prints a version in the first line that is not empty
 }
 
-// Step is how a tool of a language is started, in the directory that holds the sources.
+// Step is how a tool of a language is started, in the directory that holds the sources. Expand makes arguments of it.
 type Step struct {
-	// Argv may have {main}, the file that a program begins with; {files}, an argument of its own for each source of
-	// the language; {out}, the directory for what is compiled.
+	// Argv may have the placeholders {main}, the file that a program begins with, {stem}, the same without its ending, and
+	// {class}, that with dots for slashes; {files}, an argument of its own for each source of the language, the main one last, and
+	// {package}, the same of those that are in its directory; {out}, the directory for what is compiled; {memory}, the
+	// sandbox's memory in MiB.
 	Argv []string
 	Env  map[string]string // besides the policy's
 	// The least that the tool works with, whatever the program does; a policy that gives less is an error that says so.
 	Memory    job.Size
-	Processes int
+	Processes int           // threads count
 	Wall      time.Duration // a default for compiling; 0: ten seconds
 }
 
-// All returns every language, by name. The slice is the caller's.
+// All returns every language, by name. The slice is the caller's, what it holds is not.
 func All() []Language { return slices.Clone(catalogue) }
 
 // Find returns a language by its name or an alias of it, in any case. The error lists what there is.
@@ -53,4 +56,9 @@ func names() []string {
 		out[i] = catalogue[i].Name
 	}
 	return out
+}
+
+// sorted returns the languages of all families by name.
+func sorted(families ...[]Language) []Language {
+	return slices.SortedFunc(slices.Values(slices.Concat(families...)), func(a, b Language) int { return strings.Compare(a.Name, b.Name) })
 }

@@ -26,13 +26,15 @@ Outcome: TypeAlias = (
         "lost",
         "check_error",
         "setup_error",
+        "compile_error",
     ]
     | str
 )
 """How a program ended. Five say nothing about it, and a reward leaves them out: `canceled`, `expired`, `lost` (our
 failure), `check_error` (the tests themselves failed: no solution could have passed them) and `setup_error` (what the
 job asks for could not be had, such as its image, packages, inputs or secrets: it did not run). Clients should take an
-outcome that they do not know for one of these."""
+outcome that they do not know for one of these. `compile_error` is the program's own: it does not compile, within the
+limits for that, and did not run (`compiled` of the result has the compiler's words)."""
 
 State: TypeAlias = Literal["queued", "dispatched", "running", "finished", "canceled"] | str
 
@@ -430,6 +432,55 @@ class CheckedFunction(Model):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Compile(Model):
+    """How a program is compiled. Its limits are not those of the run, and never above the tenant's ceiling.
+
+    Attributes:
+        flags: Arguments for the compiler after those of the catalogue.
+        memory: A Kubernetes quantity, in bytes.
+        wall: A Go duration.
+    """
+
+    flags: list[str] | None = None
+    memory: str | int | None = None
+    wall: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiled(Model):
+    """How the program was compiled, before it ran.
+
+    Attributes:
+        cached: The same source was compiled before, and was not again; words and usage are of that time.
+        language: Its name in the catalogue.
+        outcome: How a program ended. Five say nothing about it, and a reward leaves them out: `canceled`, `expired`,
+            `lost` (our failure), `check_error` (the tests themselves failed: no solution could have passed them) and
+            `setup_error` (what the job asks for could not be had, such as its image, packages, inputs or secrets: it
+            did not run). Clients should take an outcome that they do not know for one of these. `compile_error` is
+            the program's own: it does not compile, within the limits for that, and did not run (`compiled` of the
+            result has the compiler's words).
+        version: Of the compiler, as it says it.
+    """
+
+    cached: bool | None = None
+    exit_code: int | None = None
+    language: str
+    outcome: Outcome
+    stderr: Output
+    stdout: Output
+    usage: Usage
+    version: str | None = None
+    _shapes: ClassVar[dict[str, str]] = {"stderr": "Output", "stdout": "Output", "usage": "Usage"}
+    _zeros: ClassVar[dict[str, str]] = {
+        "language": "str",
+        "outcome": "str",
+        "stderr": "Output",
+        "stdout": "Output",
+        "usage": "Usage",
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery(Model):
     """A callback and how far it has come."""
 
@@ -473,7 +524,9 @@ class Execute(Model):
         outcome: How a program ended. Five say nothing about it, and a reward leaves them out: `canceled`, `expired`,
             `lost` (our failure), `check_error` (the tests themselves failed: no solution could have passed them) and
             `setup_error` (what the job asks for could not be had, such as its image, packages, inputs or secrets: it
-            did not run). Clients should take an outcome that they do not know for one of these.
+            did not run). Clients should take an outcome that they do not know for one of these. `compile_error` is
+            the program's own: it does not compile, within the limits for that, and did not run (`compiled` of the
+            result has the compiler's words).
         output: Both streams in the order in which they were written.
         usage: As the worker measured it. cpu_ms is from the end of the execution before, peaks are from the beginning
             of the session.
@@ -827,7 +880,9 @@ class JobSummary(Model):
         outcome: How a program ended. Five say nothing about it, and a reward leaves them out: `canceled`, `expired`,
             `lost` (our failure), `check_error` (the tests themselves failed: no solution could have passed them) and
             `setup_error` (what the job asks for could not be had, such as its image, packages, inputs or secrets: it
-            did not run). Clients should take an outcome that they do not know for one of these.
+            did not run). Clients should take an outcome that they do not know for one of these. `compile_error` is
+            the program's own: it does not compile, within the limits for that, and did not run (`compiled` of the
+            result has the compiler's words).
         worker: On which it runs or ended.
     """
 
@@ -1206,16 +1261,50 @@ class ProblemErrorsItem(Model):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program(Model):
-    """A JSON object of the API, Program."""
+    """A JSON object of the API, Program.
 
+    Attributes:
+        code: A program in a language of the catalogue. One that needs it is compiled first, in a sandbox of its own
+            without network and secrets; what it is compiled to is kept, and the same source of the same tenant is not
+            compiled again. It has source or files.
+    """
+
+    code: ProgramCode | None = None
     command: ProgramCommand | None = None
     python: ProgramPython | None = None
     tests: ProgramTests | None = None
     _shapes: ClassVar[dict[str, str]] = {
+        "code": "ProgramCode",
         "command": "ProgramCommand",
         "python": "ProgramPython",
         "tests": "ProgramTests",
     }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramCode(Model):
+    """A program in a language of the catalogue. One that needs it is compiled first, in a sandbox of its own without
+    network and secrets; what it is compiled to is kept, and the same source of the same tenant is not compiled again.
+    It has source or files.
+
+    Attributes:
+        compile: How a program is compiled. Its limits are not those of the run, and never above the tenant's ceiling.
+        files: The sources of a program, instead of one: text by relative path, beneath /workspace. No part of a path
+            is . or .., and none begins with a dot, - or @.
+        language: A name or an alias of the catalogue.
+        main: Of files, the one that it begins with. Default: what the catalogue calls it, such as main.cpp.
+        source: The program, of one file.
+    """
+
+    args: list[str] | None = None
+    compile: Compile | None = None
+    files: dict[str, str] | None = None
+    language: str
+    main: str | None = None
+    source: str | None = None
+    stdin: str | None = None
+    _shapes: ClassVar[dict[str, str]] = {"compile": "Compile"}
+    _zeros: ClassVar[dict[str, str]] = {"language": "str"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1269,12 +1358,17 @@ class ProgramTests(Model):
         class_: For a check: whether function names a class, whose instances may answer for themselves in the check.
             Default: whether its name begins with a capital and has no underscore.
         code: The solution. It may be left out where every test is a stdio with argv: those do not run it.
+        compile: How a program is compiled. Its limits are not those of the run, and never above the tenant's ceiling.
+        files: The sources of a program, instead of one: text by relative path, beneath /workspace. No part of a path
+            is . or .., and none begins with a dot, - or @.
         function: What is under test: a name, or several with dots between: Class.method, Class().method. What stands
             before () is called without arguments; a method of a class gets an instance that is made like that. A
             coroutine function is awaited. Cases need it, and so does a check without functions.
         functions: Further functions of the solution that the check calls by their names; without function, candidate
             is the first of them. What they answer is the solution's own word: a check that only compares them with
             each other passes solutions that agree with themselves.
+        language: Of the solution: a name or an alias of the catalogue. Solutions in other languages than python are
+            graded by stdio alone, and are compiled once for all of it. Default python.
         setup: Runs before the solution and, in the other sandbox, before the check. If it fails, the outcome is
             check_error.
     """
@@ -1283,12 +1377,19 @@ class ProgramTests(Model):
     check: str | None = None
     class_: bool | None = None
     code: str | None = None
+    compile: Compile | None = None
+    files: dict[str, str] | None = None
     function: str | None = None
     functions: list[str] | None = None
+    language: str | None = None
     setup: str | None = None
     stdio: list[ProgramTestsStdioItem] | None = None
     stop_on_failure: bool | None = None
-    _shapes: ClassVar[dict[str, str]] = {"cases": "[ProgramTestsCasesItem]", "stdio": "[ProgramTestsStdioItem]"}
+    _shapes: ClassVar[dict[str, str]] = {
+        "cases": "[ProgramTestsCasesItem]",
+        "compile": "Compile",
+        "stdio": "[ProgramTestsStdioItem]",
+    }
     _wires: ClassVar[dict[str, str]] = {"class_": "class"}
 
 
@@ -1316,7 +1417,7 @@ class ProgramTestsStdioItem(Model):
 
     Attributes:
         argv: The program to run instead of the solution as a python script. It finds the files of the job, and code
-            nowhere.
+            nowhere (in other languages than python the sources and what they are compiled to).
         compare: Default whitespace.
         memory: A Kubernetes quantity, in bytes.
         tolerance: Of compare floats: absolute, or relative above 1. Default 1e-6.
@@ -1399,6 +1500,7 @@ class Result(Model):
     Attributes:
         cached: The rest is the record of another job, usage and timings included. There are no attempts.
         cached_from: Which one.
+        compiled: How the program was compiled, before it ran.
         display: What a python snippet has to look at. A data frame as its value is a table; figures that matplotlib
             has open at the end are written to figure-1.png and so on in the working directory, and are artifacts if
             the policy's paths match them.
@@ -1409,7 +1511,9 @@ class Result(Model):
         outcome: How a program ended. Five say nothing about it, and a reward leaves them out: `canceled`, `expired`,
             `lost` (our failure), `check_error` (the tests themselves failed: no solution could have passed them) and
             `setup_error` (what the job asks for could not be had, such as its image, packages, inputs or secrets: it
-            did not run). Clients should take an outcome that they do not know for one of these.
+            did not run). Clients should take an outcome that they do not know for one of these. `compile_error` is
+            the program's own: it does not compile, within the limits for that, and did not run (`compiled` of the
+            result has the compiler's words).
         output: Both streams in the order in which a python snippet wrote to them, if it used both and nothing of them
             was cut.
         packages: What the environment holds, as requirements with hashes.
@@ -1422,6 +1526,7 @@ class Result(Model):
     batch_id: str | None = None
     cached: bool | None = None
     cached_from: str | None = None
+    compiled: Compiled | None = None
     display: list[ResultDisplayItem] | None = None
     enforcement: list[Enforcement] | None = None
     exception: ResultException | None = None
@@ -1450,6 +1555,7 @@ class Result(Model):
     _shapes: ClassVar[dict[str, str]] = {
         "artifacts": "[Artifact]",
         "attempts": "[ResultAttemptsItem]",
+        "compiled": "Compiled",
         "display": "[ResultDisplayItem]",
         "enforcement": "[Enforcement]",
         "exception": "ResultException",
@@ -1537,7 +1643,9 @@ class ResultStepsItem(Model):
         outcome: How a program ended. Five say nothing about it, and a reward leaves them out: `canceled`, `expired`,
             `lost` (our failure), `check_error` (the tests themselves failed: no solution could have passed them) and
             `setup_error` (what the job asks for could not be had, such as its image, packages, inputs or secrets: it
-            did not run). Clients should take an outcome that they do not know for one of these.
+            did not run). Clients should take an outcome that they do not know for one of these. `compile_error` is
+            the program's own: it does not compile, within the limits for that, and did not run (`compiled` of the
+            result has the compiler's words).
     """
 
     exit_code: int | None = None
@@ -1587,7 +1695,9 @@ class ResultTestsCasesItem(Model):
         outcome: How a program ended. Five say nothing about it, and a reward leaves them out: `canceled`, `expired`,
             `lost` (our failure), `check_error` (the tests themselves failed: no solution could have passed them) and
             `setup_error` (what the job asks for could not be had, such as its image, packages, inputs or secrets: it
-            did not run). Clients should take an outcome that they do not know for one of these.
+            did not run). Clients should take an outcome that they do not know for one of these. `compile_error` is
+            the program's own: it does not compile, within the limits for that, and did not run (`compiled` of the
+            result has the compiler's words).
         self_reported: The check asked objects of the solution, such as instances of the class under test, about
             themselves, or called one of functions.
         stderr: Of a stdio case that failed, the last lines that the program wrote there.
@@ -1679,7 +1789,9 @@ class Session(Model):
         outcome: How a program ended. Five say nothing about it, and a reward leaves them out: `canceled`, `expired`,
             `lost` (our failure), `check_error` (the tests themselves failed: no solution could have passed them) and
             `setup_error` (what the job asks for could not be had, such as its image, packages, inputs or secrets: it
-            did not run). Clients should take an outcome that they do not know for one of these.
+            did not run). Clients should take an outcome that they do not know for one of these. `compile_error` is
+            the program's own: it does not compile, within the limits for that, and did not run (`compiled` of the
+            result has the compiler's words).
         parent: The session that it was forked from.
     """
 

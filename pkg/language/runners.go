@@ -1,0 +1,51 @@
+package language
+
+import (
+	"slices"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// junitClasses are where Debian has JUnit 5 and what it stands on.
+const junitClasses = "/usr/share/java/junit-jupiter-api.jar:/usr/share/java/junit-jupiter-engine.jar:/usr/share/java/junit-jupiter-params.jar:" +
+	"/usr/share/java/junit-platform-commons.jar:/usr/share/java/junit-platform-engine.jar:/usr/share/java/junit-platform-launcher.jar:" +
+	"/usr/share/java/junit-platform-console.jar:/usr/share/java/junit-platform-reporting.jar:/usr/share/java/junit-vintage-engine.jar:" +
+	"/usr/share/java/junit4.jar:/usr/share/java/hamcrest.jar:/usr/share/java/opentest4j.jar:/usr/share/java/apiguardian-api.jar:" +
+	"/usr/share/java/picocli.jar:/usr/share/java/univocity-parsers.jar"
+
+// runners are frameworks whose sources are tests, and which end with a code that is not 0 if one fails.
+var runners = []Language{
+	{
+		Name: "gotest", Title: "Go tests", Aliases: []string{"go_test", "go-test"}, File: "main_test.go", Endings: []string{".go"},
+		Compile: &Step{
+			Argv: []string{"go", "test", "-c", "-o", "{out}/main.test", "{package}"}, Env: goEnv,
+			Memory: 512 * job.MiB, Processes: 64, Wall: 60 * time.Second,
+		},
+		Run:     Step{Argv: []string{"{out}/main.test", "-test.v"}, Memory: 16 * job.MiB, Processes: 16},
+		Version: []string{"go", "version"},
+	},
+	{
+		Name: "jest", Title: "Jest", File: "main.test.js", Endings: []string{".js", ".mjs", ".cjs"},
+		Run: Step{
+			Argv: []string{"jest", "--config={}", "--rootDir=.", "--ci", "--runInBand", "--watchman=false", "--no-cache", "--testMatch=**/{main}"},
+			Env:  map[string]string{"NO_COLOR": "1", "TMPDIR": "/tmp"}, Memory: 128 * job.MiB, Processes: nodeThreads,
+		},
+		Version: []string{"jest", "--version"},
+	},
+	{
+		Name: "junit", Title: "JUnit", Aliases: []string{"junit5"}, File: "MainTest.java", Endings: []string{".java"},
+		Compile: &Step{Argv: javac(junitClasses), Memory: javacMemory, Processes: javaThreads, Wall: 60 * time.Second},
+		Run: Step{
+			Argv: java(slices.Concat([]string{"-cp", "{out}:" + junitClasses}, []string{"org.junit.platform.console.ConsoleLauncher",
+				"--scan-classpath={out}", "--include-classname=.*", "--disable-banner", "--disable-ansi-colors", "--details=tree", "--fail-if-no-tests"})...),
+			Memory: javaMemory, Processes: javaThreads,
+		},
+		Version: []string{"java", "-cp", junitClasses, "org.junit.platform.console.ConsoleLauncher", "--version"},
+	},
+	{
+		Name: "pytest", Title: "pytest", File: "test_main.py", Endings: []string{".py"},
+		Run:     Step{Argv: []string{"python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--color=no", "{main}"}},
+		Version: []string{"python3", "-m", "pytest", "--version"},
+	},
+}

@@ -93,20 +93,24 @@ func checkerInLanguage(t *job.Tests, p *policy.Policy, c *policy.Ceiling) error 
 	if len(limits) > 0 {
 		t.Limits = limits
 	}
-	code, checker, field := t.CheckerCode(), t.Checker, at+".checker"
-	if code == nil {
-		return nil
+	for field, k := range map[string]*job.Checker{at + ".checker": t.Checker, at + ".interactor": t.Interactor} {
+		if k == nil {
+			continue
+		}
+		if err := checkerCode(field+".code", k.Code, p, c); err != nil {
+			return err
+		}
+		if err := checkerLimits(field, k, p, c); err != nil {
+			return err
+		}
 	}
-	if checker == nil {
-		checker, field = t.Interactor, at+".interactor"
-	}
-	if err := checkerCode(field+".code", code, p, c); err != nil {
-		return err
-	}
-	return checkerMemory(field+".memory", checker, p, c)
+	return nil
 }
 
 func checkerCode(field string, code *job.Code, p *policy.Policy, c *policy.Ceiling) error {
+	if code == nil {
+		return nil
+	}
 	l, err := findLanguage(field+".language", code.Language)
 	if err != nil {
 		return err
@@ -119,16 +123,26 @@ func checkerCode(field string, code *job.Code, p *policy.Policy, c *policy.Ceili
 	return err
 }
 
-// checkerMemory sees to it that a checker has what its language needs.
-func checkerMemory(field string, k *job.Checker, p *policy.Policy, c *policy.Ceiling) error {
-	l, err := language.Find(k.Code.Language)
-	if err != nil || k.MemoryFor(p.Memory) >= l.Run.Memory {
-		return err
+// checkerLimits gives a checker the limits that it does not name: those of the policy, and enough for any output, within
+// the ceiling. A solution that makes its checker fail for want of memory would have an excuse.
+func checkerLimits(field string, k *job.Checker, p *policy.Policy, c *policy.Ceiling) error {
+	if k.Wall == 0 {
+		k.Wall = most(max(p.Wall, job.DefaultCheckerWall), c.Wall)
 	}
-	if k.Memory > 0 || c.Memory > 0 && l.Run.Memory > c.Memory {
-		return job.Invalid(field, "%s runs in no less than %s", l.Title, l.Run.Memory)
+	var least job.Size
+	if k.Code != nil {
+		l, err := language.Find(k.Code.Language)
+		if err != nil {
+			return err
+		}
+		least = l.Run.Memory
 	}
-	k.Memory = l.Run.Memory
+	if k.Memory == 0 {
+		k.Memory = most(max(p.Memory, job.DefaultCheckerMemory, least), c.Memory)
+	}
+	if k.Memory < least {
+		return job.Invalid(field+".memory", "%s is too little for %s, which runs in no less than %s", k.Memory, k.Code.Language, least)
+	}
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -84,6 +85,9 @@ func TestCheckersInLanguages(t *testing.T) {
 	got := admitted(t, tests+`"checker":{"code":{"language":"c++","source":"1"}},"limits":{"c++":{"wall":2},"py":{"wall":1.5}}}}}`).Program.Tests
 	if c := got.Checker.Code; c.Language != "cpp" || c.Compile == nil || c.Compile.Wall == 0 || c.Compile.Memory == 0 {
 		t.Errorf("%+v", c)
+	}
+	if k := got.Checker; k.Memory != job.DefaultCheckerMemory || k.Wall != job.Duration(30*time.Second) {
+		t.Errorf("%+v", k)
 	}
 	if got.Limits["cpp"].Wall != 2 || got.Multiplier().Wall != 1.5 || len(got.Limits) != 2 {
 		t.Errorf("%+v", got.Limits)

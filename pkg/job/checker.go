@@ -1,6 +1,9 @@
 package job
 
-import "strconv"
+import (
+	"strconv"
+	"time"
+)
 
 // Checker is a program that decides on the output of a case, or that talks with the program of a case and decides on it.
 // It runs in a sandbox of its own, with limits of its own, and its failure is the tests'.
@@ -9,8 +12,8 @@ type Checker struct {
 	Code     *Code    `json:"code,omitempty"`     // in a language of the catalogue; or argv
 	Argv     []string `json:"argv,omitempty"`     // a program of the image
 	Flags    []string `json:"flags,omitempty"`    // arguments after those of the protocol
-	Wall     Duration `json:"wall,omitempty"`     // for each case; default the policy's
-	Memory   Size     `json:"memory,omitempty"`   // default the policy's
+	Wall     Duration `json:"wall,omitempty"`     // for each case; default the policy's, and at least DefaultCheckerWall
+	Memory   Size     `json:"memory,omitempty"`   // default the policy's, and at least DefaultCheckerMemory
 	// MaxScore is the score that is a full pass, where the protocol has scores; default 1.
 	MaxScore float64 `json:"max_score,omitempty"`
 }
@@ -26,6 +29,12 @@ const (
 	// Testlib is that of testlib.h: the arguments are the files of input, output and answer; it exits with 0 for accepted, 1
 	// for wrong, 2 for a wrong format, 7 for points, and 3 for a failure of its own.
 	Testlib Protocol = "testlib"
+)
+
+// What a checker has at least where it does not say, if the ceiling of its tenant allows it.
+const (
+	DefaultCheckerWall   = Duration(10 * time.Second)
+	DefaultCheckerMemory = 512 * MiB
 )
 
 // Multiplier is what a language's share of the limits of a case is multiplied by: 2 is twice as much. 0 is 1.
@@ -65,7 +74,7 @@ func (t *Tests) CheckerCode() *Code {
 	return nil
 }
 
-// MemoryFor is what a checker's sandbox has, for a job with that much.
+// MemoryFor is what a checker's sandbox has, for a job with that much. Admission has it say so.
 func (c *Checker) MemoryFor(policy Size) Size {
 	if c.Memory > 0 {
 		return c.Memory

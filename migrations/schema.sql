@@ -128,6 +128,7 @@ CREATE TABLE public.batch_counts (
     ended_at timestamp with time zone,
     check_error bigint DEFAULT 0 NOT NULL,
     setup_error bigint DEFAULT 0 NOT NULL,
+    compile_error bigint DEFAULT 0 NOT NULL,
     CONSTRAINT batch_counts_bounded CHECK ((recorded <= total)),
     CONSTRAINT batch_counts_ended CHECK (((recorded = total) = (ended_at IS NOT NULL)))
 )
@@ -569,13 +570,13 @@ ALTER TABLE ONLY public.attempts_default
     ADD CONSTRAINT attempts_default_pkey PRIMARY KEY (job_id, lease);
 
 ALTER TABLE public.attempts
-    ADD CONSTRAINT attempts_outcome CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'failed'::text, 'exception'::text, 'timed_out'::text, 'out_of_memory'::text, 'output_limit'::text, 'disk_limit'::text, 'process_limit'::text, 'signaled'::text, 'policy_violation'::text, 'canceled'::text, 'expired'::text, 'lost'::text, 'check_error'::text, 'setup_error'::text]))) NOT VALID;
+    ADD CONSTRAINT attempts_outcome CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'failed'::text, 'exception'::text, 'timed_out'::text, 'out_of_memory'::text, 'output_limit'::text, 'disk_limit'::text, 'process_limit'::text, 'signaled'::text, 'policy_violation'::text, 'canceled'::text, 'expired'::text, 'lost'::text, 'check_error'::text, 'setup_error'::text, 'compile_error'::text]))) NOT VALID;
 
 ALTER TABLE ONLY public.batch_counts
     ADD CONSTRAINT batch_counts_pkey PRIMARY KEY (batch_id);
 
 ALTER TABLE public.batch_counts
-    ADD CONSTRAINT batch_counts_reconcile CHECK ((recorded = ((((((((((((((succeeded + failed) + exception) + timed_out) + out_of_memory) + output_limit) + disk_limit) + process_limit) + signaled) + policy_violation) + canceled) + expired) + lost) + check_error) + setup_error))) NOT VALID;
+    ADD CONSTRAINT batch_counts_reconcile CHECK ((recorded = (((((((((((((((succeeded + failed) + exception) + timed_out) + out_of_memory) + output_limit) + disk_limit) + process_limit) + signaled) + policy_violation) + canceled) + expired) + lost) + check_error) + setup_error) + compile_error))) NOT VALID;
 
 ALTER TABLE ONLY public.batch_leases
     ADD CONSTRAINT batch_leases_pkey PRIMARY KEY (batch_id);
@@ -611,7 +612,7 @@ ALTER TABLE ONLY public.jobs_default
     ADD CONSTRAINT jobs_default_pkey PRIMARY KEY (id);
 
 ALTER TABLE public.jobs
-    ADD CONSTRAINT jobs_outcome CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'failed'::text, 'exception'::text, 'timed_out'::text, 'out_of_memory'::text, 'output_limit'::text, 'disk_limit'::text, 'process_limit'::text, 'signaled'::text, 'policy_violation'::text, 'canceled'::text, 'expired'::text, 'lost'::text, 'check_error'::text, 'setup_error'::text]))) NOT VALID;
+    ADD CONSTRAINT jobs_outcome CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'failed'::text, 'exception'::text, 'timed_out'::text, 'out_of_memory'::text, 'output_limit'::text, 'disk_limit'::text, 'process_limit'::text, 'signaled'::text, 'policy_violation'::text, 'canceled'::text, 'expired'::text, 'lost'::text, 'check_error'::text, 'setup_error'::text, 'compile_error'::text]))) NOT VALID;
 
 ALTER TABLE ONLY public.leaders
     ADD CONSTRAINT leaders_pkey PRIMARY KEY (role);
@@ -635,7 +636,7 @@ ALTER TABLE ONLY public.results_default
     ADD CONSTRAINT results_default_pkey PRIMARY KEY (id);
 
 ALTER TABLE public.results
-    ADD CONSTRAINT results_outcome CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'failed'::text, 'exception'::text, 'timed_out'::text, 'out_of_memory'::text, 'output_limit'::text, 'disk_limit'::text, 'process_limit'::text, 'signaled'::text, 'policy_violation'::text, 'canceled'::text, 'expired'::text, 'lost'::text, 'check_error'::text, 'setup_error'::text]))) NOT VALID;
+    ADD CONSTRAINT results_outcome CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'failed'::text, 'exception'::text, 'timed_out'::text, 'out_of_memory'::text, 'output_limit'::text, 'disk_limit'::text, 'process_limit'::text, 'signaled'::text, 'policy_violation'::text, 'canceled'::text, 'expired'::text, 'lost'::text, 'check_error'::text, 'setup_error'::text, 'compile_error'::text]))) NOT VALID;
 
 ALTER TABLE ONLY public.secrets
     ADD CONSTRAINT secrets_pkey PRIMARY KEY (tenant_id, name);

@@ -245,6 +245,9 @@ func largest(s *job.Spec) (field, advice string) {
 			weigh(fileField(path)+".base64", len(*f.Base64))
 		}
 	}
+	if strings.HasPrefix(best, "program.code.source") || strings.HasPrefix(best, "program.code.files") {
+		advice = "a compiler sees the sources alone, so make them smaller; what the program reads while it runs may be a blob in files"
+	}
 	if strings.HasPrefix(best, "files") {
 		advice = "upload it with PUT /v1/blobs and name it there as a blob"
 	}

@@ -52,9 +52,10 @@ func (p *Program) key(digest string) string {
 		Tenant, Digest, Language, Main string
 		Argv                           []string
 		Env, Sources                   map[string]string
-		Memory                         job.Size
+		Isolation                      policy.Isolation
+		Memory, Disk                   job.Size
 		Processes                      int
-	}{1, p.Tenant, digest, p.Language.Name, p.Main, p.argv(), p.env(), p.Sources, p.How.Memory, p.processes()})
+	}{1, p.Tenant, digest, p.Language.Name, p.Main, p.argv(), p.env(), p.Sources, p.Policy.Isolation, p.How.Memory, p.disk(), p.processes()})
 	if err != nil { // strings and numbers
 		panic(err)
 	}
@@ -65,6 +66,8 @@ func (p *Program) key(digest string) string {
 func (p *Program) processes() int {
 	return max(p.Language.Compile.Processes, p.Policy.Processes)
 }
+
+func (p *Program) disk() job.Size { return max(p.Policy.Disk, disk) }
 
 // Request is one run of a tool of the language in a sandbox.
 type Request struct {
@@ -112,7 +115,7 @@ func (p *Program) bare() policy.Policy {
 	pol.Isolation, pol.Enforce, pol.CPU = p.Policy.Isolation, p.Policy.Enforce, p.Policy.CPU
 	pol.Wall, pol.Memory, pol.Processes = p.How.Wall, p.How.Memory, p.processes()
 	pol.CPUTime = job.Duration(float64(p.How.Wall) * math.Max(math.Ceil(p.Policy.CPU), 1))
-	pol.Disk, pol.Files, pol.OpenFiles = max(p.Policy.Disk, disk), max(p.Policy.Files, maxFiles), max(p.Policy.OpenFiles, pol.OpenFiles)
+	pol.Disk, pol.Files, pol.OpenFiles = p.disk(), max(p.Policy.Files, maxFiles), max(p.Policy.OpenFiles, pol.OpenFiles)
 	pol.Stdout.Limit, pol.Stderr.Limit = maxWords, maxWords
 	pol.Env.Set = p.env()
 	return pol

@@ -17,12 +17,15 @@ type Config struct {
 	Attempt runtime.Attempt // of the job; the program in it is not run
 	// Acquire returns a slot of a kind (see runtime.Key) for the image and isolation
 	// of the job, in which python code will run, if there is some that is known. It is called for each
-	// sandbox, in one goroutine.
+	// sandbox, also at the same time.
 	Acquire func(ctx context.Context, kind, code string) (runtime.Slot, error)
 	// Blob returns a blob of the job's tenant. The error is the grading's; nil: there are none.
 	Blob func(ctx context.Context, ref string) (*Blob, error)
 	// Checker is the program of the tests' checker or interactor, if that is code.
 	Checker *Built
+	// Beside takes room on the host for one more sandbox of the solution beside that which the job has, until room is
+	// called; false: there is none. nil: there never is.
+	Beside func() (room func(), ok bool)
 	// Solution is how the solution is run for output, if that is not as a script of python; nil: it is.
 	Solution *Solution
 }

@@ -33,11 +33,6 @@ type end struct {
 
 // interact runs the program of a case beside the interactor, which decides on it.
 func (g *grading) interact(ctx context.Context, s *job.Stdio, d *caseData, limits job.CaseLimits) (job.CaseResult, error) {
-	if g.box != nil {
-		if err := g.leave(); err != nil {
-			return job.CaseResult{}, err
-		}
-	}
 	began := time.Now()
 	k, err := g.ready("interactor", g.Tests.Interactor)
 	if err != nil {

@@ -21,19 +21,28 @@ import (
 const scriptPath = "/workspace/solution.py"
 
 // runStdio runs the solution once for each input, each time in a sandbox of its
-// own, and decides on its output.
+// own, and decides on its output. Cases run side by side where there is room: see ahead.
 func (g *grading) runStdio(ctx context.Context) error {
+	if len(g.Tests.Stdio) == 0 {
+		return nil
+	}
+	if g.box != nil {
+		if err := g.leave(); err != nil {
+			return err
+		}
+	}
+	cases := g.lookAhead(ctx)
+	defer cases.stop()
 	for i := range g.Tests.Stdio {
 		s := &g.Tests.Stdio[i]
 		name := cmp.Or(s.Name, "stdio "+strconv.Itoa(i+1))
 		c, skip := g.skipped(name)
 		if !skip {
-			limits := g.limits(s, i == len(g.Tests.Stdio)-1)
 			var err error
-			if c, err = g.runStdioCase(ctx, s, limits); err != nil {
+			if c, err = cases.result(i); err != nil {
 				return err
 			}
-			c.Name, c.Limits = name, &limits
+			c.Name = name
 		}
 		g.add(c, s.Weight)
 	}
@@ -107,11 +116,6 @@ func (g *grading) limits(s *job.Stdio, last bool) job.CaseLimits {
 }
 
 func (g *grading) runScript(ctx context.Context, s *job.Stdio, data *caseData, out *output.Spool, limits job.CaseLimits) (rep *runtime.Report, err error) {
-	if g.box != nil {
-		if err := g.leave(); err != nil {
-			return nil, err
-		}
-	}
 	began := time.Now()
 	slot, err := g.Acquire(ctx, script, "")
 	if err != nil {

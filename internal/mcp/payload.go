@@ -17,7 +17,7 @@ type Payload struct {
 	DurationMS  float64      `json:"duration_ms" jsonschema:"how long it ran, in milliseconds of the wall clock"`
 	Diagnostics []Diagnostic `json:"diagnostics" jsonschema:"why it failed and what else to know about how it ran; empty if there is nothing"`
 
-	Outcome   job.Outcome `json:"outcome" jsonschema:"how it ended: succeeded, failed, exception, timed_out, out_of_memory, output_limit, disk_limit, process_limit, signaled, policy_violation, canceled, expired, lost, setup_error"`
+	Outcome   job.Outcome `json:"outcome" jsonschema:"how it ended: succeeded, failed, exception, timed_out, out_of_memory, output_limit, disk_limit, process_limit, signaled, policy_violation, canceled, expired, lost, setup_error, compile_error"`
 	ExitCode  *int        `json:"exit_code,omitempty" jsonschema:"its exit code, if it has one"`
 	Value     string      `json:"value,omitempty" jsonschema:"repr of the value of the last expression of python code"`
 	JobID     job.ID      `json:"job_id,omitempty" jsonschema:"of the run, for read_output, list_artifacts and read_artifact"`

@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/assay-run/assay/internal/grade"
@@ -228,18 +229,46 @@ func (a *attempt) execute(ctx context.Context, slot runtime.Slot, in runtime.Att
 	if in.Program.Tests == nil {
 		return slot.Run(ctx, in)
 	}
+	var mu sync.Mutex
 	first := slot
 	return grade.Run(ctx, grade.Config{
-		Tests: in.Program.Tests, Attempt: in, Solution: a.code.solution(a.spec.Image), Checker: a.checker.built(a.spec.Image),
+		Beside: a.beside(),
+		Tests:  in.Program.Tests, Attempt: in, Solution: a.code.solution(a.spec.Image), Checker: a.checker.built(a.spec.Image),
 		Acquire: func(ctx context.Context, kind, code string) (runtime.Slot, error) {
-			if s := first; s != nil {
-				first = nil
+			mu.Lock()
+			s := first
+			first = nil
+			mu.Unlock()
+			if s != nil {
 				return s, nil
 			}
 			return a.acquire(ctx, kind, code)
 		},
 		Blob: a.blob,
 	})
+}
+
+// beside takes what is free of this worker for cases that run beside others of the job, which never wait for it: at most as many
+// as there are cores for, the job's own case included.
+func (a *attempt) beside() func() (func(), bool) {
+	most := int(a.cfg.CPU)
+	if most == 0 {
+		most = a.Runtime.Host().Cores
+	}
+	free := make(chan struct{}, max(int(float64(most)/max(a.plan.Policy.CPU, 1))-1, 0))
+	return func() (func(), bool) {
+		select {
+		case free <- struct{}{}:
+		default:
+			return nil, false
+		}
+		stay, ok := a.capacity.TryEnter(a.need())
+		if !ok {
+			<-free
+			return nil, false
+		}
+		return func() { stay.Leave(); <-free }, true
+	}
 }
 
 func (a *attempt) runIn(ctx context.Context, slot runtime.Slot, files []runtime.File) (*job.Result, error) {

@@ -76,6 +76,7 @@ type Stay struct {
 	aging   *time.Timer // c.mu; nil: it never grows old
 	old     bool        // c.mu
 	left    bool        // c.mu
+	extra   bool        // of a job that has another one
 }
 
 func (c *Capacity) begin(n Need) *Stay {
@@ -241,6 +242,19 @@ func (c *Capacity) Enter(ctx context.Context, n Need) (*Stay, error) {
 	}
 }
 
+// TryEnter takes for a job that has entered what it can do without, if that is free and nobody waits for it. It does not
+// grow old.
+func (c *Capacity) TryEnter(n Need) (*Stay, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n = c.clamp(n)
+	if len(c.waiting) > 0 || !c.fits(n) {
+		return nil, false
+	}
+	c.take(n)
+	return &Stay{c: c, need: n, extra: true}, true
+}
+
 // yield takes w out of the line if those before it keep it from running: jobs are
 // longer than they seemed when it was asked for. As many as can run next stay.
 func (c *Capacity) yield(w *waiter) bool {
@@ -284,7 +298,9 @@ func (s *Stay) Leave() {
 		c.used.Milli -= n.Milli
 	}
 	c.used.Memory -= n.Memory
-	c.learn(n, time.Since(s.entered))
+	if !s.extra {
+		c.learn(n, time.Since(s.entered))
+	}
 	c.admit()
 }
 

@@ -12,7 +12,7 @@ from ._errors import AssayError, InfraError, ProgramError
 OF_PROGRAM = frozenset(
     (
         *("succeeded", "failed", "exception", "timed_out", "out_of_memory", "output_limit"),
-        *("disk_limit", "process_limit", "signaled", "policy_violation"),
+        *("disk_limit", "process_limit", "signaled", "policy_violation", "compile_error"),
     )
 )
 """Outcomes that say something about the program. One that is not known here says nothing, either."""
@@ -23,7 +23,7 @@ CHECK_ERROR = "check_error"
 BRIEF: tuple[str, ...] = (
     *("id", "batch_id", "name", "labels", "state", "outcome", "message", "exit_code", "signal"),
     *("stdout", "stderr", "output", "display", "value", "exception", "variables", "steps"),
-    *("tests", "feedback", "artifacts", "usage", "cached", "cached_from"),
+    *("tests", "compiled", "feedback", "artifacts", "usage", "cached", "cached_from"),
 )
 """Fields of a result without those that say how it came about: enforcement, attempts and timings, most of its size."""
 

@@ -1,0 +1,178 @@
+package grade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime"
+)
+
+// host runs cases that say in their input how long they take, how much CPU time, and what they write.
+type host struct {
+	free       atomic.Int64 // rooms beside the job's own
+	open, most atomic.Int64
+	begun      atomic.Int64
+}
+
+type scripted struct{ h *host }
+
+func (s scripted) Close() { s.h.open.Add(-1) }
+
+func (scripted) Start(context.Context, runtime.Attempt) (runtime.Process, error) {
+	return nil, errors.New("no python here")
+}
+
+func (s scripted) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report, error) {
+	s.h.begun.Add(1)
+	var takes, cpu time.Duration
+	var says string
+	if _, err := fmt.Sscanf(a.Program.Command.Stdin, "%d %d %s", &takes, &cpu, &says); err != nil {
+		return nil, err
+	}
+	wall := a.Plan.Policy.Wall.D()
+	rep := &runtime.Report{StartedAt: time.Now(), Result: job.Result{Outcome: job.Succeeded, ExitCode: new(int)}}
+	if takes > wall {
+		takes, cpu, rep.Outcome = wall, time.Duration(float64(cpu)*float64(wall)/float64(takes)), job.TimedOut
+	}
+	if left := a.CPU.Left(); cpu >= left {
+		takes, cpu, rep.Outcome = time.Duration(float64(takes)*float64(left)/float64(cpu)), left, job.TimedOut
+	}
+	select {
+	case <-time.After(takes):
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if says == "ours" {
+		return nil, errors.New("ours")
+	}
+	a.CPU.Spend(cpu)
+	rep.Usage.WallMS, rep.Usage.CPUMS = job.Milliseconds(takes), job.Milliseconds(cpu)
+	if rep.Outcome == job.Succeeded {
+		rep.Stdout = job.Output{Text: says, Bytes: int64(len(says))}
+	}
+	return rep, nil
+}
+
+// timed is a case that takes so long and writes what it says.
+func timed(takes, cpu time.Duration, says string) job.Stdio {
+	return job.Stdio{Stdin: fmt.Sprintf("%d %d %s", takes, cpu, says), Stdout: "yes"}
+}
+
+// graded grades cases with so many rooms beside the job's own, and returns how long that took.
+func gradedBeside(t *testing.T, rooms int, tests job.Tests, wall, cpu time.Duration) (rep *runtime.Report, h *host, took time.Duration, err error) {
+	t.Helper()
+	h = &host{}
+	h.free.Store(int64(rooms))
+	p := policy.Default()
+	p.Wall, p.CPUTime = job.Duration(wall), job.Duration(cpu)
+	tests.Code = "solution"
+	c := Config{
+		Tests: &tests, Attempt: runtime.Attempt{Plan: &policy.Plan{Policy: p}},
+		Acquire: func(context.Context, string, string) (runtime.Slot, error) {
+			if n := h.open.Add(1); n > h.most.Load() {
+				h.most.Store(n)
+			}
+			return scripted{h}, nil
+		},
+		Beside: func() (func(), bool) {
+			if h.free.Add(-1) < 0 {
+				h.free.Add(1)
+				return nil, false
+			}
+			return func() { h.free.Add(1) }, true
+		},
+	}
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		rep, err = Run(t.Context(), c)
+		took = time.Since(began)
+	})
+	if h.open.Load() != 0 || h.free.Load() != int64(rooms) {
+		t.Errorf("%d slots are open, %d of %d rooms are free", h.open.Load(), h.free.Load(), rooms)
+	}
+	return rep, h, took, err
+}
+
+func TestCasesRunSideBySide(t *testing.T) {
+	t.Parallel()
+	var cases []job.Stdio
+	for i := range 8 {
+		cases = append(cases, timed(time.Duration(8-i)*time.Second, time.Second, "yes"))
+	}
+	cases[5].Stdin = strings.Replace(cases[5].Stdin, "yes", "no", 1)
+	for rooms, want := range map[int]time.Duration{0: 36 * time.Second, 1: 18 * time.Second, 3: 11 * time.Second} {
+		rep, h, took, err := gradedBeside(t, rooms, job.Tests{Stdio: cases}, time.Hour, time.Hour)
+		if err != nil || rep.Tests.Passed != 7 || rep.Tests.Cases[5].Passed || rep.Outcome != job.Failed || h.most.Load() != int64(rooms+1) || took > want {
+			t.Errorf("%d rooms: %+v, %v; %d at once, in %s", rooms, rep, err, h.most.Load(), took)
+		}
+		for i, c := range rep.Tests.Cases {
+			if c.Name != fmt.Sprintf("stdio %d", i+1) || c.WallMS != float64(8-i)*1000 {
+				t.Errorf("%d rooms, %d: %+v", rooms, i, c)
+			}
+		}
+		if rep.Usage.WallMS != 36000 || rep.Usage.CPUMS != 8000 || rep.Stdout.Text != "yesyesyesyesyesnoyesyes" {
+			t.Errorf("%d rooms: %+v, %q", rooms, rep.Usage, rep.Stdout.Text)
+		}
+	}
+}
+
+// Whatever room there is, the verdicts are the same: also where the job's time or CPU time is over, and where the first failure is the last case.
+func TestRoomChangesNoVerdict(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		tests := job.Tests{StopOnFailure: seed%3 == 0}
+		for range 1 + r.IntN(12) {
+			s := timed(time.Duration(1+r.IntN(3000))*time.Millisecond, time.Duration(r.IntN(3000))*time.Millisecond, "yes")
+			if r.IntN(8) == 0 {
+				s.Stdout = "no"
+			}
+			if r.IntN(3) == 0 {
+				s.Wall = job.Duration(time.Duration(1+r.IntN(4000)) * time.Millisecond)
+			}
+			tests.Stdio = append(tests.Stdio, s)
+		}
+		wall, cpu := time.Duration(1+r.IntN(20))*time.Second, time.Duration(1+r.IntN(20))*time.Second
+		want, _, _, err := gradedBeside(t, 0, tests, wall, cpu)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _, _, err := gradedBeside(t, 1+r.IntN(4), tests, wall, cpu)
+		if err != nil {
+			t.Fatal(err)
+		}
+		verdicts := func(rep *runtime.Report) (out []job.CaseResult) {
+			for _, c := range rep.Tests.Cases {
+				out = append(out, job.CaseResult{Name: c.Name, Passed: c.Passed, Outcome: c.Outcome})
+			}
+			return out
+		}
+		if diff := cmp.Diff(verdicts(want), verdicts(got)); diff != "" || want.Outcome != got.Outcome {
+			t.Fatalf("seed %d (-one after the other +side by side):\n%s", seed, diff)
+		}
+	}
+}
+
+// A failure of ours counts where it is asked for, and nobody waits for what is not needed.
+func TestFailuresAheadOfTheCase(t *testing.T) {
+	t.Parallel()
+	ours, slow := timed(time.Second, 0, "ours"), timed(time.Hour, 0, "yes")
+	if _, _, took, err := gradedBeside(t, 3, job.Tests{Stdio: []job.Stdio{timed(2*time.Second, 0, "yes"), ours, slow}}, 24*time.Hour, time.Hour); err == nil || err.Error() != "ours" || took > 3*time.Second {
+		t.Errorf("%v after %s", err, took)
+	}
+	rep, _, took, err := gradedBeside(t, 3, job.Tests{StopOnFailure: true, Stdio: []job.Stdio{timed(2*time.Second, 0, "no"), ours, slow}}, 24*time.Hour, time.Hour)
+	if err != nil || rep.Outcome != job.Failed || rep.Tests.Total != 3 || rep.Tests.Cases[2].Outcome != job.OutcomeCanceled || took > 3*time.Second {
+		t.Errorf("%+v, %v after %s", rep, err, took)
+	}
+}

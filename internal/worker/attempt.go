@@ -248,29 +248,6 @@ func (a *attempt) execute(ctx context.Context, slot runtime.Slot, in runtime.Att
 	})
 }
 
-// beside takes what is free of this worker for cases that run beside others of the job, which never wait for it: at most as many
-// as there are cores for, the job's own case included.
-func (a *attempt) beside() func() (func(), bool) {
-	most := int(a.cfg.CPU)
-	if most == 0 {
-		most = a.Runtime.Host().Cores
-	}
-	free := make(chan struct{}, max(int(float64(most)/max(a.plan.Policy.CPU, 1))-1, 0))
-	return func() (func(), bool) {
-		select {
-		case free <- struct{}{}:
-		default:
-			return nil, false
-		}
-		stay, ok := a.capacity.TryEnter(a.need())
-		if !ok {
-			<-free
-			return nil, false
-		}
-		return func() { stay.Leave(); <-free }, true
-	}
-}
-
 func (a *attempt) runIn(ctx context.Context, slot runtime.Slot, files []runtime.File) (*job.Result, error) {
 	in := runtime.Attempt{
 		Job: a.lease.Job, Lease: a.lease.Lease, Program: a.spec.Program, Files: files, Plan: a.plan,

@@ -10,6 +10,7 @@
 //	attempt    plan → inputs → capacity → slot → run → result
 //	verdict    what is wrong with a job before its program runs
 //	code       programs in languages of the catalogue: compiled, then run
+//	beside     room for cases that run side by side
 //	blame      runs a job again, alone, whose sandbox broke
 //	result     what a result may be at most, and what is beside it
 //	known      results as dispatchers of older releases know them

@@ -242,13 +242,13 @@ func (c *Capacity) Enter(ctx context.Context, n Need) (*Stay, error) {
 	}
 }
 
-// TryEnter takes for a job that has entered what it can do without, if that is free and nobody waits for it. It does not
-// grow old.
-func (c *Capacity) TryEnter(n Need) (*Stay, bool) {
+// TryEnter takes for a job that has entered what it can do without, if that is free and nobody waits for it, and no more is
+// in use by then than a host with so many cores has: more may be promised. It does not grow old.
+func (c *Capacity) TryEnter(n Need, cores int) (*Stay, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n = c.clamp(n)
-	if len(c.waiting) > 0 || !c.fits(n) {
+	if len(c.waiting) > 0 || !c.fits(n) || c.used.Milli+n.Milli > int64(cores)*1000 {
 		return nil, false
 	}
 	c.take(n)

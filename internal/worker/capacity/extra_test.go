@@ -12,14 +12,17 @@ func TestTryEnter(t *testing.T) {
 	c := New(Limits{Slots: 8, CPU: 3, Memory: 1 * job.GiB})
 	one := Need{1000, int64(256 * job.MiB)}
 	own := mustEnter(t, c, one)
-	extra, ok := c.TryEnter(one)
+	extra, ok := c.TryEnter(one, 2)
 	if !ok {
 		t.Fatal("there is room")
 	}
-	if _, ok := c.TryEnter(Need{1500, 1}); ok {
+	if _, ok := c.TryEnter(Need{1, 1}, 2); ok {
+		t.Error("more than the host has")
+	}
+	if _, ok := c.TryEnter(Need{1500, 1}, 8); ok {
 		t.Error("more cores than are free")
 	}
-	if _, ok := c.TryEnter(Need{1, int64(job.GiB)}); ok {
+	if _, ok := c.TryEnter(Need{1, int64(job.GiB)}, 8); ok {
 		t.Error("more memory than is free")
 	}
 	entered := make(chan *Stay)
@@ -38,7 +41,7 @@ func TestTryEnter(t *testing.T) {
 			break
 		}
 	}
-	if _, ok := c.TryEnter(Need{1, 1}); ok {
+	if _, ok := c.TryEnter(Need{1, 1}, 8); ok {
 		t.Error("somebody waits")
 	}
 	extra.Leave()

@@ -30,8 +30,8 @@ if not ok:
 sys.exit(42 if ok else 43)
 `
 
-// graded is the first case of what a checker or interactor decides.
-func graded(t *testing.T, tests *job.Tests, edit ...func(*policy.Policy)) (*runtime.Report, job.CaseResult) {
+// firstCase is the first case of what a checker or interactor decides.
+func firstCase(t *testing.T, tests *job.Tests, edit ...func(*policy.Policy)) (*runtime.Report, job.CaseResult) {
 	t.Helper()
 	if err := (job.Spec{Program: job.Program{Tests: tests}}).Validate(); err != nil {
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func TestCheckers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, got := graded(t, &job.Tests{Code: echo, Checker: c.checker, Stdio: []job.Stdio{{Stdin: c.stdin, Stdout: "6"}, {Stdin: c.stdin, Stdout: "6"}}})
+			r, got := firstCase(t, &job.Tests{Code: echo, Checker: c.checker, Stdio: []job.Stdio{{Stdin: c.stdin, Stdout: "6"}, {Stdin: c.stdin, Stdout: "6"}}})
 			if got.Outcome != c.want || !strings.Contains(got.Message, c.says) || got.Passed != (c.want == job.Succeeded) || len(got.Message) > 700 {
 				t.Errorf("%+v", got)
 			}
@@ -110,7 +110,7 @@ func TestCheckersAreAskedAboutOutputsOnly(t *testing.T) {
 	for code, want := range map[string]job.Outcome{
 		"import sys\nsys.exit(42)": job.Failed, "import sys\nsys.exit(43)": job.Failed, "1/0": job.Failed, "import os\nos.kill(os.getpid(), 9)": job.Signaled, "while True: pass": job.TimedOut,
 	} {
-		_, got := graded(t, &job.Tests{Code: code, Checker: &job.Checker{Argv: []string{"sh", "-c", "exit 42"}}, Stdio: []job.Stdio{{}}}, func(p *policy.Policy) { p.Wall = job.Duration(time.Second) })
+		_, got := firstCase(t, &job.Tests{Code: code, Checker: &job.Checker{Argv: []string{"sh", "-c", "exit 42"}}, Stdio: []job.Stdio{{}}}, func(p *policy.Policy) { p.Wall = job.Duration(time.Second) })
 		if got.Outcome != want || got.Passed {
 			t.Errorf("%q: %+v", code, got)
 		}
@@ -125,13 +125,13 @@ func TestCheckersHaveTheBytes(t *testing.T) {
 	} {
 		for protocol, read := range map[job.Protocol]string{job.Kattis: "sys.stdin.buffer.read()", job.Testlib: "open(sys.argv[2], 'rb').read()"} {
 			check := "import sys\nok = " + read + " == " + code + "\nsys.exit((42 if ok else 43) if " + map[bool]string{true: "True", false: "False"}[protocol == job.Kattis] + " else (0 if ok else 1))"
-			_, got := graded(t, &job.Tests{Code: "import sys\nsys.stdout.buffer.write(" + code + ")", Checker: &job.Checker{Code: python3(check), Protocol: protocol}, Stdio: []job.Stdio{{}}})
+			_, got := firstCase(t, &job.Tests{Code: "import sys\nsys.stdout.buffer.write(" + code + ")", Checker: &job.Checker{Code: python3(check), Protocol: protocol}, Stdio: []job.Stdio{{}}})
 			if !got.Passed {
 				t.Errorf("%s, %s: %+v", name, protocol, got)
 			}
 		}
 	}
-	_, got := graded(t, &job.Tests{Code: "import sys\nsys.stdout.write('x' * (17 << 20))", Checker: &job.Checker{Argv: []string{"sh", "-c", "exit 42"}}, Stdio: []job.Stdio{{}}})
+	_, got := firstCase(t, &job.Tests{Code: "import sys\nsys.stdout.write('x' * (17 << 20))", Checker: &job.Checker{Argv: []string{"sh", "-c", "exit 42"}}, Stdio: []job.Stdio{{}}})
 	if got.Outcome != job.Failed || !strings.Contains(got.Message, "it wrote 17825792 bytes") {
 		t.Errorf("%+v", got)
 	}
@@ -213,7 +213,7 @@ func TestMultipliers(t *testing.T) {
 		"another":  {map[string]job.Multiplier{"cpp": {Wall: 3, Memory: 2}}, second, 32 * job.MiB},
 		"too much": {map[string]job.Multiplier{"python": {Memory: 100}}, second, 256 * job.MiB},
 	} {
-		_, got := graded(t, &job.Tests{Code: "print(1)", Limits: c.limits, Stdio: []job.Stdio{{Stdout: "1", Wall: second, Memory: 32 * job.MiB}}})
+		_, got := firstCase(t, &job.Tests{Code: "print(1)", Limits: c.limits, Stdio: []job.Stdio{{Stdout: "1", Wall: second, Memory: 32 * job.MiB}}})
 		if got.Limits.Wall != c.wall || got.Limits.Memory != c.memory {
 			t.Errorf("%s: %+v", name, got.Limits)
 		}

@@ -30,6 +30,7 @@ type cli struct {
 
 	Run       runCmd       `cmd:"" help:"Run a program and be it: its output, its exit code."`
 	Check     checkCmd     `cmd:"" help:"Say what can be seen of python programs without running them."`
+	Eval      evalCmd      `cmd:"" help:"Problems to evaluate solutions with."`
 	Batch     batchCmd     `cmd:"" help:"Many jobs together."`
 	Job       jobCmd       `cmd:"" help:"One job."`
 	Session   sessionCmd   `cmd:"" help:"A live interpreter or shell: what is typed is executed, and its state kept."`

@@ -114,6 +114,9 @@ func (in *Intake) Job(ctx context.Context, raw []byte) (store.NewJob, error) {
 	if err := in.policies.ceiling.CheckImage(spec.Image); err != nil {
 		return store.NewJob{}, err
 	}
+	if err := in.policies.ceiling.CheckTests(spec.Program.Tests); err != nil {
+		return store.NewJob{}, err
+	}
 	resolved, err := in.policies.resolve(ctx, spec.Pool, spec.Policy, in.admitter)
 	if err != nil {
 		return store.NewJob{}, err
@@ -223,7 +226,10 @@ func largest(s *job.Spec) (field, advice string) {
 		if cases, stdio := weightOf(t); max(cases, stdio) > most {
 			weigh("program.tests.cases", cases)
 			weigh("program.tests.stdio", stdio)
-			advice = "files are no part of a test, so split the tests over several jobs, each with the solution"
+			advice = "split the tests over several jobs, each with the solution"
+			if stdio > cases {
+				advice = "upload the data with PUT /v1/blobs and name it in its case as stdin_blob or stdout_blob"
+			}
 		}
 	}
 	if c := s.Program.Code; c != nil {
@@ -266,7 +272,7 @@ func weightOf(t *job.Tests) (cases, stdio int) {
 		}
 	}
 	for _, s := range t.Stdio {
-		stdio += len(s.Stdin) + len(s.Stdout)
+		stdio += len(s.Stdin) + len(s.StdinBase64) + len(s.Stdout) + len(s.StdoutBase64)
 	}
 	return cases, stdio
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -41,9 +43,17 @@ func (s *seen) add(ref string) {
 // inputs moves large files out of the spec and checks that named blobs
 // exist: those that the tenant has uploaded.
 func (in *Intake) inputs(ctx context.Context, spec *job.Spec) error {
+	if t := spec.Program.Tests; t != nil {
+		named := t.Blobs()
+		for _, field := range slices.Sorted(maps.Keys(named)) {
+			if err := in.checkBlob(ctx, field, named[field]); err != nil {
+				return err
+			}
+		}
+	}
 	for path, f := range spec.Files {
 		if f.Blob != "" {
-			if err := in.checkBlob(ctx, path, f.Blob); err != nil {
+			if err := in.checkBlob(ctx, fileField(path)+".blob", f.Blob); err != nil {
 				return err
 			}
 			continue
@@ -73,16 +83,16 @@ func largeContent(f job.File) io.Reader {
 	return nil
 }
 
-func (in *Intake) checkBlob(ctx context.Context, path, ref string) error {
+func (in *Intake) checkBlob(ctx context.Context, field, ref string) error {
 	if in.blobs.has(ref) {
 		return nil
 	}
 	_, err := in.admitter.Blobs.StatBlob(ctx, in.tenant, ref)
 	switch {
 	case errors.Is(err, job.ErrNotFound):
-		return job.Invalid(fileField(path)+".blob", "%s is not here; upload it with PUT /v1/blobs/%s first", ref, ref)
+		return job.Invalid(field, "%s is not here; upload it with PUT /v1/blobs/%s first", ref, ref)
 	case errors.Is(err, job.ErrInvalid):
-		return job.Invalid(fileField(path)+".blob", "%.80q must be sha256: and 64 lower-case hex digits", ref)
+		return job.Invalid(field, "%.80q must be sha256: and 64 lower-case hex digits", ref)
 	case err != nil:
 		return fmt.Errorf("look for blob %s: %w", ref, err)
 	}

@@ -41,6 +41,9 @@ func inLanguage(spec *job.Spec, p *policy.Policy, c *policy.Ceiling) error {
 func testsInLanguage(spec *job.Spec, p *policy.Policy, c *policy.Ceiling) error {
 	const at = "program.tests"
 	t := spec.Program.Tests
+	if err := checkerInLanguage(t, p, c); err != nil {
+		return err
+	}
 	if t.Language == "" && t.Files == nil && t.Compile == nil {
 		return nil
 	}
@@ -71,6 +74,76 @@ func testsInLanguage(spec *job.Spec, p *policy.Policy, c *policy.Ceiling) error 
 		}
 	}
 	return fits(spec, spec.Program.InLanguage(), l, p)
+}
+
+// checkerInLanguage does the same for the code of a checker or interactor, and for the names of languages that have multipliers.
+func checkerInLanguage(t *job.Tests, p *policy.Policy, c *policy.Ceiling) error {
+	const at = "program.tests"
+	limits := make(map[string]job.Multiplier, len(t.Limits))
+	for name, m := range t.Limits {
+		l, err := findLanguage(at+".limits", name)
+		if err != nil {
+			return err
+		}
+		if _, twice := limits[l.Name]; twice {
+			return job.Invalid(at+".limits", "has %s twice, by two of its names", l.Name)
+		}
+		limits[l.Name] = m
+	}
+	if len(limits) > 0 {
+		t.Limits = limits
+	}
+	for field, k := range map[string]*job.Checker{at + ".checker": t.Checker, at + ".interactor": t.Interactor} {
+		if k == nil {
+			continue
+		}
+		if err := checkerCode(field+".code", k.Code, p, c); err != nil {
+			return err
+		}
+		if err := checkerLimits(field, k, p, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkerCode(field string, code *job.Code, p *policy.Policy, c *policy.Ceiling) error {
+	if code == nil {
+		return nil
+	}
+	l, err := findLanguage(field+".language", code.Language)
+	if err != nil {
+		return err
+	}
+	code.Language = l.Name
+	if code.Main, err = mainOf(field, code.Main, code.Files, l); err != nil {
+		return err
+	}
+	code.Compile, err = howToCompile(field+".compile", l, code.Compile, p, c)
+	return err
+}
+
+// checkerLimits gives a checker the limits that it does not name: those of the policy, and enough for any output, within
+// the ceiling. A solution that makes its checker fail for want of memory would have an excuse.
+func checkerLimits(field string, k *job.Checker, p *policy.Policy, c *policy.Ceiling) error {
+	if k.Wall == 0 {
+		k.Wall = most(max(p.Wall, job.DefaultCheckerWall), c.Wall)
+	}
+	var least job.Size
+	if k.Code != nil {
+		l, err := language.Find(k.Code.Language)
+		if err != nil {
+			return err
+		}
+		least = l.Run.Memory
+	}
+	if k.Memory == 0 {
+		k.Memory = most(max(p.Memory, job.DefaultCheckerMemory, least), c.Memory)
+	}
+	if k.Memory < least {
+		return job.Invalid(field+".memory", "%s is too little for %s, which runs in no less than %s", k.Memory, k.Code.Language, least)
+	}
+	return nil
 }
 
 func findLanguage(at, name string) (*language.Language, error) {

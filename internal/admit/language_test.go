@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -73,6 +74,41 @@ func TestProgramsThatLanguagesRefuse(t *testing.T) {
 		_, err := a.Job(context.Background(), "acme", "", []byte("{"+in+"}"))
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s\n got: %v\nwant: %s", in, err, want)
+		}
+	}
+}
+
+// So it does for the code of a checker, and for the languages that have multipliers.
+func TestCheckersInLanguages(t *testing.T) {
+	t.Parallel()
+	const tests = `{"program":{"tests":{"code":"1","stdio":[{}],`
+	got := admitted(t, tests+`"checker":{"code":{"language":"c++","source":"1"}},"limits":{"c++":{"wall":2},"py":{"wall":1.5}}}}}`).Program.Tests
+	if c := got.Checker.Code; c.Language != "cpp" || c.Compile == nil || c.Compile.Wall == 0 || c.Compile.Memory == 0 {
+		t.Errorf("%+v", c)
+	}
+	if k := got.Checker; k.Memory != job.DefaultCheckerMemory || k.Wall != job.Duration(30*time.Second) {
+		t.Errorf("%+v", k)
+	}
+	if got.Limits["cpp"].Wall != 2 || got.Multiplier().Wall != 1.5 || len(got.Limits) != 2 {
+		t.Errorf("%+v", got.Limits)
+	}
+	a := withResultCache(t)
+	for in, want := range map[string]string{
+		`"checker":{"code":{"language":"cobol","source":"1"}}`:              `program.tests.checker.code.language: there is no language "cobol"`,
+		`"interactor":{"code":{"language":"cpp","files":{"a.cpp":"1"}}}`:    `program.tests.interactor.code.files: has no main.cpp`,
+		`"checker":{"code":{"language":"bash","source":"1","compile":{}}}`:  `program.tests.checker.code.compile: Bash is not compiled`,
+		`"checker":{"code":{"language":"bash","files":{"../x":"1"}}}`:       `program.tests.checker.code.files["../x"]`,
+		`"limits":{"cobol":{"wall":2}}`:                                     `program.tests.limits: there is no language "cobol"`,
+		`"limits":{"c++":{"wall":2},"cpp":{"wall":3}}`:                      `program.tests.limits: has cpp twice`,
+		`"stdio":[{"stdin_blob":"sha256:` + strings.Repeat("0", 64) + `"}]`: `program.tests.stdio[0].stdin_blob: sha256:0000`,
+		`"stdio":[{"wall":"20s"}],"limits":{"python":{"wall":2}}`:           `program.tests.stdio[0].wall: 40s is more than the whole job has`,
+	} {
+		_, err := a.Job(context.Background(), "acme", "", []byte(`{"program":{"tests":{"code":"1",`+strings.Replace(in, `"checker"`, `"stdio":[{}],"checker"`, 1)+`}}}`))
+		if strings.HasPrefix(in, `"interactor"`) || strings.HasPrefix(in, `"limits":{"c`) {
+			_, err = a.Job(context.Background(), "acme", "", []byte(tests+in+`}}}`))
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", in, err, want)
 		}
 	}
 }

@@ -115,7 +115,8 @@ var table = map[string]row{
 	"internal/worker/capacity": {"what a worker has, and promises to jobs", []string{"pkg/job", "pkg/policy"}},
 	"internal/worker/health":   {"what keeps a worker from taking jobs", []string{"pkg/job", "pkg/policy", "pkg/runtime", "internal/pause"}},
 	"internal/worker/transfer": {"files between a worker and the object store", []string{"pkg/control", "pkg/job", "pkg/policy", "pkg/queue", "pkg/runtime", "pkg/object", "internal/pause", "internal/session/live"}},
-	"internal/grade":           {"verdicts on solutions", with(ideas, "pkg/runtime/capture", "internal/boundedjson", "internal/frame", "internal/guest", "guest/python")},
+	"internal/grade":           {"verdicts on solutions", with(ideas, "pkg/runtime/capture", "internal/boundedjson", "internal/frame", "internal/grade/output", "internal/guest", "guest/python")},
+	"internal/grade/output":    {"what programs write, kept and compared", []string{"pkg/job"}},
 	"internal/session":         {"jobs that stay: the dispatcher's side", with(ideas, "api", "internal/admit", "internal/fleet", "internal/pause", "internal/telemetry")},
 	"internal/session/live":    {"jobs that stay: the worker's side", with(ideas, "internal/awake", "internal/boundedjson", "internal/frame", "internal/pause", "internal/telemetry")},
 	"internal/awake":           {"processors that do not sleep while somebody waits", nil},
@@ -142,11 +143,12 @@ var table = map[string]row{
 	"cmd/worker": {"wiring", with(ideas, "pkg/object", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd", "pkg/runtime/containerd/image", "pkg/runtime/fake",
 		"pkg/netrule", "pkg/runtime/cgroup", "pkg/runtime/egress", "pkg/runtime/environment", "internal/advisories", "internal/awake", "internal/daemon", "internal/fault", "internal/session/live", "internal/settings", "internal/sysmon", "internal/worker", "internal/worker/health", "internal/worker/transfer", "internal/telemetry", "internal/version")},
 	"cmd/assay": {"command line", with(ideas, "api", "pkg/client", "pkg/runtime/containerd/image", "pkg/runtime/cgroup",
-		"internal/cli/program", "internal/cli/show", "internal/cli/top", "internal/dev", "internal/doctor", "internal/mcp", "internal/pause", "internal/settings", "internal/sysmon", "internal/telemetry", "internal/version", "examples/humaneval")}, // which assay demo runs
-	"internal/cli/program": {"programs and policies, as a command line names them", []string{"pkg/job"}},
-	"internal/cli/show":    {"what a fleet says, for people", []string{"pkg/client", "pkg/job"}},
-	"internal/cli/top":     {"the fleet, live, on a terminal", []string{"api", "pkg/placement", "pkg/policy", "pkg/store", "internal/cli/show"}},
-	"cmd/guest":            {"the first process of a sandbox", []string{"internal/guest", "internal/guest/launcher", "internal/sysmon"}},
+		"internal/cli/problems", "internal/cli/program", "internal/cli/show", "internal/cli/top", "internal/dev", "internal/doctor", "internal/mcp", "internal/pause", "internal/settings", "internal/sysmon", "internal/telemetry", "internal/version", "examples/humaneval")}, // which assay demo runs
+	"internal/cli/program":  {"programs and policies, as a command line names them", []string{"pkg/job"}},
+	"internal/cli/problems": {"problems that others have packed, as tests", []string{"pkg/job", "pkg/language"}},
+	"internal/cli/show":     {"what a fleet says, for people", []string{"pkg/client", "pkg/job"}},
+	"internal/cli/top":      {"the fleet, live, on a terminal", []string{"api", "pkg/placement", "pkg/policy", "pkg/store", "internal/cli/show"}},
+	"cmd/guest":             {"the first process of a sandbox", []string{"internal/guest", "internal/guest/launcher", "internal/sysmon"}},
 
 	"images":                      {"recipes of images, embedded", nil},
 	"images/mkimage":              {"builds image archives", []string{"internal/ociimage"}},

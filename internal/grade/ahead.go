@@ -169,4 +169,5 @@ func (g *grading) merge(o *grading) {
 	o.report.Stdout, o.report.Stderr = o.written.stdout.output(), o.written.stderr.output()
 	g.account(&o.report, solutionSide)
 	g.raised = cmp.Or(g.raised, o.raised)
+	g.failed = cmp.Or(g.failed, o.failed)
 }

@@ -60,6 +60,7 @@ func (s scripted) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report, 
 	rep.Usage.WallMS, rep.Usage.CPUMS = job.Milliseconds(takes), job.Milliseconds(cpu)
 	if rep.Outcome == job.Succeeded {
 		rep.Stdout = job.Output{Text: says, Bytes: int64(len(says))}
+		_, _ = a.Output.Write([]byte(says))
 	}
 	return rep, nil
 }

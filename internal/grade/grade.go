@@ -19,6 +19,10 @@ type Config struct {
 	// of the job, in which python code will run, if there is some that is known. It is called for each
 	// sandbox, also at the same time.
 	Acquire func(ctx context.Context, kind, code string) (runtime.Slot, error)
+	// Blob returns a blob of the job's tenant. The error is the grading's; nil: there are none.
+	Blob func(ctx context.Context, ref string) (*Blob, error)
+	// Checker is the program of the tests' checker or interactor, if that is code.
+	Checker *Built
 	// Beside takes room on the host for one more sandbox of the solution beside that which the job has, until room is
 	// called; false: there is none. nil: there never is.
 	Beside func() (room func(), ok bool)
@@ -65,6 +69,7 @@ type grading struct {
 	unloaded *job.CaseResult    // why the solution cannot be loaded, for every case
 	told     bool               // a sandbox was told what the solution is: from then on, what fails may be its doing
 	raised   *job.ExceptionInfo // by the solution, the first one by which it failed
+	failed   string             // how a checker or interactor failed, after which there is nothing more to learn
 }
 
 // gradings numbers them.
@@ -166,6 +171,8 @@ func (g *grading) skipped(name string) (job.CaseResult, bool) {
 	switch {
 	case g.enough():
 		return job.CaseResult{Name: name, Outcome: job.OutcomeCanceled, Message: "not run: an earlier case failed"}, true
+	case g.failed != "":
+		return job.CaseResult{Name: name, Outcome: job.OutcomeCanceled, Message: "not run: " + g.failed}, true
 	case g.left() <= 0:
 		return job.CaseResult{Name: name, Outcome: job.TimedOut,
 			Message: fmt.Sprintf("not run: the time of the whole job, %s, was over", g.Attempt.Plan.Policy.Wall)}, true
@@ -237,6 +244,8 @@ func (g *grading) conclude() {
 		case c.Passed:
 			t.Passed++
 			got += g.weights[i]
+		case c.Score != nil:
+			got += g.weights[i] * *c.Score
 		case c.Outcome == job.CheckError:
 			t.Errors++
 		}

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -36,23 +38,81 @@ func (local) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report, error
 	}
 	defer os.RemoveAll(dir)
 	for _, f := range a.Files {
-		if err := os.WriteFile(filepath.Join(dir, filepath.Base(f.Path)), f.Data, 0o600); err != nil {
+		if err := laid(ctx, dir, f); err != nil {
 			return nil, err
 		}
 	}
 	argv := slices.Clone(a.Program.Command.Argv)
-	if argv[len(argv)-1] == scriptPath {
-		argv[len(argv)-1] = "solution.py"
+	for i, arg := range argv {
+		if strings.HasPrefix(arg, "/workspace/") || strings.HasPrefix(arg, caseDir+"/") {
+			argv[i] = filepath.Join(dir, filepath.Base(arg))
+		}
 	}
 	p, err := newProgram(ctx, a, argv...)
 	if err != nil {
 		return nil, err
 	}
 	p.cmd.Dir, p.cmd.Stdin = dir, strings.NewReader(a.Program.Command.Stdin)
-	if err := p.start(); err != nil {
+	if a.Stdin != nil {
+		p.cmd.Stdin = a.Stdin
+	}
+	if a.Stdout != nil {
+		p.cmd.Stdout = a.Stdout
+	} else if a.Output != nil {
+		p.cmd.Stdout = io.MultiWriter(&p.out, a.Output)
+	}
+	if a.Metered != nil {
+		a.Metered(nil)
+	}
+	err = p.start()
+	for _, f := range []*os.File{a.Stdin, a.Stdout} {
+		if f != nil {
+			_ = f.Close()
+		}
+	}
+	if err != nil {
 		return nil, err
 	}
-	return p.Wait()
+	rep, err := p.Wait()
+	if err == nil && a.Collect != nil {
+		err = collected(ctx, filepath.Join(dir, filepath.Base(feedbackDir)), a.Collect)
+	}
+	return rep, err
+}
+
+// laid puts a file where argv finds it: those of the feedback in a directory of their own, all others in one.
+func laid(ctx context.Context, dir string, f runtime.File) error {
+	if filepath.Dir(f.Path) == feedbackDir {
+		dir = filepath.Join(dir, filepath.Base(feedbackDir))
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+	}
+	data := f.Data
+	if data == nil && f.Open != nil {
+		r, err := f.Open(ctx)
+		if err != nil {
+			return err
+		}
+		if data, err = io.ReadAll(r); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(filepath.Join(dir, filepath.Base(f.Path)), data, 0o600)
+}
+
+func collected(ctx context.Context, dir string, take runtime.Collector) error {
+	files, _ := os.ReadDir(dir) // there may be none
+	for _, f := range files {
+		data, err := os.ReadFile(filepath.Join(dir, f.Name()))
+		if err != nil {
+			return err
+		}
+		if err := take(ctx, filepath.Join(feedbackDir, f.Name()), int64(len(data)), bytes.NewReader(data)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (local) Start(ctx context.Context, a runtime.Attempt) (runtime.Process, error) {
@@ -135,6 +195,8 @@ func (p *program) Wait() (*runtime.Report, error) {
 	code := p.cmd.ProcessState.ExitCode()
 	rep.ExitCode, rep.Outcome = &code, job.Succeeded
 	switch {
+	case errors.Is(context.Cause(p.ctx), runtime.ErrCanceled):
+		rep.Outcome = job.OutcomeCanceled
 	case p.ctx.Err() != nil:
 		rep.Outcome = job.TimedOut
 	case code > 0:
@@ -165,6 +227,7 @@ func runTests(t *testing.T, spec *job.Tests, edit ...func(*policy.Policy)) *runt
 		f(&p)
 	}
 	rep, err := Run(t.Context(), Config{
+		Checker: builtOf(t, spec.CheckerCode()),
 		Tests:   spec,
 		Attempt: runtime.Attempt{Plan: &policy.Plan{Policy: p}},
 		Acquire: func(context.Context, string, string) (runtime.Slot, error) { return local{}, nil },
@@ -173,4 +236,18 @@ func runTests(t *testing.T, spec *job.Tests, edit ...func(*policy.Policy)) *runt
 		t.Fatal(err)
 	}
 	return rep
+}
+
+// builtOf is the program of a checker in python.
+func builtOf(t *testing.T, c *job.Code) *Built {
+	t.Helper()
+	if c == nil {
+		return nil
+	}
+	b := &Built{Solution: Solution{Argv: func(job.Size) []string { return []string{"python3", "/workspace/main.py"} }, Missing: func(*runtime.Report) error { return nil }},
+		Files: []runtime.File{{Path: "/workspace/main.py", Data: []byte(c.Source)}}}
+	if c.Language != "python" {
+		b.Problem = "it does not compile"
+	}
+	return b
 }

@@ -1,8 +1,10 @@
 package grade
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,8 +12,8 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/guest/python"
+	"github.com/assay-run/assay/internal/grade/output"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
@@ -19,7 +21,7 @@ import (
 const scriptPath = "/workspace/solution.py"
 
 // runStdio runs the solution once for each input, each time in a sandbox of its
-// own, and compares its output. Cases run side by side where there is room: see ahead.
+// own, and decides on its output. Cases run side by side where there is room: see ahead.
 func (g *grading) runStdio(ctx context.Context) error {
 	if len(g.Tests.Stdio) == 0 {
 		return nil
@@ -33,10 +35,7 @@ func (g *grading) runStdio(ctx context.Context) error {
 	defer cases.stop()
 	for i := range g.Tests.Stdio {
 		s := &g.Tests.Stdio[i]
-		name := s.Name
-		if name == "" {
-			name = "stdio " + strconv.Itoa(i+1)
-		}
+		name := cmp.Or(s.Name, "stdio "+strconv.Itoa(i+1))
 		c, skip := g.skipped(name)
 		if !skip {
 			var err error
@@ -52,40 +51,102 @@ func (g *grading) runStdio(ctx context.Context) error {
 
 // runStdioCase runs the solution with one input, and decides on its output.
 func (g *grading) runStdioCase(ctx context.Context, s *job.Stdio, limits job.CaseLimits) (job.CaseResult, error) {
-	rep, err := g.runScript(ctx, s, limits)
+	data, err := g.data(ctx, s)
 	if err != nil {
 		return job.CaseResult{}, err
 	}
-	c := judgeOutput(s, rep)
-	if len(s.Argv) == 0 && g.Solution == nil && c.Outcome == job.Failed && *rep.ExitCode != 0 {
+	defer data.close()
+	if g.Tests.Interactor != nil {
+		return g.interact(ctx, s, data, limits)
+	}
+	out := &output.Spool{Limit: g.mostOutput(data)}
+	defer out.Close()
+	rep, err := g.runScript(ctx, s, data, out, limits)
+	if err != nil {
+		return job.CaseResult{}, err
+	}
+	c := ended(rep)
+	if c.Expected, err = data.answer.head(ctx); err != nil {
+		return c, err
+	}
+	switch {
+	case c.Outcome != job.Succeeded:
+	case out.Over():
+		c.Outcome, c.Message = job.Failed, fmt.Sprintf("it wrote %d bytes, expected %d", out.Total, data.answer.Bytes)
+	case g.Tests.Checker != nil:
+		err = g.check(ctx, data, out, &c)
+	default:
+		err = compare(ctx, s, data, out, &c)
+	}
+	g.explain(s, rep, &c)
+	return c, err
+}
+
+// explain adds what the program said of its failure.
+func (g *grading) explain(s *job.Stdio, rep *runtime.Report, c *job.CaseResult) {
+	if c.Passed {
+		return
+	}
+	c.Stderr = tail(rep.Stderr.Text)
+	if len(s.Argv) == 0 && g.Solution == nil && rep.Outcome == job.Failed && *rep.ExitCode != 0 {
 		g.note(g.printed(rep.Stderr.Text))
 	}
-	return c, nil
+}
+
+// mostChecked is how much of an output a checker is given at least, in bytes, if there is so much.
+const mostChecked = 16 << 20
+
+// mostOutput is how much of an output is kept to decide on it, in bytes: one that is longer cannot be right.
+func (g *grading) mostOutput(d *caseData) int64 {
+	most := max(int64(g.Attempt.Plan.Policy.Stdout.Limit), 2*d.answer.Bytes+4096)
+	if g.Tests.Checker != nil {
+		most = max(most, mostChecked)
+	}
+	return most
 }
 
 // limits are those of one run: what the test says, within what the job has.
 func (g *grading) limits(s *job.Stdio, last bool) job.CaseLimits {
-	l := job.CaseLimits{Wall: job.Duration(g.share(s.Wall, last).Round(time.Millisecond)), Memory: g.Attempt.Plan.Policy.Memory}
+	more, most := g.Tests.Multiplier(), g.Attempt.Plan.Policy.Memory
+	l := job.CaseLimits{Wall: job.Duration(g.share(job.Times(s.Wall, more.Wall), last).Round(time.Millisecond)), Memory: most}
 	if s.Memory > 0 {
-		l.Memory = min(l.Memory, s.Memory)
+		l.Memory = min(l.Memory, job.Times(s.Memory, more.Memory))
 	}
 	return l
 }
 
-func (g *grading) runScript(ctx context.Context, s *job.Stdio, limits job.CaseLimits) (*runtime.Report, error) {
+func (g *grading) runScript(ctx context.Context, s *job.Stdio, data *caseData, out *output.Spool, limits job.CaseLimits) (rep *runtime.Report, err error) {
 	began := time.Now()
 	slot, err := g.Acquire(ctx, script, "")
 	if err != nil {
 		return nil, err
 	}
 	defer slot.Close()
+	a, started := g.scriptAttempt(s, limits)
+	a.Output = out
+	end, err := giveInput(ctx, &a, data.input)
+	if err != nil {
+		return nil, err
+	}
+	if rep, err = slot.Run(ctx, a); err == nil {
+		err = errors.Join(end(), out.Err, started(rep))
+	} else {
+		_ = end()
+	}
+	if err != nil {
+		return nil, err
+	}
+	g.skip(time.Since(began) - time.Duration(rep.Usage.WallMS*float64(time.Millisecond)))
+	g.account(rep, solutionSide)
+	return rep, saysNothing(rep)
+}
+
+// scriptAttempt is that of one run of the program, without its input, and what says of its report whether it was started.
+func (g *grading) scriptAttempt(s *job.Stdio, limits job.CaseLimits) (runtime.Attempt, func(*runtime.Report) error) {
 	a, plan := g.attempt(solutionSide), *g.Attempt.Plan
 	plan.Policy.Wall, plan.Policy.Memory = limits.Wall, limits.Memory
-	if out := &plan.Policy.Stdout; out.OnExceed != policy.Kill { // what is to be compared must be read whole; the record keeps less
-		out.Limit = max(out.Limit, job.Size(2*len(s.Stdout)+4096))
-	}
 	a.Plan = &plan
-	command := job.Command{Argv: s.Argv, Stdin: s.Stdin}
+	command := job.Command{Argv: s.Argv}
 	started := func(*runtime.Report) error { return nil }
 	switch {
 	case len(s.Argv) > 0:
@@ -96,16 +157,20 @@ func (g *grading) runScript(ctx context.Context, s *job.Stdio, limits job.CaseLi
 		a.Files = withFile(a.Files, runtime.File{Path: scriptPath, Data: []byte(g.source())})
 	}
 	a.Program = job.Program{Command: &command}
-	rep, err := slot.Run(ctx, a)
-	if err == nil {
-		err = started(rep)
+	return a, started
+}
+
+// giveInput gives the program of an attempt b on its standard input. The returned function is called when it has run.
+func giveInput(ctx context.Context, a *runtime.Attempt, b *Blob) (func() error, error) {
+	if b.Data != nil {
+		a.Program.Command.Stdin = string(b.Data)
+		return func() error { return nil }, nil
 	}
+	r, err := b.open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	g.skip(time.Since(began) - time.Duration(rep.Usage.WallMS*float64(time.Millisecond)))
-	g.account(rep, solutionSide)
-	return rep, saysNothing(rep)
+	return feed(a, r)
 }
 
 // missing is an error if a run of the solution was not started for what its image lacks.
@@ -144,20 +209,13 @@ func (g *grading) source() string {
 // same path gives way.
 func withFile(files []runtime.File, f runtime.File) []runtime.File {
 	files = slices.DeleteFunc(slices.Clone(files), func(g runtime.File) bool { return g.Path == f.Path })
-	i, _ := slices.BinarySearchFunc(files, f.Path, func(g runtime.File, path string) int {
-		switch {
-		case g.Path < path:
-			return -1
-		case g.Path > path:
-			return 1
-		}
-		return 0
-	})
+	i, _ := slices.BinarySearchFunc(files, f.Path, func(g runtime.File, path string) int { return strings.Compare(g.Path, path) })
 	return slices.Insert(files, i, f)
 }
 
-func judgeOutput(s *job.Stdio, rep *runtime.Report) job.CaseResult {
-	c := job.CaseResult{Outcome: rep.Outcome, WallMS: rep.Usage.WallMS, Got: job.Clip(rep.Stdout.Text, maxRepr), Expected: job.Clip(s.Stdout, maxRepr)}
+// ended is a case whose program ended as reported. Whether its output is right is not known yet.
+func ended(rep *runtime.Report) job.CaseResult {
+	c := job.CaseResult{Outcome: rep.Outcome, WallMS: rep.Usage.WallMS, Got: job.Clip(rep.Stdout.Text, maxRepr)}
 	switch {
 	case rep.Outcome == job.Failed && rep.Stderr.Text != "":
 		c.Message = fmt.Sprintf("exit code %d: %s", *rep.ExitCode, lastLine(rep.Stderr.Text))
@@ -167,21 +225,36 @@ func judgeOutput(s *job.Stdio, rep *runtime.Report) job.CaseResult {
 		c.Message = tooSlow
 	case rep.Outcome != job.Succeeded:
 		c.Message = short(rep.Message, string(rep.Outcome))
-	case rep.Stdout.Truncated:
-		c.Outcome, c.Message = job.Failed, fmt.Sprintf("it wrote %d bytes, expected %d", rep.Stdout.Bytes, len(s.Stdout))
-	case !sameOutput(rep.Stdout.Text, s.Stdout, s.Compare, s.Tolerance):
-		c.Outcome = job.Failed
-		line, got, want := firstDifference(rep.Stdout.Text, s.Stdout)
-		c.Message = fmt.Sprintf("line %d of the output is %q, expected %q", line, job.Clip(got, maxRepr), job.Clip(want, maxRepr))
-		if line == 0 {
-			c.Message = "the output differs in blanks only"
-		}
-	default:
-		c.Passed = true
-		return c
 	}
-	c.Stderr = tail(rep.Stderr.Text)
 	return c
+}
+
+// compare decides on an output by what is expected.
+func compare(ctx context.Context, s *job.Stdio, data *caseData, out *output.Spool, c *job.CaseResult) error {
+	want, err := data.answer.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer want.Close()
+	if c.Passed, err = output.Same(out.Open(), want, s); err != nil || c.Passed {
+		return err
+	}
+	c.Outcome = job.Failed
+	again, err := data.answer.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer again.Close()
+	line, got, expected, err := output.FirstDifference(out.Open(), again)
+	switch {
+	case s.Compare == job.CompareUnordered:
+		c.Message = "its lines are others than expected, in any order"
+	case line == 0:
+		c.Message = "the output differs in blanks only"
+	default:
+		c.Message = fmt.Sprintf("line %d of the output is %q, expected %q", line, job.Clip(got, maxRepr), job.Clip(expected, maxRepr))
+	}
+	return err
 }
 
 // maxTail is what is kept of what a case wrote to stderr, in bytes.

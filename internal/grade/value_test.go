@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/assay-run/assay/pkg/job"
 )
 
 // pairs are python expressions; python itself says which of them are equal, and
@@ -300,39 +298,6 @@ func TestRepr(t *testing.T) {
 		}
 		if got := repr(v); got != want {
 			t.Errorf("%s: %s, want %s", raw, got, want)
-		}
-	}
-}
-
-func TestSameOutput(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		got, want string
-		exact     bool
-		white     bool
-		tokens    bool
-		floats    bool
-	}{
-		{"a\n", "a\n", true, true, true, true},
-		{"a", "a\n", false, true, true, true},
-		{"a \r\nb\n\n", "a\nb", false, true, true, true},
-		{" a", "a", false, false, true, true},
-		{"a b\nc", "a\nb c", false, false, true, true},
-		{"a\n\nb", "a\nb", false, false, true, true},
-		{"1.0000001 2", "1 2", false, false, false, true},
-		{"1.1", "1", false, false, false, false},
-		{"1000000.5", "1000000", false, false, false, true},
-		{"nan", "1", false, false, false, false},
-		{"inf", "1", false, false, false, false},
-		{"nan", "nan", true, true, true, true},
-		{"1 2", "1", false, false, false, false},
-		{"ab", "a b", false, false, false, false},
-		{"", "", true, true, true, true},
-	} {
-		for how, want := range map[string]bool{"exact": c.exact, "whitespace": c.white, "tokens": c.tokens, "floats": c.floats, "": c.white} {
-			if got := sameOutput(c.got, c.want, job.Compare(how), 0); got != want {
-				t.Errorf("%q and %q by %q: %v", c.got, c.want, how, got)
-			}
 		}
 	}
 }

@@ -41,6 +41,7 @@ type attempt struct {
 	timings job.Timings
 	outputs transfer.Outputs // that are kept beside the result
 	code    *code            // the program, or the solution, in a language of the catalogue; nil: it is in none
+	checker *code            // of its tests; nil: none, or one of the image
 }
 
 // owner is whose its objects are.
@@ -99,6 +100,10 @@ func (a *attempt) run(ctx context.Context) (*job.Result, error) {
 		}
 		defer a.code.release()
 	}
+	if err := a.compileChecker(ctx); err != nil {
+		return nil, err
+	}
+	defer a.checker.release()
 	room, err := a.capacity.Enter(ctx, a.need())
 	if err != nil {
 		return nil, err
@@ -215,7 +220,7 @@ func (a *attempt) execute(ctx context.Context, slot runtime.Slot, in runtime.Att
 	first := slot
 	return grade.Run(ctx, grade.Config{
 		Beside: a.beside(),
-		Tests:  in.Program.Tests, Attempt: in, Solution: a.code.solution(a.spec.Image),
+		Tests:  in.Program.Tests, Attempt: in, Solution: a.code.solution(a.spec.Image), Checker: a.checker.built(a.spec.Image),
 		Acquire: func(ctx context.Context, kind, code string) (runtime.Slot, error) {
 			mu.Lock()
 			s := first
@@ -226,6 +231,7 @@ func (a *attempt) execute(ctx context.Context, slot runtime.Slot, in runtime.Att
 			}
 			return a.acquire(ctx, kind, code)
 		},
+		Blob: a.blob,
 	})
 }
 

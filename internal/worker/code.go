@@ -37,6 +37,10 @@ func codeOf(p job.Program) (*code, error) {
 	if in == nil {
 		return nil, nil
 	}
+	return newCode(in, p)
+}
+
+func newCode(in *job.Code, p job.Program) (*code, error) {
 	l, err := language.Find(in.Language)
 	if err != nil {
 		return nil, refuse("%v", err)
@@ -54,8 +58,17 @@ func codeOf(p job.Program) (*code, error) {
 // compile has the program compiled, if its language is. It returns the result of one that does not compile.
 func (a *attempt) compile(ctx context.Context) (refused *job.Result, err error) {
 	c := a.code
+	if err := a.makeOutput(ctx, c); err != nil || c.out == nil || c.out.Why == "" {
+		return nil, err
+	}
+	c.out.Release()
+	return c.uncompiled(), nil
+}
+
+// makeOutput has c compiled, if its language is. What the compiler refuses is no error.
+func (a *attempt) makeOutput(ctx context.Context, c *code) (err error) {
 	if c.language.Compile == nil {
-		return nil, nil
+		return nil
 	}
 	how := job.Compile{Wall: job.Duration(c.language.Compile.Limit()), Memory: c.language.Compile.Memory}
 	if c.how != nil {
@@ -68,17 +81,12 @@ func (a *attempt) compile(ctx context.Context) (refused *job.Result, err error) 
 	}, a.runCompiler)
 	end(err)
 	if missing := new(compile.Missing); errors.As(err, &missing) {
-		return nil, refuse("%v", missing)
+		return refuse("%v", missing)
 	}
-	if err != nil {
-		return nil, err
+	if err == nil {
+		a.metrics.compiled(ctx, c.language.Name, c.out.Compiled.Cached)
 	}
-	a.metrics.compiled(ctx, c.language.Name, c.out.Compiled.Cached)
-	if c.out.Why == "" {
-		return nil, nil
-	}
-	c.out.Release()
-	return c.uncompiled(), nil
+	return err
 }
 
 // imageDigest is that of the job's image, if the runtime knows it already.
@@ -125,7 +133,7 @@ func (a *attempt) runCompiler(ctx context.Context, r compile.Request) (*runtime.
 
 // release says that what it is compiled to is not needed any more.
 func (c *code) release() {
-	if c.out != nil {
+	if c != nil && c.out != nil {
 		c.out.Release()
 	}
 }

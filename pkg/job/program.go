@@ -109,6 +109,13 @@ type Tests struct {
 	Files    map[string]string `json:"files,omitempty"`   // instead of code, as in Code
 	Compile  *Compile          `json:"compile,omitempty"` // as in Code
 
+	// Checker decides on the output of each stdio case, in place of a comparison; Interactor talks with the program of
+	// each. At most one of them.
+	Checker    *Checker `json:"checker,omitempty"`
+	Interactor *Checker `json:"interactor,omitempty"`
+	// Limits are what the limits of stdio cases are multiplied by, for each language that a solution may be written in.
+	Limits map[string]Multiplier `json:"limits,omitempty"`
+
 	// Class says that a class is what the solution is to write: its instances may
 	// then answer for themselves in the check. See OfClass for the default.
 	Class *bool `json:"class,omitempty"`
@@ -152,34 +159,6 @@ type Case struct {
 	Weight            *float64                   `json:"weight,omitempty"` // default 1
 	Wall              Duration                   `json:"wall,omitempty"`
 }
-
-// Stdio is one run of the program with an input and an expected output.
-type Stdio struct {
-	Name   string   `json:"name,omitempty"`
-	Stdin  string   `json:"stdin"`
-	Stdout string   `json:"stdout"`
-	Weight *float64 `json:"weight,omitempty"`
-	Wall   Duration `json:"wall,omitempty"`
-	Memory Size     `json:"memory,omitempty"` // of this run, never above the job's
-
-	Argv      []string `json:"argv,omitempty"`      // instead of the solution as a script; files bring what it needs
-	Compare   Compare  `json:"compare,omitempty"`   // default whitespace
-	Tolerance float64  `json:"tolerance,omitempty"` // of floats: absolute, or relative above 1; default DefaultTolerance
-}
-
-// Compare says when two outputs are the same.
-type Compare string
-
-// The ways to compare outputs.
-const (
-	CompareExact      Compare = "exact"      // byte by byte
-	CompareWhitespace Compare = "whitespace" // blanks at the ends of lines and empty lines at the end do not count
-	CompareTokens     Compare = "tokens"     // the words between blanks are the same
-	CompareFloats     Compare = "floats"     // as tokens, and numbers may differ by the tolerance
-)
-
-// DefaultTolerance is what floats may differ by where a test does not say.
-const DefaultTolerance = 1e-6
 
 // File is one input file: exactly one field is set.
 type File struct {

@@ -105,7 +105,7 @@ type TestsResult struct {
 	Failed int `json:"failed"`
 	Errors int `json:"errors,omitempty"` // cases that ended as CheckError: neither passed nor failed
 	Total  int `json:"total"`
-	// Score is the weighted share of passed cases, 0 to 1; nil, and null in JSON, if
+	// Score is the weighted share of passed cases, 0 to 1, and of those with a score of their own that share; nil, and null in JSON, if
 	// there are Errors: then there is no verdict on the solution.
 	Score *float64     `json:"score"`
 	Cases []CaseResult `json:"cases"`
@@ -121,6 +121,8 @@ type CaseResult struct {
 	Message  string  `json:"message,omitempty"` // why it failed, in one line
 	WallMS   float64 `json:"wall_ms"`
 
+	// Score is what a checker gave that gives points, as a share of its full score: a case passes with 1. Nil: it gave none.
+	Score *float64 `json:"score,omitempty"`
 	// Limits are those that it ran with: of its own, or its share of the job's.
 	Limits *CaseLimits `json:"limits,omitempty"`
 	// Stderr is the end of what the program wrote there, of a stdio case that failed.

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-func (c *Code) validate() error {
-	const at = "program.code"
+func (c *Code) validate(at string) error {
 	if p := badName(c.Language, MaxName); p != "" {
 		return Invalid(at+".language", "%s; the catalogue is at GET /v1/languages", p)
 	}

@@ -26,7 +26,7 @@ func (p Program) validate() error {
 	case p.Command != nil:
 		return p.Command.validate()
 	case p.Code != nil:
-		return p.Code.validate()
+		return p.Code.validate("program.code")
 	}
 	return p.Tests.validate()
 }
@@ -132,7 +132,7 @@ func (t *Tests) validate() error {
 			return Invalid(join(at+".stdio["+strconv.Itoa(i)+"]", field), "%s", p)
 		}
 	}
-	return nil
+	return t.validateJudging(at)
 }
 
 // onlyArgv reports whether every case runs a program of its own, and none the solution.
@@ -193,42 +193,6 @@ func (c *Case) problem() (field, problem string) {
 		}
 	}
 	return "weight", badWeight(c.Weight)
-}
-
-func (s *Stdio) problem() (field, problem string) {
-	if p := badName(s.Name, MaxName); s.Name != "" && p != "" {
-		return "name", p
-	}
-	if p := badText(s.Stdin, int(MaxSpec)); p != "" {
-		return "stdin", p
-	}
-	if p := badText(s.Stdout, int(MaxSpec)); p != "" {
-		return "stdout", p
-	}
-	if s.Wall < 0 || s.Wall > MaxWall {
-		return "wall", "must be 0s to " + MaxWall.String()
-	}
-	if s.Memory < 0 || s.Memory > 0 && s.Memory < MinCaseMemory {
-		return "memory", "must be at least " + MinCaseMemory.String()
-	}
-	switch s.Compare {
-	case "", CompareExact, CompareWhitespace, CompareTokens, CompareFloats:
-	default:
-		return "compare", "must be exact, whitespace, tokens or floats"
-	}
-	if s.Tolerance != 0 && s.Compare != CompareFloats {
-		return "tolerance", "is for compare: floats"
-	}
-	if !(s.Tolerance >= 0 && s.Tolerance <= 1e300) {
-		return "tolerance", "must not be negative"
-	}
-	if len(s.Argv) > 0 {
-		if err := validateRun("", s.Argv, "", ""); err != nil {
-			bad := err.(*FieldError)
-			return strings.TrimPrefix(bad.Field, "."), bad.Problem
-		}
-	}
-	return "weight", badWeight(s.Weight)
 }
 
 func badWeight(w *float64) string {

@@ -65,19 +65,31 @@ func NeedOf(s *job.Spec, p *policy.Policy, reserved func(image string) bool) Nee
 // MemoryOf returns the memory that a job needs of a worker: what its program takes, or its compiler, one after the other.
 func MemoryOf(program job.Program, p *policy.Policy) job.Size {
 	most := RunMemoryOf(program, p)
-	if c := program.InLanguage(); c != nil && c.Compile != nil {
-		most = max(most, c.Compile.Memory)
+	for _, c := range []*job.Code{program.InLanguage(), program.Tests.CheckerCode()} {
+		if c != nil && c.Compile != nil {
+			most = max(most, c.Compile.Memory)
+		}
 	}
 	return most
 }
 
-// RunMemoryOf returns the memory that the program of a job takes: check code runs beside the
-// solution, in as much again.
+// RunMemoryOf returns the memory that the program of a job takes: check code and interactors run beside the
+// solution, a checker after it.
 func RunMemoryOf(program job.Program, p *policy.Policy) job.Size {
-	if t := program.Tests; t != nil && t.Check != "" {
-		return 2 * p.Memory
+	n, t := p.Memory, program.Tests
+	if t == nil {
+		return n
 	}
-	return p.Memory
+	if t.Check != "" {
+		n += p.Memory
+	}
+	if t.Interactor != nil {
+		n = max(n, p.Memory+t.Interactor.MemoryFor(p.Memory))
+	}
+	if t.Checker != nil {
+		n = max(n, t.Checker.MemoryFor(p.Memory))
+	}
+	return n
 }
 
 // Class names the queue in which jobs with a need wait. It is the pool's name, or

@@ -109,8 +109,9 @@ func (p Policy) checkWalls(t *job.Tests) error {
 			return err
 		}
 	}
+	more := t.Multiplier().Wall
 	for i := range t.Stdio {
-		if err := check("stdio", i, t.Stdio[i].Wall); err != nil {
+		if err := check("stdio", i, job.Times(t.Stdio[i].Wall, more)); err != nil {
 			return err
 		}
 	}

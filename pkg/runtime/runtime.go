@@ -120,6 +120,14 @@ type Attempt struct {
 	Waits    *Waits            // of all attempts that share it: the policy's wall stands for each meanwhile; nil: its own
 	Gathered func(Gather)      // is told before user code starts how to collect artifacts while it runs; nil: nobody asks
 	Metered  func(Meter)       // is told before user code starts how to read what it spends; nil: nobody asks
+
+	// Stdin and Stdout are those streams of a command without steps, such as ends of pipes, in place of its own; nil: its own.
+	// They are closed once the program has them: whoever gave them closes them again when Run has returned, as it may
+	// have failed before. What goes to Stdout is neither captured, nor limited, nor masked.
+	Stdin, Stdout *os.File
+	// Output is given all that a command without steps writes to its own standard output, however much of it is kept,
+	// masked as that is. It must take everything, and not wait; nil: nobody.
+	Output io.Writer
 }
 
 // Script is how python code is run as "python3 path args": nothing is told of its values and variables, and an exception

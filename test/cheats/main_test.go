@@ -12,6 +12,7 @@ import (
 	"github.com/assay-run/assay/internal/grade"
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/language"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/containerd"
@@ -141,6 +142,7 @@ func (f *fleet) grade(t *testing.T, tests *job.Tests, edit func(*policy.Policy))
 	run := func() (*runtime.Report, error) {
 		return grade.Run(t.Context(), grade.Config{
 			Tests:   tests,
+			Checker: builtOf(t, tests.CheckerCode()),
 			Attempt: runtime.Attempt{Job: job.NewID(), Lease: 1, Plan: f.plan(t, edit), Deadline: time.Now().Add(time.Minute)},
 			Acquire: f.acquire,
 		})
@@ -156,4 +158,21 @@ func (f *fleet) grade(t *testing.T, tests *job.Tests, edit func(*policy.Policy))
 		t.Fatal(err)
 	}
 	return rep
+}
+
+// builtOf is the program of a checker in python, as a worker makes it.
+func builtOf(t *testing.T, c *job.Code) *grade.Built {
+	t.Helper()
+	if c == nil {
+		return nil
+	}
+	l, err := language.Find(c.Language)
+	if err != nil || l.Compile != nil {
+		t.Fatalf("%s: %v, or it is to be compiled", c.Language, err)
+	}
+	argv := func(job.Size) []string { return []string{"python3", l.File} }
+	return &grade.Built{
+		Solution: grade.Solution{Argv: argv, Dir: language.Dir, Missing: func(*runtime.Report) error { return nil }},
+		Files:    []runtime.File{{Path: language.Dir + "/" + l.File, Data: []byte(c.Source)}},
+	}
 }

@@ -95,7 +95,7 @@ type InputError struct {
 
 func (e *InputError) Error() string { return fmt.Sprintf("files: %s: %s", e.Path, e.Why) }
 
-func (in *Inputs) one(ctx context.Context, tenant, path string, f job.File) (runtime.File, io.Closer, error) {
+func (in *Inputs) one(ctx context.Context, tenant, path string, f job.File) (runtime.File, *os.File, error) {
 	switch {
 	case f.Text != nil:
 		return runtime.File{Path: path, Data: []byte(*f.Text)}, nil, nil
@@ -107,20 +107,43 @@ func (in *Inputs) one(ctx context.Context, tenant, path string, f job.File) (run
 		return runtime.File{Path: path, Data: data}, nil, nil
 	}
 	file, c, err := in.blob(ctx, tenant, f.Blob)
-	switch {
-	case errors.Is(err, job.ErrNotFound):
-		return file, nil, &InputError{path, fmt.Sprintf("blob %s does not exist; upload it first", f.Blob)}
-	case errors.Is(err, job.ErrInvalid):
-		return file, nil, &InputError{path, err.Error()}
-	case err != nil:
-		return file, nil, fmt.Errorf("input %s: %w", path, err)
+	if err != nil {
+		return file, nil, blamed(err, path, f.Blob)
 	}
 	file.Path = path
 	return file, c, nil
 }
 
+// blamed says whose failure it is that a blob cannot be had.
+func blamed(err error, path, ref string) error {
+	switch {
+	case errors.Is(err, job.ErrNotFound):
+		return &InputError{path, fmt.Sprintf("blob %s does not exist; upload it first", ref)}
+	case errors.Is(err, job.ErrInvalid):
+		return &InputError{path, err.Error()}
+	}
+	return fmt.Errorf("input %s: %w", path, err)
+}
+
+// Blob returns a blob of a tenant, its size in bytes, and a function to call when it is no longer needed. What stands for a
+// path in its errors is what it is for.
+func (in *Inputs) Blob(ctx context.Context, tenant, ref, what string) (f runtime.File, bytes int64, release func(), err error) {
+	f, c, err := in.blob(ctx, tenant, ref)
+	if err != nil {
+		return f, 0, nil, blamed(err, what, ref)
+	}
+	if c == nil {
+		return f, int64(len(f.Data)), func() {}, nil
+	}
+	st, err := c.Stat()
+	if err != nil {
+		return f, 0, nil, errors.Join(fmt.Errorf("input %s: %w", what, err), c.Close())
+	}
+	return f, st.Size(), func() { _ = c.Close() }, nil
+}
+
 // blob returns a file without its path, and what to close after use.
-func (in *Inputs) blob(ctx context.Context, tenant, ref string) (runtime.File, io.Closer, error) {
+func (in *Inputs) blob(ctx context.Context, tenant, ref string) (runtime.File, *os.File, error) {
 	name, err := cacheName(tenant, ref)
 	if err != nil {
 		return runtime.File{}, nil, err

@@ -21,3 +21,13 @@ func TestCellTruth(t *testing.T) {
 	}
 	runtimetest.Truth(t, cfg, *truthRuns)
 }
+
+func TestCellPipes(t *testing.T) {
+	var r *Runtime
+	cfg := runtimetest.ProgramsConfig{Config: suiteConfig(policy.Cell), Leftovers: func() []string { return cellLeftovers(t, r) }}
+	cfg.New = func(t *testing.T) runtime.Runtime {
+		r = newRuntime(t, nil)
+		return r
+	}
+	runtimetest.Pipes(t, cfg)
+}

@@ -49,3 +49,13 @@ func TestGVisorPrograms(t *testing.T) {
 	}
 	runtimetest.Programs(t, cfg)
 }
+
+func TestGVisorPipes(t *testing.T) {
+	var r *Runtime
+	cfg := runtimetest.ProgramsConfig{Config: gvisorConfig(), Leftovers: func() []string { return leftovers(t, r) }}
+	cfg.New = func(t *testing.T) runtime.Runtime {
+		r = newRuntime(t, withGVisor(t))
+		return r
+	}
+	runtimetest.Pipes(t, cfg)
+}

@@ -21,3 +21,13 @@ func TestTaskTruth(t *testing.T) {
 	}
 	runtimetest.Truth(t, cfg, *truthRuns)
 }
+
+func TestTaskPipes(t *testing.T) {
+	var r *Runtime
+	cfg := runtimetest.ProgramsConfig{Config: suiteConfig(policy.Task), Leftovers: func() []string { return leftovers(t, r) }}
+	cfg.New = func(t *testing.T) runtime.Runtime {
+		r = newRuntime(t, nil)
+		return r
+	}
+	runtimetest.Pipes(t, cfg)
+}

@@ -99,6 +99,9 @@ func runScript(ctx context.Context, key rt.Key, a rt.Attempt) (*rt.Report, error
 	if ctx.Err() != nil {
 		return ended(ctx, started)
 	}
+	if a.Output != nil {
+		_, _ = io.WriteString(a.Output, rep.Stdout.Text)
+	}
 	rep.Usage.WallMS = job.Milliseconds(time.Since(started))
 	return rep, nil
 }

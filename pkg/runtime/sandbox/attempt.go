@@ -111,7 +111,8 @@ func (a *Attempt) runProgram(ctx context.Context) error {
 
 func (a *Attempt) runCommand(ctx context.Context, c *job.Command) error {
 	e, err := a.execute(ctx, a.Box, &Program{
-		Args: c.Argv, Env: a.env, Dir: a.dir(c.Dir), stdin: []byte(c.Stdin), Limits: a.policy, budget: a.CPU, waits: a.Waits, metered: a.Metered,
+		Args: c.Argv, Env: a.env, Dir: a.dir(c.Dir), stdin: []byte(c.Stdin), in: a.Attempt.Stdin, out: a.Attempt.Stdout, output: a.Output,
+		Limits: a.policy, budget: a.CPU, waits: a.Waits, metered: a.Metered,
 	}, cgroup.Usage{})
 	if err != nil {
 		return err

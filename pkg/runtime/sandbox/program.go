@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -27,6 +28,8 @@ type Program struct {
 	Args, Env []string
 	Dir       string
 	stdin     []byte
+	in, out   *os.File          // see runtime.Attempt: Stdin and Stdout
+	output    io.Writer         // likewise
 	files     []*os.File        // descriptors from 3 on; the caller closes them
 	Python    bool              // argv is the harness: an interpreter that runs already will do
 	Asked     map[string]string // of env, what the job set
@@ -77,19 +80,19 @@ func (s *Place) execute(ctx context.Context, b Box, p *Program, before cgroup.Us
 	defer seat.leave()
 	p.cores = seat.set()
 	stop := newStopper(b.Kill)
-	io, err := openStreams(p, s.Null, s.Scratch.UID+ProgramUID, stop, s.mask)
+	std, err := openStreams(p, s.Null, s.Scratch.UID+ProgramUID, stop, s.mask)
 	if err != nil {
 		return nil, err
 	}
-	defer io.close()
+	defer std.close()
 	m := &meter{place: s, before: before, budget: p.budget}
 	defer m.close()
 	if p.metered != nil {
 		p.metered(m.spent)
 	}
 	e := &Ended{}
-	e.started, err = b.Begin(ctx, p, io.theirs(p.files))
-	io.closeTheirs()
+	e.started, err = b.Begin(ctx, p, std.theirs(p.files))
+	std.closeTheirs()
 	if err != nil {
 		return nil, broken(ctx, err)
 	}
@@ -101,7 +104,7 @@ func (s *Place) execute(ctx context.Context, b Box, p *Program, before cgroup.Us
 	meterErr := watching()
 	e.waited = own.known()
 	p.stream.end()
-	io.finish(e)
+	std.finish(e)
 	if e.stop = stop.reason(); e.stop == "" && err == nil {
 		err = meterErr
 	}

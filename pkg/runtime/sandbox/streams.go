@@ -3,6 +3,7 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"sync"
 	"time"
@@ -35,23 +36,56 @@ func openStreams(p *Program, null string, uid int, stop *stopper, m *mask.Mask) 
 			s.close()
 		}
 	}()
-	if len(p.stdin) == 0 {
-		s.child[0], err = OpenDevice(null)
+	if s.child[0], err = stdin(p, null, uid); err != nil {
+		return nil, err
+	}
+	if p.out != nil {
+		s.child[1], err = p.out, shared(p.out)
 	} else {
-		s.child[0], err = ContentFile("stdin", p.stdin, uid)
+		err = s.open(1, tee(s.out, p.output), uid, m)
 	}
 	if err != nil {
 		return nil, err
 	}
-	for i, b := range []*capture.Buffer{s.out, s.err} {
-		r, w, err := pipe(uid)
-		if err != nil {
-			return nil, err
-		}
-		s.child[i+1], s.ours = w, append(s.ours, r)
-		s.draining.Go(func() { drain(b, r, m) })
+	return s, s.open(2, s.err, uid, m)
+}
+
+// open makes a stream that the program writes to, and drains it into w.
+func (s *streams) open(fd int, w io.Writer, uid int, m *mask.Mask) error {
+	r, theirs, err := pipe(uid)
+	if err != nil {
+		return err
 	}
-	return s, nil
+	s.child[fd], s.ours = theirs, append(s.ours, r)
+	s.draining.Go(func() { drain(w, r, m) })
+	return nil
+}
+
+// stdin is the program's end of its standard input.
+func stdin(p *Program, null string, uid int) (*os.File, error) {
+	switch {
+	case p.in != nil:
+		return p.in, shared(p.in)
+	case len(p.stdin) > 0:
+		return ContentFile("stdin", p.stdin, uid)
+	}
+	return OpenDevice(null)
+}
+
+// shared lets whoever has a pipe open it by its name as well, such as /dev/stdin: the programs at its ends are not of one user.
+func shared(f *os.File) error {
+	if err := f.Chmod(0o666); err != nil {
+		return fmt.Errorf("share a pipe: %w", err)
+	}
+	return nil
+}
+
+// tee writes to a buffer and, if there is one, to another writer.
+func tee(b *capture.Buffer, other io.Writer) io.Writer {
+	if other == nil {
+		return b
+	}
+	return io.MultiWriter(b, other)
 }
 
 // OpenDevice opens a device to read. It is never to be polled.
@@ -64,13 +98,13 @@ func OpenDevice(name string) (*os.File, error) {
 }
 
 // drain ends with the program, or with the deadline of finish.
-func drain(b *capture.Buffer, r *os.File, m *mask.Mask) {
+func drain(to io.Writer, r *os.File, m *mask.Mask) {
 	if m == nil {
-		_ = capture.Drain(b, r)
+		_ = capture.Drain(to, r)
 		return
 	}
 	// Before anything is cut: half of a value would not be known.
-	w := m.Writer(b)
+	w := m.Writer(to)
 	_ = capture.Drain(w, r)
 	_ = w.Close()
 }

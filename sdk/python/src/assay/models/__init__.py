@@ -432,6 +432,54 @@ class CheckedFunction(Model):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Checker(Model):
+    """A program that decides on the output of each stdio case (checker), or that talks with the program of each and
+    decides on it (interactor). It runs in a sandbox of its own; its failure is a check_error. It has code or argv.
+
+    Attributes:
+        argv: A program of the image.
+        code: In a language of the catalogue, compiled as solutions are.
+        flags: Arguments after those of the protocol.
+        max_score: The score that is a full pass, where it gives scores. Default 1.
+        memory: A Kubernetes quantity, in bytes.
+        protocol: How it is called and answers: kattis with 42 and 43, testlib with 0, 1, 2, 3 and 7. Default kattis.
+        wall: A Go duration.
+    """
+
+    argv: list[str] | None = None
+    code: CheckerCode | None = None
+    flags: list[str] | None = None
+    max_score: float | None = None
+    memory: str | int | None = None
+    protocol: Literal["kattis", "testlib"] | None = None
+    wall: str | None = None
+    _shapes: ClassVar[dict[str, str]] = {"code": "CheckerCode"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckerCode(Model):
+    """In a language of the catalogue, compiled as solutions are.
+
+    Attributes:
+        args: Give flags.
+        compile: How a program is compiled. Its limits are not those of the run, and never above the tenant's ceiling.
+        files: The sources of a program, instead of one: text by relative path, beneath /workspace. No part of a path
+            is . or .., and none begins with a dot, - or @.
+        stdin: The protocol says what it reads.
+    """
+
+    args: list[str] | None = None
+    compile: Compile | None = None
+    files: dict[str, str] | None = None
+    language: str
+    main: str | None = None
+    source: str | None = None
+    stdin: str | None = None
+    _shapes: ClassVar[dict[str, str]] = {"compile": "Compile"}
+    _zeros: ClassVar[dict[str, str]] = {"language": "str"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Compile(Model):
     """How a program is compiled. Its limits are not those of the run, and never above the tenant's ceiling.
 
@@ -1420,6 +1468,9 @@ class ProgramTests(Model):
 
     Attributes:
         cases: Calls of function. A case that expects nothing passes if the call returns.
+        checker: A program that decides on the output of each stdio case (checker), or that talks with the program of
+            each and decides on it (interactor). It runs in a sandbox of its own; its failure is a check_error. It has
+            code or argv.
         class_: For a check: whether function names a class, whose instances may answer for themselves in the check.
             Default: whether its name begins with a capital and has no underscore.
         code: The solution. It may be left out where every test is a stdio with argv: those do not run it.
@@ -1432,27 +1483,38 @@ class ProgramTests(Model):
         functions: Further functions of the solution that the check calls by their names; without function, candidate
             is the first of them. What they answer is the solution's own word: a check that only compares them with
             each other passes solutions that agree with themselves.
+        interactor: A program that decides on the output of each stdio case (checker), or that talks with the program
+            of each and decides on it (interactor). It runs in a sandbox of its own; its failure is a check_error. It
+            has code or argv.
         language: Of the solution: a name or an alias of the catalogue. Solutions in other languages than python are
             graded by stdio alone, and are compiled once for all of it. Default python.
+        limits: What wall and memory of stdio cases are multiplied by, for each language that a solution may be
+            written in.
         setup: Runs before the solution and, in the other sandbox, before the check. If it fails, the outcome is
             check_error.
     """
 
     cases: list[ProgramTestsCasesItem] | None = None
     check: str | None = None
+    checker: Checker | None = None
     class_: bool | None = None
     code: str | None = None
     compile: Compile | None = None
     files: dict[str, str] | None = None
     function: str | None = None
     functions: list[str] | None = None
+    interactor: Checker | None = None
     language: str | None = None
+    limits: dict[str, ProgramTestsLimitsValue] | None = None
     setup: str | None = None
     stdio: list[ProgramTestsStdioItem] | None = None
     stop_on_failure: bool | None = None
     _shapes: ClassVar[dict[str, str]] = {
         "cases": "[ProgramTestsCasesItem]",
+        "checker": "Checker",
         "compile": "Compile",
+        "interactor": "Checker",
+        "limits": "{ProgramTestsLimitsValue}",
         "stdio": "[ProgramTestsStdioItem]",
     }
     _wires: ClassVar[dict[str, str]] = {"class_": "class"}
@@ -1477,24 +1539,47 @@ class ProgramTestsCasesItem(Model):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramTestsLimitsValue(Model):
+    """A JSON object of the API, ProgramTestsLimitsValue."""
+
+    memory: float | None = None
+    wall: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramTestsStdioItem(Model):
     """A JSON object of the API, ProgramTestsStdioItem.
 
     Attributes:
+        absolute_tolerance: Of compare floats, in place of tolerance. One of the two has to hold.
         argv: The program to run instead of the solution as a python script. It finds the files of the job, and code
             nowhere (in other languages than python the sources and what they are compiled to).
-        compare: Default whitespace.
+        compare: Default whitespace. Bytes are compared; unordered has the lines in any order.
+        ignore_case: Of ASCII letters, unless compare is exact.
         memory: A Kubernetes quantity, in bytes.
-        tolerance: Of compare floats: absolute, or relative above 1. Default 1e-6.
+        relative_tolerance: Of compare floats, in place of tolerance: relative to the expected number.
+        stdin_base64: In place of stdin, for other bytes than text.
+        stdin_blob: In place of stdin: sha256:… of a blob uploaded before.
+        stdout: What is expected, or the answer that a checker is given.
+        stdout_base64: In place of stdout, for other bytes than text.
+        stdout_blob: In place of stdout: sha256:… of a blob uploaded before.
+        tolerance: Of compare floats: absolute, or relative above 1. Default 1e-6, if there is none of the three.
         wall: A Go duration.
     """
 
+    absolute_tolerance: float | None = None
     argv: list[str] | None = None
-    compare: Literal["exact", "whitespace", "tokens", "floats"] | None = None
+    compare: Literal["exact", "whitespace", "tokens", "floats", "unordered"] | None = None
+    ignore_case: bool | None = None
     memory: str | int | None = None
     name: str | None = None
+    relative_tolerance: float | None = None
     stdin: str | None = None
+    stdin_base64: str | None = None
+    stdin_blob: str | None = None
     stdout: str | None = None
+    stdout_base64: str | None = None
+    stdout_blob: str | None = None
     tolerance: float | None = None
     wall: str | None = None
     weight: float | None = None
@@ -1736,8 +1821,8 @@ class ResultTests(Model):
 
     Attributes:
         errors: Cases that ended as check_error: neither passed nor failed.
-        score: Weighted share of passed cases, 0 to 1. Null if there are errors: there is no verdict on the solution
-            then.
+        score: Weighted share of passed cases, 0 to 1, and of those with a score of their own that share. Null if
+            there are errors: there is no verdict on the solution then.
     """
 
     cases: list[ResultTestsCasesItem] | None = None
@@ -1763,6 +1848,7 @@ class ResultTestsCasesItem(Model):
             did not run). Clients should take an outcome that they do not know for one of these. `compile_error` is
             the program's own: it does not compile, within the limits for that, and did not run (`compiled` of the
             result has the compiler's words).
+        score: What a checker gave, as a share of its full score, of a case that did not pass.
         self_reported: The check asked objects of the solution, such as instances of the class under test, about
             themselves, or called one of functions.
         stderr: Of a stdio case that failed, the last lines that the program wrote there.
@@ -1775,6 +1861,7 @@ class ResultTestsCasesItem(Model):
     name: str
     outcome: Outcome
     passed: bool
+    score: float | None = None
     self_reported: bool | None = None
     stderr: str | None = None
     wall_ms: float

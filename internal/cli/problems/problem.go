@@ -1,0 +1,115 @@
+// Package problems reads problems that others have packed, as tests for jobs: Kattis problem packages, and the JSON of
+// CodeContests.
+package problems
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/language"
+)
+
+// Problem is one problem, without a solution.
+type Problem struct {
+	Name      string
+	Tests     job.Tests
+	Memory    job.Size // that a solution may use; 0: nothing was said
+	Solutions []Solution
+	Notes     []string // what of it is not taken over
+}
+
+// Solution is one that came with a problem.
+type Solution struct {
+	Name, Expected string // such as "accepted"
+	Language       string // of the catalogue
+	Source         string
+	Files          map[string]string // instead of source
+}
+
+// Upload stores a blob and returns its digest, as client.PutBlob does.
+type Upload func(ctx context.Context, r io.ReadSeeker) (digest string, err error)
+
+// inline is how much of a case is part of its job, in bytes: more is uploaded, once for all jobs.
+const inline = 4 << 10
+
+// defaultTime is what a solution may take for a case where nothing is said.
+const defaultTime = job.Duration(2 * time.Second)
+
+// Job is a job that grades a solution of the problem.
+func (p *Problem) Job(s *Solution) (job.Spec, error) {
+	t := p.Tests
+	t.Language, t.Code, t.Files = s.Language, s.Source, s.Files
+	spec := job.Spec{Name: p.Name + "/" + s.Name, Program: job.Program{Tests: &t}, Labels: map[string]string{"problem": p.Name, "expected": s.Expected}}
+	if spec.Labels["expected"] == "" {
+		delete(spec.Labels, "expected")
+	}
+	wall, memory := p.Needs()
+	spec.Policy = fmt.Appendf(nil, `{"wall":%q,"cpu_time":%q,"memory":%q}`, wall, wall, memory)
+	return spec, spec.Validate()
+}
+
+// Needs is what the policy of a job has to give it: time for all of its cases, and memory.
+func (p *Problem) Needs() (wall job.Duration, memory job.Size) {
+	wall = job.Duration(10 * time.Second)
+	for i := range p.Tests.Stdio {
+		wall += p.Tests.Stdio[i].Wall
+	}
+	return min(wall, job.MaxWall), max(p.Memory, 256*job.MiB)
+}
+
+// data is a stream of a case: in the case, or as a blob.
+type data struct{ text, base64, blob string }
+
+func newData(ctx context.Context, raw []byte, upload Upload) (d data, err error) {
+	switch {
+	case len(raw) > inline:
+		d.blob, err = upload(ctx, bytes.NewReader(raw))
+	case utf8.Valid(raw) && !bytes.ContainsRune(raw, 0):
+		d.text = string(raw)
+	default:
+		d.base64 = base64.StdEncoding.EncodeToString(raw)
+	}
+	return d, err
+}
+
+// add adds a case.
+func (p *Problem) add(ctx context.Context, name string, input, answer []byte, wall job.Duration, upload Upload) error {
+	in, err := newData(ctx, input, upload)
+	if err != nil {
+		return fmt.Errorf("upload the input of %s: %w", name, err)
+	}
+	out, err := newData(ctx, answer, upload)
+	if err != nil {
+		return fmt.Errorf("upload the answer of %s: %w", name, err)
+	}
+	p.Tests.Stdio = append(p.Tests.Stdio, job.Stdio{
+		Name: name, Wall: wall, Stdin: in.text, StdinBase64: in.base64, StdinBlob: in.blob, Stdout: out.text, StdoutBase64: out.base64, StdoutBlob: out.blob,
+	})
+	return nil
+}
+
+// extensions name the language of a source file. Several of the catalogue may share one, such as python and what runs its tests.
+var extensions = map[string]string{
+	".c": "c", ".cc": "cpp", ".cpp": "cpp", ".cxx": "cpp", ".C": "cpp", ".cs": "csharp", ".go": "go", ".hs": "haskell", ".java": "java", ".js": "javascript", ".jl": "julia",
+	".kt": "kotlin", ".lua": "lua", ".ml": "ocaml", ".pl": "perl", ".php": "php", ".py": "python", ".py3": "python", ".R": "r", ".rb": "ruby", ".rs": "rust", ".scala": "scala", ".sh": "bash", ".ts": "typescript",
+}
+
+// languageOf is the language of a source file by its name; "" if the catalogue has none.
+func languageOf(file string) string {
+	name := extensions[path.Ext(file)]
+	if _, err := language.Find(name); err != nil {
+		return ""
+	}
+	return name
+}
+
+// fields are the flags that a package gives as one string.
+func fields(flags string) []string { return strings.Fields(flags) }

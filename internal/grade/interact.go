@@ -1,0 +1,182 @@
+package grade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime"
+)
+
+// interaction is a program and an interactor that talk. Neither hears that the other has ended before we do: so whoever is
+// seen to end first did that by itself. docs/adr/0032 has more of it.
+type interaction struct {
+	*grading
+	k       *checker
+	said    notes
+	asks    *wire // of the interactor
+	answers *wire // of the program
+	flooded bool  // the program wrote more to the interactor than anybody reads
+	settled bool  // by the interactor's end, which came first
+}
+
+// end is how one of the two has ended.
+type end struct {
+	rep *runtime.Report
+	err error
+}
+
+// interact runs the program of a case beside the interactor, which decides on it.
+func (g *grading) interact(ctx context.Context, s *job.Stdio, d *caseData, limits job.CaseLimits) (job.CaseResult, error) {
+	began := time.Now()
+	k, err := g.ready("interactor", g.Tests.Interactor)
+	if err != nil {
+		return job.CaseResult{}, err
+	}
+	if k.program.Problem != "" {
+		var c job.CaseResult
+		g.fault(&c, "the interactor cannot be started: "+k.program.Problem)
+		return c, nil
+	}
+	t := &interaction{grading: g, k: k, said: notes{}}
+	a, started := g.scriptAttempt(s, limits)
+	candidate, interactor, err := t.both(ctx, a, d, limits)
+	if err == nil {
+		err = errors.Join(started(candidate), k.program.missing(interactor))
+	}
+	if err != nil {
+		return job.CaseResult{}, err
+	}
+	if ctx.Err() != nil { // a cause other than a client's wish was an error
+		return job.CaseResult{}, errCanceled
+	}
+	t.account(candidate, solutionSide)
+	t.account(interactor, checkSide)
+	g.skip(time.Since(began) - time.Duration(candidate.Usage.WallMS*float64(time.Millisecond)))
+	c := t.judge(candidate, interactor)
+	g.explain(s, candidate, &c)
+	return c, nil
+}
+
+// both runs the two and returns how they ended.
+func (t *interaction) both(ctx context.Context, a runtime.Attempt, d *caseData, limits job.CaseLimits) (candidate, interactor *runtime.Report, err error) {
+	if t.asks, err = newWire(); err != nil {
+		return nil, nil, err
+	}
+	defer t.asks.close()
+	if t.answers, err = newWire(); err != nil {
+		return nil, nil, err
+	}
+	defer t.answers.close()
+	within, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	b := t.interactorAttempt(d, limits)
+	started := make(chan struct{})
+	b.Metered = func(runtime.Meter) { close(started) }
+	a.Stdin, a.Stdout = t.asks.hears, t.answers.says
+	b.Stdin, b.Stdout = t.answers.hears, t.asks.says
+
+	one, err := t.Acquire(ctx, script, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	defer one.Close()
+	two, err := t.Acquire(ctx, script, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	defer two.Close()
+	first, second := beside(within, two, b), make(<-chan end)
+	select {
+	case <-started: // the time of the program does not begin before
+		second = beside(within, one, a)
+	case e := <-first:
+		t.settled = true
+		return &runtime.Report{}, e.rep, e.err
+	}
+	t.asks.relay(math.MaxInt64)
+	return t.await(stop, second, first, t.answers.relay(mostChecked))
+}
+
+// beside runs an attempt beside others.
+func beside(ctx context.Context, s runtime.Slot, a runtime.Attempt) <-chan end {
+	done := make(chan end, 1)
+	go func() {
+		rep, err := s.Run(ctx, a)
+		done <- end{rep, err}
+	}()
+	return done
+}
+
+// await waits for both, and stops one where the end of the other decides.
+func (t *interaction) await(stop context.CancelCauseFunc, candidate, interactor <-chan end, flood <-chan struct{}) (a, b *runtime.Report, err error) {
+	for running := 2; running > 0; {
+		var e end
+		select {
+		case <-flood:
+			t.flooded, flood = true, nil
+			stop(runtime.ErrCanceled)
+			continue
+		case e = <-candidate:
+			a = e.rep
+		case e = <-interactor:
+			b = e.rep
+		}
+		running--
+		if e.err != nil {
+			err = errors.Join(err, e.err)
+		}
+		if err != nil || t.decided(a, b) {
+			stop(runtime.ErrCanceled)
+			continue
+		}
+		if a != nil {
+			t.answers.end()
+		} else {
+			t.asks.end()
+		}
+	}
+	return a, b, err
+}
+
+// decided reports whether what has ended by now decides.
+func (t *interaction) decided(candidate, interactor *runtime.Report) bool {
+	if candidate != nil {
+		return candidate.Outcome != job.Succeeded
+	}
+	o := t.k.read(interactor, t.said)
+	t.settled = o.failed != "" || !o.accepted && o.share == nil
+	return t.settled
+}
+
+// judge is the verdict. An end of the program that is not a good one is its own doing: the interactor had not ended by then, or had accepted it.
+func (t *interaction) judge(candidate, interactor *runtime.Report) job.CaseResult {
+	c := ended(candidate)
+	switch {
+	case t.flooded:
+		c.Outcome, c.Message = job.OutputLimit, fmt.Sprintf("it wrote more than %s to the interactor", job.Size(mostChecked))
+	case t.settled, candidate.Outcome == job.Succeeded:
+		t.decide(&c, t.k.read(interactor, t.said))
+	}
+	return c
+}
+
+// interactorAttempt is that of the interactor. It has as much time as the program, and its own besides: silence of both is
+// the program's.
+func (t *interaction) interactorAttempt(d *caseData, limits job.CaseLimits) runtime.Attempt {
+	a := t.checkerAttempt(t.k, d, nil, t.said)
+	a.Waits = t.waits // while one has no core, the time of the other stands
+	p := &a.Plan.Policy
+	p.Wall += limits.Wall
+	p.CPUTime += limits.Wall
+	p.Stderr.OnExceed = policy.Truncate
+	if t.k.Protocol == job.Testlib {
+		a.Program.Command.Argv = slices.Concat(t.k.program.Argv(p.Memory), []string{inputPath, "/workspace/output", answerPath}, t.k.Flags)
+	}
+	return a
+}

@@ -1,0 +1,100 @@
+package grade
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/runtime"
+)
+
+// opinion is what a checker came to.
+type opinion struct {
+	accepted bool
+	share    *float64 // of the full score, 0 to 1; nil: it gives no scores
+	message  string   // of what was not accepted
+	failed   string   // how the checker failed; "" if it did not
+}
+
+// read says what a checker's end means. Whatever its protocol does not know is a failure of the checker, and so is any end
+// that it did not choose.
+func (k *checker) read(rep *runtime.Report, said notes) opinion {
+	if rep.Outcome != job.Succeeded && rep.Outcome != job.Failed || rep.ExitCode == nil {
+		return opinion{failed: fmt.Sprintf("the %s did not come to a verdict: %s", k.name, cmp.Or(rep.Message, string(rep.Outcome)))}
+	}
+	if k.Protocol == job.Testlib {
+		return k.readTestlib(*rep.ExitCode, rep.Stderr.Text)
+	}
+	return k.readKattis(*rep.ExitCode, rep, said)
+}
+
+// The exit codes of the protocol kattis.
+const (
+	kattisAccepted = 42
+	kattisWrong    = 43
+)
+
+func (k *checker) readKattis(code int, rep *runtime.Report, said notes) opinion {
+	switch code {
+	case kattisAccepted:
+		score, ok := said["score.txt"]
+		if !ok {
+			return opinion{accepted: true}
+		}
+		return k.scored(score, "score.txt", printable(said["judgemessage.txt"]))
+	case kattisWrong:
+		return opinion{message: "wrong answer" + because(cmp.Or(printable(said["judgemessage.txt"]), printable(said["teammessage.txt"]), printable(tail(rep.Stderr.Text))))}
+	}
+	return opinion{failed: fmt.Sprintf("the %s ended with exit code %d, which is neither 42 nor 43%s", k.name, code, because(rep.Message, tail(rep.Stderr.Text)))}
+}
+
+// readTestlib reads an exit code of testlib.h.
+func (k *checker) readTestlib(code int, said string) opinion {
+	said = strings.TrimSpace(said)
+	message := because(printable(said))
+	switch code {
+	case 0:
+		return opinion{accepted: true}
+	case 1, 2, 4, 8: // wrong, of a wrong format, more than expected, less than expected
+		if strings.HasPrefix(said, "Traceback (most recent call last)") { // testlib's own begin with the verdict
+			return opinion{failed: "the " + k.name + " raised an exception" + because(lastLine(said))}
+		}
+		return opinion{message: "wrong answer" + message}
+	case 7:
+		score, comment, _ := strings.Cut(strings.TrimSpace(strings.TrimPrefix(said, "points")), " ")
+		return k.scored(score, "the points", printable(comment))
+	}
+	return opinion{failed: fmt.Sprintf("the %s ended with exit code %d, which is its own failure%s", k.name, code, message)}
+}
+
+// scored is a score as a share of the full one. What it is in says where a bad one was.
+func (k *checker) scored(text, in, message string) opinion {
+	full := cmp.Or(k.MaxScore, 1)
+	points, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+	if err != nil || !(points >= 0 && points <= full) {
+		return opinion{failed: fmt.Sprintf("the %s gave %s as %s, which is not a number from 0 to its max_score, %g", k.name, printable(text), in, full)}
+	}
+	share := points / full
+	return opinion{share: &share, message: fmt.Sprintf("it has %g of %g points%s", points, full, because(message))}
+}
+
+// because adds the first of several messages that is one.
+func because(messages ...string) string {
+	if m := cmp.Or(messages...); m != "" {
+		return ": " + m
+	}
+	return ""
+}
+
+// printable makes one line of what a checker said, which may have been what a candidate wrote.
+func printable(s string) string {
+	return oneLine(strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && !unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) {
+			return '\uFFFD'
+		}
+		return r
+	}, s))
+}

@@ -17,6 +17,7 @@ import (
 	"github.com/assay-run/assay/internal/pause"
 	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/internal/worker/capacity"
+	"github.com/assay-run/assay/internal/worker/code"
 	"github.com/assay-run/assay/internal/worker/transfer"
 	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
@@ -40,8 +41,8 @@ type attempt struct {
 	alone   string              // see runtime.Key; "" at first
 	timings job.Timings
 	outputs transfer.Outputs // that are kept beside the result
-	code    *code            // the program, or the solution, in a language of the catalogue; nil: it is in none
-	checker *code            // of its tests; nil: none, or one of the image
+	code    *code.Code       // the program, or the solution, in a language of the catalogue; nil: it is in none
+	checker *code.Code       // of its tests; nil: none, or one of the image
 }
 
 // owner is whose its objects are.
@@ -93,17 +94,13 @@ func (a *attempt) run(ctx context.Context) (*job.Result, error) {
 	defer release()
 	a.timings.FetchMS = since(began)
 
-	if a.code != nil {
-		refused, err := a.compile(ctx)
-		if refused != nil || err != nil {
-			return refused, err
-		}
-		defer a.code.release()
-	}
-	if err := a.compileChecker(ctx); err != nil {
+	defer a.release()
+	if err := a.compileAll(ctx); err != nil {
 		return nil, err
 	}
-	defer a.checker.release()
+	if refused := a.code.Uncompiled(); refused != nil {
+		return refused, nil
+	}
 	room, err := a.capacity.Enter(ctx, a.need())
 	if err != nil {
 		return nil, err
@@ -113,25 +110,11 @@ func (a *attempt) run(ctx context.Context) (*job.Result, error) {
 	return runOrBlame(ctx, a, func() (*job.Result, error) { return a.runOnce(ctx, files) })
 }
 
-// fetch returns the files that the job is to read, and what to call afterwards.
-func (a *attempt) fetch(ctx context.Context) (files []runtime.File, release func(), err error) {
-	if len(a.spec.Files) == 0 {
-		return nil, func() {}, nil
-	}
-	ctx, end := telemetry.Within(ctx, "fetch", telemetry.KindKey.String("inputs"), telemetry.CountKey.Int(len(a.spec.Files)))
-	files, release, err = a.inputs.Fetch(ctx, a.claimed.Tenant, a.spec.Files)
-	if wrong := new(transfer.InputError); errors.As(err, &wrong) {
-		err = refuse("%v", wrong)
-	}
-	end(err)
-	return files, release, err
-}
-
 // runOnce runs the job in a slot.
 func (a *attempt) runOnce(ctx context.Context, files []runtime.File) (*job.Result, error) {
 	began := time.Now()
-	kind, code := a.first()
-	slot, err := a.acquire(ctx, kind, code)
+	kind, python := a.first()
+	slot, err := a.acquire(ctx, kind, python)
 	if err != nil {
 		return nil, err
 	}
@@ -154,8 +137,11 @@ func (a *attempt) read() (err error) {
 	default:
 		return refuse("program.%s: not supported by this version of the worker (%s)", kind, a.cfg.Version)
 	}
-	if a.code, err = codeOf(a.spec.Program); err != nil {
-		return err
+	if a.code, err = code.Of(a.spec.Program); err != nil {
+		return refuse("%v", err)
+	}
+	if a.checker, err = code.OfChecker(a.spec.Program.Tests); err != nil {
+		return refuse("%v", err)
 	}
 	if a.plan, err = a.planFor(a.spec.Policy, policy.UseOfProgram(a.spec.Program)); err != nil {
 		return err
@@ -171,13 +157,28 @@ func (a *attempt) read() (err error) {
 	return nil
 }
 
+// first is the kind of the slot in which the attempt begins, and the python code that will run
+// there, if it is known.
+func (a *attempt) first() (kind, python string) {
+	switch p := &a.spec.Program; {
+	case p.Tests != nil:
+		return grade.First(p.Tests)
+	case p.Python != nil:
+		return p.Kind(), p.Python.Code
+	}
+	if source, ok := a.code.Script(&a.plan.Policy); ok {
+		return "python", source
+	}
+	return "command", ""
+}
+
 // imagePause is how long a job is kept whose image cannot be had, before it goes
 // back to be tried again, maybe elsewhere.
 const imagePause = 2 * time.Second
 
-func (a *attempt) acquire(ctx context.Context, kind, code string) (runtime.Slot, error) {
+func (a *attempt) acquire(ctx context.Context, kind, python string) (runtime.Slot, error) {
 	return a.slot(ctx, runtime.Key{
-		Kind: kind, Packages: a.plan.Policy.Requirements(), Imports: runtime.ImportsOf(code, &a.plan.Policy),
+		Kind: kind, Packages: a.plan.Policy.Requirements(), Imports: runtime.ImportsOf(python, &a.plan.Policy),
 	})
 }
 
@@ -220,8 +221,8 @@ func (a *attempt) execute(ctx context.Context, slot runtime.Slot, in runtime.Att
 	first := slot
 	return grade.Run(ctx, grade.Config{
 		Beside: a.beside(),
-		Tests:  in.Program.Tests, Attempt: in, Solution: a.code.solution(a.spec.Image), Checker: a.checker.built(a.spec.Image),
-		Acquire: func(ctx context.Context, kind, code string) (runtime.Slot, error) {
+		Tests:  in.Program.Tests, Attempt: in, Solution: a.code.Solution(a.spec.Image), Checker: a.checker.Checker(a.spec.Image),
+		Acquire: func(ctx context.Context, kind, python string) (runtime.Slot, error) {
 			mu.Lock()
 			s := first
 			first = nil
@@ -229,7 +230,7 @@ func (a *attempt) execute(ctx context.Context, slot runtime.Slot, in runtime.Att
 			if s != nil {
 				return s, nil
 			}
-			return a.acquire(ctx, kind, code)
+			return a.acquire(ctx, kind, python)
 		},
 		Blob: a.blob,
 	})
@@ -247,7 +248,7 @@ func (a *attempt) runIn(ctx context.Context, slot runtime.Slot, files []runtime.
 		a.kept = a.transfer.Artifacts(a.owner(), a.plan.Policy.Artifacts)
 		in.Collect = a.kept.Collect
 	}
-	a.code.prepare(&in)
+	a.code.Prepare(&in)
 	hide := mask.New(slices.Collect(maps.Values(in.Secrets)))
 	running, end := telemetry.Within(ctx, "program")
 	rep, err := a.execute(running, slot, in)
@@ -261,8 +262,8 @@ func (a *attempt) runIn(ctx context.Context, slot runtime.Slot, files []runtime.
 	if !rep.Outcome.Valid() {
 		return nil, fmt.Errorf("run: the runtime reported the outcome %q", rep.Outcome)
 	}
-	if err := a.code.complete(a.spec.Image, rep); err != nil {
-		return nil, err
+	if err := a.code.Complete(a.spec.Image, rep); err != nil {
+		return nil, refuse("%v", err)
 	}
 	hide.Value(&rep.Result)
 	if a.kept != nil {

@@ -1,0 +1,92 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/assay-run/assay/internal/compile"
+	"github.com/assay-run/assay/internal/telemetry"
+	"github.com/assay-run/assay/internal/worker/capacity"
+	"github.com/assay-run/assay/internal/worker/code"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime"
+)
+
+// compileAll makes the program and what decides on it ready, before the job has room of its own. What the compiler
+// refuses is no error. What is compiled is held until release.
+func (a *attempt) compileAll(ctx context.Context) error {
+	if err := a.compile(ctx, a.code); err != nil || a.code.Uncompiled() != nil {
+		return err
+	}
+	return a.compile(ctx, a.checker)
+}
+
+func (a *attempt) release() {
+	a.code.Release()
+	a.checker.Release()
+}
+
+// compile has c compiled, if its language is.
+func (a *attempt) compile(ctx context.Context, c *code.Code) error {
+	p := c.ToCompile()
+	if p == nil {
+		return nil
+	}
+	p.Tenant, p.Image, p.Digest, p.Policy = a.claimed.Tenant, a.spec.Image, a.imageDigest(), &a.plan.Policy
+	ctx, end := telemetry.Within(ctx, "compile", telemetry.KindKey.String(p.Language.Name))
+	out, err := a.compiled.Get(ctx, p, a.runCompiler)
+	end(err)
+	if missing := new(compile.Missing); errors.As(err, &missing) {
+		return refuse("%v", missing)
+	}
+	if err != nil {
+		return err
+	}
+	c.Keep(out)
+	a.metrics.compiled(ctx, p.Language.Name, out.Compiled.Cached)
+	return nil
+}
+
+// imageDigest is that of the job's image, if the runtime knows it already.
+func (a *attempt) imageDigest() string {
+	if lister, ok := a.Runtime.(runtime.ImageLister); ok {
+		return lister.ImageDigests()[a.spec.Image]
+	}
+	return ""
+}
+
+// runCompiler is a compile.Make: it runs what is asked in a slot of its own, once there is room for it.
+func (a *attempt) runCompiler(ctx context.Context, r compile.Request) (*runtime.Report, error) {
+	host, _ := a.proof.State()
+	plan, err := r.Policy.PlanFor(host, policy.UseCommand)
+	if err != nil {
+		return nil, refuse("the compiler cannot run here: %v", err)
+	}
+	need := capacity.NeedOf(r.Policy)
+	if a.capacity.TooLarge(need) {
+		return nil, refuse("compile.memory: %s is more than the %s of this worker", r.Policy.Memory, a.cfg.Memory)
+	}
+	room, err := a.capacity.Enter(ctx, need)
+	if err != nil {
+		return nil, err
+	}
+	defer room.Leave()
+	a.leases.enter(a.lease, running)
+	return runOrBlame(ctx, a, func() (*runtime.Report, error) {
+		slot, err := a.slot(ctx, runtime.Key{Kind: "command"})
+		if err != nil {
+			return nil, err
+		}
+		defer slot.Close()
+		rep, err := slot.Run(ctx, runtime.Attempt{
+			Job: a.lease.Job, Lease: a.lease.Lease, Deadline: a.leases.deadline(a.lease),
+			Program: job.Program{Command: &r.Command}, Files: r.Files, Plan: plan, Collect: r.Collect,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("compile: %w", err)
+		}
+		return rep, nil
+	})
+}

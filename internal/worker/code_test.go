@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -62,6 +63,9 @@ func (p *poly) run(ctx context.Context, k runtime.Key, a runtime.Attempt) (*runt
 		}
 	default:
 		rep.Stdout.Text = a.Program.Command.Stdin
+		if a.Output != nil {
+			_, _ = io.WriteString(a.Output, rep.Stdout.Text)
+		}
 	}
 	return rep, nil
 }

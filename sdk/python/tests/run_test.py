@@ -26,6 +26,21 @@ def test_script_with_stdin(client: assay.Client) -> None:
     assert client.run("import sys; print(sys.stdin.read().upper())", stdin="a\nb").check().stdout == "A\nB\n"
 
 
+def test_code_in_a_language(client: assay.Client) -> None:
+    source = "#include <iostream>\nint main() { int n; std::cin >> n; std::cout << 2 * n; return n % 4; }"
+    r = client.run(source, language="C++", stdin="21")
+    assert (r.outcome, r.exit_code, r.stdout) == ("failed", 1, "42")
+    assert client.submit(source, language="cpp", stdin="4").result(60).check().stdout == "8"
+    r = client.run("int main() { return x; }", language="c")
+    assert (r.outcome, r.error) == ("compile_error", None)
+    assert r.record.compiled is not None
+    assert "x" in r.record.compiled.stderr.text
+    with pytest.raises(assay.ProgramError, match="compile"):
+        r.check()
+    with pytest.raises(assay.InvalidError, match="cobol"):
+        client.run("x", language="cobol")
+
+
 def test_command_with_files(client: assay.Client) -> None:
     files = {"/workspace/a.txt": "text", "/workspace/b.bin": b"\x00\xff"}
     r = client.run(["sh", "-c", "cat a.txt; wc -c < b.bin"], files=files, name="n", labels={"k": "v"})
@@ -74,6 +89,8 @@ def test_refused_request_names_the_field(client: assay.Client) -> None:
         (7, {}, "program is code"),
         (b"print(1)", {}, "program is code"),
         ([], {}, "one str or more"),
+        (["a"], {"language": "c"}, "of code"),
+        ("1", {"language": "c", "variables": {}}, "script"),
         (["a", 1], {}, "one str or more"),
         ({"code": "x"}, {}, "needs a program"),
         ({"program": {"python": {"code": "1"}}}, {"variables": {}}, "whole job"),

@@ -22,6 +22,7 @@ SCRIPT = "/workspace/main.py"
 def job(
     program: Program,
     *,
+    language: str | None = None,
     variables: Mapping[str, Any] | None = None,
     stdin: str | None = None,
     files: Mapping[str, str | bytes] | None = None,
@@ -35,7 +36,9 @@ def job(
 
     Args:
         program: Python code, a command as a list, or a whole job, which the other arguments are laid over.
-        variables: of the code, as JSON has them. Code with a stdin has none.
+        language: of the code, if it is not Python or is to run as a script of its own: a name or alias of the fleet's
+            catalogue, such as "cpp" (client.api.list_languages). What needs it is compiled, once for equal code.
+        variables: of the code, as JSON has them. Code with a stdin or a language has none.
         stdin: what the program reads there. Code that has one runs as a script: its last expression has no value.
         files: absolute path in the sandbox to text or bytes.
         policy: what the program may do; see docs/policy.md. Durations are such as "10s", sizes such as "256Mi".
@@ -47,7 +50,7 @@ def job(
     Raises:
         TypeError, ValueError: an argument is of no use, or the arguments contradict each other.
     """
-    out = _base(program, variables, stdin)
+    out = _base(program, variables, stdin) if language is None else _code(program, language, variables, stdin)
     if files:
         out["files"] = {**out.get("files", {}), **{path: content(path, data) for path, data in files.items()}}
     for field, value in (("policy", policy), ("image", image), ("name", name)):
@@ -93,6 +96,16 @@ def _base(program: Program, variables: Mapping[str, Any] | None, stdin: str | No
     if not argv or not all(isinstance(a, str) for a in argv):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError("a command is a list of one str or more")
     return {"program": {"command": {"argv": argv, **({} if stdin is None else {"stdin": stdin})}}}
+
+
+def _code(program: Program, language: str, variables: Mapping[str, Any] | None, stdin: str | None) -> dict[str, Any]:
+    if not isinstance(program, str):
+        raise TypeError("language is of code, as text: a whole job has it in its program")
+    if variables is not None:
+        raise TypeError("code in a language runs as a script, which has no variables: write them to stdin")
+    return {
+        "program": {"code": {"language": language, "source": program, **({} if stdin is None else {"stdin": stdin})}}
+    }
 
 
 def content(path: str, data: str | bytes) -> dict[str, str]:

@@ -97,6 +97,7 @@ class AsyncClient:
         self,
         program: Program,
         *,
+        language: str | None = None,
         variables: Mapping[str, Any] | None = None,
         stdin: str | None = None,
         files: Mapping[str, str | bytes] | None = None,
@@ -120,8 +121,8 @@ class AsyncClient:
             Timeout: the timeout is over.
         """
         one = job(
-            program, variables=variables, stdin=stdin, files=files, policy=policy, image=image, name=name,
-            labels=labels, spec=spec,
+            program, language=language, variables=variables, stdin=stdin, files=files, policy=policy, image=image,
+            name=name, labels=labels, spec=spec,
         )  # fmt: skip
         result = await run(self._transport, one, Deadline(timeout))
         if result.infra:
@@ -132,6 +133,7 @@ class AsyncClient:
         self,
         program: Program,
         *,
+        language: str | None = None,
         variables: Mapping[str, Any] | None = None,
         stdin: str | None = None,
         files: Mapping[str, str | bytes] | None = None,
@@ -147,8 +149,8 @@ class AsyncClient:
         there may be many thousands; the fleet ends them a minute after this process died.
         """
         one = job(
-            program, variables=variables, stdin=stdin, files=files, policy=policy, image=image, name=name,
-            labels=labels, spec=spec,
+            program, language=language, variables=variables, stdin=stdin, files=files, policy=policy, image=image,
+            name=name, labels=labels, spec=spec,
         )  # fmt: skip
         return self._submitter.submit(one)
 

@@ -100,6 +100,7 @@ class Client:
         self,
         program: Program,
         *,
+        language: str | None = None,
         variables: Mapping[str, Any] | None = None,
         stdin: str | None = None,
         files: Mapping[str, str | bytes] | None = None,
@@ -123,8 +124,8 @@ class Client:
             Timeout: the timeout is over.
         """
         one = job(
-            program, variables=variables, stdin=stdin, files=files, policy=policy, image=image, name=name,
-            labels=labels, spec=spec,
+            program, language=language, variables=variables, stdin=stdin, files=files, policy=policy, image=image,
+            name=name, labels=labels, spec=spec,
         )  # fmt: skip
         result = run(self._transport, one, Deadline(timeout))
         if result.infra:
@@ -135,6 +136,7 @@ class Client:
         self,
         program: Program,
         *,
+        language: str | None = None,
         variables: Mapping[str, Any] | None = None,
         stdin: str | None = None,
         files: Mapping[str, str | bytes] | None = None,
@@ -150,8 +152,8 @@ class Client:
         there may be many thousands; the fleet ends them a minute after this process died.
         """
         one = job(
-            program, variables=variables, stdin=stdin, files=files, policy=policy, image=image, name=name,
-            labels=labels, spec=spec,
+            program, language=language, variables=variables, stdin=stdin, files=files, policy=policy, image=image,
+            name=name, labels=labels, spec=spec,
         )  # fmt: skip
         return self._submitter.submit(one)
 

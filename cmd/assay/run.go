@@ -17,11 +17,12 @@ import (
 type runCmd struct {
 	File      string            `arg:"" help:"A .py file or - (python on stdin) is a python program; another file runs by its #! line; anything else is a command of the image."`
 	Args      []string          `arg:"" optional:"" help:"Arguments of the program, after --."`
+	Language  string            `placeholder:"NAME" help:"Language of the file, which is compiled if it needs it; see: assay languages."`
 	Policy    string            `placeholder:"FILE" help:"Policy: a JSON file, or the name of a stored one."`
 	Image     string            `placeholder:"IMAGE" help:"Image to run in (default: python)."`
 	Isolation string            `placeholder:"LEVEL" enum:",cell,task,gvisor,vm" default:"" help:"Wall around the program: cell, task, gvisor or vm."`
 	Tests     string            `placeholder:"FILE" help:"Grade the file as a solution against the tests in this JSON file."`
-	Stdin     string            `placeholder:"FILE" help:"Standard input of a command; - is this one."`
+	Stdin     string            `placeholder:"FILE" help:"Standard input of a command, or of code in a language; - is this one."`
 	Pool      string            `placeholder:"POOL" help:"Pool of workers to run in (default: any that is not exclusive)."`
 	Require   map[string]string `placeholder:"KEY=VALUE" help:"Labels that a worker must have to be given the job."`
 	Name      string            `help:"Name of the job."`
@@ -102,7 +103,7 @@ func submitKnown(ctx context.Context, fleet *client.Client, spec job.Spec) (api.
 // spec makes the job that the arguments describe.
 func (c *runCmd) spec(a *app) (job.Spec, error) {
 	s := job.Spec{Name: c.Name, Image: c.Image, Pool: c.Pool, Requires: c.Require, Cache: c.Cache}
-	err := program.Named{File: c.File, Args: c.Args, Tests: c.Tests, Stdin: c.Stdin}.Read(a.stdin, &s)
+	err := program.Named{File: c.File, Args: c.Args, Tests: c.Tests, Stdin: c.Stdin, Language: c.Language}.Read(a.stdin, &s)
 	return s, err
 }
 

@@ -14,13 +14,15 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Named is a program as a command line names it. A .py file, or - for standard input, is a python program; another file
-// runs by its #! line; anything else is a command of the image.
+// Named is a program as a command line names it. A .py file, or - for standard input, is a python program, unless a
+// language is named; another file runs by its #! line; anything else is a command of the image.
 type Named struct {
 	File  string
 	Args  []string // make even a python program a command
 	Tests string   // file with the tests that the program is graded against; "": none
-	Stdin string   // file with the standard input of a command; - is that of this process
+	Stdin string   // file with the standard input of a command or of code; - is that of this process
+
+	Language string // of the catalogue, that the file is in; "": python, or a command
 }
 
 // Read puts the program into s, with the files that it needs. Errors begin with the flag that is at fault.
@@ -33,6 +35,10 @@ func (n Named) Read(stdin io.Reader, s *job.Spec) error {
 	switch {
 	case n.Tests != "":
 		s.Program.Tests, err = n.tests(content)
+		return err
+	case n.Language != "":
+		s.Program.Code = &job.Code{Language: n.Language, Source: string(content), Args: n.Args}
+		s.Program.Code.Stdin, err = n.input(stdin)
 		return err
 	case python && len(n.Args) == 0 && n.Stdin == "":
 		s.Program.Python = &job.Python{Code: string(content)}
@@ -62,6 +68,9 @@ func (n Named) tests(solution []byte) (*job.Tests, error) {
 		return nil, fmt.Errorf("--tests %s: %w", n.Tests, err)
 	}
 	t.Code = string(solution)
+	if n.Language != "" {
+		t.Language = n.Language
+	}
 	return t, nil
 }
 
@@ -74,8 +83,11 @@ func (n Named) content(stdin io.Reader) ([]byte, error) {
 	if err == nil && !bytes.HasPrefix(b, []byte("\x7fELF")) {
 		return b, nil
 	}
-	if err != nil && (strings.HasSuffix(n.File, ".py") || n.Tests != "") {
+	if err != nil && (strings.HasSuffix(n.File, ".py") || n.Tests != "" || n.Language != "") {
 		return nil, err
+	}
+	if n.Language != "" {
+		return nil, fmt.Errorf("--language: %s is no source, but a program of this host", n.File)
 	}
 	return nil, nil // a binary of this host says nothing about the image's
 }

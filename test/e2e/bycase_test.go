@@ -142,6 +142,9 @@ func (f *fleet) upload(t *testing.T, n uint64) (digest, sum string) {
 			t.Fatal(err)
 		}
 	}
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		t.Fatal(err)
+	}
 	if digest, err = f.api.PutBlob(t.Context(), file); err != nil {
 		t.Fatal(err)
 	}

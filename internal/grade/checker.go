@@ -75,6 +75,9 @@ func (g *grading) check(ctx context.Context, d *caseData, out *output.Spool, c *
 	return nil
 }
 
+// mostBrittle is how many outputs of a solution may break a checker. Each takes a checker's time twice, which is not the job's.
+const mostBrittle = 3
+
 // blame says whose failure it is that a checker came to no verdict on an output. It is asked about the answer in place of the
 // output: if it accepts that, it works with this case, and what the solution wrote has ended it. Otherwise a solution could
 // choose to have no verdict in place of a bad one. docs/adr/0034 has more of it.
@@ -83,6 +86,7 @@ func (g *grading) blame(ctx context.Context, k *checker, d *caseData, o opinion)
 	if err != nil || !control.accepts() {
 		return o, err
 	}
+	g.brittle++
 	return opinion{message: "wrong answer: " + o.failed + "; given the answer in place of this output, it accepts"}, nil
 }
 

@@ -136,7 +136,7 @@ func TestOutputsThatBreakACheckerAreWrong(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			checker := &job.Checker{Code: python3(fragile(c.protocol, c.fails, c.ends)), Protocol: c.protocol, Wall: job.Duration(time.Second)}
+			checker := &job.Checker{Code: python3(fragile(c.protocol, c.fails, c.ends)), Protocol: c.protocol, Wall: job.Duration(3 * time.Second)}
 			r, got := firstCase(t, &job.Tests{Code: "print('x')", Checker: checker, Stdio: []job.Stdio{{Stdout: "6"}}})
 			if got.Outcome != c.want || got.Passed || r.Outcome != c.want || (r.Tests.Score == nil) != (c.want == job.CheckError) {
 				t.Errorf("%s %+v", r.Outcome, got)
@@ -145,6 +145,28 @@ func TestOutputsThatBreakACheckerAreWrong(t *testing.T) {
 				t.Errorf("it says %q", got.Message)
 			}
 		})
+	}
+}
+
+// There is an end to the time of checkers that a solution can use up.
+func TestCheckersAreBrokenSoOften(t *testing.T) {
+	t.Parallel()
+	tests := &job.Tests{Code: "print('x')", Checker: &job.Checker{Code: python3(fragile("", "while True: pass", "sys.exit(42 if good else 43)")), Wall: job.Duration(3 * time.Second)}}
+	for range 6 {
+		tests.Stdio = append(tests.Stdio, job.Stdio{Stdout: "6"})
+	}
+	r, _ := firstCase(t, tests)
+	if r.Outcome != job.Failed || r.Tests.Score == nil || *r.Tests.Score != 0 || r.Tests.Failed != 6 {
+		t.Errorf("%s %+v", r.Outcome, r.Tests)
+	}
+	for i, c := range r.Tests.Cases {
+		want := job.Failed
+		if i >= mostBrittle {
+			want = job.OutcomeCanceled
+		}
+		if c.Outcome != want {
+			t.Errorf("case %d: %+v, want %s", i, c, want)
+		}
 	}
 }
 

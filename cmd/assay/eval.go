@@ -15,7 +15,7 @@ type evalCmd struct {
 }
 
 type evalImportCmd struct {
-	Path      string `arg:"" help:"Directory of a Kattis problem package, or a file of CodeContests problems."`
+	Path      string `arg:"" help:"Directory or zip of a Kattis problem package, or a file of CodeContests problems."`
 	Problem   string `placeholder:"NAME" help:"Which problem of several in a file."`
 	Solutions bool   `help:"Print a batch in place of the tests: a job for each solution that came with it."`
 }
@@ -66,6 +66,11 @@ func (c *evalImportCmd) read(ctx context.Context, upload problems.Upload) ([]*pr
 		return nil, err
 	}
 	defer f.Close()
+	magic := make([]byte, 4)
+	if n, _ := f.ReadAt(magic, 0); string(magic[:n]) == "PK\x03\x04" {
+		p, err := problems.KattisZip(ctx, c.Path, upload)
+		return []*problems.Problem{p}, err
+	}
 	return problems.CodeContests(ctx, f, upload)
 }
 

@@ -170,4 +170,5 @@ func (g *grading) merge(o *grading) {
 	g.account(&o.report, solutionSide)
 	g.raised = cmp.Or(g.raised, o.raised)
 	g.failed = cmp.Or(g.failed, o.failed)
+	g.brittle += o.brittle
 }

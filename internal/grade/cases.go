@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/assay-run/assay/internal/frame"
+	"github.com/assay-run/assay/internal/grade/value"
 	"github.com/assay-run/assay/pkg/job"
 )
 
@@ -46,7 +47,7 @@ func (g *grading) runCases(ctx context.Context) error {
 
 func (g *grading) runCase(ctx context.Context, i int, c *job.Case) (job.CaseResult, error) {
 	began := time.Now()
-	if bad := badValues(c); bad != "" { // before the solution has a say
+	if bad := value.BadCase(c); bad != "" { // before the solution has a say
 		return job.CaseResult{Outcome: job.CheckError, Message: bad}, nil
 	}
 	if err := g.enter(ctx, false, nil); err != nil {
@@ -60,10 +61,10 @@ func (g *grading) runCase(ctx context.Context, i int, c *job.Case) (job.CaseResu
 	wall := g.share(c.Wall, i == len(g.Tests.Cases)-1 && g.Tests.Check == "" && len(g.Tests.Stdio) == 0)
 	f := caseFrame{Op: "case", ID: i + 1, Args: []json.RawMessage{}, Kwargs: map[string]json.RawMessage{}, Wall: wall.Seconds(), Ignore: runsOnly(c)}
 	for _, raw := range c.Args {
-		f.Args = append(f.Args, shortInts(raw))
+		f.Args = append(f.Args, value.ShortInts(raw))
 	}
 	for k, raw := range c.Kwargs {
-		f.Kwargs[k] = shortInts(raw)
+		f.Kwargs[k] = value.ShortInts(raw)
 	}
 	sent, until := time.Now(), g.now()+wall
 	if err := g.box.send(f); err != nil {
@@ -146,7 +147,7 @@ func judge(c *job.Case, answer, end *message) job.CaseResult {
 	case runsOnly(c):
 		return job.CaseResult{Passed: true, Outcome: job.Succeeded}
 	}
-	got, err := decode(answer.Value)
+	got, err := value.Decode(answer.Value)
 	if err != nil {
 		return job.CaseResult{Outcome: job.Failed, Message: "the value that the function returned cannot be read"}
 	}
@@ -178,45 +179,29 @@ func judgeException(c *job.Case, e *exception) job.CaseResult {
 	return job.CaseResult{Outcome: job.Failed, Got: got, Message: "raised " + got + ", expected " + c.ExpectedException}
 }
 
-func judgeValue(c *job.Case, got value) job.CaseResult {
-	r := job.CaseResult{Outcome: job.Failed, Got: repr(got)}
+func judgeValue(c *job.Case, got value.Value) job.CaseResult {
+	r := job.CaseResult{Outcome: job.Failed, Got: value.Repr(got)}
 	if c.ExpectedException != "" {
 		r.Message = "returned " + r.Got + ", expected it to raise " + c.ExpectedException
 		return r
 	}
-	if c.ExpectedType != "" && !got.isType(c.ExpectedType) {
-		r.Message = fmt.Sprintf("returned %s, which is %s, expected %s", r.Got, article(got.typeName()), article(c.ExpectedType))
+	if c.ExpectedType != "" && !got.Is(c.ExpectedType) {
+		r.Message = fmt.Sprintf("returned %s, which is %s, expected %s", r.Got, article(got.TypeName()), article(c.ExpectedType))
 		return r
 	}
 	if c.Expected != nil {
-		want, err := expected(c)
+		want, err := value.Expected(c)
 		if err != nil {
 			r.Message = "expected: " + err.Error()
 			return r
 		}
-		if !equal(got, want) {
-			r.Message = "returned " + r.Got + ", expected " + repr(want) + typeHint(got, want)
+		if !value.Equal(got, want) {
+			r.Message = "returned " + r.Got + ", expected " + value.Repr(want) + typeHint(got, want)
 			return r
 		}
 	}
 	r.Passed, r.Outcome = true, job.Succeeded
 	return r
-}
-
-// expected decodes what a case expects. A list stands for the sequence or set
-// that the expected type names: JSON has nothing else for it.
-func expected(c *job.Case) (value, error) {
-	want, err := decode(c.Expected)
-	if err != nil {
-		return want, err
-	}
-	switch k := kind(c.ExpectedType); k {
-	case kindTuple, kindSet, kindFrozenSet:
-		if want.kind == kindList {
-			want.kind = k
-		}
-	}
-	return want, nil
 }
 
 // expectation is what a case expects, for people.
@@ -229,9 +214,9 @@ func expectation(c *job.Case) string {
 	case c.Expected == nil:
 		return article(c.ExpectedType)
 	}
-	want, err := expected(c)
+	want, err := value.Expected(c)
 	if err != nil {
 		return err.Error()
 	}
-	return repr(want)
+	return value.Repr(want)
 }

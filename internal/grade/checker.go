@@ -64,14 +64,42 @@ func (g *grading) check(ctx context.Context, d *caseData, out *output.Spool, c *
 		g.fault(c, "the checker cannot be started: "+k.program.Problem)
 		return nil
 	}
+	o, err := g.ask(ctx, k, d, &Blob{File: runtime.File{Open: opened(out)}, Bytes: out.Size()})
+	if err == nil && o.broke() {
+		o, err = g.blame(ctx, k, d, o)
+	}
+	if err != nil {
+		return err
+	}
+	g.decide(c, o)
+	return nil
+}
+
+// mostBrittle is how many outputs of a solution may break a checker. Each takes a checker's time twice, which is not the job's.
+const mostBrittle = 3
+
+// blame says whose failure it is that a checker came to no verdict on an output. It is asked about the answer in place of the
+// output: if it accepts that, it works with this case, and what the solution wrote has ended it. Otherwise a solution could
+// choose to have no verdict in place of a bad one. docs/adr/0034 has more of it.
+func (g *grading) blame(ctx context.Context, k *checker, d *caseData, o opinion) (opinion, error) {
+	control, err := g.ask(ctx, k, d, d.answer)
+	if err != nil || !control.accepts() {
+		return o, err
+	}
+	g.brittle++
+	return opinion{message: "wrong answer: " + o.failed + "; given the answer in place of this output, it accepts"}, nil
+}
+
+// ask runs the checker on an output.
+func (g *grading) ask(ctx context.Context, k *checker, d *caseData, out *Blob) (opinion, error) {
 	said := notes{}
 	a := g.checkerAttempt(k, d, out, said)
-	end := func() error { return nil }
+	end, err := func() error { return nil }, error(nil)
 	if k.Protocol == job.Testlib {
 		a.Program.Command.Argv = slices.Concat(k.program.Argv(a.Plan.Policy.Memory), []string{inputPath, outputPath, answerPath}, k.Flags)
-		a.Files = withFile(a.Files, runtime.File{Path: outputPath, Open: opened(out)})
-	} else if end, err = feed(&a, io.NopCloser(out.Open())); err != nil {
-		return err
+		a.Files = withFile(a.Files, out.at(outputPath))
+	} else if end, err = giveInput(ctx, &a, out); err != nil {
+		return opinion{}, err
 	}
 	rep, err := g.runChecker(ctx, a)
 	if failed := end(); err == nil {
@@ -81,15 +109,14 @@ func (g *grading) check(ctx context.Context, d *caseData, out *output.Spool, c *
 		err = k.program.missing(rep)
 	}
 	if err != nil {
-		return err
+		return opinion{}, err
 	}
-	g.decide(c, k.read(rep, said))
-	return nil
+	return k.read(rep, said), nil
 }
 
 // checkerAttempt is that of a checker: its own limits, its own files, nothing of the job's that a candidate may have had a
 // hand in, and no secrets. It is called as kattis has it.
-func (g *grading) checkerAttempt(k *checker, d *caseData, out *output.Spool, said notes) runtime.Attempt {
+func (g *grading) checkerAttempt(k *checker, d *caseData, out *Blob, said notes) runtime.Attempt {
 	a := g.Attempt
 	a.Plan = g.checkerPlan(k, d, out)
 	a.Collect, a.Secrets, a.Files, a.CPU, a.Waits = said.take, nil, k.program.Files, nil, nil
@@ -102,14 +129,14 @@ func (g *grading) checkerAttempt(k *checker, d *caseData, out *output.Spool, sai
 }
 
 // checkerPlan is a checker's policy: the default one, with what is its own.
-func (g *grading) checkerPlan(k *checker, d *caseData, out *output.Spool) *policy.Plan {
+func (g *grading) checkerPlan(k *checker, d *caseData, out *Blob) *policy.Plan {
 	jobs, p := &g.Attempt.Plan.Policy, policy.Default()
 	p.Isolation, p.Enforce, p.CPU, p.Packages = jobs.Isolation, jobs.Enforce, jobs.CPU, jobs.Packages
 	p.Wall, p.Memory = k.WallFor(jobs.Wall), k.MemoryFor(jobs.Memory)
 	p.CPUTime = job.Duration(float64(p.Wall) * max(1, math.Ceil(p.CPU)))
 	p.Disk = max(jobs.Disk, p.Disk) + job.Size(d.input.Bytes+d.answer.Bytes) // so that no output can fill it
 	if out != nil {
-		p.Disk += job.Size(out.Size())
+		p.Disk += job.Size(out.Bytes)
 	}
 	p.Processes = max(p.Processes, k.program.Processes)
 	p.Read = []string{caseDir}

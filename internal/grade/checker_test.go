@@ -104,6 +104,72 @@ func TestCheckers(t *testing.T) {
 	}
 }
 
+// fragile is a checker that fails in some way on what is no number, and accepts the answer.
+func fragile(protocol job.Protocol, fails, ends string) string {
+	read := "text, answer = sys.stdin.read(), open(sys.argv[2]).read()"
+	if protocol == job.Testlib {
+		read = "text, answer = open(sys.argv[2]).read(), open(sys.argv[3]).read()"
+	}
+	return "import os, sys\n" + read + "\nif not text.strip().isdigit():\n    " + fails + "\ngood = text.strip() == answer.strip()\n" + ends
+}
+
+// A checker that accepts the answer is not broken: that it does not survive an output is that output's doing, and no excuse for
+// it. One that does not accept the answer, or that says that the tests are wrong, is.
+func TestOutputsThatBreakACheckerAreWrong(t *testing.T) {
+	t.Parallel()
+	const kattis, testlib = "sys.exit(42 if good else 43)", "sys.exit(0 if good else 1)"
+	for name, c := range map[string]struct {
+		fails, ends string
+		protocol    job.Protocol
+		want        job.Outcome
+	}{
+		"an exception":          {"int(text)", kattis, "", job.Failed},
+		"an exception, testlib": {"int(text)", testlib, job.Testlib, job.Failed},
+		"a signal":              {"os.kill(os.getpid(), 11)", kattis, "", job.Failed},
+		"no end":                {"while True: pass", kattis, "", job.Failed},
+		"another exit code":     {"sys.exit(1)", kattis, "", job.Failed},
+		"testlib says fail":     {"sys.exit(3)", testlib, job.Testlib, job.CheckError},
+		"judgeerror.txt":        {"open(sys.argv[3] + '/judgeerror.txt', 'w').write('it is better than the answer'); os.abort()", kattis, "", job.CheckError},
+		"a bad score":           {"open(sys.argv[3] + '/score.txt', 'w').write('nan'); sys.exit(42)", kattis, "", job.CheckError},
+		"broken":                {"int(text)", "1/0", "", job.CheckError},
+		"the answer is wrong":   {"int(text)", "sys.exit(43)", "", job.CheckError},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			checker := &job.Checker{Code: python3(fragile(c.protocol, c.fails, c.ends)), Protocol: c.protocol, Wall: job.Duration(3 * time.Second)}
+			r, got := firstCase(t, &job.Tests{Code: "print('x')", Checker: checker, Stdio: []job.Stdio{{Stdout: "6"}}})
+			if got.Outcome != c.want || got.Passed || r.Outcome != c.want || (r.Tests.Score == nil) != (c.want == job.CheckError) {
+				t.Errorf("%s %+v", r.Outcome, got)
+			}
+			if (c.want == job.Failed) != strings.Contains(got.Message, "given the answer in place of this output, it accepts") {
+				t.Errorf("it says %q", got.Message)
+			}
+		})
+	}
+}
+
+// There is an end to the time of checkers that a solution can use up.
+func TestCheckersAreBrokenSoOften(t *testing.T) {
+	t.Parallel()
+	tests := &job.Tests{Code: "print('x')", Checker: &job.Checker{Code: python3(fragile("", "while True: pass", "sys.exit(42 if good else 43)")), Wall: job.Duration(3 * time.Second)}}
+	for range 6 {
+		tests.Stdio = append(tests.Stdio, job.Stdio{Stdout: "6"})
+	}
+	r, _ := firstCase(t, tests)
+	if r.Outcome != job.Failed || r.Tests.Score == nil || *r.Tests.Score != 0 || r.Tests.Failed != 6 {
+		t.Errorf("%s %+v", r.Outcome, r.Tests)
+	}
+	for i, c := range r.Tests.Cases {
+		want := job.Failed
+		if i >= mostBrittle {
+			want = job.OutcomeCanceled
+		}
+		if c.Outcome != want {
+			t.Errorf("case %d: %+v, want %s", i, c, want)
+		}
+	}
+}
+
 // What a program did that did not come to its end is no question for a checker, and its exit codes are its own.
 func TestCheckersAreAskedAboutOutputsOnly(t *testing.T) {
 	t.Parallel()

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/assay-run/assay/internal/grade/value"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/runtime"
 )
@@ -71,8 +72,8 @@ func (b *Blob) head(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer r.Close()
-	text, err := io.ReadAll(io.LimitReader(r, maxRepr+1))
-	return job.Clip(strings.ToValidUTF8(string(text), "\uFFFD"), maxRepr), err
+	text, err := io.ReadAll(io.LimitReader(r, value.MaxRepr+1))
+	return job.Clip(strings.ToValidUTF8(string(text), "\uFFFD"), value.MaxRepr), err
 }
 
 // feed gives a program what r has on its standard input, in an attempt that is about to run. The returned function is

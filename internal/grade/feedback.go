@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/assay-run/assay/internal/grade/value"
 	"github.com/assay-run/assay/pkg/job"
 )
 
@@ -123,16 +124,16 @@ func unloadedMessage(stage string, e *exception) string {
 }
 
 // typeHint points out a difference that is one of types only.
-func typeHint(got, want value) string {
+func typeHint(got, want value.Value) string {
 	switch {
-	case got.kind == kindOther:
-		return " (" + article(got.text) + " is compared with nothing: return a plain value)"
-	case got.kind != want.kind && got.items != nil && equalItems(got.items, want.items):
-		return fmt.Sprintf(" (%s is not %s)", article(got.typeName()), article(want.typeName()))
-	case got.kind == kindNone && want.kind != kindNone:
+	case got.Kind == value.Other:
+		return " (" + article(got.TypeName()) + " is compared with nothing: return a plain value)"
+	case got.Kind != want.Kind && got.HasItemsOf(want):
+		return fmt.Sprintf(" (%s is not %s)", article(got.TypeName()), article(want.TypeName()))
+	case got.Kind == value.None && want.Kind != value.None:
 		return " (is there a return on every path?)"
-	case got.kind == kindStr && want.kind != kindStr && got.text == repr(want):
-		return " (a str is not " + article(want.typeName()) + ")"
+	case got.Kind == value.Str && want.Kind != value.Str && got.Text == value.Repr(want):
+		return " (a str is not " + article(want.TypeName()) + ")"
 	}
 	return ""
 }
@@ -150,11 +151,11 @@ func call(function string, c *job.Case) string {
 }
 
 func argument(raw []byte) string {
-	v, err := decode(raw)
+	v, err := value.Decode(raw)
 	if err != nil {
 		return "?"
 	}
-	return repr(v)
+	return value.Repr(v)
 }
 
 // trimIt makes a message of the runtime, which begins with "it", part of another.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/assay-run/assay/internal/boundedjson"
 	"github.com/assay-run/assay/internal/frame"
+	"github.com/assay-run/assay/internal/grade/value"
 )
 
 // MaxFrame is the most that one frame may hold, in bytes of JSON.
@@ -15,7 +16,7 @@ const MaxFrame = 8 << 20
 
 // frameLimits leave room for the largest value, which is passed on as it is. One of up
 // to 64 KiB is counted only when it is there.
-var frameLimits = frame.Limits{Bytes: MaxFrame, Free: 64 << 10, Values: boundedjson.Limits{Values: 4 * maxNodes, Depth: 2 * maxDepth}}
+var frameLimits = frame.Limits{Bytes: MaxFrame, Free: 64 << 10, Values: value.Limits}
 
 // message is any from a sandbox. What an op does not use is empty.
 type message struct {

@@ -70,6 +70,7 @@ type grading struct {
 	told     bool               // a sandbox was told what the solution is: from then on, what fails may be its doing
 	raised   *job.ExceptionInfo // by the solution, the first one by which it failed
 	failed   string             // how a checker or interactor failed, after which there is nothing more to learn
+	brittle  int                // outputs that have broken a checker which works
 }
 
 // gradings numbers them.
@@ -173,6 +174,8 @@ func (g *grading) skipped(name string) (job.CaseResult, bool) {
 		return job.CaseResult{Name: name, Outcome: job.OutcomeCanceled, Message: "not run: an earlier case failed"}, true
 	case g.failed != "":
 		return job.CaseResult{Name: name, Outcome: job.OutcomeCanceled, Message: "not run: " + g.failed}, true
+	case g.brittle >= mostBrittle:
+		return job.CaseResult{Name: name, Outcome: job.OutcomeCanceled, Message: fmt.Sprintf("not run: %d outputs before it have broken the checker", g.brittle)}, true
 	case g.left() <= 0:
 		return job.CaseResult{Name: name, Outcome: job.TimedOut,
 			Message: fmt.Sprintf("not run: the time of the whole job, %s, was over", g.Attempt.Plan.Policy.Wall)}, true

@@ -17,11 +17,23 @@ type opinion struct {
 	share    *float64 // of the full score, 0 to 1; nil: it gives no scores
 	message  string   // of what was not accepted
 	failed   string   // how the checker failed; "" if it did not
+	own      bool     // it failed by what it says of itself, and not by its end
+}
+
+// broke reports whether the checker failed and does not say that the tests are to blame.
+func (o opinion) broke() bool { return o.failed != "" && !o.own }
+
+// accepts reports whether the checker gave a pass, or a part of one.
+func (o opinion) accepts() bool {
+	return o.failed == "" && (o.share == nil && o.accepted || o.share != nil && *o.share > 0)
 }
 
 // read says what a checker's end means. Whatever its protocol does not know is a failure of the checker, and so is any end
 // that it did not choose.
 func (k *checker) read(rep *runtime.Report, said notes) opinion {
+	if text := strings.TrimSpace(said[judgeError]); text != "" && k.Protocol != job.Testlib {
+		return opinion{failed: "the " + k.name + " says that the tests are wrong: " + printable(text), own: true}
+	}
 	if rep.Outcome != job.Succeeded && rep.Outcome != job.Failed || rep.ExitCode == nil {
 		return opinion{failed: fmt.Sprintf("the %s did not come to a verdict: %s", k.name, cmp.Or(rep.Message, string(rep.Outcome)))}
 	}
@@ -35,6 +47,9 @@ func (k *checker) read(rep *runtime.Report, said notes) opinion {
 const (
 	kattisAccepted = 42
 	kattisWrong    = 43
+
+	// judgeError is the file in which a checker of kattis says that it has found a failure of its own, or of the tests.
+	judgeError = "judgeerror.txt"
 )
 
 func (k *checker) readKattis(code int, rep *runtime.Report, said notes) opinion {
@@ -50,6 +65,9 @@ func (k *checker) readKattis(code int, rep *runtime.Report, said notes) opinion 
 	}
 	return opinion{failed: fmt.Sprintf("the %s ended with exit code %d, which is neither 42 nor 43%s", k.name, code, because(rep.Message, tail(rep.Stderr.Text)))}
 }
+
+// testlibFailed is how a checker of testlib.h says that it, or the answer, is wrong: such as that the output is better.
+const testlibFailed = 3
 
 // readTestlib reads an exit code of testlib.h.
 func (k *checker) readTestlib(code int, said string) opinion {
@@ -67,7 +85,7 @@ func (k *checker) readTestlib(code int, said string) opinion {
 		score, comment, _ := strings.Cut(strings.TrimSpace(strings.TrimPrefix(said, "points")), " ")
 		return k.scored(score, "the points", printable(comment))
 	}
-	return opinion{failed: fmt.Sprintf("the %s ended with exit code %d, which is its own failure%s", k.name, code, message)}
+	return opinion{failed: fmt.Sprintf("the %s ended with exit code %d, which is its own failure%s", k.name, code, message), own: code == testlibFailed}
 }
 
 // scored is a score as a share of the full one. What it is in says where a bad one was.
@@ -75,7 +93,7 @@ func (k *checker) scored(text, in, message string) opinion {
 	full := cmp.Or(k.MaxScore, 1)
 	points, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 	if err != nil || !(points >= 0 && points <= full) {
-		return opinion{failed: fmt.Sprintf("the %s gave %s as %s, which is not a number from 0 to its max_score, %g", k.name, printable(text), in, full)}
+		return opinion{failed: fmt.Sprintf("the %s gave %s as %s, which is not a number from 0 to its max_score, %g", k.name, printable(text), in, full), own: true}
 	}
 	share := points / full
 	return opinion{share: &share, message: fmt.Sprintf("it has %g of %g points%s", points, full, because(message))}

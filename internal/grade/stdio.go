@@ -13,6 +13,7 @@ import (
 
 	"github.com/assay-run/assay/guest/python"
 	"github.com/assay-run/assay/internal/grade/output"
+	"github.com/assay-run/assay/internal/grade/value"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/runtime"
 )
@@ -215,7 +216,7 @@ func withFile(files []runtime.File, f runtime.File) []runtime.File {
 
 // ended is a case whose program ended as reported. Whether its output is right is not known yet.
 func ended(rep *runtime.Report) job.CaseResult {
-	c := job.CaseResult{Outcome: rep.Outcome, WallMS: rep.Usage.WallMS, Got: job.Clip(rep.Stdout.Text, maxRepr)}
+	c := job.CaseResult{Outcome: rep.Outcome, WallMS: rep.Usage.WallMS, Got: job.Clip(rep.Stdout.Text, value.MaxRepr)}
 	switch {
 	case rep.Outcome == job.Failed && rep.Stderr.Text != "":
 		c.Message = fmt.Sprintf("exit code %d: %s", *rep.ExitCode, lastLine(rep.Stderr.Text))
@@ -252,7 +253,7 @@ func compare(ctx context.Context, s *job.Stdio, data *caseData, out *output.Spoo
 	case line == 0:
 		c.Message = "the output differs in blanks only"
 	default:
-		c.Message = fmt.Sprintf("line %d of the output is %q, expected %q", line, job.Clip(got, maxRepr), job.Clip(expected, maxRepr))
+		c.Message = fmt.Sprintf("line %d of the output is %q, expected %q", line, job.Clip(got, value.MaxRepr), job.Clip(expected, value.MaxRepr))
 	}
 	return err
 }

@@ -144,7 +144,7 @@ func TestInteractorsAreNotFooled(t *testing.T) {
 	})
 }
 
-// What breaks a checker is the tests' failure, for everyone: never a pass.
+// Who breaks a checker that accepts the answer has a wrong output, and no excuse; a checker that accepts nothing has no verdict on anybody.
 func TestCheckersThatBreak(t *testing.T) {
 	brittle := map[string]string{
 		"of odd bytes":    "import sys\nsys.stdin.buffer.read().decode('ascii')\nsys.exit(42)",
@@ -158,8 +158,15 @@ func TestCheckersThatBreak(t *testing.T) {
 			source := brittle[name]
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				for code, want := range map[string]job.Outcome{odd: job.CheckError, "print(1)": job.Succeeded} {
-					tests := judgedBy(code, &job.Tests{Checker: &job.Checker{Code: &job.Code{Language: "python", Source: source}, Wall: job.Duration(2 * time.Second), Memory: 256 * job.MiB}}, "question")
+				for _, c := range []struct {
+					code, checker string
+					want          job.Outcome
+				}{
+					{odd, source, job.Failed}, {"print(1)", source, job.Succeeded},
+					{odd, strings.ReplaceAll(source, "42", "41"), job.CheckError}, {"print(1)", strings.ReplaceAll(source, "42", "41"), job.CheckError},
+				} {
+					code, want := c.code, c.want
+					tests := judgedBy(code, &job.Tests{Checker: &job.Checker{Code: &job.Code{Language: "python", Source: c.checker}, Wall: job.Duration(2 * time.Second), Memory: 256 * job.MiB}}, "question")
 					rep := f.grade(t, tests, limits)
 					if rep.Outcome != want || (rep.Tests.Score == nil) != (want == job.CheckError) || rep.Tests.Cases[0].Passed != (want == job.Succeeded) {
 						t.Errorf("%q: %s %+v, want %s", code, rep.Outcome, rep.Tests, want)

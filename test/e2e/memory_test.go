@@ -137,17 +137,23 @@ func (f *fleet) run(t *testing.T, p job.Program, want job.Outcome) {
 // worker is the process of the fleet's worker.
 func (f *fleet) worker(t *testing.T) int {
 	t.Helper()
+	return f.process(t, "worker")
+}
+
+// process is that of one of the fleet's programs.
+func (f *fleet) process(t *testing.T, program string) int {
+	t.Helper()
 	links, err := filepath.Glob("/proc/[0-9]*/exe")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, link := range links {
 		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(link)))
-		if to, _ := os.Readlink(link); to == filepath.Join(f.bin, "worker") && value(pid, "PPid") == os.Getpid() {
+		if to, _ := os.Readlink(link); to == filepath.Join(f.bin, program) && value(pid, "PPid") == os.Getpid() {
 			return pid
 		}
 	}
-	t.Fatal(errors.New("no worker runs"))
+	t.Fatal(errors.New("no " + program + " runs"))
 	return 0
 }
 

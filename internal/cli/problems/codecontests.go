@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/assay-run/assay/pkg/job"
 )
@@ -18,7 +17,7 @@ type contest struct {
 	Public    ioTests  `json:"public_tests"`
 	Private   ioTests  `json:"private_tests"`
 	Generated ioTests  `json:"generated_tests"`
-	Time      limit    `json:"time_limit"`
+	Time      *limit   `json:"time_limit"`
 	Memory    int64    `json:"memory_limit_bytes"`
 	Right     programs `json:"solutions"`
 	Wrong     programs `json:"incorrect_solutions"`
@@ -30,7 +29,7 @@ type ioTests struct {
 }
 
 // limit is a number of seconds, or an object with seconds and nanos.
-type limit time.Duration
+type limit job.Duration
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (l *limit) UnmarshalJSON(raw []byte) error {
@@ -45,11 +44,9 @@ func (l *limit) UnmarshalJSON(raw []byte) error {
 		}
 		seconds = both.Seconds + both.Nanos/1e9
 	}
-	if !(seconds >= 0 && seconds <= 3600) {
-		return fmt.Errorf("time_limit is %g seconds; at most an hour", seconds)
-	}
-	*l = limit(seconds * float64(time.Second))
-	return nil
+	wall, err := inSeconds("time_limit", seconds)
+	*l = limit(wall)
+	return err
 }
 
 // programs are solutions: side by side as lists of languages and of sources, or as a list of sources.
@@ -123,9 +120,11 @@ func (c *contest) problem(ctx context.Context, upload Upload) (*Problem, error) 
 	}
 	p := &Problem{Name: c.Name, Memory: job.Size(max(c.Memory, 0))}
 	p.Tests.StopOnFailure = true
-	wall := job.Duration(c.Time)
-	if wall == 0 {
-		wall = defaultTime
+	wall := defaultTime
+	if c.Time != nil {
+		wall = job.Duration(*c.Time)
+	} else {
+		p.Notes = append(p.Notes, fmt.Sprintf("it names no time limit: a case has %s", defaultTime))
 	}
 	for _, set := range []struct {
 		kind  string
@@ -149,7 +148,7 @@ func (c *contest) problem(ctx context.Context, upload Upload) (*Problem, error) 
 	}
 	p.take(c.Right, "accepted")
 	p.take(c.Wrong, "wrong_answer")
-	return p, nil
+	return p, p.finish(ctx, upload)
 }
 
 // take takes the solutions that are in a language of the catalogue.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,10 +26,10 @@ type kattisFile struct {
 	Validation string `json:"validation"`
 	Flags      string `json:"validator_flags"`
 	Limits     struct {
-		Time       float64 `json:"time_limit"` // seconds
-		Memory     int64   `json:"memory"`     // MiB
-		Validation float64 `json:"validation_time"`
-		ValMemory  int64   `json:"validation_memory"`
+		Time       *float64 `json:"time_limit"` // seconds
+		Memory     int64    `json:"memory"`     // MiB
+		Validation float64  `json:"validation_time"`
+		ValMemory  int64    `json:"validation_memory"`
 	} `json:"limits"`
 }
 
@@ -47,16 +48,24 @@ func Kattis(ctx context.Context, dir string, upload Upload) (*Problem, error) {
 		return nil, err
 	}
 	defer root.Close()
-	k := &kattis{root: root.FS(), p: &Problem{}, upload: upload}
-	raw, err := fs.ReadFile(k.root, "problem.yaml")
+	abs, err := filepath.Abs(dir)
 	if err != nil {
-		return nil, fmt.Errorf("%s is no problem package: %w", dir, err)
+		return nil, err
+	}
+	return read(ctx, root.FS(), filepath.Base(abs), upload)
+}
+
+// read reads the package in a file system, whose name is that of the problem if it has none.
+func read(ctx context.Context, root fs.FS, name string, upload Upload) (*Problem, error) {
+	k := &kattis{root: root, p: &Problem{}, upload: upload}
+	raw, err := k.read("problem.yaml")
+	if err != nil {
+		return nil, fmt.Errorf("%s is no problem package: %w", name, err)
 	}
 	if _, err := yaml.Unmarshal(raw, &k.file, yaml.DecodeOpts{}); err != nil {
 		return nil, fmt.Errorf("problem.yaml: %w", err)
 	}
-	abs := path.Base(strings.TrimRight(dir, "/"))
-	k.p.Name = cmp.Or(nameOf(k.file.Name), abs)
+	k.p.Name = cmp.Or(nameOf(k.file.Name), name)
 	k.p.Memory = job.Size(max(k.file.Limits.Memory, 0)) * job.MiB
 	k.p.Tests.StopOnFailure = true
 	for _, step := range []func(context.Context) error{k.cases, k.judging, k.submissions} {
@@ -64,7 +73,24 @@ func Kattis(ctx context.Context, dir string, upload Upload) (*Problem, error) {
 			return nil, err
 		}
 	}
-	return k.p, nil
+	return k.p, k.p.finish(ctx, upload)
+}
+
+// mostFile is the size of the largest file that is read of a package, in bytes.
+const mostFile = 1 << 30
+
+// read reads a file. What is no file is an error: to open a pipe may take for ever.
+func (k *kattis) read(name string) ([]byte, error) {
+	st, err := fs.Stat(k.root, name)
+	switch {
+	case err != nil:
+		return nil, err
+	case !st.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a regular file", name)
+	case st.Size() > mostFile:
+		return nil, fmt.Errorf("%s has %d bytes: at most %d are read", name, st.Size(), mostFile)
+	}
+	return fs.ReadFile(k.root, name)
 }
 
 // nameOf is the name of a problem: as it is, or in English, or in the first language of several.
@@ -82,7 +108,10 @@ func nameOf(v any) string {
 
 // cases reads data/sample and data/secret with what is beneath.
 func (k *kattis) cases(ctx context.Context) error {
-	wall := k.time()
+	wall, err := k.time()
+	if err != nil {
+		return err
+	}
 	for _, dir := range []string{"data/sample", "data/secret"} {
 		err := fs.WalkDir(k.root, dir, func(name string, d fs.DirEntry, err error) error {
 			switch {
@@ -91,11 +120,11 @@ func (k *kattis) cases(ctx context.Context) error {
 			case err != nil || d.IsDir() || path.Ext(name) != ".in":
 				return err
 			}
-			input, err := fs.ReadFile(k.root, name)
+			input, err := k.read(name)
 			if err != nil {
 				return err
 			}
-			answer, err := fs.ReadFile(k.root, strings.TrimSuffix(name, ".in")+".ans")
+			answer, err := k.read(strings.TrimSuffix(name, ".in") + ".ans")
 			if err != nil {
 				return fmt.Errorf("%s has no answer: %w", name, err)
 			}
@@ -112,16 +141,20 @@ func (k *kattis) cases(ctx context.Context) error {
 }
 
 // time is what a solution may take for a case.
-func (k *kattis) time() job.Duration {
-	seconds := k.file.Limits.Time
-	if raw, err := fs.ReadFile(k.root, ".timelimit"); err == nil && seconds == 0 {
-		seconds, _ = strconv.ParseFloat(strings.TrimSpace(string(raw)), 64)
+func (k *kattis) time() (job.Duration, error) {
+	at, seconds := "problem.yaml: limits.time_limit", k.file.Limits.Time
+	if raw, err := k.read(".timelimit"); err == nil && seconds == nil {
+		n, err := strconv.ParseFloat(strings.TrimSpace(string(raw)), 64)
+		if err != nil {
+			return 0, fmt.Errorf(".timelimit: %w", err)
+		}
+		at, seconds = ".timelimit", &n
 	}
-	if !(seconds > 0 && seconds <= 3600) {
+	if seconds == nil {
 		k.p.Notes = append(k.p.Notes, fmt.Sprintf("it names no time limit: a case has %s", defaultTime))
-		return defaultTime
+		return defaultTime, nil
 	}
-	return job.Duration(seconds * float64(time.Second))
+	return inSeconds(at, *seconds)
 }
 
 // flags are those of the output validator: of the problem, or of its data as a whole.
@@ -131,7 +164,7 @@ func (k *kattis) flags() ([]string, error) {
 		if err != nil || d.IsDir() || path.Base(name) != "testdata.yaml" && path.Base(name) != "test_group.yaml" {
 			return err
 		}
-		raw, err := fs.ReadFile(k.root, name)
+		raw, err := k.read(name)
 		if err != nil {
 			return err
 		}
@@ -304,7 +337,7 @@ func (k *kattis) sources(dir string) (map[string]string, error) {
 		if strings.HasPrefix(path.Base(rel), ".") {
 			return nil
 		}
-		raw, err := fs.ReadFile(k.root, name)
+		raw, err := k.read(name)
 		if err == nil {
 			files[rel] = string(raw)
 		}
@@ -356,7 +389,7 @@ func (k *kattis) submission(expected string, e fs.DirEntry) error {
 		k.p.Notes = append(k.p.Notes, at+" is left out: it is in no language of the catalogue")
 		return nil
 	}
-	raw, err := fs.ReadFile(k.root, at)
+	raw, err := k.read(at)
 	s.Source = string(raw)
 	k.p.Solutions = append(k.p.Solutions, s)
 	return err

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -39,6 +40,51 @@ type Upload func(ctx context.Context, r io.ReadSeeker) (digest string, err error
 
 // inline is how much of a case is part of its job, in bytes: more is uploaded, once for all jobs.
 const inline = 4 << 10
+
+// together is how much of all cases is part of a job, in bytes, beside their names and digests: more is uploaded, the largest first.
+const together = 4 << 20
+
+// finish makes a job with the cases one that is accepted, and says so if that cannot be.
+func (p *Problem) finish(ctx context.Context, upload Upload) error {
+	if n := len(p.Tests.Stdio); n > job.MaxCases {
+		return fmt.Errorf("it has %d cases; a job has at most %d", n, job.MaxCases)
+	}
+	type stream struct{ text, base64, blob *string }
+	var all []stream
+	left := -together
+	for i := range p.Tests.Stdio {
+		s := &p.Tests.Stdio[i]
+		all = append(all, stream{&s.Stdin, &s.StdinBase64, &s.StdinBlob}, stream{&s.Stdout, &s.StdoutBase64, &s.StdoutBlob})
+		left += len(s.Stdin) + len(s.StdinBase64) + len(s.Stdout) + len(s.StdoutBase64)
+	}
+	size := func(s stream) int { return len(*s.text) + len(*s.base64) }
+	slices.SortStableFunc(all, func(a, b stream) int { return size(b) - size(a) })
+	for _, s := range all {
+		if left <= 0 {
+			break
+		}
+		left -= size(s)
+		raw := []byte(*s.text)
+		if *s.base64 != "" {
+			raw, _ = base64.StdEncoding.DecodeString(*s.base64) // it was encoded here
+		}
+		digest, err := upload(ctx, bytes.NewReader(raw))
+		if err != nil {
+			return fmt.Errorf("upload a case: %w", err)
+		}
+		*s.text, *s.base64, *s.blob = "", "", digest
+	}
+	_, err := p.Job(&Solution{Name: "solution", Language: language.Python, Source: "pass"})
+	return err
+}
+
+// inSeconds is a time limit that a package gives in seconds.
+func inSeconds(field string, n float64) (job.Duration, error) {
+	if !(n > 0 && n <= 3600) {
+		return 0, fmt.Errorf("%s is %g seconds: it must be above 0 and at most an hour, or left out for %s", field, n, defaultTime)
+	}
+	return max(job.Duration(n*float64(time.Second)), job.Duration(time.Millisecond)), nil
+}
 
 // defaultTime is what a solution may take for a case where nothing is said.
 const defaultTime = job.Duration(2 * time.Second)

@@ -1,15 +1,21 @@
 package problems
 
 import (
+	"archive/zip"
+	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/assay-run/assay/pkg/job"
 )
@@ -164,6 +170,113 @@ func TestLinksOutOfAPackage(t *testing.T) {
 	}
 }
 
+// archive packs files; a name that ends with @ is a link to its text.
+func archive(t *testing.T, files map[string]string) string {
+	t.Helper()
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for name, text := range files {
+		h := &zip.FileHeader{Name: strings.TrimSuffix(name, "@"), Method: zip.Deflate}
+		if h.SetMode(0o600); h.Name != name {
+			h.SetMode(0o600 | fs.ModeSymlink)
+		}
+		w, err := z.CreateHeader(h)
+		if err == nil {
+			_, err = io.WriteString(w, text)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	at := filepath.Join(t.TempDir(), "packed.zip")
+	if err := os.WriteFile(at, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return at
+}
+
+func TestPackedPackages(t *testing.T) {
+	t.Parallel()
+	below := map[string]string{}
+	for name, text := range plain {
+		below["sums/"+name] = text
+	}
+	var blobs uploads
+	for name, files := range map[string]map[string]string{"at the top": plain, "in a directory": below} {
+		p, err := KattisZip(t.Context(), archive(t, files), blobs.take)
+		if err != nil || p.Name != "Sums" || len(p.Tests.Stdio) != 3 {
+			t.Errorf("%s: %v, %+v", name, err, p)
+		}
+	}
+	for want, files := range map[string][]string{
+		"no path beneath the package":  {"../data/secret/x.in", "1"},
+		"no path beneath":              {"/etc/x", "1"},
+		"neither a file nor":           {"data/secret/x.in@", "/etc/passwd"},
+		"secret/x.in has no answer":    {"data/secret/x.in", "1"},
+		"time_limit is 0 seconds":      {"problem.yaml", "limits: {time_limit: 0}"},
+		"time_limit is -1 seconds":     {"problem.yaml", "limits: {time_limit: -1}"},
+		"time_limit is 1e+09 seconds:": {"problem.yaml", "limits: {time_limit: 1.0e+9}"},
+		".timelimit: strconv":          {"problem.yaml", "name: x", ".timelimit", "soon"},
+		".timelimit is 0 seconds":      {"problem.yaml", "name: x", ".timelimit", "0"},
+	} {
+		if p, err := KattisZip(t.Context(), archive(t, with(plain, files...)), blobs.take); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, %+v, want %s", err, p, want)
+		}
+	}
+	if _, err := KattisZip(t.Context(), archive(t, map[string]string{"x": "y"}), blobs.take); err == nil || !strings.Contains(err.Error(), "packed is no problem package") {
+		t.Error(err)
+	}
+}
+
+// What is no file of a package is not read: that might have no end.
+func TestPipesInAPackage(t *testing.T) {
+	t.Parallel()
+	dir := pack(t, plain)
+	if err := unix.Mkfifo(filepath.Join(dir, "data/secret/x.in"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var blobs uploads
+	if _, err := Kattis(t.Context(), dir, blobs.take); err == nil || !strings.Contains(err.Error(), "x.in is not a regular file") {
+		t.Error(err)
+	}
+}
+
+// A problem with many cases makes a job that is accepted, and one with too many says so.
+func TestManyCases(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]string{job.MaxCases: "", job.MaxCases + 1: "10001 cases; a job has at most 10000"} {
+		var in, out []string
+		for i := range n {
+			in, out = append(in, strings.Repeat(fmt.Sprint(i, " "), 500)), append(out, "1\n")
+		}
+		raw, err := json.Marshal(map[string]any{"name": "many", "time_limit": 1, "private_tests": map[string]any{"input": in, "output": out}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var blobs uploads
+		all, err := CodeContests(t.Context(), bytes.NewReader(raw), blobs.take)
+		if want != "" {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %s", err, want)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec, err := all[0].Job(&Solution{Name: "x", Language: "python", Source: "pass"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if raw, err = json.Marshal(spec); err != nil || len(raw) > int(job.MaxSpec) || blobs == 0 {
+			t.Errorf("%v: a job of %d bytes, with %d blobs", err, len(raw), blobs)
+		}
+	}
+}
+
 func TestCodeContests(t *testing.T) {
 	t.Parallel()
 	const one = `{"name":"1_A. Sums","description":"x","public_tests":{"input":["1 2\n"],"output":["3\n"]},"private_tests":{"input":["4 5\n"],"output":["9\n"]},
@@ -194,6 +307,8 @@ func TestCodeContests(t *testing.T) {
 		`{"name":"x","public_tests":{"input":["1"],"output":[]}}`: "1 inputs and 0 outputs",
 		`{"name":"x","time_limit":"soon"}`:                        "time_limit is neither",
 		`{"name":"x","time_limit":-1}`:                            "at most an hour",
+		`{"name":"x","time_limit":0}`:                             "time_limit is 0 seconds",
+		`{"name":"x","time_limit":{"seconds":0}}`:                 "time_limit is 0 seconds",
 		`{"name":"x","solutions":7}`:                              "solutions are neither",
 		`{"name":"x"`:                                             "problem 1",
 	} {

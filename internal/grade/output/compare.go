@@ -137,8 +137,9 @@ func nearness(s *job.Stdio) func(got, want *piece) bool {
 	}
 }
 
+// finite is a word as a number. One like 1_0, which Go knows and languages of programs do not print or read, is none.
 func finite(p *piece) (float64, bool) {
-	if p.word.bytes > maxWord {
+	if p.word.bytes > maxWord || bytes.IndexByte(p.text, '_') >= 0 {
 		return 0, false
 	}
 	f, err := strconv.ParseFloat(string(p.text), 64)

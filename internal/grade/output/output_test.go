@@ -78,7 +78,7 @@ func TestTolerances(t *testing.T) {
 		{"1.4", "1", 0, 0.5, 0, true}, {"14", "10", 0, 0.5, 0, false}, {"10.4", "10", 0, 0.5, 0, true},
 		{"0.1", "0", 0, 0, 0.5, false}, {"0.14", "0.1", 0, 0, 0.5, true}, {"0.16", "0.1", 0, 0, 0.5, false},
 		{"0.1", "0", 0, 0.2, 0.1, true}, {"109", "100", 0, 0.2, 0.1, true}, {"111", "100", 0, 0.2, 0.1, false},
-		{"-1", "-1.05", 0, 0, 0.1, true}, {"1e0", "1", 0, 1e-9, 0, true}, {"0x1p0", "1", 0, 1e-9, 0, true}, {"x", "1", 0, 5, 5, false},
+		{"-1", "-1.05", 0, 0, 0.1, true}, {"1e0", "1", 0, 1e-9, 0, true}, {"0x1p0", "1", 0, 1e-9, 0, true}, {"1_0", "10", 0, 1e-9, 0, false}, {"x", "1", 0, 5, 5, false},
 		{strings.Repeat("1", 5000), strings.Repeat("1", 4999) + "2", 1, 0, 0, false},
 	} {
 		s := job.Stdio{Compare: job.CompareFloats, Tolerance: c.both, AbsoluteTolerance: c.abs, RelativeTolerance: c.rel}

@@ -1,4 +1,4 @@
-package grade
+package value
 
 import (
 	"math"
@@ -11,14 +11,14 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// maxRepr bounds the got and expected of one case, in bytes.
-const maxRepr = 500
+// MaxRepr bounds the got and expected of one case, in bytes.
+const MaxRepr = 500
 
-// repr writes a value as python would, cut to maxRepr.
-func repr(v value) string {
+// Repr writes a value as python would, cut to MaxRepr.
+func Repr(v Value) string {
 	w := &writer{}
 	w.value(v)
-	return job.Clip(w.String(), maxRepr)
+	return job.Clip(w.String(), MaxRepr)
 }
 
 // addresses differ from run to run, and tell nobody anything.
@@ -26,57 +26,57 @@ var addresses = regexp.MustCompile(` at 0x[0-9a-f]+`)
 
 type writer struct{ strings.Builder }
 
-func (w *writer) full() bool { return w.Len() > maxRepr }
+func (w *writer) full() bool { return w.Len() > MaxRepr }
 
-func (w *writer) value(v value) {
+func (w *writer) value(v Value) {
 	if w.full() {
 		return
 	}
-	switch v.kind {
-	case kindNone:
+	switch v.Kind {
+	case None:
 		w.WriteString("None")
-	case kindBool:
+	case Bool:
 		w.WriteString(map[bool]string{true: "True", false: "False"}[v.whole.Sign() != 0])
-	case kindInt:
+	case Int:
 		w.WriteString(wholeText(v.whole))
-	case kindFloat:
+	case Float:
 		w.WriteString(floatText(v.real))
-	case kindComplex:
+	case Complex:
 		w.WriteString("(" + floatText(v.real) + "+" + floatText(v.imag) + "j)")
-	case kindStr:
-		w.WriteString(quote(v.text, false))
-	case kindBytes:
-		w.WriteString("b" + quote(v.text, true))
-	case kindByteArray:
-		w.WriteString("bytearray(b" + quote(v.text, true) + ")")
-	case kindList:
+	case Str:
+		w.WriteString(quote(v.Text, false))
+	case Bytes:
+		w.WriteString("b" + quote(v.Text, true))
+	case ByteArray:
+		w.WriteString("bytearray(b" + quote(v.Text, true) + ")")
+	case List:
 		w.list("[", v.items, "]")
-	case kindTuple:
+	case Tuple:
 		w.list("(", v.items, map[bool]string{true: ",)", false: ")"}[len(v.items) == 1])
-	case kindSet, kindFrozenSet:
+	case Set, FrozenSet:
 		w.set(v)
-	case kindDict:
+	case Dict:
 		w.dict(v)
-	case kindStd:
-		w.WriteString(v.typeName())
+	case Std:
+		w.WriteString(v.TypeName())
 		w.list("(", v.items, ")")
 	default:
-		w.WriteString("<" + v.text + " object: " + addresses.ReplaceAllString(v.repr, "") + ">")
+		w.WriteString("<" + v.Text + " object: " + addresses.ReplaceAllString(v.repr, "") + ">")
 	}
 }
 
-func (w *writer) set(v value) {
+func (w *writer) set(v Value) {
 	switch {
 	case len(v.items) == 0:
-		w.WriteString(string(v.kind) + "()")
-	case v.kind == kindSet:
+		w.WriteString(string(v.Kind) + "()")
+	case v.Kind == Set:
 		w.list("{", v.items, "}")
 	default:
 		w.list("frozenset({", v.items, "})")
 	}
 }
 
-func (w *writer) list(open string, items []value, end string) {
+func (w *writer) list(open string, items []Value, end string) {
 	w.WriteString(open)
 	for i, item := range items {
 		if w.full() {
@@ -90,7 +90,7 @@ func (w *writer) list(open string, items []value, end string) {
 	w.WriteString(end)
 }
 
-func (w *writer) dict(v value) {
+func (w *writer) dict(v Value) {
 	w.WriteString("{")
 	for i, p := range v.pairs {
 		if w.full() {
@@ -107,7 +107,7 @@ func (w *writer) dict(v value) {
 }
 
 func wholeText(n *big.Int) string {
-	if n.BitLen() > 4*maxRepr {
+	if n.BitLen() > 4*MaxRepr {
 		return "<int of " + strconv.Itoa(n.BitLen()) + " bits>"
 	}
 	return n.String()
@@ -135,8 +135,8 @@ func floatText(f float64) string {
 
 // quote writes text as a python literal.
 func quote(s string, raw bool) string {
-	if len(s) > 4*maxRepr {
-		s = s[:4*maxRepr]
+	if len(s) > 4*MaxRepr {
+		s = s[:4*MaxRepr]
 	}
 	q := byte('\'')
 	if strings.Contains(s, "'") && !strings.Contains(s, `"`) {

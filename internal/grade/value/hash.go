@@ -1,4 +1,4 @@
-package grade
+package value
 
 import (
 	"encoding/binary"
@@ -37,29 +37,29 @@ func (d *digester) add(part digest) {
 	d.write('d', b[:])
 }
 
-func digestOf(v value) digest {
+func digestOf(v Value) digest {
 	var d digester
 	for i := range d {
 		d[i].SetSeed(seeds[i])
 	}
-	switch v.kind {
-	case kindNone:
+	switch v.Kind {
+	case None:
 		d.write('N')
-	case kindBool, kindInt, kindFloat, kindComplex:
+	case Bool, Int, Float, Complex:
 		d.number(v.part(0))
-		if v.kind == kindComplex && v.imag != 0 {
+		if v.Kind == Complex && v.imag != 0 {
 			d.number(v.part(1))
 		}
-	case kindStr:
-		d.write('s', []byte(v.text))
-	case kindBytes:
-		d.write('b', []byte(v.text))
-	case kindTuple, kindStd:
-		d.write('t', []byte(v.text))
+	case Str:
+		d.write('s', []byte(v.Text))
+	case Bytes:
+		d.write('b', []byte(v.Text))
+	case Tuple, Std:
+		d.write('t', []byte(v.Text))
 		for _, item := range v.items {
 			d.add(digestOf(item))
 		}
-	case kindFrozenSet:
+	case FrozenSet:
 		d.write('f')
 		for _, m := range members(v.items) {
 			d.add(m)
@@ -71,7 +71,7 @@ func digestOf(v value) digest {
 }
 
 // members returns the digests of a set's members, sorted, each once.
-func members(items []value) []digest {
+func members(items []Value) []digest {
 	all := make([]digest, 0, len(items))
 	for _, item := range items {
 		all = append(all, digestOf(item))
@@ -80,7 +80,7 @@ func members(items []value) []digest {
 	return slices.Compact(all)
 }
 
-func (d *digester) number(v value) {
+func (d *digester) number(v Value) {
 	whole := v.whole
 	if whole == nil && v.real == math.Trunc(v.real) && !math.IsInf(v.real, 0) {
 		whole, _ = big.NewFloat(v.real).Int(nil)

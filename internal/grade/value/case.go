@@ -1,4 +1,4 @@
-package grade
+package value
 
 import (
 	"bytes"
@@ -11,9 +11,9 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// badValues says what of a case's values no python has, "" if nothing: such a case cannot
+// BadCase says what of a case's values no python has, "" if nothing: such a case cannot
 // be passed, and that is not the solution's fault.
-func badValues(c *job.Case) string {
+func BadCase(c *job.Case) string {
 	for i, raw := range c.Args {
 		if err := readable(raw); err != nil {
 			return fmt.Sprintf("args[%d]: %v", i, err)
@@ -27,7 +27,7 @@ func badValues(c *job.Case) string {
 	if c.Expected == nil {
 		return ""
 	}
-	want, err := expected(c)
+	want, err := Expected(c)
 	if err == nil {
 		err = hashable(want)
 	}
@@ -35,6 +35,22 @@ func badValues(c *job.Case) string {
 		return "expected: " + err.Error()
 	}
 	return ""
+}
+
+// Expected decodes what a case expects. A list stands for the sequence or set
+// that the expected type names: JSON has nothing else for it.
+func Expected(c *job.Case) (Value, error) {
+	want, err := Decode(c.Expected)
+	if err != nil {
+		return want, err
+	}
+	switch k := Kind(c.ExpectedType); k {
+	case Tuple, Set, FrozenSet:
+		if want.Kind == List {
+			want.Kind = k
+		}
+	}
+	return want, nil
 }
 
 // between are the tags that only the two sides of a check know; python judges those.
@@ -46,7 +62,7 @@ func readable(raw []byte) error {
 	if !bytes.Contains(raw, []byte(`"$`)) {
 		return nil
 	}
-	v, err := decode(raw)
+	v, err := Decode(raw)
 	if err != nil && (between.Match(raw) || errors.Is(err, boundedjson.ErrLimit)) {
 		return nil
 	}
@@ -59,9 +75,9 @@ func readable(raw []byte) error {
 var errUnhashable = errors.New("a list, set or dict is no member of a set, and no key of a dict")
 
 // hashable judges what sets and dicts hold.
-func hashable(v value) error {
+func hashable(v Value) error {
 	members := v.items
-	if v.kind != kindSet && v.kind != kindFrozenSet {
+	if v.Kind != Set && v.Kind != FrozenSet {
 		members = nil
 	}
 	for _, p := range v.pairs {
@@ -83,11 +99,11 @@ func hashable(v value) error {
 	return nil
 }
 
-func canHash(v value) bool {
-	switch v.kind {
-	case kindList, kindSet, kindDict, kindByteArray:
+func canHash(v Value) bool {
+	switch v.Kind {
+	case List, Set, Dict, ByteArray:
 		return false
-	case kindTuple:
+	case Tuple:
 		for _, item := range v.items {
 			if !canHash(item) {
 				return false
@@ -103,9 +119,9 @@ const shortDigits = 1000
 // numbers are those of a value, with a tag and without; and strings, whose digits are none.
 var numbers = regexp.MustCompile(`\{\s*"\$int"\s*:\s*"(-?[0-9]+)"\s*\}|"(?:[^"\\]|\\.)*"|-?[0-9][-+.0-9eE]*`)
 
-// shortInts writes the long whole numbers of a value so that python reads them: by their
+// ShortInts writes the long whole numbers of a value so that python reads them: by their
 // hexadecimal digits, of which there may be any number.
-func shortInts(raw []byte) []byte {
+func ShortInts(raw []byte) []byte {
 	if len(raw) < shortDigits {
 		return raw
 	}

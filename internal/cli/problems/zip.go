@@ -1,0 +1,54 @@
+package problems
+
+import (
+	"archive/zip"
+	"context"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// mostUnpacked is how much a packed package holds at most, unpacked.
+const mostUnpacked = 8 * job.GiB
+
+// KattisZip reads a packed problem package. Nothing of it is written to disk.
+func KattisZip(ctx context.Context, file string, upload Upload) (*Problem, error) {
+	z, err := zip.OpenReader(file)
+	if err != nil {
+		return nil, err
+	}
+	defer z.Close()
+	total := uint64(0)
+	for _, f := range z.File {
+		if !fs.ValidPath(strings.TrimSuffix(f.Name, "/")) {
+			return nil, fmt.Errorf("%.200q in it is no path beneath the package", f.Name)
+		}
+		if m := f.Mode(); !m.IsRegular() && !m.IsDir() {
+			return nil, fmt.Errorf("%.200q in it is neither a file nor a directory: pack what a link leads to", f.Name)
+		}
+		if total += min(f.UncompressedSize64, uint64(mostUnpacked)); total > uint64(mostUnpacked) {
+			return nil, fmt.Errorf("it has more than %s unpacked", mostUnpacked)
+		}
+	}
+	name := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
+	root, err := fs.Sub(z, top(z.File))
+	if err != nil {
+		return nil, err
+	}
+	return read(ctx, root, name, upload)
+}
+
+// top is the directory of the package in an archive: that of its problem.yaml.
+func top(files []*zip.File) string {
+	best := ""
+	for _, f := range files {
+		if path.Base(f.Name) == "problem.yaml" && (best == "" || len(f.Name) < len(best)) {
+			best = f.Name
+		}
+	}
+	return path.Dir(best) // "." without one
+}

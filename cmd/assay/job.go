@@ -60,10 +60,10 @@ func (c *jobGetCmd) Run(a *app) error {
 		a.printf(" on %s", j.Worker)
 	}
 	if r := j.Result; r != nil {
-		a.printf(", %s: %s", r.Outcome, show.Gist(r))
+		a.printf(", %s: %s", r.Outcome, show.Plain(show.Gist(r)))
 	}
 	if j.Message != "" {
-		a.printf(", %s", j.Message)
+		a.printf(", %s", show.Plain(j.Message))
 	}
 	a.printf("\n")
 	return nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/cli/program"
+	"github.com/assay-run/assay/internal/cli/show"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
 )
@@ -67,7 +68,7 @@ func (a *app) runJob(ctx context.Context, api *client.Client, spec job.Spec) (*j
 	}
 	if accepted.State == job.Queued { // nobody may ever run it: better say so
 		if j, err := api.Job(ctx, accepted.ID, 0); err == nil && j.Message != "" {
-			fmt.Fprintf(a.stderr, "assay: job %s %s\n", j.ID, j.Message)
+			fmt.Fprintf(a.stderr, "assay: job %s %s\n", j.ID, show.Plain(j.Message))
 		}
 	}
 	res, err := api.Result(ctx, accepted.ID)
@@ -127,7 +128,7 @@ func (a *app) explainEnd(r *job.Result) {
 	if t := r.Tests; t != nil {
 		a.printf("%d of %d tests passed, %s\n", t.Passed, t.Total, scoreOf(t))
 		for _, f := range r.Feedback {
-			a.printf("%s\n", f)
+			a.printf("%s\n", show.Plain(f))
 		}
 	}
 	switch r.Outcome {
@@ -145,7 +146,7 @@ func (a *app) explainEnd(r *job.Result) {
 	}
 	text := strings.ReplaceAll(string(r.Outcome), "_", " ")
 	if r.Message != "" {
-		text += ": " + r.Message
+		text += ": " + show.Plain(r.Message)
 	}
 	fmt.Fprintln(a.stderr, "assay:", text)
 }

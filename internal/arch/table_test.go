@@ -170,10 +170,10 @@ var table = map[string]row{
 	"test/bench/turns":    {"two builds that take turns", []string{"test/bench/procs", "test/bench/stats"}},
 
 	"test/conformance": {"every program held to every limit, over real binaries", outside},
-	"test/cheats":      {"attempts to forge a pass", with(outside, "internal/grade")},
+	"test/cheats":      {"attempts to forge a pass", with(outside, "internal/compile", "internal/grade", "pkg/language")},
 	"test/chaos":       {"faults over real binaries", outside},
 	"test/e2e":         {"whole stories over real binaries", with(outside, "test/hostile")},
-	"test/hostile":     {"attacks over real binaries", outside},
+	"test/hostile":     {"attacks over real binaries", with(outside, "internal/compile", "pkg/language")},
 	"test/compose":     {"the compose file, in Docker", outside},
 	"test/image":       {"the images, as containers", outside},
 	"test/start":       {"what newcomers are told to run: pages and examples", outside},

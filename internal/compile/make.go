@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/language"
@@ -124,14 +125,14 @@ func (p *Program) refusal(rep *runtime.Report, t *taken) string {
 	return title + ": it was not compiled to the end: the compiler failed: " + job.Clip(rep.Message, 300)
 }
 
-// gist is the line in which the compiler says most.
+// gist is the line in which the compiler says most, without what a terminal would obey: it quotes the program.
 func gist(rep *runtime.Report) string {
 	first := ""
 	for _, text := range []string{rep.Stderr.Text, rep.Stdout.Text} {
 		for line := range strings.Lines(text) {
 			line = strings.TrimSpace(line)
 			if strings.Contains(strings.ToLower(line), "error") {
-				return job.Clip(line, 300)
+				return plain(line)
 			}
 			if first == "" {
 				first = line
@@ -141,5 +142,15 @@ func gist(rep *runtime.Report) string {
 	if first == "" {
 		first = rep.Message
 	}
-	return job.Clip(first, 300)
+	return plain(first)
+}
+
+// plain is the beginning of a line, as it may be shown anywhere.
+func plain(line string) string {
+	return job.Clip(strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\t' || unicode.Is(unicode.Cf, r) {
+			return '\uFFFD'
+		}
+		return r
+	}, line), 300)
 }

@@ -2,6 +2,7 @@ package job
 
 import (
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -151,6 +152,11 @@ func (c *Checker) validateProgram(at string) error {
 	if c.Code != nil {
 		if err := c.Code.validate(at + ".code"); err != nil {
 			return err
+		}
+		for name := range c.Code.Files {
+			if name == "feedback" || strings.HasPrefix(name, "feedback/") {
+				return Invalid(at+".code.files", "%q lies where a checker leaves its messages: give it another name", Clip(name, 80))
+			}
 		}
 		if c.Code.Stdin != "" || len(c.Code.Args) > 0 {
 			return Invalid(at+".code", "has stdin or args: the protocol says what a checker reads; give arguments of yours as flags")

@@ -47,7 +47,7 @@ func Find(name string) (*Language, error) {
 			return l, nil
 		}
 	}
-	return nil, job.Invalid("language", "there is no language %q; there are %s", name, strings.Join(names(), ", "))
+	return nil, job.Invalid("language", "there is no language %q; there are %s", job.Clip(name, 80), strings.Join(names(), ", "))
 }
 
 func names() []string {

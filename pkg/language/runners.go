@@ -43,7 +43,7 @@ var runners = []Language{
 	},
 	{
 		Name: "pytest", Title: "pytest", File: "test_main.py", Endings: []string{".py"},
-		Run:     Step{Argv: []string{"pytest", "-q", "-p", "no:cacheprovider", "--color=no", "{main}"}},
+		Run:     Step{Argv: []string{"pytest", "-c", "/dev/null", "--rootdir=.", "-q", "-p", "no:cacheprovider", "--color=no", "{main}"}},
 		Version: []string{"pytest", "--version"},
 	},
 }

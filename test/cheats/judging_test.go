@@ -50,6 +50,13 @@ var candidates = map[string]string{
 	"leaves a directory":       "import os\nos.makedirs('/tmp/case', exist_ok=True)\ntry: os.makedirs('/workspace/feedback'); open('/workspace/feedback/score.txt', 'w').write('1')\nexcept OSError: pass\nprint('nothing')",
 	"leaves a process":         "import os, time\nif os.fork() == 0:\n    os.setsid()\n    while True:\n        " + "try: open('/workspace/feedback/judgemessage.txt', 'w').write('x')\n        except OSError: time.sleep(0.001)\nprint('nothing')",
 	"a traceback as an excuse": "import sys\nprint('Traceback (most recent call last):')\nsys.stderr.write('Traceback (most recent call last):\\n')",
+	"a line without end":       "import os\nwhile True: os.write(1, b'9' * 65536)",
+	"closes and stays":         "import os, time\nos.closerange(0, 256)\ntime.sleep(100)",
+	"closes and ends":          "import os\nos.closerange(0, 256)\nos._exit(0)",
+	"stops itself":             "import os, signal\nprint('nothing', flush=True)\nwhile True: os.kill(os.getpid(), signal.SIGSTOP)",
+	"does not read":            "import time\nprint('nothing', flush=True)\ntime.sleep(100)",
+	"changes the pipes":        "import os, fcntl\nfor fd in 0, 1:\n    fcntl.fcntl(fd, fcntl.F_SETFL, os.O_NONBLOCK | os.O_APPEND)\n    try: fcntl.fcntl(fd, 1031, 1 << 20)\n    except OSError: pass\nprint('nothing')",
+	"the pipes' other ends":    "import os\nfor fd in 0, 1:\n    try:\n        other = os.open('/proc/self/fd/%d' % fd, os.O_RDWR | os.O_NONBLOCK)\n        os.write(other, b'42\\n')\n        print(os.read(other, 1 << 16).decode(), end='')\n    except OSError: pass\nprint('nothing')",
 	"writes to all":            "import os\nfor fd in range(3, 64):\n    try: os.write(fd, b'42')\n    except OSError: pass\nprint('nothing')",
 	"ptrace and proc":          "import glob\nfor p in glob.glob('/proc/[0-9]*/mem') + glob.glob('/proc/[0-9]*/fd/*'):\n    try: open(p, 'r+b').write(b'42')\n    except (OSError, ValueError): pass\nprint('nothing')",
 }

@@ -24,6 +24,6 @@ func Execution(e *job.Execute, stdout, stderr io.Writer) {
 		}
 	}
 	if e.Outcome == job.TimedOut || e.Outcome == job.OutcomeCanceled || !e.Alive {
-		fmt.Fprintf(stderr, "assay: %s: %s\n", e.Outcome, e.Message)
+		fmt.Fprintf(stderr, "assay: %s: %s\n", e.Outcome, Plain(e.Message))
 	}
 }

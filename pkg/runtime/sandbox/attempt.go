@@ -44,11 +44,8 @@ func (a *Attempt) Run(ctx context.Context) (*runtime.Report, error) {
 	a.report = &runtime.Report{}
 	a.report.ImageDigest, a.report.Enforcement = a.Image.Digest, a.Plan.Enforcement
 	a.report.Packages = a.Image.Packages
-	if err := a.prepare(ctx); errors.Is(err, errInputsFull) {
-		a.conclude(verdict{outcome: job.SetupError, message: fmt.Sprintf("policy.disk: %s of %s", err, a.policy.Disk)})
-		return a.report, nil
-	} else if err != nil {
-		return nil, err
+	if err := a.prepare(ctx); err != nil {
+		return a.unprepared(err)
 	}
 	way, err := a.openEgress()
 	if err != nil {
@@ -65,6 +62,20 @@ func (a *Attempt) Run(ctx context.Context) (*runtime.Report, error) {
 		return nil, err
 	}
 	return a.report, a.collect(ctx)
+}
+
+// unprepared is the report of an attempt whose inputs cannot be put where they are to lie, which is the job's doing; else the error.
+func (a *Attempt) unprepared(err error) (*runtime.Report, error) {
+	wrong := new(job.FieldError)
+	switch {
+	case errors.Is(err, errInputsFull):
+		a.conclude(verdict{outcome: job.SetupError, message: fmt.Sprintf("policy.disk: %s of %s", err, a.policy.Disk)})
+	case errors.As(err, &wrong):
+		a.conclude(verdict{outcome: job.SetupError, message: wrong.Error()})
+	default:
+		return nil, err
+	}
+	return a.report, nil
 }
 
 // prepare gives the slot the job's limits and inputs.

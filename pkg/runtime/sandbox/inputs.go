@@ -22,6 +22,9 @@ var errInputsFull = errors.New("the input files do not fit into the disk limit")
 // writeInputs puts the input files into the writable space, before the program
 // starts and from outside of the sandbox.
 func (s *Scratch) writeInputs(ctx context.Context, files []runtime.File) error {
+	if err := apart(files); err != nil {
+		return err
+	}
 	for _, f := range files {
 		w, rest, ok := s.within(f.Path)
 		if !ok {
@@ -33,6 +36,26 @@ func (s *Scratch) writeInputs(ctx context.Context, files []runtime.File) error {
 		}
 		if err != nil {
 			return fmt.Errorf("input %s: %w", f.Path, err)
+		}
+	}
+	return nil
+}
+
+// apart is an error if one of files lies where another one does, or beneath it. They come from several places: a job's inputs, its
+// sources, what those are compiled to, what a checker reads.
+func apart(files []runtime.File) error {
+	taken := make(map[string]bool, len(files))
+	for _, f := range files {
+		if taken[f.Path] {
+			return job.Invalid("files", "%q is there twice", f.Path)
+		}
+		taken[f.Path] = true
+	}
+	for _, f := range files {
+		for dir := path.Dir(f.Path); len(dir) > 1; dir = path.Dir(dir) {
+			if taken[dir] {
+				return job.Invalid("files", "%q lies beneath %q, which is a file too", f.Path, dir)
+			}
 		}
 	}
 	return nil

@@ -1,0 +1,185 @@
+package hostile
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/assay-run/assay/internal/compile"
+	"github.com/assay-run/assay/internal/testenv"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/language"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime"
+)
+
+// forCompilers is a source that attacks its compiler. Its first line says what it tries, its second what the
+// compiler may come to: succeeded says that there may be a program, which nobody runs here.
+type forCompilers struct {
+	name, text string
+	language   *language.Language
+	outcomes   []job.Outcome
+}
+
+func sourcesForCompilers(t *testing.T) (all []forCompilers) {
+	t.Helper()
+	files, err := filepath.Glob("compilers/*.c*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.SplitN(string(text), "\n", 3)
+		list, ok := strings.CutPrefix(lines[1], "// outcome: ")
+		if !strings.HasPrefix(lines[0], "// tries: ") || !ok {
+			t.Fatalf("%s does not say what it tries and what may come of it", file)
+		}
+		l, err := language.Find(strings.TrimPrefix(filepath.Ext(file), "."))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, forCompilers{filepath.Base(file), string(text), l, outcomes(list)})
+	}
+	if len(all) < 25 {
+		t.Fatalf("there are %d", len(all))
+	}
+	return all
+}
+
+// compilers compiles for an arena, as a worker does.
+type compilers struct {
+	*arena
+	cache *compile.Cache
+	dir   string // of the cache
+}
+
+// compileTime is what a compiler has here: enough for any of them that ends, and what those that do not take of this test.
+const compileTime = 10 * time.Second
+
+// TestCompilers has compilers read what attacks them, at every isolation that this host has. Each has an end, a verdict that
+// says why, and nothing of the host in its words or in what it makes.
+func TestCompilers(t *testing.T) {
+	rt, stateDir := newRuntime(t)
+	h := newHost(t, rt, stateDir)
+	for _, isolation := range rt.Host().Isolations {
+		t.Run(string(isolation), func(t *testing.T) {
+			c := &compilers{arena: &arena{rt: rt, isolation: isolation, host: h}, dir: filepath.Join(t.TempDir(), "compiled")}
+			var err error
+			if c.cache, err = compile.New(c.dir, 1<<30); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(c.cache.Close)
+			c.canary(t)
+			h.settle(t)
+			t.Run("programs", func(t *testing.T) {
+				for _, s := range c.partOf(t, sourcesForCompilers(t)) {
+					t.Run(s.name, func(t *testing.T) {
+						t.Parallel()
+						c.attacked(t, s)
+					})
+				}
+			})
+			h.clean(t)
+		})
+	}
+}
+
+func (c *compilers) partOf(t *testing.T, all []forCompilers) []forCompilers {
+	t.Helper()
+	switch c.isolation {
+	case policy.Task:
+		return testenv.Of(t, taskPart, all)
+	case policy.GVisor:
+		return testenv.Of(t, gvisorPart, all)
+	}
+	return all
+}
+
+// attacked compiles one and looks at what came of it.
+func (c *compilers) attacked(t *testing.T, s forCompilers) {
+	mark := string(job.NewID())
+	p := policy.Default()
+	p.Isolation, p.Env.Set = c.isolation, c.host.bait.Env(mark, c.rt.Cgroup())
+	began, rep := time.Now(), (*runtime.Report)(nil)
+	out, err := c.cache.Get(t.Context(), &compile.Program{
+		Tenant: attacker, Image: testenv.Image, Language: s.language, Main: s.language.File, Sources: map[string]string{s.language.File: s.text},
+		How:    job.Compile{Wall: job.Duration(compileTime), Memory: s.language.Compile.Memory, Flags: []string{fmt.Sprintf("-DBAIT=%q", c.host.bait.file)}},
+		Policy: &p,
+	}, func(ctx context.Context, r compile.Request) (_ *runtime.Report, err error) {
+		rep, err = c.make(ctx, r)
+		return rep, err
+	})
+	if err != nil {
+		t.Fatalf("our failure, not the source's: %v", err)
+	}
+	defer out.Release()
+	if took := time.Since(began); took > compileTime+5*time.Minute {
+		t.Errorf("it took %s", took)
+	}
+	c.verdict(t, s, out)
+	kept := map[string][]byte{}
+	for i, f := range out.Files {
+		if kept[f.Path], err = os.ReadFile(filepath.Join(c.ofOutput(t, f), fmt.Sprint(i))); err != nil {
+			t.Error(err)
+		}
+	}
+	c.host.untouched(t, mark, rep, kept)
+	c.canary(t)
+	t.Logf("%s, %s: %.300q", out.Compiled.Outcome, time.Since(began).Round(time.Millisecond), out.Why)
+}
+
+// verdict checks what is said of a source.
+func (c *compilers) verdict(t *testing.T, s forCompilers, out *compile.Output) {
+	t.Helper()
+	if !slices.Contains(s.outcomes, out.Compiled.Outcome) {
+		t.Errorf("%s (%s), want %s\n%.2000s", out.Compiled.Outcome, out.Why, s.outcomes, out.Compiled.Stderr.Text)
+	}
+	if out.Compiled.Outcome != job.Succeeded && (out.Why == "" || len(out.Files) > 0) {
+		t.Errorf("%s, and there are %d files of it: %q", out.Compiled.Outcome, len(out.Files), out.Why)
+	}
+	if len(out.Why) > 1000 || strings.ContainsAny(out.Why, "\x00\x1b\x07\u202e\n") {
+		t.Errorf("%d bytes of reason: %.1000q", len(out.Why), out.Why)
+	}
+	if n := len(out.Compiled.Stdout.Text) + len(out.Compiled.Stderr.Text); n > 100<<10 {
+		t.Errorf("%d bytes of its words are kept", n)
+	}
+}
+
+// ofOutput is the directory in which a file of an output lies.
+func (c *compilers) ofOutput(t *testing.T, f runtime.File) string {
+	t.Helper()
+	r, err := f.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	name, ok := r.(*os.File)
+	if !ok || !strings.HasPrefix(name.Name(), c.dir) {
+		t.Fatalf("%s does not lie in %s", f.Path, c.dir)
+	}
+	return filepath.Dir(name.Name())
+}
+
+// make is a compile.Make.
+func (c *compilers) make(ctx context.Context, r compile.Request) (*runtime.Report, error) {
+	plan, err := r.Policy.PlanFor(c.rt.Host(), policy.UseCommand)
+	if err != nil {
+		return nil, err
+	}
+	slot, err := c.rt.Acquire(ctx, runtime.Key{Tenant: attacker, Image: testenv.Image, Isolation: c.isolation, Kind: "command"})
+	if err != nil {
+		return nil, err
+	}
+	defer slot.Close()
+	return slot.Run(ctx, runtime.Attempt{
+		Job: job.NewID(), Lease: 1, Program: job.Program{Command: &r.Command}, Plan: plan, Files: r.Files, Deadline: time.Now().Add(time.Hour), Collect: r.Collect,
+	})
+}

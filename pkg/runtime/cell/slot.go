@@ -246,6 +246,15 @@ func (s *slot) Begin(ctx context.Context, p *sandbox.Program, files []*os.File) 
 	return began, err
 }
 
+// Over implements sandbox.Box. An interpreter whose end its zygote has not heard of is a zombie; the end of
+// any other program is in a message that nobody has read.
+func (s *slot) Over() bool {
+	if s.python {
+		return len(s.job.ended) > 0 || process.Over(s.job.pid)
+	}
+	return s.conn.Waits()
+}
+
 // End implements sandbox.Box.
 func (s *slot) End(e *sandbox.Ended) error {
 	if s.python {

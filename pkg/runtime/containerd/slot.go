@@ -39,6 +39,7 @@ type slot struct {
 	link      *sandbox.Link
 	gate      *sandbox.Gate // of the program that runs
 	python    *interpreter  // that waits for the job; nil: none
+	pid       int           // on the host, of the program that runs
 	life      sandbox.Life
 	release   func() // its image; nil: it holds none
 }

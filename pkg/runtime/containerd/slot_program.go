@@ -29,6 +29,7 @@ func (s *slot) Begin(ctx context.Context, p *sandbox.Program, files []*os.File) 
 		i := s.python
 		s.python = nil
 		defer i.conn.Close()
+		s.pid = i.pid
 		return s.AdmitRun(i.pid, p, i.conn, p.Args, files, filter)
 	}
 	if err := s.endInterpreter(ctx); err != nil {
@@ -43,7 +44,7 @@ func (s *slot) Begin(ctx context.Context, p *sandbox.Program, files []*os.File) 
 		}
 		s.Idle = u.MemoryPeak
 	}
-	_, err = s.launch(ctx, start, files, p)
+	s.pid, err = s.launch(ctx, start, files, p)
 	return time.Now(), err
 }
 
@@ -88,6 +89,9 @@ func (s *slot) enter(ctx context.Context, g *sandbox.Gate, p *sandbox.Program) (
 	}
 	return pid, nil
 }
+
+// Over implements sandbox.Box. The process of a kernel of its own is that of the whole sandbox.
+func (s *slot) Over() bool { return s.link.Said() || !s.Foreign && process.Over(s.pid) }
 
 // End implements sandbox.Box.
 func (s *slot) End(e *sandbox.Ended) error {

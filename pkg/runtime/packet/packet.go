@@ -149,6 +149,9 @@ func (p *Conn) Ended() bool {
 	return ended
 }
 
+// Waits reports whether a message is there that nobody has received, or the other end is closed.
+func (p *Conn) Waits() bool { return poll.Ready(p.raw) }
+
 // Within lets ctx end what p waits for. The returned function undoes that, also where ctx has
 // ended just when there was nothing to wait for any more.
 func (p *Conn) Within(ctx context.Context) (stop func()) {

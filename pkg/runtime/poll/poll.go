@@ -3,6 +3,7 @@ package poll
 
 import (
 	"errors"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,4 +19,14 @@ func Now(fd uintptr, events int16) (ready int16, err error) {
 			return fds[0].Revents, err
 		}
 	}
+}
+
+// Ready reports whether a descriptor can be read, or its other end is closed. Where that cannot be known, or it is closed,
+// it is not.
+func Ready(of syscall.RawConn) (ready bool) {
+	_ = of.Control(func(fd uintptr) {
+		events, err := Now(fd, unix.POLLIN)
+		ready = err == nil && events != 0
+	})
+	return ready
 }

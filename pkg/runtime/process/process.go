@@ -58,6 +58,17 @@ func (p *Process) Running() bool {
 	return running
 }
 
+// Over reports whether the process of a number has exited, with all of its threads. Nobody need have
+// waited for it.
+func Over(pid int) bool {
+	p, err := Open(pid)
+	if err != nil {
+		return errors.Is(err, unix.ESRCH)
+	}
+	defer p.Close()
+	return !p.Running()
+}
+
 // Dying reports whether the process was killed and lives on for a moment: on a busy
 // machine a signal is pending until there is a processor to die on.
 func (p *Process) Dying() bool {

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/assay-run/assay/internal/guest"
+	"github.com/assay-run/assay/pkg/runtime/poll"
 	"github.com/assay-run/assay/pkg/runtime/process"
 )
 
@@ -103,6 +104,12 @@ func (k *Link) read() {
 			return // nobody asked
 		}
 	}
+}
+
+// Said reports whether the guest has said that its program has ended, or is gone, which nobody need have heard.
+func (k *Link) Said() bool {
+	raw, err := k.conn.SyscallConn()
+	return len(k.Ended) > 0 || err != nil || poll.Ready(raw)
 }
 
 // Start sends s with its descriptors.

@@ -19,7 +19,7 @@ import (
 
 // How patient the worker is with what ought to take microseconds.
 const (
-	GateTime  = 10 * time.Second // for the guest to fork, on a machine without any time left
+	GateTime  = 10 * time.Second // for the guest to fork, or to say that a program ended, on a machine without any time left
 	drainTime = time.Second      // for output to end once nobody is left to write
 )
 
@@ -65,6 +65,8 @@ type Box interface {
 	// Begin starts p, with these descriptors, under the limits of its place. It
 	// returns when user code started.
 	Begin(ctx context.Context, p *Program, files []*os.File) (time.Time, error)
+	// Over reports whether the program has ended by itself, which End need not know yet.
+	Over() bool
 	// End waits for the program to end and for everything that it left to be
 	// gone. It fills in how that came about.
 	End(e *Ended) error
@@ -97,7 +99,7 @@ func (s *Place) execute(ctx context.Context, b Box, p *Program, before cgroup.Us
 		return nil, broken(ctx, err)
 	}
 	own := newClock(s.Group, m.usage, e.started)
-	watching := s.watch(ctx, b.Init().PID, stop, p, own, m, seat)
+	watching := s.watch(ctx, b, stop, p, own, m, seat)
 	p.stream.begin()
 	err = s.blame(b.End(e), e, before)
 	e.wall = time.Since(e.started)
@@ -126,6 +128,9 @@ func (s *Place) execute(ctx context.Context, b Box, p *Program, before cgroup.Us
 	m.exhausts(e.usage, 0) // the budget knows the rest now
 	// As for its limit, so in what is said of it: see watch.left.
 	e.waited = min(e.waited, max(e.wall-needed(e.usage.CPU, p.Limits.CPU), 0))
+	if e.stop == "" { // what is beyond its limit passed after its end
+		e.waited = max(e.waited, e.wall-p.Limits.Wall.D())
+	}
 	if s.Foreign { // what of it is the sandbox's kernel's is not the program's
 		e.usage.ProcessesPeak, e.usage.ForksRefused = 0, 0
 		e.usage.MemoryPeak = min(max(e.usage.MemoryPeak-s.Idle, 0), int64(p.Limits.Memory))

@@ -19,7 +19,7 @@ const (
 // watch is one program, and who ends it at its limits, or before.
 type watch struct {
 	*Place
-	first  int // process 1 of its namespaces
+	box    Box
 	limits *policy.Policy
 	stop   *stopper
 	own    *clock
@@ -31,14 +31,14 @@ type watch struct {
 	enough <-chan struct{} // closed when whoever started it has heard enough
 	yields bool            // it gives way to others once it has worked for a while
 	asked  bool            // somebody else looks at its clock while that counts: see runtime.Forker
+	over   time.Time       // when it was first found to be over, though nobody has said so
 }
 
-// watch stops the program when a limit, ctx or whoever started it says so; first is process 1 of its
-// namespaces. The returned function ends the watch and reports whether the meter
-// failed.
-func (s *Place) watch(ctx context.Context, first int, stop *stopper, p *Program, own *clock, m *meter, t *seat) func() error {
+// watch stops the program of a box when a limit, ctx or whoever started it says so. The returned
+// function ends the watch and reports whether the meter failed.
+func (s *Place) watch(ctx context.Context, b Box, stop *stopper, p *Program, own *clock, m *meter, t *seat) func() error {
 	w := &watch{
-		Place: s, first: first, limits: p.Limits, stop: stop, own: own, meter: m, seat: t, waits: p.waits, enough: p.stream.stop(),
+		Place: s, box: b, limits: p.Limits, stop: stop, own: own, meter: m, seat: t, waits: p.waits, enough: p.stream.stop(),
 		looked: socketsLook{at: own.began}, yields: !p.Forks, asked: p.Forks,
 	}
 	if w.waits == nil {
@@ -123,7 +123,7 @@ func (w *watch) look(over bool) (time.Duration, error) {
 		}
 	}
 	if err == nil && w.looked.due(u.CPU, now) {
-		tooMuch, err = w.socketsExceed(w.first, int64(w.limits.Memory))
+		tooMuch, err = w.socketsExceed(w.box.Init().PID, int64(w.limits.Memory))
 	}
 	if err == nil && w.yields && u.CPU >= newFor {
 		w.yields, err = false, w.Group.Yield()
@@ -138,12 +138,25 @@ func (w *watch) look(over bool) (time.Duration, error) {
 	return u.CPU, err
 }
 
+// newsEvery is how often a program that is over is asked for that nobody has said so of.
+const newsEvery = 20 * time.Millisecond
+
 // left is what the program has of its wall limit, in its own time. It is ended where that is
-// nothing, and where it has waited for too long; cpu is what it has used.
+// nothing, and where it has waited for too long; cpu is what it has used. One that has ended
+// before has kept its limit, however late the news of that is: who brings it has no core. If there
+// is none for long, that is our failure.
 func (w *watch) left(cpu time.Duration) (left time.Duration, ended bool) {
 	waited, now := w.waits.Total()-w.before, time.Now()
 	left = w.own.left(now, w.limits.Wall.D(), waited, needed(cpu, w.limits.CPU))
+	over := left <= 0 && w.box.Over()
+	if over && w.over.IsZero() {
+		w.over = now
+	}
 	switch {
+	case over && now.Sub(w.over) < GateTime:
+		return newsEvery, false
+	case over:
+		w.stop.now(stopStarved)
 	case left <= 0:
 		w.stop.now(stopWall)
 	case w.own.starved(now, w.limits.Wall.D()):

@@ -1,0 +1,138 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// fusionAnswer is what SandboxFusion answers, as far as its clients read it.
+type fusionAnswer struct {
+	Status        string     `json:"status"`
+	CompileResult *fusionRun `json:"compile_result"`
+	RunResult     *fusionRun `json:"run_result"`
+}
+
+type fusionRun struct {
+	Status     string `json:"status"`
+	ReturnCode *int   `json:"return_code"`
+	Stdout     string `json:"stdout"`
+	Stderr     string `json:"stderr"`
+}
+
+// post sends a request to an endpoint of a drop-in, and returns what it answers.
+func (f *fleet) post(t *testing.T, path string, request any) (status int, body []byte) {
+	t.Helper()
+	raw, err := json.Marshal(request)
+	if err != nil {
+		t.Error(err)
+		return 0, nil
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.URL()+path, bytes.NewReader(raw))
+	if err != nil {
+		t.Error(err)
+		return 0, nil
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Error(err)
+		return 0, nil
+	}
+	defer resp.Body.Close()
+	if body, err = io.ReadAll(resp.Body); err != nil {
+		t.Error(err)
+	}
+	return resp.StatusCode, body
+}
+
+// question is a program of the overload, and what is the only right answer to it.
+type question struct {
+	code, stdout string
+	exit         int
+}
+
+func (q question) wrong(body []byte) bool {
+	var a fusionAnswer
+	if json.Unmarshal(body, &a) != nil || a.RunResult == nil || a.RunResult.ReturnCode == nil {
+		return true
+	}
+	want := "Success"
+	if q.exit != 0 {
+		want = "Failed"
+	}
+	return a.Status != want || a.RunResult.Status != "Finished" || *a.RunResult.ReturnCode != q.exit || a.RunResult.Stdout != q.stdout
+}
+
+// However many ask for more than can be served, each is told what its program did, or to send it again.
+func TestOverloadedDropIn(t *testing.T) {
+	t.Parallel()
+	f := start(t, "ASSAY_DROP_INS=sandboxfusion")
+	const clients = 256
+	var mu sync.Mutex
+	var served, late [3]int
+	var wg sync.WaitGroup
+	until := time.Now().Add(20 * time.Second)
+	for c := range clients {
+		wg.Go(func() {
+			for i := c; time.Now().Before(until); i += clients {
+				kind := i % 3
+				q := [3]question{
+					{code: fmt.Sprintf("print(%d)", i), stdout: fmt.Sprintln(i)},
+					{code: fmt.Sprintf("import time\nwhile time.process_time() < 0.3: pass\nprint(%d)", i), stdout: fmt.Sprintln(i)},
+					{code: "import sys; sys.exit(4)", exit: 4},
+				}[kind]
+				status, body := f.post(t, "/sandboxfusion/run_code", map[string]any{
+					"compile_timeout": 0.1, "run_timeout": 1, "memory_limit_MB": 256, "language": "python", "code": q.code,
+				})
+				mu.Lock()
+				switch {
+				case status == http.StatusGatewayTimeout:
+					late[kind]++
+				case status != http.StatusOK || q.wrong(body):
+					t.Errorf("%q: %d %s", q.code, status, body)
+				default:
+					served[kind]++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	t.Logf("served %v, told to come again %v", served, late)
+}
+
+// A worker that has no core for longer than the limit of its programs does not take those for late that ended in time.
+func TestWorkerWithoutACore(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	worker := filepath.Join(f.bin, "worker")
+	for _, level := range []string{"cell", "task", "gvisor"} {
+		const code = "import sys, time; time.sleep(0.5); sys.exit(4)"
+		ran(t, f, level, python("1")) // so that what it takes is there
+		var wg sync.WaitGroup
+		for _, p := range []job.Program{python(code), {Command: &job.Command{Argv: []string{"python3", "-c", code}}}, {Code: &job.Code{Language: "python", Source: code}}} {
+			wg.Go(func() {
+				r, err := f.api.Run(t.Context(), spec(t, p, level, limits{"wall": "1s"}, ""))
+				if err != nil || r.Outcome != job.Failed || *r.ExitCode != 4 {
+					t.Errorf("%s, %s: %+v, %v", level, p.Kind(), r, err)
+				}
+			})
+		}
+		time.Sleep(400 * time.Millisecond)
+		kill(t, worker, unix.SIGSTOP)
+		time.Sleep(2 * time.Second)
+		kill(t, worker, unix.SIGCONT)
+		wg.Wait()
+	}
+}

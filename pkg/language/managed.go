@@ -26,6 +26,13 @@ func javac(classes ...string) []string {
 		classes, []string{"-d", "{out}", "{files}"})...)
 }
 
+// Assertions count, for a test may consist of them: without this they are not even evaluated, and whatever they would refuse
+// passes. Kotlin's are a function of its library.
+const (
+	asserts       = "-ea"
+	kotlinAsserts = "-ea:kotlin..."
+)
+
 // where starts a command where a file is: without, Java would say that the program has no such class, and the program would be
 // blamed. As a shell does, it ends with 127.
 func where(file string, argv ...string) []string {
@@ -56,22 +63,26 @@ var managed = []Language{
 	{
 		Name: "java", Title: "Java", File: "Main.java", Endings: []string{".java"},
 		Compile: &Step{Argv: javac(), Memory: javacMemory, Processes: javaThreads, Wall: 60 * time.Second},
-		Run:     Step{Argv: java("-cp", "{out}", "{class}"), Memory: javaMemory, Processes: javaThreads},
+		Run:     Step{Argv: java(asserts, "-cp", "{out}", "{class}"), Memory: javaMemory, Processes: javaThreads},
 		Version: []string{"java", "--version"},
 	},
 	{
 		Name: "kotlin", Title: "Kotlin", Aliases: []string{"kt"}, File: "Main.kt", Endings: []string{".kt"},
 		Compile: &Step{
-			Argv:   kotlin("-include-runtime", "-d", "{out}/main.jar", "{files}"),
+			Argv:   kotlin("-d", "{out}/main.jar", "{files}"),
 			Memory: kotlinMemory, Processes: javaThreads, Wall: 120 * time.Second,
 		},
-		Run:     Step{Argv: java("-jar", "{out}/main.jar"), Memory: javaMemory, Processes: javaThreads},
+		Run: Step{
+			// The archive knows in which class the program begins, whatever its file and its package are called.
+			Argv:   java(asserts, kotlinAsserts, "-Xbootclasspath/a:"+kotlinLibrary, "-jar", "{out}/main.jar"),
+			Memory: javaMemory, Processes: javaThreads,
+		},
 		Version: kotlinVersion,
 	},
 	{
 		Name: "kotlinscript", Title: "Kotlin script", Aliases: []string{"kotlin_script", "kotlin-script", "kts"}, File: "main.kts", Endings: []string{".kts"},
 		Run: Step{
-			Argv:   []string{"kotlinc", "-J-Xmx{memory}m", "-J-XX:+UseSerialGC", "-J-XX:TieredStopAtLevel=1", "-nowarn", "-Xplugin=" + kotlinPlugins, "-script", "{main}"},
+			Argv:   []string{"kotlinc", "-J-Xmx{memory}m", "-J-XX:+UseSerialGC", "-J-XX:TieredStopAtLevel=1", "-J" + kotlinAsserts, "-nowarn", "-Xplugin=" + kotlinPlugins, "-script", "{main}"},
 			Memory: kotlinScriptMemory, Processes: javaThreads,
 		},
 		Version: kotlinVersion,
@@ -91,7 +102,8 @@ var managed = []Language{
 const (
 	kotlinHome    = "/usr/share/kotlin/kotlinc"
 	kotlinJar     = kotlinHome + "/lib/kotlin-compiler.jar"
-	kotlinClasses = kotlinJar + ":" + kotlinHome + "/lib/trove4j.jar:" + kotlinHome + "/lib/kotlin-stdlib.jar:" +
+	kotlinLibrary = kotlinHome + "/lib/kotlin-stdlib.jar"
+	kotlinClasses = kotlinJar + ":" + kotlinHome + "/lib/trove4j.jar:" + kotlinLibrary + ":" +
 		kotlinHome + "/lib/kotlin-reflect.jar:" + kotlinHome + "/lib/kotlin-script-runtime.jar:" + kotlinHome + "/lib/annotations-13.0.jar"
 	kotlinPlugins = kotlinHome + "/lib/kotlin-scripting-compiler.jar," + kotlinHome + "/lib/kotlin-scripting-impl.jar," +
 		kotlinHome + "/lib/kotlin-scripting-common.jar," + kotlinHome + "/lib/kotlin-scripting-jvm.jar"

@@ -32,7 +32,7 @@ var native = []Language{
 	{
 		Name: "haskell", Title: "Haskell", Aliases: []string{"hs", "ghc"}, File: "main.hs", Endings: []string{".hs"},
 		Compile: &Step{
-			Argv:   []string{"ghc", "-O1", "-v0", "-outputdir", "/tmp/ghc", "-o", "{out}/main", "{main}"},
+			Argv:   []string{"ghc", "-O1", "-fno-ignore-asserts", "-v0", "-outputdir", "/tmp/ghc", "-o", "{out}/main", "{main}"},
 			Memory: 512 * job.MiB, Processes: 16, Wall: 60 * time.Second,
 		},
 		Run: Step{Argv: []string{"{out}/main"}, Processes: 8}, Version: []string{"ghc", "--version"},

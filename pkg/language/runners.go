@@ -35,7 +35,7 @@ var runners = []Language{
 		Name: "junit", Title: "JUnit", Aliases: []string{"junit5"}, File: "MainTest.java", Endings: []string{".java"},
 		Compile: &Step{Argv: where(junitJar, javac("-cp", junitClasses)...), Memory: javacMemory, Processes: javaThreads, Wall: 60 * time.Second},
 		Run: Step{
-			Argv: archived("junit", "-cp", junitClasses, "org.junit.platform.console.ConsoleLauncher", "--class-path={out}", "--scan-classpath={out}",
+			Argv: archived("junit", asserts, "-cp", junitClasses, "org.junit.platform.console.ConsoleLauncher", "--class-path={out}", "--scan-classpath={out}",
 				"--include-classname=.*", "--disable-banner", "--disable-ansi-colors", "--details=tree", "--fail-if-no-tests"),
 			Memory: javaMemory, Processes: javaThreads,
 		},

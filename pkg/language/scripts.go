@@ -38,7 +38,7 @@ var scripts = []Language{
 	},
 	{
 		Name: "php", Title: "PHP", Aliases: []string{"php8"}, File: "main.php", Endings: []string{".php"},
-		Run: Step{Argv: []string{"php", "-d", "memory_limit=-1", "{main}"}}, Version: []string{"php", "--version"},
+		Run: Step{Argv: []string{"php", "-d", "memory_limit=-1", "-d", "zend.assertions=1", "{main}"}}, Version: []string{"php", "--version"},
 	},
 	{
 		Name: "pypy", Title: "Python (PyPy)", Aliases: []string{"pypy3"}, File: "main.py", Endings: []string{".py"},

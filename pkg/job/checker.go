@@ -7,7 +7,8 @@ import (
 )
 
 // Checker is a program that decides on the output of a case, or that talks with the program of a case and decides on it.
-// It runs in a sandbox of its own, with limits of its own, and its failure is the tests'.
+// It runs in a sandbox of its own, with limits of its own. Its failure is the tests', unless it is one on the output only: a
+// checker that accepts the case's answer works.
 type Checker struct {
 	Protocol Protocol `json:"protocol,omitempty"` // default kattis
 	Code     *Code    `json:"code,omitempty"`     // in a language of the catalogue; or argv

@@ -173,6 +173,12 @@ func TestCompiledByDropIns(t *testing.T) {
 		} {
 			var got, want any
 			status, body := f.post(t, path, q.request)
+			for range 5 { // on a busy machine, as clients do
+				if status != http.StatusGatewayTimeout && !bytes.Contains(body, []byte("queue_timeout")) {
+					break
+				}
+				status, body = f.post(t, path, q.request)
+			}
 			if err := json.Unmarshal([]byte(q.want), &want); err != nil {
 				t.Fatal(err)
 			}

@@ -10,10 +10,11 @@ import (
 
 const compatClients = 64 // that wait for an answer each, as a trainer has threads
 
-// What they ask. The second takes a third of a second of a core, of which the machine has a few.
+// What they ask. The second takes a third of a second of a core, of which the machine has a few: as many as the memory of a
+// worker holds share them, and all of those are to be over within the time of a request, or none is.
 var (
 	prints = fusion.Ask("print(1+1)", "2\n", 10)
-	works  = fusion.Ask("import time\nwhile time.process_time() < 0.3: pass\nprint('done')", "done\n", 2)
+	works  = fusion.Ask("import time\nwhile time.process_time() < 0.3: pass\nprint('done')", "done\n", 10)
 )
 
 // compat measures requests in the format of SandboxFusion from clients that wait for each answer, between two halves of

@@ -41,6 +41,7 @@ type scenario struct {
 var scenarios = map[string]scenario{
 	"python":     {about: "batches of print(1+1), isolation cell", run: python},
 	"compat":     {about: "requests in the format of SandboxFusion from 64 clients, and from 256, beside batches of the same program", run: compat},
+	"cases":      {about: "submissions of 20 stdio cases: one job each, beside a request in the format of SandboxFusion for each case", run: cases},
 	"command":    {about: "batches of /bin/true, isolation cell", run: command},
 	"map":        {about: "client.map of the Python client over print(1+1), beside batches of them", run: pythonMap},
 	"task":       {about: "batches of /bin/true, a containerd task each, beside a bare client loop", run: task},

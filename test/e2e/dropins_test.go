@@ -136,3 +136,68 @@ func TestWorkerWithoutACore(t *testing.T) {
 		wg.Wait()
 	}
 }
+
+// C++ by each of the three, with the answers of the servers that they stand in for.
+func TestCompiledByDropIns(t *testing.T) {
+	t.Parallel()
+	f := start(t, "ASSAY_DROP_INS=sandboxfusion,piston,code-judge")
+	for name, c := range map[string]struct {
+		code                      string
+		fusion, piston, codeJudge string // what of the answer is to be so
+	}{
+		"right": {adds,
+			`{"status":"Success","compile_result":{"status":"Finished","return_code":0},"run_result":{"status":"Finished","return_code":0,"stdout":"5\n"}}`,
+			`{"compile":{"code":0,"signal":null},"run":{"code":0,"signal":null,"stdout":"5\n","status":null},"language":"cpp"}`,
+			`{"success":true,"run_success":true,"reason":""}`},
+		"does not compile": {"int main() { return x; }",
+			`{"status":"Failed","compile_result":{"status":"Finished","return_code":1},"run_result":null}`,
+			`{"compile":{"code":1,"signal":null,"status":"RE"},"run":{"code":1},"language":"cpp"}`,
+			`{"success":false,"run_success":false,"reason":""}`},
+		"fails": {"#include <cstdlib>\nint main() { abort(); }",
+			`{"status":"Failed","compile_result":{"return_code":0},"run_result":{"status":"Finished","return_code":-6}}`,
+			`{"compile":{"code":0},"run":{"code":null,"signal":"SIGABRT","status":"SG"}}`,
+			`{"success":false,"run_success":false,"reason":""}`},
+		"never ends": {"int main() { for (volatile int i = 0;; i++) ; }",
+			`{"status":"Failed","compile_result":{"return_code":0},"run_result":{"status":"TimeLimitExceeded","return_code":null}}`,
+			`{"compile":{"code":0},"run":{"code":null,"signal":"SIGKILL","status":"TO"}}`,
+			`{"success":false,"run_success":false,"reason":"worker_timeout"}`},
+	} {
+		for path, q := range map[string]struct {
+			request map[string]any
+			want    string
+		}{
+			"/sandboxfusion/run_code": {map[string]any{"language": "cpp", "code": c.code, "stdin": "2 3", "compile_timeout": 30, "run_timeout": 1}, c.fusion},
+			"/piston/api/v2/execute": {map[string]any{"language": "c++", "version": "*", "stdin": "2 3", "compile_timeout": 30000, "run_timeout": 1000,
+				"files": []any{map[string]string{"content": c.code}}}, c.piston},
+			"/code-judge/judge": {map[string]any{"type": "cpp", "solution": c.code, "input": "2 3", "expected_output": "5"}, c.codeJudge},
+		} {
+			var got, want any
+			status, body := f.post(t, path, q.request)
+			for range 5 { // on a busy machine, as clients do
+				if status != http.StatusGatewayTimeout && !bytes.Contains(body, []byte("queue_timeout")) {
+					break
+				}
+				status, body = f.post(t, path, q.request)
+			}
+			if err := json.Unmarshal([]byte(q.want), &want); err != nil {
+				t.Fatal(err)
+			}
+			if err := json.Unmarshal(body, &got); err != nil || status != http.StatusOK || !has(got, want) {
+				t.Errorf("%s, %s: %d %s, want %s", name, path, status, body, q.want)
+			}
+		}
+	}
+}
+
+// has reports whether all that is wanted of an answer is there.
+func has(got, want any) bool {
+	w, ok := want.(map[string]any)
+	if !ok {
+		return got == want
+	}
+	g, ok := got.(map[string]any)
+	for name, v := range w {
+		ok = ok && has(g[name], v)
+	}
+	return ok
+}

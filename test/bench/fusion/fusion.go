@@ -21,9 +21,12 @@ const timeout = 60 * time.Second
 type Question struct{ body, prints string }
 
 // Ask returns a request as verl sends it, with the same limit for compiling as for running, in seconds.
-func Ask(code, prints string, limit float64) Question {
+func Ask(code, prints string, limit float64) Question { return AskWith(code, "", prints, limit) }
+
+// AskWith is Ask for a program that reads.
+func AskWith(code, stdin, prints string, limit float64) Question {
 	body, _ := json.Marshal(map[string]any{ // of strings and numbers
-		"compile_timeout": limit, "run_timeout": limit, "code": code, "stdin": nil, "memory_limit_MB": 256, "language": "python",
+		"compile_timeout": limit, "run_timeout": limit, "code": code, "stdin": stdin, "memory_limit_MB": 256, "language": "python",
 		"files": map[string]string{}, "fetch_files": []string{},
 	})
 	return Question{string(body), prints}
@@ -67,6 +70,30 @@ func Run(ctx context.Context, url string, q Question, clients int, d time.Durati
 	}
 	return all, ctx.Err()
 }
+
+// All sends questions at once, and reports whether each was answered right.
+func All(ctx context.Context, url string, questions []Question) (right bool, err error) {
+	var mu sync.Mutex
+	var all Answers
+	var wg sync.WaitGroup
+	for _, q := range questions {
+		wg.Go(func() {
+			status, body, sendErr := send(ctx, keeping, url, q)
+			mu.Lock()
+			defer mu.Unlock()
+			if sendErr != nil {
+				err = fmt.Errorf("ask in the format of SandboxFusion: %w", sendErr)
+				return
+			}
+			all.count(q, status, body, 0)
+		})
+	}
+	wg.Wait()
+	return all.OK == len(questions), err
+}
+
+// keeping keeps the connections of All, as clients do.
+var keeping = &http.Client{Timeout: timeout, Transport: &http.Transport{MaxIdleConnsPerHost: 256}}
 
 func send(ctx context.Context, c *http.Client, url string, q Question) (status int, body []byte, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/sandboxfusion/run_code", strings.NewReader(q.body))

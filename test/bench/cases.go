@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/test/bench/fusion"
+	"github.com/assay-run/assay/test/bench/stats"
+)
+
+const (
+	casesOf     = 20 // of one submission
+	casesAtOnce = 4  // submissions
+	casesRounds = 4  // in which the two take turns
+	adding      = "a, b = map(int, input().split())\nprint(a + b)"
+)
+
+// cases measures submissions of twenty cases each in two ways that take turns: as one request for each case in the
+// format of SandboxFusion, which is what verl's reward function sends, and as one job with tests.
+func cases(ctx context.Context, b *bench) (r stats.Report, err error) {
+	t, isolation, note, err := b.cellTarget(ctx, "ASSAY_DROP_INS=sandboxfusion")
+	if err != nil {
+		return nil, err
+	}
+	defer t.stopped(&err)
+	tests, questions := job.Tests{Language: "python", Code: adding}, []fusion.Question{}
+	for i := range casesOf {
+		in, out := fmt.Sprintf("%d %d\n", i, i), fmt.Sprintln(2*i)
+		tests.Stdio = append(tests.Stdio, job.Stdio{Stdin: in, Stdout: out})
+		questions = append(questions, fusion.AskWith(adding, in, out, 10))
+	}
+	spec := pythonJob(isolation)
+	spec.Program = job.Program{Tests: &tests}
+	var native, dropIn rated
+	for round := range 1 + casesRounds {
+		if round == 1 { // the first is to warm up
+			native, dropIn = rated{}, rated{}
+		}
+		err = dropIn.run(ctx, b.duration/(2*casesRounds), func() (bool, error) { return fusion.All(ctx, t.url, questions) })
+		if err == nil {
+			err = native.run(ctx, b.duration/(2*casesRounds), func() (bool, error) {
+				res, err := t.Run(ctx, spec)
+				return err == nil && res.Outcome == job.Succeeded && res.Tests.Passed == casesOf, err
+			})
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	a, c := stats.Rate(native.n, native.took), stats.Rate(dropIn.n, dropIn.took)
+	r = stats.Report{
+		"cases": casesOf, "jobs": native.n, "seconds": stats.Round(native.took.Seconds(), 3), "jobs_per_s": a,
+		"drop_in_submissions": dropIn.n, "drop_in_per_s": c, "factor": stats.Round(a/c, 2), "not_right": native.bad + dropIn.bad,
+	}
+	r.Noted(isolation, note)
+	return r, nil
+}
+
+// rated counts submissions, and those that were not judged right.
+type rated struct {
+	n, bad int
+	took   time.Duration
+}
+
+// run judges some submissions at a time for d.
+func (s *rated) run(ctx context.Context, d time.Duration, judge func() (bool, error)) error {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	var failed error
+	began := time.Now()
+	for range casesAtOnce {
+		wg.Go(func() {
+			for time.Since(began) < d && ctx.Err() == nil {
+				right, err := judge()
+				mu.Lock()
+				s.n++
+				if !right {
+					s.bad++
+				}
+				if err != nil {
+					failed = err
+				}
+				mu.Unlock()
+				if err != nil {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	s.took += time.Since(began)
+	return failed
+}

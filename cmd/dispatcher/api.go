@@ -39,7 +39,7 @@ func newAPI(p parts) *httpapi.Server {
 	log, workers := slog.Default(), p.dispatcher.Fleet()
 	admits := &admit.Admitter{
 		Policies: p.store, Tenants: admit.Recent(p.store), Blobs: p.objects, Secrets: p.secrets,
-		Pool: workers.Pool, Reserved: workers.Reserved, Room: workers.Room, Hosts: workers.Hosts,
+		Pool: workers.Pool, Reserved: workers.Reserved, Room: workers.Room, Hosts: workers.Hosts, Images: workers,
 	}
 	return httpapi.New(httpapi.Config{
 		Admit: admits,

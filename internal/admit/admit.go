@@ -50,6 +50,16 @@ type Admitter struct {
 	// Hosts returns what the connected workers for a class of jobs can enforce.
 	// With none connected, the worker that runs the job judges.
 	Hosts func(class string) []policy.Host
+	// Images knows which languages images have. With none, the worker that runs the job judges.
+	Images Images
+}
+
+// Images knows what is in images; *fleet.Fleet does.
+type Images interface {
+	// Lacks reports whether an image is known not to have a language, by its name in the catalogue, and which it has.
+	Lacks(image, language string) (has []string, lacks bool)
+	// With returns images of the operator's that are known to have a language, sorted.
+	With(language string) []string
 }
 
 // Job admits one job for a tenant.
@@ -72,6 +82,7 @@ type Intake struct {
 	batchCaps  job.LabelCaps
 	policies   policies
 	blobs      seen
+	languages  seen // in images that do not lack them
 }
 
 // Trace returns the W3C trace context of a job that goes to a pool; "": it has none.
@@ -122,6 +133,9 @@ func (in *Intake) Job(ctx context.Context, raw []byte) (store.NewJob, error) {
 		return store.NewJob{}, err
 	}
 	if err := inLanguage(&spec, &resolved.policy, &in.policies.ceiling); err != nil {
+		return store.NewJob{}, err
+	}
+	if err := in.inImage(&spec); err != nil {
 		return store.NewJob{}, err
 	}
 	if err := resolved.policy.CheckSpec(spec); err != nil {

@@ -1,8 +1,10 @@
 package admit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"path"
 	"slices"
@@ -144,6 +146,47 @@ func checkerLimits(field string, k *job.Checker, p *policy.Policy, c *policy.Cei
 		return job.Invalid(field+".memory", "%s is too little for %s, which runs in no less than %s", k.Memory, k.Code.Language, least)
 	}
 	return nil
+}
+
+// inImage refuses a program in a language that the job's image is known not to have.
+func (in *Intake) inImage(spec *job.Spec) error {
+	for field, name := range languagesOf(&spec.Program) {
+		if key := spec.Image + "\n" + name; in.admitter.Images != nil && !in.languages.has(key) {
+			if has, lacks := in.admitter.Images.Lacks(spec.Image, name); lacks {
+				return in.lacking(field, name, spec.Image, has)
+			}
+			in.languages.add(key)
+		}
+	}
+	return nil
+}
+
+// languagesOf yields the fields of a program, as inLanguage leaves it, that name a language.
+func languagesOf(p *job.Program) iter.Seq2[string, string] {
+	return func(yield func(field, name string) bool) {
+		if code := p.Code; code != nil {
+			yield("program.code.language", code.Language)
+		}
+		t := p.Tests
+		if t == nil || t.Language != "" && !yield("program.tests.language", t.Language) {
+			return
+		}
+		if k := t.Checker; k != nil && k.Code != nil && !yield("program.tests.checker.code.language", k.Code.Language) {
+			return
+		}
+		if k := t.Interactor; k != nil && k.Code != nil {
+			yield("program.tests.interactor.code.language", k.Code.Language)
+		}
+	}
+}
+
+// lacking says what there is in place of a language.
+func (in *Intake) lacking(field, name, image string, has []string) error {
+	advice := "no image of this fleet is known to have it"
+	if others := in.admitter.Images.With(name); len(others) > 0 {
+		advice = "name an image that has it: " + strings.Join(others, ", ")
+	}
+	return job.Invalid(field, "the image %s has no %s, but %s; %s", image, name, cmp.Or(strings.Join(has, ", "), "no language of the catalogue"), advice)
 }
 
 func findLanguage(at, name string) (*language.Language, error) {

@@ -3,6 +3,9 @@ package admit_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -109,6 +112,48 @@ func TestCheckersInLanguages(t *testing.T) {
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", in, err, want)
+		}
+	}
+}
+
+// images has python and c in its default image, everything in another, and knows nothing of the rest.
+type images map[string][]string
+
+func (i images) Lacks(image, language string) ([]string, bool) {
+	has := i[image]
+	return has, has != nil && !slices.Contains(has, language)
+}
+
+func (i images) With(language string) (out []string) {
+	for _, name := range slices.Sorted(maps.Keys(i)) {
+		if slices.Contains(i[name], language) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// A language that the image does not have is refused, with what it has and where the language is, before anything runs.
+func TestLanguagesThatImagesLack(t *testing.T) {
+	t.Parallel()
+	a := withResultCache(t)
+	a.Images = images{"python": {"c", "python"}, "polyglot": {"c", "haskell", "python"}, "none": {}}
+	const lacks = "the image python has no haskell, but c, python; name an image that has it: polyglot"
+	for in, want := range map[string]string{
+		`"program":{"code":{"language":"hs","source":"1"}}`:                                                                      "program.code.language: " + lacks,
+		`"program":{"tests":{"language":"haskell","code":"1","stdio":[{}]}}`:                                                     "program.tests.language: " + lacks,
+		`"program":{"tests":{"code":"1","stdio":[{}],"checker":{"code":{"language":"haskell","source":"1"}}}}`:                   "program.tests.checker.code.language: " + lacks,
+		`"program":{"tests":{"language":"c","code":"1","stdio":[{}],"interactor":{"code":{"language":"haskell","source":"1"}}}}`: "program.tests.interactor.code.language: " + lacks,
+		`"program":{"code":{"language":"rust","source":"1"}}`:                                                                    "program.code.language: the image python has no rust, but c, python; no image of this fleet is known to have it",
+		`"image":"none","program":{"code":{"language":"c","source":"1"}}`:                                                        "program.code.language: the image none has no c, but no language of the catalogue; name an image that has it: polyglot, python",
+		`"image":"polyglot","program":{"code":{"language":"haskell","source":"1"}}`:                                              "",
+		`"image":"ghcr.io/a/own:v1","program":{"code":{"language":"rust","source":"1"}}`:                                         "", // the worker will see
+		`"image":"none","program":{"tests":{"code":"1","stdio":[{}]}}`:                                                           "",
+		`"program":{"tests":{"language":"C","code":"1","stdio":[{}],"checker":{"code":{"language":"python","source":"1"}}}}`:     "",
+	} {
+		_, err := a.Job(t.Context(), "acme", "", []byte("{"+in+"}"))
+		if want == "" && err != nil || want != "" && (err == nil || err.Error() != want || !errors.Is(err, job.ErrInvalid)) {
+			t.Errorf("%s\n got: %v\nwant: %s", in, err, want)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package fleet
 import (
 	"encoding/json"
 	"maps"
+	"slices"
 	"testing"
 
 	"github.com/assay-run/assay/pkg/policy"
@@ -16,9 +17,11 @@ func TestLanguagesOfImages(t *testing.T) {
 	image := func(name string, languages map[string]string) policy.HostImage {
 		return policy.HostImage{Name: name, Digest: "sha256:1", Languages: languages}
 	}
+	pulled := image("ghcr.io/x/y:v1", now)
+	pulled.Pulled = true
 	f, l := newTestFleet()
 	for id, images := range map[string][]policy.HostImage{
-		"a": {image("assay.local/one:latest", now), image("assay.local/two:latest", old), image("ghcr.io/x/y:v1", now), image("assay.local/mute:latest", nil)},
+		"a": {image("assay.local/one:latest", now), image("assay.local/two:latest", old), pulled, image("assay.local/mute:latest", nil)},
 		"b": {image("assay.local/one:latest", now), image("assay.local/two:latest", now), image("assay.local/mute:latest", now)},
 		"c": {},
 	} {
@@ -35,5 +38,19 @@ func TestLanguagesOfImages(t *testing.T) {
 		if got := f.Languages(name); !maps.Equal(got, want) {
 			t.Errorf("%q has %v, want %v", name, got, want)
 		}
+	}
+	for image, lacks := range map[string]bool{"one": false, "ghcr.io/x/y:v1": false, "two": false, "mute": false, "three": false} {
+		if has, got := f.Lacks(image, "lua"); got != lacks || has != nil {
+			t.Errorf("%s lacks lua: %v, %v", image, has, got)
+		}
+	}
+	if has, lacks := f.Lacks("one", "haskell"); !lacks || !slices.Equal(has, []string{"c", "lua"}) {
+		t.Errorf("one lacks haskell: %v, %v", has, lacks)
+	}
+	if got := f.With("lua"); !slices.Equal(got, []string{"one"}) {
+		t.Errorf("lua is in %v", got)
+	}
+	if got := f.With("haskell"); len(got) > 0 {
+		t.Errorf("haskell is in %v", got)
 	}
 }

@@ -38,10 +38,19 @@ func TestLanguages(t *testing.T) {
 			}
 		}
 	}
+	// A program in one that the image does not have is refused; of an image that says nothing, the worker will see.
+	resp, body := f.do("POST", "/v1/jobs", `{"program":{"code":{"language":"Haskell","source":"main = pure ()"}}}`)
+	checkProblem(t, resp, body, 422, "program.code.language", 0)
+	if !strings.Contains(body, "the image python has no haskell, but python; no image of this fleet is known to have it") {
+		t.Error(body)
+	}
+	resp, body = f.do("POST", "/v1/batches", `{"program":{"code":{"language":"python","source":"1"}}}`+"\n"+`{"program":{"code":{"language":"c","source":"1"}}}`+"\n", "Content-Type", "application/x-ndjson")
+	checkProblem(t, resp, body, 422, "program.code.language", 2)
+	f.want(http.StatusCreated, nil, "POST", "/v1/jobs", `{"image":"ghcr.io/a/own:v1","program":{"code":{"language":"haskell","source":"main = pure ()"}}}`)
 	found, err := f.client().Languages(t.Context(), "polyglot")
 	if err != nil || found.Image != "polyglot" {
 		t.Errorf("the client gets %v, %v", found.Image, err)
 	}
-	resp, body := f.do("GET", "/v1/languages?image="+strings.Repeat("x", 501), "")
+	resp, body = f.do("GET", "/v1/languages?image="+strings.Repeat("x", 501), "")
 	checkProblem(t, resp, body, 422, "image", 0)
 }

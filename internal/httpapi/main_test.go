@@ -73,7 +73,7 @@ func (p *parts) wired() httpapi.Config {
 	c.Log = cmp.Or(c.Log, slog.Default())
 	c.Workers = workers.New(workers.Config{Pools: c.Pools, Every: time.Second, Log: c.Log}, c.Store)
 	c.Admit = &admit.Admitter{Policies: c.Store, Tenants: admit.Recent(c.Store), Blobs: c.Objects, Secrets: p.Secrets,
-		Pool: c.Workers.Pool, Reserved: c.Workers.Reserved, Room: c.Workers.Room, Hosts: c.Workers.Hosts}
+		Pool: c.Workers.Pool, Reserved: c.Workers.Reserved, Room: c.Workers.Room, Hosts: c.Workers.Hosts, Images: c.Workers}
 	c.Intake = intake.New(intake.Config{Store: c.Store, Admit: c.Admit, Dispatcher: p.Dispatcher, Fleet: c.Workers, Callbacks: p.Callbacks,
 		Queued: c.Limits.Queued, Batches: c.Limits.Batches, Log: c.Log})
 	c.Sessions = session.New(session.Config{Store: c.Store, Line: p.Line, Fleet: c.Workers, Admit: c.Admit, Log: c.Log})

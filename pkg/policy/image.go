@@ -30,6 +30,11 @@ func ImageName(image string) string {
 	return host + "/" + path
 }
 
+// ShortName is the shortest name by which a job may name an image that workers list under a whole one.
+func ShortName(name string) string {
+	return strings.TrimSuffix(strings.TrimPrefix(name, localImages+"/"), ":latest")
+}
+
 // isHost tells the name of a registry from the beginning of a path on Docker's.
 func isHost(s string) bool {
 	return strings.ContainsAny(s, ".:") || s == "localhost" || s != strings.ToLower(s)

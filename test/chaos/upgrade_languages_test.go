@@ -64,6 +64,10 @@ func TestUpgradeLanguages(t *testing.T) {
 	jobs.end("by an old dispatcher and a worker of today", job.Failed)
 
 	s.replace(s.dispatchers[0], today)
+	eventually(t, "the worker has heard that all dispatchers are of today", func() bool {
+		r, err := s.api.Run(t.Context(), job.Spec{Image: "python", Program: job.Program{Code: &job.Code{Language: "c", Source: "int"}}})
+		return err == nil && r.Outcome == job.CompileError
+	})
 	jobs.submit("all of today")
 	jobs.end("by programs of today", job.CompileError)
 

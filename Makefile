@@ -213,7 +213,7 @@ $(PREVIOUS_DIR)/bin:
 
 test-upgrade: JOBS = 1000
 test-upgrade: setup image $(PREVIOUS_DIR)/bin ## Upgrade a fleet from the release before, and roll it back, while it runs JOBS jobs; twice
-	$(TEST) -tags=upgrade -count=1 -timeout=2h -v ./test/chaos -run '^TestUpgrade(Large|Outcomes)?$$' -args -upgrade.previous=$(CURDIR)/$(PREVIOUS_DIR)/bin -upgrade.jobs=$(JOBS)
+	$(TEST) -tags=upgrade -count=1 -timeout=2h -v ./test/chaos -run '^TestUpgrade(Large|Outcomes|Languages)?$$' -args -upgrade.previous=$(CURDIR)/$(PREVIOUS_DIR)/bin -upgrade.jobs=$(JOBS)
 
 check: lint check-sdk race ## What a change must pass: format, vet, lint, every test with the race detector
 

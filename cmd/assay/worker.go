@@ -112,7 +112,9 @@ func most(memory job.Size) string {
 func special(o placement.Offer) string {
 	parts := []string{}
 	for _, k := range slices.Sorted(maps.Keys(o.Labels)) {
-		parts = append(parts, k+"="+o.Labels[k])
+		if !placement.IsVersion(k) {
+			parts = append(parts, k+"="+o.Labels[k])
+		}
 	}
 	if len(o.Images) > 0 {
 		parts = append(parts, "only "+strings.Join(o.Images, " "))

@@ -181,7 +181,7 @@ func (w *Worker) classes(ctx context.Context) {
 }
 
 func (w *Worker) offerOf(host policy.Host) placement.Offer {
-	return placement.Offer{Isolations: host.Isolations, Labels: w.cfg.Labels, Images: w.cfg.Images, CPU: w.cfg.CPU, Memory: w.cfg.Memory}
+	return placement.Offer{Isolations: host.Isolations, Labels: placement.Speaking(w.cfg.Labels, control.Protocol), Images: w.cfg.Images, CPU: w.cfg.CPU, Memory: w.cfg.Memory}
 }
 
 func (w *Worker) info() control.WorkerInfo {

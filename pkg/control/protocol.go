@@ -3,6 +3,8 @@ package control
 import (
 	"bytes"
 	"encoding/json"
+
+	"github.com/assay-run/assay/pkg/placement"
 )
 
 // The versions of what workers and dispatchers say to each other. A release that says what
@@ -13,12 +15,15 @@ import (
 // Programs of two releases work side by side while a fleet is upgraded and rolled back. A
 // worker says in each heartbeat what it speaks, and is answered with the lowest version of
 // the dispatchers that are connected to the store (store.Registry); until it has an answer
-// it speaks ProtocolNone. Dispatchers understand all versions.
+// it speaks ProtocolNone. Dispatchers understand all versions. A job whose spec an older worker would read over goes to
+// none: placement.VersionOf says which version it needs.
 const (
 	ProtocolNone     = 0 // releases that say no version
 	ProtocolOutputs  = 1 // outputs may be beside the result: job.Output.Stored
 	ProtocolOutcomes = 2 // an outcome may be job.CheckError or job.SetupError
-	ProtocolCompiled = 3 // an outcome may be job.CompileError
+
+	// ProtocolCompiled: an outcome may be job.CompileError, and workers know all that placement.VersionOf names.
+	ProtocolCompiled = placement.Languages
 
 	// Protocol is the highest version that this program speaks.
 	Protocol = ProtocolCompiled

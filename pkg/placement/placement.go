@@ -8,7 +8,6 @@ package placement
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"math/bits"
 	"net/url"
@@ -49,7 +48,7 @@ type Need struct {
 // NeedOf returns what a job needs. reserved says for which images there are workers
 // that take nothing else.
 func NeedOf(s *job.Spec, p *policy.Policy, reserved func(image string) bool) Need {
-	n := Need{Pool: s.Pool, Memory: MemoryOf(s.Program, p), Labels: s.Requires}
+	n := Need{Pool: s.Pool, Memory: MemoryOf(s.Program, p), Labels: labelsOf(s)}
 	if p.Isolation == policy.GVisor || p.Isolation == policy.VM {
 		n.Isolation = p.Isolation
 	}
@@ -174,7 +173,7 @@ func (o Offer) Lacks(n Need) string {
 	}
 	for _, k := range slices.Sorted(maps.Keys(n.Labels)) {
 		if v, ok := o.Labels[k]; !ok || v != n.Labels[k] {
-			return fmt.Sprintf("the label %s=%s", k, n.Labels[k])
+			return labelText(k, n.Labels[k])
 		}
 	}
 	return ""
@@ -193,7 +192,7 @@ func (n Need) String() string {
 		parts = append(parts, "image "+n.Image)
 	}
 	for _, k := range slices.Sorted(maps.Keys(n.Labels)) {
-		parts = append(parts, fmt.Sprintf("label %s=%s", k, n.Labels[k]))
+		parts = append(parts, labelText(k, n.Labels[k]))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -92,8 +92,8 @@ func TestLacks(t *testing.T) {
 		{offer, Need{Isolation: policy.GVisor, Memory: 2 * job.GiB, Image: "cuda", Labels: map[string]string{"gpu": "a100"}}, ""},
 		{offer, Need{Isolation: policy.VM}, "isolation vm"},
 		{offer, Need{Memory: 2*job.GiB + 1}, "memory 2147483649"},
-		{offer, Need{Labels: map[string]string{"gpu": "h100"}}, "the label gpu=h100"},
-		{offer, Need{Labels: map[string]string{"disk": ""}}, "the label disk="},
+		{offer, Need{Labels: map[string]string{"gpu": "h100"}}, "label gpu=h100"},
+		{offer, Need{Labels: map[string]string{"disk": ""}}, "label disk="},
 		{only, Need{Image: "cuda"}, ""},
 		{only, Need{}, "any image but cuda"},
 	} {

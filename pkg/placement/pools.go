@@ -65,9 +65,9 @@ func ParsePools(texts []string) (Pools, error) {
 // Exclusive says whether the workers of a pool take nothing but jobs that name it.
 func (ps Pools) Exclusive(pool string) bool { return ps[pool].Exclusive }
 
-// Offer is what workers of the pool will offer as far as it was said. What was not, its
-// isolations and its memory, they are taken to have.
+// Offer is what workers of the pool will offer as far as it was said. What was not, their isolations, their memory
+// and the protocol that they speak, they are taken to have.
 func (ps Pools) Offer(pool string) Offer {
 	p := ps[pool]
-	return Offer{Exclusive: p.Exclusive, Labels: p.Labels, Images: p.Images, Isolations: []policy.Isolation{policy.GVisor, policy.VM}}
+	return Offer{Exclusive: p.Exclusive, Labels: Speaking(p.Labels, Languages), Images: p.Images, Isolations: []policy.Isolation{policy.GVisor, policy.VM}}
 }

@@ -1,0 +1,148 @@
+//go:build upgrade
+
+package chaos
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+const adds = "#include <iostream>\nint main() { long a, b; std::cin >> a >> b; std::cout << a + b << std::endl; }\n"
+
+// newPrograms are jobs that the release before does not know, and how they end where they are run by one that does. The
+// release before would take each for something else: it reads over what it does not know.
+func newPrograms() map[string]struct {
+	program job.Program
+	want    job.Outcome
+} {
+	sums := []job.Stdio{{Stdin: "1 2", Stdout: "3"}, {Stdin: "3 4", Stdout: "7"}}
+	python := func(code string, t job.Tests) job.Program {
+		t.Code = code
+		return job.Program{Tests: &t}
+	}
+	type c = struct {
+		program job.Program
+		want    job.Outcome
+	}
+	return map[string]c{
+		"c++, right":         {python(adds, job.Tests{Language: "cpp", Stdio: sums}), job.Succeeded},
+		"c++, wrong":         {python(strings.Replace(adds, "+", "-", 1), job.Tests{Language: "cpp", Stdio: sums}), job.Failed},
+		"c, which is python": {python("int\nmain = 3\nprint(3)", job.Tests{Language: "c", Stdio: []job.Stdio{{Stdout: "3"}}}), job.CompileError},
+		"code":               {job.Program{Code: &job.Code{Language: "c++", Source: adds, Stdin: "1 2"}}, job.Succeeded},
+		"other bytes":        {python("import sys\nsys.stdout.buffer.write(sys.stdin.buffer.read())", job.Tests{Stdio: []job.Stdio{{StdinBase64: "/wE=", StdoutBase64: "/wE="}}}), job.Succeeded},
+		"other order":        {python("print(2)\nprint(1)", job.Tests{Stdio: []job.Stdio{{Stdout: "1\n2", Compare: job.CompareUnordered}}}), job.Succeeded},
+		"a checker, no": {python("print(3)", job.Tests{Stdio: []job.Stdio{{Stdout: "3"}},
+			Checker: &job.Checker{Argv: []string{"python3", "-c", "raise SystemExit(43)"}}}), job.Failed},
+		"more time": {python("import time\ntime.sleep(1.5)\nprint(3)", job.Tests{Stdio: []job.Stdio{{Stdout: "3", Wall: job.Duration(time.Second)}},
+			Limits: map[string]job.Multiplier{"python": {Wall: 5}}}), job.Succeeded},
+	}
+}
+
+// TestUpgradeLanguages: jobs that the release before does not know wait for a worker that does, and say so, whatever
+// dispatcher there is; none of them is ever run by an older one, which would judge something else. Dispatcher and worker go
+// back and forth while such jobs are under way.
+func TestUpgradeLanguages(t *testing.T) {
+	today := built(t)
+	s := realShape(t, plainDir(t), shape{workers: -1, lease: 30 * time.Second, programs: today, env: []string{"ASSAY_GRACE=30s"}})
+	s.shape.programs = *previousPrograms
+	s.addWorker("worker0")
+	s.ready()
+	jobs := languageJobs{s, map[job.ID]job.Outcome{}}
+
+	jobs.submit("an old worker")
+	jobs.wait("of a dispatcher of today")
+	s.replace(s.dispatchers[0], *previousPrograms)
+	jobs.wait("of an old dispatcher")
+	jobs.refused()
+
+	s.replace(s.workers[0], today)
+	jobs.end("by an old dispatcher and a worker of today", job.Failed)
+
+	s.replace(s.dispatchers[0], today)
+	eventually(t, "the worker has heard that all dispatchers are of today", func() bool {
+		r, err := s.api.Run(t.Context(), job.Spec{Image: "python", Program: job.Program{Code: &job.Code{Language: "c", Source: "int"}}})
+		return err == nil && r.Outcome == job.CompileError
+	})
+	jobs.submit("all of today")
+	jobs.end("by programs of today", job.CompileError)
+
+	for range 3 {
+		jobs.submit("a roll-back in the middle")
+	}
+	s.replace(s.workers[0], *previousPrograms)
+	for range 3 {
+		jobs.submit("after it")
+	}
+	s.replace(s.workers[0], today)
+	jobs.end("after a roll-back of the worker", job.CompileError)
+	if n := s.count("SELECT count(*) FROM jobs WHERE losses > 0 OR tries <> 1"); n > 0 {
+		t.Errorf("%d jobs were charged", n)
+	}
+	s.check()
+}
+
+// languageJobs are those that were submitted and not seen to end, with how they should.
+type languageJobs struct {
+	*storm
+	open map[job.ID]job.Outcome
+}
+
+func (l languageJobs) submit(what string) {
+	l.t.Helper()
+	for name, p := range newPrograms() {
+		a, err := l.api.Submit(l.t.Context(), job.Spec{Name: name + ": " + what, Image: "python", Program: p.program})
+		if err != nil {
+			l.t.Fatal(name, err)
+		}
+		l.open[a.ID] = p.want
+	}
+}
+
+// wait looks whether none of them is run while jobs that every release knows are.
+func (l languageJobs) wait(at string) {
+	l.t.Helper()
+	for range 5 {
+		r, err := l.api.Run(l.t.Context(), program("cell", "print(1)"))
+		if err != nil || r.Outcome != job.Succeeded {
+			l.t.Fatalf("%s: a job that every release knows: %+v, %v", at, r, err)
+		}
+		time.Sleep(time.Second)
+	}
+	for id := range l.open {
+		j, err := l.api.Job(l.t.Context(), id, 0)
+		if err != nil || j.State != job.Queued || !strings.Contains(j.Message, "waits for a worker") || !strings.Contains(j.Message, "protocol") {
+			l.t.Errorf("%s: %s is %s: %q, %v", at, j.Spec.Name, j.State, j.Message, err)
+		}
+	}
+}
+
+// refused: the release before says of what it does not know that it does not.
+func (l languageJobs) refused() {
+	l.t.Helper()
+	for name, p := range newPrograms() {
+		if a, err := l.api.Submit(l.t.Context(), job.Spec{Image: "python", Program: p.program}); err == nil || !errors.Is(err, job.ErrInvalid) {
+			l.t.Errorf("an old dispatcher accepts %s: %+v, %v", name, a, err)
+		}
+	}
+}
+
+// end waits for all of them. compileError is what that outcome is called.
+func (l languageJobs) end(by string, compileError job.Outcome) {
+	l.t.Helper()
+	for id, want := range l.open {
+		if want == job.CompileError {
+			want = compileError
+		}
+		r, err := l.api.Result(l.t.Context(), l.ended(id))
+		if err != nil || r.Outcome != want {
+			raw, _ := json.Marshal(r)
+			l.t.Errorf("%s: want %s: %.2000s, %v", by, want, raw, err)
+		}
+	}
+	clear(l.open)
+}

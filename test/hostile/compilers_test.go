@@ -62,7 +62,7 @@ type compilers struct {
 }
 
 // compileTime is what a compiler has here: enough for any of them that ends, and what those that do not take of this test.
-const compileTime = 10 * time.Second
+const compileTime = 5 * time.Second
 
 // TestCompilers has compilers read what attacks them, at every isolation that this host has. Each has an end, a verdict that
 // says why, and nothing of the host in its words or in what it makes.

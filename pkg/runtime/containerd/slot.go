@@ -241,7 +241,7 @@ func (s *slot) attempt(ctx context.Context, a *sandbox.Attempt) (*runtime.Report
 	if want := shapeOf(&a.Plan.Policy); !s.level.fits(s.shape, want) {
 		other, err := s.replace(ctx, want)
 		if err != nil {
-			return nil, err
+			return sandbox.Canceled(ctx, a, err)
 		}
 		defer other.Close()
 		where = other

@@ -28,8 +28,12 @@ func (l *Life) Take(ctx context.Context, a *Attempt) (canceled *runtime.Report, 
 	if !l.state.CompareAndSwap(lifeReady, lifeTaken) {
 		return nil, errUsed
 	}
-	err = context.Cause(ctx)
-	if !errors.Is(err, runtime.ErrCanceled) {
+	return Canceled(ctx, a, context.Cause(ctx))
+}
+
+// Canceled is the report of an attempt of which nothing runs, if ctx has ended with runtime.ErrCanceled; else the error is err.
+func Canceled(ctx context.Context, a *Attempt, err error) (canceled *runtime.Report, _ error) {
+	if !errors.Is(context.Cause(ctx), runtime.ErrCanceled) {
 		return nil, err
 	}
 	r := &runtime.Report{StartedAt: time.Now()}

@@ -69,6 +69,7 @@ var table = map[string]row{
 	"pkg/runtime/environment/environmenttest": {"packages of Python and their index, for tests", nil},
 	"pkg/runtime/mask":                        {"secrets out of what programs write", nil},
 	"pkg/runtime/packet":                      {"messages and descriptors to the inside of a cell", []string{"pkg/runtime/poll", "internal/guest"}},
+	"pkg/runtime/cores":                       {"which cores each program runs on", nil},
 	"pkg/runtime/poll":                        {"what a descriptor is ready for, whatever signals come", nil},
 	"pkg/runtime/pool":                        {"warm things by key, made ahead of need", nil},
 	"pkg/runtime/hostcheck":                   {"what this host lets a worker do", []string{"pkg/job", "pkg/policy", "pkg/runtime/cgroup", "pkg/runtime/sandbox", "internal/guest"}},
@@ -76,7 +77,7 @@ var table = map[string]row{
 	"pkg/runtime/tracee":                      {"processes held from birth on, and what they are made to do", []string{"pkg/job", "pkg/runtime/process", "pkg/runtime/sandbox"}},
 	"pkg/runtime/sandbox": {"one program in a place, under limits", []string{
 		"pkg/job", "pkg/netrule", "pkg/policy", "pkg/runtime", "pkg/runtime/artifact", "pkg/runtime/capture", "pkg/runtime/cgroup",
-		"pkg/runtime/egress", "pkg/runtime/mask", "pkg/runtime/packet", "pkg/runtime/poll", "pkg/runtime/process", "internal/boundedjson", "internal/guest", "guest/python"}},
+		"pkg/runtime/cores", "pkg/runtime/egress", "pkg/runtime/mask", "pkg/runtime/packet", "pkg/runtime/poll", "pkg/runtime/process", "internal/boundedjson", "internal/guest", "guest/python"}},
 	"pkg/runtime/seccomp": {"system call filters, without cgo", nil},
 
 	"pkg/runtime/containerd/image": {"images of a containerd: found, pulled, mounted, collected", []string{

@@ -37,7 +37,7 @@ func (s scripted) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report, 
 	s.h.begun.Add(1)
 	var takes, cpu time.Duration
 	var says string
-	if _, err := fmt.Sscanf(a.Program.Command.Stdin, "%d %d %s", &takes, &cpu, &says); err != nil {
+	if _, err := fmt.Sscanf(string(a.Script.Stdin), "%d %d %s", &takes, &cpu, &says); err != nil {
 		return nil, err
 	}
 	wall := a.Plan.Policy.Wall.D()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
@@ -42,15 +43,20 @@ type Solution struct {
 const (
 	sides  = "tests"   // solution and check talk with each other
 	script = "command" // the solution is a program of its own
+	forked = "python"  // it is one that an interpreter which waits is forked for
 )
 
-// First is what the grading of t acquires its first slot with.
-func First(t *job.Tests) (kind, code string) {
+// First is what the grading of t under p acquires its first slot with, most likely; s is as in Config.
+func First(t *job.Tests, s *Solution, p *policy.Policy) (kind, code string) {
 	switch {
 	case len(t.Cases) > 0:
 		return sides, solutionSide.code(t)
 	case t.Check != "":
 		return sides, checkSide.code(t)
+	}
+	g := &grading{Config: Config{Tests: t, Solution: s, Attempt: runtime.Attempt{Plan: &policy.Plan{Policy: *p}}}}
+	if len(t.Stdio) > 0 && g.forks(&t.Stdio[0]) {
+		return forked, g.source()
 	}
 	return script, ""
 }

@@ -42,7 +42,12 @@ func (local) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report, error
 			return nil, err
 		}
 	}
-	argv := slices.Clone(a.Program.Command.Argv)
+	argv, stdin := []string{"python3", "-B"}, ""
+	if s := a.Script; s != nil {
+		argv, stdin = append(argv, s.Path), string(s.Stdin)
+	} else {
+		argv, stdin = slices.Clone(a.Program.Command.Argv), a.Program.Command.Stdin
+	}
 	for i, arg := range argv {
 		if strings.HasPrefix(arg, "/workspace/") || strings.HasPrefix(arg, caseDir+"/") {
 			argv[i] = filepath.Join(dir, filepath.Base(arg))
@@ -52,7 +57,7 @@ func (local) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report, error
 	if err != nil {
 		return nil, err
 	}
-	p.cmd.Dir, p.cmd.Stdin = dir, strings.NewReader(a.Program.Command.Stdin)
+	p.cmd.Dir, p.cmd.Stdin = dir, strings.NewReader(stdin)
 	if a.Stdin != nil {
 		p.cmd.Stdin = a.Stdin
 	}

@@ -118,12 +118,19 @@ func (g *grading) limits(s *job.Stdio, last bool) job.CaseLimits {
 
 func (g *grading) runScript(ctx context.Context, s *job.Stdio, data *caseData, out *output.Spool, limits job.CaseLimits) (rep *runtime.Report, err error) {
 	began := time.Now()
-	slot, err := g.Acquire(ctx, script, "")
+	kind, code := script, ""
+	if g.forks(s) {
+		kind, code = forked, g.source()
+	}
+	slot, err := g.Acquire(ctx, kind, code)
 	if err != nil {
 		return nil, err
 	}
 	defer slot.Close()
 	a, started := g.scriptAttempt(s, limits)
+	if kind == forked {
+		a.Program, a.Script = job.Program{Python: &job.Python{Code: code}}, &runtime.Script{Path: scriptPath}
+	}
 	a.Output = out
 	end, err := giveInput(ctx, &a, data.input)
 	if err != nil {
@@ -140,6 +147,12 @@ func (g *grading) runScript(ctx context.Context, s *job.Stdio, data *caseData, o
 	g.skip(time.Since(began) - time.Duration(rep.Usage.WallMS*float64(time.Millisecond)))
 	g.account(rep, solutionSide)
 	return rep, saysNothing(rep)
+}
+
+// forks says that an interpreter which waits can be forked for a case, in place of one that is started for it. Rules for
+// imports are held by a program around the solution, and what is streamed to a case by a command alone.
+func (g *grading) forks(s *job.Stdio) bool {
+	return g.Solution == nil && g.Tests.Interactor == nil && len(s.Argv) == 0 && s.StdinBlob == "" && !g.Attempt.Plan.Policy.Imports.Any()
 }
 
 // scriptAttempt is that of one run of the program, without its input, and what says of its report whether it was started.
@@ -163,7 +176,12 @@ func (g *grading) scriptAttempt(s *job.Stdio, limits job.CaseLimits) (runtime.At
 
 // giveInput gives the program of an attempt b on its standard input. The returned function is called when it has run.
 func giveInput(ctx context.Context, a *runtime.Attempt, b *Blob) (func() error, error) {
-	if b.Data != nil {
+	switch {
+	case b.Data == nil:
+	case a.Script != nil:
+		a.Script.Stdin = b.Data
+		return func() error { return nil }, nil
+	default:
 		a.Program.Command.Stdin = string(b.Data)
 		return func() error { return nil }, nil
 	}

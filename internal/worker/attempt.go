@@ -162,7 +162,7 @@ func (a *attempt) read() (err error) {
 func (a *attempt) first() (kind, python string) {
 	switch p := &a.spec.Program; {
 	case p.Tests != nil:
-		return grade.First(p.Tests)
+		return grade.First(p.Tests, a.code.Solution(a.spec.Image), &a.plan.Policy)
 	case p.Python != nil:
 		return p.Kind(), p.Python.Code
 	}
@@ -219,13 +219,18 @@ func (a *attempt) execute(ctx context.Context, slot runtime.Slot, in runtime.Att
 	}
 	var mu sync.Mutex
 	first := slot
+	expected, _ := a.first()
 	return grade.Run(ctx, grade.Config{
 		Beside: a.beside(),
 		Tests:  in.Program.Tests, Attempt: in, Solution: a.code.Solution(a.spec.Image), Checker: a.checker.Checker(a.spec.Image),
 		Acquire: func(ctx context.Context, kind, python string) (runtime.Slot, error) {
 			mu.Lock()
 			s := first
-			first = nil
+			if kind == expected {
+				first = nil
+			} else {
+				s = nil
+			}
 			mu.Unlock()
 			if s != nil {
 				return s, nil

@@ -125,7 +125,7 @@ type Attempt struct {
 	// They are closed once the program has them: whoever gave them closes them again when Run has returned, as it may
 	// have failed before. What goes to Stdout is neither captured, nor limited, nor masked.
 	Stdin, Stdout *os.File
-	// Output is given all that a command without steps writes to its own standard output, however much of it is kept,
+	// Output is given all that a command without steps, or a script, writes to its own standard output, however much of it is kept,
 	// masked as that is. It must take everything, and not wait; nil: nobody.
 	Output io.Writer
 }
@@ -134,6 +134,7 @@ type Attempt struct {
 // that it does not catch is an exit code.
 type Script struct {
 	Path  string // of the file that has the code as its text
+	Dir   string // that it begins in; empty: that of the image, as for a command
 	Args  []string
 	Stdin []byte
 }

@@ -157,7 +157,7 @@ func (c *Code) Prepare(in *runtime.Attempt) {
 	if source, ok := c.Script(&plan.Policy); ok {
 		p := c.program.Code
 		in.Program = job.Program{Python: &job.Python{Code: source}}
-		in.Script = &runtime.Script{Path: path.Join(language.Dir, c.main), Args: p.Args, Stdin: []byte(p.Stdin)}
+		in.Script = &runtime.Script{Path: path.Join(language.Dir, c.main), Dir: language.Dir, Args: p.Args, Stdin: []byte(p.Stdin)}
 	} else if p := c.program.Code; p != nil {
 		in.Program = job.Program{Command: &job.Command{Argv: slices.Concat(c.argv(plan.Policy.Memory), p.Args), Stdin: p.Stdin, Dir: language.Dir}}
 	}

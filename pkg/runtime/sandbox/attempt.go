@@ -209,7 +209,8 @@ var services = python.Services()
 func (a *Attempt) runPython(ctx context.Context, r *pythonRequest) error {
 	uid := a.Scratch.UID + ProgramUID
 	var stdin []byte
-	r.Script, stdin = a.scriptOf()
+	var dir string
+	r.Script, dir, stdin = a.scriptOf()
 	request, err := r.file(uid)
 	if err != nil {
 		return err
@@ -228,7 +229,7 @@ func (a *Attempt) runPython(ctx context.Context, r *pythonRequest) error {
 		}
 	}
 	e, err := a.execute(ctx, a.Box, &Program{
-		Args: []string{"python3", "-B", harness}, Env: a.env, Dir: a.dir(""), stdin: stdin, Limits: a.policy,
+		Args: []string{"python3", "-B", harness}, Env: a.env, Dir: a.dir(dir), stdin: stdin, output: a.Output, Limits: a.policy,
 		files: files, Python: true, Asked: a.policy.Env.Set, stream: a.Stream, Forks: a.Forks, together: a.Together, budget: a.CPU, waits: a.Waits, metered: a.Metered,
 	}, a.Spent)
 	if err != nil {
@@ -258,12 +259,12 @@ func (a *Attempt) runPython(ctx context.Context, r *pythonRequest) error {
 }
 
 // dir is where a program begins: where its job says, else where its image does, if it
-// is a command.
+// is a command or a script.
 func (a *Attempt) dir(asked string) string {
 	switch {
 	case asked != "":
 		return asked
-	case a.Service == "" && a.Program.Command != nil && a.Image.Dir != "":
+	case a.Service == "" && (a.Program.Command != nil || a.Script != nil) && a.Image.Dir != "":
 		return a.Image.Dir
 	}
 	return a.Scratch.home()

@@ -75,12 +75,12 @@ type Box interface {
 // execute runs p in b and returns when nothing of it is left. An error means
 // that the sandbox failed, not the program.
 func (s *Place) execute(ctx context.Context, b Box, p *Program, before cgroup.Usage) (*Ended, error) {
-	seat, err := allocator.take(CoresOf(p.Limits.CPU), p.together, p.stream != nil)
+	seat, err := allocator.Take(CoresOf(p.Limits.CPU), p.together, p.stream != nil)
 	if err != nil {
 		return nil, err
 	}
-	defer seat.leave()
-	p.cores = seat.set()
+	defer seat.Leave()
+	p.cores = seat.Set()
 	stop := newStopper(b.Kill)
 	std, err := openStreams(p, s.Null, s.Scratch.UID+ProgramUID, stop, s.mask)
 	if err != nil {

@@ -67,12 +67,12 @@ type script struct {
 	Args []string `json:"args,omitempty"`
 }
 
-// scriptOf returns what the harness is told of the attempt's script, and what that reads; nil: it is a snippet.
-func (a *Attempt) scriptOf() (*script, []byte) {
+// scriptOf returns what the harness is told of the attempt's script, where that begins, and what it reads; nil: it is a snippet.
+func (a *Attempt) scriptOf() (told *script, dir string, stdin []byte) {
 	if s := a.Script; s != nil {
-		return &script{s.Path, s.Args}, s.Stdin
+		return &script{s.Path, s.Args}, s.Dir, s.Stdin
 	}
-	return nil, nil
+	return nil, "", nil
 }
 
 // file returns the request as a file to pass to the harness.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/cores"
 )
 
 const (
@@ -24,7 +25,7 @@ type watch struct {
 	stop   *stopper
 	own    *clock
 	meter  *meter
-	seat   *seat
+	seat   *cores.Seat
 	waits  *runtime.Waits // the program's, and of those that it shares its time with
 	before time.Duration  // what was waited before it began
 	looked socketsLook
@@ -36,7 +37,7 @@ type watch struct {
 
 // watch stops the program of a box when a limit, ctx or whoever started it says so. The returned
 // function ends the watch and reports whether the meter failed.
-func (s *Place) watch(ctx context.Context, b Box, stop *stopper, p *Program, own *clock, m *meter, t *seat) func() error {
+func (s *Place) watch(ctx context.Context, b Box, stop *stopper, p *Program, own *clock, m *meter, t *cores.Seat) func() error {
 	w := &watch{
 		Place: s, box: b, limits: p.Limits, stop: stop, own: own, meter: m, seat: t, waits: p.waits, enough: p.stream.stop(),
 		looked: socketsLook{at: own.began}, yields: !p.Forks, asked: p.Forks,
@@ -118,8 +119,8 @@ func (w *watch) look(over bool) (time.Duration, error) {
 	}
 	if !over && !w.asked && w.own.due(now) { // when it is over, left looks
 		err = w.own.look(now, u.CPU)
-		if err == nil && w.seat.look(w.own.worked()) {
-			err = w.bind(w.seat.set())
+		if err == nil && w.seat.Look(w.own.worked()) {
+			err = w.bind(w.seat.Set())
 		}
 	}
 	if err == nil && w.looked.due(u.CPU, now) {

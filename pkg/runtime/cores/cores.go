@@ -1,7 +1,8 @@
-package sandbox
+// Package cores says which cores of the host each program runs on: those with the fewest, and others where these turn out to
+// work more than it was known when programs began.
+package cores
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -9,11 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allocator spreads programs over the cores.
-var allocator cpuAllocator
-
-// cpuAllocator counts the programs that are bound to each core.
-type cpuAllocator struct {
+// Allocator counts the programs that are bound to each core. The zero value has none.
+type Allocator struct {
 	mu      sync.Mutex
 	cores   []int       // ours
 	taken   map[int]int // programs, by core
@@ -21,21 +19,21 @@ type cpuAllocator struct {
 	turn    int
 }
 
-// seat is the cores that one program is bound to.
-type seat struct {
-	all    *cpuAllocator
+// Seat is the cores that one program is bound to.
+type Seat struct {
+	all    *Allocator
 	cores  []int
 	counts bool // for others
 	moves  bool
 	works  bool // all.mu is held
 }
 
-// take chooses n of our cores, all if there are fewer: those that the fewest programs
+// Take chooses n of our cores, all if there are fewer: those that the fewest programs
 // are bound to. Programs that take turns, which have a number in common that is not 0,
 // share theirs. One that waits, as a session does for most of a long life, does not count
 // for others: where idle sessions happen to be must not crowd the rest. The cores are
-// given back, by leave, when the program has ended.
-func (s *cpuAllocator) take(n int, together uint64, waits bool) (*seat, error) {
+// given back, by Leave, when the program has ended.
+func (s *Allocator) Take(n int, together uint64, waits bool) (*Seat, error) {
 	var ours unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &ours); err != nil {
 		return nil, fmt.Errorf("read our cores: %w", err)
@@ -60,7 +58,7 @@ func (s *cpuAllocator) take(n int, together uint64, waits bool) (*seat, error) {
 	} else {
 		cores = rotated(cores, int(together*uint64(n)%uint64(len(cores))))
 	}
-	t := &seat{all: s, cores: slices.Clone(cores[:n]), counts: !waits, moves: n == 1 && together == 0 && !waits}
+	t := &Seat{all: s, cores: slices.Clone(cores[:n]), counts: !waits, moves: n == 1 && together == 0 && !waits}
 	if t.counts {
 		for _, core := range t.cores {
 			s.taken[core]++
@@ -69,16 +67,16 @@ func (s *cpuAllocator) take(n int, together uint64, waits bool) (*seat, error) {
 	return t, nil
 }
 
-// set is the cores for the kernel.
-func (t *seat) set() (set unix.CPUSet) {
+// Set is the cores for the kernel.
+func (t *Seat) Set() (set unix.CPUSet) {
 	for _, core := range t.cores {
 		set.Set(core)
 	}
 	return set
 }
 
-// leave gives the cores back.
-func (t *seat) leave() {
+// Leave gives the cores back.
+func (t *Seat) Leave() {
 	t.all.mu.Lock()
 	defer t.all.mu.Unlock()
 	if t.counts {
@@ -89,10 +87,10 @@ func (t *seat) leave() {
 	t.work(false)
 }
 
-// look notes whether the program works, and reports whether it has another core from now on: one
+// Look notes whether the program works, and reports whether it has another core from now on: one
 // on which two fewer programs work. So no core is idle, or less busy, for what was not known
 // when programs began.
-func (t *seat) look(works bool) (moved bool) {
+func (t *Seat) Look(works bool) (moved bool) {
 	if !t.moves {
 		return false
 	}
@@ -117,7 +115,7 @@ func (t *seat) look(works bool) (moved bool) {
 }
 
 // work counts the program among those that work, or not any more. all.mu is held.
-func (t *seat) work(works bool) {
+func (t *Seat) work(works bool) {
 	if works == t.works {
 		return
 	}
@@ -131,31 +129,4 @@ func (t *seat) work(works bool) {
 func rotated(all []int, by int) []int {
 	by %= len(all)
 	return slices.Concat(all[by:], all[:by])
-}
-
-// pin binds the process of a program, and what it will start, to its cores. What
-// only waits for a program has none.
-func pin(pid int, p *Program) error {
-	if p.cores.Count() == 0 {
-		return nil
-	}
-	if err := unix.SchedSetaffinity(pid, &p.cores); err != nil && !errors.Is(err, unix.ESRCH) { // it has died: we shall hear of it
-		return fmt.Errorf("bind process %d to its cores: %w", pid, err)
-	}
-	return nil
-}
-
-// bind binds all that runs of a program to other cores. What is forked meanwhile keeps the old
-// ones; the limit of its CPU is the control group's.
-func (s *Place) bind(set unix.CPUSet) error {
-	threads, err := s.Group.Threads()
-	if err != nil {
-		return err
-	}
-	for _, id := range threads {
-		if err := unix.SchedSetaffinity(id, &set); err != nil && !errors.Is(err, unix.ESRCH) {
-			return fmt.Errorf("bind thread %d to its cores: %w", id, err)
-		}
-	}
-	return nil
 }

@@ -23,12 +23,18 @@ func find(field, name string) (*language.Language, error) {
 // polyglot is the image that has every language of the catalogue.
 const polyglot = "polyglot"
 
-// imageOf is the image for a language: the default one, if that has it as far as is known, or the one for all.
+// imageOf is the image for a language: the one for all, if it is known to have it and the default one is not.
 func (h *Handlers) imageOf(l *language.Language) string {
-	if _, there := h.Languages(job.DefaultImage)[l.Name]; there || l.Name == language.Python || l.Name == "bash" {
+	if l.Name == language.Python || l.Name == "bash" {
 		return job.DefaultImage
 	}
-	return polyglot
+	if _, there := h.Languages(job.DefaultImage)[l.Name]; there {
+		return job.DefaultImage
+	}
+	if _, there := h.Languages(polyglot)[l.Name]; there {
+		return polyglot
+	}
+	return job.DefaultImage // which is refused with what it has
 }
 
 // version is that of a language here, as the image for it says; 0.0.0 if that is not known.

@@ -19,7 +19,8 @@ import (
 // Above it, jobs that share an input share one object.
 const inlineLimit = 64 << 10
 
-// seen remembers which blobs of the tenant are there.
+// seen remembers what one Intake has found to be there: blobs of its tenant, or languages in images. What is in it is not
+// looked for again.
 type seen struct {
 	mu   sync.Mutex
 	refs map[string]bool

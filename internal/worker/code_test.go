@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/fake"
 )
@@ -116,6 +117,50 @@ func TestCodeIsCompiledOnceAndRun(t *testing.T) {
 			t.Errorf("%+v", p.files[2])
 		}
 	})
+}
+
+// labelled is a runtime that lists images, given the digest of the one that jobs run in.
+type labelled struct {
+	*fake.Runtime
+	images func(digest string) []policy.HostImage
+}
+
+func (l labelled) Images() ([]policy.HostImage, int) { return l.images(l.ImageDigests()["python"]), 0 }
+
+// A result says in which version of the language its program was compiled, if the very image that it was compiled in says so.
+func TestVersionOfWhatIsCompiled(t *testing.T) {
+	says := map[string]string{"cpp": "g++ 12", "c": "gcc 11"}
+	other := "sha256:" + strings.Repeat("0", 64)
+	for name, c := range map[string]struct {
+		images func(digest string) []policy.HostImage
+		want   string
+	}{
+		"a label": {func(digest string) []policy.HostImage {
+			return []policy.HostImage{{Digest: other, Languages: map[string]string{"cpp": "g++ 9"}}, {Digest: digest}, {Digest: digest, Languages: says}}
+		}, "g++ 12"},
+		"no label": {func(digest string) []policy.HostImage { return []policy.HostImage{{Name: "python", Digest: digest}} }, ""},
+		"replaced meanwhile": {func(string) []policy.HostImage {
+			return []policy.HostImage{{Name: "python", Digest: other, Languages: says}}
+		}, ""},
+		"not looked yet": {func(string) []policy.HostImage { return nil }, ""},
+		"without the language": {func(digest string) []policy.HostImage {
+			return []policy.HostImage{{Digest: digest, Languages: map[string]string{"c": "gcc 11"}}}
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := &poly{}
+				rt := labelled{fake.New(p.run), c.images}
+				p.images = rt.ImageDigests
+				b := start(t, newFleet(), func(_ *Config, parts *Parts) { parts.Runtime = rt })
+				for _, source := range []string{"int main() {}", "int main() {}", "#error"} { // the second time it is not compiled again
+					if res := b.recorded(b.submit(t, cpp(source))); res.Compiled == nil || res.Compiled.Version != c.want {
+						t.Errorf("%s: %+v", source, res.Compiled)
+					}
+				}
+			})
+		})
+	}
 }
 
 func TestAllCasesShareWhatWasCompiled(t *testing.T) {

@@ -44,6 +44,7 @@ func (a *attempt) compile(ctx context.Context, c *code.Code) error {
 	if err != nil {
 		return err
 	}
+	out.Compiled.Version = a.versionIn(out.Digest, p.Language.Name)
 	c.Keep(out)
 	a.metrics.compiled(ctx, p.Language.Name, out.Compiled.Cached)
 	return nil
@@ -53,6 +54,22 @@ func (a *attempt) compile(ctx context.Context, c *code.Code) error {
 func (a *attempt) imageDigest() string {
 	if lister, ok := a.Runtime.(runtime.ImageLister); ok {
 		return lister.ImageDigests()[a.spec.Image]
+	}
+	return ""
+}
+
+// versionIn is that of a language in the image of a digest, as its label says. It is empty if there is no label, if a job
+// brought the image, or as long as the runtime does not list it.
+func (a *attempt) versionIn(digest, language string) string {
+	lister, ok := a.Runtime.(runtime.ImageLister)
+	if !ok {
+		return ""
+	}
+	images, _ := lister.Images()
+	for i := range images {
+		if version := images[i].Languages[language]; version != "" && images[i].Digest == digest {
+			return version
+		}
 	}
 	return ""
 }

@@ -40,7 +40,7 @@ type Result struct {
 // Compiled says how the program was compiled, before it ran.
 type Compiled struct {
 	Language string  `json:"language"`          // its name in the catalogue
-	Version  string  `json:"version,omitempty"` // of the compiler, as it says it
+	Version  string  `json:"version,omitempty"` // of the language in the image, as its label says; empty: the worker does not know
 	Cached   bool    `json:"cached,omitempty"`  // the same source was compiled before, and was not again
 	Outcome  Outcome `json:"outcome"`           // of the compiler: succeeded, failed, timed_out, …
 	ExitCode *int    `json:"exit_code,omitempty"`

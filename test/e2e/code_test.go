@@ -2,7 +2,10 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,16 +47,39 @@ func ran(t *testing.T, f *fleet, isolation string, p job.Program) *job.Result {
 	return r
 }
 
+// versionsOfPython waits until the fleet knows which languages the image python has, and returns their versions.
+func versionsOfPython(t *testing.T, f *fleet) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	eventually(t, "the workers say which languages the image has", func() bool {
+		list, err := f.api.Languages(t.Context(), "python")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range list.Languages {
+			if l.Available != nil && *l.Available {
+				out[l.Name] = l.Version
+			}
+		}
+		return len(out) > 0
+	})
+	return out
+}
+
 // A solution in C++ is compiled once, whatever its cases are and how often it is sent, at every isolation.
 func TestCodeIsCompiledOnce(t *testing.T) {
 	t.Parallel()
 	f := start(t)
+	version := versionsOfPython(t, f)["cpp"]
+	if !strings.HasPrefix(version, "g++ ") {
+		t.Errorf("the image says of C++ %q", version)
+	}
 	for _, isolation := range []string{"cell", "task", "gvisor"} {
 		for name, source := range map[string]string{"a solution": adds, "one that swaps its binary": swaps} {
 			solution := job.Program{Tests: &job.Tests{Language: "c++", Code: source, Stdio: sums(50)}}
 			for i := range 2 {
 				r := ran(t, f, isolation, solution)
-				if r.Outcome != job.Succeeded || r.Tests == nil || r.Tests.Passed != 50 || r.Compiled == nil || r.Compiled.Cached != (i == 1) {
+				if r.Outcome != job.Succeeded || r.Tests == nil || r.Tests.Passed != 50 || r.Compiled == nil || r.Compiled.Cached != (i == 1) || r.Compiled.Version != version {
 					t.Errorf("%s, %s, %d: %s: %s, %+v, compiled %+v", isolation, name, i, r.Outcome, r.Message, r.Tests, r.Compiled)
 				}
 			}
@@ -63,7 +89,7 @@ func TestCodeIsCompiledOnce(t *testing.T) {
 				"main.cpp": "#include <iostream>\n#include \"part/f.h\"\nint main(int, char **v) { std::cout << f() << v[1]; return 3; }",
 				"part/f.h": "int f();", "part/f.cpp": "int f() { return 42; }",
 			}, Args: []string{"x"}}})
-			if r.Outcome != job.Failed || *r.ExitCode != 3 || r.Stdout.Text != "42x" || r.Compiled == nil || r.Compiled.Cached != (i == 1) {
+			if r.Outcome != job.Failed || *r.ExitCode != 3 || r.Stdout.Text != "42x" || r.Compiled == nil || r.Compiled.Cached != (i == 1) || r.Compiled.Version != version {
 				t.Errorf("%s: %s: %s, %q, compiled %+v", isolation, r.Outcome, r.Message, r.Stdout.Text, r.Compiled)
 			}
 		}
@@ -73,7 +99,7 @@ func TestCodeIsCompiledOnce(t *testing.T) {
 	}
 }
 
-// What does not compile is the program's own doing, whatever it does to the compiler; what is not in the image is not.
+// What does not compile is the program's own doing, whatever it does to the compiler.
 func TestCodeThatDoesNotCompile(t *testing.T) {
 	t.Parallel()
 	f := start(t)
@@ -116,12 +142,30 @@ func TestCodeThatDoesNotCompile(t *testing.T) {
 	if g := r.Tests; r.Outcome != job.CompileError || g == nil || g.Total != 3 || len(g.Cases) != 0 || g.Score == nil || *g.Score != 0 {
 		t.Errorf("%s: %s, %+v", r.Outcome, r.Message, g)
 	}
-	for _, p := range []job.Program{
-		{Code: &job.Code{Language: "haskell", Source: "main = pure ()"}}, {Code: &job.Code{Language: "lua", Source: "print(1)"}},
-		{Tests: &job.Tests{Language: "lua", Code: "print(1)", Stdio: sums(1)}},
+}
+
+// A language that is not in the image is refused before the job is taken, with those that are. Of an image without a label
+// nothing is known: what it lacks shows where the job runs, and is not the program's doing.
+func TestCodeInALanguageThatTheImageLacks(t *testing.T) {
+	t.Parallel()
+	url, _ := oneImage(t, tarball(t, "file", "text"))
+	f := start(t, "ASSAY_IMAGE_REGISTRIES="+url)
+	there := strings.Join(slices.Sorted(maps.Keys(versionsOfPython(t, f))), ", ")
+	unlabelled := strings.TrimPrefix(url, "http://") + "/a/b:1"
+	for field, p := range map[string]job.Program{
+		"program.code.language":  {Code: &job.Code{Language: "haskell", Source: "main = pure ()"}},
+		"program.tests.language": {Tests: &job.Tests{Language: "lua", Code: "print(1)", Stdio: sums(1)}},
 	} {
-		if r := ran(t, f, "cell", p); r.Outcome != job.SetupError || !strings.Contains(r.Message, "the image python does not have it") {
-			t.Errorf("%s: %s", r.Outcome, r.Message)
+		_, err := f.api.Run(t.Context(), job.Spec{Program: p})
+		refused := new(job.FieldError)
+		if !errors.Is(err, job.ErrInvalid) || !errors.As(err, &refused) || refused.Field != field || !strings.Contains(refused.Problem, "but "+there+"; ") {
+			t.Errorf("%s: %v, want a refusal that lists %s", field, err, there)
+		}
+		s := spec(t, p, "task", nil, "")
+		s.Image = unlabelled
+		r, err := f.api.Run(t.Context(), s)
+		if err != nil || r.Outcome != job.SetupError || !strings.Contains(r.Message, "the image "+unlabelled+" does not have it") {
+			t.Errorf("%s in an image without a label: %+v, %v", field, r, err)
 		}
 	}
 }

@@ -507,7 +507,7 @@ class Compiled(Model):
             did not run). Clients should take an outcome that they do not know for one of these. `compile_error` is
             the program's own: it does not compile, within the limits for that, and did not run (`compiled` of the
             result has the compiler's words).
-        version: Of the compiler, as it says it.
+        version: Of the language in the image, as its label says; left out where the worker does not know it.
     """
 
     cached: bool | None = None

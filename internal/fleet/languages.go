@@ -34,15 +34,6 @@ func (f *Fleet) Languages(image string) map[string]string {
 	return found
 }
 
-// LanguagesNow is Languages, where what an image has may have come to be known this moment.
-func (f *Fleet) LanguagesNow(image string) map[string]string {
-	if there := f.Languages(image); there != nil {
-		return there
-	}
-	f.fresh()
-	return f.Languages(image)
-}
-
 // Lacks reports whether an image is known not to have a language of the catalogue, and which it has: nobody is refused for want of
 // an image that has come since the workers were last asked. Of an image without a label nothing is known.
 func (f *Fleet) Lacks(image, language string) (has []string, lacks bool) {

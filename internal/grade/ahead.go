@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/assay-run/assay/pkg/job"
@@ -126,8 +127,18 @@ func (a *ahead) begin(room func()) {
 			}
 		}()
 		r.result, r.err = r.runStdioCase(a.ctx, s, r.limits)
-		r.own, r.waited, r.spent = r.look(), r.waits.Total()-r.paused, r.budget-r.cpu.Left()
+		r.spent = r.budget - r.cpu.Left()
+		r.own, r.waited = r.took(r.result.WallMS, r.spent)
 	}()
+}
+
+// took is the time of a case, which is that of its program and of nothing that is done for it, such as to compare what it wrote, and
+// how long it waited besides. It is never less than what its CPU time takes on the cores that it has.
+func (r *aheadRun) took(wallMS float64, spent time.Duration) (own, waited time.Duration) {
+	wall := time.Duration(wallMS * float64(time.Millisecond))
+	cores := time.Duration(max(math.Ceil(r.Attempt.Plan.Policy.CPU), 1))
+	own = min(max(wall-(r.waits.Total()-r.paused), spent/cores), wall)
+	return own, wall - own
 }
 
 // settle leaves the time since it was called last out of the job's.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -23,6 +24,8 @@ type host struct {
 	free       atomic.Int64 // rooms beside the job's own
 	open, most atomic.Int64
 	begun      atomic.Int64
+	waits      func() time.Duration // for which a case waits for a core besides; nil: none do
+	late       time.Duration        // after its end that is heard
 }
 
 type scripted struct{ h *host }
@@ -58,6 +61,13 @@ func (s scripted) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report, 
 	}
 	a.CPU.Spend(cpu)
 	rep.Usage.WallMS, rep.Usage.CPUMS = job.Milliseconds(takes), job.Milliseconds(cpu)
+	if s.h.waits != nil {
+		waited := s.h.waits()
+		time.Sleep(waited)
+		a.Waits.Pause(waited)
+		rep.Usage.WallMS, rep.Usage.WaitedMS = job.Milliseconds(takes+waited), job.Milliseconds(waited)
+	}
+	time.Sleep(s.h.late)
 	if rep.Outcome == job.Succeeded {
 		rep.Stdout = job.Output{Text: says, Bytes: int64(len(says))}
 		_, _ = a.Output.Write([]byte(says))
@@ -73,7 +83,12 @@ func timed(takes, cpu time.Duration, says string) job.Stdio {
 // graded grades cases with so many rooms beside the job's own, and returns how long that took.
 func gradedBeside(t *testing.T, rooms int, tests job.Tests, wall, cpu time.Duration) (rep *runtime.Report, h *host, took time.Duration, err error) {
 	t.Helper()
-	h = &host{}
+	return gradedOn(t, &host{}, rooms, tests, wall, cpu)
+}
+
+// gradedOn is gradedBeside on a host.
+func gradedOn(t *testing.T, h *host, rooms int, tests job.Tests, wall, cpu time.Duration) (rep *runtime.Report, _ *host, took time.Duration, err error) {
+	t.Helper()
 	h.free.Store(int64(rooms))
 	p := policy.Default()
 	p.Wall, p.CPUTime = job.Duration(wall), job.Duration(cpu)
@@ -175,5 +190,32 @@ func TestFailuresAheadOfTheCase(t *testing.T) {
 	rep, _, took, err := gradedBeside(t, 3, job.Tests{StopOnFailure: true, Stdio: []job.Stdio{timed(2*time.Second, 0, "no"), ours, slow}}, 24*time.Hour, time.Hour)
 	if err != nil || rep.Outcome != job.Failed || rep.Tests.Total != 3 || rep.Tests.Cases[2].Outcome != job.OutcomeCanceled || took > 3*time.Second {
 		t.Errorf("%+v, %v after %s", rep, err, took)
+	}
+}
+
+// What cases wait for a core, and what is done for them beside their programs, is no part of the job's time.
+func TestContentionTakesNoTime(t *testing.T) {
+	t.Parallel()
+	var cases []job.Stdio
+	for range 10 {
+		cases = append(cases, timed(time.Second, time.Second, "yes"))
+	}
+	for rooms := range 4 {
+		r := rand.New(rand.NewPCG(uint64(rooms), 2))
+		var mu sync.Mutex
+		h := &host{late: 3 * time.Second, waits: func() time.Duration {
+			mu.Lock()
+			defer mu.Unlock()
+			return time.Duration(r.IntN(20)) * time.Second
+		}}
+		rep, _, _, err := gradedOn(t, h, rooms, job.Tests{Stdio: cases}, 10500*time.Millisecond, time.Minute)
+		if err != nil || rep.Tests.Passed != 10 || rep.Usage.WallMS-rep.Usage.WaitedMS != 10000 {
+			t.Errorf("%d rooms: %+v, %v", rooms, rep, err)
+		}
+		h = &host{late: h.late, waits: h.waits}
+		rep, _, _, err = gradedOn(t, h, rooms, job.Tests{Stdio: cases}, 8500*time.Millisecond, time.Minute)
+		if err != nil || rep.Tests.Passed != 7 || rep.Tests.Cases[7].Outcome != job.TimedOut { // the eighth has half of the 1.5 s that are left
+			t.Errorf("%d rooms, and less time than it takes: %+v, %v", rooms, rep, err)
+		}
 	}
 }

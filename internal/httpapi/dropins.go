@@ -16,7 +16,7 @@ import (
 
 // dropIns are the routes in the formats of other servers. They are no operations of the API.
 func (s *Server) dropIns(on []string) []web.Route {
-	h := &dropin.Handlers{Jobs: dropInJobs{s}, Sessions: s.Sessions, Policies: s.Store, Ceiling: s.Admit.Ceiling, Files: s.files, Languages: s.Workers.LanguagesNow}
+	h := &dropin.Handlers{Jobs: dropInJobs{s}, Sessions: s.Sessions, Policies: s.Store, Ceiling: s.Admit.Ceiling, Files: s.files, Languages: s.Workers.Languages}
 	return h.Routes(on)
 }
 

@@ -38,6 +38,7 @@ type clock struct {
 	timeOf   func(tid int) (cgroup.ThreadTime, error)
 	runnable func(tid int) (bool, error)
 	usage    func() (cgroup.Usage, error)
+	host     func() (time.Duration, error)
 	since    func(time.Time) time.Duration
 	began    time.Time
 
@@ -49,6 +50,9 @@ type clock struct {
 	free           time.Duration // of the last look's time, what may be part of a wait that was not over
 	busy           bool          // at the last look it had used a core for a while, or waited for one
 	more           time.Duration // of the waits that it saw, what may be of the time after it
+
+	stalls  bool             // what a program waited counts in a sum, so that what no look has seen is to be told, too: see all
+	stalled [2]time.Duration // of the host: at the look before the last one, and at the last one
 }
 
 // threadTime is what a look found of a thread.
@@ -60,8 +64,42 @@ type threadTime struct {
 
 func newClock(g cgroup.Group, usage func() (cgroup.Usage, error), began time.Time) *clock {
 	return &clock{
-		threads: g, timeOf: cgroup.TimeOf, runnable: cgroup.Runnable, usage: usage, since: time.Since, began: began, at: began, seen: map[int]threadTime{},
+		threads: g, timeOf: cgroup.TimeOf, runnable: cgroup.Runnable, usage: usage, host: cgroup.Stalled, since: time.Since, began: began, at: began, seen: map[int]threadTime{},
 	}
+}
+
+// sum has the clock tell of all that the program waits: see all. It is called before the first look.
+func (c *clock) sum() {
+	throttled, err := c.threads.Throttled()
+	if err != nil { // the first look meets it, too
+		return
+	}
+	c.stalls, c.throttled, c.stalled[1] = true, throttled, c.hostStalled()
+	c.stalled[0] = c.stalled[1]
+}
+
+// all is what the program waited until it was over, when it had used so much CPU time. Of the time since the last look, at which
+// its threads were seen, it has the benefit of the doubt: what it did not use of that it has waited, as far as anybody on the host had to wait for a core.
+// It is for a sum over many short programs, of which each would add what was not seen of it.
+func (c *clock) all(ended time.Time, cpu time.Duration) (time.Duration, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	throttled, err := c.threads.Throttled()
+	if err != nil {
+		return 0, err
+	}
+	unseen := max(ended.Sub(c.at)-(cpu-c.cpu)-(throttled-c.throttled), 0) + c.free
+	return c.waited + max(min(unseen, c.hostStalled()-c.stalled[0]), 0), nil
+}
+
+// hostStalled is for how long something on the host has waited for a core since it began. Where the kernel does not say so, time counts up to
+// doubtful between two looks.
+func (c *clock) hostStalled() time.Duration {
+	total, err := c.host()
+	if err != nil {
+		return c.stalled[1] + doubtful/2
+	}
+	return total
 }
 
 // due reports whether it is time for another look.
@@ -147,7 +185,7 @@ func (c *clock) look(now time.Time, cpu time.Duration) error {
 		runnable, lasts = runnable || t.runnable, lasts || t.pending > 0
 	}
 	held := throttled - c.throttled
-	if c.at.Equal(c.began) { // the meter of a group that was used before
+	if c.at.Equal(c.began) && !c.stalls { // the meter of a group that was used before
 		held = 0
 	}
 	slack := c.since(now)
@@ -167,6 +205,9 @@ func (c *clock) look(now time.Time, cpu time.Duration) error {
 	c.more = min(waits-took, slack)
 	c.busy = cpu-c.cpu+took >= passed/4
 	c.at, c.cpu, c.throttled, c.seen = now, cpu, throttled, seen
+	if c.stalls {
+		c.stalled = [2]time.Duration{c.stalled[1], c.hostStalled()}
+	}
 	return nil
 }
 

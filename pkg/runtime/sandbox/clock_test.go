@@ -99,3 +99,53 @@ func TestClockEnds(t *testing.T) {
 		t.Error("it is waited for for ever")
 	}
 }
+
+// TestClockOfASum: of what no look has seen, a program that is one of many has waited what it did not use, as far as the host was busy. So
+// what each of them waits at its end does not add up to a limit of all.
+func TestClockOfASum(t *testing.T) {
+	const ms = time.Millisecond
+	for name, c := range map[string]struct {
+		looks     int // 100 ms apart, of a thread that ran for 20 ms and waited for 80
+		after     time.Duration
+		cpu, held time.Duration // after the last look
+		stalled   time.Duration // of the host, after the last look
+		unknown   bool          // the host does not say
+		want      time.Duration
+	}{
+		"it ends before a look, and waited":         {after: 90 * ms, cpu: 10 * ms, stalled: 85 * ms, want: 80 * ms},
+		"it ends before a look, on an idle host":    {after: 90 * ms, cpu: 10 * ms, want: 0},
+		"it slept beside somebody who waited":       {after: 90 * ms, cpu: 10 * ms, stalled: 5 * ms, want: 5 * ms},
+		"it waits at its end":                       {looks: 3, after: 250 * ms, cpu: 20 * ms, stalled: 250 * ms, want: 470 * ms},
+		"it runs to its end":                        {looks: 3, after: 50 * ms, cpu: 50 * ms, stalled: 50 * ms, want: 240 * ms},
+		"it is held back by its limit":              {looks: 3, after: 90 * ms, cpu: 10 * ms, held: 80 * ms, stalled: 90 * ms, want: 240 * ms},
+		"nobody says whether the host is busy":      {after: 90 * ms, cpu: 10 * ms, unknown: true, want: 80 * ms},
+		"nobody says so, of a look that comes late": {after: time.Minute, cpu: 10 * ms, unknown: true, want: doubtful / 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			began := time.Now()
+			f, host := &fakeThreads{throttled: time.Second}, time.Hour // of those before it
+			k := newClock(nil, nil, began)
+			k.threads, k.timeOf, k.runnable, k.since = f, f.timeOf, f.runnable, func(time.Time) time.Duration { return 0 }
+			k.host = func() (time.Duration, error) {
+				if c.unknown {
+					return 0, fs.ErrNotExist
+				}
+				return host, nil
+			}
+			k.sum()
+			now, cpu := began, time.Duration(0)
+			for i := range c.looks {
+				now, cpu, host = now.Add(100*ms), cpu+20*ms, host+80*ms
+				n := time.Duration(i + 1)
+				f.times = map[int]cgroup.ThreadTime{1: {Ran: n * 20 * ms, Waited: n * 80 * ms}}
+				if err := k.look(now, cpu); err != nil {
+					t.Fatal(err)
+				}
+			}
+			f.throttled, host = f.throttled+c.held, host+c.stalled
+			if all, err := k.all(now.Add(c.after), cpu+c.cpu); err != nil || all != c.want {
+				t.Errorf("waited %v, %v, want %v", all, err, c.want)
+			}
+		})
+	}
+}

@@ -99,11 +99,14 @@ func (s *Place) execute(ctx context.Context, b Box, p *Program, before cgroup.Us
 		return nil, broken(ctx, err)
 	}
 	own := newClock(s.Group, m.usage, e.started)
+	if p.waits != nil && p.stream == nil { // one of many that add up
+		own.sum()
+	}
 	watching := s.watch(ctx, b, stop, p, own, m, seat)
 	p.stream.begin()
 	err = s.blame(b.End(e), e, before)
 	e.wall = time.Since(e.started)
-	meterErr := watching()
+	meterErr := watching(e.started.Add(e.wall))
 	e.waited = own.known()
 	p.stream.end()
 	std.finish(e)

@@ -36,8 +36,8 @@ type watch struct {
 }
 
 // watch stops the program of a box when a limit, ctx or whoever started it says so. The returned
-// function ends the watch and reports whether the meter failed.
-func (s *Place) watch(ctx context.Context, b Box, stop *stopper, p *Program, own *clock, m *meter, t *cores.Seat) func() error {
+// function ends the watch of a program that has ended, and reports whether the meter failed.
+func (s *Place) watch(ctx context.Context, b Box, stop *stopper, p *Program, own *clock, m *meter, t *cores.Seat) func(ended time.Time) error {
 	w := &watch{
 		Place: s, box: b, limits: p.Limits, stop: stop, own: own, meter: m, seat: t, waits: p.waits, enough: p.stream.stop(),
 		looked: socketsLook{at: own.began}, yields: !p.Forks, asked: p.Forks,
@@ -55,12 +55,25 @@ func (s *Place) watch(ctx context.Context, b Box, stop *stopper, p *Program, own
 			stop.now(stopOurs)
 		}
 	})
-	return func() error {
+	return func(ended time.Time) error {
 		close(done)
 		wg.Wait()
-		unfollow(own.known())
-		return err
+		all, e := w.all(ended)
+		unfollow(all)
+		return errors.Join(err, e)
 	}
+}
+
+// all is what the program waited, as whoever it shares its time with has it.
+func (w *watch) all(ended time.Time) (time.Duration, error) {
+	if !w.own.stalls {
+		return w.own.known(), nil
+	}
+	u, err := w.meter.usage()
+	if err != nil {
+		return w.own.known(), err
+	}
+	return w.own.all(ended, u.CPU)
 }
 
 func (w *watch) run(ctx context.Context, done <-chan struct{}) error {

@@ -105,7 +105,13 @@ func testCatalogue(t *testing.T, c *client.Client) {
 			}
 			r := row{language: l, version: has[l.Name].Version}
 			for what, p := range all {
-				t.Run(what, func(t *testing.T) { r.note(what, try(t, c, &l, what, p)) })
+				t.Run(what, func(t *testing.T) {
+					res := try(t, c, &l, what, p)
+					if res.Compiled != nil && res.Compiled.Version != r.version {
+						t.Errorf("it is compiled in version %q, and the image has %q", res.Compiled.Version, r.version)
+					}
+					r.note(what, res)
+				})
 			}
 			table[i] = r
 		})

@@ -310,7 +310,7 @@ func (r *runner) drain(ctx context.Context) {
 		if held {
 			return
 		}
-		ds, err := r.store.Schedule(ctx, []string{placement.Any, pool}, 100)
+		ds, err := r.store.Schedule(ctx, []string{placement.Any, pool, placement.Need{Labels: placement.Speaking(nil, placement.Languages)}.Class()}, 100)
 		if err != nil || len(ds) == 0 {
 			return
 		}

@@ -125,6 +125,9 @@ type Attempt struct {
 	// They are closed once the program has them: whoever gave them closes them again when Run has returned, as it may
 	// have failed before. What goes to Stdout is neither captured, nor limited, nor masked.
 	Stdin, Stdout *os.File
+	// Begun is called once a command without steps has begun, from when on its time counts; not if it did not begin. nil: nobody
+	// asks.
+	Begun func()
 	// Output is given all that a command without steps writes to its own standard output, however much of it is kept,
 	// masked as that is. It must take everything, and not wait; nil: nobody.
 	Output io.Writer

@@ -41,6 +41,7 @@ type Program struct {
 	budget    *runtime.CPUBudget
 	waits     *runtime.Waits      // see runtime.Attempt; nil: its own
 	metered   func(runtime.Meter) // see runtime.Attempt; nil: nobody asks
+	begun     func()              // likewise
 }
 
 // Ended is how a program ended and what it used.
@@ -97,6 +98,9 @@ func (s *Place) execute(ctx context.Context, b Box, p *Program, before cgroup.Us
 	std.closeTheirs()
 	if err != nil {
 		return nil, broken(ctx, err)
+	}
+	if p.begun != nil {
+		p.begun()
 	}
 	own := newClock(s.Group, m.usage, e.started)
 	watching := s.watch(ctx, b, stop, p, own, m, seat)

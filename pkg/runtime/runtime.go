@@ -120,14 +120,12 @@ type Attempt struct {
 	Waits    *Waits            // of all attempts that share it: the policy's wall stands for each meanwhile; nil: its own
 	Gathered func(Gather)      // is told before user code starts how to collect artifacts while it runs; nil: nobody asks
 	Metered  func(Meter)       // is told before user code starts how to read what it spends; nil: nobody asks
+	Begun    func()            // is called when a command without steps has begun, from when on its time counts; nil: nobody asks
 
 	// Stdin and Stdout are those streams of a command without steps, such as ends of pipes, in place of its own; nil: its own.
 	// They are closed once the program has them: whoever gave them closes them again when Run has returned, as it may
 	// have failed before. What goes to Stdout is neither captured, nor limited, nor masked.
 	Stdin, Stdout *os.File
-	// Begun is called once a command without steps has begun, from when on its time counts; not if it did not begin. nil: nobody
-	// asks.
-	Begun func()
 	// Output is given all that a command without steps writes to its own standard output, however much of it is kept,
 	// masked as that is. It must take everything, and not wait; nil: nobody.
 	Output io.Writer

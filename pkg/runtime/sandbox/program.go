@@ -99,12 +99,9 @@ func (s *Place) execute(ctx context.Context, b Box, p *Program, before cgroup.Us
 	if err != nil {
 		return nil, broken(ctx, err)
 	}
-	if p.begun != nil {
-		p.begun()
-	}
 	own := newClock(s.Group, m.usage, e.started)
 	watching := s.watch(ctx, b, stop, p, own, m, seat)
-	p.stream.begin()
+	p.tell()
 	err = s.blame(b.End(e), e, before)
 	e.wall = time.Since(e.started)
 	meterErr := watching()
@@ -142,6 +139,14 @@ func (s *Place) execute(ctx context.Context, b Box, p *Program, before cgroup.Us
 	e.oomKills, e.refused = e.usage.OOMKills, e.usage.ForksRefused
 	e.noSpace, e.noInodes, err = s.Scratch.full()
 	return e, err
+}
+
+// tell says to who asked that the program has begun.
+func (p *Program) tell() {
+	if p.begun != nil {
+		p.begun()
+	}
+	p.stream.begin()
 }
 
 // broken marks an error around a program that nobody has told to stop.

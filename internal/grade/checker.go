@@ -7,7 +7,6 @@ import (
 	"math"
 	"path"
 	"slices"
-	"time"
 
 	"github.com/assay-run/assay/internal/grade/output"
 	"github.com/assay-run/assay/pkg/job"
@@ -55,7 +54,7 @@ func (g *grading) ready(name string, c *job.Checker) (*checker, error) {
 
 // check has the checker decide on an output.
 func (g *grading) check(ctx context.Context, d *caseData, out *output.Spool, c *job.CaseResult) error {
-	defer g.pause(time.Now())
+	defer g.pause()()
 	k, err := g.ready("checker", g.Tests.Checker)
 	if err != nil {
 		return err
@@ -120,7 +119,7 @@ func (g *grading) checkerAttempt(k *checker, d *caseData, out *Blob, said notes)
 	a := g.Attempt
 	a.Plan = g.checkerPlan(k, d, out)
 	a.Collect, a.Secrets, a.Files, a.CPU, a.Waits = said.take, nil, k.program.Files, nil, nil
-	a.Gathered, a.Metered = nil, nil
+	a.Gathered, a.Metered, a.Begun = nil, nil, nil
 	for _, f := range []runtime.File{d.input.at(inputPath), d.answer.at(answerPath), {Path: messagePath, Data: []byte{}}} {
 		a.Files = withFile(a.Files, f)
 	}

@@ -3,6 +3,7 @@ package grade
 import (
 	"math"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/assay-run/assay/pkg/policy"
@@ -49,9 +50,30 @@ func (c *clock) recent() time.Duration {
 	return c.now()
 }
 
-// pause counts what passed since a time as no part of the grading's.
-func (c *clock) pause(since time.Time) { c.skip(time.Since(since)) }
+// stand has the clocks of all that share its waits stand until resume is called, which returns for how long that was. It may be
+// called by any goroutine, and again.
+func (c *clock) stand() (resume func() time.Duration) {
+	since := time.Now()
+	done := c.waits.Follow(func() time.Duration { return time.Since(since) })
+	return sync.OnceValue(func() time.Duration {
+		stood := time.Since(since)
+		done(stood)
+		return stood
+	})
+}
 
+// pause counts what passes until resume is called as no part of the grading's time, nor of any program's that runs meanwhile:
+// on a busy host a sandbox may take longer to make than the one that waits for it has.
+func (c *clock) pause() (resume func()) {
+	end := c.stand()
+	return func() {
+		stood := end()
+		c.paused += stood
+		c.waited += stood
+	}
+}
+
+// skip counts what has passed likewise, while nothing else ran.
 func (c *clock) skip(d time.Duration) {
 	c.waits.Pause(d)
 	c.paused += d

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -28,7 +27,7 @@ type caseData struct{ input, answer *Blob }
 
 // data returns that of a case. Its close is to be called.
 func (g *grading) data(ctx context.Context, s *job.Stdio) (*caseData, error) {
-	defer g.pause(time.Now())
+	defer g.pause()()
 	input, err := g.content(ctx, s.Input())
 	if err != nil {
 		return nil, err

@@ -23,6 +23,8 @@ type interaction struct {
 	answers *wire // of the program
 	flooded bool  // the program wrote more to the interactor than anybody reads
 	settled bool  // by the interactor's end, which came first
+
+	made time.Duration // for how long the program's sandbox was made, while the clock of the interactor stood
 }
 
 // end is how one of the two has ended.
@@ -57,7 +59,8 @@ func (g *grading) interact(ctx context.Context, s *job.Stdio, d *caseData, limit
 	}
 	t.account(candidate, solutionSide)
 	t.account(interactor, checkSide)
-	g.skip(time.Since(began) - time.Duration(candidate.Usage.WallMS*float64(time.Millisecond)))
+	g.paused += t.made // which is among what was waited already
+	g.skip(time.Since(began) - time.Duration(candidate.Usage.WallMS*float64(time.Millisecond)) - t.made)
 	c := t.judge(candidate, interactor)
 	g.explain(s, candidate, &c)
 	return c, nil
@@ -77,7 +80,7 @@ func (t *interaction) both(ctx context.Context, a runtime.Attempt, d *caseData, 
 	defer stop(nil)
 	b := t.interactorAttempt(d, limits)
 	started := make(chan struct{})
-	b.Metered = func(runtime.Meter) { close(started) }
+	b.Begun = func() { close(started) }
 	a.Stdin, a.Stdout = t.asks.hears, t.answers.says
 	b.Stdin, b.Stdout = t.answers.hears, t.asks.says
 
@@ -91,10 +94,12 @@ func (t *interaction) both(ctx context.Context, a runtime.Attempt, d *caseData, 
 		return nil, nil, err
 	}
 	defer two.Close()
-	first, second := beside(within, two, b), make(<-chan end)
+	first, second := beside(within, two, b, func() {}), make(<-chan end)
 	select {
 	case <-started: // the time of the program does not begin before
-		second = beside(within, one, a)
+		resume := t.stand() // the clock of the interactor, too
+		a.Begun = func() { t.made = resume() }
+		second = beside(within, one, a, a.Begun)
 	case e := <-first:
 		t.settled = true
 		return &runtime.Report{}, e.rep, e.err
@@ -103,11 +108,12 @@ func (t *interaction) both(ctx context.Context, a runtime.Attempt, d *caseData, 
 	return t.await(stop, second, first, t.answers.relay(mostChecked))
 }
 
-// beside runs an attempt beside others.
-func beside(ctx context.Context, s runtime.Slot, a runtime.Attempt) <-chan end {
+// beside runs an attempt beside others, and calls over when it has ended.
+func beside(ctx context.Context, s runtime.Slot, a runtime.Attempt, over func()) <-chan end {
 	done := make(chan end, 1)
 	go func() {
 		rep, err := s.Run(ctx, a)
+		over()
 		done <- end{rep, err}
 	}()
 	return done

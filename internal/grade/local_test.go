@@ -66,10 +66,9 @@ func (local) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report, error
 	} else if a.Output != nil {
 		p.cmd.Stdout = io.MultiWriter(&p.out, a.Output)
 	}
-	if a.Metered != nil {
-		a.Metered(nil)
+	if err = p.start(); err == nil && a.Begun != nil {
+		a.Begun()
 	}
-	err = p.start()
 	for _, f := range []*os.File{a.Stdin, a.Stdout} {
 		if f != nil {
 			_ = f.Close()

@@ -44,7 +44,7 @@ func (g *grading) open(ctx context.Context, s side, wall time.Duration, link *os
 	if link != nil {
 		defer link.Close()
 	}
-	defer g.pause(time.Now())
+	defer g.pause()()
 	slot, err := g.Acquire(ctx, sides, s.code(g.Tests))
 	if err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func (g *grading) attempt(s side) runtime.Attempt {
 
 // end ends the sandbox and accounts for it.
 func (g *grading) end(b *sandbox, s side) (*runtime.Report, error) {
-	defer g.pause(time.Now())
+	defer g.pause()()
 	b.program.Stop()
 	rep, err := b.program.Wait()
 	b.slot.Close()

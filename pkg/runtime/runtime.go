@@ -120,6 +120,7 @@ type Attempt struct {
 	Waits    *Waits            // of all attempts that share it: the policy's wall stands for each meanwhile; nil: its own
 	Gathered func(Gather)      // is told before user code starts how to collect artifacts while it runs; nil: nobody asks
 	Metered  func(Meter)       // is told before user code starts how to read what it spends; nil: nobody asks
+	Begun    func()            // is called when a command without steps has begun, from when on its time counts; nil: nobody asks
 
 	// Stdin and Stdout are those streams of a command without steps, such as ends of pipes, in place of its own; nil: its own.
 	// They are closed once the program has them: whoever gave them closes them again when Run has returned, as it may

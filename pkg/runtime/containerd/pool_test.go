@@ -1,6 +1,8 @@
 package containerd
 
 import (
+	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +11,8 @@ import (
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/runtimetest"
 )
 
 // warmTasks returns how many slots of isolation task are ready.
@@ -117,5 +121,30 @@ func TestASandboxThatHangsIsMadeAgain(t *testing.T) {
 	acquireTask(t, r).Close()
 	if _, err := os.Stat(filepath.Join(dir, "hung")); err != nil || time.Since(begin) < r.patience {
 		t.Errorf("none hung: %v", err)
+	}
+}
+
+// An attempt that no warm slot fits may be canceled while its own is made: that is its outcome, and no failure of ours. Any
+// other end of its context is one.
+func TestCanceledWhileItsSandboxIsMade(t *testing.T) {
+	r := newRuntime(t, nil)
+	for _, cause := range []error{runtime.ErrCanceled, context.DeadlineExceeded} {
+		s := acquireTask(t, r)
+		defer s.Close()
+		a := attemptOf(t, r, "true")
+		a.Plan = runtimetest.Plan(t, r.Host(), policy.Task, func(p *policy.Policy) { p.Read = []string{"/elsewhere"} })
+		for range cap(r.parallel) { // nothing can be made
+			r.parallel <- struct{}{}
+		}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer time.AfterFunc(200*time.Millisecond, func() { cancel(cause) }).Stop()
+		rep, err := s.Run(ctx, a)
+		for range cap(r.parallel) {
+			<-r.parallel
+		}
+		canceled := err == nil && rep.Outcome == job.OutcomeCanceled && rep.State == job.Canceled
+		if want := errors.Is(cause, runtime.ErrCanceled); canceled != want || !want && err == nil {
+			t.Errorf("%v: %+v, %v", cause, rep, err)
+		}
 	}
 }

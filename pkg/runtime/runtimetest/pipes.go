@@ -65,7 +65,12 @@ func (s *suite) twoThatTalk(t *testing.T) {
 	var both sync.WaitGroup
 	for slot, attempt := range map[runtime.Slot]runtime.Attempt{there: a, here: b} {
 		both.Go(func() {
+			begun := 0
+			attempt.Begun = func() { begun++ }
 			rep, err := slot.Run(t.Context(), attempt)
+			if begun != 1 {
+				t.Errorf("it was told %d times that the program has begun", begun)
+			}
 			if err != nil || rep.Outcome != job.Succeeded || rep.Stdout.Bytes != 0 {
 				t.Errorf("%+v, %v", rep, err)
 			}

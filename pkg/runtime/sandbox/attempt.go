@@ -123,7 +123,7 @@ func (a *Attempt) runProgram(ctx context.Context) error {
 func (a *Attempt) runCommand(ctx context.Context, c *job.Command) error {
 	e, err := a.execute(ctx, a.Box, &Program{
 		Args: c.Argv, Env: a.env, Dir: a.dir(c.Dir), stdin: []byte(c.Stdin), in: a.Attempt.Stdin, out: a.Attempt.Stdout, output: a.Output,
-		Limits: a.policy, budget: a.CPU, waits: a.Waits, metered: a.Metered,
+		Limits: a.policy, budget: a.CPU, waits: a.Waits, metered: a.Metered, begun: a.Begun,
 	}, cgroup.Usage{})
 	if err != nil {
 		return err

@@ -41,6 +41,7 @@ type Program struct {
 	budget    *runtime.CPUBudget
 	waits     *runtime.Waits      // see runtime.Attempt; nil: its own
 	metered   func(runtime.Meter) // see runtime.Attempt; nil: nobody asks
+	begun     func()              // likewise
 }
 
 // Ended is how a program ended and what it used.
@@ -103,7 +104,7 @@ func (s *Place) execute(ctx context.Context, b Box, p *Program, before cgroup.Us
 		own.sum()
 	}
 	watching := s.watch(ctx, b, stop, p, own, m, seat)
-	p.stream.begin()
+	p.tell()
 	err = s.blame(b.End(e), e, before)
 	e.wall = time.Since(e.started)
 	meterErr := watching(e.started.Add(e.wall))
@@ -141,6 +142,14 @@ func (s *Place) execute(ctx context.Context, b Box, p *Program, before cgroup.Us
 	e.oomKills, e.refused = e.usage.OOMKills, e.usage.ForksRefused
 	e.noSpace, e.noInodes, err = s.Scratch.full()
 	return e, err
+}
+
+// tell says to who asked that the program has begun.
+func (p *Program) tell() {
+	if p.begun != nil {
+		p.begun()
+	}
+	p.stream.begin()
 }
 
 // broken marks an error around a program that nobody has told to stop.

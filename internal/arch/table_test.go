@@ -75,8 +75,9 @@ var table = map[string]row{
 	"pkg/runtime/hostcheck":                   {"what this host lets a worker do", []string{"pkg/job", "pkg/policy", "pkg/runtime/cgroup", "pkg/runtime/sandbox", "internal/guest"}},
 	"pkg/runtime/process":                     {"processes that are not our children: name, kill, await", []string{"pkg/runtime/cgroup", "pkg/runtime/poll"}},
 	"pkg/runtime/tracee":                      {"processes held from birth on, and what they are made to do", []string{"pkg/job", "pkg/runtime/process", "pkg/runtime/sandbox"}},
+	"pkg/runtime/sandbox/owntime":             {"the time of a program, without what it waits for a core", []string{"pkg/runtime", "pkg/runtime/cgroup"}},
 	"pkg/runtime/sandbox": {"one program in a place, under limits", []string{
-		"pkg/job", "pkg/netrule", "pkg/policy", "pkg/runtime", "pkg/runtime/artifact", "pkg/runtime/capture", "pkg/runtime/cgroup",
+		"pkg/job", "pkg/netrule", "pkg/policy", "pkg/runtime", "pkg/runtime/artifact", "pkg/runtime/capture", "pkg/runtime/cgroup", "pkg/runtime/sandbox/owntime",
 		"pkg/runtime/cores", "pkg/runtime/egress", "pkg/runtime/mask", "pkg/runtime/packet", "pkg/runtime/poll", "pkg/runtime/process", "internal/boundedjson", "internal/guest", "guest/python"}},
 	"pkg/runtime/seccomp": {"system call filters, without cgo", nil},
 

@@ -153,8 +153,8 @@ func (f *fleet) metric(t *testing.T, name, label string) float64 {
 	return v
 }
 
-// relaxed is how much of the time, in percent, tasks of a host wait for a core on which cases surely run side by side.
-const relaxed = 25
+// fewWait is how much of the time, in percent, tasks of a host wait for a core on which cases surely run side by side.
+const fewWait = 25
 
 // TestFiftyCases: a solution with 50 cases is compiled once, and takes little more than its compiler and its cases
 // on the cores of the machine. Sent again, it is not compiled.
@@ -167,7 +167,7 @@ func TestFiftyCases(t *testing.T) {
 	}
 	before, cores := compiles(), float64(runtime.NumCPU())
 	for i := range 2 {
-		for until := time.Now().Add(30 * time.Second); pressure() > relaxed && time.Now().Before(until); {
+		for until := time.Now().Add(30 * time.Second); pressure() > fewWait && time.Now().Before(until); {
 			time.Sleep(time.Second)
 		}
 		busy := pressure()
@@ -188,7 +188,7 @@ func TestFiftyCases(t *testing.T) {
 		t.Logf("%d: %.0f ms: compiled in %.0f, cases %.0f: %.2f times that on %.0f cores, %.2f times on one; for %.0f%% of the time something on the host waited for a core",
 			i, whole, compile, cases, on(cores), cores, on(1), busy)
 		// Where others have the cores, cases wait for their turn one after the other: that is the machine's.
-		if on(1) > 1.3 || busy <= relaxed && on(cores) > 1.3 {
+		if on(1) > 1.3 || busy <= fewWait && on(cores) > 1.3 {
 			t.Errorf("%d: the whole takes more than 1.3 times what its parts do", i)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
 	"github.com/assay-run/assay/pkg/runtime/process"
+	"github.com/assay-run/assay/pkg/runtime/sandbox/owntime"
 )
 
 // How patient the worker is with what ought to take microseconds.
@@ -99,16 +100,16 @@ func (s *Place) execute(ctx context.Context, b Box, p *Program, before cgroup.Us
 	if err != nil {
 		return nil, broken(ctx, err)
 	}
-	own := newClock(s.Group, m.usage, e.started)
+	own := owntime.New(s.Group, m.usage, e.started)
 	if p.waits != nil && p.stream == nil { // one of many that add up
-		own.sum()
+		own.Sum()
 	}
 	watching := s.watch(ctx, b, stop, p, own, m, seat)
 	p.tell()
 	err = s.blame(b.End(e), e, before)
 	e.wall = time.Since(e.started)
 	meterErr := watching(e.started.Add(e.wall))
-	e.waited = own.known()
+	e.waited = own.Known()
 	p.stream.end()
 	std.finish(e)
 	if e.stop = stop.reason(); e.stop == "" && err == nil {
@@ -131,7 +132,7 @@ func (s *Place) execute(ctx context.Context, b Box, p *Program, before cgroup.Us
 	}
 	m.exhausts(e.usage, 0) // the budget knows the rest now
 	// As for its limit, so in what is said of it: see watch.left.
-	e.waited = min(e.waited, max(e.wall-needed(e.usage.CPU, p.Limits.CPU), 0))
+	e.waited = min(e.waited, max(e.wall-owntime.Needed(e.usage.CPU, p.Limits.CPU), 0))
 	if e.stop == "" { // what is beyond its limit passed after its end
 		e.waited = max(e.waited, e.wall-p.Limits.Wall.D())
 	}

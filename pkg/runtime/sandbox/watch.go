@@ -9,6 +9,7 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/cores"
+	"github.com/assay-run/assay/pkg/runtime/sandbox/owntime"
 )
 
 const (
@@ -23,7 +24,7 @@ type watch struct {
 	box    Box
 	limits *policy.Policy
 	stop   *stopper
-	own    *clock
+	own    *owntime.Clock
 	meter  *meter
 	seat   *cores.Seat
 	waits  *runtime.Waits // the program's, and of those that it shares its time with
@@ -37,16 +38,16 @@ type watch struct {
 
 // watch stops the program of a box when a limit, ctx or whoever started it says so. The returned
 // function ends the watch of a program that has ended, and reports whether the meter failed.
-func (s *Place) watch(ctx context.Context, b Box, stop *stopper, p *Program, own *clock, m *meter, t *cores.Seat) func(ended time.Time) error {
+func (s *Place) watch(ctx context.Context, b Box, stop *stopper, p *Program, own *owntime.Clock, m *meter, t *cores.Seat) func(ended time.Time) error {
 	w := &watch{
 		Place: s, box: b, limits: p.Limits, stop: stop, own: own, meter: m, seat: t, waits: p.waits, enough: p.stream.stop(),
-		looked: socketsLook{at: own.began}, yields: !p.Forks, asked: p.Forks,
+		looked: socketsLook{at: own.Began}, yields: !p.Forks, asked: p.Forks,
 	}
 	if w.waits == nil {
 		w.waits = new(runtime.Waits)
 	}
 	w.before = w.waits.Total()
-	unfollow := w.waits.Follow(own.read)
+	unfollow := w.waits.Follow(own.Read)
 	done := make(chan struct{})
 	var wg sync.WaitGroup
 	var err error
@@ -66,18 +67,18 @@ func (s *Place) watch(ctx context.Context, b Box, stop *stopper, p *Program, own
 
 // all is what the program waited, as whoever it shares its time with has it.
 func (w *watch) all(ended time.Time) (time.Duration, error) {
-	if !w.own.stalls {
-		return w.own.known(), nil
+	if !w.own.Sums() {
+		return w.own.Known(), nil
 	}
 	u, err := w.meter.usage()
 	if err != nil {
-		return w.own.known(), err
+		return w.own.Known(), err
 	}
-	return w.own.all(ended, u.CPU)
+	return w.own.All(ended, u.CPU)
 }
 
 func (w *watch) run(ctx context.Context, done <-chan struct{}) error {
-	wall := time.NewTimer(time.Until(w.own.began.Add(w.limits.Wall.D())))
+	wall := time.NewTimer(time.Until(w.own.Began.Add(w.limits.Wall.D())))
 	defer wall.Stop()
 	every, cpu := MeterEvery, time.Duration(0)
 	tick := time.NewTimer(every)
@@ -130,9 +131,9 @@ func (w *watch) look(over bool) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	if !over && !w.asked && w.own.due(now) { // when it is over, left looks
-		err = w.own.look(now, u.CPU)
-		if err == nil && w.seat.Look(w.own.worked()) {
+	if !over && !w.asked && w.own.Due(now) { // when it is over, left looks
+		err = w.own.Look(now, u.CPU)
+		if err == nil && w.seat.Look(w.own.Worked()) {
 			err = w.bind(w.seat.Set())
 		}
 	}
@@ -161,7 +162,7 @@ const newsEvery = 20 * time.Millisecond
 // is none for long, that is our failure.
 func (w *watch) left(cpu time.Duration) (left time.Duration, ended bool) {
 	waited, now := w.waits.Total()-w.before, time.Now()
-	left = w.own.left(now, w.limits.Wall.D(), waited, needed(cpu, w.limits.CPU))
+	left = w.own.Left(now, w.limits.Wall.D(), waited, owntime.Needed(cpu, w.limits.CPU))
 	over := left <= 0 && w.box.Over()
 	if over && w.over.IsZero() {
 		w.over = now
@@ -173,7 +174,7 @@ func (w *watch) left(cpu time.Duration) (left time.Duration, ended bool) {
 		w.stop.now(stopStarved)
 	case left <= 0:
 		w.stop.now(stopWall)
-	case w.own.starved(now, w.limits.Wall.D()):
+	case w.own.Starved(now, w.limits.Wall.D()):
 		w.stop.now(stopStarved)
 	default:
 		return max(left, time.Millisecond), false

@@ -1,4 +1,5 @@
-package sandbox
+// Package owntime measures the time of a program in a sandbox, without what it waits for a core.
+package owntime
 
 import (
 	"errors"
@@ -20,7 +21,7 @@ const doubtful = 300 * time.Millisecond
 // has waited that is gone since the last one is not known.
 const clockEvery = 100 * time.Millisecond
 
-// clock measures what a program has waited for a core: its time is what passed without
+// Clock measures what a program has waited for a core: its time is what passed without
 // that, so that a limit means the same on an idle machine and on a busy one. It is safe
 // for concurrent use.
 //
@@ -30,7 +31,7 @@ const clockEvery = 100 * time.Millisecond
 // than the CPU time that it used. Threads that wait for one another where nobody else
 // does look like threads that wait for others: such a program may have as much time again as it
 // used CPU, and never more than twice its limit.
-type clock struct {
+type Clock struct {
 	threads interface {
 		Threads() ([]int, error)
 		Throttled() (time.Duration, error)
@@ -40,7 +41,7 @@ type clock struct {
 	usage    func() (cgroup.Usage, error)
 	host     func() (time.Duration, error)
 	since    func(time.Time) time.Duration
-	began    time.Time
+	Began    time.Time // the program
 
 	mu             sync.Mutex
 	at             time.Time // of the last look
@@ -51,7 +52,7 @@ type clock struct {
 	busy           bool          // at the last look it had used a core for a while, or waited for one
 	more           time.Duration // of the waits that it saw, what may be of the time after it
 
-	stalls  bool             // what a program waited counts in a sum, so that what no look has seen is to be told, too: see all
+	stalls  bool             // what a program waited counts in a sum, so that what no look has seen is to be told, too: see All
 	stalled [2]time.Duration // of the host: at the look before the last one, and at the last one
 }
 
@@ -62,14 +63,15 @@ type threadTime struct {
 	runnable bool
 }
 
-func newClock(g cgroup.Group, usage func() (cgroup.Usage, error), began time.Time) *clock {
-	return &clock{
-		threads: g, timeOf: cgroup.TimeOf, runnable: cgroup.Runnable, usage: usage, host: cgroup.Stalled, since: time.Since, began: began, at: began, seen: map[int]threadTime{},
+// New returns the clock of a program of a group, which began then. usage is what it has used since.
+func New(g cgroup.Group, usage func() (cgroup.Usage, error), began time.Time) *Clock {
+	return &Clock{
+		threads: g, timeOf: cgroup.TimeOf, runnable: cgroup.Runnable, usage: usage, host: cgroup.Stalled, since: time.Since, Began: began, at: began, seen: map[int]threadTime{},
 	}
 }
 
-// sum has the clock tell of all that the program waits: see all. It is called before the first look.
-func (c *clock) sum() {
+// Sum has the clock tell of all that the program waits: see All. It is called before the first look.
+func (c *Clock) Sum() {
 	throttled, err := c.threads.Throttled()
 	if err != nil { // the first look meets it, too
 		return
@@ -78,10 +80,13 @@ func (c *clock) sum() {
 	c.stalled[0] = c.stalled[1]
 }
 
-// all is what the program waited until it was over, when it had used so much CPU time. Of the time since the last look, at which
+// Sums reports whether Sum was called.
+func (c *Clock) Sums() bool { return c.stalls }
+
+// All is what the program waited until it was over, when it had used so much CPU time. Of the time since the last look, at which
 // its threads were seen, it has the benefit of the doubt: what it did not use of that it has waited, as far as anybody on the host had to wait for a core.
 // It is for a sum over many short programs, of which each would add what was not seen of it.
-func (c *clock) all(ended time.Time, cpu time.Duration) (time.Duration, error) {
+func (c *Clock) All(ended time.Time, cpu time.Duration) (time.Duration, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	throttled, err := c.threads.Throttled()
@@ -94,7 +99,7 @@ func (c *clock) all(ended time.Time, cpu time.Duration) (time.Duration, error) {
 
 // hostStalled is for how long something on the host has waited for a core since it began. Where the kernel does not say so, time counts up to
 // doubtful between two looks.
-func (c *clock) hostStalled() time.Duration {
+func (c *Clock) hostStalled() time.Duration {
 	total, err := c.host()
 	if err != nil {
 		return c.stalled[1] + doubtful/2
@@ -102,62 +107,62 @@ func (c *clock) hostStalled() time.Duration {
 	return total
 }
 
-// due reports whether it is time for another look.
-func (c *clock) due(now time.Time) bool {
+// Due reports whether it is time for another look.
+func (c *Clock) Due(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return now.Sub(c.at) >= clockEvery
 }
 
-// left is how much of a limit there is for a program that waited for so long, with those that it
+// Left is how much of a limit there is for a program that waited for so long, with those that it
 // shares its time with, and needed at least some time for what it did. Two that wait at the same
 // time are counted twice, so that the clock might stand for ever.
-func (c *clock) left(now time.Time, limit, waited, least time.Duration) time.Duration {
-	return limit - max(now.Sub(c.began)-waited, least)
+func (c *Clock) Left(now time.Time, limit, waited, least time.Duration) time.Duration {
+	return limit - max(now.Sub(c.Began)-waited, least)
 }
 
-// needed is the least time in which a program with so many cores used that much CPU time.
-func needed(cpu time.Duration, cores float64) time.Duration {
+// Needed is the least time in which a program with so many cores used that much CPU time.
+func Needed(cpu time.Duration, cores float64) time.Duration {
 	return cpu / time.Duration(max(math.Ceil(cores), 1))
 }
 
-// starved reports whether a program under this limit has waited for as long as it may.
-func (c *clock) starved(now time.Time, limit time.Duration) bool {
-	return now.Sub(c.began) >= runtime.MostTime(limit)
+// Starved reports whether a program under this limit has waited for as long as it may.
+func (c *Clock) Starved(now time.Time, limit time.Duration) bool {
+	return now.Sub(c.Began) >= runtime.MostTime(limit)
 }
 
-// read is for a runtime.Waits: what was waited until now, or until the program was over. Of a
+// Read is for a runtime.Waits: what was waited until now, or until the program was over. Of a
 // wait that may have begun since the last look it has the benefit of the doubt, up to
 // doubtful: the next look knows.
-func (c *clock) read() time.Duration {
+func (c *Clock) Read() time.Duration {
 	now := time.Now()
 	if u, err := c.usage(); err == nil { // else whoever watches the program meets it, too
-		_ = c.look(now, u.CPU)
+		_ = c.Look(now, u.CPU)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.waited + min(c.free, doubtful)
 }
 
-// known is what the last look found to have been waited in all.
-func (c *clock) known() time.Duration {
+// Known is what the last look found to have been waited in all.
+func (c *Clock) Known() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.waited
 }
 
-// worked reports whether the program used a core, or waited for one, for a good part of the time
+// Worked reports whether the program used a core, or waited for one, for a good part of the time
 // before the last look.
-func (c *clock) worked() bool {
+func (c *Clock) Worked() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.busy
 }
 
-// look takes note of what was waited since the last look; cpu is what the program has
+// Look takes note of what was waited since the last look; cpu is what the program has
 // used since it began, read after now. Where the machine is busy, so is whoever looks: what is read
 // in one look is of different times, and evens out with the next one.
-func (c *clock) look(now time.Time, cpu time.Duration) error {
+func (c *Clock) Look(now time.Time, cpu time.Duration) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	passed := now.Sub(c.at)
@@ -185,7 +190,7 @@ func (c *clock) look(now time.Time, cpu time.Duration) error {
 		runnable, lasts = runnable || t.runnable, lasts || t.pending > 0
 	}
 	held := throttled - c.throttled
-	if c.at.Equal(c.began) && !c.stalls { // the meter of a group that was used before
+	if c.at.Equal(c.Began) && !c.stalls { // the meter of a group that was used before
 		held = 0
 	}
 	slack := c.since(now)
@@ -213,7 +218,7 @@ func (c *clock) look(now time.Time, cpu time.Duration) error {
 
 // timeOfThread is the time of a thread. The kernel knows of a wait when it is over: one that
 // could run at the last look, and can, and has not got on, has waited since then.
-func (c *clock) timeOfThread(id int, passed time.Duration) (t threadTime, err error) {
+func (c *Clock) timeOfThread(id int, passed time.Duration) (t threadTime, err error) {
 	if t.ThreadTime, err = c.timeOf(id); err != nil {
 		return t, err
 	}

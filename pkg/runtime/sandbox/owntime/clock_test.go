@@ -1,4 +1,4 @@
-package sandbox
+package owntime
 
 import (
 	"io/fs"
@@ -65,7 +65,7 @@ func TestClockStandsWhileAProgramWaits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			began := time.Now()
 			f := &fakeThreads{}
-			k := &clock{threads: f, timeOf: f.timeOf, runnable: f.runnable, since: func(time.Time) time.Duration { return c.late }, began: began, at: began, seen: map[int]threadTime{}}
+			k := &Clock{threads: f, timeOf: f.timeOf, runnable: f.runnable, since: func(time.Time) time.Duration { return c.late }, Began: began, at: began, seen: map[int]threadTime{}}
 			cpu, now, sums := time.Duration(0), began, map[int]cgroup.ThreadTime{}
 			for _, l := range c.looks {
 				now, cpu = now.Add(100*ms), cpu+l.cpu
@@ -74,14 +74,14 @@ func TestClockStandsWhileAProgramWaits(t *testing.T) {
 					sums[id] = cgroup.ThreadTime{Ran: sums[id].Ran + more[0], Waited: sums[id].Waited + more[1]}
 					f.times[id] = sums[id]
 				}
-				if err := k.look(now, cpu); err != nil {
+				if err := k.Look(now, cpu); err != nil {
 					t.Fatal(err)
 				}
 			}
 			if k.waited != c.want {
 				t.Errorf("waited %v, want %v", k.waited, c.want)
 			}
-			if own := time.Second - k.left(now, time.Second, k.known(), 0); own != now.Sub(began)-c.want || own < min(cpu, now.Sub(began)) {
+			if own := time.Second - k.Left(now, time.Second, k.Known(), 0); own != now.Sub(began)-c.want || own < min(cpu, now.Sub(began)) {
 				t.Errorf("its own time is %v after %v, of which it used %v", own, now.Sub(began), cpu)
 			}
 		})
@@ -91,11 +91,11 @@ func TestClockStandsWhileAProgramWaits(t *testing.T) {
 // TestClockEnds: nobody waits for ever for a program that gets no core.
 func TestClockEnds(t *testing.T) {
 	began := time.Now()
-	k, late := &clock{began: began}, began.Add(80*time.Second)
-	if k.starved(late.Add(-1), time.Second) {
+	k, late := &Clock{Began: began}, began.Add(80*time.Second)
+	if k.Starved(late.Add(-1), time.Second) {
 		t.Error("it is given up too early")
 	}
-	if !k.starved(late, time.Second) {
+	if !k.Starved(late, time.Second) {
 		t.Error("it is waited for for ever")
 	}
 }
@@ -124,7 +124,7 @@ func TestClockOfASum(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			began := time.Now()
 			f, host := &fakeThreads{throttled: time.Second}, time.Hour // of those before it
-			k := newClock(nil, nil, began)
+			k := New(nil, nil, began)
 			k.threads, k.timeOf, k.runnable, k.since = f, f.timeOf, f.runnable, func(time.Time) time.Duration { return 0 }
 			k.host = func() (time.Duration, error) {
 				if c.unknown {
@@ -132,18 +132,18 @@ func TestClockOfASum(t *testing.T) {
 				}
 				return host, nil
 			}
-			k.sum()
+			k.Sum()
 			now, cpu := began, time.Duration(0)
 			for i := range c.looks {
 				now, cpu, host = now.Add(100*ms), cpu+20*ms, host+80*ms
 				n := time.Duration(i + 1)
 				f.times = map[int]cgroup.ThreadTime{1: {Ran: n * 20 * ms, Waited: n * 80 * ms}}
-				if err := k.look(now, cpu); err != nil {
+				if err := k.Look(now, cpu); err != nil {
 					t.Fatal(err)
 				}
 			}
 			f.throttled, host = f.throttled+c.held, host+c.stalled
-			if all, err := k.all(now.Add(c.after), cpu+c.cpu); err != nil || all != c.want {
+			if all, err := k.All(now.Add(c.after), cpu+c.cpu); err != nil || all != c.want {
 				t.Errorf("waited %v, %v, want %v", all, err, c.want)
 			}
 		})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -100,6 +101,13 @@ func gradedOn(t *testing.T, h *host, rooms int, tests job.Tests, wall, cpu time.
 				h.most.Store(n)
 			}
 			return scripted{h}, nil
+		},
+		Blob: func(context.Context, string) (*Blob, error) { // an answer that takes long to read
+			open := func(context.Context) (io.ReadCloser, error) {
+				time.Sleep(2 * time.Second)
+				return io.NopCloser(strings.NewReader("yes")), nil
+			}
+			return &Blob{File: runtime.File{Open: open}, Bytes: 3, Close: func() {}}, nil
 		},
 		Beside: func() (func(), bool) {
 			if h.free.Add(-1) < 0 {
@@ -198,7 +206,9 @@ func TestContentionTakesNoTime(t *testing.T) {
 	t.Parallel()
 	var cases []job.Stdio
 	for range 10 {
-		cases = append(cases, timed(time.Second, time.Second, "yes"))
+		s := timed(time.Second, time.Second, "yes")
+		s.Stdout, s.StdoutBlob = "", "answer"
+		cases = append(cases, s)
 	}
 	for rooms := range 4 {
 		r := rand.New(rand.NewPCG(uint64(rooms), 2))

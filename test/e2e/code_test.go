@@ -150,6 +150,7 @@ func TestCodeInALanguageThatTheImageLacks(t *testing.T) {
 	t.Parallel()
 	url, _ := oneImage(t, tarball(t, "file", "text"))
 	f := start(t, "ASSAY_IMAGE_REGISTRIES="+url)
+	ran(t, f, "cell", python("import time; time.sleep(1)")) // what is refused leaves nothing to look for
 	there := strings.Join(slices.Sorted(maps.Keys(versionsOfPython(t, f))), ", ")
 	unlabelled := strings.TrimPrefix(url, "http://") + "/a/b:1"
 	for field, p := range map[string]job.Program{

@@ -157,7 +157,7 @@ func TestCompiledByDropIns(t *testing.T) {
 			`{"status":"Failed","compile_result":{"return_code":0},"run_result":{"status":"Finished","return_code":-6}}`,
 			`{"compile":{"code":0},"run":{"code":null,"signal":"SIGABRT","status":"SG"}}`,
 			`{"success":false,"run_success":false,"reason":""}`},
-		"never ends": {"int main() { for (volatile int i = 0;; i++) ; }",
+		"never ends": {"#include <unistd.h>\nint main() { sleep(1000); }",
 			`{"status":"Failed","compile_result":{"return_code":0},"run_result":{"status":"TimeLimitExceeded","return_code":null}}`,
 			`{"compile":{"code":0},"run":{"code":null,"signal":"SIGKILL","status":"TO"}}`,
 			`{"success":false,"run_success":false,"reason":"worker_timeout"}`},

@@ -238,22 +238,24 @@ print("alive" if os.cpu_count() == 1 else os.cpu_count())`),
 func TestCellControlGroups(t *testing.T) {
 	r := newRuntime(t, nil)
 	for kind, p := range map[string]job.Program{
-		"python":  pySnippet("import os, time\nos.fork()\nos.setsid() if os.getpid() > 2 else 0\nx = bytearray(8 << 20)\ntime.sleep(2)"),
-		"command": shell("setsid sleep 2 & sleep 2"),
+		"python":  pySnippet("import os, time\nos.fork()\nos.setsid() if os.getpid() > 2 else 0\nx = bytearray(8 << 20)\ntime.sleep(60)"),
+		"command": shell("setsid sleep 60 & sleep 60"),
 	} {
 		s, err := r.Acquire(t.Context(), cellKeys[kind])
 		if err != nil {
 			t.Fatal(err)
 		}
 		slot := s.(*slot)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			_, _ = s.Run(t.Context(), runtime.Attempt{Job: job.NewID(), Program: p, Plan: cellPlan(nil)})
+			_, _ = s.Run(ctx, runtime.Attempt{Job: job.NewID(), Program: p, Plan: cellPlan(nil)})
 		}()
 		want := map[string]int{"python": 2, "command": 4}[kind] // with the supervisor
 		var pids []int
-		for deadline := time.Now().Add(time.Second); len(pids) != want && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		for deadline := time.Now().Add(20 * time.Second); len(pids) != want && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 			if pids, err = slot.Group.Pids(); err != nil {
 				t.Fatal(err)
 			}
@@ -267,6 +269,7 @@ func TestCellControlGroups(t *testing.T) {
 				t.Errorf("%s: %s", kind, status)
 			}
 		}
+		cancel()
 		<-done
 		s.Close()
 	}

@@ -172,10 +172,11 @@ var table = map[string]row{
 	"test/bench/turns":    {"two builds that take turns", []string{"test/bench/procs", "test/bench/stats"}},
 
 	"test/conformance": {"every program held to every limit, over real binaries", outside},
-	"test/cheats":      {"attempts to forge a pass", with(outside, "internal/compile", "internal/grade", "pkg/language")},
+	"test/cheats":      {"attempts to forge a pass", with(outside, "internal/compile", "internal/grade", "pkg/language", "test/corpus")},
 	"test/chaos":       {"faults over real binaries", outside},
 	"test/e2e":         {"whole stories over real binaries", with(outside, "test/hostile")},
-	"test/hostile":     {"attacks over real binaries", with(outside, "internal/compile", "pkg/language")},
+	"test/hostile":     {"attacks over real binaries", with(outside, "internal/compile", "pkg/language", "test/corpus")},
+	"test/corpus":      {"programs of attacks, and what each says of itself", []string{"pkg/job", "pkg/language"}},
 	"test/compose":     {"the compose file, in Docker", outside},
 	"test/image":       {"the images, as containers", outside},
 	"test/start":       {"what newcomers are told to run: pages and examples", outside},
@@ -189,4 +190,4 @@ var outside = with(ideas, "api", "pkg/client", "pkg/object", "pkg/runtime/contai
 
 // testOnly are packages for tests: code imports them only where the table above
 // says so.
-var testOnly = []string{"internal/testenv", "pkg/store/storetest", "pkg/store/postgres/internal/pgtest", "pkg/queue/queuetest", "pkg/runtime/runtimetest", "pkg/runtime/containerd/image/imagetest", "pkg/runtime/environment/environmenttest", "test/hostile"}
+var testOnly = []string{"internal/testenv", "pkg/store/storetest", "pkg/store/postgres/internal/pgtest", "pkg/queue/queuetest", "pkg/runtime/runtimetest", "pkg/runtime/containerd/image/imagetest", "pkg/runtime/environment/environmenttest", "test/corpus", "test/hostile"}

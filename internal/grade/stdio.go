@@ -118,19 +118,16 @@ func (g *grading) limits(s *job.Stdio, last bool) job.CaseLimits {
 
 func (g *grading) runScript(ctx context.Context, s *job.Stdio, data *caseData, out *output.Spool, limits job.CaseLimits) (rep *runtime.Report, err error) {
 	began := time.Now()
+	a, started := g.scriptAttempt(s, limits)
 	kind, code := script, ""
-	if g.forks(s) {
-		kind, code = forked, g.source()
+	if a.Script != nil {
+		kind, code = forked, a.Program.Python.Code
 	}
 	slot, err := g.Acquire(ctx, kind, code)
 	if err != nil {
 		return nil, err
 	}
 	defer slot.Close()
-	a, started := g.scriptAttempt(s, limits)
-	if kind == forked {
-		a.Program, a.Script = job.Program{Python: &job.Python{Code: code}}, &runtime.Script{Path: scriptPath}
-	}
 	a.Output = out
 	end, err := giveInput(ctx, &a, data.input)
 	if err != nil {
@@ -167,8 +164,12 @@ func (g *grading) scriptAttempt(s *job.Stdio, limits job.CaseLimits) (runtime.At
 	case g.Solution != nil:
 		command.Argv, command.Dir, started = g.Solution.Argv(limits.Memory), g.Solution.Dir, g.Solution.missing
 	default:
-		command.Argv, started = g.interpreter(), unstarted
 		a.Files = withFile(a.Files, runtime.File{Path: scriptPath, Data: []byte(g.source())})
+		if g.forks(s) {
+			a.Program, a.Script = job.Program{Python: &job.Python{Code: g.source()}}, &runtime.Script{Path: scriptPath}
+			return a, started
+		}
+		command.Argv, started = g.interpreter(), unstarted
 	}
 	a.Program = job.Program{Command: &command}
 	return a, started

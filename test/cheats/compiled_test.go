@@ -19,6 +19,7 @@ import (
 	"github.com/assay-run/assay/pkg/language"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/test/corpus"
 )
 
 // shop compiles for a fleet, as a worker does.
@@ -97,54 +98,19 @@ func (s *shop) judge(t *testing.T, l *language.Language, out *compile.Output, te
 // casesOfCompiled leaves a case time for what it tries, on a busy host, too; what never ends has less.
 func casesOfCompiled(p *policy.Policy) { p.Wall, p.Memory = job.Duration(20*time.Second), 128*job.MiB }
 
-// source is one of the directory compiled.
-type source struct {
-	name, text string
-	language   *language.Language
-	outcomes   []string
-}
-
-func sources(t *testing.T) (all []source) {
-	t.Helper()
-	files, err := filepath.Glob("compiled/*.c*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines := strings.SplitN(string(text), "\n", 3)
-		outcomes, ok := strings.CutPrefix(lines[1], "// outcome: ")
-		if !strings.HasPrefix(lines[0], "// tries: ") || !ok {
-			t.Fatalf("%s does not say what it tries and what must come of it", file)
-		}
-		l, err := language.Find(strings.TrimPrefix(filepath.Ext(file), "."))
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, source{filepath.Base(file), string(text), l, strings.Split(outcomes, "|")})
-	}
-	if len(all) < 20 {
-		t.Fatalf("there are %d", len(all))
-	}
-	return all
-}
-
 // short are cases of programs that take all the time there is.
 var short = map[string]bool{"stops_itself.c": true, "closes_everything.c": true, "flood.c": true}
 
 // casesFor are three, each with another answer, which only a program that copies its input knows.
-func casesFor(s source) *job.Tests {
-	tests := &job.Tests{Language: s.language.Name}
+func casesFor(s corpus.Source) *job.Tests {
+	tests := &job.Tests{Language: s.Language.Name}
 	for range 3 {
 		answer := secretNumber()
 		c := job.Stdio{Stdin: "question\n", Stdout: answer}
-		if s.outcomes[0] == "succeeded" {
+		if s.Outcomes[0] == job.Succeeded {
 			c.Stdin = answer + "\n"
 		}
-		if short[s.name] {
+		if short[s.Name] {
 			c.Wall = job.Duration(2 * time.Second)
 		}
 		tests.Stdio = append(tests.Stdio, c)
@@ -154,14 +120,18 @@ func casesFor(s source) *job.Tests {
 
 // No compiled program forges a pass, or an excuse: neither where its output is compared, nor where a checker decides on it.
 func TestNoCompiledProgramForgesAPass(t *testing.T) {
+	sources, err := corpus.Sources(os.DirFS("compiled"), 20)
+	if err != nil {
+		t.Fatal(err)
+	}
 	eachWall(t, func(t *testing.T, f *fleet) {
 		s := newShop(t, f)
-		for _, src := range part(t, f, sources(t)) {
-			t.Run(src.name, func(t *testing.T) {
+		for _, src := range part(t, f, sources) {
+			t.Run(src.Name, func(t *testing.T) {
 				t.Parallel()
-				out := s.compiled(t, "test", src.language, src.text)
+				out := s.compiled(t, "test", src.Language, src.Text)
 				if out.Why != "" {
-					if !slices.Contains(src.outcomes, string(job.CompileError)) {
+					if !slices.Contains(src.Outcomes, job.CompileError) {
 						t.Errorf("it does not compile: %s\n%s", out.Why, out.Compiled.Stderr.Text)
 					}
 					unobeyed(t, out.Why)
@@ -174,13 +144,13 @@ func TestNoCompiledProgramForgesAPass(t *testing.T) {
 						open := strings.Replace(fair, `assert open(sys.argv[1], "rb").read() == b"question"`, "", 1)
 						tests.Checker = &job.Checker{Code: &job.Code{Language: "python", Source: open}, Memory: job.DefaultCheckerMemory, Wall: job.DefaultCheckerWall}
 					}
-					rep, err := s.judge(t, src.language, out, tests, nil)
+					rep, err := s.judge(t, src.Language, out, tests, nil)
 					if err != nil {
 						t.Fatal(err)
 					}
 					judged(t, src, rep)
 				}
-				if after := contentsOf(t, s.compiled(t, "test", src.language, src.text)); after != before {
+				if after := contentsOf(t, s.compiled(t, "test", src.Language, src.Text)); after != before {
 					t.Error("ESCAPED: what it was compiled to has changed")
 				}
 			})
@@ -189,9 +159,9 @@ func TestNoCompiledProgramForgesAPass(t *testing.T) {
 }
 
 // judged checks what came of a program.
-func judged(t *testing.T, src source, rep *runtime.Report) {
+func judged(t *testing.T, src corpus.Source, rep *runtime.Report) {
 	t.Helper()
-	want := map[bool]int{true: 3}[src.outcomes[0] == "succeeded"]
+	want := map[bool]int{true: 3}[src.Outcomes[0] == job.Succeeded]
 	if rep.Tests == nil || rep.Tests.Score == nil || rep.Tests.Passed != want || rep.Tests.Errors != 0 || rep.Outcome != map[bool]job.Outcome{true: job.Succeeded, false: job.Failed}[want == 3] {
 		t.Fatalf("%s (%s): forged, or excused: %+v", rep.Outcome, rep.Message, rep.Tests)
 	}

@@ -13,46 +13,10 @@ import (
 	"github.com/assay-run/assay/internal/compile"
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/language"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/test/corpus"
 )
-
-// forCompilers is a source that attacks its compiler. Its first line says what it tries, its second what the
-// compiler may come to: succeeded says that there may be a program, which nobody runs here.
-type forCompilers struct {
-	name, text string
-	language   *language.Language
-	outcomes   []job.Outcome
-}
-
-func sourcesForCompilers(t *testing.T) (all []forCompilers) {
-	t.Helper()
-	files, err := filepath.Glob("compilers/*.c*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines := strings.SplitN(string(text), "\n", 3)
-		list, ok := strings.CutPrefix(lines[1], "// outcome: ")
-		if !strings.HasPrefix(lines[0], "// tries: ") || !ok {
-			t.Fatalf("%s does not say what it tries and what may come of it", file)
-		}
-		l, err := language.Find(strings.TrimPrefix(filepath.Ext(file), "."))
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, forCompilers{filepath.Base(file), string(text), l, outcomes(list)})
-	}
-	if len(all) < 25 {
-		t.Fatalf("there are %d", len(all))
-	}
-	return all
-}
 
 // compilers compiles for an arena, as a worker does.
 type compilers struct {
@@ -65,10 +29,15 @@ type compilers struct {
 const compileTime = 5 * time.Second
 
 // TestCompilers has compilers read what attacks them, at every isolation that this host has. Each has an end, a verdict that
-// says why, and nothing of the host in its words or in what it makes.
+// says why, and nothing of the host in its words or in what it makes. An outcome of succeeded says that there may be a program,
+// which nobody runs here.
 func TestCompilers(t *testing.T) {
 	rt, stateDir := newRuntime(t)
 	h := newHost(t, rt, stateDir)
+	sources, err := corpus.Sources(os.DirFS("compilers"), 25)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, isolation := range rt.Host().Isolations {
 		t.Run(string(isolation), func(t *testing.T) {
 			c := &compilers{arena: &arena{rt: rt, isolation: isolation, host: h}, dir: filepath.Join(t.TempDir(), "compiled")}
@@ -80,8 +49,8 @@ func TestCompilers(t *testing.T) {
 			c.canary(t)
 			h.settle(t)
 			t.Run("programs", func(t *testing.T) {
-				for _, s := range c.partOf(t, sourcesForCompilers(t)) {
-					t.Run(s.name, func(t *testing.T) {
+				for _, s := range c.partOf(t, sources) {
+					t.Run(s.Name, func(t *testing.T) {
 						t.Parallel()
 						c.attacked(t, s)
 					})
@@ -92,26 +61,24 @@ func TestCompilers(t *testing.T) {
 	}
 }
 
-func (c *compilers) partOf(t *testing.T, all []forCompilers) []forCompilers {
+// partOf is what of them a usual run takes: compilers that never end take most of the time of this package.
+func (c *compilers) partOf(t *testing.T, all []corpus.Source) []corpus.Source {
 	t.Helper()
-	switch c.isolation {
-	case policy.Task:
-		return testenv.Of(t, taskPart, all)
-	case policy.GVisor:
+	if c.isolation == policy.GVisor {
 		return testenv.Of(t, gvisorPart, all)
 	}
-	return all
+	return testenv.Of(t, compilersPart, all)
 }
 
 // attacked compiles one and looks at what came of it.
-func (c *compilers) attacked(t *testing.T, s forCompilers) {
+func (c *compilers) attacked(t *testing.T, s corpus.Source) {
 	mark := string(job.NewID())
 	p := policy.Default()
 	p.Isolation, p.Env.Set = c.isolation, c.host.bait.Env(mark, c.rt.Cgroup())
 	began, rep := time.Now(), (*runtime.Report)(nil)
 	out, err := c.cache.Get(t.Context(), &compile.Program{
-		Tenant: attacker, Image: testenv.Image, Language: s.language, Main: s.language.File, Sources: map[string]string{s.language.File: s.text},
-		How:    job.Compile{Wall: job.Duration(compileTime), Memory: s.language.Compile.Memory, Flags: []string{fmt.Sprintf("-DBAIT=%q", c.host.bait.file)}},
+		Tenant: attacker, Image: testenv.Image, Language: s.Language, Main: s.Language.File, Sources: map[string]string{s.Language.File: s.Text},
+		How:    job.Compile{Wall: job.Duration(compileTime), Memory: s.Language.Compile.Memory, Flags: []string{fmt.Sprintf("-DBAIT=%q", c.host.bait.file)}},
 		Policy: &p,
 	}, func(ctx context.Context, r compile.Request) (_ *runtime.Report, err error) {
 		rep, err = c.make(ctx, r)
@@ -137,10 +104,10 @@ func (c *compilers) attacked(t *testing.T, s forCompilers) {
 }
 
 // verdict checks what is said of a source.
-func (c *compilers) verdict(t *testing.T, s forCompilers, out *compile.Output) {
+func (c *compilers) verdict(t *testing.T, s corpus.Source, out *compile.Output) {
 	t.Helper()
-	if !slices.Contains(s.outcomes, out.Compiled.Outcome) {
-		t.Errorf("%s (%s), want %s\n%.2000s", out.Compiled.Outcome, out.Why, s.outcomes, out.Compiled.Stderr.Text)
+	if !slices.Contains(s.Outcomes, out.Compiled.Outcome) {
+		t.Errorf("%s (%s), want %s\n%.2000s", out.Compiled.Outcome, out.Why, s.Outcomes, out.Compiled.Stderr.Text)
 	}
 	if out.Compiled.Outcome != job.Succeeded && (out.Why == "" || len(out.Files) > 0) {
 		t.Errorf("%s, and there are %d files of it: %q", out.Compiled.Outcome, len(out.Files), out.Why)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/test/corpus"
 )
 
 //go:embed programs hostile.py hostile.h
@@ -58,7 +59,7 @@ var corpusPolicy = map[string]any{
 
 // Corpus returns every attack, in order. It fails for a header that says nothing, or
 // something unknown.
-func Corpus() (corpus []*Attack, err error) {
+func Corpus() (all []*Attack, err error) {
 	names, err := fs.Glob(files, "programs/*/*.*")
 	if err != nil {
 		return nil, err
@@ -68,9 +69,9 @@ func Corpus() (corpus []*Attack, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		corpus = append(corpus, a)
+		all = append(all, a)
 	}
-	return corpus, nil
+	return all, nil
 }
 
 func parse(file string) (*Attack, error) {
@@ -87,12 +88,7 @@ func parse(file string) (*Attack, error) {
 		Subject: path.Base(path.Dir(file)), Name: strings.TrimSuffix(path.Base(file), ext),
 		Lang: ext[1:], Source: source, Policy: maps.Clone(corpusPolicy),
 	}
-	for line := range strings.Lines(string(source)) {
-		text, ok := strings.CutPrefix(strings.TrimSpace(line), comment)
-		if !ok {
-			break
-		}
-		key, value, _ := strings.Cut(text, ": ")
+	for key, value := range corpus.Header(string(source), comment) {
 		if err := a.set(key, value); err != nil {
 			return nil, err
 		}
@@ -108,13 +104,13 @@ func (a *Attack) set(key, value string) error {
 	case "tries":
 		a.Tries = value
 	case "outcome":
-		a.Outcomes = outcomes(value)
+		a.Outcomes = corpus.Outcomes(value)
 	case "gvisor":
 		list, why, ok := strings.Cut(value, ", ")
 		if !ok || why == "" {
 			return fmt.Errorf("gvisor: say why that will do")
 		}
-		a.Foreign = outcomes(list)
+		a.Foreign = corpus.Outcomes(list)
 	case "at gvisor": // what the attack means there, for people: it is judged as elsewhere
 		if value == "" {
 			return fmt.Errorf("at gvisor: say what it measures there")
@@ -136,13 +132,6 @@ func (a *Attack) set(key, value string) error {
 		return fmt.Errorf("the header has an unknown line %q", key)
 	}
 	return nil
-}
-
-func outcomes(list string) (out []job.Outcome) {
-	for o := range strings.SplitSeq(list, "|") {
-		out = append(out, job.Outcome(o))
-	}
-	return out
 }
 
 // String names the attack by its file.

@@ -18,6 +18,7 @@ var (
 	taskPart      = testenv.NewPart("task", 4)
 	gvisorPart    = testenv.NewPart("gvisor", 12)
 	preloadedPart = testenv.NewPart("preloaded", 4)
+	compilersPart = testenv.NewPart("compilers", 4)
 )
 
 func TestMain(m *testing.M) {

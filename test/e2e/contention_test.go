@@ -72,7 +72,7 @@ func sumOfCases(r *job.Result) (ms float64) {
 // submission: the limit of all its cases together is less than twice what they use.
 func TestCasesUnderContention(t *testing.T) {
 	f := start(t)
-	const wall, others = 11 * time.Second, 20
+	const wall, others = 11 * time.Second, 8
 	mixed := burns(0, 50)
 	mixed.Stdio[20].Stdout = "21\n"                                                                // wrong
 	mixed.Stdio[30].Stdin, mixed.Stdio[30].Wall = "30 60000\n", job.Duration(700*time.Millisecond) // too slow

@@ -99,7 +99,7 @@ test-compose: images build ## Run the compose file in a Docker engine of its own
 		-compose.jobs=$(COMPOSE_JOBS) -compose.forbidden=$(CURDIR)/.cache/compose/jetstream.test
 
 hostile: setup build image ## Attack the walls with every program of the corpus, at every isolation that this host has
-	$(TEST) -count=1 -timeout=60m -v ./test/hostile -args -task.every=1 -gvisor.every=1 -preloaded.every=1
+	$(TEST) -count=1 -timeout=60m -v ./test/hostile -args -task.every=1 -gvisor.every=1 -preloaded.every=1 -compilers.every=1
 
 cheats: setup build image ## Try to forge a pass in every way of the corpus, at every isolation that this host has
 	$(TEST) -count=1 -timeout=30m -v ./test/cheats -args -task.every=1 -gvisor.every=1 -preloaded.every=1

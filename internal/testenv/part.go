@@ -3,7 +3,9 @@ package testenv
 import (
 	"flag"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -56,4 +58,27 @@ func commit(t testing.TB) int {
 		t.Fatal(err)
 	}
 	return int(n)
+}
+
+// TakesAll checks that a target of the Makefile runs the whole of every corpus of this package of which a usual run takes a part.
+func TakesAll(t *testing.T, target string) {
+	t.Helper()
+	makefile, err := os.ReadFile(filepath.Join(RepoRoot(t), "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, recipe, _ := strings.Cut(string(makefile), "\n"+target+":")
+	recipe, _, _ = strings.Cut(recipe, "\n\n")
+	parts := 0
+	flag.VisitAll(func(f *flag.Flag) {
+		if !strings.HasSuffix(f.Name, ".every") {
+			return
+		}
+		if parts++; !strings.Contains(recipe+"\n", " -"+f.Name+"=1") {
+			t.Errorf("make %s leaves out -%s=1, and so runs a part of it", target, f.Name)
+		}
+	})
+	if parts == 0 {
+		t.Errorf("this package has no parts")
+	}
 }

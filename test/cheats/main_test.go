@@ -33,6 +33,9 @@ var parts = map[policy.Isolation]*testenv.Part{policy.Task: testenv.NewPart("tas
 // preloadedPart is the same of what is forked with imports, at isolation cell.
 var preloadedPart = testenv.NewPart("preloaded", 8)
 
+// make cheats leaves nothing out.
+func TestWholeTarget(t *testing.T) { testenv.TakesAll(t, "cheats") }
+
 // part is what of a corpus is tried at the fleet's isolation.
 func part[T any](t *testing.T, f *fleet, corpus []T) []T {
 	t.Helper()

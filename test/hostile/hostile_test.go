@@ -13,7 +13,8 @@ import (
 
 // What a usual run takes of the corpus, beyond isolation cell, where all of it is run. At task each program has a sandbox made
 // for it, and at gvisor, whose kernel is the same for all, that costs more than all the rest of an attack. To be forked from
-// an interpreter is a matter of programs in python alone.
+// an interpreter is a matter of programs in python alone. Of what attacks compilers it takes a part at cell, too: those that
+// never end take their whole limit.
 var (
 	taskPart      = testenv.NewPart("task", 4)
 	gvisorPart    = testenv.NewPart("gvisor", 12)
@@ -28,6 +29,9 @@ func TestMain(m *testing.M) {
 	}
 	testenv.Main(m)
 }
+
+// make hostile leaves nothing out.
+func TestWholeTarget(t *testing.T) { testenv.TakesAll(t, "hostile") }
 
 // TestHostile runs the corpus at every isolation that this host has.
 func TestHostile(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"github.com/assay-run/assay/internal/callback"
 	"github.com/assay-run/assay/internal/dispatcher"
 	"github.com/assay-run/assay/internal/httpapi"
+	"github.com/assay-run/assay/internal/identity"
 	"github.com/assay-run/assay/internal/intake"
 	"github.com/assay-run/assay/internal/secret"
 	"github.com/assay-run/assay/internal/session"
@@ -26,7 +27,7 @@ type parts struct {
 	secrets    *secret.Keeper
 	dispatcher *dispatcher.Dispatcher
 	callbacks  *callback.Sender
-	auth       httpapi.Authenticator
+	auth       identity.Gate
 	pools      placement.Pools
 	limits     httpapi.Limits
 	metrics    http.Handler

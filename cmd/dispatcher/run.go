@@ -17,13 +17,14 @@ import (
 	"github.com/assay-run/assay/internal/callback"
 	"github.com/assay-run/assay/internal/dispatcher"
 	"github.com/assay-run/assay/internal/httpapi"
+	"github.com/assay-run/assay/internal/identity"
 	"github.com/assay-run/assay/internal/secret"
 	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/internal/version"
 	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/netrule"
 	"github.com/assay-run/assay/pkg/object"
-	"github.com/assay-run/assay/pkg/queue/identity"
+	workers "github.com/assay-run/assay/pkg/queue/identity"
 	"github.com/assay-run/assay/pkg/queue/jetstream"
 	"github.com/assay-run/assay/pkg/store/postgres"
 )
@@ -47,7 +48,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 		return err
 	}
 	defer tel.Stop(context.WithoutCancel(ctx))
-	auth, err := httpapi.NewAuthenticator(cfg.Tokens)
+	auth, err := identity.ReadTokens(string(cfg.Tokens))
 	if err != nil {
 		return fmt.Errorf("--tokens: %w", err)
 	}
@@ -199,7 +200,7 @@ func openQueue(ctx context.Context, cfg config) (*jetstream.Queue, error) {
 }
 
 // workersKey reads the key that text is, or that is in the file which it names.
-func workersKey(text string) (*identity.Key, error) {
+func workersKey(text string) (*workers.Key, error) {
 	if path, ok := strings.CutPrefix(text, "@"); ok {
 		b, err := os.ReadFile(path)
 		if err != nil {
@@ -209,7 +210,7 @@ func workersKey(text string) (*identity.Key, error) {
 	} else if text == "" {
 		return nil, nil
 	}
-	return identity.ParseKey(text)
+	return workers.ParseKey(text)
 }
 
 // join adds the error of closing something to the one that a function returns.

@@ -2,14 +2,12 @@ package httpapi
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
 	"net/http"
 	"strconv"
 
 	"github.com/assay-run/assay/internal/admin"
 	"github.com/assay-run/assay/internal/httpapi/web"
+	"github.com/assay-run/assay/internal/identity"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -21,38 +19,24 @@ type serve = func(w http.ResponseWriter, r *http.Request) error
 
 // adminRoutes is what operators do by hand; nobody else may.
 func (s *Server) adminRoutes() []web.Route {
-	out := []web.Route{
-		web.At("GET /v1/admin/actions", s.listActions),
-		web.At("GET /v1/admin/leader", s.asked(func(ctx context.Context, a *admin.Admin) (any, error) { return a.Leader(ctx) })),
-		web.At("GET /v1/admin/version", s.asked(func(ctx context.Context, a *admin.Admin) (any, error) { return a.Versions(ctx) })),
-		web.At("GET /v1/admin/workers/{worker}", s.getWorker),
-		web.At("POST /v1/admin/workers/{worker}/cordon", on(s, "worker", (*admin.Admin).Cordon)),
-		web.At("POST /v1/admin/workers/{worker}/uncordon", on(s, "worker", (*admin.Admin).Uncordon)),
-		web.At("POST /v1/admin/workers/{worker}/quarantine", on(s, "worker", (*admin.Admin).Quarantine)),
-		web.At("POST /v1/admin/workers/{worker}/unquarantine", on(s, "worker", (*admin.Admin).Unquarantine)),
-		web.At("POST /v1/admin/requeue", ordered(s, (*admin.Admin).Requeue)),
-		web.At("GET /v1/admin/pauses", s.asked(func(ctx context.Context, a *admin.Admin) (any, error) { return a.Pauses(ctx) })),
-		web.At("POST /v1/admin/pause", ordered(s, (*admin.Admin).Pause)),
-		web.At("POST /v1/admin/resume", ordered(s, (*admin.Admin).Resume)),
-		web.At("GET /v1/admin/tenants/{tenant}", s.getTenant),
-		web.At("POST /v1/admin/tenants/{tenant}/override", on(s, "tenant", (*admin.Admin).Override)),
-		web.At("POST /v1/admin/tenants/{tenant}/restore", on(s, "tenant", (*admin.Admin).Restore)),
-		web.At("POST /v1/admin/verify", ordered(s, (*admin.Admin).Verify)),
-		web.At("POST /v1/admin/sweep", ordered(s, (*admin.Admin).Sweep)),
-	}
-	for i := range out {
-		out[i].Serve = s.operatorsOnly(out[i].Serve)
-	}
-	return out
-}
-
-// operatorsOnly refuses the others before it reads anything.
-func (s *Server) operatorsOnly(f serve) serve {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		if !s.Auth.Operator(r) {
-			return fmt.Errorf("%w: %s is for operators: theirs is TOKEN=TENANT:operator in ASSAY_TOKENS", job.ErrRefused, r.URL.Path)
-		}
-		return f(w, r)
+	return []web.Route{
+		web.At("GET /v1/admin/actions", identity.Operator, s.listActions),
+		web.At("GET /v1/admin/leader", identity.Operator, s.asked(func(ctx context.Context, a *admin.Admin) (any, error) { return a.Leader(ctx) })),
+		web.At("GET /v1/admin/version", identity.Operator, s.asked(func(ctx context.Context, a *admin.Admin) (any, error) { return a.Versions(ctx) })),
+		web.At("GET /v1/admin/workers/{worker}", identity.Operator, s.getWorker),
+		web.At("POST /v1/admin/workers/{worker}/cordon", identity.Operator, on(s, "worker", (*admin.Admin).Cordon)),
+		web.At("POST /v1/admin/workers/{worker}/uncordon", identity.Operator, on(s, "worker", (*admin.Admin).Uncordon)),
+		web.At("POST /v1/admin/workers/{worker}/quarantine", identity.Operator, on(s, "worker", (*admin.Admin).Quarantine)),
+		web.At("POST /v1/admin/workers/{worker}/unquarantine", identity.Operator, on(s, "worker", (*admin.Admin).Unquarantine)),
+		web.At("POST /v1/admin/requeue", identity.Operator, ordered(s, (*admin.Admin).Requeue)),
+		web.At("GET /v1/admin/pauses", identity.Operator, s.asked(func(ctx context.Context, a *admin.Admin) (any, error) { return a.Pauses(ctx) })),
+		web.At("POST /v1/admin/pause", identity.Operator, ordered(s, (*admin.Admin).Pause)),
+		web.At("POST /v1/admin/resume", identity.Operator, ordered(s, (*admin.Admin).Resume)),
+		web.At("GET /v1/admin/tenants/{tenant}", identity.Operator, s.getTenant),
+		web.At("POST /v1/admin/tenants/{tenant}/override", identity.Operator, on(s, "tenant", (*admin.Admin).Override)),
+		web.At("POST /v1/admin/tenants/{tenant}/restore", identity.Operator, on(s, "tenant", (*admin.Admin).Restore)),
+		web.At("POST /v1/admin/verify", identity.Operator, ordered(s, (*admin.Admin).Verify)),
+		web.At("POST /v1/admin/sweep", identity.Operator, ordered(s, (*admin.Admin).Sweep)),
 	}
 }
 
@@ -107,15 +91,10 @@ func readOperator(w http.ResponseWriter, r *http.Request, into any) error {
 	return job.Decode(raw, "", into)
 }
 
-// whoOf says who sent r. The beginning of a token's hash tells the tokens of one tenant
-// apart, and is of no use to who wants to guess one.
+// whoOf says who sent r.
 func whoOf(r *http.Request) admin.Who {
-	who := admin.Who{Name: web.Tenant(r)}
-	if token, ok := bearer(r); ok {
-		sum := sha256.Sum256([]byte(token))
-		who.Token = hex.EncodeToString(sum[:4])
-	}
-	return who
+	who := web.Identity(r)
+	return admin.Who{Name: who.Name, Token: who.Mark}
 }
 
 func (s *Server) listActions(w http.ResponseWriter, r *http.Request) error {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/httpapi"
+	"github.com/assay-run/assay/internal/identity"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
@@ -40,7 +41,7 @@ func (o *told) FleetChanged(context.Context) { o.changes.Add(1) }
 // operated is a fleet with a tenant and an operator, and a worker w.
 func operated(t *testing.T) (f *fleet, op client.Admin, o *told) {
 	t.Helper()
-	auth, err := httpapi.NewAuthenticator("key-a=a,key-o=ops:operator")
+	auth, err := identity.ReadTokens("key-a=a,key-o=ops:operator")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/httpapi"
+	"github.com/assay-run/assay/internal/identity"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
@@ -21,7 +22,7 @@ import (
 
 func TestTenantsDoNotSeeEachOther(t *testing.T) {
 	t.Parallel()
-	auth, err := httpapi.NewAuthenticator("key-a=a,key-b=b")
+	auth, err := identity.ReadTokens("key-a=a,key-b=b")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,24 +80,24 @@ func TestTokens(t *testing.T) {
 	if err := os.WriteFile(file, []byte("# the team\nx=team\n\ny=other\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	a, err := httpapi.NewAuthenticator(httpapi.Secret("@" + file))
+	a, err := identity.ReadTokens("@" + file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r, _ := http.NewRequest("GET", "/", nil)
 	for header, want := range map[string]string{"Bearer y": "other", "bearer y": "other", "BEARER x": "team", "Basic y": "", "y": "", "Bearer": "", "bearer Y": ""} {
 		r.Header.Set("Authorization", header)
-		if tenant, err := a.Tenant(r); tenant != want || (err == nil) != (want != "") {
-			t.Errorf("%q: got %q, %v", header, tenant, err)
+		if who, err := a.Identify(r); who.Tenant != want || (err == nil) != (want != "") {
+			t.Errorf("%q: got %+v, %v", header, who, err)
 		}
 	}
 	empty := filepath.Join(t.TempDir(), "empty")
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, bad := range []httpapi.Secret{"hunter2", "=x", "hunter2=", "hunter2=a b", "hunter2=a:operators", "hunter2=:operator", "@/no/such/file", httpapi.Secret("@" + empty)} {
-		if _, err := httpapi.NewAuthenticator(bad); !errors.Is(err, job.ErrInvalid) || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%q: %v", string(bad), err)
+	for _, bad := range []string{"hunter2", "=x", "hunter2=", "hunter2=a b", "hunter2=a:operators", "hunter2=:operator", "hunter2=a:", "hunter2=a:none", "@/no/such/file", "@" + empty} {
+		if _, err := identity.ReadTokens(bad); !errors.Is(err, job.ErrInvalid) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%q: %v", bad, err)
 		}
 	}
 }
@@ -128,7 +129,7 @@ func submitTo(f *fleet, tenant string, n int) error {
 // metrics.
 func TestOnlyOperatorsSeeTheFleet(t *testing.T) {
 	t.Parallel()
-	auth, err := httpapi.NewAuthenticator("key-a=a,key-o=a:operator")
+	auth, err := identity.ReadTokens("key-a=a,key-o=a:operator")
 	if err != nil {
 		t.Fatal(err)
 	}

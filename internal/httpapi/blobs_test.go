@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/assay-run/assay/internal/httpapi"
+	"github.com/assay-run/assay/internal/identity"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
 	"github.com/assay-run/assay/pkg/store"
@@ -23,7 +23,7 @@ import (
 // tenants are two clients' headers on a fleet with tokens.
 func tenants(t *testing.T) (f *fleet, a, b []string) {
 	t.Helper()
-	auth, err := httpapi.NewAuthenticator("token-a=a,token-b=b")
+	auth, err := identity.ReadTokens("token-a=a,token-b=b")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/assay-run/assay/internal/httpapi"
 	"github.com/assay-run/assay/internal/httpapi/dropin"
+	"github.com/assay-run/assay/internal/identity"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -62,7 +62,7 @@ func TestDropInsAreOff(t *testing.T) {
 func TestDropInsKnowTenants(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, dropIns(dropin.Names()...), func(p *parts) {
-		auth, err := httpapi.NewAuthenticator("secret-a=team-a,secret-b=team-b")
+		auth, err := identity.ReadTokens("secret-a=team-a,secret-b=team-b")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +91,7 @@ func TestDropInsKnowTenants(t *testing.T) {
 func TestDropInsWaitToBeLetIn(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, dropIns(dropin.SandboxFusion), func(p *parts) { p.Limits.Requests = 2 })
-	if err := f.store.PutTenant(t.Context(), store.Tenant{Name: httpapi.DefaultTenant, Weight: 1, Ceiling: []byte(`{"requests_per_second":4}`)}); err != nil {
+	if err := f.store.PutTenant(t.Context(), store.Tenant{Name: identity.DefaultTenant, Weight: 1, Ceiling: []byte(`{"requests_per_second":4}`)}); err != nil {
 		t.Fatal(err)
 	}
 	start := time.Now()

@@ -9,6 +9,7 @@ import (
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/fleet"
 	"github.com/assay-run/assay/internal/httpapi/web"
+	"github.com/assay-run/assay/internal/identity"
 	"github.com/assay-run/assay/internal/recent"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -21,7 +22,7 @@ func (s *Server) getFleet(w http.ResponseWriter, r *http.Request) error {
 	}
 	out := now
 	out.Pools = s.poolsOf(now.Workers)
-	if !s.Auth.Operator(r) {
+	if web.Identity(r).Role < identity.Operator {
 		out.Workers, out.Queue = []store.Worker{}, []store.QueueGroup{}
 		for _, g := range now.Queue {
 			if g.Tenant == web.Tenant(r) {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/httpapi"
+	"github.com/assay-run/assay/internal/identity"
 	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
@@ -26,7 +27,7 @@ import (
 // crowded is a fleet of the tenants mean and kind, with narrow limits.
 func crowded(t *testing.T, l httpapi.Limits, change ...func(*parts)) *fleet {
 	t.Helper()
-	auth, err := httpapi.NewAuthenticator("of-mean=mean,of-kind=kind,of-full=full")
+	auth, err := identity.ReadTokens("of-mean=mean,of-kind=kind,of-full=full")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/assay-run/assay/internal/admit"
 	workers "github.com/assay-run/assay/internal/fleet"
 	"github.com/assay-run/assay/internal/httpapi"
+	"github.com/assay-run/assay/internal/identity"
 	"github.com/assay-run/assay/internal/intake"
 	"github.com/assay-run/assay/internal/secret"
 	"github.com/assay-run/assay/internal/session"
@@ -106,7 +107,7 @@ func newFleet(t *testing.T, change ...func(*parts)) *fleet {
 		t.Fatal(err)
 	}
 	cfg := parts{Dispatcher: r, Secrets: secrets, Config: httpapi.Config{
-		Store: s, Objects: o, Canceler: r, Queue: r, Auth: httpapi.Open{},
+		Store: s, Objects: o, Canceler: r, Queue: r, Auth: identity.Open{},
 		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}}
 	for _, f := range change {

@@ -16,6 +16,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/assay-run/assay/internal/httpapi"
+	"github.com/assay-run/assay/internal/identity"
 	"github.com/assay-run/assay/internal/mcp"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -66,7 +67,7 @@ func use(t *testing.T, a *sdk.ClientSession, tool, arguments string) (p mcp.Payl
 
 func twoTenants(t *testing.T) func(*parts) {
 	t.Helper()
-	auth, err := httpapi.NewAuthenticator("key-a=a,key-b=b")
+	auth, err := identity.ReadTokens("key-a=a,key-b=b")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/assay-run/assay/internal/httpapi/web"
+	"github.com/assay-run/assay/internal/identity"
 	"github.com/assay-run/assay/internal/share"
 	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/pkg/job"
@@ -97,21 +98,22 @@ func (s *Server) guarded(w *recorder, r *http.Request, rt web.Route) {
 			web.Fail(s.Log, w, r, fmt.Errorf("panic: %v", v), rt.Fail)
 		}
 	}()
-	if !rt.Open {
+	if rt.Role > identity.None {
 		arrived := time.Now()
 		if rt.Basic {
 			passwordIsToken(r)
 		}
-		tenant, err := s.Auth.Tenant(r)
+		who, err := s.identify(r, rt.Role)
 		if err == nil {
-			err = s.letIn(r, tenant, rt.Patience)
+			err = s.letIn(r, who.Tenant, rt.Patience)
 		}
 		if err != nil {
 			web.Fail(s.Log, w, r, err, rt.Fail)
 			return
 		}
+		tenant := who.Tenant
 		defer s.requests.Give(tenant, 1)
-		c := &web.Caller{Tenant: tenant, Memory: share.Claim{Pot: s.memory, Tenant: tenant}, Arrived: arrived}
+		c := &web.Caller{Identity: who, Memory: share.Claim{Pot: s.memory, Tenant: tenant}, Arrived: arrived}
 		defer c.Memory.Release()
 		r = r.WithContext(web.WithCaller(telemetry.Describe(r.Context(), telemetry.About{Tenant: tenant}), c))
 	}
@@ -122,6 +124,15 @@ func (s *Server) guarded(w *recorder, r *http.Request, rt web.Route) {
 		}
 		web.Fail(s.Log, w, r, err, rt.Fail)
 	}
+}
+
+// identify says who sent r, and refuses those who have not the role.
+func (s *Server) identify(r *http.Request, role identity.Role) (identity.Identity, error) {
+	who, err := s.Auth.Identify(r)
+	if err == nil && who.Role < role {
+		err = fmt.Errorf("%w: %s %s is for a %s, and this token is a %s's", job.ErrRefused, r.Method, r.URL.Path, role, who.Role)
+	}
+	return who, err
 }
 
 // letInPause is how long a request waits before it asks again whether there is room.
@@ -166,15 +177,11 @@ func answer(rt web.Route, w http.ResponseWriter, r *http.Request) error {
 // forOperators serves h to those who may see the fleet itself.
 func (s *Server) forOperators(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.Auth.Operator(r) {
-			h.ServeHTTP(w, r)
+		if _, err := s.identify(r, identity.Operator); err != nil {
+			web.Fail(s.Log, w, r, fmt.Errorf("%w (ASSAY_METRICS_LISTEN serves /metrics to whoever reaches that address)", err), nil)
 			return
 		}
-		_, err := s.Auth.Tenant(r)
-		if err == nil {
-			err = fmt.Errorf("%w: %s is for operators: theirs is TOKEN=TENANT:operator in ASSAY_TOKENS, and ASSAY_METRICS_LISTEN serves /metrics to whoever reaches that address", job.ErrRefused, r.URL.Path)
-		}
-		web.Fail(s.Log, w, r, err, nil)
+		h.ServeHTTP(w, r)
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/fleet"
 	"github.com/assay-run/assay/internal/httpapi/web"
+	"github.com/assay-run/assay/internal/identity"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/store"
@@ -45,7 +46,7 @@ func (s *Server) getPolicy(w http.ResponseWriter, r *http.Request) error {
 // for what a stored policy says.
 func (s *Server) putPolicy(w http.ResponseWriter, r *http.Request) error {
 	name := r.PathValue("name")
-	if !validName(name) {
+	if !identity.ValidName(name) {
 		return job.Invalid("name", "%.80q must be 1 to 63 letters, digits, - and _", name)
 	}
 	raw, err := s.readPolicy(w, r)

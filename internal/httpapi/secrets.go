@@ -6,6 +6,7 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/httpapi/web"
+	"github.com/assay-run/assay/internal/identity"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -28,7 +29,7 @@ func (s *Server) listSecrets(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Server) putSecret(w http.ResponseWriter, r *http.Request) error {
 	name := r.PathValue("name")
-	if !validName(name) {
+	if !identity.ValidName(name) {
 		return job.Invalid("name", "%.80q must be 1 to 63 letters, digits, - and _", name)
 	}
 	if err := web.WantJSON(r); err != nil {

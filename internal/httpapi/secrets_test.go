@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/assay-run/assay/internal/httpapi"
+	"github.com/assay-run/assay/internal/identity"
 	"github.com/assay-run/assay/internal/secret"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -24,7 +24,7 @@ func TestSecrets(t *testing.T) {
 	if strings.Contains(body, value) || !strings.Contains(body, `"pypi"`) {
 		t.Errorf("the list is %s", body)
 	}
-	sealed, err := f.store.Sealed(t.Context(), []store.SecretRef{{Tenant: httpapi.DefaultTenant, Name: "pypi"}})
+	sealed, err := f.store.Sealed(t.Context(), []store.SecretRef{{Tenant: identity.DefaultTenant, Name: "pypi"}})
 	if err != nil || len(sealed) != 1 {
 		t.Fatalf("sealed: %v, %v", sealed, err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/assay-run/assay/internal/httpapi/files"
 	"github.com/assay-run/assay/internal/httpapi/sessions"
 	"github.com/assay-run/assay/internal/httpapi/web"
+	"github.com/assay-run/assay/internal/identity"
 	"github.com/assay-run/assay/internal/intake"
 	"github.com/assay-run/assay/internal/mcp"
 	"github.com/assay-run/assay/internal/recent"
@@ -82,7 +83,7 @@ type Config struct {
 	Objects  Objects
 	Watcher  Watcher
 	Canceler Canceler
-	Auth     Authenticator
+	Auth     identity.Gate
 	Queue    Queue           // only to say how it is
 	Pools    placement.Pools // what is said of pools; optional
 	Limits   Limits          // of what it bears; optional
@@ -133,20 +134,20 @@ func New(c Config) *Server {
 		s.fix(r.Pattern)
 		s.mux.Handle(r.Pattern, s.wrap(r))
 	}
-	_, open := c.Auth.(Open)
+	_, open := c.Auth.(identity.Open)
 	for _, r := range s.dropIns(c.DropIns) {
 		s.fix(r.Pattern)
 		s.mux.Handle(r.Pattern, s.wrap(r))
 	}
 	s.agents = mcp.NewHandler(s, open)
 	s.fix(mcpPattern)
-	s.mux.Handle(mcpPattern, s.wrap(web.At(mcpPattern, s.serveMCP)))
+	s.mux.Handle(mcpPattern, s.wrap(web.At(mcpPattern, identity.Submitter, s.serveMCP)))
 	for pattern, h := range map[string]http.Handler{"GET /metrics": c.Metrics, "GET /debug/pprof/": c.Profiles} {
 		if h != nil {
 			s.mux.Handle(pattern, s.forOperators(h))
 		}
 	}
-	s.nowhere = s.wrap(web.Route{Pattern: "/", Open: true, Serve: s.noRoute})
+	s.nowhere = s.wrap(web.OpenAt("/", s.noRoute))
 	s.mux.Handle("/", s.nowhere)
 	return s
 }
@@ -196,37 +197,37 @@ func NewHTTPServer(h http.Handler) *http.Server {
 // the two together.
 func (s *Server) routes() []web.Route {
 	all := []web.Route{
-		web.At("POST /v1/run", s.run),
-		web.At("POST /v1/check", s.check),
-		web.At("POST /v1/jobs", s.submitJob),
-		web.At("GET /v1/jobs", s.listJobs),
-		web.At("POST /v1/jobs/cancel", s.cancelJobs),
-		web.At("GET /v1/jobs/{id}", s.getJob),
-		web.At("GET /v1/jobs/{id}/result", s.getResult),
-		web.At("POST /v1/jobs/{id}/cancel", s.cancelJob),
-		web.At("GET /v1/jobs/{id}/artifacts", s.listArtifacts),
-		web.At("GET /v1/jobs/{id}/artifacts/{path...}", s.getArtifact),
-		web.At("GET /v1/jobs/{id}/output/{stream}", s.getOutput),
-		web.At("POST /v1/batches", s.submitBatch),
-		web.At("GET /v1/batches", s.listBatches),
-		web.At("GET /v1/batches/{id}", s.getBatch),
-		web.At("GET /v1/batches/{id}/results", s.listResults),
-		web.At("GET /v1/batches/{id}/events", s.batchEvents),
-		web.At("POST /v1/batches/{id}/cancel", s.cancelBatch),
-		web.At("POST /v1/batches/{id}/keepalive", s.keepBatch),
-		web.At("POST /v1/batches/{id}/retry", s.retryBatch),
-		web.At("PUT /v1/blobs/{digest}", s.putBlob),
-		web.At("HEAD /v1/blobs/{digest}", s.headBlob),
-		web.At("GET /v1/policies", s.listPolicies),
-		web.At("GET /v1/policies/{name}", s.getPolicy),
-		web.At("PUT /v1/policies/{name}", s.putPolicy),
-		web.At("POST /v1/policies/explain", s.explainPolicy),
-		web.At("GET /v1/secrets", s.listSecrets),
-		web.At("PUT /v1/secrets/{name}", s.putSecret),
-		web.At("DELETE /v1/secrets/{name}", s.deleteSecret),
-		web.At("GET /v1/languages", s.listLanguages),
-		web.At("GET /v1/workers", s.listWorkers),
-		web.At("GET /v1/fleet", s.getFleet),
+		web.At("POST /v1/run", identity.Submitter, s.run),
+		web.At("POST /v1/check", identity.Reader, s.check),
+		web.At("POST /v1/jobs", identity.Submitter, s.submitJob),
+		web.At("GET /v1/jobs", identity.Reader, s.listJobs),
+		web.At("POST /v1/jobs/cancel", identity.Submitter, s.cancelJobs),
+		web.At("GET /v1/jobs/{id}", identity.Reader, s.getJob),
+		web.At("GET /v1/jobs/{id}/result", identity.Reader, s.getResult),
+		web.At("POST /v1/jobs/{id}/cancel", identity.Submitter, s.cancelJob),
+		web.At("GET /v1/jobs/{id}/artifacts", identity.Reader, s.listArtifacts),
+		web.At("GET /v1/jobs/{id}/artifacts/{path...}", identity.Reader, s.getArtifact),
+		web.At("GET /v1/jobs/{id}/output/{stream}", identity.Reader, s.getOutput),
+		web.At("POST /v1/batches", identity.Submitter, s.submitBatch),
+		web.At("GET /v1/batches", identity.Reader, s.listBatches),
+		web.At("GET /v1/batches/{id}", identity.Reader, s.getBatch),
+		web.At("GET /v1/batches/{id}/results", identity.Reader, s.listResults),
+		web.At("GET /v1/batches/{id}/events", identity.Reader, s.batchEvents),
+		web.At("POST /v1/batches/{id}/cancel", identity.Submitter, s.cancelBatch),
+		web.At("POST /v1/batches/{id}/keepalive", identity.Submitter, s.keepBatch),
+		web.At("POST /v1/batches/{id}/retry", identity.Submitter, s.retryBatch),
+		web.At("PUT /v1/blobs/{digest}", identity.Submitter, s.putBlob),
+		web.At("HEAD /v1/blobs/{digest}", identity.Reader, s.headBlob),
+		web.At("GET /v1/policies", identity.Reader, s.listPolicies),
+		web.At("GET /v1/policies/{name}", identity.Reader, s.getPolicy),
+		web.At("PUT /v1/policies/{name}", identity.Submitter, s.putPolicy),
+		web.At("POST /v1/policies/explain", identity.Reader, s.explainPolicy),
+		web.At("GET /v1/secrets", identity.Reader, s.listSecrets),
+		web.At("PUT /v1/secrets/{name}", identity.Submitter, s.putSecret),
+		web.At("DELETE /v1/secrets/{name}", identity.Submitter, s.deleteSecret),
+		web.At("GET /v1/languages", identity.Reader, s.listLanguages),
+		web.At("GET /v1/workers", identity.Reader, s.listWorkers),
+		web.At("GET /v1/fleet", identity.Reader, s.getFleet),
 		web.OpenAt("GET /healthz", s.healthz),
 		web.OpenAt("GET /readyz", s.readyz),
 		web.OpenAt("GET /openapi.json", s.openapi),

@@ -19,6 +19,7 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/httpapi"
+	"github.com/assay-run/assay/internal/identity"
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
@@ -72,7 +73,7 @@ func TestShutdownEndsWaiting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := httpapi.NewHTTPServer(httpapi.New((&parts{Dispatcher: f.runner, Config: httpapi.Config{Store: f.store, Objects: f.objects, Canceler: f.runner, Queue: f.runner, Auth: httpapi.Open{}}}).wired()))
+	srv := httpapi.NewHTTPServer(httpapi.New((&parts{Dispatcher: f.runner, Config: httpapi.Config{Store: f.store, Objects: f.objects, Canceler: f.runner, Queue: f.runner, Auth: identity.Open{}}}).wired()))
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
 	transport := &http.Transport{}
@@ -186,5 +187,4 @@ func TestPanic(t *testing.T) {
 
 type panicking struct{}
 
-func (panicking) Operator(*http.Request) bool          { return false }
-func (panicking) Tenant(*http.Request) (string, error) { panic("the secret reason") }
+func (panicking) Identify(*http.Request) (identity.Identity, error) { panic("the secret reason") }

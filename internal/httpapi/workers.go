@@ -9,6 +9,7 @@ import (
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/fleet"
 	"github.com/assay-run/assay/internal/httpapi/web"
+	"github.com/assay-run/assay/internal/identity"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -22,7 +23,7 @@ func (s *Server) listWorkers(w http.ResponseWriter, r *http.Request) error {
 		return fmt.Errorf("list workers: %w", err)
 	}
 	out := api.WorkerList{Workers: []store.Worker{}, Pools: s.poolsOf(found)}
-	if found != nil && s.Auth.Operator(r) {
+	if found != nil && web.Identity(r).Role >= identity.Operator {
 		out.Workers = found
 	}
 	return web.WriteJSON(w, http.StatusOK, out)

@@ -11,6 +11,7 @@ import (
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/httpapi/files"
 	"github.com/assay-run/assay/internal/httpapi/web"
+	"github.com/assay-run/assay/internal/identity"
 	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
@@ -87,7 +88,7 @@ const patience = 8 * time.Second
 // at is a route of a drop-in. Its clients know a token only as a part of the address, and errors as their server has
 // them.
 func at(pattern string, fail web.Failure, serve func(http.ResponseWriter, *http.Request) error) web.Route {
-	return web.Route{Pattern: pattern, Serve: serve, Fail: fail, Patience: patience, Basic: true}
+	return web.Route{Pattern: pattern, Role: identity.Submitter, Serve: serve, Fail: fail, Patience: patience, Basic: true}
 }
 
 // pong answers those who ask whether a server is there.

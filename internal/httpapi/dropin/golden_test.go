@@ -21,6 +21,7 @@ import (
 	"github.com/assay-run/assay/internal/httpapi/dropin"
 	"github.com/assay-run/assay/internal/httpapi/files"
 	"github.com/assay-run/assay/internal/httpapi/web"
+	"github.com/assay-run/assay/internal/identity"
 	"github.com/assay-run/assay/internal/share"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
@@ -226,7 +227,7 @@ func (f *fleet) send(t *testing.T, r *http.Request) *httptest.ResponseRecorder {
 	t.Helper()
 	resp := httptest.NewRecorder()
 	r = r.WithContext(web.WithCaller(r.Context(), &web.Caller{
-		Tenant: tenant, Memory: share.Claim{Pot: share.NewPot("bodies", 1<<30), Tenant: tenant}, Arrived: time.Now()}))
+		Identity: identity.Identity{Tenant: tenant, Role: identity.Submitter}, Memory: share.Claim{Pot: share.NewPot("bodies", 1<<30), Tenant: tenant}, Arrived: time.Now()}))
 	mux := http.NewServeMux()
 	for _, route := range f.handlers().Routes(dropin.Names()) {
 		mux.HandleFunc(route.Pattern, func(w http.ResponseWriter, r *http.Request) {

@@ -10,6 +10,7 @@ import (
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/httpapi/files"
 	"github.com/assay-run/assay/internal/httpapi/web"
+	"github.com/assay-run/assay/internal/identity"
 	"github.com/assay-run/assay/internal/session"
 	"github.com/assay-run/assay/internal/share"
 	"github.com/assay-run/assay/pkg/control"
@@ -32,29 +33,29 @@ type Handlers struct {
 // Routes are those of sessions, in the order of the OpenAPI document.
 func (h *Handlers) Routes() []web.Route {
 	return []web.Route{
-		web.At("POST /v1/sessions", h.create),
-		web.At("GET /v1/sessions", h.list),
-		web.At("GET /v1/sessions/{id}", h.get),
-		web.At("DELETE /v1/sessions/{id}", h.end),
-		web.At("POST /v1/sessions/{id}/execute", h.execute),
-		web.At("GET /v1/sessions/{id}/executions", h.listExecutions),
-		web.At("GET /v1/sessions/{id}/executes", h.listExecutes), // its older name
-		web.At("POST /v1/sessions/{id}/fork", h.fork),
-		web.At("POST /v1/sessions/{id}/interrupt", h.interrupt),
-		web.At("POST /v1/sessions/{id}/reset", h.reset),
-		web.At("POST /v1/sessions/{id}/keepalive", h.keep),
-		web.At("PUT /v1/sessions/{id}/context", h.putContext),
-		web.At("GET /v1/sessions/{id}/variables", h.listVariables),
-		web.At("GET /v1/sessions/{id}/variables/{name}", h.getVariable),
-		web.At("PUT /v1/sessions/{id}/variables/{name}", h.putVariable),
-		web.At("PUT /v1/sessions/{id}/functions", h.putFunctions),
-		web.At("GET /v1/sessions/{id}/events", h.events),
-		web.At("POST /v1/sessions/{id}/answers", h.answerCall),
-		web.At("GET /v1/sessions/{id}/files/{path...}", h.getFile),
-		web.At("PUT /v1/sessions/{id}/files/{path...}", h.putFile),
-		web.At("POST /v1/sessions/{id}/artifacts", h.export),
-		web.At("GET /v1/sessions/{id}/artifacts", h.listExported),
-		web.At("GET /v1/sessions/{id}/artifacts/{path...}", h.getExported),
+		web.At("POST /v1/sessions", identity.Submitter, h.create),
+		web.At("GET /v1/sessions", identity.Reader, h.list),
+		web.At("GET /v1/sessions/{id}", identity.Reader, h.get),
+		web.At("DELETE /v1/sessions/{id}", identity.Submitter, h.end),
+		web.At("POST /v1/sessions/{id}/execute", identity.Submitter, h.execute),
+		web.At("GET /v1/sessions/{id}/executions", identity.Reader, h.listExecutions),
+		web.At("GET /v1/sessions/{id}/executes", identity.Reader, h.listExecutes), // its older name
+		web.At("POST /v1/sessions/{id}/fork", identity.Submitter, h.fork),
+		web.At("POST /v1/sessions/{id}/interrupt", identity.Submitter, h.interrupt),
+		web.At("POST /v1/sessions/{id}/reset", identity.Submitter, h.reset),
+		web.At("POST /v1/sessions/{id}/keepalive", identity.Submitter, h.keep),
+		web.At("PUT /v1/sessions/{id}/context", identity.Submitter, h.putContext),
+		web.At("GET /v1/sessions/{id}/variables", identity.Reader, h.listVariables),
+		web.At("GET /v1/sessions/{id}/variables/{name}", identity.Reader, h.getVariable),
+		web.At("PUT /v1/sessions/{id}/variables/{name}", identity.Submitter, h.putVariable),
+		web.At("PUT /v1/sessions/{id}/functions", identity.Submitter, h.putFunctions),
+		web.At("GET /v1/sessions/{id}/events", identity.Reader, h.events),
+		web.At("POST /v1/sessions/{id}/answers", identity.Submitter, h.answerCall),
+		web.At("GET /v1/sessions/{id}/files/{path...}", identity.Reader, h.getFile),
+		web.At("PUT /v1/sessions/{id}/files/{path...}", identity.Submitter, h.putFile),
+		web.At("POST /v1/sessions/{id}/artifacts", identity.Submitter, h.export),
+		web.At("GET /v1/sessions/{id}/artifacts", identity.Reader, h.listExported),
+		web.At("GET /v1/sessions/{id}/artifacts/{path...}", identity.Reader, h.getExported),
 	}
 }
 

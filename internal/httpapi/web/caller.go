@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/identity"
 	"github.com/assay-run/assay/internal/share"
 )
 
@@ -14,7 +15,7 @@ type callerKey struct{}
 // Caller is whose request it is, and what it holds of the memory for bodies until
 // it is over.
 type Caller struct {
-	Tenant  string
+	identity.Identity
 	Memory  share.Claim
 	Arrived time.Time // the request did
 }
@@ -36,6 +37,14 @@ func Tenant(r *http.Request) string {
 		return c.Tenant
 	}
 	return ""
+}
+
+// Identity returns who sent r: nobody, who may do nothing, on a route that is open.
+func Identity(r *http.Request) identity.Identity {
+	if c := callerOf(r); c != nil {
+		return c.Identity
+	}
+	return identity.Identity{}
 }
 
 // Arrived returns when the request did, before it was let in.
@@ -60,10 +69,10 @@ func Closing(ctx context.Context) <-chan struct{} {
 	return c
 }
 
-// Route is one line of the API. Open routes need no token.
+// Route is one line of the API.
 type Route struct {
 	Pattern string
-	Open    bool
+	Role    identity.Role // who calls needs it, or more; None: everybody may, without a token
 	Serve   func(w http.ResponseWriter, r *http.Request) error
 
 	// The rest is for routes that answer clients of other servers.
@@ -76,12 +85,12 @@ type Route struct {
 // Failure writes an error.
 type Failure func(w http.ResponseWriter, p api.ProblemDetails)
 
-// At is a route for those who have a token.
-func At(pattern string, serve func(w http.ResponseWriter, r *http.Request) error) Route {
-	return Route{Pattern: pattern, Serve: serve}
+// At is a route for those who have the role, or more.
+func At(pattern string, role identity.Role, serve func(w http.ResponseWriter, r *http.Request) error) Route {
+	return Route{Pattern: pattern, Role: role, Serve: serve}
 }
 
 // OpenAt is a route for everybody.
 func OpenAt(pattern string, serve func(w http.ResponseWriter, r *http.Request) error) Route {
-	return Route{Pattern: pattern, Open: true, Serve: serve}
+	return Route{Pattern: pattern, Serve: serve}
 }

@@ -1,0 +1,71 @@
+package identity
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// Role is how much somebody may do. Each may do what those before it may.
+type Role int
+
+// The roles.
+const (
+	None      Role = iota // may do nothing
+	Reader                // sees what its tenant has
+	Submitter             // submits, cancels, and puts policies and secrets of its tenant
+	Operator              // sees the whole fleet, and acts on it
+	Admin                 // makes keys and tenants, and deletes
+)
+
+var roleNames = []string{"none", "reader", "submitter", "operator", "admin"}
+
+// RoleNames are the names of the roles that somebody can have.
+func RoleNames() []string { return slices.Clone(roleNames[Reader:]) }
+
+// ParseRole reads the name of a role. The error wraps job.ErrInvalid.
+func ParseRole(name string) (Role, error) {
+	if i := slices.Index(roleNames, name); i > 0 {
+		return Role(i), nil
+	}
+	return None, job.Invalid("role", "%.40q must be one of %s", name, strings.Join(RoleNames(), ", "))
+}
+
+// String is the name of the role.
+func (r Role) String() string {
+	if r < 0 || int(r) >= len(roleNames) {
+		return roleNames[None]
+	}
+	return roleNames[r]
+}
+
+// Identity is who sent a request.
+type Identity struct {
+	Tenant string
+	Role   Role
+	// Name is who it is, as records of what was done show it: the tenant for a token, the name of a key, the user whom
+	// an issuer of tokens vouches for.
+	Name string
+	// Mark tells the tokens of one name apart, and is of no use to who wants to guess one.
+	Mark string
+}
+
+// Gate says who sends requests.
+type Gate interface {
+	// Identify returns who sent r. The error wraps api.ErrUnauthorized if nobody did who is known here, and
+	// job.ErrUnavailable if that cannot be found out now.
+	Identify(r *http.Request) (Identity, error)
+}
+
+// DefaultTenant owns everything on a fleet without tokens.
+const DefaultTenant = "default"
+
+// Open lets everybody in as an admin of DefaultTenant.
+type Open struct{}
+
+// Identify returns the only one there is.
+func (Open) Identify(*http.Request) (Identity, error) {
+	return Identity{Tenant: DefaultTenant, Role: Admin, Name: DefaultTenant}, nil
+}

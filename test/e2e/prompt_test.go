@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/creack/pty"
+
+	"github.com/assay-run/assay/pkg/job"
 )
 
 // screen is what a terminal has shown.
@@ -32,7 +34,6 @@ func (s *screen) String() string {
 
 // sessionPrompt types into `assay session` at a terminal.
 func sessionPrompt(t *testing.T, f *fleet) {
-	before := f.live(t)
 	cmd := exec.Command(filepath.Join(f.bin, "assay"), "--url", f.URL(), "session")
 	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 50, Cols: 200})
 	if err != nil {
@@ -64,6 +65,7 @@ func sessionPrompt(t *testing.T, f *fleet) {
 		})
 	}
 	type_("", ">>> ")
+	type_("nonsense_of_prompt = 1\r", ">>> ") // nobody else's
 	type_("x = 6\r", ">>> ")
 	type_("x * 7\r", "\n42\r\n>>> ")
 	type_("def f(n):\r", "... ")
@@ -84,17 +86,29 @@ func sessionPrompt(t *testing.T, f *fleet) {
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("assay session: %v\n%s", err, shown)
 	}
-	if after := f.live(t); after != before {
-		t.Errorf("%d live sessions after it, %d before", after, before)
+	if s := f.sessionThatRan(t, "nonsense_of_prompt = 1"); s.State != job.SessionEnded {
+		t.Errorf("its session is %s after it", s.State)
 	}
 }
 
-// live counts the sessions that live.
-func (f *fleet) live(t *testing.T) int {
+// sessionThatRan finds the session in which a line was executed.
+func (f *fleet) sessionThatRan(t *testing.T, code string) job.Session {
 	t.Helper()
-	list, err := f.api.Sessions(t.Context(), true)
+	all, err := f.api.Sessions(t.Context(), false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return len(list)
+	for _, s := range all {
+		ran, err := f.api.Executions(t.Context(), s.ID, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range ran.Executions {
+			if e.Code == code {
+				return s
+			}
+		}
+	}
+	t.Fatalf("none of %d sessions executed %q", len(all), code)
+	return job.Session{}
 }

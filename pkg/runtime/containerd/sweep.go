@@ -49,7 +49,7 @@ func (r *Runtime) removeState() error {
 	return errors.Join(errs...)
 }
 
-// unmountBelow unmounts everything below dir, the latest first.
+// unmountBelow unmounts everything below dir, the latest first. What is gone by now, another has unmounted.
 func unmountBelow(dir string) error {
 	table, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -60,12 +60,18 @@ func unmountBelow(dir string) error {
 		return err
 	}
 	slices.Reverse(points)
+	return unmountAll(points)
+}
+
+// unmountAll unmounts each, as far as it is still there and a mount point. One that stays does not keep the others.
+func unmountAll(points []string) error {
+	var errs []error
 	for _, p := range points {
-		if err := unix.Unmount(p, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) {
-			return fmt.Errorf("unmount %s: %w", p, err)
+		if err := unix.Unmount(p, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+			errs = append(errs, fmt.Errorf("unmount %s: %w", p, err))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // mountsBelow reads the mount points below dir from the form of proc(5)'s

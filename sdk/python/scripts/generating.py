@@ -16,8 +16,25 @@ Schema = dict[str, Any]
 
 
 def document() -> dict[str, Any]:
-    """The OpenAPI document of the repository."""
-    return json.loads((ROOT.parent.parent / "api" / "openapi.json").read_text())
+    """The OpenAPI document of the repository, in which what may be null says so by "nullable"."""
+    return json.loads((ROOT.parent.parent / "api" / "openapi.json").read_text(), object_hook=_without_null)
+
+
+def _without_null(schema: Schema) -> Schema:
+    """A schema without the type null, which it had beside another or as one of its alternatives."""
+    kinds = schema.get("type")
+    if isinstance(kinds, list) and "null" in kinds:
+        one = [k for k in kinds if k != "null"]  # pyright: ignore[reportUnknownVariableType]
+        schema |= {"type": one[0], "nullable": True}
+        if "enum" in schema:
+            schema["enum"] = [v for v in schema["enum"] if v is not None]
+    for several in ("anyOf", "oneOf"):
+        found = schema.get(several)
+        if isinstance(found, list) and {"type": "null"} in found:
+            rest = [s for s in found if s != {"type": "null"}]  # pyright: ignore[reportUnknownVariableType]
+            del schema[several]
+            schema |= {"nullable": True, "allOf" if len(rest) == 1 else several: rest}  # pyright: ignore[reportUnknownArgumentType]
+    return schema
 
 
 def fill(text: str, first: str, rest: str) -> str:

@@ -181,6 +181,16 @@ wheels: $(SDK_CHECK)/made ## Build the wheels of the Python client, and those th
 test-wheels: setup wheels sdk ## Install the wheels into a new environment, and run a fleet from them; say what is missing without its parts
 	cd sdk/fleet && $(ROOT) $(CURDIR)/$(SDK_ENV)/bin/python -m pytest
 
+.PHONY: test-schema
+# Of the package index, in an environment of its own.
+SCHEMATHESIS ?= schemathesis==4.32.5
+SECONDS_OF_IT ?= 600
+SCHEMA_ARGS ?=
+test-schema: setup build image ## Hold a running fleet to its OpenAPI document by property-based requests, for SECONDS_OF_IT
+	@[ -x .cache/schema/bin/python ] || python3 -m venv .cache/schema
+	@.cache/schema/bin/python -m pip install --quiet --disable-pip-version-check '$(SCHEMATHESIS)'
+	$(ROOT) .cache/schema/bin/python test/schema/run $(SECONDS_OF_IT) $(SCHEMA_ARGS)
+
 .PHONY: test-k8s
 # helm, and where KUBECONFIG names a cluster, that and kubectl. docs/operations.md says what a cluster is to have, and the ASSAY_
 # variables that tell of it.

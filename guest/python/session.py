@@ -284,9 +284,10 @@ class Session:
         }  # fmt: skip
 
     def do_inject(self, m, answer):
+        names = m["names"] or ()  # no names are null
         if m.get("first"):
-            self.first = m["names"]
-        for name in m["names"]:
+            self.first = names
+        for name in names:
             self.functions[name] = self.names[name] = self.host_function(name)
 
     def do_fork(self, m, answer):

@@ -209,6 +209,9 @@ func sessionShellState(t *testing.T, f *fleet) {
 func sessionEnded(t *testing.T, f *fleet) {
 	id := f.session(t, job.SessionSpec{})
 	f.execute(t, id, job.Succeeded, code("1"))
+	if err := f.api.InjectFunctions(t.Context(), id, []string{}...); err != nil {
+		t.Errorf("no functions to inject: %v", err)
+	}
 	if _, err := f.api.CloseSession(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}

@@ -106,9 +106,13 @@ func (h *Handlers) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	state, live := r.URL.Query().Get("state"), r.URL.Query().Has("state")
+	if live && state != string(job.SessionLive) {
+		return job.Invalid("state", "%.40q must be %s, or left out for all sessions", state, job.SessionLive)
+	}
 	var found []job.Session
 	err = h.Reads.Do(r.Context(), web.Tenant(r), func() (err error) {
-		found, err = h.Store.ListSessions(r.Context(), web.Tenant(r), r.URL.Query().Get("state") == "live", int(limit))
+		found, err = h.Store.ListSessions(r.Context(), web.Tenant(r), live, int(limit))
 		return err
 	})
 	if err != nil {

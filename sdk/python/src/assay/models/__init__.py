@@ -266,17 +266,17 @@ class CheckProgram(Model):
     """A JSON object of the API, CheckProgram.
 
     Attributes:
+        code: None: a program of no lines.
         names: Names that the program is given, such as its variables: they are bound.
         policy: Whose imports the program is held against. If it names packages, modules that the image lacks may be
             theirs, and have no `found`.
     """
 
-    code: str
+    code: str | None = None
     name: str | None = None
     names: list[str] | None = None
     policy: Policy | str | None = None
     _shapes: ClassVar[dict[str, str]] = {"policy": "Policy"}
-    _zeros: ClassVar[dict[str, str]] = {"code": "str"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ func document(t *testing.T) *openapi3.T {
 	if err != nil {
 		t.Fatal(err)
 	}
+	addExamples(t, doc)
 	if err := doc.Validate(t.Context()); err != nil {
 		t.Fatal(err)
 	}

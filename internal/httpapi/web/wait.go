@@ -47,10 +47,11 @@ func Duration(name, text string) (time.Duration, error) {
 
 // Int reads a whole number from the query, within [lo, hi].
 func Int(r *http.Request, name string, def, lo, hi int64) (int64, error) {
-	text := r.URL.Query().Get(name)
-	if text == "" {
+	q := r.URL.Query()
+	if !q.Has(name) {
 		return def, nil
 	}
+	text := q.Get(name)
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < lo || n > hi {
 		return 0, job.Invalid(name, "%.40q must be a whole number from %d to %d", text, lo, hi)

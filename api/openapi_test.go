@@ -73,6 +73,7 @@ func TestSchemasHaveTheFieldsOfTheTypes(t *testing.T) {
 		"Tenant": fleet.Tenant{}, "VerifyRequest": api.VerifyRequest{}, "VerifyReport": api.VerifyReport{}, "SweepRequest": api.SweepRequest{}, "SweepReport": api.SweepReport{},
 		"WorkerStatus": api.WorkerStatus{}, "Leader": fleet.Leader{}, "FleetVersion": api.FleetVersion{},
 		"CheckRequest": api.CheckRequest{}, "CheckProgram": api.CheckProgram{}, "CheckReport": api.CheckReport{}, "Checked": api.Checked{}, "CheckedFunction": api.CheckedFunction{},
+		"KeyRequest": api.KeyRequest{}, "NewKey": api.NewKey{}, "Key": fleet.Key{}, "KeyList": api.KeyList{},
 		"Usage": job.Usage{}, "Output": job.Output{}, "StoredOutput": job.StoredOutput{}, "Enforcement": job.Enforcement{},
 	} {
 		schema := doc.Components.Schemas[name]

@@ -310,6 +310,30 @@ CREATE TABLE public.jobs_default (
 )
 WITH (fillfactor='90', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='20000', autovacuum_vacuum_cost_delay='0', autovacuum_vacuum_insert_scale_factor='0.5', autovacuum_analyze_scale_factor='0.2');
 
+CREATE TABLE public.key_changes (
+    one boolean DEFAULT true NOT NULL,
+    n bigint NOT NULL,
+    CONSTRAINT key_changes_one_check CHECK (one)
+);
+
+CREATE TABLE public.keys (
+    id uuid NOT NULL,
+    tenant_id integer NOT NULL,
+    name text NOT NULL,
+    hash bytea NOT NULL,
+    role text NOT NULL COLLATE pg_catalog."C",
+    label text DEFAULT ''::text NOT NULL,
+    policy text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C",
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    created_by text NOT NULL,
+    expires_at timestamp with time zone,
+    revoked_at timestamp with time zone,
+    revoked_by text DEFAULT ''::text NOT NULL,
+    last_used_at timestamp with time zone,
+    CONSTRAINT keys_hash CHECK ((octet_length(hash) = 32)),
+    CONSTRAINT keys_role CHECK ((role = ANY (ARRAY['reader'::text, 'submitter'::text, 'operator'::text, 'admin'::text])))
+);
+
 CREATE TABLE public.leaders (
     role text NOT NULL COLLATE pg_catalog."C",
     holder text NOT NULL,
@@ -614,6 +638,15 @@ ALTER TABLE ONLY public.jobs_default
 ALTER TABLE public.jobs
     ADD CONSTRAINT jobs_outcome CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'failed'::text, 'exception'::text, 'timed_out'::text, 'out_of_memory'::text, 'output_limit'::text, 'disk_limit'::text, 'process_limit'::text, 'signaled'::text, 'policy_violation'::text, 'canceled'::text, 'expired'::text, 'lost'::text, 'check_error'::text, 'setup_error'::text, 'compile_error'::text]))) NOT VALID;
 
+ALTER TABLE ONLY public.key_changes
+    ADD CONSTRAINT key_changes_pkey PRIMARY KEY (one);
+
+ALTER TABLE ONLY public.keys
+    ADD CONSTRAINT keys_hash_key UNIQUE (hash);
+
+ALTER TABLE ONLY public.keys
+    ADD CONSTRAINT keys_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.leaders
     ADD CONSTRAINT leaders_pkey PRIMARY KEY (role);
 
@@ -709,6 +742,10 @@ CREATE INDEX jobs_default_tenant_id_cache_key_id_idx ON public.jobs_default USIN
 
 CREATE INDEX jobs_default_tenant_id_idx ON public.jobs_default USING btree (tenant_id) WHERE ((lane > 0) AND (state = ANY (ARRAY['dispatched'::text, 'running'::text])));
 
+CREATE INDEX keys_live ON public.keys USING btree (tenant_id, expires_at) WHERE (revoked_at IS NULL);
+
+CREATE INDEX keys_tenant ON public.keys USING btree (tenant_id, id);
+
 CREATE INDEX operator_actions_subject ON public.operator_actions USING btree (subject, id);
 
 CREATE INDEX results_by_batch ON ONLY public.results USING btree (batch_id, seq) WHERE (seq > 0);
@@ -753,6 +790,9 @@ ALTER TABLE ONLY public.callbacks
 
 ALTER TABLE ONLY public.executes
     ADD CONSTRAINT executes_session_id_fkey FOREIGN KEY (session_id) REFERENCES public.sessions(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.keys
+    ADD CONSTRAINT keys_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES public.tenants(id);
 
 ALTER TABLE ONLY public.policies
     ADD CONSTRAINT policies_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES public.tenants(id);

@@ -13,6 +13,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	clikeys "github.com/assay-run/assay/internal/cli/keys"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
 )
@@ -37,6 +38,7 @@ type cli struct {
 	MCP       mcpCmd       `cmd:"" name:"mcp" help:"Give an agent sandboxes as tools: a server of the Model Context Protocol, on standard input and output."`
 	Policy    policyCmd    `cmd:"" help:"What programs may do."`
 	Secret    secretCmd    `cmd:"" help:"What programs are told, by environment variable, and nobody else."`
+	Keys      clikeys.Cmd  `cmd:"" help:"Who may come in, and how far."`
 	Worker    workerCmd    `cmd:"" help:"The machines that run jobs."`
 	Languages languagesCmd `cmd:"" help:"List the programming languages that programs may be in, with the versions that an image has."`
 	Image     imageCmd     `cmd:"" help:"What programs find on their disk: which images workers have, and, on a worker's host, importing and pruning them."`
@@ -99,7 +101,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return exitOurs
 	}
 	a := &app{globals: c.globals, ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr}
-	return a.report(parsed.Run(a))
+	return a.report(parsed.Run(a, &clikeys.Env{Ctx: ctx, Client: a.client, JSON: a.JSON, Out: stdout, Err: stderr}))
 }
 
 // outcomes are those that flags take, with commas between them.

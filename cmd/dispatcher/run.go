@@ -104,20 +104,21 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 		return err
 	}
 	limits.Reads, limits.Queued, limits.Batches = reads(database.MaxConns()), others.Ceiling.Queued, others.Ceiling.Batches
+	keys := identity.NewKeys(store, slog.Default())
 	api := newAPI(parts{
 		store: accepting, objects: objects, queue: q, secrets: secrets, dispatcher: d, callbacks: callbacks,
-		auth: auth, pools: cfg.pools, limits: limits, metrics: tel.Metrics(), profiles: profiles(), dropIns: cfg.DropIns,
+		auth: identity.WithKeys(auth, keys), pools: cfg.pools, limits: limits, metrics: tel.Metrics(), profiles: profiles(), dropIns: cfg.DropIns,
 	})
 	stopMetrics, err := serveMetrics(ctx, cfg.Metrics, tel.Metrics())
 	if err != nil {
 		return err
 	}
 	defer join(&err, stopMetrics)
-	return serve(ctx, cfg, api, d, callbacks)
+	return serve(ctx, cfg, api, d, callbacks, keys)
 }
 
 // serve answers HTTP and works until ctx ends or either fails.
-func serve(ctx context.Context, cfg config, api http.Handler, d *dispatcher.Dispatcher, callbacks *callback.Sender) error {
+func serve(ctx context.Context, cfg config, api http.Handler, d *dispatcher.Dispatcher, callbacks *callback.Sender, keys *identity.Keys) error {
 	l, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
@@ -128,6 +129,7 @@ func serve(ctx context.Context, cfg config, api http.Handler, d *dispatcher.Disp
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return d.Run(work) })
 	group.Go(func() error { callbacks.Run(work); return nil })
+	group.Go(func() error { keys.Run(work); return nil })
 	group.Go(func() error {
 		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			return err

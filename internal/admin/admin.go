@@ -20,6 +20,7 @@ import (
 type Store interface {
 	store.Operations
 	store.Steering
+	store.Keys
 	Tenant(ctx context.Context, name string) (store.Tenant, error)
 	Workers(ctx context.Context, seenWithin time.Duration) ([]store.Worker, error)
 }

@@ -81,6 +81,7 @@ type Intake struct {
 	tenantCaps job.LabelCaps
 	batchCaps  job.LabelCaps
 	policies   policies
+	held       Held
 	blobs      seen
 	languages  seen // in images that do not lack them
 }
@@ -91,7 +92,7 @@ type Trace func(id job.ID, pool string) string
 // Open begins the intake of a request. Every job is laid over defaults, which
 // may be empty; caps are those of the batch. A trace that is nil is none.
 func (a *Admitter) Open(ctx context.Context, tenant string, trace Trace, defaults json.RawMessage, caps job.LabelCaps) (*Intake, error) {
-	in := &Intake{admitter: a, tenant: tenant, trace: trace, batchCaps: caps}
+	in := &Intake{admitter: a, tenant: tenant, trace: trace, batchCaps: caps, held: HeldIn(ctx)}
 	if len(defaults) > 0 && string(defaults) != "null" {
 		if err := job.Decode(defaults, "defaults", new(job.Spec)); err != nil {
 			return nil, err
@@ -120,6 +121,9 @@ func (in *Intake) Job(ctx context.Context, raw []byte) (store.NewJob, error) {
 	}
 	spec, err := job.DecodeSpec(raw)
 	if err != nil {
+		return store.NewJob{}, err
+	}
+	if err := in.held.apply(&spec); err != nil {
 		return store.NewJob{}, err
 	}
 	if err := in.policies.ceiling.CheckImage(spec.Image); err != nil {

@@ -92,16 +92,17 @@ var table = map[string]row{
 	"pkg/client": {"Go client of the API", []string{"api", "pkg/fleet", "pkg/job", "pkg/policy"}},
 	"api":        {"the contract: wire types, OpenAPI", []string{"pkg/fleet", "pkg/job", "pkg/policy", "pkg/placement"}},
 
-	"internal/admin":    {"what operators do by hand", []string{"api", "pkg/job", "pkg/store", "internal/fleet"}},
+	"internal/admin":    {"what operators do by hand", []string{"api", "pkg/job", "pkg/store", "internal/fleet", "internal/identity"}},
 	"internal/admit":    {"bytes in, accepted jobs out", with(ideas, "api", "pkg/language", "pkg/object")},
 	"internal/recent":   {"what was read a moment ago, for many", nil},
 	"internal/fleet":    {"who is connected, what fits, who has room", with(ideas, "internal/recent")},
 	"internal/intake":   {"admits, stores and hands on", with(ideas, "internal/admit", "internal/recent", "internal/telemetry")},
 	"internal/share":    {"what one dispatcher has, divided between tenants", []string{"pkg/job", "pkg/policy", "internal/recent"}},
 	"internal/watch":    {"batches, for those who watch them", []string{"pkg/job", "pkg/store", "internal/share"}},
-	"internal/identity": {"who sends a request, and what they may do", []string{"api", "pkg/job"}},
+	"internal/identity": {"who sends a request, and what they may do", []string{"api", "pkg/job", "pkg/store"}},
 	"internal/httpapi": {"the HTTP surface", with(ideas, "api", "guest/python", "internal/identity", "pkg/object", "pkg/language", "internal/admin", "internal/admit", "internal/fleet",
-		"internal/httpapi/dropin", "internal/httpapi/files", "internal/httpapi/sessions", "internal/httpapi/web", "internal/intake", "internal/mcp", "internal/recent", "internal/session", "internal/share", "internal/telemetry", "internal/watch")},
+		"internal/httpapi/dropin", "internal/httpapi/files", "internal/httpapi/keys", "internal/httpapi/sessions", "internal/httpapi/web", "internal/intake", "internal/mcp", "internal/recent", "internal/session", "internal/share", "internal/telemetry", "internal/watch")},
+	"internal/httpapi/keys":     {"its part about keys", []string{"api", "pkg/job", "internal/admin", "internal/httpapi/web", "internal/identity"}},
 	"internal/httpapi/sessions": {"its part about sessions", []string{"api", "internal/identity", "pkg/control", "pkg/job", "pkg/object", "pkg/queue", "pkg/store", "internal/httpapi/files", "internal/httpapi/web", "internal/session", "internal/share"}},
 	"internal/httpapi/dropin": {"answers in the formats of other servers that run code", []string{
 		"api", "pkg/control", "pkg/job", "pkg/language", "pkg/object", "pkg/policy", "internal/httpapi/files", "internal/httpapi/web", "internal/identity", "internal/recent"}},
@@ -148,7 +149,8 @@ var table = map[string]row{
 	"cmd/worker": {"wiring", with(ideas, "pkg/object", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd", "pkg/runtime/containerd/image", "pkg/runtime/fake",
 		"pkg/netrule", "pkg/runtime/cgroup", "pkg/runtime/egress", "pkg/runtime/environment", "internal/advisories", "internal/awake", "internal/daemon", "internal/fault", "internal/session/live", "internal/settings", "internal/sysmon", "internal/worker", "internal/worker/health", "internal/worker/transfer", "internal/telemetry", "internal/version")},
 	"cmd/assay": {"command line", with(ideas, "api", "pkg/client", "pkg/runtime/containerd/image", "pkg/runtime/cgroup",
-		"internal/cli/problems", "internal/cli/program", "internal/cli/show", "internal/cli/top", "internal/dev", "internal/doctor", "internal/mcp", "internal/pause", "internal/settings", "internal/sysmon", "internal/telemetry", "internal/version", "examples/humaneval")}, // which assay demo runs
+		"internal/cli/keys", "internal/cli/problems", "internal/cli/program", "internal/cli/show", "internal/cli/top", "internal/dev", "internal/doctor", "internal/mcp", "internal/pause", "internal/settings", "internal/sysmon", "internal/telemetry", "internal/version", "examples/humaneval")}, // which assay demo runs
+	"internal/cli/keys":     {"keys, as a command line", []string{"api", "pkg/client", "pkg/fleet", "pkg/job", "internal/cli/show"}},
 	"internal/cli/program":  {"programs and policies, as a command line names them", []string{"pkg/job"}},
 	"internal/cli/problems": {"problems that others have packed, as tests", []string{"pkg/job", "pkg/language"}},
 	"internal/cli/show":     {"what a fleet says, for people", []string{"pkg/client", "pkg/job"}},

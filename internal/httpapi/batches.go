@@ -34,7 +34,7 @@ func (s *Server) listBatches(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return fmt.Errorf("list batches: %w", err)
 	}
-	out := api.BatchList{Batches: found}
+	out := api.BatchList{Batches: heldBatches(r, found)}
 	if out.Batches == nil {
 		out.Batches = []job.Batch{}
 	}

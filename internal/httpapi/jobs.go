@@ -230,6 +230,9 @@ func (s *Server) cancelJobs(w http.ResponseWriter, r *http.Request) error {
 	if err := admit.CheckBatch(store.NewBatch{Labels: req.Labels}); err != nil {
 		return err
 	}
+	if req.Labels, err = admit.HeldIn(r.Context()).Labels(req.Labels); err != nil {
+		return err
+	}
 	report, told := api.CancelReport{}, map[store.LeaseRef]bool{}
 	for more := true; more; {
 		var c store.Canceled

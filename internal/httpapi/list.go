@@ -26,6 +26,9 @@ func (s *Server) listJobs(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if f.Labels, err = admit.HeldIn(r.Context()).Labels(f.Labels); err != nil {
+		return err
+	}
 	var before job.ID
 	if text := q.Get("before"); text != "" {
 		if before, err = job.ParseID(text); err != nil {

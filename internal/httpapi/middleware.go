@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -17,11 +18,11 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/httpapi/web"
 	"github.com/assay-run/assay/internal/identity"
 	"github.com/assay-run/assay/internal/share"
 	"github.com/assay-run/assay/internal/telemetry"
-	"github.com/assay-run/assay/pkg/job"
 )
 
 const scope = "github.com/assay-run/assay/internal/httpapi"
@@ -103,7 +104,7 @@ func (s *Server) guarded(w *recorder, r *http.Request, rt web.Route) {
 		if rt.Basic {
 			passwordIsToken(r)
 		}
-		who, err := s.identify(r, rt.Role)
+		who, err := s.identify(r, rt)
 		if err == nil {
 			err = s.letIn(r, who.Tenant, rt.Patience)
 		}
@@ -115,9 +116,14 @@ func (s *Server) guarded(w *recorder, r *http.Request, rt web.Route) {
 		defer s.requests.Give(tenant, 1)
 		c := &web.Caller{Identity: who, Memory: share.Claim{Pot: s.memory, Tenant: tenant}, Arrived: arrived}
 		defer c.Memory.Release()
-		r = r.WithContext(web.WithCaller(telemetry.Describe(r.Context(), telemetry.About{Tenant: tenant}), c))
+		ctx, done := s.within(web.WithCaller(telemetry.Describe(r.Context(), telemetry.About{Tenant: tenant}), c), who)
+		defer done()
+		r = r.WithContext(ctx)
 	}
 	if err := answer(rt, w, r); err != nil {
+		if over := context.Cause(r.Context()); errors.Is(over, api.ErrUnauthorized) {
+			err = over // who sent it is not let in any more
+		}
 		if w.wrote { // half an answer is out: only a broken connection can say so
 			s.Log.WarnContext(r.Context(), "answer cut short", "path", r.URL.Path, "error", err)
 			panic(http.ErrAbortHandler)
@@ -126,11 +132,13 @@ func (s *Server) guarded(w *recorder, r *http.Request, rt web.Route) {
 	}
 }
 
-// identify says who sent r, and refuses those who have not the role.
-func (s *Server) identify(r *http.Request, role identity.Role) (identity.Identity, error) {
+// identify says who sent r, and refuses those for whom the route is not.
+func (s *Server) identify(r *http.Request, rt web.Route) (identity.Identity, error) {
 	who, err := s.Auth.Identify(r)
-	if err == nil && who.Role < role {
-		err = fmt.Errorf("%w: %s %s is for a %s, and this token is a %s's", job.ErrRefused, r.Method, r.URL.Path, role, who.Role)
+	if err == nil {
+		if err = rt.Admits(who); err != nil {
+			err = fmt.Errorf("%s %s: %w", r.Method, r.URL.Path, err)
+		}
 	}
 	return who, err
 }
@@ -177,7 +185,7 @@ func answer(rt web.Route, w http.ResponseWriter, r *http.Request) error {
 // forOperators serves h to those who may see the fleet itself.
 func (s *Server) forOperators(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, err := s.identify(r, identity.Operator); err != nil {
+		if _, err := s.identify(r, web.Route{Role: identity.Operator}); err != nil {
 			web.Fail(s.Log, w, r, fmt.Errorf("%w (ASSAY_METRICS_LISTEN serves /metrics to whoever reaches that address)", err), nil)
 			return
 		}

@@ -35,6 +35,9 @@ func (s *Server) getPolicy(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if err := heldPolicy(r, name); err != nil {
+		return err
+	}
 	raw, err := s.Store.Policy(r.Context(), web.Tenant(r), name, version)
 	if err != nil {
 		return fmt.Errorf("read policy: %w", err)

@@ -18,6 +18,7 @@ import (
 	"github.com/assay-run/assay/internal/admit"
 	"github.com/assay-run/assay/internal/fleet"
 	"github.com/assay-run/assay/internal/httpapi/files"
+	"github.com/assay-run/assay/internal/httpapi/keys"
 	"github.com/assay-run/assay/internal/httpapi/sessions"
 	"github.com/assay-run/assay/internal/httpapi/web"
 	"github.com/assay-run/assay/internal/identity"
@@ -134,12 +135,11 @@ func New(c Config) *Server {
 		s.fix(r.Pattern)
 		s.mux.Handle(r.Pattern, s.wrap(r))
 	}
-	_, open := c.Auth.(identity.Open)
 	for _, r := range s.dropIns(c.DropIns) {
 		s.fix(r.Pattern)
 		s.mux.Handle(r.Pattern, s.wrap(r))
 	}
-	s.agents = mcp.NewHandler(s, open)
+	s.agents = mcp.NewHandler(s, identity.IsOpen(c.Auth))
 	s.fix(mcpPattern)
 	s.mux.Handle(mcpPattern, s.wrap(web.At(mcpPattern, identity.Submitter, s.serveMCP)))
 	for pattern, h := range map[string]http.Handler{"GET /metrics": c.Metrics, "GET /debug/pprof/": c.Profiles} {
@@ -197,41 +197,42 @@ func NewHTTPServer(h http.Handler) *http.Server {
 // the two together.
 func (s *Server) routes() []web.Route {
 	all := []web.Route{
-		web.At("POST /v1/run", identity.Submitter, s.run),
+		web.At("POST /v1/run", identity.Submitter, s.run).Holding(web.Held),
 		web.At("POST /v1/check", identity.Reader, s.check),
-		web.At("POST /v1/jobs", identity.Submitter, s.submitJob),
-		web.At("GET /v1/jobs", identity.Reader, s.listJobs),
-		web.At("POST /v1/jobs/cancel", identity.Submitter, s.cancelJobs),
-		web.At("GET /v1/jobs/{id}", identity.Reader, s.getJob),
-		web.At("GET /v1/jobs/{id}/result", identity.Reader, s.getResult),
-		web.At("POST /v1/jobs/{id}/cancel", identity.Submitter, s.cancelJob),
-		web.At("GET /v1/jobs/{id}/artifacts", identity.Reader, s.listArtifacts),
-		web.At("GET /v1/jobs/{id}/artifacts/{path...}", identity.Reader, s.getArtifact),
-		web.At("GET /v1/jobs/{id}/output/{stream}", identity.Reader, s.getOutput),
-		web.At("POST /v1/batches", identity.Submitter, s.submitBatch),
-		web.At("GET /v1/batches", identity.Reader, s.listBatches),
-		web.At("GET /v1/batches/{id}", identity.Reader, s.getBatch),
-		web.At("GET /v1/batches/{id}/results", identity.Reader, s.listResults),
-		web.At("GET /v1/batches/{id}/events", identity.Reader, s.batchEvents),
-		web.At("POST /v1/batches/{id}/cancel", identity.Submitter, s.cancelBatch),
-		web.At("POST /v1/batches/{id}/keepalive", identity.Submitter, s.keepBatch),
-		web.At("POST /v1/batches/{id}/retry", identity.Submitter, s.retryBatch),
-		web.At("PUT /v1/blobs/{digest}", identity.Submitter, s.putBlob),
-		web.At("HEAD /v1/blobs/{digest}", identity.Reader, s.headBlob),
-		web.At("GET /v1/policies", identity.Reader, s.listPolicies),
-		web.At("GET /v1/policies/{name}", identity.Reader, s.getPolicy),
+		web.At("POST /v1/jobs", identity.Submitter, s.submitJob).Holding(web.Held),
+		web.At("GET /v1/jobs", identity.Reader, s.listJobs).Holding(web.Held),
+		web.At("POST /v1/jobs/cancel", identity.Submitter, s.cancelJobs).Holding(web.Held),
+		web.At("GET /v1/jobs/{id}", identity.Reader, s.ofJob(s.getJob)).Holding(web.Held),
+		web.At("GET /v1/jobs/{id}/result", identity.Reader, s.ofJob(s.getResult)).Holding(web.Held),
+		web.At("POST /v1/jobs/{id}/cancel", identity.Submitter, s.ofJob(s.cancelJob)).Holding(web.Held),
+		web.At("GET /v1/jobs/{id}/artifacts", identity.Reader, s.ofJob(s.listArtifacts)).Holding(web.Held),
+		web.At("GET /v1/jobs/{id}/artifacts/{path...}", identity.Reader, s.ofJob(s.getArtifact)).Holding(web.Held),
+		web.At("GET /v1/jobs/{id}/output/{stream}", identity.Reader, s.ofJob(s.getOutput)).Holding(web.Held),
+		web.At("POST /v1/batches", identity.Submitter, s.submitBatch).Holding(web.Held),
+		web.At("GET /v1/batches", identity.Reader, s.listBatches).Holding(web.Held),
+		web.At("GET /v1/batches/{id}", identity.Reader, s.ofBatch(s.getBatch)).Holding(web.Held),
+		web.At("GET /v1/batches/{id}/results", identity.Reader, s.ofBatch(s.listResults)).Holding(web.Held),
+		web.At("GET /v1/batches/{id}/events", identity.Reader, s.ofBatch(s.batchEvents)).Holding(web.Held),
+		web.At("POST /v1/batches/{id}/cancel", identity.Submitter, s.ofBatch(s.cancelBatch)).Holding(web.Held),
+		web.At("POST /v1/batches/{id}/keepalive", identity.Submitter, s.ofBatch(s.keepBatch)).Holding(web.Held),
+		web.At("POST /v1/batches/{id}/retry", identity.Submitter, s.ofBatch(s.retryBatch)).Holding(web.Label),
+		web.At("PUT /v1/blobs/{digest}", identity.Submitter, s.putBlob).Holding(web.Held),
+		web.At("HEAD /v1/blobs/{digest}", identity.Reader, s.headBlob).Holding(web.Held),
+		web.At("GET /v1/policies", identity.Reader, s.listPolicies).Holding(web.Label),
+		web.At("GET /v1/policies/{name}", identity.Reader, s.getPolicy).Holding(web.Held),
 		web.At("PUT /v1/policies/{name}", identity.Submitter, s.putPolicy),
-		web.At("POST /v1/policies/explain", identity.Reader, s.explainPolicy),
+		web.At("POST /v1/policies/explain", identity.Reader, s.explainPolicy).Holding(web.Label),
 		web.At("GET /v1/secrets", identity.Reader, s.listSecrets),
 		web.At("PUT /v1/secrets/{name}", identity.Submitter, s.putSecret),
 		web.At("DELETE /v1/secrets/{name}", identity.Submitter, s.deleteSecret),
-		web.At("GET /v1/languages", identity.Reader, s.listLanguages),
-		web.At("GET /v1/workers", identity.Reader, s.listWorkers),
-		web.At("GET /v1/fleet", identity.Reader, s.getFleet),
+		web.At("GET /v1/languages", identity.Reader, s.listLanguages).Holding(web.Held),
+		web.At("GET /v1/workers", identity.Reader, s.listWorkers).Holding(web.Held),
+		web.At("GET /v1/fleet", identity.Reader, s.getFleet).Holding(web.Policy),
 		web.OpenAt("GET /healthz", s.healthz),
 		web.OpenAt("GET /readyz", s.readyz),
 		web.OpenAt("GET /openapi.json", s.openapi),
 	}
+	all = append(all, (&keys.Handlers{Admin: s.Admin}).Routes()...)
 	all = append(all, s.sessions.Routes()...)
 	return append(all, s.adminRoutes()...)
 }

@@ -1,9 +1,11 @@
 package identity
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/assay-run/assay/pkg/job"
 )
@@ -50,12 +52,45 @@ type Identity struct {
 	Name string
 	// Mark tells the tokens of one name apart, and is of no use to who wants to guess one.
 	Mark string
+	// Until is when it ends; zero: it does not.
+	Until time.Time
+	// Life is over, with an api.ErrUnauthorized as its cause, as soon as it is not let in any more; nil: it always is. What it
+	// has under way ends as well.
+	Life context.Context
+	// Held is what it is held to of what its tenant has.
+	Held Held
+}
+
+// Held is the part of what a tenant has that a key is for; its zero value, all of it.
+type Held struct {
+	Label  Label  // which all jobs and batches have that it makes or sees
+	Policy string // the name of the only policy that its jobs have; empty: any
+}
+
+// Label is one that jobs have; its zero value, none.
+type Label struct{ Key, Value string }
+
+// String is KEY=VALUE.
+func (l Label) String() string {
+	if l == (Label{}) {
+		return ""
+	}
+	return l.Key + "=" + l.Value
+}
+
+// ParseLabel reads KEY=VALUE; of nothing, no label. The error wraps job.ErrInvalid.
+func ParseLabel(text string) (l Label, err error) {
+	key, value, ok := strings.Cut(text, "=")
+	if text != "" && (!ok || key == "") {
+		return l, job.Invalid("label", "%.80q must be KEY=VALUE", text)
+	}
+	return Label{key, value}, nil
 }
 
 // Gate says who sends requests.
 type Gate interface {
-	// Identify returns who sent r. The error wraps api.ErrUnauthorized if nobody did who is known here, and
-	// job.ErrUnavailable if that cannot be found out now.
+	// Identify returns who sent r. The error wraps api.ErrUnauthorized if nobody did who is known here, ErrNotMine as well if
+	// another gate may know them, and job.ErrUnavailable if that cannot be found out now.
 	Identify(r *http.Request) (Identity, error)
 }
 

@@ -3,12 +3,10 @@ package identity
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"net/http"
 	"os"
 	"strings"
 
-	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/pkg/job"
 )
 
@@ -20,11 +18,11 @@ type Tokens map[[sha256.Size]byte]Identity
 func (t Tokens) Identify(r *http.Request) (Identity, error) {
 	token, ok := Bearer(r)
 	if !ok {
-		return Identity{}, fmt.Errorf("%w: send Authorization: Bearer TOKEN (the CLI reads ASSAY_TOKEN)", api.ErrUnauthorized)
+		return Identity{}, notMine(noToken)
 	}
 	who, ok := t[sha256.Sum256([]byte(token))]
 	if !ok {
-		return Identity{}, fmt.Errorf("%w: the token is unknown here", api.ErrUnauthorized)
+		return Identity{}, notMine("the token is unknown here")
 	}
 	return who, nil
 }

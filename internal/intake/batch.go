@@ -28,6 +28,9 @@ type Batch struct {
 // request with its key has made it. A batch that fits into a chunk is one transaction; a larger
 // one is opened, filled while it is read, and visible only once it is sealed.
 func (s *Service) SubmitBatch(ctx context.Context, b Batch) (id job.ID, replayed bool, err error) {
+	if b.Labels, err = admit.HeldIn(ctx).Labels(b.Labels); err != nil {
+		return "", false, err
+	}
 	if err := s.judge(ctx, b.NewBatch); err != nil {
 		return "", false, err
 	}

@@ -35,6 +35,7 @@ type Store interface {
 	Callbacks
 	ResultCache
 	Environments
+	Keys
 
 	Ping(ctx context.Context) error
 	Close()

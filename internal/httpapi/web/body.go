@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/identity"
 	"github.com/assay-run/assay/internal/share"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
@@ -155,6 +156,9 @@ func IdempotencyKey(r *http.Request) (string, error) {
 func RequestHash(r *http.Request, body [sha256.Size]byte) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s %s\n%s\n%s\n", r.Method, r.URL.Path, r.URL.Query().Encode(), MediaType(r))
+	if held := Identity(r).Held; held != (identity.Held{}) { // what is held is not the same request
+		fmt.Fprintf(h, "%q %q\n", held.Label, held.Policy)
+	}
 	h.Write(body[:])
 	return hex.EncodeToString(h.Sum(nil))
 }

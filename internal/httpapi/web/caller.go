@@ -2,12 +2,14 @@ package web
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"time"
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/identity"
 	"github.com/assay-run/assay/internal/share"
+	"github.com/assay-run/assay/pkg/job"
 )
 
 type callerKey struct{}
@@ -73,6 +75,7 @@ func Closing(ctx context.Context) <-chan struct{} {
 type Route struct {
 	Pattern string
 	Role    identity.Role // who calls needs it, or more; None: everybody may, without a token
+	Holds   Holds         // to what it keeps those who are held to it; others of them are refused
 	Serve   func(w http.ResponseWriter, r *http.Request) error
 
 	// The rest is for routes that answer clients of other servers.
@@ -93,4 +96,33 @@ func At(pattern string, role identity.Role, serve func(w http.ResponseWriter, r 
 // OpenAt is a route for everybody.
 func OpenAt(pattern string, serve func(w http.ResponseWriter, r *http.Request) error) Route {
 	return Route{Pattern: pattern, Serve: serve}
+}
+
+// Holds is what a route keeps those to who are held to a part of what their tenant has (identity.Held).
+type Holds int
+
+// What those are held to.
+const (
+	Label  Holds            = 1 << iota // it takes and shows jobs and batches with their label only, or none at all
+	Policy                              // it starts nothing under another policy, or nothing at all
+	Held   = Label | Policy             // both
+)
+
+// Holding is the route, which keeps callers to what.
+func (r Route) Holding(what Holds) Route {
+	r.Holds = what
+	return r
+}
+
+// Admits says why the route is not for who; nil: it is.
+func (r Route) Admits(who identity.Identity) error {
+	switch {
+	case who.Role < r.Role:
+		return fmt.Errorf("%w: this is for a role of %s or above, and this token is a %s's", job.ErrRefused, r.Role, who.Role)
+	case who.Held.Label != (identity.Label{}) && r.Holds&Label == 0:
+		return fmt.Errorf("%w: this is not for a key that is held to a label, as %.40q is to %.200q", job.ErrRefused, who.Name, who.Held.Label)
+	case who.Held.Policy != "" && r.Holds&Policy == 0:
+		return fmt.Errorf("%w: this is not for a key that is held to a policy, as %.40q is to %q", job.ErrRefused, who.Name, who.Held.Policy)
+	}
+	return nil
 }

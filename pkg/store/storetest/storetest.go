@@ -71,6 +71,7 @@ func Run(t *testing.T, open Open) {
 		{"callbacks", testCallbacks},
 		{"repeats", testRepeats},
 		{"environments", testEnvironments},
+		{"keys", testKeys},
 		{"batch lease", testBatchLease},
 		{"batch lease after an outage", testBatchLeaseAfterAnOutage},
 		{"model", testModel},

@@ -1,0 +1,167 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+	"unicode"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/identity"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+const (
+	maxKeyName = 63                         // characters
+	maxKeyLife = 100 * 365 * 24 * time.Hour // about as long as nobody means
+	minKeyLife = time.Second                // a key of less would be over before it is read
+	anyTenant  = identity.Operator          // who sees and revokes keys of every tenant, or more
+	defaultFor = identity.Submitter         // the role of a key that names none
+)
+
+// MakeKey makes a key, of whose token the answer has the only copy. Admins make keys of every tenant and role; others of
+// their own tenant, and none that may do more than theirs, or for longer.
+func (a *Admin) MakeKey(ctx context.Context, who identity.Identity, q api.KeyRequest) (out api.NewKey, err error) {
+	k, err := newKey(who, q)
+	if err != nil {
+		return out, err
+	}
+	var hash store.KeyHash
+	out.Token, hash = identity.NewKeyToken()
+	_, err = a.act(ctx, whoIs(who), "make key", string(k.ID), q.Reason, func(done *store.Action) (err error) {
+		done.Detail, _ = json.Marshal(map[string]any{"name": k.Name, "tenant": k.Tenant, "role": k.Role, "label": k.Label, "policy": k.Policy, // text always marshals
+			"mark": identity.Mark(hash), "expires_at": k.ExpiresAt})
+		out.Key, err = a.Store.PutKey(ctx, done, store.LiveKey{Key: k, Hash: hash})
+		return err
+	})
+	return out, err
+}
+
+// newKey judges what is asked for.
+func newKey(who identity.Identity, q api.KeyRequest) (k store.Key, err error) {
+	role := defaultFor
+	if q.Role != "" {
+		if role, err = identity.ParseRole(q.Role); err != nil {
+			return k, err
+		}
+	}
+	k = store.Key{ID: job.NewID(), Name: q.Name, Tenant: cmp.Or(q.Tenant, who.Tenant), Role: role.String(), Policy: q.Policy, CreatedBy: who.Name}
+	if err := checkKey(q, k.Tenant); err != nil {
+		return k, err
+	}
+	label, err := identity.ParseLabel(q.Label)
+	if err != nil {
+		return k, err
+	}
+	if k.Label = label.String(); label != (identity.Label{}) {
+		if err := (job.Spec{Labels: map[string]string{label.Key: label.Value}, Program: job.Program{Python: &job.Python{Code: "0"}}}).Validate(); err != nil {
+			return k, job.Invalid("label", "%.200q cannot be the label of a job", q.Label)
+		}
+	}
+	if (q.Label != "" || q.Policy != "") && role > identity.Submitter {
+		return k, job.Invalid("role", "a key that is held to a label or a policy is a reader's or a submitter's, not an %s's", role)
+	}
+	if q.For > 0 {
+		until := time.Now().UTC().Add(q.For.D())
+		k.ExpiresAt = &until
+	}
+	return k, mayMake(who, k, role)
+}
+
+// checkKey judges the fields by themselves.
+func checkKey(q api.KeyRequest, tenant string) error {
+	switch d := q.For.D(); {
+	case q.Name == "" || len([]rune(q.Name)) > maxKeyName:
+		return job.Invalid("name", "must have 1 to %d characters: it is how people tell keys apart", maxKeyName)
+	case !printable(q.Name):
+		return job.Invalid("name", "%.80q must be of printable characters", q.Name)
+	case !identity.ValidName(tenant):
+		return job.Invalid("tenant", "%.80q must be 1 to 63 letters, digits, - and _", tenant)
+	case q.Policy != "" && !identity.ValidName(q.Policy):
+		return job.Invalid("policy", "%.80q must be the name of a policy: 1 to 63 letters, digits, - and _", q.Policy)
+	case d != 0 && (d < minKeyLife || d > maxKeyLife):
+		return job.Invalid("for", "%v must be from %v to %v; without it the key is good until it is revoked", d, minKeyLife, maxKeyLife)
+	}
+	return nil
+}
+
+func printable(s string) bool {
+	for _, r := range s {
+		if !unicode.IsPrint(r) || r == unicode.ReplacementChar {
+			return false
+		}
+	}
+	return true
+}
+
+// mayMake refuses keys that are more than that of who makes them.
+func mayMake(who identity.Identity, k store.Key, role identity.Role) error {
+	switch {
+	case who.Role == identity.Admin && who.Until.IsZero():
+		return nil
+	case who.Role < identity.Admin && k.Tenant != who.Tenant:
+		return fmt.Errorf("%w: tenant: a key of another tenant is made by an admin, and this token is %s's of %s", job.ErrRefused, article(who.Role), who.Tenant)
+	case role > who.Role:
+		return fmt.Errorf("%w: role: %s makes no key of %s", job.ErrRefused, article(who.Role), article(role))
+	case !who.Until.IsZero() && (k.ExpiresAt == nil || k.ExpiresAt.After(who.Until)):
+		return fmt.Errorf("%w: for: this key ends at %s, and makes none that ends later", job.ErrRefused, who.Until.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+func article(r identity.Role) string {
+	if r >= identity.Operator {
+		return "an " + r.String()
+	}
+	return "a " + r.String()
+}
+
+// Keys is a page of a tenant's keys; of the own tenant if none is named.
+func (a *Admin) Keys(ctx context.Context, who identity.Identity, tenant string, before job.ID, limit int) (api.KeyList, error) {
+	if tenant = cmp.Or(tenant, who.Tenant); tenant != who.Tenant && who.Role < anyTenant {
+		return api.KeyList{}, fmt.Errorf("%w: tenant: keys of another tenant are for operators, and this token is a %s's of %s", job.ErrRefused, who.Role, who.Tenant)
+	}
+	ks, err := a.Store.Keys(ctx, tenant, before, limit)
+	if err != nil {
+		return api.KeyList{}, fmt.Errorf("list keys: %w", err)
+	}
+	out := api.KeyList{Keys: append([]store.Key{}, ks...)}
+	if len(ks) == limit {
+		out.Next = ks[limit-1].ID
+	}
+	return out, nil
+}
+
+// Key returns one of the own tenant; an operator, any.
+func (a *Admin) Key(ctx context.Context, who identity.Identity, id job.ID) (store.Key, error) {
+	tenant := who.Tenant
+	if who.Role >= anyTenant {
+		tenant = ""
+	}
+	k, err := a.Store.Key(ctx, tenant, id)
+	if err != nil {
+		return k, fmt.Errorf("read key: %w", err)
+	}
+	return k, nil
+}
+
+// RevokeKey ends a key that who may see, of a role that is not above theirs.
+func (a *Admin) RevokeKey(ctx context.Context, who identity.Identity, id job.ID, reason string) (k store.Key, err error) {
+	if k, err = a.Key(ctx, who, id); err != nil {
+		return k, err
+	}
+	if role, err := identity.ParseRole(k.Role); err == nil && role > who.Role {
+		return k, fmt.Errorf("%w: the key is %s's, and this token %s's", job.ErrRefused, article(role), article(who.Role))
+	}
+	_, err = a.act(ctx, whoIs(who), "revoke key", string(id), reason, func(done *store.Action) (err error) {
+		done.Detail, _ = json.Marshal(map[string]string{"name": k.Name, "tenant": k.Tenant, "role": k.Role, "mark": k.Mark}) // text always marshals
+		k, err = a.Store.RevokeKey(ctx, done, id)
+		return err
+	})
+	return k, err
+}
+
+func whoIs(who identity.Identity) Who { return Who{Name: who.Name, Token: who.Mark} }

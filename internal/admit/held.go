@@ -1,0 +1,68 @@
+package admit
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// Held is what all has that is admitted of somebody who is held to it.
+type Held struct {
+	Key, Value string // a label; without a key, none
+	Policy     string // the name of a stored policy; empty: any
+}
+
+type heldKey struct{}
+
+// Within returns ctx, in which nothing else is admitted. It is in the context so that no way in goes past it.
+func Within(ctx context.Context, h Held) context.Context { return context.WithValue(ctx, heldKey{}, h) }
+
+// HeldIn is what is admitted in ctx.
+func HeldIn(ctx context.Context) Held {
+	h, _ := ctx.Value(heldKey{}).(Held)
+	return h
+}
+
+// Labels returns labels with the one that there must be. The error wraps job.ErrRefused if it is there with another value.
+func (h Held) Labels(labels map[string]string) (map[string]string, error) {
+	if h.Key == "" {
+		return labels, nil
+	}
+	v, ok := labels[h.Key]
+	if ok && v != h.Value {
+		return nil, fmt.Errorf("%w: labels: this key is for what has the label %.100s=%.100s, and it is %.100q here", job.ErrRefused, h.Key, h.Value, v)
+	}
+	if !ok {
+		if labels = maps.Clone(labels); labels == nil {
+			labels = map[string]string{}
+		}
+		labels[h.Key] = h.Value
+	}
+	if len(labels) > job.MaxLabels {
+		return nil, job.Invalid("labels", "has %d labels with the one that this key is held to; at most %d", len(labels), job.MaxLabels)
+	}
+	return labels, nil
+}
+
+// apply holds a job to it.
+func (h Held) apply(spec *job.Spec) (err error) {
+	if spec.Labels, err = h.Labels(spec.Labels); err != nil || h.Policy == "" {
+		return err
+	}
+	name, err := json.Marshal(h.Policy)
+	if err != nil {
+		return fmt.Errorf("encode the name of a policy: %w", err)
+	}
+	if asked := bytes.TrimSpace(spec.Policy); len(asked) > 0 && string(asked) != "null" {
+		var given string
+		if json.Unmarshal(asked, &given) != nil || given != h.Policy {
+			return fmt.Errorf("%w: policy: this key is for jobs with the policy %q; name it, or leave policy out", job.ErrRefused, h.Policy)
+		}
+	}
+	spec.Policy = name
+	return nil
+}

@@ -1,0 +1,157 @@
+// Package keys is the part of the command line about keys: who may come in, and how far.
+package keys
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/cli/show"
+	"github.com/assay-run/assay/pkg/client"
+	"github.com/assay-run/assay/pkg/fleet"
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// Env is what the commands work with.
+type Env struct {
+	Ctx    context.Context
+	Client func() (*client.Client, error)
+	JSON   bool // print JSON
+	Out    io.Writer
+	Err    io.Writer // for what is said beside the answer
+}
+
+// Cmd is the commands.
+type Cmd struct {
+	Create CreateCmd `cmd:"" help:"Make a key, and print its token, which is not shown again."`
+	List   ListCmd   `cmd:"" help:"List the keys of a tenant, newest first."`
+	Revoke RevokeCmd `cmd:"" help:"End a key, at once and for good."`
+}
+
+// CreateCmd makes a key.
+type CreateCmd struct {
+	Name   string        `arg:"" help:"Who or what has it: for people, and for the record."`
+	Tenant string        `name:"tenant" placeholder:"TENANT" help:"Whose it is (default: the own); another one is for admins."`
+	Role   string        `name:"role" default:"submitter" enum:"reader,submitter,operator,admin" help:"How much it may do: reader, submitter, operator or admin."`
+	Label  string        `name:"label" placeholder:"KEY=VALUE" help:"It makes and sees jobs and batches with this label only."`
+	Policy string        `name:"policy" placeholder:"NAME" help:"All of its jobs have this stored policy."`
+	For    time.Duration `name:"for" placeholder:"TIME" help:"How long it is good, such as 720h (default: until it is revoked)."`
+	Reason string        `name:"reason" short:"m" help:"Why: it is kept with the record of it."`
+}
+
+// Run prints the token alone, so that it can be read by a program; what else there is to say goes beside it.
+func (c *CreateCmd) Run(e *Env) error {
+	fleet, err := e.Client()
+	if err != nil {
+		return err
+	}
+	made, err := fleet.CreateKey(e.Ctx, api.KeyRequest{Name: c.Name, Tenant: c.Tenant, Role: c.Role, Label: c.Label, Policy: c.Policy,
+		For: job.Duration(c.For), Reason: c.Reason})
+	if err != nil {
+		return err
+	}
+	if e.JSON {
+		return e.json(made)
+	}
+	fmt.Fprintf(e.Err, "key %s: %s of %s; its token is not shown again:\n", made.Key.ID, made.Key.Role, show.Plain(made.Key.Tenant))
+	fmt.Fprintln(e.Out, made.Token)
+	return nil
+}
+
+// ListCmd lists keys.
+type ListCmd struct {
+	Tenant string `name:"tenant" placeholder:"TENANT" help:"Whose (default: the own); another one is for operators."`
+	All    bool   `name:"all" help:"Those that were revoked or have expired, too."`
+}
+
+// Run lists them.
+func (c *ListCmd) Run(e *Env) error {
+	from, err := e.Client()
+	if err != nil {
+		return err
+	}
+	found := []fleet.Key{}
+	for k, err := range from.Keys(e.Ctx, c.Tenant) {
+		if err != nil {
+			return err
+		}
+		if c.All || state(k) == "live" {
+			found = append(found, k)
+		}
+	}
+	if e.JSON {
+		return e.json(found)
+	}
+	t := show.NewTable(e.Out, "ID", "NAME", "TENANT", "ROLE", "HELD TO", "MARK", "STATE", "USED")
+	for _, k := range found {
+		t.Row(k.ID, k.Name, k.Tenant, k.Role, held(k), k.Mark, state(k), when(k.LastUsedAt))
+	}
+	return t.End()
+}
+
+// state is whether a key lets somebody in, by the clock of this machine.
+func state(k fleet.Key) string {
+	switch {
+	case k.RevokedAt != nil:
+		return "revoked " + when(k.RevokedAt)
+	case k.ExpiresAt != nil && k.ExpiresAt.Before(time.Now()):
+		return "expired " + when(k.ExpiresAt)
+	}
+	return "live"
+}
+
+func held(k fleet.Key) string {
+	switch {
+	case k.Label != "" && k.Policy != "":
+		return k.Label + ", policy " + k.Policy
+	case k.Policy != "":
+		return "policy " + k.Policy
+	case k.Label != "":
+		return k.Label
+	}
+	return "-"
+}
+
+func when(t *time.Time) string {
+	if t == nil {
+		return "-"
+	}
+	return t.Local().Format(time.DateTime)
+}
+
+// RevokeCmd ends a key.
+type RevokeCmd struct {
+	ID     string `arg:"" help:"The id of the key, as create and list say it."`
+	Reason string `name:"reason" short:"m" help:"Why: it is kept with the record of it."`
+}
+
+// Run revokes it.
+func (c *RevokeCmd) Run(e *Env) error {
+	id, err := job.ParseID(c.ID)
+	if err != nil {
+		return fmt.Errorf("ID: %.80q is not the id of a key; see assay keys list", c.ID)
+	}
+	fleet, err := e.Client()
+	if err != nil {
+		return err
+	}
+	k, err := fleet.RevokeKey(e.Ctx, id, c.Reason)
+	if err != nil {
+		return err
+	}
+	if e.JSON {
+		return e.json(k)
+	}
+	fmt.Fprintf(e.Out, "key %s (%s of %s): %s by %s\n", k.ID, show.Plain(k.Name), show.Plain(k.Tenant), state(k), show.Plain(k.RevokedBy))
+	return nil
+}
+
+// json prints v as one line.
+func (e *Env) json(v any) error {
+	enc := json.NewEncoder(e.Out)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}

@@ -1,0 +1,205 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/pkg/client"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// canary is in everything that tenant a has, and in nothing that others are to be told.
+const canary = "canary-of-a"
+
+// owned is what tenant a has: the values of path parameters that name it, by what is in front of them.
+type owned struct {
+	of     map[string]string // by the first part of a path
+	blob   string
+	hangs  job.ID            // a job that runs
+	bodies map[string]string // by the operation
+	key    api.NewKey
+}
+
+// ownedByA makes one of everything.
+func ownedByA(f *fleet, with string) owned {
+	t := f.t
+	t.Helper()
+	a := f.client(client.WithToken(with))
+	python := func(code string) job.Spec {
+		return job.Spec{Name: canary, Labels: map[string]string{"run": canary}, Program: job.Program{Python: &job.Python{Code: code}}}
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ended, err := a.Run(t.Context(), python("artifact"))
+	must(err)
+	hangs, err := a.Submit(t.Context(), python("hang"))
+	must(err)
+	batch, err := a.SubmitBatch(t.Context(), client.BatchOptions{Name: canary, Labels: map[string]string{"run": canary}},
+		strings.NewReader(`{"name":"`+canary+`","program":{"python":{"code":"fail"}}}`+"\n"))
+	must(err)
+	_, err = a.Batch(t.Context(), batch.ID, 10*time.Second)
+	must(err)
+	must(a.PutPolicy(t.Context(), canary, []byte(`{"env":{"set":{"X":"`+canary+`"}}}`)))
+	must(a.PutSecret(t.Context(), canary, canary))
+	blob, _, err := f.objects.PutBlob(t.Context(), "a", strings.NewReader(canary), 1<<20)
+	must(err)
+	session := job.Session{ID: job.NewID(), Spec: job.SessionSpec{Name: canary}, State: job.SessionLive, Worker: "w1", CreatedAt: time.Now()}
+	must(f.store.PutSession(t.Context(), "a", session, 0))
+	must(f.store.PutExecute(t.Context(), store.Executed{Session: session.ID, ID: job.NewID(), Code: canary, Result: json.RawMessage(`{"value":"` + canary + `"}`)}))
+	o := owned{blob: blob, hangs: hangs.ID, key: f.key(with, api.KeyRequest{Name: canary})}
+	o.of = map[string]string{"jobs": string(ended.ID), "batches": string(batch.ID), "sessions": string(session.ID), "keys": string(o.key.Key.ID)}
+	o.bodies = bodiesAboutA(o)
+	return o
+}
+
+// bodiesAboutA are bodies that the operations which have one would take, if what they name were the caller's.
+func bodiesAboutA(o owned) map[string]string {
+	spec := func(more string) string { return `{"program":{"python":{"code":"1"}}` + more + `}` }
+	return map[string]string{
+		"run":           spec(`,"files":{"x":{"blob":"` + o.blob + `"}}`),
+		"submitJob":     spec(`,"policy":"` + canary + `"`),
+		"submitBatch":   `{"defaults":{"policy":{"env":{"secrets":{"X":"` + canary + `"}}}},"jobs":[` + spec("") + `]}`,
+		"check":         `{"programs":[{"code":"1","policy":"` + canary + `"}]}`,
+		"cancelJobs":    `{"labels":{"run":"` + canary + `"}}`,
+		"putBlob":       "something else",
+		"putPolicy":     `{}`,
+		"explainPolicy": `"` + canary + `"`,
+		"putSecret":     `{"value":"another"}`,
+		"createKey":     `{"name":"x","tenant":"a"}`,
+
+		"createSession": `{"policy":"` + canary + `"}`, "execute": `{"code":"1"}`, "putContext": `"x"`, "putVariable": `1`, "putFile": "x",
+		"putFunctions": `{"functions":["f"]}`, "answerCall": `{"id":"` + string(job.NewID()) + `","value":1}`, "exportArtifacts": `{"paths":["/"]}`,
+	}
+}
+
+// queriesAboutA are more addresses of lists, by the operation.
+func queriesAboutA(o owned) map[string][]string {
+	q := url.QueryEscape
+	return map[string][]string{
+		"listJobs":    {"?batch=" + o.of["batches"], "?before=" + o.of["jobs"], "?label=" + q("run="+canary), "?limit=1000"},
+		"listBatches": {"?before=" + o.of["batches"], "?limit=1000"},
+		"listKeys":    {"?tenant=a", "?before=" + o.of["keys"]},
+	}
+}
+
+// address fills in the path of an operation with what is a's.
+func (o owned) address(t *testing.T, path string) string {
+	kind := strings.Split(path, "/")[2]
+	return filled(t, path, map[string]string{"id": o.of[kind], "name": canary, "digest": o.blob, "path": "workspace/out/a%20b.html", "stream": "stdout", "worker": "w1", "tenant": "a"})
+}
+
+// Nobody gets at what is another tenant's: each operation of the document is tried with what it has and a token of another
+// one, and whatever the answer is, nothing of it is in it, and nothing of it has changed. An operation that is new is tried,
+// too, and one with a body or a parameter that is not known here fails the test until it is.
+func TestNoOperationCrossesTenants(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, withKeys(t, "key-a=a,read-b=b:reader,sub-b=b,op-b=b:operator,root-b=b:admin,sub-c=c"))
+	o := ownedByA(f, "key-a")
+	puts := func(op *openapi3.Operation) bool { // things of the caller's own, by names that a has given as well
+		return slices.Contains([]string{"putPolicy", "putSecret", "putBlob"}, op.OperationID)
+	}
+	ofFleet := func(op *openapi3.Operation) bool {
+		return slices.Contains(op.Tags, "admin") || slices.Contains(op.Tags, "keys")
+	}
+	for _, token := range []string{"read-b", "sub-b", f.key("sub-b", api.KeyRequest{Name: "of b"}).Token} {
+		f.tryAll(o, token, func(op *openapi3.Operation) bool { return !puts(op) })
+	}
+	for _, token := range []string{"op-b", "root-b"} { // who see the fleet, and its keys, but no jobs of others
+		f.tryAll(o, token, func(op *openapi3.Operation) bool { return !puts(op) && !ofFleet(op) })
+	}
+	f.tryAll(o, "sub-c", puts)
+	f.unchanged(o)
+	// What is looked for would be seen.
+	for _, path := range []string{"/v1/jobs", "/v1/batches", "/v1/sessions", "/v1/policies", "/v1/secrets", "/v1/keys", "/v1/jobs/" + o.of["jobs"] + "/result"} {
+		if _, got := f.do("GET", path, "", "Authorization", "Bearer key-a"); !strings.Contains(got, canary) {
+			t.Errorf("%s of a's own has no mark: %.300s", path, got)
+		}
+	}
+}
+
+// tryAll tries each operation that is chosen.
+func (f *fleet) tryAll(o owned, token string, chosen func(*openapi3.Operation) bool) {
+	f.t.Helper()
+	for path, item := range document(f.t).Paths.Map() {
+		for method, op := range item.Operations() {
+			if !chosen(op) || !strings.HasPrefix(path, "/v1/") { // what is not below that is nobody's
+				continue
+			}
+			body, known := o.bodies[op.OperationID]
+			if op.RequestBody != nil && !known && !slices.Contains(op.Tags, "admin") { // whoever has no operator's token is refused before
+				f.t.Errorf("%s has a body, and is not tried: say in bodiesAboutA what would be taken of it", op.OperationID)
+			}
+			for _, query := range append(queriesAboutA(o)[op.OperationID], "") {
+				f.try(o, token, method, path, query, body)
+			}
+		}
+	}
+}
+
+// try sends a request, and holds the answer to having nothing of a's.
+func (f *fleet) try(o owned, token, method, template, query, body string) {
+	f.t.Helper()
+	path := o.address(f.t, template) + query
+	resp, got := f.do(method, path, body, "Authorization", "Bearer "+token)
+	tell := func(what string) {
+		f.t.Helper()
+		f.t.Errorf("%s %s by %s: %d: %s: %.300s", method, path, token, resp.StatusCode, what, got)
+	}
+	for _, mark := range append(slices.Collect(maps.Values(o.of)), canary, "alert(1)", string(o.hangs)) {
+		if strings.Contains(got, mark) && (resp.StatusCode < 400 || !strings.Contains(path+body, mark)) { // a problem may say what was asked for
+			tell("it has what is a's: " + mark)
+		}
+	}
+	own := method == http.MethodPut && strings.Count(template, "/") == 3 // of a name that the caller may give, too
+	if strings.Contains(template, "{") && resp.StatusCode < 400 && !own {
+		tell("it is there")
+	}
+	if resp.StatusCode >= 500 && resp.StatusCode != http.StatusServiceUnavailable {
+		tell("it fails")
+	}
+}
+
+// unchanged holds what is a's to be as it was.
+func (f *fleet) unchanged(o owned) {
+	t := f.t
+	t.Helper()
+	if j, err := f.store.Job(t.Context(), "a", o.hangs); err != nil || j.State != job.Running {
+		t.Errorf("a's job: %+v, %v", j, err)
+	}
+	if b, err := f.store.Batch(t.Context(), "a", job.ID(o.of["batches"])); err != nil || b.Outcomes[job.Failed] != 1 {
+		t.Errorf("a's batch: %+v, %v", b, err)
+	}
+	if p, err := f.store.Policy(t.Context(), "a", canary, 0); err != nil || !strings.Contains(string(p), canary) {
+		t.Errorf("a's policy: %s, %v", p, err)
+	}
+	if s, err := f.store.Secrets(t.Context(), "a"); err != nil || len(s) != 1 {
+		t.Errorf("a's secrets: %v, %v", s, err)
+	}
+	if s, err := f.store.Session(t.Context(), "a", job.ID(o.of["sessions"])); err != nil || s.State != job.SessionLive {
+		t.Errorf("a's session: %+v, %v", s, err)
+	}
+	if k, err := f.store.Key(t.Context(), "a", o.key.Key.ID); err != nil || k.RevokedAt != nil {
+		t.Errorf("a's key: %+v, %v", k, err)
+	}
+	if code, p := f.send(o.key.Token, "GET", "/v1/jobs/"+string(o.hangs), nil); code != http.StatusOK {
+		t.Errorf("a's key: %d %s", code, p.Detail)
+	}
+	if bs, err := f.store.Batches(t.Context(), "a", "", 10); err != nil || len(bs) != 1 {
+		t.Errorf("a's batches: %v", fmt.Sprint(len(bs), err))
+	}
+}

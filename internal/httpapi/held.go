@@ -1,0 +1,102 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/assay-run/assay/internal/admit"
+	"github.com/assay-run/assay/internal/httpapi/web"
+	"github.com/assay-run/assay/internal/identity"
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// within is ctx as long as who is let in; what they submit in it is held to what they are.
+func (s *Server) within(ctx context.Context, who identity.Identity) (context.Context, func()) {
+	if who.Held != (identity.Held{}) {
+		ctx = admit.Within(ctx, admit.Held{Key: who.Held.Label.Key, Value: who.Held.Label.Value, Policy: who.Held.Policy})
+	}
+	if who.Life == nil {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(who.Life, func() { cancel(context.Cause(who.Life)) })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+// ofJob is a route about the job {id}. To who is held to a label, those that have it not are not there.
+func (s *Server) ofJob(f serve) serve {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if l := web.Identity(r).Held.Label; l != (identity.Label{}) {
+			id, err := web.ID(r)
+			if err != nil {
+				return err
+			}
+			j, err := s.Store.Job(r.Context(), web.Tenant(r), id)
+			if err != nil {
+				return fmt.Errorf("read job %s: %w", id, err)
+			}
+			has := j.Spec.Labels
+			if _, own := has[l.Key]; !own && j.BatchID != "" {
+				if has, err = s.batchLabels(r, j.BatchID); err != nil {
+					return err
+				}
+			}
+			if !hasLabel(has, l) {
+				return web.NotFound("job %s with the label %.200q", id, l)
+			}
+		}
+		return f(w, r)
+	}
+}
+
+// ofBatch is the same of a batch.
+func (s *Server) ofBatch(f serve) serve {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if l := web.Identity(r).Held.Label; l != (identity.Label{}) {
+			id, err := web.ID(r)
+			if err != nil {
+				return err
+			}
+			has, err := s.batchLabels(r, id)
+			if err != nil {
+				return err
+			}
+			if !hasLabel(has, l) {
+				return web.NotFound("batch %s with the label %.200q", id, l)
+			}
+		}
+		return f(w, r)
+	}
+}
+
+func (s *Server) batchLabels(r *http.Request, id job.ID) (map[string]string, error) {
+	b, err := s.Store.Batch(r.Context(), web.Tenant(r), id)
+	if err != nil {
+		return nil, fmt.Errorf("read batch %s: %w", id, err)
+	}
+	return b.Labels, nil
+}
+
+func hasLabel(labels map[string]string, l identity.Label) bool {
+	v, ok := labels[l.Key]
+	return ok && v == l.Value
+}
+
+// heldBatches leaves out the batches that are not for who sent r.
+func heldBatches(r *http.Request, all []job.Batch) []job.Batch {
+	l := web.Identity(r).Held.Label
+	if l == (identity.Label{}) {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(b job.Batch) bool { return !hasLabel(b.Labels, l) })
+}
+
+// heldPolicy refuses another policy than the one that who sent r is held to.
+func heldPolicy(r *http.Request, name string) error {
+	if only := web.Identity(r).Held.Policy; only != "" && only != name {
+		return fmt.Errorf("%w: this key is for jobs with the policy %q", job.ErrRefused, only)
+	}
+	return nil
+}

@@ -1,0 +1,94 @@
+// Package keys is the part of the API about keys: who may come in, and how far. Package admin judges it.
+package keys
+
+import (
+	"net/http"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/admin"
+	"github.com/assay-run/assay/internal/httpapi/web"
+	"github.com/assay-run/assay/internal/identity"
+	"github.com/assay-run/assay/pkg/job"
+)
+
+const (
+	maxBody = 64 << 10
+	page    = 100
+)
+
+// Handlers answer.
+type Handlers struct{ Admin *admin.Admin }
+
+// Routes are those of keys, in the order of the OpenAPI document. Who is held to a part of what its tenant has neither
+// makes nor sees keys.
+func (h *Handlers) Routes() []web.Route {
+	return []web.Route{
+		web.At("POST /v1/keys", identity.Submitter, h.create),
+		web.At("GET /v1/keys", identity.Submitter, h.list),
+		web.At("GET /v1/keys/{id}", identity.Submitter, h.get),
+		web.At("DELETE /v1/keys/{id}", identity.Submitter, h.revoke),
+	}
+}
+
+func (h *Handlers) create(w http.ResponseWriter, r *http.Request) error {
+	if err := web.WantJSON(r); err != nil {
+		return err
+	}
+	raw, err := web.ReadBody(w, r, maxBody)
+	if err != nil {
+		return err
+	}
+	var q api.KeyRequest
+	if err := job.Decode(raw, "", &q); err != nil {
+		return err
+	}
+	made, err := h.Admin.MakeKey(r.Context(), web.Identity(r), q)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Location", "/v1/keys/"+string(made.Key.ID))
+	return web.WriteJSON(w, http.StatusCreated, made)
+}
+
+func (h *Handlers) list(w http.ResponseWriter, r *http.Request) error {
+	limit, err := web.Int(r, "limit", page, 1, web.MaxPage)
+	if err != nil {
+		return err
+	}
+	var before job.ID
+	if text := r.URL.Query().Get("before"); text != "" {
+		if before, err = job.ParseID(text); err != nil {
+			return job.Invalid("before", "%.40q is not the id of a key", text)
+		}
+	}
+	found, err := h.Admin.Keys(r.Context(), web.Identity(r), r.URL.Query().Get("tenant"), before, int(limit))
+	if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, found)
+}
+
+func (h *Handlers) get(w http.ResponseWriter, r *http.Request) error {
+	id, err := web.ID(r)
+	if err != nil {
+		return err
+	}
+	k, err := h.Admin.Key(r.Context(), web.Identity(r), id)
+	if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, k)
+}
+
+func (h *Handlers) revoke(w http.ResponseWriter, r *http.Request) error {
+	id, err := web.ID(r)
+	if err != nil {
+		return err
+	}
+	k, err := h.Admin.RevokeKey(r.Context(), web.Identity(r), id, r.URL.Query().Get("reason"))
+	if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, k)
+}

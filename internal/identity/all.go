@@ -1,0 +1,59 @@
+package identity
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/assay-run/assay/api"
+)
+
+// ErrNotMine is what a gate answers with that does not know who sent a request, though another gate may. An error of the
+// same request without it is the last word.
+var ErrNotMine = errors.New("not known to this gate")
+
+// notMine is an ErrNotMine, and an api.ErrUnauthorized, that says why.
+type notMine string
+
+const noToken = "send Authorization: Bearer TOKEN (the CLI reads ASSAY_TOKEN)"
+
+func (e notMine) Error() string { return api.ErrUnauthorized.Error() + ": " + string(e) }
+
+func (notMine) Is(target error) bool { return target == ErrNotMine || target == api.ErrUnauthorized }
+
+// gates are asked one after the other.
+type gates []Gate
+
+// All is one gate of several: who is known to one of them is let in. The first that says more than ErrNotMine has the
+// last word.
+func All(gs ...Gate) Gate { return gates(gs) }
+
+// Identify asks the gates in their order.
+func (gs gates) Identify(r *http.Request) (Identity, error) {
+	err := error(notMine(noToken))
+	for _, g := range gs {
+		var who Identity
+		if who, err = g.Identify(r); !errors.Is(err, ErrNotMine) {
+			return who, err
+		}
+	}
+	return Identity{}, err
+}
+
+// WithKeys is the gate of the configuration, and keys. Where that one lets everybody in, what looks like a key has to be one
+// that is live all the same: who revokes a key sees that it ends.
+func WithKeys(configured Gate, keys *Keys) Gate {
+	if IsOpen(configured) {
+		return All(keys, configured)
+	}
+	return All(configured, keys)
+}
+
+// IsOpen says whether a gate lets everybody in.
+func IsOpen(g Gate) bool {
+	if gs, several := g.(gates); several {
+		return slices.ContainsFunc(gs, IsOpen)
+	}
+	_, open := g.(Open)
+	return open
+}

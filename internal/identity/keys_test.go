@@ -1,0 +1,275 @@
+package identity_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/identity"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// unused are the methods that a gate has no use for.
+type unused struct{ store.Store }
+
+// keptKeys is a store of keys, in memory.
+type keptKeys struct {
+	unused
+	asked, read, noted atomic.Int64
+
+	mu      sync.Mutex
+	down    bool
+	changes int64
+	live    map[job.ID]store.LiveKey
+}
+
+func (k *keptKeys) KeyChanges(context.Context) (int64, error) {
+	k.asked.Add(1)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.down {
+		return 0, job.ErrUnavailable
+	}
+	return k.changes, nil
+}
+
+func (k *keptKeys) LiveKeys(context.Context) (out []store.LiveKey, err error) {
+	k.read.Add(1)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, key := range k.live {
+		out = append(out, key)
+	}
+	return out, nil
+}
+
+func (k *keptKeys) KeysUsed(context.Context, map[job.ID]time.Time) error {
+	k.noted.Add(1)
+	return nil
+}
+
+// put makes a key and returns its token.
+func (k *keptKeys) put(key store.Key) (job.ID, string) {
+	token, hash := identity.NewKeyToken()
+	key.ID = job.NewID()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.live[key.ID] = store.LiveKey{Key: key, Hash: hash}
+	k.changes++
+	return key.ID, token
+}
+
+func (k *keptKeys) revoke(id job.ID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.live, id)
+	k.changes++
+}
+
+func (k *keptKeys) setDown(down bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.down = down
+}
+
+// gated runs f with a gate over a store, in time that goes as fast as nobody waits.
+func gated(t *testing.T, f func(t *testing.T, s *keptKeys, g *identity.Keys)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := &keptKeys{changes: 1, live: map[job.ID]store.LiveKey{}}
+		g := identity.NewKeys(s, slog.New(slog.DiscardHandler))
+		ctx, stop := context.WithCancel(t.Context())
+		var ran sync.WaitGroup
+		ran.Go(func() { g.Run(ctx) })
+		f(t, s, g)
+		stop()
+		ran.Wait()
+	})
+}
+
+func with(token string) *http.Request {
+	r, _ := http.NewRequest("GET", "/", nil)
+	r.Header.Set("Authorization", "Bearer "+token)
+	return r
+}
+
+func submitter() store.Key {
+	return store.Key{Tenant: "a", Role: "submitter", Name: "ci", Label: "run=7", Policy: "strict"}
+}
+
+func TestKeyIsKnownAtOnceAndEndsWithinASecond(t *testing.T) {
+	t.Parallel()
+	gated(t, func(t *testing.T, s *keptKeys, g *identity.Keys) {
+		time.Sleep(time.Minute)
+		start := time.Now()
+		id, token := s.put(submitter())
+		who, err := g.Identify(with(token))
+		if took := time.Since(start); err != nil || took > 100*time.Millisecond {
+			t.Fatalf("a key that was just made: %v after %v", err, took)
+		}
+		want := identity.Held{Label: identity.Label{Key: "run", Value: "7"}, Policy: "strict"}
+		if who.Tenant != "a" || who.Role != identity.Submitter || who.Name != "ci" || len(who.Mark) != 8 || who.Held != want || !who.Until.IsZero() {
+			t.Errorf("it is %+v", who)
+		}
+		other, _ := s.put(submitter())
+		s.revoke(other)
+		time.Sleep(time.Second)
+		if who.Life.Err() != nil {
+			t.Error("the end of another key ended this one")
+		}
+		s.revoke(id)
+		time.Sleep(time.Second)
+		if _, err := g.Identify(with(token)); !errors.Is(err, api.ErrUnauthorized) || errors.Is(err, identity.ErrNotMine) {
+			t.Errorf("a second after it was revoked: %v", err)
+		}
+		if !errors.Is(context.Cause(who.Life), api.ErrUnauthorized) {
+			t.Errorf("what it has under way goes on: %v", context.Cause(who.Life))
+		}
+	})
+}
+
+func TestKeyExpires(t *testing.T) {
+	t.Parallel()
+	gated(t, func(t *testing.T, s *keptKeys, g *identity.Keys) {
+		until := time.Now().Add(time.Minute)
+		key := submitter()
+		key.ExpiresAt = &until
+		_, token := s.put(key)
+		who, err := g.Identify(with(token))
+		if err != nil || !who.Until.Equal(until) {
+			t.Fatalf("%+v, %v", who, err)
+		}
+		time.Sleep(time.Until(until) - time.Millisecond)
+		if _, err := g.Identify(with(token)); err != nil {
+			t.Errorf("before its end: %v", err)
+		}
+		time.Sleep(2 * time.Millisecond)
+		if _, err := g.Identify(with(token)); !errors.Is(err, api.ErrUnauthorized) || who.Life.Err() == nil {
+			t.Errorf("after its end: %v", err)
+		}
+	})
+}
+
+// Guesses cost the store what waiting does: as many questions as fit into the time, and no look at the keys.
+func TestGuessesCostTheStoreNothing(t *testing.T) {
+	t.Parallel()
+	gated(t, func(t *testing.T, s *keptKeys, g *identity.Keys) {
+		time.Sleep(time.Second)
+		asked, read, start := s.asked.Load(), s.read.Load(), time.Now()
+		var guesses sync.WaitGroup
+		for range 100 {
+			guesses.Go(func() {
+				for range 100 {
+					token, _ := identity.NewKeyToken()
+					if _, err := g.Identify(with(token)); !errors.Is(err, api.ErrUnauthorized) {
+						t.Errorf("a guess: %v", err)
+					}
+				}
+			})
+		}
+		guesses.Wait()
+		took := time.Since(start)
+		if n := s.asked.Load() - asked; n > int64(took/(50*time.Millisecond))+2 || s.read.Load() != read {
+			t.Errorf("10,000 guesses in %v were %d questions and %d looks", took, n, s.read.Load()-read)
+		}
+		for _, token := range []string{"x", "assay_", "assay_" + strings.Repeat("!", 43), "assay_" + strings.Repeat("A", 44)} {
+			start := time.Now()
+			if _, err := g.Identify(with(token)); !errors.Is(err, identity.ErrNotMine) || !errors.Is(err, api.ErrUnauthorized) || time.Since(start) > 0 {
+				t.Errorf("%q: %v after %v", token, err, time.Since(start))
+			}
+		}
+	})
+}
+
+func TestKnownKeysOutlastAnOutageForAWhile(t *testing.T) {
+	t.Parallel()
+	gated(t, func(t *testing.T, s *keptKeys, g *identity.Keys) {
+		_, token := s.put(submitter())
+		if _, err := g.Identify(with(token)); err != nil {
+			t.Fatal(err)
+		}
+		s.setDown(true)
+		time.Sleep(25 * time.Second)
+		if _, err := g.Identify(with(token)); err != nil {
+			t.Errorf("in an outage: %v", err)
+		}
+		unknown, _ := identity.NewKeyToken()
+		if _, err := g.Identify(with(unknown)); !errors.Is(err, job.ErrUnavailable) {
+			t.Errorf("one that is not known, in an outage: %v", err)
+		}
+		time.Sleep(10 * time.Second)
+		if _, err := g.Identify(with(token)); !errors.Is(err, job.ErrUnavailable) {
+			t.Errorf("in a long outage: %v", err)
+		}
+		s.setDown(false)
+		time.Sleep(time.Second)
+		if _, err := g.Identify(with(token)); err != nil {
+			t.Errorf("after it: %v", err)
+		}
+	})
+}
+
+func TestUseIsNotedOnceAMinute(t *testing.T) {
+	t.Parallel()
+	gated(t, func(t *testing.T, s *keptKeys, g *identity.Keys) {
+		_, token := s.put(submitter())
+		for range 600 {
+			if _, err := g.Identify(with(token)); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		if n := s.noted.Load(); n < 8 || n > 11 {
+			t.Errorf("600 uses in ten minutes are written down %d times", n)
+		}
+	})
+}
+
+func TestGatesInARow(t *testing.T) {
+	t.Parallel()
+	gated(t, func(t *testing.T, s *keptKeys, g *identity.Keys) {
+		tokens, err := identity.ReadTokens("t=b:admin")
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, key := s.put(submitter())
+		unknown, _ := identity.NewKeyToken()
+		identified := func(gate identity.Gate, token string) string {
+			r := with(token)
+			if token == "" {
+				r.Header.Del("Authorization")
+			}
+			who, err := gate.Identify(r)
+			if err != nil {
+				return fmt.Sprint(errors.Is(err, api.ErrUnauthorized))
+			}
+			return who.Tenant + ":" + who.Role.String()
+		}
+		closed, open := identity.WithKeys(tokens, g), identity.WithKeys(identity.Open{}, g)
+		if identity.IsOpen(closed) || !identity.IsOpen(open) {
+			t.Error("which of them is open?")
+		}
+		for token, want := range map[string][2]string{
+			"t": {"b:admin", "default:admin"}, key: {"a:submitter", "a:submitter"}, "": {"true", "default:admin"}, "x": {"true", "default:admin"}, unknown: {"true", "true"},
+		} {
+			if got := [2]string{identified(closed, token), identified(open, token)}; got != want {
+				t.Errorf("token %q is %v, want %v", token, got, want)
+			}
+		}
+		s.revoke(id)
+		time.Sleep(time.Second)
+		if got := identified(open, key); got != "true" {
+			t.Errorf("a revoked key on an open fleet is %s", got)
+		}
+	})
+}

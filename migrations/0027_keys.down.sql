@@ -1,0 +1,2 @@
+DROP TABLE key_changes;
+DROP TABLE keys;

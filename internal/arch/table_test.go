@@ -100,6 +100,7 @@ var table = map[string]row{
 	"internal/share":    {"what one dispatcher has, divided between tenants", []string{"pkg/job", "pkg/policy", "internal/recent"}},
 	"internal/watch":    {"batches, for those who watch them", []string{"pkg/job", "pkg/store", "internal/share"}},
 	"internal/identity": {"who sends a request, and what they may do", []string{"api", "pkg/job"}},
+	"internal/token":    {"texts that say something until a moment, signed", nil},
 	"internal/httpapi": {"the HTTP surface", with(ideas, "api", "guest/python", "internal/identity", "pkg/object", "pkg/language", "internal/admin", "internal/admit", "internal/fleet",
 		"internal/httpapi/dropin", "internal/httpapi/files", "internal/httpapi/sessions", "internal/httpapi/web", "internal/intake", "internal/mcp", "internal/recent", "internal/session", "internal/share", "internal/telemetry", "internal/watch")},
 	"internal/httpapi/sessions": {"its part about sessions", []string{"api", "internal/identity", "pkg/control", "pkg/job", "pkg/object", "pkg/queue", "pkg/store", "internal/httpapi/files", "internal/httpapi/web", "internal/session", "internal/share"}},

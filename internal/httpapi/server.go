@@ -19,6 +19,7 @@ import (
 	"github.com/assay-run/assay/internal/fleet"
 	"github.com/assay-run/assay/internal/httpapi/files"
 	"github.com/assay-run/assay/internal/httpapi/sessions"
+	"github.com/assay-run/assay/internal/httpapi/uploads"
 	"github.com/assay-run/assay/internal/httpapi/web"
 	"github.com/assay-run/assay/internal/identity"
 	"github.com/assay-run/assay/internal/intake"
@@ -100,6 +101,7 @@ type Server struct {
 	// nowhere answers for what no route matches.
 	nowhere  http.Handler
 	sessions *sessions.Handlers
+	uploads  *uploads.Handlers
 	files    *files.Files
 	agents   *mcp.Handler
 
@@ -130,6 +132,7 @@ func New(c Config) *Server {
 	s.glance = newGlance(c.Store)
 	s.files = &files.Files{Objects: c.Objects}
 	s.sessions = &sessions.Handlers{Store: c.Store, Objects: c.Objects, Files: s.files, Reads: s.reads, Sessions: c.Sessions}
+	s.uploads = &uploads.Handlers{Store: c.Store, Intake: c.Intake, Unrecorded: unwanted}
 	for _, r := range s.routes() {
 		s.fix(r.Pattern)
 		s.mux.Handle(r.Pattern, s.wrap(r))
@@ -232,6 +235,7 @@ func (s *Server) routes() []web.Route {
 		web.OpenAt("GET /readyz", s.readyz),
 		web.OpenAt("GET /openapi.json", s.openapi),
 	}
+	all = append(all, s.uploads.Routes()...)
 	all = append(all, s.sessions.Routes()...)
 	return append(all, s.adminRoutes()...)
 }

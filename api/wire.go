@@ -92,6 +92,21 @@ type SealRequest struct {
 	Jobs *int64 `json:"jobs,omitempty"` // how many there are to be; nil: as many as there are
 }
 
+// LinkRequest asks for an address of one file of a job that is good without a key: an artifact,
+// or an output of the whole or of a step.
+type LinkRequest struct {
+	Path      string       `json:"path,omitempty"`
+	Stream    string       `json:"stream,omitempty"`
+	Step      *int         `json:"step,omitempty"`
+	ExpiresIn job.Duration `json:"expires_in,omitempty"` // at most 7 days; 0: an hour
+}
+
+// Link is such an address.
+type Link struct {
+	URL       string    `json:"url"` // relative to the server
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
 // What a chunk of an upload may be at most.
 const (
 	MaxChunk     = 32 << 20 // bytes of lines

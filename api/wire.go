@@ -66,6 +66,53 @@ type BatchRequest struct {
 	Jobs      []json.RawMessage `json:"jobs"`
 }
 
+// UploadRequest begins a batch that comes in chunks: what a BatchRequest says beside its jobs.
+type UploadRequest struct {
+	Name      string            `json:"name,omitempty"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	Callback  *job.Callback     `json:"callback,omitempty"`
+	Lease     job.Duration      `json:"lease,omitempty"`
+	LabelCaps job.LabelCaps     `json:"label_caps,omitempty"`
+	Defaults  json.RawMessage   `json:"defaults,omitempty"`
+}
+
+// Upload is how far a batch is that comes in chunks.
+type Upload struct {
+	ID        job.ID     `json:"id"` // and its batch's, once it is sealed
+	Name      string     `json:"name,omitempty"`
+	NextChunk int64      `json:"next_chunk"` // the one that is due
+	Jobs      int64      `json:"jobs"`       // in the chunks before it
+	Sealed    bool       `json:"sealed"`
+	CreatedAt time.Time  `json:"created_at"`
+	ExpiresAt *time.Time `json:"expires_at,omitempty"` // it is dropped then if no chunk comes; nil: it is sealed
+}
+
+// SealRequest ends an upload.
+type SealRequest struct {
+	Jobs *int64 `json:"jobs,omitempty"` // how many there are to be; nil: as many as there are
+}
+
+// LinkRequest asks for an address of one file of a job that is good without a key: an artifact,
+// or an output of the whole or of a step.
+type LinkRequest struct {
+	Path      string       `json:"path,omitempty"`
+	Stream    string       `json:"stream,omitempty"`
+	Step      *int         `json:"step,omitempty"`
+	ExpiresIn job.Duration `json:"expires_in,omitempty"` // at most 7 days; 0: an hour
+}
+
+// Link is such an address.
+type Link struct {
+	URL       string    `json:"url"` // relative to the server
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+// What a chunk of an upload may be at most.
+const (
+	MaxChunk     = 32 << 20 // bytes of lines
+	MaxChunkJobs = 20_000
+)
+
 // JobList is a page of jobs, those submitted last first. It may have fewer than were asked
 // for, or none, and Next all the same: then others were in between.
 type JobList struct {

@@ -165,6 +165,7 @@ CREATE TABLE public.batches (
     first_job uuid,
     last_job uuid,
     spanned bigint DEFAULT 0 NOT NULL,
+    next_chunk bigint,
     CONSTRAINT batches_sealed_or_dropped CHECK (((sealed_at IS NULL) OR (dropped_at IS NULL)))
 );
 
@@ -214,7 +215,9 @@ CREATE TABLE public.executes (
 CREATE TABLE public.fleet (
     one boolean DEFAULT true NOT NULL,
     id uuid DEFAULT gen_random_uuid() NOT NULL,
-    CONSTRAINT fleet_one_check CHECK (one)
+    signing_key bytea,
+    CONSTRAINT fleet_one_check CHECK (one),
+    CONSTRAINT fleet_signing_key_check CHECK ((length(signing_key) >= 32))
 );
 
 CREATE TABLE public.history (
@@ -557,6 +560,19 @@ ALTER TABLE public.tenants ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+CREATE TABLE public.upload_chunks (
+    batch_id uuid NOT NULL,
+    n bigint NOT NULL,
+    digest bytea NOT NULL,
+    jobs bigint NOT NULL,
+    CONSTRAINT upload_chunks_digest_check CHECK ((length(digest) = 32))
+);
+
+CREATE TABLE public.uploads (
+    batch_id uuid NOT NULL,
+    defaults text
+);
+
 CREATE TABLE public.workers (
     id text NOT NULL COLLATE pg_catalog."C",
     pool text NOT NULL COLLATE pg_catalog."C",
@@ -692,6 +708,12 @@ ALTER TABLE ONLY public.tenants
 ALTER TABLE ONLY public.tenants
     ADD CONSTRAINT tenants_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.upload_chunks
+    ADD CONSTRAINT upload_chunks_pkey PRIMARY KEY (batch_id, n);
+
+ALTER TABLE ONLY public.uploads
+    ADD CONSTRAINT uploads_pkey PRIMARY KEY (batch_id);
+
 ALTER TABLE ONLY public.workers
     ADD CONSTRAINT workers_pkey PRIMARY KEY (id);
 
@@ -807,3 +829,9 @@ ALTER TABLE ONLY public.secrets
 
 ALTER TABLE ONLY public.sessions
     ADD CONSTRAINT sessions_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES public.tenants(id);
+
+ALTER TABLE ONLY public.upload_chunks
+    ADD CONSTRAINT upload_chunks_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES public.batches(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.uploads
+    ADD CONSTRAINT uploads_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES public.batches(id) ON DELETE CASCADE;

@@ -50,10 +50,14 @@ func (s *Server) listArtifacts(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) getArtifact(w http.ResponseWriter, r *http.Request) error {
+	w.Header().Set("Cache-Control", "private, max-age=31536000, immutable") // an error has its own
+	return s.serveArtifact(w, r)
+}
+
+func (s *Server) serveArtifact(w http.ResponseWriter, r *http.Request) error {
 	id, found, err := s.artifacts(r)
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Cache-Control", "private, max-age=31536000, immutable")
 	return s.files.ServeArtifact(w, r, "job", id, found)
 }

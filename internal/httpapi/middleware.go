@@ -172,6 +172,14 @@ func (s *Server) letIn(r *http.Request, tenant string, patience time.Duration) e
 	}
 }
 
+// enter takes room for a request to an open route that is about a tenant's, until leave is called.
+func (s *Server) enter(tenant string) (leave func(), err error) {
+	if err := s.requests.Take(tenant, 1); err != nil {
+		return nil, err
+	}
+	return func() { s.requests.Give(tenant, 1) }, nil
+}
+
 // answer serves what the document allows to be asked.
 func answer(rt web.Route, w http.ResponseWriter, r *http.Request) error {
 	if p, known := web.ParametersOf(rt.Pattern); known {

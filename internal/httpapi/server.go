@@ -19,7 +19,9 @@ import (
 	"github.com/assay-run/assay/internal/fleet"
 	"github.com/assay-run/assay/internal/httpapi/files"
 	"github.com/assay-run/assay/internal/httpapi/keys"
+	"github.com/assay-run/assay/internal/httpapi/links"
 	"github.com/assay-run/assay/internal/httpapi/sessions"
+	"github.com/assay-run/assay/internal/httpapi/uploads"
 	"github.com/assay-run/assay/internal/httpapi/web"
 	"github.com/assay-run/assay/internal/identity"
 	"github.com/assay-run/assay/internal/intake"
@@ -27,6 +29,7 @@ import (
 	"github.com/assay-run/assay/internal/recent"
 	"github.com/assay-run/assay/internal/session"
 	"github.com/assay-run/assay/internal/share"
+	"github.com/assay-run/assay/internal/token"
 	"github.com/assay-run/assay/internal/watch"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
@@ -101,6 +104,8 @@ type Server struct {
 	// nowhere answers for what no route matches.
 	nowhere  http.Handler
 	sessions *sessions.Handlers
+	uploads  *uploads.Handlers
+	links    *links.Handlers
 	files    *files.Files
 	agents   *mcp.Handler
 
@@ -131,6 +136,8 @@ func New(c Config) *Server {
 	s.glance = newGlance(c.Store)
 	s.files = &files.Files{Objects: c.Objects}
 	s.sessions = &sessions.Handlers{Store: c.Store, Objects: c.Objects, Files: s.files, Reads: s.reads, Sessions: c.Sessions}
+	s.uploads = &uploads.Handlers{Store: c.Store, Intake: c.Intake, Unrecorded: unwanted}
+	s.links = &links.Handlers{Store: c.Store, Keys: &token.Source{Load: c.Store.SigningKey}, Artifact: s.serveArtifact, Output: s.getOutput, Enter: s.enter}
 	for _, r := range s.routes() {
 		s.fix(r.Pattern)
 		s.mux.Handle(r.Pattern, s.wrap(r))
@@ -233,6 +240,8 @@ func (s *Server) routes() []web.Route {
 		web.OpenAt("GET /openapi.json", s.openapi),
 	}
 	all = append(all, (&keys.Handlers{Admin: s.Admin}).Routes()...)
+	all = append(all, s.links.Routes()...)
+	all = append(all, s.uploads.Routes()...)
 	all = append(all, s.sessions.Routes()...)
 	return append(all, s.adminRoutes()...)
 }

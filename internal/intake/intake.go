@@ -13,6 +13,7 @@ import (
 // Store is where accepted jobs are kept.
 type Store interface {
 	store.Submitter
+	store.Uploads
 	// Waiting is store.Scheduler's.
 	Waiting(ctx context.Context, tenant string) (jobs, batches int64, err error)
 }

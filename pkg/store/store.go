@@ -21,6 +21,7 @@ import (
 // again is safe for every method.
 type Store interface {
 	Submitter
+	Uploads
 	Scheduler
 	Recorder
 	Reader
@@ -96,8 +97,8 @@ type Scheduler interface {
 	Schedule(ctx context.Context, classes []string, window int) ([]Dispatch, error)
 
 	// Waiting counts the jobs of a tenant that are not over: all of its batches', and
-	// those on their own that are queued; and its batches that are not over, open ones
-	// included.
+	// those on their own that are queued; and its batches that are not over. Open batches are
+	// included in both.
 	Waiting(ctx context.Context, tenant string) (jobs, batches int64, err error)
 	// Pools lists the classes that have queued jobs.
 	Pools(ctx context.Context) ([]string, error)

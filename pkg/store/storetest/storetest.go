@@ -36,6 +36,7 @@ func Run(t *testing.T, open Open) {
 	}{
 		{"submit", testSubmit},
 		{"open batch", testOpenBatch},
+		{"uploads", testUploads},
 		{"retry batch", testRetryBatch},
 		{"schedule", testSchedule},
 		{"ageing", testAgeing},

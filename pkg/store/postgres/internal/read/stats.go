@@ -64,7 +64,8 @@ SELECT coalesce(1000 * extract(epoch FROM now() - (SELECT min(dispatched_at) FRO
 const waiting = QueuedPools + `
 SELECT live.jobs + (SELECT count(*) FROM pools p, LATERAL (SELECT FROM live_jobs j WHERE j.state = 'queued' AND j.pool = p.pool
 		AND j.tenant_id = $1 AND j.batch_id = '00000000-0000-0000-0000-000000000000'
-		ORDER BY j.tenant_id, j.batch_id, j.priority OFFSET 0) q),
+		ORDER BY j.tenant_id, j.batch_id, j.priority OFFSET 0) q)
+	+ (SELECT coalesce(sum(b.appended), 0)::bigint FROM batches b WHERE b.sealed_at IS NULL AND b.dropped_at IS NULL AND b.tenant_id = $1),
 	live.batches + (SELECT count(*) FROM batches b WHERE b.sealed_at IS NULL AND b.dropped_at IS NULL AND b.tenant_id = $1)
 FROM (SELECT coalesce(sum(c.total - c.recorded), 0)::bigint AS jobs, count(*) AS batches
 	FROM batch_counts c JOIN batches b ON b.id = c.batch_id

@@ -17,12 +17,18 @@ import (
 
 var openBatch = keyGuard + `,
 batch AS (
-	INSERT INTO batches (id, tenant_id, name, labels, traceparent, label_caps)
-	SELECT $4, $1, $5, $6, $7, $8 FROM go RETURNING id, tenant_id),` + batchExtras(9, false) + `
+	INSERT INTO batches (id, tenant_id, name, labels, traceparent, label_caps, next_chunk)
+	SELECT $4, $1, $5, $6, $7, $8, $12::bigint FROM go RETURNING id, tenant_id),` + batchExtras(9, false) + `,
+upload AS (INSERT INTO uploads (batch_id, defaults) SELECT id, $13 FROM batch WHERE $12::bigint IS NOT NULL)
 SELECT id FROM batch`
 
 // OpenBatch implements store.Submitter.
 func (s *Submitter) OpenBatch(ctx context.Context, b store.NewBatch) (id job.ID, existed bool, err error) {
+	return s.open(ctx, b, nil, nil)
+}
+
+// open opens a batch; one that comes in chunks begins with the first, and has defaults.
+func (s *Submitter) open(ctx context.Context, b store.NewBatch, first *int64, defaults *string) (id job.ID, existed bool, err error) {
 	err = s.db.Do(ctx, "open batch", func(ctx context.Context) error {
 		tenant, err := s.db.TenantID(ctx, b.Tenant)
 		if err != nil {
@@ -30,8 +36,8 @@ func (s *Submitter) OpenBatch(ctx context.Context, b store.NewBatch) (id job.ID,
 		}
 		for {
 			var made pgtype.UUID
-			err := s.db.Pool.QueryRow(ctx, openBatch, append([]any{tenant, b.Idempotency.Key, b.Idempotency.Hash, pg.UUID(b.ID), b.Name,
-				pg.LabelsText(b.Labels), b.TraceParent, pg.CapsOrNull(b.LabelCaps)}, extrasOf(b)...)...).Scan(&made)
+			err := s.db.Pool.QueryRow(ctx, openBatch, slices.Concat([]any{tenant, b.Idempotency.Key, b.Idempotency.Hash, pg.UUID(b.ID), b.Name,
+				pg.LabelsText(b.Labels), b.TraceParent, pg.CapsOrNull(b.LabelCaps)}, extrasOf(b), []any{first, defaults})...).Scan(&made)
 			if err == nil {
 				id, existed = b.ID, false
 				return nil

@@ -125,15 +125,15 @@ func (s *Submitter) saidBefore(ctx context.Context, tenant int32, id job.ID, cau
 }
 
 // madeByKey returns what the first request with this key made; job.ErrKeyUsed
-// if its body was another. A batch that is still open is given up for the new
-// request: then, as when the key has just been forgotten, the answer is empty and
+// if its body was another. A batch that is still open, and comes in one request, is given
+// up for the new request: then, as when the key has just been forgotten, the answer is empty and
 // the caller tries again.
 func (s *Submitter) madeByKey(ctx context.Context, tenant int32, key store.Idempotency) (job.ID, error) {
 	var made pgtype.UUID
 	var hash string
 	var open bool
 	err := s.db.Pool.QueryRow(ctx, `
-		SELECT k.made, k.hash, EXISTS (SELECT FROM batches b WHERE b.id = k.made AND b.sealed_at IS NULL)
+		SELECT k.made, k.hash, EXISTS (SELECT FROM batches b WHERE b.id = k.made AND b.sealed_at IS NULL AND b.next_chunk IS NULL)
 		FROM idempotency_keys k WHERE k.tenant_id = $1 AND k.key = $2`, tenant, key.Key).Scan(&made, &hash, &open)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):

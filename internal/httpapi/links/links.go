@@ -1,0 +1,181 @@
+// Package links makes addresses of single files of jobs that are good without a key, for a
+// time, and serves what is there. A link says what it leads to itself, signed (package token):
+// nothing is kept of it, and it ends with its time or with its job.
+package links
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/httpapi/web"
+	"github.com/assay-run/assay/internal/identity"
+	"github.com/assay-run/assay/internal/token"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// How long a link is good.
+const (
+	usual   = time.Hour
+	longest = 7 * 24 * time.Hour
+)
+
+// purpose is that of the tokens here.
+const purpose = "link"
+
+// Handlers answer for links.
+type Handlers struct {
+	Store store.Reader
+	Keys  *token.Source
+	// Artifact and Output serve a file to the caller of a request, whose path names it.
+	Artifact, Output func(w http.ResponseWriter, r *http.Request) error
+	// Enter takes room for a request of a tenant's, until leave is called.
+	Enter func(tenant string) (leave func(), err error)
+}
+
+// Routes are those of links.
+func (h *Handlers) Routes() []web.Route {
+	return []web.Route{
+		web.At("POST /v1/jobs/{id}/links", identity.Reader, h.make),
+		web.OpenAt("GET /v1/links/{token}", h.serve),
+	}
+}
+
+// leads says where a link does.
+type leads struct {
+	Tenant string `json:"t"`
+	Job    job.ID `json:"j"`
+	Path   string `json:"p,omitempty"` // of an artifact; else:
+	Stream string `json:"s,omitempty"`
+	Step   *int   `json:"n,omitempty"`
+}
+
+func (h *Handlers) make(w http.ResponseWriter, r *http.Request) error {
+	id, err := web.ID(r)
+	if err != nil {
+		return err
+	}
+	if err := web.WantJSON(r); err != nil {
+		return err
+	}
+	body, err := web.ReadBody(w, r, web.MaxBody)
+	if err != nil {
+		return err
+	}
+	var req api.LinkRequest
+	if err := job.Decode(body, "", &req); err != nil {
+		return err
+	}
+	to, ttl, err := check(req)
+	if err != nil {
+		return err
+	}
+	to.Tenant, to.Job = web.Tenant(r), id
+	if err := h.find(r, to); err != nil {
+		return err
+	}
+	keeper, err := h.Keys.Keeper(r.Context())
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	return web.WriteJSON(w, http.StatusCreated, api.Link{
+		URL: "/v1/links/" + keeper.Sign(purpose, to, ttl), ExpiresAt: time.Now().Add(ttl).UTC().Truncate(time.Second),
+	})
+}
+
+// check judges what is asked for.
+func check(req api.LinkRequest) (to leads, ttl time.Duration, err error) {
+	switch {
+	case (req.Path == "") == (req.Stream == ""):
+		return to, 0, job.Invalid("path", "give either the path of an artifact or a stream, stdout or stderr")
+	case req.Stream != "" && req.Stream != "stdout" && req.Stream != "stderr":
+		return to, 0, job.Invalid("stream", "%.40q is none: they are stdout and stderr", req.Stream)
+	case req.Path != "" && req.Step != nil:
+		return to, 0, job.Invalid("step", "is of a stream")
+	case req.Step != nil && (*req.Step < 0 || *req.Step >= job.MaxSteps):
+		return to, 0, job.Invalid("step", "%d is not from 0 to %d", *req.Step, job.MaxSteps-1)
+	}
+	if ttl = req.ExpiresIn.D(); ttl == 0 {
+		ttl = usual
+	}
+	if ttl < time.Second || ttl > longest {
+		return to, 0, job.Invalid("expires_in", "%v must be from 1s to %v", ttl, longest)
+	}
+	return leads{Path: req.Path, Stream: req.Stream, Step: req.Step}, ttl, nil
+}
+
+// find refuses a link to what is not there.
+func (h *Handlers) find(r *http.Request, to leads) error {
+	raw, err := h.Store.Result(r.Context(), to.Tenant, to.Job)
+	if errors.Is(err, job.ErrNotFound) {
+		if _, err := h.Store.Job(r.Context(), to.Tenant, to.Job); err != nil {
+			return fmt.Errorf("read job %s: %w", to.Job, err)
+		}
+		return web.NotFound("job %s has not ended: it has no files yet", to.Job)
+	}
+	if err != nil {
+		return fmt.Errorf("read result: %w", err)
+	}
+	var res struct {
+		Artifacts []job.Artifact    `json:"artifacts"`
+		Steps     []json.RawMessage `json:"steps"`
+	}
+	if err := json.Unmarshal(raw, &res); err != nil {
+		return fmt.Errorf("decode the recorded result of job %s: %w", to.Job, err)
+	}
+	if to.Path != "" && !slices.ContainsFunc(res.Artifacts, func(a job.Artifact) bool { return a.Path == to.Path }) {
+		return web.NotFound("job %s has no artifact %.200q", to.Job, to.Path)
+	}
+	if to.Step != nil && *to.Step >= len(res.Steps) {
+		return web.NotFound("job %s has %d steps, and none with the number %d", to.Job, len(res.Steps), *to.Step)
+	}
+	return nil
+}
+
+// serve serves the one file that a link leads to, to whoever has it.
+func (h *Handlers) serve(w http.ResponseWriter, r *http.Request) error {
+	keeper, err := h.Keys.Keeper(r.Context())
+	if err != nil {
+		return err
+	}
+	var to leads
+	switch err := keeper.Open(purpose, r.PathValue("token"), &to); {
+	case errors.Is(err, token.ErrExpired):
+		return fmt.Errorf("%w: the link has expired", job.ErrGone)
+	case err != nil:
+		return web.NotFound("there is no such link")
+	}
+	leave, err := h.Enter(to.Tenant)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	head := w.Header()
+	head.Set("Cache-Control", "no-store")
+	head.Set("Referrer-Policy", "no-referrer")
+	// It is served as to the tenant, who may do nothing else.
+	r = r.WithContext(web.WithCaller(r.Context(), &web.Caller{Identity: identity.Identity{Tenant: to.Tenant}, Arrived: time.Now()}))
+	r.SetPathValue("id", string(to.Job))
+	u := url.URL{Path: r.URL.Path}
+	if to.Step != nil {
+		u.RawQuery = "step=" + strconv.Itoa(*to.Step)
+	}
+	r.URL = &u
+	if to.Path != "" {
+		r.SetPathValue("path", strings.TrimPrefix(to.Path, "/"))
+		return h.Artifact(w, r)
+	}
+	r.SetPathValue("stream", to.Stream)
+	head.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": to.Stream + ".txt"}))
+	return h.Output(w, r)
+}

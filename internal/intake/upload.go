@@ -1,0 +1,123 @@
+package intake
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/telemetry"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// OpenUpload begins a batch that comes in chunks, and returns its id. replayed: an earlier
+// request with its key has begun it.
+func (s *Service) OpenUpload(ctx context.Context, b Batch) (id job.ID, replayed bool, err error) {
+	if err := s.judge(ctx, b.NewBatch); err != nil {
+		return "", false, err
+	}
+	trace := b.begin(ctx)
+	defer func() { trace.End(0, err) }()
+	if _, err := s.Admit.Open(ctx, b.Tenant, trace.Job, b.Defaults, b.LabelCaps); err != nil {
+		return "", false, err
+	}
+	if err := s.CheckRoom(ctx, b.Tenant); err != nil {
+		return "", false, err
+	}
+	if id, replayed, err = s.Store.OpenUpload(ctx, b.NewBatch, b.Defaults); err != nil {
+		return "", false, fmt.Errorf("open upload: %w", err)
+	}
+	if !replayed {
+		s.waiting.accepted(b.Tenant, 0, 1)
+	}
+	return id, replayed, nil
+}
+
+// Chunk takes the lines of one chunk in, all of them or none, and returns how far the upload
+// is then. A chunk that came before with the same bytes changes nothing.
+func (s *Service) Chunk(ctx context.Context, tenant string, id job.ID, n int64, lines []byte) (u store.Upload, err error) {
+	if u, err = s.Store.Upload(ctx, tenant, id); err != nil {
+		return u, fmt.Errorf("read upload: %w", err)
+	}
+	var jobs []store.NewJob
+	if n == u.NextChunk && !u.Sealed {
+		if jobs, err = s.admitChunk(ctx, tenant, u, lines); err != nil {
+			return u, err
+		}
+	}
+	fresh, err := s.Store.AppendChunk(ctx, tenant, id, store.Chunk{N: n, Digest: sha256.Sum256(lines)}, jobs)
+	if err != nil {
+		return u, fmt.Errorf("append chunk: %w", err)
+	}
+	if fresh {
+		s.waiting.accepted(tenant, int64(len(jobs)), 0)
+	}
+	if u, err = s.Store.Upload(ctx, tenant, id); err != nil {
+		return u, fmt.Errorf("read upload: %w", err)
+	}
+	return u, nil
+}
+
+// errManyLines is a chunk of more jobs than one transaction is to have.
+var errManyLines = fmt.Errorf("%w: %w", job.ErrTooLarge, job.Invalid("body", "has more than %d jobs; send them as several chunks", api.MaxChunkJobs))
+
+// admitChunk admits the jobs of the chunk that is due. Errors name the chunk's lines.
+func (s *Service) admitChunk(ctx context.Context, tenant string, u store.Upload, lines []byte) (jobs []store.NewJob, err error) {
+	most, room, err := s.roomForJobs(ctx, tenant)
+	if err != nil {
+		return nil, err
+	}
+	about := telemetry.About{Batch: u.ID, Tenant: tenant}
+	_, trace := telemetry.StartBatch(telemetry.Describe(ctx, about), about)
+	if u.TraceParent == "" { // nobody wanted one
+		trace.Unwanted()
+	}
+	defer func() { trace.End(int64(len(jobs)), err) }()
+	a, err := s.Admit.Open(ctx, tenant, trace.Job, u.Defaults, u.LabelCaps)
+	if err != nil {
+		return nil, err
+	}
+	_, err = a.Lines(ctx, bytes.NewReader(lines), func(some []store.NewJob) error {
+		if jobs = append(jobs, some...); len(jobs) > api.MaxChunkJobs {
+			return errManyLines
+		}
+		if int64(len(jobs)) > room {
+			return tooManyJobs(most)
+		}
+		return nil
+	})
+	if err == nil && len(jobs) == 0 {
+		err = job.Invalid("body", "has no line; a chunk has at least one job")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return jobs, nil
+}
+
+// SealUpload makes a batch of what was uploaded; want, if it is not nil, is how many jobs
+// that must be.
+func (s *Service) SealUpload(ctx context.Context, tenant string, id job.ID, want *int64) error {
+	total := int64(-1)
+	if want != nil {
+		total = *want
+	}
+	u, err := s.Store.Upload(ctx, tenant, id)
+	if err != nil {
+		return fmt.Errorf("read upload: %w", err)
+	}
+	if u.Jobs == 0 {
+		return job.Invalid("jobs", "a batch has at least one job, and no chunk has come")
+	}
+	if err := s.Store.SealUpload(ctx, tenant, id, total); err != nil {
+		if errors.Is(err, job.ErrConflict) && total >= 0 && total != u.Jobs {
+			err = fmt.Errorf("%w; nothing is sealed: ask for its next chunk and send what is missing", err)
+		}
+		return fmt.Errorf("seal upload: %w", err)
+	}
+	s.Dispatcher.Wake()
+	return nil
+}

@@ -1,0 +1,102 @@
+// Package token makes texts that say something until a moment, and that only who has
+// the fleet's key can make. Whoever has a text can read it: it is signed, not sealed.
+package token
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// ErrInvalid is of a text that this key did not sign for this purpose, and ErrExpired of
+// one that it did, whose time is over.
+var (
+	ErrInvalid = errors.New("not a token of this fleet for this")
+	ErrExpired = errors.New("the token has expired")
+)
+
+// version begins every text. Another way to sign gets another version.
+const version = "v1"
+
+// MaxLen bounds what Open looks at.
+const MaxLen = 8 << 10
+
+// Keeper signs, and knows what was signed. All dispatchers of a fleet have the same key.
+type Keeper struct {
+	Key []byte
+	Now func() time.Time // optional, for tests
+}
+
+// body is what is signed.
+type body struct {
+	Expires int64           `json:"x"` // Unix seconds
+	Value   json.RawMessage `json:"v"`
+}
+
+// Sign returns a text, good in a URL and a cookie, that says v for a purpose until ttl has
+// gone by. v must be something that JSON can say.
+func (k Keeper) Sign(purpose string, v any, ttl time.Duration) string {
+	value, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("token: sign %T: %v", v, err)) // a mistake of ours, at any value
+	}
+	b, err := json.Marshal(body{Expires: k.now().Add(ttl).Unix(), Value: value})
+	if err != nil {
+		panic(fmt.Sprintf("token: sign: %v", err))
+	}
+	said := version + "." + base64.RawURLEncoding.EncodeToString(b)
+	return said + "." + base64.RawURLEncoding.EncodeToString(k.mac(purpose, said))
+}
+
+// Open reads into v, a pointer, what a text says. The error is ErrInvalid or ErrExpired.
+func (k Keeper) Open(purpose, text string, v any) error {
+	dot := strings.LastIndexByte(text, '.')
+	if len(text) > MaxLen || dot < 0 || !strings.HasPrefix(text, version+".") {
+		return ErrInvalid
+	}
+	mac, err := base64.RawURLEncoding.Strict().DecodeString(text[dot+1:])
+	if err != nil || !hmac.Equal(mac, k.mac(purpose, text[:dot])) {
+		return ErrInvalid
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(text[:dot], version+"."))
+	if err != nil {
+		return ErrInvalid
+	}
+	var b body
+	if err := json.Unmarshal(raw, &b); err != nil {
+		return ErrInvalid
+	}
+	if k.now().Unix() >= b.Expires {
+		return ErrExpired
+	}
+	if err := json.Unmarshal(b.Value, v); err != nil {
+		return ErrInvalid
+	}
+	return nil
+}
+
+// mac signs with a key of the purpose's own, so that no text is good for another.
+func (k Keeper) mac(purpose, said string) []byte {
+	if len(k.Key) < sha256.Size {
+		panic("token: a Keeper needs a key of 32 bytes")
+	}
+	return sum(sum(k.Key, "assay token "+version+" "+purpose), said)
+}
+
+func sum(key []byte, text string) []byte {
+	h := hmac.New(sha256.New, key)
+	h.Write([]byte(text))
+	return h.Sum(nil)
+}
+
+func (k Keeper) now() time.Time {
+	if k.Now != nil {
+		return k.Now()
+	}
+	return time.Now()
+}

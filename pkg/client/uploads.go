@@ -1,0 +1,184 @@
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// A chunk of an upload ends at the first line with which it has as much as this: less than the
+// fleet takes, so that a line never has to be taken back, and little to send once more.
+const (
+	chunkLines = 10_000
+	chunkBytes = 8 << 20
+)
+
+// dropTime is how long we try to give an upload up that will not be sealed.
+const dropTime = 5 * time.Second
+
+// Upload submits one job for each line of r (JSON Lines), all of them or none, as SubmitBatch
+// does, but in chunks: r is read once, and when a connection breaks or the fleet is restarted
+// only the chunk that was under way is sent again, for as long as WithPatience says. With
+// a Key, the same call goes on where an earlier one, perhaps of another process, was interrupted.
+func (c *Client) Upload(ctx context.Context, o BatchOptions, r io.Reader) (*job.Batch, error) {
+	u, err := c.openUpload(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	total, err := c.putChunks(ctx, u.ID, r)
+	var b *job.Batch
+	if err == nil {
+		b, err = c.sealUpload(ctx, u.ID, total)
+	}
+	if err != nil && (o.Key == "" || ctx.Err() == nil && !passing(err)) {
+		c.dropUpload(ctx, u.ID)
+	}
+	return b, err
+}
+
+func (c *Client) openUpload(ctx context.Context, o BatchOptions) (u api.Upload, err error) {
+	rq, err := post("/v1/uploads", nil, api.UploadRequest{
+		Name: o.Name, Labels: o.Labels, Callback: o.Callback, Lease: job.Duration(o.Lease), LabelCaps: o.LabelCaps, Defaults: o.Defaults,
+	})
+	if err != nil {
+		return u, err
+	}
+	if o.Key != "" {
+		rq.header.Set(api.HeaderIdempotencyKey, o.Key)
+	}
+	_, err = c.json(ctx, rq, &u)
+	return u, err
+}
+
+// putChunks sends all of r, and returns how many jobs the upload then has.
+func (c *Client) putChunks(ctx context.Context, id job.ID, r io.Reader) (total int64, err error) {
+	lines, u := &chunks{r: bufio.NewReaderSize(r, 256<<10)}, api.Upload{}
+	for n := int64(0); ; n++ {
+		chunk, before, err := lines.next()
+		switch {
+		case err != nil:
+			return 0, err
+		case chunk == nil && n == 0:
+			return 0, job.Invalid("jobs", "a batch has at least one job")
+		case chunk == nil && u.NextChunk != n:
+			return 0, fmt.Errorf("%w: %d chunks have been uploaded under this key, and this input has %d", job.ErrKeyUsed, u.NextChunk, n)
+		case chunk == nil:
+			return u.Jobs, nil
+		}
+		rq := call{method: http.MethodPut, path: uploadPath(id) + "/chunks/" + strconv.FormatInt(n, 10), header: http.Header{}}
+		rq.header.Set("Content-Type", api.NDJSON)
+		rq.body = func() (io.Reader, error) { return bytes.NewReader(chunk), nil }
+		if _, err := c.json(ctx, rq, &u); err != nil {
+			return 0, inFile(err, before)
+		}
+	}
+}
+
+// chunks cuts lines into chunks.
+type chunks struct {
+	r     *bufio.Reader
+	lines int // that were read
+}
+
+// next returns the next chunk, of which one line at least is not empty, and how many lines are
+// before it; nil at the end.
+func (c *chunks) next() (chunk []byte, before int, err error) {
+	before = c.lines
+	for jobs := 0; err == nil && jobs < chunkLines && len(chunk) < chunkBytes; {
+		start := len(chunk)
+		if chunk, err = c.line(chunk); err != nil && err != io.EOF {
+			return nil, 0, err
+		}
+		if len(bytes.TrimSpace(chunk[start:])) > 0 {
+			jobs++
+		}
+		if jobs == 0 {
+			chunk, before = nil, c.lines
+		}
+	}
+	return chunk, before, nil
+}
+
+// line appends the next line.
+func (c *chunks) line(chunk []byte) ([]byte, error) {
+	c.lines++
+	for {
+		part, err := c.r.ReadSlice('\n')
+		if chunk = append(chunk, part...); len(chunk) > api.MaxChunk {
+			return nil, fmt.Errorf("%w: line %d is longer than any job may be", job.ErrTooLarge, c.lines)
+		}
+		switch err {
+		case bufio.ErrBufferFull:
+		case nil, io.EOF:
+			return chunk, err
+		default:
+			return nil, fmt.Errorf("read input: %w", err)
+		}
+	}
+}
+
+// inFile has an error that names lines of a chunk name those of the whole.
+func inFile(err error, before int) error {
+	out := &fileError{error: err}
+	for _, f := range api.FieldErrors(err) {
+		moved := *f
+		if moved.Line > 0 {
+			moved.Line += before
+		}
+		out.fields = append(out.fields, &moved)
+	}
+	if len(out.fields) == 0 {
+		return err
+	}
+	return out
+}
+
+// fileError is what is wrong with lines of a file.
+type fileError struct {
+	error
+	fields []*job.FieldError
+}
+
+func (e *fileError) Error() string {
+	text := make([]string, len(e.fields))
+	for i, f := range e.fields {
+		text[i] = f.Error()
+	}
+	return strings.Join(text, "; ")
+}
+
+func (e *fileError) Unwrap() []error {
+	var out []error
+	for _, f := range e.fields { // before those of the chunk
+		out = append(out, f)
+	}
+	return append(out, e.error)
+}
+
+func (c *Client) sealUpload(ctx context.Context, id job.ID, total int64) (*job.Batch, error) {
+	rq, err := post(uploadPath(id)+"/seal", nil, api.SealRequest{Jobs: &total})
+	if err != nil {
+		return nil, err
+	}
+	var b job.Batch
+	_, err = c.json(ctx, rq, &b)
+	return &b, err
+}
+
+// dropUpload gives an upload up, if that is soon done; else the fleet does it later.
+func (c *Client) dropUpload(ctx context.Context, id job.ID) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTime)
+	defer cancel()
+	_, _ = c.json(ctx, call{method: http.MethodDelete, path: uploadPath(id)}, nil)
+}
+
+func uploadPath(id job.ID) string { return "/v1/uploads/" + string(id) }

@@ -17,7 +17,6 @@ import (
 	"github.com/assay-run/assay/internal/callback"
 	"github.com/assay-run/assay/internal/dispatcher"
 	"github.com/assay-run/assay/internal/httpapi"
-	"github.com/assay-run/assay/internal/identity"
 	"github.com/assay-run/assay/internal/secret"
 	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/internal/version"
@@ -48,9 +47,9 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 		return err
 	}
 	defer tel.Stop(context.WithoutCancel(ctx))
-	auth, err := identity.ReadTokens(string(cfg.Tokens))
+	auth, err := cfg.gate()
 	if err != nil {
-		return fmt.Errorf("--tokens: %w", err)
+		return err
 	}
 	bucket, err := object.Open(ctx, cfg.ObjectsURL)
 	if err != nil {
@@ -118,18 +117,26 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 
 // serve answers HTTP and works until ctx ends or either fails.
 func serve(ctx context.Context, cfg config, api http.Handler, d *dispatcher.Dispatcher, callbacks *callback.Sender) error {
+	certificate, err := cfg.Access.certificate()
+	if err != nil {
+		return err
+	}
 	l, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
-	srv := httpapi.NewHTTPServer(api)
+	srv, answer := httpapi.NewHTTPServer(api), (*http.Server).Serve
+	if certificate != nil {
+		srv.TLSConfig = certificate.Config()
+		answer = func(s *http.Server, l net.Listener) error { return s.ServeTLS(l, "", "") }
+	}
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWork()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return d.Run(work) })
 	group.Go(func() error { callbacks.Run(work); return nil })
 	group.Go(func() error {
-		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := answer(srv, l); !errors.Is(err, http.ErrServerClosed) {
 			return err
 		}
 		return nil
@@ -145,7 +152,7 @@ func serve(ctx context.Context, cfg config, api http.Handler, d *dispatcher.Disp
 		stopWork()
 		return nil
 	})
-	slog.InfoContext(ctx, "serving", "address", l.Addr().String(), "version", version.String())
+	slog.InfoContext(ctx, "serving", "address", l.Addr().String(), "tls", certificate != nil, "version", version.String())
 	return group.Wait()
 }
 

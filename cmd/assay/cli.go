@@ -2,12 +2,16 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -54,6 +58,7 @@ type cli struct {
 type globals struct {
 	URL      string        `name:"url" env:"ASSAY_URL" default:"http://127.0.0.1:8080" placeholder:"URL" help:"The fleet to talk to (${env})."`
 	Token    string        `name:"token" env:"ASSAY_TOKEN" placeholder:"TOKEN" help:"Token for that fleet (${env})."`
+	CAFile   string        `name:"ca-file" env:"ASSAY_CA_FILE" placeholder:"FILE" help:"Certificates, in PEM, of authorities besides the system's that the fleet's own may be signed by (${env})."`
 	Patience time.Duration `name:"patience" env:"ASSAY_PATIENCE" default:"10s" help:"How long to try while the fleet does not answer."`
 	JSON     bool          `name:"json" help:"Print JSON."`
 }
@@ -135,11 +140,36 @@ func (a *app) client() (*client.Client, error) {
 	if !local(a.URL) {
 		options = append(options, client.WithCompression())
 	}
+	if a.CAFile != "" {
+		trusting, err := trust(a.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("--ca-file or ASSAY_CA_FILE: %w", err)
+		}
+		options = append(options, client.WithHTTPClient(trusting))
+	}
 	c, err := client.New(a.URL, options...)
 	if err != nil {
 		return nil, fmt.Errorf("--url or ASSAY_URL: %w", err)
 	}
 	return c, nil
+}
+
+// trust returns what believes the authorities in a file as well as the system's.
+func trust(file string) (*http.Client, error) {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool() // there are none
+	}
+	if !pool.AppendCertsFromPEM(raw) {
+		return nil, fmt.Errorf("%s has no certificate in PEM", file)
+	}
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	return &http.Client{Transport: t}, nil
 }
 
 // local reports whether a fleet is on this machine.

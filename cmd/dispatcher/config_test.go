@@ -17,7 +17,7 @@ func TestOpenListenersAreRefused(t *testing.T) {
 		{"--listen=[::ffff:127.0.0.1]:0", true},
 		{"--listen=:8080", false}, {"--listen=0.0.0.0:8080", false}, {"--listen=[::]:8080", false}, {"--listen=10.0.0.1:80", false},
 		{"--listen=api.example.org:80", false}, {"--listen=localhost.example.org:80", false},
-		{"--listen=:8080 --tokens=t=a", true}, {"--listen=:8080 --insecure=no-tokens", true},
+		{"--listen=:8080 --tokens=t=a", true}, {"--listen=:8080 --oidc-issuer=https://id.example.com --oidc-audience=assay --oidc-groups=g=a", true}, {"--listen=:8080 --insecure=no-tokens", true},
 	} {
 		_, err := parse(append(strings.Fields(c.args), "--database-url=x"), io.Discard)
 		if c.ok && err != nil || !c.ok && (err == nil || !strings.Contains(err.Error(), "--insecure=no-tokens")) {

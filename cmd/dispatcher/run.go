@@ -48,9 +48,9 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 		return err
 	}
 	defer tel.Stop(context.WithoutCancel(ctx))
-	auth, err := identity.ReadTokens(string(cfg.Tokens))
+	auth, err := cfg.gate()
 	if err != nil {
-		return fmt.Errorf("--tokens: %w", err)
+		return err
 	}
 	bucket, err := object.Open(ctx, cfg.ObjectsURL)
 	if err != nil {
@@ -119,11 +119,19 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 
 // serve answers HTTP and works until ctx ends or either fails.
 func serve(ctx context.Context, cfg config, api http.Handler, d *dispatcher.Dispatcher, callbacks *callback.Sender, keys *identity.Keys) error {
+	certificate, err := cfg.Access.certificate()
+	if err != nil {
+		return err
+	}
 	l, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
-	srv := httpapi.NewHTTPServer(api)
+	srv, answer := httpapi.NewHTTPServer(api), (*http.Server).Serve
+	if certificate != nil {
+		srv.TLSConfig = certificate.Config()
+		answer = func(s *http.Server, l net.Listener) error { return s.ServeTLS(l, "", "") }
+	}
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWork()
 	group, ctx := errgroup.WithContext(ctx)
@@ -131,7 +139,7 @@ func serve(ctx context.Context, cfg config, api http.Handler, d *dispatcher.Disp
 	group.Go(func() error { callbacks.Run(work); return nil })
 	group.Go(func() error { keys.Run(work); return nil })
 	group.Go(func() error {
-		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := answer(srv, l); !errors.Is(err, http.ErrServerClosed) {
 			return err
 		}
 		return nil
@@ -147,7 +155,7 @@ func serve(ctx context.Context, cfg config, api http.Handler, d *dispatcher.Disp
 		stopWork()
 		return nil
 	})
-	slog.InfoContext(ctx, "serving", "address", l.Addr().String(), "version", version.String())
+	slog.InfoContext(ctx, "serving", "address", l.Addr().String(), "tls", certificate != nil, "version", version.String())
 	return group.Wait()
 }
 

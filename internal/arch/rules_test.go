@@ -23,6 +23,8 @@ var homes = []home{
 		"containers, images, their layers, the registries they come from and a profile of its own, each apart, and nothing else; " + adapters},
 	{"github.com/opencontainers/runtime-spec/", []string{"pkg/runtime/containerd/...", "pkg/runtime/cell", "pkg/runtime/seccomp"}, adapters},
 	{"gocloud.dev/", []string{"pkg/object"}, adapters},
+	{"github.com/go-jose/", []string{"internal/identity/oidc", "internal/identity/oidc/oidctest"}, adapters},
+	{"golang.org/x/oauth2", []string{"internal/identity/oidc"}, adapters},
 	{"github.com/modelcontextprotocol/", []string{"internal/mcp"}, adapters},
 	{"unsafe", []string{"internal/guest/launcher", "pkg/runtime/tracee"}, "what the compiler does not check lies behind one wall, to be read with care; go:linkname takes it, too"},
 	{"github.com/aws/", []string{"pkg/object"}, adapters},

@@ -92,14 +92,17 @@ var table = map[string]row{
 	"pkg/client": {"Go client of the API", []string{"api", "pkg/fleet", "pkg/job", "pkg/policy"}},
 	"api":        {"the contract: wire types, OpenAPI", []string{"pkg/fleet", "pkg/job", "pkg/policy", "pkg/placement"}},
 
-	"internal/admin":    {"what operators do by hand", []string{"api", "pkg/job", "pkg/store", "internal/fleet", "internal/identity"}},
-	"internal/admit":    {"bytes in, accepted jobs out", with(ideas, "api", "pkg/language", "pkg/object")},
-	"internal/recent":   {"what was read a moment ago, for many", nil},
-	"internal/fleet":    {"who is connected, what fits, who has room", with(ideas, "internal/recent")},
-	"internal/intake":   {"admits, stores and hands on", with(ideas, "internal/admit", "internal/recent", "internal/telemetry")},
-	"internal/share":    {"what one dispatcher has, divided between tenants", []string{"pkg/job", "pkg/policy", "internal/recent"}},
-	"internal/watch":    {"batches, for those who watch them", []string{"pkg/job", "pkg/store", "internal/share"}},
-	"internal/identity": {"who sends a request, and what they may do", []string{"api", "pkg/job", "pkg/store"}},
+	"internal/admin":                  {"what operators do by hand", []string{"api", "pkg/job", "pkg/store", "internal/fleet", "internal/identity"}},
+	"internal/admit":                  {"bytes in, accepted jobs out", with(ideas, "api", "pkg/language", "pkg/object")},
+	"internal/recent":                 {"what was read a moment ago, for many", nil},
+	"internal/fleet":                  {"who is connected, what fits, who has room", with(ideas, "internal/recent")},
+	"internal/intake":                 {"admits, stores and hands on", with(ideas, "internal/admit", "internal/recent", "internal/telemetry")},
+	"internal/share":                  {"what one dispatcher has, divided between tenants", []string{"pkg/job", "pkg/policy", "internal/recent"}},
+	"internal/watch":                  {"batches, for those who watch them", []string{"pkg/job", "pkg/store", "internal/share"}},
+	"internal/identity":               {"who sends a request, and what they may do", []string{"api", "pkg/job", "pkg/store"}},
+	"internal/identity/oidc":          {"who an OpenID Connect issuer vouches for", []string{"api", "internal/identity", "pkg/job"}},
+	"internal/identity/oidc/oidctest": {"an issuer on this machine, for tests", nil},
+	"internal/certs":                  {"a certificate in files, read again when they change", nil},
 	"internal/httpapi": {"the HTTP surface", with(ideas, "api", "guest/python", "internal/identity", "pkg/object", "pkg/language", "internal/admin", "internal/admit", "internal/fleet",
 		"internal/httpapi/dropin", "internal/httpapi/files", "internal/httpapi/keys", "internal/httpapi/links", "internal/httpapi/sessions", "internal/httpapi/uploads", "internal/httpapi/web", "internal/intake", "internal/mcp", "internal/recent", "internal/session", "internal/share", "internal/telemetry", "internal/token", "internal/watch")},
 	"internal/httpapi/keys":     {"its part about keys", []string{"api", "pkg/job", "internal/admin", "internal/httpapi/web", "internal/identity"}},
@@ -148,7 +151,7 @@ var table = map[string]row{
 	"internal/arch":            {"this table", nil},
 
 	"cmd/dispatcher": {"wiring", with(ideas, "api", "migrations", "pkg/object", "pkg/store/postgres", "pkg/queue/jetstream", "pkg/queue/identity",
-		"internal/admin", "internal/admit", "internal/callback", "internal/dispatcher", "internal/fault", "internal/httpapi", "internal/identity", "internal/intake", "internal/session", "internal/settings", "internal/sysmon", "internal/secret", "internal/sweep", "internal/telemetry", "internal/version", "pkg/netrule")},
+		"internal/admin", "internal/admit", "internal/callback", "internal/certs", "internal/identity/oidc", "internal/dispatcher", "internal/fault", "internal/httpapi", "internal/identity", "internal/intake", "internal/session", "internal/settings", "internal/sysmon", "internal/secret", "internal/sweep", "internal/telemetry", "internal/version", "pkg/netrule")},
 	"cmd/worker": {"wiring", with(ideas, "pkg/object", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd", "pkg/runtime/containerd/image", "pkg/runtime/fake",
 		"pkg/netrule", "pkg/runtime/cgroup", "pkg/runtime/egress", "pkg/runtime/environment", "internal/advisories", "internal/awake", "internal/daemon", "internal/fault", "internal/session/live", "internal/settings", "internal/sysmon", "internal/worker", "internal/worker/health", "internal/worker/transfer", "internal/telemetry", "internal/version")},
 	"cmd/assay": {"command line", with(ideas, "api", "pkg/client", "pkg/runtime/containerd/image", "pkg/runtime/cgroup",
@@ -196,4 +199,4 @@ var outside = with(ideas, "api", "pkg/client", "pkg/object", "pkg/runtime/contai
 
 // testOnly are packages for tests: code imports them only where the table above
 // says so.
-var testOnly = []string{"internal/testenv", "pkg/store/storetest", "pkg/store/postgres/internal/pgtest", "pkg/queue/queuetest", "pkg/runtime/runtimetest", "pkg/runtime/containerd/image/imagetest", "pkg/runtime/environment/environmenttest", "test/corpus", "test/hostile"}
+var testOnly = []string{"internal/identity/oidc/oidctest", "internal/testenv", "pkg/store/storetest", "pkg/store/postgres/internal/pgtest", "pkg/queue/queuetest", "pkg/runtime/runtimetest", "pkg/runtime/containerd/image/imagetest", "pkg/runtime/environment/environmenttest", "test/corpus", "test/hostile"}

@@ -97,7 +97,7 @@ func TestEverySettingIsDecided(t *testing.T) {
 	t.Parallel()
 	declared := regexp.MustCompile(`env:"(ASSAY_[A-Z_]+)"`)
 	found := map[string]bool{}
-	for _, pattern := range []string{"../../cmd/*/config.go", "../../cmd/*/seams.go", "../../pkg/queue/jetstream/files.go"} {
+	for _, pattern := range []string{"../../cmd/*/config.go", "../../cmd/*/access.go", "../../cmd/*/seams.go", "../../pkg/queue/jetstream/files.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %v", pattern, err)

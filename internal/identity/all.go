@@ -21,6 +21,9 @@ func (e notMine) Error() string { return api.ErrUnauthorized.Error() + ": " + st
 
 func (notMine) Is(target error) bool { return target == ErrNotMine || target == api.ErrUnauthorized }
 
+// NotMine is an ErrNotMine, and an api.ErrUnauthorized, that says why.
+func NotMine(why string) error { return notMine(why) }
+
 // gates are asked one after the other.
 type gates []Gate
 

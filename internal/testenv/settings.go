@@ -68,8 +68,10 @@ func Settings(t *testing.T, program string, all []Setting, gone settings.Gone, m
 
 // mostOfBoth is how many settings there are by name, those that both programs have counted once. The last that came
 // without another's going is drop-ins: addresses that are not of the API, and a password in place of a bearer token, are
-// for an operator to open, and no other setting says what a dispatcher serves.
-const mostOfBoth = 46
+// for an operator to open, and no other setting says what a dispatcher serves. After it, who may come and how: an issuer of
+// JWTs (what it is called, for whom its tokens are, which groups count, and where it says them), signing in there (a name, its
+// secret, our own address), and a certificate with its key.
+const mostOfBoth = 55
 
 // settingsRow finds the rows of either table.
 var settingsRow = regexp.MustCompile("(?m)^\\| `(ASSAY_[A-Z_]+)` \\| `--")

@@ -258,6 +258,18 @@ func TestRender(t *testing.T) {
 			}
 			r.is(t, dispatcher, "no-tokens,open-nats", value("dispatcher", "ASSAY_INSECURE")...)
 		},
+		"oidc": func(t *testing.T, r release, _ string) {
+			for name, want := range map[string]any{
+				"ASSAY_OIDC_ISSUER": "https://id.example.org", "ASSAY_OIDC_AUDIENCE": "assay", "ASSAY_OIDC_GROUPS": "team-a=a\nops=ops:operator",
+				"ASSAY_OIDC_CLIENT_ID": "assay", "ASSAY_PUBLIC_URL": "https://assay.example.org", "ASSAY_TLS_CERT": "/etc/assay/tls/tls.crt",
+			} {
+				r.is(t, dispatcher, want, value("dispatcher", name)...)
+			}
+			r.is(t, dispatcher, nil, env("dispatcher", "ASSAY_INSECURE")...)
+			r.is(t, dispatcher, "assay-oidc", append(env("dispatcher", "ASSAY_OIDC_CLIENT_SECRET"), "valueFrom", "secretKeyRef", "name")...)
+			r.is(t, dispatcher, "assay-tls", spec("volumes", "tls", "secret", "secretName")...)
+			r.is(t, dispatcher, "HTTPS", spec("containers", "dispatcher", "readinessProbe", "httpGet", "scheme")...)
+		},
 		"users": func(t *testing.T, r release, text string) {
 			for key, want := range map[string]string{dispatcher: "map[key:dispatcher.creds path:user.creds]] name:nats-dispatcher", worker: "map[key:worker.nk path:user.nk]] name:nats-worker"} {
 				if files := fmt.Sprint(r[key].at(spec("volumes", "nats", "projected", "sources")...)); files != "[map[secret:map[items:["+want+"]]]" {
@@ -340,7 +352,7 @@ func (r release) sound(t *testing.T) {
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	for says, set := range map[string]string{
-		"auth.secret is required":                             "image.tag=x",
+		"auth.secret or auth.oidc is required":                "image.tag=x",
 		"nats.secret is required":                             "auth.secret=a,nats.auth=key,poolDefaults.tokenSecret=t",
 		"pools.default.tokenSecret is required":               "auth.secret=a,nats.auth=key,nats.secret=k",
 		"nats.credentials.secret is required":                 "auth.secret=a,nats.auth=users,poolDefaults.credentials.secret=w,poolDefaults.credentials.nkey=n",

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/assay-run/assay/internal/certs"
+	"github.com/assay-run/assay/internal/httpapi"
+	"github.com/assay-run/assay/internal/identity"
+	"github.com/assay-run/assay/internal/identity/oidc"
+)
+
+// access is who is let in besides those with tokens, and how the API is spoken to.
+type access struct {
+	TLSCert string `name:"tls-cert" env:"ASSAY_TLS_CERT" placeholder:"FILE" help:"Certificate of the API, and those up to its authority's, in PEM: --listen then speaks TLS. It is read again when it changes, without a restart. None: something else speaks TLS, or nobody but this machine is to reach it."`
+	TLSKey  string `name:"tls-key" env:"ASSAY_TLS_KEY" placeholder:"FILE" help:"Key of that certificate, in PEM."`
+
+	Issuer       string         `name:"oidc-issuer" env:"ASSAY_OIDC_ISSUER" placeholder:"URL" help:"OpenID Connect issuer whose JWTs are taken as bearer tokens, besides --tokens, as it names itself in them: https://id.example.com/realm. None: no JWTs are taken."`
+	Audience     []string       `name:"oidc-audience" env:"ASSAY_OIDC_AUDIENCE" placeholder:"NAME" help:"Whom such a JWT must be meant for (aud): one of these, separated by commas."`
+	Groups       string         `name:"oidc-groups" env:"ASSAY_OIDC_GROUPS" placeholder:"GROUP=TENANT" help:"Whose members are of which tenant, as team-a=a,ops=ops:operator: after a colon the role, submitter without. The first entry whose group somebody is in decides. @FILE has one a line. Who is in none is refused."`
+	Claim        string         `name:"oidc-claim" env:"ASSAY_OIDC_CLAIM" default:"groups" help:"Claim of a JWT that has the groups: a name, or names with dots between, such as realm_access.roles."`
+	ClientID     string         `name:"oidc-client-id" env:"ASSAY_OIDC_CLIENT_ID" help:"The web page's name at the issuer, so that people may sign in there; its redirect address is --public-url and /ui/signin/callback. None: people sign in with tokens."`
+	ClientSecret httpapi.Secret `name:"oidc-client-secret" env:"ASSAY_OIDC_CLIENT_SECRET" help:"Secret of that name, if the issuer gave one."`
+	PublicURL    string         `name:"public-url" env:"ASSAY_PUBLIC_URL" placeholder:"URL" help:"Address of this fleet as browsers have it, such as https://assay.example.com."`
+}
+
+// oidcSkew is how far the issuer's clock may be from ours.
+const oidcSkew = time.Minute
+
+// check says what is given without what it needs.
+func (a *access) check() error {
+	switch {
+	case (a.TLSCert == "") != (a.TLSKey == ""):
+		return fmt.Errorf("--tls-cert and --tls-key: give both, or neither")
+	case a.Issuer == "" && (len(a.Audience) > 0 || a.Groups != "" || a.ClientID != ""):
+		return fmt.Errorf("--oidc-issuer: is not given, and --oidc-audience, --oidc-groups or --oidc-client-id is")
+	}
+	gate, err := a.jwts()
+	if err == nil && gate != nil {
+		_, err = a.signIn(gate)
+	}
+	return err
+}
+
+// jwts lets in who has a JWT; nil: nobody.
+func (a *access) jwts() (*oidc.Gate, error) {
+	if a.Issuer == "" {
+		return nil, nil
+	}
+	rules, err := oidc.ReadRules(a.Groups)
+	if err != nil {
+		return nil, fmt.Errorf("--oidc-%w", err)
+	}
+	gate, err := oidc.New(oidc.Config{Issuer: a.Issuer, Audience: a.Audience, Rules: rules, Claim: a.Claim, Skew: oidcSkew})
+	if err != nil {
+		return nil, fmt.Errorf("--oidc-%w", err)
+	}
+	return gate, nil
+}
+
+// signIn is how people sign in at the issuer; nil: they do not.
+func (a *access) signIn(gate *oidc.Gate) (*oidc.SignIn, error) {
+	if a.ClientID == "" {
+		return nil, nil
+	}
+	s, err := oidc.NewSignIn(gate, a.ClientID, string(a.ClientSecret), a.PublicURL)
+	if err != nil {
+		return nil, fmt.Errorf("--%w", err)
+	}
+	return s, nil
+}
+
+// gate is who is let in.
+func (c *config) gate() (identity.Gate, error) {
+	tokens, err := identity.ReadTokens(string(c.Tokens))
+	if err != nil {
+		return nil, fmt.Errorf("--tokens: %w", err)
+	}
+	jwts, err := c.Access.jwts()
+	if err != nil || jwts == nil {
+		return tokens, err
+	}
+	if _, open := tokens.(identity.Open); open { // no more, now that some have to show who they are
+		return jwts, nil
+	}
+	return identity.All(tokens, jwts), nil
+}
+
+// certificate is what --listen shows; nil: it does not speak TLS.
+func (a *access) certificate() (*certs.Files, error) {
+	if a.TLSCert == "" {
+		return nil, nil
+	}
+	f, err := certs.Open(a.TLSCert, a.TLSKey)
+	if err != nil {
+		return nil, fmt.Errorf("--tls-cert and --tls-key: %w", err)
+	}
+	return f, nil
+}

@@ -1,0 +1,207 @@
+package oidc
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/identity"
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// Config is which issuer is believed, and what it says of whom.
+type Config struct {
+	Issuer   string   // as its tokens name it
+	Audience []string // whom a token must be meant for: one of these
+	Rules    []Rule   // the first whose group somebody is in decides
+	Claim    string   // has the groups; empty: "groups"
+	Skew     time.Duration
+	HTTP     *http.Client // optional
+}
+
+// maxToken is the longest JWT that is looked at, in bytes.
+const maxToken = 16 << 10
+
+// algorithms are those that tokens may be signed with. None is of a secret that we and the issuer share: a public key must
+// not be taken for one.
+var algorithms = []jose.SignatureAlgorithm{
+	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
+}
+
+// Gate lets in who has a JWT of the issuer.
+type Gate struct {
+	c      Config
+	issuer *issuer
+}
+
+// New returns a gate. The issuer is not asked before there is a token of it. The error wraps job.ErrInvalid.
+func New(c Config) (*Gate, error) {
+	u, err := url.Parse(c.Issuer)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.RawQuery != "" || u.Fragment != "":
+		return nil, job.Invalid("issuer", "%.100q must be an address such as https://id.example.com, as tokens have it in iss", c.Issuer)
+	case u.Scheme == "http" && !local(u.Hostname()):
+		return nil, job.Invalid("issuer", "%.100q must begin with https: whoever is on the way to it could let anybody in", c.Issuer)
+	case len(c.Audience) == 0:
+		return nil, job.Invalid("audience", "must be given: without it a token that is meant for another program would do here")
+	case len(c.Rules) == 0:
+		return nil, job.Invalid("groups", "must be given: which groups are of which tenant")
+	case c.Skew < 0 || c.Skew > 5*time.Minute:
+		return nil, job.Invalid("skew", "must be 0 to 5m, and is %v", c.Skew)
+	}
+	if c.Claim == "" {
+		c.Claim = "groups"
+	}
+	return &Gate{c: c, issuer: newIssuer(c.Issuer, c.HTTP)}, nil
+}
+
+// local says whether a host is this machine.
+func local(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.IsLoopback()
+}
+
+// Identify returns whose JWT the request is sent with. A token that is none is not ours to judge.
+func (g *Gate) Identify(r *http.Request) (identity.Identity, error) {
+	token, ok := identity.Bearer(r)
+	if !ok {
+		return identity.Identity{}, identity.NotMine("send Authorization: Bearer TOKEN (the CLI reads ASSAY_TOKEN)")
+	}
+	if !strings.HasPrefix(token, "eyJ") || strings.Count(token, ".") != 2 {
+		return identity.Identity{}, identity.NotMine("the token is unknown here")
+	}
+	c, err := g.verify(r.Context(), token, g.c.Audience)
+	if err != nil {
+		return identity.Identity{}, err
+	}
+	return g.identity(c)
+}
+
+// claims are what a token says.
+type claims struct {
+	jwt.Claims
+	Nonce         string `json:"nonce"`
+	Email         string `json:"email"`
+	EmailVerified any    `json:"email_verified"`
+	Username      string `json:"preferred_username"`
+
+	all map[string]any
+}
+
+// verify reads a token that must be of the issuer, for one of an audience, and good now.
+func (g *Gate) verify(ctx context.Context, token string, audience []string) (*claims, error) {
+	if len(token) > maxToken {
+		return nil, unauthorized("it has %d bytes, and the most is %d", len(token), maxToken)
+	}
+	t, err := jwt.ParseSigned(token, algorithms)
+	if err != nil {
+		return nil, unauthorized("it is not signed in one of the ways %v", algorithms)
+	}
+	var told jwt.Claims
+	if t.UnsafeClaimsWithoutVerification(&told) != nil || told.Issuer != g.c.Issuer {
+		return nil, unauthorized("it is of the issuer %.100q, and here it must be %s", told.Issuer, g.c.Issuer)
+	}
+	c, err := g.signed(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	return c, g.good(c, audience, time.Now())
+}
+
+// signed returns what a token says that is signed by the issuer.
+func (g *Gate) signed(ctx context.Context, t *jwt.JSONWebToken) (*claims, error) {
+	head := t.Headers[0]
+	keys, err := g.issuer.key(ctx, head.KeyID)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range keys {
+		if k.Algorithm != "" && k.Algorithm != head.Algorithm {
+			continue
+		}
+		var c claims
+		if t.Claims(k.Key, &c, &c.all) == nil {
+			return &c, nil
+		}
+	}
+	return nil, unauthorized("it is not signed with a key of %s", g.c.Issuer)
+}
+
+// good says whether a token is for us, now.
+func (g *Gate) good(c *claims, audience []string, now time.Time) error {
+	switch {
+	case !slices.ContainsFunc(c.Audience, func(a string) bool { return slices.Contains(audience, a) }):
+		return unauthorized("it is meant for %.200q, and here it must be one of %q", []string(c.Audience), audience)
+	case c.Expiry == nil:
+		return unauthorized("it does not say when it ends (exp)")
+	case now.After(c.Expiry.Time().Add(g.c.Skew)):
+		return unauthorized("it was good until %s", c.Expiry.Time().UTC().Format(time.RFC3339))
+	case c.NotBefore != nil && now.Add(g.c.Skew).Before(c.NotBefore.Time()):
+		return unauthorized("it is good from %s on", c.NotBefore.Time().UTC().Format(time.RFC3339))
+	case c.Subject == "":
+		return unauthorized("it does not say whose it is (sub)")
+	}
+	return nil
+}
+
+func unauthorized(format string, args ...any) error {
+	return fmt.Errorf("%w: the JWT is no good here: %s", api.ErrUnauthorized, fmt.Sprintf(format, args...))
+}
+
+// identity is who c is of, by the first rule that applies.
+func (g *Gate) identity(c *claims) (identity.Identity, error) {
+	groups := c.groups(g.c.Claim)
+	for _, r := range g.c.Rules {
+		if slices.Contains(groups, r.Group) {
+			return identity.Identity{Tenant: r.Tenant, Role: r.Role, Name: c.name(), Mark: identity.Mark(sha256.Sum256([]byte(c.Issuer + "\n" + c.Subject)))}, nil
+		}
+	}
+	slog.Debug("somebody whom the issuer knows is in no group that has a tenant", "subject", c.Subject, "groups", groups)
+	return identity.Identity{}, fmt.Errorf("%w: %.100q is in none of the groups that have a tenant here (the claim %s has %d)", job.ErrRefused, c.name(), g.c.Claim, len(groups))
+}
+
+// name is what somebody is called in records. An address that the issuer has not verified could be anybody's.
+func (c *claims) name() string {
+	name := c.Subject
+	switch verified := c.EmailVerified; {
+	case c.Email != "" && verified != false && verified != "false":
+		name = c.Email
+	case c.Username != "":
+		name = c.Username
+	}
+	return job.Clip(name, 200)
+}
+
+// groups are those of a claim: a list or one text, below the name as it is or below the names between its dots.
+func (c *claims) groups(name string) (out []string) {
+	found, ok := c.all[name]
+	if !ok {
+		found = c.all
+		for part := range strings.SplitSeq(name, ".") {
+			m, _ := found.(map[string]any)
+			found = m[part]
+		}
+	}
+	switch v := found.(type) {
+	case string:
+		out = append(out, v)
+	case []any:
+		for _, x := range v {
+			if s, ok := x.(string); ok {
+				out = append(out, s)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,108 @@
+package oidc
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"golang.org/x/oauth2"
+
+	"github.com/assay-run/assay/internal/identity"
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// SignIn has people sign in at the issuer with a browser: by an authorization code, with PKCE.
+type SignIn struct {
+	gate             *Gate
+	id, secret, back string
+}
+
+// CallbackPath is where the issuer sends browsers back to, below the public address of the fleet.
+const CallbackPath = "/ui/signin/callback"
+
+// NewSignIn returns what signs in at the issuer of g, as the client of an id. Of a client without a secret the issuer
+// relies on PKCE alone. public is the address of the fleet as browsers have it. The error wraps job.ErrInvalid.
+func NewSignIn(g *Gate, id, secret, public string) (*SignIn, error) {
+	u, err := url.Parse(public)
+	if err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || !local(u.Hostname())) {
+		return nil, job.Invalid("public-url", "%.100q must be the address of this fleet as browsers have it, such as https://assay.example.com", public)
+	}
+	if id == "" {
+		return nil, job.Invalid("oidc-client-id", "must not be empty")
+	}
+	return &SignIn{gate: g, id: id, secret: secret, back: strings.TrimSuffix(public, "/") + CallbackPath}, nil
+}
+
+// Attempt is what must be kept between the two halves of signing in, where only the browser that began has it.
+type Attempt struct {
+	State    string `json:"state"`
+	Nonce    string `json:"nonce"`
+	Verifier string `json:"verifier"`
+}
+
+// Begin returns where a browser is to go, and what must be kept until it comes back. The error wraps job.ErrUnavailable if
+// the issuer cannot be asked.
+func (s *SignIn) Begin(ctx context.Context) (address string, a Attempt, err error) {
+	c, err := s.client(ctx)
+	if err != nil {
+		return "", a, err
+	}
+	a = Attempt{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier()}
+	return c.AuthCodeURL(a.State, oauth2.S256ChallengeOption(a.Verifier), oauth2.SetAuthURLParam("nonce", a.Nonce)), a, nil
+}
+
+// Finish returns who came back with a state and a code, and until when the issuer vouches for that.
+func (s *SignIn) Finish(ctx context.Context, a Attempt, state, code string) (who identity.Identity, until time.Time, err error) {
+	if a.State == "" || subtle.ConstantTimeCompare([]byte(a.State), []byte(state)) != 1 {
+		return who, until, unauthorized("this is not the browser that began to sign in, or it began again; sign in again")
+	}
+	c, err := s.client(ctx)
+	if err != nil {
+		return who, until, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithValue(ctx, oauth2.HTTPClient, s.gate.issuer.http), askTime)
+	defer cancel()
+	given, err := c.Exchange(ctx, code, oauth2.VerifierOption(a.Verifier))
+	if err != nil {
+		return who, until, exchangeFailed(ctx, err)
+	}
+	token, _ := given.Extra("id_token").(string)
+	said, err := s.gate.verify(ctx, token, []string{s.id})
+	if err != nil {
+		return who, until, err
+	}
+	if subtle.ConstantTimeCompare([]byte(a.Nonce), []byte(said.Nonce)) != 1 {
+		return who, until, unauthorized("it is of another sign-in (nonce)")
+	}
+	who, err = s.gate.identity(said)
+	return who, said.Expiry.Time(), err
+}
+
+// exchangeFailed says of a code that is not taken whether the issuer refused it or was away.
+func exchangeFailed(ctx context.Context, err error) error {
+	slog.WarnContext(ctx, "the issuer gives nothing for the code of a sign-in", "error", err)
+	var refused *oauth2.RetrieveError
+	if errors.As(err, &refused) && refused.Response != nil && refused.Response.StatusCode < http.StatusInternalServerError {
+		return unauthorized("the issuer does not take the code of this sign-in; sign in again")
+	}
+	return fmt.Errorf("%w: the issuer does not answer; sign in again", job.ErrUnavailable)
+}
+
+func (s *SignIn) client(ctx context.Context) (*oauth2.Config, error) {
+	about, err := s.gate.issuer.describe(ctx)
+	if err != nil {
+		slog.WarnContext(ctx, "the issuer of tokens cannot be asked how to sign in", "error", err)
+		return nil, fmt.Errorf("%w: the issuer %s cannot be asked how to sign in now", job.ErrUnavailable, s.gate.c.Issuer)
+	}
+	return &oauth2.Config{
+		ClientID: s.id, ClientSecret: s.secret, RedirectURL: s.back, Scopes: []string{"openid", "email", "profile"},
+		Endpoint: oauth2.Endpoint{AuthURL: about.Authorization, TokenURL: about.Token},
+	}, nil
+}

@@ -470,6 +470,15 @@ class API:
         c = operation("POST", "/v1/jobs/{id}/cancel", path={"id": id})
         return models.Accepted.from_dict((self._transport.send(c)).json())
 
+    def make_link(self, id: str, body: models.LinkRequest | Mapping[str, Any]) -> models.Link:
+        """An address of one file that is good without a key.
+
+        Of an artifact, or of an output, of a job that has ended. Whoever has the address can read that file, and
+        nothing else, until the time is over or the job is removed. It cannot be taken back before.
+        """
+        c = operation("POST", "/v1/jobs/{id}/links", path={"id": id}, body=body, content="application/json")
+        return models.Link.from_dict((self._transport.send(c)).json())
+
     def get_output(
         self,
         id: str,
@@ -509,6 +518,47 @@ class API:
         c = operation("GET", "/v1/jobs/{id}/result", path={"id": id}, query={"wait": wait, "fields": fields})
         return models.Result.from_dict((self._transport.send(c)).json())
 
+    def list_keys(
+        self, *, tenant: str | None = None, before: str | None = None, limit: int | None = None
+    ) -> models.KeyList:
+        """Keys of a tenant, newest first.
+
+        Those that were revoked or have expired are listed as well. No answer has a token.
+
+        Args:
+            tenant: Whose; the own by default. Another one is for operators to name.
+            before: Those before this one: next of the page before.
+        """
+        c = operation("GET", "/v1/keys", query={"tenant": tenant, "before": before, "limit": limit})
+        return models.KeyList.from_dict((self._transport.send(c)).json())
+
+    def create_key(self, body: models.KeyRequest | Mapping[str, Any]) -> models.NewKey:
+        """Make a key.
+
+        The answer has the token, which is kept as a hash and cannot be read again. It is let in at once, at every
+        dispatcher. An admin makes keys of every tenant and role. Others make them for their own tenant, and none that
+        may do more than the token that they ask with, or for longer.
+        """
+        c = operation("POST", "/v1/keys", body=body, content="application/json")
+        return models.NewKey.from_dict((self._transport.send(c)).json())
+
+    def revoke_key(self, id: str, *, reason: str | None = None) -> models.Key:
+        """Revoke a key.
+
+        Within a second no dispatcher lets it in any more, and what is under way with it, such as a stream, ends. One
+        of a role above the own is not revoked. A key that was revoked stays so.
+
+        Args:
+            reason: Is kept with the record of it.
+        """
+        c = operation("DELETE", "/v1/keys/{id}", path={"id": id}, query={"reason": reason})
+        return models.Key.from_dict((self._transport.send(c)).json())
+
+    def get_key(self, id: str) -> models.Key:
+        """A key, without its token."""
+        c = operation("GET", "/v1/keys/{id}", path={"id": id})
+        return models.Key.from_dict((self._transport.send(c)).json())
+
     def list_languages(self, *, image: str | None = None) -> models.LanguageList:
         """The programming languages that programs may be in.
 
@@ -521,6 +571,14 @@ class API:
         """
         c = operation("GET", "/v1/languages", query={"image": image})
         return models.LanguageList.from_dict((self._transport.send(c)).json())
+
+    def open_link(self, token: str) -> Answer:
+        """The file that a link leads to.
+
+        410 when its time is over.
+        """
+        c = operation("GET", "/v1/links/{token}", path={"token": token})
+        return self._transport.send(c)
 
     def list_policies(self) -> models.PolicyList:
         """The newest version of each stored policy."""
@@ -795,6 +853,66 @@ class API:
             content="application/json",
         )
         self._transport.send(c)
+
+    def open_upload(
+        self, body: models.UploadRequest | Mapping[str, Any] | None = None, *, idempotency_key: str | None = None
+    ) -> models.Upload:
+        """Begin a batch that comes in chunks.
+
+        For batches too large to be sent once more when a connection breaks. Its chunks are put one after the other,
+        each a transaction; `next_chunk` says which one is due, whatever happened to an answer. Nobody sees the jobs
+        until the upload is sealed: then it is a batch of the same id. An upload to which no chunk comes for an hour
+        is dropped.
+
+        Args:
+            idempotency_key: Names this request so that it can be said twice.
+        """
+        c = operation(
+            "POST", "/v1/uploads", header={"Idempotency-Key": idempotency_key}, body=body, content="application/json"
+        )
+        return models.Upload.from_dict((self._transport.send(c)).json())
+
+    def drop_upload(self, id: str) -> None:
+        """Give an upload up.
+
+        409 if it is sealed; its batch can be canceled.
+        """
+        c = operation("DELETE", "/v1/uploads/{id}", path={"id": id})
+        self._transport.send(c)
+
+    def get_upload(self, id: str) -> models.Upload:
+        """How far an upload is."""
+        c = operation("GET", "/v1/uploads/{id}", path={"id": id})
+        return models.Upload.from_dict((self._transport.send(c)).json())
+
+    def put_chunk(self, id: str, n: str, body: bytes, *, content_digest: str | None = None) -> models.Upload:
+        """Put the chunk that is due.
+
+        NDJSON, one job a line, at most 20000 of them and 32 MiB, all of them or none. Lines do not go over from one
+        chunk to the next. A chunk that is put again with the same bytes changes nothing; with other bytes, or before
+        it is due, it is 409. Errors name the chunk's line.
+
+        Args:
+            content_digest: sha-256 of the body (RFC 9530).
+        """
+        c = operation(
+            "PUT",
+            "/v1/uploads/{id}/chunks/{n}",
+            path={"id": id, "n": n},
+            header={"Content-Digest": content_digest},
+            body=body,
+            content="application/x-ndjson",
+        )
+        return models.Upload.from_dict((self._transport.send(c)).json())
+
+    def seal_upload(self, id: str, body: models.SealRequest | Mapping[str, Any] | None = None) -> models.Batch:
+        """Make a batch of an upload.
+
+        Sealing it again answers with the batch again. With a number of jobs that is not the upload's it is 409, and
+        nothing is sealed.
+        """
+        c = operation("POST", "/v1/uploads/{id}/seal", path={"id": id}, body=body, content="application/json")
+        return models.Batch.from_dict((self._transport.send(c)).json())
 
     def list_workers(self) -> models.WorkerList:
         """The connected workers."""

@@ -952,6 +952,81 @@ class JobSummary(Model):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Key(Model):
+    """A JSON object of the API, Key.
+
+    Attributes:
+        label: KEY=VALUE: it makes and sees jobs and batches with this label only.
+        last_used_at: To about a minute.
+        mark: The beginning of the SHA-256 of its token, which the records of what was done have, too.
+        policy: All of its jobs have this one.
+    """
+
+    created_at: datetime
+    created_by: str
+    expires_at: datetime | None = None
+    id: str
+    label: str | None = None
+    last_used_at: datetime | None = None
+    mark: str
+    name: str
+    policy: str | None = None
+    revoked_at: datetime | None = None
+    revoked_by: str | None = None
+    role: Literal["reader", "submitter", "operator", "admin"]
+    tenant: str
+    _shapes: ClassVar[dict[str, str]] = {"created_at": "@", "expires_at": "@", "last_used_at": "@", "revoked_at": "@"}
+    _zeros: ClassVar[dict[str, str]] = {
+        "created_at": "time",
+        "created_by": "str",
+        "id": "str",
+        "mark": "str",
+        "name": "str",
+        "role": "str",
+        "tenant": "str",
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyList(Model):
+    """A JSON object of the API, KeyList.
+
+    Attributes:
+        next: Give it as before= for the next page; absent: there is none.
+    """
+
+    keys: list[Key]
+    next: str | None = None
+    _shapes: ClassVar[dict[str, str]] = {"keys": "[Key]"}
+    _zeros: ClassVar[dict[str, str]] = {"keys": "list"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRequest(Model):
+    """A JSON object of the API, KeyRequest.
+
+    Attributes:
+        for_: How long it is good, such as 720h; until it is revoked by default.
+        label: KEY=VALUE: it makes and sees jobs and batches with this label only.
+        name: For people: who or what has it.
+        policy: The name of a stored policy, which all of its jobs have.
+        reason: Is kept with the record of it.
+        role: Default submitter.
+        tenant: Whose it is; that of who makes it by default.
+    """
+
+    for_: str | None = None
+    label: str | None = None
+    name: str
+    policy: str | None = None
+    reason: str | None = None
+    role: Literal["reader", "submitter", "operator", "admin"] | None = None
+    tenant: str | None = None
+    _wires: ClassVar[dict[str, str]] = {"for_": "for"}
+    _zeros: ClassVar[dict[str, str]] = {"name": "str"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Language(Model):
     """A JSON object of the API, Language.
 
@@ -1032,6 +1107,36 @@ class Leader(Model):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Link(Model):
+    """A JSON object of the API, Link.
+
+    Attributes:
+        url: Relative to the server.
+    """
+
+    expires_at: datetime
+    url: str
+    _shapes: ClassVar[dict[str, str]] = {"expires_at": "@"}
+    _zeros: ClassVar[dict[str, str]] = {"expires_at": "time", "url": "str"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkRequest(Model):
+    """Either path or stream.
+
+    Attributes:
+        expires_in: A Go duration from 1s to 168h. None: 1h.
+        path: Of an artifact.
+        step: Of which step the output is; absent: of the whole.
+    """
+
+    expires_in: str | None = None
+    path: str | None = None
+    step: int | None = None
+    stream: Literal["stdout", "stderr"] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Network(Model):
     """What the job did with the way out that its policy gave it. Absent if it gave none.
 
@@ -1082,6 +1187,20 @@ class NetworkAttemptsItem(Model):
         "received_bytes": "int",
         "sent_bytes": "int",
     }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewKey(Model):
+    """A JSON object of the API, NewKey.
+
+    Attributes:
+        token: Send it as Authorization: Bearer TOKEN. It is not shown again.
+    """
+
+    key: Key
+    token: str
+    _shapes: ClassVar[dict[str, str]] = {"key": "Key"}
+    _zeros: ClassVar[dict[str, str]] = {"key": "Key", "token": "str"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1914,6 +2033,17 @@ class ResultVariablesValue(Model):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SealRequest(Model):
+    """A JSON object of the API, SealRequest.
+
+    Attributes:
+        jobs: How many jobs there are to be; absent: as many as there are.
+    """
+
+    jobs: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SecretList(Model):
     """A JSON object of the API, SecretList."""
 
@@ -2157,6 +2287,57 @@ class TenantOverride(Model):
     until: datetime | None = None
     _shapes: ClassVar[dict[str, str]] = {"granted": "Override", "set": "Override", "until": "@"}
     _zeros: ClassVar[dict[str, str]] = {"granted": "Override", "set": "Override"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upload(Model):
+    """A JSON object of the API, Upload.
+
+    Attributes:
+        expires_at: It is dropped then if no chunk comes; absent of one that is sealed.
+        id: And its batch's, once it is sealed.
+        jobs: In the chunks before it.
+        next_chunk: Number of the chunk that is due.
+    """
+
+    created_at: datetime
+    expires_at: datetime | None = None
+    id: str
+    jobs: int
+    name: str | None = None
+    next_chunk: int
+    sealed: bool
+    _shapes: ClassVar[dict[str, str]] = {"created_at": "@", "expires_at": "@"}
+    _zeros: ClassVar[dict[str, str]] = {
+        "created_at": "time",
+        "id": "str",
+        "jobs": "int",
+        "next_chunk": "int",
+        "sealed": "bool",
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UploadRequest(Model):
+    """What a batch says beside its jobs.
+
+    Attributes:
+        callback: Whom to tell when a batch is done: one POST of `{"type": "batch.done", "batch": {…}}`, made again
+            for a day until it is answered with 2xx; 410 ends it, redirects are not followed. Headers as in Standard
+            Webhooks: `webhook-id` (the delivery, the same at every try), `webhook-timestamp`, `webhook-signature`.
+            Addresses that are not public are refused unless the operator allows them.
+        defaults: A partial job that every job is laid over.
+        label_caps: Of jobs with the same value of this label, at most so many run at once.
+        lease: A Go duration from 5s to 24h, as of a batch. It begins when the upload is sealed.
+    """
+
+    callback: Callback | None = None
+    defaults: dict[str, Any] | None = None
+    label_caps: dict[str, int] | None = None
+    labels: dict[str, str] | None = None
+    lease: str | None = None
+    name: str | None = None
+    _shapes: ClassVar[dict[str, str]] = {"callback": "Callback"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

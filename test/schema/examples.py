@@ -4,6 +4,7 @@
 """
 
 import hashlib
+import json
 import threading
 import time
 import urllib.error
@@ -15,10 +16,12 @@ MOST = 2  # elements of a list, and entries of a map whose keys are data
 
 
 def record(call):
-    """Calls each operation, and returns what was asked and answered. call(name, method, path, body) returns the answer."""
+    """Calls each operation. call(name, method, path, body, kind) returns the answer; a body of another kind than JSON is text."""
     _jobs(call)
     _batches(call)
     _policies(call)
+    _uploads(call)
+    _keys(call)
     _sessions(call)
     _fleet(call)
 
@@ -32,12 +35,13 @@ def _jobs(call):
     call("getJob", "GET", f"/v1/jobs/{job}?wait=60s")
     call("listJobs", "GET", "/v1/jobs?state=finished&limit=2")
     call("listArtifacts", "GET", f"/v1/jobs/{job}/artifacts")
+    call("makeLink", "POST", f"/v1/jobs/{job}/links", {"path": "/workspace/out/a.txt", "expires_in": "1h"})
     call("cancelJob", "POST", f"/v1/jobs/{job}/cancel")
     call("cancelJobs", "POST", "/v1/jobs/cancel", {"labels": {"run": "7"}})
     call("check", "POST", "/v1/check", {"programs": [{"name": "p1", "code": "import os\ndef add(a, b):\n    return a + c\n",
                                                       "policy": {"imports": {"deny": ["os"]}}}]})
     blob = b"an input that is too large for a job"
-    call("putBlob", "PUT", f"/v1/blobs/sha256:{hashlib.sha256(blob).hexdigest()}", blob)
+    call("putBlob", "PUT", f"/v1/blobs/sha256:{hashlib.sha256(blob).hexdigest()}", blob.decode(), "application/octet-stream")
 
 
 def _batches(call):
@@ -80,6 +84,21 @@ def _sessions(call):
     call("resetSession", "POST", f"{at}/reset")
     call("closeSession", "DELETE", f"/v1/sessions/{fork}")
     call("closeSession", "DELETE", at)
+
+
+def _uploads(call):
+    upload = call("openUpload", "POST", "/v1/uploads", {"name": "large", "labels": {"run": "7"}})["id"]
+    lines = "".join(json.dumps(line) + "\n" for line in LINES)
+    call("putChunk", "PUT", f"/v1/uploads/{upload}/chunks/0", lines, "application/x-ndjson")
+    call("getUpload", "GET", f"/v1/uploads/{upload}")
+    call("sealUpload", "POST", f"/v1/uploads/{upload}/seal", {"jobs": len(LINES)})
+
+
+def _keys(call):
+    key = call("createKey", "POST", "/v1/keys", {"name": "trainer", "role": "submitter", "label": "run=7", "for": "24h"})["key"]["id"]
+    call("getKey", "GET", f"/v1/keys/{key}")
+    call("listKeys", "GET", "/v1/keys")
+    call("revokeKey", "DELETE", f"/v1/keys/{key}?reason=its+run+is+over")
 
 
 def _answer(call, at):
@@ -125,5 +144,5 @@ def short(value):
     if isinstance(value, list):
         return [short(v) for v in value[:MOST]]
     if isinstance(value, dict):
-        return {k: short(v) for k, v in value.items()}
+        return {k: "assay_" + 43 * "x" if k == "token" and str(v).startswith("assay_") else short(v) for k, v in value.items()}
     return value

@@ -509,6 +509,47 @@ class API:
         c = operation("GET", "/v1/jobs/{id}/result", path={"id": id}, query={"wait": wait, "fields": fields})
         return models.Result.from_dict((self._transport.send(c)).json())
 
+    def list_keys(
+        self, *, tenant: str | None = None, before: str | None = None, limit: int | None = None
+    ) -> models.KeyList:
+        """Keys of a tenant, newest first.
+
+        Those that were revoked or have expired are listed as well. No answer has a token.
+
+        Args:
+            tenant: Whose; the own by default. Another one is for operators to name.
+            before: Those before this one: next of the page before.
+        """
+        c = operation("GET", "/v1/keys", query={"tenant": tenant, "before": before, "limit": limit})
+        return models.KeyList.from_dict((self._transport.send(c)).json())
+
+    def create_key(self, body: models.KeyRequest | Mapping[str, Any]) -> models.NewKey:
+        """Make a key.
+
+        The answer has the token, which is kept as a hash and cannot be read again. It is let in at once, at every
+        dispatcher. An admin makes keys of every tenant and role. Others make them for their own tenant, and none that
+        may do more than the token that they ask with, or for longer.
+        """
+        c = operation("POST", "/v1/keys", body=body, content="application/json")
+        return models.NewKey.from_dict((self._transport.send(c)).json())
+
+    def revoke_key(self, id: str, *, reason: str | None = None) -> models.Key:
+        """Revoke a key.
+
+        Within a second no dispatcher lets it in any more, and what is under way with it, such as a stream, ends. One
+        of a role above the own is not revoked. A key that was revoked stays so.
+
+        Args:
+            reason: Is kept with the record of it.
+        """
+        c = operation("DELETE", "/v1/keys/{id}", path={"id": id}, query={"reason": reason})
+        return models.Key.from_dict((self._transport.send(c)).json())
+
+    def get_key(self, id: str) -> models.Key:
+        """A key, without its token."""
+        c = operation("GET", "/v1/keys/{id}", path={"id": id})
+        return models.Key.from_dict((self._transport.send(c)).json())
+
     def list_languages(self, *, image: str | None = None) -> models.LanguageList:
         """The programming languages that programs may be in.
 

@@ -952,6 +952,81 @@ class JobSummary(Model):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Key(Model):
+    """A JSON object of the API, Key.
+
+    Attributes:
+        label: KEY=VALUE: it makes and sees jobs and batches with this label only.
+        last_used_at: To about a minute.
+        mark: The beginning of the SHA-256 of its token, which the records of what was done have, too.
+        policy: All of its jobs have this one.
+    """
+
+    created_at: datetime
+    created_by: str
+    expires_at: datetime | None = None
+    id: str
+    label: str | None = None
+    last_used_at: datetime | None = None
+    mark: str
+    name: str
+    policy: str | None = None
+    revoked_at: datetime | None = None
+    revoked_by: str | None = None
+    role: Literal["reader", "submitter", "operator", "admin"]
+    tenant: str
+    _shapes: ClassVar[dict[str, str]] = {"created_at": "@", "expires_at": "@", "last_used_at": "@", "revoked_at": "@"}
+    _zeros: ClassVar[dict[str, str]] = {
+        "created_at": "time",
+        "created_by": "str",
+        "id": "str",
+        "mark": "str",
+        "name": "str",
+        "role": "str",
+        "tenant": "str",
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyList(Model):
+    """A JSON object of the API, KeyList.
+
+    Attributes:
+        next: Give it as before= for the next page; absent: there is none.
+    """
+
+    keys: list[Key]
+    next: str | None = None
+    _shapes: ClassVar[dict[str, str]] = {"keys": "[Key]"}
+    _zeros: ClassVar[dict[str, str]] = {"keys": "list"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRequest(Model):
+    """A JSON object of the API, KeyRequest.
+
+    Attributes:
+        for_: How long it is good, such as 720h; until it is revoked by default.
+        label: KEY=VALUE: it makes and sees jobs and batches with this label only.
+        name: For people: who or what has it.
+        policy: The name of a stored policy, which all of its jobs have.
+        reason: Is kept with the record of it.
+        role: Default submitter.
+        tenant: Whose it is; that of who makes it by default.
+    """
+
+    for_: str | None = None
+    label: str | None = None
+    name: str
+    policy: str | None = None
+    reason: str | None = None
+    role: Literal["reader", "submitter", "operator", "admin"] | None = None
+    tenant: str | None = None
+    _wires: ClassVar[dict[str, str]] = {"for_": "for"}
+    _zeros: ClassVar[dict[str, str]] = {"name": "str"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Language(Model):
     """A JSON object of the API, Language.
 
@@ -1082,6 +1157,20 @@ class NetworkAttemptsItem(Model):
         "received_bytes": "int",
         "sent_bytes": "int",
     }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewKey(Model):
+    """A JSON object of the API, NewKey.
+
+    Attributes:
+        token: Send it as Authorization: Bearer TOKEN. It is not shown again.
+    """
+
+    key: Key
+    token: str
+    _shapes: ClassVar[dict[str, str]] = {"key": "Key"}
+    _zeros: ClassVar[dict[str, str]] = {"key": "Key", "token": "str"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

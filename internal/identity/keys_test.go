@@ -118,7 +118,7 @@ func TestKeyIsKnownAtOnceAndEndsWithinASecond(t *testing.T) {
 			t.Fatalf("a key that was just made: %v after %v", err, took)
 		}
 		want := identity.Held{Label: identity.Label{Key: "run", Value: "7"}, Policy: "strict"}
-		if who.Tenant != "a" || who.Role != identity.Submitter || who.Name != "ci" || len(who.Mark) != 8 || who.Held != want || !who.Until.IsZero() {
+		if who.Tenant != "a" || who.Role != identity.Submitter || who.Name != "a/ci" || len(who.Mark) != 8 || who.Held != want || !who.Until.IsZero() {
 			t.Errorf("it is %+v", who)
 		}
 		other, _ := s.put(submitter())

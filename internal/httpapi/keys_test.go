@@ -207,11 +207,22 @@ func TestRevokedEverywhereWithinASecond(t *testing.T) {
 			}
 		}
 	}()
+	polled := make(chan int, 1)
+	go func() {
+		code, _ := two.send(made.Token, "GET", "/v1/batches/"+string(b.ID)+"?wait=10m", nil)
+		polled <- code
+	}()
+	for two.runner.watching(b.ID) < 2 { // the stream, and who waits
+		time.Sleep(10 * time.Millisecond)
+	}
 	if _, err := one.client(client.WithToken("root")).RevokeKey(t.Context(), made.Key.ID, ""); err != nil {
 		t.Fatal(err)
 	}
 	revoked := time.Now()
 	two.endsWithinASecond(made.Token)
+	if code := <-polled; code != http.StatusUnauthorized || time.Since(revoked) > 2*time.Second {
+		t.Errorf("who waits is answered with %d after %v", code, time.Since(revoked))
+	}
 	select {
 	case at := <-over:
 		if at.Sub(revoked) > time.Second {

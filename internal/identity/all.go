@@ -8,8 +8,7 @@ import (
 	"github.com/assay-run/assay/api"
 )
 
-// ErrNotMine is what a gate answers with that does not know who sent a request, though another gate may. An error of the
-// same request without it is the last word.
+// ErrNotMine is an api.ErrUnauthorized of a gate that does not know the kind of a token, or sees none: another gate may.
 var ErrNotMine = errors.New("not known to this gate")
 
 // notMine is an ErrNotMine, and an api.ErrUnauthorized, that says why.
@@ -27,20 +26,25 @@ func NotMine(why string) error { return notMine(why) }
 // gates are asked one after the other.
 type gates []Gate
 
-// All is one gate of several: who is known to one of them is let in. The first that says more than ErrNotMine has the
-// last word.
+// All is one gate of several: who is known to one of them is let in. They are asked in their order, until one lets in, or
+// cannot find out whether it should, or knows that nobody should. Else the first that knows the kind of the token says why.
 func All(gs ...Gate) Gate { return gates(gs) }
 
-// Identify asks the gates in their order.
+// Identify asks the gates.
 func (gs gates) Identify(r *http.Request) (Identity, error) {
-	err := error(notMine(noToken))
+	refused := error(notMine(noToken))
 	for _, g := range gs {
-		var who Identity
-		if who, err = g.Identify(r); !errors.Is(err, ErrNotMine) {
-			return who, err
+		who, err := g.Identify(r)
+		switch {
+		case err == nil:
+			return who, nil
+		case !errors.Is(err, api.ErrUnauthorized) || errors.Is(err, errOver):
+			return Identity{}, err
+		case errors.Is(refused, ErrNotMine):
+			refused = err
 		}
 	}
-	return Identity{}, err
+	return Identity{}, refused
 }
 
 // WithKeys is the gate of the configuration, and keys. Where that one lets everybody in, what looks like a key has to be one

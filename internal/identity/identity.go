@@ -47,7 +47,7 @@ func (r Role) String() string {
 type Identity struct {
 	Tenant string
 	Role   Role
-	// Name is who it is, as records of what was done show it: the tenant for a token, the name of a key, the user whom
+	// Name is who it is, as records of what was done show it: the tenant for a token, TENANT/NAME for a key, the user whom
 	// an issuer of tokens vouches for.
 	Name string
 	// Mark tells the tokens of one name apart, and is of no use to who wants to guess one.

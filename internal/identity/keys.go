@@ -259,14 +259,14 @@ func (k *Keys) newLive(key store.LiveKey) *liveKey {
 	return &liveKey{id: key.ID, who: who, end: end}
 }
 
-// identityOf is who has a key.
+// identityOf is who has a key. Its name begins with its tenant, as no other's does: who may name keys passes for nobody else.
 func identityOf(key store.LiveKey) (Identity, error) {
 	role, err := ParseRole(key.Role)
 	if err != nil {
 		return Identity{}, err
 	}
 	label, err := ParseLabel(key.Label)
-	who := Identity{Tenant: key.Tenant, Role: role, Name: key.Name, Mark: Mark(key.Hash), Held: Held{Label: label, Policy: key.Policy}}
+	who := Identity{Tenant: key.Tenant, Role: role, Name: key.Tenant + "/" + key.Name, Mark: Mark(key.Hash), Held: Held{Label: label, Policy: key.Policy}}
 	if key.ExpiresAt != nil {
 		who.Until = *key.ExpiresAt
 	}

@@ -118,7 +118,7 @@ func TestKeyIsKnownAtOnceAndEndsWithinASecond(t *testing.T) {
 			t.Fatalf("a key that was just made: %v after %v", err, took)
 		}
 		want := identity.Held{Label: identity.Label{Key: "run", Value: "7"}, Policy: "strict"}
-		if who.Tenant != "a" || who.Role != identity.Submitter || who.Name != "ci" || len(who.Mark) != 8 || who.Held != want || !who.Until.IsZero() {
+		if who.Tenant != "a" || who.Role != identity.Submitter || who.Name != "a/ci" || len(who.Mark) != 8 || who.Held != want || !who.Until.IsZero() {
 			t.Errorf("it is %+v", who)
 		}
 		other, _ := s.put(submitter())
@@ -266,10 +266,27 @@ func TestGatesInARow(t *testing.T) {
 				t.Errorf("token %q is %v, want %v", token, got, want)
 			}
 		}
+		says := refusing{fmt.Errorf("%w: the JWT has expired", api.ErrUnauthorized)}
+		if _, err := identity.All(tokens, says, g).Identify(with("jwt")); !errors.Is(err, says.error) {
+			t.Errorf("who knows the kind of a token is not heard: %v", err)
+		}
+		if got := identified(identity.All(says, closed), "t"); got != "b:admin" {
+			t.Errorf("behind a gate that refuses: %s", got)
+		}
+		if _, err := identity.All(refusing{job.ErrUnavailable}, identity.Open{}).Identify(with("x")); !errors.Is(err, job.ErrUnavailable) {
+			t.Errorf("what cannot be found out: %v", err)
+		}
 		s.revoke(id)
 		time.Sleep(time.Second)
 		if got := identified(open, key); got != "true" {
 			t.Errorf("a revoked key on an open fleet is %s", got)
 		}
 	})
+}
+
+// refusing is a gate that refuses everybody.
+type refusing struct{ error }
+
+func (g refusing) Identify(*http.Request) (identity.Identity, error) {
+	return identity.Identity{}, g.error
 }

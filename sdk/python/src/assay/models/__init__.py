@@ -54,7 +54,7 @@ class Action(Model):
     """A JSON object of the API, Action.
 
     Attributes:
-        actor: The tenant of the token.
+        actor: The tenant of the token; of a key, TENANT/NAME.
         detail: What more there is to say of it.
         subject: What was acted on.
         token: Tells the tokens of an actor apart: the beginning of the SHA-256 of it.

@@ -96,7 +96,7 @@ var table = map[string]row{
 	"internal/admit":                  {"bytes in, accepted jobs out", with(ideas, "api", "pkg/language", "pkg/object")},
 	"internal/recent":                 {"what was read a moment ago, for many", nil},
 	"internal/fleet":                  {"who is connected, what fits, who has room", with(ideas, "internal/recent")},
-	"internal/intake":                 {"admits, stores and hands on", with(ideas, "internal/admit", "internal/recent", "internal/telemetry")},
+	"internal/intake":                 {"admits, stores and hands on", with(ideas, "api", "internal/admit", "internal/recent", "internal/telemetry")},
 	"internal/share":                  {"what one dispatcher has, divided between tenants", []string{"pkg/job", "pkg/policy", "internal/recent"}},
 	"internal/watch":                  {"batches, for those who watch them", []string{"pkg/job", "pkg/store", "internal/share"}},
 	"internal/identity":               {"who sends a request, and what they may do", []string{"api", "pkg/job", "pkg/store"}},

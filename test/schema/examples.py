@@ -48,9 +48,14 @@ def _batches(call):
     batch = call("submitBatch", "POST", "/v1/batches", {"name": "evaluation", "labels": {"run": "7"}, "jobs": LINES})["id"]
     call("getBatch", "GET", f"/v1/batches/{batch}?wait=60s")
     call("listBatches", "GET", "/v1/batches?limit=2")
+    call("batchStates", "GET", f"/v1/batches/states?id={batch}")
+    call("listJobsOfBatch", "GET", f"/v1/batches/{batch}/jobs?failed=true")
+    call("batchSummary", "GET", f"/v1/batches/{batch}/summary")
+    call("batchMap", "GET", f"/v1/batches/{batch}/map")
     call("keepBatch", "POST", f"/v1/batches/{batch}/keepalive")
     call("cancelBatch", "POST", f"/v1/batches/{batch}/cancel")
-    call("retryBatch", "POST", f"/v1/batches/{batch}/retry")
+    again = call("retryBatch", "POST", f"/v1/batches/{batch}/retry")["id"]
+    call("compareBatches", "GET", f"/v1/batches/{batch}/compare/{again}")
     call("verify", "POST", "/v1/admin/verify", {"batch": batch})
 
 

@@ -1,0 +1,144 @@
+// Package prompt is a session on a terminal: what is typed is executed.
+package prompt
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/pkg/client"
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// Prompt is a session that somebody types into. Every field is needed.
+type Prompt struct {
+	Fleet          *client.Client
+	ID             job.ID
+	Kind           job.SessionKind
+	Stdout, Stderr io.Writer
+	// Show says what came of an execution.
+	Show func(e *job.Execute) error
+}
+
+// Interact executes what is typed, with history, until control-D.
+func (p *Prompt) Interact(ctx context.Context, in *os.File) error {
+	fd := int(in.Fd())
+	cooked, err := term.MakeRaw(fd)
+	if err != nil {
+		return fmt.Errorf("prepare the terminal: %w", err)
+	}
+	defer func() { _ = term.Restore(fd, cooked) }()
+	t := term.NewTerminal(struct {
+		io.Reader
+		io.Writer
+	}{keys{in}, p.Stdout}, "")
+	for {
+		text, err := p.read(t)
+		if err == io.EOF {
+			fmt.Fprintln(t)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if strings.TrimSpace(text) == "" {
+			continue
+		}
+		// Control-C is a signal again while there is nothing to type.
+		if err := term.Restore(fd, cooked); err != nil {
+			return err
+		}
+		alive, err := p.Execute(ctx, text)
+		if err != nil || !alive {
+			return err
+		}
+		if _, err := term.MakeRaw(fd); err != nil {
+			return err
+		}
+	}
+}
+
+// keys are what is typed at the prompt. There control-C empties the line: it must
+// not end the session just because what it was meant for has just ended.
+type keys struct{ io.Reader }
+
+func (k keys) Read(b []byte) (int, error) {
+	const controlC, controlU = 0x03, 0x15
+	n, err := k.Reader.Read(b)
+	for i := range b[:n] {
+		if b[i] == controlC {
+			b[i] = controlU
+		}
+	}
+	return n, err
+}
+
+// read reads a line, and those that go on with it: until an empty one.
+func (p *Prompt) read(t *term.Terminal) (string, error) {
+	first, more := ">>> ", "... "
+	if p.Kind == job.SessionShell {
+		first, more = "$ ", "> "
+	}
+	t.SetPrompt(first)
+	line, err := t.ReadLine()
+	if err != nil || !p.opens(line) {
+		return line, err
+	}
+	lines := []string{line}
+	t.SetPrompt(more)
+	for line != "" {
+		if line, err = t.ReadLine(); err != nil {
+			return "", err
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n"), nil
+}
+
+// What the first of several lines ends with.
+var openers = map[job.SessionKind][]string{
+	job.SessionPython: {":", "\\", "(", "[", "{", ",", `"""`, "'''"},
+	job.SessionShell:  {"\\", "{", "(", "|", "&&", "||", " do", " then"},
+}
+
+// opens reports whether a line is the first of several.
+func (p *Prompt) opens(line string) bool {
+	line = strings.TrimRight(line, " \t")
+	if p.Kind == job.SessionPython && strings.HasPrefix(line, "@") {
+		return true
+	}
+	return slices.ContainsFunc(openers[p.Kind], func(end string) bool { return strings.HasSuffix(line, end) })
+}
+
+// Execute runs code and shows what came of it. Control-C interrupts it.
+func (p *Prompt) Execute(ctx context.Context, code string) (alive bool, err error) {
+	interrupts := make(chan os.Signal, 1)
+	signal.Notify(interrupts, os.Interrupt)
+	defer signal.Stop(interrupts)
+	over := make(chan struct{})
+	defer close(over)
+	go func() {
+		for {
+			select {
+			case <-interrupts:
+				if err := p.Fleet.Interrupt(ctx, p.ID); err != nil {
+					fmt.Fprintln(p.Stderr, "assay: not interrupted:", err)
+				}
+			case <-over:
+				return
+			}
+		}
+	}()
+	e, err := p.Fleet.Execute(ctx, p.ID, api.ExecuteRequest{Code: code})
+	if err != nil {
+		return false, err
+	}
+	return e.Alive, p.Show(e)
+}

@@ -19,6 +19,7 @@ type batchCmd struct {
 	Submit  batchSubmitCmd  `cmd:"" help:"Submit a JSON Lines file, one job a line: all of it, or nothing."`
 	Get     batchGetCmd     `cmd:"" help:"Show how far a batch is."`
 	List    batchListCmd    `cmd:"" help:"List batches, newest first."`
+	Watch   batchWatchCmd   `cmd:"" help:"Show a batch, live: how far it is, how its jobs end and what is wrong with them."`
 	Results batchResultsCmd `cmd:"" help:"Print the results that are there, in the order they were recorded."`
 	Cancel  batchCancelCmd  `cmd:"" help:"End every job of a batch."`
 	Retry   batchRetryCmd   `cmd:"" help:"Submit the jobs that did not succeed again, as a new batch."`

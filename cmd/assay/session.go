@@ -49,4 +49,3 @@ func (a *app) showExecution(e *job.Execute) error {
 	show.Execution(e, a.stdout, a.stderr)
 	return nil
 }
-

@@ -30,7 +30,7 @@ func (c *topCmd) Run(a *app) error {
 	if a.JSON || c.Once || !show.IsTerminal(a.stdout) || !show.IsTerminal(a.stdin) {
 		return c.once(a, fleet)
 	}
-	return top.Run(a.ctx, top.Config{Look: fleet.Now, Every: c.Interval, URL: a.URL, In: a.stdin, Out: a.stdout})
+	return top.Run(a.ctx, top.Config{Title: "assay top  " + a.URL, Look: top.Fleet(fleet.Now), Every: c.Interval, In: a.stdin, Out: a.stdout})
 }
 
 func (c *topCmd) once(a *app, fleet *client.Client) error {

@@ -1,4 +1,4 @@
-// Package top shows a fleet on a terminal, again and again, until somebody has seen enough.
+// Package top shows a fleet or a batch on a terminal, again and again, until somebody has seen enough.
 package top
 
 import (
@@ -16,18 +16,40 @@ import (
 
 // A Config says what is shown, and where.
 type Config struct {
-	Look  func(context.Context) (api.Fleet, error) // reads the fleet
-	Every time.Duration                            // time between two looks
-	URL   string                                   // whose fleet it is
-	In    io.Reader                                // the terminal
-	Out   io.Writer                                // the same
+	Title string                              // the command, and what it is about
+	Look  func(context.Context) (View, error) // reads what is shown
+	Every time.Duration                       // time between two looks
+	In    io.Reader                           // the terminal
+	Out   io.Writer                           // the same
 }
 
-// Run shows the fleet until somebody presses q. The end of ctx is no error.
+// View is what one look brought.
+type View struct {
+	At    time.Time
+	Lines []string
+	Over  bool // nothing will change any more: it is not looked at again
+}
+
+// Fleet looks at a fleet, and tells what has come since the first look apart.
+func Fleet(look func(context.Context) (api.Fleet, error)) func(context.Context) (View, error) {
+	var first *api.Fleet
+	return func(ctx context.Context) (View, error) {
+		now, err := look(ctx)
+		if err != nil {
+			return View{}, err
+		}
+		if first == nil {
+			first = &now
+		}
+		return View{At: now.At, Lines: Lines(now, first)}, nil
+	}
+}
+
+// Run shows it until somebody presses q. The end of ctx is no error.
 func Run(ctx context.Context, c Config) error {
 	looking, stop := context.WithCancel(ctx)
 	defer stop()
-	m := &screen{ctx: looking, look: c.Look, every: c.Every, url: c.URL}
+	m := &screen{ctx: looking, look: c.Look, every: c.Every, title: c.Title}
 	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(c.In), tea.WithOutput(c.Out), tea.WithEnvironment(os.Environ())).Run()
 	if ctx.Err() != nil { // interrupted: that is how one leaves
 		return nil
@@ -38,11 +60,11 @@ func Run(ctx context.Context, c Config) error {
 // screen is what is shown: what was seen last, and which part of it.
 type screen struct {
 	ctx   context.Context
-	look  func(context.Context) (api.Fleet, error)
+	look  func(context.Context) (View, error)
 	every time.Duration
-	url   string
+	title string
 
-	first, now    *api.Fleet
+	now           *View
 	err           error
 	width, height int
 	offset        int
@@ -50,8 +72,8 @@ type screen struct {
 
 // seen is what a look brought.
 type seen struct {
-	fleet api.Fleet
-	err   error
+	view View
+	err  error
 }
 
 // due says that it is time for the next look.
@@ -63,8 +85,8 @@ func (m *screen) Init() tea.Cmd { return m.again() }
 // again looks. A dispatcher that does not answer is no reason to stop.
 func (m *screen) again() tea.Cmd {
 	return func() tea.Msg {
-		f, err := m.look(m.ctx)
-		return seen{f, err}
+		v, err := m.look(m.ctx)
+		return seen{v, err}
 	}
 }
 
@@ -87,9 +109,10 @@ func (m *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.width, m.height = msg.Width, msg.Height
 	case seen:
 		if m.err = msg.err; msg.err == nil {
-			if m.now = &msg.fleet; m.first == nil {
-				m.first = m.now
-			}
+			m.now = &msg.view
+		}
+		if msg.view.Over {
+			return m, nil
 		}
 		return m, m.pause
 	case due:
@@ -122,13 +145,13 @@ func (m *screen) press(key string) tea.Cmd {
 // View implements tea.Model.
 func (m *screen) View() tea.View {
 	v := tea.NewView(m.content())
-	v.AltScreen, v.WindowTitle = true, "assay top"
+	v.AltScreen, v.WindowTitle = true, show.Plain(m.title)
 	return v
 }
 
 // content is what fits on the screen.
 func (m *screen) content() string {
-	head := "assay top  " + show.Plain(m.url)
+	head := show.Plain(m.title)
 	if m.now != nil {
 		head += "  " + m.now.At.Local().Format(time.TimeOnly)
 	}
@@ -137,7 +160,7 @@ func (m *screen) content() string {
 	}
 	var body []string
 	if m.now != nil {
-		body = Lines(*m.now, m.first)
+		body = m.now.Lines
 	} else if m.err == nil {
 		body = []string{"looking …"}
 	}

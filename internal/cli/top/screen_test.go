@@ -49,7 +49,8 @@ func TestScreen(t *testing.T) {
 		f.Workers = append(f.Workers, store.Worker{ID: fmt.Sprintf("x%03d", i), Pool: "many", SeenAt: f.At})
 	}
 	var failed error
-	m := &screen{ctx: context.Background(), every: time.Second, url: "http://x", look: func(context.Context) (api.Fleet, error) { return f, failed }}
+	look := func(context.Context) (api.Fleet, error) { return f, failed }
+	m := &screen{ctx: context.Background(), every: time.Second, title: "assay top  http://x", look: Fleet(look)}
 	fits := func(when string) string {
 		t.Helper()
 		lines := strings.Split(m.content(), "\n")

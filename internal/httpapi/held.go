@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 
 	"github.com/assay-run/assay/internal/admit"
 	"github.com/assay-run/assay/internal/httpapi/web"
@@ -82,15 +81,6 @@ func (s *Server) batchLabels(r *http.Request, id job.ID) (map[string]string, err
 func hasLabel(labels map[string]string, l identity.Label) bool {
 	v, ok := labels[l.Key]
 	return ok && v == l.Value
-}
-
-// heldBatches leaves out the batches that are not for who sent r.
-func heldBatches(r *http.Request, all []job.Batch) []job.Batch {
-	l := web.Identity(r).Held.Label
-	if l == (identity.Label{}) {
-		return all
-	}
-	return slices.DeleteFunc(slices.Clone(all), func(b job.Batch) bool { return !hasLabel(b.Labels, l) })
 }
 
 // heldPolicy refuses another policy than the one that who sent r is held to.

@@ -17,6 +17,7 @@ import (
 	"github.com/assay-run/assay/internal/admin"
 	"github.com/assay-run/assay/internal/admit"
 	"github.com/assay-run/assay/internal/fleet"
+	"github.com/assay-run/assay/internal/httpapi/browse"
 	"github.com/assay-run/assay/internal/httpapi/files"
 	"github.com/assay-run/assay/internal/httpapi/keys"
 	"github.com/assay-run/assay/internal/httpapi/sessions"
@@ -101,6 +102,7 @@ type Server struct {
 	// nowhere answers for what no route matches.
 	nowhere  http.Handler
 	sessions *sessions.Handlers
+	browse   *browse.Handlers
 	files    *files.Files
 	agents   *mcp.Handler
 
@@ -130,6 +132,7 @@ func New(c Config) *Server {
 	s.memory = share.NewPot("bodies in memory", int64(c.Limits.Memory))
 	s.glance = newGlance(c.Store)
 	s.files = &files.Files{Objects: c.Objects}
+	s.browse = &browse.Handlers{Store: c.Store, Reads: s.reads, OfBatch: s.ofBatch}
 	s.sessions = &sessions.Handlers{Store: c.Store, Objects: c.Objects, Files: s.files, Reads: s.reads, Sessions: c.Sessions}
 	for _, r := range s.routes() {
 		s.fix(r.Pattern)
@@ -200,7 +203,6 @@ func (s *Server) routes() []web.Route {
 		web.At("POST /v1/run", identity.Submitter, s.run).Holding(web.Held),
 		web.At("POST /v1/check", identity.Reader, s.check),
 		web.At("POST /v1/jobs", identity.Submitter, s.submitJob).Holding(web.Held),
-		web.At("GET /v1/jobs", identity.Reader, s.listJobs).Holding(web.Held),
 		web.At("POST /v1/jobs/cancel", identity.Submitter, s.cancelJobs).Holding(web.Held),
 		web.At("GET /v1/jobs/{id}", identity.Reader, s.ofJob(s.getJob)).Holding(web.Held),
 		web.At("GET /v1/jobs/{id}/result", identity.Reader, s.ofJob(s.getResult)).Holding(web.Held),
@@ -209,7 +211,6 @@ func (s *Server) routes() []web.Route {
 		web.At("GET /v1/jobs/{id}/artifacts/{path...}", identity.Reader, s.ofJob(s.getArtifact)).Holding(web.Held),
 		web.At("GET /v1/jobs/{id}/output/{stream}", identity.Reader, s.ofJob(s.getOutput)).Holding(web.Held),
 		web.At("POST /v1/batches", identity.Submitter, s.submitBatch).Holding(web.Held),
-		web.At("GET /v1/batches", identity.Reader, s.listBatches).Holding(web.Held),
 		web.At("GET /v1/batches/{id}", identity.Reader, s.ofBatch(s.getBatch)).Holding(web.Held),
 		web.At("GET /v1/batches/{id}/results", identity.Reader, s.ofBatch(s.listResults)).Holding(web.Held),
 		web.At("GET /v1/batches/{id}/events", identity.Reader, s.ofBatch(s.batchEvents)).Holding(web.Held),
@@ -233,6 +234,7 @@ func (s *Server) routes() []web.Route {
 		web.OpenAt("GET /openapi.json", s.openapi),
 	}
 	all = append(all, (&keys.Handlers{Admin: s.Admin}).Routes()...)
+	all = append(all, s.browse.Routes()...)
 	all = append(all, s.sessions.Routes()...)
 	return append(all, s.adminRoutes()...)
 }

@@ -22,8 +22,15 @@ import (
 type Handlers struct {
 	Store store.Browser
 	Reads *share.Turns
-	// OfBatch has a route about the batch {id} be one of what the caller may see of it.
-	OfBatch func(func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error
+	// OfBatch has a route about the batch {id} not show it to those who are held to a label that it has not.
+	OfBatch func(serve) serve
+}
+
+type serve = func(w http.ResponseWriter, r *http.Request) error
+
+// ofBatch is OfBatch, once there is one: routes are listed without.
+func (h *Handlers) ofBatch(f serve) serve {
+	return func(w http.ResponseWriter, r *http.Request) error { return h.OfBatch(f)(w, r) }
 }
 
 // Routes are those of lists and of what is read of a batch, in the order of the OpenAPI document.
@@ -31,11 +38,11 @@ func (h *Handlers) Routes() []web.Route {
 	return []web.Route{
 		web.At("GET /v1/jobs", identity.Reader, h.listJobs).Holding(web.Held),
 		web.At("GET /v1/batches", identity.Reader, h.listBatches).Holding(web.Held),
-		web.At("GET /v1/batches/states", identity.Reader, h.states),
+		web.At("GET /v1/batches/states", identity.Reader, h.states).Holding(web.Policy),
 		web.At("GET /v1/batches/{id}/jobs", identity.Reader, h.ofBatch(h.jobsOfBatch)).Holding(web.Held),
 		web.At("GET /v1/batches/{id}/summary", identity.Reader, h.ofBatch(h.summary)).Holding(web.Held),
 		web.At("GET /v1/batches/{id}/map", identity.Reader, h.ofBatch(h.batchMap)).Holding(web.Held),
-		web.At("GET /v1/batches/{id}/compare/{other}", identity.Reader, h.compare),
+		web.At("GET /v1/batches/{id}/compare/{other}", identity.Reader, h.compare).Holding(web.Policy),
 	}
 }
 
@@ -47,11 +54,6 @@ var (
 	alwaysOfBatch  = web.Fields{"id", "total", "counts", "outcomes", "created_at"}
 	errOtherTenant = fmt.Errorf("%w: jobs of other tenants are for operators", job.ErrRefused)
 )
-
-// ofBatch is a route about the batch {id}.
-func (h *Handlers) ofBatch(f func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
-	return func(w http.ResponseWriter, r *http.Request) error { return h.OfBatch(f)(w, r) }
-}
 
 // whose says whose jobs and batches are asked for: those of the tenant itself or, for operators, of another or (*) of all.
 func whose(r *http.Request) (string, error) {
@@ -104,12 +106,12 @@ func (h *Handlers) jobsOfBatch(w http.ResponseWriter, r *http.Request) error {
 }
 
 // jobs answers one page of jobs.
-func (h *Handlers) jobs(w http.ResponseWriter, r *http.Request, f store.JobFilter) (err error) {
-	if f.Labels, err = admit.HeldIn(r.Context()).Labels(f.Labels); err != nil {
-		return err
-	}
+func (h *Handlers) jobs(w http.ResponseWriter, r *http.Request, f store.JobFilter) error {
 	limit, err := web.Int(r, "limit", 100, 1, web.MaxPage)
 	if err != nil {
+		return err
+	}
+	if f.Labels, err = admit.HeldIn(r.Context()).Labels(f.Labels); err != nil {
 		return err
 	}
 	q := store.JobQuery{JobFilter: f, Limit: int(limit)}

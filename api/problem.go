@@ -52,6 +52,7 @@ var problems = []struct {
 	{job.ErrTooLarge, "too-large", http.StatusRequestEntityTooLarge, "Too large"},
 	{job.ErrTooMany, "too-many", http.StatusTooManyRequests, "Too many"},
 	{job.ErrKeyUsed, "key-used", http.StatusUnprocessableEntity, "Idempotency key used for another request"},
+	{job.ErrStale, "stale", http.StatusPreconditionFailed, "Changed since it was read"},
 	{job.ErrConflict, "conflict", http.StatusConflict, "Not in this state"},
 	{job.ErrRefused, "refused", http.StatusForbidden, "Refused"},
 	{ErrMismatch, "digest-mismatch", http.StatusUnprocessableEntity, "Body does not match its digest"},

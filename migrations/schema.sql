@@ -466,7 +466,21 @@ CREATE TABLE public.operator_actions (
     reason text DEFAULT ''::text NOT NULL,
     detail jsonb,
     outcome text NOT NULL,
+    seq bigint NOT NULL,
+    tenant text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C",
+    remote text DEFAULT ''::text NOT NULL,
+    before json,
+    after json,
     CONSTRAINT operator_actions_outcome CHECK ((outcome = ANY (ARRAY['done'::text, 'unchanged'::text, 'failed'::text])))
+);
+
+ALTER TABLE public.operator_actions ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.operator_actions_seq_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
 );
 
 CREATE TABLE public.paused_pools (
@@ -546,6 +560,8 @@ CREATE TABLE public.tenants (
     override jsonb,
     override_until timestamp with time zone,
     granted jsonb,
+    version bigint DEFAULT 0 NOT NULL,
+    entry text DEFAULT ''::text NOT NULL,
     CONSTRAINT tenants_max_running_check CHECK ((max_running > 0)),
     CONSTRAINT tenants_overridden CHECK ((((override IS NULL) = (granted IS NULL)) AND ((override_until IS NULL) OR (override IS NOT NULL)))),
     CONSTRAINT tenants_weight_check CHECK ((weight > (0)::double precision))
@@ -773,7 +789,13 @@ CREATE INDEX keys_live ON public.keys USING btree (tenant_id, expires_at) WHERE 
 
 CREATE INDEX keys_tenant ON public.keys USING btree (tenant_id, id);
 
+CREATE INDEX operator_actions_at ON public.operator_actions USING btree (at);
+
+CREATE UNIQUE INDEX operator_actions_seq ON public.operator_actions USING btree (seq);
+
 CREATE INDEX operator_actions_subject ON public.operator_actions USING btree (subject, id);
+
+CREATE INDEX operator_actions_tenant ON public.operator_actions USING btree (tenant, id);
 
 CREATE INDEX results_by_batch ON ONLY public.results USING btree (batch_id, seq) WHERE (seq > 0);
 

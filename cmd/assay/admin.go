@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/api"
-	"github.com/assay-run/assay/internal/cli/show"
+	"github.com/assay-run/assay/internal/cli/operate"
 	"github.com/assay-run/assay/internal/pause"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
@@ -16,7 +16,7 @@ import (
 
 // adminCmd is what operators do by hand.
 type adminCmd struct {
-	Log          adminLogCmd          `cmd:"" help:"What operators did, newest first."`
+	Log          operate.Log          `cmd:"" help:"Who did what, newest first."`
 	Leader       adminLeaderCmd       `cmd:"" help:"Which dispatcher schedules and reaps."`
 	Version      adminVersionCmd      `cmd:"" help:"Which programs the fleet consists of, and its schema."`
 	Cordon       adminCordonCmd       `cmd:"" help:"Keep a worker from taking jobs; what it runs goes on."`
@@ -69,43 +69,6 @@ func because(reason string) string {
 		return ""
 	}
 	return ": " + reason
-}
-
-type adminLogCmd struct {
-	Subject string `name:"subject" help:"Only what was done to this worker, batch, tenant or whatever it is."`
-	Limit   int    `name:"limit" short:"n" default:"20" help:"How many."`
-}
-
-// Run lists actions.
-func (c *adminLogCmd) Run(a *app) error {
-	fleet, err := a.operator()
-	if err != nil {
-		return err
-	}
-	var found []store.Action
-	for q := (store.ActionQuery{Subject: c.Subject}); len(found) < c.Limit; {
-		q.Limit = min(c.Limit-len(found), 1000)
-		page, err := fleet.Actions(a.ctx, q)
-		if err != nil {
-			return err
-		}
-		found = append(found, page.Actions...)
-		if q.Before = page.Next; q.Before == "" {
-			break
-		}
-	}
-	if a.JSON {
-		return a.printJSON(api.ActionList{Actions: append([]store.Action{}, found...)})
-	}
-	t := show.NewTable(a.stdout, "AT", "WHO", "ACTION", "SUBJECT", "OUTCOME", "WHY", "DETAIL")
-	for _, x := range found {
-		who := x.Actor
-		if x.Token != "" {
-			who += " (" + x.Token + ")"
-		}
-		t.Row(x.At.UTC().Format(time.RFC3339), who, x.Action, x.Subject, x.Outcome, x.Reason, x.Detail)
-	}
-	return t.End()
 }
 
 type adminLeaderCmd struct{}

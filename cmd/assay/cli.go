@@ -18,6 +18,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	clikeys "github.com/assay-run/assay/internal/cli/keys"
+	"github.com/assay-run/assay/internal/cli/operate"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
 )
@@ -33,25 +34,26 @@ const (
 type cli struct {
 	globals
 
-	Run       runCmd       `cmd:"" help:"Run a program and be it: its output, its exit code."`
-	Check     checkCmd     `cmd:"" help:"Say what can be seen of python programs without running them."`
-	Eval      evalCmd      `cmd:"" help:"Problems to evaluate solutions with."`
-	Batch     batchCmd     `cmd:"" help:"Many jobs together."`
-	Job       jobCmd       `cmd:"" help:"One job."`
-	Session   sessionCmd   `cmd:"" help:"A live interpreter or shell: what is typed is executed, and its state kept."`
-	MCP       mcpCmd       `cmd:"" name:"mcp" help:"Give an agent sandboxes as tools: a server of the Model Context Protocol, on standard input and output."`
-	Policy    policyCmd    `cmd:"" help:"What programs may do."`
-	Secret    secretCmd    `cmd:"" help:"What programs are told, by environment variable, and nobody else."`
-	Keys      clikeys.Cmd  `cmd:"" help:"Who may come in, and how far."`
-	Worker    workerCmd    `cmd:"" help:"The machines that run jobs."`
-	Languages languagesCmd `cmd:"" help:"List the programming languages that programs may be in, with the versions that an image has."`
-	Image     imageCmd     `cmd:"" help:"What programs find on their disk: which images workers have, and, on a worker's host, importing and pruning them."`
-	Admin     adminCmd     `cmd:"" help:"What operators do by hand; it takes an operator's token."`
-	Top       topCmd       `cmd:"" help:"The fleet, live: its workers, what waits, how jobs end."`
-	Doctor    doctorCmd    `cmd:"" help:"Check what this host can run and enforce, and say what to do about the rest."`
-	Dev       devCmd       `cmd:"" help:"Run a whole fleet on this machine."`
-	Demo      demoCmd      `cmd:"" help:"Run 328 real programs through a fleet of its own and check every verdict."`
-	Version   versionCmd   `cmd:"" help:"Print the version."`
+	Run       runCmd          `cmd:"" help:"Run a program and be it: its output, its exit code."`
+	Check     checkCmd        `cmd:"" help:"Say what can be seen of python programs without running them."`
+	Eval      evalCmd         `cmd:"" help:"Problems to evaluate solutions with."`
+	Batch     batchCmd        `cmd:"" help:"Many jobs together."`
+	Job       jobCmd          `cmd:"" help:"One job."`
+	Session   sessionCmd      `cmd:"" help:"A live interpreter or shell: what is typed is executed, and its state kept."`
+	MCP       mcpCmd          `cmd:"" name:"mcp" help:"Give an agent sandboxes as tools: a server of the Model Context Protocol, on standard input and output."`
+	Policy    policyCmd       `cmd:"" help:"What programs may do."`
+	Secret    secretCmd       `cmd:"" help:"What programs are told, by environment variable, and nobody else."`
+	Keys      clikeys.Cmd     `cmd:"" help:"Who may come in, and how far."`
+	Tenants   operate.Tenants `cmd:"" help:"What tenants are granted, and have under way."`
+	Worker    workerCmd       `cmd:"" help:"The machines that run jobs."`
+	Languages languagesCmd    `cmd:"" help:"List the programming languages that programs may be in, with the versions that an image has."`
+	Image     imageCmd        `cmd:"" help:"What programs find on their disk: which images workers have, and, on a worker's host, importing and pruning them."`
+	Admin     adminCmd        `cmd:"" help:"What operators do by hand; it takes an operator's token."`
+	Top       topCmd          `cmd:"" help:"The fleet, live: its workers, what waits, how jobs end."`
+	Doctor    doctorCmd       `cmd:"" help:"Check what this host can run and enforce, and say what to do about the rest."`
+	Dev       devCmd          `cmd:"" help:"Run a whole fleet on this machine."`
+	Demo      demoCmd         `cmd:"" help:"Run 328 real programs through a fleet of its own and check every verdict."`
+	Version   versionCmd      `cmd:"" help:"Print the version."`
 }
 
 // globals are the flags of every command.
@@ -106,6 +108,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return exitOurs
 	}
 	a := &app{globals: c.globals, ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr}
+	parsed.BindTo(a, (*operate.Host)(nil))
 	return a.report(parsed.Run(a, &clikeys.Env{Ctx: ctx, Client: a.client, JSON: a.JSON, Out: stdout, Err: stderr}))
 }
 
@@ -170,6 +173,20 @@ func trust(file string) (*http.Client, error) {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	return &http.Client{Transport: t}, nil
+}
+
+// Context is until when a command may run.
+func (a *app) Context() context.Context { return a.ctx }
+
+// Dial returns a client of the fleet.
+func (a *app) Dial() (*client.Client, error) { return a.client() }
+
+// Say prints v as JSON, or text.
+func (a *app) Say(v any, text func(io.Writer) error) error {
+	if a.JSON {
+		return a.printJSON(v)
+	}
+	return text(a.stdout)
 }
 
 // local reports whether a fleet is on this machine.

@@ -21,6 +21,7 @@ type access struct {
 	Claim        string         `name:"oidc-claim" env:"ASSAY_OIDC_CLAIM" default:"groups" help:"Claim of a JWT that has the groups: a name, or names with dots between, such as realm_access.roles."`
 	ClientID     string         `name:"oidc-client-id" env:"ASSAY_OIDC_CLIENT_ID" help:"The web page's name at the issuer, so that people may sign in there; its redirect address is --public-url and /ui/signin/callback. None: people sign in with tokens."`
 	ClientSecret httpapi.Secret `name:"oidc-client-secret" env:"ASSAY_OIDC_CLIENT_SECRET" help:"Secret of that name, if the issuer gave one."`
+	AuditAge     time.Duration  `name:"audit-retention" env:"ASSAY_AUDIT_RETENTION" default:"8760h" help:"Records of what operators did, and of what was changed of tenants, policies, secrets and keys, are removed when they are older than that. 0: never."`
 	PublicURL    string         `name:"public-url" env:"ASSAY_PUBLIC_URL" placeholder:"URL" help:"Address of this fleet as browsers have it, such as https://assay.example.com."`
 }
 
@@ -32,6 +33,8 @@ func (a *access) check() error {
 	switch {
 	case (a.TLSCert == "") != (a.TLSKey == ""):
 		return fmt.Errorf("--tls-cert and --tls-key: give both, or neither")
+	case a.AuditAge != 0 && a.AuditAge < 24*time.Hour:
+		return fmt.Errorf("--audit-retention: %v is less than a day; 0: records are kept", a.AuditAge)
 	case a.Issuer == "" && (len(a.Audience) > 0 || a.Groups != "" || a.ClientID != ""):
 		return fmt.Errorf("--oidc-issuer: is not given, and --oidc-audience, --oidc-groups or --oidc-client-id is")
 	}

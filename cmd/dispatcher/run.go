@@ -20,6 +20,7 @@ import (
 	"github.com/assay-run/assay/internal/identity"
 	"github.com/assay-run/assay/internal/secret"
 	"github.com/assay-run/assay/internal/telemetry"
+	"github.com/assay-run/assay/internal/tenants"
 	"github.com/assay-run/assay/internal/version"
 	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/netrule"
@@ -72,7 +73,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 		return err
 	}
 
-	others, err := putTenants(ctx, store, cfg.TenantsFile)
+	others, err := tenants.Apply(ctx, store, cfg.TenantsFile)
 	if err != nil {
 		return err
 	}
@@ -80,7 +81,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return fmt.Errorf("--secrets-key: %w", err)
 	}
-	d, err := dispatcher.New(dispatcher.Config{Pools: cfg.pools, LeaseTTL: cfg.LeaseTTL, BlobAge: cfg.Retention, Retention: cfg.Retention, EnvironmentWitnesses: cfg.Witnesses, Objects: objects, Secrets: secrets}, store, line)
+	d, err := dispatcher.New(dispatcher.Config{Pools: cfg.pools, LeaseTTL: cfg.LeaseTTL, BlobAge: cfg.Retention, Retention: cfg.Retention, AuditRetention: cfg.Access.AuditAge, EnvironmentWitnesses: cfg.Witnesses, Objects: objects, Secrets: secrets}, store, line)
 	if err != nil {
 		return err
 	}

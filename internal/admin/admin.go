@@ -21,7 +21,7 @@ type Store interface {
 	store.Operations
 	store.Steering
 	store.Keys
-	Tenant(ctx context.Context, name string) (store.Tenant, error)
+	store.Tenants
 	Workers(ctx context.Context, seenWithin time.Duration) ([]store.Worker, error)
 }
 
@@ -46,8 +46,9 @@ type Admin struct {
 
 // Who acts.
 type Who struct {
-	Name  string
-	Token string // tells the tokens of one name apart, and does not reveal them
+	Name   string
+	Token  string // tells the tokens of one name apart, and does not reveal them
+	Remote string // the address that is asked from; optional
 }
 
 // Limits of what is asked for.
@@ -61,26 +62,45 @@ const (
 // act does one action and returns its record. What fails leaves a record, too, if the store
 // can be reached.
 func (a *Admin) act(ctx context.Context, who Who, action, subject, reason string, do func(*store.Action) error) (*store.Action, error) {
-	if len(reason) > maxReason {
-		return nil, job.Invalid("reason", "has %d bytes; the most is %d", len(reason), maxReason)
+	return a.Do(ctx, who, store.Action{Action: action, Subject: subject, Reason: reason}, do)
+}
+
+// Do does what who asks for, and returns the record of it, which begins as what is given: what is done to what, whose that is,
+// and why. What is wrong with the request itself leaves no record: nothing was tried.
+func (a *Admin) Do(ctx context.Context, who Who, of store.Action, do func(*store.Action) error) (*store.Action, error) {
+	if len(of.Reason) > maxReason {
+		return nil, job.Invalid("reason", "has %d bytes; the most is %d", len(of.Reason), maxReason)
 	}
-	done := &store.Action{ID: job.NewID(), Actor: who.Name, Token: who.Token, Action: action, Subject: subject, Reason: reason}
+	of.ID, of.Actor, of.Token, of.Remote = job.NewID(), who.Name, who.Token, who.Remote
+	done := &of
 	if err := do(done); err != nil {
 		a.failed(ctx, done, err)
-		return nil, fmt.Errorf("%s %.80s: %w", action, subject, err)
+		return nil, fmt.Errorf("%s %.80s: %w", of.Action, of.Subject, err)
 	}
-	a.Log.InfoContext(ctx, "an operator acted", "actor", who.Name, "token", who.Token, "action", action, "subject", subject, "reason", reason, "outcome", done.Outcome)
+	a.Log.InfoContext(ctx, "somebody acted", "actor", who.Name, "token", who.Token, "remote", who.Remote, "action", of.Action, "subject", of.Subject,
+		"tenant", of.Tenant, "reason", of.Reason, "outcome", done.Outcome)
 	return done, nil
+}
+
+// Noted writes down what was done already, which no record is made of by itself.
+func (a *Admin) Noted(ctx context.Context, who Who, of store.Action) error {
+	_, err := a.Do(ctx, who, of, func(done *store.Action) error {
+		done.Outcome = store.ActionDone
+		return a.Store.NoteAction(ctx, done)
+	})
+	return err
 }
 
 // failed writes down that an action came to nothing. Whether it did is not known where the
 // store was away.
 func (a *Admin) failed(ctx context.Context, act *store.Action, cause error) {
-	a.Log.WarnContext(ctx, "an operator's action failed", "actor", act.Actor, "action", act.Action, "subject", act.Subject, "error", cause)
-	if errors.Is(cause, job.ErrUnavailable) || ctx.Err() != nil {
+	a.Log.WarnContext(ctx, "an action failed", "actor", act.Actor, "action", act.Action, "subject", act.Subject, "error", cause)
+	invalid := errors.Is(cause, job.ErrInvalid) && !errors.Is(cause, job.ErrTooMany)
+	if invalid || errors.Is(cause, job.ErrUnavailable) || ctx.Err() != nil {
 		return
 	}
 	act.Outcome = store.ActionFailed
+	act.Before, act.After = nil, nil
 	act.Detail, _ = json.Marshal(map[string]string{"error": cause.Error()}) // text always marshals
 	if err := a.Store.NoteAction(ctx, act); err != nil {
 		a.Log.WarnContext(ctx, "a failed action is not recorded", "error", err)

@@ -151,7 +151,7 @@ func (a *Admin) Restore(ctx context.Context, who Who, tenant string, q api.Opera
 }
 
 func (a *Admin) onTenant(ctx context.Context, who Who, action, tenant, reason string, do func(*store.Action) error) (*store.Action, error) {
-	done, err := a.act(ctx, who, action, tenant, reason, do)
+	done, err := a.Do(ctx, who, store.Action{Action: action, Subject: tenant, Tenant: tenant, Reason: reason}, do)
 	if err == nil {
 		a.Wake()
 	}

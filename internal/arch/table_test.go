@@ -92,7 +92,8 @@ var table = map[string]row{
 	"pkg/client": {"Go client of the API", []string{"api", "pkg/fleet", "pkg/job", "pkg/policy"}},
 	"api":        {"the contract: wire types, OpenAPI", []string{"pkg/fleet", "pkg/job", "pkg/policy", "pkg/placement"}},
 
-	"internal/admin":                  {"what operators do by hand", []string{"api", "pkg/job", "pkg/store", "internal/fleet", "internal/identity"}},
+	"internal/admin":                  {"what operators do by hand", []string{"api", "pkg/job", "pkg/store", "internal/fleet", "internal/identity", "internal/tenants"}},
+	"internal/tenants":                {"what tenants are granted: judged, and read from a file", []string{"pkg/job", "pkg/policy", "pkg/store"}},
 	"internal/admit":                  {"bytes in, accepted jobs out", with(ideas, "api", "pkg/language", "pkg/object")},
 	"internal/recent":                 {"what was read a moment ago, for many", nil},
 	"internal/fleet":                  {"who is connected, what fits, who has room", with(ideas, "internal/recent")},
@@ -104,7 +105,7 @@ var table = map[string]row{
 	"internal/identity/oidc/oidctest": {"an issuer on this machine, for tests", nil},
 	"internal/certs":                  {"a certificate in files, read again when they change", nil},
 	"internal/httpapi": {"the HTTP surface", with(ideas, "api", "guest/python", "internal/identity", "pkg/object", "pkg/language", "internal/admin", "internal/admit", "internal/fleet",
-		"internal/httpapi/browse", "internal/httpapi/dropin", "internal/httpapi/files", "internal/httpapi/keys", "internal/httpapi/links", "internal/httpapi/sessions", "internal/httpapi/uploads", "internal/httpapi/web", "internal/intake", "internal/mcp", "internal/recent", "internal/session", "internal/share", "internal/telemetry", "internal/token", "internal/watch")},
+		"internal/httpapi/browse", "internal/httpapi/dropin", "internal/httpapi/files", "internal/httpapi/keys", "internal/httpapi/links", "internal/httpapi/sessions", "internal/httpapi/tenants", "internal/httpapi/uploads", "internal/httpapi/web", "internal/intake", "internal/mcp", "internal/recent", "internal/session", "internal/share", "internal/telemetry", "internal/token", "internal/watch")},
 	"internal/httpapi/keys":     {"its part about keys", []string{"api", "pkg/job", "internal/admin", "internal/httpapi/web", "internal/identity"}},
 	"internal/token":            {"texts that say something until a moment, signed", nil},
 	"internal/httpapi/browse":   {"its part for those who look at jobs and batches", []string{"api", "internal/admit", "internal/identity", "pkg/job", "pkg/store", "internal/httpapi/web", "internal/share"}},
@@ -113,6 +114,7 @@ var table = map[string]row{
 	"internal/httpapi/links":    {"its part about files that are good without a key, for a time", []string{"api", "internal/identity", "internal/token", "pkg/job", "pkg/store", "internal/httpapi/web"}},
 	"internal/httpapi/dropin": {"answers in the formats of other servers that run code", []string{
 		"api", "pkg/control", "pkg/job", "pkg/language", "pkg/object", "pkg/policy", "internal/httpapi/files", "internal/httpapi/web", "internal/identity", "internal/recent"}},
+	"internal/httpapi/tenants": {"its part about what tenants are granted", []string{"api", "internal/admin", "internal/httpapi/web", "internal/identity", "pkg/job", "pkg/store"}},
 	"internal/httpapi/files":   {"serves what was left in the object store", []string{"pkg/job", "pkg/object", "internal/httpapi/web"}},
 	"internal/httpapi/web":     {"reads requests, writes answers", []string{"api", "internal/identity", "pkg/job", "pkg/store", "internal/share"}},
 	"internal/mcp":             {"sandboxes as tools for agents", []string{"api", "pkg/client", "pkg/job", "internal/version"}},
@@ -152,15 +154,16 @@ var table = map[string]row{
 	"internal/arch":            {"this table", nil},
 
 	"cmd/dispatcher": {"wiring", with(ideas, "api", "migrations", "pkg/object", "pkg/store/postgres", "pkg/queue/jetstream", "pkg/queue/identity",
-		"internal/admin", "internal/admit", "internal/callback", "internal/certs", "internal/identity/oidc", "internal/dispatcher", "internal/fault", "internal/httpapi", "internal/identity", "internal/intake", "internal/session", "internal/settings", "internal/sysmon", "internal/secret", "internal/sweep", "internal/telemetry", "internal/version", "pkg/netrule")},
+		"internal/admin", "internal/admit", "internal/callback", "internal/certs", "internal/identity/oidc", "internal/tenants", "internal/dispatcher", "internal/fault", "internal/httpapi", "internal/identity", "internal/intake", "internal/session", "internal/settings", "internal/sysmon", "internal/secret", "internal/sweep", "internal/telemetry", "internal/version", "pkg/netrule")},
 	"cmd/worker": {"wiring", with(ideas, "pkg/object", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd", "pkg/runtime/containerd/image", "pkg/runtime/fake",
 		"pkg/netrule", "pkg/runtime/cgroup", "pkg/runtime/egress", "pkg/runtime/environment", "internal/advisories", "internal/awake", "internal/daemon", "internal/fault", "internal/session/live", "internal/settings", "internal/sysmon", "internal/worker", "internal/worker/health", "internal/worker/transfer", "internal/telemetry", "internal/version")},
 	"cmd/assay": {"command line", with(ideas, "api", "pkg/client", "pkg/runtime/containerd/image", "pkg/runtime/cgroup",
-		"internal/cli/keys", "internal/cli/problems", "internal/cli/program", "internal/cli/prompt", "internal/cli/show", "internal/cli/top", "internal/dev", "internal/doctor", "internal/mcp", "internal/pause", "internal/settings", "internal/sysmon", "internal/telemetry", "internal/version", "examples/humaneval")}, // which assay demo runs
+		"internal/cli/keys", "internal/cli/operate", "internal/cli/problems", "internal/cli/program", "internal/cli/prompt", "internal/cli/show", "internal/cli/top", "internal/dev", "internal/doctor", "internal/mcp", "internal/pause", "internal/settings", "internal/sysmon", "internal/telemetry", "internal/version", "examples/humaneval")}, // which assay demo runs
 	"internal/cli/keys":     {"keys, as a command line", []string{"api", "pkg/client", "pkg/fleet", "pkg/job", "internal/cli/show"}},
 	"internal/cli/program":  {"programs and policies, as a command line names them", []string{"pkg/job"}},
 	"internal/cli/prompt":   {"a session, on a terminal", []string{"api", "pkg/client", "pkg/job"}},
 	"internal/cli/problems": {"problems that others have packed, as tests", []string{"pkg/job", "pkg/language"}},
+	"internal/cli/operate":  {"what tenants are granted, and who did what", []string{"api", "internal/cli/show", "pkg/client", "pkg/fleet", "pkg/job"}},
 	"internal/cli/show":     {"what a fleet says, for people", []string{"pkg/client", "pkg/job"}},
 	"internal/cli/top":      {"the fleet, live, on a terminal", []string{"api", "pkg/placement", "pkg/policy", "pkg/store", "internal/cli/show"}},
 	"cmd/guest":             {"the first process of a sandbox", []string{"internal/guest", "internal/guest/launcher", "internal/sysmon"}},

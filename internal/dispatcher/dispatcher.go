@@ -33,6 +33,7 @@ type Config struct {
 	OrphanAge      time.Duration   // objects younger than that are not swept; default 24h
 	BlobAge        time.Duration   // inputs and environments that nobody asked for within it are removed; 0: never
 	Retention      time.Duration   // what has been over for longer is removed; 0: never
+	AuditRetention time.Duration   // actions that were done longer ago are removed; 0: never
 	Pools          placement.Pools // what is said of pools; the gauges name them even while they are empty
 	MinWindow      int             // least jobs dispatched ahead of the workers of a pool; default 8
 	Secrets        Secrets         // default: there are none
@@ -118,7 +119,7 @@ func New(cfg Config, s store.Store, q Queue) (*Dispatcher, error) {
 	d.assigner = &assigner{fleet: d.fleet, scheduler: d.scheduler, recorder: d.recorder, queue: q, secrets: cfg.Secrets, metrics: m, log: d.log, ttl: cfg.LeaseTTL}
 	d.reaper = &reaper{store: s, queue: q, leader: d.leader, scheduler: d.scheduler, sessions: d.sessions, metrics: m, log: d.log,
 		every: cfg.ReapEvery, republishAfter: cfg.RepublishAfter}
-	keeper := keeper{store: s, leader: d.leader, metrics: m, log: d.log, retention: cfg.Retention}
+	keeper := keeper{store: s, leader: d.leader, metrics: m, log: d.log, retention: cfg.Retention, audit: cfg.AuditRetention}
 	d.keeper = keeper.start()
 	d.sweeper = &sweep.Sweeper{Store: s, Objects: cfg.Objects, Leads: d.leader.is, Removed: m.removed, SweepEvery: cfg.SweepEvery,
 		OrphanAge: cfg.OrphanAge, BlobAge: cfg.BlobAge, Retention: cfg.Retention, Log: d.log}

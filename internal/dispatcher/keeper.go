@@ -30,6 +30,7 @@ type keeper struct {
 	metrics   *metrics
 	log       *slog.Logger
 	retention time.Duration
+	audit     time.Duration // how long actions are kept; 0: always
 	chores    []*chore
 }
 
@@ -46,6 +47,7 @@ type chore struct {
 type keeperStore interface {
 	Maintain(ctx context.Context) error
 	Forget(ctx context.Context, age time.Duration) (store.Forgotten, error)
+	ForgetActions(ctx context.Context, age time.Duration) (int64, error)
 }
 
 // start says what there is to do. It returns k.
@@ -53,6 +55,12 @@ func (k *keeper) start() *keeper {
 	k.chores = append(k.chores, newChore("maintain", k.store.Maintain))
 	if k.retention > 0 {
 		k.chores = append(k.chores, newChore("forget", k.forget))
+	}
+	if k.audit > 0 {
+		k.chores = append(k.chores, newChore("forget actions", func(ctx context.Context) error {
+			_, err := k.store.ForgetActions(ctx, k.audit)
+			return err
+		}))
 	}
 	return k
 }

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"net/http"
-	"strconv"
 
 	"github.com/assay-run/assay/internal/admin"
 	"github.com/assay-run/assay/internal/httpapi/web"
@@ -21,6 +20,7 @@ type serve = func(w http.ResponseWriter, r *http.Request) error
 func (s *Server) adminRoutes() []web.Route {
 	return []web.Route{
 		web.At("GET /v1/admin/actions", identity.Operator, s.listActions),
+		web.At("GET /v1/admin/actions/events", identity.Operator, s.actionEvents),
 		web.At("GET /v1/admin/leader", identity.Operator, s.asked(func(ctx context.Context, a *admin.Admin) (any, error) { return a.Leader(ctx) })),
 		web.At("GET /v1/admin/version", identity.Operator, s.asked(func(ctx context.Context, a *admin.Admin) (any, error) { return a.Versions(ctx) })),
 		web.At("GET /v1/admin/workers/{worker}", identity.Operator, s.getWorker),
@@ -89,35 +89,6 @@ func readOperator(w http.ResponseWriter, r *http.Request, into any) error {
 		return err
 	}
 	return job.Decode(raw, "", into)
-}
-
-// whoOf says who sent r.
-func whoOf(r *http.Request) admin.Who {
-	who := web.Identity(r)
-	return admin.Who{Name: who.Name, Token: who.Mark}
-}
-
-func (s *Server) listActions(w http.ResponseWriter, r *http.Request) error {
-	q := store.ActionQuery{Before: job.ID(r.URL.Query().Get("before")), Subject: r.URL.Query().Get("subject")}
-	if text := r.URL.Query().Get("limit"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			return job.Invalid("limit", "%.20q must be a number, 1 or more", text)
-		}
-		q.Limit = n
-	}
-	if q.Before != "" {
-		id, err := job.ParseID(string(q.Before))
-		if err != nil {
-			return job.Invalid("before", "%.80q is not the id of an action", q.Before)
-		}
-		q.Before = id
-	}
-	found, err := s.Admin.Actions(r.Context(), q)
-	if err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusOK, found)
 }
 
 func (s *Server) getWorker(w http.ResponseWriter, r *http.Request) error {

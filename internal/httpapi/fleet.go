@@ -33,6 +33,15 @@ func (s *Server) getFleet(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusOK, out)
 }
 
+// queueNow is what waits and runs, a moment ago.
+func (s *Server) queueNow(ctx context.Context) ([]store.QueueGroup, error) {
+	now, _, err := s.glance.Get(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("look at the queue: %w", err)
+	}
+	return now.Queue, nil
+}
+
 // newGlance remembers for a moment what the fleet does: however many look, the database
 // is asked by one, once a second at most, and less often where that takes long. Who looks
 // while it fails is told so.

@@ -254,7 +254,14 @@ func (s *Server) cancelJobs(w http.ResponseWriter, r *http.Request) error {
 		more = c.More
 	}
 	report.Stopping = int64(len(told))
+	s.noted(r, "cancel by label", labelsText(req.Labels), report)
 	return web.WriteJSON(w, http.StatusOK, report)
+}
+
+// labelsText is labels as the record of an action has them.
+func labelsText(labels map[string]string) string {
+	raw, _ := json.Marshal(labels) // text marshals
+	return job.Clip(string(raw), 500)
 }
 
 // stop tells the workers of what is running. A message that gets lost costs a

@@ -252,7 +252,7 @@ func TestMCPCeiling(t *testing.T) {
 	}
 	// Stored before there was a ceiling, or by the operator.
 	for name, p := range map[string]string{"wide": `{"memory":"1Gi"}`, "narrow": `{"memory":"64Mi","wall":"5s"}`} {
-		if err := f.store.PutPolicy(t.Context(), "a", name, json.RawMessage(p)); err != nil {
+		if err := f.store.PutPolicy(t.Context(), nil, "a", name, json.RawMessage(p)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -62,8 +62,9 @@ func (s *Server) putPolicy(w http.ResponseWriter, r *http.Request) error {
 	if _, err := s.Admit.Resolve(r.Context(), web.Tenant(r), raw); err != nil {
 		return err
 	}
-	if err := s.Store.PutPolicy(r.Context(), web.Tenant(r), name, raw); err != nil {
-		return fmt.Errorf("store policy: %w", err)
+	err = s.own(r, "put policy", name, func(a *store.Action) error { return s.Store.PutPolicy(r.Context(), a, web.Tenant(r), name, raw) })
+	if err != nil {
+		return err
 	}
 	return web.WriteRaw(w, http.StatusOK, raw)
 }

@@ -43,16 +43,19 @@ func (s *Server) putSecret(w http.ResponseWriter, r *http.Request) error {
 	if err := job.Decode(raw, "", &body); err != nil {
 		return err
 	}
-	if err := s.Secrets.Put(r.Context(), web.Tenant(r), name, body.Value); err != nil {
-		return fmt.Errorf("store secret: %w", err)
+	err = s.own(r, "put secret", name, func(a *store.Action) error { return s.Secrets.Put(r.Context(), a, web.Tenant(r), name, body.Value) })
+	if err != nil {
+		return err
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
 func (s *Server) deleteSecret(w http.ResponseWriter, r *http.Request) error {
-	if err := s.Secrets.Delete(r.Context(), web.Tenant(r), r.PathValue("name")); err != nil {
-		return fmt.Errorf("delete secret: %w", err)
+	name := r.PathValue("name")
+	err := s.own(r, "delete secret", name, func(a *store.Action) error { return s.Secrets.Delete(r.Context(), a, web.Tenant(r), name) })
+	if err != nil {
+		return err
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil

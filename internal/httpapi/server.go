@@ -22,6 +22,7 @@ import (
 	"github.com/assay-run/assay/internal/httpapi/keys"
 	"github.com/assay-run/assay/internal/httpapi/links"
 	"github.com/assay-run/assay/internal/httpapi/sessions"
+	"github.com/assay-run/assay/internal/httpapi/tenants"
 	"github.com/assay-run/assay/internal/httpapi/uploads"
 	"github.com/assay-run/assay/internal/httpapi/web"
 	"github.com/assay-run/assay/internal/identity"
@@ -62,9 +63,9 @@ type Queue interface {
 
 // Secrets keeps what jobs are told; *secret.Keeper is one.
 type Secrets interface {
-	Put(ctx context.Context, tenant, name, value string) error
+	Put(ctx context.Context, a *store.Action, tenant, name, value string) error
 	List(ctx context.Context, tenant string) ([]store.StoredSecret, error)
-	Delete(ctx context.Context, tenant, name string) error
+	Delete(ctx context.Context, a *store.Action, tenant, name string) error
 }
 
 // Objects is where blobs and artifacts are; *object.Store is one.
@@ -245,6 +246,8 @@ func (s *Server) routes() []web.Route {
 	all = append(all, s.uploads.Routes()...)
 	all = append(all, s.browse.Routes()...)
 	all = append(all, s.sessions.Routes()...)
+	of := tenants.Handlers{Admin: s.Admin, Queue: s.queueNow, Who: whoOf}
+	all = append(all, of.Routes()...)
 	return append(all, s.adminRoutes()...)
 }
 

@@ -75,8 +75,8 @@ func (k *Keeper) open(ref store.SecretRef, sealed []byte) (string, error) {
 	return "", errors.New("no key opens it")
 }
 
-// Put seals and stores a value.
-func (k *Keeper) Put(ctx context.Context, tenant, name, value string) error {
+// Put seals and stores a value, and has the action written down.
+func (k *Keeper) Put(ctx context.Context, a *store.Action, tenant, name, value string) error {
 	switch {
 	case len(k.keys) == 0:
 		return fmt.Errorf("%w: this fleet keeps no secrets: its dispatcher was given no ASSAY_SECRETS_KEY", job.ErrRefused)
@@ -86,7 +86,7 @@ func (k *Keeper) Put(ctx context.Context, tenant, name, value string) error {
 		return job.Invalid("value", "must be UTF-8 without NUL bytes: it becomes an environment variable")
 	}
 	ref := store.SecretRef{Tenant: tenant, Name: name}
-	return k.store.PutSecret(ctx, ref, k.keys[0].Seal(nil, nil, []byte(value), bound(ref)))
+	return k.store.PutSecret(ctx, a, ref, k.keys[0].Seal(nil, nil, []byte(value), bound(ref)))
 }
 
 // List says which secrets a tenant has.
@@ -94,9 +94,9 @@ func (k *Keeper) List(ctx context.Context, tenant string) ([]store.StoredSecret,
 	return k.store.Secrets(ctx, tenant)
 }
 
-// Delete forgets a secret.
-func (k *Keeper) Delete(ctx context.Context, tenant, name string) error {
-	return k.store.DeleteSecret(ctx, store.SecretRef{Tenant: tenant, Name: name})
+// Delete forgets a secret, and has the action written down.
+func (k *Keeper) Delete(ctx context.Context, a *store.Action, tenant, name string) error {
+	return k.store.DeleteSecret(ctx, a, store.SecretRef{Tenant: tenant, Name: name})
 }
 
 // Open returns a tenant's secret: for what the dispatcher itself has to sign.

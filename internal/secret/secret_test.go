@@ -18,12 +18,12 @@ import (
 // memory is a store of secrets.
 type memory map[store.SecretRef][]byte
 
-func (m memory) PutSecret(_ context.Context, r store.SecretRef, sealed []byte) error {
+func (m memory) PutSecret(_ context.Context, _ *store.Action, r store.SecretRef, sealed []byte) error {
 	m[r] = sealed
 	return nil
 }
 
-func (m memory) DeleteSecret(_ context.Context, r store.SecretRef) error { delete(m, r); return nil }
+func (m memory) DeleteSecret(_ context.Context, _ *store.Action, r store.SecretRef) error { delete(m, r); return nil }
 
 func (m memory) Secrets(context.Context, string) ([]store.StoredSecret, error) { return nil, nil }
 
@@ -66,7 +66,7 @@ func TestReveal(t *testing.T) {
 	t.Parallel()
 	m := memory{}
 	k := keeper(t, key('a'), m)
-	if err := k.Put(t.Context(), "acme", "pypi", "s3cret!"); err != nil {
+	if err := k.Put(t.Context(), nil, "acme", "pypi", "s3cret!"); err != nil {
 		t.Fatal(err)
 	}
 	ours := claimed(t, "acme", map[string]string{"TOKEN": "pypi", "GONE": "npm"})
@@ -93,7 +93,7 @@ func TestSealedIsBound(t *testing.T) {
 	t.Parallel()
 	m := memory{}
 	k := keeper(t, key('a'), m)
-	if err := k.Put(t.Context(), "acme", "pypi", "s3cret!"); err != nil {
+	if err := k.Put(t.Context(), nil, "acme", "pypi", "s3cret!"); err != nil {
 		t.Fatal(err)
 	}
 	for _, to := range []store.SecretRef{{Tenant: "evil", Name: "pypi"}, {Tenant: "acme", Name: "other"}} {
@@ -109,11 +109,11 @@ func TestSealedIsBound(t *testing.T) {
 func TestKeysRotate(t *testing.T) {
 	t.Parallel()
 	m := memory{}
-	if err := keeper(t, key('a'), m).Put(t.Context(), "acme", "old", "sealed by a"); err != nil {
+	if err := keeper(t, key('a'), m).Put(t.Context(), nil, "acme", "old", "sealed by a"); err != nil {
 		t.Fatal(err)
 	}
 	both := keeper(t, key('b')+","+key('a'), m)
-	if err := both.Put(t.Context(), "acme", "new", "sealed by b"); err != nil {
+	if err := both.Put(t.Context(), nil, "acme", "new", "sealed by b"); err != nil {
 		t.Fatal(err)
 	}
 	c := claimed(t, "acme", map[string]string{"OLD": "old", "NEW": "new"})
@@ -132,7 +132,7 @@ func TestNewRefusesBadKeys(t *testing.T) {
 			t.Errorf("%v, want an error that does not show the key", err)
 		}
 	}
-	if err := keeper(t, "", memory{}).Put(t.Context(), "a", "b", "cdef"); !errors.Is(err, job.ErrRefused) {
+	if err := keeper(t, "", memory{}).Put(t.Context(), nil, "a", "b", "cdef"); !errors.Is(err, job.ErrRefused) {
 		t.Errorf("without keys: %v", err)
 	}
 }
@@ -141,7 +141,7 @@ func TestOpen(t *testing.T) {
 	t.Parallel()
 	m := memory{}
 	k := keeper(t, key('a'), m)
-	if err := k.Put(t.Context(), "acme", "hook", "the value"); err != nil {
+	if err := k.Put(t.Context(), nil, "acme", "hook", "the value"); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := k.Open(t.Context(), "acme", "hook"); got != "the value" || err != nil {

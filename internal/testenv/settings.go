@@ -70,8 +70,8 @@ func Settings(t *testing.T, program string, all []Setting, gone settings.Gone, m
 // without another's going is drop-ins: addresses that are not of the API, and a password in place of a bearer token, are
 // for an operator to open, and no other setting says what a dispatcher serves. After it, who may come and how: an issuer of
 // JWTs (what it is called, for whom its tokens are, which groups count, and where it says them), signing in there (a name, its
-// secret, our own address), and a certificate with its key.
-const mostOfBoth = 55
+// secret, our own address), a certificate with its key, and for how long it is known who did what.
+const mostOfBoth = 56
 
 // settingsRow finds the rows of either table.
 var settingsRow = regexp.MustCompile("(?m)^\\| `(ASSAY_[A-Z_]+)` \\| `--")

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"net/url"
 	"strconv"
 
 	"github.com/assay-run/assay/api"
@@ -15,14 +14,11 @@ type Admin struct{ c *Client }
 // Admin returns the part of the API that is for operators.
 func (c *Client) Admin() Admin { return Admin{c} }
 
-// Actions lists what operators did, newest first; a Limit of 0 is a usual page.
+// Actions lists who did what, newest first; a Limit of 0 is a usual page.
 func (a Admin) Actions(ctx context.Context, q fleet.ActionQuery) (out api.ActionList, err error) {
-	v := url.Values{}
+	v := actionValues(q)
 	if q.Before != "" {
 		v.Set("before", string(q.Before))
-	}
-	if q.Subject != "" {
-		v.Set("subject", q.Subject)
 	}
 	if q.Limit != 0 {
 		v.Set("limit", strconv.Itoa(q.Limit))

@@ -11,6 +11,7 @@
 //	api.ErrMethod             an address that does not take such a request
 //	api.ErrMismatch           a body that is not what its digest says
 //	api.ErrSlow               a body that stood still
+//	job.ErrStale              somebody else has changed it since
 //	job.ErrKeyUsed            an idempotency key of another request
 //	job.ErrConflict           not in this state
 //	job.ErrLost               somebody else has it by now

@@ -7,16 +7,21 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Action is one thing that an operator did.
+// Action is one thing that somebody did which others may ask about.
 type Action struct {
-	ID      job.ID          `json:"id"` // grows with time
-	At      time.Time       `json:"at"` // by the store's clock
+	ID      job.ID          `json:"id"`  // grows with time
+	Seq     int64           `json:"seq"` // grows in the order in which actions were committed
+	At      time.Time       `json:"at"`  // by the store's clock
 	Actor   string          `json:"actor"`
-	Token   string          `json:"token,omitempty"` // tells an actor's tokens apart
+	Token   string          `json:"token,omitempty"`  // tells an actor's tokens apart
+	Remote  string          `json:"remote,omitempty"` // the address that it was asked for from
 	Action  string          `json:"action"`
-	Subject string          `json:"subject"` // what was acted on
+	Subject string          `json:"subject"`          // what was acted on
+	Tenant  string          `json:"tenant,omitempty"` // whose that is; empty: the fleet's
 	Reason  string          `json:"reason,omitempty"`
 	Detail  json.RawMessage `json:"detail,omitempty"` // an object
+	Before  json.RawMessage `json:"before,omitempty"` // what of the subject was changed, as it was; an object
+	After   json.RawMessage `json:"after,omitempty"`  // and as it is since
 	Outcome ActionOutcome   `json:"outcome"`
 }
 
@@ -30,11 +35,16 @@ const (
 	ActionFailed    ActionOutcome = "failed"
 )
 
-// ActionQuery chooses actions; its zero value, the newest of all.
+// ActionQuery chooses actions: those to which all of it applies; its zero value, the newest of all.
 type ActionQuery struct {
 	Before  job.ID // older than this one
-	Subject string // of this one only
-	Limit   int    // at least 1
+	Actor   string
+	Action  string
+	Subject string
+	Tenant  string
+	Since   time.Time // done then or later
+	Until   time.Time // done before
+	Limit   int       // at least 1
 }
 
 // Pause is something that is paused.
@@ -49,6 +59,7 @@ type Pause struct {
 // Tenant is who pays.
 type Tenant struct {
 	Name       string          `json:"name"`
+	Version    int64           `json:"version"`               // how often what it is granted was changed
 	Weight     float64         `json:"weight"`                // share of the fleet when it is contended, default 1
 	MaxRunning int             `json:"max_running,omitempty"` // most jobs dispatched or running at once, 0: no limit
 	LabelCaps  job.LabelCaps   `json:"label_caps,omitempty"`  // the same for jobs with the same value of a label

@@ -13,6 +13,7 @@ var (
 	ErrNotFound    = errors.New("not found")               // no such job, batch, artifact, …
 	ErrGone        = errors.New("gone")                    // it was there, and is not kept any more
 	ErrConflict    = errors.New("conflict")                // not in the state that it is in: it has ended, it is not done, it is there already
+	ErrStale       = errors.New("stale")                   // somebody else has changed it since it was read
 	ErrKeyUsed     = errors.New("idempotency key used")    // for a request with another body
 	ErrLost        = errors.New("lease lost")              // a newer attempt or a terminal state won
 	ErrUnavailable = errors.New("temporarily unavailable") // a dependency is down; nothing was written, or retry with the same key

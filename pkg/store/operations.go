@@ -11,6 +11,12 @@ import (
 type Operations interface {
 	// Actions lists what was done, newest first.
 	Actions(ctx context.Context, q ActionQuery) ([]Action, error)
+	// ActionsAfter lists those to which q applies and that were committed after the one of a number, in that order. What
+	// is committed later has a higher number than all that was listed. ActionsSeq is the number of the last.
+	ActionsAfter(ctx context.Context, seq int64, q ActionQuery) ([]Action, error)
+	ActionsSeq(ctx context.Context) (int64, error)
+	// ForgetActions removes those that were done longer than age ago.
+	ForgetActions(ctx context.Context, age time.Duration) (int64, error)
 	// NoteAction writes down what changed no row of its own, with the outcome that it
 	// has.
 	NoteAction(ctx context.Context, a *Action) error

@@ -231,6 +231,10 @@ type Tenants interface {
 	// Tenant returns a tenant; one that was never put has the defaults.
 	Tenant(ctx context.Context, name string) (Tenant, error)
 	PutTenant(ctx context.Context, t Tenant) error
+	// Grant puts a tenant as PutTenant does, if what is granted is as the condition says, and writes the action down.
+	// It returns the tenant as it is then. job.ErrStale if the version is another, job.ErrConflict if the entry is one
+	// that was applied already.
+	Grant(ctx context.Context, a *Action, t Tenant, only GrantIf) (Tenant, error)
 	Tenants(ctx context.Context) ([]Tenant, error)
 }
 

@@ -203,6 +203,12 @@ type Input struct {
 	Blob   string // "sha256:…"
 }
 
+// GrantIf says when a tenant is changed; its zero value, in any case.
+type GrantIf struct {
+	Version *int64 // what is granted has this version: nobody changed it since
+	Entry   string // what is told of it is not what this entry of a file told last
+}
+
 // Canceled is what became of a request to cancel many jobs.
 type Canceled struct {
 	Running []Canceling // that have to be told

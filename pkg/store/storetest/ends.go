@@ -369,9 +369,9 @@ func testRegistry(t *testing.T, open Open) {
 		_, err := f.Policy(ctx, tenant, "strict", 0)
 		f.mustBe(err, job.ErrNotFound)
 		for _, p := range []string{`{"wall": "1s"}`, `{"wall": "2s"}`, `{"wall": "2s"}`} {
-			f.must(f.PutPolicy(ctx, tenant, "strict", json.RawMessage(p)))
+			f.must(f.PutPolicy(ctx, nil, tenant, "strict", json.RawMessage(p)))
 		}
-		f.must(f.PutPolicy(ctx, tenant, "another", json.RawMessage(`{}`)))
+		f.must(f.PutPolicy(ctx, nil, tenant, "another", json.RawMessage(`{}`)))
 		if p, err := f.Policy(ctx, tenant, "strict", 1); err != nil || string(p) != `{"wall": "1s"}` {
 			t.Errorf("version 1: %s, %v", p, err)
 		}
@@ -387,15 +387,15 @@ func testRegistry(t *testing.T, open Open) {
 		if len(ps) != 2 || ps[0].Name != "another" || ps[1].Version != 2 {
 			t.Errorf("policies %+v", ps)
 		}
-		f.mustBe(f.PutPolicy(ctx, tenant, "broken", json.RawMessage(`{`)), job.ErrInvalid)
+		f.mustBe(f.PutPolicy(ctx, nil, tenant, "broken", json.RawMessage(`{`)), job.ErrInvalid)
 	})
 	t.Run("secrets", func(t *testing.T) {
 		f := f.with(t)
 		a, b := store.SecretRef{Tenant: tenant, Name: "a"}, store.SecretRef{Tenant: tenant, Name: "b"}
-		f.mustBe(f.DeleteSecret(ctx, a), job.ErrNotFound)
-		f.must(f.PutSecret(ctx, b, []byte("1")))
-		f.must(f.PutSecret(ctx, a, []byte{0, 255}))
-		f.must(f.PutSecret(ctx, b, []byte("2")))
+		f.mustBe(f.DeleteSecret(ctx, nil, a), job.ErrNotFound)
+		f.must(f.PutSecret(ctx, nil, b, []byte("1")))
+		f.must(f.PutSecret(ctx, nil, a, []byte{0, 255}))
+		f.must(f.PutSecret(ctx, nil, b, []byte("2")))
 		list, err := f.Secrets(ctx, tenant)
 		f.must(err)
 		if len(list) != 2 || list[0].Name != "a" || list[1].Name != "b" || list[1].UpdatedAt.IsZero() {
@@ -409,10 +409,10 @@ func testRegistry(t *testing.T, open Open) {
 		if diff := cmp.Diff(map[store.SecretRef][]byte{a: {0, 255}, b: []byte("2")}, got); diff != "" {
 			t.Errorf("sealed (-want +got):\n%s", diff)
 		}
-		f.mustBe(f.DeleteSecret(ctx, store.SecretRef{Tenant: "stranger", Name: "a"}), job.ErrNotFound)
-		f.must(f.DeleteSecret(ctx, a))
-		f.mustBe(f.DeleteSecret(ctx, a), job.ErrNotFound)
-		f.mustBe(f.PutSecret(ctx, store.SecretRef{Tenant: tenant}, []byte("1")), job.ErrInvalid)
+		f.mustBe(f.DeleteSecret(ctx, nil, store.SecretRef{Tenant: "stranger", Name: "a"}), job.ErrNotFound)
+		f.must(f.DeleteSecret(ctx, nil, a))
+		f.mustBe(f.DeleteSecret(ctx, nil, a), job.ErrNotFound)
+		f.mustBe(f.PutSecret(ctx, nil, store.SecretRef{Tenant: tenant}, []byte("1")), job.ErrInvalid)
 	})
 	t.Run("tenants", func(t *testing.T) {
 		f := f.with(t)
@@ -421,6 +421,7 @@ func testRegistry(t *testing.T, open Open) {
 		}
 		want := store.Tenant{Name: "new", Weight: 2.5, MaxRunning: 7, LabelCaps: job.LabelCaps{"problem": 2}, Ceiling: json.RawMessage(`{"cpu":4}`)}
 		f.must(f.PutTenant(ctx, want))
+		want.Version = 1
 		got, err := f.Tenant(ctx, "new")
 		f.must(err)
 		if diff := cmp.Diff(want, got); diff != "" {

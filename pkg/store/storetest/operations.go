@@ -42,6 +42,41 @@ func (f *fixture) worker(id string) store.Worker {
 	return store.Worker{}
 }
 
+// actionsBy looks for actions by each thing that one has, and in the order in which they were committed. ids are all there are.
+func (f *fixture) actionsBy(ids []job.ID) {
+	f.Helper()
+	ctx := f.Context()
+	seq, err := f.ActionsSeq(ctx)
+	f.must(err)
+	a := &store.Action{ID: job.NewID(), Actor: "u@example.com", Token: "0", Remote: "192.0.2.1", Action: "put policy", Subject: "strict", Tenant: "of-actions",
+		Before: json.RawMessage(`{"version":1,"policy":{"env":{"x":"\u0000"}}}`), After: json.RawMessage(`{"version":2}`), Outcome: store.ActionDone}
+	f.must(f.NoteAction(ctx, a))
+	for name, q := range map[string]store.ActionQuery{
+		"actor": {Actor: a.Actor}, "action": {Action: a.Action}, "tenant": {Tenant: a.Tenant}, "since": {Since: a.At}, "all": {Actor: a.Actor, Action: a.Action, Subject: a.Subject, Tenant: a.Tenant, Since: a.At},
+	} {
+		q.Limit = 10
+		got, err := f.Actions(ctx, q)
+		if f.must(err); len(got) != 1 || got[0].ID != a.ID || got[0].Remote != a.Remote || got[0].Tenant != a.Tenant || string(got[0].Before) != string(a.Before) || string(got[0].After) != string(a.After) || got[0].Seq != a.Seq {
+			f.Errorf("by %s: %+v", name, got)
+		}
+		if after, err := f.ActionsAfter(ctx, seq, q); err != nil || len(after) != 1 || after[0].ID != a.ID {
+			f.Errorf("by %s, after %d: %+v, %v", name, seq, after, err)
+		}
+	}
+	for name, q := range map[string]store.ActionQuery{"actor": {Actor: "u"}, "tenant": {Tenant: "of-action"}, "since": {Since: a.At.Add(time.Microsecond)}, "both": {Actor: a.Actor, Action: "sweep"}} {
+		if got, err := f.Actions(ctx, q); err != nil || len(got) != 0 {
+			f.Errorf("by another %s: %+v, %v", name, got, err)
+		}
+	}
+	if got, err := f.Actions(ctx, store.ActionQuery{Until: a.At, Limit: 10}); err != nil || len(got) != len(ids) {
+		f.Errorf("until then: %+v, %v", got, err)
+	}
+	all, err := f.ActionsAfter(ctx, 0, store.ActionQuery{Limit: 10})
+	if f.must(err); len(all) != len(ids)+1 || all[0].ID != ids[0] || all[len(ids)].ID != a.ID {
+		f.Errorf("in the order of their commits: %+v", all)
+	}
+}
+
 func testOperations(t *testing.T, open Open) {
 	f := newFixture(t, open, Options{})
 	ctx := t.Context()
@@ -69,6 +104,7 @@ func testOperations(t *testing.T, open Open) {
 		if f.must(err); len(of) != 2 || of[0].ID != ids[3] || of[1].ID != ids[1] {
 			t.Errorf("of one subject: %+v", of)
 		}
+		f.actionsBy(ids)
 		bad := act("sweep", "bucket-2")
 		if bad.Outcome = "who knows"; f.NoteAction(ctx, bad) == nil {
 			t.Error("an outcome that there is not was written down")

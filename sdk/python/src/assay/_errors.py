@@ -99,6 +99,10 @@ class ConflictError(APIError):
     """Not in this state: a batch that is not done cannot be retried."""
 
 
+class StaleError(ConflictError):
+    """Somebody else has changed it since it was read: read it again."""
+
+
 class LostError(ConflictError):
     """It was abandoned before: a lease is over."""
 
@@ -159,6 +163,7 @@ KINDS: dict[str, type[APIError]] = {
     "too-large": TooLargeError,
     "too-many": QuotaError,
     "key-used": KeyUsedError,
+    "stale": StaleError,
     "conflict": ConflictError,
     "refused": RefusedError,
     "digest-mismatch": DigestError,
@@ -183,6 +188,7 @@ STATUSES: dict[int, type[APIError]] = {
     408: SlowError,
     409: ConflictError,
     410: GoneError,
+    412: StaleError,
     413: TooLargeError,
     422: InvalidError,
     429: UnavailableError,

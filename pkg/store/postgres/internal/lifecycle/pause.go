@@ -2,8 +2,10 @@ package lifecycle
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/jackc/pgx/v5"
 
@@ -47,7 +49,7 @@ var pausings = map[string]pausing{
 
 // Pause implements store.Steering.
 func (s *Transitions) Pause(ctx context.Context, a *store.Action, what store.Pausable) error {
-	return s.pausing(ctx, a, what, func(ctx context.Context, tx pgx.Tx, p pausing) (bool, error) {
+	return s.pausing(ctx, a, what, true, func(ctx context.Context, tx pgx.Tx, p pausing) (bool, error) {
 		if _, err := tx.Exec(ctx, noLook); err != nil {
 			return false, err
 		}
@@ -69,13 +71,13 @@ func (s *Transitions) Pause(ctx context.Context, a *store.Action, what store.Pau
 
 // Resume implements store.Steering.
 func (s *Transitions) Resume(ctx context.Context, a *store.Action, what store.Pausable) error {
-	return s.pausing(ctx, a, what, func(ctx context.Context, tx pgx.Tx, p pausing) (bool, error) {
+	return s.pausing(ctx, a, what, false, func(ctx context.Context, tx pgx.Tx, p pausing) (bool, error) {
 		tag, err := tx.Exec(ctx, p.resume, what.Name)
 		return tag.RowsAffected() > 0, err
 	})
 }
 
-func (s *Transitions) pausing(ctx context.Context, a *store.Action, what store.Pausable, do func(context.Context, pgx.Tx, pausing) (bool, error)) error {
+func (s *Transitions) pausing(ctx context.Context, a *store.Action, what store.Pausable, paused bool, do func(context.Context, pgx.Tx, pausing) (bool, error)) error {
 	p, known := pausings[what.Kind]
 	if !known {
 		return fmt.Errorf("%w: a %.20q cannot be paused", job.ErrInvalid, what.Kind)
@@ -89,8 +91,17 @@ func (s *Transitions) pausing(ctx context.Context, a *store.Action, what store.P
 		if err != nil {
 			return false, err
 		}
-		return do(ctx, tx, p)
+		changed, err := do(ctx, tx, p)
+		if changed {
+			a.Before, a.After = shownPause(!paused), shownPause(paused)
+		}
+		return changed, err
 	})
+}
+
+// shownPause is a pause as the record of a change has it.
+func shownPause(paused bool) json.RawMessage {
+	return json.RawMessage(`{"paused":` + strconv.FormatBool(paused) + `}`)
 }
 
 const pausedBatches = ` FROM batches b JOIN batch_counts c ON c.batch_id = b.id WHERE b.paused_at IS NOT NULL AND c.ended_at IS NULL`

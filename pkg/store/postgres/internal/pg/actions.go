@@ -10,30 +10,50 @@ import (
 )
 
 const insertAction = `
-INSERT INTO operator_actions (id, actor, token, action, subject, reason, detail, outcome)
-VALUES ($1, $2, $3, $4, $5, $6, $7::jsonb, $8) RETURNING at`
+INSERT INTO operator_actions (id, actor, token, action, subject, reason, detail, outcome, tenant, remote, before, after)
+VALUES ($1, $2, $3, $4, $5, $6, $7::jsonb, $8, $9, $10, $11::json, $12::json) RETURNING seq, at`
 
-// Act does f and writes down what came of it, both or neither. f reports whether anything
-// changed, and may fill in the detail.
+// inOrder has actions be committed in the order of their numbers. It is taken last in a transaction, so nobody who has it
+// waits for anybody.
+const inOrder = `SELECT pg_advisory_xact_lock(hashtextextended('assay actions', 0))`
+
+// Act does f and writes down what came of it, both or neither; of no action (nil), nothing. f reports whether anything
+// changed, and may fill in the detail. Where two made the same row at once, one does it again.
 func (db *DB) Act(ctx context.Context, a *store.Action, f func(ctx context.Context, tx pgx.Tx) (changed bool, err error)) error {
-	return db.Do(ctx, a.Action, func(ctx context.Context) error {
-		return pgx.BeginFunc(ctx, db.Pool, func(tx pgx.Tx) error {
-			changed, err := f(ctx, tx)
-			if err != nil {
+	name := "act"
+	if a != nil {
+		name = a.Action
+	}
+	return db.Do(ctx, name, func(ctx context.Context) (err error) {
+		for range 10 {
+			if err = db.actOnce(ctx, a, f); !IsUniqueViolation(err) {
 				return err
 			}
-			if a.Outcome = store.ActionUnchanged; changed {
-				a.Outcome = store.ActionDone
-			}
-			return WriteAction(ctx, tx, a)
-		})
+		}
+		return err
+	})
+}
+
+func (db *DB) actOnce(ctx context.Context, a *store.Action, f func(ctx context.Context, tx pgx.Tx) (changed bool, err error)) error {
+	return pgx.BeginFunc(ctx, db.Pool, func(tx pgx.Tx) error {
+		changed, err := f(ctx, tx)
+		if err != nil || a == nil {
+			return err
+		}
+		if a.Outcome = store.ActionUnchanged; changed {
+			a.Outcome = store.ActionDone
+		}
+		return WriteAction(ctx, tx, a)
 	})
 }
 
 // WriteAction writes an action down, and when that was into a.
 func WriteAction(ctx context.Context, tx pgx.Tx, a *store.Action) error {
+	if _, err := tx.Exec(ctx, inOrder); err != nil {
+		return err
+	}
 	return tx.QueryRow(ctx, insertAction, UUID(a.ID), CleanText(a.Actor), a.Token, a.Action, CleanText(a.Subject), CleanText(a.Reason),
-		TextOrNull(a.Detail), string(a.Outcome)).Scan(&a.At)
+		TextOrNull(a.Detail), string(a.Outcome), CleanText(a.Tenant), CleanText(a.Remote), TextOrNull(a.Before), TextOrNull(a.After)).Scan(&a.Seq, &a.At)
 }
 
 // Detail puts v into an action.

@@ -1,14 +1,12 @@
 package registry
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
@@ -22,44 +20,12 @@ func (s *Registry) NoteAction(ctx context.Context, a *store.Action) error {
 	})
 }
 
-// actions has two ways through the table, so that either is an index.
-const (
-	actionsOfAll = `SELECT id, at, actor, token, action, subject, reason, detail, outcome FROM operator_actions
-		WHERE id < $1 ORDER BY id DESC LIMIT $2`
-	actionsOfOne = `SELECT id, at, actor, token, action, subject, reason, detail, outcome FROM operator_actions
-		WHERE subject = $3 AND id < $1 ORDER BY id DESC LIMIT $2`
-)
-
-// Actions implements store.Operations.
-func (s *Registry) Actions(ctx context.Context, q store.ActionQuery) (as []store.Action, err error) {
-	q.Before = cmp.Or(q.Before, pg.LastID)
-	sql, args := actionsOfAll, []any{pg.UUID(q.Before), max(q.Limit, 1)}
-	if q.Subject != "" {
-		sql, args = actionsOfOne, append(args, q.Subject)
-	}
-	err = s.db.Do(ctx, "actions", func(ctx context.Context) error {
-		rows, err := s.db.Pool.Query(ctx, sql, args...)
-		if err != nil {
-			return err
-		}
-		as, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.Action, error) {
-			var a store.Action
-			var id pgtype.UUID
-			err := row.Scan(&id, &a.At, &a.Actor, &a.Token, &a.Action, &a.Subject, &a.Reason, (*[]byte)(&a.Detail), &a.Outcome)
-			a.ID = pg.JobID(id)
-			return a, err
-		})
-		return err
-	})
-	return as, err
-}
-
 // onWorker makes the update that names the worker as $1 and has a guard that says whether
 // anything is to change.
 func (s *Registry) onWorker(ctx context.Context, a *store.Action, worker, sql string, args ...any) error {
 	return s.db.Act(ctx, a, func(ctx context.Context, tx pgx.Tx) (bool, error) {
-		var known bool
-		err := tx.QueryRow(ctx, `SELECT true FROM workers WHERE id = $1 FOR NO KEY UPDATE`, worker).Scan(&known)
+		var before []byte
+		err := tx.QueryRow(ctx, `SELECT `+heldBack+` FROM workers WHERE id = $1 FOR NO KEY UPDATE`, worker).Scan(&before)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return false, fmt.Errorf("%w: worker %.80q", job.ErrNotFound, worker)
 		}
@@ -67,9 +33,17 @@ func (s *Registry) onWorker(ctx context.Context, a *store.Action, worker, sql st
 			return false, err
 		}
 		tag, err := tx.Exec(ctx, sql, append([]any{worker}, args...)...)
-		return tag.RowsAffected() > 0, err
+		if err != nil || tag.RowsAffected() == 0 {
+			return false, err
+		}
+		a.Before = before
+		return true, tx.QueryRow(ctx, `SELECT `+heldBack+` FROM workers WHERE id = $1`, worker).Scan((*[]byte)(&a.After))
 	})
 }
+
+// heldBack is what keeps a worker from taking jobs, as the record of a change has it.
+const heldBack = `jsonb_strip_nulls(jsonb_build_object('cordoned', cordoned_at IS NOT NULL, 'cordoned_by', nullif(cordoned_by, ''), 'cordon', nullif(cordon, ''),
+	'quarantine', nullif(quarantine, ''), 'quarantined_until', quarantined_until))`
 
 // Cordon implements store.Operations.
 func (s *Registry) Cordon(ctx context.Context, a *store.Action, worker string) error {

@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -13,8 +14,8 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
-// grantedNow is what counts for a tenant when no override does.
-const grantedNow = `jsonb_build_object('weight', weight, 'max_running', max_running, 'label_caps', label_caps)`
+// granted is what counts for a tenant when no override does.
+const granted = `jsonb_build_object('weight', x.weight, 'max_running', x.max_running, 'label_caps', x.label_caps)`
 
 // override lays $2 over what is granted.
 const override = `
@@ -22,7 +23,7 @@ UPDATE tenants t SET granted = g, override = $2::jsonb, override_until = CASE WH
 	weight = CASE WHEN $2::jsonb ? 'weight' THEN $2::jsonb ->> 'weight' ELSE g ->> 'weight' END::float8,
 	max_running = nullif(CASE WHEN $2::jsonb ? 'max_running' THEN $2::jsonb ->> 'max_running' ELSE g ->> 'max_running' END::integer, 0),
 	label_caps = nullif(nullif(CASE WHEN $2::jsonb ? 'label_caps' THEN $2::jsonb -> 'label_caps' ELSE g -> 'label_caps' END, 'null'), '{}')
-FROM (SELECT id, coalesce(granted, ` + grantedNow + `) AS g FROM tenants WHERE name = $1 FOR NO KEY UPDATE) base
+FROM (SELECT id, coalesce(granted, ` + granted + `) AS g FROM tenants x WHERE name = $1 FOR NO KEY UPDATE) base
 WHERE t.id = base.id`
 
 // endOverride is for the tenants that a condition chooses.
@@ -40,12 +41,9 @@ func (s *Registry) Override(ctx context.Context, a *store.Action, tenant string,
 		return fmt.Errorf("encode override: %w", err)
 	}
 	return s.db.Act(ctx, a, func(ctx context.Context, tx pgx.Tx) (bool, error) {
-		tag, err := tx.Exec(ctx, override, tenant, string(raw), d.Milliseconds())
-		if err == nil && tag.RowsAffected() == 0 {
-			err = fmt.Errorf("%w: tenant %.80q", job.ErrNotFound, tenant)
-		}
-		if err != nil {
-			return false, err
+		changed, err := showChange(ctx, tx, a, tenant, override, tenant, string(raw), d.Milliseconds())
+		if err != nil || !changed {
+			return changed, err
 		}
 		return true, pg.Detail(a, struct {
 			store.Override
@@ -57,16 +55,26 @@ func (s *Registry) Override(ctx context.Context, a *store.Action, tenant string,
 // EndOverride implements store.Steering.
 func (s *Registry) EndOverride(ctx context.Context, a *store.Action, tenant string) error {
 	return s.db.Act(ctx, a, func(ctx context.Context, tx pgx.Tx) (bool, error) {
-		var known int64
-		if err := tx.QueryRow(ctx, `SELECT count(*) FROM tenants WHERE name = $1`, tenant).Scan(&known); err != nil {
-			return false, err
-		}
-		if known == 0 {
-			return false, fmt.Errorf("%w: tenant %.80q", job.ErrNotFound, tenant)
-		}
-		tag, err := tx.Exec(ctx, endOverride(`name = $1`), tenant)
-		return tag.RowsAffected() > 0, err
+		return showChange(ctx, tx, a, tenant, endOverride(`name = $1`), tenant)
 	})
+}
+
+// showChange makes a change to a tenant, and notes in the action how the tenant was and is.
+func showChange(ctx context.Context, tx pgx.Tx, a *store.Action, tenant, sql string, args ...any) (bool, error) {
+	before, _, err := grantedNow(ctx, tx, tenant)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = fmt.Errorf("%w: tenant %.80q", job.ErrNotFound, tenant)
+	}
+	if err != nil {
+		return false, err
+	}
+	tag, err := tx.Exec(ctx, sql, args...)
+	if err != nil || tag.RowsAffected() == 0 {
+		return false, err
+	}
+	after, _, err := grantedNow(ctx, tx, tenant)
+	a.Before, a.After = shownTenant(before), shownTenant(after)
+	return true, err
 }
 
 // reapOverrides ends those whose time is over.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
-	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
 // Policy implements store.Policies.
@@ -31,29 +30,56 @@ func (s *Registry) Policy(ctx context.Context, tenant, name string, version int)
 	return raw, err
 }
 
+// putPolicy returns what was the newest version, and whether it is not any more.
 const putPolicy = `
 WITH newest AS (
-	SELECT version, policy FROM policies WHERE tenant_id = $1 AND name = $2 ORDER BY version DESC LIMIT 1)
-INSERT INTO policies (tenant_id, name, version, policy)
-SELECT $1, $2, coalesce((SELECT version FROM newest), 0) + 1, $3
-WHERE NOT EXISTS (SELECT FROM newest WHERE policy = $3)`
+	SELECT version, policy FROM policies WHERE tenant_id = $1 AND name = $2 ORDER BY version DESC LIMIT 1),
+put AS (
+	INSERT INTO policies (tenant_id, name, version, policy)
+	SELECT $1, $2, coalesce((SELECT version FROM newest), 0) + 1, $3
+	WHERE NOT EXISTS (SELECT FROM newest WHERE policy = $3)
+	RETURNING version)
+SELECT coalesce((SELECT version FROM newest), 0), (SELECT policy FROM newest), EXISTS (SELECT FROM put)`
+
+// maxShown is the largest policy that the record of a change has in it; of a larger one it has the version only, of which
+// the policy is kept.
+const maxShown = 16 << 10
+
+// shownPolicy is a version of a policy, as the record of a change has it.
+func shownPolicy(version int, policy json.RawMessage) json.RawMessage {
+	if version == 0 {
+		return nil
+	}
+	v := struct {
+		Version int             `json:"version"`
+		Policy  json.RawMessage `json:"policy,omitempty"`
+	}{Version: version}
+	if len(policy) <= maxShown {
+		v.Policy = policy
+	}
+	raw, _ := json.Marshal(v) // the policy is JSON
+	return raw
+}
 
 // PutPolicy implements store.Policies.
-func (s *Registry) PutPolicy(ctx context.Context, tenant, name string, p json.RawMessage) error {
+func (s *Registry) PutPolicy(ctx context.Context, a *store.Action, tenant, name string, p json.RawMessage) error {
 	if name == "" || !json.Valid(p) {
 		return fmt.Errorf("%w: policy %q: it has a name and is JSON", job.ErrInvalid, name)
 	}
-	return s.db.Do(ctx, "put policy", func(ctx context.Context) error {
-		t, err := s.db.TenantID(ctx, tenant)
-		if err != nil {
-			return err
-		}
-		for range 10 { // two writers who drew the same version
-			if _, err = s.db.Pool.Exec(ctx, putPolicy, t, name, string(p)); !pg.IsUniqueViolation(err) {
-				return err
-			}
-		}
+	t, err := s.tenantID(ctx, tenant)
+	if err != nil {
 		return err
+	}
+	return s.db.Act(ctx, a, func(ctx context.Context, tx pgx.Tx) (changed bool, err error) {
+		var version int
+		var before json.RawMessage
+		if err := tx.QueryRow(ctx, putPolicy, t, name, string(p)).Scan(&version, (*[]byte)(&before), &changed); err != nil {
+			return false, err
+		}
+		if a != nil && changed {
+			a.Before, a.After = shownPolicy(version, before), shownPolicy(version+1, p)
+		}
+		return changed, nil
 	})
 }
 

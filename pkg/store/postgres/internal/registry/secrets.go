@@ -2,7 +2,10 @@ package registry
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -11,32 +14,54 @@ import (
 )
 
 // PutSecret implements store.Secrets.
-func (s *Registry) PutSecret(ctx context.Context, ref store.SecretRef, sealed []byte) error {
+func (s *Registry) PutSecret(ctx context.Context, a *store.Action, ref store.SecretRef, sealed []byte) error {
 	if ref.Name == "" || len(sealed) == 0 {
 		return fmt.Errorf("%w: secret %q: it has a name and a value", job.ErrInvalid, ref.Name)
 	}
-	return s.db.Do(ctx, "put secret", func(ctx context.Context) error {
-		t, err := s.db.TenantID(ctx, ref.Tenant)
-		if err != nil {
-			return err
-		}
-		_, err = s.db.Pool.Exec(ctx, `
-			INSERT INTO secrets (tenant_id, name, sealed) VALUES ($1, $2, $3)
-			ON CONFLICT (tenant_id, name) DO UPDATE SET sealed = EXCLUDED.sealed, updated_at = now()`, t, ref.Name, sealed)
+	t, err := s.tenantID(ctx, ref.Tenant)
+	if err != nil {
 		return err
+	}
+	return s.db.Act(ctx, a, func(ctx context.Context, tx pgx.Tx) (bool, error) {
+		var had *time.Time
+		err := tx.QueryRow(ctx, `SELECT updated_at FROM secrets WHERE tenant_id = $1 AND name = $2 FOR UPDATE`, t, ref.Name).Scan(&had)
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			return false, err
+		}
+		var now time.Time
+		err = tx.QueryRow(ctx, `
+			INSERT INTO secrets (tenant_id, name, sealed) VALUES ($1, $2, $3)
+			ON CONFLICT (tenant_id, name) DO UPDATE SET sealed = EXCLUDED.sealed, updated_at = now() RETURNING updated_at`, t, ref.Name, sealed).Scan(&now)
+		if a != nil {
+			a.Before, a.After = shownSecret(had), shownSecret(&now)
+		}
+		return true, err
 	})
 }
 
 // DeleteSecret implements store.Secrets.
-func (s *Registry) DeleteSecret(ctx context.Context, ref store.SecretRef) error {
-	return s.db.Do(ctx, "delete secret", func(ctx context.Context) error {
-		tag, err := s.db.Pool.Exec(ctx, `DELETE FROM secrets USING tenants t WHERE tenant_id = t.id AND t.name = $1 AND secrets.name = $2`,
-			ref.Tenant, ref.Name)
-		if err == nil && tag.RowsAffected() == 0 {
+func (s *Registry) DeleteSecret(ctx context.Context, a *store.Action, ref store.SecretRef) error {
+	return s.db.Act(ctx, a, func(ctx context.Context, tx pgx.Tx) (bool, error) {
+		var had time.Time
+		err := tx.QueryRow(ctx, `DELETE FROM secrets USING tenants t WHERE tenant_id = t.id AND t.name = $1 AND secrets.name = $2 RETURNING updated_at`,
+			ref.Tenant, ref.Name).Scan(&had)
+		if errors.Is(err, pgx.ErrNoRows) {
 			err = fmt.Errorf("%w: secret %q", job.ErrNotFound, ref.Name)
 		}
-		return err
+		if a != nil && err == nil {
+			a.Before = shownSecret(&had)
+		}
+		return err == nil, err
 	})
+}
+
+// shownSecret is a secret as the record of a change has it: when it was put, and nothing of what it is.
+func shownSecret(at *time.Time) json.RawMessage {
+	if at == nil {
+		return nil
+	}
+	raw, _ := json.Marshal(map[string]time.Time{"updated_at": at.UTC()}) // a time marshals
+	return raw
 }
 
 // Secrets implements store.Secrets.

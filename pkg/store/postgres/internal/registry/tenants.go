@@ -13,7 +13,7 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
-const tenantColumns = `name, weight, coalesce(max_running, 0), label_caps, ceiling, override, override_until, granted`
+const tenantColumns = `name, version, weight, coalesce(max_running, 0), label_caps, ceiling, override, override_until, granted`
 
 func scanTenant(row pgx.CollectableRow) (store.Tenant, error) {
 	var t store.Tenant
@@ -21,7 +21,7 @@ func scanTenant(row pgx.CollectableRow) (store.Tenant, error) {
 	var over *store.Override
 	var o store.Overridden
 	var granted *store.Override
-	err := row.Scan(&t.Name, &t.Weight, &t.MaxRunning, &t.LabelCaps, &ceiling, &over, &o.Until, &granted)
+	err := row.Scan(&t.Name, &t.Version, &t.Weight, &t.MaxRunning, &t.LabelCaps, &ceiling, &over, &o.Until, &granted)
 	if over != nil && granted != nil {
 		o.Set, o.Granted = *over, *granted
 		t.Override = &o
@@ -51,25 +51,89 @@ func (s *Registry) Tenant(ctx context.Context, name string) (store.Tenant, error
 
 // PutTenant implements store.Tenants.
 func (s *Registry) PutTenant(ctx context.Context, t store.Tenant) error {
+	_, err := s.Grant(ctx, nil, t, store.GrantIf{})
+	return err
+}
+
+// Grant implements store.Tenants.
+func (s *Registry) Grant(ctx context.Context, a *store.Action, t store.Tenant, only store.GrantIf) (now store.Tenant, err error) {
+	if err := checkTenant(t); err != nil {
+		return now, err
+	}
+	if _, err := s.tenantID(ctx, t.Name); err != nil {
+		return now, err
+	}
+	return now, s.db.Act(ctx, a, func(ctx context.Context, tx pgx.Tx) (bool, error) {
+		before, entry, err := grantedNow(ctx, tx, t.Name)
+		switch {
+		case err != nil:
+			return false, err
+		case only.Version != nil && *only.Version != before.Version:
+			return false, fmt.Errorf("%w: tenant %.80q has the version %d by now", job.ErrStale, t.Name, before.Version)
+		case only.Entry != "" && only.Entry == entry:
+			return false, fmt.Errorf("%w: tenant %.80q was told of this entry before", job.ErrConflict, t.Name)
+		}
+		_, err = tx.Exec(ctx, grant, t.Name, cmp.Or(t.Weight, 1), t.MaxRunning, pg.CapsOrNull(t.LabelCaps), pg.TextOrNull(t.Ceiling), only.Entry)
+		if err != nil {
+			return false, err
+		}
+		if now, _, err = grantedNow(ctx, tx, t.Name); err == nil && a != nil {
+			a.Before, a.After = shownTenant(before), shownTenant(now)
+		}
+		return now.Version != before.Version, err
+	})
+}
+
+// grantedNow reads a tenant, which nobody else changes until the transaction is over.
+func grantedNow(ctx context.Context, tx pgx.Tx, name string) (t store.Tenant, entry string, err error) {
+	if err = tx.QueryRow(ctx, `SELECT entry FROM tenants WHERE name = $1 FOR NO KEY UPDATE`, name).Scan(&entry); err != nil {
+		return t, entry, err
+	}
+	rows, err := tx.Query(ctx, `SELECT `+tenantColumns+` FROM tenants WHERE name = $1`, name)
+	if err != nil {
+		return t, entry, err
+	}
+	t, err = pgx.CollectExactlyOneRow(rows, scanTenant)
+	return t, entry, err
+}
+
+// shownTenant is a tenant as the record of a change has it.
+func shownTenant(t store.Tenant) json.RawMessage {
+	raw, _ := json.Marshal(t) // what is granted marshals
+	return raw
+}
+
+// grant changes what is granted behind an override; what is so already stays as it is, and has no new version.
+const grant = `
+UPDATE tenants t SET ceiling = n.ceiling, version = t.version + n.changes, entry = CASE WHEN n.entry = '' THEN t.entry ELSE n.entry END,
+	weight = CASE WHEN t.override ? 'weight' THEN t.weight ELSE n.weight END,
+	max_running = CASE WHEN t.override ? 'max_running' THEN t.max_running ELSE n.max_running END,
+	label_caps = CASE WHEN t.override ? 'label_caps' THEN t.label_caps ELSE n.label_caps END,
+	granted = CASE WHEN t.override IS NOT NULL THEN n.granted END
+FROM (
+	SELECT w.*, g.granted, (x.ceiling IS DISTINCT FROM w.ceiling OR coalesce(x.granted, ` + granted + `) <> g.granted)::integer AS changes
+	FROM tenants x, (SELECT $2::float8 AS weight, nullif($3::integer, 0) AS max_running, $4::jsonb AS label_caps, $5::text AS ceiling, $6::text AS entry) w,
+		LATERAL (SELECT jsonb_build_object('weight', w.weight, 'max_running', w.max_running, 'label_caps', w.label_caps) AS granted) g
+	WHERE x.name = $1) n
+WHERE t.name = $1 AND (n.changes > 0 OR n.entry <> '')`
+
+func checkTenant(t store.Tenant) error {
 	if t.Name == "" || t.Weight < 0 || t.MaxRunning < 0 {
 		return fmt.Errorf("%w: tenant %q: it has a name, a weight above 0 and max_running of 0 or more", job.ErrInvalid, t.Name)
 	}
 	if err := t.LabelCaps.Validate("label_caps"); err != nil {
 		return fmt.Errorf("tenant %q: %w", t.Name, err)
 	}
-	t.Weight = cmp.Or(t.Weight, 1)
-	return s.db.Do(ctx, "put tenant", func(ctx context.Context) error {
-		_, err := s.db.Pool.Exec(ctx, `
-			INSERT INTO tenants AS t (name, weight, max_running, label_caps, ceiling) VALUES ($1, $2, nullif($3, 0), $4, $5)
-			ON CONFLICT (name) DO UPDATE SET ceiling = EXCLUDED.ceiling,
-				weight = CASE WHEN t.override ? 'weight' THEN t.weight ELSE EXCLUDED.weight END,
-				max_running = CASE WHEN t.override ? 'max_running' THEN t.max_running ELSE EXCLUDED.max_running END,
-				label_caps = CASE WHEN t.override ? 'label_caps' THEN t.label_caps ELSE EXCLUDED.label_caps END,
-				granted = CASE WHEN t.override IS NOT NULL THEN
-					jsonb_build_object('weight', EXCLUDED.weight, 'max_running', EXCLUDED.max_running, 'label_caps', EXCLUDED.label_caps) END`,
-			t.Name, t.Weight, t.MaxRunning, pg.CapsOrNull(t.LabelCaps), pg.TextOrNull(t.Ceiling))
+	return nil
+}
+
+// tenantID is the number of a tenant, which is there from then on.
+func (s *Registry) tenantID(ctx context.Context, name string) (id int32, err error) {
+	err = s.db.Do(ctx, "tenant", func(ctx context.Context) error {
+		id, err = s.db.TenantID(ctx, name)
 		return err
 	})
+	return id, err
 }
 
 // Tenants implements store.Tenants.

@@ -1,14 +1,14 @@
-package main
+package tenants
 
 import (
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/assay-run/assay/internal/httpapi"
 	"github.com/assay-run/assay/internal/testenv"
+	"github.com/assay-run/assay/pkg/store"
+	"github.com/assay-run/assay/pkg/store/postgres"
 )
 
 func TestReadTenants(t *testing.T) {
@@ -39,7 +39,7 @@ func TestReadTenants(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := readTenants(file)
+		_, err := read(file)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
@@ -49,18 +49,22 @@ func TestReadTenants(t *testing.T) {
 // TestPoliciesOfTenants: a dispatcher that starts stores them, and one that starts again
 // makes no version of what has not changed.
 func TestPoliciesOfTenants(t *testing.T) {
-	s, err := openStore(t.Context(), config{DatabaseURL: httpapi.Secret(testenv.Postgres(t))}, time.Minute)
+	dsn := testenv.Postgres(t)
+	if err := postgres.Migrate(t.Context(), dsn); err != nil {
+		t.Fatal(err)
+	}
+	s, err := postgres.Open(t.Context(), postgres.Config{DSN: dsn})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
 	file := filepath.Join(t.TempDir(), "tenants.json")
-	put := func(text string) (others unnamed) {
+	put := func(text string) (others Unnamed) {
 		t.Helper()
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		others, err := putTenants(t.Context(), s, file)
+		others, err := Apply(t.Context(), s, file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,5 +80,49 @@ func TestPoliciesOfTenants(t *testing.T) {
 	found, err := s.Policies(t.Context(), "a")
 	if err != nil || len(found) != 1 || found[0].Name != "small" || found[0].Version != 2 || !strings.Contains(string(found[0].Policy), "128Mi") {
 		t.Errorf("%+v, %v, want version 2 of small", found, err)
+	}
+}
+
+// What was changed over the API since a file was read stays when it is read again, until the entry itself is changed.
+func TestTheFileAndTheAPI(t *testing.T) {
+	dsn := testenv.Postgres(t)
+	if err := postgres.Migrate(t.Context(), dsn); err != nil {
+		t.Fatal(err)
+	}
+	s, err := postgres.Open(t.Context(), postgres.Config{DSN: dsn})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	file := filepath.Join(t.TempDir(), "tenants.json")
+	apply := func(text string) store.Tenant {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Apply(t.Context(), s, file); err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.Tenant(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	if got := apply(`[{"name":"a","weight":2}]`); got.Weight != 2 || got.Version != 1 {
+		t.Errorf("by the file: %+v", got)
+	}
+	if _, err := s.Grant(t.Context(), nil, store.Tenant{Name: "a", Weight: 5}, store.GrantIf{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := apply(`[ {"name":"a", "weight":2}, {"name":"b"} ]`); got.Weight != 5 || got.Version != 2 {
+		t.Errorf("the same entry again: %+v", got)
+	}
+	if got := apply(`[{"name":"a","weight":3}]`); got.Weight != 3 || got.Version != 3 {
+		t.Errorf("another entry: %+v", got)
+	}
+	done, err := s.Actions(t.Context(), store.ActionQuery{Subject: "a", Limit: 10})
+	if err != nil || len(done) != 2 || done[0].Actor != "the file of tenants" || done[0].Tenant != "a" {
+		t.Errorf("%+v, %v, want records of the two times that the file counted", done, err)
 	}
 }

@@ -1,0 +1,183 @@
+// Package operate is commands of those who run a fleet or share it: what tenants are granted, and who did what.
+package operate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/cli/show"
+	"github.com/assay-run/assay/pkg/client"
+	"github.com/assay-run/assay/pkg/fleet"
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// Host is the command line that runs a command.
+type Host interface {
+	Context() context.Context
+	Dial() (*client.Client, error)
+	// Say prints v where JSON is asked for, and else what text writes.
+	Say(v any, text func(w io.Writer) error) error
+}
+
+// Tenants is what tenants are granted.
+type Tenants struct {
+	List listTenants `cmd:"" help:"List tenants, what they are granted and what they have under way; who is no operator sees the own."`
+	Show showTenant  `cmd:"" help:"Show one."`
+	Set  setTenant   `cmd:"" help:"Change what a tenant is granted, at once and for good; it takes an admin. What is not said stays."`
+}
+
+type listTenants struct{}
+
+// Run lists.
+func (listTenants) Run(h Host) error {
+	c, err := h.Dial()
+	if err != nil {
+		return err
+	}
+	all, err := c.Tenants(h.Context())
+	if err != nil {
+		return err
+	}
+	return h.Say(all, func(w io.Writer) error { return List(w, all) })
+}
+
+type showTenant struct {
+	Name string `arg:"" help:"The tenant."`
+}
+
+// Run shows.
+func (t *showTenant) Run(h Host) error {
+	c, err := h.Dial()
+	if err != nil {
+		return err
+	}
+	found, err := c.Tenant(h.Context(), t.Name)
+	if err != nil {
+		return err
+	}
+	return h.Say(found, func(w io.Writer) error { return Show(w, found) })
+}
+
+type setTenant struct {
+	Name       string         `arg:"" help:"The tenant."`
+	Weight     *float64       `name:"weight" help:"Its share, beside those of others."`
+	MaxRunning *int           `name:"max-running" help:"Most of its jobs dispatched or running at once; 0: no limit."`
+	LabelCaps  map[string]int `name:"label-cap" placeholder:"LABEL=N" help:"The same for jobs with the same value of a label; all that there are to be."`
+	NoCaps     bool           `name:"no-label-caps" help:"No such caps."`
+	Ceiling    *string        `name:"ceiling" placeholder:"JSON" help:"The most that its policies may ask for, and its quotas; @FILE reads it; {}: no limits."`
+	Version    int64          `name:"if-version" default:"-1" hidden:"" help:"Only if it has this version."`
+	Reason     string         `name:"reason" short:"m" help:"Why: it is kept with the record of it."`
+}
+
+// Run changes. Who changes it meanwhile makes it job.ErrStale.
+func (t *setTenant) Run(h Host) error {
+	c, err := h.Dial()
+	if err != nil {
+		return err
+	}
+	now, err := c.Tenant(h.Context(), t.Name)
+	if err != nil {
+		return err
+	}
+	g, err := t.over(granted(now.Tenant))
+	if err != nil {
+		return err
+	}
+	if t.Version < 0 {
+		t.Version = now.Tenant.Version
+	}
+	put, err := c.PutTenant(h.Context(), t.Name, g, t.Version)
+	if err != nil {
+		return err
+	}
+	return h.Say(put, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "%s has version %d\n", put.Name, put.Version)
+		return err
+	})
+}
+
+// over lays what is said over what is granted.
+func (t *setTenant) over(g api.TenantGrant) (_ api.TenantGrant, err error) {
+	g.Reason = t.Reason
+	if t.Weight != nil {
+		g.Weight = *t.Weight
+	}
+	if t.MaxRunning != nil {
+		g.MaxRunning = *t.MaxRunning
+	}
+	if len(t.LabelCaps) > 0 || t.NoCaps {
+		g.LabelCaps = job.LabelCaps{}
+		for label, n := range t.LabelCaps {
+			g.LabelCaps[label] = n
+		}
+	}
+	if t.Ceiling != nil {
+		g.Ceiling, err = readCeiling(*t.Ceiling)
+	}
+	return g, err
+}
+
+// granted is what a tenant is granted, without what an override lays over it.
+func granted(t fleet.Tenant) api.TenantGrant {
+	g := api.TenantGrant{Weight: t.Weight, MaxRunning: t.MaxRunning, LabelCaps: t.LabelCaps, Ceiling: t.Ceiling}
+	if t.Override == nil {
+		return g
+	}
+	of := t.Override.Granted
+	g.MaxRunning, g.LabelCaps = 0, nil
+	if of.Weight != nil {
+		g.Weight = *of.Weight
+	}
+	if of.MaxRunning != nil {
+		g.MaxRunning = *of.MaxRunning
+	}
+	if of.LabelCaps != nil {
+		g.LabelCaps = *of.LabelCaps
+	}
+	return g
+}
+
+func readCeiling(text string) (json.RawMessage, error) {
+	if len(text) > 0 && text[0] == '@' {
+		raw, err := os.ReadFile(text[1:])
+		if err != nil {
+			return nil, err
+		}
+		text = string(raw)
+	}
+	if !json.Valid([]byte(text)) {
+		return nil, job.Invalid("ceiling", "must be a JSON object, or @FILE")
+	}
+	return json.RawMessage(text), nil
+}
+
+// List prints tenants as a table.
+func List(w io.Writer, all []api.TenantStatus) error {
+	t := show.NewTable(w, "TENANT", "VERSION", "WEIGHT", "MAX RUNNING", "QUEUED", "DISPATCHED", "RUNNING", "OVERRIDDEN")
+	for _, s := range all {
+		over := ""
+		if s.Tenant.Override != nil {
+			over = "yes"
+		}
+		t.Row(s.Tenant.Name, s.Tenant.Version, s.Tenant.Weight, s.Tenant.MaxRunning, s.Queued, s.Dispatched, s.Running, over)
+	}
+	return t.End()
+}
+
+// Show prints one tenant.
+func Show(w io.Writer, s api.TenantStatus) error {
+	t := s.Tenant
+	_, err := fmt.Fprintf(w, "%s, version %d: weight %g, max_running %d (0: no limit), label_caps %v\n%d queued, %d dispatched, %d running\n",
+		t.Name, t.Version, t.Weight, t.MaxRunning, map[string]int(t.LabelCaps), s.Queued, s.Dispatched, s.Running)
+	if err == nil && len(t.Ceiling) > 0 {
+		_, err = fmt.Fprintf(w, "ceiling %s\n", t.Ceiling)
+	}
+	if err == nil && t.Override != nil {
+		_, err = fmt.Fprintln(w, "overridden by an operator: assay admin tenant", t.Name)
+	}
+	return err
+}

@@ -1,0 +1,160 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/assay-run/assay/internal/admin"
+	"github.com/assay-run/assay/internal/httpapi/web"
+	"github.com/assay-run/assay/internal/pause"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+const (
+	actionsPage  = 500
+	actionsEvery = time.Second // a stream looks for more
+)
+
+// whoOf says who sent r.
+func whoOf(r *http.Request) admin.Who {
+	who := web.Identity(r)
+	return admin.Who{Name: who.Name, Token: who.Mark, Remote: remoteOf(r)}
+}
+
+// remoteOf is the address that r came from, and what was said on the way of where it came from before that, which is only as
+// good as who says it.
+func remoteOf(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr
+	}
+	if said := r.Header.Get("X-Forwarded-For"); said != "" {
+		host += " (X-Forwarded-For: " + job.Clip(said, 200) + ")"
+	}
+	return host
+}
+
+// noted writes down what was done to something of the tenant's. What is done is not undone if that fails.
+func (s *Server) noted(r *http.Request, action, subject string, detail any) {
+	raw, err := json.Marshal(detail)
+	if err == nil {
+		err = s.Admin.Noted(r.Context(), whoOf(r), store.Action{Action: action, Subject: subject, Tenant: web.Tenant(r), Detail: raw})
+	}
+	if err != nil {
+		s.Log.WarnContext(r.Context(), "what was done is not written down", "action", action, "subject", subject, "error", err)
+	}
+}
+
+// own does something to what the tenant has, and has it written down.
+func (s *Server) own(r *http.Request, action, subject string, do func(*store.Action) error) error {
+	_, err := s.Admin.Do(r.Context(), whoOf(r), store.Action{Action: action, Subject: subject, Tenant: web.Tenant(r)}, do)
+	return err
+}
+
+// actionQuery reads which actions are asked for.
+func actionQuery(r *http.Request) (q store.ActionQuery, err error) {
+	v := r.URL.Query()
+	q = store.ActionQuery{Actor: v.Get("actor"), Action: v.Get("action"), Subject: v.Get("subject"), Tenant: v.Get("tenant")}
+	for name, into := range map[string]*time.Time{"since": &q.Since, "until": &q.Until} {
+		text := v.Get(name)
+		if text == "" {
+			continue
+		}
+		if *into, err = time.Parse(time.RFC3339, text); err != nil {
+			return q, job.Invalid(name, "%.40q must be a time such as 2026-01-31T12:00:00Z", text)
+		}
+	}
+	return q, nil
+}
+
+func (s *Server) listActions(w http.ResponseWriter, r *http.Request) error {
+	q, err := actionQuery(r)
+	if err != nil {
+		return err
+	}
+	if text := r.URL.Query().Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return job.Invalid("limit", "%.20q must be a number, 1 or more", text)
+		}
+		q.Limit = n
+	}
+	if before := r.URL.Query().Get("before"); before != "" {
+		if q.Before, err = job.ParseID(before); err != nil {
+			return job.Invalid("before", "%.80q is not the id of an action", before)
+		}
+	}
+	found, err := s.Admin.Actions(r.Context(), q)
+	if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, found)
+}
+
+// actionEvents streams actions as they are written down, in the order of their numbers: from the one behind Last-Event-ID on, or
+// from now on.
+func (s *Server) actionEvents(w http.ResponseWriter, r *http.Request) error {
+	q, err := actionQuery(r)
+	if err != nil {
+		return err
+	}
+	seq, err := s.lastSeen(r)
+	if err != nil {
+		return err
+	}
+	q.Limit = actionsPage
+	events := web.NewEvents(w)
+	for {
+		found, err := s.Store.ActionsAfter(r.Context(), seq, q)
+		if err != nil {
+			return fmt.Errorf("list actions: %w", err)
+		}
+		for _, a := range found {
+			if seq = a.Seq; sendAction(events, a) != nil {
+				return nil // the client is gone
+			}
+		}
+		if time.Since(events.Spoke) >= web.KeepAlive && events.Alive() != nil {
+			return nil
+		}
+		if len(found) < q.Limit && over(r) {
+			return nil
+		}
+	}
+}
+
+// lastSeen is the number of the action that the client has seen last.
+func (s *Server) lastSeen(r *http.Request) (int64, error) {
+	text := r.Header.Get("Last-Event-ID")
+	if text == "" {
+		return s.Store.ActionsSeq(r.Context())
+	}
+	seq, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || seq < 0 {
+		return 0, job.Invalid("Last-Event-ID", "%.40q must be the seq of an action", text)
+	}
+	return seq, nil
+}
+
+func sendAction(e *web.Events, a store.Action) error {
+	raw, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	return e.Send("id: %d\nevent: action\ndata: %s\n\n", a.Seq, raw)
+}
+
+// over waits until there may be more, and reports whether nobody is to be told of it.
+func over(r *http.Request) bool {
+	select {
+	case <-web.Closing(r.Context()): // the client connects again, elsewhere
+		return true
+	default:
+	}
+	return pause.For(r.Context(), actionsEvery) != nil
+}

@@ -1,0 +1,133 @@
+package tenants
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// anybody is the name of an entry for tenants that have no ceiling of their own, or one that does not say.
+const anybody = "*"
+
+// Unnamed is what there may be of such a tenant; a zero is the default.
+type Unnamed struct {
+	Name    string `json:"name"`
+	Ceiling struct {
+		Queued  int64 `json:"queued"`
+		Batches int64 `json:"batches"`
+	} `json:"ceiling"`
+}
+
+// file is what an operator grants to whom.
+type file struct {
+	tenants []granted
+	others  Unnamed
+}
+
+// read reads a JSON list of tenants.
+func read(path string) (f file, err error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return f, err
+	}
+	var rows []json.RawMessage
+	if err := json.Unmarshal(raw, &rows); err != nil {
+		return f, fmt.Errorf("%s: must be a JSON list of tenants: %w", path, err)
+	}
+	for i, row := range rows {
+		if err := f.add(row, fmt.Sprintf("tenants[%d]", i)); err != nil {
+			return f, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return f, nil
+}
+
+// add reads one entry.
+func (f *file) add(row json.RawMessage, at string) error {
+	var named struct{ Name string }
+	if json.Unmarshal(row, &named) == nil && named.Name == anybody {
+		return f.addUnnamed(row, at)
+	}
+	var t granted
+	if err := job.Decode(row, at, &t); err != nil {
+		return err
+	}
+	if t.Name == "" {
+		return job.Invalid(at+".name", "must not be empty")
+	}
+	if err := t.check(); err != nil {
+		return fmt.Errorf("%s (%s): %w", at, t.Name, err)
+	}
+	t.text = row
+	f.tenants = append(f.tenants, t)
+	return nil
+}
+
+func (f *file) addUnnamed(row json.RawMessage, at string) error {
+	if f.others.Name != "" {
+		return job.Invalid(at, "there is an entry %q already", anybody)
+	}
+	if err := job.Decode(row, at, &f.others); err != nil {
+		return fmt.Errorf("%w (of tenants without a ceiling of their own only ceiling.queued and ceiling.batches can be said)", err)
+	}
+	if c := f.others.Ceiling; c.Queued < 0 || c.Batches < 0 {
+		return job.Invalid(at+".ceiling", "must not be negative")
+	}
+	return nil
+}
+
+// Store is what is told of a file.
+type Store interface {
+	store.Tenants
+	store.Policies
+}
+
+// Apply tells s what a file says, if there is one. An entry counts when its text is another than that which was told last: what was
+// changed over the API since stays, until the entry is changed, too. Tenants and policies that are not listed stay as they
+// are; a policy that is listed again unchanged makes no new version. It returns what holds for the others.
+func Apply(ctx context.Context, s Store, path string) (others Unnamed, err error) {
+	if path == "" {
+		return others, nil
+	}
+	f, err := read(path)
+	for i := 0; err == nil && i < len(f.tenants); i++ {
+		err = f.tenants[i].apply(ctx, s)
+	}
+	if err != nil {
+		return others, fmt.Errorf("--tenants-file: %w", err)
+	}
+	return f.others, nil
+}
+
+func (g *granted) apply(ctx context.Context, s Store) error {
+	var packed bytes.Buffer
+	if err := json.Compact(&packed, g.text); err != nil {
+		return err
+	}
+	sum := sha256.Sum256(packed.Bytes())
+	_, err := s.Grant(ctx, byFile("put tenant", g.Name, g.Name), g.tenant(), store.GrantIf{Entry: hex.EncodeToString(sum[:])})
+	if errors.Is(err, job.ErrConflict) {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(g.Policies)) {
+		if err == nil {
+			err = s.PutPolicy(ctx, byFile("put policy", name, g.Name), g.Name, name, g.Policies[name])
+		}
+	}
+	return err
+}
+
+// byFile is the record of what a file had done.
+func byFile(action, subject, tenant string) *store.Action {
+	return &store.Action{ID: job.NewID(), Actor: "the file of tenants", Action: action, Subject: subject, Tenant: tenant}
+}

@@ -1,0 +1,84 @@
+// Package tenants judges what an operator grants to tenants, by a file or by a request.
+package tenants
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// granted is what an operator grants to a tenant (see store.Tenant), and the policies that
+// its jobs may name.
+type granted struct {
+	Name       string                     `json:"name"`
+	Weight     float64                    `json:"weight"`
+	MaxRunning int                        `json:"max_running,omitempty"`
+	LabelCaps  job.LabelCaps              `json:"label_caps,omitempty"`
+	Ceiling    json.RawMessage            `json:"ceiling,omitempty"`
+	Policies   map[string]json.RawMessage `json:"policies,omitempty"`
+
+	text json.RawMessage // as the file has it
+}
+
+// tenant is g as it is stored: the ceiling without blanks that say nothing.
+func (g *granted) tenant() store.Tenant {
+	t := store.Tenant{Name: g.Name, Weight: g.Weight, MaxRunning: g.MaxRunning, LabelCaps: g.LabelCaps}
+	var packed bytes.Buffer
+	if len(g.Ceiling) > 0 && json.Compact(&packed, g.Ceiling) == nil {
+		t.Ceiling = packed.Bytes()
+	}
+	return t
+}
+
+// Limits of what is granted.
+const (
+	maxWeight  = 1e6
+	maxRunning = 1 << 30 // what the store can count
+)
+
+// Check judges what is granted, and returns it as it is to be stored.
+func Check(t store.Tenant) (store.Tenant, error) {
+	g := granted{Name: t.Name, Weight: t.Weight, MaxRunning: t.MaxRunning, LabelCaps: t.LabelCaps, Ceiling: t.Ceiling}
+	if err := g.check(); err != nil {
+		return t, err
+	}
+	return g.tenant(), nil
+}
+
+// policyName is what the API takes for one, too.
+var policyName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,63}$`)
+
+// check reads the ceiling, and the policies under it as jobs would have them.
+func (g *granted) check() error {
+	switch {
+	case !(g.Weight >= 0 && g.Weight <= maxWeight):
+		return job.Invalid("weight", "must be above 0 and at most %d", int(maxWeight))
+	case g.MaxRunning < 0 || g.MaxRunning > maxRunning:
+		return job.Invalid("max_running", "must be 0 (no limit) to %d", maxRunning)
+	}
+	if err := g.LabelCaps.Validate("label_caps"); err != nil {
+		return err
+	}
+	ceiling, err := policy.ParseCeiling(g.Ceiling)
+	if err != nil {
+		return err
+	}
+	for name, raw := range g.Policies {
+		if !policyName.MatchString(name) {
+			return fmt.Errorf("policies: %.80q is not a name of a policy", name)
+		}
+		p, err := policy.ParseOver(ceiling.Clamp(policy.Default()), raw)
+		if err == nil {
+			_, err = ceiling.Apply(p)
+		}
+		if err != nil {
+			return fmt.Errorf("policies.%s: %w", name, err)
+		}
+	}
+	return nil
+}

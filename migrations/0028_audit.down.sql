@@ -1,0 +1,10 @@
+ALTER TABLE tenants DROP COLUMN entry;
+ALTER TABLE tenants DROP COLUMN version;
+DROP INDEX operator_actions_at;
+DROP INDEX operator_actions_tenant;
+DROP INDEX operator_actions_seq;
+ALTER TABLE operator_actions DROP COLUMN after;
+ALTER TABLE operator_actions DROP COLUMN before;
+ALTER TABLE operator_actions DROP COLUMN remote;
+ALTER TABLE operator_actions DROP COLUMN tenant;
+ALTER TABLE operator_actions DROP COLUMN seq;

@@ -20,6 +20,7 @@ import (
 	"github.com/assay-run/assay/internal/identity"
 	"github.com/assay-run/assay/internal/secret"
 	"github.com/assay-run/assay/internal/telemetry"
+	"github.com/assay-run/assay/internal/ui"
 	"github.com/assay-run/assay/internal/version"
 	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/netrule"
@@ -108,12 +109,16 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 		store: accepting, objects: objects, queue: q, secrets: secrets, dispatcher: d, callbacks: callbacks,
 		auth: auth, pools: cfg.pools, limits: limits, metrics: tel.Metrics(), profiles: profiles(), dropIns: cfg.DropIns,
 	})
+	page, err := ui.New(ui.Config{API: api, Gate: auth, Key: pageKey(string(cfg.SecretsKey))})
+	if err != nil {
+		return err
+	}
 	stopMetrics, err := serveMetrics(ctx, cfg.Metrics, tel.Metrics())
 	if err != nil {
 		return err
 	}
 	defer join(&err, stopMetrics)
-	return serve(ctx, cfg, api, d, callbacks)
+	return serve(ctx, cfg, page, d, callbacks)
 }
 
 // serve answers HTTP and works until ctx ends or either fails.
